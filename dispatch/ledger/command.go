@@ -1,0 +1,153 @@
+package ledger
+
+import (
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// Entry is one element of the log: commands that were decided together. Index is the raft index, filled in when it is applied.
+type Entry struct {
+	Index    uint64           `cbor:"1,keyasint,omitempty"`
+	Epoch    taskstate.Epoch  `cbor:"2,keyasint"`
+	Stamp    int64            `cbor:"3,keyasint"` // milliseconds since 1970 by the coordinator's clock; Apply makes it monotone
+	By       taskstate.PeerID `cbor:"4,keyasint"` // the coordinator that proposed it
+	Commands []Command        `cbor:"5,keyasint"`
+}
+
+// Command is one decision: exactly one field is set.
+type Command struct {
+	Found     *Found     `cbor:"1,keyasint,omitempty"`
+	Lead      *Lead      `cbor:"2,keyasint,omitempty"`
+	Admit     *Admit     `cbor:"3,keyasint,omitempty"`
+	Remove    *Remove    `cbor:"4,keyasint,omitempty"`
+	Invite    *Invite    `cbor:"5,keyasint,omitempty"`
+	Revoke    *Revoke    `cbor:"6,keyasint,omitempty"`
+	Submit    *Submit    `cbor:"7,keyasint,omitempty"`
+	Cancel    *Cancel    `cbor:"8,keyasint,omitempty"`
+	Assign    *Assign    `cbor:"9,keyasint,omitempty"`
+	Settle    *Settle    `cbor:"10,keyasint,omitempty"`
+	Supersede *Supersede `cbor:"11,keyasint,omitempty"`
+	Depart    *Depart    `cbor:"12,keyasint,omitempty"`
+	Register  *Register  `cbor:"13,keyasint,omitempty"`
+}
+
+// Found begins a ledger: the first command ever, by the founder.
+type Found struct {
+	Cluster    string          `cbor:"1,keyasint"`           // cluster id, 16 base32 characters
+	Generation uint64          `cbor:"2,keyasint"`           // 1, raised by recover
+	Open       bool            `cbor:"3,keyasint,omitempty"` // whoever dials may join
+	Founder    admission.Entry `cbor:"4,keyasint"`
+}
+
+// Lead is the first command of every term: from here on Entry.By coordinates in Entry.Epoch.
+type Lead struct{}
+
+// Admit lets a peer in, or changes its entry. Ticket is the id of the invite it used ("" by hand): its uses count up, and an
+// invite that is expired, revoked or used up refuses the command.
+type Admit struct {
+	Entry  admission.Entry `cbor:"1,keyasint"`
+	Ticket string          `cbor:"2,keyasint,omitempty"`
+}
+
+// Remove ends a peer's membership for good: its gate closes, its open tasks are superseded in the same step.
+type Remove struct {
+	Peer   taskstate.PeerID `cbor:"1,keyasint"`
+	Reason string           `cbor:"2,keyasint,omitempty"`
+}
+
+// Invite creates a ticket. Secret is its SHA-256, never the secret itself. Expires is in milliseconds since 1970.
+type Invite struct {
+	ID      string           `cbor:"1,keyasint"`
+	Secret  []byte           `cbor:"2,keyasint"`
+	Roles   []admission.Role `cbor:"3,keyasint"`
+	Expires int64            `cbor:"4,keyasint"`
+	Uses    int              `cbor:"5,keyasint"` // 0 = no limit
+}
+
+// Revoke ends an invite.
+type Revoke struct {
+	ID string `cbor:"1,keyasint"`
+}
+
+// Submit accepts a job, create-if-absent by id: a repetition answers the same and changes nothing.
+type Submit struct {
+	Job taskstate.Job `cbor:"1,keyasint"`
+}
+
+// Cancel stops a job: slots that have no assignment are over at once, assigned ones when their worker says so.
+type Cancel struct {
+	Job    taskstate.JobID `cbor:"1,keyasint"`
+	Reason string          `cbor:"2,keyasint,omitempty"`
+}
+
+// Slots is a run of slots, all in the same attempt: First … First+N-1.
+type Slots struct {
+	_       struct{} `cbor:",toarray"`
+	First   int
+	N       int
+	Attempt int
+}
+
+// Assign gives slots of one job to one incarnation of one peer. What no longer holds when it is applied (the job is cancelled,
+// the peer has gone, the slot's attempt has moved on) is refused slot by slot, in the result.
+type Assign struct {
+	Job         taskstate.JobID       `cbor:"1,keyasint"`
+	Peer        taskstate.PeerID      `cbor:"2,keyasint"`
+	Incarnation taskstate.Incarnation `cbor:"3,keyasint"`
+	Slots       []Slots               `cbor:"4,keyasint"`
+}
+
+// Settle makes final statuses of one author decisions. A status of a task that is superseded, settled or not assigned to this
+// author is refused in the result (settled differently: counted as a conflict).
+type Settle struct {
+	Peer        taskstate.PeerID      `cbor:"1,keyasint"`
+	Incarnation taskstate.Incarnation `cbor:"2,keyasint"`
+	Statuses    []taskstate.Status    `cbor:"3,keyasint"`
+}
+
+// Supersede gives up an attempt that has not been settled. With Again the slot becomes pending with the next attempt number;
+// without, Status is its end, written by the coordinator.
+type Supersede struct {
+	Task   taskstate.TaskID  `cbor:"1,keyasint"`
+	Reason taskstate.Reason  `cbor:"2,keyasint"`
+	Again  bool              `cbor:"3,keyasint,omitempty"`
+	Status *taskstate.Status `cbor:"4,keyasint,omitempty"`
+}
+
+// Depart records that a peer left on purpose (`left`): no tasks until it registers again.
+type Depart struct {
+	Peer taskstate.PeerID `cbor:"1,keyasint"`
+}
+
+// Register records the incarnation a peer's worker lives in now. Another incarnation than before fences the old one: its open
+// tasks are superseded in the same step.
+type Register struct {
+	Peer        taskstate.PeerID      `cbor:"1,keyasint"`
+	Incarnation taskstate.Incarnation `cbor:"2,keyasint"`
+	Name        string                `cbor:"3,keyasint,omitempty"`
+}
+
+// Result answers one command. A zero Result is plain success.
+type Result struct {
+	Refused  Code               // why nothing, or not all, was done
+	Existed  bool               // Submit: the job was already there
+	Slots    []Slots            // Assign: what was refused
+	Statuses []taskstate.TaskID // Settle: what was refused or already settled
+}
+
+// Code says why a command was refused when it was applied.
+type Code string
+
+// The codes of refusals.
+const (
+	CodeNone     Code = ""
+	CodeStale    Code = "stale"      // an older epoch than has been applied
+	CodeUnknown  Code = "unknown"    // no such job, task, peer or invite
+	CodeExpired  Code = "expired"    // invite past its time
+	CodeUsedUp   Code = "used-up"    // invite has no uses left
+	CodeRevoked  Code = "revoked"    // invite was revoked
+	CodeConflict Code = "conflict"   // exists and differs
+	CodeOver     Code = "over"       // the job or attempt is already over
+	CodeSole     Code = "sole-voter" // removing it would leave nobody to decide
+	CodePartly   Code = "partly"     // some slots or statuses were refused, listed
+)

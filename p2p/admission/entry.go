@@ -1,0 +1,39 @@
+package admission
+
+// Role says what an admitted peer may do.
+type Role string
+
+// The roles. A ticket gives all of them unless it says otherwise.
+const (
+	Worker Role = "worker" // runs tasks
+	Submit Role = "submit" // hands in and cancels jobs
+	Voter  Role = "voter"  // may be made a voter of the ledger, and so coordinator
+	Admin  Role = "admin"  // invites and removes peers, changes availability
+)
+
+// AllRoles in the order they are shown.
+func AllRoles() []Role { return []Role{Worker, Submit, Voter, Admin} }
+
+// Entry is one line of the roster: who was admitted, as what, by whom. Sig is By's signature over the deterministic encoding of
+// the entry without Sig, prefixed with a domain string.
+type Entry struct {
+	Cluster string `cbor:"1,keyasint"` // cluster id
+	Peer    string `cbor:"2,keyasint"` // peer id
+	Name    string `cbor:"3,keyasint,omitempty"`
+	Roles   []Role `cbor:"4,keyasint"`
+	Ticket  string `cbor:"5,keyasint,omitempty"` // id of the invite used
+	At      int64  `cbor:"6,keyasint"`           // milliseconds since 1970
+	By      string `cbor:"7,keyasint"`           // peer id of the coordinator that wrote it
+	Removed bool   `cbor:"8,keyasint,omitempty"` // a tombstone: it was removed at At
+	Sig     []byte `cbor:"9,keyasint,omitempty"`
+}
+
+// Has tells whether the entry grants a role.
+func (e Entry) Has(r Role) bool {
+	for _, x := range e.Roles {
+		if x == r {
+			return !e.Removed
+		}
+	}
+	return false
+}

@@ -1,0 +1,18 @@
+package taskstate
+
+import (
+	"strconv"
+
+	"covey/p2p/wire"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// mustEncode is the deterministic encoding; plain values of this package always encode.
+func mustEncode(v any) []byte {
+	b, err := wire.Marshal(v)
+	if err != nil {
+		panic("taskstate: value of a closed type does not encode: " + err.Error())
+	}
+	return b
+}

@@ -1,0 +1,88 @@
+package taskstate
+
+import (
+	"bytes"
+	"cmp"
+)
+
+// Reason is a short machine-readable word that says why a status is what it is. Message says it to a person.
+type Reason string
+
+// The reasons a worker gives. Recalled and Interrupted mark attempts that ended through no fault of the task: the coordinator
+// gives the slot a new attempt (as the job's policy allows) instead of counting a failure.
+const (
+	ReasonNone        Reason = ""
+	ReasonExit        Reason = "exit"           // non-zero exit code
+	ReasonSignal      Reason = "signal"         // ended by a signal nobody here sent
+	ReasonTimeout     Reason = "timeout"        // the job's timeout passed
+	ReasonNotFound    Reason = "not-found"      // no such command (127)
+	ReasonNotExec     Reason = "not-executable" // found but not executable (126)
+	ReasonPrepare     Reason = "prepare"        // the folder, script or logs could not be made
+	ReasonCancelled   Reason = "cancelled"      // the job was cancelled
+	ReasonRecalled    Reason = "recalled"       // taken back before it started
+	ReasonInterrupted Reason = "interrupted"    // its peer stopped or restarted
+	ReasonDropped     Reason = "dropped"        // the worker does not have it and never will
+	ReasonUnreachable Reason = "unreachable"    // given up by the coordinator
+)
+
+// NoExit is the exit code of a task that has none: not finished, killed by a signal, or an end nobody saw.
+const NoExit = -1
+
+// Status is one numbered report of a worker about one of its tasks. Author and incarnation are those of the Batch it travels in.
+type Status struct {
+	_       struct{} `cbor:",toarray"`
+	Task    TaskID
+	Seq     uint64 // counts the statuses of this task, from 1
+	State   State
+	Index   uint64 // ledger index of the assignment it is about
+	At      int64  // the worker's clock, milliseconds since 1970
+	Exit    int    // exit code, NoExit if there is none
+	Signal  int    // number of the signal that ended it, 0 if none
+	Reason  Reason
+	Message string // for people; at most MaxMessage bytes
+}
+
+// MaxMessage caps Status.Message in bytes.
+const MaxMessage = 1024
+
+// Compare is the total order of two statuses of the same task. Below the end: by state, then by number. Every end is above
+// everything else. Of two different ends the one with the lower number is greater – the first end a worker wrote stands – and
+// between equal numbers the deterministic encoding decides, so that all peers decide alike.
+func (s Status) Compare(o Status) int {
+	sf, of := s.State.Final(), o.State.Final()
+	switch {
+	case sf && !of:
+		return 1
+	case of && !sf:
+		return -1
+	case sf && of:
+		if c := cmp.Compare(o.Seq, s.Seq); c != 0 {
+			return c
+		}
+	default:
+		if c := cmp.Or(cmp.Compare(s.State, o.State), cmp.Compare(s.Seq, o.Seq)); c != 0 {
+			return c
+		}
+	}
+	if s == o {
+		return 0
+	}
+	return bytes.Compare(mustEncode(s), mustEncode(o))
+}
+
+// Join merges two statuses of the same task: the greater one.
+func Join(a, b Status) Status {
+	if a.Compare(b) >= 0 {
+		return a
+	}
+	return b
+}
+
+// Batch is what a worker signs and publishes: statuses of its tasks, numbered per incarnation without gaps, from 1.
+type Batch struct {
+	_           struct{} `cbor:",toarray"`
+	Author      PeerID
+	Incarnation Incarnation
+	Number      uint64
+	Statuses    []Status
+}
