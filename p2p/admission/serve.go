@@ -23,7 +23,7 @@ type Config struct {
 	Log     *slog.Logger  // nil discards
 }
 
-// Serve answers both of the protocols strangers may open: join (through a) and roster (from r). How many streams a stranger may have
+// Serve answers both of the protocols strangers may open: join (through a; nil leaves it unserved) and roster (from r). How many streams a stranger may have
 // open at once is the gate's business. The returned stop takes the handlers away, ends what is under way and waits for it.
 func Serve(n Net, a Admitter, r *Roster, cfg Config) (stop func()) {
 	if cfg.Timeout <= 0 {
@@ -34,7 +34,9 @@ func Serve(n Net, a Admitter, r *Roster, cfg Config) (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &server{admitter: a, roster: r, cfg: cfg, ctx: ctx}
-	n.Handle(JoinProtocol, s.guard(s.join))
+	if a != nil {
+		n.Handle(JoinProtocol, s.guard(s.join))
+	}
 	n.Handle(RosterProtocol, s.guard(s.show))
 	return func() {
 		n.Handle(JoinProtocol, nil)
