@@ -10,11 +10,8 @@ import (
 	"covey/taskstate"
 )
 
-// PeerAddr is a peer id and multiaddrs to dial it at.
-type PeerAddr struct {
-	ID    string
-	Addrs []string
-}
+// PeerAddr is a peer id and multiaddrs to dial it at, without /p2p.
+type PeerAddr = admission.PeerAddr
 
 // Verdict is what this peer thinks of another's life. It is an observation; the zero Verdict is none yet.
 type Verdict uint8
