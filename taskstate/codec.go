@@ -16,3 +16,15 @@ func mustEncode(v any) []byte {
 	}
 	return b
 }
+
+// EncodeBatch is the deterministic encoding that is signed and travels.
+func EncodeBatch(b Batch) ([]byte, error) { return wire.Marshal(b) }
+
+// DecodeBatch reads what EncodeBatch wrote, strictly.
+func DecodeBatch(p []byte) (Batch, error) {
+	var b Batch
+	if err := wire.Unmarshal(p, &b); err != nil {
+		return Batch{}, err
+	}
+	return b, nil
+}
