@@ -2,9 +2,11 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"covey/p2p/admission"
 	"covey/taskstate"
 )
 
@@ -60,3 +62,19 @@ func targetVoters(n int) int {
 
 // majority of n voters.
 func majority(n int) int { return n/2 + 1 }
+
+// mayVote tells whether messages of a peer may concern votes: it is a voter as far as is known here, the roster says it may become one,
+// or it is among those this peer was told to ask.
+func (n *Node) mayVote(peer taskstate.PeerID) bool {
+	n.mu.Lock()
+	known := peer == n.coord || slices.Contains(n.contacts, peer) || slices.ContainsFunc(n.voters, func(v Voter) bool { return v.Peer == peer })
+	n.mu.Unlock()
+	if known || peer == n.cfg.Self {
+		return true
+	}
+	n.rep.Read(func(s *State) {
+		m, ok := s.Member(peer)
+		known = ok && m.Entry.Has(admission.Voter)
+	})
+	return known
+}
