@@ -66,6 +66,9 @@ func (t *Table) Merge(b Batch) (news []Status, refused int) {
 	for i := range b.Statuses {
 		switch t.take(b.Author, b.Incarnation, &b.Statuses[i], applied) {
 		case fresh:
+			if news == nil {
+				news = make([]Status, 0, len(b.Statuses)-i)
+			}
 			news = append(news, b.Statuses[i])
 		case wrong:
 			refused++
@@ -127,7 +130,7 @@ func (t *Table) Advance() (news []Status) {
 	return news
 }
 
-// Forget drops tasks whose end the ledger has decided.
+// Forget drops tasks whose end the ledger has decided. Several cost little more than one.
 func (t *Table) Forget(tasks ...TaskID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,7 +11,7 @@ const (
 	KeepBytes    = 64 << 20                // what finished jobs may weigh together; the newest one always stays
 	KeepGone     = 10_000                  // ids of forgotten jobs, so that a late repetition of Submit does not run them again
 	KeepInvites  = 1000                    // invites; of those that admit nobody any more the oldest go first
-	MaxSlots     = 10_000_000              // slots of one job
+	MaxSlots     = 1 << 20                 // slots of one job; as many elements as a decoded list may have
 )
 
 // Apply carries out one entry and answers each of its commands, in order. It reads no clock and draws no randomness: everybody

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"math"
+
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
@@ -15,7 +17,7 @@ func (s *State) submit(job *taskstate.Job) Result {
 	if s.gone.have[job.ID] {
 		return Result{Existed: true, Refused: CodeOver}
 	}
-	if job.ID == "" || job.Count < 1 || job.Count > MaxSlots || len(job.Each) > 0 && len(job.Each) != job.Count {
+	if !submittable(job) {
 		return Result{Refused: CodeInvalid}
 	}
 	kept := *job
@@ -25,6 +27,10 @@ func (s *State) submit(job *taskstate.Job) Result {
 	s.jobs[job.ID] = j
 	s.order = append(s.order, j)
 	return Result{}
+}
+
+func submittable(job *taskstate.Job) bool {
+	return job.ID != "" && job.Count >= 1 && job.Count <= MaxSlots && (len(job.Each) == 0 || len(job.Each) == job.Count)
 }
 
 func newJobRecord(job *taskstate.Job, index uint64, stamp int64, o *owners) *JobRecord {
@@ -125,12 +131,12 @@ func (j *JobRecord) settle(by uint32, st *taskstate.Status) bool {
 	if n < 1 || n > j.slots.count || !st.State.Final() {
 		return false
 	}
-	c, ch := j.slots.at(n)
-	if c.form < formOpen || int(c.attempt) != st.Task.Attempt || c.owner != by {
+	c, ch := j.slots.peek(n)
+	if c == nil || c.form < formOpen || int(c.attempt) != st.Task.Attempt || c.owner != by {
 		return false
 	}
 	if c.form != formOpen {
-		if uint64(c.seq) != st.Seq || c.end != st.At || j.forms.list[c.form-formFirst] != formOf(st) {
+		if c.seq != seq32(st) || c.end != st.At || j.forms.list[c.form-formFirst] != formOf(st) {
 			j.conflicts++
 		}
 		return false
@@ -139,9 +145,12 @@ func (j *JobRecord) settle(by uint32, st *taskstate.Status) bool {
 	return true
 }
 
+// seq32 is a status's number as a cell keeps it; no honest worker gets near the end.
+func seq32(st *taskstate.Status) uint32 { return uint32(min(st.Seq, math.MaxUint32)) }
+
 // end closes an open slot.
 func (j *JobRecord) end(c *cell, ch *chunk, st *taskstate.Status) {
-	c.form, c.end, c.seq = j.forms.id(formOf(st)), st.At, uint32(st.Seq)
+	c.form, c.end, c.seq = j.forms.id(formOf(st)), st.At, seq32(st)
 	j.shut(c, ch)
 	j.counts.count(st.State, 1)
 }

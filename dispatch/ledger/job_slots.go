@@ -87,7 +87,16 @@ func (t *slotTable) get(n int) cell {
 	return t.chunks[k].cells[i]
 }
 
-// at returns the cell of slot n (1 … count) for writing, and its chunk.
+// peek returns the cell of slot n (1 … count) and its chunk; nil if none of the chunk's slots was ever assigned.
+func (t *slotTable) peek(n int) (*cell, *chunk) {
+	k, i := (n-1)/chunkSize, (n-1)%chunkSize
+	if k >= len(t.chunks) || t.chunks[k].cells == nil {
+		return nil, nil
+	}
+	return &t.chunks[k].cells[i], &t.chunks[k]
+}
+
+// at returns the cell of slot n (1 … count) for writing, and its chunk. A cell exists only to be assigned: use peek to look.
 func (t *slotTable) at(n int) (*cell, *chunk) {
 	k, i := (n-1)/chunkSize, (n-1)%chunkSize
 	if k >= len(t.chunks) {
