@@ -9,14 +9,12 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	wal "github.com/hashicorp/raft-wal"
 
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
 const (
-	segmentBytes    = 4 << 20 // of the log on disk; preallocated
 	trailingLogs    = 1024    // entries kept behind a snapshot, so that a voter that was away briefly needs none
 	snapshotEntries = 16 << 10
 	snapshotBytes   = 32 << 20
@@ -30,7 +28,7 @@ type seat struct {
 	raft       *raft.Raft
 	trans      *raft.NetworkTransport
 	stream     *streamLayer
-	store      *wal.WAL
+	store      *logStore
 	fsm        *fsm
 	watch      *raft.Observer
 	watched    chan struct{} // closed when the watcher has ended
@@ -59,9 +57,9 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 		return fmt.Errorf("make the ledger's folder: %w", err)
 	}
 	logger := newRaftLog(n.cfg.Log)
-	s.store, err = wal.Open(dir, wal.WithSegmentSize(segmentBytes), wal.WithLogger(logger.Named("wal")))
+	s.store, err = openLogStore(dir, logger.Named("wal"))
 	if err != nil {
-		return fmt.Errorf("open the ledger's log in %s: %w", dir, err)
+		return err
 	}
 	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, logger)
 	if err != nil {
