@@ -18,8 +18,9 @@ const MaxList = 4 << 20
 
 // top reads the keys of the file. A key that is built moves from the list of those that are not to a line of its own.
 func (r *reader) top(n ast.Node, j *taskstate.Job) {
+	before := len(r.errs)
 	r.object(n, "", []field{
-		{"name", func(n ast.Node, p string) { j.Name, _ = r.text(n, p); r.named(n, j.Name) }},
+		{"name", func(n ast.Node, p string) { j.Name = r.jobName(n, p) }},
 		{"type", func(n ast.Node, p string) { r.jobType(n, p, j) }},
 		{"count", func(n ast.Node, p string) { j.Count = r.whole(n, p, 1, MaxCount) }},
 		{"each", func(n ast.Node, p string) { j.Each = r.each(n, p) }},
@@ -31,10 +32,7 @@ func (r *reader) top(n ast.Node, j *taskstate.Job) {
 		{"unreachable", func(n ast.Node, p string) { r.unreachable(n, p, &j.Unreachable) }},
 		{"placement", func(n ast.Node, p string) { r.placement(n, p, j) }},
 	}, "matrix", "constraints", "restart", "max_fails", "inputs", "outputs", "update", "after", "schedule", "priority")
-	if _, ok := entries(n); !ok {
-		return
-	}
-	if _, ok := r.at["run"]; !ok {
+	if _, ok := r.at["run"]; !ok && len(r.errs) == before { // else the fault reported may be why
 		r.fail(placeAt(n), "run is missing: say what to run, as in run: {process: {command: [hostname]}}")
 	}
 	r.oneOf("", "count", "each", "each_line")
@@ -58,11 +56,13 @@ func (r *reader) oneOf(path string, keys ...string) (given int) {
 	return given
 }
 
-// named refuses an empty name, which would otherwise pass for none.
-func (r *reader) named(n ast.Node, name string) {
-	if name == "" {
-		r.fail(placeAt(n), "name: %s", nameRule)
+// jobName refuses an empty name, which would otherwise pass for none.
+func (r *reader) jobName(n ast.Node, path string) string {
+	name, ok := r.text(n, path)
+	if ok && name == "" {
+		r.fail(placeAt(n), "%s: %s", path, nameRule)
 	}
+	return name
 }
 
 func (r *reader) jobType(n ast.Node, path string, j *taskstate.Job) {
@@ -154,6 +154,7 @@ func (r *reader) run(n ast.Node, path string, run *taskstate.Run) {
 }
 
 func (r *reader) process(n ast.Node, path string) *taskstate.Process {
+	before := len(r.errs)
 	p := &taskstate.Process{}
 	var command ast.Node
 	r.object(n, path, []field{
@@ -162,14 +163,11 @@ func (r *reader) process(n ast.Node, path string) *taskstate.Process {
 		{"dir", func(n ast.Node, at string) { p.Dir, _ = r.text(n, at) }},
 		{"shell", func(n ast.Node, at string) { p.Shell = r.flag(n, at) }},
 	})
-	if _, ok := entries(n); !ok {
-		return p
-	}
 	at := path + ".command"
-	switch _, given := r.at[at]; {
-	case !given:
+	switch {
+	case command == nil && len(r.errs) > before: // the fault reported may be why
+	case command == nil:
 		r.fail(placeAt(n), "%s is missing: what to execute, as in command: [convert, in.png, out.png]", at)
-	case command == nil: // given without a value, reported already
 	case p.Shell && command.Type() != ast.SequenceType:
 		if line, ok := r.text(command, at); ok {
 			p.Command = []string{line}

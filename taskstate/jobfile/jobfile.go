@@ -111,7 +111,7 @@ func (r *reader) job(data []byte) *taskstate.Job {
 		r.fail(invalidUTF8(data), "this is not UTF-8 text")
 		return nil
 	}
-	root := r.parse(string(data))
+	root := r.parse(string(data) + "\n") // without it the YAML library does not fold a last line
 	if root == nil {
 		return nil
 	}

@@ -4,12 +4,15 @@ import "strings"
 
 // homes says where a key belongs that stands in the wrong place.
 func homes() map[string]string {
-	return map[string]string{
-		"process": "run", "noop": "run", "command": "run.process", "env": "run.process", "dir": "run.process", "shell": "run.process",
-		"duration": "run.noop", "cpus": "resources", "memory": "resources", "replace_after": "unreachable", "wait": "unreachable",
-		"strategy": "placement", "max_per_peer": "placement", "name": "the top", "type": "the top", "count": "the top", "each": "the top",
-		"each_line": "the top", "resources": "the top", "timeout": "the top", "parallel": "the top", "unreachable": "the top", "placement": "the top",
+	m := map[string]string{
+		"process": "under run", "noop": "under run", "command": "under run.process", "env": "under run.process", "dir": "under run.process",
+		"shell": "under run.process", "duration": "under run.noop", "cpus": "under resources", "memory": "under resources",
+		"replace_after": "under unreachable", "wait": "under unreachable", "strategy": "under placement", "max_per_peer": "under placement",
 	}
+	for _, k := range []string{"name", "type", "count", "each", "each_line", "run", "resources", "timeout", "parallel", "unreachable", "placement"} {
+		m[k] = "at the top"
+	}
+	return m
 }
 
 // others are the words other systems use for ours.

@@ -100,7 +100,7 @@ func (r *reader) syntax(err error) {
 	case strings.Contains(msg, "tab character"):
 		r.fail(at, "a tab; YAML is indented with spaces")
 	case strings.Contains(msg, "already defined"):
-		r.fail(at, "the key %q is given twice; %s", e.GetToken().Value, strings.TrimPrefix(msg, fmt.Sprintf("mapping key %q ", e.GetToken().Value)))
+		r.fail(at, "the key %q is given twice", clip(e.GetToken().Value))
 	default:
 		r.fail(at, "this is not YAML: %s", msg)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 // field is one key a mapping may have.
@@ -41,7 +42,7 @@ func (r *reader) object(n ast.Node, path string, fields []field, later ...string
 		case i < 0:
 			r.unknown(at, key, path, names, later)
 		case kv.Value == nil || kv.Value.Type() == ast.NullType:
-			r.fail(at, "%s has no value; leave the key out to have the default", full)
+			r.fail(at, "%s has no value; give it one, or remove the key", full)
 		default:
 			r.at[full] = placeAt(kv.Value)
 			fields[i].read(kv.Value, full)
@@ -54,17 +55,17 @@ func (r *reader) unknown(at place, key, path string, names, later []string) {
 		r.fail(at, "%q is not supported yet; remove it, or wait for a version that has it", strings.TrimPrefix(path+"."+key, "."))
 		return
 	}
-	hint := ""
+	hint := "."
 	if near := nearest(key, append(append([]string{}, names...), later...)); near != "" {
-		hint = fmt.Sprintf("did you mean %q? ", near)
-	} else if home := homes()[key]; home != "" && home != path {
-		hint = fmt.Sprintf("it belongs under %s. ", home)
+		hint = fmt.Sprintf(": did you mean %q?", near)
+	} else if home := homes()[key]; home != "" {
+		hint = fmt.Sprintf(": it belongs %s.", home)
 	}
 	where := "at the top of a job file"
 	if path != "" {
 		where = "in " + path
 	}
-	r.fail(at, "unknown key %q: %sAllowed %s: %s", clip(key), hint, where, strings.Join(names, ", "))
+	r.fail(at, "unknown key %q%s Allowed %s: %s", clip(key), hint, where, strings.Join(names, ", "))
 }
 
 // entries gives the pairs of a mapping, however the parser shaped it.
@@ -111,7 +112,11 @@ func (r *reader) texts(n ast.Node, path, example string) []string {
 
 // whole reads a whole number from low to high.
 func (r *reader) whole(n ast.Node, path string, low, high int) int {
-	if _, ok := n.(*ast.IntegerNode); !ok {
+	_, ok := n.(*ast.IntegerNode)
+	if text, is := n.(*ast.StringNode); is && text.Token.Type == token.StringType { // too many digits for the parser
+		ok = text.Value != "" && strings.Trim(text.Value, "0123456789") == ""
+	}
+	if !ok {
 		r.fail(placeAt(n), "%swant a whole number, got %s", prefix(path), kind(n))
 		return 0
 	}
