@@ -21,8 +21,8 @@
 //
 // New, then Run until its context ends; everything else may be called at any time from any goroutine. Callbacks (observers, OnHint) come one
 // at a time from one goroutine of Run and should be quick; they may call any method. Probe, Heard, SetHint, Recheck and View never block.
-// When Run returns its goroutines have ended, except memberlist's own timers, which end within one probe interval and touch nothing
-// any more. A crash is what Run without Leave looks like; Leave tells the others first.
+// When Run returns its goroutines have ended, except memberlist's own timers, which end within a few probe intervals and touch nothing
+// any more (a test in a synctest bubble lets five seconds pass). A crash is what Run without Leave looks like; Leave tells the others first.
 //
 // # Does not
 //

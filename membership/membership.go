@@ -88,6 +88,7 @@ func (m *Membership) Run(ctx context.Context) error {
 	m.view, m.changed = nil, true
 	m.news()
 	m.mu.Unlock()
+	t.open()
 	close(m.ready)
 
 	ctx, cancel := context.WithCancel(ctx)

@@ -14,6 +14,7 @@ import (
 const (
 	reachAtOnce  = 8                      // peers that are tried at the same time
 	connectLimit = 3 * time.Second        // for one of them
+	joinTries    = 4                      // push/pulls with a peer that answers
 	kickDelay    = 200 * time.Millisecond // a peer that was heard usually joins by itself
 )
 
@@ -181,14 +182,21 @@ func (m *Membership) reach(ctx context.Context, id string) error {
 	if err := m.cfg.Host.Connect(ctx, id, addrs); err != nil {
 		return err
 	}
-	list := m.running()
-	if list == nil {
-		return errors.New("this peer is stopping")
+	for try := 1; ; try++ {
+		list := m.running()
+		if list == nil {
+			return errors.New("this peer is stopping")
+		}
+		_, err := list.Join([]string{joinString(id)})
+		if err == nil || try == joinTries {
+			return err
+		}
+		select { // it is there, but busy or just starting
+		case <-ctx.Done():
+			return err
+		case <-time.After(kickDelay/2 + rand.N(kickDelay)):
+		}
 	}
-	if _, err := list.Join([]string{joinString(id)}); err != nil {
-		return err
-	}
-	return nil
 }
 
 // note files the outcome of a try the loop made.

@@ -52,9 +52,13 @@ func newTransport(n p2p.Net, admitted func(string) bool, heard func(string), sen
 		senders: map[string]*sender{}, inbound: map[string]int{},
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
-	n.Handle(PacketProtocol, t.servePackets)
-	n.Handle(SyncProtocol, t.serveStream)
 	return t
+}
+
+// open begins to serve, once memberlist knows itself: before, it would answer a push/pull with nobody.
+func (t *transport) open() {
+	t.net.Handle(PacketProtocol, t.servePackets)
+	t.net.Handle(SyncProtocol, t.serveStream)
 }
 
 // syntheticIP is a member's constant address, from its name. memberlist refuses a member whose address changes while it is alive.
