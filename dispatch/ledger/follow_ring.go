@@ -42,6 +42,13 @@ func (r *ring) add(index uint64, data []byte) {
 	r.items = r.items[drop:]
 }
 
+// bound sets the limit in bytes from now on.
+func (r *ring) bound(limit int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.limit = limit
+}
+
 // reset empties the ring: the replica was replaced, and stands at index.
 func (r *ring) reset(index uint64) {
 	r.mu.Lock()

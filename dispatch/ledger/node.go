@@ -58,18 +58,20 @@ type Node struct {
 	rep  *Replica
 	ring *ring
 
-	feed     sync.Mutex // one entry or snapshot at a time goes into replica and ring
-	life     sync.Mutex // one start or stop of a seat at a time
-	notify   chan bool  // raft: leadership gained or lost
-	poke     chan struct{}
-	tendNow  chan struct{}
-	moved    signal // entries, coordinator or voters changed: for those that serve followers
-	changed  signal // the coordinator changed
-	lead     atomic.Pointer[leading]
-	foreign  atomic.Uint64 // highest generation heard of that is not ours
-	handing  atomic.Bool   // Handover is under way: leave the voters alone
-	handlers sync.WaitGroup
-	closing  chan struct{}
+	feed      sync.Mutex // one entry or snapshot at a time goes into replica and ring
+	life      sync.Mutex // one start or stop of a seat at a time
+	notify    chan bool  // raft: leadership gained or lost
+	poke      chan struct{}
+	tendNow   chan struct{}
+	moved     signal // entries, coordinator or voters changed: for those that serve followers
+	changed   signal // the coordinator changed
+	lead      atomic.Pointer[leading]
+	serving   atomic.Int64  // followers served now
+	snapshots atomic.Int64  // taken from others so far
+	foreign   atomic.Uint64 // highest generation heard of that is not ours
+	handing   atomic.Bool   // Handover is under way: leave the voters alone
+	handlers  sync.WaitGroup
+	closing   chan struct{}
 
 	mu          sync.Mutex
 	seat        *seat
@@ -88,6 +90,7 @@ type Node struct {
 // or followed before Run.
 func Open(cfg Config) (*Node, error) {
 	cfg.Timings = cfg.Timings.withDefaults()
+	cfg.RingBytes = cmp.Or(cfg.RingBytes, 4<<20)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -103,7 +106,7 @@ func Open(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, rep: NewReplica(), ring: newRing(cmp.Or(cfg.RingBytes, 4<<20)), notify: make(chan bool, 64),
+		cfg: cfg, rep: NewReplica(), ring: newRing(ringIdle), notify: make(chan bool, 64),
 		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), closing: make(chan struct{}), absent: map[string]time.Time{},
 	}
 	if err := n.restore(); err != nil {

@@ -44,14 +44,18 @@ func (l *raftLog) Error(msg string, args ...any) {
 	l.to.Log(nil, level, l.name+": "+msg, args...) //nolint:staticcheck // slog takes a nil context
 }
 
-func (l *raftLog) IsTrace() bool                  { return false }
-func (l *raftLog) IsDebug() bool                  { return l.to.Enabled(nil, slog.LevelDebug) } //nolint:staticcheck
-func (l *raftLog) IsInfo() bool                   { return l.IsDebug() }
-func (l *raftLog) IsWarn() bool                   { return l.IsDebug() }
-func (l *raftLog) IsError() bool                  { return true }
-func (l *raftLog) Name() string                   { return l.name }
-func (l *raftLog) With(args ...any) hclog.Logger  { return &raftLog{l.Logger, l.to.With(args...), l.name} }
-func (l *raftLog) Named(name string) hclog.Logger { return &raftLog{l.Logger, l.to, l.name + "." + name} }
+func (l *raftLog) IsTrace() bool { return false }
+func (l *raftLog) IsDebug() bool { return l.to.Enabled(nil, slog.LevelDebug) } //nolint:staticcheck
+func (l *raftLog) IsInfo() bool  { return l.IsDebug() }
+func (l *raftLog) IsWarn() bool  { return l.IsDebug() }
+func (l *raftLog) IsError() bool { return true }
+func (l *raftLog) Name() string  { return l.name }
+func (l *raftLog) With(args ...any) hclog.Logger {
+	return &raftLog{l.Logger, l.to.With(args...), l.name}
+}
+func (l *raftLog) Named(name string) hclog.Logger {
+	return &raftLog{l.Logger, l.to, l.name + "." + name}
+}
 func (l *raftLog) ResetNamed(name string) hclog.Logger {
 	return &raftLog{l.Logger, l.to, name}
 }

@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	trailingLogs    = 1024    // entries kept behind a snapshot, so that a voter that was away briefly needs none
+	trailingLogs    = 1024 // entries kept behind a snapshot, so that a voter that was away briefly needs none
 	snapshotEntries = 16 << 10
 	snapshotBytes   = 32 << 20
+	ringIdle        = 64 << 10    // recent entries kept by a peer that serves no followers, in bytes
 	seatPatience    = time.Minute // how long a seat waits to appear in the configuration
 )
 
@@ -86,6 +87,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	n.mu.Lock()
 	n.seat = s
 	n.mu.Unlock()
+	n.ring.bound(n.cfg.RingBytes)
 	if err := n.saveMemo(); err != nil {
 		return fmt.Errorf("remember the seat among the voters: %w", err)
 	}
@@ -190,6 +192,7 @@ func (n *Node) closeSeat() error {
 	if s == nil {
 		return nil
 	}
+	n.ring.bound(ringIdle)
 	s.closeWatch()
 	err := s.raft.Shutdown().Error()
 	s.trans.CloseStreams()
@@ -277,4 +280,20 @@ func (n *Node) beginSeat(generation uint64, first []byte) error {
 		return fmt.Errorf("make the ledger's folder: %w", err)
 	}
 	return n.openSeat(generation, first)
+}
+
+// setAside closes the seat and renames its folder. The caller holds life.
+func (n *Node) setAside(s *seat) error {
+	err := n.closeSeat()
+	if e := n.saveMemo(); e != nil {
+		return e
+	}
+	dir := n.seatDir(s.generation)
+	if e := os.Rename(dir, dir+time.Now().UTC().Format(".set-aside-20060102T150405")); e != nil {
+		return e
+	}
+	n.mu.Lock()
+	n.votersIndex, n.voters = 0, nil
+	n.mu.Unlock()
+	return err
 }
