@@ -45,7 +45,7 @@ type Worker struct {
 	reap    []taskstate.TaskID
 
 	events    chan workerEvent // from the session client
-	reports   mailbox
+	reports   reportBox
 	results   chan workerEvent // from the writer and the publisher
 	saves     chan *workerTxn
 	publishes chan [][]byte
@@ -87,7 +87,7 @@ func newWorkerOn(cfg WorkerConfig, j workerJournal, img *journalImage) *Worker {
 		news: make(chan struct{}, 1), offers: make(chan Offer, 1),
 		connected: make(chan string, 16), abort: make(chan struct{}),
 		stop: make(chan struct{}), ended: make(chan struct{}),
-		reports: mailbox{wake: make(chan struct{}, 1)},
+		reports: reportBox{wake: make(chan struct{}, 1)},
 	}
 	w.core, w.reap = newWorkerCore(cfg.Self, cfg.Incarnation, cfg.Offer, img, time.Now())
 	return w
@@ -202,21 +202,21 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// mailbox gathers reports until the owner has time for them.
-type mailbox struct {
+// reportBox gathers reports until the owner has time for them.
+type reportBox struct {
 	mu   sync.Mutex
 	got  []RunReport
 	wake chan struct{}
 }
 
-func (m *mailbox) put(r RunReport) {
+func (m *reportBox) put(r RunReport) {
 	m.mu.Lock()
 	m.got = append(m.got, r)
 	m.mu.Unlock()
 	nudge(m.wake)
 }
 
-func (m *mailbox) take() []RunReport {
+func (m *reportBox) take() []RunReport {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	got := m.got

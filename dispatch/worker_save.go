@@ -66,7 +66,7 @@ func (c *workerCore) cutBatches(t *workerTxn) {
 		size, n := 0, 0
 		for _, h := range c.dirty {
 			s := h.status
-			size += statusBytes(s)
+			size += sizeOfStatus(s)
 			if n == maxStatuses || size > maxBatchBytes {
 				break
 			}
@@ -86,7 +86,7 @@ func (c *workerCore) cutBatches(t *workerTxn) {
 }
 
 // statusBytes estimates an encoded status, from above.
-func statusBytes(s taskstate.Status) int {
+func sizeOfStatus(s taskstate.Status) int {
 	return statusOverhead + len(s.Task.Job) + len(s.Reason) + len(s.Message)
 }
 

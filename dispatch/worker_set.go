@@ -31,9 +31,9 @@ func (c *workerCore) opened(link uint64) {
 		if s.Seq == 0 {
 			s = acceptedStatus(h)
 		}
-		if size += statusBytes(s); size > maxReportBytes {
+		if size += sizeOfStatus(s); size > maxReportBytes {
 			c.send(Up{Report: r})
-			r, size = &Report{}, statusBytes(s)
+			r, size = &Report{}, sizeOfStatus(s)
 		}
 		r.Tasks = append(r.Tasks, s)
 	}
