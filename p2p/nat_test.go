@@ -273,6 +273,31 @@ func TestTwoPeersBehindTwoNATsReachEachOther(t *testing.T) {
 	a.must(order{Do: "ask", Peer: there.ID, Bytes: 1 << 20})
 }
 
+func TestARelayCarriesWhatNATsKeepApart(t *testing.T) {
+	n := newInternet(t)
+	n.house("a", 2)
+	n.house("b", 3)
+	for _, router := range []string{"ar", "br"} {
+		n.in(router, "nft", "add rule ip covey through meta l4proto udp drop") // no QUIC, and so no hole
+	}
+	p, a, b := n.peer("pub"), n.peer("a"), n.peer("b")
+	pub := p.must(order{Do: "tell"})
+	a.must(order{Do: "connect", Peer: pub.ID, Addrs: pub.Addrs})
+	b.must(order{Do: "connect", Peer: pub.ID, Addrs: pub.Addrs})
+	var there report
+	eventually(t, "b finds a relay", func() bool {
+		there = b.must(order{Do: "tell"})
+		return strings.Contains(strings.Join(there.Addrs, " "), "/p2p-circuit")
+	})
+	a.must(order{Do: "connect", Peer: there.ID, Addrs: there.Addrs})
+	// Well beyond the 128 KiB that libp2p's relays let through.
+	r := a.must(order{Do: "ask", Peer: there.ID, Bytes: 4 << 20})
+	if r.Direct || !r.Relayed {
+		t.Fatalf("direct %v, relayed %v", r.Direct, r.Relayed)
+	}
+	t.Logf("4 MiB there and back in %d ms", r.Millis)
+}
+
 func TestAPublicPeerTakesNoRelay(t *testing.T) {
 	n := newInternet(t)
 	n.house("a", 2)

@@ -48,11 +48,16 @@ type mirror struct {
 	punching bool
 }
 
+// draw makes the secrets of this run.
+func (m *mirror) draw() {
+	rand.Read(m.key[:])
+	rand.Read(m.nonce[:])
+}
+
 // startMirror listens for datagrams that are not QUIC.
 func (h *Host) startMirror() {
 	m := &h.relay.mirror
-	rand.Read(m.key[:])
-	rand.Read(m.nonce[:])
+	m.draw()
 	for _, a := range h.sw.ListenAddresses() {
 		if !isQUIC(a) {
 			continue
