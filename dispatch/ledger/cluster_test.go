@@ -27,6 +27,7 @@ type flock struct {
 	seen  map[string]*ledger.Candidate
 	nodes map[string]*bird
 	dir   string
+	ring  int
 }
 
 // bird is one peer's ledger node, while it runs.
@@ -77,6 +78,13 @@ func (fl *flock) see(id string, inc taskstate.Incarnation, alive bool) {
 	}
 }
 
+// forget takes a peer out of the roster, as far as the voters' rules see it.
+func (fl *flock) forget(id string) {
+	fl.mu.Lock()
+	delete(fl.seen, id)
+	fl.mu.Unlock()
+}
+
 func (fl *flock) log(id string) *slog.Logger {
 	if os.Getenv("LEDGER_LOG") == "" {
 		return nil
@@ -90,7 +98,7 @@ func (fl *flock) start(id string, inc taskstate.Incarnation, follow ...string) *
 	fl.net.Revive(id)
 	n, err := ledger.Open(ledger.Config{
 		Net: fl.net.Host(id), Self: id, Incarnation: inc, Dir: filepath.Join(fl.dir, id+string(inc)),
-		Candidates: fl.candidates, Log: fl.log(id),
+		Candidates: fl.candidates, Log: fl.log(id), RingBytes: fl.ring,
 	})
 	if err != nil {
 		fl.t.Fatal(err)
