@@ -261,16 +261,24 @@ func planLeave(voters []Voter, leaving Voter, alive func(Voter) bool) (next Vote
 }
 
 // planHandover names the next voter to remove before leaving stops: none (done) while those who stay are a majority of the
-// configuration as it is.
+// configuration as it is. The dead go first: whoever leaves may be back soon.
 func planHandover(voters []Voter, leaving Voter, alive func(Voter) bool) (next Voter, ok bool) {
 	living := 0
+	var dead []Voter
 	for _, v := range voters {
-		if v != leaving && alive(v) {
+		switch {
+		case v == leaving:
+		case alive(v):
 			living++
+		default:
+			dead = append(dead, v)
 		}
 	}
-	if living >= majority(len(voters)) {
+	switch {
+	case living == 0 || living >= majority(len(voters)):
 		return Voter{}, false
+	case len(dead) > 0:
+		return dead[0], true
 	}
-	return planLeave(voters, leaving, alive)
+	return leaving, true
 }
