@@ -135,16 +135,45 @@ func (t *Table) Forget(tasks ...TaskID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, id := range tasks {
-		job := t.jobs[id.Job]
-		k := slotAttempt{id.Slot, id.Attempt}
-		if _, ok := job[k]; !ok {
-			continue
+		t.drop(id)
+	}
+}
+
+// Retire drops those of the tasks whose end the ledger has decided.
+func (t *Table) Retire(tasks ...TaskID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range tasks {
+		if _, _, _, st := t.ledger.Assigned(id); st != Known {
+			t.drop(id)
 		}
-		delete(job, k)
-		t.size--
-		if len(job) == 0 {
-			delete(t.jobs, id.Job)
+	}
+}
+
+// Sweep drops every task whose end the ledger has decided: after it took a step whose tasks are not at hand.
+func (t *Table) Sweep() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, job := range t.jobs {
+		for k := range job {
+			task := Task(id, k.slot, k.attempt)
+			if _, _, _, st := t.ledger.Assigned(task); st != Known {
+				t.drop(task)
+			}
 		}
+	}
+}
+
+func (t *Table) drop(id TaskID) {
+	job := t.jobs[id.Job]
+	k := slotAttempt{id.Slot, id.Attempt}
+	if _, ok := job[k]; !ok {
+		return
+	}
+	delete(job, k)
+	t.size--
+	if len(job) == 0 {
+		delete(t.jobs, id.Job)
 	}
 }
 
@@ -176,6 +205,17 @@ func (t *Table) Parked() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.parked.size
+}
+
+// OfJob returns the newest status of every task of a job that has one, in no order.
+func (t *Table) OfJob(id JobID) []Status {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]Status, 0, len(t.jobs[id]))
+	for _, s := range t.jobs[id] {
+		out = append(out, s)
+	}
+	return out
 }
 
 // All yields the newest status of every task, in no order, as they were when it was called.

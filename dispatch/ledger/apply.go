@@ -8,7 +8,7 @@ import (
 const (
 	KeepFinished = 1000                    // finished jobs, by count
 	KeepFor      = 7 * 24 * 60 * 60 * 1000 // finished jobs, by age in milliseconds of ledger stamps
-	KeepBytes    = 64 << 20                // what finished jobs may weigh together; the newest one always stays
+	KeepBytes    = 32 << 20                // what finished jobs may weigh together; the newest one always stays
 	KeepGone     = 10_000                  // ids of forgotten jobs, so that a late repetition of Submit does not run them again
 	KeepInvites  = 1000                    // invites; of those that admit nobody any more the oldest go first
 	MaxSlots     = 1 << 20                 // slots of one job; as many elements as a decoded list may have
@@ -18,7 +18,7 @@ const (
 // who applies the same entries holds the same state. Entries come in order of Index; an entry of an older epoch than has been
 // applied changes nothing, and all its commands are answered CodeStale.
 func (s *State) Apply(e Entry) []Result {
-	s.index = e.Index
+	s.index, s.ending = e.Index, nil
 	results := make([]Result, len(e.Commands))
 	if e.Epoch.Less(s.epoch) {
 		for i := range results {

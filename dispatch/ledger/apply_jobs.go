@@ -128,7 +128,7 @@ func (s *State) settle(c *Settle) Result {
 // settle makes a worker's status the end of its slot, if it is an end, the newest attempt, and its author has it.
 func (j *JobRecord) settle(by uint32, st *taskstate.Status) bool {
 	n := st.Task.Slot
-	if n < 1 || n > j.slots.count || !st.State.Final() {
+	if n < 1 || n > j.slots.count || !isEnd(st.State) {
 		return false
 	}
 	c, ch := j.slots.peek(n)
@@ -144,6 +144,8 @@ func (j *JobRecord) settle(by uint32, st *taskstate.Status) bool {
 	j.end(c, ch, st)
 	return true
 }
+
+func isEnd(st taskstate.State) bool { return st.Final() && st.Valid() }
 
 // seq32 is a status's number as a cell keeps it; no honest worker gets near the end.
 func seq32(st *taskstate.Status) uint32 { return uint32(min(st.Seq, math.MaxUint32)) }
@@ -205,7 +207,7 @@ func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, en
 	}
 	st := taskstate.Status{State: taskstate.Orphaned, At: s.stamp, Exit: taskstate.NoExit, Reason: why}
 	switch {
-	case !again && end != nil && end.State.Final():
+	case !again && end != nil && isEnd(end.State):
 		st = *end
 	case again: // it would have run again, had the job not been cancelled
 		st.State, st.Reason, st.Message = taskstate.Shutdown, taskstate.ReasonCancelled, j.reason
@@ -214,8 +216,7 @@ func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, en
 	s.close(j)
 }
 
-// giveUpAll gives up every open task of a peer that is none of keep: each slot waits for another attempt, or ends here if its
-// job must not run twice.
+// giveUpAll gives up every open task of a peer: each slot waits for another attempt, or ends here if its job must not run twice.
 func (s *State) giveUpAll(peer taskstate.PeerID, why taskstate.Reason) {
 	for _, j := range s.order {
 		for r := range j.openOf(peer) {
@@ -233,6 +234,7 @@ func (s *State) close(j *JobRecord) {
 	j.pending = nil
 	j.weight = j.weigh()
 	s.finished = append(s.finished, j)
+	s.ending = append(s.ending, j.job.ID)
 	s.kept += j.weight
 }
 

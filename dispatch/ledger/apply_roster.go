@@ -55,6 +55,9 @@ func (s *State) admit(a *Admit) Result {
 	if old != nil && !old.In() && (a.Ticket == "" || old.Entry.Ticket == a.Ticket) {
 		return Result{Refused: CodeRevoked} // removed for good, unless somebody invites it again
 	}
+	if old != nil && old.Entry.Has(admission.Voter) && !e.Has(admission.Voter) && s.voters() == 1 {
+		return Result{Refused: CodeSole} // an entry with fewer roles would leave nobody to decide
+	}
 	if a.Ticket != "" {
 		inv := s.invites[a.Ticket]
 		if inv == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"covey/p2p/admission"
@@ -25,14 +26,19 @@ type memoryLog struct {
 	entries []Entry // entries[i] has index i+1
 	views   map[taskstate.PeerID]*Memory
 	order   []*Memory
-	epoch   taskstate.Epoch
-	leader  taskstate.PeerID
+	lead    atomic.Pointer[leadership] // written under mu; read by observers, who are called under mu
+}
+
+type leadership struct {
+	peer  taskstate.PeerID // "" is nobody
+	epoch taskstate.Epoch
 }
 
 // NewMemory founds a cluster of one: index 1 holds Found and Lead, self is admitted in every role and coordinates in epoch 1/1.
 // Its worker is not registered yet. now stamps the entries.
 func NewMemory(self taskstate.PeerID, now func() time.Time) *Memory {
-	l := &memoryLog{now: now, views: map[taskstate.PeerID]*Memory{}, epoch: taskstate.At(1, 1), leader: self}
+	l := &memoryLog{now: now, views: map[taskstate.PeerID]*Memory{}}
+	l.lead.Store(&leadership{self, taskstate.At(1, 1)})
 	m := l.view(self)
 	founder := admission.Entry{Cluster: "memorymemorymemo", Peer: self, Roles: admission.AllRoles(), At: now().UnixMilli(), By: self}
 	l.mu.Lock()
@@ -73,25 +79,26 @@ func (m *Memory) SetLag(entries int) {
 func (m *Memory) SetEpoch(e taskstate.Epoch) {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
-	m.log.epoch = e
+	m.log.lead.Store(&leadership{m.log.lead.Load().peer, e})
 }
 
 // Lead makes this peer the coordinator, in the next term, and writes the Lead entry.
 func (m *Memory) Lead() taskstate.Epoch {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
-	m.log.leader = m.self
-	m.log.epoch.Term++
+	e := m.log.lead.Load().epoch
+	e.Term++
+	m.log.lead.Store(&leadership{m.self, e})
 	m.log.append(m, []Command{{Lead: &Lead{}}})
-	return m.log.epoch
+	return e
 }
 
 // Unlead ends this peer's coordination: nobody can propose until somebody leads.
 func (m *Memory) Unlead() {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
-	if m.log.leader == m.self {
-		m.log.leader = ""
+	if l := m.log.lead.Load(); l.peer == m.self {
+		m.log.lead.Store(&leadership{"", l.epoch})
 	}
 }
 
@@ -110,8 +117,8 @@ func (m *Memory) Propose(ctx context.Context, commands []Command) (uint64, []Res
 	}
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
-	if m.log.leader != m.self {
-		return 0, nil, ErrNotCoordinator{Hint: m.log.leader}
+	if l := m.log.lead.Load(); l.peer != m.self {
+		return 0, nil, ErrNotCoordinator{Hint: l.peer}
 	}
 	results := m.log.append(m, commands)
 	return uint64(len(m.log.entries)), results, nil
@@ -122,9 +129,8 @@ func (m *Memory) Replica() *Replica { return m.replica }
 
 // Coordinator implements Ledger.
 func (m *Memory) Coordinator() (taskstate.PeerID, taskstate.Epoch, bool) {
-	m.log.mu.Lock()
-	defer m.log.mu.Unlock()
-	return m.log.leader, m.log.epoch, m.log.leader != ""
+	l := m.log.lead.Load()
+	return l.peer, l.epoch, l.peer != ""
 }
 
 // Entries is a copy of the log, for tests that replay it.
@@ -137,7 +143,7 @@ func (m *Memory) Entries() []Entry {
 // append writes one entry and applies it everywhere it is due.
 func (l *memoryLog) append(by *Memory, commands []Command) []Result {
 	e := Entry{
-		Index: uint64(len(l.entries)) + 1, Epoch: l.epoch, Stamp: l.now().UnixMilli(), By: by.self,
+		Index: uint64(len(l.entries)) + 1, Epoch: l.lead.Load().epoch, Stamp: l.now().UnixMilli(), By: by.self,
 		Commands: slices.Clone(commands),
 	}
 	for _, behind := range l.entries[by.replica.Applied():] {

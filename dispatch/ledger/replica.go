@@ -30,6 +30,7 @@ type observer struct{ f func(Event) }
 type Event struct {
 	Entry   Entry
 	Results []Result
+	Ended   []taskstate.JobID // jobs that ended with this entry
 	Reset   bool
 }
 
@@ -54,8 +55,9 @@ func (r *Replica) Apply(e Entry) []Result {
 		return nil
 	}
 	results := r.st.Apply(e)
+	ended := r.st.JustEnded()
 	r.mu.Unlock()
-	r.tell(Event{Entry: e, Results: results})
+	r.tell(Event{Entry: e, Results: results, Ended: ended})
 	return results
 }
 

@@ -177,7 +177,7 @@ func (s *State) restoreJob(in *jobSnapshot) (*JobRecord, error) {
 	j := newJobRecord(job, in.Index, in.Accepted, &s.owners)
 	j.cancelled, j.reason, j.at, j.conflicts = in.Cancelled, in.Reason, in.At, in.Conflicts
 	for _, f := range in.Forms {
-		if !f.State.Final() || !f.State.Valid() {
+		if !isEnd(f.State) {
 			return nil, fmt.Errorf("%v is no end", f.State)
 		}
 		j.forms.id(f)

@@ -26,6 +26,7 @@ type State struct {
 	order    []*JobRecord // by index of acceptance, ascending
 	finished []*JobRecord // in the order they ended
 	kept     int          // bytes the finished jobs weigh
+	ending   []taskstate.JobID
 	gone     goneJobs
 
 	owners owners
@@ -47,6 +48,9 @@ func (s *State) Index() uint64 { return s.index }
 
 // Applied is Index, under the name taskstate.Assignments gives it.
 func (s *State) Applied() uint64 { return s.index }
+
+// JustEnded lists the jobs that ended with the last entry applied, in the order they did. The slice is not written to again.
+func (s *State) JustEnded() []taskstate.JobID { return s.ending }
 
 // Epoch is the newest epoch an applied entry carried.
 func (s *State) Epoch() taskstate.Epoch { return s.epoch }
