@@ -158,8 +158,8 @@ func (m *model) heal() {
 	m.step()
 	for _, w := range m.workers {
 		w.up = true
-		if w.silent {
-			w.silent = false
+		if p := m.core.peers[w.id]; w.silent || p.left {
+			w.silent = false // one that left starts anew, and registers
 			w.cutOff(true)
 		}
 		m.verdict(w.id, VerdictAlive)
