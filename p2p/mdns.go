@@ -1,0 +1,3 @@
+package p2p
+
+func (h *Host) startMDNS() error { return nil }
