@@ -185,7 +185,7 @@ type term struct {
 	ctx   context.Context
 	epoch taskstate.Epoch
 
-	box    mailbox                 // what must not wait for the owner: ledger, verdicts, outcomes
+	box    eventBox                 // what must not wait for the owner: ledger, verdicts, outcomes
 	events chan termEvent          // what may: sessions. Full: their readers wait, and so do their workers
 	asks   chan func(*Coordinator) // questions
 	work   sync.WaitGroup          // proposals, probes, sessions
@@ -346,15 +346,15 @@ func (t *term) closeAll() {
 	}
 }
 
-// mailbox takes events without ever making the sender wait. It is bounded by what fills it: entries of a ledger that this peer
+// eventBox takes events without ever making the sender wait. It is bounded by what fills it: entries of a ledger that this peer
 // itself writes, a verdict per peer, an answer per question.
-type mailbox struct {
+type eventBox struct {
 	mu   sync.Mutex
 	evs  []CoordEvent
 	bell chan struct{}
 }
 
-func (b *mailbox) put(ev CoordEvent) {
+func (b *eventBox) put(ev CoordEvent) {
 	b.mu.Lock()
 	b.evs = append(b.evs, ev)
 	b.mu.Unlock()
@@ -364,7 +364,7 @@ func (b *mailbox) put(ev CoordEvent) {
 	}
 }
 
-func (b *mailbox) take() []CoordEvent {
+func (b *eventBox) take() []CoordEvent {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	evs := b.evs

@@ -64,6 +64,7 @@ type Coordinator struct {
 	order   []*peerState // by id
 	jobs    map[taskstate.JobID]*jobState
 	classes []*class // jobs with pending work, by what a task needs
+	classOf map[taskstate.Resources]*class
 
 	sessions map[ConnID]*session
 	touched  []*session // have something to send when the step ends
@@ -77,6 +78,7 @@ type Coordinator struct {
 	settledDone bool      // twice the grace is over and every peer was reviewed
 	dirty       bool      // something may be placeable that was not
 	freed       bool      // something ended, or a peer came: queues may be uneven
+	replacing   bool      // something may have to be given up
 	changes     uint64    // counts changes of standings
 	seed        uint64
 	effects     []CoordEffect
@@ -176,7 +178,7 @@ func NewCoordinator(cfg CoordinatorConfig, epoch taskstate.Epoch, st *ledger.Sta
 	c := &Coordinator{
 		cfg: cfg.withDefaults(), epoch: epoch, index: st.Index(), started: now, now: now,
 		peers: map[taskstate.PeerID]*peerState{}, jobs: map[taskstate.JobID]*jobState{}, sessions: map[ConnID]*session{},
-		seed: cfg.Seed,
+		classOf: map[taskstate.Resources]*class{}, seed: cfg.Seed,
 	}
 	c.derive(st)
 	c.wakeAt(c.settledAt())

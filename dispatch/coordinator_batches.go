@@ -22,14 +22,13 @@ func (c *Coordinator) onBatch(ev SessionBatch) {
 		c.endSession(s, "a batch before Welcome, or of another author or incarnation")
 		return
 	}
-	slot := s.acks.begin(b.Number)
-	switch {
-	case slot == ackOld:
+	switch s.acks.begin(b.Number) {
+	case ackOld:
 		c.touch(s) // it missed our acknowledgement: say it again
 		s.acked = min(s.acked, b.Number-1)
 		return
-	case slot == ackFar:
-		c.endSession(s, "batches out of order")
+	case ackGap: // ended, so that the worker says again all that is not acknowledged
+		c.endSession(s, "a batch is missing before this one")
 		return
 	}
 	ends := 0
@@ -44,7 +43,7 @@ func (c *Coordinator) onBatch(ev SessionBatch) {
 		}
 	}
 	c.countEnds(s.p, ends)
-	s.acks.received(b.Number)
+	s.acks.received()
 	c.touch(s)
 }
 
@@ -62,7 +61,7 @@ func (c *Coordinator) onEnd(s *session, st *taskstate.Status, batch uint64) bool
 	}
 	c.release(p, h, &r)
 	r.batch, r.state = batch, st.State
-	s.acks.add(batch)
+	s.acks.add()
 	decided := r.is(deciding)
 	r.marks |= deciding
 	h.slots[st.Task.Slot] = r
@@ -89,44 +88,39 @@ func (c *Coordinator) runsAgain(h *holding, st *taskstate.Status, started bool) 
 	return false
 }
 
-// ackWindow knows which batches of a session have ends that are not decided yet: the contiguous decided ones are acknowledged.
+// ackWindow knows which batches of a session have ends that are not decided yet: the contiguous decided ones are acknowledged. It is
+// as long as what the worker has unacknowledged, and so bounded by the worker's own limit and by what it may have outstanding.
 type ackWindow struct {
-	base uint64   // all up to here are decided
-	open []ackBox // base+1, base+2, …
-}
-
-type ackBox struct {
-	got  bool // received whole
-	ends int  // not decided
+	base uint64 // all up to here are decided
+	open []int  // ends not decided of base+1, base+2, …; the last one is being received while busy
+	busy bool
 }
 
 // What begin answers.
 const (
 	ackNew = iota
 	ackOld // received before
-	ackFar // so far ahead that it cannot be
+	ackGap // one before it is missing: a stream does not do that
 )
 
-// maxAckWindow bounds how many batches may wait for their decisions.
-const maxAckWindow = 1 << 16
-
+// begin opens batch n.
 func (w *ackWindow) begin(n uint64) int {
-	switch {
-	case n <= w.base || n-w.base <= uint64(len(w.open)) && w.open[n-w.base-1].got:
+	switch next := w.base + uint64(len(w.open)) + 1; {
+	case n < next:
 		return ackOld
-	case n-w.base > maxAckWindow:
-		return ackFar
+	case n > next:
+		return ackGap
 	}
-	for uint64(len(w.open)) < n-w.base {
-		w.open = append(w.open, ackBox{})
-	}
+	w.open, w.busy = append(w.open, 0), true
 	return ackNew
 }
 
-func (w *ackWindow) add(n uint64) { w.open[n-w.base-1].ends++ }
+// add counts an end of the batch being received.
+func (w *ackWindow) add() { w.open[len(w.open)-1]++ }
 
-func (w *ackWindow) received(n uint64) {
-	w.open[n-w.base-1].got = true
+// received closes the batch begun last.
+func (w *ackWindow) received() {
+	w.busy = false
 	w.advance()
 }
 
@@ -135,13 +129,16 @@ func (w *ackWindow) done(n uint64) {
 	if n <= w.base || n-w.base > uint64(len(w.open)) {
 		return
 	}
-	w.open[n-w.base-1].ends--
+	w.open[n-w.base-1]--
 	w.advance()
 }
 
 func (w *ackWindow) advance() {
-	k := 0
-	for k < len(w.open) && w.open[k].got && w.open[k].ends <= 0 {
+	k, most := 0, len(w.open)
+	if w.busy {
+		most--
+	}
+	for k < most && w.open[k] <= 0 {
 		k++
 	}
 	w.base += uint64(k)

@@ -18,7 +18,6 @@ type jobState struct {
 	open     int         // assigned by the ledger and not settled
 	live     int         // proposed or assigned, and not known to have ended: what Parallel caps
 
-	class  *class
 	queued bool // stands in its class's line
 	size   int  // estimated bytes of the job without Each, 0 = not estimated yet
 }
@@ -96,22 +95,19 @@ func (c *Coordinator) enqueue(j *jobState) {
 	if j.queued || j.cancelled || j.mayStart() == 0 {
 		return
 	}
-	if j.class == nil {
-		j.class = c.classFor(j.job.Resources)
-	}
+	k := c.classFor(j.job.Resources)
 	j.queued = true
-	j.class.line = append(j.class.line, j)
+	k.line = append(k.line, j)
 	c.dirty = true
 }
 
 func (c *Coordinator) classFor(need taskstate.Resources) *class {
-	for _, k := range c.classes {
-		if k.need == need {
-			return k
-		}
+	k := c.classOf[need]
+	if k == nil {
+		k = &class{need: need}
+		c.classOf[need] = k
+		c.classes = append(c.classes, k)
 	}
-	k := &class{need: need}
-	c.classes = append(c.classes, k)
 	return k
 }
 

@@ -12,6 +12,8 @@ const (
 	maxDecideSize = 512 << 10 // estimated bytes of Settle and Supersede
 	jobTurn       = 64        // slots a job gets before the next job's turn, if several have something to place
 	statusBytes   = 72        // a status without its words, encoded
+
+	supersedeBytes = 2 * statusBytes
 )
 
 // scratch is reused from step to step.
@@ -43,11 +45,12 @@ func (c *Coordinator) cut() []ledger.Command {
 	n := 0
 	for ; n < len(c.supersedes) && size < maxDecideSize; n++ {
 		cmds = append(cmds, ledger.Command{Supersede: c.supersedes[n]})
-		size += statusBytes * 2
+		size += supersedeBytes
 	}
 	if c.supersedes = c.supersedes[n:]; len(c.supersedes) == 0 {
 		c.supersedes = nil
 	}
+	cmds, size = c.cutReplacements(cmds, size)
 	cmds = c.cutSettles(cmds, size)
 	if c.dirty {
 		cmds = c.plan(cmds, maxAssign)
@@ -117,7 +120,7 @@ func (c *Coordinator) busyClasses() []*class {
 		if len(k.line) > 0 {
 			kept = append(kept, k)
 		} else {
-			k.line = nil
+			delete(c.classOf, k.need)
 		}
 	}
 	for i := len(kept); i < len(c.classes); i++ {
@@ -158,7 +161,7 @@ func (c *Coordinator) fillPeers() {
 	for _, p := range c.order {
 		c.scratch.peers = append(c.scratch.peers, placement.Peer{
 			ID:        p.id,
-			Ready:     p.standing == Ready && p.session.synced,
+			Ready:     !p.worker || p.standing == Ready && p.session.synced,
 			Available: p.worker && !p.left && !c.now.Before(p.stopping),
 			Offer:     p.offer.Resources,
 			Free:      p.free(),

@@ -78,8 +78,8 @@ func (c *Coordinator) onHello(ev SessionOpened) {
 // objection tells why a session cannot be, or nil.
 func (c *Coordinator) objection(p *peerState, h Hello) *Refuse {
 	switch {
-	case p == nil || !p.worker:
-		return &Refuse{Code: RefuseNotAdmitted, Message: "this peer is not admitted as a worker", RetryAfter: c.cfg.Beat.Milliseconds()}
+	case p == nil:
+		return &Refuse{Code: RefuseNotAdmitted, Message: "this peer is not admitted", RetryAfter: c.cfg.Beat.Milliseconds()}
 	case c.epoch.Less(h.Fence):
 		return &Refuse{Code: RefuseNotCoordinator, Message: "this worker has obeyed epoch " + h.Fence.String() + ", which is newer than " + c.epoch.String()}
 	case h.Incarnation == "":
@@ -158,11 +158,14 @@ func (c *Coordinator) sync(s *session) {
 // onFrame takes a frame of a session.
 func (c *Coordinator) onFrame(ev SessionFrame) {
 	s := c.sessions[ev.Conn]
+	f := ev.Frame
 	if s == nil {
+		if f.Beat != nil { // a half-open link: the worker learns it with its next beat
+			c.effects = append(c.effects, SendDown{Conn: ev.Conn, Frame: Down{Beat: &BeatAnswer{N: f.Beat.N}}})
+		}
 		return
 	}
 	s.heard = c.now
-	f := ev.Frame
 	switch {
 	case f.Beat != nil:
 		c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: Down{Beat: &BeatAnswer{N: f.Beat.N, Held: true}}})
@@ -226,9 +229,14 @@ func (c *Coordinator) onDropped(p *peerState, t taskstate.TaskID) {
 	c.supersede(h, t, r, taskstate.ReasonDropped, started)
 }
 
-// supersede gives an attempt up for a reason that is not the task's own: the slot gets another, unless the job was cancelled, or
-// must not run twice and had started.
+// supersede gives an attempt up in the next proposal.
 func (c *Coordinator) supersede(h *holding, t taskstate.TaskID, r rec, why taskstate.Reason, started bool) {
+	c.supersedes = append(c.supersedes, c.givenUp(h, t, r, why, started))
+}
+
+// givenUp is the decision to give an attempt up for a reason that is not the task's own: the slot gets another, unless the job was
+// cancelled, or must not run twice and had started.
+func (c *Coordinator) givenUp(h *holding, t taskstate.TaskID, r rec, why taskstate.Reason, started bool) *ledger.Supersede {
 	s := &ledger.Supersede{Task: t, Reason: why, Again: true}
 	end := taskstate.Status{Task: t, Index: r.index, At: c.now.UnixMilli(), Exit: taskstate.NoExit, Reason: why}
 	switch {
@@ -242,7 +250,7 @@ func (c *Coordinator) supersede(h *holding, t taskstate.TaskID, r rec, why tasks
 		end.State, s.Again, s.Status = taskstate.Orphaned, false, &end
 		end.Message = "nobody saw its end, and the job must not run twice"
 	}
-	c.supersedes = append(c.supersedes, s)
+	return s
 }
 
 // dueSessions ends sessions that have been silent for longer than the grace.

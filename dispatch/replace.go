@@ -4,27 +4,58 @@ import (
 	"fmt"
 	"time"
 
+	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
 
-// dueReplacements gives up attempts on peers that have been unreachable for as long as their jobs allow. The slot waits again in
-// the same entry of the ledger.
+// dueReplacements looks whether a peer has been unreachable for as long as a job allows. What is given up is decided when the next
+// proposal is cut, so that a sign of life counts until the last moment.
 func (c *Coordinator) dueReplacements() {
 	for _, p := range c.order {
 		if p.standing != Unreachable {
 			continue
 		}
-		for _, h := range p.byAge() {
-			due, ever := c.replaceAt(p, h.job)
-			switch {
-			case !ever || len(h.slots) == 0:
-			case c.now.Before(due):
-				c.wakeAt(due)
-			case c.mayReplace(p):
-				c.replace(p, h)
+		for _, h := range p.holds {
+			if due, ever := c.replaceAt(p, h.job); ever && len(h.slots) > 0 {
+				if c.now.Before(due) {
+					c.wakeAt(due)
+				} else {
+					c.replacing = true
+				}
 			}
 		}
 	}
+}
+
+// cutReplacements gives up what is due, as far as one proposal reaches: in the same entry of the ledger the slots wait again.
+func (c *Coordinator) cutReplacements(cmds []ledger.Command, size int) ([]ledger.Command, int) {
+	if !c.replacing {
+		return cmds, size
+	}
+	c.replacing = false
+	for _, p := range c.order {
+		if p.standing != Unreachable || !c.mayReplace(p) {
+			continue
+		}
+		for _, h := range p.byAge() {
+			if due, ever := c.replaceAt(p, h.job); !ever || c.now.Before(due) {
+				continue
+			}
+			for _, n := range h.sorted(func(r rec) bool { return !r.is(deciding) }) {
+				if size >= maxDecideSize {
+					c.replacing = true
+					return cmds, size
+				}
+				r := h.slots[n]
+				r.marks |= deciding
+				h.slots[n] = r
+				t := taskstate.Task(h.job.id, n, int(r.attempt))
+				cmds = append(cmds, ledger.Command{Supersede: c.givenUp(h, t, r, taskstate.ReasonUnreachable, false)})
+				size += supersedeBytes
+			}
+		}
+	}
+	return cmds, size
 }
 
 // replaceAt is when attempts of a job on an unreachable peer are given up; ever is false for work that must not run twice. A
@@ -43,17 +74,6 @@ func (c *Coordinator) replaceAt(p *peerState, j *jobState) (due time.Time, ever 
 // place. Whoever says no here must see to it that Step is called again.
 func (c *Coordinator) mayReplace(*peerState) bool { return true }
 
-// replace gives up all a peer has of a job.
-func (c *Coordinator) replace(p *peerState, h *holding) {
-	for _, n := range h.sorted(func(r rec) bool { return !r.is(deciding) }) {
-		r := h.slots[n]
-		c.release(p, h, &r)
-		r.marks |= deciding
-		h.slots[n] = r
-		c.supersede(h, taskstate.Task(h.job.id, n, int(r.attempt)), r, taskstate.ReasonUnreachable, false)
-	}
-}
-
 // waitingForPeers says which of a job's tasks hang on peers that do not answer.
 func (c *Coordinator) waitingForPeers(j *jobState) string {
 	if j == nil {
@@ -64,7 +84,7 @@ func (c *Coordinator) waitingForPeers(j *jobState) string {
 		if h == nil || len(h.slots) == 0 || p.standing == Ready {
 			continue
 		}
-		tasks := fmt.Sprintf("%d of its tasks are on peer %s, which is %s", len(h.slots), p.id, p.standing)
+		tasks := fmt.Sprintf("tasks on peer %s, which is %s: %d", p.id, p.standing, len(h.slots))
 		switch due, ever := c.replaceAt(p, j); {
 		case p.standing != Unreachable:
 			return tasks

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"net"
 	"sync"
 	"time"
@@ -50,6 +51,7 @@ func (c *Coord) ServeSession(peer string, conn net.Conn) {
 	}
 	defer t.work.Done()
 	l := &link{conn: ConnID(c.conns.Add(1)), peer: peer, c: conn, out: make(chan Down, c.cfg.SendQueue), gone: make(chan struct{})}
+	defer context.AfterFunc(t.ctx, l.abort)() // the term ends its sessions, known to its owner yet or not
 	var writer sync.WaitGroup
 	writer.Go(func() { l.write(c.cfg.WriteTimeout) })
 	if t.post(termEvent{SessionOpened{Conn: l.conn, Peer: peer, Hello: *first.Hello}, l}) {
