@@ -1,0 +1,199 @@
+package blob
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// cursor reads the streams of one task, as far as they are.
+type cursor struct {
+	req   Request
+	limit int64
+	home  string
+	over  <-chan struct{}
+	live  bool
+	parts []*part
+
+	mu     sync.Mutex // files are opened and closed under it
+	closed bool
+}
+
+// part is one stream: its file, once it is there, and how far it is read.
+type part struct {
+	stream string
+	f      *os.File
+	at     int64
+	ended  bool
+}
+
+func (c *cursor) close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	var err error
+	for _, p := range c.parts {
+		if p.f != nil {
+			err = errors.Join(err, p.f.Close())
+			p.f = nil
+		}
+	}
+	return err
+}
+
+// open opens a part's file if it is there by now, and finds where to begin.
+func (c *cursor) open(p *part) (*os.File, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.f != nil || c.closed {
+		return p.f, nil
+	}
+	f, err := os.Open(filepath.Join(c.home, p.stream))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.req.Tail > 0 {
+		at, err := tailOffset(f, c.req.Tail, c.end())
+		if err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+		p.at = max(p.at, at)
+	}
+	p.f = f
+	return f, nil
+}
+
+// end is where reading stops for now: at the cap while the task runs, because what is beyond will be cut away.
+func (c *cursor) end() int64 {
+	if c.running() && c.limit > 0 {
+		return c.limit
+	}
+	return 1<<63 - 1
+}
+
+func (c *cursor) running() bool {
+	if !c.live {
+		return false
+	}
+	select {
+	case <-c.over:
+		return false
+	default:
+		return true
+	}
+}
+
+// read reads what is there. Nothing and end means that nothing will follow.
+func (c *cursor) read(p *part, b []byte) (n int, end bool, err error) {
+	running := c.running() // asked before reading: what is read after its end is all there is
+	f, err := c.open(p)
+	if err != nil {
+		return 0, false, err
+	}
+	if f != nil {
+		if room := c.end() - p.at; room < int64(len(b)) {
+			b = b[:max(0, room)]
+		}
+		n, err = f.ReadAt(b, p.at)
+		p.at += int64(n)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return n, false, err
+		}
+	}
+	return n, n == 0 && (!running || !c.req.Follow), nil
+}
+
+// pause waits until there may be more and says how long to wait next time.
+func (c *cursor) pause(ctx context.Context, last time.Duration) (time.Duration, error) {
+	next := min(max(2*last, lookSoon), lookLate)
+	t := time.NewTimer(next)
+	defer t.Stop()
+	select {
+	case <-c.over: // closed for good: the next read sees the end
+	case <-t.C:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	return next, nil
+}
+
+// run gives f everything, taking turns between the streams.
+func (c *cursor) run(ctx context.Context, f func(Chunk) error) error {
+	buf := make([]byte, MaxChunk)
+	var wait time.Duration
+	for {
+		open, got := 0, false
+		for _, p := range c.parts {
+			if p.ended {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			n, end, err := c.read(p, buf)
+			if err != nil {
+				return &Error{Code: CodeFailed, Message: "the output could not be read: " + err.Error()}
+			}
+			p.ended = end
+			if n > 0 || end {
+				got = true
+				if err := f(Chunk{Stream: p.stream, Offset: p.at - int64(n), Data: buf[:n], EOF: end}); err != nil {
+					return err
+				}
+			}
+			if !end {
+				open++
+			}
+		}
+		switch {
+		case open == 0:
+			return nil
+		case got:
+			wait = 0
+			continue
+		}
+		var err error
+		if wait, err = c.pause(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// tailOffset finds where the last lines begin, reading backwards. A last line without a newline counts.
+func tailOffset(f *os.File, lines int, end int64) (int64, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	at := min(st.Size(), end)
+	buf := make([]byte, MaxChunk)
+	last := true
+	for at > 0 {
+		n := min(at, int64(len(buf)))
+		b := buf[:n]
+		if _, err := f.ReadAt(b, at-n); err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		if last && b[n-1] == '\n' {
+			b = b[:n-1] // ends the last line, begins none
+		}
+		last = false
+		for i := bytes.LastIndexByte(b, '\n'); i >= 0; i = bytes.LastIndexByte(b[:i], '\n') {
+			if lines--; lines == 0 {
+				return at - n + int64(i) + 1, nil
+			}
+		}
+		at -= n
+	}
+	return 0, nil
+}

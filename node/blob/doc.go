@@ -1,0 +1,15 @@
+// Package blob moves what tasks leave behind between peers. So far that is their output: it is read where the task ran, followed while it
+// runs, and fetched over a stream by any other peer. (Inputs and outputs by hash come later and find their place here.)
+//
+//	Store.Copy(ctx, request, f)          the output of a task of this peer
+//	Server.Handle → LogsProtocol         the same for other peers
+//	Fetch(ctx, net, peer, request, f)    the output of a task of another peer
+//
+// All three deal in Chunks: of two streams asked for together, whatever comes first; each with its offset, so that a broken Fetch can go
+// on where it stopped. A stream's last chunk has EOF set.
+//
+// Following ends when the runner says that the output is complete, not when a file stops growing. New bytes are looked for by the
+// file's size, 5 to 50 ms apart: the writer is the task itself, which tells nobody.
+//
+// The package does not decide who may read: the p2p gate lets admitted peers in and nobody else.
+package blob

@@ -1,0 +1,119 @@
+package blob
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// LogsProtocol is the stream protocol: one Request, answered by frames until the stream is closed.
+const LogsProtocol = "/covey/logs/1"
+
+// The streams of a task.
+const (
+	Stdout = "stdout"
+	Stderr = "stderr"
+)
+
+// Limits of the protocol.
+const (
+	MaxChunk   = 64 << 10 // bytes of data in one chunk
+	MaxTail    = 1 << 20  // lines
+	maxRequest = 4 << 10  // bytes of a request frame
+	maxAnswer  = MaxChunk + 4<<10
+)
+
+// Request asks for the output of one task.
+type Request struct {
+	Task   taskstate.TaskID `cbor:"1,keyasint"`
+	Parts  []Part           `cbor:"2,keyasint"`           // one or both streams, each once
+	Follow bool             `cbor:"3,keyasint,omitempty"` // go on until the task is over
+	Tail   int              `cbor:"4,keyasint,omitempty"` // begin so many lines before the end; 0 = at Offset
+}
+
+// Part is a stream to read and where to begin, in bytes.
+type Part struct {
+	Stream string `cbor:"1,keyasint"`
+	Offset int64  `cbor:"2,keyasint,omitempty"`
+}
+
+// Both asks for all output of a task.
+func Both(id taskstate.TaskID, follow bool) Request {
+	return Request{Task: id, Parts: []Part{{Stream: Stdout}, {Stream: Stderr}}, Follow: follow}
+}
+
+// Validate tells whether the request can be answered at all.
+func (r Request) Validate() error {
+	if _, err := r.Task.Folder(); err != nil {
+		return err
+	}
+	if len(r.Parts) == 0 || len(r.Parts) > 2 {
+		return errors.New("a logs request names one or two streams")
+	}
+	for i, p := range r.Parts {
+		if p.Stream != Stdout && p.Stream != Stderr {
+			return fmt.Errorf("stream %.20q: want %s or %s", p.Stream, Stdout, Stderr)
+		}
+		if p.Offset < 0 {
+			return fmt.Errorf("offset %d of %s: want 0 or more", p.Offset, p.Stream)
+		}
+		if slices.ContainsFunc(r.Parts[:i], func(o Part) bool { return o.Stream == p.Stream }) {
+			return fmt.Errorf("stream %s is asked for twice", p.Stream)
+		}
+	}
+	if r.Tail < 0 || r.Tail > MaxTail {
+		return fmt.Errorf("tail %d: want 0 to %d lines", r.Tail, MaxTail)
+	}
+	return nil
+}
+
+// DecodeRequest reads and validates a request from outside.
+func DecodeRequest(b []byte) (Request, error) {
+	var r Request
+	if len(b) > maxRequest {
+		return r, wire.ErrTooLarge
+	}
+	if err := wire.Unmarshal(b, &r); err != nil {
+		return Request{}, err
+	}
+	return r, r.Validate()
+}
+
+// Chunk is a piece of one stream.
+type Chunk struct {
+	Stream string `cbor:"1,keyasint,omitempty"`
+	Offset int64  `cbor:"2,keyasint,omitempty"` // of the first byte of Data in the stream
+	Data   []byte `cbor:"3,keyasint,omitempty"` // at most MaxChunk; valid until the callback returns
+	EOF    bool   `cbor:"4,keyasint,omitempty"` // nothing follows in this stream
+}
+
+// answer is a frame from the peer that has the output: a chunk, an error, or neither – a sign of life.
+type answer struct {
+	Chunk *Chunk `cbor:"1,keyasint,omitempty"`
+	Error *Error `cbor:"2,keyasint,omitempty"`
+}
+
+// Codes of Error.
+const (
+	CodeNotFound = "not-found" // this peer has no output of this task
+	CodeBad      = "bad-request"
+	CodeBusy     = "busy" // too many readers; try again
+	CodeFailed   = "failed"
+)
+
+// Error is why output cannot be had from a peer.
+type Error struct {
+	Code    string `cbor:"1,keyasint"`
+	Message string `cbor:"2,keyasint"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// NotFound tells whether err says that a peer has no output of the task.
+func NotFound(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == CodeNotFound
+}

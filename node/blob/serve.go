@@ -1,0 +1,214 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"covey/p2p/wire"
+)
+
+// Deadlines on a stream. While a task is silent, signs of life keep a follower's read from timing out.
+const (
+	requestTimeout = 10 * time.Second
+	writeTimeout   = 30 * time.Second
+	lifeEvery      = 10 * time.Second
+	lifeTimeout    = 30 * time.Second
+)
+
+// How many may read at once, in all and per peer. More are told "busy".
+const (
+	maxReaders        = 512
+	maxReadersPerPeer = 128
+)
+
+// Net is what this package needs of the network.
+type Net interface {
+	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
+	Handle(protocol string, h func(peer string, c net.Conn))
+}
+
+// Server answers other peers' requests.
+type Server struct {
+	store  *Store
+	net    Net
+	log    *slog.Logger
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	readers map[string]int
+	total   int
+	shut    bool
+	all     sync.WaitGroup
+}
+
+// Serve answers LogsProtocol on n until Close. log may be nil.
+func Serve(n Net, s *Store, log *slog.Logger) *Server {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	srv := &Server{store: s, net: n, log: log, readers: make(map[string]int)}
+	srv.ctx, srv.cancel = context.WithCancel(context.Background())
+	n.Handle(LogsProtocol, srv.handle)
+	return srv
+}
+
+// Close takes the handler away, ends what is under way and waits for it.
+func (s *Server) Close() error {
+	s.net.Handle(LogsProtocol, nil)
+	s.mu.Lock()
+	s.shut = true
+	s.mu.Unlock()
+	s.cancel()
+	s.all.Wait()
+	return nil
+}
+
+// enter counts a reader in; false means that there are too many.
+func (s *Server) enter(peer string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shut || s.total >= maxReaders || s.readers[peer] >= maxReadersPerPeer {
+		return false
+	}
+	s.total++
+	s.readers[peer]++
+	s.all.Add(1)
+	return true
+}
+
+func (s *Server) leave(peer string) {
+	s.mu.Lock()
+	s.total--
+	if s.readers[peer]--; s.readers[peer] == 0 {
+		delete(s.readers, peer)
+	}
+	s.mu.Unlock()
+	s.all.Done()
+}
+
+func (s *Server) handle(peer string, c net.Conn) {
+	defer func() { _ = c.Close() }()
+	out := &sender{c: c, w: wire.NewWriter(c, maxAnswer)}
+	if !s.enter(peer) {
+		_ = out.send(answer{Error: &Error{Code: CodeBusy, Message: "this peer serves too many readers at the moment; try again"}})
+		return
+	}
+	defer s.leave(peer)
+	unblock := context.AfterFunc(s.ctx, func() { _ = c.Close() })
+	defer unblock()
+	if err := s.answer(c, out); err != nil {
+		s.log.Debug("logs for a peer ended early", "peer", peer, "error", err)
+	}
+}
+
+// answer reads the one request and answers it.
+func (s *Server) answer(c net.Conn, out *sender) error {
+	_ = c.SetReadDeadline(time.Now().Add(requestTimeout))
+	var req Request
+	if err := wire.NewReader(c, maxRequest).Read(&req); err != nil {
+		return errors.Join(err, out.send(answer{Error: &Error{Code: CodeBad, Message: "that is no logs request; is that peer of another version?"}}))
+	}
+	_ = c.SetReadDeadline(time.Time{}) // the reader may go away at any time, and says nothing else
+	ctx, cancel := context.WithCancel(s.ctx)
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	defer func() { _ = c.Close() }()
+	defer cancel()
+	helpers.Go(func() { _, _ = c.Read(make([]byte, 1)); cancel() })
+	helpers.Go(func() { out.life(ctx) })
+	err := s.store.Copy(ctx, req, func(ch Chunk) error { return out.send(answer{Chunk: &ch}) })
+	var told *Error
+	if errors.As(err, &told) {
+		return out.send(answer{Error: told})
+	}
+	return err
+}
+
+// sender writes frames, also from the goroutine that sends signs of life.
+type sender struct {
+	mu sync.Mutex
+	c  net.Conn
+	w  *wire.Writer
+}
+
+func (s *sender) send(a answer) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.c.SetWriteDeadline(time.Now().Add(writeTimeout))
+	return s.w.Send(a)
+}
+
+func (s *sender) life(ctx context.Context) {
+	t := time.NewTicker(lifeEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			if s.send(answer{}) != nil {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Fetch gives f the output of a task on another peer, as Store.Copy does for one of ours. An *Error is that peer's word; any other error
+// means that it could not be asked or that the stream broke, and a new Fetch may go on at the offsets reached.
+func Fetch(ctx context.Context, n Net, peer string, req Request, f func(Chunk) error) error {
+	if err := req.Validate(); err != nil {
+		return &Error{Code: CodeBad, Message: err.Error()}
+	}
+	c, err := n.Dial(ctx, peer, LogsProtocol)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	unblock := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer unblock()
+	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if err := wire.NewWriter(c, maxRequest).Send(req); err != nil {
+		return contextFirst(ctx, err)
+	}
+	return receive(ctx, c, len(req.Parts), f)
+}
+
+// receive hands chunks on until every stream has ended.
+func receive(ctx context.Context, c net.Conn, open int, f func(Chunk) error) error {
+	r := wire.NewReader(c, maxAnswer)
+	for open > 0 {
+		_ = c.SetReadDeadline(time.Now().Add(lifeTimeout))
+		var a answer
+		if err := r.Read(&a); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF // every stream ends with a word
+			}
+			return contextFirst(ctx, err)
+		}
+		switch {
+		case a.Error != nil:
+			return a.Error
+		case a.Chunk != nil:
+			if err := f(*a.Chunk); err != nil {
+				return err
+			}
+			if a.Chunk.EOF {
+				open--
+			}
+		}
+	}
+	return nil
+}
+
+func contextFirst(ctx context.Context, err error) error {
+	if cerr := ctx.Err(); cerr != nil {
+		return cerr
+	}
+	return err
+}

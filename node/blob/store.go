@@ -1,0 +1,122 @@
+package blob
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"covey/taskstate"
+)
+
+// How long to wait before looking for new bytes: the first is doubled up to the second while nothing comes.
+const (
+	lookSoon = 5 * time.Millisecond
+	lookLate = 50 * time.Millisecond
+)
+
+// Store reads the output of this peer's tasks. It only reads, keeps nothing open between calls and may be used by many at once.
+type Store struct {
+	dir   string
+	limit int64
+	live  func(taskstate.TaskID) (<-chan struct{}, bool)
+}
+
+// Config is what a Store needs.
+type Config struct {
+	Dir    string                                                      // the tasks folder, as of the runner
+	LogCap int64                                                       // the runner's cap: bytes beyond it are not shown while a task runs, because they will be cut
+	Live   func(taskstate.TaskID) (over <-chan struct{}, running bool) // Runner.Live
+}
+
+// NewStore makes a store over the runner's folder.
+func NewStore(cfg Config) *Store { return &Store{dir: cfg.Dir, limit: cfg.LogCap, live: cfg.Live} }
+
+// Copy gives f the output asked for, in chunks, until its end – with Follow, the end of the task. An error of f ends it and is returned.
+// A task this peer knows nothing of is an *Error with CodeNotFound.
+func (s *Store) Copy(ctx context.Context, req Request, f func(Chunk) error) error {
+	if err := req.Validate(); err != nil {
+		return &Error{Code: CodeBad, Message: err.Error()}
+	}
+	c, err := s.begin(req)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	return c.run(ctx, f)
+}
+
+// Open reads one stream from an offset. A following reader blocks until more comes, and ends with io.EOF when the task is over; Close
+// unblocks it.
+func (s *Store) Open(id taskstate.TaskID, stream string, offset int64, follow bool) (io.ReadCloser, error) {
+	req := Request{Task: id, Parts: []Part{{Stream: stream, Offset: offset}}, Follow: follow}
+	if err := req.Validate(); err != nil {
+		return nil, &Error{Code: CodeBad, Message: err.Error()}
+	}
+	c, err := s.begin(req)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &reader{c: c, ctx: ctx, cancel: cancel}, nil
+}
+
+// begin looks whether there is such a task.
+func (s *Store) begin(req Request) (*cursor, error) {
+	rel, err := req.Task.Folder()
+	if err != nil {
+		return nil, &Error{Code: CodeBad, Message: err.Error()}
+	}
+	c := &cursor{req: req, limit: s.limit, home: filepath.Join(s.dir, rel)}
+	// First who is alive, then what is there: a task that ends in between has left everything behind.
+	c.over, c.live = s.live(req.Task)
+	if _, err := os.Stat(c.home); err != nil && !c.live {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, &Error{Code: CodeNotFound, Message: "no output of task " + req.Task.String() + " is kept on this peer"}
+		}
+		return nil, &Error{Code: CodeFailed, Message: err.Error()}
+	}
+	for _, p := range req.Parts {
+		c.parts = append(c.parts, &part{stream: p.Stream, at: p.Offset})
+	}
+	return c, nil
+}
+
+// reader is a cursor over one stream as an io.ReadCloser.
+type reader struct {
+	c      *cursor
+	ctx    context.Context
+	cancel context.CancelFunc
+	wait   time.Duration
+}
+
+func (r *reader) Read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	p := r.c.parts[0]
+	for {
+		n, end, err := r.c.read(p, b)
+		switch {
+		case r.ctx.Err() != nil:
+			return 0, os.ErrClosed
+		case n > 0 || err != nil:
+			r.wait = 0
+			return n, err
+		case end:
+			return 0, io.EOF
+		}
+		if r.wait, err = r.c.pause(r.ctx, r.wait); err != nil {
+			return 0, os.ErrClosed
+		}
+	}
+}
+
+// Close unblocks Read and may be called while one is under way; the file goes with the reader's memory, or here if nobody reads.
+func (r *reader) Close() error {
+	r.cancel()
+	return r.c.close()
+}

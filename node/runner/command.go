@@ -1,0 +1,141 @@
+package runner
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"covey/taskstate"
+)
+
+// passedOn is what a task sees of the daemon's environment.
+var passedOn = [...]string{"PATH", "HOME", "LANG", "TMPDIR"}
+
+// coveyVars are the variables every task has, sorted by name.
+func coveyVars(l taskstate.Launch) [8][2]string {
+	return [8][2]string{
+		{"COVEY_ATTEMPT", strconv.Itoa(l.Task.Attempt)},
+		{"COVEY_COUNT", strconv.Itoa(l.Job.Count)},
+		{"COVEY_EPOCH", l.Epoch.String()},
+		{"COVEY_ITEM", l.Item},
+		{"COVEY_JOB", string(l.Task.Job)},
+		{"COVEY_PEER", l.Peer},
+		{"COVEY_SLOT", strconv.Itoa(l.Task.Slot)},
+		{"COVEY_TASK", l.Task.String()},
+	}
+}
+
+// passed picks what is passed on out of the daemon's environment, once for all tasks.
+func passed(environ []string) []string {
+	var out []string
+	for _, kv := range environ {
+		if k, _, ok := strings.Cut(kv, "="); ok && slices.Contains(passedOn[:], k) {
+			out = append(out, kv)
+		}
+	}
+	return out
+}
+
+// environment is all a task sees: base, then the job's own, then COVEY_…, each name once, the later one winning.
+func environment(base []string, own map[string]string, vars [8][2]string) []string {
+	env := make([]string, 0, len(base)+len(own)+len(vars))
+	for _, kv := range base {
+		k, _, _ := strings.Cut(kv, "=")
+		if _, replaced := own[k]; !replaced {
+			env = append(env, kv)
+		}
+	}
+	if len(own) > 0 {
+		for _, k := range slices.Sorted(maps.Keys(own)) {
+			if !isVar(vars, k) {
+				env = append(env, k+"="+own[k])
+			}
+		}
+	}
+	for _, v := range vars {
+		env = append(env, v[0]+"="+v[1])
+	}
+	return env
+}
+
+func isVar(vars [8][2]string, name string) bool {
+	for _, v := range vars {
+		if v[0] == name {
+			return true
+		}
+	}
+	return false
+}
+
+// getenv reads a variable of an environment without duplicates.
+func getenv(env []string, name string) string {
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// expand replaces ${COVEY_NAME} for the names of vars – others stay as they are – and {} by item if braces is set. What comes in is
+// not looked at again.
+func expand(s string, vars [8][2]string, braces bool, item string) string {
+	if !strings.Contains(s, "${COVEY_") && !(braces && strings.Contains(s, "{}")) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		if braces && strings.HasPrefix(s[i:], "{}") {
+			b.WriteString(item)
+			i += 2
+			continue
+		}
+		if value, n, ok := variableAt(s[i:], vars); ok {
+			b.WriteString(value)
+			i += n
+			continue
+		}
+		b.WriteByte(s[i])
+		i++
+	}
+	return b.String()
+}
+
+// variableAt reads a variable at the start of s and says how many bytes it takes.
+func variableAt(s string, vars [8][2]string) (value string, n int, ok bool) {
+	if !strings.HasPrefix(s, "${COVEY_") {
+		return "", 0, false
+	}
+	end := strings.IndexByte(s, '}')
+	if end < 0 {
+		return "", 0, false
+	}
+	for _, v := range vars {
+		if v[0] == s[2:end] {
+			return v[1], end + 1, true
+		}
+	}
+	return "", 0, false
+}
+
+// arguments is the command line as it is executed, before the program is looked up. A line for a shell keeps its ${…}, which the shell
+// itself expands out of the environment, so that an item with blanks or quotes does no harm; for the same reason {} in such a line
+// becomes the quoted item.
+func arguments(p *taskstate.Process, vars [8][2]string, item string) []string {
+	switch {
+	case p.Shell:
+		return shellArguments(strings.Join(p.Command, " "), vars, p.Braces, item)
+	case len(p.Script) > 0:
+		return append([]string{"./" + scriptName}, expandAll(p.Command, vars, p.Braces, item)...)
+	}
+	return expandAll(p.Command, vars, p.Braces, item)
+}
+
+func expandAll(in []string, vars [8][2]string, braces bool, item string) []string {
+	out := make([]string, len(in))
+	for i, s := range in {
+		out[i] = expand(s, vars, braces, item)
+	}
+	return out
+}

@@ -1,0 +1,56 @@
+package runner
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"covey/taskstate"
+)
+
+// Defaults of Config.
+const (
+	DefaultLogCap = 64 << 20
+	DefaultGrace  = 5 * time.Second
+)
+
+// Config is what a Runner needs. Dir and Sink have no default.
+type Config struct {
+	Dir      string                    // the peer's tasks folder; made if absent, owned by one runner at a time
+	Sink     func(taskstate.RunReport) // told everything, by one goroutine, in order; may block, but then all reports wait
+	LogCap   int64                     // bytes kept of stdout and of stderr, each; 0 = DefaultLogCap
+	Grace    time.Duration             // from SIGTERM to SIGKILL; 0 = DefaultGrace
+	Starters int                       // how many processes are prepared at once; 0 = two per CPU
+	Environ  []string                  // the daemon's environment; nil = os.Environ(). Only PATH HOME LANG TMPDIR are passed on
+	Log      *slog.Logger              // nil = silent
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Dir == "" || c.Sink == nil {
+		return c, errors.New("runner: Dir and Sink must be set")
+	}
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return c, err
+	}
+	c.Dir = dir
+	if c.LogCap <= 0 {
+		c.LogCap = DefaultLogCap
+	}
+	if c.Grace <= 0 {
+		c.Grace = DefaultGrace
+	}
+	if c.Starters <= 0 {
+		c.Starters = 2 * runtime.GOMAXPROCS(0)
+	}
+	if c.Environ == nil {
+		c.Environ = os.Environ()
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}

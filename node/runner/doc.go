@@ -1,0 +1,30 @@
+// Package runner runs one task to its end: a process, or a no-op.
+//
+//	Start ──► queue ──► starters ──► process ──► end
+//	  │  no-op, 0 s: at once                      │
+//	  └──────────────► reporter ◄─────────────────┘ ──► Config.Sink
+//
+// Every attempt has a folder of its own below Config.Dir:
+//
+//	JOB/SLOT.ATTEMPT/work     where it runs, empty at first
+//	JOB/SLOT.ATTEMPT/stdout   what it wrote, up to the cap, then a note
+//	JOB/SLOT.ATTEMPT/stderr
+//
+// Output goes straight into the two files: a pipe and a copying goroutine for each would cost a short task a fifth of its time.
+// The files are opened for appending, so a file beyond its cap can be cut back under the running process: what it writes next lands
+// at the cap again and is cut away in turn. The process never blocks, gets no SIGPIPE and cannot fill the disk; between two looks
+// (100 ms, 10 ms once it is over) it can be over the cap by what it writes in that time.
+//
+// A process leads a process group of its own. Signals go to the group, and when the process has ended, what is left of the group is
+// killed, before the process is reaped: until then its number cannot be given to anybody else. On Linux, whoever left the group but
+// still holds the task's output open is killed too, if its environment says that it belongs to the task.
+//
+// A file .running in Config.Dir says which processes run, so that after a crash Reap can kill what outlived its peer; it is written
+// without fsync, because after a crash of the machine there is nothing to kill.
+//
+// The empty work folder of an ended task is left alone until the job is cleaned away. Removing it at once looks tidy and is not:
+// ext4 does not hand out an inode again for some seconds and walks past all of these at every creation, which made starting a task
+// ten times as expensive after a few thousand of them.
+//
+// The package does not queue by resources, retry, decide or talk to anybody: the worker starts what may run now.
+package runner

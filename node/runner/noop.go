@@ -1,0 +1,76 @@
+package runner
+
+import (
+	"strings"
+	"time"
+
+	"covey/taskstate"
+)
+
+// noopAtOnce reports a no-op of no duration without ever listing it.
+func (r *Runner) noopAtOnce(id taskstate.TaskID) {
+	now := time.Now().UnixMilli()
+	r.reports.add(running(id, now), complete(id, now))
+}
+
+// noop starts a no-op that takes its time: one entry in the heap. Called with r.mu held.
+func (r *Runner) noop(t *task) {
+	r.reports.add(running(t.launch.Task, time.Now().UnixMilli()))
+	d := time.Duration(t.launch.Job.Run.Noop.Duration) * time.Millisecond
+	limit := time.Duration(t.launch.Job.Timeout) * time.Millisecond
+	end := r.noopOver
+	if limit > 0 && limit < d {
+		d, end = limit, r.noopTimeout
+	}
+	t.mu.Lock()
+	t.waiting = r.clock.after(d, func() { end(t) })
+	t.mu.Unlock()
+}
+
+// claim makes the caller the one that ends t.
+func (t *task) claim() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return false
+	}
+	t.ended = true
+	return true
+}
+
+func (r *Runner) noopOver(t *task) {
+	if t.claim() {
+		r.forget(t.launch.Task)
+		r.reports.add(complete(t.launch.Task, time.Now().UnixMilli()))
+	}
+}
+
+func (r *Runner) noopTimeout(t *task) {
+	if t.claim() {
+		r.forget(t.launch.Task)
+		r.end(t.launch.Task, taskstate.Failed, taskstate.ReasonTimeout, timeoutMessage(t))
+	}
+}
+
+func (r *Runner) noopStopped(t *task) {
+	r.forget(t.launch.Task)
+	r.end(t.launch.Task, taskstate.Shutdown, t.stop, "stopped: "+string(t.stop))
+}
+
+func running(id taskstate.TaskID, at int64) taskstate.RunReport {
+	return taskstate.RunReport{Task: id, State: taskstate.Running, Exit: taskstate.NoExit, At: at}
+}
+
+func complete(id taskstate.TaskID, at int64) taskstate.RunReport {
+	return taskstate.RunReport{Task: id, State: taskstate.Complete, At: at}
+}
+
+func timeoutMessage(t *task) string {
+	return "its time was up: " + (time.Duration(t.launch.Job.Timeout) * time.Millisecond).String()
+}
+
+// cutMessage shortens to what a status may carry, without tearing a character.
+func cutMessage(s string) string {
+	const mark = " […]"
+	return strings.ToValidUTF8(s[:taskstate.MaxMessage-len(mark)], "") + mark
+}

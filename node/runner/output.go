@@ -1,0 +1,115 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"covey/taskstate"
+)
+
+// How often the size of a running task's output is looked at: normally, and once it was over the cap.
+const (
+	lookEvery     = 100 * time.Millisecond
+	lookEveryOver = 10 * time.Millisecond
+)
+
+var streams = [2]string{"stdout", "stderr"}
+
+// output is the two files a task writes.
+type output struct {
+	files [2]capped
+	limit int64
+	slot  int // of the process's record, -1 if there is none
+
+	mu   sync.Mutex // guards what follows and every cut
+	next *timer
+	over bool
+}
+
+// capped is one file that is cut back to a cap. While the process runs, only the watch touches it.
+type capped struct {
+	f    *os.File
+	lost int64 // bytes cut away; at least, since more may have come between looking and cutting
+}
+
+// openOutput creates both files in an attempt's folder.
+func openOutput(home string, limit int64) (*output, error) {
+	o := &output{limit: limit, slot: -1}
+	for i, name := range streams {
+		f, err := os.OpenFile(filepath.Join(home, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		if err != nil {
+			o.close()
+			return nil, err
+		}
+		o.files[i].f = f
+	}
+	return o, nil
+}
+
+func (o *output) close() {
+	for i := range o.files {
+		if o.files[i].f != nil {
+			_ = o.files[i].f.Close()
+		}
+	}
+}
+
+// watch looks at the sizes from now on, until finish.
+func (o *output) watch(clock *timers) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.over {
+		o.next = clock.after(lookEvery, func() { o.look(clock) })
+	}
+}
+
+func (o *output) look(clock *timers) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.over {
+		return
+	}
+	every := lookEvery
+	for i := range o.files {
+		_ = o.files[i].cut(o.limit) // a failure shows again at the end
+		if o.files[i].lost > 0 {
+			every = lookEveryOver
+		}
+	}
+	o.next = clock.after(every, func() { o.look(clock) })
+}
+
+// cut cuts the file back if it is over the cap.
+func (c *capped) cut(limit int64) error {
+	st, err := c.f.Stat()
+	if err != nil || st.Size() <= limit {
+		return err
+	}
+	if err := c.f.Truncate(limit); err != nil {
+		return err
+	}
+	c.lost += st.Size() - limit
+	return nil
+}
+
+// finish cuts a last time, notes what was cut, and closes. Nobody writes any more.
+func (o *output) finish(clock *timers, id taskstate.TaskID) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.over = true
+	clock.stop(o.next)
+	var errs []error
+	for i := range o.files {
+		c := &o.files[i]
+		err := c.cut(o.limit)
+		if err == nil && c.lost > 0 {
+			_, err = fmt.Fprintf(c.f, "\n[covey: %s of task %s was cut here, at its cap of %d bytes; at least %d bytes more were not kept]\n", streams[i], id, o.limit, c.lost)
+		}
+		errs = append(errs, err, c.f.Close())
+	}
+	return errors.Join(errs...)
+}

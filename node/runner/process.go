@@ -1,0 +1,243 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"covey/taskstate"
+)
+
+const scriptName = "script"
+
+// starter prepares and starts processes, one after the other. There are few of them: forks of one program go one at a time anyway.
+func (r *Runner) starter() {
+	for {
+		r.mu.Lock()
+		for len(r.queue) == 0 && !r.shut {
+			r.work.Wait()
+		}
+		if len(r.queue) == 0 {
+			r.mu.Unlock()
+			return
+		}
+		t := r.queue[0]
+		r.queue[0] = nil
+		r.queue = r.queue[1:]
+		r.mu.Unlock()
+		r.launch(t)
+	}
+}
+
+// launch brings a task from the queue to a running process, or to its end.
+func (r *Runner) launch(t *task) {
+	t.mu.Lock()
+	stopped := t.stop
+	t.mu.Unlock()
+	if stopped != "" {
+		r.finish(t, nil, taskstate.RunReport{State: taskstate.Shutdown, Exit: taskstate.NoExit, Reason: stopped, Message: "stopped before it started"})
+		return
+	}
+	out, err := r.spawnTask(t)
+	if err != nil {
+		var why *rejection
+		if !errors.As(err, &why) {
+			why = reject(taskstate.ReasonPrepare, "could not be prepared: %v", err)
+		}
+		r.finish(t, out, taskstate.RunReport{State: taskstate.Rejected, Exit: taskstate.NoExit, Reason: why.reason, Message: why.message})
+		return
+	}
+	r.reports.add(running(t.launch.Task, time.Now().UnixMilli()))
+	r.all.Go(func() { r.await(t, out) })
+}
+
+// spawnTask makes the folder, finds the program and starts it. The output it returns, also with an error, is the caller's to finish.
+func (r *Runner) spawnTask(t *task) (*output, error) {
+	l, p := &t.launch, t.launch.Job.Run.Process
+	rel, err := l.Task.Folder()
+	if err != nil {
+		return nil, err
+	}
+	home := filepath.Join(r.cfg.Dir, rel)
+	if err := freshFolder(home); err != nil {
+		return nil, err
+	}
+	out, err := openOutput(home, r.cfg.LogCap)
+	if err != nil {
+		return nil, err
+	}
+	work := filepath.Join(home, "work")
+	dir, err := workFolder(work, p)
+	if err != nil {
+		return out, err
+	}
+	vars := coveyVars(*l)
+	env := environment(r.base, p.Env, vars)
+	argv := arguments(p, vars, l.Item)
+	path := filepath.Join(work, scriptName)
+	if len(p.Script) == 0 {
+		if len(argv) == 0 {
+			return out, reject(taskstate.ReasonNotFound, "the command is empty; name a program to run")
+		}
+		var why *rejection
+		if path, why = lookup(argv[0], getenv(env, "PATH"), dir); why != nil {
+			return out, why
+		}
+	}
+	return out, r.startChild(t, spec{path: path, argv: argv, env: env, dir: dir, stdin: r.null, stdout: out.files[0].f, stderr: out.files[1].f}, out)
+}
+
+// startChild forks, and takes note of the process on disk and in t. A stop that came meanwhile is obeyed here.
+func (r *Runner) startChild(t *task, s spec, out *output) error {
+	mark := r.records.begin()
+	c, err := spawn(s)
+	if err != nil {
+		return startError(s.argv[0], err)
+	}
+	out.slot = r.records.add(t.launch.Task, c.pid, mark)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.child = c
+	if t.stop != "" {
+		c.signal(sigTerm)
+		r.killAfterGrace(t)
+	} else if d := t.launch.Job.Timeout; d > 0 {
+		t.waiting = r.clock.after(time.Duration(d)*time.Millisecond, func() { r.timeUp(t) })
+	}
+	return nil
+}
+
+func (r *Runner) timeUp(t *task) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended || t.stop != "" || t.timeout || !t.child.signal(sigTerm) {
+		return
+	}
+	t.timeout = true
+	r.killAfterGrace(t)
+}
+
+// await sees a process to its end. One goroutine per running process.
+func (r *Runner) await(t *task, out *output) {
+	out.watch(r.clock)
+	e := t.child.wait()
+	t.mu.Lock()
+	t.ended = true
+	r.clock.stop(t.waiting)
+	t.waiting = nil
+	rep := classify(t, e)
+	t.mu.Unlock()
+	r.records.remove(out.slot)
+	r.finish(t, out, rep)
+}
+
+// finish completes the output, tells who follows it, and reports the end – in this order, so that whoever hears of the end can read it all.
+func (r *Runner) finish(t *task, out *output, rep taskstate.RunReport) {
+	if out != nil {
+		if err := out.finish(r.clock, t.launch.Task); err != nil {
+			r.cfg.Log.Warn("output of a task could not be completed", "task", t.launch.Task.String(), "error", err)
+		}
+	}
+	r.forget(t.launch.Task)
+	close(t.over)
+	rep.Task = t.launch.Task
+	r.report(rep)
+}
+
+// classify turns how a process ended, and what was asked of it, into an end. Called with t.mu held.
+func classify(t *task, e ending) taskstate.RunReport {
+	rep := taskstate.RunReport{Exit: e.exit, Signal: e.signal}
+	if e.signal != 0 {
+		rep.Exit = taskstate.NoExit
+	}
+	switch {
+	case e.err != nil:
+		rep.State, rep.Exit, rep.Reason = taskstate.Failed, taskstate.NoExit, taskstate.ReasonExit
+		rep.Message = fmt.Sprintf("its end could not be seen: %v", e.err)
+	case t.timeout:
+		rep.State, rep.Exit, rep.Reason, rep.Message = taskstate.Failed, taskstate.NoExit, taskstate.ReasonTimeout, timeoutMessage(t)
+	case t.stop != "":
+		rep.State, rep.Reason, rep.Message = taskstate.Shutdown, t.stop, "stopped: "+string(t.stop)
+	case e.signal != 0:
+		rep.State, rep.Reason = taskstate.Failed, taskstate.ReasonSignal
+		rep.Message = fmt.Sprintf("ended by signal %d (%v)", e.signal, syscall.Signal(e.signal))
+	case e.exit != 0:
+		rep.State, rep.Reason, rep.Message = taskstate.Failed, taskstate.ReasonExit, fmt.Sprintf("exit code %d", e.exit)
+	default:
+		rep.State = taskstate.Complete
+	}
+	return rep
+}
+
+// freshFolder makes the attempt's folder. If there is one – this attempt was started in an earlier life – it goes first.
+func freshFolder(home string) error {
+	err := os.Mkdir(home, 0o700)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // the first task of its job
+		if err = os.MkdirAll(filepath.Dir(home), 0o700); err == nil {
+			err = os.Mkdir(home, 0o700)
+		}
+	case errors.Is(err, fs.ErrExist):
+		if err = removeTree(home); err == nil {
+			err = os.Mkdir(home, 0o700)
+		}
+	}
+	return err
+}
+
+// workFolder makes the folder a task runs in, with its script, and returns the one it starts in.
+func workFolder(work string, p *taskstate.Process) (dir string, err error) {
+	if err := os.Mkdir(work, 0o700); err != nil {
+		return "", err
+	}
+	if len(p.Script) > 0 {
+		if err := writeScript(filepath.Join(work, scriptName), p.Script); err != nil {
+			return "", err
+		}
+	}
+	if p.Dir == "" {
+		return work, nil
+	}
+	if !filepath.IsLocal(p.Dir) {
+		return "", reject(taskstate.ReasonPrepare, "dir %q leads out of the task's folder; give a relative path below it", p.Dir)
+	}
+	dir = filepath.Join(work, p.Dir)
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// writeScript writes an executable. No fork may happen while it is open for writing: the child would hold it open until its own exec,
+// and executing the script fails as "text file busy" as long as anybody does.
+func writeScript(path string, script []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, script, 0o700)
+}
+
+// removeTree is os.RemoveAll that also gets past folders a task made read-only.
+func removeTree(path string) error {
+	err := os.RemoveAll(path)
+	if err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = filepath.WalkDir(path, func(p string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(p, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(path)
+}
+
+// Clean removes everything kept of a job: folders, output, scripts. The node calls it for jobs it has forgotten; none of their tasks may
+// be running. Nothing to remove is no error.
+func (r *Runner) Clean(job taskstate.JobID) error {
+	name, err := job.Folder()
+	if err != nil {
+		return err
+	}
+	return removeTree(filepath.Join(r.cfg.Dir, name))
+}

@@ -1,0 +1,101 @@
+package runner
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"covey/taskstate"
+)
+
+// bootID is different after every start of the machine; "" if it cannot be read.
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// sinceBoot is the clock process start times are counted on, in milliseconds.
+func sinceBoot() int64 {
+	const clockBoottime = 7
+	var ts syscall.Timespec
+	_, _, e := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0)
+	if e != 0 {
+		return 0
+	}
+	return ts.Nano() / 1e6
+}
+
+// startedAt reads when a process started, in milliseconds since boot, to the hundredth of a second.
+func startedAt(pid int) (int64, bool) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, false
+	}
+	rest := b[bytes.LastIndexByte(b, ')')+1:] // the name may hold anything
+	f := strings.Fields(string(rest))
+	const startTime = 22 - 3 // field 22 of the line; the first of rest is field 3
+	if len(f) <= startTime {
+		return 0, false
+	}
+	ticks, err := strconv.ParseInt(f[startTime], 10, 64)
+	return ticks * 10, err == nil
+}
+
+// killGroup kills the group a recorded process leads, if it is still that process.
+func killGroup(rec record) bool {
+	p, err := os.FindProcess(rec.pid) // a pidfd: from here on the number cannot change hands unseen
+	if err != nil {
+		return false
+	}
+	defer func() { _ = p.Release() }()
+	at, ok := startedAt(rec.pid)
+	const slack = 20 // two ticks
+	if !ok || at < rec.before-slack || at > rec.after+slack || p.Signal(syscall.Signal(0)) != nil {
+		return false
+	}
+	return syscall.Kill(-rec.pid, sigKill) == nil
+}
+
+// killByEnvironment kills every process whose environment names a task that is wanted.
+func killByEnvironment(want func(taskstate.TaskID) bool) (killed int) {
+	dir, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0
+	}
+	for _, e := range dir {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		p, err := os.FindProcess(pid)
+		if err != nil {
+			continue
+		}
+		if id, ok := taskOf(pid); ok && want(id) && p.Signal(sigKill) == nil {
+			killed++
+		}
+		_ = p.Release()
+	}
+	return killed
+}
+
+// taskOf reads which task a process was started for.
+func taskOf(pid int) (taskstate.TaskID, bool) {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return taskstate.TaskID{}, false
+	}
+	for kv := range bytes.SplitSeq(env, []byte{0}) {
+		if v, ok := bytes.CutPrefix(kv, []byte("COVEY_TASK=")); ok {
+			id, err := taskstate.ParseTaskID(string(v))
+			return id, err == nil
+		}
+	}
+	return taskstate.TaskID{}, false
+}

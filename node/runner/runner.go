@@ -1,0 +1,196 @@
+package runner
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"covey/taskstate"
+)
+
+// Runner runs tasks. All methods may be called by anybody at any time; none waits for a task except Close.
+type Runner struct {
+	cfg     Config
+	base    []string // environment passed on from the daemon
+	null    *os.File // every task's stdin
+	records *records
+	reports *reporter
+	clock   *timers
+
+	mu    sync.Mutex
+	tasks map[taskstate.TaskID]*task // not yet ended
+	queue []*task                    // processes waiting for a starter, first in first out; the worker bounds it
+	work  sync.Cond                  // on mu: queue or shut changed
+	shut  bool
+	all   sync.WaitGroup // starters and running processes
+}
+
+// task is one task that has not ended. Its fields are guarded by mu; launch never changes.
+type task struct {
+	launch  taskstate.Launch
+	over    chan struct{} // closed when its output is complete; nil for a no-op
+	mu      sync.Mutex
+	child   *child // once started
+	ended   bool
+	stop    taskstate.Reason // why it was asked to stop, "" if it was not
+	timeout bool             // stopped because its time was up
+	waiting *timer           // end of a no-op, timeout or grace of a process
+}
+
+// New makes the tasks folder and starts the runner's goroutines; Close ends them. What an earlier life left running is known from then
+// on and waits for Reap.
+func New(cfg Config) (*Runner, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("the tasks folder cannot be made: %w", err)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := openRecords(cfg.Dir)
+	if err != nil {
+		_ = null.Close()
+		return nil, fmt.Errorf("the list of running processes cannot be opened: %w", err)
+	}
+	r := &Runner{
+		cfg: cfg, base: passed(cfg.Environ), null: null, records: rec, reports: newReporter(cfg.Sink), clock: newTimers(),
+		tasks: make(map[taskstate.TaskID]*task),
+	}
+	r.work.L = &r.mu
+	for range cfg.Starters {
+		r.all.Go(r.starter)
+	}
+	return r, nil
+}
+
+// Start runs a task. It returns at once; what becomes of it is reported. A task that is running already is left alone, and after Close
+// nothing starts.
+func (r *Runner) Start(l taskstate.Launch) {
+	if l.Job == nil || (l.Job.Run.Process == nil && l.Job.Run.Noop == nil) {
+		r.end(l.Task, taskstate.Rejected, taskstate.ReasonPrepare, "the job says nothing that this peer can run; is it older than the others?")
+		return
+	}
+	if n := l.Job.Run.Noop; n != nil && n.Duration <= 0 {
+		r.noopAtOnce(l.Task)
+		return
+	}
+	t := &task{launch: l}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.tasks[l.Task]; known || r.shut {
+		return
+	}
+	r.tasks[l.Task] = t
+	if l.Job.Run.Noop != nil {
+		r.noop(t)
+		return
+	}
+	t.over = make(chan struct{})
+	r.queue = append(r.queue, t)
+	r.work.Signal()
+}
+
+// Stop ends a task: SIGTERM to its group, after the grace SIGKILL. It ends as Shutdown with this reason, unless it had ended by itself.
+// The first reason stands. A task that is not here is ignored: its end was reported already.
+func (r *Runner) Stop(id taskstate.TaskID, reason taskstate.Reason) {
+	r.mu.Lock()
+	t := r.tasks[id]
+	r.mu.Unlock()
+	if t != nil {
+		r.halt(t, reason)
+	}
+}
+
+func (r *Runner) halt(t *task, reason taskstate.Reason) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended || t.stop != "" || t.timeout {
+		return
+	}
+	switch {
+	case t.launch.Job.Run.Noop != nil:
+		t.stop, t.ended = reason, true
+		r.clock.stop(t.waiting)
+		go r.noopStopped(t) // takes r.mu, which is never taken under t.mu
+	case t.child == nil: // waits for a starter, or is being prepared: the starter looks
+		t.stop = reason
+	case t.child.signal(sigTerm):
+		t.stop = reason
+		r.killAfterGrace(t)
+	}
+}
+
+// killAfterGrace is called with t.mu held, after SIGTERM.
+func (r *Runner) killAfterGrace(t *task) {
+	r.clock.stop(t.waiting)
+	c := t.child
+	t.waiting = r.clock.after(r.cfg.Grace, func() { c.signal(sigKill) })
+}
+
+// Live tells whether a process of this task may still write, and gives a channel that is closed when its output is complete.
+func (r *Runner) Live(id taskstate.TaskID) (over <-chan struct{}, live bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.tasks[id]
+	if t == nil || t.over == nil {
+		return nil, false
+	}
+	return t.over, true
+}
+
+// Running counts the tasks that were started and have not ended.
+func (r *Runner) Running() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.tasks)
+}
+
+// Close stops every task as interrupted, waits until all have ended and all reports are delivered, and ends the runner's goroutines.
+// It takes up to the grace.
+func (r *Runner) Close() error {
+	r.mu.Lock()
+	if r.shut {
+		r.mu.Unlock()
+		return nil
+	}
+	r.shut = true
+	left := make([]*task, 0, len(r.tasks))
+	for _, t := range r.tasks {
+		left = append(left, t)
+	}
+	r.mu.Unlock()
+	r.work.Broadcast()
+	for _, t := range left {
+		r.halt(t, taskstate.ReasonInterrupted)
+	}
+	r.all.Wait()
+	r.clock.close()
+	r.reports.close()
+	_ = r.null.Close()
+	return r.records.close()
+}
+
+// forget takes an ended task off the list.
+func (r *Runner) forget(id taskstate.TaskID) {
+	r.mu.Lock()
+	delete(r.tasks, id)
+	r.mu.Unlock()
+}
+
+// end reports an end without exit code or signal.
+func (r *Runner) end(id taskstate.TaskID, s taskstate.State, reason taskstate.Reason, message string) {
+	r.report(taskstate.RunReport{Task: id, State: s, Exit: taskstate.NoExit, Reason: reason, Message: message})
+}
+
+func (r *Runner) report(rep taskstate.RunReport) {
+	rep.At = time.Now().UnixMilli()
+	if len(rep.Message) > taskstate.MaxMessage {
+		rep.Message = cutMessage(rep.Message)
+	}
+	r.reports.add(rep)
+}

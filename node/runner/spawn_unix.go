@@ -1,0 +1,79 @@
+//go:build unix && !linux
+
+package runner
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+)
+
+const (
+	sigTerm = syscall.SIGTERM
+	sigKill = syscall.SIGKILL
+)
+
+// spec is a process to start. argv is never empty.
+type spec struct {
+	path                  string
+	argv, env             []string
+	dir                   string
+	stdin, stdout, stderr *os.File
+}
+
+// ending is how a process ended.
+type ending struct {
+	exit, signal int
+	err          error // its end could not be seen
+}
+
+// child is a started process, the leader of its own group.
+type child struct {
+	pid  int
+	p    *os.Process
+	mu   sync.Mutex
+	over bool
+}
+
+func spawn(s spec) (*child, error) {
+	p, err := os.StartProcess(s.path, s.argv, &os.ProcAttr{
+		Dir: s.dir, Env: s.env, Files: []*os.File{s.stdin, s.stdout, s.stderr}, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &child{pid: p.Pid, p: p}, nil
+}
+
+// signal sends to the whole group; false means that the process has ended.
+func (c *child) signal(sig syscall.Signal) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.over && syscall.Kill(-c.pid, sig) == nil
+}
+
+// wait blocks until the process has ended, kills what is left of its group, and says how it ended.
+func (c *child) wait() ending {
+	st, err := c.p.Wait()
+	c.mu.Lock()
+	c.over = true
+	_ = syscall.Kill(-c.pid, sigKill) // at once: the group's number stays taken while it has members
+	c.mu.Unlock()
+	if err != nil {
+		return ending{err: err}
+	}
+	ws := st.Sys().(syscall.WaitStatus)
+	if ws.Signaled() {
+		return ending{signal: int(ws.Signal())}
+	}
+	return ending{exit: ws.ExitStatus()}
+}
+
+func isNoExec(err error) bool { return errors.Is(err, syscall.ENOEXEC) }
+
+func program(file string) (string, error) { return statProgram(file) }
+
+func shellArguments(line string, vars [8][2]string, braces bool, item string) []string {
+	return posixShell(line, braces, item)
+}

@@ -1,0 +1,61 @@
+package taskstate
+
+import "fmt"
+
+// Launch is everything a runner needs to run one attempt. The worker makes it and never changes it afterwards.
+type Launch struct {
+	Task  TaskID
+	Job   *Job   // shared by all tasks of the job: read only; may come without Each
+	Item  string // the item of this slot, "" if the job has none
+	Epoch Epoch  // of the assignment: the fencing token in the task's environment
+	Index uint64 // ledger index of the assignment
+	Peer  string // name or id of the peer it runs on, for its environment
+}
+
+// RunReport is what a runner saw of a task. For one task they come in order: Running at most once, then exactly one end. A task
+// that ends before it ran has no Running.
+type RunReport struct {
+	Task    TaskID
+	State   State // Running, or an end
+	Exit    int   // exit code, NoExit if there is none
+	Signal  int   // number of the signal that ended it, 0 if none
+	Reason  Reason
+	Message string // for people; at most MaxMessage bytes
+	At      int64  // the local clock, milliseconds since 1970
+}
+
+// MaxJobID caps a job id in bytes wherever one is taken from outside; ours are JobIDLen long.
+const MaxJobID = 64
+
+// Folder is the path of the attempt's own folder below a peer's tasks folder: JOB/SLOT.ATTEMPT. The id may come from outside, so
+// whatever could lead out of that folder is an error.
+func (t TaskID) Folder() (string, error) {
+	if !t.Job.local() {
+		return "", fmt.Errorf("job id %.80q: want lower-case letters and digits, at most %d", string(t.Job), MaxJobID)
+	}
+	if t.Slot < 1 || t.Attempt < 1 {
+		return "", fmt.Errorf("task id %q: slot and attempt are whole numbers from 1", t.String())
+	}
+	return string(t.Job) + "/" + itoa(t.Slot) + "." + itoa(t.Attempt), nil
+}
+
+// Folder is the name of the job's folder below a peer's tasks folder, checked as TaskID.Folder checks it.
+func (j JobID) Folder() (string, error) {
+	if !j.local() {
+		return "", fmt.Errorf("job id %.80q: want lower-case letters and digits, at most %d", string(j), MaxJobID)
+	}
+	return string(j), nil
+}
+
+// local tells whether the id is safe as the name of a folder.
+func (j JobID) local() bool {
+	if len(j) == 0 || len(j) > MaxJobID || j[0] == '-' {
+		return false
+	}
+	for _, c := range []byte(j) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}
