@@ -45,7 +45,7 @@ type Worker struct {
 	reap    []taskstate.TaskID
 
 	events    chan workerEvent // from the session client
-	reports   mailbox
+	reports   reportBox
 	results   chan workerEvent // from the writer and the publisher
 	saves     chan *workerTxn
 	publishes chan [][]byte
@@ -87,7 +87,7 @@ func newWorkerOn(cfg WorkerConfig, j workerJournal, img *journalImage) *Worker {
 		news: make(chan struct{}, 1), offers: make(chan Offer, 1),
 		connected: make(chan string, 16), abort: make(chan struct{}),
 		stop: make(chan struct{}), ended: make(chan struct{}),
-		reports: mailbox{wake: make(chan struct{}, 1)},
+		reports: reportBox{wake: make(chan struct{}, 1)},
 	}
 	w.core, w.reap = newWorkerCore(cfg.Self, cfg.Incarnation, cfg.Offer, img, time.Now())
 	return w
@@ -107,7 +107,7 @@ func (cfg *WorkerConfig) validate() error {
 
 // Report is the sink for the runner. It never blocks and may be called from anywhere, also from within Runner.Start. What it
 // keeps is bounded by the tasks that were started.
-func (w *Worker) Report(r RunReport) { w.reports.put(r) }
+func (w *Worker) Report(r taskstate.RunReport) { w.reports.put(r) }
 
 // News says that the answer of Coordinator may have changed: a backoff is cut short, a session with an older one is ended.
 // Never blocks.
@@ -187,7 +187,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		defer cancel()
 		if len(w.reap) > 0 {
 			w.cfg.Log.Info("tasks were running when this peer last ended: they are over", "tasks", len(w.reap))
-			w.cfg.Runner.Reap(w.reap)
+			killed := w.cfg.Runner.Reap(w.reap)
+			w.cfg.Log.Info("their processes were ended", "processes", killed)
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() { w.write(ctx) })
@@ -202,21 +203,21 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// mailbox gathers reports until the owner has time for them.
-type mailbox struct {
+// reportBox gathers reports until the owner has time for them.
+type reportBox struct {
 	mu   sync.Mutex
-	got  []RunReport
+	got  []taskstate.RunReport
 	wake chan struct{}
 }
 
-func (m *mailbox) put(r RunReport) {
+func (m *reportBox) put(r taskstate.RunReport) {
 	m.mu.Lock()
 	m.got = append(m.got, r)
 	m.mu.Unlock()
 	nudge(m.wake)
 }
 
-func (m *mailbox) take() []RunReport {
+func (m *reportBox) take() []taskstate.RunReport {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	got := m.got
