@@ -1,0 +1,148 @@
+package memnet
+
+import (
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// Addr is a peer id as a net.Addr.
+type Addr string
+
+// Network is "mem".
+func (Addr) Network() string { return "mem" }
+
+// String is the peer id.
+func (a Addr) String() string { return string(a) }
+
+// Conn is one end of a stream. It implements net.Conn, and CloseWrite as the real streams do.
+type Conn struct {
+	net           *Network
+	local, remote string
+	in, out       *pipe
+	dialler       *Conn // the end that the network keeps
+	rd, wr        deadline
+	done          chan struct{} // closed by Close
+	once          sync.Once
+}
+
+// newStream makes both ends. The network's lock is held.
+func newStream(n *Network, a, b string) (here, there *Conn) {
+	up, down := newPipe(), newPipe()
+	here = &Conn{net: n, local: a, remote: b, in: down, out: up, rd: makeDeadline(), wr: makeDeadline(), done: make(chan struct{})}
+	there = &Conn{net: n, local: b, remote: a, in: up, out: down, rd: makeDeadline(), wr: makeDeadline(), done: make(chan struct{})}
+	here.dialler, there.dialler = here, here
+	return here, there
+}
+
+// LocalAddr is the own peer id.
+func (c *Conn) LocalAddr() net.Addr { return Addr(c.local) }
+
+// RemoteAddr is the other's peer id.
+func (c *Conn) RemoteAddr() net.Addr { return Addr(c.remote) }
+
+// Read returns what has arrived, waits if nothing has.
+func (c *Conn) Read(p []byte) (int, error) {
+	for {
+		select {
+		case <-c.done:
+			return 0, net.ErrClosed
+		case <-c.rd.wait():
+			return 0, os.ErrDeadlineExceeded
+		default:
+		}
+		cut, healed := c.net.severed(c.local, c.remote)
+		n, due, err, wake := c.in.take(p, cut)
+		if n > 0 || err != nil || len(p) == 0 {
+			return n, err
+		}
+		c.await(&c.rd, wake, healed, due)
+	}
+}
+
+// Write buffers p for the other end, waits while the window is full.
+func (c *Conn) Write(p []byte) (int, error) {
+	written := 0
+	for {
+		select {
+		case <-c.done:
+			return written, net.ErrClosed
+		case <-c.wr.wait():
+			return written, os.ErrDeadlineExceeded
+		default:
+		}
+		c.net.mu.Lock()
+		delay := c.net.delay
+		c.net.mu.Unlock()
+		n, err, wake := c.out.put(p[written:], time.Now().Add(delay))
+		written += n
+		if err != nil || written == len(p) {
+			return written, err
+		}
+		c.await(&c.wr, wake, nil, time.Time{})
+	}
+}
+
+// await blocks until something may have changed.
+func (c *Conn) await(d *deadline, wake, healed <-chan struct{}, due time.Time) {
+	var at <-chan time.Time
+	if !due.IsZero() {
+		t := time.NewTimer(time.Until(due))
+		defer t.Stop()
+		at = t.C
+	}
+	select {
+	case <-c.done:
+	case <-d.wait():
+	case <-wake:
+	case <-healed:
+	case <-at:
+	}
+}
+
+// CloseWrite says that nothing more will be written; reading goes on.
+func (c *Conn) CloseWrite() error {
+	c.out.finish()
+	return nil
+}
+
+// Close ends both directions and unblocks Read and Write at once.
+func (c *Conn) Close() error {
+	c.once.Do(func() {
+		close(c.done)
+		c.out.finish()
+		c.in.abandon()
+		c.forget()
+	})
+	return nil
+}
+
+// reset breaks both ends: what was buffered is lost.
+func (c *Conn) reset() {
+	c.in.fail()
+	c.out.fail()
+	c.forget()
+}
+
+// forget drops the stream from the network's list once either end is closed and nothing can be reset any more.
+func (c *Conn) forget() {
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	if c.in.over() && c.out.over() {
+		delete(c.net.conns, c.dialler)
+	}
+}
+
+// SetDeadline sets both deadlines.
+func (c *Conn) SetDeadline(t time.Time) error {
+	c.rd.set(t)
+	c.wr.set(t)
+	return nil
+}
+
+// SetReadDeadline unblocks Read at t; the zero time never does.
+func (c *Conn) SetReadDeadline(t time.Time) error { c.rd.set(t); return nil }
+
+// SetWriteDeadline unblocks Write at t; the zero time never does.
+func (c *Conn) SetWriteDeadline(t time.Time) error { c.wr.set(t); return nil }

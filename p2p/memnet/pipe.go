@@ -1,0 +1,118 @@
+package memnet
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// window is how many bytes one direction of a stream holds before its writer waits.
+const window = 256 << 10
+
+// pipe is one direction of a stream.
+type pipe struct {
+	mu     sync.Mutex
+	queue  []chunk
+	size   int
+	ended  bool  // the writer has finished
+	gone   bool  // the reader has closed
+	broken error // the stream was reset
+	wake   chan struct{}
+}
+
+type chunk struct {
+	data []byte
+	due  time.Time
+}
+
+func newPipe() *pipe { return &pipe{wake: make(chan struct{})} }
+
+// changed wakes both sides. The lock is held.
+func (p *pipe) changed() {
+	close(p.wake)
+	p.wake = make(chan struct{})
+}
+
+// take copies what is due; held back is what a cut or the delay keeps, due says until when.
+func (p *pipe) take(b []byte, cut bool) (n int, due time.Time, err error, wake <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.broken != nil {
+		return 0, due, p.broken, p.wake
+	}
+	if cut {
+		return 0, due, nil, p.wake
+	}
+	now := time.Now()
+	for len(p.queue) > 0 && n < len(b) {
+		c := &p.queue[0]
+		if c.due.After(now) {
+			break
+		}
+		k := copy(b[n:], c.data)
+		n += k
+		if c.data = c.data[k:]; len(c.data) == 0 {
+			p.queue = p.queue[1:]
+		}
+	}
+	if n > 0 {
+		p.size -= n
+		p.changed()
+		return n, due, nil, p.wake
+	}
+	if len(p.queue) > 0 {
+		return 0, p.queue[0].due, nil, p.wake
+	}
+	if p.ended {
+		return 0, due, io.EOF, p.wake
+	}
+	return 0, due, nil, p.wake
+}
+
+// put buffers as much as fits.
+func (p *pipe) put(b []byte, due time.Time) (int, error, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.broken != nil:
+		return 0, p.broken, p.wake
+	case p.ended:
+		return 0, net.ErrClosed, p.wake
+	case p.gone:
+		return 0, os.NewSyscallError("write", syscall.EPIPE), p.wake
+	}
+	n := min(len(b), window-p.size)
+	if n > 0 {
+		p.queue = append(p.queue, chunk{append([]byte(nil), b[:n]...), due})
+		p.size += n
+		p.changed()
+	}
+	return n, nil, p.wake
+}
+
+func (p *pipe) finish() { p.update(func() { p.ended = true }) }
+
+func (p *pipe) abandon() { p.update(func() { p.gone, p.queue, p.size = true, nil, 0 }) }
+
+func (p *pipe) fail() {
+	p.update(func() {
+		p.broken = os.NewSyscallError("read", syscall.ECONNRESET)
+		p.queue, p.size = nil, 0
+	})
+}
+
+func (p *pipe) update(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+	p.changed()
+}
+
+func (p *pipe) over() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.broken != nil || p.gone
+}
