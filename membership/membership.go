@@ -77,7 +77,7 @@ func New(cfg Config) (*Membership, error) {
 
 // Run is this peer's life in the flock: it ends with ctx, silently; call Leave before to say goodbye. It is called once.
 func (m *Membership) Run(ctx context.Context) error {
-	t := newTransport(m.cfg.Net, m.admits, m.Heard, m.overheard)
+	t := newTransport(m)
 	list, err := memberlist.Create(m.listConfig(t, m.timings))
 	if err != nil {
 		_ = t.Shutdown()
@@ -224,8 +224,6 @@ func (m *Membership) Peers() []PeerAddr {
 	}
 	return append(alive, rest...)
 }
-
-func (m *Membership) admits(peer string) bool { return m.cfg.Admitted(peer) }
 
 // running is memberlist while it lives, else nil.
 func (m *Membership) running() *memberlist.Memberlist {

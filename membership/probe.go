@@ -2,8 +2,11 @@ package membership
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -160,15 +163,31 @@ func (m *Membership) tryConnect(ctx context.Context, peer string) outcome {
 		case err == nil:
 			m.Heard(peer)
 			return answered
-		case p2p.Refused(err):
+		case nobodyListens(err):
 			return refused
 		}
+		m.log.Debug("a probe is unclear", "peer", peer, "err", err)
 		select {
 		case <-ctx.Done():
 			return unclear
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// nobodyListens tells whether a connect failed because every address that answered at all refused, and none was silent. A peer with several
+// addresses may have one that means another machine here (a container bridge, a private range): its refusal beside the silence of
+// the real one is silence.
+func nobodyListens(err error) bool {
+	if !p2p.Refused(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
+	for _, silence := range []string{"timeout", "timed out", "deadline exceeded", "no route to host"} {
+		if strings.Contains(err.Error(), silence) {
+			return false
+		}
+	}
+	return true
 }
 
 // askOthers asks a few live members; the first clear answer counts.
@@ -231,18 +250,25 @@ func (m *Membership) serveProbe(from string, c net.Conn) {
 	_ = wire.NewWriter(c, probeFrame).Send(probeAnswerFrame{Outcome: m.witness(ctx, q.Peer)})
 }
 
-// witness is the own knowledge about a peer, made fresh if need be.
+// witness is the own knowledge about a peer, made fresh if need be. Who asks was refused itself, so a refusal here makes two.
 func (m *Membership) witness(ctx context.Context, peer string) outcome {
 	m.mu.Lock()
 	e := m.table.entries[peer]
-	known := e != nil && e.gossip != 0 && m.cfg.Admitted(peer)
-	fresh := known && !e.refused.IsZero() && time.Since(e.refused) < refusalStands
-	m.mu.Unlock()
-	switch {
-	case !known:
+	if e == nil || e.gossip == 0 || !m.cfg.Admitted(peer) {
+		m.mu.Unlock()
 		return unclear
-	case fresh:
-		return refused
 	}
-	return m.tryConnect(ctx, peer)
+	lives := e.lives
+	o := unclear
+	if !e.refused.IsZero() && time.Since(e.refused) < refusalStands {
+		o = refused
+	}
+	m.mu.Unlock()
+	if o == unclear {
+		o = m.tryConnect(ctx, peer)
+	}
+	if o == refused {
+		m.accuse(peer, Dead, lives)
+	}
+	return o
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"covey/p2p"
 )
 
 // sender owns the stream of packets to one neighbour.
@@ -134,6 +136,9 @@ func (s *sender) dial() error {
 	defer cancel()
 	c, err := s.t.net.Dial(ctx, s.peer, PacketProtocol)
 	if err != nil {
+		if p2p.Refused(err) {
+			s.t.refused(s.peer)
+		}
 		return err
 	}
 	s.mu.Lock()

@@ -30,6 +30,7 @@ type transport struct {
 	ip       net.IP
 	admitted func(string) bool
 	heard    func(peer string)   // an authenticated packet came from there
+	refused  func(peer string)   // nobody listens there
 	sent     func(packet []byte) // looks at what memberlist tells others
 	packets  chan *memberlist.Packet
 	streams  chan net.Conn
@@ -45,9 +46,9 @@ type transport struct {
 
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
-func newTransport(n p2p.Net, admitted func(string) bool, heard func(string), sent func([]byte)) *transport {
+func newTransport(m *Membership) *transport {
 	t := &transport{
-		net: n, ip: syntheticIP(n.Self()), admitted: admitted, heard: heard, sent: sent,
+		net: m.cfg.Net, ip: syntheticIP(m.self), admitted: m.cfg.Admitted, heard: m.Heard, refused: m.Probe, sent: m.overheard,
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 		senders: map[string]*sender{}, inbound: map[string]int{},
 	}
@@ -191,7 +192,11 @@ func (t *transport) servePackets(peer string, c net.Conn) {
 			return
 		}
 		b, err := readPacket(r)
-		if err != nil || !t.admitted(peer) {
+		if err != nil {
+			return
+		}
+		if !t.admitted(peer) {
+			reset(c) // so that the sender notices, and tries anew
 			return
 		}
 		t.heard(peer)
@@ -200,6 +205,13 @@ func (t *transport) servePackets(peer string, c net.Conn) {
 		case <-t.ctx.Done():
 			return
 		}
+	}
+}
+
+// reset breaks a stream both ways, where the stream can.
+func reset(c net.Conn) {
+	if r, ok := c.(interface{ Reset() error }); ok {
+		_ = r.Reset()
 	}
 }
 

@@ -16,8 +16,11 @@ import (
 // logFanOut is how many tasks' logs are followed at once; the others wait for their turn.
 const logFanOut = 64
 
-// logRetry is how long to wait before a broken log stream is opened again.
-const logRetry = 300 * time.Millisecond
+// A log stream that broke, or that was asked for before the task began, is opened again after a wait that doubles.
+const (
+	logRetryFirst = 5 * time.Millisecond
+	logRetryMost  = 500 * time.Millisecond
+)
 
 // Logs implements api.JobBackend.
 func (n *Node) Logs(ctx context.Context, id string, q api.LogQuery, send func(api.LogChunk) error) error {
@@ -187,8 +190,9 @@ func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 	if l.q.Stream != "" {
 		req.Parts = []blob.Part{{Stream: l.q.Stream}}
 	}
-	for {
+	for wait := logRetryFirst; ; wait = min(2*wait, logRetryMost) {
 		err := l.fetch(ctx, r.Peer, req, func(c blob.Chunk) error {
+			wait = logRetryFirst
 			if len(c.Data) == 0 {
 				return nil
 			}
@@ -205,7 +209,7 @@ func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case l.q.Follow && l.worthRetrying(err, r):
-			if err := sleep(ctx, logRetry); err != nil {
+			if err := sleep(ctx, wait); err != nil {
 				return err
 			}
 			continue

@@ -103,9 +103,11 @@ func ask(a *p2p.Host, b, say string) error {
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(10 * time.Second))
-	if _, err := io.WriteString(c, say); err != nil {
-		return err
-	}
+	sent := make(chan error, 1) // beside reading: more than the windows hold
+	go func() {
+		_, err := io.WriteString(c, say)
+		sent <- err
+	}()
 	got := make([]byte, len(say))
 	if _, err := io.ReadFull(c, got); err != nil {
 		return err
@@ -113,7 +115,7 @@ func ask(a *p2p.Host, b, say string) error {
 	if string(got) != say {
 		return errors.New("the echo is " + string(got))
 	}
-	return nil
+	return <-sent
 }
 
 func transportOf(addrs []string, quic bool) []string {

@@ -3,6 +3,7 @@ package p2p_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,13 @@ func (b *inbox) deliver(from string, data []byte) p2p.Verdict {
 	b.many++
 	b.got[string(data)] = from
 	return p2p.Accept
+}
+
+// senders lists messages with the neighbour each came from.
+func (b *inbox) senders() map[string]string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.got)
 }
 
 func (b *inbox) has(s string) bool {
@@ -78,7 +86,7 @@ func TestATopicReachesTwoPeers(t *testing.T) {
 	tb, bb := join(t, b) // joined after they met
 	publishUntil(t, ta, bb)
 	publishUntil(t, tb, ba)
-	if ba.got["message 0"] == a.Self() {
+	if ba.senders()["message 0"] == a.Self() {
 		t.Fatal("a peer hears itself")
 	}
 	big := bytes.Repeat([]byte{7}, p2p.MaxMessage)
@@ -133,7 +141,7 @@ func TestAnAcceptedMessageTravelsOnAndOthersDoNot(t *testing.T) {
 	if bc.has("false news") {
 		t.Fatal("an ignored message travelled on")
 	}
-	for m, from := range bc.got {
+	for m, from := range bc.senders() {
 		if from != b.Self() {
 			t.Fatalf("%q came from %s", m, from)
 		}
@@ -159,7 +167,7 @@ func TestAStrangerHearsNoTopicUntilItIsAdmitted(t *testing.T) {
 	in.set(true, b.Self())
 	a.Recheck()
 	publishUntil(t, ta, bb)
-	for m := range bb.got {
+	for m := range bb.senders() {
 		if strings.HasPrefix(m, "secret") {
 			t.Fatalf("a stranger heard %q", m)
 		}

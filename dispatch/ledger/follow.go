@@ -143,29 +143,31 @@ func (n *Node) targets(avoid map[taskstate.PeerID]time.Time) []taskstate.PeerID 
 	seen := map[taskstate.PeerID]bool{n.cfg.Self: true, "": true}
 	out = slices.DeleteFunc(out, func(p taskstate.PeerID) bool { had := seen[p]; seen[p] = true; return had })
 	now := time.Now()
-	slices.SortStableFunc(out, func(a, b taskstate.PeerID) int { return rank(avoid[a], now) - rank(avoid[b], now) })
+	slices.SortStableFunc(out, func(a, b taskstate.PeerID) int { return avoided(avoid, a, now).Compare(avoided(avoid, b, now)) })
 	return out
 }
 
-func rank(until, now time.Time) int {
-	if now.Before(until) {
-		return 1
+// avoided is until when a peer comes after the others; zero if it does not.
+func avoided(avoid map[taskstate.PeerID]time.Time, peer taskstate.PeerID, now time.Time) time.Time {
+	if until := avoid[peer]; now.Before(until) {
+		return until
 	}
-	return 0
+	return time.Time{}
 }
 
-// better tells whether there is now somebody better to follow than peer.
+// better tells whether there is now somebody better to follow than peer: the coordinator, or whom gossip takes for a newer one. Not
+// one that failed a moment ago.
 func (n *Node) better(peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Time) bool {
 	if n.lead.Load() != nil {
 		return true
 	}
 	ts := n.targets(avoid)
-	if len(ts) == 0 || ts[0] == peer {
+	if len(ts) == 0 || ts[0] == peer || !avoided(avoid, ts[0], time.Now()).IsZero() {
 		return false
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return ts[0] == n.coord && peer != n.coord || ts[0] == n.hint && n.epoch.Less(n.hintEpoch) || n.coord == ""
+	return ts[0] == n.coord || ts[0] == n.hint && n.epoch.Less(n.hintEpoch)
 }
 
 // follow takes entries from one peer until the stream breaks or there is somebody better. ok tells whether it caught up.

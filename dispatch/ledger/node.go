@@ -297,8 +297,11 @@ func (n *Node) Run(ctx context.Context, lead func(context.Context, taskstate.Epo
 // kick wakes whoever decides whom to follow.
 func (n *Node) kick() { nudge(n.poke) }
 
-// Reconsider looks at the voters' rules at once: call it when membership changed.
-func (n *Node) Reconsider() { nudge(n.tendNow) }
+// Reconsider looks at the voters' rules, and at whom to follow, at once: call it when membership changed.
+func (n *Node) Reconsider() {
+	nudge(n.tendNow)
+	n.kick()
+}
 
 func nudge(c chan struct{}) {
 	select {

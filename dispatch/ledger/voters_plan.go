@@ -85,7 +85,7 @@ func newPlanner(in planInput) *planner {
 			if !p.gone(s.Voter) && (p.lost(s.Voter) || p.deadFor(s.Voter, in.Replace)) {
 				p.bad = append(p.bad, s)
 			}
-		case p.alive(s.Voter):
+		case p.answers(s.Voter) && !p.gone(s.Voter):
 			p.learners = append(p.learners, s)
 		}
 	}
@@ -130,9 +130,10 @@ func (p *planner) lost(v Voter) bool {
 	return ok && v.Peer != p.Self && c.Alive && c.Incarnation != "" && c.Incarnation != v.Incarnation
 }
 
-func (p *planner) alive(v Voter) bool {
+// answers: this very life of it is here, whether it should vote or not.
+func (p *planner) answers(v Voter) bool {
 	c, ok := p.by[v.Peer]
-	return v.Peer == p.Self || ok && c.Alive && c.Eligible && c.Incarnation == v.Incarnation
+	return v.Peer == p.Self || ok && c.Alive && c.Incarnation == v.Incarnation
 }
 
 func (p *planner) deadFor(v Voter, d time.Duration) bool {
@@ -159,7 +160,7 @@ func (p *planner) dropVoters() change {
 		if !p.gone(s.Voter) {
 			continue
 		}
-		if v, ok := planLeave(p.seats(), s.Voter, p.alive); ok {
+		if v, ok := planLeave(p.seats(), s.Voter, p.answers); ok {
 			return change{Kind: changeRemove, Servers: []Voter{v}, Why: "no longer admitted as a voter"}
 		}
 	}
@@ -214,8 +215,8 @@ func (p *planner) shrink() change {
 	default:
 		return change{}
 	}
-	for _, v := range shrinkOrder(p.seats(), p.Self, p.alive) {
-		if w, ok := planLeave(p.seats(), v, p.alive); ok {
+	for _, v := range shrinkOrder(p.seats(), p.Self, p.answers) {
+		if w, ok := planLeave(p.seats(), v, p.answers); ok {
 			return change{Kind: changeRemove, Servers: []Voter{w}, Why: why}
 		}
 	}
@@ -261,16 +262,24 @@ func planLeave(voters []Voter, leaving Voter, alive func(Voter) bool) (next Vote
 }
 
 // planHandover names the next voter to remove before leaving stops: none (done) while those who stay are a majority of the
-// configuration as it is.
+// configuration as it is. The dead go first: whoever leaves may be back soon.
 func planHandover(voters []Voter, leaving Voter, alive func(Voter) bool) (next Voter, ok bool) {
 	living := 0
+	var dead []Voter
 	for _, v := range voters {
-		if v != leaving && alive(v) {
+		switch {
+		case v == leaving:
+		case alive(v):
 			living++
+		default:
+			dead = append(dead, v)
 		}
 	}
-	if living >= majority(len(voters)) {
+	switch {
+	case living == 0 || living >= majority(len(voters)):
 		return Voter{}, false
+	case len(dead) > 0:
+		return dead[0], true
 	}
-	return planLeave(voters, leaving, alive)
+	return leaving, true
 }

@@ -330,6 +330,7 @@ func (t *talk) ask(theirs []Mark) (more bool, err error) {
 			news = news || fresh
 		}
 		if p.Last {
+			t.x.cfg.Store.Believe(t.peer, theirs) // again: there are more signatures now that bear it out
 			return p.More && news, nil
 		}
 	}

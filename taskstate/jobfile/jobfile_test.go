@@ -151,6 +151,10 @@ func TestNothingSmallBecomesLargeOrSlow(t *testing.T) {
 		"dashes":        strings.Repeat("- ", deep),
 		"questions":     strings.Repeat("? ", deep),
 		"steps":         steps(600),
+		"keys":          strings.Repeat("k: 1\n", deep),
+		"empty items":   "each:\n" + strings.Repeat("-\n", deep),
+		"indented ones": "each:\n" + strings.Repeat("  -\n  # none\n", deep/4),
+		"documents":     strings.Repeat("--- a\n", deep/2),
 		"block in flow": "a: [" + strings.Repeat("\n - [", 1000),
 	} {
 		if _, err := jobfile.Parse("x.yaml", []byte(text), jobfile.Options{ReadFile: lists}); err == nil {

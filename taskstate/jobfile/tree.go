@@ -12,10 +12,12 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Limits on the shape of a file. The YAML parser is recursive and takes quadratic time in depth, so tokens are counted first.
+// Limits on the shape of a file. The YAML parser is recursive, and takes quadratic time in depth, in the keys of a block, in documents and
+// in empty list items, so tokens are counted first.
 const (
-	maxDepth  = 16  // brackets in brackets, dashes in a row
-	maxColumn = 200 // of a block's key or dash
+	maxDepth  = 16   // brackets in brackets, dashes in a row
+	maxColumn = 200  // of a block's key or dash
+	maxKeys   = 5000 // in the whole file
 )
 
 // parse turns text into the one mapping a job file is, or reports why it is not. Anchors and aliases, which can make a small file huge, tags and
@@ -53,38 +55,80 @@ func (r *reader) parse(text string) (root ast.Node) {
 	return nil
 }
 
-// harmless looks at the tokens for what is refused and for nesting that would be costly to parse.
+// harmless looks at the tokens for what is refused and for shapes that would be costly to parse.
 func (r *reader) harmless(tokens token.Tokens) bool {
-	depth, dashes, line := 0, 0, 0
+	var c counts
 	for _, t := range tokens {
-		at := place{t.Position.Line, t.Position.Column}
-		if t.Position.Line != line {
-			line, dashes = t.Position.Line, 0
+		msg := refused(t.Type)
+		if msg == "" {
+			msg = c.add(t)
 		}
-		switch t.Type {
-		case token.AnchorType, token.AliasType, token.MergeKeyType:
-			r.fail(at, "anchors, aliases and merge keys (& * <<) are not used in job files; write the value out (or in quotes, if it is meant as text)")
-			return false
-		case token.TagType, token.DirectiveType:
-			r.fail(at, "tags and directives (! %%) are not used in job files; put the value in quotes if it is meant as text")
-			return false
-		case token.MappingKeyType:
-			r.fail(at, "keys that begin with ? are not used in job files; put the value in quotes if it is meant as text")
-			return false
-		case token.SequenceStartType, token.MappingStartType:
-			depth++
-		case token.SequenceEndType, token.MappingEndType:
-			depth--
-		case token.SequenceEntryType:
-			dashes++
-		}
-		block := depth <= 0 && (t.Type == token.SequenceEntryType || t.Type == token.MappingValueType)
-		if depth > maxDepth || dashes > maxDepth || block && at.col > maxColumn {
-			r.fail(at, "nested too deeply for a job file")
+		if msg != "" {
+			r.fail(place{t.Position.Line, t.Position.Column}, "%s", msg)
 			return false
 		}
 	}
 	return true
+}
+
+// refused words why a kind of token has no place in a job file, "" if it has.
+func refused(t token.Type) string {
+	switch t {
+	case token.AnchorType, token.AliasType, token.MergeKeyType:
+		return "anchors, aliases and merge keys (& * <<) are not used in job files; write the value out (or in quotes, if it is meant as text)"
+	case token.TagType, token.DirectiveType:
+		return "tags and directives (! %) are not used in job files; put the value in quotes if it is meant as text"
+	case token.MappingKeyType:
+		return "keys that begin with ? are not used in job files; put the value in quotes if it is meant as text"
+	}
+	return ""
+}
+
+// counts follows the shape of a file token by token.
+type counts struct {
+	depth, dashes, keys, documents int
+	line, tokens                   int
+	dash                           *token.Token // the token before, if it was a dash
+}
+
+// add says what is too much once t is counted, "" if nothing is.
+func (c *counts) add(t *token.Token) string {
+	at, dash := t.Position, c.dash
+	if at.Line != c.line {
+		c.line, c.dashes = at.Line, 0
+	}
+	if t.Type == token.CommentType {
+		return ""
+	}
+	c.dash = nil
+	c.tokens++
+	switch t.Type {
+	case token.SequenceStartType, token.MappingStartType:
+		c.depth++
+	case token.SequenceEndType, token.MappingEndType:
+		c.depth--
+	case token.MappingValueType:
+		c.keys++
+	case token.DocumentHeaderType:
+		c.documents++
+		if c.documents > 1 || c.tokens > 1 {
+			return "a second document begins here; a job file holds one job"
+		}
+	case token.SequenceEntryType:
+		c.dashes++
+		c.dash = t
+		if dash != nil && dash.Position.Line < at.Line && at.Column <= dash.Position.Column {
+			return `the list item before this one is empty; for an empty text write ""`
+		}
+	}
+	block := c.depth <= 0 && (t.Type == token.SequenceEntryType || t.Type == token.MappingValueType)
+	switch {
+	case c.depth > maxDepth || c.dashes > maxDepth || block && at.Column > maxColumn:
+		return "nested too deeply for a job file"
+	case c.keys > maxKeys:
+		return fmt.Sprintf("more than %s keys", grouped(maxKeys))
+	}
+	return ""
 }
 
 // syntax reports what the YAML parser did not understand.
