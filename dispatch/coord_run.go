@@ -185,7 +185,7 @@ type term struct {
 	ctx   context.Context
 	epoch taskstate.Epoch
 
-	box    eventBox                 // what must not wait for the owner: ledger, verdicts, outcomes
+	box    eventBox                // what must not wait for the owner: ledger, verdicts, outcomes
 	events chan termEvent          // what may: sessions. Full: their readers wait, and so do their workers
 	asks   chan func(*Coordinator) // questions
 	work   sync.WaitGroup          // proposals, probes, sessions
