@@ -125,11 +125,11 @@ func (r *records) close() error {
 	return err
 }
 
-// Reap kills what an earlier life of this peer left running of these tasks; when it returns, nothing of them runs any more. The worker
-// calls it once, after a restart, before it reports them as lost. Whoever got the number of a dead process since is never touched: a
+// Reap kills what an earlier life of this peer left running of these tasks; when it returns, nothing of them runs any more, and it says
+// how many processes or groups of them it killed. The worker calls it once, after a restart, before it reports them as lost. Whoever got the number of a dead process since is never touched: a
 // process is killed if it started, on this boot, when the record says, or if its own environment names the task. Where a system cannot
 // tell (all but Linux), nothing is killed.
-func (r *Runner) Reap(tasks []taskstate.TaskID) {
+func (r *Runner) Reap(tasks []taskstate.TaskID) (killed int) {
 	want := make(map[taskstate.TaskID]bool, len(tasks))
 	for _, id := range tasks {
 		want[id] = true
@@ -141,9 +141,8 @@ func (r *Runner) Reap(tasks []taskstate.TaskID) {
 		}
 		r.records.remove(rec.slot)
 	}
-	if others := killByEnvironment(func(id taskstate.TaskID) bool { return want[id] }); groups+others > 0 {
-		r.cfg.Log.Info("killed what an earlier life left running", "groups", groups, "others", others)
-	}
+	others := killByEnvironment(func(id taskstate.TaskID) bool { return want[id] })
+	return groups + others
 }
 
 // take hands over what an earlier life recorded of these tasks.
