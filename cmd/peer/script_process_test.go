@@ -273,3 +273,9 @@ func scriptTmpfs(ts *testscript.TestScript, neg bool, args []string) {
 		_ = unmount(dir) // the folder is removed with what is in it, if anything is
 	})
 }
+
+// scriptPort takes the port out of a multiaddr.
+func scriptPort(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "port VAR MULTIADDR")
+	ts.Setenv(args[0], filepath.Base(args[1]))
+}

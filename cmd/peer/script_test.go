@@ -47,6 +47,7 @@ const scriptLimit = 8 * time.Minute
 //	json PATH VALUE                 what the last command printed has VALUE at PATH (with !: has not)
 //	get VAR PATH                    $VAR becomes what is at PATH; PATH `word`: the only word it printed
 //	tmpfs DIR SIZE                  a small file system of its own at DIR
+//	port VAR MULTIADDR              $VAR becomes its port
 //	golden NAME [ID=WORD…]          its shape is that of testdata/golden/NAME.json (go test -update writes it)
 //
 // A PATH is keys, list positions and `KEY=VALUE` (the list element with that), joined by dots; `len` is the
@@ -65,6 +66,7 @@ var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []st
 	"get":     scriptGet,
 	"golden":  scriptGolden,
 	"tmpfs":   scriptTmpfs,
+	"port":    scriptPort,
 }
 
 func prepareScript(env *testscript.Env) error {
