@@ -48,25 +48,27 @@ const scriptLimit = 8 * time.Minute
 //	get VAR PATH                    $VAR becomes what is at PATH; PATH `word`: the only word it printed
 //	tmpfs DIR SIZE                  a small file system of its own at DIR
 //	port VAR MULTIADDR              $VAR becomes its port
+//	submitas NAME ID [JOBNAME]      submit a no-op job with this id through the API
 //	golden NAME [ID=WORD…]          its shape is that of testdata/golden/NAME.json (go test -update writes it)
 //
 // A PATH is keys, list positions and `KEY=VALUE` (the list element with that), joined by dots; `len` is the
 // length of a list or text; as in peers.name=two.standing. VALUE - is null, or not there.
 var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []string){
-	"up":      scriptUp,
-	"at":      scriptAt,
-	"exits":   scriptExits,
-	"await":   scriptAwait,
-	"begin":   scriptBegin,
-	"printed": scriptPrinted,
-	"signal":  scriptSignal,
-	"ends":    scriptEnds,
-	"crash":   scriptCrash,
-	"json":    scriptJSON,
-	"get":     scriptGet,
-	"golden":  scriptGolden,
-	"tmpfs":   scriptTmpfs,
-	"port":    scriptPort,
+	"up":       scriptUp,
+	"at":       scriptAt,
+	"exits":    scriptExits,
+	"await":    scriptAwait,
+	"begin":    scriptBegin,
+	"printed":  scriptPrinted,
+	"signal":   scriptSignal,
+	"ends":     scriptEnds,
+	"crash":    scriptCrash,
+	"json":     scriptJSON,
+	"get":      scriptGet,
+	"golden":   scriptGolden,
+	"tmpfs":    scriptTmpfs,
+	"port":     scriptPort,
+	"submitas": scriptSubmitAs,
 }
 
 func prepareScript(env *testscript.Env) error {
