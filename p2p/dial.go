@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"time"
 
@@ -71,8 +72,9 @@ func (h *Host) SetAddrs(peerID string, addrs []string) {
 	h.sw.Peerstore().AddAddrs(p, list, peerstore.PermanentAddrTTL)
 }
 
-// Connect makes sure that there is a connection to a peer, dialling addrs and what is remembered, and that the other side has us in
-// its roster: if not, the error is ErrNotAdmitted, and the connection stays for the protocols strangers may open.
+// Connect makes sure that there is a connection to a peer, dialling addrs and what is remembered, that the peer answers on it, and
+// that it has us in its roster: if not, the error is ErrNotAdmitted, and the connection stays for the protocols strangers may open.
+// Connections on which nothing came back for three seconds are closed, so that the next Connect dials.
 func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error {
 	p, err := peer.Decode(peerID)
 	if err != nil {
@@ -84,7 +86,14 @@ func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error
 	h.sw.Peerstore().AddAddrs(p, parseAddrs(addrs), peerstore.RecentlyConnectedAddrTTL)
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
+	old := h.sw.ConnsToPeer(p)
 	if err := h.hello(ctx, p); err != nil {
+		if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			// Connections without a sign of life, to a machine that slept or moved, would be used again and again.
+			for _, c := range old {
+				h.spawn(func() { c.Close() })
+			}
+		}
 		return fmt.Errorf("connect to %s: %w", peerID, err)
 	}
 	return nil
