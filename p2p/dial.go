@@ -21,6 +21,9 @@ import (
 // ErrNotAdmitted is what a peer says whose roster does not have us.
 var ErrNotAdmitted = errors.New("this peer is not admitted there: ask for a ticket (`peer ticket` on a machine of that cluster), then `peer up --join TICKET`")
 
+// ErrBusy is what a peer says that has as many streams of strangers as it allows.
+var ErrBusy = errors.New("that peer is busy with other newcomers: try again in a few seconds")
+
 // Dial opens a stream, connecting first if need be. It fails within three seconds; Refused tells a dead process from silence. The
 // gate of the other side shows at the first Read, as ErrNotAdmitted.
 func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) {
