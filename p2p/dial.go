@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"slices"
 	"time"
 
@@ -91,7 +90,7 @@ func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error
 	defer cancel()
 	old := h.sw.ConnsToPeer(p)
 	if err := h.hello(ctx, p); err != nil {
-		if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		if !errors.Is(err, ErrNotAdmitted) && !errors.Is(err, ErrBusy) {
 			// Connections without a sign of life, to a machine that slept or moved, would be used again and again.
 			for _, c := range old {
 				h.spawn(func() { c.Close() })
