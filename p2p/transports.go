@@ -32,7 +32,7 @@ const (
 	relayLast = 500 * time.Millisecond // and relays so much later than any direct address
 )
 
-// transports gives the swarm TCP (noise, yamux) and QUIC, and returns what must be closed after it.
+// transports gives the swarm TCP (noise, yamux) and QUIC, and returns what relayed connections are upgraded with.
 func (h *Host) transports() (upgrade transport.Upgrader, err error) {
 	muxers := []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: yamux.DefaultTransport}}
 	security, err := noise.New(noise.ID, h.cfg.Key, muxers)
@@ -57,7 +57,6 @@ func (h *Host) transports() (upgrade transport.Upgrader, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h.quicDial = q
 	return upgrade, h.sw.AddTransport(&quicTransport{q, &h.refusals})
 }
 
