@@ -22,9 +22,9 @@
 // A file .running in Config.Dir says which processes run, so that after a crash Reap can kill what outlived its peer; it is written
 // without fsync, because after a crash of the machine there is nothing to kill.
 //
-// The empty work folder of an ended task is left alone until the job is cleaned away. Removing it at once looks tidy and is not:
-// ext4 does not hand out an inode again for some seconds and walks past all of these at every creation, which made starting a task
-// ten times as expensive after a few thousand of them.
+// The work folder of a task that left nothing in it is given to a later task, by renaming; otherwise it stays until its job is cleaned away.
+// Removing it at once looks tidy and is not: ext4 does not hand out an inode again for some seconds and walks past all of these at every
+// creation, which made starting a task ten times as expensive after a few thousand of them.
 //
 // The package does not queue by resources, retry, decide or talk to anybody: the worker starts what may run now.
 package runner

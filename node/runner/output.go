@@ -23,11 +23,13 @@ var streams = [2]string{"stdout", "stderr"}
 type output struct {
 	files [2]capped
 	limit int64
-	slot  int // of the process's record, -1 if there is none
+	slot  int    // of the process's record, -1 if there is none
+	work  string // the work folder
 
-	mu   sync.Mutex // guards what follows and every cut
-	next *timer
-	over bool
+	mu     sync.Mutex // guards what follows and every cut
+	next   *timer
+	over   bool
+	shared bool // after finish: somebody else still writes a file
 }
 
 // capped is one file that is cut back to a cap. While the process runs, only the watch touches it.
@@ -96,7 +98,8 @@ func (c *capped) cut(limit int64) error {
 	return nil
 }
 
-// finish cuts a last time, notes what was cut, and closes. Nobody writes any more.
+// finish closes both files, sees to it that nobody writes them any more, and, where a file was or is over its cap, cuts it a last time
+// and notes that.
 func (o *output) finish(clock *timers, id taskstate.TaskID) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -105,11 +108,34 @@ func (o *output) finish(clock *timers, id taskstate.TaskID) error {
 	var errs []error
 	for i := range o.files {
 		c := &o.files[i]
-		err := c.cut(o.limit)
-		if err == nil && c.lost > 0 {
-			_, err = fmt.Fprintf(c.f, "\n[covey: %s of task %s was cut here, at its cap of %d bytes; at least %d bytes more were not kept]\n", streams[i], id, o.limit, c.lost)
-		}
+		path := c.f.Name()
+		st, err := c.f.Stat()
 		errs = append(errs, err, c.f.Close())
+		if err != nil {
+			continue
+		}
+		if rest := endWriters(path, id); !rest {
+			errs = append(errs, fmt.Errorf("%s is still being written by a process that left the task's group", path))
+			o.shared = true
+		}
+		if c.lost > 0 || st.Size() > o.limit {
+			errs = append(errs, c.conclude(path, streams[i], o.limit, id))
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// conclude cuts a file that went over its cap and says so at its end.
+func (c *capped) conclude(path, stream string, limit int64, id taskstate.TaskID) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|noFollow, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	c.f = f
+	if err := c.cut(limit); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "\n[covey: %s of task %s was cut here, at its cap of %d bytes; at least %d bytes more were not kept]\n", stream, id, limit, c.lost)
+	return err
 }

@@ -17,6 +17,7 @@ type Runner struct {
 	records *records
 	reports *reporter
 	clock   *timers
+	spare   spare
 
 	mu    sync.Mutex
 	tasks map[taskstate.TaskID]*task // not yet ended
