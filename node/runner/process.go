@@ -129,17 +129,21 @@ func (r *Runner) await(t *task, out *output) {
 	rep := classify(t, e)
 	t.mu.Unlock()
 	r.records.remove(out.slot)
-	r.finish(t, out, rep)
-	if e.alone && !out.shared {
+	if e.alone {
 		r.spare.offer(out.work)
 	}
+	r.finish(t, out, rep)
 }
 
 // finish completes the output, tells who follows it, and reports the end – in this order, so that whoever hears of the end can read it all.
 func (r *Runner) finish(t *task, out *output, rep taskstate.RunReport) {
 	if out != nil {
-		if err := out.finish(r.clock, t.launch.Task); err != nil {
+		sizes, err := out.finish(r.clock, t.launch.Task)
+		if err != nil {
 			r.cfg.Log.Warn("output of a task could not be completed", "task", t.launch.Task.String(), "error", err)
+		}
+		if t.child != nil {
+			r.strays.add(r.clock, stray{task: t.launch.Task, home: out.home, sizes: sizes})
 		}
 	}
 	r.forget(t.launch.Task)
