@@ -129,21 +129,24 @@ func (r *records) close() error {
 // calls it once, after a restart, before it reports them as lost. Whoever got the number of a dead process since is never touched: a
 // process is killed if it started, on this boot, when the record says, or if its own environment names the task. Where a system cannot
 // tell (all but Linux), nothing is killed.
-func (r *Runner) Reap(tasks []taskstate.TaskID) {
+//
+// It says how many it killed: groups, and beside them single processes.
+func (r *Runner) Reap(tasks []taskstate.TaskID) (killed int) {
 	want := make(map[taskstate.TaskID]bool, len(tasks))
 	for _, id := range tasks {
 		want[id] = true
 	}
-	groups := 0
 	for _, rec := range r.records.take(want) {
 		if rec.boot == r.records.boot && rec.boot != "" && killGroup(rec) {
-			groups++
+			killed++
 		}
 		r.records.remove(rec.slot)
 	}
-	if others := killByEnvironment(func(id taskstate.TaskID) bool { return want[id] }); groups+others > 0 {
-		r.cfg.Log.Info("killed what an earlier life left running", "groups", groups, "others", others)
+	killed += killByEnvironment(func(id taskstate.TaskID) bool { return want[id] })
+	if killed > 0 {
+		r.cfg.Log.Info("killed what an earlier life left running", "killed", killed)
 	}
+	return killed
 }
 
 // take hands over what an earlier life recorded of these tasks.
