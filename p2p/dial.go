@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
@@ -40,20 +41,20 @@ func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) 
 
 // open is NewStream without libp2p's memory of failures, and with a second try if the connection it used turned out dead.
 func (h *Host) open(ctx context.Context, p peer.ID, name string) (network.Stream, error) {
-	ctx = network.WithAllowLimitedConn(ctx, name)
+	ctx, done := h.refusals.watch(network.WithAllowLimitedConn(ctx, name), p)
+	defer done()
 	for try := 0; ; try++ {
 		old := h.sw.ConnsToPeer(p)
 		if len(old) == 0 {
 			h.sw.Backoff().Clear(p)
 		}
 		s, err := h.bh.NewStream(ctx, p, protocol.ID(name))
-		if err == nil || try > 0 || len(old) == 0 || ctx.Err() != nil {
-			return s, gated(err)
+		if err == nil {
+			return s, nil
 		}
-		for _, c := range old {
-			if !c.IsClosed() {
-				return nil, gated(err) // the connection stands: they do not want this stream
-			}
+		stands := slices.ContainsFunc(old, func(c network.Conn) bool { return !c.IsClosed() })
+		if try > 0 || len(old) == 0 || stands || ctx.Err() != nil { // if it stands, they do not want this stream
+			return nil, h.refusals.judge(ctx, p, gated(err))
 		}
 	}
 }

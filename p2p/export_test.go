@@ -40,3 +40,17 @@ func OrderAddrs(addrs, announced []string, virtual string) (out []string) {
 	}
 	return out
 }
+
+// Mirror is a mirror without sockets.
+type Mirror struct{ m mirror }
+
+func NewMirror() *Mirror {
+	m := &Mirror{}
+	m.m.draw()
+	return m
+}
+
+func (m *Mirror) Key() []byte                                  { return m.m.key[:] }
+func (m *Mirror) Question(key []byte) []byte                   { return m.m.question(key) }
+func (m *Mirror) Reflect(b []byte, from netip.AddrPort) []byte { return m.m.reflect(b, from) }
+func (m *Mirror) Read(b []byte) (netip.AddrPort, bool)         { return m.m.read(b) }

@@ -34,6 +34,7 @@ type Host struct {
 	announce []ma.Multiaddr
 
 	gate     *gate
+	refusals refusals
 	limits   network.ResourceManager
 	sw       *swarm.Swarm
 	bus      event.Bus
@@ -47,6 +48,8 @@ type Host struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	close  sync.Once
+	life   sync.Mutex // guards closed, and with it the first Add of wg against Wait
+	closed bool
 	undo   []io.Closer // in order of making
 
 	peers  peers
@@ -80,6 +83,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.peers.init()
+	h.refusals.init()
 	if err := h.build(); err != nil {
 		h.Close()
 		return nil, err
@@ -105,7 +109,7 @@ func (h *Host) build() (err error) {
 	h.sw.Notify(&network.NotifyBundle{ConnectedF: h.connected, DisconnectedF: h.disconnected})
 	h.bh.SetStreamHandler(HelloProtocol, h.guard(HelloProtocol, h.serveHello))
 	h.bh.Start()
-	h.wg.Go(h.watch)
+	h.spawn(h.watch)
 	if err := h.startRelay(); err != nil {
 		return err
 	}
@@ -154,6 +158,9 @@ func (h *Host) network() error {
 func (h *Host) Close() error {
 	var err error
 	h.close.Do(func() {
+		h.life.Lock()
+		h.closed = true
+		h.life.Unlock()
 		h.cancel()
 		h.stopRelay()
 		for i := len(h.undo) - 1; i >= 0; i-- {
@@ -170,6 +177,26 @@ func (h *Host) Close() error {
 		}
 	})
 	return err
+}
+
+// begin counts something that Close waits for, unless Close has begun.
+func (h *Host) begin() bool {
+	h.life.Lock()
+	defer h.life.Unlock()
+	if !h.closed {
+		h.wg.Add(1)
+	}
+	return !h.closed
+}
+
+// spawn runs f in a goroutine that Close waits for.
+func (h *Host) spawn(f func()) {
+	if h.begin() {
+		go func() {
+			defer h.wg.Done()
+			f()
+		}()
+	}
 }
 
 // Self is the own peer id.
@@ -199,11 +226,10 @@ func (h *Host) Handle(name string, f func(peer string, c net.Conn)) {
 		return
 	}
 	h.bh.SetStreamHandler(protocol.ID(name), h.guard(name, func(s network.Stream, stranger bool) {
-		if h.ctx.Err() != nil {
+		if !h.begin() {
 			s.Reset()
 			return
 		}
-		h.wg.Add(1)
 		defer h.wg.Done()
 		f(s.Conn().RemotePeer().String(), newConn(s, stranger))
 	}))

@@ -26,7 +26,7 @@ func (h *Host) startMDNS() error {
 		return nil
 	}
 	if h.cfg.OnFound != nil {
-		h.wg.Go(func() { h.browse(ifs) })
+		h.spawn(func() { h.browse(ifs) })
 	}
 	text, ips := h.mdnsText()
 	if len(ips) == 0 {

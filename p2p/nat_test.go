@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ type order struct {
 type report struct {
 	ID              string
 	Addrs           []string
+	Found           []string // by mDNS
 	Direct, Relayed bool
 	Err             string
 	Millis          int64
@@ -49,8 +51,15 @@ func child(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	var mu sync.Mutex
+	found := map[string][]string{}
 	h, err := p2p.New(p2p.Config{
 		Key: key, Relay: true, Admitted: func(string) bool { return true }, RelayCheck: time.Second,
+		MDNS: true, OnFound: func(peer string, addrs []string) {
+			mu.Lock()
+			defer mu.Unlock()
+			found[peer] = addrs
+		},
 	})
 	if err != nil {
 		return err
@@ -67,6 +76,9 @@ func child(in io.Reader, out io.Writer) error {
 		err := obey(h, o)
 		r := report{ID: h.Self(), Addrs: h.Addrs(), Millis: time.Since(begun).Milliseconds()}
 		r.Direct, r.Relayed = h.Connected(o.Peer)
+		mu.Lock()
+		r.Found = found[o.Peer]
+		mu.Unlock()
 		if err != nil {
 			r.Err = err.Error()
 		}
@@ -181,6 +193,14 @@ func (n internet) house(name string, i int) {
 	}
 }
 
+// box is a machine on the public network.
+func (n internet) box(name string, i int) {
+	n.add(name)
+	n.cable("pub", "to"+name, name, "eth0")
+	n.in("pub", "ip", "link", "set", "to"+name, "master", "br0")
+	n.in(name, "ip", "addr", "add", fmt.Sprintf("11.0.0.%d/24", i), "dev", "eth0")
+}
+
 func (n internet) peer(ns string) puppet {
 	n.t.Helper()
 	cmd := exec.Command("ip", "netns", "exec", n.ns(ns), os.Args[0])
@@ -249,6 +269,33 @@ func TestTwoPeersBehindTwoNATsReachEachOther(t *testing.T) {
 	t.Logf("1 MiB there and back in %d ms, direct %v, relayed %v", r.Millis, r.Direct, r.Relayed)
 	here := a.must(order{Do: "tell"})
 	b.must(order{Do: "ask", Peer: here.ID})
+	eventually(t, "they find a direct way", func() bool { return a.must(order{Do: "tell", Peer: there.ID}).Direct })
+	a.must(order{Do: "ask", Peer: there.ID, Bytes: 1 << 20})
+}
+
+func TestARelayCarriesWhatNATsKeepApart(t *testing.T) {
+	n := newInternet(t)
+	n.house("a", 2)
+	n.house("b", 3)
+	for _, router := range []string{"ar", "br"} {
+		n.in(router, "nft", "add rule ip covey through meta l4proto udp drop") // no QUIC, and so no hole
+	}
+	p, a, b := n.peer("pub"), n.peer("a"), n.peer("b")
+	pub := p.must(order{Do: "tell"})
+	a.must(order{Do: "connect", Peer: pub.ID, Addrs: pub.Addrs})
+	b.must(order{Do: "connect", Peer: pub.ID, Addrs: pub.Addrs})
+	var there report
+	eventually(t, "b finds a relay", func() bool {
+		there = b.must(order{Do: "tell"})
+		return strings.Contains(strings.Join(there.Addrs, " "), "/p2p-circuit")
+	})
+	a.must(order{Do: "connect", Peer: there.ID, Addrs: there.Addrs})
+	// Well beyond the 128 KiB that libp2p's relays let through.
+	r := a.must(order{Do: "ask", Peer: there.ID, Bytes: 4 << 20})
+	if r.Direct || !r.Relayed {
+		t.Fatalf("direct %v, relayed %v", r.Direct, r.Relayed)
+	}
+	t.Logf("4 MiB there and back in %d ms", r.Millis)
 }
 
 func TestAPublicPeerTakesNoRelay(t *testing.T) {
@@ -263,4 +310,18 @@ func TestAPublicPeerTakesNoRelay(t *testing.T) {
 	if r := p.must(order{Do: "tell"}); strings.Contains(strings.Join(r.Addrs, " "), "/p2p-circuit") {
 		t.Fatalf("the public peer tells %v", r.Addrs)
 	}
+}
+
+func TestPeersOnOneNetworkFindEachOther(t *testing.T) {
+	n := newInternet(t)
+	n.box("a", 2)
+	n.box("b", 3)
+	a, b := n.peer("a"), n.peer("b")
+	ida, idb := a.must(order{Do: "tell"}).ID, b.must(order{Do: "tell"}).ID
+	var found []string
+	eventually(t, "a hears of b and b of a", func() bool {
+		found = a.must(order{Do: "tell", Peer: idb}).Found
+		return len(found) > 0 && len(b.must(order{Do: "tell", Peer: ida}).Found) > 0
+	})
+	a.must(order{Do: "connect", Peer: idb, Addrs: found})
 }

@@ -53,7 +53,7 @@ func (p *peers) measured(id peer.ID, d time.Duration) {
 func (h *Host) connected(_ network.Network, c network.Conn) {
 	p := c.RemotePeer()
 	if h.gate.isBlocked(p) { // blocked while the handshake was under way
-		h.wg.Go(func() { c.Close() })
+		h.spawn(func() { c.Close() })
 		return
 	}
 	if !h.cfg.Admitted(p.String()) {
@@ -69,6 +69,7 @@ func (h *Host) connected(_ network.Network, c network.Conn) {
 		h.peers.nudge()
 		return
 	}
+	h.refusals.was(c)
 	h.settle(p)
 	h.relay.nudge()
 }
@@ -179,10 +180,11 @@ func (h *Host) sweep(now time.Time) int {
 	h.peers.mu.Unlock()
 	for _, c := range over {
 		h.notStrange(c)
-		h.wg.Go(func() { c.Close() })
+		h.spawn(func() { c.Close() })
 	}
 	for _, c := range admitted {
 		h.notStrange(c)
+		h.refusals.was(c)
 		h.promoted(c.RemotePeer())
 	}
 	return left
@@ -193,7 +195,7 @@ func (h *Host) promoted(p peer.ID) {
 	h.settle(p)
 	h.pokeTopics(p)
 	h.relay.nudge()
-	h.wg.Go(func() { // so that it looks at us again, too
+	h.spawn(func() { // so that it looks at us again, too
 		ctx, cancel := context.WithTimeout(h.ctx, dialTimeout)
 		defer cancel()
 		if err := h.hello(ctx, p); err != nil {
@@ -231,7 +233,7 @@ func (h *Host) RTT(peerID string) (time.Duration, bool) {
 	if !r.busy && time.Since(r.at) > rttAge {
 		r.busy = true
 		h.peers.rtt[p] = r
-		h.wg.Go(func() { h.measure(p) })
+		h.spawn(func() { h.measure(p) })
 	}
 	return r.d, known && r.d > 0
 }

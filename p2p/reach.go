@@ -29,15 +29,13 @@ type reachQuestion struct {
 }
 
 type reachAnswer struct {
-	Known   bool `cbor:"1,keyasint,omitempty"` // it could be tried
-	Reached bool `cbor:"2,keyasint,omitempty"`
+	Known   bool   `cbor:"1,keyasint,omitempty"` // it could be tried
+	Reached bool   `cbor:"2,keyasint,omitempty"`
+	Mirror  []byte `cbor:"3,keyasint,omitempty"` // key to ask for one's own UDP address with
 }
 
 // askReach asks a few directly connected peers that have not been asked lately, and forgets those that are gone.
 func (h *Host) askReach() {
-	if h.cfg.Reachability != ReachAuto {
-		return
-	}
 	h.relay.mu.Lock()
 	var ask []peer.ID
 	for p := range h.relay.asked {
@@ -61,36 +59,33 @@ func (h *Host) askReach() {
 	}
 	h.relay.mu.Unlock()
 	for _, p := range ask {
-		reached, err := h.reach(p)
+		a, err := h.reach(p)
 		if err != nil {
 			h.log.Debug("asking to be dialled back", "peer", p, "err", err)
-			reached = true // no evidence that it cannot
 		}
 		h.relay.mu.Lock()
-		h.relay.asked[p] = answer{reached: reached, at: time.Now()}
+		// Only a failed attempt is evidence that we cannot be reached.
+		h.relay.asked[p] = answer{reached: a.Reached || !a.Known, mirror: a.Mirror, at: time.Now()}
 		h.relay.mu.Unlock()
 	}
 }
 
 // reach asks one peer.
-func (h *Host) reach(p peer.ID) (bool, error) {
+func (h *Host) reach(p peer.ID) (a reachAnswer, err error) {
 	ctx, cancel := context.WithTimeout(h.ctx, 2*dialTimeout)
 	defer cancel()
 	s, err := h.bh.NewStream(network.WithNoDial(ctx, "reach"), p, reachProtocol)
 	if err != nil {
-		return false, err
+		return a, err
 	}
 	c := newConn(s, false)
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(2 * dialTimeout))
 	if err := wire.NewWriter(c, reachFrame).Send(reachQuestion{Ports: h.ports()}); err != nil {
-		return false, err
+		return a, err
 	}
-	var a reachAnswer
-	if err := wire.NewReader(c, reachFrame).Read(&a); err != nil {
-		return false, err
-	}
-	return a.Reached || !a.Known, nil
+	err = wire.NewReader(c, reachFrame).Read(&a)
+	return a, err
 }
 
 // ports are those others may find us at: the own ones, then announced ones.
@@ -128,7 +123,11 @@ func (h *Host) serveReach(s network.Stream, _ bool) {
 		}
 		return
 	}
-	wire.NewWriter(c, reachFrame).Send(h.dialBack(s.Conn(), q))
+	a := h.dialBack(s.Conn(), q)
+	if len(h.relay.mirror.conns) > 0 {
+		a.Mirror = h.relay.mirror.key[:]
+	}
+	wire.NewWriter(c, reachFrame).Send(a)
 }
 
 // dialBack goes as far as the handshake that proves who answers.

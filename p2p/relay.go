@@ -36,10 +36,12 @@ type relayState struct {
 	onAddrs []func()
 	wake    chan struct{}
 	undo    []io.Closer
+	mirror  mirror
 }
 
 type answer struct {
 	reached bool
+	mirror  []byte // the key to its mirror
 	at      time.Time
 }
 
@@ -108,18 +110,25 @@ func (h *Host) startRelay() error {
 		return fmt.Errorf("p2p: relay: %w", err)
 	}
 	r.undo = append(r.undo, server)
+	if !h.onlyLoopback() {
+		h.startMirror()
+	}
 	h.bh.SetStreamHandler(reachProtocol, h.guard(reachProtocol, h.serveReach))
 	if h.cfg.Reachability == ReachPublic || h.onlyLoopback() && h.cfg.Reachability == ReachAuto {
 		return nil
 	}
-	h.wg.Go(h.keepRelays)
+	h.spawn(h.keepRelays)
 	r.nudge()
 	return nil
 }
 
 // stopRelay ends the services before the host they run on.
 func (h *Host) stopRelay() {
-	for _, c := range slices.Backward(h.relay.undo) {
+	h.relay.mu.Lock()
+	undo := h.relay.undo
+	h.relay.undo = nil
+	h.relay.mu.Unlock()
+	for _, c := range slices.Backward(undo) {
 		c.Close()
 	}
 }
@@ -141,13 +150,15 @@ func (a relayACL) AllowConnect(src peer.ID, _ ma.Multiaddr, dest peer.ID) bool {
 func (h *Host) keepRelays() {
 	for {
 		h.askReach()
+		every := h.cfg.RelayCheck
 		if h.private() {
-			h.startPunching()
 			h.reserve()
+			h.look()
+			every = min(every, mirrorEvery)
 		} else {
 			h.setPlaces(map[peer.ID]relayPlace{})
 		}
-		t := time.NewTimer(h.cfg.RelayCheck)
+		t := time.NewTimer(every)
 		select {
 		case <-h.ctx.Done():
 			t.Stop()

@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto/hkdf"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"net"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
@@ -23,7 +21,6 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/quicreuse"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	ma "github.com/multiformats/go-multiaddr"
-	manet "github.com/multiformats/go-multiaddr/net"
 	"github.com/quic-go/quic-go"
 )
 
@@ -31,9 +28,8 @@ import (
 // a dependency injector, megabytes that a peer never uses.
 
 const (
-	tcpFirst   = 250 * time.Millisecond // QUIC is dialled so much later than TCP: the end of a process is seen at once on TCP
-	relayLast  = 500 * time.Millisecond // and relays so much later than any direct address
-	refusalAge = time.Second            // how long "nobody listens on that port" is believed for QUIC
+	tcpFirst  = 250 * time.Millisecond // QUIC is dialled so much later than TCP: the end of a process is seen at once on TCP
+	relayLast = 500 * time.Millisecond // and relays so much later than any direct address
 )
 
 // transports gives the swarm TCP (noise, yamux) and QUIC, and returns what must be closed after it.
@@ -47,12 +43,11 @@ func (h *Host) transports() (upgrade transport.Upgrader, err error) {
 	if err != nil {
 		return nil, err
 	}
-	seen := &refusals{at: map[string]time.Time{}}
 	t, err := tcp.NewTCPTransport(upgrade, h.limits, nil, tcp.DisableReuseport(), tcp.WithConnectionTimeout(dialTimeout))
 	if err != nil {
 		return nil, err
 	}
-	if err := h.sw.AddTransport(&tcpTransport{t, seen}); err != nil {
+	if err := h.sw.AddTransport(&tcpTransport{t, &h.refusals}); err != nil {
 		return nil, err
 	}
 	if h.quic, err = h.quicManager(); err != nil {
@@ -63,7 +58,7 @@ func (h *Host) transports() (upgrade transport.Upgrader, err error) {
 		return nil, err
 	}
 	h.quicDial = q
-	return upgrade, h.sw.AddTransport(&quicTransport{q, seen})
+	return upgrade, h.sw.AddTransport(&quicTransport{q, &h.refusals})
 }
 
 // quicManager owns the UDP sockets.
@@ -119,50 +114,6 @@ func rankDials(addrs []ma.Multiaddr) []network.AddrDelay {
 	return out
 }
 
-// refusals remembers ports whose TCP dial was refused a moment ago. Our peers listen on one port with both, and a UDP dial to a
-// dead process would otherwise keep us waiting for seconds to learn the same.
-type refusals struct {
-	mu sync.Mutex
-	at map[string]time.Time
-}
-
-func (r *refusals) note(m ma.Multiaddr, err error) {
-	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return
-	}
-	key, ok := hostAndPort(m)
-	if !ok {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	for k, t := range r.at {
-		if now.Sub(t) > refusalAge {
-			delete(r.at, k)
-		}
-	}
-	r.at[key] = now
-}
-
-func (r *refusals) fresh(m ma.Multiaddr) bool {
-	key, ok := hostAndPort(m)
-	if !ok {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Since(r.at[key]) <= refusalAge
-}
-
-func hostAndPort(m ma.Multiaddr) (string, bool) {
-	a, err := manet.ToNetAddr(m[:min(2, len(m))])
-	if err != nil {
-		return "", false
-	}
-	return a.String(), true
-}
-
 type tcpTransport struct {
 	*tcp.TcpTransport
 	seen *refusals
@@ -174,7 +125,7 @@ func (t *tcpTransport) Dial(ctx context.Context, a ma.Multiaddr, p peer.ID) (tra
 
 func (t *tcpTransport) DialWithUpdates(ctx context.Context, a ma.Multiaddr, p peer.ID, up chan<- transport.DialUpdate) (transport.CapableConn, error) {
 	c, err := t.TcpTransport.DialWithUpdates(ctx, a, p, up)
-	t.seen.note(a, err)
+	t.seen.note(p, a, err)
 	return c, err
 }
 

@@ -38,7 +38,13 @@ func States() []State {
 func (s State) Final() bool { return s >= Complete }
 
 // Valid tells whether s is one of the states above.
-func (s State) Valid() bool { _, ok := stateNames[s]; return ok }
+func (s State) Valid() bool {
+	switch s {
+	case New, Pending, Assigned, Accepted, Preparing, Ready, Starting, Running, Complete, Shutdown, Failed, Rejected, Orphaned:
+		return true
+	}
+	return false
+}
 
 // String is the lower-case name the API uses.
 func (s State) String() string {

@@ -49,10 +49,13 @@ type Admit struct {
 	Ticket string          `cbor:"2,keyasint,omitempty"`
 }
 
-// Remove ends a peer's membership for good: its gate closes, its open tasks are superseded in the same step.
+// Remove ends a peer's membership for good: its gate closes, its open tasks are superseded in the same step. Entry is its
+// tombstone for the roster, signed by the coordinator so that others can verify it; without one the roster's entry is marked
+// removed and carries no signature.
 type Remove struct {
 	Peer   taskstate.PeerID `cbor:"1,keyasint"`
 	Reason string           `cbor:"2,keyasint,omitempty"`
+	Entry  *admission.Entry `cbor:"3,keyasint,omitempty"`
 }
 
 // Invite creates a ticket. Secret is its SHA-256, never the secret itself. Expires is in milliseconds since 1970.
@@ -150,4 +153,5 @@ const (
 	CodeOver     Code = "over"       // the job or attempt is already over
 	CodeSole     Code = "sole-voter" // removing it would leave nobody to decide
 	CodePartly   Code = "partly"     // some slots or statuses were refused, listed
+	CodeInvalid  Code = "invalid"    // the command makes no sense: no id, no slots, several fields set
 )

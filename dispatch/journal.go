@@ -1,0 +1,213 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterr "go.etcd.io/bbolt/errors"
+
+	"covey/taskstate"
+)
+
+// JournalFile is the name of a worker's journal in the data folder.
+const JournalFile = "worker.db"
+
+// ErrJournalInUse is returned when another process holds the journal.
+var ErrJournalInUse = errors.New("data folder in use")
+
+// ErrJournalCorrupt is returned for a journal that cannot be read to its end.
+var ErrJournalCorrupt = errors.New("worker journal is damaged")
+
+// workerJournal makes transactions durable. Save is called by one goroutine at a time; it either did all of it or may be
+// repeated with the same transaction: every operation in one is idempotent.
+type workerJournal interface {
+	Save(*workerTxn) error
+	Close() error
+}
+
+// journalOwner is whose journal it is: batch numbers belong to one incarnation of one peer.
+type journalOwner struct {
+	Format      int                   `cbor:"1,keyasint"`
+	Peer        taskstate.PeerID      `cbor:"2,keyasint"`
+	Incarnation taskstate.Incarnation `cbor:"3,keyasint"`
+}
+
+// journalFormat is raised when the shape of records changes.
+const journalFormat = 1
+
+// journalLockWait is how long to wait for a process that is just ending to let go of the file.
+const journalLockWait = 500 * time.Millisecond
+
+// boltJournal is the journal in one bbolt file.
+type boltJournal struct {
+	db *bbolt.DB
+}
+
+// openJournal opens or creates the journal in dir and reads all of it.
+func openJournal(dir string, owner journalOwner) (j *boltJournal, img *journalImage, err error) {
+	path := filepath.Join(dir, JournalFile)
+	if err := createJournal(path, owner); err != nil {
+		return nil, nil, fmt.Errorf("create the worker journal %s: %w", path, err)
+	}
+	// A damaged file can lead bbolt to pages beyond its end (a fault) or to nonsense (a panic): both become an error here.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			j, img, err = nil, nil, corruptJournal(path, fmt.Errorf("%v", r))
+		}
+	}()
+	db, err := openBolt(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	j = &boltJournal{db: db}
+	err = db.View(func(tx *bbolt.Tx) error {
+		img, err = loadJournal(boltKV{tx}, owner)
+		return err
+	})
+	if err != nil {
+		_ = db.Close()
+		if errors.Is(err, errForeignJournal) {
+			return nil, nil, fmt.Errorf("%s: %w", path, err)
+		}
+		return nil, nil, corruptJournal(path, err)
+	}
+	return j, img, nil
+}
+
+// createJournal makes an empty journal under its final name in one step, so that a file found there later is whole or damaged,
+// never half made. It does nothing if there is one.
+func createJournal(path string, owner journalOwner) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	fresh := path + ".new"
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	db, err := openBolt(fresh)
+	if err != nil {
+		return err
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		for _, b := range journalBuckets() {
+			if _, err := tx.CreateBucketIfNotExists([]byte(b)); err != nil {
+				return err
+			}
+		}
+		return initJournal(boltKV{tx}, owner)
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// openBolt opens the file and translates what bbolt says about a file it cannot use.
+func openBolt(path string) (*bbolt.DB, error) {
+	opt := *bbolt.DefaultOptions
+	opt.Timeout = journalLockWait
+	opt.NoFreelistSync = true // the list of free pages is rebuilt on open: one page less per transaction
+	opt.FreelistType = bbolt.FreelistMapType
+	opt.NoStatistics = true
+	if err := checkSize(path); err != nil {
+		return nil, err
+	}
+	db, err := bbolt.Open(path, 0o600, &opt)
+	switch {
+	case errors.Is(err, bolterr.ErrTimeout):
+		return nil, fmt.Errorf("%w: another process holds %s; stop it first (`peer down`), or use another folder", ErrJournalInUse, path)
+	case errors.Is(err, bolterr.ErrInvalid), errors.Is(err, bolterr.ErrChecksum), errors.Is(err, bolterr.ErrVersionMismatch):
+		return nil, corruptJournal(path, err)
+	case err != nil:
+		return nil, fmt.Errorf("open the worker journal %s: %w", path, err)
+	}
+	return db, nil
+}
+
+// checkSize refuses an existing file that is too short to hold anything: bbolt would start it afresh, and batch numbers that
+// were used before would be used again.
+func checkSize(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Size() < int64(2*os.Getpagesize()):
+		return corruptJournal(path, fmt.Errorf("it has only %d bytes", info.Size()))
+	}
+	return nil
+}
+
+func corruptJournal(path string, err error) error {
+	return fmt.Errorf("%w: %s: %w; what it held about tasks cannot be trusted. Move the whole data folder away and join again: "+
+		"the peer comes back as a new incarnation and its tasks are given to others", ErrJournalCorrupt, path, err)
+}
+
+// Save implements workerJournal: one transaction, on disk when it returns.
+func (j *boltJournal) Save(t *workerTxn) error {
+	return j.db.Update(func(tx *bbolt.Tx) error { return t.apply(boltKV{tx}) })
+}
+
+// Close implements workerJournal.
+func (j *boltJournal) Close() error { return j.db.Close() }
+
+// boltKV is a transaction as the plain map of buckets that records are written to.
+type boltKV struct{ tx *bbolt.Tx }
+
+func (k boltKV) bucket(name string) (*bbolt.Bucket, error) {
+	b := k.tx.Bucket([]byte(name))
+	if b == nil {
+		return nil, fmt.Errorf("bucket %q is missing", name)
+	}
+	b.FillPercent = 0.9 // keys mostly ascend
+	return b, nil
+}
+
+// Put implements journalKV.
+func (k boltKV) Put(bucket string, key, value []byte) error {
+	b, err := k.bucket(bucket)
+	if err != nil {
+		return err
+	}
+	return b.Put(key, value)
+}
+
+// Delete implements journalKV.
+func (k boltKV) Delete(bucket string, key []byte) error {
+	b, err := k.bucket(bucket)
+	if err != nil {
+		return err
+	}
+	return b.Delete(key)
+}
+
+// Each implements journalKV.
+func (k boltKV) Each(bucket string, f func(key, value []byte) error) error {
+	b, err := k.bucket(bucket)
+	if err != nil {
+		return err
+	}
+	return b.ForEach(f)
+}

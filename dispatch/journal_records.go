@@ -1,0 +1,367 @@
+package dispatch
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// The buckets of a journal, and what their keys are.
+const (
+	bucketMeta   = "meta"    // "owner", "state"
+	bucketFrames = "frames"  // frame number → frameRecord: assignments that were accepted together
+	bucketDone   = "done"    // frame number, ack → positions in that frame that are over and acknowledged
+	bucketJobs   = "jobs"    // job id → Job, while a frame refers to it
+	bucketSigned = "batches" // batch number → batchRecord, until acknowledged
+	bucketTombs  = "tombs"   // tombstone number → TaskID
+	bucketLive   = "live"    // task id → Status: of tasks that go on though the batch that told so was acknowledged
+)
+
+func journalBuckets() []string {
+	return []string{bucketMeta, bucketFrames, bucketDone, bucketJobs, bucketSigned, bucketTombs, bucketLive}
+}
+
+// journalKV is the map of buckets a journal is. Each visits keys in ascending order; what it passes is only valid meanwhile.
+type journalKV interface {
+	Put(bucket string, key, value []byte) error
+	Delete(bucket string, key []byte) error
+	Each(bucket string, f func(key, value []byte) error) error
+}
+
+// journalState is the part of the journal that is rewritten by every transaction.
+type journalState struct {
+	Fence taskstate.Epoch `cbor:"1,keyasint"`
+	Acked uint64          `cbor:"2,keyasint"`
+	Last  uint64          `cbor:"3,keyasint"` // newest batch number used
+	Begun uint64          `cbor:"4,keyasint"` // tasks up to this order may have been started
+}
+
+// frameRecord is one accepted set of assignments. Its tasks are numbered from Base, in the order of Grants.
+type frameRecord struct {
+	Number uint64          `cbor:"1,keyasint"`
+	Base   uint64          `cbor:"2,keyasint"`
+	Epoch  taskstate.Epoch `cbor:"3,keyasint"`
+	Grants []Grant         `cbor:"4,keyasint"`
+}
+
+// batchRecord is a batch as it was encoded, and sealed.
+type batchRecord struct {
+	Body     []byte `cbor:"1,keyasint"`
+	Envelope []byte `cbor:"2,keyasint"`
+}
+
+// doneRecord says which positions of a frame are over: pairs of first and count.
+type doneRecord struct {
+	frame uint64
+	runs  []uint32
+}
+
+type tombRecord struct {
+	number uint64
+	task   taskstate.TaskID
+}
+
+// sealedBatch is a batch on its way into the journal: Body and Envelope are filled in before it is saved.
+type sealedBatch struct {
+	number   uint64
+	statuses []taskstate.Status
+	batchRecord
+}
+
+// workerTxn is what one journal transaction changes.
+type workerTxn struct {
+	state      journalState
+	frames     []frameRecord
+	jobs       []*taskstate.Job
+	batches    []*sealedBatch
+	tombs      []tombRecord
+	live       []taskstate.Status
+	done       []doneRecord
+	goneFrames []goneFrame
+	goneJobs   []taskstate.JobID
+	goneSigned []uint64
+	goneTombs  []uint64
+	goneLive   []taskstate.TaskID
+}
+
+// goneFrame names a frame to remove, with the acks its done records were written under.
+type goneFrame struct {
+	number uint64
+	acks   []uint64
+}
+
+// journalImage is everything a journal holds.
+type journalImage struct {
+	state   journalState
+	frames  []frameRecord
+	jobs    map[taskstate.JobID]*taskstate.Job
+	batches []imageBatch
+	tombs   []tombRecord
+	live    map[taskstate.TaskID]taskstate.Status
+	done    map[uint64]*imageDone
+}
+
+type imageBatch struct {
+	number   uint64
+	statuses []taskstate.Status
+	envelope []byte
+}
+
+type imageDone struct {
+	positions map[uint32]bool
+	acks      []uint64
+}
+
+var (
+	errForeignJournal = errors.New("this worker journal belongs to another peer or incarnation; use the data folder it came with")
+	errRecordSum      = errors.New("a record's checksum does not match")
+)
+
+// Every value ends with its CRC-32C: pages can be stale after a power loss although the file opens.
+func sum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+
+func putRecord(kv journalKV, bucket string, key []byte, v any) error {
+	b, err := wire.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("journal %s: %w", bucket, err)
+	}
+	return kv.Put(bucket, key, binary.BigEndian.AppendUint32(b, sum(b)))
+}
+
+func getRecord(b []byte, v any) error {
+	if len(b) < 4 {
+		return errRecordSum
+	}
+	body := b[:len(b)-4]
+	if sum(body) != binary.BigEndian.Uint32(b[len(b)-4:]) {
+		return errRecordSum
+	}
+	return wire.Unmarshal(body, v)
+}
+
+func numberKey(n ...uint64) []byte {
+	var k []byte
+	for _, x := range n {
+		k = binary.BigEndian.AppendUint64(k, x)
+	}
+	return k
+}
+
+func keyNumbers(k []byte, n int) ([]uint64, error) {
+	if len(k) != 8*n {
+		return nil, fmt.Errorf("a key has %d bytes instead of %d", len(k), 8*n)
+	}
+	var out []uint64
+	for c := range slices.Chunk(k, 8) {
+		out = append(out, binary.BigEndian.Uint64(c))
+	}
+	return out, nil
+}
+
+func initJournal(kv journalKV, owner journalOwner) error {
+	if err := putRecord(kv, bucketMeta, []byte("owner"), owner); err != nil {
+		return err
+	}
+	return putRecord(kv, bucketMeta, []byte("state"), journalState{})
+}
+
+// apply writes the transaction. Removals come last: an id may be put and removed in one transaction.
+func (t *workerTxn) apply(kv journalKV) error {
+	w := txnWriter{kv: kv}
+	w.put(bucketMeta, []byte("state"), t.state)
+	for _, j := range t.jobs {
+		w.put(bucketJobs, []byte(j.ID), j)
+	}
+	for _, f := range t.frames {
+		w.put(bucketFrames, numberKey(f.Number), f)
+	}
+	for _, b := range t.batches {
+		w.put(bucketSigned, numberKey(b.number), b.batchRecord)
+	}
+	for _, s := range t.tombs {
+		w.put(bucketTombs, numberKey(s.number), s.task)
+	}
+	for _, s := range t.live {
+		w.put(bucketLive, []byte(s.Task.String()), s)
+	}
+	for _, d := range t.done {
+		w.put(bucketDone, numberKey(d.frame, t.state.Acked), d.runs)
+	}
+	t.remove(&w)
+	return w.err
+}
+
+func (t *workerTxn) remove(w *txnWriter) {
+	for _, f := range t.goneFrames {
+		w.del(bucketFrames, numberKey(f.number))
+		for _, a := range f.acks {
+			w.del(bucketDone, numberKey(f.number, a))
+		}
+	}
+	for _, id := range t.goneJobs {
+		w.del(bucketJobs, []byte(id))
+	}
+	for _, n := range t.goneSigned {
+		w.del(bucketSigned, numberKey(n))
+	}
+	for _, n := range t.goneTombs {
+		w.del(bucketTombs, numberKey(n))
+	}
+	for _, id := range t.goneLive {
+		w.del(bucketLive, []byte(id.String()))
+	}
+}
+
+// txnWriter keeps the first error.
+type txnWriter struct {
+	kv  journalKV
+	err error
+}
+
+func (w *txnWriter) put(bucket string, key []byte, v any) {
+	if w.err == nil {
+		w.err = putRecord(w.kv, bucket, key, v)
+	}
+}
+
+func (w *txnWriter) del(bucket string, key []byte) {
+	if w.err == nil {
+		w.err = w.kv.Delete(bucket, key)
+	}
+}
+
+// loadJournal reads and checks every record.
+func loadJournal(kv journalKV, owner journalOwner) (*journalImage, error) {
+	img := &journalImage{
+		jobs: map[taskstate.JobID]*taskstate.Job{}, live: map[taskstate.TaskID]taskstate.Status{}, done: map[uint64]*imageDone{},
+	}
+	for _, part := range []struct {
+		bucket string
+		read   func(k, v []byte) error
+	}{
+		{bucketMeta, func(k, v []byte) error { return img.readMeta(k, v, owner) }},
+		{bucketFrames, img.readFrame},
+		{bucketDone, img.readDone},
+		{bucketJobs, img.readJob},
+		{bucketSigned, img.readBatch},
+		{bucketTombs, img.readTomb},
+		{bucketLive, img.readLive},
+	} {
+		if err := kv.Each(part.bucket, part.read); err != nil {
+			return nil, fmt.Errorf("bucket %s: %w", part.bucket, err)
+		}
+	}
+	return img, img.check()
+}
+
+func (img *journalImage) readMeta(k, v []byte, owner journalOwner) error {
+	if string(k) == "state" {
+		return getRecord(v, &img.state)
+	}
+	var o journalOwner
+	if err := getRecord(v, &o); err != nil {
+		return err
+	}
+	if o.Format != owner.Format {
+		return fmt.Errorf("%w (its format is %d, this program writes %d)", errForeignJournal, o.Format, owner.Format)
+	}
+	if o != owner {
+		return fmt.Errorf("%w (it is of peer %s, incarnation %s; this is peer %s, incarnation %s)", errForeignJournal,
+			o.Peer, o.Incarnation, owner.Peer, owner.Incarnation)
+	}
+	return nil
+}
+
+func (img *journalImage) readFrame(_, v []byte) error {
+	var f frameRecord
+	err := getRecord(v, &f)
+	img.frames = append(img.frames, f)
+	return err
+}
+
+func (img *journalImage) readDone(k, v []byte) error {
+	n, err := keyNumbers(k, 2)
+	if err != nil {
+		return err
+	}
+	var runs []uint32
+	if err := getRecord(v, &runs); err != nil || len(runs)%2 != 0 {
+		return errors.Join(err, errRecordSum)
+	}
+	d := img.done[n[0]]
+	if d == nil {
+		d = &imageDone{positions: map[uint32]bool{}}
+		img.done[n[0]] = d
+	}
+	d.acks = append(d.acks, n[1])
+	for i := 0; i < len(runs); i += 2 {
+		for p := range runs[i+1] {
+			d.positions[runs[i]+p] = true
+		}
+	}
+	return nil
+}
+
+func (img *journalImage) readJob(_, v []byte) error {
+	j := new(taskstate.Job)
+	err := getRecord(v, j)
+	img.jobs[j.ID] = j
+	return err
+}
+
+func (img *journalImage) readBatch(k, v []byte) error {
+	n, err := keyNumbers(k, 1)
+	if err != nil {
+		return err
+	}
+	var r batchRecord
+	if err := getRecord(v, &r); err != nil {
+		return err
+	}
+	b, err := taskstate.DecodeBatch(r.Body)
+	if err != nil {
+		return err
+	}
+	img.batches = append(img.batches, imageBatch{number: n[0], statuses: b.Statuses, envelope: r.Envelope})
+	return nil
+}
+
+func (img *journalImage) readTomb(k, v []byte) error {
+	n, err := keyNumbers(k, 1)
+	if err != nil {
+		return err
+	}
+	t := tombRecord{number: n[0]}
+	err = getRecord(v, &t.task)
+	img.tombs = append(img.tombs, t)
+	return err
+}
+
+func (img *journalImage) readLive(_, v []byte) error {
+	var s taskstate.Status
+	err := getRecord(v, &s)
+	img.live[s.Task] = s
+	return err
+}
+
+// check tells whether the records fit each other.
+func (img *journalImage) check() error {
+	for _, f := range img.frames {
+		for _, g := range f.Grants {
+			if img.jobs[g.Job] == nil {
+				return fmt.Errorf("frame %d refers to job %s, which is not there", f.Number, g.Job)
+			}
+		}
+	}
+	for _, b := range img.batches {
+		if b.number > img.state.Last {
+			return fmt.Errorf("batch %d is above the last number used, %d", b.number, img.state.Last)
+		}
+	}
+	return nil
+}

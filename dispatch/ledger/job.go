@@ -1,0 +1,206 @@
+package ledger
+
+import (
+	"iter"
+
+	"covey/taskstate"
+)
+
+// JobRecord is a job and what was decided about it. Read it only inside Replica.Read; Job's result is immutable and may be kept.
+type JobRecord struct {
+	job      *taskstate.Job
+	index    uint64
+	accepted int64
+
+	cancelled bool
+	reason    string
+	at        int64 // stamp of the cancel
+
+	over      bool
+	ended     int64
+	weight    int // bytes it is taken to weigh, once over
+	counts    Counts
+	conflicts int
+
+	pending runs
+	slots   slotTable
+	forms   forms
+	owners  *owners
+	open    map[uint32]int // open slots by owner
+}
+
+// Counts says how many slots of a job are where. They add up to the job's Count.
+type Counts struct {
+	Pending  int // nobody has it
+	Open     int // assigned, no end decided
+	Complete int
+	Failed   int
+	Rejected int
+	Shutdown int
+	Orphaned int
+}
+
+// SlotRecord is one slot: its newest attempt. Peer, Incarnation, Index and AssignedAt belong to that attempt and are zero while it
+// is pending.
+type SlotRecord struct {
+	Slot        int
+	Attempt     int
+	Open        bool // assigned, not settled
+	Peer        taskstate.PeerID
+	Incarnation taskstate.Incarnation
+	Index       uint64            // ledger index of the assignment
+	AssignedAt  int64             // ledger stamp of the assignment
+	Final       *taskstate.Status // its end, once decided
+}
+
+// Pending tells whether the slot waits for somebody to be given it.
+func (r SlotRecord) Pending() bool { return !r.Open && r.Final == nil }
+
+// Job is what was submitted. It never changes.
+func (j *JobRecord) Job() *taskstate.Job { return j.job }
+
+// Index is the ledger index at which the job was accepted: the order of jobs.
+func (j *JobRecord) Index() uint64 { return j.index }
+
+// Accepted is the ledger stamp of acceptance.
+func (j *JobRecord) Accepted() int64 { return j.accepted }
+
+// Cancelled tells whether, when and why the job was cancelled.
+func (j *JobRecord) Cancelled() (reason string, at int64, ok bool) {
+	return j.reason, j.at, j.cancelled
+}
+
+// Ended tells whether every slot has its end, and the ledger stamp at which the last one got it.
+func (j *JobRecord) Ended() (at int64, ok bool) { return j.ended, j.over }
+
+// Counts says how many slots are where.
+func (j *JobRecord) Counts() Counts { return j.counts }
+
+// Conflicts counts ends that came after another end had been decided for the same task.
+func (j *JobRecord) Conflicts() int { return j.conflicts }
+
+// State is the state of the job as a whole: Pending, Running, and at its end Complete (every slot), Shutdown (it was cancelled
+// and that cut something off) or Failed.
+func (j *JobRecord) State() taskstate.State {
+	c := j.counts
+	switch {
+	case !j.over && c.Pending == j.job.Count:
+		return taskstate.Pending
+	case !j.over:
+		return taskstate.Running
+	case c.Complete == j.job.Count:
+		return taskstate.Complete
+	case c.Shutdown > 0 && (j.cancelled || c.Failed+c.Rejected+c.Orphaned == 0):
+		return taskstate.Shutdown
+	}
+	return taskstate.Failed
+}
+
+// Slot describes slot n, from 1; the zero record if there is no such slot.
+func (j *JobRecord) Slot(n int) SlotRecord {
+	if n < 1 || n > j.job.Count {
+		return SlotRecord{}
+	}
+	return j.record(n, j.slots.get(n))
+}
+
+// PendingSlots yields what nobody has, in runs of one attempt, ascending. A slot that was never assigned costs nothing.
+func (j *JobRecord) PendingSlots() iter.Seq[Slots] {
+	return func(yield func(Slots) bool) {
+		for _, r := range j.pending {
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// OpenSlots yields the slots that are assigned and not settled, ascending.
+func (j *JobRecord) OpenSlots() iter.Seq[SlotRecord] {
+	return func(yield func(SlotRecord) bool) {
+		if j.counts.Open == 0 {
+			return
+		}
+		for n, c := range j.slots.opened() {
+			if !yield(j.record(n, *c)) {
+				return
+			}
+		}
+	}
+}
+
+// openOf yields the open slots of any incarnation of a peer, ascending.
+func (j *JobRecord) openOf(peer taskstate.PeerID) iter.Seq[SlotRecord] {
+	return func(yield func(SlotRecord) bool) {
+		has := false
+		for o := range j.open {
+			has = has || j.owners.list[o].Peer == peer
+		}
+		if !has {
+			return
+		}
+		for n, c := range j.slots.opened() {
+			if j.owners.list[c.owner].Peer == peer && !yield(j.record(n, *c)) {
+				return
+			}
+		}
+	}
+}
+
+func (j *JobRecord) record(n int, c cell) SlotRecord {
+	r := SlotRecord{Slot: n, Attempt: c.attemptNow()}
+	if c.form == formUntouched || c.form == formPending {
+		if j.cancelled {
+			st := j.cutOff(r)
+			r.Final = &st
+		}
+		return r
+	}
+	r.Index, r.AssignedAt = c.index, c.assigned
+	r.Peer, r.Incarnation = j.owners.list[c.owner].Peer, j.owners.list[c.owner].Incarnation
+	if c.form == formOpen {
+		r.Open = true
+		return r
+	}
+	st := j.status(n, c)
+	r.Final = &st
+	return r
+}
+
+// cutOff is the end of a slot that waited when its job was cancelled.
+func (j *JobRecord) cutOff(r SlotRecord) taskstate.Status {
+	return taskstate.Status{
+		Task: taskstate.Task(j.job.ID, r.Slot, r.Attempt), State: taskstate.Shutdown, At: j.at,
+		Exit: taskstate.NoExit, Reason: taskstate.ReasonCancelled, Message: j.reason,
+	}
+}
+
+// status puts a settled slot's end together again.
+func (j *JobRecord) status(n int, c cell) taskstate.Status {
+	f := j.forms.list[c.form-formFirst]
+	return taskstate.Status{
+		Task: taskstate.Task(j.job.ID, n, int(c.attempt)), Seq: uint64(c.seq), State: f.State, Index: c.index, At: c.end,
+		Exit: f.Exit, Signal: f.Signal, Reason: f.Reason, Message: f.Message,
+	}
+}
+
+func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {
+	if t.Slot < 1 || t.Slot > j.job.Count || t.Attempt < 1 {
+		return "", "", 0, taskstate.Unknown
+	}
+	c := j.slots.get(t.Slot)
+	waits := c.form == formUntouched || c.form == formPending
+	switch now := c.attemptNow(); {
+	case t.Attempt < now:
+		return "", "", 0, taskstate.Retired
+	case waits && j.cancelled:
+		return "", "", 0, taskstate.Retired
+	case waits || t.Attempt > now:
+		return "", "", 0, taskstate.Unknown
+	}
+	o, st := j.owners.list[c.owner], taskstate.Known
+	if c.form != formOpen {
+		st = taskstate.Retired
+	}
+	return o.Peer, o.Incarnation, c.index, st
+}

@@ -1,0 +1,127 @@
+package ledger
+
+import (
+	"iter"
+
+	"covey/taskstate"
+)
+
+// cell is one slot that was assigned at least once, in 40 bytes. What was never assigned has no cell, or a zero one.
+type cell struct {
+	index    uint64 // of the assignment
+	assigned int64  // ledger stamp of the assignment
+	end      int64  // worker's clock, as its final status says
+	owner    uint32
+	attempt  uint32 // the attempt it is in, or waits for
+	seq      uint32 // number of the final status
+	form     uint32 // where it is: below formFirst as named, else the form of its end
+}
+
+const (
+	formUntouched uint32 = iota // never assigned: waits for attempt 1
+	formPending                 // given up before: waits for attempt cell.attempt
+	formOpen                    // assigned
+	formFirst                   // forms.list[form-formFirst]
+)
+
+func (c *cell) attemptNow() int { return int(max(c.attempt, 1)) }
+
+// form is what ends have in common: most slots of a job end alike.
+type form struct {
+	_       struct{} `cbor:",toarray"`
+	State   taskstate.State
+	Exit    int
+	Signal  int
+	Reason  taskstate.Reason
+	Message string
+}
+
+type forms struct {
+	list []form
+	ids  map[form]uint32
+	last uint32 // index of the form asked for last
+}
+
+func formOf(st *taskstate.Status) form {
+	return form{State: st.State, Exit: st.Exit, Signal: st.Signal, Reason: st.Reason, Message: st.Message}
+}
+
+// id gives a form its number for cell.form.
+func (f *forms) id(x form) uint32 {
+	if int(f.last) < len(f.list) && f.list[f.last] == x {
+		return f.last + formFirst
+	}
+	n, ok := f.ids[x]
+	if !ok {
+		if f.ids == nil {
+			f.ids = map[form]uint32{}
+		}
+		n = uint32(len(f.list))
+		f.list = append(f.list, x)
+		f.ids[x] = n
+	}
+	f.last = n
+	return n + formFirst
+}
+
+// chunkSize is a compromise: small enough that a scan for open slots skips most, large enough to be cheap to keep.
+const chunkSize = 256
+
+type chunk struct {
+	cells []cell
+	open  int
+}
+
+// slotTable holds the cells of a job in chunks that exist once one of their slots was assigned.
+type slotTable struct {
+	count  int
+	chunks []chunk
+}
+
+// get returns the cell of slot n (1 … count); a zero one if it was never touched.
+func (t *slotTable) get(n int) cell {
+	k, i := (n-1)/chunkSize, (n-1)%chunkSize
+	if k >= len(t.chunks) || t.chunks[k].cells == nil {
+		return cell{}
+	}
+	return t.chunks[k].cells[i]
+}
+
+// peek returns the cell of slot n (1 … count) and its chunk; nil if none of the chunk's slots was ever assigned.
+func (t *slotTable) peek(n int) (*cell, *chunk) {
+	k, i := (n-1)/chunkSize, (n-1)%chunkSize
+	if k >= len(t.chunks) || t.chunks[k].cells == nil {
+		return nil, nil
+	}
+	return &t.chunks[k].cells[i], &t.chunks[k]
+}
+
+// at returns the cell of slot n (1 … count) for writing, and its chunk. A cell exists only to be assigned: use peek to look.
+func (t *slotTable) at(n int) (*cell, *chunk) {
+	k, i := (n-1)/chunkSize, (n-1)%chunkSize
+	if k >= len(t.chunks) {
+		t.chunks = append(t.chunks, make([]chunk, k+1-len(t.chunks))...)
+	}
+	c := &t.chunks[k]
+	if c.cells == nil {
+		c.cells = make([]cell, min(chunkSize, t.count-k*chunkSize))
+	}
+	return &c.cells[i], c
+}
+
+// opened yields the open slots, ascending. The cell may be changed meanwhile.
+func (t *slotTable) opened() iter.Seq2[int, *cell] {
+	return func(yield func(int, *cell) bool) {
+		for k := range t.chunks {
+			if t.chunks[k].open == 0 {
+				continue
+			}
+			for i := range t.chunks[k].cells {
+				c := &t.chunks[k].cells[i]
+				if c.form == formOpen && !yield(k*chunkSize+i+1, c) {
+					return
+				}
+			}
+		}
+	}
+}

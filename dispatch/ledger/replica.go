@@ -1,0 +1,169 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"covey/taskstate"
+)
+
+// Replica is one peer's copy of the ledger: a State that many may read while one source – a raft node, a follower, a Memory –
+// feeds it. It implements taskstate.Assignments.
+type Replica struct {
+	feed sync.Mutex // serialises Apply and Reset with their notices, so that observers hear them in order
+
+	mu sync.RWMutex
+	st *State
+
+	obsMu sync.Mutex
+	obs   []*observer
+}
+
+type observer struct{ f func(Event) }
+
+// Event is what an observer hears: an entry and its results, or, with Reset, that the whole state was replaced.
+type Event struct {
+	Entry   Entry
+	Results []Result
+	Ended   []taskstate.JobID // jobs that ended with this entry
+	Reset   bool
+}
+
+// NewReplica holds an empty State.
+func NewReplica() *Replica { return &Replica{st: NewState()} }
+
+// Read lets f look at the state. Nothing f is shown may be kept or changed, except what a JobRecord's Job returns. f must be
+// quick and must not call the Replica.
+func (r *Replica) Read(f func(*State)) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	f(r.st)
+}
+
+// Apply feeds the next entry. One at or below the index applied before is skipped: nil.
+func (r *Replica) Apply(e Entry) []Result {
+	r.feed.Lock()
+	defer r.feed.Unlock()
+	r.mu.Lock()
+	if e.Index <= r.st.index {
+		r.mu.Unlock()
+		return nil
+	}
+	results := r.st.Apply(e)
+	ended := r.st.JustEnded()
+	r.mu.Unlock()
+	r.tell(Event{Entry: e, Results: results, Ended: ended})
+	return results
+}
+
+// Reset replaces the state, after a snapshot arrived. The Replica owns st from now on.
+func (r *Replica) Reset(st *State) {
+	r.feed.Lock()
+	defer r.feed.Unlock()
+	r.mu.Lock()
+	r.st = st
+	r.mu.Unlock()
+	r.tell(Event{Reset: true})
+}
+
+// Observe calls f after every Apply and Reset, in order, on the goroutine that fed the Replica, with no lock on the state held.
+// f must be quick and must not call Apply, Reset or Propose. After cancel no further call begins.
+func (r *Replica) Observe(f func(Event)) (cancel func()) {
+	o := &observer{f: f}
+	r.obsMu.Lock()
+	r.obs = append(r.obs[:len(r.obs):len(r.obs)], o)
+	r.obsMu.Unlock()
+	return func() {
+		r.obsMu.Lock()
+		defer r.obsMu.Unlock()
+		kept := make([]*observer, 0, len(r.obs))
+		for _, x := range r.obs {
+			if x != o {
+				kept = append(kept, x)
+			}
+		}
+		r.obs = kept
+	}
+}
+
+func (r *Replica) tell(ev Event) {
+	r.obsMu.Lock()
+	obs := r.obs
+	r.obsMu.Unlock()
+	for _, o := range obs {
+		o.f(ev)
+	}
+}
+
+// Applied is the index of the last entry applied.
+func (r *Replica) Applied() uint64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.st.index
+}
+
+// Assigned tells whom a task was given to; see State.Assigned.
+func (r *Replica) Assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.st.Assigned(t)
+}
+
+// Encode is State.Encode under the lock.
+func (r *Replica) Encode() ([]byte, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.st.Encode()
+}
+
+// fileMagic begins a saved copy; the checksum of the rest follows, then the snapshot.
+const fileMagic = "covey ledger copy 1\n"
+
+// Save writes the state to a file (0600), all of it or nothing.
+func (r *Replica) Save(path string) error {
+	b, err := r.Encode()
+	if err != nil {
+		return fmt.Errorf("save ledger copy: %w", err)
+	}
+	sum := sha256.Sum256(b)
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
+	if err != nil {
+		return fmt.Errorf("save ledger copy: %w", err)
+	}
+	_, err = f.Write(append(append([]byte(fileMagic), sum[:]...), b...))
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return fmt.Errorf("save ledger copy: %w", err)
+	}
+	return nil
+}
+
+// Load replaces the state by a saved one. No file is no error; a damaged one is, and changes nothing.
+func (r *Replica) Load(path string) error {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("load ledger copy: %w", err)
+	}
+	head := len(fileMagic) + sha256.Size
+	if len(b) < head || string(b[:len(fileMagic)]) != fileMagic || sha256.Sum256(b[head:]) != [sha256.Size]byte(b[len(fileMagic):head]) {
+		return fmt.Errorf("load ledger copy: %s is damaged; delete it, another copy will be fetched from a voter", path)
+	}
+	st, err := DecodeState(b[head:])
+	if err != nil {
+		return fmt.Errorf("load ledger copy %s: %w", path, err)
+	}
+	r.Reset(st)
+	return nil
+}

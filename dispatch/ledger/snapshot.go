@@ -1,0 +1,199 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// snapshotVersion is raised when the shape below changes.
+const snapshotVersion = 1
+
+// snapshot is a State on disk and on the wire: the same content has the same bytes, whatever way the State came to it.
+type snapshot struct {
+	Version     int               `cbor:"1,keyasint"`
+	Index       uint64            `cbor:"2,keyasint"`
+	Epoch       taskstate.Epoch   `cbor:"3,keyasint"`
+	Stamp       int64             `cbor:"4,keyasint"`
+	Coordinator taskstate.PeerID  `cbor:"5,keyasint"`
+	Cluster     string            `cbor:"6,keyasint"`
+	Generation  uint64            `cbor:"7,keyasint"`
+	Open        bool              `cbor:"8,keyasint"`
+	Members     []Member          `cbor:"9,keyasint"`  // by peer id
+	Invites     []inviteSnapshot  `cbor:"10,keyasint"` // by id
+	Owners      []owner           `cbor:"11,keyasint"` // in the order cells name them first
+	Jobs        []jobSnapshot     `cbor:"12,keyasint"` // in order of acceptance
+	Finished    []int             `cbor:"13,keyasint"` // positions in Jobs, in the order they ended
+	Gone        []taskstate.JobID `cbor:"14,keyasint"` // the longest forgotten first
+}
+
+type inviteSnapshot struct {
+	Invite  Invite `cbor:"1,keyasint"`
+	Used    int    `cbor:"2,keyasint,omitempty"`
+	Revoked bool   `cbor:"3,keyasint,omitempty"`
+	Created int64  `cbor:"4,keyasint,omitempty"`
+}
+
+type jobSnapshot struct {
+	Job       taskstate.Job `cbor:"1,keyasint"`
+	Index     uint64        `cbor:"2,keyasint"`
+	Accepted  int64         `cbor:"3,keyasint"`
+	Cancelled bool          `cbor:"4,keyasint,omitempty"`
+	Reason    string        `cbor:"5,keyasint,omitempty"`
+	At        int64         `cbor:"6,keyasint,omitempty"`
+	Ended     int64         `cbor:"7,keyasint,omitempty"`
+	Conflicts int           `cbor:"8,keyasint,omitempty"`
+	Forms     []form        `cbor:"9,keyasint,omitempty"` // in the order cells name them first
+	Cells     []byte        `cbor:"10,keyasint,omitempty"`
+}
+
+// Encode is a deterministic snapshot: equal states have equal bytes.
+func (s *State) Encode() ([]byte, error) {
+	out := snapshot{
+		Version: snapshotVersion, Index: s.index, Epoch: s.epoch, Stamp: s.stamp, Coordinator: s.coordinator,
+		Cluster: s.cluster, Generation: s.generation, Open: s.open,
+		Members: slices.Collect(s.Members()), Gone: s.gone.ids,
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.invites)) {
+		r := s.invites[id]
+		out.Invites = append(out.Invites, inviteSnapshot{r.Invite, r.Used, r.Revoked, r.Created})
+	}
+	names := newOwners()
+	place := make(map[*JobRecord]int, len(s.order))
+	for i, j := range s.order {
+		place[j] = i
+		out.Jobs = append(out.Jobs, j.snapshot(&names))
+	}
+	for _, j := range s.finished {
+		out.Finished = append(out.Finished, place[j])
+	}
+	out.Owners = names.list
+	return wire.Marshal(out)
+}
+
+func (j *JobRecord) snapshot(names *owners) jobSnapshot {
+	out := jobSnapshot{
+		Job: *j.job, Index: j.index, Accepted: j.accepted, Cancelled: j.cancelled, Reason: j.reason, At: j.at,
+		Ended: j.ended, Conflicts: j.conflicts,
+	}
+	p := cellPacker{job: j, names: names}
+	out.Cells = p.pack()
+	out.Forms = p.forms.list
+	return out
+}
+
+// DecodeState reads what Encode wrote. It checks everything: a State that it returns keeps every promise of this package.
+func DecodeState(b []byte) (*State, error) {
+	var in snapshot
+	if err := wire.Unmarshal(b, &in); err != nil {
+		return nil, fmt.Errorf("ledger snapshot: %w", err)
+	}
+	if in.Version != snapshotVersion {
+		return nil, fmt.Errorf("ledger snapshot: version %d, this program reads %d; update the older peer", in.Version, snapshotVersion)
+	}
+	s := NewState()
+	s.index, s.epoch, s.stamp, s.coordinator = in.Index, in.Epoch, in.Stamp, in.Coordinator
+	s.cluster, s.generation, s.open = in.Cluster, in.Generation, in.Open
+	for _, o := range in.Owners {
+		s.owners.id(o.Peer, o.Incarnation)
+	}
+	if len(s.owners.list) != len(in.Owners) {
+		return nil, errors.New("ledger snapshot: an incarnation is listed twice")
+	}
+	if err := errors.Join(s.restoreRoster(&in), s.restoreJobs(&in)); err != nil {
+		return nil, fmt.Errorf("ledger snapshot: %w", err)
+	}
+	return s, nil
+}
+
+func (s *State) restoreRoster(in *snapshot) error {
+	last := ""
+	for i := range in.Members {
+		m := in.Members[i]
+		if m.Entry.Peer <= last {
+			return errors.New("members are not in order")
+		}
+		last = m.Entry.Peer
+		s.members[last] = &m
+	}
+	last = ""
+	for _, r := range in.Invites {
+		if r.Invite.ID <= last {
+			return errors.New("invites are not in order")
+		}
+		last = r.Invite.ID
+		s.invites[last] = &InviteRecord{Invite: r.Invite, Used: r.Used, Revoked: r.Revoked, Created: r.Created}
+	}
+	return nil
+}
+
+func (s *State) restoreJobs(in *snapshot) error {
+	if len(in.Gone) > KeepGone {
+		return errors.New("too many forgotten jobs")
+	}
+	for _, id := range in.Gone {
+		s.gone.add(id)
+	}
+	if len(s.gone.have) != len(in.Gone) {
+		return errors.New("a job was forgotten twice")
+	}
+	over := 0
+	for i := range in.Jobs {
+		j, err := s.restoreJob(&in.Jobs[i])
+		if err != nil {
+			return fmt.Errorf("job %q: %w", in.Jobs[i].Job.ID, err)
+		}
+		if j.over {
+			over++
+		}
+	}
+	seen := map[int]bool{}
+	for _, i := range in.Finished {
+		if i < 0 || i >= len(s.order) || seen[i] || !s.order[i].over {
+			return errors.New("the list of finished jobs is wrong")
+		}
+		seen[i] = true
+		s.finished = append(s.finished, s.order[i])
+		s.kept += s.order[i].weight
+	}
+	if len(seen) != over {
+		return errors.New("the list of finished jobs is too short")
+	}
+	return nil
+}
+
+func (s *State) restoreJob(in *jobSnapshot) (*JobRecord, error) {
+	job := &in.Job
+	if !submittable(job) || s.jobs[job.ID] != nil || s.gone.have[job.ID] {
+		return nil, errors.New("is impossible or there twice")
+	}
+	if k := len(s.order); k > 0 && s.order[k-1].index > in.Index {
+		return nil, errors.New("is out of order")
+	}
+	j := newJobRecord(job, in.Index, in.Accepted, &s.owners)
+	j.cancelled, j.reason, j.at, j.conflicts = in.Cancelled, in.Reason, in.At, in.Conflicts
+	for _, f := range in.Forms {
+		if !isEnd(f.State) {
+			return nil, fmt.Errorf("%v is no end", f.State)
+		}
+		j.forms.id(f)
+	}
+	if len(j.forms.list) != len(in.Forms) {
+		return nil, errors.New("an end is listed twice")
+	}
+	if err := j.unpack(in.Cells); err != nil {
+		return nil, err
+	}
+	if j.counts.Pending+j.counts.Open == 0 {
+		j.over, j.ended, j.weight = true, in.Ended, j.weigh()
+	} else if in.Ended != 0 {
+		return nil, errors.New("has ended and has not")
+	}
+	s.jobs[job.ID] = j
+	s.order = append(s.order, j)
+	return j, nil
+}

@@ -1,0 +1,157 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+)
+
+// cellPacker writes a job's cells as varints, ascending: how many untouched slots were skipped, the form, the attempt; for an
+// assigned one its owner and what index and stamp differ by from the cell before; for a settled one its number, and its time
+// counted from the stamp. Owners and forms are numbered as they come. About eight bytes per slot.
+type cellPacker struct {
+	job   *JobRecord
+	names *owners
+	forms forms
+	buf   []byte
+	prev  cell
+}
+
+func (p *cellPacker) pack() []byte {
+	skipped := 0
+	for k := range p.job.slots.chunks {
+		cells := p.job.slots.chunks[k].cells
+		if cells == nil {
+			skipped += min(chunkSize, p.job.slots.count-k*chunkSize)
+		}
+		for i := range cells {
+			if cells[i].form == formUntouched {
+				skipped++
+				continue
+			}
+			p.cell(skipped, &cells[i])
+			skipped = 0
+		}
+	}
+	return p.buf
+}
+
+func (p *cellPacker) cell(skipped int, c *cell) {
+	f := c.form
+	if f >= formFirst {
+		f = p.forms.id(p.job.forms.list[f-formFirst])
+	}
+	p.buf = binary.AppendUvarint(p.buf, uint64(skipped))
+	p.buf = binary.AppendUvarint(p.buf, uint64(f))
+	p.buf = binary.AppendUvarint(p.buf, uint64(c.attempt))
+	if f == formPending {
+		return
+	}
+	o := p.job.owners.list[c.owner]
+	p.buf = binary.AppendUvarint(p.buf, uint64(p.names.id(o.Peer, o.Incarnation)))
+	p.buf = binary.AppendVarint(p.buf, int64(c.index-p.prev.index))
+	p.buf = binary.AppendVarint(p.buf, c.assigned-p.prev.assigned)
+	p.prev = *c
+	if f >= formFirst {
+		p.buf = binary.AppendUvarint(p.buf, uint64(c.seq))
+		p.buf = binary.AppendVarint(p.buf, c.end-c.assigned)
+	}
+}
+
+var errCells = errors.New("its slots are garbled")
+
+// cellReader reads varints and remembers whether one was bad.
+type cellReader struct {
+	buf []byte
+	bad bool
+}
+
+func (r *cellReader) uint(limit uint64) uint64 {
+	v, n := binary.Uvarint(r.buf)
+	if n <= 0 || v > limit {
+		r.bad, r.buf = true, nil
+		return 0
+	}
+	r.buf = r.buf[n:]
+	return v
+}
+
+func (r *cellReader) int() int64 {
+	v, n := binary.Varint(r.buf)
+	if n <= 0 {
+		r.bad, r.buf = true, nil
+		return 0
+	}
+	r.buf = r.buf[n:]
+	return v
+}
+
+// unpack fills cells, and from them everything that follows: counts, runs, what is open where.
+func (j *JobRecord) unpack(packed []byte) error {
+	r := &cellReader{buf: packed}
+	prev, next := cell{}, 1 // next is the first slot not accounted for
+	for len(r.buf) > 0 {
+		skipped := int(r.uint(uint64(j.slots.count)))
+		c := j.readCell(r, &prev)
+		n := next + skipped
+		if r.bad || n > j.slots.count {
+			return errCells
+		}
+		j.wait(Slots{First: next, N: skipped, Attempt: 1})
+		j.restoreCell(n, c)
+		next = n + 1
+	}
+	if r.bad {
+		return errCells
+	}
+	j.wait(Slots{First: next, N: j.slots.count + 1 - next, Attempt: 1})
+	return nil
+}
+
+func (j *JobRecord) readCell(r *cellReader, prev *cell) cell {
+	c := cell{form: uint32(r.uint(uint64(formFirst) + uint64(len(j.forms.list)) - 1)), attempt: uint32(r.uint(math.MaxUint32))}
+	switch {
+	case c.form == formUntouched, c.attempt < 1, c.form == formPending && c.attempt < 2:
+		r.bad = true
+		return c
+	case c.form == formPending:
+		return c
+	}
+	c.owner = uint32(r.uint(math.MaxUint32))
+	c.index = prev.index + uint64(r.int())
+	c.assigned = prev.assigned + r.int()
+	*prev = c
+	if c.form >= formFirst {
+		c.seq = uint32(r.uint(math.MaxUint32))
+		c.end = c.assigned + r.int()
+	}
+	r.bad = r.bad || int(c.owner) >= len(j.owners.list)
+	return c
+}
+
+func (j *JobRecord) restoreCell(n int, c cell) {
+	p, ch := j.slots.at(n)
+	*p = c
+	switch {
+	case c.form == formPending:
+		j.wait(Slots{First: n, N: 1, Attempt: int(c.attempt)})
+	case c.form == formOpen:
+		ch.open++
+		j.counts.Open++
+		j.open[c.owner]++
+	default:
+		j.counts.count(j.forms.list[c.form-formFirst].State, 1)
+	}
+}
+
+// wait adds a run of slots nobody has; in a cancelled job they are over.
+func (j *JobRecord) wait(x Slots) {
+	switch {
+	case x.N <= 0:
+	case j.cancelled:
+		j.counts.Shutdown += x.N
+	default:
+		j.pending.add(x)
+		j.counts.Pending += x.N
+	}
+}

@@ -1,0 +1,159 @@
+package ledger
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"covey/taskstate"
+)
+
+// State is everything that was decided, as the applied entries left it. It is a pure machine: the same entries make the same
+// state on every peer. It is not safe for concurrent use; a Replica guards one.
+type State struct {
+	index       uint64
+	epoch       taskstate.Epoch
+	stamp       int64
+	coordinator taskstate.PeerID
+	cluster     string
+	generation  uint64
+	open        bool
+
+	members map[taskstate.PeerID]*Member
+	invites map[string]*InviteRecord
+
+	jobs     map[taskstate.JobID]*JobRecord
+	order    []*JobRecord // by index of acceptance, ascending
+	finished []*JobRecord // in the order they ended
+	kept     int          // bytes the finished jobs weigh
+	ending   []taskstate.JobID
+	gone     goneJobs
+
+	owners owners
+}
+
+// NewState is a ledger before its first entry.
+func NewState() *State {
+	return &State{
+		members: map[taskstate.PeerID]*Member{},
+		invites: map[string]*InviteRecord{},
+		jobs:    map[taskstate.JobID]*JobRecord{},
+		gone:    newGoneJobs(),
+		owners:  newOwners(),
+	}
+}
+
+// Index is the index of the last entry applied.
+func (s *State) Index() uint64 { return s.index }
+
+// Applied is Index, under the name taskstate.Assignments gives it.
+func (s *State) Applied() uint64 { return s.index }
+
+// JustEnded lists the jobs that ended with the last entry applied, in the order they did. The slice is not written to again.
+func (s *State) JustEnded() []taskstate.JobID { return s.ending }
+
+// Epoch is the newest epoch an applied entry carried.
+func (s *State) Epoch() taskstate.Epoch { return s.epoch }
+
+// Coordinator is the peer that wrote the first entry of Epoch; "" before the first entry.
+func (s *State) Coordinator() taskstate.PeerID { return s.coordinator }
+
+// Stamp is the ledger's own clock, in milliseconds since 1970: the highest stamp applied, so it never goes back.
+func (s *State) Stamp() int64 { return s.stamp }
+
+// Cluster is the cluster's id, "" before Found.
+func (s *State) Cluster() string { return s.cluster }
+
+// Generation counts the ledgers of this cluster: 1, raised by `peer recover`; 0 before Found.
+func (s *State) Generation() uint64 { return s.generation }
+
+// Open tells whether whoever dials may join.
+func (s *State) Open() bool { return s.open }
+
+// Job finds a job by its full id.
+func (s *State) Job(id taskstate.JobID) (*JobRecord, bool) {
+	j, ok := s.jobs[id]
+	return j, ok
+}
+
+// JobCount is how many jobs are held, finished ones included.
+func (s *State) JobCount() int { return len(s.order) }
+
+// Jobs yields every job held, the newest first.
+func (s *State) Jobs() iter.Seq[*JobRecord] {
+	return func(yield func(*JobRecord) bool) {
+		for _, j := range slices.Backward(s.order) {
+			if !yield(j) {
+				return
+			}
+		}
+	}
+}
+
+// FindJobs finds what a person means: the job of that id; else the jobs of that name, newest first; else the jobs whose id
+// begins so, newest first. (Of several of one name the newest is meant; several of one prefix are ambiguous.)
+func (s *State) FindJobs(nameOrPrefix string) []*JobRecord {
+	if nameOrPrefix == "" {
+		return nil
+	}
+	if j, ok := s.jobs[taskstate.JobID(nameOrPrefix)]; ok {
+		return []*JobRecord{j}
+	}
+	var named, prefixed []*JobRecord
+	for j := range s.Jobs() {
+		if j.job.Name == nameOrPrefix {
+			named = append(named, j)
+		}
+		if id := string(j.job.ID); len(id) > len(nameOrPrefix) && id[:len(nameOrPrefix)] == nameOrPrefix {
+			prefixed = append(prefixed, j)
+		}
+	}
+	if len(named) > 0 {
+		return named
+	}
+	return prefixed
+}
+
+// Assigned tells whom a task was given to, and whether the ledger still waits for its end. It makes a State serve as
+// taskstate.Assignments.
+func (s *State) Assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {
+	j, ok := s.jobs[t.Job]
+	if !ok {
+		return "", "", 0, taskstate.Unknown
+	}
+	return j.assigned(t)
+}
+
+// OpenOn yields the tasks given to any incarnation of a peer whose end is not decided yet: jobs in order of acceptance, slots
+// ascending.
+func (s *State) OpenOn(peer taskstate.PeerID) iter.Seq[taskstate.TaskID] {
+	return func(yield func(taskstate.TaskID) bool) {
+		for _, j := range s.order {
+			for r := range j.openOf(peer) {
+				if !yield(taskstate.Task(j.job.ID, r.Slot, r.Attempt)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Members yields every peer that was ever admitted, by id; look at Entry.Removed and Left.
+func (s *State) Members() iter.Seq[Member] {
+	return func(yield func(Member) bool) {
+		for _, id := range slices.Sorted(maps.Keys(s.members)) {
+			if !yield(*s.members[id]) {
+				return
+			}
+		}
+	}
+}
+
+// Member finds a peer that was ever admitted.
+func (s *State) Member(peer taskstate.PeerID) (Member, bool) {
+	m, ok := s.members[peer]
+	if !ok {
+		return Member{}, false
+	}
+	return *m, true
+}

@@ -1,0 +1,95 @@
+package ledger
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// Member is a peer as the ledger knows it.
+type Member struct {
+	Entry       admission.Entry       `cbor:"1,keyasint"` // its line of the roster; a tombstone once it was removed
+	Incarnation taskstate.Incarnation `cbor:"2,keyasint,omitempty"`
+	Name        string                `cbor:"3,keyasint,omitempty"`
+	Left        bool                  `cbor:"4,keyasint,omitempty"` // left on purpose, until it registers again
+	Since       int64                 `cbor:"5,keyasint,omitempty"` // ledger stamp of its last change: admitted, registered, left, removed
+}
+
+// In tells whether the peer is a member now: admitted and not removed.
+func (m Member) In() bool { return !m.Entry.Removed }
+
+// InviteRecord is an invite and what became of it.
+type InviteRecord struct {
+	Invite
+	Used    int
+	Revoked bool
+	Created int64 // ledger stamp
+}
+
+// Check tells why the invite does not admit one more peer at the given time (milliseconds since 1970): CodeRevoked,
+// CodeExpired, CodeUsedUp, or CodeNone if it does.
+func (r InviteRecord) Check(at int64) Code {
+	switch {
+	case r.Revoked:
+		return CodeRevoked
+	case r.Expires > 0 && at >= r.Expires:
+		return CodeExpired
+	case r.Uses > 0 && r.Used >= r.Uses:
+		return CodeUsedUp
+	}
+	return CodeNone
+}
+
+// Invites lists the invites, the oldest first.
+func (s *State) Invites() []InviteRecord {
+	out := make([]InviteRecord, 0, len(s.invites))
+	for _, id := range slices.Sorted(maps.Keys(s.invites)) {
+		out = append(out, *s.invites[id])
+	}
+	slices.SortStableFunc(out, func(a, b InviteRecord) int { return int(min(1, max(-1, a.Created-b.Created))) })
+	return out
+}
+
+// InviteBySecret finds an invite by the hash of its secret (admission.HashSecret). It looks at all of them, so that the time it
+// takes tells nothing.
+func (s *State) InviteBySecret(hash []byte) (InviteRecord, bool) {
+	var found *InviteRecord
+	for _, r := range s.invites {
+		if bytes.Equal(r.Secret, hash) && (found == nil || r.ID < found.ID) {
+			found = r
+		}
+	}
+	if found == nil || len(hash) == 0 {
+		return InviteRecord{}, false
+	}
+	return *found, true
+}
+
+// owner is one incarnation of one peer. Slots name it by a small number.
+type owner struct {
+	_           struct{} `cbor:",toarray"`
+	Peer        taskstate.PeerID
+	Incarnation taskstate.Incarnation
+}
+
+type owners struct {
+	list []owner
+	ids  map[owner]uint32
+}
+
+func newOwners() owners { return owners{ids: map[owner]uint32{}} }
+
+// id gives an owner its number, a new one if need be.
+func (o *owners) id(peer taskstate.PeerID, inc taskstate.Incarnation) uint32 {
+	k := owner{Peer: peer, Incarnation: inc}
+	if n, ok := o.ids[k]; ok {
+		return n
+	}
+	n := uint32(len(o.list))
+	o.list = append(o.list, k)
+	o.ids[k] = n
+	return n
+}

@@ -1,0 +1,239 @@
+package ledger_test
+
+import (
+	"fmt"
+	"slices"
+
+	"covey/dispatch/ledger"
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// dumb is the ledger state written for the reader: every slot is a struct in a slice, nothing is shared, counted or kept sorted.
+// The real State is held against it.
+type dumb struct {
+	stamp   int64
+	epoch   taskstate.Epoch
+	members map[string]*dumbMember
+	jobs    []*dumbJob
+}
+
+type dumbMember struct {
+	inc           taskstate.Incarnation
+	left, removed bool
+}
+
+type dumbJob struct {
+	job       taskstate.Job
+	cancelled bool
+	reason    string
+	at, ended int64
+	slots     []dumbSlot
+}
+
+type dumbSlot struct {
+	attempt int
+	open    bool
+	peer    string
+	inc     taskstate.Incarnation
+	index   uint64
+	final   *taskstate.Status
+}
+
+func newDumb() *dumb { return &dumb{members: map[string]*dumbMember{}} }
+
+func (d *dumb) job(id taskstate.JobID) *dumbJob {
+	for _, j := range d.jobs {
+		if j.job.ID == id {
+			return j
+		}
+	}
+	return nil
+}
+
+func (d *dumb) apply(e ledger.Entry) {
+	if e.Epoch.Less(d.epoch) {
+		return
+	}
+	d.epoch, d.stamp = e.Epoch, max(d.stamp, e.Stamp)
+	for _, c := range e.Commands {
+		d.command(e.Index, c)
+		for _, j := range d.jobs {
+			if j.ended == 0 && !slices.ContainsFunc(j.slots, func(s dumbSlot) bool { return s.final == nil }) {
+				j.ended = d.stamp
+			}
+		}
+	}
+}
+
+func (d *dumb) command(index uint64, c ledger.Command) {
+	switch {
+	case c.Admit != nil:
+		if d.members[c.Admit.Entry.Peer] == nil { // the histories never invite a removed peer again
+			d.members[c.Admit.Entry.Peer] = &dumbMember{}
+		}
+	case c.Register != nil:
+		if m := d.members[c.Register.Peer]; m != nil && !m.removed {
+			if m.inc != c.Register.Incarnation {
+				d.giveUpAll(c.Register.Peer)
+			}
+			m.inc, m.left = c.Register.Incarnation, false
+		}
+	case c.Depart != nil:
+		if m := d.members[c.Depart.Peer]; m != nil && !m.removed && !m.left {
+			m.left = true
+			d.giveUpAll(c.Depart.Peer)
+		}
+	case c.Remove != nil:
+		if m := d.members[c.Remove.Peer]; m != nil && !m.removed {
+			m.removed = true
+			d.giveUpAll(c.Remove.Peer)
+		}
+	case c.Submit != nil:
+		if d.job(c.Submit.Job.ID) == nil {
+			j := &dumbJob{job: c.Submit.Job}
+			for range j.job.Count {
+				j.slots = append(j.slots, dumbSlot{attempt: 1})
+			}
+			d.jobs = append(d.jobs, j)
+		}
+	case c.Cancel != nil:
+		d.cancel(c.Cancel)
+	case c.Assign != nil:
+		d.assign(index, c.Assign)
+	case c.Settle != nil:
+		for _, st := range c.Settle.Statuses {
+			if s := d.slot(st.Task); s != nil && s.open && s.peer == c.Settle.Peer && s.inc == c.Settle.Incarnation && st.State.Final() {
+				st.Index = s.index
+				s.open, s.final = false, &st
+			}
+		}
+	case c.Supersede != nil:
+		if s := d.slot(c.Supersede.Task); s != nil && s.open {
+			d.giveUp(d.job(c.Supersede.Task.Job), s, c.Supersede.Task.Slot, c.Supersede.Reason, c.Supersede.Again)
+		}
+	}
+}
+
+// slot finds the slot of a task if that is the slot's newest attempt.
+func (d *dumb) slot(t taskstate.TaskID) *dumbSlot {
+	j := d.job(t.Job)
+	if j == nil || t.Slot < 1 || t.Slot > len(j.slots) || j.slots[t.Slot-1].attempt != t.Attempt {
+		return nil
+	}
+	return &j.slots[t.Slot-1]
+}
+
+func (d *dumb) cancel(c *ledger.Cancel) {
+	j := d.job(c.Job)
+	if j == nil || j.cancelled || j.ended != 0 {
+		return
+	}
+	j.cancelled, j.reason, j.at = true, c.Reason, d.stamp
+	for i := range j.slots {
+		if s := &j.slots[i]; !s.open && s.final == nil {
+			s.final = &taskstate.Status{
+				Task: taskstate.Task(j.job.ID, i+1, s.attempt), State: taskstate.Shutdown, At: d.stamp,
+				Exit: taskstate.NoExit, Reason: taskstate.ReasonCancelled, Message: c.Reason,
+			}
+		}
+	}
+}
+
+func (d *dumb) assign(index uint64, a *ledger.Assign) {
+	m := d.members[a.Peer]
+	if m == nil || m.removed || m.left || m.inc != a.Incarnation {
+		return
+	}
+	for _, r := range a.Slots {
+		for n := r.First; n < r.First+r.N; n++ {
+			s := d.slot(taskstate.Task(a.Job, n, r.Attempt))
+			if s != nil && !s.open && s.final == nil {
+				s.open, s.peer, s.inc, s.index = true, a.Peer, a.Incarnation, index
+			}
+		}
+	}
+}
+
+func (d *dumb) giveUpAll(peer string) {
+	for _, j := range d.jobs {
+		for i := range j.slots {
+			if s := &j.slots[i]; s.open && s.peer == peer {
+				d.giveUp(j, s, i+1, taskstate.ReasonInterrupted, !j.job.Unreachable.Wait)
+			}
+		}
+	}
+}
+
+func (d *dumb) giveUp(j *dumbJob, s *dumbSlot, n int, why taskstate.Reason, again bool) {
+	st := taskstate.Status{
+		Task: taskstate.Task(j.job.ID, n, s.attempt), State: taskstate.Orphaned, Index: s.index, At: d.stamp,
+		Exit: taskstate.NoExit, Reason: why,
+	}
+	s.open = false
+	switch {
+	case again && !j.cancelled:
+		*s = dumbSlot{attempt: s.attempt + 1}
+		return
+	case again:
+		st.State, st.Reason, st.Message = taskstate.Shutdown, taskstate.ReasonCancelled, j.reason
+	}
+	s.final = &st
+}
+
+// show writes down all a person could ask about the jobs, to be compared.
+func (d *dumb) show() string {
+	out := ""
+	for _, j := range d.jobs {
+		out += fmt.Sprintf("job %s cancelled %t ended %d\n", j.job.ID, j.cancelled, j.ended)
+		for i, s := range j.slots {
+			out += fmt.Sprintf("  %d.%d open %t %s/%s %d", i+1, s.attempt, s.open, s.peer, s.inc, s.index)
+			if s.final != nil {
+				out += fmt.Sprintf(" %+v", *s.final)
+			}
+			out += "\n"
+		}
+	}
+	for _, p := range slices.Sorted(slices.Values([]string{"p1", "p2", "p3"})) {
+		out += "open on " + p
+		for _, j := range d.jobs {
+			for i, s := range j.slots {
+				if s.open && s.peer == p {
+					out += " " + taskstate.Task(j.job.ID, i+1, s.attempt).String()
+				}
+			}
+		}
+		out += "\n"
+	}
+	return out
+}
+
+// show does the same for the real thing.
+func show(s *ledger.State) string {
+	out := ""
+	for _, j := range slices.Backward(slices.Collect(s.Jobs())) {
+		_, _, cancelled := j.Cancelled()
+		at, _ := j.Ended()
+		out += fmt.Sprintf("job %s cancelled %t ended %d\n", j.Job().ID, cancelled, at)
+		for n := 1; n <= j.Job().Count; n++ {
+			r := j.Slot(n)
+			out += fmt.Sprintf("  %d.%d open %t %s/%s %d", n, r.Attempt, r.Open, r.Peer, r.Incarnation, r.Index)
+			if r.Final != nil {
+				out += fmt.Sprintf(" %+v", *r.Final)
+			}
+			out += "\n"
+		}
+	}
+	for _, p := range []string{"p1", "p2", "p3"} {
+		out += "open on " + p
+		for t := range s.OpenOn(p) {
+			out += " " + t.String()
+		}
+		out += "\n"
+	}
+	return out
+}
+
+func entryFor(peer string, roles ...admission.Role) admission.Entry {
+	return admission.Entry{Cluster: "c", Peer: peer, Name: peer, Roles: roles, By: "p1"}
+}

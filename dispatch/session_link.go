@@ -1,0 +1,227 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// maxOutbox bounds the frames that wait to be written: a coordinator that does not read loses the session, and gets everything
+// that counts again on the next.
+const maxOutbox = 4 * maxHeld
+
+// linkEvent tells the owner that a stream came up or went.
+type linkEvent struct {
+	link *sessionLink
+	up   bool
+}
+
+// endedBy is why a session is over; the first reason stands.
+type endedBy struct {
+	why        string
+	again      bool
+	hint       taskstate.PeerID
+	retryAfter time.Duration
+}
+
+// sessionLink is one stream to a coordinator: a reader, a writer, and a queue between the owner and the writer.
+type sessionLink struct {
+	id   uint64
+	conn net.Conn
+	log  *slog.Logger
+	over chan struct{} // closed by end
+	wake chan struct{} // something to write
+
+	mu      sync.Mutex
+	outbox  []Up
+	reason  *endedBy
+	welcome *Welcome
+	beaten  uint64 // newest beat sent
+	once    sync.Once
+}
+
+func newSessionLink(id uint64, conn net.Conn, log *slog.Logger) *sessionLink {
+	return &sessionLink{id: id, conn: conn, log: log, over: make(chan struct{}), wake: make(chan struct{}, 1)}
+}
+
+// send queues a frame; it never blocks.
+func (l *sessionLink) send(u Up) {
+	l.mu.Lock()
+	full := len(l.outbox) >= maxOutbox
+	if !full {
+		l.outbox = append(l.outbox, u)
+	}
+	l.mu.Unlock()
+	if full {
+		l.end(endedBy{why: "the coordinator does not read what it is sent"})
+		return
+	}
+	nudge(l.wake)
+}
+
+func (l *sessionLink) take() []Up {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := l.outbox
+	l.outbox = nil
+	return o
+}
+
+// end gives the session up.
+func (l *sessionLink) end(why endedBy) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reason == nil {
+		l.reason = &why
+		close(l.over)
+	}
+}
+
+func (l *sessionLink) close() { l.once.Do(func() { _ = l.conn.Close() }) }
+
+func (l *sessionLink) outcome() sessionEnd {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return sessionEnd{
+		err: fmt.Errorf("session over: %s", l.reason.why), registered: l.welcome != nil,
+		again: l.reason.again, hint: l.reason.hint, retryAfter: l.reason.retryAfter,
+	}
+}
+
+// olderThan tells whether the session's epoch, or the one it was dialled for, is below e.
+func (l *sessionLink) olderThan(e, dialled taskstate.Epoch) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.welcome != nil {
+		return l.welcome.Epoch.Less(e)
+	}
+	return dialled.Less(e)
+}
+
+func (l *sessionLink) greeted() *Welcome {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.welcome
+}
+
+// read passes frames to the owner until the stream ends. Silence is the end as well: the coordinator answers every beat.
+func (l *sessionLink) read(ctx context.Context, to chan<- workerEvent) {
+	r := wire.NewReader(l.conn, 0)
+	_ = l.conn.SetReadDeadline(time.Now().Add(welcomeLimit))
+	for {
+		d := new(Down)
+		if err := r.Read(d); err != nil {
+			l.end(endedBy{why: "read: " + err.Error()})
+			return
+		}
+		if !l.note(d) {
+			return
+		}
+		if w := l.greeted(); w != nil {
+			_ = l.conn.SetReadDeadline(time.Now().Add(millis(w.Grace)))
+		}
+		if d.Welcome == nil && d.Assignments == nil && d.Ack == nil {
+			continue
+		}
+		select {
+		case to <- wFrame{link: l.id, down: d}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// note takes in what concerns the session itself, and tells whether it goes on.
+func (l *sessionLink) note(d *Down) bool {
+	switch {
+	case d.Refuse != nil:
+		l.end(refusal(d.Refuse))
+		return false
+	case d.Beat != nil && !d.Beat.Held && l.greeted() != nil:
+		l.end(endedBy{why: "the coordinator no longer holds it", again: true})
+		return false
+	case d.Welcome != nil && (d.Welcome.Beat <= 0 || d.Welcome.Grace <= 0):
+		l.end(endedBy{why: "a Welcome without beat and grace"})
+		return false
+	case d.Welcome != nil:
+		l.mu.Lock()
+		first := l.welcome == nil
+		if first {
+			l.welcome = d.Welcome
+		}
+		l.mu.Unlock()
+		nudge(l.wake)
+	}
+	return true
+}
+
+func refusal(r *Refuse) endedBy {
+	return endedBy{
+		why:  fmt.Sprintf("refused: %s (%s)", r.Message, r.Code),
+		hint: r.Coordinator, retryAfter: min(max(0, millis(r.RetryAfter)), maxRetryAfter),
+	}
+}
+
+// write sends what is queued, and a beat now and then: the first at once.
+func (l *sessionLink) write(ctx context.Context) {
+	w := wire.NewWriter(l.conn, 0)
+	beat := time.NewTimer(time.Hour)
+	beat.Stop()
+	defer beat.Stop()
+	beating := false
+	for {
+		due := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.over:
+			return
+		case <-l.wake:
+		case <-beat.C:
+			due = true
+		}
+		if g := l.greeted(); g != nil && (due || !beating) {
+			beating = true
+			l.beaten++
+			l.send(Up{Beat: &Beat{N: l.beaten}})
+			beat.Reset(around(millis(g.Beat)))
+		}
+		if err := l.drain(w); err != nil {
+			l.end(endedBy{why: "write: " + err.Error()})
+			return
+		}
+	}
+}
+
+func (l *sessionLink) drain(w *wire.Writer) error {
+	for {
+		ups := l.take()
+		if len(ups) == 0 {
+			return w.Flush()
+		}
+		limit := welcomeLimit
+		if g := l.greeted(); g != nil {
+			limit = millis(g.Grace)
+		}
+		_ = l.conn.SetWriteDeadline(time.Now().Add(limit))
+		for _, u := range ups {
+			if err := w.Write(u); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// around is d ± 10 %, drawn anew each time, so that workers do not beat in step.
+func around(d time.Duration) time.Duration {
+	return d*9/10 + rand.N(max(d/5, 1))
+}

@@ -1,0 +1,234 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"covey/taskstate"
+)
+
+// Dialer opens streams to peers: the part of p2p.Net a worker needs.
+type Dialer interface {
+	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
+}
+
+// WorkerConfig is what a worker is made of. Everything without "optional" is needed.
+type WorkerConfig struct {
+	Self        taskstate.PeerID
+	Incarnation taskstate.Incarnation
+	Dir         string // data folder; the journal is a file in it
+	Offer       Offer  // what this peer gives to tasks
+	Net         Dialer
+	// Local serves the session of this peer's own worker, when this peer coordinates: a host does not dial itself. It closes the
+	// stream. Optional: without it, the own id is dialled like any other.
+	Local  func(peer string, c net.Conn)
+	Runner Runner
+	// Coordinator names whom to keep a session with, in which epoch: a hint. Called from one goroutine; must not block.
+	Coordinator func() (taskstate.PeerID, taskstate.Epoch, bool)
+	// Seal signs a batch: body is its encoding. Called from one goroutine, once per batch; the result is journaled and used ever after.
+	Seal func(number uint64, body []byte) ([]byte, error)
+	// Publish hands a sealed batch to the topic. An error is logged: the digest exchange brings what gossip lost.
+	Publish func(ctx context.Context, envelope []byte) error
+	Log     *slog.Logger // optional
+}
+
+// Worker runs tasks for whoever coordinates: the shell of the worker's core. Run owns all of its goroutines.
+type Worker struct {
+	cfg     WorkerConfig
+	journal workerJournal
+	core    *workerCore // owned by the goroutine in own
+	reap    []taskstate.TaskID
+
+	events    chan workerEvent // from the session client
+	reports   reportBox
+	results   chan workerEvent // from the writer and the publisher
+	saves     chan *workerTxn
+	publishes chan [][]byte
+	news      chan struct{}  // something about coordinators changed
+	connected chan string    // peers that came into reach
+	stop      chan struct{}  // closed by Stop
+	abort     chan struct{}  // closed by Stop when it has waited enough
+	offers    chan Offer     // newest only
+	ended     chan struct{}  // closed when Run returns
+	link      *sessionLink   // the open stream; owned by own
+	links     chan linkEvent // streams coming up and going
+
+	once  sync.Once
+	local sync.WaitGroup // ends of pipes that Local serves
+	mu    sync.Mutex
+	sick  error
+}
+
+// NewWorker opens the journal and takes up what it holds. The caller calls Run once, or Close.
+func NewWorker(cfg WorkerConfig) (*Worker, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	j, img, err := openJournal(cfg.Dir, journalOwner{Format: journalFormat, Peer: cfg.Self, Incarnation: cfg.Incarnation})
+	if err != nil {
+		return nil, err
+	}
+	return newWorkerOn(cfg, j, img), nil
+}
+
+func newWorkerOn(cfg WorkerConfig, j workerJournal, img *journalImage) *Worker {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	w := &Worker{
+		cfg: cfg, journal: j,
+		events: make(chan workerEvent, 64), results: make(chan workerEvent, 4), links: make(chan linkEvent),
+		saves: make(chan *workerTxn, 1), publishes: make(chan [][]byte, 1),
+		news: make(chan struct{}, 1), offers: make(chan Offer, 1),
+		connected: make(chan string, 16), abort: make(chan struct{}),
+		stop: make(chan struct{}), ended: make(chan struct{}),
+		reports: reportBox{wake: make(chan struct{}, 1)},
+	}
+	w.core, w.reap = newWorkerCore(cfg.Self, cfg.Incarnation, cfg.Offer, img, time.Now())
+	return w
+}
+
+func (cfg *WorkerConfig) validate() error {
+	switch {
+	case cfg.Self == "" || cfg.Incarnation == "":
+		return errors.New("worker: Self and Incarnation are needed")
+	case cfg.Dir == "":
+		return errors.New("worker: a data folder is needed")
+	case cfg.Net == nil || cfg.Runner == nil || cfg.Coordinator == nil || cfg.Seal == nil || cfg.Publish == nil:
+		return errors.New("worker: Net, Runner, Coordinator, Seal and Publish are needed")
+	}
+	return nil
+}
+
+// Report is the sink for the runner. It never blocks and may be called from anywhere, also from within Runner.Start. What it
+// keeps is bounded by the tasks that were started.
+func (w *Worker) Report(r taskstate.RunReport) { w.reports.put(r) }
+
+// News says that the answer of Coordinator may have changed: a backoff is cut short, a session with an older one is ended.
+// Never blocks.
+func (w *Worker) News() { nudge(w.news) }
+
+// Connected says that a connection to peer came up: if it is the coordinator, a backoff is cut short. Never blocks.
+func (w *Worker) Connected(peer string) {
+	select {
+	case w.connected <- peer:
+	default: // more than enough to look at
+	}
+}
+
+// SetOffer changes what this peer gives to tasks.
+func (w *Worker) SetOffer(o Offer) {
+	for {
+		select {
+		case w.offers <- o:
+			return
+		default:
+		}
+		select {
+		case <-w.offers:
+		default:
+		}
+	}
+}
+
+// Health is nil, or why the worker cannot take on tasks now.
+func (w *Worker) Health() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sick
+}
+
+// Close gives the journal back when Run was never called; otherwise Run has done it.
+func (w *Worker) Close() error {
+	var err error
+	w.once.Do(func() {
+		err = w.journal.Close()
+		close(w.ended)
+	})
+	return err
+}
+
+// Stop ends Run gracefully: what runs is stopped as interrupted, its end journaled, published and – while ctx lasts – acknowledged.
+// When ctx ends first, Run returns all the same, with what it was doing in its journal, and Stop says so. Run must have been called.
+func (w *Worker) Stop(ctx context.Context) error {
+	w.closeOnce(w.stop)
+	select {
+	case <-w.ended:
+		return nil
+	case <-ctx.Done():
+		w.closeOnce(w.abort)
+		<-w.ended
+		return fmt.Errorf("the worker did not end in time; what it was doing is in its journal: %w", ctx.Err())
+	}
+}
+
+func (w *Worker) closeOnce(c chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
+
+// Run keeps a session to whoever coordinates and runs tasks until Stop has been carried out (nil) or ctx ends. When ctx ends,
+// nothing is stopped or said any more, as in a crash; the journal is closed properly.
+func (w *Worker) Run(ctx context.Context) error {
+	var err error
+	w.once.Do(func() {
+		defer close(w.ended)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if len(w.reap) > 0 {
+			w.cfg.Log.Info("tasks were running when this peer last ended: they are over", "tasks", len(w.reap))
+			killed := w.cfg.Runner.Reap(w.reap)
+			w.cfg.Log.Info("their processes were ended", "processes", killed)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { w.write(ctx) })
+		wg.Go(func() { w.publish(ctx) })
+		wg.Go(func() { w.sessions(ctx) })
+		err = w.own(ctx)
+		cancel()
+		wg.Wait()
+		w.local.Wait()
+		err = errors.Join(err, w.journal.Close())
+	})
+	return err
+}
+
+// reportBox gathers reports until the owner has time for them.
+type reportBox struct {
+	mu   sync.Mutex
+	got  []taskstate.RunReport
+	wake chan struct{}
+}
+
+func (m *reportBox) put(r taskstate.RunReport) {
+	m.mu.Lock()
+	m.got = append(m.got, r)
+	m.mu.Unlock()
+	nudge(m.wake)
+}
+
+func (m *reportBox) take() []taskstate.RunReport {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	got := m.got
+	m.got = nil
+	return got
+}
+
+// nudge wakes whoever waits on a channel of one.
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

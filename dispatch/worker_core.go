@@ -1,0 +1,242 @@
+package dispatch
+
+import (
+	"time"
+
+	"covey/taskstate"
+)
+
+// Bounds of the worker's core. None is reached while a coordinator keeps to its own limits.
+const (
+	maxHeld        = 1 << 16                        // tasks held at once, whatever state they are in
+	maxTombstones  = 8192                           // oldest first out
+	maxEarly       = 256                            // frames that wait for the fence to be on disk
+	maxStatuses    = taskstate.MaxBatchStatuses     // statuses in one batch
+	maxBatchBytes  = taskstate.MaxBatchBytes - 1024 // estimated, from above
+	maxBatches     = 8                              // batches in one journal transaction
+	maxReportBytes = 400_000                        // estimated, of one Report frame
+	maxIdleJobs    = 1024                           // job bodies kept for a session without a task of theirs
+	maxIdleBytes   = 16 << 20
+	lazyTidy       = 256 // what was acknowledged is removed with the next transaction, at the latest when so much has gathered
+	minBegunAhead  = 16  // queued tasks marked as begun ahead of their turn
+	statusOverhead = 96  // bytes of an encoded status besides its texts
+)
+
+// workerEvent is an input of the worker's core.
+type workerEvent interface{ isWorkerEvent() }
+
+// workerEffect is what the core wants done. Effects of one step are carried out in order.
+type workerEffect interface{ isWorkerEffect() }
+
+type (
+	// wOpened: a stream to a coordinator is up; link numbers it, ascending.
+	wOpened struct{ link uint64 }
+	// wClosed: that stream is gone.
+	wClosed struct{ link uint64 }
+	// wFrame: a frame came down that stream. Refuse and Beat stay with the session client.
+	wFrame struct {
+		link uint64
+		down *Down
+	}
+	// wRan: the runner reported.
+	wRan struct{ reports []taskstate.RunReport }
+	// wSaved: the transaction of wSave is on disk.
+	wSaved struct{}
+	// wSick: the journal cannot be written (it is tried again); nil: it can, again.
+	wSick struct{ err error }
+	// wPublished: the batches of wPublish were handed to the topic, or were refused by it.
+	wPublished struct{}
+	// wOffer: what this peer has to give changed.
+	wOffer struct{ offer Offer }
+	// wStop: the peer is asked to end; everything it runs is stopped.
+	wStop struct{}
+)
+
+type (
+	// wSend puts a frame on the open stream.
+	wSend struct{ up Up }
+	// wEnd ends the open stream; again says that a new one may be tried without delay.
+	wEnd struct {
+		why   string
+		again bool
+	}
+	// wSave asks for one journal transaction; answered by wSaved. There is never more than one under way.
+	wSave struct{ txn *workerTxn }
+	// wPublish hands sealed batches to the topic; answered by wPublished. There is never more than one under way.
+	wPublish struct{ envelopes [][]byte }
+	// wStart starts a task.
+	wStart struct{ launch taskstate.Launch }
+	// wHalt stops a started task.
+	wHalt struct{ stop Stop }
+)
+
+func (wOpened) isWorkerEvent()    {}
+func (wClosed) isWorkerEvent()    {}
+func (wFrame) isWorkerEvent()     {}
+func (wRan) isWorkerEvent()       {}
+func (wSaved) isWorkerEvent()     {}
+func (wSick) isWorkerEvent()      {}
+func (wPublished) isWorkerEvent() {}
+func (wOffer) isWorkerEvent()     {}
+func (wStop) isWorkerEvent()      {}
+func (wSend) isWorkerEffect()     {}
+func (wEnd) isWorkerEffect()      {}
+func (wSave) isWorkerEffect()     {}
+func (wPublish) isWorkerEffect()  {}
+func (wStart) isWorkerEffect()    {}
+func (wHalt) isWorkerEffect()     {}
+
+// workerCore is the worker without disk, network, processes and clock. It is not safe for concurrent use.
+//
+// A task's life here: granted (its frame is on its way into the journal) → queued → started → over (its end waits for a batch,
+// for the journal, for the acknowledgement) → forgotten. Tasks whose resources are nothing skip the queue.
+type workerCore struct {
+	self  taskstate.PeerID
+	inc   taskstate.Incarnation
+	offer Offer
+	now   time.Time
+	out   []workerEffect
+
+	state    journalState // as it is, or will be with the transaction under way, on disk
+	fenced   bool         // state.Fence is on disk
+	begun    uint64       // state.Begun as it is on disk
+	last     uint64       // state.Last as it is on disk
+	saving   *workerTxn
+	sick     error
+	stopping bool
+
+	tasks     map[taskstate.TaskID]*heldTask
+	jobs      map[taskstate.JobID]*heldJob
+	idle      int // jobs without a frame
+	idleBytes int
+	queue     []*heldTask
+	fresh     []*heldTask // accepted in this step: shown as Accepted if they do not start in it
+	order     uint64      // of the newest task
+	used      taskstate.Resources
+	runs      int // started tasks
+	live      int // tasks that are not over
+
+	link  workerLink
+	tombs tombstones
+
+	frames     map[uint64]*heldFrame
+	frameNo    uint64
+	newFrames  []*heldFrame // granted, not yet in a transaction
+	saveFrames []*heldFrame // in the transaction under way
+
+	dirty       []*heldTask // newest status not in a batch yet
+	saveBatches []*heldBatch
+	unacked     []*heldBatch
+	publishing  bool
+
+	tidy tidyList
+}
+
+// workerLink is the core's end of the open stream.
+type workerLink struct {
+	id      uint64 // 0: none
+	up      bool   // welcomed
+	session string // id of the last session, also when it is over
+	epoch   taskstate.Epoch
+	synced  bool // a Complete set was taken in
+	asked   bool // for one
+	have    uint64
+	early   []*Down // in order: an acknowledgement must not overtake the set before it
+	stale   bool    // the offer changed after Hello
+	pass    uint64  // marks what the Complete set being received lists
+	inSet   bool    // its first part has come
+}
+
+// newWorkerCore starts from what the journal holds. Tasks in interrupted may have been running when it ended: they are over.
+func newWorkerCore(self taskstate.PeerID, inc taskstate.Incarnation, offer Offer, img *journalImage, now time.Time) (c *workerCore, interrupted []taskstate.TaskID) {
+	c = &workerCore{
+		self: self, inc: inc, offer: offer, now: now, fenced: true,
+		tasks: map[taskstate.TaskID]*heldTask{}, jobs: map[taskstate.JobID]*heldJob{}, frames: map[uint64]*heldFrame{},
+	}
+	if img != nil {
+		interrupted = c.restore(img)
+	}
+	return c, interrupted
+}
+
+// Step takes in one event and returns what is to be done.
+func (c *workerCore) Step(ev workerEvent, now time.Time) []workerEffect {
+	c.now, c.out = now, nil
+	switch e := ev.(type) {
+	case wOpened:
+		c.opened(e.link)
+	case wClosed:
+		c.closed(e.link)
+	case wFrame:
+		if e.link == c.link.id {
+			c.frame(e.down)
+		}
+	case wRan:
+		c.ran(e.reports)
+	case wSaved:
+		c.saved()
+	case wSick:
+		c.setSick(e.err)
+	case wPublished:
+		c.publishing = false
+	case wOffer:
+		c.offer = e.offer
+		c.sendOffer()
+	case wStop:
+		c.stopAll()
+	}
+	c.startQueued()
+	c.showQueued()
+	c.flush()
+	return c.out
+}
+
+func (c *workerCore) do(e workerEffect) { c.out = append(c.out, e) }
+
+func (c *workerCore) send(u Up) {
+	if c.link.id != 0 {
+		c.do(wSend{u})
+	}
+}
+
+// end gives up the open stream.
+func (c *workerCore) end(why string, again bool) {
+	if c.link.id == 0 {
+		return
+	}
+	c.do(wEnd{why: why, again: again})
+	c.closed(c.link.id)
+}
+
+func (c *workerCore) setSick(err error) {
+	was := c.sick != nil
+	c.sick = err
+	if was != (err != nil) {
+		c.sendOffer()
+	}
+}
+
+// sendOffer tells the coordinator what there is to give.
+func (c *workerCore) sendOffer() {
+	if !c.link.up {
+		c.link.stale = true
+		return
+	}
+	o := c.offered()
+	c.send(Up{Offer: &o})
+}
+
+// offered is nothing while nothing can be accepted.
+func (c *workerCore) offered() Offer {
+	o := c.offer
+	if c.sick != nil || c.stopping {
+		o.Resources = taskstate.Resources{}
+	}
+	return o
+}
+
+// quiet tells whether nothing lives any more and every end has been published, and whether all is acknowledged as well.
+func (c *workerCore) quiet() (published, acked bool) {
+	published = c.live == 0 && c.saving == nil && !c.publishing && len(c.dirty) == 0 && len(c.newFrames) == 0
+	return published, published && len(c.unacked) == 0
+}

@@ -1,0 +1,105 @@
+package dispatch
+
+import (
+	"cmp"
+	"slices"
+
+	"covey/taskstate"
+)
+
+// restore rebuilds the core from the journal and returns the tasks that may have been running.
+//
+// What was begun – or may have been, by the mark – and has no end in the journal is over: Orphaned, interrupted, nobody saw its
+// exit. What was certainly not begun is parked until a Complete set confirms it: meanwhile the ledger may have given the slot to
+// another peer, and starting it before asking would run it twice.
+func (c *workerCore) restore(img *journalImage) (interrupted []taskstate.TaskID) {
+	c.state = img.state
+	c.begun, c.last = img.state.Begun, img.state.Last
+	c.order = img.state.Begun
+	for _, j := range img.jobs {
+		c.keepJob(j)
+		c.jobs[j.ID].onDisk = true
+	}
+	for _, t := range img.tombs {
+		c.tombs.add(t, true)
+	}
+	newest := c.order
+	for _, r := range img.frames {
+		c.restoreFrame(r, img.done[r.Number])
+		newest = max(newest, c.order)
+		c.frameNo = max(c.frameNo, r.Number)
+	}
+	c.order = newest
+	c.restoreStatuses(img)
+	for _, h := range c.living() {
+		if h.durable.State <= taskstate.Accepted && !h.job.instant() && h.order > c.begun {
+			h.phase = phaseParked
+			continue
+		}
+		interrupted = append(interrupted, h.id)
+		c.finish(h, taskstate.Orphaned, taskstate.ReasonInterrupted, "its peer ended while it ran; nobody saw its end")
+	}
+	return interrupted
+}
+
+// restoreFrame holds the tasks of a frame again, without those that are over and acknowledged.
+func (c *workerCore) restoreFrame(r frameRecord, done *imageDone) {
+	f := &heldFrame{record: r}
+	if done != nil {
+		f.acks = done.acks
+	}
+	c.order = r.Base - 1
+	for _, g := range r.Grants {
+		j := c.jobs[g.Job]
+		n := 0
+		for id := range g.tasks() {
+			item := j.job.Item(id.Slot)
+			if len(g.Items) > n {
+				item = g.Items[n]
+			}
+			n++
+			if done != nil && done.positions[uint32(c.order+1-r.Base)] {
+				c.order++
+				continue
+			}
+			c.hold(id, j, f, g.Index, item)
+			c.frameNeeds(f, j)
+		}
+	}
+	if f.left > 0 {
+		c.frames[r.Number] = f
+	}
+}
+
+// restoreStatuses applies what was said before, in the order it was said.
+func (c *workerCore) restoreStatuses(img *journalImage) {
+	for id, s := range img.live {
+		if h := c.tasks[id]; h != nil {
+			h.onDisk = true
+			c.recallStatus(h, s, 0)
+		}
+	}
+	slices.SortFunc(img.batches, func(a, b imageBatch) int { return cmp.Compare(a.number, b.number) })
+	for _, b := range img.batches {
+		if b.number <= c.state.Acked {
+			continue
+		}
+		hb := &heldBatch{number: b.number, envelope: b.envelope}
+		for _, s := range b.statuses {
+			if h := c.tasks[s.Task]; h != nil {
+				c.recallStatus(h, s, b.number)
+				hb.tasks = append(hb.tasks, h)
+			}
+		}
+		c.unacked = append(c.unacked, hb)
+	}
+}
+
+func (c *workerCore) recallStatus(h *heldTask, s taskstate.Status, batch uint64) {
+	h.status = s
+	h.said(s, batch)
+	if s.State.Final() && h.phase != phaseOver {
+		h.phase = phaseOver
+		c.live--
+	}
+}

@@ -1,0 +1,279 @@
+package dispatch
+
+import (
+	"slices"
+
+	"covey/taskstate"
+)
+
+// heldBatch is a batch that is not acknowledged.
+type heldBatch struct {
+	number   uint64
+	tasks    []*heldTask
+	sealed   *sealedBatch // until it is on disk
+	envelope []byte       // the signed bytes, the same for the topic and every session
+}
+
+// tidyList is what may leave the journal because it was acknowledged. It goes with whatever is written next: losing it costs a
+// repetition, nothing else.
+type tidyList struct {
+	frames map[uint64]*heldFrame // with positions to note as done, or wholly done
+	signed []uint64
+	live   map[taskstate.TaskID]*taskstate.Status // to note, nil: to remove
+	tombs  []uint64
+}
+
+func (t *tidyList) size() int { return len(t.frames) + len(t.signed) + len(t.live) }
+
+// flush sends one transaction on its way when there is something to write and none is under way. Statuses wait for the last
+// publication as well, and so gather into batches.
+func (c *workerCore) flush() {
+	if c.saving != nil {
+		return
+	}
+	mark, wanted := c.begunMark()
+	needed := wanted || !c.fenced || len(c.newFrames) > 0 || len(c.tombs.fresh) > 0 || c.tidy.size() >= lazyTidy ||
+		(c.stopping && c.tidy.size() > 0)
+	t := &workerTxn{}
+	if !c.publishing {
+		c.cutBatches(t)
+	}
+	if !needed && len(t.batches) == 0 {
+		return
+	}
+	c.state.Begun = mark
+	for _, f := range c.newFrames {
+		t.frames = append(t.frames, f.record)
+		for _, j := range f.jobs {
+			if !j.onDisk {
+				j.onDisk = true
+				t.jobs = append(t.jobs, j.job)
+			}
+		}
+	}
+	c.saveFrames, c.newFrames = c.newFrames, nil
+	t.tombs = c.tombs.take()
+	c.tidyInto(t)
+	t.state = c.state
+	c.saving = t
+	c.do(wSave{t})
+}
+
+// cutBatches makes batches of the newest statuses of tasks that have news.
+func (c *workerCore) cutBatches(t *workerTxn) {
+	for len(c.dirty) > 0 && len(t.batches) < maxBatches {
+		b := &heldBatch{number: c.state.Last + 1, sealed: &sealedBatch{number: c.state.Last + 1}}
+		size, n := 0, 0
+		for _, h := range c.dirty {
+			s := h.status
+			size += statusSize(s)
+			if n == maxStatuses || size > maxBatchBytes {
+				break
+			}
+			n++
+			h.dirty = false
+			b.tasks = append(b.tasks, h)
+			b.sealed.statuses = append(b.sealed.statuses, s)
+		}
+		c.dirty = c.dirty[n:]
+		c.state.Last++
+		c.saveBatches = append(c.saveBatches, b)
+		t.batches = append(t.batches, b.sealed)
+	}
+	if len(c.dirty) == 0 {
+		c.dirty = nil
+	}
+}
+
+// statusSize estimates an encoded status, from above.
+func statusSize(s taskstate.Status) int {
+	return statusOverhead + len(s.Task.Job) + len(s.Reason) + len(s.Message)
+}
+
+// saved is called when the transaction under way is on disk: only now do its assignments count as accepted, its statuses as
+// said, its epoch as obeyed.
+func (c *workerCore) saved() {
+	t := c.saving
+	if t == nil {
+		return
+	}
+	c.saving = nil
+	c.begun, c.last = t.state.Begun, t.state.Last
+	for _, f := range c.saveFrames {
+		for _, h := range f.tasks {
+			c.accept(h)
+		}
+		f.tasks = nil
+	}
+	c.saveFrames = nil
+	c.publish()
+	var dropped []taskstate.TaskID
+	for _, x := range t.tombs {
+		if c.tombs.has(x.task) {
+			c.tombs.of[x.task] = tombstone{number: x.number, onDisk: true}
+			dropped = append(dropped, x.task)
+		}
+	}
+	c.sendDropped(dropped)
+	if !c.fenced && t.state.Fence == c.state.Fence {
+		c.fenced = true
+		c.takeEarly()
+	}
+}
+
+// publish lets the batches that are on disk out.
+func (c *workerCore) publish() {
+	if len(c.saveBatches) == 0 {
+		return
+	}
+	p := wPublish{}
+	for _, b := range c.saveBatches {
+		for i, h := range b.tasks {
+			h.said(b.sealed.statuses[i], b.number)
+		}
+		b.envelope, b.sealed = b.sealed.Envelope, nil
+		c.unacked = append(c.unacked, b)
+		if c.link.up {
+			c.send(Up{Batch: b.envelope})
+		}
+		p.envelopes = append(p.envelopes, b.envelope)
+	}
+	c.saveBatches = nil
+	c.publishing = true
+	c.do(p)
+}
+
+// said notes that a status is on disk, in batch number n.
+func (h *heldTask) said(s taskstate.Status, n uint64) {
+	h.durable = s
+	if s.State.Final() {
+		h.end = n
+	}
+}
+
+// takeEarly obeys what waited for the fence.
+func (c *workerCore) takeEarly() {
+	early := c.link.early
+	c.link.early = nil
+	link := c.link.id
+	for _, d := range early {
+		if c.link.id == link {
+			c.frame(d)
+		}
+	}
+}
+
+// acked forgets the tasks and batches up to number n.
+func (c *workerCore) acked(n uint64) {
+	n = min(n, c.last)
+	if n <= c.state.Acked {
+		return
+	}
+	c.state.Acked = n
+	for len(c.unacked) > 0 && c.unacked[0].number <= n {
+		b := c.unacked[0]
+		c.unacked[0] = nil
+		c.unacked = c.unacked[1:]
+		c.tidy.signed = append(c.tidy.signed, b.number)
+		for _, h := range b.tasks {
+			c.ackedTask(h)
+		}
+	}
+	if len(c.unacked) == 0 {
+		c.unacked = nil
+	}
+}
+
+func (c *workerCore) ackedTask(h *heldTask) {
+	switch {
+	case c.tasks[h.id] != h: // forgotten with a batch before this
+	case h.end > 0 && h.end <= c.state.Acked:
+		c.forget(h)
+	case h.end > 0: // its end is in a later batch
+	default: // it goes on: the journal must remember that it was begun when the batch is gone
+		s := h.durable
+		h.onDisk = true
+		c.tidyLive(h.id, &s)
+	}
+}
+
+// forget ends our memory of a task.
+func (c *workerCore) forget(h *heldTask) {
+	delete(c.tasks, h.id)
+	if h.onDisk {
+		c.tidyLive(h.id, nil)
+	}
+	f := h.frame
+	f.left--
+	f.done = append(f.done, h.pos)
+	if c.tidy.frames == nil {
+		c.tidy.frames = map[uint64]*heldFrame{}
+	}
+	c.tidy.frames[f.record.Number] = f
+	if f.left > 0 {
+		return
+	}
+	delete(c.frames, f.record.Number)
+	for _, j := range f.jobs {
+		if j.frames--; j.frames == 0 {
+			c.idle++
+			c.idleBytes += j.size()
+		}
+	}
+}
+
+func (c *workerCore) tidyLive(id taskstate.TaskID, s *taskstate.Status) {
+	if c.tidy.live == nil {
+		c.tidy.live = map[taskstate.TaskID]*taskstate.Status{}
+	}
+	c.tidy.live[id] = s
+}
+
+// tidyInto adds to a transaction what may go.
+func (c *workerCore) tidyInto(t *workerTxn) {
+	t.goneSigned = c.tidy.signed
+	t.goneTombs = c.tidy.tombs
+	for _, f := range c.tidy.frames {
+		if f.left == 0 {
+			t.goneFrames = append(t.goneFrames, goneFrame{number: f.record.Number, acks: f.acks})
+			c.tidyJobs(t, f)
+			continue
+		}
+		t.done = append(t.done, doneRecord{frame: f.record.Number, runs: runsOf(f.done)})
+		f.acks = append(f.acks, c.state.Acked)
+		f.done = nil
+	}
+	for id, s := range c.tidy.live {
+		if s == nil {
+			t.goneLive = append(t.goneLive, id)
+			continue
+		}
+		t.live = append(t.live, *s)
+	}
+	c.tidy = tidyList{}
+	c.dropIdleJobs(maxIdleJobs, maxIdleBytes)
+}
+
+// tidyJobs removes the bodies that only this frame needed from the disk; memory keeps them for the session.
+func (c *workerCore) tidyJobs(t *workerTxn, f *heldFrame) {
+	for _, j := range f.jobs {
+		if j.frames == 0 && j.onDisk {
+			j.onDisk = false
+			t.goneJobs = append(t.goneJobs, j.job.ID)
+		}
+	}
+}
+
+// runsOf packs positions into pairs of first and count.
+func runsOf(positions []uint32) []uint32 {
+	slices.Sort(positions)
+	var runs []uint32
+	for _, p := range positions {
+		if n := len(runs); n > 0 && runs[n-2]+runs[n-1] == p {
+			runs[n-1]++
+			continue
+		}
+		runs = append(runs, p, 1)
+	}
+	return runs
+}

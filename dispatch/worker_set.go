@@ -1,0 +1,312 @@
+package dispatch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// opened greets the coordinator: Hello, then everything held, each task with the newest status that is on disk.
+func (c *workerCore) opened(link uint64) {
+	if c.link.id != 0 {
+		c.closed(c.link.id)
+	}
+	c.link = workerLink{id: link, session: c.link.session, pass: c.link.pass}
+	c.dropIdleJobs(0, 0)
+	c.send(Up{Hello: &Hello{
+		Incarnation: c.inc, Session: c.link.session, Fence: c.state.Fence, Offer: c.offered(),
+		Acked: c.state.Acked, Last: c.last,
+	}})
+	r := &Report{}
+	size := 0
+	for _, h := range c.held() {
+		if h.durable.Seq == 0 && h.phase == phaseGranted {
+			continue // its assignment is not on disk
+		}
+		s := h.durable
+		if s.Seq == 0 {
+			s = acceptedStatus(h)
+		}
+		if size += statusSize(s); size > maxReportBytes {
+			c.send(Up{Report: r})
+			r, size = &Report{}, statusSize(s)
+		}
+		r.Tasks = append(r.Tasks, s)
+	}
+	r.Done = true
+	c.send(Up{Report: r})
+}
+
+// acceptedStatus is what is known of a task that has no journaled status.
+func acceptedStatus(h *heldTask) taskstate.Status {
+	return taskstate.Status{
+		Task: h.id, Seq: 1, State: taskstate.Accepted, Index: h.status.Index, At: h.status.At, Exit: taskstate.NoExit,
+	}
+}
+
+// closed forgets the stream: what has not arrived is sent again on the next.
+func (c *workerCore) closed(link uint64) {
+	if link == c.link.id {
+		c.link = workerLink{session: c.link.session, pass: c.link.pass}
+	}
+}
+
+func (c *workerCore) frame(d *Down) {
+	switch {
+	case d.Welcome != nil:
+		c.welcomed(d.Welcome)
+	case !c.link.up:
+		c.end("the coordinator sent a command before it said Welcome", false)
+	case !c.fenced:
+		// Nothing of this epoch is obeyed before the disk knows that older ones no longer are.
+		if len(c.link.early) == maxEarly {
+			c.end("the journal does not take the new epoch", false)
+			return
+		}
+		c.link.early = append(c.link.early, d)
+	case d.Ack != nil:
+		c.acked(d.Ack.Batch)
+	case d.Assignments != nil:
+		c.assignments(d.Assignments)
+	}
+}
+
+// welcomed is the only place where the fence rises.
+func (c *workerCore) welcomed(w *Welcome) {
+	if c.link.up {
+		return
+	}
+	if w.Epoch.Less(c.state.Fence) {
+		c.end(fmt.Sprintf("its epoch %v is over: %v has been obeyed here", w.Epoch, c.state.Fence), false)
+		return
+	}
+	if c.state.Fence.Less(w.Epoch) {
+		c.state.Fence, c.fenced = w.Epoch, false
+	}
+	c.link.up, c.link.session, c.link.epoch = true, w.Session, w.Epoch
+	if c.link.stale {
+		c.sendOffer()
+	}
+	for _, b := range c.unacked {
+		c.send(Up{Batch: b.envelope})
+	}
+}
+
+// assignments takes in one frame of a set.
+func (c *workerCore) assignments(a *Assignments) {
+	l := &c.link
+	switch {
+	case a.Epoch != l.epoch:
+		c.end(fmt.Sprintf("a command of epoch %v came in a session of epoch %v", a.Epoch, l.epoch), false)
+		return
+	case c.stopping: // not taken on: what was granted stays assigned, and is settled with this peer
+		return
+	case l.synced && a.ResultsIn <= l.have:
+		return // had that
+	case !a.Complete && (!l.synced || a.AppliesTo != l.have || c.lacksJob(a)):
+		c.resync()
+		return
+	}
+	if err := c.take(a); err != nil {
+		c.end(err.Error(), false)
+		return
+	}
+	if a.More {
+		return
+	}
+	if a.Complete {
+		c.endComplete()
+		l.synced, l.asked, l.inSet = true, false, false
+	}
+	l.have = a.ResultsIn
+}
+
+// lacksJob tells whether a body is missing that was dropped to stay within bounds: a Complete set brings it again.
+func (c *workerCore) lacksJob(a *Assignments) bool {
+	for i := range a.Jobs {
+		c.keepJob(&a.Jobs[i])
+	}
+	return slices.ContainsFunc(a.Grants, func(g Grant) bool { return c.jobs[g.Job] == nil })
+}
+
+// resync asks for one Complete set, once.
+func (c *workerCore) resync() {
+	if !c.link.asked {
+		c.link.asked = true
+		c.send(Up{Resync: &Resync{Have: c.link.have}})
+	}
+}
+
+// take carries out one frame.
+func (c *workerCore) take(a *Assignments) error {
+	if a.Complete && !c.link.inSet {
+		c.link.inSet = true
+		c.link.pass++
+	}
+	if c.lacksJob(a) {
+		return fmt.Errorf("%w: it was never sent their job", errGrant)
+	}
+	if err := c.granted(a); err != nil {
+		return err
+	}
+	var missing []taskstate.TaskID
+	for _, s := range a.Stop {
+		if h := c.tasks[s.Task]; h != nil {
+			c.stop(h, s.Reason)
+		} else {
+			missing = append(missing, s.Task)
+		}
+	}
+	for _, id := range a.Recall {
+		if h := c.tasks[id]; h != nil {
+			c.recall(h)
+		} else {
+			missing = append(missing, id)
+		}
+	}
+	c.drop(missing)
+	return nil
+}
+
+var errGrant = errors.New("the coordinator sent a grant that makes no sense")
+
+// granted takes on what is new of a frame's grants, as one frame of our own.
+func (c *workerCore) granted(a *Assignments) error {
+	total := 0
+	for _, g := range a.Grants {
+		n, err := c.checkGrant(g)
+		if err != nil {
+			return err
+		}
+		if total += n; total > maxHeld || len(c.tasks)+total > 2*maxHeld {
+			return fmt.Errorf("%w: it would make this peer hold more than %d tasks", errGrant, maxHeld)
+		}
+	}
+	f := &heldFrame{record: frameRecord{Base: c.order + 1, Epoch: a.Epoch}}
+	var dropped []taskstate.TaskID
+	for _, g := range a.Grants {
+		dropped = append(dropped, c.takeGrant(f, g)...)
+	}
+	c.sendDropped(dropped)
+	c.takeOn(f)
+	return nil
+}
+
+// takeGrant holds what is new of one grant, and returns what is forbidden here.
+func (c *workerCore) takeGrant(f *heldFrame, g Grant) (dropped []taskstate.TaskID) {
+	j := c.jobs[g.Job]
+	fresh := Grant{Job: g.Job, Index: g.Index}
+	n := -1
+	for id := range g.tasks() {
+		n++
+		if h := c.tasks[id]; h != nil {
+			h.pass = c.link.pass
+			continue
+		}
+		if c.tombs.has(id) {
+			dropped = append(dropped, id)
+			continue
+		}
+		item := j.job.Item(id.Slot)
+		if len(g.Items) > 0 {
+			item = g.Items[n]
+		}
+		h := c.hold(id, j, f, g.Index, item)
+		h.pass = c.link.pass
+		f.tasks = append(f.tasks, h)
+		fresh.add(id, item, len(g.Items) > 0)
+	}
+	if len(fresh.Slots) > 0 {
+		f.record.Grants = append(f.record.Grants, fresh)
+		c.frameNeeds(f, j)
+	}
+	return dropped
+}
+
+// takeOn queues a frame's tasks and sends the frame on its way into the journal.
+func (c *workerCore) takeOn(f *heldFrame) {
+	if f.left == 0 {
+		return
+	}
+	c.frameNo++
+	f.record.Number = c.frameNo
+	c.frames[c.frameNo] = f
+	c.newFrames = append(c.newFrames, f)
+	for _, h := range f.tasks {
+		need := h.job.job.Resources
+		switch {
+		case !need.Fits(c.offer.Resources):
+			c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, fmt.Sprintf("it needs %+v, this peer offers %+v", need, c.offer.Resources))
+		case !h.job.instant():
+			c.queue = append(c.queue, h)
+		}
+	}
+}
+
+// checkGrant bounds what a grant unfolds to before it is unfolded.
+func (c *workerCore) checkGrant(g Grant) (n int, err error) {
+	if _, err := g.Job.Folder(); err != nil {
+		return 0, fmt.Errorf("%w: %w", errGrant, err)
+	}
+	for _, s := range g.Slots {
+		if s.First < 1 || s.N < 1 || s.Attempt < 1 || s.N > maxHeld || s.First > s.First+s.N || n > maxHeld {
+			return 0, fmt.Errorf("%w: slots %d+%d, attempt %d of job %s", errGrant, s.First, s.N, s.Attempt, g.Job)
+		}
+		n += s.N
+	}
+	if len(g.Items) > 0 && len(g.Items) != n {
+		return 0, fmt.Errorf("%w: %d items for %d slots of job %s", errGrant, len(g.Items), n, g.Job)
+	}
+	return n, nil
+}
+
+// tasks unfolds a grant.
+func (g Grant) tasks() func(yield func(taskstate.TaskID) bool) {
+	return func(yield func(taskstate.TaskID) bool) {
+		for _, s := range g.Slots {
+			for i := range s.N {
+				if !yield(taskstate.Task(g.Job, s.First+i, s.Attempt)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// add appends a task to a grant, longer runs first.
+func (g *Grant) add(id taskstate.TaskID, item string, items bool) {
+	if items {
+		g.Items = append(g.Items, item)
+	}
+	if n := len(g.Slots); n > 0 {
+		if s := &g.Slots[n-1]; s.Attempt == id.Attempt && s.First+s.N == id.Slot {
+			s.N++
+			return
+		}
+	}
+	g.Slots = append(g.Slots, ledger.Slots{First: id.Slot, N: 1, Attempt: id.Attempt})
+}
+
+// endComplete is what the last part of a Complete set means: what it does not list is stopped, and tasks from the journal that
+// it lists may take their turn, since the ledger still gives them to this peer.
+func (c *workerCore) endComplete() {
+	confirmed := false
+	for _, h := range c.living() {
+		switch {
+		case h.pass != c.link.pass:
+			c.stop(h, taskstate.ReasonCancelled)
+		case h.phase == phaseParked:
+			h.phase = phaseQueued
+			c.queue = append(c.queue, h)
+			c.fresh = append(c.fresh, h)
+			confirmed = true
+		}
+	}
+	if confirmed {
+		slices.SortStableFunc(c.queue, func(a, b *heldTask) int { return cmp.Compare(a.order, b.order) })
+	}
+}

@@ -1,0 +1,187 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"covey/taskstate"
+)
+
+// Times of the worker's shell that are not the coordinator's to say.
+const (
+	ackWait       = 2 * time.Second // how long a stop waits for acknowledgements after everything is published
+	journalRetry  = 200 * time.Millisecond
+	journalRetry9 = 5 * time.Second
+)
+
+// own is the goroutine that owns the core: everything that happens becomes an event, one at a time.
+func (w *Worker) own(ctx context.Context) error {
+	stop := w.stop
+	var patience <-chan time.Time
+	w.step(nil)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e := <-w.links:
+			w.linkChanged(e)
+		case ev := <-w.events:
+			w.step(ev)
+		case <-w.reports.wake:
+			w.step(wRan{w.reports.take()})
+		case ev := <-w.results:
+			w.step(ev)
+		case o := <-w.offers:
+			w.step(wOffer{o})
+		case <-stop:
+			stop = nil
+			w.step(wStop{})
+		case <-patience:
+			return nil
+		case <-w.abort:
+			return nil
+		}
+		if stop != nil {
+			continue
+		}
+		published, acked := w.core.quiet()
+		if acked {
+			return nil
+		}
+		if published && patience == nil {
+			patience = time.After(ackWait)
+		}
+	}
+}
+
+// step gives the core an event and carries out what it answers. A nil event lets it begin.
+func (w *Worker) step(ev workerEvent) {
+	for _, e := range w.core.Step(ev, time.Now()) {
+		switch e := e.(type) {
+		case wSend:
+			if w.link != nil {
+				w.link.send(e.up)
+			}
+		case wEnd:
+			if w.link != nil {
+				w.link.end(endedBy{why: e.why, again: e.again})
+			}
+		case wSave:
+			w.saves <- e.txn // never waits: one is under way at most
+		case wPublish:
+			w.publishes <- e.envelopes // likewise
+		case wStart:
+			w.cfg.Runner.Start(e.launch)
+		case wHalt:
+			w.cfg.Runner.Stop(e.stop.Task, e.stop.Reason)
+		}
+	}
+}
+
+func (w *Worker) linkChanged(e linkEvent) {
+	if e.up {
+		w.link = e.link
+		w.step(wOpened{e.link.id})
+		return
+	}
+	if w.link == e.link {
+		w.link = nil
+	}
+	w.step(wClosed{e.link.id})
+}
+
+// write seals batches and writes transactions. A disk that refuses is tried again and again: the core waits meanwhile, so
+// nothing is accepted, and nothing is lost.
+func (w *Worker) write(ctx context.Context) {
+	for {
+		var t *workerTxn
+		select {
+		case <-ctx.Done():
+			return
+		case t = <-w.saves:
+		}
+		delay := journalRetry
+		for err := w.save(t); err != nil; err = w.save(t) {
+			w.setSick(ctx, fmt.Errorf("the worker's journal cannot be written, no tasks are taken on: %w; free space in %s", err, w.cfg.Dir))
+			if !sleep(ctx, delay) {
+				return
+			}
+			delay = min(2*delay, journalRetry9)
+		}
+		w.setSick(ctx, nil)
+		w.tell(ctx, wSaved{})
+	}
+}
+
+func (w *Worker) save(t *workerTxn) error {
+	for _, b := range t.batches {
+		if b.Envelope != nil {
+			continue // sealed before a failed write: the same bytes again
+		}
+		body, err := taskstate.EncodeBatch(taskstate.Batch{
+			Author: w.cfg.Self, Incarnation: w.cfg.Incarnation, Number: b.number, Statuses: b.statuses,
+		})
+		if err != nil {
+			return err
+		}
+		env, err := w.cfg.Seal(b.number, body)
+		if err != nil {
+			return fmt.Errorf("sign a batch: %w", err)
+		}
+		b.Body, b.Envelope = body, env
+	}
+	return w.journal.Save(t)
+}
+
+func (w *Worker) setSick(ctx context.Context, err error) {
+	w.mu.Lock()
+	was := w.sick
+	w.sick = err
+	w.mu.Unlock()
+	switch {
+	case err != nil && was == nil:
+		w.cfg.Log.Error("worker stops taking on tasks", "err", err)
+		w.tell(ctx, wSick{err})
+	case err == nil && was != nil:
+		w.cfg.Log.Info("worker takes on tasks again: its journal can be written")
+		w.tell(ctx, wSick{})
+	}
+}
+
+// publish hands batches to the topic.
+func (w *Worker) publish(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case envelopes := <-w.publishes:
+			for _, e := range envelopes {
+				if err := w.cfg.Publish(ctx, e); err != nil && ctx.Err() == nil {
+					w.cfg.Log.Warn("publish a batch of statuses", "err", err)
+				}
+			}
+			w.tell(ctx, wPublished{})
+		}
+	}
+}
+
+// tell gives the owner a result.
+func (w *Worker) tell(ctx context.Context, ev workerEvent) {
+	select {
+	case w.results <- ev:
+	case <-ctx.Done():
+	}
+}
+
+// sleep waits, and tells whether ctx lasted.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

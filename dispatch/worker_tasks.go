@@ -1,0 +1,276 @@
+package dispatch
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"covey/taskstate"
+)
+
+// phase is where a held task stands.
+type phase uint8
+
+const (
+	phaseGranted phase = iota // its frame is not on disk yet
+	phaseParked               // from the journal, not begun: waits for a Complete set that confirms it
+	phaseQueued
+	phaseStarted
+	phaseOver
+)
+
+type heldTask struct {
+	id      taskstate.TaskID
+	job     *heldJob
+	frame   *heldFrame
+	pos     uint32 // in frame
+	phase   phase
+	halted  bool // the runner was told to stop it
+	dirty   bool
+	onDisk  bool   // the journal has a live record of it
+	order   uint64 // of acceptance
+	pass    uint64 // last Complete set that listed it
+	end     uint64 // number of the batch on disk that tells its end
+	item    string
+	status  taskstate.Status // newest
+	durable taskstate.Status // newest that is in the journal
+}
+
+// heldJob is a job body and how many frames need it.
+type heldJob struct {
+	job    *taskstate.Job
+	frames int
+	onDisk bool
+}
+
+// heldFrame is one accepted set of assignments: it stays in the journal until its last task is acknowledged.
+type heldFrame struct {
+	record frameRecord
+	tasks  []*heldTask // until it is on disk
+	jobs   []*heldJob
+	left   int      // tasks not acknowledged
+	done   []uint32 // positions acknowledged since the last transaction
+	acks   []uint64 // keys of its done records
+}
+
+// instant tasks promise nothing, so nothing can make them wait. Work that must not run twice takes its turn all the same: it
+// is marked as begun only when it is.
+func (j *heldJob) instant() bool {
+	return j.job.Resources == (taskstate.Resources{}) && !j.job.Unreachable.Wait
+}
+
+// hold makes a task known, as granted.
+func (c *workerCore) hold(id taskstate.TaskID, j *heldJob, f *heldFrame, index uint64, item string) *heldTask {
+	c.order++
+	h := &heldTask{id: id, job: j, frame: f, pos: uint32(c.order - f.record.Base), order: c.order, item: item}
+	h.status = taskstate.Status{Task: id, Seq: 1, State: taskstate.Accepted, Index: index, At: c.now.UnixMilli(), Exit: taskstate.NoExit}
+	f.left++
+	c.tasks[id] = h
+	c.live++
+	return h
+}
+
+// accept is called when a task's assignment is on disk.
+func (c *workerCore) accept(h *heldTask) {
+	switch {
+	case h.phase != phaseGranted:
+	case h.job.instant():
+		c.start(h)
+	default:
+		h.phase = phaseQueued
+		c.fresh = append(c.fresh, h)
+	}
+}
+
+// startQueued starts what fits, first in first out: a task that does not fit holds up those behind it, so that it is not
+// overtaken for ever.
+func (c *workerCore) startQueued() {
+	for len(c.queue) > 0 {
+		h := c.queue[0]
+		if h.phase == phaseGranted || (h.phase == phaseQueued && (h.order > c.begun || !c.fits(h.job))) {
+			break
+		}
+		c.queue[0] = nil
+		c.queue = c.queue[1:]
+		if h.phase == phaseQueued {
+			c.start(h)
+		}
+	}
+	if len(c.queue) == 0 {
+		c.queue = nil
+	}
+}
+
+func (c *workerCore) fits(j *heldJob) bool {
+	return j.job.Resources.Fits(c.offer.Resources.Sub(c.used))
+}
+
+func (c *workerCore) start(h *heldTask) {
+	h.phase = phaseStarted
+	c.used = c.used.Add(h.job.job.Resources)
+	c.runs++
+	c.do(wStart{taskstate.Launch{
+		Task: h.id, Job: h.job.job, Item: h.item, Epoch: h.frame.record.Epoch, Index: h.status.Index, Peer: c.self,
+	}})
+}
+
+// showQueued publishes Accepted for what was accepted in this step and has to wait.
+func (c *workerCore) showQueued() {
+	for _, h := range c.fresh {
+		if h.phase == phaseQueued {
+			c.touch(h)
+		}
+	}
+	c.fresh = c.fresh[:0]
+}
+
+// begunMark is how far the mark "may have been started" should reach: over what fits now, and some way ahead, so that a slot
+// seldom waits for the disk. After a crash, marked tasks count as begun; work that must not run twice is marked only when it fits.
+func (c *workerCore) begunMark() (mark uint64, needed bool) {
+	mark = c.begun
+	free := c.offer.Resources.Sub(c.used)
+	ahead := max(minBegunAhead, 2*c.runs)
+	fits := true
+	for i, h := range c.queue {
+		if i == ahead {
+			break
+		}
+		if h.phase != phaseQueued && h.phase != phaseGranted {
+			continue
+		}
+		fits = fits && h.job.job.Resources.Fits(free)
+		if h.job.job.Unreachable.Wait && !fits {
+			break
+		}
+		if fits && h.order > c.begun && h.phase == phaseQueued {
+			needed = true
+		}
+		free = free.Sub(h.job.job.Resources)
+		mark = max(mark, h.order)
+	}
+	return mark, needed
+}
+
+// ran takes in what the runner reports.
+func (c *workerCore) ran(reports []taskstate.RunReport) {
+	for _, r := range reports {
+		h := c.tasks[r.Task]
+		if h == nil || h.phase != phaseStarted || !r.State.Valid() || r.State <= taskstate.Accepted {
+			continue
+		}
+		s := h.status
+		s.State, s.At, s.Exit, s.Signal, s.Reason, s.Message = r.State, r.At, r.Exit, r.Signal, r.Reason, r.Message
+		if s.At == 0 {
+			s.At = c.now.UnixMilli()
+		}
+		switch {
+		case r.State.Final():
+			c.over(h, s)
+		case r.State > h.status.State:
+			c.advance(h, s)
+		}
+	}
+}
+
+// maxReason caps a reason in bytes.
+const maxReason = 64
+
+// tidyText makes any bytes a valid text of at most limit bytes: a batch with anything else would be refused by everybody.
+func tidyText(s string, limit int) string {
+	if len(s) > limit {
+		for limit > 0 && !utf8.RuneStart(s[limit]) {
+			limit--
+		}
+		s = s[:limit]
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
+// advance gives a task its next status.
+func (c *workerCore) advance(h *heldTask, s taskstate.Status) {
+	s.Seq = h.status.Seq + 1
+	s.Message = tidyText(s.Message, taskstate.MaxMessage)
+	s.Reason = taskstate.Reason(tidyText(string(s.Reason), maxReason))
+	h.status = s
+	c.touch(h)
+}
+
+// over ends a task.
+func (c *workerCore) over(h *heldTask, s taskstate.Status) {
+	if h.phase == phaseStarted {
+		c.used = c.used.Sub(h.job.job.Resources)
+		c.runs--
+	}
+	h.phase = phaseOver
+	c.live--
+	c.advance(h, s)
+}
+
+// finish ends a task that was not started.
+func (c *workerCore) finish(h *heldTask, state taskstate.State, why taskstate.Reason, message string) {
+	s := h.status
+	s.State, s.At, s.Exit, s.Signal, s.Reason, s.Message = state, c.now.UnixMilli(), taskstate.NoExit, 0, why, message
+	c.over(h, s)
+}
+
+// touch marks a task's newest status as not published.
+func (c *workerCore) touch(h *heldTask) {
+	if !h.dirty {
+		h.dirty = true
+		c.dirty = append(c.dirty, h)
+	}
+}
+
+// stop ends a task by order: a started one through the runner, others at once.
+func (c *workerCore) stop(h *heldTask, why taskstate.Reason) {
+	switch {
+	case h.phase == phaseOver || h.halted:
+	case h.phase == phaseStarted:
+		h.halted = true
+		c.do(wHalt{Stop{Task: h.id, Reason: why}})
+	default:
+		c.finish(h, taskstate.Shutdown, why, "stopped before it started")
+	}
+}
+
+// recall gives a task back if it has not started.
+func (c *workerCore) recall(h *heldTask) {
+	if h.phase != phaseStarted && h.phase != phaseOver {
+		c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, "")
+	}
+}
+
+// stopAll answers SIGTERM: whatever has not ended ends as interrupted, and the coordinator gives it to others.
+func (c *workerCore) stopAll() {
+	if c.stopping {
+		return
+	}
+	c.stopping = true
+	for _, h := range c.living() {
+		if h.phase == phaseStarted {
+			c.stop(h, taskstate.ReasonInterrupted)
+			continue
+		}
+		c.finish(h, taskstate.Rejected, taskstate.ReasonInterrupted, "its peer stopped before it started")
+	}
+	c.sendOffer()
+}
+
+// living lists what has not ended, in order of acceptance.
+func (c *workerCore) living() []*heldTask {
+	return slices.DeleteFunc(c.held(), func(h *heldTask) bool { return h.phase == phaseOver })
+}
+
+// held lists all tasks in order of acceptance.
+func (c *workerCore) held() []*heldTask {
+	hs := slices.Collect(maps.Values(c.tasks))
+	slices.SortFunc(hs, func(a, b *heldTask) int { return cmp.Compare(a.order, b.order) })
+	return hs
+}
+
+func (h *heldTask) String() string {
+	return fmt.Sprintf("%v phase %d %v seq %d", h.id, h.phase, h.status.State, h.status.Seq)
+}

@@ -1,0 +1,101 @@
+package taskstate
+
+// DefaultParkLimit is how many statuses wait for their assignment at most: as many as a busy flock reports in a second or two.
+const DefaultParkLimit = 32768
+
+// parking holds statuses that came before the news of their assignment. When it is full the author with the most makes room with
+// the one that has waited longest, so that nobody crowds out the others. A status lost here costs nothing but time: the digest
+// exchange and its author's session bring it again.
+type parking struct {
+	limit int
+	size  int
+	next  uint64 // no parked status is due before the replica reaches this index
+	lots  map[PeerID]*lot
+}
+
+// lot is what one author has parked.
+type lot struct {
+	spots map[parkKey]parkedStatus
+	queue []parkKey // oldest first
+}
+
+type parkKey struct {
+	inc  Incarnation
+	task TaskID
+}
+
+type parkedStatus struct {
+	author PeerID
+	inc    Incarnation
+	status Status
+}
+
+func newParking(limit int) parking { return parking{limit: limit, lots: map[PeerID]*lot{}} }
+
+// put parks a status; of one author's statuses about one task only the greatest stays.
+func (p *parking) put(author PeerID, inc Incarnation, s Status) {
+	if p.size == 0 || s.Index < p.next {
+		p.next = s.Index
+	}
+	l := p.lots[author]
+	if l == nil {
+		l = &lot{spots: map[parkKey]parkedStatus{}}
+		p.lots[author] = l
+	}
+	k := parkKey{inc, s.Task}
+	if old, ok := l.spots[k]; ok {
+		l.spots[k] = parkedStatus{author, inc, Join(old.status, s)}
+		return
+	}
+	l.spots[k] = parkedStatus{author, inc, s}
+	l.queue = append(l.queue, k)
+	p.size++
+	if p.size > p.limit {
+		p.evict()
+	}
+}
+
+func (p *parking) evict() {
+	var from PeerID
+	most := 0
+	for author, l := range p.lots {
+		if n := len(l.queue); n > most || n == most && author < from {
+			from, most = author, n
+		}
+	}
+	l := p.lots[from]
+	delete(l.spots, l.queue[0])
+	l.queue = l.queue[1:]
+	p.size--
+	if len(l.queue) == 0 {
+		delete(p.lots, from)
+	}
+}
+
+// due takes out the statuses whose assignment a replica at index applied must know.
+func (p *parking) due(applied uint64) []parkedStatus {
+	if p.size == 0 || applied < p.next {
+		return nil
+	}
+	var out []parkedStatus
+	p.next = ^uint64(0)
+	for author, l := range p.lots {
+		kept := l.queue[:0]
+		for _, k := range l.queue {
+			s := l.spots[k]
+			if s.status.Index > applied {
+				kept = append(kept, k)
+				p.next = min(p.next, s.status.Index)
+				continue
+			}
+			out = append(out, s)
+			delete(l.spots, k)
+			p.size--
+		}
+		l.queue = kept
+		if len(kept) == 0 {
+			delete(p.lots, author)
+		}
+	}
+	return out
+}
