@@ -300,6 +300,9 @@ func (img *journalImage) readDone(k, v []byte) error {
 	}
 	d.acks = append(d.acks, n[1])
 	for i := 0; i < len(runs); i += 2 {
+		if runs[i] > maxHeld || runs[i+1] > maxHeld {
+			return fmt.Errorf("frame %d has no positions %d+%d", n[0], runs[i], runs[i+1])
+		}
 		for p := range runs[i+1] {
 			d.positions[runs[i]+p] = true
 		}
@@ -352,7 +355,13 @@ func (img *journalImage) readLive(_, v []byte) error {
 // check tells whether the records fit each other.
 func (img *journalImage) check() error {
 	for _, f := range img.frames {
+		n := 0
 		for _, g := range f.Grants {
+			for _, s := range g.Slots {
+				if n += s.N; s.N < 1 || s.N > maxHeld || n > maxHeld {
+					return fmt.Errorf("frame %d holds more than a worker does", f.Number)
+				}
+			}
 			if img.jobs[g.Job] == nil {
 				return fmt.Errorf("frame %d refers to job %s, which is not there", f.Number, g.Job)
 			}
