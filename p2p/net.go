@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"strings"
 	"syscall"
 )
 
@@ -19,14 +18,6 @@ type Net interface {
 }
 
 // Refused tells whether a dial failed because the other machine answered that nobody listens there: the process is gone. A
-// timeout, a cut cable and a protocol that is not served are not refusals.
-func Refused(err error) bool {
-	if err == nil {
-		return false
-	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return true
-	}
-	// libp2p's DialError prints its causes without always wrapping them.
-	return strings.Contains(err.Error(), "connection refused")
-}
+// timeout, a cut cable and a protocol that is not served are not refusals; nor is a refusal by a relay, or by an address that we
+// were not connected to before (in another private network, the same numbers may be somebody else's machine).
+func Refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

@@ -122,6 +122,23 @@ func TestARetiredTaskIsRefused(t *testing.T) {
 	}
 }
 
+func TestRetiringAndSweepingLeaveWhatIsOpen(t *testing.T) {
+	b := oneTask()
+	b.rows[task(2)] = row{peer: ann, inc: life, index: 5, retired: 6}
+	b.rows[task(3)] = row{peer: ann, inc: life, index: 5, retired: 7}
+	tab := NewTable(b, 0)
+	tab.Merge(says(ann, life, status(1, 1, Running, 5), status(2, 1, Running, 5), status(3, 1, Running, 5)))
+	b.applied = 6
+	if tab.Retire(task(1), task(2), task(9)); tab.Len() != 2 {
+		t.Errorf("%d held after one of two named was settled", tab.Len())
+	}
+	b.applied = 7
+	tab.Sweep()
+	if left := tab.OfJob("k3v5q7x2ab"); len(left) != 1 || left[0].Task != task(1) || tab.Len() != 1 {
+		t.Errorf("left: %v", left)
+	}
+}
+
 func TestForgettingAJobForgetsAllOfIt(t *testing.T) {
 	b := oneTask()
 	b.rows[Task("other", 1, 1)] = row{peer: ann, inc: life, index: 1}
@@ -287,51 +304,5 @@ func TestTheNewsOfAllMergesIsWhatATableHolds(t *testing.T) {
 		if a != b {
 			r.Fatalf("passing on only the news gave %v, not %v", b, a)
 		}
-	})
-}
-
-func BenchmarkMergeOfABatch(b *testing.B) {
-	const size = 500
-	k := &book{applied: 1, rows: map[TaskID]row{}}
-	var running, done []Status
-	for slot := 1; slot <= size; slot++ {
-		k.rows[task(slot)] = row{peer: ann, inc: life, index: 1}
-		running = append(running, status(slot, 1, Running, 1))
-		done = append(done, status(slot, 2, Complete, 1))
-	}
-	p, err := EncodeBatch(says(ann, life, running...))
-	if err != nil {
-		b.Fatal(err)
-	}
-	q, _ := EncodeBatch(says(ann, life, done...))
-	perStatus := func(b *testing.B, n int) {
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/status")
-	}
-	b.Run("decode", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := DecodeBatch(p); err != nil {
-				b.Fatal(err)
-			}
-		}
-		perStatus(b, size)
-	})
-	b.Run("decode, merge and forget", func(b *testing.B) {
-		b.ReportAllocs()
-		tab := NewTable(k, 0)
-		ids := slices.Collect(maps.Keys(k.rows))
-		for b.Loop() {
-			for _, raw := range [][]byte{p, q} {
-				batch, err := DecodeBatch(raw)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if news, _ := tab.Merge(batch); len(news) != size {
-					b.Fatal(len(news))
-				}
-			}
-			tab.Forget(ids...)
-		}
-		perStatus(b, 2*size)
 	})
 }

@@ -180,6 +180,11 @@ func TestASupersededSlotWaitsInTheNextAttempt(t *testing.T) {
 		t.Fatalf("pending %v", got)
 	}
 	l.refuses(ledger.CodePartly, settle("p2", ended("j", 2, taskstate.Complete)))
+	early := ended("j", 2, taskstate.Complete)
+	early.Task.Attempt = 2
+	if l.refuses(ledger.CodePartly, settle("p2", early)); j.Conflicts() != 0 {
+		t.Errorf("an end of an attempt nobody has counts as %d conflicts", j.Conflicts())
+	}
 	l.refuses(ledger.CodeOver, supersede(taskstate.Task("j", 2, 1), true))
 	l.refuses(ledger.CodeUnknown, supersede(taskstate.Task("j", 2, 2), true))
 	l.refuses(ledger.CodeUnknown, supersede(taskstate.Task("j", 9, 1), true))
@@ -264,54 +269,6 @@ func TestTheStampNeverGoesBack(t *testing.T) {
 	l.must(submit("j", 1))
 	if at := l.record("j").Accepted(); at != 1000 || l.Stamp() != 1000 {
 		t.Errorf("accepted at %d by a clock that went back, stamp %d", at, l.Stamp())
-	}
-}
-
-func TestFinishedJobsAreForgottenByCountAndAgeAndNeverRunAgain(t *testing.T) {
-	l := newLog(t)
-	l.must(submit("running", 1), assign("running", "p2", run(1, 1, 1)))
-	for i := range ledger.KeepFinished + 5 {
-		id := taskstate.JobID(fmt.Sprintf("j%04d", i))
-		l.must(submit(id, 1), cancel(id))
-	}
-	if _, ok := l.Job("j0004"); ok || l.JobCount() != ledger.KeepFinished+1 {
-		t.Fatalf("%d jobs are kept", l.JobCount())
-	}
-	if _, ok := l.Job("j0005"); !ok {
-		t.Error("one job too many was forgotten")
-	}
-	if r := l.one(submit("j0001", 1)); r.Refused != ledger.CodeOver || !r.Existed {
-		t.Errorf("a late repetition of a forgotten job's submit: %+v", r)
-	}
-	if _, _, _, st := l.Assigned(taskstate.Task("j0001", 1, 1)); st != taskstate.Unknown {
-		t.Errorf("a forgotten job's task is %v", st)
-	}
-	l.stamp += ledger.KeepFor + 1
-	l.must(ledger.Command{Lead: &ledger.Lead{}})
-	if l.JobCount() != 1 {
-		t.Errorf("%d jobs are kept for longer than that", l.JobCount())
-	}
-	l.record("running")
-}
-
-func TestHeavyJobsAreForgottenBeforeTheyAreTooMany(t *testing.T) {
-	l := newLog(t)
-	item := string(make([]byte, 1<<20))
-	for i := range 100 {
-		c := submit(taskstate.JobID(fmt.Sprintf("j%d", i)), 1)
-		c.Submit.Job.Each = []string{item}
-		l.must(c, cancel(c.Submit.Job.ID))
-	}
-	if n := l.JobCount(); n < 30 || n > 64 {
-		t.Errorf("%d jobs of a megabyte are kept, at most %d bytes", n, ledger.KeepBytes)
-	}
-	c := submit("giant", 100)
-	for range 100 {
-		c.Submit.Job.Each = append(c.Submit.Job.Each, item)
-	}
-	l.must(c, cancel("giant"))
-	if l.JobCount() != 1 {
-		t.Errorf("%d jobs are kept beside the giant", l.JobCount()-1)
 	}
 }
 

@@ -4,4 +4,20 @@
 // State is the pure machine: Apply(entry) → results, no clock, no randomness, the same everywhere. A Replica holds one State
 // for a peer and hands out reads and applied entries. Three things feed a Replica: a Voter (raft), a Follower (a stream from a
 // voter: snapshot, then entries) and Memory (the twin that tests of other packages use). Whoever reads a Replica does not see which.
+//
+// # What a slot costs
+//
+// A slot that was never assigned costs nothing: it is part of a run. One that was assigned costs 40 bytes, for good: whom it was
+// given to is a number, its final status is a number too, because most slots of a job end alike. Counts are kept, not computed;
+// open slots are found by scanning the chunks that have any, which only a lost peer or a new coordinator asks for.
+//
+// # What is kept
+//
+// Finished jobs go by count, age and weight (Keep… constants), oldest end first, at the same entry on every peer. The id of a
+// forgotten job stays longer, so that a late repetition of its Submit does not run it again. A removed peer's tombstone stays.
+//
+// # What Apply does not do
+//
+// It does not place, cap or pace: Job.Parallel, Job.MaxPerPeer and resources are the coordinator's business. It does not verify
+// signatures: whoever proposes has. It knows no reachability: that is an observation.
 package ledger

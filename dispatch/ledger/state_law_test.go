@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -16,10 +17,11 @@ import (
 func anyCommand(r *rapid.T) ledger.Command {
 	peer := rapid.SampledFrom([]string{"p1", "p2", "p3"}).Draw(r, "peer")
 	inc := rapid.SampledFrom([]taskstate.Incarnation{"i1", "i1", "i1", "i2"}).Draw(r, "inc")
-	job := rapid.SampledFrom([]taskstate.JobID{"j1", "j2", "j3"}).Draw(r, "job")
-	task := taskstate.Task(job, rapid.IntRange(1, 13).Draw(r, "slot"), rapid.IntRange(1, 3).Draw(r, "attempt"))
+	job := rapid.SampledFrom([]taskstate.JobID{"j1", "j2", "j3", "j3"}).Draw(r, "job")
+	attempt := rapid.SampledFrom([]int{1, 1, 1, 2, 2, 3}).Draw(r, "attempt")
+	first, n := rapid.IntRange(-1, 13).Draw(r, "first"), rapid.IntRange(0, 13).Draw(r, "n")
 	switch rapid.SampledFrom([]string{
-		"admit", "register", "depart", "remove", "submit", "cancel", "assign", "assign", "assign", "settle", "settle", "supersede",
+		"admit", "register", "depart", "remove", "submit", "cancel", "assign", "assign", "assign", "settle", "settle", "supersede", "supersede",
 	}).Draw(r, "command") {
 	case "admit":
 		return ledger.Command{Admit: &ledger.Admit{Entry: entryFor(peer, admission.Worker)}}
@@ -30,35 +32,38 @@ func anyCommand(r *rapid.T) ledger.Command {
 	case "remove":
 		return ledger.Command{Remove: &ledger.Remove{Peer: peer}}
 	case "submit":
-		return ledger.Command{Submit: &ledger.Submit{Job: taskstate.Job{
-			ID: job, Type: taskstate.BatchJob, Count: map[taskstate.JobID]int{"j1": 1, "j2": 5, "j3": 12}[job],
-			Unreachable: taskstate.Unreachable{Wait: job == "j2"},
-		}}}
+		return someJob(job)
 	case "cancel":
 		return ledger.Command{Cancel: &ledger.Cancel{Job: job, Reason: "enough"}}
 	case "assign":
-		a := &ledger.Assign{Job: job, Peer: peer, Incarnation: inc}
-		for range rapid.IntRange(1, 3).Draw(r, "runs") {
-			a.Slots = append(a.Slots, ledger.Slots{
-				First: rapid.IntRange(-1, 13).Draw(r, "first"), N: rapid.IntRange(0, 6).Draw(r, "n"), Attempt: rapid.IntRange(1, 3).Draw(r, "of attempt"),
-			})
+		a := &ledger.Assign{Job: job, Peer: peer, Incarnation: inc, Slots: []ledger.Slots{run(first, n, attempt)}}
+		if rapid.Bool().Draw(r, "two runs") {
+			a.Slots = append(a.Slots, run(rapid.IntRange(1, 12).Draw(r, "second"), 2, 2))
 		}
 		return ledger.Command{Assign: a}
 	case "settle":
 		s := &ledger.Settle{Peer: peer, Incarnation: inc}
-		for range rapid.IntRange(1, 4).Draw(r, "statuses") {
-			t := taskstate.Task(job, rapid.IntRange(0, 13).Draw(r, "settled slot"), rapid.IntRange(1, 3).Draw(r, "settled attempt"))
-			s.Statuses = append(s.Statuses, taskstate.Status{
-				Task: t, Seq: rapid.Uint64Range(1, 3).Draw(r, "seq"), At: rapid.Int64Range(1, 9).Draw(r, "at"), Message: rapid.StringMatching(`[a-c]?`).Draw(r, "message"),
-				State: rapid.SampledFrom([]taskstate.State{taskstate.Running, taskstate.Complete, taskstate.Complete, taskstate.Failed, taskstate.Shutdown, taskstate.Rejected}).Draw(r, "state"),
-			})
+		st := taskstate.Status{
+			Seq: rapid.Uint64Range(1, 3).Draw(r, "seq"), At: rapid.Int64Range(1, 9).Draw(r, "at"), Message: rapid.StringMatching(`[a-c]?`).Draw(r, "message"),
+			State: rapid.SampledFrom([]taskstate.State{taskstate.Running, taskstate.Complete, taskstate.Complete, taskstate.Failed, taskstate.Shutdown, taskstate.Rejected}).Draw(r, "state"),
+		}
+		for slot := first; slot < first+n/2; slot++ {
+			st.Task = taskstate.Task(job, slot, attempt)
+			s.Statuses = append(s.Statuses, st)
 		}
 		return ledger.Command{Settle: s}
 	}
-	return ledger.Command{Supersede: &ledger.Supersede{Task: task, Reason: taskstate.ReasonUnreachable, Again: rapid.Bool().Draw(r, "again")}}
+	return ledger.Command{Supersede: &ledger.Supersede{Task: taskstate.Task(job, first, attempt), Reason: taskstate.ReasonUnreachable, Again: rapid.Bool().Draw(r, "again")}}
 }
 
-// anyHistory begins with all peers registered and the jobs there, most of the time, and draws the rest.
+// someJob is one of three jobs; the tasks of j2 must not run twice.
+func someJob(id taskstate.JobID) ledger.Command {
+	c := submit(id, map[taskstate.JobID]int{"j1": 1, "j2": 5, "j3": 12}[id])
+	c.Submit.Job.Unreachable.Wait = id == "j2"
+	return c
+}
+
+// anyHistory begins with all peers registered and two of the jobs there, and draws the rest.
 func anyHistory(r *rapid.T) []ledger.Entry {
 	var cmds [][]ledger.Command
 	for _, p := range []string{"p1", "p2", "p3"} {
@@ -66,6 +71,7 @@ func anyHistory(r *rapid.T) []ledger.Entry {
 			{Admit: &ledger.Admit{Entry: entryFor(p, admission.Worker)}}, {Register: &ledger.Register{Peer: p, Incarnation: "i1"}},
 		})
 	}
+	cmds = append(cmds, []ledger.Command{someJob("j2"), someJob("j3")})
 	cmds = append(cmds, rapid.SliceOfN(rapid.SliceOfN(rapid.Custom(anyCommand), 1, 3), 10, 60).Draw(r, "entries")...)
 	var out []ledger.Entry
 	for i, c := range cmds {
@@ -104,6 +110,22 @@ func TestCountsAndRunsAgreeWithTheSlots(t *testing.T) {
 			for j := range st.Jobs() {
 				checkJob(r, j)
 			}
+		}
+	})
+}
+
+func TestSlotsThatComeBackFormTheLongestRuns(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		const n = 30
+		l := newLog(t)
+		l.must(submit("j", n), assign("j", "p2", run(1, n, 1)))
+		slots := make([]int, n)
+		for i := range slots {
+			slots[i] = i + 1
+		}
+		for _, slot := range rapid.Permutation(slots).Draw(r, "order") {
+			l.must(supersede(taskstate.Task("j", slot, 1), true))
+			checkJob(r, l.record("j"))
 		}
 	})
 }
@@ -182,7 +204,7 @@ func TestASnapshotChangesNothing(t *testing.T) {
 		plain, other := ledger.NewState(), ledger.NewState()
 		for _, e := range anyHistory(r) {
 			a, b := plain.Apply(e), other.Apply(e)
-			if len(a) != len(b) || show(plain) != show(other) {
+			if !reflect.DeepEqual(a, b) || show(plain) != show(other) {
 				r.Fatalf("after entry %d:\n%s\n%v\nwith snapshots:\n%s\n%v", e.Index, show(plain), a, show(other), b)
 			}
 			x, y := encode(r, plain), encode(r, other)

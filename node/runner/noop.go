@@ -69,8 +69,12 @@ func timeoutMessage(t *task) string {
 	return "its time was up: " + (time.Duration(t.launch.Job.Timeout) * time.Millisecond).String()
 }
 
-// cutMessage shortens to what a status may carry, without tearing a character.
+// cutMessage makes a message valid – a file's name may be any bytes – and as short as a status may carry, without tearing a character.
 func cutMessage(s string) string {
 	const mark = " […]"
+	s = strings.ToValidUTF8(s, "?")
+	if len(s) <= taskstate.MaxMessage {
+		return s
+	}
 	return strings.ToValidUTF8(s[:taskstate.MaxMessage-len(mark)], "") + mark
 }

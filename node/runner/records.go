@@ -125,30 +125,38 @@ func (r *records) close() error {
 	return err
 }
 
-// Reap kills what an earlier life of this peer left running of these tasks. The worker calls it once, after a restart, before it reports
-// them as lost. Whoever got the number of a dead process since is never touched: a process is killed if it started, on this boot, when the
-// record says, or if its own environment names the task. Where a system cannot tell, nothing is killed.
+// Reap kills what an earlier life of this peer left running of these tasks; when it returns, nothing of them runs any more, and it says
+// how many processes or groups of them it killed. The worker calls it once, after a restart, before it reports them as lost. Whoever got the number of a dead process since is never touched: a
+// process is killed if it started, on this boot, when the record says, or if its own environment names the task. Where a system cannot
+// tell (all but Linux), nothing is killed.
 func (r *Runner) Reap(tasks []taskstate.TaskID) (killed int) {
 	want := make(map[taskstate.TaskID]bool, len(tasks))
 	for _, id := range tasks {
 		want[id] = true
 	}
-	r.records.mu.Lock()
-	var mine, others []record
-	for _, rec := range r.records.left {
+	groups := 0
+	for _, rec := range r.records.take(want) {
+		if rec.boot == r.records.boot && rec.boot != "" && killGroup(rec) {
+			groups++
+		}
+		r.records.remove(rec.slot)
+	}
+	others := killByEnvironment(func(id taskstate.TaskID) bool { return want[id] })
+	return groups + others
+}
+
+// take hands over what an earlier life recorded of these tasks.
+func (r *records) take(want map[taskstate.TaskID]bool) (mine []record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var others []record
+	for _, rec := range r.left {
 		if want[rec.task] {
 			mine = append(mine, rec)
 		} else {
 			others = append(others, rec)
 		}
 	}
-	r.records.left = others
-	r.records.mu.Unlock()
-	for _, rec := range mine {
-		if rec.boot == r.records.boot && rec.boot != "" && killGroup(rec) {
-			killed++
-		}
-		r.records.remove(rec.slot)
-	}
-	return killed + killByEnvironment(func(id taskstate.TaskID) bool { return want[id] })
+	r.left = others
+	return mine
 }

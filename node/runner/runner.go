@@ -189,8 +189,6 @@ func (r *Runner) end(id taskstate.TaskID, s taskstate.State, reason taskstate.Re
 
 func (r *Runner) report(rep taskstate.RunReport) {
 	rep.At = time.Now().UnixMilli()
-	if len(rep.Message) > taskstate.MaxMessage {
-		rep.Message = cutMessage(rep.Message)
-	}
+	rep.Message = cutMessage(rep.Message)
 	r.reports.add(rep)
 }

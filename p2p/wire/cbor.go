@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/fxamacker/cbor/v2"
@@ -16,12 +17,17 @@ var (
 		IndefLength:       cbor.IndefLengthForbidden,
 		TagsMd:            cbor.TagsForbidden,
 		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
+		FieldNameMatching: cbor.FieldNameMatchingCaseSensitive,
 		MaxNestedLevels:   16,
 		MaxArrayElements:  1 << 20,
 		MaxMapPairs:       1 << 16,
 		UTF8:              cbor.UTF8RejectInvalid,
 	}.DecMode())
 )
+
+// ErrMalformed is returned for bytes that are not exactly one value of the shape asked for. It never is an io.EOF: an empty frame
+// must not pass for the end of a stream.
+var ErrMalformed = errors.New("malformed CBOR")
 
 func must[M any](m M, err error) M {
 	if err != nil {
@@ -33,10 +39,11 @@ func must[M any](m M, err error) M {
 // Marshal encodes v deterministically: equal values have equal bytes.
 func Marshal(v any) ([]byte, error) { return encMode.Marshal(v) }
 
-// Unmarshal decodes exactly one value from b into v; trailing bytes, unknown fields and malformed input are errors.
+// Unmarshal decodes exactly one value from b into v; trailing bytes, unknown fields and malformed input are ErrMalformed. What it
+// stores never shares memory with b. Fields that b does not mention keep what v holds: pass a fresh value.
 func Unmarshal(b []byte, v any) error {
 	if err := decMode.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("malformed CBOR: %w", err)
+		return fmt.Errorf("%w: %v", ErrMalformed, err) // %v: an io.EOF inside must not show through
 	}
 	return nil
 }

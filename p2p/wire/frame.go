@@ -58,11 +58,17 @@ func (w *Writer) Send(v any) error {
 	return w.Flush()
 }
 
-// Reader reads frames written by Writer. It is for one goroutine.
+// keepBuffer is the largest payload buffer, in bytes, a Reader holds on to: one big frame must not cost a quiet stream its size.
+const keepBuffer = 64 << 10
+
+// Reader reads frames written by Writer. It is for one goroutine. A frame that does not decode is skipped and the next may be
+// read. An error in the middle of a frame (or a frame above the cap) sticks, because where the next one begins is lost; between
+// frames, a passed deadline for one, Read may be tried again.
 type Reader struct {
 	r   *bufio.Reader
 	cap int
 	buf []byte
+	err error
 }
 
 // NewReader wraps r with a frame cap in bytes; 0 means MaxFrame.
@@ -73,27 +79,49 @@ func NewReader(r io.Reader, limit int) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, 32<<10), cap: limit}
 }
 
-// Read decodes the next frame into v. io.EOF means the stream ended between frames.
+// Read decodes the next frame into v, which must be fresh (see Unmarshal). io.EOF means the stream ended between frames,
+// io.ErrUnexpectedEOF inside one.
 func (r *Reader) Read(v any) error {
-	var n [4]byte
-	if _, err := io.ReadFull(r.r, n[:]); err != nil {
-		return err
+	if r.err != nil {
+		return r.err
 	}
-	size := binary.BigEndian.Uint32(n[:])
-	if uint64(size) > uint64(r.cap) {
-		return fmt.Errorf("%w: %d bytes announced, the cap is %d", ErrTooLarge, size, r.cap)
-	}
-	if cap(r.buf) < int(size) {
-		r.buf = make([]byte, size)
-	}
-	b := r.buf[:size]
-	if _, err := io.ReadFull(r.r, b); err != nil {
-		if errors.Is(err, io.EOF) {
-			return io.ErrUnexpectedEOF
-		}
+	b, err := r.payload()
+	if err != nil {
 		return err
 	}
 	return Unmarshal(b, v)
+}
+
+// payload reads one frame's bytes, valid until the next call.
+func (r *Reader) payload() ([]byte, error) {
+	var n [4]byte
+	if got, err := io.ReadFull(r.r, n[:]); err != nil {
+		if got > 0 {
+			r.err = err
+		}
+		return nil, err
+	}
+	size := binary.BigEndian.Uint32(n[:])
+	if uint64(size) > uint64(r.cap) {
+		r.err = fmt.Errorf("%w: %d bytes announced, the cap is %d", ErrTooLarge, size, r.cap)
+		return nil, r.err
+	}
+	b := r.buf
+	if cap(b) < int(size) {
+		b = make([]byte, size)
+		if size <= keepBuffer {
+			r.buf = b
+		}
+	}
+	b = b[:size]
+	if _, err := io.ReadFull(r.r, b); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		r.err = err
+		return nil, err
+	}
+	return b, nil
 }
 
 // Buffered tells how many bytes wait in memory: 0 is the moment to flush an answer.

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+)
+
+func writeLine(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
+
+func (c *cli) downCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "down",
+		Short:   "Stop this peer; it keeps its place and comes back with `peer up`",
+		Example: "  peer down\n  peer --data ~/second down",
+		Args:    exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cl := c.client()
+			if err := cl.Down(cmd.Context()); err != nil {
+				return err
+			}
+			return c.awaitGone(cmd, cl)
+		},
+	}
+}
+
+// awaitGone returns when the peer no longer answers: its last word was kept.
+func (c *cli) awaitGone(cmd *cobra.Command, cl *api.Client) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(20 * time.Second)
+	for {
+		if _, err := cl.Status(cmd.Context()); err != nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			return api.Errorf(api.TimedOut, "the peer was told to stop and still answers after 20 s; see `peer status`")
+		case <-cmd.Context().Done():
+			return cmd.Context().Err()
+		}
+	}
+}
+
+func (c *cli) leaveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "leave",
+		Short: "Stop this peer's tasks, give up its membership and stop it",
+		Long: `Stop this peer's tasks, give up its place among the peers and stop it. Its tasks run elsewhere. To come back it needs a
+ticket. To stop it for a while only, use ` + "`peer down`.",
+		Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cl := c.client()
+			if err := cl.Leave(cmd.Context()); err != nil {
+				return err
+			}
+			return c.awaitGone(cmd, cl)
+		},
+	}
+}
+
+func (c *cli) removeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "remove PEER",
+		Short:   "End another peer's membership: its gate closes, its tasks run elsewhere",
+		Example: "  peer remove laptop2",
+		Args:    exactly(1, "a peer: its id, a unique part of it, or its name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := c.client().Remove(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.Err, "removed %s\n", args[0])
+			return nil
+		},
+	}
+}
+
+func (c *cli) ticketCommand() *cobra.Command {
+	var (
+		roles   []string
+		expires time.Duration
+		uses    int
+		list    bool
+		revoke  string
+	)
+	cmd := &cobra.Command{
+		Use:   "ticket",
+		Short: "Make an invite: one line to type on the machine that shall join",
+		Example: `  peer ticket                          then, there: peer up --join covey1…
+  peer ticket --uses 20 --expires 72h  for a room full of machines
+  peer ticket --role worker,submit     for machines of others: they do not decide
+  peer ticket --list
+  peer ticket --revoke k3v5q7x2`,
+		Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cl := c.client()
+			switch {
+			case list:
+				return c.listTickets(cmd, cl)
+			case revoke != "":
+				return cl.Revoke(cmd.Context(), revoke)
+			}
+			if expires <= 0 || uses < 0 {
+				return api.Errorf(api.Usage, "--expires wants a duration above 0 as in 24h, --uses a whole number from 0 (0: no limit)")
+			}
+			t, err := cl.Invite(cmd.Context(), api.TicketRequest{Roles: roles, Expires: expires.Seconds(), Uses: uses})
+			if err != nil {
+				return err
+			}
+			if c.output != "table" {
+				return writeJSON(c.Out, t)
+			}
+			fmt.Fprintln(c.Out, t.Ticket)
+			if t.Warning != "" {
+				fmt.Fprintln(c.Err, t.Warning)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&roles, "role", nil, "`ROLES` it gives: worker, submit, voter, admin (default all)")
+	f.DurationVar(&expires, "expires", 24*time.Hour, "how long it is good, as in 24h")
+	f.IntVar(&uses, "uses", 1, "how many machines may use it; 0: no limit")
+	f.BoolVar(&list, "list", false, "list the tickets made")
+	f.StringVar(&revoke, "revoke", "", "end the ticket with this `ID`")
+	return cmd
+}
+
+func (c *cli) listTickets(cmd *cobra.Command, cl *api.Client) error {
+	in, err := cl.Invites(cmd.Context())
+	if err != nil {
+		return err
+	}
+	return emit(c, in, in.Tickets, func(w io.Writer) {
+		t := table("ID", "STATE", "ROLES", "USED", "EXPIRES")
+		for _, x := range in.Tickets {
+			uses := fmt.Sprintf("%d/%d", x.Used, x.Uses)
+			if x.Uses == 0 {
+				uses = fmt.Sprintf("%d", x.Used)
+			}
+			t.add(x.ID, x.State, strings.Join(x.Roles, ","), uses, x.Expires.Local().Format(time.DateTime))
+		}
+		t.write(w)
+	})
+}
+
+func (c *cli) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "This peer: who it is, where it listens, who coordinates",
+		Args:  exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := c.client().Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return emit(c, s, []api.Status{s}, func(w io.Writer) { statusText(w, s) })
+		},
+	}
+}
+
+func statusText(w io.Writer, s api.Status) {
+	line := func(k, v string) {
+		if v != "" {
+			fmt.Fprintf(w, "%-12s %s\n", k, v)
+		}
+	}
+	line("peer", s.ID)
+	line("name", s.Name)
+	line("cluster", s.Cluster+" ("+s.How+")")
+	for i, a := range s.Addrs {
+		k := ""
+		if i == 0 {
+			k = "addresses"
+		}
+		fmt.Fprintf(w, "%-12s %s\n", k, a)
+	}
+	line("data", s.Data)
+	line("coordinator", orDash(s.Coordinator))
+	line("epoch", s.Epoch)
+	line("missing", strings.Join(s.Missing, ", "))
+	line("version", s.Version)
+	for _, x := range s.Warnings {
+		line("warning", x)
+	}
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"covey/node/api"
+)
+
+// attached is a person staying with a job: its output comes here, Ctrl-C goes there.
+type attached struct {
+	*cli
+	client *api.Client
+	id     string
+
+	mu          sync.Mutex
+	interrupted bool
+}
+
+// interruptCode is what a command ended by Ctrl-C exits with.
+const interruptCode = 130
+
+// stay shows the job's output until it ends and returns its exit code.
+func (a *attached) stay(ctx context.Context, many bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { a.heed(ctx, cancel, signals) })
+	defer watcher.Wait()
+	defer cancel()
+
+	show := a.one
+	if many {
+		show = a.many
+	}
+	job, err := show(ctx)
+	a.mu.Lock()
+	interrupted := a.interrupted
+	a.mu.Unlock()
+	switch {
+	case interrupted:
+		return exitError(interruptCode)
+	case err != nil && ctx.Err() != nil:
+		return exitError(interruptCode) // detached by a hang-up or SIGTERM: the job goes on
+	case err != nil:
+		return err
+	}
+	return jobExit(job)
+}
+
+// heed turns the first Ctrl-C into a cancel and the second, or a hang-up, into letting go.
+func (a *attached) heed(ctx context.Context, letGo func(), signals <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-signals:
+			a.mu.Lock()
+			again := a.interrupted
+			if s == os.Interrupt {
+				a.interrupted = true
+			}
+			a.mu.Unlock()
+			if s != os.Interrupt || again {
+				fmt.Fprintf(a.Err, "\njob %s goes on without you; see `peer job %s`\n", a.id, a.id)
+				letGo()
+				return
+			}
+			fmt.Fprintf(a.Err, "\ncancelling job %s; Ctrl-C again leaves it to itself\n", a.id)
+			if _, err := a.client.Cancel(ctx, a.id); err != nil && ctx.Err() == nil {
+				fmt.Fprintf(a.Err, "peer: cannot cancel: %v\n", err)
+			}
+		}
+	}
+}
+
+// one streams a single task's output as it comes.
+func (a *attached) one(ctx context.Context) (api.Job, error) {
+	var (
+		job    api.Job
+		jobErr error
+		wg     sync.WaitGroup
+	)
+	logCtx, stopLogs := context.WithCancel(ctx)
+	defer stopLogs()
+	wg.Go(func() {
+		job, jobErr = a.end(ctx)
+	})
+	logErr := a.client.Logs(logCtx, a.id, api.LogQuery{Follow: true}, func(c api.LogChunk) error {
+		return a.chunk(c, false)
+	})
+	wg.Wait()
+	if jobErr != nil {
+		return job, jobErr
+	}
+	if logErr != nil && ctx.Err() == nil {
+		fmt.Fprintf(a.Err, "peer: output incomplete: %v\n", logErr)
+	}
+	if failures(job) > 0 {
+		a.explainFailure(ctx)
+	}
+	return job, nil
+}
+
+// explainFailure says why a task went wrong when its own output cannot.
+func (a *attached) explainFailure(ctx context.Context) {
+	ts, err := a.client.Tasks(ctx, a.id)
+	if err != nil {
+		return
+	}
+	for _, t := range ts.Tasks {
+		if t.Message != "" && t.Reason != "exit" {
+			fmt.Fprintf(a.Err, "peer: task %s %s on %s: %s\n", t.ID, t.State, orDash(t.PeerName), t.Message)
+		}
+	}
+}
+
+func (a *attached) end(ctx context.Context) (api.Job, error) {
+	var last api.Job
+	err := a.client.Follow(ctx, a.id, false, func(p api.Progress) error {
+		last = p.Job
+		return nil
+	})
+	return last, err
+}
+
+// chunk writes a piece of output where it belongs.
+func (a *attached) chunk(c api.LogChunk, label bool) error {
+	if c.Note != "" {
+		fmt.Fprintf(a.Err, "peer: %s: %s\n", c.Task, c.Note)
+	}
+	if c.Error != nil {
+		fmt.Fprintf(a.Err, "peer: %s: %s\n", c.Task, c.Error.Message)
+	}
+	w := io.Writer(a.Out)
+	if c.Stream == "stderr" {
+		w = a.Err
+	}
+	_, err := w.Write(c.Data)
+	return err
+}
+
+// many shows progress, and each task's output together at its end.
+func (a *attached) many(ctx context.Context) (api.Job, error) {
+	bar := newProgress(a.Err)
+	defer bar.done()
+	var last api.Job
+	shown := map[string]bool{}
+	err := a.client.Follow(ctx, a.id, true, func(p api.Progress) error {
+		last = p.Job
+		for _, t := range p.Tasks {
+			if !over(t.State) || shown[t.ID] {
+				continue
+			}
+			shown[t.ID] = true
+			bar.clear()
+			if err := a.taskOutput(ctx, t); err != nil {
+				return err
+			}
+		}
+		bar.show(p.Job)
+		return nil
+	})
+	return last, err
+}
+
+func over(state string) bool {
+	switch state {
+	case "complete", "failed", "rejected", "shutdown", "orphaned":
+		return true
+	}
+	return false
+}
+
+func (a *attached) taskOutput(ctx context.Context, t api.Task) error {
+	if t.Peer == "" {
+		return nil
+	}
+	if t.State != "rejected" {
+		err := a.client.Logs(ctx, a.id, api.LogQuery{Task: t.ID}, func(c api.LogChunk) error { return a.chunk(c, true) })
+		if err != nil {
+			fmt.Fprintf(a.Err, "peer: %s: output cannot be had: %v\n", t.ID, err)
+		}
+	}
+	if t.State != "complete" {
+		what := t.Message
+		if t.ExitCode != nil && *t.ExitCode > 0 {
+			what = fmt.Sprintf("exit %d", *t.ExitCode)
+		}
+		item := ""
+		if t.Item != "" {
+			item = " (" + t.Item + ")"
+		}
+		fmt.Fprintf(a.Err, "peer: task %s%s %s on %s: %s\n", t.ID, item, t.State, orDash(t.PeerName), orDash(what))
+	}
+	return ctx.Err()
+}

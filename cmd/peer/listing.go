@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+)
+
+func (c *cli) peersCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "peers",
+		Short:   "Who is here: standing, coordinator, capacity, tasks",
+		Example: "  peer peers\n  peer peers -o json | jq -r '.peers[] | select(.standing==\"ready\").name'",
+		Args:    exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ps, err := c.client().Peers(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := emit(c, ps, ps.Peers, func(w io.Writer) { peersTable(ps).write(w) }); err != nil {
+				return err
+			}
+			if ps.Coordinator == "" && c.output == "table" {
+				fmt.Fprintln(c.Err, noCoordinatorLine(ps.Missing))
+			}
+			return nil
+		},
+	}
+}
+
+func noCoordinatorLine(missing []string) string {
+	line := "no coordinator in sight: what runs goes on, new jobs are held"
+	if len(missing) > 0 {
+		line += "; waiting for " + strings.Join(missing, ", ") + " – start `peer up` there"
+	}
+	return line
+}
+
+func peersTable(ps api.Peers) *grid {
+	t := table("ID", "NAME", "STANDING", "ROLE", "PATH", "RTT", "CPUS", "MEMORY", "TASKS", "VERSION", "AGE")
+	for _, p := range ps.Peers {
+		role := "-"
+		if p.Voter {
+			role = "voter"
+		}
+		if p.Coordinator {
+			role = "coordinator"
+		}
+		rtt := "-"
+		if p.RTT > 0 {
+			rtt = short(seconds(p.RTT))
+			if p.RTT < 0.001 {
+				rtt = "<1ms"
+			}
+		}
+		t.add(shortID(p.ID), orDash(p.Name), p.Standing, role, p.Path, rtt,
+			fmt.Sprintf("%.3g/%.3g", p.CPUsUsed, p.CPUs), bytesText(p.MemoryUsed)+"/"+bytesText(p.Memory),
+			strconv.Itoa(p.Tasks), orDash(p.Version), short(seconds(p.Age)))
+	}
+	return t
+}
+
+func (c *cli) jobsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "jobs",
+		Short:   "All jobs, newest first",
+		Example: "  peer jobs\n  peer jobs -o jsonl | jq -r 'select(.state==\"failed\").id'",
+		Args:    exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			js, err := c.client().Jobs(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return emit(c, js, js.Jobs, func(w io.Writer) {
+				t := table("ID", "NAME", "STATE", "DONE", "RUNNING", "PENDING", "FAILED", "SUBMITTED", "TOOK")
+				for _, j := range js.Jobs {
+					t.add(j.ID, orDash(j.Name), j.State, fmt.Sprintf("%d/%d", j.Tasks["complete"], j.Count),
+						strconv.Itoa(j.Tasks["running"]), strconv.Itoa(j.Tasks["pending"]), strconv.Itoa(failures(j)),
+						ago(j.Submitted)+" ago", took(j))
+				}
+				t.write(w)
+			})
+		},
+	}
+}
+
+// failures counts the tasks that went wrong, whatever the way.
+func failures(j api.Job) int { return j.Tasks["failed"] + j.Tasks["rejected"] + j.Tasks["orphaned"] }
+
+func took(j api.Job) string {
+	if j.Ended == nil {
+		return "-"
+	}
+	return short(j.Ended.Sub(j.Submitted))
+}
+
+func (c *cli) jobCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "job ID",
+		Short:   "One job: state, counts, why it waits",
+		Example: "  peer job last\n  peer job k3v5 -o json",
+		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := c.client().Job(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return emit(c, a, []api.Job{a.Job}, func(w io.Writer) { jobText(w, a.Job) })
+		},
+	}
+}
+
+func jobText(w io.Writer, j api.Job) {
+	line := func(k, v string) {
+		if v != "" {
+			fmt.Fprintf(w, "%-10s %s\n", k, v)
+		}
+	}
+	st := styleFor(w)
+	line("id", j.ID)
+	line("name", j.Name)
+	line("state", st.state(j.State))
+	var parts []string
+	for _, s := range []string{"pending", "assigned", "accepted", "starting", "running", "complete", "failed", "rejected", "shutdown", "orphaned"} {
+		if n := j.Tasks[s]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	line("tasks", fmt.Sprintf("%d: %s", j.Count, strings.Join(parts, ", ")))
+	line("submitted", j.Submitted.Local().Format(time.DateTime)+" through "+shortID(j.Submitter))
+	if j.Ended != nil {
+		line("ended", j.Ended.Local().Format(time.DateTime)+", took "+took(j))
+	}
+	line("cancelled", j.Cancelled)
+	line("waiting", j.Waiting)
+}
+
+func (c *cli) tasksCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "tasks ID",
+		Short:   "A job's tasks: state, peer, exit code, why",
+		Example: "  peer tasks last\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'",
+		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ts, err := c.client().Tasks(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return emit(c, ts, ts.Tasks, func(w io.Writer) { tasksTable(ts.Tasks).write(w) })
+		},
+	}
+}
+
+func tasksTable(ts []api.Task) *grid {
+	t := table("TASK", "STATE", "PEER", "EXIT", "ITEM", "AGE", "MESSAGE")
+	for _, x := range ts {
+		exit := "-"
+		if x.ExitCode != nil {
+			exit = strconv.Itoa(*x.ExitCode)
+		}
+		peer := x.PeerName
+		if peer == "" {
+			peer = shortID(x.Peer)
+		}
+		t.add(x.ID, x.State, orDash(peer), exit, orDash(x.Item), ago(x.At), x.Message)
+	}
+	return t
+}
+
+func (c *cli) watchCommand() *cobra.Command {
+	var since string
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Events as JSON lines, as they happen",
+		Long: `Events as JSON lines: jobs accepted and ended, every task's states, peers coming and going, coordinators. Each line has
+a token; --since TOKEN goes on after it, at the same peer and as long as that peer runs.`,
+		Example: "  peer watch | jq -r 'select(.kind==\"task\" and .state==\"failed\")'",
+		Args:    exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.client().Watch(cmd.Context(), since, func(e api.Event) error {
+				return writeLine(c.Out, e)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&since, "since", "", "go on after the event with this `TOKEN`")
+	return cmd
+}

@@ -1,0 +1,36 @@
+// Command peer makes this machine a peer of a covey, and talks to it.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	os.Exit(mainCode())
+}
+
+// mainCode runs the command line of this process and returns its exit code: what tests call in place of main.
+func mainCode() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return Main(ctx, os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+}
+
+// Streams are what a command reads and writes: data on Out, talk on Err.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Main runs one command line and returns its exit code.
+func Main(ctx context.Context, args []string, s Streams) int {
+	c := &cli{Streams: s}
+	root := c.root()
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	return c.exit(cmd, err)
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// emit writes a listing in the format asked for: whole is the JSON object, rows its elements for jsonl, table the text form.
+func emit[R any](c *cli, whole any, rows []R, table func(io.Writer)) error {
+	switch c.output {
+	case "json":
+		return writeJSON(c.Out, whole)
+	case "jsonl":
+		enc := json.NewEncoder(c.Out)
+		for _, r := range rows {
+			if err := enc.Encode(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table(c.Out)
+	return nil
+}
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// grid is a table: a header and rows, aligned by what a person sees (runes, not bytes).
+type grid struct {
+	head []string
+	rows [][]string
+}
+
+func table(head ...string) *grid { return &grid{head: head} }
+
+func (g *grid) add(cells ...string) { g.rows = append(g.rows, cells) }
+
+func (g *grid) write(w io.Writer) {
+	width := make([]int, len(g.head))
+	for _, r := range append([][]string{g.head}, g.rows...) {
+		for i, cell := range r {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	st := styleFor(w)
+	for n, r := range append([][]string{g.head}, g.rows...) {
+		var b strings.Builder
+		for i, cell := range r {
+			text := cell
+			if n == 0 {
+				text = st.dim(cell)
+			} else {
+				text = st.state(cell)
+			}
+			b.WriteString(text)
+			if i < len(r)-1 {
+				b.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)+2))
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+	}
+}
+
+// style colours text on a terminal, and nowhere else.
+type style bool
+
+func styleFor(w io.Writer) style {
+	return style(isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb")
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice != 0
+}
+
+func (s style) paint(code, text string) string {
+	if !s {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (s style) dim(text string) string { return s.paint("2", text) }
+
+// state colours the words for how something stands.
+func (s style) state(text string) string {
+	switch text {
+	case "ready", "complete":
+		return s.paint("32", text)
+	case "running", "pending", "held", "suspect", "detached", "unknown":
+		return s.paint("33", text)
+	case "failed", "rejected", "orphaned", "unreachable":
+		return s.paint("31", text)
+	}
+	return text
+}
+
+func ago(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return short(time.Since(t))
+}
+
+// short writes a duration the way people read it: two significant places at most.
+func short(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	case d < 48*time.Hour:
+		return d.Round(time.Minute).String()
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func bytesText(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%dB", n)
+	}
+	v, i := float64(n), -1
+	for v >= unit && i < 4 {
+		v /= unit
+		i++
+	}
+	return fmt.Sprintf("%.3g%ciB", v, "KMGTP"[i])
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// shortID cuts a peer id to what tells peers apart on a screen; JSON always has the whole.
+func shortID(id string) string {
+	if len(id) > 12 {
+		return id[len(id)-8:]
+	}
+	return id
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"covey/node/api"
+)
+
+// cli carries what every command needs.
+type cli struct {
+	Streams
+	data   string
+	output string
+}
+
+// exitError ends a command with the code of a task instead of one of Covey's own. Nothing is printed for it.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+// speaksForTask marks commands whose exit code is the task's: Covey's own failure is then 125.
+const speaksForTask = "speaks-for-task"
+
+// ownFailure is what such a command exits with when Covey itself fails, usage included.
+const ownFailure = 125
+
+const rootLong = `Run commands on whichever of your machines are up, across networks, and bring back their output and exit codes –
+with no server to keep alive and no shared disk.
+
+  peer up                                    make this machine a peer; the first one founds a cluster
+  peer ticket                                invite another machine (prints one line)
+  peer up --join covey1…                     … there
+  peer run -- uname -a                       run a command on some peer, see its output, exit with its code
+  peer run --array 1-100 -- ./render {}      a hundred of them
+  peer peers                                 who is here
+
+Every command works on every peer. Data goes to stdout, talk to stderr.
+
+Exit codes: 0 done · 1 failed · 2 usage · 3 not found · 4 no coordinator or no contact · 5 timed out · 6 conflict ·
+7 refused · 130 Ctrl-C. run, wait and submit --wait exit with the task's code instead (125: Covey's own failure).`
+
+func (c *cli) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "peer",
+		Short:         "Run commands on whichever of your machines are up",
+		Long:          rootLong,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			return cmd.Help()
+		},
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			fromEnvironment(cmd)
+			switch c.output {
+			case "table", "json", "jsonl":
+				return nil
+			}
+			return api.Errorf(api.Usage, "--output %q: want table, json or jsonl", c.output)
+		},
+	}
+	root.SetOut(c.Out)
+	root.SetErr(c.Err)
+	root.SetIn(c.In)
+	root.PersistentFlags().StringVar(&c.data, "data", defaultData(), "this peer's data folder (`DIR`; environment PEER_DATA)\nLinux ~/.local/state/covey, macOS ~/Library/Application Support/covey,\nWindows %LocalAppData%\\covey")
+	root.PersistentFlags().StringVarP(&c.output, "output", "o", "table", "`FORMAT` of what is listed: table, json, jsonl (environment PEER_OUTPUT)")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return api.Errorf(api.Usage, "%v; see `%s --help`", err, cmd.CommandPath())
+	})
+	root.AddCommand(
+		c.upCommand(), c.downCommand(), c.statusCommand(), c.ticketCommand(), c.removeCommand(), c.leaveCommand(), c.peersCommand(),
+		c.runCommand(), c.submitCommand(), c.jobsCommand(), c.jobCommand(), c.tasksCommand(), c.logsCommand(), c.waitCommand(),
+		c.cancelCommand(), c.watchCommand(), c.testnetCommand(), c.benchCommand(), c.versionCommand(),
+	)
+	root.InitDefaultCompletionCmd()
+	return root
+}
+
+// fromEnvironment gives every flag that was not typed the value of PEER_<FLAG>, if there is one. A value that does not parse is
+// reported like a typed one.
+func fromEnvironment(cmd *cobra.Command) {
+	if cmd.Name() != "up" && cmd.Parent() != nil {
+		setFromEnvironment(cmd.InheritedFlags())
+		return
+	}
+	setFromEnvironment(cmd.Flags())
+	setFromEnvironment(cmd.InheritedFlags())
+}
+
+func setFromEnvironment(flags *pflag.FlagSet) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed || f.Name == "help" {
+			return
+		}
+		if v, ok := os.LookupEnv("PEER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))); ok && v != "" {
+			_ = flags.Set(f.Name, v)
+		}
+	})
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	msg := fmt.Sprintf("unknown command %q", name)
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		msg += fmt.Sprintf(" (did you mean %s?)", strings.Join(near, " or "))
+	}
+	return api.Errorf(api.Usage, "%s; see `peer --help`", msg)
+}
+
+// exit prints what went wrong and chooses the exit code.
+func (c *cli) exit(cmd *cobra.Command, err error) int {
+	if err == nil {
+		return 0
+	}
+	var code exitError
+	if errors.As(err, &code) {
+		return int(code)
+	}
+	fmt.Fprintf(c.Err, "peer: %v\n", err)
+	if cmd != nil && cmd.Annotations[speaksForTask] != "" {
+		return ownFailure
+	}
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	var e *api.Error
+	if errors.As(err, &e) {
+		return e.Exit()
+	}
+	if isUsage(err) {
+		return 2
+	}
+	return 1
+}
+
+// isUsage recognises the complaints cobra makes without a type.
+func isUsage(err error) bool {
+	for _, s := range []string{"unknown flag", "unknown shorthand", "flag needs an argument", "invalid argument", "accepts ", "requires at least", "required flag", "unknown command"} {
+		if strings.Contains(err.Error(), s) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *cli) client() *api.Client { return api.NewClient(api.SocketPath(c.data)) }
+
+// exactly is cobra.ExactArgs with a message that says what belongs there.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == n {
+			return nil
+		}
+		if n == 0 {
+			return api.Errorf(api.Usage, "`%s` takes no argument (got %q); see `%s --help`", cmd.CommandPath(), args[0], cmd.CommandPath())
+		}
+		return api.Errorf(api.Usage, "`%s` wants %s (got %d arguments); see `%s --help`", cmd.CommandPath(), what, len(args), cmd.CommandPath())
+	}
+}

@@ -1,0 +1,352 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+	"covey/taskstate"
+	"covey/taskstate/jobfile"
+)
+
+// runFlags are what `peer run` lets a person say about a job.
+type runFlags struct {
+	name, array, eachLine, script, dir  string
+	cpus, memory, timeout, replaceAfter string
+	env                                 []string
+	parallel                            int
+	shell, detach, wait                 bool
+}
+
+const runLong = `Run a command on whichever peer has room. One task: its output is streamed as it comes and ` + "`peer run`" + ` exits with its code
+(128+n by signal n, 126/127 not executable / not found, 124 timed out, 125 Covey's own failure). Many tasks: progress on a
+terminal, each task's output together at its end, exit 0 only if all ended with 0.
+
+The command runs in a fresh folder, with the daemon's PATH, HOME, LANG and TMPDIR, what --env gives, and COVEY_JOB COVEY_TASK
+COVEY_SLOT COVEY_ATTEMPT COVEY_EPOCH COVEY_COUNT COVEY_ITEM COVEY_PEER. ${COVEY_…} is expanded in the command, {} is the item.
+
+Ctrl-C cancels the job, a second one leaves it running; a hang-up leaves it running.`
+
+func (c *cli) runCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- CMD ARG…",
+		Short: "Run a command on some peer: see its output, exit with its code",
+		Long:  runLong,
+		Example: `  peer run -- uname -a
+  peer run --array 1-100 -- convert frame{}.png -resize 50% small{}.png
+  ls *.flac | peer run --each-line - -- ./encode {}
+  peer run --script analyse.sh -- --fast
+  id=$(peer run --detach -- make -j4); peer logs -f $id`,
+		Annotations: map[string]string{speaksForTask: "1"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			job, err := f.job(args, c.In)
+			if err != nil {
+				return err
+			}
+			return c.runJob(cmd.Context(), job, f.detach)
+		},
+	}
+	fl := cmd.Flags()
+	fl.SetInterspersed(false)
+	fl.StringVar(&f.name, "name", "", "a `NAME` for the job: [a-z0-9-], need not be unique")
+	fl.StringVar(&f.array, "array", "", "one task per number of `A-B`: {} is the number")
+	fl.StringVar(&f.eachLine, "each-line", "", "one task per line of `FILE` (- for stdin): {} is the line")
+	fl.StringVar(&f.script, "script", "", "a `FILE` (≤ 64 KiB) that travels with the job and is run with the arguments")
+	fl.StringVar(&f.dir, "dir", "", "run in this `DIR` below the task's own folder")
+	fl.StringVar(&f.cpus, "cpus", "", "`N` processors the task promises itself (default 1)")
+	fl.StringVar(&f.memory, "memory", "", "memory the task promises itself, as a `SIZE` like 512MiB")
+	fl.StringVar(&f.timeout, "timeout", "", "stop an attempt after this `DURATION`, as in 10m")
+	fl.StringVar(&f.replaceAfter, "replace-after", "", "give up an attempt so long (`DURATION`) after its peer was found dead (default 10s)")
+	fl.BoolVar(&f.wait, "at-most-once", false, "never run it twice: wait for a lost peer instead of replacing the attempt")
+	fl.StringArrayVar(&f.env, "env", nil, "`K=V` for the task's environment (repeatable)")
+	fl.IntVar(&f.parallel, "parallel", 0, "at most `N` tasks at once")
+	fl.BoolVar(&f.shell, "shell", false, "the command is one line for /bin/sh -c")
+	fl.BoolVar(&f.detach, "detach", false, "print the job's id and do not wait")
+	return cmd
+}
+
+// job builds the job the flags describe. stdin is read for --each-line -.
+func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
+	j := &taskstate.Job{Name: f.name, Parallel: f.parallel}
+	p := &taskstate.Process{Command: args, Dir: f.dir, Shell: f.shell, Braces: true}
+	j.Run.Process = p
+	if f.script != "" {
+		b, err := os.ReadFile(f.script)
+		if err != nil {
+			return nil, api.Errorf(api.Usage, "--script: %v", err)
+		}
+		p.Script = b
+	} else if len(args) == 0 {
+		return nil, api.Errorf(api.Usage, "no command: type `peer run -- CMD ARG…` or `peer run --script FILE`; see `peer run --help`")
+	}
+	if f.shell {
+		p.Command = []string{strings.Join(args, " ")}
+	}
+	if err := f.many(j, stdin); err != nil {
+		return nil, err
+	}
+	if err := f.numbers(j); err != nil {
+		return nil, err
+	}
+	for _, kv := range f.env {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return nil, api.Errorf(api.Usage, "--env %q: want K=V", kv)
+		}
+		if p.Env == nil {
+			p.Env = map[string]string{}
+		}
+		p.Env[k] = v
+	}
+	jobfile.Defaults(j)
+	if err := jobfile.Validate(j); err != nil {
+		return nil, api.Errorf(api.Usage, "%v", err)
+	}
+	return j, nil
+}
+
+func (f *runFlags) many(j *taskstate.Job, stdin io.Reader) error {
+	switch {
+	case f.array != "" && f.eachLine != "":
+		return api.Errorf(api.Usage, "--array and --each-line exclude each other")
+	case f.array != "":
+		first, last, err := parseRange(f.array)
+		if err != nil {
+			return err
+		}
+		j.First, j.Numbered, j.Count = first, true, last-first+1
+	case f.eachLine != "":
+		items, err := readLines(f.eachLine, stdin)
+		if err != nil {
+			return err
+		}
+		j.Each, j.Count = items, len(items)
+	}
+	return nil
+}
+
+func (f *runFlags) numbers(j *taskstate.Job) error {
+	for _, x := range []struct {
+		flag, text string
+		set        func(string) error
+	}{
+		{"--cpus", f.cpus, func(s string) (err error) { j.Resources.MilliCPU, err = jobfile.ParseCPUs(s); return err }},
+		{"--memory", f.memory, func(s string) (err error) { j.Resources.Memory, err = jobfile.ParseSize(s); return err }},
+		{"--timeout", f.timeout, func(s string) error { return millis(s, &j.Timeout) }},
+		{"--replace-after", f.replaceAfter, func(s string) error { return millis(s, &j.Unreachable.ReplaceAfter) }},
+	} {
+		if x.text == "" {
+			continue
+		}
+		if err := x.set(x.text); err != nil {
+			return api.Errorf(api.Usage, "%s: %v", x.flag, err)
+		}
+	}
+	j.Unreachable.Wait = f.wait
+	if f.wait && f.replaceAfter != "" {
+		return api.Errorf(api.Usage, "--at-most-once and --replace-after exclude each other")
+	}
+	if f.replaceAfter != "" && j.Unreachable.ReplaceAfter == 0 {
+		j.Unreachable.ReplaceAfter = 1 // at once: 0 means the default
+	}
+	return nil
+}
+
+func millis(s string, into *int64) error {
+	d, err := jobfile.ParseDuration(s)
+	*into = d.Milliseconds()
+	return err
+}
+
+func parseRange(s string) (first, last int, err error) {
+	a, b, ok := strings.Cut(s, "-")
+	if first, err = strconv.Atoi(a); err == nil && ok {
+		if last, err = strconv.Atoi(b); err == nil && last >= first && first >= 0 {
+			return first, last, nil
+		}
+	}
+	return 0, 0, api.Errorf(api.Usage, "--array %q: want A-B with whole numbers and A ≤ B, as in 1-100", s)
+}
+
+func readLines(file string, stdin io.Reader) ([]string, error) {
+	r := stdin
+	if file != "-" {
+		f, err := os.Open(filepath.Clean(file))
+		if err != nil {
+			return nil, api.Errorf(api.Usage, "--each-line: %v", err)
+		}
+		defer f.Close()
+		r = f
+	}
+	var items []string
+	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, 1<<20)
+	for sc.Scan() {
+		if line := strings.TrimRight(sc.Text(), "\r"); line != "" {
+			items = append(items, line)
+		}
+	}
+	if err := sc.Err(); err != nil {
+		return nil, api.Errorf(api.Usage, "--each-line: read %s: %v", file, err)
+	}
+	if len(items) == 0 {
+		return nil, api.Errorf(api.Usage, "--each-line: %s has no lines, so there is nothing to run", file)
+	}
+	return items, nil
+}
+
+// runJob submits a job and stays with it to its end.
+func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool) error {
+	cl := c.client()
+	sub, err := cl.Submit(ctx, api.Submit{Job: *job})
+	if err != nil {
+		return err
+	}
+	if sub.Held {
+		fmt.Fprintf(c.Err, "HELD: job %s is kept on this machine only. %s\n", sub.ID, sub.Note)
+	}
+	if detach {
+		fmt.Fprintln(c.Out, sub.ID)
+		return nil
+	}
+	a := &attached{cli: c, client: cl, id: sub.ID}
+	return a.stay(ctx, job.Count > 1)
+}
+
+func (c *cli) submitCommand() *cobra.Command {
+	var wait bool
+	cmd := &cobra.Command{
+		Use:     "submit FILE",
+		Short:   "Submit a job file; print the job's id",
+		Example: "  peer submit frames.yaml\n  peer submit --wait frames.yaml && echo all done",
+		Args:    exactly(1, "a job file (- for stdin)"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := c.submitFile(cmd.Context(), args[0], wait)
+			if wait && err != nil {
+				return c.taskly(err)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "stay until it ends, show its output, exit with its code")
+	return cmd
+}
+
+// taskly is for commands that speak for a task only with a flag: Covey's own failure becomes 125.
+func (c *cli) taskly(err error) error {
+	if _, ok := err.(exitError); ok {
+		return err
+	}
+	fmt.Fprintf(c.Err, "peer: %v\n", err)
+	return exitError(ownFailure)
+}
+
+func (c *cli) submitFile(ctx context.Context, file string, wait bool) error {
+	var (
+		data []byte
+		err  error
+		name = file
+	)
+	if file == "-" {
+		name = "stdin"
+		data, err = io.ReadAll(io.LimitReader(c.In, jobfile.MaxFile+1))
+	} else {
+		data, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return api.Errorf(api.Usage, "%v", err)
+	}
+	job, err := jobfile.Parse(name, data, jobfile.Options{})
+	if err != nil {
+		return api.Errorf(api.Usage, "%v", err)
+	}
+	if wait {
+		return c.runJob(ctx, job, false)
+	}
+	return c.runJob(ctx, job, true)
+}
+
+func (c *cli) waitCommand() *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:         "wait ID",
+		Short:       "Wait for a job's end; exit with its code",
+		Example:     "  peer wait last\n  peer wait --timeout 10m k3v5",
+		Args:        exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
+		Annotations: map[string]string{speaksForTask: "1"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			if timeout > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, timeout)
+				defer cancel()
+			}
+			return c.waitJob(ctx, args[0], timeout)
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up waiting after this `DURATION` (exit 124; the job goes on)")
+	return cmd
+}
+
+// waitTimedOut is what `peer wait --timeout` exits with, as timeout(1) does.
+const waitTimedOut = 124
+
+func (c *cli) waitJob(ctx context.Context, id string, timeout time.Duration) error {
+	var last api.Job
+	bar := newProgress(c.Err)
+	err := c.client().Follow(ctx, id, false, func(p api.Progress) error {
+		last = p.Job
+		bar.show(p.Job)
+		return nil
+	})
+	bar.done()
+	if ctx.Err() == context.DeadlineExceeded {
+		fmt.Fprintf(c.Err, "peer: job %s has not ended after %s; it goes on\n", orDash(last.ID), timeout)
+		return exitError(waitTimedOut)
+	}
+	if err != nil {
+		return err
+	}
+	return jobExit(last)
+}
+
+// jobExit is the exit code of commands that speak for a job.
+func jobExit(j api.Job) error {
+	if j.ExitCode == nil {
+		return api.Errorf(api.NoCoordinator, "the peer stopped before job %s ended; ask again with `peer wait %s`", j.ID, j.ID)
+	}
+	if *j.ExitCode == 0 {
+		return nil
+	}
+	return exitError(*j.ExitCode)
+}
+
+func (c *cli) cancelCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "cancel ID",
+		Short:   "Stop a job's tasks; what has not started never will",
+		Example: "  peer cancel last",
+		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j, err := c.client().Cancel(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if c.output != "table" {
+				return writeJSON(c.Out, j)
+			}
+			fmt.Fprintf(c.Err, "cancelled %s\n", j.ID)
+			return nil
+		},
+	}
+}

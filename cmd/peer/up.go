@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"covey/node"
+	"covey/node/api"
+	"covey/taskstate/jobfile"
+)
+
+const upLong = `Make this machine a peer. The first one, without --join or --bootstrap, founds a cluster; the others join it with a ticket.
+It stays in the foreground (--detach returns when it is ready) and keeps its place when it is stopped and started again.
+
+Every flag has an environment variable: --join is PEER_JOIN, --name is PEER_NAME, and so on.`
+
+// upFlags are `peer up`'s words; the rest goes straight into a node.Config.
+type upFlags struct {
+	cpus, memory string
+	labels       []string
+	detach       bool
+	verbose      bool
+}
+
+func (c *cli) upCommand() *cobra.Command {
+	var (
+		f   upFlags
+		cfg node.Config
+	)
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Make this machine a peer (the first one founds a cluster)",
+		Long:  upLong,
+		Example: `  peer up                                            found a cluster, or come back to one
+  peer up --join covey1…                             join with a ticket (see peer ticket)
+  peer up --bootstrap host:26839 --invite SECRET     the same by hand
+  peer up --name left --label zone=west --cpus 2 --memory 4GiB --detach
+  peer up --data ~/second                            a second peer on this machine`,
+		Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg.Data = c.data
+			cfg.Version = version()
+			if err := f.into(&cfg); err != nil {
+				return err
+			}
+			if f.detach {
+				return c.upDetached(cmd.Context())
+			}
+			return c.up(cmd.Context(), cfg, f.verbose)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&cfg.Join, "join", "", "the `TICKET` of the cluster to join (from `peer ticket` there)")
+	fl.StringArrayVar(&cfg.Bootstrap, "bootstrap", nil, "`ADDR` of a peer to join through: a multiaddr with /p2p/ID, or host:port (repeatable)")
+	fl.StringVar(&cfg.Invite, "invite", "", "the ticket's `SECRET`, with --bootstrap")
+	fl.BoolVar(&cfg.Open, "open", false, "found a cluster that anybody who can reach it may join")
+	fl.StringArrayVar(&cfg.Listen, "listen", nil, "listen on `ADDR`: a multiaddr or host:port (repeatable; default every address, port 26839)")
+	fl.StringArrayVar(&cfg.Announce, "announce", nil, "tell others this `ADDR` too (repeatable)")
+	fl.StringVar(&cfg.Name, "name", "", "this peer's `NAME` (default the host's)")
+	fl.StringArrayVar(&f.labels, "label", nil, "a label `K=V` (repeatable)")
+	fl.StringVar(&f.cpus, "cpus", "", "offer `N` processors (default all)")
+	fl.StringVar(&f.memory, "memory", "", "offer memory of this `SIZE` (default all)")
+	fl.BoolVar(&cfg.NoMDNS, "no-mdns", false, "do not look for peers in the local network")
+	fl.BoolVar(&f.detach, "detach", false, "return when it is ready; `peer down` stops it")
+	fl.BoolVar(&f.verbose, "verbose", false, "log what it does")
+	fl.BoolVar(&cfg.Testnet, "testnet", false, "let the API cut this peer off from others")
+	_ = fl.MarkHidden("testnet")
+	return cmd
+}
+
+func (f *upFlags) into(cfg *node.Config) (err error) {
+	if f.cpus != "" {
+		if cfg.MilliCPU, err = jobfile.ParseCPUs(f.cpus); err != nil {
+			return api.Errorf(api.Usage, "--cpus: %v", err)
+		}
+	}
+	if f.memory != "" {
+		if cfg.Memory, err = jobfile.ParseSize(f.memory); err != nil {
+			return api.Errorf(api.Usage, "--memory: %v", err)
+		}
+	}
+	for _, l := range f.labels {
+		k, v, ok := strings.Cut(l, "=")
+		if !ok || k == "" {
+			return api.Errorf(api.Usage, "--label %q: want K=V", l)
+		}
+		if cfg.Labels == nil {
+			cfg.Labels = map[string]string{}
+		}
+		cfg.Labels[k] = v
+	}
+	return nil
+}
+
+func (c *cli) up(ctx context.Context, cfg node.Config, verbose bool) error {
+	ctx, cancel := untilInterrupted(ctx)
+	defer cancel()
+	level := slog.LevelWarn
+	if verbose {
+		level = slog.LevelDebug
+	}
+	cfg.Log = slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: level}))
+	n, err := node.New(cfg)
+	if err != nil {
+		return err
+	}
+	return n.Run(ctx, func(s api.Status) { c.greet(s) })
+}
+
+// greet says what a person needs next.
+func (c *cli) greet(s api.Status) {
+	if c.output != "table" {
+		_ = writeLine(c.Out, s)
+		return
+	}
+	statusText(c.Out, s)
+	switch {
+	case s.Open:
+		fmt.Fprintln(c.Err, "\nTHIS CLUSTER IS OPEN: whoever reaches one of the addresses above can join it and run commands here.")
+		fmt.Fprintf(c.Err, "join from another machine:  peer up --bootstrap %s/p2p/%s\n", first(s.Addrs), s.ID)
+	case s.How == "founded":
+		fmt.Fprintln(c.Err, "\nnext, here:                 peer ticket")
+		fmt.Fprintln(c.Err, "then, on another machine:   peer up --join <the ticket>")
+	default:
+		fmt.Fprintln(c.Err, "\nnext:                       peer peers")
+	}
+}
+
+func first(s []string) string {
+	if len(s) == 0 {
+		return ""
+	}
+	return s[0]
+}
+
+// readyLimit bounds how long --detach waits for its child to be ready.
+const readyLimit = 60 * time.Second
+
+// upDetached starts the same command without --detach in a session of its own and returns when it answers.
+func (c *cli) upDetached(ctx context.Context) error {
+	if s, err := c.client().Status(ctx); err == nil {
+		return api.Errorf(api.Conflict, "a peer already runs with this data folder (%s, process %d); stop it with `peer down`", s.Data, s.PID)
+	}
+	if err := os.MkdirAll(c.data, 0o700); err != nil {
+		return api.Errorf(api.Failed, "cannot make the data folder: %v; choose another with --data", err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	logPath := filepath.Join(c.data, "peer.log")
+	logFile, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return api.Errorf(api.Failed, "cannot write the log: %v", err)
+	}
+	defer logFile.Close()
+	var args []string
+	for _, a := range os.Args[1:] {
+		if a != "--detach" && a != "--detach=true" {
+			args = append(args, a)
+		}
+	}
+	child := exec.Command(exe, args...)
+	child.Stdout, child.Stderr = logFile, logFile
+	child.SysProcAttr = ownSession()
+	child.Env = append(os.Environ(), "PEER_DETACH=")
+	if err := child.Start(); err != nil {
+		return fmt.Errorf("start the peer: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }() // ends with the child, or with this process, which is about to end
+	return c.awaitReady(ctx, ended, logPath)
+}
+
+func (c *cli) awaitReady(ctx context.Context, ended <-chan error, logPath string) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(readyLimit)
+	for {
+		select {
+		case err := <-ended:
+			text, _ := os.ReadFile(logPath)
+			var x *exec.ExitError
+			fmt.Fprint(c.Err, string(text))
+			if errors.As(err, &x) && x.ExitCode() > 0 {
+				return exitError(x.ExitCode())
+			}
+			return api.Errorf(api.Failed, "the peer ended at once: %v", err)
+		case <-limit:
+			return api.Errorf(api.TimedOut, "the peer is not ready after %s and goes on trying; see %s", readyLimit, logPath)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+			if s, err := c.client().Status(ctx); err == nil {
+				c.greet(s)
+				return nil
+			}
+		}
+	}
+}
+
+// untilInterrupted ends the context at Ctrl-C; SIGTERM already does (main).
+func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// release is set by the linker (-ldflags "-X main.release=v1.2.3").
+var release = "0.1.0-dev"
+
+// version is the release, and the commit it was built from if the toolchain recorded it.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 7 {
+				return release + "+" + s.Value[:7]
+			}
+		}
+	}
+	return release
+}
+
+func (c *cli) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Version of this program",
+		Args:  exactly(0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			v := map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}
+			if c.output != "table" {
+				return writeJSON(c.Out, v)
+			}
+			fmt.Fprintf(c.Out, "peer %s (%s, %s/%s)\n", v["version"], v["go"], v["os"], v["arch"])
+			return nil
+		},
+	}
+}

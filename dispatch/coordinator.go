@@ -1,0 +1,268 @@
+package dispatch
+
+import (
+	"log/slog"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// CoordinatorConfig sets a Coordinator up. Zero fields take the defaults named.
+type CoordinatorConfig struct {
+	Self        taskstate.PeerID
+	Beat        time.Duration // how often a worker beats: 1 s
+	Grace       time.Duration // a session without a sign of life for so long is over: 3 beats
+	Seed        uint64        // breaks ties in placement
+	Outstanding int           // most tasks on one peer that have not ended: 4096
+	MaxAhead    int           // most tasks queued on one peer beyond what fits: 2048
+	AheadWindow time.Duration // a peer's queue is as long as what it finished in about this time: 50 ms
+	Pipeline    int           // proposals under way at once: 2
+	FrameBudget int           // bytes a frame may be estimated at: 512 KiB
+	Log         *slog.Logger  // nil: silent
+}
+
+func (cfg CoordinatorConfig) withDefaults() CoordinatorConfig {
+	def := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	if cfg.Beat <= 0 {
+		cfg.Beat = time.Second
+	}
+	if cfg.Grace <= 0 {
+		cfg.Grace = 3 * cfg.Beat
+	}
+	if cfg.AheadWindow <= 0 {
+		cfg.AheadWindow = 50 * time.Millisecond
+	}
+	def(&cfg.Outstanding, 4096)
+	def(&cfg.MaxAhead, 2048)
+	def(&cfg.Pipeline, 2)
+	def(&cfg.FrameBudget, 512<<10)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return cfg
+}
+
+// Coordinator is the pure core of the one peer that decides: who runs what, which ends are settled, which attempts are given up.
+// It is built from the ledger's state at the start of an epoch and lives no longer than that epoch. From then on every entry
+// applied must be fed to it, in order, as LedgerApplied; it changes its mind about decisions only by what was applied.
+//
+// It does no I/O and reads no clock. Whoever drives it calls Step with an event and the time, carries out the effects in order,
+// and calls again no later than Wake says. It is not safe for concurrent use.
+type Coordinator struct {
+	cfg     CoordinatorConfig
+	epoch   taskstate.Epoch
+	index   uint64 // of the last entry applied
+	started time.Time
+	now     time.Time
+
+	peers   map[taskstate.PeerID]*peerState
+	order   []*peerState // by id
+	jobs    map[taskstate.JobID]*jobState
+	classes []*class // jobs with pending work, by what a task needs
+	classOf map[taskstate.Resources]*class
+
+	sessions map[ConnID]*session
+	touched  []*session // have something to send when the step ends
+
+	inflight   int                 // proposals under way
+	registers  []*ledger.Register  // decided, not proposed
+	supersedes []*ledger.Supersede // decided, not proposed
+	settling   []*peerState        // peers with ends to settle
+
+	wake        time.Time // see Wake
+	settledDone bool      // twice the grace is over and every peer was reviewed
+	dirty       bool      // something may be placeable that was not
+	freed       bool      // something ended, or a peer came: queues may be uneven
+	replacing   bool      // something may have to be given up
+	changes     uint64    // counts changes of standings
+	seed        uint64
+	effects     []CoordEffect
+	scratch     scratch
+}
+
+// ConnID names one accepted session stream. The shell counts them; a number is never used twice in one epoch.
+type ConnID uint64
+
+// CoordEvent is what a Coordinator can be told: one of the types below.
+type CoordEvent interface{ coordEvent() }
+
+// CoordEffect is what a Coordinator wants done: one of the types below. Effects are to be carried out in order.
+type CoordEffect interface{ coordEffect() }
+
+// The events.
+type (
+	// SessionOpened is a stream whose first frame was Hello.
+	SessionOpened struct {
+		Conn  ConnID
+		Peer  taskstate.PeerID
+		Hello Hello
+	}
+	// SessionFrame is a later frame of a stream, other than Hello and Batch.
+	SessionFrame struct {
+		Conn  ConnID
+		Frame Up
+	}
+	// SessionBatch is a Batch frame whose envelope was opened: its signature is the author's.
+	SessionBatch struct {
+		Conn  ConnID
+		Batch taskstate.Batch
+	}
+	// SessionClosed tells that a stream is gone.
+	SessionClosed struct{ Conn ConnID }
+	// PeerVerdict is news of gossip about a peer. Since is when the verdict began.
+	PeerVerdict struct {
+		Peer    taskstate.PeerID
+		Verdict Verdict
+		Since   time.Time
+	}
+	// PeerProbed answers a ProbePeer.
+	PeerProbed struct {
+		Peer   taskstate.PeerID
+		Failed bool
+	}
+	// LedgerApplied is the next entry of the ledger with its results. Entries the core was built from are skipped.
+	LedgerApplied struct {
+		Entry   ledger.Entry
+		Results []ledger.Result
+	}
+	// ProposalDone tells that one proposal was decided, and was fed as LedgerApplied or will be.
+	ProposalDone struct{}
+	// TimePassed is no event but the time.
+	TimePassed struct{}
+)
+
+func (SessionOpened) coordEvent() {}
+func (SessionFrame) coordEvent()  {}
+func (SessionBatch) coordEvent()  {}
+func (SessionClosed) coordEvent() {}
+func (PeerVerdict) coordEvent()   {}
+func (PeerProbed) coordEvent()    {}
+func (LedgerApplied) coordEvent() {}
+func (ProposalDone) coordEvent()  {}
+func (TimePassed) coordEvent()    {}
+
+// The effects.
+type (
+	// SendDown sends a frame on a stream.
+	SendDown struct {
+		Conn  ConnID
+		Frame Down
+	}
+	// EndSession closes a stream once what was sent on it is out. SessionClosed need not follow.
+	EndSession struct {
+		Conn ConnID
+		Why  string
+	}
+	// ProposeCommands proposes commands as one entry, to be answered with ProposalDone.
+	ProposeCommands struct{ Commands []ledger.Command }
+	// ProbePeer dials a peer and answers with PeerProbed.
+	ProbePeer struct{ Peer taskstate.PeerID }
+	// StartOver asks for a new core, built from the ledger as it is now: this one has lost track.
+	StartOver struct{ Why string }
+)
+
+func (SendDown) coordEffect()        {}
+func (EndSession) coordEffect()      {}
+func (ProposeCommands) coordEffect() {}
+func (ProbePeer) coordEffect()       {}
+func (StartOver) coordEffect()       {}
+
+// NewCoordinator builds the core for an epoch from everything decided before it. It keeps nothing of st but jobs as submitted,
+// which never change.
+func NewCoordinator(cfg CoordinatorConfig, epoch taskstate.Epoch, st *ledger.State, now time.Time) *Coordinator {
+	c := &Coordinator{
+		cfg: cfg.withDefaults(), epoch: epoch, index: st.Index(), started: now, now: now,
+		peers: map[taskstate.PeerID]*peerState{}, jobs: map[taskstate.JobID]*jobState{}, sessions: map[ConnID]*session{},
+		classOf: map[taskstate.Resources]*class{}, seed: cfg.Seed,
+	}
+	c.derive(st)
+	c.wakeAt(c.settledAt())
+	return c
+}
+
+// Step takes one event and returns what is to be done.
+func (c *Coordinator) Step(ev CoordEvent, now time.Time) []CoordEffect {
+	return c.StepAll([]CoordEvent{ev}, now)
+}
+
+// StepAll takes events that have gathered. What follows from all of them together leaves in as few frames and proposals as
+// possible.
+func (c *Coordinator) StepAll(evs []CoordEvent, now time.Time) []CoordEffect {
+	if now.After(c.now) {
+		c.now = now
+	}
+	for _, ev := range evs {
+		c.take(ev)
+	}
+	c.due()
+	c.propose()
+	c.lookForRecalls()
+	c.flush()
+	out := c.effects
+	c.effects = nil
+	return out
+}
+
+func (c *Coordinator) take(ev CoordEvent) {
+	switch ev := ev.(type) {
+	case SessionOpened:
+		c.onHello(ev)
+	case SessionFrame:
+		c.onFrame(ev)
+	case SessionBatch:
+		c.onBatch(ev)
+	case SessionClosed:
+		c.onClosed(ev.Conn)
+	case PeerVerdict:
+		c.onVerdict(ev)
+	case PeerProbed:
+		c.onProbed(ev)
+	case LedgerApplied:
+		c.onApplied(ev)
+	case ProposalDone:
+		c.inflight = max(0, c.inflight-1)
+	case TimePassed:
+	}
+}
+
+// Wake is when Step must be called at the latest, with TimePassed if nothing else happened; zero if time alone changes nothing.
+func (c *Coordinator) Wake() time.Time { return c.wake }
+
+func (c *Coordinator) wakeAt(t time.Time) {
+	if c.wake.IsZero() || t.Before(c.wake) {
+		c.wake = t
+	}
+}
+
+// due does what time alone brings about. It looks at peers, never at tasks, and only when the moment has come that somebody asked
+// for.
+func (c *Coordinator) due() {
+	if c.wake.IsZero() || c.now.Before(c.wake) {
+		return
+	}
+	c.wake = time.Time{}
+	if settled := c.settledAt(); c.now.Before(settled) {
+		c.wakeAt(settled)
+	} else if !c.settledDone {
+		c.settledDone = true
+		for _, p := range c.order {
+			c.review(p)
+		}
+	}
+	c.dueSessions()
+	c.dueProbes()
+	c.dueReplacements()
+	c.dueRecalls()
+}
+
+// startOver gives up on this core: something was applied that it cannot place.
+func (c *Coordinator) startOver(why string) {
+	c.effects = append(c.effects, StartOver{Why: why})
+}
+
+func (c *Coordinator) log(msg string, args ...any) { c.cfg.Log.Debug(msg, args...) }

@@ -1,0 +1,153 @@
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"covey/taskstate"
+)
+
+// stoppingFor is how long a peer that gives its running tasks back gets no new ones, if its session does not end before.
+const stoppingFor = 10 * time.Second
+
+// onBatch takes a worker's signed statuses: ends become decisions, and the batch is acknowledged when they all are.
+func (c *Coordinator) onBatch(ev SessionBatch) {
+	s := c.sessions[ev.Conn]
+	if s == nil {
+		return
+	}
+	s.heard = c.now
+	b := &ev.Batch
+	if b.Author != s.p.id || b.Incarnation != s.incarnation || !s.welcomed {
+		c.endSession(s, "a batch before Welcome, or of another author or incarnation")
+		return
+	}
+	switch s.acks.begin(b.Number) {
+	case ackOld:
+		c.touch(s) // it missed our acknowledgement: say it again
+		s.acked = min(s.acked, b.Number-1)
+		return
+	case ackGap: // ended, so that the worker says again all that is not acknowledged
+		c.endSession(s, "a batch is missing before this one")
+		return
+	}
+	ends := 0
+	for i := range b.Statuses {
+		st := &b.Statuses[i]
+		if !st.State.Final() {
+			c.observe(s.p, st)
+			continue
+		}
+		if c.onEnd(s, st, b.Number) {
+			ends++
+		}
+	}
+	c.countEnds(s.p, ends)
+	s.acks.received()
+	c.touch(s)
+}
+
+// onEnd takes the end of a task and tells whether it was news.
+func (c *Coordinator) onEnd(s *session, st *taskstate.Status, batch uint64) bool {
+	p := s.p
+	h, r, ok := p.find(st.Task)
+	if !ok || r.batch != 0 {
+		return false // retired, or ended twice: the first end stands
+	}
+	started := r.state >= taskstate.Starting || st.State != taskstate.Rejected
+	if st.Reason == taskstate.ReasonInterrupted && !r.is(ended) && s.synced {
+		p.stopping = c.now.Add(stoppingFor) // it is giving its tasks back: they go elsewhere
+		c.wakeAt(p.stopping)
+	}
+	c.release(p, h, &r)
+	r.batch, r.state = batch, st.State
+	s.acks.add()
+	decided := r.is(deciding)
+	r.marks |= deciding
+	h.slots[st.Task.Slot] = r
+	if decided {
+		return false
+	}
+	if c.runsAgain(h, st, started) {
+		c.supersede(h, st.Task, r, st.Reason, started)
+		return true
+	}
+	if len(p.ends) == 0 && !slices.Contains(c.settling, p) {
+		c.settling = append(c.settling, p)
+	}
+	p.ends = append(p.ends, *st)
+	return true
+}
+
+// runsAgain tells whether an end came about through no fault of the task, so that its slot gets another attempt.
+func (c *Coordinator) runsAgain(h *holding, st *taskstate.Status, started bool) bool {
+	switch st.Reason {
+	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped:
+		return st.State != taskstate.Complete && !h.job.cancelled && !(h.job.job.Unreachable.Wait && started)
+	}
+	return false
+}
+
+// ackWindow knows which batches of a session have ends that are not decided yet: the contiguous decided ones are acknowledged. It is
+// as long as what the worker has unacknowledged, and so bounded by the worker's own limit and by what it may have outstanding.
+type ackWindow struct {
+	base uint64 // all up to here are decided
+	open []int  // ends not decided of base+1, base+2, …; the last one is being received while busy
+	busy bool
+}
+
+// What begin answers.
+const (
+	ackNew = iota
+	ackOld // received before
+	ackGap // one before it is missing: a stream does not do that
+)
+
+// begin opens batch n.
+func (w *ackWindow) begin(n uint64) int {
+	switch next := w.base + uint64(len(w.open)) + 1; {
+	case n < next:
+		return ackOld
+	case n > next:
+		return ackGap
+	}
+	w.open, w.busy = append(w.open, 0), true
+	return ackNew
+}
+
+// add counts an end of the batch being received.
+func (w *ackWindow) add() { w.open[len(w.open)-1]++ }
+
+// received closes the batch begun last.
+func (w *ackWindow) received() {
+	w.busy = false
+	w.advance()
+}
+
+// done counts one end of batch n as decided.
+func (w *ackWindow) done(n uint64) {
+	if n <= w.base || n-w.base > uint64(len(w.open)) {
+		return
+	}
+	w.open[n-w.base-1]--
+	w.advance()
+}
+
+func (w *ackWindow) advance() {
+	k, most := 0, len(w.open)
+	if w.busy {
+		most--
+	}
+	for k < most && w.open[k] <= 0 {
+		k++
+	}
+	w.base += uint64(k)
+	w.open = w.open[k:]
+}
+
+func (s *session) batchDone(c *Coordinator, n uint64) {
+	s.acks.done(n)
+	if s.acks.base > s.acked {
+		c.touch(s)
+	}
+}

@@ -1,0 +1,317 @@
+package dispatch
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// coordRig drives a core against a ledger.State by hand: proposals are decided at once, or when the test says so, and everything
+// the core wants is written down.
+type coordRig struct {
+	t       testing.TB
+	core    *Coordinator
+	state   *ledger.State
+	epoch   taskstate.Epoch
+	now     time.Time
+	hold    bool
+	pending [][]ledger.Command
+	conns   map[string]ConnID // newest stream of each peer
+	names   map[ConnID]string
+	next    ConnID
+	out     strings.Builder
+	inc     map[string]string
+	over    string // StartOver was asked for
+	seen    func(CoordEffect)
+}
+
+func newCoordRig(t testing.TB, cfg CoordinatorConfig) *coordRig {
+	r := &coordRig{
+		t: t, state: ledger.NewState(), epoch: taskstate.At(1, 1), now: time.UnixMilli(1_000_000),
+		conns: map[string]ConnID{}, names: map[ConnID]string{}, inc: map[string]string{},
+	}
+	founder := admission.Entry{Cluster: "c", Peer: "founder", Roles: []admission.Role{admission.Voter, admission.Submit}, By: "founder"}
+	r.state.Apply(ledger.Entry{Index: 1, Epoch: r.epoch, Commands: []ledger.Command{{Found: &ledger.Found{Cluster: "c", Generation: 1, Founder: founder}}, {Lead: &ledger.Lead{}}}})
+	r.build(cfg)
+	return r
+}
+
+func (r *coordRig) build(cfg CoordinatorConfig) {
+	cfg.Seed = 1
+	r.core = NewCoordinator(cfg, r.epoch, r.state, r.now)
+	r.pending, r.over = nil, ""
+	clear(r.names)
+	r.step(TimePassed{})
+}
+
+// apply decides commands and tells the core.
+func (r *coordRig) apply(cmds ...ledger.Command) []ledger.Result {
+	e := ledger.Entry{Index: r.state.Index() + 1, Epoch: r.epoch, Stamp: r.now.UnixMilli(), By: "founder", Commands: cmds}
+	res := r.state.Apply(e)
+	r.step(LedgerApplied{Entry: e, Results: res})
+	return res
+}
+
+func (r *coordRig) step(evs ...CoordEvent) {
+	for _, ef := range r.core.StepAll(evs, r.now) {
+		r.note(ef)
+		if r.seen != nil {
+			r.seen(ef)
+		}
+		switch ef := ef.(type) {
+		case ProposeCommands:
+			r.pending = append(r.pending, ef.Commands)
+		case StartOver:
+			r.over = ef.Why
+		}
+	}
+	for !r.hold && len(r.pending) > 0 {
+		r.decide()
+	}
+}
+
+// decide carries out the oldest proposal.
+func (r *coordRig) decide() {
+	cmds := r.pending[0]
+	r.pending = r.pending[1:]
+	r.apply(cmds...)
+	r.step(ProposalDone{})
+}
+
+// advance lets time pass, stopping wherever the core asked to be woken.
+func (r *coordRig) advance(d time.Duration) {
+	end := r.now.Add(d)
+	for i := 0; ; i++ {
+		at := r.core.Wake()
+		if at.IsZero() || at.After(end) {
+			break
+		}
+		if i > 10_000 {
+			r.t.Fatalf("the core wants to be woken at %v for ever", at)
+		}
+		r.now = later(r.now, at)
+		r.step(TimePassed{})
+	}
+	r.now = end
+	r.step(TimePassed{})
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func (r *coordRig) note(ef CoordEffect) {
+	switch ef := ef.(type) {
+	case SendDown:
+		fmt.Fprintf(&r.out, "%s <- %s\n", r.names[ef.Conn], downString(ef.Frame))
+	case EndSession:
+		fmt.Fprintf(&r.out, "%s closed: %s\n", r.names[ef.Conn], ef.Why)
+	case ProposeCommands:
+		var parts []string
+		for _, c := range ef.Commands {
+			parts = append(parts, commandString(c))
+		}
+		fmt.Fprintf(&r.out, "propose %s\n", strings.Join(parts, "; "))
+	case ProbePeer:
+		fmt.Fprintf(&r.out, "probe %s\n", ef.Peer)
+	case StartOver:
+		fmt.Fprintf(&r.out, "START OVER: %s\n", ef.Why)
+	}
+}
+
+// take returns what was written down since the last time.
+func (r *coordRig) take() string {
+	s := r.out.String()
+	r.out.Reset()
+	return s
+}
+
+// hello opens a stream for a peer and sends its reports.
+func (r *coordRig) hello(peer string, h Hello, reports ...taskstate.Status) {
+	r.next++
+	r.conns[peer], r.names[r.next] = r.next, peer
+	r.step(SessionOpened{Conn: r.next, Peer: peer, Hello: h})
+	r.step(SessionFrame{Conn: r.conns[peer], Frame: Up{Report: &Report{Tasks: reports, Done: true}}})
+}
+
+func slotsString(runs []ledger.Slots) string {
+	var out []string
+	for _, s := range runs {
+		x := strconv.Itoa(s.First)
+		if s.N > 1 {
+			x += "-" + strconv.Itoa(s.First+s.N-1)
+		}
+		out = append(out, fmt.Sprintf("%s.%d", x, s.Attempt))
+	}
+	return "[" + strings.Join(out, " ") + "]"
+}
+
+func commandString(c ledger.Command) string {
+	switch {
+	case c.Assign != nil:
+		return fmt.Sprintf("assign %s%s to %s", c.Assign.Job, slotsString(c.Assign.Slots), c.Assign.Peer)
+	case c.Settle != nil:
+		var out []string
+		for _, s := range c.Settle.Statuses {
+			out = append(out, fmt.Sprintf("%s=%s", s.Task, s.State))
+		}
+		return fmt.Sprintf("settle of %s %s", c.Settle.Peer, strings.Join(out, " "))
+	case c.Supersede != nil:
+		s := fmt.Sprintf("supersede %s (%s)", c.Supersede.Task, c.Supersede.Reason)
+		if c.Supersede.Again {
+			return s + " again"
+		}
+		return s + " as " + c.Supersede.Status.State.String()
+	case c.Register != nil:
+		return fmt.Sprintf("register %s/%s", c.Register.Peer, c.Register.Incarnation)
+	}
+	return fmt.Sprintf("%+v", c)
+}
+
+func downString(d Down) string {
+	switch {
+	case d.Welcome != nil:
+		return fmt.Sprintf("welcome %s beat %d grace %d", d.Welcome.Session, d.Welcome.Beat, d.Welcome.Grace)
+	case d.Refuse != nil:
+		s := "refuse " + d.Refuse.Code
+		if d.Refuse.RetryAfter > 0 {
+			s += fmt.Sprintf(" retry after %d", d.Refuse.RetryAfter)
+		}
+		return s
+	case d.Beat != nil:
+		return fmt.Sprintf("beat %d held %t", d.Beat.N, d.Beat.Held)
+	case d.Ack != nil:
+		return fmt.Sprintf("ack %d", d.Ack.Batch)
+	}
+	a := d.Assignments
+	var out []string
+	if a.Complete {
+		out = append(out, fmt.Sprintf("complete %d", a.ResultsIn))
+	} else {
+		out = append(out, fmt.Sprintf("change %d to %d", a.AppliesTo, a.ResultsIn))
+	}
+	if a.More {
+		out = append(out, "more")
+	}
+	for _, j := range a.Jobs {
+		out = append(out, fmt.Sprintf("job %s", j.ID))
+	}
+	for _, g := range a.Grants {
+		s := fmt.Sprintf("grant %s%s @%d", g.Job, slotsString(g.Slots), g.Index)
+		if len(g.Items) > 0 {
+			s += fmt.Sprintf(" %v", g.Items)
+		}
+		out = append(out, s)
+	}
+	for _, s := range a.Stop {
+		out = append(out, fmt.Sprintf("stop %s (%s)", s.Task, s.Reason))
+	}
+	for _, t := range a.Recall {
+		out = append(out, fmt.Sprintf("recall %s", t))
+	}
+	return strings.Join(out, ", ")
+}
+
+// parseStatus reads JOB.SLOT.ATTEMPT=STATE or …=STATE/REASON.
+func (r *coordRig) parseStatus(s string) taskstate.Status {
+	id, what, _ := strings.Cut(s, "=")
+	t, err := taskstate.ParseTaskID(id)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	name, reason, _ := strings.Cut(what, "/")
+	st := taskstate.Status{Task: t, Seq: 1, Exit: taskstate.NoExit, Reason: taskstate.Reason(reason), At: r.now.UnixMilli()}
+	if err := st.State.UnmarshalText([]byte(name)); err != nil {
+		r.t.Fatal(err)
+	}
+	if st.State == taskstate.Complete {
+		st.Exit = 0
+	}
+	return st
+}
+
+// open lists, sorted, which tasks the core believes open, and where.
+func (c *Coordinator) openTasks() []string {
+	var out []string
+	for _, p := range c.order {
+		for _, h := range p.holds {
+			for n, r := range h.slots {
+				out = append(out, fmt.Sprintf("%s on %s@%d", taskstate.Task(h.job.id, n, int(r.attempt)), p.id, r.index))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// pendingSlots lists, sorted, what the core believes waits.
+func (c *Coordinator) pendingSlots() []string {
+	var out []string
+	for _, j := range c.jobs {
+		for _, q := range [][]ledger.Slots{j.again.runs, j.fresh.runs} {
+			for _, run := range q {
+				for n := run.First; n < run.First+run.N; n++ {
+					out = append(out, taskstate.Task(j.id, n, run.Attempt).String())
+				}
+			}
+		}
+		if j.cancelled {
+			continue // what is under way will be refused
+		}
+		for _, run := range j.inflight {
+			for n := run.First; n < run.First+run.N; n++ {
+				out = append(out, taskstate.Task(j.id, n, run.Attempt).String())
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// check compares the core with one built anew from the ledger: what it followed step by step must be what the ledger holds.
+func (r *coordRig) check() error {
+	fresh := NewCoordinator(r.core.cfg, r.epoch, r.state, r.now)
+	if a, b := r.core.openTasks(), fresh.openTasks(); !slices.Equal(a, b) {
+		return fmt.Errorf("open tasks: core %v, ledger %v", a, b)
+	}
+	if a, b := r.core.pendingSlots(), fresh.pendingSlots(); !slices.Equal(a, b) {
+		return fmt.Errorf("pending slots: core %v, ledger %v", a, b)
+	}
+	for _, p := range r.core.order {
+		live, res := 0, taskstate.Resources{}
+		for _, h := range p.holds {
+			n := 0
+			for _, rc := range h.slots {
+				if !rc.is(ended) {
+					n++
+				}
+			}
+			for _, run := range h.job.inflight {
+				if run.peer == p.id {
+					n += run.N
+				}
+			}
+			if n != h.live {
+				return fmt.Errorf("peer %s job %s: %d live, counted %d", p.id, h.job.id, n, h.live)
+			}
+			live += n
+			for range n {
+				res = res.Add(h.job.job.Resources)
+			}
+		}
+		if live != p.outstanding || res != p.promised {
+			return fmt.Errorf("peer %s: %d tasks %+v, counted %d %+v", p.id, live, res, p.outstanding, p.promised)
+		}
+	}
+	return nil
+}

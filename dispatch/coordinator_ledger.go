@@ -1,0 +1,368 @@
+package dispatch
+
+import (
+	"slices"
+
+	"covey/dispatch/ledger"
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// derive fills the core from everything decided so far.
+func (c *Coordinator) derive(st *ledger.State) {
+	for m := range st.Members() {
+		if m.In() {
+			p := c.addPeer(m.Entry.Peer)
+			p.worker, p.incarnation, p.left = m.Entry.Has(admission.Worker), m.Incarnation, m.Left
+			c.review(p)
+		}
+	}
+	var records []*ledger.JobRecord
+	for r := range st.Jobs() {
+		if _, over := r.Ended(); !over {
+			records = append(records, r)
+		}
+	}
+	slices.Reverse(records) // the oldest first
+	for _, r := range records {
+		c.deriveJob(r)
+	}
+}
+
+func (c *Coordinator) deriveJob(r *ledger.JobRecord) {
+	j := c.addJob(r.Job(), r.Index())
+	_, _, j.cancelled = r.Cancelled()
+	for run := range r.PendingSlots() {
+		if run.Attempt > 1 {
+			j.again.add(run)
+		} else {
+			j.fresh.add(run)
+		}
+	}
+	for s := range r.OpenSlots() {
+		p := c.peers[s.Peer]
+		if p == nil {
+			c.startOver("task " + taskstate.Task(j.id, s.Slot, s.Attempt).String() + " is assigned to a peer that is no member")
+			continue
+		}
+		h := p.hold(j)
+		h.slots[s.Slot] = rec{index: s.Index, attempt: uint32(s.Attempt), state: taskstate.Assigned}
+		j.open++
+		p.promise(j, h, 1)
+	}
+	c.enqueue(j)
+}
+
+// onApplied follows the ledger. Each command is mirrored as ledger.State carried it out; the results say what was refused.
+func (c *Coordinator) onApplied(ev LedgerApplied) {
+	if ev.Entry.Index <= c.index {
+		return
+	}
+	if len(ev.Results) != len(ev.Entry.Commands) {
+		c.startOver("an entry came without its results")
+		return
+	}
+	c.index = ev.Entry.Index
+	for i := range ev.Entry.Commands {
+		c.applied(&ev.Entry.Commands[i], &ev.Results[i], ev.Entry.Index)
+	}
+}
+
+func (c *Coordinator) applied(cmd *ledger.Command, r *ledger.Result, index uint64) {
+	switch {
+	case r.Refused == ledger.CodeStale:
+		if cmd.Assign != nil || cmd.Settle != nil || cmd.Supersede != nil {
+			c.startOver("a decision was refused as stale")
+		}
+	case cmd.Settle != nil:
+		c.appliedSettle(cmd.Settle, r)
+	case cmd.Assign != nil:
+		c.appliedAssign(cmd.Assign, r, index)
+	case cmd.Supersede != nil:
+		c.appliedSupersede(cmd.Supersede, r)
+	case cmd.Register != nil:
+		c.appliedRegister(cmd.Register, r)
+	case r.Refused != ledger.CodeNone || r.Existed:
+	case cmd.Submit != nil:
+		j := c.addJob(&cmd.Submit.Job, index)
+		j.fresh.add(ledger.Slots{First: 1, N: j.job.Count, Attempt: 1})
+		c.enqueue(j)
+	case cmd.Cancel != nil:
+		c.appliedCancel(cmd.Cancel.Job)
+	case cmd.Found != nil:
+		c.appliedEntry(cmd.Found.Founder)
+	case cmd.Admit != nil:
+		c.appliedEntry(cmd.Admit.Entry)
+	case cmd.Remove != nil:
+		if p := c.peers[cmd.Remove.Peer]; p != nil {
+			c.giveUpAll(p)
+			c.dropPeer(p)
+		}
+	case cmd.Depart != nil:
+		if p := c.peers[cmd.Depart.Peer]; p != nil {
+			c.giveUpAll(p)
+			p.left = true
+			c.review(p)
+		}
+	}
+}
+
+func (c *Coordinator) appliedEntry(e admission.Entry) {
+	p := c.addPeer(e.Peer)
+	p.worker = e.Has(admission.Worker)
+	c.review(p)
+	c.dirty = true
+}
+
+// appliedAssign turns slots under way into open tasks and hands them to the peer's session.
+func (c *Coordinator) appliedAssign(a *ledger.Assign, r *ledger.Result, index uint64) {
+	j, p := c.jobs[a.Job], c.peers[a.Peer]
+	if j == nil || p == nil {
+		if r.Refused != ledger.CodeUnknown && r.Refused != ledger.CodeOver {
+			c.startOver("an assignment was applied for a job or peer that is not known here")
+		} else if j != nil {
+			c.assignRefused(j, nil, a, r)
+		}
+		return
+	}
+	if r.Refused != ledger.CodeNone {
+		c.assignRefused(j, p, a, r)
+		return
+	}
+	h := p.hold(j)
+	for _, run := range a.Slots {
+		if !j.landed(a.Peer, run) {
+			c.startOver("an assignment was applied that this core did not propose")
+			return
+		}
+		for n := run.First; n < run.First+run.N; n++ {
+			h.slots[n] = rec{index: index, attempt: uint32(run.Attempt), state: taskstate.Assigned}
+		}
+		j.open += run.N
+	}
+	if s := p.session; s != nil && s.synced {
+		s.grants = append(s.grants, grantPiece{job: j, index: index, slots: a.Slots})
+		c.touch(s)
+	}
+	if j.cancelled {
+		c.stopAll(p, h)
+	}
+	if p.standing == Unreachable {
+		c.wakeAt(c.now) // it went away meanwhile
+	}
+}
+
+// landed removes a run from those under way and tells whether it was there.
+func (j *jobState) landed(peer taskstate.PeerID, run ledger.Slots) bool {
+	for i, x := range j.inflight {
+		if x.peer == peer && x.Slots == run {
+			j.inflight[i] = j.inflight[len(j.inflight)-1]
+			j.inflight = j.inflight[:len(j.inflight)-1]
+			return true
+		}
+	}
+	return false
+}
+
+// assignRefused takes an assignment back: the peer went away or the job was cancelled while it was under way. p is nil if the
+// peer was removed.
+func (c *Coordinator) assignRefused(j *jobState, p *peerState, a *ledger.Assign, r *ledger.Result) {
+	if r.Refused == ledger.CodePartly {
+		c.startOver("slots that were thought to wait did not")
+		return
+	}
+	for _, run := range a.Slots {
+		if !j.landed(a.Peer, run) {
+			c.startOver("an assignment was refused that this core did not propose")
+			return
+		}
+		if p != nil {
+			p.promise(j, p.hold(j), -run.N)
+		} else {
+			j.live -= run.N
+		}
+		if !j.cancelled {
+			j.again.add(run)
+		}
+	}
+	c.enqueue(j)
+	c.endJob(j)
+}
+
+// appliedSettle closes tasks whose end is decided.
+func (c *Coordinator) appliedSettle(s *ledger.Settle, r *ledger.Result) {
+	p := c.peers[s.Peer]
+	if p == nil {
+		return
+	}
+	refused := r.Statuses
+	var h *holding
+	for i := range s.Statuses {
+		t := s.Statuses[i].Task
+		if len(refused) > 0 && refused[0] == t {
+			// Decided before in another way; whatever decided it was mirrored here when it was applied.
+			refused = refused[1:]
+			if _, _, open := p.find(t); open && s.Incarnation == p.incarnation {
+				c.startOver("an end was refused for " + t.String() + ", which was thought open")
+			}
+			continue
+		}
+		if h == nil || h.job.id != t.Job {
+			if h = p.holds[t.Job]; h == nil {
+				continue
+			}
+		}
+		if rc, ok := h.slots[t.Slot]; ok && int(rc.attempt) == t.Attempt {
+			c.close(p, h, t.Slot, rc)
+		}
+	}
+}
+
+// close forgets an open task: its slot has its end.
+func (c *Coordinator) close(p *peerState, h *holding, slot int, r rec) {
+	c.release(p, h, &r)
+	if r.batch != 0 && p.session != nil {
+		p.session.batchDone(c, r.batch)
+	}
+	delete(h.slots, slot)
+	h.job.open--
+	c.endJob(h.job)
+}
+
+// appliedSupersede gives an attempt up: its slot waits again, or has its end.
+func (c *Coordinator) appliedSupersede(s *ledger.Supersede, r *ledger.Result) {
+	j := c.jobs[s.Task.Job]
+	if j == nil || r.Refused != ledger.CodeNone {
+		return
+	}
+	for _, p := range c.order {
+		if h, rc, ok := p.find(s.Task); ok {
+			c.giveUp(p, h, s.Task.Slot, rc, s.Again, s.Reason)
+			return
+		}
+	}
+	c.startOver("an attempt was given up that was not known here: " + s.Task.String())
+}
+
+// giveUp mirrors what the ledger does when an open attempt ends without its worker. A worker that may still run it is told to
+// stop.
+func (c *Coordinator) giveUp(p *peerState, h *holding, slot int, r rec, again bool, why taskstate.Reason) {
+	if s := p.session; s != nil && s.synced && !r.is(ended) {
+		s.stops = append(s.stops, Stop{Task: taskstate.Task(h.job.id, slot, int(r.attempt)), Reason: why})
+		c.touch(s)
+	}
+	if again && !h.job.cancelled {
+		h.job.again.add(ledger.Slots{First: slot, N: 1, Attempt: int(r.attempt) + 1})
+	}
+	c.close(p, h, slot, r)
+	c.enqueue(h.job)
+}
+
+// giveUpAll mirrors what happens to a peer's open tasks when it is removed, leaves or comes back as another incarnation.
+func (c *Coordinator) giveUpAll(p *peerState) {
+	for _, h := range p.byAge() {
+		slots := make([]int, 0, len(h.slots))
+		for n := range h.slots {
+			slots = append(slots, n)
+		}
+		slices.Sort(slots)
+		for _, n := range slots {
+			c.giveUp(p, h, n, h.slots[n], !h.job.job.Unreachable.Wait, taskstate.ReasonInterrupted)
+		}
+	}
+	p.ends = nil
+}
+
+// byAge lists what p holds, the oldest job first.
+func (p *peerState) byAge() []*holding {
+	out := make([]*holding, 0, len(p.holds))
+	for _, h := range p.holds {
+		out = append(out, h)
+	}
+	slices.SortFunc(out, func(a, b *holding) int { return int(min(1, max(-1, int64(a.job.index)-int64(b.job.index)))) })
+	return out
+}
+
+// appliedCancel stops a job: what waits is over, what is open is stopped wherever a session is up; elsewhere it is stopped when
+// the worker comes back.
+func (c *Coordinator) appliedCancel(id taskstate.JobID) {
+	j := c.jobs[id]
+	if j == nil {
+		return
+	}
+	j.cancelled = true
+	j.again.clear()
+	j.fresh.clear()
+	for _, p := range c.order {
+		if h := p.holds[id]; h != nil {
+			c.stopAll(p, h)
+			if p.standing == Unreachable {
+				c.wakeAt(c.now)
+			}
+		}
+	}
+	c.endJob(j)
+}
+
+// stopAll tells a peer with a session to stop all it has of a job.
+func (c *Coordinator) stopAll(p *peerState, h *holding) {
+	s := p.session
+	if s == nil || !s.synced {
+		return
+	}
+	for _, n := range h.sorted(func(r rec) bool { return !r.is(ended | stopped) }) {
+		r := h.slots[n]
+		r.marks |= stopped
+		h.slots[n] = r
+		s.stops = append(s.stops, Stop{Task: taskstate.Task(h.job.id, n, int(r.attempt)), Reason: taskstate.ReasonCancelled})
+	}
+	c.touch(s)
+}
+
+// sorted lists the slots of a holding whose task pick accepts, ascending.
+func (h *holding) sorted(pick func(rec) bool) []int {
+	var out []int
+	for n, r := range h.slots {
+		if pick(r) {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// appliedRegister knows the life a peer is in now, and lets a session go on that waited for it.
+func (c *Coordinator) appliedRegister(reg *ledger.Register, r *ledger.Result) {
+	p := c.peers[reg.Peer]
+	if p == nil {
+		return
+	}
+	if r.Refused == ledger.CodeNone && !r.Existed {
+		if p.incarnation != reg.Incarnation {
+			c.giveUpAll(p)
+			p.fence(p.incarnation)
+		}
+		p.incarnation, p.left = reg.Incarnation, false
+	}
+	s := p.session
+	if s == nil || s.welcomed || s.incarnation != reg.Incarnation {
+		c.review(p)
+		return
+	}
+	if r.Refused != ledger.CodeNone {
+		c.refuse(s, Refuse{Code: RefuseNotAdmitted, Message: "the ledger refused to register this worker: " + string(r.Refused)})
+		return
+	}
+	c.welcome(s)
+}
+
+// fence remembers a life that is over, so that a copy of its data folder is told.
+func (p *peerState) fence(inc taskstate.Incarnation) {
+	const remembered = 8
+	if inc == "" {
+		return
+	}
+	if p.fenced = append(p.fenced, inc); len(p.fenced) > remembered {
+		p.fenced = p.fenced[1:]
+	}
+}

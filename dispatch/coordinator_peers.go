@@ -1,0 +1,220 @@
+package dispatch
+
+import (
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// peerState is a member as the coordinator drives it.
+type peerState struct {
+	id          taskstate.PeerID
+	incarnation taskstate.Incarnation
+	fenced      []taskstate.Incarnation // replaced in this epoch
+	worker      bool                    // its roles let it run tasks
+	left        bool
+
+	offer       Offer
+	holds       map[taskstate.JobID]*holding
+	outstanding int                 // tasks proposed or assigned that have not ended
+	promised    taskstate.Resources // to those
+	ends        []taskstate.Status  // to be settled, not proposed yet
+
+	session    *session
+	back       bool // had a session in this epoch
+	registered []time.Time
+	stopping   time.Time // gives its tasks back: no new ones before this moment
+
+	verdict    Verdict
+	since      time.Time // of the verdict
+	unanswered bool
+	probing    bool
+	probeAt    time.Time
+	standing   Standing
+	lostSince  time.Time // since when it is unreachable
+
+	finished   float64 // ends in about the last AheadWindow, decaying
+	finishedAt time.Time
+	recallAt   time.Time // no recall before
+}
+
+// holding is what one peer has of one job.
+type holding struct {
+	job   *jobState
+	slots map[int]rec
+	live  int // proposed or assigned, and not ended
+}
+
+// rec is one open task: assigned by the ledger, not settled, not given up.
+type rec struct {
+	index   uint64 // of the assignment
+	batch   uint64 // number of the batch its end came in, in the present session; 0 = none
+	attempt uint32
+	state   taskstate.State // the furthest seen
+	marks   marks
+}
+
+type marks uint8
+
+const (
+	ended    marks = 1 << iota // its resources are free again
+	deciding                   // its Settle or Supersede is on its way
+	stopped                    // the worker was told to stop it
+	recalled                   // the worker was asked to give it back
+)
+
+func (r rec) is(m marks) bool { return r.marks&m != 0 }
+
+// addPeer makes a member known, or changes what it may do.
+func (c *Coordinator) addPeer(id taskstate.PeerID) *peerState {
+	if p := c.peers[id]; p != nil {
+		return p
+	}
+	p := &peerState{id: id, holds: map[taskstate.JobID]*holding{}, standing: Unknown}
+	c.peers[id] = p
+	i, _ := slices.BinarySearchFunc(c.order, id, func(p *peerState, id string) int { return strings.Compare(p.id, id) })
+	c.order = slices.Insert(c.order, i, p)
+	c.changes++
+	return p
+}
+
+// dropPeer forgets a removed member. Its tasks are gone from it already.
+func (c *Coordinator) dropPeer(p *peerState) {
+	if p.session != nil {
+		c.endSession(p.session, "removed from the cluster")
+	}
+	delete(c.peers, p.id)
+	c.order = slices.DeleteFunc(c.order, func(x *peerState) bool { return x == p })
+	c.changes++
+}
+
+// hold returns what p has of j, for writing.
+func (p *peerState) hold(j *jobState) *holding {
+	h := p.holds[j.id]
+	if h == nil {
+		h = &holding{job: j, slots: map[int]rec{}}
+		p.holds[j.id] = h
+	}
+	return h
+}
+
+// promise reserves room for n tasks of j on p; a negative n gives it back.
+func (p *peerState) promise(j *jobState, h *holding, n int) {
+	h.live += n
+	j.live += n
+	p.outstanding += n
+	p.promised.MilliCPU += int64(n) * j.job.Resources.MilliCPU
+	p.promised.Memory += int64(n) * j.job.Resources.Memory
+}
+
+// release frees what one ended task reserved.
+func (c *Coordinator) release(p *peerState, h *holding, r *rec) {
+	if r.is(ended) {
+		return
+	}
+	r.marks |= ended
+	p.promise(h.job, h, -1)
+	c.dirty, c.freed = true, true
+	if !h.job.queued {
+		c.enqueue(h.job) // its Parallel may have room again
+	}
+}
+
+// find looks an open task up.
+func (p *peerState) find(t taskstate.TaskID) (*holding, rec, bool) {
+	h := p.holds[t.Job]
+	if h == nil {
+		return nil, rec{}, false
+	}
+	r, ok := h.slots[t.Slot]
+	return h, r, ok && int(r.attempt) == t.Attempt
+}
+
+// free is what p can still promise; negative where tasks queue ahead of need.
+func (p *peerState) free() taskstate.Resources { return p.offer.Resources.Sub(p.promised) }
+
+// countEnds remembers that n tasks ended now, for the length of the queue.
+func (c *Coordinator) countEnds(p *peerState, n int) {
+	p.finished = c.recentEnds(p) + float64(n)
+	p.finishedAt = c.now
+}
+
+// recentEnds is about how many tasks ended on p within the last AheadWindow.
+func (c *Coordinator) recentEnds(p *peerState) float64 {
+	if p.finished == 0 {
+		return 0
+	}
+	return p.finished * math.Exp(-float64(c.now.Sub(p.finishedAt))/float64(c.cfg.AheadWindow))
+}
+
+// ahead is how many tasks may wait on p beyond those that fit: what it finishes while an assignment travels, at least one.
+func (c *Coordinator) ahead(p *peerState) int {
+	return max(1, min(int(c.recentEnds(p)), c.cfg.MaxAhead))
+}
+
+// runsOf lists the open tasks of a holding that pick accepts, as ascending runs per ledger index.
+func (h *holding) runsOf(pick func(slot int, r rec) bool) []grantPiece {
+	slots := make([]int, 0, len(h.slots))
+	for n, r := range h.slots {
+		if pick(n, r) {
+			slots = append(slots, n)
+		}
+	}
+	slices.Sort(slots)
+	byIndex := map[uint64]int{}
+	var out []grantPiece
+	for _, n := range slots {
+		r := h.slots[n]
+		i, ok := byIndex[r.index]
+		if !ok {
+			i = len(out)
+			byIndex[r.index] = i
+			out = append(out, grantPiece{job: h.job, index: r.index})
+		}
+		out[i].slots = appendRun(out[i].slots, ledger.Slots{First: n, N: 1, Attempt: int(r.attempt)})
+	}
+	return out
+}
+
+// appendRun adds a run behind others, joining it with the last one where they touch.
+func appendRun(runs []ledger.Slots, r ledger.Slots) []ledger.Slots {
+	if k := len(runs) - 1; k >= 0 && runs[k].Attempt == r.Attempt && runs[k].First+runs[k].N == r.First {
+		runs[k].N += r.N
+		return runs
+	}
+	return append(runs, r)
+}
+
+// PeerLoad is a member as the coordinator sees it, for people.
+type PeerLoad struct {
+	Peer        taskstate.PeerID
+	Standing    Standing
+	Offer       Offer               // of its newest session; zero if there was none in this epoch
+	Promised    taskstate.Resources // to tasks that have not ended
+	Outstanding int                 // those tasks
+}
+
+// Peers lists the members, by id.
+func (c *Coordinator) Peers() []PeerLoad {
+	out := make([]PeerLoad, 0, len(c.order))
+	for _, p := range c.order {
+		out = append(out, PeerLoad{Peer: p.id, Standing: p.standing, Offer: p.offer, Promised: p.promised, Outstanding: p.outstanding})
+	}
+	return out
+}
+
+// Standings yields every member's standing, by id.
+func (c *Coordinator) Standings() iter.Seq2[taskstate.PeerID, Standing] {
+	return func(yield func(taskstate.PeerID, Standing) bool) {
+		for _, p := range c.order {
+			if !yield(p.id, p.standing) {
+				return
+			}
+		}
+	}
+}

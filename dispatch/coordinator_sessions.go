@@ -1,0 +1,276 @@
+package dispatch
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// Registrations of one peer within RegistrationPeriod; one more is refused and told when to try again. A refused one does not
+// count, so a peer that restarts quickly is let in as soon as its oldest registration has aged.
+const (
+	RegistrationLimit  = 3
+	RegistrationPeriod = 8 * time.Second
+)
+
+// session is one worker's stream. It begins with Hello; it is welcomed once the ledger knows the worker's incarnation; it is in
+// sync once all reports were heard and a Complete set was sent. Only then does it carry incremental changes.
+type session struct {
+	conn        ConnID
+	id          string
+	p           *peerState
+	incarnation taskstate.Incarnation
+	opened      time.Time
+	heard       time.Time // last sign of life
+	reported    bool
+	welcomed    bool
+	synced      bool
+
+	seq  uint64                       // number of the set the worker has
+	jobs map[taskstate.JobID]struct{} // sent in this session
+	acks ackWindow
+
+	// Gathered during a step, sent at its end.
+	touched  bool
+	complete bool
+	grants   []grantPiece
+	stops    []Stop
+	recalls  []taskstate.TaskID
+	acked    uint64 // newest Ack sent
+}
+
+// onHello opens a session or refuses it. A session the peer still had is taken over: its stream is half open.
+func (c *Coordinator) onHello(ev SessionOpened) {
+	s := &session{conn: ev.Conn, incarnation: ev.Hello.Incarnation, opened: c.now, heard: c.now}
+	p := c.peers[ev.Peer]
+	s.p = p
+	if no := c.objection(p, ev.Hello); no != nil {
+		c.refuse(s, *no)
+		return
+	}
+	s.id = fmt.Sprintf("%s.%d", c.epoch, ev.Conn)
+	if old := p.session; old != nil {
+		if ev.Hello.Session == old.id && old.incarnation == s.incarnation {
+			s.id = old.id // resumed: no new registration
+		} else {
+			p.registered = append(p.registered, c.now)
+		}
+		c.endSession(old, "replaced by a newer session of the same peer")
+	} else {
+		p.registered = append(p.registered, c.now)
+	}
+	s.jobs = map[taskstate.JobID]struct{}{}
+	s.acks.base, s.acked = ev.Hello.Acked, ev.Hello.Acked
+	c.sessions[s.conn] = s
+	p.session, p.offer, p.unanswered, p.stopping = s, ev.Hello.Offer, false, time.Time{}
+	p.forgetSession()
+	c.wakeAt(c.now.Add(c.cfg.Grace))
+	if p.incarnation == s.incarnation && !p.left {
+		c.welcome(s)
+		return
+	}
+	c.registers = append(c.registers, &ledger.Register{Peer: p.id, Incarnation: s.incarnation, Name: ev.Hello.Offer.Name})
+}
+
+// objection tells why a session cannot be, or nil.
+func (c *Coordinator) objection(p *peerState, h Hello) *Refuse {
+	switch {
+	case p == nil:
+		return &Refuse{Code: RefuseNotAdmitted, Message: "this peer is not admitted", RetryAfter: c.cfg.Beat.Milliseconds()}
+	case c.epoch.Less(h.Fence):
+		return &Refuse{Code: RefuseNotCoordinator, Message: "this worker has obeyed epoch " + h.Fence.String() + ", which is newer than " + c.epoch.String()}
+	case h.Incarnation == "":
+		return &Refuse{Code: RefuseNotAdmitted, Message: "hello without an incarnation"}
+	case slices.Contains(p.fenced, h.Incarnation) && p.incarnation != h.Incarnation:
+		return &Refuse{Code: RefuseFenced, Message: "this data folder was replaced by another one of the same peer; remove it, or stop the other"}
+	}
+	p.registered = slices.DeleteFunc(p.registered, func(t time.Time) bool { return c.now.Sub(t) >= RegistrationPeriod })
+	resumes := p.session != nil && p.session.id == h.Session && p.session.incarnation == h.Incarnation
+	if len(p.registered) < RegistrationLimit || resumes {
+		return nil
+	}
+	wait := RegistrationPeriod - c.now.Sub(p.registered[0])
+	return &Refuse{Code: RefuseTooMany, Message: fmt.Sprintf("too many registrations: %d in %s", RegistrationLimit, RegistrationPeriod), RetryAfter: wait.Milliseconds() + 1}
+}
+
+// forgetSession makes the open tasks fit for a new session: nothing was said in it yet.
+func (p *peerState) forgetSession() {
+	for _, h := range p.holds {
+		for n, r := range h.slots {
+			if r.batch != 0 || r.is(stopped|recalled) {
+				r.batch, r.marks = 0, r.marks&^(stopped|recalled)
+				h.slots[n] = r
+			}
+		}
+	}
+}
+
+// refuse answers a stream that gets no session, and ends it.
+func (c *Coordinator) refuse(s *session, no Refuse) {
+	c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: Down{Refuse: &no}})
+	c.endSession(s, no.Code)
+}
+
+// endSession closes the stream and forgets the session.
+func (c *Coordinator) endSession(s *session, why string) {
+	c.effects = append(c.effects, EndSession{Conn: s.conn, Why: why})
+	c.forget(s)
+}
+
+func (c *Coordinator) forget(s *session) {
+	delete(c.sessions, s.conn)
+	s.touched, s.synced = true, false // nothing is gathered for it any more
+	if s.p != nil && s.p.session == s {
+		s.p.session = nil
+		c.review(s.p)
+	}
+}
+
+func (c *Coordinator) onClosed(conn ConnID) {
+	if s := c.sessions[conn]; s != nil {
+		c.forget(s)
+	}
+}
+
+// welcome lets a session in.
+func (c *Coordinator) welcome(s *session) {
+	s.welcomed, s.p.back = true, true
+	c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: Down{Welcome: &Welcome{
+		Session: s.id, Epoch: c.epoch, Beat: c.cfg.Beat.Milliseconds(), Grace: c.cfg.Grace.Milliseconds(),
+	}}})
+	c.review(s.p)
+	c.sync(s)
+}
+
+// sync sends the Complete set once both sides know what there is.
+func (c *Coordinator) sync(s *session) {
+	if !s.welcomed || !s.reported {
+		return
+	}
+	s.synced, s.complete = true, true
+	c.dirty, c.freed = true, true
+	c.touch(s)
+}
+
+// onFrame takes a frame of a session.
+func (c *Coordinator) onFrame(ev SessionFrame) {
+	s := c.sessions[ev.Conn]
+	f := ev.Frame
+	if s == nil {
+		if f.Beat != nil { // a half-open link: the worker learns it with its next beat
+			c.effects = append(c.effects, SendDown{Conn: ev.Conn, Frame: Down{Beat: &BeatAnswer{N: f.Beat.N}}})
+		}
+		return
+	}
+	s.heard = c.now
+	switch {
+	case f.Beat != nil:
+		c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: Down{Beat: &BeatAnswer{N: f.Beat.N, Held: true}}})
+	case s.p.incarnation != s.incarnation: // not registered yet: it cannot speak about tasks of the life before
+		s.reported = s.reported || f.Report != nil && f.Report.Done
+		if f.Offer != nil {
+			s.p.offer = *f.Offer
+		}
+	case f.Report != nil:
+		c.onReport(s, f.Report)
+	case f.Resync != nil:
+		c.sync(s)
+	case f.Offer != nil:
+		s.p.offer = *f.Offer
+		c.dirty = true
+	case f.Dropped != nil:
+		for _, t := range f.Dropped.Tasks {
+			c.onDropped(s.p, t)
+		}
+	}
+}
+
+// onReport learns how far the worker's tasks are. A task it lists that is not open any more is not in the Complete set, and
+// stopped by that; one it does not list may still be on its way to it, so that nothing is concluded.
+func (c *Coordinator) onReport(s *session, r *Report) {
+	for i := range r.Tasks {
+		c.observe(s.p, &r.Tasks[i])
+	}
+	if r.Done {
+		s.reported = true
+		c.sync(s)
+	}
+}
+
+// observe joins a worker's status into what is known of an open task.
+func (c *Coordinator) observe(p *peerState, st *taskstate.Status) (*holding, rec, bool) {
+	h, r, ok := p.find(st.Task)
+	if !ok {
+		return nil, r, false
+	}
+	if !r.state.Final() {
+		r.state = max(r.state, st.State)
+	}
+	if st.State.Final() {
+		c.release(p, h, &r)
+	}
+	h.slots[st.Task.Slot] = r
+	return h, r, true
+}
+
+// onDropped takes the worker's word that it does not have a task and never will: it wrote a tombstone first.
+func (c *Coordinator) onDropped(p *peerState, t taskstate.TaskID) {
+	h, r, ok := p.find(t)
+	if !ok || r.is(deciding) {
+		return
+	}
+	started := r.state >= taskstate.Starting
+	c.release(p, h, &r)
+	r.marks |= deciding
+	h.slots[t.Slot] = r
+	c.supersede(h, t, r, taskstate.ReasonDropped, started)
+}
+
+// supersede gives an attempt up in the next proposal.
+func (c *Coordinator) supersede(h *holding, t taskstate.TaskID, r rec, why taskstate.Reason, started bool) {
+	c.supersedes = append(c.supersedes, c.givenUp(h, t, r, why, started))
+}
+
+// givenUp is the decision to give an attempt up for a reason that is not the task's own: the slot gets another, unless the job was
+// cancelled, or must not run twice and had started.
+func (c *Coordinator) givenUp(h *holding, t taskstate.TaskID, r rec, why taskstate.Reason, started bool) *ledger.Supersede {
+	s := &ledger.Supersede{Task: t, Reason: why, Again: true}
+	end := taskstate.Status{Task: t, Index: r.index, At: c.now.UnixMilli(), Exit: taskstate.NoExit, Reason: why}
+	switch {
+	case h.job.cancelled:
+		end.State, s.Again, s.Status = taskstate.Shutdown, false, &end
+		end.Message = "the job was cancelled, and its worker did not have it any more"
+		if why == taskstate.ReasonUnreachable {
+			end.Message = "the job was cancelled while its peer could not be reached"
+		}
+	case h.job.job.Unreachable.Wait && started:
+		end.State, s.Again, s.Status = taskstate.Orphaned, false, &end
+		end.Message = "nobody saw its end, and the job must not run twice"
+	}
+	return s
+}
+
+// dueSessions ends sessions that have been silent for longer than the grace.
+func (c *Coordinator) dueSessions() {
+	for _, p := range c.order {
+		if !p.stopping.IsZero() {
+			if c.now.Before(p.stopping) {
+				c.wakeAt(p.stopping)
+			} else {
+				p.stopping, c.dirty = time.Time{}, true
+			}
+		}
+		s := p.session
+		if s == nil {
+			continue
+		}
+		if over := s.heard.Add(c.cfg.Grace); c.now.Before(over) {
+			c.wakeAt(over)
+			continue
+		}
+		c.endSession(s, "no beat for "+c.cfg.Grace.String())
+	}
+}

@@ -1,0 +1,57 @@
+package ledger_test
+
+import (
+	"fmt"
+	"testing"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+func TestFinishedJobsAreForgottenByCountAndAgeAndNeverRunAgain(t *testing.T) {
+	l := newLog(t)
+	l.must(submit("running", 1), assign("running", "p2", run(1, 1, 1)))
+	for i := range ledger.KeepFinished + 5 {
+		id := taskstate.JobID(fmt.Sprintf("j%04d", i))
+		l.must(submit(id, 1), cancel(id))
+	}
+	if _, ok := l.Job("j0004"); ok || l.JobCount() != ledger.KeepFinished+1 {
+		t.Fatalf("%d jobs are kept", l.JobCount())
+	}
+	if _, ok := l.Job("j0005"); !ok {
+		t.Error("one job too many was forgotten")
+	}
+	if r := l.one(submit("j0001", 1)); r.Refused != ledger.CodeOver || !r.Existed {
+		t.Errorf("a late repetition of a forgotten job's submit: %+v", r)
+	}
+	if _, _, _, st := l.Assigned(taskstate.Task("j0001", 1, 1)); st != taskstate.Unknown {
+		t.Errorf("a forgotten job's task is %v", st)
+	}
+	l.stamp += ledger.KeepFor + 1
+	l.must(ledger.Command{Lead: &ledger.Lead{}})
+	if l.JobCount() != 1 {
+		t.Errorf("%d jobs are kept for longer than that", l.JobCount())
+	}
+	l.record("running")
+}
+
+func TestHeavyJobsAreForgottenBeforeTheyAreTooMany(t *testing.T) {
+	l := newLog(t)
+	item := string(make([]byte, 1<<20))
+	for i := range 100 {
+		c := submit(taskstate.JobID(fmt.Sprintf("j%d", i)), 1)
+		c.Submit.Job.Each = []string{item}
+		l.must(c, cancel(c.Submit.Job.ID))
+	}
+	if n := l.JobCount(); n < 30 || n > 64 {
+		t.Errorf("%d jobs of a megabyte are kept, at most %d bytes", n, ledger.KeepBytes)
+	}
+	c := submit("giant", 100)
+	for range 100 {
+		c.Submit.Job.Each = append(c.Submit.Job.Each, item)
+	}
+	l.must(c, cancel("giant"))
+	if l.JobCount() != 1 {
+		t.Errorf("%d jobs are kept beside the giant", l.JobCount()-1)
+	}
+}

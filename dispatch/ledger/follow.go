@@ -1,0 +1,342 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+const (
+	backoffMin = 100 * time.Millisecond
+	backoffMax = 8 * time.Second
+	avoidFor   = time.Second // a peer that failed is tried after the others for so long
+)
+
+// Reasons why a stream ends; they are for logs.
+var (
+	errTooSlow   = errors.New("fell behind what is kept")
+	errElsewhere = errors.New("somebody else is the one to follow now")
+	errAimless   = errors.New("it knows of no coordinator")
+	errStale     = errors.New("it is behind what is known here")
+	errSnapshot  = errors.New("a snapshot is too large or malformed")
+)
+
+// syncState is how current the replica is.
+type syncState struct {
+	from taskstate.PeerID // whom it is followed from now, "" = nobody
+	ok   bool             // the stream has caught up
+	at   time.Time        // when the last frame came
+}
+
+// InSync tells whether this peer's copy is current: it coordinates itself, or follows somebody and has caught up. at is when it last
+// was known to be (zero: never).
+func (n *Node) InSync() (ok bool, at time.Time) {
+	if n.lead.Load() != nil {
+		return true, time.Now()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	fresh := time.Since(n.sync.at) < 3*n.cfg.Timings.Bookmark
+	return n.sync.ok && n.sync.from != "" && n.coord != "" && fresh, n.sync.at
+}
+
+// runFollow keeps the replica current until ctx ends: from the coordinator if it can be reached, otherwise from any voter. A voter
+// follows the coordinator too – raft tells it late what has been committed – and the one that coordinates follows nobody.
+func (n *Node) runFollow(ctx context.Context) {
+	avoid := map[taskstate.PeerID]time.Time{}
+	backoff := backoffMin
+	for ctx.Err() == nil {
+		asked, err := n.followAny(ctx, avoid)
+		switch {
+		case errors.Is(err, errElsewhere):
+			backoff = backoffMin
+			continue
+		case err == nil && asked > 1: // it worked until it broke, and there are others to ask at once
+			backoff = backoffMin
+			continue
+		case err == nil:
+			backoff = backoffMin
+		case asked > 0 && n.lead.Load() == nil:
+			n.forgetCoordinator()
+		}
+		wait := backoffMax
+		if asked > 0 {
+			wait = backoff/2 + rand.N(backoff)
+			backoff = min(2*backoff, backoffMax)
+		}
+		select {
+		case <-ctx.Done():
+		case <-n.poke:
+			backoff = backoffMin
+		case <-time.After(wait):
+		}
+	}
+}
+
+// followAny follows the best of the targets that answers, until that ends. err is nil if the replica was current meanwhile, errElsewhere
+// if it ended because there is somebody better, and otherwise that of the last one tried.
+func (n *Node) followAny(ctx context.Context, avoid map[taskstate.PeerID]time.Time) (asked int, err error) {
+	targets := n.targets(avoid)
+	err = errAimless
+	for _, peer := range targets {
+		var ok bool
+		ok, err = n.follow(ctx, peer, avoid)
+		n.cfg.Log.Debug("stopped following", "peer", peer, "why", err)
+		if errors.Is(err, errElsewhere) || ctx.Err() != nil {
+			return len(targets), err
+		}
+		avoid[peer] = time.Now().Add(avoidFor)
+		if ok && !errors.Is(err, errStale) {
+			return len(targets), nil
+		}
+	}
+	return len(targets), err
+}
+
+// forgetCoordinator: nobody who could know answers.
+func (n *Node) forgetCoordinator() {
+	n.mu.Lock()
+	mine := n.coord == n.cfg.Self
+	n.mu.Unlock()
+	if !mine {
+		n.setCoordinator("", taskstate.Epoch{})
+	}
+}
+
+// targets lists whom to follow, best first: whom raft takes for leader, whom gossip names in a newer epoch, the coordinator as it is
+// known, the other voters in random order, whoever else might know. Those in avoid come last.
+func (n *Node) targets(avoid map[taskstate.PeerID]time.Time) []taskstate.PeerID {
+	if n.lead.Load() != nil {
+		return nil
+	}
+	var out []taskstate.PeerID
+	s := n.currentSeat()
+	if s != nil {
+		if leader, ok := s.leader(); ok {
+			if leader == n.cfg.Self {
+				return nil // elected, about to lead
+			}
+			out = append(out, leader)
+		}
+	}
+	n.mu.Lock()
+	if n.epoch.Less(n.hintEpoch) {
+		out = append(out, n.hint)
+	}
+	out = append(out, n.coord)
+	k := len(out)
+	for _, v := range n.voters {
+		if v.Voting {
+			out = append(out, v.Peer)
+		}
+	}
+	others := out[k:]
+	rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+	out = append(out, n.contacts...)
+	n.mu.Unlock()
+	seen := map[taskstate.PeerID]bool{n.cfg.Self: true, "": true}
+	out = slices.DeleteFunc(out, func(p taskstate.PeerID) bool { had := seen[p]; seen[p] = true; return had })
+	now := time.Now()
+	slices.SortStableFunc(out, func(a, b taskstate.PeerID) int { return avoided(avoid, a, now).Compare(avoided(avoid, b, now)) })
+	return out
+}
+
+// avoided is until when a peer comes after the others; zero if it does not.
+func avoided(avoid map[taskstate.PeerID]time.Time, peer taskstate.PeerID, now time.Time) time.Time {
+	if until := avoid[peer]; now.Before(until) {
+		return until
+	}
+	return time.Time{}
+}
+
+// better tells whether there is now somebody better to follow than peer: the coordinator, or whom gossip takes for a newer one. Not
+// one that failed a moment ago.
+func (n *Node) better(peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Time) bool {
+	if n.lead.Load() != nil {
+		return true
+	}
+	ts := n.targets(avoid)
+	if len(ts) == 0 || ts[0] == peer || !avoided(avoid, ts[0], time.Now()).IsZero() {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return ts[0] == n.coord || ts[0] == n.hint && n.epoch.Less(n.hintEpoch)
+}
+
+// follow takes entries from one peer until the stream breaks or there is somebody better. ok tells whether it caught up.
+func (n *Node) follow(ctx context.Context, peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Time) (ok bool, err error) {
+	c, err := n.cfg.Net.Dial(ctx, peer, FollowProtocol)
+	if err != nil {
+		return false, err
+	}
+	watched := make(chan struct{})
+	sctx, cancel := context.WithCancelCause(ctx)
+	go func() { // ends the stream when it is time, by closing it
+		defer close(watched)
+		defer c.Close()
+		for {
+			select {
+			case <-sctx.Done():
+				return
+			case <-n.poke:
+				if n.better(peer, avoid) {
+					cancel(errElsewhere)
+				}
+			}
+		}
+	}()
+	f := &following{n: n, peer: peer, c: c, r: wire.NewReader(c, 0)}
+	err = f.run()
+	cancel(err)
+	<-watched
+	n.mu.Lock()
+	n.sync.from, n.sync.ok = "", false
+	n.mu.Unlock()
+	if cause := context.Cause(sctx); errors.Is(cause, errElsewhere) {
+		err = cause
+	}
+	return f.synced, err
+}
+
+// following is one stream on the follower's side.
+type following struct {
+	n        *Node
+	peer     taskstate.PeerID
+	c        connT
+	r        *wire.Reader
+	synced   bool
+	snapshot []byte
+	partial  item // an entry of which parts have come
+	aimless  time.Time
+}
+
+func (f *following) run() error {
+	h := followHello{}
+	f.n.rep.Read(func(s *State) { h = followHello{Generation: s.Generation(), Index: s.Index()} })
+	_ = f.c.SetWriteDeadline(time.Now().Add(followTimeout))
+	if err := wire.NewWriter(f.c, raftHelloCap).Send(h); err != nil {
+		return err
+	}
+	for {
+		_ = f.c.SetReadDeadline(time.Now().Add(max(followTimeout, 3*f.n.cfg.Timings.Bookmark)))
+		if f.synced {
+			_ = f.c.SetReadDeadline(time.Now().Add(3 * f.n.cfg.Timings.Bookmark))
+		}
+		var fr followFrame
+		if err := f.r.Read(&fr); err != nil {
+			return err
+		}
+		if err := f.take(fr); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *following) take(fr followFrame) error {
+	switch {
+	case fr.Refuse != nil:
+		return f.refused(fr.Refuse)
+	case fr.Part != nil:
+		return f.part(fr.Part)
+	case len(fr.Items) > 0:
+		if err := f.entries(fr.Items); err != nil {
+			return err
+		}
+	case fr.Synced:
+		f.synced = true
+	case fr.Mark != nil:
+		return f.mark(fr.Mark)
+	}
+	f.touch()
+	return nil
+}
+
+func (f *following) touch() {
+	f.n.mu.Lock()
+	f.n.sync = syncState{from: f.peer, ok: f.synced, at: time.Now()}
+	f.n.mu.Unlock()
+}
+
+// refused learns whom to ask instead.
+func (f *following) refused(r *followRefuse) error {
+	if r.Generation > f.n.Generation() && f.n.Generation() != 0 {
+		f.n.reportForeign(f.peer, r.Generation)
+	}
+	f.n.addContacts(append(r.Voters, r.Coordinator))
+	return fmt.Errorf("refused: %s", r.Code)
+}
+
+func (f *following) part(p *snapshotPart) error {
+	if p.Total > maxSnapshot || len(f.snapshot)+len(p.Data) > p.Total || len(p.Data) == 0 {
+		return errSnapshot
+	}
+	f.snapshot = append(f.snapshot, p.Data...)
+	if !p.Last {
+		return nil
+	}
+	st, err := DecodeState(f.snapshot)
+	f.snapshot = nil
+	if err != nil {
+		return fmt.Errorf("%w: %w", errSnapshot, err)
+	}
+	f.n.snapshots.Add(1)
+	return f.n.adopt(st)
+}
+
+func (f *following) entries(items []item) error {
+	for _, it := range items {
+		if it.More || f.partial.Index != 0 {
+			if f.partial.Index != 0 && f.partial.Index != it.Index || len(f.partial.Data)+len(it.Data) > 2*maxEntryBytes {
+				return fmt.Errorf("entry %d came in parts that do not fit together", it.Index)
+			}
+			f.partial = item{Index: it.Index, Data: append(f.partial.Data, it.Data...)}
+			if it.More {
+				continue
+			}
+			it, f.partial = f.partial, item{}
+		}
+		if _, err := f.n.take(it.Index, it.Data); err != nil {
+			return err
+		}
+	}
+	f.n.moved.fire()
+	return nil
+}
+
+// mark takes a voter's word on coordinator and voters, unless this peer knows better.
+func (f *following) mark(m *bookmark) error {
+	f.touch()
+	n := f.n
+	n.mu.Lock()
+	known := n.epoch
+	n.mu.Unlock()
+	if m.Epoch.Less(known) {
+		return errStale
+	}
+	if len(m.Voters) > 0 && m.VotersIndex > 0 {
+		n.setVoters(m.VotersIndex, m.Voters)
+		n.setContacts(m.Voters)
+	}
+	if m.Coordinator != "" && m.Coordinator != n.cfg.Self {
+		f.aimless = time.Time{}
+		n.setCoordinator(m.Coordinator, m.Epoch)
+		if m.Coordinator != f.peer {
+			n.kick()
+		}
+		return nil
+	}
+	n.forgetCoordinator()
+	if f.aimless.IsZero() {
+		f.aimless = time.Now()
+	} else if time.Since(f.aimless) > time.Second {
+		return errAimless
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package ledger
+
+import (
+	"io"
+	"slices"
+	"time"
+
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// handleFollow serves one follower until it goes away, falls too far behind, or this peer no longer votes.
+func (n *Node) handleFollow(peer string, c connT) {
+	defer c.Close()
+	_ = c.SetReadDeadline(time.Now().Add(followTimeout))
+	var h followHello
+	if err := wire.NewReader(c, raftHelloCap).Read(&h); err != nil {
+		return
+	}
+	_ = c.SetReadDeadline(time.Time{})
+	f := &feeder{n: n, c: c, w: wire.NewWriter(c, 0), seat: n.currentSeat()}
+	if code := f.refusal(peer, h); code != "" {
+		_ = f.send(followFrame{Refuse: n.refusal(code)})
+		return
+	}
+	n.serving.Add(1)
+	defer n.serving.Add(-1)
+	gone := make(chan struct{})
+	go func() { // a follower says nothing more: the end of its stream is all there is to read
+		defer close(gone)
+		_, _ = io.Copy(io.Discard, c)
+	}()
+	if err := f.serve(h, gone); err != nil {
+		n.cfg.Log.Debug("stopped serving a follower", "peer", peer, "why", err)
+	}
+	_ = c.Close()
+	<-gone
+}
+
+// feeder is one follower's stream on the voter's side.
+type feeder struct {
+	n      *Node
+	c      connT
+	w      *wire.Writer
+	seat   *seat
+	cursor uint64 // the follower has everything up to here
+	synced bool
+	marked bookmark
+	due    time.Time // of the next bookmark
+}
+
+func (f *feeder) refusal(peer string, h followHello) string {
+	switch {
+	case f.seat == nil || !f.n.votes(f.seat):
+		return refuseNotVoter
+	case h.Generation > f.seat.generation:
+		f.n.reportForeign(peer, h.Generation)
+		return refuseOlder
+	case f.n.serving.Load() >= maxFollowers:
+		return refuseBusy
+	}
+	return ""
+}
+
+// refusal says whom to ask instead.
+func (n *Node) refusal(code string) *followRefuse {
+	r := &followRefuse{Code: code, Generation: n.Generation()}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r.Coordinator = n.coord
+	for _, v := range n.voters {
+		if v.Voting && v.Peer != n.cfg.Self {
+			r.Voters = append(r.Voters, v.Peer)
+		}
+	}
+	return r
+}
+
+// votes tells whether a seat is a voting one, as far as is known.
+func (n *Node) votes(s *seat) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.seat == s && slices.ContainsFunc(n.voters, func(v Voter) bool { return v.Voting && s.is(v) })
+}
+
+// serve sends what is new, all that has gathered while the last write was under way in one go, and then waits for more.
+func (f *feeder) serve(h followHello, gone <-chan struct{}) error {
+	if err := f.begin(h); err != nil {
+		return err
+	}
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		wait := f.n.moved.wait()
+		for more := true; more; {
+			var err error
+			if more, err = f.step(); err != nil {
+				return err
+			}
+		}
+		if !f.n.votes(f.seat) {
+			return f.send(followFrame{Refuse: f.n.refusal(refuseNotVoter)})
+		}
+		t.Reset(time.Until(f.due))
+		select {
+		case <-wait:
+		case <-t.C:
+		case <-gone:
+			return io.EOF
+		case <-f.n.closing:
+			return nil
+		}
+	}
+}
+
+// begin resumes the follower where it stands, or sends a snapshot if it is of another generation or too far behind.
+func (f *feeder) begin(h followHello) error {
+	if h.Generation == f.seat.generation {
+		f.cursor = h.Index
+		if _, ok := f.n.ring.after(h.Index, 1); ok {
+			return nil
+		}
+	}
+	return f.snapshot()
+}
+
+func (f *feeder) snapshot() error {
+	var b []byte
+	var err error
+	f.n.rep.Read(func(s *State) {
+		f.cursor = s.Index()
+		if s.Index() > 0 {
+			b, err = s.Encode()
+		}
+	})
+	if err != nil || b == nil {
+		return err
+	}
+	for part := range slices.Chunk(b, partBytes) {
+		p := &snapshotPart{Data: part, Total: len(b)}
+		p.Last = &part[len(part)-1] == &b[len(b)-1]
+		if err := f.send(followFrame{Part: p}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step sends one round: entries, then, when there are none left, synced and a bookmark if they are due.
+func (f *feeder) step() (more bool, err error) {
+	mark := f.n.mark() // before the entries: it must not promise what is not sent yet
+	items, ok := f.n.ring.after(f.cursor, partBytes)
+	if !ok {
+		_ = f.send(followFrame{Refuse: f.n.refusal(refuseTooSlow)})
+		return false, errTooSlow
+	}
+	if len(items) > 0 {
+		if err := f.entries(items); err != nil {
+			return false, err
+		}
+		f.cursor = items[len(items)-1].Index
+		return true, nil
+	}
+	if !f.synced {
+		f.synced = true
+		if err := f.send(followFrame{Synced: true}); err != nil {
+			return false, err
+		}
+	}
+	if now := time.Now(); !mark.same(f.marked) || !now.Before(f.due) {
+		f.marked, f.due = mark, now.Add(f.n.cfg.Timings.Bookmark)
+		return false, f.send(followFrame{Mark: &mark})
+	}
+	return false, nil
+}
+
+// entries sends items; an entry too large for a frame goes in parts.
+func (f *feeder) entries(items []item) error {
+	if len(items) > 1 || len(items[0].Data) <= partBytes {
+		return f.send(followFrame{Items: items})
+	}
+	it := items[0]
+	for rest := it.Data; len(rest) > 0; {
+		k := min(len(rest), partBytes)
+		if err := f.send(followFrame{Items: []item{{Index: it.Index, Data: rest[:k], More: k < len(rest)}}}); err != nil {
+			return err
+		}
+		rest = rest[k:]
+	}
+	return nil
+}
+
+func (f *feeder) send(fr followFrame) error {
+	_ = f.c.SetWriteDeadline(time.Now().Add(followTimeout))
+	return f.w.Send(fr)
+}
+
+// peersOf lists the peers of voters.
+func peersOf(vs []Voter) []taskstate.PeerID {
+	out := make([]taskstate.PeerID, len(vs))
+	for i, v := range vs {
+		out[i] = v.Peer
+	}
+	return out
+}

@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"time"
+
+	"covey/taskstate"
+)
+
+// FollowProtocol feeds a peer's replica from a voter: a snapshot if it must be, then entries as they are applied.
+const FollowProtocol = "/covey/follow/1"
+
+// followHello opens a stream: what the follower has. Generation 0 has nothing.
+type followHello struct {
+	Generation uint64 `cbor:"1,keyasint"`
+	Index      uint64 `cbor:"2,keyasint"`
+}
+
+// followFrame is what a voter sends: one field is set.
+type followFrame struct {
+	Part   *snapshotPart `cbor:"1,keyasint,omitempty"`
+	Items  []item        `cbor:"2,keyasint,omitempty"`
+	Synced bool          `cbor:"3,keyasint,omitempty"` // everything this voter had when asked has been sent
+	Mark   *bookmark     `cbor:"4,keyasint,omitempty"`
+	Refuse *followRefuse `cbor:"5,keyasint,omitempty"`
+}
+
+// snapshotPart is a piece of an encoded State.
+type snapshotPart struct {
+	Data  []byte `cbor:"1,keyasint"`
+	Total int    `cbor:"2,keyasint"`
+	Last  bool   `cbor:"3,keyasint,omitempty"`
+}
+
+// bookmark says where the voter stands: sent on every change of coordinator or voters, and at least every Timings.Bookmark.
+type bookmark struct {
+	Index       uint64           `cbor:"1,keyasint"`
+	Coordinator taskstate.PeerID `cbor:"2,keyasint,omitempty"` // "" while this voter knows of none
+	Epoch       taskstate.Epoch  `cbor:"3,keyasint"`           // of Coordinator, or the last one known
+	Voters      []Voter          `cbor:"4,keyasint,omitempty"`
+	VotersIndex uint64           `cbor:"5,keyasint,omitempty"`
+}
+
+func (b bookmark) same(o bookmark) bool {
+	return b.Coordinator == o.Coordinator && b.Epoch == o.Epoch && b.VotersIndex == o.VotersIndex
+}
+
+// followRefuse says why not, and whom to ask.
+type followRefuse struct {
+	Code        string             `cbor:"1,keyasint"`
+	Coordinator taskstate.PeerID   `cbor:"2,keyasint,omitempty"`
+	Voters      []taskstate.PeerID `cbor:"3,keyasint,omitempty"`
+	Generation  uint64             `cbor:"4,keyasint,omitempty"`
+}
+
+// Codes of followRefuse.
+const (
+	refuseNotVoter = "not-a-voter"
+	refuseOlder    = "older-ledger" // the follower has a higher generation than this voter
+	refuseBusy     = "busy"
+	refuseTooSlow  = "too-slow" // the follower fell behind what is kept; it comes back and gets a snapshot
+)
+
+const (
+	followTimeout = 10 * time.Second // for one write, and for the first frame
+	partBytes     = 512 << 10        // of snapshots and large entries, per frame
+	maxSnapshot   = 512 << 20        // a follower refuses to gather more
+	maxFollowers  = 128              // streams one voter serves; a flock has more voters by then
+)
+
+// mark is this peer's bookmark now.
+func (n *Node) mark() bookmark {
+	index := n.ring.end()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return bookmark{Index: index, Coordinator: n.coord, Epoch: n.epoch, Voters: n.voters, VotersIndex: n.votersIndex}
+}

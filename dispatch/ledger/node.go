@@ -1,0 +1,337 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"covey/p2p"
+	"covey/taskstate"
+)
+
+// Config of a Node. Net, Self, Incarnation and Dir are required.
+type Config struct {
+	Net         p2p.Net
+	Self        taskstate.PeerID
+	Incarnation taskstate.Incarnation // of the data folder Dir lies in
+	Dir         string                // belongs to the Node alone; created if absent
+	Timings     Timings
+	// Candidates lists every admitted peer, dead ones too, for the voters' rules: whoever is not listed loses its vote. nil means
+	// that nobody but this peer ever votes. It is called about once a second while this peer leads, and must be quick.
+	Candidates func() []Candidate
+	Log        *slog.Logger
+	Now        func() time.Time // stamps entries; nil is time.Now
+	RingBytes  int              // recent entries kept for followers; 0 is 4 MiB
+}
+
+// Timings of elections, voters' rules and following. Zero fields take the default.
+type Timings struct {
+	Heartbeat time.Duration // a voter that hears nothing for so long (to twice that) starts an election; 300 ms
+	Election  time.Duration // how long (to twice that) an election may take; 300 ms
+	Lease     time.Duration // a coordinator that reaches no majority for so long steps down; 200 ms
+	Tend      time.Duration // the voters' rules are looked at so often; 1 s
+	Replace   time.Duration // a voter dead for so long is replaced; 30 s
+	Shrink    time.Duration // five voters, one dead for so long: three; 10 min
+	Bookmark  time.Duration // followers hear at least so often; 2 s
+	Save      time.Duration // the copy for questions without a quorum is written so often, if there was news; 5 min
+}
+
+func (t Timings) withDefaults() Timings {
+	return Timings{
+		Heartbeat: cmp.Or(t.Heartbeat, 300*time.Millisecond), Election: cmp.Or(t.Election, 300*time.Millisecond),
+		Lease: cmp.Or(t.Lease, 200*time.Millisecond), Tend: cmp.Or(t.Tend, time.Second), Replace: cmp.Or(t.Replace, 30*time.Second),
+		Shrink: cmp.Or(t.Shrink, 10*time.Minute), Bookmark: cmp.Or(t.Bookmark, 2*time.Second), Save: cmp.Or(t.Save, 5*time.Minute),
+	}
+}
+
+// Node is a peer's part in the ledger: as a voter it runs raft, otherwise it follows a voter; its Replica is current either way.
+// Open, then Found or Follow if the folder is new, then Run, then Close.
+type Node struct {
+	cfg  Config
+	rep  *Replica
+	ring *ring
+
+	feed      sync.Mutex // one entry or snapshot at a time goes into replica and ring
+	life      sync.Mutex // one start or stop of a seat at a time
+	notify    chan bool  // raft: leadership gained or lost
+	poke      chan struct{}
+	tendNow   chan struct{}
+	moved     signal // entries, coordinator or voters changed: for those that serve followers
+	changed   signal // the coordinator changed
+	lead      atomic.Pointer[leading]
+	serving   atomic.Int64  // followers served now
+	snapshots atomic.Int64  // taken from others so far
+	foreign   atomic.Uint64 // highest generation heard of that is not ours
+	handing   atomic.Bool   // Handover is under way: leave the voters alone
+	handlers  sync.WaitGroup
+	closing   chan struct{}
+
+	mu          sync.Mutex
+	seat        *seat
+	coord       taskstate.PeerID
+	epoch       taskstate.Epoch // of coord
+	hint        taskstate.PeerID
+	hintEpoch   taskstate.Epoch
+	voters      []Voter
+	votersIndex uint64
+	contacts    []taskstate.PeerID // peers to try that might be voters
+	absent      map[string]time.Time
+	sync        syncState
+}
+
+// Open prepares a Node from its folder: a voter takes its seat again, everybody has its copy of the ledger. Nothing is decided
+// or followed before Run.
+func Open(cfg Config) (*Node, error) {
+	cfg.Timings = cfg.Timings.withDefaults()
+	cfg.RingBytes = cmp.Or(cfg.RingBytes, 4<<20)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Candidates == nil {
+		cfg.Candidates = func() []Candidate {
+			return []Candidate{{Peer: cfg.Self, Incarnation: cfg.Incarnation, Alive: true, Eligible: true}}
+		}
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	n := &Node{
+		cfg: cfg, rep: NewReplica(), ring: newRing(ringIdle), notify: make(chan bool, 64),
+		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), closing: make(chan struct{}), absent: map[string]time.Time{},
+	}
+	if err := n.restore(); err != nil {
+		return nil, err
+	}
+	n.handle(RaftProtocol, n.handleRaft)
+	n.handle(FollowProtocol, n.handleFollow)
+	n.handle(VoterProtocol, n.handleVoter)
+	return n, nil
+}
+
+// restore reads what the folder holds: the copy, the contacts and, for a voter, its seat.
+func (n *Node) restore() error {
+	mem, err := n.loadMemo()
+	if err != nil {
+		return err
+	}
+	n.contacts = mem.Contacts
+	if err := n.rep.Load(n.copyPath()); err != nil {
+		n.cfg.Log.Warn("the copy of the ledger cannot be read, another will be fetched", "err", err)
+	}
+	if mem.Seat != 0 && n.Generation() != 0 && n.Generation() != mem.Seat {
+		n.rep.Reset(NewState())
+	}
+	n.ring.reset(n.rep.Applied())
+	if mem.Seat == 0 {
+		return nil
+	}
+	n.life.Lock()
+	defer n.life.Unlock()
+	return n.openSeat(mem.Seat, nil)
+}
+
+// Close ends the Node: its seat, its handlers, its files. Run must have returned. A copy of the ledger stays on disk.
+func (n *Node) Close() error {
+	close(n.closing)
+	for _, p := range []string{RaftProtocol, FollowProtocol, VoterProtocol} {
+		n.cfg.Net.Handle(p, nil)
+	}
+	n.life.Lock()
+	defer n.life.Unlock()
+	err := n.closeSeat()
+	n.moved.fire()
+	n.handlers.Wait()
+	return errors.Join(err, n.save())
+}
+
+// handle serves a protocol until Close, which waits for the handlers under way.
+func (n *Node) handle(protocol string, f func(string, connT)) {
+	n.cfg.Net.Handle(protocol, func(peer string, c connT) {
+		n.mu.Lock()
+		select {
+		case <-n.closing:
+			n.mu.Unlock()
+			_ = c.Close()
+			return
+		default:
+		}
+		n.handlers.Add(1)
+		n.mu.Unlock()
+		defer n.handlers.Done()
+		f(peer, c)
+	})
+}
+
+// Replica is this peer's copy of what was decided.
+func (n *Node) Replica() *Replica { return n.rep }
+
+// Generation of the ledger this peer belongs to; 0 before it knows one.
+func (n *Node) Generation() uint64 {
+	if s := n.currentSeat(); s != nil {
+		return s.generation
+	}
+	var g uint64
+	n.rep.Read(func(s *State) { g = s.Generation() })
+	return g
+}
+
+// Foreign is the highest generation this peer has heard of that is above its own, 0 if none: somebody recovered the ledger elsewhere.
+func (n *Node) Foreign() uint64 { return n.foreign.Load() }
+
+func (n *Node) reportForeign(peer taskstate.PeerID, generation uint64) {
+	for {
+		old := n.foreign.Load()
+		if generation <= old {
+			return
+		}
+		if n.foreign.CompareAndSwap(old, generation) {
+			n.cfg.Log.Warn("a peer belongs to a newer generation of the ledger", "peer", peer, "theirs", generation, "ours", n.Generation())
+			n.kick()
+			return
+		}
+	}
+}
+
+// Coordinator is who decides now and in which epoch, as far as this peer knows: certain when it is this peer itself, the word of a
+// voter otherwise. ok is false while nobody is known to decide.
+func (n *Node) Coordinator() (taskstate.PeerID, taskstate.Epoch, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.coord, n.epoch, n.coord != ""
+}
+
+// Changed is closed when coordinator or epoch change after the call.
+func (n *Node) Changed() <-chan struct{} { return n.changed.wait() }
+
+// setCoordinator records who decides. "" means nobody is known to.
+func (n *Node) setCoordinator(peer taskstate.PeerID, e taskstate.Epoch) {
+	n.mu.Lock()
+	same := n.coord == peer && (n.epoch == e || peer == "")
+	if !same {
+		n.coord = peer
+		if peer != "" {
+			n.epoch = e
+		}
+	}
+	n.mu.Unlock()
+	if !same {
+		n.changed.fire()
+		n.moved.fire()
+	}
+}
+
+// Hint is news from gossip about who coordinates: it says whom to ask, nothing more.
+func (n *Node) Hint(peer taskstate.PeerID, e taskstate.Epoch) {
+	n.mu.Lock()
+	news := peer != n.cfg.Self && peer != "" && n.hintEpoch.Less(e)
+	if news {
+		n.hint, n.hintEpoch = peer, e
+	}
+	news = news && n.epoch.Less(e)
+	n.mu.Unlock()
+	if news {
+		n.kick()
+	}
+}
+
+// Voters is the committed configuration, as far as this peer knows.
+func (n *Node) Voters() []Voter {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.voters)
+}
+
+// setVoters records a committed configuration, unless a newer one is known.
+func (n *Node) setVoters(index uint64, vs []Voter) {
+	n.mu.Lock()
+	news := index > n.votersIndex || n.votersIndex == 0
+	if news {
+		n.voters, n.votersIndex = vs, index
+	}
+	n.mu.Unlock()
+	if news {
+		n.moved.fire()
+		n.kick()
+	}
+}
+
+// Follow names peers that may be voters: whom a newcomer asks first.
+func (n *Node) Follow(voters []taskstate.PeerID) {
+	n.mu.Lock()
+	for _, v := range voters {
+		if v != n.cfg.Self && !slices.Contains(n.contacts, v) {
+			n.contacts = append(n.contacts, v)
+		}
+	}
+	n.mu.Unlock()
+	if err := n.saveMemo(); err != nil {
+		n.cfg.Log.Warn("cannot remember whom to follow", "err", err)
+	}
+	n.kick()
+}
+
+// Run takes part until ctx ends: it coordinates when elected, follows otherwise, and keeps the copy on disk. lead is called in
+// its own goroutine once this peer's term is established – its barrier passed, its Lead entry applied – and must return when its
+// context ends, which is as soon as leadership is lost. Run waits for it.
+func (n *Node) Run(ctx context.Context, lead func(context.Context, taskstate.Epoch)) error {
+	var wg sync.WaitGroup
+	for _, f := range []func(context.Context){
+		func(ctx context.Context) { n.runTerms(ctx, lead) }, n.runFollow, n.runUpkeep,
+	} {
+		wg.Go(func() { f(ctx) })
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// kick wakes whoever decides whom to follow.
+func (n *Node) kick() { nudge(n.poke) }
+
+// Reconsider looks at the voters' rules, and at whom to follow, at once: call it when membership changed.
+func (n *Node) Reconsider() {
+	nudge(n.tendNow)
+	n.kick()
+}
+
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (n *Node) copyPath() string { return filepath.Join(n.cfg.Dir, "copy") }
+
+// signal wakes everybody who waits. The zero value is ready.
+type signal struct {
+	mu sync.Mutex
+	ch chan struct{}
+}
+
+func (s *signal) wait() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch == nil {
+		s.ch = make(chan struct{})
+	}
+	return s.ch
+}
+
+func (s *signal) fire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch != nil {
+		close(s.ch)
+		s.ch = nil
+	}
+}

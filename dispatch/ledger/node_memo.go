@@ -1,0 +1,124 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// connT shortens the handlers' signatures.
+type connT = net.Conn
+
+// memo is what a Node remembers besides log and copy: whether it has a seat, and whom to ask.
+type memo struct {
+	Seat     uint64             `cbor:"1,keyasint,omitempty"` // generation of the ledger it votes in, 0 = it follows
+	Contacts []taskstate.PeerID `cbor:"2,keyasint,omitempty"`
+}
+
+// maxContacts bounds the peers remembered to ask.
+const maxContacts = 32
+
+func (n *Node) memoPath() string { return filepath.Join(n.cfg.Dir, "memo") }
+
+func (n *Node) loadMemo() (memo, error) {
+	var m memo
+	b, err := os.ReadFile(n.memoPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	}
+	if err != nil {
+		return m, fmt.Errorf("read the ledger's memo: %w", err)
+	}
+	if err := wire.Unmarshal(b, &m); err != nil {
+		return m, fmt.Errorf("the ledger's memo %s is damaged (%w); if this peer is one of several, move its data folder away and join again", n.memoPath(), err)
+	}
+	return m, nil
+}
+
+// saveMemo writes the memo, all of it or nothing.
+func (n *Node) saveMemo() error {
+	n.mu.Lock()
+	m := memo{Contacts: slices.Clone(n.contacts)}
+	if n.seat != nil {
+		m.Seat = n.seat.generation
+	}
+	n.mu.Unlock()
+	if len(m.Contacts) > maxContacts {
+		m.Contacts = m.Contacts[len(m.Contacts)-maxContacts:]
+	}
+	b, err := wire.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return writeFile(n.memoPath(), b)
+}
+
+// writeFile replaces a file (0600) so that a crash leaves the old or the new one.
+func writeFile(path string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// save writes the copy for questions without a quorum, if there is anything to keep.
+func (n *Node) save() error {
+	if n.rep.Applied() == 0 {
+		return nil
+	}
+	return n.rep.Save(n.copyPath())
+}
+
+// runUpkeep gives up a seat that was taken away, makes snapshots, and keeps the copy on disk.
+func (n *Node) runUpkeep(ctx context.Context) {
+	const look = time.Second
+	saved, next := n.rep.Applied(), time.Now().Add(n.cfg.Timings.Save)
+	t := time.NewTimer(look)
+	defer t.Stop()
+	for {
+		wait := n.moved.wait()
+		if s := n.currentSeat(); s == nil {
+			wait = nil
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-wait:
+			if !n.seatTakenAway() {
+				// Entries move all the time; look at the rest once a second.
+				select {
+				case <-ctx.Done():
+					return
+				case <-t.C:
+				}
+			}
+		case <-t.C:
+		}
+		t.Reset(look)
+		n.keepSeat()
+		if now := time.Now(); now.After(next) && n.rep.Applied() != saved {
+			if err := n.save(); err != nil {
+				n.cfg.Log.Warn("cannot keep a copy of the ledger", "err", err)
+			}
+			saved, next = n.rep.Applied(), now.Add(n.cfg.Timings.Save)
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+const (
+	trailingLogs    = 1024 // entries kept behind a snapshot, so that a voter that was away briefly needs none
+	snapshotEntries = 16 << 10
+	snapshotBytes   = 32 << 20
+	ringIdle        = 64 << 10    // recent entries kept by a peer that serves no followers, in bytes
+	seatPatience    = time.Minute // how long a seat waits to appear in the configuration
+)
+
+// seat is one running raft server: a place among the voters, or on the way to one.
+type seat struct {
+	generation uint64
+	self       Voter
+	raft       *raft.Raft
+	trans      *raft.NetworkTransport
+	stream     *streamLayer
+	store      *logStore
+	fsm        *fsm
+	watch      *raft.Observer
+	watched    chan struct{} // closed when the watcher has ended
+	closeWatch func()
+	opened     time.Time
+	seen       bool // a configuration that contains this server was seen; guarded by Node.mu
+	config     configLock
+}
+
+func (n *Node) currentSeat() *seat {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.seat
+}
+
+func (n *Node) seatDir(generation uint64) string {
+	return filepath.Join(n.cfg.Dir, fmt.Sprintf("raft-%d", generation))
+}
+
+// openSeat starts raft from its folder. With first, the folder is new and first is the first entry of a new ledger, whose only voter
+// is this peer. The caller holds life.
+func (n *Node) openSeat(generation uint64, first []byte) (err error) {
+	s := &seat{generation: generation, self: Voter{Peer: n.cfg.Self, Incarnation: n.cfg.Incarnation, Voting: true}, opened: time.Now(), config: newConfigLock()}
+	dir := n.seatDir(generation)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the ledger's folder: %w", err)
+	}
+	logger := newRaftLog(n.cfg.Log)
+	s.store, err = openLogStore(dir, logger.Named("wal"))
+	if err != nil {
+		return err
+	}
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, logger)
+	if err != nil {
+		return fmt.Errorf("open the ledger's snapshots in %s: %w", dir, err)
+	}
+	conf := n.raftConfig(s)
+	conf.Logger = logger
+	if first != nil {
+		if err := s.bootstrap(conf, snaps, first); err != nil {
+			_ = s.store.Close()
+			return fmt.Errorf("found a ledger in %s: %w", dir, err)
+		}
+	}
+	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign)
+	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: 2 * time.Second})
+	s.fsm = &fsm{n: n, generation: generation}
+	s.raft, err = raft.NewRaft(conf, s.fsm, s.store, s.store, snaps, s.trans)
+	if err != nil {
+		s.trans.CloseStreams()
+		_ = s.trans.Close()
+		_ = s.store.Close()
+		return fmt.Errorf("start the ledger from %s: %w", dir, err)
+	}
+	n.mu.Lock()
+	n.seat = s
+	n.mu.Unlock()
+	n.ring.bound(n.cfg.RingBytes)
+	if err := n.saveMemo(); err != nil {
+		return fmt.Errorf("remember the seat among the voters: %w", err)
+	}
+	s.observe(n)
+	s.settle(n)
+	return nil
+}
+
+func (n *Node) raftConfig(s *seat) *raft.Config {
+	c := raft.DefaultConfig()
+	t := n.cfg.Timings
+	c.LocalID = raft.ServerID(s.self.server())
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = t.Heartbeat, t.Election, t.Lease
+	c.CommitTimeout = commitTimeout
+	c.BatchApplyCh = true
+	c.ShutdownOnRemove = false
+	c.TrailingLogs = trailingLogs
+	c.SnapshotThreshold = snapshotEntries
+	c.SnapshotInterval = 30 * time.Second
+	c.NoLegacyTelemetry = true
+	c.NotifyCh = n.notify
+	return c
+}
+
+// commitTimeout is how soon an idle leader tells the other voters what has been committed. It need not be soon: their replicas
+// follow the coordinator's stream (see runFollow), and an election commits by itself.
+const commitTimeout = time.Second
+
+// bootstrap writes the two entries a ledger begins with: its configuration, this peer alone, and its first decision. Alone, what is
+// on this disk is committed.
+func (s *seat) bootstrap(conf *raft.Config, snaps raft.SnapshotStore, first []byte) error {
+	id := s.self.server()
+	conf0 := raft.Configuration{Servers: []raft.Server{{Suffrage: raft.Voter, ID: raft.ServerID(id), Address: raft.ServerAddress(id)}}}
+	if err := raft.BootstrapCluster(conf, s.store, s.store, snaps, nil, conf0); err != nil {
+		return err
+	}
+	return s.store.StoreLog(&raft.Log{Index: 2, Term: 1, Type: raft.LogCommand, Data: first, AppendedAt: time.Now()})
+}
+
+// observe wakes whoever decides whom to follow when raft learns of another leader.
+func (s *seat) observe(n *Node) {
+	ch := make(chan raft.Observation, 16)
+	s.watched = make(chan struct{})
+	s.watch = raft.NewObserver(ch, false, func(o *raft.Observation) bool {
+		_, ok := o.Data.(raft.LeaderObservation)
+		return ok
+	})
+	s.raft.RegisterObserver(s.watch)
+	go func() {
+		defer close(s.watched)
+		for range ch {
+			n.leaderMoved(s)
+		}
+	}()
+	// The observer never blocks raft; a dropped notice is made up for by the next look, a second later.
+	s.closeWatch = func() { s.raft.DeregisterObserver(s.watch); close(ch); <-s.watched }
+}
+
+// settle looks at the configuration on disk: it tells Voters something to begin with, and a lone voter need not wait for anybody's
+// heartbeat before it stands for election.
+func (s *seat) settle(n *Node) {
+	f := s.raft.GetConfiguration()
+	if f.Error() != nil {
+		return
+	}
+	vs := votersOf(f.Configuration())
+	n.mu.Lock()
+	s.seen = slices.ContainsFunc(vs, s.is)
+	if n.votersIndex == 0 {
+		n.voters = vs
+	}
+	n.mu.Unlock()
+	voting := slices.DeleteFunc(vs, func(v Voter) bool { return !v.Voting })
+	if len(voting) == 1 && s.is(voting[0]) {
+		s.elect()
+	}
+}
+
+// elect makes raft stand for election at once, by the same message with which a leader hands over.
+func (s *seat) elect() {
+	id := s.self.server()
+	req := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(id), Addr: []byte(id)}}
+	_ = s.trans.TimeoutNow(raft.ServerID(id), raft.ServerAddress(id), req, &raft.TimeoutNowResponse{}) // or the timer does it, a little later
+}
+
+// is tells whether v is this server.
+func (s *seat) is(v Voter) bool { return v.Peer == s.self.Peer && v.Incarnation == s.self.Incarnation }
+
+// leader is the server raft believes to lead.
+func (s *seat) leader() (taskstate.PeerID, bool) {
+	_, id := s.raft.LeaderWithID()
+	peer, _, err := parseServer(string(id))
+	return peer, err == nil
+}
+
+// closeSeat stops raft and leaves its folder. The caller holds life.
+func (n *Node) closeSeat() error {
+	n.mu.Lock()
+	s := n.seat
+	n.seat = nil
+	n.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	n.ring.bound(ringIdle)
+	s.closeWatch()
+	err := s.raft.Shutdown().Error()
+	s.trans.CloseStreams()
+	_ = s.trans.Close()
+	if e := s.store.Close(); err == nil {
+		err = e
+	}
+	n.moved.fire()
+	return err
+}
+
+// votersOf translates raft's configuration.
+func votersOf(c raft.Configuration) []Voter {
+	out := make([]Voter, 0, len(c.Servers))
+	for _, s := range c.Servers {
+		if peer, inc, err := parseServer(string(s.ID)); err == nil {
+			out = append(out, Voter{Peer: peer, Incarnation: inc, Voting: s.Suffrage == raft.Voter})
+		}
+	}
+	return out
+}
+
+// seatTakenAway tells whether a committed configuration no longer has this server, or never got it.
+func (n *Node) seatTakenAway() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := n.seat
+	if s == nil {
+		return false
+	}
+	if slices.ContainsFunc(n.voters, s.is) {
+		s.seen = true
+		return false
+	}
+	return s.seen && n.votersIndex > 0 || !s.seen && time.Since(s.opened) > seatPatience
+}
+
+// keepSeat gives up a seat that was taken away, together with its folder, and sees to snapshots.
+func (n *Node) keepSeat() {
+	if s := n.currentSeat(); s != nil {
+		s.fsm.snapshotIfDue(s)
+	}
+	if !n.seatTakenAway() {
+		return
+	}
+	n.life.Lock()
+	defer n.life.Unlock()
+	s := n.currentSeat()
+	if s == nil || !n.seatTakenAway() {
+		return
+	}
+	n.cfg.Log.Info("no longer a voter; following from now on")
+	if err := n.dropSeat(s); err != nil {
+		n.cfg.Log.Warn("gave up the seat among the voters, with trouble", "err", err)
+	}
+	n.kick()
+}
+
+// dropSeat closes the seat and forgets it for good. The caller holds life.
+func (n *Node) dropSeat(s *seat) error {
+	err := n.closeSeat()
+	if e := n.saveMemo(); e != nil {
+		return e
+	}
+	if e := os.RemoveAll(n.seatDir(s.generation)); e != nil {
+		return e
+	}
+	return err
+}
+
+// errFounded refuses to found a ledger where there is one.
+var errFounded = errors.New("this folder holds a ledger already; take an empty one to found another")
+
+// foundingEntry is the first decision of a ledger, in its first epoch.
+func foundingEntry(n *Node, f Found, p *proposal) ([]byte, error) {
+	if f.Generation == 0 {
+		return nil, errors.New("a ledger's first generation is 1")
+	}
+	return wire.Marshal(rawEntry{Epoch: taskstate.At(f.Generation, 1), Stamp: n.cfg.Now().UnixMilli(), By: n.cfg.Self, Commands: p.commands})
+}
+
+// beginSeat opens a seat in an empty folder: what an earlier, unfinished beginning left there is removed. The caller holds life.
+func (n *Node) beginSeat(generation uint64, first []byte) error {
+	if err := os.RemoveAll(n.seatDir(generation)); err != nil {
+		return fmt.Errorf("make the ledger's folder: %w", err)
+	}
+	return n.openSeat(generation, first)
+}
+
+// setAside closes the seat and renames its folder. The caller holds life.
+func (n *Node) setAside(s *seat) error {
+	err := n.closeSeat()
+	if e := n.saveMemo(); e != nil {
+		return e
+	}
+	dir := n.seatDir(s.generation)
+	if e := os.Rename(dir, dir+time.Now().UTC().Format(".set-aside-20060102T150405")); e != nil {
+		return e
+	}
+	n.mu.Lock()
+	n.votersIndex, n.voters = 0, nil
+	n.mu.Unlock()
+	return err
+}

@@ -1,0 +1,80 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// Voter is one server of the ledger's configuration. The server is a life of a peer, not the peer: whoever comes back with another
+// incarnation lost its disk, and inherits no vote.
+type Voter struct {
+	Peer        taskstate.PeerID      `cbor:"1,keyasint"`
+	Incarnation taskstate.Incarnation `cbor:"2,keyasint"`
+	Voting      bool                  `cbor:"3,keyasint,omitempty"` // false while it catches up
+}
+
+// server is the name of a voter inside raft: PEER/INCARNATION, id and address at once. The address carries the incarnation too, so
+// that a stream meant for a lost disk is refused by its successor.
+func (v Voter) server() string { return v.Peer + "/" + string(v.Incarnation) }
+
+// String writes the server, and whether it only listens.
+func (v Voter) String() string {
+	if v.Voting {
+		return v.server()
+	}
+	return v.server() + " (not voting)"
+}
+
+// parseServer reads what server writes.
+func parseServer(s string) (taskstate.PeerID, taskstate.Incarnation, error) {
+	peer, inc, ok := strings.Cut(s, "/")
+	if !ok || peer == "" || inc == "" {
+		return "", "", fmt.Errorf("raft server %q: want PEER/INCARNATION", s)
+	}
+	return peer, taskstate.Incarnation(inc), nil
+}
+
+// Candidate is a peer as the voters' rules see it: an observation, handed in by whoever watches the flock.
+type Candidate struct {
+	Peer        taskstate.PeerID
+	Incarnation taskstate.Incarnation // the life that was seen last
+	Alive       bool                  // false also while it is only suspected
+	Since       time.Time             // since when Alive is what it is
+	Eligible    bool                  // admitted with the role voter, and has not left
+}
+
+// MaxVoters is the largest number of voters: more would cost more per decision than they save.
+const MaxVoters = 5
+
+// targetVoters is how many voters a flock of n eligible peers has: the largest odd number that is not above n or MaxVoters.
+func targetVoters(n int) int {
+	n = min(n, MaxVoters)
+	if n%2 == 0 {
+		n--
+	}
+	return max(n, 1)
+}
+
+// majority of n voters.
+func majority(n int) int { return n/2 + 1 }
+
+// mayVote tells whether messages of a peer may concern votes: it is a voter as far as is known here, the roster says it may become one,
+// or it is among those this peer was told to ask.
+func (n *Node) mayVote(peer taskstate.PeerID) bool {
+	n.mu.Lock()
+	known := peer == n.coord || slices.Contains(n.contacts, peer) || slices.ContainsFunc(n.voters, func(v Voter) bool { return v.Peer == peer })
+	n.mu.Unlock()
+	if known || peer == n.cfg.Self {
+		return true
+	}
+	n.rep.Read(func(s *State) {
+		m, ok := s.Member(peer)
+		known = ok && m.Entry.Has(admission.Voter)
+	})
+	return known
+}

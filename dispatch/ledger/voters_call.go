@@ -1,0 +1,145 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// VoterProtocol is how a coordinator asks a peer to take a seat, and how a voter asks to be let go: one question, one answer.
+const VoterProtocol = "/covey/voter/1"
+
+// voterAsk is a question: one field is set.
+type voterAsk struct {
+	Prepare *seatAsk `cbor:"1,keyasint,omitempty"` // start raft, with an empty log, to be brought up to date
+	Status  *seatAsk `cbor:"2,keyasint,omitempty"` // how far is your log
+	Leave   *Voter   `cbor:"3,keyasint,omitempty"` // I am about to stop; see that those who stay can decide
+}
+
+// seatAsk names the seat: this life of the peer, in this ledger.
+type seatAsk struct {
+	Generation uint64 `cbor:"1,keyasint"`
+	Server     string `cbor:"2,keyasint"`
+}
+
+// voterAnswer answers. Last is the end of the peer's log.
+type voterAnswer struct {
+	OK   bool   `cbor:"1,keyasint,omitempty"`
+	Why  string `cbor:"2,keyasint,omitempty"`
+	Last uint64 `cbor:"3,keyasint,omitempty"`
+	None bool   `cbor:"4,keyasint,omitempty"` // there is no such seat here
+}
+
+const (
+	voterTimeout = 3 * time.Second  // for an answer
+	leaveTimeout = 20 * time.Second // for the answer to Leave, which takes several decisions
+)
+
+// callVoter asks one question.
+func (n *Node) callVoter(ctx context.Context, peer taskstate.PeerID, ask voterAsk, timeout time.Duration) (voterAnswer, error) {
+	var a voterAnswer
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	c, err := n.cfg.Net.Dial(ctx, peer, VoterProtocol)
+	if err != nil {
+		return a, err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	_ = c.SetDeadline(time.Now().Add(timeout))
+	if err := wire.NewWriter(c, raftHelloCap).Send(ask); err != nil {
+		return a, err
+	}
+	if err := wire.NewReader(c, raftHelloCap).Read(&a); err != nil {
+		return a, err
+	}
+	if !a.OK {
+		return a, fmt.Errorf("%s: %s", peer, a.Why)
+	}
+	return a, nil
+}
+
+// handleVoter answers one question.
+func (n *Node) handleVoter(peer string, c connT) {
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(voterTimeout))
+	var ask voterAsk
+	if err := wire.NewReader(c, raftHelloCap).Read(&ask); err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-n.closing:
+			cancel()
+		case <-stop:
+		}
+	}()
+	a, err := n.answerVoter(ctx, peer, ask)
+	if err != nil {
+		a.Why = err.Error()
+	}
+	a.OK = err == nil
+	_ = c.SetDeadline(time.Now().Add(voterTimeout))
+	_ = wire.NewWriter(c, raftHelloCap).Send(a)
+}
+
+func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (voterAnswer, error) {
+	if !n.mayVote(peer) {
+		return voterAnswer{}, fmt.Errorf("%s is not known here as a possible voter", peer)
+	}
+	switch {
+	case ask.Prepare != nil:
+		return n.prepare(*ask.Prepare)
+	case ask.Status != nil:
+		return n.seatStatus(*ask.Status)
+	case ask.Leave != nil:
+		if ask.Leave.Peer != peer {
+			return voterAnswer{}, errors.New("a voter leaves for itself only")
+		}
+		return voterAnswer{}, n.letGo(ctx, *ask.Leave)
+	}
+	return voterAnswer{}, errors.New("an empty question")
+}
+
+// prepare takes a seat: raft starts with an empty log and waits for the coordinator to add it.
+func (n *Node) prepare(ask seatAsk) (voterAnswer, error) {
+	self := Voter{Peer: n.cfg.Self, Incarnation: n.cfg.Incarnation}
+	if ask.Server != self.server() {
+		return voterAnswer{None: true}, fmt.Errorf("this is %s", self.server())
+	}
+	if g := n.Generation(); g > ask.Generation {
+		return voterAnswer{}, fmt.Errorf("generation %d here, %d there", g, ask.Generation)
+	}
+	n.life.Lock()
+	defer n.life.Unlock()
+	select {
+	case <-n.closing:
+		return voterAnswer{}, errors.New("this peer is stopping")
+	default:
+	}
+	if n.currentSeat() == nil {
+		if err := n.beginSeat(ask.Generation, nil); err != nil {
+			n.cfg.Log.Warn("asked to become a voter, and cannot", "err", err)
+			return voterAnswer{}, err
+		}
+		n.cfg.Log.Info("asked to become a voter")
+	}
+	return n.seatStatus(ask)
+}
+
+// seatStatus says how far the log of a seat is.
+func (n *Node) seatStatus(ask seatAsk) (voterAnswer, error) {
+	s := n.currentSeat()
+	if s == nil || s.self.server() != ask.Server || s.generation != ask.Generation {
+		return voterAnswer{None: true}, errNoSeat
+	}
+	return voterAnswer{Last: s.raft.LastIndex()}, nil
+}

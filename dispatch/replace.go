@@ -1,0 +1,98 @@
+package dispatch
+
+import (
+	"fmt"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// dueReplacements looks whether a peer has been unreachable for as long as a job allows. What is given up is decided when the next
+// proposal is cut, so that a sign of life counts until the last moment.
+func (c *Coordinator) dueReplacements() {
+	for _, p := range c.order {
+		if p.standing != Unreachable {
+			continue
+		}
+		for _, h := range p.holds {
+			if due, ever := c.replaceAt(p, h.job); ever && len(h.slots) > 0 {
+				if c.now.Before(due) {
+					c.wakeAt(due)
+				} else {
+					c.replacing = true
+				}
+			}
+		}
+	}
+}
+
+// cutReplacements gives up what is due, as far as one proposal reaches: in the same entry of the ledger the slots wait again.
+func (c *Coordinator) cutReplacements(cmds []ledger.Command, size int) ([]ledger.Command, int) {
+	if !c.replacing {
+		return cmds, size
+	}
+	c.replacing = false
+	for _, p := range c.order {
+		if p.standing != Unreachable || !c.mayReplace(p) {
+			continue
+		}
+		for _, h := range p.byAge() {
+			if due, ever := c.replaceAt(p, h.job); !ever || c.now.Before(due) {
+				continue
+			}
+			for _, n := range h.sorted(func(r rec) bool { return !r.is(deciding) }) {
+				if size >= maxDecideSize {
+					c.replacing = true
+					return cmds, size
+				}
+				r := h.slots[n]
+				r.marks |= deciding
+				h.slots[n] = r
+				t := taskstate.Task(h.job.id, n, int(r.attempt))
+				cmds = append(cmds, ledger.Command{Supersede: c.givenUp(h, t, r, taskstate.ReasonUnreachable, false)})
+				size += supersedeBytes
+			}
+		}
+	}
+	return cmds, size
+}
+
+// replaceAt is when attempts of a job on an unreachable peer are given up; ever is false for work that must not run twice. A
+// cancelled job waits for nobody.
+func (c *Coordinator) replaceAt(p *peerState, j *jobState) (due time.Time, ever bool) {
+	switch {
+	case j.cancelled:
+		return p.lostSince, true
+	case j.job.Unreachable.Wait:
+		return time.Time{}, false
+	}
+	return p.lostSince.Add(time.Duration(j.job.Unreachable.ReplaceAfter) * time.Millisecond), true
+}
+
+// mayReplace is where the rate limit and the freeze – when most peers vanish at once, this one is the isolated one – have their
+// place. Whoever says no here must see to it that Step is called again.
+func (c *Coordinator) mayReplace(*peerState) bool { return true }
+
+// waitingForPeers says which of a job's tasks hang on peers that do not answer.
+func (c *Coordinator) waitingForPeers(j *jobState) string {
+	if j == nil {
+		return ""
+	}
+	for _, p := range c.order {
+		h := p.holds[j.id]
+		if h == nil || len(h.slots) == 0 || p.standing == Ready {
+			continue
+		}
+		tasks := fmt.Sprintf("tasks on peer %s, which is %s: %d", p.id, p.standing, len(h.slots))
+		switch due, ever := c.replaceAt(p, j); {
+		case p.standing != Unreachable:
+			return tasks
+		case !ever:
+			return tasks + "; they must not run twice and wait for it (unreachable.wait)"
+		default:
+			return fmt.Sprintf("%s; they go elsewhere in %s", tasks, max(0, due.Sub(c.now).Round(100*time.Millisecond)))
+		}
+	}
+	return ""
+}

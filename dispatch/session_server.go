@@ -1,0 +1,147 @@
+package dispatch
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// link is one accepted stream: a reader, which is the handler's own goroutine, and a writer.
+type link struct {
+	conn ConnID
+	peer taskstate.PeerID
+	c    net.Conn
+	out  chan Down     // closed by the term's owner: flush and end
+	gone chan struct{} // closed by the reader: nobody listens any more
+	once sync.Once
+}
+
+// send queues a frame; false if the worker is too slow to take it.
+func (l *link) send(f Down) bool {
+	select {
+	case l.out <- f:
+		return true
+	default:
+		return false
+	}
+}
+
+// abort ends the stream at once, whatever is queued.
+func (l *link) abort() { l.once.Do(func() { _ = l.c.Close() }) }
+
+// ServeSession serves one stream of SessionProtocol: the handler to register with the network. It returns when the session is
+// over. While this peer does not coordinate, a worker is refused with a hint whom to ask.
+func (c *Coord) ServeSession(peer string, conn net.Conn) {
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(c.cfg.HelloTimeout))
+	r := wire.NewReader(conn, 0)
+	var first Up
+	if err := r.Read(&first); err != nil || first.Hello == nil {
+		c.cfg.Log.Debug("a session stream did not begin with Hello", "peer", peer, "err", err)
+		return
+	}
+	t := c.join()
+	if t == nil {
+		c.turnAway(conn)
+		return
+	}
+	defer t.work.Done()
+	l := &link{conn: ConnID(c.conns.Add(1)), peer: peer, c: conn, out: make(chan Down, c.cfg.SendQueue), gone: make(chan struct{})}
+	defer context.AfterFunc(t.ctx, l.abort)() // the term ends its sessions, known to its owner yet or not
+	var writer sync.WaitGroup
+	writer.Go(func() { l.write(c.cfg.WriteTimeout) })
+	if t.post(termEvent{SessionOpened{Conn: l.conn, Peer: peer, Hello: *first.Hello}, l}) {
+		t.read(l, r)
+		t.post(termEvent{ev: SessionClosed{Conn: l.conn}})
+	}
+	close(l.gone)
+	l.abort()
+	writer.Wait()
+}
+
+// join counts a session in, so that Run waits for it; nil while nobody coordinates here.
+func (c *Coord) join() *term {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.term == nil || c.term.ctx.Err() != nil {
+		return nil
+	}
+	c.term.work.Add(1)
+	return c.term
+}
+
+// turnAway tells a worker that this is the wrong peer, and which may be the right one.
+func (c *Coord) turnAway(conn net.Conn) {
+	hint, _, _ := c.cfg.Ledger.Coordinator()
+	_ = conn.SetWriteDeadline(time.Now().Add(c.cfg.HelloTimeout))
+	_ = wire.NewWriter(conn, 0).Send(Down{Refuse: &Refuse{
+		Code: RefuseNotCoordinator, Message: "this peer does not coordinate", Coordinator: hint,
+	}})
+}
+
+// post hands an event to the owner, waiting while it is busy; false if the term is over.
+func (t *term) post(ev termEvent) bool {
+	select {
+	case t.events <- ev:
+		return true
+	case <-t.ctx.Done():
+		return false
+	}
+}
+
+// read turns frames into events until the stream or the term ends. The core ends a session that is silent; the deadline is for the
+// case that nobody else does.
+func (t *term) read(l *link, r *wire.Reader) {
+	for {
+		_ = l.c.SetReadDeadline(time.Now().Add(2 * t.cfg.Core.Grace))
+		var up Up
+		if err := r.Read(&up); err != nil {
+			t.cfg.Log.Debug("session stream ended", "peer", l.peer, "err", err)
+			return
+		}
+		var ev CoordEvent = SessionFrame{Conn: l.conn, Frame: up}
+		switch {
+		case up.Hello != nil:
+			t.cfg.Log.Warn("session ended: a second Hello", "peer", l.peer)
+			return
+		case up.Batch != nil:
+			b, err := t.cfg.OpenEnvelope(l.peer, up.Batch)
+			if err != nil {
+				t.cfg.Log.Warn("session ended: a batch cannot be opened", "peer", l.peer, "err", err)
+				return
+			}
+			ev = SessionBatch{Conn: l.conn, Batch: b}
+		}
+		if !t.post(termEvent{ev: ev}) {
+			return
+		}
+	}
+}
+
+// write sends what is queued, and flushes whenever nothing more is. It ends the stream when the queue is closed.
+func (l *link) write(timeout time.Duration) {
+	defer l.abort()
+	w := wire.NewWriter(l.c, 0)
+	for {
+		select {
+		case <-l.gone:
+			return
+		case f, more := <-l.out:
+			if !more {
+				_ = w.Flush()
+				return
+			}
+			_ = l.c.SetWriteDeadline(time.Now().Add(timeout))
+			if err := w.Write(f); err != nil {
+				return
+			}
+			if len(l.out) == 0 && w.Flush() != nil {
+				return
+			}
+		}
+	}
+}

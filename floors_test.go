@@ -1,0 +1,88 @@
+package covey_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// floors is the house: a package imports only packages of floors strictly below its own. The longest prefix counts.
+var floors = map[string]int{
+	"p2p/wire":          0,
+	"taskstate":         1,
+	"p2p":               1,
+	"p2p/memnet":        1,
+	"p2p/admission":     1,
+	"taskstate/jobfile": 2,
+	"placement":         2,
+	"membership/digest": 1,
+	"membership":        2,
+	"dispatch/ledger":   2,
+	"node/api":          2,
+	"dispatch":          3,
+	"node/runner":       3,
+	"node/blob":         3,
+	"node":              4,
+	"testnet":           5,
+	"cmd/peer":          6,
+}
+
+func floorOf(pkg string) (int, bool) {
+	for p := pkg; p != "."; p = filepath.Dir(p) {
+		if f, ok := floors[p]; ok {
+			return f, true
+		}
+	}
+	return 0, false
+}
+
+func TestAPackageImportsOnlyFromFloorsBelow(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != "." && strings.HasPrefix(d.Name(), ".") {
+			return fs.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || filepath.Dir(path) == "." {
+			return nil
+		}
+		checkImports(t, path)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkImports(t *testing.T, path string) {
+	t.Helper()
+	pkg := filepath.ToSlash(filepath.Dir(path))
+	own, ok := floorOf(pkg)
+	if !ok {
+		t.Errorf("%s: package %s has no floor: add it to the table in floors_test.go and to ARCHITECTURE.md, or put the code into a package that has one", path, pkg)
+		return
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Errorf("%s: %v", path, err)
+		return
+	}
+	for _, imp := range f.Imports {
+		name := strings.Trim(imp.Path.Value, `"`)
+		if name == "testing" || strings.HasPrefix(name, "testing/") {
+			t.Errorf("%s imports %s: test support belongs in _test files, so that the binary does not carry it", path, name)
+		}
+		below, ok := strings.CutPrefix(name, "covey/")
+		if !ok {
+			continue
+		}
+		if other, ok := floorOf(below); !ok || other >= own {
+			t.Errorf("%s (floor %d) imports %s (floor %d): a package may only rest on floors below it, or changes ripple in circles. "+
+				"Declare a small interface where it is used and let node join the two", path, own, below, other)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"covey/p2p"
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// The protocols spoken between admitted peers.
+const (
+	PacketProtocol = "/covey/member/packet/1" // memberlist packets, one stream per neighbour and direction
+	SyncProtocol   = "/covey/member/sync/1"   // memberlist push/pull and stream pings
+	ProbeProtocol  = "/covey/probe/1"         // "is it gone for you too?"
+)
+
+// Host is the part of p2p.Host that knows where peers are. Both methods are called without locks held, except that SetAddrs must not
+// block.
+type Host interface {
+	// SetAddrs remembers where a peer is.
+	SetAddrs(peer string, addrs []string)
+	// Connect dials afresh and ends with a round trip. p2p.Refused tells whether the other machine refused.
+	Connect(ctx context.Context, peer string, addrs []string) error
+}
+
+// Config is what a Membership is made of.
+type Config struct {
+	Net         p2p.Net                // streams; required
+	Host        Host                   // addresses and deliberate connects; required
+	Name        string                 // what people call this peer
+	Incarnation taskstate.Incarnation  // of this peer's data folder
+	Addrs       func() []string        // own multiaddrs, best first; asked again every few seconds. nil: none
+	Roles       []admission.Role       // own roles, for others to see; the roster decides
+	Version     string                 // of this program
+	Admitted    func(peer string) bool // may this peer be a member? nil: everybody. Quick, calls nothing of this package
+	Book        string                 // path of the peer book; "": it is not kept
+	Expect      int                    // how many peers the flock has, if known (size of the roster); chooses the timings
+	Timings     Timings                // zero fields take the default for that many peers
+	Log         *slog.Logger           // nil: silent
+}
+
+// Timings say how quickly silence is noticed and what that costs. Zero fields mean the default.
+type Timings struct {
+	Probe        time.Duration // one member is probed so often
+	ProbeTimeout time.Duration // without an answer for so long, others are asked to probe it
+	Suspicion    int           // a suspect is dead after about Suspicion × Probe × log10(members, at least 10)
+	Patience     int           // … times so much while nobody else confirms the suspicion
+	Gossip       time.Duration // news goes to three members so often
+	PushPull     time.Duration // everything is exchanged with one member so often
+	Retry        time.Duration // an absent peer of the book is tried so often
+	RetryFast    time.Duration // the same while alone or newly started
+	Young        time.Duration // how long "newly started" is
+}
+
+// LargeFlock is the number of peers above which DefaultTimings are those of a LAN.
+const LargeFlock = 50
+
+// DefaultTimings notices a silent peer in about three seconds in a small flock. Above LargeFlock peers they are memberlist's LAN values
+// (eight to ten seconds): the faster ones accuse the innocent while a hundred peers start together.
+func DefaultTimings(peers int) Timings {
+	t := Timings{
+		Probe: 500 * time.Millisecond, ProbeTimeout: 250 * time.Millisecond, Suspicion: 3, Patience: 2,
+		Gossip: 200 * time.Millisecond, PushPull: 10 * time.Second,
+		Retry: 15 * time.Second, RetryFast: time.Second, Young: 30 * time.Second,
+	}
+	if peers > LargeFlock {
+		t.Probe, t.ProbeTimeout, t.Suspicion, t.Patience = time.Second, 500*time.Millisecond, 4, 6
+	}
+	return t
+}
+
+// or fills zero fields from d.
+func (t Timings) or(d Timings) Timings {
+	fill := func(p *time.Duration, v time.Duration) {
+		if *p <= 0 {
+			*p = v
+		}
+	}
+	fill(&t.Probe, d.Probe)
+	fill(&t.ProbeTimeout, min(d.ProbeTimeout, t.Probe/2))
+	fill(&t.Gossip, d.Gossip)
+	fill(&t.PushPull, d.PushPull)
+	fill(&t.Retry, d.Retry)
+	fill(&t.RetryFast, d.RetryFast)
+	fill(&t.Young, d.Young)
+	if t.Suspicion <= 0 {
+		t.Suspicion = d.Suspicion
+	}
+	if t.Patience <= 0 {
+		t.Patience = d.Patience
+	}
+	return t
+}
+
+func (c *Config) normalize() error {
+	if c.Net == nil || c.Host == nil {
+		return errors.New("membership: Config.Net and Config.Host are required")
+	}
+	if c.Addrs == nil {
+		c.Addrs = func() []string { return nil }
+	}
+	if c.Admitted == nil {
+		c.Admitted = func(string) bool { return true }
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}

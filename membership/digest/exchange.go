@@ -1,0 +1,381 @@
+package digest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"covey/p2p/wire"
+)
+
+// Protocol is spoken between admitted peers.
+const Protocol = "/covey/digest/1"
+
+const (
+	defaultEvery  = 10 * time.Second
+	gapDelay      = 100 * time.Millisecond // what is missing may just be a little late
+	gapEvery      = time.Second            // a hole nobody can fill is not asked for more often, the timer aside
+	frameDeadline = 5 * time.Second
+	parcelBytes   = 256 << 10 // of envelopes in one frame
+	turnBytes     = 8 << 20   // of envelopes in one turn
+	maxWants      = 4096      // ranges in one turn
+	outbound      = 4         // exchanges started here at the same time
+	inbound       = 8         // exchanges served at the same time; above it streams are closed
+	maxRounds     = 64        // turns with one peer in a row while there is more
+)
+
+// Net is the part of p2p.Net that is needed.
+type Net interface {
+	Self() string
+	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
+	Handle(protocol string, h func(peer string, c net.Conn))
+}
+
+// Config is what an Exchange is made of.
+type Config struct {
+	Net     Net                                       // required
+	Store   *Store                                    // required
+	Verify  func(peer string, data, sig []byte) error // p2p.Verify; required
+	Deliver func(Envelope)                            // gets every fresh envelope that was pulled, from several goroutines; required
+	Accept  func(author string) bool                  // whose envelopes are wanted (admitted peers); nil: everybody's
+	Peers   func() []string                           // other peers that are alive; required
+	Every   time.Duration                             // pace of exchanges with a random peer, ± a fifth; 0: ten seconds
+	Log     *slog.Logger                              // nil: silent
+}
+
+// Exchange keeps a Store level with the other peers'. Make it with New, give it life with Run.
+type Exchange struct {
+	cfg  Config
+	meet chan string // peers to exchange with now
+	gaps chan string // authors with a hole
+	work sync.WaitGroup
+
+	mu      sync.Mutex
+	ctx     context.Context // of Run; nil before and after
+	busy    map[string]bool // exchanges under way, by peer; true: again
+	serving int
+}
+
+// New makes an Exchange that is not alive yet.
+func New(cfg Config) *Exchange {
+	if cfg.Every <= 0 {
+		cfg.Every = defaultEvery
+	}
+	if cfg.Accept == nil {
+		cfg.Accept = func(string) bool { return true }
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Exchange{cfg: cfg, meet: make(chan string, 64), gaps: make(chan string, 1), busy: map[string]bool{}}
+}
+
+// Offer adds an envelope that came another way (gossip, a session, this peer's own) and whose signature was checked. fresh tells the caller
+// to use it; Deliver is not called. A gap below it brings an exchange soon. It never blocks.
+func (x *Exchange) Offer(e Envelope) (fresh bool) {
+	fresh, gap := x.cfg.Store.add(e)
+	if gap {
+		select {
+		case x.gaps <- e.Author:
+		default:
+		}
+	}
+	return fresh
+}
+
+// Meet asks for an exchange with a peer now: it joined, or a connection to it came back. It never blocks; when very many come at once, some wait
+// for the timer.
+func (x *Exchange) Meet(peer string) {
+	select {
+	case x.meet <- peer:
+	default:
+	}
+}
+
+// Run serves and starts exchanges until ctx ends. It is called once.
+func (x *Exchange) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	x.mu.Lock()
+	x.ctx = ctx
+	x.mu.Unlock()
+	x.cfg.Net.Handle(Protocol, x.serve)
+	slots := make(chan struct{}, outbound)
+	tick := time.NewTimer(x.pace())
+	defer tick.Stop()
+	var gapTimer <-chan time.Time
+	var author string
+	gaps := x.gaps
+	for {
+		select {
+		case <-ctx.Done():
+			x.cfg.Net.Handle(Protocol, nil)
+			x.mu.Lock()
+			x.ctx = nil
+			x.mu.Unlock()
+			x.work.Wait()
+			return nil
+		case peer := <-x.meet:
+			x.start(ctx, slots, peer)
+		case <-tick.C:
+			x.start(ctx, slots, x.pick(""))
+			tick.Reset(x.pace())
+		case author = <-gaps:
+			gaps, gapTimer = nil, time.After(gapDelay)
+		case <-gapTimer:
+			if author != "" {
+				x.start(ctx, slots, x.pick(author))
+				author, gapTimer = "", time.After(gapEvery)
+			} else {
+				gaps, gapTimer = x.gaps, nil
+			}
+		}
+	}
+}
+
+func (x *Exchange) pace() time.Duration { return x.cfg.Every*4/5 + rand.N(x.cfg.Every*2/5) }
+
+// pick chooses the wanted peer if it is alive, else anyone.
+func (x *Exchange) pick(wanted string) string {
+	peers := x.cfg.Peers()
+	if len(peers) == 0 || slices.Contains(peers, wanted) {
+		return wanted
+	}
+	return peers[rand.N(len(peers))]
+}
+
+// start runs one exchange in its own goroutine; one with the same peer that is under way is followed by another.
+func (x *Exchange) start(ctx context.Context, slots chan struct{}, peer string) {
+	if peer == "" || peer == x.cfg.Net.Self() {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, busy := x.busy[peer]; busy {
+		x.busy[peer] = true
+		return
+	}
+	if len(x.busy) >= maxStreams {
+		return
+	}
+	x.busy[peer] = false
+	x.work.Go(func() {
+		for again := true; again; {
+			select {
+			case slots <- struct{}{}:
+				if err := x.With(ctx, peer); err != nil && ctx.Err() == nil {
+					x.cfg.Log.Debug("no exchange of statuses", "peer", peer, "err", err)
+				}
+				<-slots
+			case <-ctx.Done():
+			}
+			x.mu.Lock()
+			if again = x.busy[peer] && ctx.Err() == nil; again {
+				x.busy[peer] = false
+			} else {
+				delete(x.busy, peer)
+			}
+			x.mu.Unlock()
+		}
+	})
+}
+
+// With exchanges with one peer until neither has more for the other. Run need not be running here, but there.
+func (x *Exchange) With(ctx context.Context, peer string) error {
+	for range maxRounds {
+		more, err := x.round(ctx, peer)
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *Exchange) round(ctx context.Context, peer string) (more bool, err error) {
+	c, err := x.cfg.Net.Dial(ctx, peer, Protocol)
+	if err != nil {
+		return false, err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	t := newTalk(x, peer, c)
+	if err := t.sendMarks(); err != nil {
+		return false, err
+	}
+	theirs, err := t.readMarks()
+	if err != nil {
+		return false, err
+	}
+	got, err := t.ask(theirs)
+	if err != nil {
+		return false, err
+	}
+	gave, err := t.answer()
+	return got || gave, err
+}
+
+// serve is the other side of round.
+func (x *Exchange) serve(peer string, c net.Conn) {
+	defer c.Close()
+	x.mu.Lock()
+	ctx := x.ctx
+	if ctx == nil || x.serving >= inbound {
+		x.mu.Unlock()
+		return
+	}
+	x.serving++
+	x.work.Add(1)
+	x.mu.Unlock()
+	defer func() {
+		x.mu.Lock()
+		x.serving--
+		x.mu.Unlock()
+		x.work.Done()
+	}()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if err := newTalk(x, peer, c).serve(); err != nil && ctx.Err() == nil {
+		x.cfg.Log.Debug("exchange of statuses broke", "peer", peer, "err", err)
+	}
+}
+
+// talk is one exchange on one stream.
+type talk struct {
+	x    *Exchange
+	peer string
+	c    net.Conn
+	r    *wire.Reader
+	w    *wire.Writer
+}
+
+// parcel is some of the envelopes that were wanted.
+type parcel struct {
+	_         struct{} `cbor:",toarray"`
+	Envelopes []Envelope
+	Last      bool // of this turn
+	More      bool // with Last: the turn was full, ask again
+}
+
+func newTalk(x *Exchange, peer string, c net.Conn) *talk {
+	return &talk{x: x, peer: peer, c: c, r: wire.NewReader(c, 0), w: wire.NewWriter(c, 0)}
+}
+
+func (t *talk) send(v any) error {
+	if err := t.c.SetWriteDeadline(time.Now().Add(frameDeadline)); err != nil {
+		return err
+	}
+	return t.w.Send(v)
+}
+
+func (t *talk) read(v any) error {
+	if err := t.c.SetReadDeadline(time.Now().Add(frameDeadline)); err != nil {
+		return err
+	}
+	return t.r.Read(v)
+}
+
+func (t *talk) serve() error {
+	theirs, err := t.readMarks()
+	if err == nil {
+		err = t.sendMarks()
+	}
+	if err == nil {
+		_, err = t.answer()
+	}
+	if err == nil {
+		_, err = t.ask(theirs)
+	}
+	return err
+}
+
+func (t *talk) sendMarks() error { return t.send(t.x.cfg.Store.Marks()) }
+
+// readMarks takes the other side's marks and what it says is settled.
+func (t *talk) readMarks() ([]Mark, error) {
+	var ms []Mark
+	if err := t.read(&ms); err != nil {
+		return nil, err
+	}
+	if len(ms) > maxStreams {
+		return nil, fmt.Errorf("%d marks, the cap is %d", len(ms), maxStreams)
+	}
+	ms = slices.DeleteFunc(ms, func(m Mark) bool { return !t.x.cfg.Accept(m.Stream.Author) })
+	t.x.cfg.Store.Believe(t.peer, ms)
+	return ms, nil
+}
+
+// ask wants what is missing here and takes it. more tells that there is more of it.
+func (t *talk) ask(theirs []Mark) (more bool, err error) {
+	wants := t.x.cfg.Store.Wants(theirs)
+	wants = wants[:min(len(wants), maxWants)]
+	if err := t.send(wants); err != nil {
+		return false, err
+	}
+	news := false
+	for {
+		var p parcel
+		if err := t.read(&p); err != nil {
+			return false, err
+		}
+		for _, e := range p.Envelopes {
+			fresh, err := t.take(e)
+			if err != nil {
+				return false, err
+			}
+			news = news || fresh
+		}
+		if p.Last {
+			t.x.cfg.Store.Believe(t.peer, theirs) // again: there are more signatures now that bear it out
+			return p.More && news, nil
+		}
+	}
+}
+
+// take checks one envelope and delivers it if it is news.
+func (t *talk) take(e Envelope) (bool, error) {
+	if err := e.check(); err != nil {
+		return false, err
+	}
+	if !t.x.cfg.Accept(e.Author) {
+		return false, nil
+	}
+	if err := e.Verify(t.x.cfg.Verify); err != nil {
+		return false, err
+	}
+	if !t.x.cfg.Store.Add(e) {
+		return false, nil
+	}
+	t.x.cfg.Deliver(e)
+	return true, nil
+}
+
+// answer gives what the other side wants.
+func (t *talk) answer() (more bool, err error) {
+	var wants []Range
+	if err := t.read(&wants); err != nil {
+		return false, err
+	}
+	if len(wants) > maxWants {
+		return false, errors.New("too many wants")
+	}
+	envelopes, more := t.x.cfg.Store.Missing(wants, turnBytes)
+	for {
+		n, size := 0, 0
+		for n < len(envelopes) && (n == 0 || size+envelopes[n].size() <= parcelBytes) {
+			size += envelopes[n].size()
+			n++
+		}
+		p := parcel{Envelopes: envelopes[:n], Last: n == len(envelopes), More: more}
+		if err := t.send(p); err != nil {
+			return false, err
+		}
+		if envelopes = envelopes[n:]; p.Last {
+			return more, nil
+		}
+	}
+}

@@ -1,0 +1,322 @@
+package digest
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+)
+
+const (
+	// DefaultLimit bounds a store's envelopes in bytes.
+	DefaultLimit = 64 << 20
+
+	maxStreams      = 4096
+	maxIncarnations = 8   // per author
+	maxRanges       = 128 // wanted per stream and exchange
+)
+
+// Stream names what is numbered without gaps: one author in one life of its data folder.
+type Stream struct {
+	_           struct{} `cbor:",toarray"`
+	Author      string
+	Incarnation string
+}
+
+func (s Stream) compare(o Stream) int {
+	return cmp.Or(cmp.Compare(s.Author, o.Author), cmp.Compare(s.Incarnation, o.Incarnation))
+}
+
+// Mark is how far a peer is with one stream.
+type Mark struct {
+	_          struct{} `cbor:",toarray"`
+	Stream     Stream
+	Floor      uint64 // up to here everything is settled and may be gone
+	Contiguous uint64 // up to here nothing is missing
+	Top        uint64 // the highest number with a signature seen
+}
+
+// Range is numbers From to To, both included.
+type Range struct {
+	_        struct{} `cbor:",toarray"`
+	Stream   Stream
+	From, To uint64
+}
+
+// Store holds envelopes and marks. It is pure but for its lock: no clock, no I/O. Safe for concurrent use.
+type Store struct {
+	mu      sync.Mutex
+	limit   int
+	bytes   int
+	adds    uint64 // counts additions: age without a clock
+	streams map[Stream]*stream
+}
+
+type stream struct {
+	floor      uint64
+	contiguous uint64     // ≥ floor
+	top        uint64     // ≥ the number of every envelope added
+	held       []Envelope // sorted by Number, without repetition, all above floor
+	bytes      int
+	used       uint64 // Store.adds when it was last added to
+}
+
+// NewStore makes a store of at most limit bytes; 0 means DefaultLimit.
+func NewStore(limit int) *Store {
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	return &Store{limit: limit, streams: map[Stream]*stream{}}
+}
+
+// Add keeps a verified envelope. fresh tells that it was not known: whoever adds then delivers it. An envelope that is fresh may still not be
+// kept (see the package's word on a full store); it is then fresh again.
+func (s *Store) Add(e Envelope) (fresh bool) {
+	fresh, _ = s.add(e)
+	return fresh
+}
+
+// add tells in addition whether a hole is open below the envelope.
+func (s *Store) add(e Envelope) (fresh, gap bool) {
+	if e.check() != nil {
+		return false, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stream(Stream{Author: e.Author, Incarnation: e.Incarnation})
+	s.adds++
+	st.used = s.adds
+	st.top = max(st.top, e.Number)
+	i, have := st.find(e.Number)
+	if have || e.Number <= st.contiguous {
+		return false, st.contiguous < st.top
+	}
+	st.held = slices.Insert(st.held, i, e)
+	st.bytes += e.size()
+	s.bytes += e.size()
+	st.advance()
+	gap = st.contiguous < e.Number
+	for s.bytes > s.limit {
+		s.evict()
+	}
+	return true, gap
+}
+
+// stream finds or makes a stream; a new one may push out the one that was silent longest.
+func (s *Store) stream(k Stream) *stream {
+	if st := s.streams[k]; st != nil {
+		return st
+	}
+	siblings := 0
+	var eldest, eldestSibling *Stream
+	older := func(a *Stream, b Stream) bool { return a == nil || s.streams[b].used < s.streams[*a].used }
+	if len(s.streams) >= maxIncarnations {
+		for o := range s.streams {
+			if older(eldest, o) {
+				eldest = &o
+			}
+			if o.Author == k.Author {
+				siblings++
+				if older(eldestSibling, o) {
+					eldestSibling = &o
+				}
+			}
+		}
+	}
+	switch {
+	case siblings >= maxIncarnations:
+		s.drop(*eldestSibling)
+	case len(s.streams) >= maxStreams:
+		s.drop(*eldest)
+	}
+	st := &stream{}
+	s.streams[k] = st
+	return st
+}
+
+func (s *Store) drop(k Stream) {
+	if st := s.streams[k]; st != nil {
+		s.bytes -= st.bytes
+		delete(s.streams, k)
+	}
+}
+
+func (st *stream) find(n uint64) (int, bool) {
+	if l := len(st.held); l > 0 && st.held[l-1].Number < n { // the usual case
+		return l, false
+	}
+	return slices.BinarySearchFunc(st.held, n, func(e Envelope, n uint64) int { return cmp.Compare(e.Number, n) })
+}
+
+// advance moves the mark over what is held.
+func (st *stream) advance() {
+	i, _ := st.find(st.contiguous + 1)
+	for ; i < len(st.held) && st.held[i].Number == st.contiguous+1; i++ {
+		st.contiguous++
+	}
+}
+
+// evict drops the lowest envelope of the stream that holds the most bytes.
+func (s *Store) evict() {
+	var largest *stream
+	var name Stream
+	for k, st := range s.streams {
+		if largest == nil || st.bytes > largest.bytes || st.bytes == largest.bytes && k.compare(name) < 0 {
+			largest, name = st, k
+		}
+	}
+	if largest != nil && len(largest.held) > 0 {
+		s.cut(largest, 1)
+	}
+}
+
+// cut forgets the n lowest envelopes.
+func (s *Store) cut(st *stream, n int) {
+	for _, e := range st.held[:n] {
+		st.bytes -= e.size()
+		s.bytes -= e.size()
+	}
+	clear(st.held[:n])
+	st.held = st.held[n:]
+	if len(st.held) == 0 {
+		st.held = nil
+	}
+}
+
+// Retire says that everything up to a number is settled: those envelopes go, the mark stays or rises.
+func (s *Store) Retire(author, incarnation string, upTo uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retire(s.stream(Stream{Author: author, Incarnation: incarnation}), min(upTo, maxNumber))
+}
+
+func (s *Store) retire(st *stream, upTo uint64) {
+	if upTo <= st.floor {
+		return
+	}
+	st.floor = upTo
+	st.contiguous = max(st.contiguous, upTo)
+	n, have := st.find(upTo)
+	if have {
+		n++
+	}
+	s.cut(st, n)
+	st.advance()
+}
+
+// Forget drops everything of an author: it is no longer admitted.
+func (s *Store) Forget(author string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range s.streams {
+		if k.Author == author {
+			s.drop(k)
+		}
+	}
+}
+
+// Marks is how far this store is, sorted by stream.
+func (s *Store) Marks() []Mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Mark, 0, len(s.streams))
+	for k, st := range s.streams {
+		out = append(out, Mark{Stream: k, Floor: st.floor, Contiguous: st.contiguous, Top: max(st.top, st.contiguous)})
+	}
+	slices.SortFunc(out, func(a, b Mark) int { return a.Stream.compare(b.Stream) })
+	return out
+}
+
+// Mark is how far this store is with one stream.
+func (s *Store) Mark(author, incarnation string) Mark {
+	k := Stream{Author: author, Incarnation: incarnation}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.streams[k]
+	if st == nil {
+		return Mark{Stream: k}
+	}
+	return Mark{Stream: k, Floor: st.floor, Contiguous: st.contiguous, Top: max(st.top, st.contiguous)}
+}
+
+// Believe takes over what another peer says is settled, as far as it may (see the package doc).
+func (s *Store) Believe(from string, theirs []Mark) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range theirs {
+		st := s.streams[m.Stream]
+		switch {
+		case m.Floor == 0 || m.Floor > maxNumber:
+		case m.Stream.Author == from && (st != nil || len(s.streams) < maxStreams):
+			s.retire(s.stream(m.Stream), m.Floor)
+		case st != nil:
+			s.retire(st, min(m.Floor, st.top))
+		}
+	}
+}
+
+// Wants is what another peer, going by its marks, may have and this store has not.
+func (s *Store) Wants(theirs []Mark) []Range {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Range
+	for _, m := range theirs {
+		if m.Stream.Author == "" || len(m.Stream.Author) > maxName || len(m.Stream.Incarnation) > maxName || m.Top > maxNumber {
+			continue
+		}
+		st := s.streams[m.Stream]
+		if st == nil {
+			st = &stream{}
+		}
+		out = append(out, st.holes(m)...)
+	}
+	return out
+}
+
+// holes lists what is missing here between the marks of both, lowest first.
+func (st *stream) holes(m Mark) (out []Range) {
+	next := max(st.contiguous, min(m.Floor, m.Top)) + 1
+	i, _ := st.find(next)
+	for _, e := range st.held[i:] {
+		if e.Number > m.Top || len(out) == maxRanges {
+			return out
+		}
+		if e.Number > next {
+			out = append(out, Range{Stream: m.Stream, From: next, To: e.Number - 1})
+		}
+		next = e.Number + 1
+	}
+	if next <= m.Top && len(out) < maxRanges {
+		out = append(out, Range{Stream: m.Stream, From: next, To: m.Top})
+	}
+	return out
+}
+
+// Missing answers wants: what is held of them, in order, up to about budget bytes. more tells that the budget ended it.
+func (s *Store) Missing(wants []Range, budget int) (out []Envelope, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range wants {
+		st := s.streams[r.Stream]
+		if st == nil || r.From == 0 {
+			continue
+		}
+		i, _ := st.find(r.From)
+		for ; i < len(st.held) && st.held[i].Number <= r.To; i++ {
+			if budget -= st.held[i].size(); budget < 0 && len(out) > 0 {
+				return out, true
+			}
+			out = append(out, st.held[i])
+		}
+	}
+	return out, false
+}
+
+// Size is the bytes and the number of envelopes held.
+func (s *Store) Size() (bytes, envelopes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.streams {
+		envelopes += len(st.held)
+	}
+	return s.bytes, envelopes
+}

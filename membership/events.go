@@ -1,0 +1,80 @@
+package membership
+
+import (
+	"time"
+)
+
+// What memberlist tells, through delegate and transport. All of it may come with memberlist's lock held.
+
+func (m *Membership) ownMeta() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return meta{
+		Name: m.cfg.Name, Incarnation: m.cfg.Incarnation, Roles: packRoles(m.cfg.Roles), Version: m.cfg.Version, Addrs: m.own,
+	}.encode()
+}
+
+// joined: a member is alive, or says something new about itself.
+func (m *Membership) joined(id string, b []byte) {
+	words, err := decodeMeta(b)
+	if id == m.self || err != nil { // NotifyAlive has refused the latter
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stopped {
+		return
+	}
+	now := time.Now()
+	m.table.joined(id, words, now)
+	m.book.met(id, words, now.UnixMilli())
+	delete(m.strangers, id)
+	m.cfg.Host.SetAddrs(id, words.Addrs)
+	m.dirty()
+	m.log.Info("peer is here", "peer", id, "name", words.Name, "addrs", words.Addrs)
+}
+
+func (m *Membership) gone(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.stopped && m.table.gone(id, time.Now()) {
+		m.dirty()
+		m.log.Info("peer is dead", "peer", id)
+	}
+}
+
+// overheard looks at an outgoing packet.
+func (m *Membership) overheard(packet []byte) {
+	rumours(packet, func(r rumour) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !m.stopped && m.table.rumoured(r, time.Now()) {
+			m.dirty()
+			m.log.Info("peer is doubted, or no longer", "peer", r.node, "verdict", m.table.entries[r.node].verdict().String())
+		}
+	})
+}
+
+func (m *Membership) pinged(id string, rtt time.Duration) {
+	m.Heard(id)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.table.pinged(id, rtt)
+	m.view = nil // the next View has it; observers are not told of round trips
+}
+
+func (m *Membership) turnedAway(id string, words meta) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.strangers) < maxStrangers {
+		m.strangers[id] = words
+	}
+}
+
+// kick asks the reconnect loop to reach a peer. The lock is held. When the queue is full the loop comes round to it by itself.
+func (m *Membership) kick(peer string) {
+	select {
+	case m.kicks <- peer:
+	default:
+	}
+}

@@ -1,0 +1,172 @@
+package membership_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"covey/membership"
+	"covey/p2p/memnet"
+	"covey/taskstate"
+)
+
+// flock is some peers on one in-memory network, inside a bubble.
+type flock struct {
+	t     *testing.T
+	net   *memnet.Network
+	dir   string
+	peers map[string]*peer
+	shut  map[string]bool // not admitted
+	mu    sync.Mutex
+}
+
+type peer struct {
+	*membership.Membership
+	id   string
+	stop func()
+}
+
+func newFlock(t *testing.T, n int) *flock {
+	f := &flock{t: t, net: memnet.New(), dir: t.TempDir(), peers: map[string]*peer{}, shut: map[string]bool{}}
+	for i := range n {
+		f.start(fmt.Sprintf("p%d", i), "a")
+	}
+	return f
+}
+
+// start gives a peer a life; moved is part of its address and incarnation.
+func (f *flock) start(id, moved string, tweak ...func(*membership.Config)) *peer {
+	h := f.net.Host(id)
+	cfg := membership.Config{
+		Net: h, Host: h, Name: "name-" + id, Incarnation: taskstate.Incarnation("inc-" + id),
+		Addrs: func() []string { return []string{"/mem/" + id + "/" + moved} }, Version: "test",
+		Book: filepath.Join(f.dir, id+".book"), Admitted: f.admitted, Log: slog.New(slog.DiscardHandler),
+	}
+	for _, w := range tweak {
+		w(&cfg)
+	}
+	m, err := membership.New(cfg)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := m.Run(ctx); err != nil {
+			f.t.Error(err)
+		}
+	}()
+	p := &peer{Membership: m, id: id, stop: func() { cancel(); <-done }}
+	f.peers[id] = p
+	return p
+}
+
+func (f *flock) admitted(id string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.shut[id]
+}
+
+func (f *flock) admit(id string, yes bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.shut[id] = !yes
+}
+
+// joinAll makes everybody know the first one.
+func (f *flock) joinAll() {
+	f.t.Helper()
+	for id, p := range f.peers {
+		if id != "p0" {
+			if err := p.Join(context.Background(), []membership.PeerAddr{{ID: "p0", Addrs: []string{"/mem/p0/a"}}}); err != nil {
+				f.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// kill is kill -9: streams reset, dials refused, nothing said.
+func (f *flock) kill(id string) {
+	f.net.Kill(id)
+	f.peers[id].stop()
+	delete(f.peers, id)
+}
+
+func (f *flock) close() {
+	for _, p := range f.peers {
+		p.stop()
+	}
+	f.net.Close()
+	time.Sleep(5 * time.Second) // memberlist's own timers
+}
+
+// within waits, in virtual time, until ok holds and says how long it took.
+func (f *flock) within(d time.Duration, what string, ok func() bool) time.Duration {
+	f.t.Helper()
+	start := time.Now()
+	for time.Since(start) < d {
+		synctest.Wait()
+		if ok() {
+			return time.Since(start)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	for id, p := range f.peers {
+		f.t.Logf("%s sees %s", id, p.View())
+	}
+	f.t.Fatalf("not within %s: %s", d, what)
+	return 0
+}
+
+// all tells whether every peer but the named ones has this verdict about id.
+func (f *flock) all(id string, v membership.Verdict, but ...string) bool {
+	for other, p := range f.peers {
+		if other != id && !slices.Contains(but, other) && p.View().Verdict(id) != v {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *flock) complete() bool {
+	for id := range f.peers {
+		if !f.all(id, membership.Alive) {
+			return false
+		}
+	}
+	return true
+}
+
+func bubble(t *testing.T, n int, body func(t *testing.T, f *flock)) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFlock(t, n)
+		defer f.close()
+		f.joinAll()
+		f.within(5*time.Second, "everybody sees everybody", f.complete)
+		body(t, f)
+	})
+}
+
+func TestPeersThatJoinOneSeeAllWithinASecond(t *testing.T) {
+	for _, n := range []int{2, 3, 10} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFlock(t, n)
+				defer f.close()
+				f.joinAll()
+				f.within(time.Second, "everybody sees everybody", f.complete)
+				m, _ := f.peers["p1"].View().Get("p0")
+				if m.Name != "name-p0" || m.Incarnation != "inc-p0" || m.Addrs[0] != "/mem/p0/a" || m.Version != "test" {
+					t.Errorf("p0 introduces itself as %+v", m)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,114 @@
+package membership
+
+import (
+	"covey/p2p/wire"
+	"covey/taskstate"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Hint says who coordinates, as far as anybody said. It is a hint about whom to ask: only a voter's own word counts.
+type Hint struct {
+	_           struct{} `cbor:",toarray"`
+	Epoch       taskstate.Epoch
+	Coordinator string // peer id
+}
+
+// newer orders hints: by epoch; two coordinators of one epoch cannot be, but if somebody says so, all settle on the same one.
+func (h Hint) newer(o Hint) bool {
+	if c := h.Epoch.Compare(o.Epoch); c != 0 {
+		return c > 0
+	}
+	return h.Coordinator > o.Coordinator
+}
+
+// encode is nil for the zero Hint.
+func (h Hint) encode() []byte {
+	if h.Epoch.IsZero() {
+		return nil
+	}
+	b, err := wire.Marshal(h)
+	if err != nil {
+		return nil // plain values always encode
+	}
+	return b
+}
+
+// decodeHint takes bytes from other members.
+func decodeHint(b []byte) (Hint, bool) {
+	var h Hint
+	if len(b) > maxMeta || wire.Unmarshal(b, &h) != nil || h.Epoch.IsZero() || h.Coordinator == "" {
+		return Hint{}, false
+	}
+	return h, true
+}
+
+// Hint is the one with the highest epoch that was ever seen; zero if none was.
+func (m *Membership) Hint() Hint {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.hint
+}
+
+// SetHint says who coordinates; older news than what is known is ignored. Everybody alive is told at once, the rest by gossip.
+func (m *Membership) SetHint(h Hint) {
+	if h.Epoch.IsZero() || h.Coordinator == "" || !m.takeHint(h) {
+		return
+	}
+	list := m.running()
+	if list == nil {
+		return // it will be in the first push/pull
+	}
+	msg := h.encode()
+	others := list.Members()
+	if len(others) > LargeFlock {
+		return // gossip does it
+	}
+	for _, n := range others {
+		if n.Name != m.self {
+			_ = list.SendBestEffort(n, msg)
+		}
+	}
+}
+
+// OnHint registers f for every newer hint, whoever it came from. Several in a row may come as the last one. cancel takes it back.
+func (m *Membership) OnHint(f func(Hint)) (cancel func()) { return m.hintWatch.add(f) }
+
+func (m *Membership) hintFrom(b []byte) {
+	if h, ok := decodeHint(b); ok && m.cfg.Admitted(h.Coordinator) {
+		m.takeHint(h)
+	}
+}
+
+// takeHint stores and gossips a newer hint.
+func (m *Membership) takeHint(h Hint) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !h.newer(m.hint) {
+		return false
+	}
+	m.hint = h
+	m.hints.QueueBroadcast(hintBroadcast(h.encode()))
+	m.news()
+	return true
+}
+
+// hintBroadcast is gossiped; a newer one replaces it.
+type hintBroadcast []byte
+
+var _ memberlist.NamedBroadcast = hintBroadcast(nil)
+
+// Name implements memberlist.NamedBroadcast.
+func (hintBroadcast) Name() string { return "hint" }
+
+// Invalidates implements memberlist.Broadcast.
+func (hintBroadcast) Invalidates(o memberlist.Broadcast) bool {
+	_, ok := o.(hintBroadcast)
+	return ok
+}
+
+// Message implements memberlist.Broadcast.
+func (h hintBroadcast) Message() []byte { return h }
+
+// Finished implements memberlist.Broadcast.
+func (hintBroadcast) Finished() {}

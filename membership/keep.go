@@ -1,0 +1,84 @@
+package membership
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+const (
+	refreshEvery = 5 * time.Second        // own addresses are looked at
+	saveDelay    = 300 * time.Millisecond // changes of the book gather for so long
+)
+
+// keep looks after what changes slowly: the own addresses, strangers that were admitted, the peer book on disk.
+func (m *Membership) keep(ctx context.Context) {
+	refresh := time.NewTicker(refreshEvery)
+	defer refresh.Stop()
+	changes := make(chan struct{}, 1)
+	defer m.Observe(func(*View) {
+		select {
+		case changes <- struct{}{}:
+		default:
+		}
+	})()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-refresh.C:
+			m.refresh()
+			m.save(false)
+		case <-changes:
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(saveDelay):
+				m.save(false)
+			}
+		}
+	}
+}
+
+// refresh gossips the own addresses if they changed.
+func (m *Membership) refresh() {
+	addrs := m.cfg.Addrs()
+	m.mu.Lock()
+	m.welcomeStrangers()
+	same := slices.Equal(addrs, m.own)
+	if !same {
+		m.own = slices.Clone(addrs)
+		m.dirty()
+	}
+	left := m.left
+	m.mu.Unlock()
+	if list := m.running(); list != nil && !same && !left {
+		_ = list.UpdateNode(time.Second) // late is not lost: the news is queued
+	}
+}
+
+// save writes the book if it changed; always at the end, for the times.
+func (m *Membership) save(always bool) {
+	if m.cfg.Book == "" {
+		return
+	}
+	m.mu.Lock()
+	if !m.book.dirty && !always {
+		m.mu.Unlock()
+		return
+	}
+	for id := range m.table.entries {
+		if m.table.entries[id].verdict() == Alive {
+			m.book.seen(id, time.Now().UnixMilli())
+		}
+	}
+	data := m.book.encode()
+	m.book.dirty = false
+	m.mu.Unlock()
+	if err := writeBook(m.cfg.Book, data); err != nil {
+		m.log.Warn("the peer book is not saved; this peer may not find the others after a restart", "err", err)
+		m.mu.Lock()
+		m.book.dirty = true // tried again with the next refresh
+		m.mu.Unlock()
+	}
+}

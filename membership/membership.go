@@ -1,0 +1,277 @@
+package membership
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Membership is this peer's part in the flock. Make it with New, give it life with Run.
+type Membership struct {
+	cfg       Config
+	self      string
+	log       *slog.Logger
+	timings   Timings
+	viewWatch watchers[*View]
+	hintWatch watchers[Hint]
+	hints     memberlist.TransmitLimitedQueue
+	signal    chan struct{} // something to publish
+	ready     chan struct{} // closed when memberlist runs
+	kicks     chan string   // peers to reach soon
+	probes    prober
+	count     atomic.Int64 // members in the table, for the gossip queue, which asks with its own lock held
+
+	ending    sync.Mutex // between Leave and the end of Run
+	mu        sync.Mutex
+	born      time.Time
+	own       []string // the addresses this peer gives
+	table     *table
+	book      *book
+	view      *View // nil: to be made anew
+	changed   bool  // observers have not heard of the newest verdicts
+	hint      Hint
+	told      Hint // the last hint observers heard of
+	list      *memberlist.Memberlist
+	transport *transport
+	stopped   bool            // Run has ended: memberlist's late timers change nothing
+	left      bool            // Leave was called: nobody is tried any more
+	strangers map[string]meta // turned away; tried when they are admitted
+}
+
+// maxStrangers bounds what is remembered of members that were turned away.
+const maxStrangers = 256
+
+// New reads the peer book and makes a Membership that is not alive yet.
+func New(cfg Config) (*Membership, error) {
+	if err := cfg.normalize(); err != nil {
+		return nil, err
+	}
+	b, torn, err := openBook(cfg.Book)
+	if err != nil {
+		return nil, err
+	}
+	self := cfg.Net.Self()
+	b.forget(self)
+	m := &Membership{
+		cfg: cfg, self: self, log: cfg.Log, book: b, table: newTable(self), born: time.Now(),
+		signal: make(chan struct{}, 1), ready: make(chan struct{}), kicks: make(chan string, 64), strangers: map[string]meta{},
+	}
+	m.timings = cfg.Timings.or(DefaultTimings(max(len(b.peers)+1, cfg.Expect)))
+	m.own = slices.Clone(cfg.Addrs())
+	m.hints.RetransmitMult = 4
+	m.hints.NumNodes = func() int { return int(m.count.Load()) + 1 }
+	if torn > 0 {
+		m.log.Warn("the peer book is damaged; the rest of it is used", "path", cfg.Book, "lost lines", torn)
+	}
+	for _, r := range b.peers {
+		cfg.Host.SetAddrs(r.ID, r.Addrs)
+	}
+	return m, nil
+}
+
+// Run is this peer's life in the flock: it ends with ctx, silently; call Leave before to say goodbye. It is called once.
+func (m *Membership) Run(ctx context.Context) error {
+	t := newTransport(m)
+	list, err := memberlist.Create(m.listConfig(t, m.timings))
+	if err != nil {
+		_ = t.Shutdown()
+		return fmt.Errorf("membership cannot start: %w", err)
+	}
+	m.mu.Lock()
+	m.list, m.transport, m.born = list, t, time.Now()
+	m.view, m.changed = nil, true
+	m.news()
+	m.mu.Unlock()
+	t.open()
+	close(m.ready)
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var work sync.WaitGroup
+	work.Go(func() { m.publish(ctx) })
+	work.Go(func() { m.keep(ctx) })
+	work.Go(func() { m.reconnect(ctx) })
+	work.Go(func() { m.welcome(ctx) })
+	m.startProbing(ctx)
+	<-ctx.Done()
+	m.cfg.Net.Handle(ProbeProtocol, nil)
+	m.ending.Lock()
+	m.mu.Lock()
+	m.stopped = true
+	m.mu.Unlock()
+	m.ending.Unlock()
+	_ = list.Shutdown()
+	work.Wait()
+	m.probes.wait()
+	m.save(true)
+	return nil
+}
+
+// View is the newest picture; at least self is in it. It is immutable.
+func (m *Membership) View() *View {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.currentView()
+}
+
+func (m *Membership) currentView() *View {
+	if m.view == nil {
+		m.view = m.table.view(Member{
+			ID: m.self, Name: m.cfg.Name, Incarnation: m.cfg.Incarnation, Addrs: m.own, Roles: m.cfg.Roles,
+			Version: m.cfg.Version, Verdict: Alive, Since: m.born,
+		})
+	}
+	return m.view
+}
+
+// Observe registers f for every later change of a verdict, an address or another word of a member. Changes in quick succession may come as
+// one View; the last one always comes. cancel takes it back; a call may still be under way then.
+func (m *Membership) Observe(f func(*View)) (cancel func()) { return m.viewWatch.add(f) }
+
+// Leave says goodbye, so that the others hold this peer dead at once instead of missing it. It returns when the news is out, or with an
+// error when ctx ends first. Afterwards end Run.
+func (m *Membership) Leave(ctx context.Context) error {
+	m.ending.Lock() // memberlist panics when asked to leave after its shutdown
+	defer m.ending.Unlock()
+	m.mu.Lock()
+	list, t, stopped := m.list, m.transport, m.stopped
+	m.left = true
+	m.mu.Unlock()
+	if list == nil || stopped {
+		return nil
+	}
+	wait := 2 * time.Second
+	if end, ok := ctx.Deadline(); ok {
+		wait = max(time.Until(end), time.Millisecond)
+	}
+	err := list.Leave(wait)
+	t.flush(ctx)
+	if err != nil {
+		return fmt.Errorf("nobody took the goodbye; the others will miss this peer in a few seconds: %w", err)
+	}
+	return ctx.Err()
+}
+
+// Heard is a sign of life from elsewhere: a connection or session of that peer came up. It clears evidence against it; a peer that memberlist
+// holds dead, or does not know, is told so within a second.
+func (m *Membership) Heard(peer string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stopped || peer == m.self {
+		return
+	}
+	changed, dead := m.table.heard(peer, time.Now())
+	if changed {
+		m.dirty()
+		m.log.Info("peer is alive", "peer", peer)
+	}
+	if dead && !m.left {
+		m.kick(peer)
+	}
+}
+
+// Recheck is called after the roster changed: members that were turned away are tried again, members that are no longer admitted are
+// forgotten.
+func (m *Membership) Recheck() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.welcomeStrangers()
+	for id := range m.table.entries {
+		if !m.cfg.Admitted(id) {
+			m.table.forget(id)
+			m.book.forget(id)
+			m.dirty()
+		}
+	}
+	for id := range m.book.peers {
+		if e := m.table.entries[id]; e == nil && m.cfg.Admitted(id) {
+			m.kick(id)
+		}
+	}
+}
+
+// welcomeStrangers tries who was turned away and is admitted by now. The lock is held.
+func (m *Membership) welcomeStrangers() {
+	for id, words := range m.strangers {
+		if m.cfg.Admitted(id) {
+			delete(m.strangers, id)
+			m.book.told(PeerAddr{ID: id, Addrs: words.Addrs})
+			m.kick(id)
+		}
+	}
+}
+
+// Peers is where others can be dialled, for tickets and answers: alive ones first, then the rest of the book.
+func (m *Membership) Peers() []PeerAddr {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var alive, rest []PeerAddr
+	for _, x := range m.currentView().Members {
+		if x.ID != m.self && x.Verdict == Alive {
+			alive = append(alive, PeerAddr{ID: x.ID, Addrs: x.Addrs})
+		}
+	}
+	for _, r := range m.book.peers {
+		if e := m.table.entries[r.ID]; (e == nil || e.verdict() != Alive) && m.cfg.Admitted(r.ID) {
+			rest = append(rest, PeerAddr{ID: r.ID, Addrs: r.Addrs})
+		}
+	}
+	return append(alive, rest...)
+}
+
+// running is memberlist while it lives, else nil.
+func (m *Membership) running() *memberlist.Memberlist {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stopped {
+		return nil
+	}
+	return m.list
+}
+
+// dirty: a verdict or word changed. The lock is held.
+func (m *Membership) dirty() {
+	m.count.Store(int64(len(m.table.entries)))
+	m.view, m.changed = nil, true
+	m.news()
+}
+
+// news wakes the publisher. The lock is held.
+func (m *Membership) news() {
+	select {
+	case m.signal <- struct{}{}:
+	default:
+	}
+}
+
+// publish tells observers until ctx ends.
+func (m *Membership) publish(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.signal:
+		}
+		m.mu.Lock()
+		var view *View
+		if m.changed {
+			view, m.changed = m.currentView(), false
+		}
+		hint := m.hint
+		fresh := hint != m.told
+		m.told = hint
+		m.mu.Unlock()
+		if fresh {
+			m.hintWatch.tell(hint)
+		}
+		if view != nil {
+			m.viewWatch.tell(view)
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"covey/p2p"
+)
+
+const (
+	reachAtOnce  = 8                      // peers that are tried at the same time
+	connectLimit = 3 * time.Second        // for one of them
+	joinTries    = 4                      // push/pulls with a peer that answers
+	kickDelay    = 200 * time.Millisecond // a peer that was heard usually joins by itself
+)
+
+// Join makes contact with peers by address: to found a neighbourhood, or because a ticket or the roster names them. They go into the
+// peer book, so that those that do not answer are tried again. The error says why none of them answered; one that does is enough.
+func (m *Membership) Join(ctx context.Context, peers []PeerAddr) error {
+	select {
+	case <-m.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var ids []string
+	m.mu.Lock()
+	for _, p := range peers {
+		if p.ID != m.self && p.ID != "" {
+			m.book.told(p)
+			ids = append(ids, p.ID)
+		}
+	}
+	m.mu.Unlock()
+	if len(ids) == 0 {
+		return nil
+	}
+	var mu sync.Mutex
+	var errs []error
+	m.reachAll(ctx, ids, func(id string, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", id, err))
+		}
+	})
+	if len(errs) == len(ids) {
+		return fmt.Errorf("no contact with any of %d peers: %w", len(ids), errors.Join(errs...))
+	}
+	return nil
+}
+
+// reconnect keeps trying the absent peers of the book: all of them at once now, then one at random per Retry, several per RetryFast while
+// this peer is alone or young. memberlist alone never heals a partition that lasted longer than it remembers its dead.
+func (m *Membership) reconnect(ctx context.Context) {
+	m.reachAll(ctx, m.absent(0), m.note)
+	t := time.NewTimer(m.pace())
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			n := 1
+			if m.hurried() {
+				n = reachAtOnce
+			}
+			m.reachAll(ctx, m.absent(n), m.note)
+			t.Reset(m.pace())
+		}
+	}
+}
+
+// welcome reaches peers that were heard of, until ctx ends; it does not wait behind the loop above, which may be dialling into silence.
+func (m *Membership) welcome(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-m.kicks:
+			m.answerKicks(ctx, id)
+		}
+	}
+}
+
+// answerKicks reaches peers that were just heard of, unless they turn up by themselves in a moment.
+func (m *Membership) answerKicks(ctx context.Context, first string) {
+	want := map[string]bool{first: true}
+	late := time.NewTimer(kickDelay)
+	defer late.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-m.kicks:
+			want[id] = true
+		case <-late.C:
+			waiting = false
+		}
+	}
+	var ids []string
+	for id := range want {
+		if m.wanted(id) {
+			ids = append(ids, id)
+		}
+	}
+	m.reachAll(ctx, ids, m.note)
+}
+
+// wanted: the peer may be a member and memberlist does not hold it alive.
+func (m *Membership) wanted(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.table.entries[id]
+	return !m.left && id != m.self && m.cfg.Admitted(id) && (e == nil || e.gossip == 0 || e.gossip == Dead)
+}
+
+// absent picks up to n peers of the book that are not here, at random; 0 means all.
+func (m *Membership) absent(n int) []string {
+	m.mu.Lock()
+	var ids []string
+	for id := range m.book.peers {
+		ids = append(ids, id)
+	}
+	m.mu.Unlock()
+	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	var out []string
+	for _, id := range ids {
+		if m.wanted(id) {
+			if out = append(out, id); len(out) == n {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// hurried: alone though others are known, or newly started.
+func (m *Membership) hurried() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Since(m.born) < m.timings.Young {
+		return true
+	}
+	return len(m.currentView().Others()) == 0
+}
+
+// pace is the time until the next try, with jitter: RetryFast to twice that, or Retry ± a quarter.
+func (m *Membership) pace() time.Duration {
+	if m.hurried() {
+		return m.timings.RetryFast + rand.N(m.timings.RetryFast)
+	}
+	return m.timings.Retry*3/4 + rand.N(m.timings.Retry/2)
+}
+
+// reachAll reaches several peers, reachAtOnce at a time, and reports each.
+func (m *Membership) reachAll(ctx context.Context, ids []string, report func(id string, err error)) {
+	slots := make(chan struct{}, reachAtOnce)
+	var work sync.WaitGroup
+	for _, id := range ids {
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			if ctx.Err() == nil {
+				report(id, m.reach(ctx, id))
+			}
+		})
+	}
+	work.Wait()
+}
+
+// reach connects to a peer and exchanges everything with it: each side learns that the other lives, and whom it knows.
+func (m *Membership) reach(ctx context.Context, id string) error {
+	m.mu.Lock()
+	addrs := m.book.peers[id].Addrs
+	m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, connectLimit)
+	defer cancel()
+	if err := m.cfg.Host.Connect(ctx, id, addrs); err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		list := m.running()
+		if list == nil {
+			return errors.New("this peer is stopping")
+		}
+		_, err := list.Join([]string{joinString(id)})
+		if err == nil || try == joinTries {
+			return err
+		}
+		select { // it is there, but busy or just starting
+		case <-ctx.Done():
+			return err
+		case <-time.After(kickDelay/2 + rand.N(kickDelay)):
+		}
+	}
+}
+
+// note files the outcome of a try the loop made.
+func (m *Membership) note(id string, err error) {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	m.log.Debug("peer is not reached", "peer", id, "refused", p2p.Refused(err), "err", err)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, known := m.book.peers[id]
+	if !known || m.stopped || time.Since(m.born) < m.grace() {
+		return
+	}
+	if m.table.missed(id, r.meta(), time.Now()) {
+		m.dirty()
+	}
+}
+
+// grace is how long after the start a peer of the book is not held dead: somebody else may still tell of it.
+func (m *Membership) grace() time.Duration {
+	return time.Duration(m.timings.Suspicion*m.timings.Patience)*m.timings.Probe + m.timings.Probe
+}

@@ -1,0 +1,151 @@
+package membership
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// table joins what is known about each peer into one verdict: what memberlist says, worsened by own evidence. It is pure: no clock, no
+// lock, no I/O. Methods that can change a verdict tell whether they did.
+type table struct {
+	self    string
+	entries map[string]*entry
+}
+
+type entry struct {
+	meta     meta
+	addrs    []string
+	gossip   Verdict // memberlist's opinion, or Dead for a peer of the book that nobody answers for
+	evidence Verdict // 0, or Suspect or Dead by refused dials
+	since    time.Time
+	lives    uint64        // counts signs of life, so that a slow accusation is known to be outdated
+	refused  time.Time     // when a dial was last refused and no sign of life came after it
+	rtt      time.Duration // smoothed
+	rumour   uint64        // the newest of memberlist's rumours about it, see rumoured
+}
+
+func newTable(self string) *table { return &table{self: self, entries: map[string]*entry{}} }
+
+func (e *entry) verdict() Verdict { return max(e.gossip, e.evidence) }
+
+// change applies f and stamps the verdict if it is another one afterwards.
+func (t *table) change(id string, now time.Time, f func(*entry)) bool {
+	e := t.entries[id]
+	if e == nil {
+		e = &entry{}
+		t.entries[id] = e
+	}
+	was := e.verdict()
+	f(e)
+	if e.verdict() == was {
+		return false
+	}
+	e.since = now
+	return true
+}
+
+// joined: memberlist has the peer alive, with these words about itself. They may be new though the verdict is not.
+func (t *table) joined(id string, m meta, now time.Time) {
+	t.change(id, now, func(e *entry) {
+		e.meta, e.addrs = m, m.Addrs
+		e.gossip, e.evidence, e.refused = Alive, 0, time.Time{}
+		e.lives++
+		e.rumour = 0
+	})
+}
+
+// rumoured: memberlist believes a suspicion or a refutation. It repeats itself, so only what is newer counts: a suspicion is newer than
+// the life it doubts, the next incarnation is newer than both.
+func (t *table) rumoured(r rumour, now time.Time) bool {
+	e := t.entries[r.node]
+	if e == nil || e.gossip != Alive && e.gossip != Suspect {
+		return false
+	}
+	v, rank := Alive, 2*uint64(r.incarnation)+1
+	if r.suspect {
+		v, rank = Suspect, rank+1
+	}
+	if rank <= e.rumour {
+		return false
+	}
+	e.rumour = rank
+	return t.change(r.node, now, func(e *entry) { e.gossip = v })
+}
+
+// gone: memberlist holds it dead, or it said goodbye.
+func (t *table) gone(id string, now time.Time) bool {
+	if t.entries[id] == nil {
+		return false
+	}
+	return t.change(id, now, func(e *entry) { e.gossip, e.evidence = Dead, 0 })
+}
+
+// missed: a peer of the book that nobody in the flock speaks of did not answer. Whoever is already known is left alone.
+func (t *table) missed(id string, m meta, now time.Time) bool {
+	if e := t.entries[id]; e != nil && e.gossip != 0 {
+		return false
+	}
+	return t.change(id, now, func(e *entry) { e.meta, e.addrs, e.gossip = m, m.Addrs, Dead })
+}
+
+// heard: a sign of life came from the peer itself. dead tells that memberlist holds it dead or does not know it: it has to be told.
+func (t *table) heard(id string, now time.Time) (changed, dead bool) {
+	e := t.entries[id]
+	if e == nil {
+		return false, true
+	}
+	e.lives++
+	changed = t.change(id, now, func(e *entry) {
+		e.evidence, e.refused = 0, time.Time{}
+		if e.gossip == Suspect {
+			e.gossip = Alive
+		}
+	})
+	return changed, e.gossip == Dead || e.gossip == 0
+}
+
+// accuse adds evidence, unless the peer showed life since lives was read.
+func (t *table) accuse(id string, v Verdict, lives uint64, now time.Time) bool {
+	e := t.entries[id]
+	if e == nil || e.lives != lives || e.gossip == 0 {
+		return false
+	}
+	e.refused = now
+	return t.change(id, now, func(e *entry) { e.evidence = max(e.evidence, v) })
+}
+
+// pinged records a round trip; it is a sign of life too (see heard).
+func (t *table) pinged(id string, rtt time.Duration) {
+	e := t.entries[id]
+	if e == nil || rtt <= 0 {
+		return
+	}
+	if e.rtt == 0 {
+		e.rtt = rtt
+	}
+	e.rtt += (rtt - e.rtt) / 8
+}
+
+func (t *table) forget(id string) bool {
+	_, ok := t.entries[id]
+	delete(t.entries, id)
+	return ok
+}
+
+// view makes the immutable picture.
+func (t *table) view(self Member) *View {
+	v := &View{Self: t.self, Members: make([]Member, 0, len(t.entries)+1)}
+	v.Members = append(v.Members, self)
+	for id, e := range t.entries {
+		if e.gossip == 0 {
+			continue
+		}
+		v.Members = append(v.Members, Member{
+			ID: id, Name: e.meta.Name, Incarnation: e.meta.Incarnation, Addrs: slices.Clone(e.addrs),
+			Roles: unpackRoles(e.meta.Roles), Version: e.meta.Version, Verdict: e.verdict(), Since: e.since, RTT: e.rtt,
+		})
+	}
+	slices.SortFunc(v.Members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	return v
+}

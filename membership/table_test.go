@@ -1,0 +1,172 @@
+package membership
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (t *table) verdictOf(id string) (Verdict, time.Time) {
+	m, _ := t.view(Member{ID: t.self}).Get(id)
+	return m.Verdict, m.Since
+}
+
+func TestVerdictsFollowTheRules(t *testing.T) {
+	type step func(*table, time.Time)
+	join := func(x *table, at time.Time) { x.joined("a", meta{}, at) }
+	hear := func(x *table, at time.Time) { x.heard("a", at) }
+	gone := func(x *table, at time.Time) { x.gone("a", at) }
+	miss := func(x *table, at time.Time) { x.missed("a", meta{}, at) }
+	doubt := func(inc uint32) step {
+		return func(x *table, at time.Time) { x.rumoured(rumour{suspect: true, node: "a", incarnation: inc}, at) }
+	}
+	refute := func(inc uint32) step {
+		return func(x *table, at time.Time) { x.rumoured(rumour{node: "a", incarnation: inc}, at) }
+	}
+	accuse := func(v Verdict) step {
+		return func(x *table, at time.Time) {
+			if e := x.entries["a"]; e != nil {
+				x.accuse("a", v, e.lives, at)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		steps []step
+		want  Verdict
+		since int // the step that brought it, from 1
+	}{
+		"nobody spoke of it":                    {nil, 0, 0},
+		"it joined":                             {[]step{join}, Alive, 1},
+		"joining again is the same life":        {[]step{join, join}, Alive, 1},
+		"it is doubted":                         {[]step{join, doubt(1)}, Suspect, 2},
+		"a doubt is repeated":                   {[]step{join, doubt(1), doubt(1)}, Suspect, 2},
+		"it refutes":                            {[]step{join, doubt(1), refute(2)}, Alive, 3},
+		"an old doubt comes after the refutal":  {[]step{join, doubt(1), refute(2), doubt(1)}, Alive, 3},
+		"a doubt before it was known":           {[]step{doubt(1)}, 0, 0},
+		"heard while doubted":                   {[]step{join, doubt(1), hear}, Alive, 3},
+		"the doubt is repeated though it spoke": {[]step{join, doubt(1), hear, doubt(1)}, Alive, 3},
+		"it died":                               {[]step{join, doubt(1), gone}, Dead, 3},
+		"a doubt about the dead":                {[]step{join, gone, doubt(1)}, Dead, 2},
+		"a packet does not raise the dead":      {[]step{join, gone, hear}, Dead, 2},
+		"it comes back":                         {[]step{join, gone, join}, Alive, 3},
+		"refused here":                          {[]step{join, accuse(Suspect)}, Suspect, 2},
+		"refused on two sides":                  {[]step{join, accuse(Suspect), accuse(Dead)}, Dead, 3},
+		"memberlist misses it later":            {[]step{join, accuse(Dead), doubt(1), gone}, Dead, 2},
+		"a packet clears evidence":              {[]step{join, accuse(Dead), hear}, Alive, 3},
+		"a new life clears evidence":            {[]step{join, accuse(Dead), join}, Alive, 3},
+		"evidence against nobody":               {[]step{accuse(Dead)}, 0, 0},
+		"refuted, but still refused":            {[]step{join, doubt(1), accuse(Suspect), refute(2)}, Suspect, 2},
+		"in the book and not there":             {[]step{miss}, Dead, 1},
+		"a member that is missed is not dead":   {[]step{join, miss}, Alive, 1},
+		"in the book, then it comes":            {[]step{miss, join}, Alive, 2},
+		"in the book, missed again":             {[]step{miss, miss}, Dead, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newTable("self")
+			for i, s := range c.steps {
+				s(x, epoch.Add(time.Duration(i+1)*time.Second))
+			}
+			v, since := x.verdictOf("a")
+			if v != c.want || v != 0 && !since.Equal(epoch.Add(time.Duration(c.since)*time.Second)) {
+				t.Errorf("%s since second %.0f, want %s since %d", v, since.Sub(epoch).Seconds(), c.want, c.since)
+			}
+		})
+	}
+}
+
+func TestASlowAccusationAfterASignOfLifeIsVoid(t *testing.T) {
+	x := newTable("self")
+	x.joined("a", meta{}, epoch)
+	lives := x.entries["a"].lives
+	x.heard("a", epoch)
+	if x.accuse("a", Dead, lives, epoch) {
+		t.Error("it lived meanwhile and was accused all the same")
+	}
+}
+
+// TestTheTableKeepsItsLaws: whatever happens in whatever order, only memberlist or two refusals make a peer dead, Since never moves without
+// the verdict, and a new life is alive at once.
+func TestTheTableKeepsItsLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := newTable("self")
+		now := epoch
+		id := func(t *rapid.T) string { return fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "peer")) }
+		type seen struct {
+			v     Verdict
+			since time.Time
+		}
+		last := map[string]seen{}
+		t.Repeat(map[string]func(*rapid.T){
+			"joined": func(t *rapid.T) {
+				id := id(t)
+				x.joined(id, meta{}, now)
+				if v, _ := x.verdictOf(id); v != Alive {
+					t.Fatalf("a new life is %s", v)
+				}
+			},
+			"gone": func(t *rapid.T) { x.gone(id(t), now) },
+			"rumour": func(t *rapid.T) {
+				x.rumoured(rumour{rapid.Bool().Draw(t, "suspect"), id(t), rapid.Uint32Range(0, 5).Draw(t, "inc")}, now)
+			},
+			"heard": func(t *rapid.T) {
+				id := id(t)
+				_, dead := x.heard(id, now)
+				if v, _ := x.verdictOf(id); dead != (v == Dead || v == 0) {
+					t.Fatalf("heard says dead=%v, the verdict is %s", dead, v)
+				}
+			},
+			"accuse": func(t *rapid.T) {
+				x.accuse(id(t), rapid.SampledFrom([]Verdict{Suspect, Dead}).Draw(t, "v"), rapid.Uint64Range(0, 3).Draw(t, "lives"), now)
+			},
+			"missed": func(t *rapid.T) { x.missed(id(t), meta{}, now) },
+			"pinged": func(t *rapid.T) { x.pinged(id(t), time.Millisecond) },
+			"forget": func(t *rapid.T) { id := id(t); x.forget(id); delete(last, id) },
+			"": func(t *rapid.T) {
+				for _, m := range x.view(Member{ID: "self", Verdict: Alive}).Members {
+					was, ok := last[m.ID]
+					if ok && was.v == m.Verdict && !was.since.Equal(m.Since) {
+						t.Fatalf("%s is %s as before, but since %s instead of %s", m.ID, m.Verdict, m.Since, was.since)
+					}
+					last[m.ID] = seen{m.Verdict, m.Since}
+				}
+				now = now.Add(time.Second)
+			},
+		})
+	})
+}
+
+func TestRoundTripsAreSmoothed(t *testing.T) {
+	x := newTable("self")
+	x.pinged("nobody", time.Second)
+	x.joined("a", meta{}, epoch)
+	x.pinged("a", 10*time.Millisecond)
+	x.pinged("a", 90*time.Millisecond)
+	if rtt := x.entries["a"].rtt; rtt != 20*time.Millisecond {
+		t.Errorf("after 10 and 90 ms: %s", rtt)
+	}
+}
+
+func TestAViewIsSortedAndFindsItsMembers(t *testing.T) {
+	x := newTable("m")
+	for _, id := range []string{"z", "a", "q"} {
+		x.joined(id, meta{Name: "n" + id}, epoch)
+	}
+	x.gone("q", epoch)
+	v := x.view(Member{ID: "m", Verdict: Alive})
+	if got := v.String(); got != "a=alive m=alive q=dead z=alive" {
+		t.Error(got)
+	}
+	if m, ok := v.Get("z"); !ok || m.Name != "nz" {
+		t.Errorf("z is %+v", m)
+	}
+	if _, ok := v.Get("b"); ok || v.Verdict("b") != 0 || v.Verdict("b").String() != "unknown" {
+		t.Error("b is known")
+	}
+	if got := fmt.Sprint(v.Others()); got != "[a z]" {
+		t.Errorf("alive others: %s", got)
+	}
+}

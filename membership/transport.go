@@ -1,0 +1,286 @@
+package membership
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"covey/p2p"
+
+	"github.com/hashicorp/memberlist"
+)
+
+const (
+	packetBytes   = 8 << 10          // memberlist packs at most so much into a packet
+	senderIdle    = 60 * time.Second // a neighbour without packets for so long loses its stream
+	writeDeadline = 2 * time.Second
+	packetStreams = 4 // inbound packet streams per peer: one, and some that are about to end
+)
+
+// transport carries memberlist over the Net port. Writing never blocks and never dials inline, and never fails: memberlist would take an
+// error for its own fault and stop suspecting the dead.
+type transport struct {
+	net      p2p.Net
+	ip       net.IP
+	admitted func(string) bool
+	heard    func(peer string)   // an authenticated packet came from there
+	refused  func(peer string)   // nobody listens there
+	sent     func(packet []byte) // looks at what memberlist tells others
+	packets  chan *memberlist.Packet
+	streams  chan net.Conn
+	ctx      context.Context
+	cancel   context.CancelFunc
+	work     sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	senders map[string]*sender
+	inbound map[string]int
+}
+
+var _ memberlist.NodeAwareTransport = (*transport)(nil)
+
+func newTransport(m *Membership) *transport {
+	t := &transport{
+		net: m.cfg.Net, ip: syntheticIP(m.self), admitted: m.cfg.Admitted, heard: m.Heard, refused: m.Probe, sent: m.overheard,
+		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
+		senders: map[string]*sender{}, inbound: map[string]int{},
+	}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	return t
+}
+
+// open begins to serve, once memberlist knows itself: before, it would answer a push/pull with nobody.
+func (t *transport) open() {
+	t.net.Handle(PacketProtocol, t.servePackets)
+	t.net.Handle(SyncProtocol, t.serveStream)
+}
+
+// syntheticIP is a member's constant address, from its name. memberlist refuses a member whose address changes while it is alive.
+func syntheticIP(peer string) net.IP {
+	h := sha256.Sum256([]byte(peer))
+	ip := make(net.IP, net.IPv6len)
+	ip[0] = 0xfd
+	copy(ip[1:], h[:])
+	return ip
+}
+
+// joinString names a peer to memberlist.Join.
+func joinString(peer string) string { return peer + "/[" + syntheticIP(peer).String() + "]:1" }
+
+// peerName is a net.Addr that is a peer id.
+type peerName string
+
+func (peerName) Network() string  { return "covey" }
+func (p peerName) String() string { return string(p) }
+
+// FinalAdvertiseAddr implements memberlist.Transport.
+func (t *transport) FinalAdvertiseAddr(string, int) (net.IP, int, error) { return t.ip, 1, nil }
+
+// PacketCh implements memberlist.Transport.
+func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
+
+// StreamCh implements memberlist.Transport.
+func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
+
+// WriteTo is never called by memberlist when names are required; a packet without a name goes nowhere.
+func (t *transport) WriteTo([]byte, string) (time.Time, error) { return time.Now(), nil }
+
+// WriteToAddress queues a packet.
+func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	t.sent(b)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || a.Name == "" || a.Name == t.net.Self() {
+		return time.Now(), nil
+	}
+	s := t.senders[a.Name]
+	if s == nil {
+		s = &sender{t: t, peer: a.Name, queue: make(chan []byte, 64)}
+		t.senders[a.Name] = s
+		t.work.Go(s.run)
+	}
+	s.put(b)
+	return time.Now(), nil
+}
+
+// DialTimeout is for unnamed nodes, of which there are none.
+func (t *transport) DialTimeout(addr string, _ time.Duration) (net.Conn, error) {
+	return nil, errors.New("membership: dial without a peer id: " + addr)
+}
+
+// DialAddressTimeout opens a stream for a push/pull or a stream ping.
+func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(t.ctx, timeout)
+	defer cancel()
+	c, err := t.net.Dial(ctx, a.Name, SyncProtocol)
+	if err != nil {
+		return nil, err
+	}
+	s, err := t.track(c)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// track ties a stream to the transport's life.
+func (t *transport) track(c net.Conn) (*syncConn, error) {
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		c.Close()
+		return nil, err
+	}
+	stop := context.AfterFunc(t.ctx, func() { c.Close() })
+	return &syncConn{Conn: c, stop: stop, done: make(chan struct{})}, nil
+}
+
+// syncConn tells when memberlist has closed it.
+type syncConn struct {
+	net.Conn
+	once sync.Once
+	stop func() bool
+	done chan struct{}
+}
+
+// Close closes the stream, once.
+func (s *syncConn) Close() (err error) {
+	s.once.Do(func() {
+		s.stop()
+		err = s.Conn.Close()
+		close(s.done)
+	})
+	return err
+}
+
+// serveStream hands an inbound stream to memberlist and stays until it is closed.
+func (t *transport) serveStream(peer string, c net.Conn) {
+	defer c.Close()
+	if !t.enter(peer, false) {
+		return
+	}
+	defer t.leave(peer, false)
+	t.heard(peer)
+	s, err := t.track(c)
+	if err != nil {
+		return
+	}
+	defer s.Close()
+	select {
+	case t.streams <- s:
+		<-s.done
+	case <-t.ctx.Done():
+	}
+}
+
+// servePackets reads one neighbour's packets until it is silent for long, or gone.
+func (t *transport) servePackets(peer string, c net.Conn) {
+	defer c.Close()
+	if !t.enter(peer, true) {
+		return
+	}
+	defer t.leave(peer, true)
+	defer context.AfterFunc(t.ctx, func() { c.Close() })()
+	r := bufio.NewReaderSize(c, 2<<10)
+	for {
+		if c.SetReadDeadline(time.Now().Add(2*senderIdle)) != nil {
+			return
+		}
+		b, err := readPacket(r)
+		if err != nil {
+			return
+		}
+		if !t.admitted(peer) {
+			reset(c) // so that the sender notices, and tries anew
+			return
+		}
+		t.heard(peer)
+		select {
+		case t.packets <- &memberlist.Packet{Buf: b, From: peerName(peer), Timestamp: time.Now()}:
+		case <-t.ctx.Done():
+			return
+		}
+	}
+}
+
+// reset breaks a stream both ways, where the stream can.
+func reset(c net.Conn) {
+	if r, ok := c.(interface{ Reset() error }); ok {
+		_ = r.Reset()
+	}
+}
+
+// readPacket reads two bytes of length and so many bytes. memberlist keeps the slice, so each is its own.
+func readPacket(r io.Reader) ([]byte, error) {
+	var n [2]byte
+	if _, err := io.ReadFull(r, n[:]); err != nil {
+		return nil, err
+	}
+	b := make([]byte, binary.BigEndian.Uint16(n[:]))
+	_, err := io.ReadFull(r, b)
+	return b, err
+}
+
+// enter admits an inbound stream and counts it; packets tells which kind.
+func (t *transport) enter(peer string, packets bool) bool {
+	if !t.admitted(peer) {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || packets && t.inbound[peer] >= packetStreams {
+		return false
+	}
+	if packets {
+		t.inbound[peer]++
+	}
+	t.work.Add(1)
+	return true
+}
+
+func (t *transport) leave(peer string, packets bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if packets {
+		if t.inbound[peer]--; t.inbound[peer] <= 0 {
+			delete(t.inbound, peer)
+		}
+	}
+	t.work.Done()
+}
+
+// flush waits until queued packets are on the wire, or ctx ends.
+func (t *transport) flush(ctx context.Context) {
+	for ctx.Err() == nil {
+		t.mu.Lock()
+		busy := false
+		for _, s := range t.senders {
+			busy = busy || len(s.queue) > 0 || s.writing.Load()
+		}
+		t.mu.Unlock()
+		if !busy {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// Shutdown ends every stream and waits for the transport's goroutines.
+func (t *transport) Shutdown() error {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.net.Handle(PacketProtocol, nil)
+	t.net.Handle(SyncProtocol, nil)
+	t.cancel()
+	t.work.Wait()
+	return nil
+}

@@ -1,0 +1,327 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/membership"
+	"covey/node/api"
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// ticketDoors is how many peers a ticket names: enough that some of them are up.
+const ticketDoors = 4
+
+// Invite implements api.AdminBackend.
+func (n *Node) Invite(ctx context.Context, r api.TicketRequest) (api.Ticket, error) {
+	roles := admission.AllRoles()
+	if len(r.Roles) > 0 {
+		roles = nil
+		for _, x := range r.Roles {
+			roles = append(roles, admission.Role(x))
+		}
+		if err := admission.CheckRoles(roles); err != nil {
+			return api.Ticket{}, api.Errorf(api.Usage, "%v", err)
+		}
+	}
+	if r.Expires <= 0 || r.Uses < 0 {
+		return api.Ticket{}, api.Errorf(api.Usage, "a ticket needs a time to expire above 0, and uses from 0 (no limit)")
+	}
+	expires := time.Now().Add(time.Duration(r.Expires * float64(time.Second)))
+	secret := admission.NewSecret()
+	inv := ledger.Invite{ID: admission.NewTicketID(), Secret: admission.HashSecret(secret), Roles: roles, Expires: expires.UnixMilli(), Uses: r.Uses}
+	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	answer, err := n.decide(try, call{Invite: &inv})
+	if err != nil {
+		return api.Ticket{}, n.undecided(err, "no ticket was made")
+	}
+	_ = n.applied.reach(try, answer.Index)
+	doors := n.openDoors()
+	t := admission.Ticket{ID: inv.ID, Secret: secret, Cluster: n.roster.Cluster(), Roles: roles, Expires: inv.Expires, Addrs: doors}
+	return api.Ticket{
+		ID: inv.ID, Ticket: t.String(), Secret: admission.SecretText(secret), Expires: expires.UTC(), Warning: reachWarning(doors),
+	}, nil
+}
+
+// openDoors are addresses of this peer and of some that are alive, to be found by who joins.
+func (n *Node) openDoors() []admission.PeerAddr {
+	doors := []admission.PeerAddr{{ID: n.self, Addrs: n.host.Addrs()}}
+	for m := range n.members.View().Alive() {
+		if m.ID != n.self && len(doors) < ticketDoors && len(m.Addrs) > 0 {
+			doors = append(doors, admission.PeerAddr{ID: m.ID, Addrs: m.Addrs})
+		}
+	}
+	return doors
+}
+
+// reachWarning tells when nobody outside the local network can use the addresses, and which port to open.
+func reachWarning(doors []admission.PeerAddr) string {
+	port := ""
+	for _, d := range doors {
+		for _, a := range d.Addrs {
+			ip, p := ipAndPort(a)
+			if port == "" {
+				port = p
+			}
+			if ip == nil || !(ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast()) {
+				return ""
+			}
+		}
+	}
+	return fmt.Sprintf("all addresses in this ticket are private: it works within your network. For machines elsewhere, open port %s (TCP and UDP) here and say `peer up --announce HOST:%s`.", port, port)
+}
+
+// ipAndPort reads an ip multiaddr's parts; nil for names.
+func ipAndPort(addr string) (net.IP, string) {
+	p := strings.Split(addr, "/")
+	if len(p) < 5 || p[1] != "ip4" && p[1] != "ip6" {
+		return nil, ""
+	}
+	return net.ParseIP(p[2]), p[4]
+}
+
+// Invites implements api.AdminBackend.
+func (n *Node) Invites(context.Context) (api.Invites, error) {
+	out := api.Invites{Tickets: []api.Invite{}, AsOf: time.Now().UTC()}
+	n.replica.Read(func(s *ledger.State) {
+		for _, r := range s.Invites() {
+			state := "valid"
+			if code := r.Check(now()); code != ledger.CodeNone {
+				state = string(code)
+			}
+			out.Tickets = append(out.Tickets, api.Invite{ID: r.ID, Roles: roleNames(r.Roles), Expires: stamp(r.Expires), Uses: r.Uses, Used: r.Used, State: state})
+		}
+	})
+	return out, nil
+}
+
+// Revoke implements api.AdminBackend.
+func (n *Node) Revoke(ctx context.Context, id string) error {
+	return n.order(ctx, call{Revoke: &ledger.Revoke{ID: id}}, "the ticket was not revoked")
+}
+
+// Remove implements api.AdminBackend.
+func (n *Node) Remove(ctx context.Context, peer string) error {
+	id, err := n.findPeer(peer)
+	if err != nil {
+		return err
+	}
+	return n.order(ctx, call{Remove: &ledger.Remove{Peer: id, Reason: "by " + n.called(n.self)}}, peer+" was not removed")
+}
+
+// order is decide for commands that answer nothing, on a limit that leaves room for a change of voters.
+func (n *Node) order(ctx context.Context, c call, sequel string) error {
+	try, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	r, err := n.decide(try, c)
+	if err != nil {
+		return n.undecided(err, sequel)
+	}
+	_ = n.applied.reach(try, r.Index)
+	return nil
+}
+
+// Leave implements api.AdminBackend: tasks stop and are settled, the vote is handed over, then the membership ends.
+func (n *Node) Leave(ctx context.Context) error {
+	if n.alone() {
+		return api.Errorf(api.Conflict, "this is the only peer: nobody would be left to leave. Stop it with `peer down`; to give the cluster up, remove its data folder %s", n.folder.dir)
+	}
+	if err := n.order(ctx, call{Leave: &ledger.Depart{Peer: n.self}}, "this peer did not leave"); err != nil {
+		return err
+	}
+	if err := n.worker.Stop(ctx); err != nil {
+		n.log.Warn("leaving before every task's end was acknowledged", "err", err)
+	}
+	if err := n.ledger.Handover(ctx); err != nil {
+		n.log.Info("vote not handed over; the others replace it", "err", err)
+	}
+	if err := n.order(ctx, call{Remove: &ledger.Remove{Peer: n.self, Reason: "left"}}, "this peer stopped its tasks but is still a member"); err != nil {
+		return err
+	}
+	return n.Down(ctx)
+}
+
+func (n *Node) alone() bool { return len(n.memberList()) < 2 }
+
+// executeRemove ends a membership, as coordinator: the vote first, so that no majority counts on who is not let in any more.
+func (n *Node) executeRemove(ctx context.Context, r ledger.Remove) (reply, error) {
+	if err := n.ledger.RemoveVoter(ctx, r.Peer); err != nil {
+		if errors.Is(err, ledger.ErrSoleVoter) {
+			return reply{Error: refusal(ledger.Command{Remove: &r}, ledger.CodeSole)}, nil
+		}
+		return reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+	}
+	return n.propose(ctx, ledger.Command{Remove: &r})
+}
+
+// Admit implements admission.Admitter: any peer may be dialled by a stranger, the coordinator decides.
+func (n *Node) Admit(ctx context.Context, from string, req admission.JoinRequest) (admission.JoinAnswer, error) {
+	r, err := n.decide(ctx, call{Join: &joinCall{Peer: from, Request: req}})
+	if err != nil || r.Join == nil {
+		return admission.JoinAnswer{}, fmt.Errorf("nobody here can decide about newcomers now: %w", err)
+	}
+	return *r.Join, nil
+}
+
+// executeJoin admits a stranger that proves an invite, as coordinator.
+func (n *Node) executeJoin(ctx context.Context, j joinCall) (reply, error) {
+	refuse := func(code admission.RefusalCode) (reply, error) {
+		return reply{Join: &admission.JoinAnswer{Refusal: &admission.Refusal{Code: code}}}, nil
+	}
+	var inv ledger.InviteRecord
+	var found, open bool
+	n.replica.Read(func(s *ledger.State) {
+		inv, found = s.InviteBySecret(admission.HashSecret(j.Request.Secret))
+		open = s.Open()
+	})
+	switch {
+	case j.Request.Cluster != "" && j.Request.Cluster != n.roster.Cluster():
+		return refuse(admission.WrongCluster)
+	case !found && !open:
+		return refuse(admission.Refused)
+	case !found:
+		inv.Roles = admission.AllRoles()
+	}
+	old, known := n.roster.Get(j.Peer)
+	if known && !old.Removed && (!found || old.Ticket == inv.ID) {
+		return n.joined(old), nil // asked again: the answer was lost, or it lost its data but not its key
+	}
+	entry, err := admission.Entry{
+		Cluster: n.roster.Cluster(), Peer: j.Peer, Name: j.Request.Name, Roles: inv.Roles, Ticket: inv.ID, At: now(), By: n.self,
+	}.Signed(n.host)
+	if err != nil {
+		return reply{}, err
+	}
+	_, results, err := n.ledger.Propose(ctx, []ledger.Command{{Admit: &ledger.Admit{Entry: entry, Ticket: inv.ID}}})
+	if err != nil {
+		return reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+	}
+	switch results[0].Refused {
+	case ledger.CodeNone:
+		return n.joined(entry), nil
+	case ledger.CodeExpired:
+		return refuse(admission.Expired)
+	case ledger.CodeUsedUp:
+		return refuse(admission.UsedUp)
+	case ledger.CodeRevoked:
+		return refuse(admission.Revoked)
+	case ledger.CodeStale:
+		return reply{Lost: true}, nil
+	}
+	return refuse(admission.Refused)
+}
+
+func (n *Node) joined(e admission.Entry) reply {
+	return reply{Join: &admission.JoinAnswer{
+		Entry: e, Roster: n.roster.All(), Voters: n.voters(), Peers: n.openDoors(), Cluster: n.roster.Cluster(),
+	}}
+}
+
+// Status implements api.PeerBackend.
+func (n *Node) Status(context.Context) (api.Status, error) {
+	who, epoch, ok := n.coordinator()
+	st := api.Status{
+		ID: n.self, Name: n.name, Version: n.cfg.Version, Cluster: n.roster.Cluster(), How: n.how, Addrs: n.host.Addrs(), Data: n.folder.dir,
+		PID: os.Getpid(), Index: n.replica.Applied(), Voters: n.voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
+	}
+	n.replica.Read(func(s *ledger.State) { st.Open = s.Open() })
+	if ok {
+		st.Coordinator, st.Epoch = who, epoch.String()
+	} else {
+		st.Missing = n.missing()
+	}
+	return st, nil
+}
+
+// Stats implements api.PeerBackend.
+func (n *Node) Stats(context.Context) (api.Stats, error) {
+	return api.Stats{
+		RSS: residentMemory(), CPU: cpuTime().Seconds(), Uptime: time.Since(n.started).Seconds(), Goroutines: runtime.NumGoroutine(),
+		Counters: map[string]int64{"table": int64(n.table.Len()), "parked": int64(n.table.Parked()), "held": int64(len(n.held.list()))},
+	}, nil
+}
+
+// residentMemory is this process's resident memory in bytes where the system tells (Linux), otherwise what the runtime took.
+func residentMemory() int64 {
+	if b, err := os.ReadFile("/proc/self/statm"); err == nil {
+		if f := strings.Fields(string(b)); len(f) > 1 {
+			if pages, err := strconv.ParseInt(f[1], 10, 64); err == nil {
+				return pages * int64(os.Getpagesize())
+			}
+		}
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.Sys)
+}
+
+// Block implements api.AdminBackend.
+func (n *Node) Block(_ context.Context, b api.Block) error {
+	if !n.cfg.Testnet {
+		return api.Errorf(api.Refused, "only peers of a testnet can be cut off on purpose; see `peer testnet --help`")
+	}
+	n.host.Block(b.Peers)
+	return nil
+}
+
+// diskTakes refuses a job early when this peer's own disk is full: were there no coordinator, it could not be held.
+func (n *Node) diskTakes() error {
+	path := filepath.Join(n.folder.dir, "space")
+	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
+		return api.Errorf(api.Failed, "nothing was submitted: this peer's data folder cannot be written (%v); make room in %s", err, n.folder.dir)
+	}
+	return os.Remove(path)
+}
+
+// trust keeps the roster, and so the gate, in step with the ledger.
+func (n *Node) trust(e admission.Entry) {
+	if err := n.roster.Trust(e); err != nil {
+		n.log.Warn("roster entry not kept", "peer", e.Peer, "err", err)
+	}
+	select {
+	case n.rosterChanged <- struct{}{}:
+	default:
+	}
+}
+
+// expel closes the gate to a removed peer.
+func (n *Node) expel(e ledger.Entry, peer taskstate.PeerID) {
+	old, ok := n.roster.Get(peer)
+	if !ok {
+		return
+	}
+	old.Removed, old.At = true, e.Stamp
+	n.trust(old)
+}
+
+// candidates are the peers that may vote, and how they are, for whoever coordinates.
+func (n *Node) candidates() []ledger.Candidate {
+	view := n.members.View()
+	var out []ledger.Candidate
+	for _, m := range n.memberList() {
+		got, ok := view.Get(m.Entry.Peer)
+		inc := got.Incarnation
+		if inc == "" {
+			inc = m.Incarnation
+		}
+		if m.Entry.Peer == n.self {
+			inc = n.folder.incarnation
+		}
+		out = append(out, ledger.Candidate{
+			Peer: m.Entry.Peer, Incarnation: inc, Alive: ok && got.Verdict == membership.Alive, Since: got.Since,
+			Eligible: m.Entry.Has(admission.Voter) && !m.Left,
+		})
+	}
+	return out
+}

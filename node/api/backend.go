@@ -1,0 +1,46 @@
+package api
+
+import "context"
+
+// Backend is what the server serves: node implements it, tests bring their own. Ids may be whatever a person types: an id, a
+// unique prefix, a name, `last`. Errors are *Error; others become Failed.
+type Backend interface {
+	JobBackend
+	PeerBackend
+	AdminBackend
+}
+
+// JobBackend takes jobs and tells about them.
+type JobBackend interface {
+	Submit(ctx context.Context, s Submit) (Submitted, error)
+	Cancel(ctx context.Context, id string) (Job, error)
+	Jobs(ctx context.Context) (Jobs, error)
+	Job(ctx context.Context, id string) (JobAnswer, error)
+	Tasks(ctx context.Context, id string) (Tasks, error)
+	// Follow calls send with the job's progress until the job is over, send fails or ctx ends. With tasks it lists changed
+	// tasks, otherwise only the job.
+	Follow(ctx context.Context, id string, tasks bool, send func(Progress) error) error
+	// Logs calls send with log chunks until all is sent (with q.Follow: until the tasks are over).
+	Logs(ctx context.Context, id string, q LogQuery, send func(LogChunk) error) error
+}
+
+// PeerBackend tells about this peer and the others.
+type PeerBackend interface {
+	Peers(ctx context.Context) (Peers, error)
+	Status(ctx context.Context) (Status, error)
+	Stats(ctx context.Context) (Stats, error)
+	// Watch calls send with every event after since ("" = from now on, beginning with a snapshot event).
+	Watch(ctx context.Context, since string, send func(Event) error) error
+}
+
+// AdminBackend changes who may come in, and ends this peer.
+type AdminBackend interface {
+	Invite(ctx context.Context, r TicketRequest) (Ticket, error)
+	Invites(ctx context.Context) (Invites, error)
+	Revoke(ctx context.Context, id string) error
+	Remove(ctx context.Context, peer string) error
+	Leave(ctx context.Context) error
+	Down(ctx context.Context) error
+	// Block cuts this peer off from others; refused unless the peer was started for a testnet.
+	Block(ctx context.Context, b Block) error
+}

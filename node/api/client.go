@@ -1,0 +1,250 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Client asks a peer on this machine. It is safe for concurrent use.
+type Client struct {
+	http   *http.Client
+	socket string
+}
+
+// dialTimeout bounds connecting to a socket on this machine.
+const dialTimeout = 2 * time.Second
+
+// NewClient asks the peer that listens on socket. Nothing is dialled yet.
+func NewClient(socket string) *Client {
+	t := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			d := net.Dialer{Timeout: dialTimeout}
+			return d.DialContext(ctx, "unix", socket)
+		},
+		MaxIdleConnsPerHost: 64,
+	}
+	return &Client{http: &http.Client{Transport: t}, socket: socket}
+}
+
+// Close drops idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+func (c *Client) do(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	var r io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		r = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://peer"+path, r)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, c.unreachable(err)
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	var e errorBody
+	if err := json.NewDecoder(io.LimitReader(resp.Body, MaxBody)).Decode(&e); err != nil || e.Error == nil {
+		return nil, Errorf(Failed, "the peer answered %s and gave no reason", resp.Status)
+	}
+	return nil, e.Error
+}
+
+func (c *Client) unreachable(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		if errors.Is(err, errPermission) {
+			return Errorf(Refused, "the peer at %s belongs to another user: %v", c.socket, op.Err)
+		}
+		return Errorf(NoCoordinator, "no peer answers at %s; start one with `peer up`", c.socket)
+	}
+	return Errorf(NoCoordinator, "the peer at %s went away before it answered; see whether it runs with `peer status`, start it with `peer up`", c.socket)
+}
+
+func call[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
+	var v T
+	resp, err := c.do(ctx, method, path, body)
+	if err != nil {
+		return v, err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&v); err != nil {
+		return v, Errorf(Failed, "cannot read the peer's answer: %v", err)
+	}
+	return v, nil
+}
+
+func stream[T any](ctx context.Context, c *Client, path string, each func(T) error) error {
+	resp, err := c.do(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	d := json.NewDecoder(resp.Body)
+	for {
+		var raw json.RawMessage
+		if err := d.Decode(&raw); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return c.unreachable(err)
+		}
+		if e, ok := streamError(raw); ok {
+			return e
+		}
+		var v T
+		if err := json.Unmarshal(raw, &v); err != nil {
+			return Errorf(Failed, "cannot read the peer's answer: %v", err)
+		}
+		if err := each(v); err != nil {
+			return err
+		}
+	}
+}
+
+// streamError recognises the last line of a stream that failed: an object with nothing but an error in it.
+func streamError(raw json.RawMessage) (*Error, bool) {
+	if !bytes.HasPrefix(raw, []byte(`{"error":`)) {
+		return nil, false
+	}
+	var e errorBody
+	if json.Unmarshal(raw, &e) != nil || e.Error == nil {
+		return nil, false
+	}
+	return e.Error, true
+}
+
+func jobPath(id, rest string) string { return "/v1/jobs/" + url.PathEscape(id) + rest }
+
+// Submit hands in a job.
+func (c *Client) Submit(ctx context.Context, s Submit) (Submitted, error) {
+	return call[Submitted](ctx, c, http.MethodPost, "/v1/jobs", s)
+}
+
+// Cancel stops a job.
+func (c *Client) Cancel(ctx context.Context, id string) (Job, error) {
+	return call[Job](ctx, c, http.MethodPost, jobPath(id, "/cancel"), nil)
+}
+
+// Jobs lists all jobs the peer knows, newest first.
+func (c *Client) Jobs(ctx context.Context) (Jobs, error) {
+	return call[Jobs](ctx, c, http.MethodGet, "/v1/jobs", nil)
+}
+
+// Job tells about one job.
+func (c *Client) Job(ctx context.Context, id string) (JobAnswer, error) {
+	return call[JobAnswer](ctx, c, http.MethodGet, jobPath(id, ""), nil)
+}
+
+// Tasks lists a job's tasks by slot.
+func (c *Client) Tasks(ctx context.Context, id string) (Tasks, error) {
+	return call[Tasks](ctx, c, http.MethodGet, jobPath(id, "/tasks"), nil)
+}
+
+// Follow calls each with the job's progress until it has ended.
+func (c *Client) Follow(ctx context.Context, id string, tasks bool, each func(Progress) error) error {
+	q := ""
+	if tasks {
+		q = "?tasks=1"
+	}
+	return stream(ctx, c, jobPath(id, "/follow")+q, each)
+}
+
+// Logs calls each with the output of a job's tasks.
+func (c *Client) Logs(ctx context.Context, id string, q LogQuery, each func(LogChunk) error) error {
+	v := url.Values{}
+	if q.Follow {
+		v.Set("follow", "1")
+	}
+	if q.Slot > 0 {
+		v.Set("slot", strconv.Itoa(q.Slot))
+	}
+	if q.Task != "" {
+		v.Set("task", q.Task)
+	}
+	if q.Stream != "" {
+		v.Set("stream", q.Stream)
+	}
+	return stream(ctx, c, jobPath(id, "/logs?"+v.Encode()), each)
+}
+
+// Peers lists everybody the peer knows.
+func (c *Client) Peers(ctx context.Context) (Peers, error) {
+	return call[Peers](ctx, c, http.MethodGet, "/v1/peers", nil)
+}
+
+// Status tells about the peer itself.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return call[Status](ctx, c, http.MethodGet, "/v1/status", nil)
+}
+
+// Stats tells what the peer costs.
+func (c *Client) Stats(ctx context.Context) (Stats, error) {
+	return call[Stats](ctx, c, http.MethodGet, "/v1/stats", nil)
+}
+
+// Watch calls each with every event after the token since.
+func (c *Client) Watch(ctx context.Context, since string, each func(Event) error) error {
+	return stream(ctx, c, "/v1/watch?since="+url.QueryEscape(since), each)
+}
+
+// Invite makes a ticket.
+func (c *Client) Invite(ctx context.Context, r TicketRequest) (Ticket, error) {
+	return call[Ticket](ctx, c, http.MethodPost, "/v1/tickets", r)
+}
+
+// Invites lists the tickets made.
+func (c *Client) Invites(ctx context.Context) (Invites, error) {
+	return call[Invites](ctx, c, http.MethodGet, "/v1/tickets", nil)
+}
+
+// Revoke ends a ticket.
+func (c *Client) Revoke(ctx context.Context, id string) error {
+	_, err := call[struct{}](ctx, c, http.MethodDelete, "/v1/tickets/"+url.PathEscape(id), nil)
+	return err
+}
+
+// Remove ends a peer's membership.
+func (c *Client) Remove(ctx context.Context, peer string) error {
+	_, err := call[struct{}](ctx, c, http.MethodDelete, "/v1/peers/"+url.PathEscape(peer), nil)
+	return err
+}
+
+// Leave ends this peer's own membership and stops it.
+func (c *Client) Leave(ctx context.Context) error {
+	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/leave", nil)
+	return err
+}
+
+// Down stops this peer; it will be back.
+func (c *Client) Down(ctx context.Context) error {
+	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/down", nil)
+	return err
+}
+
+// Block cuts the peer off from others (testnets only).
+func (c *Client) Block(ctx context.Context, peers []string) error {
+	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/testnet/block", Block{Peers: peers})
+	return err
+}

@@ -1,0 +1,169 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+)
+
+// MaxBody caps a request's body in bytes: the largest job, and room for JSON's overhead.
+const MaxBody = 4 << 20
+
+// NewHandler serves b. It holds no state of its own.
+func NewHandler(b Backend) http.Handler {
+	s := &server{b: b}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/status", get(b.Status))
+	mux.HandleFunc("GET /v1/stats", get(b.Stats))
+	mux.HandleFunc("GET /v1/peers", get(b.Peers))
+	mux.HandleFunc("GET /v1/jobs", get(b.Jobs))
+	mux.HandleFunc("GET /v1/tickets", get(b.Invites))
+	mux.HandleFunc("GET /v1/jobs/{id}", getID(b.Job))
+	mux.HandleFunc("GET /v1/jobs/{id}/tasks", getID(b.Tasks))
+	mux.HandleFunc("POST /v1/jobs/{id}/cancel", getID(b.Cancel))
+	mux.HandleFunc("POST /v1/jobs", post(b.Submit))
+	mux.HandleFunc("POST /v1/tickets", post(b.Invite))
+	mux.HandleFunc("DELETE /v1/tickets/{id}", doID(b.Revoke))
+	mux.HandleFunc("DELETE /v1/peers/{id}", doID(b.Remove))
+	mux.HandleFunc("POST /v1/leave", doID(func(ctx context.Context, _ string) error { return b.Leave(ctx) }))
+	mux.HandleFunc("POST /v1/down", doID(func(ctx context.Context, _ string) error { return b.Down(ctx) }))
+	mux.HandleFunc("POST /v1/testnet/block", post(func(ctx context.Context, r Block) (struct{}, error) {
+		return struct{}{}, b.Block(ctx, r)
+	}))
+	mux.HandleFunc("GET /v1/jobs/{id}/follow", s.follow)
+	mux.HandleFunc("GET /v1/jobs/{id}/logs", s.logs)
+	mux.HandleFunc("GET /v1/watch", s.watch)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, Errorf(NotFound, "no such call: %s %s (is this `peer` of another version than the daemon? see `peer version`)", r.Method, r.URL.Path))
+	})
+	return mux
+}
+
+type server struct{ b Backend }
+
+func get[T any](f func(context.Context) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, err := f(r.Context())
+		answer(w, v, err)
+	}
+}
+
+func getID[T any](f func(context.Context, string) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, err := f(r.Context(), r.PathValue("id"))
+		answer(w, v, err)
+	}
+}
+
+func doID(f func(context.Context, string) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		answer(w, struct{}{}, f(r.Context(), r.PathValue("id")))
+	}
+}
+
+func post[Q, T any](f func(context.Context, Q) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var q Q
+		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, MaxBody))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&q); err != nil {
+			var big *http.MaxBytesError
+			if errors.As(err, &big) {
+				err = fmt.Errorf("it is larger than %d bytes", MaxBody)
+			}
+			fail(w, Errorf(Usage, "cannot read the request: %v", err))
+			return
+		}
+		v, err := f(r.Context(), q)
+		answer(w, v, err)
+	}
+}
+
+func answer(w http.ResponseWriter, v any, err error) {
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // the client has gone: nobody to tell
+}
+
+type errorBody struct {
+	Error *Error `json:"error"`
+}
+
+func fail(w http.ResponseWriter, err error) {
+	e := AsError(err)
+	status := http.StatusInternalServerError
+	if c, ok := codes[e.Code]; ok {
+		status = c.http
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(errorBody{e})
+}
+
+// lines sends JSON lines, each flushed. An error before the first line is a plain error answer; later it is a last line of its own.
+type lines[T any] struct {
+	w       http.ResponseWriter
+	enc     *json.Encoder
+	started bool
+}
+
+func newLines[T any](w http.ResponseWriter) *lines[T] {
+	return &lines[T]{w: w, enc: json.NewEncoder(w)}
+}
+
+func (l *lines[T]) send(v T) error {
+	l.start()
+	if err := l.enc.Encode(v); err != nil {
+		return err
+	}
+	return http.NewResponseController(l.w).Flush()
+}
+
+func (l *lines[T]) start() {
+	if !l.started {
+		l.started = true
+		l.w.Header().Set("Content-Type", "application/jsonl")
+	}
+}
+
+func (l *lines[T]) end(err error) {
+	switch {
+	case err == nil:
+		l.start()
+	case !l.started:
+		fail(l.w, err)
+	default:
+		_ = l.enc.Encode(errorBody{AsError(err)})
+	}
+}
+
+func (s *server) follow(w http.ResponseWriter, r *http.Request) {
+	l := newLines[Progress](w)
+	l.end(s.b.Follow(r.Context(), r.PathValue("id"), r.URL.Query().Get("tasks") == "1", l.send))
+}
+
+func (s *server) logs(w http.ResponseWriter, r *http.Request) {
+	l := newLines[LogChunk](w)
+	v := r.URL.Query()
+	q := LogQuery{Follow: v.Get("follow") == "1", Task: v.Get("task"), Stream: v.Get("stream")}
+	if n := v.Get("slot"); n != "" {
+		slot, err := strconv.Atoi(n)
+		if err != nil || slot < 1 {
+			fail(w, Errorf(Usage, "slot %q: want a whole number from 1", n))
+			return
+		}
+		q.Slot = slot
+	}
+	l.end(s.b.Logs(r.Context(), r.PathValue("id"), q, l.send))
+}
+
+func (s *server) watch(w http.ResponseWriter, r *http.Request) {
+	l := newLines[Event](w)
+	l.end(s.b.Watch(r.Context(), r.URL.Query().Get("since"), l.send))
+}

@@ -1,0 +1,211 @@
+package api
+
+import (
+	"time"
+
+	"covey/taskstate"
+)
+
+// Peer is one row of `peer peers`, as this peer knows it.
+type Peer struct {
+	ID           string   `json:"id"`
+	Name         string   `json:"name"`
+	Standing     string   `json:"standing"` // ready suspect detached unreachable left unknown
+	Coordinator  bool     `json:"coordinator"`
+	Voter        bool     `json:"voter"`
+	Availability string   `json:"availability"` // active
+	Self         bool     `json:"self"`
+	Path         string   `json:"path"` // self direct relayed none
+	RTT          float64  `json:"rtt"`  // seconds, 0 if unknown
+	CPUs         float64  `json:"cpus"`
+	CPUsUsed     float64  `json:"cpus_used"`
+	Memory       int64    `json:"memory"` // bytes
+	MemoryUsed   int64    `json:"memory_used"`
+	Tasks        int      `json:"tasks"` // assigned and not ended
+	Version      string   `json:"version"`
+	Age          float64  `json:"age"` // seconds since the news this row rests on changed or was confirmed
+	Addrs        []string `json:"addrs"`
+	Roles        []string `json:"roles"`
+}
+
+// Peers answers GET /v1/peers.
+type Peers struct {
+	Peers       []Peer    `json:"peers"`
+	Coordinator string    `json:"coordinator"` // peer id, "" if there is none in sight
+	Epoch       string    `json:"epoch"`
+	Missing     []string  `json:"missing,omitempty"` // voters that do not answer, when there is no coordinator
+	AsOf        time.Time `json:"as_of"`
+}
+
+// Job is one row of `peer jobs`.
+type Job struct {
+	ID        string         `json:"id"`
+	Name      string         `json:"name"`
+	Type      string         `json:"type"`
+	State     string         `json:"state"` // held pending running complete failed shutdown
+	Count     int            `json:"count"`
+	Tasks     map[string]int `json:"tasks"` // by task state; pending running complete failed … always present
+	Submitted time.Time      `json:"submitted"`
+	Ended     *time.Time     `json:"ended,omitempty"`
+	Submitter string         `json:"submitter"`
+	Cancelled string         `json:"cancelled,omitempty"` // why
+	Waiting   string         `json:"waiting,omitempty"`   // why nothing more starts, if something waits
+	ExitCode  *int           `json:"exit_code,omitempty"` // once ended: what run and wait exit with
+}
+
+// Over tells whether the job has ended.
+func (j Job) Over() bool { return j.Ended != nil }
+
+// Jobs answers GET /v1/jobs.
+type Jobs struct {
+	Jobs []Job     `json:"jobs"`
+	AsOf time.Time `json:"as_of"`
+}
+
+// JobAnswer answers GET /v1/jobs/{id}.
+type JobAnswer struct {
+	Job  Job       `json:"job"`
+	AsOf time.Time `json:"as_of"`
+}
+
+// Task is one row of `peer tasks`.
+type Task struct {
+	ID       string    `json:"id"`
+	Job      string    `json:"job"`
+	Slot     int       `json:"slot"`
+	Attempt  int       `json:"attempt"`
+	State    string    `json:"state"`
+	Desired  string    `json:"desired"`
+	Peer     string    `json:"peer"`
+	PeerName string    `json:"peer_name"`
+	ExitCode *int      `json:"exit_code"`
+	Signal   int       `json:"signal,omitempty"`
+	Message  string    `json:"message"`
+	Reason   string    `json:"reason"`
+	Item     string    `json:"item,omitempty"`
+	At       time.Time `json:"at"` // of the newest status
+}
+
+// Tasks answers GET /v1/jobs/{id}/tasks.
+type Tasks struct {
+	Tasks []Task    `json:"tasks"`
+	AsOf  time.Time `json:"as_of"`
+}
+
+// Event is one line of `peer watch`. Token resumes after it, at the same peer and the same start of it.
+type Event struct {
+	Seq     uint64    `json:"seq"`
+	Token   string    `json:"token"`
+	Time    time.Time `json:"time"`
+	Kind    string    `json:"kind"` // job task peer coordinator snapshot
+	Job     string    `json:"job,omitempty"`
+	Task    string    `json:"task,omitempty"`
+	Peer    string    `json:"peer,omitempty"`
+	State   string    `json:"state,omitempty"`
+	Exit    *int      `json:"exit_code,omitempty"`
+	Message string    `json:"message,omitempty"`
+}
+
+// Submit is the body of POST /v1/jobs. The id is minted by the peer that is asked, unless the job brings one.
+type Submit struct {
+	Job taskstate.Job `json:"job"`
+}
+
+// Submitted answers POST /v1/jobs. Held means: journaled here, no coordinator has accepted it yet; Note says who is missing and
+// what to type.
+type Submitted struct {
+	ID   string `json:"id"`
+	Held bool   `json:"held"`
+	Note string `json:"note,omitempty"`
+}
+
+// LogChunk is one line of GET /v1/jobs/{id}/logs. Exactly one of Data, Note and Error is set, or none on a final line.
+type LogChunk struct {
+	Task   string `json:"task"`
+	Stream string `json:"stream,omitempty"` // stdout stderr
+	Data   []byte `json:"data,omitempty"`
+	Note   string `json:"note,omitempty"`  // for people: the log was cut, the peer cannot be reached, …
+	Error  *Error `json:"error,omitempty"` // this task's log cannot be had
+	EOF    bool   `json:"eof,omitempty"`   // nothing more of this task
+}
+
+// LogQuery selects what GET /v1/jobs/{id}/logs sends.
+type LogQuery struct {
+	Follow bool
+	Slot   int    // 0 = every slot
+	Task   string // a task id instead of a slot
+	Stream string // "" = both
+}
+
+// Progress is one line of GET /v1/jobs/{id}/follow: the job as it is now, and the tasks that changed since the line before
+// (all that have begun, on the first line). The line of an ended job is the last.
+type Progress struct {
+	Job   Job    `json:"job"`
+	Tasks []Task `json:"tasks,omitempty"`
+}
+
+// TicketRequest is the body of POST /v1/tickets.
+type TicketRequest struct {
+	Roles   []string `json:"roles"`
+	Expires float64  `json:"expires"` // seconds
+	Uses    int      `json:"uses"`    // 0 = no limit
+}
+
+// Ticket answers POST /v1/tickets: the secret line, once.
+type Ticket struct {
+	ID      string    `json:"id"`
+	Ticket  string    `json:"ticket"`
+	Secret  string    `json:"secret"`
+	Expires time.Time `json:"expires"`
+	Warning string    `json:"warning,omitempty"`
+}
+
+// Invite is one row of GET /v1/tickets.
+type Invite struct {
+	ID      string    `json:"id"`
+	Roles   []string  `json:"roles"`
+	Expires time.Time `json:"expires"`
+	Uses    int       `json:"uses"`
+	Used    int       `json:"used"`
+	State   string    `json:"state"` // valid expired used-up revoked
+}
+
+// Invites answers GET /v1/tickets.
+type Invites struct {
+	Tickets []Invite  `json:"tickets"`
+	AsOf    time.Time `json:"as_of"`
+}
+
+// Status answers GET /v1/status: who this peer is and how it stands.
+type Status struct {
+	ID          string    `json:"id"`
+	Name        string    `json:"name"`
+	Version     string    `json:"version"`
+	Cluster     string    `json:"cluster"`
+	How         string    `json:"how"` // founded joined resumed
+	Addrs       []string  `json:"addrs"`
+	Data        string    `json:"data"`
+	PID         int       `json:"pid"`
+	Open        bool      `json:"open"`
+	Coordinator string    `json:"coordinator"`
+	Epoch       string    `json:"epoch"`
+	Index       uint64    `json:"index"` // ledger index applied here
+	Voters      []string  `json:"voters"`
+	Missing     []string  `json:"missing,omitempty"`
+	Warnings    []string  `json:"warnings,omitempty"`
+	AsOf        time.Time `json:"as_of"`
+}
+
+// Stats answers GET /v1/stats: what this peer costs and holds, for `peer bench`.
+type Stats struct {
+	RSS        int64            `json:"rss"` // bytes
+	CPU        float64          `json:"cpu"` // seconds of processor time since it started
+	Uptime     float64          `json:"uptime"`
+	Goroutines int              `json:"goroutines"`
+	Counters   map[string]int64 `json:"counters"`
+}
+
+// Block is the body of POST /v1/testnet/block: the peers to be cut off from; an empty list heals.
+type Block struct {
+	Peers []string `json:"peers"`
+}

@@ -1,0 +1,214 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/p2p/admission"
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// callProtocol carries what only the coordinator decides. Whoever is asked and does not coordinate passes the call on.
+const callProtocol = "/covey/call/1"
+
+const (
+	callHops    = 3                // how often a call is passed on before it counts as lost between two opinions
+	callTimeout = 10 * time.Second // one try, answer included: a ledger write at a slow majority
+	callRetry   = 50 * time.Millisecond
+)
+
+// call is a request for a decision. Exactly one of the commands is set. All are idempotent, so that any call may be repeated.
+type call struct {
+	From   taskstate.PeerID `cbor:"1,keyasint"` // the peer whose person asks; believed only from voters
+	Hops   int              `cbor:"2,keyasint"`
+	Submit *taskstate.Job   `cbor:"3,keyasint,omitempty"`
+	Cancel *ledger.Cancel   `cbor:"4,keyasint,omitempty"`
+	Invite *ledger.Invite   `cbor:"5,keyasint,omitempty"`
+	Revoke *ledger.Revoke   `cbor:"6,keyasint,omitempty"`
+	Remove *ledger.Remove   `cbor:"7,keyasint,omitempty"`
+	Leave  *ledger.Depart   `cbor:"8,keyasint,omitempty"`
+	Join   *joinCall        `cbor:"9,keyasint,omitempty"`
+	Flock  *flockCall       `cbor:"10,keyasint,omitempty"`
+}
+
+// joinCall is a stranger's request, seen by the peer it dialled.
+type joinCall struct {
+	Peer    taskstate.PeerID      `cbor:"1,keyasint"`
+	Request admission.JoinRequest `cbor:"2,keyasint"`
+}
+
+// flockCall asks how the coordinator sees every peer, and what a job waits for.
+type flockCall struct {
+	Job taskstate.JobID `cbor:"1,keyasint,omitempty"`
+}
+
+// reply answers a call. Lost means: this peer does not coordinate and could not pass the call on; ask again.
+type reply struct {
+	Error *api.Error            `cbor:"1,keyasint,omitempty"`
+	Lost  bool                  `cbor:"2,keyasint,omitempty"`
+	Join  *admission.JoinAnswer `cbor:"3,keyasint,omitempty"`
+	Flock *flock                `cbor:"4,keyasint,omitempty"`
+	Index uint64                `cbor:"5,keyasint,omitempty"` // of the decision: the asker's replica will have it at this index
+}
+
+// errNobodyDecides is what decide ends with when its context does before a coordinator was found.
+var errNobodyDecides = errors.New("no coordinator")
+
+// decide brings a call to the coordinator, wherever that is, and goes on trying until ctx ends. Errors of the decision itself are
+// *api.Error; without a coordinator it is errNobodyDecides.
+func (n *Node) decide(ctx context.Context, c call) (reply, error) {
+	c.From = n.self
+	var last error
+	for {
+		changed := n.ledger.Changed()
+		r, err := n.try(ctx, c)
+		switch {
+		case err == nil && !r.Lost:
+			if r.Error != nil {
+				return r, r.Error
+			}
+			return r, nil
+		case err != nil:
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return reply{}, fmt.Errorf("%w (%v)", errNobodyDecides, last)
+		case <-changed:
+		case <-time.After(callRetry):
+		}
+	}
+}
+
+// try asks once: this peer itself if it coordinates, otherwise the one it believes does.
+func (n *Node) try(ctx context.Context, c call) (reply, error) {
+	who, _, ok := n.coordinator()
+	switch {
+	case !ok:
+		return reply{Lost: true}, errors.New("nobody coordinates")
+	case who == n.self:
+		return n.execute(ctx, c)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return n.ask(ctx, who, c)
+}
+
+// ask sends one call to one peer and waits for its answer.
+func (n *Node) ask(ctx context.Context, peer taskstate.PeerID, c call) (reply, error) {
+	conn, err := n.host.Dial(ctx, peer, callProtocol)
+	if err != nil {
+		return reply{}, fmt.Errorf("ask %s: %w", peer, err)
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	if err := wire.NewWriter(conn, 0).Send(c); err != nil {
+		return reply{}, fmt.Errorf("ask %s: %w", peer, err)
+	}
+	var r reply
+	if err := wire.NewReader(conn, 0).Read(&r); err != nil {
+		return reply{}, fmt.Errorf("ask %s: %w", peer, err)
+	}
+	return r, nil
+}
+
+// serveCall answers a call of another peer, or passes it on.
+func (n *Node) serveCall(ctx context.Context, peer string, conn net.Conn) {
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(callTimeout))
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var c call
+	if err := wire.NewReader(conn, 0).Read(&c); err != nil {
+		n.log.Debug("unreadable call", "peer", peer, "err", err)
+		return
+	}
+	if e, ok := n.roster.Get(peer); c.From != peer && !(ok && e.Has(admission.Voter)) {
+		c.From = peer // only voters may speak for others
+	}
+	c.Hops++
+	r := reply{Lost: true}
+	if c.Hops <= callHops {
+		if got, err := n.try(ctx, c); err == nil {
+			r = got
+		}
+	}
+	if err := wire.NewWriter(conn, 0).Send(r); err != nil {
+		n.log.Debug("answer to a call not sent", "peer", peer, "err", err)
+	}
+}
+
+// execute decides a call, as coordinator. A ledger that stops leading meanwhile makes it Lost: the asker tries again.
+func (n *Node) execute(ctx context.Context, c call) (reply, error) {
+	if e := n.allowed(c); e != nil {
+		return reply{Error: e}, nil
+	}
+	switch {
+	case c.Join != nil:
+		return n.executeJoin(ctx, *c.Join)
+	case c.Flock != nil:
+		return reply{Flock: n.flockNow(ctx, c.Flock.Job)}, nil
+	case c.Remove != nil:
+		return n.executeRemove(ctx, *c.Remove)
+	}
+	cmd := ledger.Command{Cancel: c.Cancel, Invite: c.Invite, Revoke: c.Revoke, Depart: c.Leave}
+	if c.Submit != nil {
+		cmd.Submit = &ledger.Submit{Job: *c.Submit}
+	}
+	return n.propose(ctx, cmd)
+}
+
+// propose writes one command and turns its refusal into words.
+func (n *Node) propose(ctx context.Context, cmd ledger.Command) (reply, error) {
+	index, results, err := n.ledger.Propose(ctx, []ledger.Command{cmd})
+	if err != nil {
+		return reply{Lost: true}, nil //nolint:nilerr // whoever asks tries again, at the next coordinator
+	}
+	if code := results[0].Refused; code == ledger.CodeStale {
+		return reply{Lost: true}, nil
+	} else if code != ledger.CodeNone && code != ledger.CodePartly {
+		return reply{Error: refusal(cmd, code), Index: index}, nil
+	}
+	return reply{Index: index}, nil
+}
+
+// refusal says why the ledger did not do what was asked.
+func refusal(cmd ledger.Command, code ledger.Code) *api.Error {
+	switch {
+	case cmd.Submit != nil && code == ledger.CodeConflict:
+		return api.Errorf(api.Conflict, "another job has the id %s; submit again to get a new one", cmd.Submit.Job.ID)
+	case cmd.Cancel != nil && code == ledger.CodeOver:
+		return api.Errorf(api.Conflict, "job %s is over; there is nothing to cancel", cmd.Cancel.Job)
+	case cmd.Cancel != nil && code == ledger.CodeUnknown:
+		return api.Errorf(api.NotFound, "no job %s; see `peer jobs`", cmd.Cancel.Job)
+	case cmd.Revoke != nil && code == ledger.CodeUnknown:
+		return api.Errorf(api.NotFound, "no ticket %q; see `peer ticket --list`", cmd.Revoke.ID)
+	case cmd.Remove != nil && code == ledger.CodeUnknown:
+		return api.Errorf(api.NotFound, "no peer %s; see `peer peers`", cmd.Remove.Peer)
+	case cmd.Remove != nil && code == ledger.CodeSole:
+		return api.Errorf(api.Conflict, "%s is the only voter: without it nobody could decide anything; let another peer join first", cmd.Remove.Peer)
+	}
+	return api.Errorf(api.Conflict, "the coordinator refused: %s", code)
+}
+
+// allowed checks the asker's roles.
+func (n *Node) allowed(c call) *api.Error {
+	need := admission.Admin
+	switch {
+	case c.Join != nil, c.Flock != nil, c.Leave != nil && c.Leave.Peer == c.From:
+		return nil
+	case c.Submit != nil, c.Cancel != nil:
+		need = admission.Submit
+	}
+	if e, ok := n.roster.Get(c.From); !ok || !e.Has(need) {
+		return api.Errorf(api.Refused, "this peer was admitted without the role %q; ask for a ticket that gives it (peer ticket --role …)", need)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package node
+
+import (
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// entryEvents lists what an applied entry means to whoever watches, keeps the roster in step with the ledger, and drops from the
+// table what is settled.
+func (n *Node) entryEvents(ev ledger.Event) []event {
+	e := ev.Entry
+	var out []event
+	var settled []taskstate.TaskID
+	for i := range e.Commands {
+		c := &e.Commands[i]
+		var r ledger.Result
+		if i < len(ev.Results) {
+			r = ev.Results[i]
+		}
+		if r.Refused != ledger.CodeNone && r.Refused != ledger.CodePartly {
+			continue
+		}
+		switch {
+		case c.Lead != nil:
+			out = append(out, event{at: e.Stamp, kind: kindCoordinator, peer: e.By, state: "elected", note: "epoch " + e.Epoch.String()})
+		case c.Found != nil, c.Admit != nil, c.Remove != nil, c.Depart != nil, c.Register != nil:
+			out = append(out, n.memberEvent(e, c))
+		case c.Submit != nil && !r.Existed:
+			out = append(out, event{at: e.Stamp, kind: kindJob, job: c.Submit.Job.ID, state: "pending", note: c.Submit.Job.Name})
+		case c.Cancel != nil:
+			out = append(out, event{at: e.Stamp, kind: kindJob, job: c.Cancel.Job, state: "cancelled", note: c.Cancel.Reason})
+			out = append(out, n.jobEnd(e, c.Cancel.Job)...)
+		case c.Assign != nil:
+			out = append(out, assignEvents(e, c.Assign)...)
+		case c.Settle != nil:
+			more, tasks := n.settleEvents(e, c.Settle)
+			out, settled = append(out, more...), append(settled, tasks...)
+		case c.Supersede != nil:
+			settled = append(settled, c.Supersede.Task)
+			out = append(out, event{at: e.Stamp, kind: kindTask, task: c.Supersede.Task, state: "superseded", exit: taskstate.NoExit, note: string(c.Supersede.Reason)})
+			out = append(out, n.jobEnd(e, c.Supersede.Task.Job)...)
+		}
+	}
+	n.table.Forget(settled...)
+	return out
+}
+
+func (n *Node) memberEvent(e ledger.Entry, c *ledger.Command) event {
+	ev := event{at: e.Stamp, kind: kindPeer}
+	switch {
+	case c.Found != nil:
+		ev.peer, ev.state = c.Found.Founder.Peer, "founded"
+		n.trust(c.Found.Founder)
+	case c.Admit != nil:
+		ev.peer, ev.state, ev.note = c.Admit.Entry.Peer, "admitted", c.Admit.Entry.Name
+		n.trust(c.Admit.Entry)
+	case c.Remove != nil:
+		ev.peer, ev.state, ev.note = c.Remove.Peer, "removed", c.Remove.Reason
+		n.expel(e, c.Remove.Peer)
+	case c.Depart != nil:
+		ev.peer, ev.state = c.Depart.Peer, "left"
+	case c.Register != nil:
+		ev.peer, ev.state, ev.note = c.Register.Peer, "registered", c.Register.Name
+	}
+	return ev
+}
+
+func assignEvents(e ledger.Entry, a *ledger.Assign) []event {
+	var out []event
+	for _, run := range a.Slots {
+		for i := range run.N {
+			out = append(out, event{
+				at: e.Stamp, kind: kindTask, task: taskstate.Task(a.Job, run.First+i, run.Attempt), peer: a.Peer,
+				state: taskstate.Assigned.String(), exit: taskstate.NoExit,
+			})
+		}
+	}
+	return out
+}
+
+// settleEvents makes an event of every end that the table had not shown already.
+func (n *Node) settleEvents(e ledger.Entry, c *ledger.Settle) (out []event, tasks []taskstate.TaskID) {
+	var jobs []taskstate.JobID
+	for _, s := range c.Statuses {
+		if have, ok := n.table.Get(s.Task); !ok || !have.State.Final() {
+			out = append(out, taskEvent(s, c.Peer))
+		}
+		tasks = append(tasks, s.Task)
+		if len(jobs) == 0 || jobs[len(jobs)-1] != s.Task.Job {
+			jobs = append(jobs, s.Task.Job)
+		}
+	}
+	for _, id := range jobs {
+		out = append(out, n.jobEnd(e, id)...)
+	}
+	return out, tasks
+}
+
+// jobEnd is the event of a job's end, if this entry brought it.
+func (n *Node) jobEnd(e ledger.Entry, id taskstate.JobID) (out []event) {
+	n.replica.Read(func(s *ledger.State) {
+		j, ok := s.Job(id)
+		if !ok {
+			return
+		}
+		if at, ended := j.Ended(); ended && at == s.Stamp() {
+			out = append(out, event{at: at, kind: kindJob, job: id, state: j.State().String()})
+		}
+	})
+	return out
+}

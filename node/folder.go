@@ -1,0 +1,112 @@
+package node
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// folder is a peer's data folder, locked for this process.
+type folder struct {
+	dir         string
+	lock        *os.File
+	incarnation taskstate.Incarnation
+}
+
+// openFolder makes the folder if it is not there, locks it and reads (or draws) its incarnation.
+func openFolder(dir string) (*folder, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("data folder %s: %w", dir, err)
+	}
+	if err := os.MkdirAll(abs, 0o700); err != nil {
+		return nil, api.Errorf(api.Failed, "cannot make the data folder: %v; choose another with --data DIR", err)
+	}
+	f := &folder{dir: abs}
+	if f.lock, err = os.OpenFile(f.path("lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return nil, api.Errorf(api.Failed, "cannot use the data folder: %v; is it yours? choose another with --data DIR", err)
+	}
+	if err := lockFile(f.lock); err != nil {
+		f.lock.Close()
+		return nil, api.Errorf(api.Conflict, "a peer already runs with the data folder %s; stop it with `peer down --data %s`, or give this one a folder of its own with --data DIR", abs, abs)
+	}
+	if f.incarnation, err = readIncarnation(f.path("incarnation")); err != nil {
+		f.lock.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *folder) path(parts ...string) string {
+	return filepath.Join(append([]string{f.dir}, parts...)...)
+}
+
+// port is the one this peer listened on last, 0 if it never did.
+func (f *folder) port() int {
+	b, err := os.ReadFile(f.path("port"))
+	if err != nil {
+		return 0
+	}
+	p, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil || p < 1 || p > 65535 {
+		return 0
+	}
+	return p
+}
+
+func (f *folder) close() error { return f.lock.Close() }
+
+// incarnationLen is the length of an incarnation: sixteen hexadecimal characters.
+const incarnationLen = 16
+
+func readIncarnation(path string) (taskstate.Incarnation, error) {
+	b, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		s := strings.TrimSpace(string(b))
+		if _, err := hex.DecodeString(s); err != nil || len(s) != incarnationLen {
+			return "", api.Errorf(api.Failed, "%s is damaged (want %d hexadecimal characters); if this peer has nothing left to lose, remove its data folder and join again", path, incarnationLen)
+		}
+		return taskstate.Incarnation(s), nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", api.Errorf(api.Failed, "cannot read %s: %v", path, err)
+	}
+	var raw [incarnationLen / 2]byte
+	_, _ = rand.Read(raw[:]) // never fails (crypto/rand)
+	s := hex.EncodeToString(raw[:])
+	if err := writeFile(path, []byte(s+"\n")); err != nil {
+		return "", err
+	}
+	return taskstate.Incarnation(s), nil
+}
+
+// writeFile replaces a file so that after a crash it is either the old or the new one, whole.
+func writeFile(path string, data []byte) error {
+	tmp := path + ".new"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		_ = os.Remove(tmp)
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,299 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// progressEvery is the least time between two lines about a job that goes on: enough for a person's eye, and cheap. The end of a
+// job never waits for it.
+const progressEvery = 50 * time.Millisecond
+
+// Tasks implements api.JobBackend.
+func (n *Node) Tasks(_ context.Context, id string) (api.Tasks, error) {
+	job, held, err := n.resolve(id)
+	if err != nil {
+		return api.Tasks{}, err
+	}
+	out := api.Tasks{Tasks: []api.Task{}, AsOf: time.Now().UTC()}
+	if held != nil {
+		for slot := 1; slot <= held.Job.Count; slot++ {
+			out.Tasks = append(out.Tasks, taskRow(&held.Job, ledger.SlotRecord{Slot: slot}, nil, false))
+		}
+		return out, nil
+	}
+	out.Tasks, err = n.taskRows(job, nil)
+	return out, err
+}
+
+// taskRows lists a job's slots, or only those asked for.
+func (n *Node) taskRows(id taskstate.JobID, slots []int) (rows []api.Task, err error) {
+	err = errNoJob(string(id))
+	var records []ledger.SlotRecord
+	var job *taskstate.Job
+	cancelled := false
+	n.replica.Read(func(s *ledger.State) {
+		j, ok := s.Job(id)
+		if !ok {
+			return
+		}
+		err, job = nil, j.Job()
+		_, _, cancelled = j.Cancelled()
+		if slots == nil {
+			records = make([]ledger.SlotRecord, 0, job.Count)
+			for slot := 1; slot <= job.Count; slot++ {
+				records = append(records, j.Slot(slot))
+			}
+			return
+		}
+		for _, slot := range slots {
+			records = append(records, j.Slot(slot))
+		}
+	})
+	names := map[taskstate.PeerID]string{}
+	rows = make([]api.Task, 0, len(records))
+	for _, r := range records {
+		var st *taskstate.Status
+		if got, ok := n.table.Get(taskstate.Task(id, r.Slot, r.Attempt)); ok {
+			st = &got
+		}
+		row := taskRow(job, r, st, cancelled)
+		if row.Peer != "" {
+			name, ok := names[row.Peer]
+			if !ok {
+				name = n.nameOf(row.Peer)
+				names[row.Peer] = name
+			}
+			row.PeerName = name
+		}
+		rows = append(rows, row)
+	}
+	return rows, err
+}
+
+// Follow implements api.JobBackend.
+func (n *Node) Follow(ctx context.Context, id string, tasks bool, send func(api.Progress) error) error {
+	job, held, err := n.resolve(id)
+	if err != nil {
+		return err
+	}
+	seen := n.hub.last()
+	if held != nil {
+		if seen, err = n.followHeld(ctx, job, send); err != nil {
+			return err
+		}
+	}
+	f := follower{n: n, job: job, tasks: tasks, seen: seen, send: send}
+	return f.run(ctx)
+}
+
+// followHeld waits until a held job is known to the ledger, and returns the hub's position from before it looked.
+func (n *Node) followHeld(ctx context.Context, id taskstate.JobID, send func(api.Progress) error) (uint64, error) {
+	for first := true; ; first = false {
+		seen := n.hub.last()
+		_, _, more := n.hub.after(seen)
+		if _, err := n.jobNow(id); err == nil {
+			return seen, nil
+		}
+		_, held, err := n.resolve(string(id))
+		if err != nil {
+			return seen, err
+		}
+		if first && held != nil {
+			row := heldRow(*held, "held")
+			row.Waiting = n.whoIsMissing()
+			if err := send(api.Progress{Job: row}); err != nil {
+				return seen, err
+			}
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return seen, ctx.Err()
+		}
+	}
+}
+
+// follower tells one client about one job.
+type follower struct {
+	n     *Node
+	job   taskstate.JobID
+	tasks bool
+	seen  uint64 // events up to here are told
+	send  func(api.Progress) error
+}
+
+func (f *follower) run(ctx context.Context) error {
+	var slots []int // nil: all that began
+	told := time.Time{}
+	for {
+		// The position (seen) is from before this look: what happens in between is told twice, never not at all.
+		row, err := f.n.jobNow(f.job)
+		if err != nil {
+			return err
+		}
+		if !row.Over() && time.Since(told) < progressEvery {
+			if err := f.pause(ctx, told); err != nil {
+				return err
+			}
+			continue
+		}
+		p := api.Progress{Job: row}
+		if f.tasks {
+			if p.Tasks, err = f.changed(slots); err != nil {
+				return err
+			}
+		}
+		if err := f.send(p); err != nil {
+			return err
+		}
+		if row.Over() {
+			return nil
+		}
+		told = time.Now()
+		if slots, err = f.next(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits out progressEvery, but not past the job's end.
+func (f *follower) pause(ctx context.Context, told time.Time) error {
+	t := time.NewTimer(progressEvery - time.Since(told))
+	defer t.Stop()
+	for {
+		evs, lost, more := f.n.hub.after(f.seen)
+		if lost || f.ended(evs) {
+			return nil
+		}
+		select {
+		case <-t.C:
+			return nil
+		case <-more:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (f *follower) ended(evs []event) bool {
+	for i := range evs {
+		if evs[i].kind == kindJob && evs[i].job == f.job {
+			return true
+		}
+	}
+	return false
+}
+
+// next waits for events of this job and returns the slots they are about; nil when events were lost.
+func (f *follower) next(ctx context.Context) ([]int, error) {
+	for {
+		evs, lost, more := f.n.hub.after(f.seen)
+		if lost {
+			f.seen = f.n.hub.last()
+			return nil, nil
+		}
+		slots, mine := []int{}, false
+		for i := range evs {
+			e := &evs[i]
+			f.seen = e.seq
+			switch {
+			case e.kind == kindSnapshot:
+				slots, mine = nil, true
+			case e.kind == kindJob && e.job == f.job:
+				mine = true
+			case e.kind == kindTask && e.task.Job == f.job:
+				mine = true
+				if f.tasks && slots != nil {
+					slots = append(slots, e.task.Slot)
+				}
+			}
+		}
+		if mine {
+			return slots, nil
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// changed lists rows of the slots (nil: of every slot that began), each once.
+func (f *follower) changed(slots []int) ([]api.Task, error) {
+	if slots != nil {
+		uniq := map[int]bool{}
+		kept := slots[:0]
+		for _, s := range slots {
+			if !uniq[s] {
+				uniq[s] = true
+				kept = append(kept, s)
+			}
+		}
+		return f.n.taskRows(f.job, kept)
+	}
+	rows, err := f.n.taskRows(f.job, nil)
+	began := rows[:0]
+	for _, r := range rows {
+		if r.State != taskstate.Pending.String() {
+			began = append(began, r)
+		}
+	}
+	return began, err
+}
+
+// Watch implements api.PeerBackend.
+func (n *Node) Watch(ctx context.Context, since string, send func(api.Event) error) error {
+	seen := n.hub.last()
+	fresh := since == ""
+	if !fresh {
+		at, ours, err := n.hub.parseToken(since)
+		if err != nil {
+			return err
+		}
+		if ours {
+			seen = at
+		}
+		fresh = !ours
+	}
+	if fresh {
+		if err := send(n.snapshotEvent(seen, since != "")); err != nil {
+			return err
+		}
+	}
+	for {
+		evs, lost, more := n.hub.after(seen)
+		if lost {
+			seen = n.hub.last()
+			if err := send(n.snapshotEvent(seen, true)); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, e := range evs {
+			if err := send(n.hub.public(e)); err != nil {
+				return err
+			}
+			seen = e.seq
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// snapshotEvent marks the beginning of a watch, and any place where events are missing: list again (`peer jobs`) from here.
+func (n *Node) snapshotEvent(seq uint64, gap bool) api.Event {
+	note := "events from here on"
+	if gap {
+		note = "events before this are not known here any more: list again"
+	}
+	return n.hub.public(event{seq: seq, at: now(), kind: kindSnapshot, note: note})
+}

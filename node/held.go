@@ -1,0 +1,107 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// heldJobs keeps jobs that no coordinator has accepted yet: one file each, durable before anybody is told HELD. Only this disk
+// holds them. The newest come last in order.
+type heldJobs struct {
+	dir string
+
+	mu   sync.Mutex
+	jobs []heldJob
+}
+
+type heldJob struct {
+	Since int64         `cbor:"1,keyasint"` // milliseconds since 1970
+	Job   taskstate.Job `cbor:"2,keyasint"`
+}
+
+const heldSuffix = ".held"
+
+// maxHeld bounds the jobs that wait on one peer; above it a submission is refused.
+const maxHeld = 1000
+
+var errHeldFull = fmt.Errorf("%d jobs are held here already", maxHeld)
+
+func openHeld(dir string) (*heldJobs, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make %s: %w", dir, err)
+	}
+	h := &heldJobs{dir: dir}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read held jobs: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), heldSuffix) {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("read held job: %w", err)
+		}
+		var j heldJob
+		if err := wire.Unmarshal(b, &j); err != nil {
+			return nil, fmt.Errorf("held job %s is damaged: %w; move the file away to start without it", filepath.Join(dir, e.Name()), err)
+		}
+		h.jobs = append(h.jobs, j)
+	}
+	slices.SortFunc(h.jobs, func(a, b heldJob) int { return int(a.Since - b.Since) })
+	return h, nil
+}
+
+func (h *heldJobs) file(id taskstate.JobID) string {
+	return filepath.Join(h.dir, string(id)+heldSuffix)
+}
+
+// put makes a job durable here.
+func (h *heldJobs) put(j taskstate.Job, now int64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.jobs) >= maxHeld {
+		return errHeldFull
+	}
+	rec := heldJob{Since: now, Job: j}
+	b, err := wire.Marshal(rec)
+	if err != nil {
+		return fmt.Errorf("encode job: %w", err)
+	}
+	if err := writeFile(h.file(j.ID), b); err != nil {
+		return err
+	}
+	h.jobs = append(h.jobs, rec)
+	return nil
+}
+
+// drop forgets a job that was accepted or cancelled. It tells whether it was here.
+func (h *heldJobs) drop(id taskstate.JobID) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := slices.IndexFunc(h.jobs, func(j heldJob) bool { return j.Job.ID == id })
+	if i < 0 {
+		return false, nil
+	}
+	if err := os.Remove(h.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return true, fmt.Errorf("forget held job: %w", err)
+	}
+	h.jobs = slices.Delete(h.jobs, i, i+1)
+	return true, nil
+}
+
+func (h *heldJobs) list() []heldJob {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.jobs)
+}

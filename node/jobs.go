@@ -1,0 +1,275 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/taskstate"
+	"covey/taskstate/jobfile"
+)
+
+// acceptTimeout is how long a submission waits for a coordinator before it is held here.
+const acceptTimeout = 3 * time.Second
+
+// Submit implements api.JobBackend.
+func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) {
+	job := s.Job
+	if job.ID == "" {
+		job.ID = taskstate.NewJobID()
+	}
+	job.Submitter = n.self
+	if err := jobfile.Validate(&job); err != nil {
+		return api.Submitted{}, api.Errorf(api.Usage, "%v", err)
+	}
+	if err := n.diskTakes(); err != nil {
+		return api.Submitted{}, err
+	}
+	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	r, err := n.decide(try, call{Submit: &job})
+	switch {
+	case err == nil:
+		_ = n.applied.reach(try, r.Index) // so that what is asked next, here, knows the job
+		return api.Submitted{ID: string(job.ID)}, nil
+	case !errors.Is(err, errNobodyDecides):
+		return api.Submitted{}, err
+	case ctx.Err() != nil:
+		return api.Submitted{}, ctx.Err()
+	}
+	if err := n.held.put(job, now()); err != nil {
+		return api.Submitted{}, api.Errorf(api.Failed, "no coordinator, and the job cannot be held here: %v; nothing was submitted", err)
+	}
+	n.hub.append([]event{{at: now(), kind: kindJob, job: job.ID, state: "held", note: job.Name}})
+	n.wakeForwarder()
+	return api.Submitted{ID: string(job.ID), Held: true, Note: n.whoIsMissing()}, nil
+}
+
+// whoIsMissing says why nobody decides and what to type.
+func (n *Node) whoIsMissing() string {
+	missing := n.missing()
+	if len(missing) == 0 {
+		return "No coordinator is in sight; it goes out as soon as there is one. See `peer peers`."
+	}
+	return fmt.Sprintf("No coordinator: waiting for %s. Start `peer up` there; the job goes out by itself.", strings.Join(missing, ", "))
+}
+
+// missing names the voters that do not answer.
+func (n *Node) missing() []string {
+	var out []string
+	for _, id := range n.ledger.Missing() {
+		out = append(out, n.called(id))
+	}
+	return out
+}
+
+// called is a peer's name with enough of its id to tell two apart.
+func (n *Node) called(id taskstate.PeerID) string {
+	if name := n.nameOf(id); name != "" {
+		return name
+	}
+	return id
+}
+
+func (n *Node) nameOf(id taskstate.PeerID) (name string) {
+	n.replica.Read(func(s *ledger.State) {
+		if m, ok := s.Member(id); ok {
+			if name = m.Name; name == "" {
+				name = m.Entry.Name
+			}
+		}
+	})
+	if name == "" {
+		if e, ok := n.roster.Get(id); ok {
+			name = e.Name
+		}
+	}
+	return name
+}
+
+// forward brings held jobs to a coordinator, oldest first, until ctx ends.
+func (n *Node) forward(ctx context.Context) error {
+	for {
+		for _, h := range n.held.list() {
+			_, err := n.decide(ctx, call{Submit: &h.Job})
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err != nil {
+				n.log.Warn("a held job was refused", "job", h.Job.ID, "err", err)
+				n.hub.append([]event{{at: now(), kind: kindJob, job: h.Job.ID, state: "refused", note: err.Error()}})
+			}
+			if _, err := n.held.drop(h.Job.ID); err != nil {
+				n.log.Warn("held job went out and could not be forgotten; sending it again does no harm", "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.poke:
+		}
+	}
+}
+
+func (n *Node) wakeForwarder() {
+	select {
+	case n.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Cancel implements api.JobBackend.
+func (n *Node) Cancel(ctx context.Context, id string) (api.Job, error) {
+	job, held, err := n.resolve(id)
+	if err != nil {
+		return api.Job{}, err
+	}
+	if held != nil {
+		if ok, err := n.held.drop(job); err != nil || ok {
+			n.hub.append([]event{{at: now(), kind: kindJob, job: job, state: "cancelled"}})
+			return heldRow(*held, "shutdown"), err
+		}
+	}
+	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	r, err := n.decide(try, call{Cancel: &ledger.Cancel{Job: job, Reason: "by " + n.called(n.self)}})
+	if err != nil {
+		return api.Job{}, n.undecided(err, "the job was not cancelled")
+	}
+	_ = n.applied.reach(try, r.Index)
+	a, err := n.Job(ctx, string(job))
+	return a.Job, err
+}
+
+// undecided words the lack of a coordinator for commands that are not held.
+func (n *Node) undecided(err error, sequel string) error {
+	if !errors.Is(err, errNobodyDecides) {
+		return err
+	}
+	return api.Errorf(api.NoCoordinator, "%s: %s", sequel, n.whoIsMissing())
+}
+
+// Jobs implements api.JobBackend.
+func (n *Node) Jobs(context.Context) (api.Jobs, error) {
+	out := api.Jobs{Jobs: []api.Job{}, AsOf: time.Now().UTC()}
+	held := n.held.list()
+	slices.Reverse(held)
+	for _, h := range held {
+		out.Jobs = append(out.Jobs, heldRow(h, "held"))
+	}
+	progress := n.progress()
+	n.replica.Read(func(s *ledger.State) {
+		for j := range s.Jobs() {
+			out.Jobs = append(out.Jobs, jobRow(j, progress[j.Job().ID]))
+		}
+	})
+	return out, nil
+}
+
+// progress counts the reported states of tasks that are not settled, per job.
+func (n *Node) progress() map[taskstate.JobID]map[taskstate.State]int {
+	out := map[taskstate.JobID]map[taskstate.State]int{}
+	for s := range n.table.All() {
+		m := out[s.Task.Job]
+		if m == nil {
+			m = map[taskstate.State]int{}
+			out[s.Task.Job] = m
+		}
+		m[s.State]++
+	}
+	return out
+}
+
+// Job implements api.JobBackend.
+func (n *Node) Job(ctx context.Context, id string) (api.JobAnswer, error) {
+	job, held, err := n.resolve(id)
+	if err != nil {
+		return api.JobAnswer{}, err
+	}
+	if held != nil {
+		row := heldRow(*held, "held")
+		row.Waiting = n.whoIsMissing()
+		return api.JobAnswer{Job: row, AsOf: time.Now().UTC()}, nil
+	}
+	row, err := n.jobNow(job)
+	if err != nil {
+		return api.JobAnswer{}, err
+	}
+	if !row.Over() && row.Tasks["pending"] > 0 {
+		row.Waiting = n.whyWaiting(ctx, job)
+	}
+	return api.JobAnswer{Job: row, AsOf: time.Now().UTC()}, nil
+}
+
+func (n *Node) jobNow(id taskstate.JobID) (row api.Job, err error) {
+	progress := n.progress()
+	err = errNoJob(string(id))
+	n.replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(id); ok {
+			row, err = jobRow(j, progress[id]), nil
+		}
+	})
+	return row, err
+}
+
+func errNoJob(id string) error { return api.Errorf(api.NotFound, "no job %q; see `peer jobs`", id) }
+
+// resolve finds the job a person means: `last`, an id, the newest of a name, a unique prefix. held is set when it waits here for a
+// coordinator.
+func (n *Node) resolve(id string) (taskstate.JobID, *heldJob, error) {
+	held := n.held.list()
+	slices.Reverse(held)
+	if id == "last" {
+		return n.lastJob(held)
+	}
+	for i, h := range held {
+		if string(h.Job.ID) == id {
+			return h.Job.ID, &held[i], nil
+		}
+	}
+	var found []taskstate.JobID
+	named := false
+	n.replica.Read(func(s *ledger.State) {
+		for _, j := range s.FindJobs(id) {
+			found = append(found, j.Job().ID)
+			named = j.Job().Name == id
+		}
+	})
+	switch {
+	case len(found) == 1, len(found) > 1 && named:
+		return found[0], nil, nil
+	case len(found) > 1:
+		return "", nil, api.Errorf(api.Conflict, "%q begins the ids of %d jobs (%s, %s, …); type more of it", id, len(found), found[0], found[1])
+	}
+	for i, h := range held {
+		if id != "" && (h.Job.Name == id || strings.HasPrefix(string(h.Job.ID), id)) {
+			return h.Job.ID, &held[i], nil
+		}
+	}
+	return "", nil, errNoJob(id)
+}
+
+// lastJob is the newest job submitted through this peer.
+func (n *Node) lastJob(held []heldJob) (taskstate.JobID, *heldJob, error) {
+	if len(held) > 0 {
+		return held[0].Job.ID, &held[0], nil
+	}
+	var id taskstate.JobID
+	n.replica.Read(func(s *ledger.State) {
+		for j := range s.Jobs() {
+			if j.Job().Submitter == n.self {
+				id = j.Job().ID
+				return
+			}
+		}
+	})
+	if id == "" {
+		return "", nil, api.Errorf(api.NotFound, "no job was submitted through this peer yet; see `peer jobs` for those of others")
+	}
+	return id, nil, nil
+}

@@ -1,0 +1,270 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/membership"
+	"covey/node/api"
+	"covey/node/blob"
+	"covey/taskstate"
+)
+
+// logFanOut is how many tasks' logs are followed at once; the others wait for their turn.
+const logFanOut = 64
+
+// A log stream that broke, or that was asked for before the task began, is opened again after a wait that doubles.
+const (
+	logRetryFirst = 5 * time.Millisecond
+	logRetryMost  = 500 * time.Millisecond
+)
+
+// Logs implements api.JobBackend.
+func (n *Node) Logs(ctx context.Context, id string, q api.LogQuery, send func(api.LogChunk) error) error {
+	if t, err := taskstate.ParseTaskID(id); err == nil {
+		id, q.Task = string(t.Job), id
+	}
+	job, held, err := n.resolve(id)
+	if err != nil {
+		return err
+	}
+	if held != nil {
+		if !q.Follow {
+			return api.Errorf(api.NotFound, "job %s is held here and has no output yet: %s", job, n.whoIsMissing())
+		}
+		if _, err := n.followHeld(ctx, job, func(api.Progress) error { return nil }); err != nil {
+			return err
+		}
+	}
+	slots, attempt, err := n.logSlots(job, q)
+	if err != nil {
+		return err
+	}
+	l := &logReader{n: n, job: job, q: q, attempt: attempt, send: send}
+	if len(slots) == 1 || !q.Follow {
+		for _, slot := range slots {
+			if err := l.slot(ctx, slot); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return l.all(ctx, slots)
+}
+
+// logSlots are the slots a query means; attempt is set when it means one certain attempt.
+func (n *Node) logSlots(job taskstate.JobID, q api.LogQuery) (slots []int, attempt int, err error) {
+	count := 0
+	n.replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(job); ok {
+			count = j.Job().Count
+		}
+	})
+	slot := q.Slot
+	if q.Task != "" {
+		t, err := taskstate.ParseTaskID(q.Task)
+		if err != nil {
+			return nil, 0, api.Errorf(api.Usage, "%v", err)
+		}
+		slot, attempt = t.Slot, t.Attempt
+	}
+	switch {
+	case slot > count:
+		return nil, 0, api.Errorf(api.NotFound, "job %s has slots 1 to %d, there is no slot %d", job, count, slot)
+	case slot > 0:
+		return []int{slot}, attempt, nil
+	}
+	for i := 1; i <= count; i++ {
+		slots = append(slots, i)
+	}
+	return slots, 0, nil
+}
+
+// logReader sends the logs of one job's tasks to one client.
+type logReader struct {
+	n       *Node
+	job     taskstate.JobID
+	q       api.LogQuery
+	attempt int // 0: the newest, and those that follow it
+
+	mu   sync.Mutex // guards send: many slots, one client
+	send func(api.LogChunk) error
+}
+
+func (l *logReader) emit(c api.LogChunk) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.send(c)
+}
+
+// all follows many slots side by side.
+func (l *logReader) all(ctx context.Context, slots []int) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	places := make(chan struct{}, logFanOut)
+	for _, slot := range slots {
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-places }()
+			if err := l.slot(ctx, slot); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return nil
+}
+
+// slot sends one slot's log: of the attempt asked for, or of the newest and, following, of those that replace it.
+func (l *logReader) slot(ctx context.Context, slot int) error {
+	shown := 0
+	for {
+		r, jobOver, err := l.attemptNow(ctx, slot, shown)
+		if err != nil || r.Peer == "" {
+			return err
+		}
+		shown = r.Attempt
+		if err := l.task(ctx, r); err != nil {
+			return err
+		}
+		if !l.q.Follow || jobOver || l.attempt > 0 {
+			return nil
+		}
+	}
+}
+
+// attemptNow finds the attempt to show after the one shown last; following, it waits for one. No peer in the record means that there is none.
+func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger.SlotRecord, over bool, err error) {
+	for {
+		seen := l.n.hub.last()
+		_, _, more := l.n.hub.after(seen)
+		err = errNoJob(string(l.job))
+		l.n.replica.Read(func(s *ledger.State) {
+			if j, ok := s.Job(l.job); ok {
+				rec, err = j.Slot(slot), nil
+				over = rec.Final != nil
+				if _, ended := j.Ended(); ended {
+					over = true
+				}
+			}
+		})
+		if err != nil {
+			return rec, over, err
+		}
+		if l.attempt > 0 && l.attempt != rec.Attempt {
+			return rec, over, api.Errorf(api.NotFound, "task %s is not the newest attempt of its slot (that is %d), and only that one's output is kept track of",
+				taskstate.Task(l.job, slot, l.attempt), rec.Attempt)
+		}
+		if rec.Peer != "" && rec.Attempt > shown {
+			return rec, over, nil
+		}
+		if over || !l.q.Follow {
+			return ledger.SlotRecord{}, over, nil
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return rec, over, ctx.Err()
+		}
+	}
+}
+
+// task sends one attempt's log from the peer that has it. Following, a broken stream is opened again where it broke, as long as the
+// attempt lives and its peer is not dead.
+func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
+	task := taskstate.Task(l.job, r.Slot, r.Attempt)
+	req := blob.Both(task, l.q.Follow)
+	if l.q.Stream != "" {
+		req.Parts = []blob.Part{{Stream: l.q.Stream}}
+	}
+	for wait := logRetryFirst; ; wait = min(2*wait, logRetryMost) {
+		err := l.fetch(ctx, r.Peer, req, func(c blob.Chunk) error {
+			wait = logRetryFirst
+			if len(c.Data) == 0 {
+				return nil
+			}
+			for i := range req.Parts {
+				if req.Parts[i].Stream == c.Stream {
+					req.Parts[i].Offset += int64(len(c.Data))
+				}
+			}
+			return l.emit(api.LogChunk{Task: task.String(), Stream: c.Stream, Data: c.Data})
+		})
+		switch {
+		case err == nil:
+			return l.emit(api.LogChunk{Task: task.String(), EOF: true})
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case l.q.Follow && l.worthRetrying(err, r):
+			if err := sleep(ctx, wait); err != nil {
+				return err
+			}
+			continue
+		}
+		return l.emit(api.LogChunk{Task: task.String(), EOF: true, Error: l.wordLogError(err, r)})
+	}
+}
+
+// fetch reads from this peer's own store, or from another peer.
+func (l *logReader) fetch(ctx context.Context, peer taskstate.PeerID, req blob.Request, f func(blob.Chunk) error) error {
+	if peer == l.n.self {
+		return l.n.logs.Copy(ctx, req, f)
+	}
+	return blob.Fetch(ctx, l.n.host, peer, req, f)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// worthRetrying tells whether the attempt may still have something to say.
+func (l *logReader) worthRetrying(err error, r ledger.SlotRecord) bool {
+	now, over, rerr := l.attemptOf(r.Slot)
+	if rerr != nil || now.Attempt != r.Attempt {
+		return false // replaced: its story goes on elsewhere
+	}
+	if blob.NotFound(err) {
+		return !over // assigned and not begun
+	}
+	m, ok := l.n.members.View().Get(r.Peer)
+	return !over || ok && m.Verdict == membership.Alive && r.Peer != l.n.self && !blob.NotFound(err)
+}
+
+func (l *logReader) attemptOf(slot int) (rec ledger.SlotRecord, over bool, err error) {
+	err = errNoJob(string(l.job))
+	l.n.replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(l.job); ok {
+			rec, err = j.Slot(slot), nil
+			over = rec.Final != nil
+		}
+	})
+	return rec, over, err
+}
+
+func (l *logReader) wordLogError(err error, r ledger.SlotRecord) *api.Error {
+	who := l.n.called(r.Peer)
+	if blob.NotFound(err) {
+		return api.Errorf(api.NotFound, "%s has no output of this task (it did not begin, or its files were removed)", who)
+	}
+	return api.Errorf(api.NoCoordinator, "%s cannot be reached for the output it has: %v", who, fmt.Errorf("%w", err))
+}

@@ -1,0 +1,353 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"covey/dispatch"
+	"covey/dispatch/ledger"
+	"covey/membership"
+	"covey/membership/digest"
+	"covey/node/api"
+	"covey/node/blob"
+	"covey/node/runner"
+	"covey/p2p"
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// Config says how a peer lives. The zero value of everything but Data is a default.
+type Config struct {
+	Data      string   // data folder
+	Join      string   // ticket
+	Bootstrap []string // addresses to join through by hand
+	Invite    string   // secret, with Bootstrap
+	Open      bool     // found a cluster that anybody may join
+	Listen    []string // multiaddrs or host:port
+	Announce  []string // further addresses to tell others
+	Name      string   // default: the host's name
+	Labels    map[string]string
+	MilliCPU  int64 // offered; default: all
+	Memory    int64 // offered, bytes; default: all
+	NoMDNS    bool
+	Testnet   bool // the API may cut this peer off from others
+	Version   string
+	Log       *slog.Logger
+}
+
+// Node is one peer: its parts, and the wires between them. All fields are set before Run's goroutines start and not changed after,
+// except where their own type guards them.
+type Node struct {
+	cfg     Config
+	log     *slog.Logger
+	started time.Time
+
+	folder *folder
+	self   taskstate.PeerID
+	name   string
+	host   *p2p.Host
+	roster *admission.Roster
+
+	replica  *ledger.Replica
+	ledger   *ledger.Node
+	members  *membership.Membership
+	table    *taskstate.Table
+	store    *digest.Store
+	exchange *digest.Exchange
+	statuses *statuses
+	coord    *dispatch.Coord
+	worker   *dispatch.Worker
+	runner   *runner.Runner
+	logs     *blob.Store
+	held     *heldJobs
+	hub      *hub
+	applied  *mark
+
+	topic    atomic.Pointer[p2p.Topic]
+
+	rosterChanged chan struct{} // the gate must look again
+
+	viewMu   sync.Mutex
+	verdicts map[taskstate.PeerID]membership.Verdict // of the last view
+
+	how      string                // founded, joined, resumed
+	acquaint []membership.PeerAddr // whom to greet first
+	warnings []string
+	down     chan struct{} // closed by the first Down or Leave
+	downOnce sync.Once
+	poke     chan struct{} // wakes the forwarder of held jobs
+}
+
+// stopGrace bounds how long an orderly end may take: hand over, last statuses, goodbyes.
+const stopGrace = 12 * time.Second
+
+// New opens the data folder and builds the parts. Nothing runs yet, but the folder is locked and the port is bound: Run or Close.
+func New(cfg Config) (_ *Node, err error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	n := &Node{
+		cfg: cfg, log: cfg.Log, started: time.Now(),
+		down: make(chan struct{}), poke: make(chan struct{}, 1), applied: newMark(),
+		rosterChanged: make(chan struct{}, 1), verdicts: map[taskstate.PeerID]membership.Verdict{},
+	}
+	defer func() {
+		if err != nil {
+			n.Close()
+		}
+	}()
+	if n.name, err = peerName(cfg.Name); err != nil {
+		return nil, err
+	}
+	if n.folder, err = openFolder(cfg.Data); err != nil {
+		return nil, err
+	}
+	if err = n.openNetwork(); err != nil {
+		return nil, err
+	}
+	if err = n.openState(); err != nil {
+		return nil, err
+	}
+	return n, n.openWork()
+}
+
+// openNetwork: who this peer is, whom it lets in, where it listens.
+func (n *Node) openNetwork() (err error) {
+	key, err := p2p.LoadIdentity(n.folder.path("identity.key"))
+	if err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	if n.roster, err = admission.OpenRoster(n.folder.path("roster"), p2p.Verify); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.host, err = p2p.New(p2p.Config{
+		Key: key, Listen: n.cfg.Listen, Announce: n.cfg.Announce, Admitted: n.roster.Admitted, Strangers: []string{admission.JoinProtocol, admission.RosterProtocol},
+		Prefer: n.folder.port(), MDNS: !n.cfg.NoMDNS, OnFound: n.neighbour, Relay: true, Log: n.log,
+	})
+	if err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.rememberPort()
+	n.self = n.host.Self()
+	return nil
+}
+
+// openState: what was decided, who is here, what is reported.
+func (n *Node) openState() (err error) {
+	n.ledger, err = ledger.Open(ledger.Config{
+		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: n.candidates, Log: n.log,
+	})
+	if err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.replica = n.ledger.Replica()
+	n.applied.set(n.replica.Applied())
+	n.hub = newHub(string(n.folder.incarnation)[:4] + fmt.Sprintf("%x", n.started.UnixMilli()))
+	n.table = taskstate.NewTable(n.replica, parkLimit)
+	n.store = digest.NewStore(0)
+	if n.held, err = openHeld(n.folder.path("held")); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.members, err = membership.New(membership.Config{
+		Net: n.host, Host: n.host, Name: n.name, Incarnation: n.folder.incarnation, Addrs: n.host.Addrs,
+		Version: n.cfg.Version, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
+	})
+	return err
+}
+
+// parkLimit is how many statuses wait for ledger entries this peer has not got yet.
+const parkLimit = 100_000
+
+// openWork: running tasks here, and coordinating those of all when this peer is elected.
+func (n *Node) openWork() (err error) {
+	n.runner, err = runner.New(runner.Config{Dir: n.folder.path("tasks"), Sink: func(r taskstate.RunReport) { n.worker.Report(r) }, Log: n.log})
+	if err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.logs = blob.NewStore(blob.Config{Dir: n.folder.path("tasks"), Live: n.runner.Live})
+	n.statuses = newStatuses(n)
+	n.exchange = digest.New(n.exchangeConfig())
+	n.statuses.offer = n.exchange.Offer
+	n.coord = dispatch.NewCoord(n.coordConfig())
+	n.worker, err = dispatch.NewWorker(n.workerConfig())
+	if err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	return nil
+}
+
+// peerName checks or makes a name.
+func peerName(asked string) (string, error) {
+	name := asked
+	if name == "" {
+		h, err := os.Hostname()
+		if err != nil || h == "" {
+			h = "peer"
+		}
+		name = h
+	}
+	if len(name) > 63 {
+		return "", api.Errorf(api.Usage, "the name %q is longer than 63 characters; choose one with --name", name)
+	}
+	return name, nil
+}
+
+// Close releases what New took. After Run it is not needed.
+func (n *Node) Close() error {
+	var errs []error
+	if n.worker != nil {
+		errs = append(errs, n.worker.Close())
+	}
+	if n.runner != nil {
+		errs = append(errs, n.runner.Close())
+	}
+	if n.ledger != nil {
+		errs = append(errs, n.ledger.Close())
+	}
+	if n.host != nil {
+		errs = append(errs, n.host.Close())
+	}
+	if n.folder != nil {
+		errs = append(errs, n.folder.close())
+	}
+	return errors.Join(errs...)
+}
+
+// Run lives until ctx ends, Down or Leave is asked for, or something essential fails. ready is called once when the peer can be
+// used. Before Run returns everything it started has ended.
+func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
+	defer n.Close()
+	if err := n.begin(ctx); err != nil {
+		return err
+	}
+	life, end := context.WithCancelCause(context.Background()) // ends after the goodbyes, not with ctx
+	defer end(nil)
+	var wg sync.WaitGroup
+	run := func(what string, f func(context.Context) error) {
+		wg.Go(func() {
+			if err := f(life); err != nil && life.Err() == nil {
+				end(fmt.Errorf("%s: %w", what, err))
+			}
+		})
+	}
+	stop, err := n.wire(life)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	run("ledger", func(ctx context.Context) error { return n.ledger.Run(ctx, n.lead) })
+	run("membership", n.members.Run)
+	run("digest", n.exchange.Run)
+	run("worker", n.worker.Run)
+	run("held jobs", n.forward)
+	run("coordinator news", n.followLeads)
+	run("roster", n.reconsiderRoster)
+	listener, err := api.Listen(api.SocketPath(n.folder.dir))
+	if err != nil {
+		end(nil)
+		wg.Wait()
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	run("api", func(ctx context.Context) error { return n.serveAPI(ctx, listener) })
+
+	if err := n.awaitReady(ctx, life); err == nil {
+		st, _ := n.Status(ctx)
+		ready(st)
+		select {
+		case <-ctx.Done():
+		case <-n.down:
+		case <-life.Done():
+		}
+	}
+	n.goodbye()
+	end(nil)
+	wg.Wait()
+	if cause := context.Cause(life); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// serveAPI serves the local API until ctx ends.
+func (n *Node) serveAPI(ctx context.Context, l net.Listener) error {
+	srv := &http.Server{
+		Handler: api.NewHandler(n), ReadHeaderTimeout: 5 * time.Second,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	stop := context.AfterFunc(ctx, func() { srv.Close() })
+	defer stop()
+	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// goodbye ends in order: the worker's last statuses, the vote, the neighbours.
+func (n *Node) goodbye() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
+	defer cancel()
+	if err := n.worker.Stop(ctx); err != nil {
+		n.log.Warn("not every task's end was acknowledged; it is journaled and follows at the next start", "err", err)
+	}
+	if err := n.ledger.Handover(ctx); err != nil {
+		n.log.Info("vote not handed over", "err", err)
+	}
+	if err := n.members.Leave(ctx); err != nil {
+		n.log.Debug("goodbye not heard", "err", err)
+	}
+}
+
+// Down implements api.AdminBackend.
+func (n *Node) Down(context.Context) error {
+	n.downOnce.Do(func() { close(n.down) })
+	return nil
+}
+
+func totalCPU() int64 { return int64(runtime.NumCPU()) * 1000 }
+
+func now() int64 { return time.Now().UnixMilli() }
+
+// mark is a number that only rises, and whoever waits for it to reach a value.
+type mark struct {
+	mu   sync.Mutex
+	at   uint64
+	wake chan struct{}
+}
+
+func newMark() *mark { return &mark{wake: make(chan struct{})} }
+
+func (m *mark) set(v uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if v > m.at {
+		m.at = v
+		close(m.wake)
+		m.wake = make(chan struct{})
+	}
+}
+
+// reach waits until the mark is at least v.
+func (m *mark) reach(ctx context.Context, v uint64) error {
+	for {
+		m.mu.Lock()
+		at, wake := m.at, m.wake
+		m.mu.Unlock()
+		if at >= v {
+			return nil
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

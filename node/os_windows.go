@@ -1,0 +1,25 @@
+package node
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/windows"
+)
+
+// lockFile takes the lock or fails at once; the system releases it when the process ends, however it ends.
+func lockFile(f *os.File) error {
+	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &windows.Overlapped{})
+}
+
+// syncDir does nothing: NTFS journals renames and has no handle to sync a folder by.
+func syncDir(string) error { return nil }
+
+// cpuTime is the processor time this process has used.
+func cpuTime() time.Duration {
+	var created, exited, kernel, user windows.Filetime
+	if err := windows.GetProcessTimes(windows.CurrentProcess(), &created, &exited, &kernel, &user); err != nil {
+		return 0
+	}
+	return time.Duration(kernel.Nanoseconds() + user.Nanoseconds())
+}

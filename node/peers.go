@@ -1,0 +1,217 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"covey/dispatch"
+	"covey/dispatch/ledger"
+	"covey/membership"
+	"covey/node/api"
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// flock is how the coordinator sees everybody: what only it knows (offers, promises, sessions).
+type flock struct {
+	Peers   []flockPeer `cbor:"1,keyasint"`
+	Waiting string      `cbor:"2,keyasint,omitempty"` // why the job asked about waits
+}
+
+type flockPeer struct {
+	ID       taskstate.PeerID    `cbor:"1,keyasint"`
+	Standing string              `cbor:"2,keyasint"`
+	Offer    taskstate.Resources `cbor:"3,keyasint"`
+	Promised taskstate.Resources `cbor:"4,keyasint"`
+	Tasks    int                 `cbor:"5,keyasint"`
+	Voter    bool                `cbor:"6,keyasint,omitempty"`
+}
+
+// flockTimeout bounds asking the coordinator for its view; without an answer, this peer's own has to do.
+const flockTimeout = 500 * time.Millisecond
+
+// flockNow is this peer's view as coordinator.
+func (n *Node) flockNow(ctx context.Context, job taskstate.JobID) *flock {
+	f := &flock{}
+	voters := n.voters()
+	peers, err := n.coord.Peers(ctx)
+	if err != nil {
+		return nil // just elected, or no longer
+	}
+	for _, p := range peers {
+		f.Peers = append(f.Peers, flockPeer{
+			ID: p.Peer, Standing: string(p.Standing), Offer: p.Offer.Resources, Promised: p.Promised, Tasks: p.Outstanding,
+			Voter: slices.Contains(voters, p.Peer),
+		})
+	}
+	if job != "" {
+		f.Waiting, _ = n.coord.Waiting(ctx, job) // said or not
+	}
+	return f
+}
+
+func (n *Node) voters() (ids []taskstate.PeerID) {
+	for _, v := range n.ledger.Voters() {
+		if v.Voting {
+			ids = append(ids, v.Peer)
+		}
+	}
+	return ids
+}
+
+// askFlock asks the coordinator how it sees everybody; nil if there is none in time.
+func (n *Node) askFlock(ctx context.Context, job taskstate.JobID) *flock {
+	ctx, cancel := context.WithTimeout(ctx, flockTimeout)
+	defer cancel()
+	r, err := n.try(ctx, call{From: n.self, Flock: &flockCall{Job: job}})
+	if err != nil || r.Lost {
+		return nil
+	}
+	return r.Flock
+}
+
+func (n *Node) whyWaiting(ctx context.Context, job taskstate.JobID) string {
+	if f := n.askFlock(ctx, job); f != nil {
+		return f.Waiting
+	}
+	return n.whoIsMissing()
+}
+
+// Peers implements api.PeerBackend.
+func (n *Node) Peers(ctx context.Context) (api.Peers, error) {
+	out := api.Peers{Peers: []api.Peer{}, AsOf: time.Now().UTC()}
+	who, epoch, ok := n.coordinator()
+	var seen *flock
+	if ok {
+		out.Coordinator, out.Epoch = who, epoch.String()
+		seen = n.askFlock(ctx, "")
+	}
+	if seen == nil {
+		out.Coordinator, out.Missing = "", n.missing()
+	}
+	view := n.members.View()
+	for _, m := range n.memberList() {
+		row := n.peerRow(m, view)
+		row.Coordinator = m.Entry.Peer == out.Coordinator
+		if seen != nil {
+			row.overlay(seen)
+		} else {
+			row.Voter = slices.Contains(n.voters(), row.ID)
+		}
+		out.Peers = append(out.Peers, row.Peer)
+	}
+	slices.SortFunc(out.Peers, func(a, b api.Peer) int {
+		if c := strings.Compare(a.Name, b.Name); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return out, nil
+}
+
+// memberList is everybody admitted: from the ledger, or before its first entry has come, from the roster.
+func (n *Node) memberList() (out []ledger.Member) {
+	n.replica.Read(func(s *ledger.State) {
+		for m := range s.Members() {
+			if m.In() {
+				out = append(out, m)
+			}
+		}
+	})
+	if len(out) == 0 {
+		for _, e := range n.roster.All() {
+			if !e.Removed {
+				out = append(out, ledger.Member{Entry: e, Name: e.Name})
+			}
+		}
+	}
+	return out
+}
+
+type peerRow struct{ api.Peer }
+
+// peerRow is a member as this peer sees it by itself.
+func (n *Node) peerRow(m ledger.Member, view *membership.View) peerRow {
+	id := m.Entry.Peer
+	p := api.Peer{
+		ID: id, Name: n.nameOf(id), Availability: "active", Self: id == n.self, Path: "none", Addrs: []string{}, Roles: roleNames(m.Entry.Roles),
+		Standing: string(dispatch.Unknown),
+	}
+	if got, ok := view.Get(id); ok {
+		p.Version, p.RTT = got.Version, got.RTT.Seconds()
+		p.Addrs = append(p.Addrs, got.Addrs...)
+		p.Age = time.Since(got.Since).Seconds()
+		p.Standing = ownStanding(got.Verdict)
+		if !got.Since.IsZero() && got.Verdict == membership.Alive {
+			p.Age = 0
+		}
+	}
+	switch direct, relayed := n.host.Connected(id); {
+	case p.Self:
+		p.Path = "self"
+	case direct:
+		p.Path = "direct"
+	case relayed:
+		p.Path = "relayed"
+	}
+	if m.Left {
+		p.Standing = string(dispatch.Left)
+	}
+	return peerRow{p}
+}
+
+// ownStanding is what a verdict suggests when the coordinator cannot be asked.
+func ownStanding(v membership.Verdict) string {
+	switch v {
+	case membership.Alive:
+		return string(dispatch.Ready)
+	case membership.Suspect:
+		return string(dispatch.Suspect)
+	case membership.Dead:
+		return string(dispatch.Unreachable)
+	}
+	return string(dispatch.Unknown)
+}
+
+// overlay puts the coordinator's knowledge over one's own.
+func (p *peerRow) overlay(f *flock) {
+	for _, x := range f.Peers {
+		if x.ID != p.ID {
+			continue
+		}
+		p.Standing, p.Voter, p.Tasks = x.Standing, x.Voter, x.Tasks
+		p.CPUs, p.CPUsUsed = float64(x.Offer.MilliCPU)/1000, float64(x.Promised.MilliCPU)/1000
+		p.Memory, p.MemoryUsed = x.Offer.Memory, x.Promised.Memory
+	}
+}
+
+func roleNames(roles []admission.Role) []string {
+	out := make([]string, 0, len(roles))
+	for _, r := range roles {
+		out = append(out, string(r))
+	}
+	return out
+}
+
+// findPeer finds the peer a person means: its id, a unique part of it, its name.
+func (n *Node) findPeer(text string) (taskstate.PeerID, error) {
+	var found []taskstate.PeerID
+	for _, m := range n.memberList() {
+		id := m.Entry.Peer
+		if id == text {
+			return id, nil
+		}
+		if n.nameOf(id) == text || len(text) >= 4 && strings.Contains(id, text) {
+			found = append(found, id)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", api.Errorf(api.NotFound, "no peer %q; see `peer peers`", text)
+	}
+	return "", api.Errorf(api.Conflict, "%q fits %d peers; type more of the id (see `peer peers -o json`)", text, len(found))
+}

@@ -1,0 +1,122 @@
+package node
+
+import (
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// shownStates are always in a job's counts, also when they are 0, so that scripts may rely on them.
+var shownStates = [...]taskstate.State{
+	taskstate.Pending, taskstate.Assigned, taskstate.Running, taskstate.Complete, taskstate.Failed, taskstate.Rejected,
+	taskstate.Shutdown, taskstate.Orphaned,
+}
+
+func stamp(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// jobRow is a job as the ledger has it, with the open tasks split by what their workers report.
+func jobRow(j *ledger.JobRecord, reported map[taskstate.State]int) api.Job {
+	job, c := j.Job(), j.Counts()
+	tasks := make(map[string]int, len(shownStates)+1)
+	for _, s := range shownStates {
+		tasks[s.String()] = 0
+	}
+	for s, k := range map[taskstate.State]int{
+		taskstate.Pending: c.Pending, taskstate.Complete: c.Complete, taskstate.Failed: c.Failed, taskstate.Rejected: c.Rejected,
+		taskstate.Shutdown: c.Shutdown, taskstate.Orphaned: c.Orphaned,
+	} {
+		tasks[s.String()] += k
+	}
+	open := c.Open
+	for s, k := range reported {
+		k = min(k, open) // the table and the ledger are read one after the other
+		tasks[s.String()] += k
+		open -= k
+	}
+	tasks[taskstate.Assigned.String()] += open
+	row := api.Job{
+		ID: string(job.ID), Name: job.Name, Type: string(job.Type), State: j.State().String(), Count: job.Count, Tasks: tasks,
+		Submitted: stamp(j.Accepted()), Submitter: job.Submitter,
+	}
+	if reason, _, ok := j.Cancelled(); ok {
+		row.Cancelled = "cancelled"
+		if reason != "" {
+			row.Cancelled = reason
+		}
+	}
+	if at, ok := j.Ended(); ok {
+		t, code := stamp(at), exitCode(j)
+		row.Ended, row.ExitCode = &t, &code
+	}
+	return row
+}
+
+func heldRow(h heldJob, state string) api.Job {
+	return api.Job{
+		ID: string(h.Job.ID), Name: h.Job.Name, Type: string(h.Job.Type), State: state, Count: h.Job.Count,
+		Tasks: map[string]int{"pending": h.Job.Count, "running": 0, "complete": 0, "failed": 0}, Submitted: stamp(h.Since),
+		Submitter: h.Job.Submitter,
+	}
+}
+
+// Exit codes of a shell for what has none of its own.
+const (
+	exitTimeout  = 124
+	exitNotExec  = 126
+	exitNotFound = 127
+	exitSignal   = 128 // plus the signal's number
+)
+
+// exitCode is what run and wait exit with for an ended job: the task's own code if there is one task, otherwise 0 or 1.
+func exitCode(j *ledger.JobRecord) int {
+	if j.State() == taskstate.Complete {
+		return 0
+	}
+	if j.Job().Count != 1 {
+		return 1
+	}
+	s := j.Slot(1).Final
+	switch {
+	case s == nil:
+		return 1
+	case s.Reason == taskstate.ReasonTimeout:
+		return exitTimeout
+	case s.Reason == taskstate.ReasonNotFound:
+		return exitNotFound
+	case s.Reason == taskstate.ReasonNotExec:
+		return exitNotExec
+	case s.Signal > 0:
+		return exitSignal + s.Signal
+	case s.Exit > 0:
+		return s.Exit
+	}
+	return 1
+}
+
+// taskRow is the newest attempt of a slot; st is its newest report, if there is one.
+func taskRow(job *taskstate.Job, r ledger.SlotRecord, st *taskstate.Status, cancelled bool) api.Task {
+	t := api.Task{
+		ID: taskstate.Task(job.ID, r.Slot, max(r.Attempt, 1)).String(), Job: string(job.ID), Slot: r.Slot, Attempt: max(r.Attempt, 1),
+		State: taskstate.Pending.String(), Desired: taskstate.Complete.String(), Peer: r.Peer, Item: job.Item(r.Slot),
+	}
+	if cancelled {
+		t.Desired = taskstate.Shutdown.String()
+	}
+	switch {
+	case r.Final != nil:
+		st = r.Final
+	case r.Open && st == nil:
+		t.State, t.At = taskstate.Assigned.String(), stamp(r.AssignedAt)
+	}
+	if st == nil {
+		return t
+	}
+	t.State, t.At, t.Message, t.Reason, t.Signal = st.State.String(), stamp(st.At), st.Message, string(st.Reason), st.Signal
+	if st.State.Final() && st.Exit != taskstate.NoExit {
+		code := st.Exit
+		t.ExitCode = &code
+	}
+	return t
+}

@@ -1,0 +1,214 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/membership"
+	"covey/node/api"
+	"covey/p2p"
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+const (
+	joinTimeout  = 30 * time.Second // all attempts to join together
+	readyTimeout = 20 * time.Second // for a peer that resumes: contact, or say so and go on
+)
+
+// begin decides whether this peer founds, joins or resumes, and does it.
+func (n *Node) begin(ctx context.Context) error {
+	joining := n.cfg.Join != "" || len(n.cfg.Bootstrap) > 0
+	cluster := n.roster.Cluster()
+	switch {
+	case cluster == "" && !joining:
+		return n.found(ctx)
+	case cluster == "":
+		return n.join(ctx)
+	}
+	if e, ok := n.roster.Get(n.self); ok && e.Removed {
+		return api.Errorf(api.Refused, "this peer was removed from cluster %s at %s; to join again use a fresh data folder (--data DIR) and a ticket",
+			cluster, time.UnixMilli(e.At).Format(time.DateTime))
+	}
+	if n.cfg.Join != "" {
+		t, err := admission.ParseTicket(n.cfg.Join)
+		if err != nil {
+			return api.Errorf(api.Usage, "--join: %v", err)
+		}
+		if t.Cluster != cluster {
+			return api.Errorf(api.Conflict, "this data folder belongs to cluster %s, the ticket to cluster %s; use another folder with --data DIR, or leave the old cluster first (`peer leave`)", cluster, t.Cluster)
+		}
+		n.remember(t.Addrs)
+	}
+	return n.resume()
+}
+
+// found begins a cluster with this peer as its only member and voter.
+func (n *Node) found(ctx context.Context) error {
+	cluster := admission.NewClusterID()
+	entry, err := admission.Entry{Cluster: cluster, Peer: n.self, Name: n.name, Roles: admission.AllRoles(), At: now(), By: n.self}.Signed(n.host)
+	if err != nil {
+		return fmt.Errorf("sign the first roster entry: %w", err)
+	}
+	// The ledger first: a roster without one would make the next start resume a cluster that does not exist.
+	err = n.ledger.Found(ctx, ledger.Found{Cluster: cluster, Generation: 1, Open: n.cfg.Open, Founder: entry})
+	if err != nil {
+		return api.Errorf(api.Failed, "cannot found a cluster: %v", err)
+	}
+	if err := n.roster.Trust(entry); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.how = "founded"
+	return nil
+}
+
+// resume goes on where the last start ended.
+func (n *Node) resume() error {
+	var voters []taskstate.PeerID
+	for _, e := range n.roster.All() {
+		if e.Has(admission.Voter) && e.Peer != n.self {
+			voters = append(voters, e.Peer)
+		}
+	}
+	n.ledger.Follow(voters)
+	n.how = "resumed"
+	return nil
+}
+
+// join shows an invite to the peers it names until one lets this peer in.
+func (n *Node) join(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	req := admission.JoinRequest{Name: n.name, Addrs: n.host.Addrs(), Incarnation: string(n.folder.incarnation)}
+	doors, err := n.doors(ctx, &req)
+	if err != nil {
+		return err
+	}
+	answer, err := n.knock(ctx, doors, req)
+	if err != nil {
+		return err
+	}
+	if err := n.roster.Adopt(answer); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.remember(answer.Peers)
+	n.ledger.Follow(answer.Voters)
+	n.how = "joined"
+	return nil
+}
+
+// doors are the peers to ask, from the ticket or the bootstrap addresses.
+func (n *Node) doors(ctx context.Context, req *admission.JoinRequest) ([]admission.PeerAddr, error) {
+	var doors []admission.PeerAddr
+	if n.cfg.Join != "" {
+		t, err := admission.ParseTicket(n.cfg.Join)
+		if err != nil {
+			return nil, api.Errorf(api.Usage, "--join: %v", err)
+		}
+		req.Secret, req.Cluster = t.Secret, t.Cluster
+		doors = append(doors, t.Addrs...)
+	}
+	if n.cfg.Invite != "" {
+		secret, err := admission.ParseSecret(n.cfg.Invite)
+		if err != nil {
+			return nil, api.Errorf(api.Usage, "--invite: %v", err)
+		}
+		req.Secret = secret
+	}
+	for _, b := range n.cfg.Bootstrap {
+		id, addr, err := p2p.ParseAddr(b)
+		if err != nil {
+			return nil, api.Errorf(api.Usage, "--bootstrap: %v", err)
+		}
+		if id == "" {
+			if id, err = n.host.Who(ctx, addr); err != nil {
+				return nil, api.Errorf(api.NoCoordinator, "no peer answers at %s: %v; is `peer up` running there, and its port open?", b, err)
+			}
+		}
+		doors = append(doors, admission.PeerAddr{ID: id, Addrs: []string{addr}})
+	}
+	return doors, nil
+}
+
+// knock asks door after door, again and again while the answer is "not now" or none, until one lets this peer in or refuses.
+func (n *Node) knock(ctx context.Context, doors []admission.PeerAddr, req admission.JoinRequest) (admission.JoinAnswer, error) {
+	var last error
+	for {
+		for _, d := range doors {
+			if d.ID == n.self {
+				continue
+			}
+			n.host.SetAddrs(d.ID, d.Addrs)
+			try, cancel := context.WithTimeout(ctx, callTimeout)
+			answer, err := admission.Join(try, n.host, d.ID, req)
+			cancel()
+			var no *admission.Refusal
+			switch {
+			case err == nil:
+				return answer, nil
+			case errors.As(err, &no) && !no.Temporary():
+				return answer, api.Errorf(api.Refused, "%v", no)
+			}
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return admission.JoinAnswer{}, api.Errorf(api.NoCoordinator, "cannot join after %s: %v; is a peer running at one of these addresses, and its port open? %v", joinTimeout, last, addresses(doors))
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func addresses(doors []admission.PeerAddr) (all []string) {
+	for _, d := range doors {
+		all = append(all, d.Addrs...)
+	}
+	return all
+}
+
+// remember tells the network and the peer book where peers are.
+func (n *Node) remember(peers []admission.PeerAddr) {
+	for _, p := range peers {
+		if p.ID != n.self {
+			n.host.SetAddrs(p.ID, p.Addrs)
+			n.acquaint = append(n.acquaint, membership.PeerAddr{ID: p.ID, Addrs: p.Addrs})
+		}
+	}
+}
+
+// awaitReady waits until this peer can be used: it knows a coordinator and its own replica holds its own admission. One that resumes
+// without contact is ready too, after a while, and says so.
+func (n *Node) awaitReady(ctx, life context.Context) error {
+	limit := time.NewTimer(readyTimeout)
+	defer limit.Stop()
+	for {
+		changed := n.ledger.Changed()
+		_, _, led := n.coordinator()
+		if led && n.isMember() {
+			return nil
+		}
+		_, _, wake := n.hub.after(n.hub.last())
+		select {
+		case <-changed:
+		case <-wake:
+		case <-limit.C:
+			n.warnings = append(n.warnings, "no coordinator yet: jobs are held here until there is one")
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-life.Done():
+			return context.Cause(life)
+		}
+	}
+}
+
+func (n *Node) isMember() (in bool) {
+	n.replica.Read(func(s *ledger.State) {
+		m, ok := s.Member(n.self)
+		in = ok && m.In()
+	})
+	return in
+}

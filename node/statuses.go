@@ -1,0 +1,147 @@
+package node
+
+import (
+	"fmt"
+	"sync"
+
+	"covey/dispatch/ledger"
+	"covey/membership/digest"
+	"covey/p2p"
+	"covey/taskstate"
+)
+
+// statusTopic carries signed envelopes of statuses to every peer.
+const statusTopic = "/covey/status/1"
+
+// statuses is the one door for what workers report: whichever way an envelope comes – topic, session, digest, this peer's own
+// worker – it is checked, kept for others to pull, and merged, once.
+type statuses struct {
+	table   *taskstate.Table
+	replica *ledger.Replica
+	hub     *hub
+	admits  func(peer string) bool
+	offer   func(digest.Envelope) (fresh bool) // keeps it for others to pull
+
+	mu     sync.Mutex
+	recent [recentBatches]recentBatch // the same envelope comes two or three ways within milliseconds
+	slot   int
+}
+
+// recentBatches is how many decoded batches are remembered, so that the second way an envelope comes costs no second check.
+const recentBatches = 64
+
+type recentBatch struct {
+	key   batchKey
+	batch taskstate.Batch
+}
+
+type batchKey struct {
+	author string
+	inc    string
+	number uint64
+}
+
+func newStatuses(n *Node) *statuses {
+	return &statuses{table: n.table, replica: n.replica, hub: n.hub, admits: n.roster.Admitted}
+}
+
+// accept takes an envelope in. fresh tells whether it was new here; then, and only then, it should travel on.
+func (s *statuses) accept(raw []byte) (b taskstate.Batch, fresh bool, err error) {
+	env, err := digest.Decode(raw)
+	if err != nil {
+		return b, false, err
+	}
+	return s.take(env, s.offer)
+}
+
+// pulled takes an envelope that an exchange of digests brought: it is checked and kept already.
+func (s *statuses) pulled(env digest.Envelope) {
+	_, _, _ = s.take(env, func(digest.Envelope) bool { return true }) // one that does not decode says nothing, whoever signed it
+}
+
+func (s *statuses) take(env digest.Envelope, keep func(digest.Envelope) bool) (b taskstate.Batch, fresh bool, err error) {
+	key := batchKey{env.Author, env.Incarnation, env.Number}
+	if b, ok := s.remembered(key); ok {
+		return b, false, nil
+	}
+	if !s.admits(env.Author) {
+		return b, false, fmt.Errorf("statuses of %s, which is not admitted", env.Author)
+	}
+	if err := env.Verify(p2p.Verify); err != nil {
+		return b, false, err
+	}
+	if b, err = taskstate.DecodeBatch(env.Body); err != nil {
+		return b, false, err
+	}
+	if b.Author != env.Author || string(b.Incarnation) != env.Incarnation || b.Number != env.Number {
+		return b, false, fmt.Errorf("envelope of %s holds a batch of %s", env.Author, b.Author)
+	}
+	fresh = keep(env)
+	s.remember(key, b)
+	if fresh {
+		news, _ := s.table.Merge(b)
+		s.tell(news)
+	}
+	return b, fresh, nil
+}
+
+func (s *statuses) remembered(key batchKey) (taskstate.Batch, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.recent {
+		if s.recent[i].key == key {
+			return s.recent[i].batch, true
+		}
+	}
+	return taskstate.Batch{}, false
+}
+
+func (s *statuses) remember(key batchKey, b taskstate.Batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.recent[s.slot] = recentBatch{key, b}
+	s.slot = (s.slot + 1) % recentBatches
+}
+
+// tell makes events of news.
+func (s *statuses) tell(news []taskstate.Status) {
+	evs := make([]event, 0, len(news))
+	for _, st := range news {
+		peer, _, _, _ := s.replica.Assigned(st.Task)
+		evs = append(evs, taskEvent(st, peer))
+	}
+	s.hub.append(evs)
+}
+
+// fromTopic is what the topic asks about every message: only news travels on.
+func (s *statuses) fromTopic(_ string, raw []byte) p2p.Verdict {
+	_, fresh, err := s.accept(raw)
+	switch {
+	case err != nil:
+		return p2p.Reject
+	case fresh:
+		return p2p.Accept
+	}
+	return p2p.Ignore
+}
+
+// open is what the coordinator asks about an envelope that came up a session.
+func (s *statuses) open(peer string, raw []byte) (taskstate.Batch, error) {
+	b, _, err := s.accept(raw)
+	if err == nil && b.Author != peer {
+		err = fmt.Errorf("%s sent statuses of %s as its own", peer, b.Author)
+	}
+	return b, err
+}
+
+// decided folds an applied ledger entry into events, and forgets what the ledger now knows for good. It runs on the goroutine that
+// feeds the replica.
+func (n *Node) decided(ev ledger.Event) {
+	if ev.Reset {
+		n.hub.append([]event{{at: now(), kind: kindSnapshot}})
+	} else {
+		n.hub.append(n.entryEvents(ev))
+	}
+	n.statuses.tell(n.table.Advance())
+	n.applied.set(n.replica.Applied())
+}

@@ -1,0 +1,205 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+
+	"covey/dispatch"
+	"covey/dispatch/ledger"
+	"covey/membership"
+	"covey/membership/digest"
+	"covey/node/blob"
+	"covey/p2p"
+	"covey/p2p/admission"
+	"covey/taskstate"
+
+	"github.com/pbnjay/memory"
+)
+
+// wire joins the parts: who calls whom when something happens. Nothing here waits; what takes long is handed to the part's own
+// goroutine. The returned function takes everything back.
+func (n *Node) wire(life context.Context) (func(), error) {
+	topic, err := n.host.Topic(statusTopic, n.statuses.fromTopic)
+	if err != nil {
+		return nil, fmt.Errorf("join the topic of statuses: %w", err)
+	}
+	n.topic.Store(topic)
+	undo := []func(){topic.Close}
+
+	undo = append(undo, admission.Serve(n.host, n, n.roster, admission.Config{Log: n.log}))
+	files := blob.Serve(n.host, n.logs, n.log)
+	undo = append(undo, func() { _ = files.Close() }) // nothing can fail but what is over anyway
+	n.host.Handle(dispatch.SessionProtocol, n.coord.ServeSession)
+	n.host.Handle(callProtocol, func(peer string, c net.Conn) { n.serveCall(life, peer, c) })
+
+	undo = append(undo, n.replica.Observe(n.decided))
+	undo = append(undo, n.members.Observe(n.seen))
+	undo = append(undo, n.members.OnHint(func(h membership.Hint) {
+		n.ledger.Hint(h.Coordinator, h.Epoch)
+		n.worker.News()
+	}))
+	n.host.OnConnect(func(peer string) {
+		n.members.Heard(peer)
+		n.exchange.Meet(peer)
+		n.worker.Connected(peer)
+	})
+	n.host.OnDisconnect(n.members.Probe)
+	for _, v := range n.members.View().Members {
+		n.verdict(v)
+	}
+	return func() {
+		for _, f := range undo {
+			f()
+		}
+	}, nil
+}
+
+// seen hears every new view of the members: the coordinator's standings and the voters' rules rest on it.
+func (n *Node) seen(v *membership.View) {
+	for _, m := range v.Members {
+		n.verdict(m)
+	}
+	n.ledger.Reconsider()
+	n.hub.append(n.viewEvents(v))
+}
+
+func (n *Node) verdict(m membership.Member) {
+	var v dispatch.Verdict
+	switch m.Verdict {
+	case membership.Alive:
+		v = dispatch.VerdictAlive
+	case membership.Suspect:
+		v = dispatch.VerdictSuspect
+	case membership.Dead:
+		v = dispatch.VerdictDead
+	}
+	n.coord.Verdict(m.ID, v, m.Since)
+}
+
+// viewEvents are the verdicts that changed since the view before.
+func (n *Node) viewEvents(v *membership.View) (out []event) {
+	n.viewMu.Lock()
+	defer n.viewMu.Unlock()
+	for _, m := range v.Members {
+		if was, ok := n.verdicts[m.ID]; !ok || was != m.Verdict {
+			n.verdicts[m.ID] = m.Verdict
+			out = append(out, event{at: now(), kind: kindPeer, peer: m.ID, state: m.Verdict.String(), note: m.Name})
+		}
+	}
+	return out
+}
+
+// lead coordinates for one term. The ledger calls it, and waits for it, in a goroutine of its own.
+func (n *Node) lead(ctx context.Context, epoch taskstate.Epoch) {
+	n.members.SetHint(membership.Hint{Epoch: epoch, Coordinator: n.self})
+	n.worker.News()
+	n.wakeForwarder()
+	n.coord.Run(ctx, epoch)
+}
+
+// followLeads tells those who care when coordinator or epoch change, until ctx ends.
+func (n *Node) followLeads(ctx context.Context) error {
+	for {
+		changed := n.ledger.Changed()
+		if who, epoch, ok := n.ledger.Coordinator(); ok {
+			n.members.SetHint(membership.Hint{Epoch: epoch, Coordinator: who})
+			n.wakeForwarder()
+		}
+		n.worker.News()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// coordinator is who decides, as far as this peer knows.
+func (n *Node) coordinator() (taskstate.PeerID, taskstate.Epoch, bool) { return n.ledger.Coordinator() }
+
+func (n *Node) workerConfig() dispatch.WorkerConfig {
+	return dispatch.WorkerConfig{
+		Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.dir, Offer: n.offer(), Net: n.host, Local: n.coord.ServeSession,
+		Runner: n.runner, Coordinator: n.coordinator, Log: n.log,
+		Seal: func(number uint64, body []byte) ([]byte, error) {
+			env, err := digest.Seal(n.self, string(n.folder.incarnation), number, body, n.host.Sign)
+			if err != nil {
+				return nil, err
+			}
+			return env.Encode()
+		},
+		Publish: n.publish,
+	}
+}
+
+// publish sends an envelope of this peer's own worker to everybody. It is in our own table before anybody else's.
+func (n *Node) publish(ctx context.Context, raw []byte) error {
+	if _, _, err := n.statuses.accept(raw); err != nil {
+		return fmt.Errorf("own statuses: %w", err)
+	}
+	topic := n.topic.Load()
+	if topic == nil {
+		return nil // not wired yet: the digest brings it to the others
+	}
+	return topic.Publish(ctx, raw)
+}
+
+// offer is what this peer gives to tasks.
+func (n *Node) offer() dispatch.Offer {
+	r := taskstate.Resources{MilliCPU: n.cfg.MilliCPU, Memory: n.cfg.Memory}
+	if r.MilliCPU <= 0 {
+		r.MilliCPU = totalCPU()
+	}
+	if r.Memory <= 0 {
+		r.Memory = int64(memory.TotalMemory())
+	}
+	return dispatch.Offer{Resources: r, Name: n.name, Labels: n.cfg.Labels, OS: runtime.GOOS, Arch: runtime.GOARCH}
+}
+
+func (n *Node) coordConfig() dispatch.CoordConfig {
+	return dispatch.CoordConfig{
+		Core:   dispatch.CoordinatorConfig{Self: n.self, Seed: uint64(n.started.UnixNano())},
+		Ledger: n.ledger, OpenEnvelope: n.statuses.open, Log: n.log,
+		Probe: func(ctx context.Context, peer taskstate.PeerID) error { return n.host.Connect(ctx, peer, nil) },
+	}
+}
+
+func (n *Node) exchangeConfig() digest.Config {
+	return digest.Config{
+		Net: n.host, Store: n.store, Verify: p2p.Verify, Accept: n.roster.Admitted, Log: n.log,
+		Deliver: n.statuses.pulled,
+		Peers:   func() []string { return n.members.View().Others() },
+	}
+}
+
+// found by mDNS: only peers that are admitted are of interest.
+func (n *Node) neighbour(peer string, addrs []string) {
+	if n.roster != nil && n.roster.Admitted(peer) {
+		n.host.SetAddrs(peer, addrs)
+	}
+}
+
+// reconsiderRoster is called after the roster changed, off the goroutine that feeds the replica.
+func (n *Node) reconsiderRoster(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.rosterChanged:
+			n.host.Recheck()
+			n.members.Recheck()
+			n.ledger.Reconsider()
+		}
+	}
+}
+
+// rememberPort writes down the port that was found free, so that the next start uses it again.
+func (n *Node) rememberPort() {
+	if err := writeFile(n.folder.path("port"), fmt.Appendf(nil, "%d\n", n.host.Port())); err != nil {
+		n.log.Warn("port not remembered", "err", err)
+	}
+}
+
+var _ ledger.Ledger = (*ledger.Node)(nil)

@@ -1,0 +1,138 @@
+package admission
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"covey/p2p/wire"
+)
+
+// ErrDamaged is returned, beside a usable empty roster, when the roster's file did not survive: the ledger's replica or the next
+// contact fills it again.
+var ErrDamaged = errors.New("the roster file is damaged")
+
+const (
+	rosterMagic   = "covey roster 1\n"
+	maxRosterFile = 16 << 20 // bytes
+)
+
+type rosterFile struct {
+	Cluster string  `cbor:"1,keyasint"`
+	Entries []Entry `cbor:"2,keyasint"`
+}
+
+// OpenRoster reads the roster at path, which need not exist yet. A damaged file is moved aside and reported with ErrDamaged *together
+// with* an empty roster to go on with; any other error comes with nil. verify is how signatures are checked: p2p.Verify.
+func OpenRoster(path string, verify VerifyFunc) (*Roster, error) {
+	r := &Roster{path: path, verify: verify}
+	r.now.Store(&roll{entries: map[string]Entry{}})
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the roster: %w", err)
+	}
+	var b []byte
+	if info.Size() <= maxRosterFile {
+		if b, err = os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("open the roster: %w", err)
+		}
+	}
+	l, err := decodeRoll(b)
+	if err == nil {
+		r.now.Store(l)
+		return r, nil
+	}
+	aside := path + ".damaged"
+	if mv := os.Rename(path, aside); mv != nil {
+		return nil, fmt.Errorf("%w (%v) and cannot be moved aside: %w", ErrDamaged, err, mv)
+	}
+	return r, fmt.Errorf("%w (%v): moved to %s; who is admitted is learnt again from the ledger or the next contact", ErrDamaged, err, aside)
+}
+
+func decodeRoll(b []byte) (*roll, error) {
+	body, ok := bytes.CutPrefix(b, []byte(rosterMagic))
+	if !ok || len(body) < sha256.Size {
+		return nil, errors.New("it does not begin as a roster")
+	}
+	sum, body := body[:sha256.Size], body[sha256.Size:]
+	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) {
+		return nil, errors.New("its checksum does not fit, it was not written to its end")
+	}
+	var f rosterFile
+	if err := wire.Unmarshal(body, &f); err != nil {
+		return nil, err
+	}
+	l := &roll{cluster: f.Cluster, entries: make(map[string]Entry, len(f.Entries))}
+	for _, e := range f.Entries {
+		if err := l.put(e); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func encodeRoll(l *roll) ([]byte, error) {
+	f := rosterFile{Cluster: l.cluster, Entries: make([]Entry, 0, len(l.entries))}
+	for _, e := range l.entries {
+		f.Entries = append(f.Entries, e)
+	}
+	body, err := wire.Marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(body)
+	return append(append([]byte(rosterMagic), sum[:]...), body...), nil
+}
+
+// saveRoll replaces the file in one step: a crash leaves the old one or the new one. An empty path keeps the roster in memory only.
+func saveRoll(path string, l *roll) error {
+	if path == "" {
+		return nil
+	}
+	b, err := encodeRoll(l)
+	if err == nil {
+		err = replaceFile(path, b)
+	}
+	if err != nil {
+		return fmt.Errorf("save the roster: %w", err)
+	}
+	return nil
+}
+
+func replaceFile(path string, b []byte) (err error) {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, ".roster-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if c := f.Close(); err == nil {
+		err = c
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return err
+	}
+	if d, e := os.Open(dir); e == nil { // the rename itself on disk, where the platform can
+		_ = d.Sync()
+		_ = d.Close()
+	}
+	return nil
+}

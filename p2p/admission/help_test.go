@@ -1,0 +1,69 @@
+package admission_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"covey/p2p/admission"
+	"covey/p2p/memnet"
+)
+
+const cluster = "aaaabbbbccccdddd"
+
+// flock signs entries as the peers of one cluster would; At counts up by itself.
+type flock struct {
+	t   *testing.T
+	net *memnet.Network
+	at  int64
+}
+
+func newFlock(t *testing.T) *flock {
+	n := memnet.New()
+	t.Cleanup(func() { _ = n.Close() })
+	return &flock{t: t, net: n}
+}
+
+// admit makes the entry of peer, signed by by; without roles it is a voter.
+func (f *flock) admit(by, peer string, roles ...admission.Role) admission.Entry {
+	if len(roles) == 0 {
+		roles = admission.AllRoles()
+	}
+	f.at++
+	return f.sign(by, admission.Entry{Cluster: cluster, Peer: peer, Name: ("name-" + peer)[:min(60, len(peer)+5)], Roles: roles, At: f.at})
+}
+
+func (f *flock) remove(by, peer string) admission.Entry {
+	f.at++
+	return f.sign(by, admission.Entry{Cluster: cluster, Peer: peer, Roles: admission.AllRoles(), At: f.at, Removed: true})
+}
+
+func (f *flock) sign(by string, e admission.Entry) admission.Entry {
+	f.t.Helper()
+	e, err := e.Signed(f.net.Host(by))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return e
+}
+
+// roster opens a fresh roster that trusts entries.
+func (f *flock) roster(entries ...admission.Entry) *admission.Roster {
+	f.t.Helper()
+	r, err := admission.OpenRoster(filepath.Join(f.t.TempDir(), "roster"), memnet.Verify)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := r.Trust(entries...); err != nil {
+		f.t.Fatal(err)
+	}
+	return r
+}
+
+func peers(r *admission.Roster) (in []string) {
+	for _, e := range r.All() {
+		if !e.Removed {
+			in = append(in, e.Peer)
+		}
+	}
+	return in
+}

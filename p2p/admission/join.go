@@ -1,0 +1,203 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"unicode/utf8"
+
+	"covey/p2p/wire"
+)
+
+// JoinProtocol is the stream protocol of joining; strangers may open it. One request, one answer.
+const JoinProtocol = "/covey/join/1"
+
+// Net is the part of the network port this package needs; p2p.Host and memnet.Host have it.
+type Net interface {
+	Self() string
+	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
+	Handle(protocol string, h func(peer string, c net.Conn))
+}
+
+// JoinRequest is what a newcomer shows. It is at most 4 KiB encoded.
+type JoinRequest struct {
+	Secret      []byte   `cbor:"1,keyasint,omitempty"` // of the invite; none to try an open cluster
+	Cluster     string   `cbor:"2,keyasint,omitempty"` // the cluster it means to join, "" if it does not know
+	Name        string   `cbor:"3,keyasint,omitempty"`
+	Addrs       []string `cbor:"4,keyasint,omitempty"` // where it listens, multiaddrs
+	Incarnation string   `cbor:"5,keyasint,omitempty"`
+}
+
+// JoinAnswer is a peer's way in, or the reason there is none: with Refusal set everything else is empty.
+type JoinAnswer struct {
+	Entry   Entry      `cbor:"1,keyasint"`           // the newcomer's own
+	Roster  []Entry    `cbor:"2,keyasint,omitempty"` // all entries, tombstones included
+	Voters  []string   `cbor:"3,keyasint,omitempty"` // peer ids that hold the ledger
+	Peers   []PeerAddr `cbor:"4,keyasint,omitempty"` // where some peers are
+	Cluster string     `cbor:"5,keyasint,omitempty"`
+	Refusal *Refusal   `cbor:"6,keyasint,omitempty"`
+}
+
+// Admitter decides about newcomers: a node forwards to the coordinator. from is the authenticated peer id. It refuses with
+// JoinAnswer.Refusal or an error that is a *Refusal; any other error is logged and told as no-coordinator. ctx ends after Config.Timeout.
+type Admitter interface {
+	Admit(ctx context.Context, from string, req JoinRequest) (JoinAnswer, error)
+}
+
+// Check tells whether the request keeps its limits; the coordinator's side calls it on what was forwarded.
+func (q JoinRequest) Check() error {
+	switch {
+	case len(q.Secret) > maxSecretLen:
+		return errors.New("the secret is too long")
+	case len(q.Cluster) > maxID || len(q.Incarnation) > maxID:
+		return errors.New("an id is longer than 128 bytes")
+	case len(q.Name) > maxName || !utf8.ValidString(q.Name):
+		return errors.New("the name is longer than 64 bytes or not UTF-8")
+	case len(q.Addrs) > 32:
+		return errors.New("more than 32 addresses")
+	}
+	return nil
+}
+
+// trimmed drops addresses from the end until the request fits a stranger's frame: with the first few it can be reached as well.
+func (q JoinRequest) trimmed() JoinRequest {
+	for len(q.Addrs) > 0 {
+		b, err := wire.Marshal(q)
+		if err == nil && len(b) <= StrangerFrame && len(q.Addrs) <= 32 {
+			break
+		}
+		q.Addrs = q.Addrs[:len(q.Addrs)-1]
+	}
+	return q
+}
+
+// answerFrame carries an answer in parts: the first has Answer, all but the last have More, each has up to chunk roster entries.
+type answerFrame struct {
+	Answer *JoinAnswer `cbor:"1,keyasint,omitempty"`
+	Roster []Entry     `cbor:"2,keyasint,omitempty"`
+	More   bool        `cbor:"3,keyasint,omitempty"`
+}
+
+// chunk is how many roster entries go into one frame; an entry is at most about 900 bytes. maxPeers is how many addresses of peers an
+// answer carries: enough to begin with, membership finds the rest.
+const (
+	chunk    = 500
+	maxPeers = 64
+)
+
+// Join asks via, which n can dial, to be let in. The error is a *Refusal if the cluster said no, and otherwise says why there was no
+// answer; another peer may then be tried. The caller hands the answer to Roster.Adopt.
+func Join(ctx context.Context, n Net, via string, req JoinRequest) (JoinAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
+	defer cancel()
+	if err := req.Check(); err != nil {
+		return JoinAnswer{}, fmt.Errorf("cannot ask to join: %w", err)
+	}
+	c, err := dial(ctx, n, via, JoinProtocol)
+	if err != nil {
+		return JoinAnswer{}, err
+	}
+	defer c.Close()
+	if err := wire.NewWriter(c, StrangerFrame).Send(req.trimmed()); err != nil {
+		return JoinAnswer{}, lost(ctx, via, err)
+	}
+	a, err := readAnswer(wire.NewReader(c, 0))
+	if err != nil {
+		return JoinAnswer{}, lost(ctx, via, err)
+	}
+	if a.Refusal != nil {
+		return JoinAnswer{Refusal: a.Refusal}, a.Refusal
+	}
+	return a, a.fits(n.Self(), req.Cluster)
+}
+
+// fits checks an answer against what was asked.
+func (a JoinAnswer) fits(self, cluster string) error {
+	switch {
+	case a.Entry.Peer != self || a.Entry.Removed:
+		return fmt.Errorf("the answer to our joining admits %q, not this peer", a.Entry.Peer)
+	case a.Cluster == "" || a.Entry.Cluster != a.Cluster:
+		return fmt.Errorf("the answer to our joining contradicts itself: cluster %q, entry of %q", a.Cluster, a.Entry.Cluster)
+	case cluster != "" && cluster != a.Cluster:
+		return &Refusal{Code: WrongCluster}
+	}
+	return nil
+}
+
+func readAnswer(r *wire.Reader) (JoinAnswer, error) {
+	var a JoinAnswer
+	for first := true; ; first = false {
+		var f answerFrame
+		if err := r.Read(&f); err != nil {
+			return JoinAnswer{}, err
+		}
+		if first != (f.Answer != nil) {
+			return JoinAnswer{}, errors.New("the answer's parts do not fit together")
+		}
+		if first {
+			a = *f.Answer
+			a.Roster = nil
+		}
+		a.Roster = append(a.Roster, f.Roster...)
+		if len(a.Roster) > MaxRoster {
+			return JoinAnswer{}, fmt.Errorf("the answer holds more than %d roster entries", MaxRoster)
+		}
+		if !f.More {
+			return a, nil
+		}
+	}
+}
+
+func writeAnswer(w *wire.Writer, a JoinAnswer) error {
+	rest := a.Roster
+	a.Roster, a.Peers = nil, a.Peers[:min(maxPeers, len(a.Peers))]
+	f := answerFrame{Answer: &a}
+	for {
+		n := min(chunk, len(rest))
+		f.Roster, rest = rest[:n], rest[n:]
+		f.More = len(rest) > 0
+		if err := w.Write(f); err != nil {
+			return err
+		}
+		if !f.More {
+			return w.Flush()
+		}
+		f = answerFrame{}
+	}
+}
+
+// dial opens a stream that ends with ctx: its deadline is the stream's.
+func dial(ctx context.Context, n Net, via, protocol string) (net.Conn, error) {
+	c, err := n.Dial(ctx, via, protocol)
+	if err != nil {
+		return nil, fmt.Errorf("no contact with %s: %w", via, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	if until, ok := ctx.Deadline(); ok {
+		if err := c.SetDeadline(until); err != nil {
+			stop()
+			_ = c.Close()
+			return nil, err
+		}
+	}
+	return &boundConn{Conn: c, stop: stop}, nil
+}
+
+// boundConn is a stream that a context closes.
+type boundConn struct {
+	net.Conn
+	stop func() bool
+}
+
+func (b *boundConn) Close() error {
+	b.stop()
+	return b.Conn.Close()
+}
+
+func lost(ctx context.Context, via string, err error) error {
+	if e := ctx.Err(); e != nil {
+		err = e
+	}
+	return fmt.Errorf("%s was reached but gave no answer: %w", via, err)
+}

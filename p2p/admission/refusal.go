@@ -1,0 +1,59 @@
+package admission
+
+// RefusalCode says why a newcomer was not let in. Only who proves an invite's secret hears more than Refused.
+type RefusalCode string
+
+// The codes of a refusal.
+const (
+	Expired       RefusalCode = "expired"
+	UsedUp        RefusalCode = "used-up"
+	Revoked       RefusalCode = "revoked"
+	Refused       RefusalCode = "refused"
+	WrongCluster  RefusalCode = "wrong-cluster"
+	NoCoordinator RefusalCode = "no-coordinator" // not now: nobody decides, or it could not be reached
+)
+
+// Refusal is a cluster's no. It is an error whose text says what happened, why, and what to do.
+type Refusal struct {
+	Code    RefusalCode `cbor:"1,keyasint"`
+	Message string      `cbor:"2,keyasint,omitempty"` // a detail for people, may be empty; never sent with Refused
+}
+
+// Error explains the code to the person who tried to join.
+func (r *Refusal) Error() string {
+	s := r.explain()
+	if r.Message != "" {
+		s += " (" + r.Message + ")"
+	}
+	return s
+}
+
+func (r *Refusal) explain() string {
+	const again = "; ask for a new one: `peer ticket` on a peer of the cluster"
+	switch r.Code {
+	case Expired:
+		return "the ticket has expired" + again
+	case UsedUp:
+		return "the ticket has been used as often as it may be" + again
+	case Revoked:
+		return "the ticket was revoked" + again
+	case WrongCluster:
+		return "the ticket is for another cluster than the one that answered; a peer belongs to one cluster, use another `--data` folder for a second one"
+	case NoCoordinator:
+		return "nobody in the cluster can decide about newcomers right now; try again in a few seconds"
+	default:
+		return "the cluster refused this peer; join with a ticket made by `peer ticket` on one of its peers (a removed peer needs a new one)"
+	}
+}
+
+// Temporary tells whether asking again later may help.
+func (r *Refusal) Temporary() bool { return r.Code == NoCoordinator }
+
+// told is what is sent for r: an unknown code or a plain refusal says nothing else to a stranger.
+func (r *Refusal) told() *Refusal {
+	switch r.Code {
+	case Expired, UsedUp, Revoked, WrongCluster, NoCoordinator:
+		return &Refusal{Code: r.Code, Message: r.Message[:min(len(r.Message), 256)]}
+	}
+	return &Refusal{Code: Refused}
+}

@@ -1,0 +1,228 @@
+package admission
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// MaxRoster caps how many entries a roster holds, tombstones included.
+const MaxRoster = 16384
+
+// Errors of Roster.
+var (
+	ErrUntrusted   = errors.New("no chain of signatures leads back to a voter known here")
+	ErrOtherGroup  = errors.New("roster entry of another cluster")
+	ErrRosterFull  = errors.New("the roster is full")
+	ErrNotAdmitted = errors.New("not admitted")
+)
+
+// Roster is who is admitted, as far as this peer knows: a copy of what the ledger says, plus newcomers that proved themselves
+// faster than the ledger's news. Reading never waits for a writer or the disk; it is safe for concurrent use.
+type Roster struct {
+	path   string
+	verify VerifyFunc
+	mu     sync.Mutex // serialises writers, held over the write to disk
+	now    atomic.Pointer[roll]
+}
+
+// roll is one immutable version of the roster.
+type roll struct {
+	cluster string
+	entries map[string]Entry
+}
+
+// Admitted tells whether peer is in and has not been removed. The gate asks this for every stream.
+func (r *Roster) Admitted(peer string) bool {
+	e, ok := r.now.Load().entries[peer]
+	return ok && !e.Removed
+}
+
+// Get returns the entry of a peer, also when it is a tombstone.
+func (r *Roster) Get(peer string) (Entry, bool) {
+	e, ok := r.now.Load().entries[peer]
+	return e, ok
+}
+
+// Cluster is the id of the cluster the roster belongs to, "" while it is empty.
+func (r *Roster) Cluster() string { return r.now.Load().cluster }
+
+// All lists every entry, tombstones included, oldest first.
+func (r *Roster) All() []Entry {
+	all := slices.Collect(maps.Values(r.now.Load().entries))
+	slices.SortFunc(all, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Peer, b.Peer)) })
+	return all
+}
+
+// Trust stores entries that are decided already: those of our own ledger replica, in its order. They replace what is held, even
+// what looks newer, for the ledger has the last word. Entries of another cluster are refused (see Replace).
+func (r *Roster) Trust(entries ...Entry) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := r.now.Load().clone()
+	for _, e := range entries {
+		if err := next.put(e); err != nil {
+			return err
+		}
+	}
+	return r.store(next)
+}
+
+// Replace forgets the roster and begins again with these entries: a peer that moves to another cluster, or the first contact.
+func (r *Roster) Replace(entries ...Entry) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := &roll{entries: map[string]Entry{}}
+	for _, e := range entries {
+		if err := next.put(e); err != nil {
+			return err
+		}
+	}
+	return r.store(next)
+}
+
+// Adopt takes the roster of a join's answer, on the word of the peer that gave it: the joiner named that peer and has no other root
+// of trust. Every entry must still carry its signature. What is held of another cluster is forgotten, of the same it stays unless
+// the answer is newer.
+func (r *Roster) Adopt(a JoinAnswer) error {
+	next := &roll{entries: map[string]Entry{}}
+	for _, e := range append(slices.Clone(a.Roster), a.Entry) {
+		if err := e.Verify(r.verify); err != nil {
+			return fmt.Errorf("the answer to our joining is unsound: %w", err)
+		}
+		if err := next.put(e); err != nil {
+			return fmt.Errorf("the answer to our joining is unsound: %w", err)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if held := r.now.Load(); held.cluster == next.cluster { // what we knew of this cluster stays, unless the answer knows better
+		for peer, e := range held.entries {
+			if n, ok := next.entries[peer]; !ok || n.At < e.At {
+				next.entries[peer] = e
+			}
+		}
+	}
+	return r.store(next)
+}
+
+// Offer takes entries from outside, in any order: each must be signed by a voter, itself in the roster or proved by another
+// entry of the same offer. Entries not newer than what is held are passed over. What proves sound is stored even when other
+// entries do not; the error then wraps ErrUntrusted, ErrBadEntry or ErrOtherGroup. A voter that was removed proves nothing any more.
+func (r *Roster) Offer(entries ...Entry) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held := r.now.Load()
+	if held.cluster == "" {
+		return fmt.Errorf("%w: this peer has no roster yet", ErrUntrusted)
+	}
+	todo, first := r.sound(held, entries)
+	next, changed := held.clone(), false
+	for len(todo) > 0 {
+		before := len(todo)
+		todo = slices.DeleteFunc(todo, func(e Entry) bool {
+			if by, ok := next.entries[e.By]; !ok || !by.Has(Voter) {
+				return false
+			}
+			if h, ok := next.entries[e.Peer]; !ok || e.At > h.At {
+				err := next.put(e)
+				first, changed = cmp.Or(first, err), changed || err == nil
+			}
+			return true
+		})
+		if len(todo) == before {
+			first = cmp.Or(first, fmt.Errorf("entry of %s, signed by %s: %w", todo[0].Peer, todo[0].By, ErrUntrusted))
+			break
+		}
+	}
+	if !changed {
+		return first
+	}
+	return errors.Join(first, r.store(next))
+}
+
+// sound picks the entries worth proving: new, of this cluster, and truly signed. Tombstones come first, so that the outcome of an
+// offer does not depend on its order.
+func (r *Roster) sound(held *roll, entries []Entry) (good []Entry, first error) {
+	for _, e := range entries {
+		if h, ok := held.entries[e.Peer]; ok && e.At <= h.At {
+			continue
+		}
+		if e.Cluster != held.cluster {
+			first = cmp.Or(first, fmt.Errorf("%w: %s is of %s, this is %s", ErrOtherGroup, e.Peer, e.Cluster, held.cluster))
+			continue
+		}
+		if err := e.Verify(r.verify); err != nil {
+			first = cmp.Or(first, err)
+			continue
+		}
+		good = append(good, e)
+	}
+	slices.SortStableFunc(good, func(a, b Entry) int {
+		return cmp.Or(boolCompare(b.Removed, a.Removed), cmp.Compare(a.At, b.At), cmp.Compare(a.Peer, b.Peer))
+	})
+	return good, first
+}
+
+// Chain returns peer's entry and those of the voters that vouch for it, one after another up to a founder: what a stranger shows. At
+// most limit entries.
+func (r *Roster) Chain(peer string, limit int) []Entry {
+	var chain []Entry
+	for held := r.now.Load(); len(chain) < limit; {
+		e, ok := held.entries[peer]
+		if !ok || slices.ContainsFunc(chain, func(x Entry) bool { return x.Peer == peer }) {
+			break
+		}
+		chain, peer = append(chain, e), e.By
+	}
+	return chain
+}
+
+func (r *Roster) store(next *roll) error {
+	if maps.EqualFunc(next.entries, r.now.Load().entries, Entry.equal) {
+		return nil
+	}
+	if err := saveRoll(r.path, next); err != nil {
+		return err
+	}
+	r.now.Store(next)
+	return nil
+}
+
+func (l *roll) clone() *roll { return &roll{cluster: l.cluster, entries: maps.Clone(l.entries)} }
+
+func (l *roll) put(e Entry) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	if l.cluster == "" {
+		l.cluster = e.Cluster
+	}
+	if e.Cluster != l.cluster {
+		return fmt.Errorf("%w: %s is of %s, this is %s", ErrOtherGroup, e.Peer, e.Cluster, l.cluster)
+	}
+	if _, ok := l.entries[e.Peer]; !ok && len(l.entries) >= MaxRoster {
+		return fmt.Errorf("%w: %d entries", ErrRosterFull, MaxRoster)
+	}
+	l.entries[e.Peer] = e
+	return nil
+}
+
+func (e Entry) equal(o Entry) bool {
+	return e.Cluster == o.Cluster && e.Peer == o.Peer && e.Name == o.Name && slices.Equal(e.Roles, o.Roles) && e.Ticket == o.Ticket &&
+		e.At == o.At && e.By == o.By && e.Removed == o.Removed && slices.Equal(e.Sig, o.Sig)
+}
+
+func boolCompare(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}

@@ -1,0 +1,59 @@
+package admission
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"strings"
+)
+
+// text is how ids, secrets and tickets are spelt: lower-case base32, which survives being read out over a telephone.
+var text = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// Sizes of a ticket's secret in bytes.
+const (
+	secretLen    = 16
+	maxSecretLen = 20
+)
+
+// NewSecret draws the secret of an invite: 128 random bits.
+func NewSecret() []byte {
+	b := make([]byte, secretLen)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return b
+}
+
+// HashSecret is what the ledger keeps of a secret: its SHA-256. The secret is random, so the hash needs neither salt nor stretching.
+func HashSecret(secret []byte) []byte {
+	h := sha256.Sum256(secret)
+	return h[:]
+}
+
+// SecretText spells a secret for `--invite`.
+func SecretText(secret []byte) string { return text.EncodeToString(secret) }
+
+// ParseSecret reads what SecretText wrote; letter case and surrounding space do not matter.
+func ParseSecret(s string) ([]byte, error) {
+	s = strings.ToLower(strings.TrimSpace(s))
+	if strings.HasPrefix(s, ticketWord) {
+		return nil, fmt.Errorf("this is a whole ticket, not a secret: pass it with --join")
+	}
+	b, err := text.DecodeString(s)
+	if err != nil || len(b) < secretLen || len(b) > maxSecretLen {
+		return nil, fmt.Errorf("not an invite's secret: want 26 to 32 letters a-z and digits 2-7, got %d characters", len(s))
+	}
+	return b, nil
+}
+
+// NewTicketID draws the id of an invite: eight characters, for people to name it by. It is not secret.
+func NewTicketID() string { return randomText(5) }
+
+// NewClusterID draws the id of a cluster: sixteen characters.
+func NewClusterID() string { return randomText(10) }
+
+func randomText(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return text.EncodeToString(b)
+}

@@ -1,0 +1,102 @@
+package p2p_test
+
+import (
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+
+	"covey/p2p"
+)
+
+func TestCloseEndsEveryGoroutine(t *testing.T) {
+	base := runtime.NumGoroutine()
+	var hosts []*p2p.Host
+	for range 3 {
+		h := start(t, everybody(), func(c *p2p.Config) { c.Relay, c.MDNS = true, true })
+		serveEcho(h)
+		join(t, h)
+		hosts = append(hosts, h)
+	}
+	for _, a := range hosts {
+		for _, b := range hosts {
+			if a != b {
+				if err := a.Connect(ctx(t), b.Self(), b.Addrs()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	c, err := hosts[0].Dial(ctx(t), hosts[1].Self(), echo) // a handler that is busy
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(c, "x")
+	for _, h := range hosts {
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Read(make([]byte, 9)); err == nil {
+		_, err = c.Read(make([]byte, 9))
+		if err == nil {
+			t.Fatal("a stream outlives its host")
+		}
+	}
+	eventually(t, "all goroutines end", func() bool {
+		if runtime.NumGoroutine() <= base {
+			return true
+		}
+		return leaked() == ""
+	})
+}
+
+// leaked returns the stack of a goroutine that runs our code or libp2p's, beside tests.
+func leaked() string {
+	buf := make([]byte, 1<<20)
+	for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(g, "testing.") {
+			continue
+		}
+		if strings.Contains(g, "covey/") || strings.Contains(g, "libp2p") {
+			return g
+		}
+	}
+	return ""
+}
+
+func TestManyStreamsAtOnceWork(t *testing.T) {
+	a, b := start(t, everybody()), start(t, everybody())
+	serveEcho(b)
+	a.SetAddrs(b.Self(), b.Addrs())
+	errs := make(chan error)
+	const many = 300
+	for range many {
+		go func() { errs <- ask(a, b.Self(), "one of many") }()
+	}
+	for range many {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAHandlerKnowsWhoCalls(t *testing.T) {
+	a, b := start(t, everybody()), start(t, everybody())
+	who := make(chan string, 1)
+	b.Handle("/who/1", func(p string, c net.Conn) { who <- p; c.Close() })
+	a.SetAddrs(b.Self(), b.Addrs())
+	c, err := a.Dial(ctx(t), b.Self(), "/who/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "me")
+	if got := <-who; got != a.Self() {
+		t.Fatal(got)
+	}
+}

@@ -1,0 +1,105 @@
+package p2p
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+)
+
+// DefaultPort is TCP and UDP.
+const DefaultPort = 26839
+
+// HelloProtocol tells a caller whether it is admitted, and measures the round trip. Every host serves it, to strangers too.
+const HelloProtocol = "/covey/hello/1"
+
+// What a stranger may cost, and how long anything of ours may take.
+const (
+	dialTimeout       = 3 * time.Second
+	strangerStreams   = 4  // at once, each
+	strangersStreams  = 16 // at once, all together
+	strangerTime      = 10 * time.Second
+	strangerBytes     = 4 << 10 // that we read from one stream
+	strangerConns     = 32      // inbound connections of strangers, all together
+	strangerConnTime  = 30 * time.Second
+	unknownDialedTime = 2 * time.Minute // a connection we opened to a peer that is not (yet) in our roster
+)
+
+// Reachability is whether others can open connections to this peer.
+type Reachability string
+
+// Reachability as configured.
+const (
+	ReachAuto    Reachability = ""        // ask admitted peers to dial back
+	ReachPublic  Reachability = "public"  // never ask for a relay
+	ReachPrivate Reachability = "private" // always keep a relay
+)
+
+// Config is what a Host is made from. Key is required; the rest has defaults.
+type Config struct {
+	Key crypto.PrivKey
+
+	// Listen has IPs, IP:port pairs or multiaddrs (/ip4/…, /ip4/…/tcp/…); empty listens on every interface. Each is listened on
+	// with TCP and QUIC on one port; a port given here overrides Port for that address, 0 means a free one.
+	Listen []string
+	// Announce are addresses to tell others beside those found, as multiaddr or host:port: a forwarded port, a name.
+	Announce []string
+	// Port was asked for by a person: if it is taken, New fails and names it. 0 tries Prefer, then DefaultPort, then a free one.
+	Port int
+	// Prefer is the port of the last run, or 0.
+	Prefer int
+
+	// Admitted is asked for every inbound stream; it must be quick and safe for concurrent use. nil admits nobody. After its
+	// answers have changed, call Host.Recheck.
+	Admitted func(peer string) bool
+	// Strangers are the protocols that peers which are not admitted may open.
+	Strangers []string
+
+	// MDNS looks for peers on the local networks. It is off when only loopback is listened on.
+	MDNS bool
+	// OnFound hears of peers seen by mDNS, admitted or not, repeatedly. It must be quick.
+	OnFound func(peer string, addrs []string)
+
+	// Relay serves circuits to admitted peers, and keeps relays for ourselves while we cannot be reached directly.
+	Relay bool
+	// RelayPeers are peers to ask for a relay, best first; nil takes the admitted peers we have opened a connection to.
+	RelayPeers func() []string
+	// Reachability skips finding out whether we can be reached.
+	Reachability Reachability
+	// RelayCheck is how often reachability and relays are looked after when nothing happens; 0 means five minutes.
+	RelayCheck time.Duration
+
+	// Peers is how many admitted peers to be ready for; 0 means 500.
+	Peers int
+
+	Log *slog.Logger
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Key == nil {
+		return c, errors.New("p2p: a host needs a key")
+	}
+	if c.Port < 0 || c.Port > 65535 {
+		return c, fmt.Errorf("port %d does not exist: give one between 1 and 65535", c.Port)
+	}
+	if c.Admitted == nil {
+		c.Admitted = func(string) bool { return false }
+	}
+	if c.Peers <= 0 {
+		c.Peers = 500
+	}
+	if c.RelayCheck <= 0 {
+		c.RelayCheck = 5 * time.Minute
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	switch c.Reachability {
+	case ReachAuto, ReachPublic, ReachPrivate:
+	default:
+		return c, fmt.Errorf("reachability %q: use public, private, or leave it empty", c.Reachability)
+	}
+	return c, nil
+}

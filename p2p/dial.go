@@ -1,0 +1,155 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	pubsub "github.com/libp2p/go-libp2p-pubsub"
+	"github.com/libp2p/go-libp2p/core/event"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/peerstore"
+	"github.com/libp2p/go-libp2p/core/protocol"
+)
+
+// ErrNotAdmitted is what a peer says whose roster does not have us.
+var ErrNotAdmitted = errors.New("this peer is not admitted there: ask for a ticket (`peer ticket` on a machine of that cluster), then `peer up --join TICKET`")
+
+// Dial opens a stream, connecting first if need be. It fails within three seconds; Refused tells a dead process from silence. The
+// gate of the other side shows at the first Read, as ErrNotAdmitted.
+func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) {
+	p, err := peer.Decode(peerID)
+	if err != nil {
+		return nil, fmt.Errorf("dial: %q is not a peer id: %w", peerID, err)
+	}
+	if p == h.id {
+		return nil, fmt.Errorf("dial %s: to itself", peerID)
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	s, err := h.open(ctx, p, name)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s %s: %w", peerID, name, err)
+	}
+	return newConn(s, false), nil
+}
+
+// open is NewStream without libp2p's memory of failures, and with a second try if the connection it used turned out dead.
+func (h *Host) open(ctx context.Context, p peer.ID, name string) (network.Stream, error) {
+	ctx, done := h.refusals.watch(network.WithAllowLimitedConn(ctx, name), p)
+	defer done()
+	for try := 0; ; try++ {
+		old := h.sw.ConnsToPeer(p)
+		if len(old) == 0 {
+			h.sw.Backoff().Clear(p)
+		}
+		s, err := h.bh.NewStream(ctx, p, protocol.ID(name))
+		if err == nil {
+			return s, nil
+		}
+		stands := slices.ContainsFunc(old, func(c network.Conn) bool { return !c.IsClosed() })
+		if try > 0 || len(old) == 0 || stands || ctx.Err() != nil { // if it stands, they do not want this stream
+			return nil, h.refusals.judge(ctx, p, gated(err))
+		}
+	}
+}
+
+// SetAddrs remembers where a peer is, in place of what was remembered. What cannot be parsed or dialled is dropped; an empty list
+// changes nothing.
+func (h *Host) SetAddrs(peerID string, addrs []string) {
+	p, err := peer.Decode(peerID)
+	list := parseAddrs(addrs)
+	if err != nil || p == h.id || len(list) == 0 {
+		return
+	}
+	h.sw.Peerstore().ClearAddrs(p)
+	h.sw.Peerstore().AddAddrs(p, list, peerstore.PermanentAddrTTL)
+}
+
+// Connect makes sure that there is a connection to a peer, dialling addrs and what is remembered, and that the other side has us in
+// its roster: if not, the error is ErrNotAdmitted, and the connection stays for the protocols strangers may open.
+func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error {
+	p, err := peer.Decode(peerID)
+	if err != nil {
+		return fmt.Errorf("connect: %q is not a peer id: %w", peerID, err)
+	}
+	if p == h.id {
+		return errors.New("connect: to itself")
+	}
+	h.sw.Peerstore().AddAddrs(p, parseAddrs(addrs), peerstore.RecentlyConnectedAddrTTL)
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if err := h.hello(ctx, p); err != nil {
+		return fmt.Errorf("connect to %s: %w", peerID, err)
+	}
+	return nil
+}
+
+// The answers of the hello protocol.
+const (
+	helloAdmitted = 'a'
+	helloStranger = 's'
+)
+
+// hello asks whether we are admitted, and measures the round trip.
+func (h *Host) hello(ctx context.Context, p peer.ID) error {
+	s, err := h.open(ctx, p, HelloProtocol)
+	if err != nil {
+		return err
+	}
+	c := newConn(s, false)
+	defer c.Close()
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(dialTimeout)
+	}
+	c.SetDeadline(deadline)
+	start := time.Now()
+	if _, err := c.Write([]byte{'?'}); err != nil {
+		return err
+	}
+	var b [1]byte
+	if _, err := io.ReadFull(c, b[:]); err != nil {
+		return err
+	}
+	h.peers.measured(p, time.Since(start))
+	if b[0] != helloAdmitted {
+		return ErrNotAdmitted
+	}
+	return nil
+}
+
+func (h *Host) serveHello(s network.Stream, stranger bool) {
+	defer s.Close()
+	s.SetDeadline(time.Now().Add(strangerTime))
+	var b [1]byte
+	if _, err := io.ReadFull(s, b[:]); err != nil {
+		return
+	}
+	b[0] = helloAdmitted
+	if stranger {
+		b[0] = helloStranger
+	}
+	s.Write(b[:])
+	if !stranger {
+		h.pokeTopics(s.Conn().RemotePeer())
+	}
+}
+
+// pokeTopics tells pubsub to look at a peer again: it gives up on one that refused it, which may only have been waiting for the
+// news of our admission.
+func (h *Host) pokeTopics(p peer.ID) {
+	h.poke.Emit(event.EvtPeerProtocolsUpdated{Peer: p, Added: []protocol.ID{pubsub.GossipSubID_v11, pubsub.GossipSubID_v12}})
+}
+
+// Disconnect closes every connection to a peer.
+func (h *Host) Disconnect(peerID string) {
+	if p, err := peer.Decode(peerID); err == nil {
+		h.sw.ClosePeer(p)
+	}
+}

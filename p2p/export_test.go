@@ -1,0 +1,56 @@
+package p2p
+
+import (
+	"net/netip"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+// TransportsOf names the transports of a's connections to a peer.
+func TransportsOf(h *Host, id string) (s string) {
+	p, _ := peer.Decode(id)
+	for _, c := range h.sw.ConnsToPeer(p) {
+		switch {
+		case isRelay(c.RemoteMultiaddr()):
+			s += "relay"
+		case isQUIC(c.RemoteMultiaddr()):
+			s += "quic"
+		default:
+			s += "tcp"
+		}
+	}
+	return s
+}
+
+// ParseMDNS, ParsePlace, ParseAddrs and OrderAddrs show what outside tests need.
+func ParseMDNS(text []string) (string, []string, error) { return parseMDNS(text) }
+
+func ParsePlace(s string) (place, error) { return parsePlace(s) }
+
+func ParseAddrs(s []string) (out []string) {
+	for _, a := range parseAddrs(s) {
+		out = append(out, a.String())
+	}
+	return out
+}
+
+func OrderAddrs(addrs, announced []string, virtual string) (out []string) {
+	for _, a := range orderAddrs(parseAddrs(addrs), parseAddrs(announced), func(a netip.Addr) bool { return a.String() == virtual }) {
+		out = append(out, a.String())
+	}
+	return out
+}
+
+// Mirror is a mirror without sockets.
+type Mirror struct{ m mirror }
+
+func NewMirror() *Mirror {
+	m := &Mirror{}
+	m.m.draw()
+	return m
+}
+
+func (m *Mirror) Key() []byte                                  { return m.m.key[:] }
+func (m *Mirror) Question(key []byte) []byte                   { return m.m.question(key) }
+func (m *Mirror) Reflect(b []byte, from netip.AddrPort) []byte { return m.m.reflect(b, from) }
+func (m *Mirror) Read(b []byte) (netip.AddrPort, bool)         { return m.m.read(b) }

@@ -1,0 +1,143 @@
+package p2p
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/control"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+)
+
+// gate decides which connections stand. It is libp2p's ConnectionGater, asked on every transport, relayed connections included;
+// which protocols may be opened on them is decided for every stream (Host.guard).
+type gate struct {
+	admitted func(string) bool
+
+	mu        sync.Mutex
+	blocked   map[peer.ID]bool
+	strangers int // inbound connections of strangers
+	streams   map[peer.ID]int
+	all       int
+}
+
+func newGate(admitted func(string) bool) *gate {
+	return &gate{admitted: admitted, blocked: map[peer.ID]bool{}, streams: map[peer.ID]int{}}
+}
+
+func (g *gate) isBlocked(p peer.ID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.blocked[p]
+}
+
+// InterceptPeerDial refuses to dial blocked peers.
+func (g *gate) InterceptPeerDial(p peer.ID) bool { return !g.isBlocked(p) }
+
+// InterceptAddrDial allows every address of a peer that may be dialled.
+func (g *gate) InterceptAddrDial(peer.ID, ma.Multiaddr) bool { return true }
+
+// InterceptAccept allows everybody to begin a handshake; the limits bound how many.
+func (g *gate) InterceptAccept(network.ConnMultiaddrs) bool { return true }
+
+// InterceptSecured knows who it is: blocked peers are refused, and strangers above their number.
+func (g *gate) InterceptSecured(dir network.Direction, p peer.ID, _ network.ConnMultiaddrs) bool {
+	if g.isBlocked(p) {
+		return false
+	}
+	if dir == network.DirOutbound || g.admitted(p.String()) {
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.strangers < strangerConns
+}
+
+// InterceptUpgraded has nothing to add.
+func (g *gate) InterceptUpgraded(network.Conn) (bool, control.DisconnectReason) { return true, 0 }
+
+// enter takes a stranger's place for one stream, if there is one.
+func (g *gate) enter(p peer.ID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.streams[p] >= strangerStreams || g.all >= strangersStreams {
+		return false
+	}
+	g.streams[p]++
+	g.all++
+	return true
+}
+
+func (g *gate) leave(p peer.ID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.all--
+	if g.streams[p]--; g.streams[p] == 0 {
+		delete(g.streams, p)
+	}
+}
+
+// count keeps the number of inbound connections of strangers.
+func (g *gate) count(d int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.strangers += d
+}
+
+// guard stands in front of every handler, on every stream: admitted peers pass, strangers only to their protocols, few at a time,
+// for a short time and with little to say.
+func (h *Host) guard(protocol string, next func(s network.Stream, stranger bool)) network.StreamHandler {
+	return func(s network.Stream) {
+		p := s.Conn().RemotePeer()
+		if h.cfg.Admitted(p.String()) {
+			next(s, false)
+			return
+		}
+		if protocol != HelloProtocol && !slices.Contains(h.cfg.Strangers, protocol) {
+			h.log.Debug("a peer that is not admitted was refused", "peer", p, "protocol", protocol)
+			s.ResetWithError(network.StreamGated)
+			return
+		}
+		if !h.gate.enter(p) {
+			s.ResetWithError(network.StreamRateLimited)
+			return
+		}
+		defer h.gate.leave(p)
+		s.SetDeadline(time.Now().Add(strangerTime))
+		next(s, true)
+	}
+}
+
+// gated maps a stream error that means "you are not admitted" to ErrNotAdmitted.
+func gated(err error) error {
+	var se *network.StreamError
+	if errors.As(err, &se) && se.Remote && se.ErrorCode == network.StreamGated {
+		return ErrNotAdmitted
+	}
+	return err
+}
+
+// Block cuts these peers off, both ways, existing connections too, and lets everybody else in again; nil heals. It is the
+// testnet's partition.
+func (h *Host) Block(peers []string) {
+	next := map[peer.ID]bool{}
+	for _, s := range peers {
+		if p, err := peer.Decode(s); err == nil {
+			next[p] = true
+		}
+	}
+	h.gate.mu.Lock()
+	h.gate.blocked = next
+	h.gate.mu.Unlock()
+	for p := range next {
+		h.sw.ClosePeer(p)
+	}
+	for _, c := range h.sw.Conns() { // one that was let in while we changed our mind
+		if next[c.RemotePeer()] {
+			c.Close()
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package p2p
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	pubsub "github.com/libp2p/go-libp2p-pubsub"
+	"github.com/libp2p/go-libp2p/core/event"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/core/transport"
+	bhost "github.com/libp2p/go-libp2p/p2p/host/basic"
+	"github.com/libp2p/go-libp2p/p2p/host/eventbus"
+	"github.com/libp2p/go-libp2p/p2p/host/peerstore/pstoremem"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	circuit "github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/client"
+	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
+	"github.com/libp2p/go-libp2p/p2p/transport/quicreuse"
+	ma "github.com/multiformats/go-multiaddr"
+)
+
+// Host is one peer on real networks. It is safe for concurrent use and implements Net.
+type Host struct {
+	cfg      Config
+	log      *slog.Logger
+	id       peer.ID
+	announce []ma.Multiaddr
+
+	gate     *gate
+	refusals refusals
+	limits   network.ResourceManager
+	sw       *swarm.Swarm
+	bus      event.Bus
+	bh       *bhost.BasicHost
+	quic     *quicreuse.ConnManager
+	quicDial transport.Transport
+	circuit  *circuit.Client
+	poke     event.Emitter
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	close  sync.Once
+	life   sync.Mutex // guards closed, and with it the first Add of wg against Wait
+	closed bool
+	undo   []io.Closer // in order of making
+
+	peers  peers
+	topics struct {
+		sync.Mutex
+		ps *pubsub.PubSub
+	}
+	drops drops
+	relay relayState
+}
+
+var _ Net = (*Host)(nil)
+
+// New starts a host: it listens, serves the hello protocol, and looks around if Config says so. Close ends it.
+func New(cfg Config) (*Host, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	id, err := peer.IDFromPrivateKey(cfg.Key)
+	if err != nil {
+		return nil, fmt.Errorf("p2p: %w", err)
+	}
+	h := &Host{cfg: cfg, log: cfg.Log, id: id, gate: newGate(cfg.Admitted)}
+	for _, s := range cfg.Announce {
+		_, a, err := ParseAddr(s)
+		if err != nil {
+			return nil, fmt.Errorf("announce: %w", err)
+		}
+		h.announce = append(h.announce, parseAddrs([]string{a})...)
+	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.peers.init()
+	h.refusals.init()
+	if err := h.build(); err != nil {
+		h.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+func (h *Host) build() (err error) {
+	if h.limits, err = newLimits(h.cfg.Peers); err != nil {
+		return fmt.Errorf("p2p: limits: %w", err)
+	}
+	h.undo = append(h.undo, h.limits)
+	if err := h.network(); err != nil {
+		return err
+	}
+	if h.poke, err = h.bus.Emitter(new(event.EvtPeerProtocolsUpdated)); err != nil {
+		return fmt.Errorf("p2p: %w", err)
+	}
+	h.undo = append(h.undo, h.poke)
+	if err := h.listen(); err != nil {
+		return err
+	}
+	h.sw.Notify(&network.NotifyBundle{ConnectedF: h.connected, DisconnectedF: h.disconnected})
+	h.bh.SetStreamHandler(HelloProtocol, h.guard(HelloProtocol, h.serveHello))
+	h.bh.Start()
+	h.spawn(h.watch)
+	if err := h.startRelay(); err != nil {
+		return err
+	}
+	return h.startMDNS()
+}
+
+// network assembles swarm, transports and host.
+func (h *Host) network() error {
+	store, err := pstoremem.NewPeerstore()
+	if err != nil {
+		return fmt.Errorf("p2p: %w", err)
+	}
+	if err := store.AddPrivKey(h.id, h.cfg.Key); err != nil {
+		return fmt.Errorf("p2p: %w", err)
+	}
+	if err := store.AddPubKey(h.id, h.cfg.Key.GetPublic()); err != nil {
+		return fmt.Errorf("p2p: %w", err)
+	}
+	h.bus = eventbus.NewBus()
+	h.sw, err = swarm.NewSwarm(h.id, store, h.bus,
+		swarm.WithConnectionGater(h.gate), swarm.WithResourceManager(h.limits), swarm.WithDialRanker(rankDials),
+		swarm.WithDialTimeout(dialTimeout), swarm.WithDialTimeoutLocal(dialTimeout),
+		swarm.WithUDPBlackHoleSuccessCounter(nil), swarm.WithIPv6BlackHoleSuccessCounter(nil))
+	if err != nil {
+		return fmt.Errorf("p2p: %w", err)
+	}
+	upgrade, err := h.transports()
+	if err != nil {
+		h.sw.Close()
+		return fmt.Errorf("p2p: %w", err)
+	}
+	h.undo = append(h.undo, h.quic)
+	h.bh, err = bhost.NewHost(h.sw, &bhost.HostOpts{
+		EventBus: h.bus, UserAgent: "covey", DisableSignedPeerRecord: true, AddrsFactory: h.advertised,
+		NegotiationTimeout: dialTimeout,
+	})
+	if err != nil {
+		h.sw.Close()
+		return fmt.Errorf("p2p: %w", err)
+	}
+	h.undo = append(h.undo, h.bh)
+	return h.useRelays(upgrade)
+}
+
+// Close ends every stream, connection and goroutine. It waits for handlers, which see their streams break, but not for ever.
+func (h *Host) Close() error {
+	var err error
+	h.close.Do(func() {
+		h.life.Lock()
+		h.closed = true
+		h.life.Unlock()
+		h.cancel()
+		h.stopRelay()
+		for i := len(h.undo) - 1; i >= 0; i-- {
+			if e := h.undo[i].Close(); err == nil {
+				err = e
+			}
+		}
+		done := make(chan struct{})
+		go func() { h.wg.Wait(); close(done) }()
+		select {
+		case <-done:
+		case <-time.After(5 * time.Second):
+			h.log.Error("a stream handler does not return after its stream was broken")
+		}
+	})
+	return err
+}
+
+// begin counts something that Close waits for, unless Close has begun.
+func (h *Host) begin() bool {
+	h.life.Lock()
+	defer h.life.Unlock()
+	if !h.closed {
+		h.wg.Add(1)
+	}
+	return !h.closed
+}
+
+// spawn runs f in a goroutine that Close waits for.
+func (h *Host) spawn(f func()) {
+	if h.begin() {
+		go func() {
+			defer h.wg.Done()
+			f()
+		}()
+	}
+}
+
+// Self is the own peer id.
+func (h *Host) Self() string { return h.id.String() }
+
+// Addrs are the multiaddrs others may dial, best first, without /p2p/ID: announced ones, public ones, private ones, relayed ones.
+func (h *Host) Addrs() []string {
+	list := orderAddrs(h.bh.Addrs(), h.announce, virtualIPs())
+	out := make([]string, len(list))
+	for i, a := range list {
+		out[i] = a.String()
+	}
+	return out
+}
+
+// advertised is what identify tells others.
+func (h *Host) advertised(addrs []ma.Multiaddr) []ma.Multiaddr {
+	addrs = append(append([]ma.Multiaddr{}, addrs...), h.announce...)
+	return orderAddrs(append(addrs, h.relay.addresses()...), h.announce, nil)
+}
+
+// Handle serves a protocol. f gets one stream at a time per goroutine and closes it; nil stops serving. Peers that are not
+// admitted reach f only if Config.Strangers has the protocol.
+func (h *Host) Handle(name string, f func(peer string, c net.Conn)) {
+	if f == nil {
+		h.bh.RemoveStreamHandler(protocol.ID(name))
+		return
+	}
+	h.bh.SetStreamHandler(protocol.ID(name), h.guard(name, func(s network.Stream, stranger bool) {
+		if !h.begin() {
+			s.Reset()
+			return
+		}
+		defer h.wg.Done()
+		f(s.Conn().RemotePeer().String(), newConn(s, stranger))
+	}))
+}
+
+// gatedHost is the host as libp2p's own services see it: strangers do not reach their handlers, and they open nothing to strangers.
+type gatedHost struct {
+	host.Host
+	h *Host
+}
+
+func (g gatedHost) SetStreamHandler(p protocol.ID, f network.StreamHandler) {
+	g.Host.SetStreamHandler(p, g.h.guard(string(p), func(s network.Stream, _ bool) { f(s) }))
+}
+
+func (g gatedHost) SetStreamHandlerMatch(p protocol.ID, match func(protocol.ID) bool, f network.StreamHandler) {
+	g.Host.SetStreamHandlerMatch(p, match, g.h.guard(string(p), func(s network.Stream, _ bool) { f(s) }))
+}
+
+func (g gatedHost) NewStream(ctx context.Context, p peer.ID, ps ...protocol.ID) (network.Stream, error) {
+	if !g.h.cfg.Admitted(p.String()) {
+		return nil, ErrNotAdmitted
+	}
+	return g.Host.NewStream(ctx, p, ps...)
+}
+
+// IDService is what circuit and hole punching look for beside host.Host.
+func (g gatedHost) IDService() identify.IDService { return g.h.bh.IDService() }

@@ -1,0 +1,181 @@
+package p2p
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+)
+
+// place is one address to listen on, with TCP and QUIC.
+type place struct {
+	ip       netip.Addr
+	port     int  // -1: the host's
+	optional bool // may fail: IPv6 where there is none
+}
+
+// places reads Config.Listen.
+func places(listen []string) ([]place, error) {
+	if len(listen) == 0 {
+		return []place{{ip: netip.IPv4Unspecified(), port: -1}, {ip: netip.IPv6Unspecified(), port: -1, optional: true}}, nil
+	}
+	var out []place
+	for _, s := range listen {
+		p, err := parsePlace(strings.TrimSpace(s))
+		if err != nil {
+			return nil, fmt.Errorf("listen address %q: %w: write an IP, IP:port or /ip4/…/tcp/…", s, err)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+func parsePlace(s string) (place, error) {
+	if !strings.HasPrefix(s, "/") {
+		if ip, err := netip.ParseAddr(s); err == nil {
+			return place{ip: ip, port: -1}, nil
+		}
+		ap, err := netip.ParseAddrPort(s)
+		if err != nil {
+			return place{}, errors.New("it is no IP address of this machine")
+		}
+		return place{ip: ap.Addr(), port: int(ap.Port())}, nil
+	}
+	m, err := ma.NewMultiaddr(s)
+	if err != nil {
+		return place{}, err
+	}
+	ip, err := manet.ToIP(m)
+	if err != nil {
+		return place{}, err
+	}
+	a, _ := netip.AddrFromSlice(ip)
+	p := place{ip: a.Unmap(), port: -1}
+	for _, code := range []int{ma.P_TCP, ma.P_UDP} {
+		if v, err := m.ValueForProtocol(code); err == nil {
+			if _, err := fmt.Sscanf(v, "%d", &p.port); err != nil {
+				return place{}, err
+			}
+		}
+	}
+	return p, nil
+}
+
+// listen binds every place, on the asked port or on the first that is free, and returns the port.
+func (h *Host) listen() error {
+	where, err := places(h.cfg.Listen)
+	if err != nil {
+		return err
+	}
+	tries := []int{DefaultPort, 0}
+	switch {
+	case h.cfg.Port > 0:
+		tries = []int{h.cfg.Port}
+	case h.cfg.Prefer > 0:
+		tries = []int{h.cfg.Prefer, DefaultPort, 0}
+	}
+	for _, port := range tries {
+		// A free TCP port may be taken for UDP, so that one draw is not always enough.
+		for draw := 0; draw < 1 || port == 0 && draw < 10; draw++ {
+			if err = h.listenOn(where, port); err == nil {
+				return nil
+			}
+		}
+	}
+	if h.cfg.Port > 0 {
+		return fmt.Errorf("port %d cannot be listened on: %w: choose another port, or none to take a free one", h.cfg.Port, err)
+	}
+	return fmt.Errorf("listen: %w", err)
+}
+
+// listenOn binds every place on one port (0: a free one) or nothing.
+func (h *Host) listenOn(where []place, port int) (err error) {
+	var bound []ma.Multiaddr
+	defer func() {
+		if err != nil {
+			h.sw.ListenClose(bound...)
+		}
+	}()
+	for _, w := range where {
+		want := port
+		if w.port >= 0 {
+			want = w.port
+		}
+		got, as, err := h.listenPair(w.ip, want)
+		bound = append(bound, as...)
+		if err != nil {
+			if w.optional && len(bound) > 0 {
+				continue
+			}
+			return err
+		}
+		if w.port < 0 {
+			port = got // the others follow the one that was drawn
+		}
+	}
+	return nil
+}
+
+// listenPair binds UDP first: its socket is exclusive, so that two peers never share a port.
+func (h *Host) listenPair(ip netip.Addr, port int) (got int, bound []ma.Multiaddr, err error) {
+	before := h.sw.ListenAddresses()
+	u, err := ma.NewMultiaddr(fmt.Sprintf("/%s/udp/%d/quic-v1", ipPart(ip), port))
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := h.sw.Listen(u); err != nil {
+		return 0, nil, err
+	}
+	for _, a := range h.sw.ListenAddresses() {
+		if !isQUIC(a) || containsAddr(before, a) {
+			continue
+		}
+		bound = append(bound, a)
+		if v, err := a.ValueForProtocol(ma.P_UDP); err == nil {
+			fmt.Sscanf(v, "%d", &got)
+		}
+	}
+	t, err := ma.NewMultiaddr(fmt.Sprintf("/%s/tcp/%d", ipPart(ip), got))
+	if err == nil {
+		err = h.sw.Listen(t)
+	}
+	if err != nil {
+		h.sw.ListenClose(bound...)
+		return 0, nil, err
+	}
+	return got, append(bound, t), nil
+}
+
+func containsAddr(list []ma.Multiaddr, m ma.Multiaddr) bool {
+	for _, a := range list {
+		if a.Equal(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// onlyLoopback tells whether nobody but this machine can reach us.
+func (h *Host) onlyLoopback() bool {
+	for _, a := range h.sw.ListenAddresses() {
+		if !isRelay(a) && len(a) > 1 && !manet.IsIPLoopback(a) {
+			return false
+		}
+	}
+	return true
+}
+
+// Port is the port listened on, the first place's if they differ.
+func (h *Host) Port() int {
+	for _, a := range h.sw.ListenAddresses() {
+		if v, err := a.ValueForProtocol(ma.P_TCP); err == nil && !isRelay(a) {
+			port := 0
+			fmt.Sscanf(v, "%d", &port)
+			return port
+		}
+	}
+	return 0
+}

@@ -1,0 +1,204 @@
+package p2p
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+)
+
+// Two peers behind NATs that talk through a relay try for a direct QUIC connection, both sending at the same moment. Each must know
+// its own UDP address as the world sees it; our connections to relays are TCP, which says nothing about UDP. So a peer sends its
+// relay a datagram from its QUIC socket, and the relay answers with the address it came from: a mirror. Only those who got the
+// relay's key on an authenticated stream are answered, with fewer bytes than they sent.
+
+const (
+	mirrorEvery = 20 * time.Second // keeps the NAT's mapping alive, too
+	mirrorAge   = 3 * mirrorEvery
+	mirrorKey   = 16
+	mirrorNonce = 16
+	mirrorSize  = 64 // bytes of a question; the answer is shorter
+)
+
+// The first byte of a datagram that is not QUIC is below 0x40.
+const (
+	mirrorAsk    = "\x01covey?"
+	mirrorAnswer = "\x02covey!"
+)
+
+// mirror serves and asks on the QUIC sockets.
+type mirror struct {
+	key   [mirrorKey]byte
+	nonce [mirrorNonce]byte
+	conns []net.PacketConn
+
+	mu       sync.Mutex
+	seen     netip.AddrPort // our address as last told
+	at       time.Time
+	punching bool
+}
+
+// draw makes the secrets of this run.
+func (m *mirror) draw() {
+	rand.Read(m.key[:])
+	rand.Read(m.nonce[:])
+}
+
+// startMirror listens for datagrams that are not QUIC.
+func (h *Host) startMirror() {
+	m := &h.relay.mirror
+	m.draw()
+	for _, a := range h.sw.ListenAddresses() {
+		if !isQUIC(a) {
+			continue
+		}
+		u, err := manet.ToNetAddr(a[:min(2, len(a))])
+		if err != nil {
+			continue
+		}
+		c, err := h.quic.SharedNonQUICPacketConn(u.Network(), u.(*net.UDPAddr))
+		if err != nil {
+			h.log.Debug("no mirror on a socket", "addr", a, "err", err)
+			continue
+		}
+		m.conns = append(m.conns, c)
+		h.relay.undo = append(h.relay.undo, c)
+		h.spawn(func() { h.mirrorLoop(c) })
+	}
+}
+
+func (h *Host) mirrorLoop(c net.PacketConn) {
+	m := &h.relay.mirror
+	buf := make([]byte, 2*mirrorSize)
+	for {
+		n, from, err := c.ReadFrom(buf)
+		if err != nil {
+			if h.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+				h.log.Debug("mirror", "err", err)
+			}
+			return
+		}
+		u, ok := from.(*net.UDPAddr)
+		if !ok {
+			continue
+		}
+		if out := m.reflect(buf[:n], u.AddrPort()); out != nil {
+			c.WriteTo(out, from)
+		} else if seen, ok := m.read(buf[:n]); ok {
+			m.mu.Lock()
+			m.seen, m.at = seen, time.Now()
+			m.mu.Unlock()
+			h.startPunching()
+		}
+	}
+}
+
+// question is a datagram to the mirror with that key.
+func (m *mirror) question(key []byte) []byte {
+	b := append(append([]byte(mirrorAsk), key...), m.nonce[:]...)
+	return append(b, make([]byte, max(0, mirrorSize-len(b)))...)
+}
+
+// reflect answers a question, or returns nil.
+func (m *mirror) reflect(b []byte, from netip.AddrPort) []byte {
+	rest, ok := bytes.CutPrefix(b, []byte(mirrorAsk))
+	if !ok || len(b) != mirrorSize || subtle.ConstantTimeCompare(rest[:mirrorKey], m.key[:]) != 1 {
+		return nil
+	}
+	out := append([]byte(mirrorAnswer), rest[mirrorKey:mirrorKey+mirrorNonce]...)
+	ip := from.Addr().Unmap().As16()
+	return binary.BigEndian.AppendUint16(append(out, ip[:]...), from.Port())
+}
+
+// read takes an answer to our question.
+func (m *mirror) read(b []byte) (seen netip.AddrPort, ok bool) {
+	rest, ok := bytes.CutPrefix(b, []byte(mirrorAnswer))
+	if !ok || len(rest) != mirrorNonce+16+2 || subtle.ConstantTimeCompare(rest[:mirrorNonce], m.nonce[:]) != 1 {
+		return seen, false
+	}
+	ip := netip.AddrFrom16([16]byte(rest[mirrorNonce : mirrorNonce+16])).Unmap()
+	port := binary.BigEndian.Uint16(rest[mirrorNonce+16:])
+	return netip.AddrPortFrom(ip, port), ip.IsValid() && !ip.IsUnspecified() && !ip.IsLoopback() && port > 0
+}
+
+// look asks the mirrors of our relays.
+func (h *Host) look() {
+	h.relay.mu.Lock()
+	ask := map[peer.ID][]byte{}
+	for p := range h.relay.places {
+		if a, ok := h.relay.asked[p]; ok && len(a.mirror) == mirrorKey {
+			ask[p] = a.mirror
+		}
+	}
+	h.relay.mu.Unlock()
+	m := &h.relay.mirror
+	for p, key := range ask {
+		c := h.directTo(p)
+		if c == nil {
+			continue
+		}
+		at, err := manet.ToNetAddr(c.RemoteMultiaddr()[:2])
+		if err != nil {
+			continue
+		}
+		to, err := netip.ParseAddrPort(at.String()) // one port for TCP and UDP
+		if err != nil {
+			continue
+		}
+		for _, s := range m.conns {
+			if own, ok := s.LocalAddr().(*net.UDPAddr); ok && (own.IP.To4() != nil) == to.Addr().Unmap().Is4() {
+				s.WriteTo(m.question(key), net.UDPAddrFromAddrPort(to))
+				break
+			}
+		}
+	}
+}
+
+// outside is our UDP address as relays see it, if we know.
+func (h *Host) outside() []ma.Multiaddr {
+	m := &h.relay.mirror
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Since(m.at) > mirrorAge {
+		return nil
+	}
+	a, err := manet.FromNetAddr(net.UDPAddrFromAddrPort(m.seen))
+	if err != nil {
+		return nil
+	}
+	return []ma.Multiaddr{a.Encapsulate(ma.StringCast("/quic-v1"))}
+}
+
+// startPunching serves hole punching from the moment we know where we are.
+func (h *Host) startPunching() {
+	m := &h.relay.mirror
+	m.mu.Lock()
+	first := !m.punching
+	m.punching = true
+	m.mu.Unlock()
+	if !first {
+		return
+	}
+	s, err := holepunch.NewService(gatedHost{h.bh, h}, h.bh.IDService(), h.outside, holepunch.DirectDialTimeout(dialTimeout))
+	if err != nil {
+		h.log.Warn("no direct connections between peers behind NATs", "err", err)
+		return
+	}
+	h.relay.mu.Lock()
+	defer h.relay.mu.Unlock()
+	if h.ctx.Err() != nil { // closed meanwhile
+		s.Close()
+		return
+	}
+	h.relay.undo = append(h.relay.undo, s)
+}

@@ -1,0 +1,160 @@
+package p2p
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"covey/p2p/wire"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+)
+
+// reachProtocol asks an admitted peer to dial us back, so that we learn whether others can. It dials only the address the question
+// came from, so that nobody can be made to knock on foreign doors.
+const reachProtocol = "/covey/reach/1"
+
+const (
+	reachPorts = 4    // ports to try, at most
+	reachFrame = 1024 // bytes of question and answer
+	reachAsks  = 8    // peers whose answer is kept fresh
+)
+
+type reachQuestion struct {
+	Ports []uint16 `cbor:"1,keyasint"` // TCP
+}
+
+type reachAnswer struct {
+	Known   bool   `cbor:"1,keyasint,omitempty"` // it could be tried
+	Reached bool   `cbor:"2,keyasint,omitempty"`
+	Mirror  []byte `cbor:"3,keyasint,omitempty"` // key to ask for one's own UDP address with
+}
+
+// askReach asks a few directly connected peers that have not been asked lately, and forgets those that are gone.
+func (h *Host) askReach() {
+	h.relay.mu.Lock()
+	var ask []peer.ID
+	for p := range h.relay.asked {
+		if h.directTo(p) == nil {
+			delete(h.relay.asked, p)
+		}
+	}
+	fresh := 0
+	for _, a := range h.relay.asked {
+		if time.Since(a.at) < h.cfg.RelayCheck {
+			fresh++
+		}
+	}
+	for _, p := range h.sw.Peers() {
+		if a, ok := h.relay.asked[p]; ok && time.Since(a.at) < h.cfg.RelayCheck {
+			continue
+		}
+		if fresh+len(ask) < reachAsks && h.cfg.Admitted(p.String()) && h.directTo(p) != nil {
+			ask = append(ask, p)
+		}
+	}
+	h.relay.mu.Unlock()
+	for _, p := range ask {
+		a, err := h.reach(p)
+		if err != nil {
+			h.log.Debug("asking to be dialled back", "peer", p, "err", err)
+		}
+		h.relay.mu.Lock()
+		// Only a failed attempt is evidence that we cannot be reached.
+		h.relay.asked[p] = answer{reached: a.Reached || !a.Known, mirror: a.Mirror, at: time.Now()}
+		h.relay.mu.Unlock()
+	}
+}
+
+// reach asks one peer.
+func (h *Host) reach(p peer.ID) (a reachAnswer, err error) {
+	ctx, cancel := context.WithTimeout(h.ctx, 2*dialTimeout)
+	defer cancel()
+	s, err := h.bh.NewStream(network.WithNoDial(ctx, "reach"), p, reachProtocol)
+	if err != nil {
+		return a, err
+	}
+	c := newConn(s, false)
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(2 * dialTimeout))
+	if err := wire.NewWriter(c, reachFrame).Send(reachQuestion{Ports: h.ports()}); err != nil {
+		return a, err
+	}
+	err = wire.NewReader(c, reachFrame).Read(&a)
+	return a, err
+}
+
+// ports are those others may find us at: the own ones, then announced ones.
+func (h *Host) ports() (out []uint16) {
+	for _, a := range append(h.sw.ListenAddresses(), h.announce...) {
+		v, err := a.ValueForProtocol(ma.P_TCP)
+		if err != nil || isRelay(a) {
+			continue
+		}
+		var n uint16
+		if _, err := fmt.Sscanf(v, "%d", &n); err == nil && len(out) < reachPorts && !contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func contains(list []uint16, n uint16) bool {
+	for _, x := range list {
+		if x == n {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *Host) serveReach(s network.Stream, _ bool) {
+	c := newConn(s, false)
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(2 * dialTimeout))
+	var q reachQuestion
+	if err := wire.NewReader(c, reachFrame).Read(&q); err != nil {
+		if err != io.EOF {
+			s.Reset()
+		}
+		return
+	}
+	a := h.dialBack(s.Conn(), q)
+	if len(h.relay.mirror.conns) > 0 {
+		a.Mirror = h.relay.mirror.key[:]
+	}
+	wire.NewWriter(c, reachFrame).Send(a)
+}
+
+// dialBack goes as far as the handshake that proves who answers.
+func (h *Host) dialBack(from network.Conn, q reachQuestion) (a reachAnswer) {
+	ip, err := manet.ToIP(from.RemoteMultiaddr())
+	if err != nil || isRelay(from.RemoteMultiaddr()) || len(q.Ports) == 0 || len(q.Ports) > reachPorts {
+		return a
+	}
+	a.Known = true
+	ctx, cancel := context.WithTimeout(h.ctx, dialTimeout)
+	defer cancel()
+	found := make(chan bool, len(q.Ports))
+	for _, port := range q.Ports {
+		go func() {
+			m, err := manet.FromIP(ip)
+			if err == nil {
+				m, err = ma.NewMultiaddr(fmt.Sprintf("%s/tcp/%d", m, port))
+			}
+			var id string
+			if err == nil {
+				id, err = h.who(ctx, m)
+			}
+			found <- err == nil && id == from.RemotePeer().String()
+		}()
+	}
+	for range q.Ports {
+		a.Reached = <-found || a.Reached
+	}
+	return a
+}

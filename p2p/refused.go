@@ -1,0 +1,161 @@
+package p2p
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+)
+
+const (
+	refusalAge   = time.Second            // how long "nobody listens on that port" is believed for QUIC
+	refusalGrace = 300 * time.Millisecond // how long a dial goes on with other addresses after the one that used to work refused
+)
+
+// refusals knows what refused TCP dials mean. Our peers listen on one port with TCP and QUIC, and a UDP dial to a dead process
+// would otherwise keep us waiting for seconds to learn the same; so would addresses that lead nowhere from here.
+type refusals struct {
+	mu    sync.Mutex
+	at    map[string]time.Time   // ip:port refused, when
+	last  map[peer.ID]netip.Addr // where a peer was when we last had a direct connection
+	dials map[peer.ID]map[*dial]struct{}
+}
+
+// dial is one attempt to open a stream.
+type dial struct {
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+}
+
+func (r *refusals) init() {
+	r.at, r.last, r.dials = map[string]time.Time{}, map[peer.ID]netip.Addr{}, map[peer.ID]map[*dial]struct{}{}
+}
+
+// note is called with the result of every TCP dial.
+func (r *refusals) note(p peer.ID, m ma.Multiaddr, err error) {
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return
+	}
+	key, ok := hostAndPort(m)
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	for k, t := range r.at {
+		if now.Sub(t) > refusalAge {
+			delete(r.at, k)
+		}
+	}
+	r.at[key.String()] = now
+	if r.last[p] != key.Addr() {
+		return
+	}
+	for d := range r.dials[p] {
+		if d.timer == nil {
+			d.timer = time.AfterFunc(refusalGrace, func() { d.cancel(syscall.ECONNREFUSED) })
+		}
+	}
+}
+
+// fresh tells whether TCP was refused there a moment ago.
+func (r *refusals) fresh(m ma.Multiaddr) bool {
+	key, ok := hostAndPort(m)
+	if !ok {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.at[key.String()]) <= refusalAge
+}
+
+// watch cuts a dial short once the address that used to work has refused. The returned function ends the watch.
+func (r *refusals) watch(ctx context.Context, p peer.ID) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	d := &dial{cancel: cancel}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dials[p] == nil {
+		r.dials[p] = map[*dial]struct{}{}
+	}
+	r.dials[p][d] = struct{}{}
+	return ctx, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if d.timer != nil {
+			d.timer.Stop()
+		}
+		if delete(r.dials[p], d); len(r.dials[p]) == 0 {
+			delete(r.dials, p)
+		}
+		cancel(nil)
+	}
+}
+
+// was remembers where an admitted peer is.
+func (r *refusals) was(c network.Conn) {
+	if isRelay(c.RemoteMultiaddr()) {
+		return
+	}
+	if key, ok := hostAndPort(c.RemoteMultiaddr()); ok {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.last[c.RemotePeer()] = key.Addr()
+	}
+}
+
+// dialError says whether it is evidence that the process is gone, whatever the errors inside say.
+type dialError struct {
+	err     error
+	refused bool
+}
+
+func (e *dialError) Error() string { return e.err.Error() }
+
+// Is answers for the error inside, except about refusals.
+func (e *dialError) Is(target error) bool {
+	if target == syscall.ECONNREFUSED {
+		return e.refused
+	}
+	return errors.Is(e.err, target)
+}
+
+// judge wraps the error of a dial.
+func (r *refusals) judge(ctx context.Context, p peer.ID, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(context.Cause(ctx), syscall.ECONNREFUSED) {
+		return &dialError{errors.New("connection refused where it was before, no answer elsewhere"), true}
+	}
+	r.mu.Lock()
+	last := r.last[p]
+	r.mu.Unlock()
+	e := &dialError{err: err}
+	var de *swarm.DialError
+	if errors.As(err, &de) {
+		for _, t := range de.DialErrors {
+			key, ok := hostAndPort(t.Address)
+			e.refused = e.refused || ok && !isRelay(t.Address) && key.Addr() == last && errors.Is(t.Cause, syscall.ECONNREFUSED)
+		}
+	}
+	return e
+}
+
+func hostAndPort(m ma.Multiaddr) (netip.AddrPort, bool) {
+	a, err := manet.ToNetAddr(m[:min(2, len(m))])
+	if err != nil {
+		return netip.AddrPort{}, false
+	}
+	ap, err := netip.ParseAddrPort(a.String())
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()), err == nil
+}

@@ -1,0 +1,97 @@
+package p2p
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+)
+
+// Addr is a peer id as a net.Addr.
+type Addr string
+
+// Network is "libp2p".
+func (Addr) Network() string { return "libp2p" }
+
+// String is the peer id.
+func (a Addr) String() string { return string(a) }
+
+// conn is one stream as a net.Conn.
+type conn struct {
+	network.Stream
+	once sync.Once
+	done chan struct{}
+
+	// A stranger's stream: deadlines cannot be moved beyond last, and only so many bytes are read.
+	last time.Time
+	left int64
+}
+
+func newConn(s network.Stream, stranger bool) *conn {
+	c := &conn{Stream: s, done: make(chan struct{}), left: -1}
+	if stranger {
+		c.last, c.left = time.Now().Add(strangerTime), strangerBytes
+	}
+	return c
+}
+
+func (c *conn) LocalAddr() net.Addr  { return Addr(c.Conn().LocalPeer().String()) }
+func (c *conn) RemoteAddr() net.Addr { return Addr(c.Conn().RemotePeer().String()) }
+
+// errTooMuch ends a stranger's stream.
+var errTooMuch = errors.New("a peer that is not admitted sent more than it may")
+
+// Read returns net.ErrClosed after Close, ErrNotAdmitted if the other side's gate refused the stream.
+func (c *conn) Read(b []byte) (int, error) {
+	if c.left >= 0 {
+		if c.left == 0 {
+			return 0, errTooMuch
+		}
+		b = b[:min(int64(len(b)), c.left)]
+	}
+	n, err := c.Stream.Read(b)
+	if c.left >= 0 {
+		c.left -= int64(n)
+	}
+	return n, c.explain(err)
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	n, err := c.Stream.Write(b)
+	return n, c.explain(err)
+}
+
+func (c *conn) explain(err error) error {
+	if err == nil || err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	select {
+	case <-c.done:
+		return net.ErrClosed
+	default:
+		return gated(err)
+	}
+}
+
+// Close ends both directions; what was written is still delivered. It unblocks Read at once.
+func (c *conn) Close() error {
+	c.once.Do(func() { close(c.done) })
+	// A peer that does not read must not hold up Close.
+	c.Stream.SetWriteDeadline(c.capped(time.Now().Add(dialTimeout)))
+	return c.Stream.Close()
+}
+
+func (c *conn) capped(t time.Time) time.Time {
+	if !c.last.IsZero() && (t.IsZero() || t.After(c.last)) {
+		return c.last
+	}
+	return t
+}
+
+func (c *conn) SetDeadline(t time.Time) error      { return c.Stream.SetDeadline(c.capped(t)) }
+func (c *conn) SetReadDeadline(t time.Time) error  { return c.Stream.SetReadDeadline(c.capped(t)) }
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.Stream.SetWriteDeadline(c.capped(t)) }

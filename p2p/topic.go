@@ -1,0 +1,154 @@
+package p2p
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	pubsub "github.com/libp2p/go-libp2p-pubsub"
+	pb "github.com/libp2p/go-libp2p-pubsub/pb"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+)
+
+// Verdict is what the receiver of a message says about it.
+type Verdict int
+
+// The verdicts. Only accepted messages travel on to other neighbours.
+const (
+	Accept Verdict = iota
+	Ignore         // not news, or not for now
+	Reject         // wrong: the neighbour should not have passed it on
+)
+
+// MaxMessage caps what a topic carries, in bytes; it leaves room for pubsub's own framing within 1 MiB.
+const MaxMessage = 1<<20 - 4<<10
+
+// topicQueue is how many messages wait per neighbour and for validation before they are dropped (and counted, Host.Dropped).
+const topicQueue = 4096
+
+// Topic is a subscription to one name, spread by GossipSub among admitted peers. It promises nothing: messages can be lost, and
+// come in any order. It does not say who wrote a message; messages are signed by those who publish them, if that matters.
+type Topic struct {
+	h     *Host
+	name  string
+	topic *pubsub.Topic
+	stop  pubsub.RelayCancelFunc
+	once  sync.Once
+}
+
+// Topic joins a topic. deliver gets every message of others once (while it is remembered: two minutes), with the neighbour it
+// came from. It runs on pubsub's validation workers, several at a time, and what it takes is time the next message waits; data
+// must not be changed. A name can be joined once at a time.
+func (h *Host) Topic(name string, deliver func(from string, data []byte) Verdict) (*Topic, error) {
+	ps, err := h.pubsub()
+	if err != nil {
+		return nil, err
+	}
+	err = ps.RegisterTopicValidator(name, func(_ context.Context, from peer.ID, m *pubsub.Message) pubsub.ValidationResult {
+		if from == h.id {
+			return pubsub.ValidationAccept
+		}
+		if !h.cfg.Admitted(from.String()) {
+			return pubsub.ValidationIgnore
+		}
+		switch deliver(from.String(), m.GetData()) {
+		case Accept:
+			return pubsub.ValidationAccept
+		case Reject:
+			return pubsub.ValidationReject
+		default:
+			return pubsub.ValidationIgnore
+		}
+	}, pubsub.WithValidatorInline(true))
+	if err != nil {
+		return nil, fmt.Errorf("topic %s: %w", name, err)
+	}
+	t := &Topic{h: h, name: name}
+	if t.topic, err = ps.Join(name); err == nil {
+		t.stop, err = t.topic.Relay()
+	}
+	if err != nil {
+		ps.UnregisterTopicValidator(name)
+		return nil, fmt.Errorf("topic %s: %w", name, err)
+	}
+	return t, nil
+}
+
+// Publish hands data to the neighbours. It does not wait for anybody, and our own deliver does not see it.
+func (t *Topic) Publish(ctx context.Context, data []byte) error {
+	if len(data) > MaxMessage {
+		return fmt.Errorf("topic %s: a message of %d bytes is above the cap of %d: split it", t.name, len(data), MaxMessage)
+	}
+	if err := t.topic.Publish(ctx, data); err != nil {
+		return fmt.Errorf("topic %s: %w", t.name, err)
+	}
+	return nil
+}
+
+// Close leaves the topic.
+func (t *Topic) Close() {
+	t.once.Do(func() {
+		t.stop()
+		t.h.topics.Lock()
+		defer t.h.topics.Unlock()
+		t.h.topics.ps.UnregisterTopicValidator(t.name)
+		t.topic.Close()
+	})
+}
+
+// Dropped counts messages that were lost because a queue was full.
+func (h *Host) Dropped() uint64 { return h.drops.n.Load() }
+
+// pubsub starts GossipSub at the first topic.
+func (h *Host) pubsub() (*pubsub.PubSub, error) {
+	h.topics.Lock()
+	defer h.topics.Unlock()
+	if h.topics.ps != nil {
+		return h.topics.ps, nil
+	}
+	ps, err := pubsub.NewGossipSub(h.ctx, gatedHost{h.bh, h},
+		pubsub.WithMessageSignaturePolicy(pubsub.StrictNoSign), pubsub.WithNoAuthor(), pubsub.WithMessageIdFn(messageID),
+		pubsub.WithFloodPublish(true), pubsub.WithMaxMessageSize(1<<20),
+		pubsub.WithPeerOutboundQueueSize(topicQueue), pubsub.WithValidateQueueSize(topicQueue),
+		pubsub.WithRawTracer(&h.drops), pubsub.WithLogger(h.log),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("topics: %w", err)
+	}
+	h.topics.ps = ps
+	return ps, nil
+}
+
+// messageID names a message by its content: the same bytes are one message, whoever sends them.
+func messageID(m *pb.Message) string {
+	s := sha256.Sum256(m.GetData())
+	return string(s[:20])
+}
+
+// drops counts what pubsub throws away without a word.
+type drops struct{ n atomic.Uint64 }
+
+var _ pubsub.RawTracer = (*drops)(nil)
+
+func (d *drops) DropRPC(*pubsub.RPC, peer.ID)         { d.n.Add(1) }
+func (d *drops) UndeliverableMessage(*pubsub.Message) { d.n.Add(1) }
+func (d *drops) ThrottlePeer(peer.ID)                 { d.n.Add(1) }
+func (d *drops) RejectMessage(_ *pubsub.Message, why string) {
+	if why == pubsub.RejectValidationQueueFull || why == pubsub.RejectValidationThrottled {
+		d.n.Add(1)
+	}
+}
+func (d *drops) OnNewOutboundStream(peer.ID, protocol.ID) {}
+func (d *drops) OnClosedOutboundStream(peer.ID)           {}
+func (d *drops) Join(string)                              {}
+func (d *drops) Leave(string)                             {}
+func (d *drops) Graft(peer.ID, string)                    {}
+func (d *drops) Prune(peer.ID, string)                    {}
+func (d *drops) ValidateMessage(*pubsub.Message)          {}
+func (d *drops) DeliverMessage(*pubsub.Message)           {}
+func (d *drops) DuplicateMessage(*pubsub.Message)         {}
+func (d *drops) RecvRPC(*pubsub.RPC)                      {}
+func (d *drops) SendRPC(*pubsub.RPC, peer.ID)             {}

@@ -1,0 +1,150 @@
+package p2p
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/sec"
+	"github.com/libp2p/go-libp2p/core/transport"
+	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
+	"github.com/libp2p/go-libp2p/p2p/net/upgrader"
+	"github.com/libp2p/go-libp2p/p2p/security/noise"
+	libp2pquic "github.com/libp2p/go-libp2p/p2p/transport/quic"
+	"github.com/libp2p/go-libp2p/p2p/transport/quicreuse"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	ma "github.com/multiformats/go-multiaddr"
+	"github.com/quic-go/quic-go"
+)
+
+// The host is assembled from libp2p's parts and not by its top-level package: that would link WebRTC, WebTransport, WebSocket and
+// a dependency injector, megabytes that a peer never uses.
+
+const (
+	tcpFirst  = 250 * time.Millisecond // QUIC is dialled so much later than TCP: the end of a process is seen at once on TCP
+	relayLast = 500 * time.Millisecond // and relays so much later than any direct address
+)
+
+// transports gives the swarm TCP (noise, yamux) and QUIC, and returns what must be closed after it.
+func (h *Host) transports() (upgrade transport.Upgrader, err error) {
+	muxers := []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: yamux.DefaultTransport}}
+	security, err := noise.New(noise.ID, h.cfg.Key, muxers)
+	if err != nil {
+		return nil, err
+	}
+	upgrade, err = upgrader.New([]sec.SecureTransport{security}, muxers, nil, h.limits, h.gate)
+	if err != nil {
+		return nil, err
+	}
+	t, err := tcp.NewTCPTransport(upgrade, h.limits, nil, tcp.DisableReuseport(), tcp.WithConnectionTimeout(dialTimeout))
+	if err != nil {
+		return nil, err
+	}
+	if err := h.sw.AddTransport(&tcpTransport{t, &h.refusals}); err != nil {
+		return nil, err
+	}
+	if h.quic, err = h.quicManager(); err != nil {
+		return nil, err
+	}
+	q, err := libp2pquic.NewTransport(h.cfg.Key, h.quic, nil, h.gate, h.limits)
+	if err != nil {
+		return nil, err
+	}
+	h.quicDial = q
+	return upgrade, h.sw.AddTransport(&quicTransport{q, &h.refusals})
+}
+
+// quicManager owns the UDP sockets.
+func (h *Host) quicManager() (*quicreuse.ConnManager, error) {
+	raw, err := h.cfg.Key.Raw()
+	if err != nil {
+		return nil, err
+	}
+	var reset quic.StatelessResetKey
+	var token quic.TokenGeneratorKey
+	for label, to := range map[string][]byte{"covey quic reset": reset[:], "covey quic token": token[:]} {
+		k, err := hkdf.Key(sha256.New, raw, nil, label, len(to))
+		if err != nil {
+			return nil, err
+		}
+		copy(to, k)
+	}
+	return quicreuse.NewConnManager(reset, token,
+		quicreuse.ConnContext(func(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
+			addr, err := quicreuse.ToQuicMultiaddr(info.RemoteAddr, quic.Version1)
+			if err != nil {
+				addr = nil // the limits decide without it
+			}
+			scope, err := h.limits.OpenConnection(network.DirInbound, false, addr)
+			if err != nil {
+				return ctx, err
+			}
+			context.AfterFunc(ctx, scope.Done)
+			return network.WithConnManagementScope(ctx, scope), nil
+		}),
+		quicreuse.VerifySourceAddress(func(a net.Addr) bool { return h.limits.VerifySourceAddress(a) }),
+	)
+}
+
+// rankDials puts every direct TCP address first, QUIC behind it, relays last.
+func rankDials(addrs []ma.Multiaddr) []network.AddrDelay {
+	var direct, tcps bool
+	for _, a := range addrs {
+		direct = direct || !isRelay(a)
+		tcps = tcps || !isRelay(a) && !isQUIC(a)
+	}
+	out := make([]network.AddrDelay, 0, len(addrs))
+	for _, a := range addrs {
+		d := network.AddrDelay{Addr: a}
+		switch {
+		case isRelay(a) && direct:
+			d.Delay = relayLast
+		case isQUIC(a) && tcps:
+			d.Delay = tcpFirst
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+type tcpTransport struct {
+	*tcp.TcpTransport
+	seen *refusals
+}
+
+func (t *tcpTransport) Dial(ctx context.Context, a ma.Multiaddr, p peer.ID) (transport.CapableConn, error) {
+	return t.DialWithUpdates(ctx, a, p, nil)
+}
+
+func (t *tcpTransport) DialWithUpdates(ctx context.Context, a ma.Multiaddr, p peer.ID, up chan<- transport.DialUpdate) (transport.CapableConn, error) {
+	c, err := t.TcpTransport.DialWithUpdates(ctx, a, p, up)
+	t.seen.note(p, a, err)
+	return c, err
+}
+
+type quicTransport struct {
+	transport.Transport
+	seen *refusals
+}
+
+func (t *quicTransport) Dial(ctx context.Context, a ma.Multiaddr, p peer.ID) (transport.CapableConn, error) {
+	if simultaneous, _, _ := network.GetSimultaneousConnect(ctx); !simultaneous && t.seen.fresh(a) {
+		return nil, fmt.Errorf("dial %s: %w", a, os.NewSyscallError("connect", syscall.ECONNREFUSED))
+	}
+	return t.Transport.Dial(ctx, a, p)
+}
+
+// Close passes on what embedding an interface hides.
+func (t *quicTransport) Close() error {
+	if c, ok := t.Transport.(interface{ Close() error }); ok {
+		return c.Close()
+	}
+	return nil
+}

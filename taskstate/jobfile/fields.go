@@ -1,0 +1,246 @@
+package jobfile
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"covey/taskstate"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// MaxList caps the file each_line names, in bytes.
+const MaxList = 4 << 20
+
+// top reads the keys of the file. A key that is built moves from the list of those that are not to a line of its own.
+func (r *reader) top(n ast.Node, j *taskstate.Job) {
+	before := len(r.errs)
+	r.object(n, "", []field{
+		{"name", func(n ast.Node, p string) { j.Name = r.jobName(n, p) }},
+		{"type", func(n ast.Node, p string) { r.jobType(n, p, j) }},
+		{"count", func(n ast.Node, p string) { j.Count = r.whole(n, p, 1, MaxCount) }},
+		{"each", func(n ast.Node, p string) { j.Each = r.each(n, p) }},
+		{"each_line", func(n ast.Node, p string) { j.Each = r.eachLine(n, p) }},
+		{"run", func(n ast.Node, p string) { r.run(n, p, &j.Run) }},
+		{"resources", func(n ast.Node, p string) { r.resources(n, p, &j.Resources) }},
+		{"timeout", func(n ast.Node, p string) { j.Timeout = r.positive(n, p) }},
+		{"parallel", func(n ast.Node, p string) { j.Parallel = r.whole(n, p, 1, MaxCount) }},
+		{"unreachable", func(n ast.Node, p string) { r.unreachable(n, p, &j.Unreachable) }},
+		{"placement", func(n ast.Node, p string) { r.placement(n, p, j) }},
+	}, "matrix", "constraints", "restart", "max_fails", "inputs", "outputs", "update", "after", "schedule", "priority")
+	if _, ok := r.at["run"]; !ok && len(r.errs) == before { // else the fault reported may be why
+		r.fail(placeAt(n), "run is missing: say what to run, as in run: {process: {command: [hostname]}}")
+	}
+	r.oneOf("", "count", "each", "each_line")
+}
+
+// oneOf refuses more than one of keys that exclude each other.
+func (r *reader) oneOf(path string, keys ...string) (given int) {
+	first := ""
+	for _, k := range keys {
+		at, ok := r.at[strings.TrimPrefix(path+"."+k, ".")]
+		switch {
+		case !ok:
+			continue
+		case first != "":
+			r.fail(at, "%s%s and %s exclude each other; keep one", prefix(path), first, k)
+		default:
+			first = k
+		}
+		given++
+	}
+	return given
+}
+
+// jobName refuses an empty name, which would otherwise pass for none.
+func (r *reader) jobName(n ast.Node, path string) string {
+	name, ok := r.text(n, path)
+	if ok && name == "" {
+		r.fail(placeAt(n), "%s: %s", path, nameRule)
+	}
+	return name
+}
+
+func (r *reader) jobType(n ast.Node, path string, j *taskstate.Job) {
+	switch s, ok := r.text(n, path); {
+	case !ok:
+	case s == string(taskstate.BatchJob):
+		j.Type = taskstate.BatchJob
+	default:
+		r.choice(n, path, s, []string{"batch"}, "service", "global")
+	}
+}
+
+// choice reports a word that is not among those allowed.
+func (r *reader) choice(n ast.Node, path, got string, allowed []string, later ...string) {
+	if indexOf(later, got) >= 0 {
+		r.fail(placeAt(n), "%s: %s is not supported yet; allowed is %s", path, got, strings.Join(allowed, ", "))
+		return
+	}
+	hint := ""
+	if near := nearest(got, append(append([]string{}, allowed...), later...)); near != "" {
+		hint = "did you mean " + near + "? "
+	}
+	r.fail(placeAt(n), "%s: unknown word %q: %sAllowed is %s", path, clip(got), hint, strings.Join(allowed, ", "))
+}
+
+func (r *reader) each(n ast.Node, path string) []string {
+	items := r.texts(n, path, "[a.jpg, b.jpg]")
+	if seq, ok := n.(*ast.SequenceNode); ok && len(seq.Values) == 0 {
+		r.fail(placeAt(n), "%s: the list is empty, so there is nothing to run", path)
+	}
+	return items
+}
+
+func (r *reader) eachLine(n ast.Node, path string) []string {
+	s, ok := r.text(n, path)
+	if !ok {
+		return nil
+	}
+	full := filepath.FromSlash(s)
+	if !filepath.IsAbs(full) {
+		full = filepath.Join(filepath.Dir(r.file), full)
+	}
+	read := r.opts.ReadFile
+	if read == nil {
+		read = readList
+	}
+	data, err := read(full)
+	var items []string
+	if err == nil {
+		items, err = Lines(data)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		r.fail(placeAt(n), "%s: there is no file %q (paths count from the job file's folder)", path, clip(s))
+	case err != nil:
+		r.fail(placeAt(n), "%s: %q: %v", path, clip(s), cause(err))
+	}
+	return items
+}
+
+// cause drops the path an fs error repeats.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// readList reads a list from disk, refusing what would not fit anyway.
+func readList(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, MaxList+1)) // Lines refuses the byte too many
+}
+
+func (r *reader) run(n ast.Node, path string, run *taskstate.Run) {
+	r.object(n, path, []field{
+		{"process", func(n ast.Node, p string) { run.Process = r.process(n, p) }},
+		{"noop", func(n ast.Node, p string) { run.Noop = r.noop(n, p) }},
+	}, "container", "wasm")
+	if pairs, ok := entries(n); ok && len(pairs) == 0 {
+		r.fail(placeAt(n), "run: say what to run, as in run: {process: {command: [hostname]}}")
+	}
+	r.oneOf(path, "process", "noop")
+}
+
+func (r *reader) process(n ast.Node, path string) *taskstate.Process {
+	before := len(r.errs)
+	p := &taskstate.Process{}
+	var command ast.Node
+	r.object(n, path, []field{
+		{"command", func(n ast.Node, _ string) { command = n }}, // its form depends on shell, which may follow
+		{"env", func(n ast.Node, at string) { p.Env = r.env(n, at) }},
+		{"dir", func(n ast.Node, at string) { p.Dir, _ = r.text(n, at) }},
+		{"shell", func(n ast.Node, at string) { p.Shell = r.flag(n, at) }},
+	})
+	at := path + ".command"
+	switch {
+	case command == nil && len(r.errs) > before: // the fault reported may be why
+	case command == nil:
+		r.fail(placeAt(n), "%s is missing: what to execute, as in command: [convert, in.png, out.png]", at)
+	case p.Shell && command.Type() != ast.SequenceType:
+		if line, ok := r.text(command, at); ok {
+			p.Command = []string{line}
+		}
+	case command.Type() == ast.StringType || command.Type() == ast.LiteralType:
+		r.fail(placeAt(command), "%s: want a list of words, as in [convert, in.png, out.png], got %s; for a line of shell add shell: true", at, kind(command))
+	default:
+		p.Command = r.texts(command, at, "[convert, in.png, out.png]")
+	}
+	return p
+}
+
+func (r *reader) env(n ast.Node, path string) map[string]string {
+	pairs, ok := entries(n)
+	if !ok {
+		r.fail(placeAt(n), "%s: want names and values, as in {LANG: C}, got %s", path, kind(n))
+		return nil
+	}
+	env := make(map[string]string, len(pairs))
+	for _, kv := range pairs {
+		key := kv.Key.GetToken().Value
+		full := path + "." + key
+		if _, twice := env[key]; twice {
+			r.fail(placeAt(kv.Key), "the key %q is given twice", key)
+		}
+		r.at[full] = placeAt(kv.Key)
+		if kv.Value == nil || kv.Value.Type() == ast.NullType {
+			r.fail(placeAt(kv.Key), `%s has no value; for an empty one write ""`, full)
+			continue
+		}
+		env[key], _ = r.text(kv.Value, full)
+	}
+	return env
+}
+
+func (r *reader) noop(n ast.Node, path string) *taskstate.Noop {
+	noop := &taskstate.Noop{}
+	r.object(n, path, []field{{"duration", func(n ast.Node, p string) { noop.Duration = r.duration(n, p) }}})
+	return noop
+}
+
+func (r *reader) resources(n ast.Node, path string, res *taskstate.Resources) {
+	r.object(n, path, []field{
+		{"cpus", func(n ast.Node, p string) { res.MilliCPU, r.explicit.cpus = quantity(r, n, p, ParseCPUs), true }},
+		{"memory", func(n ast.Node, p string) { res.Memory = quantity(r, n, p, ParseSize) }},
+	}, "gpus")
+}
+
+func (r *reader) unreachable(n ast.Node, path string, u *taskstate.Unreachable) {
+	r.object(n, path, []field{
+		{"replace_after", func(n ast.Node, p string) { u.ReplaceAfter, r.explicit.replaceAfter = r.duration(n, p), true }},
+		{"wait", func(n ast.Node, p string) { u.Wait = r.flag(n, p) }},
+	})
+	r.oneOf(path, "replace_after", "wait")
+}
+
+func (r *reader) placement(n ast.Node, path string, j *taskstate.Job) {
+	r.object(n, path, []field{
+		{"strategy", func(n ast.Node, p string) {
+			if s, ok := r.text(n, p); ok && s != "spread" {
+				r.choice(n, p, s, []string{"spread"}, "binpack", "random")
+			}
+		}},
+		{"max_per_peer", func(n ast.Node, p string) { j.MaxPerPeer = r.whole(n, p, 1, MaxCount) }},
+	}, "over")
+}
+
+// positive reads a duration that must not be zero.
+func (r *reader) positive(n ast.Node, path string) int64 {
+	before := len(r.errs)
+	ms := r.duration(n, path)
+	if ms == 0 && len(r.errs) == before {
+		r.fail(placeAt(n), "%s: must be more than zero; leave the key out to have none", path)
+	}
+	return ms
+}

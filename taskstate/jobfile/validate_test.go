@@ -1,0 +1,129 @@
+package jobfile_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"covey/taskstate"
+	"covey/taskstate/jobfile"
+)
+
+// process is a complete, valid job, changed by change.
+func process(change func(j *taskstate.Job, p *taskstate.Process)) *taskstate.Job {
+	p := &taskstate.Process{Command: []string{"hostname"}}
+	j := &taskstate.Job{Run: taskstate.Run{Process: p}}
+	jobfile.Defaults(j)
+	change(j, p)
+	return j
+}
+
+func TestDefaultsAreGivenOnceAndPassValidation(t *testing.T) {
+	for what, c := range map[string]struct {
+		job  taskstate.Job
+		want string
+	}{
+		"a command": {taskstate.Job{Run: taskstate.Run{Process: &taskstate.Process{Command: []string{"/usr/bin/My Tool", "-x"}}}}, "my"},
+		"a shell":   {taskstate.Job{Run: taskstate.Run{Process: &taskstate.Process{Command: []string{" echo hi | wc"}, Shell: true}}}, "echo"},
+		"a noop":    {taskstate.Job{Run: taskstate.Run{Noop: &taskstate.Noop{}}, Each: []string{"a", "b"}}, "noop"},
+		"a script":  {taskstate.Job{Run: taskstate.Run{Process: &taskstate.Process{Script: []byte("#!/bin/sh\n")}}}, "job"},
+		"an array":  {taskstate.Job{Run: taskstate.Run{Noop: &taskstate.Noop{}}, Count: 6, Numbered: true, First: -5}, "noop"},
+		"a name":    {taskstate.Job{Name: "mine", Run: taskstate.Run{Noop: &taskstate.Noop{}}}, "mine"},
+	} {
+		j := c.job
+		jobfile.Defaults(&j)
+		if err := jobfile.Validate(&j); err != nil || j.Name != c.want {
+			t.Errorf("%s: name %q, want %q; %v", what, j.Name, c.want, err)
+		}
+		again := j
+		jobfile.Defaults(&again)
+		if !reflect.DeepEqual(j, again) {
+			t.Errorf("%s: a second time changes it", what)
+		}
+	}
+}
+
+func TestAJobFromAnywhereIsChecked(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	for says, change := range map[string]func(j *taskstate.Job, p *taskstate.Process){
+		"count: want 1 to 1,000,000, got 0":         func(j *taskstate.Job, _ *taskstate.Process) { j.Count = 0 },
+		"count: want 1 to 1,000,000, got 1,000,001": func(j *taskstate.Job, _ *taskstate.Process) { j.Count = 1_000_001 },
+		"each: it has 1 items for 2 slots":          func(j *taskstate.Job, _ *taskstate.Process) { j.Count, j.Each = 2, []string{"a"} },
+		"each[1]: an item is UTF-8":                 func(j *taskstate.Job, _ *taskstate.Process) { j.Count, j.Each = 2, []string{"a", "\xff"} },
+		"each[0]: an item is UTF-8":                 func(j *taskstate.Job, _ *taskstate.Process) { j.Each = []string{"\x00"} },
+		"each: items and an array":                  func(j *taskstate.Job, _ *taskstate.Process) { j.Each, j.Numbered = []string{"a"}, true },
+		"array: a first number without":             func(j *taskstate.Job, _ *taskstate.Process) { j.First = 3 },
+		"array: want":                               func(j *taskstate.Job, _ *taskstate.Process) { j.Numbered, j.First = true, -1<<62 },
+		"each: the items have 1,000,000 bytes": func(j *taskstate.Job, _ *taskstate.Process) {
+			j.Count = 1000
+			for range 1000 {
+				j.Each = append(j.Each, long)
+			}
+		},
+		"name: want 1 to 63 letters":      func(j *taskstate.Job, _ *taskstate.Process) { j.Name = strings.Repeat("a", 64) },
+		`got "-x"`:                        func(j *taskstate.Job, _ *taskstate.Process) { j.Name = "-x" },
+		"type: allowed is batch":          func(j *taskstate.Job, _ *taskstate.Process) { j.Type = "service" },
+		"id: want 10 characters":          func(j *taskstate.Job, _ *taskstate.Process) { j.ID = "../../etc" },
+		"submitter: this is no peer id":   func(j *taskstate.Job, _ *taskstate.Process) { j.Submitter = long },
+		"resources.cpus: want 0 to":       func(j *taskstate.Job, _ *taskstate.Process) { j.Resources.MilliCPU = -1 },
+		"resources.memory: want 0 to":     func(j *taskstate.Job, _ *taskstate.Process) { j.Resources.Memory = 1 << 62 },
+		"timeout: want 0 to":              func(j *taskstate.Job, _ *taskstate.Process) { j.Timeout = -1 },
+		"parallel: want 0 to":             func(j *taskstate.Job, _ *taskstate.Process) { j.Parallel = -1 },
+		"placement.max_per_peer: want":    func(j *taskstate.Job, _ *taskstate.Process) { j.MaxPerPeer = -1 },
+		"unreachable.replace_after: want": func(j *taskstate.Job, _ *taskstate.Process) { j.Unreachable.ReplaceAfter = 1 << 60 },
+		"unreachable: replace_after and":  func(j *taskstate.Job, _ *taskstate.Process) { j.Unreachable.Wait = true },
+		"run: say what to run":            func(j *taskstate.Job, _ *taskstate.Process) { j.Run.Process = nil },
+		"run: process and noop exclude":   func(j *taskstate.Job, _ *taskstate.Process) { j.Run.Noop = &taskstate.Noop{} },
+		"run.noop.duration: want": func(j *taskstate.Job, _ *taskstate.Process) {
+			j.Run = taskstate.Run{Noop: &taskstate.Noop{Duration: -1}}
+		},
+		"run.process.command: it is empty": func(_ *taskstate.Job, p *taskstate.Process) { p.Command = nil },
+		"run.process.command[1]: a":        func(_ *taskstate.Job, p *taskstate.Process) { p.Command = []string{"a", "b\x00"} },
+		"run.process.command: with shell":  func(_ *taskstate.Job, p *taskstate.Process) { p.Command, p.Shell = []string{"a", "b"}, true },
+		"run.process.shell: a script":      func(_ *taskstate.Job, p *taskstate.Process) { p.Script, p.Shell = []byte("x"), true },
+		"run.process.script: it has":       func(_ *taskstate.Job, p *taskstate.Process) { p.Script = make([]byte, 64<<10+1) },
+		"run.process: command and environment have": func(_ *taskstate.Job, p *taskstate.Process) {
+			p.Env = map[string]string{"A": strings.Repeat(long, 200)}
+			p.Command = append(p.Command, strings.Repeat(long, 63))
+		},
+		"run.process.env.A=B: a variable's name": func(_ *taskstate.Job, p *taskstate.Process) { p.Env = map[string]string{"A=B": ""} },
+		"run.process.env.: a variable's name":    func(_ *taskstate.Job, p *taskstate.Process) { p.Env = map[string]string{"": ""} },
+		"run.process.env.COVEY_X: names that":    func(_ *taskstate.Job, p *taskstate.Process) { p.Env = map[string]string{"COVEY_X": ""} },
+		"run.process.env.A: a value is":          func(_ *taskstate.Job, p *taskstate.Process) { p.Env = map[string]string{"A": "\xff"} },
+	} {
+		err := jobfile.Validate(process(change))
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	if jobfile.Validate(nil) == nil {
+		t.Error("no job at all is valid")
+	}
+}
+
+func TestAFolderOutsideTheTasksOwnIsRefused(t *testing.T) {
+	for _, dir := range []string{"..", "../x", "a/../../b", "a/..", "/", "/abs", `\abs`, `a\..\..\b`, "C:/x", "c:", "a\x00b", "\xff", strings.Repeat("d/", 600)} {
+		if jobfile.Validate(process(func(_ *taskstate.Job, p *taskstate.Process) { p.Dir = dir })) == nil {
+			t.Errorf("%.20q was accepted", dir)
+		}
+	}
+	for _, dir := range []string{"", ".", "a", "a/b", "./a", "..a", "a..b/c"} {
+		if err := jobfile.Validate(process(func(_ *taskstate.Job, p *taskstate.Process) { p.Dir = dir })); err != nil {
+			t.Errorf("%q: %v", dir, err)
+		}
+	}
+}
+
+func TestTheLargestOfEverythingTogetherDoesNotFitAFrame(t *testing.T) {
+	j := process(func(j *taskstate.Job, p *taskstate.Process) {
+		item := strings.Repeat("x", 1024)
+		for range 768 {
+			j.Each = append(j.Each, item)
+		}
+		j.Count = len(j.Each)
+		p.Env = map[string]string{"A": strings.Repeat("x", 250<<10)}
+	})
+	if err := jobfile.Validate(j); err == nil || !strings.Contains(err.Error(), "encoded") {
+		t.Errorf("got %v", err)
+	}
+}
