@@ -169,8 +169,8 @@ type shellRig struct {
 	whom target
 }
 
-// inBubble runs a test in virtual time with a worker that is directed to the first coordinator.
-func inBubble(t *testing.T, test func(r *shellRig), coords ...*scriptedCoordinator) {
+// workerBubble runs a test in virtual time with a worker that is directed to the first coordinator.
+func workerBubble(t *testing.T, test func(r *shellRig), coords ...*scriptedCoordinator) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		r := newShellRig(t, dir, nil, coords...)
@@ -247,7 +247,7 @@ func pass(d time.Duration) { time.Sleep(d); synctest.Wait() }
 
 func TestTasksComeDownASessionAndTheirEndsGoUp(t *testing.T) {
 	robin := &scriptedCoordinator{name: "robin", grants: func(int) []Grant { return []Grant{grantOf(jobNoop, 1, 5000)} }}
-	inBubble(t, func(r *shellRig) {
+	workerBubble(t, func(r *shellRig) {
 		for range 20 {
 			robin.assign(false, grantOf(jobNoop, 5001+1000*int(robin.set), 1000))
 		}
@@ -260,7 +260,7 @@ func TestTasksComeDownASessionAndTheirEndsGoUp(t *testing.T) {
 
 func TestAPeerKeepsASessionWithItself(t *testing.T) {
 	self := &scriptedCoordinator{name: benchPeer, grants: func(int) []Grant { return []Grant{grantOf(jobNoop, 1, 10)} }}
-	inBubble(t, func(r *shellRig) {
+	workerBubble(t, func(r *shellRig) {
 		pass(10 * time.Second)
 		if self.ended() != 10 || len(self.hellos) != 1 {
 			t.Fatalf("%d tasks ended in %d sessions", self.ended(), len(self.hellos))
@@ -270,7 +270,7 @@ func TestAPeerKeepsASessionWithItself(t *testing.T) {
 
 func TestBeatsComeAboutEverySecondTheFirstAtOnce(t *testing.T) {
 	robin := &scriptedCoordinator{name: "robin"}
-	inBubble(t, func(r *shellRig) {
+	workerBubble(t, func(r *shellRig) {
 		if len(robin.beats) != 1 || robin.beats[0] != robin.at[0] {
 			t.Fatalf("beats %v, hello %v", robin.beats, robin.at)
 		}
@@ -288,7 +288,7 @@ func TestBeatsComeAboutEverySecondTheFirstAtOnce(t *testing.T) {
 
 func TestASessionThatIsNotHeldIsRenewedAtOnce(t *testing.T) {
 	robin := &scriptedCoordinator{name: "robin", held: func(session int, n uint64) bool { return session != 1 || n < 3 }}
-	inBubble(t, func(r *shellRig) {
+	workerBubble(t, func(r *shellRig) {
 		pass(2500 * time.Millisecond)
 		if len(robin.hellos) != 2 || robin.hellos[1].Session != "s1" || robin.at[1].Sub(robin.beats[2]) != 0 {
 			t.Fatalf("hellos at %v, beats at %v", robin.at, robin.beats)
@@ -298,7 +298,7 @@ func TestASessionThatIsNotHeldIsRenewedAtOnce(t *testing.T) {
 
 func TestACoordinatorThatDoesNotWelcomeIsLeftAfterFiveSeconds(t *testing.T) {
 	robin := &scriptedCoordinator{name: "robin", mute: func(session int) bool { return session == 1 }}
-	inBubble(t, func(r *shellRig) {
+	workerBubble(t, func(r *shellRig) {
 		pass(5200 * time.Millisecond)
 		if len(robin.hellos) != 2 || robin.at[1].Sub(robin.at[0]) < welcomeLimit {
 			t.Fatalf("hellos at %v", robin.at)
@@ -308,7 +308,7 @@ func TestACoordinatorThatDoesNotWelcomeIsLeftAfterFiveSeconds(t *testing.T) {
 
 func TestASilentCoordinatorIsLeftAfterTheGrace(t *testing.T) {
 	robin := &scriptedCoordinator{name: "robin"}
-	inBubble(t, func(r *shellRig) {
+	workerBubble(t, func(r *shellRig) {
 		r.net.Cut("robin", benchPeer)
 		pass(5 * time.Second)
 		r.net.Heal()
@@ -324,7 +324,7 @@ func TestARefusalNamesWhomToAskInstead(t *testing.T) {
 		return &Refuse{Code: RefuseNotCoordinator, Coordinator: "finch"}
 	}}
 	finch := &scriptedCoordinator{name: "finch", term: 2}
-	inBubble(t, func(r *shellRig) {
+	workerBubble(t, func(r *shellRig) {
 		if len(robin.hellos) != 1 || len(finch.hellos) != 1 {
 			t.Fatalf("robin was asked %d times, finch %d times", len(robin.hellos), len(finch.hellos))
 		}
@@ -337,7 +337,7 @@ func TestTwoPeersThatPointAtEachOtherAreNotAskedInCircles(t *testing.T) {
 	}
 	robin := &scriptedCoordinator{name: "robin", refuse: point("finch")}
 	finch := &scriptedCoordinator{name: "finch", refuse: point("robin")}
-	inBubble(t, func(r *shellRig) {
+	workerBubble(t, func(r *shellRig) {
 		pass(60 * time.Second)
 		if n := len(robin.hellos) + len(finch.hellos); n > 100 {
 			t.Fatalf("asked %d times in a minute", n)
@@ -352,7 +352,7 @@ func TestRetryAfterIsRespected(t *testing.T) {
 		}
 		return nil
 	}}
-	inBubble(t, func(r *shellRig) {
+	workerBubble(t, func(r *shellRig) {
 		pass(8 * time.Second)
 		if len(robin.at) != 2 || robin.at[1].Sub(robin.at[0]) < 7*time.Second {
 			t.Fatalf("hellos at %v", robin.at)
@@ -374,7 +374,7 @@ func TestTheBackoffGrowsToEightSecondsAndIsCutShortByNews(t *testing.T) {
 		t.Fatalf("bounds %v, want %v", bounds, want)
 	}
 	robin, finch := &scriptedCoordinator{name: "robin"}, &scriptedCoordinator{name: "finch", term: 2}
-	inBubble(t, func(r *shellRig) {
+	workerBubble(t, func(r *shellRig) {
 		r.net.Kill("robin")
 		pass(time.Minute)
 		r.net.Revive("robin")
@@ -400,7 +400,7 @@ func TestTheBackoffGrowsToEightSecondsAndIsCutShortByNews(t *testing.T) {
 
 func TestNewsOfANewerCoordinatorEndsTheSession(t *testing.T) {
 	robin, finch := &scriptedCoordinator{name: "robin", term: 3}, &scriptedCoordinator{name: "finch", term: 4}
-	inBubble(t, func(r *shellRig) {
+	workerBubble(t, func(r *shellRig) {
 		r.direct("finch", 2) // old news
 		if len(finch.hellos) != 0 {
 			t.Fatal("old news ended a session")
@@ -414,7 +414,7 @@ func TestNewsOfANewerCoordinatorEndsTheSession(t *testing.T) {
 
 func TestAStopInterruptsWhatRunsAndWaitsUntilThatIsKnown(t *testing.T) {
 	robin := &scriptedCoordinator{name: "robin", grants: func(int) []Grant { return []Grant{grantOf(jobWork, 1, 3)} }}
-	inBubble(t, func(r *shellRig) {
+	workerBubble(t, func(r *shellRig) {
 		r.close()
 		for slot := 1; slot <= 3; slot++ {
 			if s := robin.ends[wtask(jobWork, slot)]; s.Reason != taskstate.ReasonInterrupted {
@@ -427,7 +427,7 @@ func TestAStopInterruptsWhatRunsAndWaitsUntilThatIsKnown(t *testing.T) {
 
 func TestAStopDoesNotWaitForACoordinatorThatIsNotThere(t *testing.T) {
 	robin := &scriptedCoordinator{name: "robin", grants: func(int) []Grant { return []Grant{grantOf(jobWork, 1, 3)} }}
-	inBubble(t, func(r *shellRig) {
+	workerBubble(t, func(r *shellRig) {
 		r.net.Kill("robin")
 		begin := time.Now()
 		r.close()
