@@ -220,6 +220,7 @@ func newShellRig(t *testing.T, dir string, store func(workerJournal) workerJourn
 
 func (r *shellRig) close() {
 	r.t.Helper()
+	r.pass(0)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := r.w.Stop(ctx); err != nil {
@@ -239,11 +240,17 @@ func (r *shellRig) direct(peer string, term uint64) {
 	r.whom = target{peer: peer, epoch: taskstate.At(1, term)}
 	r.mu.Unlock()
 	r.w.News()
-	synctest.Wait()
+	r.pass(0)
 }
 
-// pass lets virtual time go by.
-func pass(d time.Duration) { time.Sleep(d); synctest.Wait() }
+// pass lets virtual time go by. What a test has read until now happened before what the coordinators write then.
+func (r *shellRig) pass(d time.Duration) {
+	for _, c := range r.coords {
+		c.ended() // takes their lock
+	}
+	time.Sleep(d)
+	synctest.Wait()
+}
 
 func TestTasksComeDownASessionAndTheirEndsGoUp(t *testing.T) {
 	robin := &scriptedCoordinator{name: "robin", grants: func(int) []Grant { return []Grant{grantOf(jobNoop, 1, 5000)} }}
@@ -251,7 +258,7 @@ func TestTasksComeDownASessionAndTheirEndsGoUp(t *testing.T) {
 		for range 20 {
 			robin.assign(false, grantOf(jobNoop, 5001+1000*int(robin.set), 1000))
 		}
-		pass(time.Second)
+		r.pass(time.Second)
 		if robin.ended() != 25_000 {
 			t.Fatalf("%d tasks ended", robin.ended())
 		}
@@ -261,7 +268,7 @@ func TestTasksComeDownASessionAndTheirEndsGoUp(t *testing.T) {
 func TestAPeerKeepsASessionWithItself(t *testing.T) {
 	self := &scriptedCoordinator{name: benchPeer, grants: func(int) []Grant { return []Grant{grantOf(jobNoop, 1, 10)} }}
 	workerBubble(t, func(r *shellRig) {
-		pass(10 * time.Second)
+		r.pass(10 * time.Second)
 		if self.ended() != 10 || len(self.hellos) != 1 {
 			t.Fatalf("%d tasks ended in %d sessions", self.ended(), len(self.hellos))
 		}
@@ -274,7 +281,7 @@ func TestBeatsComeAboutEverySecondTheFirstAtOnce(t *testing.T) {
 		if len(robin.beats) != 1 || robin.beats[0] != robin.at[0] {
 			t.Fatalf("beats %v, hello %v", robin.beats, robin.at)
 		}
-		pass(10 * time.Second)
+		r.pass(10 * time.Second)
 		for i := range robin.beats[1:] {
 			if d := robin.beats[i+1].Sub(robin.beats[i]); d < 900*time.Millisecond || d > 1100*time.Millisecond {
 				t.Fatalf("beat %d after %v", i, d)
@@ -289,7 +296,7 @@ func TestBeatsComeAboutEverySecondTheFirstAtOnce(t *testing.T) {
 func TestASessionThatIsNotHeldIsRenewedAtOnce(t *testing.T) {
 	robin := &scriptedCoordinator{name: "robin", held: func(session int, n uint64) bool { return session != 1 || n < 3 }}
 	workerBubble(t, func(r *shellRig) {
-		pass(2500 * time.Millisecond)
+		r.pass(2500 * time.Millisecond)
 		if len(robin.hellos) != 2 || robin.hellos[1].Session != "s1" || robin.at[1].Sub(robin.beats[2]) != 0 {
 			t.Fatalf("hellos at %v, beats at %v", robin.at, robin.beats)
 		}
@@ -299,7 +306,7 @@ func TestASessionThatIsNotHeldIsRenewedAtOnce(t *testing.T) {
 func TestACoordinatorThatDoesNotWelcomeIsLeftAfterFiveSeconds(t *testing.T) {
 	robin := &scriptedCoordinator{name: "robin", mute: func(session int) bool { return session == 1 }}
 	workerBubble(t, func(r *shellRig) {
-		pass(5200 * time.Millisecond)
+		r.pass(5200 * time.Millisecond)
 		if len(robin.hellos) != 2 || robin.at[1].Sub(robin.at[0]) < welcomeLimit {
 			t.Fatalf("hellos at %v", robin.at)
 		}
@@ -310,9 +317,9 @@ func TestASilentCoordinatorIsLeftAfterTheGrace(t *testing.T) {
 	robin := &scriptedCoordinator{name: "robin"}
 	workerBubble(t, func(r *shellRig) {
 		r.net.Cut("robin", benchPeer)
-		pass(5 * time.Second)
+		r.pass(5 * time.Second)
 		r.net.Heal()
-		pass(20 * time.Second)
+		r.pass(20 * time.Second)
 		if len(robin.hellos) != 2 {
 			t.Fatalf("hellos at %v", robin.at)
 		}
@@ -338,7 +345,7 @@ func TestTwoPeersThatPointAtEachOtherAreNotAskedInCircles(t *testing.T) {
 	robin := &scriptedCoordinator{name: "robin", refuse: point("finch")}
 	finch := &scriptedCoordinator{name: "finch", refuse: point("robin")}
 	workerBubble(t, func(r *shellRig) {
-		pass(60 * time.Second)
+		r.pass(60 * time.Second)
 		if n := len(robin.hellos) + len(finch.hellos); n > 100 {
 			t.Fatalf("asked %d times in a minute", n)
 		}
@@ -353,7 +360,7 @@ func TestRetryAfterIsRespected(t *testing.T) {
 		return nil
 	}}
 	workerBubble(t, func(r *shellRig) {
-		pass(8 * time.Second)
+		r.pass(8 * time.Second)
 		if len(robin.at) != 2 || robin.at[1].Sub(robin.at[0]) < 7*time.Second {
 			t.Fatalf("hellos at %v", robin.at)
 		}
@@ -376,21 +383,21 @@ func TestTheBackoffGrowsToEightSecondsAndIsCutShortByNews(t *testing.T) {
 	robin, finch := &scriptedCoordinator{name: "robin"}, &scriptedCoordinator{name: "finch", term: 2}
 	workerBubble(t, func(r *shellRig) {
 		r.net.Kill("robin")
-		pass(time.Minute)
+		r.pass(time.Minute)
 		r.net.Revive("robin")
 		r.w.Connected("wagtail") // somebody else
 		r.w.News()               // nothing new
-		synctest.Wait()
+		r.pass(0)
 		if len(robin.hellos) != 1 {
 			t.Fatal("the backoff was cut short by nothing")
 		}
 		r.w.Connected("robin")
-		synctest.Wait()
+		r.pass(0)
 		if len(robin.hellos) != 2 {
 			t.Fatal("a connection to the coordinator did not cut the backoff short")
 		}
 		r.net.Kill("robin")
-		pass(time.Minute)
+		r.pass(time.Minute)
 		r.direct("finch", 2)
 		if len(finch.hellos) != 1 {
 			t.Fatal("news of another coordinator did not cut the backoff short")
@@ -465,7 +472,7 @@ func TestAWorkerWithAFullDiskTakesNothingOnAndLosesNothing(t *testing.T) {
 		disk.set(true)
 		robin.assign(false, grantOf(jobWork, 2, 1), grantOf(jobNoop, 1, 10))
 		r.runner.sink(taskstate.RunReport{Task: wtask(jobWork, 1), State: taskstate.Complete})
-		pass(10 * time.Second)
+		r.pass(10 * time.Second)
 		if len(r.runner.starts) != 1 || robin.ended() != 0 || r.w.Health() == nil {
 			t.Errorf("started %v, ended %d, health %v", r.runner.starts, robin.ended(), r.w.Health())
 		}
@@ -473,7 +480,7 @@ func TestAWorkerWithAFullDiskTakesNothingOnAndLosesNothing(t *testing.T) {
 			t.Errorf("offers %+v", robin.offers)
 		}
 		disk.set(false)
-		pass(10 * time.Second)
+		r.pass(10 * time.Second)
 		if robin.ended() != 11 || len(r.runner.starts) != 2 || r.w.Health() != nil || len(robin.offers) != 2 {
 			t.Errorf("ended %d, started %v, health %v, offers %+v", robin.ended(), r.runner.starts, r.w.Health(), robin.offers)
 		}
