@@ -29,9 +29,8 @@ func (n *Node) begin(ctx context.Context) error {
 	case cluster == "":
 		return n.join(ctx)
 	}
-	if e, ok := n.roster.Get(n.self); ok && e.Removed {
-		return api.Errorf(api.Refused, "this peer was removed from cluster %s at %s; to join again use a fresh data folder (--data DIR) and a ticket",
-			cluster, time.UnixMilli(e.At).Format(time.DateTime))
+	if n.removed() {
+		return n.errRemoved()
 	}
 	if n.cfg.Join != "" {
 		t, err := admission.ParseTicket(n.cfg.Join)

@@ -279,3 +279,16 @@ func scriptPort(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "port VAR MULTIADDR")
 	ts.Setenv(args[0], filepath.Base(args[1]))
 }
+
+// scriptFill writes a file until there is no room for a single block more.
+func scriptFill(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "fill FILE")
+	f, err := os.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer f.Close()
+	for size := 1 << 20; size > 0; size /= 2 {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
+		}
+	}
+}
