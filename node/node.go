@@ -79,8 +79,7 @@ type Node struct {
 	viewMu   sync.Mutex
 	verdicts map[taskstate.PeerID]membership.Verdict // of the last view
 
-	how      string                // founded, joined, resumed
-	acquaint []membership.PeerAddr // whom to greet first
+	how      string // founded, joined, resumed
 	warnings []string
 	down     chan struct{} // closed by the first Down or Leave
 	downOnce sync.Once

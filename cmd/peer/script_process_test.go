@@ -189,6 +189,17 @@ func (p *processes) run(ts *testscript.TestScript, args []string) int {
 	return -1
 }
 
+// quietly is run without a word in the script's log.
+func (p *processes) quietly(ts *testscript.TestScript, args []string) (out, talk string, code int) {
+	exe, err := exec.LookPath("peer")
+	ts.Check(err)
+	cmd := exec.Command(exe, commandLine(p.work, args[0], args[1:])...)
+	var o, e bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = ts.MkAbs("."), p.environment(ts), &o, &e, childAttr()
+	_ = cmd.Run() // the state tells
+	return o.String(), e.String(), cmd.ProcessState.ExitCode()
+}
+
 func scriptAt(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, false, args, 2, "[!] at NAME ARG…")
 	if code := scriptProcesses(ts).run(ts, args); (code == 0) == neg {
