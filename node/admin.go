@@ -16,7 +16,6 @@ import (
 	"covey/membership"
 	"covey/node/api"
 	"covey/p2p/admission"
-	"covey/taskstate"
 )
 
 // ticketDoors is how many peers a ticket names: enough that some of them are up.
@@ -162,6 +161,16 @@ func (n *Node) executeRemove(ctx context.Context, r ledger.Remove) (reply, error
 		}
 		return reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
 	}
+	old, ok := n.roster.Get(r.Peer)
+	if !ok {
+		return reply{Error: refusal(ledger.Command{Remove: &r}, ledger.CodeUnknown)}, nil
+	}
+	old.Removed, old.At = true, max(now(), old.At+1)
+	tombstone, err := old.Signed(n.host)
+	if err != nil {
+		return reply{}, fmt.Errorf("sign the removal: %w", err)
+	}
+	r.Entry = &tombstone
 	return n.propose(ctx, ledger.Command{Remove: &r})
 }
 
@@ -285,9 +294,9 @@ func (n *Node) diskTakes() error {
 }
 
 // trust keeps the roster, and so the gate, in step with the ledger.
-func (n *Node) trust(e admission.Entry) {
-	if err := n.roster.Trust(e); err != nil {
-		n.log.Warn("roster entry not kept", "peer", e.Peer, "err", err)
+func (n *Node) trust(entries ...admission.Entry) {
+	if err := n.roster.Trust(entries...); err != nil {
+		n.log.Warn("roster not kept", "err", err)
 	}
 	select {
 	case n.rosterChanged <- struct{}{}:
@@ -295,14 +304,16 @@ func (n *Node) trust(e admission.Entry) {
 	}
 }
 
-// expel closes the gate to a removed peer.
-func (n *Node) expel(e ledger.Entry, peer taskstate.PeerID) {
-	old, ok := n.roster.Get(peer)
-	if !ok {
-		return
-	}
-	old.Removed, old.At = true, e.Stamp
-	n.trust(old)
+// trustLedger brings the roster level with the replica: after a snapshot, and at the start, when entries were applied before
+// anybody listened.
+func (n *Node) trustLedger() {
+	var all []admission.Entry
+	n.replica.Read(func(s *ledger.State) {
+		for m := range s.Members() {
+			all = append(all, m.Entry)
+		}
+	})
+	n.trust(all...)
 }
 
 // candidates are the peers that may vote, and how they are, for whoever coordinates.

@@ -14,8 +14,8 @@ import (
 const progressEvery = 50 * time.Millisecond
 
 // Tasks implements api.JobBackend.
-func (n *Node) Tasks(_ context.Context, id string) (api.Tasks, error) {
-	job, held, err := n.resolve(id)
+func (n *Node) Tasks(ctx context.Context, id string) (api.Tasks, error) {
+	job, held, err := n.find(ctx, id)
 	if err != nil {
 		return api.Tasks{}, err
 	}
@@ -77,7 +77,7 @@ func (n *Node) taskRows(id taskstate.JobID, slots []int) (rows []api.Task, err e
 
 // Follow implements api.JobBackend.
 func (n *Node) Follow(ctx context.Context, id string, tasks bool, send func(api.Progress) error) error {
-	job, held, err := n.resolve(id)
+	job, held, err := n.find(ctx, id)
 	if err != nil {
 		return err
 	}

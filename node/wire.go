@@ -35,6 +35,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	n.host.Handle(callProtocol, func(peer string, c net.Conn) { n.serveCall(life, peer, c) })
 
 	undo = append(undo, n.replica.Observe(n.decided))
+	n.trustLedger()
 	undo = append(undo, n.members.Observe(n.seen))
 	undo = append(undo, n.members.OnHint(func(h membership.Hint) {
 		n.ledger.Hint(h.Coordinator, h.Epoch)
@@ -86,6 +87,9 @@ func (n *Node) viewEvents(v *membership.View) (out []event) {
 		if was, ok := n.verdicts[m.ID]; !ok || was != m.Verdict {
 			n.verdicts[m.ID] = m.Verdict
 			out = append(out, event{at: now(), kind: kindPeer, peer: m.ID, state: m.Verdict.String(), note: m.Name})
+			if m.Verdict == membership.Dead {
+				go n.host.Disconnect(m.ID) // a silently dead connection would make dials to its next life hang; ends with the close
+			}
 		}
 	}
 	return out

@@ -13,7 +13,7 @@ import (
 
 const testJob = taskstate.JobID("k3v5q7x2ab")
 
-// bench is a runner and everything it reported.
+// harness is a runner and everything it reported.
 type harness struct {
 	*Runner
 	t    testing.TB
@@ -30,6 +30,7 @@ func start(t testing.TB, change func(*Config)) *harness {
 	if change != nil {
 		change(&cfg)
 	}
+	h.dir = cfg.Dir
 	r, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

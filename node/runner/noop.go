@@ -22,9 +22,7 @@ func (r *Runner) noop(t *task) {
 	if limit > 0 && limit < d {
 		d, end = limit, r.noopTimeout
 	}
-	t.mu.Lock()
 	t.waiting = r.clock.after(d, func() { end(t) })
-	t.mu.Unlock()
 }
 
 // claim makes the caller the one that ends t.
@@ -52,9 +50,12 @@ func (r *Runner) noopTimeout(t *task) {
 	}
 }
 
-func (r *Runner) noopStopped(t *task) {
-	r.forget(t.launch.Task)
-	r.end(t.launch.Task, taskstate.Shutdown, t.stop, "stopped: "+string(t.stop))
+func (r *Runner) stopNoop(t *task, reason taskstate.Reason) {
+	if t.claim() {
+		r.clock.stop(t.waiting)
+		r.forget(t.launch.Task)
+		r.end(t.launch.Task, taskstate.Shutdown, reason, "stopped: "+string(reason))
+	}
 }
 
 func running(id taskstate.TaskID, at int64) taskstate.RunReport {

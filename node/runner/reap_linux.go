@@ -128,3 +128,15 @@ func taskOf(pid int) (taskstate.TaskID, bool) {
 	}
 	return taskstate.TaskID{}, false
 }
+
+// unwritten tells whether nobody has a file open for writing: only then the kernel grants a lease for reading, which closing gives back.
+// Where there are no leases, the answer is yes.
+func unwritten(path string) bool {
+	fd, err := retry(func() (int, error) { return syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC|noFollow, 0) })
+	if err != nil {
+		return true // gone: its job was cleaned away
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	_, _, e := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_SETLEASE, syscall.F_RDLCK)
+	return e != syscall.EAGAIN
+}
