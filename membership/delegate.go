@@ -98,22 +98,24 @@ func (m *Membership) listConfig(t *transport, timings Timings) *memberlist.Confi
 	c.ProbeInterval, c.ProbeTimeout = timings.Probe, timings.ProbeTimeout
 	c.SuspicionMult, c.SuspicionMaxTimeoutMult = timings.Suspicion, timings.Patience
 	c.GossipInterval, c.PushPullInterval = timings.Gossip, timings.PushPull
-	c.Logger = listLogger(m.log)
+	c.Logger = m.listLogger()
 	return c
 }
 
-// listLogger passes memberlist's lines on as debug lines: what a person should know is logged by this package. When nobody listens it
-// costs nothing.
-func listLogger(l *slog.Logger) *log.Logger {
-	if !l.Enabled(context.Background(), slog.LevelDebug) {
+// listLogger passes memberlist's lines on as debug lines, until Run ends: what a person should know is logged by this package. When
+// nobody listens it costs nothing.
+func (m *Membership) listLogger() *log.Logger {
+	if !m.log.Enabled(context.Background(), slog.LevelDebug) {
 		return log.New(io.Discard, "", 0)
 	}
-	return log.New(lineWriter{l}, "", 0)
+	return log.New(lineWriter{m}, "", 0)
 }
 
-type lineWriter struct{ log *slog.Logger }
+type lineWriter struct{ m *Membership }
 
 func (w lineWriter) Write(b []byte) (int, error) {
-	w.log.Debug(string(bytes.TrimSpace(b)))
+	if !w.m.over.Load() {
+		w.m.log.Debug(string(bytes.TrimSpace(b)))
+	}
 	return len(b), nil
 }

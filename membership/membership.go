@@ -27,7 +27,8 @@ type Membership struct {
 	probes    prober
 	count     atomic.Int64 // members in the table, for the gossip queue, which asks with its own lock held
 
-	ending    sync.Mutex // between Leave and the end of Run
+	over      atomic.Bool // Run has ended
+	ending    sync.Mutex  // between Leave and the end of Run
 	mu        sync.Mutex
 	born      time.Time
 	own       []string // the addresses this peer gives
@@ -110,6 +111,7 @@ func (m *Membership) Run(ctx context.Context) error {
 	work.Wait()
 	m.probes.wait()
 	m.save(true)
+	m.over.Store(true)
 	return nil
 }
 
