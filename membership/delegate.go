@@ -57,14 +57,19 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 }
 
 // NotifyMerge refuses a flock of which nobody is admitted here. Single strangers are left out by NotifyAlive: the other side may just
-// have heard earlier of a newcomer.
+// have heard earlier of a newcomer. It also notes when others have an outdated picture of this peer.
 func (d delegate) NotifyMerge(nodes []*memberlist.Node) error {
+	known := len(nodes) == 0
 	for _, n := range nodes {
-		if n.Name == d.m.self || d.m.cfg.Admitted(n.Name) {
-			return nil
+		if n.Name == d.m.self && (n.State != memberlist.StateAlive || !bytes.Equal(n.Meta, d.m.ownMeta())) {
+			d.m.outdated.Add(1)
 		}
+		known = known || n.Name == d.m.self || d.m.cfg.Admitted(n.Name)
 	}
-	return fmt.Errorf("none of %d members is admitted", len(nodes))
+	if !known {
+		return fmt.Errorf("none of %d members is admitted", len(nodes))
+	}
+	return nil
 }
 
 // NotifyJoin implements memberlist.EventDelegate.
