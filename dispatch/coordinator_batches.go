@@ -30,6 +30,9 @@ func (c *Coordinator) onBatch(ev SessionBatch) {
 	case ackGap: // ended, so that the worker says again all that is not acknowledged
 		c.endSession(s, "a batch is missing before this one")
 		return
+	case ackFull:
+		c.endSession(s, "too many batches wait for decisions")
+		return
 	}
 	ends := 0
 	for i := range b.Statuses {
@@ -101,7 +104,11 @@ const (
 	ackNew = iota
 	ackOld // received before
 	ackGap // one before it is missing: a stream does not do that
+	ackFull
 )
+
+// maxUnacked bounds the batches that wait for decisions: far more than what a peer's outstanding tasks can fill.
+const maxUnacked = 1 << 16
 
 // begin opens batch n.
 func (w *ackWindow) begin(n uint64) int {
@@ -110,6 +117,8 @@ func (w *ackWindow) begin(n uint64) int {
 		return ackOld
 	case n > next:
 		return ackGap
+	case len(w.open) >= maxUnacked:
+		return ackFull
 	}
 	w.open, w.busy = append(w.open, 0), true
 	return ackNew

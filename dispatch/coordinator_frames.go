@@ -98,7 +98,7 @@ type framer struct {
 const (
 	grantBytes = 64
 	runBytes   = 20
-	taskBytes  = 40
+	taskBytes  = 64
 )
 
 func (f *framer) room(n int) {

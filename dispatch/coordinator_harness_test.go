@@ -309,6 +309,17 @@ func (r *coordRig) check() error {
 				res = res.Add(h.job.job.Resources)
 			}
 		}
+		recalls := 0
+		for _, h := range p.holds {
+			for _, rc := range h.slots {
+				if rc.is(recalled) {
+					recalls++
+				}
+			}
+		}
+		if recalls != p.recalling {
+			return fmt.Errorf("peer %s: %d recalls, counted %d", p.id, recalls, p.recalling)
+		}
 		if live != p.outstanding || res != p.promised {
 			return fmt.Errorf("peer %s: %d tasks %+v, counted %d %+v", p.id, live, res, p.outstanding, p.promised)
 		}

@@ -41,6 +41,7 @@ type peerState struct {
 	finished   float64 // ends in about the last AheadWindow, decaying
 	finishedAt time.Time
 	recallAt   time.Time // no recall before
+	recalling  int       // tasks it was asked to give back, and has not answered about
 }
 
 // holding is what one peer has of one job.
@@ -117,11 +118,20 @@ func (c *Coordinator) release(p *peerState, h *holding, r *rec) {
 	if r.is(ended) {
 		return
 	}
+	p.answered(r)
 	r.marks |= ended
 	p.promise(h.job, h, -1)
 	c.dirty, c.freed = true, true
 	if !h.job.queued {
 		c.enqueue(h.job) // its Parallel may have room again
+	}
+}
+
+// answered notes that a recall has had its effect, or came too late.
+func (p *peerState) answered(r *rec) {
+	if r.is(recalled) {
+		r.marks &^= recalled
+		p.recalling--
 	}
 }
 
@@ -133,6 +143,14 @@ func (p *peerState) find(t taskstate.TaskID) (*holding, rec, bool) {
 	}
 	r, ok := h.slots[t.Slot]
 	return h, r, ok && int(r.attempt) == t.Attempt
+}
+
+// setOffer takes a worker's word for what it has, within reason: sums of offers and promises must not overflow.
+func (p *peerState) setOffer(o Offer) {
+	const most = 1 << 50
+	o.Resources.MilliCPU = min(max(0, o.Resources.MilliCPU), most)
+	o.Resources.Memory = min(max(0, o.Resources.Memory), most)
+	p.offer = o
 }
 
 // free is what p can still promise; negative where tasks queue ahead of need.
@@ -152,9 +170,10 @@ func (c *Coordinator) recentEnds(p *peerState) float64 {
 	return p.finished * math.Exp(-float64(c.now.Sub(p.finishedAt))/float64(c.cfg.AheadWindow))
 }
 
-// ahead is how many tasks may wait on p beyond those that fit: what it finishes while an assignment travels, at least one.
+// ahead is how many tasks may wait on p beyond those that fit: what it finishes while an assignment travels, and at least one for
+// each of its cpus, so that none of them waits for a round trip however long its tasks take.
 func (c *Coordinator) ahead(p *peerState) int {
-	return max(1, min(int(c.recentEnds(p)), c.cfg.MaxAhead))
+	return min(max(1, int(p.offer.Resources.MilliCPU/1000), int(c.recentEnds(p))), c.cfg.MaxAhead)
 }
 
 // runsOf lists the open tasks of a holding that pick accepts, as ascending runs per ledger index.

@@ -65,7 +65,8 @@ func (c *Coordinator) onHello(ev SessionOpened) {
 	s.jobs = map[taskstate.JobID]struct{}{}
 	s.acks.base, s.acked = ev.Hello.Acked, ev.Hello.Acked
 	c.sessions[s.conn] = s
-	p.session, p.offer, p.unanswered, p.stopping = s, ev.Hello.Offer, false, time.Time{}
+	p.session, p.unanswered, p.stopping = s, false, time.Time{}
+	p.setOffer(ev.Hello.Offer)
 	p.forgetSession()
 	c.wakeAt(c.now.Add(c.cfg.Grace))
 	if p.incarnation == s.incarnation && !p.left {
@@ -98,6 +99,7 @@ func (c *Coordinator) objection(p *peerState, h Hello) *Refuse {
 
 // forgetSession makes the open tasks fit for a new session: nothing was said in it yet.
 func (p *peerState) forgetSession() {
+	p.recalling = 0
 	for _, h := range p.holds {
 		for n, r := range h.slots {
 			if r.batch != 0 || r.is(stopped|recalled) {
@@ -172,15 +174,15 @@ func (c *Coordinator) onFrame(ev SessionFrame) {
 	case s.p.incarnation != s.incarnation: // not registered yet: it cannot speak about tasks of the life before
 		s.reported = s.reported || f.Report != nil && f.Report.Done
 		if f.Offer != nil {
-			s.p.offer = *f.Offer
+			s.p.setOffer(*f.Offer)
 		}
 	case f.Report != nil:
 		c.onReport(s, f.Report)
 	case f.Resync != nil:
 		c.sync(s)
 	case f.Offer != nil:
-		s.p.offer = *f.Offer
-		c.dirty = true
+		s.p.setOffer(*f.Offer)
+		c.dirty, c.freed = true, true
 	case f.Dropped != nil:
 		for _, t := range f.Dropped.Tasks {
 			c.onDropped(s.p, t)
@@ -201,19 +203,20 @@ func (c *Coordinator) onReport(s *session, r *Report) {
 }
 
 // observe joins a worker's status into what is known of an open task.
-func (c *Coordinator) observe(p *peerState, st *taskstate.Status) (*holding, rec, bool) {
+func (c *Coordinator) observe(p *peerState, st *taskstate.Status) {
 	h, r, ok := p.find(st.Task)
-	if !ok {
-		return nil, r, false
+	if !ok || !st.State.Valid() {
+		return
 	}
 	if !r.state.Final() {
-		r.state = max(r.state, st.State)
+		if r.state = max(r.state, st.State); r.state >= taskstate.Preparing {
+			p.answered(&r)
+		}
 	}
 	if st.State.Final() {
 		c.release(p, h, &r)
 	}
 	h.slots[st.Task.Slot] = r
-	return h, r, true
 }
 
 // onDropped takes the worker's word that it does not have a task and never will: it wrote a tombstone first.

@@ -6,28 +6,31 @@ import (
 	"covey/taskstate"
 )
 
-// dueRecalls takes queued tasks back from a peer that has more than it will soon start, when another has nothing to do and nothing
+// dueRecalls takes queued tasks back from a peer that has more than it will soon start, when another could start them and nothing
 // else waits. Tasks that have started are not touched: the worker decides, it knows.
 func (c *Coordinator) dueRecalls() {
 	if c.waiting() {
 		return
 	}
-	free := c.freePeers()
+	var spare []spareRoom
 	for _, p := range c.order {
-		if free == 0 {
-			return
-		}
 		queued := p.queued()
-		soon := int(c.recentEnds(p))
-		switch {
-		case queued == 0 || p.standing != Ready || !p.session.synced:
-		case c.now.Before(p.recallAt):
+		if queued == 0 || p.standing != Ready || !p.session.synced {
+			continue
+		}
+		if c.now.Before(p.recallAt) {
 			c.wakeAt(p.recallAt)
-		case queued > soon:
-			free -= c.recall(p, min(free, (queued-soon+1)/2))
+			continue
+		}
+		if spare == nil {
+			if spare = c.spareRooms(); len(spare) == 0 {
+				return
+			}
+		}
+		if n := queued - p.recalling - int(c.recentEnds(p)); n > 0 && c.recall(p, (n+1)/2, spare) > 0 {
 			p.recallAt = c.now.Add(2 * c.cfg.AheadWindow)
 			c.wakeAt(p.recallAt)
-		default: // it will get to them; look again when its pace has slowed
+		} else if n <= 0 { // it will get to them; look again when its pace has slowed
 			c.wakeAt(c.now.Add(c.cfg.AheadWindow))
 		}
 	}
@@ -35,24 +38,41 @@ func (c *Coordinator) dueRecalls() {
 
 // waiting tells whether any job has something to place.
 func (c *Coordinator) waiting() bool {
-	for _, k := range c.classes {
-		if len(k.line) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.classes, func(k *class) bool { return len(k.line) > 0 })
 }
 
-// freePeers counts ready peers that could start something now.
-func (c *Coordinator) freePeers() int {
-	n := 0
+// spareRoom is what a peer could start at once.
+type spareRoom struct {
+	p    *peerState
+	free taskstate.Resources
+}
+
+// spareRooms lists the peers that take tasks and have something free.
+func (c *Coordinator) spareRooms() []spareRoom {
+	var out []spareRoom
 	for _, p := range c.order {
 		f := p.free()
-		if p.standing == Ready && p.session.synced && p.worker && !c.now.Before(p.stopping) && f.MilliCPU > 0 && f.Memory >= 0 {
-			n += int(max(1, f.MilliCPU/1000))
+		if p.standing == Ready && p.session.synced && p.worker && !c.now.Before(p.stopping) && (f.MilliCPU > 0 || f.Memory > 0) {
+			out = append(out, spareRoom{p, f})
 		}
 	}
-	return n
+	return out
+}
+
+// takeSpare reserves room for one task of j on another peer than from; false if there is none.
+func takeSpare(spare []spareRoom, j *jobState, from *peerState) bool {
+	for i := range spare {
+		s := &spare[i]
+		if s.p == from || !j.job.Resources.Fits(s.free) {
+			continue
+		}
+		if h := s.p.holds[j.id]; h != nil && j.job.MaxPerPeer > 0 && h.live >= j.job.MaxPerPeer {
+			continue
+		}
+		s.free = s.free.Sub(j.job.Resources)
+		return true
+	}
+	return false
 }
 
 // queued estimates how many of p's tasks wait there because they do not fit: those promised beyond the offer.
@@ -71,18 +91,22 @@ func (p *peerState) queued() int {
 	return max(1, n)
 }
 
-// recall asks p to give back up to n tasks that it has not started: the last ones in its line.
-func (c *Coordinator) recall(p *peerState, n int) int {
+// recall asks p to give back up to n tasks that it has not started and another could start now: the last ones in its line.
+func (c *Coordinator) recall(p *peerState, n int, spare []spareRoom) int {
 	asked := 0
 	for _, h := range slices.Backward(p.byAge()) {
+		if h.job.job.Resources == (taskstate.Resources{}) {
+			continue // reserves nothing, so it never queues
+		}
 		idle := h.sorted(func(r rec) bool { return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) })
 		for _, slot := range slices.Backward(idle) {
-			if asked == n {
-				return asked
+			if asked == n || !takeSpare(spare, h.job, p) {
+				break
 			}
 			r := h.slots[slot]
 			r.marks |= recalled
 			h.slots[slot] = r
+			p.recalling++
 			p.session.recalls = append(p.session.recalls, taskstate.Task(h.job.id, slot, int(r.attempt)))
 			c.touch(p.session)
 			asked++
@@ -97,11 +121,7 @@ func (c *Coordinator) lookForRecalls() {
 		return
 	}
 	c.freed = false
-	if !c.waiting() && c.anyQueued() {
+	if !c.waiting() && slices.ContainsFunc(c.order, func(p *peerState) bool { return p.queued() > 0 }) {
 		c.wakeAt(c.now.Add(c.cfg.AheadWindow))
 	}
-}
-
-func (c *Coordinator) anyQueued() bool {
-	return slices.ContainsFunc(c.order, func(p *peerState) bool { return p.queued() > 0 })
 }

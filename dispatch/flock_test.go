@@ -1,0 +1,459 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/p2p/memnet"
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// The tests of this file put both loops together: real workers with real journals, the real coordinator, an in-memory network and
+// ledger, a runner that only waits.
+
+// flock is a few peers in a bubble. Each could coordinate; one does.
+type flock struct {
+	t     testing.TB
+	net   *memnet.Network
+	peers []*flockPeer
+	mu    sync.Mutex
+	boss  *flockPeer
+	epoch taskstate.Epoch
+	ran   map[taskstate.TaskID]int
+}
+
+type flockPeer struct {
+	f      *flock
+	id     string
+	dir    string
+	ledger *ledger.Memory
+	coord  *Coord
+	worker *Worker
+	runner *idleRunner
+	resign func()
+	stop   func()
+}
+
+// idleRunner ends every task after a while, as asked of a no-op, successfully.
+type idleRunner struct {
+	f      *flock
+	sink   func(taskstate.RunReport)
+	mu     sync.Mutex
+	timers map[taskstate.TaskID]*time.Timer
+	jitter *rand.Rand
+	dead   bool
+}
+
+func (r *idleRunner) Start(l taskstate.Launch) {
+	r.f.mu.Lock()
+	r.f.ran[l.Task]++
+	r.f.mu.Unlock()
+	d := time.Duration(l.Job.Run.Noop.Duration) * time.Millisecond
+	if d == 0 {
+		r.report(taskstate.RunReport{Task: l.Task, State: taskstate.Complete})
+		return
+	}
+	r.report(taskstate.RunReport{Task: l.Task, State: taskstate.Running, Exit: taskstate.NoExit})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d += time.Duration(r.jitter.Int64N(int64(d)/4 + 1))
+	r.timers[l.Task] = time.AfterFunc(d, func() { r.over(l.Task, taskstate.RunReport{Task: l.Task, State: taskstate.Complete}) })
+}
+
+func (r *idleRunner) over(t taskstate.TaskID, rep taskstate.RunReport) {
+	r.mu.Lock()
+	timer, ok := r.timers[t]
+	delete(r.timers, t)
+	r.mu.Unlock()
+	if ok {
+		timer.Stop()
+		r.report(rep)
+	}
+}
+
+func (r *idleRunner) report(rep taskstate.RunReport) {
+	r.mu.Lock()
+	dead := r.dead
+	r.mu.Unlock()
+	if !dead {
+		r.sink(rep)
+	}
+}
+
+func (r *idleRunner) Stop(t taskstate.TaskID, why taskstate.Reason) {
+	r.over(t, taskstate.RunReport{Task: t, State: taskstate.Shutdown, Exit: taskstate.NoExit, Reason: why})
+}
+
+func (r *idleRunner) Reap([]taskstate.TaskID) int { return 0 }
+
+// die is what a power cut does to running tasks.
+func (r *idleRunner) die() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dead = true
+	for _, t := range r.timers {
+		t.Stop()
+	}
+}
+
+func inFlock(t *testing.T, n int, test func(*testing.T, *flock)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFlock(t, n)
+		test(t, f)
+		f.close()
+	})
+}
+
+// newFlock starts n peers; the first one coordinates.
+func newFlock(t testing.TB, n int) *flock {
+	f := &flock{t: t, net: memnet.New(), ran: map[taskstate.TaskID]int{}}
+	first := ledger.NewMemory("p0", time.Now)
+	for i := range n {
+		p := &flockPeer{f: f, id: fmt.Sprintf("p%d", i), dir: t.TempDir()}
+		p.ledger = first.Peer(p.id)
+		first.Join(p.id, taskstate.Incarnation(p.id+"-1"))
+		f.peers = append(f.peers, p)
+	}
+	for _, p := range f.peers {
+		p.start()
+	}
+	f.elect(f.peers[0])
+	return f
+}
+
+func (f *flock) close() {
+	f.mu.Lock()
+	f.boss = nil
+	f.mu.Unlock()
+	for _, p := range f.peers {
+		p.end()
+	}
+	_ = f.net.Close()
+}
+
+func (p *flockPeer) start() {
+	f := p.f
+	host := f.net.Host(p.id)
+	p.coord = NewCoord(CoordConfig{
+		Core: CoordinatorConfig{Self: p.id}, Ledger: p.ledger,
+		OpenEnvelope: func(_ string, env []byte) (b taskstate.Batch, err error) {
+			err = wire.Unmarshal(env, &b)
+			return b, err
+		},
+		Probe: func(ctx context.Context, peer taskstate.PeerID) error {
+			c, err := host.Dial(ctx, peer, SessionProtocol)
+			if err == nil {
+				_ = c.Close()
+			}
+			return err
+		},
+	})
+	host.Handle(SessionProtocol, p.coord.ServeSession)
+	p.runner = &idleRunner{f: f, timers: map[taskstate.TaskID]*time.Timer{}, jitter: rand.New(rand.NewPCG(1, uint64(len(p.id))))}
+	offer := Offer{Resources: taskstate.Resources{MilliCPU: 4000}}
+	var err error
+	p.worker, err = NewWorker(WorkerConfig{
+		Self: p.id, Incarnation: taskstate.Incarnation(p.id + "-1"), Dir: p.dir, Offer: offer, Net: host, Local: p.coord.ServeSession, Runner: p.runner,
+		Coordinator: f.coordinator,
+		Seal:        func(_ uint64, body []byte) ([]byte, error) { return body, nil },
+		Publish:     func(context.Context, []byte) error { return nil },
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	p.runner.sink = p.worker.Report
+	ctx, cancel := context.WithCancel(f.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := p.worker.Run(ctx); err != nil && ctx.Err() == nil {
+			f.t.Errorf("%s: %v", p.id, err)
+		}
+	}()
+	p.stop = func() { cancel(); <-done }
+}
+
+func (f *flock) coordinator() (taskstate.PeerID, taskstate.Epoch, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.boss == nil {
+		return "", taskstate.Epoch{}, false
+	}
+	return f.boss.id, f.epoch, true
+}
+
+// elect makes p the coordinator, and tells everybody.
+func (f *flock) elect(p *flockPeer) {
+	if f.boss != nil && f.boss.resign != nil {
+		f.boss.resign()
+	}
+	epoch := p.ledger.Lead()
+	f.mu.Lock()
+	f.boss, f.epoch = p, epoch
+	f.mu.Unlock()
+	ctx, cancel := context.WithCancel(f.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.coord.Run(ctx, epoch)
+	}()
+	p.resign = func() { cancel(); <-done; p.resign = nil }
+	for _, q := range f.peers {
+		q.worker.News()
+	}
+}
+
+// end ends a peer without a goodbye.
+func (p *flockPeer) end() {
+	if p.stop == nil {
+		return
+	}
+	p.runner.die()
+	if p.resign != nil {
+		p.resign()
+	}
+	p.stop()
+	p.stop = nil
+}
+
+// kill ends a peer as a power cut would; everybody's gossip notices a second later.
+func (p *flockPeer) kill() {
+	p.f.net.Kill(p.id)
+	p.end()
+	time.AfterFunc(time.Second, func() { p.verdict(VerdictDead) })
+}
+
+func (p *flockPeer) verdict(v Verdict) {
+	for _, q := range p.f.peers {
+		q.coord.Verdict(p.id, v, time.Now())
+	}
+}
+
+// restart brings it back with its data folder.
+func (p *flockPeer) restart() {
+	p.f.net.Revive(p.id)
+	p.start()
+	p.verdict(VerdictAlive)
+}
+
+func (f *flock) submit(id string, count int, noop time.Duration, change ...func(*taskstate.Job)) {
+	f.t.Helper()
+	j := taskstate.Job{ID: taskstate.JobID(id), Type: taskstate.BatchJob, Count: count}
+	j.Run.Noop = &taskstate.Noop{Duration: noop.Milliseconds()}
+	for _, c := range change {
+		c(&j)
+	}
+	if _, res, err := f.boss.ledger.Propose(f.t.Context(), []ledger.Command{{Submit: &ledger.Submit{Job: j}}}); err != nil || res[0].Refused != "" {
+		f.t.Fatal(res, err)
+	}
+}
+
+func oneCPU(j *taskstate.Job) { j.Resources.MilliCPU = 1000 }
+
+func (f *flock) counts(id string) (c ledger.Counts, over bool) {
+	f.boss.ledger.Replica().Read(func(s *ledger.State) {
+		j, ok := s.Job(taskstate.JobID(id))
+		if ok {
+			_, over = j.Ended()
+			c = j.Counts()
+		}
+	})
+	return c, over
+}
+
+// finish waits until a job has ended, and fails after limit of virtual time.
+func (f *flock) finish(id string, limit time.Duration) ledger.Counts {
+	f.t.Helper()
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		synctest.Wait()
+		c, over := f.counts(id)
+		if over {
+			return c
+		}
+		if time.Since(began) > limit {
+			why, err := f.boss.coord.Waiting(f.t.Context(), taskstate.JobID(id))
+			f.t.Fatalf("job %s has not ended after %v: %+v, waiting %q %v, standings %v", id, limit, c, why, err, f.boss.coord.Standings())
+		}
+	}
+}
+
+func TestAFlockRunsAThousandTasksOnce(t *testing.T) {
+	inFlock(t, 3, func(t *testing.T, f *flock) {
+		f.submit("noops", 10_000, 0)
+		if c := f.finish("noops", 30*time.Second); c.Complete != 10_000 {
+			t.Errorf("%+v", c)
+		}
+		f.submit("busy", 300, 50*time.Millisecond, oneCPU)
+		if c := f.finish("busy", 30*time.Second); c.Complete != 300 {
+			t.Errorf("%+v", c)
+		}
+		for task, n := range f.ran {
+			if n != 1 {
+				t.Errorf("%s started %d times", task, n)
+			}
+		}
+	})
+}
+
+func TestAFlockGoesOnWithAnotherCoordinatorAndRunsNothingTwice(t *testing.T) {
+	inFlock(t, 3, func(t *testing.T, f *flock) {
+		f.submit("job", 200, 200*time.Millisecond, oneCPU)
+		for i := range 6 {
+			time.Sleep(500 * time.Millisecond)
+			f.elect(f.peers[(i+1)%3])
+		}
+		if c := f.finish("job", time.Minute); c.Complete != 200 {
+			t.Errorf("%+v", c)
+		}
+		starts := map[taskstate.TaskID]int{}
+		for task, n := range f.ran {
+			starts[taskstate.Task(task.Job, task.Slot, 0)] += n
+		}
+		for slot, n := range starts {
+			if n != 1 {
+				t.Errorf("slot %d started %d times, though nobody was ever lost", slot.Slot, n)
+			}
+		}
+	})
+}
+
+func TestTasksOfAKilledPeerRunElsewhere(t *testing.T) {
+	inFlock(t, 3, func(t *testing.T, f *flock) {
+		f.submit("job", 60, time.Second, oneCPU)
+		time.Sleep(1500 * time.Millisecond)
+		f.peers[2].kill()
+		if c := f.finish("job", time.Minute); c.Complete != 60 {
+			t.Errorf("%+v", c)
+		}
+		f.peers[2].restart()
+		time.Sleep(3 * time.Second)
+		if s := f.boss.coord.Standings()["p2"]; s != Ready {
+			t.Errorf("three seconds after its restart p2 is %s", s)
+		}
+		f.submit("next", 30, 0, oneCPU)
+		f.finish("next", 5*time.Second)
+	})
+}
+
+func TestTheCoordinatorAndAWorkerKilledTogetherLoseNothing(t *testing.T) {
+	inFlock(t, 5, func(t *testing.T, f *flock) {
+		f.submit("job", 100, time.Second, oneCPU)
+		time.Sleep(1500 * time.Millisecond)
+		f.peers[0].kill()
+		f.peers[1].kill()
+		time.Sleep(time.Second)
+		f.elect(f.peers[2])
+		began := time.Now()
+		if c := f.finish("job", time.Minute); c.Complete != 100 {
+			t.Errorf("%+v", c)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+func TestACancelledJobHasNoRunningTaskWithinABeatAlsoWhereTheCoordinatorChanges(t *testing.T) {
+	inFlock(t, 3, func(t *testing.T, f *flock) {
+		f.submit("long", 20, time.Hour, oneCPU)
+		time.Sleep(time.Second)
+		f.elect(f.peers[1])
+		if _, _, err := f.boss.ledger.Propose(t.Context(), []ledger.Command{{Cancel: &ledger.Cancel{Job: "long"}}}); err != nil {
+			t.Fatal(err)
+		}
+		if c := f.finish("long", 2*time.Second); c.Shutdown != 20 {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+func TestAPeerThatStopsGivesItsTasksBack(t *testing.T) {
+	inFlock(t, 3, func(t *testing.T, f *flock) {
+		f.submit("long", 9, 20*time.Second, oneCPU)
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := f.peers[2].worker.Stop(ctx); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		f.peers[2].verdict(VerdictDead)
+		began := time.Now()
+		if c := f.finish("long", time.Minute); c.Complete != 9 {
+			t.Errorf("%+v", c)
+		}
+		if took := time.Since(began); took > 52*time.Second {
+			t.Errorf("it took %v after the peer had stopped", took)
+		}
+	})
+}
+
+// runAll submits a job and returns when its last end is settled.
+func (f *flock) runAll(id string, count int, noop time.Duration, change ...func(*taskstate.Job)) {
+	over := make(chan struct{})
+	left := count
+	cancel := f.boss.ledger.Replica().Observe(func(ev ledger.Event) {
+		for _, c := range ev.Entry.Commands {
+			if c.Settle != nil && c.Settle.Statuses[0].Task.Job == taskstate.JobID(id) {
+				if left -= len(c.Settle.Statuses); left == 0 {
+					close(over)
+				}
+			}
+		}
+	})
+	defer cancel()
+	f.submit(id, count, noop, change...)
+	<-over
+}
+
+func (f *flock) awaitReady() {
+	for _, p := range f.peers {
+		for f.boss.coord.Standings()[p.id] != Ready {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// BenchmarkFlockNoops is no-op tasks through both loops, with three journals on this disk: what is left out is raft, signatures,
+// gossip and the real network.
+func BenchmarkFlockNoops(b *testing.B) {
+	f := newFlock(b, 3)
+	defer f.close()
+	f.awaitReady()
+	b.ReportAllocs()
+	b.ResetTimer()
+	f.runAll("noops", b.N, 0)
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+}
+
+// BenchmarkFlockOneTask is one no-op task from its submission to its settled end.
+func BenchmarkFlockOneTask(b *testing.B) {
+	f := newFlock(b, 3)
+	defer f.close()
+	f.awaitReady()
+	n := 0
+	for b.Loop() {
+		n++
+		f.runAll(fmt.Sprint("one", n), 1, 0)
+	}
+}
+
+// BenchmarkFlockShortTasks is a thousand tasks of two milliseconds, one cpu each, on three peers of four cpus: at best they take
+// 188 ms. What is more is time in which a cpu waited for its next task.
+func BenchmarkFlockShortTasks(b *testing.B) {
+	f := newFlock(b, 3)
+	defer f.close()
+	f.awaitReady()
+	n := 0
+	for b.Loop() {
+		n++
+		f.runAll(fmt.Sprint("short", n), 1000, 2*time.Millisecond, oneCPU)
+	}
+}
