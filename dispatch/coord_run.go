@@ -176,4 +176,3 @@ func (c *Coord) ask(ctx context.Context, f func(*Coordinator)) error {
 		return ctx.Err()
 	}
 }
-

@@ -44,30 +44,30 @@ type flockPeer struct {
 // idleRunner ends every task after a while, as asked of a no-op, successfully.
 type idleRunner struct {
 	f      *flock
-	sink   func(RunReport)
+	sink   func(taskstate.RunReport)
 	mu     sync.Mutex
 	timers map[taskstate.TaskID]*time.Timer
 	jitter *rand.Rand
 	dead   bool
 }
 
-func (r *idleRunner) Start(l Launch) {
+func (r *idleRunner) Start(l taskstate.Launch) {
 	r.f.mu.Lock()
 	r.f.ran[l.Task]++
 	r.f.mu.Unlock()
 	d := time.Duration(l.Job.Run.Noop.Duration) * time.Millisecond
 	if d == 0 {
-		r.report(RunReport{Task: l.Task, State: taskstate.Complete})
+		r.report(taskstate.RunReport{Task: l.Task, State: taskstate.Complete})
 		return
 	}
-	r.report(RunReport{Task: l.Task, State: taskstate.Running, Exit: taskstate.NoExit})
+	r.report(taskstate.RunReport{Task: l.Task, State: taskstate.Running, Exit: taskstate.NoExit})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d += time.Duration(r.jitter.Int64N(int64(d)/4 + 1))
-	r.timers[l.Task] = time.AfterFunc(d, func() { r.over(l.Task, RunReport{Task: l.Task, State: taskstate.Complete}) })
+	r.timers[l.Task] = time.AfterFunc(d, func() { r.over(l.Task, taskstate.RunReport{Task: l.Task, State: taskstate.Complete}) })
 }
 
-func (r *idleRunner) over(t taskstate.TaskID, rep RunReport) {
+func (r *idleRunner) over(t taskstate.TaskID, rep taskstate.RunReport) {
 	r.mu.Lock()
 	timer, ok := r.timers[t]
 	delete(r.timers, t)
@@ -78,7 +78,7 @@ func (r *idleRunner) over(t taskstate.TaskID, rep RunReport) {
 	}
 }
 
-func (r *idleRunner) report(rep RunReport) {
+func (r *idleRunner) report(rep taskstate.RunReport) {
 	r.mu.Lock()
 	dead := r.dead
 	r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *idleRunner) report(rep RunReport) {
 }
 
 func (r *idleRunner) Stop(t taskstate.TaskID, why taskstate.Reason) {
-	r.over(t, RunReport{Task: t, State: taskstate.Shutdown, Exit: taskstate.NoExit, Reason: why})
+	r.over(t, taskstate.RunReport{Task: t, State: taskstate.Shutdown, Exit: taskstate.NoExit, Reason: why})
 }
 
 func (r *idleRunner) Reap([]taskstate.TaskID) int { return 0 }

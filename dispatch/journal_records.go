@@ -323,8 +323,8 @@ func (img *journalImage) readBatch(k, v []byte) error {
 	if err := getRecord(v, &r); err != nil {
 		return err
 	}
-	var b taskstate.Batch
-	if err := wire.Unmarshal(r.Body, &b); err != nil {
+	b, err := taskstate.DecodeBatch(r.Body)
+	if err != nil {
 		return err
 	}
 	img.batches = append(img.batches, imageBatch{number: n[0], statuses: b.Statuses, envelope: r.Envelope})

@@ -107,7 +107,7 @@ func (cfg *WorkerConfig) validate() error {
 
 // Report is the sink for the runner. It never blocks and may be called from anywhere, also from within Runner.Start. What it
 // keeps is bounded by the tasks that were started.
-func (w *Worker) Report(r RunReport) { w.reports.put(r) }
+func (w *Worker) Report(r taskstate.RunReport) { w.reports.put(r) }
 
 // News says that the answer of Coordinator may have changed: a backoff is cut short, a session with an older one is ended.
 // Never blocks.
@@ -187,7 +187,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		defer cancel()
 		if len(w.reap) > 0 {
 			w.cfg.Log.Info("tasks were running when this peer last ended: they are over", "tasks", len(w.reap))
-			w.cfg.Runner.Reap(w.reap)
+			killed := w.cfg.Runner.Reap(w.reap)
+			w.cfg.Log.Info("their processes were ended", "processes", killed)
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() { w.write(ctx) })
@@ -205,18 +206,18 @@ func (w *Worker) Run(ctx context.Context) error {
 // reportBox gathers reports until the owner has time for them.
 type reportBox struct {
 	mu   sync.Mutex
-	got  []RunReport
+	got  []taskstate.RunReport
 	wake chan struct{}
 }
 
-func (m *reportBox) put(r RunReport) {
+func (m *reportBox) put(r taskstate.RunReport) {
 	m.mu.Lock()
 	m.got = append(m.got, r)
 	m.mu.Unlock()
 	nudge(m.wake)
 }
 
-func (m *reportBox) take() []RunReport {
+func (m *reportBox) take() []taskstate.RunReport {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	got := m.got

@@ -8,18 +8,18 @@ import (
 
 // Bounds of the worker's core. None is reached while a coordinator keeps to its own limits.
 const (
-	maxHeld        = 1 << 16 // tasks held at once, whatever state they are in
-	maxTombstones  = 8192    // oldest first out
-	maxEarly       = 256     // frames that wait for the fence to be on disk
-	maxStatuses    = 1000    // statuses in one batch
-	maxBatchBytes  = 200_000 // estimated; sealed it stays under 256 KiB
-	maxBatches     = 8       // batches in one journal transaction
-	maxReportBytes = 400_000 // estimated, of one Report frame
-	maxIdleJobs    = 4096    // job bodies kept for a session without a task of theirs
+	maxHeld        = 1 << 16                        // tasks held at once, whatever state they are in
+	maxTombstones  = 8192                           // oldest first out
+	maxEarly       = 256                            // frames that wait for the fence to be on disk
+	maxStatuses    = taskstate.MaxBatchStatuses     // statuses in one batch
+	maxBatchBytes  = taskstate.MaxBatchBytes - 1024 // estimated, from above
+	maxBatches     = 8                              // batches in one journal transaction
+	maxReportBytes = 400_000                        // estimated, of one Report frame
+	maxIdleJobs    = 1024                           // job bodies kept for a session without a task of theirs
 	maxIdleBytes   = 16 << 20
 	lazyTidy       = 256 // what was acknowledged is removed with the next transaction, at the latest when so much has gathered
 	minBegunAhead  = 16  // queued tasks marked as begun ahead of their turn
-	statusOverhead = 64  // bytes of an encoded status besides its texts
+	statusOverhead = 96  // bytes of an encoded status besides its texts
 )
 
 // workerEvent is an input of the worker's core.
@@ -39,7 +39,7 @@ type (
 		down *Down
 	}
 	// wRan: the runner reported.
-	wRan struct{ reports []RunReport }
+	wRan struct{ reports []taskstate.RunReport }
 	// wSaved: the transaction of wSave is on disk.
 	wSaved struct{}
 	// wSick: the journal cannot be written (it is tried again); nil: it can, again.
@@ -65,7 +65,7 @@ type (
 	// wPublish hands sealed batches to the topic; answered by wPublished. There is never more than one under way.
 	wPublish struct{ envelopes [][]byte }
 	// wStart starts a task.
-	wStart struct{ launch Launch }
+	wStart struct{ launch taskstate.Launch }
 	// wHalt stops a started task.
 	wHalt struct{ stop Stop }
 )

@@ -43,8 +43,8 @@ func (c *workerCore) frameNeeds(f *heldFrame, j *heldJob) {
 	}
 }
 
-// dropIdleJobs forgets bodies without tasks when there are more, or larger, than that. Should a grant need one again, the session is ended
-// and the next one brings it.
+// dropIdleJobs forgets bodies without tasks when there are more, or larger, than that. Should a grant need one again, a Complete set
+// is asked for, which brings it.
 func (c *workerCore) dropIdleJobs(keep, size int) {
 	if c.idle <= keep && c.idleBytes <= size {
 		return

@@ -76,7 +76,7 @@ func (c *workerCore) restoreStatuses(img *journalImage) {
 	for id, s := range img.live {
 		if h := c.tasks[id]; h != nil {
 			h.onDisk = true
-			c.recallStatus(h, s)
+			c.recallStatus(h, s, 0)
 		}
 	}
 	slices.SortFunc(img.batches, func(a, b imageBatch) int { return cmp.Compare(a.number, b.number) })
@@ -87,7 +87,7 @@ func (c *workerCore) restoreStatuses(img *journalImage) {
 		hb := &heldBatch{number: b.number, envelope: b.envelope}
 		for _, s := range b.statuses {
 			if h := c.tasks[s.Task]; h != nil {
-				c.recallStatus(h, s)
+				c.recallStatus(h, s, b.number)
 				hb.tasks = append(hb.tasks, h)
 			}
 		}
@@ -95,8 +95,9 @@ func (c *workerCore) restoreStatuses(img *journalImage) {
 	}
 }
 
-func (c *workerCore) recallStatus(h *heldTask, s taskstate.Status) {
-	h.status, h.durable = s, s
+func (c *workerCore) recallStatus(h *heldTask, s taskstate.Status, batch uint64) {
+	h.status = s
+	h.said(s, batch)
 	if s.State.Final() && h.phase != phaseOver {
 		h.phase = phaseOver
 		c.live--

@@ -66,7 +66,7 @@ func (c *workerCore) cutBatches(t *workerTxn) {
 		size, n := 0, 0
 		for _, h := range c.dirty {
 			s := h.status
-			size += sizeOfStatus(s)
+			size += statusSize(s)
 			if n == maxStatuses || size > maxBatchBytes {
 				break
 			}
@@ -85,8 +85,8 @@ func (c *workerCore) cutBatches(t *workerTxn) {
 	}
 }
 
-// statusBytes estimates an encoded status, from above.
-func sizeOfStatus(s taskstate.Status) int {
+// statusSize estimates an encoded status, from above.
+func statusSize(s taskstate.Status) int {
 	return statusOverhead + len(s.Task.Job) + len(s.Reason) + len(s.Message)
 }
 
@@ -129,7 +129,7 @@ func (c *workerCore) publish() {
 	p := wPublish{}
 	for _, b := range c.saveBatches {
 		for i, h := range b.tasks {
-			h.durable = b.sealed.statuses[i]
+			h.said(b.sealed.statuses[i], b.number)
 		}
 		b.envelope, b.sealed = b.sealed.Envelope, nil
 		c.unacked = append(c.unacked, b)
@@ -141,6 +141,14 @@ func (c *workerCore) publish() {
 	c.saveBatches = nil
 	c.publishing = true
 	c.do(p)
+}
+
+// said notes that a status is on disk, in batch number n.
+func (h *heldTask) said(s taskstate.Status, n uint64) {
+	h.durable = s
+	if s.State.Final() {
+		h.end = n
+	}
 }
 
 // takeEarly obeys what waited for the fence.
@@ -179,8 +187,9 @@ func (c *workerCore) acked(n uint64) {
 func (c *workerCore) ackedTask(h *heldTask) {
 	switch {
 	case c.tasks[h.id] != h: // forgotten with a batch before this
-	case h.durable.State.Final():
+	case h.end > 0 && h.end <= c.state.Acked:
 		c.forget(h)
+	case h.end > 0: // its end is in a later batch
 	default: // it goes on: the journal must remember that it was begun when the batch is gone
 		s := h.durable
 		h.onDisk = true

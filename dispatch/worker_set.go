@@ -31,9 +31,9 @@ func (c *workerCore) opened(link uint64) {
 		if s.Seq == 0 {
 			s = acceptedStatus(h)
 		}
-		if size += sizeOfStatus(s); size > maxReportBytes {
+		if size += statusSize(s); size > maxReportBytes {
 			c.send(Up{Report: r})
-			r, size = &Report{}, sizeOfStatus(s)
+			r, size = &Report{}, statusSize(s)
 		}
 		r.Tasks = append(r.Tasks, s)
 	}
@@ -107,7 +107,7 @@ func (c *workerCore) assignments(a *Assignments) {
 		return
 	case l.synced && a.ResultsIn <= l.have:
 		return // had that
-	case !a.Complete && (!l.synced || a.AppliesTo != l.have):
+	case !a.Complete && (!l.synced || a.AppliesTo != l.have || c.lacksJob(a)):
 		c.resync()
 		return
 	}
@@ -125,6 +125,14 @@ func (c *workerCore) assignments(a *Assignments) {
 	l.have = a.ResultsIn
 }
 
+// lacksJob tells whether a body is missing that was dropped to stay within bounds: a Complete set brings it again.
+func (c *workerCore) lacksJob(a *Assignments) bool {
+	for i := range a.Jobs {
+		c.keepJob(&a.Jobs[i])
+	}
+	return slices.ContainsFunc(a.Grants, func(g Grant) bool { return c.jobs[g.Job] == nil })
+}
+
 // resync asks for one Complete set, once.
 func (c *workerCore) resync() {
 	if !c.link.asked {
@@ -139,8 +147,8 @@ func (c *workerCore) take(a *Assignments) error {
 		c.link.inSet = true
 		c.link.pass++
 	}
-	for i := range a.Jobs {
-		c.keepJob(&a.Jobs[i])
+	if c.lacksJob(a) {
+		return fmt.Errorf("%w: it was never sent their job", errGrant)
 	}
 	if err := c.granted(a); err != nil {
 		return err
@@ -241,8 +249,8 @@ func (c *workerCore) takeOn(f *heldFrame) {
 
 // checkGrant bounds what a grant unfolds to before it is unfolded.
 func (c *workerCore) checkGrant(g Grant) (n int, err error) {
-	if c.jobs[g.Job] == nil {
-		return 0, fmt.Errorf("%w: job %s was never sent in this session", errGrant, g.Job)
+	if _, err := g.Job.Folder(); err != nil {
+		return 0, fmt.Errorf("%w: %w", errGrant, err)
 	}
 	for _, s := range g.Slots {
 		if s.First < 1 || s.N < 1 || s.Attempt < 1 || s.N > maxHeld || s.First > s.First+s.N || n > maxHeld {

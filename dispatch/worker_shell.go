@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -120,7 +119,7 @@ func (w *Worker) save(t *workerTxn) error {
 		if b.Envelope != nil {
 			continue // sealed before a failed write: the same bytes again
 		}
-		body, err := wire.Marshal(taskstate.Batch{
+		body, err := taskstate.EncodeBatch(taskstate.Batch{
 			Author: w.cfg.Self, Incarnation: w.cfg.Incarnation, Number: b.number, Statuses: b.statuses,
 		})
 		if err != nil {

@@ -33,6 +33,7 @@ type heldTask struct {
 	onDisk  bool   // the journal has a live record of it
 	order   uint64 // of acceptance
 	pass    uint64 // last Complete set that listed it
+	end     uint64 // number of the batch on disk that tells its end
 	item    string
 	status  taskstate.Status // newest
 	durable taskstate.Status // newest that is in the journal
@@ -111,7 +112,7 @@ func (c *workerCore) start(h *heldTask) {
 	h.phase = phaseStarted
 	c.used = c.used.Add(h.job.job.Resources)
 	c.runs++
-	c.do(wStart{Launch{
+	c.do(wStart{taskstate.Launch{
 		Task: h.id, Job: h.job.job, Item: h.item, Epoch: h.frame.record.Epoch, Index: h.status.Index, Peer: c.self,
 	}})
 }
@@ -154,14 +155,14 @@ func (c *workerCore) begunMark() (mark uint64, needed bool) {
 }
 
 // ran takes in what the runner reports.
-func (c *workerCore) ran(reports []RunReport) {
+func (c *workerCore) ran(reports []taskstate.RunReport) {
 	for _, r := range reports {
 		h := c.tasks[r.Task]
-		if h == nil || h.phase != phaseStarted || !r.State.Valid() {
+		if h == nil || h.phase != phaseStarted || !r.State.Valid() || r.State <= taskstate.Accepted {
 			continue
 		}
 		s := h.status
-		s.State, s.At, s.Exit, s.Signal, s.Reason, s.Message = r.State, r.At, r.Exit, r.Signal, r.Reason, tidyText(r.Message)
+		s.State, s.At, s.Exit, s.Signal, s.Reason, s.Message = r.State, r.At, r.Exit, r.Signal, r.Reason, r.Message
 		if s.At == 0 {
 			s.At = c.now.UnixMilli()
 		}
@@ -174,16 +175,16 @@ func (c *workerCore) ran(reports []RunReport) {
 	}
 }
 
-// tidyText makes any bytes a valid text of at most taskstate.MaxMessage bytes.
-func tidyText(s string) string {
-	if len(s) > taskstate.MaxMessage {
-		s = s[:taskstate.MaxMessage]
-		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
-			s = s[:len(s)-1]
+// maxReason caps a reason in bytes.
+const maxReason = 64
+
+// tidyText makes any bytes a valid text of at most limit bytes: a batch with anything else would be refused by everybody.
+func tidyText(s string, limit int) string {
+	if len(s) > limit {
+		for limit > 0 && !utf8.RuneStart(s[limit]) {
+			limit--
 		}
-		if r, n := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && n == 1 {
-			s = s[:len(s)-1]
-		}
+		s = s[:limit]
 	}
 	return strings.ToValidUTF8(s, "")
 }
@@ -191,6 +192,8 @@ func tidyText(s string) string {
 // advance gives a task its next status.
 func (c *workerCore) advance(h *heldTask, s taskstate.Status) {
 	s.Seq = h.status.Seq + 1
+	s.Message = tidyText(s.Message, taskstate.MaxMessage)
+	s.Reason = taskstate.Reason(tidyText(string(s.Reason), maxReason))
 	h.status = s
 	c.touch(h)
 }

@@ -2,11 +2,8 @@ package membership
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"net"
-	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -163,7 +160,7 @@ func (m *Membership) tryConnect(ctx context.Context, peer string) outcome {
 		case err == nil:
 			m.Heard(peer)
 			return answered
-		case nobodyListens(err):
+		case p2p.Refused(err):
 			return refused
 		}
 		m.log.Debug("a probe is unclear", "peer", peer, "err", err)
@@ -173,21 +170,6 @@ func (m *Membership) tryConnect(ctx context.Context, peer string) outcome {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-}
-
-// nobodyListens tells whether a connect failed because every address that answered at all refused, and none was silent. A peer with several
-// addresses may have one that means another machine here (a container bridge, a private range): its refusal beside the silence of
-// the real one is silence.
-func nobodyListens(err error) bool {
-	if !p2p.Refused(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
-		return false
-	}
-	for _, silence := range []string{"timeout", "timed out", "deadline exceeded", "no route to host"} {
-		if strings.Contains(err.Error(), silence) {
-			return false
-		}
-	}
-	return true
 }
 
 // askOthers asks a few live members; the first clear answer counts.

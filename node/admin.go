@@ -285,14 +285,26 @@ func (n *Node) diskTakes() error {
 }
 
 // trust keeps the roster, and so the gate, in step with the ledger.
-func (n *Node) trust(e admission.Entry) {
-	if err := n.roster.Trust(e); err != nil {
-		n.log.Warn("roster entry not kept", "peer", e.Peer, "err", err)
+func (n *Node) trust(entries ...admission.Entry) {
+	if err := n.roster.Trust(entries...); err != nil {
+		n.log.Warn("roster not kept", "err", err)
 	}
 	select {
 	case n.rosterChanged <- struct{}{}:
 	default:
 	}
+}
+
+// trustLedger brings the roster level with the replica: after a snapshot, and at the start, when entries were applied before
+// anybody listened.
+func (n *Node) trustLedger() {
+	var all []admission.Entry
+	n.replica.Read(func(s *ledger.State) {
+		for m := range s.Members() {
+			all = append(all, m.Entry)
+		}
+	})
+	n.trust(all...)
 }
 
 // expel closes the gate to a removed peer.

@@ -138,6 +138,7 @@ func (s *statuses) open(peer string, raw []byte) (taskstate.Batch, error) {
 // feeds the replica.
 func (n *Node) decided(ev ledger.Event) {
 	if ev.Reset {
+		n.trustLedger()
 		n.hub.append([]event{{at: now(), kind: kindSnapshot}})
 	} else {
 		n.hub.append(n.entryEvents(ev))

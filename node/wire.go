@@ -35,6 +35,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	n.host.Handle(callProtocol, func(peer string, c net.Conn) { n.serveCall(life, peer, c) })
 
 	undo = append(undo, n.replica.Observe(n.decided))
+	n.trustLedger()
 	undo = append(undo, n.members.Observe(n.seen))
 	undo = append(undo, n.members.OnHint(func(h membership.Hint) {
 		n.ledger.Hint(h.Coordinator, h.Epoch)

@@ -20,6 +20,9 @@ import (
 // ErrNotAdmitted is what a peer says whose roster does not have us.
 var ErrNotAdmitted = errors.New("this peer is not admitted there: ask for a ticket (`peer ticket` on a machine of that cluster), then `peer up --join TICKET`")
 
+// ErrBusy is what a peer says that has as many streams of strangers as it allows.
+var ErrBusy = errors.New("that peer is busy with other newcomers: try again in a few seconds")
+
 // Dial opens a stream, connecting first if need be. It fails within three seconds; Refused tells a dead process from silence. The
 // gate of the other side shows at the first Read, as ErrNotAdmitted.
 func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) {
@@ -71,8 +74,9 @@ func (h *Host) SetAddrs(peerID string, addrs []string) {
 	h.sw.Peerstore().AddAddrs(p, list, peerstore.PermanentAddrTTL)
 }
 
-// Connect makes sure that there is a connection to a peer, dialling addrs and what is remembered, and that the other side has us in
-// its roster: if not, the error is ErrNotAdmitted, and the connection stays for the protocols strangers may open.
+// Connect makes sure that there is a connection to a peer, dialling addrs and what is remembered, that the peer answers on it, and
+// that it has us in its roster: if not, the error is ErrNotAdmitted, and the connection stays for the protocols strangers may open.
+// Connections on which nothing came back for three seconds are closed, so that the next Connect dials.
 func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error {
 	p, err := peer.Decode(peerID)
 	if err != nil {
@@ -84,7 +88,14 @@ func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error
 	h.sw.Peerstore().AddAddrs(p, parseAddrs(addrs), peerstore.RecentlyConnectedAddrTTL)
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
+	old := h.sw.ConnsToPeer(p)
 	if err := h.hello(ctx, p); err != nil {
+		if !errors.Is(err, ErrNotAdmitted) && !errors.Is(err, ErrBusy) {
+			// Connections without a sign of life, to a machine that slept or moved, would be used again and again.
+			for _, c := range old {
+				h.spawn(func() { c.Close() })
+			}
+		}
 		return fmt.Errorf("connect to %s: %w", peerID, err)
 	}
 	return nil

@@ -15,6 +15,19 @@
 // Dial fails within three seconds. [Refused] tells a process that is gone (its machine answered "nobody listens") from silence:
 // only the first is evidence of death. [ErrNotAdmitted] ends a Connect to a cluster that does not know us.
 //
+// # Peers that cannot be reached
+//
+// With Config.Relay a peer asks a few of those it talks to to dial it back. While one of them cannot, it keeps a place at two relays
+// and tells their addresses ([Host.Addrs]; [Host.OnAddrs] says when they change): relays are admitted peers that it could open a
+// connection to itself. Every peer relays for the roster, and for nobody else. Two peers that talk through a relay then try for a
+// direct connection over QUIC, and use it for new streams once it stands.
+//
+// # What goes on inside
+//
+// One goroutine looks after connections of strangers while there are any, one after relays if they are on, two after mDNS; the rest is
+// libp2p's. Callbacks run one at a time on libp2p's goroutines and must not call the host back. [Host.Recheck] is to be called when
+// the roster has changed: removed peers are cut off, newly admitted ones get their topics.
+//
 // # What it does not
 //
 // It does not find out who belongs to the cluster (membership), does not decide who is admitted (admission), and promises no

@@ -111,11 +111,16 @@ func (h *Host) guard(protocol string, next func(s network.Stream, stranger bool)
 	}
 }
 
-// gated maps a stream error that means "you are not admitted" to ErrNotAdmitted.
+// gated maps the stream errors of the other side's gate to ours.
 func gated(err error) error {
 	var se *network.StreamError
-	if errors.As(err, &se) && se.Remote && se.ErrorCode == network.StreamGated {
-		return ErrNotAdmitted
+	if errors.As(err, &se) && se.Remote {
+		switch se.ErrorCode {
+		case network.StreamGated:
+			return ErrNotAdmitted
+		case network.StreamRateLimited:
+			return ErrBusy
+		}
 	}
 	return err
 }

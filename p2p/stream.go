@@ -45,7 +45,7 @@ func (c *conn) RemoteAddr() net.Addr { return Addr(c.Conn().RemotePeer().String(
 // errTooMuch ends a stranger's stream.
 var errTooMuch = errors.New("a peer that is not admitted sent more than it may")
 
-// Read returns net.ErrClosed after Close, ErrNotAdmitted if the other side's gate refused the stream.
+// Read returns os.ErrDeadlineExceeded past its deadline, net.ErrClosed after Close, ErrNotAdmitted if the other side's gate refused the stream.
 func (c *conn) Read(b []byte) (int, error) {
 	if c.left >= 0 {
 		if c.left == 0 {
@@ -66,15 +66,19 @@ func (c *conn) Write(b []byte) (int, error) {
 }
 
 func (c *conn) explain(err error) error {
-	if err == nil || err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded) {
+	if err == nil || err == io.EOF {
 		return err
 	}
 	select {
 	case <-c.done:
 		return net.ErrClosed
 	default:
-		return gated(err)
 	}
+	var ne net.Error
+	if errors.As(err, &ne) && ne.Timeout() && !errors.As(err, new(*network.StreamError)) {
+		return os.ErrDeadlineExceeded // each transport has its own
+	}
+	return gated(err)
 }
 
 // Close ends both directions; what was written is still delivered. It unblocks Read at once.

@@ -26,8 +26,9 @@ const (
 // MaxMessage caps what a topic carries, in bytes; it leaves room for pubsub's own framing within 1 MiB.
 const MaxMessage = 1<<20 - 4<<10
 
-// topicQueue is how many messages wait per neighbour and for validation before they are dropped (and counted, Host.Dropped).
-const topicQueue = 4096
+// topicQueue is how many messages wait per neighbour, and for validation, before they are dropped (and counted, Host.Dropped): enough
+// for a burst, and not so many that a neighbour which stopped reading costs gigabytes.
+const topicQueue = 1024
 
 // Topic is a subscription to one name, spread by GossipSub among admitted peers. It promises nothing: messages can be lost, and
 // come in any order. It does not say who wrote a message; messages are signed by those who publish them, if that matters.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hkdf"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -30,9 +31,10 @@ import (
 const (
 	tcpFirst  = 250 * time.Millisecond // QUIC is dialled so much later than TCP: the end of a process is seen at once on TCP
 	relayLast = 500 * time.Millisecond // and relays so much later than any direct address
+	dyingTime = 50 * time.Millisecond  // between the first and the last thing that a dying process loses
 )
 
-// transports gives the swarm TCP (noise, yamux) and QUIC, and returns what must be closed after it.
+// transports gives the swarm TCP (noise, yamux) and QUIC, and returns what relayed connections are upgraded with.
 func (h *Host) transports() (upgrade transport.Upgrader, err error) {
 	muxers := []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: yamux.DefaultTransport}}
 	security, err := noise.New(noise.ID, h.cfg.Key, muxers)
@@ -57,7 +59,6 @@ func (h *Host) transports() (upgrade transport.Upgrader, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h.quicDial = q
 	return upgrade, h.sw.AddTransport(&quicTransport{q, &h.refusals})
 }
 
@@ -125,6 +126,16 @@ func (t *tcpTransport) Dial(ctx context.Context, a ma.Multiaddr, p peer.ID) (tra
 
 func (t *tcpTransport) DialWithUpdates(ctx context.Context, a ma.Multiaddr, p peer.ID, up chan<- transport.DialUpdate) (transport.CapableConn, error) {
 	c, err := t.TcpTransport.DialWithUpdates(ctx, a, p, up)
+	if err != nil && !errors.Is(err, syscall.ECONNREFUSED) && ctx.Err() == nil {
+		// A dying process loses its connections a moment before its ports, and who dials at once is reset instead of refused; QUIC
+		// would then wait in vain, and everybody who dials that peer with it. Ask once more.
+		select {
+		case <-ctx.Done():
+			return c, err
+		case <-time.After(dyingTime):
+		}
+		c, err = t.TcpTransport.DialWithUpdates(ctx, a, p, up)
+	}
 	t.seen.note(p, a, err)
 	return c, err
 }

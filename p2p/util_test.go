@@ -2,9 +2,124 @@ package p2p_test
 
 import (
 	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
+	"testing"
 	"time"
+
+	"covey/p2p"
 )
+
+const echo = "/echo/1"
+
+// roster is a Config.Admitted that a test changes.
+type roster struct {
+	mu    sync.Mutex
+	peers map[string]bool
+	all   bool
+}
+
+func everybody() *roster { return &roster{all: true} }
+
+func only(peers ...string) *roster {
+	r := &roster{peers: map[string]bool{}}
+	r.set(true, peers...)
+	return r
+}
+
+func (r *roster) set(in bool, peers ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range peers {
+		r.peers[p] = in
+	}
+}
+
+func (r *roster) admitted(p string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all || r.peers[p]
+}
+
+func start(t *testing.T, r *roster, change ...func(*p2p.Config)) *p2p.Host {
+	t.Helper()
+	key, err := p2p.NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := p2p.Config{Key: key, Listen: []string{"127.0.0.1:0"}, Admitted: r.admitted}
+	for _, f := range change {
+		f(&cfg)
+	}
+	h, err := p2p.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func serveEcho(h *p2p.Host) {
+	h.Handle(echo, func(_ string, c net.Conn) {
+		defer c.Close()
+		io.Copy(c, c)
+	})
+}
+
+func ctx(t *testing.T) context.Context {
+	c, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return c
+}
+
+// eventually waits for a condition that other goroutines bring about.
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := ctx(t); !f(); {
+		select {
+		case <-end.Done():
+			t.Fatalf("it never happened that %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func ask(a *p2p.Host, b, say string) error {
+	c, err := a.Dial(context.Background(), b, echo)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	sent := make(chan error, 1) // beside reading: more than the windows hold
+	go func() {
+		_, err := io.WriteString(c, say)
+		sent <- err
+	}()
+	got := make([]byte, len(say))
+	if _, err := io.ReadFull(c, got); err != nil {
+		return err
+	}
+	if string(got) != say {
+		return errors.New("the echo is " + string(got))
+	}
+	return <-sent
+}
+
+func transportOf(addrs []string, quic bool) []string {
+	return slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return strings.Contains(a, "quic") != quic })
+}
 
 func itoa(n int) string { return strconv.Itoa(n) }
 

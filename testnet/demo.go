@@ -89,10 +89,11 @@ type demo struct {
 	dirs []string
 	want []string // by slot-1: what the same work gives locally
 
-	mu    sync.Mutex
-	got   []string // by slot-1: what the flock gave
-	have  []bool
-	tasks []api.Task
+	mu      sync.Mutex
+	got     []string // by slot-1: what the flock gave
+	have    []bool
+	trouble error // the last one with fetching an output
+	tasks   []api.Task
 }
 
 const demoPeers = 5
@@ -221,9 +222,17 @@ func (d *demo) collect(ctx context.Context, through int, tasks []api.Task) {
 		err := d.net.Client(through).Logs(ctx, t.Job, api.LogQuery{Task: t.ID, Stream: "stdout"}, func(c api.LogChunk) error {
 			b.Write(c.Data)
 			whole = c.EOF && c.Error == nil
+			if c.Error != nil {
+				return c.Error
+			}
 			return nil
 		})
 		cancel()
+		if err != nil {
+			d.mu.Lock()
+			d.trouble = fmt.Errorf("output of %s on %s: %w", t.ID, t.PeerName, err)
+			d.mu.Unlock()
+		}
 		if err == nil && whole {
 			d.mu.Lock()
 			d.got[t.Slot-1], d.have[t.Slot-1] = b.String(), true
@@ -306,7 +315,7 @@ func (d *demo) verdict(say func(string, ...any), gap, took time.Duration) error 
 	fmt.Fprintf(d.out, "\nresults %d of %d, wrong %d; without a coordinator for %s; %s from submit to end; %s, %d cpus\n",
 		len(d.want)-lost, len(d.want), wrong, gap.Round(time.Millisecond), took.Round(10*time.Millisecond), runtime.GOOS, runtime.NumCPU())
 	if wrong+lost > 0 {
-		return fmt.Errorf("%d results are missing and %d are wrong", lost, wrong)
+		return fmt.Errorf("%d results are missing and %d are wrong (last trouble: %w)", lost, wrong, d.trouble)
 	}
 	say("6. Every result is here, and every one equals the local one.")
 	return nil

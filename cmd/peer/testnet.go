@@ -159,6 +159,9 @@ func (c *cli) testnetExec(dir *string) *cobra.Command {
 		Short:   "Run `peer ARGS…` against peer K",
 		Example: "  peer testnet exec 2 -- run -- hostname",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 && args[1] == "--" {
+				args = append(args[:1:1], args[2:]...)
+			}
 			if len(args) < 2 {
 				return api.Errorf(api.Usage, "`peer testnet exec` wants a peer's number and a command, as in `peer testnet exec 2 -- peers`")
 			}

@@ -219,7 +219,7 @@ type following struct {
 
 func (f *following) run() error {
 	h := followHello{}
-	f.n.rep.Read(func(s *State) { h = followHello{Generation: s.Generation(), Index: s.Index()} })
+	f.n.rep.Read(func(s *State) { h = followHello{Generation: s.Generation(), Index: s.Index(), Cluster: s.Cluster()} })
 	_ = f.c.SetWriteDeadline(time.Now().Add(followTimeout))
 	if err := wire.NewWriter(f.c, raftHelloCap).Send(h); err != nil {
 		return err

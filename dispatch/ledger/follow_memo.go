@@ -50,6 +50,11 @@ func (n *Node) adopt(st *State) error {
 			return err
 		}
 	}
+	if n.Generation() != st.Generation() {
+		n.mu.Lock()
+		n.voters, n.votersIndex, n.votersFloor = nil, 0, 0
+		n.mu.Unlock()
+	}
 	n.reset(st)
 	return nil
 }

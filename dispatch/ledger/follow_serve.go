@@ -56,6 +56,8 @@ func (f *feeder) refusal(peer string, h followHello) string {
 	case h.Generation > f.seat.generation:
 		f.n.reportForeign(peer, h.Generation)
 		return refuseOlder
+	case h.Cluster != "" && h.Cluster != f.n.cluster():
+		return refuseForeign
 	case f.n.serving.Load() >= maxFollowers:
 		return refuseBusy
 	}
@@ -74,6 +76,12 @@ func (n *Node) refusal(code string) *followRefuse {
 		}
 	}
 	return r
+}
+
+// cluster is the id of the own ledger, "" before it is known.
+func (n *Node) cluster() (id string) {
+	n.rep.Read(func(s *State) { id = s.Cluster() })
+	return id
 }
 
 // votes tells whether a seat is a voting one, as far as is known.

@@ -13,6 +13,7 @@ const FollowProtocol = "/covey/follow/1"
 type followHello struct {
 	Generation uint64 `cbor:"1,keyasint"`
 	Index      uint64 `cbor:"2,keyasint"`
+	Cluster    string `cbor:"3,keyasint,omitempty"`
 }
 
 // followFrame is what a voter sends: one field is set.
@@ -56,6 +57,7 @@ type followRefuse struct {
 const (
 	refuseNotVoter = "not-a-voter"
 	refuseOlder    = "older-ledger" // the follower has a higher generation than this voter
+	refuseForeign  = "other-cluster"
 	refuseBusy     = "busy"
 	refuseTooSlow  = "too-slow" // the follower fell behind what is kept; it comes back and gets a snapshot
 )

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -80,7 +81,8 @@ type Node struct {
 	hint        taskstate.PeerID
 	hintEpoch   taskstate.Epoch
 	voters      []Voter
-	votersIndex uint64
+	votersIndex uint64             // raft index of voters; 0 if they are only what the disk held at start
+	votersFloor uint64             // configurations below it are of the past
 	contacts    []taskstate.PeerID // peers to try that might be voters
 	absent      map[string]time.Time
 	sync        syncState
@@ -134,6 +136,9 @@ func (n *Node) restore() error {
 	n.ring.reset(n.rep.Applied())
 	if mem.Seat == 0 {
 		return nil
+	}
+	if _, err := os.Stat(n.seatDir(mem.Seat)); err != nil {
+		return fmt.Errorf("this peer is a voter, and its log is missing (%w): it must not vote twice; move the data folder away and join again", err)
 	}
 	n.life.Lock()
 	defer n.life.Unlock()
@@ -230,8 +235,11 @@ func (n *Node) setCoordinator(peer taskstate.PeerID, e taskstate.Epoch) {
 	}
 }
 
-// Hint is news from gossip about who coordinates: it says whom to ask, nothing more.
+// Hint is news from gossip about who coordinates: it says whom to ask, nothing more, and only a possible voter is asked.
 func (n *Node) Hint(peer taskstate.PeerID, e taskstate.Epoch) {
+	if !n.mayVote(peer) {
+		return
+	}
 	n.mu.Lock()
 	news := peer != n.cfg.Self && peer != "" && n.hintEpoch.Less(e)
 	if news {
@@ -254,7 +262,7 @@ func (n *Node) Voters() []Voter {
 // setVoters records a committed configuration, unless a newer one is known.
 func (n *Node) setVoters(index uint64, vs []Voter) {
 	n.mu.Lock()
-	news := index > n.votersIndex || n.votersIndex == 0
+	news := index >= n.votersFloor && (index > n.votersIndex || n.votersIndex == 0)
 	if news {
 		n.voters, n.votersIndex = vs, index
 	}

@@ -18,8 +18,9 @@ const (
 	trailingLogs    = 1024 // entries kept behind a snapshot, so that a voter that was away briefly needs none
 	snapshotEntries = 16 << 10
 	snapshotBytes   = 32 << 20
-	ringIdle        = 64 << 10    // recent entries kept by a peer that serves no followers, in bytes
-	seatPatience    = time.Minute // how long a seat waits to appear in the configuration
+	raftTimeout     = 5 * time.Second // for raft to send or hear one message
+	ringIdle        = 64 << 10        // recent entries kept by a peer that serves no followers, in bytes
+	seatPatience    = time.Minute     // how long a seat waits to appear in the configuration
 )
 
 // seat is one running raft server: a place among the voters, or on the way to one.
@@ -75,7 +76,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 		}
 	}
 	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign)
-	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: 2 * time.Second})
+	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout})
 	s.fsm = &fsm{n: n, generation: generation}
 	s.raft, err = raft.NewRaft(conf, s.fsm, s.store, s.store, snaps, s.trans)
 	if err != nil {
@@ -88,10 +89,10 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	n.seat = s
 	n.mu.Unlock()
 	n.ring.bound(n.cfg.RingBytes)
-	if err := n.saveMemo(); err != nil {
-		return fmt.Errorf("remember the seat among the voters: %w", err)
-	}
 	s.observe(n)
+	if err := n.saveMemo(); err != nil {
+		return errors.Join(fmt.Errorf("remember the seat among the voters: %w", err), n.closeSeat())
+	}
 	s.settle(n)
 	return nil
 }
@@ -103,6 +104,7 @@ func (n *Node) raftConfig(s *seat) *raft.Config {
 	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = t.Heartbeat, t.Election, t.Lease
 	c.CommitTimeout = commitTimeout
 	c.BatchApplyCh = true
+	c.MaxAppendEntries = 16 // our entries are batches already; sixteen of the largest must pass within raftTimeout
 	c.ShutdownOnRemove = false
 	c.TrailingLogs = trailingLogs
 	c.SnapshotThreshold = snapshotEntries
@@ -156,6 +158,7 @@ func (s *seat) settle(n *Node) {
 	vs := votersOf(f.Configuration())
 	n.mu.Lock()
 	s.seen = slices.ContainsFunc(vs, s.is)
+	n.votersFloor = f.Index() // older ones come by again while raft replays its log; they are history
 	if n.votersIndex == 0 {
 		n.voters = vs
 	}
@@ -292,8 +295,5 @@ func (n *Node) setAside(s *seat) error {
 	if e := os.Rename(dir, dir+time.Now().UTC().Format(".set-aside-20060102T150405")); e != nil {
 		return e
 	}
-	n.mu.Lock()
-	n.votersIndex, n.voters = 0, nil
-	n.mu.Unlock()
 	return err
 }

@@ -94,7 +94,7 @@ func (s *Server) leave(peer string) {
 
 func (s *Server) handle(peer string, c net.Conn) {
 	defer func() { _ = c.Close() }()
-	out := &sender{c: c, w: wire.NewWriter(c, maxAnswer)}
+	out := newSender(c)
 	if !s.enter(peer) {
 		_ = out.send(answer{Error: &Error{Code: CodeBusy, Message: "this peer serves too many readers at the moment; try again"}})
 		return
@@ -130,31 +130,46 @@ func (s *Server) answer(c net.Conn, out *sender) error {
 	return err
 }
 
-// sender writes frames, also from the goroutine that sends signs of life.
+// sender writes frames, also for the goroutine that sends signs of life. turn holds a token while somebody writes: a channel and not a
+// mutex, because who waits on a mutex stops virtual time in tests.
 type sender struct {
-	mu sync.Mutex
-	c  net.Conn
-	w  *wire.Writer
+	turn chan struct{}
+	c    net.Conn
+	w    *wire.Writer
+}
+
+func newSender(c net.Conn) *sender {
+	return &sender{turn: make(chan struct{}, 1), c: c, w: wire.NewWriter(c, maxAnswer)}
 }
 
 func (s *sender) send(a answer) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.turn <- struct{}{}
+	return s.write(a)
+}
+
+// write is called by whoever has put the token, and takes it out again.
+func (s *sender) write(a answer) error {
+	defer func() { <-s.turn }()
 	_ = s.c.SetWriteDeadline(time.Now().Add(writeTimeout))
 	return s.w.Send(a)
 }
 
+// life sends signs of life; while something else is being sent, that is one.
 func (s *sender) life(ctx context.Context) {
 	t := time.NewTicker(lifeEvery)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
-			if s.send(answer{}) != nil {
-				return
-			}
 		case <-ctx.Done():
 			return
+		}
+		select {
+		case s.turn <- struct{}{}:
+			if s.write(answer{}) != nil {
+				return
+			}
+		default:
 		}
 	}
 }

@@ -28,12 +28,20 @@ type Store struct {
 // Config is what a Store needs.
 type Config struct {
 	Dir    string                                                      // the tasks folder, as of the runner
-	LogCap int64                                                       // the runner's cap: bytes beyond it are not shown while a task runs, because they will be cut
+	LogCap int64                                                       // the runner's cap, 0 = DefaultLogCap: bytes beyond it are not shown while a task runs, because they will be cut
 	Live   func(taskstate.TaskID) (over <-chan struct{}, running bool) // Runner.Live
 }
 
 // NewStore makes a store over the runner's folder.
-func NewStore(cfg Config) *Store { return &Store{dir: cfg.Dir, limit: cfg.LogCap, live: cfg.Live} }
+func NewStore(cfg Config) *Store {
+	if cfg.LogCap <= 0 {
+		cfg.LogCap = DefaultLogCap
+	}
+	return &Store{dir: cfg.Dir, limit: cfg.LogCap, live: cfg.Live}
+}
+
+// DefaultLogCap is the runner's default, which this package may not import.
+const DefaultLogCap = 64 << 20
 
 // Copy gives f the output asked for, in chunks, until its end – with Follow, the end of the task. An error of f ends it and is returned.
 // A task this peer knows nothing of is an *Error with CodeNotFound.

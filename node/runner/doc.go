@@ -16,15 +16,16 @@
 // (100 ms, 10 ms once it is over) it can be over the cap by what it writes in that time.
 //
 // A process leads a process group of its own. Signals go to the group, and when the process has ended, what is left of the group is
-// killed, before the process is reaped: until then its number cannot be given to anybody else. On Linux, whoever left the group but
-// still holds the task's output open is killed too, if its environment says that it belongs to the task.
+// killed, before the process is reaped: until then its number cannot be given to anybody else. A process that left the group is not followed; but if, a second
+// after the end, it still holds the task's output open, it is killed and what it wrote since is cut away (on Linux, and if its environment
+// names the task).
 //
 // A file .running in Config.Dir says which processes run, so that after a crash Reap can kill what outlived its peer; it is written
 // without fsync, because after a crash of the machine there is nothing to kill.
 //
-// The empty work folder of an ended task is left alone until the job is cleaned away. Removing it at once looks tidy and is not:
-// ext4 does not hand out an inode again for some seconds and walks past all of these at every creation, which made starting a task
-// ten times as expensive after a few thousand of them.
+// The work folder of a task that left nothing in it is given to a later task, by renaming; otherwise it stays until its job is cleaned away.
+// Removing it at once looks tidy and is not: ext4 does not hand out an inode again for some seconds and walks past all of these at every
+// creation, which made starting a task ten times as expensive after a few thousand of them.
 //
 // The package does not queue by resources, retry, decide or talk to anybody: the worker starts what may run now.
 package runner

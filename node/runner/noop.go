@@ -22,9 +22,7 @@ func (r *Runner) noop(t *task) {
 	if limit > 0 && limit < d {
 		d, end = limit, r.noopTimeout
 	}
-	t.mu.Lock()
 	t.waiting = r.clock.after(d, func() { end(t) })
-	t.mu.Unlock()
 }
 
 // claim makes the caller the one that ends t.
@@ -52,9 +50,12 @@ func (r *Runner) noopTimeout(t *task) {
 	}
 }
 
-func (r *Runner) noopStopped(t *task) {
-	r.forget(t.launch.Task)
-	r.end(t.launch.Task, taskstate.Shutdown, t.stop, "stopped: "+string(t.stop))
+func (r *Runner) stopNoop(t *task, reason taskstate.Reason) {
+	if t.claim() {
+		r.clock.stop(t.waiting)
+		r.forget(t.launch.Task)
+		r.end(t.launch.Task, taskstate.Shutdown, reason, "stopped: "+string(reason))
+	}
 }
 
 func running(id taskstate.TaskID, at int64) taskstate.RunReport {
@@ -69,8 +70,12 @@ func timeoutMessage(t *task) string {
 	return "its time was up: " + (time.Duration(t.launch.Job.Timeout) * time.Millisecond).String()
 }
 
-// cutMessage shortens to what a status may carry, without tearing a character.
+// cutMessage makes a message valid – a file's name may be any bytes – and as short as a status may carry, without tearing a character.
 func cutMessage(s string) string {
 	const mark = " […]"
+	s = strings.ToValidUTF8(s, "?")
+	if len(s) <= taskstate.MaxMessage {
+		return s
+	}
 	return strings.ToValidUTF8(s[:taskstate.MaxMessage-len(mark)], "") + mark
 }

@@ -23,7 +23,9 @@ var streams = [2]string{"stdout", "stderr"}
 type output struct {
 	files [2]capped
 	limit int64
-	slot  int // of the process's record, -1 if there is none
+	home  string // the attempt's folder
+	slot  int    // of the process's record, -1 if there is none
+	work  string // the work folder
 
 	mu   sync.Mutex // guards what follows and every cut
 	next *timer
@@ -38,7 +40,7 @@ type capped struct {
 
 // openOutput creates both files in an attempt's folder.
 func openOutput(home string, limit int64) (*output, error) {
-	o := &output{limit: limit, slot: -1}
+	o := &output{home: home, limit: limit, slot: -1}
 	for i, name := range streams {
 		f, err := os.OpenFile(filepath.Join(home, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 		if err != nil {
@@ -75,7 +77,7 @@ func (o *output) look(clock *timers) {
 	}
 	every := lookEvery
 	for i := range o.files {
-		_ = o.files[i].cut(o.limit) // a failure shows again at the end
+		_, _ = o.files[i].cut(o.limit) // a failure shows again at the end
 		if o.files[i].lost > 0 {
 			every = lookEveryOver
 		}
@@ -83,33 +85,42 @@ func (o *output) look(clock *timers) {
 	o.next = clock.after(every, func() { o.look(clock) })
 }
 
-// cut cuts the file back if it is over the cap.
-func (c *capped) cut(limit int64) error {
+// cut cuts the file back if it is over the cap, and says how large it is then.
+func (c *capped) cut(limit int64) (size int64, err error) {
 	st, err := c.f.Stat()
 	if err != nil || st.Size() <= limit {
-		return err
+		if st != nil {
+			size = st.Size()
+		}
+		return size, err
 	}
 	if err := c.f.Truncate(limit); err != nil {
-		return err
+		return st.Size(), err
 	}
 	c.lost += st.Size() - limit
-	return nil
+	return limit, nil
 }
 
-// finish cuts a last time, notes what was cut, and closes. Nobody writes any more.
-func (o *output) finish(clock *timers, id taskstate.TaskID) error {
+// finish cuts a last time, notes what was cut, and closes. It says how large each file is then.
+func (o *output) finish(clock *timers, id taskstate.TaskID) (sizes [2]int64, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.over = true
 	clock.stop(o.next)
 	var errs []error
 	for i := range o.files {
-		c := &o.files[i]
-		err := c.cut(o.limit)
-		if err == nil && c.lost > 0 {
-			_, err = fmt.Fprintf(c.f, "\n[covey: %s of task %s was cut here, at its cap of %d bytes; at least %d bytes more were not kept]\n", streams[i], id, o.limit, c.lost)
-		}
-		errs = append(errs, err, c.f.Close())
+		size, err := o.files[i].conclude(streams[i], o.limit, id)
+		sizes[i] = size
+		errs = append(errs, err, o.files[i].f.Close())
 	}
-	return errors.Join(errs...)
+	return sizes, errors.Join(errs...)
+}
+
+// conclude cuts one file and says so at its end.
+func (c *capped) conclude(stream string, limit int64, id taskstate.TaskID) (size int64, err error) {
+	if size, err = c.cut(limit); err != nil || c.lost == 0 {
+		return size, err
+	}
+	n, err := fmt.Fprintf(c.f, "\n[covey: %s of task %s was cut here, at its cap of %d bytes; at least %d bytes more were not kept]\n", stream, id, limit, c.lost)
+	return size + int64(n), err
 }

@@ -3,16 +3,12 @@ package runner
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
 	"covey/taskstate"
 )
-
-const scriptName = "script"
 
 // starter prepares and starts processes, one after the other. There are few of them: forks of one program go one at a time anyway.
 func (r *Runner) starter() {
@@ -71,7 +67,8 @@ func (r *Runner) spawnTask(t *task) (*output, error) {
 		return nil, err
 	}
 	work := filepath.Join(home, "work")
-	dir, err := workFolder(work, p)
+	out.work = work
+	dir, err := r.workFolder(work, p)
 	if err != nil {
 		return out, err
 	}
@@ -132,14 +129,21 @@ func (r *Runner) await(t *task, out *output) {
 	rep := classify(t, e)
 	t.mu.Unlock()
 	r.records.remove(out.slot)
+	if e.alone {
+		r.spare.offer(out.work)
+	}
 	r.finish(t, out, rep)
 }
 
 // finish completes the output, tells who follows it, and reports the end – in this order, so that whoever hears of the end can read it all.
 func (r *Runner) finish(t *task, out *output, rep taskstate.RunReport) {
 	if out != nil {
-		if err := out.finish(r.clock, t.launch.Task); err != nil {
+		sizes, err := out.finish(r.clock, t.launch.Task)
+		if err != nil {
 			r.cfg.Log.Warn("output of a task could not be completed", "task", t.launch.Task.String(), "error", err)
+		}
+		if t.child != nil {
+			r.strays.add(r.clock, stray{task: t.launch.Task, home: out.home, sizes: sizes})
 		}
 	}
 	r.forget(t.launch.Task)
@@ -171,73 +175,4 @@ func classify(t *task, e ending) taskstate.RunReport {
 		rep.State = taskstate.Complete
 	}
 	return rep
-}
-
-// freshFolder makes the attempt's folder. If there is one – this attempt was started in an earlier life – it goes first.
-func freshFolder(home string) error {
-	err := os.Mkdir(home, 0o700)
-	switch {
-	case errors.Is(err, fs.ErrNotExist): // the first task of its job
-		if err = os.MkdirAll(filepath.Dir(home), 0o700); err == nil {
-			err = os.Mkdir(home, 0o700)
-		}
-	case errors.Is(err, fs.ErrExist):
-		if err = removeTree(home); err == nil {
-			err = os.Mkdir(home, 0o700)
-		}
-	}
-	return err
-}
-
-// workFolder makes the folder a task runs in, with its script, and returns the one it starts in.
-func workFolder(work string, p *taskstate.Process) (dir string, err error) {
-	if err := os.Mkdir(work, 0o700); err != nil {
-		return "", err
-	}
-	if len(p.Script) > 0 {
-		if err := writeScript(filepath.Join(work, scriptName), p.Script); err != nil {
-			return "", err
-		}
-	}
-	if p.Dir == "" {
-		return work, nil
-	}
-	if !filepath.IsLocal(p.Dir) {
-		return "", reject(taskstate.ReasonPrepare, "dir %q leads out of the task's folder; give a relative path below it", p.Dir)
-	}
-	dir = filepath.Join(work, p.Dir)
-	return dir, os.MkdirAll(dir, 0o700)
-}
-
-// writeScript writes an executable. No fork may happen while it is open for writing: the child would hold it open until its own exec,
-// and executing the script fails as "text file busy" as long as anybody does.
-func writeScript(path string, script []byte) error {
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	return os.WriteFile(path, script, 0o700)
-}
-
-// removeTree is os.RemoveAll that also gets past folders a task made read-only.
-func removeTree(path string) error {
-	err := os.RemoveAll(path)
-	if err == nil || !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	_ = filepath.WalkDir(path, func(p string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(p, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(path)
-}
-
-// Clean removes everything kept of a job: folders, output, scripts. The node calls it for jobs it has forgotten; none of their tasks may
-// be running. Nothing to remove is no error.
-func (r *Runner) Clean(job taskstate.JobID) error {
-	name, err := job.Folder()
-	if err != nil {
-		return err
-	}
-	return removeTree(filepath.Join(r.cfg.Dir, name))
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"covey/taskstate"
@@ -33,13 +34,8 @@ func sinceBoot() int64 {
 
 // startedAt reads when a process started, in milliseconds since boot, to the hundredth of a second.
 func startedAt(pid int) (int64, bool) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, false
-	}
-	rest := b[bytes.LastIndexByte(b, ')')+1:] // the name may hold anything
-	f := strings.Fields(string(rest))
-	const startTime = 22 - 3 // field 22 of the line; the first of rest is field 3
+	f := statFields(pid)
+	const startTime = 22 - 3 // field 22 of the line; the first of f is field 3
 	if len(f) <= startTime {
 		return 0, false
 	}
@@ -59,7 +55,39 @@ func killGroup(rec record) bool {
 	if !ok || at < rec.before-slack || at > rec.after+slack || p.Signal(syscall.Signal(0)) != nil {
 		return false
 	}
-	return syscall.Kill(-rec.pid, sigKill) == nil
+	if syscall.Kill(-rec.pid, sigKill) != nil {
+		return false
+	}
+	awaitDeath(rec.pid)
+	return true
+}
+
+// awaitDeath waits until a killed process runs no more; as long as it takes, up to a second – nothing follows SIGKILL but a slow disk.
+func awaitDeath(pid int) {
+	for range 200 {
+		if s := stateOf(pid); s == 0 || s == 'Z' || s == 'X' {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// stateOf is the letter of a process's state, 0 if there is no such process.
+func stateOf(pid int) byte {
+	f := statFields(pid)
+	if len(f) == 0 {
+		return 0
+	}
+	return f[0][0]
+}
+
+// statFields are the fields of a process's stat line from the third on; nil if there is no such process.
+func statFields(pid int) []string {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // the name before may hold anything
 }
 
 // killByEnvironment kills every process whose environment names a task that is wanted.
@@ -78,6 +106,7 @@ func killByEnvironment(want func(taskstate.TaskID) bool) (killed int) {
 			continue
 		}
 		if id, ok := taskOf(pid); ok && want(id) && p.Signal(sigKill) == nil {
+			awaitDeath(pid)
 			killed++
 		}
 		_ = p.Release()
@@ -98,4 +127,16 @@ func taskOf(pid int) (taskstate.TaskID, bool) {
 		}
 	}
 	return taskstate.TaskID{}, false
+}
+
+// unwritten tells whether nobody has a file open for writing: only then the kernel grants a lease for reading, which closing gives back.
+// Where there are no leases, the answer is yes.
+func unwritten(path string) bool {
+	fd, err := retry(func() (int, error) { return syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC|noFollow, 0) })
+	if err != nil {
+		return true // gone: its job was cleaned away
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	_, _, e := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_SETLEASE, syscall.F_RDLCK)
+	return e != syscall.EAGAIN
 }

@@ -125,30 +125,42 @@ func (r *records) close() error {
 	return err
 }
 
-// Reap kills what an earlier life of this peer left running of these tasks. The worker calls it once, after a restart, before it reports
-// them as lost. Whoever got the number of a dead process since is never touched: a process is killed if it started, on this boot, when the
-// record says, or if its own environment names the task. Where a system cannot tell, nothing is killed.
+// Reap kills what an earlier life of this peer left running of these tasks; when it returns, nothing of them runs any more. The worker
+// calls it once, after a restart, before it reports them as lost. Whoever got the number of a dead process since is never touched: a
+// process is killed if it started, on this boot, when the record says, or if its own environment names the task. Where a system cannot
+// tell (all but Linux), nothing is killed.
+//
+// It says how many it killed: groups, and beside them single processes.
 func (r *Runner) Reap(tasks []taskstate.TaskID) (killed int) {
 	want := make(map[taskstate.TaskID]bool, len(tasks))
 	for _, id := range tasks {
 		want[id] = true
 	}
-	r.records.mu.Lock()
-	var mine, others []record
-	for _, rec := range r.records.left {
+	for _, rec := range r.records.take(want) {
+		if rec.boot == r.records.boot && rec.boot != "" && killGroup(rec) {
+			killed++
+		}
+		r.records.remove(rec.slot)
+	}
+	killed += killByEnvironment(func(id taskstate.TaskID) bool { return want[id] })
+	if killed > 0 {
+		r.cfg.Log.Info("killed what an earlier life left running", "killed", killed)
+	}
+	return killed
+}
+
+// take hands over what an earlier life recorded of these tasks.
+func (r *records) take(want map[taskstate.TaskID]bool) (mine []record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var others []record
+	for _, rec := range r.left {
 		if want[rec.task] {
 			mine = append(mine, rec)
 		} else {
 			others = append(others, rec)
 		}
 	}
-	r.records.left = others
-	r.records.mu.Unlock()
-	for _, rec := range mine {
-		if rec.boot == r.records.boot && rec.boot != "" && killGroup(rec) {
-			killed++
-		}
-		r.records.remove(rec.slot)
-	}
-	return killed + killByEnvironment(func(id taskstate.TaskID) bool { return want[id] })
+	r.left = others
+	return mine
 }

@@ -17,6 +17,8 @@ type Runner struct {
 	records *records
 	reports *reporter
 	clock   *timers
+	spare   spare
+	strays  *strays
 
 	mu    sync.Mutex
 	tasks map[taskstate.TaskID]*task // not yet ended
@@ -59,7 +61,7 @@ func New(cfg Config) (*Runner, error) {
 	}
 	r := &Runner{
 		cfg: cfg, base: passed(cfg.Environ), null: null, records: rec, reports: newReporter(cfg.Sink), clock: newTimers(),
-		tasks: make(map[taskstate.TaskID]*task),
+		strays: newStrays(cfg.Log), tasks: make(map[taskstate.TaskID]*task),
 	}
 	r.work.L = &r.mu
 	for range cfg.Starters {
@@ -107,16 +109,16 @@ func (r *Runner) Stop(id taskstate.TaskID, reason taskstate.Reason) {
 }
 
 func (r *Runner) halt(t *task, reason taskstate.Reason) {
+	if t.launch.Job.Run.Noop != nil {
+		r.stopNoop(t, reason)
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended || t.stop != "" || t.timeout {
 		return
 	}
 	switch {
-	case t.launch.Job.Run.Noop != nil:
-		t.stop, t.ended = reason, true
-		r.clock.stop(t.waiting)
-		go r.noopStopped(t) // takes r.mu, which is never taken under t.mu
 	case t.child == nil: // waits for a starter, or is being prepared: the starter looks
 		t.stop = reason
 	case t.child.signal(sigTerm):
@@ -170,6 +172,7 @@ func (r *Runner) Close() error {
 	}
 	r.all.Wait()
 	r.clock.close()
+	r.strays.close()
 	r.reports.close()
 	_ = r.null.Close()
 	return r.records.close()
@@ -189,8 +192,6 @@ func (r *Runner) end(id taskstate.TaskID, s taskstate.State, reason taskstate.Re
 
 func (r *Runner) report(rep taskstate.RunReport) {
 	rep.At = time.Now().UnixMilli()
-	if len(rep.Message) > taskstate.MaxMessage {
-		rep.Message = cutMessage(rep.Message)
-	}
+	rep.Message = cutMessage(rep.Message)
 	r.reports.add(rep)
 }

@@ -2,7 +2,10 @@
 
 package runner
 
-import "strings"
+import (
+	"strings"
+	"syscall"
+)
 
 // posixShell runs a line with /bin/sh, which finds COVEY_… in its environment.
 func posixShell(line string, braces bool, item string) []string {
@@ -11,3 +14,6 @@ func posixShell(line string, braces bool, item string) []string {
 	}
 	return []string{"/bin/sh", "-c", line}
 }
+
+// noFollow keeps from opening what a task put in place of its folder.
+const noFollow = syscall.O_NOFOLLOW

@@ -32,6 +32,7 @@ type spec struct {
 type ending struct {
 	exit, signal int
 	err          error // its end could not be seen
+	alone        bool  // nobody else was left in its group
 }
 
 // child is a started process, the leader of its own group. It is syscall.ForkExec with a pidfd instead of os.Process, because the end
@@ -87,6 +88,8 @@ func (c *child) wait() ending {
 	var ws syscall.WaitStatus
 	_, err := retry(func() (int, error) { return syscall.Wait4(c.pid, &ws, 0, nil) })
 	c.over = true
+	// With its leader reaped, only others are counted. Should the number belong to somebody new by now, it just is not alone.
+	alone := syscall.Kill(-c.pid, 0) == syscall.ESRCH
 	if c.fd != nil {
 		_ = c.fd.Close()
 	}
@@ -94,9 +97,9 @@ func (c *child) wait() ending {
 	case err != nil:
 		return ending{err: errors.Join(werr, err)}
 	case ws.Signaled():
-		return ending{signal: int(ws.Signal())}
+		return ending{signal: int(ws.Signal()), alone: alone}
 	}
-	return ending{exit: ws.ExitStatus()}
+	return ending{exit: ws.ExitStatus(), alone: alone}
 }
 
 // awaitExit returns when the process has ended; it is not reaped yet.

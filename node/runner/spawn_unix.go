@@ -26,6 +26,7 @@ type spec struct {
 type ending struct {
 	exit, signal int
 	err          error // its end could not be seen
+	alone        bool  // nobody else was left in its group
 }
 
 // child is a started process, the leader of its own group.
@@ -58,16 +59,16 @@ func (c *child) wait() ending {
 	st, err := c.p.Wait()
 	c.mu.Lock()
 	c.over = true
-	_ = syscall.Kill(-c.pid, sigKill) // at once: the group's number stays taken while it has members
+	alone := syscall.Kill(-c.pid, sigKill) == syscall.ESRCH // at once: the group's number stays taken while it has members
 	c.mu.Unlock()
 	if err != nil {
 		return ending{err: err}
 	}
 	ws := st.Sys().(syscall.WaitStatus)
 	if ws.Signaled() {
-		return ending{signal: int(ws.Signal())}
+		return ending{signal: int(ws.Signal()), alone: alone}
 	}
-	return ending{exit: ws.ExitStatus()}
+	return ending{exit: ws.ExitStatus(), alone: alone}
 }
 
 func isNoExec(err error) bool { return errors.Is(err, syscall.ENOEXEC) }

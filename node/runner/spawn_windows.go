@@ -25,6 +25,7 @@ type spec struct {
 type ending struct {
 	exit, signal int
 	err          error // its end could not be seen
+	alone        bool  // nobody else was left with it: never known here
 }
 
 // child is a started process. Windows has no process groups in our sense and no SIGTERM: stopping kills the process itself, at once, and
@@ -80,3 +81,6 @@ func program(file string) (string, error) {
 func shellArguments(line string, vars [8][2]string, braces bool, item string) []string {
 	return []string{"cmd", "/C", expand(line, vars, braces, item)}
 }
+
+// noFollow has no meaning here.
+const noFollow = 0

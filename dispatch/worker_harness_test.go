@@ -1,0 +1,351 @@
+package dispatch
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+const (
+	benchPeer = taskstate.PeerID("wren")
+	benchLife = taskstate.Incarnation("first-life")
+	jobNoop   = taskstate.JobID("noop222222")
+	jobWork   = taskstate.JobID("work222222")
+	jobOnce   = taskstate.JobID("once222222")
+)
+
+// workerEpochBegin is when virtual workers start to live.
+var workerBirth = time.UnixMilli(1_700_000_000_000)
+
+// testJob is one of three jobs: no-ops that promise nothing, work of one cpu, and work of one cpu that must not run twice.
+func testJob(id taskstate.JobID) taskstate.Job {
+	j := taskstate.Job{ID: id, Type: taskstate.BatchJob, Count: 1_000_000, Run: taskstate.Run{Noop: &taskstate.Noop{}}}
+	if id != jobNoop {
+		j.Resources.MilliCPU = 1000
+	}
+	j.Unreachable.Wait = id == jobOnce
+	return j
+}
+
+func testOffer() Offer { return Offer{Resources: taskstate.Resources{MilliCPU: 2000, Memory: 1 << 30}} }
+
+// memoryKV is a journal in memory: the twin of the bbolt file.
+type memoryKV map[string]map[string][]byte
+
+func newMemoryKV(owner journalOwner) memoryKV {
+	kv := memoryKV{}
+	if err := initJournal(kv, owner); err != nil {
+		panic(err)
+	}
+	return kv
+}
+
+func (kv memoryKV) Put(bucket string, key, value []byte) error {
+	if kv[bucket] == nil {
+		kv[bucket] = map[string][]byte{}
+	}
+	kv[bucket][string(key)] = bytes.Clone(value)
+	return nil
+}
+
+func (kv memoryKV) Delete(bucket string, key []byte) error {
+	delete(kv[bucket], string(key))
+	return nil
+}
+
+func (kv memoryKV) Each(bucket string, f func(key, value []byte) error) error {
+	for _, k := range slices.Sorted(maps.Keys(kv[bucket])) {
+		if err := f([]byte(k), kv[bucket][k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// records counts what is in the journal besides its two fixed records.
+func (kv memoryKV) records() int {
+	n := 0
+	for _, b := range kv {
+		n += len(b)
+	}
+	return n - 2
+}
+
+func testOwner() journalOwner {
+	return journalOwner{Format: journalFormat, Peer: benchPeer, Incarnation: benchLife}
+}
+
+// fataler is what a harness needs of testing.TB and rapid.T.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// workerBox drives a core: it carries out effects at the moments a test chooses, and checks what must hold at every one of them.
+type workerBox struct {
+	t    fataler
+	kv   memoryKV
+	core *workerCore
+	now  time.Time
+	link uint64
+
+	txn        *workerTxn // under way
+	publishing bool
+	ups        []Up // sent on the open stream, not yet taken by the test
+	ended      []wEnd
+	published  map[uint64][]byte
+	running    map[taskstate.TaskID]taskstate.Launch
+	started    map[taskstate.TaskID]int // in this incarnation, over restarts
+	halted     []Stop
+	reaped     []taskstate.TaskID
+	lastBatch  uint64 // highest number made durable
+}
+
+func newWorkerBox(t fataler) *workerBox {
+	b := &workerBox{
+		t: t, kv: newMemoryKV(testOwner()), now: workerBirth,
+		published: map[uint64][]byte{}, started: map[taskstate.TaskID]int{},
+	}
+	b.boot()
+	return b
+}
+
+// boot starts a process on what the journal holds.
+func (b *workerBox) boot() {
+	b.t.Helper()
+	img, err := loadJournal(b.kv, testOwner())
+	if err != nil {
+		b.t.Fatalf("the journal does not load: %v", err)
+	}
+	b.txn, b.publishing, b.ups, b.running = nil, false, nil, map[taskstate.TaskID]taskstate.Launch{}
+	b.core, b.reaped = newWorkerCore(benchPeer, benchLife, testOffer(), img, b.now)
+	b.link += 10
+}
+
+// crash ends the process; the transaction under way may or may not have reached the disk.
+func (b *workerBox) crash(reached bool) {
+	b.t.Helper()
+	if b.txn != nil && reached {
+		b.write()
+	}
+	running := b.running
+	b.boot()
+	for id := range running {
+		if !slices.Contains(b.reaped, id) {
+			b.t.Fatalf("%v ran when the process ended, and is not reaped", id)
+		}
+	}
+	b.step(wPublished{})
+}
+
+func (b *workerBox) step(ev workerEvent) {
+	b.t.Helper()
+	b.now = b.now.Add(time.Millisecond)
+	for _, e := range b.core.Step(ev, b.now) {
+		b.effect(e)
+	}
+	b.checkPromises()
+}
+
+func (b *workerBox) effect(e workerEffect) {
+	b.t.Helper()
+	switch e := e.(type) {
+	case wSend:
+		b.ups = append(b.ups, e.up)
+		if e.up.Batch != nil {
+			b.checkJournaled(e.up.Batch)
+		}
+	case wEnd:
+		b.ended = append(b.ended, e)
+	case wSave:
+		if b.txn != nil {
+			b.t.Fatalf("two transactions at once")
+		}
+		b.txn = e.txn
+	case wPublish:
+		if b.publishing {
+			b.t.Fatalf("two publications at once")
+		}
+		b.publishing = true
+		for _, env := range e.envelopes {
+			b.checkJournaled(env)
+		}
+	case wStart:
+		id := e.launch.Task
+		if b.started[id]++; b.started[id] > 1 {
+			b.t.Fatalf("%v was started twice in one incarnation", id)
+		}
+		b.running[id] = e.launch
+	case wHalt:
+		if _, ok := b.running[e.stop.Task]; !ok {
+			b.t.Fatalf("%v is stopped and does not run", e.stop.Task)
+		}
+		b.halted = append(b.halted, e.stop)
+	}
+}
+
+// checkPromises is I10: what runs never promises more than the peer offers.
+func (b *workerBox) checkPromises() {
+	b.t.Helper()
+	var sum taskstate.Resources
+	for _, l := range b.running {
+		sum = sum.Add(l.Job.Resources)
+	}
+	if !sum.Fits(testOffer().Resources) {
+		b.t.Fatalf("promised %+v of %+v", sum, testOffer().Resources)
+	}
+	if sum != b.core.used {
+		b.t.Fatalf("the core counts %+v as used, %+v is", b.core.used, sum)
+	}
+}
+
+// checkJournaled holds every batch that leaves against the disk: it is there, word for word.
+func (b *workerBox) checkJournaled(env []byte) {
+	b.t.Helper()
+	batch, err := taskstate.DecodeBatch(env)
+	if err != nil {
+		b.t.Fatalf("a batch left that cannot be read: %v", err)
+	}
+	if batch.Number > b.lastBatch {
+		b.t.Fatalf("batch %d left, and the disk knows %d", batch.Number, b.lastBatch)
+	}
+	if was, ok := b.published[batch.Number]; ok && !bytes.Equal(was, env) {
+		b.t.Fatalf("batch %d was said in two ways", batch.Number)
+	}
+	b.published[batch.Number] = env
+}
+
+// write puts the transaction under way on the disk.
+func (b *workerBox) write() {
+	b.t.Helper()
+	for _, s := range b.txn.batches {
+		if s.number != b.lastBatch+1 {
+			b.t.Fatalf("batch %d follows %d", s.number, b.lastBatch)
+		}
+		b.lastBatch++
+		body, err := taskstate.EncodeBatch(taskstate.Batch{Author: benchPeer, Incarnation: benchLife, Number: s.number, Statuses: s.statuses})
+		if err != nil {
+			b.t.Fatalf("batch %d: %v", s.number, err)
+		}
+		s.Body, s.Envelope = body, body
+	}
+	if err := b.txn.apply(b.kv); err != nil {
+		b.t.Fatalf("journal: %v", err)
+	}
+	if _, err := loadJournal(b.kv, testOwner()); err != nil {
+		b.t.Fatalf("the journal no longer loads: %v", err)
+	}
+}
+
+// save completes the transaction under way.
+func (b *workerBox) save() {
+	b.t.Helper()
+	if b.txn == nil {
+		return
+	}
+	b.write()
+	b.txn = nil
+	b.step(wSaved{})
+}
+
+// settle completes transactions and publications until none is left.
+func (b *workerBox) settle() {
+	b.t.Helper()
+	for i := 0; b.txn != nil || b.publishing; i++ {
+		if i > 10_000 {
+			b.t.Fatalf("the core never comes to rest")
+		}
+		b.save()
+		b.publish()
+	}
+}
+
+func (b *workerBox) publish() {
+	b.t.Helper()
+	if b.publishing {
+		b.publishing = false
+		b.step(wPublished{})
+	}
+}
+
+// open brings a stream up and returns the greeting.
+func (b *workerBox) open() {
+	b.t.Helper()
+	b.link++
+	b.ups = nil
+	b.step(wOpened{b.link})
+}
+
+func (b *workerBox) down(d Down) {
+	b.t.Helper()
+	b.step(wFrame{link: b.link, down: &d})
+}
+
+// session opens a stream and is welcomed in epoch 1/term with a Complete set of grants.
+func (b *workerBox) session(term uint64, grants ...Grant) {
+	b.t.Helper()
+	b.open()
+	b.down(welcomeIn(term))
+	b.settle()
+	b.ups = nil
+	b.down(setOf(true, term, 0, 1, grants...))
+	b.settle()
+}
+
+func welcomeIn(term uint64) Down {
+	return Down{Welcome: &Welcome{Session: fmt.Sprint("s", term), Epoch: taskstate.At(1, term), Beat: 1000, Grace: 3000}}
+}
+
+func setOf(complete bool, term, from, to uint64, grants ...Grant) Down {
+	a := &Assignments{Complete: complete, AppliesTo: from, ResultsIn: to, Epoch: taskstate.At(1, term), Grants: grants}
+	for _, g := range grants {
+		if !slices.ContainsFunc(a.Jobs, func(j taskstate.Job) bool { return j.ID == g.Job }) {
+			a.Jobs = append(a.Jobs, testJob(g.Job))
+		}
+	}
+	return Down{Assignments: a}
+}
+
+func grantOf(job taskstate.JobID, first, n int) Grant {
+	return Grant{Job: job, Index: 7, Slots: []ledger.Slots{{First: first, N: n, Attempt: 1}}}
+}
+
+// ends reports the end of a running task.
+func (b *workerBox) finish(id taskstate.TaskID, state taskstate.State, why taskstate.Reason) {
+	b.t.Helper()
+	delete(b.running, id)
+	b.step(wRan{[]taskstate.RunReport{{Task: id, State: state, Reason: why, At: b.now.UnixMilli()}}})
+}
+
+func (b *workerBox) runs(id taskstate.TaskID) {
+	b.t.Helper()
+	b.step(wRan{[]taskstate.RunReport{{Task: id, State: taskstate.Running, Exit: taskstate.NoExit}}})
+}
+
+// said lists the statuses of all batches sent on the stream since it was last asked.
+func (b *workerBox) said() []taskstate.Status {
+	b.t.Helper()
+	var all []taskstate.Status
+	for _, u := range b.ups {
+		if u.Batch == nil {
+			continue
+		}
+		batch, err := taskstate.DecodeBatch(u.Batch)
+		if err != nil {
+			b.t.Fatalf("%v", err)
+		}
+		all = append(all, batch.Statuses...)
+	}
+	b.ups = slices.DeleteFunc(b.ups, func(u Up) bool { return u.Batch != nil })
+	return all
+}
+
+// sorted lists running tasks in order.
+func (b *workerBox) sorted() []taskstate.TaskID {
+	return slices.SortedFunc(maps.Keys(b.running), taskstate.TaskID.Compare)
+}

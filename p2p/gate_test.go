@@ -1,0 +1,126 @@
+package p2p_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"covey/p2p"
+)
+
+func TestAStrangerOpensNothingButItsProtocols(t *testing.T) {
+	for _, quic := range []bool{false, true} {
+		a := start(t, everybody())
+		b := start(t, only(), func(c *p2p.Config) { c.Strangers = []string{"/join/1"} })
+		var reached atomic.Int32
+		b.Handle("/secret/1", func(_ string, c net.Conn) { reached.Add(1); c.Close() })
+		b.Handle("/join/1", func(_ string, c net.Conn) {
+			defer c.Close()
+			io.WriteString(c, "come in")
+		})
+		addrs := transportOf(b.Addrs(), quic)
+		err := a.Connect(ctx(t), b.Self(), addrs)
+		if !errors.Is(err, p2p.ErrNotAdmitted) || !strings.Contains(err.Error(), "peer ticket") {
+			t.Fatalf("quic=%v: a stranger was told %v", quic, err)
+		}
+		for range 3 { // the second time a is known to speak the protocol, and negotiation is lazy
+			c, err := a.Dial(ctx(t), b.Self(), "/secret/1")
+			if err == nil {
+				io.WriteString(c, "?")
+				c.SetDeadline(time.Now().Add(5 * time.Second))
+				_, err = c.Read(make([]byte, 1))
+				c.Close()
+			}
+			if !errors.Is(err, p2p.ErrNotAdmitted) {
+				t.Fatalf("quic=%v: the secret answered %v", quic, err)
+			}
+		}
+		c, err := a.Dial(ctx(t), b.Self(), "/join/1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := io.ReadAll(c); string(s) != "come in" || err != nil {
+			t.Fatal(s, err)
+		}
+		c.Close()
+		if reached.Load() != 0 {
+			t.Fatal("a stranger reached a handler")
+		}
+	}
+}
+
+func TestAStrangersStreamsAreFewAndSmall(t *testing.T) {
+	a := start(t, everybody())
+	b := start(t, only(), func(c *p2p.Config) { c.Strangers = []string{"/join/1"} })
+	read := make(chan int, 10)
+	b.Handle("/join/1", func(_ string, c net.Conn) {
+		defer c.Close()
+		if n, err := io.Copy(io.Discard, c); err != nil {
+			read <- int(n)
+		}
+	})
+	a.SetAddrs(b.Self(), b.Addrs())
+	var open []net.Conn
+	for range 4 {
+		c, err := a.Dial(ctx(t), b.Self(), "/join/1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write(make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, c)
+	}
+	eventually(t, "a fifth stream is refused", func() bool { // a stream is counted a moment after it was opened
+		c, err := a.Dial(ctx(t), b.Self(), "/join/1")
+		if err == nil {
+			defer c.Close()
+			c.Write(make([]byte, 1))
+			c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+			_, err = c.Read(make([]byte, 1))
+		}
+		return errors.Is(err, p2p.ErrBusy)
+	})
+	open[0].Write(make([]byte, 10_000))
+	if n := <-read; n != 4096 {
+		t.Fatalf("%d bytes were read from a stranger", n)
+	}
+}
+
+func TestAdmissionOfAConnectedPeerTakesEffectAndSoDoesRemoval(t *testing.T) {
+	a := start(t, everybody())
+	in := only()
+	b := start(t, in)
+	serveEcho(b)
+	up, down := make(chan string, 9), make(chan string, 9)
+	b.OnConnect(func(p string) { up <- p })
+	b.OnDisconnect(func(p string) { down <- p })
+	if err := a.Connect(ctx(t), b.Self(), b.Addrs()); !errors.Is(err, p2p.ErrNotAdmitted) {
+		t.Fatal(err)
+	}
+	in.set(true, a.Self())
+	b.Recheck()
+	if p := <-up; p != a.Self() {
+		t.Fatal(p)
+	}
+	if err := a.Connect(ctx(t), b.Self(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(a, b.Self(), "me too"); err != nil {
+		t.Fatal(err)
+	}
+	in.set(false, a.Self())
+	b.Recheck()
+	if p := <-down; p != a.Self() {
+		t.Fatal(p)
+	}
+	eventually(t, "the connection is gone", func() bool { d, _ := a.Connected(b.Self()); return !d })
+	if err := ask(a, b.Self(), "still?"); err == nil {
+		t.Fatal("a removed peer was served")
+	}
+}

@@ -1,0 +1,104 @@
+package p2p_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"covey/p2p"
+)
+
+// cable is one with somebody's hand on it: a TCP proxy that can stop passing bytes without closing anything.
+type cable struct {
+	l      net.Listener
+	frozen chan struct{}
+	once   sync.Once
+}
+
+func newCable(t *testing.T, to string) *cable {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cable{l: l, frozen: make(chan struct{})}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var conns []net.Conn
+	wg.Go(func() {
+		for {
+			a, err := l.Accept()
+			if err != nil {
+				return
+			}
+			b, err := net.Dial("tcp", to)
+			if err != nil {
+				a.Close()
+				continue
+			}
+			mu.Lock()
+			conns = append(conns, a, b)
+			mu.Unlock()
+			wg.Go(func() { c.pass(a, b) })
+			wg.Go(func() { c.pass(b, a) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		mu.Lock()
+		for _, x := range conns {
+			x.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	})
+	return c
+}
+
+func (c *cable) pass(to io.Writer, from io.Reader) {
+	buf := make([]byte, 4096)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		select {
+		case <-c.frozen: // swallowed
+			continue
+		default:
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (c *cable) freeze() { c.once.Do(func() { close(c.frozen) }) }
+
+func TestConnectGivesUpAConnectionWithoutASignOfLife(t *testing.T) {
+	a, b := start(t, everybody()), start(t, everybody())
+	serveEcho(b)
+	c := newCable(t, net.JoinHostPort("127.0.0.1", itoa(b.Port())))
+	_, through, err := p2p.ParseAddr(c.l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan string, 1)
+	a.OnDisconnect(func(p string) { gone <- p })
+	if err := a.Connect(ctx(t), b.Self(), []string{through}); err != nil {
+		t.Fatal(err)
+	}
+	c.freeze()
+	if err := a.Connect(ctx(t), b.Self(), nil); err == nil || errors.Is(err, p2p.ErrNotAdmitted) {
+		t.Fatalf("over a dead cable: %v", err)
+	}
+	<-gone
+	a.SetAddrs(b.Self(), b.Addrs())
+	if err := a.Connect(ctx(t), b.Self(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(a, b.Self(), "there again"); err != nil {
+		t.Fatal(err)
+	}
+}
