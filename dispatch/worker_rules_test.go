@@ -284,6 +284,8 @@ func TestATombstoneOutlivesARestartAndForbidsALateLaunch(t *testing.T) {
 	d := setOf(false, 1, 1, 2)
 	d.Assignments.Stop = []Stop{{Task: wtask(jobWork, 5), Reason: taskstate.ReasonCancelled}}
 	b.down(d)
+	d.Assignments.AppliesTo, d.Assignments.ResultsIn = 2, 3
+	b.down(d)
 	wantDropped(t, b) // not before the disk knows
 	b.settle()
 	wantDropped(t, b, wtask(jobWork, 5))
@@ -373,6 +375,9 @@ func TestAfterARestartWhatRanIsOverAndWhatWaitedIsAskedAbout(t *testing.T) {
 	b.crash(false)
 	if len(b.reaped) != 3 {
 		t.Fatalf("reaped %v", b.reaped)
+	}
+	if s := b.core.tasks[wtask(jobOnce, 1)].status; s.Seq != 3 {
+		t.Fatalf("numbers go on after Accepted and Running: %+v", s)
 	}
 	b.settle()
 	wantRunning(t, b)
