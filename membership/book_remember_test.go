@@ -10,7 +10,7 @@ import (
 func TestWhatIsRememberedIsOnDiskAtOnce(t *testing.T) {
 	host := memnet.New().Host("self")
 	path := filepath.Join(t.TempDir(), "book")
-	m, err := New(Config{Net: host, Host: deafHost{}, Incarnation: "0123456789abcdef", Book: path})
+	m, err := New(Config{Net: host, Host: host, Incarnation: "0123456789abcdef", Book: path})
 	if err != nil {
 		t.Fatal(err)
 	}
