@@ -132,7 +132,7 @@ func (n *Node) Cancel(ctx context.Context, id string) (api.Job, error) {
 	if held != nil {
 		if ok, err := n.held.drop(job); err != nil || ok {
 			n.hub.append([]event{{at: now(), kind: kindJob, job: job, state: "cancelled"}})
-			return heldRow(*held, "shutdown"), err
+			return heldRow(*held, taskstate.Shutdown), err
 		}
 	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
@@ -160,7 +160,7 @@ func (n *Node) Jobs(context.Context) (api.Jobs, error) {
 	held := n.held.list()
 	slices.Reverse(held)
 	for _, h := range held {
-		out.Jobs = append(out.Jobs, heldRow(h, "held"))
+		out.Jobs = append(out.Jobs, heldRow(h, taskstate.Pending))
 	}
 	progress := n.progress()
 	n.replica.Read(func(s *ledger.State) {
@@ -192,7 +192,7 @@ func (n *Node) Job(ctx context.Context, id string) (api.JobAnswer, error) {
 		return api.JobAnswer{}, err
 	}
 	if held != nil {
-		row := heldRow(*held, "held")
+		row := heldRow(*held, taskstate.Pending)
 		row.Waiting = n.whoIsMissing()
 		return api.JobAnswer{Job: row, AsOf: time.Now().UTC()}, nil
 	}
