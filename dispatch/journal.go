@@ -55,30 +55,54 @@ func openJournal(dir string, owner journalOwner) (j *boltJournal, img *journalIm
 	if err := createJournal(path, owner); err != nil {
 		return nil, nil, fmt.Errorf("create the worker journal %s: %w", path, err)
 	}
-	// A damaged file can lead bbolt to pages beyond its end (a fault) or to nonsense (a panic): both become an error here.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			j, img, err = nil, nil, corruptJournal(path, fmt.Errorf("%v", r))
-		}
-	}()
-	db, err := openBolt(path)
+	// bbolt trusts its pages, and looks through them in a goroutine of its own when it opens a file for writing. So all of it is
+	// read first, in this one.
+	if err := proveJournal(path, owner); err != nil {
+		return nil, nil, err
+	}
+	db, err := openBolt(path, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	j = &boltJournal{db: db}
+	img, err = readJournal(db, owner)
+	if err != nil {
+		return nil, nil, errors.Join(explain(path, err), db.Close())
+	}
+	return &boltJournal{db: db}, img, nil
+}
+
+// proveJournal reads the whole file without changing it. A damaged one can lead to pages beyond its end (a fault) or to nonsense
+// (a panic): both become an error here.
+func proveJournal(path string, owner journalOwner) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = corruptJournal(path, fmt.Errorf("%v", r))
+		}
+	}()
+	db, err := openBolt(path, true)
+	if err != nil {
+		return err
+	}
+	if _, err = readJournal(db, owner); err != nil {
+		err = explain(path, err)
+	}
+	return errors.Join(err, db.Close())
+}
+
+func readJournal(db *bbolt.DB, owner journalOwner) (img *journalImage, err error) {
 	err = db.View(func(tx *bbolt.Tx) error {
 		img, err = loadJournal(boltKV{tx}, owner)
 		return err
 	})
-	if err != nil {
-		_ = db.Close()
-		if errors.Is(err, errForeignJournal) {
-			return nil, nil, fmt.Errorf("%s: %w", path, err)
-		}
-		return nil, nil, corruptJournal(path, err)
+	return img, err
+}
+
+func explain(path string, err error) error {
+	if errors.Is(err, errForeignJournal) {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	return j, img, nil
+	return corruptJournal(path, err)
 }
 
 // createJournal makes an empty journal under its final name in one step, so that a file found there later is whole or damaged,
@@ -94,7 +118,7 @@ func createJournal(path string, owner journalOwner) error {
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	db, err := openBolt(fresh)
+	db, err := openBolt(fresh, false)
 	if err != nil {
 		return err
 	}
@@ -124,9 +148,10 @@ func syncFolder(dir string) error {
 }
 
 // openBolt opens the file and translates what bbolt says about a file it cannot use.
-func openBolt(path string) (*bbolt.DB, error) {
+func openBolt(path string, readOnly bool) (*bbolt.DB, error) {
 	opt := *bbolt.DefaultOptions
 	opt.Timeout = journalLockWait
+	opt.ReadOnly = readOnly
 	opt.NoFreelistSync = true // the list of free pages is rebuilt on open: one page less per transaction
 	opt.FreelistType = bbolt.FreelistMapType
 	opt.NoStatistics = true

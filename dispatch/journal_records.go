@@ -47,6 +47,7 @@ type frameRecord struct {
 	Base   uint64          `cbor:"2,keyasint"`
 	Epoch  taskstate.Epoch `cbor:"3,keyasint"`
 	Grants []Grant         `cbor:"4,keyasint"`
+	At     int64           `cbor:"5,keyasint"` // when it was taken on: the time of its tasks' first status
 }
 
 // batchRecord is a batch as it was encoded, and sealed.
@@ -93,28 +94,6 @@ type workerTxn struct {
 type goneFrame struct {
 	number uint64
 	acks   []uint64
-}
-
-// journalImage is everything a journal holds.
-type journalImage struct {
-	state   journalState
-	frames  []frameRecord
-	jobs    map[taskstate.JobID]*taskstate.Job
-	batches []imageBatch
-	tombs   []tombRecord
-	live    map[taskstate.TaskID]taskstate.Status
-	done    map[uint64]*imageDone
-}
-
-type imageBatch struct {
-	number   uint64
-	statuses []taskstate.Status
-	envelope []byte
-}
-
-type imageDone struct {
-	positions map[uint32]bool
-	acks      []uint64
 }
 
 var (
@@ -233,135 +212,4 @@ func (w *txnWriter) del(bucket string, key []byte) {
 	if w.err == nil {
 		w.err = w.kv.Delete(bucket, key)
 	}
-}
-
-// loadJournal reads and checks every record.
-func loadJournal(kv journalKV, owner journalOwner) (*journalImage, error) {
-	img := &journalImage{
-		jobs: map[taskstate.JobID]*taskstate.Job{}, live: map[taskstate.TaskID]taskstate.Status{}, done: map[uint64]*imageDone{},
-	}
-	for _, part := range []struct {
-		bucket string
-		read   func(k, v []byte) error
-	}{
-		{bucketMeta, func(k, v []byte) error { return img.readMeta(k, v, owner) }},
-		{bucketFrames, img.readFrame},
-		{bucketDone, img.readDone},
-		{bucketJobs, img.readJob},
-		{bucketSigned, img.readBatch},
-		{bucketTombs, img.readTomb},
-		{bucketLive, img.readLive},
-	} {
-		if err := kv.Each(part.bucket, part.read); err != nil {
-			return nil, fmt.Errorf("bucket %s: %w", part.bucket, err)
-		}
-	}
-	return img, img.check()
-}
-
-func (img *journalImage) readMeta(k, v []byte, owner journalOwner) error {
-	if string(k) == "state" {
-		return getRecord(v, &img.state)
-	}
-	var o journalOwner
-	if err := getRecord(v, &o); err != nil {
-		return err
-	}
-	if o.Format != owner.Format {
-		return fmt.Errorf("%w (its format is %d, this program writes %d)", errForeignJournal, o.Format, owner.Format)
-	}
-	if o != owner {
-		return fmt.Errorf("%w (it is of peer %s, incarnation %s; this is peer %s, incarnation %s)", errForeignJournal,
-			o.Peer, o.Incarnation, owner.Peer, owner.Incarnation)
-	}
-	return nil
-}
-
-func (img *journalImage) readFrame(_, v []byte) error {
-	var f frameRecord
-	err := getRecord(v, &f)
-	img.frames = append(img.frames, f)
-	return err
-}
-
-func (img *journalImage) readDone(k, v []byte) error {
-	n, err := keyNumbers(k, 2)
-	if err != nil {
-		return err
-	}
-	var runs []uint32
-	if err := getRecord(v, &runs); err != nil || len(runs)%2 != 0 {
-		return errors.Join(err, errRecordSum)
-	}
-	d := img.done[n[0]]
-	if d == nil {
-		d = &imageDone{positions: map[uint32]bool{}}
-		img.done[n[0]] = d
-	}
-	d.acks = append(d.acks, n[1])
-	for i := 0; i < len(runs); i += 2 {
-		for p := range runs[i+1] {
-			d.positions[runs[i]+p] = true
-		}
-	}
-	return nil
-}
-
-func (img *journalImage) readJob(_, v []byte) error {
-	j := new(taskstate.Job)
-	err := getRecord(v, j)
-	img.jobs[j.ID] = j
-	return err
-}
-
-func (img *journalImage) readBatch(k, v []byte) error {
-	n, err := keyNumbers(k, 1)
-	if err != nil {
-		return err
-	}
-	var r batchRecord
-	if err := getRecord(v, &r); err != nil {
-		return err
-	}
-	b, err := taskstate.DecodeBatch(r.Body)
-	if err != nil {
-		return err
-	}
-	img.batches = append(img.batches, imageBatch{number: n[0], statuses: b.Statuses, envelope: r.Envelope})
-	return nil
-}
-
-func (img *journalImage) readTomb(k, v []byte) error {
-	n, err := keyNumbers(k, 1)
-	if err != nil {
-		return err
-	}
-	t := tombRecord{number: n[0]}
-	err = getRecord(v, &t.task)
-	img.tombs = append(img.tombs, t)
-	return err
-}
-
-func (img *journalImage) readLive(_, v []byte) error {
-	var s taskstate.Status
-	err := getRecord(v, &s)
-	img.live[s.Task] = s
-	return err
-}
-
-// check tells whether the records fit each other.
-func (img *journalImage) check() error {
-	for _, f := range img.frames {
-		for _, g := range f.Grants {
-			if img.jobs[g.Job] == nil {
-				return fmt.Errorf("frame %d refers to job %s, which is not there", f.Number, g.Job)
-			}
-		}
-	}
-	for _, b := range img.batches {
-		if b.number > img.state.Last {
-			return fmt.Errorf("batch %d is above the last number used, %d", b.number, img.state.Last)
-		}
-	}
-	return nil
 }

@@ -17,6 +17,9 @@ import (
 // that counts again on the next.
 const maxOutbox = 4 * maxHeld
 
+// lastWordsWait is how long a failed write waits for the reader to learn the reason.
+const lastWordsWait = 200 * time.Millisecond
+
 // linkEvent tells the owner that a stream came up or went.
 type linkEvent struct {
 	link *sessionLink
@@ -194,9 +197,21 @@ func (l *sessionLink) write(ctx context.Context) {
 			beat.Reset(around(millis(g.Beat)))
 		}
 		if err := l.drain(w); err != nil {
+			l.lastWords(ctx)
 			l.end(endedBy{why: "write: " + err.Error()})
 			return
 		}
+	}
+}
+
+// lastWords lets the reader hear why the other side closed: a refusal is written before that, and says more than a failed write.
+func (l *sessionLink) lastWords(ctx context.Context) {
+	t := time.NewTimer(lastWordsWait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-l.over:
+	case <-ctx.Done():
 	}
 }
 

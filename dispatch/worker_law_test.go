@@ -103,6 +103,9 @@ func (w *worldOfOneWorker) join(s taskstate.Status) {
 	if ok && old.State.Final() && s.State.Final() && old != s {
 		w.t.Fatalf("%v ended twice: %+v and %+v", s.Task, old, s)
 	}
+	if ok && s.Seq == old.Seq && s != old {
+		w.t.Fatalf("two statuses of %v have number %d: %+v and %+v", s.Task, s.Seq, old, s)
+	}
 	if !ok || s.Compare(old) > 0 {
 		w.newestOf[s.Task] = s
 	}

@@ -51,6 +51,7 @@ func (c *workerCore) restoreFrame(r frameRecord, done *imageDone) {
 	c.order = r.Base - 1
 	for _, g := range r.Grants {
 		j := c.jobs[g.Job]
+		c.frameNeeds(f, j) // as long as the record names it, done or not
 		n := 0
 		for id := range g.tasks() {
 			item := j.job.Item(id.Slot)
@@ -63,7 +64,6 @@ func (c *workerCore) restoreFrame(r frameRecord, done *imageDone) {
 				continue
 			}
 			c.hold(id, j, f, g.Index, item)
-			c.frameNeeds(f, j)
 		}
 	}
 	if f.left > 0 {

@@ -284,6 +284,8 @@ func TestATombstoneOutlivesARestartAndForbidsALateLaunch(t *testing.T) {
 	d := setOf(false, 1, 1, 2)
 	d.Assignments.Stop = []Stop{{Task: wtask(jobWork, 5), Reason: taskstate.ReasonCancelled}}
 	b.down(d)
+	d.Assignments.AppliesTo, d.Assignments.ResultsIn = 2, 3
+	b.down(d)
 	wantDropped(t, b) // not before the disk knows
 	b.settle()
 	wantDropped(t, b, wtask(jobWork, 5))
@@ -374,6 +376,9 @@ func TestAfterARestartWhatRanIsOverAndWhatWaitedIsAskedAbout(t *testing.T) {
 	if len(b.reaped) != 3 {
 		t.Fatalf("reaped %v", b.reaped)
 	}
+	if s := b.core.tasks[wtask(jobOnce, 1)].status; s.Seq != 3 {
+		t.Fatalf("numbers go on after Accepted and Running: %+v", s)
+	}
 	b.settle()
 	wantRunning(t, b)
 	b.open()
@@ -460,5 +465,67 @@ func TestAMessageOfDebrisIsMadeReadable(t *testing.T) {
 	b.settle()
 	if s := b.said(); len(s) != 1 || len(s[0].Message) != taskstate.MaxMessage || s[0].Reason != "" {
 		t.Fatalf("said %v", s)
+	}
+}
+
+func TestAnAcknowledgementForgetsOnlyEndsItCovers(t *testing.T) {
+	b := newWorkerBox(t)
+	b.session(1, grantOf(jobWork, 1, 3))
+	b.settle() // batch 1: the third waits
+	b.finish(wtask(jobWork, 3-2), taskstate.Complete, "")
+	b.settle()
+	b.finish(wtask(jobWork, 3), taskstate.Complete, "")
+	b.settle()
+	b.down(Down{Ack: &Ack{Batch: 1}})
+	b.down(setOf(true, 1, 0, 9, grantOf(jobWork, 1, 3))) // the ledger does not know the end yet
+	b.settle()
+	wantRunning(t, b, wtask(jobWork, 2)) // and the box fails if 3 is started again
+}
+
+func TestABodyThatOneLiveTaskNeedsStaysInTheJournal(t *testing.T) {
+	b := newWorkerBox(t)
+	b.session(1, grantOf(jobNoop, 1, 1), grantOf(jobWork, 1, 1)) // one frame
+	b.down(setOf(false, 1, 1, 2, grantOf(jobNoop, 2, 1)))        // another
+	b.settle()
+	b.finish(wtask(jobNoop, 1), taskstate.Complete, "")
+	b.settle()
+	b.down(Down{Ack: &Ack{Batch: b.lastBatch}})
+	b.runs(wtask(jobWork, 1)) // writes that away
+	b.settle()
+	b.crash(true)
+	b.session(1, grantOf(jobNoop, 2, 1), grantOf(jobWork, 1, 1))
+	b.down(Down{Ack: &Ack{Batch: b.lastBatch}})
+	b.down(setOf(false, 1, 1, 2, grantOf(jobOnce, 1, 1)))
+	b.settle() // every write is checked to load again
+	if len(b.core.tasks) != 1 {
+		t.Fatalf("holds %v", b.core.held())
+	}
+}
+
+func TestABodyThatWasDroppedIsAskedForAgain(t *testing.T) {
+	b := newWorkerBox(t)
+	b.session(1)
+	b.ups = nil
+	d := setOf(false, 1, 1, 2, grantOf(jobNoop, 1, 1))
+	d.Assignments.Jobs = nil
+	b.down(d)
+	if len(b.ups) != 1 || b.ups[0].Resync == nil || len(b.ended) != 0 {
+		t.Fatalf("sent %+v, ended %v", b.ups, b.ended)
+	}
+}
+
+func TestBodiesWithoutTasksAreBounded(t *testing.T) {
+	b := newWorkerBox(t)
+	b.session(1)
+	for i := range 3 * maxIdleJobs / 100 {
+		d := setOf(false, 1, uint64(1+i), uint64(2+i), grantOf(jobNoop, i+1, 1))
+		for n := range 100 {
+			d.Assignments.Jobs = append(d.Assignments.Jobs, taskstate.Job{ID: taskstate.JobID(strings.Repeat("x", i+1) + strings.Repeat("y", n))})
+		}
+		b.down(d)
+		b.settle()
+	}
+	if len(b.core.jobs) > maxIdleJobs+200 || b.core.idle < 0 || b.core.idleBytes < 0 {
+		t.Fatalf("%d bodies, %d idle of %d bytes", len(b.core.jobs), b.core.idle, b.core.idleBytes)
 	}
 }

@@ -66,7 +66,7 @@ func (j *heldJob) instant() bool {
 func (c *workerCore) hold(id taskstate.TaskID, j *heldJob, f *heldFrame, index uint64, item string) *heldTask {
 	c.order++
 	h := &heldTask{id: id, job: j, frame: f, pos: uint32(c.order - f.record.Base), order: c.order, item: item}
-	h.status = taskstate.Status{Task: id, Seq: 1, State: taskstate.Accepted, Index: index, At: c.now.UnixMilli(), Exit: taskstate.NoExit}
+	h.status = taskstate.Status{Task: id, Seq: 1, State: taskstate.Accepted, Index: index, At: f.record.At, Exit: taskstate.NoExit}
 	f.left++
 	c.tasks[id] = h
 	c.live++

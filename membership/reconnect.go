@@ -187,7 +187,11 @@ func (m *Membership) reach(ctx context.Context, id string) error {
 		if list == nil {
 			return errors.New("this peer is stopping")
 		}
+		old := m.outdated.Load()
 		_, err := list.Join([]string{joinString(id)})
+		if err == nil && m.outdated.Load() != old { // it now knows that it has to be told better: do so, gossip takes its time
+			_, err = list.Join([]string{joinString(id)})
+		}
 		if err == nil || try == joinTries {
 			return err
 		}

@@ -16,7 +16,6 @@ import (
 	"covey/membership"
 	"covey/node/api"
 	"covey/p2p/admission"
-	"covey/taskstate"
 )
 
 // ticketDoors is how many peers a ticket names: enough that some of them are up.
@@ -162,6 +161,16 @@ func (n *Node) executeRemove(ctx context.Context, r ledger.Remove) (reply, error
 		}
 		return reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
 	}
+	old, ok := n.roster.Get(r.Peer)
+	if !ok {
+		return reply{Error: refusal(ledger.Command{Remove: &r}, ledger.CodeUnknown)}, nil
+	}
+	old.Removed, old.At = true, max(now(), old.At+1)
+	tombstone, err := old.Signed(n.host)
+	if err != nil {
+		return reply{}, fmt.Errorf("sign the removal: %w", err)
+	}
+	r.Entry = &tombstone
 	return n.propose(ctx, ledger.Command{Remove: &r})
 }
 
@@ -305,16 +314,6 @@ func (n *Node) trustLedger() {
 		}
 	})
 	n.trust(all...)
-}
-
-// expel closes the gate to a removed peer.
-func (n *Node) expel(e ledger.Entry, peer taskstate.PeerID) {
-	old, ok := n.roster.Get(peer)
-	if !ok {
-		return
-	}
-	old.Removed, old.At = true, e.Stamp
-	n.trust(old)
 }
 
 // candidates are the peers that may vote, and how they are, for whoever coordinates.

@@ -56,7 +56,9 @@ func (n *Node) memberEvent(e ledger.Entry, c *ledger.Command) event {
 		n.trust(c.Admit.Entry)
 	case c.Remove != nil:
 		ev.peer, ev.state, ev.note = c.Remove.Peer, "removed", c.Remove.Reason
-		n.expel(e, c.Remove.Peer)
+		if c.Remove.Entry != nil {
+			n.trust(*c.Remove.Entry)
+		}
 	case c.Depart != nil:
 		ev.peer, ev.state = c.Depart.Peer, "left"
 	case c.Register != nil:

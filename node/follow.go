@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"covey/dispatch/ledger"
@@ -14,8 +15,8 @@ import (
 const progressEvery = 50 * time.Millisecond
 
 // Tasks implements api.JobBackend.
-func (n *Node) Tasks(_ context.Context, id string) (api.Tasks, error) {
-	job, held, err := n.resolve(id)
+func (n *Node) Tasks(ctx context.Context, id string) (api.Tasks, error) {
+	job, held, err := n.find(ctx, id)
 	if err != nil {
 		return api.Tasks{}, err
 	}
@@ -77,7 +78,7 @@ func (n *Node) taskRows(id taskstate.JobID, slots []int) (rows []api.Task, err e
 
 // Follow implements api.JobBackend.
 func (n *Node) Follow(ctx context.Context, id string, tasks bool, send func(api.Progress) error) error {
-	job, held, err := n.resolve(id)
+	job, held, err := n.find(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (n *Node) Follow(ctx context.Context, id string, tasks bool, send func(api.
 			return err
 		}
 	}
-	f := follower{n: n, job: job, tasks: tasks, seen: seen, send: send}
+	f := follower{n: n, job: job, tasks: tasks, seen: seen, shown: map[int]int{}, send: send}
 	return f.run(ctx)
 }
 
@@ -123,7 +124,8 @@ type follower struct {
 	n     *Node
 	job   taskstate.JobID
 	tasks bool
-	seen  uint64 // events up to here are told
+	seen  uint64      // events up to here are told
+	shown map[int]int // slots whose end is told, and the attempt
 	send  func(api.Progress) error
 }
 
@@ -144,7 +146,11 @@ func (f *follower) run(ctx context.Context) error {
 		}
 		p := api.Progress{Job: row}
 		if f.tasks {
-			if p.Tasks, err = f.changed(slots); err != nil {
+			list := func() ([]api.Task, error) { return f.changed(slots) }
+			if row.Over() {
+				list = f.untold // the job can be over before the events of its last tasks are read
+			}
+			if p.Tasks, err = list(); err != nil {
 				return err
 			}
 		}
@@ -224,8 +230,34 @@ func (f *follower) next(ctx context.Context) ([]int, error) {
 	}
 }
 
-// changed lists rows of the slots (nil: of every slot that began), each once.
+// untold lists the slots whose end was not told yet, as the job ended.
+func (f *follower) untold() ([]api.Task, error) {
+	rows, err := f.n.taskRows(f.job, nil)
+	return slices.DeleteFunc(rows, func(t api.Task) bool { return f.shown[t.Slot] == t.Attempt }), err
+}
+
+// changed lists rows of the slots (nil: of every slot that began), each once, and remembers whose end is told with it.
 func (f *follower) changed(slots []int) ([]api.Task, error) {
+	rows, err := f.rows(slots)
+	for i := range rows {
+		if stands(&rows[i]) {
+			f.shown[rows[i].Slot] = rows[i].Attempt
+		}
+	}
+	return rows, err
+}
+
+// stands tells whether a row is an end that no new attempt of the slot follows.
+func stands(t *api.Task) bool {
+	switch taskstate.Reason(t.Reason) {
+	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonUnreachable:
+		return false
+	}
+	var s taskstate.State
+	return s.UnmarshalText([]byte(t.State)) == nil && s.Final()
+}
+
+func (f *follower) rows(slots []int) ([]api.Task, error) {
 	if slots != nil {
 		uniq := map[int]bool{}
 		kept := slots[:0]

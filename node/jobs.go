@@ -125,7 +125,7 @@ func (n *Node) wakeForwarder() {
 
 // Cancel implements api.JobBackend.
 func (n *Node) Cancel(ctx context.Context, id string) (api.Job, error) {
-	job, held, err := n.resolve(id)
+	job, held, err := n.find(ctx, id)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -187,7 +187,7 @@ func (n *Node) progress() map[taskstate.JobID]map[taskstate.State]int {
 
 // Job implements api.JobBackend.
 func (n *Node) Job(ctx context.Context, id string) (api.JobAnswer, error) {
-	job, held, err := n.resolve(id)
+	job, held, err := n.find(ctx, id)
 	if err != nil {
 		return api.JobAnswer{}, err
 	}
@@ -218,6 +218,23 @@ func (n *Node) jobNow(id taskstate.JobID) (row api.Job, err error) {
 }
 
 func errNoJob(id string) error { return api.Errorf(api.NotFound, "no job %q; see `peer jobs`", id) }
+
+// find is resolve, and where this peer knows no such job it first catches up with the coordinator: a job that was accepted through
+// another peer a moment ago is found.
+func (n *Node) find(ctx context.Context, id string) (taskstate.JobID, *heldJob, error) {
+	job, held, err := n.resolve(id)
+	if err == nil || api.AsError(err).Code != api.NotFound {
+		return job, held, err
+	}
+	if f := n.askFlock(ctx, ""); f != nil {
+		wait, cancel := context.WithTimeout(ctx, flockTimeout)
+		defer cancel()
+		if n.applied.reach(wait, f.Index) == nil {
+			return n.resolve(id)
+		}
+	}
+	return job, held, err
+}
 
 // resolve finds the job a person means: `last`, an id, the newest of a name, a unique prefix. held is set when it waits here for a
 // coordinator.

@@ -27,7 +27,7 @@ func (n *Node) Logs(ctx context.Context, id string, q api.LogQuery, send func(ap
 	if t, err := taskstate.ParseTaskID(id); err == nil {
 		id, q.Task = string(t.Job), id
 	}
-	job, held, err := n.resolve(id)
+	job, held, err := n.find(ctx, id)
 	if err != nil {
 		return err
 	}

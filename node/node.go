@@ -72,7 +72,7 @@ type Node struct {
 	hub      *hub
 	applied  *mark
 
-	topic    atomic.Pointer[p2p.Topic]
+	topic atomic.Pointer[p2p.Topic]
 
 	rosterChanged chan struct{} // the gate must look again
 

@@ -18,6 +18,7 @@ import (
 type flock struct {
 	Peers   []flockPeer `cbor:"1,keyasint"`
 	Waiting string      `cbor:"2,keyasint,omitempty"` // why the job asked about waits
+	Index   uint64      `cbor:"3,keyasint"`           // ledger index the coordinator has applied
 }
 
 type flockPeer struct {
@@ -34,7 +35,7 @@ const flockTimeout = 500 * time.Millisecond
 
 // flockNow is this peer's view as coordinator.
 func (n *Node) flockNow(ctx context.Context, job taskstate.JobID) *flock {
-	f := &flock{}
+	f := &flock{Index: n.replica.Applied()}
 	voters := n.voters()
 	peers, err := n.coord.Peers(ctx)
 	if err != nil {

@@ -87,6 +87,9 @@ func (n *Node) viewEvents(v *membership.View) (out []event) {
 		if was, ok := n.verdicts[m.ID]; !ok || was != m.Verdict {
 			n.verdicts[m.ID] = m.Verdict
 			out = append(out, event{at: now(), kind: kindPeer, peer: m.ID, state: m.Verdict.String(), note: m.Name})
+			if m.Verdict == membership.Dead {
+				go n.host.Disconnect(m.ID) // a silently dead connection would make dials to its next life hang; ends with the close
+			}
 		}
 	}
 	return out

@@ -110,6 +110,9 @@ func (h *Host) listenOn(where []place, port int) (err error) {
 			if w.optional && len(bound) > 0 {
 				continue
 			}
+			if w.port > 0 {
+				err = fmt.Errorf("port %d cannot be listened on: %w: choose another port, or 0 for a free one", w.port, err)
+			}
 			return err
 		}
 		if w.port < 0 {

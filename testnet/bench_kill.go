@@ -40,10 +40,10 @@ func (b *bench) killCoordinator(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	through := b.notOneOf(boss)
+	dead := time.Now()
 	if err := b.net.Kill(boss); err != nil {
 		return 0, err
 	}
-	dead := time.Now()
 	if _, err := runJob(ctx, b.net.Client(through), noopJob(1)); err != nil {
 		return 0, err
 	}
@@ -110,6 +110,7 @@ func (b *bench) killWorker(ctx context.Context, both bool) (time.Duration, error
 		dead = append(dead, boss)
 	}
 	witness := b.net.Client(b.notOneOf(append(dead, boss)...))
+	at := time.Now()
 	var wg sync.WaitGroup
 	errs := make([]error, len(dead))
 	for i, k := range dead {
@@ -119,7 +120,6 @@ func (b *bench) killWorker(ctx context.Context, both bool) (time.Duration, error
 	if err := errors.Join(errs...); err != nil {
 		return 0, err
 	}
-	at := time.Now()
 	err = b.net.await(ctx, func() bool {
 		t, ok := onlyTask(ctx, witness, job)
 		return ok && t.Attempt > 1 && t.State == "running"

@@ -250,10 +250,10 @@ func (d *demo) has(slot int) bool {
 // killCoordinator kills it and measures until another peer follows another coordinator.
 func (d *demo) killCoordinator(ctx context.Context, boss, witness int) (time.Duration, error) {
 	old := d.net.ID(boss)
+	dead := time.Now()
 	if err := d.net.Kill(boss); err != nil {
 		return 0, err
 	}
-	dead := time.Now()
 	err := d.net.await(ctx, func() bool {
 		st, err := d.net.Client(witness).Status(ctx)
 		return err == nil && st.Coordinator != "" && st.Coordinator != old

@@ -157,7 +157,7 @@ func (a *attached) many(ctx context.Context) (api.Job, error) {
 	err := a.client.Follow(ctx, a.id, true, func(p api.Progress) error {
 		last = p.Job
 		for _, t := range p.Tasks {
-			if !over(t.State) || shown[t.ID] {
+			if !over(t.State) || shown[t.ID] || replaced(t) && !p.Job.Over() {
 				continue
 			}
 			shown[t.ID] = true
@@ -175,6 +175,15 @@ func (a *attached) many(ctx context.Context) (api.Job, error) {
 func over(state string) bool {
 	switch state {
 	case "complete", "failed", "rejected", "shutdown", "orphaned":
+		return true
+	}
+	return false
+}
+
+// replaced tells whether an attempt ended through no fault of its own: the slot gets another one.
+func replaced(t api.Task) bool {
+	switch t.Reason {
+	case "recalled", "interrupted", "dropped", "unreachable":
 		return true
 	}
 	return false

@@ -182,11 +182,11 @@ func (c *cli) watchCommand() *cobra.Command {
 a token; --since TOKEN goes on after it, at the same peer and as long as that peer runs.`,
 		Example: "  peer watch | jq -r 'select(.kind==\"task\" and .state==\"failed\")'",
 		Args:    exactly(0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: untilCtrlC(func(cmd *cobra.Command, _ []string) error {
 			return c.client().Watch(cmd.Context(), since, func(e api.Event) error {
 				return writeLine(c.Out, e)
 			})
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&since, "since", "", "go on after the event with this `TOKEN`")
 	return cmd

@@ -21,7 +21,7 @@ func (c *cli) logsCommand() *cobra.Command {
   peer logs frames --task 17
   peer logs k3v5q7x2ab.17.2 --stream stderr`,
 		Args: exactly(1, "a job or task: its id, a unique prefix, its name, or `last`"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
 			switch stream {
 			case "", "stdout", "stderr":
 				q.Stream = stream
@@ -43,7 +43,7 @@ func (c *cli) logsCommand() *cobra.Command {
 				return fmt.Errorf("logs of %s: %w", args[0], err)
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVarP(&q.Follow, "follow", "f", false, "go on until the tasks are over")
 	cmd.Flags().IntVar(&q.Slot, "task", 0, "only slot `N`")

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,6 +83,7 @@ func (c *cli) root() *cobra.Command {
 		c.runCommand(), c.submitCommand(), c.jobsCommand(), c.jobCommand(), c.tasksCommand(), c.logsCommand(), c.waitCommand(),
 		c.cancelCommand(), c.watchCommand(), c.testnetCommand(), c.benchCommand(), c.versionCommand(),
 	)
+	root.SuggestionsMinimumDistance = 2 // typing errors in a command's name that are still recognised
 	root.InitDefaultCompletionCmd()
 	return root
 }
@@ -154,9 +157,27 @@ func isUsage(err error) bool {
 
 func (c *cli) client() *api.Client { return api.NewClient(api.SocketPath(c.data)) }
 
+// untilCtrlC lets a command that looks on end at Ctrl-C, with the code for it.
+func untilCtrlC(look func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		ctx, cancel := signal.NotifyContext(cmd.Context(), os.Interrupt)
+		defer cancel()
+		before := cmd.Context()
+		cmd.SetContext(ctx)
+		err := look(cmd, args)
+		if ctx.Err() != nil && before.Err() == nil {
+			return exitError(interruptCode)
+		}
+		return err
+	}
+}
+
 // exactly is cobra.ExactArgs with a message that says what belongs there.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
+		if slices.Contains(args, "") {
+			return api.Errorf(api.Usage, "`%s` wants %s, not an empty word; see `%s --help`", cmd.CommandPath(), what, cmd.CommandPath())
+		}
 		if len(args) == n {
 			return nil
 		}

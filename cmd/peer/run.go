@@ -284,7 +284,7 @@ func (c *cli) waitCommand() *cobra.Command {
 		Example:     "  peer wait last\n  peer wait --timeout 10m k3v5",
 		Args:        exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		Annotations: map[string]string{speaksForTask: "1"},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			if timeout > 0 {
 				var cancel context.CancelFunc
@@ -292,7 +292,7 @@ func (c *cli) waitCommand() *cobra.Command {
 				defer cancel()
 			}
 			return c.waitJob(ctx, args[0], timeout)
-		},
+		}),
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up waiting after this `DURATION` (exit 124; the job goes on)")
 	return cmd

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -124,7 +125,9 @@ func (c *cli) greet(s api.Status) {
 		_ = writeLine(c.Out, s)
 		return
 	}
-	statusText(c.Out, s)
+	var all bytes.Buffer
+	statusText(&all, s)
+	_, _ = c.Out.Write(all.Bytes()) // at once: whoever waits for it reads all of it
 	switch {
 	case s.Open:
 		fmt.Fprintln(c.Err, "\nTHIS CLUSTER IS OPEN: whoever reaches one of the addresses above can join it and run commands here.")

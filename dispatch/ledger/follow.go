@@ -155,8 +155,8 @@ func avoided(avoid map[taskstate.PeerID]time.Time, peer taskstate.PeerID, now ti
 	return time.Time{}
 }
 
-// better tells whether there is now somebody better to follow than peer: the coordinator, or whom gossip takes for a newer one. Not
-// one that failed a moment ago.
+// better tells whether there is now somebody better to follow than peer: the leader as raft sees it, the coordinator, or whom gossip
+// takes for a newer one. Not one that failed a moment ago.
 func (n *Node) better(peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Time) bool {
 	if n.lead.Load() != nil {
 		return true
@@ -164,6 +164,11 @@ func (n *Node) better(peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Tim
 	ts := n.targets(avoid)
 	if len(ts) == 0 || ts[0] == peer || !avoided(avoid, ts[0], time.Now()).IsZero() {
 		return false
+	}
+	if s := n.currentSeat(); s != nil {
+		if leader, ok := s.leader(); ok {
+			return ts[0] == leader
+		}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -343,3 +343,5 @@ func (s *signal) fire() {
 		s.ch = nil
 	}
 }
+
+var _ Ledger = (*Node)(nil)

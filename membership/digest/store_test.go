@@ -41,13 +41,6 @@ func level(a, b *digest.Store, nameA, nameB string) (atA, atB []digest.Envelope)
 	return pull(a, b, nameB, mb), pull(b, a, nameA, ma)
 }
 
-func numbers(es []digest.Envelope) (out []uint64) {
-	for _, e := range es {
-		out = append(out, e.Number)
-	}
-	return out
-}
-
 func TestTheMarkStaysBelowTheFirstHole(t *testing.T) {
 	s := digest.NewStore(0)
 	for _, n := range []uint64{1, 2, 4, 5, 7} {

@@ -1,0 +1,105 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "write testdata/golden instead of comparing with it")
+
+// The JSON that scripts of others may count on. What differs from run to run is replaced by what it is.
+var (
+	peerIDs = regexp.MustCompile(`12D3Koo[1-9A-HJ-NP-Za-km-z]{45}`)
+	vary    = map[string]string{
+		"as_of": "TIME", "submitted": "TIME", "ended": "TIME", "time": "TIME", "at": "TIME", "expires": "TIME",
+		"rtt": "SECONDS", "age": "SECONDS", "memory": "BYTES", "memory_used": "BYTES", "pid": "NUMBER", "index": "NUMBER",
+		"seq": "NUMBER", "token": "TOKEN", "epoch": "GENERATION/TERM", "cluster": "CLUSTER", "version": "VERSION",
+		"ticket": "TICKET", "secret": "SECRET", "data": "FOLDER",
+	}
+)
+
+// plain replaces what differs from run to run. names maps ids met to the words that stand for them.
+func plain(key string, v any, names map[string]string) any {
+	if word, ok := vary[key]; ok && v != nil && v != "" {
+		return word
+	}
+	switch x := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for k, e := range x {
+			out[k] = plain(k, e, names)
+		}
+		return out
+	case []any:
+		if key == "addrs" && len(x) > 0 {
+			return []any{"MULTIADDR"}
+		}
+		out := []any{}
+		for _, e := range x {
+			out = append(out, plain("", e, names))
+		}
+		return out
+	case string:
+		for id, word := range names {
+			x = strings.ReplaceAll(x, id, word)
+		}
+		return peerIDs.ReplaceAllString(x, "PEER")
+	}
+	return v
+}
+
+// scriptGolden compares the shape of what was printed with a file. `golden NAME [ID=WORD…]`: each ID is written as WORD.
+func scriptGolden(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "golden NAME [ID=WORD…]")
+	names := map[string]string{}
+	for _, a := range args[1:] {
+		id, word, _ := strings.Cut(a, "=")
+		names[id] = word
+	}
+	var got bytes.Buffer
+	v, err := readJSON(ts.ReadFile("stdout"))
+	ts.Check(err)
+	enc := json.NewEncoder(&got)
+	enc.SetIndent("", "  ")
+	ts.Check(enc.Encode(plain("", v, names)))
+	home := ts.Getenv("TESTDATA")
+	file := filepath.Join(home, "golden", args[0]+".json")
+	if *update {
+		ts.Check(os.WriteFile(file, got.Bytes(), 0o644))
+		return
+	}
+	old, err := os.ReadFile(file)
+	ts.Check(err)
+	if !bytes.Equal(old, got.Bytes()) {
+		ts.Fatalf("%s has changed: this is what people's scripts read. If it is meant, run go test -update and say so in the CHANGELOG.\n%s", file, diff(string(old), got.String()))
+	}
+}
+
+// diff shows the lines that only one side has.
+func diff(old, fresh string) string {
+	var b strings.Builder
+	a, c := strings.Split(old, "\n"), strings.Split(fresh, "\n")
+	for i := range max(len(a), len(c)) {
+		var x, y string
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(c) {
+			y = c[i]
+		}
+		if x != y {
+			fmt.Fprintf(&b, "%d:\n- %s\n+ %s\n", i+1, x, y)
+		}
+	}
+	return b.String()
+}

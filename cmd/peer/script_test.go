@@ -1,0 +1,92 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"peer": main})
+}
+
+// TestScripts drives the real program as real processes: testdata/*.txtar, each a few sentences about what a person sees. What
+// the scripts can say beyond testscript's own words is in scriptWords.
+//
+// No script waits for a fixed time. A script that hangs is ended by scriptLimit.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                "testdata",
+		Cmds:               scriptWords,
+		Setup:              prepareScript,
+		Condition:          scriptCondition,
+		RequireUniqueNames: true,
+		Deadline:           time.Now().Add(scriptLimit),
+	})
+}
+
+// scriptLimit bounds all scripts together.
+const scriptLimit = 8 * time.Minute
+
+// scriptWords are the scripts' own commands. NAME is a peer, and its data folder is $WORK/NAME.
+//
+//	up NAME [FLAG…]                 start a peer and wait until it says that it is ready; stdout is what it said
+//	at NAME ARG…                    `peer --data $WORK/NAME ARG…`, which must end with 0 (with !: must not)
+//	exits CODE NAME ARG…            the same, ending with exactly this code
+//	await NAME ARG… => PATH VALUE…  repeat it with -o json until each PATH of the answer has its VALUE
+//	begin LABEL NAME ARG…           start it and go on
+//	printed LABEL TEXT              wait until what began has printed TEXT on stdout or stderr
+//	signal SIG LABEL|NAME           INT, TERM, HUP, STOP or CONT
+//	ends CODE LABEL|NAME            wait until it has ended by itself, with this code; stdout and stderr are what it printed
+//	crash NAME                      kill -9, as a power cut
+//	json PATH VALUE                 what the last command printed has VALUE at PATH (with !: has not)
+//	get VAR PATH                    $VAR becomes what is at PATH; PATH `word`: the only word it printed
+//	tmpfs DIR SIZE                  a small file system of its own at DIR
+//	port VAR MULTIADDR              $VAR becomes its port
+//	submitas NAME ID [JOBNAME]      submit a no-op job with this id through the API
+//	golden NAME [ID=WORD…]          its shape is that of testdata/golden/NAME.json (go test -update writes it)
+//
+// A PATH is keys, list positions and `KEY=VALUE` (the list element with that), joined by dots; `len` is the
+// length of a list or text; as in peers.name=two.standing. VALUE - is null, or not there.
+var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []string){
+	"up":       scriptUp,
+	"at":       scriptAt,
+	"exits":    scriptExits,
+	"await":    scriptAwait,
+	"begin":    scriptBegin,
+	"printed":  scriptPrinted,
+	"signal":   scriptSignal,
+	"ends":     scriptEnds,
+	"crash":    scriptCrash,
+	"json":     scriptJSON,
+	"get":      scriptGet,
+	"golden":   scriptGolden,
+	"tmpfs":    scriptTmpfs,
+	"port":     scriptPort,
+	"submitas": scriptSubmitAs,
+}
+
+func prepareScript(env *testscript.Env) error {
+	p := &processes{work: env.WorkDir, running: map[string]*process{}}
+	env.Values[processesKey{}] = p
+	env.Defer(p.endAll)
+	env.Setenv("NO_COLOR", "1")
+	data, err := filepath.Abs("testdata")
+	env.Setenv("TESTDATA", data)
+	return err
+}
+
+func scriptCondition(name string) (bool, error) {
+	switch name {
+	case "root":
+		return os.Getuid() == 0, nil
+	case "tmpfs":
+		return canMountTmpfs(), nil
+	}
+	return false, nil
+}

@@ -1,0 +1,222 @@
+package dispatch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// fullTxn touches every bucket.
+func fullTxn(n uint64) *workerTxn {
+	job := testJob(jobWork)
+	status := taskstate.Status{Task: wtask(jobWork, int(n)), Seq: 2, State: taskstate.Running, Index: 7, At: 1, Exit: taskstate.NoExit}
+	body, err := taskstate.EncodeBatch(taskstate.Batch{Author: benchPeer, Incarnation: benchLife, Number: n, Statuses: []taskstate.Status{status}})
+	if err != nil {
+		panic(err)
+	}
+	return &workerTxn{
+		state: journalState{Fence: taskstate.At(1, n), Acked: n - 1, Last: n, Begun: 10 * n},
+		frames: []frameRecord{{Number: n, Base: 10 * n, Epoch: taskstate.At(1, n), Grants: []Grant{
+			{Job: jobWork, Index: 7, Slots: []ledger.Slots{{First: 1, N: 9, Attempt: 1}}},
+		}}},
+		jobs:    []*taskstate.Job{&job},
+		batches: []*sealedBatch{{number: n, batchRecord: batchRecord{Body: body, Envelope: append([]byte("signed "), body...)}}},
+		tombs:   []tombRecord{{number: n, task: wtask(jobNoop, int(n))}},
+		live:    []taskstate.Status{status},
+		done:    []doneRecord{{frame: n, runs: []uint32{0, 2, 5, 1}}},
+	}
+}
+
+func openTestJournal(t *testing.T, dir string) (*boltJournal, *journalImage) {
+	t.Helper()
+	j, img, err := openJournal(dir, testOwner())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j, img
+}
+
+func TestWhatIsWrittenIsReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	j, _ := openTestJournal(t, dir)
+	kv := newMemoryKV(testOwner())
+	for n := uint64(1); n <= 3; n++ {
+		for range 2 { // a repetition changes nothing
+			if err := errors.Join(j.Save(fullTxn(n)), fullTxn(n).apply(kv)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	gone := &workerTxn{
+		state: fullTxn(3).state, goneFrames: []goneFrame{{number: 1, acks: []uint64{0}}}, goneSigned: []uint64{1}, goneTombs: []uint64{1},
+		goneLive: []taskstate.TaskID{wtask(jobWork, 1)},
+	}
+	if err := errors.Join(j.Save(gone), gone.apply(kv), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	j, img := openTestJournal(t, dir)
+	defer j.Close()
+	want, err := loadJournal(kv, testOwner())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := cmp.AllowUnexported(journalImage{}, imageBatch{}, imageDone{}, tombRecord{}, taskstate.TaskID{}, taskstate.Status{}, taskstate.Epoch{}, ledger.Slots{})
+	if d := cmp.Diff(want, img, opts); d != "" {
+		t.Fatalf("the file differs from its twin in memory:\n%s", d)
+	}
+	if len(img.frames) != 2 || len(img.batches) != 2 || len(img.tombs) != 2 || len(img.live) != 2 || len(img.done) != 2 {
+		t.Fatalf("read %+v", img)
+	}
+}
+
+func TestAJournalIsForOneProcessAtATime(t *testing.T) {
+	dir := t.TempDir()
+	j, _ := openTestJournal(t, dir)
+	defer j.Close()
+	_, _, err := openJournal(dir, testOwner())
+	if !errors.Is(err, ErrJournalInUse) || !strings.Contains(err.Error(), "data folder in use") {
+		t.Fatalf("a second one got: %v", err)
+	}
+}
+
+func TestAJournalOfAnotherLifeIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	j, _ := openTestJournal(t, dir)
+	j.Close()
+	for _, other := range []journalOwner{
+		{Format: journalFormat, Peer: benchPeer, Incarnation: "second-life"},
+		{Format: journalFormat, Peer: "robin", Incarnation: benchLife},
+		{Format: journalFormat + 1, Peer: benchPeer, Incarnation: benchLife},
+	} {
+		_, _, err := openJournal(dir, other)
+		if !errors.Is(err, errForeignJournal) || errors.Is(err, ErrJournalCorrupt) {
+			t.Fatalf("%+v got: %v", other, err)
+		}
+	}
+	j, _ = openTestJournal(t, dir)
+	j.Close()
+}
+
+// TestADamagedJournalIsSaidToBe cuts and spoils a file everywhere: it is read as it was, or refused with advice; never a panic,
+// never something else.
+func TestADamagedJournalIsSaidToBe(t *testing.T) {
+	dir := t.TempDir()
+	j, _ := openTestJournal(t, dir)
+	for n := uint64(1); n <= 20; n++ {
+		if err := j.Save(fullTxn(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(filepath.Join(dir, JournalFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := os.Getpagesize()
+	refused := 0
+	try := func(name string, b []byte) {
+		t.Helper()
+		d := t.TempDir()
+		if err := os.WriteFile(filepath.Join(d, JournalFile), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j, img, err := openJournal(d, testOwner())
+		switch {
+		case err == nil:
+			j.Close()
+			if img.state.Last < 19 {
+				t.Fatalf("%s: read as if only %d batches had been", name, img.state.Last)
+			}
+		case !errors.Is(err, ErrJournalCorrupt) || !strings.Contains(err.Error(), "join again"):
+			t.Fatalf("%s: %v", name, err)
+		default:
+			refused++
+		}
+	}
+	for size := 0; size < len(whole); size += page/2 + 100 {
+		try(fmt.Sprint("cut at ", size), whole[:size])
+	}
+	used := len(bytes.TrimRight(whole, "\x00"))
+	for at := 0; at < used; at += page / 3 {
+		b := bytes.Clone(whole)
+		for i := range min(64, len(b)-at) {
+			b[at+i] ^= 0xa5
+		}
+		try(fmt.Sprint("spoilt at ", at), b)
+	}
+	if refused == 0 {
+		t.Fatal("no damage was noticed")
+	}
+}
+
+// TestAFullDiskLosesNothing writes into a file system of one megabyte until it is full, then makes room.
+func TestAFullDiskLosesNothing(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "covey", dir).CombinedOutput(); err != nil {
+		t.Skipf("cannot mount a small file system here: %s", out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", dir).Run() })
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 600<<10), 0o600); err != nil {
+		t.Skip("the file system is smaller than asked for")
+	}
+	j, _ := openTestJournal(t, dir)
+	n := uint64(0)
+	var err error
+	var stuck *workerTxn
+	for err == nil && n < 10_000 {
+		n++
+		stuck = fullTxn(n)
+		stuck.batches[0].Envelope = make([]byte, 32<<10)
+		err = j.Save(stuck)
+	}
+	if err == nil {
+		t.Fatal("the disk never filled")
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(j.Save(stuck), j.Close()); err != nil {
+		t.Fatalf("with room again: %v", err)
+	}
+	j, img := openTestJournal(t, dir)
+	defer j.Close()
+	if uint64(len(img.batches)) != n || img.state.Last != n {
+		t.Fatalf("%d batches of %d are left", len(img.batches), n)
+	}
+}
+
+func FuzzARecordOfDebrisIsRefused(f *testing.F) {
+	kv := newMemoryKV(testOwner())
+	if err := fullTxn(1).apply(kv); err != nil {
+		f.Fatal(err)
+	}
+	for bucket, records := range kv {
+		for k, v := range records {
+			f.Add(bucket, []byte(k), v[:len(v)-4])
+		}
+	}
+	f.Fuzz(func(t *testing.T, bucket string, key, value []byte) {
+		kv := newMemoryKV(testOwner())
+		if err := fullTxn(1).apply(kv); err != nil {
+			t.Fatal(err)
+		}
+		_ = kv.Put(bucket, key, binary.BigEndian.AppendUint32(value, sum(value))) // past the checksum, to the decoders
+		if img, err := loadJournal(kv, testOwner()); err == nil {
+			newWorkerCore(benchPeer, benchLife, testOffer(), img, workerBirth)
+		}
+	})
+}
