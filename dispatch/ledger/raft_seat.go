@@ -19,8 +19,13 @@ const (
 	snapshotEntries = 16 << 10
 	snapshotBytes   = 32 << 20
 	raftTimeout     = 5 * time.Second // for raft to send or hear one message
-	ringIdle        = 64 << 10        // recent entries kept by a peer that serves no followers, in bytes
-	seatPatience    = time.Minute     // how long a seat waits to appear in the configuration
+	// noPipeline makes raft wait for each answer before it sends more to a voter; what gathers meanwhile goes together. Its pipeline
+	// can block for good when a voter refuses an entry while two more are on their way (raft 1.8.0): nobody reads the answers any more,
+	// the sender waits for room, and shutdown waits for the sender.
+	noPipeline      = 1
+	ringIdle        = 64 << 10 // recent entries kept by a peer that serves no followers, in bytes
+	shutdownTimeout = 10 * time.Second
+	seatPatience    = time.Minute // how long a seat waits to appear in the configuration
 )
 
 // seat is one running raft server: a place among the voters, or on the way to one.
@@ -76,7 +81,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 		}
 	}
 	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign)
-	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout})
+	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout, MaxRPCsInFlight: noPipeline})
 	s.fsm = &fsm{n: n, generation: generation}
 	s.raft, err = raft.NewRaft(conf, s.fsm, s.store, s.store, snaps, s.trans)
 	if err != nil {
@@ -197,7 +202,7 @@ func (n *Node) closeSeat() error {
 	}
 	n.ring.bound(ringIdle)
 	s.closeWatch()
-	err := s.raft.Shutdown().Error()
+	err := s.shutdown()
 	s.trans.CloseStreams()
 	_ = s.trans.Close()
 	if e := s.store.Close(); err == nil {
@@ -205,6 +210,18 @@ func (n *Node) closeSeat() error {
 	}
 	n.moved.fire()
 	return err
+}
+
+// shutdown stops raft and waits for it, within reason: a goroutine of raft's that never ends must not keep a peer from stopping.
+func (s *seat) shutdown() error {
+	done := make(chan error, 1)
+	go func() { done <- s.raft.Shutdown().Error() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(shutdownTimeout):
+		return errors.New("raft does not stop; its files are closed regardless")
+	}
 }
 
 // votersOf translates raft's configuration.
