@@ -10,7 +10,6 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -281,25 +280,6 @@ func (n *Node) dropSeat(s *seat) error {
 		return e
 	}
 	return err
-}
-
-// errFounded refuses to found a ledger where there is one.
-var errFounded = errors.New("this folder holds a ledger already; take an empty one to found another")
-
-// foundingEntry is the first decision of a ledger, in its first epoch.
-func foundingEntry(n *Node, f Found, p *proposal) ([]byte, error) {
-	if f.Generation == 0 {
-		return nil, errors.New("a ledger's first generation is 1")
-	}
-	return wire.Marshal(rawEntry{Epoch: taskstate.At(f.Generation, 1), Stamp: n.cfg.Now().UnixMilli(), By: n.cfg.Self, Commands: p.commands})
-}
-
-// beginSeat opens a seat in an empty folder: what an earlier, unfinished beginning left there is removed. The caller holds life.
-func (n *Node) beginSeat(generation uint64, first []byte) error {
-	if err := os.RemoveAll(n.seatDir(generation)); err != nil {
-		return fmt.Errorf("make the ledger's folder: %w", err)
-	}
-	return n.openSeat(generation, first)
 }
 
 // setAside closes the seat and renames its folder. The caller holds life.
