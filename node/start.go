@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"covey/dispatch/ledger"
@@ -155,10 +156,20 @@ func (n *Node) knock(ctx context.Context, doors []admission.PeerAddr, req admiss
 		}
 		select {
 		case <-ctx.Done():
-			return admission.JoinAnswer{}, api.Errorf(api.NoCoordinator, "cannot join after %s: %v; is a peer running at one of these addresses, and its port open? %v", joinTimeout, last, addresses(doors))
+			return admission.JoinAnswer{}, api.Errorf(api.NoCoordinator, "%s", wordJoin(last, doors))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// wordJoin says why no door opened in time.
+func wordJoin(last error, doors []admission.PeerAddr) string {
+	var no *admission.Refusal
+	if errors.As(last, &no) {
+		return fmt.Sprintf("cannot join after %s: %v", joinTimeout, no)
+	}
+	return fmt.Sprintf("cannot join after %s: no contact with %s (%s); is `peer up` running there, and its port open?",
+		joinTimeout, strings.Join(addresses(doors), ", "), p2p.Why(last))
 }
 
 func addresses(doors []admission.PeerAddr) (all []string) {
