@@ -145,11 +145,15 @@ func (n *Node) Leave(ctx context.Context) error {
 }
 
 func (n *Node) leave(ctx context.Context) error {
-	if err := n.order(ctx, call{Leave: &ledger.Depart{Peer: n.self}}, "this peer did not leave"); err != nil {
-		return err
+	if n.askFlock(ctx, "") == nil {
+		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.whoIsMissing())
 	}
+	// The worker first: one that still looks for a session would register again.
 	if err := n.worker.Stop(ctx); err != nil {
 		n.log.Warn("leaving before every task's end was acknowledged", "err", err)
+	}
+	if err := n.order(ctx, call{Leave: &ledger.Depart{Peer: n.self}}, "this peer stopped its tasks and did not leave; stop it with `peer down`"); err != nil {
+		return err
 	}
 	if err := n.ledger.Handover(ctx); err != nil {
 		n.log.Info("vote not handed over; the others replace it", "err", err)

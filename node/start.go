@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -44,6 +45,39 @@ func (n *Node) begin(ctx context.Context) error {
 		n.remember(t.Addrs)
 	}
 	return n.resume()
+}
+
+// moveOver lets a peer that founded a cluster by itself, and has done nothing in it, join another one: whoever typed `peer up`
+// before `peer up --join` has lost nothing. The old ledger is kept beside the new one.
+func (n *Node) moveOver() error {
+	cluster := n.roster.Cluster()
+	if n.cfg.Join == "" || cluster == "" || len(n.roster.All()) != 1 || !n.roster.Admitted(n.self) {
+		return nil
+	}
+	t, err := admission.ParseTicket(n.cfg.Join)
+	if err != nil || t.Cluster == cluster {
+		return nil //nolint:nilerr // begin says what is wrong with the ticket
+	}
+	old, err := n.openLedger(nil)
+	if err != nil {
+		return err
+	}
+	jobs := 0
+	old.Replica().Read(func(s *ledger.State) { jobs = s.JobCount() })
+	if err := old.Close(); err != nil {
+		return api.Errorf(api.Failed, "close the ledger of cluster %s: %v", cluster, err)
+	}
+	if jobs > 0 {
+		return nil // begin refuses
+	}
+	if err := os.Rename(n.folder.path("ledger"), n.folder.path("ledger-of-"+cluster)); err != nil {
+		return api.Errorf(api.Failed, "set the ledger of cluster %s aside: %v", cluster, err)
+	}
+	if err := n.roster.Replace(); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.warnings = append(n.warnings, "this peer was alone in cluster "+cluster+" and had no jobs: it moves over to cluster "+t.Cluster)
+	return nil
 }
 
 // found begins a cluster with this peer as its only member and voter.
