@@ -135,6 +135,7 @@ func (n *Node) workerConfig() dispatch.WorkerConfig {
 			return env.Encode()
 		},
 		Publish: n.publish,
+		Retired: func(number uint64) { n.store.Retire(n.self, string(n.folder.incarnation), number) },
 	}
 }
 
