@@ -170,13 +170,15 @@ func (c *check) journaled(l *life, t *dispatch.SimTxn) {
 
 // news is I2: what a table calls news is.
 func (c *check) news(l *life, news []taskstate.Status) {
+	sum := uint64(0)
 	for _, s := range news {
 		if old, ok := l.seen[s.Task]; ok && s.Compare(old) <= 0 {
 			c.w.fail("I2", "the table of %s goes back: %s was %s (%d), is %s (%d)", l.p.id, s.Task, old.State, old.Seq, s.State, s.Seq)
 		}
 		l.seen[s.Task] = s
-		c.w.sched.mix(uint64(s.State)<<32 | s.Seq)
+		sum += uint64(s.State)<<32 | s.Seq
 	}
+	c.w.sched.mix(sum) // news of one moment comes in no order
 }
 
 // proposed is I6: only who is really gone, for long enough, is given up.

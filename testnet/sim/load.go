@@ -63,6 +63,9 @@ func (d *load) add(long bool) {
 	}
 	j.job.Run.Noop = &taskstate.Noop{Duration: int64(pick(w, 0, 10, w.between(0, 2000), w.between(0, 20000)))}
 	j.job.Parallel = pick(w, 0, 0, 0, 1, 3)
+	if j.job.Parallel > 0 { // so that it ends within a minute
+		j.job.Run.Noop.Duration = min(j.job.Run.Noop.Duration, int64(60_000*j.job.Parallel/j.job.Count))
+	}
 	j.job.MaxPerPeer = pick(w, 0, 0, 0, 0, 2)
 	if w.chance(0.3) {
 		for i := range j.job.Count {

@@ -38,7 +38,7 @@ func (l *life) start(launch taskstate.Launch) {
 	p.procs[launch.Task] = r
 	w.stats.Tasks++
 	need := w.load.runs(launch.Task)
-	if need.time > 0 && w.chance(0.8) {
+	if need.long || need.time > 0 && w.chance(0.8) {
 		l.after(w.ms(0, 40), func() {
 			if p.procs[launch.Task] == r && r.life == l {
 				l.ran(taskstate.RunReport{Task: launch.Task, State: taskstate.Running, Exit: taskstate.NoExit})
