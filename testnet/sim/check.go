@@ -110,11 +110,15 @@ func (c *check) started(l *life, r *proc) {
 		if _, over := c.outcomes[other]; over {
 			continue
 		}
-		if why, named := c.reasons[other]; named && why != taskstate.ReasonUnreachable {
-			w.fail("I4", "%s starts %s while %s runs, which was given up as %s", l.p.id, t, other, why)
+		older := t // of the two, the one that must have been given up
+		if other.Attempt < t.Attempt {
+			older = other
 		}
-		if _, _, _, st := w.quorum.truth.Assigned(other); st != taskstate.Retired {
-			w.fail("I4", "%s starts %s while %s runs, which nobody gave up", l.p.id, t, other)
+		if why, named := c.reasons[older]; named && why != taskstate.ReasonUnreachable {
+			w.fail("I4", "%s starts %s while %s runs, and %s was given up as %s", l.p.id, t, other, older, why)
+		}
+		if _, _, _, st := w.quorum.truth.Assigned(older); st != taskstate.Retired {
+			w.fail("I4", "%s starts %s while %s runs, and nobody gave %s up", l.p.id, t, other, older)
 		}
 	}
 	c.starts[t] = r

@@ -190,8 +190,9 @@ func (t *term) send(d *door, f dispatch.Down) {
 		return
 	}
 	if a := f.Assignments; a != nil && !a.Complete && !w.calm {
-		switch { // what the protocol says it bears
+		switch { // streams do neither; the protocol bears it all the same, as long as something follows
 		case w.chance(0.01):
+			t.l.after(w.ms(0, 3000), d.link.abort)
 			return
 		case w.chance(0.02):
 			d.link.send(copyDown(w, f))

@@ -151,6 +151,7 @@ func (q *quorum) elect(p *peer) {
 	w.stats.Elections++
 	lead := &leadership{term: q.term, epoch: taskstate.At(1, q.term)}
 	q.leader, q.lease = p.life, w.now()
+	p.life.stepDown(p.life.leading) // what it believed before
 	p.life.leading = lead
 	q.write(ledger.Entry{Epoch: lead.epoch, Stamp: p.wall().UnixMilli(), By: p.id, Commands: []ledger.Command{{Lead: &ledger.Lead{}}}})
 	w.tracef("%s is elected in term %d at index %d", p.id, q.term, len(q.log))
