@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -273,14 +274,14 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 	who, epoch, ok := n.coordinator()
 	st := api.Status{
 		ID: n.self, Name: n.name, Version: n.cfg.Version, Cluster: n.roster.Cluster(), How: n.how, Addrs: n.host.Addrs(), Data: n.folder.dir,
-		PID: os.Getpid(), Index: n.replica.Applied(), Voters: n.voters(), AsOf: time.Now().UTC(),
+		PID: os.Getpid(), Index: n.replica.Applied(), Voters: n.voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
 	}
 	n.replica.Read(func(s *ledger.State) { st.Open = s.Open() })
 	if ok {
 		st.Coordinator, st.Epoch = who, epoch.String()
 	} else {
 		st.Missing = n.missing()
-		st.Warnings = append(st.Warnings, "no coordinator yet: jobs are held here until there is one")
+		st.Warnings = append(slices.Clip(st.Warnings), "no coordinator yet: jobs are held here until there is one")
 	}
 	return st, nil
 }

@@ -219,7 +219,7 @@ func (n *Node) remember(peers []admission.PeerAddr) {
 	for _, p := range peers {
 		if p.ID != n.self {
 			n.host.SetAddrs(p.ID, p.Addrs)
-			told = append(told, membership.PeerAddr{ID: p.ID, Addrs: p.Addrs})
+			told = append(told, membership.PeerAddr(p))
 		}
 	}
 	n.members.Remember(told)
