@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -165,11 +166,15 @@ func (n *Node) Leave(ctx context.Context) error {
 }
 
 func (n *Node) leave(ctx context.Context) error {
-	if err := n.order(ctx, call{Leave: &ledger.Depart{Peer: n.self}}, "this peer did not leave"); err != nil {
-		return err
+	if n.askFlock(ctx, "") == nil {
+		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.whoIsMissing())
 	}
+	// The worker first: one that still looks for a session would register again.
 	if err := n.worker.Stop(ctx); err != nil {
 		n.log.Warn("leaving before every task's end was acknowledged", "err", err)
+	}
+	if err := n.order(ctx, call{Leave: &ledger.Depart{Peer: n.self}}, "this peer stopped its tasks and did not leave; stop it with `peer down`"); err != nil {
+		return err
 	}
 	if err := n.ledger.Handover(ctx); err != nil {
 		n.log.Info("vote not handed over; the others replace it", "err", err)
@@ -269,14 +274,14 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 	who, epoch, ok := n.coordinator()
 	st := api.Status{
 		ID: n.self, Name: n.name, Version: n.cfg.Version, Cluster: n.roster.Cluster(), How: n.how, Addrs: n.host.Addrs(), Data: n.folder.dir,
-		PID: os.Getpid(), Index: n.replica.Applied(), Voters: n.voters(), AsOf: time.Now().UTC(),
+		PID: os.Getpid(), Index: n.replica.Applied(), Voters: n.voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
 	}
 	n.replica.Read(func(s *ledger.State) { st.Open = s.Open() })
 	if ok {
 		st.Coordinator, st.Epoch = who, epoch.String()
 	} else {
 		st.Missing = n.missing()
-		st.Warnings = append(st.Warnings, "no coordinator yet: jobs are held here until there is one")
+		st.Warnings = append(slices.Clip(st.Warnings), "no coordinator yet: jobs are held here until there is one")
 	}
 	return st, nil
 }

@@ -80,6 +80,7 @@ type Node struct {
 	verdicts map[taskstate.PeerID]membership.Verdict // of the last view
 
 	how      string        // founded, joined, resumed
+	warnings []string      // of the start; not changed later
 	down     chan struct{} // closed by the first Down or Leave
 	downOnce sync.Once
 	leaving  atomic.Bool   // the end of the membership is this peer's own wish
@@ -116,6 +117,9 @@ func New(cfg Config) (_ *Node, err error) {
 	if err = n.openNetwork(); err != nil {
 		return nil, err
 	}
+	if err = n.moveOver(); err != nil {
+		return nil, err
+	}
 	if err = n.openState(); err != nil {
 		return nil, err
 	}
@@ -145,11 +149,8 @@ func (n *Node) openNetwork() (err error) {
 
 // openState: what was decided, who is here, what is reported.
 func (n *Node) openState() (err error) {
-	n.ledger, err = ledger.Open(ledger.Config{
-		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: n.candidates, Log: n.log,
-	})
-	if err != nil {
-		return api.Errorf(api.Failed, "%v", err)
+	if n.ledger, err = n.openLedger(n.candidates); err != nil {
+		return err
 	}
 	n.replica = n.ledger.Replica()
 	n.applied.set(n.replica.Applied())
@@ -164,6 +165,16 @@ func (n *Node) openState() (err error) {
 		Version: n.cfg.Version, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
 	})
 	return err
+}
+
+func (n *Node) openLedger(candidates func() []ledger.Candidate) (*ledger.Node, error) {
+	l, err := ledger.Open(ledger.Config{
+		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: candidates, Log: n.log,
+	})
+	if err != nil {
+		return nil, api.Errorf(api.Failed, "%v", err)
+	}
+	return l, nil
 }
 
 // parkLimit is how many statuses wait for ledger entries this peer has not got yet.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 
 	"covey/dispatch/ledger"
@@ -43,6 +45,39 @@ func (n *Node) begin(ctx context.Context) error {
 		n.remember(t.Addrs)
 	}
 	return n.resume()
+}
+
+// moveOver lets a peer that founded a cluster by itself, and has done nothing in it, join another one: whoever typed `peer up`
+// before `peer up --join` has lost nothing. The old ledger is kept beside the new one.
+func (n *Node) moveOver() error {
+	cluster := n.roster.Cluster()
+	if n.cfg.Join == "" || cluster == "" || len(n.roster.All()) != 1 || !n.roster.Admitted(n.self) {
+		return nil
+	}
+	t, err := admission.ParseTicket(n.cfg.Join)
+	if err != nil || t.Cluster == cluster {
+		return nil //nolint:nilerr // begin says what is wrong with the ticket
+	}
+	old, err := n.openLedger(nil)
+	if err != nil {
+		return err
+	}
+	jobs := 0
+	old.Replica().Read(func(s *ledger.State) { jobs = s.JobCount() })
+	if err := old.Close(); err != nil {
+		return api.Errorf(api.Failed, "close the ledger of cluster %s: %v", cluster, err)
+	}
+	if jobs > 0 {
+		return nil // begin refuses
+	}
+	if err := os.Rename(n.folder.path("ledger"), n.folder.path("ledger-of-"+cluster)); err != nil {
+		return api.Errorf(api.Failed, "set the ledger of cluster %s aside: %v", cluster, err)
+	}
+	if err := n.roster.Replace(); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.warnings = append(n.warnings, "this peer was alone in cluster "+cluster+" and had no jobs: it moves over to cluster "+t.Cluster)
+	return nil
 }
 
 // found begins a cluster with this peer as its only member and voter.
@@ -155,10 +190,20 @@ func (n *Node) knock(ctx context.Context, doors []admission.PeerAddr, req admiss
 		}
 		select {
 		case <-ctx.Done():
-			return admission.JoinAnswer{}, api.Errorf(api.NoCoordinator, "cannot join after %s: %v; is a peer running at one of these addresses, and its port open? %v", joinTimeout, last, addresses(doors))
+			return admission.JoinAnswer{}, api.Errorf(api.NoCoordinator, "%s", wordJoin(last, doors))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// wordJoin says why no door opened in time.
+func wordJoin(last error, doors []admission.PeerAddr) string {
+	var no *admission.Refusal
+	if errors.As(last, &no) {
+		return fmt.Sprintf("cannot join after %s: %v", joinTimeout, no)
+	}
+	return fmt.Sprintf("cannot join after %s: no contact with %s (%s); is `peer up` running there, and its port open?",
+		joinTimeout, strings.Join(addresses(doors), ", "), p2p.Why(last))
 }
 
 func addresses(doors []admission.PeerAddr) (all []string) {
@@ -174,7 +219,7 @@ func (n *Node) remember(peers []admission.PeerAddr) {
 	for _, p := range peers {
 		if p.ID != n.self {
 			n.host.SetAddrs(p.ID, p.Addrs)
-			told = append(told, membership.PeerAddr{ID: p.ID, Addrs: p.Addrs})
+			told = append(told, membership.PeerAddr(p))
 		}
 	}
 	n.members.Remember(told)
