@@ -27,6 +27,7 @@ type Membership struct {
 	probes    prober
 	count     atomic.Int64 // members in the table, for the gossip queue, which asks with its own lock held
 
+	saving    sync.Mutex // one save of the book at a time
 	ending    sync.Mutex // between Leave and the end of Run
 	mu        sync.Mutex
 	born      time.Time

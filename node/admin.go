@@ -145,9 +145,11 @@ func (n *Node) Leave(ctx context.Context) error {
 	if err := n.ledger.Handover(ctx); err != nil {
 		n.log.Info("vote not handed over; the others replace it", "err", err)
 	}
+	n.leaving.Store(true)
 	if err := n.order(ctx, call{Remove: &ledger.Remove{Peer: n.self, Reason: "left"}}, "this peer stopped its tasks but is still a member"); err != nil {
 		return err
 	}
+	n.depart()
 	return n.Down(ctx)
 }
 
@@ -204,7 +206,7 @@ func (n *Node) executeJoin(ctx context.Context, j joinCall) (reply, error) {
 	}
 	old, known := n.roster.Get(j.Peer)
 	if known && !old.Removed && (!found || old.Ticket == inv.ID) {
-		return n.joined(old), nil // asked again: the answer was lost, or it lost its data but not its key
+		return n.joined(old, j.Request), nil // asked again: the answer was lost, or it lost its data but not its key
 	}
 	entry, err := admission.Entry{
 		Cluster: n.roster.Cluster(), Peer: j.Peer, Name: j.Request.Name, Roles: inv.Roles, Ticket: inv.ID, At: now(), By: n.self,
@@ -218,7 +220,7 @@ func (n *Node) executeJoin(ctx context.Context, j joinCall) (reply, error) {
 	}
 	switch results[0].Refused {
 	case ledger.CodeNone:
-		return n.joined(entry), nil
+		return n.joined(entry, j.Request), nil
 	case ledger.CodeExpired:
 		return refuse(admission.Expired)
 	case ledger.CodeUsedUp:
@@ -231,7 +233,9 @@ func (n *Node) executeJoin(ctx context.Context, j joinCall) (reply, error) {
 	return refuse(admission.Refused)
 }
 
-func (n *Node) joined(e admission.Entry) reply {
+// joined is the answer to a newcomer. Where it is goes to disk first: it is the only way back to it.
+func (n *Node) joined(e admission.Entry, req admission.JoinRequest) reply {
+	n.members.Told(membership.PeerAddr{ID: e.Peer, Addrs: req.Addrs})
 	return reply{Join: &admission.JoinAnswer{
 		Entry: e, Roster: n.roster.All(), Voters: n.voters(), Peers: n.openDoors(), Cluster: n.roster.Cluster(),
 	}}

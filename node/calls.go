@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -74,16 +76,26 @@ func (n *Node) decide(ctx context.Context, c call) (reply, error) {
 				return r, r.Error
 			}
 			return r, nil
+		case n.outdone(&c, err):
+			return reply{}, nil
+		case n.errExpelled() != nil:
+			return reply{}, n.errExpelled()
 		case err != nil:
 			last = err
 		}
 		select {
 		case <-ctx.Done():
-			return reply{}, fmt.Errorf("%w (%v)", errNobodyDecides, last)
+			return reply{}, fmt.Errorf("%w (%w)", errNobodyDecides, cmp.Or(last, ctx.Err()))
 		case <-changed:
 		case <-time.After(callRetry):
 		}
 	}
+}
+
+// outdone tells that a call needs no answer any more: a peer that asked to be removed is not let in once it is, and the answer is lost
+// with its admission.
+func (n *Node) outdone(c *call, err error) bool {
+	return c.Remove != nil && c.Remove.Peer == n.self && (errors.Is(err, p2p.ErrNotAdmitted) || n.errExpelled() != nil)
 }
 
 // try asks once: this peer itself if it coordinates, otherwise the one it believes does.

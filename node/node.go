@@ -79,12 +79,15 @@ type Node struct {
 	viewMu   sync.Mutex
 	verdicts map[taskstate.PeerID]membership.Verdict // of the last view
 
-	how      string                // founded, joined, resumed
-	acquaint []membership.PeerAddr // whom to greet first
+	how      string // founded, joined, resumed
 	warnings []string
 	down     chan struct{} // closed by the first Down or Leave
 	downOnce sync.Once
 	poke     chan struct{} // wakes the forwarder of held jobs
+
+	expelled  chan struct{} // closed when this peer learns that it was removed
+	expelOnce sync.Once
+	leaving   atomic.Bool // it asked for that itself
 }
 
 // stopGrace bounds how long an orderly end may take: hand over, last statuses, goodbyes.
@@ -97,7 +100,7 @@ func New(cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{
 		cfg: cfg, log: cfg.Log, started: time.Now(),
-		down: make(chan struct{}), poke: make(chan struct{}, 1), applied: newMark(),
+		down: make(chan struct{}), expelled: make(chan struct{}), poke: make(chan struct{}, 1), applied: newMark(),
 		rosterChanged: make(chan struct{}, 1), verdicts: map[taskstate.PeerID]membership.Verdict{},
 	}
 	defer func() {
@@ -158,7 +161,7 @@ func (n *Node) openState() (err error) {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.members, err = membership.New(membership.Config{
-		Net: n.host, Host: n.host, Name: n.name, Incarnation: n.folder.incarnation, Addrs: n.host.Addrs,
+		Net: n.host, Host: introducer{n.host, n}, Name: n.name, Incarnation: n.folder.incarnation, Addrs: n.host.Addrs,
 		Version: n.cfg.Version, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
 	})
 	return err
@@ -265,12 +268,21 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 		select {
 		case <-ctx.Done():
 		case <-n.down:
+		case <-n.expelled:
 		case <-life.Done():
 		}
 	}
-	n.goodbye()
+	n.checkExpelled()
+	select {
+	case <-n.expelled: // nobody listens to goodbyes
+	default:
+		n.goodbye()
+	}
 	end(nil)
 	wg.Wait()
+	if err := n.outcast(); err != nil {
+		return err
+	}
 	if cause := context.Cause(life); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
@@ -304,6 +316,14 @@ func (n *Node) goodbye() {
 	if err := n.members.Leave(ctx); err != nil {
 		n.log.Debug("goodbye not heard", "err", err)
 	}
+}
+
+// outcast is the error of a peer that was removed while it ran; one that left by itself ended well.
+func (n *Node) outcast() error {
+	if n.leaving.Load() {
+		return nil
+	}
+	return n.errExpelled()
 }
 
 // Down implements api.AdminBackend.

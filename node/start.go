@@ -30,9 +30,8 @@ func (n *Node) begin(ctx context.Context) error {
 	case cluster == "":
 		return n.join(ctx)
 	}
-	if e, ok := n.roster.Get(n.self); ok && e.Removed {
-		return api.Errorf(api.Refused, "this peer was removed from cluster %s at %s; to join again use a fresh data folder (--data DIR) and a ticket",
-			cluster, time.UnixMilli(e.At).Format(time.DateTime))
+	if err := n.errExpelled(); err != nil {
+		return err
 	}
 	if n.cfg.Join != "" {
 		t, err := admission.ParseTicket(n.cfg.Join)
@@ -180,14 +179,16 @@ func addresses(doors []admission.PeerAddr) (all []string) {
 	return all
 }
 
-// remember tells the network and the peer book where peers are.
+// remember tells the network and the peer book where peers are; membership greets whom it finds in its book.
 func (n *Node) remember(peers []admission.PeerAddr) {
+	var known []membership.PeerAddr
 	for _, p := range peers {
 		if p.ID != n.self {
 			n.host.SetAddrs(p.ID, p.Addrs)
-			n.acquaint = append(n.acquaint, membership.PeerAddr{ID: p.ID, Addrs: p.Addrs})
+			known = append(known, membership.PeerAddr{ID: p.ID, Addrs: p.Addrs})
 		}
 	}
+	n.members.Told(known...)
 }
 
 // awaitReady waits until this peer can be used: it knows a coordinator and its own replica holds its own admission. One that resumes
@@ -208,6 +209,8 @@ func (n *Node) awaitReady(ctx, life context.Context) error {
 		case <-limit.C:
 			n.warnings = append(n.warnings, "no coordinator yet: jobs are held here until there is one")
 			return nil
+		case <-n.expelled:
+			return n.errExpelled()
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-life.Done():
