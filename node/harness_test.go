@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds every wait of these tests: against hanging, not as a measure.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 func timed(t *testing.T) context.Context {
 	t.Helper()
