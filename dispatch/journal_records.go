@@ -47,6 +47,7 @@ type frameRecord struct {
 	Base   uint64          `cbor:"2,keyasint"`
 	Epoch  taskstate.Epoch `cbor:"3,keyasint"`
 	Grants []Grant         `cbor:"4,keyasint"`
+	At     int64           `cbor:"5,keyasint"` // when it was taken on: the time of its tasks' first status
 }
 
 // batchRecord is a batch as it was encoded, and sealed.

@@ -23,8 +23,7 @@ type worldOfOneWorker struct {
 	downs    []Down                    // on their way to the worker
 	set      uint64                    // number of the newest set sent
 	inSync   bool                      // a Complete set was sent in this session
-	batches  map[uint64]taskstate.Batch
-	acks     uint64 // contiguous batches heard
+	acks     uint64                    // contiguous batches heard
 	resyncs  int
 	gaps     int
 	finals   map[taskstate.TaskID]taskstate.Status
@@ -102,6 +101,9 @@ func (w *worldOfOneWorker) join(s taskstate.Status) {
 	old, ok := w.newestOf[s.Task]
 	if ok && old.State.Final() && s.State.Final() && old != s {
 		w.t.Fatalf("%v ended twice: %+v and %+v", s.Task, old, s)
+	}
+	if ok && s.Seq == old.Seq && s != old {
+		w.t.Fatalf("two statuses of %v have number %d: %+v and %+v", s.Task, s.Seq, old, s)
 	}
 	if !ok || s.Compare(old) > 0 {
 		w.newestOf[s.Task] = s

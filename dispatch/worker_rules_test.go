@@ -284,6 +284,8 @@ func TestATombstoneOutlivesARestartAndForbidsALateLaunch(t *testing.T) {
 	d := setOf(false, 1, 1, 2)
 	d.Assignments.Stop = []Stop{{Task: wtask(jobWork, 5), Reason: taskstate.ReasonCancelled}}
 	b.down(d)
+	d.Assignments.AppliesTo, d.Assignments.ResultsIn = 2, 3
+	b.down(d)
 	wantDropped(t, b) // not before the disk knows
 	b.settle()
 	wantDropped(t, b, wtask(jobWork, 5))
@@ -373,6 +375,9 @@ func TestAfterARestartWhatRanIsOverAndWhatWaitedIsAskedAbout(t *testing.T) {
 	b.crash(false)
 	if len(b.reaped) != 3 {
 		t.Fatalf("reaped %v", b.reaped)
+	}
+	if s := b.core.tasks[wtask(jobOnce, 1)].status; s.Seq != 3 {
+		t.Fatalf("numbers go on after Accepted and Running: %+v", s)
 	}
 	b.settle()
 	wantRunning(t, b)
@@ -522,5 +527,30 @@ func TestBodiesWithoutTasksAreBounded(t *testing.T) {
 	}
 	if len(b.core.jobs) > maxIdleJobs+200 || b.core.idle < 0 || b.core.idleBytes < 0 {
 		t.Fatalf("%d bodies, %d idle of %d bytes", len(b.core.jobs), b.core.idle, b.core.idleBytes)
+	}
+}
+
+func TestABatchIsRetiredOnceItIsAcknowledgedAndNoTaskThatGoesOnHasItsNewestStatusInIt(t *testing.T) {
+	c := &workerCore{tasks: map[taskstate.TaskID]*heldTask{}}
+	c.state.Acked = 5
+	if n := c.retirable(); n != 5 {
+		t.Fatalf("nothing goes on: retirable %d, want 5", n)
+	}
+	if n := c.retirable(); n != 0 {
+		t.Fatalf("nothing new: retirable %d, want 0", n)
+	}
+	running := taskstate.Task("aaaaaaaaaa", 1, 1)
+	c.tasks[running] = &heldTask{id: running, lastSaid: 9}
+	c.state.Acked = 6
+	if n := c.retirable(); n != 0 {
+		t.Fatalf("a few more while a task goes on: retirable %d, want 0", n)
+	}
+	c.state.Acked = 5 + retireEvery
+	if n := c.retirable(); n != 8 {
+		t.Fatalf("a task goes on whose status is in batch 9: retirable %d, want 8", n)
+	}
+	delete(c.tasks, running)
+	if n := c.retirable(); n != 5+retireEvery {
+		t.Fatalf("it ended: retirable %d, want %d", n, 5+retireEvery)
 	}
 }

@@ -24,7 +24,7 @@ func (c *workerCore) opened(link uint64) {
 	r := &Report{}
 	size := 0
 	for _, h := range c.held() {
-		if h.durable.Seq == 0 && h.phase == phaseGranted {
+		if h.frame.tasks != nil {
 			continue // its assignment is not on disk
 		}
 		s := h.durable
@@ -44,7 +44,7 @@ func (c *workerCore) opened(link uint64) {
 // acceptedStatus is what is known of a task that has no journaled status.
 func acceptedStatus(h *heldTask) taskstate.Status {
 	return taskstate.Status{
-		Task: h.id, Seq: 1, State: taskstate.Accepted, Index: h.status.Index, At: h.status.At, Exit: taskstate.NoExit,
+		Task: h.id, Seq: 1, State: taskstate.Accepted, Index: h.status.Index, At: h.frame.record.At, Exit: taskstate.NoExit,
 	}
 }
 
@@ -186,7 +186,7 @@ func (c *workerCore) granted(a *Assignments) error {
 			return fmt.Errorf("%w: it would make this peer hold more than %d tasks", errGrant, maxHeld)
 		}
 	}
-	f := &heldFrame{record: frameRecord{Base: c.order + 1, Epoch: a.Epoch}}
+	f := &heldFrame{record: frameRecord{Base: c.order + 1, Epoch: a.Epoch, At: c.now.UnixMilli()}}
 	var dropped []taskstate.TaskID
 	for _, g := range a.Grants {
 		dropped = append(dropped, c.takeGrant(f, g)...)

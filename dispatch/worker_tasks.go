@@ -23,20 +23,21 @@ const (
 )
 
 type heldTask struct {
-	id      taskstate.TaskID
-	job     *heldJob
-	frame   *heldFrame
-	pos     uint32 // in frame
-	phase   phase
-	halted  bool // the runner was told to stop it
-	dirty   bool
-	onDisk  bool   // the journal has a live record of it
-	order   uint64 // of acceptance
-	pass    uint64 // last Complete set that listed it
-	end     uint64 // number of the batch on disk that tells its end
-	item    string
-	status  taskstate.Status // newest
-	durable taskstate.Status // newest that is in the journal
+	id       taskstate.TaskID
+	job      *heldJob
+	frame    *heldFrame
+	pos      uint32 // in frame
+	phase    phase
+	halted   bool // the runner was told to stop it
+	dirty    bool
+	onDisk   bool   // the journal has a live record of it
+	order    uint64 // of acceptance
+	pass     uint64 // last Complete set that listed it
+	end      uint64 // number of the batch on disk that tells its end
+	lastSaid uint64 // number of the batch on disk that tells its newest status
+	item     string
+	status   taskstate.Status // newest
+	durable  taskstate.Status // newest that is in the journal
 }
 
 // heldJob is a job body and how many frames need it.
@@ -66,7 +67,7 @@ func (j *heldJob) instant() bool {
 func (c *workerCore) hold(id taskstate.TaskID, j *heldJob, f *heldFrame, index uint64, item string) *heldTask {
 	c.order++
 	h := &heldTask{id: id, job: j, frame: f, pos: uint32(c.order - f.record.Base), order: c.order, item: item}
-	h.status = taskstate.Status{Task: id, Seq: 1, State: taskstate.Accepted, Index: index, At: c.now.UnixMilli(), Exit: taskstate.NoExit}
+	h.status = taskstate.Status{Task: id, Seq: 1, State: taskstate.Accepted, Index: index, At: f.record.At, Exit: taskstate.NoExit}
 	f.left++
 	c.tasks[id] = h
 	c.live++

@@ -57,14 +57,19 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 }
 
 // NotifyMerge refuses a flock of which nobody is admitted here. Single strangers are left out by NotifyAlive: the other side may just
-// have heard earlier of a newcomer.
+// have heard earlier of a newcomer. It also notes when others have an outdated picture of this peer.
 func (d delegate) NotifyMerge(nodes []*memberlist.Node) error {
+	known := len(nodes) == 0
 	for _, n := range nodes {
-		if n.Name == d.m.self || d.m.cfg.Admitted(n.Name) {
-			return nil
+		if n.Name == d.m.self && (n.State != memberlist.StateAlive || !bytes.Equal(n.Meta, d.m.ownMeta())) {
+			d.m.outdated.Add(1)
 		}
+		known = known || n.Name == d.m.self || d.m.cfg.Admitted(n.Name)
 	}
-	return fmt.Errorf("none of %d members is admitted", len(nodes))
+	if !known {
+		return fmt.Errorf("none of %d members is admitted", len(nodes))
+	}
+	return nil
 }
 
 // NotifyJoin implements memberlist.EventDelegate.
@@ -98,22 +103,24 @@ func (m *Membership) listConfig(t *transport, timings Timings) *memberlist.Confi
 	c.ProbeInterval, c.ProbeTimeout = timings.Probe, timings.ProbeTimeout
 	c.SuspicionMult, c.SuspicionMaxTimeoutMult = timings.Suspicion, timings.Patience
 	c.GossipInterval, c.PushPullInterval = timings.Gossip, timings.PushPull
-	c.Logger = listLogger(m.log)
+	c.Logger = m.listLogger()
 	return c
 }
 
-// listLogger passes memberlist's lines on as debug lines: what a person should know is logged by this package. When nobody listens it
-// costs nothing.
-func listLogger(l *slog.Logger) *log.Logger {
-	if !l.Enabled(context.Background(), slog.LevelDebug) {
+// listLogger passes memberlist's lines on as debug lines, until Run ends: what a person should know is logged by this package. When
+// nobody listens it costs nothing.
+func (m *Membership) listLogger() *log.Logger {
+	if !m.log.Enabled(context.Background(), slog.LevelDebug) {
 		return log.New(io.Discard, "", 0)
 	}
-	return log.New(lineWriter{l}, "", 0)
+	return log.New(lineWriter{m}, "", 0)
 }
 
-type lineWriter struct{ log *slog.Logger }
+type lineWriter struct{ m *Membership }
 
 func (w lineWriter) Write(b []byte) (int, error) {
-	w.log.Debug(string(bytes.TrimSpace(b)))
+	if !w.m.over.Load() {
+		w.m.log.Debug(string(bytes.TrimSpace(b)))
+	}
 	return len(b), nil
 }

@@ -57,26 +57,11 @@ func (m *Membership) refresh() {
 	}
 }
 
-// Told files where peers are said to be, on disk before it returns. A newcomer and the peer that let it in know each other by this
-// alone at first: should one of them be killed now and come back at another address, it must still know where the other is.
-func (m *Membership) Told(peers ...PeerAddr) {
-	m.mu.Lock()
-	for _, p := range peers {
-		if p.ID != "" && p.ID != m.self {
-			m.book.told(p)
-		}
-	}
-	m.mu.Unlock()
-	m.save(false)
-}
-
 // save writes the book if it changed; always at the end, for the times.
 func (m *Membership) save(always bool) {
 	if m.cfg.Book == "" {
 		return
 	}
-	m.saving.Lock() // an older book must not replace a newer one
-	defer m.saving.Unlock()
 	m.mu.Lock()
 	if !m.book.dirty && !always {
 		m.mu.Unlock()

@@ -27,8 +27,9 @@ type Membership struct {
 	probes    prober
 	count     atomic.Int64 // members in the table, for the gossip queue, which asks with its own lock held
 
-	saving    sync.Mutex // one save of the book at a time
-	ending    sync.Mutex // between Leave and the end of Run
+	outdated  atomic.Int64 // how often somebody had an old picture of this peer
+	over      atomic.Bool  // Run has ended
+	ending    sync.Mutex   // between Leave and the end of Run
 	mu        sync.Mutex
 	born      time.Time
 	own       []string // the addresses this peer gives
@@ -111,6 +112,7 @@ func (m *Membership) Run(ctx context.Context) error {
 	work.Wait()
 	m.probes.wait()
 	m.save(true)
+	m.over.Store(true)
 	return nil
 }
 

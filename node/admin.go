@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -121,6 +122,9 @@ func (n *Node) Remove(ctx context.Context, peer string) error {
 
 // order is decide for commands that answer nothing, on a limit that leaves room for a change of voters.
 func (n *Node) order(ctx context.Context, c call, sequel string) error {
+	if err := n.awaitCoordinator(ctx); err != nil {
+		return n.undecided(err, sequel)
+	}
 	try, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	r, err := n.decide(try, c)
@@ -131,26 +135,51 @@ func (n *Node) order(ctx context.Context, c call, sequel string) error {
 	return nil
 }
 
+// awaitCoordinator waits until somebody is known to decide, as long as a person should be kept waiting for that.
+func (n *Node) awaitCoordinator(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	for {
+		changed := n.ledger.Changed()
+		if _, _, ok := n.coordinator(); ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return errNobodyDecides
+		}
+	}
+}
+
 // Leave implements api.AdminBackend: tasks stop and are settled, the vote is handed over, then the membership ends.
 func (n *Node) Leave(ctx context.Context) error {
 	if n.alone() {
 		return api.Errorf(api.Conflict, "this is the only peer: nobody would be left to leave. Stop it with `peer down`; to give the cluster up, remove its data folder %s", n.folder.dir)
 	}
-	if err := n.order(ctx, call{Leave: &ledger.Depart{Peer: n.self}}, "this peer did not leave"); err != nil {
+	n.leaving.Store(true)
+	if err := n.leave(ctx); err != nil {
+		n.leaving.Store(false)
 		return err
 	}
+	return n.Down(ctx)
+}
+
+func (n *Node) leave(ctx context.Context) error {
+	if n.askFlock(ctx, "") == nil {
+		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.tryAgain())
+	}
+	// The worker first: one that still looks for a session would register again.
 	if err := n.worker.Stop(ctx); err != nil {
 		n.log.Warn("leaving before every task's end was acknowledged", "err", err)
+	}
+	if err := n.order(ctx, call{Leave: &ledger.Depart{Peer: n.self}}, "this peer stopped its tasks and did not leave; stop it with `peer down`"); err != nil {
+		return err
 	}
 	if err := n.ledger.Handover(ctx); err != nil {
 		n.log.Info("vote not handed over; the others replace it", "err", err)
 	}
-	n.leaving.Store(true)
-	if err := n.order(ctx, call{Remove: &ledger.Remove{Peer: n.self, Reason: "left"}}, "this peer stopped its tasks but is still a member"); err != nil {
-		return err
-	}
-	n.depart()
-	return n.Down(ctx)
+	return n.order(ctx, call{Remove: &ledger.Remove{Peer: n.self, Reason: "left"}}, "this peer stopped its tasks but is still a member")
 }
 
 func (n *Node) alone() bool { return len(n.memberList()) < 2 }
@@ -206,7 +235,7 @@ func (n *Node) executeJoin(ctx context.Context, j joinCall) (reply, error) {
 	}
 	old, known := n.roster.Get(j.Peer)
 	if known && !old.Removed && (!found || old.Ticket == inv.ID) {
-		return n.joined(old, j.Request), nil // asked again: the answer was lost, or it lost its data but not its key
+		return n.joined(old), nil // asked again: the answer was lost, or it lost its data but not its key
 	}
 	entry, err := admission.Entry{
 		Cluster: n.roster.Cluster(), Peer: j.Peer, Name: j.Request.Name, Roles: inv.Roles, Ticket: inv.ID, At: now(), By: n.self,
@@ -220,7 +249,8 @@ func (n *Node) executeJoin(ctx context.Context, j joinCall) (reply, error) {
 	}
 	switch results[0].Refused {
 	case ledger.CodeNone:
-		return n.joined(entry, j.Request), nil
+		n.remember([]admission.PeerAddr{{ID: j.Peer, Addrs: j.Request.Addrs}}) // killed now, we would come back and look for it in vain
+		return n.joined(entry), nil
 	case ledger.CodeExpired:
 		return refuse(admission.Expired)
 	case ledger.CodeUsedUp:
@@ -233,9 +263,7 @@ func (n *Node) executeJoin(ctx context.Context, j joinCall) (reply, error) {
 	return refuse(admission.Refused)
 }
 
-// joined is the answer to a newcomer. Where it is goes to disk first: it is the only way back to it.
-func (n *Node) joined(e admission.Entry, req admission.JoinRequest) reply {
-	n.members.Told(membership.PeerAddr{ID: e.Peer, Addrs: req.Addrs})
+func (n *Node) joined(e admission.Entry) reply {
 	return reply{Join: &admission.JoinAnswer{
 		Entry: e, Roster: n.roster.All(), Voters: n.voters(), Peers: n.openDoors(), Cluster: n.roster.Cluster(),
 	}}
@@ -253,6 +281,7 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 		st.Coordinator, st.Epoch = who, epoch.String()
 	} else {
 		st.Missing = n.missing()
+		st.Warnings = append(slices.Clip(st.Warnings), "no coordinator yet: jobs are held here until there is one")
 	}
 	return st, nil
 }
@@ -302,10 +331,7 @@ func (n *Node) trust(entries ...admission.Entry) {
 	if err := n.roster.Trust(entries...); err != nil {
 		n.log.Warn("roster not kept", "err", err)
 	}
-	select {
-	case n.rosterChanged <- struct{}{}:
-	default:
-	}
+	n.rosterMoved()
 }
 
 // trustLedger brings the roster level with the replica: after a snapshot, and at the start, when entries were applied before

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,26 +75,18 @@ func (n *Node) decide(ctx context.Context, c call) (reply, error) {
 				return r, r.Error
 			}
 			return r, nil
-		case n.outdone(&c, err):
-			return reply{}, nil
-		case n.errExpelled() != nil:
-			return reply{}, n.errExpelled()
+		case c.Remove != nil && c.Remove.Peer == n.self && n.removed():
+			return reply{}, nil // it is done: the gates closed before the answer was through
 		case err != nil:
 			last = err
 		}
 		select {
 		case <-ctx.Done():
-			return reply{}, fmt.Errorf("%w (%w)", errNobodyDecides, cmp.Or(last, ctx.Err()))
+			return reply{}, fmt.Errorf("%w (%v)", errNobodyDecides, last)
 		case <-changed:
 		case <-time.After(callRetry):
 		}
 	}
-}
-
-// outdone tells that a call needs no answer any more: a peer that asked to be removed is not let in once it is, and the answer is lost
-// with its admission.
-func (n *Node) outdone(c *call, err error) bool {
-	return c.Remove != nil && c.Remove.Peer == n.self && (errors.Is(err, p2p.ErrNotAdmitted) || n.errExpelled() != nil)
 }
 
 // try asks once: this peer itself if it coordinates, otherwise the one it believes does.
@@ -126,6 +117,9 @@ func (n *Node) ask(ctx context.Context, peer taskstate.PeerID, c call) (reply, e
 	}
 	var r reply
 	if err := wire.NewReader(conn, 0).Read(&r); err != nil {
+		if errors.Is(err, p2p.ErrNotAdmitted) {
+			n.show(ctx, peer)
+		}
 		return reply{}, fmt.Errorf("ask %s: %w", peer, err)
 	}
 	return r, nil

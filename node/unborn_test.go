@@ -13,9 +13,11 @@ func newUnborn(t *testing.T) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := n.replica.Observe(n.decided)
+	undo := n.observe()
 	t.Cleanup(func() {
-		stop()
+		for _, f := range undo {
+			f()
+		}
 		if err := n.Close(); err != nil {
 			t.Error(err)
 		}

@@ -33,6 +33,9 @@ func (b *bench) kills(ctx context.Context) error {
 	return nil
 }
 
+// settleAfterKill is how long the peers are left alone between two kills.
+const settleAfterKill = 2 * time.Second
+
 // killCoordinator measures from the kill to the end of a job submitted right after it through another peer.
 func (b *bench) killCoordinator(ctx context.Context) (time.Duration, error) {
 	boss, err := b.coordinator(ctx)
@@ -81,6 +84,10 @@ func (b *bench) revive(ctx context.Context, ks ...int) error {
 		}
 	}
 	if err := b.net.AwaitReady(ctx); err != nil {
+		return err
+	}
+	// Back means back: connected to each other again, not only seen.
+	if err := pause(ctx, settleAfterKill); err != nil {
 		return err
 	}
 	// Voters that came back must have caught up before the next kill, or it would be of a majority.

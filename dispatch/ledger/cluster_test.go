@@ -104,7 +104,9 @@ func (fl *flock) start(id string, inc taskstate.Incarnation, follow ...string) *
 		fl.t.Fatal(err)
 	}
 	b := &bird{Node: n, id: id, inc: inc, ran: make(chan error, 1)}
+	fl.mu.Lock()
 	fl.nodes[id] = b
+	fl.mu.Unlock()
 	if len(follow) > 0 {
 		n.Follow(follow)
 	}
@@ -164,7 +166,9 @@ func (fl *flock) kill(id string) {
 
 func (fl *flock) stop(id string) {
 	b := fl.nodes[id]
+	fl.mu.Lock()
 	delete(fl.nodes, id)
+	fl.mu.Unlock()
 	if b.cancel != nil {
 		b.cancel()
 		<-b.ran
@@ -176,6 +180,8 @@ func (fl *flock) stop(id string) {
 
 // leader is the node that leads in the newest term, or nil.
 func (fl *flock) leader() *bird {
+	fl.mu.Lock() // never held while anybody waits: in a bubble that stops the clock
+	defer fl.mu.Unlock()
 	var best *bird
 	for _, b := range fl.nodes {
 		b.mu.Lock()

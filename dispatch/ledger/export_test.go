@@ -5,3 +5,9 @@ func (n *Node) SnapshotsTaken() int { return int(n.snapshots.Load()) }
 
 // HasSeat tells whether this peer runs raft.
 func (n *Node) HasSeat() bool { return n.currentSeat() != nil }
+
+// SnapshotNow makes raft take a snapshot and forget most of its log.
+func (n *Node) SnapshotNow() error { return n.currentSeat().raft.Snapshot().Error() }
+
+// FirstLogIndex is the oldest entry raft still has.
+func (n *Node) FirstLogIndex() (uint64, error) { return n.currentSeat().store.FirstIndex() }

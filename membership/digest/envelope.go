@@ -1,6 +1,7 @@
 package digest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -84,6 +85,9 @@ func Decode(b []byte) (Envelope, error) {
 	var e Envelope
 	if err := wire.Unmarshal(b, &e); err != nil {
 		return Envelope{}, fmt.Errorf("envelope: %w", err)
+	}
+	if again, err := wire.Marshal(e); err != nil || !bytes.Equal(again, b) {
+		return Envelope{}, errors.New("envelope: not the deterministic encoding") // the same batch in other bytes would be gossiped anew
 	}
 	return e, e.check()
 }

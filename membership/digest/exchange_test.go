@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,14 +97,14 @@ func TestAGapIsFilledWithinAMoment(t *testing.T) {
 
 func TestAHoleNobodyCanFillCostsLittle(t *testing.T) {
 	nodes(t, 2, func(network *memnet.Network, ps []*node) {
-		asked := 0
-		network.Host("p1").Handle(digest.Protocol, func(_ string, c net.Conn) { asked++; c.Close() })
+		var asked atomic.Int64
+		network.Host("p1").Handle(digest.Protocol, func(_ string, c net.Conn) { asked.Add(1); c.Close() })
 		for n := range uint64(1000) {
 			ps[0].Offer(batch("p1", n+2))
 			time.Sleep(10 * time.Millisecond)
 		}
-		if asked > 15 {
-			t.Errorf("asked %d times in ten seconds", asked)
+		if n := asked.Load(); n > 15 {
+			t.Errorf("asked %d times in ten seconds", n)
 		}
 	})
 }

@@ -1,0 +1,68 @@
+package covey_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"covey/taskstate/jobfile"
+)
+
+func TestTheArchitectureDocumentHasTheFloorsAsTheyAre(t *testing.T) {
+	page := read(t, "ARCHITECTURE.md")
+	written := map[string]int{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (\\d) \\| `([^`]+)` \\|").FindAllStringSubmatch(page, -1) {
+		written[row[2]], _ = strconv.Atoi(row[1])
+	}
+	if !maps.Equal(written, floors) {
+		t.Errorf("ARCHITECTURE.md says %v, floors_test.go says %v: a reader finds the way by the first and the compiler by the second", written, floors)
+	}
+}
+
+func TestEveryDocumentLinksToWhatIsThere(t *testing.T) {
+	pages, err := filepath.Glob("docs/adr/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := regexp.MustCompile(`\]\(([^)#:]+)\)`) // nothing with a colon: those lead elsewhere
+	for _, page := range append(pages, "README.md", "ARCHITECTURE.md", "CHANGELOG.md") {
+		for _, to := range link.FindAllStringSubmatch(read(t, page), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), to[1])); err != nil {
+				t.Errorf("%s links to %s: %v", page, to[1], err)
+			}
+		}
+	}
+}
+
+func TestEveryExampleIsAJobAPeerTakes(t *testing.T) {
+	files, err := filepath.Glob("examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, file := range files {
+		job, err := jobfile.Parse(file, []byte(read(t, file)), jobfile.Options{})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if err := jobfile.Validate(job); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if !strings.Contains(read(t, file), "peer submit") {
+			t.Errorf("%s does not say how to run it", file)
+		}
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,100 @@
+package digest
+
+import "slices"
+
+// Marks is how far this store is, sorted by stream.
+func (s *Store) Marks() []Mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Mark, 0, len(s.streams))
+	for k, st := range s.streams {
+		out = append(out, Mark{Stream: k, Floor: st.floor, Contiguous: st.contiguous, Top: max(st.top, st.contiguous)})
+	}
+	slices.SortFunc(out, func(a, b Mark) int { return a.Stream.compare(b.Stream) })
+	return out
+}
+
+// Mark is how far this store is with one stream.
+func (s *Store) Mark(author, incarnation string) Mark {
+	k := Stream{Author: author, Incarnation: incarnation}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.streams[k]
+	if st == nil {
+		return Mark{Stream: k}
+	}
+	return Mark{Stream: k, Floor: st.floor, Contiguous: st.contiguous, Top: max(st.top, st.contiguous)}
+}
+
+// Believe takes over what another peer says is settled, as far as it may (see the package doc).
+func (s *Store) Believe(from string, theirs []Mark) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range theirs {
+		st := s.streams[m.Stream]
+		switch {
+		case m.Floor == 0 || m.Floor > maxNumber:
+		case m.Stream.Author == from && (st != nil || len(s.streams) < maxStreams):
+			s.retire(s.stream(m.Stream), m.Floor)
+		case st != nil:
+			s.retire(st, min(m.Floor, st.top))
+		}
+	}
+}
+
+// Wants is what another peer, going by its marks, may have and this store has not.
+func (s *Store) Wants(theirs []Mark) []Range {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Range
+	for _, m := range theirs {
+		if m.Stream.Author == "" || len(m.Stream.Author) > maxName || len(m.Stream.Incarnation) > maxName || m.Top > maxNumber {
+			continue
+		}
+		st := s.streams[m.Stream]
+		if st == nil {
+			st = &stream{}
+		}
+		out = append(out, st.holes(m)...)
+	}
+	return out
+}
+
+// holes lists what is missing here between the marks of both, lowest first.
+func (st *stream) holes(m Mark) (out []Range) {
+	next := max(st.contiguous, min(m.Floor, m.Top)) + 1
+	i, _ := st.find(next)
+	for _, e := range st.held[i:] {
+		if e.Number > m.Top || len(out) == maxRanges {
+			return out
+		}
+		if e.Number > next {
+			out = append(out, Range{Stream: m.Stream, From: next, To: e.Number - 1})
+		}
+		next = e.Number + 1
+	}
+	if next <= m.Top && len(out) < maxRanges {
+		out = append(out, Range{Stream: m.Stream, From: next, To: m.Top})
+	}
+	return out
+}
+
+// Missing answers wants: what is held of them, in order, up to about budget bytes. more tells that the budget ended it.
+func (s *Store) Missing(wants []Range, budget int) (out []Envelope, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range wants {
+		st := s.streams[r.Stream]
+		if st == nil || r.From == 0 {
+			continue
+		}
+		i, _ := st.find(r.From)
+		for ; i < len(st.held) && st.held[i].Number <= r.To; i++ {
+			if budget -= st.held[i].size(); budget < 0 && len(out) > 0 {
+				return out, true
+			}
+			out = append(out, st.held[i])
+		}
+	}
+	return out, false
+}
