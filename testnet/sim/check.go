@@ -140,8 +140,8 @@ func (c *check) offered(p *peer, r *proc) {
 // ended hears the end of a process, whoever else does.
 func (c *check) ended(r *proc, rep taskstate.RunReport) { c.outcomes[r.launch.Task] = rep }
 
-// beforeFrame is called before a frame is handed to a worker.
-func (c *check) beforeFrame(l *life, _ *peer, _ *dispatch.Down) {
+// beforeFrame is called before a worker hears anything of a coordinator.
+func (c *check) beforeFrame(l *life) {
 	if c.w.cfg.Break == BreakUnfence {
 		l.worker.Unfence()
 	}
