@@ -127,6 +127,7 @@ type workerCore struct {
 	dirty       []*heldTask // newest status not in a batch yet
 	saveBatches []*heldBatch
 	unacked     []*heldBatch
+	retired     uint64 // batches up to here nobody needs
 	publishing  bool
 
 	tidy tidyList

@@ -77,6 +77,11 @@ func (w *Worker) step(ev workerEvent) {
 			w.cfg.Runner.Stop(e.stop.Task, e.stop.Reason)
 		}
 	}
+	if w.cfg.Retired != nil {
+		if n := w.core.retirable(); n > 0 {
+			w.cfg.Retired(n)
+		}
+	}
 }
 
 func (w *Worker) linkChanged(e linkEvent) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -121,6 +122,9 @@ func (n *Node) Remove(ctx context.Context, peer string) error {
 
 // order is decide for commands that answer nothing, on a limit that leaves room for a change of voters.
 func (n *Node) order(ctx context.Context, c call, sequel string) error {
+	if err := n.awaitCoordinator(ctx); err != nil {
+		return n.undecided(err, sequel)
+	}
 	try, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	r, err := n.decide(try, c)
@@ -131,24 +135,51 @@ func (n *Node) order(ctx context.Context, c call, sequel string) error {
 	return nil
 }
 
+// awaitCoordinator waits until somebody is known to decide, as long as a person should be kept waiting for that.
+func (n *Node) awaitCoordinator(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	for {
+		changed := n.ledger.Changed()
+		if _, _, ok := n.coordinator(); ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return errNobodyDecides
+		}
+	}
+}
+
 // Leave implements api.AdminBackend: tasks stop and are settled, the vote is handed over, then the membership ends.
 func (n *Node) Leave(ctx context.Context) error {
 	if n.alone() {
 		return api.Errorf(api.Conflict, "this is the only peer: nobody would be left to leave. Stop it with `peer down`; to give the cluster up, remove its data folder %s", n.folder.dir)
 	}
-	if err := n.order(ctx, call{Leave: &ledger.Depart{Peer: n.self}}, "this peer did not leave"); err != nil {
+	n.leaving.Store(true)
+	if err := n.leave(ctx); err != nil {
+		n.leaving.Store(false)
 		return err
 	}
+	return n.Down(ctx)
+}
+
+func (n *Node) leave(ctx context.Context) error {
+	if n.askFlock(ctx, "") == nil {
+		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.whoIsMissing())
+	}
+	// The worker first: one that still looks for a session would register again.
 	if err := n.worker.Stop(ctx); err != nil {
 		n.log.Warn("leaving before every task's end was acknowledged", "err", err)
+	}
+	if err := n.order(ctx, call{Leave: &ledger.Depart{Peer: n.self}}, "this peer stopped its tasks and did not leave; stop it with `peer down`"); err != nil {
+		return err
 	}
 	if err := n.ledger.Handover(ctx); err != nil {
 		n.log.Info("vote not handed over; the others replace it", "err", err)
 	}
-	if err := n.order(ctx, call{Remove: &ledger.Remove{Peer: n.self, Reason: "left"}}, "this peer stopped its tasks but is still a member"); err != nil {
-		return err
-	}
-	return n.Down(ctx)
+	return n.order(ctx, call{Remove: &ledger.Remove{Peer: n.self, Reason: "left"}}, "this peer stopped its tasks but is still a member")
 }
 
 func (n *Node) alone() bool { return len(n.memberList()) < 2 }
@@ -218,6 +249,7 @@ func (n *Node) executeJoin(ctx context.Context, j joinCall) (reply, error) {
 	}
 	switch results[0].Refused {
 	case ledger.CodeNone:
+		n.remember([]admission.PeerAddr{{ID: j.Peer, Addrs: j.Request.Addrs}}) // killed now, we would come back and look for it in vain
 		return n.joined(entry), nil
 	case ledger.CodeExpired:
 		return refuse(admission.Expired)
@@ -249,6 +281,7 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 		st.Coordinator, st.Epoch = who, epoch.String()
 	} else {
 		st.Missing = n.missing()
+		st.Warnings = append(slices.Clip(st.Warnings), "no coordinator yet: jobs are held here until there is one")
 	}
 	return st, nil
 }
@@ -298,10 +331,7 @@ func (n *Node) trust(entries ...admission.Entry) {
 	if err := n.roster.Trust(entries...); err != nil {
 		n.log.Warn("roster not kept", "err", err)
 	}
-	select {
-	case n.rosterChanged <- struct{}{}:
-	default:
-	}
+	n.rosterMoved()
 }
 
 // trustLedger brings the roster level with the replica: after a snapshot, and at the start, when entries were applied before

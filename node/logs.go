@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"covey/membership"
 	"covey/node/api"
 	"covey/node/blob"
+	"covey/p2p"
 	"covey/taskstate"
 )
 
@@ -40,7 +40,7 @@ func (n *Node) Logs(ctx context.Context, id string, q api.LogQuery, send func(ap
 		}
 	}
 	slots, attempt, err := n.logSlots(job, q)
-	if err != nil {
+	if err != nil || len(slots) == 0 {
 		return err
 	}
 	l := &logReader{n: n, job: job, q: q, attempt: attempt, send: send}
@@ -57,10 +57,10 @@ func (n *Node) Logs(ctx context.Context, id string, q api.LogQuery, send func(ap
 
 // logSlots are the slots a query means; attempt is set when it means one certain attempt.
 func (n *Node) logSlots(job taskstate.JobID, q api.LogQuery) (slots []int, attempt int, err error) {
-	count := 0
+	count, silent := 0, false
 	n.replica.Read(func(s *ledger.State) {
 		if j, ok := s.Job(job); ok {
-			count = j.Job().Count
+			count, silent = j.Job().Count, j.Job().Run.Noop != nil
 		}
 	})
 	slot := q.Slot
@@ -74,6 +74,8 @@ func (n *Node) logSlots(job taskstate.JobID, q api.LogQuery) (slots []int, attem
 	switch {
 	case slot > count:
 		return nil, 0, api.Errorf(api.NotFound, "job %s has slots 1 to %d, there is no slot %d", job, count, slot)
+	case silent: // no-ops say nothing
+		return nil, 0, nil
 	case slot > 0:
 		return []int{slot}, attempt, nil
 	}
@@ -266,5 +268,5 @@ func (l *logReader) wordLogError(err error, r ledger.SlotRecord) *api.Error {
 	if blob.NotFound(err) {
 		return api.Errorf(api.NotFound, "%s has no output of this task (it did not begin, or its files were removed)", who)
 	}
-	return api.Errorf(api.NoCoordinator, "%s cannot be reached for the output it has: %v", who, fmt.Errorf("%w", err))
+	return api.Errorf(api.NoCoordinator, "%s cannot be reached for the output it has (%s); it is there again when that peer is", who, p2p.Why(err))
 }

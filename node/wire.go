@@ -34,7 +34,8 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	n.host.Handle(dispatch.SessionProtocol, n.coord.ServeSession)
 	n.host.Handle(callProtocol, func(peer string, c net.Conn) { n.serveCall(life, peer, c) })
 
-	undo = append(undo, n.replica.Observe(n.decided))
+	undo = append(undo, n.replica.Observe(n.decided), n.replica.Keep(n.table, n.statuses.tell),
+		n.replica.Observe(func(ledger.Event) { n.applied.set(n.replica.Applied()) }))
 	n.trustLedger()
 	undo = append(undo, n.members.Observe(n.seen))
 	undo = append(undo, n.members.OnHint(func(h membership.Hint) {
@@ -135,6 +136,7 @@ func (n *Node) workerConfig() dispatch.WorkerConfig {
 			return env.Encode()
 		},
 		Publish: n.publish,
+		Retired: func(number uint64) { n.store.Retire(n.self, string(n.folder.incarnation), number) },
 	}
 }
 
@@ -192,6 +194,9 @@ func (n *Node) reconsiderRoster(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-n.rosterChanged:
+			if n.removed() {
+				n.downOnce.Do(func() { close(n.down) })
+			}
 			n.host.Recheck()
 			n.members.Recheck()
 			n.ledger.Reconsider()
