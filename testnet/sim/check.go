@@ -41,6 +41,7 @@ type check struct {
 	epochs    map[taskstate.Epoch]taskstate.PeerID      // whose commands were obeyed
 	obeyed    map[taskstate.Incarnation]taskstate.Epoch // newest epoch whose grants are on that disk
 	ambiguous map[*leadership]bool
+	idling    time.Duration // since when somebody could run what nobody runs; 0 = not so
 }
 
 type slot struct {
@@ -63,6 +64,7 @@ func (c *check) begin() { c.w.after(time.Second, c.tick) }
 // tick looks at what must hold at every moment.
 func (c *check) tick() {
 	c.cancelled()
+	c.idle()
 	c.w.after(time.Second, c.tick)
 }
 
@@ -255,6 +257,67 @@ func (c *check) cancelled() {
 			}
 		}
 	}
+}
+
+// patience is how long a task may wait in calm times while somebody has room for it.
+const patience = 10 * time.Second
+
+// idle holds, once nothing hurts any more, that no peer has room for a task that waits elsewhere.
+func (c *check) idle() {
+	w := c.w
+	what := ""
+	if l := w.quorum.leader; w.calm && w.now() > w.cfg.Length+20*time.Second && w.cfg.Seed%4 != 0 && l.term != nil {
+		what = c.wasted(l)
+	}
+	switch {
+	case what == "":
+		c.idling = 0
+	case c.idling == 0:
+		c.idling = w.now()
+	case w.now()-c.idling > patience:
+		w.fail("I1", "for %v %s", w.now()-c.idling, what)
+	}
+}
+
+// wasted finds room that something waits for.
+func (c *check) wasted(l *life) string {
+	w := c.w
+	waits := map[*peer]int{} // tasks given to a peer that have not started
+	var needs []*ledger.JobRecord
+	for _, j := range w.load.jobs {
+		rec, ok := w.quorum.truth.Job(j.job.ID)
+		if !ok {
+			continue
+		}
+		if _, over := rec.Ended(); over {
+			continue
+		}
+		queued := rec.Counts().Pending
+		for s := range rec.OpenSlots() {
+			if c.starts[taskstate.Task(j.job.ID, s.Slot, s.Attempt)] == nil {
+				queued++
+				waits[w.byID[s.Peer]]++
+			}
+		}
+		if _, _, cancelled := rec.Cancelled(); queued > 0 && !cancelled && j.job.Parallel == 0 && j.job.MaxPerPeer == 0 {
+			needs = append(needs, rec)
+		}
+	}
+	for _, p := range w.peers {
+		if waits[p] > 0 || p.life == nil || p.life.client.welcome == nil || p.life.client.at != l.p {
+			continue
+		}
+		free := p.offer
+		for _, r := range p.procs {
+			free = free.Sub(r.launch.Job.Resources)
+		}
+		for _, rec := range needs {
+			if rec.Job().Resources.Fits(free) {
+				return fmt.Sprintf("%s has %+v to spare and nothing waits there, and job %s waits: %+v", p.id, free, rec.Job().ID, rec.Counts())
+			}
+		}
+	}
+	return ""
 }
 
 // How long things may take once nothing hurts any more.

@@ -246,6 +246,9 @@ func (c *client) over(e sessionEnd) {
 		c.later(0, c.next)
 		return
 	}
+	if l.w.chance(0.02) { // somebody says something that is not so
+		c.hinted = l.w.anyone()
+	}
 	c.bound = min(backoffStep+2*c.bound, backoffMost)
 	c.later(e.retryAfter+time.Duration(l.w.rng.Int64N(int64(c.bound))), c.next)
 }

@@ -57,12 +57,18 @@ func (d *load) add(long bool) {
 	w := d.w
 	j := &work{long: long, job: taskstate.Job{ID: taskstate.JobID(fmt.Sprintf("j%d", len(d.jobs))), Type: taskstate.BatchJob}}
 	j.job.Count = pick(w, 1, 1, 2, 5, 10, w.between(1, 60))
+	if w.chance(0.01) {
+		j.job.Count = w.between(500, 2500)
+	}
 	j.job.Resources.MilliCPU = pick(w, int64(0), 500, 1000, 1000)
 	if w.chance(0.2) {
 		j.job.Resources.Memory = 512 << 20
 	}
 	j.job.Run.Noop = &taskstate.Noop{Duration: int64(pick(w, 0, 10, w.between(0, 2000), w.between(0, 20000)))}
 	j.job.Parallel = pick(w, 0, 0, 0, 1, 3)
+	if j.job.Count > 100 {
+		j.job.Run.Noop.Duration, j.job.Parallel = min(j.job.Run.Noop.Duration, 50), 0
+	}
 	if j.job.Parallel > 0 { // so that it ends within a minute
 		j.job.Run.Noop.Duration = min(j.job.Run.Noop.Duration, int64(60_000*j.job.Parallel/j.job.Count))
 	}
@@ -78,7 +84,7 @@ func (d *load) add(long bool) {
 	}
 	if long {
 		j.job.Count = w.between(2, 8)
-		j.job.Resources = taskstate.Resources{MilliCPU: pick(w, int64(0), 100)}
+		j.job.Resources = taskstate.Resources{MilliCPU: pick(w, int64(0), 100, 1000)}
 		j.job.Parallel, j.job.MaxPerPeer, j.job.Each = 0, 0, nil
 	}
 	d.jobs = append(d.jobs, j)
