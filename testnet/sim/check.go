@@ -41,7 +41,8 @@ type check struct {
 	epochs    map[taskstate.Epoch]taskstate.PeerID      // whose commands were obeyed
 	obeyed    map[taskstate.Incarnation]taskstate.Epoch // newest epoch whose grants are on that disk
 	ambiguous map[*leadership]bool
-	idling    time.Duration // since when somebody could run what nobody runs; 0 = not so
+	over      map[taskstate.JobID]bool // ended, and held against what really happened; the ledger may have forgotten it
+	idling    time.Duration            // since when somebody could run what nobody runs; 0 = not so
 }
 
 type slot struct {
@@ -55,7 +56,7 @@ func (c *check) init(w *world) {
 	*c = check{
 		w: w, starts: map[taskstate.TaskID]*proc{}, outcomes: map[taskstate.TaskID]taskstate.RunReport{}, slots: map[slot][]*proc{},
 		reasons: map[taskstate.TaskID]taskstate.Reason{}, cancels: map[taskstate.JobID]time.Duration{},
-		epochs: map[taskstate.Epoch]taskstate.PeerID{}, obeyed: map[taskstate.Incarnation]taskstate.Epoch{}, ambiguous: map[*leadership]bool{},
+		epochs: map[taskstate.Epoch]taskstate.PeerID{}, obeyed: map[taskstate.Incarnation]taskstate.Epoch{}, ambiguous: map[*leadership]bool{}, over: map[taskstate.JobID]bool{},
 	}
 }
 
@@ -83,6 +84,10 @@ func (c *check) decided(e ledger.Entry, results []ledger.Result) {
 				c.cancels[cmd.Cancel.Job] = c.w.now()
 			}
 		}
+	}
+	for _, id := range c.w.quorum.truth.JustEnded() {
+		c.over[id] = true
+		c.ends(c.w.load.byID[id])
 	}
 }
 
@@ -130,12 +135,12 @@ func (c *check) started(l *life, r *proc) {
 
 // offered is I10: what runs fits into what the peer has.
 func (c *check) offered(p *peer, r *proc) {
-	sum := r.launch.Job.Resources
+	free := p.offer
 	for _, o := range p.procs {
-		sum = sum.Add(o.launch.Job.Resources)
+		free = free.Sub(o.launch.Job.Resources)
 	}
-	if !sum.Fits(p.offer) {
-		c.w.fail("I10", "%s runs %+v with %s, and has %+v", p.id, sum, r.launch.Task, p.offer)
+	if need := r.launch.Job.Resources; !need.Fits(free) {
+		c.w.fail("I10", "%s starts %s, which needs %+v, and has %+v left of %+v", p.id, r.launch.Task, need, free, p.offer)
 	}
 }
 
@@ -334,7 +339,6 @@ func (c *check) settle() {
 		c.w.load.release()
 		c.await(endsWithin, "I1", c.unfinished, func() {
 			c.w.tracef("-- all jobs have ended")
-			c.ends()
 			c.w.after(restFor, c.rest)
 		})
 	})
@@ -368,6 +372,9 @@ func (c *check) differs() string {
 	var state []byte
 	for _, p := range w.peers {
 		l := p.life
+		if p.gone {
+			continue
+		}
 		if l == nil {
 			return p.id + " does not run"
 		}
@@ -383,7 +390,7 @@ func (c *check) differs() string {
 		}
 	}
 	for _, p := range w.peers[1:] {
-		if !bytes.Equal(c.encoded(p.life), state) {
+		if !p.gone && !bytes.Equal(c.encoded(p.life), state) {
 			w.fail("I5", "the replicas of %s and %s are at the same entry and differ", first.p.id, p.id)
 		}
 	}
@@ -449,11 +456,14 @@ func (c *check) unfinished() string {
 			return fmt.Sprintf("job %s is not accepted", j.job.ID)
 		}
 		rec, ok := w.quorum.truth.Job(j.job.ID)
+		if !ok && c.over[j.job.ID] {
+			continue
+		}
 		if !ok {
 			w.fail("I1", "job %s was acknowledged at %v and is lost", j.job.ID, j.ackedAt)
 			return "lost"
 		}
-		if _, over := rec.Ended(); !over {
+		if !c.over[j.job.ID] {
 			return fmt.Sprintf("job %s has not ended: %+v%s", j.job.ID, rec.Counts(), c.why(rec))
 		}
 	}
@@ -484,19 +494,20 @@ func (c *check) why(rec *ledger.JobRecord) string {
 	return "; nobody coordinates"
 }
 
-// ends holds the ends in the ledger against what really happened.
-func (c *check) ends() {
-	for _, j := range c.w.load.jobs {
-		rec, _ := c.w.quorum.truth.Job(j.job.ID)
-		_, _, cancelled := rec.Cancelled()
-		if j.cancelled && !cancelled {
-			c.w.fail("I1", "that job %s was cancelled was acknowledged, and is lost", j.job.ID)
-		}
-		for n := range j.job.Count {
-			s := rec.Slot(n + 1)
-			id := taskstate.Task(j.job.ID, s.Slot, s.Attempt)
-			c.end(j, id, s.Final, cancelled)
-		}
+// ends holds the ends of a job in the ledger against what really happened.
+func (c *check) ends(j *work) {
+	rec, ok := c.w.quorum.truth.Job(j.job.ID)
+	if !ok {
+		c.w.fail("I1", "job %s is forgotten in the moment it ends", j.job.ID)
+		return
+	}
+	_, _, cancelled := rec.Cancelled()
+	if j.cancelled && !cancelled {
+		c.w.fail("I1", "that job %s was cancelled was acknowledged, and is lost", j.job.ID)
+	}
+	for n := range j.job.Count {
+		s := rec.Slot(n + 1)
+		c.end(j, taskstate.Task(j.job.ID, s.Slot, s.Attempt), s.Final, cancelled)
 	}
 }
 
@@ -520,6 +531,9 @@ func (c *check) rest() {
 	w := c.w
 	for _, p := range w.peers {
 		l := p.life
+		if p.gone {
+			continue
+		}
 		if n := l.worker.Kept(); n > 0 {
 			w.fail("I9", "the worker of %s keeps %d things of tasks that are over", p.id, n)
 		}
