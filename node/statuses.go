@@ -134,8 +134,8 @@ func (s *statuses) open(peer string, raw []byte) (taskstate.Batch, error) {
 	return b, err
 }
 
-// decided folds an applied ledger entry into events, and forgets what the ledger now knows for good. It runs on the goroutine that
-// feeds the replica.
+// decided folds an applied ledger entry into events. It runs on the goroutine that feeds the replica, before the table forgets what
+// the ledger now knows for good.
 func (n *Node) decided(ev ledger.Event) {
 	if ev.Reset {
 		n.trustLedger()
@@ -143,6 +143,4 @@ func (n *Node) decided(ev ledger.Event) {
 	} else {
 		n.hub.append(n.entryEvents(ev))
 	}
-	n.statuses.tell(n.table.Advance())
-	n.applied.set(n.replica.Applied())
 }

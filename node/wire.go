@@ -34,7 +34,8 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	n.host.Handle(dispatch.SessionProtocol, n.coord.ServeSession)
 	n.host.Handle(callProtocol, func(peer string, c net.Conn) { n.serveCall(life, peer, c) })
 
-	undo = append(undo, n.replica.Observe(n.decided))
+	undo = append(undo, n.replica.Observe(n.decided), n.replica.Keep(n.table, n.statuses.tell),
+		n.replica.Observe(func(ledger.Event) { n.applied.set(n.replica.Applied()) }))
 	n.trustLedger()
 	undo = append(undo, n.members.Observe(n.seen))
 	undo = append(undo, n.members.OnHint(func(h membership.Hint) {
