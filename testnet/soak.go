@@ -206,7 +206,11 @@ func (s *soak) hurt(ctx context.Context, h hurt) {
 	}
 	s.each(victims, func(k int) { s.begin(ctx, h.What, k) })
 	_ = pause(ctx, h.Hold)
-	s.each(victims, func(k int) { s.undo(ctx, k) })
+	bring := s.net.Restart
+	if len(victims) == s.net.N() {
+		bring = s.net.Revive // nobody stayed who could tell them where the others are now
+	}
+	s.each(victims, func(k int) { s.undo(ctx, k, bring) })
 }
 
 // gone recognises the answer of a peer that ended while it was told something: another hurt's victim.
@@ -237,7 +241,7 @@ func (s *soak) begin(ctx context.Context, what string, k int) {
 	}
 }
 
-func (s *soak) undo(ctx context.Context, k int) {
+func (s *soak) undo(ctx context.Context, k int, bring func(context.Context, int) error) {
 	err := s.within(ctx, reviveLimit, func(ctx context.Context) error {
 		if s.net.Running(k) {
 			if s.net.Paused(k) {
@@ -245,7 +249,7 @@ func (s *soak) undo(ctx context.Context, k int) {
 			}
 			return nil
 		}
-		return s.net.Restart(ctx, k)
+		return bring(ctx, k)
 	})
 	if err != nil && !gone(err) {
 		s.trouble("bring back peer %d: %v", k, err)
@@ -294,7 +298,7 @@ func (s *soak) release(h hurt, victims []int) {
 func (s *soak) reviveAll(ctx context.Context) {
 	_ = s.within(ctx, reviveLimit, s.net.Heal)
 	for k := 1; k <= s.net.N(); k++ {
-		s.undo(ctx, k)
+		s.undo(ctx, k, s.net.Restart)
 	}
 	if err := s.within(ctx, settleLimit, s.net.AwaitReady); err != nil {
 		s.trouble("after everybody was back: %v", err)

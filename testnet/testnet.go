@@ -241,6 +241,19 @@ func (n *Net) Restart(ctx context.Context, k int) error {
 	if err := os.Remove(filepath.Join(p.data, "port")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("restart peer %d: %w", k, err)
 	}
+	return n.Revive(ctx, k)
+}
+
+// Revive starts peer k, which does not run, again where it was: with its data folder and, if it is still free, its port. Peers of
+// which nobody stayed find each other by that alone.
+func (n *Net) Revive(ctx context.Context, k int) error {
+	p, err := n.peer(k)
+	if err != nil {
+		return err
+	}
+	if n.Running(k) {
+		return api.Errorf(api.Conflict, "peer %d runs", k)
+	}
 	if err := n.launch(ctx, p, ""); err != nil {
 		return err
 	}
