@@ -111,6 +111,9 @@ func New(cfg Config) (_ *Node, err error) {
 	if n.name, err = peerName(cfg.Name); err != nil {
 		return nil, err
 	}
+	if offer := n.offer(); offer.Check() != nil {
+		return nil, api.Errorf(api.Usage, "this peer cannot offer that: %v", offer.Check())
+	}
 	if n.folder, err = openFolder(cfg.Data); err != nil {
 		return nil, err
 	}
