@@ -136,12 +136,13 @@ func (n *Node) serveCall(ctx context.Context, peer string, conn net.Conn) {
 		n.log.Debug("unreadable call", "peer", peer, "err", err)
 		return
 	}
-	if e, ok := n.roster.Get(peer); c.From != peer && !(ok && e.Has(admission.Voter)) {
-		c.From = peer // only voters may speak for others
-	}
-	c.Hops++
+	e, ok := n.roster.Get(peer)
+	speaks := c.From == peer || ok && e.Has(admission.Voter) // only voters may speak for others
+	c.Hops = max(c.Hops, 0) + 1
 	r := reply{Lost: true}
-	if c.Hops <= callHops {
+	if bad := c.check(); bad != nil {
+		r = reply{Error: bad}
+	} else if speaks && c.Hops <= callHops {
 		if got, err := n.try(ctx, c); err == nil {
 			r = got
 		}

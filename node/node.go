@@ -85,6 +85,7 @@ type Node struct {
 	downOnce sync.Once
 	leaving  atomic.Bool   // the end of the membership is this peer's own wish
 	poke     chan struct{} // wakes the forwarder of held jobs
+	recalls  chan struct{} // wakes recall
 }
 
 // stopGrace bounds how long an orderly end may take: hand over, last statuses, goodbyes.
@@ -100,7 +101,7 @@ func New(cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{
 		cfg: cfg, log: cfg.Log, started: time.Now(),
-		down: make(chan struct{}), poke: make(chan struct{}, 1), applied: newMark(),
+		down: make(chan struct{}), poke: make(chan struct{}, 1), recalls: make(chan struct{}, 1), applied: newMark(),
 		rosterChanged: make(chan struct{}, 1), verdicts: map[taskstate.PeerID]membership.Verdict{},
 	}
 	defer func() {
@@ -110,6 +111,9 @@ func New(cfg Config) (_ *Node, err error) {
 	}()
 	if n.name, err = peerName(cfg.Name); err != nil {
 		return nil, err
+	}
+	if offer := n.offer(); offer.Check() != nil {
+		return nil, api.Errorf(api.Usage, "this peer cannot offer that: %v", offer.Check())
 	}
 	if n.folder, err = openFolder(cfg.Data); err != nil {
 		return nil, err
@@ -262,6 +266,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("digest", n.exchange.Run)
 	run("worker", n.worker.Run)
 	run("held jobs", n.forward)
+	run("withdrawn jobs", n.recall)
 	run("coordinator news", n.followLeads)
 	run("roster", n.reconsiderRoster)
 	listener, err := api.Listen(api.SocketPath(n.folder.dir))
