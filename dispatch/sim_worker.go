@@ -25,6 +25,7 @@ type SimPorts interface {
 	Publish(envelopes [][]byte) // answered by Published; never two at once
 	Start(taskstate.Launch)     // a task
 	Halt(Stop)                  // a started task
+	Retired(number uint64)      // batches up to here are of no use to anybody
 }
 
 // NewSimWorker begins with what the disk holds. The tasks in reap may still run, and must not when the first event comes.
@@ -68,6 +69,9 @@ func (w *SimWorker) Sick(err error, now time.Time) { w.step(wSick{err}, now) }
 // Published tells that the last publication is done.
 func (w *SimWorker) Published(now time.Time) { w.step(wPublished{}, now) }
 
+// Offer changes what the peer has to give.
+func (w *SimWorker) Offer(o Offer, now time.Time) { w.step(wOffer{o}, now) }
+
 // Stop asks the worker to give everything back.
 func (w *SimWorker) Stop(now time.Time) { w.step(wStop{}, now) }
 
@@ -87,6 +91,9 @@ func (w *SimWorker) step(ev workerEvent, now time.Time) {
 		case wHalt:
 			w.ports.Halt(e.stop)
 		}
+	}
+	if n := w.core.retirable(); n > 0 {
+		w.ports.Retired(n)
 	}
 }
 

@@ -160,6 +160,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	n.leaving.Store(true)
 	if err := n.leave(ctx); err != nil {
 		n.leaving.Store(false)
+		n.rosterMoved()
 		return err
 	}
 	return n.Down(ctx)
@@ -167,7 +168,7 @@ func (n *Node) Leave(ctx context.Context) error {
 
 func (n *Node) leave(ctx context.Context) error {
 	if n.askFlock(ctx, "") == nil {
-		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.whoIsMissing())
+		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.tryAgain())
 	}
 	// The worker first: one that still looks for a session would register again.
 	if err := n.worker.Stop(ctx); err != nil {

@@ -1,6 +1,7 @@
 package testnet_test
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,11 +33,8 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 				defer mu.Unlock()
 				lives++
 				if r.Violation != nil && !caught {
-					caught = true
-					t.Logf("caught in life %d, with seed %d: %v", lives, seed, r.Violation)
-					if !strings.Contains(rules, r.Violation.Rule) {
-						t.Errorf("and it is not %s", rules)
-					}
+					caught = slices.Contains(strings.Fields(rules), r.Violation.Rule)
+					t.Logf("noticed in life %d, with seed %d: %v", lives, seed, r.Violation)
 				}
 				return !caught
 			})

@@ -41,6 +41,8 @@ type check struct {
 	epochs    map[taskstate.Epoch]taskstate.PeerID      // whose commands were obeyed
 	obeyed    map[taskstate.Incarnation]taskstate.Epoch // newest epoch whose grants are on that disk
 	ambiguous map[*leadership]bool
+	over      map[taskstate.JobID]bool // ended, and held against what really happened; the ledger may have forgotten it
+	idling    time.Duration            // since when somebody could run what nobody runs; 0 = not so
 }
 
 type slot struct {
@@ -54,7 +56,7 @@ func (c *check) init(w *world) {
 	*c = check{
 		w: w, starts: map[taskstate.TaskID]*proc{}, outcomes: map[taskstate.TaskID]taskstate.RunReport{}, slots: map[slot][]*proc{},
 		reasons: map[taskstate.TaskID]taskstate.Reason{}, cancels: map[taskstate.JobID]time.Duration{},
-		epochs: map[taskstate.Epoch]taskstate.PeerID{}, obeyed: map[taskstate.Incarnation]taskstate.Epoch{}, ambiguous: map[*leadership]bool{},
+		epochs: map[taskstate.Epoch]taskstate.PeerID{}, obeyed: map[taskstate.Incarnation]taskstate.Epoch{}, ambiguous: map[*leadership]bool{}, over: map[taskstate.JobID]bool{},
 	}
 }
 
@@ -63,6 +65,7 @@ func (c *check) begin() { c.w.after(time.Second, c.tick) }
 // tick looks at what must hold at every moment.
 func (c *check) tick() {
 	c.cancelled()
+	c.idle()
 	c.w.after(time.Second, c.tick)
 }
 
@@ -81,6 +84,10 @@ func (c *check) decided(e ledger.Entry, results []ledger.Result) {
 				c.cancels[cmd.Cancel.Job] = c.w.now()
 			}
 		}
+	}
+	for _, id := range c.w.quorum.truth.JustEnded() {
+		c.over[id] = true
+		c.ends(c.w.load.byID[id])
 	}
 }
 
@@ -128,20 +135,20 @@ func (c *check) started(l *life, r *proc) {
 
 // offered is I10: what runs fits into what the peer has.
 func (c *check) offered(p *peer, r *proc) {
-	sum := r.launch.Job.Resources
+	free := p.offer
 	for _, o := range p.procs {
-		sum = sum.Add(o.launch.Job.Resources)
+		free = free.Sub(o.launch.Job.Resources)
 	}
-	if !sum.Fits(p.offer) {
-		c.w.fail("I10", "%s runs %+v with %s, and has %+v", p.id, sum, r.launch.Task, p.offer)
+	if need := r.launch.Job.Resources; !need.Fits(free) {
+		c.w.fail("I10", "%s starts %s, which needs %+v, and has %+v left of %+v", p.id, r.launch.Task, need, free, p.offer)
 	}
 }
 
 // ended hears the end of a process, whoever else does.
 func (c *check) ended(r *proc, rep taskstate.RunReport) { c.outcomes[r.launch.Task] = rep }
 
-// beforeFrame is called before a frame is handed to a worker.
-func (c *check) beforeFrame(l *life, _ *peer, _ *dispatch.Down) {
+// beforeFrame is called before a worker hears anything of a coordinator.
+func (c *check) beforeFrame(l *life) {
 	if c.w.cfg.Break == BreakUnfence {
 		l.worker.Unfence()
 	}
@@ -257,6 +264,67 @@ func (c *check) cancelled() {
 	}
 }
 
+// patience is how long a task may wait in calm times while somebody has room for it.
+const patience = 10 * time.Second
+
+// idle holds, once nothing hurts any more, that no peer has room for a task that waits elsewhere.
+func (c *check) idle() {
+	w := c.w
+	what := ""
+	if l := w.quorum.leader; w.calm && w.now() > w.cfg.Length+20*time.Second && w.cfg.Seed%4 != 0 && l.term != nil {
+		what = c.wasted(l)
+	}
+	switch {
+	case what == "":
+		c.idling = 0
+	case c.idling == 0:
+		c.idling = w.now()
+	case w.now()-c.idling > patience:
+		w.fail("I1", "for %v %s", w.now()-c.idling, what)
+	}
+}
+
+// wasted finds room that something waits for.
+func (c *check) wasted(l *life) string {
+	w := c.w
+	waits := map[*peer]int{} // tasks given to a peer that have not started
+	var needs []*ledger.JobRecord
+	for _, j := range w.load.jobs {
+		rec, ok := w.quorum.truth.Job(j.job.ID)
+		if !ok {
+			continue
+		}
+		if _, over := rec.Ended(); over {
+			continue
+		}
+		queued := rec.Counts().Pending
+		for s := range rec.OpenSlots() {
+			if c.starts[taskstate.Task(j.job.ID, s.Slot, s.Attempt)] == nil {
+				queued++
+				waits[w.byID[s.Peer]]++
+			}
+		}
+		if _, _, cancelled := rec.Cancelled(); queued > 0 && !cancelled && j.job.Parallel == 0 && j.job.MaxPerPeer == 0 {
+			needs = append(needs, rec)
+		}
+	}
+	for _, p := range w.peers {
+		if waits[p] > 0 || p.life == nil || p.life.client.welcome == nil || p.life.client.at != l.p {
+			continue
+		}
+		free := p.offer
+		for _, r := range p.procs {
+			free = free.Sub(r.launch.Job.Resources)
+		}
+		for _, rec := range needs {
+			if rec.Job().Resources.Fits(free) {
+				return fmt.Sprintf("%s has %+v to spare and nothing waits there, and job %s waits: %+v", p.id, free, rec.Job().ID, rec.Counts())
+			}
+		}
+	}
+	return ""
+}
+
 // How long things may take once nothing hurts any more.
 const (
 	levelWithin = 60 * time.Second
@@ -271,7 +339,6 @@ func (c *check) settle() {
 		c.w.load.release()
 		c.await(endsWithin, "I1", c.unfinished, func() {
 			c.w.tracef("-- all jobs have ended")
-			c.ends()
 			c.w.after(restFor, c.rest)
 		})
 	})
@@ -305,6 +372,9 @@ func (c *check) differs() string {
 	var state []byte
 	for _, p := range w.peers {
 		l := p.life
+		if p.gone {
+			continue
+		}
 		if l == nil {
 			return p.id + " does not run"
 		}
@@ -320,7 +390,7 @@ func (c *check) differs() string {
 		}
 	}
 	for _, p := range w.peers[1:] {
-		if !bytes.Equal(c.encoded(p.life), state) {
+		if !p.gone && !bytes.Equal(c.encoded(p.life), state) {
 			w.fail("I5", "the replicas of %s and %s are at the same entry and differ", first.p.id, p.id)
 		}
 	}
@@ -386,11 +456,14 @@ func (c *check) unfinished() string {
 			return fmt.Sprintf("job %s is not accepted", j.job.ID)
 		}
 		rec, ok := w.quorum.truth.Job(j.job.ID)
+		if !ok && c.over[j.job.ID] {
+			continue
+		}
 		if !ok {
 			w.fail("I1", "job %s was acknowledged at %v and is lost", j.job.ID, j.ackedAt)
 			return "lost"
 		}
-		if _, over := rec.Ended(); !over {
+		if !c.over[j.job.ID] {
 			return fmt.Sprintf("job %s has not ended: %+v%s", j.job.ID, rec.Counts(), c.why(rec))
 		}
 	}
@@ -421,19 +494,20 @@ func (c *check) why(rec *ledger.JobRecord) string {
 	return "; nobody coordinates"
 }
 
-// ends holds the ends in the ledger against what really happened.
-func (c *check) ends() {
-	for _, j := range c.w.load.jobs {
-		rec, _ := c.w.quorum.truth.Job(j.job.ID)
-		_, _, cancelled := rec.Cancelled()
-		if j.cancelled && !cancelled {
-			c.w.fail("I1", "that job %s was cancelled was acknowledged, and is lost", j.job.ID)
-		}
-		for n := range j.job.Count {
-			s := rec.Slot(n + 1)
-			id := taskstate.Task(j.job.ID, s.Slot, s.Attempt)
-			c.end(j, id, s.Final, cancelled)
-		}
+// ends holds the ends of a job in the ledger against what really happened.
+func (c *check) ends(j *work) {
+	rec, ok := c.w.quorum.truth.Job(j.job.ID)
+	if !ok {
+		c.w.fail("I1", "job %s is forgotten in the moment it ends", j.job.ID)
+		return
+	}
+	_, _, cancelled := rec.Cancelled()
+	if j.cancelled && !cancelled {
+		c.w.fail("I1", "that job %s was cancelled was acknowledged, and is lost", j.job.ID)
+	}
+	for n := range j.job.Count {
+		s := rec.Slot(n + 1)
+		c.end(j, taskstate.Task(j.job.ID, s.Slot, s.Attempt), s.Final, cancelled)
 	}
 }
 
@@ -457,6 +531,9 @@ func (c *check) rest() {
 	w := c.w
 	for _, p := range w.peers {
 		l := p.life
+		if p.gone {
+			continue
+		}
 		if n := l.worker.Kept(); n > 0 {
 			w.fail("I9", "the worker of %s keeps %d things of tasks that are over", p.id, n)
 		}

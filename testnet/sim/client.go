@@ -111,6 +111,7 @@ func (c *client) connected(to *peer) {
 			c.over(sessionEnd{why: "no Welcome"})
 		}
 	})
+	l.w.check.beforeFrame(l)
 	l.worker.Opened(c.id, l.p.wall())
 }
 
@@ -169,7 +170,7 @@ func (c *client) recv(from *link, d dispatch.Down) {
 		if first {
 			c.welcome, c.since = d.Welcome, l.w.now()
 		}
-		l.w.check.beforeFrame(l, c.at, &d)
+		l.w.check.beforeFrame(l)
 		l.worker.Frame(c.id, &d, l.p.wall())
 		l.w.check.welcomed(l, c.at, &d, c.ending)
 		if first && !c.ending {
@@ -177,7 +178,7 @@ func (c *client) recv(from *link, d dispatch.Down) {
 			c.watch()
 		}
 	default:
-		l.w.check.beforeFrame(l, c.at, &d)
+		l.w.check.beforeFrame(l)
 		l.worker.Frame(c.id, &d, l.p.wall())
 	}
 }
@@ -244,6 +245,9 @@ func (c *client) over(e sessionEnd) {
 		c.hinted = e.hint
 		c.later(0, c.next)
 		return
+	}
+	if l.w.chance(0.02) { // somebody says something that is not so
+		c.hinted = l.w.anyone()
 	}
 	c.bound = min(backoffStep+2*c.bound, backoffMost)
 	c.later(e.retryAfter+time.Duration(l.w.rng.Int64N(int64(c.bound))), c.next)

@@ -51,6 +51,12 @@ func (l *life) coordinate(lead *leadership, wait time.Duration) {
 	if w.cfg.Seed%3 == 0 {
 		cfg.FrameBudget = 400 // sets come in many frames
 	}
+	if w.cfg.Seed%4 == 0 {
+		cfg.Outstanding, cfg.MaxAhead, cfg.Pipeline = 5, 2, 1
+	}
+	if w.cfg.Seed%5 == 0 {
+		cfg.MaxAhead, cfg.AheadWindow = 0, 500*time.Millisecond
+	}
 	l.replica.Read(func(st *ledger.State) { t.core = dispatch.NewCoordinator(cfg, lead.epoch, st, l.mono()) })
 	l.term = t
 	for n, v := range l.views {

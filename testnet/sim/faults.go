@@ -3,7 +3,9 @@ package sim
 import (
 	"time"
 
+	"covey/dispatch"
 	"covey/dispatch/ledger"
+	"covey/taskstate"
 )
 
 // fault is one way to hurt, and how often it comes.
@@ -23,6 +25,8 @@ func faultKinds() []fault {
 		{"lose the disk", 3, (*world).loseDisk},
 		{"terminate", 4, (*world).terminate},
 		{"leave", 1, (*world).leave},
+		{"die for good", 1, (*world).dieForGood},
+		{"offer", 3, (*world).changeOffer},
 		{"partition", 8, (*world).partition},
 		{"one way", 8, (*world).oneWay},
 		{"one link", 6, (*world).oneLink},
@@ -178,6 +182,48 @@ func (w *world) leave() {
 	}
 	w.quorum.propose(w.quorum.leader, []ledger.Command{{Depart: &ledger.Depart{Peer: p.id}}}, func([]ledger.Result, bool) {})
 	w.after(w.ms(0, 1500), func() { p.down(false, w.spell()) })
+}
+
+// dieForGood ends a peer that nobody will see again; somebody removes it, in the end.
+func (w *world) dieForGood() {
+	p := w.anyone()
+	if p.voter || p.life == nil || w.dead >= 2 || !w.quorum.isMember(p) {
+		return
+	}
+	w.dead++
+	p.kill(w.chance(0.5))
+	p.gone = true
+	for _, id := range p.running() {
+		p.lose(p.procs[id])
+	}
+	w.until(w.ms(0, 600_000), func() {
+		w.quorum.order(ledger.Command{Remove: &ledger.Remove{Peer: p.id}}, func() bool { return !w.quorum.isMember(p) })
+	})
+}
+
+// changeOffer lets a peer give more or less to tasks from now on. In the end it is again what it was.
+func (w *world) changeOffer() {
+	p := w.anyone()
+	if p.full == nil {
+		was := p.offer
+		p.full = &was
+		w.after(max(0, w.cfg.Length-w.now()), func() { p.setOffer(was) })
+	}
+	p.setOffer(taskstate.Resources{MilliCPU: p.full.MilliCPU * int64(w.between(0, 4)) / 4, Memory: p.full.Memory})
+}
+
+func (p *peer) setOffer(o taskstate.Resources) {
+	l := p.life
+	if l == nil || p.w.calm {
+		p.offer = o
+	}
+	if l != nil {
+		l.after(0, func() {
+			p.offer = o
+			p.w.tracef("%s offers %+v", p.id, o)
+			l.worker.Offer(dispatch.Offer{Resources: p.w.sold(p), Name: p.id}, p.wall())
+		})
+	}
 }
 
 func (w *world) cut(a, b *peer, n int) {

@@ -23,6 +23,7 @@ type load struct {
 type work struct {
 	job       taskstate.Job
 	long      bool
+	giant     bool
 	acked     bool
 	ackedAt   time.Duration
 	cancelled bool // acknowledged
@@ -39,6 +40,12 @@ func (d *load) init(w *world) { d.w, d.byID = w, map[taskstate.JobID]*work{} }
 
 func (d *load) begin() {
 	d.w.after(2*time.Second, d.submit)
+	if d.w.cfg.Seed%7 == 3 {
+		d.w.after(2*time.Second, d.small)
+	}
+	if d.w.cfg.Seed%6 == 1 {
+		d.w.after(d.w.ms(5000, 500_000), d.giant)
+	}
 	for range 3 {
 		d.w.after(time.Duration(float64(d.w.cfg.Length)*(0.3+0.6*d.w.rng.Float64())), func() { d.add(true) })
 	}
@@ -55,14 +62,20 @@ func (d *load) submit() {
 
 func (d *load) add(long bool) {
 	w := d.w
-	j := &work{long: long, job: taskstate.Job{ID: taskstate.JobID(fmt.Sprintf("j%d", len(d.jobs))), Type: taskstate.BatchJob}}
+	j := &work{long: long}
 	j.job.Count = pick(w, 1, 1, 2, 5, 10, w.between(1, 60))
+	if w.chance(0.01) {
+		j.job.Count = w.between(500, 2500)
+	}
 	j.job.Resources.MilliCPU = pick(w, int64(0), 500, 1000, 1000)
 	if w.chance(0.2) {
 		j.job.Resources.Memory = 512 << 20
 	}
 	j.job.Run.Noop = &taskstate.Noop{Duration: int64(pick(w, 0, 10, w.between(0, 2000), w.between(0, 20000)))}
 	j.job.Parallel = pick(w, 0, 0, 0, 1, 3)
+	if j.job.Count > 100 {
+		j.job.Run.Noop.Duration, j.job.Parallel = min(j.job.Run.Noop.Duration, 50), 0
+	}
 	if j.job.Parallel > 0 { // so that it ends within a minute
 		j.job.Run.Noop.Duration = min(j.job.Run.Noop.Duration, int64(60_000*j.job.Parallel/j.job.Count))
 	}
@@ -78,9 +91,16 @@ func (d *load) add(long bool) {
 	}
 	if long {
 		j.job.Count = w.between(2, 8)
-		j.job.Resources = taskstate.Resources{MilliCPU: pick(w, int64(0), 100)}
+		j.job.Resources = taskstate.Resources{MilliCPU: pick(w, int64(0), 100, 1000)}
 		j.job.Parallel, j.job.MaxPerPeer, j.job.Each = 0, 0, nil
 	}
+	d.put(j)
+}
+
+// put submits a job.
+func (d *load) put(j *work) {
+	w := d.w
+	j.job.ID, j.job.Type = taskstate.JobID(fmt.Sprintf("j%d", len(d.jobs))), taskstate.BatchJob
 	d.jobs = append(d.jobs, j)
 	d.byID[j.job.ID] = j
 	w.stats.Jobs++
@@ -90,6 +110,27 @@ func (d *load) add(long bool) {
 			job.Unreachable.Wait = false
 		}
 		return ledger.Command{Submit: &ledger.Submit{Job: job}}
+	}})
+}
+
+// small brings a great many jobs, more than a ledger remembers.
+func (d *load) small() {
+	if d.w.calm {
+		return
+	}
+	d.put(&work{job: taskstate.Job{Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}}})
+	d.w.after(d.w.ms(0, 700), d.small)
+}
+
+// giant brings a job that nobody has room for, and which must be in nobody's way. It is cancelled in the end.
+func (d *load) giant() {
+	j := &work{giant: true, job: taskstate.Job{Count: 3, Resources: taskstate.Resources{MilliCPU: 1_000_000}, Run: taskstate.Run{Noop: &taskstate.Noop{}}}}
+	d.put(j)
+}
+
+func (d *load) cancel(j *work) {
+	d.ask(&request{job: j, cancel: true, cmd: func() ledger.Command {
+		return ledger.Command{Cancel: &ledger.Cancel{Job: j.job.ID, Reason: "by somebody"}}
 	}})
 }
 
@@ -206,7 +247,7 @@ func (d *load) answered(r *request, res ledger.Result) {
 	j := r.job
 	if r.cancel {
 		j.cancelled = res.Refused == ledger.CodeNone
-		if res.Refused != ledger.CodeNone && res.Refused != ledger.CodeOver {
+		if _, ended := w.check.over[j.job.ID]; !ended && res.Refused != ledger.CodeNone {
 			w.fail("I1", "to cancel job %s, which was acknowledged, is refused: %s", j.job.ID, res.Refused)
 		}
 		return
@@ -220,11 +261,9 @@ func (d *load) answered(r *request, res ledger.Result) {
 	if w.tracing() {
 		w.tracef("job %s is acknowledged: %d slots, %+v, %+v", j.job.ID, j.job.Count, j.job.Resources, j.job.Unreachable)
 	}
-	if !j.long && w.chance(0.25) {
+	if !j.long && !j.giant && w.chance(0.25) {
 		w.after(w.ms(0, 20000), func() {
-			d.ask(&request{job: j, cancel: true, cmd: func() ledger.Command {
-				return ledger.Command{Cancel: &ledger.Cancel{Job: j.job.ID, Reason: "by somebody"}}
-			}})
+			d.cancel(j)
 		})
 	}
 }
@@ -232,6 +271,11 @@ func (d *load) answered(r *request, res ledger.Result) {
 // release lets the tasks end that were kept running.
 func (d *load) release() {
 	d.released = true
+	for _, j := range d.jobs {
+		if j.giant {
+			d.cancel(j)
+		}
+	}
 	for _, f := range d.long {
 		f()
 	}

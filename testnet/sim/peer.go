@@ -18,6 +18,7 @@ type peer struct {
 	id    taskstate.PeerID
 	voter bool
 	offer taskstate.Resources
+	full  *taskstate.Resources // what it was, before it changed
 
 	life   *life // the process; nil while none runs
 	lives  uint64

@@ -57,10 +57,33 @@ func (q *quorum) begin() {
 	q.term = 1
 	cmds := []ledger.Command{{Found: &ledger.Found{Cluster: clusterID, Generation: 1, Founder: entry(founder)}}}
 	for _, p := range w.peers[1:] {
+		if !p.voter && w.chance(0.1) { // it joins later
+			w.after(w.ms(0, 300_000), func() {
+				q.order(ledger.Command{Admit: &ledger.Admit{Entry: entry(p)}}, func() bool { return q.isMember(p) })
+			})
+			continue
+		}
 		cmds = append(cmds, ledger.Command{Admit: &ledger.Admit{Entry: entry(p)}})
 	}
 	q.write(ledger.Entry{Epoch: taskstate.At(1, 1), Stamp: birth.UnixMilli(), By: founder.id, Commands: cmds})
 	w.after(time.Second, q.watch)
+}
+
+// order has a command decided, by whoever coordinates, and repeats it until it is.
+func (q *quorum) order(cmd ledger.Command, done func() bool) {
+	w := q.w
+	if done() {
+		return
+	}
+	if l := q.leader; l != nil && !l.dead && l.leading != nil {
+		q.propose(l, []ledger.Command{cmd}, func([]ledger.Result, bool) {})
+	}
+	w.after(w.ms(500, 2000), func() { q.order(cmd, done) })
+}
+
+func (q *quorum) isMember(p *peer) bool {
+	m, ok := q.truth.Member(p.id)
+	return ok && m.In()
 }
 
 // write appends an entry to what is decided.

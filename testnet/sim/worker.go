@@ -24,6 +24,8 @@ func (p workerPorts) Start(launch taskstate.Launch) { p.l.start(launch) }
 
 func (p workerPorts) Halt(s dispatch.Stop) { p.l.halt(s) }
 
+func (p workerPorts) Retired(n uint64) { p.l.digest.Retire(p.l.p.id, string(p.l.p.inc), n) }
+
 func (p workerPorts) Publish(envelopes [][]byte) {
 	l := p.l
 	l.after(l.w.ms(0, 3), func() {

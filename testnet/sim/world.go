@@ -88,6 +88,7 @@ type world struct {
 	check  check
 	stats  Stats
 
+	dead      int  // peers that died for good
 	calm      bool // the faults are over
 	finished  bool
 	violation *Violation
