@@ -83,6 +83,7 @@ type Node struct {
 	warnings []string      // of the start; not changed later
 	down     chan struct{} // closed by the first Down or Leave
 	downOnce sync.Once
+	ready    atomic.Bool   // the start is over
 	leaving  atomic.Bool   // the end of the membership is this peer's own wish
 	poke     chan struct{} // wakes the forwarder of held jobs
 }
@@ -273,6 +274,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("api", func(ctx context.Context) error { return n.serveAPI(ctx, listener) })
 
 	if err := n.awaitReady(ctx, life); err == nil {
+		n.ready.Store(true)
 		st, _ := n.Status(ctx)
 		ready(st)
 		select {
