@@ -131,7 +131,9 @@ func (n *Node) order(ctx context.Context, c call, sequel string) error {
 	if err != nil {
 		return n.undecided(err, sequel)
 	}
-	_ = n.applied.reach(try, r.Index)
+	if c.Remove == nil || c.Remove.Peer != n.self { // its own removal is the one entry a peer never gets to see
+		_ = n.applied.reach(try, r.Index)
+	}
 	return nil
 }
 
