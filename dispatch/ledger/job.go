@@ -22,6 +22,7 @@ type JobRecord struct {
 	counts    Counts
 	conflicts int
 
+	first   uint32 // number of the first attempt begun from now on, if it is higher than what comes next; see raise
 	pending runs
 	slots   slotTable
 	forms   forms
@@ -148,7 +149,7 @@ func (j *JobRecord) openOf(peer taskstate.PeerID) iter.Seq[SlotRecord] {
 }
 
 func (j *JobRecord) record(n int, c cell) SlotRecord {
-	r := SlotRecord{Slot: n, Attempt: c.attemptNow()}
+	r := SlotRecord{Slot: n, Attempt: j.attempt(c)}
 	if c.form == formUntouched || c.form == formPending {
 		if j.cancelled {
 			st := j.cutOff(r)
@@ -190,7 +191,7 @@ func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.In
 	}
 	c := j.slots.get(t.Slot)
 	waits := c.form == formUntouched || c.form == formPending
-	switch now := c.attemptNow(); {
+	switch now := j.attempt(c); {
 	case t.Attempt < now:
 		return "", "", 0, taskstate.Retired
 	case waits && j.cancelled:

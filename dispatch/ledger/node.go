@@ -66,10 +66,9 @@ type Node struct {
 	moved     signal // entries, coordinator or voters changed: for those that serve followers
 	changed   signal // the coordinator changed
 	lead      atomic.Pointer[leading]
-	serving   atomic.Int64  // followers served now
-	snapshots atomic.Int64  // taken from others so far
-	foreign   atomic.Uint64 // highest generation heard of that is not ours
-	handing   atomic.Bool   // Handover is under way: leave the voters alone
+	serving   atomic.Int64 // followers served now
+	snapshots atomic.Int64 // taken from others so far
+	handing   atomic.Bool  // Handover is under way: leave the voters alone
 	handlers  sync.WaitGroup
 	closing   chan struct{}
 
@@ -86,6 +85,7 @@ type Node struct {
 	absent      map[string]time.Time
 	heard       map[taskstate.PeerID]time.Time // when raft or gossip last named a peer as the one to follow
 	sync        syncState
+	foreign     foreign
 }
 
 // Open prepares a Node from its folder: a voter takes its seat again, everybody has its copy of the ledger. Nothing is decided
