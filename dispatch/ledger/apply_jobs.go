@@ -23,8 +23,8 @@ func (s *State) submit(c *Submit) Result {
 	}
 	kept := *job
 	j := newJobRecord(&kept, s.index, s.stamp, &s.owners)
-	if c.Again && s.generation > 1 {
-		j.first = uint32(s.generation-1)*attemptGap + 1
+	if first := c.FirstAttempt(s.generation); first > 1 {
+		j.first = uint32(first)
 	}
 	j.pending = runs{{First: 1, N: job.Count, Attempt: j.attempt(cell{})}}
 	j.counts.Pending = job.Count

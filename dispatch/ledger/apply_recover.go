@@ -33,3 +33,12 @@ func (j *JobRecord) raise() {
 	}
 	j.pending = raised
 }
+
+// FirstAttempt is the number of the first attempt of each slot of a job that is accepted in a generation: 1, unless it may have been
+// accepted in a part of the ledger that was lost, and run.
+func (c *Submit) FirstAttempt(generation uint64) int {
+	if !c.Again || generation <= 1 {
+		return 1
+	}
+	return int(generation-1)*attemptGap + 1
+}

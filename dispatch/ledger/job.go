@@ -74,6 +74,10 @@ func (j *JobRecord) Cancelled() (reason string, at int64, ok bool) {
 // Ended tells whether every slot has its end, and the ledger stamp at which the last one got it.
 func (j *JobRecord) Ended() (at int64, ok bool) { return j.ended, j.over }
 
+// FirstAttempt is the number of the first attempt of a slot that has had none, 1 unless the ledger was recovered: a slot's next attempt
+// is the one after its last, or this one if it is higher.
+func (j *JobRecord) FirstAttempt() int { return int(max(j.first, 1)) }
+
 // Counts says how many slots are where.
 func (j *JobRecord) Counts() Counts { return j.counts }
 

@@ -131,4 +131,3 @@ func TestACoordinatorGivesUpALedgerThatWasRecoveredElsewhere(t *testing.T) {
 		}
 	})
 }
-
