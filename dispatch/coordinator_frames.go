@@ -91,7 +91,6 @@ type framer struct {
 	head Assignments // what every frame of this set carries
 	a    Assignments
 	size int
-	sent bool
 }
 
 // Estimated bytes of what a frame holds.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -121,6 +122,9 @@ func (n *Node) Remove(ctx context.Context, peer string) error {
 
 // order is decide for commands that answer nothing, on a limit that leaves room for a change of voters.
 func (n *Node) order(ctx context.Context, c call, sequel string) error {
+	if err := n.awaitCoordinator(ctx); err != nil {
+		return n.undecided(err, sequel)
+	}
 	try, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	r, err := n.decide(try, c)
@@ -129,6 +133,23 @@ func (n *Node) order(ctx context.Context, c call, sequel string) error {
 	}
 	_ = n.applied.reach(try, r.Index)
 	return nil
+}
+
+// awaitCoordinator waits until somebody is known to decide, as long as a person should be kept waiting for that.
+func (n *Node) awaitCoordinator(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	for {
+		changed := n.ledger.Changed()
+		if _, _, ok := n.coordinator(); ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return errNobodyDecides
+		}
+	}
 }
 
 // Leave implements api.AdminBackend: tasks stop and are settled, the vote is handed over, then the membership ends.
@@ -146,7 +167,7 @@ func (n *Node) Leave(ctx context.Context) error {
 
 func (n *Node) leave(ctx context.Context) error {
 	if n.askFlock(ctx, "") == nil {
-		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.whoIsMissing())
+		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.tryAgain())
 	}
 	// The worker first: one that still looks for a session would register again.
 	if err := n.worker.Stop(ctx); err != nil {
@@ -228,6 +249,7 @@ func (n *Node) executeJoin(ctx context.Context, j joinCall) (reply, error) {
 	}
 	switch results[0].Refused {
 	case ledger.CodeNone:
+		n.remember([]admission.PeerAddr{{ID: j.Peer, Addrs: j.Request.Addrs}}) // killed now, we would come back and look for it in vain
 		return n.joined(entry), nil
 	case ledger.CodeExpired:
 		return refuse(admission.Expired)
@@ -259,6 +281,7 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 		st.Coordinator, st.Epoch = who, epoch.String()
 	} else {
 		st.Missing = n.missing()
+		st.Warnings = append(slices.Clip(st.Warnings), "no coordinator yet: jobs are held here until there is one")
 	}
 	return st, nil
 }

@@ -50,13 +50,22 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 	return api.Submitted{ID: string(job.ID), Held: true, Note: n.whoIsMissing()}, nil
 }
 
-// whoIsMissing says why nobody decides and what to type.
+// whoIsMissing says of a held job why nobody decides and what to type.
 func (n *Node) whoIsMissing() string {
 	missing := n.missing()
 	if len(missing) == 0 {
 		return "No coordinator is in sight; it goes out as soon as there is one. See `peer peers`."
 	}
 	return fmt.Sprintf("No coordinator: waiting for %s. Start `peer up` there; the job goes out by itself.", strings.Join(missing, ", "))
+}
+
+// tryAgain says the same of an order, which nobody holds.
+func (n *Node) tryAgain() string {
+	missing := n.missing()
+	if len(missing) == 0 {
+		return "no coordinator is in sight; try again in a few seconds, and see `peer peers`"
+	}
+	return fmt.Sprintf("no coordinator: %s must be up to decide it; start `peer up` there and try again", strings.Join(missing, ", "))
 }
 
 // missing names the voters that do not answer.
@@ -132,7 +141,7 @@ func (n *Node) Cancel(ctx context.Context, id string) (api.Job, error) {
 	if held != nil {
 		if ok, err := n.held.drop(job); err != nil || ok {
 			n.hub.append([]event{{at: now(), kind: kindJob, job: job, state: "cancelled"}})
-			return heldRow(*held, "shutdown"), err
+			return heldRow(*held, taskstate.Shutdown), err
 		}
 	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
@@ -151,7 +160,7 @@ func (n *Node) undecided(err error, sequel string) error {
 	if !errors.Is(err, errNobodyDecides) {
 		return err
 	}
-	return api.Errorf(api.NoCoordinator, "%s: %s", sequel, n.whoIsMissing())
+	return api.Errorf(api.NoCoordinator, "%s: %s", sequel, n.tryAgain())
 }
 
 // Jobs implements api.JobBackend.
@@ -160,7 +169,7 @@ func (n *Node) Jobs(context.Context) (api.Jobs, error) {
 	held := n.held.list()
 	slices.Reverse(held)
 	for _, h := range held {
-		out.Jobs = append(out.Jobs, heldRow(h, "held"))
+		out.Jobs = append(out.Jobs, heldRow(h, taskstate.Pending))
 	}
 	progress := n.progress()
 	n.replica.Read(func(s *ledger.State) {
@@ -192,7 +201,7 @@ func (n *Node) Job(ctx context.Context, id string) (api.JobAnswer, error) {
 		return api.JobAnswer{}, err
 	}
 	if held != nil {
-		row := heldRow(*held, "held")
+		row := heldRow(*held, taskstate.Pending)
 		row.Waiting = n.whoIsMissing()
 		return api.JobAnswer{Job: row, AsOf: time.Now().UTC()}, nil
 	}

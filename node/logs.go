@@ -40,7 +40,7 @@ func (n *Node) Logs(ctx context.Context, id string, q api.LogQuery, send func(ap
 		}
 	}
 	slots, attempt, err := n.logSlots(job, q)
-	if err != nil {
+	if err != nil || len(slots) == 0 {
 		return err
 	}
 	l := &logReader{n: n, job: job, q: q, attempt: attempt, send: send}
@@ -57,10 +57,10 @@ func (n *Node) Logs(ctx context.Context, id string, q api.LogQuery, send func(ap
 
 // logSlots are the slots a query means; attempt is set when it means one certain attempt.
 func (n *Node) logSlots(job taskstate.JobID, q api.LogQuery) (slots []int, attempt int, err error) {
-	count := 0
+	count, silent := 0, false
 	n.replica.Read(func(s *ledger.State) {
 		if j, ok := s.Job(job); ok {
-			count = j.Job().Count
+			count, silent = j.Job().Count, j.Job().Run.Noop != nil
 		}
 	})
 	slot := q.Slot
@@ -74,6 +74,8 @@ func (n *Node) logSlots(job taskstate.JobID, q api.LogQuery) (slots []int, attem
 	switch {
 	case slot > count:
 		return nil, 0, api.Errorf(api.NotFound, "job %s has slots 1 to %d, there is no slot %d", job, count, slot)
+	case silent: // no-ops say nothing
+		return nil, 0, nil
 	case slot > 0:
 		return []int{slot}, attempt, nil
 	}

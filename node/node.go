@@ -79,8 +79,8 @@ type Node struct {
 	viewMu   sync.Mutex
 	verdicts map[taskstate.PeerID]membership.Verdict // of the last view
 
-	how      string // founded, joined, resumed
-	warnings []string
+	how      string        // founded, joined, resumed
+	warnings []string      // of the start; not changed later
 	down     chan struct{} // closed by the first Down or Leave
 	downOnce sync.Once
 	leaving  atomic.Bool   // the end of the membership is this peer's own wish

@@ -18,7 +18,7 @@ import (
 
 const (
 	joinTimeout  = 30 * time.Second // all attempts to join together
-	readyTimeout = 20 * time.Second // for a peer that resumes: contact, or say so and go on
+	readyTimeout = 8 * time.Second  // for a peer that resumes: contact, or say so and go on
 )
 
 // begin decides whether this peer founds, joins or resumes, and does it.
@@ -219,7 +219,7 @@ func (n *Node) remember(peers []admission.PeerAddr) {
 	for _, p := range peers {
 		if p.ID != n.self {
 			n.host.SetAddrs(p.ID, p.Addrs)
-			told = append(told, membership.PeerAddr{ID: p.ID, Addrs: p.Addrs})
+			told = append(told, membership.PeerAddr(p))
 		}
 	}
 	n.members.Remember(told)
@@ -241,8 +241,7 @@ func (n *Node) awaitReady(ctx, life context.Context) error {
 		case <-changed:
 		case <-wake:
 		case <-limit.C:
-			n.warnings = append(n.warnings, "no coordinator yet: jobs are held here until there is one")
-			return nil
+			return nil // the status says so
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-life.Done():

@@ -34,8 +34,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	n.host.Handle(dispatch.SessionProtocol, n.coord.ServeSession)
 	n.host.Handle(callProtocol, func(peer string, c net.Conn) { n.serveCall(life, peer, c) })
 
-	undo = append(undo, n.replica.Observe(n.decided), n.replica.Keep(n.table, n.statuses.tell),
-		n.replica.Observe(func(ledger.Event) { n.applied.set(n.replica.Applied()) }))
+	undo = append(undo, n.observe()...)
 	n.trustLedger()
 	undo = append(undo, n.members.Observe(n.seen))
 	undo = append(undo, n.members.OnHint(func(h membership.Hint) {
@@ -56,6 +55,14 @@ func (n *Node) wire(life context.Context) (func(), error) {
 			f()
 		}
 	}, nil
+}
+
+// observe makes events, table and mark follow the replica, in this order. The returned functions take it back.
+func (n *Node) observe() []func() {
+	return []func(){
+		n.replica.Observe(n.decided), n.replica.Keep(n.table, n.statuses.tell),
+		n.replica.Observe(func(ledger.Event) { n.applied.set(n.replica.Applied()) }),
+	}
 }
 
 // seen hears every new view of the members: the coordinator's standings and the voters' rules rest on it.

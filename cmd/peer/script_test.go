@@ -50,6 +50,7 @@ const scriptLimit = 8 * time.Minute
 //	fill FILE                       write until the disk is full
 //	port VAR MULTIADDR              $VAR becomes its port
 //	submitas NAME ID [JOBNAME]      submit a no-op job with this id through the API
+//	pick PATH                       of what was printed, leave what is at PATH
 //	golden NAME [ID=WORD…]          its shape is that of testdata/golden/NAME.json (go test -update writes it)
 //
 // A PATH is keys, list positions and `KEY=VALUE` (the list element with that), joined by dots; `len` is the
@@ -66,6 +67,7 @@ var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []st
 	"crash":    scriptCrash,
 	"json":     scriptJSON,
 	"get":      scriptGet,
+	"pick":     scriptPick,
 	"golden":   scriptGolden,
 	"tmpfs":    scriptTmpfs,
 	"port":     scriptPort,

@@ -158,8 +158,11 @@ func FuzzAFollowerSurvivesAnyFrame(f *testing.F) {
 	entry, _ := wire.Marshal(Entry{Epoch: taskstate.At(1, 2), By: "a", Commands: []Command{{Lead: &Lead{}}}})
 	state, _ := NewState().Encode()
 	for _, fr := range []followFrame{
-		{Synced: true}, {Items: []item{{Index: 1, Data: entry}}}, {Items: []item{{Index: 2, Data: entry[:3], More: true}}},
-		{Part: &snapshotPart{Data: state, Total: len(state), Last: true}}, {Refuse: &followRefuse{Code: "busy", Voters: []string{"x"}}},
+		{Synced: true},
+		{Items: []item{{Index: 1, Data: entry}}},
+		{Items: []item{{Index: 2, Data: entry[:3], More: true}}},
+		{Part: &snapshotPart{Data: state, Total: len(state), Last: true}},
+		{Refuse: &followRefuse{Code: "busy", Voters: []string{"x"}}},
 		{Mark: &bookmark{Coordinator: "b", Epoch: taskstate.At(1, 2), Voters: []Voter{{Peer: "b", Incarnation: "1", Voting: true}}, VotersIndex: 3}},
 	} {
 		b, _ := wire.Marshal(fr)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 )
@@ -75,6 +76,10 @@ func post[Q, T any](f func(context.Context, Q) (T, error)) http.HandlerFunc {
 				err = fmt.Errorf("it is larger than %d bytes", MaxBody)
 			}
 			fail(w, Errorf(Usage, "cannot read the request: %v", err))
+			return
+		}
+		if _, err := d.Token(); !errors.Is(err, io.EOF) {
+			fail(w, Errorf(Usage, "cannot read the request: something follows the JSON value"))
 			return
 		}
 		v, err := f(r.Context(), q)
