@@ -111,7 +111,7 @@ func New(cfg Config) (_ *Node, err error) {
 	if n.name, err = peerName(cfg.Name); err != nil {
 		return nil, err
 	}
-	if n.folder, err = openFolder(cfg.Data); err != nil {
+	if n.folder, err = openFolder(cfg.Data, cfg.Join != "" || len(cfg.Bootstrap) > 0); err != nil {
 		return nil, err
 	}
 	if err = n.openNetwork(); err != nil {
@@ -128,7 +128,7 @@ func New(cfg Config) (_ *Node, err error) {
 
 // openNetwork: who this peer is, whom it lets in, where it listens.
 func (n *Node) openNetwork() (err error) {
-	key, err := p2p.LoadIdentity(n.folder.path("identity.key"))
+	key, err := p2p.LoadIdentity(n.folder.path(keyFile))
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
@@ -169,7 +169,7 @@ func (n *Node) openState() (err error) {
 
 func (n *Node) openLedger(candidates func() []ledger.Candidate) (*ledger.Node, error) {
 	l, err := ledger.Open(ledger.Config{
-		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: candidates, Log: n.log,
+		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: candidates, MayVote: n.mayVote, Log: n.log,
 	})
 	if err != nil {
 		return nil, api.Errorf(api.Failed, "%v", err)
