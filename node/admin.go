@@ -17,6 +17,7 @@ import (
 	"covey/membership"
 	"covey/node/api"
 	"covey/p2p/admission"
+	"covey/taskstate"
 )
 
 // ticketDoors is how many peers a ticket names: enough that some of them are up.
@@ -347,6 +348,12 @@ func (n *Node) trustLedger() {
 		}
 	})
 	n.trust(all...)
+}
+
+// mayVote tells whether the roster has a peer with the role voter.
+func (n *Node) mayVote(peer taskstate.PeerID) bool {
+	e, ok := n.roster.Get(peer)
+	return ok && e.Has(admission.Voter)
 }
 
 // candidates are the peers that may vote, and how they are, for whoever coordinates.

@@ -116,7 +116,7 @@ func New(cfg Config) (_ *Node, err error) {
 	if offer := n.offer(); offer.Check() != nil {
 		return nil, api.Errorf(api.Usage, "this peer cannot offer that: %v", offer.Check())
 	}
-	if n.folder, err = openFolder(cfg.Data); err != nil {
+	if n.folder, err = openFolder(cfg.Data, cfg.Join != "" || len(cfg.Bootstrap) > 0); err != nil {
 		return nil, err
 	}
 	if err = n.openNetwork(); err != nil {
@@ -133,7 +133,7 @@ func New(cfg Config) (_ *Node, err error) {
 
 // openNetwork: who this peer is, whom it lets in, where it listens.
 func (n *Node) openNetwork() (err error) {
-	key, err := p2p.LoadIdentity(n.folder.path("identity.key"))
+	key, err := p2p.LoadIdentity(n.folder.path(keyFile))
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
@@ -174,7 +174,7 @@ func (n *Node) openState() (err error) {
 
 func (n *Node) openLedger(candidates func() []ledger.Candidate) (*ledger.Node, error) {
 	l, err := ledger.Open(ledger.Config{
-		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: candidates, Log: n.log,
+		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: candidates, MayVote: n.mayVote, Log: n.log,
 	})
 	if err != nil {
 		return nil, api.Errorf(api.Failed, "%v", err)
