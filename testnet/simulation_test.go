@@ -19,7 +19,7 @@ import (
 var (
 	seeds     = flag.Int("seeds", 0, "how many lives the simulation lives; 0: 200, or 20 with -short")
 	firstSeed = flag.Uint64("seed", 1, "the seed of the first one")
-	traceTo   = flag.String("trace", "", "file that gets all that happens in the life of the first seed")
+	storyTo   = flag.String("story", "", "file that gets all that happens in the life of the first seed")
 )
 
 // TestSimulation lives through many lives of a cluster of ten and more peers, each of ten minutes and until all is at rest.
@@ -31,8 +31,8 @@ func TestSimulation(t *testing.T) {
 			n = 20
 		}
 	}
-	if *traceTo != "" {
-		traceLife(t, *traceTo)
+	if *storyTo != "" {
+		tellLife(t, *storyTo)
 	}
 	var sum sim.Stats
 	var mu sync.Mutex
@@ -50,7 +50,7 @@ func TestSimulation(t *testing.T) {
 	t.Logf("%d lives in %v: %+v", n, time.Since(begin).Round(time.Second), sum)
 }
 
-func traceLife(t *testing.T, path string) {
+func tellLife(t *testing.T, path string) {
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
