@@ -81,7 +81,7 @@ func soakTable(r testnet.SoakReport) *grid {
 	t.add("double runs, wait", strconv.Itoa(r.Twice))
 	t.add("processes left over", strconv.Itoa(r.Strays))
 	t.add("commands that hung", strconv.Itoa(r.Hung))
-	t.add("longest without coordinator", secs(r.NoBoss))
+	t.add("longest without coordinator", fmt.Sprintf("%s (%.0f s after the start)", secs(r.NoBoss), r.NoBossAt))
 	t.add("slowest command", fmt.Sprintf("%s (%s)", secs(r.Slowest), r.SlowWhat))
 	t.add("all ended and all agree after", secs(r.Settled))
 	return t
