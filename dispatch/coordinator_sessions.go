@@ -154,6 +154,7 @@ func (c *Coordinator) sync(s *session) {
 	if !s.welcomed || !s.reported {
 		return
 	}
+	c.giveUpLost(s.p)
 	s.synced, s.complete = true, true
 	c.dirty, c.freed = true, true
 	c.touch(s)
@@ -222,6 +223,7 @@ func (c *Coordinator) observe(p *peerState, st *taskstate.Status) {
 	if st.State.Final() {
 		c.release(p, h, &r)
 	}
+	r.marks &^= inherited
 	h.slots[st.Task.Slot] = r
 }
 

@@ -36,6 +36,7 @@ type call struct {
 	Leave  *ledger.Depart   `cbor:"8,keyasint,omitempty"`
 	Join   *joinCall        `cbor:"9,keyasint,omitempty"`
 	Flock  *flockCall       `cbor:"10,keyasint,omitempty"`
+	Again  bool             `cbor:"11,keyasint,omitempty"` // with Submit: asked before, and the answer never came
 }
 
 // joinCall is a stranger's request, seen by the peer it dialled.
@@ -79,6 +80,7 @@ func (n *Node) decide(ctx context.Context, c call) (reply, error) {
 			return reply{}, nil // it is done: the gates closed before the answer was through
 		case err != nil:
 			last = err
+			c.Again = c.Submit != nil
 		}
 		select {
 		case <-ctx.Done():
@@ -167,7 +169,7 @@ func (n *Node) execute(ctx context.Context, c call) (reply, error) {
 	}
 	cmd := ledger.Command{Cancel: c.Cancel, Invite: c.Invite, Revoke: c.Revoke, Depart: c.Leave}
 	if c.Submit != nil {
-		cmd.Submit = &ledger.Submit{Job: *c.Submit}
+		cmd.Submit = &ledger.Submit{Job: *c.Submit, Again: c.Again}
 	}
 	return n.propose(ctx, cmd)
 }

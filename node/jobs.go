@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -50,33 +49,6 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 	return api.Submitted{ID: string(job.ID), Held: true, Note: n.whoIsMissing()}, nil
 }
 
-// whoIsMissing says of a held job why nobody decides and what to type.
-func (n *Node) whoIsMissing() string {
-	missing := n.missing()
-	if len(missing) == 0 {
-		return "No coordinator is in sight; it goes out as soon as there is one. See `peer peers`."
-	}
-	return fmt.Sprintf("No coordinator: waiting for %s. Start `peer up` there; the job goes out by itself.", strings.Join(missing, ", "))
-}
-
-// tryAgain says the same of an order, which nobody holds.
-func (n *Node) tryAgain() string {
-	missing := n.missing()
-	if len(missing) == 0 {
-		return "no coordinator is in sight; try again in a few seconds, and see `peer peers`"
-	}
-	return fmt.Sprintf("no coordinator: %s must be up to decide it; start `peer up` there and try again", strings.Join(missing, ", "))
-}
-
-// missing names the voters that do not answer.
-func (n *Node) missing() []string {
-	var out []string
-	for _, id := range n.ledger.Missing() {
-		out = append(out, n.called(id))
-	}
-	return out
-}
-
 // called is a peer's name with enough of its id to tell two apart.
 func (n *Node) called(id taskstate.PeerID) string {
 	if name := n.nameOf(id); name != "" {
@@ -106,7 +78,7 @@ func (n *Node) forward(ctx context.Context) error {
 	for {
 		for _, h := range n.held.list() {
 			try, cancel := context.WithTimeout(ctx, acceptTimeout)
-			_, err := n.decide(try, call{Submit: &h.Job})
+			_, err := n.decide(try, call{Submit: &h.Job, Again: true})
 			cancel()
 			if ctx.Err() != nil {
 				return nil

@@ -83,6 +83,7 @@ type Node struct {
 	warnings []string      // of the start; not changed later
 	down     chan struct{} // closed by the first Down or Leave
 	downOnce sync.Once
+	ready    atomic.Bool   // the start is over
 	leaving  atomic.Bool   // the end of the membership is this peer's own wish
 	poke     chan struct{} // wakes the forwarder of held jobs
 	recalls  chan struct{} // wakes recall
@@ -115,7 +116,7 @@ func New(cfg Config) (_ *Node, err error) {
 	if offer := n.offer(); offer.Check() != nil {
 		return nil, api.Errorf(api.Usage, "this peer cannot offer that: %v", offer.Check())
 	}
-	if n.folder, err = openFolder(cfg.Data); err != nil {
+	if n.folder, err = openFolder(cfg.Data, cfg.Join != "" || len(cfg.Bootstrap) > 0); err != nil {
 		return nil, err
 	}
 	if err = n.openNetwork(); err != nil {
@@ -132,7 +133,7 @@ func New(cfg Config) (_ *Node, err error) {
 
 // openNetwork: who this peer is, whom it lets in, where it listens.
 func (n *Node) openNetwork() (err error) {
-	key, err := p2p.LoadIdentity(n.folder.path("identity.key"))
+	key, err := p2p.LoadIdentity(n.folder.path(keyFile))
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
@@ -173,7 +174,7 @@ func (n *Node) openState() (err error) {
 
 func (n *Node) openLedger(candidates func() []ledger.Candidate) (*ledger.Node, error) {
 	l, err := ledger.Open(ledger.Config{
-		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: candidates, Log: n.log,
+		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: candidates, MayVote: n.mayVote, Log: n.log,
 	})
 	if err != nil {
 		return nil, api.Errorf(api.Failed, "%v", err)
@@ -278,6 +279,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("api", func(ctx context.Context) error { return n.serveAPI(ctx, listener) })
 
 	if err := n.awaitReady(ctx, life); err == nil {
+		n.ready.Store(true)
 		st, _ := n.Status(ctx)
 		ready(st)
 		select {
@@ -298,17 +300,29 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	return nil
 }
 
+// lastAnswers is how long the API's last answers, to `peer down` for one, may take to be read.
+const lastAnswers = time.Second
+
 // serveAPI serves the local API until ctx ends.
 func (n *Node) serveAPI(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler: api.NewHandler(n), ReadHeaderTimeout: 5 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	stop := context.AfterFunc(ctx, func() { srv.Close() })
-	defer stop()
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		last, cancel := context.WithTimeout(context.Background(), lastAnswers)
+		defer cancel()
+		if srv.Shutdown(last) != nil {
+			srv.Close()
+		}
+	})
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		stop()
 		return err
 	}
+	<-closed
 	return nil
 }
 
