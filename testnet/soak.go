@@ -22,6 +22,7 @@ type SoakConfig struct {
 	Talk  io.Writer // what is being done, for people; nil: nothing
 	Peers int       // 0: 5
 	Debug bool      // peers log everything
+	Keep  bool      // keep Dir also if all is well
 }
 
 // SoakReport is what became of what was asked of the flock.
@@ -112,7 +113,7 @@ func Soak(ctx context.Context, cfg SoakConfig) (SoakReport, error) {
 	}
 	s.judgeAll(ctx)
 	s.net.Quit()
-	if s.report.OK() {
+	if s.report.OK() && !cfg.Keep {
 		return s.report, os.RemoveAll(cfg.Dir)
 	}
 	s.report.Kept = cfg.Dir
