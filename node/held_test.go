@@ -98,33 +98,3 @@ func TestAHeldJobThatCannotBeWrittenIsNotHeld(t *testing.T) {
 		t.Fatal("held without a disk", err)
 	}
 }
-
-func TestAWithdrawnJobWaitsNoMoreAndIsStillKnownAfterARestart(t *testing.T) {
-	dir := t.TempDir()
-	h, err := openHeld(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	j := jobNamed("withdrawn")
-	if err := h.put(j, 1); err != nil {
-		t.Fatal(err)
-	}
-	if was, err := h.withdraw(j.ID, "by me"); !was || err != nil {
-		t.Fatal(was, err)
-	}
-	if was, err := h.withdraw(j.ID, "again"); was || err != nil {
-		t.Fatal("withdrawn twice", was, err)
-	}
-	if h, err = openHeld(dir); err != nil || len(h.list()) != 0 || len(h.withdrawals()) != 1 || h.withdrawals()[0].Withdrawn != "by me" {
-		t.Fatal(h, err)
-	}
-	if was, err := h.drop(j.ID, false); was || err != nil {
-		t.Fatal("dropped as one that waits", was, err)
-	}
-	if was, err := h.drop(j.ID, true); !was || err != nil {
-		t.Fatal(was, err)
-	}
-	if h, err = openHeld(dir); err != nil || len(h.withdrawals()) != 0 {
-		t.Fatal(h, err)
-	}
-}
