@@ -6,7 +6,7 @@ import "time"
 // short tasks that costs more than the tasks. So statuses gather a little as long as nobody can be waiting for them: while other
 // tasks live here. The end of the last one goes at once, and so does a whole batch.
 const (
-	gatherEnds = 10 * time.Millisecond // an end waits at most so long, counted from the last batch
+	gatherEnds = 20 * time.Millisecond // an end waits at most so long, counted from the last batch
 	gatherRuns = 5 * time.Millisecond  // that a task runs is said after so long, if it still does
 	gatherFull = 256                   // statuses that go without waiting
 )

@@ -132,7 +132,9 @@ func (n *Node) order(ctx context.Context, c call, sequel string) error {
 	if err != nil {
 		return n.undecided(err, sequel)
 	}
-	_ = n.applied.reach(try, r.Index)
+	if c.Remove == nil || c.Remove.Peer != n.self { // its own removal is the one entry a peer never gets to see
+		_ = n.applied.reach(try, r.Index)
+	}
 	return nil
 }
 
@@ -161,6 +163,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	n.leaving.Store(true)
 	if err := n.leave(ctx); err != nil {
 		n.leaving.Store(false)
+		n.rosterMoved()
 		return err
 	}
 	return n.Down(ctx)
@@ -275,7 +278,7 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 	who, epoch, ok := n.coordinator()
 	st := api.Status{
 		ID: n.self, Name: n.name, Version: n.cfg.Version, Cluster: n.roster.Cluster(), How: n.how, Addrs: n.host.Addrs(), Data: n.folder.dir,
-		PID: os.Getpid(), Index: n.replica.Applied(), Voters: n.voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
+		PID: os.Getpid(), Ready: n.ready.Load(), Index: n.replica.Applied(), Voters: n.voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
 	}
 	n.replica.Read(func(s *ledger.State) { st.Open = s.Open() })
 	if ok {

@@ -22,6 +22,9 @@ const (
 	logRetryMost  = 500 * time.Millisecond
 )
 
+// meetLimit is how long a reader waits for news of where a peer is that gossip has not brought yet.
+const meetLimit = 5 * time.Second
+
 // Logs implements api.JobBackend.
 func (n *Node) Logs(ctx context.Context, id string, q api.LogQuery, send func(api.LogChunk) error) error {
 	if t, err := taskstate.ParseTaskID(id); err == nil {
@@ -43,7 +46,7 @@ func (n *Node) Logs(ctx context.Context, id string, q api.LogQuery, send func(ap
 	if err != nil || len(slots) == 0 {
 		return err
 	}
-	l := &logReader{n: n, job: job, q: q, attempt: attempt, send: send}
+	l := &logReader{n: n, job: job, q: q, attempt: attempt, meetBy: time.Now().Add(meetLimit), send: send}
 	if len(slots) == 1 || !q.Follow {
 		for _, slot := range slots {
 			if err := l.slot(ctx, slot); err != nil {
@@ -91,6 +94,7 @@ type logReader struct {
 	job     taskstate.JobID
 	q       api.LogQuery
 	attempt int // 0: the newest, and those that follow it
+	meetBy  time.Time
 
 	mu   sync.Mutex // guards send: many slots, one client
 	send func(api.LogChunk) error
@@ -248,8 +252,14 @@ func (l *logReader) worthRetrying(err error, r ledger.SlotRecord) bool {
 	if blob.NotFound(err) {
 		return !over // assigned and not begun
 	}
-	m, ok := l.n.members.View().Get(r.Peer)
-	return !over || ok && m.Verdict == membership.Alive && r.Peer != l.n.self && !blob.NotFound(err)
+	if !over {
+		return true
+	}
+	m, met := l.n.members.View().Get(r.Peer)
+	if !met {
+		return time.Now().Before(l.meetBy) // a newcomer: gossip is slower than its first task
+	}
+	return m.Verdict == membership.Alive && r.Peer != l.n.self
 }
 
 func (l *logReader) attemptOf(slot int) (rec ledger.SlotRecord, over bool, err error) {

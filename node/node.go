@@ -83,8 +83,10 @@ type Node struct {
 	warnings []string      // of the start; not changed later
 	down     chan struct{} // closed by the first Down or Leave
 	downOnce sync.Once
+	ready    atomic.Bool   // the start is over
 	leaving  atomic.Bool   // the end of the membership is this peer's own wish
 	poke     chan struct{} // wakes the forwarder of held jobs
+	recalls  chan struct{} // wakes recall
 }
 
 // stopGrace bounds how long an orderly end may take: hand over, last statuses, goodbyes.
@@ -100,7 +102,7 @@ func New(cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{
 		cfg: cfg, log: cfg.Log, started: time.Now(),
-		down: make(chan struct{}), poke: make(chan struct{}, 1), applied: newMark(),
+		down: make(chan struct{}), poke: make(chan struct{}, 1), recalls: make(chan struct{}, 1), applied: newMark(),
 		rosterChanged: make(chan struct{}, 1), verdicts: map[taskstate.PeerID]membership.Verdict{},
 	}
 	defer func() {
@@ -110,6 +112,9 @@ func New(cfg Config) (_ *Node, err error) {
 	}()
 	if n.name, err = peerName(cfg.Name); err != nil {
 		return nil, err
+	}
+	if offer := n.offer(); offer.Check() != nil {
+		return nil, api.Errorf(api.Usage, "this peer cannot offer that: %v", offer.Check())
 	}
 	if n.folder, err = openFolder(cfg.Data, cfg.Join != "" || len(cfg.Bootstrap) > 0); err != nil {
 		return nil, err
@@ -262,6 +267,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("digest", n.exchange.Run)
 	run("worker", n.worker.Run)
 	run("held jobs", n.forward)
+	run("withdrawn jobs", n.recall)
 	run("coordinator news", n.followLeads)
 	run("roster", n.reconsiderRoster)
 	listener, err := api.Listen(api.SocketPath(n.folder.dir))
@@ -273,6 +279,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("api", func(ctx context.Context) error { return n.serveAPI(ctx, listener) })
 
 	if err := n.awaitReady(ctx, life); err == nil {
+		n.ready.Store(true)
 		st, _ := n.Status(ctx)
 		ready(st)
 		select {
@@ -293,17 +300,29 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	return nil
 }
 
+// lastAnswers is how long the API's last answers, to `peer down` for one, may take to be read.
+const lastAnswers = time.Second
+
 // serveAPI serves the local API until ctx ends.
 func (n *Node) serveAPI(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler: api.NewHandler(n), ReadHeaderTimeout: 5 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	stop := context.AfterFunc(ctx, func() { srv.Close() })
-	defer stop()
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		last, cancel := context.WithTimeout(context.Background(), lastAnswers)
+		defer cancel()
+		if srv.Shutdown(last) != nil {
+			srv.Close()
+		}
+	})
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		stop()
 		return err
 	}
+	<-closed
 	return nil
 }
 

@@ -259,6 +259,8 @@ func (n *Node) awaitReady(ctx, life context.Context) error {
 		case <-wake:
 		case <-limit.C:
 			return nil // the status says so
+		case <-n.down: // stopped already, or told that it was removed
+			return context.Canceled
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-life.Done():

@@ -204,7 +204,7 @@ func (n *Node) reconsiderRoster(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-n.rosterChanged:
-			if n.removed() {
+			if n.removed() && !n.leaving.Load() { // one that leaves is answered first
 				n.downOnce.Do(func() { close(n.down) })
 			}
 			n.host.Recheck()

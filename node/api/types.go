@@ -187,6 +187,7 @@ type Status struct {
 	Addrs       []string  `json:"addrs"`
 	Data        string    `json:"data"`
 	PID         int       `json:"pid"`
+	Ready       bool      `json:"ready"` // its start is over: it is in contact, or has waited for that long enough
 	Open        bool      `json:"open"`
 	Coordinator string    `json:"coordinator"`
 	Epoch       string    `json:"epoch"`
