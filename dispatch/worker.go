@@ -93,6 +93,7 @@ func newWorkerOn(cfg WorkerConfig, j workerJournal, img *journalImage) *Worker {
 		reports: reportBox{wake: make(chan struct{}, 1)},
 	}
 	w.core, w.reap = newWorkerCore(cfg.Self, cfg.Incarnation, cfg.Offer, img, time.Now())
+	w.core.gather = gatherEnds
 	return w
 }
 

@@ -128,7 +128,12 @@ type workerCore struct {
 	saveBatches []*heldBatch
 	unacked     []*heldBatch
 	retired     uint64 // batches up to here nobody needs
-	publishing  bool
+
+	gather     time.Duration // how long ends may gather while other tasks live; 0: not at all
+	dirtySince time.Time     // dirty was empty before
+	lastCut    time.Time     // of a batch
+	wake       time.Time     // when statuses that gather are due; zero: nothing gathers
+	publishing bool
 
 	tidy tidyList
 }

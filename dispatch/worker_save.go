@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"slices"
+	"time"
 
 	"covey/taskstate"
 )
@@ -35,7 +36,8 @@ func (c *workerCore) flush() {
 	needed := wanted || !c.fenced || len(c.newFrames) > 0 || len(c.tombs.fresh) > 0 || c.tidy.size() >= lazyTidy ||
 		(c.stopping && c.tidy.size() > 0)
 	t := &workerTxn{}
-	if !c.publishing {
+	c.wake = time.Time{}
+	if !c.publishing && c.gathered() {
 		c.cutBatches(t)
 	}
 	if !needed && len(t.batches) == 0 {
@@ -77,6 +79,7 @@ func (c *workerCore) cutBatches(t *workerTxn) {
 		}
 		c.dirty = c.dirty[n:]
 		c.state.Last++
+		c.lastCut = c.now
 		c.saveBatches = append(c.saveBatches, b)
 		t.batches = append(t.batches, b.sealed)
 	}

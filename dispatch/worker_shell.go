@@ -19,9 +19,16 @@ const (
 func (w *Worker) own(ctx context.Context) error {
 	stop := w.stop
 	var patience <-chan time.Time
+	due := time.NewTimer(time.Hour)
+	defer due.Stop()
 	w.step(nil)
 	for {
+		if wake := w.core.wake; !wake.IsZero() {
+			due.Reset(time.Until(wake))
+		}
 		select {
+		case <-due.C:
+			w.step(nil)
 		case <-ctx.Done():
 			return nil
 		case e := <-w.links:

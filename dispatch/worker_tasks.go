@@ -221,6 +221,9 @@ func (c *workerCore) finish(h *heldTask, state taskstate.State, why taskstate.Re
 func (c *workerCore) touch(h *heldTask) {
 	if !h.dirty {
 		h.dirty = true
+		if len(c.dirty) == 0 {
+			c.dirtySince = c.now
+		}
 		c.dirty = append(c.dirty, h)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"covey/membership"
 	"covey/node/api"
 	"covey/p2p/admission"
+	"covey/taskstate"
 )
 
 // ticketDoors is how many peers a ticket names: enough that some of them are up.
@@ -131,7 +132,9 @@ func (n *Node) order(ctx context.Context, c call, sequel string) error {
 	if err != nil {
 		return n.undecided(err, sequel)
 	}
-	_ = n.applied.reach(try, r.Index)
+	if c.Remove == nil || c.Remove.Peer != n.self { // its own removal is the one entry a peer never gets to see
+		_ = n.applied.reach(try, r.Index)
+	}
 	return nil
 }
 
@@ -345,6 +348,12 @@ func (n *Node) trustLedger() {
 		}
 	})
 	n.trust(all...)
+}
+
+// mayVote tells whether the roster has a peer with the role voter.
+func (n *Node) mayVote(peer taskstate.PeerID) bool {
+	e, ok := n.roster.Get(peer)
+	return ok && e.Has(admission.Voter)
 }
 
 // candidates are the peers that may vote, and how they are, for whoever coordinates.

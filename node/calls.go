@@ -36,6 +36,7 @@ type call struct {
 	Leave  *ledger.Depart   `cbor:"8,keyasint,omitempty"`
 	Join   *joinCall        `cbor:"9,keyasint,omitempty"`
 	Flock  *flockCall       `cbor:"10,keyasint,omitempty"`
+	Again  bool             `cbor:"11,keyasint,omitempty"` // with Submit: asked before, and the answer never came
 }
 
 // joinCall is a stranger's request, seen by the peer it dialled.
@@ -79,6 +80,7 @@ func (n *Node) decide(ctx context.Context, c call) (reply, error) {
 			return reply{}, nil // it is done: the gates closed before the answer was through
 		case err != nil:
 			last = err
+			c.Again = c.Submit != nil
 		}
 		select {
 		case <-ctx.Done():
@@ -136,12 +138,13 @@ func (n *Node) serveCall(ctx context.Context, peer string, conn net.Conn) {
 		n.log.Debug("unreadable call", "peer", peer, "err", err)
 		return
 	}
-	if e, ok := n.roster.Get(peer); c.From != peer && !(ok && e.Has(admission.Voter)) {
-		c.From = peer // only voters may speak for others
-	}
-	c.Hops++
+	c.Hops = max(c.Hops, 0) + 1
 	r := reply{Lost: true}
-	if c.Hops <= callHops {
+	if bad := c.check(); bad != nil {
+		r = reply{Error: bad}
+	} else if c.From != peer && !n.speaks(peer) {
+		r = reply{Error: api.Errorf(api.Refused, "peer %s may not ask for another: it was admitted without the role %q", peer, admission.Voter)}
+	} else if c.Hops <= callHops && n.mayAnswer() {
 		if got, err := n.try(ctx, c); err == nil {
 			r = got
 		}
@@ -149,6 +152,19 @@ func (n *Node) serveCall(ctx context.Context, peer string, conn net.Conn) {
 	if err := wire.NewWriter(conn, 0).Send(r); err != nil {
 		n.log.Debug("answer to a call not sent", "peer", peer, "err", err)
 	}
+}
+
+// speaks tells whether a peer may pass on the calls of others.
+func (n *Node) speaks(peer taskstate.PeerID) bool {
+	e, ok := n.roster.Get(peer)
+	return ok && e.Has(admission.Voter)
+}
+
+// mayAnswer tells whether this peer coordinates or would be believed when it passes a call on. Otherwise the asker must find another
+// way.
+func (n *Node) mayAnswer() bool {
+	who, _, _ := n.coordinator()
+	return who == n.self || n.speaks(n.self)
 }
 
 // execute decides a call, as coordinator. A ledger that stops leading meanwhile makes it Lost: the asker tries again.
@@ -166,7 +182,7 @@ func (n *Node) execute(ctx context.Context, c call) (reply, error) {
 	}
 	cmd := ledger.Command{Cancel: c.Cancel, Invite: c.Invite, Revoke: c.Revoke, Depart: c.Leave}
 	if c.Submit != nil {
-		cmd.Submit = &ledger.Submit{Job: *c.Submit}
+		cmd.Submit = &ledger.Submit{Job: *c.Submit, Again: c.Again}
 	}
 	return n.propose(ctx, cmd)
 }

@@ -247,15 +247,30 @@ func TestAnOpenClusterLetsAnybodyIn(t *testing.T) {
 	a.sees("one", "two")
 }
 
-func TestAFolderOfAnotherClusterIsRefusedATicket(t *testing.T) {
+func TestAFolderWithJobsOfAnotherClusterIsRefusedATicket(t *testing.T) {
+	a := alive(t, Config{Name: "one"})
+	k := a.ticket(api.TicketRequest{Expires: 600})
+	b := alive(t, Config{Name: "other"})
+	b.outcome(b.submit(noopJob("mine", 1, 0)))
+	if err := b.stop(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := tryAlive(t, Config{Data: b.cfg.Data, Join: k.Ticket})
+	wants(t, err, api.Conflict, "belongs to cluster", "--data")
+}
+
+func TestAPeerThatWasAloneAndHadNoJobsMovesOver(t *testing.T) {
 	a := alive(t, Config{Name: "one"})
 	k := a.ticket(api.TicketRequest{Expires: 600})
 	b := alive(t, Config{Name: "other"})
 	if err := b.stop(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := tryAlive(t, Config{Data: b.cfg.Data, Join: k.Ticket})
-	wants(t, err, api.Conflict, "belongs to cluster", "--data")
+	moved := alive(t, Config{Data: b.cfg.Data, Name: "other", Join: k.Ticket})
+	if moved.ready.Cluster != a.ready.Cluster || len(moved.ready.Warnings) != 1 || !strings.Contains(moved.ready.Warnings[0], b.ready.Cluster) {
+		t.Fatalf("%+v", moved.ready)
+	}
+	a.sees("one", "other")
 }
 
 func TestARemovedPeerIsOutAndToldSo(t *testing.T) {

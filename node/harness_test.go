@@ -114,6 +114,9 @@ func (l *living) crash() {
 // again starts the peer with the same data folder, on another port.
 func (l *living) again() *living {
 	l.t.Helper()
+	if err := os.Remove(l.folder.path("port")); err != nil {
+		l.t.Fatal(err)
+	}
 	return l.start(nil)
 }
 

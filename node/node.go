@@ -86,6 +86,7 @@ type Node struct {
 	ready    atomic.Bool   // the start is over
 	leaving  atomic.Bool   // the end of the membership is this peer's own wish
 	poke     chan struct{} // wakes the forwarder of held jobs
+	recalls  chan struct{} // wakes recall
 }
 
 // stopGrace bounds how long an orderly end may take: hand over, last statuses, goodbyes.
@@ -101,7 +102,7 @@ func New(cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{
 		cfg: cfg, log: cfg.Log, started: time.Now(),
-		down: make(chan struct{}), poke: make(chan struct{}, 1), applied: newMark(),
+		down: make(chan struct{}), poke: make(chan struct{}, 1), recalls: make(chan struct{}, 1), applied: newMark(),
 		rosterChanged: make(chan struct{}, 1), verdicts: map[taskstate.PeerID]membership.Verdict{},
 	}
 	defer func() {
@@ -112,7 +113,10 @@ func New(cfg Config) (_ *Node, err error) {
 	if n.name, err = peerName(cfg.Name); err != nil {
 		return nil, err
 	}
-	if n.folder, err = openFolder(cfg.Data); err != nil {
+	if offer := n.offer(); offer.Check() != nil {
+		return nil, api.Errorf(api.Usage, "this peer cannot offer that: %v", offer.Check())
+	}
+	if n.folder, err = openFolder(cfg.Data, cfg.Join != "" || len(cfg.Bootstrap) > 0); err != nil {
 		return nil, err
 	}
 	if err = n.openNetwork(); err != nil {
@@ -129,7 +133,7 @@ func New(cfg Config) (_ *Node, err error) {
 
 // openNetwork: who this peer is, whom it lets in, where it listens.
 func (n *Node) openNetwork() (err error) {
-	key, err := p2p.LoadIdentity(n.folder.path("identity.key"))
+	key, err := p2p.LoadIdentity(n.folder.path(keyFile))
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
@@ -170,7 +174,7 @@ func (n *Node) openState() (err error) {
 
 func (n *Node) openLedger(candidates func() []ledger.Candidate) (*ledger.Node, error) {
 	l, err := ledger.Open(ledger.Config{
-		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: candidates, Log: n.log,
+		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: candidates, MayVote: n.mayVote, Log: n.log,
 	})
 	if err != nil {
 		return nil, api.Errorf(api.Failed, "%v", err)
@@ -263,6 +267,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("digest", n.exchange.Run)
 	run("worker", n.worker.Run)
 	run("held jobs", n.forward)
+	run("withdrawn jobs", n.recall)
 	run("coordinator news", n.followLeads)
 	run("roster", n.reconsiderRoster)
 	listener, err := api.Listen(api.SocketPath(n.folder.dir))

@@ -149,7 +149,7 @@ func (n *Node) workerConfig() dispatch.WorkerConfig {
 
 // publish sends an envelope of this peer's own worker to everybody. It is in our own table before anybody else's.
 func (n *Node) publish(ctx context.Context, raw []byte) error {
-	if _, _, err := n.statuses.accept(raw); err != nil {
+	if err := n.statuses.acceptOwn(raw); err != nil {
 		return fmt.Errorf("own statuses: %w", err)
 	}
 	topic := n.topic.Load()

@@ -14,6 +14,7 @@ type followHello struct {
 	Generation uint64 `cbor:"1,keyasint"`
 	Index      uint64 `cbor:"2,keyasint"`
 	Cluster    string `cbor:"3,keyasint,omitempty"`
+	Copy       bool   `cbor:"4,keyasint,omitempty"` // only a snapshot, of whatever this peer has: to recover the ledger from it
 }
 
 // followFrame is what a voter sends: one field is set.
@@ -67,6 +68,7 @@ const (
 	partBytes     = 512 << 10        // of snapshots and large entries, per frame
 	maxSnapshot   = 512 << 20        // a follower refuses to gather more
 	maxFollowers  = 128              // streams one voter serves; a flock has more voters by then
+	maxFollowing  = 4                // of them to one peer: one, and some whose end was not noticed yet
 )
 
 // mark is this peer's bookmark now.

@@ -42,7 +42,14 @@ func (f *fake) Revoke(_ context.Context, id string) error   { return f.note("rev
 func (f *fake) Remove(_ context.Context, peer string) error { return f.note("remove " + peer) }
 func (f *fake) Leave(context.Context) error                 { return f.note("leave") }
 func (f *fake) Down(context.Context) error                  { return f.note("down") }
-func (f *fake) Block(_ context.Context, b api.Block) error  { return f.note("block " + b.Peers[0]) }
+func (f *fake) PlanRecover(context.Context) (api.RecoverPlan, error) {
+	return api.RecoverPlan{From: api.Copy{Index: 7}}, f.err
+}
+
+func (f *fake) Recover(_ context.Context, r api.Recover) (api.Recovered, error) {
+	return api.Recovered{Generation: r.Generation + 1}, f.note("recover")
+}
+func (f *fake) Block(_ context.Context, b api.Block) error { return f.note("block " + b.Peers[0]) }
 
 func (f *fake) Follow(ctx context.Context, id string, tasks bool, send func(api.Progress) error) error {
 	return f.follow(ctx, id, tasks, send)

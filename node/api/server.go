@@ -31,6 +31,8 @@ func NewHandler(b Backend) http.Handler {
 	mux.HandleFunc("DELETE /v1/peers/{id}", doID(b.Remove))
 	mux.HandleFunc("POST /v1/leave", doID(func(ctx context.Context, _ string) error { return b.Leave(ctx) }))
 	mux.HandleFunc("POST /v1/down", doID(func(ctx context.Context, _ string) error { return b.Down(ctx) }))
+	mux.HandleFunc("GET /v1/recover", get(b.PlanRecover))
+	mux.HandleFunc("POST /v1/recover", post(b.Recover))
 	mux.HandleFunc("POST /v1/testnet/block", post(func(ctx context.Context, r Block) (struct{}, error) {
 		return struct{}{}, b.Block(ctx, r)
 	}))

@@ -42,6 +42,8 @@ type check struct {
 	obeyed    map[taskstate.Incarnation]taskstate.Epoch // newest epoch whose grants are on that disk
 	ambiguous map[*leadership]bool
 	over      map[taskstate.JobID]bool // ended, and held against what really happened; the ledger may have forgotten it
+	entries   int                      // in the log when last looked at
+	still     time.Duration            // since when
 	idling    time.Duration            // since when somebody could run what nobody runs; 0 = not so
 }
 
@@ -280,7 +282,22 @@ func (c *check) idle() {
 	case c.idling == 0:
 		c.idling = w.now()
 	case w.now()-c.idling > patience:
+		c.tellWaiting()
 		w.fail("I1", "for %v %s", w.now()-c.idling, what)
+	}
+}
+
+// tellWaiting tells a reader all that waits and why.
+func (c *check) tellWaiting() {
+	if t := c.w.quorum.leader.term; c.w.tracing() && t != nil {
+		for _, j := range c.w.load.jobs {
+			if why := t.core.Waiting(j.job.ID); why != "" {
+				c.w.tracef("job %s waits: %s; %+v, parallel %d, %d per peer", j.job.ID, why, j.job.Resources, j.job.Parallel, j.job.MaxPerPeer)
+			}
+		}
+		for _, p := range t.core.Peers() {
+			c.w.tracef("peer %+v", p)
+		}
 	}
 }
 
@@ -309,7 +326,7 @@ func (c *check) wasted(l *life) string {
 		}
 	}
 	for _, p := range w.peers {
-		if waits[p] > 0 || p.life == nil || p.life.client.welcome == nil || p.life.client.at != l.p {
+		if waits[p] > 0 || w.now()-p.started < patience || p.life == nil || p.life.client.welcome == nil || p.life.client.at != l.p {
 			continue
 		}
 		free := p.offer
@@ -327,13 +344,36 @@ func (c *check) wasted(l *life) string {
 
 // How long things may take once nothing hurts any more.
 const (
-	levelWithin = 60 * time.Second
+	quietWithin = 10 * time.Minute
+	levelWithin = 30 * time.Second
 	endsWithin  = 4 * time.Minute
 	restFor     = 30 * time.Second
 )
 
 // settle is what happens after the faults: tables become equal, then all jobs end, then everything is at rest.
 func (c *check) settle() {
+	c.await(quietWithin, "I1", c.busy, func() {
+		c.level()
+	})
+}
+
+// busy waits until nothing more is decided, for now.
+func (c *check) busy() string {
+	w := c.w
+	if w.load.open > 0 {
+		return fmt.Sprintf("%d requests have no answer", w.load.open)
+	}
+	if n := len(w.quorum.log); n != c.entries {
+		c.entries, c.still = n, w.now()
+	}
+	if w.now()-c.still < 5*time.Second {
+		return fmt.Sprintf("entry %d was written a moment ago", c.entries)
+	}
+	return ""
+}
+
+// level is I5, and then what follows from it.
+func (c *check) level() {
 	c.await(levelWithin, "I5", c.differs, func() {
 		c.w.tracef("-- all tables are equal")
 		c.w.load.release()
@@ -365,9 +405,6 @@ func (c *check) await(limit time.Duration, rule string, matter func() string, th
 // differs is I5: tables and replicas are equal.
 func (c *check) differs() string {
 	w := c.w
-	if w.load.open > 0 {
-		return fmt.Sprintf("%d requests have no answer", w.load.open)
-	}
 	var first *life
 	var state []byte
 	for _, p := range w.peers {

@@ -88,7 +88,7 @@ func (t *term) post(ev dispatch.CoordEvent) {
 
 func (t *term) soon() {
 	w := t.l.w
-	d := time.Duration(w.rng.Int64N(int64(time.Millisecond)))
+	d := time.Duration(w.rng.Int64N(int64(time.Duration(w.temper.turn) * time.Millisecond)))
 	if w.net.slow[t.l.p.n] > 0 && w.chance(0.05) {
 		d = w.ms(1, 300)
 	}
@@ -192,6 +192,10 @@ func (t *term) panic(conn dispatch.ConnID) {
 
 func (t *term) send(d *door, f dispatch.Down) {
 	w := t.l.w
+	if a := f.Assignments; a != nil && w.tracing() {
+		w.tracef("%s to %s: set %d of %d (complete %t, more %t): %d grants, stop %v, recall %v",
+			t.l.p.id, d.peer.id, a.ResultsIn, a.AppliesTo, a.Complete, a.More, len(a.Grants), a.Stop, a.Recall)
+	}
 	if f.Ack != nil && w.cfg.Break == BreakNoAck {
 		return
 	}
@@ -289,11 +293,12 @@ func (l *life) serve(d *door, u dispatch.Up) {
 	case d.term == nil || d.term.over:
 		d.link.abort()
 	case u.Batch != nil:
-		b, err := l.takeEnvelope(u.Batch)
+		env, b, err := l.w.openEnvelope(u.Batch)
 		if err != nil {
 			l.w.fail("bug", "%s cannot open a batch of %s: %v", l.p.id, d.peer.id, err)
 			return
 		}
+		l.keep(env, b)
 		d.term.post(dispatch.SessionBatch{Conn: d.conn, Batch: b})
 	default:
 		if u.Resync != nil {

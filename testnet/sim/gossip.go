@@ -125,10 +125,12 @@ func (l *life) hear(h hint) {
 // publish hands an envelope to the topic: some get it late, twice, or never.
 func (l *life) publish(raw []byte) {
 	w := l.w
-	if _, err := l.takeEnvelope(raw); err != nil {
+	env, b, err := w.openEnvelope(raw)
+	if err != nil {
 		w.fail("bug", "%s cannot read what it signed: %v", l.p.id, err)
 		return
 	}
+	l.keep(env, b)
 	lost, twice := 0.1, 0.05
 	if w.net.lossy > 0 {
 		lost = 0.8
@@ -142,32 +144,41 @@ func (l *life) publish(raw []byte) {
 		}
 		to := o.life
 		for more := true; more; more = w.chance(twice) {
-			to.after(w.net.delay(l.p, o)+w.ms(0, 100), func() {
-				if _, err := to.takeEnvelope(raw); err != nil {
-					w.fail("bug", "%s cannot read an envelope: %v", to.p.id, err)
-				}
-			})
+			to.after(w.net.delay(l.p, o)+w.ms(0, 100), func() { to.keep(env, b) })
 		}
 	}
 }
 
-// takeEnvelope is the one door for statuses: kept for others to pull, merged once.
-func (l *life) takeEnvelope(raw []byte) (taskstate.Batch, error) {
-	env, err := digest.Decode(raw)
-	if err != nil {
-		return taskstate.Batch{}, err
-	}
-	b, err := taskstate.DecodeBatch(env.Body)
-	if err != nil {
-		return b, err
-	}
-	if b.Author != env.Author || string(b.Incarnation) != env.Incarnation || b.Number != env.Number {
-		return b, fmt.Errorf("envelope %d of %s holds batch %d of %s", env.Number, env.Author, b.Number, b.Author)
-	}
-	l.keep(env, b)
-	return b, nil
+type batchKey struct {
+	author, inc string
+	number      uint64
 }
 
+// openEnvelope reads an envelope.
+func (w *world) openEnvelope(raw []byte) (digest.Envelope, taskstate.Batch, error) {
+	env, err := digest.Decode(raw)
+	if err != nil {
+		return env, taskstate.Batch{}, err
+	}
+	b, err := w.batchOf(env)
+	return env, b, err
+}
+
+// batchOf is what is in an envelope. It is read once.
+func (w *world) batchOf(env digest.Envelope) (taskstate.Batch, error) {
+	k := batchKey{env.Author, env.Incarnation, env.Number}
+	if b, ok := w.batches[k]; ok {
+		return b, nil
+	}
+	b, err := taskstate.DecodeBatch(env.Body)
+	if err == nil && (b.Author != env.Author || string(b.Incarnation) != env.Incarnation || b.Number != env.Number) {
+		err = fmt.Errorf("envelope %d of %s holds batch %d of %s", env.Number, env.Author, b.Number, b.Author)
+	}
+	w.batches[k] = b
+	return b, err
+}
+
+// keep is the one door for statuses: kept for others to pull, merged once.
 func (l *life) keep(env digest.Envelope, b taskstate.Batch) {
 	w := l.w
 	fresh := l.digest.Add(env)
@@ -214,7 +225,7 @@ func (l *life) pull(from *life) {
 	l.digest.Believe(from.p.id, theirs)
 	envelopes, _ := from.digest.Missing(l.digest.Wants(theirs), 8<<20)
 	for _, e := range envelopes {
-		b, err := taskstate.DecodeBatch(e.Body)
+		b, err := l.w.batchOf(e)
 		if err != nil {
 			l.w.fail("bug", "%s pulled nonsense: %v", l.p.id, err)
 			return

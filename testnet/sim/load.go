@@ -16,6 +16,7 @@ type load struct {
 	byID     map[taskstate.JobID]*work
 	long     []func() // lets tasks end that run until everything else has been checked
 	released bool
+	pace     int // most milliseconds between two jobs
 	open     int // requests nobody has answered yet
 }
 
@@ -36,7 +37,9 @@ type need struct {
 	long bool
 }
 
-func (d *load) init(w *world) { d.w, d.byID = w, map[taskstate.JobID]*work{} }
+func (d *load) init(w *world) {
+	d.w, d.byID, d.pace = w, map[taskstate.JobID]*work{}, pick(w, 3000, 16_000, 16_000)
+}
 
 func (d *load) begin() {
 	d.w.after(2*time.Second, d.submit)
@@ -57,7 +60,7 @@ func (d *load) submit() {
 		return
 	}
 	d.add(false)
-	d.w.after(d.w.ms(500, 16000), d.submit)
+	d.w.after(d.w.ms(500, d.pace), d.submit)
 }
 
 func (d *load) add(long bool) {

@@ -37,7 +37,7 @@ func (n *network) delay(a, b *peer) time.Duration {
 	case w.chance(0.02):
 		return w.ms(5, 400)
 	}
-	return w.ms(0, 8)
+	return w.ms(0, w.temper.link)
 }
 
 // link is one end of a stream: ordered, without loss, but for what was under way when it breaks.

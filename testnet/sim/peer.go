@@ -36,6 +36,7 @@ type peer struct {
 	copy     []byte            // of the ledger, as saved now and then
 	procs    map[taskstate.TaskID]*proc
 
+	started time.Duration // when it last started a task
 	trouble time.Duration // when a fault last touched it, or will have
 	pains   int           // faults that touch it now
 }
@@ -163,7 +164,7 @@ func (l *life) live() {
 	l.every(700*time.Millisecond, 1300*time.Millisecond, l.look)
 	l.every(8*time.Second, 12*time.Second, func() { l.exchange(l.someone()) })
 	l.every(500*time.Millisecond, 1500*time.Millisecond, l.catchUp)
-	l.every(5*time.Second, 60*time.Second, l.saveCopy)
+	l.every(20*time.Second, 120*time.Second, l.saveCopy)
 	l.after(w.ms(1, 100), l.catchUp)
 	l.after(w.ms(1, 300), l.look)
 	l.after(w.ms(50, 500), func() { l.exchange(l.someone()) })

@@ -218,8 +218,8 @@ func (q *quorum) propose(l *life, cmds []ledger.Command, done func([]ledger.Resu
 	if k := len(q.inflight); k > 1 && w.chance(0.1) { // two callers race
 		q.inflight[k-1], q.inflight[k-2] = q.inflight[k-2], q.inflight[k-1]
 	}
-	d := w.ms(0, 6)
-	if w.chance(0.02) {
+	d := w.ms(0, w.temper.quorum)
+	if w.chance(0.02) || l.p.slowDisk > 0 {
 		d = w.ms(20, 800)
 	}
 	q.free = max(q.free, w.now()+d)

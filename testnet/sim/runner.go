@@ -37,6 +37,7 @@ func (l *life) start(launch taskstate.Launch) {
 	w.check.started(l, r)
 	p.procs[launch.Task] = r
 	w.stats.Tasks++
+	p.started = w.now()
 	need := w.load.runs(launch.Task)
 	if need.long || need.time > 0 && w.chance(0.8) {
 		l.after(w.ms(0, 40), func() {

@@ -64,7 +64,7 @@ func (j *journal) latency() time.Duration {
 	if j.l.p.slowDisk > 0 {
 		return w.ms(50, 2500)
 	}
-	return w.ms(0, 4)
+	return w.ms(0, w.temper.disk)
 }
 
 func (j *journal) try() {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"time"
+
+	"covey/taskstate"
 )
 
 // Config is one life of a cluster.
@@ -88,8 +90,10 @@ type world struct {
 	check  check
 	stats  Stats
 
-	dead      int  // peers that died for good
-	calm      bool // the faults are over
+	temper    temper
+	batches   map[batchKey]taskstate.Batch // as decoded
+	dead      int                          // peers that died for good
+	calm      bool                         // the faults are over
 	finished  bool
 	violation *Violation
 }
@@ -98,8 +102,11 @@ func newWorld(cfg Config) *world {
 	if cfg.Length <= 0 {
 		cfg.Length = 10 * time.Minute
 	}
-	w := &world{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x636f766579)), byID: map[string]*peer{}}
+	w := &world{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x636f766579)), byID: map[string]*peer{}, batches: map[batchKey]taskstate.Batch{}}
 	w.sched = &scheduler{hash: 14695981039346656037}
+	w.temper = temper{
+		link: pick(w, 8, 8, 8, 100, 400), disk: pick(w, 4, 4, 4, 100, 500), quorum: pick(w, 6, 6, 6, 100, 1000), turn: pick(w, 1, 1, 1, 30, 300),
+	}
 	n := cfg.Peers
 	if n <= 0 {
 		n = w.between(10, 14)
@@ -128,6 +135,9 @@ func (w *world) begin() {
 	w.check.begin()
 	w.after(w.cfg.Length, w.end)
 }
+
+// temper is how slow things are in one life when nothing is the matter: most milliseconds.
+type temper struct{ link, disk, quorum, turn int }
 
 func (w *world) now() time.Duration { return w.sched.now }
 
