@@ -151,6 +151,12 @@ func (c *Coord) Waiting(ctx context.Context, job taskstate.JobID) (why string, e
 	return why, err
 }
 
+// Waited lists the newest times in which a job waited because no peer could take it; see Coordinator.Waited.
+func (c *Coord) Waited(ctx context.Context, job taskstate.JobID) (spells []Spell, err error) {
+	err = c.ask(ctx, func(core *Coordinator) { spells = core.Waited(job) })
+	return spells, err
+}
+
 // Peers tells what every member offers and carries, by id.
 func (c *Coord) Peers(ctx context.Context) (peers []PeerLoad, err error) {
 	err = c.ask(ctx, func(core *Coordinator) { peers = core.Peers() })

@@ -18,6 +18,9 @@ type jobState struct {
 	open     int         // assigned by the ledger and not settled
 	live     int         // proposed or assigned, and not known to have ended: what Parallel caps
 
+	waited  []Spell // the newest times some of it waited; see noteWaiting
+	waiting bool    // the last of them goes on
+
 	queued bool // stands in its class's line
 	size   int  // estimated bytes of the job without Each, 0 = not estimated yet
 }

@@ -19,6 +19,14 @@ type flock struct {
 	Peers   []flockPeer `cbor:"1,keyasint"`
 	Waiting string      `cbor:"2,keyasint,omitempty"` // why the job asked about waits
 	Index   uint64      `cbor:"3,keyasint"`           // ledger index the coordinator has applied
+	Waited  []spell     `cbor:"4,keyasint,omitempty"` // when and why the job asked about waited
+}
+
+// spell is a dispatch.Spell on the wire; times in milliseconds since 1970.
+type spell struct {
+	_        struct{} `cbor:",toarray"`
+	Reason   string
+	From, To int64
 }
 
 type flockPeer struct {
@@ -49,6 +57,10 @@ func (n *Node) flockNow(ctx context.Context, job taskstate.JobID) *flock {
 	}
 	if job != "" {
 		f.Waiting, _ = n.coord.Waiting(ctx, job) // said or not
+		spells, _ := n.coord.Waited(ctx, job)
+		for _, s := range spells {
+			f.Waited = append(f.Waited, spell{Reason: s.Reason, From: s.From.UnixMilli(), To: s.To.UnixMilli()})
+		}
 	}
 	return f
 }

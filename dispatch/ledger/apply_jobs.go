@@ -23,6 +23,7 @@ func (s *State) submit(job *taskstate.Job) Result {
 	kept := *job
 	j := newJobRecord(&kept, s.index, s.stamp, &s.owners)
 	j.pending = runs{{First: 1, N: job.Count, Attempt: 1}}
+	j.by, j.epoch = s.coordinator, s.epoch
 	j.counts.Pending = job.Count
 	s.jobs[job.ID] = j
 	s.order = append(s.order, j)
@@ -111,7 +112,7 @@ func (s *State) settle(c *Settle) Result {
 		if j == nil || j.job.ID != st.Task.Job {
 			j = s.jobs[st.Task.Job]
 		}
-		if j == nil || !known || !j.settle(id, st) {
+		if j == nil || !known || !j.settle(id, st, s.stamp) {
 			refused = append(refused, st.Task)
 			continue
 		}
@@ -126,7 +127,7 @@ func (s *State) settle(c *Settle) Result {
 }
 
 // settle makes a worker's status the end of its slot, if it is an end, the newest attempt, and its author has it.
-func (j *JobRecord) settle(by uint32, st *taskstate.Status) bool {
+func (j *JobRecord) settle(by uint32, st *taskstate.Status, stamp int64) bool {
 	n := st.Task.Slot
 	if n < 1 || n > j.slots.count || !isEnd(st.State) {
 		return false
@@ -137,7 +138,7 @@ func (j *JobRecord) settle(by uint32, st *taskstate.Status) bool {
 	}
 	if c.form != formOpen {
 		if c.seq != seq32(st) || c.end != st.At || j.forms.list[c.form-formFirst] != formOf(st) {
-			j.conflicts++
+			j.contradict(st, by, stamp)
 		}
 		return false
 	}
@@ -200,6 +201,7 @@ func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, en
 	c, ch := j.slots.at(n)
 	if again && !j.cancelled {
 		j.shut(c, ch)
+		j.remember(n, c, s.stamp, why)
 		*c = cell{attempt: c.attempt + 1, form: formPending}
 		j.pending.put(n, int(c.attempt))
 		j.counts.Pending++
@@ -240,7 +242,7 @@ func (s *State) close(j *JobRecord) {
 
 // weigh estimates the bytes a finished job occupies.
 func (j *JobRecord) weigh() int {
-	const cellBytes, stringBytes = 40, 16
+	const cellBytes, stringBytes, pastBytes = 40, 16, 64
 	w := 512 + j.slots.touched()*cellBytes
 	for _, x := range j.job.Each {
 		w += stringBytes + len(x)
@@ -253,6 +255,9 @@ func (j *JobRecord) weigh() int {
 		for k, v := range p.Env {
 			w += 2*stringBytes + len(k) + len(v)
 		}
+	}
+	for _, list := range j.past {
+		w += pastBytes * (1 + len(list))
 	}
 	for _, f := range j.forms.list {
 		w += 128 + len(f.Reason) + len(f.Message)

@@ -294,3 +294,41 @@ func TestAJobIsFoundByIdNameAndPrefix(t *testing.T) {
 func TestACommandWithNothingInItIsInvalid(t *testing.T) {
 	newLog(t).refuses(ledger.CodeInvalid, ledger.Command{})
 }
+
+func TestASlotRemembersItsNewestAttemptsThatWereGivenUp(t *testing.T) {
+	l := newLog(t)
+	l.must(submit("j", 2))
+	for n := 1; n <= ledger.KeepPast+2; n++ {
+		l.must(assign("j", "p2", run(1, 1, n)), supersede(taskstate.Task("j", 1, n), true))
+	}
+	past := l.record("j").Past(1)
+	if len(past) != ledger.KeepPast || past[0].Attempt != 3 || past[len(past)-1].Attempt != ledger.KeepPast+2 {
+		t.Fatalf("%+v", past)
+	}
+	if p := past[0]; p.Peer != "p2" || p.AssignedAt == 0 || p.GivenUpAt < p.AssignedAt || p.Reason == "" || p.Index == 0 {
+		t.Errorf("%+v", p)
+	}
+	if got := l.record("j").Past(2); got != nil {
+		t.Errorf("a slot that nobody gave up has %+v", got)
+	}
+	for n := range l.record("j").PastSlots() {
+		if n != 1 {
+			t.Errorf("slot %d has a past", n)
+		}
+	}
+}
+
+func TestContradictoryEndsAreCountedAndTheNewestKept(t *testing.T) {
+	l := newLog(t)
+	l.must(submit("j", 1), assign("j", "p2", run(1, 1, 1)), settle("p2", ended("j", 1, taskstate.Complete)))
+	for range ledger.KeepConflicts + 3 {
+		l.apply(settle("p2", ended("j", 1, taskstate.Failed)))
+	}
+	j := l.record("j")
+	if j.Conflicts() != ledger.KeepConflicts+3 || len(j.Contradictions()) != ledger.KeepConflicts {
+		t.Fatalf("%d, %+v", j.Conflicts(), j.Contradictions())
+	}
+	if c := j.Contradictions()[0]; c.Slot != 1 || c.Attempt != 1 || c.Peer != "p2" || c.State != taskstate.Failed || c.At == 0 {
+		t.Errorf("%+v", c)
+	}
+}

@@ -11,6 +11,8 @@ type JobRecord struct {
 	job      *taskstate.Job
 	index    uint64
 	accepted int64
+	by       taskstate.PeerID // who coordinated then
+	epoch    taskstate.Epoch
 
 	cancelled bool
 	reason    string
@@ -21,6 +23,9 @@ type JobRecord struct {
 	weight    int // bytes it is taken to weigh, once over
 	counts    Counts
 	conflicts int
+
+	past       map[uint32][]past // by slot; see KeepPast
+	conflicted []conflict        // the newest of conflicts
 
 	pending runs
 	slots   slotTable

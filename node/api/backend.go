@@ -17,6 +17,8 @@ type JobBackend interface {
 	Jobs(ctx context.Context) (Jobs, error)
 	Job(ctx context.Context, id string) (JobAnswer, error)
 	Tasks(ctx context.Context, id string) (Tasks, error)
+	// Explain tells the story of a job, or of a task: JOB.SLOT or JOB.SLOT.ATTEMPT.
+	Explain(ctx context.Context, id string) (Explanation, error)
 	// Follow calls send with the job's progress until the job is over, send fails or ctx ends. With tasks it lists changed
 	// tasks, otherwise only the job.
 	Follow(ctx context.Context, id string, tasks bool, send func(Progress) error) error

@@ -162,6 +162,11 @@ func (c *Client) Tasks(ctx context.Context, id string) (Tasks, error) {
 	return call[Tasks](ctx, c, http.MethodGet, jobPath(id, "/tasks"), nil)
 }
 
+// Explain tells the story of a job or task.
+func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
+	return call[Explanation](ctx, c, http.MethodGet, "/v1/explain/"+url.PathEscape(id), nil)
+}
+
 // Follow calls each with the job's progress until it has ended.
 func (c *Client) Follow(ctx context.Context, id string, tasks bool, each func(Progress) error) error {
 	q := ""

@@ -23,6 +23,7 @@ func NewHandler(b Backend) http.Handler {
 	mux.HandleFunc("GET /v1/tickets", get(b.Invites))
 	mux.HandleFunc("GET /v1/jobs/{id}", getID(b.Job))
 	mux.HandleFunc("GET /v1/jobs/{id}/tasks", getID(b.Tasks))
+	mux.HandleFunc("GET /v1/explain/{id}", getID(b.Explain))
 	mux.HandleFunc("POST /v1/jobs/{id}/cancel", getID(b.Cancel))
 	mux.HandleFunc("POST /v1/jobs", post(b.Submit))
 	mux.HandleFunc("POST /v1/tickets", post(b.Invite))

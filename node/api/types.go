@@ -92,6 +92,25 @@ type Tasks struct {
 	AsOf  time.Time `json:"as_of"`
 }
 
+// Fact is one line of `peer explain`: something that was decided or observed about a job or task.
+type Fact struct {
+	Time     time.Time `json:"time"`
+	Kind     string    `json:"kind"` // job task peer coordinator waiting note
+	Task     string    `json:"task,omitempty"`
+	Peer     string    `json:"peer,omitempty"`
+	PeerName string    `json:"peer_name,omitempty"`
+	State    string    `json:"state,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
+	ExitCode *int      `json:"exit_code,omitempty"`
+	Text     string    `json:"text"` // the whole line for a person, but for time, task and peer
+}
+
+// Explanation answers GET /v1/explain/{id}: the story of a job or task, in order of time.
+type Explanation struct {
+	Explain []Fact    `json:"explain"`
+	AsOf    time.Time `json:"as_of"`
+}
+
 // Event is one line of `peer watch`. Token resumes after it, at the same peer and the same start of it.
 type Event struct {
 	Seq     uint64    `json:"seq"`
