@@ -136,6 +136,15 @@ func (n *Node) Leave(ctx context.Context) error {
 	if n.alone() {
 		return api.Errorf(api.Conflict, "this is the only peer: nobody would be left to leave. Stop it with `peer down`; to give the cluster up, remove its data folder %s", n.folder.dir)
 	}
+	n.leaving.Store(true)
+	if err := n.leave(ctx); err != nil {
+		n.leaving.Store(false)
+		return err
+	}
+	return n.Down(ctx)
+}
+
+func (n *Node) leave(ctx context.Context) error {
 	if err := n.order(ctx, call{Leave: &ledger.Depart{Peer: n.self}}, "this peer did not leave"); err != nil {
 		return err
 	}
@@ -145,10 +154,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	if err := n.ledger.Handover(ctx); err != nil {
 		n.log.Info("vote not handed over; the others replace it", "err", err)
 	}
-	if err := n.order(ctx, call{Remove: &ledger.Remove{Peer: n.self, Reason: "left"}}, "this peer stopped its tasks but is still a member"); err != nil {
-		return err
-	}
-	return n.Down(ctx)
+	return n.order(ctx, call{Remove: &ledger.Remove{Peer: n.self, Reason: "left"}}, "this peer stopped its tasks but is still a member")
 }
 
 func (n *Node) alone() bool { return len(n.memberList()) < 2 }
@@ -298,10 +304,7 @@ func (n *Node) trust(entries ...admission.Entry) {
 	if err := n.roster.Trust(entries...); err != nil {
 		n.log.Warn("roster not kept", "err", err)
 	}
-	select {
-	case n.rosterChanged <- struct{}{}:
-	default:
-	}
+	n.rosterMoved()
 }
 
 // trustLedger brings the roster level with the replica: after a snapshot, and at the start, when entries were applied before

@@ -9,6 +9,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -74,6 +75,8 @@ func (n *Node) decide(ctx context.Context, c call) (reply, error) {
 				return r, r.Error
 			}
 			return r, nil
+		case c.Remove != nil && c.Remove.Peer == n.self && n.removed():
+			return reply{}, nil // it is done: the gates closed before the answer was through
 		case err != nil:
 			last = err
 		}
@@ -114,6 +117,9 @@ func (n *Node) ask(ctx context.Context, peer taskstate.PeerID, c call) (reply, e
 	}
 	var r reply
 	if err := wire.NewReader(conn, 0).Read(&r); err != nil {
+		if errors.Is(err, p2p.ErrNotAdmitted) {
+			n.show(ctx, peer)
+		}
 		return reply{}, fmt.Errorf("ask %s: %w", peer, err)
 	}
 	return r, nil

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"covey/membership"
 	"covey/node/api"
 	"covey/node/blob"
+	"covey/p2p"
 	"covey/taskstate"
 )
 
@@ -266,5 +266,5 @@ func (l *logReader) wordLogError(err error, r ledger.SlotRecord) *api.Error {
 	if blob.NotFound(err) {
 		return api.Errorf(api.NotFound, "%s has no output of this task (it did not begin, or its files were removed)", who)
 	}
-	return api.Errorf(api.NoCoordinator, "%s cannot be reached for the output it has: %v", who, fmt.Errorf("%w", err))
+	return api.Errorf(api.NoCoordinator, "%s cannot be reached for the output it has (%s); it is there again when that peer is", who, p2p.Why(err))
 }

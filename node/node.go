@@ -79,16 +79,19 @@ type Node struct {
 	viewMu   sync.Mutex
 	verdicts map[taskstate.PeerID]membership.Verdict // of the last view
 
-	how      string                // founded, joined, resumed
-	acquaint []membership.PeerAddr // whom to greet first
+	how      string // founded, joined, resumed
 	warnings []string
 	down     chan struct{} // closed by the first Down or Leave
 	downOnce sync.Once
+	leaving  atomic.Bool   // the end of the membership is this peer's own wish
 	poke     chan struct{} // wakes the forwarder of held jobs
 }
 
 // stopGrace bounds how long an orderly end may take: hand over, last statuses, goodbyes.
 const stopGrace = 12 * time.Second
+
+// removedGrace is the same for a peer that was removed: tasks are stopped, and nobody listens any more.
+const removedGrace = 2 * time.Second
 
 // New opens the data folder and builds the parts. Nothing runs yet, but the folder is locked and the port is bound: Run or Close.
 func New(cfg Config) (_ *Node, err error) {
@@ -158,7 +161,7 @@ func (n *Node) openState() (err error) {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.members, err = membership.New(membership.Config{
-		Net: n.host, Host: n.host, Name: n.name, Incarnation: n.folder.incarnation, Addrs: n.host.Addrs,
+		Net: n.host, Host: doorman{n}, Name: n.name, Incarnation: n.folder.incarnation, Addrs: n.host.Addrs,
 		Version: n.cfg.Version, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
 	})
 	return err
@@ -274,6 +277,9 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	if cause := context.Cause(life); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
+	if n.removed() && !n.leaving.Load() {
+		return n.errRemoved()
+	}
 	return nil
 }
 
@@ -293,7 +299,11 @@ func (n *Node) serveAPI(ctx context.Context, l net.Listener) error {
 
 // goodbye ends in order: the worker's last statuses, the vote, the neighbours.
 func (n *Node) goodbye() {
-	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
+	grace := stopGrace
+	if n.removed() {
+		grace = removedGrace
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	if err := n.worker.Stop(ctx); err != nil {
 		n.log.Warn("not every task's end was acknowledged; it is journaled and follows at the next start", "err", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"covey/dispatch/ledger"
@@ -29,9 +30,8 @@ func (n *Node) begin(ctx context.Context) error {
 	case cluster == "":
 		return n.join(ctx)
 	}
-	if e, ok := n.roster.Get(n.self); ok && e.Removed {
-		return api.Errorf(api.Refused, "this peer was removed from cluster %s at %s; to join again use a fresh data folder (--data DIR) and a ticket",
-			cluster, time.UnixMilli(e.At).Format(time.DateTime))
+	if n.removed() {
+		return n.errRemoved()
 	}
 	if n.cfg.Join != "" {
 		t, err := admission.ParseTicket(n.cfg.Join)
@@ -91,10 +91,10 @@ func (n *Node) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.remember(answer.Peers) // first: who knows its cluster and nobody in it would be lost
 	if err := n.roster.Adopt(answer); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
-	n.remember(answer.Peers)
 	n.ledger.Follow(answer.Voters)
 	n.how = "joined"
 	return nil
@@ -156,10 +156,20 @@ func (n *Node) knock(ctx context.Context, doors []admission.PeerAddr, req admiss
 		}
 		select {
 		case <-ctx.Done():
-			return admission.JoinAnswer{}, api.Errorf(api.NoCoordinator, "cannot join after %s: %v; is a peer running at one of these addresses, and its port open? %v", joinTimeout, last, addresses(doors))
+			return admission.JoinAnswer{}, api.Errorf(api.NoCoordinator, "%s", wordJoin(last, doors))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// wordJoin says why no door opened in time.
+func wordJoin(last error, doors []admission.PeerAddr) string {
+	var no *admission.Refusal
+	if errors.As(last, &no) {
+		return fmt.Sprintf("cannot join after %s: %v", joinTimeout, no)
+	}
+	return fmt.Sprintf("cannot join after %s: no contact with %s (%s); is `peer up` running there, and its port open?",
+		joinTimeout, strings.Join(addresses(doors), ", "), p2p.Why(last))
 }
 
 func addresses(doors []admission.PeerAddr) (all []string) {
@@ -171,12 +181,14 @@ func addresses(doors []admission.PeerAddr) (all []string) {
 
 // remember tells the network and the peer book where peers are.
 func (n *Node) remember(peers []admission.PeerAddr) {
+	told := make([]membership.PeerAddr, 0, len(peers))
 	for _, p := range peers {
 		if p.ID != n.self {
 			n.host.SetAddrs(p.ID, p.Addrs)
-			n.acquaint = append(n.acquaint, membership.PeerAddr{ID: p.ID, Addrs: p.Addrs})
+			told = append(told, membership.PeerAddr{ID: p.ID, Addrs: p.Addrs})
 		}
 	}
+	n.members.Remember(told)
 }
 
 // awaitReady waits until this peer can be used: it knows a coordinator and its own replica holds its own admission. One that resumes

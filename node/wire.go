@@ -192,6 +192,9 @@ func (n *Node) reconsiderRoster(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-n.rosterChanged:
+			if n.removed() {
+				n.downOnce.Do(func() { close(n.down) })
+			}
 			n.host.Recheck()
 			n.members.Recheck()
 			n.ledger.Reconsider()

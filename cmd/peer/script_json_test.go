@@ -151,13 +151,14 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 	p := scriptProcesses(ts)
 	deadline := time.Now().Add(patience)
 	for {
-		code := p.run(ts, line)
-		ok, why := holds(ts.ReadFile("stdout"), pairs)
+		out, talk, code := p.quietly(ts, line)
+		ok, why := holds(out, pairs)
 		if code == 0 && ok {
+			fmt.Fprint(ts.Stdout(), out)
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("not within %s: exit %d, %s\n%s%s", patience, code, why, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+			ts.Fatalf("not within %s: exit %d, %s\n%s%s", patience, code, why, out, talk)
 		}
 		<-time.After(25 * time.Millisecond)
 	}

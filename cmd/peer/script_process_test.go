@@ -189,6 +189,17 @@ func (p *processes) run(ts *testscript.TestScript, args []string) int {
 	return -1
 }
 
+// quietly is run without a word in the script's log.
+func (p *processes) quietly(ts *testscript.TestScript, args []string) (out, talk string, code int) {
+	exe, err := exec.LookPath("peer")
+	ts.Check(err)
+	cmd := exec.Command(exe, commandLine(p.work, args[0], args[1:])...)
+	var o, e bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = ts.MkAbs("."), p.environment(ts), &o, &e, childAttr()
+	_ = cmd.Run() // the state tells
+	return o.String(), e.String(), cmd.ProcessState.ExitCode()
+}
+
 func scriptAt(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, false, args, 2, "[!] at NAME ARG…")
 	if code := scriptProcesses(ts).run(ts, args); (code == 0) == neg {
@@ -278,4 +289,17 @@ func scriptTmpfs(ts *testscript.TestScript, neg bool, args []string) {
 func scriptPort(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "port VAR MULTIADDR")
 	ts.Setenv(args[0], filepath.Base(args[1]))
+}
+
+// scriptFill writes a file until there is no room for a single block more.
+func scriptFill(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "fill FILE")
+	f, err := os.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer f.Close()
+	for size := 1 << 20; size > 0; size /= 2 {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
+		}
+	}
 }

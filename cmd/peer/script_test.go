@@ -47,6 +47,7 @@ const scriptLimit = 8 * time.Minute
 //	json PATH VALUE                 what the last command printed has VALUE at PATH (with !: has not)
 //	get VAR PATH                    $VAR becomes what is at PATH; PATH `word`: the only word it printed
 //	tmpfs DIR SIZE                  a small file system of its own at DIR
+//	fill FILE                       write until the disk is full
 //	port VAR MULTIADDR              $VAR becomes its port
 //	submitas NAME ID [JOBNAME]      submit a no-op job with this id through the API
 //	golden NAME [ID=WORD…]          its shape is that of testdata/golden/NAME.json (go test -update writes it)
@@ -68,6 +69,7 @@ var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []st
 	"golden":   scriptGolden,
 	"tmpfs":    scriptTmpfs,
 	"port":     scriptPort,
+	"fill":     scriptFill,
 	"submitas": scriptSubmitAs,
 }
 
