@@ -137,6 +137,10 @@ func (r *coordRig) command(w []string) {
 		r.step(PeerVerdict{Peer: w[1], Verdict: v, Since: r.now})
 	case "probed":
 		r.step(PeerProbed{Peer: w[1], Failed: w[2] == "failed"})
+	case "thaw":
+		r.step(Thaw{})
+	case "frozen":
+		fmt.Fprintf(&r.out, "frozen: %q %v\n", r.core.Frozen(), r.core.Frozen().Gone)
 	case "waiting":
 		fmt.Fprintf(&r.out, "%s waits: %q\n", w[1], r.core.Waiting(taskstate.JobID(w[1])))
 	case "peers":

@@ -44,7 +44,7 @@ func newCoordRig(t testing.TB, cfg CoordinatorConfig) *coordRig {
 }
 
 func (r *coordRig) build(cfg CoordinatorConfig) {
-	cfg.Seed = 1
+	cfg.Seed, cfg.Self = 1, "founder"
 	r.core = NewCoordinator(cfg, r.epoch, r.state, r.now)
 	r.pending, r.over = nil, ""
 	clear(r.names)

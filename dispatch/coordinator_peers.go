@@ -37,6 +37,9 @@ type peerState struct {
 	probeAt    time.Time
 	standing   Standing
 	lostSince  time.Time // since when it is unreachable
+	charged    bool      // that it is was paid for; see mayReplace
+	never      bool      // gossip here never saw it alive
+	excused    bool      // it is gone, a person says
 
 	finished   float64 // ends in about the last AheadWindow, decaying
 	finishedAt time.Time
@@ -92,6 +95,7 @@ func (c *Coordinator) dropPeer(p *peerState) {
 	delete(c.peers, p.id)
 	c.order = slices.DeleteFunc(c.order, func(x *peerState) bool { return x == p })
 	c.changes++
+	c.doubts = true
 }
 
 // hold returns what p has of j, for writing.

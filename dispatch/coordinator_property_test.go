@@ -95,6 +95,8 @@ func (m *model) randomStep(rt *rapid.T, cfg CoordinatorConfig) {
 		w.silent = !w.silent
 	case what < 80:
 		m.verdict(w.id, rapid.SampledFrom([]Verdict{VerdictAlive, VerdictSuspect, VerdictDead}).Draw(rt, "verdict"))
+	case what == 80:
+		m.step(Thaw{})
 	case what < 82:
 		m.step(PeerProbed{Peer: w.id, Failed: what%2 == 0})
 	case what < 86:

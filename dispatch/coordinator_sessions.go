@@ -128,6 +128,9 @@ func (c *Coordinator) forget(s *session) {
 	if s.p != nil && s.p.session == s {
 		s.p.session = nil
 		c.review(s.p)
+		if s.p.standing == Unreachable {
+			c.wakeAt(c.now) // it was a sign of life for a while
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"covey/membership"
 	"covey/node/api"
 	"covey/p2p/admission"
+	"covey/taskstate"
 )
 
 // ticketDoors is how many peers a ticket names: enough that some of them are up.
@@ -129,6 +130,37 @@ func (n *Node) order(ctx context.Context, c call, sequel string) error {
 	}
 	_ = n.applied.reach(try, r.Index)
 	return nil
+}
+
+// Thaw implements api.AdminBackend.
+func (n *Node) Thaw(ctx context.Context) (api.Thawed, error) {
+	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	r, err := n.decide(try, call{Thaw: &thawCall{}})
+	if err != nil {
+		return api.Thawed{}, n.undecided(err, "nothing was thawed")
+	}
+	return api.Thawed{Thawed: n.namesOf(r.Gone), AsOf: time.Now().UTC()}, nil
+}
+
+// executeThaw ends a freeze, as coordinator.
+func (n *Node) executeThaw(ctx context.Context) (reply, error) {
+	was, err := n.coord.Thaw(ctx)
+	switch {
+	case err != nil:
+		return reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+	case !was.Active():
+		return reply{Error: api.Errorf(api.Conflict, "replacement is not frozen; see `peer peers`")}, nil
+	}
+	return reply{Gone: was.Gone}, nil
+}
+
+func (n *Node) namesOf(ids []taskstate.PeerID) []string {
+	out := make([]string, 0, len(ids))
+	for _, id := range ids {
+		out = append(out, n.called(id))
+	}
+	return out
 }
 
 // Leave implements api.AdminBackend: tasks stop and are settled, the vote is handed over, then the membership ends.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,8 @@ type flock struct {
 	Waiting string      `cbor:"2,keyasint,omitempty"` // why the job asked about waits
 	Index   uint64      `cbor:"3,keyasint"`           // ledger index the coordinator has applied
 	Waited  []spell     `cbor:"4,keyasint,omitempty"` // when and why the job asked about waited
+	Frozen  string      `cbor:"5,keyasint,omitempty"` // why nothing is replaced
+	Gone    []string    `cbor:"6,keyasint,omitempty"` // because of whom
 }
 
 // spell is a dispatch.Spell on the wire; times in milliseconds since 1970.
@@ -54,6 +57,9 @@ func (n *Node) flockNow(ctx context.Context, job taskstate.JobID) *flock {
 			ID: p.Peer, Standing: string(p.Standing), Offer: p.Offer.Resources, Promised: p.Promised, Tasks: p.Outstanding,
 			Voter: slices.Contains(voters, p.Peer),
 		})
+	}
+	if freeze, err := n.coord.Frozen(ctx); err == nil {
+		f.Frozen, f.Gone = freeze.String(), freeze.Gone
 	}
 	if job != "" {
 		f.Waiting, _ = n.coord.Waiting(ctx, job) // said or not
@@ -103,6 +109,9 @@ func (n *Node) Peers(ctx context.Context) (api.Peers, error) {
 	}
 	if seen == nil {
 		out.Coordinator, out.Missing = "", n.missing()
+	}
+	if seen != nil && seen.Frozen != "" {
+		out.Frozen, out.FrozenReason = true, fmt.Sprintf("%s (%s)", seen.Frozen, strings.Join(n.namesOf(seen.Gone), ", "))
 	}
 	view := n.members.View()
 	for _, m := range n.memberList() {

@@ -42,6 +42,8 @@ type AdminBackend interface {
 	Revoke(ctx context.Context, id string) error
 	Remove(ctx context.Context, peer string) error
 	Leave(ctx context.Context) error
+	// Thaw ends a freeze of replacement: whoever has vanished is really gone.
+	Thaw(ctx context.Context) (Thawed, error)
 	Down(ctx context.Context) error
 	// Block cuts this peer off from others; refused unless the peer was started for a testnet.
 	Block(ctx context.Context, b Block) error

@@ -236,6 +236,11 @@ func (c *Client) Remove(ctx context.Context, peer string) error {
 	return err
 }
 
+// Thaw ends a freeze of replacement.
+func (c *Client) Thaw(ctx context.Context) (Thawed, error) {
+	return call[Thawed](ctx, c, http.MethodPost, "/v1/thaw", nil)
+}
+
 // Leave ends this peer's own membership and stops it.
 func (c *Client) Leave(ctx context.Context) error {
 	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/leave", nil)

@@ -29,6 +29,7 @@ func NewHandler(b Backend) http.Handler {
 	mux.HandleFunc("POST /v1/tickets", post(b.Invite))
 	mux.HandleFunc("DELETE /v1/tickets/{id}", doID(b.Revoke))
 	mux.HandleFunc("DELETE /v1/peers/{id}", doID(b.Remove))
+	mux.HandleFunc("POST /v1/thaw", get(b.Thaw))
 	mux.HandleFunc("POST /v1/leave", doID(func(ctx context.Context, _ string) error { return b.Leave(ctx) }))
 	mux.HandleFunc("POST /v1/down", doID(func(ctx context.Context, _ string) error { return b.Down(ctx) }))
 	mux.HandleFunc("POST /v1/testnet/block", post(func(ctx context.Context, r Block) (struct{}, error) {

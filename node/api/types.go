@@ -30,11 +30,22 @@ type Peer struct {
 
 // Peers answers GET /v1/peers.
 type Peers struct {
-	Peers       []Peer    `json:"peers"`
-	Coordinator string    `json:"coordinator"` // peer id, "" if there is none in sight
-	Epoch       string    `json:"epoch"`
-	Missing     []string  `json:"missing,omitempty"` // voters that do not answer, when there is no coordinator
-	AsOf        time.Time `json:"as_of"`
+	Peers       []Peer   `json:"peers"`
+	Coordinator string   `json:"coordinator"` // peer id, "" if there is none in sight
+	Epoch       string   `json:"epoch"`
+	Missing     []string `json:"missing,omitempty"` // voters that do not answer, when there is no coordinator
+
+	// Frozen means that no task of an unreachable peer is given to another one: so many vanished together that the coordinator may
+	// be the isolated one. Ended by their return or `peer thaw`.
+	Frozen       bool      `json:"frozen"`
+	FrozenReason string    `json:"frozen_reason,omitempty"`
+	AsOf         time.Time `json:"as_of"`
+}
+
+// Thawed answers POST /v1/thaw: the names of the peers whose tasks may be replaced now.
+type Thawed struct {
+	Thawed []string  `json:"thawed"`
+	AsOf   time.Time `json:"as_of"`
 }
 
 // Job is one row of `peer jobs`.
