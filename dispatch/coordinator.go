@@ -81,6 +81,7 @@ type Coordinator struct {
 	registers  []*ledger.Register  // decided, not proposed
 	supersedes []*ledger.Supersede // decided, not proposed
 	settling   []*peerState        // peers with ends to settle
+	given      givenUps            // attempts whose end may still come
 
 	wake        time.Time // see Wake
 	settledDone bool      // twice the grace is over and every peer was reviewed
@@ -217,6 +218,7 @@ func (c *Coordinator) StepAll(evs []CoordEvent, now time.Time) []CoordEffect {
 	}
 	c.reviewFreeze()
 	c.due()
+	c.reviewFreeze() // sessions may have ended just now
 	c.propose()
 	c.lookForRecalls()
 	c.flush()

@@ -270,7 +270,9 @@ func (c *Coordinator) pendingSlots() []string {
 		}
 		for _, run := range j.inflight {
 			for n := run.First; n < run.First+run.N; n++ {
-				out = append(out, taskstate.Task(j.id, n, run.Attempt).String())
+				if !j.early[n] { // it has its end: this assignment will be refused
+					out = append(out, taskstate.Task(j.id, n, run.Attempt).String())
+				}
 			}
 		}
 	}

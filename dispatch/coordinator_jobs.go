@@ -14,9 +14,10 @@ type jobState struct {
 
 	again    slotQueue // given up before: these go first, so that they never wait behind a million fresh ones
 	fresh    slotQueue
-	inflight []assigning // proposed, not applied
-	open     int         // assigned by the ledger and not settled
-	live     int         // proposed or assigned, and not known to have ended: what Parallel caps
+	inflight []assigning  // proposed, not applied
+	early    map[int]bool // slots of inflight that have got their end meanwhile: see appliedLate
+	open     int          // assigned by the ledger and not settled
+	live     int          // proposed or assigned, and not known to have ended: what Parallel caps
 
 	waited  []Spell // the newest times some of it waited; see noteWaiting
 	waiting bool    // the last of them goes on

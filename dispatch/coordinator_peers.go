@@ -21,9 +21,10 @@ type peerState struct {
 
 	offer       Offer
 	holds       map[taskstate.JobID]*holding
-	outstanding int                 // tasks proposed or assigned that have not ended
-	promised    taskstate.Resources // to those
-	ends        []taskstate.Status  // to be settled, not proposed yet
+	outstanding int                         // tasks proposed or assigned that have not ended
+	promised    taskstate.Resources         // to those
+	ends        []taskstate.Status          // to be settled, not proposed yet
+	late        map[taskstate.TaskID]uint64 // ends of attempts given up, being decided: number of their batch in the present session, or 0
 
 	session    *session
 	back       bool // had a session in this epoch

@@ -33,7 +33,7 @@ func (n *Node) entryEvents(ev ledger.Event) []event {
 		case c.Assign != nil:
 			out = append(out, assignEvents(e, c.Assign)...)
 		case c.Settle != nil:
-			more, tasks := n.settleEvents(e, c.Settle)
+			more, tasks := n.settleEvents(e, c.Settle, r)
 			out, settled = append(out, more...), append(settled, tasks...)
 		case c.Supersede != nil:
 			settled = append(settled, c.Supersede.Task)
@@ -81,9 +81,15 @@ func assignEvents(e ledger.Entry, a *ledger.Assign) []event {
 }
 
 // settleEvents makes an event of every end that the table had not shown already.
-func (n *Node) settleEvents(e ledger.Entry, c *ledger.Settle) (out []event, tasks []taskstate.TaskID) {
+func (n *Node) settleEvents(e ledger.Entry, c *ledger.Settle, r ledger.Result) (out []event, tasks []taskstate.TaskID) {
 	var jobs []taskstate.JobID
+	refused := r.Statuses
 	for _, s := range c.Statuses {
+		if len(refused) > 0 && refused[0] == s.Task {
+			refused = refused[1:] // it changed nothing; `peer explain` tells it
+			tasks = append(tasks, s.Task)
+			continue
+		}
 		if have, ok := n.table.Get(s.Task); !ok || !have.State.Final() {
 			out = append(out, taskEvent(s, c.Peer))
 		}
@@ -91,6 +97,10 @@ func (n *Node) settleEvents(e ledger.Entry, c *ledger.Settle) (out []event, task
 		if len(jobs) == 0 || jobs[len(jobs)-1] != s.Task.Job {
 			jobs = append(jobs, s.Task.Job)
 		}
+	}
+	for _, t := range r.Overtaken {
+		tasks = append(tasks, t)
+		out = append(out, event{at: e.Stamp, kind: kindTask, task: t, state: "superseded", exit: taskstate.NoExit, note: string(taskstate.ReasonOvertaken)})
 	}
 	for _, id := range jobs {
 		out = append(out, n.jobEnd(e, id)...)

@@ -38,13 +38,14 @@ func (n *Node) Explain(ctx context.Context, id string) (api.Explanation, error) 
 		}
 		return out, nil
 	}
-	t := teller{n: n, id: job, slot: slot, attempt: attempt, now: now(), names: map[taskstate.PeerID]string{}}
+	t := teller{n: n, id: job, slot: slot, attempt: attempt, now: now(), names: map[taskstate.PeerID]string{}, late: map[taskstate.TaskID]bool{}}
 	if err := t.read(); err != nil {
 		return api.Explanation{}, err
 	}
 	t.tellJob()
 	t.tellSlots()
 	t.tellNews()
+	t.tellEnd()
 	t.tellWaiting(ctx)
 	slices.SortStableFunc(t.facts, func(a, b api.Fact) int { return a.Time.Compare(b.Time) })
 	out.Explain = t.facts
@@ -82,7 +83,7 @@ type teller struct {
 
 	job    jobFacts
 	slots  []slotFacts
-	told   map[int]bool // slots told one by one
+	late   map[taskstate.TaskID]bool // attempts given up whose end the ledger tells
 	facts  []api.Fact
 	visits []visit
 }
@@ -150,10 +151,14 @@ func (t *teller) knows(s slotFacts) bool {
 
 // pick chooses the slots that are told one by one.
 func (t *teller) pick(j *ledger.JobRecord) {
-	t.told = map[int]bool{}
 	tell := func(n int) {
-		t.slots = append(t.slots, slotFacts{j.Slot(n), j.Past(n)})
-		t.told[n] = true
+		s := slotFacts{j.Slot(n), j.Past(n)}
+		t.slots = append(t.slots, s)
+		for _, p := range s.past {
+			if p.Late != nil || s.Final != nil && s.Attempt == p.Attempt {
+				t.late[taskstate.Task(t.id, n, p.Attempt)] = true
+			}
+		}
 	}
 	if t.slot > 0 {
 		tell(t.slot)
@@ -214,6 +219,11 @@ func (t *teller) tellJob() {
 			Text: fmt.Sprintf("a second end came from %s: %s; the first one stands", t.name(c.Peer), c.State),
 		})
 	}
+}
+
+// tellEnd tells how the job ended.
+func (t *teller) tellEnd() {
+	f := &t.job
 	if f.over {
 		code := f.exit
 		t.add(f.ended, api.Fact{

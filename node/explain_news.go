@@ -53,7 +53,7 @@ func (t *teller) tellGap(from time.Time) {
 // tellState tells a state that a worker reported. Those that the ledger has are told from there.
 func (t *teller) tellState(e *event, v visit) bool {
 	var s taskstate.State
-	if s.UnmarshalText([]byte(e.state)) != nil || s <= taskstate.Assigned || s.Final() && !v.past {
+	if s.UnmarshalText([]byte(e.state)) != nil || s <= taskstate.Assigned || s.Final() && (!v.past || t.late[e.task]) {
 		return false
 	}
 	f := api.Fact{Kind: kindTask, Task: e.task.String(), Peer: v.peer, State: e.state, Text: e.state + " on " + t.name(v.peer)}

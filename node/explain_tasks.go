@@ -43,13 +43,17 @@ func (t *teller) tellSlot(s slotFacts) {
 		if i+1 < len(s.past) {
 			next, peer = s.past[i+1].Attempt, s.past[i+1].Peer
 		}
+		if next <= p.Attempt { // it was overtaken before it was given to anybody
+			next, peer = p.Attempt+1, ""
+		}
 		t.tellPast(s.Slot, p, next, peer)
 	}
 	if !t.wants(s.Attempt) {
 		return
 	}
 	task := taskstate.Task(t.id, s.Slot, s.Attempt)
-	if s.Peer != "" {
+	back := slices.ContainsFunc(s.past, func(p ledger.PastAttempt) bool { return p.Attempt == s.Attempt })
+	if s.Peer != "" && !back { // one that came back was told with the past
 		t.placed(task, s.Peer, s.AssignedAt)
 		v := visit{task: task, peer: s.Peer, from: s.AssignedAt, to: t.now}
 		if s.Final != nil {
@@ -58,7 +62,7 @@ func (t *teller) tellSlot(s slotFacts) {
 		t.visits = append(t.visits, v)
 	}
 	if s.Final != nil {
-		t.ended(s)
+		t.ended(s, back)
 	}
 }
 
@@ -73,12 +77,36 @@ func (t *teller) placed(task taskstate.TaskID, peer taskstate.PeerID, at int64) 
 func (t *teller) tellPast(slot int, p ledger.PastAttempt, next int, peer taskstate.PeerID) {
 	task := taskstate.Task(t.id, slot, p.Attempt)
 	t.placed(task, p.Peer, p.AssignedAt)
+	t.visits = append(t.visits, visit{task: task, peer: p.Peer, from: p.AssignedAt, to: t.end(), past: true})
+	if l := p.Late; l != nil {
+		t.tellLate(task, p)
+	}
+	if p.Reason == taskstate.ReasonOvertaken {
+		t.add(p.GivenUpAt, api.Fact{
+			Kind: kindTask, Task: task.String(), Peer: p.Peer, State: "superseded", Reason: string(p.Reason),
+			Text: "stopped: an earlier attempt came back with its success, and that counts",
+		})
+		return
+	}
 	text := fmt.Sprintf("given up: %s; attempt %d takes its place", whyGivenUp(p.Reason), next)
 	if peer != "" {
 		text += ", on " + t.name(peer)
 	}
 	t.add(p.GivenUpAt, api.Fact{Kind: kindTask, Task: task.String(), Peer: p.Peer, State: "superseded", Reason: string(p.Reason), Text: text})
-	t.visits = append(t.visits, visit{task: task, peer: p.Peer, from: p.AssignedAt, to: t.end(), past: true})
+}
+
+// tellLate tells an end that came when the attempt had been given up, and does not count.
+func (t *teller) tellLate(task taskstate.TaskID, p ledger.PastAttempt) {
+	f := api.Fact{Kind: kindTask, Task: task.String(), Peer: p.Peer, State: p.Late.State.String(), Reason: "late"}
+	f.Text = fmt.Sprintf("heard late, and does not count: %s on %s", endText(taskstate.Status{State: p.Late.State, Exit: p.Late.Exit}), t.name(p.Peer))
+	if p.Late.State == taskstate.Complete || p.Late.State == taskstate.Failed {
+		f.Text += "; so this slot ran more than once"
+	}
+	if p.Late.Exit != taskstate.NoExit {
+		code := p.Late.Exit
+		f.ExitCode = &code
+	}
+	t.add(p.Late.Heard, f)
 }
 
 // whyGivenUp says a reason for giving up in a person's words.
@@ -97,7 +125,7 @@ func whyGivenUp(r taskstate.Reason) string {
 }
 
 // ended tells a slot's end as it was decided.
-func (t *teller) ended(s slotFacts) {
+func (t *teller) ended(s slotFacts, back bool) {
 	f := s.Final
 	fact := api.Fact{Kind: kindTask, Task: f.Task.String(), Peer: s.Peer, State: f.State.String(), Reason: string(f.Reason), Text: endText(*f)}
 	if s.Peer != "" {
@@ -109,6 +137,9 @@ func (t *teller) ended(s slotFacts) {
 	}
 	if f.Message != "" && f.State != taskstate.Complete {
 		fact.Text += ": " + f.Message
+	}
+	if back {
+		fact.Text += "; it had been given up, came back with this, and counts"
 	}
 	t.add(f.At, fact)
 }

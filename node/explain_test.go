@@ -66,13 +66,14 @@ func (b *storyBook) story(id string) []string {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	t := teller{n: b.Node, id: taskstate.JobID(job), slot: slot, attempt: attempt, now: b.stamp + 1, names: map[string]string{}}
+	t := teller{n: b.Node, id: taskstate.JobID(job), slot: slot, attempt: attempt, now: b.stamp + 1, names: map[string]string{}, late: map[taskstate.TaskID]bool{}}
 	if err := t.read(); err != nil {
 		b.t.Fatal(err)
 	}
 	t.tellJob()
 	t.tellSlots()
 	t.tellNews()
+	t.tellEnd()
 	slices.SortStableFunc(t.facts, func(x, y api.Fact) int { return x.Time.Compare(y.Time) })
 	var out []string
 	for _, f := range t.facts {
@@ -137,6 +138,39 @@ func TestAStoryTellsWhatContradictsAndWhoCancelled(t *testing.T) {
 		"4500 1.1 shutdown, by signal 15 (cancelled) on name-a",
 		"5000  the job is over: 2 shutdown; exit code 1",
 		"6000 1.1 a second end came from name-a: complete; the first one stands",
+	)
+}
+
+func TestAStoryTellsWhatCameBackLate(t *testing.T) {
+	b := newStoryBook(t)
+	b.submit("j", 2)
+	b.assign("j", "a", ledger.Slots{First: 1, N: 2, Attempt: 1})
+	for n := 1; n <= 2; n++ {
+		b.decide(ledger.Command{Supersede: &ledger.Supersede{Task: taskstate.Task("j", n, 1), Reason: taskstate.ReasonUnreachable, Again: true}})
+	}
+	b.assign("j", "b", ledger.Slots{First: 1, N: 2, Attempt: 2})
+	b.end("b", complete(taskstate.Task("j", 1, 2)))
+	b.end("a", complete(taskstate.Task("j", 1, 1)), complete(taskstate.Task("j", 2, 1)))
+	b.end("b", taskstate.Status{Task: taskstate.Task("j", 2, 2), State: taskstate.Shutdown, Exit: taskstate.NoExit, Reason: taskstate.ReasonOvertaken})
+	gone := "given up: its peer could not be reached for as long as the job allows; attempt 2 takes its place, on name-"
+	b.is("j.1",
+		"2000  accepted through name-b, by coordinator name-a in epoch 1/1",
+		"3000 1.1 given to name-a "+spread,
+		"4000 1.1 "+gone+"b",
+		"6000 1.2 given to name-b "+spread,
+		"6500 1.2 complete with exit code 0 on name-b",
+		"8000 1.1 heard late, and does not count: complete with exit code 0 on name-a; so this slot ran more than once",
+		"8000  the job is over: 2 complete; exit code 0",
+	)
+	b.is("j.2",
+		"2000  accepted through name-b, by coordinator name-a in epoch 1/1",
+		"3000 2.1 given to name-a "+spread,
+		"5000 2.1 "+gone+"b",
+		"6000 2.2 given to name-b "+spread,
+		"7500 2.1 complete with exit code 0 on name-a; it had been given up, came back with this, and counts",
+		"8000 2.2 stopped: an earlier attempt came back with its success, and that counts",
+		"8000  the job is over: 2 complete; exit code 0",
+		"9000 2.2 heard late, and does not count: shutdown on name-b",
 	)
 }
 

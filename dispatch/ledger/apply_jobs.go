@@ -105,45 +105,57 @@ func (s *State) assign(a *Assign) Result {
 
 func (s *State) settle(c *Settle) Result {
 	id, known := s.owners.ids[owner{Peer: c.Peer, Incarnation: c.Incarnation}]
-	var refused []taskstate.TaskID
+	var refused, overtaken []taskstate.TaskID
 	var j *JobRecord
 	for i := range c.Statuses {
 		st := &c.Statuses[i]
 		if j == nil || j.job.ID != st.Task.Job {
 			j = s.jobs[st.Task.Job]
 		}
-		if j == nil || !known || !j.settle(id, st, s.stamp) {
+		if j == nil || !known {
 			refused = append(refused, st.Task)
 			continue
+		}
+		ok, gone := j.settle(id, st, s.stamp)
+		if !ok {
+			refused = append(refused, st.Task)
+			continue
+		}
+		if gone != nil {
+			overtaken = append(overtaken, *gone)
 		}
 		if j.counts.Pending+j.counts.Open == 0 {
 			s.close(j)
 		}
 	}
 	if len(refused) > 0 {
-		return Result{Refused: CodePartly, Statuses: refused}
+		return Result{Refused: CodePartly, Statuses: refused, Overtaken: overtaken}
 	}
-	return Result{}
+	return Result{Overtaken: overtaken}
 }
 
-// settle makes a worker's status the end of its slot, if it is an end, the newest attempt, and its author has it.
-func (j *JobRecord) settle(by uint32, st *taskstate.Status, stamp int64) bool {
+// settle makes a worker's status the end of its slot, if it is an end, the newest attempt, and its author has it; see late for
+// older attempts.
+func (j *JobRecord) settle(by uint32, st *taskstate.Status, stamp int64) (ok bool, overtaken *taskstate.TaskID) {
 	n := st.Task.Slot
 	if n < 1 || n > j.slots.count || !isEnd(st.State) {
-		return false
+		return false, nil
 	}
 	c, ch := j.slots.peek(n)
-	if c == nil || c.form < formOpen || int(c.attempt) != st.Task.Attempt || c.owner != by {
-		return false
+	if c != nil && int(c.attempt) != st.Task.Attempt {
+		return j.late(by, st, stamp)
+	}
+	if c == nil || c.form < formOpen || c.owner != by {
+		return false, nil
 	}
 	if c.form != formOpen {
 		if c.seq != seq32(st) || c.end != st.At || j.forms.list[c.form-formFirst] != formOf(st) {
 			j.contradict(st, by, stamp)
 		}
-		return false
+		return false, nil
 	}
 	j.end(c, ch, st)
-	return true
+	return true, nil
 }
 
 func isEnd(st taskstate.State) bool { return st.Final() && st.Valid() }

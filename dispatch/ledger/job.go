@@ -200,6 +200,8 @@ func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.In
 		return "", "", 0, taskstate.Retired
 	case waits && j.cancelled:
 		return "", "", 0, taskstate.Retired
+	case !waits && c.form != formOpen && t.Attempt > now:
+		return "", "", 0, taskstate.Retired // overtaken by an earlier attempt, or never to be
 	case waits || t.Attempt > now:
 		return "", "", 0, taskstate.Unknown
 	}

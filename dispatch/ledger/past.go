@@ -24,6 +24,15 @@ type PastAttempt struct {
 	AssignedAt  int64  // ledger stamps
 	GivenUpAt   int64
 	Reason      taskstate.Reason
+	Late        *LateEnd // its end, if that was heard of all the same and did not count
+}
+
+// LateEnd is the end of an attempt that had been given up.
+type LateEnd struct {
+	State taskstate.State
+	Exit  int
+	At    int64 // by the worker's clock
+	Heard int64 // ledger stamp
 }
 
 // Conflict is an end that came after another one had been decided for the same task. It changed nothing.
@@ -40,6 +49,7 @@ type past struct {
 	assigned, givenUp int64
 	owner, attempt    uint32
 	reason            taskstate.Reason
+	late              *LateEnd
 }
 
 // conflict is a Conflict as a job keeps it.
@@ -67,6 +77,53 @@ func (j *JobRecord) remember(n int, c *cell, stamp int64, why taskstate.Reason) 
 	})
 }
 
+// late takes the end of an attempt that was given up. A success counts if the slot has no end: then it is the slot's, and the open
+// attempt that took its place, if there is one, is over. Anything else is remembered. counts is false if the end was refused.
+func (j *JobRecord) late(by uint32, st *taskstate.Status, stamp int64) (counts bool, overtaken *taskstate.TaskID) {
+	list := j.past[uint32(st.Task.Slot)]
+	i := slices.IndexFunc(list, func(p past) bool { return int(p.attempt) == st.Task.Attempt && p.owner == by })
+	if i < 0 {
+		return false, nil
+	}
+	c, ch := j.slots.peek(st.Task.Slot)
+	ended := c.form >= formFirst || c.form != formOpen && j.cancelled
+	if ended || st.State != taskstate.Complete {
+		end := LateEnd{State: st.State, Exit: st.Exit, At: st.At, Heard: stamp}
+		switch old := list[i].late; {
+		case old == nil:
+			list[i].late = &end
+		case old.State != end.State || old.Exit != end.Exit || old.At != end.At:
+			j.contradict(st, by, stamp)
+		}
+		return false, nil
+	}
+	return true, j.overtake(c, ch, list[i], st, stamp)
+}
+
+// overtake makes the success of p its slot's end.
+func (j *JobRecord) overtake(c *cell, ch *chunk, p past, st *taskstate.Status, stamp int64) (overtaken *taskstate.TaskID) {
+	n := st.Task.Slot
+	if c.form == formOpen {
+		t := taskstate.Task(j.job.ID, n, int(c.attempt))
+		overtaken = &t
+		j.remember(n, c, stamp, taskstate.ReasonOvertaken)
+	} else { // as if it had been given out and were open
+		j.pending.take(Slots{First: n, N: 1, Attempt: int(c.attempt)}, func(int, int) {}, nil)
+		j.counts.Pending--
+		j.counts.Open++
+		c.owner = p.owner
+		j.open[c.owner]++
+		ch.open++
+	}
+	j.shut(c, ch)
+	*c = cell{
+		index: p.index, assigned: p.assigned, owner: p.owner, attempt: p.attempt,
+		form: j.forms.id(formOf(st)), end: st.At, seq: seq32(st),
+	}
+	j.counts.count(st.State, 1)
+	return overtaken
+}
+
 // contradict keeps an end that came too late to count.
 func (j *JobRecord) contradict(st *taskstate.Status, owner uint32, stamp int64) {
 	j.conflicts++
@@ -85,7 +142,7 @@ func (j *JobRecord) Past(slot int) []PastAttempt {
 		o := j.owners.list[p.owner]
 		out = append(out, PastAttempt{
 			Attempt: int(p.attempt), Peer: o.Peer, Incarnation: o.Incarnation, Index: p.index,
-			AssignedAt: p.assigned, GivenUpAt: p.givenUp, Reason: p.reason,
+			AssignedAt: p.assigned, GivenUpAt: p.givenUp, Reason: p.reason, Late: p.late,
 		})
 	}
 	return out

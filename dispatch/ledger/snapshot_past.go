@@ -19,6 +19,16 @@ type pastSnapshot struct {
 	Assigned int64
 	GivenUp  int64
 	Reason   taskstate.Reason
+	Late     []lateSnapshot // none or one
+}
+
+// lateSnapshot is a LateEnd in a snapshot.
+type lateSnapshot struct {
+	_     struct{} `cbor:",toarray"`
+	State taskstate.State
+	Exit  int
+	At    int64
+	Heard int64
 }
 
 // conflictSnapshot is a conflict in a snapshot.
@@ -34,10 +44,14 @@ type conflictSnapshot struct {
 func (j *JobRecord) packPast(names *owners) (out []pastSnapshot) {
 	for _, n := range slices.Sorted(maps.Keys(j.past)) {
 		for _, p := range j.past[n] {
-			out = append(out, pastSnapshot{
+			x := pastSnapshot{
 				Slot: int(n), Attempt: p.attempt, Owner: names.of(j.owners, p.owner), Index: p.index,
 				Assigned: p.assigned, GivenUp: p.givenUp, Reason: p.reason,
-			})
+			}
+			if l := p.late; l != nil {
+				x.Late = []lateSnapshot{{State: l.State, Exit: l.Exit, At: l.At, Heard: l.Heard}}
+			}
+			out = append(out, x)
 		}
 	}
 	return out
@@ -66,17 +80,25 @@ func (j *JobRecord) unpackPast(in []pastSnapshot) error {
 		if p.Slot < last || !j.possible(p.Slot, p.Attempt, p.Owner) {
 			return errPast
 		}
+		if c := j.slots.get(p.Slot); c.form == formUntouched {
+			return errPast // it was never given to anybody
+		}
 		last = p.Slot
 		k := uint32(p.Slot)
 		if j.past == nil {
 			j.past = map[uint32][]past{}
 		}
-		if len(j.past[k]) >= KeepPast {
+		if len(j.past[k]) >= KeepPast || len(p.Late) > 1 {
 			return errPast
 		}
-		j.past[k] = append(j.past[k], past{
-			index: p.Index, assigned: p.Assigned, givenUp: p.GivenUp, owner: p.Owner, attempt: p.Attempt, reason: p.Reason,
-		})
+		x := past{index: p.Index, assigned: p.Assigned, givenUp: p.GivenUp, owner: p.Owner, attempt: p.Attempt, reason: p.Reason}
+		for _, l := range p.Late {
+			if !isEnd(l.State) {
+				return errPast
+			}
+			x.late = &LateEnd{State: l.State, Exit: l.Exit, At: l.At, Heard: l.Heard}
+		}
+		j.past[k] = append(j.past[k], x)
 	}
 	if len(j.past) > KeepPastSlots {
 		return errPast

@@ -42,7 +42,15 @@ type dumbSlot struct {
 	index   uint64
 	final   *taskstate.Status
 	since   int64
-	past    []string
+	past    []dumbPast
+}
+
+type dumbPast struct {
+	dumbSlot
+	till int64
+	why  taskstate.Reason
+	late *taskstate.Status
+	at   int64 // of late
 }
 
 func newDumb() *dumb { return &dumb{members: map[string]*dumbMember{}} }
@@ -122,6 +130,9 @@ func (d *dumb) command(index uint64, c ledger.Command) {
 
 func (d *dumb) settle(c *ledger.Settle, st taskstate.Status) {
 	s := d.slot(st.Task)
+	if s == nil && st.State.Final() {
+		d.settleLate(c, st)
+	}
 	if s == nil || s.peer != c.Peer || s.inc != c.Incarnation || !st.State.Final() {
 		return
 	}
@@ -133,6 +144,41 @@ func (d *dumb) settle(c *ledger.Settle, st taskstate.Status) {
 		j := d.job(st.Task.Job)
 		j.twice = append(j.twice, fmt.Sprintf("%d.%d %s %s at %d", st.Task.Slot, st.Task.Attempt, c.Peer, st.State, d.stamp))
 	}
+}
+
+// settleLate takes the end of an attempt that its slot has left behind.
+func (d *dumb) settleLate(c *ledger.Settle, st taskstate.Status) {
+	j := d.job(st.Task.Job)
+	if j == nil || st.Task.Slot < 1 || st.Task.Slot > len(j.slots) {
+		return
+	}
+	s := &j.slots[st.Task.Slot-1]
+	for i := range s.past {
+		p := &s.past[i]
+		switch {
+		case p.attempt != st.Task.Attempt || p.peer != c.Peer || p.inc != c.Incarnation:
+			continue
+		case s.final == nil && st.State == taskstate.Complete:
+			was := *s
+			st.Index = p.index
+			*s = dumbSlot{attempt: p.attempt, peer: p.peer, inc: p.inc, index: p.index, since: p.since, final: &st, past: s.past}
+			if was.open {
+				s.leave(was, d.stamp, taskstate.ReasonOvertaken)
+			}
+		case p.late == nil:
+			p.late, p.at = &st, d.stamp
+		case p.late.State != st.State || p.late.At != st.At:
+			j.twice = append(j.twice, fmt.Sprintf("%d.%d %s %s at %d", st.Task.Slot, st.Task.Attempt, c.Peer, st.State, d.stamp))
+		}
+		return
+	}
+}
+
+// leave remembers an attempt that does not count.
+func (s *dumbSlot) leave(was dumbSlot, at int64, why taskstate.Reason) {
+	was.past = nil
+	s.past = append(slices.Clone(s.past), dumbPast{dumbSlot: was, till: at, why: why})
+	s.past = s.past[max(0, len(s.past)-ledger.KeepPast):]
 }
 
 // slot finds the slot of a task if that is the slot's newest attempt.
@@ -193,8 +239,9 @@ func (d *dumb) giveUp(j *dumbJob, s *dumbSlot, n int, why taskstate.Reason, agai
 	s.open = false
 	switch {
 	case again && !j.cancelled:
-		past := append(s.past, fmt.Sprintf("%d on %s/%s@%d %d to %d: %s", s.attempt, s.peer, s.inc, s.index, s.since, d.stamp, why))
-		*s = dumbSlot{attempt: s.attempt + 1, past: past[max(0, len(past)-ledger.KeepPast):]}
+		was := *s
+		*s = dumbSlot{attempt: s.attempt + 1, past: s.past}
+		s.leave(was, d.stamp, why)
 		return
 	case again:
 		st.State, st.Reason, st.Message = taskstate.Shutdown, taskstate.ReasonCancelled, j.reason
@@ -213,7 +260,13 @@ func (d *dumb) show() string {
 			if s.final != nil {
 				out += fmt.Sprintf(" %+v", *s.final)
 			}
-			out += fmt.Sprintf(" past %q", s.past)
+			out += " past"
+			for _, p := range s.past {
+				out += fmt.Sprintf(" %d on %s/%s@%d %d to %d: %s", p.attempt, p.peer, p.inc, p.index, p.since, p.till, p.why)
+				if p.late != nil {
+					out += fmt.Sprintf(" late %s %d at %d heard %d", p.late.State, p.late.Exit, p.late.At, p.at)
+				}
+			}
 			out += "\n"
 		}
 	}
@@ -250,7 +303,7 @@ func show(s *ledger.State) string {
 			if r.Final != nil {
 				out += fmt.Sprintf(" %+v", *r.Final)
 			}
-			out += fmt.Sprintf(" past %q", pastOf(j, n))
+			out += " past" + pastOf(j, n)
 			out += "\n"
 		}
 	}
@@ -264,9 +317,12 @@ func show(s *ledger.State) string {
 	return out
 }
 
-func pastOf(j *ledger.JobRecord, n int) (out []string) {
+func pastOf(j *ledger.JobRecord, n int) (out string) {
 	for _, p := range j.Past(n) {
-		out = append(out, fmt.Sprintf("%d on %s/%s@%d %d to %d: %s", p.Attempt, p.Peer, p.Incarnation, p.Index, p.AssignedAt, p.GivenUpAt, p.Reason))
+		out += fmt.Sprintf(" %d on %s/%s@%d %d to %d: %s", p.Attempt, p.Peer, p.Incarnation, p.Index, p.AssignedAt, p.GivenUpAt, p.Reason)
+		if l := p.Late; l != nil {
+			out += fmt.Sprintf(" late %s %d at %d heard %d", l.State, l.Exit, l.At, l.Heard)
+		}
 	}
 	return out
 }
