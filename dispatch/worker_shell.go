@@ -19,9 +19,16 @@ const (
 func (w *Worker) own(ctx context.Context) error {
 	stop := w.stop
 	var patience <-chan time.Time
+	due := time.NewTimer(time.Hour)
+	defer due.Stop()
 	w.step(nil)
 	for {
+		if wake := w.core.wake; !wake.IsZero() {
+			due.Reset(time.Until(wake))
+		}
 		select {
+		case <-due.C:
+			w.step(nil)
 		case <-ctx.Done():
 			return nil
 		case e := <-w.links:
@@ -75,6 +82,11 @@ func (w *Worker) step(ev workerEvent) {
 			w.cfg.Runner.Start(e.launch)
 		case wHalt:
 			w.cfg.Runner.Stop(e.stop.Task, e.stop.Reason)
+		}
+	}
+	if w.cfg.Retired != nil {
+		if n := w.core.retirable(); n > 0 {
+			w.cfg.Retired(n)
 		}
 	}
 }

@@ -36,7 +36,8 @@ type call struct {
 	Leave  *ledger.Depart   `cbor:"8,keyasint,omitempty"`
 	Join   *joinCall        `cbor:"9,keyasint,omitempty"`
 	Flock  *flockCall       `cbor:"10,keyasint,omitempty"`
-	Thaw   *thawCall        `cbor:"11,keyasint,omitempty"`
+	Again  bool             `cbor:"11,keyasint,omitempty"` // with Submit: asked before, and the answer never came
+	Thaw   *thawCall        `cbor:"12,keyasint,omitempty"`
 }
 
 // joinCall is a stranger's request, seen by the peer it dialled.
@@ -84,6 +85,7 @@ func (n *Node) decide(ctx context.Context, c call) (reply, error) {
 			return reply{}, nil // it is done: the gates closed before the answer was through
 		case err != nil:
 			last = err
+			c.Again = c.Submit != nil
 		}
 		select {
 		case <-ctx.Done():
@@ -141,12 +143,13 @@ func (n *Node) serveCall(ctx context.Context, peer string, conn net.Conn) {
 		n.log.Debug("unreadable call", "peer", peer, "err", err)
 		return
 	}
-	if e, ok := n.roster.Get(peer); c.From != peer && !(ok && e.Has(admission.Voter)) {
-		c.From = peer // only voters may speak for others
-	}
-	c.Hops++
+	e, ok := n.roster.Get(peer)
+	speaks := c.From == peer || ok && e.Has(admission.Voter) // only voters may speak for others
+	c.Hops = max(c.Hops, 0) + 1
 	r := reply{Lost: true}
-	if c.Hops <= callHops {
+	if bad := c.check(); bad != nil {
+		r = reply{Error: bad}
+	} else if speaks && c.Hops <= callHops {
 		if got, err := n.try(ctx, c); err == nil {
 			r = got
 		}
@@ -173,7 +176,7 @@ func (n *Node) execute(ctx context.Context, c call) (reply, error) {
 	}
 	cmd := ledger.Command{Cancel: c.Cancel, Invite: c.Invite, Revoke: c.Revoke, Depart: c.Leave}
 	if c.Submit != nil {
-		cmd.Submit = &ledger.Submit{Job: *c.Submit}
+		cmd.Submit = &ledger.Submit{Job: *c.Submit, Again: c.Again}
 	}
 	return n.propose(ctx, cmd)
 }

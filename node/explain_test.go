@@ -89,7 +89,7 @@ func (b *storyBook) is(id string, want ...string) {
 	}
 }
 
-func complete(id taskstate.TaskID) taskstate.Status {
+func succeeded(id taskstate.TaskID) taskstate.Status {
 	return taskstate.Status{Task: id, State: taskstate.Complete}
 }
 
@@ -107,7 +107,7 @@ func TestAStoryTellsEveryAttemptWithItsPeerAndWhatBecameOfIt(t *testing.T) {
 	})
 	b.decide(ledger.Command{Supersede: &ledger.Supersede{Task: taskstate.Task("j", 1, 1), Reason: taskstate.ReasonUnreachable, Again: true}})
 	b.assign("j", "b", ledger.Slots{First: 1, N: 1, Attempt: 2})
-	b.end("b", complete(taskstate.Task("j", 1, 2)))
+	b.end("b", succeeded(taskstate.Task("j", 1, 2)))
 	b.is("j",
 		"2000  accepted through name-b, by coordinator name-a in epoch 1/1",
 		"3000 1.1 given to name-a "+spread,
@@ -129,7 +129,7 @@ func TestAStoryTellsWhatContradictsAndWhoCancelled(t *testing.T) {
 	b.assign("j", "a", ledger.Slots{First: 1, N: 1, Attempt: 1})
 	b.decide(ledger.Command{Cancel: &ledger.Cancel{Job: "j", Reason: "by name-b"}})
 	b.end("a", taskstate.Status{Task: taskstate.Task("j", 1, 1), State: taskstate.Shutdown, Exit: taskstate.NoExit, Signal: 15, Reason: taskstate.ReasonCancelled})
-	b.end("a", complete(taskstate.Task("j", 1, 1)))
+	b.end("a", succeeded(taskstate.Task("j", 1, 1)))
 	b.is("j",
 		"2000  accepted through name-b, by coordinator name-a in epoch 1/1",
 		"3000 1.1 given to name-a "+spread,
@@ -149,8 +149,8 @@ func TestAStoryTellsWhatCameBackLate(t *testing.T) {
 		b.decide(ledger.Command{Supersede: &ledger.Supersede{Task: taskstate.Task("j", n, 1), Reason: taskstate.ReasonUnreachable, Again: true}})
 	}
 	b.assign("j", "b", ledger.Slots{First: 1, N: 2, Attempt: 2})
-	b.end("b", complete(taskstate.Task("j", 1, 2)))
-	b.end("a", complete(taskstate.Task("j", 1, 1)), complete(taskstate.Task("j", 2, 1)))
+	b.end("b", succeeded(taskstate.Task("j", 1, 2)))
+	b.end("a", succeeded(taskstate.Task("j", 1, 1)), succeeded(taskstate.Task("j", 2, 1)))
 	b.end("b", taskstate.Status{Task: taskstate.Task("j", 2, 2), State: taskstate.Shutdown, Exit: taskstate.NoExit, Reason: taskstate.ReasonOvertaken})
 	gone := "given up: its peer could not be reached for as long as the job allows; attempt 2 takes its place, on name-"
 	b.is("j.1",
@@ -181,7 +181,7 @@ func TestAStoryOfManySlotsTellsTheOddOnesAndSumsUpTheRest(t *testing.T) {
 	b.assign("j", "a", ledger.Slots{First: 1, N: many, Attempt: 1})
 	var ends []taskstate.Status
 	for n := 1; n <= many; n++ {
-		st := complete(taskstate.Task("j", n, 1))
+		st := succeeded(taskstate.Task("j", n, 1))
 		if n%10 == 0 {
 			st.State, st.Exit, st.Reason = taskstate.Failed, 3, taskstate.ReasonExit
 		}
@@ -203,7 +203,7 @@ func TestWhatThisPeerDoesNotRememberIsSaidNotMadeUp(t *testing.T) {
 	b := newStoryBook(t)
 	b.submit("j", 1)
 	b.assign("j", "a", ledger.Slots{First: 1, N: 1, Attempt: 1})
-	b.end("a", complete(taskstate.Task("j", 1, 1)))
+	b.end("a", succeeded(taskstate.Task("j", 1, 1)))
 	b.started = time.UnixMilli(b.stamp + 5000)
 	got := strings.Join(b.story("j"), "\n")
 	if strings.Contains(got, "running") || !strings.Contains(got, "remembers observations from here on") {

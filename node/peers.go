@@ -108,7 +108,7 @@ func (n *Node) Peers(ctx context.Context) (api.Peers, error) {
 		seen = n.askFlock(ctx, "")
 	}
 	if seen == nil {
-		out.Coordinator, out.Missing = "", n.missing()
+		out.Coordinator, out.Missing, out.WaitingFor = "", n.missing(), n.waitingFor()
 	}
 	if seen != nil && seen.Frozen != "" {
 		out.Frozen, out.FrozenReason = true, fmt.Sprintf("%s (%s)", seen.Frozen, strings.Join(n.namesOf(seen.Gone), ", "))

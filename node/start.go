@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 
 const (
 	joinTimeout  = 30 * time.Second // all attempts to join together
-	readyTimeout = 20 * time.Second // for a peer that resumes: contact, or say so and go on
+	readyTimeout = 8 * time.Second  // for a peer that resumes: contact, or say so and go on
 )
 
 // begin decides whether this peer founds, joins or resumes, and does it.
@@ -44,6 +45,39 @@ func (n *Node) begin(ctx context.Context) error {
 		n.remember(t.Addrs)
 	}
 	return n.resume()
+}
+
+// moveOver lets a peer that founded a cluster by itself, and has done nothing in it, join another one: whoever typed `peer up`
+// before `peer up --join` has lost nothing. The old ledger is kept beside the new one.
+func (n *Node) moveOver() error {
+	cluster := n.roster.Cluster()
+	if n.cfg.Join == "" || cluster == "" || len(n.roster.All()) != 1 || !n.roster.Admitted(n.self) {
+		return nil
+	}
+	t, err := admission.ParseTicket(n.cfg.Join)
+	if err != nil || t.Cluster == cluster {
+		return nil //nolint:nilerr // begin says what is wrong with the ticket
+	}
+	old, err := n.openLedger(nil)
+	if err != nil {
+		return err
+	}
+	jobs := 0
+	old.Replica().Read(func(s *ledger.State) { jobs = s.JobCount() })
+	if err := old.Close(); err != nil {
+		return api.Errorf(api.Failed, "close the ledger of cluster %s: %v", cluster, err)
+	}
+	if jobs > 0 {
+		return nil // begin refuses
+	}
+	if err := os.Rename(n.folder.path("ledger"), n.folder.path("ledger-of-"+cluster)); err != nil {
+		return api.Errorf(api.Failed, "set the ledger of cluster %s aside: %v", cluster, err)
+	}
+	if err := n.roster.Replace(); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.warnings = append(n.warnings, "this peer was alone in cluster "+cluster+" and had no jobs: it moves over to cluster "+t.Cluster)
+	return nil
 }
 
 // found begins a cluster with this peer as its only member and voter.
@@ -185,7 +219,7 @@ func (n *Node) remember(peers []admission.PeerAddr) {
 	for _, p := range peers {
 		if p.ID != n.self {
 			n.host.SetAddrs(p.ID, p.Addrs)
-			told = append(told, membership.PeerAddr{ID: p.ID, Addrs: p.Addrs})
+			told = append(told, membership.PeerAddr(p))
 		}
 	}
 	n.members.Remember(told)
@@ -207,8 +241,9 @@ func (n *Node) awaitReady(ctx, life context.Context) error {
 		case <-changed:
 		case <-wake:
 		case <-limit.C:
-			n.warnings = append(n.warnings, "no coordinator yet: jobs are held here until there is one")
-			return nil
+			return nil // the status says so
+		case <-n.down: // stopped already, or told that it was removed
+			return context.Canceled
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-life.Done():

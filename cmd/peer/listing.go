@@ -27,7 +27,7 @@ func (c *cli) peersCommand() *cobra.Command {
 				return err
 			}
 			if ps.Coordinator == "" && c.output == "table" {
-				fmt.Fprintln(c.Err, noCoordinatorLine(ps.Missing))
+				fmt.Fprintln(c.Err, noCoordinatorLine(ps))
 			}
 			if ps.Frozen {
 				fmt.Fprintf(c.Err, "replacement is frozen: %s; their tasks wait for them. If they are really gone: `peer thaw`\n", ps.FrozenReason)
@@ -37,10 +37,10 @@ func (c *cli) peersCommand() *cobra.Command {
 	}
 }
 
-func noCoordinatorLine(missing []string) string {
+func noCoordinatorLine(ps api.Peers) string {
 	line := "no coordinator in sight: what runs goes on, new jobs are held"
-	if len(missing) > 0 {
-		line += "; waiting for " + strings.Join(missing, ", ") + " – start `peer up` there"
+	if ps.WaitingFor != "" {
+		line += "; waiting for " + ps.WaitingFor + " – start `peer up` there (gone for good? `peer recover`)"
 	}
 	return line
 }

@@ -163,3 +163,16 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 		<-time.After(25 * time.Millisecond)
 	}
 }
+
+// scriptPick leaves of what was printed the part at a path.
+func scriptPick(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "pick PATH")
+	v, err := readJSON(ts.ReadFile("stdout"))
+	ts.Check(err)
+	part, err := lookUp(v, args[0])
+	ts.Check(err)
+	if part == nil {
+		ts.Fatalf("nothing at %s in\n%s", args[0], ts.ReadFile("stdout"))
+	}
+	ts.Check(json.NewEncoder(ts.Stdout()).Encode(part))
+}

@@ -91,6 +91,7 @@ func (n *Node) followAny(ctx context.Context, avoid map[taskstate.PeerID]time.Ti
 			return len(targets), err
 		}
 		avoid[peer] = time.Now().Add(avoidFor)
+		n.forgetStranger(peer)
 		if ok && !errors.Is(err, errStale) {
 			return len(targets), nil
 		}
@@ -108,18 +109,18 @@ func (n *Node) forgetCoordinator() {
 	}
 }
 
-// targets lists whom to follow, best first: whom raft takes for leader, whom gossip names in a newer epoch, the coordinator as it is
+// targets lists whom to follow, best first: who has a ledger of a higher generation, whom raft takes for leader, whom gossip names in a newer epoch, the coordinator as it is
 // known, the other voters in random order, whoever else might know. Those in avoid come last.
 func (n *Node) targets(avoid map[taskstate.PeerID]time.Time) []taskstate.PeerID {
+	out := n.strangers() // even a coordinator looks there: its ledger may be one that others have given up
 	if n.lead.Load() != nil {
-		return nil
+		return out
 	}
-	var out []taskstate.PeerID
 	s := n.currentSeat()
 	if s != nil {
 		if leader, ok := s.leader(); ok {
 			if leader == n.cfg.Self {
-				return nil // elected, about to lead
+				return out // elected, about to lead
 			}
 			out = append(out, leader)
 		}
@@ -170,7 +171,11 @@ func avoided(avoid map[taskstate.PeerID]time.Time, peer taskstate.PeerID, now ti
 // better tells whether there is now somebody better to follow than peer: the leader as raft sees it, the coordinator, or whom gossip
 // takes for a newer one. Not one that failed a moment ago.
 func (n *Node) better(peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Time) bool {
-	if n.lead.Load() != nil {
+	strangers := n.strangers()
+	switch {
+	case slices.Contains(strangers, peer):
+		return false
+	case n.lead.Load() != nil:
 		return true
 	}
 	ts := n.targets(avoid)
@@ -179,6 +184,9 @@ func (n *Node) better(peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Tim
 	n.mu.Unlock()
 	if len(ts) == 0 || ts[0] == peer || !avoided(avoid, ts[0], time.Now()).IsZero() {
 		return false
+	}
+	if slices.Contains(strangers, ts[0]) {
+		return true
 	}
 	if s := n.currentSeat(); s != nil {
 		if leader, ok := s.leader(); ok {

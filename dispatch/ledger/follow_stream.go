@@ -15,7 +15,7 @@ type following struct {
 	c        connT
 	r        *wire.Reader
 	synced   bool
-	snapshot []byte
+	snapshot gathering
 	partial  item // an entry of which parts have come
 	aimless  time.Time
 }
@@ -69,31 +69,24 @@ func (f *following) touch() {
 
 // refused learns whom to ask instead.
 func (f *following) refused(r *followRefuse) error {
-	if r.Generation > f.n.Generation() && f.n.Generation() != 0 {
-		f.n.reportForeign(f.peer, r.Generation)
-	}
+	f.n.reportForeign(f.peer, r.Generation, append(r.Voters, r.Coordinator)...)
 	f.n.addContacts(append(r.Voters, r.Coordinator))
 	return fmt.Errorf("refused: %s", r.Code)
 }
 
 func (f *following) part(p *snapshotPart) error {
-	if p.Total > maxSnapshot || len(f.snapshot)+len(p.Data) > p.Total || len(p.Data) == 0 {
-		return errSnapshot
-	}
-	f.snapshot = append(f.snapshot, p.Data...)
-	if !p.Last {
-		return nil
-	}
-	st, err := DecodeState(f.snapshot)
-	f.snapshot = nil
-	if err != nil {
-		return fmt.Errorf("%w: %w", errSnapshot, err)
+	st, err := f.snapshot.add(p)
+	if err != nil || st == nil {
+		return err
 	}
 	f.n.snapshots.Add(1)
-	return f.n.adopt(st)
+	return f.n.adopt(f.peer, st)
 }
 
 func (f *following) entries(items []item) error {
+	if f.n.lead.Load() != nil {
+		return errElsewhere // who leads takes a whole newer ledger from others, or nothing
+	}
 	for _, it := range items {
 		if it.More || f.partial.Index != 0 {
 			if f.partial.Index != 0 && f.partial.Index != it.Index || len(f.partial.Data)+len(it.Data) > 2*maxEntryBytes {

@@ -26,9 +26,12 @@ type Config struct {
 	// Candidates lists every admitted peer, dead ones too, for the voters' rules: whoever is not listed loses its vote. nil means
 	// that nobody but this peer ever votes. It is called about once a second while this peer leads, and must be quick.
 	Candidates func() []Candidate
-	Log        *slog.Logger
-	Now        func() time.Time // stamps entries; nil is time.Now
-	RingBytes  int              // recent entries kept for followers; 0 is 4 MiB
+	// MayVote tells of peers that the own copy of the ledger does not know yet whether they are admitted with the role voter, for a peer
+	// that was away while others took over; nil knows none.
+	MayVote   func(taskstate.PeerID) bool
+	Log       *slog.Logger
+	Now       func() time.Time // stamps entries; nil is time.Now
+	RingBytes int              // recent entries kept for followers; 0 is 4 MiB
 }
 
 // Timings of elections, voters' rules and following. Zero fields take the default.
@@ -66,10 +69,9 @@ type Node struct {
 	moved     signal // entries, coordinator or voters changed: for those that serve followers
 	changed   signal // the coordinator changed
 	lead      atomic.Pointer[leading]
-	serving   atomic.Int64  // followers served now
-	snapshots atomic.Int64  // taken from others so far
-	foreign   atomic.Uint64 // highest generation heard of that is not ours
-	handing   atomic.Bool   // Handover is under way: leave the voters alone
+	serving   atomic.Int64 // followers served now
+	snapshots atomic.Int64 // taken from others so far
+	handing   atomic.Bool  // Handover is under way: leave the voters alone
 	handlers  sync.WaitGroup
 	closing   chan struct{}
 
@@ -86,6 +88,7 @@ type Node struct {
 	absent      map[string]time.Time
 	heard       map[taskstate.PeerID]time.Time // when raft or gossip last named a peer as the one to follow
 	sync        syncState
+	foreign     foreign
 }
 
 // Open prepares a Node from its folder: a voter takes its seat again, everybody has its copy of the ledger. Nothing is decided

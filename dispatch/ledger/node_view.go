@@ -13,26 +13,12 @@ func (n *Node) Generation() uint64 {
 	if s := n.currentSeat(); s != nil {
 		return s.generation
 	}
-	var g uint64
-	n.rep.Read(func(s *State) { g = s.Generation() })
-	return g
+	return n.replicaGeneration()
 }
 
-// Foreign is the highest generation this peer has heard of that is above its own, 0 if none: somebody recovered the ledger elsewhere.
-func (n *Node) Foreign() uint64 { return n.foreign.Load() }
-
-func (n *Node) reportForeign(peer taskstate.PeerID, generation uint64) {
-	for {
-		old := n.foreign.Load()
-		if generation <= old {
-			return
-		}
-		if n.foreign.CompareAndSwap(old, generation) {
-			n.cfg.Log.Warn("a peer belongs to a newer generation of the ledger", "peer", peer, "theirs", generation, "ours", n.Generation())
-			n.kick()
-			return
-		}
-	}
+func (n *Node) replicaGeneration() (g uint64) {
+	n.rep.Read(func(s *State) { g = s.Generation() })
+	return g
 }
 
 // Coordinator is who decides now and in which epoch, as far as this peer knows: certain when it is this peer itself, the word of a

@@ -108,7 +108,7 @@ func (j *JobRecord) overtake(c *cell, ch *chunk, p past, st *taskstate.Status, s
 		overtaken = &t
 		j.remember(n, c, stamp, taskstate.ReasonOvertaken)
 	} else { // as if it had been given out and were open
-		j.pending.take(Slots{First: n, N: 1, Attempt: int(c.attempt)}, func(int, int) {}, nil)
+		j.pending.take(Slots{First: n, N: 1, Attempt: j.attempt(*c)}, func(int, int) {}, nil)
 		j.counts.Pending--
 		j.counts.Open++
 		c.owner = p.owner

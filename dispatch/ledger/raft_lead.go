@@ -65,7 +65,7 @@ func (n *Node) serveTerm(ctx context.Context, lead func(context.Context, tasksta
 		return
 	}
 	n.relax(s, true)
-	defer context.AfterFunc(ctx, func() { n.relax(s, false) }) // at once, not when lead has returned
+	context.AfterFunc(ctx, func() { n.relax(s, false) }) // at once, not when lead has returned
 	l := &leading{epoch: taskstate.At(s.generation, term), seat: s, queue: make(chan *proposal, queueLen), over: make(chan struct{})}
 	proposals := make(chan struct{})
 	go func() {

@@ -281,16 +281,3 @@ func (n *Node) dropSeat(s *seat) error {
 	}
 	return err
 }
-
-// setAside closes the seat and renames its folder. The caller holds life.
-func (n *Node) setAside(s *seat) error {
-	err := n.closeSeat()
-	if e := n.saveMemo(); e != nil {
-		return e
-	}
-	dir := n.seatDir(s.generation)
-	if e := os.Rename(dir, dir+time.Now().UTC().Format(".set-aside-20060102T150405")); e != nil {
-		return e
-	}
-	return err
-}
