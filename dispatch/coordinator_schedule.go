@@ -3,6 +3,7 @@ package dispatch
 import (
 	"covey/dispatch/ledger"
 	"covey/placement"
+	"covey/taskstate"
 )
 
 // Bounds of one proposal, so that an entry of the ledger stays well below a frame.
