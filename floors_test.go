@@ -27,6 +27,7 @@ var floors = map[string]int{
 	"node/blob":         3,
 	"node":              4,
 	"testnet":           5,
+	"testnet/sim":       5,
 	"cmd/peer":          6,
 }
 
