@@ -57,4 +57,3 @@ func TestAWithdrawalOutlivesARestart(t *testing.T) {
 		t.Fatalf("%+v, %v", h, err)
 	}
 }
-
