@@ -142,6 +142,7 @@ func (c *Coordinator) turn(cmds []ledger.Command, k *class, n int) ([]ledger.Com
 			continue
 		}
 		plan := c.place(j, want)
+		j.noteWaiting(plan.Reason, c.now)
 		if plan.Placed > 0 || j.job.MaxPerPeer > 0 {
 			k.line = append(k.line[1:], j)
 		}
@@ -164,11 +165,17 @@ func (c *Coordinator) fillPeers() {
 			Ready:     !p.worker || p.standing == Ready && p.session.synced,
 			Available: p.worker && !p.left && !c.now.Before(p.stopping),
 			Offer:     p.offer.Resources,
-			Free:      p.free(),
-			Ahead:     c.ahead(p),
-			Room:      c.cfg.Outstanding - p.outstanding,
-			Total:     p.outstanding,
 		})
+		c.measure(&c.scratch.peers[len(c.scratch.peers)-1], p)
+	}
+}
+
+// measure tells placement what p can take now. A worker starts its queue in order: while something waits there, nothing more starts
+// at once, whatever else is free.
+func (c *Coordinator) measure(at *placement.Peer, p *peerState) {
+	at.Free, at.Ahead, at.Room, at.Total = p.free(), c.ahead(p), c.cfg.Outstanding-p.outstanding, p.outstanding
+	if queue := p.queued(); queue > 0 {
+		at.Free, at.Ahead = taskstate.Resources{}, max(0, at.Ahead-queue)
 	}
 }
 
@@ -195,26 +202,8 @@ func (c *Coordinator) assign(cmds []ledger.Command, j *jobState, plan placement.
 			j.inflight = append(j.inflight, assigning{peer: p.id, Slots: run})
 		}
 		p.promise(j, p.hold(j), n)
-		at := &c.scratch.peers[i]
-		at.Free, at.Room, at.Total = p.free(), c.cfg.Outstanding-p.outstanding, p.outstanding
+		c.measure(&c.scratch.peers[i], p)
 		cmds = append(cmds, ledger.Command{Assign: &ledger.Assign{Job: j.id, Peer: p.id, Incarnation: p.incarnation, Slots: slots}})
 	}
 	return cmds
-}
-
-// Waiting tells a person why a job has slots that nobody runs; "" if it has none, or is over.
-func (c *Coordinator) Waiting(id taskstate.JobID) string {
-	j := c.jobs[id]
-	if j == nil || j.pending() == 0 {
-		return c.waitingForPeers(j)
-	}
-	if j.mayStart() == 0 {
-		return "parallel: as many of its tasks run as may run at once"
-	}
-	c.fillPeers()
-	plan := c.place(j, j.mayStart())
-	if plan.Reason == "" {
-		return "it is about to be assigned"
-	}
-	return plan.Reason
 }

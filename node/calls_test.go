@@ -49,7 +49,7 @@ func inviteCall(from taskstate.PeerID) call {
 
 func submitCall(from taskstate.PeerID) call {
 	j := noopJob("by-call", 1, 0)
-	j.ID = taskstate.NewJobID()
+	j.ID, j.Submitter = taskstate.NewJobID(), from
 	return call{From: from, Submit: &j}
 }
 
@@ -64,11 +64,14 @@ func TestAPeerMayDoWhatItsRolesSay(t *testing.T) {
 		call call
 		need string // "" if it is allowed
 	}{
-		{worker, submitCall(worker.Self()), `"submit"`}, {worker, inviteCall(worker.Self()), `"admin"`},
-		{submitter, submitCall(submitter.Self()), ""}, {submitter, inviteCall(submitter.Self()), `"admin"`},
+		{worker, submitCall(worker.Self()), `"submit"`},
+		{worker, inviteCall(worker.Self()), `"admin"`},
+		{submitter, submitCall(submitter.Self()), ""},
+		{submitter, inviteCall(submitter.Self()), `"admin"`},
 		{submitter, call{From: submitter.Self(), Revoke: &ledger.Revoke{ID: "x"}}, `"admin"`},
 		{submitter, call{From: submitter.Self(), Remove: &ledger.Remove{Peer: worker.Self()}}, `"admin"`},
-		{admin, inviteCall(admin.Self()), ""}, {admin, submitCall(admin.Self()), `"submit"`},
+		{admin, inviteCall(admin.Self()), ""},
+		{admin, submitCall(admin.Self()), `"submit"`},
 		{worker, call{From: worker.Self(), Leave: &ledger.Depart{Peer: worker.Self()}}, ""},       // its own leaving is everybody's right
 		{submitter, call{From: submitter.Self(), Leave: &ledger.Depart{Peer: l.self}}, `"admin"`}, // another's is not
 		{worker, call{From: worker.Self(), Flock: &flockCall{}}, ""},
@@ -90,8 +93,16 @@ func TestOnlyVotersSpeakForOthers(t *testing.T) {
 	worker, voter := newPuppet(t), newPuppet(t)
 	l.admit(worker, admission.Worker)
 	l.admit(voter, admission.Voter) // which alone gives no right to invite
-	if r := worker.asks(l.self, inviteCall(l.self)); r.Error == nil || r.Error.Code != api.Refused {
+	if r := worker.asks(l.self, inviteCall(l.self)); r.Error == nil && !r.Lost {
 		t.Errorf("a worker borrowed an admin's name: %+v", r)
+	}
+	if list, err := l.Invites(timed(t)); err != nil || len(list.Tickets) != 0 {
+		t.Errorf("and got a ticket: %+v, %v", list, err)
+	}
+	inAnothersName := submitCall(l.self)
+	inAnothersName.From = worker.Self()
+	if r := worker.asks(l.self, inAnothersName); r.Error == nil || r.Error.Code != api.Refused {
+		t.Errorf("a job in another's name: %+v", r)
 	}
 	if r := voter.asks(l.self, inviteCall(l.self)); r.Error != nil {
 		t.Errorf("a voter passes an admin's call on: %+v", r.Error)
