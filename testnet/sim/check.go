@@ -347,6 +347,7 @@ const (
 	quietWithin = 10 * time.Minute
 	levelWithin = 30 * time.Second
 	endsWithin  = 4 * time.Minute
+	stallFor    = time.Minute // and nothing is decided meanwhile
 	restFor     = 30 * time.Second
 )
 
@@ -357,16 +358,21 @@ func (c *check) settle() {
 	})
 }
 
+// moved is when the newest entry was written, to half a second.
+func (c *check) moved() time.Duration {
+	if n := len(c.w.quorum.log); n != c.entries {
+		c.entries, c.still = n, c.w.now()
+	}
+	return c.still
+}
+
 // busy waits until nothing more is decided, for now.
 func (c *check) busy() string {
 	w := c.w
 	if w.load.open > 0 {
 		return fmt.Sprintf("%d requests have no answer", w.load.open)
 	}
-	if n := len(w.quorum.log); n != c.entries {
-		c.entries, c.still = n, w.now()
-	}
-	if w.now()-c.still < 5*time.Second {
+	if w.now()-c.moved() < 5*time.Second {
 		return fmt.Sprintf("entry %d was written a moment ago", c.entries)
 	}
 	return ""
@@ -393,8 +399,8 @@ func (c *check) await(limit time.Duration, rule string, matter func() string, th
 		switch {
 		case what == "":
 			then()
-		case c.w.now() >= end:
-			c.w.fail(rule, "%v after the faults: %s", limit, what)
+		case c.w.now() >= end && c.w.now()-c.moved() > stallFor:
+			c.w.fail(rule, "after %v in peace: %s", limit, what)
 		default:
 			c.w.after(500*time.Millisecond, look)
 		}
