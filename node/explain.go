@@ -241,8 +241,13 @@ func (t *teller) sums() string {
 		n    int
 		what taskstate.State
 	}{
-		{c.Pending, taskstate.Pending}, {c.Open, taskstate.Assigned}, {c.Complete, taskstate.Complete}, {c.Failed, taskstate.Failed},
-		{c.Rejected, taskstate.Rejected}, {c.Shutdown, taskstate.Shutdown}, {c.Orphaned, taskstate.Orphaned},
+		{c.Pending, taskstate.Pending},
+		{c.Open, taskstate.Assigned},
+		{c.Complete, taskstate.Complete},
+		{c.Failed, taskstate.Failed},
+		{c.Rejected, taskstate.Rejected},
+		{c.Shutdown, taskstate.Shutdown},
+		{c.Orphaned, taskstate.Orphaned},
 	} {
 		if x.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.what))
