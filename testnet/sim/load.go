@@ -246,7 +246,7 @@ func (d *load) answered(r *request, res ledger.Result) {
 		}
 		return
 	}
-	if res.Refused != ledger.CodeNone {
+	if forgotten := res.Existed && w.check.over[j.job.ID]; res.Refused != ledger.CodeNone && !forgotten {
 		w.fail("I1", "job %s is refused: %s", j.job.ID, res.Refused)
 		return
 	}
