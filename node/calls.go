@@ -200,12 +200,20 @@ func (n *Node) propose(ctx context.Context, cmd ledger.Command) (reply, error) {
 	if err != nil {
 		return reply{Lost: true}, nil //nolint:nilerr // whoever asks tries again, at the next coordinator
 	}
-	if code := results[0].Refused; code == ledger.CodeStale {
-		return reply{Lost: true}, nil
-	} else if code != ledger.CodeNone && code != ledger.CodePartly {
-		return reply{Error: refusal(cmd, code), Index: index}, nil
+	return answerTo(cmd, results[0], index), nil
+}
+
+// answerTo words the result of one command.
+func answerTo(cmd ledger.Command, r ledger.Result, index uint64) reply {
+	switch code := r.Refused; {
+	case code == ledger.CodeStale:
+		return reply{Lost: true}
+	case code == ledger.CodeNone, code == ledger.CodePartly:
+	case cmd.Submit != nil && r.Existed && code == ledger.CodeOver: // it was accepted, ran and is forgotten; only the answer was lost
+	default:
+		return reply{Error: refusal(cmd, code), Index: index}
 	}
-	return reply{Index: index}, nil
+	return reply{Index: index}
 }
 
 // refusal says why the ledger did not do what was asked.

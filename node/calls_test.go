@@ -212,3 +212,14 @@ func TestARefusalSaysWhatToType(t *testing.T) {
 		wants(t, refusal(c.cmd, c.code), c.want, c.part)
 	}
 }
+
+// Whoever asks again after an answer was lost may be so late that the job has ended and is forgotten. It was accepted all the same.
+func TestAJobThatIsOverAndForgottenWasAccepted(t *testing.T) {
+	submit := ledger.Command{Submit: &ledger.Submit{}}
+	if r := answerTo(submit, ledger.Result{Refused: ledger.CodeOver, Existed: true}, 7); r.Error != nil || r.Lost || r.Index != 7 {
+		t.Errorf("answered with %+v", r)
+	}
+	if r := answerTo(submit, ledger.Result{Refused: ledger.CodeConflict, Existed: true}, 7); r.Error == nil {
+		t.Error("another job of that id was taken for it")
+	}
+}

@@ -1,8 +1,11 @@
 package node
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"sync"
+	"time"
 
 	"covey/dispatch/ledger"
 	"covey/membership/digest"
@@ -21,6 +24,8 @@ type statuses struct {
 	hub     *hub
 	admits  func(peer string) bool
 	offer   func(digest.Envelope) (fresh bool) // keeps it for others to pull
+
+	spilled chan struct{} // the table lost some
 
 	mu     sync.Mutex
 	recent [recentBatches]recentBatch // the same envelope comes two or three ways within milliseconds
@@ -42,7 +47,7 @@ type batchKey struct {
 }
 
 func newStatuses(n *Node) *statuses {
-	return &statuses{table: n.table, replica: n.replica, hub: n.hub, admits: n.roster.Admitted}
+	return &statuses{table: n.table, replica: n.replica, hub: n.hub, admits: n.roster.Admitted, spilled: make(chan struct{}, 1)}
 }
 
 // accept takes an envelope in. fresh tells whether it was new here; then, and only then, it should travel on.
@@ -130,6 +135,46 @@ func (s *statuses) tell(news []taskstate.Status) {
 		evs = append(evs, taskEvent(st, peer))
 	}
 	s.hub.append(evs)
+}
+
+// refill merges all kept batches anew whenever the table says that it lost some, until ctx ends.
+func (s *statuses) refill(ctx context.Context, store *digest.Store) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.spilled:
+		}
+		var all []digest.Range
+		for _, m := range store.Marks() {
+			all = append(all, digest.Range{Stream: m.Stream, From: 1, To: m.Top})
+		}
+		envelopes, _ := store.Missing(all, math.MaxInt)
+		for _, e := range envelopes {
+			if b, err := taskstate.DecodeBatch(e.Body); err == nil {
+				news, _ := s.table.Merge(b)
+				s.tell(news)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(refillEvery):
+		}
+	}
+}
+
+// refillEvery is the pause after merging everything anew: a replica far behind comes nearer in many steps.
+const refillEvery = time.Second
+
+// moved is told after every step of the replica.
+func (s *statuses) moved() {
+	if s.table.Spilled() {
+		select {
+		case s.spilled <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // fromTopic is what the topic asks about every message: only news travels on.

@@ -61,7 +61,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 func (n *Node) observe() []func() {
 	return []func(){
 		n.replica.Observe(n.decided), n.replica.Keep(n.table, n.statuses.tell),
-		n.replica.Observe(func(ledger.Event) { n.applied.set(n.replica.Applied()) }),
+		n.replica.Observe(func(ledger.Event) { n.applied.set(n.replica.Applied()); n.statuses.moved() }),
 	}
 }
 

@@ -4,10 +4,11 @@ package taskstate
 const DefaultParkLimit = 32768
 
 // parking holds statuses that came before the news of their assignment. When it is full the author with the most makes room with
-// the one that has waited longest, so that nobody crowds out the others. A status lost here costs nothing but time: the digest
-// exchange and its author's session bring it again.
+// the one that has waited longest, so that nobody crowds out the others. What was lost here is told by Table.Spilled.
 type parking struct {
 	limit int
+	spilt bool // something was lost
+	again bool // … and something else came due since: others of that time may be due, too
 	size  int
 	next  uint64 // no parked status is due before the replica reaches this index
 	lots  map[PeerID]*lot
@@ -56,6 +57,7 @@ func (p *parking) put(author PeerID, inc Incarnation, s Status) {
 }
 
 func (p *parking) evict() {
+	p.spilt = true
 	var from PeerID
 	most := 0
 	for author, l := range p.lots {
@@ -96,6 +98,9 @@ func (p *parking) due(applied uint64) []parkedStatus {
 		if len(kept) == 0 {
 			delete(p.lots, author)
 		}
+	}
+	if p.spilt && len(out) > 0 {
+		p.spilt, p.again = false, true
 	}
 	return out
 }

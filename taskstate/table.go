@@ -207,6 +207,16 @@ func (t *Table) Parked() int {
 	return t.parked.size
 }
 
+// Spilled tells that statuses were lost because too many waited for their assignment, and that the replica has come nearer to them
+// since. It says so once: whoever keeps the batches merges all of them anew, since nobody else will send what was received here.
+func (t *Table) Spilled() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	again := t.parked.again
+	t.parked.again = false
+	return again
+}
+
 // OfJob returns the newest status of every task of a job that has one, in no order.
 func (t *Table) OfJob(id JobID) []Status {
 	t.mu.Lock()

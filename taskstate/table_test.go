@@ -170,6 +170,36 @@ func TestTheGreediestAuthorMakesRoomInAFullParking(t *testing.T) {
 	}
 }
 
+// What a full parking lost nobody sends again: the batches are here, as far as everybody knows. The table says when to merge them anew.
+func TestATableTellsThatItLostParkedStatusesOnceThereIsRoom(t *testing.T) {
+	b := &book{applied: 1, rows: map[TaskID]row{}}
+	tab := NewTable(b, 3)
+	var batches []Batch
+	for i := range 6 {
+		batches = append(batches, says(ann, life, status(i+1, 1, Running, 5)))
+		tab.Merge(batches[i])
+	}
+	if tab.Spilled() {
+		t.Fatal("said while there is no room yet")
+	}
+	b.applied = 5
+	for i := range 6 {
+		b.rows[task(i+1)] = row{peer: ann, inc: life, index: 5}
+	}
+	if n := len(tab.Advance()); n != 3 {
+		t.Fatalf("%d statuses were parked, want 3", n)
+	}
+	if !tab.Spilled() || tab.Spilled() {
+		t.Fatal("not said, or said twice")
+	}
+	for _, x := range batches {
+		tab.Merge(x)
+	}
+	if tab.Len() != 6 {
+		t.Fatalf("%d tasks in the table, want 6", tab.Len())
+	}
+}
+
 // anyStatus draws a status of a task: few values each, so that ties and conflicts are common.
 func anyStatus(r *rapid.T, t TaskID) Status {
 	return Status{

@@ -63,3 +63,18 @@ func TestTheSameSeedIsTheSameLife(t *testing.T) {
 		return true
 	})
 }
+
+// TestSmallFlocksLiveToo simulates one to five peers: where most people begin, and where such systems behave worst.
+func TestSmallFlocksLiveToo(t *testing.T) {
+	var mu sync.Mutex
+	each(40, 1, func(seed uint64) bool {
+		cfg := sim.Config{Seed: seed, Peers: 1 + int(seed%5)}
+		r := sim.Run(cfg)
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Violation != nil {
+			t.Errorf("with %d peers: %s", cfg.Peers, report(cfg, r))
+		}
+		return !t.Failed()
+	})
+}

@@ -1,6 +1,6 @@
 // Package sim lives through whole lives of a cluster in virtual time: the pure cores of coordinator, worker, ledger state, status
 // tables and digests on one deterministic scheduler, with a simulated network, simulated disks, clocks and processes, and faults
-// drawn from a seed. While it runs, and when the faults have ended, it checks the invariants of docs/architecture.md (I1 … I10 of the design).
+// drawn from a seed. While it runs, and when the faults have ended, it checks the invariants of ARCHITECTURE.md.
 //
 // The same Config gives the same life, event by event: a seed that breaks something breaks it again. Nothing here reads a clock,
 // starts a goroutine or ranges over a map where the order could matter.

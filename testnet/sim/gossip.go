@@ -236,3 +236,19 @@ func (l *life) pull(from *life) {
 	}
 	l.digest.Believe(from.p.id, theirs)
 }
+
+// refill merges all that is kept anew, after the table lost some for want of room.
+func (l *life) refill() {
+	l.refilling = false
+	var all []digest.Range
+	for _, m := range l.digest.Marks() {
+		all = append(all, digest.Range{Stream: m.Stream, From: 1, To: m.Top})
+	}
+	envelopes, _ := l.digest.Missing(all, 1<<40)
+	for _, e := range envelopes {
+		if b, err := l.w.batchOf(e); err == nil {
+			news, _ := l.table.Merge(b)
+			l.w.check.news(l, news)
+		}
+	}
+}

@@ -73,16 +73,17 @@ type life struct {
 	n    uint64
 	dead bool
 
-	replica *ledger.Replica
-	table   *taskstate.Table
-	digest  *digest.Store
-	seen    map[taskstate.TaskID]taskstate.Status // newest news of each task, for I2
-	views   []view
-	hint    hint
-	book    bool // gossip remembers who there was before
-	asking  bool // an exchange of digests for a gap is planned
-	links   map[*link]uint64
-	counted uint64
+	replica   *ledger.Replica
+	table     *taskstate.Table
+	digest    *digest.Store
+	seen      map[taskstate.TaskID]taskstate.Status // newest news of each task, for I2
+	views     []view
+	hint      hint
+	book      bool // gossip remembers who there was before
+	refilling bool
+	asking    bool // an exchange of digests for a gap is planned
+	links     map[*link]uint64
+	counted   uint64
 
 	worker   *dispatch.SimWorker
 	client   client
@@ -140,9 +141,19 @@ func (p *peer) boot() {
 			l.replica.Reset(st)
 		}
 	}
-	l.table = taskstate.NewTable(l.replica, 0)
+	park := 0
+	if w.cfg.Seed%8 == 5 {
+		park = 3
+	}
+	l.table = taskstate.NewTable(l.replica, park)
 	l.replica.Keep(l.table, func(news []taskstate.Status) { w.check.news(l, news) })
 	l.replica.Observe(l.heard)
+	l.replica.Observe(func(ledger.Event) {
+		if l.table.Spilled() && !l.refilling {
+			l.refilling = true
+			l.after(w.ms(0, 1000), l.refill)
+		}
+	})
 	p.life = l
 	l.client = client{l: l}
 	worker, reap, err := dispatch.NewSimWorker(p.id, p.inc, dispatch.Offer{Resources: w.sold(p), Name: p.id}, p.disk, workerPorts{l}, p.wall())

@@ -91,6 +91,7 @@ type world struct {
 	stats  Stats
 
 	temper    temper
+	size      int                          // peers
 	batches   map[batchKey]taskstate.Batch // as decoded
 	dead      int                          // peers that died for good
 	calm      bool                         // the faults are over
@@ -116,7 +117,7 @@ func newWorld(cfg Config) *world {
 		w.peers = append(w.peers, p)
 		w.byID[p.id] = p
 	}
-	w.stats.Peers = n
+	w.stats.Peers, w.size = n, n
 	w.net.init(w, n)
 	w.quorum.init(w)
 	w.load.init(w)

@@ -1,0 +1,19 @@
+package sim
+
+// Break is one thing made wrong on purpose.
+type Break string
+
+// The breaks, and the invariant each one breaks.
+const (
+	BreakLoseAcked     Break = "lose-acked"      // I1: applying an entry forgets some jobs
+	BreakOverwrite     Break = "overwrite"       // I2: a table takes the last status for the newest
+	BreakUnfence       Break = "unfence"         // I3: a worker ignores epochs
+	BreakSameTerm      Break = "same-term"       // I3: an election does not begin a new epoch
+	BreakNoSync        Break = "no-sync"         // I4: the journal's last write is lost in a crash
+	BreakForgetWait    Break = "forget-wait"     // I4: work that must not run twice is replaced
+	BreakNoDigest      Break = "no-digest"       // I5: what gossip lost is not fetched
+	BreakReplaceAtOnce Break = "replace-at-once" // I6: one lost session, and everything is given up
+	BreakDeaf          Break = "deaf"            // I7: tasks that are stopped run on
+	BreakNoAck         Break = "no-ack"          // I9: nothing is ever acknowledged
+	BreakOversell      Break = "oversell"        // I10: a peer says it has twice what it has
+)

@@ -1,0 +1,113 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// contact is how long a worker may take, in good circumstances, to stop what it hears of.
+const contact = 15 * time.Second
+
+// cancelled is I7.
+func (c *check) cancelled() {
+	w := c.w
+	l := w.quorum.leader
+	if l == nil || l.dead || l.leading == nil || l.term == nil || l.p.pains > 0 {
+		return
+	}
+	for _, p := range w.peers {
+		cl := &client{}
+		if p.life != nil {
+			cl = &p.life.client
+		}
+		if p.pains > 0 || cl.welcome == nil || cl.at != l.p {
+			continue
+		}
+		since := max(cl.since, p.trouble, l.p.trouble, l.term.since)
+		for _, id := range p.running() {
+			at, ok := c.cancels[id.Job]
+			if ok && w.now()-max(since, at) > contact {
+				w.fail("I7", "%s still runs %s, %v after its job was cancelled and %v after contact", p.id, id, w.now()-at, w.now()-since)
+			}
+		}
+	}
+}
+
+// patience is how long a task may wait in calm times while somebody has room for it.
+const patience = 10 * time.Second
+
+// idle holds, once nothing hurts any more, that no peer has room for a task that waits elsewhere.
+func (c *check) idle() {
+	w := c.w
+	what := ""
+	if l := w.quorum.leader; w.calm && w.now() > w.cfg.Length+20*time.Second && w.cfg.Seed%4 != 0 && l.term != nil {
+		what = c.wasted(l)
+	}
+	switch {
+	case what == "":
+		c.idling = 0
+	case c.idling == 0:
+		c.idling = w.now()
+	case w.now()-c.idling > patience:
+		c.tellWaiting()
+		w.fail("I1", "for %v %s", w.now()-c.idling, what)
+	}
+}
+
+// tellWaiting tells a reader all that waits and why.
+func (c *check) tellWaiting() {
+	if t := c.w.quorum.leader.term; c.w.tracing() && t != nil {
+		for _, j := range c.w.load.jobs {
+			if why := t.core.Waiting(j.job.ID); why != "" {
+				c.w.tracef("job %s waits: %s; %+v, parallel %d, %d per peer", j.job.ID, why, j.job.Resources, j.job.Parallel, j.job.MaxPerPeer)
+			}
+		}
+		for _, p := range t.core.Peers() {
+			c.w.tracef("peer %+v", p)
+		}
+	}
+}
+
+// wasted finds room that something waits for.
+func (c *check) wasted(l *life) string {
+	w := c.w
+	waits := map[*peer]int{} // tasks given to a peer that have not started
+	var needs []*ledger.JobRecord
+	for _, j := range w.load.jobs {
+		rec, ok := w.quorum.truth.Job(j.job.ID)
+		if !ok {
+			continue
+		}
+		if _, over := rec.Ended(); over {
+			continue
+		}
+		queued := rec.Counts().Pending
+		for s := range rec.OpenSlots() {
+			if c.starts[taskstate.Task(j.job.ID, s.Slot, s.Attempt)] == nil {
+				queued++
+				waits[w.byID[s.Peer]]++
+			}
+		}
+		if _, _, cancelled := rec.Cancelled(); queued > 0 && !cancelled && j.job.Parallel == 0 && j.job.MaxPerPeer == 0 {
+			needs = append(needs, rec)
+		}
+	}
+	for _, p := range w.peers {
+		if waits[p] > 0 || w.now()-p.started < patience || p.life == nil || p.life.client.welcome == nil || p.life.client.at != l.p {
+			continue
+		}
+		free := p.offer
+		for _, r := range p.procs {
+			free = free.Sub(r.launch.Job.Resources)
+		}
+		for _, rec := range needs {
+			if rec.Job().Resources.Fits(free) {
+				return fmt.Sprintf("%s has %+v to spare and nothing waits there, and job %s waits: %+v", p.id, free, rec.Job().ID, rec.Counts())
+			}
+		}
+	}
+	return ""
+}
