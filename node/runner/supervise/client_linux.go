@@ -472,12 +472,9 @@ func EndAll(dir string) error {
 		return nil //nolint:nilerr // nobody there
 	}
 	defer c.disconnect()
-	if _, err := c.conn.Write(appendFrame(nil, appendOrder(nil, order{kind: orderHello, version: protocolVersion}))); err != nil {
-		return err
-	}
-	if _, err := c.conn.Write(appendFrame(nil, appendOrder(nil, order{kind: orderEnd}))); err != nil {
-		return err
-	}
+	words := appendFrame(nil, appendOrder(nil, order{kind: orderHello, version: protocolVersion}))
+	words = appendFrame(words, appendOrder(nil, order{kind: orderEnd}))
+	_, _ = c.conn.Write(words) // if it fails, the supervisor is about to end
 	lock, err := c.lock()
 	if err != nil {
 		return err

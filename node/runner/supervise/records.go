@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -101,11 +102,16 @@ func (r *records) started(rec record, pid int, deadline int64) {
 }
 
 func (r *records) put(rec record) bool {
-	line := fmt.Sprintf("%d %d %d %d %s %s", rec.pid, rec.before, rec.after, rec.deadline, rec.boot, rec.task)
+	var room [recordSize]byte
+	line := room[:0]
+	for _, n := range [...]int64{int64(rec.pid), rec.before, rec.after, rec.deadline} {
+		line = append(strconv.AppendInt(line, n, 10), ' ')
+	}
+	line = append(append(append(line, rec.boot...), ' '), rec.task...)
 	return len(line) < recordSize && r.write(rec.slot, line) == nil
 }
 
-func (r *records) write(slot int, line string) error {
+func (r *records) write(slot int, line []byte) error {
 	var b [recordSize]byte
 	n := copy(b[:], line)
 	for i := n; i < recordSize-1; i++ {
@@ -121,7 +127,7 @@ func (r *records) remove(slot int) {
 	if slot < 0 {
 		return
 	}
-	_ = r.write(slot, "")
+	_ = r.write(slot, nil)
 	r.mu.Lock()
 	r.free = append(r.free, slot)
 	r.mu.Unlock()
