@@ -25,6 +25,7 @@ const (
 const (
 	DefaultIdle = 10 * time.Second
 	startWait   = 5 * time.Second
+	ackWait     = 50 * time.Millisecond
 	writeWait   = time.Minute // a supervisor that does not read for so long is given up
 )
 
@@ -46,11 +47,13 @@ type Client struct {
 	rebooted bool
 	left     []Event
 
-	mu   sync.Mutex
-	next []order
-	wake chan struct{}
-	quit chan struct{}
-	done chan struct{}
+	mu    sync.Mutex
+	next  []order
+	acks  []string
+	armed bool // acks will be sent after a while
+	wake  chan struct{}
+	quit  chan struct{}
+	done  chan struct{}
 
 	// Owned by run, before it by Open.
 	conn  net.Conn
@@ -153,13 +156,26 @@ func (c *Client) Stop(task, reason string) {
 	c.order(order{kind: orderStop, task: task, reason: reason})
 }
 
-// Ack says that the ends of these tasks need not be told again.
-func (c *Client) Ack(tasks []string) { c.order(order{kind: orderAck, tasks: tasks}) }
+// Ack says that the ends of these tasks need not be told again. It goes with the next order, or after a while.
+func (c *Client) Ack(tasks []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.acks = append(c.acks, tasks...)
+	if !c.armed && len(c.acks) > 0 {
+		c.armed = true
+		time.AfterFunc(ackWait, c.poke)
+	}
+}
 
 func (c *Client) order(o order) {
 	c.mu.Lock()
 	c.next = append(c.next, o)
 	c.mu.Unlock()
+	c.poke()
+}
+
+// poke wakes run.
+func (c *Client) poke() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -214,6 +230,10 @@ func (c *Client) send() {
 	c.mu.Lock()
 	batch := c.next
 	c.next = nil
+	if len(c.acks) > 0 {
+		batch = append([]order{{kind: orderAck, tasks: c.acks}}, batch...) // first: the same attempt may be started anew
+		c.acks, c.armed = nil, false
+	}
 	c.mu.Unlock()
 	c.buf = c.buf[:0]
 	var body []byte

@@ -201,7 +201,10 @@ func (e *Engine) Start(s Spec) {
 	if _, here := e.procs[s.Task]; here || e.shut {
 		return
 	}
-	if _, over := e.taken[s.Task]; over {
+	if t, over := e.taken[s.Task]; over { // not twice
+		if e.sink != nil {
+			e.sink(t.event)
+		}
 		return
 	}
 	x := &proc{spec: s, slot: -1}

@@ -177,12 +177,18 @@ func (s *server) obey(r *bufio.Reader, buf []byte) (end bool) {
 	}
 }
 
+// startedWait is how long the news that something runs may wait for more: a process that ends sooner takes one message, not two, and waking a peer
+// costs as much as all the rest of a message.
+const startedWait = 5 * time.Millisecond
+
 // queue gathers events while the last ones are being written. It is bounded by the tasks that run.
 type queue struct {
-	mu   sync.Mutex
-	more sync.Cond
-	next []byte
-	shut bool
+	mu    sync.Mutex
+	more  sync.Cond
+	next  []byte
+	due   bool // there is something to be written at once
+	armed bool // a timer makes it due
+	shut  bool
 }
 
 func newQueue() *queue {
@@ -193,11 +199,26 @@ func newQueue() *queue {
 
 func (q *queue) add(e Event) {
 	q.mu.Lock()
-	idle := len(q.next) == 0
+	defer q.mu.Unlock()
 	var room [256]byte
 	q.next = appendFrame(q.next, appendEvent(room[:0], e))
-	q.mu.Unlock()
-	if idle {
+	switch {
+	case e.Kind != Started:
+		q.due = true
+		q.more.Signal()
+	case !q.due && !q.armed:
+		q.armed = true
+		time.AfterFunc(startedWait, q.ripe)
+	}
+}
+
+// ripe: what is queued has waited long enough.
+func (q *queue) ripe() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.armed = false
+	if len(q.next) > 0 {
+		q.due = true
 		q.more.Signal()
 	}
 }
@@ -206,9 +227,10 @@ func (q *queue) write(c net.Conn) {
 	var batch []byte
 	for {
 		q.mu.Lock()
-		for len(q.next) == 0 && !q.shut {
+		for !q.due && !q.shut {
 			q.more.Wait()
 		}
+		q.due = false
 		if q.shut {
 			q.mu.Unlock()
 			return
