@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -46,22 +47,25 @@ type Client struct {
 	cfg      ClientConfig
 	rebooted bool
 	left     []Event
+	met      bool // left is complete
 
-	mu    sync.Mutex
-	next  []order
-	acks  []string
-	armed bool // acks will be sent after a while
-	wake  chan struct{}
-	quit  chan struct{}
-	done  chan struct{}
+	mu      sync.Mutex
+	next    []order
+	acks    []string
+	armed   bool            // acks will be sent after a while
+	up      net.Conn        // conn, once orders may be written to it
+	writing bool            // somebody writes orders
+	open    map[string]bool // started, or found, and not acknowledged
+
+	wake chan struct{}
+	quit chan struct{}
+	done chan struct{}
 
 	// Owned by run, before it by Open.
 	conn  net.Conn
 	lost  chan net.Conn // its reader has ended
 	read  sync.WaitGroup
-	open  map[string]bool // started, or found, and not acknowledged
-	child int             // the supervisor this process started, 0: none
-	buf   []byte
+	child int // the supervisor this process started, 0: none
 }
 
 // Open finds what an earlier peer left: a supervisor, or what is on disk of one that was killed. What is known is in Left; nothing of it
@@ -83,6 +87,7 @@ func Open(cfg ClientConfig) (*Client, error) {
 	if err := c.find(); err != nil {
 		return nil, err
 	}
+	c.met = true
 	go c.run()
 	return c, nil
 }
@@ -97,8 +102,7 @@ func (c *Client) find() error {
 		return err
 	}
 	_ = lock.Close()
-	c.left = nil
-	clear(c.open)
+	c.left, c.open = nil, map[string]bool{}
 	if !c.anythingLeft() {
 		return nil
 	}
@@ -109,7 +113,12 @@ func (c *Client) find() error {
 }
 
 func (c *Client) remember(e Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.open[e.Task] = true
+	if c.met {
+		return
+	}
 	c.left = append(c.left, e)
 }
 
@@ -149,11 +158,21 @@ func (c *Client) anythingLeft() bool {
 }
 
 // Start runs a process; what becomes of it is told to Sink.
-func (c *Client) Start(s Spec) { c.order(order{kind: orderStart, spec: s}) }
+func (c *Client) Start(s Spec) {
+	c.mu.Lock()
+	c.next = append(c.next, order{kind: orderStart, spec: s})
+	if !c.flush() {
+		c.poke()
+	}
+	c.mu.Unlock()
+}
 
 // Stop ends one. Its end is told as usual.
 func (c *Client) Stop(task, reason string) {
-	c.order(order{kind: orderStop, task: task, reason: reason})
+	c.mu.Lock()
+	c.next = append(c.next, order{kind: orderStop, task: task, reason: reason})
+	c.mu.Unlock()
+	c.poke()
 }
 
 // Ack says that the ends of these tasks need not be told again. It goes with the next order, or after a while.
@@ -163,15 +182,13 @@ func (c *Client) Ack(tasks []string) {
 	c.acks = append(c.acks, tasks...)
 	if !c.armed && len(c.acks) > 0 {
 		c.armed = true
-		time.AfterFunc(ackWait, c.poke)
+		time.AfterFunc(ackWait, func() {
+			c.mu.Lock()
+			c.armed = false
+			c.mu.Unlock()
+			c.poke()
+		})
 	}
-}
-
-func (c *Client) order(o order) {
-	c.mu.Lock()
-	c.next = append(c.next, o)
-	c.mu.Unlock()
-	c.poke()
 }
 
 // poke wakes run.
@@ -180,6 +197,47 @@ func (c *Client) poke() {
 	case c.wake <- struct{}{}:
 	default:
 	}
+}
+
+// flush writes what is to be said, unless nobody is there to hear it: then it says false. Whoever comes while another writes leaves
+// its words to that one. Called with c.mu held, which it gives up meanwhile.
+func (c *Client) flush() bool {
+	for !c.writing && c.up != nil && len(c.next)+len(c.acks) > 0 {
+		conn, words := c.up, c.words()
+		c.writing = true
+		c.mu.Unlock()
+		_ = conn.SetWriteDeadline(time.Now().Add(writeWait))
+		if _, err := conn.Write(words); err != nil {
+			_ = conn.Close() // its reader tells
+		}
+		c.mu.Lock()
+		c.writing = false
+	}
+	return c.writing || c.up != nil
+}
+
+// words encodes what is to be said. Acknowledgements come first: the same attempt may be started anew.
+func (c *Client) words() (words []byte) {
+	var body []byte
+	say := func(o order) {
+		body = appendOrder(body[:0], o)
+		words = appendFrame(words, body)
+	}
+	if len(c.acks) > 0 {
+		say(order{kind: orderAck, tasks: c.acks})
+		for _, id := range c.acks {
+			delete(c.open, id)
+		}
+	}
+	for _, o := range c.next {
+		say(o)
+		if o.kind == orderStart {
+			c.open[o.spec.Task] = true
+		}
+	}
+	clear(c.next)
+	c.next, c.acks = c.next[:0], c.acks[:0]
+	return words
 }
 
 // Close lets go of the supervisor, which goes on with what runs. What was ordered before has been sent.
@@ -210,59 +268,58 @@ func (c *Client) run() {
 				c.revive()
 			}
 		case <-idle.C:
-			if len(c.open) == 0 && c.conn != nil {
-				c.disconnect()
-				c.reap(startWait)
-			}
+			c.rest()
 		case <-c.quit:
 			c.send()
 			c.disconnect()
 			return
 		}
-		if len(c.open) == 0 {
-			idle.Reset(c.cfg.Idle)
-		}
+		idle.Reset(c.cfg.Idle)
 	}
 }
 
-// send carries out what was ordered meanwhile: in one write, as a rule.
-func (c *Client) send() {
+// rest lets a supervisor go that has had nothing to do.
+func (c *Client) rest() {
 	c.mu.Lock()
-	batch := c.next
-	c.next = nil
-	if len(c.acks) > 0 {
-		batch = append([]order{{kind: orderAck, tasks: c.acks}}, batch...) // first: the same attempt may be started anew
-		c.acks, c.armed = nil, false
+	rest := len(c.open) == 0 && len(c.next) == 0 && c.conn != nil
+	if rest {
+		c.up = nil
 	}
 	c.mu.Unlock()
-	c.buf = c.buf[:0]
-	var body []byte
-	for _, o := range batch {
-		switch {
-		case o.kind == orderStart:
-			if err := c.ensure(); err != nil {
+	if rest {
+		c.disconnect()
+		c.reap(startWait)
+	}
+}
+
+// send says what Start could not say itself. If a supervisor is needed and none is to be had, nothing starts.
+func (c *Client) send() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.flush() {
+		return
+	}
+	starts := slices.ContainsFunc(c.next, func(o order) bool { return o.kind == orderStart })
+	if starts {
+		c.mu.Unlock()
+		err := c.ensure()
+		c.mu.Lock()
+		if err == nil {
+			c.flush()
+			return
+		}
+		orders := c.next
+		c.next = nil
+		c.mu.Unlock()
+		for _, o := range orders {
+			if o.kind == orderStart {
 				c.cfg.Sink(refused(o.spec.Task, err))
-				continue
-			}
-			c.open[o.spec.Task] = true
-		case o.kind == orderAck:
-			for _, id := range o.tasks {
-				delete(c.open, id)
 			}
 		}
-		body = appendOrder(body[:0], o)
-		c.buf = appendFrame(c.buf, body)
+		c.mu.Lock()
+		return
 	}
-	if c.conn == nil || len(c.buf) == 0 {
-		return // nobody there: nothing to stop, nothing to acknowledge
-	}
-	_ = c.conn.SetWriteDeadline(time.Now().Add(writeWait))
-	if _, err := c.conn.Write(c.buf); err != nil {
-		_ = c.conn.Close() // its reader tells
-	}
-	if cap(c.buf) > 256<<10 {
-		c.buf = nil
-	}
+	c.next, c.acks = nil, nil // nobody there: nothing to stop, nothing to acknowledge
 }
 
 // ensure: a supervisor is there.
@@ -281,23 +338,27 @@ func (c *Client) ensure() error {
 
 // found takes in what a supervisor says it has, in the middle of a peer's life.
 func (c *Client) found(e Event) {
-	c.open[e.Task] = true
+	c.remember(e)
 	c.cfg.Sink(e)
 }
 
 // revive finds out what became of everything when the supervisor was killed.
 func (c *Client) revive() {
-	if len(c.open) == 0 {
+	c.mu.Lock()
+	open := c.open
+	c.open = map[string]bool{}
+	c.mu.Unlock()
+	if len(open) == 0 {
 		return
 	}
 	c.cfg.Warn("the supervisor of this peer's tasks has ended; a new one takes them up, their exit codes are lost")
-	open := c.open
-	c.open = map[string]bool{}
 	err := c.ensure()
+	c.mu.Lock()
+	for id := range c.open {
+		delete(open, id)
+	}
+	c.mu.Unlock()
 	for id := range open {
-		if c.open[id] {
-			continue
-		}
 		e := Event{Kind: Lost, Task: id, At: now(), Unseen: true, Unbegun: err == nil}
 		if err != nil {
 			e.Err = err.Error()
@@ -308,6 +369,9 @@ func (c *Client) revive() {
 
 func (c *Client) disconnect() {
 	if c.conn != nil {
+		c.mu.Lock()
+		c.up = nil
+		c.mu.Unlock()
 		_ = c.conn.Close()
 		c.read.Wait()
 		c.conn = nil
@@ -374,6 +438,9 @@ func (c *Client) hello(found func(Event)) error {
 		case e.Kind == synced:
 			_ = c.conn.SetDeadline(time.Time{})
 			conn := c.conn
+			c.mu.Lock()
+			c.up = conn
+			c.mu.Unlock()
 			c.read.Go(func() { c.listen(conn, r) })
 			return nil
 		case !first:

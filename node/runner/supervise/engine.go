@@ -47,6 +47,7 @@ type Engine struct {
 	procs map[string]*proc // not over
 	taken map[string]end   // over, not acknowledged
 	sink  func(Event)      // nil: nobody is there
+	flush func()           // called after sink, without a lock
 	shut  bool
 }
 
@@ -128,8 +129,8 @@ func (e *Engine) adopt() {
 }
 
 // Attach makes sink the one that hears: first of everything that runs or is over and not acknowledged, then of what happens. It is called under a lock and
-// must be quick.
-func (e *Engine) Attach(sink func(Event)) {
+// must be quick; flush is called after it, without one, and may take its time. It may be nil.
+func (e *Engine) Attach(sink func(Event), flush func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, x := range e.procs {
@@ -143,14 +144,14 @@ func (e *Engine) Attach(sink func(Event)) {
 		sink(t.event)
 	}
 	sink(Event{Kind: synced})
-	e.sink = sink
+	e.sink, e.flush = sink, flush
 }
 
 // Detach: nobody hears any more. What is not acknowledged is on disk when it returns.
 func (e *Engine) Detach() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.sink = nil
+	e.sink, e.flush = nil, nil
 	for _, t := range e.taken {
 		e.ends.add(t.event)
 	}
@@ -197,14 +198,24 @@ func (e *Engine) Idle() bool {
 // Start runs a process. One that is here already is left alone, and after Close none starts.
 func (e *Engine) Start(s Spec) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if _, here := e.procs[s.Task]; here || e.shut {
-		return
+	t, over := e.taken[s.Task]
+	flush := e.flush
+	switch {
+	case over && e.sink != nil: // not twice: its end is told again
+		e.sink(t.event)
+	case over:
+	default:
+		e.begin(s)
 	}
-	if t, over := e.taken[s.Task]; over { // not twice
-		if e.sink != nil {
-			e.sink(t.event)
-		}
+	e.mu.Unlock()
+	if over && flush != nil {
+		flush()
+	}
+}
+
+// begin is called with e.mu held.
+func (e *Engine) begin(s Spec) {
+	if _, here := e.procs[s.Task]; here || e.shut {
 		return
 	}
 	x := &proc{spec: s, slot: -1}
@@ -301,15 +312,19 @@ func (e *Engine) await(x *proc) {
 // over hands out the end of a task.
 func (e *Engine) over(x *proc, ev Event) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	delete(e.procs, x.spec.Task)
 	e.taken[x.spec.Task] = end{event: ev, slot: x.slot}
+	flush := e.flush
 	if e.sink != nil {
 		e.sink(ev)
-		return
+	} else {
+		e.ends.add(ev)
+		e.sync()
 	}
-	e.ends.add(ev)
-	e.sync()
+	e.mu.Unlock()
+	if flush != nil {
+		flush()
+	}
 }
 
 func (e *Engine) tell(ev Event) {

@@ -86,7 +86,7 @@ func TestWithoutPidfdsTheEndIsSeenAllTheSame(t *testing.T) {
 func TestAnEndNobodyHearsIsOnDiskUntilItIsAcknowledged(t *testing.T) {
 	dir := t.TempDir()
 	e, h := engineIn(t, dir), newHeard()
-	e.Attach(h.sink)
+	e.Attach(h.sink, nil)
 	e.Start(specIn(t, dir, "a.1.1", "exit 3"))
 	h.until("a.1.1", Event.Final)
 	if b, _ := os.ReadFile(filepath.Join(dir, runningFile)); !strings.Contains(string(b), "a.1.1") {
@@ -97,7 +97,7 @@ func TestAnEndNobodyHearsIsOnDiskUntilItIsAcknowledged(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, h = engineIn(t, dir), newHeard()
-	e.Attach(h.sink)
+	e.Attach(h.sink, nil)
 	if end := h.until("a.1.1", Event.Final); end.Exit != 3 || end.Kind != Ended {
 		t.Errorf("%+v", end)
 	}
@@ -119,7 +119,7 @@ func TestAnEndNobodyHearsIsOnDiskUntilItIsAcknowledged(t *testing.T) {
 func TestCloseStopsWhatRunsAndKeepsItsEnd(t *testing.T) {
 	dir := t.TempDir()
 	e, h := engineIn(t, dir), newHeard()
-	e.Attach(h.sink)
+	e.Attach(h.sink, nil)
 	e.Start(specIn(t, dir, "a.1.1", "sleep 1000"))
 	h.until("a.1.1", func(ev Event) bool { return ev.Kind == Started })
 	if err := e.Close("interrupted"); err != nil {

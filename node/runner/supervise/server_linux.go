@@ -132,16 +132,12 @@ func (s *server) serve(c net.Conn) (end bool) {
 	if hello.guard > 0 {
 		s.guard <- hello.guard
 	}
-	q := newQueue()
-	var wg sync.WaitGroup
-	wg.Go(func() { q.write(c) })
+	q := &queue{c: c}
 	q.add(Event{Kind: welcome, version: protocolVersion, At: now()})
-	s.engine.Attach(q.add)
+	s.engine.Attach(q.add, q.flush)
+	q.flush()
 	end = s.obey(r, body)
 	s.engine.Detach()
-	q.close()
-	_ = c.Close()
-	wg.Wait()
 	return end
 }
 
@@ -181,22 +177,18 @@ func (s *server) obey(r *bufio.Reader, buf []byte) (end bool) {
 // costs as much as all the rest of a message.
 const startedWait = 5 * time.Millisecond
 
-// queue gathers events while the last ones are being written. It is bounded by the tasks that run.
+// queue gathers events while the last ones are being written, by whoever came first. It is bounded by the tasks that run.
 type queue struct {
+	c     net.Conn
 	mu    sync.Mutex
-	more  sync.Cond
 	next  []byte
+	spare []byte
 	due   bool // there is something to be written at once
 	armed bool // a timer makes it due
-	shut  bool
+	busy  bool // somebody writes
 }
 
-func newQueue() *queue {
-	q := &queue{}
-	q.more.L = &q.mu
-	return q
-}
-
+// add queues an event; it does not wait.
 func (q *queue) add(e Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -205,7 +197,6 @@ func (q *queue) add(e Event) {
 	switch {
 	case e.Kind != Started:
 		q.due = true
-		q.more.Signal()
 	case !q.due && !q.armed:
 		q.armed = true
 		time.AfterFunc(startedWait, q.ripe)
@@ -215,43 +206,30 @@ func (q *queue) add(e Event) {
 // ripe: what is queued has waited long enough.
 func (q *queue) ripe() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	q.armed = false
-	if len(q.next) > 0 {
-		q.due = true
-		q.more.Signal()
-	}
-}
-
-func (q *queue) write(c net.Conn) {
-	var batch []byte
-	for {
-		q.mu.Lock()
-		for !q.due && !q.shut {
-			q.more.Wait()
-		}
-		q.due = false
-		if q.shut {
-			q.mu.Unlock()
-			return
-		}
-		batch, q.next = q.next, batch[:0]
-		q.mu.Unlock()
-		if _, err := c.Write(batch); err != nil {
-			_ = c.Close() // the reader sees it
-			return
-		}
-		if cap(batch) > 64<<10 {
-			batch = nil
-		}
-	}
-}
-
-func (q *queue) close() {
-	q.mu.Lock()
-	q.shut = true
+	q.due = len(q.next) > 0
 	q.mu.Unlock()
-	q.more.Signal()
+	q.flush()
+}
+
+// flush writes what is due, unless somebody is writing already, who then writes this, too.
+func (q *queue) flush() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.due && !q.busy {
+		batch := q.next
+		q.next, q.due, q.busy = q.spare[:0], false, true
+		q.mu.Unlock()
+		_, err := q.c.Write(batch)
+		q.mu.Lock()
+		q.busy = false
+		if q.spare = batch; cap(batch) > 64<<10 {
+			q.spare = nil
+		}
+		if err != nil {
+			_ = q.c.Close() // the reader sees it
+		}
+	}
 }
 
 // guarded is a process whose end is the supervisor's: that of a testnet, so that nothing is left on the machine.
