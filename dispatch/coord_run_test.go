@@ -21,7 +21,6 @@ import (
 type coordBed struct {
 	t      *testing.T
 	net    *memnet.Network
-	ledger ledger.Ledger
 	memory *ledger.Memory
 	coord  *Coord
 	probes atomic.Int64

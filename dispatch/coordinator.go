@@ -57,6 +57,7 @@ type Coordinator struct {
 	cfg     CoordinatorConfig
 	epoch   taskstate.Epoch
 	index   uint64 // of the last entry applied
+	began   uint64 // index at which this generation of the ledger was recovered; 0: it is the first
 	started time.Time
 	now     time.Time
 

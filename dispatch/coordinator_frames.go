@@ -50,7 +50,7 @@ func (c *Coordinator) flushComplete(s *session) {
 	f := framer{c: c, s: s, head: Assignments{Complete: true, ResultsIn: s.seq, Epoch: c.epoch}}
 	for _, h := range s.p.byAge() {
 		if h.job.cancelled {
-			for _, n := range h.sorted(func(r rec) bool { return !r.is(ended) }) {
+			for _, n := range h.sorted(func(r rec) bool { return !r.is(ended | inherited) }) {
 				r := h.slots[n]
 				r.marks |= stopped
 				h.slots[n] = r
@@ -58,7 +58,7 @@ func (c *Coordinator) flushComplete(s *session) {
 			}
 			continue
 		}
-		for _, g := range h.runsOf(func(int, rec) bool { return true }) {
+		for _, g := range h.runsOf(func(_ int, r rec) bool { return !r.is(inherited) }) {
 			f.grant(g)
 		}
 	}
@@ -91,7 +91,6 @@ type framer struct {
 	head Assignments // what every frame of this set carries
 	a    Assignments
 	size int
-	sent bool
 }
 
 // Estimated bytes of what a frame holds.

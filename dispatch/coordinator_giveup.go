@@ -15,7 +15,7 @@ func (c *Coordinator) giveUp(p *peerState, h *holding, slot int, r rec, again bo
 		c.touch(s)
 	}
 	if again && !h.job.cancelled {
-		h.job.again.add(ledger.Slots{First: slot, N: 1, Attempt: int(r.attempt) + 1})
+		h.job.again.add(ledger.Slots{First: slot, N: 1, Attempt: max(int(r.attempt)+1, h.job.first)})
 	}
 	c.close(p, h, slot, r)
 	c.enqueue(h.job)

@@ -14,6 +14,7 @@ type jobState struct {
 
 	again    slotQueue // given up before: these go first, so that they never wait behind a million fresh ones
 	fresh    slotQueue
+	first    int         // see ledger.JobRecord.FirstAttempt
 	inflight []assigning // proposed, not applied
 	open     int         // assigned by the ledger and not settled
 	live     int         // proposed or assigned, and not known to have ended: what Parallel caps

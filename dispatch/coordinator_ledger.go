@@ -10,6 +10,7 @@ import (
 
 // derive fills the core from everything decided so far.
 func (c *Coordinator) derive(st *ledger.State) {
+	c.began = st.Began()
 	for m := range st.Members() {
 		if m.In() {
 			p := c.addPeer(m.Entry.Peer)
@@ -32,6 +33,7 @@ func (c *Coordinator) derive(st *ledger.State) {
 func (c *Coordinator) deriveJob(r *ledger.JobRecord) {
 	j := c.addJob(r.Job(), r.Index())
 	_, _, j.cancelled = r.Cancelled()
+	j.first = r.FirstAttempt()
 	for run := range r.PendingSlots() {
 		if run.Attempt > 1 {
 			j.again.add(run)
@@ -46,7 +48,11 @@ func (c *Coordinator) deriveJob(r *ledger.JobRecord) {
 			continue
 		}
 		h := p.hold(j)
-		h.slots[s.Slot] = rec{index: s.Index, attempt: uint32(s.Attempt), state: taskstate.Assigned}
+		x := rec{index: s.Index, attempt: uint32(s.Attempt), state: taskstate.Assigned}
+		if s.Index < c.began {
+			x.marks |= inherited
+		}
+		h.slots[s.Slot] = x
 		j.open++
 		p.promise(j, h, 1)
 	}
@@ -85,7 +91,8 @@ func (c *Coordinator) applied(cmd *ledger.Command, r *ledger.Result, index uint6
 	case r.Refused != ledger.CodeNone || r.Existed:
 	case cmd.Submit != nil:
 		j := c.addJob(&cmd.Submit.Job, index)
-		j.fresh.add(ledger.Slots{First: 1, N: j.job.Count, Attempt: 1})
+		j.first = cmd.Submit.FirstAttempt(c.epoch.Generation)
+		j.fresh.add(ledger.Slots{First: 1, N: j.job.Count, Attempt: j.first})
 		c.enqueue(j)
 	case cmd.Cancel != nil:
 		c.appliedCancel(cmd.Cancel.Job)

@@ -35,7 +35,6 @@ type modelWorker struct {
 	fresh    []taskstate.Status
 	fence    taskstate.Epoch
 	silent   bool // cut off: nothing passes, nothing is noticed
-	since    time.Time
 }
 
 type modelTask struct {

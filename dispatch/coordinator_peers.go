@@ -63,10 +63,11 @@ type rec struct {
 type marks uint8
 
 const (
-	ended    marks = 1 << iota // its resources are free again
-	deciding                   // its Settle or Supersede is on its way
-	stopped                    // the worker was told to stop it
-	recalled                   // the worker was asked to give it back
+	ended     marks = 1 << iota // its resources are free again
+	deciding                    // its Settle or Supersede is on its way
+	stopped                     // the worker was told to stop it
+	recalled                    // the worker was asked to give it back
+	inherited                   // assigned before the ledger was recovered, and its worker has not said that it has it
 )
 
 func (r rec) is(m marks) bool { return r.marks&m != 0 }

@@ -83,8 +83,10 @@ func (c *Coordinator) objection(p *peerState, h Hello) *Refuse {
 		return &Refuse{Code: RefuseNotAdmitted, Message: "this peer is not admitted", RetryAfter: c.cfg.Beat.Milliseconds()}
 	case c.epoch.Less(h.Fence):
 		return &Refuse{Code: RefuseNotCoordinator, Message: "this worker has obeyed epoch " + h.Fence.String() + ", which is newer than " + c.epoch.String()}
-	case h.Incarnation == "":
-		return &Refuse{Code: RefuseNotAdmitted, Message: "hello without an incarnation"}
+	case h.Incarnation == "" || !shortText(string(h.Incarnation)):
+		return &Refuse{Code: RefuseMalformed, Message: "hello without a proper incarnation", RetryAfter: RegistrationPeriod.Milliseconds()}
+	case h.Offer.Check() != nil:
+		return &Refuse{Code: RefuseMalformed, Message: h.Offer.Check().Error(), RetryAfter: RegistrationPeriod.Milliseconds()}
 	case slices.Contains(p.fenced, h.Incarnation) && p.incarnation != h.Incarnation:
 		return &Refuse{Code: RefuseFenced, Message: "this data folder was replaced by another one of the same peer; remove it, or stop the other"}
 	}
@@ -152,6 +154,7 @@ func (c *Coordinator) sync(s *session) {
 	if !s.welcomed || !s.reported {
 		return
 	}
+	c.giveUpLost(s.p)
 	s.synced, s.complete = true, true
 	c.dirty, c.freed = true, true
 	c.touch(s)
@@ -173,7 +176,7 @@ func (c *Coordinator) onFrame(ev SessionFrame) {
 		c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: Down{Beat: &BeatAnswer{N: f.Beat.N, Held: true}}})
 	case s.p.incarnation != s.incarnation: // not registered yet: it cannot speak about tasks of the life before
 		s.reported = s.reported || f.Report != nil && f.Report.Done
-		if f.Offer != nil {
+		if f.Offer != nil && f.Offer.Check() == nil {
 			s.p.setOffer(*f.Offer)
 		}
 	case f.Report != nil:
@@ -181,6 +184,10 @@ func (c *Coordinator) onFrame(ev SessionFrame) {
 	case f.Resync != nil:
 		c.sync(s)
 	case f.Offer != nil:
+		if f.Offer.Check() != nil {
+			c.endSession(s, "an offer that no peer makes")
+			return
+		}
 		s.p.setOffer(*f.Offer)
 		c.dirty, c.freed = true, true
 	case f.Dropped != nil:
@@ -216,6 +223,7 @@ func (c *Coordinator) observe(p *peerState, st *taskstate.Status) {
 	if st.State.Final() {
 		c.release(p, h, &r)
 	}
+	r.marks &^= inherited
 	h.slots[st.Task.Slot] = r
 }
 

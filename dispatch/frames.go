@@ -85,7 +85,8 @@ const (
 	RefuseNotCoordinator = "not-coordinator"
 	RefuseNotAdmitted    = "not-admitted"
 	RefuseTooMany        = "too-many-registrations"
-	RefuseFenced         = "fenced" // this incarnation was replaced by another
+	RefuseFenced         = "fenced"    // this incarnation was replaced by another
+	RefuseMalformed      = "malformed" // a Hello that is too large or makes no sense
 )
 
 // Assignments changes what a worker should have. A Complete set lists everything: what it does not list is stopped. An

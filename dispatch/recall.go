@@ -9,9 +9,6 @@ import (
 // dueRecalls takes queued tasks back from a peer that has more than it will soon start, when another could start them and nothing
 // else waits. Tasks that have started are not touched: the worker decides, it knows.
 func (c *Coordinator) dueRecalls() {
-	if c.waiting() {
-		return
-	}
 	var spare []spareRoom
 	for _, p := range c.order {
 		queued := p.queued()
@@ -23,7 +20,7 @@ func (c *Coordinator) dueRecalls() {
 			continue
 		}
 		if spare == nil {
-			if spare = c.spareRooms(); len(spare) == 0 {
+			if spare = c.spareRooms(); len(spare) == 0 || c.wanted(spare) {
 				return
 			}
 		}
@@ -39,6 +36,29 @@ func (c *Coordinator) dueRecalls() {
 // waiting tells whether any job has something to place.
 func (c *Coordinator) waiting() bool {
 	return slices.ContainsFunc(c.classes, func(k *class) bool { return len(k.line) > 0 })
+}
+
+// wanted tells whether something waits that the spare room is for: it will be placed there. What finds no room anywhere, however
+// long it waits, must not keep others from starting.
+func (c *Coordinator) wanted(spare []spareRoom) bool {
+	const most = 16 // jobs of a class that are looked at: one that no cap of its own keeps away stands for all
+	for _, k := range c.classes {
+		for i, j := range k.line {
+			if i == most {
+				break
+			}
+			if j.cancelled || j.mayStart() == 0 {
+				continue
+			}
+			if slices.ContainsFunc(spare, func(s spareRoom) bool { return s.takes(j) }) {
+				return true
+			}
+			if j.job.MaxPerPeer == 0 {
+				break
+			}
+		}
+	}
+	return false
 }
 
 // spareRoom is what a peer could start at once.
@@ -59,14 +79,20 @@ func (c *Coordinator) spareRooms() []spareRoom {
 	return out
 }
 
+// takes tells whether there is room for a task of j.
+func (s *spareRoom) takes(j *jobState) bool {
+	if !j.job.Resources.Fits(s.free) {
+		return false
+	}
+	h := s.p.holds[j.id]
+	return h == nil || j.job.MaxPerPeer == 0 || h.live < j.job.MaxPerPeer
+}
+
 // takeSpare reserves room for one task of j on another peer than from; false if there is none.
 func takeSpare(spare []spareRoom, j *jobState, from *peerState) bool {
 	for i := range spare {
 		s := &spare[i]
-		if s.p == from || !j.job.Resources.Fits(s.free) {
-			continue
-		}
-		if h := s.p.holds[j.id]; h != nil && j.job.MaxPerPeer > 0 && h.live >= j.job.MaxPerPeer {
+		if s.p == from || !s.takes(j) {
 			continue
 		}
 		s.free = s.free.Sub(j.job.Resources)
@@ -121,7 +147,7 @@ func (c *Coordinator) lookForRecalls() {
 		return
 	}
 	c.freed = false
-	if !c.waiting() && slices.ContainsFunc(c.order, func(p *peerState) bool { return p.queued() > 0 }) {
+	if c.waiting() || slices.ContainsFunc(c.order, func(p *peerState) bool { return p.queued() > 0 }) {
 		c.wakeAt(c.now.Add(c.cfg.AheadWindow))
 	}
 }

@@ -34,6 +34,9 @@ type WorkerConfig struct {
 	Seal func(number uint64, body []byte) ([]byte, error)
 	// Publish hands a sealed batch to the topic. An error is logged: the digest exchange brings what gossip lost.
 	Publish func(ctx context.Context, envelope []byte) error
+	// Retired hears up to which number this worker's batches are of no use to anybody any more. Called from one goroutine; must not
+	// block. Optional.
+	Retired func(number uint64)
 	Log     *slog.Logger // optional
 }
 
@@ -41,7 +44,7 @@ type WorkerConfig struct {
 type Worker struct {
 	cfg     WorkerConfig
 	journal workerJournal
-	core    *workerCore // owned by the goroutine in own
+	core    *workerCore        // owned by the goroutine in own
 	begun   []taskstate.Launch // by an earlier process, without an end
 
 	events    chan workerEvent // from the session client
@@ -91,6 +94,7 @@ func newWorkerOn(cfg WorkerConfig, j workerJournal, img *journalImage) *Worker {
 		reports: reportBox{wake: make(chan struct{}, 1)},
 	}
 	w.core, w.begun = newWorkerCore(cfg.Self, cfg.Incarnation, cfg.Offer, img, time.Now())
+	w.core.gather = gatherEnds
 	return w
 }
 

@@ -137,7 +137,13 @@ type workerCore struct {
 	dirty       []*heldTask // newest status not in a batch yet
 	saveBatches []*heldBatch
 	unacked     []*heldBatch
-	publishing  bool
+	retired     uint64 // batches up to here nobody needs
+
+	gather     time.Duration // how long ends may gather while other tasks live; 0: not at all
+	dirtySince time.Time     // dirty was empty before
+	lastCut    time.Time     // of a batch
+	wake       time.Time     // when statuses that gather are due; zero: nothing gathers
+	publishing bool
 
 	tidy tidyList
 }

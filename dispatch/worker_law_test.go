@@ -23,8 +23,7 @@ type worldOfOneWorker struct {
 	downs    []Down                    // on their way to the worker
 	set      uint64                    // number of the newest set sent
 	inSync   bool                      // a Complete set was sent in this session
-	batches  map[uint64]taskstate.Batch
-	acks     uint64 // contiguous batches heard
+	acks     uint64                    // contiguous batches heard
 	resyncs  int
 	gaps     int
 	finals   map[taskstate.TaskID]taskstate.Status

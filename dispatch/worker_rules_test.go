@@ -529,3 +529,28 @@ func TestBodiesWithoutTasksAreBounded(t *testing.T) {
 		t.Fatalf("%d bodies, %d idle of %d bytes", len(b.core.jobs), b.core.idle, b.core.idleBytes)
 	}
 }
+
+func TestABatchIsRetiredOnceItIsAcknowledgedAndNoTaskThatGoesOnHasItsNewestStatusInIt(t *testing.T) {
+	c := &workerCore{tasks: map[taskstate.TaskID]*heldTask{}}
+	c.state.Acked = 5
+	if n := c.retirable(); n != 5 {
+		t.Fatalf("nothing goes on: retirable %d, want 5", n)
+	}
+	if n := c.retirable(); n != 0 {
+		t.Fatalf("nothing new: retirable %d, want 0", n)
+	}
+	running := taskstate.Task("aaaaaaaaaa", 1, 1)
+	c.tasks[running] = &heldTask{id: running, lastSaid: 9}
+	c.state.Acked = 6
+	if n := c.retirable(); n != 0 {
+		t.Fatalf("a few more while a task goes on: retirable %d, want 0", n)
+	}
+	c.state.Acked = 5 + retireEvery
+	if n := c.retirable(); n != 8 {
+		t.Fatalf("a task goes on whose status is in batch 9: retirable %d, want 8", n)
+	}
+	delete(c.tasks, running)
+	if n := c.retirable(); n != 5+retireEvery {
+		t.Fatalf("it ended: retirable %d, want %d", n, 5+retireEvery)
+	}
+}

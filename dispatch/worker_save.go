@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"slices"
+	"time"
 
 	"covey/taskstate"
 )
@@ -35,7 +36,8 @@ func (c *workerCore) flush() {
 	needed := wanted || !c.fenced || len(c.newFrames) > 0 || len(c.tombs.fresh) > 0 || c.tidy.size() >= lazyTidy ||
 		(c.stopping && c.tidy.size() > 0)
 	t := &workerTxn{}
-	if !c.publishing {
+	c.wake = time.Time{}
+	if !c.publishing && c.gathered() {
 		c.cutBatches(t)
 	}
 	if !needed && len(t.batches) == 0 {
@@ -77,6 +79,7 @@ func (c *workerCore) cutBatches(t *workerTxn) {
 		}
 		c.dirty = c.dirty[n:]
 		c.state.Last++
+		c.lastCut = c.now
 		c.saveBatches = append(c.saveBatches, b)
 		t.batches = append(t.batches, b.sealed)
 	}
@@ -152,7 +155,7 @@ func (c *workerCore) publish() {
 
 // said notes that a status is on disk, in batch number n.
 func (h *heldTask) said(s taskstate.Status, n uint64) {
-	h.durable = s
+	h.durable, h.lastSaid = s, n
 	if s.State.Final() {
 		h.end = n
 	}
@@ -189,6 +192,25 @@ func (c *workerCore) acked(n uint64) {
 	if len(c.unacked) == 0 {
 		c.unacked = nil
 	}
+}
+
+// retireEvery is how many acknowledged batches gather before those are looked for that nobody needs any more.
+const retireEvery = 64
+
+// retirable is the number up to which batches say nothing that matters still: acknowledged, and no task that goes on has its newest
+// status there. Others that were away get those statuses from the batches above it. It is 0 when it is not worth looking yet.
+func (c *workerCore) retirable() uint64 {
+	floor := c.state.Acked
+	if floor == c.retired || len(c.tasks) > 0 && floor < c.retired+retireEvery {
+		return 0
+	}
+	for _, h := range c.tasks {
+		if h.lastSaid > 0 {
+			floor = min(floor, h.lastSaid-1)
+		}
+	}
+	c.retired = max(c.retired, floor)
+	return c.retired
 }
 
 func (c *workerCore) ackedTask(h *heldTask) {

@@ -19,9 +19,16 @@ const (
 func (w *Worker) own(ctx context.Context, lost []taskstate.Loss) error {
 	stop, detach := w.stop, w.detach
 	var patience <-chan time.Time
+	due := time.NewTimer(time.Hour)
+	defer due.Stop()
 	w.step(wAdopted{lost})
 	for {
+		if wake := w.core.wake; !wake.IsZero() {
+			due.Reset(time.Until(wake))
+		}
 		select {
+		case <-due.C:
+			w.step(nil)
 		case <-ctx.Done():
 			return nil
 		case e := <-w.links:
@@ -58,7 +65,7 @@ func (w *Worker) own(ctx context.Context, lost []taskstate.Loss) error {
 	}
 }
 
-// step gives the core an event and carries out what it answers.
+// step gives the core an event, or nil to look at the clock, and carries out what it answers.
 func (w *Worker) step(ev workerEvent) {
 	for _, e := range w.core.Step(ev, time.Now()) {
 		switch e := e.(type) {
@@ -80,6 +87,11 @@ func (w *Worker) step(ev workerEvent) {
 			w.cfg.Runner.Stop(e.stop.Task, e.stop.Reason)
 		case wKept:
 			w.cfg.Runner.Kept(e.tasks)
+		}
+	}
+	if w.cfg.Retired != nil {
+		if n := w.core.retirable(); n > 0 {
+			w.cfg.Retired(n)
 		}
 	}
 }

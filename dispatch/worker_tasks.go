@@ -23,20 +23,21 @@ const (
 )
 
 type heldTask struct {
-	id      taskstate.TaskID
-	job     *heldJob
-	frame   *heldFrame
-	pos     uint32 // in frame
-	phase   phase
-	halted  bool // the runner was told to stop it
-	dirty   bool
-	onDisk  bool   // the journal has a live record of it
-	order   uint64 // of acceptance
-	pass    uint64 // last Complete set that listed it
-	end     uint64 // number of the batch on disk that tells its end
-	item    string
-	status  taskstate.Status // newest
-	durable taskstate.Status // newest that is in the journal
+	id       taskstate.TaskID
+	job      *heldJob
+	frame    *heldFrame
+	pos      uint32 // in frame
+	phase    phase
+	halted   bool // the runner was told to stop it
+	dirty    bool
+	onDisk   bool   // the journal has a live record of it
+	order    uint64 // of acceptance
+	pass     uint64 // last Complete set that listed it
+	end      uint64 // number of the batch on disk that tells its end
+	lastSaid uint64 // number of the batch on disk that tells its newest status
+	item     string
+	status   taskstate.Status // newest
+	durable  taskstate.Status // newest that is in the journal
 }
 
 // heldJob is a job body and how many frames need it.
@@ -224,6 +225,9 @@ func (c *workerCore) finish(h *heldTask, state taskstate.State, why taskstate.Re
 func (c *workerCore) touch(h *heldTask) {
 	if !h.dirty {
 		h.dirty = true
+		if len(c.dirty) == 0 {
+			c.dirtySince = c.now
+		}
 		c.dirty = append(c.dirty, h)
 	}
 }

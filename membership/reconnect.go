@@ -53,6 +53,19 @@ func (m *Membership) Join(ctx context.Context, peers []PeerAddr) error {
 	return nil
 }
 
+// Remember writes down where peers are, on disk when it returns. They are greeted once Run runs. A peer that has just joined calls it
+// before anything else is durable: killed before the first gossip, it would come back knowing nobody.
+func (m *Membership) Remember(peers []PeerAddr) {
+	m.mu.Lock()
+	for _, p := range peers {
+		if p.ID != m.self && p.ID != "" {
+			m.book.told(p)
+		}
+	}
+	m.mu.Unlock()
+	m.save(false)
+}
+
 // reconnect keeps trying the absent peers of the book: all of them at once now, then one at random per Retry, several per RetryFast while
 // this peer is alone or young. memberlist alone never heals a partition that lasted longer than it remembers its dead.
 func (m *Membership) reconnect(ctx context.Context) {

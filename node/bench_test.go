@@ -1,10 +1,16 @@
+//go:build !windows
+
 package node_test
 
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,12 +24,13 @@ import (
 func flock(b *testing.B, n int) []*api.Client {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
+	root := b.TempDir() // before the cleanup: it is removed after the peers have ended
 	var wg sync.WaitGroup
 	b.Cleanup(func() { cancel(); wg.Wait() })
 	var clients []*api.Client
 	ticket := ""
 	for i := range n {
-		dir := filepath.Join(b.TempDir(), fmt.Sprint(i))
+		dir := filepath.Join(root, fmt.Sprint(i))
 		p, err := node.New(node.Config{Data: dir, Listen: []string{"127.0.0.1:0"}, NoMDNS: true, Join: ticket, Name: fmt.Sprint("p", i)})
 		if err != nil {
 			b.Fatal(err)
@@ -78,4 +85,78 @@ func BenchmarkNoopTasks(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+}
+
+// BenchmarkProcessTasks is one job of b.N × /bin/true on three whole peers in one process, and what a task costs in processor time,
+// the process itself included.
+func BenchmarkProcessTasks(b *testing.B) {
+	path, err := exec.LookPath("true")
+	if err != nil {
+		b.Skip("no `true` here")
+	}
+	clients := flock(b, 3)
+	job := taskstate.Job{Count: b.N}
+	job.Run.Process = &taskstate.Process{Command: []string{path}}
+	jobfile.Defaults(&job)
+	before := cpu()
+	b.ResetTimer()
+	sub, err := clients[0].Submit(b.Context(), api.Submit{Job: job})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := clients[0].Follow(b.Context(), sub.ID, false, func(api.Progress) error { return nil }); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+	b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-us/task")
+}
+
+// BenchmarkPlainProcesses is the same without peers: what any such system must at least do.
+func BenchmarkPlainProcesses(b *testing.B) {
+	path, err := exec.LookPath("true")
+	if err != nil {
+		b.Skip("no `true` here")
+	}
+	root := b.TempDir()
+	before := cpu()
+	var next atomic.Int64
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			for {
+				i := next.Add(1)
+				if i > int64(b.N) {
+					return
+				}
+				dir := filepath.Join(root, fmt.Sprint(i))
+				_ = os.Mkdir(dir, 0o700)
+				out, _ := os.Create(filepath.Join(dir, "stdout"))
+				errs, _ := os.Create(filepath.Join(dir, "stderr"))
+				p, err := os.StartProcess(path, []string{path}, &os.ProcAttr{Dir: dir, Files: []*os.File{nil, out, errs}})
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				_, _ = p.Wait()
+				out.Close()
+				errs.Close()
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+	b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-us/task")
+}
+
+// cpu is the processor time of this process and of its children that ended.
+func cpu() time.Duration {
+	var sum time.Duration
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var u syscall.Rusage
+		if syscall.Getrusage(who, &u) == nil {
+			sum += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+		}
+	}
+	return sum
 }

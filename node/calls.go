@@ -9,6 +9,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -35,6 +36,7 @@ type call struct {
 	Leave  *ledger.Depart   `cbor:"8,keyasint,omitempty"`
 	Join   *joinCall        `cbor:"9,keyasint,omitempty"`
 	Flock  *flockCall       `cbor:"10,keyasint,omitempty"`
+	Again  bool             `cbor:"11,keyasint,omitempty"` // with Submit: asked before, and the answer never came
 }
 
 // joinCall is a stranger's request, seen by the peer it dialled.
@@ -74,8 +76,11 @@ func (n *Node) decide(ctx context.Context, c call) (reply, error) {
 				return r, r.Error
 			}
 			return r, nil
+		case c.Remove != nil && c.Remove.Peer == n.self && n.removed():
+			return reply{}, nil // it is done: the gates closed before the answer was through
 		case err != nil:
 			last = err
+			c.Again = c.Submit != nil
 		}
 		select {
 		case <-ctx.Done():
@@ -114,6 +119,9 @@ func (n *Node) ask(ctx context.Context, peer taskstate.PeerID, c call) (reply, e
 	}
 	var r reply
 	if err := wire.NewReader(conn, 0).Read(&r); err != nil {
+		if errors.Is(err, p2p.ErrNotAdmitted) {
+			n.show(ctx, peer)
+		}
 		return reply{}, fmt.Errorf("ask %s: %w", peer, err)
 	}
 	return r, nil
@@ -130,12 +138,13 @@ func (n *Node) serveCall(ctx context.Context, peer string, conn net.Conn) {
 		n.log.Debug("unreadable call", "peer", peer, "err", err)
 		return
 	}
-	if e, ok := n.roster.Get(peer); c.From != peer && !(ok && e.Has(admission.Voter)) {
-		c.From = peer // only voters may speak for others
-	}
-	c.Hops++
+	e, ok := n.roster.Get(peer)
+	speaks := c.From == peer || ok && e.Has(admission.Voter) // only voters may speak for others
+	c.Hops = max(c.Hops, 0) + 1
 	r := reply{Lost: true}
-	if c.Hops <= callHops {
+	if bad := c.check(); bad != nil {
+		r = reply{Error: bad}
+	} else if speaks && c.Hops <= callHops {
 		if got, err := n.try(ctx, c); err == nil {
 			r = got
 		}
@@ -160,7 +169,7 @@ func (n *Node) execute(ctx context.Context, c call) (reply, error) {
 	}
 	cmd := ledger.Command{Cancel: c.Cancel, Invite: c.Invite, Revoke: c.Revoke, Depart: c.Leave}
 	if c.Submit != nil {
-		cmd.Submit = &ledger.Submit{Job: *c.Submit}
+		cmd.Submit = &ledger.Submit{Job: *c.Submit, Again: c.Again}
 	}
 	return n.propose(ctx, cmd)
 }

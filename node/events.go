@@ -5,12 +5,10 @@ import (
 	"covey/taskstate"
 )
 
-// entryEvents lists what an applied entry means to whoever watches, keeps the roster in step with the ledger, and drops from the
-// table what is settled.
+// entryEvents lists what an applied entry means to whoever watches, and keeps the roster in step with the ledger.
 func (n *Node) entryEvents(ev ledger.Event) []event {
 	e := ev.Entry
 	var out []event
-	var settled []taskstate.TaskID
 	for i := range e.Commands {
 		c := &e.Commands[i]
 		var r ledger.Result
@@ -29,20 +27,15 @@ func (n *Node) entryEvents(ev ledger.Event) []event {
 			out = append(out, event{at: e.Stamp, kind: kindJob, job: c.Submit.Job.ID, state: "pending", note: c.Submit.Job.Name})
 		case c.Cancel != nil:
 			out = append(out, event{at: e.Stamp, kind: kindJob, job: c.Cancel.Job, state: "cancelled", note: c.Cancel.Reason})
-			out = append(out, n.jobEnd(e, c.Cancel.Job)...)
 		case c.Assign != nil:
 			out = append(out, assignEvents(e, c.Assign)...)
 		case c.Settle != nil:
-			more, tasks := n.settleEvents(e, c.Settle)
-			out, settled = append(out, more...), append(settled, tasks...)
+			out = append(out, n.settleEvents(c.Settle)...)
 		case c.Supersede != nil:
-			settled = append(settled, c.Supersede.Task)
 			out = append(out, event{at: e.Stamp, kind: kindTask, task: c.Supersede.Task, state: "superseded", exit: taskstate.NoExit, note: string(c.Supersede.Reason)})
-			out = append(out, n.jobEnd(e, c.Supersede.Task.Job)...)
 		}
 	}
-	n.table.Forget(settled...)
-	return out
+	return append(out, n.jobEnds(ev)...)
 }
 
 func (n *Node) memberEvent(e ledger.Entry, c *ledger.Command) event {
@@ -59,6 +52,7 @@ func (n *Node) memberEvent(e ledger.Entry, c *ledger.Command) event {
 		if c.Remove.Entry != nil {
 			n.trust(*c.Remove.Entry)
 		}
+		n.store.Forget(c.Remove.Peer)
 	case c.Depart != nil:
 		ev.peer, ev.state = c.Depart.Peer, "left"
 	case c.Register != nil:
@@ -81,32 +75,25 @@ func assignEvents(e ledger.Entry, a *ledger.Assign) []event {
 }
 
 // settleEvents makes an event of every end that the table had not shown already.
-func (n *Node) settleEvents(e ledger.Entry, c *ledger.Settle) (out []event, tasks []taskstate.TaskID) {
-	var jobs []taskstate.JobID
+func (n *Node) settleEvents(c *ledger.Settle) (out []event) {
 	for _, s := range c.Statuses {
 		if have, ok := n.table.Get(s.Task); !ok || !have.State.Final() {
 			out = append(out, taskEvent(s, c.Peer))
 		}
-		tasks = append(tasks, s.Task)
-		if len(jobs) == 0 || jobs[len(jobs)-1] != s.Task.Job {
-			jobs = append(jobs, s.Task.Job)
-		}
 	}
-	for _, id := range jobs {
-		out = append(out, n.jobEnd(e, id)...)
-	}
-	return out, tasks
+	return out
 }
 
-// jobEnd is the event of a job's end, if this entry brought it.
-func (n *Node) jobEnd(e ledger.Entry, id taskstate.JobID) (out []event) {
+// jobEnds are the jobs that this entry ended.
+func (n *Node) jobEnds(ev ledger.Event) (out []event) {
+	if len(ev.Ended) == 0 {
+		return nil
+	}
 	n.replica.Read(func(s *ledger.State) {
-		j, ok := s.Job(id)
-		if !ok {
-			return
-		}
-		if at, ended := j.Ended(); ended && at == s.Stamp() {
-			out = append(out, event{at: at, kind: kindJob, job: id, state: j.State().String()})
+		for _, id := range ev.Ended {
+			if j, ok := s.Job(id); ok {
+				out = append(out, event{at: ev.Entry.Stamp, kind: kindJob, job: id, state: j.State().String()})
+			}
 		}
 	})
 	return out

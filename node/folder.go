@@ -22,8 +22,9 @@ type folder struct {
 	incarnation taskstate.Incarnation
 }
 
-// openFolder makes the folder if it is not there, locks it and reads (or draws) its incarnation.
-func openFolder(dir string) (*folder, error) {
+// openFolder makes the folder if it is not there, locks it and reads (or draws) its incarnation. One that has lost everything but
+// its key is opened only to join with: who types `peer up` there means the cluster it was in, and must not found another unawares.
+func openFolder(dir string, joining bool) (*folder, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("data folder %s: %w", dir, err)
@@ -39,11 +40,25 @@ func openFolder(dir string) (*folder, error) {
 		f.lock.Close()
 		return nil, api.Errorf(api.Conflict, "a peer already runs with the data folder %s; stop it with `peer down --data %s`, or give this one a folder of its own with --data DIR", abs, abs)
 	}
+	if !joining && f.wiped() {
+		f.lock.Close()
+		return nil, api.Errorf(api.Conflict, "the data folder %s holds the key of a peer that was in a cluster, and nothing else any more. To come back as the same peer, make a ticket there (`peer ticket`) and type `peer up --join TICKET`; to found a new cluster, remove the file %s first", abs, f.path(keyFile))
+	}
 	if f.incarnation, err = readIncarnation(f.path("incarnation")); err != nil {
 		f.lock.Close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// keyFile holds the identity.
+const keyFile = "identity.key"
+
+// wiped tells whether there is an identity without a life: a start draws the incarnation first.
+func (f *folder) wiped() bool {
+	_, noLife := os.Stat(f.path("incarnation"))
+	_, noKey := os.Stat(f.path(keyFile))
+	return errors.Is(noLife, fs.ErrNotExist) && noKey == nil
 }
 
 func (f *folder) path(parts ...string) string {

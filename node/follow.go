@@ -105,7 +105,7 @@ func (n *Node) followHeld(ctx context.Context, id taskstate.JobID, send func(api
 			return seen, err
 		}
 		if first && held != nil {
-			row := heldRow(*held, "held")
+			row := heldRow(*held, taskstate.Pending)
 			row.Waiting = n.whoIsMissing()
 			if err := send(api.Progress{Job: row}); err != nil {
 				return seen, err

@@ -24,8 +24,9 @@ type heldJobs struct {
 }
 
 type heldJob struct {
-	Since int64         `cbor:"1,keyasint"` // milliseconds since 1970
-	Job   taskstate.Job `cbor:"2,keyasint"`
+	Since     int64         `cbor:"1,keyasint"` // milliseconds since 1970
+	Job       taskstate.Job `cbor:"2,keyasint"`
+	Withdrawn string        `cbor:"3,keyasint,omitempty"` // why it was cancelled here; it stays until no way out can bring it to the ledger
 }
 
 const heldSuffix = ".held"
@@ -85,11 +86,33 @@ func (h *heldJobs) put(j taskstate.Job, now int64) error {
 	return nil
 }
 
-// drop forgets a job that was accepted or cancelled. It tells whether it was here.
-func (h *heldJobs) drop(id taskstate.JobID) (bool, error) {
+// withdraw marks a held job as cancelled, on disk. It tells whether it was here and not withdrawn before.
+func (h *heldJobs) withdraw(id taskstate.JobID, why string) (bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	i := slices.IndexFunc(h.jobs, func(j heldJob) bool { return j.Job.ID == id })
+	i := slices.IndexFunc(h.jobs, func(j heldJob) bool { return j.Job.ID == id && j.Withdrawn == "" })
+	if i < 0 {
+		return false, nil
+	}
+	rec := h.jobs[i]
+	rec.Withdrawn = why
+	b, err := wire.Marshal(rec)
+	if err == nil {
+		err = writeFile(h.file(id), b)
+	}
+	if err != nil {
+		return true, fmt.Errorf("cancel held job: %w", err)
+	}
+	h.jobs[i] = rec
+	return true, nil
+}
+
+// drop forgets a job that was accepted, or one that was withdrawn and has not come to the ledger: whichever is said, and not the
+// other. It tells whether it was here.
+func (h *heldJobs) drop(id taskstate.JobID, withdrawn bool) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := slices.IndexFunc(h.jobs, func(j heldJob) bool { return j.Job.ID == id && (j.Withdrawn != "") == withdrawn })
 	if i < 0 {
 		return false, nil
 	}
@@ -100,8 +123,14 @@ func (h *heldJobs) drop(id taskstate.JobID) (bool, error) {
 	return true, nil
 }
 
-func (h *heldJobs) list() []heldJob {
+// list is the jobs that wait for a coordinator, oldest first.
+func (h *heldJobs) list() []heldJob { return h.some(false) }
+
+// withdrawals is the jobs that were cancelled while they waited, and may have gone out all the same.
+func (h *heldJobs) withdrawals() []heldJob { return h.some(true) }
+
+func (h *heldJobs) some(withdrawn bool) []heldJob {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.jobs)
+	return slices.DeleteFunc(slices.Clone(h.jobs), func(j heldJob) bool { return (j.Withdrawn != "") != withdrawn })
 }

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -50,24 +49,6 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 	return api.Submitted{ID: string(job.ID), Held: true, Note: n.whoIsMissing()}, nil
 }
 
-// whoIsMissing says why nobody decides and what to type.
-func (n *Node) whoIsMissing() string {
-	missing := n.missing()
-	if len(missing) == 0 {
-		return "No coordinator is in sight; it goes out as soon as there is one. See `peer peers`."
-	}
-	return fmt.Sprintf("No coordinator: waiting for %s. Start `peer up` there; the job goes out by itself.", strings.Join(missing, ", "))
-}
-
-// missing names the voters that do not answer.
-func (n *Node) missing() []string {
-	var out []string
-	for _, id := range n.ledger.Missing() {
-		out = append(out, n.called(id))
-	}
-	return out
-}
-
 // called is a peer's name with enough of its id to tell two apart.
 func (n *Node) called(id taskstate.PeerID) string {
 	if name := n.nameOf(id); name != "" {
@@ -96,15 +77,21 @@ func (n *Node) nameOf(id taskstate.PeerID) (name string) {
 func (n *Node) forward(ctx context.Context) error {
 	for {
 		for _, h := range n.held.list() {
-			_, err := n.decide(ctx, call{Submit: &h.Job})
+			try, cancel := context.WithTimeout(ctx, acceptTimeout)
+			_, err := n.decide(try, call{Submit: &h.Job, Again: true})
+			cancel()
 			if ctx.Err() != nil {
 				return nil
+			}
+			if errors.Is(err, errNobodyDecides) {
+				n.wakeForwarder() // begin again with those that are still held
+				break
 			}
 			if err != nil {
 				n.log.Warn("a held job was refused", "job", h.Job.ID, "err", err)
 				n.hub.append([]event{{at: now(), kind: kindJob, job: h.Job.ID, state: "refused", note: err.Error()}})
 			}
-			if _, err := n.held.drop(h.Job.ID); err != nil {
+			if _, err := n.held.drop(h.Job.ID, false); err != nil {
 				n.log.Warn("held job went out and could not be forgotten; sending it again does no harm", "err", err)
 			}
 		}
@@ -129,15 +116,19 @@ func (n *Node) Cancel(ctx context.Context, id string) (api.Job, error) {
 	if err != nil {
 		return api.Job{}, err
 	}
+	why := "by " + n.called(n.self)
 	if held != nil {
-		if ok, err := n.held.drop(job); err != nil || ok {
+		if ok, err := n.held.withdraw(job, why); err != nil {
+			return api.Job{}, api.Errorf(api.Failed, "the job was not cancelled: %v", err)
+		} else if ok {
 			n.hub.append([]event{{at: now(), kind: kindJob, job: job, state: "cancelled"}})
-			return heldRow(*held, "shutdown"), err
+			n.wakeRecall()
+			return heldRow(*held, taskstate.Shutdown), nil
 		}
 	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	r, err := n.decide(try, call{Cancel: &ledger.Cancel{Job: job, Reason: "by " + n.called(n.self)}})
+	r, err := n.decide(try, call{Cancel: &ledger.Cancel{Job: job, Reason: why}})
 	if err != nil {
 		return api.Job{}, n.undecided(err, "the job was not cancelled")
 	}
@@ -151,7 +142,7 @@ func (n *Node) undecided(err error, sequel string) error {
 	if !errors.Is(err, errNobodyDecides) {
 		return err
 	}
-	return api.Errorf(api.NoCoordinator, "%s: %s", sequel, n.whoIsMissing())
+	return api.Errorf(api.NoCoordinator, "%s: %s", sequel, n.tryAgain())
 }
 
 // Jobs implements api.JobBackend.
@@ -160,7 +151,7 @@ func (n *Node) Jobs(context.Context) (api.Jobs, error) {
 	held := n.held.list()
 	slices.Reverse(held)
 	for _, h := range held {
-		out.Jobs = append(out.Jobs, heldRow(h, "held"))
+		out.Jobs = append(out.Jobs, heldRow(h, taskstate.Pending))
 	}
 	progress := n.progress()
 	n.replica.Read(func(s *ledger.State) {
@@ -192,7 +183,7 @@ func (n *Node) Job(ctx context.Context, id string) (api.JobAnswer, error) {
 		return api.JobAnswer{}, err
 	}
 	if held != nil {
-		row := heldRow(*held, "held")
+		row := heldRow(*held, taskstate.Pending)
 		row.Waiting = n.whoIsMissing()
 		return api.JobAnswer{Job: row, AsOf: time.Now().UTC()}, nil
 	}

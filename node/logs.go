@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"covey/membership"
 	"covey/node/api"
 	"covey/node/blob"
+	"covey/p2p"
 	"covey/taskstate"
 )
 
@@ -21,6 +21,9 @@ const (
 	logRetryFirst = 5 * time.Millisecond
 	logRetryMost  = 500 * time.Millisecond
 )
+
+// meetLimit is how long a reader waits for news of where a peer is that gossip has not brought yet.
+const meetLimit = 5 * time.Second
 
 // Logs implements api.JobBackend.
 func (n *Node) Logs(ctx context.Context, id string, q api.LogQuery, send func(api.LogChunk) error) error {
@@ -40,10 +43,10 @@ func (n *Node) Logs(ctx context.Context, id string, q api.LogQuery, send func(ap
 		}
 	}
 	slots, attempt, err := n.logSlots(job, q)
-	if err != nil {
+	if err != nil || len(slots) == 0 {
 		return err
 	}
-	l := &logReader{n: n, job: job, q: q, attempt: attempt, send: send}
+	l := &logReader{n: n, job: job, q: q, attempt: attempt, meetBy: time.Now().Add(meetLimit), send: send}
 	if len(slots) == 1 || !q.Follow {
 		for _, slot := range slots {
 			if err := l.slot(ctx, slot); err != nil {
@@ -57,10 +60,10 @@ func (n *Node) Logs(ctx context.Context, id string, q api.LogQuery, send func(ap
 
 // logSlots are the slots a query means; attempt is set when it means one certain attempt.
 func (n *Node) logSlots(job taskstate.JobID, q api.LogQuery) (slots []int, attempt int, err error) {
-	count := 0
+	count, silent := 0, false
 	n.replica.Read(func(s *ledger.State) {
 		if j, ok := s.Job(job); ok {
-			count = j.Job().Count
+			count, silent = j.Job().Count, j.Job().Run.Noop != nil
 		}
 	})
 	slot := q.Slot
@@ -74,6 +77,8 @@ func (n *Node) logSlots(job taskstate.JobID, q api.LogQuery) (slots []int, attem
 	switch {
 	case slot > count:
 		return nil, 0, api.Errorf(api.NotFound, "job %s has slots 1 to %d, there is no slot %d", job, count, slot)
+	case silent: // no-ops say nothing
+		return nil, 0, nil
 	case slot > 0:
 		return []int{slot}, attempt, nil
 	}
@@ -89,6 +94,7 @@ type logReader struct {
 	job     taskstate.JobID
 	q       api.LogQuery
 	attempt int // 0: the newest, and those that follow it
+	meetBy  time.Time
 
 	mu   sync.Mutex // guards send: many slots, one client
 	send func(api.LogChunk) error
@@ -246,8 +252,14 @@ func (l *logReader) worthRetrying(err error, r ledger.SlotRecord) bool {
 	if blob.NotFound(err) {
 		return !over // assigned and not begun
 	}
-	m, ok := l.n.members.View().Get(r.Peer)
-	return !over || ok && m.Verdict == membership.Alive && r.Peer != l.n.self && !blob.NotFound(err)
+	if !over {
+		return true
+	}
+	m, met := l.n.members.View().Get(r.Peer)
+	if !met {
+		return time.Now().Before(l.meetBy) // a newcomer: gossip is slower than its first task
+	}
+	return m.Verdict == membership.Alive && r.Peer != l.n.self
 }
 
 func (l *logReader) attemptOf(slot int) (rec ledger.SlotRecord, over bool, err error) {
@@ -266,5 +278,5 @@ func (l *logReader) wordLogError(err error, r ledger.SlotRecord) *api.Error {
 	if blob.NotFound(err) {
 		return api.Errorf(api.NotFound, "%s has no output of this task (it did not begin, or its files were removed)", who)
 	}
-	return api.Errorf(api.NoCoordinator, "%s cannot be reached for the output it has: %v", who, fmt.Errorf("%w", err))
+	return api.Errorf(api.NoCoordinator, "%s cannot be reached for the output it has (%s); it is there again when that peer is", who, p2p.Why(err))
 }

@@ -80,16 +80,21 @@ type Node struct {
 	viewMu   sync.Mutex
 	verdicts map[taskstate.PeerID]membership.Verdict // of the last view
 
-	how      string                // founded, joined, resumed
-	acquaint []membership.PeerAddr // whom to greet first
-	warnings []string
+	how      string        // founded, joined, resumed
+	warnings []string      // of the start; not changed later
 	down     chan struct{} // closed by the first Down or Leave
 	downOnce sync.Once
+	ready    atomic.Bool   // the start is over
+	leaving  atomic.Bool   // the end of the membership is this peer's own wish
 	poke     chan struct{} // wakes the forwarder of held jobs
+	recalls  chan struct{} // wakes recall
 }
 
 // stopGrace bounds how long an orderly end may take: hand over, last statuses, goodbyes.
 const stopGrace = 12 * time.Second
+
+// removedGrace is the same for a peer that was removed: tasks are stopped, and nobody listens any more.
+const removedGrace = 2 * time.Second
 
 // New opens the data folder and builds the parts. Nothing runs yet, but the folder is locked and the port is bound: Run or Close.
 func New(cfg Config) (_ *Node, err error) {
@@ -98,7 +103,7 @@ func New(cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{
 		cfg: cfg, log: cfg.Log, started: time.Now(),
-		down: make(chan struct{}), poke: make(chan struct{}, 1), applied: newMark(),
+		down: make(chan struct{}), poke: make(chan struct{}, 1), recalls: make(chan struct{}, 1), applied: newMark(),
 		rosterChanged: make(chan struct{}, 1), verdicts: map[taskstate.PeerID]membership.Verdict{},
 	}
 	defer func() {
@@ -109,10 +114,16 @@ func New(cfg Config) (_ *Node, err error) {
 	if n.name, err = peerName(cfg.Name); err != nil {
 		return nil, err
 	}
-	if n.folder, err = openFolder(cfg.Data); err != nil {
+	if offer := n.offer(); offer.Check() != nil {
+		return nil, api.Errorf(api.Usage, "this peer cannot offer that: %v", offer.Check())
+	}
+	if n.folder, err = openFolder(cfg.Data, cfg.Join != "" || len(cfg.Bootstrap) > 0); err != nil {
 		return nil, err
 	}
 	if err = n.openNetwork(); err != nil {
+		return nil, err
+	}
+	if err = n.moveOver(); err != nil {
 		return nil, err
 	}
 	if err = n.openState(); err != nil {
@@ -123,7 +134,7 @@ func New(cfg Config) (_ *Node, err error) {
 
 // openNetwork: who this peer is, whom it lets in, where it listens.
 func (n *Node) openNetwork() (err error) {
-	key, err := p2p.LoadIdentity(n.folder.path("identity.key"))
+	key, err := p2p.LoadIdentity(n.folder.path(keyFile))
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
@@ -144,11 +155,8 @@ func (n *Node) openNetwork() (err error) {
 
 // openState: what was decided, who is here, what is reported.
 func (n *Node) openState() (err error) {
-	n.ledger, err = ledger.Open(ledger.Config{
-		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: n.candidates, Log: n.log,
-	})
-	if err != nil {
-		return api.Errorf(api.Failed, "%v", err)
+	if n.ledger, err = n.openLedger(n.candidates); err != nil {
+		return err
 	}
 	n.replica = n.ledger.Replica()
 	n.applied.set(n.replica.Applied())
@@ -159,10 +167,20 @@ func (n *Node) openState() (err error) {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.members, err = membership.New(membership.Config{
-		Net: n.host, Host: n.host, Name: n.name, Incarnation: n.folder.incarnation, Addrs: n.host.Addrs,
+		Net: n.host, Host: doorman{n}, Name: n.name, Incarnation: n.folder.incarnation, Addrs: n.host.Addrs,
 		Version: n.cfg.Version, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
 	})
 	return err
+}
+
+func (n *Node) openLedger(candidates func() []ledger.Candidate) (*ledger.Node, error) {
+	l, err := ledger.Open(ledger.Config{
+		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: candidates, MayVote: n.mayVote, Log: n.log,
+	})
+	if err != nil {
+		return nil, api.Errorf(api.Failed, "%v", err)
+	}
+	return l, nil
 }
 
 // parkLimit is how many statuses wait for ledger entries this peer has not got yet.
@@ -257,6 +275,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("digest", n.exchange.Run)
 	run("worker", n.worker.Run)
 	run("held jobs", n.forward)
+	run("withdrawn jobs", n.recall)
 	run("coordinator news", n.followLeads)
 	run("roster", n.reconsiderRoster)
 	listener, err := api.Listen(api.SocketPath(n.folder.dir))
@@ -268,6 +287,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("api", func(ctx context.Context) error { return n.serveAPI(ctx, listener) })
 
 	if err := n.awaitReady(ctx, life); err == nil {
+		n.ready.Store(true)
 		st, _ := n.Status(ctx)
 		ready(st)
 		select {
@@ -282,8 +302,14 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	if cause := context.Cause(life); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
+	if n.removed() && !n.leaving.Load() {
+		return n.errRemoved()
+	}
 	return nil
 }
+
+// lastAnswers is how long the API's last answers, to `peer down` for one, may take to be read.
+const lastAnswers = time.Second
 
 // serveAPI serves the local API until ctx ends.
 func (n *Node) serveAPI(ctx context.Context, l net.Listener) error {
@@ -291,17 +317,30 @@ func (n *Node) serveAPI(ctx context.Context, l net.Listener) error {
 		Handler: api.NewHandler(n), ReadHeaderTimeout: 5 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	stop := context.AfterFunc(ctx, func() { srv.Close() })
-	defer stop()
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		last, cancel := context.WithTimeout(context.Background(), lastAnswers)
+		defer cancel()
+		if srv.Shutdown(last) != nil {
+			srv.Close()
+		}
+	})
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		stop()
 		return err
 	}
+	<-closed
 	return nil
 }
 
 // goodbye ends in order: the worker's last statuses, the vote, the neighbours.
 func (n *Node) goodbye() {
-	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
+	grace := stopGrace
+	if n.removed() {
+		grace = removedGrace
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	end := n.worker.Detach // back soon: processes go on and are taken up again
 	if !n.runner.Lasting() {

@@ -90,7 +90,7 @@ func (n *Node) Peers(ctx context.Context) (api.Peers, error) {
 		seen = n.askFlock(ctx, "")
 	}
 	if seen == nil {
-		out.Coordinator, out.Missing = "", n.missing()
+		out.Coordinator, out.Missing, out.WaitingFor = "", n.missing(), n.waitingFor()
 	}
 	view := n.members.View()
 	for _, m := range n.memberList() {

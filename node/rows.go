@@ -19,10 +19,7 @@ func stamp(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 // jobRow is a job as the ledger has it, with the open tasks split by what their workers report.
 func jobRow(j *ledger.JobRecord, reported map[taskstate.State]int) api.Job {
 	job, c := j.Job(), j.Counts()
-	tasks := make(map[string]int, len(shownStates)+1)
-	for _, s := range shownStates {
-		tasks[s.String()] = 0
-	}
+	tasks := noTasks()
 	for s, k := range map[taskstate.State]int{
 		taskstate.Pending: c.Pending, taskstate.Complete: c.Complete, taskstate.Failed: c.Failed, taskstate.Rejected: c.Rejected,
 		taskstate.Shutdown: c.Shutdown, taskstate.Orphaned: c.Orphaned,
@@ -53,10 +50,25 @@ func jobRow(j *ledger.JobRecord, reported map[taskstate.State]int) api.Job {
 	return row
 }
 
-func heldRow(h heldJob, state string) api.Job {
+// noTasks counts nothing, in every state that is always shown.
+func noTasks() map[string]int {
+	tasks := make(map[string]int, len(shownStates)+1)
+	for _, s := range shownStates {
+		tasks[s.String()] = 0
+	}
+	return tasks
+}
+
+// heldRow is a job that waits here for a coordinator (held), or that was taken back before one saw it (shutdown).
+func heldRow(h heldJob, state taskstate.State) api.Job {
+	tasks, name := noTasks(), "held"
+	tasks[state.String()] = h.Job.Count
+	if state.Final() {
+		name = state.String()
+	}
 	return api.Job{
-		ID: string(h.Job.ID), Name: h.Job.Name, Type: string(h.Job.Type), State: state, Count: h.Job.Count,
-		Tasks: map[string]int{"pending": h.Job.Count, "running": 0, "complete": 0, "failed": 0}, Submitted: stamp(h.Since),
+		ID: string(h.Job.ID), Name: h.Job.Name, Type: string(h.Job.Type), State: name, Count: h.Job.Count,
+		Tasks: tasks, Submitted: stamp(h.Since),
 		Submitter: h.Job.Submitter,
 	}
 }

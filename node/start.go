@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 
 	"covey/dispatch/ledger"
@@ -16,7 +18,7 @@ import (
 
 const (
 	joinTimeout  = 30 * time.Second // all attempts to join together
-	readyTimeout = 20 * time.Second // for a peer that resumes: contact, or say so and go on
+	readyTimeout = 8 * time.Second  // for a peer that resumes: contact, or say so and go on
 )
 
 // begin decides whether this peer founds, joins or resumes, and does it.
@@ -29,9 +31,8 @@ func (n *Node) begin(ctx context.Context) error {
 	case cluster == "":
 		return n.join(ctx)
 	}
-	if e, ok := n.roster.Get(n.self); ok && e.Removed {
-		return api.Errorf(api.Refused, "this peer was removed from cluster %s at %s; to join again use a fresh data folder (--data DIR) and a ticket",
-			cluster, time.UnixMilli(e.At).Format(time.DateTime))
+	if n.removed() {
+		return n.errRemoved()
 	}
 	if n.cfg.Join != "" {
 		t, err := admission.ParseTicket(n.cfg.Join)
@@ -44,6 +45,39 @@ func (n *Node) begin(ctx context.Context) error {
 		n.remember(t.Addrs)
 	}
 	return n.resume()
+}
+
+// moveOver lets a peer that founded a cluster by itself, and has done nothing in it, join another one: whoever typed `peer up`
+// before `peer up --join` has lost nothing. The old ledger is kept beside the new one.
+func (n *Node) moveOver() error {
+	cluster := n.roster.Cluster()
+	if n.cfg.Join == "" || cluster == "" || len(n.roster.All()) != 1 || !n.roster.Admitted(n.self) {
+		return nil
+	}
+	t, err := admission.ParseTicket(n.cfg.Join)
+	if err != nil || t.Cluster == cluster {
+		return nil //nolint:nilerr // begin says what is wrong with the ticket
+	}
+	old, err := n.openLedger(nil)
+	if err != nil {
+		return err
+	}
+	jobs := 0
+	old.Replica().Read(func(s *ledger.State) { jobs = s.JobCount() })
+	if err := old.Close(); err != nil {
+		return api.Errorf(api.Failed, "close the ledger of cluster %s: %v", cluster, err)
+	}
+	if jobs > 0 {
+		return nil // begin refuses
+	}
+	if err := os.Rename(n.folder.path("ledger"), n.folder.path("ledger-of-"+cluster)); err != nil {
+		return api.Errorf(api.Failed, "set the ledger of cluster %s aside: %v", cluster, err)
+	}
+	if err := n.roster.Replace(); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.warnings = append(n.warnings, "this peer was alone in cluster "+cluster+" and had no jobs: it moves over to cluster "+t.Cluster)
+	return nil
 }
 
 // found begins a cluster with this peer as its only member and voter.
@@ -91,10 +125,10 @@ func (n *Node) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.remember(answer.Peers) // first: who knows its cluster and nobody in it would be lost
 	if err := n.roster.Adopt(answer); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
-	n.remember(answer.Peers)
 	n.ledger.Follow(answer.Voters)
 	n.how = "joined"
 	return nil
@@ -156,10 +190,20 @@ func (n *Node) knock(ctx context.Context, doors []admission.PeerAddr, req admiss
 		}
 		select {
 		case <-ctx.Done():
-			return admission.JoinAnswer{}, api.Errorf(api.NoCoordinator, "cannot join after %s: %v; is a peer running at one of these addresses, and its port open? %v", joinTimeout, last, addresses(doors))
+			return admission.JoinAnswer{}, api.Errorf(api.NoCoordinator, "%s", wordJoin(last, doors))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// wordJoin says why no door opened in time.
+func wordJoin(last error, doors []admission.PeerAddr) string {
+	var no *admission.Refusal
+	if errors.As(last, &no) {
+		return fmt.Sprintf("cannot join after %s: %v", joinTimeout, no)
+	}
+	return fmt.Sprintf("cannot join after %s: no contact with %s (%s); is `peer up` running there, and its port open?",
+		joinTimeout, strings.Join(addresses(doors), ", "), p2p.Why(last))
 }
 
 func addresses(doors []admission.PeerAddr) (all []string) {
@@ -171,12 +215,14 @@ func addresses(doors []admission.PeerAddr) (all []string) {
 
 // remember tells the network and the peer book where peers are.
 func (n *Node) remember(peers []admission.PeerAddr) {
+	told := make([]membership.PeerAddr, 0, len(peers))
 	for _, p := range peers {
 		if p.ID != n.self {
 			n.host.SetAddrs(p.ID, p.Addrs)
-			n.acquaint = append(n.acquaint, membership.PeerAddr{ID: p.ID, Addrs: p.Addrs})
+			told = append(told, membership.PeerAddr(p))
 		}
 	}
+	n.members.Remember(told)
 }
 
 // awaitReady waits until this peer can be used: it knows a coordinator and its own replica holds its own admission. One that resumes
@@ -195,8 +241,9 @@ func (n *Node) awaitReady(ctx, life context.Context) error {
 		case <-changed:
 		case <-wake:
 		case <-limit.C:
-			n.warnings = append(n.warnings, "no coordinator yet: jobs are held here until there is one")
-			return nil
+			return nil // the status says so
+		case <-n.down: // stopped already, or told that it was removed
+			return context.Canceled
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-life.Done():

@@ -54,9 +54,22 @@ func (s *statuses) accept(raw []byte) (b taskstate.Batch, fresh bool, err error)
 	return s.take(env, s.offer)
 }
 
+// acceptOwn takes an envelope that this peer sealed itself a moment ago.
+func (s *statuses) acceptOwn(raw []byte) error {
+	env, err := digest.Decode(raw)
+	if err != nil {
+		return err
+	}
+	_, _, err = s.merge(env, s.offer)
+	return err
+}
+
 // pulled takes an envelope that an exchange of digests brought: it is checked and kept already.
 func (s *statuses) pulled(env digest.Envelope) {
-	_, _, _ = s.take(env, func(digest.Envelope) bool { return true }) // one that does not decode says nothing, whoever signed it
+	if _, ok := s.remembered(batchKey{env.Author, env.Incarnation, env.Number}); ok {
+		return
+	}
+	_, _, _ = s.merge(env, func(digest.Envelope) bool { return true }) // one that does not decode says nothing, whoever signed it
 }
 
 func (s *statuses) take(env digest.Envelope, keep func(digest.Envelope) bool) (b taskstate.Batch, fresh bool, err error) {
@@ -70,6 +83,12 @@ func (s *statuses) take(env digest.Envelope, keep func(digest.Envelope) bool) (b
 	if err := env.Verify(p2p.Verify); err != nil {
 		return b, false, err
 	}
+	return s.merge(env, keep)
+}
+
+// merge takes in an envelope whose signature is right.
+func (s *statuses) merge(env digest.Envelope, keep func(digest.Envelope) bool) (b taskstate.Batch, fresh bool, err error) {
+	key := batchKey{env.Author, env.Incarnation, env.Number}
 	if b, err = taskstate.DecodeBatch(env.Body); err != nil {
 		return b, false, err
 	}
@@ -134,8 +153,8 @@ func (s *statuses) open(peer string, raw []byte) (taskstate.Batch, error) {
 	return b, err
 }
 
-// decided folds an applied ledger entry into events, and forgets what the ledger now knows for good. It runs on the goroutine that
-// feeds the replica.
+// decided folds an applied ledger entry into events. It runs on the goroutine that feeds the replica, before the table forgets what
+// the ledger now knows for good.
 func (n *Node) decided(ev ledger.Event) {
 	if ev.Reset {
 		n.trustLedger()
@@ -143,6 +162,4 @@ func (n *Node) decided(ev ledger.Event) {
 	} else {
 		n.hub.append(n.entryEvents(ev))
 	}
-	n.statuses.tell(n.table.Advance())
-	n.applied.set(n.replica.Applied())
 }

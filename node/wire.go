@@ -34,7 +34,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	n.host.Handle(dispatch.SessionProtocol, n.coord.ServeSession)
 	n.host.Handle(callProtocol, func(peer string, c net.Conn) { n.serveCall(life, peer, c) })
 
-	undo = append(undo, n.replica.Observe(n.decided))
+	undo = append(undo, n.observe()...)
 	n.trustLedger()
 	undo = append(undo, n.members.Observe(n.seen))
 	undo = append(undo, n.members.OnHint(func(h membership.Hint) {
@@ -55,6 +55,14 @@ func (n *Node) wire(life context.Context) (func(), error) {
 			f()
 		}
 	}, nil
+}
+
+// observe makes events, table and mark follow the replica, in this order. The returned functions take it back.
+func (n *Node) observe() []func() {
+	return []func(){
+		n.replica.Observe(n.decided), n.replica.Keep(n.table, n.statuses.tell),
+		n.replica.Observe(func(ledger.Event) { n.applied.set(n.replica.Applied()) }),
+	}
 }
 
 // seen hears every new view of the members: the coordinator's standings and the voters' rules rest on it.
@@ -135,12 +143,13 @@ func (n *Node) workerConfig() dispatch.WorkerConfig {
 			return env.Encode()
 		},
 		Publish: n.publish,
+		Retired: func(number uint64) { n.store.Retire(n.self, string(n.folder.incarnation), number) },
 	}
 }
 
 // publish sends an envelope of this peer's own worker to everybody. It is in our own table before anybody else's.
 func (n *Node) publish(ctx context.Context, raw []byte) error {
-	if _, _, err := n.statuses.accept(raw); err != nil {
+	if err := n.statuses.acceptOwn(raw); err != nil {
 		return fmt.Errorf("own statuses: %w", err)
 	}
 	topic := n.topic.Load()
@@ -192,6 +201,9 @@ func (n *Node) reconsiderRoster(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-n.rosterChanged:
+			if n.removed() && !n.leaving.Load() { // one that leaves is answered first
+				n.downOnce.Do(func() { close(n.down) })
+			}
 			n.host.Recheck()
 			n.members.Recheck()
 			n.ledger.Reconsider()

@@ -42,7 +42,7 @@ type Config struct {
 	Key crypto.PrivKey
 
 	// Listen has IPs, IP:port pairs or multiaddrs (/ip4/…, /ip4/…/tcp/…); empty listens on every interface. Each is listened on
-	// with TCP and QUIC on one port; a port given here overrides Port for that address, 0 means a free one.
+	// with TCP and QUIC on one port; a port given here overrides Port for that address, 0 means Prefer or a free one.
 	Listen []string
 	// Announce are addresses to tell others beside those found, as multiaddr or host:port: a forwarded port, a name.
 	Announce []string

@@ -101,8 +101,11 @@ func (h *Host) listenOn(where []place, port int) (err error) {
 	}()
 	for _, w := range where {
 		want := port
-		if w.port >= 0 {
+		switch {
+		case w.port > 0:
 			want = w.port
+		case w.port == 0 && port != h.cfg.Prefer:
+			want = 0 // any will do, and best the one of the last run: others know it
 		}
 		got, as, err := h.listenPair(w.ip, want)
 		bound = append(bound, as...)

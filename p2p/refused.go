@@ -119,7 +119,7 @@ type dialError struct {
 	refused bool
 }
 
-func (e *dialError) Error() string { return e.err.Error() }
+func (e *dialError) Error() string { return wordDial(e.err) }
 
 // Is answers for the error inside, except about refusals.
 func (e *dialError) Is(target error) bool {

@@ -101,7 +101,7 @@ func (h *Host) startRelay() error {
 		relayserver.WithResources(relayserver.Resources{
 			// No Limit: circuits of admitted peers are not cut off after two minutes or 128 KiB.
 			ReservationTTL: relayTTL, MaxReservations: n, MaxCircuits: relayCircuits, BufferSize: 16 << 10,
-			MaxReservationsPerPeer: 1, MaxReservationsPerIP: n, MaxReservationsPerASN: n,
+			MaxReservationsPerIP: n, MaxReservationsPerASN: n,
 		}))
 	if err != nil {
 		return fmt.Errorf("p2p: relay: %w", err)

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	pb "github.com/libp2p/go-libp2p-pubsub/pb"
+	"github.com/libp2p/go-libp2p/core/connmgr"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
@@ -110,7 +112,7 @@ func (h *Host) pubsub() (*pubsub.PubSub, error) {
 	if h.topics.ps != nil {
 		return h.topics.ps, nil
 	}
-	ps, err := pubsub.NewGossipSub(h.ctx, gatedHost{h.bh, h},
+	ps, err := pubsub.NewGossipSub(h.ctx, untagged{gatedHost{h.bh, h}},
 		pubsub.WithMessageSignaturePolicy(pubsub.StrictNoSign), pubsub.WithNoAuthor(), pubsub.WithMessageIdFn(messageID),
 		pubsub.WithFloodPublish(true), pubsub.WithMaxMessageSize(1<<20),
 		pubsub.WithPeerOutboundQueueSize(topicQueue), pubsub.WithValidateQueueSize(topicQueue),
@@ -122,6 +124,30 @@ func (h *Host) pubsub() (*pubsub.PubSub, error) {
 	h.topics.ps = ps
 	return ps, nil
 }
+
+// untagged is the host for pubsub, which wants to tag connections by what they deliver so that a connection manager spares the useful
+// ones. We have none that closes connections, and pubsub would complain about that at every message.
+type untagged struct{ gatedHost }
+
+func (untagged) ConnManager() connmgr.ConnManager { return noTags{} }
+
+// noTags takes every tag and keeps none.
+type noTags struct{ connmgr.NullConnMgr }
+
+var _ connmgr.Decayer = noTags{}
+
+func (noTags) RegisterDecayingTag(string, time.Duration, connmgr.DecayFn, connmgr.BumpFn) (connmgr.DecayingTag, error) {
+	return noTag{}, nil
+}
+
+// noTag is one of those.
+type noTag struct{}
+
+func (noTag) Name() string            { return "" }
+func (noTag) Interval() time.Duration { return 0 }
+func (noTag) Bump(peer.ID, int) error { return nil }
+func (noTag) Remove(peer.ID) error    { return nil }
+func (noTag) Close() error            { return nil }
 
 // messageID names a message by its content: the same bytes are one message, whoever sends them.
 func messageID(m *pb.Message) string {

@@ -79,7 +79,10 @@ func Bench(ctx context.Context, cfg BenchConfig) (Report, error) {
 		net  bool
 		run  func(context.Context) error
 	}{
-		{"idle", true, b.idle}, {"latency", false, b.latency}, {"noop", false, b.noops}, {"processes", false, b.processes},
+		{"idle", true, b.idle},
+		{"latency", false, b.latency},
+		{"noop", false, b.noops},
+		{"processes", false, b.processes},
 		{"kills", true, b.kills},
 	}
 	if cfg.Peers > 0 {

@@ -2,6 +2,9 @@ package testnet
 
 import (
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -12,3 +15,15 @@ func childAttr() *syscall.SysProcAttr {
 }
 
 func interrupt(p *os.Process) error { return p.Signal(syscall.SIGTERM) }
+
+// strayProcesses lists the processes whose command line has the word.
+func strayProcesses(word string) (out []string) {
+	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, p := range paths {
+		b, err := os.ReadFile(p)
+		if words := strings.Split(strings.TrimRight(string(b), "\x00"), "\x00"); err == nil && slices.Contains(words, word) {
+			out = append(out, filepath.Dir(p)+" "+strings.Join(words, " "))
+		}
+	}
+	return out
+}

@@ -46,6 +46,7 @@ type proc struct {
 	cmd    *exec.Cmd
 	gone   chan struct{} // closed when the process has ended
 	id     string
+	paused bool
 }
 
 // startLimit bounds how long one peer may take to be ready.
@@ -121,7 +122,7 @@ func (n *Net) launch(ctx context.Context, p *proc, ticket string) error {
 		close(gone)
 	}()
 	n.mu.Lock()
-	p.cmd, p.gone = cmd, gone
+	p.cmd, p.gone, p.paused = cmd, gone, false
 	n.mu.Unlock()
 	return n.awaitAnswer(ctx, p, gone, logPath)
 }
@@ -238,6 +239,23 @@ func (n *Net) Restart(ctx context.Context, k int) error {
 			return err
 		}
 	}
+	// Without its note of the last port it takes another: the harder case for those who look for it.
+	if err := os.Remove(filepath.Join(p.data, "port")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("restart peer %d: %w", k, err)
+	}
+	return n.Revive(ctx, k)
+}
+
+// Revive starts peer k, which does not run, again where it was: with its data folder and, if it is still free, its port. Peers of
+// which nobody stayed find each other by that alone.
+func (n *Net) Revive(ctx context.Context, k int) error {
+	p, err := n.peer(k)
+	if err != nil {
+		return err
+	}
+	if n.Running(k) {
+		return api.Errorf(api.Conflict, "peer %d runs", k)
+	}
 	if err := n.launch(ctx, p, ""); err != nil {
 		return err
 	}
@@ -263,6 +281,9 @@ func (n *Net) Partition(ctx context.Context, groups [][]int) error {
 // Heal ends a partition.
 func (n *Net) Heal(ctx context.Context) error { return n.Partition(ctx, nil) }
 
+// blockLimit is how long a peer may take to hear whom it may not reach.
+const blockLimit = 5 * time.Second
+
 // reapply tells every running peer whom it may not reach.
 func (n *Net) reapply(ctx context.Context) error {
 	n.mu.Lock()
@@ -279,7 +300,7 @@ func (n *Net) reapply(ctx context.Context) error {
 	n.mu.Unlock()
 	var errs []error
 	for i, p := range n.peers {
-		if !n.Running(p.k) {
+		if !n.Running(p.k) || n.Paused(p.k) {
 			continue
 		}
 		blocked := []string{}
@@ -288,7 +309,9 @@ func (n *Net) reapply(ctx context.Context) error {
 				blocked = append(blocked, ids[j])
 			}
 		}
-		errs = append(errs, p.client.Block(ctx, blocked))
+		one, cancel := context.WithTimeout(ctx, blockLimit)
+		errs = append(errs, p.client.Block(one, blocked))
+		cancel()
 	}
 	return errors.Join(errs...)
 }
@@ -304,6 +327,9 @@ func (n *Net) Stop() {
 			continue
 		}
 		wg.Go(func() {
+			if n.Paused(p.k) {
+				_ = resume(p.cmd.Process)
+			}
 			_ = interrupt(p.cmd.Process)
 			select {
 			case <-p.gone:

@@ -194,7 +194,7 @@ func (a *attached) taskOutput(ctx context.Context, t api.Task) error {
 		return nil
 	}
 	if t.State != "rejected" {
-		err := a.client.Logs(ctx, a.id, api.LogQuery{Task: t.ID}, func(c api.LogChunk) error { return a.chunk(c, true) })
+		err := a.client.Logs(ctx, a.id, api.LogQuery{Task: t.ID, Follow: true}, func(c api.LogChunk) error { return a.chunk(c, true) })
 		if err != nil {
 			fmt.Fprintf(a.Err, "peer: %s: output cannot be had: %v\n", t.ID, err)
 		}

@@ -27,17 +27,17 @@ func (c *cli) peersCommand() *cobra.Command {
 				return err
 			}
 			if ps.Coordinator == "" && c.output == "table" {
-				fmt.Fprintln(c.Err, noCoordinatorLine(ps.Missing))
+				fmt.Fprintln(c.Err, noCoordinatorLine(ps))
 			}
 			return nil
 		},
 	}
 }
 
-func noCoordinatorLine(missing []string) string {
+func noCoordinatorLine(ps api.Peers) string {
 	line := "no coordinator in sight: what runs goes on, new jobs are held"
-	if len(missing) > 0 {
-		line += "; waiting for " + strings.Join(missing, ", ") + " – start `peer up` there"
+	if ps.WaitingFor != "" {
+		line += "; waiting for " + ps.WaitingFor + " – start `peer up` there (gone for good? `peer recover`)"
 	}
 	return line
 }

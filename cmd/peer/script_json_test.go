@@ -151,14 +151,28 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 	p := scriptProcesses(ts)
 	deadline := time.Now().Add(patience)
 	for {
-		code := p.run(ts, line)
-		ok, why := holds(ts.ReadFile("stdout"), pairs)
+		out, talk, code := p.quietly(ts, line)
+		ok, why := holds(out, pairs)
 		if code == 0 && ok {
+			fmt.Fprint(ts.Stdout(), out)
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("not within %s: exit %d, %s\n%s%s", patience, code, why, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+			ts.Fatalf("not within %s: exit %d, %s\n%s%s", patience, code, why, out, talk)
 		}
 		<-time.After(25 * time.Millisecond)
 	}
+}
+
+// scriptPick leaves of what was printed the part at a path.
+func scriptPick(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "pick PATH")
+	v, err := readJSON(ts.ReadFile("stdout"))
+	ts.Check(err)
+	part, err := lookUp(v, args[0])
+	ts.Check(err)
+	if part == nil {
+		ts.Fatalf("nothing at %s in\n%s", args[0], ts.ReadFile("stdout"))
+	}
+	ts.Check(json.NewEncoder(ts.Stdout()).Encode(part))
 }

@@ -4,7 +4,7 @@ package main
 
 import (
 	"bytes"
-	"errors"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,6 +29,7 @@ type processesKey struct{}
 type processes struct {
 	work    string
 	running map[string]*process
+	input   string // stdin of the next command
 }
 
 // process is one run of the program that the script does not wait for at once.
@@ -177,16 +178,39 @@ func greeted(out, talk string) bool {
 
 // run is one command to its end; stdout and stderr are the script's then.
 func (p *processes) run(ts *testscript.TestScript, args []string) int {
-	err := ts.Exec("peer", commandLine(p.work, args[0], args[1:])...)
-	var x *exec.ExitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &x):
-		return x.ExitCode()
+	out, talk, code := p.quietly(ts, args)
+	fmt.Fprint(ts.Stdout(), out)
+	fmt.Fprint(ts.Stderr(), talk)
+	return code
+}
+
+// quietly is run without a word in the script's log.
+func (p *processes) quietly(ts *testscript.TestScript, args []string) (out, talk string, code int) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	exe, err := exec.LookPath("peer")
+	ts.Check(err)
+	cmd := exec.CommandContext(ctx, exe, commandLine(p.work, args[0], args[1:])...)
+	var o, e bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = ts.MkAbs("."), p.environment(ts), &o, &e, childAttr()
+	cmd.WaitDelay = time.Second
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // its stacks say where it hangs
+	if p.input != "" {
+		cmd.Stdin, p.input = strings.NewReader(p.input), ""
 	}
-	ts.Fatalf("%v", err)
-	return -1
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		ts.Fatalf("%v", err)
+	}
+	if ctx.Err() != nil {
+		ts.Fatalf("not done after %s\n[stdout]\n%s[stderr]\n%s", patience, &o, &e)
+	}
+	return o.String(), e.String(), cmd.ProcessState.ExitCode()
+}
+
+// scriptInput is testscript's stdin, for the words above.
+func scriptInput(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "input FILE")
+	scriptProcesses(ts).input = ts.ReadFile(args[0])
 }
 
 func scriptAt(ts *testscript.TestScript, neg bool, args []string) {
@@ -294,4 +318,17 @@ func scriptTmpfs(ts *testscript.TestScript, neg bool, args []string) {
 func scriptPort(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "port VAR MULTIADDR")
 	ts.Setenv(args[0], filepath.Base(args[1]))
+}
+
+// scriptFill writes a file until there is no room for a single block more.
+func scriptFill(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 1, "fill FILE")
+	f, err := os.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	defer f.Close()
+	for size := 1 << 20; size > 0; size /= 2 {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
+		}
+	}
 }

@@ -31,7 +31,7 @@ func TestScripts(t *testing.T) {
 }
 
 // scriptLimit bounds all scripts together.
-const scriptLimit = 8 * time.Minute
+const scriptLimit = 4 * time.Minute
 
 // scriptWords are the scripts' own commands. NAME is a peer, and its data folder is $WORK/NAME.
 //
@@ -39,6 +39,7 @@ const scriptLimit = 8 * time.Minute
 //	at NAME ARG…                    `peer --data $WORK/NAME ARG…`, which must end with 0 (with !: must not)
 //	exits CODE NAME ARG…            the same, ending with exactly this code
 //	await NAME ARG… => PATH VALUE…  repeat it with -o json until each PATH of the answer has its VALUE
+//	input FILE                      the next one's stdin
 //	begin LABEL NAME ARG…           start it and go on
 //	printed LABEL TEXT              wait until what began has printed TEXT on stdout or stderr
 //	signal SIG LABEL|NAME           INT, TERM, HUP, STOP or CONT
@@ -48,8 +49,10 @@ const scriptLimit = 8 * time.Minute
 //	json PATH VALUE                 what the last command printed has VALUE at PATH (with !: has not)
 //	get VAR PATH                    $VAR becomes what is at PATH; PATH `word`: the only word it printed
 //	tmpfs DIR SIZE                  a small file system of its own at DIR
+//	fill FILE                       write until the disk is full
 //	port VAR MULTIADDR              $VAR becomes its port
 //	submitas NAME ID [JOBNAME]      submit a no-op job with this id through the API
+//	pick PATH                       of what was printed, leave what is at PATH
 //	golden NAME [ID=WORD…]          its shape is that of testdata/golden/NAME.json (go test -update writes it)
 //
 // A PATH is keys, list positions and `KEY=VALUE` (the list element with that), joined by dots; `len` is the
@@ -59,6 +62,7 @@ var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []st
 	"at":       scriptAt,
 	"exits":    scriptExits,
 	"await":    scriptAwait,
+	"input":    scriptInput,
 	"begin":    scriptBegin,
 	"printed":  scriptPrinted,
 	"signal":   scriptSignal,
@@ -67,9 +71,11 @@ var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []st
 	"holds":    scriptHolds,
 	"json":     scriptJSON,
 	"get":      scriptGet,
+	"pick":     scriptPick,
 	"golden":   scriptGolden,
 	"tmpfs":    scriptTmpfs,
 	"port":     scriptPort,
+	"fill":     scriptFill,
 	"submitas": scriptSubmitAs,
 }
 

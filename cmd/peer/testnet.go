@@ -38,7 +38,7 @@ func (c *cli) testnetCommand() *cobra.Command {
 		},
 	}
 	cmd.PersistentFlags().StringVar(&dir, "dir", filepath.Join(os.TempDir(), "covey-testnet-"+strconv.Itoa(os.Getuid())), "the testnet's `DIR`")
-	cmd.AddCommand(c.testnetUp(&dir), c.testnetStatus(&dir), c.testnetExec(&dir), c.testnetDemo(), c.testnetHash(),
+	cmd.AddCommand(c.testnetUp(&dir), c.testnetStatus(&dir), c.testnetExec(&dir), c.testnetDemo(), c.testnetSoak(), c.testnetHash(),
 		c.testnetPeerOrder(&dir, "kill", "Kill peer K as a power cut would (SIGKILL)"),
 		c.testnetPeerOrder(&dir, "restart", "Start peer K again, with its data folder, on another port"),
 		c.testnetPartition(&dir),

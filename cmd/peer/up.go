@@ -205,7 +205,7 @@ func (c *cli) awaitReady(ctx context.Context, ended <-chan error, logPath string
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
-			if s, err := c.client().Status(ctx); err == nil {
+			if s, err := c.client().Status(ctx); err == nil && s.Ready {
 				c.greet(s)
 				return nil
 			}

@@ -46,7 +46,7 @@ func (s *State) apply(e *Entry, c *Command) Result {
 	case c.Supersede != nil:
 		return s.supersede(c.Supersede)
 	case c.Submit != nil:
-		return s.submit(&c.Submit.Job)
+		return s.submit(c.Submit)
 	case c.Cancel != nil:
 		return s.cancel(c.Cancel)
 	case c.Register != nil:

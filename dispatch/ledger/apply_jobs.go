@@ -7,7 +7,8 @@ import (
 	"covey/taskstate"
 )
 
-func (s *State) submit(job *taskstate.Job) Result {
+func (s *State) submit(c *Submit) Result {
+	job := &c.Job
 	if old, ok := s.jobs[job.ID]; ok {
 		if sameJob(old.job, job) {
 			return Result{Existed: true}
@@ -22,7 +23,10 @@ func (s *State) submit(job *taskstate.Job) Result {
 	}
 	kept := *job
 	j := newJobRecord(&kept, s.index, s.stamp, &s.owners)
-	j.pending = runs{{First: 1, N: job.Count, Attempt: 1}}
+	if first := c.FirstAttempt(s.generation); first > 1 {
+		j.first = uint32(first)
+	}
+	j.pending = runs{{First: 1, N: job.Count, Attempt: j.attempt(cell{})}}
 	j.counts.Pending = job.Count
 	s.jobs[job.ID] = j
 	s.order = append(s.order, j)
@@ -200,7 +204,7 @@ func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, en
 	c, ch := j.slots.at(n)
 	if again && !j.cancelled {
 		j.shut(c, ch)
-		*c = cell{attempt: c.attempt + 1, form: formPending}
+		*c = cell{attempt: max(c.attempt+1, j.first), form: formPending}
 		j.pending.put(n, int(c.attempt))
 		j.counts.Pending++
 		return

@@ -22,6 +22,9 @@ func (s *State) found(f *Found) Result {
 	if f.Cluster == "" || f.Founder.Peer == "" {
 		return Result{Refused: CodeInvalid}
 	}
+	if s.cluster != "" {
+		s.beginAgain()
+	}
 	s.cluster, s.generation, s.open = f.Cluster, f.Generation, f.Open
 	s.enter(f.Founder)
 	return Result{}

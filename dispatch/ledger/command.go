@@ -73,8 +73,10 @@ type Revoke struct {
 }
 
 // Submit accepts a job, create-if-absent by id: a repetition answers the same and changes nothing.
+// Again says that it was asked for before, with an answer that never came: in a recovered ledger the decision may be among the lost.
 type Submit struct {
-	Job taskstate.Job `cbor:"1,keyasint"`
+	Job   taskstate.Job `cbor:"1,keyasint"`
+	Again bool          `cbor:"2,keyasint,omitempty"`
 }
 
 // Cancel stops a job: slots that have no assignment are over at once, assigned ones when their worker says so.

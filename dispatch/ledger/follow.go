@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -92,6 +91,7 @@ func (n *Node) followAny(ctx context.Context, avoid map[taskstate.PeerID]time.Ti
 			return len(targets), err
 		}
 		avoid[peer] = time.Now().Add(avoidFor)
+		n.forgetStranger(peer)
 		if ok && !errors.Is(err, errStale) {
 			return len(targets), nil
 		}
@@ -109,23 +109,24 @@ func (n *Node) forgetCoordinator() {
 	}
 }
 
-// targets lists whom to follow, best first: whom raft takes for leader, whom gossip names in a newer epoch, the coordinator as it is
+// targets lists whom to follow, best first: who has a ledger of a higher generation, whom raft takes for leader, whom gossip names in a newer epoch, the coordinator as it is
 // known, the other voters in random order, whoever else might know. Those in avoid come last.
 func (n *Node) targets(avoid map[taskstate.PeerID]time.Time) []taskstate.PeerID {
+	out := n.strangers() // even a coordinator looks there: its ledger may be one that others have given up
 	if n.lead.Load() != nil {
-		return nil
+		return out
 	}
-	var out []taskstate.PeerID
 	s := n.currentSeat()
 	if s != nil {
 		if leader, ok := s.leader(); ok {
 			if leader == n.cfg.Self {
-				return nil // elected, about to lead
+				return out // elected, about to lead
 			}
 			out = append(out, leader)
 		}
 	}
 	n.mu.Lock()
+	avoid = n.pardon(avoid)
 	if n.epoch.Less(n.hintEpoch) {
 		out = append(out, n.hint)
 	}
@@ -147,6 +148,18 @@ func (n *Node) targets(avoid map[taskstate.PeerID]time.Time) []taskstate.PeerID 
 	return out
 }
 
+// pardon is avoid without those that were named since they failed: a leader raft hears from lives, whatever a dial said before it
+// was up. The caller holds mu.
+func (n *Node) pardon(avoid map[taskstate.PeerID]time.Time) map[taskstate.PeerID]time.Time {
+	out := make(map[taskstate.PeerID]time.Time, len(avoid))
+	for p, until := range avoid {
+		if !n.heard[p].After(until.Add(-avoidFor)) {
+			out[p] = until
+		}
+	}
+	return out
+}
+
 // avoided is until when a peer comes after the others; zero if it does not.
 func avoided(avoid map[taskstate.PeerID]time.Time, peer taskstate.PeerID, now time.Time) time.Time {
 	if until := avoid[peer]; now.Before(until) {
@@ -158,12 +171,22 @@ func avoided(avoid map[taskstate.PeerID]time.Time, peer taskstate.PeerID, now ti
 // better tells whether there is now somebody better to follow than peer: the leader as raft sees it, the coordinator, or whom gossip
 // takes for a newer one. Not one that failed a moment ago.
 func (n *Node) better(peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Time) bool {
-	if n.lead.Load() != nil {
+	strangers := n.strangers()
+	switch {
+	case slices.Contains(strangers, peer):
+		return false
+	case n.lead.Load() != nil:
 		return true
 	}
 	ts := n.targets(avoid)
+	n.mu.Lock()
+	avoid = n.pardon(avoid)
+	n.mu.Unlock()
 	if len(ts) == 0 || ts[0] == peer || !avoided(avoid, ts[0], time.Now()).IsZero() {
 		return false
+	}
+	if slices.Contains(strangers, ts[0]) {
+		return true
 	}
 	if s := n.currentSeat(); s != nil {
 		if leader, ok := s.leader(); ok {
@@ -208,140 +231,4 @@ func (n *Node) follow(ctx context.Context, peer taskstate.PeerID, avoid map[task
 		err = cause
 	}
 	return f.synced, err
-}
-
-// following is one stream on the follower's side.
-type following struct {
-	n        *Node
-	peer     taskstate.PeerID
-	c        connT
-	r        *wire.Reader
-	synced   bool
-	snapshot []byte
-	partial  item // an entry of which parts have come
-	aimless  time.Time
-}
-
-func (f *following) run() error {
-	h := followHello{}
-	f.n.rep.Read(func(s *State) { h = followHello{Generation: s.Generation(), Index: s.Index(), Cluster: s.Cluster()} })
-	_ = f.c.SetWriteDeadline(time.Now().Add(followTimeout))
-	if err := wire.NewWriter(f.c, raftHelloCap).Send(h); err != nil {
-		return err
-	}
-	for {
-		_ = f.c.SetReadDeadline(time.Now().Add(max(followTimeout, 3*f.n.cfg.Timings.Bookmark)))
-		if f.synced {
-			_ = f.c.SetReadDeadline(time.Now().Add(3 * f.n.cfg.Timings.Bookmark))
-		}
-		var fr followFrame
-		if err := f.r.Read(&fr); err != nil {
-			return err
-		}
-		if err := f.take(fr); err != nil {
-			return err
-		}
-	}
-}
-
-func (f *following) take(fr followFrame) error {
-	switch {
-	case fr.Refuse != nil:
-		return f.refused(fr.Refuse)
-	case fr.Part != nil:
-		return f.part(fr.Part)
-	case len(fr.Items) > 0:
-		if err := f.entries(fr.Items); err != nil {
-			return err
-		}
-	case fr.Synced:
-		f.synced = true
-	case fr.Mark != nil:
-		return f.mark(fr.Mark)
-	}
-	f.touch()
-	return nil
-}
-
-func (f *following) touch() {
-	f.n.mu.Lock()
-	f.n.sync = syncState{from: f.peer, ok: f.synced, at: time.Now()}
-	f.n.mu.Unlock()
-}
-
-// refused learns whom to ask instead.
-func (f *following) refused(r *followRefuse) error {
-	if r.Generation > f.n.Generation() && f.n.Generation() != 0 {
-		f.n.reportForeign(f.peer, r.Generation)
-	}
-	f.n.addContacts(append(r.Voters, r.Coordinator))
-	return fmt.Errorf("refused: %s", r.Code)
-}
-
-func (f *following) part(p *snapshotPart) error {
-	if p.Total > maxSnapshot || len(f.snapshot)+len(p.Data) > p.Total || len(p.Data) == 0 {
-		return errSnapshot
-	}
-	f.snapshot = append(f.snapshot, p.Data...)
-	if !p.Last {
-		return nil
-	}
-	st, err := DecodeState(f.snapshot)
-	f.snapshot = nil
-	if err != nil {
-		return fmt.Errorf("%w: %w", errSnapshot, err)
-	}
-	f.n.snapshots.Add(1)
-	return f.n.adopt(st)
-}
-
-func (f *following) entries(items []item) error {
-	for _, it := range items {
-		if it.More || f.partial.Index != 0 {
-			if f.partial.Index != 0 && f.partial.Index != it.Index || len(f.partial.Data)+len(it.Data) > 2*maxEntryBytes {
-				return fmt.Errorf("entry %d came in parts that do not fit together", it.Index)
-			}
-			f.partial = item{Index: it.Index, Data: append(f.partial.Data, it.Data...)}
-			if it.More {
-				continue
-			}
-			it, f.partial = f.partial, item{}
-		}
-		if _, err := f.n.take(it.Index, it.Data); err != nil {
-			return err
-		}
-	}
-	f.n.moved.fire()
-	return nil
-}
-
-// mark takes a voter's word on coordinator and voters, unless this peer knows better.
-func (f *following) mark(m *bookmark) error {
-	f.touch()
-	n := f.n
-	n.mu.Lock()
-	known := n.epoch
-	n.mu.Unlock()
-	if m.Epoch.Less(known) {
-		return errStale
-	}
-	if len(m.Voters) > 0 && m.VotersIndex > 0 {
-		n.setVoters(m.VotersIndex, m.Voters)
-		n.setContacts(m.Voters)
-	}
-	if m.Coordinator != "" && m.Coordinator != n.cfg.Self {
-		f.aimless = time.Time{}
-		n.setCoordinator(m.Coordinator, m.Epoch)
-		if m.Coordinator != f.peer {
-			n.kick()
-		}
-		return nil
-	}
-	n.forgetCoordinator()
-	if f.aimless.IsZero() {
-		f.aimless = time.Now()
-	} else if time.Since(f.aimless) > time.Second {
-		return errAimless
-	}
-	return nil
 }

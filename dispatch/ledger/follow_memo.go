@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"fmt"
 	"slices"
 
 	"covey/taskstate"
@@ -34,27 +33,4 @@ func (n *Node) setContacts(vs []Voter) {
 	if err := n.saveMemo(); err != nil {
 		n.cfg.Log.Warn("cannot remember the voters", "err", err)
 	}
-}
-
-// adopt takes a snapshot. One of a higher generation than ours comes from a recovered ledger: a seat in the old one is set aside,
-// its folder renamed for whoever wants to look.
-func (n *Node) adopt(st *State) error {
-	n.life.Lock()
-	defer n.life.Unlock()
-	if s := n.currentSeat(); s != nil && st.Generation() != s.generation {
-		if st.Generation() < s.generation {
-			return fmt.Errorf("a snapshot of generation %d, older than %d here", st.Generation(), s.generation)
-		}
-		n.cfg.Log.Warn("the ledger was recovered elsewhere: this peer's own is set aside", "theirs", st.Generation(), "ours", s.generation)
-		if err := n.setAside(s); err != nil {
-			return err
-		}
-	}
-	if n.Generation() != st.Generation() {
-		n.mu.Lock()
-		n.voters, n.votersIndex, n.votersFloor = nil, 0, 0
-		n.mu.Unlock()
-	}
-	n.reset(st)
-	return nil
 }

@@ -19,6 +19,10 @@ func (n *Node) handleFollow(peer string, c connT) {
 	}
 	_ = c.SetReadDeadline(time.Time{})
 	f := &feeder{n: n, c: c, w: wire.NewWriter(c, 0), seat: n.currentSeat()}
+	if h.Copy {
+		f.serveCopy(h)
+		return
+	}
 	if code := f.refusal(peer, h); code != "" {
 		_ = f.send(followFrame{Refuse: n.refusal(code)})
 		return
@@ -144,6 +148,10 @@ func (f *feeder) snapshot() error {
 	if err != nil || b == nil {
 		return err
 	}
+	return f.parts(b)
+}
+
+func (f *feeder) parts(b []byte) error {
 	for part := range slices.Chunk(b, partBytes) {
 		p := &snapshotPart{Data: part, Total: len(b)}
 		p.Last = &part[len(part)-1] == &b[len(b)-1]

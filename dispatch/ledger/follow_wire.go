@@ -14,6 +14,7 @@ type followHello struct {
 	Generation uint64 `cbor:"1,keyasint"`
 	Index      uint64 `cbor:"2,keyasint"`
 	Cluster    string `cbor:"3,keyasint,omitempty"`
+	Copy       bool   `cbor:"4,keyasint,omitempty"` // only a snapshot, of whatever this peer has: to recover the ledger from it
 }
 
 // followFrame is what a voter sends: one field is set.

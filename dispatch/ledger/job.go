@@ -22,6 +22,7 @@ type JobRecord struct {
 	counts    Counts
 	conflicts int
 
+	first   uint32 // number of the first attempt begun from now on, if it is higher than what comes next; see raise
 	pending runs
 	slots   slotTable
 	forms   forms
@@ -72,6 +73,10 @@ func (j *JobRecord) Cancelled() (reason string, at int64, ok bool) {
 
 // Ended tells whether every slot has its end, and the ledger stamp at which the last one got it.
 func (j *JobRecord) Ended() (at int64, ok bool) { return j.ended, j.over }
+
+// FirstAttempt is the number of the first attempt of a slot that has had none, 1 unless the ledger was recovered: a slot's next attempt
+// is the one after its last, or this one if it is higher.
+func (j *JobRecord) FirstAttempt() int { return int(max(j.first, 1)) }
 
 // Counts says how many slots are where.
 func (j *JobRecord) Counts() Counts { return j.counts }
@@ -148,7 +153,7 @@ func (j *JobRecord) openOf(peer taskstate.PeerID) iter.Seq[SlotRecord] {
 }
 
 func (j *JobRecord) record(n int, c cell) SlotRecord {
-	r := SlotRecord{Slot: n, Attempt: c.attemptNow()}
+	r := SlotRecord{Slot: n, Attempt: j.attempt(c)}
 	if c.form == formUntouched || c.form == formPending {
 		if j.cancelled {
 			st := j.cutOff(r)
@@ -190,7 +195,7 @@ func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.In
 	}
 	c := j.slots.get(t.Slot)
 	waits := c.form == formUntouched || c.form == formPending
-	switch now := c.attemptNow(); {
+	switch now := j.attempt(c); {
 	case t.Attempt < now:
 		return "", "", 0, taskstate.Retired
 	case waits && j.cancelled:

@@ -24,7 +24,13 @@ const (
 	formFirst                   // forms.list[form-formFirst]
 )
 
-func (c *cell) attemptNow() int { return int(max(c.attempt, 1)) }
+// attempt is the attempt a slot is in, or waits for.
+func (j *JobRecord) attempt(c cell) int {
+	if c.form == formUntouched || c.form == formPending {
+		return int(max(c.attempt, j.first, 1))
+	}
+	return int(c.attempt)
+}
 
 // form is what ends have in common: most slots of a job end alike.
 type form struct {

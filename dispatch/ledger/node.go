@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,9 +26,12 @@ type Config struct {
 	// Candidates lists every admitted peer, dead ones too, for the voters' rules: whoever is not listed loses its vote. nil means
 	// that nobody but this peer ever votes. It is called about once a second while this peer leads, and must be quick.
 	Candidates func() []Candidate
-	Log        *slog.Logger
-	Now        func() time.Time // stamps entries; nil is time.Now
-	RingBytes  int              // recent entries kept for followers; 0 is 4 MiB
+	// MayVote tells of peers that the own copy of the ledger does not know yet whether they are admitted with the role voter, for a peer
+	// that was away while others took over; nil knows none.
+	MayVote   func(taskstate.PeerID) bool
+	Log       *slog.Logger
+	Now       func() time.Time // stamps entries; nil is time.Now
+	RingBytes int              // recent entries kept for followers; 0 is 4 MiB
 }
 
 // Timings of elections, voters' rules and following. Zero fields take the default.
@@ -67,10 +69,9 @@ type Node struct {
 	moved     signal // entries, coordinator or voters changed: for those that serve followers
 	changed   signal // the coordinator changed
 	lead      atomic.Pointer[leading]
-	serving   atomic.Int64  // followers served now
-	snapshots atomic.Int64  // taken from others so far
-	foreign   atomic.Uint64 // highest generation heard of that is not ours
-	handing   atomic.Bool   // Handover is under way: leave the voters alone
+	serving   atomic.Int64 // followers served now
+	snapshots atomic.Int64 // taken from others so far
+	handing   atomic.Bool  // Handover is under way: leave the voters alone
 	handlers  sync.WaitGroup
 	closing   chan struct{}
 
@@ -85,7 +86,9 @@ type Node struct {
 	votersFloor uint64             // configurations below it are of the past
 	contacts    []taskstate.PeerID // peers to try that might be voters
 	absent      map[string]time.Time
+	heard       map[taskstate.PeerID]time.Time // when raft or gossip last named a peer as the one to follow
 	sync        syncState
+	foreign     foreign
 }
 
 // Open prepares a Node from its folder: a voter takes its seat again, everybody has its copy of the ledger. Nothing is decided
@@ -109,7 +112,7 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, rep: NewReplica(), ring: newRing(ringIdle), notify: make(chan bool, 64),
-		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), closing: make(chan struct{}), absent: map[string]time.Time{},
+		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), closing: make(chan struct{}), absent: map[string]time.Time{}, heard: map[taskstate.PeerID]time.Time{},
 	}
 	if err := n.restore(); err != nil {
 		return nil, err
@@ -180,114 +183,6 @@ func (n *Node) handle(protocol string, f func(string, connT)) {
 // Replica is this peer's copy of what was decided.
 func (n *Node) Replica() *Replica { return n.rep }
 
-// Generation of the ledger this peer belongs to; 0 before it knows one.
-func (n *Node) Generation() uint64 {
-	if s := n.currentSeat(); s != nil {
-		return s.generation
-	}
-	var g uint64
-	n.rep.Read(func(s *State) { g = s.Generation() })
-	return g
-}
-
-// Foreign is the highest generation this peer has heard of that is above its own, 0 if none: somebody recovered the ledger elsewhere.
-func (n *Node) Foreign() uint64 { return n.foreign.Load() }
-
-func (n *Node) reportForeign(peer taskstate.PeerID, generation uint64) {
-	for {
-		old := n.foreign.Load()
-		if generation <= old {
-			return
-		}
-		if n.foreign.CompareAndSwap(old, generation) {
-			n.cfg.Log.Warn("a peer belongs to a newer generation of the ledger", "peer", peer, "theirs", generation, "ours", n.Generation())
-			n.kick()
-			return
-		}
-	}
-}
-
-// Coordinator is who decides now and in which epoch, as far as this peer knows: certain when it is this peer itself, the word of a
-// voter otherwise. ok is false while nobody is known to decide.
-func (n *Node) Coordinator() (taskstate.PeerID, taskstate.Epoch, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.coord, n.epoch, n.coord != ""
-}
-
-// Changed is closed when coordinator or epoch change after the call.
-func (n *Node) Changed() <-chan struct{} { return n.changed.wait() }
-
-// setCoordinator records who decides. "" means nobody is known to.
-func (n *Node) setCoordinator(peer taskstate.PeerID, e taskstate.Epoch) {
-	n.mu.Lock()
-	same := n.coord == peer && (n.epoch == e || peer == "")
-	if !same {
-		n.coord = peer
-		if peer != "" {
-			n.epoch = e
-		}
-	}
-	n.mu.Unlock()
-	if !same {
-		n.changed.fire()
-		n.moved.fire()
-	}
-}
-
-// Hint is news from gossip about who coordinates: it says whom to ask, nothing more, and only a possible voter is asked.
-func (n *Node) Hint(peer taskstate.PeerID, e taskstate.Epoch) {
-	if !n.mayVote(peer) {
-		return
-	}
-	n.mu.Lock()
-	news := peer != n.cfg.Self && peer != "" && n.hintEpoch.Less(e)
-	if news {
-		n.hint, n.hintEpoch = peer, e
-	}
-	news = news && n.epoch.Less(e)
-	n.mu.Unlock()
-	if news {
-		n.kick()
-	}
-}
-
-// Voters is the committed configuration, as far as this peer knows.
-func (n *Node) Voters() []Voter {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.Clone(n.voters)
-}
-
-// setVoters records a committed configuration, unless a newer one is known.
-func (n *Node) setVoters(index uint64, vs []Voter) {
-	n.mu.Lock()
-	news := index >= n.votersFloor && (index > n.votersIndex || n.votersIndex == 0)
-	if news {
-		n.voters, n.votersIndex = vs, index
-	}
-	n.mu.Unlock()
-	if news {
-		n.moved.fire()
-		n.kick()
-	}
-}
-
-// Follow names peers that may be voters: whom a newcomer asks first.
-func (n *Node) Follow(voters []taskstate.PeerID) {
-	n.mu.Lock()
-	for _, v := range voters {
-		if v != n.cfg.Self && !slices.Contains(n.contacts, v) {
-			n.contacts = append(n.contacts, v)
-		}
-	}
-	n.mu.Unlock()
-	if err := n.saveMemo(); err != nil {
-		n.cfg.Log.Warn("cannot remember whom to follow", "err", err)
-	}
-	n.kick()
-}
-
 // Run takes part until ctx ends: it coordinates when elected, follows otherwise, and keeps the copy on disk. lead is called in
 // its own goroutine once this peer's term is established – its barrier passed, its Lead entry applied – and must return when its
 // context ends, which is as soon as leadership is lost. Run waits for it.
@@ -319,29 +214,5 @@ func nudge(c chan struct{}) {
 }
 
 func (n *Node) copyPath() string { return filepath.Join(n.cfg.Dir, "copy") }
-
-// signal wakes everybody who waits. The zero value is ready.
-type signal struct {
-	mu sync.Mutex
-	ch chan struct{}
-}
-
-func (s *signal) wait() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ch == nil {
-		s.ch = make(chan struct{})
-	}
-	return s.ch
-}
-
-func (s *signal) fire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ch != nil {
-		close(s.ch)
-		s.ch = nil
-	}
-}
 
 var _ Ledger = (*Node)(nil)

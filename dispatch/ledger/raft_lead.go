@@ -65,7 +65,7 @@ func (n *Node) serveTerm(ctx context.Context, lead func(context.Context, tasksta
 		return
 	}
 	n.relax(s, true)
-	defer context.AfterFunc(ctx, func() { n.relax(s, false) }) // at once, not when lead has returned
+	context.AfterFunc(ctx, func() { n.relax(s, false) }) // at once, not when lead has returned
 	l := &leading{epoch: taskstate.At(s.generation, term), seat: s, queue: make(chan *proposal, queueLen), over: make(chan struct{})}
 	proposals := make(chan struct{})
 	go func() {
@@ -147,45 +147,13 @@ func (n *Node) leaderMoved(s *seat) {
 	peer, ok := s.leader()
 	n.mu.Lock()
 	mine := n.seat == s && slices.ContainsFunc(n.voters, func(v Voter) bool { return v.Voting && s.is(v) })
+	if ok {
+		n.heard[peer] = time.Now()
+	}
 	lost := mine && n.coord != "" && n.coord != n.cfg.Self && n.coord != peer
 	n.mu.Unlock()
 	if lost || !ok && mine && n.lead.Load() == nil {
 		n.setCoordinator("", taskstate.Epoch{})
 	}
 	n.kick()
-}
-
-// Found begins a new ledger with this peer as its only voter, and returns once the founding entry is applied. The folder must hold
-// no ledger yet.
-func (n *Node) Found(ctx context.Context, f Found) error {
-	p, err := newProposal([]Command{{Found: &f}})
-	if err != nil {
-		return err
-	}
-	data, err := foundingEntry(n, f, p)
-	if err != nil {
-		return err
-	}
-	n.life.Lock()
-	if n.currentSeat() != nil || n.rep.Applied() != 0 {
-		n.life.Unlock()
-		return errFounded
-	}
-	err = n.beginSeat(f.Generation, data)
-	n.life.Unlock()
-	if err != nil {
-		return err
-	}
-	for {
-		wait := n.moved.wait()
-		if n.rep.Applied() > 0 {
-			return nil
-		}
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second): // raft lost the race for its own vote; look again
-		}
-	}
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"io"
 	"log"
 	"log/slog"
@@ -41,11 +42,11 @@ func (l *raftLog) Error(msg string, args ...any) {
 			level = slog.LevelDebug
 		}
 	}
-	l.to.Log(nil, level, l.name+": "+msg, args...) //nolint:staticcheck // slog takes a nil context
+	l.to.Log(context.Background(), level, l.name+": "+msg, args...)
 }
 
 func (l *raftLog) IsTrace() bool { return false }
-func (l *raftLog) IsDebug() bool { return l.to.Enabled(nil, slog.LevelDebug) } //nolint:staticcheck
+func (l *raftLog) IsDebug() bool { return l.to.Enabled(context.Background(), slog.LevelDebug) }
 func (l *raftLog) IsInfo() bool  { return l.IsDebug() }
 func (l *raftLog) IsWarn() bool  { return l.IsDebug() }
 func (l *raftLog) IsError() bool { return true }
@@ -53,9 +54,11 @@ func (l *raftLog) Name() string  { return l.name }
 func (l *raftLog) With(args ...any) hclog.Logger {
 	return &raftLog{l.Logger, l.to.With(args...), l.name}
 }
+
 func (l *raftLog) Named(name string) hclog.Logger {
 	return &raftLog{l.Logger, l.to, l.name + "." + name}
 }
+
 func (l *raftLog) ResetNamed(name string) hclog.Logger {
 	return &raftLog{l.Logger, l.to, name}
 }

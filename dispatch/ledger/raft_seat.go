@@ -10,7 +10,6 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -19,8 +18,13 @@ const (
 	snapshotEntries = 16 << 10
 	snapshotBytes   = 32 << 20
 	raftTimeout     = 5 * time.Second // for raft to send or hear one message
-	ringIdle        = 64 << 10        // recent entries kept by a peer that serves no followers, in bytes
-	seatPatience    = time.Minute     // how long a seat waits to appear in the configuration
+	// noPipeline makes raft wait for each answer before it sends more to a voter; what gathers meanwhile goes together. Its pipeline
+	// can block for good when a voter refuses an entry while two more are on their way (raft 1.8.0): nobody reads the answers any more,
+	// the sender waits for room, and shutdown waits for the sender.
+	noPipeline      = 1
+	ringIdle        = 64 << 10 // recent entries kept by a peer that serves no followers, in bytes
+	shutdownTimeout = 10 * time.Second
+	seatPatience    = time.Minute // how long a seat waits to appear in the configuration
 )
 
 // seat is one running raft server: a place among the voters, or on the way to one.
@@ -76,7 +80,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 		}
 	}
 	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign)
-	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout})
+	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout, MaxRPCsInFlight: noPipeline})
 	s.fsm = &fsm{n: n, generation: generation}
 	s.raft, err = raft.NewRaft(conf, s.fsm, s.store, s.store, snaps, s.trans)
 	if err != nil {
@@ -197,7 +201,7 @@ func (n *Node) closeSeat() error {
 	}
 	n.ring.bound(ringIdle)
 	s.closeWatch()
-	err := s.raft.Shutdown().Error()
+	err := s.shutdown()
 	s.trans.CloseStreams()
 	_ = s.trans.Close()
 	if e := s.store.Close(); err == nil {
@@ -205,6 +209,18 @@ func (n *Node) closeSeat() error {
 	}
 	n.moved.fire()
 	return err
+}
+
+// shutdown stops raft and waits for it, within reason: a goroutine of raft's that never ends must not keep a peer from stopping.
+func (s *seat) shutdown() error {
+	done := make(chan error, 1)
+	go func() { done <- s.raft.Shutdown().Error() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(shutdownTimeout):
+		return errors.New("raft does not stop; its files are closed regardless")
+	}
 }
 
 // votersOf translates raft's configuration.
@@ -261,38 +277,6 @@ func (n *Node) dropSeat(s *seat) error {
 		return e
 	}
 	if e := os.RemoveAll(n.seatDir(s.generation)); e != nil {
-		return e
-	}
-	return err
-}
-
-// errFounded refuses to found a ledger where there is one.
-var errFounded = errors.New("this folder holds a ledger already; take an empty one to found another")
-
-// foundingEntry is the first decision of a ledger, in its first epoch.
-func foundingEntry(n *Node, f Found, p *proposal) ([]byte, error) {
-	if f.Generation == 0 {
-		return nil, errors.New("a ledger's first generation is 1")
-	}
-	return wire.Marshal(rawEntry{Epoch: taskstate.At(f.Generation, 1), Stamp: n.cfg.Now().UnixMilli(), By: n.cfg.Self, Commands: p.commands})
-}
-
-// beginSeat opens a seat in an empty folder: what an earlier, unfinished beginning left there is removed. The caller holds life.
-func (n *Node) beginSeat(generation uint64, first []byte) error {
-	if err := os.RemoveAll(n.seatDir(generation)); err != nil {
-		return fmt.Errorf("make the ledger's folder: %w", err)
-	}
-	return n.openSeat(generation, first)
-}
-
-// setAside closes the seat and renames its folder. The caller holds life.
-func (n *Node) setAside(s *seat) error {
-	err := n.closeSeat()
-	if e := n.saveMemo(); e != nil {
-		return e
-	}
-	dir := n.seatDir(s.generation)
-	if e := os.Rename(dir, dir+time.Now().UTC().Format(".set-aside-20060102T150405")); e != nil {
 		return e
 	}
 	return err

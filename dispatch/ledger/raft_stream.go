@@ -42,7 +42,7 @@ type streamLayer struct {
 	net        dialer
 	generation uint64
 	self       Voter
-	foreign    func(peer taskstate.PeerID, generation uint64) // told when the other side is of another generation
+	foreign    func(peer taskstate.PeerID, generation uint64, others ...taskstate.PeerID) // told when the other side is of another generation
 
 	accept chan net.Conn
 	done   chan struct{}
@@ -57,7 +57,7 @@ type dialer interface {
 	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
 }
 
-func newStreamLayer(n dialer, generation uint64, self Voter, foreign func(taskstate.PeerID, uint64)) *streamLayer {
+func newStreamLayer(n dialer, generation uint64, self Voter, foreign func(taskstate.PeerID, uint64, ...taskstate.PeerID)) *streamLayer {
 	return &streamLayer{
 		net: n, generation: generation, self: self, foreign: foreign,
 		accept: make(chan net.Conn), done: make(chan struct{}), conns: make(map[net.Conn]struct{}),

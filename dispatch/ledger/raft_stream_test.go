@@ -46,7 +46,7 @@ func TestARaftStreamIsForOneLedgerAndOneLifeAndFromPossibleVotersOnly(t *testing
 		{"not a possible voter", "mallory", "a/1", 1, "not known here as a possible voter"},
 	} {
 		var heard uint64
-		s := newStreamLayer(netw.Host(c.caller), c.generation, Voter{Peer: c.caller, Incarnation: "1"}, func(_ string, g uint64) { heard = g })
+		s := newStreamLayer(netw.Host(c.caller), c.generation, Voter{Peer: c.caller, Incarnation: "1"}, func(_ string, g uint64, _ ...string) { heard = g })
 		conn, err := s.Dial(raft.ServerAddress(c.to), time.Second)
 		switch {
 		case c.want == "" && err != nil:
@@ -70,7 +70,7 @@ func TestARaftStreamIsForOneLedgerAndOneLifeAndFromPossibleVotersOnly(t *testing
 func TestNobodySpeaksForAnotherPeer(t *testing.T) {
 	netw, n := founded(t)
 	n.Follow([]taskstate.PeerID{"b", "c"})
-	s := newStreamLayer(netw.Host("b"), 1, Voter{Peer: "c", Incarnation: "1"}, func(string, uint64) {})
+	s := newStreamLayer(netw.Host("b"), 1, Voter{Peer: "c", Incarnation: "1"}, func(string, uint64, ...string) {})
 	defer s.Close()
 	if _, err := s.Dial("a/1", time.Second); err == nil || !strings.Contains(err.Error(), "speaks for") {
 		t.Errorf("b called as c: %v", err)
@@ -158,8 +158,11 @@ func FuzzAFollowerSurvivesAnyFrame(f *testing.F) {
 	entry, _ := wire.Marshal(Entry{Epoch: taskstate.At(1, 2), By: "a", Commands: []Command{{Lead: &Lead{}}}})
 	state, _ := NewState().Encode()
 	for _, fr := range []followFrame{
-		{Synced: true}, {Items: []item{{Index: 1, Data: entry}}}, {Items: []item{{Index: 2, Data: entry[:3], More: true}}},
-		{Part: &snapshotPart{Data: state, Total: len(state), Last: true}}, {Refuse: &followRefuse{Code: "busy", Voters: []string{"x"}}},
+		{Synced: true},
+		{Items: []item{{Index: 1, Data: entry}}},
+		{Items: []item{{Index: 2, Data: entry[:3], More: true}}},
+		{Part: &snapshotPart{Data: state, Total: len(state), Last: true}},
+		{Refuse: &followRefuse{Code: "busy", Voters: []string{"x"}}},
 		{Mark: &bookmark{Coordinator: "b", Epoch: taskstate.At(1, 2), Voters: []Voter{{Peer: "b", Incarnation: "1", Voting: true}}, VotersIndex: 3}},
 	} {
 		b, _ := wire.Marshal(fr)

@@ -29,6 +29,7 @@ type snapshot struct {
 	Jobs        []jobSnapshot     `cbor:"12,keyasint"` // in order of acceptance
 	Finished    []int             `cbor:"13,keyasint"` // positions in Jobs, in the order they ended
 	Gone        []taskstate.JobID `cbor:"14,keyasint"` // the longest forgotten first
+	Began       uint64            `cbor:"15,keyasint,omitempty"`
 }
 
 type inviteSnapshot struct {
@@ -49,13 +50,14 @@ type jobSnapshot struct {
 	Conflicts int           `cbor:"8,keyasint,omitempty"`
 	Forms     []form        `cbor:"9,keyasint,omitempty"` // in the order cells name them first
 	Cells     []byte        `cbor:"10,keyasint,omitempty"`
+	First     uint32        `cbor:"11,keyasint,omitempty"`
 }
 
 // Encode is a deterministic snapshot: equal states have equal bytes.
 func (s *State) Encode() ([]byte, error) {
 	out := snapshot{
 		Version: snapshotVersion, Index: s.index, Epoch: s.epoch, Stamp: s.stamp, Coordinator: s.coordinator,
-		Cluster: s.cluster, Generation: s.generation, Open: s.open,
+		Cluster: s.cluster, Generation: s.generation, Open: s.open, Began: s.began,
 		Members: slices.Collect(s.Members()), Gone: s.gone.ids,
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.invites)) {
@@ -78,7 +80,7 @@ func (s *State) Encode() ([]byte, error) {
 func (j *JobRecord) snapshot(names *owners) jobSnapshot {
 	out := jobSnapshot{
 		Job: *j.job, Index: j.index, Accepted: j.accepted, Cancelled: j.cancelled, Reason: j.reason, At: j.at,
-		Ended: j.ended, Conflicts: j.conflicts,
+		Ended: j.ended, Conflicts: j.conflicts, First: j.first,
 	}
 	p := cellPacker{job: j, names: names}
 	out.Cells = p.pack()
@@ -97,7 +99,7 @@ func DecodeState(b []byte) (*State, error) {
 	}
 	s := NewState()
 	s.index, s.epoch, s.stamp, s.coordinator = in.Index, in.Epoch, in.Stamp, in.Coordinator
-	s.cluster, s.generation, s.open = in.Cluster, in.Generation, in.Open
+	s.cluster, s.generation, s.open, s.began = in.Cluster, in.Generation, in.Open, in.Began
 	for _, o := range in.Owners {
 		s.owners.id(o.Peer, o.Incarnation)
 	}
@@ -175,7 +177,7 @@ func (s *State) restoreJob(in *jobSnapshot) (*JobRecord, error) {
 		return nil, errors.New("is out of order")
 	}
 	j := newJobRecord(job, in.Index, in.Accepted, &s.owners)
-	j.cancelled, j.reason, j.at, j.conflicts = in.Cancelled, in.Reason, in.At, in.Conflicts
+	j.cancelled, j.reason, j.at, j.conflicts, j.first = in.Cancelled, in.Reason, in.At, in.Conflicts, in.First
 	for _, f := range in.Forms {
 		if !isEnd(f.State) {
 			return nil, fmt.Errorf("%v is no end", f.State)

@@ -97,14 +97,14 @@ func (j *JobRecord) unpack(packed []byte) error {
 		if r.bad || n > j.slots.count {
 			return errCells
 		}
-		j.wait(Slots{First: next, N: skipped, Attempt: 1})
+		j.wait(Slots{First: next, N: skipped, Attempt: j.attempt(cell{})})
 		j.restoreCell(n, c)
 		next = n + 1
 	}
 	if r.bad {
 		return errCells
 	}
-	j.wait(Slots{First: next, N: j.slots.count + 1 - next, Attempt: 1})
+	j.wait(Slots{First: next, N: j.slots.count + 1 - next, Attempt: j.attempt(cell{})})
 	return nil
 }
 
@@ -134,7 +134,7 @@ func (j *JobRecord) restoreCell(n int, c cell) {
 	*p = c
 	switch {
 	case c.form == formPending:
-		j.wait(Slots{First: n, N: 1, Attempt: int(c.attempt)})
+		j.wait(Slots{First: n, N: 1, Attempt: j.attempt(c)})
 	case c.form == formOpen:
 		ch.open++
 		j.counts.Open++

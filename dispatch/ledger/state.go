@@ -17,6 +17,7 @@ type State struct {
 	coordinator taskstate.PeerID
 	cluster     string
 	generation  uint64
+	began       uint64 // index at which a recovered generation began; 0 in the first
 	open        bool
 
 	members map[taskstate.PeerID]*Member
@@ -66,6 +67,10 @@ func (s *State) Cluster() string { return s.cluster }
 
 // Generation counts the ledgers of this cluster: 1, raised by `peer recover`; 0 before Found.
 func (s *State) Generation() uint64 { return s.generation }
+
+// Began is the index at which this generation of the ledger began, if it was recovered from an older one; otherwise 0. What was
+// assigned at a lower index may have ended, or been given up, in decisions that were lost.
+func (s *State) Began() uint64 { return s.began }
 
 // Open tells whether whoever dials may join.
 func (s *State) Open() bool { return s.open }

@@ -72,9 +72,11 @@ func (n *Node) mayVote(peer taskstate.PeerID) bool {
 	if known || peer == n.cfg.Self {
 		return true
 	}
+	member := false
 	n.rep.Read(func(s *State) {
-		m, ok := s.Member(peer)
-		known = ok && m.Entry.Has(admission.Voter)
+		var m Member
+		m, member = s.Member(peer)
+		known = member && m.Entry.Has(admission.Voter)
 	})
-	return known
+	return known || !member && n.cfg.MayVote != nil && n.cfg.MayVote(peer)
 }

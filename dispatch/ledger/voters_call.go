@@ -18,6 +18,7 @@ type voterAsk struct {
 	Prepare *seatAsk `cbor:"1,keyasint,omitempty"` // start raft, with an empty log, to be brought up to date
 	Status  *seatAsk `cbor:"2,keyasint,omitempty"` // how far is your log
 	Leave   *Voter   `cbor:"3,keyasint,omitempty"` // I am about to stop; see that those who stay can decide
+	Copy    *copyAsk `cbor:"4,keyasint,omitempty"` // how new is your copy of the ledger
 }
 
 // seatAsk names the seat: this life of the peer, in this ledger.
@@ -32,6 +33,7 @@ type voterAnswer struct {
 	Why  string `cbor:"2,keyasint,omitempty"`
 	Last uint64 `cbor:"3,keyasint,omitempty"`
 	None bool   `cbor:"4,keyasint,omitempty"` // there is no such seat here
+	Copy *Copy  `cbor:"5,keyasint,omitempty"`
 }
 
 const (
@@ -97,7 +99,7 @@ func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (vote
 	}
 	switch {
 	case ask.Prepare != nil:
-		return n.prepare(*ask.Prepare)
+		return n.prepare(peer, *ask.Prepare)
 	case ask.Status != nil:
 		return n.seatStatus(*ask.Status)
 	case ask.Leave != nil:
@@ -105,12 +107,15 @@ func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (vote
 			return voterAnswer{}, errors.New("a voter leaves for itself only")
 		}
 		return voterAnswer{}, n.letGo(ctx, *ask.Leave)
+	case ask.Copy != nil:
+		c, err := n.Copy()
+		return voterAnswer{Copy: &c}, err
 	}
 	return voterAnswer{}, errors.New("an empty question")
 }
 
 // prepare takes a seat: raft starts with an empty log and waits for the coordinator to add it.
-func (n *Node) prepare(ask seatAsk) (voterAnswer, error) {
+func (n *Node) prepare(peer taskstate.PeerID, ask seatAsk) (voterAnswer, error) {
 	self := Voter{Peer: n.cfg.Self, Incarnation: n.cfg.Incarnation}
 	if ask.Server != self.server() {
 		return voterAnswer{None: true}, fmt.Errorf("this is %s", self.server())
@@ -124,6 +129,10 @@ func (n *Node) prepare(ask seatAsk) (voterAnswer, error) {
 	case <-n.closing:
 		return voterAnswer{}, errors.New("this peer is stopping")
 	default:
+	}
+	if s := n.currentSeat(); s != nil && s.generation < ask.Generation {
+		n.reportForeign(peer, ask.Generation) // the seat is set aside once the newer ledger is seen
+		return voterAnswer{None: true}, fmt.Errorf("generation %d here, %d there", s.generation, ask.Generation)
 	}
 	if n.currentSeat() == nil {
 		if err := n.beginSeat(ask.Generation, nil); err != nil {

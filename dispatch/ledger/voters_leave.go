@@ -65,11 +65,17 @@ func (n *Node) handOn(ctx context.Context) (done bool, err error) {
 	if err != nil || !ok {
 		return false, err
 	}
-	id := heir.server()
-	if err := s.raft.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(id)).Error(); err != nil {
-		return false, err
+	return false, s.transfer(heir) // the successor is asked next, as soon as it is known
+}
+
+// transfer makes heir the leader. Raft must not lose leadership for another reason meanwhile: it would believe in a transfer under way
+// for ever, and refuse every proposal when it is elected again (hashicorp/raft#696). So the majority is asked first.
+func (s *seat) transfer(heir Voter) error {
+	if err := s.raft.VerifyLeader().Error(); err != nil {
+		return err
 	}
-	return false, nil // the successor is asked next, as soon as it is known
+	id := heir.server()
+	return s.raft.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(id)).Error()
 }
 
 // heir is a live voter other than this peer.
@@ -198,10 +204,14 @@ func (n *Node) RemoveVoter(ctx context.Context, peer taskstate.PeerID) error {
 			return err
 		}
 		if s.is(next) {
-			if err := s.raft.LeadershipTransfer().Error(); err != nil {
-				return fmt.Errorf("hand leadership over: %w", err)
+			heir, ok, err := n.heir(s)
+			if err == nil && ok {
+				err = s.transfer(heir)
 			}
-			return ErrNotCoordinator{}
+			if err != nil || !ok {
+				return fmt.Errorf("nobody takes leadership over: %w", errors.Join(err, ErrSoleVoter))
+			}
+			return ErrNotCoordinator{Hint: heir.Peer}
 		}
 		if err := s.remove(next); err != nil {
 			return err

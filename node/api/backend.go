@@ -41,6 +41,10 @@ type AdminBackend interface {
 	Remove(ctx context.Context, peer string) error
 	Leave(ctx context.Context) error
 	Down(ctx context.Context) error
+	// PlanRecover tells from which copy Recover would make a new ledger. It fails with Conflict while anybody can decide.
+	PlanRecover(ctx context.Context) (RecoverPlan, error)
+	// Recover makes a new ledger. It fails with Conflict while anybody can decide, and when what was confirmed is no longer to be had.
+	Recover(ctx context.Context, r Recover) (Recovered, error)
 	// Block cuts this peer off from others; refused unless the peer was started for a testnet.
 	Block(ctx context.Context, b Block) error
 }

@@ -243,6 +243,16 @@ func (c *Client) Down(ctx context.Context) error {
 	return err
 }
 
+// PlanRecover tells from which copy Recover would make a new ledger.
+func (c *Client) PlanRecover(ctx context.Context) (RecoverPlan, error) {
+	return call[RecoverPlan](ctx, c, http.MethodGet, "/v1/recover", nil)
+}
+
+// Recover makes a new ledger from the copy that PlanRecover named, or a newer one.
+func (c *Client) Recover(ctx context.Context, r Recover) (Recovered, error) {
+	return call[Recovered](ctx, c, http.MethodPost, "/v1/recover", r)
+}
+
 // Block cuts the peer off from others (testnets only).
 func (c *Client) Block(ctx context.Context, peers []string) error {
 	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/testnet/block", Block{Peers: peers})

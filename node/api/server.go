@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 )
@@ -30,6 +31,8 @@ func NewHandler(b Backend) http.Handler {
 	mux.HandleFunc("DELETE /v1/peers/{id}", doID(b.Remove))
 	mux.HandleFunc("POST /v1/leave", doID(func(ctx context.Context, _ string) error { return b.Leave(ctx) }))
 	mux.HandleFunc("POST /v1/down", doID(func(ctx context.Context, _ string) error { return b.Down(ctx) }))
+	mux.HandleFunc("GET /v1/recover", get(b.PlanRecover))
+	mux.HandleFunc("POST /v1/recover", post(b.Recover))
 	mux.HandleFunc("POST /v1/testnet/block", post(func(ctx context.Context, r Block) (struct{}, error) {
 		return struct{}{}, b.Block(ctx, r)
 	}))
@@ -75,6 +78,10 @@ func post[Q, T any](f func(context.Context, Q) (T, error)) http.HandlerFunc {
 				err = fmt.Errorf("it is larger than %d bytes", MaxBody)
 			}
 			fail(w, Errorf(Usage, "cannot read the request: %v", err))
+			return
+		}
+		if _, err := d.Token(); !errors.Is(err, io.EOF) {
+			fail(w, Errorf(Usage, "cannot read the request: something follows the JSON value"))
 			return
 		}
 		v, err := f(r.Context(), q)

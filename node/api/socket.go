@@ -25,12 +25,14 @@ func SocketPath(data string) string {
 	if len(p) <= maxSocketPath {
 		return p
 	}
-	dir := os.Getenv("XDG_RUNTIME_DIR")
-	if dir == "" || len(dir) > 50 {
-		dir = os.TempDir()
-	}
 	sum := sha256.Sum256([]byte(data))
-	return filepath.Join(dir, fmt.Sprintf("covey-%d-%s.sock", os.Getuid(), hex.EncodeToString(sum[:8])))
+	name := fmt.Sprintf("covey-%d-%s.sock", os.Getuid(), hex.EncodeToString(sum[:8]))
+	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()} {
+		if p := filepath.Join(dir, name); dir != "" && len(p) <= maxSocketPath {
+			return p
+		}
+	}
+	return filepath.Join("/tmp", name)
 }
 
 // Listen opens the socket for its owner alone. The caller holds the data folder's lock, so that a socket file that is there is a

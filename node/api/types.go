@@ -33,7 +33,8 @@ type Peers struct {
 	Peers       []Peer    `json:"peers"`
 	Coordinator string    `json:"coordinator"` // peer id, "" if there is none in sight
 	Epoch       string    `json:"epoch"`
-	Missing     []string  `json:"missing,omitempty"` // voters that do not answer, when there is no coordinator
+	Missing     []string  `json:"missing,omitempty"`     // voters that do not answer, when there is no coordinator
+	WaitingFor  string    `json:"waiting_for,omitempty"` // the same in words, and how many of them are enough
 	AsOf        time.Time `json:"as_of"`
 }
 
@@ -186,6 +187,7 @@ type Status struct {
 	Addrs       []string  `json:"addrs"`
 	Data        string    `json:"data"`
 	PID         int       `json:"pid"`
+	Ready       bool      `json:"ready"` // its start is over: it is in contact, or has waited for that long enough
 	Open        bool      `json:"open"`
 	Coordinator string    `json:"coordinator"`
 	Epoch       string    `json:"epoch"`

@@ -53,7 +53,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		default:
 		}
 		cut, healed := c.net.severed(c.local, c.remote)
-		n, due, err, wake := c.in.take(p, cut)
+		n, due, wake, err := c.in.take(p, cut)
 		if n > 0 || err != nil || len(p) == 0 {
 			return n, err
 		}
@@ -75,7 +75,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 		c.net.mu.Lock()
 		delay := c.net.delay
 		c.net.mu.Unlock()
-		n, err, wake := c.out.put(p[written:], time.Now().Add(delay))
+		n, wake, err := c.out.put(p[written:], time.Now().Add(delay))
 		written += n
 		if err != nil || written == len(p) {
 			return written, err

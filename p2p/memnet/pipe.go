@@ -37,14 +37,14 @@ func (p *pipe) changed() {
 }
 
 // take copies what is due; held back is what a cut or the delay keeps, due says until when.
-func (p *pipe) take(b []byte, cut bool) (n int, due time.Time, err error, wake <-chan struct{}) {
+func (p *pipe) take(b []byte, cut bool) (n int, due time.Time, wake <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.broken != nil {
-		return 0, due, p.broken, p.wake
+		return 0, due, p.wake, p.broken
 	}
 	if cut {
-		return 0, due, nil, p.wake
+		return 0, due, p.wake, nil
 	}
 	now := time.Now()
 	for len(p.queue) > 0 && n < len(b) {
@@ -61,28 +61,28 @@ func (p *pipe) take(b []byte, cut bool) (n int, due time.Time, err error, wake <
 	if n > 0 {
 		p.size -= n
 		p.changed()
-		return n, due, nil, p.wake
+		return n, due, p.wake, nil
 	}
 	if len(p.queue) > 0 {
-		return 0, p.queue[0].due, nil, p.wake
+		return 0, p.queue[0].due, p.wake, nil
 	}
 	if p.ended {
-		return 0, due, io.EOF, p.wake
+		return 0, due, p.wake, io.EOF
 	}
-	return 0, due, nil, p.wake
+	return 0, due, p.wake, nil
 }
 
 // put buffers as much as fits.
-func (p *pipe) put(b []byte, due time.Time) (int, error, <-chan struct{}) {
+func (p *pipe) put(b []byte, due time.Time) (int, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.broken != nil:
-		return 0, p.broken, p.wake
+		return 0, p.wake, p.broken
 	case p.ended:
-		return 0, net.ErrClosed, p.wake
+		return 0, p.wake, net.ErrClosed
 	case p.gone:
-		return 0, os.NewSyscallError("write", syscall.EPIPE), p.wake
+		return 0, p.wake, os.NewSyscallError("write", syscall.EPIPE)
 	}
 	n := min(len(b), window-p.size)
 	if n > 0 {
@@ -90,7 +90,7 @@ func (p *pipe) put(b []byte, due time.Time) (int, error, <-chan struct{}) {
 		p.size += n
 		p.changed()
 	}
-	return n, nil, p.wake
+	return n, p.wake, nil
 }
 
 func (p *pipe) finish() { p.update(func() { p.ended = true }) }

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+)
+
+const recoverLong = `Make a new ledger from the newest copy that survives, when so many voters are gone for good that nobody can decide any more.
+
+First try to bring the missing voters back: ` + "`peer up`" + ` there, with their data folders, is enough, and nothing is lost. This command is for
+machines that never come back. It asks every peer in reach how new its copy of the ledger is, says which one it would use and what may
+be lost, and asks. This peer then coordinates; the others follow it within seconds, and old voters that do come back set their own
+ledger aside and follow too. Running tasks go on, jobs that are held go out.`
+
+func (c *cli) recoverCommand() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "recover",
+		Short: "Make a new ledger from the newest copy, when most voters are gone for good",
+		Long:  recoverLong,
+		Example: `  peer recover          shows what it would do, and asks
+  peer recover --yes    for scripts`,
+		Args: exactly(0, ""),
+		RunE: untilCtrlC(func(cmd *cobra.Command, _ []string) error {
+			cl := c.client()
+			plan, err := cl.PlanRecover(cmd.Context())
+			if err != nil {
+				return err
+			}
+			c.showRecover(plan)
+			if !yes {
+				if err := c.confirm(cmd); err != nil {
+					return err
+				}
+			}
+			done, err := cl.Recover(cmd.Context(), api.Recover{Generation: plan.From.Generation, Term: plan.From.Term, Index: plan.From.Index})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.Err, "recovered: generation %d of the ledger, coordinated by this peer; see `peer peers`\n", done.Generation)
+			if c.output != "table" {
+				return writeJSON(c.Out, done)
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// showRecover says what would be done, and at what price.
+func (c *cli) showRecover(p api.RecoverPlan) {
+	w := c.Err
+	fmt.Fprintf(w, "Nobody can decide: of the voters (%s) these do not answer: %s.\n\n", orDash(strings.Join(p.Voters, ", ")), orDash(strings.Join(p.Missing, ", ")))
+	t := table("COPY OF", "GENERATION", "INDEX", "NEWEST DECISION")
+	for _, x := range p.Copies {
+		name := x.Name
+		if x.Self {
+			name += " (here)"
+		}
+		if x.Error != "" {
+			t.add(name, "-", "-", x.Error)
+			continue
+		}
+		t.add(name, fmt.Sprint(x.Generation), fmt.Sprint(x.Index), decidedText(x.Decided))
+	}
+	t.write(w)
+	fmt.Fprintf(w, "\nThe new ledger, generation %d, goes on from the copy of %s: index %d, decided %s.\n", p.Generation, p.From.Name, p.From.Index, decidedText(p.From.Decided))
+	if len(p.Missing) > 0 {
+		fmt.Fprintf(w, "LOST is what was decided after that and only %s know: jobs accepted, cancelled and ended since, tickets, removals. What ended since\n"+
+			"may run again, work that must not run twice included.\n", strings.Join(p.Missing, ", "))
+	}
+	fmt.Fprintln(w, "If the missing voters still run somewhere and decide there, what they decide from now on is lost as well: mend the network instead.")
+}
+
+func decidedText(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return fmt.Sprintf("%s (%s ago)", t.Local().Format(time.DateTime), ago(t))
+}
+
+// confirm asks on a terminal. Where nobody can answer it refuses.
+func (c *cli) confirm(cmd *cobra.Command) error {
+	fmt.Fprint(c.Err, "\nGo on? Type yes: ")
+	answer := make(chan string, 1)
+	go func() { // ends with the answer, or with this process
+		defer close(answer)
+		if line, err := bufio.NewReader(c.In).ReadString('\n'); err == nil {
+			answer <- strings.TrimSpace(line)
+		}
+	}()
+	select {
+	case a, ok := <-answer:
+		switch {
+		case a == "yes":
+			return nil
+		case ok:
+			return api.Errorf(api.Failed, "nothing was done")
+		}
+		fmt.Fprintln(c.Err)
+		return api.Errorf(api.Usage, "nothing was done: nobody answers here; if this is meant, say `peer recover --yes`")
+	case <-cmd.Context().Done():
+		return cmd.Context().Err()
+	}
+}

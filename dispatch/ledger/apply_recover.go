@@ -1,0 +1,44 @@
+package ledger
+
+// attemptGap is how far the numbers of attempts jump when a ledger is recovered: more than the attempts of one slot that can have been
+// made in decisions that were lost. No number is then given twice, so that a task of the lost part that still runs somewhere is never
+// taken for another one of the same slot.
+const attemptGap = 1000
+
+// beginAgain prepares the state for a generation that goes on from a copy which may lack the last decisions of the one before.
+func (s *State) beginAgain() {
+	s.began = s.index
+	for _, j := range s.order {
+		if !j.over && !j.cancelled {
+			j.raise()
+		}
+	}
+}
+
+// raise moves the numbers of the attempts that are still to begin to the next multiple of attemptGap, plus one. Attempts that are open
+// keep theirs: their workers go on with them.
+func (j *JobRecord) raise() {
+	top := 1
+	for _, r := range j.pending {
+		top = max(top, r.Attempt)
+	}
+	for _, c := range j.slots.opened() {
+		top = max(top, int(c.attempt))
+	}
+	first := (top-1)/attemptGap*attemptGap + attemptGap + 1
+	j.first = uint32(first)
+	var raised runs
+	for _, r := range j.pending {
+		raised.add(Slots{First: r.First, N: r.N, Attempt: first})
+	}
+	j.pending = raised
+}
+
+// FirstAttempt is the number of the first attempt of each slot of a job that is accepted in a generation: 1, unless it may have been
+// accepted in a part of the ledger that was lost, and run.
+func (c *Submit) FirstAttempt(generation uint64) int {
+	if !c.Again || generation <= 1 {
+		return 1
+	}
+	return int(generation-1)*attemptGap + 1
+}

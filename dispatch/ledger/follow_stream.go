@@ -1,0 +1,138 @@
+package ledger
+
+import (
+	"fmt"
+	"time"
+
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// following is one stream on the follower's side.
+type following struct {
+	n        *Node
+	peer     taskstate.PeerID
+	c        connT
+	r        *wire.Reader
+	synced   bool
+	snapshot gathering
+	partial  item // an entry of which parts have come
+	aimless  time.Time
+}
+
+func (f *following) run() error {
+	h := followHello{}
+	f.n.rep.Read(func(s *State) { h = followHello{Generation: s.Generation(), Index: s.Index(), Cluster: s.Cluster()} })
+	_ = f.c.SetWriteDeadline(time.Now().Add(followTimeout))
+	if err := wire.NewWriter(f.c, raftHelloCap).Send(h); err != nil {
+		return err
+	}
+	for {
+		_ = f.c.SetReadDeadline(time.Now().Add(max(followTimeout, 3*f.n.cfg.Timings.Bookmark)))
+		if f.synced {
+			_ = f.c.SetReadDeadline(time.Now().Add(3 * f.n.cfg.Timings.Bookmark))
+		}
+		var fr followFrame
+		if err := f.r.Read(&fr); err != nil {
+			return err
+		}
+		if err := f.take(fr); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *following) take(fr followFrame) error {
+	switch {
+	case fr.Refuse != nil:
+		return f.refused(fr.Refuse)
+	case fr.Part != nil:
+		return f.part(fr.Part)
+	case len(fr.Items) > 0:
+		if err := f.entries(fr.Items); err != nil {
+			return err
+		}
+	case fr.Synced:
+		f.synced = true
+	case fr.Mark != nil:
+		return f.mark(fr.Mark)
+	}
+	f.touch()
+	return nil
+}
+
+func (f *following) touch() {
+	f.n.mu.Lock()
+	f.n.sync = syncState{from: f.peer, ok: f.synced, at: time.Now()}
+	f.n.mu.Unlock()
+}
+
+// refused learns whom to ask instead.
+func (f *following) refused(r *followRefuse) error {
+	f.n.reportForeign(f.peer, r.Generation, append(r.Voters, r.Coordinator)...)
+	f.n.addContacts(append(r.Voters, r.Coordinator))
+	return fmt.Errorf("refused: %s", r.Code)
+}
+
+func (f *following) part(p *snapshotPart) error {
+	st, err := f.snapshot.add(p)
+	if err != nil || st == nil {
+		return err
+	}
+	f.n.snapshots.Add(1)
+	return f.n.adopt(f.peer, st)
+}
+
+func (f *following) entries(items []item) error {
+	if f.n.lead.Load() != nil {
+		return errElsewhere // who leads takes a whole newer ledger from others, or nothing
+	}
+	for _, it := range items {
+		if it.More || f.partial.Index != 0 {
+			if f.partial.Index != 0 && f.partial.Index != it.Index || len(f.partial.Data)+len(it.Data) > 2*maxEntryBytes {
+				return fmt.Errorf("entry %d came in parts that do not fit together", it.Index)
+			}
+			f.partial = item{Index: it.Index, Data: append(f.partial.Data, it.Data...)}
+			if it.More {
+				continue
+			}
+			it, f.partial = f.partial, item{}
+		}
+		if _, err := f.n.take(it.Index, it.Data); err != nil {
+			return err
+		}
+	}
+	f.n.moved.fire()
+	return nil
+}
+
+// mark takes a voter's word on coordinator and voters, unless this peer knows better.
+func (f *following) mark(m *bookmark) error {
+	f.touch()
+	n := f.n
+	n.mu.Lock()
+	known := n.epoch
+	n.mu.Unlock()
+	if m.Epoch.Less(known) {
+		return errStale
+	}
+	if len(m.Voters) > 0 && m.VotersIndex > 0 {
+		n.setVoters(m.VotersIndex, m.Voters)
+		n.setContacts(m.Voters)
+	}
+	if m.Coordinator != "" && m.Coordinator != n.cfg.Self {
+		f.aimless = time.Time{}
+		n.setCoordinator(m.Coordinator, m.Epoch)
+		if m.Coordinator != f.peer {
+			n.kick()
+		}
+		return nil
+	}
+	n.forgetCoordinator()
+	if f.aimless.IsZero() {
+		f.aimless = time.Now()
+	} else if time.Since(f.aimless) > time.Second {
+		return errAimless
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Limits of what a worker says about itself. Its name and incarnation go into the ledger of all.
+const (
+	maxWord      = 128     // bytes of an incarnation, a name, a label's key or value
+	maxLabels    = 256     // labels of one peer
+	maxResources = 1 << 50 // thousandths of a processor, bytes: far above any machine, far below an overflow of sums
+)
+
+// Check tells why the offer cannot be made, for the peer that means to make it; the coordinator refuses such a one.
+func (o *Offer) Check() error {
+	r := o.Resources
+	switch {
+	case r.MilliCPU < 0 || r.MilliCPU > maxResources:
+		return errors.New("processors: want 0 to a million million")
+	case r.Memory < 0 || r.Memory > maxResources:
+		return errors.New("memory: want 0 to 1 PiB")
+	case len(o.Labels) > maxLabels:
+		return fmt.Errorf("%d labels, at most %d are allowed", len(o.Labels), maxLabels)
+	case !shortText(o.Name) || !shortText(o.OS) || !shortText(o.Arch):
+		return fmt.Errorf("the name or the system is no text of at most %d bytes", maxWord)
+	}
+	for k, v := range o.Labels {
+		if k == "" || !shortText(k) || !shortText(v) {
+			return fmt.Errorf("label %.40q: key and value are texts of at most %d bytes", k, maxWord)
+		}
+	}
+	return nil
+}
+
+func shortText(s string) bool { return len(s) <= maxWord && utf8.ValidString(s) }

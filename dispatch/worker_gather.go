@@ -1,0 +1,36 @@
+package dispatch
+
+import "time"
+
+// While a worker is busy, every task that ends would be a journal transaction, a signature and a publication of its own, and for
+// short tasks that costs more than the tasks. So statuses gather a little as long as nobody can be waiting for them: while other
+// tasks live here. The end of the last one goes at once, and so does a whole batch.
+const (
+	gatherEnds = 20 * time.Millisecond // an end waits at most so long, counted from the last batch
+	gatherRuns = 5 * time.Millisecond  // that a task runs is said after so long, if it still does
+	gatherFull = 256                   // statuses that go without waiting
+)
+
+// gathered tells whether the statuses that wait shall go now. If not, wake says when.
+func (c *workerCore) gathered() bool {
+	c.wake = time.Time{}
+	if c.gather == 0 || len(c.dirty) == 0 || len(c.dirty) >= gatherFull || c.stopping {
+		return true
+	}
+	due := c.dirtySince.Add(gatherRuns)
+	for _, h := range c.dirty {
+		if !h.status.State.Final() {
+			continue
+		}
+		if c.live == 0 {
+			return true
+		}
+		due = c.lastCut.Add(c.gather)
+		break
+	}
+	if !c.now.Before(due) {
+		return true
+	}
+	c.wake = due
+	return false
+}

@@ -1,0 +1,75 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"covey/taskstate"
+)
+
+// gathering is a core with these statuses waiting and so many tasks alive.
+func gathering(live int, states ...taskstate.State) *workerCore {
+	start := time.Unix(1_000_000, 0)
+	c := &workerCore{gather: gatherEnds, live: live, now: start, dirtySince: start, lastCut: start}
+	for _, s := range states {
+		c.dirty = append(c.dirty, &heldTask{status: taskstate.Status{State: s}})
+	}
+	return c
+}
+
+func TestTheEndOfTheLastTaskGoesAtOnce(t *testing.T) {
+	if c := gathering(0, taskstate.Running, taskstate.Complete); !c.gathered() {
+		t.Fatal("it waits although nothing else lives here")
+	}
+}
+
+func TestAnEndWaitsForOthersWhileTasksLiveButNotLongerThanTheLimit(t *testing.T) {
+	c := gathering(3, taskstate.Complete)
+	if c.gathered() {
+		t.Fatal("it went alone while three tasks live")
+	}
+	if want := c.lastCut.Add(gatherEnds); c.wake != want {
+		t.Fatalf("wake %v, want %v", c.wake, want)
+	}
+	c.now = c.wake
+	if !c.gathered() {
+		t.Fatal("it waits past the limit")
+	}
+	if !c.wake.IsZero() {
+		t.Fatal("a wake is left over")
+	}
+}
+
+func TestAnEndDoesNotWaitWhenTheLastBatchWasLongAgo(t *testing.T) {
+	c := gathering(3, taskstate.Complete)
+	c.lastCut = c.now.Add(-time.Minute)
+	if !c.gathered() {
+		t.Fatal("it waits although no batch went for a minute")
+	}
+}
+
+func TestThatATaskRunsIsSaidAfterAMomentSoThatAShortOneOnlySaysItsEnd(t *testing.T) {
+	c := gathering(1, taskstate.Running)
+	if c.gathered() {
+		t.Fatal("it is said at once")
+	}
+	c.now = c.now.Add(gatherRuns)
+	if !c.gathered() {
+		t.Fatal("it is still not said")
+	}
+}
+
+func TestAWholeBatchAndAStoppingWorkerDoNotWait(t *testing.T) {
+	states := make([]taskstate.State, gatherFull)
+	for i := range states {
+		states[i] = taskstate.Complete
+	}
+	if c := gathering(1000, states...); !c.gathered() {
+		t.Fatal("a whole batch waits")
+	}
+	c := gathering(3, taskstate.Complete)
+	c.stopping = true
+	if !c.gathered() {
+		t.Fatal("a stopping worker waits")
+	}
+}

@@ -1,0 +1,42 @@
+package api
+
+import "time"
+
+// Copy is how new one peer's copy of the ledger is.
+type Copy struct {
+	ID         string    `json:"id"`
+	Name       string    `json:"name"`
+	Self       bool      `json:"self"`
+	Generation uint64    `json:"generation"`
+	Term       uint64    `json:"term"`
+	Index      uint64    `json:"index"`
+	Decided    time.Time `json:"decided"`         // when the newest decision in it was made
+	Error      string    `json:"error,omitempty"` // why this peer's copy is not known; then the numbers above are 0
+}
+
+// RecoverPlan answers GET /v1/recover: what `peer recover` would do here.
+type RecoverPlan struct {
+	Generation uint64    `json:"generation"` // that the new ledger would have
+	From       Copy      `json:"from"`       // the newest copy that was found
+	Copies     []Copy    `json:"copies"`     // all that were asked for, newest first
+	Voters     []string  `json:"voters"`     // names, as the newest word on them has it
+	Missing    []string  `json:"missing"`    // those that do not answer: what only they know will be lost
+	AsOf       time.Time `json:"as_of"`
+}
+
+// Recover is the body of POST /v1/recover: the copy that a person agreed to, from a RecoverPlan. A newer one may be used, an older
+// one never.
+type Recover struct {
+	Generation uint64 `json:"generation"`
+	Term       uint64 `json:"term"`
+	Index      uint64 `json:"index"`
+}
+
+// Recovered answers POST /v1/recover.
+type Recovered struct {
+	Generation  uint64    `json:"generation"`
+	From        Copy      `json:"from"`
+	Coordinator string    `json:"coordinator"` // this peer
+	Epoch       string    `json:"epoch"`
+	AsOf        time.Time `json:"as_of"`
+}

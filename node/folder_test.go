@@ -1,0 +1,131 @@
+package node
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"covey/node/api"
+)
+
+func TestAFolderIsLockedForOneProcessAndKeepsItsIncarnation(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "deep", "er")
+	f, err := openFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.incarnation) != incarnationLen {
+		t.Fatalf("%q", f.incarnation)
+	}
+	_, err = openFolder(dir)
+	wants(t, err, api.Conflict, dir, "peer down", "--data")
+	if err := f.close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := openFolder(dir)
+	if err != nil || again.incarnation != f.incarnation {
+		t.Fatal(again, err)
+	}
+	again.close()
+	other, err := openFolder(t.TempDir())
+	if err != nil || other.incarnation == f.incarnation {
+		t.Fatal("two folders live the same life", err)
+	}
+	other.close()
+}
+
+func TestADamagedIncarnationIsNamedAndNotReplaced(t *testing.T) {
+	for _, text := range []string{"", "short\n", "not hexadecimal!", strings.Repeat("a", 17), strings.Repeat("a", 15)} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "incarnation")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := openFolder(dir)
+		wants(t, err, api.Failed, path, "is damaged", "join again")
+		if b, _ := os.ReadFile(path); string(b) != text {
+			t.Errorf("the damaged file was replaced by %q", b)
+		}
+		if err := os.WriteFile(path, []byte("0123456789abcdef\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := openFolder(dir) // the failed start did not keep the lock
+		if err != nil || f.incarnation != "0123456789abcdef" {
+			t.Fatal(f, err)
+		}
+		f.close()
+	}
+}
+
+func TestAFolderThatCannotBeMadeSaysSo(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := openFolder(filepath.Join(file, "below"))
+	wants(t, err, api.Failed, "cannot make the data folder", "--data")
+}
+
+func TestAFileIsReplacedWholeOrNotAtAll(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	for _, text := range []string{"old", "new and longer", ""} {
+		if err := writeFile(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if b, _ := os.ReadFile(path); string(b) != text {
+			t.Fatalf("%q", b)
+		}
+	}
+	if i, err := os.Stat(path); err != nil || i.Mode().Perm() != 0o600 {
+		t.Fatal(i.Mode(), err)
+	}
+	// A half-written file of a crash is in nobody's way.
+	if err := os.WriteFile(path+".new", []byte("torn"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeFile(path, []byte("whole")); err != nil {
+		t.Fatal(err)
+	}
+	entries, _ := os.ReadDir(dir)
+	if b, _ := os.ReadFile(path); string(b) != "whole" || len(entries) != 1 {
+		t.Fatalf("%q %v", b, entries)
+	}
+	// What cannot take its place leaves the old one, and no rubbish.
+	if err := os.Mkdir(filepath.Join(dir, "taken"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeFile(filepath.Join(dir, "taken"), nil); err == nil || !strings.Contains(err.Error(), "taken") {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "taken.new")); err == nil {
+		t.Fatal("the temporary file stays")
+	}
+}
+
+func TestTheLastPortIsRememberedIfItMakesSense(t *testing.T) {
+	f := &folder{dir: t.TempDir()}
+	for text, want := range map[string]int{"26839\n": 26839, "0": 0, "65536": 0, "-1": 0, "x": 0, "": 0} {
+		if err := os.WriteFile(f.path("port"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.port(); got != want {
+			t.Errorf("%q: %d", text, got)
+		}
+	}
+	if (&folder{dir: t.TempDir()}).port() != 0 {
+		t.Error("a fresh folder has a port")
+	}
+}
+
+func TestANameIsTheHostsUnlessItIsGiven(t *testing.T) {
+	if n, err := peerName(""); err != nil || n == "" {
+		t.Error(n, err)
+	}
+	if n, err := peerName("left"); err != nil || n != "left" {
+		t.Error(n, err)
+	}
+	_, err := peerName(strings.Repeat("x", 64))
+	wants(t, err, api.Usage, "--name")
+}

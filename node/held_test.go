@@ -1,0 +1,100 @@
+package node
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"covey/taskstate"
+)
+
+func namesOf(h *heldJobs) (out []string) {
+	for _, j := range h.list() {
+		out = append(out, j.Job.Name)
+	}
+	return out
+}
+
+func jobNamed(name string) taskstate.Job {
+	j := noopJob(name, 1, 0)
+	j.ID = taskstate.NewJobID()
+	return j
+}
+
+func TestHeldJobsSurviveARestartInTheirOrder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "held")
+	h, err := openHeld(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	third, first, second := jobNamed("third"), jobNamed("first"), jobNamed("second")
+	for at, j := range map[int64]taskstate.Job{300: third, 100: first, 200: second} {
+		if err := h.put(j, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err = openHeld(dir)
+	if err != nil || !slices.Equal(namesOf(h), []string{"first", "second", "third"}) {
+		t.Fatal(namesOf(h), err)
+	}
+	if got := h.list()[0]; got.Since != 100 || got.Job.ID != first.ID || got.Job.Run.Noop == nil {
+		t.Fatalf("%+v", got)
+	}
+	if was, err := h.drop(second.ID); !was || err != nil {
+		t.Fatal(was, err)
+	}
+	if was, err := h.drop(second.ID); was || err != nil {
+		t.Fatal("dropped twice", was, err)
+	}
+	if h, err = openHeld(dir); err != nil || !slices.Equal(namesOf(h), []string{"first", "third"}) {
+		t.Fatal(namesOf(h), err)
+	}
+}
+
+func TestADamagedHeldJobIsNamedAndNotForgotten(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "k3v5q7x2ab"+heldSuffix)
+	if err := os.WriteFile(path, []byte("torn"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := openHeld(dir)
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "move the file away") {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path, path+".damaged"); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := openHeld(dir); err != nil || len(h.list()) != 0 {
+		t.Fatal("other files are in the way", err)
+	}
+}
+
+func TestHeldJobsAreBounded(t *testing.T) {
+	h, err := openHeld(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.jobs = make([]heldJob, maxHeld)
+	if err := h.put(jobNamed("one-too-many"), 1); !errors.Is(err, errHeldFull) {
+		t.Fatal(err)
+	}
+	if entries, _ := os.ReadDir(h.dir); len(entries) != 0 {
+		t.Fatal("a refused job is on disk", entries)
+	}
+}
+
+func TestAHeldJobThatCannotBeWrittenIsNotHeld(t *testing.T) {
+	h, err := openHeld(filepath.Join(t.TempDir(), "held"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(h.dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.put(jobNamed("lost"), 1); err == nil || len(h.list()) != 0 {
+		t.Fatal("held without a disk", err)
+	}
+}

@@ -1,0 +1,176 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/membership"
+	"covey/node/api"
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// recoverTimeout bounds one recovery: the largest copy over a slow link, and the first election of the new ledger.
+const recoverTimeout = 2 * time.Minute
+
+// survey is what the reachable peers say about their copies of the ledger.
+type survey struct {
+	copies []surveyed // newest first, this peer's own before equal ones; those that did not answer last
+	voters []ledger.Voter
+}
+
+type surveyed struct {
+	peer taskstate.PeerID
+	copy ledger.Copy
+	err  error
+}
+
+// PlanRecover implements api.AdminBackend.
+func (n *Node) PlanRecover(ctx context.Context) (api.RecoverPlan, error) {
+	s, err := n.surveyCopies(ctx)
+	if err != nil {
+		return api.RecoverPlan{}, err
+	}
+	plan := api.RecoverPlan{
+		From: n.copyRow(s.copies[0]), Copies: []api.Copy{}, Voters: []string{}, Missing: []string{}, AsOf: time.Now().UTC(),
+		Generation: s.copies[0].copy.Generation + 1,
+	}
+	for _, c := range s.copies {
+		plan.Copies = append(plan.Copies, n.copyRow(c))
+	}
+	for _, v := range s.voters {
+		if !v.Voting {
+			continue
+		}
+		plan.Voters = append(plan.Voters, n.called(v.Peer))
+		if !s.answers(v) {
+			plan.Missing = append(plan.Missing, n.called(v.Peer))
+		}
+	}
+	slices.Sort(plan.Voters)
+	slices.Sort(plan.Missing)
+	return plan, nil
+}
+
+// Recover implements api.AdminBackend.
+func (n *Node) Recover(ctx context.Context, r api.Recover) (api.Recovered, error) {
+	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
+	defer cancel()
+	s, err := n.surveyCopies(ctx)
+	if err != nil {
+		return api.Recovered{}, err
+	}
+	best := s.copies[0]
+	agreed := ledger.Copy{Generation: r.Generation, Epoch: taskstate.At(r.Generation, r.Term), Index: r.Index}
+	_, err = n.ledger.Recover(ctx, best.peer, agreed)
+	switch {
+	case errors.Is(err, ledger.ErrOlderCopy):
+		return api.Recovered{}, api.Errorf(api.Conflict, "nothing was done: the copy that was shown is not reachable any more, and what is left is older; run `peer recover` again")
+	case errors.Is(err, ledger.ErrQuorum):
+		return api.Recovered{}, n.errDecides()
+	case errors.Is(err, ledger.ErrMayNotVote):
+		return api.Recovered{}, api.Errorf(api.Refused, "nothing was done: this peer was admitted without the role voter, and the others would not follow it; run `peer recover` on a peer that has it (see the roles in `peer peers -o json`)")
+	case err != nil:
+		return api.Recovered{}, api.Errorf(api.Failed, "not recovered: %v", err)
+	}
+	if err := n.awaitCoordinator(ctx); err != nil {
+		return api.Recovered{}, api.Errorf(api.NoCoordinator, "the new ledger is on disk, and this peer does not lead it yet; see `peer peers`")
+	}
+	who, epoch, _ := n.coordinator()
+	return api.Recovered{Generation: epoch.Generation, From: n.copyRow(best), Coordinator: who, Epoch: epoch.String(), AsOf: time.Now().UTC()}, nil
+}
+
+// surveyCopies asks every peer that could vote for its copy. It refuses while anybody can decide, which it gives a moment to show.
+func (n *Node) surveyCopies(ctx context.Context) (survey, error) {
+	if n.awaitCoordinator(ctx) == nil {
+		return survey{}, n.errDecides()
+	}
+	own, err := n.ledger.Copy()
+	if err != nil {
+		return survey{}, api.Errorf(api.Failed, "this peer's own ledger cannot be read: %v", err)
+	}
+	s := survey{copies: []surveyed{{peer: n.self, copy: own}}}
+	s.copies = append(s.copies, n.askCopies(ctx)...)
+	slices.SortStableFunc(s.copies, func(a, b surveyed) int { return b.copy.Compare(a.copy) })
+	if s.copies[0].copy.Index == 0 {
+		return s, api.Errorf(api.NotFound, "no copy of the ledger is left on the peers in reach: there is nothing to recover from. To begin anew, start with an empty data folder (`peer up --data DIR`)")
+	}
+	return s, n.canDecide(&s)
+}
+
+func (n *Node) askCopies(ctx context.Context) []surveyed {
+	var out []surveyed
+	for _, m := range n.memberList() {
+		if m.Entry.Peer != n.self && m.Entry.Has(admission.Voter) {
+			out = append(out, surveyed{peer: m.Entry.Peer})
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range out {
+		wg.Go(func() { out[i].copy, out[i].err = n.ledger.AskCopy(ctx, out[i].peer) })
+	}
+	wg.Wait()
+	return out
+}
+
+// canDecide refuses to recover where somebody decides, or will: it fills in the voters on the way.
+func (n *Node) canDecide(s *survey) error {
+	known := uint64(0)
+	for _, c := range s.copies {
+		if c.err == nil && c.copy.Coordinator != "" {
+			return api.Errorf(api.Conflict, "nothing to recover: %s says that %s coordinates, and this peer only does not reach it; mend the network, or run `peer recover` again in ten seconds if it died just now", n.called(c.peer), n.called(c.copy.Coordinator))
+		}
+		if c.err == nil && c.copy.Generation == s.copies[0].copy.Generation && len(c.copy.Voters) > 0 && (c.copy.VotersIndex > known || s.voters == nil) {
+			s.voters, known = c.copy.Voters, c.copy.VotersIndex
+		}
+	}
+	var here []taskstate.PeerID
+	all := 0
+	for _, v := range s.voters {
+		if v.Voting {
+			all++
+			if s.answers(v) {
+				here = append(here, v.Peer)
+			}
+		}
+	}
+	if len(here) > all/2 {
+		return api.Errorf(api.Conflict, "nothing to recover: %s answer and are a majority of the voters; they elect a coordinator by themselves within seconds, see `peer peers`", enumerate(n.namesOf(here)))
+	}
+	return nil
+}
+
+// answers tells whether this very life of a voter answered.
+func (s *survey) answers(v ledger.Voter) bool {
+	return slices.ContainsFunc(s.copies, func(c surveyed) bool {
+		return c.err == nil && c.peer == v.Peer && c.copy.Seat == v.Peer+"/"+string(v.Incarnation)
+	})
+}
+
+func (n *Node) errDecides() error {
+	who, epoch, ok := n.coordinator()
+	if !ok {
+		return api.Errorf(api.Conflict, "nothing to recover: a coordinator was elected this very moment; see `peer peers`")
+	}
+	return api.Errorf(api.Conflict, "nothing to recover: %s coordinates (epoch %s), and the ledger is safe with its voters; see `peer peers`", n.called(who), epoch)
+}
+
+func (n *Node) copyRow(c surveyed) api.Copy {
+	row := api.Copy{
+		ID: c.peer, Name: n.called(c.peer), Self: c.peer == n.self, Generation: c.copy.Generation, Term: c.copy.Epoch.Term, Index: c.copy.Index,
+	}
+	if c.copy.Stamp > 0 {
+		row.Decided = stamp(c.copy.Stamp)
+	}
+	if c.err != nil {
+		row.Error = "no answer"
+		if got, ok := n.members.View().Get(c.peer); ok && got.Verdict == membership.Alive {
+			row.Error = "no answer: " + c.err.Error()
+		}
+	}
+	return row
+}

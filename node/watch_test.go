@@ -1,0 +1,99 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+var errSeen = errors.New("seen enough")
+
+// watched gathers events after a token until one satisfies enough.
+func (l *living) watched(since string, enough func(api.Event) bool) (evs []api.Event) {
+	l.t.Helper()
+	err := l.Watch(timed(l.t), since, func(e api.Event) error {
+		evs = append(evs, e)
+		if enough(e) {
+			return errSeen
+		}
+		return nil
+	})
+	if !errors.Is(err, errSeen) {
+		l.t.Fatalf("the watch ended with %v after %v", err, evs)
+	}
+	return evs
+}
+
+func TestAWatchBeginsWithASnapshotAndIsResumedWhereItEnded(t *testing.T) {
+	l := alive(t, Config{Name: "one"})
+	start := l.watched("", func(api.Event) bool { return true })
+	if start[0].Kind != "snapshot" || start[0].Message != "events from here on" {
+		t.Fatalf("%+v", start)
+	}
+	id := l.submit(noopJob("seen", 2, 0))
+	over := func(e api.Event) bool { return e.Kind == "job" && e.Job == id && e.State == "complete" }
+	all := l.watched(start[0].Token, over)
+	if all[0].Kind != "job" || all[0].State != "pending" || all[0].Message != "seen" {
+		t.Fatalf("%+v", all[0])
+	}
+	ends := map[string]bool{}
+	for i, e := range all {
+		if e.Kind == "task" && e.State == "complete" {
+			ends[e.Task] = true
+		}
+		if i > 0 && e.Seq != all[i-1].Seq+1 {
+			t.Errorf("%d follows %d", e.Seq, all[i-1].Seq)
+		}
+	}
+	if len(ends) != 2 {
+		t.Errorf("%v", ends)
+	}
+	if rest := l.watched(all[1].Token, over); fmt.Sprint(rest) != fmt.Sprint(all[2:]) && len(rest) != len(all)-2 {
+		t.Errorf("resumed with %v, not %v", rest, all[2:])
+	}
+}
+
+func TestAWatchThatLostEventsSaysThatItDid(t *testing.T) {
+	l := alive(t, Config{Name: "one"})
+	first := func(api.Event) bool { return true }
+	other := l.watched("0123abcd.7", first)
+	if other[0].Kind != "snapshot" || other[0].Message == "events from here on" {
+		t.Fatalf("a token of another start: %+v", other)
+	}
+	at := l.hub.token(l.hub.last())
+	l.hub.append(make([]event, hubSize+1))
+	if gap := l.watched(at, first); gap[0].Kind != "snapshot" || gap[0].Seq != l.hub.last() {
+		t.Fatalf("a token that fell out of the ring: %+v", gap)
+	}
+	wants(t, l.Watch(timed(t), "nonsense", nil), api.Usage, "peer watch")
+}
+
+func TestAFollowerToldTooLittleIsToldAgain(t *testing.T) {
+	// More happens between two lines than the ring holds: the next line lists every slot that began.
+	l := alive(t, Config{Name: "one"})
+	id := l.submit(noopJob("busy", 30, time.Millisecond))
+	flooded := false
+	ends := map[int]bool{}
+	err := l.Follow(timed(t), id, true, func(p api.Progress) error {
+		if !flooded {
+			flooded = true
+			l.hub.append(make([]event, hubSize+1))
+		}
+		for _, k := range p.Tasks {
+			ends[k.Slot] = ends[k.Slot] || k.State == taskstate.Complete.String()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for slot := 1; slot <= 30; slot++ {
+		if !ends[slot] {
+			t.Errorf("the end of slot %d was never told", slot)
+		}
+	}
+}

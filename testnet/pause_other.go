@@ -1,0 +1,15 @@
+//go:build !unix
+
+package testnet
+
+import (
+	"os"
+
+	"covey/node/api"
+)
+
+func suspend(*os.Process) error {
+	return api.Errorf(api.Failed, "this system cannot stop a process for a while")
+}
+
+func resume(p *os.Process) error { return suspend(p) }

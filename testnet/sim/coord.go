@@ -1,0 +1,328 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"covey/dispatch"
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// term is one coordinator's core with everything around it, as Coord drives it.
+type term struct {
+	l     *life
+	lead  *leadership
+	core  *dispatch.Coordinator
+	since time.Duration
+
+	box    []dispatch.CoordEvent // ledger, verdicts, outcomes
+	in     []dispatch.CoordEvent // sessions
+	late   []dispatch.CoordEvent
+	timer  time.Duration // a turn is planned for then; 0 = none
+	links  map[dispatch.ConnID]*door
+	over   bool
+	wait   time.Duration                      // before the next core, should this one start over
+	probes map[taskstate.PeerID]time.Duration // failed probes
+}
+
+// door is the coordinator's end of a session stream.
+type door struct {
+	link  *link
+	conn  dispatch.ConnID
+	peer  *peer
+	term  *term
+	heard time.Duration
+}
+
+const (
+	startOverFirst = 100 * time.Millisecond
+	startOverMost  = 5 * time.Second
+)
+
+// coordinate begins a core for the epoch this peer leads in.
+func (l *life) coordinate(lead *leadership, wait time.Duration) {
+	if l.leading != lead {
+		return
+	}
+	w := l.w
+	t := &term{l: l, lead: lead, since: w.now(), links: map[dispatch.ConnID]*door{}, wait: wait, probes: map[taskstate.PeerID]time.Duration{}}
+	cfg := dispatch.CoordinatorConfig{Self: l.p.id, Seed: w.cfg.Seed, MaxAhead: 8}
+	if w.cfg.Seed%3 == 0 {
+		cfg.FrameBudget = 400 // sets come in many frames
+	}
+	if w.cfg.Seed%4 == 0 {
+		cfg.Outstanding, cfg.MaxAhead, cfg.Pipeline = 5, 2, 1
+	}
+	if w.cfg.Seed%5 == 0 {
+		cfg.MaxAhead, cfg.AheadWindow = 0, 500*time.Millisecond
+	}
+	l.replica.Read(func(st *ledger.State) { t.core = dispatch.NewCoordinator(cfg, lead.epoch, st, l.mono()) })
+	l.term = t
+	for n, v := range l.views {
+		if v.verdict != dispatch.VerdictNone {
+			t.box = append(t.box, dispatch.PeerVerdict{Peer: w.peers[n].id, Verdict: v.verdict, Since: birth.Add(v.since)})
+		}
+	}
+	if w.tracing() {
+		w.tracef("%s coordinates in epoch %s from index %d", l.p.id, lead.epoch, l.replica.Applied())
+	}
+	t.plan(0)
+}
+
+// put hears what must not wait for the sessions.
+func (t *term) put(ev dispatch.CoordEvent) {
+	if !t.over {
+		t.box = append(t.box, ev)
+		t.soon()
+	}
+}
+
+// post hears a session.
+func (t *term) post(ev dispatch.CoordEvent) {
+	if !t.over {
+		t.in = append(t.in, ev)
+		t.soon()
+	}
+}
+
+func (t *term) soon() {
+	w := t.l.w
+	d := time.Duration(w.rng.Int64N(int64(time.Duration(w.temper.turn) * time.Millisecond)))
+	if w.net.slow[t.l.p.n] > 0 && w.chance(0.05) {
+		d = w.ms(1, 300)
+	}
+	t.plan(d)
+}
+
+// plan sees to it that a turn comes no later than that.
+func (t *term) plan(d time.Duration) {
+	at := max(1, t.l.w.now()+d)
+	if t.timer != 0 && t.timer <= at {
+		return
+	}
+	t.timer = at
+	t.l.after(d, func() {
+		if t.timer == at && !t.over {
+			t.timer = 0
+			t.turn()
+		}
+	})
+}
+
+// turn is one step of the core with whatever has gathered.
+func (t *term) turn() {
+	l := t.l
+	evs := slices.Concat(t.box, t.late, t.in)
+	t.box, t.late, t.in = nil, nil, nil
+	for _, ev := range evs {
+		if _, ok := ev.(termOver); ok {
+			t.end("a proposal failed", true)
+			return
+		}
+	}
+	evs = slices.DeleteFunc(evs, func(ev dispatch.CoordEvent) bool { c, ok := ev.(dispatch.SessionClosed); return ok && t.forget(c.Conn) })
+	for _, e := range t.core.StepAll(evs, l.mono()) {
+		if t.carryOut(e); t.over {
+			return
+		}
+	}
+	if len(t.late) > 0 {
+		t.plan(0)
+	}
+	if at := t.core.Wake(); !at.IsZero() {
+		t.plan(max(0, at.Sub(l.mono())))
+	}
+}
+
+// forget drops the door of a closed stream; the event is passed on all the same.
+func (t *term) forget(conn dispatch.ConnID) bool {
+	delete(t.links, conn)
+	return false
+}
+
+func (t *term) carryOut(e dispatch.CoordEffect) {
+	l := t.l
+	w := l.w
+	switch e := e.(type) {
+	case dispatch.SendDown:
+		if d := t.links[e.Conn]; d != nil {
+			t.send(d, e.Frame)
+		}
+	case dispatch.EndSession:
+		if d := t.links[e.Conn]; d != nil {
+			delete(t.links, e.Conn)
+			d.link.close()
+			if w.tracing() {
+				w.tracef("%s ends the session %d of %s: %s", l.p.id, d.conn, d.peer.id, e.Why)
+			}
+		}
+		if w.cfg.Break == BreakReplaceAtOnce {
+			t.panic(e.Conn)
+		}
+	case dispatch.ProposeCommands:
+		w.check.proposed(t, e.Commands)
+		w.quorum.propose(l, e.Commands, func(_ []ledger.Result, ok bool) {
+			switch {
+			case l.term != t:
+			case ok:
+				t.put(dispatch.ProposalDone{})
+			default:
+				t.put(termOver{})
+			}
+		})
+	case dispatch.ProbePeer:
+		t.probe(w.byID[e.Peer])
+	case dispatch.StartOver:
+		w.stats.StartOvers++
+		w.check.startedOver(t, e.Why)
+		t.end(e.Why, true)
+	}
+}
+
+// termOver ends a core whose proposal failed.
+type termOver struct{ dispatch.TimePassed }
+
+// panic is what a coordinator does that gives everything up because of one lost session.
+func (t *term) panic(conn dispatch.ConnID) {
+	for _, p := range t.l.w.peers {
+		t.put(dispatch.PeerVerdict{Peer: p.id, Verdict: dispatch.VerdictDead, Since: birth.Add(-time.Hour)})
+	}
+}
+
+func (t *term) send(d *door, f dispatch.Down) {
+	w := t.l.w
+	if f.Ack != nil && w.cfg.Break == BreakNoAck {
+		return
+	}
+	if a := f.Assignments; a != nil && !a.Complete && !w.calm {
+		switch { // streams do neither; the protocol bears it all the same, as long as something follows
+		case w.chance(0.01):
+			t.l.after(w.ms(0, 3000), d.link.abort)
+			return
+		case w.chance(0.02):
+			d.link.send(copyDown(w, f))
+		}
+	}
+	d.link.send(copyDown(w, f))
+}
+
+func (t *term) probe(p *peer) {
+	w := t.l.w
+	d, failed := w.ms(0, 50), false
+	if !w.net.both(t.l.p, p) || !p.up() || p.frozen > w.now() {
+		d, failed = w.ms(1, 3000), true
+	}
+	t.l.after(d, func() {
+		if failed {
+			t.probes[p.id] = w.now()
+		}
+		t.put(dispatch.PeerProbed{Peer: p.id, Failed: failed})
+	})
+}
+
+// end closes everything. again starts a new core after a while, if the peer still leads.
+func (t *term) end(why string, again bool) {
+	if t.over {
+		return
+	}
+	t.over = true
+	l := t.l
+	if l.term == t {
+		l.term = nil
+	}
+	l.w.tracef("%s no longer drives epoch %s: %s", l.p.id, t.lead.epoch, why)
+	conns := make([]dispatch.ConnID, 0, len(t.links))
+	for c := range t.links {
+		conns = append(conns, c)
+	}
+	slices.Sort(conns)
+	for _, c := range conns {
+		t.links[c].link.abort()
+	}
+	if again {
+		wait := min(2*max(t.wait, startOverFirst/2), startOverMost)
+		l.after(wait, func() { l.coordinate(t.lead, wait) })
+	}
+}
+
+// heard is the ledger's observer.
+func (l *life) heard(ev ledger.Event) {
+	if t := l.term; t != nil {
+		if ev.Reset {
+			t.put(termOver{})
+		} else {
+			t.put(dispatch.LedgerApplied{Entry: ev.Entry, Results: ev.Results})
+		}
+	}
+	if !ev.Reset && len(ev.Entry.Commands) > 0 && ev.Entry.Commands[0].Lead != nil {
+		l.hear(hint{ev.Entry.Epoch, l.w.byID[ev.Entry.By]})
+	}
+}
+
+// accept serves one session stream.
+func (l *life) accept(x *link) {
+	d := &door{link: x, peer: x.other.peer, heard: l.w.now()}
+	x.recv = func(v any) { l.serve(d, v.(dispatch.Up)) }
+	x.lost = func() { l.closed(d) }
+}
+
+func (l *life) serve(d *door, u dispatch.Up) {
+	d.heard = l.w.now()
+	switch {
+	case u.Hello != nil && d.term == nil:
+		if l.term == nil {
+			no := &dispatch.Refuse{Code: dispatch.RefuseNotCoordinator, Message: "this peer does not coordinate"}
+			if l.hint.peer != nil {
+				no.Coordinator = l.hint.peer.id
+			}
+			d.link.send(dispatch.Down{Refuse: no})
+			d.link.close()
+			return
+		}
+		l.conns++
+		l.w.stats.Sessions++
+		d.conn, d.term = l.conns, l.term
+		l.term.links[d.conn] = d
+		l.term.post(dispatch.SessionOpened{Conn: d.conn, Peer: d.peer.id, Hello: *u.Hello})
+		d.guard()
+	case d.term == nil || d.term.over:
+		d.link.abort()
+	case u.Batch != nil:
+		env, b, err := l.w.openEnvelope(u.Batch)
+		if err != nil {
+			l.w.fail("bug", "%s cannot open a batch of %s: %v", l.p.id, d.peer.id, err)
+			return
+		}
+		l.keep(env, b)
+		d.term.post(dispatch.SessionBatch{Conn: d.conn, Batch: b})
+	default:
+		if u.Resync != nil {
+			l.w.stats.Resyncs++
+		}
+		d.term.post(dispatch.SessionFrame{Conn: d.conn, Frame: u})
+	}
+}
+
+// guard is the read deadline of the session's reader.
+func (d *door) guard() {
+	l := d.link.life
+	const limit = 6 * time.Second
+	l.after(max(time.Millisecond, d.heard+limit-l.w.now()), func() {
+		switch {
+		case !d.link.open:
+		case l.w.now()-d.heard < limit:
+			d.guard()
+		default:
+			d.link.abort()
+			l.closed(d)
+		}
+	})
+}
+
+func (l *life) closed(d *door) {
+	if d.term != nil && !d.term.over {
+		d.term.post(dispatch.SessionClosed{Conn: d.conn})
+	}
+	d.link.abort()
+}

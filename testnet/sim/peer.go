@@ -1,0 +1,238 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"covey/dispatch"
+	"covey/dispatch/ledger"
+	"covey/membership/digest"
+	"covey/taskstate"
+)
+
+// peer is a machine: what is left of it when its process ends.
+type peer struct {
+	w     *world
+	n     int
+	id    taskstate.PeerID
+	voter bool
+	offer taskstate.Resources
+	full  *taskstate.Resources // what it was, before it changed
+
+	life   *life // the process; nil while none runs
+	lives  uint64
+	off    bool          // no power: nobody answers, nothing resets
+	gone   bool          // for good
+	frozen time.Duration // until then nothing of it moves (but its tasks)
+	clock  time.Duration // how far its wall clock is off
+
+	inc      taskstate.Incarnation
+	incs     int
+	disk     *dispatch.SimDisk
+	older    *dispatch.SimDisk // as it was one write ago, for a Break
+	slowDisk int               // how many faults make it slow
+	badDisk  int               // or refuse
+	copy     []byte            // of the ledger, as saved now and then
+	procs    map[taskstate.TaskID]*proc
+	begun    map[taskstate.TaskID]bool                // ever started
+	reports  map[taskstate.TaskID]taskstate.RunReport // the ends of its processes: its supervisor keeps them
+
+	started time.Duration // when it last started a task
+	trouble time.Duration // when a fault last touched it, or will have
+	pains   int           // faults that touch it now
+}
+
+func newPeer(w *world, n int) *peer {
+	p := &peer{w: w, n: n, id: fmt.Sprintf("p%02d", n), voter: n < 5, procs: map[taskstate.TaskID]*proc{}, begun: map[taskstate.TaskID]bool{}, reports: map[taskstate.TaskID]taskstate.RunReport{}}
+	p.offer = taskstate.Resources{MilliCPU: int64(w.between(1, 4)) * 1000, Memory: int64(w.between(1, 4)) << 30}
+	p.newDisk()
+	return p
+}
+
+// newDisk begins a new incarnation.
+func (p *peer) newDisk() {
+	p.incs++
+	p.inc = taskstate.Incarnation(fmt.Sprintf("%s-%d", p.id, p.incs))
+	d, err := dispatch.NewSimDisk(p.id, p.inc)
+	if err != nil {
+		p.w.fail("bug", "a new journal: %v", err)
+		return
+	}
+	p.disk, p.older, p.copy = d, d.Clone(), nil
+}
+
+// up tells whether its process runs.
+func (p *peer) up() bool { return p.life != nil }
+
+// wall is what the machine's clock says. (The time Go programs measure durations with is not changed by a step.)
+func (p *peer) wall() time.Time { return birth.Add(p.w.now() + p.clock) }
+
+// life is one process.
+type life struct {
+	w    *world
+	p    *peer
+	n    uint64
+	dead bool
+
+	replica *ledger.Replica
+	table   *taskstate.Table
+	digest  *digest.Store
+	seen    map[taskstate.TaskID]taskstate.Status // newest news of each task, for I2
+	views   []view
+	hint    hint
+	asking  bool // an exchange of digests for a gap is planned
+	links   map[*link]uint64
+	counted uint64
+
+	worker   *dispatch.SimWorker
+	client   client
+	journal  journal
+	stopping bool
+
+	leading *leadership
+	term    *term
+	conns   dispatch.ConnID
+}
+
+// hint is who coordinates, as far as one knows.
+type hint struct {
+	epoch taskstate.Epoch
+	peer  *peer
+}
+
+func (l *life) count() uint64 { l.counted++; return l.counted }
+
+// mono is the time durations are measured with.
+func (l *life) mono() time.Time { return birth.Add(l.w.now()) }
+
+// after calls f when d has passed, if the process still lives then, and not while it is frozen.
+func (l *life) after(d time.Duration, f func()) {
+	l.w.after(d, func() { l.thaw(f) })
+}
+
+func (l *life) thaw(f func()) {
+	switch {
+	case l.dead:
+	case l.p.frozen > l.w.now():
+		l.w.after(l.p.frozen-l.w.now()+l.w.ms(0, 3), func() { l.thaw(f) })
+	default:
+		f()
+	}
+}
+
+// boot starts the process, if none runs.
+func (p *peer) boot() {
+	if p.life != nil || p.gone {
+		return
+	}
+	w := p.w
+	rebooted := p.off
+	p.off = false
+	p.lives++
+	l := &life{
+		w: w, p: p, n: p.lives, replica: ledger.NewReplica(), digest: digest.NewStore(0), views: make([]view, len(w.peers)),
+		seen: map[taskstate.TaskID]taskstate.Status{}, links: map[*link]uint64{},
+	}
+	if p.copy != nil && w.chance(0.7) {
+		if st, err := ledger.DecodeState(p.copy); err != nil {
+			w.fail("bug", "a saved copy does not load: %v", err)
+		} else {
+			l.replica.Reset(st)
+		}
+	}
+	l.table = taskstate.NewTable(l.replica, 0)
+	l.replica.Keep(l.table, func(news []taskstate.Status) { w.check.news(l, news) })
+	l.replica.Observe(l.heard)
+	p.life = l
+	l.client = client{l: l}
+	worker, begun, err := dispatch.NewSimWorker(p.id, p.inc, dispatch.Offer{Resources: w.sold(p), Name: p.id}, p.disk, workerPorts{l}, p.wall())
+	if err != nil {
+		w.fail("bug", "%s cannot read its journal: %v", p.id, err)
+		return
+	}
+	if w.tracing() {
+		w.tracef("%s boots, life %d, incarnation %s, ledger at %d, takes up %d", p.id, p.lives, p.inc, l.replica.Applied(), len(begun))
+	}
+	l.worker = worker
+	l.worker.Begin(l.adopt(begun, rebooted), p.wall())
+	l.live()
+	l.client.next()
+}
+
+// live begins what a process does by itself.
+func (l *life) live() {
+	w := l.w
+	l.every(700*time.Millisecond, 1300*time.Millisecond, l.look)
+	l.every(8*time.Second, 12*time.Second, func() { l.exchange(l.someone()) })
+	l.every(500*time.Millisecond, 1500*time.Millisecond, l.catchUp)
+	l.every(20*time.Second, 120*time.Second, l.saveCopy)
+	l.after(w.ms(1, 100), l.catchUp)
+	l.after(w.ms(1, 300), l.look)
+	l.after(w.ms(50, 500), func() { l.exchange(l.someone()) })
+}
+
+// every calls f again and again, at uneven intervals.
+func (l *life) every(lo, hi time.Duration, f func()) {
+	d := lo + time.Duration(l.w.rng.Int64N(int64(hi-lo)))
+	l.after(d, func() {
+		f()
+		l.every(lo, hi, f)
+	})
+}
+
+// saveCopy keeps the replica on disk, as a peer that follows does.
+func (l *life) saveCopy() {
+	if l.replica.Applied() == 0 {
+		return
+	}
+	b, err := l.replica.Encode()
+	if err != nil {
+		l.w.fail("bug", "the replica of %s does not encode: %v", l.p.id, err)
+		return
+	}
+	l.p.copy = b
+}
+
+// kill ends the process without warning. power says that the whole machine went down.
+func (p *peer) kill(power bool) {
+	l := p.life
+	if l == nil {
+		return
+	}
+	w := p.w
+	w.tracef("%s dies (power %t)", p.id, power)
+	l.journal.crash()
+	l.dead, p.life, p.off = true, nil, power
+	p.frozen = 0
+	w.quorum.died(l)
+	l.term, l.leading = nil, nil
+	links := make([]*link, 0, len(l.links))
+	for x := range l.links {
+		links = append(links, x)
+	}
+	slices.SortFunc(links, func(a, b *link) int { return int(l.links[a]) - int(l.links[b]) })
+	for _, x := range links {
+		if power {
+			x.vanish()
+		} else {
+			x.abort()
+		}
+	}
+	for _, id := range p.running() {
+		if r := p.procs[id]; power || r.inside {
+			p.lose(r)
+		} else {
+			r.life = nil // it goes on, and nobody listens
+		}
+	}
+	w.stats.Restarts++
+}
+
+// sold is what a peer says it offers.
+func (w *world) sold(p *peer) taskstate.Resources {
+	if w.cfg.Break == BreakOversell {
+		return p.offer.Add(p.offer)
+	}
+	return p.offer
+}

@@ -1,0 +1,143 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"covey/dispatch"
+	"covey/taskstate"
+)
+
+// proc is a running task: a process of its own, or, inside, a part of the peer's.
+type proc struct {
+	launch taskstate.Launch
+	life   *life // who hears of its end
+	inside bool
+	halted bool
+	since  time.Duration
+}
+
+// running lists the tasks that run on the machine.
+func (p *peer) running() []taskstate.TaskID {
+	ids := make([]taskstate.TaskID, 0, len(p.procs))
+	for id := range p.procs {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, taskstate.TaskID.Compare)
+	return ids
+}
+
+// start is the runner's Start.
+func (l *life) start(launch taskstate.Launch) {
+	w, p := l.w, l.p
+	r := &proc{launch: launch, life: l, inside: launch.Job.Resources == (taskstate.Resources{}), since: w.now()}
+	if w.tracing() {
+		w.tracef("%s starts %s of epoch %s", p.id, launch.Task, launch.Epoch)
+	}
+	w.check.started(l, r)
+	p.procs[launch.Task] = r
+	p.begun[launch.Task] = true
+	w.stats.Tasks++
+	p.started = w.now()
+	need := w.load.runs(launch.Task)
+	if need.long || need.time > 0 && w.chance(0.8) {
+		l.after(w.ms(0, 40), func() {
+			if p.procs[launch.Task] == r && r.life == l {
+				l.ran(taskstate.RunReport{Task: launch.Task, State: taskstate.Running, Exit: taskstate.NoExit})
+			}
+		})
+	}
+	if need.long {
+		w.load.long = append(w.load.long, func() { w.after(w.ms(0, 2000), func() { p.finish(r, need.exit) }) })
+		if !w.load.released {
+			return
+		}
+	}
+	w.after(need.time+w.ms(0, 20), func() { p.finish(r, need.exit) })
+}
+
+// finish is a process that ends by itself.
+func (p *peer) finish(r *proc, exit int) {
+	if p.procs[r.launch.Task] != r {
+		return
+	}
+	delete(p.procs, r.launch.Task)
+	rep := taskstate.RunReport{Task: r.launch.Task, State: taskstate.Complete, Exit: exit}
+	if exit != 0 {
+		rep.State, rep.Reason = taskstate.Failed, taskstate.ReasonExit
+	}
+	p.w.check.ended(r, rep)
+	p.tell(r, rep)
+}
+
+// tell keeps an end and brings it to the worker that started the task or has taken it up, if there is one.
+func (p *peer) tell(r *proc, rep taskstate.RunReport) {
+	p.reports[rep.Task] = rep
+	if l := r.life; l != nil && !l.dead {
+		rep.At = p.wall().UnixMilli()
+		l.after(0, func() { l.ran(rep) })
+	}
+}
+
+func (l *life) ran(rep taskstate.RunReport) {
+	if l.w.tracing() {
+		l.w.tracef("%s: %s is %s %s", l.p.id, rep.Task, rep.State, rep.Reason)
+	}
+	l.worker.Ran(l.p.wall(), rep)
+}
+
+// halt is the runner's Stop.
+func (l *life) halt(s dispatch.Stop) {
+	w, p := l.w, l.p
+	r := p.procs[s.Task]
+	if r == nil || r.halted {
+		return
+	}
+	r.halted = true
+	if w.tracing() {
+		w.tracef("%s stops %s: %s", p.id, s.Task, s.Reason)
+	}
+	if w.cfg.Break == BreakDeaf {
+		return
+	}
+	w.after(w.ms(0, 300), func() {
+		if p.procs[s.Task] != r {
+			return
+		}
+		delete(p.procs, s.Task)
+		rep := taskstate.RunReport{Task: s.Task, State: taskstate.Shutdown, Exit: taskstate.NoExit, Reason: s.Reason}
+		w.check.ended(r, rep)
+		p.tell(r, rep)
+	})
+}
+
+// lose ends a process whose end nobody will hear of.
+func (p *peer) lose(r *proc) {
+	delete(p.procs, r.launch.Task)
+	p.w.check.ended(r, taskstate.RunReport{Task: r.launch.Task, State: taskstate.Orphaned, Exit: taskstate.NoExit})
+}
+
+// adopt is the runner's Adopt: what runs goes on, what ended meanwhile is told. After that nothing may run that the worker does not know of.
+func (l *life) adopt(tasks []taskstate.Launch, rebooted bool) (lost []taskstate.Loss) {
+	p := l.p
+	for _, t := range tasks {
+		r, runs := p.procs[t.Task]
+		rep, over := p.reports[t.Task]
+		switch {
+		case runs:
+			r.life, r.halted = l, false
+			l.after(0, func() { l.ran(taskstate.RunReport{Task: t.Task, State: taskstate.Running, Exit: taskstate.NoExit}) })
+		case over:
+			rep.At = p.wall().UnixMilli()
+			l.after(0, func() { l.ran(rep) })
+		default:
+			lost = append(lost, taskstate.Loss{Task: t.Task, Never: !rebooted && !p.begun[t.Task]})
+		}
+	}
+	for _, id := range p.running() {
+		if p.procs[id].life != l {
+			p.w.fail("I4", "%s starts again and does not know that %v runs", p.id, id)
+		}
+	}
+	return lost
+}

@@ -1,0 +1,65 @@
+package testnet_test
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"covey/testnet/sim"
+)
+
+// TestTheSimulationNoticesWhatIsMadeWrongOnPurpose breaks each invariant once, and expects to be told so within a hundred lives.
+func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
+	for broken, rules := range map[sim.Break]string{
+		sim.BreakLoseAcked:     "I1",
+		sim.BreakOverwrite:     "I2",
+		sim.BreakUnfence:       "I3",
+		sim.BreakSameTerm:      "I3",
+		sim.BreakNoSync:        "I4 I2 I1",
+		sim.BreakForgetWait:    "I4",
+		sim.BreakNoDigest:      "I5",
+		sim.BreakReplaceAtOnce: "I6",
+		sim.BreakDeaf:          "I7",
+		sim.BreakNoAck:         "I9",
+		sim.BreakOversell:      "I10",
+	} {
+		t.Run(string(broken), func(t *testing.T) {
+			var mu sync.Mutex
+			lives, caught := 0, false
+			each(100, 1, func(seed uint64) bool {
+				r := sim.Run(sim.Config{Seed: seed, Break: broken})
+				mu.Lock()
+				defer mu.Unlock()
+				lives++
+				if r.Violation != nil && !caught {
+					caught = slices.Contains(strings.Fields(rules), r.Violation.Rule)
+					t.Logf("noticed in life %d, with seed %d: %v", lives, seed, r.Violation)
+				}
+				return !caught
+			})
+			if !caught {
+				t.Errorf("not noticed in %d lives", lives)
+			}
+		})
+	}
+}
+
+// TestTheSameSeedIsTheSameLife replays whole lives.
+func TestTheSameSeedIsTheSameLife(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[uint64]uint64{}
+	each(6, 1000, func(seed uint64) bool {
+		a, b := sim.Run(sim.Config{Seed: seed}), sim.Run(sim.Config{Seed: seed})
+		mu.Lock()
+		defer mu.Unlock()
+		if a.Hash != b.Hash || a.Stats != b.Stats {
+			t.Errorf("seed %d: %x %+v, and again: %x %+v", seed, a.Hash, a.Stats, b.Hash, b.Stats)
+		}
+		if other, ok := seen[a.Hash]; ok {
+			t.Errorf("seeds %d and %d are the same life", seed, other)
+		}
+		seen[a.Hash] = seed
+		return true
+	})
+}
