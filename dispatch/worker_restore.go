@@ -67,6 +67,12 @@ func (c *workerCore) adopted(lost []taskstate.Loss) {
 			c.finish(h, taskstate.Orphaned, taskstate.ReasonInterrupted, why)
 		}
 	}
+	// The rest goes on. The batch that said so may be acknowledged and gone, and whoever missed it could not get it any more: say it again.
+	for _, h := range c.living() {
+		if h.phase == phaseStarted && h.durable.Seq > 0 {
+			c.touch(h)
+		}
+	}
 }
 
 // restoreFrame holds the tasks of a frame again, without those that are over and acknowledged.
