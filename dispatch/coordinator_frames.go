@@ -62,6 +62,9 @@ func (c *Coordinator) flushComplete(s *session) {
 			f.grant(g)
 		}
 	}
+	for _, t := range s.recalls {
+		f.recall(t)
+	}
 	f.finish()
 }
 

@@ -164,11 +164,17 @@ func (c *Coordinator) fillPeers() {
 			Ready:     !p.worker || p.standing == Ready && p.session.synced,
 			Available: p.worker && !p.left && !c.now.Before(p.stopping),
 			Offer:     p.offer.Resources,
-			Free:      p.free(),
-			Ahead:     c.ahead(p),
-			Room:      c.cfg.Outstanding - p.outstanding,
-			Total:     p.outstanding,
 		})
+		c.measure(&c.scratch.peers[len(c.scratch.peers)-1], p)
+	}
+}
+
+// measure tells placement what p can take now. A worker starts its queue in order: while something waits there, nothing more starts
+// at once, whatever else is free.
+func (c *Coordinator) measure(at *placement.Peer, p *peerState) {
+	at.Free, at.Ahead, at.Room, at.Total = p.free(), c.ahead(p), c.cfg.Outstanding-p.outstanding, p.outstanding
+	if queue := p.queued(); queue > 0 {
+		at.Free, at.Ahead = taskstate.Resources{}, max(0, at.Ahead-queue)
 	}
 }
 
@@ -195,8 +201,7 @@ func (c *Coordinator) assign(cmds []ledger.Command, j *jobState, plan placement.
 			j.inflight = append(j.inflight, assigning{peer: p.id, Slots: run})
 		}
 		p.promise(j, p.hold(j), n)
-		at := &c.scratch.peers[i]
-		at.Free, at.Room, at.Total = p.free(), c.cfg.Outstanding-p.outstanding, p.outstanding
+		c.measure(&c.scratch.peers[i], p)
 		cmds = append(cmds, ledger.Command{Assign: &ledger.Assign{Job: j.id, Peer: p.id, Incarnation: p.incarnation, Slots: slots}})
 	}
 	return cmds

@@ -67,12 +67,12 @@ type spareRoom struct {
 	free taskstate.Resources
 }
 
-// spareRooms lists the peers that take tasks and have something free.
+// spareRooms lists the peers that take tasks, have something free, and nothing in line that would start before.
 func (c *Coordinator) spareRooms() []spareRoom {
 	var out []spareRoom
 	for _, p := range c.order {
 		f := p.free()
-		if p.standing == Ready && p.session.synced && p.worker && !c.now.Before(p.stopping) && (f.MilliCPU > 0 || f.Memory > 0) {
+		if p.standing == Ready && p.session.synced && p.worker && !c.now.Before(p.stopping) && p.queued() == 0 && (f.MilliCPU > 0 || f.Memory > 0) {
 			out = append(out, spareRoom{p, f})
 		}
 	}

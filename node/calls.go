@@ -138,13 +138,13 @@ func (n *Node) serveCall(ctx context.Context, peer string, conn net.Conn) {
 		n.log.Debug("unreadable call", "peer", peer, "err", err)
 		return
 	}
-	e, ok := n.roster.Get(peer)
-	speaks := c.From == peer || ok && e.Has(admission.Voter) // only voters may speak for others
 	c.Hops = max(c.Hops, 0) + 1
 	r := reply{Lost: true}
 	if bad := c.check(); bad != nil {
 		r = reply{Error: bad}
-	} else if speaks && c.Hops <= callHops {
+	} else if c.From != peer && !n.speaks(peer) {
+		r = reply{Error: api.Errorf(api.Refused, "peer %s may not ask for another: it was admitted without the role %q", peer, admission.Voter)}
+	} else if c.Hops <= callHops && n.mayAnswer() {
 		if got, err := n.try(ctx, c); err == nil {
 			r = got
 		}
@@ -152,6 +152,19 @@ func (n *Node) serveCall(ctx context.Context, peer string, conn net.Conn) {
 	if err := wire.NewWriter(conn, 0).Send(r); err != nil {
 		n.log.Debug("answer to a call not sent", "peer", peer, "err", err)
 	}
+}
+
+// speaks tells whether a peer may pass on the calls of others.
+func (n *Node) speaks(peer taskstate.PeerID) bool {
+	e, ok := n.roster.Get(peer)
+	return ok && e.Has(admission.Voter)
+}
+
+// mayAnswer tells whether this peer coordinates or would be believed when it passes a call on. Otherwise the asker must find another
+// way.
+func (n *Node) mayAnswer() bool {
+	who, _, _ := n.coordinator()
+	return who == n.self || n.speaks(n.self)
 }
 
 // execute decides a call, as coordinator. A ledger that stops leading meanwhile makes it Lost: the asker tries again.

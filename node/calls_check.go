@@ -46,7 +46,7 @@ func (c *call) checkJob() *api.Error {
 		return nil
 	case c.Submit.ID == "":
 		return api.Errorf(api.Usage, "a job without an id")
-	case c.Submit.Submitter != c.From:
+	case c.Submit.Submitter != c.From && c.Submit.Submitter != "":
 		return api.Errorf(api.Refused, "peer %s may not submit in the name of %s", c.From, c.Submit.Submitter)
 	}
 	if err := jobfile.Validate(c.Submit); err != nil {

@@ -49,7 +49,7 @@ func inviteCall(from taskstate.PeerID) call {
 
 func submitCall(from taskstate.PeerID) call {
 	j := noopJob("by-call", 1, 0)
-	j.ID = taskstate.NewJobID()
+	j.ID, j.Submitter = taskstate.NewJobID(), from
 	return call{From: from, Submit: &j}
 }
 
@@ -90,8 +90,16 @@ func TestOnlyVotersSpeakForOthers(t *testing.T) {
 	worker, voter := newPuppet(t), newPuppet(t)
 	l.admit(worker, admission.Worker)
 	l.admit(voter, admission.Voter) // which alone gives no right to invite
-	if r := worker.asks(l.self, inviteCall(l.self)); r.Error == nil || r.Error.Code != api.Refused {
+	if r := worker.asks(l.self, inviteCall(l.self)); r.Error == nil && !r.Lost {
 		t.Errorf("a worker borrowed an admin's name: %+v", r)
+	}
+	if list, err := l.Invites(timed(t)); err != nil || len(list.Tickets) != 0 {
+		t.Errorf("and got a ticket: %+v, %v", list, err)
+	}
+	inAnothersName := submitCall(l.self)
+	inAnothersName.From = worker.Self()
+	if r := worker.asks(l.self, inAnothersName); r.Error == nil || r.Error.Code != api.Refused {
+		t.Errorf("a job in another's name: %+v", r)
 	}
 	if r := voter.asks(l.self, inviteCall(l.self)); r.Error != nil {
 		t.Errorf("a voter passes an admin's call on: %+v", r.Error)

@@ -11,24 +11,24 @@ import (
 
 func TestAFolderIsLockedForOneProcessAndKeepsItsIncarnation(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "er")
-	f, err := openFolder(dir)
+	f, err := openFolder(dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(f.incarnation) != incarnationLen {
 		t.Fatalf("%q", f.incarnation)
 	}
-	_, err = openFolder(dir)
+	_, err = openFolder(dir, false)
 	wants(t, err, api.Conflict, dir, "peer down", "--data")
 	if err := f.close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := openFolder(dir)
+	again, err := openFolder(dir, false)
 	if err != nil || again.incarnation != f.incarnation {
 		t.Fatal(again, err)
 	}
 	again.close()
-	other, err := openFolder(t.TempDir())
+	other, err := openFolder(t.TempDir(), false)
 	if err != nil || other.incarnation == f.incarnation {
 		t.Fatal("two folders live the same life", err)
 	}
@@ -42,7 +42,7 @@ func TestADamagedIncarnationIsNamedAndNotReplaced(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := openFolder(dir)
+		_, err := openFolder(dir, false)
 		wants(t, err, api.Failed, path, "is damaged", "join again")
 		if b, _ := os.ReadFile(path); string(b) != text {
 			t.Errorf("the damaged file was replaced by %q", b)
@@ -50,7 +50,7 @@ func TestADamagedIncarnationIsNamedAndNotReplaced(t *testing.T) {
 		if err := os.WriteFile(path, []byte("0123456789abcdef\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f, err := openFolder(dir) // the failed start did not keep the lock
+		f, err := openFolder(dir, false) // the failed start did not keep the lock
 		if err != nil || f.incarnation != "0123456789abcdef" {
 			t.Fatal(f, err)
 		}
@@ -63,7 +63,7 @@ func TestAFolderThatCannotBeMadeSaysSo(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := openFolder(filepath.Join(file, "below"))
+	_, err := openFolder(filepath.Join(file, "below"), false)
 	wants(t, err, api.Failed, "cannot make the data folder", "--data")
 }
 

@@ -43,10 +43,10 @@ func TestHeldJobsSurviveARestartInTheirOrder(t *testing.T) {
 	if got := h.list()[0]; got.Since != 100 || got.Job.ID != first.ID || got.Job.Run.Noop == nil {
 		t.Fatalf("%+v", got)
 	}
-	if was, err := h.drop(second.ID); !was || err != nil {
+	if was, err := h.drop(second.ID, false); !was || err != nil {
 		t.Fatal(was, err)
 	}
-	if was, err := h.drop(second.ID); was || err != nil {
+	if was, err := h.drop(second.ID, false); was || err != nil {
 		t.Fatal("dropped twice", was, err)
 	}
 	if h, err = openHeld(dir); err != nil || !slices.Equal(namesOf(h), []string{"first", "third"}) {

@@ -36,7 +36,7 @@ const flockTimeout = 500 * time.Millisecond
 // flockNow is this peer's view as coordinator.
 func (n *Node) flockNow(ctx context.Context, job taskstate.JobID) *flock {
 	f := &flock{Index: n.replica.Applied()}
-	voters := n.voters()
+	voters := n.livingVoters()
 	peers, err := n.coord.Peers(ctx)
 	if err != nil {
 		return nil // just elected, or no longer
@@ -56,6 +56,17 @@ func (n *Node) flockNow(ctx context.Context, job taskstate.JobID) *flock {
 func (n *Node) voters() (ids []taskstate.PeerID) {
 	for _, v := range n.ledger.Voters() {
 		if v.Voting {
+			ids = append(ids, v.Peer)
+		}
+	}
+	return ids
+}
+
+// livingVoters are the voters without those whose vote went with their disk: the peer is here, in another life.
+func (n *Node) livingVoters() (ids []taskstate.PeerID) {
+	view := n.members.View()
+	for _, v := range n.ledger.Voters() {
+		if got, ok := view.Get(v.Peer); v.Voting && !(ok && got.Verdict == membership.Alive && got.Incarnation != v.Incarnation) {
 			ids = append(ids, v.Peer)
 		}
 	}
@@ -99,7 +110,7 @@ func (n *Node) Peers(ctx context.Context) (api.Peers, error) {
 		if seen != nil {
 			row.overlay(seen)
 		} else {
-			row.Voter = slices.Contains(n.voters(), row.ID)
+			row.Voter = slices.Contains(n.livingVoters(), row.ID)
 		}
 		out.Peers = append(out.Peers, row.Peer)
 	}

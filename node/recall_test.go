@@ -2,6 +2,7 @@ package node
 
 import (
 	"testing"
+	"time"
 
 	"covey/taskstate"
 )
@@ -10,7 +11,7 @@ import (
 func TestAHeldJobThatWasAcceptedAllTheSameIsCancelledThere(t *testing.T) {
 	all := flockOf(t, "voter", "other")
 	other := all[1]
-	job := noopJob("elsewhere", 1, 3_600_000)
+	job := noopJob("elsewhere", 1, time.Hour)
 	id := other.submit(job)
 	job.ID, job.Submitter = taskstate.JobID(id), other.self
 	if err := other.held.put(job, now()); err != nil { // as Submit does when no answer comes
@@ -57,4 +58,3 @@ func TestAWithdrawalOutlivesARestart(t *testing.T) {
 		t.Fatalf("%+v, %v", h, err)
 	}
 }
-

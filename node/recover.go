@@ -73,7 +73,7 @@ func (n *Node) Recover(ctx context.Context, r api.Recover) (api.Recovered, error
 	case errors.Is(err, ledger.ErrQuorum):
 		return api.Recovered{}, n.errDecides()
 	case errors.Is(err, ledger.ErrMayNotVote):
-		return api.Recovered{}, api.Errorf(api.Refused, "nothing was done: this peer was admitted without the role voter, and the others would not follow it; run `peer recover` on a peer that has it (see the roles in `peer peers -o json`)")
+		return api.Recovered{}, n.errMayNotVote()
 	case err != nil:
 		return api.Recovered{}, api.Errorf(api.Failed, "not recovered: %v", err)
 	}
@@ -88,6 +88,9 @@ func (n *Node) Recover(ctx context.Context, r api.Recover) (api.Recovered, error
 func (n *Node) surveyCopies(ctx context.Context) (survey, error) {
 	if n.awaitCoordinator(ctx) == nil {
 		return survey{}, n.errDecides()
+	}
+	if !n.mayVote(n.self) {
+		return survey{}, n.errMayNotVote()
 	}
 	own, err := n.ledger.Copy()
 	if err != nil {
@@ -157,6 +160,21 @@ func (n *Node) errDecides() error {
 		return api.Errorf(api.Conflict, "nothing to recover: a coordinator was elected this very moment; see `peer peers`")
 	}
 	return api.Errorf(api.Conflict, "nothing to recover: %s coordinates (epoch %s), and the ledger is safe with its voters; see `peer peers`", n.called(who), epoch)
+}
+
+// errMayNotVote names the peers to go to instead.
+func (n *Node) errMayNotVote() error {
+	var others []taskstate.PeerID
+	for _, m := range n.memberList() {
+		if m.Entry.Has(admission.Voter) && n.members.View().Verdict(m.Entry.Peer) == membership.Alive {
+			others = append(others, m.Entry.Peer)
+		}
+	}
+	where := "a peer that has it"
+	if len(others) > 0 {
+		where = enumerate(n.namesOf(others))
+	}
+	return api.Errorf(api.Refused, "nothing was done: this peer was admitted without the role voter, and the others would not follow its ledger; run `peer recover` on %s", where)
 }
 
 func (n *Node) copyRow(c surveyed) api.Copy {

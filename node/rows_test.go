@@ -164,7 +164,7 @@ func TestATasksRowIsItsNewestReportUntilItsEndIsDecided(t *testing.T) {
 func TestAHeldJobsRowSaysHeldAndPending(t *testing.T) {
 	j := noopJob("held", 4, 0)
 	j.ID = someJob
-	row := heldRow(heldJob{Since: 1000, Job: j}, "held")
+	row := heldRow(heldJob{Since: 1000, Job: j}, taskstate.Pending)
 	if row.State != "held" || row.Tasks["pending"] != 4 || row.Over() || row.Submitted.UnixMilli() != 1000 {
 		t.Fatalf("%+v", row)
 	}

@@ -44,7 +44,24 @@ func (n *Node) begin(ctx context.Context) error {
 		}
 		n.remember(t.Addrs)
 	}
+	n.lookAt(ctx)
 	return n.resume()
+}
+
+// lookAt remembers the bootstrap addresses of a peer that comes back: where its peer book leads nowhere, because everybody moved, they
+// do. One that does not answer is no reason not to start.
+func (n *Node) lookAt(ctx context.Context) {
+	if len(n.cfg.Bootstrap) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	doors, err := n.doors(ctx, &admission.JoinRequest{})
+	if err != nil {
+		n.warnings = append(n.warnings, err.Error())
+		return
+	}
+	n.remember(doors)
 }
 
 // moveOver lets a peer that founded a cluster by itself, and has done nothing in it, join another one: whoever typed `peer up`

@@ -2,7 +2,6 @@ package node
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -52,7 +51,7 @@ func TestAWatchBeginsWithASnapshotAndIsResumedWhereItEnded(t *testing.T) {
 	if len(ends) != 2 {
 		t.Errorf("%v", ends)
 	}
-	if rest := l.watched(all[1].Token, over); fmt.Sprint(rest) != fmt.Sprint(all[2:]) && len(rest) != len(all)-2 {
+	if rest := l.watched(all[1].Token, over); len(rest) != len(all)-2 || rest[0].Token != all[2].Token {
 		t.Errorf("resumed with %v, not %v", rest, all[2:])
 	}
 }

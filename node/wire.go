@@ -71,6 +71,9 @@ func (n *Node) seen(v *membership.View) {
 		n.verdict(m)
 	}
 	n.ledger.Reconsider()
+	if current, _ := n.ledger.InSync(); !current {
+		n.rosterMoved() // there may be somebody new to follow
+	}
 	n.hub.append(n.viewEvents(v))
 }
 
@@ -207,8 +210,26 @@ func (n *Node) reconsiderRoster(ctx context.Context) error {
 			n.host.Recheck()
 			n.members.Recheck()
 			n.ledger.Reconsider()
+			n.askNewcomers()
 		}
 	}
+}
+
+// askNewcomers gives the ledger others to ask, while it has nobody to follow: peers that were admitted while this one was away, of
+// whom gossip may have said that they coordinate before the roster knew them.
+func (n *Node) askNewcomers() {
+	if current, _ := n.ledger.InSync(); current {
+		return
+	}
+	var ask []taskstate.PeerID
+	for m := range n.members.View().Alive() {
+		if m.ID != n.self && n.mayVote(m.ID) {
+			ask = append(ask, m.ID)
+		}
+	}
+	n.ledger.Follow(ask)
+	h := n.members.Hint()
+	n.ledger.Hint(h.Coordinator, h.Epoch)
 }
 
 // rememberPort writes down the port that was found free, so that the next start uses it again.

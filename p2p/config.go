@@ -18,8 +18,9 @@ const HelloProtocol = "/covey/hello/1"
 // What a stranger may cost, and how long anything of ours may take.
 const (
 	dialTimeout       = 3 * time.Second
-	strangerStreams   = 4  // at once, each
-	strangersStreams  = 16 // at once, all together
+	admittedStreams   = 256 // at once, of one protocol, each admitted peer: more than any part of ours opens
+	strangerStreams   = 4   // at once, each
+	strangersStreams  = 16  // at once, all together
 	strangerTime      = 10 * time.Second
 	strangerBytes     = 4 << 10 // that we read from one stream
 	strangerConns     = 32      // inbound connections of strangers, all together

@@ -22,10 +22,17 @@ type gate struct {
 	strangers int // inbound connections of strangers
 	streams   map[peer.ID]int
 	all       int
+	open      map[opened]int // streams that admitted peers have open to our handlers
+}
+
+// opened is a peer and a protocol it speaks with us.
+type opened struct {
+	peer     peer.ID
+	protocol string
 }
 
 func newGate(admitted func(string) bool) *gate {
-	return &gate{admitted: admitted, blocked: map[peer.ID]bool{}, streams: map[peer.ID]int{}}
+	return &gate{admitted: admitted, blocked: map[peer.ID]bool{}, streams: map[peer.ID]int{}, open: map[opened]int{}}
 }
 
 func (g *gate) isBlocked(p peer.ID) bool {
@@ -77,6 +84,26 @@ func (g *gate) leave(p peer.ID) {
 	g.all--
 	if g.streams[p]--; g.streams[p] == 0 {
 		delete(g.streams, p)
+	}
+}
+
+// enterAdmitted takes an admitted peer's place for one stream of a protocol, if there is one: a peer in bad hands must not fill the
+// memory with streams on which it says nothing.
+func (g *gate) enterAdmitted(o opened) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open[o] >= admittedStreams {
+		return false
+	}
+	g.open[o]++
+	return true
+}
+
+func (g *gate) leaveAdmitted(o opened) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open[o]--; g.open[o] == 0 {
+		delete(g.open, o)
 	}
 }
 

@@ -124,3 +124,57 @@ func TestAdmissionOfAConnectedPeerTakesEffectAndSoDoesRemoval(t *testing.T) {
 		t.Fatal("a removed peer was served")
 	}
 }
+
+func TestAnAdmittedPeersStreamsOfOneProtocolAreBounded(t *testing.T) {
+	a, flood, other := start(t, everybody()), start(t, everybody()), start(t, everybody())
+	serveEcho(a)
+	for _, h := range []*p2p.Host{flood, other} {
+		h.SetAddrs(a.Self(), a.Addrs())
+	}
+	const most = 256
+	var open []net.Conn
+	for range most {
+		c, err := flood.Dial(ctx(t), a.Self(), echo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, c)
+		says(t, c, "?")
+	}
+	c, err := flood.Dial(ctx(t), a.Self(), echo)
+	if err == nil {
+		_, _ = c.Write([]byte("one more"))
+		if _, err = io.ReadFull(c, make([]byte, 1)); !errors.Is(err, p2p.ErrBusy) {
+			t.Errorf("stream %d: %v", most+1, err)
+		}
+	}
+	c, err = other.Dial(ctx(t), a.Self(), echo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	says(t, c, "the others are served")
+	_ = open[0].Close()
+	eventually(t, "a place is free again", func() bool {
+		c, err := flood.Dial(ctx(t), a.Self(), echo)
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		_, _ = c.Write([]byte("?"))
+		_, err = io.ReadFull(c, make([]byte, 1))
+		return err == nil
+	})
+}
+
+// says has a stream echo a word.
+func says(t *testing.T, c net.Conn, word string) {
+	t.Helper()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	got := make([]byte, len(word))
+	if _, err := c.Write([]byte(word)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, got); err != nil || string(got) != word {
+		t.Fatalf("%q, %v", got, err)
+	}
+}

@@ -227,6 +227,13 @@ func (h *Host) Handle(name string, f func(peer string, c net.Conn)) {
 			return
 		}
 		defer h.wg.Done()
+		if o := (opened{s.Conn().RemotePeer(), name}); !stranger {
+			if !h.gate.enterAdmitted(o) {
+				s.ResetWithError(network.StreamRateLimited)
+				return
+			}
+			defer h.gate.leaveAdmitted(o)
+		}
 		f(s.Conn().RemotePeer().String(), newConn(s, stranger))
 	}))
 }

@@ -1,9 +1,11 @@
 package testnet_test
 
 import (
+	"bufio"
 	"bytes"
 	"flag"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,6 +19,7 @@ import (
 var (
 	seeds     = flag.Int("seeds", 0, "how many lives the simulation lives; 0: 200, or 20 with -short")
 	firstSeed = flag.Uint64("seed", 1, "the seed of the first one")
+	storyTo   = flag.String("story", "", "file that gets all that happens in the life of the first seed")
 )
 
 // TestSimulation lives through many lives of a cluster of ten and more peers, each of ten minutes and until all is at rest.
@@ -27,6 +30,9 @@ func TestSimulation(t *testing.T) {
 		if testing.Short() {
 			n = 20
 		}
+	}
+	if *storyTo != "" {
+		tellLife(t, *storyTo)
 	}
 	var sum sim.Stats
 	var mu sync.Mutex
@@ -42,6 +48,17 @@ func TestSimulation(t *testing.T) {
 		return !t.Failed()
 	})
 	t.Logf("%d lives in %v: %+v", n, time.Since(begin).Round(time.Second), sum)
+}
+
+func tellLife(t *testing.T, path string) {
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	out := bufio.NewWriter(f)
+	defer out.Flush()
+	sim.Run(sim.Config{Seed: *firstSeed, Trace: out})
 }
 
 // each calls f with one seed after the other, on all cores, until it returns false.

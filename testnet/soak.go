@@ -22,26 +22,28 @@ type SoakConfig struct {
 	Talk  io.Writer // what is being done, for people; nil: nothing
 	Peers int       // 0: 5
 	Debug bool      // peers log everything
+	Keep  bool      // keep Dir also if all is well
 }
 
 // SoakReport is what became of what was asked of the flock.
 type SoakReport struct {
 	Seed     uint64         `json:"seed"`
 	Peers    int            `json:"peers"`
-	Seconds  float64        `json:"seconds"`                     // of hurting
-	Hurts    map[string]int `json:"hurts"`                       // by kind
-	Accepted int            `json:"accepted"`                    // jobs, and of them
-	Held     int            `json:"held"`                        //   first only held by the peer that was asked
-	Cancels  int            `json:"cancels"`                     //   cancelled, and told so
-	Lost     int            `json:"lost"`                        //   gone, or without an end after everybody was back
-	Wrong    int            `json:"wrong"`                       //   ended as they should not, or not all peers agree on them
-	Runs     int            `json:"runs"`                        // processes begun
-	Again    int            `json:"double_runs"`                 // slots begun more than once although a second run may happen
-	Twice    int            `json:"forbidden_double_runs"`       // with unreachable: wait
-	Strays   int            `json:"strays"`                      // processes of cancelled jobs left at the end
-	Hung     int            `json:"hung"`                        // commands that were not answered within the bound
-	NoBoss   float64        `json:"longest_without_coordinator"` // seconds, while a majority was up and connected
-	Slowest  float64        `json:"slowest_command"`             // seconds, of those asked of a peer that nothing was done to
+	Seconds  float64        `json:"seconds"`                        // of hurting
+	Hurts    map[string]int `json:"hurts"`                          // by kind
+	Accepted int            `json:"accepted"`                       // jobs, and of them
+	Held     int            `json:"held"`                           //   first only held by the peer that was asked
+	Cancels  int            `json:"cancels"`                        //   cancelled, and told so
+	Lost     int            `json:"lost"`                           //   gone, or without an end after everybody was back
+	Wrong    int            `json:"wrong"`                          //   ended as they should not, or not all peers agree on them
+	Runs     int            `json:"runs"`                           // processes begun
+	Again    int            `json:"double_runs"`                    // slots begun more than once although a second run may happen
+	Twice    int            `json:"forbidden_double_runs"`          // with unreachable: wait
+	Strays   int            `json:"strays"`                         // processes of cancelled jobs left at the end
+	Hung     int            `json:"hung"`                           // commands that were not answered within the bound
+	NoBoss   float64        `json:"longest_without_coordinator"`    // seconds, while a majority was up and connected
+	NoBossAt float64        `json:"longest_without_coordinator_at"` // seconds after the start
+	Slowest  float64        `json:"slowest_command"`                // seconds, of those asked of a peer that nothing was done to
 	SlowWhat string         `json:"slowest_command_was"`
 	Settled  float64        `json:"settled"`        // seconds from the last fault undone to all jobs ended and all peers agreeing
 	Trouble  []string       `json:"trouble"`        // each thing that is not as it must be, in words; bounded
@@ -111,7 +113,7 @@ func Soak(ctx context.Context, cfg SoakConfig) (SoakReport, error) {
 	}
 	s.judgeAll(ctx)
 	s.net.Quit()
-	if s.report.OK() {
+	if s.report.OK() && !cfg.Keep {
 		return s.report, os.RemoveAll(cfg.Dir)
 	}
 	s.report.Kept = cfg.Dir

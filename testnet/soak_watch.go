@@ -28,7 +28,9 @@ func (s *soak) watchCoordinator(ctx context.Context) {
 			continue
 		}
 		s.mu.Lock()
-		s.report.NoBoss = max(s.report.NoBoss, now.Sub(since).Seconds())
+		if gap := now.Sub(since).Seconds(); gap > s.report.NoBoss {
+			s.report.NoBoss, s.report.NoBossAt = gap, since.Sub(s.began).Seconds()
+		}
 		s.mu.Unlock()
 	}
 }

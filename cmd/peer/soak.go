@@ -48,6 +48,9 @@ all that was asked. It exits with 0 only if nothing was lost, wrong or hung and 
 			if err := emit(c, r, []testnet.SoakReport{r}, func(w io.Writer) { soakTable(r).write(w) }); err != nil {
 				return err
 			}
+			if r.OK() && r.Kept != "" {
+				fmt.Fprintf(c.Err, "the peers' folders and logs are in %s\n", r.Kept)
+			}
 			if !r.OK() {
 				return api.Errorf(api.Failed, "%d things are not as they must be (above); the peers' folders and logs are in %s; again with: %s", len(r.Trouble), r.Kept, replay)
 			}
@@ -58,6 +61,7 @@ all that was asked. It exits with 0 only if nothing was lost, wrong or hung and 
 	f.DurationVar(&cfg.For, "for", 5*time.Minute, "hurt them for so long (`D`)")
 	f.Uint64Var(&cfg.Seed, "seed", 0, "draw the faults and jobs from `N` (default: a random one, printed)")
 	f.IntVarP(&cfg.Peers, "peers", "n", 5, "how many peers")
+	f.BoolVar(&cfg.Keep, "keep", false, "keep the peers' folders also if all is well")
 	f.BoolVar(&cfg.Debug, "verbose", false, "let the peers log what they do")
 	return cmd
 }
@@ -81,7 +85,7 @@ func soakTable(r testnet.SoakReport) *grid {
 	t.add("double runs, wait", strconv.Itoa(r.Twice))
 	t.add("processes left over", strconv.Itoa(r.Strays))
 	t.add("commands that hung", strconv.Itoa(r.Hung))
-	t.add("longest without coordinator", secs(r.NoBoss))
+	t.add("longest without coordinator", fmt.Sprintf("%s (%.0f s after the start)", secs(r.NoBoss), r.NoBossAt))
 	t.add("slowest command", fmt.Sprintf("%s (%s)", secs(r.Slowest), r.SlowWhat))
 	t.add("all ended and all agree after", secs(r.Settled))
 	return t

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/libp2p/go-libp2p/gologshim"
 	"github.com/spf13/cobra"
 
 	"covey/node"
@@ -112,6 +113,11 @@ func (c *cli) up(ctx context.Context, cfg node.Config, verbose bool) error {
 		level = slog.LevelDebug
 	}
 	cfg.Log = slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: level}))
+	if verbose {
+		gologshim.SetDefaultHandler(cfg.Log.Handler())
+	} else {
+		gologshim.SetDefaultHandler(slog.DiscardHandler) // what libp2p says to itself explains nothing to a person
+	}
 	n, err := node.New(cfg)
 	if err != nil {
 		return err

@@ -21,13 +21,14 @@ import (
 
 // flock is a set of ledger nodes on a network in memory, with an all-knowing membership.
 type flock struct {
-	t     *testing.T
-	net   *memnet.Network
-	mu    sync.Mutex
-	seen  map[string]*ledger.Candidate
-	nodes map[string]*bird
-	dir   string
-	ring  int
+	t       *testing.T
+	net     *memnet.Network
+	mu      sync.Mutex
+	seen    map[string]*ledger.Candidate
+	nodes   map[string]*bird
+	dir     string
+	ring    int
+	mayVote func(string) bool // what peers know beyond their copy of the ledger
 }
 
 // bird is one peer's ledger node, while it runs.
@@ -98,7 +99,7 @@ func (fl *flock) start(id string, inc taskstate.Incarnation, follow ...string) *
 	fl.net.Revive(id)
 	n, err := ledger.Open(ledger.Config{
 		Net: fl.net.Host(id), Self: id, Incarnation: inc, Dir: filepath.Join(fl.dir, id+string(inc)),
-		Candidates: fl.candidates, Log: fl.log(id), RingBytes: fl.ring,
+		Candidates: fl.candidates, Log: fl.log(id), RingBytes: fl.ring, MayVote: fl.mayVote,
 	})
 	if err != nil {
 		fl.t.Fatal(err)

@@ -11,3 +11,6 @@ func (n *Node) SnapshotNow() error { return n.currentSeat().raft.Snapshot().Erro
 
 // FirstLogIndex is the oldest entry raft still has.
 func (n *Node) FirstLogIndex() (uint64, error) { return n.currentSeat().store.FirstIndex() }
+
+// Replay lets the node hear of a committed configuration as raft does while it replays its log.
+func (n *Node) Replay(index uint64, vs ...Voter) { n.setVoters(index, vs) }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"io"
 	"slices"
+	"sync"
 	"time"
 
 	"covey/p2p/wire"
@@ -27,8 +28,11 @@ func (n *Node) handleFollow(peer string, c connT) {
 		_ = f.send(followFrame{Refuse: n.refusal(code)})
 		return
 	}
-	n.serving.Add(1)
-	defer n.serving.Add(-1)
+	if !n.serving.enter(peer) {
+		_ = f.send(followFrame{Refuse: n.refusal(refuseBusy)})
+		return
+	}
+	defer n.serving.leave(peer)
 	gone := make(chan struct{})
 	go func() { // a follower says nothing more: the end of its stream is all there is to read
 		defer close(gone)
@@ -62,10 +66,38 @@ func (f *feeder) refusal(peer string, h followHello) string {
 		return refuseOlder
 	case h.Cluster != "" && h.Cluster != f.n.cluster():
 		return refuseForeign
-	case f.n.serving.Load() >= maxFollowers:
-		return refuseBusy
 	}
 	return ""
+}
+
+// crowd counts who is served. A peer has few places of the many: one that opens stream after stream leaves room for the others.
+type crowd struct {
+	mu   sync.Mutex
+	all  int
+	each map[taskstate.PeerID]int
+}
+
+func (c *crowd) enter(peer taskstate.PeerID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all >= maxFollowers || c.each[peer] >= maxFollowing {
+		return false
+	}
+	if c.each == nil {
+		c.each = map[taskstate.PeerID]int{}
+	}
+	c.all++
+	c.each[peer]++
+	return true
+}
+
+func (c *crowd) leave(peer taskstate.PeerID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all--
+	if c.each[peer]--; c.each[peer] == 0 {
+		delete(c.each, peer)
+	}
 }
 
 // refusal says whom to ask instead.

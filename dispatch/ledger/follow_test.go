@@ -3,9 +3,11 @@ package ledger_test
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -131,6 +133,31 @@ func TestChangedTellsOfEveryNewCoordinator(t *testing.T) {
 		fl.kill(fl.leader().id)
 		if e := <-heard; !before.Less(e) {
 			t.Errorf("from %v to %v", before, e)
+		}
+	})
+}
+
+func TestAPeerThatFollowsAgainAndAgainAndNeverReadsLeavesRoomForTheOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *flock) {
+		fl.grow(1, "a", "b")
+		for range 300 {
+			c, err := fl.net.Host("greedy").Dial(t.Context(), "a", ledger.FollowProtocol)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := wire.NewWriter(c, 0).Send(struct{}{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		fl.stop("b")
+		for i := range 20 {
+			fl.insist(job(i + 1))
+		}
+		b := fl.run(fl.start("b", "1"))
+		fl.settle()
+		if !has(b, 20) {
+			t.Error("b does not follow")
 		}
 	})
 }

@@ -68,6 +68,7 @@ const (
 	partBytes     = 512 << 10        // of snapshots and large entries, per frame
 	maxSnapshot   = 512 << 20        // a follower refuses to gather more
 	maxFollowers  = 128              // streams one voter serves; a flock has more voters by then
+	maxFollowing  = 4                // of them to one peer: one, and some whose end was not noticed yet
 )
 
 // mark is this peer's bookmark now.

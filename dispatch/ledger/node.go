@@ -69,7 +69,7 @@ type Node struct {
 	moved     signal // entries, coordinator or voters changed: for those that serve followers
 	changed   signal // the coordinator changed
 	lead      atomic.Pointer[leading]
-	serving   atomic.Int64 // followers served now
+	serving   crowd        // followers served now
 	snapshots atomic.Int64 // taken from others so far
 	handing   atomic.Bool  // Handover is under way: leave the voters alone
 	handlers  sync.WaitGroup

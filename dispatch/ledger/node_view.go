@@ -90,13 +90,17 @@ func (n *Node) setVoters(index uint64, vs []Voter) {
 
 // Follow names peers that may be voters: whom a newcomer asks first.
 func (n *Node) Follow(voters []taskstate.PeerID) {
+	news := false
 	n.mu.Lock()
 	for _, v := range voters {
 		if v != n.cfg.Self && !slices.Contains(n.contacts, v) {
-			n.contacts = append(n.contacts, v)
+			n.contacts, news = append(n.contacts, v), true
 		}
 	}
 	n.mu.Unlock()
+	if !news {
+		return
+	}
 	if err := n.saveMemo(); err != nil {
 		n.cfg.Log.Warn("cannot remember whom to follow", "err", err)
 	}

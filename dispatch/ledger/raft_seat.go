@@ -79,6 +79,14 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 			return fmt.Errorf("found a ledger in %s: %w", dir, err)
 		}
 	}
+	floor, err := s.store.configured(snaps)
+	if err != nil {
+		_ = s.store.Close()
+		return fmt.Errorf("read the ledger's log in %s: %w", dir, err)
+	}
+	n.mu.Lock()
+	n.votersFloor = floor // before raft says anything: while it replays its log, older ones come by again, and they are history
+	n.mu.Unlock()
 	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign)
 	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout, MaxRPCsInFlight: noPipeline})
 	s.fsm = &fsm{n: n, generation: generation}
@@ -162,7 +170,6 @@ func (s *seat) settle(n *Node) {
 	vs := votersOf(f.Configuration())
 	n.mu.Lock()
 	s.seen = slices.ContainsFunc(vs, s.is)
-	n.votersFloor = f.Index() // older ones come by again while raft replays its log; they are history
 	if n.votersIndex == 0 {
 		n.voters = vs
 	}
@@ -246,7 +253,16 @@ func (n *Node) seatTakenAway() bool {
 		s.seen = true
 		return false
 	}
-	return s.seen && n.votersIndex > 0 || !s.seen && time.Since(s.opened) > seatPatience
+	if s.seen {
+		return n.votersIndex > 0 && !s.holds(n.votersIndex)
+	}
+	return time.Since(s.opened) > seatPatience
+}
+
+// holds tells whether the seat's own log has it as a server still, for all that a committed configuration at index can say: one that
+// the log has gone beyond is history.
+func (s *seat) holds(index uint64) bool {
+	return index <= s.raft.CommitIndex() && slices.ContainsFunc(votersOf(s.raft.GetConfiguration().Configuration()), s.is)
 }
 
 // keepSeat gives up a seat that was taken away, together with its folder, and sees to snapshots.

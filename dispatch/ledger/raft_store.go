@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/metadb"
 )
@@ -26,6 +27,30 @@ func openLogStore(dir string, logger hclog.Logger) (*logStore, error) {
 		return nil, errors.Join(fmt.Errorf("open the ledger's log in %s: %w", dir, err), meta.Close())
 	}
 	return &logStore{WAL: w, meta: meta}, nil
+}
+
+// configured is the index of the newest configuration in the log, or in the newest snapshot. (Raft itself does not tell: the index of
+// its GetConfiguration is always 0.)
+func (s *logStore) configured(snaps raft.SnapshotStore) (uint64, error) {
+	first, err1 := s.FirstIndex()
+	last, err2 := s.LastIndex()
+	if err := errors.Join(err1, err2); err != nil {
+		return 0, err
+	}
+	for i := last; i >= first && i > 0; i-- {
+		var l raft.Log
+		if err := s.GetLog(i, &l); err != nil {
+			return 0, err
+		}
+		if l.Type == raft.LogConfiguration {
+			return i, nil
+		}
+	}
+	metas, err := snaps.List()
+	if err != nil || len(metas) == 0 {
+		return 0, err
+	}
+	return metas[0].ConfigurationIndex, nil
 }
 
 // Close closes the log and, what the log itself forgets, its meta store: otherwise the folder stays locked.

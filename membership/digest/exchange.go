@@ -23,6 +23,7 @@ const (
 	maxWants      = 4096      // ranges in one turn
 	outbound      = 4         // exchanges started here at the same time
 	inbound       = 8         // exchanges served at the same time; above it streams are closed
+	inboundEach   = 2         // of them for one peer, so that one that dawdles does not keep the others out
 	maxRounds     = 64        // turns with one peer in a row while there is more
 )
 
@@ -56,6 +57,7 @@ type Exchange struct {
 	ctx     context.Context // of Run; nil before and after
 	busy    map[string]bool // exchanges under way, by peer; true: again
 	serving int
+	served  map[string]int // of them, by peer
 }
 
 // New makes an Exchange that is not alive yet.
@@ -69,7 +71,7 @@ func New(cfg Config) *Exchange {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Exchange{cfg: cfg, meet: make(chan string, 64), gaps: make(chan string, 1), busy: map[string]bool{}}
+	return &Exchange{cfg: cfg, meet: make(chan string, 64), gaps: make(chan string, 1), busy: map[string]bool{}, served: map[string]int{}}
 }
 
 // Offer adds an envelope that came another way (gossip, a session, this peer's own) and whose signature was checked. fresh tells the caller
@@ -221,16 +223,20 @@ func (x *Exchange) serve(peer string, c net.Conn) {
 	defer c.Close()
 	x.mu.Lock()
 	ctx := x.ctx
-	if ctx == nil || x.serving >= inbound {
+	if ctx == nil || x.serving >= inbound || x.served[peer] >= inboundEach {
 		x.mu.Unlock()
 		return
 	}
 	x.serving++
+	x.served[peer]++
 	x.work.Add(1)
 	x.mu.Unlock()
 	defer func() {
 		x.mu.Lock()
 		x.serving--
+		if x.served[peer]--; x.served[peer] == 0 {
+			delete(x.served, peer)
+		}
 		x.mu.Unlock()
 		x.work.Done()
 	}()

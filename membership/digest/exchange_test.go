@@ -176,3 +176,18 @@ func TestASilentPartnerHoldsNothingUp(t *testing.T) {
 		}
 	})
 }
+
+func TestAPeerThatDawdlesDoesNotKeepTheOthersOut(t *testing.T) {
+	nodes(t, 2, func(network *memnet.Network, ps []*node) {
+		for range 50 { // streams on which nothing is said
+			if _, err := network.Host("dawdler").Dial(context.Background(), "p0", digest.Protocol); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		ps[0].Offer(batch("p0", 1))
+		if err := ps[1].With(context.Background(), "p0"); err != nil || ps[1].count() != 1 {
+			t.Errorf("%d envelopes came, %v", ps[1].count(), err)
+		}
+	})
+}

@@ -106,15 +106,8 @@ func (r *Reader) payload() ([]byte, error) {
 		r.err = fmt.Errorf("%w: %d bytes announced, the cap is %d", ErrTooLarge, size, r.cap)
 		return nil, r.err
 	}
-	b := r.buf
-	if cap(b) < int(size) {
-		b = make([]byte, size)
-		if size <= keepBuffer {
-			r.buf = b
-		}
-	}
-	b = b[:size]
-	if _, err := io.ReadFull(r.r, b); err != nil {
+	b, err := r.fill(int(size))
+	if err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
@@ -122,6 +115,28 @@ func (r *Reader) payload() ([]byte, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// fill reads size bytes. Room for a large frame is made as it arrives: announcing one costs whoever reads nothing.
+func (r *Reader) fill(size int) ([]byte, error) {
+	if size <= keepBuffer {
+		if cap(r.buf) < size {
+			r.buf = make([]byte, size)
+		}
+		b := r.buf[:size]
+		_, err := io.ReadFull(r.r, b)
+		return b, err
+	}
+	b := make([]byte, keepBuffer)
+	for read := 0; ; {
+		if _, err := io.ReadFull(r.r, b[read:]); err != nil || len(b) == size {
+			return b, err
+		}
+		read = len(b)
+		grown := make([]byte, min(size, 4*read))
+		copy(grown, b)
+		b = grown
+	}
 }
 
 // Buffered tells how many bytes wait in memory: 0 is the moment to flush an answer.

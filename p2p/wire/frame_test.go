@@ -7,8 +7,10 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -203,5 +205,42 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 		t.Fatal("the reader read more frames than the stream can hold")
+	})
+}
+
+func TestAnnouncingALargeFrameTakesNoRoom(t *testing.T) {
+	head := binary.BigEndian.AppendUint32(nil, wire.MaxFrame)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const readers = 64
+	for range readers {
+		var v []byte
+		if err := wire.NewReader(bytes.NewReader(append(head, 1, 2, 3)), 0).Read(&v); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatal(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / readers; each > 256<<10 {
+		t.Errorf("three bytes of an announced megabyte took %d bytes of memory", each)
+	}
+}
+
+func TestFramesOfEverySizeArriveWhole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(0, 300), rapid.IntRange(64<<10-8, 64<<10+8), rapid.IntRange(0, wire.MaxFrame-8)), 1, 4).Draw(t, "sizes")
+		var b bytes.Buffer
+		w := wire.NewWriter(&b, 0)
+		for i, n := range sizes {
+			if err := w.Send(bytes.Repeat([]byte{byte(i + 1)}, n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := wire.NewReader(iotest.HalfReader(&b), 0)
+		for i, n := range sizes {
+			var got []byte
+			if err := r.Read(&got); err != nil || !bytes.Equal(got, bytes.Repeat([]byte{byte(i + 1)}, n)) {
+				t.Fatalf("frame %d of %d bytes: %d bytes, %v", i, n, len(got), err)
+			}
+		}
 	})
 }

@@ -282,7 +282,22 @@ func (c *check) idle() {
 	case c.idling == 0:
 		c.idling = w.now()
 	case w.now()-c.idling > patience:
+		c.tellWaiting()
 		w.fail("I1", "for %v %s", w.now()-c.idling, what)
+	}
+}
+
+// tellWaiting tells a reader all that waits and why.
+func (c *check) tellWaiting() {
+	if t := c.w.quorum.leader.term; c.w.tracing() && t != nil {
+		for _, j := range c.w.load.jobs {
+			if why := t.core.Waiting(j.job.ID); why != "" {
+				c.w.tracef("job %s waits: %s; %+v, parallel %d, %d per peer", j.job.ID, why, j.job.Resources, j.job.Parallel, j.job.MaxPerPeer)
+			}
+		}
+		for _, p := range t.core.Peers() {
+			c.w.tracef("peer %+v", p)
+		}
 	}
 }
 

@@ -192,6 +192,10 @@ func (t *term) panic(conn dispatch.ConnID) {
 
 func (t *term) send(d *door, f dispatch.Down) {
 	w := t.l.w
+	if a := f.Assignments; a != nil && w.tracing() {
+		w.tracef("%s to %s: set %d of %d (complete %t, more %t): %d grants, stop %v, recall %v",
+			t.l.p.id, d.peer.id, a.ResultsIn, a.AppliesTo, a.Complete, a.More, len(a.Grants), a.Stop, a.Recall)
+	}
 	if f.Ack != nil && w.cfg.Break == BreakNoAck {
 		return
 	}

@@ -1,0 +1,58 @@
+package dispatch
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// A worker comes back with a task in its queue at the very moment when the coordinator looks for tasks to even out. What it asks
+// back then belongs to the Complete set it sends: left out, it would wait for an answer for ever, and ask for nothing more.
+func TestARecallDecidedWithACompleteSetIsSentWithIt(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	for _, line := range []string{
+		"member a", "member b", "hello a cpus=1", "submit j count=2 cpus=1", // both are a's: one runs, one waits
+		"open a cpus=1", "hello b cpus=1",
+	} {
+		r.command(strings.Fields(line))
+	}
+	r.take()
+	r.now = r.now.Add(500 * time.Millisecond) // a busy coordinator: what is due and what came are one step
+	r.command(strings.Fields("report a j.1.1=running j.2.1=accepted done"))
+	if got := r.take(); !strings.Contains(got, "recall j.2.1") {
+		t.Errorf("the queued task is not taken back:\n%s", got)
+	}
+	r.command(strings.Fields("batch a 1 j.2.1=rejected/recalled"))
+	if got := r.take(); !strings.Contains(got, "assign j[2.2] to b") {
+		t.Errorf("nor given to the peer with room:\n%s", got)
+	}
+}
+
+// A worker starts its queue in order. What needs only memory does not start on a peer where something waits for a cpu: it was sent
+// there all the same, taken back, and sent to the next such peer, for ever.
+func TestATaskIsNotPassedAroundAmongPeersWithAQueue(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	for _, line := range []string{"member a", "member b", "hello a cpus=1", "hello b cpus=1", "submit busy count=4 cpus=1"} {
+		r.command(strings.Fields(line))
+	}
+	for _, p := range []string{"a", "b"} {
+		o := r.core.peers[p].offer
+		o.Resources.Memory = 1 << 30
+		r.step(SessionFrame{Conn: r.conns[p], Frame: Up{Offer: &o}})
+	}
+	small := jobOf("small", nil)
+	small.Resources = taskstate.Resources{Memory: 1 << 20}
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: small}})
+	r.command(strings.Fields("advance 5s a b"))
+	if got := r.take(); strings.Contains(got, "small[") {
+		t.Errorf("sent to where it cannot start:\n%s", got)
+	}
+	r.command(strings.Fields("member c"))
+	r.hello("c", Hello{Incarnation: "c1", Offer: Offer{Resources: taskstate.Resources{MilliCPU: 1000, Memory: 1 << 30}}})
+	if got := r.take(); !strings.Contains(got, "assign small[1.1] to c") {
+		t.Errorf("not sent to where it can:\n%s", got)
+	}
+}
