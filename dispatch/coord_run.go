@@ -59,8 +59,8 @@ type Coord struct {
 	standings atomic.Pointer[map[taskstate.PeerID]Standing]
 
 	mu       sync.Mutex
-	term     *term // nil while not leading
-	verdicts map[taskstate.PeerID]PeerVerdict
+	term     *term                            // nil while not leading
+	verdicts map[taskstate.PeerID]PeerVerdict // Never until another verdict than dead was heard
 }
 
 // NewCoord prepares a Coord. It starts nothing.
@@ -131,6 +131,8 @@ func (c *Coord) Verdict(peer taskstate.PeerID, v Verdict, since time.Time) {
 	ev := PeerVerdict{Peer: peer, Verdict: v, Since: since}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	old, heard := c.verdicts[peer]
+	ev.Never = v == VerdictDead && (!heard || old.Never)
 	c.verdicts[peer] = ev
 	if c.term != nil {
 		c.term.box.put(ev)
@@ -149,6 +151,32 @@ func (c *Coord) Standings() map[taskstate.PeerID]Standing {
 func (c *Coord) Waiting(ctx context.Context, job taskstate.JobID) (why string, err error) {
 	err = c.ask(ctx, func(core *Coordinator) { why = core.Waiting(job) })
 	return why, err
+}
+
+// Waited lists the newest times in which a job waited because no peer could take it; see Coordinator.Waited.
+func (c *Coord) Waited(ctx context.Context, job taskstate.JobID) (spells []Spell, err error) {
+	err = c.ask(ctx, func(core *Coordinator) { spells = core.Waited(job) })
+	return spells, err
+}
+
+// Frozen tells whether and why nothing is replaced.
+func (c *Coord) Frozen(ctx context.Context) (f Freeze, err error) {
+	err = c.ask(ctx, func(core *Coordinator) { f = core.Frozen() })
+	return f, err
+}
+
+// Thaw ends a freeze: who has vanished does not count any more until it is back. It tells what it ended.
+func (c *Coord) Thaw(ctx context.Context) (was Freeze, err error) {
+	if was, err = c.Frozen(ctx); err != nil {
+		return was, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.term == nil {
+		return was, ErrNotLeading
+	}
+	c.term.box.put(Thaw{})
+	return was, nil
 }
 
 // Peers tells what every member offers and carries, by id.

@@ -17,9 +17,13 @@ type CoordinatorConfig struct {
 	Outstanding int           // most tasks on one peer that have not ended: 4096
 	MaxAhead    int           // most tasks queued on one peer beyond what fits: 2048
 	AheadWindow time.Duration // a peer's queue is as long as what it finished in about this time: 50 ms
-	Pipeline    int           // proposals under way at once: 2
-	FrameBudget int           // bytes a frame may be estimated at: 512 KiB
-	Log         *slog.Logger  // nil: silent
+	// Peers whose tasks are given up at once, at least (a quarter of them all, if that is more): 3. And how long it takes until one
+	// more may be: 5 s.
+	ReplaceBurst int
+	ReplaceEvery time.Duration
+	Pipeline     int          // proposals under way at once: 2
+	FrameBudget  int          // bytes a frame may be estimated at: 512 KiB
+	Log          *slog.Logger // nil: silent
 }
 
 func (cfg CoordinatorConfig) withDefaults() CoordinatorConfig {
@@ -37,6 +41,10 @@ func (cfg CoordinatorConfig) withDefaults() CoordinatorConfig {
 	if cfg.AheadWindow <= 0 {
 		cfg.AheadWindow = 50 * time.Millisecond
 	}
+	if cfg.ReplaceEvery <= 0 {
+		cfg.ReplaceEvery = 5 * time.Second
+	}
+	def(&cfg.ReplaceBurst, 3)
 	def(&cfg.Outstanding, 4096)
 	def(&cfg.MaxAhead, 2048)
 	def(&cfg.Pipeline, 2)
@@ -74,6 +82,7 @@ type Coordinator struct {
 	registers  []*ledger.Register  // decided, not proposed
 	supersedes []*ledger.Supersede // decided, not proposed
 	settling   []*peerState        // peers with ends to settle
+	given      givenUps            // attempts whose end may still come
 
 	wake        time.Time // see Wake
 	settledDone bool      // twice the grace is over and every peer was reviewed
@@ -81,6 +90,9 @@ type Coordinator struct {
 	freed       bool      // something ended, or a peer came: queues may be uneven
 	replacing   bool      // something may have to be given up
 	changes     uint64    // counts changes of standings
+	frozen      Freeze
+	doubts      bool // whether it is may have changed
+	limit       bucket
 	seed        uint64
 	effects     []CoordEffect
 	scratch     scratch
@@ -115,12 +127,16 @@ type (
 	}
 	// SessionClosed tells that a stream is gone.
 	SessionClosed struct{ Conn ConnID }
-	// PeerVerdict is news of gossip about a peer. Since is when the verdict began.
+	// PeerVerdict is news of gossip about a peer. Since is when the verdict began. Never means that gossip here has not seen the
+	// peer alive since this one started: it cannot vanish.
 	PeerVerdict struct {
 		Peer    taskstate.PeerID
 		Verdict Verdict
 		Since   time.Time
+		Never   bool
 	}
+	// Thaw is a person's word that the peers that have vanished are really gone.
+	Thaw struct{}
 	// PeerProbed answers a ProbePeer.
 	PeerProbed struct {
 		Peer   taskstate.PeerID
@@ -143,6 +159,7 @@ func (SessionBatch) coordEvent()  {}
 func (SessionClosed) coordEvent() {}
 func (PeerVerdict) coordEvent()   {}
 func (PeerProbed) coordEvent()    {}
+func (Thaw) coordEvent()          {}
 func (LedgerApplied) coordEvent() {}
 func (ProposalDone) coordEvent()  {}
 func (TimePassed) coordEvent()    {}
@@ -200,7 +217,9 @@ func (c *Coordinator) StepAll(evs []CoordEvent, now time.Time) []CoordEffect {
 	for _, ev := range evs {
 		c.take(ev)
 	}
+	c.reviewFreeze()
 	c.due()
+	c.reviewFreeze() // sessions may have ended just now
 	c.propose()
 	c.lookForRecalls()
 	c.flush()
@@ -223,6 +242,8 @@ func (c *Coordinator) take(ev CoordEvent) {
 		c.onVerdict(ev)
 	case PeerProbed:
 		c.onProbed(ev)
+	case Thaw:
+		c.thaw()
 	case LedgerApplied:
 		c.onApplied(ev)
 	case ProposalDone:

@@ -54,8 +54,16 @@ func (c *Coordinator) onBatch(ev SessionBatch) {
 func (c *Coordinator) onEnd(s *session, st *taskstate.Status, batch uint64) bool {
 	p := s.p
 	h, r, ok := p.find(st.Task)
-	if !ok || r.batch != 0 {
-		return false // retired, or ended twice: the first end stands
+	if !ok {
+		c.onLate(s, st, batch)
+		return false
+	}
+	if _, late := p.late[st.Task]; late || r.batch != 0 {
+		return false // ended twice: the first end stands
+	}
+	if r.is(deciding) && !r.is(ended) && st.State == taskstate.Complete && !h.job.cancelled {
+		c.justGivenUp(s, h, r, st, batch)
+		return true
 	}
 	started := r.state >= taskstate.Starting || st.State != taskstate.Rejected
 	if st.Reason == taskstate.ReasonInterrupted && !r.is(ended) && s.synced {
@@ -75,11 +83,16 @@ func (c *Coordinator) onEnd(s *session, st *taskstate.Status, batch uint64) bool
 		c.supersede(h, st.Task, r, st.Reason, started)
 		return true
 	}
+	c.settle(p, st)
+	return true
+}
+
+// settle has an end decided with the next proposal that has room.
+func (c *Coordinator) settle(p *peerState, st *taskstate.Status) {
 	if len(p.ends) == 0 && !slices.Contains(c.settling, p) {
 		c.settling = append(c.settling, p)
 	}
 	p.ends = append(p.ends, *st)
-	return true
 }
 
 // runsAgain tells whether an end came about through no fault of the task, so that its slot gets another attempt.

@@ -10,11 +10,13 @@ import (
 // giveUp mirrors what the ledger does when an open attempt ends without its worker. A worker that may still run it is told to
 // stop.
 func (c *Coordinator) giveUp(p *peerState, h *holding, slot int, r rec, again bool, why taskstate.Reason) {
+	t := taskstate.Task(h.job.id, slot, int(r.attempt))
 	if s := p.session; s != nil && s.synced && !r.is(ended) {
-		s.stops = append(s.stops, Stop{Task: taskstate.Task(h.job.id, slot, int(r.attempt)), Reason: why})
+		s.stops = append(s.stops, Stop{Task: t, Reason: why})
 		c.touch(s)
 	}
 	if again && !h.job.cancelled {
+		c.given.add(t)
 		h.job.again.add(ledger.Slots{First: slot, N: 1, Attempt: max(int(r.attempt)+1, h.job.first)})
 	}
 	c.close(p, h, slot, r)
@@ -34,6 +36,7 @@ func (c *Coordinator) giveUpAll(p *peerState) {
 		}
 	}
 	p.ends = nil
+	c.dropLate(p)
 }
 
 // byAge lists what p holds, the oldest job first.

@@ -137,6 +137,17 @@ func (r *coordRig) command(w []string) {
 		r.step(PeerVerdict{Peer: w[1], Verdict: v, Since: r.now})
 	case "probed":
 		r.step(PeerProbed{Peer: w[1], Failed: w[2] == "failed"})
+	case "late": // what the ledger remembers of attempts given up
+		j, _ := r.state.Job(taskstate.JobID(w[1]))
+		for n := range j.PastSlots() {
+			for _, p := range j.Past(n) {
+				fmt.Fprintf(&r.out, "%s.%d.%d on %s given up: %s; late end: %+v\n", w[1], n, p.Attempt, p.Peer, p.Reason, p.Late)
+			}
+		}
+	case "thaw":
+		r.step(Thaw{})
+	case "frozen":
+		fmt.Fprintf(&r.out, "frozen: %q %v\n", r.core.Frozen(), r.core.Frozen().Gone)
 	case "waiting":
 		fmt.Fprintf(&r.out, "%s waits: %q\n", w[1], r.core.Waiting(taskstate.JobID(w[1])))
 	case "peers":

@@ -44,7 +44,7 @@ func newCoordRig(t testing.TB, cfg CoordinatorConfig) *coordRig {
 }
 
 func (r *coordRig) build(cfg CoordinatorConfig) {
-	cfg.Seed = 1
+	cfg.Seed, cfg.Self = 1, "founder"
 	r.core = NewCoordinator(cfg, r.epoch, r.state, r.now)
 	r.pending, r.over = nil, ""
 	clear(r.names)
@@ -270,7 +270,9 @@ func (c *Coordinator) pendingSlots() []string {
 		}
 		for _, run := range j.inflight {
 			for n := run.First; n < run.First+run.N; n++ {
-				out = append(out, taskstate.Task(j.id, n, run.Attempt).String())
+				if !j.early[n] { // it has its end: this assignment will be refused
+					out = append(out, taskstate.Task(j.id, n, run.Attempt).String())
+				}
 			}
 		}
 	}

@@ -14,10 +14,14 @@ type jobState struct {
 
 	again    slotQueue // given up before: these go first, so that they never wait behind a million fresh ones
 	fresh    slotQueue
-	first    int         // see ledger.JobRecord.FirstAttempt
-	inflight []assigning // proposed, not applied
-	open     int         // assigned by the ledger and not settled
-	live     int         // proposed or assigned, and not known to have ended: what Parallel caps
+	first    int          // see ledger.JobRecord.FirstAttempt
+	inflight []assigning  // proposed, not applied
+	early    map[int]bool // slots of inflight that have got their end meanwhile: see appliedLate
+	open     int          // assigned by the ledger and not settled
+	live     int          // proposed or assigned, and not known to have ended: what Parallel caps
+
+	waited  []Spell // the newest times some of it waited; see noteWaiting
+	waiting bool    // the last of them goes on
 
 	queued bool // stands in its class's line
 	size   int  // estimated bytes of the job without Each, 0 = not estimated yet

@@ -20,6 +20,7 @@ func (c *Coordinator) derive(st *ledger.State) {
 	}
 	var records []*ledger.JobRecord
 	for r := range st.Jobs() {
+		c.deriveGivenUp(r)
 		if _, over := r.Ended(); !over {
 			records = append(records, r)
 		}
@@ -128,27 +129,34 @@ func (c *Coordinator) appliedAssign(a *ledger.Assign, r *ledger.Result, index ui
 		if r.Refused != ledger.CodeUnknown && r.Refused != ledger.CodeOver {
 			c.startOver("an assignment was applied for a job or peer that is not known here")
 		} else if j != nil {
-			c.assignRefused(j, nil, a, r)
+			c.assignRefused(j, nil, a)
 		}
 		return
 	}
-	if r.Refused != ledger.CodeNone {
-		c.assignRefused(j, p, a, r)
+	if r.Refused != ledger.CodeNone && r.Refused != ledger.CodePartly {
+		c.assignRefused(j, p, a)
 		return
 	}
-	h := p.hold(j)
 	for _, run := range a.Slots {
 		if !j.landed(a.Peer, run) {
 			c.startOver("an assignment was applied that this core did not propose")
 			return
 		}
+	}
+	h := p.hold(j)
+	slots, ok := c.withoutEarly(p, h, a.Slots, r.Slots)
+	if !ok {
+		c.startOver("slots that were thought to wait did not")
+		return
+	}
+	for _, run := range slots {
 		for n := run.First; n < run.First+run.N; n++ {
 			h.slots[n] = rec{index: index, attempt: uint32(run.Attempt), state: taskstate.Assigned}
 		}
 		j.open += run.N
 	}
-	if s := p.session; s != nil && s.synced {
-		s.grants = append(s.grants, grantPiece{job: j, index: index, slots: a.Slots})
+	if s := p.session; s != nil && s.synced && len(slots) > 0 {
+		s.grants = append(s.grants, grantPiece{job: j, index: index, slots: slots})
 		c.touch(s)
 	}
 	if j.cancelled {
@@ -157,6 +165,7 @@ func (c *Coordinator) appliedAssign(a *ledger.Assign, r *ledger.Result, index ui
 	if p.standing == Unreachable {
 		c.wakeAt(c.now) // it went away meanwhile
 	}
+	c.endJob(j)
 }
 
 // landed removes a run from those under way and tells whether it was there.
@@ -173,11 +182,7 @@ func (j *jobState) landed(peer taskstate.PeerID, run ledger.Slots) bool {
 
 // assignRefused takes an assignment back: the peer went away or the job was cancelled while it was under way. p is nil if the
 // peer was removed.
-func (c *Coordinator) assignRefused(j *jobState, p *peerState, a *ledger.Assign, r *ledger.Result) {
-	if r.Refused == ledger.CodePartly {
-		c.startOver("slots that were thought to wait did not")
-		return
-	}
+func (c *Coordinator) assignRefused(j *jobState, p *peerState, a *ledger.Assign) {
 	for _, run := range a.Slots {
 		if !j.landed(a.Peer, run) {
 			c.startOver("an assignment was refused that this core did not propose")
@@ -188,8 +193,11 @@ func (c *Coordinator) assignRefused(j *jobState, p *peerState, a *ledger.Assign,
 		} else {
 			j.live -= run.N
 		}
-		if !j.cancelled {
-			j.again.add(run)
+		for n := run.First; n < run.First+run.N; n++ {
+			if !j.cancelled && !j.early[n] {
+				j.again.add(ledger.Slots{First: n, N: 1, Attempt: run.Attempt})
+			}
+			delete(j.early, n)
 		}
 	}
 	c.enqueue(j)
@@ -206,6 +214,7 @@ func (c *Coordinator) appliedSettle(s *ledger.Settle, r *ledger.Result) {
 	var h *holding
 	for i := range s.Statuses {
 		t := s.Statuses[i].Task
+		c.lateDecided(p, t)
 		if len(refused) > 0 && refused[0] == t {
 			// Decided before in another way; whatever decided it was mirrored here when it was applied.
 			refused = refused[1:]
@@ -215,13 +224,15 @@ func (c *Coordinator) appliedSettle(s *ledger.Settle, r *ledger.Result) {
 			continue
 		}
 		if h == nil || h.job.id != t.Job {
-			if h = p.holds[t.Job]; h == nil {
+			h = p.holds[t.Job]
+		}
+		if h != nil {
+			if rc, ok := h.slots[t.Slot]; ok && int(rc.attempt) == t.Attempt {
+				c.close(p, h, t.Slot, rc)
 				continue
 			}
 		}
-		if rc, ok := h.slots[t.Slot]; ok && int(rc.attempt) == t.Attempt {
-			c.close(p, h, t.Slot, rc)
-		}
+		c.appliedLate(t, r.Overtaken)
 	}
 }
 

@@ -360,6 +360,9 @@ func (m *model) checkCommand(c ledger.Command) {
 	if s == nil || s.Reason != taskstate.ReasonUnreachable {
 		return
 	}
+	if s.Again && m.mostVanished() {
+		m.fail("%s was given up although all others vanished within a minute", s.Task)
+	}
 	peer, _, _, _ := m.state.Assigned(s.Task)
 	j, _ := m.state.Job(s.Task.Job)
 	v := m.verdicts[peer]
@@ -373,6 +376,22 @@ func (m *model) checkCommand(c ledger.Command) {
 	case v.Verdict == VerdictAlive || v.Verdict == VerdictSuspect:
 		m.fail("%s was given up on %s, which is %v", s.Task, peer, v.Verdict)
 	}
+}
+
+// mostVanished tells whether every other peer is doubted or dead without a session, and all that began within a minute.
+func (m *model) mostVanished() bool {
+	var first, last time.Time
+	for i, w := range m.workers {
+		v, p := m.verdicts[w.id], m.core.peers[w.id]
+		if v.Verdict != VerdictDead && v.Verdict != VerdictSuspect || p == nil || p.left || p.session != nil || p.excused {
+			return false
+		}
+		if i == 0 || v.Since.Before(first) {
+			first = v.Since
+		}
+		last = later(last, v.Since)
+	}
+	return last.Sub(first) <= time.Minute
 }
 
 func (m *model) started(w *modelWorker, id taskstate.TaskID) {

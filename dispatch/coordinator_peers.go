@@ -21,9 +21,10 @@ type peerState struct {
 
 	offer       Offer
 	holds       map[taskstate.JobID]*holding
-	outstanding int                 // tasks proposed or assigned that have not ended
-	promised    taskstate.Resources // to those
-	ends        []taskstate.Status  // to be settled, not proposed yet
+	outstanding int                         // tasks proposed or assigned that have not ended
+	promised    taskstate.Resources         // to those
+	ends        []taskstate.Status          // to be settled, not proposed yet
+	late        map[taskstate.TaskID]uint64 // ends of attempts given up, being decided: number of their batch in the present session, or 0
 
 	session    *session
 	back       bool // had a session in this epoch
@@ -37,6 +38,9 @@ type peerState struct {
 	probeAt    time.Time
 	standing   Standing
 	lostSince  time.Time // since when it is unreachable
+	charged    bool      // that it is was paid for; see mayReplace
+	never      bool      // gossip here never saw it alive
+	excused    bool      // it is gone, a person says
 
 	finished   float64 // ends in about the last AheadWindow, decaying
 	finishedAt time.Time
@@ -93,6 +97,7 @@ func (c *Coordinator) dropPeer(p *peerState) {
 	delete(c.peers, p.id)
 	c.order = slices.DeleteFunc(c.order, func(x *peerState) bool { return x == p })
 	c.changes++
+	c.doubts = true
 }
 
 // hold returns what p has of j, for writing.

@@ -76,6 +76,8 @@ func (m *model) randomStep(rt *rapid.T, cfg CoordinatorConfig) {
 		m.apply(ledger.Command{Cancel: &ledger.Cancel{Job: m.jobs[rapid.IntRange(0, len(m.jobs)-1).Draw(rt, "job")].ID}})
 	case what < 30:
 		w.connect()
+	case what < 32:
+		m.returnLate(rt, w)
 	case what < 50:
 		for range 1 + what%4 {
 			w.receive()
@@ -95,6 +97,8 @@ func (m *model) randomStep(rt *rapid.T, cfg CoordinatorConfig) {
 		w.silent = !w.silent
 	case what < 80:
 		m.verdict(w.id, rapid.SampledFrom([]Verdict{VerdictAlive, VerdictSuspect, VerdictDead}).Draw(rt, "verdict"))
+	case what == 80:
+		m.step(Thaw{})
 	case what < 82:
 		m.step(PeerProbed{Peer: w.id, Failed: what%2 == 0})
 	case what < 86:
@@ -110,6 +114,26 @@ func (m *model) randomStep(rt *rapid.T, cfg CoordinatorConfig) {
 		m.beat()
 		m.advance(time.Duration(rapid.IntRange(1, 4000).Draw(rt, "ms")) * time.Millisecond)
 	}
+}
+
+// returnLate lets a worker be thought dead for a while, in which it finishes what it can, and come back with that.
+func (m *model) returnLate(rt *rapid.T, w *modelWorker) {
+	if !w.up || w.silent {
+		return
+	}
+	for len(w.down) > 0 {
+		w.receive()
+	}
+	w.work(0)
+	w.cutOff(true)
+	m.verdict(w.id, VerdictDead)
+	m.advance(time.Duration(rapid.IntRange(0, 11_000).Draw(rt, "away")) * time.Millisecond)
+	w.work(rapid.IntRange(0, 3).Draw(rt, "finished"))
+	w.cut()
+	if rapid.Bool().Draw(rt, "verdict first") {
+		m.verdict(w.id, VerdictAlive)
+	}
+	w.connect()
 }
 
 func (m *model) submit(rt *rapid.T) {

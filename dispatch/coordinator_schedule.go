@@ -142,6 +142,7 @@ func (c *Coordinator) turn(cmds []ledger.Command, k *class, n int) ([]ledger.Com
 			continue
 		}
 		plan := c.place(j, want)
+		j.noteWaiting(plan.Reason, c.now)
 		if plan.Placed > 0 || j.job.MaxPerPeer > 0 {
 			k.line = append(k.line[1:], j)
 		}
@@ -205,21 +206,4 @@ func (c *Coordinator) assign(cmds []ledger.Command, j *jobState, plan placement.
 		cmds = append(cmds, ledger.Command{Assign: &ledger.Assign{Job: j.id, Peer: p.id, Incarnation: p.incarnation, Slots: slots}})
 	}
 	return cmds
-}
-
-// Waiting tells a person why a job has slots that nobody runs; "" if it has none, or is over.
-func (c *Coordinator) Waiting(id taskstate.JobID) string {
-	j := c.jobs[id]
-	if j == nil || j.pending() == 0 {
-		return c.waitingForPeers(j)
-	}
-	if j.mayStart() == 0 {
-		return "parallel: as many of its tasks run as may run at once"
-	}
-	c.fillPeers()
-	plan := c.place(j, j.mayStart())
-	if plan.Reason == "" {
-		return "it is about to be assigned"
-	}
-	return plan.Reason
 }

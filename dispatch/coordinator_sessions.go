@@ -102,6 +102,9 @@ func (c *Coordinator) objection(p *peerState, h Hello) *Refuse {
 // forgetSession makes the open tasks fit for a new session: nothing was said in it yet.
 func (p *peerState) forgetSession() {
 	p.recalling = 0
+	for t := range p.late {
+		p.late[t] = 0
+	}
 	for _, h := range p.holds {
 		for n, r := range h.slots {
 			if r.batch != 0 || r.is(stopped|recalled) {
@@ -130,6 +133,9 @@ func (c *Coordinator) forget(s *session) {
 	if s.p != nil && s.p.session == s {
 		s.p.session = nil
 		c.review(s.p)
+		if s.p.standing == Unreachable {
+			c.wakeAt(c.now) // it was a sign of life for a while
+		}
 	}
 }
 

@@ -34,14 +34,18 @@ func (c *Coordinator) cutReplacements(cmds []ledger.Command, size int) ([]ledger
 	}
 	c.replacing = false
 	for _, p := range c.order {
-		if p.standing != Unreachable || !c.mayReplace(p) {
+		if p.standing != Unreachable || p.session != nil { // a Hello is a sign of life, welcomed or not
 			continue
 		}
 		for _, h := range p.byAge() {
 			if due, ever := c.replaceAt(p, h.job); !ever || c.now.Before(due) {
 				continue
 			}
-			for _, n := range h.sorted(func(r rec) bool { return !r.is(deciding) }) {
+			slots := h.sorted(func(r rec) bool { return !r.is(deciding) })
+			if len(slots) == 0 || !h.job.cancelled && !c.mayReplace(p) {
+				continue // what is cancelled needs no replacement, only an end
+			}
+			for _, n := range slots {
 				if size >= maxDecideSize {
 					c.replacing = true
 					return cmds, size
@@ -70,10 +74,6 @@ func (c *Coordinator) replaceAt(p *peerState, j *jobState) (due time.Time, ever 
 	return p.lostSince.Add(time.Duration(j.job.Unreachable.ReplaceAfter) * time.Millisecond), true
 }
 
-// mayReplace is where the rate limit and the freeze – when most peers vanish at once, this one is the isolated one – have their
-// place. Whoever says no here must see to it that Step is called again.
-func (c *Coordinator) mayReplace(*peerState) bool { return true }
-
 // waitingForPeers says which of a job's tasks hang on peers that do not answer.
 func (c *Coordinator) waitingForPeers(j *jobState) string {
 	if j == nil {
@@ -86,6 +86,8 @@ func (c *Coordinator) waitingForPeers(j *jobState) string {
 		}
 		tasks := fmt.Sprintf("tasks on peer %s, which is %s: %d", p.id, p.standing, len(h.slots))
 		switch due, ever := c.replaceAt(p, j); {
+		case c.frozen.Active() && ever && p.standing == Unreachable:
+			return tasks + "; replacement is frozen: " + c.frozen.String() + " (peer thaw)"
 		case p.standing != Unreachable:
 			return tasks
 		case !ever:

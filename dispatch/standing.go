@@ -83,6 +83,7 @@ func (c *Coordinator) settledAt() time.Time { return c.started.Add(2 * c.cfg.Gra
 
 // review derives p's standing anew, after anything it depends on may have changed.
 func (c *Coordinator) review(p *peerState) {
+	c.doubts = true
 	was := p.standing
 	p.standing = StandingOf(c.facts(p))
 	if c.wantsProbe(p) && p.probeAt.IsZero() {
@@ -94,7 +95,7 @@ func (c *Coordinator) review(p *peerState) {
 	}
 	c.changes++
 	c.dirty = true
-	p.lostSince = c.unreachableSince(p)
+	p.lostSince, p.charged = c.unreachableSince(p), false
 	c.wakeAt(c.now)
 	c.log("standing", "peer", p.id, "was", was, "is", p.standing)
 }
@@ -125,7 +126,7 @@ func (c *Coordinator) onVerdict(ev PeerVerdict) {
 	if p == nil {
 		return
 	}
-	p.verdict, p.since = ev.Verdict, ev.Since
+	p.verdict, p.since, p.never = ev.Verdict, ev.Since, ev.Never
 	if ev.Verdict == VerdictAlive {
 		p.unanswered = false
 	}

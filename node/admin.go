@@ -138,6 +138,29 @@ func (n *Node) order(ctx context.Context, c call, sequel string) error {
 	return nil
 }
 
+// Thaw implements api.AdminBackend.
+func (n *Node) Thaw(ctx context.Context) (api.Thawed, error) {
+	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	r, err := n.decide(try, call{Thaw: &thawCall{}})
+	if err != nil {
+		return api.Thawed{}, n.undecided(err, "nothing was thawed")
+	}
+	return api.Thawed{Thawed: n.namesOf(r.Gone), AsOf: time.Now().UTC()}, nil
+}
+
+// executeThaw ends a freeze, as coordinator.
+func (n *Node) executeThaw(ctx context.Context) (reply, error) {
+	was, err := n.coord.Thaw(ctx)
+	switch {
+	case err != nil:
+		return reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+	case !was.Active():
+		return reply{Error: api.Errorf(api.Conflict, "replacement is not frozen; see `peer peers`")}, nil
+	}
+	return reply{Gone: was.Gone}, nil
+}
+
 // awaitCoordinator waits until somebody is known to decide, as long as a person should be kept waiting for that.
 func (n *Node) awaitCoordinator(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)

@@ -37,6 +37,7 @@ type call struct {
 	Join   *joinCall        `cbor:"9,keyasint,omitempty"`
 	Flock  *flockCall       `cbor:"10,keyasint,omitempty"`
 	Again  bool             `cbor:"11,keyasint,omitempty"` // with Submit: asked before, and the answer never came
+	Thaw   *thawCall        `cbor:"12,keyasint,omitempty"`
 }
 
 // joinCall is a stranger's request, seen by the peer it dialled.
@@ -50,6 +51,9 @@ type flockCall struct {
 	Job taskstate.JobID `cbor:"1,keyasint,omitempty"`
 }
 
+// thawCall says that the peers that vanished are really gone.
+type thawCall struct{}
+
 // reply answers a call. Lost means: this peer does not coordinate and could not pass the call on; ask again.
 type reply struct {
 	Error *api.Error            `cbor:"1,keyasint,omitempty"`
@@ -57,6 +61,7 @@ type reply struct {
 	Join  *admission.JoinAnswer `cbor:"3,keyasint,omitempty"`
 	Flock *flock                `cbor:"4,keyasint,omitempty"`
 	Index uint64                `cbor:"5,keyasint,omitempty"` // of the decision: the asker's replica will have it at this index
+	Gone  []taskstate.PeerID    `cbor:"6,keyasint,omitempty"` // Thaw: who does not count any more
 }
 
 // errNobodyDecides is what decide ends with when its context does before a coordinator was found.
@@ -177,6 +182,8 @@ func (n *Node) execute(ctx context.Context, c call) (reply, error) {
 		return n.executeJoin(ctx, *c.Join)
 	case c.Flock != nil:
 		return reply{Flock: n.flockNow(ctx, c.Flock.Job)}, nil
+	case c.Thaw != nil:
+		return n.executeThaw(ctx)
 	case c.Remove != nil:
 		return n.executeRemove(ctx, *c.Remove)
 	}

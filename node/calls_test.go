@@ -64,11 +64,14 @@ func TestAPeerMayDoWhatItsRolesSay(t *testing.T) {
 		call call
 		need string // "" if it is allowed
 	}{
-		{worker, submitCall(worker.Self()), `"submit"`}, {worker, inviteCall(worker.Self()), `"admin"`},
-		{submitter, submitCall(submitter.Self()), ""}, {submitter, inviteCall(submitter.Self()), `"admin"`},
+		{worker, submitCall(worker.Self()), `"submit"`},
+		{worker, inviteCall(worker.Self()), `"admin"`},
+		{submitter, submitCall(submitter.Self()), ""},
+		{submitter, inviteCall(submitter.Self()), `"admin"`},
 		{submitter, call{From: submitter.Self(), Revoke: &ledger.Revoke{ID: "x"}}, `"admin"`},
 		{submitter, call{From: submitter.Self(), Remove: &ledger.Remove{Peer: worker.Self()}}, `"admin"`},
-		{admin, inviteCall(admin.Self()), ""}, {admin, submitCall(admin.Self()), `"submit"`},
+		{admin, inviteCall(admin.Self()), ""},
+		{admin, submitCall(admin.Self()), `"submit"`},
 		{worker, call{From: worker.Self(), Leave: &ledger.Depart{Peer: worker.Self()}}, ""},       // its own leaving is everybody's right
 		{submitter, call{From: submitter.Self(), Leave: &ledger.Depart{Peer: l.self}}, `"admin"`}, // another's is not
 		{worker, call{From: worker.Self(), Flock: &flockCall{}}, ""},

@@ -30,7 +30,7 @@ func (n *Node) entryEvents(ev ledger.Event) []event {
 		case c.Assign != nil:
 			out = append(out, assignEvents(e, c.Assign)...)
 		case c.Settle != nil:
-			out = append(out, n.settleEvents(c.Settle)...)
+			out = append(out, n.settleEvents(e, c.Settle, r)...)
 		case c.Supersede != nil:
 			out = append(out, event{at: e.Stamp, kind: kindTask, task: c.Supersede.Task, state: "superseded", exit: taskstate.NoExit, note: string(c.Supersede.Reason)})
 		}
@@ -75,11 +75,19 @@ func assignEvents(e ledger.Entry, a *ledger.Assign) []event {
 }
 
 // settleEvents makes an event of every end that the table had not shown already.
-func (n *Node) settleEvents(c *ledger.Settle) (out []event) {
+func (n *Node) settleEvents(e ledger.Entry, c *ledger.Settle, r ledger.Result) (out []event) {
+	refused := r.Statuses
 	for _, s := range c.Statuses {
+		if len(refused) > 0 && refused[0] == s.Task {
+			refused = refused[1:] // it changed nothing; `peer explain` tells it
+			continue
+		}
 		if have, ok := n.table.Get(s.Task); !ok || !have.State.Final() {
 			out = append(out, taskEvent(s, c.Peer))
 		}
+	}
+	for _, t := range r.Overtaken {
+		out = append(out, event{at: e.Stamp, kind: kindTask, task: t, state: "superseded", exit: taskstate.NoExit, note: string(taskstate.ReasonOvertaken)})
 	}
 	return out
 }

@@ -265,4 +265,3 @@ func TestReadersThatNeverReadLeaveRoomForTheOthers(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
-

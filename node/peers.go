@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,16 @@ type flock struct {
 	Peers   []flockPeer `cbor:"1,keyasint"`
 	Waiting string      `cbor:"2,keyasint,omitempty"` // why the job asked about waits
 	Index   uint64      `cbor:"3,keyasint"`           // ledger index the coordinator has applied
+	Waited  []spell     `cbor:"4,keyasint,omitempty"` // when and why the job asked about waited
+	Frozen  string      `cbor:"5,keyasint,omitempty"` // why nothing is replaced
+	Gone    []string    `cbor:"6,keyasint,omitempty"` // because of whom
+}
+
+// spell is a dispatch.Spell on the wire; times in milliseconds since 1970.
+type spell struct {
+	_        struct{} `cbor:",toarray"`
+	Reason   string
+	From, To int64
 }
 
 type flockPeer struct {
@@ -47,8 +58,15 @@ func (n *Node) flockNow(ctx context.Context, job taskstate.JobID) *flock {
 			Voter: slices.Contains(voters, p.Peer),
 		})
 	}
+	if freeze, err := n.coord.Frozen(ctx); err == nil {
+		f.Frozen, f.Gone = freeze.String(), freeze.Gone
+	}
 	if job != "" {
 		f.Waiting, _ = n.coord.Waiting(ctx, job) // said or not
+		spells, _ := n.coord.Waited(ctx, job)
+		for _, s := range spells {
+			f.Waited = append(f.Waited, spell{Reason: s.Reason, From: s.From.UnixMilli(), To: s.To.UnixMilli()})
+		}
 	}
 	return f
 }
@@ -102,6 +120,9 @@ func (n *Node) Peers(ctx context.Context) (api.Peers, error) {
 	}
 	if seen == nil {
 		out.Coordinator, out.Missing, out.WaitingFor = "", n.missing(), n.waitingFor()
+	}
+	if seen != nil && seen.Frozen != "" {
+		out.Frozen, out.FrozenReason = true, fmt.Sprintf("%s (%s)", seen.Frozen, strings.Join(n.namesOf(seen.Gone), ", "))
 	}
 	view := n.members.View()
 	for _, m := range n.memberList() {

@@ -23,6 +23,7 @@ const (
 	ReasonInterrupted Reason = "interrupted"    // its peer stopped or restarted
 	ReasonDropped     Reason = "dropped"        // the worker does not have it and never will
 	ReasonUnreachable Reason = "unreachable"    // given up by the coordinator
+	ReasonOvertaken   Reason = "overtaken"      // an attempt that had been given up came back with its success: that one counts
 )
 
 // NoExit is the exit code of a task that has none: not finished, killed by a signal, or an end nobody saw.

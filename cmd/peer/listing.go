@@ -29,6 +29,9 @@ func (c *cli) peersCommand() *cobra.Command {
 			if ps.Coordinator == "" && c.output == "table" {
 				fmt.Fprintln(c.Err, noCoordinatorLine(ps))
 			}
+			if ps.Frozen {
+				fmt.Fprintf(c.Err, "replacement is frozen: %s; their tasks wait for them. If they are really gone: `peer thaw`\n", ps.FrozenReason)
+			}
 			return nil
 		},
 	}

@@ -27,6 +27,7 @@ func (s *State) submit(c *Submit) Result {
 		j.first = uint32(first)
 	}
 	j.pending = runs{{First: 1, N: job.Count, Attempt: j.attempt(cell{})}}
+	j.by, j.epoch = s.coordinator, s.epoch
 	j.counts.Pending = job.Count
 	s.jobs[job.ID] = j
 	s.order = append(s.order, j)
@@ -108,45 +109,57 @@ func (s *State) assign(a *Assign) Result {
 
 func (s *State) settle(c *Settle) Result {
 	id, known := s.owners.ids[owner{Peer: c.Peer, Incarnation: c.Incarnation}]
-	var refused []taskstate.TaskID
+	var refused, overtaken []taskstate.TaskID
 	var j *JobRecord
 	for i := range c.Statuses {
 		st := &c.Statuses[i]
 		if j == nil || j.job.ID != st.Task.Job {
 			j = s.jobs[st.Task.Job]
 		}
-		if j == nil || !known || !j.settle(id, st) {
+		if j == nil || !known {
 			refused = append(refused, st.Task)
 			continue
+		}
+		ok, gone := j.settle(id, st, s.stamp)
+		if !ok {
+			refused = append(refused, st.Task)
+			continue
+		}
+		if gone != nil {
+			overtaken = append(overtaken, *gone)
 		}
 		if j.counts.Pending+j.counts.Open == 0 {
 			s.close(j)
 		}
 	}
 	if len(refused) > 0 {
-		return Result{Refused: CodePartly, Statuses: refused}
+		return Result{Refused: CodePartly, Statuses: refused, Overtaken: overtaken}
 	}
-	return Result{}
+	return Result{Overtaken: overtaken}
 }
 
-// settle makes a worker's status the end of its slot, if it is an end, the newest attempt, and its author has it.
-func (j *JobRecord) settle(by uint32, st *taskstate.Status) bool {
+// settle makes a worker's status the end of its slot, if it is an end, the newest attempt, and its author has it; see late for
+// older attempts.
+func (j *JobRecord) settle(by uint32, st *taskstate.Status, stamp int64) (ok bool, overtaken *taskstate.TaskID) {
 	n := st.Task.Slot
 	if n < 1 || n > j.slots.count || !isEnd(st.State) {
-		return false
+		return false, nil
 	}
 	c, ch := j.slots.peek(n)
-	if c == nil || c.form < formOpen || int(c.attempt) != st.Task.Attempt || c.owner != by {
-		return false
+	if c != nil && int(c.attempt) != st.Task.Attempt {
+		return j.late(by, st, stamp)
+	}
+	if c == nil || c.form < formOpen || c.owner != by {
+		return false, nil
 	}
 	if c.form != formOpen {
 		if c.seq != seq32(st) || c.end != st.At || j.forms.list[c.form-formFirst] != formOf(st) {
-			j.conflicts++
+			j.contradict(st, by, stamp)
 		}
-		return false
+		return false, nil
 	}
 	j.end(c, ch, st)
-	return true
+	return true, nil
 }
 
 func isEnd(st taskstate.State) bool { return st.Final() && st.Valid() }
@@ -204,6 +217,7 @@ func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, en
 	c, ch := j.slots.at(n)
 	if again && !j.cancelled {
 		j.shut(c, ch)
+		j.remember(n, c, s.stamp, why)
 		*c = cell{attempt: max(c.attempt+1, j.first), form: formPending}
 		j.pending.put(n, int(c.attempt))
 		j.counts.Pending++
@@ -244,7 +258,7 @@ func (s *State) close(j *JobRecord) {
 
 // weigh estimates the bytes a finished job occupies.
 func (j *JobRecord) weigh() int {
-	const cellBytes, stringBytes = 40, 16
+	const cellBytes, stringBytes, pastBytes = 40, 16, 64
 	w := 512 + j.slots.touched()*cellBytes
 	for _, x := range j.job.Each {
 		w += stringBytes + len(x)
@@ -257,6 +271,9 @@ func (j *JobRecord) weigh() int {
 		for k, v := range p.Env {
 			w += 2*stringBytes + len(k) + len(v)
 		}
+	}
+	for _, list := range j.past {
+		w += pastBytes * (1 + len(list))
 	}
 	for _, f := range j.forms.list {
 		w += 128 + len(f.Reason) + len(f.Message)

@@ -179,7 +179,7 @@ func TestASupersededSlotWaitsInTheNextAttempt(t *testing.T) {
 	if got := slices.Collect(j.PendingSlots()); !slices.Equal(got, []ledger.Slots{run(2, 1, 2)}) {
 		t.Fatalf("pending %v", got)
 	}
-	l.refuses(ledger.CodePartly, settle("p2", ended("j", 2, taskstate.Complete)))
+	l.refuses(ledger.CodePartly, settle("p2", ended("j", 2, taskstate.Failed)))
 	early := ended("j", 2, taskstate.Complete)
 	early.Task.Attempt = 2
 	if l.refuses(ledger.CodePartly, settle("p2", early)); j.Conflicts() != 0 {
@@ -293,4 +293,140 @@ func TestAJobIsFoundByIdNameAndPrefix(t *testing.T) {
 
 func TestACommandWithNothingInItIsInvalid(t *testing.T) {
 	newLog(t).refuses(ledger.CodeInvalid, ledger.Command{})
+}
+
+func TestASlotRemembersItsNewestAttemptsThatWereGivenUp(t *testing.T) {
+	l := newLog(t)
+	l.must(submit("j", 2))
+	for n := 1; n <= ledger.KeepPast+2; n++ {
+		l.must(assign("j", "p2", run(1, 1, n)), supersede(taskstate.Task("j", 1, n), true))
+	}
+	past := l.record("j").Past(1)
+	if len(past) != ledger.KeepPast || past[0].Attempt != 3 || past[len(past)-1].Attempt != ledger.KeepPast+2 {
+		t.Fatalf("%+v", past)
+	}
+	if p := past[0]; p.Peer != "p2" || p.AssignedAt == 0 || p.GivenUpAt < p.AssignedAt || p.Reason == "" || p.Index == 0 {
+		t.Errorf("%+v", p)
+	}
+	if got := l.record("j").Past(2); got != nil {
+		t.Errorf("a slot that nobody gave up has %+v", got)
+	}
+	for n := range l.record("j").PastSlots() {
+		if n != 1 {
+			t.Errorf("slot %d has a past", n)
+		}
+	}
+}
+
+func TestContradictoryEndsAreCountedAndTheNewestKept(t *testing.T) {
+	l := newLog(t)
+	l.must(submit("j", 1), assign("j", "p2", run(1, 1, 1)), settle("p2", ended("j", 1, taskstate.Complete)))
+	for range ledger.KeepConflicts + 3 {
+		l.apply(settle("p2", ended("j", 1, taskstate.Failed)))
+	}
+	j := l.record("j")
+	if j.Conflicts() != ledger.KeepConflicts+3 || len(j.Contradictions()) != ledger.KeepConflicts {
+		t.Fatalf("%d, %+v", j.Conflicts(), j.Contradictions())
+	}
+	if c := j.Contradictions()[0]; c.Slot != 1 || c.Attempt != 1 || c.Peer != "p2" || c.State != taskstate.Failed || c.At == 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// replaced is a job of one slot whose first attempt, on p2, was given up.
+func replaced(t *testing.T) *log {
+	l := newLog(t)
+	l.must(submit("j", 1), assign("j", "p2", run(1, 1, 1)), supersede(taskstate.Task("j", 1, 1), true))
+	return l
+}
+
+func TestTheSuccessOfAnAttemptThatWasGivenUpCountsWhileItsSlotHasNoEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		before []ledger.Command
+		over   int
+	}{
+		"the slot waits":                {nil, 0},
+		"the next attempt is under way": {[]ledger.Command{assign("j", "p1", run(1, 1, 2))}, 1},
+		"the job was cancelled meanwhile, and its next attempt has not stopped": {[]ledger.Command{assign("j", "p1", run(1, 1, 2)), cancel("j")}, 1},
+		"the one after the next is under way": {[]ledger.Command{
+			assign("j", "p1", run(1, 1, 2)), supersede(taskstate.Task("j", 1, 2), true), assign("j", "p1", run(1, 1, 3)),
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := replaced(t)
+			l.must(c.before...)
+			res := l.apply(settle("p2", ended("j", 1, taskstate.Complete)))
+			if res[0].Refused != "" || len(res[0].Overtaken) != c.over {
+				t.Fatalf("%+v", res)
+			}
+			j := l.record("j")
+			s := j.Slot(1)
+			if s.Final == nil || s.Attempt != 1 || s.Peer != "p2" || j.State() != taskstate.Complete || j.Counts().Complete != 1 {
+				t.Errorf("%+v %+v", s, j.Counts())
+			}
+			for _, p := range []string{"p1", "p2"} {
+				for id := range l.OpenOn(p) {
+					t.Errorf("%s is still open on %s", id, p)
+				}
+			}
+			if c.over == 0 {
+				return
+			}
+			gone := res[0].Overtaken[0]
+			if _, _, _, st := l.Assigned(gone); st != taskstate.Retired {
+				t.Errorf("%s is %v", gone, st)
+			}
+			end := taskstate.Status{Task: gone, Seq: 3, State: taskstate.Shutdown, At: 9, Exit: taskstate.NoExit, Reason: taskstate.ReasonOvertaken}
+			l.apply(settle("p1", end))
+			past := j.Past(1)
+			if p := past[len(past)-1]; p.Reason != taskstate.ReasonOvertaken || p.Late == nil || p.Late.State != taskstate.Shutdown {
+				t.Errorf("%+v", p)
+			}
+			if j.Slot(1).Attempt != 1 || j.Conflicts() != 0 {
+				t.Errorf("%+v", j.Slot(1))
+			}
+		})
+	}
+}
+
+func TestALateEndThatDoesNotCountIsRefusedAndRemembered(t *testing.T) {
+	second := []ledger.Command{assign("j", "p1", run(1, 1, 2))}
+	done := taskstate.Status{Task: taskstate.Task("j", 1, 2), Seq: 1, State: taskstate.Complete, At: 7}
+	for name, c := range map[string]struct {
+		before []ledger.Command
+		late   taskstate.State
+		final  bool
+	}{
+		"the slot has its end":      {append(second, settle("p1", done)), taskstate.Complete, true},
+		"the job was cut off":       {[]ledger.Command{cancel("j")}, taskstate.Complete, true},
+		"it failed, the next runs":  {second, taskstate.Failed, false},
+		"it was stopped in the end": {second, taskstate.Shutdown, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := replaced(t)
+			l.must(c.before...)
+			before := l.record("j").Slot(1)
+			for range 2 {
+				if res := l.apply(settle("p2", ended("j", 1, c.late))); len(res[0].Statuses) != 1 || res[0].Overtaken != nil {
+					t.Errorf("%+v", res)
+				}
+			}
+			j := l.record("j")
+			if s := j.Slot(1); s.Attempt != before.Attempt || (s.Final != nil) != c.final {
+				t.Errorf("%+v", s)
+			}
+			if p := j.Past(1)[0]; p.Late == nil || p.Late.State != c.late || p.Late.Heard == 0 || j.Conflicts() != 0 {
+				t.Errorf("%+v", p)
+			}
+		})
+	}
+}
+
+func TestOnlyWhoHadTheOldAttemptCanBringItsSuccess(t *testing.T) {
+	l := replaced(t)
+	l.must(assign("j", "p1", run(1, 1, 2)))
+	l.refuses(ledger.CodePartly, settle("p1", ended("j", 1, taskstate.Complete)))
+	if s := l.record("j").Slot(1); !s.Open || s.Attempt != 2 || l.record("j").Past(1)[0].Late != nil {
+		t.Errorf("%+v", s)
+	}
 }

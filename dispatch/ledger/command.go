@@ -103,7 +103,9 @@ type Assign struct {
 }
 
 // Settle makes final statuses of one author decisions. A status of a task that is superseded, settled or not assigned to this
-// author is refused in the result (settled differently: counted as a conflict).
+// author is refused in the result (settled differently: counted as a conflict). But the success of an attempt that was given up, and
+// that its slot remembers, counts as long as its slot has no end: the attempt that took its place is over. Other ends of such
+// attempts are refused and remembered.
 type Settle struct {
 	Peer        taskstate.PeerID      `cbor:"1,keyasint"`
 	Incarnation taskstate.Incarnation `cbor:"2,keyasint"`
@@ -138,6 +140,8 @@ type Result struct {
 	Existed  bool               // Submit: the job was already there
 	Slots    []Slots            // Assign: what was refused
 	Statuses []taskstate.TaskID // Settle: what was refused or already settled
+	// Settle: attempts that were open and are over, because an earlier attempt of their slot had succeeded.
+	Overtaken []taskstate.TaskID
 }
 
 // Code says why a command was refused when it was applied.

@@ -11,6 +11,8 @@ type JobRecord struct {
 	job      *taskstate.Job
 	index    uint64
 	accepted int64
+	by       taskstate.PeerID // who coordinated then
+	epoch    taskstate.Epoch
 
 	cancelled bool
 	reason    string
@@ -21,6 +23,9 @@ type JobRecord struct {
 	weight    int // bytes it is taken to weigh, once over
 	counts    Counts
 	conflicts int
+
+	past       map[uint32][]past // by slot; see KeepPast
+	conflicted []conflict        // the newest of conflicts
 
 	first   uint32 // number of the first attempt begun from now on, if it is higher than what comes next; see raise
 	pending runs
@@ -200,6 +205,8 @@ func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.In
 		return "", "", 0, taskstate.Retired
 	case waits && j.cancelled:
 		return "", "", 0, taskstate.Retired
+	case !waits && c.form != formOpen && t.Attempt > now:
+		return "", "", 0, taskstate.Retired // overtaken by an earlier attempt, or never to be
 	case waits || t.Attempt > now:
 		return "", "", 0, taskstate.Unknown
 	}

@@ -84,6 +84,7 @@ type Node struct {
 	voters      []Voter
 	votersIndex uint64             // raft index of voters; 0 if they are only what the disk held at start
 	votersFloor uint64             // configurations below it are of the past
+	bound       logBound
 	contacts    []taskstate.PeerID // peers to try that might be voters
 	absent      map[string]time.Time
 	heard       map[taskstate.PeerID]time.Time // when raft or gossip last named a peer as the one to follow
@@ -130,6 +131,7 @@ func (n *Node) restore() error {
 		return err
 	}
 	n.contacts = mem.Contacts
+	n.bound = logBound{generation: mem.Seat, index: mem.Log}
 	if err := n.rep.Load(n.copyPath()); err != nil {
 		n.cfg.Log.Warn("the copy of the ledger cannot be read, another will be fetched", "err", err)
 	}
@@ -156,7 +158,11 @@ func (n *Node) Close() error {
 	}
 	n.life.Lock()
 	defer n.life.Unlock()
-	err := n.closeSeat()
+	var err error
+	if n.currentSeat() != nil {
+		err = n.saveMemo()
+	}
+	err = errors.Join(err, n.closeSeat())
 	n.moved.fire()
 	n.handlers.Wait()
 	return errors.Join(err, n.save())

@@ -22,6 +22,14 @@ type connT = net.Conn
 type memo struct {
 	Seat     uint64             `cbor:"1,keyasint,omitempty"` // generation of the ledger it votes in, 0 = it follows
 	Contacts []taskstate.PeerID `cbor:"2,keyasint,omitempty"`
+	Log      uint64             `cbor:"3,keyasint,omitempty"` // the seat's log holds everything up to here, on disk and committed
+}
+
+// logBound is how far the log of a seat reaches at least: what has been committed is never taken out of it again. A log that ends before
+// it was lost, and its owner must not vote as if it had never had it.
+type logBound struct {
+	generation uint64
+	index      uint64
 }
 
 // maxContacts bounds the peers remembered to ask.
@@ -50,6 +58,8 @@ func (n *Node) saveMemo() error {
 	m := memo{Contacts: slices.Clone(n.contacts)}
 	if n.seat != nil {
 		m.Seat = n.seat.generation
+		n.bound.rise(n.seat)
+		m.Log = n.bound.index
 	}
 	n.mu.Unlock()
 	if len(m.Contacts) > maxContacts {
@@ -60,6 +70,14 @@ func (n *Node) saveMemo() error {
 		return err
 	}
 	return writeFile(n.memoPath(), b)
+}
+
+// rise notes what a seat's log holds now. The caller holds Node.mu.
+func (b *logBound) rise(s *seat) {
+	if b.generation != s.generation {
+		*b = logBound{generation: s.generation}
+	}
+	b.index = max(b.index, min(s.raft.CommitIndex(), s.raft.LastIndex()))
 }
 
 // writeFile replaces a file (0600) so that a crash leaves the old or the new one.
@@ -115,7 +133,7 @@ func (n *Node) runUpkeep(ctx context.Context) {
 		t.Reset(look)
 		n.keepSeat()
 		if now := time.Now(); now.After(next) && n.rep.Applied() != saved {
-			if err := n.save(); err != nil {
+			if err := errors.Join(n.save(), n.saveMemo()); err != nil {
 				n.cfg.Log.Warn("cannot keep a copy of the ledger", "err", err)
 			}
 			saved, next = n.rep.Applied(), now.Add(n.cfg.Timings.Save)

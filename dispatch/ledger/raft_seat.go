@@ -73,6 +73,9 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	}
 	conf := n.raftConfig(s)
 	conf.Logger = logger
+	if err := n.checkLog(s, snaps, dir); err != nil {
+		return errors.Join(err, s.store.Close())
+	}
 	if first != nil {
 		if err := s.bootstrap(conf, snaps, first); err != nil {
 			_ = s.store.Close()
@@ -107,6 +110,29 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	}
 	s.settle(n)
 	return nil
+}
+
+// checkLog refuses a log that ends before what it is known to have held.
+func (n *Node) checkLog(s *seat, snaps raft.SnapshotStore, dir string) error {
+	last, err := s.store.LastIndex()
+	if err != nil {
+		return fmt.Errorf("read the ledger's log in %s: %w", dir, err)
+	}
+	if metas, err := snaps.List(); err == nil && len(metas) > 0 {
+		last = max(last, metas[0].Index)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.bound.generation != s.generation || last >= n.bound.index {
+		return nil
+	}
+	return damagedLog(dir, fmt.Errorf("it ends at entry %d, and held entry %d", last, n.bound.index))
+}
+
+// damagedLog says what to do about a log that has lost something.
+func damagedLog(dir string, why error) error {
+	return fmt.Errorf("the ledger's log in %s is damaged (%w): this peer must not vote with it. If it is one of several peers, move its data folder away and join again; if it is the only voter, move %s and %s away, start it and type `peer recover`",
+		dir, why, dir, filepath.Join(filepath.Dir(dir), "memo"))
 }
 
 func (n *Node) raftConfig(s *seat) *raft.Config {

@@ -3,11 +3,17 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/metadb"
+	"go.etcd.io/bbolt"
 )
 
 // segmentBytes is the size of one file of the log; it is preallocated.
@@ -21,12 +27,49 @@ type logStore struct {
 
 // openLogStore opens or creates a log in a folder.
 func openLogStore(dir string, logger hclog.Logger) (*logStore, error) {
+	if err := proveMeta(dir); err != nil {
+		return nil, damagedLog(dir, err)
+	}
 	meta := &metadb.BoltMetaDB{}
 	w, err := wal.Open(dir, wal.WithMetaStore(meta), wal.WithSegmentSize(segmentBytes), wal.WithLogger(logger))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the ledger's log in %s: %w", dir, err), meta.Close())
 	}
 	return &logStore{WAL: w, meta: meta}, nil
+}
+
+// proveMeta reads the log's small store before anybody trusts its pages: a torn one leads to pages beyond its end (a fault) or to
+// nonsense (a panic). Segments without it are a log without its beginning.
+func proveMeta(dir string) (err error) {
+	path := filepath.Join(dir, metadb.FileName)
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if segments, _ := filepath.Glob(filepath.Join(dir, "*.wal")); len(segments) > 0 {
+			return fmt.Errorf("%s is missing", path)
+		}
+		return nil
+	case err != nil:
+		return err
+	case info.Size() == 0:
+		return fmt.Errorf("%s is empty", path)
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%s: %v", path, r)
+		}
+	}()
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	err = db.View(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
+			return b.ForEach(func(k, v []byte) error { return nil })
+		})
+	})
+	return errors.Join(err, db.Close())
 }
 
 // configured is the index of the newest configuration in the log, or in the newest snapshot. (Raft itself does not tell: the index of

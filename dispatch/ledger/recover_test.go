@@ -193,7 +193,7 @@ func TestWhatALogHoldsBeyondWhatIsKnownToBeDecidedSurvives(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *flock) {
 		fl.grow(3, "a", "b", "c")
 		fl.insist(job(1))
-		time.Sleep(time.Second) // the third disk is not waited for
+		time.Sleep(time.Second)                      // the third disk is not waited for
 		for _, id := range []string{"a", "b", "c"} { // as a power cut: the copy of what was applied is not saved
 			fl.kill(id)
 			fl.see(id, "1", false)

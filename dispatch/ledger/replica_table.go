@@ -12,6 +12,9 @@ func (r *Replica) Keep(t *taskstate.Table, news func([]taskstate.Status)) (cance
 		}
 		for i := range ev.Entry.Commands {
 			forget(t, &ev.Entry.Commands[i])
+			if i < len(ev.Results) {
+				t.Retire(ev.Results[i].Overtaken...)
+			}
 		}
 		for _, id := range ev.Ended {
 			t.ForgetJob(id)

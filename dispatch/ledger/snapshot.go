@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,8 +11,12 @@ import (
 	"covey/taskstate"
 )
 
-// snapshotVersion is raised when the shape below changes.
-const snapshotVersion = 1
+// snapshotVersion is raised when the shape below changes. Older versions down to oldestSnapshot are read, too: what they lack is
+// empty.
+const (
+	snapshotVersion = 2
+	oldestSnapshot  = 1
+)
 
 // snapshot is a State on disk and on the wire: the same content has the same bytes, whatever way the State came to it.
 type snapshot struct {
@@ -51,6 +56,11 @@ type jobSnapshot struct {
 	Forms     []form        `cbor:"9,keyasint,omitempty"` // in the order cells name them first
 	Cells     []byte        `cbor:"10,keyasint,omitempty"`
 	First     uint32        `cbor:"11,keyasint,omitempty"`
+
+	By         taskstate.PeerID   `cbor:"12,keyasint,omitempty"`
+	Epoch      taskstate.Epoch    `cbor:"13,keyasint"`
+	Past       []pastSnapshot     `cbor:"14,keyasint,omitempty"` // by slot, the oldest first
+	Conflicted []conflictSnapshot `cbor:"15,keyasint,omitempty"`
 }
 
 // Encode is a deterministic snapshot: equal states have equal bytes.
@@ -80,11 +90,12 @@ func (s *State) Encode() ([]byte, error) {
 func (j *JobRecord) snapshot(names *owners) jobSnapshot {
 	out := jobSnapshot{
 		Job: *j.job, Index: j.index, Accepted: j.accepted, Cancelled: j.cancelled, Reason: j.reason, At: j.at,
-		Ended: j.ended, Conflicts: j.conflicts, First: j.first,
+		Ended: j.ended, Conflicts: j.conflicts, First: j.first, By: j.by, Epoch: j.epoch,
 	}
 	p := cellPacker{job: j, names: names}
 	out.Cells = p.pack()
 	out.Forms = p.forms.list
+	out.Past, out.Conflicted = j.packPast(names), j.packConflicts(names)
 	return out
 }
 
@@ -94,7 +105,7 @@ func DecodeState(b []byte) (*State, error) {
 	if err := wire.Unmarshal(b, &in); err != nil {
 		return nil, fmt.Errorf("ledger snapshot: %w", err)
 	}
-	if in.Version != snapshotVersion {
+	if in.Version < oldestSnapshot || in.Version > snapshotVersion {
 		return nil, fmt.Errorf("ledger snapshot: version %d, this program reads %d; update the older peer", in.Version, snapshotVersion)
 	}
 	s := NewState()
@@ -178,6 +189,7 @@ func (s *State) restoreJob(in *jobSnapshot) (*JobRecord, error) {
 	}
 	j := newJobRecord(job, in.Index, in.Accepted, &s.owners)
 	j.cancelled, j.reason, j.at, j.conflicts, j.first = in.Cancelled, in.Reason, in.At, in.Conflicts, in.First
+	j.by, j.epoch = in.By, in.Epoch
 	for _, f := range in.Forms {
 		if !isEnd(f.State) {
 			return nil, fmt.Errorf("%v is no end", f.State)
@@ -187,7 +199,7 @@ func (s *State) restoreJob(in *jobSnapshot) (*JobRecord, error) {
 	if len(j.forms.list) != len(in.Forms) {
 		return nil, errors.New("an end is listed twice")
 	}
-	if err := j.unpack(in.Cells); err != nil {
+	if err := cmp.Or(j.unpack(in.Cells), j.unpackPast(in.Past), j.unpackConflicts(in.Conflicted)); err != nil {
 		return nil, err
 	}
 	if j.counts.Pending+j.counts.Open == 0 {

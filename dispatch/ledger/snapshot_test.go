@@ -43,10 +43,10 @@ func TestASnapshotIsRefusedIfAnythingInItIsOff(t *testing.T) {
 
 func TestASnapshotOfAnotherVersionSaysWhatToDo(t *testing.T) {
 	b := encode(t, ledger.NewState())
-	i := bytes.Index(b, []byte{1, 1}) // field 1, version 1
-	b[i+1] = 2
+	i := bytes.Index(b, []byte{1, 2}) // field 1, version 2
+	b[i+1] = 9
 	if _, err := ledger.DecodeState(b); err == nil || !strings.Contains(err.Error(), "update") {
-		t.Errorf("version 2: %v", err)
+		t.Errorf("version 9: %v", err)
 	}
 }
 
@@ -112,4 +112,12 @@ func FuzzDecodeState(f *testing.F) {
 		}
 		l.apply(submit("new", 2), assign("new", "p2", run(1, 1, 1)), ledger.Command{Remove: &ledger.Remove{Peer: "p2"}})
 	})
+}
+
+func TestASnapshotOfTheVersionBeforeIsStillRead(t *testing.T) {
+	b := encode(t, ledger.NewState())
+	b[bytes.Index(b, []byte{1, 2})+1] = 1
+	if _, err := ledger.DecodeState(b); err != nil {
+		t.Error(err)
+	}
 }

@@ -13,6 +13,7 @@ import (
 // The real State is held against it.
 type dumb struct {
 	stamp   int64
+	by      string
 	epoch   taskstate.Epoch
 	members map[string]*dumbMember
 	jobs    []*dumbJob
@@ -29,6 +30,8 @@ type dumbJob struct {
 	reason    string
 	at, ended int64
 	slots     []dumbSlot
+	twice     []string // ends that contradict others
+	by        string
 }
 
 type dumbSlot struct {
@@ -38,6 +41,16 @@ type dumbSlot struct {
 	inc     taskstate.Incarnation
 	index   uint64
 	final   *taskstate.Status
+	since   int64
+	past    []dumbPast
+}
+
+type dumbPast struct {
+	dumbSlot
+	till int64
+	why  taskstate.Reason
+	late *taskstate.Status
+	at   int64 // of late
 }
 
 func newDumb() *dumb { return &dumb{members: map[string]*dumbMember{}} }
@@ -54,6 +67,9 @@ func (d *dumb) job(id taskstate.JobID) *dumbJob {
 func (d *dumb) apply(e ledger.Entry) {
 	if e.Epoch.Less(d.epoch) {
 		return
+	}
+	if d.epoch.Less(e.Epoch) {
+		d.by = e.By
 	}
 	d.epoch, d.stamp = e.Epoch, max(d.stamp, e.Stamp)
 	for _, c := range e.Commands {
@@ -91,7 +107,7 @@ func (d *dumb) command(index uint64, c ledger.Command) {
 		}
 	case c.Submit != nil:
 		if d.job(c.Submit.Job.ID) == nil {
-			j := &dumbJob{job: c.Submit.Job}
+			j := &dumbJob{job: c.Submit.Job, by: d.by + " " + d.epoch.String()}
 			for range j.job.Count {
 				j.slots = append(j.slots, dumbSlot{attempt: 1})
 			}
@@ -103,16 +119,66 @@ func (d *dumb) command(index uint64, c ledger.Command) {
 		d.assign(index, c.Assign)
 	case c.Settle != nil:
 		for _, st := range c.Settle.Statuses {
-			if s := d.slot(st.Task); s != nil && s.open && s.peer == c.Settle.Peer && s.inc == c.Settle.Incarnation && st.State.Final() {
-				st.Index = s.index
-				s.open, s.final = false, &st
-			}
+			d.settle(c.Settle, st)
 		}
 	case c.Supersede != nil:
 		if s := d.slot(c.Supersede.Task); s != nil && s.open {
 			d.giveUp(d.job(c.Supersede.Task.Job), s, c.Supersede.Task.Slot, c.Supersede.Reason, c.Supersede.Again)
 		}
 	}
+}
+
+func (d *dumb) settle(c *ledger.Settle, st taskstate.Status) {
+	s := d.slot(st.Task)
+	if s == nil && st.State.Final() {
+		d.settleLate(c, st)
+	}
+	if s == nil || s.peer != c.Peer || s.inc != c.Incarnation || !st.State.Final() {
+		return
+	}
+	st.Index = s.index
+	switch {
+	case s.open:
+		s.open, s.final = false, &st
+	case s.final != nil && *s.final != st:
+		j := d.job(st.Task.Job)
+		j.twice = append(j.twice, fmt.Sprintf("%d.%d %s %s at %d", st.Task.Slot, st.Task.Attempt, c.Peer, st.State, d.stamp))
+	}
+}
+
+// settleLate takes the end of an attempt that its slot has left behind.
+func (d *dumb) settleLate(c *ledger.Settle, st taskstate.Status) {
+	j := d.job(st.Task.Job)
+	if j == nil || st.Task.Slot < 1 || st.Task.Slot > len(j.slots) {
+		return
+	}
+	s := &j.slots[st.Task.Slot-1]
+	for i := range s.past {
+		p := &s.past[i]
+		switch {
+		case p.attempt != st.Task.Attempt || p.peer != c.Peer || p.inc != c.Incarnation:
+			continue
+		case s.final == nil && st.State == taskstate.Complete:
+			was := *s
+			st.Index = p.index
+			*s = dumbSlot{attempt: p.attempt, peer: p.peer, inc: p.inc, index: p.index, since: p.since, final: &st, past: s.past}
+			if was.open {
+				s.leave(was, d.stamp, taskstate.ReasonOvertaken)
+			}
+		case p.late == nil:
+			p.late, p.at = &st, d.stamp
+		case p.late.State != st.State || p.late.At != st.At:
+			j.twice = append(j.twice, fmt.Sprintf("%d.%d %s %s at %d", st.Task.Slot, st.Task.Attempt, c.Peer, st.State, d.stamp))
+		}
+		return
+	}
+}
+
+// leave remembers an attempt that does not count.
+func (s *dumbSlot) leave(was dumbSlot, at int64, why taskstate.Reason) {
+	was.past = nil
+	s.past = append(slices.Clone(s.past), dumbPast{dumbSlot: was, till: at, why: why})
+	s.past = s.past[max(0, len(s.past)-ledger.KeepPast):]
 }
 
 // slot finds the slot of a task if that is the slot's newest attempt.
@@ -149,7 +215,7 @@ func (d *dumb) assign(index uint64, a *ledger.Assign) {
 		for n := r.First; n < r.First+r.N; n++ {
 			s := d.slot(taskstate.Task(a.Job, n, r.Attempt))
 			if s != nil && !s.open && s.final == nil {
-				s.open, s.peer, s.inc, s.index = true, a.Peer, a.Incarnation, index
+				s.open, s.peer, s.inc, s.index, s.since = true, a.Peer, a.Incarnation, index, d.stamp
 			}
 		}
 	}
@@ -173,7 +239,9 @@ func (d *dumb) giveUp(j *dumbJob, s *dumbSlot, n int, why taskstate.Reason, agai
 	s.open = false
 	switch {
 	case again && !j.cancelled:
-		*s = dumbSlot{attempt: s.attempt + 1}
+		was := *s
+		*s = dumbSlot{attempt: s.attempt + 1, past: s.past}
+		s.leave(was, d.stamp, why)
 		return
 	case again:
 		st.State, st.Reason, st.Message = taskstate.Shutdown, taskstate.ReasonCancelled, j.reason
@@ -185,11 +253,19 @@ func (d *dumb) giveUp(j *dumbJob, s *dumbSlot, n int, why taskstate.Reason, agai
 func (d *dumb) show() string {
 	out := ""
 	for _, j := range d.jobs {
-		out += fmt.Sprintf("job %s cancelled %t ended %d\n", j.job.ID, j.cancelled, j.ended)
+		out += fmt.Sprintf("job %s by %s cancelled %t ended %d\n", j.job.ID, j.by, j.cancelled, j.ended)
+		out += fmt.Sprintf("  twice %d %v\n", len(j.twice), j.twice[max(0, len(j.twice)-ledger.KeepConflicts):])
 		for i, s := range j.slots {
 			out += fmt.Sprintf("  %d.%d open %t %s/%s %d", i+1, s.attempt, s.open, s.peer, s.inc, s.index)
 			if s.final != nil {
 				out += fmt.Sprintf(" %+v", *s.final)
+			}
+			out += " past"
+			for _, p := range s.past {
+				out += fmt.Sprintf(" %d on %s/%s@%d %d to %d: %s", p.attempt, p.peer, p.inc, p.index, p.since, p.till, p.why)
+				if p.late != nil {
+					out += fmt.Sprintf(" late %s %d at %d heard %d", p.late.State, p.late.Exit, p.late.At, p.at)
+				}
 			}
 			out += "\n"
 		}
@@ -214,13 +290,20 @@ func show(s *ledger.State) string {
 	for _, j := range slices.Backward(slices.Collect(s.Jobs())) {
 		_, _, cancelled := j.Cancelled()
 		at, _ := j.Ended()
-		out += fmt.Sprintf("job %s cancelled %t ended %d\n", j.Job().ID, cancelled, at)
+		by, epoch := j.AcceptedBy()
+		out += fmt.Sprintf("job %s by %s %s cancelled %t ended %d\n", j.Job().ID, by, epoch, cancelled, at)
+		var twice []string
+		for _, c := range j.Contradictions() {
+			twice = append(twice, fmt.Sprintf("%d.%d %s %s at %d", c.Slot, c.Attempt, c.Peer, c.State, c.At))
+		}
+		out += fmt.Sprintf("  twice %d %v\n", j.Conflicts(), twice)
 		for n := 1; n <= j.Job().Count; n++ {
 			r := j.Slot(n)
 			out += fmt.Sprintf("  %d.%d open %t %s/%s %d", n, r.Attempt, r.Open, r.Peer, r.Incarnation, r.Index)
 			if r.Final != nil {
 				out += fmt.Sprintf(" %+v", *r.Final)
 			}
+			out += " past" + pastOf(j, n)
 			out += "\n"
 		}
 	}
@@ -230,6 +313,16 @@ func show(s *ledger.State) string {
 			out += " " + t.String()
 		}
 		out += "\n"
+	}
+	return out
+}
+
+func pastOf(j *ledger.JobRecord, n int) (out string) {
+	for _, p := range j.Past(n) {
+		out += fmt.Sprintf(" %d on %s/%s@%d %d to %d: %s", p.Attempt, p.Peer, p.Incarnation, p.Index, p.AssignedAt, p.GivenUpAt, p.Reason)
+		if l := p.Late; l != nil {
+			out += fmt.Sprintf(" late %s %d at %d heard %d", l.State, l.Exit, l.At, l.Heard)
+		}
 	}
 	return out
 }

@@ -17,6 +17,8 @@ type JobBackend interface {
 	Jobs(ctx context.Context) (Jobs, error)
 	Job(ctx context.Context, id string) (JobAnswer, error)
 	Tasks(ctx context.Context, id string) (Tasks, error)
+	// Explain tells the story of a job, or of a task: JOB.SLOT or JOB.SLOT.ATTEMPT.
+	Explain(ctx context.Context, id string) (Explanation, error)
 	// Follow calls send with the job's progress until the job is over, send fails or ctx ends. With tasks it lists changed
 	// tasks, otherwise only the job.
 	Follow(ctx context.Context, id string, tasks bool, send func(Progress) error) error
@@ -40,6 +42,8 @@ type AdminBackend interface {
 	Revoke(ctx context.Context, id string) error
 	Remove(ctx context.Context, peer string) error
 	Leave(ctx context.Context) error
+	// Thaw ends a freeze of replacement: whoever has vanished is really gone.
+	Thaw(ctx context.Context) (Thawed, error)
 	Down(ctx context.Context) error
 	// PlanRecover tells from which copy Recover would make a new ledger. It fails with Conflict while anybody can decide.
 	PlanRecover(ctx context.Context) (RecoverPlan, error)

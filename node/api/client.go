@@ -162,6 +162,11 @@ func (c *Client) Tasks(ctx context.Context, id string) (Tasks, error) {
 	return call[Tasks](ctx, c, http.MethodGet, jobPath(id, "/tasks"), nil)
 }
 
+// Explain tells the story of a job or task.
+func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
+	return call[Explanation](ctx, c, http.MethodGet, "/v1/explain/"+url.PathEscape(id), nil)
+}
+
 // Follow calls each with the job's progress until it has ended.
 func (c *Client) Follow(ctx context.Context, id string, tasks bool, each func(Progress) error) error {
 	q := ""
@@ -229,6 +234,11 @@ func (c *Client) Revoke(ctx context.Context, id string) error {
 func (c *Client) Remove(ctx context.Context, peer string) error {
 	_, err := call[struct{}](ctx, c, http.MethodDelete, "/v1/peers/"+url.PathEscape(peer), nil)
 	return err
+}
+
+// Thaw ends a freeze of replacement.
+func (c *Client) Thaw(ctx context.Context) (Thawed, error) {
+	return call[Thawed](ctx, c, http.MethodPost, "/v1/thaw", nil)
 }
 
 // Leave ends this peer's own membership and stops it.

@@ -25,14 +25,19 @@ type fake struct {
 func (f *fake) Submit(_ context.Context, s api.Submit) (api.Submitted, error) { return f.submit(s) }
 func (f *fake) Job(_ context.Context, id string) (api.JobAnswer, error)       { return f.job(id) }
 func (f *fake) Peers(context.Context) (api.Peers, error)                      { return api.Peers{}, f.err }
-func (f *fake) Status(context.Context) (api.Status, error)                    { return api.Status{Name: "one"}, f.err }
-func (f *fake) Stats(context.Context) (api.Stats, error)                      { return api.Stats{Goroutines: 7}, f.err }
+
+func (f *fake) Status(context.Context) (api.Status, error) { return api.Status{Name: "one"}, f.err }
+
+func (f *fake) Stats(context.Context) (api.Stats, error) { return api.Stats{Goroutines: 7}, f.err }
+
 func (f *fake) Jobs(context.Context) (api.Jobs, error) {
 	return api.Jobs{Jobs: []api.Job{{ID: "j"}}}, f.err
 }
+
 func (f *fake) Tasks(_ context.Context, id string) (api.Tasks, error) {
 	return api.Tasks{Tasks: []api.Task{{Job: id}}}, f.err
 }
+
 func (f *fake) Cancel(_ context.Context, id string) (api.Job, error) { return api.Job{ID: id}, f.err }
 func (f *fake) Invites(context.Context) (api.Invites, error)         { return api.Invites{}, f.err }
 func (f *fake) Invite(_ context.Context, r api.TicketRequest) (api.Ticket, error) {

@@ -30,12 +30,23 @@ type Peer struct {
 
 // Peers answers GET /v1/peers.
 type Peers struct {
-	Peers       []Peer    `json:"peers"`
-	Coordinator string    `json:"coordinator"` // peer id, "" if there is none in sight
-	Epoch       string    `json:"epoch"`
-	Missing     []string  `json:"missing,omitempty"`     // voters that do not answer, when there is no coordinator
-	WaitingFor  string    `json:"waiting_for,omitempty"` // the same in words, and how many of them are enough
-	AsOf        time.Time `json:"as_of"`
+	Peers       []Peer   `json:"peers"`
+	Coordinator string   `json:"coordinator"` // peer id, "" if there is none in sight
+	Epoch       string   `json:"epoch"`
+	Missing     []string `json:"missing,omitempty"`     // voters that do not answer, when there is no coordinator
+	WaitingFor  string   `json:"waiting_for,omitempty"` // the same in words, and how many of them are enough
+
+	// Frozen means that no task of an unreachable peer is given to another one: so many vanished together that the coordinator may
+	// be the isolated one. Ended by their return or `peer thaw`.
+	Frozen       bool      `json:"frozen"`
+	FrozenReason string    `json:"frozen_reason,omitempty"`
+	AsOf         time.Time `json:"as_of"`
+}
+
+// Thawed answers POST /v1/thaw: the names of the peers whose tasks may be replaced now.
+type Thawed struct {
+	Thawed []string  `json:"thawed"`
+	AsOf   time.Time `json:"as_of"`
 }
 
 // Job is one row of `peer jobs`.
@@ -91,6 +102,25 @@ type Task struct {
 type Tasks struct {
 	Tasks []Task    `json:"tasks"`
 	AsOf  time.Time `json:"as_of"`
+}
+
+// Fact is one line of `peer explain`: something that was decided or observed about a job or task.
+type Fact struct {
+	Time     time.Time `json:"time"`
+	Kind     string    `json:"kind"` // job task peer coordinator waiting note
+	Task     string    `json:"task,omitempty"`
+	Peer     string    `json:"peer,omitempty"`
+	PeerName string    `json:"peer_name,omitempty"`
+	State    string    `json:"state,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
+	ExitCode *int      `json:"exit_code,omitempty"`
+	Text     string    `json:"text"` // the whole line for a person, but for time, task and peer
+}
+
+// Explanation answers GET /v1/explain/{id}: the story of a job or task, in order of time.
+type Explanation struct {
+	Explain []Fact    `json:"explain"`
+	AsOf    time.Time `json:"as_of"`
 }
 
 // Event is one line of `peer watch`. Token resumes after it, at the same peer and the same start of it.

@@ -1,0 +1,60 @@
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"covey/taskstate"
+)
+
+// keepSpells is how many spells of waiting of one job are remembered: the newest.
+const keepSpells = 5
+
+// Spell is a time in which some of a job's slots waited for one and the same reason.
+type Spell struct {
+	Reason   string // for people, with the number of peers for each cause
+	From, To time.Time
+}
+
+// noteWaiting remembers why a job's slots could not be placed now; "" means that all could.
+func (j *jobState) noteWaiting(reason string, now time.Time) {
+	k := len(j.waited) - 1
+	if k >= 0 && j.waiting {
+		j.waited[k].To = now
+	}
+	j.waiting = reason != ""
+	if !j.waiting || k >= 0 && j.waited[k].Reason == reason && j.waited[k].To.Equal(now) {
+		return
+	}
+	if len(j.waited) >= keepSpells {
+		j.waited = slices.Delete(j.waited, 0, len(j.waited)-keepSpells+1)
+	}
+	j.waited = append(j.waited, Spell{Reason: reason, From: now, To: now})
+}
+
+// Waited lists the newest times in which a job's slots waited because nobody could take them, as far as this coordinator saw them
+// and until the job is over.
+func (c *Coordinator) Waited(id taskstate.JobID) []Spell {
+	j := c.jobs[id]
+	if j == nil {
+		return nil
+	}
+	return slices.Clone(j.waited)
+}
+
+// Waiting tells a person why a job has slots that nobody runs; "" if it has none, or is over.
+func (c *Coordinator) Waiting(id taskstate.JobID) string {
+	j := c.jobs[id]
+	if j == nil || j.pending() == 0 {
+		return c.waitingForPeers(j)
+	}
+	if j.mayStart() == 0 {
+		return "parallel: as many of its tasks run as may run at once"
+	}
+	c.fillPeers()
+	plan := c.place(j, j.mayStart())
+	if plan.Reason == "" {
+		return "it is about to be assigned"
+	}
+	return plan.Reason
+}

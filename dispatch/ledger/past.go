@@ -1,0 +1,174 @@
+package ledger
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"covey/taskstate"
+)
+
+// Bounds of what a job remembers about attempts that do not count. A slot that never was given up costs nothing.
+const (
+	KeepPast      = 5       // attempts of one slot that were given up: the newest
+	KeepPastSlots = 1 << 16 // slots of one job with such attempts: those of further slots are not remembered
+	KeepConflicts = 16      // contradictory ends of one job: the newest
+)
+
+// PastAttempt is an attempt that was given up, so that its slot got another.
+type PastAttempt struct {
+	Attempt     int
+	Peer        taskstate.PeerID
+	Incarnation taskstate.Incarnation
+	Index       uint64 // ledger index of the assignment
+	AssignedAt  int64  // ledger stamps
+	GivenUpAt   int64
+	Reason      taskstate.Reason
+	Late        *LateEnd // its end, if that was heard of all the same and did not count
+}
+
+// LateEnd is the end of an attempt that had been given up.
+type LateEnd struct {
+	State taskstate.State
+	Exit  int
+	At    int64 // by the worker's clock
+	Heard int64 // ledger stamp
+}
+
+// Conflict is an end that came after another one had been decided for the same task. It changed nothing.
+type Conflict struct {
+	Slot, Attempt int
+	Peer          taskstate.PeerID
+	State         taskstate.State
+	At            int64 // ledger stamp
+}
+
+// past is a PastAttempt as a job keeps it.
+type past struct {
+	index             uint64
+	assigned, givenUp int64
+	owner, attempt    uint32
+	reason            taskstate.Reason
+	late              *LateEnd
+}
+
+// conflict is a Conflict as a job keeps it.
+type conflict struct {
+	slot, owner, attempt uint32
+	state                taskstate.State
+	at                   int64
+}
+
+// remember keeps the attempt that slot n is in before it is given up.
+func (j *JobRecord) remember(n int, c *cell, stamp int64, why taskstate.Reason) {
+	k := uint32(n)
+	list, ok := j.past[k]
+	if !ok && len(j.past) >= KeepPastSlots {
+		return
+	}
+	if j.past == nil {
+		j.past = map[uint32][]past{}
+	}
+	if len(list) >= KeepPast {
+		list = slices.Delete(list, 0, len(list)-KeepPast+1)
+	}
+	j.past[k] = append(list, past{
+		index: c.index, assigned: c.assigned, givenUp: stamp, owner: c.owner, attempt: c.attempt, reason: why,
+	})
+}
+
+// late takes the end of an attempt that was given up. A success counts if the slot has no end: then it is the slot's, and the open
+// attempt that took its place, if there is one, is over. Anything else is remembered. counts is false if the end was refused.
+func (j *JobRecord) late(by uint32, st *taskstate.Status, stamp int64) (counts bool, overtaken *taskstate.TaskID) {
+	list := j.past[uint32(st.Task.Slot)]
+	i := slices.IndexFunc(list, func(p past) bool { return int(p.attempt) == st.Task.Attempt && p.owner == by })
+	if i < 0 {
+		return false, nil
+	}
+	c, ch := j.slots.peek(st.Task.Slot)
+	ended := c.form >= formFirst || c.form != formOpen && j.cancelled
+	if ended || st.State != taskstate.Complete {
+		end := LateEnd{State: st.State, Exit: st.Exit, At: st.At, Heard: stamp}
+		switch old := list[i].late; {
+		case old == nil:
+			list[i].late = &end
+		case old.State != end.State || old.Exit != end.Exit || old.At != end.At:
+			j.contradict(st, by, stamp)
+		}
+		return false, nil
+	}
+	return true, j.overtake(c, ch, list[i], st, stamp)
+}
+
+// overtake makes the success of p its slot's end.
+func (j *JobRecord) overtake(c *cell, ch *chunk, p past, st *taskstate.Status, stamp int64) (overtaken *taskstate.TaskID) {
+	n := st.Task.Slot
+	if c.form == formOpen {
+		t := taskstate.Task(j.job.ID, n, int(c.attempt))
+		overtaken = &t
+		j.remember(n, c, stamp, taskstate.ReasonOvertaken)
+	} else { // as if it had been given out and were open
+		j.pending.take(Slots{First: n, N: 1, Attempt: j.attempt(*c)}, func(int, int) {}, nil)
+		j.counts.Pending--
+		j.counts.Open++
+		c.owner = p.owner
+		j.open[c.owner]++
+		ch.open++
+	}
+	j.shut(c, ch)
+	*c = cell{
+		index: p.index, assigned: p.assigned, owner: p.owner, attempt: p.attempt,
+		form: j.forms.id(formOf(st)), end: st.At, seq: seq32(st),
+	}
+	j.counts.count(st.State, 1)
+	return overtaken
+}
+
+// contradict keeps an end that came too late to count.
+func (j *JobRecord) contradict(st *taskstate.Status, owner uint32, stamp int64) {
+	j.conflicts++
+	if len(j.conflicted) >= KeepConflicts {
+		j.conflicted = slices.Delete(j.conflicted, 0, len(j.conflicted)-KeepConflicts+1)
+	}
+	j.conflicted = append(j.conflicted, conflict{
+		slot: uint32(st.Task.Slot), owner: owner, attempt: uint32(st.Task.Attempt), state: st.State, at: stamp,
+	})
+}
+
+// Past lists what is remembered of a slot's attempts that were given up, the oldest first.
+func (j *JobRecord) Past(slot int) []PastAttempt {
+	var out []PastAttempt
+	for _, p := range j.past[uint32(slot)] {
+		o := j.owners.list[p.owner]
+		out = append(out, PastAttempt{
+			Attempt: int(p.attempt), Peer: o.Peer, Incarnation: o.Incarnation, Index: p.index,
+			AssignedAt: p.assigned, GivenUpAt: p.givenUp, Reason: p.reason, Late: p.late,
+		})
+	}
+	return out
+}
+
+// PastSlots yields the slots of which Past remembers something, ascending.
+func (j *JobRecord) PastSlots() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for _, n := range slices.Sorted(maps.Keys(j.past)) {
+			if !yield(int(n)) {
+				return
+			}
+		}
+	}
+}
+
+// Contradictions lists the newest of the ends that Conflicts counts, the oldest first.
+func (j *JobRecord) Contradictions() []Conflict {
+	var out []Conflict
+	for _, c := range j.conflicted {
+		out = append(out, Conflict{
+			Slot: int(c.slot), Attempt: int(c.attempt), Peer: j.owners.list[c.owner].Peer, State: c.state, At: c.at,
+		})
+	}
+	return out
+}
+
+// AcceptedBy tells who coordinated when the job was accepted, and in which epoch; "" for jobs from before this was kept.
+func (j *JobRecord) AcceptedBy() (taskstate.PeerID, taskstate.Epoch) { return j.by, j.epoch }

@@ -1,0 +1,127 @@
+package ledger
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"slices"
+
+	"covey/taskstate"
+)
+
+// pastSnapshot is a past in a snapshot. Owner is a position in the snapshot's list.
+type pastSnapshot struct {
+	_        struct{} `cbor:",toarray"`
+	Slot     int
+	Attempt  uint32
+	Owner    uint32
+	Index    uint64
+	Assigned int64
+	GivenUp  int64
+	Reason   taskstate.Reason
+	Late     []lateSnapshot // none or one
+}
+
+// lateSnapshot is a LateEnd in a snapshot.
+type lateSnapshot struct {
+	_     struct{} `cbor:",toarray"`
+	State taskstate.State
+	Exit  int
+	At    int64
+	Heard int64
+}
+
+// conflictSnapshot is a conflict in a snapshot.
+type conflictSnapshot struct {
+	_       struct{} `cbor:",toarray"`
+	Slot    int
+	Attempt uint32
+	Owner   uint32
+	State   taskstate.State
+	At      int64
+}
+
+func (j *JobRecord) packPast(names *owners) (out []pastSnapshot) {
+	for _, n := range slices.Sorted(maps.Keys(j.past)) {
+		for _, p := range j.past[n] {
+			x := pastSnapshot{
+				Slot: int(n), Attempt: p.attempt, Owner: names.of(j.owners, p.owner), Index: p.index,
+				Assigned: p.assigned, GivenUp: p.givenUp, Reason: p.reason,
+			}
+			if l := p.late; l != nil {
+				x.Late = []lateSnapshot{{State: l.State, Exit: l.Exit, At: l.At, Heard: l.Heard}}
+			}
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+func (j *JobRecord) packConflicts(names *owners) (out []conflictSnapshot) {
+	for _, c := range j.conflicted {
+		out = append(out, conflictSnapshot{
+			Slot: int(c.slot), Attempt: c.attempt, Owner: names.of(j.owners, c.owner), State: c.state, At: c.at,
+		})
+	}
+	return out
+}
+
+// of renames an owner of another list.
+func (o *owners) of(other *owners, id uint32) uint32 {
+	x := other.list[id]
+	return o.id(x.Peer, x.Incarnation)
+}
+
+var errPast = errors.New("its past is garbled")
+
+func (j *JobRecord) unpackPast(in []pastSnapshot) error {
+	last := 0
+	for _, p := range in {
+		if p.Slot < last || !j.possible(p.Slot, p.Attempt, p.Owner) {
+			return errPast
+		}
+		if c := j.slots.get(p.Slot); c.form == formUntouched {
+			return errPast // it was never given to anybody
+		}
+		last = p.Slot
+		k := uint32(p.Slot)
+		if j.past == nil {
+			j.past = map[uint32][]past{}
+		}
+		if len(j.past[k]) >= KeepPast || len(p.Late) > 1 {
+			return errPast
+		}
+		x := past{index: p.Index, assigned: p.Assigned, givenUp: p.GivenUp, owner: p.Owner, attempt: p.Attempt, reason: p.Reason}
+		for _, l := range p.Late {
+			if !isEnd(l.State) {
+				return errPast
+			}
+			x.late = &LateEnd{State: l.State, Exit: l.Exit, At: l.At, Heard: l.Heard}
+		}
+		j.past[k] = append(j.past[k], x)
+	}
+	if len(j.past) > KeepPastSlots {
+		return errPast
+	}
+	return nil
+}
+
+func (j *JobRecord) unpackConflicts(in []conflictSnapshot) error {
+	if len(in) > KeepConflicts || len(in) > j.conflicts {
+		return errPast
+	}
+	for _, c := range in {
+		if !j.possible(c.Slot, c.Attempt, c.Owner) || !isEnd(c.State) {
+			return errPast
+		}
+		j.conflicted = append(j.conflicted, conflict{
+			slot: uint32(c.Slot), owner: c.Owner, attempt: c.Attempt, state: c.State, at: c.At,
+		})
+	}
+	return nil
+}
+
+// possible tells whether there can be such an attempt.
+func (j *JobRecord) possible(slot int, attempt, owner uint32) bool {
+	return slot >= 1 && slot <= min(j.slots.count, math.MaxInt32) && attempt >= 1 && int(owner) < len(j.owners.list)
+}

@@ -1,0 +1,160 @@
+package node
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// tellSlots tells the slots that were picked, and sums up the others.
+func (t *teller) tellSlots() {
+	for _, s := range t.slots {
+		t.tellSlot(s)
+	}
+	on := t.job.completeOn
+	for _, peer := range slices.Sorted(maps.Keys(on)) {
+		t.add(t.end(), api.Fact{Kind: kindTask, Peer: peer, State: taskstate.Complete.String(), Text: fmt.Sprintf("%d tasks complete on %s, told one by one by `peer tasks %s`", on[peer], t.name(peer), t.id)})
+	}
+	if t.job.untold > 0 {
+		t.add(t.end(), api.Fact{Kind: "note", Text: fmt.Sprintf("%d more slots have a story of their own: `peer explain %s.SLOT`", t.job.untold, t.id)})
+	}
+}
+
+// end is when the story ends so far.
+func (t *teller) end() int64 {
+	if t.job.over {
+		return t.job.ended
+	}
+	return t.now
+}
+
+func (t *teller) wants(attempt int) bool { return t.attempt == 0 || t.attempt == attempt }
+
+func (t *teller) tellSlot(s slotFacts) {
+	for i, p := range s.past {
+		if !t.wants(p.Attempt) {
+			continue
+		}
+		next, peer := s.Attempt, s.Peer
+		if i+1 < len(s.past) {
+			next, peer = s.past[i+1].Attempt, s.past[i+1].Peer
+		}
+		if next <= p.Attempt { // it was overtaken before it was given to anybody
+			next, peer = p.Attempt+1, ""
+		}
+		t.tellPast(s.Slot, p, next, peer)
+	}
+	if !t.wants(s.Attempt) {
+		return
+	}
+	task := taskstate.Task(t.id, s.Slot, s.Attempt)
+	back := slices.ContainsFunc(s.past, func(p ledger.PastAttempt) bool { return p.Attempt == s.Attempt })
+	if s.Peer != "" && !back { // one that came back was told with the past
+		t.placed(task, s.Peer, s.AssignedAt)
+		v := visit{task: task, peer: s.Peer, from: s.AssignedAt, to: t.now}
+		if s.Final != nil {
+			v.to = max(s.Final.At, s.AssignedAt)
+		}
+		t.visits = append(t.visits, v)
+	}
+	if s.Final != nil {
+		t.ended(s, back)
+	}
+}
+
+// placed tells where a task was given, and by what rule.
+func (t *teller) placed(task taskstate.TaskID, peer taskstate.PeerID, at int64) {
+	t.add(at, api.Fact{
+		Kind: kindTask, Task: task.String(), Peer: peer, State: taskstate.Assigned.String(), Reason: "spread",
+		Text: fmt.Sprintf("given to %s (spread: free peers first, then the one with the fewest tasks of the job)", t.name(peer)),
+	})
+}
+
+func (t *teller) tellPast(slot int, p ledger.PastAttempt, next int, peer taskstate.PeerID) {
+	task := taskstate.Task(t.id, slot, p.Attempt)
+	t.placed(task, p.Peer, p.AssignedAt)
+	t.visits = append(t.visits, visit{task: task, peer: p.Peer, from: p.AssignedAt, to: t.end(), past: true})
+	if l := p.Late; l != nil {
+		t.tellLate(task, p)
+	}
+	if p.Reason == taskstate.ReasonOvertaken {
+		t.add(p.GivenUpAt, api.Fact{
+			Kind: kindTask, Task: task.String(), Peer: p.Peer, State: "superseded", Reason: string(p.Reason),
+			Text: "stopped: an earlier attempt came back with its success, and that counts",
+		})
+		return
+	}
+	text := fmt.Sprintf("given up: %s; attempt %d takes its place", whyGivenUp(p.Reason), next)
+	if peer != "" {
+		text += ", on " + t.name(peer)
+	}
+	t.add(p.GivenUpAt, api.Fact{Kind: kindTask, Task: task.String(), Peer: p.Peer, State: "superseded", Reason: string(p.Reason), Text: text})
+}
+
+// tellLate tells an end that came when the attempt had been given up, and does not count.
+func (t *teller) tellLate(task taskstate.TaskID, p ledger.PastAttempt) {
+	f := api.Fact{Kind: kindTask, Task: task.String(), Peer: p.Peer, State: p.Late.State.String(), Reason: "late"}
+	f.Text = fmt.Sprintf("heard late, and does not count: %s on %s", endText(taskstate.Status{State: p.Late.State, Exit: p.Late.Exit}), t.name(p.Peer))
+	if p.Late.State == taskstate.Complete || p.Late.State == taskstate.Failed {
+		f.Text += "; so this slot ran more than once"
+	}
+	if p.Late.Exit != taskstate.NoExit {
+		code := p.Late.Exit
+		f.ExitCode = &code
+	}
+	t.add(p.Late.Heard, f)
+}
+
+// whyGivenUp says a reason for giving up in a person's words.
+func whyGivenUp(r taskstate.Reason) string {
+	switch r {
+	case taskstate.ReasonUnreachable:
+		return "its peer could not be reached for as long as the job allows"
+	case taskstate.ReasonRecalled:
+		return "taken back before it started, to start sooner elsewhere"
+	case taskstate.ReasonInterrupted:
+		return "its peer stopped, restarted, left or lost its data"
+	case taskstate.ReasonDropped:
+		return "its peer does not have it and never will"
+	}
+	return string(r)
+}
+
+// ended tells a slot's end as it was decided.
+func (t *teller) ended(s slotFacts, back bool) {
+	f := s.Final
+	fact := api.Fact{Kind: kindTask, Task: f.Task.String(), Peer: s.Peer, State: f.State.String(), Reason: string(f.Reason), Text: endText(*f)}
+	if s.Peer != "" {
+		fact.Text += " on " + t.name(s.Peer)
+	}
+	if f.Exit != taskstate.NoExit {
+		code := f.Exit
+		fact.ExitCode = &code
+	}
+	if f.Message != "" && f.State != taskstate.Complete {
+		fact.Text += ": " + f.Message
+	}
+	if back {
+		fact.Text += "; it had been given up, came back with this, and counts"
+	}
+	t.add(f.At, fact)
+}
+
+// endText says an end in a person's words, without its message.
+func endText(f taskstate.Status) string {
+	text := f.State.String()
+	switch {
+	case f.Signal > 0:
+		text += fmt.Sprintf(", by signal %d", f.Signal)
+	case f.Exit != taskstate.NoExit:
+		text += fmt.Sprintf(" with exit code %d", f.Exit)
+	}
+	if f.Reason != taskstate.ReasonNone && f.Reason != taskstate.ReasonExit && f.Reason != taskstate.ReasonSignal {
+		text += fmt.Sprintf(" (%s)", f.Reason)
+	}
+	return text
+}
