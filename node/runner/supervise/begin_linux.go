@@ -12,8 +12,8 @@ const (
 )
 
 // This is the one place of the program where something runs before main, and on purpose: the runtime initialises packages in the order of their paths
-// as their imports allow, so that a supervisor is at work – and never comes back from here – before the peer's packages have taken 6 MiB of memory. It also
-// makes every program that links this package, a test among them, its own supervisor. docs/adr/0010 has the measurements.
+// as their imports allow, so that a supervisor is at work – and never comes back from here – before most of the peer's packages have touched their
+// memory. It also makes every program that links this package, a test among them, its own supervisor. docs/adr/0010 has the measurements.
 var _ = begin()
 
 func begin() struct{} {

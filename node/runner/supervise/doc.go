@@ -20,6 +20,6 @@
 // processes go on; the next one watches those that still are what .running says – the same number, started at the same moment of the same boot, so
 // that a number given to somebody else is never taken for a task – and says of their end that nobody saw the exit code.
 //
-// The package uses the standard library only, and its supervisor begins before the packages of the rest of the program are initialised (begin.go): it
-// costs a fifth of the memory that way.
+// The package uses the standard library only, and its supervisor begins before most packages of the program are initialised (begin_linux.go). Where
+// there is no supervisor – all but Linux – an Engine works in the peer's own process, and processes end with the peer.
 package supervise
