@@ -24,11 +24,12 @@ var floors = map[string]int{
 	"node/api":              2,
 	"dispatch":              3,
 	"node/runner":           3,
-	"node/runner/supervise": 0,
 	"node/blob":             3,
 	"node":                  4,
 	"testnet":               5,
+	"testnet/sim":           5,
 	"cmd/peer":              6,
+	"node/runner/supervise": 0,
 }
 
 func floorOf(pkg string) (int, bool) {

@@ -69,11 +69,12 @@ type Coordinator struct {
 	started time.Time
 	now     time.Time
 
-	peers   map[taskstate.PeerID]*peerState
-	order   []*peerState // by id
-	jobs    map[taskstate.JobID]*jobState
-	classes []*class // jobs with pending work, by what a task needs
-	classOf map[taskstate.Resources]*class
+	peers     map[taskstate.PeerID]*peerState
+	order     []*peerState                     // by id
+	strangers map[taskstate.PeerID]PeerVerdict // what gossip says about who is no member (yet)
+	jobs      map[taskstate.JobID]*jobState
+	classes   []*class // jobs with pending work, by what a task needs
+	classOf   map[taskstate.Resources]*class
 
 	sessions map[ConnID]*session
 	touched  []*session // have something to send when the step ends
@@ -195,7 +196,7 @@ func (StartOver) coordEffect()       {}
 func NewCoordinator(cfg CoordinatorConfig, epoch taskstate.Epoch, st *ledger.State, now time.Time) *Coordinator {
 	c := &Coordinator{
 		cfg: cfg.withDefaults(), epoch: epoch, index: st.Index(), started: now, now: now,
-		peers: map[taskstate.PeerID]*peerState{}, jobs: map[taskstate.JobID]*jobState{}, sessions: map[ConnID]*session{},
+		peers: map[taskstate.PeerID]*peerState{}, jobs: map[taskstate.JobID]*jobState{}, strangers: map[taskstate.PeerID]PeerVerdict{}, sessions: map[ConnID]*session{},
 		classOf: map[taskstate.Resources]*class{}, seed: cfg.Seed,
 	}
 	c.derive(st)

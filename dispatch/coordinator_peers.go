@@ -83,6 +83,7 @@ func (c *Coordinator) addPeer(id taskstate.PeerID) *peerState {
 	}
 	p := &peerState{id: id, holds: map[taskstate.JobID]*holding{}, standing: Unknown}
 	c.peers[id] = p
+	c.introduce(p)
 	i, _ := slices.BinarySearchFunc(c.order, id, func(p *peerState, id string) int { return strings.Compare(p.id, id) })
 	c.order = slices.Insert(c.order, i, p)
 	c.changes++
@@ -95,6 +96,9 @@ func (c *Coordinator) dropPeer(p *peerState) {
 		c.endSession(p.session, "removed from the cluster")
 	}
 	delete(c.peers, p.id)
+	if p.verdict != VerdictNone {
+		c.onVerdict(PeerVerdict{Peer: p.id, Verdict: p.verdict, Since: p.since, Never: p.never})
+	}
 	c.order = slices.DeleteFunc(c.order, func(x *peerState) bool { return x == p })
 	c.changes++
 	c.doubts = true

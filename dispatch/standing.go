@@ -120,10 +120,24 @@ func (c *Coordinator) wantsProbe(p *peerState) bool {
 	return f.Verdict == VerdictDead && p.standing == Unknown || f.Verdict == VerdictNone && f.Settled
 }
 
+// maxStrangers bounds the verdicts kept about peers that are no members.
+const maxStrangers = 4096
+
+// introduce gives a new member the verdict that gossip had on it before: it is not said again as long as it does not change.
+func (c *Coordinator) introduce(p *peerState) {
+	if ev, ok := c.strangers[p.id]; ok {
+		delete(c.strangers, p.id)
+		p.verdict, p.since, p.never = ev.Verdict, ev.Since, ev.Never
+	}
+}
+
 // onVerdict hears gossip. A verdict of life cancels what failed dials said.
 func (c *Coordinator) onVerdict(ev PeerVerdict) {
 	p := c.peers[ev.Peer]
 	if p == nil {
+		if len(c.strangers) < maxStrangers {
+			c.strangers[ev.Peer] = ev
+		}
 		return
 	}
 	p.verdict, p.since, p.never = ev.Verdict, ev.Since, ev.Never

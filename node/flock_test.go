@@ -148,7 +148,7 @@ func TestAHeldJobSurvivesARestartAndCanBeCancelled(t *testing.T) {
 		t.Fatalf("%+v, %v", held, err)
 	}
 	back := voter.back()
-	other = other.back()
+	other.back()
 	if done, _ := back.outcomeOf(t, first.ID); done.State != "complete" {
 		t.Fatalf("%+v", done)
 	}

@@ -138,7 +138,12 @@ func (n *Node) openNetwork() (err error) {
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
-	if n.roster, err = admission.OpenRoster(n.folder.path("roster"), p2p.Verify); err != nil {
+	n.roster, err = admission.OpenRoster(n.folder.path("roster"), p2p.Verify)
+	switch {
+	case errors.Is(err, admission.ErrDamaged): // it was moved aside: begin takes it from the ledger, or says what to do
+		n.log.Warn("roster damaged", "err", err)
+		n.warnings = append(n.warnings, err.Error())
+	case err != nil:
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.host, err = p2p.New(p2p.Config{

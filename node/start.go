@@ -24,8 +24,14 @@ const (
 // begin decides whether this peer founds, joins or resumes, and does it.
 func (n *Node) begin(ctx context.Context) error {
 	joining := n.cfg.Join != "" || len(n.cfg.Bootstrap) > 0
+	if n.roster.Cluster() == "" {
+		n.trustLedger() // a roster that was lost is in the ledger, if this peer has some of it
+	}
 	cluster := n.roster.Cluster()
 	switch {
+	case cluster == "" && !joining && n.lostRoster():
+		return api.Errorf(api.Failed, "the roster of this peer's cluster was damaged (it is in %s) and no copy of the ledger is here to take it from. To come back as the same peer, make a ticket at another one (`peer ticket`) and type `peer up --join TICKET`; to found a new cluster, remove the data folder %s first",
+			n.folder.path("roster.damaged"), n.folder.dir)
 	case cluster == "" && !joining:
 		return n.found(ctx)
 	case cluster == "":
@@ -46,6 +52,12 @@ func (n *Node) begin(ctx context.Context) error {
 	}
 	n.lookAt(ctx)
 	return n.resume()
+}
+
+// lostRoster tells whether this folder was a member's once: found would begin another cluster in it unawares.
+func (n *Node) lostRoster() bool {
+	_, err := os.Stat(n.folder.path("roster.damaged"))
+	return err == nil
 }
 
 // lookAt remembers the bootstrap addresses of a peer that comes back: where its peer book leads nowhere, because everybody moved, they

@@ -82,8 +82,8 @@ type Node struct {
 	hint        taskstate.PeerID
 	hintEpoch   taskstate.Epoch
 	voters      []Voter
-	votersIndex uint64             // raft index of voters; 0 if they are only what the disk held at start
-	votersFloor uint64             // configurations below it are of the past
+	votersIndex uint64 // raft index of voters; 0 if they are only what the disk held at start
+	votersFloor uint64 // configurations below it are of the past
 	bound       logBound
 	contacts    []taskstate.PeerID // peers to try that might be voters
 	absent      map[string]time.Time

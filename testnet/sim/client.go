@@ -246,11 +246,24 @@ func (c *client) over(e sessionEnd) {
 		c.later(0, c.next)
 		return
 	}
-	if l.w.chance(0.02) { // somebody says something that is not so
-		c.hinted = l.w.anyone()
+	if l.w.chance(0.1) {
+		c.hinted = l.w.misled()
 	}
 	c.bound = min(backoffStep+2*c.bound, backoffMost)
 	c.later(e.retryAfter+time.Duration(l.w.rng.Int64N(int64(c.bound))), c.next)
+}
+
+// misled names a wrong peer to dial: one that believes to coordinate and is not the newest, if there is one, or anybody.
+func (w *world) misled() *peer {
+	for _, p := range w.peers {
+		if l := p.life; l != nil && l.leading != nil && l != w.quorum.leader {
+			return p
+		}
+	}
+	if w.chance(0.9) {
+		return nil
+	}
+	return w.anyone()
 }
 
 // changed tells whether the hint names somebody else than was dialled last.

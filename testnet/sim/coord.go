@@ -61,7 +61,7 @@ func (l *life) coordinate(lead *leadership, wait time.Duration) {
 	l.term = t
 	for n, v := range l.views {
 		if v.verdict != dispatch.VerdictNone {
-			t.box = append(t.box, dispatch.PeerVerdict{Peer: w.peers[n].id, Verdict: v.verdict, Since: birth.Add(v.since)})
+			t.box = append(t.box, dispatch.PeerVerdict{Peer: w.peers[n].id, Verdict: v.verdict, Since: birth.Add(v.since), Never: v.never})
 		}
 	}
 	if w.tracing() {

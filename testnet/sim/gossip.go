@@ -14,6 +14,7 @@ type view struct {
 	verdict dispatch.Verdict
 	since   time.Duration
 	misses  int
+	never   bool // it has not been seen alive since this process began
 }
 
 // look is a round of probes: whom this peer reaches, itself or through another, lives.
@@ -28,7 +29,7 @@ func (l *life) look() {
 		if !l.answers(o) {
 			v.misses++
 			switch {
-			case v.verdict == dispatch.VerdictNone:
+			case v.verdict == dispatch.VerdictNone && !(l.book && v.misses >= 6): // only who keeps a book knows whom it misses
 			case v.misses >= 4 || v.misses >= 1 && !o.off && !o.up() && w.net.both(l.p, o) && w.chance(0.5): // it refuses
 				l.judge(n, dispatch.VerdictDead)
 			case v.verdict == dispatch.VerdictAlive:
@@ -75,12 +76,13 @@ func (l *life) judge(n int, verdict dispatch.Verdict) {
 	}
 	w := l.w
 	was := v.verdict
+	v.never = verdict == dispatch.VerdictDead && (was == dispatch.VerdictNone || v.never)
 	v.verdict, v.since = verdict, w.now()
 	if w.tracing() {
 		w.tracef("%s finds %s %s", l.p.id, w.peers[n].id, verdict)
 	}
 	if t := l.term; t != nil {
-		t.put(dispatch.PeerVerdict{Peer: w.peers[n].id, Verdict: verdict, Since: l.mono()})
+		t.put(dispatch.PeerVerdict{Peer: w.peers[n].id, Verdict: verdict, Since: l.mono(), Never: v.never})
 	}
 	if verdict == dispatch.VerdictAlive && was != verdict && w.peers[n] != l.p {
 		l.after(w.ms(0, 50), func() { l.exchange(w.peers[n]) })

@@ -155,16 +155,6 @@ func (d *load) runs(t taskstate.TaskID) need {
 	return n
 }
 
-// exitOf is how every attempt of a slot ends that ends by itself.
-func (d *load) exitOf(t taskstate.TaskID) taskstate.State {
-	h := fnv.New32a()
-	fmt.Fprint(h, t.Job, t.Slot)
-	if h.Sum32()%10 == 0 {
-		return taskstate.Failed
-	}
-	return taskstate.Complete
-}
-
 // request is something a person wants decided, until it is.
 type request struct {
 	job    *work

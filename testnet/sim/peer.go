@@ -81,6 +81,7 @@ type life struct {
 	seen    map[taskstate.TaskID]taskstate.Status // newest news of each task, for I2
 	views   []view
 	hint    hint
+	book    bool // gossip remembers who there was before
 	asking  bool // an exchange of digests for a gap is planned
 	links   map[*link]uint64
 	counted uint64
@@ -134,6 +135,7 @@ func (p *peer) boot() {
 		w: w, p: p, n: p.lives, replica: ledger.NewReplica(), digest: digest.NewStore(0), views: make([]view, len(w.peers)),
 		seen: map[taskstate.TaskID]taskstate.Status{}, links: map[*link]uint64{},
 	}
+	l.book = w.chance(0.5)
 	if p.copy != nil && w.chance(0.7) {
 		if st, err := ledger.DecodeState(p.copy); err != nil {
 			w.fail("bug", "a saved copy does not load: %v", err)
