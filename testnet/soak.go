@@ -104,7 +104,7 @@ func Soak(ctx context.Context, cfg SoakConfig) (SoakReport, error) {
 		return s.report, err
 	}
 	defer s.net.Quit()
-	if err := s.within(ctx, reviveLimit, s.net.AwaitReady); err != nil {
+	if err := s.within(ctx, reviveLimit, s.awaitWhole); err != nil {
 		return s.report, err
 	}
 	s.run(ctx)
@@ -118,6 +118,18 @@ func Soak(ctx context.Context, cfg SoakConfig) (SoakReport, error) {
 	}
 	s.report.Kept = cfg.Dir
 	return s.report, nil
+}
+
+// awaitWhole waits until everybody is ready and as many vote as will: before that, one peer's loss can be a majority's.
+func (s *soak) awaitWhole(ctx context.Context) error {
+	if err := s.net.AwaitReady(ctx); err != nil {
+		return err
+	}
+	want := min(s.net.N(), 5) - (1 - s.net.N()%2)
+	return s.net.await(ctx, func() bool {
+		st, err := s.net.Client(1).Status(ctx)
+		return err == nil && len(st.Voters) >= want
+	})
 }
 
 func (s *soak) marks() string { return filepath.Join(s.cfg.Dir, "marks") }
