@@ -187,7 +187,27 @@ func (c *Coordinator) place(j *jobState, n int) placement.Plan {
 		}
 	}
 	c.seed++
-	return placement.Place(placement.Need{Tasks: n, Resources: j.job.Resources, MaxPerPeer: j.job.MaxPerPeer}, c.scratch.peers, c.seed)
+	need := placement.Need{Tasks: n, Resources: j.job.Resources, MaxPerPeer: j.job.MaxPerPeer}
+	if j.takesTurn() {
+		if plan := c.placeWithoutQueues(need); plan.Placed > 0 {
+			return plan
+		}
+	}
+	return placement.Place(need, c.scratch.peers, c.seed)
+}
+
+// placeWithoutQueues leaves out the peers where something waits: what needs nothing would find room there and wait as well.
+func (c *Coordinator) placeWithoutQueues(need placement.Need) placement.Plan {
+	for i, p := range c.order {
+		if p.queued() > 0 {
+			c.scratch.peers[i].Room = 0
+		}
+	}
+	plan := placement.Place(need, c.scratch.peers, c.seed)
+	for i, p := range c.order {
+		c.scratch.peers[i].Room = c.cfg.Outstanding - p.outstanding
+	}
+	return plan
 }
 
 // assign carries out a plan: the slots are under way until the ledger says so.
