@@ -125,6 +125,9 @@ func (c *Coordinator) appliedEntry(e admission.Entry) {
 // appliedAssign turns slots under way into open tasks and hands them to the peer's session.
 func (c *Coordinator) appliedAssign(a *ledger.Assign, r *ledger.Result, index uint64) {
 	j, p := c.jobs[a.Job], c.peers[a.Peer]
+	if p != nil {
+		c.assigned(p)
+	}
 	if j == nil || p == nil {
 		if r.Refused != ledger.CodeUnknown && r.Refused != ledger.CodeOver {
 			c.startOver("an assignment was applied for a job or peer that is not known here")
@@ -166,6 +169,14 @@ func (c *Coordinator) appliedAssign(a *ledger.Assign, r *ledger.Result, index ui
 		c.wakeAt(c.now) // it went away meanwhile
 	}
 	c.endJob(j)
+}
+
+// assigned counts an assignment to p as no longer under way; who waits to be let go may have waited for it.
+func (c *Coordinator) assigned(p *peerState) {
+	p.assigning = max(0, p.assigning-1)
+	if p.session != nil && p.session.leaving {
+		c.touch(p.session)
+	}
 }
 
 // landed removes a run from those under way and tells whether it was there.

@@ -30,6 +30,7 @@ type peerState struct {
 	back       bool // had a session in this epoch
 	registered []time.Time
 	stopping   time.Time // gives its tasks back: no new ones before this moment
+	assigning  int       // commands under way that assign something to it
 
 	verdict    Verdict
 	since      time.Time // of the verdict
@@ -88,6 +89,11 @@ func (c *Coordinator) addPeer(id taskstate.PeerID) *peerState {
 	c.order = slices.Insert(c.order, i, p)
 	c.changes++
 	return p
+}
+
+// staying tells whether p may be given tasks as far as it has a say in it: it is not about to stop.
+func (c *Coordinator) staying(p *peerState) bool {
+	return !c.now.Before(p.stopping) && (p.session == nil || !p.session.leaving)
 }
 
 // dropPeer forgets a removed member. Its tasks are gone from it already.

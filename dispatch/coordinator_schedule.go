@@ -163,7 +163,7 @@ func (c *Coordinator) fillPeers() {
 		c.scratch.peers = append(c.scratch.peers, placement.Peer{
 			ID:        p.id,
 			Ready:     !p.worker || p.standing == Ready && p.session.synced,
-			Available: p.worker && !p.left && !c.now.Before(p.stopping),
+			Available: p.worker && !p.left && c.staying(p),
 			Offer:     p.offer.Resources,
 		})
 		c.measure(&c.scratch.peers[len(c.scratch.peers)-1], p)
@@ -222,6 +222,7 @@ func (c *Coordinator) assign(cmds []ledger.Command, j *jobState, plan placement.
 			j.inflight = append(j.inflight, assigning{peer: p.id, Slots: run})
 		}
 		p.promise(j, p.hold(j), n)
+		p.assigning++
 		c.measure(&c.scratch.peers[i], p)
 		cmds = append(cmds, ledger.Command{Assign: &ledger.Assign{Job: j.id, Peer: p.id, Incarnation: p.incarnation, Slots: slots}})
 	}
