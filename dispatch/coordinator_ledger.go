@@ -217,15 +217,20 @@ func (c *Coordinator) assignRefused(j *jobState, p *peerState, a *ledger.Assign)
 
 // appliedSettle closes tasks whose end is decided.
 func (c *Coordinator) appliedSettle(s *ledger.Settle, r *ledger.Result) {
-	p := c.peers[s.Peer]
-	if p == nil {
-		return
-	}
+	p := c.peers[s.Peer] // nil: it was removed, and may have told of a success before
 	refused := r.Statuses
 	var h *holding
 	for i := range s.Statuses {
 		t := s.Statuses[i].Task
 		c.lateDecided(p, t)
+		if p == nil {
+			if len(refused) > 0 && refused[0] == t {
+				refused = refused[1:]
+			} else {
+				c.appliedLate(t, r.Overtaken)
+			}
+			continue
+		}
 		if len(refused) > 0 && refused[0] == t {
 			// Decided before in another way; whatever decided it was mirrored here when it was applied.
 			refused = refused[1:]

@@ -23,7 +23,7 @@ type peerState struct {
 	holds       map[taskstate.JobID]*holding
 	outstanding int                         // tasks proposed or assigned that have not ended
 	promised    taskstate.Resources         // to those
-	ends        []taskstate.Status          // to be settled, not proposed yet
+	ends        *endQueue                   // to be settled, not proposed yet; nil: none
 	late        map[taskstate.TaskID]uint64 // ends of attempts given up, being decided: number of their batch in the present session, or 0
 
 	session    *session
@@ -47,6 +47,13 @@ type peerState struct {
 	finishedAt time.Time
 	recallAt   time.Time // no recall before
 	recalling  int       // tasks it was asked to give back, and has not answered about
+}
+
+// endQueue is ends that one life of a peer told, to be settled.
+type endQueue struct {
+	peer        taskstate.PeerID
+	incarnation taskstate.Incarnation
+	list        []taskstate.Status
 }
 
 // holding is what one peer has of one job.

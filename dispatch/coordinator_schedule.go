@@ -60,20 +60,22 @@ func (c *Coordinator) cut() []ledger.Command {
 
 func (c *Coordinator) cutSettles(cmds []ledger.Command, size int) []ledger.Command {
 	for len(c.settling) > 0 && size < maxDecideSize {
-		p := c.settling[0]
+		q := c.settling[0]
 		n := 0
-		for ; n < len(p.ends) && size < maxDecideSize; n++ {
-			size += statusBytes + len(p.ends[n].Message) + len(p.ends[n].Reason)
+		for ; n < len(q.list) && size < maxDecideSize; n++ {
+			size += statusBytes + len(q.list[n].Message) + len(q.list[n].Reason)
 		}
 		if n > 0 {
 			cmds = append(cmds, ledger.Command{Settle: &ledger.Settle{
-				Peer: p.id, Incarnation: p.incarnation, Statuses: p.ends[:n:n],
+				Peer: q.peer, Incarnation: q.incarnation, Statuses: q.list[:n:n],
 			}})
 		}
-		if p.ends = p.ends[n:]; len(p.ends) > 0 {
+		if q.list = q.list[n:]; len(q.list) > 0 {
 			break
 		}
-		p.ends = nil
+		if p := c.peers[q.peer]; p != nil && p.ends == q {
+			p.ends = nil
+		}
 		c.settling = c.settling[1:]
 	}
 	return cmds
