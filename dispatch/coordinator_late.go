@@ -214,5 +214,6 @@ func (c *Coordinator) withoutEarly(p *peerState, h *holding, slots, refused []le
 		}
 	}
 	c.dirty, c.freed = true, true
+	c.enqueue(h.job) // its Parallel may have room again
 	return kept, true
 }
