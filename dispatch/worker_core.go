@@ -188,8 +188,7 @@ func (c *workerCore) Step(ev workerEvent, now time.Time) []workerEffect {
 	case wPublished:
 		c.publishing = false
 	case wOffer:
-		c.offer = e.offer
-		c.sendOffer()
+		c.changeOffer(e.offer)
 	case wStop:
 		c.stopAll()
 	}

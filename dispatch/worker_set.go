@@ -238,12 +238,11 @@ func (c *workerCore) takeOn(f *heldFrame) {
 	c.frames[c.frameNo] = f
 	c.newFrames = append(c.newFrames, f)
 	for _, h := range f.tasks {
-		need := h.job.job.Resources
 		switch {
 		case c.stopping:
 			c.giveBack(h)
-		case !need.Fits(c.offer.Resources):
-			c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, fmt.Sprintf("it needs %+v, this peer offers %+v", need, c.offer.Resources))
+		case c.tooLarge(h):
+			c.rejectLarge(h)
 		case !h.job.instant():
 			c.queue = append(c.queue, h)
 		}
@@ -302,6 +301,8 @@ func (c *workerCore) endComplete() {
 		switch {
 		case h.pass != c.link.pass:
 			c.stop(h, taskstate.ReasonCancelled)
+		case h.phase == phaseParked && c.tooLarge(h): // this peer came back with less to offer
+			c.rejectLarge(h)
 		case h.phase == phaseParked:
 			h.phase = phaseQueued
 			c.queue = append(c.queue, h)
