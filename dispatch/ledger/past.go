@@ -15,7 +15,7 @@ const (
 	KeepConflicts = 16      // contradictory ends of one job: the newest
 )
 
-// PastAttempt is an attempt that was given up, so that its slot got another.
+// PastAttempt is an attempt that its slot has left behind: it was given up, or it ended and the slot got another.
 type PastAttempt struct {
 	Attempt     int
 	Peer        taskstate.PeerID
@@ -24,7 +24,9 @@ type PastAttempt struct {
 	AssignedAt  int64  // ledger stamps
 	GivenUpAt   int64
 	Reason      taskstate.Reason
-	Late        *LateEnd // its end, if that was heard of all the same and did not count
+	Version     int               // of the job; 0 for jobs without versions
+	End         *taskstate.Status // its end, if the slot got another attempt because of it or after it; nil: it was given up
+	Late        *LateEnd          // given up: its end, if that was heard of all the same and did not count
 }
 
 // LateEnd is the end of an attempt that had been given up.
