@@ -35,8 +35,9 @@ type JobRecord struct {
 	owners  *owners
 	open    map[uint32]int // open slots by owner
 
-	why     taskstate.Reason // of the cancel; "" is taskstate.ReasonCancelled
-	blocked []taskstate.JobID
+	why     taskstate.Reason  // of the cancel; "" is taskstate.ReasonCancelled
+	blocked []taskstate.JobID // jobs that have to be complete first, and are not
+	origin  []byte            // digest of what was submitted, once that was updated
 	lastRun int64
 	sides   map[uint32]*side // by slot: what only few slots have
 	long    *long            // of a service or global job
@@ -77,7 +78,7 @@ type SlotRecord struct {
 // Pending tells whether the slot waits for somebody to be given it.
 func (r SlotRecord) Pending() bool { return !r.Open && r.Final == nil }
 
-// Job is what was submitted. It never changes.
+// Job is what was submitted, in a lasting job the spec that is wanted now. What it points to never changes.
 func (j *JobRecord) Job() *taskstate.Job { return j.job }
 
 // Index is the ledger index at which the job was accepted: the order of jobs.
@@ -190,11 +191,9 @@ func (j *JobRecord) cutOff(r SlotRecord) taskstate.Status {
 
 // status puts a settled slot's end together again.
 func (j *JobRecord) status(n int, c cell) taskstate.Status {
-	f := j.forms.list[c.form-formFirst]
-	return taskstate.Status{
-		Task: taskstate.Task(j.job.ID, n, int(c.attempt)), Seq: uint64(c.seq), State: f.State, Index: c.index, At: c.end,
-		Exit: f.Exit, Signal: f.Signal, Reason: f.Reason, Message: f.Message,
-	}
+	st := j.forms.list[c.form-formFirst].status(taskstate.Task(j.job.ID, n, int(c.attempt)), c.seq, c.end)
+	st.Index = c.index
+	return st
 }
 
 func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {

@@ -17,23 +17,25 @@ type side struct {
 	notBefore int64            // pending: does not start before this stamp
 	at        int64            // retired while it waited: when
 	pin       taskstate.PeerID
+	history   taskstate.History // of its restarts, until it has ended for good
 }
 
 // long is what a service or global job has besides.
 type long struct {
 	versions map[int]*taskstate.Job // the wanted one, those that slots are of, and previous
 	previous int                    // version to roll back to, 0 = none
-	rollout  RolloutRecord
+	rollout  RolloutRecord          // without Version and From
+	pins     map[taskstate.PeerID]int
 }
 
 // RolloutRecord is how far the tasks of a lasting job follow its version.
 type RolloutRecord struct {
-	State   RolloutState
-	Message string
-	Since   int64 // ledger stamp of State
-	Began   int64 // ledger stamp at which Version began to be wanted
-	Version int   // the version that is wanted: Job().Version
-	From    int   // the version before, to which a rollback goes; 0 = none
+	State   RolloutState `cbor:"1,keyasint,omitempty"`
+	Message string       `cbor:"2,keyasint,omitempty"`
+	Since   int64        `cbor:"3,keyasint,omitempty"` // ledger stamp of State
+	Began   int64        `cbor:"4,keyasint,omitempty"` // ledger stamp at which Version began to be wanted
+	Version int          `cbor:"-"`                    // the version that is wanted: Job().Version
+	From    int          `cbor:"-"`                    // the version before, to which a rollback goes; 0 = none
 }
 
 // Lasts tells whether the job goes on until somebody ends it.
@@ -121,6 +123,21 @@ func (j *JobRecord) version(x side) int {
 	return int(max(x.version, 1))
 }
 
+// put replaces what a slot has besides.
+func (j *JobRecord) put(slot int, x side) {
+	if x.version == 1 {
+		x.version = 0
+	}
+	if x == (side{}) {
+		delete(j.sides, uint32(slot))
+		return
+	}
+	if j.sides == nil {
+		j.sides = map[uint32]*side{}
+	}
+	j.sides[uint32(slot)] = &x
+}
+
 // besides fills in what only few slots have.
 func (j *JobRecord) besides(r *SlotRecord, c cell) {
 	x := j.sideOf(r.Slot)
@@ -128,7 +145,7 @@ func (j *JobRecord) besides(r *SlotRecord, c cell) {
 	switch {
 	case c.form == formOpen && x.leaving:
 		r.Leaving, r.Next = cmp.Or(x.reason, taskstate.ReasonRetired), int(x.next)
-	case c.form < formOpen:
+	case c.form < formOpen && !j.cancelled && !x.retired:
 		r.NotBefore = x.notBefore
 	}
 }
