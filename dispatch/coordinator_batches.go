@@ -98,8 +98,8 @@ func (c *Coordinator) settle(p *peerState, st *taskstate.Status) {
 // runsAgain tells whether an end came about through no fault of the task, so that its slot gets another attempt.
 func (c *Coordinator) runsAgain(h *holding, st *taskstate.Status, started bool) bool {
 	switch st.Reason {
-	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped:
-		return st.State != taskstate.Complete && !h.job.cancelled && !(h.job.job.Unreachable.Wait && started)
+	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonDrained:
+		return st.State != taskstate.Complete && !h.job.cancelled && !h.job.leaves(st.Task.Slot) && !(h.job.job.Unreachable.Wait && started)
 	}
 	return false
 }

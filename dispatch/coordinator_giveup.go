@@ -3,7 +3,6 @@ package dispatch
 import (
 	"slices"
 
-	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
 
@@ -17,7 +16,6 @@ func (c *Coordinator) giveUp(p *peerState, h *holding, slot int, r rec, again bo
 	}
 	if again && !h.job.cancelled {
 		c.given.add(t)
-		h.job.again.add(ledger.Slots{First: slot, N: 1, Attempt: max(int(r.attempt)+1, h.job.first)})
 	}
 	c.close(p, h, slot, r)
 	c.enqueue(h.job)
@@ -57,8 +55,7 @@ func (c *Coordinator) appliedCancel(id taskstate.JobID) {
 		return
 	}
 	j.cancelled = true
-	j.again.clear()
-	j.fresh.clear()
+	j.lots, j.later = nil, nil
 	for _, p := range c.order {
 		if h := p.holds[id]; h != nil {
 			c.stopAll(p, h)

@@ -160,13 +160,23 @@ func (c *Coordinator) appliedLate(t taskstate.TaskID, overtaken []taskstate.Task
 
 // noLongerWaits takes a slot that has got its end out of those that wait or are on their way to somebody.
 func (c *Coordinator) noLongerWaits(j *jobState, slot int) {
-	if !j.again.remove(slot) && !j.fresh.remove(slot) {
+	if !j.unwait(slot) {
 		if j.early == nil {
 			j.early = map[int]bool{}
 		}
 		j.early[slot] = true // its assignment will be refused
 	}
 	c.endJob(j)
+}
+
+// attempt is the attempt a slot of the line waits for.
+func (q *slotQueue) attempt(slot int) (int, bool) {
+	for _, r := range q.runs {
+		if slot >= r.First && slot < r.First+r.N {
+			return r.Attempt, true
+		}
+	}
+	return 0, false
 }
 
 // remove takes one slot out of the line and tells whether it was there.
@@ -191,19 +201,23 @@ func (q *slotQueue) remove(slot int) bool {
 
 // withoutEarly splits an assignment by what the ledger refused: those slots had got their end meanwhile, and what was promised for
 // them is free again. ok is false if any other slot was refused.
-func (c *Coordinator) withoutEarly(p *peerState, h *holding, slots, refused []ledger.Slots) (kept []ledger.Slots, ok bool) {
+func (c *Coordinator) withoutEarly(p *peerState, h *holding, body *taskstate.Job, slots, refused []ledger.Slots) (kept []ledger.Slots, ok bool) {
 	if len(refused) == 0 {
 		return slots, true
 	}
 	no := map[int]bool{}
 	for _, run := range refused {
 		for n := run.First; n < run.First+run.N; n++ {
-			if !h.job.early[n] {
+			switch {
+			case h.job.early[n]:
+			case h.job.lasting != nil: // another version of it is wanted by now
+				h.job.waitAgain(n, run.Attempt)
+			default:
 				return nil, false
 			}
 			delete(h.job.early, n)
 			no[n] = true
-			p.promise(h.job, h, -1)
+			p.promise(h, -1, body)
 		}
 	}
 	for _, run := range slots {

@@ -106,7 +106,7 @@ type workerCore struct {
 	stopping bool
 
 	tasks     map[taskstate.TaskID]*heldTask
-	jobs      map[taskstate.JobID]*heldJob
+	jobs      map[bodyID]*heldJob
 	idle      int // jobs without a frame
 	idleBytes int
 	queue     []*heldTask
@@ -159,7 +159,7 @@ type workerLink struct {
 func newWorkerCore(self taskstate.PeerID, inc taskstate.Incarnation, offer Offer, img *journalImage, now time.Time) (c *workerCore, interrupted []taskstate.TaskID) {
 	c = &workerCore{
 		self: self, inc: inc, offer: offer, now: now, fenced: true,
-		tasks: map[taskstate.TaskID]*heldTask{}, jobs: map[taskstate.JobID]*heldJob{}, frames: map[uint64]*heldFrame{},
+		tasks: map[taskstate.TaskID]*heldTask{}, jobs: map[bodyID]*heldJob{}, frames: map[uint64]*heldFrame{},
 	}
 	if img != nil {
 		interrupted = c.restore(img)

@@ -131,7 +131,7 @@ func (c *workerCore) lacksJob(a *Assignments) bool {
 	for i := range a.Jobs {
 		c.keepJob(&a.Jobs[i])
 	}
-	return slices.ContainsFunc(a.Grants, func(g Grant) bool { return c.jobs[g.Job] == nil })
+	return slices.ContainsFunc(a.Grants, func(g Grant) bool { return c.jobs[g.body()] == nil })
 }
 
 // resync asks for one Complete set, once.
@@ -199,8 +199,8 @@ func (c *workerCore) granted(a *Assignments) error {
 
 // takeGrant holds what is new of one grant, and returns what is forbidden here.
 func (c *workerCore) takeGrant(f *heldFrame, g Grant) (dropped []taskstate.TaskID) {
-	j := c.jobs[g.Job]
-	fresh := Grant{Job: g.Job, Index: g.Index}
+	j := c.jobs[g.body()]
+	fresh := Grant{Job: g.Job, Index: g.Index, Version: g.Version}
 	n := -1
 	for id := range g.tasks() {
 		n++
