@@ -1,6 +1,10 @@
 package jobfile
 
-import "strings"
+import (
+	"strings"
+
+	"covey/taskstate/spell"
+)
 
 // homes says where a key belongs that stands in the wrong place.
 func homes() map[string]string {
@@ -37,37 +41,5 @@ func nearest(word string, words []string) string {
 	if w := others()[low]; indexOf(words, w) >= 0 {
 		return w
 	}
-	best, near := "", 1+min(len(low), 12)/4
-	if len(low) > 64 {
-		return ""
-	}
-	for _, w := range words {
-		if d := slips(low, w); d < near || d == near && best == "" {
-			best, near = w, d
-		}
-	}
-	return best
-}
-
-// slips counts insertions, deletions, changes and swaps of neighbours between two words.
-func slips(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			change := last[j-1]
-			if a[i-1] != b[j-1] {
-				change++
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
+	return spell.Nearest(low, words)
 }
