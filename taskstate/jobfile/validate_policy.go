@@ -6,16 +6,15 @@ import (
 	"strings"
 
 	"covey/taskstate"
+	"covey/taskstate/constraint"
 )
 
 // More limits of a job.
 const (
-	MaxPriority    = 100
-	MaxAxes        = 16   // of a matrix
-	MaxAfter       = 64   // jobs to wait for
-	MaxConstraints = 64   // of one job
-	maxConstraint  = 1024 // bytes of one
-	axisRule       = "want 1 to 63 letters a-z, digits and _, beginning with a letter: it becomes COVEY_ and the name in capitals"
+	MaxPriority = 100
+	MaxAxes     = 16 // of a matrix
+	MaxAfter    = 64 // jobs to wait for
+	axisRule    = "want 1 to 63 letters a-z, digits and _, beginning with a letter: it becomes COVEY_ and the name in capitals"
 )
 
 // reserved tells whether COVEY_<name> is a variable the runner sets, or one that a peer's own commands read.
@@ -80,8 +79,8 @@ func (ps *checks) placing(j *taskstate.Job) {
 	if j.Over != "" && j.Strategy != taskstate.Spread && j.Strategy != "" {
 		ps.bad("placement.over", "only spread goes over the values of a key; the strategy is %s", clip(string(j.Strategy)))
 	}
-	if len(j.Constraints) > MaxConstraints {
-		ps.bad("constraints", "%d of them, at most %d are allowed", len(j.Constraints), MaxConstraints)
+	if len(j.Constraints) > constraint.MaxCount {
+		ps.bad("constraints", "%d of them, at most %d are allowed; say several values at once with in", len(j.Constraints), constraint.MaxCount)
 		return
 	}
 	ps.conditions(j)
