@@ -82,7 +82,7 @@ type Coordinator struct {
 	inflight   int                 // proposals under way
 	registers  []*ledger.Register  // decided, not proposed
 	supersedes []*ledger.Supersede // decided, not proposed
-	settling   []*peerState        // peers with ends to settle
+	settling   []*endQueue         // ends to settle, by whose they are
 	given      givenUps            // attempts whose end may still come
 
 	wake        time.Time // see Wake

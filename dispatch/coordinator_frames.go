@@ -38,8 +38,17 @@ func (c *Coordinator) flush() {
 			s.acked = s.acks.base
 			c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: Down{Ack: &Ack{Batch: s.acked}}})
 		}
+		c.letGo(s)
 	}
 	c.touched = c.touched[:0]
+}
+
+// letGo answers a Goodbye once no assignment to the worker is under way: those decided were sent before.
+func (c *Coordinator) letGo(s *session) {
+	if s.leaving && s.synced && !s.released && s.p.assigning == 0 {
+		s.released = true
+		c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: Down{Released: &Released{}}})
+	}
 }
 
 // flushComplete sends everything the worker should have. Tasks of a cancelled job are not granted but stopped: a worker that has

@@ -23,8 +23,10 @@ func (c *Coordinator) giveUp(p *peerState, h *holding, slot int, r rec, again bo
 	c.enqueue(h.job)
 }
 
-// giveUpAll mirrors what happens to a peer's open tasks when it is removed, leaves or comes back as another incarnation.
+// giveUpAll mirrors what happens to a peer's open tasks when it is removed, leaves or comes back as another incarnation. Ends that
+// it told before and that are not decided yet are decided as what they are now: late.
 func (c *Coordinator) giveUpAll(p *peerState) {
+	c.keepTold(p)
 	for _, h := range p.byAge() {
 		slots := make([]int, 0, len(h.slots))
 		for n := range h.slots {
@@ -35,8 +37,6 @@ func (c *Coordinator) giveUpAll(p *peerState) {
 			c.giveUp(p, h, n, h.slots[n], !h.job.job.Unreachable.Wait, taskstate.ReasonInterrupted)
 		}
 	}
-	p.ends = nil
-	c.dropLate(p)
 }
 
 // byAge lists what p holds, the oldest job first.

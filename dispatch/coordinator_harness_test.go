@@ -192,6 +192,8 @@ func downString(d Down) string {
 		return fmt.Sprintf("beat %d held %t", d.Beat.N, d.Beat.Held)
 	case d.Ack != nil:
 		return fmt.Sprintf("ack %d", d.Ack.Batch)
+	case d.Released != nil:
+		return "released"
 	}
 	a := d.Assignments
 	var out []string

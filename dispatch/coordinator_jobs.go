@@ -55,6 +55,12 @@ func (j *jobState) mayStart() int {
 	return min(j.pending(), max(0, j.job.Parallel-j.live))
 }
 
+// takesTurn tells whether a task that needs nothing waits for its turn on a worker all the same: work that must not run twice is
+// marked as begun only when it is.
+func (j *jobState) takesTurn() bool {
+	return j.job.Resources == (taskstate.Resources{}) && j.job.Unreachable.Wait
+}
+
 // slotQueue is a line of slots, kept as runs.
 type slotQueue struct {
 	runs []ledger.Slots

@@ -95,6 +95,10 @@ func tellsOfARun(st *taskstate.Status) bool {
 
 // lateDecided ends the waiting for a late end, if t is one.
 func (c *Coordinator) lateDecided(p *peerState, t taskstate.TaskID) {
+	if p == nil {
+		c.given.drop(t)
+		return
+	}
 	batch, ok := p.late[t]
 	if !ok {
 		return
@@ -106,14 +110,29 @@ func (c *Coordinator) lateDecided(p *peerState, t taskstate.TaskID) {
 	}
 }
 
-// dropLate lets go of late ends that are not decided, with the rest of what a peer had to say: it is another life now, or left.
-func (c *Coordinator) dropLate(p *peerState) {
-	for t, batch := range p.late {
-		if batch != 0 && p.session != nil {
-			p.session.batchDone(c, batch)
-		}
-		delete(p.late, t)
+// keepTold takes the ends that p told and nobody proposed yet out of the hands of this life of p, which is over: what tells of a run
+// goes to the ledger as a late end, and is acknowledged when that is decided.
+func (c *Coordinator) keepTold(p *peerState) {
+	q := p.ends
+	if p.ends = nil; q == nil {
+		return
 	}
+	kept := q.list[:0]
+	for _, st := range q.list {
+		h, r, open := p.find(st.Task)
+		switch {
+		case !open: // late already
+			kept = append(kept, st)
+		case tellsOfARun(&st):
+			kept = append(kept, st)
+			if p.late == nil {
+				p.late = map[taskstate.TaskID]uint64{}
+			}
+			p.late[st.Task], r.batch = r.batch, 0
+			h.slots[st.Task.Slot] = r
+		}
+	}
+	q.list = kept
 }
 
 // appliedLate follows a success that came back and counts: the attempt that took its place is over.
@@ -195,5 +214,6 @@ func (c *Coordinator) withoutEarly(p *peerState, h *holding, slots, refused []le
 		}
 	}
 	c.dirty, c.freed = true, true
+	c.enqueue(h.job) // its Parallel may have room again
 	return kept, true
 }

@@ -125,6 +125,9 @@ func (c *Coordinator) appliedEntry(e admission.Entry) {
 // appliedAssign turns slots under way into open tasks and hands them to the peer's session.
 func (c *Coordinator) appliedAssign(a *ledger.Assign, r *ledger.Result, index uint64) {
 	j, p := c.jobs[a.Job], c.peers[a.Peer]
+	if p != nil {
+		c.assigned(p)
+	}
 	if j == nil || p == nil {
 		if r.Refused != ledger.CodeUnknown && r.Refused != ledger.CodeOver {
 			c.startOver("an assignment was applied for a job or peer that is not known here")
@@ -168,6 +171,14 @@ func (c *Coordinator) appliedAssign(a *ledger.Assign, r *ledger.Result, index ui
 	c.endJob(j)
 }
 
+// assigned counts an assignment to p as no longer under way; who waits to be let go may have waited for it.
+func (c *Coordinator) assigned(p *peerState) {
+	p.assigning = max(0, p.assigning-1)
+	if p.session != nil && p.session.leaving {
+		c.touch(p.session)
+	}
+}
+
 // landed removes a run from those under way and tells whether it was there.
 func (j *jobState) landed(peer taskstate.PeerID, run ledger.Slots) bool {
 	for i, x := range j.inflight {
@@ -206,15 +217,20 @@ func (c *Coordinator) assignRefused(j *jobState, p *peerState, a *ledger.Assign)
 
 // appliedSettle closes tasks whose end is decided.
 func (c *Coordinator) appliedSettle(s *ledger.Settle, r *ledger.Result) {
-	p := c.peers[s.Peer]
-	if p == nil {
-		return
-	}
+	p := c.peers[s.Peer] // nil: it was removed, and may have told of a success before
 	refused := r.Statuses
 	var h *holding
 	for i := range s.Statuses {
 		t := s.Statuses[i].Task
 		c.lateDecided(p, t)
+		if p == nil {
+			if len(refused) > 0 && refused[0] == t {
+				refused = refused[1:]
+			} else {
+				c.appliedLate(t, r.Overtaken)
+			}
+			continue
+		}
 		if len(refused) > 0 && refused[0] == t {
 			// Decided before in another way; whatever decided it was mirrored here when it was applied.
 			refused = refused[1:]

@@ -23,13 +23,14 @@ type peerState struct {
 	holds       map[taskstate.JobID]*holding
 	outstanding int                         // tasks proposed or assigned that have not ended
 	promised    taskstate.Resources         // to those
-	ends        []taskstate.Status          // to be settled, not proposed yet
+	ends        *endQueue                   // to be settled, not proposed yet; nil: none
 	late        map[taskstate.TaskID]uint64 // ends of attempts given up, being decided: number of their batch in the present session, or 0
 
 	session    *session
 	back       bool // had a session in this epoch
 	registered []time.Time
 	stopping   time.Time // gives its tasks back: no new ones before this moment
+	assigning  int       // commands under way that assign something to it
 
 	verdict    Verdict
 	since      time.Time // of the verdict
@@ -46,6 +47,13 @@ type peerState struct {
 	finishedAt time.Time
 	recallAt   time.Time // no recall before
 	recalling  int       // tasks it was asked to give back, and has not answered about
+}
+
+// endQueue is ends that one life of a peer told, to be settled.
+type endQueue struct {
+	peer        taskstate.PeerID
+	incarnation taskstate.Incarnation
+	list        []taskstate.Status
 }
 
 // holding is what one peer has of one job.
@@ -88,6 +96,11 @@ func (c *Coordinator) addPeer(id taskstate.PeerID) *peerState {
 	c.order = slices.Insert(c.order, i, p)
 	c.changes++
 	return p
+}
+
+// staying tells whether p may be given tasks as far as it has a say in it: it is not about to stop.
+func (c *Coordinator) staying(p *peerState) bool {
+	return !c.now.Before(p.stopping) && (p.session == nil || !p.session.leaving)
 }
 
 // dropPeer forgets a removed member. Its tasks are gone from it already.

@@ -60,20 +60,22 @@ func (c *Coordinator) cut() []ledger.Command {
 
 func (c *Coordinator) cutSettles(cmds []ledger.Command, size int) []ledger.Command {
 	for len(c.settling) > 0 && size < maxDecideSize {
-		p := c.settling[0]
+		q := c.settling[0]
 		n := 0
-		for ; n < len(p.ends) && size < maxDecideSize; n++ {
-			size += statusBytes + len(p.ends[n].Message) + len(p.ends[n].Reason)
+		for ; n < len(q.list) && size < maxDecideSize; n++ {
+			size += statusBytes + len(q.list[n].Message) + len(q.list[n].Reason)
 		}
 		if n > 0 {
 			cmds = append(cmds, ledger.Command{Settle: &ledger.Settle{
-				Peer: p.id, Incarnation: p.incarnation, Statuses: p.ends[:n:n],
+				Peer: q.peer, Incarnation: q.incarnation, Statuses: q.list[:n:n],
 			}})
 		}
-		if p.ends = p.ends[n:]; len(p.ends) > 0 {
+		if q.list = q.list[n:]; len(q.list) > 0 {
 			break
 		}
-		p.ends = nil
+		if p := c.peers[q.peer]; p != nil && p.ends == q {
+			p.ends = nil
+		}
 		c.settling = c.settling[1:]
 	}
 	return cmds
@@ -163,7 +165,7 @@ func (c *Coordinator) fillPeers() {
 		c.scratch.peers = append(c.scratch.peers, placement.Peer{
 			ID:        p.id,
 			Ready:     !p.worker || p.standing == Ready && p.session.synced,
-			Available: p.worker && !p.left && !c.now.Before(p.stopping),
+			Available: p.worker && !p.left && c.staying(p),
 			Offer:     p.offer.Resources,
 		})
 		c.measure(&c.scratch.peers[len(c.scratch.peers)-1], p)
@@ -187,7 +189,27 @@ func (c *Coordinator) place(j *jobState, n int) placement.Plan {
 		}
 	}
 	c.seed++
-	return placement.Place(placement.Need{Tasks: n, Resources: j.job.Resources, MaxPerPeer: j.job.MaxPerPeer}, c.scratch.peers, c.seed)
+	need := placement.Need{Tasks: n, Resources: j.job.Resources, MaxPerPeer: j.job.MaxPerPeer}
+	if j.takesTurn() {
+		if plan := c.placeWithoutQueues(need); plan.Placed > 0 {
+			return plan
+		}
+	}
+	return placement.Place(need, c.scratch.peers, c.seed)
+}
+
+// placeWithoutQueues leaves out the peers where something waits: what needs nothing would find room there and wait as well.
+func (c *Coordinator) placeWithoutQueues(need placement.Need) placement.Plan {
+	for i, p := range c.order {
+		if p.queued() > 0 {
+			c.scratch.peers[i].Room = 0
+		}
+	}
+	plan := placement.Place(need, c.scratch.peers, c.seed)
+	for i, p := range c.order {
+		c.scratch.peers[i].Room = c.cfg.Outstanding - p.outstanding
+	}
+	return plan
 }
 
 // assign carries out a plan: the slots are under way until the ledger says so.
@@ -202,6 +224,7 @@ func (c *Coordinator) assign(cmds []ledger.Command, j *jobState, plan placement.
 			j.inflight = append(j.inflight, assigning{peer: p.id, Slots: run})
 		}
 		p.promise(j, p.hold(j), n)
+		p.assigning++
 		c.measure(&c.scratch.peers[i], p)
 		cmds = append(cmds, ledger.Command{Assign: &ledger.Assign{Job: j.id, Peer: p.id, Incarnation: p.incarnation, Slots: slots}})
 	}

@@ -28,6 +28,8 @@ type session struct {
 	reported    bool
 	welcomed    bool
 	synced      bool
+	leaving     bool // its worker said Goodbye
+	released    bool // and was answered
 
 	seq  uint64                       // number of the set the worker has
 	jobs map[taskstate.JobID]struct{} // sent in this session
@@ -189,6 +191,9 @@ func (c *Coordinator) onFrame(ev SessionFrame) {
 		c.onReport(s, f.Report)
 	case f.Resync != nil:
 		c.sync(s)
+	case f.Goodbye != nil:
+		s.leaving = true
+		c.touch(s)
 	case f.Offer != nil:
 		if f.Offer.Check() != nil {
 			c.endSession(s, "an offer that no peer makes")

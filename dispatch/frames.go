@@ -17,6 +17,7 @@ type Up struct {
 	Offer   *Offer   `cbor:"5,keyasint,omitempty"`
 	Dropped *Dropped `cbor:"6,keyasint,omitempty"`
 	Report  *Report  `cbor:"7,keyasint,omitempty"`
+	Goodbye *Goodbye `cbor:"8,keyasint,omitempty"`
 }
 
 // Down is a frame from coordinator to worker: exactly one field is set.
@@ -26,6 +27,7 @@ type Down struct {
 	Beat        *BeatAnswer  `cbor:"3,keyasint,omitempty"`
 	Assignments *Assignments `cbor:"4,keyasint,omitempty"`
 	Ack         *Ack         `cbor:"5,keyasint,omitempty"`
+	Released    *Released    `cbor:"6,keyasint,omitempty"`
 }
 
 // Hello opens a session. Session is the id of the session before it, if any. Reports follow, the last one marked.
@@ -133,3 +135,10 @@ type Resync struct {
 type Dropped struct {
 	Tasks []taskstate.TaskID `cbor:"1,keyasint"`
 }
+
+// Goodbye says that this worker stops: it is to be given nothing more. Answered by Released.
+type Goodbye struct{}
+
+// Released answers Goodbye: every assignment to this worker that was decided, or may have been, was sent before. What it has given
+// back, and of what it has heard the acknowledgement, will not be waited for.
+type Released struct{}

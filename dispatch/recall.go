@@ -72,7 +72,7 @@ func (c *Coordinator) spareRooms() []spareRoom {
 	var out []spareRoom
 	for _, p := range c.order {
 		f := p.free()
-		if p.standing == Ready && p.session.synced && p.worker && !c.now.Before(p.stopping) && p.queued() == 0 && (f.MilliCPU > 0 || f.Memory > 0) {
+		if p.standing == Ready && p.session.synced && p.worker && c.staying(p) && p.queued() == 0 && (f.MilliCPU > 0 || f.Memory > 0) {
 			out = append(out, spareRoom{p, f})
 		}
 	}
@@ -121,7 +121,7 @@ func (p *peerState) queued() int {
 func (c *Coordinator) recall(p *peerState, n int, spare []spareRoom) int {
 	asked := 0
 	for _, h := range slices.Backward(p.byAge()) {
-		if h.job.job.Resources == (taskstate.Resources{}) {
+		if h.job.job.Resources == (taskstate.Resources{}) && !h.job.takesTurn() {
 			continue // reserves nothing, so it never queues
 		}
 		idle := h.sorted(func(r rec) bool { return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) })
