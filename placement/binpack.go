@@ -8,9 +8,8 @@ import (
 )
 
 // binpack fills the candidates one after the other, the fullest first, so that others stay free for tasks that need much. How full a
-// peer is: the greatest share of a kind of its resources that is promised, then the number of its tasks. The order is that before the
-// plan: a peer that is being filled stays the fullest.
-func binpack(cands []candidate, seed uint64) func(t tier, n int) int {
+// peer is: see fullness, then the number of its tasks. The order is that before the plan: a peer that is being filled stays the fullest.
+func binpack(a *ask, cands []candidate, seed uint64) func(t tier, n int) int {
 	type shelf struct {
 		*candidate
 		share float64
@@ -19,7 +18,7 @@ func binpack(cands []candidate, seed uint64) func(t tier, n int) int {
 	shelves := make([]shelf, len(cands))
 	for i := range cands {
 		c := &cands[i]
-		shelves[i] = shelf{c, fullness(c.Offer, c.Free), draw(seed, c.ID)}
+		shelves[i] = shelf{c, a.fullness(c.Offer, c.Free), draw(seed, c.ID)}
 	}
 	slices.SortFunc(shelves, func(a, b shelf) int {
 		if c := cmp.Compare(b.share, a.share); c != 0 {
@@ -38,8 +37,9 @@ func binpack(cands []candidate, seed uint64) func(t tier, n int) int {
 	}
 }
 
-// fullness is the greatest share of a kind of resource that is promised. One division per share and no sums: the same on every machine.
-func fullness(offer, free taskstate.Resources) float64 {
+// fullness is the greatest share that is promised of the cpus, the memory, or a named count the job asks for. One division per share
+// and no sums: the same on every machine.
+func (a *ask) fullness(offer, free taskstate.Resources) float64 {
 	share := func(offer, free int64) float64 {
 		if offer <= 0 {
 			return 0
@@ -47,8 +47,8 @@ func fullness(offer, free taskstate.Resources) float64 {
 		return float64(offer-free) / float64(offer)
 	}
 	most := max(share(offer.MilliCPU, free.MilliCPU), share(offer.Memory, free.Memory))
-	for name, n := range offer.Others.Map() {
-		most = max(most, share(n, free.Others.Of(name)))
+	for _, c := range a.counts {
+		most = max(most, share(offer.Others.Of(c.name), free.Others.Of(c.name)))
 	}
 	return most
 }

@@ -110,7 +110,8 @@ func (c *candidate) demand(ok bool) int {
 }
 
 // admit runs the filters over the peers. Those where the job failed too often stand aside until it is known whether there is another
-// one. One that is only busy or full counts: where tasks fail at once there is always room, and all would end there.
+// one. One that is only busy or full counts: where tasks fail at once there is always room, and all would end there. One that has
+// reached max_per_peer does not: waiting for it may be for ever.
 func (a *ask) admit(peers []Peer) ([]candidate, refusals) {
 	fs, busyAt, faultyAt := filters()
 	ref := refusals{counts: make([][]int, len(fs))}
@@ -132,7 +133,7 @@ func (a *ask) admit(peers []Peer) ([]candidate, refusals) {
 			if ref.pass(a, fs, faultyAt, len(fs), &c) == len(fs) {
 				cands = append(cands, c)
 			}
-		case at == busyAt && !c.Faulty:
+		case at == busyAt && !c.Faulty && (a.MaxPerPeer == 0 || c.OfJob < a.MaxPerPeer):
 			sound = true
 		}
 	}

@@ -90,7 +90,7 @@ func Place(need Need, peers []Peer, seed uint64) Plan {
 func (a *ask) strategy(cands []candidate, peers []Peer, seed uint64) func(t tier, n int) int {
 	switch a.Strategy {
 	case taskstate.Binpack:
-		return binpack(cands, seed)
+		return binpack(a, cands, seed)
 	case taskstate.Random:
 		return random(cands, seed)
 	}

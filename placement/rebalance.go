@@ -45,6 +45,7 @@ func Rebalance(need Need, peers []Peer) []Move {
 // side is a peer or a group of peers that gives or takes tasks.
 type side struct {
 	*Peer          // nil for a group
+	value   string // of a group
 	members []side // of a group
 	fixed   int    // tasks of the job that stay there whatever happens
 	have    int    // tasks now that can go
@@ -91,7 +92,7 @@ func (a *ask) group(part []side, others []*Peer) []side {
 		if !known {
 			at = len(groups)
 			index[value] = at
-			groups = append(groups, side{})
+			groups = append(groups, side{value: value})
 		}
 		return &groups[at]
 	}
@@ -129,9 +130,9 @@ func level(sides []side, n int) {
 			surface = append(surface, rising{s, s.moves(s.want) - s.moves(s.want+1)})
 		}
 	}
-	slices.SortStableFunc(surface, func(a, b rising) int {
+	slices.SortFunc(surface, func(a, b rising) int {
 		if c := cmp.Compare(b.saves, a.saves); c != 0 || a.Peer == nil {
-			return c
+			return cmp.Or(c, cmp.Compare(a.value, b.value))
 		}
 		return cmp.Or(cmp.Compare(a.Total, b.Total), cmp.Compare(a.ID, b.ID))
 	})

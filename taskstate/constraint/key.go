@@ -153,7 +153,7 @@ func parseKey(text string) (Key, string) {
 		switch {
 		case !named && strings.EqualFold(text, w):
 			return Key{what: what(i + 1)}, ""
-		case named && strings.EqualFold(text, stem):
+		case named && (strings.EqualFold(text, stem) || strings.EqualFold(text, w)):
 			return Key{}, w + "NAME has no name"
 		case named && len(text) >= len(w) && strings.EqualFold(text[:len(w)], w):
 			if bad := badName(text[len(w):]); bad != "" {

@@ -75,7 +75,9 @@ func parse(text string) (Constraint, *Error) {
 			return Constraint{}, err
 		}
 	}
-	p.c.text = p.c.canonical()
+	if p.c.text = p.c.canonical(); len(p.c.text) > MaxText {
+		return Constraint{}, p.fail(0, "written out it has %d bytes, at most %d are allowed", len(p.c.text), MaxText)
+	}
 	return p.c, nil
 }
 
