@@ -24,7 +24,7 @@ type Job struct {
 	ID          JobID       `cbor:"1,keyasint" json:"id"`
 	Name        string      `cbor:"2,keyasint,omitempty" json:"name,omitempty"`
 	Type        JobType     `cbor:"3,keyasint" json:"type"`
-	Count       int         `cbor:"4,keyasint" json:"count"`                        // number of slots, ≥ 1
+	Count       int         `cbor:"4,keyasint" json:"count"`                        // number of slots, ≥ 1; 0 for a service that is switched off and for a global job
 	Each        []string    `cbor:"5,keyasint,omitempty" json:"each,omitempty"`     // item of slot i+1; empty or exactly Count long
 	First       int         `cbor:"6,keyasint,omitempty" json:"first,omitempty"`    // with --array A-B: item of slot i is First+i-1
 	Numbered    bool        `cbor:"7,keyasint,omitempty" json:"numbered,omitempty"` // First is meant, also when it is 0

@@ -12,8 +12,11 @@ func homes() map[string]string {
 		"process": "under run", "noop": "under run", "command": "under run.process", "env": "under run.process", "dir": "under run.process",
 		"shell": "under run.process", "duration": "under run.noop", "cpus": "under resources", "memory": "under resources",
 		"replace_after": "under unreachable", "wait": "under unreachable", "strategy": "under placement", "max_per_peer": "under placement",
+		"over": "under placement", "gpus": "under resources", "condition": "under restart", "attempts": "under restart", "window": "under restart",
+		"delay": "under restart or update", "parallelism": "under update", "monitor": "under update", "max_failure_ratio": "under update",
+		"on_failure": "under update", "order": "under update", "cron": "under schedule", "zone": "under schedule", "overlap": "under schedule",
 	}
-	for _, k := range []string{"name", "type", "count", "each", "each_line", "run", "resources", "timeout", "parallel", "unreachable", "placement"} {
+	for _, k := range []string{"name", "type", "count", "each", "each_line", "run", "resources", "timeout", "parallel", "unreachable", "placement", "matrix", "constraints", "restart", "max_fails", "update", "after", "schedule", "priority"} {
 		m[k] = "at the top"
 	}
 	return m
@@ -25,7 +28,10 @@ func others() map[string]string {
 		"cmd": "command", "args": "command", "exec": "process", "environment": "env", "cwd": "dir", "workdir": "dir", "working_dir": "dir",
 		"cpu": "cpus", "mem": "memory", "ram": "memory", "gpu": "gpus", "replicas": "count", "slots": "count", "instances": "count", "array": "count",
 		"items": "each", "foreach": "each", "max_parallel": "parallel", "concurrency": "parallel", "retries": "restart", "depends_on": "after",
-		"cron": "schedule", "image": "container", "job": "batch", "sleep": "noop",
+		"cron": "schedule", "image": "container", "affinity": "constraints", "constraint": "constraints", "requires": "after", "needs": "after",
+		"restart_policy": "restart", "update_config": "update", "backoff": "delay", "interval": "delay", "max_attempts": "attempts", "policy": "condition",
+		"failure_action": "on_failure", "on_fail": "on_failure", "timezone": "zone", "time_zone": "zone", "tz": "zone", "max_failures": "max_fails", "params": "matrix",
+		"always": "any", "never": "none", "onfailure": "on-failure", "on_failure": "on-failure", "daemonset": "global", "deployment": "service", "job": "batch", "sleep": "noop",
 	}
 }
 
