@@ -1,9 +1,8 @@
 //go:build unix && !linux
 
-package runner
+package supervise
 
 import (
-	"errors"
 	"os"
 	"sync"
 	"syscall"
@@ -69,12 +68,4 @@ func (c *child) wait() ending {
 		return ending{signal: int(ws.Signal()), alone: alone}
 	}
 	return ending{exit: ws.ExitStatus(), alone: alone}
-}
-
-func isNoExec(err error) bool { return errors.Is(err, syscall.ENOEXEC) }
-
-func program(file string) (string, error) { return statProgram(file) }
-
-func shellArguments(line string, vars [8][2]string, braces bool, item string) []string {
-	return posixShell(line, braces, item)
 }

@@ -1,4 +1,4 @@
-package runner
+package supervise
 
 import (
 	"errors"
@@ -142,12 +142,4 @@ func retry(f func() (int, error)) (int, error) {
 			return n, err
 		}
 	}
-}
-
-func isNoExec(err error) bool { return errors.Is(err, syscall.ENOEXEC) }
-
-func program(file string) (string, error) { return statProgram(file) }
-
-func shellArguments(line string, _ [8][2]string, braces bool, item string) []string {
-	return posixShell(line, braces, item)
 }
