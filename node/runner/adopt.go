@@ -73,6 +73,9 @@ func (r *Runner) lossOf(id taskstate.TaskID) taskstate.Loss {
 	if r.keeper.Complete() {
 		return taskstate.Loss{Task: id, Never: true}
 	}
+	if r.keeper.Rebooted() {
+		return taskstate.Loss{Task: id, Message: rebooted}
+	}
 	return taskstate.Loss{Task: id, Message: "this peer, or its machine, was restarted while it ran; nobody saw its end"}
 }
 

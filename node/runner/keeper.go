@@ -16,6 +16,8 @@ type keeper interface {
 	Left() []supervise.Event
 	// Complete tells whether Left is all there was.
 	Complete() bool
+	// Rebooted tells whether the machine was started again since.
+	Rebooted() bool
 }
 
 // inside is an engine in this process.
@@ -51,3 +53,5 @@ func (k *inside) Close() error { return k.Engine.Close(string(taskstate.ReasonIn
 func (k *inside) Left() []supervise.Event { return k.left }
 
 func (k *inside) Complete() bool { return false }
+
+func (k *inside) Rebooted() bool { return false } // not known

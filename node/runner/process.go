@@ -219,10 +219,12 @@ func classify(t *task, e supervise.Event) taskstate.RunReport {
 	return rep
 }
 
+const rebooted = "the machine was restarted while it ran"
+
 func lostMessage(e supervise.Event) string {
 	switch {
 	case e.Rebooted:
-		return "the machine was restarted while it ran"
+		return rebooted
 	case e.Err != "":
 		return "its supervisor was killed: " + e.Err
 	case e.Unbegun:

@@ -424,3 +424,53 @@ func TestASupervisorWhoseFolderIsGoneEndsWithItsTasks(t *testing.T) {
 		t.Errorf("%d processes of a task went on", n)
 	}
 }
+
+func TestANewFolderOfTheSameNameDoesNotKeepTheOldTasksAlive(t *testing.T) {
+	l := bear(t, waits)
+	l.said("1 running", "2 running", "3 running")
+	old := supervisorOf(l.dir)
+	l.kill()
+	if err := os.RemoveAll(l.dir); err != nil {
+		t.Fatal(err)
+	}
+	h := l.next() // another incarnation: it knows of nothing
+	if lost := h.Adopt(nil); len(lost) != 0 {
+		t.Errorf("%+v", lost)
+	}
+	mine := launch(lifeJob("sleep 1000"), 9)
+	h.Start(mine)
+	h.running(mine.Task)
+	p, err := os.FindProcess(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the old supervisor is gone", func() bool { return p.Signal(syscall.Signal(0)) != nil })
+	if n := supervise.KillByEnvironment(func(task string) bool { return task == slotID(1).String() || task == slotID(3).String() }); n != 0 {
+		t.Errorf("%d processes of the lost folder's tasks went on", n)
+	}
+	if _, live := h.Live(mine.Task); !live {
+		t.Error("the new one's task was ended, too")
+	}
+}
+
+func TestWithoutASupervisorToBeHadNothingGoesOnUnseen(t *testing.T) {
+	h := start(t, nil)
+	h.Adopt(nil)
+	job := launch(own(shell("sleep 1000")), 1)
+	h.Start(job)
+	h.running(job.Task)
+	lock := filepath.Join(h.dir, ".supervisor")
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(lock, 0o700); err != nil { // no new one can begin
+		t.Fatal(err)
+	}
+	killSupervisor(t, h.dir)
+	if end := h.end(job.Task); end.State != taskstate.Orphaned || end.Exit != taskstate.NoExit {
+		t.Errorf("%+v", end)
+	}
+	if n := supervise.KillByEnvironment(func(task string) bool { return task == job.Task.String() }); n != 0 {
+		t.Error("its end was told, and it went on")
+	}
+}

@@ -2,7 +2,6 @@ package supervise
 
 import (
 	"encoding/binary"
-	"errors"
 	"hash/crc32"
 	"io"
 	"os"
@@ -14,9 +13,10 @@ const endsName = ".ends"
 // endsFile keeps ends that nobody was there to hear of: LENGTH CRC EVENT, one after the other. A torn last one is cut off.
 type endsFile struct {
 	f     *os.File
-	have  map[string]bool // what is in it
-	dirty bool
-	err   error
+	have  map[string]bool // what is in it and not acknowledged
+	fresh []string        // of these, what may not be on disk yet
+	size  int64           // bytes that are good
+	safe  int64           // of these, bytes that are on disk
 }
 
 func openEnds(dir string) (*endsFile, []Event, error) {
@@ -29,18 +29,12 @@ func openEnds(dir string) (*endsFile, []Event, error) {
 		_ = f.Close()
 		return nil, nil, err
 	}
-	e := &endsFile{f: f, have: map[string]bool{}}
 	left, good := parseEnds(all)
+	e := &endsFile{f: f, have: map[string]bool{}, size: int64(good), safe: int64(good)}
 	for _, ev := range left {
 		e.have[ev.Task] = true
 	}
-	if good < len(all) {
-		err = f.Truncate(int64(good))
-	}
-	if _, serr := f.Seek(int64(good), io.SeekStart); serr != nil {
-		err = errors.Join(err, serr)
-	}
-	return e, left, err
+	return e, left, nil // what is torn will be written over
 }
 
 // parseEnds reads records up to the first that is damaged, and says how many bytes were good.
@@ -67,39 +61,50 @@ func parseEnds(b []byte) (left []Event, good int) {
 	}
 }
 
-// add writes an end; sync makes sure that it stays.
-func (e *endsFile) add(ev Event) {
+// add writes an end, unless it is there; sync makes sure that it stays. After an error it is as if it had not been called.
+func (e *endsFile) add(ev Event) error {
 	if e.have[ev.Task] {
-		return
+		return nil
 	}
 	body := appendEvent(nil, ev)
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(body)))
 	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(body))
-	if _, err := e.f.Write(append(b, body...)); err != nil {
-		e.err = err
-		return
+	if _, err := e.f.WriteAt(append(b, body...), e.size); err != nil {
+		return err
 	}
-	e.have[ev.Task], e.dirty = true, true
+	e.size += int64(8 + len(body))
+	e.have[ev.Task], e.fresh = true, append(e.fresh, ev.Task)
+	return nil
 }
 
+// sync brings to disk what was added. If that fails, all of it must be added again: what a disk failed to write once it may never
+// try to write again.
 func (e *endsFile) sync() error {
-	err := e.err
-	e.err = nil
-	if e.dirty {
-		e.dirty = false
-		err = errors.Join(err, e.f.Sync())
+	if len(e.fresh) == 0 {
+		return nil
 	}
+	err := e.f.Truncate(e.size) // what was torn, here or in an earlier life, is not to be found behind it
+	if err == nil {
+		err = e.f.Sync()
+	}
+	if err != nil {
+		for _, task := range e.fresh {
+			delete(e.have, task)
+		}
+		e.size = e.safe
+	}
+	e.safe, e.fresh = e.size, nil
 	return err
 }
 
-// clear empties the file: all were taken.
-func (e *endsFile) clear() {
-	if len(e.have) == 0 {
+// gone: the end of this task was taken. The file is emptied when all of it was.
+func (e *endsFile) gone(task string) {
+	if !e.have[task] {
 		return
 	}
-	clear(e.have)
-	if e.f.Truncate(0) == nil {
-		_, _ = e.f.Seek(0, io.SeekStart)
+	delete(e.have, task)
+	if len(e.have) == 0 && e.f.Truncate(0) == nil {
+		e.size, e.safe, e.fresh = 0, 0, nil
 	}
 }
 

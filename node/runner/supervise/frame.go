@@ -9,9 +9,13 @@ import (
 	"time"
 )
 
-// protocolVersion is said by both sides first. A supervisor lives as long as its tasks, also over an upgrade of the program: whoever changes
-// a message must go on speaking the older versions.
-const protocolVersion = 1
+// A supervisor lives as long as its tasks, also over an upgrade of the program. So each side speaks all versions from oldestVersion to
+// protocolVersion: the peer's hello names its newest, the supervisor's welcome the one that is spoken, which is the newest both know. A hello and
+// a welcome look the same in every version.
+const (
+	protocolVersion = 1
+	oldestVersion   = 1
+)
 
 // maxFrame bounds a message: the kernel takes arguments and environment of about 2 MiB.
 const maxFrame = 8 << 20

@@ -3,6 +3,7 @@ package supervise
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -132,8 +133,9 @@ func TestATornLastEndIsCutOffAndTheOthersStay(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, id := range []string{"a.1.1", "a.2.1"} {
-			f.add(Event{Kind: Ended, Task: id, Exit: 3})
-			f.add(Event{Kind: Ended, Task: id, Exit: 4}) // known
+			if err := errors.Join(f.add(Event{Kind: Ended, Task: id, Exit: 3}), f.add(Event{Kind: Ended, Task: id, Exit: 4})); err != nil { // the second is known
+				t.Fatal(err)
+			}
 		}
 		if err := f.sync(); err != nil {
 			t.Fatal(err)
@@ -151,13 +153,17 @@ func TestATornLastEndIsCutOffAndTheOthersStay(t *testing.T) {
 		if err != nil || len(left) != 1 || left[0].Exit != 3 {
 			t.Fatalf("cut by %d: %+v, %v", cut, left, err)
 		}
-		f.add(Event{Kind: Ended, Task: "a.3.1"})
+		if err := errors.Join(f.add(Event{Kind: Ended, Task: "a.3.1"}), f.sync()); err != nil {
+			t.Fatal(err)
+		}
 		f.close()
 		f, left, err = openEnds(dir)
 		if err != nil || len(left) != 2 {
 			t.Fatalf("after it: %+v, %v", left, err)
 		}
-		f.clear()
+		for _, ev := range left {
+			f.gone(ev.Task)
+		}
 		f.close()
 		if _, left, err = openEnds(dir); err != nil || len(left) != 0 {
 			t.Fatalf("cleared: %+v, %v", left, err)

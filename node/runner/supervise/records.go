@@ -71,11 +71,11 @@ func parseRecord(line string) (record, bool) {
 	return r, r.pid == 0 || r.pid > 1
 }
 
-// begin takes note that a process is about to be started and returns the record, with slot -1 if that is not possible.
-func (r *records) begin(task string) record {
+// begin takes note that a process is about to be started and returns the record. Where boots cannot be told apart there are none: slot -1.
+func (r *records) begin(task string) (record, error) {
 	rec := record{task: task, before: sinceBoot(), boot: r.boot, slot: -1}
 	if r.boot == "" {
-		return rec
+		return rec, nil
 	}
 	r.mu.Lock()
 	slot := r.size
@@ -86,29 +86,32 @@ func (r *records) begin(task string) record {
 	}
 	r.mu.Unlock()
 	rec.slot = slot
-	if !r.put(rec) {
+	if err := r.put(rec); err != nil {
 		r.remove(slot)
-		rec.slot = -1
+		return rec, err
 	}
-	return rec
+	return rec, nil
 }
 
 // started completes a record.
 func (r *records) started(rec record, pid int, deadline int64) {
 	rec.pid, rec.after, rec.deadline = pid, sinceBoot(), deadline
 	if rec.slot >= 0 {
-		r.put(rec)
+		_ = r.put(rec) // over what begin has written: there is room
 	}
 }
 
-func (r *records) put(rec record) bool {
+func (r *records) put(rec record) error {
 	var room [recordSize]byte
 	line := room[:0]
 	for _, n := range [...]int64{int64(rec.pid), rec.before, rec.after, rec.deadline} {
 		line = append(strconv.AppendInt(line, n, 10), ' ')
 	}
 	line = append(append(append(line, rec.boot...), ' '), rec.task...)
-	return len(line) < recordSize && r.write(rec.slot, line) == nil
+	if len(line) >= recordSize {
+		return fmt.Errorf("the name %q is too long", rec.task)
+	}
+	return r.write(rec.slot, line)
 }
 
 func (r *records) write(slot int, line []byte) error {
@@ -120,6 +123,16 @@ func (r *records) write(slot int, line []byte) error {
 	b[recordSize-1] = '\n'
 	_, err := r.f.WriteAt(b[:], int64(slot)*recordSize)
 	return err
+}
+
+// here tells whether a path still leads to the file.
+func (r *records) here(path string) bool {
+	named, err := os.Stat(path)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	mine, err := r.f.Stat()
+	return err != nil || os.SameFile(named, mine)
 }
 
 // remove frees a slot.

@@ -2,7 +2,6 @@ package supervise
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -108,11 +107,8 @@ func (s *server) live(peers <-chan net.Conn) {
 	}
 }
 
-// forgotten tells whether the folder was removed: then no peer will ever come.
-func (s *server) forgotten() bool {
-	_, err := os.Stat(filepath.Join(s.dir, runningFile))
-	return errors.Is(err, os.ErrNotExist)
-}
+// forgotten tells whether the folder was removed, be it that another has its name by now: then no peer will ever come.
+func (s *server) forgotten() bool { return !s.engine.records.here(filepath.Join(s.dir, runningFile)) }
 
 // serve is one peer, from its hello until it is gone. It tells whether the supervisor shall end.
 func (s *server) serve(c net.Conn) (end bool) {
@@ -124,7 +120,7 @@ func (s *server) serve(c net.Conn) (end bool) {
 		return false
 	}
 	hello, err := decodeOrder(body)
-	if err != nil || hello.kind != orderHello || hello.version < 1 {
+	if err != nil || hello.kind != orderHello || hello.version < oldestVersion {
 		return false
 	}
 	_ = c.SetReadDeadline(time.Time{}) // a peer may be silent for ever; when it ends, so does the stream
@@ -133,7 +129,7 @@ func (s *server) serve(c net.Conn) (end bool) {
 		s.guard <- hello.guard
 	}
 	q := &queue{c: c}
-	q.add(Event{Kind: welcome, version: protocolVersion, At: now()})
+	q.add(Event{Kind: welcome, version: min(hello.version, protocolVersion), At: now()})
 	s.engine.Attach(q.add, q.flush)
 	q.flush()
 	end = s.obey(r, body)
