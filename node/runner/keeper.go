@@ -44,7 +44,7 @@ func openInside(cfg Config, sink func(supervise.Event)) (keeper, error) {
 		default:
 			k.left = append(k.left, ev)
 		}
-	}, nil)
+	})
 	return k, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 // adopt takes up the processes of .running.
 func (e *Engine) adopt() {
+	gone := map[string]bool{}
 	for _, rec := range e.records.left {
 		if t, over := e.taken[rec.task]; over {
 			t.slot = rec.slot
@@ -16,6 +17,7 @@ func (e *Engine) adopt() {
 		}
 		p, ok := findOrphan(rec)
 		if !ok {
+			gone[rec.task] = rec.boot == e.records.boot
 			e.taken[rec.task] = end{slot: rec.slot, event: Event{
 				Kind: Lost, Task: rec.task, At: now(), Unseen: true, Rebooted: rec.boot != e.records.boot,
 			}}
@@ -27,7 +29,10 @@ func (e *Engine) adopt() {
 			x.waiting = time.AfterFunc(time.Duration(max(0, rec.deadline-sinceBoot()))*time.Millisecond, func() { e.timeUp(x) })
 		}
 		e.procs[rec.task] = x
-		e.all.Go(func() { e.await(x) })
+		e.await(x)
 	}
 	e.records.left = nil
+	if len(gone) > 0 { // a fork that was not noted any more, or what its leader left behind: nobody would ever end it
+		KillByEnvironment(func(task string) bool { return gone[task] })
+	}
 }

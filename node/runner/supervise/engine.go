@@ -37,18 +37,19 @@ type Engine struct {
 	null    *os.File
 	records *records
 	ends    *endsFile
-	forks   chan struct{} // bounds how many processes are being started at once
+	reaper  *reaper
 	wake    chan struct{} // something runs: the output must be looked at
 	quit    chan struct{}
 	all     sync.WaitGroup
 
-	mu    sync.Mutex
-	procs map[string]*proc // not over
-	taken map[string]end   // over, not acknowledged
-	sink  func(Event)      // nil: nobody is there
-	flush func()           // called after sink, without a lock
-	shut  bool
-	sick  bool // ends could not be kept on disk
+	mu     sync.Mutex
+	procs  map[string]*proc // not over
+	queue  []*proc          // of these, those to be started
+	queued sync.Cond        // on mu: queue or shut changed
+	taken  map[string]end   // over, not acknowledged
+	sink   func(Event)      // nil: nobody is there
+	shut   bool
+	sick   bool // ends could not be kept on disk
 }
 
 // end is an end that is not acknowledged, and the slot of its record.
@@ -71,8 +72,8 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, null: null, procs: map[string]*proc{}, taken: map[string]end{}, wake: make(chan struct{}, 1), quit: make(chan struct{}),
-		forks: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
 	}
+	e.queued.L = &e.mu
 	if e.records, err = openRecords(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("the list of running processes cannot be opened: %w", err)
 	}
@@ -83,14 +84,20 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	for _, ev := range left {
 		e.taken[ev.Task] = end{event: ev, slot: -1}
 	}
+	if e.reaper, err = newReaper(); err != nil {
+		return nil, err
+	}
 	e.adopt()
 	e.all.Go(e.watch)
+	for range 2 * runtime.GOMAXPROCS(0) {
+		e.all.Go(e.forker)
+	}
 	return e, nil
 }
 
 // Attach makes sink the one that hears: first of everything that runs or is over and not acknowledged, then of what happens. It is called under a lock and
-// must be quick; flush is called after it, without one, and may take its time. It may be nil.
-func (e *Engine) Attach(sink func(Event), flush func()) {
+// must be quick.
+func (e *Engine) Attach(sink func(Event)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, x := range e.procs {
@@ -104,14 +111,14 @@ func (e *Engine) Attach(sink func(Event), flush func()) {
 		sink(t.event)
 	}
 	sink(Event{Kind: synced})
-	e.sink, e.flush = sink, flush
+	e.sink = sink
 }
 
 // Detach: nobody hears any more. What is not acknowledged is on disk when it returns.
 func (e *Engine) Detach() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.sink, e.flush = nil, nil
+	e.sink = nil
 	e.keep()
 }
 

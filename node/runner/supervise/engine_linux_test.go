@@ -69,12 +69,12 @@ func TestWithoutPidfdsTheEndIsSeenAllTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := spawn(spec{path: "/bin/sh", argv: []string{"sh", "-c", "exit 7"}, dir: "/", stdin: null, stdout: null, stderr: null})
+	c, err := spawn(spec{path: "/bin/sh", argv: []string{"sh", "-c", "exit 7"}, dir: "/", stdin: null, stdout: logFile(null.Fd()), stderr: logFile(null.Fd())})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.fd.Close()
-	c.fd = nil
+	_ = syscall.Close(c.fd)
+	c.fd = -1
 	if e := c.wait(); e.exit != 7 || e.err != nil {
 		t.Fatalf("%+v", e)
 	}
@@ -86,7 +86,7 @@ func TestWithoutPidfdsTheEndIsSeenAllTheSame(t *testing.T) {
 func TestAnEndNobodyHearsIsOnDiskUntilItIsAcknowledged(t *testing.T) {
 	dir := t.TempDir()
 	e, h := engineIn(t, dir), newHeard()
-	e.Attach(h.sink, nil)
+	e.Attach(h.sink)
 	e.Start(specIn(t, dir, "a.1.1", "exit 3"))
 	h.until("a.1.1", Event.Final)
 	if b, _ := os.ReadFile(filepath.Join(dir, runningFile)); !strings.Contains(string(b), "a.1.1") {
@@ -97,7 +97,7 @@ func TestAnEndNobodyHearsIsOnDiskUntilItIsAcknowledged(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, h = engineIn(t, dir), newHeard()
-	e.Attach(h.sink, nil)
+	e.Attach(h.sink)
 	if end := h.until("a.1.1", Event.Final); end.Exit != 3 || end.Kind != Ended {
 		t.Errorf("%+v", end)
 	}
@@ -119,7 +119,7 @@ func TestAnEndNobodyHearsIsOnDiskUntilItIsAcknowledged(t *testing.T) {
 func TestCloseStopsWhatRunsAndKeepsItsEnd(t *testing.T) {
 	dir := t.TempDir()
 	e, h := engineIn(t, dir), newHeard()
-	e.Attach(h.sink, nil)
+	e.Attach(h.sink)
 	e.Start(specIn(t, dir, "a.1.1", "sleep 1000"))
 	h.until("a.1.1", func(ev Event) bool { return ev.Kind == Started })
 	if err := e.Close("interrupted"); err != nil {

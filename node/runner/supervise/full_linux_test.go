@@ -30,7 +30,7 @@ func TestAnEndThatDoesNotFitOnTheDiskIsKeptUntilItDoes(t *testing.T) {
 	real := e.ends.f
 	e.ends.f = full(t)
 	h := newHeard()
-	e.Attach(h.sink, nil)
+	e.Attach(h.sink)
 	e.Start(specIn(t, dir, "a.1.1", "exit 3"))
 	h.until("a.1.1", Event.Final)
 	e.Detach()
@@ -78,7 +78,7 @@ func TestAnEndThatWasWrittenInPartDoesNotHideLaterOnes(t *testing.T) {
 func TestWhatCannotBeNotedIsNotStarted(t *testing.T) {
 	dir := t.TempDir()
 	e, h := engineIn(t, dir), newHeard()
-	e.Attach(h.sink, nil)
+	e.Attach(h.sink)
 	real := e.records.f
 	e.records.f = full(t)
 	e.Start(specIn(t, dir, "a.1.1", "touch ran"))

@@ -78,9 +78,11 @@ func (e *Engine) Close(reason string) error {
 	}
 	e.shut = true
 	e.mu.Unlock()
+	e.queued.Broadcast()
 	e.StopAll(reason)
 	close(e.quit)
 	e.all.Wait()
+	e.reaper.close()
 	e.Detach()
 	_ = e.null.Close()
 	e.ends.close()

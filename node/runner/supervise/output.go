@@ -3,7 +3,6 @@ package supervise
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 )
 
@@ -18,15 +17,16 @@ type output struct {
 
 // capped is one file that is cut back to a cap.
 type capped struct {
-	f    *os.File
+	f    logFile
 	lost int64 // bytes cut away; at least, since more may have come between looking and cutting
 }
 
 // openOutput creates both files in an attempt's folder.
 func openOutput(home string, limit int64) (*output, error) {
 	o := &output{limit: limit}
+	o.files[0].f, o.files[1].f = noLog, noLog
 	for i, name := range Streams() {
-		f, err := os.OpenFile(filepath.Join(home, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		f, err := openLog(filepath.Join(home, name))
 		if err != nil {
 			o.close()
 			return nil, err
@@ -38,7 +38,7 @@ func openOutput(home string, limit int64) (*output, error) {
 
 func (o *output) close() {
 	for i := range o.files {
-		if o.files[i].f != nil {
+		if o.files[i].f != noLog {
 			_ = o.files[i].f.Close()
 		}
 	}
@@ -55,17 +55,14 @@ func (o *output) look() (over bool) {
 
 // cut cuts the file back if it is over the cap, and says how large it is then.
 func (c *capped) cut(limit int64) (size int64, err error) {
-	st, err := c.f.Stat()
-	if err != nil || st.Size() <= limit {
-		if st != nil {
-			size = st.Size()
-		}
+	size, err = c.f.size()
+	if err != nil || size <= limit {
 		return size, err
 	}
 	if err := c.f.Truncate(limit); err != nil {
-		return st.Size(), err
+		return size, err
 	}
-	c.lost += st.Size() - limit
+	c.lost += size - limit
 	return limit, nil
 }
 

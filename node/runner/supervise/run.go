@@ -23,18 +23,14 @@ type proc struct {
 // Start runs a process. One that is here already is left alone, and after Close none starts.
 func (e *Engine) Start(s Spec) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	t, over := e.taken[s.Task]
-	flush := e.flush
 	switch {
 	case over && e.sink != nil: // not twice: its end is told again
 		e.sink(t.event)
 	case over:
 	default:
 		e.begin(s)
-	}
-	e.mu.Unlock()
-	if over && flush != nil {
-		flush()
 	}
 }
 
@@ -45,39 +41,50 @@ func (e *Engine) begin(s Spec) {
 	}
 	x := &proc{spec: s, slot: -1}
 	e.procs[s.Task] = x
-	e.all.Go(func() { e.run(x) })
+	e.queue = append(e.queue, x)
+	e.queued.Signal()
 }
 
-// run sees a process from its start to its end.
-func (e *Engine) run(x *proc) {
-	e.forks <- struct{}{}
-	ok := e.fork(x)
-	<-e.forks
-	if ok {
-		e.await(x)
+// forker starts processes, one after the other. There are a few, so that a program on a disk that hangs does not hold up all others.
+func (e *Engine) forker() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for {
+		for len(e.queue) == 0 {
+			if e.shut {
+				return
+			}
+			e.queued.Wait()
+		}
+		x := e.queue[0]
+		e.queue[0] = nil
+		e.queue = e.queue[1:]
+		e.mu.Unlock()
+		e.fork(x)
+		e.mu.Lock()
 	}
 }
 
 // fork starts the process, or reports why it could not.
-func (e *Engine) fork(x *proc) bool {
+func (e *Engine) fork(x *proc) {
 	x.mu.Lock()
 	stop := x.stop
 	x.mu.Unlock()
 	if stop != "" {
 		e.over(x, Event{Kind: Ended, Task: x.spec.Task, At: now(), Reason: stop, Unbegun: true})
-		return false
+		return
 	}
 	logCap, _ := e.limits()
 	out, err := openOutput(x.spec.Home, logCap)
 	if err != nil {
 		e.over(x, refused(x.spec.Task, err))
-		return false
+		return
 	}
 	rec, err := e.records.begin(x.spec.Task)
 	if err != nil { // it could not be told from one that never started, should this process be killed
 		out.close()
 		e.over(x, refused(x.spec.Task, fmt.Errorf("it cannot be noted that it runs: %w", err)))
-		return false
+		return
 	}
 	x.slot = rec.slot
 	c, err := spawn(spec{
@@ -86,10 +93,10 @@ func (e *Engine) fork(x *proc) bool {
 	if err != nil {
 		out.close()
 		e.over(x, refused(x.spec.Task, err))
-		return false
+		return
 	}
 	e.forked(x, c, out, rec)
-	return true
+	e.follow(x, c)
 }
 
 // forked takes note of a process on disk and in x. A stop that came meanwhile is obeyed here.
@@ -112,13 +119,25 @@ func (e *Engine) forked(x *proc, c *child, out *output, rec record) {
 	e.tell(Event{Kind: Started, Task: x.spec.Task, At: x.at})
 }
 
-// await sees a process to its end.
-func (e *Engine) await(x *proc) {
-	select {
-	case e.wake <- struct{}{}:
-	default:
+// follow sees a child to its end.
+func (e *Engine) follow(x *proc, c *child) {
+	e.all.Add(1)
+	if e.reaper.follow(c, func() { e.ended(x, c.reap(nil)); e.all.Done() }) {
+		e.look()
+		return
 	}
-	how := x.p.wait()
+	e.all.Done()
+	e.await(x)
+}
+
+// await sees a process to its end that nobody can follow without waiting for it.
+func (e *Engine) await(x *proc) {
+	e.look()
+	e.all.Go(func() { e.ended(x, x.p.wait()) })
+}
+
+// ended brings a process to its end.
+func (e *Engine) ended(x *proc, how ending) {
 	ev := Event{Kind: Ended, Task: x.spec.Task, At: now(), Exit: how.exit, Signal: how.signal, Alone: how.alone}
 	x.mu.Lock()
 	x.ended = true
@@ -142,17 +161,13 @@ func (e *Engine) await(x *proc) {
 // over hands out the end of a task.
 func (e *Engine) over(x *proc, ev Event) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	delete(e.procs, x.spec.Task)
 	e.taken[x.spec.Task] = end{event: ev, slot: x.slot}
-	flush := e.flush
 	if e.sink != nil {
 		e.sink(ev)
 	} else {
 		e.keep()
-	}
-	e.mu.Unlock()
-	if flush != nil {
-		flush()
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -128,10 +127,10 @@ func (s *server) serve(c net.Conn) (end bool) {
 	if hello.guard > 0 {
 		s.guard <- hello.guard
 	}
-	q := &queue{c: c}
+	q := newQueue(c)
+	defer q.close()
 	q.add(Event{Kind: welcome, version: min(hello.version, protocolVersion), At: now()})
-	s.engine.Attach(q.add, q.flush)
-	q.flush()
+	s.engine.Attach(q.add)
 	end = s.obey(r, body)
 	s.engine.Detach()
 	return end
@@ -165,65 +164,6 @@ func (s *server) obey(r *bufio.Reader, buf []byte) (end bool) {
 		}
 		if buf = body; cap(buf) > 64<<10 {
 			buf = nil // one long command line must not keep its memory
-		}
-	}
-}
-
-// startedWait is how long the news that something runs may wait for more: a process that ends sooner takes one message, not two, and waking a peer
-// costs as much as all the rest of a message.
-const startedWait = 5 * time.Millisecond
-
-// queue gathers events while the last ones are being written, by whoever came first. It is bounded by the tasks that run.
-type queue struct {
-	c     net.Conn
-	mu    sync.Mutex
-	next  []byte
-	spare []byte
-	due   bool // there is something to be written at once
-	armed bool // a timer makes it due
-	busy  bool // somebody writes
-}
-
-// add queues an event; it does not wait.
-func (q *queue) add(e Event) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var room [256]byte
-	q.next = appendFrame(q.next, appendEvent(room[:0], e))
-	switch {
-	case e.Kind != Started:
-		q.due = true
-	case !q.due && !q.armed:
-		q.armed = true
-		time.AfterFunc(startedWait, q.ripe)
-	}
-}
-
-// ripe: what is queued has waited long enough.
-func (q *queue) ripe() {
-	q.mu.Lock()
-	q.armed = false
-	q.due = len(q.next) > 0
-	q.mu.Unlock()
-	q.flush()
-}
-
-// flush writes what is due, unless somebody is writing already, who then writes this, too.
-func (q *queue) flush() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for q.due && !q.busy {
-		batch := q.next
-		q.next, q.due, q.busy = q.spare[:0], false, true
-		q.mu.Unlock()
-		_, err := q.c.Write(batch)
-		q.mu.Lock()
-		q.busy = false
-		if q.spare = batch; cap(batch) > 64<<10 {
-			q.spare = nil
-		}
-		if err != nil {
-			_ = q.c.Close() // the reader sees it
 		}
 	}
 }

@@ -13,10 +13,11 @@ const (
 
 // spec is a process to start. argv is never empty.
 type spec struct {
-	path                  string
-	argv, env             []string
-	dir                   string
-	stdin, stdout, stderr *os.File
+	path           string
+	argv, env      []string
+	dir            string
+	stdin          *os.File
+	stdout, stderr logFile
 }
 
 // ending is how a process ended.
@@ -37,7 +38,7 @@ type child struct {
 
 func spawn(s spec) (*child, error) {
 	p, err := os.StartProcess(s.path, s.argv, &os.ProcAttr{
-		Dir: s.dir, Env: s.env, Files: []*os.File{s.stdin, s.stdout, s.stderr},
+		Dir: s.dir, Env: s.env, Files: []*os.File{s.stdin, s.stdout.File, s.stderr.File},
 		Sys: &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true},
 	})
 	if err != nil {
@@ -52,6 +53,9 @@ func (c *child) signal(syscall.Signal) bool {
 	defer c.mu.Unlock()
 	return !c.over && c.p.Kill() == nil
 }
+
+// reap is never asked for here: nobody follows a child without waiting for it.
+func (c *child) reap(error) ending { return c.wait() }
 
 // wait blocks until the process has ended and says how.
 func (c *child) wait() ending {

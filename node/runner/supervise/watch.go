@@ -27,13 +27,13 @@ func (e *Engine) watch() {
 			continue
 		case <-clock.C:
 		}
-		every = e.look()
+		every = e.cut()
 		clock.Reset(every)
 	}
 }
 
-// look cuts what is over the cap and says when to look again.
-func (e *Engine) look() time.Duration {
+// cut cuts what is over the cap and says when to look again.
+func (e *Engine) cut() time.Duration {
 	e.mu.Lock()
 	procs := make([]*proc, 0, len(e.procs))
 	for _, x := range e.procs {
@@ -52,4 +52,12 @@ func (e *Engine) look() time.Duration {
 		x.mu.Unlock()
 	}
 	return every
+}
+
+// look: something runs.
+func (e *Engine) look() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
 }
