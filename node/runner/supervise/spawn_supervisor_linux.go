@@ -46,7 +46,7 @@ func (c *Client) start() error {
 	defer log.Close()
 	cmd := exec.Command("/proc/self/exe", beginWord, c.cfg.Dir) // this very program, even if its file was replaced
 	cmd.Args[0] = os.Args[0]
-	cmd.Env = []string{beginEnv + "=1", "GOMAXPROCS=" + strconv.Itoa(1+runtime.NumCPU()/16)}
+	cmd.Env = []string{beginEnv + "=1", "GOMAXPROCS=" + strconv.Itoa(max(1, min(4, runtime.NumCPU()/2)))}
 	cmd.Dir = c.cfg.Dir
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{socket, lock}
