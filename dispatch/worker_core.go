@@ -116,7 +116,7 @@ type workerCore struct {
 	detached bool // stopping, but what runs goes on
 
 	tasks     map[taskstate.TaskID]*heldTask
-	jobs      map[taskstate.JobID]*heldJob
+	jobs      map[bodyID]*heldJob
 	idle      int // jobs without a frame
 	idleBytes int
 	queue     []*heldTask
@@ -159,8 +159,10 @@ type workerLink struct {
 	have    uint64
 	early   []*Down // in order: an acknowledgement must not overtake the set before it
 	stale   bool    // the offer changed after Hello
-	pass    uint64  // marks what the Complete set being received lists
-	inSet   bool    // its first part has come
+	// released: after a Goodbye, nothing more will be granted
+	released bool
+	pass     uint64 // marks what the Complete set being received lists
+	inSet    bool   // its first part has come
 }
 
 // newWorkerCore starts from what the journal holds. Tasks in begun may have been started before: the runner takes them up, and wAdopted
@@ -168,7 +170,7 @@ type workerLink struct {
 func newWorkerCore(self taskstate.PeerID, inc taskstate.Incarnation, offer Offer, img *journalImage, now time.Time) (c *workerCore, begun []taskstate.Launch) {
 	c = &workerCore{
 		self: self, inc: inc, offer: offer, now: now, fenced: true,
-		tasks: map[taskstate.TaskID]*heldTask{}, jobs: map[taskstate.JobID]*heldJob{}, frames: map[uint64]*heldFrame{},
+		tasks: map[taskstate.TaskID]*heldTask{}, jobs: map[bodyID]*heldJob{}, frames: map[uint64]*heldFrame{},
 	}
 	if img != nil {
 		begun = c.restore(img)
@@ -197,8 +199,7 @@ func (c *workerCore) Step(ev workerEvent, now time.Time) []workerEffect {
 	case wPublished:
 		c.publishing = false
 	case wOffer:
-		c.offer = e.offer
-		c.sendOffer()
+		c.changeOffer(e.offer)
 	case wStop:
 		c.stopAll()
 	case wDetach:
@@ -256,8 +257,9 @@ func (c *workerCore) offered() Offer {
 	return o
 }
 
-// quiet tells whether nothing lives any more – or may live on alone – and every end has been published, and whether all is acknowledged as well.
+// quiet tells whether nothing lives any more – or may live on alone – and every end has been published, and whether all is acknowledged as well
+// and nothing is on its way here.
 func (c *workerCore) quiet() (published, acked bool) {
 	published = (c.live == 0 || c.detached) && c.saving == nil && !c.publishing && len(c.dirty) == 0 && len(c.newFrames) == 0
-	return published, published && len(c.unacked) == 0
+	return published, published && len(c.unacked) == 0 && c.parted()
 }

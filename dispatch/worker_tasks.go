@@ -251,12 +251,13 @@ func (c *workerCore) recall(h *heldTask) {
 	}
 }
 
-// detach answers SIGTERM: the peer will be back, so nothing is stopped. What is queued waits in the journal.
+// detach answers SIGTERM: the peer will be back, so what runs goes on without it. What has not started need not wait for that.
 func (c *workerCore) detach() {
-	if !c.stopping {
-		c.stopping, c.detached = true, true
-		c.sendOffer()
+	if c.stopping {
+		return
 	}
+	c.stopping, c.detached = true, true
+	c.handBack()
 }
 
 // stopAll answers a peer that leaves: whatever has not ended ends as interrupted, and the coordinator gives it to others.
@@ -268,11 +269,9 @@ func (c *workerCore) stopAll() {
 	for _, h := range c.living() {
 		if h.phase == phaseStarted {
 			c.stop(h, taskstate.ReasonInterrupted)
-			continue
 		}
-		c.finish(h, taskstate.Rejected, taskstate.ReasonInterrupted, "its peer stopped before it started")
 	}
-	c.sendOffer()
+	c.handBack()
 }
 
 // living lists what has not ended, in order of acceptance.
