@@ -16,7 +16,7 @@ type CoordinatorConfig struct {
 	Seed        uint64        // breaks ties in placement
 	Outstanding int           // most tasks on one peer that have not ended: 4096
 	MaxAhead    int           // most tasks queued on one peer beyond what fits: 2048
-	AheadWindow time.Duration // a peer's queue is as long as what it finished in about this time: 50 ms
+	AheadWindow time.Duration // a peer's queue is as long as what it finished in about this time: 100 ms
 	// Peers whose tasks are given up at once, at least (a quarter of them all, if that is more): 3. And how long it takes until one
 	// more may be: 5 s.
 	ReplaceBurst int
@@ -39,7 +39,7 @@ func (cfg CoordinatorConfig) withDefaults() CoordinatorConfig {
 		cfg.Grace = 3 * cfg.Beat
 	}
 	if cfg.AheadWindow <= 0 {
-		cfg.AheadWindow = 50 * time.Millisecond
+		cfg.AheadWindow = 100 * time.Millisecond
 	}
 	if cfg.ReplaceEvery <= 0 {
 		cfg.ReplaceEvery = 5 * time.Second

@@ -16,12 +16,12 @@ const (
 )
 
 // own is the goroutine that owns the core: everything that happens becomes an event, one at a time.
-func (w *Worker) own(ctx context.Context) error {
-	stop := w.stop
+func (w *Worker) own(ctx context.Context, lost []taskstate.Loss) error {
+	stop, detach := w.stop, w.detach
 	var patience <-chan time.Time
 	due := time.NewTimer(time.Hour)
 	defer due.Stop()
-	w.step(nil)
+	w.step(wAdopted{lost})
 	for {
 		if wake := w.core.wake; !wake.IsZero() {
 			due.Reset(time.Until(wake))
@@ -42,8 +42,11 @@ func (w *Worker) own(ctx context.Context) error {
 		case o := <-w.offers:
 			w.step(wOffer{o})
 		case <-stop:
-			stop = nil
+			stop, detach = nil, nil
 			w.step(wStop{})
+		case <-detach:
+			stop, detach = nil, nil
+			w.step(wDetach{})
 		case <-patience:
 			return nil
 		case <-w.abort:
@@ -62,7 +65,7 @@ func (w *Worker) own(ctx context.Context) error {
 	}
 }
 
-// step gives the core an event and carries out what it answers. A nil event lets it begin.
+// step gives the core an event, or nil to look at the clock, and carries out what it answers.
 func (w *Worker) step(ev workerEvent) {
 	for _, e := range w.core.Step(ev, time.Now()) {
 		switch e := e.(type) {
@@ -82,6 +85,8 @@ func (w *Worker) step(ev workerEvent) {
 			w.cfg.Runner.Start(e.launch)
 		case wHalt:
 			w.cfg.Runner.Stop(e.stop.Task, e.stop.Reason)
+		case wKept:
+			w.cfg.Runner.Kept(e.tasks)
 		}
 	}
 	if w.cfg.Retired != nil {

@@ -153,7 +153,16 @@ func (r *handRunner) Stop(id taskstate.TaskID, why taskstate.Reason) {
 	r.sink(taskstate.RunReport{Task: id, State: taskstate.Shutdown, Reason: why, Exit: taskstate.NoExit})
 }
 
-func (r *handRunner) Reap([]taskstate.TaskID) int { return 0 }
+func (r *handRunner) Adopt(tasks []taskstate.Launch) []taskstate.Loss { return allLost(tasks) }
+
+func (r *handRunner) Kept([]taskstate.TaskID) {}
+
+func allLost(tasks []taskstate.Launch) (lost []taskstate.Loss) {
+	for _, l := range tasks {
+		lost = append(lost, taskstate.Loss{Task: l.Task})
+	}
+	return lost
+}
 
 // shellRig is a worker with a network of scripted coordinators.
 type shellRig struct {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -192,7 +193,11 @@ const parkLimit = 100_000
 
 // openWork: running tasks here, and coordinating those of all when this peer is elected.
 func (n *Node) openWork() (err error) {
-	n.runner, err = runner.New(runner.Config{Dir: n.folder.path("tasks"), Sink: func(r taskstate.RunReport) { n.worker.Report(r) }, Log: n.log})
+	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Sink: func(r taskstate.RunReport) { n.worker.Report(r) }, Log: n.log}
+	if n.cfg.Testnet {
+		cfg.Guard = os.Getppid() // nothing of a testnet outlives it
+	}
+	n.runner, err = runner.New(cfg)
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
@@ -207,6 +212,9 @@ func (n *Node) openWork() (err error) {
 	}
 	return nil
 }
+
+// TasksFolder is where the peer with this data folder keeps its tasks: what supervise.EndAll wants.
+func TasksFolder(data string) string { return filepath.Join(data, "tasks") }
 
 // peerName checks or makes a name.
 func peerName(asked string) (string, error) {
@@ -340,8 +348,12 @@ func (n *Node) goodbye() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	if err := n.worker.Stop(ctx); err != nil {
-		n.log.Warn("not every task's end was acknowledged; it is journaled and follows at the next start", "err", err)
+	end := n.worker.Detach // back soon: processes go on and are taken up again
+	if !n.runner.Lasting() {
+		end = n.worker.Stop
+	}
+	if err := end(ctx); err != nil { // at once after Leave, which has stopped it
+		n.log.Warn("not everything this peer said of its tasks was acknowledged; it is journaled and follows at the next start", "err", err)
 	}
 	if err := n.ledger.Handover(ctx); err != nil {
 		n.log.Info("vote not handed over", "err", err)

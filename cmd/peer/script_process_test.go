@@ -286,6 +286,22 @@ func scriptCrash(ts *testscript.TestScript, neg bool, args []string) {
 	delete(p.running, args[0])
 }
 
+func scriptHolds(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "holds FILE TEXT")
+	limit := time.After(patience)
+	for {
+		text, err := os.ReadFile(ts.MkAbs(args[0]))
+		if bytes.Contains(text, []byte(args[1])) {
+			return
+		}
+		select {
+		case <-limit:
+			ts.Fatalf("%s does not hold %q after %s: %q %v", args[0], args[1], patience, text, err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
 // scriptTmpfs mounts a small file system, so that a script can fill it.
 func scriptTmpfs(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "tmpfs DIR SIZE")

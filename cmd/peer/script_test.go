@@ -44,7 +44,8 @@ const scriptLimit = 4 * time.Minute
 //	printed LABEL TEXT              wait until what began has printed TEXT on stdout or stderr
 //	signal SIG LABEL|NAME           INT, TERM, HUP, STOP or CONT
 //	ends CODE LABEL|NAME            wait until it has ended by itself, with this code; stdout and stderr are what it printed
-//	crash NAME                      kill -9, as a power cut
+//	crash NAME                      kill -9
+//	holds FILE TEXT                 wait until FILE has TEXT in it
 //	json PATH VALUE                 what the last command printed has VALUE at PATH (with !: has not)
 //	get VAR PATH                    $VAR becomes what is at PATH; PATH `word`: the only word it printed
 //	tmpfs DIR SIZE                  a small file system of its own at DIR
@@ -67,6 +68,7 @@ var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []st
 	"signal":   scriptSignal,
 	"ends":     scriptEnds,
 	"crash":    scriptCrash,
+	"holds":    scriptHolds,
 	"json":     scriptJSON,
 	"get":      scriptGet,
 	"pick":     scriptPick,

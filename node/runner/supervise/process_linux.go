@@ -1,4 +1,4 @@
-package runner
+package supervise
 
 import (
 	"bytes"
@@ -8,12 +8,10 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
-
-	"covey/taskstate"
 )
 
-// bootID is different after every start of the machine; "" if it cannot be read.
-func bootID() string {
+// BootID is different after every start of the machine; "" if it cannot be read.
+func BootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
@@ -41,25 +39,6 @@ func startedAt(pid int) (int64, bool) {
 	}
 	ticks, err := strconv.ParseInt(f[startTime], 10, 64)
 	return ticks * 10, err == nil
-}
-
-// killGroup kills the group a recorded process leads, if it is still that process.
-func killGroup(rec record) bool {
-	p, err := os.FindProcess(rec.pid) // a pidfd: from here on the number cannot change hands unseen
-	if err != nil {
-		return false
-	}
-	defer func() { _ = p.Release() }()
-	at, ok := startedAt(rec.pid)
-	const slack = 20 // two ticks
-	if !ok || at < rec.before-slack || at > rec.after+slack || p.Signal(syscall.Signal(0)) != nil {
-		return false
-	}
-	if syscall.Kill(-rec.pid, sigKill) != nil {
-		return false
-	}
-	awaitDeath(rec.pid)
-	return true
 }
 
 // awaitDeath waits until a killed process runs no more; as long as it takes, up to a second – nothing follows SIGKILL but a slow disk.
@@ -90,8 +69,8 @@ func statFields(pid int) []string {
 	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // the name before may hold anything
 }
 
-// killByEnvironment kills every process whose environment names a task that is wanted.
-func killByEnvironment(want func(taskstate.TaskID) bool) (killed int) {
+// KillByEnvironment kills every process whose environment names a task that is wanted, and tells how many it were.
+func KillByEnvironment(want func(task string) bool) (killed int) {
 	dir, err := os.ReadDir("/proc")
 	if err != nil {
 		return 0
@@ -101,11 +80,11 @@ func killByEnvironment(want func(taskstate.TaskID) bool) (killed int) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		p, err := os.FindProcess(pid)
+		p, err := os.FindProcess(pid) // a pidfd: from here on the number cannot change hands unseen
 		if err != nil {
 			continue
 		}
-		if id, ok := taskOf(pid); ok && want(id) && p.Signal(sigKill) == nil {
+		if id := taskOf(pid); id != "" && want(id) && p.Signal(sigKill) == nil {
 			awaitDeath(pid)
 			killed++
 		}
@@ -115,28 +94,24 @@ func killByEnvironment(want func(taskstate.TaskID) bool) (killed int) {
 }
 
 // taskOf reads which task a process was started for.
-func taskOf(pid int) (taskstate.TaskID, bool) {
+func taskOf(pid int) string {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
-		return taskstate.TaskID{}, false
+		return ""
 	}
 	for kv := range bytes.SplitSeq(env, []byte{0}) {
 		if v, ok := bytes.CutPrefix(kv, []byte("COVEY_TASK=")); ok {
-			id, err := taskstate.ParseTaskID(string(v))
-			return id, err == nil
+			return string(v)
 		}
 	}
-	return taskstate.TaskID{}, false
+	return ""
 }
 
-// unwritten tells whether nobody has a file open for writing: only then the kernel grants a lease for reading, which closing gives back.
-// Where there are no leases, the answer is yes.
-func unwritten(path string) bool {
-	fd, err := retry(func() (int, error) { return syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC|noFollow, 0) })
+// number reads a whole number, 0 if it is none.
+func number(s string) int {
+	n, err := strconv.Atoi(s)
 	if err != nil {
-		return true // gone: its job was cleaned away
+		return 0
 	}
-	defer func() { _ = syscall.Close(fd) }()
-	_, _, e := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_SETLEASE, syscall.F_RDLCK)
-	return e != syscall.EAGAIN
+	return n
 }

@@ -1,9 +1,8 @@
 //go:build unix && !linux
 
-package runner
+package supervise
 
 import (
-	"errors"
 	"os"
 	"sync"
 	"syscall"
@@ -16,10 +15,11 @@ const (
 
 // spec is a process to start. argv is never empty.
 type spec struct {
-	path                  string
-	argv, env             []string
-	dir                   string
-	stdin, stdout, stderr *os.File
+	path           string
+	argv, env      []string
+	dir            string
+	stdin          *os.File
+	stdout, stderr logFile
 }
 
 // ending is how a process ended.
@@ -39,7 +39,7 @@ type child struct {
 
 func spawn(s spec) (*child, error) {
 	p, err := os.StartProcess(s.path, s.argv, &os.ProcAttr{
-		Dir: s.dir, Env: s.env, Files: []*os.File{s.stdin, s.stdout, s.stderr}, Sys: &syscall.SysProcAttr{Setpgid: true},
+		Dir: s.dir, Env: s.env, Files: []*os.File{s.stdin, s.stdout.File, s.stderr.File}, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
 		return nil, err
@@ -53,6 +53,9 @@ func (c *child) signal(sig syscall.Signal) bool {
 	defer c.mu.Unlock()
 	return !c.over && syscall.Kill(-c.pid, sig) == nil
 }
+
+// reap is never asked for here: nobody follows a child without waiting for it.
+func (c *child) reap(error) ending { return c.wait() }
 
 // wait blocks until the process has ended, kills what is left of its group, and says how it ended.
 func (c *child) wait() ending {
@@ -69,12 +72,4 @@ func (c *child) wait() ending {
 		return ending{signal: int(ws.Signal()), alone: alone}
 	}
 	return ending{exit: ws.ExitStatus(), alone: alone}
-}
-
-func isNoExec(err error) bool { return errors.Is(err, syscall.ENOEXEC) }
-
-func program(file string) (string, error) { return statProgram(file) }
-
-func shellArguments(line string, vars variables, braces bool, item string) []string {
-	return posixShell(line, braces, item)
 }

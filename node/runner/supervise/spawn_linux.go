@@ -1,4 +1,4 @@
-package runner
+package supervise
 
 import (
 	"errors"
@@ -16,16 +16,16 @@ const (
 // Of waitid(2).
 const (
 	idPid   = 1
-	idPidFD = 3
 	wNoWait = 0x1000000
 )
 
 // spec is a process to start. argv is never empty.
 type spec struct {
-	path                  string
-	argv, env             []string
-	dir                   string
-	stdin, stdout, stderr *os.File
+	path           string
+	argv, env      []string
+	dir            string
+	stdin          *os.File
+	stdout, stderr logFile
 }
 
 // ending is how a process ended.
@@ -36,33 +36,26 @@ type ending struct {
 }
 
 // child is a started process, the leader of its own group. It is syscall.ForkExec with a pidfd instead of os.Process, because the end
-// must be seen before the process is reaped – only so long its number is safe to signal – and because waiting on the poller costs no
-// thread.
+// must be seen before the process is reaped – only so long its number is safe to signal – and because waiting for all at once costs neither thread
+// nor goroutine.
 type child struct {
 	pid int
-	fd  *os.File // pidfd, nil if the kernel has none
+	fd  int // pidfd, -1 if the kernel has none
 	mu  sync.Mutex
 	// over means reaped: the number may belong to somebody else.
 	over bool
 }
 
 func spawn(s spec) (*child, error) {
-	fd := -1
+	c := &child{fd: -1}
 	pid, err := syscall.ForkExec(s.path, s.argv, &syscall.ProcAttr{
-		Dir: s.dir, Env: s.env, Files: []uintptr{s.stdin.Fd(), s.stdout.Fd(), s.stderr.Fd()},
-		Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &fd},
+		Dir: s.dir, Env: s.env, Files: []uintptr{s.stdin.Fd(), uintptr(s.stdout), uintptr(s.stderr)},
+		Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &c.fd},
 	})
 	if err != nil {
 		return nil, err
 	}
-	c := &child{pid: pid}
-	if fd >= 0 {
-		if syscall.SetNonblock(fd, true) == nil {
-			c.fd = os.NewFile(uintptr(fd), "pidfd")
-		} else {
-			_ = syscall.Close(fd)
-		}
-	}
+	c.pid = pid
 	return c, nil
 }
 
@@ -79,9 +72,14 @@ func (c *child) signal(sig syscall.Signal) bool {
 	return syscall.Kill(-c.pid, sig) == nil
 }
 
-// wait blocks until the process has ended, kills what is left of its group, and says how it ended.
+// wait blocks until the process has ended and reaps it.
 func (c *child) wait() ending {
-	werr := c.awaitExit()
+	_, err := exited(idPid, c.pid, 0)
+	return c.reap(err)
+}
+
+// reap is called when the process has ended: it kills what is left of its group and says how it ended. werr is why that could not be awaited.
+func (c *child) reap(werr error) ending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_ = syscall.Kill(-c.pid, sigKill)
@@ -90,8 +88,8 @@ func (c *child) wait() ending {
 	c.over = true
 	// With its leader reaped, only others are counted. Should the number belong to somebody new by now, it just is not alone.
 	alone := syscall.Kill(-c.pid, 0) == syscall.ESRCH
-	if c.fd != nil {
-		_ = c.fd.Close()
+	if c.fd >= 0 {
+		_ = syscall.Close(c.fd)
 	}
 	switch {
 	case err != nil:
@@ -100,25 +98,6 @@ func (c *child) wait() ending {
 		return ending{signal: int(ws.Signal()), alone: alone}
 	}
 	return ending{exit: ws.ExitStatus(), alone: alone}
-}
-
-// awaitExit returns when the process has ended; it is not reaped yet.
-func (c *child) awaitExit() error {
-	if c.fd != nil {
-		if rc, err := c.fd.SyscallConn(); err == nil {
-			var werr error
-			err = rc.Read(func(fd uintptr) bool {
-				var ended bool
-				ended, werr = exited(idPidFD, int(fd), syscall.WNOHANG)
-				return ended || werr != nil
-			})
-			if err == nil && werr == nil {
-				return nil
-			}
-		}
-	}
-	_, err := exited(idPid, c.pid, 0)
-	return err
 }
 
 // exited asks whether a child has ended and leaves it unreaped.
@@ -142,12 +121,4 @@ func retry(f func() (int, error)) (int, error) {
 			return n, err
 		}
 	}
-}
-
-func isNoExec(err error) bool { return errors.Is(err, syscall.ENOEXEC) }
-
-func program(file string) (string, error) { return statProgram(file) }
-
-func shellArguments(line string, _ variables, braces bool, item string) []string {
-	return posixShell(line, braces, item)
 }

@@ -1,9 +1,7 @@
-package runner
+package supervise
 
 import (
-	"errors"
 	"os"
-	"os/exec"
 	"sync"
 	"syscall"
 )
@@ -15,10 +13,11 @@ const (
 
 // spec is a process to start. argv is never empty.
 type spec struct {
-	path                  string
-	argv, env             []string
-	dir                   string
-	stdin, stdout, stderr *os.File
+	path           string
+	argv, env      []string
+	dir            string
+	stdin          *os.File
+	stdout, stderr logFile
 }
 
 // ending is how a process ended.
@@ -39,7 +38,7 @@ type child struct {
 
 func spawn(s spec) (*child, error) {
 	p, err := os.StartProcess(s.path, s.argv, &os.ProcAttr{
-		Dir: s.dir, Env: s.env, Files: []*os.File{s.stdin, s.stdout, s.stderr},
+		Dir: s.dir, Env: s.env, Files: []*os.File{s.stdin, s.stdout.File, s.stderr.File},
 		Sys: &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true},
 	})
 	if err != nil {
@@ -55,6 +54,9 @@ func (c *child) signal(syscall.Signal) bool {
 	return !c.over && c.p.Kill() == nil
 }
 
+// reap is never asked for here: nobody follows a child without waiting for it.
+func (c *child) reap(error) ending { return c.wait() }
+
 // wait blocks until the process has ended and says how.
 func (c *child) wait() ending {
 	st, err := c.p.Wait()
@@ -66,21 +68,3 @@ func (c *child) wait() ending {
 	}
 	return ending{exit: st.ExitCode()}
 }
-
-func isNoExec(err error) bool { return errors.Is(err, syscall.Errno(193)) } // ERROR_BAD_EXE_FORMAT
-
-func program(file string) (string, error) {
-	found, err := exec.LookPath(file)
-	if err != nil {
-		return "", os.ErrNotExist
-	}
-	return found, nil
-}
-
-// shellArguments runs the line with cmd, which knows no ${…}: the runner expands it.
-func shellArguments(line string, vars variables, braces bool, item string) []string {
-	return []string{"cmd", "/C", expand(line, vars, braces, item)}
-}
-
-// noFollow has no meaning here.
-const noFollow = 0
