@@ -119,8 +119,7 @@ func (p *peerState) promise(j *jobState, h *holding, n int) {
 	h.live += n
 	j.live += n
 	p.outstanding += n
-	p.promised.MilliCPU += int64(n) * j.job.Resources.MilliCPU
-	p.promised.Memory += int64(n) * j.job.Resources.Memory
+	p.promised = p.promised.Add(j.job.Resources.Times(int64(n)))
 }
 
 // release frees what one ended task reserved.
