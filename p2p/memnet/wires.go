@@ -127,7 +127,7 @@ type Machine struct {
 }
 
 // Kill ends the process: its streams are reset and its ports refuse. With power the whole machine goes: nothing answers, and others
-// go on waiting for what it would have said. What the process itself still tries fails.
+// go on waiting for what it would have said. What the process itself still tries fails, but nobody tells it so: it may go on listening.
 func (m *Machine) Kill(power bool) {
 	w := m.w
 	w.mu.Lock()
@@ -144,9 +144,6 @@ func (m *Machine) Kill(power bool) {
 				mine = append(mine, end)
 			}
 		}
-	}
-	for _, l := range m.listeners {
-		l.close()
 	}
 	w.changed()
 	w.mu.Unlock()

@@ -39,6 +39,7 @@ func echoes(t *testing.T, m *memnet.Machine) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
 			c, err := l.Accept()

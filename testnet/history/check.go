@@ -108,8 +108,11 @@ func operations(ops []Op) []porcupine.Operation {
 		default:
 			add(o, o.Call, o.Return)
 		}
-		if o.View.End != "" {
+		switch {
+		case o.View.End != "":
 			end, known = o.View.End, known || o.Kind == End
+		case o.Answer == Over && end == "":
+			end = "unseen"
 		}
 	}
 	for _, o := range first {

@@ -56,6 +56,7 @@ func TestHistoriesThatKeepEveryPromise(t *testing.T) {
 		"its tasks were stopped, and it was not cancelled": {submit(0, 1, "x", history.Done), read(2, 3, "a", history.View{Known: true, End: "shutdown"})},
 		"cancelled twice":                    {submit(0, 1, "x", history.Done), cancel(2, 3, history.Done), read(4, 5, "a", shut), cancel(6, 7, history.Done)},
 		"a cancel that comes too late":       {submit(0, 1, "x", history.Done), read(2, 3, "a", complete), cancel(4, 5, history.Over)},
+		"an end that nobody saw":             {submit(0, forever, "x", history.Unknown), cancel(4, 5, history.Over)},
 		"a cancel without an answer":         {submit(0, 1, "x", history.Done), cancel(2, forever, history.Unknown), read(4, 5, "a", alive), read(6, 7, "a", shut)},
 		"the end was decided before it seen": {submit(0, 1, "x", history.Done), ended(3, "complete"), read(2, 4, "a", complete)},
 	} {

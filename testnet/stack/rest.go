@@ -40,8 +40,8 @@ func (w *world) rest() {
 	w.ends()
 	for _, p := range w.peers {
 		for _, j := range w.people.jobs {
-			if j.acked && p.usable() != nil {
-				w.people.all[0].look(p.usable(), j, true)
+			if l := p.usable(); l != nil {
+				w.people.all[0].look(l, j, j.acked)
 			}
 		}
 	}
