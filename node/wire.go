@@ -60,7 +60,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 // observe makes events, table and mark follow the replica, in this order. The returned functions take it back.
 func (n *Node) observe() []func() {
 	return []func(){
-		n.replica.Observe(n.decided), n.replica.Keep(n.table, n.statuses.tell),
+		n.replica.Observe(n.decided), n.replica.Observe(n.statuses.keepUp),
 		n.replica.Observe(func(ledger.Event) { n.applied.set(n.replica.Applied()); n.statuses.moved() }),
 	}
 }

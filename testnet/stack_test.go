@@ -99,6 +99,11 @@ func liveStack(t *testing.T, cfg stack.Config) (r stack.Result) {
 		panic(fmt.Sprintf("the life of seed %d hangs", cfg.Seed))
 	})
 	defer guard.Stop()
+	defer func() {
+		if p := recover(); p != nil { // a goroutine that is left over, most likely
+			panic(fmt.Sprintf("seed %d: %v (%v)", cfg.Seed, p, r.Violation))
+		}
+	}()
 	synctest.Test(t, func(*testing.T) { r = stack.Run(cfg) })
 	if r.Violation == nil {
 		if b := history.Check(r.Ops); b != nil {

@@ -156,7 +156,11 @@ func (w *world) end() {
 		}
 	}
 	w.all.Wait()
+	time.Sleep(linger)
 }
+
+// linger is how long libraries' goroutines may outlive the peers they served: memberlist's last probe waits for its answer.
+const linger = 10 * time.Second
 
 func (w *world) now() time.Duration { return time.Since(w.birth) }
 
