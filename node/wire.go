@@ -99,7 +99,7 @@ func (n *Node) viewEvents(v *membership.View) (out []event) {
 			n.verdicts[m.ID] = m.Verdict
 			out = append(out, event{at: now(), kind: kindPeer, peer: m.ID, state: m.Verdict.String(), note: m.Name})
 			if m.Verdict == membership.Dead {
-				go n.host.Disconnect(m.ID) // a silently dead connection would make dials to its next life hang; ends with the close
+				n.host.Doubt(m.ID)
 			}
 		}
 	}

@@ -70,6 +70,30 @@ func TestAHostLivesOnOtherSockets(t *testing.T) {
 	})
 }
 
+// Gossip can be wrong about who is gone: a peer that could not hear the others says so of them all once it is heard again.
+func TestAConnectionStandsAsLongAsThePeerAnswersWhateverOthersSay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := memnet.NewWires()
+		a, _ := onWires(t, w, "127.0.0.1")
+		b, mb := onWires(t, w, "127.0.0.2")
+		if err := a.Connect(t.Context(), b.Self(), b.Addrs()); err != nil {
+			t.Fatal(err)
+		}
+		a.Doubt(b.Self())
+		time.Sleep(5 * time.Second)
+		if direct, _ := a.Connected(b.Self()); !direct {
+			t.Fatal("it answers, and its connection was closed")
+		}
+		mb.Kill(true)
+		a.Doubt(b.Self())
+		time.Sleep(1500 * time.Millisecond)
+		if direct, _ := a.Connected(b.Self()); direct {
+			t.Error("it does not answer, and its connection stands")
+		}
+		a.Doubt("nobody")
+	})
+}
+
 func TestAMachineThatDoesNotAnswerIsNotTakenForOneThatRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := memnet.NewWires()
