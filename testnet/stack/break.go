@@ -11,6 +11,6 @@ const (
 	BreakBackwards Break = "backwards"  // I2: a watch tells of a task's states in the wrong order
 	BreakTwice     Break = "twice"      // I4: a runner starts work again that must not run twice
 	BreakOversell  Break = "oversell"   // I10: a peer offers twice what it has
-	BreakDeaf      Break = "deaf"       // I7: tasks that are stopped run on
+	BreakDeaf      Break = "deaf"       // I1, I7: tasks that are stopped run on
 	BreakNoWake    Break = "no-wake"    // I1: a peer that died does not come back when the faults are over
 )

@@ -131,7 +131,7 @@ func (p *peer) build(l *life) (*node.Node, error) {
 		return nil, err
 	}
 	cfg := node.Config{
-		Data: l.dir, Listen: []string{p.ip.String()}, Name: p.name, MilliCPU: p.offer.MilliCPU, Memory: p.offer.Memory, NoMDNS: true, Testnet: true,
+		Data: l.dir, Listen: []string{p.ip.String()}, Name: p.name, MilliCPU: p.sold(), Memory: p.offer.Memory, NoMDNS: true, Testnet: true,
 		Machine: node.Machine{
 			Sockets: l.machine, API: listener,
 			Runner: func(sink func(taskstate.RunReport)) (node.Runner, error) { return newRunner(l, sink), nil },
@@ -146,6 +146,14 @@ func (p *peer) build(l *life) (*node.Node, error) {
 		cfg.Log = slog.New(w.cfg.Log).With("peer", p.name, "life", l.n)
 	}
 	return node.New(cfg)
+}
+
+// sold is what the peer says it offers.
+func (p *peer) sold() int64 {
+	if p.w.cfg.Break == BreakOversell {
+		return 2 * p.offer.MilliCPU
+	}
+	return p.offer.MilliCPU
 }
 
 // run lives until the process is stopped or killed. One that could not join, with nobody to let it in, tries again.
@@ -211,6 +219,9 @@ func (p *peer) kill(power bool) {
 		w.fail("bug", "copy the folder of %s: %v", l.session, err)
 	}
 	close(l.dead)
+	if w.cfg.Break == BreakNoWake {
+		p.downs++
+	}
 	p.mu.Lock()
 	p.life = nil
 	p.mu.Unlock()

@@ -81,6 +81,11 @@ func (r *runner) Start(l taskstate.Launch) {
 	x.timer = time.AfterFunc(time.Duration(l.Job.Run.Noop.Duration)*time.Millisecond, func() { p.ends(x, exitOf(l.Task)) })
 	p.mu.Unlock()
 	p.w.check.started(x)
+	if p.w.cfg.Break == BreakTwice && l.Job.Unreachable.Wait && l.Task.Slot == 2 {
+		again := *x
+		again.launch.Task.Attempt++
+		p.w.check.started(&again)
+	}
 	r.report(taskstate.RunReport{Task: l.Task, State: taskstate.Running, Exit: taskstate.NoExit})
 }
 
@@ -125,6 +130,10 @@ func (r *runner) Stop(t taskstate.TaskID, reason taskstate.Reason) {
 	p.mu.Lock()
 	x := p.procs[t]
 	p.mu.Unlock()
+	if p.w.cfg.Break == BreakDeaf && x != nil {
+		x.timer.Reset(2 * restWithin)
+		return
+	}
 	if x != nil && x.by == r && !r.l.killed() && p.take(x) {
 		r.report(taskstate.RunReport{Task: t, State: taskstate.Shutdown, Exit: taskstate.NoExit, Reason: reason, Message: "stopped: " + string(reason)})
 	}
