@@ -162,9 +162,17 @@ func (w *world) stopOne() {
 // a lost ledger, for any ledger.
 func (w *world) loseDisk() {
 	p := w.anyone()
-	if w.wiped || len(w.peers) < 3 || !p.joins() {
+	other := w.peers[(p.n+1)%len(w.peers)]
+	if w.wiped || len(w.peers) < 3 || p.usable() == nil || other.usable() == nil {
 		return
 	}
+	k, err := other.invite() // one that does not lead to itself alone
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	w.ticket = k
+	w.mu.Unlock()
 	heal := w.hurt(p)
 	p.kill(true)
 	if err := p.wipe(); err != nil {
@@ -177,6 +185,3 @@ func (w *world) loseDisk() {
 	p.downs++
 	w.until(w.spell(), func() { p.downs--; heal(); p.boot() })
 }
-
-// joins tells whether the peer is a member and runs.
-func (p *peer) joins() bool { return p.usable() != nil }
