@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"node/runner":           3,
 	"node/blob":             3,
 	"node":                  4,
+	"testnet/history":       4,
 	"testnet":               5,
 	"testnet/sim":           5,
 	"cmd/peer":              6,

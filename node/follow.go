@@ -171,10 +171,17 @@ func (f *follower) run(ctx context.Context) error {
 func (f *follower) pause(ctx context.Context, told time.Time) error {
 	t := time.NewTimer(progressEvery - time.Since(told))
 	defer t.Stop()
-	for {
-		evs, lost, more := f.n.hub.after(f.seen)
-		if lost || f.ended(evs) {
+	for looked := f.seen; ; {
+		last := f.n.hub.last()
+		evs, lost, more := f.n.hub.after(looked)
+		if f.ended(evs) {
 			return nil
+		}
+		if lost { // the end may be among them
+			if row, err := f.n.jobNow(f.job); err != nil || row.Over() {
+				return err
+			}
+			looked = last // otherwise whoever called would look again at once, for the whole pause
 		}
 		select {
 		case <-t.C:
@@ -188,7 +195,8 @@ func (f *follower) pause(ctx context.Context, told time.Time) error {
 
 func (f *follower) ended(evs []event) bool {
 	for i := range evs {
-		if evs[i].kind == kindJob && evs[i].job == f.job {
+		var s taskstate.State
+		if evs[i].kind == kindJob && evs[i].job == f.job && s.UnmarshalText([]byte(evs[i].state)) == nil && s.Final() {
 			return true
 		}
 	}

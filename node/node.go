@@ -20,7 +20,6 @@ import (
 	"covey/membership/digest"
 	"covey/node/api"
 	"covey/node/blob"
-	"covey/node/runner"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -43,6 +42,7 @@ type Config struct {
 	Testnet   bool // the API may cut this peer off from others
 	Version   string
 	Log       *slog.Logger
+	Machine   Machine
 }
 
 // Node is one peer: its parts, and the wires between them. All fields are set before Run's goroutines start and not changed after,
@@ -67,7 +67,7 @@ type Node struct {
 	statuses *statuses
 	coord    *dispatch.Coord
 	worker   *dispatch.Worker
-	runner   *runner.Runner
+	runner   Runner
 	logs     *blob.Store
 	held     *heldJobs
 	hub      *hub
@@ -148,7 +148,8 @@ func (n *Node) openNetwork() (err error) {
 	}
 	n.host, err = p2p.New(p2p.Config{
 		Key: key, Listen: n.cfg.Listen, Announce: n.cfg.Announce, Admitted: n.roster.Admitted, Strangers: []string{admission.JoinProtocol, admission.RosterProtocol},
-		Prefer: n.folder.port(), MDNS: !n.cfg.NoMDNS, OnFound: n.neighbour, Relay: true, Log: n.log,
+		Prefer: n.folder.port(), MDNS: !n.cfg.NoMDNS && n.cfg.Machine.Sockets == nil, OnFound: n.neighbour,
+		Relay: true, Sockets: n.cfg.Machine.Sockets, Log: n.log,
 	})
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
@@ -193,12 +194,7 @@ const parkLimit = 100_000
 
 // openWork: running tasks here, and coordinating those of all when this peer is elected.
 func (n *Node) openWork() (err error) {
-	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Sink: func(r taskstate.RunReport) { n.worker.Report(r) }, Log: n.log}
-	if n.cfg.Testnet {
-		cfg.Guard = os.Getppid() // nothing of a testnet outlives it
-	}
-	n.runner, err = runner.New(cfg)
-	if err != nil {
+	if n.runner, err = n.newRunner(); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.logs = blob.NewStore(blob.Config{Dir: n.folder.path("tasks"), Live: n.runner.Live})
@@ -284,7 +280,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("withdrawn jobs", n.recall)
 	run("coordinator news", n.followLeads)
 	run("roster", n.reconsiderRoster)
-	listener, err := api.Listen(api.SocketPath(n.folder.dir))
+	listener, err := n.listenAPI()
 	if err != nil {
 		end(nil)
 		wg.Wait()

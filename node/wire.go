@@ -60,7 +60,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 // observe makes events, table and mark follow the replica, in this order. The returned functions take it back.
 func (n *Node) observe() []func() {
 	return []func(){
-		n.replica.Observe(n.decided), n.replica.Keep(n.table, n.statuses.tell),
+		n.replica.Observe(n.decided), n.replica.Observe(n.statuses.keepUp),
 		n.replica.Observe(func(ledger.Event) { n.applied.set(n.replica.Applied()); n.statuses.moved() }),
 	}
 }
@@ -99,7 +99,7 @@ func (n *Node) viewEvents(v *membership.View) (out []event) {
 			n.verdicts[m.ID] = m.Verdict
 			out = append(out, event{at: now(), kind: kindPeer, peer: m.ID, state: m.Verdict.String(), note: m.Name})
 			if m.Verdict == membership.Dead {
-				go n.host.Disconnect(m.ID) // a silently dead connection would make dials to its next life hang; ends with the close
+				n.host.Doubt(m.ID)
 			}
 		}
 	}

@@ -23,6 +23,8 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 		sim.BreakDeaf:          "I7",
 		sim.BreakNoAck:         "I9",
 		sim.BreakOversell:      "I10",
+		sim.BreakAhead:         "clients",
+		sim.BreakSayYes:        "clients",
 	} {
 		t.Run(string(broken), func(t *testing.T) {
 			var mu sync.Mutex

@@ -62,7 +62,7 @@ type Node struct {
 	ring *ring
 
 	feed      sync.Mutex // one entry or snapshot at a time goes into replica and ring
-	life      sync.Mutex // one start or stop of a seat at a time
+	life      longLock   // one start or stop of a seat at a time
 	notify    chan bool  // raft: leadership gained or lost
 	poke      chan struct{}
 	tendNow   chan struct{}
@@ -112,7 +112,7 @@ func Open(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, rep: NewReplica(), ring: newRing(ringIdle), notify: make(chan bool, 64),
+		cfg: cfg, rep: NewReplica(), ring: newRing(ringIdle), notify: make(chan bool, 64), life: make(longLock, 1),
 		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), closing: make(chan struct{}), absent: map[string]time.Time{}, heard: map[taskstate.PeerID]time.Time{},
 	}
 	if err := n.restore(); err != nil {

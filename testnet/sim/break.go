@@ -16,4 +16,6 @@ const (
 	BreakDeaf          Break = "deaf"            // I7: tasks that are stopped run on
 	BreakNoAck         Break = "no-ack"          // I9: nothing is ever acknowledged
 	BreakOversell      Break = "oversell"        // I10: a peer says it has twice what it has
+	BreakAhead         Break = "ahead"           // clients: a peer tells of an end that nobody decided
+	BreakSayYes        Break = "say-yes"         // clients: cancels are acknowledged, and not decided
 )

@@ -162,12 +162,14 @@ type request struct {
 	cancel bool
 	cmd    func() ledger.Command
 	via    *peer
+	since  time.Duration
 	try    uint64
 	done   bool
 }
 
 func (d *load) ask(r *request) {
 	d.open++
+	r.since = d.w.now()
 	d.again(r, 0)
 }
 
@@ -218,7 +220,11 @@ func (d *load) send(r *request, n uint64) {
 			}
 			return
 		}
-		w.quorum.propose(at, []ledger.Command{r.cmd()}, func(results []ledger.Result, ok bool) {
+		cmd := r.cmd()
+		if w.cfg.Break == BreakSayYes && r.cancel {
+			cmd = ledger.Command{Lead: &ledger.Lead{}}
+		}
+		w.quorum.propose(at, []ledger.Command{cmd}, func(results []ledger.Result, ok bool) {
 			back := w.net.delay(to, r.via)
 			via.after(back, func() {
 				if r.try != n || r.done || !w.net.passes(to, r.via) {
@@ -239,6 +245,7 @@ func (d *load) answered(r *request, res ledger.Result) {
 	r.done = true
 	d.open--
 	j := r.job
+	w.reader.answered(r, res)
 	if r.cancel {
 		j.cancelled = res.Refused == ledger.CodeNone
 		if _, ended := w.check.over[j.job.ID]; !ended && res.Refused != ledger.CodeNone {
