@@ -163,7 +163,7 @@ func (c *Coordinator) fillPeers() {
 		c.scratch.peers = append(c.scratch.peers, placement.Peer{
 			ID:        p.id,
 			Ready:     !p.worker || p.standing == Ready && p.session.synced,
-			Available: p.worker && !p.left && !c.now.Before(p.stopping),
+			Available: p.worker && !p.left && !c.now.Before(p.stopping) && p.offer.Trouble == "",
 			Offer:     p.offer.Resources,
 		})
 		c.measure(&c.scratch.peers[len(c.scratch.peers)-1], p)

@@ -51,6 +51,7 @@ type Offer struct {
 	Labels    map[string]string   `cbor:"3,keyasint,omitempty"`
 	OS        string              `cbor:"4,keyasint,omitempty"`
 	Arch      string              `cbor:"5,keyasint,omitempty"`
+	Trouble   string              `cbor:"6,keyasint,omitempty"` // why this peer takes no tasks now, for people; "" if it does
 }
 
 // Beat keeps a session alive and measures it.

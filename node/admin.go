@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -304,6 +303,7 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 		PID: os.Getpid(), Ready: n.ready.Load(), Index: n.replica.Applied(), Voters: n.voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
 	}
 	n.replica.Read(func(s *ledger.State) { st.Open = s.Open() })
+	st.Warnings = append(slices.Clip(st.Warnings), n.sickness()...)
 	if ok {
 		st.Coordinator, st.Epoch = who, epoch.String()
 	} else {
@@ -342,15 +342,6 @@ func (n *Node) Block(_ context.Context, b api.Block) error {
 	}
 	n.host.Block(b.Peers)
 	return nil
-}
-
-// diskTakes refuses a job early when this peer's own disk is full: were there no coordinator, it could not be held.
-func (n *Node) diskTakes() error {
-	path := filepath.Join(n.folder.dir, "space")
-	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
-		return api.Errorf(api.Failed, "nothing was submitted: this peer's data folder cannot be written (%v); make room in %s", err, n.folder.dir)
-	}
-	return os.Remove(path)
 }
 
 // trust keeps the roster, and so the gate, in step with the ledger.

@@ -41,7 +41,7 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 	case ctx.Err() != nil:
 		return api.Submitted{}, ctx.Err()
 	}
-	if err := n.held.put(job, now()); err != nil {
+	if err := n.disk.do(func() error { return n.held.put(job, now()) }, func() { _, _ = n.held.drop(job.ID, false) }); err != nil {
 		return api.Submitted{}, api.Errorf(api.Failed, "no coordinator, and the job cannot be held here: %v; nothing was submitted", err)
 	}
 	n.hub.append([]event{{at: now(), kind: kindJob, job: job.ID, state: "held", note: job.Name}})
@@ -118,7 +118,9 @@ func (n *Node) Cancel(ctx context.Context, id string) (api.Job, error) {
 	}
 	why := "by " + n.called(n.self)
 	if held != nil {
-		if ok, err := n.held.withdraw(job, why); err != nil {
+		ok := false
+		err := n.disk.do(func() (err error) { ok, err = n.held.withdraw(job, why); return err }, nil)
+		if err != nil {
 			return api.Job{}, api.Errorf(api.Failed, "the job was not cancelled: %v", err)
 		} else if ok {
 			n.hub.append([]event{{at: now(), kind: kindJob, job: job, state: "cancelled"}})

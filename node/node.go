@@ -69,6 +69,7 @@ type Node struct {
 	runner   *runner.Runner
 	logs     *blob.Store
 	held     *heldJobs
+	disk     *disk
 	hub      *hub
 	applied  *mark
 
@@ -119,6 +120,7 @@ func New(cfg Config) (_ *Node, err error) {
 	if n.folder, err = openFolder(cfg.Data, cfg.Join != "" || len(cfg.Bootstrap) > 0); err != nil {
 		return nil, err
 	}
+	n.disk = &disk{dir: n.folder.dir}
 	if err = n.openNetwork(); err != nil {
 		return nil, err
 	}
@@ -248,9 +250,8 @@ func (n *Node) Close() error {
 // Run lives until ctx ends, Down or Leave is asked for, or something essential fails. ready is called once when the peer can be
 // used. Before Run returns everything it started has ended.
 func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
-	defer n.Close()
 	if err := n.begin(ctx); err != nil {
-		return err
+		return errors.Join(err, n.Close())
 	}
 	life, end := context.WithCancelCause(context.Background()) // ends after the goodbyes, not with ctx
 	defer end(nil)
@@ -264,9 +265,8 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	}
 	stop, err := n.wire(life)
 	if err != nil {
-		return err
+		return errors.Join(err, n.Close())
 	}
-	defer stop()
 	run("ledger", func(ctx context.Context) error { return n.ledger.Run(ctx, n.lead) })
 	run("membership", n.members.Run)
 	run("digest", n.exchange.Run)
@@ -279,8 +279,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	listener, err := api.Listen(api.SocketPath(n.folder.dir))
 	if err != nil {
 		end(nil)
-		wg.Wait()
-		return api.Errorf(api.Failed, "%v", err)
+		return errors.Join(api.Errorf(api.Failed, "%v", err), n.finish(&wg, stop))
 	}
 	run("api", func(ctx context.Context) error { return n.serveAPI(ctx, listener) })
 
@@ -296,14 +295,40 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	}
 	n.goodbye()
 	end(nil)
-	wg.Wait()
+	err = n.finish(&wg, stop)
 	if cause := context.Cause(life); !errors.Is(cause, context.Canceled) {
 		return cause
+	}
+	if err != nil {
+		return err
 	}
 	if n.removed() && !n.leaving.Load() {
 		return n.errRemoved()
 	}
 	return nil
+}
+
+// finishGrace is how long the parts may take to end and to close their files, when all has been said.
+const finishGrace = 20 * time.Second
+
+// finish waits for all that Run started, takes the wiring back and closes the parts. A disk that is stuck is not waited for: what waits
+// for it ends with the program.
+func (n *Node) finish(wg *sync.WaitGroup, unwire func()) error {
+	done := make(chan error, 1)
+	go func() {
+		wg.Wait()
+		unwire()
+		done <- n.Close()
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			n.log.Warn("stopped, with trouble", "err", err)
+		}
+		return nil
+	case <-time.After(finishGrace):
+		return api.Errorf(api.Failed, "stopped without closing every file: the disk with the data folder %s did not answer for %s; what was acknowledged is on it", n.folder.dir, finishGrace)
+	}
 }
 
 // lastAnswers is how long the API's last answers, to `peer down` for one, may take to be read.

@@ -29,6 +29,11 @@ func (c *cli) peersCommand() *cobra.Command {
 			if ps.Coordinator == "" && c.output == "table" {
 				fmt.Fprintln(c.Err, noCoordinatorLine(ps))
 			}
+			for _, p := range ps.Peers {
+				if p.Trouble != "" && c.output == "table" {
+					fmt.Fprintf(c.Err, "%s takes no tasks: %s\n", p.Name, p.Trouble)
+				}
+			}
 			if ps.Frozen {
 				fmt.Fprintf(c.Err, "replacement is frozen: %s; their tasks wait for them. If they are really gone: `peer thaw`\n", ps.FrozenReason)
 			}

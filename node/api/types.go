@@ -26,6 +26,7 @@ type Peer struct {
 	Age          float64  `json:"age"` // seconds since the news this row rests on changed or was confirmed
 	Addrs        []string `json:"addrs"`
 	Roles        []string `json:"roles"`
+	Trouble      string   `json:"trouble,omitempty"` // why it takes no tasks, though it is here: its disk is full, read-only or stuck
 }
 
 // Peers answers GET /v1/peers.
