@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // childAttr lets a child end with the test, however that ends.
@@ -118,4 +120,13 @@ func canMakeDisks() bool {
 	}
 	defer d.remove()
 	return d.freeze() == nil && d.thaw() == nil && d.breakDown() == nil
+}
+
+// limitFiles bounds how many files a process may have open.
+func limitFiles(pid int, n uint64) error {
+	var old unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old); err != nil {
+		return err
+	}
+	return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: min(n, old.Max), Max: old.Max}, nil)
 }

@@ -28,3 +28,5 @@ func (*disk) thaw() error      { return errors.ErrUnsupported }
 func (*disk) remove()          {}
 
 func canMakeDisks() bool { return false }
+
+func limitFiles(int, uint64) error { return errors.ErrUnsupported }

@@ -345,3 +345,11 @@ func onDisk(word string, f func(*disk) error) func(*testscript.TestScript, bool,
 		ts.Check(f(d))
 	}
 }
+
+// scriptLimitFiles bounds how many files a peer that runs may have open.
+func scriptLimitFiles(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "files NAME N")
+	n, err := strconv.ParseUint(args[1], 10, 64)
+	ts.Check(err)
+	ts.Check(limitFiles(scriptProcesses(ts).get(ts, args[0]).cmd.Process.Pid, n))
+}

@@ -49,6 +49,7 @@ const scriptLimit = 4 * time.Minute
 //	get VAR PATH                    $VAR becomes what is at PATH; PATH `word`: the only word it printed
 //	tmpfs DIR SIZE                  a small file system of its own at DIR
 //	fill FILE                       write until the disk is full
+//	files NAME N                    the peer may have N files open
 //	disk DIR SIZE                   a disk of its own at DIR, for the three below
 //	breakdown DIR                   it has an error and goes read-only while it is written to
 //	freeze DIR, thaw DIR            what is written to it waits, from one to the other
@@ -78,6 +79,7 @@ var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []st
 	"port":    scriptPort,
 	"fill":    scriptFill,
 	"disk":    scriptDisk,
+	"files":   scriptLimitFiles,
 
 	"breakdown": onDisk("breakdown", (*disk).breakDown),
 	"freeze":    onDisk("freeze", (*disk).freeze),
