@@ -327,5 +327,5 @@ func (n *Node) snapshotEvent(seq uint64, gap bool) api.Event {
 	if gap {
 		note = "events before this are not known here any more: list again"
 	}
-	return n.hub.public(event{seq: seq, at: now(), kind: kindSnapshot, note: note})
+	return n.hub.public(event{seq: seq, at: n.now(), kind: kindSnapshot, note: note})
 }

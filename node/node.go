@@ -41,6 +41,7 @@ type Config struct {
 	NoMDNS    bool
 	Testnet   bool // the API may cut this peer off from others
 	Version   string
+	Now       func() time.Time // the machine's clock; default time.Now
 	Log       *slog.Logger
 }
 
@@ -100,6 +101,9 @@ const removedGrace = 2 * time.Second
 func New(cfg Config) (_ *Node, err error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
 	n := &Node{
 		cfg: cfg, log: cfg.Log, started: time.Now(),
@@ -181,7 +185,7 @@ func (n *Node) openState() (err error) {
 
 func (n *Node) openLedger(candidates func() []ledger.Candidate) (*ledger.Node, error) {
 	l, err := ledger.Open(ledger.Config{
-		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: candidates, MayVote: n.mayVote, Log: n.log,
+		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: candidates, MayVote: n.mayVote, Log: n.log, Now: n.cfg.Now,
 	})
 	if err != nil {
 		return nil, api.Errorf(api.Failed, "%v", err)
@@ -384,7 +388,14 @@ func (n *Node) Down(context.Context) error {
 
 func totalCPU() int64 { return int64(runtime.NumCPU()) * 1000 }
 
-func now() int64 { return time.Now().UnixMilli() }
+// now is this machine's clock, in milliseconds since 1970. It may be wrong, and it may be set: nothing that is decided rests on it alone.
+func (n *Node) now() int64 { return n.cfg.Now().UnixMilli() }
+
+// ledgerTime is the time that decisions go by: that of the clock, and never before what the ledger has been stamped with.
+func (n *Node) ledgerTime() (at int64) {
+	n.replica.Read(func(s *ledger.State) { at = s.Stamp() })
+	return max(at, n.now())
+}
 
 // mark is a number that only rises, and whoever waits for it to reach a value.
 type mark struct {
