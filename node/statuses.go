@@ -27,6 +27,8 @@ type statuses struct {
 
 	spilled chan struct{} // the table lost some
 
+	telling sync.Mutex // held from the look at the table until it is told
+
 	mu     sync.Mutex
 	recent [recentBatches]recentBatch // the same envelope comes two or three ways within milliseconds
 	slot   int
@@ -127,10 +129,18 @@ func (s *statuses) remember(key batchKey, b taskstate.Batch) {
 	s.slot = (s.slot + 1) % recentBatches
 }
 
-// tell makes events of news.
+// tell makes events of news. News come from several goroutines, and one that was overtaken must not make a task go backwards: what is
+// told is what the table has now, and what it has forgotten meanwhile was told by the ledger.
 func (s *statuses) tell(news []taskstate.Status) {
+	s.telling.Lock()
+	defer s.telling.Unlock()
 	evs := make([]event, 0, len(news))
 	for _, st := range news {
+		now, ok := s.table.Get(st.Task)
+		if !ok {
+			continue
+		}
+		st = now
 		peer, _, _, _ := s.replica.Assigned(st.Task)
 		evs = append(evs, taskEvent(st, peer))
 	}
