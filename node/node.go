@@ -27,22 +27,23 @@ import (
 
 // Config says how a peer lives. The zero value of everything but Data is a default.
 type Config struct {
-	Data      string   // data folder
-	Join      string   // ticket
-	Bootstrap []string // addresses to join through by hand
-	Invite    string   // secret, with Bootstrap
-	Open      bool     // found a cluster that anybody may join
-	Listen    []string // multiaddrs or host:port
-	Announce  []string // further addresses to tell others
-	Name      string   // default: the host's name
-	Labels    map[string]string
-	MilliCPU  int64 // offered; default: all
-	Memory    int64 // offered, bytes; default: all
-	NoMDNS    bool
-	Testnet   bool // the API may cut this peer off from others
-	Version   string
-	Now       func() time.Time // the machine's clock; default time.Now
-	Log       *slog.Logger
+	Data       string   // data folder
+	Join       string   // ticket
+	Bootstrap  []string // addresses to join through by hand
+	Invite     string   // secret, with Bootstrap
+	Open       bool     // found a cluster that anybody may join
+	Listen     []string // multiaddrs or host:port
+	Announce   []string // further addresses to tell others
+	Name       string   // default: the host's name
+	Labels     map[string]string
+	MilliCPU   int64 // offered; default: all
+	Memory     int64 // offered, bytes; default: all
+	NoMDNS     bool
+	Testnet    bool // the API may cut this peer off from others
+	Version    string
+	KeepOutput int64            // bytes that the files of finished jobs may take here; default 16 GiB
+	Now        func() time.Time // the machine's clock; default time.Now
+	Log        *slog.Logger
 }
 
 // Node is one peer: its parts, and the wires between them. All fields are set before Run's goroutines start and not changed after,
@@ -276,6 +277,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("digest", n.exchange.Run)
 	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
 	run("worker", n.worker.Run)
+	run("old files", n.sweep)
 	run("held jobs", n.forward)
 	run("withdrawn jobs", n.recall)
 	run("coordinator news", n.followLeads)
