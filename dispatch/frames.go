@@ -56,6 +56,7 @@ type Offer struct {
 	OS        string              `cbor:"4,keyasint,omitempty"`
 	Arch      string              `cbor:"5,keyasint,omitempty"`
 	Addrs     []string            `cbor:"6,keyasint,omitempty"` // IP addresses under which it can be reached
+	Trouble   string              `cbor:"7,keyasint,omitempty"` // why this peer takes no tasks now, for people; "" if it does
 }
 
 // Beat keeps a session alive and measures it.

@@ -66,6 +66,8 @@ type Worker struct {
 	local sync.WaitGroup // ends of pipes that Local serves
 	mu    sync.Mutex
 	sick  error
+
+	abandoned bool // a write is stuck in the journal, which cannot be closed; written before Run's goroutines end
 }
 
 // NewWorker opens the journal and takes up what it holds. The caller calls Run once, or Close.
@@ -209,6 +211,10 @@ func (w *Worker) Run(ctx context.Context) error {
 		cancel()
 		wg.Wait()
 		w.local.Wait()
+		if w.abandoned {
+			err = errors.Join(err, w.Health())
+			return
+		}
 		err = errors.Join(err, w.journal.Close())
 	})
 	return err

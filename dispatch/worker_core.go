@@ -231,9 +231,9 @@ func (c *workerCore) end(why string, again bool) {
 }
 
 func (c *workerCore) setSick(err error) {
-	was := c.sick != nil
+	was := c.sick
 	c.sick = err
-	if was != (err != nil) {
+	if (was == nil) != (err == nil) || was != nil && was.Error() != err.Error() {
 		c.sendOffer()
 	}
 }
@@ -253,6 +253,9 @@ func (c *workerCore) offered() Offer {
 	o := c.offer
 	if c.sick != nil || c.stopping {
 		o.Resources = taskstate.Resources{}
+	}
+	if c.sick != nil {
+		o.Trouble = troubled(c.sick)
 	}
 	return o
 }

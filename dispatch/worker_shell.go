@@ -119,8 +119,15 @@ func (w *Worker) write(ctx context.Context) {
 		case t = <-w.saves:
 		}
 		delay := journalRetry
-		for err := w.save(t); err != nil; err = w.save(t) {
-			w.setSick(ctx, fmt.Errorf("the worker's journal cannot be written, no tasks are taken on: %w; free space in %s", err, w.cfg.Dir))
+		for {
+			err, back := w.saveWatched(ctx, t)
+			if !back {
+				return
+			}
+			if err == nil {
+				break
+			}
+			w.setSick(ctx, fmt.Errorf("the worker's journal in %s cannot be written: %w", w.cfg.Dir, err))
 			if !sleep(ctx, delay) {
 				return
 			}
@@ -129,6 +136,32 @@ func (w *Worker) write(ctx context.Context) {
 		w.setSick(ctx, nil)
 		w.tell(ctx, wSaved{})
 	}
+}
+
+// stuckAfter is how long a write may take before its disk counts as stuck. Disks of busy machines take a second at times.
+const stuckAfter = 5 * time.Second
+
+// saveWatched is save that says so when the disk does not answer. A write that is stuck cannot be taken back: it goes on until the disk
+// answers or the program ends, also when back is false, which means that ctx ended first.
+func (w *Worker) saveWatched(ctx context.Context, t *workerTxn) (err error, back bool) {
+	done := make(chan error, 1)
+	go func() { done <- w.save(t) }()
+	late := time.NewTimer(stuckAfter)
+	defer late.Stop()
+	over, stuck := ctx.Done(), false
+	for !stuck || ctx.Err() == nil {
+		select {
+		case err := <-done:
+			return err, true
+		case <-late.C:
+			stuck = true
+			w.setSick(ctx, fmt.Errorf("a write to the worker's journal in %s does not come back: the disk is stuck", w.cfg.Dir))
+		case <-over:
+			over = nil // a write that is not stuck may come to its end
+		}
+	}
+	w.abandoned = true
+	return nil, false
 }
 
 func (w *Worker) save(t *workerTxn) error {

@@ -38,6 +38,7 @@ type call struct {
 	Flock  *flockCall       `cbor:"10,keyasint,omitempty"`
 	Again  bool             `cbor:"11,keyasint,omitempty"` // with Submit: asked before, and the answer never came
 	Thaw   *thawCall        `cbor:"12,keyasint,omitempty"`
+	Lasts  int64            `cbor:"13,keyasint,omitempty"` // with Invite: milliseconds until it expires, by the coordinator's clock
 }
 
 // joinCall is a stranger's request, seen by the peer it dialled.
@@ -62,6 +63,7 @@ type reply struct {
 	Flock *flock                `cbor:"4,keyasint,omitempty"`
 	Index uint64                `cbor:"5,keyasint,omitempty"` // of the decision: the asker's replica will have it at this index
 	Gone  []taskstate.PeerID    `cbor:"6,keyasint,omitempty"` // Thaw: who does not count any more
+	Until int64                 `cbor:"7,keyasint,omitempty"` // Invite: when it expires
 }
 
 // errNobodyDecides is what decide ends with when its context does before a coordinator was found.
@@ -187,7 +189,10 @@ func (n *Node) execute(ctx context.Context, c call) (reply, error) {
 	case c.Remove != nil:
 		return n.executeRemove(ctx, *c.Remove)
 	}
-	cmd := ledger.Command{Cancel: c.Cancel, Invite: c.Invite, Revoke: c.Revoke, Depart: c.Leave}
+	if c.Invite != nil {
+		return n.executeInvite(ctx, *c.Invite, c.Lasts)
+	}
+	cmd := ledger.Command{Cancel: c.Cancel, Revoke: c.Revoke, Depart: c.Leave}
 	if c.Submit != nil {
 		cmd.Submit = &ledger.Submit{Job: *c.Submit, Again: c.Again}
 	}

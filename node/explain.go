@@ -38,7 +38,7 @@ func (n *Node) Explain(ctx context.Context, id string) (api.Explanation, error) 
 		}
 		return out, nil
 	}
-	t := teller{n: n, id: job, slot: slot, attempt: attempt, now: now(), names: map[taskstate.PeerID]string{}, late: map[taskstate.TaskID]bool{}}
+	t := teller{n: n, id: job, slot: slot, attempt: attempt, now: n.now(), names: map[taskstate.PeerID]string{}, late: map[taskstate.TaskID]bool{}}
 	if err := t.read(); err != nil {
 		return api.Explanation{}, err
 	}

@@ -65,7 +65,7 @@ func (t *teller) tellState(e *event, v visit) bool {
 	if e.note != "" {
 		f.Text += ": " + e.note
 	}
-	t.add(e.at, f)
+	t.add(max(e.at, v.from), f)
 	return true
 }
 
@@ -80,7 +80,7 @@ func (t *teller) tellReported(seen map[seenState]bool) {
 		if st.State.Final() {
 			text = "reported " + endText(st) + ", not decided yet"
 		}
-		t.add(st.At, api.Fact{
+		t.add(max(st.At, v.from), api.Fact{
 			Kind: kindTask, Task: v.task.String(), Peer: v.peer, State: st.State.String(), Reason: string(st.Reason), Text: text + " on " + t.name(v.peer),
 		})
 	}

@@ -141,7 +141,7 @@ func (t *teller) ended(s slotFacts, back bool) {
 	if back {
 		fact.Text += "; it had been given up, came back with this, and counts"
 	}
-	t.add(f.At, fact)
+	t.add(max(f.At, s.AssignedAt), fact) // its peer's clock may be wrong; the order of things is not
 }
 
 // endText says an end in a person's words, without its message.

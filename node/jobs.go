@@ -41,10 +41,10 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 	case ctx.Err() != nil:
 		return api.Submitted{}, ctx.Err()
 	}
-	if err := n.held.put(job, now()); err != nil {
+	if err := n.disk.do(func() error { return n.held.put(job, n.now()) }, func() { _, _ = n.held.drop(job.ID, false) }); err != nil {
 		return api.Submitted{}, api.Errorf(api.Failed, "no coordinator, and the job cannot be held here: %v; nothing was submitted", err)
 	}
-	n.hub.append([]event{{at: now(), kind: kindJob, job: job.ID, state: "held", note: job.Name}})
+	n.hub.append([]event{{at: n.now(), kind: kindJob, job: job.ID, state: "held", note: job.Name}})
 	n.wakeForwarder()
 	return api.Submitted{ID: string(job.ID), Held: true, Note: n.whoIsMissing()}, nil
 }
@@ -89,7 +89,7 @@ func (n *Node) forward(ctx context.Context) error {
 			}
 			if err != nil {
 				n.log.Warn("a held job was refused", "job", h.Job.ID, "err", err)
-				n.hub.append([]event{{at: now(), kind: kindJob, job: h.Job.ID, state: "refused", note: err.Error()}})
+				n.hub.append([]event{{at: n.now(), kind: kindJob, job: h.Job.ID, state: "refused", note: err.Error()}})
 			}
 			if _, err := n.held.drop(h.Job.ID, false); err != nil {
 				n.log.Warn("held job went out and could not be forgotten; sending it again does no harm", "err", err)
@@ -118,10 +118,12 @@ func (n *Node) Cancel(ctx context.Context, id string) (api.Job, error) {
 	}
 	why := "by " + n.called(n.self)
 	if held != nil {
-		if ok, err := n.held.withdraw(job, why); err != nil {
+		ok := false
+		err := n.disk.do(func() (err error) { ok, err = n.held.withdraw(job, why); return err }, nil)
+		if err != nil {
 			return api.Job{}, api.Errorf(api.Failed, "the job was not cancelled: %v", err)
 		} else if ok {
-			n.hub.append([]event{{at: now(), kind: kindJob, job: job, state: "cancelled"}})
+			n.hub.append([]event{{at: n.now(), kind: kindJob, job: job, state: "cancelled"}})
 			n.wakeRecall()
 			return heldRow(*held, taskstate.Shutdown), nil
 		}

@@ -24,6 +24,8 @@ type Runner interface {
 	dispatch.Runner
 	// Live tells whether a task may still write, and gives a channel that is closed when its output is complete.
 	Live(id taskstate.TaskID) (over <-chan struct{}, live bool)
+	// Clean removes what tasks of a job left behind, when the job is forgotten.
+	Clean(job taskstate.JobID) error
 	// Lasting tells whether processes go on when this peer ends, and its next start takes them up again.
 	Lasting() bool
 	// Close ends the runner. What lasts goes on; otherwise every task is stopped as interrupted. All reports are delivered when it returns.

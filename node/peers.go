@@ -39,6 +39,7 @@ type flockPeer struct {
 	Promised taskstate.Resources `cbor:"4,keyasint"`
 	Tasks    int                 `cbor:"5,keyasint"`
 	Voter    bool                `cbor:"6,keyasint,omitempty"`
+	Trouble  string              `cbor:"7,keyasint,omitempty"` // why it takes no tasks
 }
 
 // flockTimeout bounds asking the coordinator for its view; without an answer, this peer's own has to do.
@@ -55,7 +56,7 @@ func (n *Node) flockNow(ctx context.Context, job taskstate.JobID) *flock {
 	for _, p := range peers {
 		f.Peers = append(f.Peers, flockPeer{
 			ID: p.Peer, Standing: string(p.Standing), Offer: p.Offer.Resources, Promised: p.Promised, Tasks: p.Outstanding,
-			Voter: slices.Contains(voters, p.Peer),
+			Voter: slices.Contains(voters, p.Peer), Trouble: p.Offer.Trouble,
 		})
 	}
 	if freeze, err := n.coord.Frozen(ctx); err == nil {
@@ -214,7 +215,7 @@ func (p *peerRow) overlay(f *flock) {
 		if x.ID != p.ID {
 			continue
 		}
-		p.Standing, p.Voter, p.Tasks = x.Standing, x.Voter, x.Tasks
+		p.Standing, p.Voter, p.Tasks, p.Trouble = x.Standing, x.Voter, x.Tasks, x.Trouble
 		p.CPUs, p.CPUsUsed = float64(x.Offer.MilliCPU)/1000, float64(x.Promised.MilliCPU)/1000
 		p.Memory, p.MemoryUsed = x.Offer.Memory, x.Promised.Memory
 	}

@@ -113,7 +113,7 @@ func (n *Node) moveOver() error {
 // found begins a cluster with this peer as its only member and voter.
 func (n *Node) found(ctx context.Context) error {
 	cluster := admission.NewClusterID()
-	entry, err := admission.Entry{Cluster: cluster, Peer: n.self, Name: n.name, Roles: admission.AllRoles(), At: now(), By: n.self}.Signed(n.host)
+	entry, err := admission.Entry{Cluster: cluster, Peer: n.self, Name: n.name, Roles: admission.AllRoles(), At: n.now(), By: n.self}.Signed(n.host)
 	if err != nil {
 		return fmt.Errorf("sign the first roster entry: %w", err)
 	}

@@ -234,7 +234,7 @@ func (s *statuses) open(peer string, raw []byte) (taskstate.Batch, error) {
 func (n *Node) decided(ev ledger.Event) {
 	if ev.Reset {
 		n.trustLedger()
-		n.hub.append([]event{{at: now(), kind: kindSnapshot}})
+		n.hub.append([]event{{at: n.now(), kind: kindSnapshot}})
 		return
 	}
 	n.heed(ev)

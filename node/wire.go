@@ -97,7 +97,7 @@ func (n *Node) viewEvents(v *membership.View) (out []event) {
 	for _, m := range v.Members {
 		if was, ok := n.verdicts[m.ID]; !ok || was != m.Verdict {
 			n.verdicts[m.ID] = m.Verdict
-			out = append(out, event{at: now(), kind: kindPeer, peer: m.ID, state: m.Verdict.String(), note: m.Name})
+			out = append(out, event{at: n.now(), kind: kindPeer, peer: m.ID, state: m.Verdict.String(), note: m.Name})
 			if m.Verdict == membership.Dead {
 				n.host.Doubt(m.ID)
 			}

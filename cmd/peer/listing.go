@@ -29,6 +29,11 @@ func (c *cli) peersCommand() *cobra.Command {
 			if ps.Coordinator == "" && c.output == "table" {
 				fmt.Fprintln(c.Err, noCoordinatorLine(ps))
 			}
+			for _, p := range ps.Peers {
+				if p.Trouble != "" && c.output == "table" {
+					fmt.Fprintf(c.Err, "%s takes no tasks: %s\n", p.Name, p.Trouble)
+				}
+			}
 			if ps.Frozen {
 				fmt.Fprintf(c.Err, "replacement is frozen: %s; their tasks wait for them. If they are really gone: `peer thaw`\n", ps.FrozenReason)
 			}
@@ -177,20 +182,26 @@ func tasksTable(ts []api.Task) *grid {
 }
 
 func (c *cli) watchCommand() *cobra.Command {
-	var since string
+	var (
+		since     string
+		bookmarks bool
+	)
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Events as JSON lines, as they happen",
 		Long: `Events as JSON lines: jobs accepted and ended, every task's states, peers coming and going, coordinators. Each line has
-a token; --since TOKEN goes on after it, at the same peer and as long as that peer runs.`,
+a token; --since TOKEN goes on after it. When the peer restarts, watching goes on as soon as it is back.
+
+Where events may be missing – the token is too old, or of another peer or start – a line of kind "snapshot" says why, lines with
+"snapshot": true list how things stand, and "synced" ends them: what was not listed is not there any more.`,
 		Example: "  peer watch | jq -r 'select(.kind==\"task\" and .state==\"failed\")'",
 		Args:    exactly(0, ""),
 		RunE: untilCtrlC(func(cmd *cobra.Command, _ []string) error {
-			return c.client().Watch(cmd.Context(), since, func(e api.Event) error {
-				return writeLine(c.Out, e)
-			})
+			w := watching{cli: c, token: since, bookmarks: bookmarks}
+			return w.run(cmd.Context())
 		}),
 	}
+	cmd.Flags().BoolVar(&bookmarks, "bookmarks", false, "print a line from time to time when nothing happens, with the newest token")
 	cmd.Flags().StringVar(&since, "since", "", "go on after the event with this `TOKEN`")
 	return cmd
 }

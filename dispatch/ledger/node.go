@@ -32,6 +32,7 @@ type Config struct {
 	Log       *slog.Logger
 	Now       func() time.Time // stamps entries; nil is time.Now
 	RingBytes int              // recent entries kept for followers; 0 is 4 MiB
+	Hurt      func() error     // for tests: asked before every write to the log, which fails with what it answers, or waits for it; nil never does
 }
 
 // Timings of elections, voters' rules and following. Zero fields take the default.
@@ -195,7 +196,7 @@ func (n *Node) Replica() *Replica { return n.rep }
 func (n *Node) Run(ctx context.Context, lead func(context.Context, taskstate.Epoch)) error {
 	var wg sync.WaitGroup
 	for _, f := range []func(context.Context){
-		func(ctx context.Context) { n.runTerms(ctx, lead) }, n.runFollow, n.runUpkeep,
+		func(ctx context.Context) { n.runTerms(ctx, lead) }, n.runFollow, n.runUpkeep, n.watchDisk,
 	} {
 		wg.Go(func() { f(ctx) })
 	}

@@ -26,6 +26,7 @@ type Peer struct {
 	Age          float64  `json:"age"` // seconds since the news this row rests on changed or was confirmed
 	Addrs        []string `json:"addrs"`
 	Roles        []string `json:"roles"`
+	Trouble      string   `json:"trouble,omitempty"` // why it takes no tasks, though it is here: its disk is full, read-only or stuck
 }
 
 // Peers answers GET /v1/peers.
@@ -124,17 +125,23 @@ type Explanation struct {
 }
 
 // Event is one line of `peer watch`. Token resumes after it, at the same peer and the same start of it.
+//
+// A snapshot says that events may be missing before it, and why. If it has no token, what is known now follows, each line marked
+// Snapshot, up to the line "synced": what is not listed is not there any more, and none of it counts before synced has come. A bookmark
+// says that nothing has happened; an end, that the stream ends here and is to be resumed.
 type Event struct {
 	Seq     uint64    `json:"seq"`
-	Token   string    `json:"token"`
+	Token   string    `json:"token,omitempty"`
 	Time    time.Time `json:"time"`
-	Kind    string    `json:"kind"` // job task peer coordinator snapshot
+	Kind    string    `json:"kind"` // job task peer coordinator snapshot synced bookmark end
 	Job     string    `json:"job,omitempty"`
 	Task    string    `json:"task,omitempty"`
 	Peer    string    `json:"peer,omitempty"`
 	State   string    `json:"state,omitempty"`
 	Exit    *int      `json:"exit_code,omitempty"`
 	Message string    `json:"message,omitempty"`
+
+	Snapshot bool `json:"snapshot,omitempty"` // this is how things stand, not what happened
 }
 
 // Submit is the body of POST /v1/jobs. The id is minted by the peer that is asked, unless the job brings one.

@@ -191,6 +191,9 @@ func (r *runner) Kept(tasks []taskstate.TaskID) {
 	}
 }
 
+// Clean implements node.Runner: nothing is left behind.
+func (r *runner) Clean(taskstate.JobID) error { return nil }
+
 // Lasting implements node.Runner.
 func (r *runner) Lasting() bool { return true }
 
