@@ -69,7 +69,12 @@ func (s *server) run() (err error) {
 		}
 	}()
 	s.live(peers)
-	return s.engine.Close("interrupted")
+	mine := !s.forgotten()
+	err = s.engine.Close("interrupted")
+	if mine { // otherwise the name is another's
+		_ = os.Remove(filepath.Join(s.dir, socketName)) // while the lock is held
+	}
+	return err
 }
 
 // live serves one peer after the other until nothing runs and nobody is there.
