@@ -66,8 +66,10 @@ type Node struct {
 	notify    chan bool  // raft: leadership gained or lost
 	poke      chan struct{}
 	tendNow   chan struct{}
-	moved     signal // entries, coordinator or voters changed: for those that serve followers
-	changed   signal // the coordinator changed
+	doubt     chan struct{}
+	looks     atomic.Int32 // questions about the leader that are looked into now
+	moved     signal       // entries, coordinator or voters changed: for those that serve followers
+	changed   signal       // the coordinator changed
 	lead      atomic.Pointer[leading]
 	serving   crowd        // followers served now
 	snapshots atomic.Int64 // taken from others so far
@@ -113,7 +115,7 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, rep: NewReplica(), ring: newRing(ringIdle), notify: make(chan bool, 64),
-		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), closing: make(chan struct{}), absent: map[string]time.Time{}, heard: map[taskstate.PeerID]time.Time{},
+		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), doubt: make(chan struct{}, 1), closing: make(chan struct{}), absent: map[string]time.Time{}, heard: map[taskstate.PeerID]time.Time{},
 	}
 	if err := n.restore(); err != nil {
 		return nil, err
@@ -195,7 +197,7 @@ func (n *Node) Replica() *Replica { return n.rep }
 func (n *Node) Run(ctx context.Context, lead func(context.Context, taskstate.Epoch)) error {
 	var wg sync.WaitGroup
 	for _, f := range []func(context.Context){
-		func(ctx context.Context) { n.runTerms(ctx, lead) }, n.runFollow, n.runUpkeep,
+		func(ctx context.Context) { n.runTerms(ctx, lead) }, n.runFollow, n.runUpkeep, n.runDoubt,
 	} {
 		wg.Go(func() { f(ctx) })
 	}

@@ -90,7 +90,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	n.mu.Lock()
 	n.votersFloor = floor // before raft says anything: while it replays its log, older ones come by again, and they are history
 	n.mu.Unlock()
-	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign)
+	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign, n.Doubt)
 	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout, MaxRPCsInFlight: noPipeline})
 	s.fsm = &fsm{n: n, generation: generation}
 	s.raft, err = raft.NewRaft(conf, s.fsm, s.store, s.store, snaps, s.trans)
@@ -109,6 +109,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 		return errors.Join(fmt.Errorf("remember the seat among the voters: %w", err), n.closeSeat())
 	}
 	s.settle(n)
+	n.Doubt()
 	return nil
 }
 
@@ -139,7 +140,7 @@ func (n *Node) raftConfig(s *seat) *raft.Config {
 	c := raft.DefaultConfig()
 	t := n.cfg.Timings
 	c.LocalID = raft.ServerID(s.self.server())
-	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = t.Heartbeat, t.Election, t.Lease
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = rare*t.Heartbeat, rare*t.Election, rare*t.Lease
 	c.CommitTimeout = commitTimeout
 	c.BatchApplyCh = true
 	c.MaxAppendEntries = 16 // our entries are batches already; sixteen of the largest must pass within raftTimeout
@@ -154,7 +155,13 @@ func (n *Node) raftConfig(s *seat) *raft.Config {
 
 // commitTimeout is how soon an idle leader tells the other voters what has been committed. It need not be soon: their replicas
 // follow the coordinator's stream (see runFollow), and an election commits by itself.
-const commitTimeout = time.Second
+const commitTimeout = 4 * time.Second
+
+// rare is how many times slower raft's own timers are than Timings say: whoever has a reason to ask whether the coordinator lives asks it
+// directly, in the time that Timings say (see doubt.go), and raft's timers are left with what nobody had a reason to ask about. At five
+// times 300/300/200 ms a leader sends each voter a heartbeat every 375 to 750 ms (see relax) and gives up after a second without
+// a majority; a voter stands by itself after 1.5 to 3 s.
+const rare = 5
 
 // bootstrap writes the two entries a ledger begins with: its configuration, this peer alone, and its first decision. Alone, what is
 // on this disk is committed.
