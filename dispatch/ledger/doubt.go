@@ -13,7 +13,7 @@ import (
 	"covey/taskstate"
 )
 
-// Who needs the coordinator looks whether it lives; nobody else does. Raft's heartbeats are rare (see rare in raft_seat.go), because
+// Who needs the coordinator looks whether it lives; nobody else does. Raft's heartbeats are rare (see raftTimers), because
 // each wakes two processes up, and an idle flock should sleep. What they are for, noticing that a coordinator is gone, is done on
 // evidence instead: a raft stream from it broke, membership changed its mind about somebody, or a call to it is not answered at once.
 // Then each voter asks it directly, and the other voters whether they hear it. If a majority does not, the one among them whose log

@@ -63,7 +63,7 @@ func TestASilentCoordinatorThatNobodyNeedsIsReplacedAllTheSame(t *testing.T) {
 		fl.cutOff(old.id)
 		took := fl.await("another coordinator", func() bool { l := fl.leader(); return l != nil && l != old })
 		t.Log(took)
-		if took > 5*time.Second {
+		if took > 10*time.Second { // by raft's timers alone: in a whole peer, membership has its doubts in about a second
 			t.Errorf("a new coordinator took %v", took)
 		}
 	})

@@ -36,9 +36,9 @@ type Config struct {
 
 // Timings of elections, voters' rules and following. Zero fields take the default.
 type Timings struct {
-	Heartbeat time.Duration // a voter that hears nothing for so long (to twice that) starts an election; 300 ms
-	Election  time.Duration // how long (to twice that) an election may take; 300 ms
-	Lease     time.Duration // a coordinator that reaches no majority for so long steps down; 200 ms
+	Heartbeat time.Duration // a coordinator that is in doubt and does not answer for so long is gone; 300 ms
+	Election  time.Duration // from this raft's time for an election comes, see raftTimers; 300 ms
+	Lease     time.Duration // a coordinator that reaches no majority for ten times so long steps down; 200 ms
 	Tend      time.Duration // the voters' rules are looked at so often; 1 s
 	Replace   time.Duration // a voter dead for so long is replaced; 30 s
 	Shrink    time.Duration // five voters, one dead for so long: three; 10 min

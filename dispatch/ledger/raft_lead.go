@@ -131,9 +131,10 @@ func (n *Node) endTerm(l *leading) {
 // before it loses patience, and that depends on its own patience alone.
 func (n *Node) relax(s *seat, leader bool) {
 	c := s.raft.ReloadableConfig()
-	c.HeartbeatTimeout, c.ElectionTimeout = rare*n.cfg.Timings.Heartbeat, rare*n.cfg.Timings.Election
+	heartbeat, election, lease := raftTimers(n.cfg.Timings)
+	c.HeartbeatTimeout, c.ElectionTimeout = heartbeat, election
 	if leader {
-		c.HeartbeatTimeout = max(c.HeartbeatTimeout, 15*rare*n.cfg.Timings.Lease/4)
+		c.HeartbeatTimeout = max(heartbeat, 15*lease/4)
 		c.ElectionTimeout = max(c.ElectionTimeout, c.HeartbeatTimeout)
 	}
 	if err := s.raft.ReloadConfig(c); err != nil {

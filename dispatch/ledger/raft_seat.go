@@ -138,9 +138,8 @@ func damagedLog(dir string, why error) error {
 
 func (n *Node) raftConfig(s *seat) *raft.Config {
 	c := raft.DefaultConfig()
-	t := n.cfg.Timings
 	c.LocalID = raft.ServerID(s.self.server())
-	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = rare*t.Heartbeat, rare*t.Election, rare*t.Lease
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = raftTimers(n.cfg.Timings)
 	c.CommitTimeout = commitTimeout
 	c.BatchApplyCh = true
 	c.MaxAppendEntries = 16 // our entries are batches already; sixteen of the largest must pass within raftTimeout
@@ -157,11 +156,16 @@ func (n *Node) raftConfig(s *seat) *raft.Config {
 // follow the coordinator's stream (see runFollow), and an election commits by itself.
 const commitTimeout = 4 * time.Second
 
-// rare is how many times slower raft's own timers are than Timings say: whoever has a reason to ask whether the coordinator lives asks it
-// directly, in the time that Timings say (see doubt.go), and raft's timers are left with what nobody had a reason to ask about. At five
-// times 300/300/200 ms a leader sends each voter a heartbeat every 375 to 750 ms (see relax) and gives up after a second without
-// a majority; a voter stands by itself after 1.5 to 3 s.
-const rare = 5
+// Raft's own timers are slower than Timings say: whoever has a reason to ask whether the coordinator lives asks it directly, in the time
+// that Timings say (see doubt.go), and raft's timers are left with what nobody had a reason to ask about. At 300/300/200 ms a leader
+// sends each voter a heartbeat every 0.75 to 1.5 s (see relax) and gives up after two seconds without a majority, still before its
+// peer calls a job HELD (3 s); a voter stands by itself after 2.25 to 4.5 s. Slower would save little: what is left wakes a coordinator up
+// five times a second, of about 25.
+func raftTimers(t Timings) (heartbeat, election, lease time.Duration) {
+	lease = 10 * t.Lease
+	heartbeat = max(15*t.Heartbeat/2, lease) // raft demands that a voter's patience is no shorter than the lease, and an election no shorter than that
+	return heartbeat, max(15*t.Election/2, heartbeat), lease
+}
 
 // bootstrap writes the two entries a ledger begins with: its configuration, this peer alone, and its first decision. Alone, what is
 // on this disk is committed.
