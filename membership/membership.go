@@ -25,6 +25,8 @@ type Membership struct {
 	ready     chan struct{} // closed when memberlist runs
 	kicks     chan string   // peers to reach soon
 	probes    prober
+	pump      pump
+	large     bool         // more than LargeFlock peers were known at the start: memberlist gossips by itself, there always is news
 	count     atomic.Int64 // members in the table, for the gossip queue, which asks with its own lock held
 
 	outdated  atomic.Int64  // how often somebody had an old picture of this peer
@@ -64,7 +66,8 @@ func New(cfg Config) (*Membership, error) {
 		cfg: cfg, self: self, log: cfg.Log, book: b, table: newTable(self), born: time.Now(),
 		signal: make(chan struct{}, 1), ready: make(chan struct{}), ending: make(chan struct{}, 1), kicks: make(chan string, 64), strangers: map[string]meta{},
 	}
-	m.timings = cfg.Timings.or(DefaultTimings(max(len(b.peers)+1, cfg.Expect)))
+	expect := max(len(b.peers)+1, cfg.Expect)
+	m.timings, m.large, m.pump = cfg.Timings.or(DefaultTimings(expect)), expect > LargeFlock, newPump()
 	m.own = slices.Clone(cfg.Addrs())
 	m.hints.RetransmitMult = 4
 	m.hints.NumNodes = func() int { return int(m.count.Load()) + 1 }
@@ -100,6 +103,9 @@ func (m *Membership) Run(ctx context.Context) error {
 	work.Go(func() { m.keep(ctx) })
 	work.Go(func() { m.reconnect(ctx) })
 	work.Go(func() { m.welcome(ctx) })
+	if !m.large {
+		work.Go(func() { m.runPump(ctx) })
+	}
 	m.startProbing(ctx)
 	<-ctx.Done()
 	m.cfg.Net.Handle(ProbeProtocol, nil)
@@ -247,6 +253,7 @@ func (m *Membership) dirty() {
 	m.count.Store(int64(len(m.table.entries)))
 	m.view, m.changed = nil, true
 	m.news()
+	m.pump.ring()
 }
 
 // news wakes the publisher. The lock is held.

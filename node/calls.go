@@ -22,6 +22,7 @@ const (
 	callHops    = 3                // how often a call is passed on before it counts as lost between two opinions
 	callTimeout = 10 * time.Second // one try, answer included: a ledger write at a slow majority
 	callRetry   = 50 * time.Millisecond
+	callSlow    = 100 * time.Millisecond // a call that is not answered by then makes the voters look whether the coordinator lives
 )
 
 // call is a request for a decision. Exactly one of the commands is set. All are idempotent, so that any call may be repeated.
@@ -121,6 +122,8 @@ func (n *Node) ask(ctx context.Context, peer taskstate.PeerID, c call) (reply, e
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
+	late := time.AfterFunc(callSlow, n.ledger.Doubt)
+	defer late.Stop()
 	if err := wire.NewWriter(conn, 0).Send(c); err != nil {
 		return reply{}, fmt.Errorf("ask %s: %w", peer, err)
 	}

@@ -88,6 +88,9 @@ func (n *Node) verdict(m membership.Member) {
 		v = dispatch.VerdictDead
 	}
 	n.coord.Verdict(m.ID, v, m.Since)
+	if who, _, ok := n.ledger.Coordinator(); ok && who == m.ID && v != dispatch.VerdictAlive {
+		n.ledger.Doubt()
+	}
 }
 
 // viewEvents are the verdicts that changed since the view before.
