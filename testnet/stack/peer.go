@@ -76,6 +76,16 @@ func (l *life) killed() bool {
 	}
 }
 
+// gone tells whether nobody hears what the process says any more: it was killed, or has come to its end.
+func (l *life) gone() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return l.killed()
+	}
+}
+
 // alive is the peer's process, nil if there is none or it ends.
 func (p *peer) alive() *life {
 	p.mu.Lock()
