@@ -27,11 +27,10 @@ type peer struct {
 	offer taskstate.Resources
 
 	// Fate's alone:
-	dir    string // data folder of the next life
-	lives  int
-	wipes  int
-	downs  int // faults that keep it down
-	joined bool
+	dir   string // data folder of the next life
+	lives int
+	wipes int
+	downs int // faults that keep it down
 
 	mu      sync.Mutex
 	life    *life         // nil while no process runs
