@@ -83,7 +83,7 @@ var _ io.Writer = (*locked)(nil)
 
 // hangs is how long a life may take of real time. It takes seconds; one that hangs would otherwise end all tests without a word about
 // its seed.
-const hangs = 20 * time.Second
+const hangs = 3 * time.Minute
 
 // liveStack lives one life in a bubble, and judges what its clients were told.
 func liveStack(t *testing.T, cfg stack.Config) (r stack.Result) {

@@ -17,6 +17,7 @@ type check struct {
 	starts map[taskstate.TaskID]*proc
 	slots  map[slot][]*proc  // that ran or run
 	epochs map[string]string // who coordinates in an epoch: peer id
+	last   time.Duration     // when a task was started last
 	leader string            // id of the newest coordinator anybody named
 	names  map[string]string // peer id → name
 }
@@ -46,7 +47,7 @@ func (c *check) started(x *proc) {
 	}
 	c.mu.Lock()
 	old, others := c.starts[t], c.slots[slot{t.Job, t.Slot}]
-	c.starts[t] = x
+	c.starts[t], c.last = x, x.since
 	c.slots[slot{t.Job, t.Slot}] = append(others, x)
 	c.mu.Unlock()
 	if old != nil {
@@ -71,6 +72,13 @@ func (c *check) started(x *proc) {
 				p.name, t, given.launch.Task, given.since, given.p.name)
 		}
 	}
+}
+
+// lastStart is when a task was started last: as long as there is work, and somebody takes it, all is well.
+func (c *check) lastStart() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
 }
 
 // contact is how long after a fault a peer may still be out of reach: sessions are picked up again within their backoff.

@@ -27,11 +27,10 @@ type peer struct {
 	offer taskstate.Resources
 
 	// Fate's alone:
-	dir    string // data folder of the next life
-	lives  int
-	wipes  int
-	downs  int // faults that keep it down
-	joined bool
+	dir   string // data folder of the next life
+	lives int
+	wipes int
+	downs int // faults that keep it down
 
 	mu      sync.Mutex
 	life    *life         // nil while no process runs
@@ -75,6 +74,16 @@ func (l *life) killed() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// gone tells whether nobody hears what the process says any more: it was killed, or has come to its end.
+func (l *life) gone() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return l.killed()
 	}
 }
 

@@ -43,13 +43,14 @@ type client struct {
 	rng  *rand.Rand
 	at   *peer
 	made int
+	rows map[string]taskstate.State // of tasks as they were shown, by session and task
 }
 
 func (d *people) init(w *world) {
 	d.w = w
 	d.ctx, d.end = context.WithCancel(context.Background())
 	for n := range 5 {
-		d.all = append(d.all, &client{w: w, n: n, rng: rand.New(rand.NewPCG(w.cfg.Seed, uint64(n)))})
+		d.all = append(d.all, &client{w: w, n: n, rng: rand.New(rand.NewPCG(w.cfg.Seed, uint64(n))), rows: map[string]taskstate.State{}})
 	}
 }
 
@@ -119,6 +120,8 @@ func (c *client) live() {
 			c.wait(l, c.w.people.some(c.rng))
 		case n < 12:
 			c.peers(l)
+		case n < 14:
+			c.tasks(l, c.w.people.some(c.rng))
 		default:
 			c.read(l, c.w.people.some(c.rng))
 		}
@@ -141,8 +144,9 @@ func (c *client) call(l *life, limit time.Duration, f func(ctx context.Context))
 	select {
 	case <-done:
 	case <-l.dead:
+	case <-l.ended:
 	}
-	return !l.killed()
+	return !l.gone()
 }
 
 // jobID is an id that tells whose the job is.
@@ -203,7 +207,7 @@ func (c *client) hand(l *life, j, known *work) {
 	var err error
 	answered := w.cfg.Break == BreakDropAcked && c.rng.IntN(10) == 0 || c.call(l, callLimit, func(ctx context.Context) {
 		s, e := l.node.Submit(ctx, api.Submit{Job: j.job})
-		if !l.killed() {
+		if !l.gone() {
 			got, err = s, e
 		}
 	})
@@ -243,7 +247,7 @@ func (c *client) cancel(l *life, j *work) {
 	lied := w.cfg.Break == BreakSayYes && j.acked
 	answered := lied || c.call(l, callLimit, func(ctx context.Context) {
 		r, e := l.node.Cancel(ctx, string(j.job.ID))
-		if !l.killed() {
+		if !l.gone() {
 			row, err = r, e
 		}
 	})
@@ -280,7 +284,7 @@ func (c *client) saw(l *life, id taskstate.JobID, call time.Duration, row api.Jo
 		return
 	case row.Over():
 		v.End = row.State
-	case c.w.cfg.Break == BreakAhead && v.Known && c.rng.IntN(30) == 0:
+	case c.w.cfg.Break == BreakAhead && v.Known && c.rng.IntN(5) == 0:
 		v.End = "complete"
 	}
 	c.w.told.Add(history.Op{
@@ -301,7 +305,7 @@ func (c *client) look(l *life, j *work, fresh bool) {
 	var err error
 	if c.call(l, callLimit, func(ctx context.Context) {
 		x, e := l.node.Job(ctx, string(j.job.ID))
-		if !l.killed() {
+		if !l.gone() {
 			a, err = x, e
 		}
 	}) {
@@ -347,11 +351,40 @@ func (c *client) peers(l *life) {
 	var err error
 	if c.call(l, callLimit, func(ctx context.Context) {
 		x, e := l.node.Peers(ctx)
-		if !l.killed() {
+		if !l.gone() {
 			ps, err = x, e
 		}
 	}) && err == nil {
 		c.w.check.asked(l, ps)
+	}
+}
+
+// tasks is I2 as a list of tasks shows it: in one life of a peer no task goes backwards.
+func (c *client) tasks(l *life, j *work) {
+	if j == nil {
+		return
+	}
+	var ts api.Tasks
+	var err error
+	if !c.call(l, callLimit, func(ctx context.Context) {
+		x, e := l.node.Tasks(ctx, string(j.job.ID))
+		if !l.gone() {
+			ts, err = x, e
+		}
+	}) || err != nil {
+		return
+	}
+	for _, t := range ts.Tasks {
+		var s taskstate.State
+		if s.UnmarshalText([]byte(t.State)) != nil {
+			c.w.fail("bug", "%s shows %s in the state %q", l.session, t.ID, t.State)
+			return
+		}
+		k := l.session + " " + t.ID
+		if was, ok := c.rows[k]; ok && (s < was || was.Final() && s != was) {
+			c.w.fail("I2", "%s shows %s as %s, and showed it as %s before", l.session, t.ID, s, was)
+		}
+		c.rows[k] = s
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"covey/taskstate"
 )
 
-// restWithin is how long after the last fault everything must have come to rest: the longest task, the longest grace, and the
-// backoffs of raft and membership after a long cut.
+// restWithin is how long after the last fault, or after the last task was started then, everything must have come to rest: the longest
+// task, the longest grace, and the backoffs of raft and membership after a long cut.
 const restWithin = 90 * time.Second
 
 // rest waits until all peers agree and nothing is left to do (I1, I5, I7), and has them say so.
@@ -20,7 +20,7 @@ func (w *world) rest() {
 	begin := w.now()
 	person := begin + restWithin/3
 	why := "?"
-	for why != "" && w.now() < begin+restWithin && !w.broken() {
+	for why != "" && w.now() < max(begin, w.check.lastStart())+restWithin && !w.broken() {
 		w.runUntil(w.now() + 500*time.Millisecond)
 		if person != 0 && w.now() > person {
 			person = 0
