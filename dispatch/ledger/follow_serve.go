@@ -19,7 +19,7 @@ func (n *Node) handleFollow(peer string, c connT) {
 		return
 	}
 	_ = c.SetReadDeadline(time.Time{})
-	f := &feeder{n: n, c: c, w: wire.NewWriter(c, 0), seat: n.currentSeat()}
+	f := &feeder{n: n, peer: peer, c: c, w: wire.NewWriter(c, 0), seat: n.currentSeat()}
 	if h.Copy {
 		f.serveCopy(h)
 		return
@@ -48,6 +48,7 @@ func (n *Node) handleFollow(peer string, c connT) {
 // feeder is one follower's stream on the voter's side.
 type feeder struct {
 	n      *Node
+	peer   taskstate.PeerID
 	c      connT
 	w      *wire.Writer
 	seat   *seat
@@ -75,6 +76,28 @@ type crowd struct {
 	mu   sync.Mutex
 	all  int
 	each map[taskstate.PeerID]int
+	took map[taskstate.PeerID][]time.Time // snapshots sent lately, the oldest first
+}
+
+// snapshot tells whether a peer may have another snapshot now: each is the whole ledger. Entries above what it has it may have at any time.
+func (c *crowd) snapshot(peer taskstate.PeerID, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for p, at := range c.took {
+		if at = slices.DeleteFunc(at, func(t time.Time) bool { return now.Sub(t) >= snapshotPeriod }); len(at) == 0 {
+			delete(c.took, p)
+		} else {
+			c.took[p] = at
+		}
+	}
+	if len(c.took[peer]) >= snapshotLimit {
+		return false
+	}
+	if c.took == nil {
+		c.took = map[taskstate.PeerID][]time.Time{}
+	}
+	c.took[peer] = append(c.took[peer], now)
+	return true
 }
 
 func (c *crowd) enter(peer taskstate.PeerID) bool {
@@ -164,6 +187,10 @@ func (f *feeder) begin(h followHello) error {
 		if _, ok := f.n.ring.after(h.Index, 1); ok {
 			return nil
 		}
+	}
+	if !f.n.serving.snapshot(f.peer, time.Now()) {
+		_ = f.send(followFrame{Refuse: f.n.refusal(refuseBusy)})
+		return errGreedy
 	}
 	return f.snapshot()
 }

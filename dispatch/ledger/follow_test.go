@@ -161,3 +161,42 @@ func TestAPeerThatFollowsAgainAndAgainAndNeverReadsLeavesRoomForTheOthers(t *tes
 		}
 	})
 }
+
+func TestAPeerThatAsksForOneSnapshotAfterTheOtherIsToldToWait(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *flock) {
+		fl.grow(1, "a")
+		fl.insist(job(1))
+		ask := func() (snapshot bool) {
+			c, err := fl.net.Host("greedy").Dial(t.Context(), "a", ledger.FollowProtocol)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if err := wire.NewWriter(c, 0).Send(struct{}{}); err != nil {
+				t.Fatal(err)
+			}
+			var first map[int]any // the frame's fields by their numbers: 1 is a part of a snapshot, 5 a refusal
+			if err := wire.NewReader(c, 0).Read(&first); err != nil {
+				t.Fatal(err)
+			}
+			return first[1] != nil
+		}
+		got := 0
+		for range 20 {
+			if ask() {
+				got++
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if got != 5 {
+			t.Errorf("it got %d snapshots at once, want 5", got)
+		}
+		time.Sleep(31 * time.Second)
+		if !ask() {
+			t.Error("it gets none after it has waited")
+		}
+		fl.run(fl.start("b", "1", "a"))
+		fl.see("b", "1", true)
+		fl.await("another peer follows all the same", func() bool { return has(fl.nodes["b"], 1) })
+	})
+}
