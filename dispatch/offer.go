@@ -12,6 +12,7 @@ const (
 	maxWord      = 128     // bytes of an incarnation, a name, a label's key or value
 	maxLabels    = 256     // labels of one peer
 	maxTrouble   = 512     // of what keeps it from taking tasks
+	maxAddrs     = 64      // addresses of one peer
 	maxResources = 1 << 50 // thousandths of a processor, bytes: far above any machine, far below an overflow of sums
 )
 
@@ -23,6 +24,10 @@ func (o *Offer) Check() error {
 		return errors.New("processors: want 0 to a million million")
 	case r.Memory < 0 || r.Memory > maxResources:
 		return errors.New("memory: want 0 to 1 PiB")
+	case r.Others.Check() != nil:
+		return r.Others.Check()
+	case len(o.Addrs) > maxAddrs:
+		return fmt.Errorf("%d addresses, at most %d are allowed", len(o.Addrs), maxAddrs)
 	case len(o.Labels) > maxLabels:
 		return fmt.Errorf("%d labels, at most %d are allowed", len(o.Labels), maxLabels)
 	case !shortText(o.Name) || !shortText(o.OS) || !shortText(o.Arch):

@@ -23,7 +23,6 @@ var (
 	errElsewhere = errors.New("somebody else is the one to follow now")
 	errAimless   = errors.New("it knows of no coordinator")
 	errStale     = errors.New("it is behind what is known here")
-	errGreedy    = errors.New("it takes one snapshot after the other")
 	errSnapshot  = errors.New("a snapshot is too large or malformed")
 )
 

@@ -1,9 +1,9 @@
 package ledger
 
 import (
+	"errors"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"covey/p2p/wire"
@@ -48,7 +48,7 @@ func (n *Node) handleFollow(peer string, c connT) {
 // feeder is one follower's stream on the voter's side.
 type feeder struct {
 	n      *Node
-	peer   taskstate.PeerID
+	peer   taskstate.PeerID // the follower
 	c      connT
 	w      *wire.Writer
 	seat   *seat
@@ -69,58 +69,6 @@ func (f *feeder) refusal(peer string, h followHello) string {
 		return refuseForeign
 	}
 	return ""
-}
-
-// crowd counts who is served. A peer has few places of the many: one that opens stream after stream leaves room for the others.
-type crowd struct {
-	mu   sync.Mutex
-	all  int
-	each map[taskstate.PeerID]int
-	took map[taskstate.PeerID][]time.Time // snapshots sent lately, the oldest first
-}
-
-// snapshot tells whether a peer may have another snapshot now: each is the whole ledger. Entries above what it has it may have at any time.
-func (c *crowd) snapshot(peer taskstate.PeerID, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for p, at := range c.took {
-		if at = slices.DeleteFunc(at, func(t time.Time) bool { return now.Sub(t) >= snapshotPeriod }); len(at) == 0 {
-			delete(c.took, p)
-		} else {
-			c.took[p] = at
-		}
-	}
-	if len(c.took[peer]) >= snapshotLimit {
-		return false
-	}
-	if c.took == nil {
-		c.took = map[taskstate.PeerID][]time.Time{}
-	}
-	c.took[peer] = append(c.took[peer], now)
-	return true
-}
-
-func (c *crowd) enter(peer taskstate.PeerID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all >= maxFollowers || c.each[peer] >= maxFollowing {
-		return false
-	}
-	if c.each == nil {
-		c.each = map[taskstate.PeerID]int{}
-	}
-	c.all++
-	c.each[peer]++
-	return true
-}
-
-func (c *crowd) leave(peer taskstate.PeerID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all--
-	if c.each[peer]--; c.each[peer] == 0 {
-		delete(c.each, peer)
-	}
 }
 
 // refusal says whom to ask instead.
@@ -190,10 +138,12 @@ func (f *feeder) begin(h followHello) error {
 	}
 	if !f.n.serving.snapshot(f.peer, time.Now()) {
 		_ = f.send(followFrame{Refuse: f.n.refusal(refuseBusy)})
-		return errGreedy
+		return errTooMany
 	}
 	return f.snapshot()
 }
+
+var errTooMany = errors.New("it asks for one snapshot after another")
 
 func (f *feeder) snapshot() error {
 	var b []byte

@@ -64,13 +64,11 @@ const (
 )
 
 const (
-	followTimeout  = 10 * time.Second // for one write, and for the first frame
-	partBytes      = 512 << 10        // of snapshots and large entries, per frame
-	maxSnapshot    = 512 << 20        // a follower refuses to gather more
-	maxFollowers   = 128              // streams one voter serves; a flock has more voters by then
-	snapshotLimit  = 5                // snapshots one voter sends to one peer within snapshotPeriod
-	snapshotPeriod = 30 * time.Second
-	maxFollowing   = 4 // of them to one peer: one, and some whose end was not noticed yet
+	followTimeout = 10 * time.Second // for one write, and for the first frame
+	partBytes     = 512 << 10        // of snapshots and large entries, per frame
+	maxSnapshot   = 512 << 20        // a follower refuses to gather more
+	maxFollowers  = 128              // streams one voter serves; a flock has more voters by then
+	maxFollowing  = 4                // of them to one peer: one, and some whose end was not noticed yet
 )
 
 // mark is this peer's bookmark now.
