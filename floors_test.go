@@ -34,6 +34,7 @@ var floors = map[string]int{
 	"testnet/history":       4,
 	"testnet":               5,
 	"testnet/sim":           5,
+	"testnet/stack":         5,
 	"cmd/peer":              6,
 	"node/runner/supervise": 0,
 }

@@ -41,6 +41,8 @@ type Config struct {
 	NoMDNS     bool
 	Testnet    bool // the API may cut this peer off from others
 	Version    string
+	KeepJobs   int              // finished jobs that are remembered when this peer coordinates; 0 leaves it as it is
+	KeepFor    time.Duration    // the same by age
 	KeepOutput int64            // bytes that the files of finished jobs may take here; default 16 GiB
 	Now        func() time.Time // the machine's clock; default time.Now
 	Log        *slog.Logger
@@ -117,6 +119,9 @@ func New(cfg Config) (_ *Node, err error) {
 			n.Close()
 		}
 	}()
+	if cfg.KeepJobs < 0 || cfg.KeepJobs > ledger.MostFinished || cfg.KeepFor < 0 {
+		return nil, api.Errorf(api.Usage, "--keep-jobs: want 1 to %d, --keep-for: a time above 0", ledger.MostFinished)
+	}
 	if n.name, err = peerName(cfg.Name); err != nil {
 		return nil, err
 	}

@@ -114,7 +114,20 @@ func (n *Node) lead(ctx context.Context, epoch taskstate.Epoch) {
 	n.members.SetHint(membership.Hint{Epoch: epoch, Coordinator: n.self})
 	n.worker.News()
 	n.wakeForwarder()
+	n.keep(ctx)
 	n.coord.Run(ctx, epoch)
+}
+
+// keep decides how many finished jobs are remembered, if this peer was told so. It is the coordinator's word that counts; a peer that
+// was told nothing leaves what was decided as it is.
+func (n *Node) keep(ctx context.Context) {
+	want := ledger.Keep{Jobs: n.cfg.KeepJobs, For: n.cfg.KeepFor.Milliseconds()}
+	if want == (ledger.Keep{}) {
+		return
+	}
+	if _, r, err := n.ledger.Propose(ctx, []ledger.Command{{Keep: &want}}); err != nil || r[0].Refused != ledger.CodeNone {
+		n.log.Info("how many finished jobs are kept was not decided; the next term decides it", "err", err)
+	}
 }
 
 // followLeads tells those who care when coordinator or epoch change, until ctx ends.

@@ -30,6 +30,7 @@ Every flag has an environment variable: --join is PEER_JOIN, --name is PEER_NAME
 // upFlags are `peer up`'s words; the rest goes straight into a node.Config.
 type upFlags struct {
 	cpus, memory string
+	output       string
 	labels       []string
 	detach       bool
 	verbose      bool
@@ -73,6 +74,9 @@ func (c *cli) upCommand() *cobra.Command {
 	fl.StringArrayVar(&f.labels, "label", nil, "a label `K=V` (repeatable)")
 	fl.StringVar(&f.cpus, "cpus", "", "offer `N` processors (default all)")
 	fl.StringVar(&f.memory, "memory", "", "offer memory of this `SIZE` (default all)")
+	fl.IntVar(&cfg.KeepJobs, "keep-jobs", 0, "remember `N` finished jobs in the whole cluster, from when this peer coordinates (default 1000)")
+	fl.DurationVar(&cfg.KeepFor, "keep-for", 0, "remember finished jobs for so long, likewise (default 168h)")
+	fl.StringVar(&f.output, "keep-output", "", "files of finished jobs may take `SIZE` here, the oldest go first (default 16GiB)")
 	fl.BoolVar(&cfg.NoMDNS, "no-mdns", false, "do not look for peers in the local network")
 	fl.BoolVar(&f.detach, "detach", false, "return when it is ready; `peer down` stops it")
 	fl.BoolVar(&f.verbose, "verbose", false, "log what it does")
@@ -90,6 +94,11 @@ func (f *upFlags) into(cfg *node.Config) (err error) {
 	if f.memory != "" {
 		if cfg.Memory, err = jobfile.ParseSize(f.memory); err != nil {
 			return api.Errorf(api.Usage, "--memory: %v", err)
+		}
+	}
+	if f.output != "" {
+		if cfg.KeepOutput, err = jobfile.ParseSize(f.output); err != nil {
+			return api.Errorf(api.Usage, "--keep-output: %v", err)
 		}
 	}
 	for _, l := range f.labels {

@@ -35,6 +35,7 @@ type snapshot struct {
 	Finished    []int             `cbor:"13,keyasint"` // positions in Jobs, in the order they ended
 	Gone        []taskstate.JobID `cbor:"14,keyasint"` // the longest forgotten first
 	Began       uint64            `cbor:"15,keyasint,omitempty"`
+	Keep        *Keep             `cbor:"16,keyasint,omitempty"` // nil for the defaults
 }
 
 type inviteSnapshot struct {
@@ -71,6 +72,10 @@ func (s *State) Encode() ([]byte, error) {
 		Version: snapshotVersion, Index: s.index, Epoch: s.epoch, Stamp: s.stamp, Coordinator: s.coordinator,
 		Cluster: s.cluster, Generation: s.generation, Open: s.open, Began: s.began,
 		Members: slices.Collect(s.Members()), Gone: s.gone.ids,
+	}
+	if s.keep != (Keep{}) {
+		keep := s.keep
+		out.Keep = &keep
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.invites)) {
 		r := s.invites[id]
@@ -119,6 +124,11 @@ func DecodeState(b []byte) (*State, error) {
 	}
 	if len(s.owners.list) != len(in.Owners) {
 		return nil, errors.New("ledger snapshot: an incarnation is listed twice")
+	}
+	if in.Keep != nil {
+		if s.setKeep(in.Keep).Refused != CodeNone || s.keep == (Keep{}) {
+			return nil, errors.New("ledger snapshot: what is to be kept makes no sense")
+		}
 	}
 	if err := errors.Join(s.restoreRoster(&in), s.restoreJobs(&in)); err != nil {
 		return nil, fmt.Errorf("ledger snapshot: %w", err)

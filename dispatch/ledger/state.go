@@ -29,6 +29,7 @@ type State struct {
 	kept     int          // bytes the finished jobs weigh
 	ending   []taskstate.JobID
 	gone     goneJobs
+	keep     Keep // as it was decided, zero for the defaults
 
 	owners owners
 
