@@ -129,7 +129,7 @@ func (s *State) close(j *JobRecord) {
 		return
 	}
 	if !j.done() {
-		if most, failed := j.job.MaxFails, j.counts.Failed+j.counts.Rejected; most > 0 && failed >= most && !j.cancelled && !j.Lasts() {
+		if most, failed := j.job.MaxFails, j.counts.Failed+j.counts.Rejected-j.forgiven; most > 0 && failed >= most && !j.cancelled && !j.Lasts() {
 			s.cut(j, taskstate.ReasonMaxFails, fmt.Sprintf("%d task%s failed (max_fails: %d)", failed, plural(failed), most))
 		}
 		return

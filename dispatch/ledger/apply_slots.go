@@ -40,17 +40,19 @@ func (s *State) renew(c *Renew) Result {
 		return Result{Refused: CodeConflict, Job: old.job.ID}
 	}
 	var slots []int
+	found := false
 	r := j.eachSlot(c.Slots, func(n, attempt int) bool {
 		was := j.slots.get(n)
 		if attempt != 0 && attempt != j.attempt(was) {
 			return false
 		}
+		found = true
 		if !j.cancelled || was.form >= formOpen || j.sideOf(n).retired { // others wait again once the cancel is taken back
 			slots = append(slots, n)
 		}
 		return true
 	})
-	if r.Refused != CodeNone && len(slots) == 0 {
+	if !found {
 		return r
 	}
 	if j.cancelled {
@@ -58,6 +60,9 @@ func (s *State) renew(c *Renew) Result {
 	}
 	for _, n := range slots {
 		s.renewSlot(j, n, c)
+	}
+	if j.job.MaxFails > 0 {
+		j.forgiven = j.counts.Failed + j.counts.Rejected
 	}
 	s.reopen(j)
 	j.tidyForms()

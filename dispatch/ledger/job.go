@@ -35,12 +35,13 @@ type JobRecord struct {
 	owners  *owners
 	open    map[uint32]int // open slots by owner
 
-	why     taskstate.Reason  // of the cancel; "" is taskstate.ReasonCancelled
-	blocked []taskstate.JobID // jobs that have to be complete first, and are not
-	origin  []byte            // digest of what was submitted, once that was updated
-	lastRun int64
-	sides   map[uint32]*side // by slot: what only few slots have
-	long    *long            // of a service or global job
+	why      taskstate.Reason  // of the cancel; "" is taskstate.ReasonCancelled
+	blocked  []taskstate.JobID // jobs that have to be complete first, and are not
+	origin   []byte            // digest of what was submitted, once that was updated
+	lastRun  int64
+	forgiven int              // failed slots that do not count for MaxFails: somebody asked for others to be tried again
+	sides    map[uint32]*side // by slot: what only few slots have
+	long     *long            // of a service or global job
 }
 
 // Counts says how many slots of a job are where. They add up to the job's Slots.
