@@ -136,6 +136,7 @@ func (s *State) close(j *JobRecord) {
 	}
 	j.over, j.ended = true, s.stamp
 	j.pending = nil
+	j.tidyForms()
 	j.weight = j.weigh()
 	s.finished = append(s.finished, j)
 	s.ending = append(s.ending, j.job.ID)

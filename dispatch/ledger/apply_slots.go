@@ -65,7 +65,9 @@ func (s *State) renew(c *Renew) Result {
 		j.forgiven = j.counts.Failed + j.counts.Rejected
 	}
 	s.reopen(j)
-	j.tidyForms()
+	if len(j.forms.list) > 1024+2*j.slots.count {
+		j.tidyForms()
+	}
 	return r
 }
 
@@ -89,6 +91,7 @@ func (s *State) renewSlot(j *JobRecord, n int, c *Renew) {
 			j.counts.count(j.forms.list[was.form-formFirst].State, -1)
 		}
 		if !waits {
+			j.stale = true
 			j.remember(n, cell, past{givenUp: s.stamp, reason: c.Reason, version: uint32(j.version(x)), end: endOfCell(j, was)})
 		}
 		x.retired, x.reason, x.at = false, "", 0

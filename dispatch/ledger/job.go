@@ -42,6 +42,7 @@ type JobRecord struct {
 	forgiven int              // failed slots that do not count for MaxFails: somebody asked for others to be tried again
 	sides    map[uint32]*side // by slot: what only few slots have
 	long     *long            // of a service or global job
+	stale    bool             // forms may have some that no slot has any more
 }
 
 // Counts says how many slots of a job are where. They add up to the job's Slots.

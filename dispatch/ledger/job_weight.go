@@ -15,6 +15,11 @@ func (j *JobRecord) weigh() int {
 	}
 	for _, list := range j.past {
 		w += pastBytes * (1 + len(list))
+		for i := range list {
+			if e := list[i].end; e != nil {
+				w += pastBytes + len(e.Reason) + len(e.Message)
+			}
+		}
 	}
 	for _, f := range j.forms.list {
 		w += 128 + len(f.Reason) + len(f.Message)

@@ -200,7 +200,7 @@ func (j *JobRecord) unpackEnds(in []pastEndSnapshot) error {
 		if !isEnd(x.End.State) {
 			return errPast
 		}
-		p.end = &pastEnd{form: *x.End, at: x.At, seq: x.Seq}
+		p.end = newPastEnd(*x.End, x.At, x.Seq)
 	}
 	return nil
 }
