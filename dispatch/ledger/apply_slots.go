@@ -58,9 +58,14 @@ func (s *State) renew(c *Renew) Result {
 	if j.cancelled {
 		s.lift(j)
 	}
+	var waiting runs // put among the others at once: one by one, scattered slots would cost the square of their number
+	slices.Sort(slots)
 	for _, n := range slots {
-		s.renewSlot(j, n, c)
+		if attempt, again := s.renewSlot(j, n, c); again {
+			waiting.add(Slots{First: n, N: 1, Attempt: attempt})
+		}
 	}
+	j.pending = j.pending.merge(waiting)
 	if j.job.MaxFails > 0 {
 		j.forgiven = j.counts.Failed + j.counts.Rejected
 	}
@@ -71,7 +76,8 @@ func (s *State) renew(c *Renew) Result {
 	return r
 }
 
-func (s *State) renewSlot(j *JobRecord, n int, c *Renew) {
+// renewSlot renews one slot. again says that it waits and did not before.
+func (s *State) renewSlot(j *JobRecord, n int, c *Renew) (attempt int, again bool) {
 	x, was := j.sideOf(n), j.slots.get(n)
 	version := uint32(c.Version)
 	if version == 0 {
@@ -80,7 +86,7 @@ func (s *State) renewSlot(j *JobRecord, n int, c *Renew) {
 	if was.form == formOpen {
 		x.leaving, x.retired, x.reason, x.next, x.notBefore = true, false, c.Reason, version, c.NotBefore
 		j.put(n, x)
-		return
+		return 0, false
 	}
 	waits := was.form < formOpen
 	if retired := x.retired; retired || !waits {
@@ -96,11 +102,11 @@ func (s *State) renewSlot(j *JobRecord, n int, c *Renew) {
 		}
 		x.retired, x.reason, x.at = false, "", 0
 		j.renewSide(n, &x, version, c.NotBefore)
-		s.wait(j, n, cell, x)
-		return
+		return s.next(j, n, cell, x), true
 	}
 	j.renewSide(n, &x, version, c.NotBefore)
 	s.effects.waits(j, n, j.attempt(was), x)
+	return 0, false
 }
 
 func (j *JobRecord) renewSide(n int, x *side, version uint32, notBefore int64) {

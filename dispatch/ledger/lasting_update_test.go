@@ -174,6 +174,23 @@ func TestAScheduleStartsEachRunOnce(t *testing.T) {
 	l.refuses(ledger.CodeInvalid, odd)
 }
 
+// What a job weighs decides when it is forgotten: a peer that restored it from a snapshot must not think it heavier.
+func TestAJobWeighsTheSameAfterASnapshotHoweverItGrew(t *testing.T) {
+	l := newLog(t)
+	l.must(service("j", 2), assignOf(1, "j", "p2", run(1, 1, 1)), ledger.Command{Grow: &ledger.Grow{Job: "j", N: 1}})
+	back, err := ledger.DecodeState(encode(t, l.State))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &log{State: back, t: t, epoch: l.epoch, stamp: l.stamp}
+	for _, x := range []*log{l, other} {
+		x.must(settle("p2", ended("j", 1, taskstate.Failed)), cancel("j"))
+	}
+	if l.Kept() != other.Kept() || l.Kept() == 0 {
+		t.Errorf("it weighs %d, and %d after a snapshot", l.Kept(), other.Kept())
+	}
+}
+
 func TestEndsOfSlotsLongRenewedAreNotKept(t *testing.T) {
 	l := newLog(t)
 	c := service("j", 1)

@@ -318,7 +318,7 @@ func TestASnapshotChangesNothing(t *testing.T) {
 			}
 			x, y := encode(r, plain), encode(r, other)
 			if !bytes.Equal(x, y) || plain.Kept() != other.Kept() {
-				r.Fatal("equal states have different snapshots")
+				r.Fatalf("after %s equal states have different snapshots, or weigh %d and %d", said(e), plain.Kept(), other.Kept())
 			}
 			if !rapid.Bool().Draw(r, "through a snapshot") {
 				continue
