@@ -192,6 +192,8 @@ func downString(d Down) string {
 		return fmt.Sprintf("beat %d held %t", d.Beat.N, d.Beat.Held)
 	case d.Ack != nil:
 		return fmt.Sprintf("ack %d", d.Ack.Batch)
+	case d.Released != nil:
+		return "released"
 	}
 	a := d.Assignments
 	var out []string
@@ -258,7 +260,14 @@ func (c *Coordinator) openTasks() []string {
 func (c *Coordinator) pendingSlots() []string {
 	var out []string
 	for _, j := range c.jobs {
-		for _, q := range [][]ledger.Slots{j.again.runs, j.fresh.runs} {
+		lines := [][]ledger.Slots{}
+		for _, l := range j.lots {
+			lines = append(lines, l.again.runs, l.fresh.runs)
+		}
+		for _, s := range j.later {
+			lines = append(lines, []ledger.Slots{s.Slots})
+		}
+		for _, q := range lines {
 			for _, run := range q {
 				for n := run.First; n < run.First+run.N; n++ {
 					out = append(out, taskstate.Task(j.id, n, run.Attempt).String())

@@ -1,6 +1,8 @@
 package taskstate
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"time"
 )
@@ -24,7 +26,7 @@ type Job struct {
 	ID          JobID       `cbor:"1,keyasint" json:"id"`
 	Name        string      `cbor:"2,keyasint,omitempty" json:"name,omitempty"`
 	Type        JobType     `cbor:"3,keyasint" json:"type"`
-	Count       int         `cbor:"4,keyasint" json:"count"`                        // number of slots, ≥ 1
+	Count       int         `cbor:"4,keyasint" json:"count"`                        // number of slots, ≥ 1; 0 for a service that is switched off and for a global job
 	Each        []string    `cbor:"5,keyasint,omitempty" json:"each,omitempty"`     // item of slot i+1; empty or exactly Count long
 	First       int         `cbor:"6,keyasint,omitempty" json:"first,omitempty"`    // with --array A-B: item of slot i is First+i-1
 	Numbered    bool        `cbor:"7,keyasint,omitempty" json:"numbered,omitempty"` // First is meant, also when it is 0
@@ -46,7 +48,7 @@ type Job struct {
 	Update      *Update   `cbor:"22,keyasint,omitempty" json:"update,omitempty"`      // service and global: how a new version is rolled out; nil = as DefaultUpdate
 	After       []JobID   `cbor:"23,keyasint,omitempty" json:"after,omitempty"`       // starts when these are complete; job files give names, the peer that was asked puts ids
 	Schedule    *Schedule `cbor:"24,keyasint,omitempty" json:"schedule,omitempty"`    // this job only starts others like it, at these times
-	Priority    int       `cbor:"25,keyasint,omitempty" json:"priority,omitempty"`    // 0 … 100, higher goes first; DefaultPriority unless said
+	Priority    int       `cbor:"25,keyasint,omitempty" json:"priority"`              // 0 … 100, higher goes first; DefaultPriority unless said
 	Origin      *Origin   `cbor:"26,keyasint,omitempty" json:"origin,omitempty"`      // of a run that a schedule started
 }
 
@@ -191,6 +193,19 @@ const DefaultPriority = 50
 
 // DefaultReplaceAfter is how long after a dead verdict a batch attempt is given up.
 const DefaultReplaceAfter = 10 * time.Second
+
+// UnmarshalJSON reads a job; one that does not speak of priority has the default. It is strict: a field there is not is an error.
+func (j *Job) UnmarshalJSON(b []byte) error {
+	type plain Job
+	job := plain{Priority: DefaultPriority}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&job); err != nil {
+		return err
+	}
+	*j = Job(job)
+	return nil
+}
 
 // Item is the item of a slot (from 1): the element of Each, the number of an array, the values of a matrix joined by commas, or "".
 func (j *Job) Item(slot int) string {
