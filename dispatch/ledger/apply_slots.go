@@ -24,11 +24,9 @@ func (j *JobRecord) eachSlot(runs []Slots, f func(n, attempt int) bool) Result {
 	return Result{}
 }
 
-func (s *State) renew(c *Renew) Result {
-	j, ok := s.jobs[c.Job]
+// renewable tells whether a job's slots can be renewed at all.
+func (s *State) renewable(j *JobRecord, c *Renew) Result {
 	switch {
-	case !ok:
-		return Result{Refused: CodeUnknown}
 	case len(c.Slots) == 0, j.long == nil && c.Version != 0:
 		return Result{Refused: CodeInvalid}
 	case j.cancelled && (j.Lasts() || !j.over):
@@ -38,6 +36,17 @@ func (s *State) renew(c *Renew) Result {
 	}
 	if old := s.names[j.job.Name]; j.over && j.unique() && old != nil {
 		return Result{Refused: CodeConflict, Job: old.job.ID}
+	}
+	return Result{}
+}
+
+func (s *State) renew(c *Renew) Result {
+	j, ok := s.jobs[c.Job]
+	if !ok {
+		return Result{Refused: CodeUnknown}
+	}
+	if r := s.renewable(j, c); r.Refused != CodeNone {
+		return r
 	}
 	var slots []int
 	found := false

@@ -94,7 +94,8 @@ func (j *JobRecord) Cancelled() (reason string, at int64, ok bool) {
 	return j.reason, j.at, j.cancelled
 }
 
-// Ended tells whether every slot has its end, and the ledger stamp at which the last one got it.
+// Ended tells whether the job is over – every slot has its end, and nothing will give one another attempt but a Renew – and the ledger
+// stamp at which that came.
 func (j *JobRecord) Ended() (at int64, ok bool) { return j.ended, j.over }
 
 // FirstAttempt is the number of the first attempt of a slot that has had none, 1 unless the ledger was recovered: a slot's next attempt
