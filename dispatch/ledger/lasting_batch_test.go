@@ -70,6 +70,18 @@ func TestTheHistoryOfRestartsSurvivesASnapshotAndEndsWithANewVersion(t *testing.
 	}
 }
 
+func TestANewVersionThatReplacesARunningTaskMayRestartAsOftenAsAnyOther(t *testing.T) {
+	l := newLog(t)
+	c := service("j", 1)
+	c.Submit.Job.Restart = &taskstate.Restart{Condition: taskstate.RestartAny, Attempts: 1}
+	l.must(c, assignOf(1, "j", "p2", run(1, 1, 1)), settle("p2", ended("j", 1, taskstate.Failed)), assignOf(1, "j", "p2", run(1, 1, 2)))
+	l.must(update(spec(c, 2), 1), renew("j", 2, run(1, 1, 2)), settle("p2", endedAs("j", 1, 2, taskstate.Shutdown)))
+	l.must(assignOf(2, "j", "p2", run(1, 1, 3)), settle("p2", endedAs("j", 1, 3, taskstate.Failed)))
+	if s := l.slot("j", 1); !s.Pending() || s.Attempt != 4 {
+		t.Errorf("after the first failure of the new version it is %+v", s)
+	}
+}
+
 func TestTooManyFailuresCutTheRestAndARetryGoesOn(t *testing.T) {
 	l := newLog(t)
 	c := submit("j", 10)
