@@ -18,7 +18,7 @@ const (
 	maxIdleJobs    = 1024                           // job bodies kept for a session without a task of theirs
 	maxIdleBytes   = 16 << 20
 	lazyTidy       = 256 // what was acknowledged is removed with the next transaction, at the latest when so much has gathered
-	minBegunAhead  = 16  // queued tasks marked as begun ahead of their turn
+	minBegunAhead  = 64  // queued tasks marked as begun ahead of their turn
 	statusOverhead = 96  // bytes of an encoded status besides its texts
 )
 
