@@ -43,7 +43,11 @@ func TestEveryExampleIsAJobAPeerTakes(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no examples: %v", err)
 	}
+	shown := map[string]bool{}
 	for _, file := range files {
+		for _, key := range regexp.MustCompile(`(?m)^([a-z_]+):`).FindAllStringSubmatch(read(t, file), -1) {
+			shown[key[1]] = true
+		}
 		job, err := jobfile.Parse(file, []byte(read(t, file)), jobfile.Options{})
 		if err != nil {
 			t.Error(err)
@@ -54,6 +58,15 @@ func TestEveryExampleIsAJobAPeerTakes(t *testing.T) {
 		}
 		if !strings.Contains(read(t, file), "peer submit") {
 			t.Errorf("%s does not say how to run it", file)
+		}
+		shown["type: "+string(job.Type)] = true
+	}
+	for _, word := range []string{
+		"type: batch", "type: service", "type: global", "count", "each", "each_line", "matrix", "resources", "constraints", "placement", "parallel", "restart",
+		"unreachable", "timeout", "max_fails", "update", "after", "schedule", "priority",
+	} {
+		if !shown[word] {
+			t.Errorf("no example shows %s", word)
 		}
 	}
 }

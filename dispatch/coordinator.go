@@ -73,8 +73,9 @@ type Coordinator struct {
 	order     []*peerState                     // by id
 	strangers map[taskstate.PeerID]PeerVerdict // what gossip says about who is no member (yet)
 	jobs      map[taskstate.JobID]*jobState
-	classes   []*class // jobs with pending work, by what a task needs
-	classOf   map[taskstate.Resources]*class
+	classes   []*class    // jobs with pending work, by what a task needs
+	lasting   []*jobState // services and global jobs, by age
+	classOf   map[needs]*class
 
 	sessions map[ConnID]*session
 	touched  []*session // have something to send when the step ends
@@ -82,9 +83,12 @@ type Coordinator struct {
 	inflight   int                 // proposals under way
 	registers  []*ledger.Register  // decided, not proposed
 	supersedes []*ledger.Supersede // decided, not proposed
-	settling   []*peerState        // peers with ends to settle
+	decided    []ledger.Command    // what the steps of jobs decided, not proposed
+	settling   []*endQueue         // ends to settle, by whose they are
 	given      givenUps            // attempts whose end may still come
 
+	skew        int64 // milliseconds by which the ledger's stamps are ahead of this clock
+	schedules   []*scheduled
 	wake        time.Time // see Wake
 	settledDone bool      // twice the grace is over and every peer was reviewed
 	dirty       bool      // something may be placeable that was not
@@ -197,7 +201,7 @@ func NewCoordinator(cfg CoordinatorConfig, epoch taskstate.Epoch, st *ledger.Sta
 	c := &Coordinator{
 		cfg: cfg.withDefaults(), epoch: epoch, index: st.Index(), started: now, now: now,
 		peers: map[taskstate.PeerID]*peerState{}, jobs: map[taskstate.JobID]*jobState{}, strangers: map[taskstate.PeerID]PeerVerdict{}, sessions: map[ConnID]*session{},
-		classOf: map[taskstate.Resources]*class{}, seed: cfg.Seed,
+		classOf: map[needs]*class{}, seed: cfg.Seed,
 	}
 	c.derive(st)
 	c.wakeAt(c.settledAt())
@@ -221,6 +225,7 @@ func (c *Coordinator) StepAll(evs []CoordEvent, now time.Time) []CoordEffect {
 	c.reviewFreeze()
 	c.due()
 	c.reviewFreeze() // sessions may have ended just now
+	c.steps()
 	c.propose()
 	c.lookForRecalls()
 	c.flush()
@@ -281,6 +286,7 @@ func (c *Coordinator) due() {
 	c.dueProbes()
 	c.dueReplacements()
 	c.dueRecalls()
+	c.dueLater()
 }
 
 // startOver gives up on this core: something was applied that it cannot place.

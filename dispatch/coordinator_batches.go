@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"slices"
 	"time"
 
 	"covey/taskstate"
@@ -89,17 +88,18 @@ func (c *Coordinator) onEnd(s *session, st *taskstate.Status, batch uint64) bool
 
 // settle has an end decided with the next proposal that has room.
 func (c *Coordinator) settle(p *peerState, st *taskstate.Status) {
-	if len(p.ends) == 0 && !slices.Contains(c.settling, p) {
-		c.settling = append(c.settling, p)
+	if p.ends == nil {
+		p.ends = &endQueue{peer: p.id, incarnation: p.incarnation}
+		c.settling = append(c.settling, p.ends)
 	}
-	p.ends = append(p.ends, *st)
+	p.ends.list = append(p.ends.list, *st)
 }
 
 // runsAgain tells whether an end came about through no fault of the task, so that its slot gets another attempt.
 func (c *Coordinator) runsAgain(h *holding, st *taskstate.Status, started bool) bool {
 	switch st.Reason {
-	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped:
-		return st.State != taskstate.Complete && !h.job.cancelled && !(h.job.job.Unreachable.Wait && started)
+	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonDrained:
+		return st.State != taskstate.Complete && !h.job.cancelled && !h.job.leaves(st.Task.Slot) && !(h.job.job.Unreachable.Wait && started)
 	}
 	return false
 }

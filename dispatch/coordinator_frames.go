@@ -9,6 +9,7 @@ import (
 // grantPiece is slots of one job, decided at one index, on their way to a worker.
 type grantPiece struct {
 	job   *jobState
+	body  *taskstate.Job
 	index uint64
 	slots []ledger.Slots
 }
@@ -38,8 +39,17 @@ func (c *Coordinator) flush() {
 			s.acked = s.acks.base
 			c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: Down{Ack: &Ack{Batch: s.acked}}})
 		}
+		c.letGo(s)
 	}
 	c.touched = c.touched[:0]
+}
+
+// letGo answers a Goodbye once no assignment to the worker is under way: those decided were sent before.
+func (c *Coordinator) letGo(s *session) {
+	if s.leaving && s.synced && !s.released && s.p.assigning == 0 {
+		s.released = true
+		c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: Down{Released: &Released{}}})
+	}
 }
 
 // flushComplete sends everything the worker should have. Tasks of a cancelled job are not granted but stopped: a worker that has
@@ -58,9 +68,10 @@ func (c *Coordinator) flushComplete(s *session) {
 			}
 			continue
 		}
-		for _, g := range h.runsOf(func(_ int, r rec) bool { return !r.is(inherited) }) {
+		for _, g := range h.runsOf(func(n int, r rec) bool { return !r.is(inherited) && !h.job.leaves(n) }) {
 			f.grant(g)
 		}
+		h.stopLeaving(&f)
 	}
 	for _, t := range s.recalls {
 		f.recall(t)
@@ -113,32 +124,32 @@ func (f *framer) room(n int) {
 // grant adds a piece, cut where the items of its slots fill a frame.
 func (f *framer) grant(g grantPiece) {
 	j := g.job
-	if _, ok := f.s.jobs[j.id]; !ok {
-		f.room(j.bytes())
-		job := *j.job
+	if id := bodyOf(g.body); !f.s.has(id) {
+		f.room(j.bytes(g.body))
+		job := *g.body
 		job.Each = nil
 		f.a.Jobs = append(f.a.Jobs, job)
-		f.s.jobs[j.id] = struct{}{}
+		f.s.jobs[id] = struct{}{}
 	}
 	f.room(grantBytes)
-	out := Grant{Job: j.id, Index: g.index}
+	out := Grant{Job: j.id, Index: g.index, Version: g.body.Version}
 	for _, run := range g.slots {
-		if len(j.job.Each) == 0 {
+		if len(g.body.Each) == 0 {
 			if f.size+runBytes > f.c.cfg.FrameBudget && len(out.Slots) > 0 {
 				f.a.Grants = append(f.a.Grants, out)
 				f.send(true)
-				out = Grant{Job: j.id, Index: g.index}
+				out = Grant{Job: j.id, Index: g.index, Version: g.body.Version}
 			}
 			f.size += runBytes
 			out.Slots = append(out.Slots, run)
 			continue
 		}
 		for n := run.First; n < run.First+run.N; n++ {
-			item := j.job.Item(n)
+			item := g.body.Item(n)
 			if f.size+len(item)+runBytes > f.c.cfg.FrameBudget && len(out.Slots) > 0 {
 				f.a.Grants = append(f.a.Grants, out)
 				f.send(true)
-				out = Grant{Job: j.id, Index: g.index}
+				out = Grant{Job: j.id, Index: g.index, Version: g.body.Version}
 			}
 			f.size += len(item) + runBytes
 			out.Slots = appendRun(out.Slots, ledger.Slots{First: n, N: 1, Attempt: run.Attempt})
@@ -182,12 +193,28 @@ func (f *framer) send(more bool) {
 }
 
 // bytes estimates the job's size on the wire without Each; measured once.
-func (j *jobState) bytes() int {
-	if j.size == 0 {
-		job := *j.job
+func (j *jobState) bytes(body *taskstate.Job) int {
+	n, ok := j.size[body.Version]
+	if !ok {
+		job := *body
 		job.Each = nil
 		b, _ := wire.Marshal(job)
-		j.size = len(b) + 1
+		if n = len(b) + 1; j.size == nil {
+			j.size = map[int]int{}
+		}
+		j.size[body.Version] = n
 	}
-	return j.size
+	return n
+}
+
+func (s *session) has(id bodyID) bool { _, ok := s.jobs[id]; return ok }
+
+// forget drops what a session was sent of a job that is over.
+func (s *session) forget(j *jobState) {
+	delete(s.jobs, bodyOf(j.job))
+	if j.lasting != nil {
+		for _, b := range j.lasting.versions {
+			delete(s.jobs, bodyOf(b))
+		}
+	}
 }

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"slices"
 
-	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
 
@@ -17,14 +16,15 @@ func (c *Coordinator) giveUp(p *peerState, h *holding, slot int, r rec, again bo
 	}
 	if again && !h.job.cancelled {
 		c.given.add(t)
-		h.job.again.add(ledger.Slots{First: slot, N: 1, Attempt: max(int(r.attempt)+1, h.job.first)})
 	}
 	c.close(p, h, slot, r)
 	c.enqueue(h.job)
 }
 
-// giveUpAll mirrors what happens to a peer's open tasks when it is removed, leaves or comes back as another incarnation.
+// giveUpAll mirrors what happens to a peer's open tasks when it is removed, leaves or comes back as another incarnation. Ends that
+// it told before and that are not decided yet are decided as what they are now: late.
 func (c *Coordinator) giveUpAll(p *peerState) {
+	c.keepTold(p)
 	for _, h := range p.byAge() {
 		slots := make([]int, 0, len(h.slots))
 		for n := range h.slots {
@@ -35,8 +35,6 @@ func (c *Coordinator) giveUpAll(p *peerState) {
 			c.giveUp(p, h, n, h.slots[n], !h.job.job.Unreachable.Wait, taskstate.ReasonInterrupted)
 		}
 	}
-	p.ends = nil
-	c.dropLate(p)
 }
 
 // byAge lists what p holds, the oldest job first.
@@ -57,8 +55,7 @@ func (c *Coordinator) appliedCancel(id taskstate.JobID) {
 		return
 	}
 	j.cancelled = true
-	j.again.clear()
-	j.fresh.clear()
+	j.lots, j.later, j.leaving = nil, nil, nil
 	for _, p := range c.order {
 		if h := p.holds[id]; h != nil {
 			c.stopAll(p, h)

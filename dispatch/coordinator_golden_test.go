@@ -216,6 +216,8 @@ func (r *coordRig) sessionCommand(w []string) {
 		frame(Up{Beat: &Beat{N: uint64(atoi(w[2]))}})
 	case "resync":
 		frame(Up{Resync: &Resync{}})
+	case "goodbye":
+		frame(Up{Goodbye: &Goodbye{}})
 	case "offer":
 		frame(Up{Offer: &Offer{Resources: taskstate.Resources{MilliCPU: int64(atoi(argsOf(w[2:])["cpus"])) * 1000}}})
 	case "dropped":

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"slices"
+
 	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
@@ -8,51 +10,149 @@ import (
 // jobState is a job that is not over, as the coordinator drives it.
 type jobState struct {
 	id        taskstate.JobID
-	job       *taskstate.Job // as submitted; never changes
+	job       *taskstate.Job // as it is wanted now; of a lasting job another one takes its place with an update
 	index     uint64         // ledger index of acceptance: its age
 	cancelled bool
+	blocked   bool // waits for other jobs
 
-	again    slotQueue // given up before: these go first, so that they never wait behind a million fresh ones
-	fresh    slotQueue
+	lots     []*lot // what waits, by what it needs: one for a batch job
+	later    laterQueue
 	first    int          // see ledger.JobRecord.FirstAttempt
 	inflight []assigning  // proposed, not applied
 	early    map[int]bool // slots of inflight that have got their end meanwhile: see appliedLate
 	open     int          // assigned by the ledger and not settled
 	live     int          // proposed or assigned, and not known to have ended: what Parallel caps
 
+	leaving map[int]leaving // open slots whose worker is to stop them, and not because the job was cancelled
+	faults  faults
+	lasting *lasting // of a service or global job
+	where   *rules   // see placing
+
 	waited  []Spell // the newest times some of it waited; see noteWaiting
 	waiting bool    // the last of them goes on
 
-	queued bool // stands in its class's line
-	size   int  // estimated bytes of the job without Each, 0 = not estimated yet
+	size map[int]int // estimated bytes of each version without Each
 }
 
 // assigning is a run of slots in an Assign under way.
 type assigning struct {
 	peer taskstate.PeerID
+	body *taskstate.Job
 	ledger.Slots
 }
 
-// pending counts the slots nobody has, those under way excluded.
-func (j *jobState) pending() int { return j.again.n + j.fresh.n }
+// lot is the slots of a job that wait and need the same: all of a batch job's, those of one version (and one peer) of a lasting one.
+type lot struct {
+	job    *jobState
+	body   *taskstate.Job
+	pin    taskstate.PeerID // the only peer they may go to; "" = any
+	again  slotQueue        // had attempts before: these go first, so that they never wait behind a million fresh ones
+	fresh  slotQueue
+	queued bool // stands in its class's line
+}
 
-// over tells whether every slot has its end.
-func (j *jobState) over() bool { return j.open == 0 && j.pending() == 0 && len(j.inflight) == 0 }
+func (l *lot) n() int { return l.again.n + l.fresh.n }
 
 // take removes n slots that wait, as runs.
-func (j *jobState) take(n int) []ledger.Slots {
+func (l *lot) take(n int) []ledger.Slots {
 	var out []ledger.Slots
-	out, n = j.again.take(out, n)
-	out, _ = j.fresh.take(out, n)
+	out, n = l.again.take(out, n)
+	out, _ = l.fresh.take(out, n)
 	return out
+}
+
+// mayStart is how many more tasks of the lot there may be at once.
+func (l *lot) mayStart() int {
+	j := l.job
+	switch {
+	case j.cancelled || j.blocked:
+		return 0
+	case j.job.Parallel <= 0:
+		return l.n()
+	}
+	return min(l.n(), max(0, j.job.Parallel-j.live))
+}
+
+// takesTurn tells whether a task that needs nothing waits for its turn on a worker all the same: work that must not run twice is
+// marked as begun only when it is.
+func (l *lot) takesTurn() bool { return takesTurn(l.body) }
+
+func takesTurn(j *taskstate.Job) bool {
+	return j.Resources == (taskstate.Resources{}) && j.Unreachable.Wait
+}
+
+// lot finds the lot of a version and a peer, or begins it.
+func (j *jobState) lot(version int, pin taskstate.PeerID) *lot {
+	body := j.body(version)
+	for _, l := range j.lots {
+		if l.body == body && l.pin == pin {
+			return l
+		}
+	}
+	l := &lot{job: j, body: body, pin: pin}
+	j.lots = append(j.lots, l)
+	return l
+}
+
+// tidyLots forgets lots that are empty, as long as there are several.
+func (j *jobState) tidyLots() {
+	if len(j.lots) > 1 {
+		j.lots = slices.DeleteFunc(j.lots, func(l *lot) bool { return l.n() == 0 && !l.queued })
+	}
+}
+
+// body is the job as a version of it says; 0 for jobs without versions.
+func (j *jobState) body(version int) *taskstate.Job {
+	if j.lasting != nil {
+		if b := j.lasting.versions[version]; b != nil {
+			return b
+		}
+	}
+	return j.job
+}
+
+// pending counts the slots nobody has, those under way excluded.
+func (j *jobState) pending() int {
+	n := len(j.later)
+	for _, l := range j.lots {
+		n += l.n()
+	}
+	return n
+}
+
+// over tells whether every slot has its end, and none can get another attempt.
+func (j *jobState) over() bool {
+	if j.open != 0 || len(j.inflight) != 0 || j.pending() != 0 {
+		return false
+	}
+	return j.cancelled || j.lasting == nil && j.job.Schedule == nil
+}
+
+// unwait takes a slot out of those that wait, and tells whether it was there.
+func (j *jobState) unwait(slot int) bool {
+	if j.later.remove(slot) {
+		return true
+	}
+	for _, l := range j.lots {
+		if l.again.remove(slot) || l.fresh.remove(slot) {
+			return true
+		}
+	}
+	return false
+}
+
+// underWay tells whether a slot is in an Assign that is not decided yet.
+func (j *jobState) underWay(slot int) bool {
+	return slices.ContainsFunc(j.inflight, func(a assigning) bool { return slot >= a.First && slot < a.First+a.N })
 }
 
 // mayStart is how many more tasks the job may have at once.
 func (j *jobState) mayStart() int {
-	if j.job.Parallel <= 0 {
-		return j.pending()
+	n := 0
+	for _, l := range j.lots {
+		n = max(n, l.mayStart())
 	}
-	return min(j.pending(), max(0, j.job.Parallel-j.live))
+	return n
 }
 
 // slotQueue is a line of slots, kept as runs.
@@ -87,38 +187,13 @@ func (q *slotQueue) take(out []ledger.Slots, n int) ([]ledger.Slots, int) {
 	return out, n
 }
 
-func (q *slotQueue) clear() { *q = slotQueue{} }
-
-// class is the jobs whose tasks need the same: where one of them finds no room, none does.
-type class struct {
-	need taskstate.Resources
-	line []*jobState // who is next; jobs that have nothing to place any more are dropped when their turn comes
-}
-
-// enqueue puts a job into its class's line, if it has something to place and does not stand there already.
-func (c *Coordinator) enqueue(j *jobState) {
-	if j.queued || j.cancelled || j.mayStart() == 0 {
-		return
-	}
-	k := c.classFor(j.job.Resources)
-	j.queued = true
-	k.line = append(k.line, j)
-	c.dirty = true
-}
-
-func (c *Coordinator) classFor(need taskstate.Resources) *class {
-	k := c.classOf[need]
-	if k == nil {
-		k = &class{need: need}
-		c.classOf[need] = k
-		c.classes = append(c.classes, k)
-	}
-	return k
-}
-
 // addJob begins to drive a job. Whoever calls fills its slots in and then enqueues it.
 func (c *Coordinator) addJob(job *taskstate.Job, index uint64) *jobState {
 	j := &jobState{id: job.ID, job: job, index: index}
+	if job.Type.Lasts() {
+		j.lasting = newLasting(j)
+		c.lasting = append(c.lasting, j)
+	}
 	c.jobs[job.ID] = j
 	return j
 }
@@ -129,10 +204,12 @@ func (c *Coordinator) endJob(j *jobState) {
 		return
 	}
 	delete(c.jobs, j.id)
+	c.lasting = slices.DeleteFunc(c.lasting, func(x *jobState) bool { return x == j })
+	c.schedules = slices.DeleteFunc(c.schedules, func(x *scheduled) bool { return x.job == j })
 	for _, p := range c.order {
 		delete(p.holds, j.id)
 		if p.session != nil {
-			delete(p.session.jobs, j.id)
+			p.session.forget(j)
 		}
 	}
 }

@@ -95,6 +95,10 @@ func tellsOfARun(st *taskstate.Status) bool {
 
 // lateDecided ends the waiting for a late end, if t is one.
 func (c *Coordinator) lateDecided(p *peerState, t taskstate.TaskID) {
+	if p == nil {
+		c.given.drop(t)
+		return
+	}
 	batch, ok := p.late[t]
 	if !ok {
 		return
@@ -106,14 +110,29 @@ func (c *Coordinator) lateDecided(p *peerState, t taskstate.TaskID) {
 	}
 }
 
-// dropLate lets go of late ends that are not decided, with the rest of what a peer had to say: it is another life now, or left.
-func (c *Coordinator) dropLate(p *peerState) {
-	for t, batch := range p.late {
-		if batch != 0 && p.session != nil {
-			p.session.batchDone(c, batch)
-		}
-		delete(p.late, t)
+// keepTold takes the ends that p told and nobody proposed yet out of the hands of this life of p, which is over: what tells of a run
+// goes to the ledger as a late end, and is acknowledged when that is decided.
+func (c *Coordinator) keepTold(p *peerState) {
+	q := p.ends
+	if p.ends = nil; q == nil {
+		return
 	}
+	kept := q.list[:0]
+	for _, st := range q.list {
+		h, r, open := p.find(st.Task)
+		switch {
+		case !open: // late already
+			kept = append(kept, st)
+		case tellsOfARun(&st):
+			kept = append(kept, st)
+			if p.late == nil {
+				p.late = map[taskstate.TaskID]uint64{}
+			}
+			p.late[st.Task], r.batch = r.batch, 0
+			h.slots[st.Task.Slot] = r
+		}
+	}
+	q.list = kept
 }
 
 // appliedLate follows a success that came back and counts: the attempt that took its place is over.
@@ -141,13 +160,23 @@ func (c *Coordinator) appliedLate(t taskstate.TaskID, overtaken []taskstate.Task
 
 // noLongerWaits takes a slot that has got its end out of those that wait or are on their way to somebody.
 func (c *Coordinator) noLongerWaits(j *jobState, slot int) {
-	if !j.again.remove(slot) && !j.fresh.remove(slot) {
+	if !j.unwait(slot) {
 		if j.early == nil {
 			j.early = map[int]bool{}
 		}
 		j.early[slot] = true // its assignment will be refused
 	}
 	c.endJob(j)
+}
+
+// attempt is the attempt a slot of the line waits for.
+func (q *slotQueue) attempt(slot int) (int, bool) {
+	for _, r := range q.runs {
+		if slot >= r.First && slot < r.First+r.N {
+			return r.Attempt, true
+		}
+	}
+	return 0, false
 }
 
 // remove takes one slot out of the line and tells whether it was there.
@@ -172,19 +201,23 @@ func (q *slotQueue) remove(slot int) bool {
 
 // withoutEarly splits an assignment by what the ledger refused: those slots had got their end meanwhile, and what was promised for
 // them is free again. ok is false if any other slot was refused.
-func (c *Coordinator) withoutEarly(p *peerState, h *holding, slots, refused []ledger.Slots) (kept []ledger.Slots, ok bool) {
+func (c *Coordinator) withoutEarly(p *peerState, h *holding, body *taskstate.Job, slots, refused []ledger.Slots) (kept []ledger.Slots, ok bool) {
 	if len(refused) == 0 {
 		return slots, true
 	}
 	no := map[int]bool{}
 	for _, run := range refused {
 		for n := run.First; n < run.First+run.N; n++ {
-			if !h.job.early[n] {
+			switch {
+			case h.job.early[n]:
+			case h.job.lasting != nil: // another version of it is wanted by now
+				h.job.waitAgain(n, run.Attempt)
+			default:
 				return nil, false
 			}
 			delete(h.job.early, n)
 			no[n] = true
-			p.promise(h.job, h, -1)
+			p.promise(h, -1, body)
 		}
 	}
 	for _, run := range slots {
@@ -195,5 +228,6 @@ func (c *Coordinator) withoutEarly(p *peerState, h *holding, slots, refused []le
 		}
 	}
 	c.dirty, c.freed = true, true
+	c.enqueue(h.job) // its Parallel may have room again
 	return kept, true
 }

@@ -15,6 +15,7 @@ func (c *Coordinator) derive(st *ledger.State) {
 		if m.In() {
 			p := c.addPeer(m.Entry.Peer)
 			p.worker, p.incarnation, p.left = m.Entry.Has(admission.Worker), m.Incarnation, m.Left
+			c.deriveMember(p, m)
 			c.review(p)
 		}
 	}
@@ -32,16 +33,12 @@ func (c *Coordinator) derive(st *ledger.State) {
 }
 
 func (c *Coordinator) deriveJob(r *ledger.JobRecord) {
-	j := c.addJob(r.Job(), r.Index())
+	j := c.addJob(r.Job(), r.Index()) // Version is the ledger's
 	_, _, j.cancelled = r.Cancelled()
 	j.first = r.FirstAttempt()
-	for run := range r.PendingSlots() {
-		if run.Attempt > 1 {
-			j.again.add(run)
-		} else {
-			j.fresh.add(run)
-		}
-	}
+	j.blocked = len(r.Blocked()) > 0
+	c.deriveLasting(j, r)
+	c.derivePending(j, r)
 	for s := range r.OpenSlots() {
 		p := c.peers[s.Peer]
 		if p == nil {
@@ -49,15 +46,35 @@ func (c *Coordinator) deriveJob(r *ledger.JobRecord) {
 			continue
 		}
 		h := p.hold(j)
-		x := rec{index: s.Index, attempt: uint32(s.Attempt), state: taskstate.Assigned}
+		x := rec{index: s.Index, attempt: uint32(s.Attempt), version: uint32(s.Version), state: taskstate.Assigned}
 		if s.Index < c.began {
 			x.marks |= inherited
 		}
 		h.slots[s.Slot] = x
 		j.open++
-		p.promise(j, h, 1)
+		p.promise(h, 1, j.body(s.Version))
+		j.lasting.begun(s.Slot, s.Version, s.Peer)
+		if s.Leaving != "" && !j.cancelled {
+			j.leave(s.Slot, leaving{why: s.Leaving, next: s.Next, retired: s.Retired})
+			j.lasting.retire(s.Slot, s.Retired)
+		}
 	}
 	c.enqueue(j)
+}
+
+// derivePending queues what waits. Slots that are alike come in runs; those of lasting jobs, and those that wait for their time, one by one.
+func (c *Coordinator) derivePending(j *jobState, r *ledger.JobRecord) {
+	plain := j.lasting == nil && j.job.Restart == nil
+	for run := range r.PendingSlots() {
+		if plain {
+			j.wait(run, 0, "")
+			continue
+		}
+		for n := run.First; n < run.First+run.N; n++ {
+			s := r.Slot(n)
+			c.waits(ledger.Again{Job: j.id, Slots: ledger.Slots{First: n, N: 1, Attempt: s.Attempt}, Version: s.Version, NotBefore: s.NotBefore}, false)
+		}
+	}
 }
 
 // onApplied follows the ledger. Each command is mirrored as ledger.State carried it out; the results say what was refused.
@@ -70,8 +87,32 @@ func (c *Coordinator) onApplied(ev LedgerApplied) {
 		return
 	}
 	c.index = ev.Entry.Index
+	c.skew = max(c.skew, ev.Entry.Stamp-c.now.UnixMilli())
 	for i := range ev.Entry.Commands {
-		c.applied(&ev.Entry.Commands[i], &ev.Results[i], ev.Entry.Index)
+		r := &ev.Results[i]
+		for _, a := range r.Again {
+			c.waits(a, ev.Entry.Commands[i].Renew != nil) // before what made it wait ends: no job is over in between
+		}
+		c.applied(&ev.Entry.Commands[i], r, ev.Entry.Index)
+		c.followed(r)
+	}
+}
+
+// followed carries out what a command brought about besides what it says.
+func (c *Coordinator) followed(r *ledger.Result) {
+	for _, a := range r.Again {
+		if j := c.jobs[a.Job]; j != nil {
+			c.enqueue(j)
+		}
+	}
+	for _, id := range r.Cut {
+		c.appliedCancel(id)
+	}
+	for _, id := range r.Released {
+		if j := c.jobs[id]; j != nil {
+			j.blocked = false
+			c.enqueue(j)
+		}
 	}
 }
 
@@ -89,14 +130,16 @@ func (c *Coordinator) applied(cmd *ledger.Command, r *ledger.Result, index uint6
 		c.appliedSupersede(cmd.Supersede, r)
 	case cmd.Register != nil:
 		c.appliedRegister(cmd.Register, r)
+	case c.appliedLasting(cmd, r): // also what was refused: it is not under way any more
 	case r.Refused != ledger.CodeNone || r.Existed:
 	case cmd.Submit != nil:
-		j := c.addJob(&cmd.Submit.Job, index)
-		j.first = cmd.Submit.FirstAttempt(c.epoch.Generation)
-		j.fresh.add(ledger.Slots{First: 1, N: j.job.Count, Attempt: j.first})
-		c.enqueue(j)
+		c.appliedSubmit(cmd.Submit, index)
 	case cmd.Cancel != nil:
 		c.appliedCancel(cmd.Cancel.Job)
+	case cmd.Avail != nil:
+		c.appliedAvail(cmd.Avail, r)
+	case cmd.Label != nil:
+		c.appliedLabel(cmd.Label, r)
 	case cmd.Found != nil:
 		c.appliedEntry(cmd.Found.Founder)
 	case cmd.Admit != nil:
@@ -115,6 +158,31 @@ func (c *Coordinator) applied(cmd *ledger.Command, r *ledger.Result, index uint6
 	}
 }
 
+// appliedSubmit begins to drive a job that was accepted.
+func (c *Coordinator) appliedSubmit(s *ledger.Submit, index uint64) {
+	job := &s.Job
+	if job.Type.Lasts() {
+		first := *job
+		first.Version = 1 // as the ledger has it
+		job = &first
+	}
+	j := c.addJob(job, index)
+	j.first = s.FirstAttempt(c.epoch.Generation)
+	for _, id := range job.After {
+		if c.jobs[id] != nil { // one that is over would have let it go, or cut it
+			j.blocked = true
+		}
+	}
+	c.addSchedule(j)
+	if n := job.Count; n > 0 && job.Schedule == nil {
+		j.wait(ledger.Slots{First: 1, N: n, Attempt: j.first}, job.Version, "")
+		for k := 1; k <= n && j.lasting != nil; k++ {
+			j.lasting.waits(k, job.Version)
+		}
+	}
+	c.enqueue(j)
+}
+
 func (c *Coordinator) appliedEntry(e admission.Entry) {
 	p := c.addPeer(e.Peer)
 	p.worker = e.Has(admission.Worker)
@@ -125,6 +193,9 @@ func (c *Coordinator) appliedEntry(e admission.Entry) {
 // appliedAssign turns slots under way into open tasks and hands them to the peer's session.
 func (c *Coordinator) appliedAssign(a *ledger.Assign, r *ledger.Result, index uint64) {
 	j, p := c.jobs[a.Job], c.peers[a.Peer]
+	if p != nil {
+		c.assigned(p)
+	}
 	if j == nil || p == nil {
 		if r.Refused != ledger.CodeUnknown && r.Refused != ledger.CodeOver {
 			c.startOver("an assignment was applied for a job or peer that is not known here")
@@ -143,20 +214,21 @@ func (c *Coordinator) appliedAssign(a *ledger.Assign, r *ledger.Result, index ui
 			return
 		}
 	}
-	h := p.hold(j)
-	slots, ok := c.withoutEarly(p, h, a.Slots, r.Slots)
+	h, body := p.hold(j), j.body(a.Version)
+	slots, ok := c.withoutEarly(p, h, body, a.Slots, r.Slots)
 	if !ok {
 		c.startOver("slots that were thought to wait did not")
 		return
 	}
 	for _, run := range slots {
 		for n := run.First; n < run.First+run.N; n++ {
-			h.slots[n] = rec{index: index, attempt: uint32(run.Attempt), state: taskstate.Assigned}
+			h.slots[n] = rec{index: index, attempt: uint32(run.Attempt), version: uint32(a.Version), state: taskstate.Assigned}
+			j.lasting.begun(n, a.Version, p.id)
 		}
 		j.open += run.N
 	}
 	if s := p.session; s != nil && s.synced && len(slots) > 0 {
-		s.grants = append(s.grants, grantPiece{job: j, index: index, slots: slots})
+		s.grants = append(s.grants, grantPiece{job: j, body: body, index: index, slots: slots})
 		c.touch(s)
 	}
 	if j.cancelled {
@@ -166,6 +238,14 @@ func (c *Coordinator) appliedAssign(a *ledger.Assign, r *ledger.Result, index ui
 		c.wakeAt(c.now) // it went away meanwhile
 	}
 	c.endJob(j)
+}
+
+// assigned counts an assignment to p as no longer under way; who waits to be let go may have waited for it.
+func (c *Coordinator) assigned(p *peerState) {
+	p.assigning = max(0, p.assigning-1)
+	if p.session != nil && p.session.leaving {
+		c.touch(p.session)
+	}
 }
 
 // landed removes a run from those under way and tells whether it was there.
@@ -189,13 +269,13 @@ func (c *Coordinator) assignRefused(j *jobState, p *peerState, a *ledger.Assign)
 			return
 		}
 		if p != nil {
-			p.promise(j, p.hold(j), -run.N)
+			p.promise(p.hold(j), -run.N, j.body(a.Version))
 		} else {
 			j.live -= run.N
 		}
 		for n := run.First; n < run.First+run.N; n++ {
 			if !j.cancelled && !j.early[n] {
-				j.again.add(ledger.Slots{First: n, N: 1, Attempt: run.Attempt})
+				j.waitAgain(n, run.Attempt)
 			}
 			delete(j.early, n)
 		}
@@ -206,15 +286,20 @@ func (c *Coordinator) assignRefused(j *jobState, p *peerState, a *ledger.Assign)
 
 // appliedSettle closes tasks whose end is decided.
 func (c *Coordinator) appliedSettle(s *ledger.Settle, r *ledger.Result) {
-	p := c.peers[s.Peer]
-	if p == nil {
-		return
-	}
+	p := c.peers[s.Peer] // nil: it was removed, and may have told of a success before
 	refused := r.Statuses
 	var h *holding
 	for i := range s.Statuses {
 		t := s.Statuses[i].Task
 		c.lateDecided(p, t)
+		if p == nil {
+			if len(refused) > 0 && refused[0] == t {
+				refused = refused[1:]
+			} else {
+				c.appliedLate(t, r.Overtaken)
+			}
+			continue
+		}
 		if len(refused) > 0 && refused[0] == t {
 			// Decided before in another way; whatever decided it was mirrored here when it was applied.
 			refused = refused[1:]
@@ -228,6 +313,7 @@ func (c *Coordinator) appliedSettle(s *ledger.Settle, r *ledger.Result) {
 		}
 		if h != nil {
 			if rc, ok := h.slots[t.Slot]; ok && int(rc.attempt) == t.Attempt {
+				c.ended(p, h, &s.Statuses[i], rc)
 				c.close(p, h, t.Slot, rc)
 				continue
 			}
@@ -243,6 +329,8 @@ func (c *Coordinator) close(p *peerState, h *holding, slot int, r rec) {
 		p.session.batchDone(c, r.batch)
 	}
 	delete(h.slots, slot)
+	delete(h.job.leaving, slot)
+	h.job.lasting.over(slot, p.id)
 	h.job.open--
 	c.endJob(h.job)
 }

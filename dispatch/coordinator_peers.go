@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"covey/taskstate/constraint"
+
 	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
@@ -19,17 +21,22 @@ type peerState struct {
 	worker      bool                    // its roles let it run tasks
 	left        bool
 
-	offer       Offer
+	offer Offer
+	availability
+	labels      map[string]string // laid over those of its offer
+	unlabelled  []string          // labels of its offer that do not count
+	about       *constraint.Facts // what constraints ask about; nil until it had a session in this epoch
 	holds       map[taskstate.JobID]*holding
 	outstanding int                         // tasks proposed or assigned that have not ended
 	promised    taskstate.Resources         // to those
-	ends        []taskstate.Status          // to be settled, not proposed yet
+	ends        *endQueue                   // to be settled, not proposed yet; nil: none
 	late        map[taskstate.TaskID]uint64 // ends of attempts given up, being decided: number of their batch in the present session, or 0
 
 	session    *session
 	back       bool // had a session in this epoch
 	registered []time.Time
 	stopping   time.Time // gives its tasks back: no new ones before this moment
+	assigning  int       // commands under way that assign something to it
 
 	verdict    Verdict
 	since      time.Time // of the verdict
@@ -48,6 +55,13 @@ type peerState struct {
 	recalling  int       // tasks it was asked to give back, and has not answered about
 }
 
+// endQueue is ends that one life of a peer told, to be settled.
+type endQueue struct {
+	peer        taskstate.PeerID
+	incarnation taskstate.Incarnation
+	list        []taskstate.Status
+}
+
 // holding is what one peer has of one job.
 type holding struct {
 	job   *jobState
@@ -60,6 +74,7 @@ type rec struct {
 	index   uint64 // of the assignment
 	batch   uint64 // number of the batch its end came in, in the present session; 0 = none
 	attempt uint32
+	version uint32          // of the job; 0 for jobs without versions
 	state   taskstate.State // the furthest seen
 	marks   marks
 }
@@ -90,6 +105,11 @@ func (c *Coordinator) addPeer(id taskstate.PeerID) *peerState {
 	return p
 }
 
+// staying tells whether p may be given tasks as far as it has a say in it: it is not about to stop.
+func (c *Coordinator) staying(p *peerState) bool {
+	return !c.now.Before(p.stopping) && (p.session == nil || !p.session.leaving)
+}
+
 // dropPeer forgets a removed member. Its tasks are gone from it already.
 func (c *Coordinator) dropPeer(p *peerState) {
 	if p.session != nil {
@@ -114,13 +134,12 @@ func (p *peerState) hold(j *jobState) *holding {
 	return h
 }
 
-// promise reserves room for n tasks of j on p; a negative n gives it back.
-func (p *peerState) promise(j *jobState, h *holding, n int) {
+// promise reserves room for n tasks that are as body says on p; a negative n gives it back.
+func (p *peerState) promise(h *holding, n int, body *taskstate.Job) {
 	h.live += n
-	j.live += n
+	h.job.live += n
 	p.outstanding += n
-	p.promised.MilliCPU += int64(n) * j.job.Resources.MilliCPU
-	p.promised.Memory += int64(n) * j.job.Resources.Memory
+	p.promised = p.promised.Add(body.Resources.Times(int64(n)))
 }
 
 // release frees what one ended task reserved.
@@ -130,11 +149,9 @@ func (c *Coordinator) release(p *peerState, h *holding, r *rec) {
 	}
 	p.answered(r)
 	r.marks |= ended
-	p.promise(h.job, h, -1)
+	p.promise(h, -1, h.job.body(int(r.version)))
 	c.dirty, c.freed = true, true
-	if !h.job.queued {
-		c.enqueue(h.job) // its Parallel may have room again
-	}
+	c.enqueue(h.job) // its Parallel may have room again
 }
 
 // answered notes that a recall has had its effect, or came too late.
@@ -156,11 +173,12 @@ func (p *peerState) find(t taskstate.TaskID) (*holding, rec, bool) {
 }
 
 // setOffer takes a worker's word for what it has, within reason: sums of offers and promises must not overflow.
-func (p *peerState) setOffer(o Offer) {
+func (c *Coordinator) setOffer(p *peerState, o Offer) {
 	const most = 1 << 50
 	o.Resources.MilliCPU = min(max(0, o.Resources.MilliCPU), most)
 	o.Resources.Memory = min(max(0, o.Resources.Memory), most)
 	p.offer = o
+	c.describe(p)
 }
 
 // free is what p can still promise; negative where tasks queue ahead of need.
@@ -195,15 +213,19 @@ func (h *holding) runsOf(pick func(slot int, r rec) bool) []grantPiece {
 		}
 	}
 	slices.Sort(slots)
-	byIndex := map[uint64]int{}
+	type key struct {
+		index   uint64
+		version uint32
+	}
+	byIndex := map[key]int{}
 	var out []grantPiece
 	for _, n := range slots {
 		r := h.slots[n]
-		i, ok := byIndex[r.index]
+		i, ok := byIndex[key{r.index, r.version}]
 		if !ok {
 			i = len(out)
-			byIndex[r.index] = i
-			out = append(out, grantPiece{job: h.job, index: r.index})
+			byIndex[key{r.index, r.version}] = i
+			out = append(out, grantPiece{job: h.job, body: h.job.body(int(r.version)), index: r.index})
 		}
 		out[i].slots = appendRun(out[i].slots, ledger.Slots{First: n, N: 1, Attempt: int(r.attempt)})
 	}

@@ -46,7 +46,7 @@ func (m *model) stuck() string {
 		for _, h := range p.holds {
 			for n, r := range h.slots {
 				t := taskstate.Task(h.job.id, n, int(r.attempt))
-				s += fmt.Sprintf("%s on %s: %+v, standing %s, ends %v", t, p.id, r, p.standing, p.ends)
+				s += fmt.Sprintf("%s on %s: %+v, standing %s, ends %+v", t, p.id, r, p.standing, p.ends)
 				if p.session != nil {
 					s += fmt.Sprintf(", acks %+v", p.session.acks)
 				}

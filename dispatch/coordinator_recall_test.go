@@ -56,3 +56,23 @@ func TestATaskIsNotPassedAroundAmongPeersWithAQueue(t *testing.T) {
 		t.Errorf("not sent to where it can:\n%s", got)
 	}
 }
+
+// Work that must not run twice takes its turn on a worker even if it needs nothing. It goes where nothing waits, and is taken back
+// from where something does.
+func TestWorkThatTakesItsTurnDoesNotWaitBehindAQueueWhileOthersAreFree(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	for _, line := range []string{"member a", "hello a cpus=1", "submit busy count=2 cpus=1", "submit once count=1 wait", "member b", "hello b cpus=1"} {
+		r.command(strings.Fields(line))
+	}
+	if got := r.take(); !strings.Contains(got, "assign once[1.1] to a") {
+		t.Fatalf("not given to the only peer:\n%s", got)
+	}
+	r.command(strings.Fields("advance 100ms"))
+	if got := r.take(); !strings.Contains(got, "recall once.1.1") {
+		t.Fatalf("not taken back:\n%s", got)
+	}
+	r.command(strings.Fields("batch a 1 busy.1.1=running once.1.1=rejected/recalled"))
+	if got := r.take(); !strings.Contains(got, "assign once[1.2] to b") {
+		t.Errorf("not given to the peer without a queue:\n%s", got)
+	}
+}

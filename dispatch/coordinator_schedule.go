@@ -41,6 +41,8 @@ func (c *Coordinator) cut() []ledger.Command {
 		cmds = append(cmds, ledger.Command{Register: r})
 	}
 	c.registers = nil
+	cmds = append(cmds, c.decided...)
+	c.decided = nil
 	size := 0
 	n := 0
 	for ; n < len(c.supersedes) && size < maxDecideSize; n++ {
@@ -60,31 +62,49 @@ func (c *Coordinator) cut() []ledger.Command {
 
 func (c *Coordinator) cutSettles(cmds []ledger.Command, size int) []ledger.Command {
 	for len(c.settling) > 0 && size < maxDecideSize {
-		p := c.settling[0]
+		q := c.settling[0]
 		n := 0
-		for ; n < len(p.ends) && size < maxDecideSize; n++ {
-			size += statusBytes + len(p.ends[n].Message) + len(p.ends[n].Reason)
+		for ; n < len(q.list) && size < maxDecideSize; n++ {
+			size += statusBytes + len(q.list[n].Message) + len(q.list[n].Reason)
 		}
 		if n > 0 {
 			cmds = append(cmds, ledger.Command{Settle: &ledger.Settle{
-				Peer: p.id, Incarnation: p.incarnation, Statuses: p.ends[:n:n],
+				Peer: q.peer, Incarnation: q.incarnation, Statuses: q.list[:n:n],
 			}})
 		}
-		if p.ends = p.ends[n:]; len(p.ends) > 0 {
+		if q.list = q.list[n:]; len(q.list) > 0 {
 			break
 		}
-		p.ends = nil
+		if p := c.peers[q.peer]; p != nil && p.ends == q {
+			p.ends = nil
+		}
 		c.settling = c.settling[1:]
 	}
 	return cmds
 }
 
-// plan assigns what waits to whom there is room with: jobs take turns, in the order of their age. A class of jobs that needs what
-// nobody has is left alone until something changes.
+// plan assigns what waits to whom there is room with: the higher priority first, and among equals jobs take turns in the order of their
+// age. A class of jobs that needs what nobody has is left alone until something changes.
 func (c *Coordinator) plan(cmds []ledger.Command, budget int) []ledger.Command {
 	c.dirty = false
 	c.fillPeers()
 	lines := c.busyClasses()
+	for len(lines) > 0 && budget > 0 {
+		n := 1
+		for n < len(lines) && lines[n].need.priority == lines[0].need.priority {
+			n++
+		}
+		cmds, budget = c.planEquals(cmds, lines[:n], budget)
+		lines = lines[n:]
+	}
+	if budget <= 0 {
+		c.dirty = true // there may be more in the next proposal
+	}
+	return cmds
+}
+
+// planEquals lets classes of one priority take turns until none finds room.
+func (c *Coordinator) planEquals(cmds []ledger.Command, lines []*class, budget int) ([]ledger.Command, int) {
 	for len(lines) > 0 && budget > 0 {
 		rest := lines[:0]
 		for _, k := range lines {
@@ -96,10 +116,7 @@ func (c *Coordinator) plan(cmds []ledger.Command, budget int) []ledger.Command {
 		}
 		lines = rest
 	}
-	if budget <= 0 {
-		c.dirty = true // there may be more in the next proposal
-	}
-	return cmds
+	return cmds, budget
 }
 
 // turnSize is how many slots a job may take at once.
@@ -113,48 +130,36 @@ func (c *Coordinator) turnSize() int {
 	return maxAssign
 }
 
-// busyClasses lists the classes with jobs in line; empty classes are dropped.
-func (c *Coordinator) busyClasses() []*class {
-	kept := c.classes[:0]
-	for _, k := range c.classes {
-		if len(k.line) > 0 {
-			kept = append(kept, k)
-		} else {
-			delete(c.classOf, k.need)
-		}
-	}
-	for i := len(kept); i < len(c.classes); i++ {
-		c.classes[i] = nil
-	}
-	c.classes = kept
-	return append([]*class(nil), kept...)
-}
-
 // turn lets the next job of a class place up to n slots. If it places none for want of room, it keeps its place in the line – but
 // a job that only its own cap holds back lets the next one try.
 func (c *Coordinator) turn(cmds []ledger.Command, k *class, n int) ([]ledger.Command, int) {
 	for tries := len(k.line); tries > 0; tries-- {
-		j := k.line[0]
-		want := min(n, j.mayStart())
-		if j.cancelled || want == 0 {
+		l := k.line[0]
+		want := min(n, l.mayStart())
+		if want == 0 {
 			k.line = k.line[1:]
-			j.queued = false
+			l.queued = false
+			l.job.tidyLots()
 			continue
 		}
-		plan := c.place(j, want)
-		j.noteWaiting(plan.Reason, c.now)
-		if plan.Placed > 0 || j.job.MaxPerPeer > 0 {
-			k.line = append(k.line[1:], j)
+		plan := c.place(l, want)
+		l.job.noteWaiting(plan.Reason, c.now)
+		own := l.ownCap()
+		if plan.Placed > 0 || own {
+			k.line = append(k.line[1:], l)
 		}
 		if plan.Placed > 0 {
-			return c.assign(cmds, j, plan), plan.Placed
+			return c.assign(cmds, l, plan), plan.Placed
 		}
-		if j.job.MaxPerPeer == 0 {
+		if !own {
 			return cmds, 0
 		}
 	}
 	return cmds, 0
 }
+
+// ownCap tells whether something besides room may hold a lot back that does not hold back others who need the same.
+func (l *lot) ownCap() bool { return l.job.job.MaxPerPeer > 0 || l.job.faults.any() }
 
 // fillPeers describes the peers to placement as they are now.
 func (c *Coordinator) fillPeers() {
@@ -163,8 +168,9 @@ func (c *Coordinator) fillPeers() {
 		c.scratch.peers = append(c.scratch.peers, placement.Peer{
 			ID:        p.id,
 			Ready:     !p.worker || p.standing == Ready && p.session.synced,
-			Available: p.worker && !p.left && !c.now.Before(p.stopping),
+			Available: p.worker && !p.left && c.staying(p) && p.takes(),
 			Offer:     p.offer.Resources,
+			Facts:     p.about,
 		})
 		c.measure(&c.scratch.peers[len(c.scratch.peers)-1], p)
 	}
@@ -179,31 +185,54 @@ func (c *Coordinator) measure(at *placement.Peer, p *peerState) {
 	}
 }
 
-func (c *Coordinator) place(j *jobState, n int) placement.Plan {
+func (c *Coordinator) place(l *lot, n int) placement.Plan {
+	j := l.job
 	for i, p := range c.order {
-		c.scratch.peers[i].OfJob = 0
+		at := &c.scratch.peers[i]
+		at.OfJob, at.Faulty = 0, j.faults.faulty(p.id, c.now)
 		if h := p.holds[j.id]; h != nil {
-			c.scratch.peers[i].OfJob = h.live
+			at.OfJob = h.live
 		}
 	}
 	c.seed++
-	return placement.Place(placement.Need{Tasks: n, Resources: j.job.Resources, MaxPerPeer: j.job.MaxPerPeer}, c.scratch.peers, c.seed)
+	need := c.need(l, n)
+	if l.takesTurn() {
+		if plan := c.placeWithoutQueues(need); plan.Placed > 0 {
+			return plan
+		}
+	}
+	return placement.Place(need, c.scratch.peers, c.seed)
+}
+
+// placeWithoutQueues leaves out the peers where something waits: what needs nothing would find room there and wait as well.
+func (c *Coordinator) placeWithoutQueues(need placement.Need) placement.Plan {
+	for i, p := range c.order {
+		if p.queued() > 0 {
+			c.scratch.peers[i].Room = 0
+		}
+	}
+	plan := placement.Place(need, c.scratch.peers, c.seed)
+	for i, p := range c.order {
+		c.scratch.peers[i].Room = c.cfg.Outstanding - p.outstanding
+	}
+	return plan
 }
 
 // assign carries out a plan: the slots are under way until the ledger says so.
-func (c *Coordinator) assign(cmds []ledger.Command, j *jobState, plan placement.Plan) []ledger.Command {
+func (c *Coordinator) assign(cmds []ledger.Command, l *lot, plan placement.Plan) []ledger.Command {
 	for i, n := range plan.Counts {
 		if n == 0 {
 			continue
 		}
-		p := c.order[i]
-		slots := j.take(n)
+		p, j := c.order[i], l.job
+		slots := l.take(n)
 		for _, run := range slots {
-			j.inflight = append(j.inflight, assigning{peer: p.id, Slots: run})
+			j.inflight = append(j.inflight, assigning{peer: p.id, body: l.body, Slots: run})
 		}
-		p.promise(j, p.hold(j), n)
+		p.promise(p.hold(j), n, l.body)
+		p.assigning++
 		c.measure(&c.scratch.peers[i], p)
-		cmds = append(cmds, ledger.Command{Assign: &ledger.Assign{Job: j.id, Peer: p.id, Incarnation: p.incarnation, Slots: slots}})
+		cmds = append(cmds, ledger.Command{Assign: &ledger.Assign{Job: j.id, Peer: p.id, Incarnation: p.incarnation, Slots: slots, Version: l.body.Version}})
 	}
 	return cmds
 }

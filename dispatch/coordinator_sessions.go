@@ -28,9 +28,11 @@ type session struct {
 	reported    bool
 	welcomed    bool
 	synced      bool
+	leaving     bool // its worker said Goodbye
+	released    bool // and was answered
 
-	seq  uint64                       // number of the set the worker has
-	jobs map[taskstate.JobID]struct{} // sent in this session
+	seq  uint64              // number of the set the worker has
+	jobs map[bodyID]struct{} // sent in this session
 	acks ackWindow
 
 	// Gathered during a step, sent at its end.
@@ -62,11 +64,11 @@ func (c *Coordinator) onHello(ev SessionOpened) {
 	} else {
 		p.registered = append(p.registered, c.now)
 	}
-	s.jobs = map[taskstate.JobID]struct{}{}
+	s.jobs = map[bodyID]struct{}{}
 	s.acks.base, s.acked = ev.Hello.Acked, ev.Hello.Acked
 	c.sessions[s.conn] = s
 	p.session, p.unanswered, p.stopping = s, false, time.Time{}
-	p.setOffer(ev.Hello.Offer)
+	c.setOffer(p, ev.Hello.Offer)
 	p.forgetSession()
 	c.wakeAt(c.now.Add(c.cfg.Grace))
 	if p.incarnation == s.incarnation && !p.left {
@@ -183,18 +185,21 @@ func (c *Coordinator) onFrame(ev SessionFrame) {
 	case s.p.incarnation != s.incarnation: // not registered yet: it cannot speak about tasks of the life before
 		s.reported = s.reported || f.Report != nil && f.Report.Done
 		if f.Offer != nil && f.Offer.Check() == nil {
-			s.p.setOffer(*f.Offer)
+			c.setOffer(s.p, *f.Offer)
 		}
 	case f.Report != nil:
 		c.onReport(s, f.Report)
 	case f.Resync != nil:
 		c.sync(s)
+	case f.Goodbye != nil:
+		s.leaving = true
+		c.touch(s)
 	case f.Offer != nil:
 		if f.Offer.Check() != nil {
 			c.endSession(s, "an offer that no peer makes")
 			return
 		}
-		s.p.setOffer(*f.Offer)
+		c.setOffer(s.p, *f.Offer)
 		c.dirty, c.freed = true, true
 	case f.Dropped != nil:
 		for _, t := range f.Dropped.Tasks {
@@ -231,6 +236,7 @@ func (c *Coordinator) observe(p *peerState, st *taskstate.Status) {
 	}
 	r.marks &^= inherited
 	h.slots[st.Task.Slot] = r
+	h.job.lasting.stir()
 }
 
 // onDropped takes the worker's word that it does not have a task and never will: it wrote a tombstone first.

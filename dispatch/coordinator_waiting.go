@@ -48,13 +48,19 @@ func (c *Coordinator) Waiting(id taskstate.JobID) string {
 	if j == nil || j.pending() == 0 {
 		return c.waitingForPeers(j)
 	}
+	if why := c.waitsFor(j); why != "" {
+		return why
+	}
 	if j.mayStart() == 0 {
 		return "parallel: as many of its tasks run as may run at once"
 	}
 	c.fillPeers()
-	plan := c.place(j, j.mayStart())
-	if plan.Reason == "" {
-		return "it is about to be assigned"
+	for _, l := range j.lots {
+		if n := l.mayStart(); n > 0 {
+			if plan := c.place(l, n); plan.Reason != "" {
+				return plan.Reason
+			}
+		}
 	}
-	return plan.Reason
+	return "it is about to be assigned"
 }

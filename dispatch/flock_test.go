@@ -41,6 +41,14 @@ type flockPeer struct {
 	stop   func()
 }
 
+// farLedger takes its time over a proposal, and a different one over each.
+type farLedger struct{ *ledger.Memory }
+
+func (l farLedger) Propose(ctx context.Context, cmds []ledger.Command) (uint64, []ledger.Result, error) {
+	sleep(ctx, time.Duration(rand.N(4_000))*time.Microsecond)
+	return l.Memory.Propose(ctx, cmds)
+}
+
 // idleRunner ends every task after a while, as asked of a no-op, successfully.
 type idleRunner struct {
 	f      *flock
@@ -143,7 +151,7 @@ func (p *flockPeer) start() {
 	f := p.f
 	host := f.net.Host(p.id)
 	p.coord = NewCoord(CoordConfig{
-		Core: CoordinatorConfig{Self: p.id}, Ledger: p.ledger,
+		Core: CoordinatorConfig{Self: p.id}, Ledger: farLedger{p.ledger},
 		OpenEnvelope: func(_ string, env []byte) (b taskstate.Batch, err error) {
 			err = wire.Unmarshal(env, &b)
 			return b, err

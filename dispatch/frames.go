@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"fmt"
+
 	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
@@ -17,6 +19,7 @@ type Up struct {
 	Offer   *Offer   `cbor:"5,keyasint,omitempty"`
 	Dropped *Dropped `cbor:"6,keyasint,omitempty"`
 	Report  *Report  `cbor:"7,keyasint,omitempty"`
+	Goodbye *Goodbye `cbor:"8,keyasint,omitempty"`
 }
 
 // Down is a frame from coordinator to worker: exactly one field is set.
@@ -26,6 +29,7 @@ type Down struct {
 	Beat        *BeatAnswer  `cbor:"3,keyasint,omitempty"`
 	Assignments *Assignments `cbor:"4,keyasint,omitempty"`
 	Ack         *Ack         `cbor:"5,keyasint,omitempty"`
+	Released    *Released    `cbor:"6,keyasint,omitempty"`
 }
 
 // Hello opens a session. Session is the id of the session before it, if any. Reports follow, the last one marked.
@@ -51,6 +55,7 @@ type Offer struct {
 	Labels    map[string]string   `cbor:"3,keyasint,omitempty"`
 	OS        string              `cbor:"4,keyasint,omitempty"`
 	Arch      string              `cbor:"5,keyasint,omitempty"`
+	Addrs     []string            `cbor:"6,keyasint,omitempty"` // IP addresses under which it can be reached
 }
 
 // Beat keeps a session alive and measures it.
@@ -110,6 +115,26 @@ type Grant struct {
 	Index uint64          `cbor:"2,keyasint"`
 	Slots []ledger.Slots  `cbor:"3,keyasint"`
 	Items []string        `cbor:"4,keyasint,omitempty"`
+	// Version of the job these slots run: updates of services and global jobs have raised it. 0 for batch jobs.
+	Version int `cbor:"5,keyasint,omitempty"`
+}
+
+// bodyID names a job's body: a job that is updated has several, each of which never changes.
+type bodyID struct {
+	job     taskstate.JobID
+	version int
+}
+
+func bodyOf(j *taskstate.Job) bodyID { return bodyID{j.ID, j.Version} }
+
+func (g *Grant) body() bodyID { return bodyID{g.Job, g.Version} }
+
+// key is what a body is kept under in a journal.
+func (b bodyID) key() []byte {
+	if b.version == 0 {
+		return []byte(b.job)
+	}
+	return fmt.Appendf(nil, "%s@%d", b.job, b.version)
 }
 
 // Stop ends a task the worker has, or forbids it one it may still be sent (a tombstone).
@@ -133,3 +158,10 @@ type Resync struct {
 type Dropped struct {
 	Tasks []taskstate.TaskID `cbor:"1,keyasint"`
 }
+
+// Goodbye says that this worker stops: it is to be given nothing more. Answered by Released.
+type Goodbye struct{}
+
+// Released answers Goodbye: every assignment to this worker that was decided, or may have been, was sent before. What it has given
+// back, and of what it has heard the acknowledgement, will not be waited for.
+type Released struct{}

@@ -11,7 +11,7 @@ import (
 type journalImage struct {
 	state   journalState
 	frames  []frameRecord
-	jobs    map[taskstate.JobID]*taskstate.Job
+	jobs    map[bodyID]*taskstate.Job
 	batches []imageBatch
 	tombs   []tombRecord
 	live    map[taskstate.TaskID]taskstate.Status
@@ -32,7 +32,7 @@ type imageDone struct {
 // loadJournal reads and checks every record.
 func loadJournal(kv journalKV, owner journalOwner) (*journalImage, error) {
 	img := &journalImage{
-		jobs: map[taskstate.JobID]*taskstate.Job{}, live: map[taskstate.TaskID]taskstate.Status{}, done: map[uint64]*imageDone{},
+		jobs: map[bodyID]*taskstate.Job{}, live: map[taskstate.TaskID]taskstate.Status{}, done: map[uint64]*imageDone{},
 	}
 	for _, part := range []struct {
 		bucket string
@@ -107,7 +107,7 @@ func (img *journalImage) readDone(k, v []byte) error {
 func (img *journalImage) readJob(_, v []byte) error {
 	j := new(taskstate.Job)
 	err := getRecord(v, j)
-	img.jobs[j.ID] = j
+	img.jobs[bodyOf(j)] = j
 	return err
 }
 
@@ -156,7 +156,7 @@ func (img *journalImage) check() error {
 					return fmt.Errorf("frame %d holds more than a worker does", f.Number)
 				}
 			}
-			if img.jobs[g.Job] == nil {
+			if img.jobs[g.body()] == nil {
 				return fmt.Errorf("frame %d refers to job %s, which is not there", f.Number, g.Job)
 			}
 		}

@@ -16,7 +16,7 @@ const (
 	bucketMeta   = "meta"    // "owner", "state"
 	bucketFrames = "frames"  // frame number → frameRecord: assignments that were accepted together
 	bucketDone   = "done"    // frame number, ack → positions in that frame that are over and acknowledged
-	bucketJobs   = "jobs"    // job id → Job, while a frame refers to it
+	bucketJobs   = "jobs"    // job id, and @version if there are several → Job, while a frame refers to it
 	bucketSigned = "batches" // batch number → batchRecord, until acknowledged
 	bucketTombs  = "tombs"   // tombstone number → TaskID
 	bucketLive   = "live"    // task id → Status: of tasks that go on though the batch that told so was acknowledged
@@ -84,7 +84,7 @@ type workerTxn struct {
 	live       []taskstate.Status
 	done       []doneRecord
 	goneFrames []goneFrame
-	goneJobs   []taskstate.JobID
+	goneJobs   []bodyID
 	goneSigned []uint64
 	goneTombs  []uint64
 	goneLive   []taskstate.TaskID
@@ -154,7 +154,7 @@ func (t *workerTxn) apply(kv journalKV) error {
 	w := txnWriter{kv: kv}
 	w.put(bucketMeta, []byte("state"), t.state)
 	for _, j := range t.jobs {
-		w.put(bucketJobs, []byte(j.ID), j)
+		w.put(bucketJobs, bodyOf(j).key(), j)
 	}
 	for _, f := range t.frames {
 		w.put(bucketFrames, numberKey(f.Number), f)
@@ -183,7 +183,7 @@ func (t *workerTxn) remove(w *txnWriter) {
 		}
 	}
 	for _, id := range t.goneJobs {
-		w.del(bucketJobs, []byte(id))
+		w.del(bucketJobs, id.key())
 	}
 	for _, n := range t.goneSigned {
 		w.del(bucketSigned, numberKey(n))

@@ -10,6 +10,7 @@ import (
 const (
 	maxWord      = 128     // bytes of an incarnation, a name, a label's key or value
 	maxLabels    = 256     // labels of one peer
+	maxAddrs     = 64      // addresses of one peer
 	maxResources = 1 << 50 // thousandths of a processor, bytes: far above any machine, far below an overflow of sums
 )
 
@@ -21,6 +22,10 @@ func (o *Offer) Check() error {
 		return errors.New("processors: want 0 to a million million")
 	case r.Memory < 0 || r.Memory > maxResources:
 		return errors.New("memory: want 0 to 1 PiB")
+	case r.Others.Check() != nil:
+		return r.Others.Check()
+	case len(o.Addrs) > maxAddrs:
+		return fmt.Errorf("%d addresses, at most %d are allowed", len(o.Addrs), maxAddrs)
 	case len(o.Labels) > maxLabels:
 		return fmt.Errorf("%d labels, at most %d are allowed", len(o.Labels), maxLabels)
 	case !shortText(o.Name) || !shortText(o.OS) || !shortText(o.Arch):

@@ -47,13 +47,13 @@ func (c *Coordinator) wanted(spare []spareRoom) bool {
 			if i == most {
 				break
 			}
-			if j.cancelled || j.mayStart() == 0 {
+			if j.mayStart() == 0 {
 				continue
 			}
-			if slices.ContainsFunc(spare, func(s spareRoom) bool { return s.takes(j) }) {
+			if slices.ContainsFunc(spare, func(s spareRoom) bool { return s.takes(j.job, j.body) }) {
 				return true
 			}
-			if j.job.MaxPerPeer == 0 {
+			if !j.ownCap() {
 				break
 			}
 		}
@@ -72,7 +72,7 @@ func (c *Coordinator) spareRooms() []spareRoom {
 	var out []spareRoom
 	for _, p := range c.order {
 		f := p.free()
-		if p.standing == Ready && p.session.synced && p.worker && !c.now.Before(p.stopping) && p.queued() == 0 && (f.MilliCPU > 0 || f.Memory > 0) {
+		if p.standing == Ready && p.session.synced && p.worker && c.staying(p) && p.takes() && p.queued() == 0 && (f.MilliCPU > 0 || f.Memory > 0) {
 			out = append(out, spareRoom{p, f})
 		}
 	}
@@ -80,8 +80,8 @@ func (c *Coordinator) spareRooms() []spareRoom {
 }
 
 // takes tells whether there is room for a task of j.
-func (s *spareRoom) takes(j *jobState) bool {
-	if !j.job.Resources.Fits(s.free) {
+func (s *spareRoom) takes(j *jobState, body *taskstate.Job) bool {
+	if !body.Resources.Fits(s.free) {
 		return false
 	}
 	h := s.p.holds[j.id]
@@ -89,13 +89,13 @@ func (s *spareRoom) takes(j *jobState) bool {
 }
 
 // takeSpare reserves room for one task of j on another peer than from; false if there is none.
-func takeSpare(spare []spareRoom, j *jobState, from *peerState) bool {
+func takeSpare(spare []spareRoom, j *jobState, body *taskstate.Job, from *peerState) bool {
 	for i := range spare {
 		s := &spare[i]
-		if s.p == from || !s.takes(j) {
+		if s.p == from || !s.takes(j, body) {
 			continue
 		}
-		s.free = s.free.Sub(j.job.Resources)
+		s.free = s.free.Sub(body.Resources)
 		return true
 	}
 	return false
@@ -121,12 +121,12 @@ func (p *peerState) queued() int {
 func (c *Coordinator) recall(p *peerState, n int, spare []spareRoom) int {
 	asked := 0
 	for _, h := range slices.Backward(p.byAge()) {
-		if h.job.job.Resources == (taskstate.Resources{}) {
+		if h.job.job.Resources == (taskstate.Resources{}) && !takesTurn(h.job.job) {
 			continue // reserves nothing, so it never queues
 		}
 		idle := h.sorted(func(r rec) bool { return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) })
 		for _, slot := range slices.Backward(idle) {
-			if asked == n || !takeSpare(spare, h.job, p) {
+			if asked == n || !takeSpare(spare, h.job, h.job.body(int(h.slots[slot].version)), p) {
 				break
 			}
 			r := h.slots[slot]

@@ -130,7 +130,7 @@ func (l *sessionLink) read(ctx context.Context, to chan<- workerEvent) {
 		if w := l.greeted(); w != nil {
 			_ = l.conn.SetReadDeadline(time.Now().Add(millis(w.Grace)))
 		}
-		if d.Welcome == nil && d.Assignments == nil && d.Ack == nil {
+		if d.Welcome == nil && d.Assignments == nil && d.Ack == nil && d.Released == nil {
 			continue
 		}
 		select {

@@ -106,7 +106,7 @@ type workerCore struct {
 	stopping bool
 
 	tasks     map[taskstate.TaskID]*heldTask
-	jobs      map[taskstate.JobID]*heldJob
+	jobs      map[bodyID]*heldJob
 	idle      int // jobs without a frame
 	idleBytes int
 	queue     []*heldTask
@@ -149,15 +149,17 @@ type workerLink struct {
 	have    uint64
 	early   []*Down // in order: an acknowledgement must not overtake the set before it
 	stale   bool    // the offer changed after Hello
-	pass    uint64  // marks what the Complete set being received lists
-	inSet   bool    // its first part has come
+	// released: after a Goodbye, nothing more will be granted
+	released bool
+	pass     uint64 // marks what the Complete set being received lists
+	inSet    bool   // its first part has come
 }
 
 // newWorkerCore starts from what the journal holds. Tasks in interrupted may have been running when it ended: they are over.
 func newWorkerCore(self taskstate.PeerID, inc taskstate.Incarnation, offer Offer, img *journalImage, now time.Time) (c *workerCore, interrupted []taskstate.TaskID) {
 	c = &workerCore{
 		self: self, inc: inc, offer: offer, now: now, fenced: true,
-		tasks: map[taskstate.TaskID]*heldTask{}, jobs: map[taskstate.JobID]*heldJob{}, frames: map[uint64]*heldFrame{},
+		tasks: map[taskstate.TaskID]*heldTask{}, jobs: map[bodyID]*heldJob{}, frames: map[uint64]*heldFrame{},
 	}
 	if img != nil {
 		interrupted = c.restore(img)
@@ -186,8 +188,7 @@ func (c *workerCore) Step(ev workerEvent, now time.Time) []workerEffect {
 	case wPublished:
 		c.publishing = false
 	case wOffer:
-		c.offer = e.offer
-		c.sendOffer()
+		c.changeOffer(e.offer)
 	case wStop:
 		c.stopAll()
 	}
@@ -241,8 +242,9 @@ func (c *workerCore) offered() Offer {
 	return o
 }
 
-// quiet tells whether nothing lives any more and every end has been published, and whether all is acknowledged as well.
+// quiet tells whether nothing lives any more and every end has been published, and whether all is acknowledged as well and nothing
+// is on its way here.
 func (c *workerCore) quiet() (published, acked bool) {
 	published = c.live == 0 && c.saving == nil && !c.publishing && len(c.dirty) == 0 && len(c.newFrames) == 0
-	return published, published && len(c.unacked) == 0
+	return published, published && len(c.unacked) == 0 && c.parted()
 }

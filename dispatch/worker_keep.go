@@ -8,9 +8,9 @@ import (
 
 // keepJob remembers a job body. Jobs are immutable: what is known stays.
 func (c *workerCore) keepJob(j *taskstate.Job) {
-	if c.jobs[j.ID] == nil {
+	if id := bodyOf(j); c.jobs[id] == nil {
 		h := &heldJob{job: j}
-		c.jobs[j.ID] = h
+		c.jobs[id] = h
 		c.idle++
 		c.idleBytes += h.size()
 	}

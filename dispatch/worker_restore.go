@@ -18,7 +18,7 @@ func (c *workerCore) restore(img *journalImage) (interrupted []taskstate.TaskID)
 	c.order = img.state.Begun
 	for _, j := range img.jobs {
 		c.keepJob(j)
-		c.jobs[j.ID].onDisk = true
+		c.jobs[bodyOf(j)].onDisk = true
 	}
 	for _, t := range img.tombs {
 		c.tombs.add(t, true)
@@ -50,7 +50,7 @@ func (c *workerCore) restoreFrame(r frameRecord, done *imageDone) {
 	}
 	c.order = r.Base - 1
 	for _, g := range r.Grants {
-		j := c.jobs[g.Job]
+		j := c.jobs[g.body()]
 		c.frameNeeds(f, j) // as long as the record names it, done or not
 		n := 0
 		for id := range g.tasks() {

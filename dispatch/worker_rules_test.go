@@ -397,7 +397,7 @@ func TestSigtermGivesEverythingBack(t *testing.T) {
 	b.session(1, grantOf(jobWork, 1, 3))
 	b.said()
 	b.step(wStop{})
-	b.down(setOf(false, 1, 1, 2, grantOf(jobWork, 9, 1))) // too late
+	b.down(setOf(false, 1, 1, 2, grantOf(jobWork, 9, 1))) // was under way
 	b.settle()
 	if published, _ := b.core.quiet(); published || len(b.halted) != 2 {
 		t.Fatalf("halted %v", b.halted)
@@ -406,12 +406,16 @@ func TestSigtermGivesEverythingBack(t *testing.T) {
 		b.finish(s.Task, taskstate.Shutdown, s.Reason)
 	}
 	b.settle()
-	wantSaid(t, b, "work222222.3.1 rejected interrupted", "work222222.1.1 shutdown interrupted", "work222222.2.1 shutdown interrupted")
+	wantSaid(t, b, "work222222.3.1 rejected interrupted", "work222222.9.1 rejected interrupted", "work222222.1.1 shutdown interrupted", "work222222.2.1 shutdown interrupted")
 	if published, acked := b.core.quiet(); !published || acked {
 		t.Fatalf("quiet: %v, %v", published, acked)
 	}
 	b.down(Down{Ack: &Ack{Batch: b.lastBatch}})
 	b.settle()
+	if _, acked := b.core.quiet(); acked {
+		t.Fatal("gone while more may be on its way here")
+	}
+	b.down(Down{Released: &Released{}})
 	if _, acked := b.core.quiet(); !acked {
 		t.Fatal("not done though all is acknowledged")
 	}

@@ -281,7 +281,7 @@ func (c *workerCore) tidyJobs(t *workerTxn, f *heldFrame) {
 	for _, j := range f.jobs {
 		if j.frames == 0 && j.onDisk {
 			j.onDisk = false
-			t.goneJobs = append(t.goneJobs, j.job.ID)
+			t.goneJobs = append(t.goneJobs, bodyOf(j.job))
 		}
 	}
 }

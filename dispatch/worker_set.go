@@ -72,6 +72,8 @@ func (c *workerCore) frame(d *Down) {
 		c.acked(d.Ack.Batch)
 	case d.Assignments != nil:
 		c.assignments(d.Assignments)
+	case d.Released != nil:
+		c.link.released = true
 	}
 }
 
@@ -94,6 +96,7 @@ func (c *workerCore) welcomed(w *Welcome) {
 	for _, b := range c.unacked {
 		c.send(Up{Batch: b.envelope})
 	}
+	c.sayGoodbye()
 }
 
 // assignments takes in one frame of a set.
@@ -102,8 +105,6 @@ func (c *workerCore) assignments(a *Assignments) {
 	switch {
 	case a.Epoch != l.epoch:
 		c.end(fmt.Sprintf("a command of epoch %v came in a session of epoch %v", a.Epoch, l.epoch), false)
-		return
-	case c.stopping: // not taken on: what was granted stays assigned, and is settled with this peer
 		return
 	case l.synced && a.ResultsIn <= l.have:
 		return // had that
@@ -130,7 +131,7 @@ func (c *workerCore) lacksJob(a *Assignments) bool {
 	for i := range a.Jobs {
 		c.keepJob(&a.Jobs[i])
 	}
-	return slices.ContainsFunc(a.Grants, func(g Grant) bool { return c.jobs[g.Job] == nil })
+	return slices.ContainsFunc(a.Grants, func(g Grant) bool { return c.jobs[g.body()] == nil })
 }
 
 // resync asks for one Complete set, once.
@@ -198,8 +199,8 @@ func (c *workerCore) granted(a *Assignments) error {
 
 // takeGrant holds what is new of one grant, and returns what is forbidden here.
 func (c *workerCore) takeGrant(f *heldFrame, g Grant) (dropped []taskstate.TaskID) {
-	j := c.jobs[g.Job]
-	fresh := Grant{Job: g.Job, Index: g.Index}
+	j := c.jobs[g.body()]
+	fresh := Grant{Job: g.Job, Index: g.Index, Version: g.Version}
 	n := -1
 	for id := range g.tasks() {
 		n++
@@ -237,10 +238,11 @@ func (c *workerCore) takeOn(f *heldFrame) {
 	c.frames[c.frameNo] = f
 	c.newFrames = append(c.newFrames, f)
 	for _, h := range f.tasks {
-		need := h.job.job.Resources
 		switch {
-		case !need.Fits(c.offer.Resources):
-			c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, fmt.Sprintf("it needs %+v, this peer offers %+v", need, c.offer.Resources))
+		case c.stopping:
+			c.giveBack(h)
+		case c.tooLarge(h):
+			c.rejectLarge(h)
 		case !h.job.instant():
 			c.queue = append(c.queue, h)
 		}
@@ -299,6 +301,8 @@ func (c *workerCore) endComplete() {
 		switch {
 		case h.pass != c.link.pass:
 			c.stop(h, taskstate.ReasonCancelled)
+		case h.phase == phaseParked && c.tooLarge(h): // this peer came back with less to offer
+			c.rejectLarge(h)
 		case h.phase == phaseParked:
 			h.phase = phaseQueued
 			c.queue = append(c.queue, h)

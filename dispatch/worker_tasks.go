@@ -256,11 +256,9 @@ func (c *workerCore) stopAll() {
 	for _, h := range c.living() {
 		if h.phase == phaseStarted {
 			c.stop(h, taskstate.ReasonInterrupted)
-			continue
 		}
-		c.finish(h, taskstate.Rejected, taskstate.ReasonInterrupted, "its peer stopped before it started")
 	}
-	c.sendOffer()
+	c.handBack()
 }
 
 // living lists what has not ended, in order of acceptance.

@@ -317,7 +317,7 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 func (n *Node) Stats(context.Context) (api.Stats, error) {
 	return api.Stats{
 		RSS: residentMemory(), CPU: cpuTime().Seconds(), Uptime: time.Since(n.started).Seconds(), Goroutines: runtime.NumGoroutine(),
-		Counters: map[string]int64{"table": int64(n.table.Len()), "parked": int64(n.table.Parked()), "held": int64(len(n.held.list()))},
+		Counters: map[string]int64{"table": int64(n.table.Len()), "parked": int64(n.table.Parked()), "held": int64(len(n.held.list())), "faults": n.statuses.faults.total()},
 	}, nil
 }
 

@@ -184,7 +184,7 @@ func TestAPeerThatRestartsOnAnotherPortIsReadyAgain(t *testing.T) {
 func TestAJobEndsAlthoughTheCoordinatorStopsInOrder(t *testing.T) {
 	all := flockOf(t, "one", "two", "three")
 	j := noopJob("handed-over", 200, 20*time.Millisecond)
-	j.Unreachable.ReplaceAfter = 1 // what was granted to the one that stops and never arrived there is replaced by this rule
+	j.Unreachable.ReplaceAfter = time.Hour.Milliseconds() // so long it would take if anything were left assigned to the one that stops
 	id := all[1].submit(j)
 	if err := all[0].stop(); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -24,6 +25,8 @@ type statuses struct {
 	hub     *hub
 	admits  func(peer string) bool
 	offer   func(digest.Envelope) (fresh bool) // keeps it for others to pull
+	store   *digest.Store                      // where it keeps it
+	faults  *faults
 
 	spilled chan struct{} // the table lost some
 
@@ -37,6 +40,7 @@ const recentBatches = 64
 
 type recentBatch struct {
 	key   batchKey
+	body  []byte // as it was signed; shared with the envelope
 	batch taskstate.Batch
 }
 
@@ -47,7 +51,7 @@ type batchKey struct {
 }
 
 func newStatuses(n *Node) *statuses {
-	return &statuses{table: n.table, replica: n.replica, hub: n.hub, admits: n.roster.Admitted, spilled: make(chan struct{}, 1)}
+	return &statuses{table: n.table, replica: n.replica, hub: n.hub, admits: n.roster.Admitted, store: n.store, faults: newFaults(n.log), spilled: make(chan struct{}, 1)}
 }
 
 // accept takes an envelope in. fresh tells whether it was new here; then, and only then, it should travel on.
@@ -71,7 +75,7 @@ func (s *statuses) acceptOwn(raw []byte) error {
 
 // pulled takes an envelope that an exchange of digests brought: it is checked and kept already.
 func (s *statuses) pulled(env digest.Envelope) {
-	if _, ok := s.remembered(batchKey{env.Author, env.Incarnation, env.Number}); ok {
+	if _, _, ok := s.remembered(batchKey{env.Author, env.Incarnation, env.Number}); ok {
 		return
 	}
 	_, _, _ = s.merge(env, func(digest.Envelope) bool { return true }) // one that does not decode says nothing, whoever signed it
@@ -79,14 +83,19 @@ func (s *statuses) pulled(env digest.Envelope) {
 
 func (s *statuses) take(env digest.Envelope, keep func(digest.Envelope) bool) (b taskstate.Batch, fresh bool, err error) {
 	key := batchKey{env.Author, env.Incarnation, env.Number}
-	if b, ok := s.remembered(key); ok {
+	b, body, ok := s.remembered(key)
+	if ok && bytes.Equal(body, env.Body) {
 		return b, false, nil
 	}
 	if !s.admits(env.Author) {
 		return b, false, fmt.Errorf("statuses of %s, which is not admitted", env.Author)
 	}
 	if err := env.Verify(p2p.Verify); err != nil {
-		return b, false, err
+		return taskstate.Batch{}, false, err
+	}
+	if ok {
+		s.faults.twice(key)
+		return b, false, nil
 	}
 	return s.merge(env, keep)
 }
@@ -101,7 +110,13 @@ func (s *statuses) merge(env digest.Envelope, keep func(digest.Envelope) bool) (
 		return b, false, fmt.Errorf("envelope of %s holds a batch of %s", env.Author, b.Author)
 	}
 	fresh = keep(env)
-	s.remember(key, b)
+	if !fresh {
+		if first, other := s.first(env); other {
+			s.faults.twice(key)
+			return first, false, nil
+		}
+	}
+	s.remember(key, env.Body, b)
 	if fresh {
 		news, _ := s.table.Merge(b)
 		s.tell(news)
@@ -109,21 +124,21 @@ func (s *statuses) merge(env digest.Envelope, keep func(digest.Envelope) bool) (
 	return b, fresh, nil
 }
 
-func (s *statuses) remembered(key batchKey) (taskstate.Batch, bool) {
+func (s *statuses) remembered(key batchKey) (b taskstate.Batch, body []byte, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.recent {
 		if s.recent[i].key == key {
-			return s.recent[i].batch, true
+			return s.recent[i].batch, s.recent[i].body, true
 		}
 	}
-	return taskstate.Batch{}, false
+	return b, nil, false
 }
 
-func (s *statuses) remember(key batchKey, b taskstate.Batch) {
+func (s *statuses) remember(key batchKey, body []byte, b taskstate.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.recent[s.slot] = recentBatch{key, b}
+	s.recent[s.slot] = recentBatch{key, body, b}
 	s.slot = (s.slot + 1) % recentBatches
 }
 

@@ -3,133 +3,213 @@ package placement
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
-
-	"covey/taskstate"
 )
 
-// A filter narrows how many tasks a peer may get; one that leaves none refuses the peer and is counted. The order is the order in
-// which reasons are looked for and shown. A constraint on a peer's facts is one more entry, after never and before busy.
+// A filter narrows how many tasks a peer may get; one that leaves none refuses the peer and is counted, together with which of
+// several things it missed: a constraint, a named count. The order is the order in which reasons are looked for and shown: what would
+// stand in the way of an idle peer too comes before what passes by itself, so that nobody waits for a peer that will never do.
 type filter struct {
-	narrow func(Need, *candidate)
-	say    func(n int) string // "2 peers not ready"
+	narrow func(*ask, *candidate) (missed int)
+	say    func(a *ask, missed int, on string) string // on is "2 peers"
 }
 
-func filters() []filter {
+// lasting are the filters that refuse a peer even if it is idle.
+func lasting() []filter {
 	return []filter{
-		{ready, func(n int) string { return peers(n) + " not ready" }},
-		{available, func(n int) string { return peers(n) + " not available for new tasks" }},
-		{never, func(n int) string { return "insufficient resources on " + peers(n) }},
-		{busy, func(n int) string { return "no free resources on " + peers(n) }},
-		{capped, func(n int) string { return "max_per_peer reached on " + peers(n) }},
-		{full, func(n int) string { return "queue full on " + peers(n) }},
+		{ready, plain("%s not ready")},
+		{available, plain("%s not available for new tasks")},
+		{executor, func(a *ask, _ int, on string) string { return fmt.Sprintf("no executor %s on %s", a.Executor, on) }},
+		{platform, func(a *ask, _ int, on string) string { return fmt.Sprintf("no platform %s on %s", a.platforms(), on) }},
+		{never, func(a *ask, missed int, on string) string {
+			return fmt.Sprintf("insufficient %s on %s", a.resource(missed), on)
+		}},
+		{constrained, func(a *ask, missed int, on string) string {
+			return fmt.Sprintf("constraint %s not met by %s", a.Constraints[missed], on)
+		}},
 	}
 }
 
-func ready(_ Need, c *candidate) {
-	if !c.Ready {
-		c.keep(0)
-	}
+// filters are all of them, and the positions of two that admit treats apart.
+func filters() (all []filter, busyAt, faultyAt int) {
+	all = lasting()
+	busyAt, faultyAt = len(all), len(all)+2
+	return append(all,
+		filter{busy, func(a *ask, missed int, on string) string {
+			return fmt.Sprintf("no free %s on %s", a.resource(missed), on)
+		}},
+		filter{capped, plain("max_per_peer reached on %s")},
+		filter{func(*ask, *candidate) int { return 0 }, plain("failed too often on %s")},
+		filter{full, plain("queue full on %s")},
+	), busyAt, faultyAt
 }
 
-func available(_ Need, c *candidate) {
-	if !c.Available {
-		c.keep(0)
-	}
+func plain(format string) func(*ask, int, string) string {
+	return func(_ *ask, _ int, on string) string { return fmt.Sprintf(format, on) }
+}
+
+func ready(_ *ask, c *candidate) int { return c.demand(c.Ready) }
+
+func available(_ *ask, c *candidate) int { return c.demand(c.Available) }
+
+func executor(a *ask, c *candidate) int {
+	return c.demand(a.Executor == "" || c.Executors == nil || slices.Contains(c.Executors, a.Executor))
+}
+
+func platform(a *ask, c *candidate) int {
+	return c.demand(len(a.Platforms) == 0 || c.Facts != nil && slices.ContainsFunc(a.Platforms, func(p Platform) bool {
+		return (p.OS == "" || p.OS == c.Facts.OS) && (p.Arch == "" || p.Arch == c.Facts.Arch)
+	}))
 }
 
 // never refuses a peer that could not run such a task even if it were idle.
-func never(n Need, c *candidate) {
-	if !n.Resources.Fits(c.Offer) {
-		c.keep(0)
+func never(a *ask, c *candidate) int {
+	n, missed := a.howMany(c.Offer)
+	c.demand(n > 0)
+	return missed
+}
+
+func constrained(a *ask, c *candidate) int {
+	broken := a.broken(c)
+	c.demand(broken < 0)
+	return broken
+}
+
+func capped(a *ask, c *candidate) int {
+	if a.MaxPerPeer > 0 {
+		c.keep(max(a.MaxPerPeer-c.OfJob, 0))
 	}
+	return 0
 }
 
 // busy keeps what fits into the free resources, and what may queue beyond.
-func busy(n Need, c *candidate) {
-	fits := howMany(n.Resources, c.Free)
+func busy(a *ask, c *candidate) int {
+	fits, missed := a.howMany(c.Free)
 	c.fits = min(c.fits, max(fits, 0))
 	if fits < math.MaxInt32 {
 		c.room = min(c.room, max(fits+max(c.Ahead, 0), 0))
 	}
+	return missed
 }
 
-func capped(n Need, c *candidate) {
-	if n.MaxPerPeer > 0 {
-		c.keep(max(n.MaxPerPeer-c.OfJob, 0))
-	}
+func full(_ *ask, c *candidate) int {
+	c.keep(max(c.Room, 0))
+	return 0
 }
-
-func full(_ Need, c *candidate) { c.keep(max(c.Room, 0)) }
 
 // keep lowers both limits to n.
 func (c *candidate) keep(n int) { c.fits, c.room = min(c.fits, n), min(c.room, n) }
 
-// howMany tasks fit into what is free: negative where more is promised than offered, MaxInt32 where nothing is asked for.
-func howMany(need, free taskstate.Resources) int {
-	n := int64(math.MaxInt32)
-	if need.MilliCPU > 0 {
-		n = min(n, floorDiv(free.MilliCPU, need.MilliCPU))
+// demand refuses the candidate unless something is so.
+func (c *candidate) demand(ok bool) int {
+	if !ok {
+		c.keep(0)
 	}
-	if need.Memory > 0 {
-		n = min(n, floorDiv(free.Memory, need.Memory))
-	}
-	return int(max(n, -math.MaxInt32))
+	return 0
 }
 
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
-}
-
-// refusals counts, per filter, the peers it refused.
-type refusals struct {
-	counts []int
-	none   bool // there was no peer at all
-}
-
-// admit runs the filters over the peers.
-func admit(need Need, peers []Peer) ([]candidate, refusals) {
-	fs := filters()
-	ref := refusals{counts: make([]int, len(fs)), none: len(peers) == 0}
-	cands := make([]candidate, 0, len(peers))
-next:
+// admit runs the filters over the peers. Those where the job failed too often stand aside until it is known whether there is another
+// one. One that is only busy or full counts: where tasks fail at once there is always room, and all would end there. One that has
+// reached max_per_peer does not: waiting for it may be for ever.
+func (a *ask) admit(peers []Peer) ([]candidate, refusals) {
+	fs, busyAt, faultyAt := filters()
+	ref := refusals{counts: make([][]int, len(fs))}
+	cands := make([]candidate, 0, len(peers)) // judged in place: a candidate that is refused makes room for the next
+	var faulty []candidate
+	sound := false
 	for i := range peers {
-		c := candidate{Peer: &peers[i], at: i, fits: math.MaxInt32, room: math.MaxInt32}
-		for f := range fs {
-			if fs[f].narrow(need, &c); c.room == 0 {
-				ref.counts[f]++
-				continue next
-			}
+		if a.Only != "" && peers[i].ID != a.Only {
+			continue
 		}
-		cands = append(cands, c)
+		ref.considered++
+		cands = append(cands, candidate{Peer: &peers[i], at: i, fits: math.MaxInt32, room: math.MaxInt32})
+		c := &cands[len(cands)-1]
+		passed := false
+		switch at := ref.pass(a, fs, 0, faultyAt, c); {
+		case c.Faulty && at == faultyAt:
+			faulty = append(faulty, *c)
+		case at == faultyAt:
+			sound = true
+			passed = ref.pass(a, fs, faultyAt, len(fs), c) == len(fs)
+		case at == busyAt && !c.Faulty && (a.MaxPerPeer == 0 || c.OfJob < a.MaxPerPeer):
+			sound = true
+		}
+		if !passed {
+			cands = cands[:len(cands)-1]
+		}
+	}
+	for i := range faulty {
+		if sound {
+			ref.count(faultyAt, 0)
+		} else if ref.pass(a, fs, faultyAt, len(fs), &faulty[i]) == len(fs) {
+			cands = append(cands, faulty[i])
+		}
 	}
 	return cands, ref
 }
 
-// reason words why a plan came up short. Peers that took tasks until they were full stand beside those that were refused.
-func (r refusals) reason(cands []candidate) string {
-	if r.none {
-		return "no suitable peer (no peers)"
-	}
-	var parts []string
-	for f, n := range r.counts {
-		if n > 0 {
-			parts = append(parts, filters()[f].say(n))
-		}
-	}
-	if len(cands) > 0 {
-		return strings.Join(append([]string{"no more room on " + peers(len(cands))}, parts...), "; ")
-	}
-	return "no suitable peer (" + strings.Join(parts, "; ") + ")"
+// refusals counts the peers that filters refused: per filter and what was missed.
+type refusals struct {
+	counts     [][]int
+	considered int // peers there were at all
 }
 
-func peers(n int) string {
-	if n == 1 {
+// pass runs some of the filters, counts the one that refuses and tells which it was; to if none did.
+func (r *refusals) pass(a *ask, fs []filter, from, to int, c *candidate) int {
+	for f := from; f < to; f++ {
+		if missed := fs[f].narrow(a, c); c.room == 0 {
+			r.count(f, missed)
+			return f
+		}
+	}
+	return to
+}
+
+func (r *refusals) count(f, missed int) {
+	for len(r.counts[f]) <= missed {
+		r.counts[f] = append(r.counts[f], 0)
+	}
+	r.counts[f][missed]++
+}
+
+// list words what was counted.
+func (r *refusals) list(a *ask) []Refusal {
+	var out []Refusal
+	fs, _, _ := filters()
+	for f, missed := range r.counts {
+		for m, n := range missed {
+			if n > 0 {
+				out = append(out, Refusal{Text: fs[f].say(a, m, count(n)), Peers: n})
+			}
+		}
+	}
+	return out
+}
+
+// reason words why a plan came up short. Peers that took tasks until they were full stand beside those that were refused.
+func reason(a *ask, refused []Refusal, suitable, considered int) string {
+	parts := make([]string, 0, len(refused)+1)
+	if suitable > 0 {
+		parts = append(parts, "no more room on "+count(suitable))
+	}
+	for _, r := range refused {
+		parts = append(parts, r.Text)
+	}
+	switch why := strings.Join(parts, "; "); {
+	case suitable > 0:
+		return why
+	case considered > 0:
+		return "no suitable peer (" + why + ")"
+	case a.Only != "":
+		return "no suitable peer (the only one it may run on is not here)"
+	}
+	return "no suitable peer (no peers)"
+}
+
+func count(peers int) string {
+	if peers == 1 {
 		return "1 peer"
 	}
-	return fmt.Sprintf("%d peers", n)
+	return fmt.Sprintf("%d peers", peers)
 }

@@ -1,79 +1,86 @@
 package placement
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
-// spread hands up to n tasks to the candidates, within their limits for this tier, and tells how many it handed out.
-//
-// Handing them out one by one, each to the candidate with the fewest of the job, fills the candidates like water fills a vessel
-// with an uneven floor. So the water level is computed instead: every candidate is raised to it, and the few tasks that do not
-// make a whole level go to those at the surface with the fewest tasks in total.
+// spread hands tasks to the candidates with the fewest of the job, then with the fewest in total.
 func spread(cands []candidate, t tier, n int, seed uint64) int {
-	if n <= 0 || len(cands) == 0 {
-		return 0
-	}
-	level := waterLevel(cands, t, n)
-	given := 0
-	var surface []*candidate
+	vs := make([]vessel, len(cands))
 	for i := range cands {
 		c := &cands[i]
-		take := c.below(level, t)
-		c.given += take
-		given += take
-		if c.OfJob+c.given == level && c.given < c.limit(t) {
-			c.draw = draw(seed, c.ID)
-			surface = append(surface, c)
-		}
+		vs[i] = vessel{have: c.OfJob + c.given, room: c.limit(t) - c.given, total: c.Total + c.given, id: c.ID}
 	}
-	slices.SortFunc(surface, func(a, b *candidate) int {
-		return cmp.Or(cmp.Compare(a.Total+a.given, b.Total+b.given), cmp.Compare(a.draw, b.draw), cmp.Compare(a.ID, b.ID))
-	})
-	for _, c := range surface[:min(n-given, len(surface))] {
-		c.given++
-		given++
+	given := pour(vs, n, seed)
+	for i := range vs {
+		cands[i].given += vs[i].take
 	}
 	return given
 }
 
-// waterLevel is the highest number of tasks of the job to which all candidates can be raised with at most n tasks.
-func waterLevel(cands []candidate, t tier, n int) int {
-	low, high := cands[0].OfJob, cands[0].OfJob
-	for i := range cands {
-		c := &cands[i]
-		low = min(low, c.OfJob)
-		high = max(high, c.OfJob+c.given+min(n, c.limit(t)-c.given))
-	}
-	for low < high { // the greatest level that needs no more than n
-		mid := low + (high-low+1)/2
-		sum := 0
-		for i := range cands {
-			if sum += cands[i].below(mid, t); sum > n {
-				break
+// group is the peers with one value of the key that a job is spread over.
+type group struct {
+	value   string
+	have    int // tasks of the job on all its peers, also on those that take no more
+	members []candidate
+}
+
+// spreadOver spreads over two levels: the tasks evenly over the values of a key, and those of a value over its peers.
+func spreadOver(a *ask, cands []candidate, peers []Peer, seed uint64) func(t tier, n int) int {
+	groups := a.groups(cands, peers)
+	return func(t tier, n int) int {
+		vs := make([]vessel, len(groups))
+		for i := range groups {
+			vs[i] = vessel{have: groups[i].have, id: groups[i].value}
+			for _, c := range groups[i].members {
+				vs[i].have += c.given
+				vs[i].room += c.limit(t) - c.given
 			}
 		}
-		if sum <= n {
-			low = mid
-		} else {
-			high = mid - 1
+		given := pour(vs, n, seed)
+		for i := range groups {
+			spread(groups[i].members, t, vs[i].take, seed)
+		}
+		return given
+	}
+}
+
+// noValue stands for the value that peers without the key share; no label has it.
+const noValue = "\x00"
+
+// groups tells the groups, and sorts the candidates in place so that each group's are together.
+func (a *ask) groups(cands []candidate, peers []Peer) []group {
+	var groups []group
+	index, of := map[string]int{}, make([]int, len(peers))
+	for i := range peers {
+		value := a.overValue(&peers[i])
+		at, known := index[value]
+		if !known {
+			at = len(groups)
+			index[value] = at
+			groups = append(groups, group{value: value})
+		}
+		of[i] = at
+		groups[at].have += peers[i].OfJob
+	}
+	starts := make([]int, len(groups)+1)
+	for i := range cands {
+		starts[of[cands[i].at]+1]++
+	}
+	for g := range groups {
+		starts[g+1] += starts[g]
+		groups[g].members = cands[starts[g]:starts[g]:starts[g+1]]
+	}
+	for _, c := range slices.Clone(cands) {
+		g := &groups[of[c.at]]
+		g.members = append(g.members, c)
+	}
+	return groups
+}
+
+func (a *ask) overValue(p *Peer) string {
+	if p.Facts != nil {
+		if value, ok := a.Over.Value(p.Facts); ok {
+			return value
 		}
 	}
-	return low
-}
-
-// below is how many tasks c takes to reach the level, within its limit.
-func (c *candidate) below(level int, t tier) int {
-	return max(0, min(level-c.OfJob, c.limit(t))-c.given)
-}
-
-// draw is a number for a peer that depends on seed and id alone (FNV-1a, then a finishing mix).
-func draw(seed uint64, id string) uint64 {
-	h := uint64(14695981039346656037) ^ seed
-	for i := range len(id) {
-		h = (h ^ uint64(id[i])) * 1099511628211
-	}
-	h ^= h >> 31
-	h *= 0x9e3779b97f4a7c15
-	return h ^ h>>29
+	return noValue
 }

@@ -57,3 +57,20 @@ func TestEveryFieldOfAJobIsSpeltInLowerSnakeCase(t *testing.T) {
 	}
 	look(reflect.TypeFor[taskstate.Job]())
 }
+
+func TestAJobThatDoesNotSpeakOfPriorityHasTheDefaultAndZeroStaysZero(t *testing.T) {
+	for text, want := range map[string]int{`{}`: taskstate.DefaultPriority, `{"priority": 0}`: 0, `{"priority": 70}`: 70} {
+		var j taskstate.Job
+		if err := json.Unmarshal([]byte(text), &j); err != nil || j.Priority != want {
+			t.Errorf("%s: %d, %v; want %d", text, j.Priority, err, want)
+		}
+		b, err := json.Marshal(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again taskstate.Job
+		if err := json.Unmarshal(b, &again); err != nil || again.Priority != want {
+			t.Errorf("%s came back as %d, %v", b, again.Priority, err)
+		}
+	}
+}

@@ -24,6 +24,16 @@ const (
 	ReasonDropped     Reason = "dropped"        // the worker does not have it and never will
 	ReasonUnreachable Reason = "unreachable"    // given up by the coordinator
 	ReasonOvertaken   Reason = "overtaken"      // an attempt that had been given up came back with its success: that one counts
+
+	ReasonUpdated  Reason = "updated"   // another version takes its place
+	ReasonScaled   Reason = "scaled"    // the job wants fewer tasks
+	ReasonDrained  Reason = "drained"   // its peer is to be empty
+	ReasonMoved    Reason = "moved"     // it belongs elsewhere
+	ReasonRetired  Reason = "retired"   // its slot is not wanted any more
+	ReasonRetried  Reason = "retried"   // somebody asked for another attempt
+	ReasonRestart  Reason = "restart"   // the job's restart policy gave its slot another attempt
+	ReasonMaxFails Reason = "max_fails" // too many tasks of the job failed
+	ReasonAfter    Reason = "after"     // a job that had to be complete first was not
 )
 
 // NoExit is the exit code of a task that has none: not finished, killed by a signal, or an end nobody saw.

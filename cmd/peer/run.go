@@ -25,6 +25,7 @@ type runFlags struct {
 	env                                 []string
 	parallel                            int
 	shell, detach, wait                 bool
+	policy                              policyFlags
 }
 
 const runLong = `Run a command on whichever peer has room. One task: its output is streamed as it comes and ` + "`peer run`" + ` exits with its code
@@ -32,7 +33,11 @@ const runLong = `Run a command on whichever peer has room. One task: its output 
 terminal, each task's output together at its end, exit 0 only if all ended with 0.
 
 The command runs in a fresh folder, with the daemon's PATH, HOME, LANG and TMPDIR, what --env gives, and COVEY_JOB COVEY_TASK
-COVEY_SLOT COVEY_ATTEMPT COVEY_EPOCH COVEY_COUNT COVEY_ITEM COVEY_PEER. ${COVEY_…} is expanded in the command, {} is the item.
+COVEY_SLOT COVEY_ATTEMPT COVEY_EPOCH COVEY_COUNT COVEY_ITEM COVEY_PEER, and COVEY_<NAME> for each --matrix. ${COVEY_…} is expanded
+in the command, {} is the item.
+
+A failed task stays failed unless --restart says otherwise: its slot then gets another attempt, at once and, if that fails within
+ten seconds too, after 1 s, 2 s, 4 s … up to a minute.
 
 Ctrl-C cancels the job, a second one leaves it running; a hang-up leaves it running.`
 
@@ -45,6 +50,9 @@ func (c *cli) runCommand() *cobra.Command {
 		Example: `  peer run -- uname -a
   peer run --array 1-100 -- convert frame{}.png -resize 50% small{}.png
   ls *.flac | peer run --each-line - -- ./encode {}
+  peer run --matrix size=s,l --matrix seed=1,2,3 -- ./train '${COVEY_SIZE}' '${COVEY_SEED}'
+  peer run --restart on-failure:3 --constraint 'peer.os == linux' -- ./fetch
+  peer run --after frames --priority 80 --gpus 1 -- ./join-frames
   peer run --script analyse.sh -- --fast
   id=$(peer run --detach -- make -j4); peer logs -f $id`,
 		Annotations: map[string]string{speaksForTask: "1"},
@@ -72,6 +80,7 @@ func (c *cli) runCommand() *cobra.Command {
 	fl.IntVar(&f.parallel, "parallel", 0, "at most `N` tasks at once")
 	fl.BoolVar(&f.shell, "shell", false, "the command is one line for /bin/sh -c")
 	fl.BoolVar(&f.detach, "detach", false, "print the job's id and do not wait")
+	f.policy.register(fl)
 	return cmd
 }
 
@@ -108,7 +117,11 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 		}
 		p.Env[k] = v
 	}
+	if err := f.policy.before(j); err != nil {
+		return nil, err
+	}
 	jobfile.Defaults(j)
+	f.policy.afterwards(j)
 	if err := jobfile.Validate(j); err != nil {
 		return nil, api.Errorf(api.Usage, "%v", err)
 	}
@@ -119,6 +132,8 @@ func (f *runFlags) many(j *taskstate.Job, stdin io.Reader) error {
 	switch {
 	case f.array != "" && f.eachLine != "":
 		return api.Errorf(api.Usage, "--array and --each-line exclude each other")
+	case len(f.policy.matrix) > 0 && f.array+f.eachLine != "":
+		return api.Errorf(api.Usage, "--matrix excludes --array and --each-line")
 	case f.array != "":
 		first, last, err := parseRange(f.array)
 		if err != nil {

@@ -11,6 +11,8 @@ const (
 	KeepBytes    = 32 << 20                // what finished jobs may weigh together; the newest one always stays
 	KeepGone     = 10_000                  // ids of forgotten jobs, so that a late repetition of Submit does not run them again
 	KeepInvites  = 1000                    // invites; of those that admit nobody any more the oldest go first
+	MaxAfter     = 100                     // jobs that one waits for
+	MaxLabels    = 100                     // labels that people give or take from one peer
 	MaxSlots     = 1 << 20                 // slots of one job; as many elements as a decoded list may have
 )
 
@@ -31,7 +33,9 @@ func (s *State) Apply(e Entry) []Result {
 	}
 	s.stamp = max(s.stamp, e.Stamp)
 	for i := range e.Commands {
+		s.effects = effects{}
 		results[i] = s.apply(&e, &e.Commands[i])
+		s.effects.into(&results[i])
 	}
 	s.forget()
 	return results
@@ -66,6 +70,26 @@ func (s *State) apply(e *Entry, c *Command) Result {
 		return s.revoke(c.Revoke)
 	case c.Found != nil:
 		return s.found(c.Found)
+	}
+	return s.applyLasting(c)
+}
+
+func (s *State) applyLasting(c *Command) Result {
+	switch {
+	case c.Renew != nil:
+		return s.renew(c.Renew)
+	case c.Retire != nil:
+		return s.retire(c.Retire)
+	case c.Grow != nil:
+		return s.grow(c.Grow)
+	case c.Update != nil:
+		return s.update(c.Update)
+	case c.Rollout != nil:
+		return s.rollout(c.Rollout)
+	case c.Avail != nil:
+		return s.avail(c.Avail)
+	case c.Label != nil:
+		return s.label(c.Label)
 	}
 	return Result{Refused: CodeInvalid}
 }

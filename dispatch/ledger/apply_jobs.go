@@ -3,72 +3,8 @@ package ledger
 import (
 	"math"
 
-	"covey/p2p/wire"
 	"covey/taskstate"
 )
-
-func (s *State) submit(c *Submit) Result {
-	job := &c.Job
-	if old, ok := s.jobs[job.ID]; ok {
-		if sameJob(old.job, job) {
-			return Result{Existed: true}
-		}
-		return Result{Existed: true, Refused: CodeConflict}
-	}
-	if s.gone.have[job.ID] {
-		return Result{Existed: true, Refused: CodeOver}
-	}
-	if !submittable(job) {
-		return Result{Refused: CodeInvalid}
-	}
-	kept := *job
-	j := newJobRecord(&kept, s.index, s.stamp, &s.owners)
-	if first := c.FirstAttempt(s.generation); first > 1 {
-		j.first = uint32(first)
-	}
-	j.pending = runs{{First: 1, N: job.Count, Attempt: j.attempt(cell{})}}
-	j.by, j.epoch = s.coordinator, s.epoch
-	j.counts.Pending = job.Count
-	s.jobs[job.ID] = j
-	s.order = append(s.order, j)
-	return Result{}
-}
-
-func submittable(job *taskstate.Job) bool {
-	return job.ID != "" && job.Count >= 1 && job.Count <= MaxSlots && (len(job.Each) == 0 || len(job.Each) == job.Count)
-}
-
-func newJobRecord(job *taskstate.Job, index uint64, stamp int64, o *owners) *JobRecord {
-	return &JobRecord{
-		job: job, index: index, accepted: stamp, owners: o,
-		slots: slotTable{count: job.Count}, open: map[uint32]int{},
-	}
-}
-
-// sameJob compares what would be signed: encodings are deterministic.
-func sameJob(a, b *taskstate.Job) bool {
-	x, err1 := wire.Marshal(a)
-	y, err2 := wire.Marshal(b)
-	return err1 == nil && err2 == nil && string(x) == string(y)
-}
-
-func (s *State) cancel(c *Cancel) Result {
-	j, ok := s.jobs[c.Job]
-	switch {
-	case !ok:
-		return Result{Refused: CodeUnknown}
-	case j.cancelled:
-		return Result{Existed: true}
-	case j.over:
-		return Result{Refused: CodeOver}
-	}
-	j.cancelled, j.reason, j.at = true, c.Reason, s.stamp
-	j.counts.Shutdown += j.counts.Pending // no cell is made for them: their end follows from the cancel
-	j.counts.Pending = 0
-	j.pending = nil
-	s.close(j)
-	return Result{}
-}
 
 func (s *State) assign(a *Assign) Result {
 	j, ok := s.jobs[a.Job]
@@ -79,13 +15,22 @@ func (s *State) assign(a *Assign) Result {
 		code = CodeUnknown
 	case j.over || j.cancelled:
 		code = CodeOver
+	case len(j.blocked) > 0 || j.Scheduled():
+		code = CodeBlocked
+	case !m.Takes():
+		code = CodeUnavailable
+	case j.long == nil && a.Version != 0:
+		code = CodeConflict
 	}
 	if code != CodeNone {
 		return Result{Refused: code, Slots: a.Slots}
 	}
 	id := s.owners.id(a.Peer, a.Incarnation)
-	var refused []Slots
-	for _, want := range a.Slots {
+	wanted, refused := a.Slots, []Slots(nil)
+	if j.long != nil {
+		wanted, refused = j.assignable(a)
+	}
+	for _, want := range wanted {
 		attempt, taken := uint32(want.Attempt), 0
 		refused = j.pending.take(want, func(first, n int) {
 			for i := first; i < first+n; i++ {
@@ -93,6 +38,7 @@ func (s *State) assign(a *Assign) Result {
 				*c = cell{index: s.index, assigned: s.stamp, owner: id, attempt: attempt, form: formOpen}
 				ch.open++
 			}
+			j.begun(first, n)
 			taken += n
 		}, refused)
 		if taken > 0 {
@@ -105,6 +51,66 @@ func (s *State) assign(a *Assign) Result {
 		return Result{Refused: CodePartly, Slots: refused}
 	}
 	return Result{}
+}
+
+// assignable tells the slots of a lasting job that wait for this version and may go to this peer from the others.
+func (j *JobRecord) assignable(a *Assign) (wanted, refused []Slots) {
+	for _, want := range a.Slots {
+		inside, outside := j.within(want)
+		refused = append(refused, outside...)
+		for n := inside.First; n < inside.First+inside.N; n++ {
+			x := j.sideOf(n)
+			if j.version(x) == a.Version && (x.pin == "" || x.pin == a.Peer) {
+				wanted = addSlot(wanted, n, want.Attempt)
+			} else {
+				refused = addSlot(refused, n, want.Attempt)
+			}
+		}
+	}
+	return wanted, refused
+}
+
+// begun forgets when slots were to start, as they have.
+func (j *JobRecord) begun(first, n int) {
+	if len(j.sides) == 0 {
+		return
+	}
+	for i := first; i < first+n; i++ {
+		if x := j.sideOf(i); x.notBefore != 0 {
+			x.notBefore = 0
+			j.put(i, x)
+		}
+	}
+}
+
+// within cuts a run to the slots there are.
+func (j *JobRecord) within(want Slots) (inside Slots, outside []Slots) {
+	count := j.slots.count
+	if want.N <= 0 {
+		return Slots{}, nil
+	}
+	if want.First > count || want.First < -MaxSlots {
+		return Slots{}, []Slots{want}
+	}
+	if want.First < 1 {
+		n := min(want.N, 1-want.First)
+		outside = append(outside, Slots{First: want.First, N: n, Attempt: want.Attempt})
+		want.First, want.N = want.First+n, want.N-n
+	}
+	if most := count - want.First + 1; want.N > most {
+		outside = append(outside, Slots{First: count + 1, N: want.N - most, Attempt: want.Attempt})
+		want.N = most
+	}
+	return want, outside
+}
+
+// addSlot adds a slot behind a list of runs.
+func addSlot(list []Slots, n, attempt int) []Slots {
+	if k := len(list) - 1; k >= 0 && list[k].First+list[k].N == n && list[k].Attempt == attempt {
+		list[k].N++
+		return list
+	}
+	return append(list, Slots{First: n, N: 1, Attempt: attempt})
 }
 
 func (s *State) settle(c *Settle) Result {
@@ -120,7 +126,7 @@ func (s *State) settle(c *Settle) Result {
 			refused = append(refused, st.Task)
 			continue
 		}
-		ok, gone := j.settle(id, st, s.stamp)
+		ok, gone := s.settleOne(j, id, st)
 		if !ok {
 			refused = append(refused, st.Task)
 			continue
@@ -128,7 +134,7 @@ func (s *State) settle(c *Settle) Result {
 		if gone != nil {
 			overtaken = append(overtaken, *gone)
 		}
-		if j.counts.Pending+j.counts.Open == 0 {
+		if j.counts.Pending+j.counts.Open == 0 || j.job.MaxFails > 0 {
 			s.close(j)
 		}
 	}
@@ -138,27 +144,27 @@ func (s *State) settle(c *Settle) Result {
 	return Result{Overtaken: overtaken}
 }
 
-// settle makes a worker's status the end of its slot, if it is an end, the newest attempt, and its author has it; see late for
+// settleOne makes a worker's status the end of its slot, if it is an end, the newest attempt, and its author has it; see late for
 // older attempts.
-func (j *JobRecord) settle(by uint32, st *taskstate.Status, stamp int64) (ok bool, overtaken *taskstate.TaskID) {
+func (s *State) settleOne(j *JobRecord, by uint32, st *taskstate.Status) (ok bool, overtaken *taskstate.TaskID) {
 	n := st.Task.Slot
 	if n < 1 || n > j.slots.count || !isEnd(st.State) {
 		return false, nil
 	}
 	c, ch := j.slots.peek(n)
 	if c != nil && int(c.attempt) != st.Task.Attempt {
-		return j.late(by, st, stamp)
+		return j.late(by, st, s.stamp)
 	}
 	if c == nil || c.form < formOpen || c.owner != by {
 		return false, nil
 	}
 	if c.form != formOpen {
 		if c.seq != seq32(st) || c.end != st.At || j.forms.list[c.form-formFirst] != formOf(st) {
-			j.contradict(st, by, stamp)
+			j.contradict(st, by, s.stamp)
 		}
 		return false, nil
 	}
-	j.end(c, ch, st)
+	s.conclude(j, c, ch, st)
 	return true, nil
 }
 
@@ -196,96 +202,4 @@ func (c *Counts) count(st taskstate.State, n int) {
 	default:
 		c.Orphaned += n
 	}
-}
-
-func (s *State) supersede(c *Supersede) Result {
-	j, ok := s.jobs[c.Task.Job]
-	if !ok || c.Task.Slot < 1 || c.Task.Slot > j.slots.count {
-		return Result{Refused: CodeUnknown}
-	}
-	if _, _, _, st := j.assigned(c.Task); st == taskstate.Retired {
-		return Result{Refused: CodeOver}
-	} else if st != taskstate.Known {
-		return Result{Refused: CodeUnknown}
-	}
-	s.giveUp(j, c.Task.Slot, c.Reason, c.Again, c.Status)
-	return Result{}
-}
-
-// giveUp ends the open attempt of a slot without its worker. A cancelled job gets no new attempt.
-func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, end *taskstate.Status) {
-	c, ch := j.slots.at(n)
-	if again && !j.cancelled {
-		j.shut(c, ch)
-		j.remember(n, c, s.stamp, why)
-		*c = cell{attempt: max(c.attempt+1, j.first), form: formPending}
-		j.pending.put(n, int(c.attempt))
-		j.counts.Pending++
-		return
-	}
-	st := taskstate.Status{State: taskstate.Orphaned, At: s.stamp, Exit: taskstate.NoExit, Reason: why}
-	switch {
-	case !again && end != nil && isEnd(end.State):
-		st = *end
-	case again: // it would have run again, had the job not been cancelled
-		st.State, st.Reason, st.Message = taskstate.Shutdown, taskstate.ReasonCancelled, j.reason
-	}
-	j.end(c, ch, &st)
-	s.close(j)
-}
-
-// giveUpAll gives up every open task of a peer: each slot waits for another attempt, or ends here if its job must not run twice.
-func (s *State) giveUpAll(peer taskstate.PeerID, why taskstate.Reason) {
-	for _, j := range s.order {
-		for r := range j.openOf(peer) {
-			s.giveUp(j, r.Slot, why, !j.job.Unreachable.Wait, nil)
-		}
-	}
-}
-
-// close ends the job if its last slot has its end. It happens once.
-func (s *State) close(j *JobRecord) {
-	if j.over || j.counts.Pending+j.counts.Open > 0 {
-		return
-	}
-	j.over, j.ended = true, s.stamp
-	j.pending = nil
-	j.weight = j.weigh()
-	s.finished = append(s.finished, j)
-	s.ending = append(s.ending, j.job.ID)
-	s.kept += j.weight
-}
-
-// weigh estimates the bytes a finished job occupies.
-func (j *JobRecord) weigh() int {
-	const cellBytes, stringBytes, pastBytes = 40, 16, 64
-	w := 512 + j.slots.touched()*cellBytes
-	for _, x := range j.job.Each {
-		w += stringBytes + len(x)
-	}
-	if p := j.job.Run.Process; p != nil {
-		w += len(p.Script)
-		for _, x := range p.Command {
-			w += stringBytes + len(x)
-		}
-		for k, v := range p.Env {
-			w += 2*stringBytes + len(k) + len(v)
-		}
-	}
-	for _, list := range j.past {
-		w += pastBytes * (1 + len(list))
-	}
-	for _, f := range j.forms.list {
-		w += 128 + len(f.Reason) + len(f.Message)
-	}
-	return w
-}
-
-// touched is how many cells exist.
-func (t *slotTable) touched() int {
-	n := 0
-	for i := range t.chunks {
-		n += len(t.chunks[i].cells)
-	}
-	return n
 }

@@ -9,7 +9,7 @@ const attemptGap = 1000
 func (s *State) beginAgain() {
 	s.began = s.index
 	for _, j := range s.order {
-		if !j.over && !j.cancelled {
+		if !j.cancelled { // one that is over can be renewed; lift raises a cancelled one
 			j.raise()
 		}
 	}
@@ -22,8 +22,10 @@ func (j *JobRecord) raise() {
 	for _, r := range j.pending {
 		top = max(top, r.Attempt)
 	}
-	for _, c := range j.slots.opened() {
-		top = max(top, int(c.attempt))
+	for k := range j.slots.chunks {
+		for _, c := range j.slots.chunks[k].cells {
+			top = max(top, int(c.attempt))
+		}
 	}
 	first := (top-1)/attemptGap*attemptGap + attemptGap + 1
 	j.first = uint32(first)

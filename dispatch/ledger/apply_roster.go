@@ -41,7 +41,7 @@ func (s *State) enter(e admission.Entry) {
 		m.Name = e.Name
 	}
 	if m.Entry.Removed {
-		m.Incarnation, m.Left = "", false
+		*m = Member{Name: m.Name} // what was said of its former membership does not count
 	}
 	m.Entry, m.Since = e, s.stamp
 }

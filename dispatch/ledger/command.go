@@ -29,6 +29,13 @@ type Command struct {
 	Supersede *Supersede `cbor:"11,keyasint,omitempty"`
 	Depart    *Depart    `cbor:"12,keyasint,omitempty"`
 	Register  *Register  `cbor:"13,keyasint,omitempty"`
+	Update    *Update    `cbor:"15,keyasint,omitempty"` // 14 is kept free for settings of the cluster
+	Renew     *Renew     `cbor:"16,keyasint,omitempty"`
+	Retire    *Retire    `cbor:"17,keyasint,omitempty"`
+	Grow      *Grow      `cbor:"18,keyasint,omitempty"`
+	Rollout   *Rollout   `cbor:"19,keyasint,omitempty"`
+	Avail     *Avail     `cbor:"20,keyasint,omitempty"`
+	Label     *Label     `cbor:"21,keyasint,omitempty"`
 }
 
 // Found begins a ledger: the first command ever, by the founder.
@@ -72,7 +79,9 @@ type Revoke struct {
 	ID string `cbor:"1,keyasint"`
 }
 
-// Submit accepts a job, create-if-absent by id: a repetition answers the same and changes nothing.
+// Submit accepts a job, create-if-absent by id: a repetition answers the same and changes nothing. It is refused with CodeConflict and
+// Result.Job if another lasting or scheduled job of that name goes on, and with CodeUnknown and Result.Missing if a job of After is not
+// known, or the one of Origin. A job whose predecessor ended without success is accepted and cancelled (Result.Cut).
 // Again says that it was asked for before, with an answer that never came: in a recovered ledger the decision may be among the lost.
 type Submit struct {
 	Job   taskstate.Job `cbor:"1,keyasint"`
@@ -93,16 +102,18 @@ type Slots struct {
 	Attempt int
 }
 
-// Assign gives slots of one job to one incarnation of one peer. What no longer holds when it is applied (the job is cancelled,
-// the peer has gone, the slot's attempt has moved on) is refused slot by slot, in the result.
+// Assign gives slots of one job to one incarnation of one peer. What no longer holds when it is applied (the job is cancelled or blocked,
+// the peer has gone or takes nothing, the slot's attempt or version has moved on) is refused slot by slot, in the result.
 type Assign struct {
 	Job         taskstate.JobID       `cbor:"1,keyasint"`
 	Peer        taskstate.PeerID      `cbor:"2,keyasint"`
 	Incarnation taskstate.Incarnation `cbor:"3,keyasint"`
 	Slots       []Slots               `cbor:"4,keyasint"`
+	Version     int                   `cbor:"5,keyasint,omitempty"` // of the job: what these slots wait for; 0 for jobs without versions
 }
 
-// Settle makes final statuses of one author decisions. A status of a task that is superseded, settled or not assigned to this
+// Settle makes final statuses of one author decisions. An end of a slot that is leaving, or that its job's restart policy follows up,
+// is remembered, and the slot waits again (Result.Again). A status of a task that is superseded, settled or not assigned to this
 // author is refused in the result (settled differently: counted as a conflict). But the success of an attempt that was given up, and
 // that its slot remembers, counts as long as its slot has no end: the attempt that took its place is over. Other ends of such
 // attempts are refused and remembered.
@@ -112,8 +123,8 @@ type Settle struct {
 	Statuses    []taskstate.Status    `cbor:"3,keyasint"`
 }
 
-// Supersede gives up an attempt that has not been settled. With Again the slot becomes pending with the next attempt number;
-// without, Status is its end, written by the coordinator.
+// Supersede gives up an attempt that has not been settled. With Again the slot becomes pending with the next attempt number, of the same
+// version; without, Status is its end, written by the coordinator.
 type Supersede struct {
 	Task   taskstate.TaskID  `cbor:"1,keyasint"`
 	Reason taskstate.Reason  `cbor:"2,keyasint"`
@@ -142,6 +153,21 @@ type Result struct {
 	Statuses []taskstate.TaskID // Settle: what was refused or already settled
 	// Settle: attempts that were open and are over, because an earlier attempt of their slot had succeeded.
 	Overtaken []taskstate.TaskID
+
+	Again    []Again           // slots that wait now because of this command, with the attempts they wait for
+	Released []taskstate.JobID // jobs that were blocked and are not any more
+	Cut      []taskstate.JobID // jobs that were cancelled as a consequence: max_fails, or a predecessor that failed
+	Job      taskstate.JobID   // Submit: the job that has the name
+	Missing  taskstate.JobID   // Submit: the job of After or Origin that is not known
+	Version  int               // Update, Rollout: the version that is wanted now
+}
+
+// Again is a run of slots that wait for somebody to be given them.
+type Again struct {
+	Job       taskstate.JobID
+	Slots     Slots
+	Version   int
+	NotBefore int64 // ledger stamp before which they do not start; 0 = at once
 }
 
 // Code says why a command was refused when it was applied.
@@ -149,15 +175,17 @@ type Code string
 
 // The codes of refusals.
 const (
-	CodeNone     Code = ""
-	CodeStale    Code = "stale"      // an older epoch than has been applied
-	CodeUnknown  Code = "unknown"    // no such job, task, peer or invite
-	CodeExpired  Code = "expired"    // invite past its time
-	CodeUsedUp   Code = "used-up"    // invite has no uses left
-	CodeRevoked  Code = "revoked"    // invite was revoked
-	CodeConflict Code = "conflict"   // exists and differs
-	CodeOver     Code = "over"       // the job or attempt is already over
-	CodeSole     Code = "sole-voter" // removing it would leave nobody to decide
-	CodePartly   Code = "partly"     // some slots or statuses were refused, listed
-	CodeInvalid  Code = "invalid"    // the command makes no sense: no id, no slots, several fields set
+	CodeNone        Code = ""
+	CodeStale       Code = "stale"       // an older epoch than has been applied
+	CodeUnknown     Code = "unknown"     // no such job, task, peer or invite
+	CodeExpired     Code = "expired"     // invite past its time
+	CodeUsedUp      Code = "used-up"     // invite has no uses left
+	CodeRevoked     Code = "revoked"     // invite was revoked
+	CodeConflict    Code = "conflict"    // exists and differs
+	CodeOver        Code = "over"        // the job or attempt is already over
+	CodeSole        Code = "sole-voter"  // removing it would leave nobody to decide
+	CodeUnavailable Code = "unavailable" // the peer is paused or drained
+	CodePartly      Code = "partly"      // some slots or statuses were refused, listed
+	CodeBlocked     Code = "blocked"     // the job waits for others, or only starts others
+	CodeInvalid     Code = "invalid"     // the command makes no sense: no id, no slots, several fields set
 )

@@ -1,9 +1,9 @@
 package ledger
 
 import (
+	"errors"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"covey/p2p/wire"
@@ -19,7 +19,7 @@ func (n *Node) handleFollow(peer string, c connT) {
 		return
 	}
 	_ = c.SetReadDeadline(time.Time{})
-	f := &feeder{n: n, c: c, w: wire.NewWriter(c, 0), seat: n.currentSeat()}
+	f := &feeder{n: n, peer: peer, c: c, w: wire.NewWriter(c, 0), seat: n.currentSeat()}
 	if h.Copy {
 		f.serveCopy(h)
 		return
@@ -48,6 +48,7 @@ func (n *Node) handleFollow(peer string, c connT) {
 // feeder is one follower's stream on the voter's side.
 type feeder struct {
 	n      *Node
+	peer   taskstate.PeerID // the follower
 	c      connT
 	w      *wire.Writer
 	seat   *seat
@@ -68,36 +69,6 @@ func (f *feeder) refusal(peer string, h followHello) string {
 		return refuseForeign
 	}
 	return ""
-}
-
-// crowd counts who is served. A peer has few places of the many: one that opens stream after stream leaves room for the others.
-type crowd struct {
-	mu   sync.Mutex
-	all  int
-	each map[taskstate.PeerID]int
-}
-
-func (c *crowd) enter(peer taskstate.PeerID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all >= maxFollowers || c.each[peer] >= maxFollowing {
-		return false
-	}
-	if c.each == nil {
-		c.each = map[taskstate.PeerID]int{}
-	}
-	c.all++
-	c.each[peer]++
-	return true
-}
-
-func (c *crowd) leave(peer taskstate.PeerID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all--
-	if c.each[peer]--; c.each[peer] == 0 {
-		delete(c.each, peer)
-	}
 }
 
 // refusal says whom to ask instead.
@@ -165,8 +136,14 @@ func (f *feeder) begin(h followHello) error {
 			return nil
 		}
 	}
+	if !f.n.serving.snapshot(f.peer, time.Now()) {
+		_ = f.send(followFrame{Refuse: f.n.refusal(refuseBusy)})
+		return errTooMany
+	}
 	return f.snapshot()
 }
+
+var errTooMany = errors.New("it asks for one snapshot after another")
 
 func (f *feeder) snapshot() error {
 	var b []byte

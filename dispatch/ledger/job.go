@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"iter"
 
 	"covey/taskstate"
@@ -33,9 +34,16 @@ type JobRecord struct {
 	forms   forms
 	owners  *owners
 	open    map[uint32]int // open slots by owner
+
+	why     taskstate.Reason  // of the cancel; "" is taskstate.ReasonCancelled
+	blocked []taskstate.JobID // jobs that have to be complete first, and are not
+	origin  []byte            // digest of what was submitted, once that was updated
+	lastRun int64
+	sides   map[uint32]*side // by slot: what only few slots have
+	long    *long            // of a service or global job
 }
 
-// Counts says how many slots of a job are where. They add up to the job's Count.
+// Counts says how many slots of a job are where. They add up to the job's Slots.
 type Counts struct {
 	Pending  int // nobody has it
 	Open     int // assigned, no end decided
@@ -44,6 +52,7 @@ type Counts struct {
 	Rejected int
 	Shutdown int
 	Orphaned int
+	Retired  int // not wanted any more, and not open; however they ended
 }
 
 // SlotRecord is one slot: its newest attempt. Peer, Incarnation, Index and AssignedAt belong to that attempt and are zero while it
@@ -57,12 +66,19 @@ type SlotRecord struct {
 	Index       uint64            // ledger index of the assignment
 	AssignedAt  int64             // ledger stamp of the assignment
 	Final       *taskstate.Status // its end, once decided
+
+	Version   int              // of the job that the attempt is of; 0 for jobs without versions
+	Leaving   taskstate.Reason // open, and its worker is to stop it: why; "" = it is not
+	Next      int              // leaving: version of the attempt that follows
+	Retired   bool             // not wanted any more; while open: leaving for good
+	NotBefore int64            // pending: ledger stamp before which it does not start; 0 = at once
+	Pin       taskstate.PeerID // the only peer it may go to; "" = any
 }
 
 // Pending tells whether the slot waits for somebody to be given it.
 func (r SlotRecord) Pending() bool { return !r.Open && r.Final == nil }
 
-// Job is what was submitted. It never changes.
+// Job is what was submitted, in a lasting job the spec that is wanted now. What it points to never changes.
 func (j *JobRecord) Job() *taskstate.Job { return j.job }
 
 // Index is the ledger index at which the job was accepted: the order of jobs.
@@ -89,26 +105,9 @@ func (j *JobRecord) Counts() Counts { return j.counts }
 // Conflicts counts ends that came after another end had been decided for the same task.
 func (j *JobRecord) Conflicts() int { return j.conflicts }
 
-// State is the state of the job as a whole: Pending, Running, and at its end Complete (every slot), Shutdown (it was cancelled
-// and that cut something off) or Failed.
-func (j *JobRecord) State() taskstate.State {
-	c := j.counts
-	switch {
-	case !j.over && c.Pending == j.job.Count:
-		return taskstate.Pending
-	case !j.over:
-		return taskstate.Running
-	case c.Complete == j.job.Count:
-		return taskstate.Complete
-	case c.Shutdown > 0 && (j.cancelled || c.Failed+c.Rejected+c.Orphaned == 0):
-		return taskstate.Shutdown
-	}
-	return taskstate.Failed
-}
-
 // Slot describes slot n, from 1; the zero record if there is no such slot.
 func (j *JobRecord) Slot(n int) SlotRecord {
-	if n < 1 || n > j.job.Count {
+	if n < 1 || n > j.slots.count {
 		return SlotRecord{}
 	}
 	return j.record(n, j.slots.get(n))
@@ -159,8 +158,9 @@ func (j *JobRecord) openOf(peer taskstate.PeerID) iter.Seq[SlotRecord] {
 
 func (j *JobRecord) record(n int, c cell) SlotRecord {
 	r := SlotRecord{Slot: n, Attempt: j.attempt(c)}
+	j.besides(&r, c)
 	if c.form == formUntouched || c.form == formPending {
-		if j.cancelled {
+		if r.Retired || j.cancelled {
 			st := j.cutOff(r)
 			r.Final = &st
 		}
@@ -177,33 +177,36 @@ func (j *JobRecord) record(n int, c cell) SlotRecord {
 	return r
 }
 
-// cutOff is the end of a slot that waited when its job was cancelled.
+// cutOff is the end of a slot that waited when it was retired, or its job cancelled.
 func (j *JobRecord) cutOff(r SlotRecord) taskstate.Status {
-	return taskstate.Status{
+	st := taskstate.Status{
 		Task: taskstate.Task(j.job.ID, r.Slot, r.Attempt), State: taskstate.Shutdown, At: j.at,
-		Exit: taskstate.NoExit, Reason: taskstate.ReasonCancelled, Message: j.reason,
+		Exit: taskstate.NoExit, Reason: j.Why(), Message: j.reason,
 	}
+	if x := j.sideOf(r.Slot); x.retired {
+		st.At, st.Reason, st.Message = x.at, cmp.Or(x.reason, taskstate.ReasonRetired), ""
+	}
+	return st
 }
 
 // status puts a settled slot's end together again.
 func (j *JobRecord) status(n int, c cell) taskstate.Status {
-	f := j.forms.list[c.form-formFirst]
-	return taskstate.Status{
-		Task: taskstate.Task(j.job.ID, n, int(c.attempt)), Seq: uint64(c.seq), State: f.State, Index: c.index, At: c.end,
-		Exit: f.Exit, Signal: f.Signal, Reason: f.Reason, Message: f.Message,
-	}
+	st := j.forms.list[c.form-formFirst].status(taskstate.Task(j.job.ID, n, int(c.attempt)), c.seq, c.end)
+	st.Index = c.index
+	return st
 }
 
 func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {
-	if t.Slot < 1 || t.Slot > j.job.Count || t.Attempt < 1 {
+	if t.Slot < 1 || t.Slot > j.slots.count || t.Attempt < 1 {
 		return "", "", 0, taskstate.Unknown
 	}
 	c := j.slots.get(t.Slot)
 	waits := c.form == formUntouched || c.form == formPending
+	cut := waits && (j.cancelled || j.sideOf(t.Slot).retired)
 	switch now := j.attempt(c); {
 	case t.Attempt < now:
 		return "", "", 0, taskstate.Retired
-	case waits && j.cancelled:
+	case cut:
 		return "", "", 0, taskstate.Retired
 	case !waits && c.form != formOpen && t.Attempt > now:
 		return "", "", 0, taskstate.Retired // overtaken by an earlier attempt, or never to be

@@ -52,6 +52,13 @@ func formOf(st *taskstate.Status) form {
 	return form{State: st.State, Exit: st.Exit, Signal: st.Signal, Reason: st.Reason, Message: st.Message}
 }
 
+// status is the end of a task that ended so, without its index.
+func (f form) status(t taskstate.TaskID, seq uint32, at int64) taskstate.Status {
+	return taskstate.Status{
+		Task: t, Seq: uint64(seq), State: f.State, At: at, Exit: f.Exit, Signal: f.Signal, Reason: f.Reason, Message: f.Message,
+	}
+}
+
 // id gives a form its number for cell.form.
 func (f *forms) id(x form) uint32 {
 	if int(f.last) < len(f.list) && f.list[f.last] == x {
@@ -68,6 +75,23 @@ func (f *forms) id(x form) uint32 {
 	}
 	f.last = n
 	return n + formFirst
+}
+
+// tidyForms numbers the ends anew when most of them are no slot's any more: slots that are renewed for years end in many ways.
+func (j *JobRecord) tidyForms() {
+	if len(j.forms.list) < 1024+2*j.slots.count {
+		return
+	}
+	var kept forms
+	for k := range j.slots.chunks {
+		cells := j.slots.chunks[k].cells
+		for i := range cells {
+			if f := cells[i].form; f >= formFirst {
+				cells[i].form = kept.id(j.forms.list[f-formFirst])
+			}
+		}
+	}
+	j.forms = kept
 }
 
 // chunkSize is a compromise: small enough that a scan for open slots skips most, large enough to be cheap to keep.
@@ -87,7 +111,7 @@ type slotTable struct {
 // get returns the cell of slot n (1 … count); a zero one if it was never touched.
 func (t *slotTable) get(n int) cell {
 	k, i := (n-1)/chunkSize, (n-1)%chunkSize
-	if k >= len(t.chunks) || t.chunks[k].cells == nil {
+	if k >= len(t.chunks) || i >= len(t.chunks[k].cells) {
 		return cell{}
 	}
 	return t.chunks[k].cells[i]
@@ -96,21 +120,24 @@ func (t *slotTable) get(n int) cell {
 // peek returns the cell of slot n (1 … count) and its chunk; nil if none of the chunk's slots was ever assigned.
 func (t *slotTable) peek(n int) (*cell, *chunk) {
 	k, i := (n-1)/chunkSize, (n-1)%chunkSize
-	if k >= len(t.chunks) || t.chunks[k].cells == nil {
+	if k >= len(t.chunks) || i >= len(t.chunks[k].cells) {
 		return nil, nil
 	}
 	return &t.chunks[k].cells[i], &t.chunks[k]
 }
 
-// at returns the cell of slot n (1 … count) for writing, and its chunk. A cell exists only to be assigned: use peek to look.
+// at returns the cell of slot n (1 … count) for writing, and its chunk. A cell exists only for what was assigned, or moved on unassigned:
+// use peek to look.
 func (t *slotTable) at(n int) (*cell, *chunk) {
 	k, i := (n-1)/chunkSize, (n-1)%chunkSize
 	if k >= len(t.chunks) {
 		t.chunks = append(t.chunks, make([]chunk, k+1-len(t.chunks))...)
 	}
 	c := &t.chunks[k]
-	if c.cells == nil {
-		c.cells = make([]cell, min(chunkSize, t.count-k*chunkSize))
+	if i >= len(c.cells) { // none yet, or those of a job that has grown since
+		grown := make([]cell, min(chunkSize, t.count-k*chunkSize))
+		copy(grown, c.cells)
+		c.cells = grown
 	}
 	return &c.cells[i], c
 }

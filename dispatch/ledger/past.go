@@ -15,7 +15,7 @@ const (
 	KeepConflicts = 16      // contradictory ends of one job: the newest
 )
 
-// PastAttempt is an attempt that was given up, so that its slot got another.
+// PastAttempt is an attempt that its slot has left behind: it was given up, or it ended and the slot got another.
 type PastAttempt struct {
 	Attempt     int
 	Peer        taskstate.PeerID
@@ -24,7 +24,9 @@ type PastAttempt struct {
 	AssignedAt  int64  // ledger stamps
 	GivenUpAt   int64
 	Reason      taskstate.Reason
-	Late        *LateEnd // its end, if that was heard of all the same and did not count
+	Version     int               // of the job; 0 for jobs without versions
+	End         *taskstate.Status // its end, if the slot got another attempt because of it or after it; nil: it was given up
+	Late        *LateEnd          // given up: its end, if that was heard of all the same and did not count
 }
 
 // LateEnd is the end of an attempt that had been given up.
@@ -50,6 +52,27 @@ type past struct {
 	owner, attempt    uint32
 	reason            taskstate.Reason
 	late              *LateEnd
+	version           uint32
+	end               *pastEnd
+}
+
+// pastEnd is the end of an attempt that its slot has left behind.
+type pastEnd struct {
+	form
+	at  int64
+	seq uint32
+}
+
+func endOf(st *taskstate.Status) *pastEnd {
+	if st == nil {
+		return nil
+	}
+	return &pastEnd{form: formOf(st), at: st.At, seq: seq32(st)}
+}
+
+// endOfCell is the end that a cell has.
+func endOfCell(j *JobRecord, c cell) *pastEnd {
+	return &pastEnd{form: j.forms.list[c.form-formFirst], at: c.end, seq: c.seq}
 }
 
 // conflict is a Conflict as a job keeps it.
@@ -59,8 +82,8 @@ type conflict struct {
 	at                   int64
 }
 
-// remember keeps the attempt that slot n is in before it is given up.
-func (j *JobRecord) remember(n int, c *cell, stamp int64, why taskstate.Reason) {
+// remember keeps the attempt that slot n is in before the slot leaves it behind. Of p, the cell says who had it.
+func (j *JobRecord) remember(n int, c *cell, p past) {
 	k := uint32(n)
 	list, ok := j.past[k]
 	if !ok && len(j.past) >= KeepPastSlots {
@@ -72,22 +95,28 @@ func (j *JobRecord) remember(n int, c *cell, stamp int64, why taskstate.Reason) 
 	if len(list) >= KeepPast {
 		list = slices.Delete(list, 0, len(list)-KeepPast+1)
 	}
-	j.past[k] = append(list, past{
-		index: c.index, assigned: c.assigned, givenUp: stamp, owner: c.owner, attempt: c.attempt, reason: why,
-	})
+	p.index, p.assigned, p.owner, p.attempt = c.index, c.assigned, c.owner, c.attempt
+	j.past[k] = append(list, p)
 }
 
 // late takes the end of an attempt that was given up. A success counts if the slot has no end: then it is the slot's, and the open
-// attempt that took its place, if there is one, is over. Anything else is remembered. counts is false if the end was refused.
+// attempt that took its place, if there is one, is over. Anything else is remembered, and so is a success in a job that lasts: its
+// slots go on. counts is false if the end was refused.
 func (j *JobRecord) late(by uint32, st *taskstate.Status, stamp int64) (counts bool, overtaken *taskstate.TaskID) {
 	list := j.past[uint32(st.Task.Slot)]
 	i := slices.IndexFunc(list, func(p past) bool { return int(p.attempt) == st.Task.Attempt && p.owner == by })
 	if i < 0 {
 		return false, nil
 	}
+	if old := list[i].end; old != nil { // it was not given up, it ended
+		if *old != *endOf(st) {
+			j.contradict(st, by, stamp)
+		}
+		return false, nil
+	}
 	c, ch := j.slots.peek(st.Task.Slot)
-	ended := c.form >= formFirst || c.form != formOpen && j.cancelled
-	if ended || st.State != taskstate.Complete {
+	ended := c.form >= formFirst || c.form != formOpen && (j.cancelled || j.sideOf(st.Task.Slot).retired)
+	if ended || j.Lasts() || st.State != taskstate.Complete {
 		end := LateEnd{State: st.State, Exit: st.Exit, At: st.At, Heard: stamp}
 		switch old := list[i].late; {
 		case old == nil:
@@ -106,7 +135,7 @@ func (j *JobRecord) overtake(c *cell, ch *chunk, p past, st *taskstate.Status, s
 	if c.form == formOpen {
 		t := taskstate.Task(j.job.ID, n, int(c.attempt))
 		overtaken = &t
-		j.remember(n, c, stamp, taskstate.ReasonOvertaken)
+		j.remember(n, c, past{givenUp: stamp, reason: taskstate.ReasonOvertaken})
 	} else { // as if it had been given out and were open
 		j.pending.take(Slots{First: n, N: 1, Attempt: j.attempt(*c)}, func(int, int) {}, nil)
 		j.counts.Pending--
@@ -120,7 +149,12 @@ func (j *JobRecord) overtake(c *cell, ch *chunk, p past, st *taskstate.Status, s
 		index: p.index, assigned: p.assigned, owner: p.owner, attempt: p.attempt,
 		form: j.forms.id(formOf(st)), end: st.At, seq: seq32(st),
 	}
-	j.counts.count(st.State, 1)
+	if x := j.sideOf(n); x.retired {
+		j.counts.Retired++
+	} else {
+		j.put(n, side{})
+		j.counts.count(st.State, 1)
+	}
 	return overtaken
 }
 
@@ -135,15 +169,21 @@ func (j *JobRecord) contradict(st *taskstate.Status, owner uint32, stamp int64) 
 	})
 }
 
-// Past lists what is remembered of a slot's attempts that were given up, the oldest first.
+// Past lists what is remembered of the attempts that a slot has left behind, the oldest first.
 func (j *JobRecord) Past(slot int) []PastAttempt {
 	var out []PastAttempt
 	for _, p := range j.past[uint32(slot)] {
 		o := j.owners.list[p.owner]
-		out = append(out, PastAttempt{
+		a := PastAttempt{
 			Attempt: int(p.attempt), Peer: o.Peer, Incarnation: o.Incarnation, Index: p.index,
-			AssignedAt: p.assigned, GivenUpAt: p.givenUp, Reason: p.reason, Late: p.late,
-		})
+			AssignedAt: p.assigned, GivenUpAt: p.givenUp, Reason: p.reason, Late: p.late, Version: int(p.version),
+		}
+		if e := p.end; e != nil {
+			st := e.status(taskstate.Task(j.job.ID, slot, a.Attempt), e.seq, e.at)
+			st.Index = p.index
+			a.End = &st
+		}
+		out = append(out, a)
 	}
 	return out
 }

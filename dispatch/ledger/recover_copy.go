@@ -135,6 +135,10 @@ func (f *feeder) serveCopy(h followHello) {
 		_ = f.send(followFrame{Refuse: f.n.refusal(refuseForeign)})
 		return
 	}
+	if !f.n.serving.snapshot(f.peer, time.Now()) {
+		_ = f.send(followFrame{Refuse: f.n.refusal(refuseBusy)})
+		return
+	}
 	var log raft.LogStore
 	if f.seat != nil {
 		log = f.seat.logBeyond(f.n.replicaGeneration())

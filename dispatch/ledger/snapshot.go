@@ -14,7 +14,7 @@ import (
 // snapshotVersion is raised when the shape below changes. Older versions down to oldestSnapshot are read, too: what they lack is
 // empty.
 const (
-	snapshotVersion = 2
+	snapshotVersion = 3
 	oldestSnapshot  = 1
 )
 
@@ -61,6 +61,8 @@ type jobSnapshot struct {
 	Epoch      taskstate.Epoch    `cbor:"13,keyasint"`
 	Past       []pastSnapshot     `cbor:"14,keyasint,omitempty"` // by slot, the oldest first
 	Conflicted []conflictSnapshot `cbor:"15,keyasint,omitempty"`
+
+	lastingSnapshot
 }
 
 // Encode is a deterministic snapshot: equal states have equal bytes.
@@ -96,6 +98,7 @@ func (j *JobRecord) snapshot(names *owners) jobSnapshot {
 	out.Cells = p.pack()
 	out.Forms = p.forms.list
 	out.Past, out.Conflicted = j.packPast(names), j.packConflicts(names)
+	out.lastingSnapshot = j.packLasting()
 	return out
 }
 
@@ -199,15 +202,19 @@ func (s *State) restoreJob(in *jobSnapshot) (*JobRecord, error) {
 	if len(j.forms.list) != len(in.Forms) {
 		return nil, errors.New("an end is listed twice")
 	}
-	if err := cmp.Or(j.unpack(in.Cells), j.unpackPast(in.Past), j.unpackConflicts(in.Conflicted)); err != nil {
+	if err := j.unpackLasting(&in.lastingSnapshot); err != nil {
 		return nil, err
 	}
-	if j.counts.Pending+j.counts.Open == 0 {
+	err := cmp.Or(j.unpack(in.Cells), j.checkSides(), j.unpackPast(in.Past), j.unpackEnds(in.PastEnds), j.unpackConflicts(in.Conflicted))
+	if err != nil {
+		return nil, err
+	}
+	if j.done() {
 		j.over, j.ended, j.weight = true, in.Ended, j.weigh()
 	} else if in.Ended != 0 {
 		return nil, errors.New("has ended and has not")
 	}
 	s.jobs[job.ID] = j
 	s.order = append(s.order, j)
-	return j, nil
+	return j, s.enlist(j)
 }

@@ -139,19 +139,27 @@ func (j *JobRecord) restoreCell(n int, c cell) {
 		ch.open++
 		j.counts.Open++
 		j.open[c.owner]++
+	case j.sideOf(n).retired:
+		j.counts.Retired++
 	default:
 		j.counts.count(j.forms.list[c.form-formFirst].State, 1)
 	}
 }
 
-// wait adds a run of slots nobody has; in a cancelled job they are over.
+// wait adds a run of slots nobody has; retired ones are over, and so are all in a cancelled job.
 func (j *JobRecord) wait(x Slots) {
-	switch {
-	case x.N <= 0:
-	case j.cancelled:
-		j.counts.Shutdown += x.N
-	default:
-		j.pending.add(x)
-		j.counts.Pending += x.N
+	if x.N <= 0 {
+		return
 	}
+	j.split(x, func(run Slots, retired bool) {
+		switch {
+		case retired:
+			j.counts.Retired += run.N
+		case j.cancelled:
+			j.counts.Shutdown += run.N
+		default:
+			j.pending.add(run)
+			j.counts.Pending += run.N
+		}
+	})
 }

@@ -43,7 +43,7 @@ func TestASnapshotIsRefusedIfAnythingInItIsOff(t *testing.T) {
 
 func TestASnapshotOfAnotherVersionSaysWhatToDo(t *testing.T) {
 	b := encode(t, ledger.NewState())
-	i := bytes.Index(b, []byte{1, 2}) // field 1, version 2
+	i := bytes.Index(b, []byte{1, 3}) // field 1, version 3
 	b[i+1] = 9
 	if _, err := ledger.DecodeState(b); err == nil || !strings.Contains(err.Error(), "update") {
 		t.Errorf("version 9: %v", err)
@@ -116,7 +116,7 @@ func FuzzDecodeState(f *testing.F) {
 
 func TestASnapshotOfTheVersionBeforeIsStillRead(t *testing.T) {
 	b := encode(t, ledger.NewState())
-	b[bytes.Index(b, []byte{1, 2})+1] = 1
+	b[bytes.Index(b, []byte{1, 3})+1] = 2
 	if _, err := ledger.DecodeState(b); err != nil {
 		t.Error(err)
 	}

@@ -31,6 +31,10 @@ type State struct {
 	gone     goneJobs
 
 	owners owners
+
+	names   map[string]*JobRecord            // of lasting and scheduled jobs that go on
+	waiters map[taskstate.JobID][]*JobRecord // by what they are blocked by, in order of acceptance
+	effects effects                          // of the command that is being applied
 }
 
 // NewState is a ledger before its first entry.
@@ -41,6 +45,8 @@ func NewState() *State {
 		jobs:    map[taskstate.JobID]*JobRecord{},
 		gone:    newGoneJobs(),
 		owners:  newOwners(),
+		names:   map[string]*JobRecord{},
+		waiters: map[taskstate.JobID][]*JobRecord{},
 	}
 }
 

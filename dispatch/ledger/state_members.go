@@ -16,6 +16,27 @@ type Member struct {
 	Name        string                `cbor:"3,keyasint,omitempty"`
 	Left        bool                  `cbor:"4,keyasint,omitempty"` // left on purpose, until it registers again
 	Since       int64                 `cbor:"5,keyasint,omitempty"` // ledger stamp of its last change: admitted, registered, left, removed
+
+	Availability Availability      `cbor:"6,keyasint,omitempty"`  // "" is active; use Takes
+	Grace        int64             `cbor:"7,keyasint,omitempty"`  // drained: milliseconds from AvailSince that batch tasks may go on
+	AvailReason  string            `cbor:"8,keyasint,omitempty"`  // as somebody said
+	AvailSince   int64             `cbor:"9,keyasint,omitempty"`  // ledger stamp
+	Labels       map[string]string `cbor:"10,keyasint,omitempty"` // laid over what the peer says of itself; never changed in place
+	Removed      []string          `cbor:"11,keyasint,omitempty"` // labels that do not count, whatever the peer says; sorted
+}
+
+// Takes tells whether the peer takes new tasks as far as people said: it is not paused or drained.
+func (m Member) Takes() bool { return m.Availability == "" || m.Availability == AvailActive }
+
+// LabelsOver lays the labels that people gave the peer over those it says of itself.
+func (m Member) LabelsOver(own map[string]string) map[string]string {
+	out := make(map[string]string, len(own)+len(m.Labels))
+	maps.Copy(out, own)
+	for _, k := range m.Removed {
+		delete(out, k)
+	}
+	maps.Copy(out, m.Labels)
+	return out
 }
 
 // In tells whether the peer is a member now: admitted and not removed.

@@ -214,6 +214,21 @@ func (s *Store) Forget(author string) {
 	}
 }
 
+// Held is the envelope of that number, if it is here.
+func (s *Store) Held(author, incarnation string, number uint64) (Envelope, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.streams[Stream{Author: author, Incarnation: incarnation}]
+	if st == nil {
+		return Envelope{}, false
+	}
+	i, have := st.find(number)
+	if !have {
+		return Envelope{}, false
+	}
+	return st.held[i], true
+}
+
 // Size is the bytes and the number of envelopes held.
 func (s *Store) Size() (bytes, envelopes int) {
 	s.mu.Lock()

@@ -322,3 +322,17 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestTheStoreShowsWhatItHoldsByNumberAndNothingElse(t *testing.T) {
+	s := digest.NewStore(0)
+	e := digest.Envelope{Author: "a", Incarnation: "1", Number: 3, Body: []byte("three")}
+	s.Add(e)
+	if got, ok := s.Held("a", "1", 3); !ok || string(got.Body) != "three" {
+		t.Error(got, ok)
+	}
+	for _, no := range []digest.Envelope{{Author: "a", Incarnation: "1", Number: 2}, {Author: "a", Incarnation: "2", Number: 3}, {Author: "b", Incarnation: "1", Number: 3}} {
+		if got, ok := s.Held(no.Author, no.Incarnation, no.Number); ok {
+			t.Error(no, "is", got)
+		}
+	}
+}

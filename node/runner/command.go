@@ -12,9 +12,13 @@ import (
 // passedOn is what a task sees of the daemon's environment.
 var passedOn = [...]string{"PATH", "HOME", "LANG", "TMPDIR"}
 
-// coveyVars are the variables every task has, sorted by name.
-func coveyVars(l taskstate.Launch) [8][2]string {
-	return [8][2]string{
+// variables are names and values.
+type variables [][2]string
+
+// coveyVars are the variables every task has, sorted by name, and then one for each axis of its job's matrix. An axis that would hide one of
+// the others is left out: job files cannot name it so, and what COVEY_TASK says must be true.
+func coveyVars(l taskstate.Launch) variables {
+	vars := variables{
 		{"COVEY_ATTEMPT", strconv.Itoa(l.Task.Attempt)},
 		{"COVEY_COUNT", strconv.Itoa(l.Job.Count)},
 		{"COVEY_EPOCH", l.Epoch.String()},
@@ -24,6 +28,16 @@ func coveyVars(l taskstate.Launch) [8][2]string {
 		{"COVEY_SLOT", strconv.Itoa(l.Task.Slot)},
 		{"COVEY_TASK", l.Task.String()},
 	}
+	for i, value := range l.Job.Point(l.Task.Slot) {
+		if name := "COVEY_" + strings.ToUpper(l.Job.Matrix[i].Name); !vars.has(name) {
+			vars = append(vars, [2]string{name, value})
+		}
+	}
+	return vars
+}
+
+func (v variables) has(name string) bool {
+	return slices.ContainsFunc(v, func(nv [2]string) bool { return nv[0] == name })
 }
 
 // passed picks what is passed on out of the daemon's environment, once for all tasks.
@@ -38,7 +52,7 @@ func passed(environ []string) []string {
 }
 
 // environment is all a task sees: base, then the job's own, then COVEY_…, each name once, the later one winning.
-func environment(base []string, own map[string]string, vars [8][2]string) []string {
+func environment(base []string, own map[string]string, vars variables) []string {
 	env := make([]string, 0, len(base)+len(own)+len(vars))
 	for _, kv := range base {
 		k, _, _ := strings.Cut(kv, "=")
@@ -48,7 +62,7 @@ func environment(base []string, own map[string]string, vars [8][2]string) []stri
 	}
 	if len(own) > 0 {
 		for _, k := range slices.Sorted(maps.Keys(own)) {
-			if !isVar(vars, k) {
+			if !vars.has(k) {
 				env = append(env, k+"="+own[k])
 			}
 		}
@@ -57,15 +71,6 @@ func environment(base []string, own map[string]string, vars [8][2]string) []stri
 		env = append(env, v[0]+"="+v[1])
 	}
 	return env
-}
-
-func isVar(vars [8][2]string, name string) bool {
-	for _, v := range vars {
-		if v[0] == name {
-			return true
-		}
-	}
-	return false
 }
 
 // getenv reads a variable of an environment without duplicates.
@@ -80,7 +85,7 @@ func getenv(env []string, name string) string {
 
 // expand replaces ${COVEY_NAME} for the names of vars – others stay as they are – and {} by item if braces is set. What comes in is
 // not looked at again.
-func expand(s string, vars [8][2]string, braces bool, item string) string {
+func expand(s string, vars variables, braces bool, item string) string {
 	if !strings.Contains(s, "${COVEY_") && !(braces && strings.Contains(s, "{}")) {
 		return s
 	}
@@ -103,7 +108,7 @@ func expand(s string, vars [8][2]string, braces bool, item string) string {
 }
 
 // variableAt reads a variable at the start of s and says how many bytes it takes.
-func variableAt(s string, vars [8][2]string) (value string, n int, ok bool) {
+func variableAt(s string, vars variables) (value string, n int, ok bool) {
 	if !strings.HasPrefix(s, "${COVEY_") {
 		return "", 0, false
 	}
@@ -122,7 +127,7 @@ func variableAt(s string, vars [8][2]string) (value string, n int, ok bool) {
 // arguments is the command line as it is executed, before the program is looked up. A line for a shell keeps its ${…}, which the shell
 // itself expands out of the environment, so that an item with blanks or quotes does no harm; for the same reason {} in such a line
 // becomes the quoted item.
-func arguments(p *taskstate.Process, vars [8][2]string, item string) []string {
+func arguments(p *taskstate.Process, vars variables, item string) []string {
 	switch {
 	case p.Shell:
 		return shellArguments(strings.Join(p.Command, " "), vars, p.Braces, item)
@@ -132,7 +137,7 @@ func arguments(p *taskstate.Process, vars [8][2]string, item string) []string {
 	return expandAll(p.Command, vars, p.Braces, item)
 }
 
-func expandAll(in []string, vars [8][2]string, braces bool, item string) []string {
+func expandAll(in []string, vars variables, braces bool, item string) []string {
 	out := make([]string, len(in))
 	for i, s := range in {
 		out[i] = expand(s, vars, braces, item)

@@ -65,3 +65,37 @@ func TestEveryNameIsOnceInTheEnvironment(t *testing.T) {
 		}
 	})
 }
+
+func TestATaskSeesWhereItStandsInTheMatrix(t *testing.T) {
+	job := noop(0)
+	job.Matrix = []taskstate.Axis{{Name: "size", Values: []string{"s", "l"}}, {Name: "learning_rate", Values: []string{"0.1", "a b", "${COVEY_JOB}"}}}
+	job.Count = 6
+	for slot, want := range map[int]string{
+		1: "s|0.1|s,0.1|6", 2: "s|a b|s,a b|6", 3: "s|${COVEY_JOB}|s,${COVEY_JOB}|6", 4: "l|0.1|l,0.1|6", 6: "l|${COVEY_JOB}|l,${COVEY_JOB}|6",
+	} {
+		l := taskstate.Launch{Task: taskstate.Task(testJob, slot, 1), Job: job, Item: job.Item(slot)}
+		vars := coveyVars(l)
+		if got := expand("${COVEY_SIZE}|${COVEY_LEARNING_RATE}|{}|${COVEY_COUNT}", vars, true, l.Item); got != want {
+			t.Errorf("slot %d: %q, want %q", slot, got, want)
+		}
+		env := environment(nil, map[string]string{"COVEY_SIZE": "forged"}, vars)
+		if got := getenv(env, "COVEY_SIZE") + "|" + getenv(env, "COVEY_LEARNING_RATE"); !strings.HasPrefix(want, got) {
+			t.Errorf("slot %d: the environment has %q, want %q", slot, got, want)
+		}
+	}
+	if got := expand("${COVEY_SIZE}", coveyVars(taskstate.Launch{Task: taskstate.Task(testJob, 7, 1), Job: job}), false, ""); got != "${COVEY_SIZE}" {
+		t.Errorf("a slot outside the matrix: %q", got)
+	}
+}
+
+func TestAnAxisNeverHidesWhatATaskIs(t *testing.T) {
+	job := noop(0)
+	job.Matrix, job.Count = []taskstate.Axis{{Name: "task", Values: []string{"forged"}}, {Name: "a", Values: []string{"1"}}, {Name: "a", Values: []string{"2"}}}, 1
+	vars := coveyVars(taskstate.Launch{Task: taskstate.Task(testJob, 1, 1), Job: job})
+	if got := expand("${COVEY_TASK} ${COVEY_A}", vars, false, ""); got != string(testJob)+".1.1 1" {
+		t.Errorf("got %q", got)
+	}
+	if n := len(environment(nil, nil, vars)); n != 9 {
+		t.Errorf("%d variables, want 9: %v", n, vars)
+	}
+}

@@ -148,6 +148,6 @@ func isNoExec(err error) bool { return errors.Is(err, syscall.ENOEXEC) }
 
 func program(file string) (string, error) { return statProgram(file) }
 
-func shellArguments(line string, _ [8][2]string, braces bool, item string) []string {
+func shellArguments(line string, _ variables, braces bool, item string) []string {
 	return posixShell(line, braces, item)
 }

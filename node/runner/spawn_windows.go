@@ -78,7 +78,7 @@ func program(file string) (string, error) {
 }
 
 // shellArguments runs the line with cmd, which knows no ${…}: the runner expands it.
-func shellArguments(line string, vars [8][2]string, braces bool, item string) []string {
+func shellArguments(line string, vars variables, braces bool, item string) []string {
 	return []string{"cmd", "/C", expand(line, vars, braces, item)}
 }
 

@@ -10,22 +10,30 @@ import (
 // DefaultMilliCPU is what a process promises itself unless its job says otherwise: one cpu.
 const DefaultMilliCPU = 1000
 
-// Defaults fills in what whoever wrote the job left out: a batch job of one slot (or one per item), one cpu for a process and nothing for a noop,
-// an unreachable peer's attempt replaced after ten seconds, a name from the command. It is for who builds a job – Parse, and the command
-// line's flags – once: zero means "not said" here, so an explicit zero (cpus, replace_after) is set afterwards. A job that
-// arrived from elsewhere is complete and is never given defaults.
+// Defaults fills in what whoever wrote the job left out: a batch job of one slot (or one per item, or per point of the matrix), one cpu for a
+// process and nothing for a noop, middle priority, a name from the command. An unreachable peer's batch attempt is replaced after ten
+// seconds; service and global jobs replace it at once and restart whatever ends, after a second.
+//
+// It is for who builds a job – Parse, and the command line's flags – once: zero means "not said" here, so an explicit zero (count of a service,
+// cpus, replace_after, priority) is set afterwards. A job that arrived from elsewhere is complete and is never given defaults.
 func Defaults(j *taskstate.Job) {
 	if j.Type == "" {
 		j.Type = taskstate.BatchJob
 	}
-	if j.Count == 0 {
-		j.Count = max(1, len(j.Each))
+	if j.Count == 0 && j.Type != taskstate.GlobalJob {
+		j.Count = max(1, len(j.Each), points(j.Matrix))
 	}
 	if j.Run.Process != nil && j.Resources.MilliCPU == 0 {
 		j.Resources.MilliCPU = DefaultMilliCPU
 	}
-	if !j.Unreachable.Wait && j.Unreachable.ReplaceAfter == 0 {
+	if !j.Unreachable.Wait && j.Unreachable.ReplaceAfter == 0 && !j.Type.Lasts() {
 		j.Unreachable.ReplaceAfter = taskstate.DefaultReplaceAfter.Milliseconds()
+	}
+	if j.Restart == nil {
+		j.Restart = taskstate.DefaultRestart(j.Type)
+	}
+	if j.Priority == 0 {
+		j.Priority = taskstate.DefaultPriority
 	}
 	if j.Name == "" {
 		j.Name = commandName(j.Run)

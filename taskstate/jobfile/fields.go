@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"covey/taskstate"
@@ -22,20 +23,28 @@ func (r *reader) top(n ast.Node, j *taskstate.Job) {
 	r.object(n, "", []field{
 		{"name", func(n ast.Node, p string) { j.Name = r.jobName(n, p) }},
 		{"type", func(n ast.Node, p string) { r.jobType(n, p, j) }},
-		{"count", func(n ast.Node, p string) { j.Count = r.whole(n, p, 1, MaxCount) }},
+		{"count", func(n ast.Node, p string) { j.Count = r.whole(n, p, 0, MaxCount) }},
 		{"each", func(n ast.Node, p string) { j.Each = r.each(n, p) }},
 		{"each_line", func(n ast.Node, p string) { j.Each = r.eachLine(n, p) }},
+		{"matrix", func(n ast.Node, p string) { j.Matrix = r.matrix(n, p) }},
 		{"run", func(n ast.Node, p string) { r.run(n, p, &j.Run) }},
 		{"resources", func(n ast.Node, p string) { r.resources(n, p, &j.Resources) }},
 		{"timeout", func(n ast.Node, p string) { j.Timeout = r.positive(n, p) }},
 		{"parallel", func(n ast.Node, p string) { j.Parallel = r.whole(n, p, 1, MaxCount) }},
 		{"unreachable", func(n ast.Node, p string) { r.unreachable(n, p, &j.Unreachable) }},
+		{"constraints", func(n ast.Node, p string) { j.Constraints = r.texts(n, p, `["peer.os == linux"]`) }},
 		{"placement", func(n ast.Node, p string) { r.placement(n, p, j) }},
-	}, "matrix", "constraints", "restart", "max_fails", "inputs", "outputs", "update", "after", "schedule", "priority")
+		{"restart", func(n ast.Node, p string) { j.Restart = r.restart(n, p) }},
+		{"max_fails", func(n ast.Node, p string) { j.MaxFails = r.whole(n, p, 1, MaxCount) }},
+		{"update", func(n ast.Node, p string) { j.Update = r.update(n, p) }},
+		{"after", func(n ast.Node, p string) { j.After = r.after(n, p) }},
+		{"schedule", func(n ast.Node, p string) { j.Schedule = r.schedule(n, p) }},
+		{"priority", func(n ast.Node, p string) { j.Priority = r.whole(n, p, 0, MaxPriority) }},
+	}, "inputs", "outputs")
 	if _, ok := r.at["run"]; !ok && len(r.errs) == before { // else the fault reported may be why
 		r.fail(placeAt(n), "run is missing: say what to run, as in run: {process: {command: [hostname]}}")
 	}
-	r.oneOf("", "count", "each", "each_line")
+	r.oneOf("", "count", "each", "each_line", "matrix")
 }
 
 // oneOf refuses more than one of keys that exclude each other.
@@ -56,6 +65,15 @@ func (r *reader) oneOf(path string, keys ...string) (given int) {
 	return given
 }
 
+// filled reads a text that must not be empty.
+func (r *reader) filled(n ast.Node, path string) string {
+	s, ok := r.text(n, path)
+	if ok && s == "" {
+		r.fail(placeAt(n), "%s is empty; leave the key out to have none", path)
+	}
+	return s
+}
+
 // jobName refuses an empty name, which would otherwise pass for none.
 func (r *reader) jobName(n ast.Node, path string) string {
 	name, ok := r.text(n, path)
@@ -66,26 +84,25 @@ func (r *reader) jobName(n ast.Node, path string) string {
 }
 
 func (r *reader) jobType(n ast.Node, path string, j *taskstate.Job) {
-	switch s, ok := r.text(n, path); {
-	case !ok:
-	case s == string(taskstate.BatchJob):
-		j.Type = taskstate.BatchJob
-	default:
-		r.choice(n, path, s, []string{"batch"}, "service", "global")
-	}
+	j.Type = oneWord(r, n, path, taskstate.BatchJob, taskstate.ServiceJob, taskstate.GlobalJob)
 }
 
-// choice reports a word that is not among those allowed.
-func (r *reader) choice(n ast.Node, path, got string, allowed []string, later ...string) {
-	if indexOf(later, got) >= 0 {
-		r.fail(placeAt(n), "%s: %s is not supported yet; allowed is %s", path, got, strings.Join(allowed, ", "))
-		return
+// oneWord reads one of the words a key may have.
+func oneWord[W ~string](r *reader, n ast.Node, path string, allowed ...W) W {
+	s, ok := r.text(n, path)
+	if !ok || slices.Contains(allowed, W(s)) {
+		return W(s)
+	}
+	words := make([]string, len(allowed))
+	for i, w := range allowed {
+		words[i] = string(w)
 	}
 	hint := ""
-	if near := nearest(got, append(append([]string{}, allowed...), later...)); near != "" {
+	if near := nearest(s, words); near != "" {
 		hint = "did you mean " + near + "? "
 	}
-	r.fail(placeAt(n), "%s: unknown word %q: %sAllowed is %s", path, clip(got), hint, strings.Join(allowed, ", "))
+	r.fail(placeAt(n), "%s: unknown word %q: %sAllowed is %s", path, clip(s), hint, strings.Join(words, ", "))
+	return ""
 }
 
 func (r *reader) each(n ast.Node, path string) []string {
@@ -209,16 +226,9 @@ func (r *reader) noop(n ast.Node, path string) *taskstate.Noop {
 	return noop
 }
 
-func (r *reader) resources(n ast.Node, path string, res *taskstate.Resources) {
-	r.object(n, path, []field{
-		{"cpus", func(n ast.Node, p string) { res.MilliCPU, r.explicit.cpus = quantity(r, n, p, ParseCPUs), true }},
-		{"memory", func(n ast.Node, p string) { res.Memory = quantity(r, n, p, ParseSize) }},
-	}, "gpus")
-}
-
 func (r *reader) unreachable(n ast.Node, path string, u *taskstate.Unreachable) {
 	r.object(n, path, []field{
-		{"replace_after", func(n ast.Node, p string) { u.ReplaceAfter, r.explicit.replaceAfter = r.duration(n, p), true }},
+		{"replace_after", func(n ast.Node, p string) { u.ReplaceAfter = r.duration(n, p) }},
 		{"wait", func(n ast.Node, p string) { u.Wait = r.flag(n, p) }},
 	})
 	r.oneOf(path, "replace_after", "wait")
@@ -227,12 +237,11 @@ func (r *reader) unreachable(n ast.Node, path string, u *taskstate.Unreachable) 
 func (r *reader) placement(n ast.Node, path string, j *taskstate.Job) {
 	r.object(n, path, []field{
 		{"strategy", func(n ast.Node, p string) {
-			if s, ok := r.text(n, p); ok && s != "spread" {
-				r.choice(n, p, s, []string{"spread"}, "binpack", "random")
-			}
+			j.Strategy = oneWord(r, n, p, taskstate.Spread, taskstate.Binpack, taskstate.Random)
 		}},
+		{"over", func(n ast.Node, p string) { j.Over = r.filled(n, p) }},
 		{"max_per_peer", func(n ast.Node, p string) { j.MaxPerPeer = r.whole(n, p, 1, MaxCount) }},
-	}, "over")
+	})
 }
 
 // positive reads a duration that must not be zero.

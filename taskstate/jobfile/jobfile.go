@@ -81,8 +81,6 @@ type reader struct {
 	opts Options
 	errs Errors
 	at   map[string]place // where a field ("run.process.env.K") stands
-
-	explicit struct{ cpus, replaceAfter bool } // zero was meant, it is no gap for Defaults to fill
 }
 
 func (r *reader) fail(at place, format string, args ...any) {
@@ -123,15 +121,35 @@ func (r *reader) job(data []byte) *taskstate.Job {
 	if j.Name == "" {
 		j.Name = NameFrom(r.file)
 	}
+	r.complete(j)
+	return j
+}
+
+// complete fills in what the file leaves out. A zero that stands in the file was meant: it is no gap for Defaults to fill.
+func (r *reader) complete(j *taskstate.Job) {
 	given := *j
+	if j.Restart != nil {
+		r.completeRestart(j)
+	}
 	Defaults(j)
-	if r.explicit.cpus {
+	if r.said("count") {
+		j.Count = given.Count
+	}
+	if r.said("resources.cpus") {
 		j.Resources.MilliCPU = given.Resources.MilliCPU
 	}
-	if r.explicit.replaceAfter {
+	if r.said("unreachable.replace_after") {
 		j.Unreachable = given.Unreachable
 	}
-	return j
+	if r.said("priority") {
+		j.Priority = given.Priority
+	}
+}
+
+// said tells whether the file has the key.
+func (r *reader) said(path string) bool {
+	_, ok := r.at[path]
+	return ok
 }
 
 func invalidUTF8(data []byte) place {

@@ -30,7 +30,7 @@ func TestTheSmallestFileHasEveryDefault(t *testing.T) {
 		Name: "frame-maker-v2", Type: taskstate.BatchJob, Count: 1,
 		Run:         taskstate.Run{Process: &taskstate.Process{Command: []string{"hostname"}}},
 		Resources:   taskstate.Resources{MilliCPU: 1000},
-		Unreachable: taskstate.Unreachable{ReplaceAfter: 10_000},
+		Unreachable: taskstate.Unreachable{ReplaceAfter: 10_000}, Priority: 50,
 	}
 	if d := cmp.Diff(want, got, ignoreUnexported()); d != "" {
 		t.Error(d)
@@ -49,11 +49,16 @@ run:
     env: {K: v, N: 4, EMPTY: "", ON: yes}
     dir: work/here
     shell: false
-resources: {cpus: 0.5, memory: 256MiB}
-placement: {strategy: spread, max_per_peer: 2}
+resources: {cpus: 0.5, memory: 256MiB, gpus: 2, license: 1, floating-seats: 3, tpus: 0}
+constraints: ["peer.os == linux", peer.memory >= 8GiB]
+placement: {strategy: spread, over: peer.label.zone, max_per_peer: 2}
 parallel: 50
+restart: {condition: on-failure, attempts: 3, delay: 1s, window: 1h}
 unreachable: {wait: true}
 timeout: 10m
+max_fails: 5
+after: [other-job, k3v5q7x2ab]
+priority: 70
 `)
 	want := &taskstate.Job{
 		Name: "frames", Type: taskstate.BatchJob, Count: 5, Each: []string{"a.jpg", "b c.jpg", "007", "1.50", "true"},
@@ -61,8 +66,10 @@ timeout: 10m
 			Command: []string{"convert", "${COVEY_ITEM}", "-scale", "5", "out.png"},
 			Env:     map[string]string{"K": "v", "N": "4", "EMPTY": "", "ON": "yes"}, Dir: "work/here",
 		}},
-		Resources: taskstate.Resources{MilliCPU: 500, Memory: 256 << 20}, Timeout: 600_000, Parallel: 50,
-		Unreachable: taskstate.Unreachable{Wait: true}, MaxPerPeer: 2,
+		Resources: taskstate.Resources{MilliCPU: 500, Memory: 256 << 20, Others: "floating-seats=3,gpus=2,license=1"}, Timeout: 600_000, Parallel: 50,
+		Unreachable: taskstate.Unreachable{Wait: true}, MaxPerPeer: 2, Constraints: []string{"peer.os == linux", "peer.memory >= 8GiB"},
+		Strategy: taskstate.Spread, Over: "peer.label.zone", MaxFails: 5, After: []taskstate.JobID{"other-job", "k3v5q7x2ab"}, Priority: 70,
+		Restart: &taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: 3, Delay: 1000, Window: 3_600_000},
 	}
 	if d := cmp.Diff(want, got, ignoreUnexported()); d != "" {
 		t.Error(d)
@@ -198,7 +205,10 @@ func TestAsManyItemsAsAFrameHolds(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"run: {process: {command: [hostname]}}\n", "each_line: list.txt\nrun:\n  noop:\n    duration: 5s\n", "name: x\ncount: 3\nrun: {noop: {}}\n",
-		"run:\n  process:\n    command: |\n      a\n    shell: true\n    env: {A: b}\nresources: {cpus: 1.5, memory: 1GB}\n", "- a", "a: [", "? a\n: b", "a: &x b", "\t",
+		"run:\n  process:\n    command: |\n      a\n    shell: true\n    env: {A: b}\nresources: {cpus: 1.5, memory: 1GB, gpus: 1, seats: 2}\n",
+		"type: service\ncount: 0\nrun: {noop: {}}\nrestart: {attempts: 3, window: 1h}\nupdate: {parallelism: 2, max_failure_ratio: 0.2, order: start-first}\n",
+		"type: global\nrun: {noop: {}}\nconstraints: [peer.os == linux]\nafter: [a]\npriority: 0\n",
+		"matrix: {size: [s, l], seed: [1, 2]}\nrun: {noop: {}}\nschedule: {cron: \"*/5 9-17 1,15 * MON-FRI\", zone: Europe/Berlin, overlap: skip}\n", "- a", "a: [", "? a\n: b", "a: &x b", "\t",
 	} {
 		f.Add(s)
 	}

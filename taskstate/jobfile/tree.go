@@ -191,11 +191,3 @@ func kind(n ast.Node) string {
 	}
 	return fmt.Sprintf("%q", clip(n.GetToken().Value))
 }
-
-// clip shortens what is quoted in an error.
-func clip(s string) string {
-	if r := []rune(s); len(r) > 40 {
-		return string(r[:39]) + "…"
-	}
-	return s
-}

@@ -50,8 +50,14 @@ func Validate(j *taskstate.Job) error {
 func problems(j *taskstate.Job) []problem {
 	var ps checks
 	ps.identity(j)
+	ps.byType(j)
 	ps.slots(j)
+	ps.matrix(j)
 	ps.policy(j)
+	ps.placing(j)
+	ps.restart(j.Restart)
+	ps.update(j.Update)
+	ps.starting(j)
 	switch p, n := j.Run.Process, j.Run.Noop; {
 	case p == nil && n == nil:
 		ps.bad("run", "say what to run: a process or a noop")
@@ -89,10 +95,7 @@ func (ps *checks) identity(j *taskstate.Job) {
 	if !validName(j.Name) {
 		ps.bad("name", "%s, got %q", nameRule, clip(j.Name))
 	}
-	if j.Type != taskstate.BatchJob {
-		ps.bad("type", "allowed is batch, got %q", clip(string(j.Type)))
-	}
-	if j.ID != "" && (len(j.ID) != taskstate.JobIDLen || strings.Trim(string(j.ID), "abcdefghijklmnopqrstuvwxyz234567") != "") {
+	if j.ID != "" && !validID(j.ID) {
 		ps.bad("id", "want %d characters a-z and 2-7, got %q", taskstate.JobIDLen, clip(string(j.ID)))
 	}
 	if len(j.Submitter) > 128 || !utf8.ValidString(j.Submitter) {
@@ -100,12 +103,15 @@ func (ps *checks) identity(j *taskstate.Job) {
 	}
 }
 
+func validID(id taskstate.JobID) bool {
+	return len(id) == taskstate.JobIDLen && strings.Trim(string(id), "abcdefghijklmnopqrstuvwxyz234567") == ""
+}
+
 func validName(s string) bool {
 	return s != "" && len(s) <= maxName && s[0] != '-' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
 func (ps *checks) slots(j *taskstate.Job) {
-	ps.between("count", int64(j.Count), 1, MaxCount)
 	if len(j.Each) > 0 && len(j.Each) != j.Count {
 		ps.bad("each", "it has %s items for %s slots", grouped(len(j.Each)), grouped(j.Count))
 	}
@@ -136,6 +142,7 @@ func (ps *checks) policy(j *taskstate.Job) {
 	ps.between("timeout", j.Timeout, 0, MaxDuration.Milliseconds())
 	ps.between("parallel", int64(j.Parallel), 0, MaxCount)
 	ps.between("placement.max_per_peer", int64(j.MaxPerPeer), 0, MaxCount)
+	ps.between("max_fails", int64(j.MaxFails), 0, MaxCount)
 	ps.between("unreachable.replace_after", j.Unreachable.ReplaceAfter, 0, MaxDuration.Milliseconds())
 	if j.Unreachable.Wait && j.Unreachable.ReplaceAfter != 0 {
 		ps.bad("unreachable", "replace_after and wait exclude each other")

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// policyFlags are what `peer run` lets a person say about when and where tasks start, and what follows their end.
+type policyFlags struct {
+	restart                    string
+	matrix, constraints, after []string
+	priority, gpus, maxFails   int
+}
+
+func (f *policyFlags) register(fl *pflag.FlagSet) {
+	fl.StringArrayVar(&f.matrix, "matrix", nil, "one task per combination: `NAME=A,B,C` (repeatable); ${COVEY_NAME} is the value, {} all of them")
+	fl.StringArrayVar(&f.constraints, "constraint", nil, "only on peers for which `EXPR` holds, as in 'peer.os == linux' (repeatable)")
+	fl.IntVar(&f.gpus, "gpus", 0, "`N` gpus the task promises itself, of those a peer offers")
+	fl.StringVar(&f.restart, "restart", "", "start tasks again `WHEN[:N]`: none, on-failure or any, each at most N times (default none)")
+	fl.IntVar(&f.maxFails, "max-fails", 0, "cancel the rest when `N` tasks have failed for good")
+	fl.IntVar(&f.priority, "priority", taskstate.DefaultPriority, "`N` from 0 to 100: higher goes first")
+	fl.StringArrayVar(&f.after, "after", nil, "start when `JOB`, a name or an id, is complete (repeatable)")
+}
+
+// before sets what Defaults must know of.
+func (f *policyFlags) before(j *taskstate.Job) (err error) {
+	if j.Matrix, err = parseMatrix(f.matrix); err != nil {
+		return err
+	}
+	if f.restart != "" {
+		if j.Restart, err = parseRestart(f.restart); err != nil {
+			return err
+		}
+	}
+	if f.gpus != 0 {
+		j.Resources.Others = taskstate.CountsOf(map[string]int64{taskstate.GPUs: int64(f.gpus)})
+	}
+	j.Constraints, j.MaxFails = f.constraints, f.maxFails
+	for _, word := range f.after {
+		j.After = append(j.After, taskstate.JobID(word))
+	}
+	return nil
+}
+
+// afterwards sets what Defaults would take for a gap: the lowest priority is zero.
+func (f *policyFlags) afterwards(j *taskstate.Job) { j.Priority = f.priority }
+
+// parseMatrix reads axes in the order in which they were given.
+func parseMatrix(flags []string) ([]taskstate.Axis, error) {
+	axes := make([]taskstate.Axis, 0, len(flags))
+	for _, s := range flags {
+		name, values, ok := strings.Cut(s, "=")
+		if !ok || name == "" || values == "" {
+			return nil, api.Errorf(api.Usage, "--matrix %q: want NAME=A,B,C, as in size=small,large", s)
+		}
+		if slices.ContainsFunc(axes, func(a taskstate.Axis) bool { return a.Name == name }) {
+			return nil, api.Errorf(api.Usage, "--matrix %s is given twice; put its values into one, as in %s=A,B,C", name, name)
+		}
+		axes = append(axes, taskstate.Axis{Name: name, Values: strings.Split(values, ",")})
+	}
+	return axes, nil
+}
+
+// parseRestart reads "on-failure" or "on-failure:3".
+func parseRestart(s string) (*taskstate.Restart, error) {
+	when, times, limited := strings.Cut(s, ":")
+	r := &taskstate.Restart{Condition: taskstate.RestartCondition(when)}
+	known := []taskstate.RestartCondition{taskstate.RestartNone, taskstate.RestartOnFailure, taskstate.RestartAny}
+	n, err := strconv.Atoi(times)
+	if !slices.Contains(known, r.Condition) || limited && (err != nil || n < 1) {
+		return nil, api.Errorf(api.Usage, "--restart %q: want none, on-failure or any, or with a number of times, as in on-failure:3", s)
+	}
+	r.Attempts = n
+	return r, nil
+}

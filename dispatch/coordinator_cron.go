@@ -1,0 +1,72 @@
+package dispatch
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"strings"
+
+	"covey/dispatch/cron"
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// scheduled is a job that only starts others like it.
+type scheduled struct {
+	job  *jobState
+	last int64 // the moment of its newest run, or of its acceptance, or the one that was skipped
+	next int64 // when to look again, 0 = now. All by the ledger's stamps.
+}
+
+// addSchedule begins to watch the schedule of a job, if it has one.
+func (c *Coordinator) addSchedule(j *jobState) {
+	if j.job.Schedule != nil && j.lasting == nil {
+		c.schedules = append(c.schedules, &scheduled{job: j, last: c.stamp()})
+		c.wakeAt(c.now)
+	}
+}
+
+// stepSchedules starts what is due.
+func (c *Coordinator) stepSchedules() {
+	for _, s := range c.schedules {
+		now := c.stamp()
+		if s.job.cancelled || now < s.next {
+			if !s.job.cancelled {
+				c.wakeAt(c.when(s.next))
+			}
+			continue
+		}
+		at, due, err := cron.Due(s.job.job.Schedule, s.last, now)
+		if err == nil && due {
+			s.last = at
+			if overlap := s.job.job.Schedule.Overlap; overlap == taskstate.AllowOverlap || !c.runsStill(s.job.id) {
+				c.decided = append(c.decided, ledger.Command{Submit: &ledger.Submit{Job: runOf(s.job.job, at)}})
+			} else {
+				c.log("a scheduled start is skipped: the run before it goes on", "job", s.job.id, "at", at)
+			}
+		}
+		if s.next, err = cron.Next(s.job.job.Schedule, now); err != nil {
+			s.next = now + cron.MaxLate.Milliseconds()
+		}
+		c.wakeAt(c.when(s.next))
+	}
+}
+
+// runsStill tells whether a run of a schedule goes on, or is being decided.
+func (c *Coordinator) runsStill(id taskstate.JobID) bool {
+	for _, j := range c.jobs {
+		if o := j.job.Origin; o != nil && o.Job == id {
+			return true
+		}
+	}
+	return false
+}
+
+// runOf is the job that a schedule starts for a moment. Its id follows from both, so that whoever coordinates submits the same.
+func runOf(parent *taskstate.Job, at int64) taskstate.Job {
+	job := *parent
+	job.Schedule, job.After, job.Origin = nil, nil, &taskstate.Origin{Job: parent.ID, At: at}
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(parent.ID), uint64(at)))
+	job.ID = taskstate.JobID(strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:taskstate.JobIDLen])
+	return job
+}

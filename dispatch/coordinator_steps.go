@@ -1,0 +1,314 @@
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/dispatch/replicas"
+	"covey/dispatch/rollout"
+	"covey/taskstate"
+)
+
+// steps asks the pure steps of everything that goes on by itself what is to be done now: what lasts, what is drained, what a schedule
+// starts. Their decisions go out with the next proposal.
+func (c *Coordinator) steps() {
+	for _, j := range slices.Clone(c.lasting) {
+		l := j.lasting
+		if l.seen != c.changes {
+			l.seen, l.stale = c.changes, true
+		}
+		if !l.wake.IsZero() && !c.now.Before(l.wake) {
+			l.stale = true
+		}
+		if !l.stale || l.proposed > 0 || j.cancelled || j.blocked {
+			continue
+		}
+		l.stale, l.wake = false, time.Time{}
+		c.stepLasting(j)
+	}
+	c.stepDrains()
+	c.stepSchedules()
+}
+
+// stepLasting brings one service or global job nearer to what is wanted.
+func (c *Coordinator) stepLasting(j *jobState) {
+	c.watchRunning(j)
+	in := c.rolloutOf(j)
+	out := rollout.Step(in)
+	if out.Wake > 0 {
+		j.lasting.wake = time.UnixMilli(out.Wake)
+		c.wakeAt(j.lasting.wake)
+	}
+	var ch replicas.Change
+	if j.job.Type == taskstate.GlobalJob {
+		ch = c.globalChange(j)
+	} else {
+		ch = c.serviceChange(j, in, out)
+	}
+	c.change(j, ch)
+	c.renew(j, out.Renew, j.job.Version, taskstate.ReasonUpdated)
+	if !in.Phase.Active() && !pausedPhase(in.Phase) {
+		c.catchUp(j, in)
+	}
+	c.moveAway(j)
+	if done := out.Phase == rollout.Completed || out.Phase == rollout.RolledBack; out.Phase != rollout.None && !(done && !ch.Empty()) {
+		c.decideFor(j, ledger.Command{Rollout: &ledger.Rollout{
+			Job: j.id, State: ledger.RolloutState(out.Phase), Message: out.Message, Version: j.job.Version,
+		}})
+	}
+}
+
+func pausedPhase(p rollout.Phase) bool { return p == rollout.Paused || p == rollout.RollbackPaused }
+
+// decideFor has a command decided that the job's step came to.
+func (c *Coordinator) decideFor(j *jobState, cmd ledger.Command) {
+	c.decided = append(c.decided, cmd)
+	j.lasting.proposed++
+}
+
+// watchRunning notes since when tasks are seen to run.
+func (c *Coordinator) watchRunning(j *jobState) {
+	for _, n := range j.lasting.ordered() {
+		s := j.lasting.slots[n]
+		if r, ok := c.openTask(j, s, n); ok && r.state >= taskstate.Running && !r.is(ended) {
+			if s.running.IsZero() {
+				s.running = c.now
+			}
+		} else {
+			s.running = time.Time{}
+		}
+	}
+}
+
+// openTask is the open task of a slot.
+func (c *Coordinator) openTask(j *jobState, s *lastingSlot, n int) (rec, bool) {
+	p := c.peers[s.peer]
+	if p == nil || p.holds[j.id] == nil {
+		return rec{}, false
+	}
+	r, ok := p.holds[j.id].slots[n]
+	return r, ok
+}
+
+// rolloutOf gathers what the step of an update depends on. Slots pinned to a peer that is away are left out: they follow when it is back.
+func (c *Coordinator) rolloutOf(j *jobState) rollout.Input {
+	l := j.lasting
+	in := rollout.Input{Update: j.job.Updating(), Phase: l.phase, Target: j.job.Version, Now: c.now.UnixMilli()}
+	if j.job.Type == taskstate.GlobalJob {
+		in.Update.Order = taskstate.StopFirst // a peer has one slot
+	}
+	for _, n := range l.ordered() {
+		s := l.slots[n]
+		if s.retired || s.pin != "" && !c.reachable(s.pin) {
+			continue
+		}
+		x := rollout.Slot{N: n, Version: s.version, Done: s.done && s.peer == "" && !s.waits, Running: !s.running.IsZero()}
+		if x.Running {
+			x.Since = s.running.UnixMilli()
+		}
+		if leave, ok := j.leaving[n]; ok {
+			if leave.retired {
+				continue
+			}
+			x.Version, x.Leaving, x.Running = leave.next, true, false
+		}
+		if s.failed == j.job.Version {
+			in.Failed++
+		}
+		in.Slots = append(in.Slots, x)
+	}
+	if extra := len(in.Slots) - j.job.Count; extra > 0 && in.Update.Order == taskstate.StartFirst {
+		markSurge(in.Slots, in.Target, extra)
+	}
+	return in
+}
+
+// markSurge marks as many slots of the version wanted as there are too many, the highest first.
+func markSurge(slots []rollout.Slot, target, extra int) {
+	for i := range slices.Backward(slots) {
+		if extra > 0 && slots[i].Version == target {
+			slots[i].Surge = true
+			extra--
+		}
+	}
+}
+
+func (c *Coordinator) reachable(id taskstate.PeerID) bool {
+	p := c.peers[id]
+	return p != nil && p.standing == Ready
+}
+
+// surge is how many slots there are to be above the number wanted. A paused update keeps what it has.
+func (c *Coordinator) surge(j *jobState, in rollout.Input, out rollout.Output) int {
+	if !pausedPhase(in.Phase) || in.Update.Order != taskstate.StartFirst {
+		return out.Surge
+	}
+	extra := 0
+	for _, s := range in.Slots {
+		if s.Surge {
+			extra++
+		}
+	}
+	return extra
+}
+
+// serviceChange gives a service its replicas. Where the surge of an update comes first, it must be of the new version: what is left of a
+// higher count before is given up, and does not stand in for it.
+func (c *Coordinator) serviceChange(j *jobState, in rollout.Input, out rollout.Output) replicas.Change {
+	all := c.replicasOf(j)
+	if out.Surge > 0 {
+		var old []replicas.Slot
+		for _, s := range all {
+			if !s.Retired && j.lasting.slots[s.N].version != in.Target && j.leaving[s.N].next != in.Target {
+				old = append(old, s)
+			}
+		}
+		if len(old) > j.job.Count {
+			return replicas.Service(old, j.job.Count)
+		}
+	}
+	return replicas.Service(all, j.job.Count+c.surge(j, in, out))
+}
+
+// replicasOf describes the slots of a service.
+func (c *Coordinator) replicasOf(j *jobState) []replicas.Slot {
+	var out []replicas.Slot
+	for _, n := range j.lasting.ordered() {
+		s := j.lasting.slots[n]
+		out = append(out, replicas.Slot{
+			N: n, Retired: s.retired || j.leaving[n].retired, Peer: s.peer, Running: !s.running.IsZero() && !j.leaves(n),
+		})
+	}
+	return out
+}
+
+// globalChange gives each peer that fits its slot.
+func (c *Coordinator) globalChange(j *jobState) replicas.Change {
+	var slots []replicas.Slot
+	for _, n := range j.lasting.ordered() {
+		s := j.lasting.slots[n]
+		slots = append(slots, replicas.Slot{N: n, Retired: s.retired || j.leaving[n].retired, Peer: s.pin, Running: !s.running.IsZero()})
+	}
+	var fit []taskstate.PeerID
+	for _, p := range c.order {
+		if p.worker && !p.left && p.takes() && p.standing == Ready && p.about != nil && j.allows(p) && j.job.Resources.Fits(p.offer.Resources) {
+			fit = append(fit, p.id)
+		}
+	}
+	return replicas.Global(slots, fit, func(id taskstate.PeerID) bool {
+		p := c.peers[id]
+		return p != nil && p.worker && !p.left && !p.drained() && j.allows(p)
+	})
+}
+
+// change has the slots that are missing added and those that are too many retired. While an update is paused, what is added is of the
+// version before: nobody knows the new one to be good.
+func (c *Coordinator) change(j *jobState, ch replicas.Change) {
+	version := j.job.Version
+	if l := j.lasting; l.phase == rollout.Paused && l.versions[l.from] != nil {
+		version = l.from
+	}
+	c.renew(j, ch.Renew, version, taskstate.ReasonScaled)
+	if len(ch.Retire) > 0 {
+		c.decideFor(j, ledger.Command{Retire: &ledger.Retire{Job: j.id, Slots: runs(ch.Retire), Reason: taskstate.ReasonScaled}})
+	}
+	if ch.Grow > 0 {
+		c.decideFor(j, ledger.Command{Grow: &ledger.Grow{Job: j.id, N: ch.Grow, Version: version}})
+	}
+	if len(ch.Pins) > 0 {
+		c.decideFor(j, ledger.Command{Grow: &ledger.Grow{Job: j.id, Peers: ch.Pins, Version: version}})
+	}
+}
+
+func (c *Coordinator) renew(j *jobState, slots []int, version int, why taskstate.Reason) {
+	if len(slots) > 0 {
+		c.decideFor(j, ledger.Command{Renew: &ledger.Renew{Job: j.id, Slots: runs(slots), Version: version, Reason: why}})
+	}
+}
+
+// catchUp renews slots that missed the update because their peer was away.
+func (c *Coordinator) catchUp(j *jobState, in rollout.Input) {
+	var late []int
+	for _, s := range in.Slots {
+		if s.Version != in.Target && !s.Leaving {
+			late = append(late, s.N)
+		}
+	}
+	c.renew(j, late, in.Target, taskstate.ReasonUpdated)
+}
+
+// moveAway renews the tasks of a service that are where they must not be: on a peer that is drained, or that the job's constraints do not
+// allow any more.
+func (c *Coordinator) moveAway(j *jobState) {
+	if j.job.Type != taskstate.ServiceJob {
+		return
+	}
+	var drained, moved []int
+	for _, n := range j.lasting.ordered() {
+		s := j.lasting.slots[n]
+		p := c.peers[s.peer]
+		switch {
+		case p == nil || j.leaves(n) || s.retired:
+		case p.drained():
+			drained = append(drained, n)
+		case !j.allows(p):
+			moved = append(moved, n)
+		}
+	}
+	c.renew(j, drained, 0, taskstate.ReasonDrained)
+	c.renew(j, moved, 0, taskstate.ReasonMoved)
+}
+
+// runs packs slots, ascending, into runs of whatever attempt they are in.
+func runs(slots []int) []ledger.Slots {
+	var out []ledger.Slots
+	for _, n := range slots {
+		if k := len(out) - 1; k >= 0 && out[k].First+out[k].N == n {
+			out[k].N++
+			continue
+		}
+		out = append(out, ledger.Slots{First: n, N: 1})
+	}
+	return out
+}
+
+// stepDrains empties the peers that are to be empty of batch tasks: what waits there at once, what runs after the grace.
+func (c *Coordinator) stepDrains() {
+	for _, p := range c.order {
+		if !p.drained() || p.session == nil || !p.session.synced {
+			continue
+		}
+		over := !c.now.Before(p.endless)
+		if !over && p.outstanding > 0 {
+			c.wakeAt(p.endless)
+		}
+		for _, h := range p.byAge() {
+			if h.job.lasting == nil {
+				c.drain(p, h, over)
+			}
+		}
+	}
+}
+
+// drain takes a batch job's tasks back from a peer: those that have not begun, or all of them.
+func (c *Coordinator) drain(p *peerState, h *holding, all bool) {
+	if all {
+		for _, n := range h.sorted(func(r rec) bool { return !r.is(ended | stopped | deciding) }) {
+			r := h.slots[n]
+			r.marks |= stopped
+			h.slots[n] = r
+			p.session.stops = append(p.session.stops, Stop{Task: taskstate.Task(h.job.id, n, int(r.attempt)), Reason: taskstate.ReasonDrained})
+			c.touch(p.session)
+		}
+		return
+	}
+	for _, n := range h.sorted(func(r rec) bool { return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) }) {
+		r := h.slots[n]
+		r.marks |= recalled
+		h.slots[n] = r
+		p.recalling++
+		p.session.recalls = append(p.session.recalls, taskstate.Task(h.job.id, n, int(r.attempt)))
+		c.touch(p.session)
+	}
+}

@@ -1,0 +1,169 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+
+	"covey/taskstate"
+)
+
+// conclude makes an end that was heard of the end of its open slot, or the beginning of the slot's next attempt: if it was leaving for
+// another one, or if the restart policy says so.
+func (s *State) conclude(j *JobRecord, c *cell, ch *chunk, st *taskstate.Status) {
+	n := st.Task.Slot
+	if j.job.Restart == nil && len(j.sides) == 0 {
+		j.end(c, ch, st)
+		return
+	}
+	x := j.sideOf(n)
+	switch {
+	case j.cancelled || x.retired:
+		s.rest(j, n, c, ch, st)
+	case x.leaving:
+		s.another(j, n, c, ch, x.reason, st)
+	default:
+		ran := s.stamp - c.assigned
+		if st.State == taskstate.Rejected {
+			ran = 0
+		}
+		v := j.job.Restart.Next(x.history, st.State, ran, s.stamp)
+		if !v.Again {
+			s.rest(j, n, c, ch, st)
+			return
+		}
+		x.history, x.notBefore = v.History, v.NotBefore
+		j.put(n, x)
+		s.another(j, n, c, ch, taskstate.ReasonRestart, st)
+	}
+}
+
+// rest closes an open slot for good, as far as its job's own rules go.
+func (s *State) rest(j *JobRecord, n int, c *cell, ch *chunk, st *taskstate.Status) {
+	j.end(c, ch, st)
+	x := j.sideOf(n)
+	if x.retired {
+		j.counts.count(st.State, -1)
+		j.counts.Retired++
+	}
+	x.leaving, x.next, x.notBefore, x.history = false, 0, 0, taskstate.History{}
+	if !x.retired {
+		x.reason = ""
+	}
+	j.put(n, x)
+}
+
+// another ends the open attempt of a slot and has the slot wait for the next one. end is nil if nobody heard of one.
+func (s *State) another(j *JobRecord, n int, c *cell, ch *chunk, why taskstate.Reason, end *taskstate.Status) {
+	x := j.sideOf(n)
+	j.shut(c, ch)
+	j.remember(n, c, past{givenUp: s.stamp, reason: why, version: uint32(j.version(x)), end: endOf(end)})
+	if x.leaving {
+		if x.next != uint32(j.version(x)) {
+			x.history = taskstate.History{}
+		}
+		x.version, x.next, x.leaving, x.reason = x.next, 0, false, ""
+		j.put(n, x)
+	}
+	s.wait(j, n, c, j.sideOf(n))
+}
+
+// wait has a slot wait for the attempt after the one in its cell.
+func (s *State) wait(j *JobRecord, n int, c *cell, x side) {
+	*c = cell{attempt: max(uint32(j.attempt(*c))+1, j.first), form: formPending}
+	j.pending.put(n, int(c.attempt))
+	j.counts.Pending++
+	s.effects.waits(j, n, int(c.attempt), x)
+}
+
+func (s *State) supersede(c *Supersede) Result {
+	j, ok := s.jobs[c.Task.Job]
+	if !ok || c.Task.Slot < 1 || c.Task.Slot > j.slots.count {
+		return Result{Refused: CodeUnknown}
+	}
+	if _, _, _, st := j.assigned(c.Task); st == taskstate.Retired {
+		return Result{Refused: CodeOver}
+	} else if st != taskstate.Known {
+		return Result{Refused: CodeUnknown}
+	}
+	s.giveUp(j, c.Task.Slot, c.Reason, c.Again, c.Status)
+	return Result{}
+}
+
+// giveUp ends the open attempt of a slot without its worker. A slot of a cancelled job, or one that was retired, gets no new attempt; one
+// that was leaving for another attempt does, unless its job must not run twice.
+func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, end *taskstate.Status) {
+	c, ch := j.slots.at(n)
+	x := j.sideOf(n)
+	if end != nil && (again || !isEnd(end.State)) {
+		end = nil
+	}
+	if !j.cancelled && !x.retired && (again || x.leaving && !j.job.Unreachable.Wait) {
+		s.another(j, n, c, ch, why, end)
+		return
+	}
+	st := taskstate.Status{State: taskstate.Orphaned, At: s.stamp, Exit: taskstate.NoExit, Reason: why}
+	switch {
+	case end != nil:
+		st = *end
+	case again && j.cancelled: // it would have run again, had the job not been cancelled
+		st.State, st.Reason, st.Message = taskstate.Shutdown, j.Why(), j.reason
+	case again:
+		st.State, st.Reason = taskstate.Shutdown, cmp.Or(x.reason, taskstate.ReasonRetired)
+	}
+	s.rest(j, n, c, ch, &st)
+	s.close(j)
+}
+
+// giveUpAll gives up every open task of a peer: each slot waits for another attempt, or ends here if its job must not run twice.
+func (s *State) giveUpAll(peer taskstate.PeerID, why taskstate.Reason) {
+	for _, j := range s.order {
+		for r := range j.openOf(peer) {
+			s.giveUp(j, r.Slot, why, !j.job.Unreachable.Wait, nil)
+		}
+	}
+}
+
+// close ends the job if it is done, and cuts it short if too much of it failed. What waits for it goes on, or is cut, too.
+func (s *State) close(j *JobRecord) {
+	if j.over {
+		return
+	}
+	if !j.done() {
+		if most, failed := j.job.MaxFails, j.counts.Failed+j.counts.Rejected; most > 0 && failed >= most && !j.cancelled && !j.Lasts() {
+			s.cut(j, taskstate.ReasonMaxFails, fmt.Sprintf("%d task%s failed (max_fails: %d)", failed, plural(failed), most))
+		}
+		return
+	}
+	j.over, j.ended = true, s.stamp
+	j.pending = nil
+	j.weight = j.weigh()
+	s.finished = append(s.finished, j)
+	s.ending = append(s.ending, j.job.ID)
+	s.kept += j.weight
+	s.unname(j)
+	s.unblock(j)
+	s.proceed(j)
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
+
+// done tells whether nothing of the job is to run any more. A lasting job is done when it was cancelled, or when as many slots as are
+// wanted have ended for good and no rollout is under way that could change that.
+func (j *JobRecord) done() bool {
+	c := j.counts
+	switch {
+	case j.Scheduled():
+		return j.cancelled
+	case c.Pending+c.Open > 0:
+		return false
+	case j.long == nil || j.cancelled:
+		return true
+	}
+	ended := j.slots.count - c.Retired
+	return ended > 0 && ended >= j.job.Count && !j.long.rollout.State.Active()
+}

@@ -1,0 +1,239 @@
+package ledger
+
+import (
+	"slices"
+
+	"covey/taskstate"
+)
+
+// eachSlot calls f for the slots of runs that there are, and lists those that f, or their absence, refuses.
+func (j *JobRecord) eachSlot(runs []Slots, f func(n, attempt int) bool) Result {
+	var refused []Slots
+	for _, want := range runs {
+		inside, outside := j.within(want)
+		refused = append(refused, outside...)
+		for n := inside.First; n < inside.First+inside.N; n++ {
+			if !f(n, want.Attempt) {
+				refused = addSlot(refused, n, want.Attempt)
+			}
+		}
+	}
+	if len(refused) > 0 {
+		return Result{Refused: CodePartly, Slots: refused}
+	}
+	return Result{}
+}
+
+func (s *State) renew(c *Renew) Result {
+	j, ok := s.jobs[c.Job]
+	switch {
+	case !ok:
+		return Result{Refused: CodeUnknown}
+	case len(c.Slots) == 0, j.long == nil && c.Version != 0:
+		return Result{Refused: CodeInvalid}
+	case j.cancelled && (j.Lasts() || !j.over):
+		return Result{Refused: CodeOver}
+	case j.long != nil && j.JobOf(c.Version) == nil:
+		return Result{Refused: CodeUnknown}
+	}
+	if old := s.names[j.job.Name]; j.over && j.unique() && old != nil {
+		return Result{Refused: CodeConflict, Job: old.job.ID}
+	}
+	var slots []int
+	r := j.eachSlot(c.Slots, func(n, attempt int) bool {
+		was := j.slots.get(n)
+		if attempt != 0 && attempt != j.attempt(was) {
+			return false
+		}
+		if !j.cancelled || was.form >= formOpen || j.sideOf(n).retired { // others wait again once the cancel is taken back
+			slots = append(slots, n)
+		}
+		return true
+	})
+	if r.Refused != CodeNone && len(slots) == 0 {
+		return r
+	}
+	if j.cancelled {
+		s.lift(j)
+	}
+	for _, n := range slots {
+		s.renewSlot(j, n, c)
+	}
+	s.reopen(j)
+	j.tidyForms()
+	return r
+}
+
+func (s *State) renewSlot(j *JobRecord, n int, c *Renew) {
+	x, was := j.sideOf(n), j.slots.get(n)
+	version := uint32(c.Version)
+	if version == 0 {
+		version = uint32(j.version(x))
+	}
+	if was.form == formOpen {
+		x.leaving, x.retired, x.reason, x.next, x.notBefore = true, false, c.Reason, version, c.NotBefore
+		j.put(n, x)
+		return
+	}
+	waits := was.form < formOpen
+	if retired := x.retired; retired || !waits {
+		cell, _ := j.slots.at(n)
+		if retired {
+			j.counts.Retired--
+		} else {
+			j.counts.count(j.forms.list[was.form-formFirst].State, -1)
+		}
+		if !waits {
+			j.remember(n, cell, past{givenUp: s.stamp, reason: c.Reason, version: uint32(j.version(x)), end: endOfCell(j, was)})
+		}
+		x.retired, x.reason, x.at = false, "", 0
+		j.renewSide(n, &x, version, c.NotBefore)
+		s.wait(j, n, cell, x)
+		return
+	}
+	j.renewSide(n, &x, version, c.NotBefore)
+	s.effects.waits(j, n, j.attempt(was), x)
+}
+
+func (j *JobRecord) renewSide(n int, x *side, version uint32, notBefore int64) {
+	if j.version(*x) != int(version) {
+		x.history = taskstate.History{}
+	}
+	x.version, x.notBefore = version, notBefore
+	j.put(n, *x)
+}
+
+// lift takes a cancel back: what waited when the job was cancelled waits again, in attempts that nobody has heard of as cut off.
+func (s *State) lift(j *JobRecord) {
+	j.cancelled, j.why, j.reason, j.at = false, "", "", 0
+	j.over, j.ended = false, 0
+	s.finished = slices.DeleteFunc(s.finished, func(x *JobRecord) bool { return x == j })
+	s.kept -= j.weight
+	j.weight = 0
+	top, any := j.first, false
+	for n := 1; n <= j.slots.count; n++ {
+		if c := j.slots.get(n); c.form < formOpen && !j.sideOf(n).retired {
+			top, any = max(top, uint32(j.attempt(c))), true
+		}
+	}
+	if any {
+		j.first = top + 1
+	}
+	if s.generation > 1 {
+		j.raise()
+	}
+	for n := 1; n <= j.slots.count; n++ {
+		if c := j.slots.get(n); c.form < formOpen && !j.sideOf(n).retired {
+			j.pending.add(Slots{First: n, N: 1, Attempt: j.attempt(c)})
+			j.counts.Pending++
+			j.counts.Shutdown--
+			s.effects.waits(j, n, j.attempt(c), j.sideOf(n))
+		}
+	}
+}
+
+// reopen has a job go on that was over, if something of it waits again.
+func (s *State) reopen(j *JobRecord) {
+	if j.done() {
+		s.close(j)
+		return
+	}
+	if j.over {
+		j.over, j.ended = false, 0
+		s.finished = slices.DeleteFunc(s.finished, func(x *JobRecord) bool { return x == j })
+		s.kept -= j.weight
+		j.weight = 0
+	}
+	if j.unique() {
+		s.names[j.job.Name] = j
+	}
+}
+
+func (s *State) retire(c *Retire) Result {
+	j, ok := s.jobs[c.Job]
+	switch {
+	case !ok:
+		return Result{Refused: CodeUnknown}
+	case j.over || j.cancelled:
+		return Result{Refused: CodeOver}
+	case len(c.Slots) == 0:
+		return Result{Refused: CodeInvalid}
+	}
+	r := j.eachSlot(c.Slots, func(n, attempt int) bool {
+		was := j.slots.get(n)
+		if attempt != 0 && attempt != j.attempt(was) {
+			return false
+		}
+		return s.retireSlot(j, n, was, c.Reason)
+	})
+	s.close(j)
+	return r
+}
+
+func (s *State) retireSlot(j *JobRecord, n int, was cell, why taskstate.Reason) bool {
+	x := j.sideOf(n)
+	if x.retired {
+		return true
+	}
+	switch {
+	case was.form == formOpen:
+		x.leaving, x.next, x.notBefore = true, 0, 0
+	case was.form < formOpen:
+		j.pending.take(Slots{First: n, N: 1, Attempt: j.attempt(was)}, func(int, int) {}, nil)
+		j.counts.Pending--
+		j.counts.Retired++
+		x.at, x.notBefore, x.history = s.stamp, 0, taskstate.History{}
+	case j.long == nil:
+		return false
+	default:
+		j.counts.count(j.forms.list[was.form-formFirst].State, -1)
+		j.counts.Retired++
+	}
+	x.retired, x.reason = true, why
+	j.put(n, x)
+	return true
+}
+
+func (s *State) grow(c *Grow) Result {
+	j, ok := s.jobs[c.Job]
+	switch {
+	case !ok:
+		return Result{Refused: CodeUnknown}
+	case j.long == nil, c.N < 0, c.N > 0 == (len(c.Peers) > 0):
+		return Result{Refused: CodeInvalid}
+	case j.over || j.cancelled:
+		return Result{Refused: CodeOver}
+	case j.JobOf(c.Version) == nil:
+		return Result{Refused: CodeUnknown}
+	case c.N > MaxSlots-j.slots.count || len(c.Peers) > MaxSlots-j.slots.count:
+		return Result{Refused: CodeInvalid}
+	}
+	x := side{version: uint32(c.Version)}
+	if c.Version == 0 {
+		x.version = uint32(j.job.Version)
+	}
+	for range c.N {
+		s.add(j, x)
+	}
+	added := c.N
+	for _, p := range c.Peers {
+		if _, has := j.long.pins[p]; !has && p != "" {
+			x.pin = p
+			j.long.pins[p] = j.slots.count + 1
+			s.add(j, x)
+			added++
+		}
+	}
+	return Result{Existed: added == 0}
+}
+
+// add appends a slot.
+func (s *State) add(j *JobRecord, x side) {
+	j.slots.count++
+	n := j.slots.count
+	attempt := j.attempt(cell{})
+	j.put(n, x)
+	j.pending.add(Slots{First: n, N: 1, Attempt: attempt})
+	j.counts.Pending++
+	s.effects.waits(j, n, attempt, x)
+}

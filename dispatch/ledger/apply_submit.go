@@ -1,0 +1,167 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"slices"
+
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+func (s *State) submit(c *Submit) Result {
+	job := &c.Job
+	if old, ok := s.jobs[job.ID]; ok {
+		if old.submittedAs(job) {
+			return Result{Existed: true}
+		}
+		return Result{Existed: true, Refused: CodeConflict}
+	}
+	if s.gone.have[job.ID] {
+		return Result{Existed: true, Refused: CodeOver}
+	}
+	if !submittable(job) {
+		return Result{Refused: CodeInvalid}
+	}
+	if r := s.wellPlaced(job); r.Refused != CodeNone {
+		return r
+	}
+	kept := *job
+	if kept.Type.Lasts() {
+		kept.Version = 1
+	}
+	j := newJobRecord(&kept, s.index, s.stamp, &s.owners)
+	if first := c.FirstAttempt(s.generation); first > 1 {
+		j.first = uint32(first)
+	}
+	j.by, j.epoch = s.coordinator, s.epoch
+	if j.slots.count > 0 {
+		j.pending = runs{{First: 1, N: j.slots.count, Attempt: j.attempt(cell{})}}
+		j.counts.Pending = j.slots.count
+	}
+	s.jobs[job.ID] = j
+	s.order = append(s.order, j)
+	if j.unique() {
+		s.names[kept.Name] = j
+	}
+	if o := kept.Origin; o != nil {
+		s.jobs[o.Job].lastRun = o.At
+	}
+	s.follow(j)
+	return Result{}
+}
+
+func submittable(job *taskstate.Job) bool {
+	least, most := 1, MaxSlots
+	switch {
+	case job.Type == taskstate.ServiceJob:
+		least = 0
+	case job.Type == taskstate.GlobalJob:
+		least, most = 0, 0
+	}
+	if job.Schedule != nil && (job.Type.Lasts() || job.Origin != nil) {
+		return false
+	}
+	return job.ID != "" && job.Count >= least && job.Count <= most && (len(job.Each) == 0 || len(job.Each) == job.Count) && len(job.After) <= MaxAfter
+}
+
+// wellPlaced looks at a job among the others: its name, what it comes after, what started it.
+func (s *State) wellPlaced(job *taskstate.Job) Result {
+	if old := s.names[job.Name]; old != nil && (job.Type.Lasts() || job.Schedule != nil) {
+		return Result{Refused: CodeConflict, Job: old.job.ID}
+	}
+	for _, id := range job.After {
+		if s.jobs[id] == nil {
+			return Result{Refused: CodeUnknown, Missing: id}
+		}
+	}
+	o := job.Origin
+	if o == nil {
+		return Result{}
+	}
+	switch parent := s.jobs[o.Job]; {
+	case parent == nil:
+		return Result{Refused: CodeUnknown, Missing: o.Job}
+	case !parent.Scheduled():
+		return Result{Refused: CodeInvalid}
+	case parent.cancelled:
+		return Result{Refused: CodeOver}
+	case o.At <= parent.lastRun: // this run was, and is forgotten
+		return Result{Refused: CodeOver, Existed: true}
+	}
+	return Result{}
+}
+
+// unique tells whether the job's name is its own as long as it goes on.
+func (j *JobRecord) unique() bool { return j.job.Name != "" && (j.Lasts() || j.Scheduled()) }
+
+func newJobRecord(job *taskstate.Job, index uint64, stamp int64, o *owners) *JobRecord {
+	j := &JobRecord{
+		job: job, index: index, accepted: stamp, owners: o,
+		slots: slotTable{count: job.Count}, open: map[uint32]int{},
+	}
+	if job.Schedule != nil {
+		j.slots.count = 0
+	}
+	if job.Type.Lasts() {
+		j.long = &long{versions: map[int]*taskstate.Job{job.Version: job}, pins: map[taskstate.PeerID]int{}}
+	}
+	return j
+}
+
+// submittedAs tells whether this is what was submitted, compared as it would be signed: encodings are deterministic.
+func (j *JobRecord) submittedAs(job *taskstate.Job) bool {
+	x := j.origin
+	if x == nil {
+		x = jobDigest(j.job)
+	}
+	return x != nil && slices.Equal(x, jobDigest(job))
+}
+
+// jobDigest tells submissions apart; nil if a job cannot be encoded. The version is the ledger's.
+func jobDigest(job *taskstate.Job) []byte {
+	plain := *job
+	plain.Version = 0
+	b, err := wire.Marshal(plain)
+	if err != nil {
+		return nil
+	}
+	sum := sha256.Sum256(b)
+	return sum[:]
+}
+
+func (s *State) cancel(c *Cancel) Result {
+	j, ok := s.jobs[c.Job]
+	switch {
+	case !ok:
+		return Result{Refused: CodeUnknown}
+	case j.cancelled:
+		return Result{Existed: true}
+	case j.over:
+		return Result{Refused: CodeOver}
+	}
+	s.stop(j, taskstate.ReasonNone, c.Reason)
+	return Result{}
+}
+
+// stop cancels a job: why is ReasonNone if somebody asked.
+func (s *State) stop(j *JobRecord, why taskstate.Reason, message string) {
+	j.cancelled, j.why, j.reason, j.at = true, why, message, s.stamp
+	j.counts.Shutdown += j.counts.Pending // no cell is made for them: their end follows from the cancel
+	j.counts.Pending = 0
+	j.pending = nil
+	for n, x := range j.sides { // nothing is to start, or to make room for another attempt
+		if !x.retired {
+			j.put(int(n), side{version: x.version, pin: x.pin})
+		}
+	}
+	s.unname(j)
+	s.unblock(j)
+	s.close(j)
+}
+
+// unname gives a job's name free.
+func (s *State) unname(j *JobRecord) {
+	if s.names[j.job.Name] == j {
+		delete(s.names, j.job.Name)
+	}
+}

@@ -1,0 +1,148 @@
+package ledger
+
+import "covey/taskstate"
+
+func (s *State) update(c *Update) Result {
+	j, ok := s.jobs[c.Job.ID]
+	switch {
+	case !ok:
+		return Result{Refused: CodeUnknown}
+	case j.over || j.cancelled:
+		return Result{Refused: CodeOver}
+	case !j.Lasts() && !j.Scheduled():
+		return Result{Refused: CodeInvalid}
+	case c.From != 0 && c.From != j.job.Version:
+		return Result{Refused: CodeConflict, Version: j.job.Version}
+	}
+	spec := c.Job
+	spec.Version, spec.Submitter, spec.Origin = j.job.Version, j.job.Submitter, j.job.Origin
+	if spec.Type != j.job.Type || spec.Name != j.job.Name || (spec.Schedule != nil) != j.Scheduled() || !submittable(&spec) {
+		return Result{Refused: CodeInvalid}
+	}
+	if len(taskstate.Changes(j.job, &spec)) == 0 {
+		return Result{Existed: true, Version: j.job.Version}
+	}
+	if j.origin == nil {
+		j.origin = jobDigest(j.job)
+	}
+	if j.Lasts() && taskstate.Restarts(j.job, &spec) {
+		s.newVersion(j, spec)
+	} else {
+		j.adopt(&spec)
+	}
+	s.close(j) // with a lower count, nothing may be left to run
+	return Result{Version: j.job.Version}
+}
+
+// newVersion begins a rollout. The version to roll back to is the one before, unless that never got so far: then it is the one before it.
+func (s *State) newVersion(j *JobRecord, spec taskstate.Job) {
+	if !j.long.rollout.State.forward() || j.long.previous == 0 {
+		j.long.previous = j.job.Version
+	}
+	spec.Version = j.job.Version + 1
+	j.adopt(&spec)
+	j.relabel()
+	j.long.rollout = RolloutRecord{State: Updating, Since: s.stamp, Began: s.stamp}
+	j.tidyVersions()
+}
+
+// forward tells whether a version is being rolled out that nobody knows to be good.
+func (s RolloutState) forward() bool { return s == Updating || s == Paused }
+
+// adopt makes a spec the wanted one.
+func (j *JobRecord) adopt(spec *taskstate.Job) {
+	j.job = spec
+	if j.long != nil {
+		j.long.versions[spec.Version] = spec
+	}
+}
+
+// relabel counts slots that do already what the wanted version wants as slots of that version: after a way back, for instance.
+func (j *JobRecord) relabel() {
+	same := map[int]bool{}
+	for v, spec := range j.long.versions {
+		same[v] = v != j.job.Version && !taskstate.Restarts(spec, j.job)
+	}
+	for n := 1; n <= j.slots.count; n++ {
+		x := j.sideOf(n)
+		if same[j.version(x)] {
+			x.version = uint32(j.job.Version)
+		}
+		if same[int(x.next)] {
+			x.next = uint32(j.job.Version)
+		}
+		j.put(n, x)
+	}
+}
+
+// tidyVersions drops the specs that no slot is of and that nobody can go back to.
+func (j *JobRecord) tidyVersions() {
+	used := map[int]bool{j.job.Version: true, j.long.previous: true}
+	for n := 1; n <= j.slots.count; n++ {
+		x := j.sideOf(n)
+		used[j.version(x)], used[int(x.next)] = true, true
+	}
+	for v := range j.long.versions {
+		if !used[v] {
+			delete(j.long.versions, v)
+		}
+	}
+}
+
+// rolloutMoves says what becomes of a rollout (the first key) that is told to be as the second key says.
+func rolloutMoves() map[RolloutState]map[RolloutState]RolloutState {
+	return map[RolloutState]map[RolloutState]RolloutState{
+		Updating:       {Updating: Updating, Paused: Paused, Completed: Completed},
+		Paused:         {Paused: Paused, Updating: Updating},
+		RollingBack:    {RollingBack: RollingBack, Updating: RollingBack, Paused: RollbackPaused, RollbackPaused: RollbackPaused, RolledBack: RolledBack},
+		RollbackPaused: {RollbackPaused: RollbackPaused, Paused: RollbackPaused, RollingBack: RollingBack, Updating: RollingBack},
+		Completed:      {Completed: Completed},
+		RolledBack:     {RolledBack: RolledBack},
+	}
+}
+
+func (s *State) rollout(c *Rollout) Result {
+	j, ok := s.jobs[c.Job]
+	switch {
+	case !ok:
+		return Result{Refused: CodeUnknown}
+	case j.over || j.cancelled:
+		return Result{Refused: CodeOver}
+	case j.long == nil:
+		return Result{Refused: CodeInvalid}
+	case c.Version != 0 && c.Version != j.job.Version:
+		return Result{Refused: CodeConflict, Version: j.job.Version}
+	}
+	now := &j.long.rollout
+	to, ok := rolloutMoves()[now.State][c.State]
+	switch {
+	case !ok && c.State == RollingBack && j.long.previous == 0:
+		return Result{Refused: CodeUnknown, Version: j.job.Version} // there is nothing to go back to
+	case !ok && c.State == RollingBack:
+		s.rollBack(j, c.Message)
+		return Result{Version: j.job.Version}
+	case !ok:
+		return Result{Refused: CodeConflict, Version: j.job.Version}
+	case to == now.State && (c.Message == "" || c.Message == now.Message):
+		return Result{Existed: true, Version: j.job.Version}
+	}
+	if to != now.State {
+		now.State, now.Since = to, s.stamp
+	}
+	now.Message = c.Message
+	j.tidyVersions()
+	s.close(j)
+	return Result{Version: j.job.Version}
+}
+
+// rollBack makes the spec before the wanted one again, under a new number: attempts of the version in between stay told apart. There is
+// no way back from there: a rollback is never rolled back.
+func (s *State) rollBack(j *JobRecord, message string) {
+	spec := *j.long.versions[j.long.previous]
+	spec.Version = j.job.Version + 1
+	j.adopt(&spec)
+	j.long.previous = 0
+	j.relabel()
+	j.long.rollout = RolloutRecord{State: RollingBack, Message: message, Since: s.stamp, Began: s.stamp}
+	j.tidyVersions()
+}

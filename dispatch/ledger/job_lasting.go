@@ -1,0 +1,178 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+
+	"covey/taskstate"
+)
+
+// side is what only few slots have: those of lasting jobs, and those that leave, are retired or restart.
+type side struct {
+	version   uint32 // of the attempt it is in or waits for; 0 is the first one
+	next      uint32 // leaving: version of the attempt that follows
+	leaving   bool
+	retired   bool
+	reason    taskstate.Reason // why it leaves or is retired
+	notBefore int64            // pending: does not start before this stamp
+	at        int64            // retired while it waited: when
+	pin       taskstate.PeerID
+	history   taskstate.History // of its restarts, until it has ended for good
+}
+
+// long is what a service or global job has besides.
+type long struct {
+	versions map[int]*taskstate.Job // the wanted one, those that slots are of, and previous
+	previous int                    // version to roll back to, 0 = none
+	rollout  RolloutRecord          // without Version and From
+	pins     map[taskstate.PeerID]int
+}
+
+// RolloutRecord is how far the tasks of a lasting job follow its version.
+type RolloutRecord struct {
+	State   RolloutState `cbor:"1,keyasint,omitempty"`
+	Message string       `cbor:"2,keyasint,omitempty"`
+	Since   int64        `cbor:"3,keyasint,omitempty"` // ledger stamp of State
+	Began   int64        `cbor:"4,keyasint,omitempty"` // ledger stamp at which Version began to be wanted
+	Version int          `cbor:"-"`                    // the version that is wanted: Job().Version
+	From    int          `cbor:"-"`                    // the version before, to which a rollback goes; 0 = none
+}
+
+// Lasts tells whether the job goes on until somebody ends it.
+func (j *JobRecord) Lasts() bool { return j.long != nil }
+
+// Slots is how many slots there are: they are 1 … Slots. Batch jobs have Count; lasting ones more, or fewer, for a while; those that
+// only start others have none.
+func (j *JobRecord) Slots() int { return j.slots.count }
+
+// JobOf is the spec of a version of a lasting job: the one that is wanted, those that slots are of, and the one before. 0 is the one
+// that is wanted, and the only one of other jobs. Nil if it is not kept.
+func (j *JobRecord) JobOf(version int) *taskstate.Job {
+	if version == 0 || version == j.job.Version {
+		return j.job
+	}
+	if j.long == nil {
+		return nil
+	}
+	return j.long.versions[version]
+}
+
+// Versions lists the versions that JobOf knows, ascending; none for jobs without versions.
+func (j *JobRecord) Versions() []int {
+	if j.long == nil {
+		return nil
+	}
+	out := make([]int, 0, len(j.long.versions))
+	for v := range j.long.versions {
+		out = append(out, v)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Rollout tells how far the tasks of a lasting job follow its version.
+func (j *JobRecord) Rollout() RolloutRecord {
+	if j.long == nil {
+		return RolloutRecord{}
+	}
+	r := j.long.rollout
+	r.Version, r.From = j.job.Version, j.long.previous
+	return r
+}
+
+// Blocked lists the jobs this one waits for: none of its slots is given out before they are complete.
+func (j *JobRecord) Blocked() []taskstate.JobID { return slices.Clone(j.blocked) }
+
+// Scheduled tells whether the job only starts others like it.
+func (j *JobRecord) Scheduled() bool { return j.job.Schedule != nil }
+
+// LastRun is the moment, in milliseconds since 1970, that the newest run of a schedule was for; 0 if there was none.
+func (j *JobRecord) LastRun() int64 { return j.lastRun }
+
+// NotBefore is the ledger stamp before which a slot that waits does not start; 0 = at once.
+func (j *JobRecord) NotBefore(slot int) int64 { return j.sideOf(slot).notBefore }
+
+// Pin is the only peer a slot may go to; "" = any.
+func (j *JobRecord) Pin(slot int) taskstate.PeerID { return j.sideOf(slot).pin }
+
+// Why is the reason of a cancel as a word: taskstate.ReasonCancelled if somebody asked, otherwise what it was a consequence of. "" if
+// the job is not cancelled.
+func (j *JobRecord) Why() taskstate.Reason {
+	if !j.cancelled {
+		return taskstate.ReasonNone
+	}
+	if j.why == "" {
+		return taskstate.ReasonCancelled
+	}
+	return j.why
+}
+
+// sideOf is what a slot has besides; the zero side if it has nothing.
+func (j *JobRecord) sideOf(slot int) side {
+	if x := j.sides[uint32(slot)]; x != nil {
+		return *x
+	}
+	return side{}
+}
+
+// version is the version of the attempt a slot is in, or waits for; 0 in jobs without versions.
+func (j *JobRecord) version(x side) int {
+	if j.long == nil {
+		return 0
+	}
+	return int(max(x.version, 1))
+}
+
+// put replaces what a slot has besides.
+func (j *JobRecord) put(slot int, x side) {
+	if x.version == 1 {
+		x.version = 0
+	}
+	if x == (side{}) {
+		delete(j.sides, uint32(slot))
+		return
+	}
+	if j.sides == nil {
+		j.sides = map[uint32]*side{}
+	}
+	j.sides[uint32(slot)] = &x
+}
+
+// besides fills in what only few slots have.
+func (j *JobRecord) besides(r *SlotRecord, c cell) {
+	x := j.sideOf(r.Slot)
+	r.Version, r.Retired, r.Pin = j.version(x), x.retired, x.pin
+	switch {
+	case c.form == formOpen && x.leaving:
+		r.Leaving, r.Next = cmp.Or(x.reason, taskstate.ReasonRetired), int(x.next)
+	case c.form < formOpen && !j.cancelled && !x.retired:
+		r.NotBefore = x.notBefore
+	}
+}
+
+// State is the state of the job as a whole: Pending while nothing of it runs or ran, and while it is blocked or only starts others;
+// Running; and at its end Complete (every slot that was wanted), Shutdown (it was cancelled and that cut something off) or Failed. A
+// lasting job is Running until its end.
+func (j *JobRecord) State() taskstate.State {
+	c := j.counts
+	wanted := j.slots.count - c.Retired
+	switch {
+	case !j.over && (len(j.blocked) > 0 || j.Scheduled()):
+		return taskstate.Pending
+	case !j.over && j.Lasts():
+		return taskstate.Running
+	case !j.over && c.Pending == j.slots.count:
+		return taskstate.Pending
+	case !j.over:
+		return taskstate.Running
+	case j.why == taskstate.ReasonMaxFails:
+		return taskstate.Failed
+	case j.cancelled && (j.Lasts() || j.Scheduled()):
+		return taskstate.Shutdown
+	case c.Complete == wanted && wanted > 0:
+		return taskstate.Complete
+	case wanted == 0, c.Shutdown > 0 && (j.cancelled || c.Failed+c.Rejected+c.Orphaned == 0):
+		return taskstate.Shutdown
+	}
+	return taskstate.Failed
+}

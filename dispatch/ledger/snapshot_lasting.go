@@ -1,0 +1,258 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"covey/taskstate"
+)
+
+// lastingSnapshot is what a job that lasts, waits for others, restarts or starts others has besides.
+type lastingSnapshot struct {
+	Why       taskstate.Reason  `cbor:"16,keyasint,omitempty"`
+	Blocked   []taskstate.JobID `cbor:"17,keyasint,omitempty"`
+	LastRun   int64             `cbor:"18,keyasint,omitempty"`
+	Grown     int               `cbor:"19,keyasint,omitempty"` // slots of a lasting job
+	Sides     []sideSnapshot    `cbor:"20,keyasint,omitempty"` // by slot
+	Versions  []taskstate.Job   `cbor:"21,keyasint,omitempty"` // ascending, without the wanted one
+	Previous  int               `cbor:"22,keyasint,omitempty"`
+	Rollout   *RolloutRecord    `cbor:"23,keyasint,omitempty"`
+	Submitted []byte            `cbor:"24,keyasint,omitempty"`
+	PastEnds  []pastEndSnapshot `cbor:"25,keyasint,omitempty"` // by position in Past
+}
+
+// sideSnapshot is a side in a snapshot.
+type sideSnapshot struct {
+	Slot      int              `cbor:"1,keyasint"`
+	Version   uint32           `cbor:"2,keyasint,omitempty"`
+	Next      uint32           `cbor:"3,keyasint,omitempty"`
+	Leaving   bool             `cbor:"4,keyasint,omitempty"`
+	Retired   bool             `cbor:"5,keyasint,omitempty"`
+	Reason    taskstate.Reason `cbor:"6,keyasint,omitempty"`
+	NotBefore int64            `cbor:"7,keyasint,omitempty"`
+	At        int64            `cbor:"8,keyasint,omitempty"`
+	Pin       taskstate.PeerID `cbor:"9,keyasint,omitempty"`
+	Restarts  int              `cbor:"10,keyasint,omitempty"`
+	Quick     int              `cbor:"11,keyasint,omitempty"`
+	Recent    taskstate.Stamps `cbor:"12,keyasint,omitempty"`
+}
+
+// pastEndSnapshot is what a past attempt has besides: its version, and its end if it had one.
+type pastEndSnapshot struct {
+	Position int    `cbor:"1,keyasint"`
+	Version  uint32 `cbor:"2,keyasint,omitempty"`
+	End      *form  `cbor:"3,keyasint,omitempty"`
+	At       int64  `cbor:"4,keyasint,omitempty"`
+	Seq      uint32 `cbor:"5,keyasint,omitempty"`
+}
+
+func (j *JobRecord) packLasting() lastingSnapshot {
+	out := lastingSnapshot{Why: j.why, Blocked: j.blocked, LastRun: j.lastRun, Submitted: j.origin, PastEnds: j.packEnds()}
+	for _, n := range slices.Sorted(maps.Keys(j.sides)) {
+		x := j.sides[n]
+		out.Sides = append(out.Sides, sideSnapshot{
+			Slot: int(n), Version: x.version, Next: x.next, Leaving: x.leaving, Retired: x.retired, Reason: x.reason,
+			NotBefore: x.notBefore, At: x.at, Pin: x.pin,
+			Restarts: x.history.Restarts, Quick: x.history.Quick, Recent: x.history.Recent,
+		})
+	}
+	l := j.long
+	if l == nil {
+		return out
+	}
+	out.Grown, out.Previous = j.slots.count, l.previous
+	if l.rollout != (RolloutRecord{}) {
+		out.Rollout = &l.rollout
+	}
+	for _, v := range j.Versions() {
+		if v != j.job.Version {
+			out.Versions = append(out.Versions, *l.versions[v])
+		}
+	}
+	return out
+}
+
+func (j *JobRecord) packEnds() (out []pastEndSnapshot) {
+	i := 0
+	for _, n := range slices.Sorted(maps.Keys(j.past)) {
+		for _, p := range j.past[n] {
+			if p.version != 0 || p.end != nil {
+				x := pastEndSnapshot{Position: i, Version: p.version}
+				if e := p.end; e != nil {
+					x.End, x.At, x.Seq = &e.form, e.at, e.seq
+				}
+				out = append(out, x)
+			}
+			i++
+		}
+	}
+	return out
+}
+
+var errLasting = errors.New("its versions or slots are garbled")
+
+// unpackLasting comes before the cells, which say less.
+func (j *JobRecord) unpackLasting(in *lastingSnapshot) error {
+	j.why, j.blocked, j.lastRun, j.origin = in.Why, in.Blocked, in.LastRun, in.Submitted
+	if len(j.blocked) > MaxAfter || len(j.blocked) > 0 && j.cancelled || j.why != "" && !j.cancelled {
+		return errLasting
+	}
+	if err := j.unpackVersions(in); err != nil {
+		return err
+	}
+	last := 0
+	for _, x := range in.Sides {
+		s := side{
+			version: x.Version, next: x.Next, leaving: x.Leaving, retired: x.Retired, reason: x.Reason,
+			notBefore: x.NotBefore, at: x.At, pin: x.Pin,
+			history: taskstate.History{Restarts: x.Restarts, Quick: x.Quick, Recent: x.Recent},
+		}
+		if x.Slot <= last || x.Slot > j.slots.count || s == (side{}) || s.version == 1 {
+			return errLasting
+		}
+		if err := s.history.Check(); err != nil {
+			return err
+		}
+		last = x.Slot
+		j.put(x.Slot, s)
+	}
+	return nil
+}
+
+func (j *JobRecord) unpackVersions(in *lastingSnapshot) error {
+	l := j.long
+	if l == nil {
+		if in.Grown != 0 || in.Previous != 0 || in.Rollout != nil || len(in.Versions) > 0 {
+			return errLasting
+		}
+		return nil
+	}
+	if in.Grown < 0 || in.Grown > MaxSlots || j.job.Version < 1 || j.job.Version > math.MaxInt32 {
+		return errLasting
+	}
+	j.slots.count = in.Grown
+	last := 0
+	for i := range in.Versions {
+		spec := &in.Versions[i]
+		if spec.Version <= last || spec.Version >= j.job.Version || spec.ID != j.job.ID || spec.Type != j.job.Type || !submittable(spec) {
+			return errLasting
+		}
+		last = spec.Version
+		l.versions[last] = spec
+	}
+	l.previous = in.Previous
+	if l.previous != 0 && (l.previous == j.job.Version || l.versions[l.previous] == nil) {
+		return errLasting
+	}
+	if in.Rollout != nil {
+		l.rollout = *in.Rollout
+	}
+	if _, ok := rolloutMoves()[l.rollout.State]; !ok && l.rollout.State != NoRollout {
+		return fmt.Errorf("no rollout is %q", l.rollout.State)
+	}
+	return nil
+}
+
+// checkSides holds what slots have besides against their cells, and finds the pins.
+func (j *JobRecord) checkSides() error {
+	for _, n := range slices.Sorted(maps.Keys(j.sides)) {
+		x, open := j.sides[n], j.slots.get(int(n)).form == formOpen
+		known := j.long == nil && x.version == 0 && x.next == 0 && x.pin == "" ||
+			j.long != nil && j.JobOf(j.version(*x)) != nil && (x.next == 0 || j.JobOf(int(x.next)) != nil)
+		switch {
+		case !known, x.leaving && !open, open && x.retired && !x.leaving, x.next != 0 && (!x.leaving || x.retired):
+			return errLasting
+		case j.long != nil && x.leaving && !x.retired && x.next == 0:
+			return errLasting
+		case x.pin == "":
+			continue
+		case j.long.pins[x.pin] != 0:
+			return errors.New("a peer has two slots")
+		}
+		j.long.pins[x.pin] = int(n)
+	}
+	return nil
+}
+
+// unpackEnds comes after the past they belong to.
+func (j *JobRecord) unpackEnds(in []pastEndSnapshot) error {
+	var all []*past
+	for _, n := range slices.Sorted(maps.Keys(j.past)) {
+		for i := range j.past[n] {
+			all = append(all, &j.past[n][i])
+		}
+	}
+	last := -1
+	for _, x := range in {
+		if x.Position <= last || x.Position >= len(all) || x.End == nil && x.Version == 0 || x.Version != 0 && j.long == nil {
+			return errPast
+		}
+		last = x.Position
+		p := all[last]
+		p.version = x.Version
+		if x.End == nil {
+			continue
+		}
+		if !isEnd(x.End.State) {
+			return errPast
+		}
+		p.end = &pastEnd{form: *x.End, at: x.At, seq: x.Seq}
+	}
+	return nil
+}
+
+// enlist enters a restored job among the names and the waiting. What it waits for comes before it and goes on.
+func (s *State) enlist(j *JobRecord) error {
+	for i, id := range j.blocked {
+		before := s.jobs[id]
+		if before == nil || before == j || before.over || slices.Contains(j.blocked[:i], id) {
+			return errors.New("waits for what cannot be")
+		}
+		s.waiters[id] = append(s.waiters[id], j)
+	}
+	if !j.unique() || j.over || j.cancelled {
+		return nil
+	}
+	if s.names[j.job.Name] != nil {
+		return errors.New("has a name that another job has")
+	}
+	s.names[j.job.Name] = j
+	return nil
+}
+
+// split cuts a run into what is retired and what is not, in order.
+func (j *JobRecord) split(x Slots, yield func(run Slots, retired bool)) {
+	if len(j.sides) == 0 {
+		yield(x, false)
+		return
+	}
+	var retired []int
+	if x.N < len(j.sides) {
+		for n := x.First; n < x.First+x.N; n++ {
+			if j.sideOf(n).retired {
+				retired = append(retired, n)
+			}
+		}
+	} else {
+		for n, s := range j.sides {
+			if i := int(n); s.retired && i >= x.First && i < x.First+x.N {
+				retired = append(retired, i)
+			}
+		}
+		slices.Sort(retired)
+	}
+	next := x.First
+	for _, n := range retired {
+		if n > next {
+			yield(Slots{First: next, N: n - next, Attempt: x.Attempt}, false)
+		}
+		yield(Slots{First: n, N: 1, Attempt: x.Attempt}, true)
+		next = n + 1
+	}
+	if rest := x.First + x.N - next; rest > 0 {
+		yield(Slots{First: next, N: rest, Attempt: x.Attempt}, false)
+	}
+}

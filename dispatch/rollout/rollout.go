@@ -1,0 +1,204 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"covey/taskstate"
+)
+
+// Phase is how far an update has come: a decision, kept in the ledger.
+type Phase string
+
+// The phases. Updating and RollingBack go on by themselves; the others wait for a person or for the next update.
+const (
+	None           Phase = ""
+	Updating       Phase = "updating"
+	Paused         Phase = "paused"
+	Completed      Phase = "completed"
+	RollingBack    Phase = "rolling-back"
+	RolledBack     Phase = "rolled-back"
+	RollbackPaused Phase = "rollback-paused"
+)
+
+// Active tells whether slots are being changed.
+func (p Phase) Active() bool { return p == Updating || p == RollingBack }
+
+// Slot is a slot that is wanted, as it is now.
+type Slot struct {
+	N       int
+	Version int   // of the attempt it has, or gets next
+	Leaving bool  // that attempt has not begun: the one before it was told to end
+	Running bool  // the attempt of Version runs
+	Since   int64 // when it began to run, or ended for good (milliseconds)
+	Done    bool  // the attempt of Version ended in order and needs no successor
+	Surge   bool  // above the number wanted, for as long as the update lasts
+}
+
+// Input is all a step depends on. Times are milliseconds of one clock.
+type Input struct {
+	Update taskstate.Update // complete with defaults
+	Phase  Phase
+	Target int    // version to reach
+	Slots  []Slot // those wanted, the surge included
+	Failed int    // slots whose attempt of Target ended within the monitor time, or never ran
+	Now    int64
+}
+
+// Output is what is to be done.
+type Output struct {
+	Renew   []int  // slots that get Target now
+	Surge   int    // how many slots above the number wanted there should be
+	Phase   Phase  // the phase to record, None to leave it
+	Message string // why, for people
+	Wake    int64  // ask again no later than this; 0: when something changes
+}
+
+// Step decides what an update does next.
+func Step(in Input) Output {
+	if !in.Phase.Active() {
+		return Output{}
+	}
+	v := survey(in)
+	out := Output{Surge: v.surgeWanted(in), Wake: v.wake}
+	if out.stopForFailures(in, v) {
+		return out
+	}
+	switch {
+	case len(v.old) == 0 && v.flux == 0 && v.surge == 0:
+		out.Phase, out.Surge = Completed, 0
+		out.Message = fmt.Sprintf("version %d runs on all %s", in.Target, slots(v.wanted))
+		if in.Phase == RollingBack {
+			out.Phase = RolledBack
+		}
+	default:
+		out.Renew = append(v.next(in), v.stale...)
+	}
+	return out
+}
+
+// view is what a step needs to know of the slots.
+type view struct {
+	wanted int    // slots without the surge
+	old    []Slot // of another version, the surge excluded
+	flux   int    // changing, or watched, or in the delay after that; the surge excluded
+	surge  int    // surge slots there are
+	stable int    // surge slots that run Target and have been watched
+	stale  []int  // surge slots of another version: the update was turned back
+	wake   int64
+}
+
+func survey(in Input) view {
+	var v view
+	for _, s := range in.Slots {
+		stable, at := s.settled(in)
+		if at > in.Now && (v.wake == 0 || at < v.wake) {
+			v.wake = at
+		}
+		switch {
+		case s.Surge && s.Version == in.Target && stable:
+			v.surge, v.stable = v.surge+1, v.stable+1
+		case s.Surge:
+			v.surge++
+			if s.Version != in.Target {
+				v.stale = append(v.stale, s.N)
+			}
+		case s.Version != in.Target:
+			v.wanted++
+			v.old = append(v.old, s)
+		case !stable:
+			v.wanted++
+			v.flux++
+		default:
+			v.wanted++
+		}
+	}
+	return v
+}
+
+// settled tells whether a slot has taken its version for good, and otherwise when it will have, if time alone decides.
+func (s Slot) settled(in Input) (bool, int64) {
+	switch {
+	case s.Version != in.Target || s.Leaving:
+		return false, 0
+	case s.Done:
+		return true, 0
+	case !s.Running:
+		return false, 0
+	}
+	at := s.Since + in.Update.Monitor
+	if !s.Surge {
+		at += in.Update.Delay
+	}
+	return in.Now >= at, at
+}
+
+// atOnce is how many slots may be in flux.
+func (v view) atOnce(in Input) int {
+	if in.Update.Parallelism <= 0 {
+		return v.wanted
+	}
+	return min(in.Update.Parallelism, v.wanted)
+}
+
+// surgeWanted is the number of extra slots: as many as may be in flux, until none is left that could be.
+func (v view) surgeWanted(in Input) int {
+	if in.Update.Order != taskstate.StartFirst || len(v.old)+v.flux == 0 {
+		return 0
+	}
+	return v.atOnce(in)
+}
+
+// next picks the slots that change now: those that do not run first, then in order.
+func (v view) next(in Input) []int {
+	room := v.atOnce(in)
+	if in.Update.Order == taskstate.StartFirst {
+		room = min(room, v.stable)
+	}
+	room = min(room-v.flux, len(v.old))
+	if room <= 0 {
+		return nil
+	}
+	slices.SortFunc(v.old, func(a, b Slot) int {
+		if a.Running != b.Running {
+			if b.Running {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.N, b.N)
+	})
+	out := make([]int, room)
+	for i := range out {
+		out[i] = v.old[i].N
+	}
+	slices.Sort(out)
+	return out
+}
+
+// stopForFailures ends the update, or turns it back, if more failed than it bears.
+func (out *Output) stopForFailures(in Input, v view) bool {
+	if in.Failed == 0 || float64(in.Failed) <= in.Update.MaxFailureRatio*float64(v.wanted) {
+		return false
+	}
+	said := fmt.Sprintf("version %d failed on %d of %s", in.Target, in.Failed, slots(v.wanted))
+	switch {
+	case in.Phase == RollingBack && in.Update.OnFailure != taskstate.ContinueUpdate:
+		out.Phase, out.Message = RollbackPaused, said // a rollback is never rolled back
+	case in.Update.OnFailure == taskstate.ContinueUpdate:
+		return false
+	case in.Update.OnFailure == taskstate.RollBackUpdate:
+		out.Phase, out.Message = RollingBack, said
+	default:
+		out.Phase, out.Message = Paused, said
+	}
+	return true
+}
+
+func slots(n int) string {
+	if n == 1 {
+		return "1 slot"
+	}
+	return fmt.Sprintf("%d slots", n)
+}

@@ -1,0 +1,228 @@
+package rollout_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"covey/dispatch/rollout"
+	"covey/taskstate"
+
+	"pgregory.net/rapid"
+)
+
+// flock is a dumb service: slots take the version they are told to, run after a while, and may fail.
+type flock struct {
+	update  taskstate.Update
+	phase   rollout.Phase
+	target  int
+	want    int
+	slots   []rollout.Slot
+	due     map[int]int64 // when a slot goes on to its next state
+	bad     map[int]bool  // versions whose tasks end at once
+	failed  map[int]bool
+	now     int64
+	message string
+}
+
+func service(n int, u taskstate.Update) *flock {
+	f := &flock{update: u, phase: rollout.Updating, target: 2, want: n, due: map[int]int64{}, bad: map[int]bool{}, failed: map[int]bool{}, now: 1_000_000}
+	for i := range n {
+		f.slots = append(f.slots, rollout.Slot{N: i + 1, Version: 1, Running: true})
+	}
+	return f
+}
+
+func (f *flock) step() rollout.Output {
+	return rollout.Step(rollout.Input{Update: f.update, Phase: f.phase, Target: f.target, Slots: f.slots, Failed: len(f.failed), Now: f.now})
+}
+
+func (f *flock) running() (n int) {
+	for _, s := range f.slots {
+		if s.Running && !s.Leaving {
+			n++
+		}
+	}
+	return n
+}
+
+// carryOut does what a step says. Changes take some milliseconds.
+func (f *flock) carryOut(out rollout.Output, lag func() int64) {
+	for _, n := range out.Renew {
+		s := &f.slots[n-1]
+		*s = rollout.Slot{N: n, Version: f.target, Leaving: true, Surge: s.Surge}
+		f.due[n] = f.now + lag()
+	}
+	surge := len(f.slots) - f.want
+	for ; surge < out.Surge; surge++ {
+		n := len(f.slots) + 1
+		f.slots = append(f.slots, rollout.Slot{N: n, Version: f.target, Surge: true, Leaving: true})
+		f.due[n] = f.now + lag()
+	}
+	if surge > out.Surge {
+		f.slots = f.slots[:f.want+out.Surge]
+	}
+	if out.Phase != rollout.None {
+		if out.Phase == rollout.RollingBack {
+			f.target = 1
+			clear(f.failed)
+		}
+		f.phase, f.message = out.Phase, out.Message
+	}
+}
+
+func (f *flock) pass(lag func() int64) {
+	f.now += 10
+	for i := range f.slots {
+		s := &f.slots[i]
+		if f.now < f.due[s.N] || f.due[s.N] == 0 {
+			continue
+		}
+		delete(f.due, s.N)
+		switch {
+		case s.Leaving:
+			s.Leaving, f.due[s.N] = false, f.now+lag()
+		case !s.Running:
+			s.Running, s.Since = true, f.now
+			if f.bad[s.Version] {
+				f.due[s.N] = f.now + 5
+			}
+		case f.bad[s.Version]:
+			s.Running, f.due[s.N] = false, f.now+lag()
+			if s.Version == f.target {
+				f.failed[s.N] = true
+			}
+		}
+	}
+}
+
+func drawUpdate(t *rapid.T) taskstate.Update {
+	return taskstate.Update{
+		Parallelism: rapid.IntRange(0, 4).Draw(t, "parallelism"), Delay: rapid.Int64Range(0, 100).Draw(t, "delay"),
+		Monitor: rapid.Int64Range(10, 200).Draw(t, "monitor"), MaxFailureRatio: rapid.SampledFrom([]float64{0, 0.3, 1}).Draw(t, "ratio"),
+		OnFailure: rapid.SampledFrom([]taskstate.FailureAction{"", taskstate.PauseUpdate, taskstate.ContinueUpdate, taskstate.RollBackUpdate}).Draw(t, "on failure"),
+		Order:     rapid.SampledFrom([]taskstate.UpdateOrder{"", taskstate.StopFirst, taskstate.StartFirst}).Draw(t, "order"),
+	}
+}
+
+func TestAnUpdateReachesEverySlotAndNeverTakesMoreDownOrUpThanAllowed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := service(rapid.IntRange(0, 9).Draw(t, "slots"), drawUpdate(t))
+		lags := rapid.SliceOfN(rapid.Int64Range(0, 300), 1, 20).Draw(t, "lags")
+		lag := func() int64 { x := lags[0]; lags = append(lags[1:], x); return x + 1 }
+		par := f.update.Parallelism
+		if par == 0 {
+			par = f.want
+		}
+		for range 100_000 {
+			f.carryOut(f.step(), lag)
+			low, high := f.want-par, f.want
+			if f.update.Order == taskstate.StartFirst {
+				low, high = f.want, f.want+par
+			}
+			if n := f.running(); n < low || len(f.slots) > high {
+				t.Fatalf("%d of %d slots run, %d there are: want at least %d and at most %d", n, f.want, len(f.slots), low, high)
+			}
+			if !f.phase.Active() {
+				break
+			}
+			f.pass(lag)
+		}
+		if f.phase != rollout.Completed || len(f.slots) != f.want {
+			t.Fatalf("it ended %q with %d slots", f.phase, len(f.slots))
+		}
+		for _, s := range f.slots {
+			if s.Version != 2 || !s.Running {
+				t.Fatalf("slot %+v", s)
+			}
+		}
+	})
+}
+
+func TestABadVersionTakesDownNoMoreThanWhatIsInFluxAndEndsAsToldTo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		u := drawUpdate(t)
+		u.MaxFailureRatio = 0
+		f := service(rapid.IntRange(1, 9).Draw(t, "slots"), u)
+		f.bad[2] = true
+		lag := func() int64 { return 7 }
+		touched := map[int]bool{}
+		for range 20_000 {
+			out := f.step()
+			if f.phase == rollout.Updating {
+				for _, n := range out.Renew {
+					touched[n] = true
+				}
+			}
+			f.carryOut(out, lag)
+			if !f.phase.Active() {
+				break
+			}
+			f.pass(lag)
+		}
+		want := rollout.Paused
+		switch u.OnFailure {
+		case taskstate.ContinueUpdate:
+			want = rollout.Updating // its slots never run long enough
+		case taskstate.RollBackUpdate:
+			want = rollout.RolledBack
+		}
+		if f.phase != want {
+			t.Fatalf("it ended %q (%s), want %q", f.phase, f.message, want)
+		}
+		if par := u.Parallelism; par > 0 && len(touched) > par {
+			t.Fatalf("slots %v were given a version that cannot run, %d at once are allowed", touched, par)
+		}
+		if want == rollout.RolledBack {
+			if i := slices.IndexFunc(f.slots, func(s rollout.Slot) bool { return s.Version == 2 || !s.Running }); i >= 0 {
+				t.Fatalf("slot %+v after the rollback", f.slots[i])
+			}
+		}
+	})
+}
+
+func TestARollbackThatFailsEndsPausedAndStaysPaused(t *testing.T) {
+	f := service(3, taskstate.Update{Parallelism: 1, Monitor: 50, OnFailure: taskstate.RollBackUpdate})
+	f.bad[1], f.bad[2] = true, true
+	for range 10_000 {
+		f.carryOut(f.step(), func() int64 { return 7 })
+		f.pass(func() int64 { return 7 })
+	}
+	if f.phase != rollout.RollbackPaused {
+		t.Fatalf("it ended %q (%s)", f.phase, f.message)
+	}
+	if out := f.step(); fmt.Sprint(out) != fmt.Sprint(rollout.Output{}) {
+		t.Errorf("and then %+v", out)
+	}
+}
+
+func TestASlotThatDoesNotRunIsChangedFirst(t *testing.T) {
+	f := service(3, taskstate.Update{Parallelism: 1, Monitor: 50})
+	f.slots[1].Running = false
+	if out := f.step(); !slices.Equal(out.Renew, []int{2}) {
+		t.Errorf("%+v", out)
+	}
+}
+
+func TestAPausedUpdateDoesNothing(t *testing.T) {
+	for _, p := range []rollout.Phase{rollout.None, rollout.Paused, rollout.Completed, rollout.RolledBack, rollout.RollbackPaused} {
+		f := service(3, taskstate.Update{Parallelism: 1})
+		f.phase = p
+		if out := f.step(); out.Renew != nil || out.Phase != rollout.None || out.Surge != 0 {
+			t.Errorf("%s: %+v", p, out)
+		}
+	}
+}
+
+func TestAStepSaysWhenTimeAloneWillChangeItsMind(t *testing.T) {
+	f := service(2, taskstate.Update{Parallelism: 1, Monitor: 50, Delay: 30})
+	f.slots[0] = rollout.Slot{N: 1, Version: 2, Running: true, Since: f.now}
+	out := f.step()
+	if out.Renew != nil || out.Wake != f.now+80 {
+		t.Fatalf("%+v", out)
+	}
+	f.now = out.Wake
+	if out := f.step(); !slices.Equal(out.Renew, []int{2}) {
+		t.Errorf("then %+v", out)
+	}
+}

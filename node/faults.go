@@ -1,0 +1,55 @@
+package node
+
+import (
+	"bytes"
+	"log/slog"
+	"sync"
+
+	"covey/membership/digest"
+	"covey/taskstate"
+)
+
+// A peer numbers its batches and signs each number once. One that signs two different batches with one number lets others believe
+// different things of its tasks until they are settled: honest software does not, except from a copied data folder. Whoever sees
+// both keeps the first, and holds it against the author.
+
+// faults counts what members did that honest software does not.
+type faults struct {
+	log   *slog.Logger
+	mu    sync.Mutex
+	of    map[taskstate.PeerID]int64 // bounded: only admitted authors get so far
+	count int64
+}
+
+func newFaults(log *slog.Logger) *faults {
+	return &faults{log: log, of: map[taskstate.PeerID]int64{}}
+}
+
+// twice notes that an author signed a second batch with a number. The first of each author is logged, the others are counted.
+func (f *faults) twice(k batchKey) {
+	f.mu.Lock()
+	f.of[k.author]++
+	f.count++
+	first := f.of[k.author] == 1
+	f.mu.Unlock()
+	if first {
+		f.log.Warn("a peer signed two different batches with one number: the first counts. Does a copy of its data folder run somewhere?",
+			"peer", k.author, "incarnation", k.inc, "number", k.number)
+	}
+}
+
+func (f *faults) total() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.count
+}
+
+// first is the batch that is kept under the number of env; other tells that it is another than env's.
+func (s *statuses) first(env digest.Envelope) (b taskstate.Batch, other bool) {
+	held, ok := s.store.Held(env.Author, env.Incarnation, env.Number)
+	if !ok || bytes.Equal(held.Body, env.Body) {
+		return b, false
+	}
+	b, err := taskstate.DecodeBatch(held.Body)
+	return b, err == nil
+}

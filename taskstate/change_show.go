@@ -1,0 +1,181 @@
+package taskstate
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// What is here shows the parts of a job to people, about as a job file spells them.
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return itoa(n)
+}
+
+func span(ms int64) string {
+	if ms == 0 {
+		return ""
+	}
+	return lasting(ms)
+}
+
+// lasting is a duration as a job file has it: 1h30m, not 1h30m0s.
+func lasting(ms int64) string {
+	s := (time.Duration(ms) * time.Millisecond).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+func list[S ~string](items []S) string {
+	if len(items) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for i, s := range items {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(s))
+	}
+	return "[" + b.String() + "]"
+}
+
+// text is JSON without what would not be read: it is the form nobody mistakes for another value.
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}
+
+func showArray(j *Job) string {
+	if !j.Numbered {
+		return ""
+	}
+	return itoa(j.First) + "-" + itoa(j.First+j.Count-1)
+}
+
+func showMatrix(j *Job) string {
+	parts := make([]string, len(j.Matrix))
+	for i, a := range j.Matrix {
+		parts[i] = a.Name + ": " + list(a.Values)
+	}
+	return braced(parts)
+}
+
+func showResources(j *Job) string {
+	var parts []string
+	if n := j.Resources.MilliCPU; n != 0 {
+		parts = append(parts, "cpus: "+strconv.FormatFloat(float64(n)/1000, 'f', -1, 64))
+	}
+	if n := j.Resources.Memory; n != 0 {
+		parts = append(parts, "memory: "+bytesOf(n))
+	}
+	if j.Resources.Others != "" {
+		parts = append(parts, strings.ReplaceAll(strings.ReplaceAll(string(j.Resources.Others), "=", ": "), ",", ", "))
+	}
+	return braced(parts)
+}
+
+// bytesOf is a size in the largest unit that leaves it whole.
+func bytesOf(n int64) string {
+	units := [...]string{"", "KiB", "MiB", "GiB", "TiB"}
+	i := 0
+	for i < len(units)-1 && n%1024 == 0 {
+		n, i = n/1024, i+1
+	}
+	return strconv.FormatInt(n, 10) + units[i]
+}
+
+func showRestart(j *Job) string {
+	r := j.restarting()
+	parts := []string{"condition: " + string(r.Condition)}
+	if r.Attempts != 0 {
+		parts = append(parts, "attempts: "+itoa(r.Attempts))
+	}
+	if r.Delay != 0 {
+		parts = append(parts, "delay: "+lasting(r.Delay))
+	}
+	if r.Window != 0 {
+		parts = append(parts, "window: "+lasting(r.Window))
+	}
+	return braced(parts)
+}
+
+func showUnreachable(j *Job) string {
+	if j.Unreachable.Wait {
+		return "{wait: true}"
+	}
+	return "{replace_after: " + lasting(j.Unreachable.ReplaceAfter) + "}"
+}
+
+func showUpdate(j *Job) string {
+	u := j.Updating()
+	return braced([]string{
+		"parallelism: " + itoa(u.Parallelism), "delay: " + lasting(u.Delay), "monitor: " + lasting(u.Monitor),
+		"max_failure_ratio: " + strconv.FormatFloat(u.MaxFailureRatio, 'f', -1, 64), "on_failure: " + string(u.OnFailure), "order: " + string(u.Order),
+	})
+}
+
+func showSchedule(j *Job) string {
+	if j.Schedule == nil {
+		return ""
+	}
+	s := j.Schedule.complete()
+	return braced([]string{"cron: " + strconv.Quote(s.Cron), "zone: " + s.Zone, "overlap: " + string(s.Overlap)})
+}
+
+func braced(parts []string) string {
+	if len(parts) == 0 {
+		return ""
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// How much of a long value is shown: so many bytes from a little before the first difference.
+const (
+	shownBytes = 120
+	shownLead  = 24
+)
+
+// around cuts two long texts to what surrounds the place where they begin to differ, so that the difference is what is seen.
+func around(a, b string) (string, string) {
+	if len(a) <= shownBytes && len(b) <= shownBytes {
+		return a, b
+	}
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return cutAt(a, n-shownLead), cutAt(b, n-shownLead)
+}
+
+func cutAt(s string, from int) string {
+	head, tail := "", ""
+	if from = min(from, len(s)); from > 0 {
+		for from < len(s) && !utf8.RuneStart(s[from]) {
+			from++
+		}
+		head, s = "…", s[from:]
+	}
+	if len(s) > shownBytes {
+		end := shownBytes
+		for end > 0 && !utf8.RuneStart(s[end]) {
+			end--
+		}
+		tail, s = "…", s[:end]
+	}
+	return head + s + tail
+}
