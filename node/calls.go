@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"covey/dispatch/ledger"
@@ -108,9 +109,31 @@ func (n *Node) try(ctx context.Context, c call) (reply, error) {
 	case who == n.self:
 		return n.execute(ctx, c)
 	}
+	var watch sync.WaitGroup
+	defer watch.Wait()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	late := time.AfterFunc(callSlow, n.ledger.Doubt) // before the dial: a silent peer does not answer that either
+	defer late.Stop()
+	watch.Go(func() { n.untilAnotherDecides(ctx, who, cancel) })
 	return n.ask(ctx, who, c)
+}
+
+// untilAnotherDecides gives a call up as soon as somebody else than the one that was asked coordinates: that one may never answer. It
+// ends with ctx, the call's own.
+func (n *Node) untilAnotherDecides(ctx context.Context, asked taskstate.PeerID, giveUp func()) {
+	for {
+		changed := n.ledger.Changed()
+		if who, _, ok := n.ledger.Coordinator(); ok && who != asked {
+			giveUp()
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
 }
 
 // ask sends one call to one peer and waits for its answer.
@@ -122,8 +145,6 @@ func (n *Node) ask(ctx context.Context, peer taskstate.PeerID, c call) (reply, e
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	late := time.AfterFunc(callSlow, n.ledger.Doubt)
-	defer late.Stop()
 	if err := wire.NewWriter(conn, 0).Send(c); err != nil {
 		return reply{}, fmt.Errorf("ask %s: %w", peer, err)
 	}
