@@ -68,6 +68,7 @@ type Node struct {
 	poke      chan struct{}
 	tendNow   chan struct{}
 	doubt     chan struct{}
+	stands    stands       // whom this voter lets stand for election
 	looks     atomic.Int32 // questions about the leader that are looked into now
 	moved     signal       // entries, coordinator or voters changed: for those that serve followers
 	changed   signal       // the coordinator changed
