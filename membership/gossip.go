@@ -76,6 +76,7 @@ func (m *Membership) tellSome(work *sync.WaitGroup) {
 			continue
 		}
 		told++
-		work.Go(func() { _, _ = list.Ping(n.Name, &net.UDPAddr{IP: n.Addr, Port: int(n.Port)}) })
+		name := n.Name // all else of it belongs to memberlist, which changes it under its own lock
+		work.Go(func() { _, _ = list.Ping(name, &net.UDPAddr{IP: syntheticIP(name), Port: 1}) })
 	}
 }

@@ -185,12 +185,14 @@ func (fl *flock) leader() *bird {
 	fl.mu.Lock() // never held while anybody waits: in a bubble that stops the clock
 	defer fl.mu.Unlock()
 	var best *bird
+	var epoch taskstate.Epoch
 	for _, b := range fl.nodes {
 		b.mu.Lock()
-		if !b.now.IsZero() && (best == nil || best.now.Less(b.now)) {
-			best = b
-		}
+		now := b.now
 		b.mu.Unlock()
+		if epoch.Less(now) {
+			best, epoch = b, now
+		}
 	}
 	return best
 }
