@@ -38,6 +38,7 @@ type call struct {
 	Flock  *flockCall       `cbor:"10,keyasint,omitempty"`
 	Again  bool             `cbor:"11,keyasint,omitempty"` // with Submit: asked before, and the answer never came
 	Thaw   *thawCall        `cbor:"12,keyasint,omitempty"`
+	Avail  *ledger.Avail    `cbor:"20,keyasint,omitempty"`
 }
 
 // joinCall is a stranger's request, seen by the peer it dialled.
@@ -187,7 +188,7 @@ func (n *Node) execute(ctx context.Context, c call) (reply, error) {
 	case c.Remove != nil:
 		return n.executeRemove(ctx, *c.Remove)
 	}
-	cmd := ledger.Command{Cancel: c.Cancel, Invite: c.Invite, Revoke: c.Revoke, Depart: c.Leave}
+	cmd := ledger.Command{Cancel: c.Cancel, Invite: c.Invite, Revoke: c.Revoke, Depart: c.Leave, Avail: c.Avail}
 	if c.Submit != nil {
 		cmd.Submit = &ledger.Submit{Job: *c.Submit, Again: c.Again}
 	}
@@ -227,6 +228,8 @@ func refusal(cmd ledger.Command, code ledger.Code) *api.Error {
 		return api.Errorf(api.NotFound, "no job %s; see `peer jobs`", cmd.Cancel.Job)
 	case cmd.Revoke != nil && code == ledger.CodeUnknown:
 		return api.Errorf(api.NotFound, "no ticket %q; see `peer ticket --list`", cmd.Revoke.ID)
+	case cmd.Avail != nil:
+		return refusedPeer(cmd.Avail.Peer, code)
 	case cmd.Remove != nil && code == ledger.CodeUnknown:
 		return api.Errorf(api.NotFound, "no peer %s; see `peer peers`", cmd.Remove.Peer)
 	case cmd.Remove != nil && code == ledger.CodeSole:
@@ -239,7 +242,7 @@ func refusal(cmd ledger.Command, code ledger.Code) *api.Error {
 func (n *Node) allowed(c call) *api.Error {
 	need := admission.Admin
 	switch {
-	case c.Join != nil, c.Flock != nil, c.Leave != nil && c.Leave.Peer == c.From:
+	case c.Join != nil, c.Flock != nil, c.Leave != nil && c.Leave.Peer == c.From, c.ofItself():
 		return nil
 	case c.Submit != nil, c.Cancel != nil:
 		need = admission.Submit

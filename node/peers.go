@@ -169,9 +169,10 @@ type peerRow struct{ api.Peer }
 func (n *Node) peerRow(m ledger.Member, view *membership.View) peerRow {
 	id := m.Entry.Peer
 	p := api.Peer{
-		ID: id, Name: n.nameOf(id), Availability: "active", Self: id == n.self, Path: "none", Addrs: []string{}, Roles: roleNames(m.Entry.Roles),
+		ID: id, Name: n.nameOf(id), Self: id == n.self, Path: "none", Addrs: []string{}, Roles: roleNames(m.Entry.Roles),
 		Standing: string(dispatch.Unknown),
 	}
+	n.showAvailability(&p, m)
 	if got, ok := view.Get(id); ok {
 		p.Version, p.RTT = got.Version, got.RTT.Seconds()
 		p.Addrs = append(p.Addrs, got.Addrs...)

@@ -46,7 +46,7 @@ func noCoordinatorLine(ps api.Peers) string {
 }
 
 func peersTable(ps api.Peers) *grid {
-	t := table("ID", "NAME", "STANDING", "ROLE", "PATH", "RTT", "CPUS", "MEMORY", "TASKS", "VERSION", "AGE")
+	t := table("ID", "NAME", "STANDING", "AVAILABLE", "ROLE", "PATH", "RTT", "CPUS", "MEMORY", "TASKS", "VERSION", "AGE")
 	for _, p := range ps.Peers {
 		role := "-"
 		if p.Voter {
@@ -62,11 +62,22 @@ func peersTable(ps api.Peers) *grid {
 				rtt = "<1ms"
 			}
 		}
-		t.add(shortID(p.ID), orDash(p.Name), p.Standing, role, p.Path, rtt,
+		t.add(shortID(p.ID), orDash(p.Name), p.Standing, availabilityText(p), role, p.Path, rtt,
 			fmt.Sprintf("%.3g/%.3g", p.CPUsUsed, p.CPUs), bytesText(p.MemoryUsed)+"/"+bytesText(p.Memory),
 			strconv.Itoa(p.Tasks), orDash(p.Version), short(seconds(p.Age)))
 	}
 	return t
+}
+
+// availabilityText says whether a peer takes tasks, and of one that is drained what is left on it.
+func availabilityText(p api.Peer) string {
+	if p.Availability == api.Drained {
+		if n := tasksLeft(p); n > 0 {
+			return fmt.Sprintf("draining: %d left", n)
+		}
+		return "drained"
+	}
+	return p.Availability
 }
 
 func (c *cli) jobsCommand() *cobra.Command {

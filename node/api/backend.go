@@ -7,6 +7,7 @@ import "context"
 type Backend interface {
 	JobBackend
 	PeerBackend
+	PeerKeeper
 	AdminBackend
 }
 

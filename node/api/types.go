@@ -13,7 +13,7 @@ type Peer struct {
 	Standing     string   `json:"standing"` // ready suspect detached unreachable left unknown
 	Coordinator  bool     `json:"coordinator"`
 	Voter        bool     `json:"voter"`
-	Availability string   `json:"availability"` // active
+	Availability string   `json:"availability"` // active pause drain
 	Self         bool     `json:"self"`
 	Path         string   `json:"path"` // self direct relayed none
 	RTT          float64  `json:"rtt"`  // seconds, 0 if unknown
@@ -26,6 +26,9 @@ type Peer struct {
 	Age          float64  `json:"age"` // seconds since the news this row rests on changed or was confirmed
 	Addrs        []string `json:"addrs"`
 	Roles        []string `json:"roles"`
+
+	AvailabilityReason string `json:"availability_reason,omitempty"` // as who paused or drained it said
+	TasksLeft          *int   `json:"tasks_left,omitempty"`          // drained: tasks on it whose end is not acknowledged yet
 }
 
 // Peers answers GET /v1/peers.
