@@ -39,6 +39,7 @@ type call struct {
 	Again  bool             `cbor:"11,keyasint,omitempty"` // with Submit: asked before, and the answer never came
 	Thaw   *thawCall        `cbor:"12,keyasint,omitempty"`
 	Avail  *ledger.Avail    `cbor:"20,keyasint,omitempty"`
+	Label  *ledger.Label    `cbor:"21,keyasint,omitempty"`
 }
 
 // joinCall is a stranger's request, seen by the peer it dialled.
@@ -188,7 +189,7 @@ func (n *Node) execute(ctx context.Context, c call) (reply, error) {
 	case c.Remove != nil:
 		return n.executeRemove(ctx, *c.Remove)
 	}
-	cmd := ledger.Command{Cancel: c.Cancel, Invite: c.Invite, Revoke: c.Revoke, Depart: c.Leave, Avail: c.Avail}
+	cmd := ledger.Command{Cancel: c.Cancel, Invite: c.Invite, Revoke: c.Revoke, Depart: c.Leave, Avail: c.Avail, Label: c.Label}
 	if c.Submit != nil {
 		cmd.Submit = &ledger.Submit{Job: *c.Submit, Again: c.Again}
 	}
@@ -230,6 +231,10 @@ func refusal(cmd ledger.Command, code ledger.Code) *api.Error {
 		return api.Errorf(api.NotFound, "no ticket %q; see `peer ticket --list`", cmd.Revoke.ID)
 	case cmd.Avail != nil:
 		return refusedPeer(cmd.Avail.Peer, code)
+	case cmd.Label != nil && code == ledger.CodeInvalid:
+		return api.Errorf(api.Usage, "peer %s would have more than %d labels given or taken by people", cmd.Label.Peer, ledger.MaxLabels)
+	case cmd.Label != nil:
+		return refusedPeer(cmd.Label.Peer, code)
 	case cmd.Remove != nil && code == ledger.CodeUnknown:
 		return api.Errorf(api.NotFound, "no peer %s; see `peer peers`", cmd.Remove.Peer)
 	case cmd.Remove != nil && code == ledger.CodeSole:

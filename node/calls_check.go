@@ -21,7 +21,7 @@ func (c *call) check() *api.Error {
 	asked := 0
 	for _, set := range [...]bool{
 		c.Submit != nil, c.Cancel != nil, c.Invite != nil, c.Revoke != nil, c.Remove != nil, c.Leave != nil, c.Join != nil, c.Flock != nil,
-		c.Thaw != nil, c.Avail != nil,
+		c.Thaw != nil, c.Avail != nil, c.Label != nil,
 	} {
 		if set {
 			asked++
@@ -73,6 +73,8 @@ func (c *call) checkWords() *api.Error {
 		return word("peer's id", c.Leave.Peer, maxCallWord)
 	case c.Avail != nil:
 		return cmp.Or(word("peer's id", c.Avail.Peer, maxCallWord), word("reason", c.Avail.Reason, maxCallReason))
+	case c.Label != nil:
+		return cmp.Or(word("peer's id", c.Label.Peer, maxCallWord), checkLabels(c.Label.Set, c.Label.Unset))
 	case c.Revoke != nil:
 		return word("ticket's id", c.Revoke.ID, maxCallWord)
 	case c.Join != nil:

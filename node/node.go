@@ -36,8 +36,9 @@ type Config struct {
 	Announce  []string // further addresses to tell others
 	Name      string   // default: the host's name
 	Labels    map[string]string
-	MilliCPU  int64 // offered; default: all
-	Memory    int64 // offered, bytes; default: all
+	MilliCPU  int64            // offered; default: all
+	Memory    int64            // offered, bytes; default: all
+	Others    taskstate.Counts // offered, by name: gpus, licenses, whatever jobs ask for
 	NoMDNS    bool
 	Testnet   bool // the API may cut this peer off from others
 	Version   string
@@ -78,6 +79,7 @@ type Node struct {
 
 	viewMu   sync.Mutex
 	verdicts map[taskstate.PeerID]membership.Verdict // of the last view
+	at       []string                                // addresses that were offered last
 
 	how      string        // founded, joined, resumed
 	warnings []string      // of the start; not changed later
@@ -201,6 +203,7 @@ func (n *Node) openWork() (err error) {
 	n.exchange = digest.New(n.exchangeConfig())
 	n.statuses.offer = n.exchange.Offer
 	n.coord = dispatch.NewCoord(n.coordConfig())
+	n.at = hostIPs(n.host.Addrs())
 	n.worker, err = dispatch.NewWorker(n.workerConfig())
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)

@@ -14,6 +14,8 @@ type PeerKeeper interface {
 	Peer(ctx context.Context, peer string) (PeerAnswer, error)
 	// SetAvailability decides whether a peer takes tasks. It holds also for one that is away.
 	SetAvailability(ctx context.Context, peer string, a Availability) (PeerAnswer, error)
+	// SetLabels lays labels over those that a peer says of itself, or hides some.
+	SetLabels(ctx context.Context, peer string, l Labels) (PeerAnswer, error)
 	// Draining calls send with what is left on a drained peer, whenever that changes, until nothing is. It fails with Conflict when the
 	// peer is not drained, or not any more.
 	Draining(ctx context.Context, peer string, send func(Draining) error) error
@@ -39,6 +41,12 @@ type Availability struct {
 	Reason       string  `json:"reason,omitempty"` // for people
 }
 
+// Labels is the body of POST /v1/peers/{id}/labels: what to set, and what is not to be there any more, whoever it comes from.
+type Labels struct {
+	Set   map[string]string `json:"set,omitempty"`
+	Unset []string          `json:"unset,omitempty"`
+}
+
 // Draining is one line of GET /v1/peers/{id}/drain: the tasks on a drained peer whose end is not acknowledged yet. The line with
 // nothing left is the last.
 type Draining struct {
@@ -53,6 +61,7 @@ type Draining struct {
 func peerRoutes(mux *http.ServeMux, b PeerKeeper) {
 	mux.HandleFunc("GET /v1/peers/{id}", getID(b.Peer))
 	mux.HandleFunc("POST /v1/peers/{id}/availability", postID(b.SetAvailability))
+	mux.HandleFunc("POST /v1/peers/{id}/labels", postID(b.SetLabels))
 	mux.HandleFunc("GET /v1/peers/{id}/drain", func(w http.ResponseWriter, r *http.Request) {
 		l := newLines[Draining](w)
 		l.end(b.Draining(r.Context(), r.PathValue("id"), l.send))
@@ -77,6 +86,11 @@ func (c *Client) Peer(ctx context.Context, peer string) (PeerAnswer, error) {
 // SetAvailability decides whether a peer takes tasks.
 func (c *Client) SetAvailability(ctx context.Context, peer string, a Availability) (PeerAnswer, error) {
 	return call[PeerAnswer](ctx, c, http.MethodPost, peerPath(peer, "/availability"), a)
+}
+
+// SetLabels changes the labels of a peer.
+func (c *Client) SetLabels(ctx context.Context, peer string, l Labels) (PeerAnswer, error) {
+	return call[PeerAnswer](ctx, c, http.MethodPost, peerPath(peer, "/labels"), l)
 }
 
 // Draining calls each with what is left on a drained peer until nothing is.

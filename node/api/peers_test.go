@@ -52,3 +52,16 @@ func TestWhatIsSaidAboutAPeerReachesTheBackend(t *testing.T) {
 		t.Errorf("a drain that somebody ended: %v", e)
 	}
 }
+
+func (f *fake) SetLabels(_ context.Context, peer string, l api.Labels) (api.PeerAnswer, error) {
+	return api.PeerAnswer{Peer: api.Peer{ID: peer, Labels: l.Set}}, f.note(fmt.Sprintf("%s %v", peer, l.Unset))
+}
+
+func TestLabelsReachTheBackend(t *testing.T) {
+	b := &fake{}
+	c, _, _ := serve(t, b)
+	p, err := c.SetLabels(t.Context(), "p", api.Labels{Set: map[string]string{"a": "b"}, Unset: []string{"c"}})
+	if err != nil || p.Peer.Labels["a"] != "b" || !slices.Equal(b.said, []string{"p [c]"}) {
+		t.Errorf("%+v %v, said %q", p, err, b.said)
+	}
+}

@@ -27,6 +27,12 @@ type Peer struct {
 	Addrs        []string `json:"addrs"`
 	Roles        []string `json:"roles"`
 
+	OS         string            `json:"os"` // "" until it had a session with this coordinator
+	Arch       string            `json:"arch"`
+	Labels     map[string]string `json:"labels"`      // that constraints see: its own, and what people laid over them
+	Offers     map[string]int64  `json:"offers"`      // named counts besides cpus and memory
+	OffersUsed map[string]int64  `json:"offers_used"` // of these, what is promised to its tasks
+
 	AvailabilityReason string `json:"availability_reason,omitempty"` // as who paused or drained it said
 	TasksLeft          *int   `json:"tasks_left,omitempty"`          // drained: tasks on it whose end is not acknowledged yet
 }
