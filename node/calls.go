@@ -40,6 +40,7 @@ type call struct {
 	Thaw   *thawCall        `cbor:"12,keyasint,omitempty"`
 	Avail  *ledger.Avail    `cbor:"20,keyasint,omitempty"`
 	Label  *ledger.Label    `cbor:"21,keyasint,omitempty"`
+	Set    *ledger.Set      `cbor:"22,keyasint,omitempty"`
 }
 
 // joinCall is a stranger's request, seen by the peer it dialled.
@@ -189,7 +190,7 @@ func (n *Node) execute(ctx context.Context, c call) (reply, error) {
 	case c.Remove != nil:
 		return n.executeRemove(ctx, *c.Remove)
 	}
-	cmd := ledger.Command{Cancel: c.Cancel, Invite: c.Invite, Revoke: c.Revoke, Depart: c.Leave, Avail: c.Avail, Label: c.Label}
+	cmd := ledger.Command{Cancel: c.Cancel, Invite: c.Invite, Revoke: c.Revoke, Depart: c.Leave, Avail: c.Avail, Label: c.Label, Set: c.Set}
 	if c.Submit != nil {
 		cmd.Submit = &ledger.Submit{Job: *c.Submit, Again: c.Again}
 	}
@@ -231,6 +232,8 @@ func refusal(cmd ledger.Command, code ledger.Code) *api.Error {
 		return api.Errorf(api.NotFound, "no ticket %q; see `peer ticket --list`", cmd.Revoke.ID)
 	case cmd.Avail != nil:
 		return refusedPeer(cmd.Avail.Peer, code)
+	case cmd.Set != nil && code == ledger.CodeInvalid:
+		return api.Errorf(api.Usage, "these settings would not do together with those that hold; see `peer set`")
 	case cmd.Label != nil && code == ledger.CodeInvalid:
 		return api.Errorf(api.Usage, "peer %s would have more than %d labels given or taken by people", cmd.Label.Peer, ledger.MaxLabels)
 	case cmd.Label != nil:

@@ -21,7 +21,7 @@ func (c *call) check() *api.Error {
 	asked := 0
 	for _, set := range [...]bool{
 		c.Submit != nil, c.Cancel != nil, c.Invite != nil, c.Revoke != nil, c.Remove != nil, c.Leave != nil, c.Join != nil, c.Flock != nil,
-		c.Thaw != nil, c.Avail != nil, c.Label != nil,
+		c.Thaw != nil, c.Avail != nil, c.Label != nil, c.Set != nil,
 	} {
 		if set {
 			asked++

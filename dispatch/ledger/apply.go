@@ -90,6 +90,8 @@ func (s *State) applyLasting(c *Command) Result {
 		return s.avail(c.Avail)
 	case c.Label != nil:
 		return s.label(c.Label)
+	case c.Set != nil:
+		return s.set(c.Set)
 	}
 	return Result{Refused: CodeInvalid}
 }

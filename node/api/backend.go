@@ -8,6 +8,7 @@ type Backend interface {
 	JobBackend
 	PeerBackend
 	PeerKeeper
+	SettingsBackend
 	AdminBackend
 }
 

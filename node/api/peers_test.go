@@ -65,3 +65,21 @@ func TestLabelsReachTheBackend(t *testing.T) {
 		t.Errorf("%+v %v, said %q", p, err, b.said)
 	}
 }
+
+func (f *fake) Settings(context.Context) (api.SettingsAnswer, error) {
+	return api.SettingsAnswer{Settings: api.Settings{Beat: 1}}, f.err
+}
+
+func (f *fake) Set(_ context.Context, s api.Settings) (api.SettingsAnswer, error) {
+	return api.SettingsAnswer{Settings: s}, f.err
+}
+
+func TestSettingsTravelBothWays(t *testing.T) {
+	c, _, _ := serve(t, &fake{})
+	if a, err := c.Settings(t.Context()); err != nil || a.Settings.Beat != 1 {
+		t.Errorf("%+v %v", a, err)
+	}
+	if a, err := c.Set(t.Context(), api.Settings{Grace: 2.5}); err != nil || a.Settings != (api.Settings{Grace: 2.5}) {
+		t.Errorf("%+v %v", a, err)
+	}
+}
