@@ -38,9 +38,9 @@ type call struct {
 	Flock  *flockCall       `cbor:"10,keyasint,omitempty"`
 	Again  bool             `cbor:"11,keyasint,omitempty"` // with Submit: asked before, and the answer never came
 	Thaw   *thawCall        `cbor:"12,keyasint,omitempty"`
-	Avail  *ledger.Avail    `cbor:"20,keyasint,omitempty"`
-	Label  *ledger.Label    `cbor:"21,keyasint,omitempty"`
-	Set    *ledger.Set      `cbor:"22,keyasint,omitempty"`
+	Avail  *ledger.Avail    `cbor:"30,keyasint,omitempty"`
+	Label  *ledger.Label    `cbor:"31,keyasint,omitempty"`
+	Set    *ledger.Set      `cbor:"32,keyasint,omitempty"`
 }
 
 // joinCall is a stranger's request, seen by the peer it dialled.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,12 +21,15 @@ func (c *cli) setCommand() *cobra.Command {
 		Long: `Show the settings of the whole cluster, or change some. A change is decided once, holds for everybody, and is followed at once, without a
 restart and without the loss of a session.
 
-  beat   how often each peer gives the coordinator a sign of life: 100ms to 1m (default 1s)
-  grace  after how long without one its session is over, and gossip decides whether it is unreachable:
-         2 beats to 10m (default 3 beats)
+  beat       how often each peer gives the coordinator a sign of life: 100ms to 1m (default 1s)
+  grace      after how long without one its session is over, and gossip decides whether it is unreachable:
+             2 beats to 10m (default 3 beats)
+
+  keep-jobs  how many jobs that are over are remembered: 1 to 100000 (default 1000)
+  keep-for   and for how long: 1s to ten years (default 168h). What is above either is forgotten at once
 
 On slow or lossy networks a longer grace is calmer; a shorter one notices sooner that a peer hangs.`,
-		Example: "  peer set\n  peer set beat=2s grace=10s",
+		Example: "  peer set\n  peer set beat=2s grace=10s\n  peer set keep-jobs=5000 keep-for=720h",
 		Args:    func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := settingsOf(args)
@@ -41,7 +45,8 @@ On slow or lossy networks a longer grace is calmer; a shorter one notices sooner
 				return err
 			}
 			return emit(c, a, []api.Settings{a.Settings}, func(w io.Writer) {
-				fmt.Fprintf(w, "beat   %s\ngrace  %s\n", seconds(a.Settings.Beat), seconds(a.Settings.Grace))
+				fmt.Fprintf(w, "beat       %s\ngrace      %s\nkeep-jobs  %d\nkeep-for   %s\n",
+					seconds(a.Settings.Beat), seconds(a.Settings.Grace), a.Settings.KeepJobs, seconds(a.Settings.KeepFor))
 			})
 		},
 	}
@@ -49,13 +54,22 @@ On slow or lossy networks a longer grace is calmer; a shorter one notices sooner
 
 // settingsOf reads NAME=VALUE words.
 func settingsOf(words []string) (s api.Settings, err error) {
-	fields := map[string]*float64{"beat": &s.Beat, "grace": &s.Grace}
+	names := []string{"beat", "grace", "keep-jobs", "keep-for"}
+	fields := map[string]*float64{"beat": &s.Beat, "grace": &s.Grace, "keep-for": &s.KeepFor}
 	for _, w := range words {
 		name, text, ok := strings.Cut(w, "=")
 		field := fields[name]
+		if ok && name == "keep-jobs" {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 || s.KeepJobs != 0 {
+				return s, api.Errorf(api.Usage, "%q: want a whole number from 1, once", w)
+			}
+			s.KeepJobs = n
+			continue
+		}
 		if !ok || field == nil {
-			msg := fmt.Sprintf("%q: want NAME=VALUE with beat or grace", w)
-			if near := spell.Nearest(name, []string{"beat", "grace"}); near != "" && field == nil {
+			msg := fmt.Sprintf("%q: want NAME=VALUE with %s", w, strings.Join(names, ", "))
+			if near := spell.Nearest(name, names); near != "" && near != name {
 				msg += fmt.Sprintf("; did you mean %s?", near)
 			}
 			return s, api.Errorf(api.Usage, "%s; see `peer set --help`", msg)

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"covey/dispatch/ledger"
+	"covey/taskstate"
 )
 
 func set(beat, grace int64) ledger.Command {
@@ -15,12 +16,12 @@ func set(beat, grace int64) ledger.Command {
 
 func TestSettingsAreKeptOneByOneAndSurviveASnapshot(t *testing.T) {
 	l := newLog(t)
-	if s := l.Settings(); s != (ledger.Settings{}) || s.Full() != (ledger.Settings{Beat: 1000, Grace: 3000}) {
+	if s := l.Settings(); s != (ledger.Settings{}) || s.Full() != (ledger.Settings{Beat: 1000, Grace: 3000, KeepJobs: ledger.KeepFinished, KeepFor: ledger.KeepFor}) {
 		t.Fatalf("%+v", s)
 	}
 	before := encode(t, l.State)
 	l.must(set(2000, 0))
-	if s := l.Settings(); s.Full() != (ledger.Settings{Beat: 2000, Grace: 6000}) {
+	if s := l.Settings(); s.Full().Beat != 2000 || s.Full().Grace != 6000 {
 		t.Errorf("a grace that nobody set is three beats: %+v", s)
 	}
 	l.must(set(0, 4000))
@@ -67,4 +68,38 @@ func TestWhateverIsSetAGraceHoldsTwoBeats(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestWhatIsKeptOfJobsThatAreOverCanBeSet(t *testing.T) {
+	l := newLog(t)
+	keep := func(jobs int, forMs int64) ledger.Command {
+		return ledger.Command{Set: &ledger.Set{KeepJobs: jobs, KeepFor: forMs}}
+	}
+	over := func(id taskstate.JobID) {
+		l.must(submit(id, 1), cancel(id))
+	}
+	for _, id := range []taskstate.JobID{"a", "b", "c"} {
+		over(id)
+	}
+	l.must(keep(2, 0))
+	if n := l.JobCount(); n != 2 {
+		t.Fatalf("%d jobs are kept: what is above the new bound goes in the same step", n)
+	}
+	over("d")
+	if _, ok := l.Job("b"); ok || l.JobCount() != 2 {
+		t.Error("the oldest was kept, or more than two")
+	}
+	l.must(keep(0, 1000))
+	l.stamp += 1001
+	over("e")
+	if n := l.JobCount(); n != 1 {
+		t.Errorf("%d jobs are kept after their time", n)
+	}
+	for _, c := range []ledger.Command{keep(-1, 0), keep(ledger.MostKept+1, 0), keep(0, -1), keep(0, 999), keep(0, ledger.MostKeptFor+1)} {
+		l.refuses(ledger.CodeInvalid, c)
+	}
+	again, err := ledger.DecodeState(encode(t, l.State))
+	if err != nil || again.Settings() != (ledger.Settings{KeepJobs: 2, KeepFor: 1000}) {
+		t.Errorf("%+v %v", again.Settings(), err)
+	}
 }

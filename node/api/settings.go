@@ -17,6 +17,9 @@ type SettingsBackend interface {
 type Settings struct {
 	Beat  float64 `json:"beat,omitempty"`  // seconds between two signs of life of a worker to the coordinator
 	Grace float64 `json:"grace,omitempty"` // seconds without one until its session is over
+
+	KeepJobs int     `json:"keep_jobs,omitempty"` // jobs that are over and remembered, at most
+	KeepFor  float64 `json:"keep_for,omitempty"`  // seconds for which they are
 }
 
 // SettingsAnswer answers GET and POST /v1/settings.
