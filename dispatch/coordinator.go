@@ -87,7 +87,10 @@ type Coordinator struct {
 	settling   []*endQueue         // ends to settle, by whose they are
 	given      givenUps            // attempts whose end may still come
 
-	skew        int64 // milliseconds by which the ledger's stamps are ahead of this clock
+	base        pace            // beat and grace where the ledger does not say otherwise
+	settings    ledger.Settings // of the cluster
+	settledAt   time.Time       // when peers that have not come back since the election stop being unknown
+	skew        int64           // milliseconds by which the ledger's stamps are ahead of this clock
 	schedules   []*scheduled
 	wake        time.Time // see Wake
 	settledDone bool      // twice the grace is over and every peer was reviewed
@@ -203,8 +206,10 @@ func NewCoordinator(cfg CoordinatorConfig, epoch taskstate.Epoch, st *ledger.Sta
 		peers: map[taskstate.PeerID]*peerState{}, jobs: map[taskstate.JobID]*jobState{}, strangers: map[taskstate.PeerID]PeerVerdict{}, sessions: map[ConnID]*session{},
 		classOf: map[needs]*class{}, seed: cfg.Seed,
 	}
+	c.base = pace{c.cfg.Beat, c.cfg.Grace}
+	c.setPace(st.Settings())
 	c.derive(st)
-	c.wakeAt(c.settledAt())
+	c.wakeAt(c.settledAt)
 	return c
 }
 
@@ -274,8 +279,8 @@ func (c *Coordinator) due() {
 		return
 	}
 	c.wake = time.Time{}
-	if settled := c.settledAt(); c.now.Before(settled) {
-		c.wakeAt(settled)
+	if c.now.Before(c.settledAt) {
+		c.wakeAt(c.settledAt)
 	} else if !c.settledDone {
 		c.settledDone = true
 		for _, p := range c.order {

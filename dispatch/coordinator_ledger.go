@@ -138,6 +138,8 @@ func (c *Coordinator) applied(cmd *ledger.Command, r *ledger.Result, index uint6
 		c.appliedCancel(cmd.Cancel.Job)
 	case cmd.Avail != nil:
 		c.appliedAvail(cmd.Avail, r)
+	case cmd.Set != nil:
+		c.appliedSet(cmd.Set)
 	case cmd.Label != nil:
 		c.appliedLabel(cmd.Label, r)
 	case cmd.Found != nil:

@@ -41,6 +41,9 @@ type call struct {
 	Again  bool             `cbor:"11,keyasint,omitempty"` // with Submit: asked before, and the answer never came
 	Thaw   *thawCall        `cbor:"12,keyasint,omitempty"`
 	Lasts  int64            `cbor:"13,keyasint,omitempty"` // with Invite: milliseconds until it expires, by the coordinator's clock
+	Avail  *ledger.Avail    `cbor:"30,keyasint,omitempty"`
+	Label  *ledger.Label    `cbor:"31,keyasint,omitempty"`
+	Set    *ledger.Set      `cbor:"32,keyasint,omitempty"`
 }
 
 // joinCall is a stranger's request, seen by the peer it dialled.
@@ -216,7 +219,7 @@ func (n *Node) execute(ctx context.Context, c call) (reply, error) {
 	if c.Invite != nil {
 		return n.executeInvite(ctx, *c.Invite, c.Lasts)
 	}
-	cmd := ledger.Command{Cancel: c.Cancel, Revoke: c.Revoke, Depart: c.Leave}
+	cmd := ledger.Command{Cancel: c.Cancel, Revoke: c.Revoke, Depart: c.Leave, Avail: c.Avail, Label: c.Label, Set: c.Set}
 	if c.Submit != nil {
 		cmd.Submit = &ledger.Submit{Job: *c.Submit, Again: c.Again}
 	}
@@ -256,6 +259,14 @@ func refusal(cmd ledger.Command, code ledger.Code) *api.Error {
 		return api.Errorf(api.NotFound, "no job %s; see `peer jobs`", cmd.Cancel.Job)
 	case cmd.Revoke != nil && code == ledger.CodeUnknown:
 		return api.Errorf(api.NotFound, "no ticket %q; see `peer ticket --list`", cmd.Revoke.ID)
+	case cmd.Avail != nil:
+		return refusedPeer(cmd.Avail.Peer, code)
+	case cmd.Set != nil && code == ledger.CodeInvalid:
+		return api.Errorf(api.Usage, "these settings would not do together with those that hold; see `peer set`")
+	case cmd.Label != nil && code == ledger.CodeInvalid:
+		return api.Errorf(api.Usage, "peer %s would have more than %d labels given or taken by people", cmd.Label.Peer, ledger.MaxLabels)
+	case cmd.Label != nil:
+		return refusedPeer(cmd.Label.Peer, code)
 	case cmd.Remove != nil && code == ledger.CodeUnknown:
 		return api.Errorf(api.NotFound, "no peer %s; see `peer peers`", cmd.Remove.Peer)
 	case cmd.Remove != nil && code == ledger.CodeSole:
@@ -268,7 +279,7 @@ func refusal(cmd ledger.Command, code ledger.Code) *api.Error {
 func (n *Node) allowed(c call) *api.Error {
 	need := admission.Admin
 	switch {
-	case c.Join != nil, c.Flock != nil, c.Leave != nil && c.Leave.Peer == c.From:
+	case c.Join != nil, c.Flock != nil, c.Leave != nil && c.Leave.Peer == c.From, c.ofItself():
 		return nil
 	case c.Submit != nil, c.Cancel != nil:
 		need = admission.Submit

@@ -21,7 +21,7 @@ func (c *call) check() *api.Error {
 	asked := 0
 	for _, set := range [...]bool{
 		c.Submit != nil, c.Cancel != nil, c.Invite != nil, c.Revoke != nil, c.Remove != nil, c.Leave != nil, c.Join != nil, c.Flock != nil,
-		c.Thaw != nil,
+		c.Thaw != nil, c.Avail != nil, c.Label != nil, c.Set != nil,
 	} {
 		if set {
 			asked++
@@ -71,6 +71,10 @@ func (c *call) checkWords() *api.Error {
 		return cmp.Or(word("peer's id", c.Remove.Peer, maxCallWord), word("reason", c.Remove.Reason, maxCallReason))
 	case c.Leave != nil:
 		return word("peer's id", c.Leave.Peer, maxCallWord)
+	case c.Avail != nil:
+		return cmp.Or(word("peer's id", c.Avail.Peer, maxCallWord), word("reason", c.Avail.Reason, maxCallReason))
+	case c.Label != nil:
+		return cmp.Or(word("peer's id", c.Label.Peer, maxCallWord), checkLabels(c.Label.Set, c.Label.Unset))
 	case c.Revoke != nil:
 		return word("ticket's id", c.Revoke.ID, maxCallWord)
 	case c.Join != nil:

@@ -49,6 +49,8 @@ func (n *Node) entryEvents(ev ledger.Event) []event {
 			out = append(out, event{at: e.Stamp, kind: kindCoordinator, peer: e.By, state: "elected", note: "epoch " + e.Epoch.String()})
 		case c.Found != nil, c.Admit != nil, c.Remove != nil, c.Depart != nil, c.Register != nil:
 			out = append(out, n.memberEvent(e, c))
+		case (c.Avail != nil || c.Label != nil) && !r.Existed:
+			out = append(out, decidedOf(e, c))
 		case c.Submit != nil && !r.Existed:
 			out = append(out, event{at: e.Stamp, kind: kindJob, job: c.Submit.Job.ID, state: "pending", note: c.Submit.Job.Name})
 		case c.Cancel != nil:

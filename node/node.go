@@ -36,13 +36,12 @@ type Config struct {
 	Announce   []string // further addresses to tell others
 	Name       string   // default: the host's name
 	Labels     map[string]string
-	MilliCPU   int64 // offered; default: all
-	Memory     int64 // offered, bytes; default: all
+	MilliCPU   int64            // offered; default: all
+	Memory     int64            // offered, bytes; default: all
+	Others     taskstate.Counts // offered, by name: gpus, licenses, whatever jobs ask for
 	NoMDNS     bool
 	Testnet    bool // the API may cut this peer off from others
 	Version    string
-	KeepJobs   int              // finished jobs that are remembered when this peer coordinates; 0 leaves it as it is
-	KeepFor    time.Duration    // the same by age
 	KeepOutput int64            // bytes that the files of finished jobs may take here; default 16 GiB
 	Now        func() time.Time // the machine's clock; default time.Now
 	Log        *slog.Logger
@@ -84,6 +83,7 @@ type Node struct {
 
 	viewMu   sync.Mutex
 	verdicts map[taskstate.PeerID]membership.Verdict // of the last view
+	at       []string                                // addresses that were offered last
 
 	how      string        // founded, joined, resumed
 	warnings []string      // of the start; not changed later
@@ -119,9 +119,6 @@ func New(cfg Config) (_ *Node, err error) {
 			n.Close()
 		}
 	}()
-	if cfg.KeepJobs < 0 || cfg.KeepJobs > ledger.MostFinished || cfg.KeepFor < 0 {
-		return nil, api.Errorf(api.Usage, "--keep-jobs: want 1 to %d, --keep-for: a time above 0", ledger.MostFinished)
-	}
 	if n.name, err = peerName(cfg.Name); err != nil {
 		return nil, err
 	}
@@ -214,6 +211,7 @@ func (n *Node) openWork() (err error) {
 	n.exchange = digest.New(n.exchangeConfig())
 	n.statuses.offer = n.exchange.Offer
 	n.coord = dispatch.NewCoord(n.coordConfig())
+	n.at = hostIPs(n.host.Addrs())
 	n.worker, err = dispatch.NewWorker(n.workerConfig())
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)

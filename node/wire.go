@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"runtime"
 
 	"covey/dispatch"
 	"covey/dispatch/ledger"
@@ -14,8 +13,6 @@ import (
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
-
-	"github.com/pbnjay/memory"
 )
 
 // wire joins the parts: who calls whom when something happens. Nothing here waits; what takes long is handed to the part's own
@@ -71,6 +68,7 @@ func (n *Node) seen(v *membership.View) {
 		n.verdict(m)
 	}
 	n.ledger.Reconsider()
+	n.offerAnew(v)
 	if current, _ := n.ledger.InSync(); !current {
 		n.rosterMoved() // there may be somebody new to follow
 	}
@@ -114,20 +112,7 @@ func (n *Node) lead(ctx context.Context, epoch taskstate.Epoch) {
 	n.members.SetHint(membership.Hint{Epoch: epoch, Coordinator: n.self})
 	n.worker.News()
 	n.wakeForwarder()
-	n.keep(ctx)
 	n.coord.Run(ctx, epoch)
-}
-
-// keep decides how many finished jobs are remembered, if this peer was told so. It is the coordinator's word that counts; a peer that
-// was told nothing leaves what was decided as it is.
-func (n *Node) keep(ctx context.Context) {
-	want := ledger.Keep{Jobs: n.cfg.KeepJobs, For: n.cfg.KeepFor.Milliseconds()}
-	if want == (ledger.Keep{}) {
-		return
-	}
-	if _, r, err := n.ledger.Propose(ctx, []ledger.Command{{Keep: &want}}); err != nil || r[0].Refused != ledger.CodeNone {
-		n.log.Info("how many finished jobs are kept was not decided; the next term decides it", "err", err)
-	}
 }
 
 // followLeads tells those who care when coordinator or epoch change, until ctx ends.
@@ -176,18 +161,6 @@ func (n *Node) publish(ctx context.Context, raw []byte) error {
 		return nil // not wired yet: the digest brings it to the others
 	}
 	return topic.Publish(ctx, raw)
-}
-
-// offer is what this peer gives to tasks.
-func (n *Node) offer() dispatch.Offer {
-	r := taskstate.Resources{MilliCPU: n.cfg.MilliCPU, Memory: n.cfg.Memory}
-	if r.MilliCPU <= 0 {
-		r.MilliCPU = totalCPU()
-	}
-	if r.Memory <= 0 {
-		r.Memory = int64(memory.TotalMemory())
-	}
-	return dispatch.Offer{Resources: r, Name: n.name, Labels: n.cfg.Labels, OS: runtime.GOOS, Arch: runtime.GOARCH}
 }
 
 func (n *Node) coordConfig() dispatch.CoordConfig {

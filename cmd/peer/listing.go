@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,17 +14,18 @@ import (
 )
 
 func (c *cli) peersCommand() *cobra.Command {
-	return &cobra.Command{
+	var labels bool
+	cmd := &cobra.Command{
 		Use:     "peers",
 		Short:   "Who is here: standing, coordinator, capacity, tasks",
-		Example: "  peer peers\n  peer peers -o json | jq -r '.peers[] | select(.standing==\"ready\").name'",
+		Example: "  peer peers\n  peer peers --labels\n  peer peers -o json | jq -r '.peers[] | select(.standing==\"ready\").name'",
 		Args:    exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ps, err := c.client().Peers(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if err := emit(c, ps, ps.Peers, func(w io.Writer) { peersTable(ps).write(w) }); err != nil {
+			if err := emit(c, ps, ps.Peers, func(w io.Writer) { peersTable(ps, labels).write(w) }); err != nil {
 				return err
 			}
 			if ps.Coordinator == "" && c.output == "table" {
@@ -40,6 +42,8 @@ func (c *cli) peersCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&labels, "labels", false, "show the labels, too")
+	return cmd
 }
 
 func noCoordinatorLine(ps api.Peers) string {
@@ -50,8 +54,17 @@ func noCoordinatorLine(ps api.Peers) string {
 	return line
 }
 
-func peersTable(ps api.Peers) *grid {
-	t := table("ID", "NAME", "STANDING", "ROLE", "PATH", "RTT", "CPUS", "MEMORY", "TASKS", "VERSION", "AGE")
+// peersTable has columns for named counts where anybody offers some, and for labels where they are asked for.
+func peersTable(ps api.Peers, labels bool) *grid {
+	head := []string{"ID", "NAME", "STANDING", "AVAILABLE", "ROLE", "PATH", "RTT", "CPUS", "MEMORY", "TASKS", "VERSION", "AGE"}
+	offers := slices.ContainsFunc(ps.Peers, func(p api.Peer) bool { return len(p.Offers) > 0 })
+	if offers {
+		head = append(head, "OFFERS")
+	}
+	if labels {
+		head = append(head, "LABELS")
+	}
+	t := table(head...)
 	for _, p := range ps.Peers {
 		role := "-"
 		if p.Voter {
@@ -67,11 +80,31 @@ func peersTable(ps api.Peers) *grid {
 				rtt = "<1ms"
 			}
 		}
-		t.add(shortID(p.ID), orDash(p.Name), p.Standing, role, p.Path, rtt,
-			fmt.Sprintf("%.3g/%.3g", p.CPUsUsed, p.CPUs), bytesText(p.MemoryUsed)+"/"+bytesText(p.Memory),
-			strconv.Itoa(p.Tasks), orDash(p.Version), short(seconds(p.Age)))
+		row := []string{
+			shortID(p.ID), orDash(p.Name), p.Standing, availabilityText(p), role, p.Path, rtt,
+			fmt.Sprintf("%.3g/%.3g", p.CPUsUsed, p.CPUs), bytesText(p.MemoryUsed) + "/" + bytesText(p.Memory),
+			strconv.Itoa(p.Tasks), orDash(p.Version), short(seconds(p.Age)),
+		}
+		if offers {
+			row = append(row, offersText(p))
+		}
+		if labels {
+			row = append(row, labelsText(p.Labels))
+		}
+		t.add(row...)
 	}
 	return t
+}
+
+// availabilityText says whether a peer takes tasks, and of one that is drained what is left on it.
+func availabilityText(p api.Peer) string {
+	if p.Availability == api.Drained {
+		if n := tasksLeft(p); n > 0 {
+			return fmt.Sprintf("draining: %d left", n)
+		}
+		return "drained"
+	}
+	return p.Availability
 }
 
 func (c *cli) jobsCommand() *cobra.Command {

@@ -80,6 +80,7 @@ func (c *cli) root() *cobra.Command {
 	})
 	root.AddCommand(
 		c.upCommand(), c.downCommand(), c.statusCommand(), c.ticketCommand(), c.removeCommand(), c.leaveCommand(), c.thawCommand(), c.peersCommand(),
+		c.drainCommand(), c.pauseCommand(), c.activateCommand(), c.labelCommand(), c.setCommand(),
 		c.runCommand(), c.submitCommand(), c.jobsCommand(), c.jobCommand(), c.tasksCommand(), c.explainCommand(), c.logsCommand(), c.waitCommand(),
 		c.cancelCommand(), c.watchCommand(), c.recoverCommand(), c.testnetCommand(), c.benchCommand(), c.versionCommand(),
 	)

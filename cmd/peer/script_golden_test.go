@@ -24,7 +24,7 @@ var (
 		"as_of": "TIME", "submitted": "TIME", "ended": "TIME", "time": "TIME", "at": "TIME", "expires": "TIME",
 		"rtt": "SECONDS", "age": "SECONDS", "memory": "BYTES", "memory_used": "BYTES", "pid": "NUMBER", "index": "NUMBER",
 		"seq": "NUMBER", "token": "TOKEN", "epoch": "GENERATION/TERM", "cluster": "CLUSTER", "version": "VERSION",
-		"ticket": "TICKET", "secret": "SECRET", "data": "FOLDER",
+		"ticket": "TICKET", "secret": "SECRET", "data": "FOLDER", "os": "OS", "arch": "ARCH",
 	}
 )
 

@@ -1,16 +1,13 @@
 package ledger
 
 import (
-	"cmp"
-
 	"covey/taskstate"
 )
 
 // Limits of what a State keeps. They are constants because every replica must forget the same things at the same entry.
 const (
-	KeepFinished = 1000                    // finished jobs, by count, unless Keep says otherwise
-	KeepFor      = 7 * 24 * 60 * 60 * 1000 // finished jobs, by age in milliseconds of ledger stamps, unless Keep says otherwise
-	MostFinished = 100_000                 // what Keep may ask for
+	KeepFinished = 1000                    // finished jobs, by count, unless Set says otherwise
+	KeepFor      = 7 * 24 * 60 * 60 * 1000 // finished jobs, by age in milliseconds of ledger stamps, unless Set says otherwise
 	KeepBytes    = 32 << 20                // what finished jobs may weigh together; the newest one always stays
 	KeepGone     = 10_000                  // ids of forgotten jobs, so that a late repetition of Submit does not run them again
 	KeepInvites  = 1000                    // invites; of those that admit nobody any more the oldest go first
@@ -73,8 +70,6 @@ func (s *State) apply(e *Entry, c *Command) Result {
 		return s.revoke(c.Revoke)
 	case c.Found != nil:
 		return s.found(c.Found)
-	case c.Keep != nil:
-		return s.setKeep(c.Keep)
 	}
 	return s.applyLasting(c)
 }
@@ -95,17 +90,19 @@ func (s *State) applyLasting(c *Command) Result {
 		return s.avail(c.Avail)
 	case c.Label != nil:
 		return s.label(c.Label)
+	case c.Set != nil:
+		return s.set(c.Set)
 	}
 	return Result{Refused: CodeInvalid}
 }
 
 // forget drops the finished jobs that are too many, too old or too heavy, the ones that ended first first.
 func (s *State) forget() {
-	keep := s.Keep()
+	keep := s.settings.Full()
 	for len(s.finished) > 0 {
 		j := s.finished[0]
-		many := len(s.finished) > keep.Jobs
-		old := s.stamp-j.ended > keep.For
+		many := len(s.finished) > keep.KeepJobs
+		old := s.stamp-j.ended > keep.KeepFor
 		heavy := s.kept > KeepBytes && len(s.finished) > 1
 		if !many && !old && !heavy {
 			return
@@ -114,22 +111,6 @@ func (s *State) forget() {
 		s.kept -= j.weight
 		s.drop(j)
 	}
-}
-
-func (s *State) setKeep(k *Keep) Result {
-	switch {
-	case k.Jobs < 0 || k.Jobs > MostFinished || k.For < 0:
-		return Result{Refused: CodeInvalid}
-	case *k == s.keep:
-		return Result{Existed: true}
-	}
-	s.keep = *k
-	return Result{}
-}
-
-// Keep is how many finished jobs are remembered, and for how long, with the defaults filled in.
-func (s *State) Keep() Keep {
-	return Keep{Jobs: cmp.Or(s.keep.Jobs, KeepFinished), For: cmp.Or(s.keep.For, KeepFor)}
 }
 
 func (s *State) drop(j *JobRecord) {

@@ -56,41 +56,6 @@ func TestHeavyJobsAreForgottenBeforeTheyAreTooMany(t *testing.T) {
 	}
 }
 
-func TestHowMuchIsKeptIsADecisionThatEverybodyFollows(t *testing.T) {
-	l := newLog(t)
-	for i := range 20 {
-		id := taskstate.JobID(fmt.Sprintf("j%02d", i))
-		l.must(submit(id, 1), cancel(id))
-	}
-	l.must(ledger.Command{Keep: &ledger.Keep{Jobs: 5, For: 1000}})
-	if l.JobCount() != 5 {
-		t.Fatalf("%d jobs are kept, want 5 at once", l.JobCount())
-	}
-	back, err := ledger.DecodeState(encode(t, l.State))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if l.State = back; l.Keep() != (ledger.Keep{Jobs: 5, For: 1000}) {
-		t.Errorf("a snapshot forgets what is to be kept: %+v", l.Keep())
-	}
-	l.must(submit("new", 1), cancel("new"))
-	if _, ok := l.Job("j15"); ok || l.JobCount() != 5 {
-		t.Errorf("%d jobs are kept", l.JobCount())
-	}
-	l.stamp += 1001
-	l.must(ledger.Command{Lead: &ledger.Lead{}})
-	if l.JobCount() != 0 {
-		t.Errorf("%d jobs are kept for longer than that", l.JobCount())
-	}
-	for _, bad := range []ledger.Keep{{Jobs: -1}, {For: -1}, {Jobs: ledger.MostFinished + 1}} {
-		l.refuses(ledger.CodeInvalid, ledger.Command{Keep: &bad})
-	}
-	l.must(ledger.Command{Keep: &ledger.Keep{}})
-	if l.Keep() != (ledger.Keep{Jobs: ledger.KeepFinished, For: ledger.KeepFor}) {
-		t.Errorf("the defaults do not come back: %+v", l.Keep())
-	}
-}
-
 // A week of load: what the ledger holds, in memory and in a snapshot, does not depend on how long it has been at work.
 func TestAWeekOfLoadLeavesTheLedgerAsLargeAsADay(t *testing.T) {
 	l := newLog(t)

@@ -29,7 +29,7 @@ type Command struct {
 	Supersede *Supersede `cbor:"11,keyasint,omitempty"`
 	Depart    *Depart    `cbor:"12,keyasint,omitempty"`
 	Register  *Register  `cbor:"13,keyasint,omitempty"`
-	Keep      *Keep      `cbor:"14,keyasint,omitempty"`
+	Set       *Set       `cbor:"14,keyasint,omitempty"`
 	Update    *Update    `cbor:"15,keyasint,omitempty"`
 	Renew     *Renew     `cbor:"16,keyasint,omitempty"`
 	Retire    *Retire    `cbor:"17,keyasint,omitempty"`
@@ -144,12 +144,6 @@ type Register struct {
 	Peer        taskstate.PeerID      `cbor:"1,keyasint"`
 	Incarnation taskstate.Incarnation `cbor:"2,keyasint"`
 	Name        string                `cbor:"3,keyasint,omitempty"`
-}
-
-// Keep says how many finished jobs are remembered, and for how long, from here on. What is above that is forgotten in the same step.
-type Keep struct {
-	Jobs int   `cbor:"1,keyasint,omitempty"` // 0 is KeepFinished; at most MostFinished
-	For  int64 `cbor:"2,keyasint,omitempty"` // milliseconds of ledger stamps; 0 is KeepFor
 }
 
 // Result answers one command. A zero Result is plain success.

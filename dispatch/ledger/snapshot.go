@@ -35,7 +35,7 @@ type snapshot struct {
 	Finished    []int             `cbor:"13,keyasint"` // positions in Jobs, in the order they ended
 	Gone        []taskstate.JobID `cbor:"14,keyasint"` // the longest forgotten first
 	Began       uint64            `cbor:"15,keyasint,omitempty"`
-	Keep        *Keep             `cbor:"16,keyasint,omitempty"` // nil for the defaults
+	Settings    *Settings         `cbor:"16,keyasint,omitempty"` // nil: nobody said anything
 }
 
 type inviteSnapshot struct {
@@ -73,9 +73,8 @@ func (s *State) Encode() ([]byte, error) {
 		Cluster: s.cluster, Generation: s.generation, Open: s.open, Began: s.began,
 		Members: slices.Collect(s.Members()), Gone: s.gone.ids,
 	}
-	if s.keep != (Keep{}) {
-		keep := s.keep
-		out.Keep = &keep
+	if s.settings != (Settings{}) {
+		out.Settings = &s.settings
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.invites)) {
 		r := s.invites[id]
@@ -119,16 +118,19 @@ func DecodeState(b []byte) (*State, error) {
 	s := NewState()
 	s.index, s.epoch, s.stamp, s.coordinator = in.Index, in.Epoch, in.Stamp, in.Coordinator
 	s.cluster, s.generation, s.open, s.began = in.Cluster, in.Generation, in.Open, in.Began
+	if in.Settings != nil {
+		if s.settings = *in.Settings; s.settings == (Settings{}) {
+			return nil, errors.New("ledger snapshot: settings that set nothing")
+		}
+		if err := s.settings.Check(); err != nil {
+			return nil, fmt.Errorf("ledger snapshot: %w", err)
+		}
+	}
 	for _, o := range in.Owners {
 		s.owners.id(o.Peer, o.Incarnation)
 	}
 	if len(s.owners.list) != len(in.Owners) {
 		return nil, errors.New("ledger snapshot: an incarnation is listed twice")
-	}
-	if in.Keep != nil {
-		if s.setKeep(in.Keep).Refused != CodeNone || s.keep == (Keep{}) {
-			return nil, errors.New("ledger snapshot: what is to be kept makes no sense")
-		}
 	}
 	if err := errors.Join(s.restoreRoster(&in), s.restoreJobs(&in)); err != nil {
 		return nil, fmt.Errorf("ledger snapshot: %w", err)

@@ -7,6 +7,8 @@ import "context"
 type Backend interface {
 	JobBackend
 	PeerBackend
+	PeerKeeper
+	SettingsBackend
 	AdminBackend
 }
 

@@ -20,6 +20,8 @@ func NewHandler(b Backend) http.Handler {
 	mux.HandleFunc("GET /v1/status", get(b.Status))
 	mux.HandleFunc("GET /v1/stats", get(b.Stats))
 	mux.HandleFunc("GET /v1/peers", get(b.Peers))
+	peerRoutes(mux, b)
+	settingsRoutes(mux, b)
 	mux.HandleFunc("GET /v1/jobs", get(b.Jobs))
 	mux.HandleFunc("GET /v1/tickets", get(b.Invites))
 	mux.HandleFunc("GET /v1/jobs/{id}", getID(b.Job))

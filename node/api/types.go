@@ -13,7 +13,7 @@ type Peer struct {
 	Standing     string   `json:"standing"` // ready suspect detached unreachable left unknown
 	Coordinator  bool     `json:"coordinator"`
 	Voter        bool     `json:"voter"`
-	Availability string   `json:"availability"` // active
+	Availability string   `json:"availability"` // active pause drain
 	Self         bool     `json:"self"`
 	Path         string   `json:"path"` // self direct relayed none
 	RTT          float64  `json:"rtt"`  // seconds, 0 if unknown
@@ -27,6 +27,15 @@ type Peer struct {
 	Addrs        []string `json:"addrs"`
 	Roles        []string `json:"roles"`
 	Trouble      string   `json:"trouble,omitempty"` // why it takes no tasks, though it is here: its disk is full, read-only or stuck
+
+	OS         string            `json:"os"` // "" until it had a session with this coordinator
+	Arch       string            `json:"arch"`
+	Labels     map[string]string `json:"labels"`      // that constraints see: its own, and what people laid over them
+	Offers     map[string]int64  `json:"offers"`      // named counts besides cpus and memory
+	OffersUsed map[string]int64  `json:"offers_used"` // of these, what is promised to its tasks
+
+	AvailabilityReason string `json:"availability_reason,omitempty"` // as who paused or drained it said
+	TasksLeft          *int   `json:"tasks_left,omitempty"`          // drained: tasks on it whose end is not acknowledged yet
 }
 
 // Peers answers GET /v1/peers.
