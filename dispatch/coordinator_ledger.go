@@ -129,12 +129,12 @@ func (c *Coordinator) applied(cmd *ledger.Command, r *ledger.Result, index uint6
 		c.appliedSupersede(cmd.Supersede, r)
 	case cmd.Register != nil:
 		c.appliedRegister(cmd.Register, r)
+	case c.appliedLasting(cmd, r): // also what was refused, or only partly done
 	case r.Refused != ledger.CodeNone || r.Existed:
 	case cmd.Submit != nil:
 		c.appliedSubmit(cmd.Submit, index)
 	case cmd.Cancel != nil:
 		c.appliedCancel(cmd.Cancel.Job)
-	case c.appliedLasting(cmd, r):
 	case cmd.Avail != nil:
 		c.appliedAvail(cmd.Avail, r)
 	case cmd.Label != nil:
@@ -172,7 +172,7 @@ func (c *Coordinator) appliedSubmit(s *ledger.Submit, index uint64) {
 			j.blocked = true
 		}
 	}
-	c.addSchedule(j)
+	c.addSchedule(j, c.stamp())
 	if n := job.Count; n > 0 && job.Schedule == nil {
 		j.wait(ledger.Slots{First: 1, N: n, Attempt: j.first}, job.Version, "")
 		for k := 1; k <= n && j.lasting != nil; k++ {
