@@ -81,7 +81,8 @@ func (c *cli) root() *cobra.Command {
 	root.AddCommand(
 		c.upCommand(), c.downCommand(), c.statusCommand(), c.ticketCommand(), c.removeCommand(), c.leaveCommand(), c.thawCommand(), c.peersCommand(),
 		c.runCommand(), c.submitCommand(), c.jobsCommand(), c.jobCommand(), c.tasksCommand(), c.explainCommand(), c.logsCommand(), c.waitCommand(),
-		c.cancelCommand(), c.watchCommand(), c.recoverCommand(), c.testnetCommand(), c.benchCommand(), c.versionCommand(),
+		c.cancelCommand(), c.retryCommand(), c.scaleCommand(), c.rolloutCommand(), c.rollbackCommand(), c.rebalanceCommand(),
+		c.watchCommand(), c.recoverCommand(), c.testnetCommand(), c.benchCommand(), c.versionCommand(),
 	)
 	root.SuggestionsMinimumDistance = 2 // typing errors in a command's name that are still recognised
 	root.InitDefaultCompletionCmd()

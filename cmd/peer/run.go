@@ -230,31 +230,19 @@ func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool) error
 	if sub.Held {
 		fmt.Fprintf(c.Err, "HELD: job %s is kept on this machine only. %s\n", sub.ID, sub.Note)
 	}
-	if detach {
+	if sub.Updated {
+		c.showChanges(c.Err, sub.Changes)
+	}
+	switch {
+	case detach:
 		fmt.Fprintln(c.Out, sub.ID)
 		return nil
+	case job.Type.Lasts():
+		fmt.Fprintln(c.Out, sub.ID)
+		return c.awaitRollout(ctx, sub.ID)
 	}
 	a := &attached{cli: c, client: cl, id: sub.ID}
 	return a.stay(ctx, job.Count > 1)
-}
-
-func (c *cli) submitCommand() *cobra.Command {
-	var wait bool
-	cmd := &cobra.Command{
-		Use:     "submit FILE",
-		Short:   "Submit a job file; print the job's id",
-		Example: "  peer submit frames.yaml\n  peer submit --wait frames.yaml && echo all done",
-		Args:    exactly(1, "a job file (- for stdin)"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := c.submitFile(cmd.Context(), args[0], wait)
-			if wait && err != nil {
-				return c.taskly(err)
-			}
-			return err
-		},
-	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "stay until it ends, show its output, exit with its code")
-	return cmd
 }
 
 // taskly is for commands that speak for a task only with a flag: Covey's own failure becomes 125.
@@ -264,31 +252,6 @@ func (c *cli) taskly(err error) error {
 	}
 	fmt.Fprintf(c.Err, "peer: %v\n", err)
 	return exitError(ownFailure)
-}
-
-func (c *cli) submitFile(ctx context.Context, file string, wait bool) error {
-	var (
-		data []byte
-		err  error
-		name = file
-	)
-	if file == "-" {
-		name = "stdin"
-		data, err = io.ReadAll(io.LimitReader(c.In, jobfile.MaxFile+1))
-	} else {
-		data, err = os.ReadFile(file)
-	}
-	if err != nil {
-		return api.Errorf(api.Usage, "%v", err)
-	}
-	job, err := jobfile.Parse(name, data, jobfile.Options{})
-	if err != nil {
-		return api.Errorf(api.Usage, "%v", err)
-	}
-	if wait {
-		return c.runJob(ctx, job, false)
-	}
-	return c.runJob(ctx, job, true)
 }
 
 func (c *cli) waitCommand() *cobra.Command {
@@ -320,6 +283,9 @@ func (c *cli) waitJob(ctx context.Context, id string, timeout time.Duration) err
 	var last api.Job
 	bar := newProgress(c.Err)
 	err := c.client().Follow(ctx, id, false, func(p api.Progress) error {
+		if last.ID == "" && !p.Job.Over() {
+			c.sayLasting(p.Job)
+		}
 		last = p.Job
 		bar.show(p.Job)
 		return nil
@@ -335,6 +301,16 @@ func (c *cli) waitJob(ctx context.Context, id string, timeout time.Duration) err
 	return jobExit(last)
 }
 
+// sayLasting tells who waits for a job that does not end by itself.
+func (c *cli) sayLasting(j api.Job) {
+	switch {
+	case j.Schedule != nil:
+		fmt.Fprintf(c.Err, "job %s starts others at its times until it is cancelled; waiting for that\n", j.ID)
+	case j.Version > 0:
+		fmt.Fprintf(c.Err, "job %s is a %s job: it goes on until it is cancelled; waiting for that\n", j.ID, j.Type)
+	}
+}
+
 // jobExit is the exit code of commands that speak for a job.
 func jobExit(j api.Job) error {
 	if j.ExitCode == nil {
@@ -348,10 +324,12 @@ func jobExit(j api.Job) error {
 
 func (c *cli) cancelCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "cancel ID",
-		Short:   "Stop a job's tasks; what has not started never will",
-		Example: "  peer cancel last",
-		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
+		Use:   "cancel ID",
+		Short: "Stop a job's tasks, or one task; what has not started never will",
+		Long: `Stop a job: its tasks are asked to end and, ten seconds later, made to; what has not started never will. With a task, as
+JOB.SLOT, only that one is stopped, and the job is complete if all others are. A service keeps its tasks running: see ` + "`peer scale`" + `.`,
+		Example: "  peer cancel last\n  peer cancel frames.17",
+		Args:    exactly(1, "a job (its id, a unique prefix, its name, or `last`) or a task (JOB.SLOT or JOB.SLOT.ATTEMPT)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			j, err := c.client().Cancel(cmd.Context(), args[0])
 			if err != nil {
@@ -359,6 +337,10 @@ func (c *cli) cancelCommand() *cobra.Command {
 			}
 			if c.output != "table" {
 				return writeJSON(c.Out, j)
+			}
+			if _, task, ok := strings.Cut(args[0], "."); ok {
+				fmt.Fprintf(c.Err, "cancelled %s.%s\n", j.ID, task)
+				return nil
 			}
 			fmt.Fprintf(c.Err, "cancelled %s\n", j.ID)
 			return nil
