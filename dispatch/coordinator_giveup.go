@@ -55,7 +55,7 @@ func (c *Coordinator) appliedCancel(id taskstate.JobID) {
 		return
 	}
 	j.cancelled = true
-	j.lots, j.later = nil, nil
+	j.lots, j.later, j.leaving = nil, nil, nil
 	for _, p := range c.order {
 		if h := p.holds[id]; h != nil {
 			c.stopAll(p, h)

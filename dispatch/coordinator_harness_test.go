@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -172,10 +173,26 @@ func commandString(c ledger.Command) string {
 			return s + " again"
 		}
 		return s + " as " + c.Supersede.Status.State.String()
+	case c.Renew != nil:
+		return fmt.Sprintf("renew %s%s v%d (%s)", c.Renew.Job, slotsString(c.Renew.Slots), c.Renew.Version, c.Renew.Reason)
+	case c.Retire != nil:
+		return fmt.Sprintf("retire %s%s (%s)", c.Retire.Job, slotsString(c.Retire.Slots), c.Retire.Reason)
+	case c.Grow != nil:
+		return fmt.Sprintf("grow %s by %d, for %v, v%d", c.Grow.Job, c.Grow.N, c.Grow.Peers, c.Grow.Version)
+	case c.Rollout != nil:
+		return fmt.Sprintf("rollout %s v%d %s %q", c.Rollout.Job, c.Rollout.Version, c.Rollout.State, c.Rollout.Message)
+	case c.Update != nil:
+		return fmt.Sprintf("update %s to %+v", c.Update.Job.ID, c.Update.Job)
 	case c.Register != nil:
 		return fmt.Sprintf("register %s/%s", c.Register.Peer, c.Register.Incarnation)
 	}
-	return fmt.Sprintf("%+v", c)
+	v := reflect.ValueOf(c)
+	for i := range v.NumField() {
+		if f := v.Field(i); !f.IsNil() {
+			return fmt.Sprintf("%s %+v", strings.ToLower(v.Type().Field(i).Name), f.Elem())
+		}
+	}
+	return "nothing"
 }
 
 func downString(d Down) string {
@@ -295,6 +312,12 @@ func (r *coordRig) check() error {
 	if a, b := r.core.openTasks(), fresh.openTasks(); !slices.Equal(a, b) {
 		return fmt.Errorf("open tasks: core %v, ledger %v", a, b)
 	}
+	if a, b := r.core.lastingJobs(), fresh.lastingJobs(); !slices.Equal(a, b) {
+		for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+			a, b = a[1:], b[1:]
+		}
+		return fmt.Errorf("lasting jobs:\ncore   %s\nledger %s", strings.Join(a, "\n       "), strings.Join(b, "\n       "))
+	}
 	if a, b := r.core.pendingSlots(), fresh.pendingSlots(); !slices.Equal(a, b) {
 		return fmt.Errorf("pending slots: core %v, ledger %v", a, b)
 	}
@@ -316,8 +339,15 @@ func (r *coordRig) check() error {
 				return fmt.Errorf("peer %s job %s: %d live, counted %d", p.id, h.job.id, n, h.live)
 			}
 			live += n
-			for range n {
-				res = res.Add(h.job.job.Resources)
+			for _, rc := range h.slots {
+				if !rc.is(ended) {
+					res = res.Add(h.job.body(int(rc.version)).Resources)
+				}
+			}
+			for _, run := range h.job.inflight {
+				if run.peer == p.id {
+					res = res.Add(run.body.Resources.Times(int64(run.N)))
+				}
 			}
 		}
 		recalls := 0

@@ -187,8 +187,6 @@ func (q *slotQueue) take(out []ledger.Slots, n int) ([]ledger.Slots, int) {
 	return out, n
 }
 
-func (q *slotQueue) clear() { *q = slotQueue{} }
-
 // addJob begins to drive a job. Whoever calls fills its slots in and then enqueues it.
 func (c *Coordinator) addJob(job *taskstate.Job, index uint64) *jobState {
 	j := &jobState{id: job.ID, job: job, index: index}

@@ -99,6 +99,17 @@ func (l *lasting) ended(st *taskstate.Status, version int, job *taskstate.Job, n
 	}
 }
 
+// retire notes whether a slot is wanted.
+func (l *lasting) retire(n int, retired bool) {
+	if l == nil {
+		return
+	}
+	s := l.slot(n)
+	if s.retired = retired; retired {
+		s.waits = false
+	}
+}
+
 // over notes that a slot is open no more.
 func (l *lasting) over(n int, p taskstate.PeerID) {
 	if l == nil {
@@ -128,11 +139,8 @@ func (c *Coordinator) deriveLasting(j *jobState, r *ledger.JobRecord) {
 	for n := 1; n <= r.Slots(); n++ {
 		s := r.Slot(n)
 		x := l.slot(n)
-		x.version, x.pin, x.retired = s.Version, s.Pin, s.Retired && !s.Open
+		x.version, x.pin, x.retired = s.Version, s.Pin, s.Retired
 		x.done = s.Final != nil && s.Final.State == taskstate.Complete
-		if s.Leaving != "" && !s.Retired {
-			x.version = s.Version
-		}
 	}
 }
 
@@ -338,10 +346,11 @@ func (c *Coordinator) appliedRenew(j *jobState, w *ledger.Renew, r *ledger.Resul
 	for _, n := range slotsOf(w.Slots, r.Slots) {
 		if p, h := c.holder(j, n); p != nil {
 			version := w.Version
-			if version == 0 {
-				version = int(h.slots[n].version)
+			if version == 0 && j.lasting != nil {
+				version = j.lasting.slot(n).version
 			}
 			j.leave(n, leaving{why: w.Reason, next: version})
+			j.lasting.retire(n, false)
 			c.stopLeaving(p, h, n)
 		}
 	}
@@ -359,10 +368,7 @@ func (c *Coordinator) appliedRetire(j *jobState, w *ledger.Retire, r *ledger.Res
 			}
 			j.early[n] = true
 		}
-		if l := j.lasting; l != nil {
-			s := l.slot(n)
-			s.retired, s.waits = true, false
-		}
+		j.lasting.retire(n, true)
 	}
 }
 

@@ -54,8 +54,9 @@ func (c *Coordinator) deriveJob(r *ledger.JobRecord) {
 		j.open++
 		p.promise(h, 1, j.body(s.Version))
 		j.lasting.begun(s.Slot, s.Version, s.Peer)
-		if s.Leaving != "" {
+		if s.Leaving != "" && !j.cancelled {
 			j.leave(s.Slot, leaving{why: s.Leaving, next: s.Next, retired: s.Retired})
+			j.lasting.retire(s.Slot, s.Retired)
 		}
 	}
 	c.enqueue(j)
@@ -129,7 +130,7 @@ func (c *Coordinator) applied(cmd *ledger.Command, r *ledger.Result, index uint6
 		c.appliedSupersede(cmd.Supersede, r)
 	case cmd.Register != nil:
 		c.appliedRegister(cmd.Register, r)
-	case c.appliedLasting(cmd, r): // also what was refused, or only partly done
+	case c.appliedLasting(cmd, r): // also what was refused – it is not under way any more – or only partly done
 	case r.Refused != ledger.CodeNone || r.Existed:
 	case cmd.Submit != nil:
 		c.appliedSubmit(cmd.Submit, index)

@@ -28,7 +28,7 @@ type modelWorker struct {
 	tasks    map[taskstate.TaskID]*modelTask
 	order    []taskstate.TaskID
 	tombs    map[taskstate.TaskID]bool
-	jobs     map[taskstate.JobID]taskstate.Job
+	jobs     map[bodyID]taskstate.Job
 	batch    uint64
 	acked    uint64
 	unacked  []taskstate.Batch
@@ -44,6 +44,9 @@ type modelTask struct {
 	need  int64
 	seq   uint64
 	final taskstate.Status
+
+	lasts   bool
+	version int
 }
 
 func (w *modelWorker) inc() taskstate.Incarnation {
@@ -177,11 +180,11 @@ func (w *modelWorker) assignments(a *Assignments) {
 
 func (w *modelWorker) part(a *Assignments, listed map[taskstate.TaskID]bool) {
 	for _, j := range a.Jobs {
-		w.jobs[j.ID] = j
+		w.jobs[bodyOf(&j)] = j
 	}
 	var dropped []taskstate.TaskID
 	for _, g := range a.Grants {
-		job, ok := w.jobs[g.Job]
+		job, ok := w.jobs[g.body()]
 		if !ok {
 			w.m.fail("%s was granted %s without the job", w.id, g.Job)
 		}
@@ -192,7 +195,7 @@ func (w *modelWorker) part(a *Assignments, listed map[taskstate.TaskID]bool) {
 				if w.tombs[id] {
 					dropped = append(dropped, id)
 				} else if w.tasks[id] == nil {
-					w.tasks[id] = &modelTask{id: id, index: g.Index, state: taskstate.Accepted, need: job.Resources.MilliCPU}
+					w.tasks[id] = &modelTask{id: id, index: g.Index, state: taskstate.Accepted, need: job.Resources.MilliCPU, lasts: job.Type.Lasts(), version: job.Version}
 					w.order = append(w.order, id)
 				}
 			}
@@ -243,7 +246,7 @@ func (w *modelWorker) work(n int) {
 		}
 	}
 	for _, id := range w.sorted() {
-		if t := w.tasks[id]; n > 0 && t.state == taskstate.Running {
+		if t := w.tasks[id]; n > 0 && t.state == taskstate.Running && !t.lasts {
 			w.say(t, taskstate.Complete, taskstate.ReasonNone)
 			w.m.completed[id]++
 			n--
@@ -283,7 +286,7 @@ func (w *modelWorker) loseDisk() {
 }
 
 func (w *modelWorker) wipe() {
-	w.tasks, w.tombs, w.jobs = map[taskstate.TaskID]*modelTask{}, map[taskstate.TaskID]bool{}, map[taskstate.JobID]taskstate.Job{}
+	w.tasks, w.tombs, w.jobs = map[taskstate.TaskID]*modelTask{}, map[taskstate.TaskID]bool{}, map[bodyID]taskstate.Job{}
 	w.order, w.unacked, w.fresh, w.batch, w.acked = nil, nil, nil, 0, 0
 }
 

@@ -44,7 +44,7 @@ func (c *Coordinator) stepLasting(j *jobState) {
 	if j.job.Type == taskstate.GlobalJob {
 		ch = c.globalChange(j)
 	} else {
-		ch = replicas.Service(c.replicasOf(j), j.job.Count+c.surge(j, in, out))
+		ch = c.serviceChange(j, in, out)
 	}
 	c.change(j, ch)
 	c.renew(j, out.Renew, j.job.Version, taskstate.ReasonUpdated)
@@ -52,7 +52,7 @@ func (c *Coordinator) stepLasting(j *jobState) {
 		c.catchUp(j, in)
 	}
 	c.moveAway(j)
-	if out.Phase != rollout.None {
+	if done := out.Phase == rollout.Completed || out.Phase == rollout.RolledBack; out.Phase != rollout.None && !(done && !ch.Empty()) {
 		c.decideFor(j, ledger.Command{Rollout: &ledger.Rollout{
 			Job: j.id, State: ledger.RolloutState(out.Phase), Message: out.Message, Version: j.job.Version,
 		}})
@@ -151,6 +151,24 @@ func (c *Coordinator) surge(j *jobState, in rollout.Input, out rollout.Output) i
 		}
 	}
 	return extra
+}
+
+// serviceChange gives a service its replicas. Where the surge of an update comes first, it must be of the new version: what is left of a
+// higher count before is given up, and does not stand in for it.
+func (c *Coordinator) serviceChange(j *jobState, in rollout.Input, out rollout.Output) replicas.Change {
+	all := c.replicasOf(j)
+	if out.Surge > 0 {
+		var old []replicas.Slot
+		for _, s := range all {
+			if !s.Retired && j.lasting.slots[s.N].version != in.Target && j.leaving[s.N].next != in.Target {
+				old = append(old, s)
+			}
+		}
+		if len(old) > j.job.Count {
+			return replicas.Service(old, j.job.Count)
+		}
+	}
+	return replicas.Service(all, j.job.Count+c.surge(j, in, out))
 }
 
 // replicasOf describes the slots of a service.

@@ -73,35 +73,46 @@ func (c *Coordinator) waits(a ledger.Again, renewed bool) {
 	case j.cancelled:
 		j.cancelled = false // somebody wants it after all
 	}
-	if renewed {
-		j.waitedBefore(a)
-	}
 	for n := a.Slots.First; n < a.Slots.First+a.Slots.N; n++ {
 		j.lasting.waits(n, a.Version)
-		if a.NotBefore > c.stamp() {
-			j.later.add(laterSlot{Slots: ledger.Slots{First: n, N: 1, Attempt: a.Slots.Attempt}, version: a.Version, at: a.NotBefore})
-		} else if j.lasting != nil {
-			j.wait(ledger.Slots{First: n, N: 1, Attempt: a.Slots.Attempt}, a.Version, j.lasting.pinOf(n))
+		if renewed && j.waitedBefore(n, a.Version) || j.lasting == nil && !renewed && a.NotBefore <= c.stamp() {
+			continue
 		}
+		c.waitsOne(j, ledger.Slots{First: n, N: 1, Attempt: a.Slots.Attempt}, a)
 	}
-	if a.NotBefore > c.stamp() {
-		c.wakeAt(c.when(j.later[0].at))
-	} else if j.lasting == nil {
-		j.wait(a.Slots, a.Version, "")
+	if j.lasting == nil && !renewed && a.NotBefore <= c.stamp() {
+		j.wait(a.Slots, a.Version, "") // the usual case, in one piece
 	}
 }
 
-// waitedBefore takes slots out of wherever they wait. An assignment of one that is under way will be refused.
-func (j *jobState) waitedBefore(a ledger.Again) {
-	for n := a.Slots.First; n < a.Slots.First+a.Slots.N; n++ {
-		if j.unwait(n) || !j.underWay(n) {
+func (c *Coordinator) waitsOne(j *jobState, slot ledger.Slots, a ledger.Again) {
+	if a.NotBefore > c.stamp() {
+		j.later.add(laterSlot{Slots: slot, version: a.Version, at: a.NotBefore})
+		c.wakeAt(c.when(j.later[0].at))
+		return
+	}
+	j.wait(slot, a.Version, j.lasting.pinOf(slot.First))
+}
+
+// waitedBefore takes a slot out of wherever it waits. It tells whether the slot is under way as the version it waits for now: then nothing
+// changes. An assignment of another version will be refused.
+func (j *jobState) waitedBefore(slot, version int) bool {
+	if j.unwait(slot) {
+		return false
+	}
+	for _, x := range j.inflight {
+		if slot < x.First || slot >= x.First+x.N || j.early[slot] {
 			continue
+		}
+		if x.body.Version == version {
+			return true
 		}
 		if j.early == nil {
 			j.early = map[int]bool{}
 		}
-		j.early[n] = true
+		j.early[slot] = true
 	}
+	return false
 }
 
 // dueLater queues the slots whose time has come.

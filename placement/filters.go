@@ -115,7 +115,7 @@ func (c *candidate) demand(ok bool) int {
 func (a *ask) admit(peers []Peer) ([]candidate, refusals) {
 	fs, busyAt, faultyAt := filters()
 	ref := refusals{counts: make([][]int, len(fs))}
-	cands := make([]candidate, 0, len(peers))
+	cands := make([]candidate, 0, len(peers)) // judged in place: a candidate that is refused makes room for the next
 	var faulty []candidate
 	sound := false
 	for i := range peers {
@@ -123,18 +123,20 @@ func (a *ask) admit(peers []Peer) ([]candidate, refusals) {
 			continue
 		}
 		ref.considered++
-		c := candidate{Peer: &peers[i], at: i, fits: math.MaxInt32, room: math.MaxInt32}
-		at := ref.pass(a, fs, 0, faultyAt, &c)
-		switch {
+		cands = append(cands, candidate{Peer: &peers[i], at: i, fits: math.MaxInt32, room: math.MaxInt32})
+		c := &cands[len(cands)-1]
+		passed := false
+		switch at := ref.pass(a, fs, 0, faultyAt, c); {
 		case c.Faulty && at == faultyAt:
-			faulty = append(faulty, c)
+			faulty = append(faulty, *c)
 		case at == faultyAt:
 			sound = true
-			if ref.pass(a, fs, faultyAt, len(fs), &c) == len(fs) {
-				cands = append(cands, c)
-			}
+			passed = ref.pass(a, fs, faultyAt, len(fs), c) == len(fs)
 		case at == busyAt && !c.Faulty && (a.MaxPerPeer == 0 || c.OfJob < a.MaxPerPeer):
 			sound = true
+		}
+		if !passed {
+			cands = cands[:len(cands)-1]
 		}
 	}
 	for i := range faulty {

@@ -8,6 +8,8 @@ import (
 	"covey/placement"
 	"covey/taskstate"
 	"covey/taskstate/constraint"
+
+	"pgregory.net/rapid"
 )
 
 // with is a peer with two cpus, changed.
@@ -126,23 +128,29 @@ func TestNamedCountsAreNotPromisedTwice(t *testing.T) {
 }
 
 func TestAMatcherChangesNoAnswer(t *testing.T) {
-	cs := [][]constraint.Constraint{constraints(t, "peer.os == linux"), constraints(t, "peer.os == darwin", "peer.label.zone != x"), nil}
-	var m placement.Matcher
-	ps := []placement.Peer{with("a"), with("b", mac), with("c", stranger), with("d")}
-	for round := range 60 {
-		switch at := round % len(ps); round % 7 {
-		case 3:
-			ps[at].Facts = &constraint.Facts{OS: []string{"linux", "darwin"}[round%2]}
-		case 5:
-			ps[at].Facts = nil
-		case 6:
-			ps[0], ps[at] = ps[at], ps[0]
-		}
-		need := placement.Need{Tasks: 99, Resources: cpus(1), Constraints: cs[round/5%len(cs)]}
-		plain := placement.Place(need, ps[:1+round%4], 7)
-		need.Matcher = &m
-		if got := placement.Place(need, ps[:1+round%4], 7); !reflect.DeepEqual(got, plain) {
-			t.Fatalf("round %d: %+v, without a matcher %+v", round, got, plain)
-		}
+	lists := [][]constraint.Constraint{
+		constraints(t, "peer.os == linux"), constraints(t, "peer.os == darwin"), constraints(t, "peer.os == darwin", "peer.label.zone != west"), constraints(t, "peer.label.zone == west", "peer.os != plan9"), nil,
 	}
+	rapid.Check(t, func(t *rapid.T) {
+		var m placement.Matcher
+		ps := []placement.Peer{with("a"), with("b", mac), with("c", stranger), with("d")}
+		need := placement.Need{Tasks: 99, Resources: cpus(1)}
+		for range 20 {
+			switch at := rapid.IntRange(0, 3).Draw(t, "peer"); rapid.IntRange(0, 3).Draw(t, "event") {
+			case 0: // its facts change
+				ps[at].Facts = anyFacts.Draw(t, "facts")
+			case 1: // the peers change places
+				ps[0], ps[at] = ps[at], ps[0]
+			case 2: // another job is placed
+				need.Constraints = rapid.SampledFrom(lists).Draw(t, "constraints")
+			}
+			n := rapid.IntRange(0, 4).Draw(t, "peers")
+			need.Matcher = nil
+			plain := placement.Place(need, ps[:n], 7)
+			need.Matcher = &m
+			if got := placement.Place(need, ps[:n], 7); !reflect.DeepEqual(got, plain) {
+				t.Fatalf("%+v, without a matcher %+v", got, plain)
+			}
+		}
+	})
 }

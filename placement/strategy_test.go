@@ -46,6 +46,15 @@ func TestTasksOnPeersThatTakeNoMoreStillCountForTheirZone(t *testing.T) {
 	}
 }
 
+func TestWhatMustWaitIsSpreadOverTheZonesToo(t *testing.T) {
+	queue := func(p *placement.Peer) { p.Ahead = 10 }
+	ps := []placement.Peer{with("a", at("east"), queue), with("b", at("west"), queue, busy)}
+	plan := placement.Place(placement.Need{Tasks: 8, Resources: cpus(1), Over: over(t, "peer.label.zone")}, ps, 3)
+	if fmt.Sprint(plan.Counts) != "[4 4]" || plan.Queued != 6 {
+		t.Errorf("%+v", plan)
+	}
+}
+
 func TestZonesDifferByAtMostOneWhereThereIsRoom(t *testing.T) {
 	byZone := over(t, "peer.label.zone")
 	rapid.Check(t, func(t *rapid.T) {
@@ -83,6 +92,15 @@ func TestBinpackFillsTheFullestFirst(t *testing.T) {
 	for tasks, want := range []string{"[0 0 0 0]", "[0 0 1 0]", "[0 0 1 1]", "[0 0 1 2]", "[0 1 1 2]", "[0 2 1 2]", "[0 3 1 2]", "[0 4 1 2]", "[1 4 1 2]", "[2 4 1 2]", "[2 4 1 2]"} {
 		if got := fmt.Sprint(placement.Place(placement.Need{Tasks: tasks, Resources: cpus(1), Strategy: taskstate.Binpack}, ps, 3).Counts); got != want {
 			t.Errorf("%d tasks: %v, want %v", tasks, got, want)
+		}
+	}
+}
+
+func TestAmongEquallyFullPeersBinpackTakesTheOneWithMoreTasks(t *testing.T) {
+	ps := []placement.Peer{with("a"), with("b", func(p *placement.Peer) { p.Total = 3 }), with("c")}
+	for seed := range uint64(10) {
+		if plan := placement.Place(placement.Need{Tasks: 2, Resources: cpus(1), Strategy: taskstate.Binpack}, ps, seed); fmt.Sprint(plan.Counts) != "[0 2 0]" {
+			t.Errorf("%+v", plan)
 		}
 	}
 }

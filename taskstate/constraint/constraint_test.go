@@ -73,7 +73,7 @@ func TestLabelsAreOrderedOnlyAsNumbers(t *testing.T) {
 
 func TestARegularExpressionIsFoundAnywhereUnlessItSaysOtherwise(t *testing.T) {
 	f := server()
-	holds(t, f, true, "peer.name =~ pu-", "peer.name =~ ^gpu-[0-9]+$", "peer.label.zone =~ (east|west)", `peer.name =~ \d{2}`, `peer.name =~ "\\d{2}"`, `peer.label.zone =~ "^(?i)WEST$"`, "peer.label.empty =~ ^$")
+	holds(t, f, true, "peer.name =~ pu-", "peer.name =~ ^gpu-[0-9]+$", "peer.label.zone =~ (east|west)", `peer.name =~ \d{2}`, `peer.name =~ "\\d{2}"`, `peer.name =~ ^[a-z]{1,63}-[0-9]{1,20}$`, `peer.name =~ ^(\pL|\pN|-){1,100}$`, `peer.label.zone =~ "^(?i)WEST$"`, "peer.label.empty =~ ^$")
 	holds(t, f, false, "peer.name =~ ^pu", "peer.name =~ gpu$", "peer.label.zone =~ WEST")
 }
 

@@ -11,10 +11,12 @@ import (
 
 // Limits of what is read.
 const (
-	MaxText   = 4096 // bytes of one constraint
-	MaxList   = 64   // values of in
-	MaxRegexp = 256  // bytes of a regular expression
-	MaxCount  = 64   // constraints of one job
+	MaxText    = 4096 // bytes of one constraint
+	MaxList    = 64   // values of in
+	MaxRegexp  = 256  // bytes of a regular expression
+	maxSteps   = 500  // of one, with its repetitions written out: what matching a text may cost per character
+	MaxRegexps = 8    // regular expressions of one job
+	MaxCount   = 64   // constraints of one job
 )
 
 // Error says what is wrong with a constraint, where, and what a right one looks like.
@@ -41,8 +43,16 @@ func ParseAll(texts []string) ([]Constraint, error) {
 		return nil, &Error{Index: MaxCount, Column: 1, Problem: p, Example: example(Key{what: peerLabel, name: "zone"}, in)}
 	}
 	var out []Constraint
+	regexps := 0
 	for i, text := range texts {
 		c, err := parse(text)
+		if c.op == matches {
+			regexps++
+		}
+		if regexps > MaxRegexps {
+			p := fmt.Sprintf("there are more than %d regular expressions; join them with |", MaxRegexps)
+			return nil, &Error{Index: i, Column: 1, Problem: p, Example: c.key.String() + ` =~ "^(east|west)-"`}
+		}
 		if err != nil {
 			err.Index = i
 			return nil, err

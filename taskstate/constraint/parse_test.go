@@ -3,6 +3,7 @@ package constraint_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -61,6 +62,9 @@ func TestWhatCannotBeReadIsRefusedWithItsColumn(t *testing.T) {
 		{"peer.addr in (10.0.0.0/8, x)", 27, "want an address or a network"},
 		{"peer.name =~ a(b", 14, "this is no regular expression: missing closing )"},
 		{"peer.name =~ " + strings.Repeat("a", constraint.MaxRegexp+1), 14, "more than 256 bytes"},
+		{`peer.name =~ \pL{0,900}`, 14, "repeats too much"},
+		{`peer.name =~ ((a|b){30}){20}`, 14, "repeats too much"},
+		{`peer.name =~ a{1001}`, 14, "no regular expression: invalid repeat count"},
 		{"peer.os in linux", 12, "list in round brackets"},
 		{"peer.os in (linux", 12, "the list is not closed"},
 		{"peer.os in (linux,", 19, "the list is not closed"},
@@ -123,6 +127,13 @@ func TestTheErrorOfAListSaysWhichOne(t *testing.T) {
 	}
 	cs, err = constraint.ParseAll(make([]string, constraint.MaxCount+1))
 	if cs != nil || err == nil || !strings.Contains(err.Error(), "at most 64") {
+		t.Errorf("%v, %v", cs, err)
+	}
+	cs, err = constraint.ParseAll(slices.Repeat([]string{"peer.name =~ ^a"}, constraint.MaxRegexps+1))
+	if cs != nil || !errors.As(err, &e) || e.Index != constraint.MaxRegexps || !strings.Contains(err.Error(), "more than 8 regular expressions") {
+		t.Errorf("%v, %v", cs, err)
+	}
+	if cs, err := constraint.ParseAll(slices.Repeat([]string{"peer.name =~ ^a"}, constraint.MaxRegexps)); len(cs) != constraint.MaxRegexps || err != nil {
 		t.Errorf("%v, %v", cs, err)
 	}
 	if cs, err := constraint.ParseAll(nil); len(cs) != 0 || err != nil {

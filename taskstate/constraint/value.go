@@ -3,6 +3,7 @@ package constraint
 import (
 	"net/netip"
 	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 	"unicode"
@@ -130,12 +131,8 @@ func (c *Constraint) value(text string) (value, string) {
 		}
 	case class == address:
 		return v, v.parseNetwork()
-	case c.op == matches && len(text) > MaxRegexp:
-		return v, "the regular expression has more than " + strconv.Itoa(MaxRegexp) + " bytes"
 	case c.op == matches:
-		if c.re, err = regexp.Compile(text); err != nil {
-			return v, "this is no regular expression: " + strings.TrimPrefix(err.Error(), "error parsing regexp: ")
-		}
+		return v, c.compile(text)
 	case c.op.orders() && !decimal(text):
 		return v, c.op.String() + " compares a label with a number such as 3 or 2.5, got " + strconv.Quote(spell.Clip(text))
 	}
@@ -143,6 +140,39 @@ func (c *Constraint) value(text string) (value, string) {
 		return v, err.Error()
 	}
 	return v, ""
+}
+
+// compile reads a regular expression, and refuses one that would cost much: a job's are asked of every peer.
+func (c *Constraint) compile(text string) string {
+	if len(text) > MaxRegexp {
+		return "the regular expression has more than " + strconv.Itoa(MaxRegexp) + " bytes"
+	}
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err == nil && steps(tree) > maxSteps {
+		return "the regular expression repeats too much: written out it has more than " + strconv.Itoa(maxSteps) + " steps"
+	}
+	if err == nil {
+		c.re, err = regexp.Compile(text)
+	}
+	if err != nil {
+		return "this is no regular expression: " + strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+	}
+	return ""
+}
+
+// steps is how long an expression is when its repetitions are written out. The parser has bounded those, and the text is short.
+func steps(re *syntax.Regexp) int {
+	n := 1 + len(re.Rune)
+	if re.Op == syntax.OpCharClass {
+		n = 1
+	}
+	for _, sub := range re.Sub {
+		n += steps(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1)
+	}
+	return n
 }
 
 // parseNetwork reads an address, or a network with its length: 10.1.2.3/8 is 10.0.0.0/8.
