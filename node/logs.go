@@ -172,8 +172,8 @@ func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger
 			return rec, over, err
 		}
 		if l.attempt > 0 && l.attempt != rec.Attempt {
-			return rec, over, api.Errorf(api.NotFound, "task %s is not remembered any more (its slot is in attempt %d); see `peer tasks --all`",
-				taskstate.Task(l.job, slot, l.attempt), rec.Attempt)
+			return rec, over, api.Errorf(api.NotFound, "task %s is not the newest attempt of its slot (that is %d), nor one that is remembered; see `peer tasks %s --all`",
+				taskstate.Task(l.job, slot, l.attempt), rec.Attempt, l.job)
 		}
 		if rec.Peer != "" && rec.Attempt > shown {
 			return rec, over, nil
