@@ -110,7 +110,12 @@ func (n *Node) AllTasks(ctx context.Context, id string) (api.Tasks, error) {
 	if held != nil {
 		return n.Tasks(ctx, id)
 	}
-	out := api.Tasks{Tasks: []api.Task{}, AsOf: time.Now().UTC()}
+	tasks, err := n.everyTask(job)
+	return api.Tasks{Tasks: tasks, AsOf: time.Now().UTC()}, err
+}
+
+// everyTask lists all slots of a job, each after the earlier attempts of it that are remembered.
+func (n *Node) everyTask(job taskstate.JobID) ([]api.Task, error) {
 	earlier, all, spec := map[int][]ledger.PastAttempt{}, []int{}, (*taskstate.Job)(nil)
 	n.replica.Read(func(s *ledger.State) {
 		j, ok := s.Job(job)
@@ -126,18 +131,16 @@ func (n *Node) AllTasks(ctx context.Context, id string) (api.Tasks, error) {
 		}
 	})
 	rows, err := n.taskRows(job, all)
-	if err != nil {
-		return out, err
-	}
+	out := make([]api.Task, 0, len(rows))
 	for _, r := range rows {
 		for _, p := range earlier[r.Slot] {
 			row := pastRow(spec, r.Slot, p)
 			row.PeerName = n.nameOf(row.Peer)
-			out.Tasks = append(out.Tasks, row)
+			out = append(out, row)
 		}
-		out.Tasks = append(out.Tasks, r)
+		out = append(out, r)
 	}
-	return out, nil
+	return out, err
 }
 
 // pastRow is an attempt that its slot has left behind: with its end, or with why it was given up.
