@@ -40,6 +40,7 @@ with no server to keep alive and no shared disk.
   peer up --join covey1…                     … there
   peer run -- uname -a                       run a command on some peer, see its output, exit with its code
   peer run --array 1-100 -- ./render {}      a hundred of them
+  peer submit web.yaml                       a job file: also services, and updates of them
   peer peers                                 who is here
 
 Every command works on every peer. Data goes to stdout, talk to stderr.
