@@ -211,8 +211,9 @@ func (c *cli) watchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Events as JSON lines, as they happen",
-		Long: `Events as JSON lines: jobs accepted and ended, every task's states, peers coming and going, coordinators. Each line has
-a token; --since TOKEN goes on after it, at the same peer and as long as that peer runs.`,
+		Long: `Events as JSON lines: jobs accepted, changed and ended (updated, the states of a rollout, slots renewed, retired or grown), every task's
+states, peers coming and going, coordinators. Each line has a token; --since TOKEN goes on after it, at the same peer and as long as that
+peer runs.`,
 		Example: "  peer watch | jq -r 'select(.kind==\"task\" and .state==\"failed\")'",
 		Args:    exactly(0, ""),
 		RunE: untilCtrlC(func(cmd *cobra.Command, _ []string) error {
