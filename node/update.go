@@ -70,12 +70,15 @@ func (n *Node) resolveAfter(ctx context.Context, job *taskstate.Job) error {
 
 // update makes what build makes of a job its wanted spec. If somebody else's update comes in between, it is made on top of that.
 func (n *Node) update(ctx context.Context, old *taskstate.Job, build func(old *taskstate.Job) taskstate.Job) (api.Submitted, error) {
+	var meant []taskstate.Change
 	for tries := 1; ; tries++ {
 		spec := build(old)
 		out := api.Submitted{ID: string(old.ID), Updated: true, Version: old.Version, Changes: asUpdate(&spec, old)}
 		if len(out.Changes) == 0 {
+			out.Changes = meant // it was made, and only the answer was lost
 			return out, nil
 		}
+		meant = out.Changes
 		if err := jobfile.Validate(&spec); err != nil {
 			return out, api.Errorf(api.Usage, "%v", err)
 		}

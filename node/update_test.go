@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"covey/dispatch/ledger"
 	"covey/node/api"
 	"covey/p2p/admission"
+	"covey/p2p/wire"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
 )
@@ -343,5 +345,32 @@ func TestWithoutACoordinatorNothingIsChanged(t *testing.T) {
 	}
 	if len(s.held.list()) != 0 {
 		t.Error("an update is held: who knows what it would meet")
+	}
+}
+
+func TestAnUpdateWhoseAnswerWasLostSaysWhatItChangedAllTheSame(t *testing.T) {
+	all := flockOf(t, "one", "two")
+	web := serviceJob("web", 1)
+	id := all[1].submit(web)
+	lost := make(chan struct{}, 1)
+	all[0].host.Handle(callProtocol, func(peer string, c net.Conn) {
+		select {
+		case lost <- struct{}{}: // done, and gone before the answer
+			defer c.Close()
+			var q call
+			if err := wire.NewReader(c, 0).Read(&q); err == nil {
+				_, _ = all[0].try(timed(t), q)
+			}
+		default:
+			all[0].serveCall(timed(t), peer, c)
+		}
+	})
+	web.Timeout, web.Run.Noop = 0, &taskstate.Noop{Duration: time.Minute.Milliseconds()}
+	s, err := all[1].Submit(timed(t), api.Submit{Job: web})
+	if err != nil || s.ID != id || s.Version != 2 || !slices.Equal(fields(s.Changes), []string{"run"}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if len(lost) != 1 {
+		t.Error("no answer was lost")
 	}
 }

@@ -24,10 +24,14 @@ func TestWaitingForAServiceEndsWhenItsTasksRunOrItsUpdateStops(t *testing.T) {
 	busy.Tasks["pending"] = 1
 	nobody := serviceRow(0, 0, nil)
 	nobody.Type = "global"
+	done, ended := serviceRow(1, 2, nil), serviceRow(0, 0, &api.Rollout{State: "paused"})
+	done.Tasks["complete"], ended.Ended = 1, &time.Time{}
 	for name, c := range map[string]struct {
 		job  api.Job
 		want verdict
 	}{
+		"one runs, one is done":               {done, settledWell},
+		"the job is over":                     {ended, going},
 		"all run":                             {serviceRow(2, 2, nil), settledWell},
 		"one waits":                           {waits, going},
 		"more than wanted, one of them waits": {busy, going},

@@ -160,7 +160,9 @@ func (c *cli) awaitRollout(ctx context.Context, id string) error {
 	case verdict == settledWell:
 		fmt.Fprintln(c.Err, rolloutText(last))
 		return nil
-	case verdict == settledBadly || last.Over():
+	case last.Over():
+		return jobExit(last)
+	case verdict == settledBadly:
 		fmt.Fprintf(c.Err, "peer: job %s: %s\n", id, rolloutText(last))
 		return exitError(1)
 	case ctx.Err() != nil:
@@ -183,6 +185,9 @@ const (
 
 // settled tells whether what was asked of a service or global job has come about, or will not by itself.
 func settled(j api.Job) verdict {
+	if j.Over() {
+		return going // its end says how it went
+	}
 	if r := j.Rollout; r != nil {
 		switch r.State {
 		case "paused", "rolled-back", "rollback-paused":
@@ -191,7 +196,7 @@ func settled(j api.Job) verdict {
 			return going
 		}
 	}
-	if j.Tasks["running"] == j.Wanted && (j.Wanted > 0 || j.Type == string(taskstate.ServiceJob)) && j.Tasks["pending"] == 0 {
+	if j.Tasks["running"]+j.Tasks["complete"] == j.Wanted && (j.Wanted > 0 || j.Type == string(taskstate.ServiceJob)) && j.Tasks["pending"] == 0 {
 		return settledWell
 	}
 	return going
