@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,13 @@ type call struct {
 	Avail  *ledger.Avail    `cbor:"30,keyasint,omitempty"`
 	Label  *ledger.Label    `cbor:"31,keyasint,omitempty"`
 	Set    *ledger.Set      `cbor:"32,keyasint,omitempty"`
+
+	Update    *ledger.Update  `cbor:"20,keyasint,omitempty"`
+	Renew     *ledger.Renew   `cbor:"21,keyasint,omitempty"`
+	Retire    *ledger.Retire  `cbor:"22,keyasint,omitempty"`
+	Rollout   *ledger.Rollout `cbor:"23,keyasint,omitempty"`
+	Preview   *previewCall    `cbor:"24,keyasint,omitempty"`
+	Rebalance *rebalanceCall  `cbor:"25,keyasint,omitempty"`
 }
 
 // joinCall is a stranger's request, seen by the peer it dialled.
@@ -69,6 +77,7 @@ type reply struct {
 	Index uint64                `cbor:"5,keyasint,omitempty"` // of the decision: the asker's replica will have it at this index
 	Gone  []taskstate.PeerID    `cbor:"6,keyasint,omitempty"` // Thaw: who does not count any more
 	Until int64                 `cbor:"7,keyasint,omitempty"` // Invite: when it expires
+	changeReply
 }
 
 // errNobodyDecides is what decide ends with when its context does before a coordinator was found.
@@ -215,6 +224,8 @@ func (n *Node) execute(ctx context.Context, c call) (reply, error) {
 		return n.executeThaw(ctx)
 	case c.Remove != nil:
 		return n.executeRemove(ctx, *c.Remove)
+	case c.changesJob():
+		return n.executeChange(ctx, c)
 	}
 	if c.Invite != nil {
 		return n.executeInvite(ctx, *c.Invite, c.Lasts)
@@ -243,9 +254,13 @@ func answerTo(cmd ledger.Command, r ledger.Result, index uint64) reply {
 	case code == ledger.CodeNone, code == ledger.CodePartly:
 	case cmd.Submit != nil && r.Existed && code == ledger.CodeOver: // it was accepted, ran and is forgotten; only the answer was lost
 	default:
-		return reply{Error: refusal(cmd, code), Index: index}
+		out := reply{Error: cmp.Or(refusedChange(cmd, r), refusal(cmd, code)), Index: index}
+		out.told(r)
+		return out
 	}
-	return reply{Index: index}
+	out := reply{Index: index}
+	out.told(r)
+	return out
 }
 
 // refusal says why the ledger did not do what was asked.
@@ -281,7 +296,7 @@ func (n *Node) allowed(c call) *api.Error {
 	switch {
 	case c.Join != nil, c.Flock != nil, c.Leave != nil && c.Leave.Peer == c.From, c.ofItself():
 		return nil
-	case c.Submit != nil, c.Cancel != nil:
+	case c.Submit != nil, c.Cancel != nil, c.changesJob():
 		need = admission.Submit
 	}
 	if e, ok := n.roster.Get(c.From); !ok || !e.Has(need) {

@@ -25,6 +25,8 @@ func (t *teller) tellNews() {
 			if v, ok := visits[e.task]; ok && t.tellState(e, v) {
 				seen[seenState{e.task, e.state}] = true
 			}
+		case e.kind == kindJob && e.job == t.id:
+			t.tellChange(e)
 		case e.kind == kindPeer:
 			t.tellPeer(e)
 		case e.kind == kindCoordinator && (e.at > t.job.accepted || e.note != "epoch "+t.job.epoch.String()):

@@ -64,6 +64,7 @@ func (t *teller) tellSlot(s slotFacts) {
 	if s.Final != nil {
 		t.ended(s, back)
 	}
+	t.tellNext(task, s)
 }
 
 // placed tells where a task was given, and by what rule.
@@ -86,6 +87,10 @@ func (t *teller) tellPast(slot int, p ledger.PastAttempt, next int, peer tasksta
 			Kind: kindTask, Task: task.String(), Peer: p.Peer, State: "superseded", Reason: string(p.Reason),
 			Text: "stopped: an earlier attempt came back with its success, and that counts",
 		})
+		return
+	}
+	if p.End != nil {
+		t.tellEnded(task, p, next, peer)
 		return
 	}
 	text := fmt.Sprintf("given up: %s; attempt %d takes its place", whyGivenUp(p.Reason), next)
@@ -120,6 +125,18 @@ func whyGivenUp(r taskstate.Reason) string {
 		return "its peer stopped, restarted, left or lost its data"
 	case taskstate.ReasonDropped:
 		return "its peer does not have it and never will"
+	case taskstate.ReasonRestart:
+		return "the restart policy"
+	case taskstate.ReasonRetried:
+		return "somebody asked for another attempt"
+	case taskstate.ReasonUpdated:
+		return "another version takes its place"
+	case taskstate.ReasonDrained:
+		return "its peer is drained"
+	case taskstate.ReasonMoved:
+		return "it belongs elsewhere"
+	case taskstate.ReasonScaled:
+		return "its slot is wanted again"
 	}
 	return string(r)
 }

@@ -45,14 +45,13 @@ func (n *Node) taskRows(id taskstate.JobID, slots []int) (rows []api.Task, err e
 		err, job = nil, j.Job()
 		_, _, cancelled = j.Cancelled()
 		if slots == nil {
-			records = make([]ledger.SlotRecord, 0, job.Count)
-			for slot := 1; slot <= job.Count; slot++ {
+			slots = shownSlots(j)
+		}
+		records = make([]ledger.SlotRecord, 0, len(slots))
+		for _, slot := range slots {
+			if slot <= j.Slots() {
 				records = append(records, j.Slot(slot))
 			}
-			return
-		}
-		for _, slot := range slots {
-			records = append(records, j.Slot(slot))
 		}
 	})
 	names := map[taskstate.PeerID]string{}
@@ -258,7 +257,7 @@ func (f *follower) changed(slots []int) ([]api.Task, error) {
 // stands tells whether a row is an end that no new attempt of the slot follows.
 func stands(t *api.Task) bool {
 	switch taskstate.Reason(t.Reason) {
-	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonUnreachable:
+	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonUnreachable, taskstate.ReasonMoved, taskstate.ReasonUpdated, taskstate.ReasonDrained:
 		return false
 	}
 	var s taskstate.State

@@ -29,6 +29,14 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 	if err := n.diskTakes(); err != nil {
 		return api.Submitted{}, err
 	}
+	if err := n.resolveAfter(ctx, &job); err != nil {
+		return api.Submitted{}, err
+	}
+	if old, err := n.namesake(&job); err != nil {
+		return api.Submitted{}, err
+	} else if old != nil {
+		return n.update(ctx, old, func(*taskstate.Job) taskstate.Job { return job })
+	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
 	r, err := n.decide(try, call{Submit: &job})
@@ -37,7 +45,7 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 		_ = n.applied.reach(try, r.Index) // so that what is asked next, here, knows the job
 		return api.Submitted{ID: string(job.ID)}, nil
 	case !errors.Is(err, errNobodyDecides):
-		return api.Submitted{}, err
+		return n.submitUpdate(ctx, &job, r, err)
 	case ctx.Err() != nil:
 		return api.Submitted{}, ctx.Err()
 	}
@@ -112,6 +120,9 @@ func (n *Node) wakeForwarder() {
 
 // Cancel implements api.JobBackend.
 func (n *Node) Cancel(ctx context.Context, id string) (api.Job, error) {
+	if strings.Contains(id, ".") {
+		return n.cancelTask(ctx, id)
+	}
 	job, held, err := n.find(ctx, id)
 	if err != nil {
 		return api.Job{}, err
@@ -158,7 +169,7 @@ func (n *Node) Jobs(context.Context) (api.Jobs, error) {
 	progress := n.progress()
 	n.replica.Read(func(s *ledger.State) {
 		for j := range s.Jobs() {
-			out.Jobs = append(out.Jobs, jobRow(j, progress[j.Job().ID]))
+			out.Jobs = append(out.Jobs, fullRow(s, j, progress[j.Job().ID]))
 		}
 	})
 	return out, nil
@@ -204,7 +215,7 @@ func (n *Node) jobNow(id taskstate.JobID) (row api.Job, err error) {
 	err = errNoJob(string(id))
 	n.replica.Read(func(s *ledger.State) {
 		if j, ok := s.Job(id); ok {
-			row, err = jobRow(j, progress[id]), nil
+			row, err = fullRow(s, j, progress[id]), nil
 		}
 	})
 	return row, err

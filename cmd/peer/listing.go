@@ -119,11 +119,14 @@ func (c *cli) jobsCommand() *cobra.Command {
 				return err
 			}
 			return emit(c, js, js.Jobs, func(w io.Writer) {
-				t := table("ID", "NAME", "STATE", "DONE", "RUNNING", "PENDING", "FAILED", "SUBMITTED", "TOOK")
+				t := table("ID", "NAME", "STATE", "DONE", "RUNNING", "PENDING", "FAILED", "SUBMITTED", "TOOK", "NOTE")
 				for _, j := range js.Jobs {
-					t.add(j.ID, orDash(j.Name), j.State, fmt.Sprintf("%d/%d", j.Tasks["complete"], j.Count),
-						strconv.Itoa(j.Tasks["running"]), strconv.Itoa(j.Tasks["pending"]), strconv.Itoa(failures(j)),
-						ago(j.Submitted)+" ago", took(j))
+					done, running := fmt.Sprintf("%d/%d", j.Tasks["complete"], j.Count), strconv.Itoa(j.Tasks["running"])
+					if j.Version > 0 {
+						done, running = "-", fmt.Sprintf("%d/%d", j.Tasks["running"], j.Wanted)
+					}
+					t.add(j.ID, orDash(j.Name), j.State, done, running, strconv.Itoa(j.Tasks["pending"]), strconv.Itoa(failures(j)),
+						ago(j.Submitted)+" ago", took(j), jobNote(j))
 				}
 				t.write(w)
 			})
@@ -173,33 +176,55 @@ func jobText(w io.Writer, j api.Job) {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
 	}
-	line("tasks", fmt.Sprintf("%d: %s", j.Count, strings.Join(parts, ", ")))
+	if j.Version > 0 {
+		line("type", j.Type)
+		line("rollout", rolloutText(j))
+	}
+	line("tasks", fmt.Sprintf("%d: %s", max(j.Count, j.Wanted), strings.Join(parts, ", ")))
 	line("submitted", j.Submitted.Local().Format(time.DateTime)+" through "+shortID(j.Submitter))
 	if j.Ended != nil {
 		line("ended", j.Ended.Local().Format(time.DateTime)+", took "+took(j))
+	}
+	if j.Version == 0 {
+		line("note", jobNote(j))
 	}
 	line("cancelled", j.Cancelled)
 	line("waiting", j.Waiting)
 }
 
 func (c *cli) tasksCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "tasks ID",
-		Short:   "A job's tasks: state, peer, exit code, why",
-		Example: "  peer tasks last\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'",
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "tasks ID",
+		Short: "A job's tasks: state, peer, exit code, why",
+		Long: `A job's tasks: the newest attempt of each slot that is wanted. --all adds the earlier attempts that are remembered (the last five of a
+slot), and slots a service does not want any more.`,
+		Example: "  peer tasks last\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'\n  peer tasks web --all",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ts, err := c.client().Tasks(cmd.Context(), args[0])
+			list := c.client().Tasks
+			if all {
+				list = c.client().AllTasks
+			}
+			ts, err := list(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			return emit(c, ts, ts.Tasks, func(w io.Writer) { tasksTable(ts.Tasks).write(w) })
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "also earlier attempts, and slots that are not wanted any more")
+	return cmd
 }
 
+// tasksTable has a column for versions if there are any.
 func tasksTable(ts []api.Task) *grid {
-	t := table("TASK", "STATE", "PEER", "EXIT", "ITEM", "AGE", "MESSAGE")
+	head := []string{"TASK", "STATE", "PEER", "EXIT", "ITEM", "AGE", "MESSAGE"}
+	versions := slices.ContainsFunc(ts, func(t api.Task) bool { return t.Version > 0 })
+	if versions {
+		head[4] = "VERSION"
+	}
+	t := table(head...)
 	for _, x := range ts {
 		exit := "-"
 		if x.ExitCode != nil {
@@ -209,7 +234,11 @@ func tasksTable(ts []api.Task) *grid {
 		if peer == "" {
 			peer = shortID(x.Peer)
 		}
-		t.add(x.ID, x.State, orDash(peer), exit, orDash(x.Item), ago(x.At), x.Message)
+		fifth := x.Item
+		if versions {
+			fifth = strconv.Itoa(x.Version)
+		}
+		t.add(x.ID, x.State, orDash(peer), exit, orDash(fifth), ago(x.At), taskNote(x))
 	}
 	return t
 }
@@ -222,8 +251,9 @@ func (c *cli) watchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Events as JSON lines, as they happen",
-		Long: `Events as JSON lines: jobs accepted and ended, every task's states, peers coming and going, coordinators. Each line has
-a token; --since TOKEN goes on after it. When the peer restarts, watching goes on as soon as it is back.
+		Long: `Events as JSON lines: jobs accepted, changed and ended (updated, the states of a rollout, slots renewed, retired or grown), every
+task's states, peers coming and going, coordinators. Each line has a token; --since TOKEN goes on after it. When the peer restarts, watching
+goes on as soon as it is back.
 
 Where events may be missing – the token is too old, or of another peer or start – a line of kind "snapshot" says why, lines with
 "snapshot": true list how things stand, and "synced" ends them: what was not listed is not there any more.`,

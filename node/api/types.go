@@ -73,6 +73,13 @@ type Job struct {
 	Cancelled string         `json:"cancelled,omitempty"` // why
 	Waiting   string         `json:"waiting,omitempty"`   // why nothing more starts, if something waits
 	ExitCode  *int           `json:"exit_code,omitempty"` // once ended: what run and wait exit with
+
+	Wanted   int           `json:"wanted,omitempty"`   // service and global: tasks there are to be
+	Version  int           `json:"version,omitempty"`  // service and global
+	Rollout  *Rollout      `json:"rollout,omitempty"`  // of the newest update
+	After    []Predecessor `json:"after,omitempty"`    // what has to be complete first, as long as it is not
+	Schedule *Schedule     `json:"schedule,omitempty"` // it only starts others
+	Origin   *Origin       `json:"origin,omitempty"`   // it was started by a schedule
 }
 
 // Over tells whether the job has ended.
@@ -106,6 +113,12 @@ type Task struct {
 	Reason   string    `json:"reason"`
 	Item     string    `json:"item,omitempty"`
 	At       time.Time `json:"at"` // of the newest status
+
+	Version   int        `json:"version,omitempty"`    // of the job, service and global
+	Leaving   string     `json:"leaving,omitempty"`    // it is being stopped, and not because the job is: why
+	Retired   bool       `json:"retired,omitempty"`    // its slot is not wanted any more
+	Earlier   bool       `json:"earlier,omitempty"`    // an attempt that its slot has left behind
+	NotBefore *time.Time `json:"not_before,omitempty"` // pending: it does not start before
 }
 
 // Tasks answers GET /v1/jobs/{id}/tasks.
@@ -164,6 +177,11 @@ type Submitted struct {
 	ID   string `json:"id"`
 	Held bool   `json:"held"`
 	Note string `json:"note,omitempty"`
+
+	// A job whose name is that of a service, global or scheduled job that goes on is an update of that. Without changes nothing was done.
+	Updated bool               `json:"updated,omitempty"`
+	Version int                `json:"version,omitempty"`
+	Changes []taskstate.Change `json:"changes,omitempty"`
 }
 
 // LogChunk is one line of GET /v1/jobs/{id}/logs. Exactly one of Data, Note and Error is set, or none on a final line.
