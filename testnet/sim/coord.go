@@ -162,7 +162,7 @@ func (t *term) carryOut(e dispatch.CoordEffect) {
 		}
 	case dispatch.ProposeCommands:
 		w.check.proposed(t, e.Commands)
-		w.quorum.propose(l, e.Commands, func(_ []ledger.Result, ok bool) {
+		w.quorum.propose(l, spoil(w, e.Commands), func(_ []ledger.Result, ok bool) {
 			switch {
 			case l.term != t:
 			case ok:

@@ -285,6 +285,7 @@ func (w *world) end() {
 			p.trouble = w.now()
 			p.boot()
 		}
+		w.load.mend(true)
 		w.check.settle()
 	})
 }
