@@ -87,7 +87,7 @@ type Coordinator struct {
 	settling   []*endQueue         // ends to settle, by whose they are
 	given      givenUps            // attempts whose end may still come
 
-	skew        int64 // milliseconds by which the ledger's stamps are ahead of this clock
+	skew        int64 // the ledger's stamp, in milliseconds, when this core was made: for all it knows so far
 	schedules   []*scheduled
 	wake        time.Time // see Wake
 	settledDone bool      // twice the grace is over and every peer was reviewed

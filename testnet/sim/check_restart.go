@@ -70,8 +70,12 @@ func (c *check) early(t taskstate.TaskID) {
 	if x == nil || x.attempt != t.Attempt {
 		return
 	}
-	if waited := c.w.now() - x.since; waited < millis(x.policy.Delay) {
-		c.w.fail("I15", "%s starts %v after the attempt before it ended, and should wait %v", t, waited, millis(x.policy.Delay))
+	waited, told := c.w.now()-x.since, millis(c.w.quorum.truth.Stamp()-x.granted[len(x.granted)-1])
+	if c.w.clocks {
+		waited = told // the ledger's time is that of clocks that were wrong
+	}
+	if delay := millis(x.policy.Delay); waited <= delay-time.Millisecond || told < delay {
+		c.w.fail("I15", "%s starts %v after the attempt before it ended, by the ledger %v, and should wait %v", t, waited, told, delay)
 	}
 }
 

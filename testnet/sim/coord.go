@@ -52,7 +52,7 @@ func (l *life) coordinate(lead *leadership, wait time.Duration) {
 		cfg.FrameBudget = 400 // sets come in many frames
 	}
 	if w.cfg.Seed%4 == 0 {
-		cfg.Outstanding, cfg.MaxAhead, cfg.Pipeline = 5, 2, 1
+		cfg.Outstanding, cfg.MaxAhead, cfg.Pipeline = 5+3*mostLast, 2, 1 // what lasts leaves room for five
 	}
 	if w.cfg.Seed%5 == 0 {
 		cfg.MaxAhead, cfg.AheadWindow = 0, 500*time.Millisecond

@@ -258,6 +258,7 @@ func (w *world) freeze() {
 
 func (w *world) stepClock() {
 	p := w.anyone()
+	w.clocks = true
 	p.clock += time.Duration(w.between(-3600, 3600)) * time.Second
 }
 

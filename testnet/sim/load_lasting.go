@@ -101,6 +101,7 @@ func (d *load) addLasting() {
 	d.drawLasting(job)
 	if w.chance(0.3) {
 		job.Constraints = []string{pick(w, "peer.label.zone == a", "peer.label.zone != b")}
+		job.Count = min(job.Count, 3) // for one peer may have to take them all
 	}
 	job.Resources.Memory = pick(w, int64(0), 1<<20, 8<<20)
 	if w.size >= 10 && len(job.Constraints) == 0 && job.Type == taskstate.ServiceJob {
@@ -138,6 +139,9 @@ func (d *load) revise(j *work) {
 	next := *j.meant(rec.Job())
 	if next.Type == taskstate.ServiceJob && w.chance(0.3) {
 		next.Count = w.between(0, 8)
+		if len(next.Constraints) > 0 {
+			next.Count = w.between(0, 3)
+		}
 	}
 	if w.chance(0.7) {
 		next.Run.Noop = &taskstate.Noop{Duration: pick(w, int64(goodSpec), goodSpec, brokenSpec, flakySpec) + int64(w.between(0, 3))}
