@@ -94,7 +94,7 @@ func (c *Coordinator) openTask(j *jobState, s *lastingSlot, n int) (rec, bool) {
 	return r, ok
 }
 
-// rolloutOf gathers what the step of an update depends on. Slots pinned to a peer that is away are left out: they follow when it is back.
+// rolloutOf gathers what the step of an update depends on. Slots pinned to a peer that is away are left out: they follow when it is back (catchUp).
 func (c *Coordinator) rolloutOf(j *jobState) rollout.Input {
 	l := j.lasting
 	in := rollout.Input{Update: j.job.Updating(), Phase: l.phase, Target: j.job.Version, Now: c.elapsed(c.now)}
@@ -137,10 +137,11 @@ func markSurge(slots []rollout.Slot, target, extra int) {
 	}
 }
 
-// away tells whether nothing can be expected of a peer. One that has no session, after an election for instance, may well run its task.
+// away tells whether a peer can take no new task for now: it is gone, or somebody paused it. One that merely has no session, after an
+// election for instance, may well run its task.
 func (c *Coordinator) away(id taskstate.PeerID) bool {
 	p := c.peers[id]
-	return p == nil || p.standing == Unreachable || p.standing == Left
+	return p == nil || p.standing == Unreachable || p.standing == Left || !p.takes()
 }
 
 // surge is how many slots there are to be above the number wanted. A paused update keeps what it has.
@@ -172,7 +173,7 @@ func (c *Coordinator) serviceChange(j *jobState, in rollout.Input, out rollout.O
 			return replicas.Service(old, j.job.Count)
 		}
 	}
-	return replicas.Service(all, j.job.Count+c.surge(j, in, out))
+	return replicas.Service(all, j.job.Count+min(c.surge(j, in, out), j.job.Count)) // an update of all at once means all there are to be
 }
 
 // replicasOf describes the slots of a service.

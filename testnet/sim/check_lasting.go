@@ -109,6 +109,10 @@ func (c *check) renewed(cmd *ledger.Renew, r *ledger.Result) {
 	if !ok || r.Refused != ledger.CodeNone && r.Refused != ledger.CodePartly {
 		return
 	}
+	if c.over[cmd.Job] { // it goes on, and whoever coordinates has to begin anew
+		delete(c.over, cmd.Job)
+		c.ambiguous[w.quorum.leader.leading] = true
+	}
 	x := c.about(cmd.Job)
 	for _, run := range cmd.Slots {
 		for n := run.First; n < run.First+run.N; n++ {
@@ -296,6 +300,12 @@ func recCancelled(rec *ledger.JobRecord, ok bool) (string, int64, bool) {
 	return rec.Cancelled()
 }
 
+// passive tells whether a peer takes nothing new: what is bound to it stays as it is.
+func (c *check) passive(id taskstate.PeerID) bool {
+	m, _ := c.w.quorum.truth.Member(id)
+	return !m.Takes()
+}
+
 // differently tells what is not as it is wanted with a job that lasts.
 func (c *check) differently(j *work, rec *ledger.JobRecord) string {
 	state := rec.Rollout().State
@@ -320,7 +330,7 @@ func (c *check) differently(j *work, rec *ledger.JobRecord) string {
 		running++
 		on[s.Peer]++
 		switch {
-		case s.Version != rec.Job().Version && !paused:
+		case s.Version != rec.Job().Version && !paused && !(s.Pin != "" && c.passive(s.Pin)):
 			return fmt.Sprintf("slot %d is of version %d", n, s.Version)
 		case !c.w.zoned(c.w.byID[s.Peer], rec.Job().Constraints):
 			return fmt.Sprintf("slot %d runs on %s, which its constraints exclude", n, s.Peer)
