@@ -90,7 +90,7 @@ type Coordinator struct {
 	base        pace            // beat and grace where the ledger does not say otherwise
 	settings    ledger.Settings // of the cluster
 	settledAt   time.Time       // when peers that have not come back since the election stop being unknown
-	skew        int64           // milliseconds by which the ledger's stamps are ahead of this clock
+	skew        int64           // the ledger's stamp, in milliseconds, when this core was made: for all it knows so far
 	schedules   []*scheduled
 	wake        time.Time // see Wake
 	settledDone bool      // twice the grace is over and every peer was reviewed

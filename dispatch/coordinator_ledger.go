@@ -10,7 +10,7 @@ import (
 
 // derive fills the core from everything decided so far.
 func (c *Coordinator) derive(st *ledger.State) {
-	c.began = st.Began()
+	c.began, c.skew = st.Began(), st.Stamp()
 	for m := range st.Members() {
 		if m.In() {
 			p := c.addPeer(m.Entry.Peer)
@@ -87,7 +87,7 @@ func (c *Coordinator) onApplied(ev LedgerApplied) {
 		return
 	}
 	c.index = ev.Entry.Index
-	c.skew = max(c.skew, ev.Entry.Stamp-c.now.UnixMilli())
+	c.heardStamp(ev.Entry.Stamp)
 	for i := range ev.Entry.Commands {
 		r := &ev.Results[i]
 		for _, a := range r.Again {

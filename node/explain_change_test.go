@@ -130,7 +130,7 @@ func TestARowTellsHowFarAnUpdateIs(t *testing.T) {
 func TestAWatcherHearsOfEveryChangeOfAJob(t *testing.T) {
 	b := newStoryBook(t)
 	job := b.service("s", 12)
-	b.replica.Observe(b.Node.decided)
+	b.replica.Observe(func(ev ledger.Event) { b.hub.append(b.entryEvents(ev)) })
 	since := b.hub.last()
 	all := []ledger.Slots{{First: 1, N: 12}}
 	job.Timeout = 1000
@@ -155,7 +155,7 @@ func TestAWatcherHearsOfEveryChangeOfAJob(t *testing.T) {
 
 func TestAWatcherHearsOfWhatFollowsFromADecision(t *testing.T) {
 	b := newStoryBook(t)
-	b.replica.Observe(b.Node.decided)
+	b.replica.Observe(func(ev ledger.Event) { b.hub.append(b.entryEvents(ev)) })
 	b.submit("first", 1)
 	after := taskstate.Job{ID: "second", Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}, After: []taskstate.JobID{"first"}}
 	b.decide(ledger.Command{Submit: &ledger.Submit{Job: after}})

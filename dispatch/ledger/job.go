@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"iter"
+	"slices"
 
 	"covey/taskstate"
 )
@@ -199,6 +200,12 @@ func (j *JobRecord) status(n int, c cell) taskstate.Status {
 	return st
 }
 
+// left tells whether a slot has left an attempt behind that is newer than the one it is in: an earlier one overtook it. Any other newer
+// attempt is one that is still to be heard of, also where a slot has ended or is not wanted: it may be renewed.
+func (j *JobRecord) left(t taskstate.TaskID) bool {
+	return slices.ContainsFunc(j.past[uint32(t.Slot)], func(p past) bool { return int(p.attempt) == t.Attempt })
+}
+
 func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {
 	if t.Slot < 1 || t.Slot > j.slots.count || t.Attempt < 1 {
 		return "", "", 0, taskstate.Unknown
@@ -209,10 +216,8 @@ func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.In
 	switch now := j.attempt(c); {
 	case t.Attempt < now:
 		return "", "", 0, taskstate.Retired
-	case cut:
+	case cut && t.Attempt == now, t.Attempt > now && j.left(t):
 		return "", "", 0, taskstate.Retired
-	case !waits && c.form != formOpen && t.Attempt > now:
-		return "", "", 0, taskstate.Retired // overtaken by an earlier attempt, or never to be
 	case waits || t.Attempt > now:
 		return "", "", 0, taskstate.Unknown
 	}

@@ -18,4 +18,13 @@ const (
 	BreakOversell      Break = "oversell"        // I10: a peer says it has twice what it has
 	BreakAhead         Break = "ahead"           // clients: a peer tells of an end that nobody decided
 	BreakSayYes        Break = "say-yes"         // clients: cancels are acknowledged, and not decided
+
+	BreakAllAtOnce    Break = "all-at-once"   // I11: updates renew all slots at once, whatever their parallelism
+	BreakOneTooMany   Break = "one-too-many"  // I11: services get a replica more than was asked for
+	BreakNeverMind    Break = "never-mind"    // I12: updates go on, however many of their tasks fail
+	BreakLoseDrain    Break = "lose-drain"    // I13: a peer that is to be emptied is not
+	BreakOldVersion   Break = "old-version"   // I13: updates are called complete before they are
+	BreakTwice        Break = "twice"         // I14: global jobs are not bound to their peers
+	BreakRestartFast  Break = "restart-fast"  // I15: nothing waits for its delay
+	BreakRestartOften Break = "restart-often" // I15: nothing ever used up its attempts
 )

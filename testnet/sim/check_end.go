@@ -52,9 +52,15 @@ func (c *check) level() {
 	c.await(levelWithin, "I5", c.differs, func() {
 		c.w.tracef("-- all tables are equal")
 		c.w.load.release()
-		c.await(endsWithin, "I1", c.unfinished, func() {
-			c.w.tracef("-- all jobs have ended")
-			c.w.after(restFor, c.rest)
+		c.await(endsWithin, "I1", func() string { return c.unfinished(false) }, func() {
+			c.await(endsWithin, "I13", c.unwanted, func() {
+				c.w.tracef("-- all jobs have ended but for those that last, which are as they are wanted")
+				c.w.load.endAll()
+				c.await(endsWithin, "I1", func() string { return c.unfinished(true) }, func() {
+					c.w.tracef("-- all jobs have ended")
+					c.w.after(restFor, c.rest)
+				})
+			})
 		})
 	})
 }
@@ -125,7 +131,7 @@ func (c *check) shown(l *life) string {
 	for _, p := range c.w.peers {
 		for _, id := range p.running() {
 			r := p.procs[id]
-			if !c.w.load.byID[id.Job].long || c.w.now()-r.since < 10*time.Second {
+			if j := c.w.load.byID[id.Job]; !j.long && !j.lasts() || c.w.now()-r.since < 10*time.Second {
 				continue
 			}
 			if s, ok := l.table.Get(id); !ok || s.State < taskstate.Accepted {
@@ -161,9 +167,12 @@ func onlyOne(a, b *taskstate.Table) string {
 }
 
 // unfinished is I1: what was acknowledged is there, and has ended.
-func (c *check) unfinished() string {
+func (c *check) unfinished(all bool) string {
 	w := c.w
 	for _, j := range w.load.jobs {
+		if j.keeps() && !all {
+			continue
+		}
 		if !j.acked {
 			return fmt.Sprintf("job %s is not accepted", j.job.ID)
 		}
@@ -217,8 +226,11 @@ func (c *check) ends(j *work) {
 	if j.cancelled && !cancelled {
 		c.w.fail("I1", "that job %s was cancelled was acknowledged, and is lost", j.job.ID)
 	}
-	for n := range j.job.Count {
+	for n := range rec.Slots() {
 		s := rec.Slot(n + 1)
+		if s.Retired && s.Final != nil {
+			continue
+		}
 		c.end(j, taskstate.Task(j.job.ID, s.Slot, s.Attempt), s.Final, cancelled)
 	}
 }

@@ -262,6 +262,7 @@ func (w *world) freeze() {
 
 func (w *world) stepClock() {
 	p := w.anyone()
+	w.clocks = true
 	p.clock += time.Duration(w.between(-3600, 3600)) * time.Second
 }
 
@@ -289,6 +290,7 @@ func (w *world) end() {
 			p.trouble = w.now()
 			p.boot()
 		}
+		w.load.mend(true)
 		w.check.settle()
 	})
 }

@@ -39,13 +39,16 @@ func (l *life) start(launch taskstate.Launch) {
 	p.begun[launch.Task] = true
 	w.stats.Tasks++
 	p.started = w.now()
-	need := w.load.runs(launch.Task)
-	if need.long || need.time > 0 && w.chance(0.8) {
+	need := w.load.runs(&launch)
+	if need.long || need.ever || need.time > 0 && w.chance(0.8) {
 		l.after(w.ms(0, 40), func() {
 			if p.procs[launch.Task] == r && r.life == l {
 				l.ran(taskstate.RunReport{Task: launch.Task, State: taskstate.Running, Exit: taskstate.NoExit})
 			}
 		})
+	}
+	if need.ever {
+		return
 	}
 	if need.long {
 		w.load.long = append(w.load.long, func() { w.after(w.ms(0, 2000), func() { p.finish(r, need.exit) }) })

@@ -95,6 +95,7 @@ type world struct {
 	size      int                          // peers
 	batches   map[batchKey]taskstate.Batch // as decoded
 	dead      int                          // peers that died for good
+	clocks    bool                         // some clock was wrong
 	calm      bool                         // the faults are over
 	finished  bool
 	violation *Violation

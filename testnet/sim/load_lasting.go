@@ -1,0 +1,380 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// What a task of a lasting job does follows from the duration in its spec.
+const (
+	goodSpec   = 1    // … it runs until it is stopped; while there are faults some end by themselves
+	brokenSpec = 1000 // … it fails as soon as it starts
+	flakySpec  = 2000 // … some fail soon
+	markBase   = 2000 // milliseconds: what is above in replace_after tells the specs of a job apart, and restarts nothing
+	mostLast   = 5    // lasting jobs at a time
+)
+
+func (j *work) lasts() bool { return j.job.Type.Lasts() }
+
+// keeps tells whether the job goes on until somebody ends it.
+func (j *work) keeps() bool { return j.lasts() || j.job.Schedule != nil }
+
+// mark numbers a spec.
+func (j *work) mark(spec *taskstate.Job) {
+	spec.Unreachable = taskstate.Unreachable{ReplaceAfter: int64(markBase + len(j.specs))}
+	j.specs = append(j.specs, *spec)
+}
+
+// meant is what people meant by the spec the ledger has.
+func (j *work) meant(spec *taskstate.Job) *taskstate.Job {
+	return &j.specs[spec.Unreachable.ReplaceAfter-markBase]
+}
+
+func broken(spec *taskstate.Job) bool {
+	return spec.Run.Noop.Duration >= brokenSpec && spec.Run.Noop.Duration < flakySpec
+}
+
+// serves says what an attempt of a lasting job does.
+func (d *load) serves(spec *taskstate.Job) need {
+	w := d.w
+	switch kind := spec.Run.Noop.Duration; {
+	case broken(spec):
+		return need{exit: 3, time: w.ms(0, 100)}
+	case kind >= flakySpec && !w.calm && w.chance(0.3):
+		return need{exit: 3, time: w.ms(0, 20_000)}
+	case !w.calm && w.chance(0.1):
+		return need{exit: pick(w, 0, 3), time: w.ms(0, 60_000)}
+	}
+	return need{ever: true}
+}
+
+// wish is what people want now and then of jobs that last, and of peers.
+func (d *load) wish() {
+	w := d.w
+	if w.calm {
+		return
+	}
+	w.after(w.ms(500, 2*d.pace), d.wish)
+	var last []*work
+	for _, j := range d.jobs {
+		if j.keeps() && !w.check.over[j.job.ID] && !j.cancelled {
+			last = append(last, j)
+		}
+	}
+	switch n := w.rng.IntN(100); {
+	case n < 25 && len(last) < mostLast || len(last) == 0:
+		d.addLasting()
+	case n < 55:
+		d.revise(last[w.rng.IntN(len(last))])
+	case n < 65:
+		d.steer(last[w.rng.IntN(len(last))], pick(w, ledger.Paused, ledger.Updating, ledger.Updating, ledger.RollingBack))
+	case n < 80:
+		d.avail(w.anyone(), pick(w, ledger.AvailActive, ledger.AvailActive, ledger.AvailPause, ledger.AvailDrain))
+	case n < 90:
+		d.label(w.anyone(), pick(w, "a", "b", ""))
+	default:
+		d.renew()
+	}
+}
+
+// addLasting brings a service, a global job or a schedule.
+func (d *load) addLasting() {
+	w := d.w
+	j := &work{}
+	job := &j.job
+	job.Type, job.Priority = taskstate.ServiceJob, w.between(0, 100)
+	job.Run.Noop = &taskstate.Noop{Duration: goodSpec}
+	switch n := w.rng.IntN(10); {
+	case n == 0:
+		job.Type, job.Count, job.Schedule = taskstate.BatchJob, 1, &taskstate.Schedule{Cron: "* * * * *", Overlap: pick(w, taskstate.SkipOverlap, taskstate.AllowOverlap)}
+		job.Run.Noop.Duration = int64(w.between(0, 90_000))
+		d.put(j)
+		return
+	case n < 4:
+		job.Type = taskstate.GlobalJob
+	default:
+		job.Count = w.between(0, 6)
+	}
+	d.drawLasting(job)
+	if w.chance(0.3) {
+		job.Constraints = []string{pick(w, "peer.label.zone == a", "peer.label.zone != b")}
+		job.Count = min(job.Count, 3) // for one peer may have to take them all
+	}
+	job.Resources.Memory = pick(w, int64(0), 1<<20, 8<<20)
+	if w.size >= 10 && len(job.Constraints) == 0 && job.Type == taskstate.ServiceJob {
+		job.Resources.MilliCPU = pick(w, int64(0), 0, 50, 100)
+	}
+	d.put(j)
+}
+
+// drawLasting draws what an update may change without further ado.
+func (d *load) drawLasting(job *taskstate.Job) {
+	w := d.w
+	job.Restart = taskstate.DefaultRestart(job.Type)
+	if w.chance(0.3) {
+		job.Restart = &taskstate.Restart{
+			Condition: pick(w, taskstate.RestartAny, taskstate.RestartOnFailure), Attempts: w.between(1, 4), Delay: pick(w, int64(0), 700, 3000), Window: pick(w, int64(0), 20_000),
+		}
+	}
+	u := &taskstate.Update{
+		Parallelism: w.between(0, 3), Delay: pick(w, int64(0), 0, 2000), Monitor: pick(w, int64(1000), 5000),
+		MaxFailureRatio: pick(w, 0.0, 0, 0.3), OnFailure: pick(w, taskstate.PauseUpdate, taskstate.RollBackUpdate, taskstate.ContinueUpdate), Order: taskstate.StopFirst,
+	}
+	if job.Type == taskstate.ServiceJob {
+		u.Order = pick(w, taskstate.StopFirst, taskstate.StartFirst)
+	}
+	job.Update = u
+}
+
+// revise updates a job: another version, good or bad, another count, or other rules.
+func (d *load) revise(j *work) {
+	w := d.w
+	rec, ok := w.quorum.truth.Job(j.job.ID)
+	if !ok || !j.lasts() {
+		return
+	}
+	next := *j.meant(rec.Job())
+	if next.Type == taskstate.ServiceJob && w.chance(0.3) {
+		next.Count = w.between(0, 8)
+		if len(next.Constraints) > 0 {
+			next.Count = w.between(0, 3)
+		}
+	}
+	if w.chance(0.7) {
+		next.Run.Noop = &taskstate.Noop{Duration: pick(w, int64(goodSpec), goodSpec, brokenSpec, flakySpec) + int64(w.between(0, 3))}
+	}
+	if w.chance(0.5) {
+		d.drawLasting(&next)
+	}
+	d.update(j, next)
+}
+
+func (d *load) update(j *work, next taskstate.Job) {
+	j.mark(&next)
+	d.tell(j, func() ledger.Command { return ledger.Command{Update: &ledger.Update{Job: *misread(d.w, &next)}} }, nil)
+}
+
+func (d *load) steer(j *work, to ledger.RolloutState) {
+	if j.lasts() {
+		d.tell(j, func() ledger.Command {
+			return ledger.Command{Rollout: &ledger.Rollout{Job: j.job.ID, State: to, Message: "by somebody"}}
+		}, nil)
+	}
+}
+
+func (d *load) avail(p *peer, to ledger.Availability) {
+	if p.gone {
+		return
+	}
+	cmd := ledger.Command{Avail: &ledger.Avail{Peer: p.id, Availability: to, Grace: pick(d.w, int64(0), 0, 5000)}}
+	if to == ledger.AvailDrain && d.w.cfg.Break == BreakLoseDrain {
+		cmd.Avail.Availability = ledger.AvailPause
+	}
+	delete(d.drains, p.id)
+	d.tell(nil, func() ledger.Command { return cmd }, func(r ledger.Result) {
+		if r.Refused == ledger.CodeNone {
+			d.drains[p.id] = to
+		}
+	})
+}
+
+// label puts a peer into a zone, or out of any.
+func (d *load) label(p *peer, zone string) {
+	l := &ledger.Label{Peer: p.id, Set: map[string]string{"zone": zone}}
+	if zone == "" {
+		l.Set, l.Unset = nil, []string{"zone"}
+	}
+	d.tell(nil, func() ledger.Command { return ledger.Command{Label: l} }, nil)
+}
+
+// renew gives some slots of a lasting job fresh attempts, as to rebalance it does.
+func (d *load) renew() {
+	w := d.w
+	j := d.jobs[w.rng.IntN(len(d.jobs))]
+	rec, ok := w.quorum.truth.Job(j.job.ID)
+	if !ok || !j.lasts() || rec.Slots() == 0 {
+		return
+	}
+	n := w.between(1, rec.Slots())
+	if rec.Slot(n).Retired {
+		return
+	}
+	d.tell(j, func() ledger.Command {
+		return ledger.Command{Renew: &ledger.Renew{Job: j.job.ID, Slots: []ledger.Slots{{First: n, N: 1, Attempt: rec.Slot(n).Attempt}}, Reason: taskstate.ReasonMoved}}
+	}, nil)
+}
+
+// tell asks for a decision that may as well be refused.
+func (d *load) tell(j *work, cmd func() ledger.Command, then func(ledger.Result)) {
+	if j != nil {
+		j.wishes++
+	}
+	d.ask(&request{job: j, cmd: cmd, told: func(r ledger.Result) {
+		d.w.tracef("a wish is answered: %s", commands([]ledger.Command{cmd()}, []ledger.Result{r}))
+		if j != nil {
+			j.wishes--
+		}
+		if then != nil {
+			then(r)
+		}
+	}})
+}
+
+// mend is what people do once nothing hurts any more: most peers take tasks again, and what does not work is replaced by what does.
+func (d *load) mend(first bool) {
+	w := d.w
+	if w.finished || d.released {
+		return
+	}
+	if first {
+		d.label(w.peers[0], "a")
+		d.avail(w.peers[0], ledger.AvailActive)
+		kept := 0
+		for _, p := range w.peers[1:] {
+			if w.chance(0.7) || kept >= w.size/3 {
+				d.avail(p, ledger.AvailActive)
+			} else {
+				kept++
+			}
+		}
+	}
+	for _, j := range d.jobs {
+		if rec, ok := w.quorum.truth.Job(j.job.ID); ok && j.lasts() && j.wishes == 0 && !w.check.over[j.job.ID] && !j.cancelled {
+			d.mendOne(j, rec, first)
+		}
+	}
+	w.after(10*time.Second, func() { d.mend(false) })
+}
+
+func (d *load) mendOne(j *work, rec *ledger.JobRecord, first bool) {
+	works := true
+	for _, v := range rec.Versions() {
+		works = works && !broken(rec.JobOf(v))
+	}
+	state := rec.Rollout().State
+	paused := state == ledger.Paused || state == ledger.RollbackPaused
+	switch {
+	case broken(rec.Job()):
+		next := *j.meant(rec.Job())
+		next.Run.Noop = &taskstate.Noop{Duration: goodSpec + int64(d.w.between(0, 3))}
+		d.update(j, next)
+	case paused && (!works || first && d.w.chance(0.5)):
+		d.steer(j, ledger.Updating)
+	}
+}
+
+// endAll ends what goes on until somebody ends it.
+func (d *load) endAll() {
+	for _, j := range d.jobs {
+		if j.keeps() && !d.w.check.over[j.job.ID] {
+			d.cancel(j)
+		}
+	}
+}
+
+// policies draws what batch jobs can say about failures, other jobs and places.
+func (d *load) policies(j *work) {
+	w := d.w
+	if !w.chance(0.4) {
+		return
+	}
+	job := &j.job
+	job.Priority, job.MaxFails = w.between(0, 100), pick(w, 0, 0, 1, 3)
+	switch w.between(0, 3) {
+	case 0:
+		job.Restart = &taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: w.between(1, 3), Delay: pick(w, int64(0), 500, 3000), Window: pick(w, int64(0), 0, 10_000)}
+	case 1:
+		if !job.Unreachable.Wait && job.Parallel == 0 && job.Count < 100 {
+			job.Restart = &taskstate.Restart{Condition: taskstate.RestartAny, Attempts: w.between(1, 2), Delay: pick(w, int64(0), 500)}
+		}
+	case 2:
+		job.Constraints = []string{pick(w, "peer.label.zone == a", "peer.label.zone != b")}
+		job.Resources, job.MaxPerPeer = taskstate.Resources{MilliCPU: pick(w, int64(0), 200)}, 0
+		job.Run.Noop.Duration = min(job.Run.Noop.Duration, 500)
+	}
+	for _, before := range d.jobs[max(0, len(d.jobs)-8):] {
+		if before.acked && !before.keeps() && !before.giant && len(job.After) < 2 && w.chance(0.2) {
+			job.After = append(job.After, before.job.ID)
+		}
+	}
+}
+
+// particular tells whether the job's tasks may wait although there is room.
+func (j *work) particular() bool {
+	return j.keeps() || len(j.job.Constraints) > 0 || j.job.Restart != nil
+}
+
+// misread is the spec as it comes to be decided, if something is made wrong on purpose.
+func misread(w *world, spec *taskstate.Job) *taskstate.Job {
+	out := *spec
+	if spec.Update != nil {
+		u := *spec.Update
+		switch out.Update = &u; w.cfg.Break {
+		case BreakAllAtOnce:
+			u.Parallelism = 0
+		case BreakNeverMind:
+			u.OnFailure = taskstate.ContinueUpdate
+		case BreakOneTooMany:
+			if out.Type == taskstate.ServiceJob {
+				out.Count++
+			}
+		}
+	}
+	if spec.Restart != nil {
+		r := *spec.Restart
+		switch out.Restart = &r; {
+		case w.cfg.Break == BreakRestartFast:
+			r.Delay = 0
+		case w.cfg.Break == BreakRestartOften && out.Type.Lasts():
+			r.Attempts = 0
+		}
+	}
+	return &out
+}
+
+// spoil is what a coordinator proposes, if something is made wrong on purpose.
+func spoil(w *world, cmds []ledger.Command) []ledger.Command {
+	if w.cfg.Break != BreakTwice && w.cfg.Break != BreakOldVersion {
+		return cmds
+	}
+	out := append([]ledger.Command(nil), cmds...)
+	for i, c := range out {
+		switch {
+		case c.Grow != nil && len(c.Grow.Peers) > 0 && w.cfg.Break == BreakTwice:
+			out[i] = ledger.Command{Grow: &ledger.Grow{Job: c.Grow.Job, N: 2 * len(c.Grow.Peers), Version: c.Grow.Version}}
+		case c.Renew != nil && w.cfg.Break == BreakOldVersion:
+			if rec, ok := w.quorum.truth.Job(c.Renew.Job); ok && rec.Rollout().From != 0 {
+				r := *c.Renew
+				r.Version = rec.Rollout().From
+				out[i] = ledger.Command{Renew: &r}
+			}
+		}
+	}
+	return out
+}
+
+// zoned tells whether a peer's labels, as decided, are what constraints ask for.
+func (w *world) zoned(p *peer, constraints []string) bool {
+	m, _ := w.quorum.truth.Member(p.id)
+	zone := m.LabelsOver(nil)["zone"]
+	for _, c := range constraints {
+		switch c {
+		case "peer.label.zone == a":
+			if zone != "a" {
+				return false
+			}
+		case "peer.label.zone != b":
+			if zone == "b" {
+				return false
+			}
+		default:
+			w.fail("bug", "nobody knows what %q means", c)
+		}
+	}
+	return true
+}
+
+func (s slot) String() string { return fmt.Sprintf("%s.%d", s.job, s.n) }
