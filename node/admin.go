@@ -346,6 +346,8 @@ func (n *Node) Block(_ context.Context, b api.Block) error {
 
 // diskTakes refuses a job early when this peer's own disk is full: were there no coordinator, it could not be held.
 func (n *Node) diskTakes() error {
+	n.folder.probing.Lock() // jobs are submitted side by side
+	defer n.folder.probing.Unlock()
 	path := filepath.Join(n.folder.dir, "space")
 	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
 		return api.Errorf(api.Failed, "nothing was submitted: this peer's data folder cannot be written (%v); make room in %s", err, n.folder.dir)

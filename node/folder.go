@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"covey/node/api"
 	"covey/taskstate"
@@ -20,6 +21,7 @@ type folder struct {
 	dir         string
 	lock        *os.File
 	incarnation taskstate.Incarnation
+	probing     sync.Mutex // one at a time tries whether the disk takes anything
 }
 
 // openFolder makes the folder if it is not there, locks it and reads (or draws) its incarnation. One that has lost everything but

@@ -68,7 +68,8 @@ func TestAWatchThatLostEventsSaysThatItDid(t *testing.T) {
 	}
 	at := l.hub.token(l.hub.last())
 	l.hub.append(make([]event, hubSize+1))
-	if gap := l.watched(at, first); gap[0].Kind != "snapshot" || gap[0].Seq != l.hub.last() {
+	least := l.hub.last() // this peer's own registration may still come meanwhile
+	if gap := l.watched(at, first); gap[0].Kind != "snapshot" || gap[0].Seq < least || gap[0].Seq > l.hub.last() {
 		t.Fatalf("a token that fell out of the ring: %+v", gap)
 	}
 	wants(t, l.Watch(timed(t), "nonsense", nil), api.Usage, "peer watch")
