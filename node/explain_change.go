@@ -98,7 +98,7 @@ func (t *teller) tellEnded(task taskstate.TaskID, p ledger.PastAttempt, next int
 		code := p.End.Exit
 		f.ExitCode = &code
 	}
-	follows := fmt.Sprintf("%s: attempt %d takes its place", whyGivenUp(p.Reason), next)
+	follows := fmt.Sprintf("%s: attempt %d follows", whyGivenUp(p.Reason), next)
 	if peer != "" {
 		follows += ", on " + t.name(peer)
 	}

@@ -46,7 +46,7 @@ func TestAStoryTellsAnUpdateAndAMove(t *testing.T) {
 		"2000  accepted through name-b, by coordinator name-a in epoch 1/1",
 		"3000 1.1 given to name-a "+spread,
 		"4000  updated to version 2",
-		"6000 1.1 shutdown, by signal 15 (updated) on name-a; another version takes its place: attempt 2 takes its place, on name-b",
+		"6000 1.1 shutdown, by signal 15 (updated) on name-a; another version takes its place: attempt 2 follows, on name-b",
 		"7000 1.2 given to name-b "+spread,
 		"8000  update to version 2: paused: for lunch",
 	)
@@ -65,7 +65,7 @@ func TestAStoryTellsRestartsAndWhenTheNextOneIs(t *testing.T) {
 	b.assign("j", "a", ledger.Slots{First: 1, N: 1, Attempt: 1})
 	b.end("a", taskstate.Status{Task: taskstate.Task("j", 1, 1), State: taskstate.Failed, Exit: 3, Reason: taskstate.ReasonExit})
 	got := b.story("j")
-	if len(got) != 4 || got[2] != "4000 1.1 failed with exit code 3 on name-a; the restart policy: attempt 2 takes its place" ||
+	if len(got) != 4 || got[2] != "4000 1.1 failed with exit code 3 on name-a; the restart policy: attempt 2 follows" ||
 		!strings.Contains(got[3], "1.2 attempt 2 starts not before 00:01:0") {
 		t.Errorf("%s", strings.Join(got, "\n"))
 	}
@@ -175,6 +175,23 @@ func TestAWatcherHearsOfWhatFollowsFromADecision(t *testing.T) {
 	for _, want := range []string{"second released", "third cancelled"} {
 		if !strings.Contains(strings.Join(got, "|"), want) {
 			t.Errorf("%q does not say %q", got, want)
+		}
+	}
+}
+
+func TestAStoryNamesTheRuleByWhichTasksWerePlaced(t *testing.T) {
+	for want, job := range map[string]taskstate.Job{
+		"given to name-a (spread: free peers first, then the one with the fewest tasks of the job)": {},
+		"given to name-a (spread: evenly over the values of peer.label.zone)":                       {Over: "peer.label.zone"},
+		"given to name-a (binpack: the fullest peer that has room)":                                 {Strategy: taskstate.Binpack},
+		"given to name-a (random: by lot among the peers that have room)":                           {Strategy: taskstate.Random},
+	} {
+		b := newStoryBook(t)
+		job.ID, job.Count, job.Run = "j", 1, taskstate.Run{Noop: &taskstate.Noop{}}
+		b.decide(ledger.Command{Submit: &ledger.Submit{Job: job}})
+		b.assign("j", "a", ledger.Slots{First: 1, N: 1, Attempt: 1})
+		if got := strings.Join(b.story("j"), "\n"); !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
 		}
 	}
 }

@@ -69,10 +69,26 @@ func (t *teller) tellSlot(s slotFacts) {
 
 // placed tells where a task was given, and by what rule.
 func (t *teller) placed(task taskstate.TaskID, peer taskstate.PeerID, at int64) {
+	rule, words := t.rule()
 	t.add(at, api.Fact{
-		Kind: kindTask, Task: task.String(), Peer: peer, State: taskstate.Assigned.String(), Reason: "spread",
-		Text: fmt.Sprintf("given to %s (spread: free peers first, then the one with the fewest tasks of the job)", t.name(peer)),
+		Kind: kindTask, Task: task.String(), Peer: peer, State: taskstate.Assigned.String(), Reason: rule,
+		Text: fmt.Sprintf("given to %s (%s: %s)", t.name(peer), rule, words),
 	})
+}
+
+// rule is how the job's tasks are placed, as a word and for people.
+func (t *teller) rule() (name, words string) {
+	switch j := t.job.job; {
+	case j.Type == taskstate.GlobalJob:
+		return "global", "each peer that fits has one task"
+	case j.Strategy == taskstate.Binpack:
+		return string(j.Strategy), "the fullest peer that has room"
+	case j.Strategy == taskstate.Random:
+		return string(j.Strategy), "by lot among the peers that have room"
+	case j.Over != "":
+		return string(taskstate.Spread), "evenly over the values of " + j.Over
+	}
+	return string(taskstate.Spread), "free peers first, then the one with the fewest tasks of the job"
 }
 
 func (t *teller) tellPast(slot int, p ledger.PastAttempt, next int, peer taskstate.PeerID) {

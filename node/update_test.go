@@ -200,7 +200,7 @@ func TestWhatDidNotEndWellIsTriedAgain(t *testing.T) {
 	}
 	story, err := l.Explain(timed(t), id+".2")
 	if err != nil || !slices.ContainsFunc(story.Explain, func(f api.Fact) bool {
-		return strings.HasPrefix(f.Text, "somebody asked for another attempt: attempt 2 takes its place")
+		return strings.HasPrefix(f.Text, "somebody asked for another attempt: attempt 2 follows")
 	}) {
 		t.Errorf("%+v, %v", story.Explain, err)
 	}
