@@ -60,16 +60,16 @@ type Draining struct {
 
 func peerRoutes(mux *http.ServeMux, b PeerKeeper) {
 	mux.HandleFunc("GET /v1/peers/{id}", getID(b.Peer))
-	mux.HandleFunc("POST /v1/peers/{id}/availability", postID(b.SetAvailability))
-	mux.HandleFunc("POST /v1/peers/{id}/labels", postID(b.SetLabels))
+	mux.HandleFunc("POST /v1/peers/{id}/availability", postPeer(b.SetAvailability))
+	mux.HandleFunc("POST /v1/peers/{id}/labels", postPeer(b.SetLabels))
 	mux.HandleFunc("GET /v1/peers/{id}/drain", func(w http.ResponseWriter, r *http.Request) {
 		l := newLines[Draining](w)
 		l.end(b.Draining(r.Context(), r.PathValue("id"), l.send))
 	})
 }
 
-// postID serves what has an id in its path and a body.
-func postID[Q, T any](f func(context.Context, string, Q) (T, error)) http.HandlerFunc {
+// postPeer is post for one peer.
+func postPeer[Q, T any](f func(context.Context, string, Q) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id := r.PathValue("id")
 		post(func(ctx context.Context, q Q) (T, error) { return f(ctx, id, q) })(w, r)
