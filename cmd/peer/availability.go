@@ -151,24 +151,21 @@ func (c *cli) awaitEmpty(ctx context.Context, cl *api.Client, peer string, timeo
 	var last api.Draining
 	err := cl.Draining(limited, peer, func(d api.Draining) error {
 		last = d
-		line.text(leftText(d))
+		line.text(leftText(d, 1))
 		return nil
 	})
 	line.done()
 	if errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil && (err != nil || last.Left > 0) {
-		return api.Errorf(api.TimedOut, "%s is not empty after %s: %s. The drain goes on; see `peer peers`", last.Name, timeout, leftText(last))
+		return api.Errorf(api.TimedOut, "%s is not empty after %s: %s. The drain goes on; see `peer peers`", last.Name, timeout, leftText(last, 3))
 	}
 	return err
 }
 
-// leftShown is how many tasks a line names.
-const leftShown = 3
-
-// leftText says what is left on a peer, and what keeps it.
-func leftText(d api.Draining) string {
+// leftText says what is left on a peer, naming so many of the tasks, and what keeps it.
+func leftText(d api.Draining, shown int) string {
 	var names []string
 	for i, t := range d.Tasks {
-		if i == leftShown {
+		if i == shown {
 			break
 		}
 		names = append(names, t.ID+" "+t.State)
@@ -181,7 +178,7 @@ func leftText(d api.Draining) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	if d.Until != nil {
-		text += fmt.Sprintf(" (tasks of batch jobs may go on for %s)", short(max(0, time.Until(*d.Until)).Round(time.Second)))
+		text += fmt.Sprintf(" (batch tasks may go on for %s)", short(max(0, time.Until(*d.Until)).Round(time.Second)))
 	}
 	if d.Note != "" {
 		text += "; " + d.Note
