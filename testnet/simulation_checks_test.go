@@ -27,7 +27,7 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 		sim.BreakOneTooMany:    "I11",
 		sim.BreakNeverMind:     "I12",
 		sim.BreakLoseDrain:     "I13",
-		sim.BreakOldVersion:    "I13",
+		sim.BreakOneTooFew:     "I13",
 		sim.BreakTwice:         "I14",
 		sim.BreakRestartFast:   "I15",
 		sim.BreakRestartOften:  "I15",
