@@ -247,19 +247,13 @@ func (c *Coordinator) catchUp(j *jobState, in rollout.Input) {
 	}
 	for _, s := range in.Slots {
 		switch {
-		case s.Version == in.Target && !s.Running && !s.Done && c.mayBegin(j.lasting.pinOf(s.N)):
+		case s.Version == in.Target && !s.Running && !s.Done:
 			most--
 		case s.Version != in.Target && !s.Leaving:
 			late = append(late, s.N)
 		}
 	}
 	c.renew(j, late[:max(0, min(most, len(late)))], in.Target, taskstate.ReasonUpdated)
-}
-
-// mayBegin tells whether a slot that is pinned to a peer, or to none, can be expected to start.
-func (c *Coordinator) mayBegin(pin taskstate.PeerID) bool {
-	p := c.peers[pin]
-	return pin == "" || p != nil && p.standing == Ready && p.takes()
 }
 
 // moveAway renews the tasks of a service that are where they must not be: on a peer that is drained, or that the job's constraints do not

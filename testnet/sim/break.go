@@ -23,7 +23,7 @@ const (
 	BreakOneTooMany   Break = "one-too-many"  // I11: services get a replica more than was asked for
 	BreakNeverMind    Break = "never-mind"    // I12: updates go on, however many of their tasks fail
 	BreakLoseDrain    Break = "lose-drain"    // I13: a peer that is to be emptied is not
-	BreakOldVersion   Break = "old-version"   // I13: updates are called complete before they are
+	BreakOneTooFew    Break = "one-too-few"   // I13: services get a replica less than was asked for
 	BreakTwice        Break = "twice"         // I14: global jobs are not bound to their peers
 	BreakRestartFast  Break = "restart-fast"  // I15: nothing waits for its delay
 	BreakRestartOften Break = "restart-often" // I15: nothing ever used up its attempts

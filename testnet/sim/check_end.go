@@ -16,7 +16,8 @@ const (
 	quietWithin = 10 * time.Minute
 	levelWithin = 30 * time.Second
 	endsWithin  = 4 * time.Minute
-	stallFor    = time.Minute // and nothing is decided meanwhile
+	stallFor    = time.Minute // and nothing is decided meanwhile …
+	everWithin  = time.Hour   // … but this is too long, however busy they are
 	restFor     = 30 * time.Second
 )
 
@@ -74,7 +75,7 @@ func (c *check) await(limit time.Duration, rule string, matter func() string, th
 		switch {
 		case what == "":
 			then()
-		case c.w.now() >= end && c.w.now()-c.moved() > stallFor:
+		case c.w.now() >= end && c.w.now()-c.moved() > stallFor, c.w.now() >= end+everWithin:
 			c.w.fail(rule, "after %v in peace: %s", limit, what)
 		default:
 			c.w.after(500*time.Millisecond, look)

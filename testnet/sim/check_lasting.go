@@ -171,8 +171,8 @@ func (c *check) downward(x *watched, rec *ledger.JobRecord) {
 	}
 	down := 0
 	for n, t := range x.down {
-		if rec.Slot(n).Retired || rec.Job().Type == taskstate.GlobalJob && (t.peer.pains > 0 || t.peer.trouble > t.at || t.peer.life == nil) {
-			continue // an unreachable peer's is not waited for
+		if rec.Slot(n).Retired || rec.Job().Type == taskstate.GlobalJob && (t.peer.pains > 0 || t.peer.trouble > t.at || t.peer.life == nil || c.passive(t.peer.id)) {
+			continue // nobody waits for a peer that is unreachable or paused
 		}
 		down++
 	}

@@ -317,6 +317,8 @@ func misread(w *world, spec *taskstate.Job) *taskstate.Job {
 			u.Parallelism = 0
 		case BreakNeverMind:
 			u.OnFailure = taskstate.ContinueUpdate
+		case BreakOneTooFew:
+			out.Count = max(0, out.Count-1)
 		case BreakOneTooMany:
 			if out.Type == taskstate.ServiceJob {
 				out.Count++
@@ -337,20 +339,13 @@ func misread(w *world, spec *taskstate.Job) *taskstate.Job {
 
 // spoil is what a coordinator proposes, if something is made wrong on purpose.
 func spoil(w *world, cmds []ledger.Command) []ledger.Command {
-	if w.cfg.Break != BreakTwice && w.cfg.Break != BreakOldVersion {
+	if w.cfg.Break != BreakTwice {
 		return cmds
 	}
 	out := append([]ledger.Command(nil), cmds...)
 	for i, c := range out {
-		switch {
-		case c.Grow != nil && len(c.Grow.Peers) > 0 && w.cfg.Break == BreakTwice:
+		if c.Grow != nil && len(c.Grow.Peers) > 0 {
 			out[i] = ledger.Command{Grow: &ledger.Grow{Job: c.Grow.Job, N: 2 * len(c.Grow.Peers), Version: c.Grow.Version}}
-		case c.Renew != nil && w.cfg.Break == BreakOldVersion:
-			if rec, ok := w.quorum.truth.Job(c.Renew.Job); ok && rec.Rollout().From != 0 {
-				r := *c.Renew
-				r.Version = rec.Rollout().From
-				out[i] = ledger.Command{Renew: &r}
-			}
 		}
 	}
 	return out
