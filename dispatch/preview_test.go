@@ -183,7 +183,10 @@ func TestAStartThatNobodyCouldMakeIsMadeByTheNextCoordinator(t *testing.T) {
 		}
 		return n
 	}
-	r.now = r.now.Add(3 * 3600e9) // nobody coordinates meanwhile
+	r.now = r.now.Add(3 * 3600e9) // nobody coordinates meanwhile; then somebody's first entry brings the time
+	r.state.Apply(ledger.Entry{
+		Index: r.state.Index() + 1, Epoch: r.epoch, Stamp: r.now.UnixMilli(), By: "founder", Commands: []ledger.Command{{Lead: &ledger.Lead{}}},
+	})
 	r.command([]string{"elect"})
 	if n := runs(); n != 1 {
 		t.Fatalf("%d runs, want the newest that was missed", n)

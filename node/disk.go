@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -86,12 +85,12 @@ func (d *disk) advise(err error) error {
 // takes tells whether a block can be written now.
 func (d *disk) takes() error {
 	return d.do(func() error {
-		path := filepath.Join(d.dir, "space")
-		if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
-			_ = os.Remove(path) // an empty one may be left
+		f, err := os.CreateTemp(d.dir, "space-*") // one of its own: jobs are submitted side by side
+		if err != nil {
 			return err
 		}
-		return os.Remove(path)
+		_, err = f.Write(make([]byte, 4096))
+		return errors.Join(err, f.Close(), os.Remove(f.Name())) // an empty one may be left
 	}, nil)
 }
 
