@@ -127,6 +127,11 @@ func (l *lasting) over(n int, p taskstate.PeerID) {
 // deriveLasting builds the mirror from the ledger.
 func (c *Coordinator) deriveLasting(j *jobState, r *ledger.JobRecord) {
 	c.addSchedule(j)
+	for _, s := range c.schedules {
+		if s.job == j { // a start that nobody was there for is not forgotten
+			s.last = max(r.LastRun(), r.Accepted())
+		}
+	}
 	l := j.lasting
 	if l == nil {
 		return

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"covey/dispatch"
@@ -32,6 +33,8 @@ type slot struct {
 	job taskstate.JobID
 	n   int
 }
+
+func (s slot) String() string { return fmt.Sprintf("%s.%d", s.job, s.n) }
 
 func slotOf(t taskstate.TaskID) slot { return slot{t.Job, t.Slot} }
 
