@@ -126,12 +126,7 @@ func (l *lasting) over(n int, p taskstate.PeerID) {
 
 // deriveLasting builds the mirror from the ledger.
 func (c *Coordinator) deriveLasting(j *jobState, r *ledger.JobRecord) {
-	c.addSchedule(j)
-	for _, s := range c.schedules {
-		if s.job == j { // a start that nobody was there for is not forgotten
-			s.last = max(r.LastRun(), r.Accepted())
-		}
-	}
+	c.addSchedule(j, max(r.LastRun(), r.Accepted()))
 	l := j.lasting
 	if l == nil {
 		return
@@ -175,7 +170,7 @@ func (c *Coordinator) appliedLasting(cmd *ledger.Command, r *ledger.Result) bool
 	if l := j.lasting; l != nil {
 		l.proposed, l.stale = max(0, l.proposed-1), true
 	}
-	if r.Refused == ledger.CodeNone || r.Refused == ledger.CodePartly {
+	if !r.Existed && (r.Refused == ledger.CodeNone || r.Refused == ledger.CodePartly) {
 		follow(j)
 	}
 	c.endJob(j)
@@ -184,11 +179,12 @@ func (c *Coordinator) appliedLasting(cmd *ledger.Command, r *ledger.Result) bool
 
 // appliedUpdate takes a new spec over. Tasks go on as they are until the rollout comes to them.
 func (c *Coordinator) appliedUpdate(j *jobState, job *taskstate.Job, r *ledger.Result) {
-	if j.lasting == nil || r.Existed {
-		return
-	}
 	next := *job
 	next.Version, next.Submitter, next.Origin = r.Version, j.job.Submitter, j.job.Origin
+	if j.lasting == nil {
+		c.reschedule(j, &next)
+		return
+	}
 	if l := j.lasting; next.Version != j.job.Version {
 		if l.from == 0 || l.phase != rollout.Updating && l.phase != rollout.Paused {
 			l.from = j.job.Version

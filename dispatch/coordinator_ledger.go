@@ -130,7 +130,7 @@ func (c *Coordinator) applied(cmd *ledger.Command, r *ledger.Result, index uint6
 		c.appliedSupersede(cmd.Supersede, r)
 	case cmd.Register != nil:
 		c.appliedRegister(cmd.Register, r)
-	case c.appliedLasting(cmd, r): // also what was refused: it is not under way any more
+	case c.appliedLasting(cmd, r): // also what was refused – it is not under way any more – or only partly done
 	case r.Refused != ledger.CodeNone || r.Existed:
 	case cmd.Submit != nil:
 		c.appliedSubmit(cmd.Submit, index)
@@ -138,6 +138,8 @@ func (c *Coordinator) applied(cmd *ledger.Command, r *ledger.Result, index uint6
 		c.appliedCancel(cmd.Cancel.Job)
 	case cmd.Avail != nil:
 		c.appliedAvail(cmd.Avail, r)
+	case cmd.Set != nil:
+		c.appliedSet(cmd.Set)
 	case cmd.Label != nil:
 		c.appliedLabel(cmd.Label, r)
 	case cmd.Found != nil:
@@ -173,7 +175,7 @@ func (c *Coordinator) appliedSubmit(s *ledger.Submit, index uint64) {
 			j.blocked = true
 		}
 	}
-	c.addSchedule(j)
+	c.addSchedule(j, c.stamp())
 	if n := job.Count; n > 0 && job.Schedule == nil {
 		j.wait(ledger.Slots{First: 1, N: n, Attempt: j.first}, job.Version, "")
 		for k := 1; k <= n && j.lasting != nil; k++ {

@@ -197,7 +197,7 @@ func (c *Coordinator) globalChange(j *jobState) replicas.Change {
 	}
 	var fit []taskstate.PeerID
 	for _, p := range c.order {
-		if p.worker && !p.left && p.takes() && p.standing == Ready && p.about != nil && j.allows(p) && j.job.Resources.Fits(p.offer.Resources) {
+		if c.fitsGlobal(j, p) {
 			fit = append(fit, p.id)
 		}
 	}
@@ -205,6 +205,11 @@ func (c *Coordinator) globalChange(j *jobState) replicas.Change {
 		p := c.peers[id]
 		return p != nil && p.worker && !p.left && !p.drained() && j.allows(p)
 	})
+}
+
+// fitsGlobal tells whether a peer is to have a task of a global job.
+func (c *Coordinator) fitsGlobal(j *jobState, p *peerState) bool {
+	return p.worker && !p.left && p.takes() && p.standing == Ready && p.about != nil && j.allows(p) && j.job.Resources.Fits(p.offer.Resources)
 }
 
 // change has the slots that are missing added and those that are too many retired. While an update is paused, what is added is of the

@@ -49,7 +49,7 @@ type Timings struct {
 	ProbeTimeout time.Duration // without an answer for so long, others are asked to probe it
 	Suspicion    int           // a suspect is dead after about Suspicion × Probe × log10(members, at least 10)
 	Patience     int           // … times so much while nobody else confirms it (in effect from a Suspicion of 3)
-	Gossip       time.Duration // news goes to three members so often
+	Gossip       time.Duration // news goes to three members so often, while there is any
 	PushPull     time.Duration // everything is exchanged with one member so often
 	Retry        time.Duration // an absent peer of the book is tried so often
 	RetryFast    time.Duration // the same while alone or newly started
@@ -59,13 +59,13 @@ type Timings struct {
 // LargeFlock is the number of peers above which DefaultTimings are those of a LAN.
 const LargeFlock = 50
 
-// DefaultTimings notices a silent peer in about three seconds in a small flock, and costs about a thousandth of a core there: most of it is
-// waking up, for 1.4 probes and 3 looks for gossip a second. Above LargeFlock peers they are memberlist's LAN values (eight to ten
+// DefaultTimings notices a silent peer in about three seconds in a small flock, and costs less than a thousandth of a core there: most of it is
+// waking up, for 1.4 probes a second and as many of others. Above LargeFlock peers they are memberlist's LAN values (eight to ten
 // seconds): the faster ones accuse the innocent while a hundred peers start together.
 func DefaultTimings(peers int) Timings {
 	t := Timings{
 		Probe: 700 * time.Millisecond, ProbeTimeout: 300 * time.Millisecond, Suspicion: 2, Patience: 2,
-		Gossip: 350 * time.Millisecond, PushPull: 10 * time.Second,
+		Gossip: 100 * time.Millisecond, PushPull: 10 * time.Second,
 		Retry: 15 * time.Second, RetryFast: time.Second, Young: 30 * time.Second,
 	}
 	if peers > LargeFlock {

@@ -102,7 +102,10 @@ func (m *Membership) listConfig(t *transport, timings Timings) *memberlist.Confi
 	c.AwarenessMaxMultiplier = 4
 	c.ProbeInterval, c.ProbeTimeout = timings.Probe, timings.ProbeTimeout
 	c.SuspicionMult, c.SuspicionMaxTimeoutMult = timings.Suspicion, timings.Patience
-	c.GossipInterval, c.PushPullInterval = timings.Gossip, timings.PushPull
+	c.GossipInterval, c.PushPullInterval = 0, timings.PushPull // the pump gossips
+	if m.large {
+		c.GossipInterval = timings.Gossip
+	}
 	c.Logger = m.listLogger()
 	return c
 }

@@ -35,6 +35,7 @@ func (m *Membership) joined(id string, b []byte) {
 }
 
 func (m *Membership) gone(id string) {
+	m.pump.ring() // also for this peer's own goodbye
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.stopped && m.table.gone(id, time.Now()) {
@@ -45,6 +46,7 @@ func (m *Membership) gone(id string) {
 
 // overheard looks at an outgoing packet.
 func (m *Membership) overheard(packet []byte) {
+	m.pump.saw(packet)
 	rumours(packet, func(r rumour) {
 		m.mu.Lock()
 		defer m.mu.Unlock()

@@ -90,6 +90,7 @@ func (m *Membership) takeHint(h Hint) bool {
 	m.hint = h
 	m.hints.QueueBroadcast(hintBroadcast(h.encode()))
 	m.news()
+	m.pump.ring()
 	return true
 }
 

@@ -25,11 +25,13 @@ type Membership struct {
 	ready     chan struct{} // closed when memberlist runs
 	kicks     chan string   // peers to reach soon
 	probes    prober
+	pump      pump
+	large     bool         // more than LargeFlock peers were known at the start: memberlist gossips by itself, there always is news
 	count     atomic.Int64 // members in the table, for the gossip queue, which asks with its own lock held
 
-	outdated  atomic.Int64 // how often somebody had an old picture of this peer
-	over      atomic.Bool  // Run has ended
-	ending    sync.Mutex   // between Leave and the end of Run
+	outdated  atomic.Int64  // how often somebody had an old picture of this peer
+	over      atomic.Bool   // Run has ended
+	ending    chan struct{} // a lock between Leave, which takes its time, and the end of Run
 	mu        sync.Mutex
 	born      time.Time
 	own       []string // the addresses this peer gives
@@ -62,9 +64,10 @@ func New(cfg Config) (*Membership, error) {
 	b.forget(self)
 	m := &Membership{
 		cfg: cfg, self: self, log: cfg.Log, book: b, table: newTable(self), born: time.Now(),
-		signal: make(chan struct{}, 1), ready: make(chan struct{}), kicks: make(chan string, 64), strangers: map[string]meta{},
+		signal: make(chan struct{}, 1), ready: make(chan struct{}), ending: make(chan struct{}, 1), kicks: make(chan string, 64), strangers: map[string]meta{},
 	}
-	m.timings = cfg.Timings.or(DefaultTimings(max(len(b.peers)+1, cfg.Expect)))
+	expect := max(len(b.peers)+1, cfg.Expect)
+	m.timings, m.large, m.pump = cfg.Timings.or(DefaultTimings(expect)), expect > LargeFlock, newPump()
 	m.own = slices.Clone(cfg.Addrs())
 	m.hints.RetransmitMult = 4
 	m.hints.NumNodes = func() int { return int(m.count.Load()) + 1 }
@@ -100,14 +103,17 @@ func (m *Membership) Run(ctx context.Context) error {
 	work.Go(func() { m.keep(ctx) })
 	work.Go(func() { m.reconnect(ctx) })
 	work.Go(func() { m.welcome(ctx) })
+	if !m.large {
+		work.Go(func() { m.runPump(ctx) })
+	}
 	m.startProbing(ctx)
 	<-ctx.Done()
 	m.cfg.Net.Handle(ProbeProtocol, nil)
-	m.ending.Lock()
+	m.ending <- struct{}{}
 	m.mu.Lock()
 	m.stopped = true
 	m.mu.Unlock()
-	m.ending.Unlock()
+	<-m.ending
 	_ = list.Shutdown()
 	work.Wait()
 	m.probes.wait()
@@ -140,8 +146,12 @@ func (m *Membership) Observe(f func(*View)) (cancel func()) { return m.viewWatch
 // Leave says goodbye, so that the others hold this peer dead at once instead of missing it. It returns when the news is out, or with an
 // error when ctx ends first. Afterwards end Run.
 func (m *Membership) Leave(ctx context.Context) error {
-	m.ending.Lock() // memberlist panics when asked to leave after its shutdown
-	defer m.ending.Unlock()
+	select {
+	case m.ending <- struct{}{}: // memberlist panics when asked to leave after its shutdown
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-m.ending }()
 	m.mu.Lock()
 	list, t, stopped := m.list, m.transport, m.stopped
 	m.left = true
@@ -243,6 +253,7 @@ func (m *Membership) dirty() {
 	m.count.Store(int64(len(m.table.entries)))
 	m.view, m.changed = nil, true
 	m.news()
+	m.pump.ring()
 }
 
 // news wakes the publisher. The lock is held.

@@ -161,9 +161,13 @@ func (m *Membership) hurried() bool {
 	return len(m.currentView().Others()) == 0
 }
 
-// pace is the time until the next try, with jitter: RetryFast to twice that, or Retry ± a quarter.
+// pace is the time until the next try, with jitter: RetryFast to twice that, or Retry ± a quarter; a third of that while a hurry would
+// have nobody to go to.
 func (m *Membership) pace() time.Duration {
 	if m.hurried() {
+		if len(m.absent(1)) == 0 {
+			return m.timings.Retry/4 + rand.N(m.timings.Retry/6)
+		}
 		return m.timings.RetryFast + rand.N(m.timings.RetryFast)
 	}
 	return m.timings.Retry*3/4 + rand.N(m.timings.Retry/2)

@@ -8,11 +8,30 @@ import (
 
 // memberlist's packet types that matter here (its protocol, versions 1 to 5).
 const (
+	pingMsg     = 0
+	indirectMsg = 1
+	ackMsg      = 2
 	suspectMsg  = 3
 	aliveMsg    = 4
 	compoundMsg = 7
+	nackMsg     = 11
 	hasCrcMsg   = 12
 )
+
+// carriesNews tells whether a packet is, or takes along, more than a probe or its answer.
+func carriesNews(packet []byte) bool {
+	if len(packet) > 5 && packet[0] == hasCrcMsg {
+		packet = packet[5:]
+	}
+	if len(packet) == 0 {
+		return false
+	}
+	switch packet[0] {
+	case pingMsg, indirectMsg, ackMsg, nackMsg:
+		return false
+	}
+	return true
+}
 
 // rumour is a suspicion or refutation that memberlist passes on.
 type rumour struct {

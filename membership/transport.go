@@ -32,6 +32,7 @@ type transport struct {
 	heard    func(peer string)   // an authenticated packet came from there
 	refused  func(peer string)   // nobody listens there
 	sent     func(packet []byte) // looks at what memberlist tells others
+	got      func(packet []byte) // looks at what others tell memberlist
 	packets  chan *memberlist.Packet
 	streams  chan net.Conn
 	ctx      context.Context
@@ -48,7 +49,7 @@ var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
 func newTransport(m *Membership) *transport {
 	t := &transport{
-		net: m.cfg.Net, ip: syntheticIP(m.self), admitted: m.cfg.Admitted, heard: m.Heard, refused: m.Probe, sent: m.overheard,
+		net: m.cfg.Net, ip: syntheticIP(m.self), admitted: m.cfg.Admitted, heard: m.Heard, refused: m.Probe, sent: m.overheard, got: m.pump.saw,
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 		senders: map[string]*sender{}, inbound: map[string]int{},
 	}
@@ -200,6 +201,7 @@ func (t *transport) servePackets(peer string, c net.Conn) {
 			return
 		}
 		t.heard(peer)
+		t.got(b)
 		select {
 		case t.packets <- &memberlist.Packet{Buf: b, From: peerName(peer), Timestamp: time.Now()}:
 		case <-t.ctx.Done():

@@ -32,6 +32,11 @@ const MaxMessage = 1<<20 - 4<<10
 // for a burst, and not so many that a neighbour which stopped reading costs gigabytes.
 const topicQueue = 1024
 
+// topicHeartbeat is how often GossipSub looks after its mesh (its default is a second). What is published goes to every neighbour at
+// once (flood publishing), and what is lost on the way is fetched elsewhere, so that only forwarding in a flock that is not fully
+// connected waits for the mesh; waking up for it costs a peer that has nothing to do as much as a message.
+const topicHeartbeat = 3 * time.Second
+
 // Topic is a subscription to one name, spread by GossipSub among admitted peers. It promises nothing: messages can be lost, and
 // come in any order. It does not say who wrote a message; messages are signed by those who publish them, if that matters.
 type Topic struct {
@@ -112,7 +117,9 @@ func (h *Host) pubsub() (*pubsub.PubSub, error) {
 	if h.topics.ps != nil {
 		return h.topics.ps, nil
 	}
-	ps, err := pubsub.NewGossipSub(h.ctx, untagged{gatedHost{h.bh, h}},
+	params := pubsub.DefaultGossipSubParams()
+	params.HeartbeatInterval = topicHeartbeat
+	ps, err := pubsub.NewGossipSub(h.ctx, untagged{gatedHost{h.bh, h}}, pubsub.WithGossipSubParams(params),
 		pubsub.WithMessageSignaturePolicy(pubsub.StrictNoSign), pubsub.WithNoAuthor(), pubsub.WithMessageIdFn(messageID),
 		pubsub.WithFloodPublish(true), pubsub.WithMaxMessageSize(1<<20),
 		pubsub.WithPeerOutboundQueueSize(topicQueue), pubsub.WithValidateQueueSize(topicQueue),

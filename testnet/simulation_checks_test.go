@@ -31,6 +31,8 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 		sim.BreakTwice:         "I14",
 		sim.BreakRestartFast:   "I15",
 		sim.BreakRestartOften:  "I15",
+		sim.BreakAhead:         "clients",
+		sim.BreakSayYes:        "clients",
 	} {
 		t.Run(string(broken), func(t *testing.T) {
 			var mu sync.Mutex

@@ -36,12 +36,14 @@ type JobRecord struct {
 	owners  *owners
 	open    map[uint32]int // open slots by owner
 
-	why     taskstate.Reason  // of the cancel; "" is taskstate.ReasonCancelled
-	blocked []taskstate.JobID // jobs that have to be complete first, and are not
-	origin  []byte            // digest of what was submitted, once that was updated
-	lastRun int64
-	sides   map[uint32]*side // by slot: what only few slots have
-	long    *long            // of a service or global job
+	why      taskstate.Reason  // of the cancel; "" is taskstate.ReasonCancelled
+	blocked  []taskstate.JobID // jobs that have to be complete first, and are not
+	origin   []byte            // digest of what was submitted, once that was updated
+	lastRun  int64
+	forgiven int              // failed slots that do not count for MaxFails: somebody asked for others to be tried again
+	sides    map[uint32]*side // by slot: what only few slots have
+	long     *long            // of a service or global job
+	stale    bool             // forms may have some that no slot has any more
 }
 
 // Counts says how many slots of a job are where. They add up to the job's Slots.
@@ -93,7 +95,8 @@ func (j *JobRecord) Cancelled() (reason string, at int64, ok bool) {
 	return j.reason, j.at, j.cancelled
 }
 
-// Ended tells whether every slot has its end, and the ledger stamp at which the last one got it.
+// Ended tells whether the job is over – every slot has its end, and nothing will give one another attempt but a Renew – and the ledger
+// stamp at which that came.
 func (j *JobRecord) Ended() (at int64, ok bool) { return j.ended, j.over }
 
 // FirstAttempt is the number of the first attempt of a slot that has had none, 1 unless the ledger was recovered: a slot's next attempt

@@ -32,13 +32,14 @@ type Config struct {
 	Log       *slog.Logger
 	Now       func() time.Time // stamps entries; nil is time.Now
 	RingBytes int              // recent entries kept for followers; 0 is 4 MiB
+	Hurt      func() error     // for tests: asked before every write to the log, which fails with what it answers, or waits for it; nil never does
 }
 
 // Timings of elections, voters' rules and following. Zero fields take the default.
 type Timings struct {
-	Heartbeat time.Duration // a voter that hears nothing for so long (to twice that) starts an election; 300 ms
-	Election  time.Duration // how long (to twice that) an election may take; 300 ms
-	Lease     time.Duration // a coordinator that reaches no majority for so long steps down; 200 ms
+	Heartbeat time.Duration // a coordinator that is in doubt and does not answer for so long is gone; 300 ms
+	Election  time.Duration // from this raft's time for an election comes, see raftTimers; 300 ms
+	Lease     time.Duration // a coordinator that reaches no majority for ten times so long steps down; 200 ms
 	Tend      time.Duration // the voters' rules are looked at so often; 1 s
 	Replace   time.Duration // a voter dead for so long is replaced; 30 s
 	Shrink    time.Duration // five voters, one dead for so long: three; 10 min
@@ -62,12 +63,15 @@ type Node struct {
 	ring *ring
 
 	feed      sync.Mutex // one entry or snapshot at a time goes into replica and ring
-	life      sync.Mutex // one start or stop of a seat at a time
+	life      longLock   // one start or stop of a seat at a time
 	notify    chan bool  // raft: leadership gained or lost
 	poke      chan struct{}
 	tendNow   chan struct{}
-	moved     signal // entries, coordinator or voters changed: for those that serve followers
-	changed   signal // the coordinator changed
+	doubt     chan struct{}
+	stands    stands       // whom this voter lets stand for election
+	looks     atomic.Int32 // questions about the leader that are looked into now
+	moved     signal       // entries, coordinator or voters changed: for those that serve followers
+	changed   signal       // the coordinator changed
 	lead      atomic.Pointer[leading]
 	serving   crowd        // followers served now
 	snapshots atomic.Int64 // taken from others so far
@@ -112,8 +116,8 @@ func Open(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, rep: NewReplica(), ring: newRing(ringIdle), notify: make(chan bool, 64),
-		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), closing: make(chan struct{}), absent: map[string]time.Time{}, heard: map[taskstate.PeerID]time.Time{},
+		cfg: cfg, rep: NewReplica(), ring: newRing(ringIdle), notify: make(chan bool, 64), life: make(longLock, 1),
+		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), doubt: make(chan struct{}, 1), closing: make(chan struct{}), absent: map[string]time.Time{}, heard: map[taskstate.PeerID]time.Time{},
 	}
 	if err := n.restore(); err != nil {
 		return nil, err
@@ -195,7 +199,7 @@ func (n *Node) Replica() *Replica { return n.rep }
 func (n *Node) Run(ctx context.Context, lead func(context.Context, taskstate.Epoch)) error {
 	var wg sync.WaitGroup
 	for _, f := range []func(context.Context){
-		func(ctx context.Context) { n.runTerms(ctx, lead) }, n.runFollow, n.runUpkeep,
+		func(ctx context.Context) { n.runTerms(ctx, lead) }, n.runFollow, n.runUpkeep, n.runDoubt, n.watchDisk,
 	} {
 		wg.Go(func() { f(ctx) })
 	}

@@ -107,9 +107,10 @@ func (n *Node) save() error {
 
 // runUpkeep gives up a seat that was taken away, makes snapshots, and keeps the copy on disk.
 func (n *Node) runUpkeep(ctx context.Context) {
-	const look = time.Second
+	const look, rest = time.Second, 10 * time.Second // between looks while entries come and until one look later; and while nothing does
 	saved, next := n.rep.Applied(), time.Now().Add(n.cfg.Timings.Save)
-	t := time.NewTimer(look)
+	pace := look
+	t := time.NewTimer(pace)
 	defer t.Stop()
 	for {
 		wait := n.moved.wait()
@@ -122,15 +123,20 @@ func (n *Node) runUpkeep(ctx context.Context) {
 		case <-wait:
 			if !n.seatTakenAway() {
 				// Entries move all the time; look at the rest once a second.
+				if pace == rest {
+					t.Reset(look)
+				}
 				select {
 				case <-ctx.Done():
 					return
 				case <-t.C:
 				}
 			}
+			pace = look
 		case <-t.C:
+			pace = rest
 		}
-		t.Reset(look)
+		t.Reset(pace)
 		n.keepSeat()
 		if now := time.Now(); now.After(next) && n.rep.Applied() != saved {
 			if err := errors.Join(n.save(), n.saveMemo()); err != nil {

@@ -75,7 +75,7 @@ func (n *Node) serveTerm(ctx context.Context, lead func(context.Context, tasksta
 	}()
 	defer func() {
 		n.lead.CompareAndSwap(l, nil)
-		<-proposals
+		s.store.await(proposals)
 	}()
 	if err := l.announce(ctx); err != nil {
 		n.cfg.Log.Debug("elected, but could not say so", "epoch", l.epoch, "err", err)
@@ -127,14 +127,15 @@ func (n *Node) endTerm(l *leading) {
 }
 
 // relax makes the heartbeats of a leader rarer than a follower's patience demands. Raft derives the interval between two heartbeats
-// from the leader's own patience (a tenth of it, to a fifth). A leader has no use for patience, so it may take more: at 300 ms timers a
-// heartbeat each 60 to 120 ms instead of 30 to 60. The lease (200 ms) still sees one in time, a follower still hears three before it
-// loses patience, and fail-over is as fast as before, because it depends on the followers' patience alone.
+// from the leader's own patience (a tenth of it, to a fifth). A leader has no use for patience, so it may take more: fifteen quarters of
+// the lease put heartbeats three eighths to three quarters of a lease apart. The lease still sees one in time, a follower hears two
+// before it loses patience, and that depends on its own patience alone.
 func (n *Node) relax(s *seat, leader bool) {
 	c := s.raft.ReloadableConfig()
-	c.HeartbeatTimeout, c.ElectionTimeout = n.cfg.Timings.Heartbeat, n.cfg.Timings.Election
+	heartbeat, election, lease := raftTimers(n.cfg.Timings)
+	c.HeartbeatTimeout, c.ElectionTimeout = heartbeat, election
 	if leader {
-		c.HeartbeatTimeout = max(c.HeartbeatTimeout, 3*n.cfg.Timings.Lease)
+		c.HeartbeatTimeout = max(heartbeat, 15*lease/4)
 		c.ElectionTimeout = max(c.ElectionTimeout, c.HeartbeatTimeout)
 	}
 	if err := s.raft.ReloadConfig(c); err != nil {
@@ -155,6 +156,9 @@ func (n *Node) leaderMoved(s *seat) {
 	n.mu.Unlock()
 	if lost || !ok && mine && n.lead.Load() == nil {
 		n.setCoordinator("", taskstate.Epoch{})
+	}
+	if !ok {
+		n.Doubt() // from now on this peer looks by itself
 	}
 	n.kick()
 }

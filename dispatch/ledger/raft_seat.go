@@ -63,7 +63,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 		return fmt.Errorf("make the ledger's folder: %w", err)
 	}
 	logger := newRaftLog(n.cfg.Log)
-	s.store, err = openLogStore(dir, logger.Named("wal"))
+	s.store, err = openLogStore(dir, logger.Named("wal"), n.cfg.Hurt)
 	if err != nil {
 		return err
 	}
@@ -90,10 +90,10 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	n.mu.Lock()
 	n.votersFloor = floor // before raft says anything: while it replays its log, older ones come by again, and they are history
 	n.mu.Unlock()
-	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign)
+	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign, n.Doubt)
 	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout, MaxRPCsInFlight: noPipeline})
 	s.fsm = &fsm{n: n, generation: generation}
-	s.raft, err = raft.NewRaft(conf, s.fsm, s.store, s.store, snaps, s.trans)
+	s.raft, err = raft.NewRaft(conf, s.fsm, s.store, s.store, snaps, steadyTransport{s.trans, s.store})
 	if err != nil {
 		s.trans.CloseStreams()
 		_ = s.trans.Close()
@@ -109,6 +109,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 		return errors.Join(fmt.Errorf("remember the seat among the voters: %w", err), n.closeSeat())
 	}
 	s.settle(n)
+	n.Doubt()
 	return nil
 }
 
@@ -137,9 +138,8 @@ func damagedLog(dir string, why error) error {
 
 func (n *Node) raftConfig(s *seat) *raft.Config {
 	c := raft.DefaultConfig()
-	t := n.cfg.Timings
 	c.LocalID = raft.ServerID(s.self.server())
-	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = t.Heartbeat, t.Election, t.Lease
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = raftTimers(n.cfg.Timings)
 	c.CommitTimeout = commitTimeout
 	c.BatchApplyCh = true
 	c.MaxAppendEntries = 16 // our entries are batches already; sixteen of the largest must pass within raftTimeout
@@ -154,7 +154,18 @@ func (n *Node) raftConfig(s *seat) *raft.Config {
 
 // commitTimeout is how soon an idle leader tells the other voters what has been committed. It need not be soon: their replicas
 // follow the coordinator's stream (see runFollow), and an election commits by itself.
-const commitTimeout = time.Second
+const commitTimeout = 4 * time.Second
+
+// Raft's own timers are slower than Timings say: whoever has a reason to ask whether the coordinator lives asks it directly, in the time
+// that Timings say (see doubt.go), and raft's timers are left with what nobody had a reason to ask about. At 300/300/200 ms a leader
+// sends each voter a heartbeat every 0.75 to 1.5 s (see relax) and gives up after two seconds without a majority, still before its
+// peer calls a job HELD (3 s); a voter stands by itself after 2.25 to 4.5 s. Slower would save little: what is left wakes a coordinator up
+// five times a second, of about 25.
+func raftTimers(t Timings) (heartbeat, election, lease time.Duration) {
+	lease = 10 * t.Lease
+	heartbeat = max(15*t.Heartbeat/2, lease) // raft demands that a voter's patience is no shorter than the lease, and an election no shorter than that
+	return heartbeat, max(15*t.Election/2, heartbeat), lease
+}
 
 // bootstrap writes the two entries a ledger begins with: its configuration, this peer alone, and its first decision. Alone, what is
 // on this disk is committed.
@@ -216,10 +227,13 @@ func (s *seat) elect() {
 // is tells whether v is this server.
 func (s *seat) is(v Voter) bool { return v.Peer == s.self.Peer && v.Incarnation == s.self.Incarnation }
 
-// leader is the server raft believes to lead.
+// leader is the server raft believes to lead. One that waits for its own disk does not, whatever raft believes.
 func (s *seat) leader() (taskstate.PeerID, bool) {
 	_, id := s.raft.LeaderWithID()
 	peer, _, err := parseServer(string(id))
+	if _, stuck := s.store.stuck(); stuck && peer == s.self.Peer {
+		return "", false
+	}
 	return peer, err == nil
 }
 
@@ -237,9 +251,7 @@ func (n *Node) closeSeat() error {
 	err := s.shutdown()
 	s.trans.CloseStreams()
 	_ = s.trans.Close()
-	if e := s.store.Close(); err == nil {
-		err = e
-	}
+	err = errors.Join(err, s.store.Close())
 	n.moved.fire()
 	return err
 }

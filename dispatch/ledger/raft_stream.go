@@ -43,6 +43,7 @@ type streamLayer struct {
 	generation uint64
 	self       Voter
 	foreign    func(peer taskstate.PeerID, generation uint64, others ...taskstate.PeerID) // told when the other side is of another generation
+	broke      func()                                                                     // told when a stream ends
 
 	accept chan net.Conn
 	done   chan struct{}
@@ -57,9 +58,9 @@ type dialer interface {
 	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
 }
 
-func newStreamLayer(n dialer, generation uint64, self Voter, foreign func(taskstate.PeerID, uint64, ...taskstate.PeerID)) *streamLayer {
+func newStreamLayer(n dialer, generation uint64, self Voter, foreign func(taskstate.PeerID, uint64, ...taskstate.PeerID), broke func()) *streamLayer {
 	return &streamLayer{
-		net: n, generation: generation, self: self, foreign: foreign,
+		net: n, generation: generation, self: self, foreign: foreign, broke: broke,
 		accept: make(chan net.Conn), done: make(chan struct{}), conns: make(map[net.Conn]struct{}),
 	}
 }
@@ -179,7 +180,7 @@ type serverAddr string
 func (serverAddr) Network() string  { return "covey" }
 func (a serverAddr) String() string { return string(a) }
 
-// keptConn forgets itself when raft closes it.
+// keptConn forgets itself when raft closes it, which raft does when the other side has.
 type keptConn struct {
 	net.Conn
 	layer *streamLayer
@@ -189,6 +190,7 @@ func (k *keptConn) Close() error {
 	k.layer.mu.Lock()
 	delete(k.layer.conns, k.Conn)
 	k.layer.mu.Unlock()
+	k.layer.broke()
 	return k.Conn.Close()
 }
 

@@ -46,7 +46,7 @@ func TestARaftStreamIsForOneLedgerAndOneLifeAndFromPossibleVotersOnly(t *testing
 		{"not a possible voter", "mallory", "a/1", 1, "not known here as a possible voter"},
 	} {
 		var heard uint64
-		s := newStreamLayer(netw.Host(c.caller), c.generation, Voter{Peer: c.caller, Incarnation: "1"}, func(_ string, g uint64, _ ...string) { heard = g })
+		s := newStreamLayer(netw.Host(c.caller), c.generation, Voter{Peer: c.caller, Incarnation: "1"}, func(_ string, g uint64, _ ...string) { heard = g }, func() {})
 		conn, err := s.Dial(raft.ServerAddress(c.to), time.Second)
 		switch {
 		case c.want == "" && err != nil:
@@ -70,7 +70,7 @@ func TestARaftStreamIsForOneLedgerAndOneLifeAndFromPossibleVotersOnly(t *testing
 func TestNobodySpeaksForAnotherPeer(t *testing.T) {
 	netw, n := founded(t)
 	n.Follow([]taskstate.PeerID{"b", "c"})
-	s := newStreamLayer(netw.Host("b"), 1, Voter{Peer: "c", Incarnation: "1"}, func(string, uint64, ...string) {})
+	s := newStreamLayer(netw.Host("b"), 1, Voter{Peer: "c", Incarnation: "1"}, func(string, uint64, ...string) {}, func() {})
 	defer s.Close()
 	if _, err := s.Dial("a/1", time.Second); err == nil || !strings.Contains(err.Error(), "speaks for") {
 		t.Errorf("b called as c: %v", err)
@@ -80,7 +80,7 @@ func TestNobodySpeaksForAnotherPeer(t *testing.T) {
 func TestClosingTheStreamLayerEndsItsStreams(t *testing.T) {
 	netw := memnet.New()
 	defer netw.Close()
-	s := newStreamLayer(netw.Host("a"), 1, Voter{Peer: "a", Incarnation: "1"}, nil)
+	s := newStreamLayer(netw.Host("a"), 1, Voter{Peer: "a", Incarnation: "1"}, nil, func() {})
 	c, err := s.dialSelfAccepted()
 	if err != nil {
 		t.Fatal(err)

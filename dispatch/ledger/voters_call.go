@@ -15,10 +15,11 @@ const VoterProtocol = "/covey/voter/1"
 
 // voterAsk is a question: one field is set.
 type voterAsk struct {
-	Prepare *seatAsk `cbor:"1,keyasint,omitempty"` // start raft, with an empty log, to be brought up to date
-	Status  *seatAsk `cbor:"2,keyasint,omitempty"` // how far is your log
-	Leave   *Voter   `cbor:"3,keyasint,omitempty"` // I am about to stop; see that those who stay can decide
-	Copy    *copyAsk `cbor:"4,keyasint,omitempty"` // how new is your copy of the ledger
+	Prepare *seatAsk  `cbor:"1,keyasint,omitempty"` // start raft, with an empty log, to be brought up to date
+	Status  *seatAsk  `cbor:"2,keyasint,omitempty"` // how far is your log
+	Leave   *Voter    `cbor:"3,keyasint,omitempty"` // I am about to stop; see that those who stay can decide
+	Copy    *copyAsk  `cbor:"4,keyasint,omitempty"` // how new is your copy of the ledger
+	Sight   *sightAsk `cbor:"5,keyasint,omitempty"` // do you lead, or hear who does
 }
 
 // seatAsk names the seat: this life of the peer, in this ledger.
@@ -29,11 +30,12 @@ type seatAsk struct {
 
 // voterAnswer answers. Last is the end of the peer's log.
 type voterAnswer struct {
-	OK   bool   `cbor:"1,keyasint,omitempty"`
-	Why  string `cbor:"2,keyasint,omitempty"`
-	Last uint64 `cbor:"3,keyasint,omitempty"`
-	None bool   `cbor:"4,keyasint,omitempty"` // there is no such seat here
-	Copy *Copy  `cbor:"5,keyasint,omitempty"`
+	OK    bool   `cbor:"1,keyasint,omitempty"`
+	Why   string `cbor:"2,keyasint,omitempty"`
+	Last  uint64 `cbor:"3,keyasint,omitempty"`
+	None  bool   `cbor:"4,keyasint,omitempty"` // there is no such seat here
+	Copy  *Copy  `cbor:"5,keyasint,omitempty"`
+	Sight *sight `cbor:"6,keyasint,omitempty"`
 }
 
 const (
@@ -94,6 +96,9 @@ func (n *Node) handleVoter(peer string, c connT) {
 }
 
 func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (voterAnswer, error) {
+	if ask.Sight != nil { // anybody in the flock may need the coordinator
+		return n.answerSight(ctx, *ask.Sight)
+	}
 	if !n.mayVote(peer) {
 		return voterAnswer{}, fmt.Errorf("%s is not known here as a possible voter", peer)
 	}

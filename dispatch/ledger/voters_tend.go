@@ -16,6 +16,7 @@ const (
 	changeTimeout = 10 * time.Second       // for raft to accept a change of the configuration
 	hurry         = 100 * time.Millisecond // between looks while somebody catches up
 	caughtUp      = 256                    // entries behind that count as none: they come with the next message
+	contentFor    = 5                      // times as long between looks while all voters live and nothing is to be done
 	absentFor     = 10 * time.Second       // who asked to be let go is not asked back sooner
 )
 
@@ -50,9 +51,12 @@ func (n *Node) tend(ctx context.Context, s *seat) {
 		if err != nil && ctx.Err() == nil {
 			n.cfg.Log.Info("the voters could not be changed, will try again", "err", err)
 		}
-		if again && err == nil {
+		switch {
+		case again && err == nil:
 			t.Reset(hurry)
-		} else {
+		case err == nil && len(n.Missing()) == 0:
+			t.Reset(contentFor * n.cfg.Timings.Tend) // what changes that is told: see Reconsider
+		default:
 			t.Reset(n.cfg.Timings.Tend)
 		}
 	}

@@ -23,6 +23,8 @@ const (
 	BreakDeaf          Break = "deaf"            // I7: tasks that are stopped run on
 	BreakNoAck         Break = "no-ack"          // I9: nothing is ever acknowledged
 	BreakOversell      Break = "oversell"        // I10: a peer says it has twice what it has
+	BreakAhead         Break = "ahead"           // clients: a peer tells of an end that nobody decided
+	BreakSayYes        Break = "say-yes"         // clients: cancels are acknowledged, and not decided
 
 	BreakAllAtOnce    Break = "all-at-once"   // I11: updates renew all slots at once, whatever their parallelism
 	BreakOneTooMany   Break = "one-too-many"  // I11: services get a replica more than was asked for

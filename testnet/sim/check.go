@@ -78,6 +78,7 @@ func (c *check) decided(e ledger.Entry, results []ledger.Result) {
 	}
 	for _, id := range c.w.quorum.truth.JustEnded() {
 		c.over[id] = true
+		c.w.reader.ended(id)
 		c.ends(c.w.load.byID[id])
 	}
 }

@@ -279,6 +279,7 @@ func (c *check) rest() {
 			}
 		}
 	}
+	w.reader.judge()
 	w.finished = true
 	w.sched.mixBytes(c.encoded(w.peers[0].life))
 }

@@ -185,12 +185,14 @@ type request struct {
 	cmd    func() ledger.Command
 	told   func(ledger.Result) // of what is neither a submission nor a cancel
 	via    *peer
+	since  time.Duration
 	try    uint64
 	done   bool
 }
 
 func (d *load) ask(r *request) {
 	d.open++
+	r.since = d.w.now()
 	d.again(r, 0)
 }
 
@@ -241,7 +243,11 @@ func (d *load) send(r *request, n uint64) {
 			}
 			return
 		}
-		w.quorum.propose(at, []ledger.Command{r.cmd()}, func(results []ledger.Result, ok bool) {
+		cmd := r.cmd()
+		if w.cfg.Break == BreakSayYes && r.cancel {
+			cmd = ledger.Command{Lead: &ledger.Lead{}}
+		}
+		w.quorum.propose(at, []ledger.Command{cmd}, func(results []ledger.Result, ok bool) {
 			back := w.net.delay(to, r.via)
 			via.after(back, func() {
 				if r.try != n || r.done || !w.net.passes(to, r.via) {
@@ -266,6 +272,7 @@ func (d *load) answered(r *request, res ledger.Result) {
 		r.told(res)
 		return
 	}
+	w.reader.answered(r, res)
 	if r.cancel {
 		j.cancelled = res.Refused == ledger.CodeNone
 		if _, ended := w.check.over[j.job.ID]; !ended && res.Refused != ledger.CodeNone {

@@ -1,0 +1,82 @@
+package membership
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+)
+
+// gossipTo is how many members each round of gossip tells.
+const gossipTo = 3
+
+// pump sends memberlist's news when there is some. memberlist itself looks every so often whether there is anything to gossip, which an
+// idle peer wakes up for in vain, and what there is waits for it; its probes and their answers carry news besides. The pump is rung by
+// whatever makes or brings news, and by every packet that was seen to carry some. A round pings a few members: the pings take the
+// news along. Rounds go on while packets carry any; the last one finds nothing more to carry. Should nobody ring, the next probe
+// (Timings.Probe) takes the news along, and rings.
+type pump struct {
+	bell chan struct{}
+}
+
+func newPump() pump { return pump{bell: make(chan struct{}, 1)} }
+
+// ring says that there is, or may be, something to tell. It never blocks.
+func (p pump) ring() {
+	select {
+	case p.bell <- struct{}{}:
+	default:
+	}
+}
+
+// saw looks at a packet, sent or received.
+func (p pump) saw(packet []byte) {
+	if carriesNews(packet) {
+		p.ring()
+	}
+}
+
+// runPump tells members what there is to tell until ctx ends.
+func (m *Membership) runPump(ctx context.Context) {
+	t := time.NewTimer(time.Hour)
+	defer t.Stop()
+	var work sync.WaitGroup
+	defer work.Wait() // a ping ends after ProbeTimeout
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.pump.bell:
+		}
+		m.tellSome(&work)
+		t.Reset(m.timings.Gossip)
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// tellSome pings a few members at random, without waiting for their answers.
+func (m *Membership) tellSome(work *sync.WaitGroup) {
+	list := m.running()
+	if list == nil {
+		return
+	}
+	members := list.Members()
+	rand.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+	told := 0
+	for _, n := range members {
+		if told == gossipTo {
+			return
+		}
+		if n.Name == m.self {
+			continue
+		}
+		told++
+		name := n.Name // all else of it belongs to memberlist, which changes it under its own lock
+		work.Go(func() { _, _ = list.Ping(name, &net.UDPAddr{IP: syntheticIP(name), Port: 1}) })
+	}
+}
