@@ -7,6 +7,7 @@ import (
 	"covey/dispatch"
 	"covey/dispatch/ledger"
 	"covey/taskstate"
+	"covey/testnet/history"
 )
 
 // check watches everything, and compares it with what was promised.
@@ -73,6 +74,7 @@ func (c *check) decided(e ledger.Entry, results []ledger.Result) {
 		}
 		for _, id := range results[i].Cut {
 			c.cancels[id] = c.w.now()
+			c.w.reader.followed(history.Cancel, id)
 		}
 		c.followed(&cmd, &results[i])
 	}

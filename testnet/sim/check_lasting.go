@@ -5,6 +5,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/taskstate"
+	"covey/testnet/history"
 )
 
 // watched is what an update has done so far to a job that lasts.
@@ -96,6 +97,7 @@ func (c *check) scheduled(job *taskstate.Job) {
 			w.fail("I13", "the schedule %s starts %s while %s goes on", parent.job.ID, job.ID, j.job.ID)
 		}
 	}
+	w.reader.followed(history.Submit, job.ID)
 	j := &work{job: *job, acked: true, ackedAt: w.now()}
 	w.load.jobs = append(w.load.jobs, j)
 	w.load.byID[job.ID] = j

@@ -192,7 +192,7 @@ func (d *load) renew() {
 	w := d.w
 	j := d.jobs[w.rng.IntN(len(d.jobs))]
 	rec, ok := w.quorum.truth.Job(j.job.ID)
-	if !ok || !j.lasts() || rec.Slots() == 0 {
+	if !ok || !j.lasts() || rec.Slots() == 0 || w.check.over[j.job.ID] {
 		return
 	}
 	n := w.between(1, rec.Slots())
