@@ -23,6 +23,8 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 		sim.BreakDeaf:          "I7",
 		sim.BreakNoAck:         "I9",
 		sim.BreakOversell:      "I10",
+		sim.BreakAhead:         "clients",
+		sim.BreakSayYes:        "clients",
 		sim.BreakAllAtOnce:     "I11",
 		sim.BreakOneTooMany:    "I11",
 		sim.BreakNeverMind:     "I12",
@@ -31,8 +33,6 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 		sim.BreakTwice:         "I14",
 		sim.BreakRestartFast:   "I15",
 		sim.BreakRestartOften:  "I15",
-		sim.BreakAhead:         "clients",
-		sim.BreakSayYes:        "clients",
 	} {
 		t.Run(string(broken), func(t *testing.T) {
 			var mu sync.Mutex

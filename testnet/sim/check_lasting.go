@@ -180,7 +180,7 @@ func (c *check) downward(x *watched, rec *ledger.JobRecord) {
 	if down > most {
 		c.w.fail("I11", "an update has taken down %d tasks of %s, %d are allowed at once", down, rec.Job().ID, most)
 	}
-	if there := wanted(rec); first && there-down < least {
+	if there := wanted(rec); first && len(x.before) == 0 && there-down < least {
 		c.w.fail("I11", "an update has taken down %d tasks of %s of %d, and the new ones come first: %d are wanted", down, rec.Job().ID, there, least)
 	}
 }
