@@ -11,29 +11,32 @@ import (
 
 // floors is the house: a package imports only packages of floors strictly below its own. The longest prefix counts.
 var floors = map[string]int{
-	"p2p/wire":             0,
-	"taskstate/spell":      0, // units and near words: read alike in job files, flags and constraints
-	"taskstate":            1,
-	"p2p":                  1,
-	"p2p/memnet":           1,
-	"p2p/admission":        1,
-	"taskstate/constraint": 1, // a language of its own: knows neither jobs nor placement, so that both can rest on it
-	"taskstate/jobfile":    2,
-	"placement":            2,
-	"membership/digest":    1,
-	"membership":           2,
-	"dispatch/ledger":      2,
-	"dispatch/rollout":     2,
-	"dispatch/replicas":    2,
-	"dispatch/cron":        2,
-	"node/api":             2,
-	"dispatch":             3,
-	"node/runner":          3,
-	"node/blob":            3,
-	"node":                 4,
-	"testnet":              5,
-	"testnet/sim":          5,
-	"cmd/peer":             6,
+	"p2p/wire":              0,
+	"taskstate/spell":       0, // units and near words: read alike in job files, flags and constraints
+	"taskstate":             1,
+	"p2p":                   1,
+	"p2p/memnet":            1,
+	"p2p/admission":         1,
+	"taskstate/constraint":  1, // a language of its own: knows neither jobs nor placement, so that both can rest on it
+	"taskstate/jobfile":     2,
+	"placement":             2,
+	"membership/digest":     1,
+	"membership":            2,
+	"dispatch/ledger":       2,
+	"dispatch/rollout":      2,
+	"dispatch/replicas":     2,
+	"dispatch/cron":         2,
+	"node/api":              2,
+	"dispatch":              3,
+	"node/runner":           3,
+	"node/blob":             3,
+	"node":                  4,
+	"testnet/history":       4,
+	"testnet":               5,
+	"testnet/sim":           5,
+	"testnet/stack":         5,
+	"cmd/peer":              6,
+	"node/runner/supervise": 0,
 }
 
 func floorOf(pkg string) (int, bool) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"covey/dispatch/ledger"
@@ -21,6 +22,8 @@ type term struct {
 	events chan termEvent          // what may: sessions. Full: their readers wait, and so do their workers
 	asks   chan func(*Coordinator) // questions
 	work   sync.WaitGroup          // proposals, probes, sessions
+
+	grace atomic.Int64 // of the core, nanoseconds: for the readers of sessions
 
 	// For the owner alone.
 	core  *Coordinator
@@ -117,7 +120,9 @@ func (t *term) turn(evs []CoordEvent) {
 	if t.over != "" {
 		return
 	}
-	for _, e := range t.core.StepAll(evs, time.Now()) {
+	effects := t.core.StepAll(evs, time.Now())
+	t.grace.Store(int64(t.core.cfg.Grace))
+	for _, e := range effects {
 		t.carryOut(e)
 	}
 	if n := t.core.changes; n != t.shown || t.coord.standings.Load() == nil {

@@ -16,7 +16,7 @@ type CoordinatorConfig struct {
 	Seed        uint64        // breaks ties in placement
 	Outstanding int           // most tasks on one peer that have not ended: 4096
 	MaxAhead    int           // most tasks queued on one peer beyond what fits: 2048
-	AheadWindow time.Duration // a peer's queue is as long as what it finished in about this time: 50 ms
+	AheadWindow time.Duration // a peer's queue is as long as what it finished in about this time: 100 ms
 	// Peers whose tasks are given up at once, at least (a quarter of them all, if that is more): 3. And how long it takes until one
 	// more may be: 5 s.
 	ReplaceBurst int
@@ -39,7 +39,7 @@ func (cfg CoordinatorConfig) withDefaults() CoordinatorConfig {
 		cfg.Grace = 3 * cfg.Beat
 	}
 	if cfg.AheadWindow <= 0 {
-		cfg.AheadWindow = 50 * time.Millisecond
+		cfg.AheadWindow = 100 * time.Millisecond
 	}
 	if cfg.ReplaceEvery <= 0 {
 		cfg.ReplaceEvery = 5 * time.Second
@@ -87,7 +87,10 @@ type Coordinator struct {
 	settling   []*endQueue         // ends to settle, by whose they are
 	given      givenUps            // attempts whose end may still come
 
-	skew        int64 // milliseconds by which the ledger's stamps are ahead of this clock
+	base        pace            // beat and grace where the ledger does not say otherwise
+	settings    ledger.Settings // of the cluster
+	settledAt   time.Time       // when peers that have not come back since the election stop being unknown
+	skew        int64           // the ledger's stamp, in milliseconds, when this core was made: for all it knows so far
 	schedules   []*scheduled
 	wake        time.Time // see Wake
 	settledDone bool      // twice the grace is over and every peer was reviewed
@@ -203,8 +206,10 @@ func NewCoordinator(cfg CoordinatorConfig, epoch taskstate.Epoch, st *ledger.Sta
 		peers: map[taskstate.PeerID]*peerState{}, jobs: map[taskstate.JobID]*jobState{}, strangers: map[taskstate.PeerID]PeerVerdict{}, sessions: map[ConnID]*session{},
 		classOf: map[needs]*class{}, seed: cfg.Seed,
 	}
+	c.base = pace{c.cfg.Beat, c.cfg.Grace}
+	c.setPace(st.Settings())
 	c.derive(st)
-	c.wakeAt(c.settledAt())
+	c.wakeAt(c.settledAt)
 	return c
 }
 
@@ -274,8 +279,8 @@ func (c *Coordinator) due() {
 		return
 	}
 	c.wake = time.Time{}
-	if settled := c.settledAt(); c.now.Before(settled) {
-		c.wakeAt(settled)
+	if c.now.Before(c.settledAt) {
+		c.wakeAt(c.settledAt)
 	} else if !c.settledDone {
 		c.settledDone = true
 		for _, p := range c.order {

@@ -18,11 +18,22 @@ type scheduled struct {
 	next int64 // when to look again, 0 = now. All by the ledger's stamps.
 }
 
-// addSchedule begins to watch the schedule of a job, if it has one.
-func (c *Coordinator) addSchedule(j *jobState) {
+// addSchedule begins to watch the schedule of a job, if it has one. Last is the moment of its newest run, or of its acceptance.
+func (c *Coordinator) addSchedule(j *jobState, last int64) {
 	if j.job.Schedule != nil && j.lasting == nil {
-		c.schedules = append(c.schedules, &scheduled{job: j, last: c.stamp()})
+		c.schedules = append(c.schedules, &scheduled{job: j, last: last})
 		c.wakeAt(c.now)
+	}
+}
+
+// reschedule has a job that only starts others do so as its new spec says, from now on: what the old one did not start is not made up for.
+func (c *Coordinator) reschedule(j *jobState, next *taskstate.Job) {
+	j.job = next
+	for _, s := range c.schedules {
+		if s.job == j {
+			s.last, s.next = max(s.last, c.stamp()), 0
+			c.wakeAt(c.now)
+		}
 	}
 }
 

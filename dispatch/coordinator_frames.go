@@ -31,6 +31,7 @@ func (c *Coordinator) flush() {
 		s.touched = false
 		if s.complete {
 			c.flushComplete(s)
+			c.flushStops(s)
 		} else if s.synced {
 			c.flushChanges(s)
 		}
@@ -75,6 +76,17 @@ func (c *Coordinator) flushComplete(s *session) {
 	}
 	for _, t := range s.recalls {
 		f.recall(t)
+	}
+	f.finish()
+}
+
+// flushStops sends, after a Complete set, what is to be stopped of what it gave: tasks on a peer that was drained while it was away.
+func (c *Coordinator) flushStops(s *session) {
+	f := framer{c: c, s: s, head: Assignments{Epoch: c.epoch}}
+	for _, st := range s.stops {
+		if h, r, ok := s.p.find(st.Task); ok && !r.is(inherited) && !h.job.cancelled && !h.job.leaves(st.Task.Slot) {
+			f.stop(st)
+		}
 	}
 	f.finish()
 }

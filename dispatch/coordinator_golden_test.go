@@ -114,6 +114,13 @@ func (r *coordRig) command(w []string) {
 		r.apply(ledger.Command{Remove: &ledger.Remove{Peer: w[1]}})
 	case "depart":
 		r.apply(ledger.Command{Depart: &ledger.Depart{Peer: w[1]}})
+	case "avail": // avail PEER active|pause|drain [grace=]
+		r.apply(ledger.Command{Avail: &ledger.Avail{
+			Peer: w[1], Availability: ledger.Availability(w[2]), Grace: duration(argsOf(w[3:])["grace"]).Milliseconds(),
+		}})
+	case "set": // set [beat=] [grace=]
+		a := argsOf(w[1:])
+		r.apply(ledger.Command{Set: &ledger.Set{Beat: duration(a["beat"]).Milliseconds(), Grace: duration(a["grace"]).Milliseconds()}})
 	case "hold":
 		r.hold = true
 	case "decide":

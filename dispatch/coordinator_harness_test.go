@@ -206,6 +206,9 @@ func downString(d Down) string {
 		}
 		return s
 	case d.Beat != nil:
+		if b := d.Beat; b.Beat != 0 || b.Grace != 0 {
+			return fmt.Sprintf("beat %d held %t, beat %d grace %d", b.N, b.Held, b.Beat, b.Grace)
+		}
 		return fmt.Sprintf("beat %d held %t", d.Beat.N, d.Beat.Held)
 	case d.Ack != nil:
 		return fmt.Sprintf("ack %d", d.Ack.Batch)

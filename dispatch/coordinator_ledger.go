@@ -1,81 +1,10 @@
 package dispatch
 
 import (
-	"slices"
-
 	"covey/dispatch/ledger"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
-
-// derive fills the core from everything decided so far.
-func (c *Coordinator) derive(st *ledger.State) {
-	c.began = st.Began()
-	for m := range st.Members() {
-		if m.In() {
-			p := c.addPeer(m.Entry.Peer)
-			p.worker, p.incarnation, p.left = m.Entry.Has(admission.Worker), m.Incarnation, m.Left
-			c.deriveMember(p, m)
-			c.review(p)
-		}
-	}
-	var records []*ledger.JobRecord
-	for r := range st.Jobs() {
-		c.deriveGivenUp(r)
-		if _, over := r.Ended(); !over {
-			records = append(records, r)
-		}
-	}
-	slices.Reverse(records) // the oldest first
-	for _, r := range records {
-		c.deriveJob(r)
-	}
-}
-
-func (c *Coordinator) deriveJob(r *ledger.JobRecord) {
-	j := c.addJob(r.Job(), r.Index()) // Version is the ledger's
-	_, _, j.cancelled = r.Cancelled()
-	j.first = r.FirstAttempt()
-	j.blocked = len(r.Blocked()) > 0
-	c.deriveLasting(j, r)
-	c.derivePending(j, r)
-	for s := range r.OpenSlots() {
-		p := c.peers[s.Peer]
-		if p == nil {
-			c.startOver("task " + taskstate.Task(j.id, s.Slot, s.Attempt).String() + " is assigned to a peer that is no member")
-			continue
-		}
-		h := p.hold(j)
-		x := rec{index: s.Index, attempt: uint32(s.Attempt), version: uint32(s.Version), state: taskstate.Assigned}
-		if s.Index < c.began {
-			x.marks |= inherited
-		}
-		h.slots[s.Slot] = x
-		j.open++
-		p.promise(h, 1, j.body(s.Version))
-		j.lasting.begun(s.Slot, s.Version, s.Peer)
-		if s.Leaving != "" && !j.cancelled {
-			j.leave(s.Slot, leaving{why: s.Leaving, next: s.Next, retired: s.Retired})
-			j.lasting.retire(s.Slot, s.Retired)
-		}
-	}
-	c.enqueue(j)
-}
-
-// derivePending queues what waits. Slots that are alike come in runs; those of lasting jobs, and those that wait for their time, one by one.
-func (c *Coordinator) derivePending(j *jobState, r *ledger.JobRecord) {
-	plain := j.lasting == nil && j.job.Restart == nil
-	for run := range r.PendingSlots() {
-		if plain {
-			j.wait(run, 0, "")
-			continue
-		}
-		for n := run.First; n < run.First+run.N; n++ {
-			s := r.Slot(n)
-			c.waits(ledger.Again{Job: j.id, Slots: ledger.Slots{First: n, N: 1, Attempt: s.Attempt}, Version: s.Version, NotBefore: s.NotBefore}, false)
-		}
-	}
-}
 
 // onApplied follows the ledger. Each command is mirrored as ledger.State carried it out; the results say what was refused.
 func (c *Coordinator) onApplied(ev LedgerApplied) {
@@ -87,7 +16,7 @@ func (c *Coordinator) onApplied(ev LedgerApplied) {
 		return
 	}
 	c.index = ev.Entry.Index
-	c.skew = max(c.skew, ev.Entry.Stamp-c.now.UnixMilli())
+	c.heardStamp(ev.Entry.Stamp)
 	for i := range ev.Entry.Commands {
 		r := &ev.Results[i]
 		for _, a := range r.Again {
@@ -130,7 +59,7 @@ func (c *Coordinator) applied(cmd *ledger.Command, r *ledger.Result, index uint6
 		c.appliedSupersede(cmd.Supersede, r)
 	case cmd.Register != nil:
 		c.appliedRegister(cmd.Register, r)
-	case c.appliedLasting(cmd, r): // also what was refused: it is not under way any more
+	case c.appliedLasting(cmd, r): // also what was refused – it is not under way any more – or only partly done
 	case r.Refused != ledger.CodeNone || r.Existed:
 	case cmd.Submit != nil:
 		c.appliedSubmit(cmd.Submit, index)
@@ -138,6 +67,8 @@ func (c *Coordinator) applied(cmd *ledger.Command, r *ledger.Result, index uint6
 		c.appliedCancel(cmd.Cancel.Job)
 	case cmd.Avail != nil:
 		c.appliedAvail(cmd.Avail, r)
+	case cmd.Set != nil:
+		c.appliedSet(cmd.Set)
 	case cmd.Label != nil:
 		c.appliedLabel(cmd.Label, r)
 	case cmd.Found != nil:
@@ -173,7 +104,7 @@ func (c *Coordinator) appliedSubmit(s *ledger.Submit, index uint64) {
 			j.blocked = true
 		}
 	}
-	c.addSchedule(j)
+	c.addSchedule(j, c.stamp())
 	if n := job.Count; n > 0 && job.Schedule == nil {
 		j.wait(ledger.Slots{First: 1, N: n, Attempt: j.first}, job.Version, "")
 		for k := 1; k <= n && j.lasting != nil; k++ {

@@ -35,6 +35,7 @@ type peerState struct {
 	session    *session
 	back       bool // had a session in this epoch
 	registered []time.Time
+	sickSince  time.Time // its offer names a trouble, see sick.go
 	stopping   time.Time // gives its tasks back: no new ones before this moment
 	assigning  int       // commands under way that assign something to it
 

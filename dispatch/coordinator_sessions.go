@@ -25,6 +25,7 @@ type session struct {
 	incarnation taskstate.Incarnation
 	opened      time.Time
 	heard       time.Time // last sign of life
+	grace       time.Duration
 	reported    bool
 	welcomed    bool
 	synced      bool
@@ -46,7 +47,7 @@ type session struct {
 
 // onHello opens a session or refuses it. A session the peer still had is taken over: its stream is half open.
 func (c *Coordinator) onHello(ev SessionOpened) {
-	s := &session{conn: ev.Conn, incarnation: ev.Hello.Incarnation, opened: c.now, heard: c.now}
+	s := &session{conn: ev.Conn, incarnation: ev.Hello.Incarnation, opened: c.now, heard: c.now, grace: c.cfg.Grace}
 	p := c.peers[ev.Peer]
 	s.p = p
 	if no := c.objection(p, ev.Hello); no != nil {
@@ -70,7 +71,7 @@ func (c *Coordinator) onHello(ev SessionOpened) {
 	p.session, p.unanswered, p.stopping = s, false, time.Time{}
 	c.setOffer(p, ev.Hello.Offer)
 	p.forgetSession()
-	c.wakeAt(c.now.Add(c.cfg.Grace))
+	c.wakeAt(c.now.Add(s.grace))
 	if p.incarnation == s.incarnation && !p.left {
 		c.welcome(s)
 		return
@@ -181,6 +182,7 @@ func (c *Coordinator) onFrame(ev SessionFrame) {
 	s.heard = c.now
 	switch {
 	case f.Beat != nil:
+		c.keepPace(s)
 		c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: Down{Beat: &BeatAnswer{N: f.Beat.N, Held: true}}})
 	case s.p.incarnation != s.incarnation: // not registered yet: it cannot speak about tasks of the life before
 		s.reported = s.reported || f.Report != nil && f.Report.Done
@@ -290,10 +292,10 @@ func (c *Coordinator) dueSessions() {
 		if s == nil {
 			continue
 		}
-		if over := s.heard.Add(c.cfg.Grace); c.now.Before(over) {
+		if over := s.heard.Add(s.grace); c.now.Before(over) {
 			c.wakeAt(over)
 			continue
 		}
-		c.endSession(s, "no beat for "+c.cfg.Grace.String())
+		c.endSession(s, "no beat for "+s.grace.String())
 	}
 }

@@ -37,7 +37,7 @@ func (c *Coordinator) stepLasting(j *jobState) {
 	in := c.rolloutOf(j)
 	out := rollout.Step(in)
 	if out.Wake > 0 {
-		j.lasting.wake = time.UnixMilli(out.Wake)
+		j.lasting.wake = c.started.Add(time.Duration(out.Wake) * time.Millisecond)
 		c.wakeAt(j.lasting.wake)
 	}
 	var ch replicas.Change
@@ -58,6 +58,9 @@ func (c *Coordinator) stepLasting(j *jobState) {
 		}})
 	}
 }
+
+// elapsed is a time as a rollout is told it: milliseconds of this core's life, which no correction of a clock changes.
+func (c *Coordinator) elapsed(t time.Time) int64 { return t.Sub(c.started).Milliseconds() }
 
 func pausedPhase(p rollout.Phase) bool { return p == rollout.Paused || p == rollout.RollbackPaused }
 
@@ -91,21 +94,21 @@ func (c *Coordinator) openTask(j *jobState, s *lastingSlot, n int) (rec, bool) {
 	return r, ok
 }
 
-// rolloutOf gathers what the step of an update depends on. Slots pinned to a peer that is away are left out: they follow when it is back.
+// rolloutOf gathers what the step of an update depends on. Slots pinned to a peer that is away are left out: they follow when it is back (catchUp).
 func (c *Coordinator) rolloutOf(j *jobState) rollout.Input {
 	l := j.lasting
-	in := rollout.Input{Update: j.job.Updating(), Phase: l.phase, Target: j.job.Version, Now: c.now.UnixMilli()}
+	in := rollout.Input{Update: j.job.Updating(), Phase: l.phase, Target: j.job.Version, Now: c.elapsed(c.now)}
 	if j.job.Type == taskstate.GlobalJob {
 		in.Update.Order = taskstate.StopFirst // a peer has one slot
 	}
 	for _, n := range l.ordered() {
 		s := l.slots[n]
-		if s.retired || s.pin != "" && !c.reachable(s.pin) {
+		if s.retired || s.pin != "" && c.away(s.pin) {
 			continue
 		}
 		x := rollout.Slot{N: n, Version: s.version, Done: s.done && s.peer == "" && !s.waits, Running: !s.running.IsZero()}
 		if x.Running {
-			x.Since = s.running.UnixMilli()
+			x.Since = c.elapsed(s.running)
 		}
 		if leave, ok := j.leaving[n]; ok {
 			if leave.retired {
@@ -134,9 +137,11 @@ func markSurge(slots []rollout.Slot, target, extra int) {
 	}
 }
 
-func (c *Coordinator) reachable(id taskstate.PeerID) bool {
+// away tells whether a peer can take no new task for now: it is gone, or somebody paused it. One that merely has no session, after an
+// election for instance, may well run its task.
+func (c *Coordinator) away(id taskstate.PeerID) bool {
 	p := c.peers[id]
-	return p != nil && p.standing == Ready
+	return p == nil || p.standing == Unreachable || p.standing == Left || !p.takes()
 }
 
 // surge is how many slots there are to be above the number wanted. A paused update keeps what it has.
@@ -168,7 +173,7 @@ func (c *Coordinator) serviceChange(j *jobState, in rollout.Input, out rollout.O
 			return replicas.Service(old, j.job.Count)
 		}
 	}
-	return replicas.Service(all, j.job.Count+c.surge(j, in, out))
+	return replicas.Service(all, j.job.Count+min(c.surge(j, in, out), j.job.Count)) // an update of all at once means all there are to be
 }
 
 // replicasOf describes the slots of a service.
@@ -192,7 +197,7 @@ func (c *Coordinator) globalChange(j *jobState) replicas.Change {
 	}
 	var fit []taskstate.PeerID
 	for _, p := range c.order {
-		if p.worker && !p.left && p.takes() && p.standing == Ready && p.about != nil && j.allows(p) && j.job.Resources.Fits(p.offer.Resources) {
+		if c.fitsGlobal(j, p) {
 			fit = append(fit, p.id)
 		}
 	}
@@ -200,6 +205,11 @@ func (c *Coordinator) globalChange(j *jobState) replicas.Change {
 		p := c.peers[id]
 		return p != nil && p.worker && !p.left && !p.drained() && j.allows(p)
 	})
+}
+
+// fitsGlobal tells whether a peer is to have a task of a global job.
+func (c *Coordinator) fitsGlobal(j *jobState, p *peerState) bool {
+	return p.worker && !p.left && p.takes() && p.standing == Ready && p.about != nil && j.allows(p) && j.job.Resources.Fits(p.offer.Resources)
 }
 
 // change has the slots that are missing added and those that are too many retired. While an update is paused, what is added is of the
@@ -227,15 +237,23 @@ func (c *Coordinator) renew(j *jobState, slots []int, version int, why taskstate
 	}
 }
 
-// catchUp renews slots that missed the update because their peer was away.
+// catchUp renews slots that missed the update because their peer was away, no more at once than the update may: when half a flock comes
+// back together, its tasks do not all stop together.
 func (c *Coordinator) catchUp(j *jobState, in rollout.Input) {
 	var late []int
+	most := in.Update.Parallelism
+	if most <= 0 {
+		most = len(in.Slots)
+	}
 	for _, s := range in.Slots {
-		if s.Version != in.Target && !s.Leaving {
+		switch {
+		case s.Version == in.Target && !s.Running && !s.Done:
+			most--
+		case s.Version != in.Target && !s.Leaving:
 			late = append(late, s.N)
 		}
 	}
-	c.renew(j, late, in.Target, taskstate.ReasonUpdated)
+	c.renew(j, late[:max(0, min(most, len(late)))], in.Target, taskstate.ReasonUpdated)
 }
 
 // moveAway renews the tasks of a service that are where they must not be: on a peer that is drained, or that the job's constraints do not

@@ -11,11 +11,20 @@ import (
 	"covey/taskstate"
 )
 
-// stamp is the time as the ledger tells it, in milliseconds: it never goes back, though the clock of a new coordinator may be behind.
-func (c *Coordinator) stamp() int64 { return c.now.UnixMilli() + c.skew }
+// stamp is the time as the ledger tells it, in milliseconds: it never goes back, whatever the clock of a new coordinator says, and goes on
+// as time passes.
+func (c *Coordinator) stamp() int64 { return c.skew + c.now.Sub(c.started).Milliseconds() }
 
-// when is a ledger stamp by this clock.
-func (c *Coordinator) when(stamp int64) time.Time { return time.UnixMilli(stamp - c.skew) }
+// when is a ledger stamp by this clock, to the millisecond after it.
+func (c *Coordinator) when(stamp int64) time.Time {
+	return c.started.Add(time.Duration(stamp-c.skew) * time.Millisecond)
+}
+
+// heardStamp learns how far the ledger's clock is. It rounds so that nothing comes a millisecond early.
+func (c *Coordinator) heardStamp(stamp int64) {
+	passed := (c.now.Sub(c.started) + time.Millisecond - 1).Milliseconds()
+	c.skew = max(c.skew, stamp-passed)
+}
 
 // laterQueue is slots that wait for their time, the earliest first.
 type laterQueue []laterSlot

@@ -99,7 +99,9 @@ func (r *idleRunner) Stop(t taskstate.TaskID, why taskstate.Reason) {
 	r.over(t, taskstate.RunReport{Task: t, State: taskstate.Shutdown, Exit: taskstate.NoExit, Reason: why})
 }
 
-func (r *idleRunner) Reap([]taskstate.TaskID) int { return 0 }
+func (r *idleRunner) Adopt(tasks []taskstate.Launch) []taskstate.Loss { return allLost(tasks) }
+
+func (r *idleRunner) Kept([]taskstate.TaskID) {}
 
 // die is what a power cut does to running tasks.
 func (r *idleRunner) die() {

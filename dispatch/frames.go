@@ -56,6 +56,7 @@ type Offer struct {
 	OS        string              `cbor:"4,keyasint,omitempty"`
 	Arch      string              `cbor:"5,keyasint,omitempty"`
 	Addrs     []string            `cbor:"6,keyasint,omitempty"` // IP addresses under which it can be reached
+	Trouble   string              `cbor:"7,keyasint,omitempty"` // why this peer takes no tasks now, for people; "" if it does
 }
 
 // Beat keeps a session alive and measures it.
@@ -63,10 +64,13 @@ type Beat struct {
 	N uint64 `cbor:"1,keyasint"`
 }
 
-// BeatAnswer says whether the coordinator still holds the session: a half-open link heals within one beat.
+// BeatAnswer says whether the coordinator still holds the session: a half-open link heals within one beat. Beat and Grace, milliseconds,
+// take the place of the Welcome's; with them it also comes unasked (N is 0), when they have changed.
 type BeatAnswer struct {
-	N    uint64 `cbor:"1,keyasint"`
-	Held bool   `cbor:"2,keyasint,omitempty"`
+	N     uint64 `cbor:"1,keyasint"`
+	Held  bool   `cbor:"2,keyasint,omitempty"`
+	Beat  int64  `cbor:"3,keyasint,omitempty"`
+	Grace int64  `cbor:"4,keyasint,omitempty"`
 }
 
 // Welcome accepts a session. Durations are milliseconds.

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -11,6 +12,7 @@ const (
 	maxWord      = 128     // bytes of an incarnation, a name, a label's key or value
 	maxLabels    = 256     // labels of one peer
 	maxAddrs     = 64      // addresses of one peer
+	maxTrouble   = 512     // of what keeps it from taking tasks
 	maxResources = 1 << 50 // thousandths of a processor, bytes: far above any machine, far below an overflow of sums
 )
 
@@ -30,6 +32,8 @@ func (o *Offer) Check() error {
 		return fmt.Errorf("%d labels, at most %d are allowed", len(o.Labels), maxLabels)
 	case !shortText(o.Name) || !shortText(o.OS) || !shortText(o.Arch):
 		return fmt.Errorf("the name or the system is no text of at most %d bytes", maxWord)
+	case len(o.Trouble) > maxTrouble || !utf8.ValidString(o.Trouble):
+		return fmt.Errorf("the trouble is no text of at most %d bytes", maxTrouble)
 	}
 	for k, v := range o.Labels {
 		if k == "" || !shortText(k) || !shortText(v) {
@@ -37,6 +41,16 @@ func (o *Offer) Check() error {
 		}
 	}
 	return nil
+}
+
+// troubled is why a worker takes nothing on, as its offer says it.
+func troubled(err error) string {
+	s := strings.ToValidUTF8(err.Error(), "?")
+	for len(s) > maxTrouble {
+		_, n := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-n]
+	}
+	return s
 }
 
 func shortText(s string) bool { return len(s) <= maxWord && utf8.ValidString(s) }

@@ -50,7 +50,7 @@ func (c *Coordinator) wanted(spare []spareRoom) bool {
 			if j.mayStart() == 0 {
 				continue
 			}
-			if slices.ContainsFunc(spare, func(s spareRoom) bool { return s.takes(j.job, j.body) }) {
+			if slices.ContainsFunc(spare, func(s spareRoom) bool { return s.takes(j.job, j.body, j.pin) }) {
 				return true
 			}
 			if !j.ownCap() {
@@ -79,9 +79,10 @@ func (c *Coordinator) spareRooms() []spareRoom {
 	return out
 }
 
-// takes tells whether there is room for a task of j.
-func (s *spareRoom) takes(j *jobState, body *taskstate.Job) bool {
-	if !body.Resources.Fits(s.free) {
+// takes tells whether there is room for a task of j, and whether it may go there: what is bound to another peer, or kept away by its
+// constraints, wants nothing of this room. pin is the only peer the task may go to, if there is one.
+func (s *spareRoom) takes(j *jobState, body *taskstate.Job, pin taskstate.PeerID) bool {
+	if !body.Resources.Fits(s.free) || pin != "" && pin != s.p.id || !j.allows(s.p) {
 		return false
 	}
 	h := s.p.holds[j.id]
@@ -89,10 +90,10 @@ func (s *spareRoom) takes(j *jobState, body *taskstate.Job) bool {
 }
 
 // takeSpare reserves room for one task of j on another peer than from; false if there is none.
-func takeSpare(spare []spareRoom, j *jobState, body *taskstate.Job, from *peerState) bool {
+func takeSpare(spare []spareRoom, j *jobState, body *taskstate.Job, pin taskstate.PeerID, from *peerState) bool {
 	for i := range spare {
 		s := &spare[i]
-		if s.p == from || !s.takes(j, body) {
+		if s.p == from || !s.takes(j, body, pin) {
 			continue
 		}
 		s.free = s.free.Sub(body.Resources)
@@ -126,7 +127,7 @@ func (c *Coordinator) recall(p *peerState, n int, spare []spareRoom) int {
 		}
 		idle := h.sorted(func(r rec) bool { return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) })
 		for _, slot := range slices.Backward(idle) {
-			if asked == n || !takeSpare(spare, h.job, h.job.body(int(h.slots[slot].version)), p) {
+			if asked == n || !takeSpare(spare, h.job, h.job.body(int(h.slots[slot].version)), h.job.lasting.pinOf(slot), p) {
 				break
 			}
 			r := h.slots[slot]

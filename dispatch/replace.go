@@ -12,6 +12,7 @@ import (
 // proposal is cut, so that a sign of life counts until the last moment.
 func (c *Coordinator) dueReplacements() {
 	for _, p := range c.order {
+		c.dueSick(p)
 		if p.standing != Unreachable {
 			continue
 		}
@@ -59,7 +60,7 @@ func (c *Coordinator) cutReplacements(cmds []ledger.Command, size int) ([]ledger
 			}
 		}
 	}
-	return cmds, size
+	return c.cutUntaken(cmds, size)
 }
 
 // replaceAt is when attempts of a job on an unreachable peer are given up; ever is false for work that must not run twice. A

@@ -150,6 +150,8 @@ func (l *sessionLink) note(d *Down) bool {
 	case d.Beat != nil && !d.Beat.Held && l.greeted() != nil:
 		l.end(endedBy{why: "the coordinator no longer holds it", again: true})
 		return false
+	case d.Beat != nil && d.Beat.Beat > 0 && d.Beat.Grace > 0:
+		l.pace(d.Beat)
 	case d.Welcome != nil && (d.Welcome.Beat <= 0 || d.Welcome.Grace <= 0):
 		l.end(endedBy{why: "a Welcome without beat and grace"})
 		return false
@@ -165,6 +167,20 @@ func (l *sessionLink) note(d *Down) bool {
 	return true
 }
 
+// pace takes over another beat and grace. The writer beats at once, so that the coordinator knows that they are known.
+func (l *sessionLink) pace(a *BeatAnswer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.welcome
+	if w == nil || w.Beat == a.Beat && w.Grace == a.Grace {
+		return
+	}
+	next := *w
+	next.Beat, next.Grace = a.Beat, a.Grace
+	l.welcome = &next
+	nudge(l.wake)
+}
+
 func refusal(r *Refuse) endedBy {
 	return endedBy{
 		why:  fmt.Sprintf("refused: %s (%s)", r.Message, r.Code),
@@ -172,13 +188,13 @@ func refusal(r *Refuse) endedBy {
 	}
 }
 
-// write sends what is queued, and a beat now and then: the first at once.
+// write sends what is queued, and a beat now and then: the first at once, and one at once when beat and grace have changed.
 func (l *sessionLink) write(ctx context.Context) {
 	w := wire.NewWriter(l.conn, 0)
 	beat := time.NewTimer(time.Hour)
 	beat.Stop()
 	defer beat.Stop()
-	beating := false
+	var paced *Welcome // whose beat it keeps
 	for {
 		due := false
 		select {
@@ -190,8 +206,8 @@ func (l *sessionLink) write(ctx context.Context) {
 		case <-beat.C:
 			due = true
 		}
-		if g := l.greeted(); g != nil && (due || !beating) {
-			beating = true
+		if g := l.greeted(); g != nil && (due || paced != g) {
+			paced = g
 			l.beaten++
 			l.send(Up{Beat: &Beat{N: l.beaten}})
 			beat.Reset(around(millis(g.Beat)))

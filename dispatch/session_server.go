@@ -97,7 +97,7 @@ func (t *term) post(ev termEvent) bool {
 // case that nobody else does.
 func (t *term) read(l *link, r *wire.Reader) {
 	for {
-		_ = l.c.SetReadDeadline(time.Now().Add(2 * t.cfg.Core.Grace))
+		_ = l.c.SetReadDeadline(time.Now().Add(2 * time.Duration(t.grace.Load())))
 		var up Up
 		if err := r.Read(&up); err != nil {
 			t.cfg.Log.Debug("session stream ended", "peer", l.peer, "err", err)

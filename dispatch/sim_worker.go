@@ -28,15 +28,16 @@ type SimPorts interface {
 	Retired(number uint64)      // batches up to here are of no use to anybody
 }
 
-// NewSimWorker begins with what the disk holds. The tasks in reap may still run, and must not when the first event comes.
-func NewSimWorker(self taskstate.PeerID, inc taskstate.Incarnation, offer Offer, disk *SimDisk, ports SimPorts, now time.Time) (w *SimWorker, reap []taskstate.TaskID, err error) {
+// NewSimWorker begins with what the disk holds. The tasks in begun may have been started before: Begin is told which of them cannot be
+// taken up.
+func NewSimWorker(self taskstate.PeerID, inc taskstate.Incarnation, offer Offer, disk *SimDisk, ports SimPorts, now time.Time) (w *SimWorker, begun []taskstate.Launch, err error) {
 	img, err := loadJournal(disk, simOwner(self, inc))
 	if err != nil {
 		return nil, nil, err
 	}
 	w = &SimWorker{ports: ports}
-	w.core, reap = newWorkerCore(self, inc, offer, img, now)
-	return w, reap, nil
+	w.core, begun = newWorkerCore(self, inc, offer, img, now)
+	return w, begun, nil
 }
 
 func simOwner(self taskstate.PeerID, inc taskstate.Incarnation) journalOwner {
@@ -45,8 +46,8 @@ func simOwner(self taskstate.PeerID, inc taskstate.Incarnation) journalOwner {
 
 // The events.
 
-// Begin carries out what the journal left to do.
-func (w *SimWorker) Begin(now time.Time) { w.step(nil, now) }
+// Begin comes first, once: what the runner lost of what had begun.
+func (w *SimWorker) Begin(lost []taskstate.Loss, now time.Time) { w.step(wAdopted{lost}, now) }
 
 // Opened tells of a stream to a coordinator; links are numbered, ascending.
 func (w *SimWorker) Opened(link uint64, now time.Time) { w.step(wOpened{link}, now) }
@@ -74,6 +75,9 @@ func (w *SimWorker) Offer(o Offer, now time.Time) { w.step(wOffer{o}, now) }
 
 // Stop asks the worker to give everything back.
 func (w *SimWorker) Stop(now time.Time) { w.step(wStop{}, now) }
+
+// Detach asks the worker to end for a while: what runs goes on.
+func (w *SimWorker) Detach(now time.Time) { w.step(wDetach{}, now) }
 
 func (w *SimWorker) step(ev workerEvent, now time.Time) {
 	for _, e := range w.core.Step(ev, now) {

@@ -70,16 +70,13 @@ func StandingOf(f Facts) Standing {
 func (c *Coordinator) facts(p *peerState) Facts {
 	f := Facts{
 		Left: p.left, Back: p.back, Verdict: p.verdict, Unanswered: p.unanswered,
-		Settled: !c.now.Before(c.settledAt()),
+		Settled: !c.now.Before(c.settledAt),
 	}
 	if s := p.session; s != nil && s.welcomed {
 		f.Session, f.Newer = true, s.opened.After(p.since)
 	}
 	return f
 }
-
-// settledAt is when peers that have not come back since the election stop being unknown.
-func (c *Coordinator) settledAt() time.Time { return c.started.Add(2 * c.cfg.Grace) }
 
 // review derives p's standing anew, after anything it depends on may have changed.
 func (c *Coordinator) review(p *peerState) {

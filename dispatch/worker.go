@@ -44,8 +44,8 @@ type WorkerConfig struct {
 type Worker struct {
 	cfg     WorkerConfig
 	journal workerJournal
-	core    *workerCore // owned by the goroutine in own
-	reap    []taskstate.TaskID
+	core    *workerCore        // owned by the goroutine in own
+	begun   []taskstate.Launch // by an earlier process, without an end
 
 	events    chan workerEvent // from the session client
 	reports   reportBox
@@ -55,7 +55,8 @@ type Worker struct {
 	news      chan struct{}  // something about coordinators changed
 	connected chan string    // peers that came into reach
 	stop      chan struct{}  // closed by Stop
-	abort     chan struct{}  // closed by Stop when it has waited enough
+	detach    chan struct{}  // closed by Detach
+	abort     chan struct{}  // closed by either when it has waited enough
 	offers    chan Offer     // newest only
 	ended     chan struct{}  // closed when Run returns
 	link      *sessionLink   // the open stream; owned by own
@@ -65,6 +66,8 @@ type Worker struct {
 	local sync.WaitGroup // ends of pipes that Local serves
 	mu    sync.Mutex
 	sick  error
+
+	abandoned bool // a write is stuck in the journal, which cannot be closed; written before Run's goroutines end
 }
 
 // NewWorker opens the journal and takes up what it holds. The caller calls Run once, or Close.
@@ -89,10 +92,10 @@ func newWorkerOn(cfg WorkerConfig, j workerJournal, img *journalImage) *Worker {
 		saves: make(chan *workerTxn, 1), publishes: make(chan [][]byte, 1),
 		news: make(chan struct{}, 1), offers: make(chan Offer, 1),
 		connected: make(chan string, 16), abort: make(chan struct{}),
-		stop: make(chan struct{}), ended: make(chan struct{}),
+		stop: make(chan struct{}), detach: make(chan struct{}), ended: make(chan struct{}),
 		reports: reportBox{wake: make(chan struct{}, 1)},
 	}
-	w.core, w.reap = newWorkerCore(cfg.Self, cfg.Incarnation, cfg.Offer, img, time.Now())
+	w.core, w.begun = newWorkerCore(cfg.Self, cfg.Incarnation, cfg.Offer, img, time.Now())
 	w.core.gather = gatherEnds
 	return w
 }
@@ -159,8 +162,14 @@ func (w *Worker) Close() error {
 
 // Stop ends Run gracefully: what runs is stopped as interrupted, its end journaled, published and – while ctx lasts – acknowledged.
 // When ctx ends first, Run returns all the same, with what it was doing in its journal, and Stop says so. Run must have been called.
-func (w *Worker) Stop(ctx context.Context) error {
-	w.closeOnce(w.stop)
+func (w *Worker) Stop(ctx context.Context) error { return w.finish(ctx, w.stop) }
+
+// Detach ends Run so that the next start of this peer goes on where it ended: nothing is taken on or started any more, what runs is
+// left to the runner, and what is known of it is published and – while ctx lasts – acknowledged. Otherwise it is as Stop.
+func (w *Worker) Detach(ctx context.Context) error { return w.finish(ctx, w.detach) }
+
+func (w *Worker) finish(ctx context.Context, how chan struct{}) error {
+	w.closeOnce(how)
 	select {
 	case <-w.ended:
 		return nil
@@ -181,7 +190,7 @@ func (w *Worker) closeOnce(c chan struct{}) {
 	}
 }
 
-// Run keeps a session to whoever coordinates and runs tasks until Stop has been carried out (nil) or ctx ends. When ctx ends,
+// Run keeps a session to whoever coordinates and runs tasks until Stop or Detach has been carried out (nil) or ctx ends. When ctx ends,
 // nothing is stopped or said any more, as in a crash; the journal is closed properly.
 func (w *Worker) Run(ctx context.Context) error {
 	var err error
@@ -189,19 +198,23 @@ func (w *Worker) Run(ctx context.Context) error {
 		defer close(w.ended)
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		if len(w.reap) > 0 {
-			w.cfg.Log.Info("tasks were running when this peer last ended: they are over", "tasks", len(w.reap))
-			killed := w.cfg.Runner.Reap(w.reap)
-			w.cfg.Log.Info("their processes were ended", "processes", killed)
+		lost := w.cfg.Runner.Adopt(w.begun)
+		if len(w.begun) > 0 {
+			w.cfg.Log.Info("tasks were running when this peer last ended", "tasks", len(w.begun), "not found again", len(lost))
 		}
+		w.begun = nil
 		var wg sync.WaitGroup
 		wg.Go(func() { w.write(ctx) })
 		wg.Go(func() { w.publish(ctx) })
 		wg.Go(func() { w.sessions(ctx) })
-		err = w.own(ctx)
+		err = w.own(ctx, lost)
 		cancel()
 		wg.Wait()
 		w.local.Wait()
+		if w.abandoned {
+			err = errors.Join(err, w.Health())
+			return
+		}
 		err = errors.Join(err, w.journal.Close())
 	})
 	return err

@@ -18,7 +18,7 @@ const (
 	maxIdleJobs    = 1024                           // job bodies kept for a session without a task of theirs
 	maxIdleBytes   = 16 << 20
 	lazyTidy       = 256 // what was acknowledged is removed with the next transaction, at the latest when so much has gathered
-	minBegunAhead  = 16  // queued tasks marked as begun ahead of their turn
+	minBegunAhead  = 64  // queued tasks marked as begun ahead of their turn
 	statusOverhead = 96  // bytes of an encoded status besides its texts
 )
 
@@ -48,8 +48,12 @@ type (
 	wPublished struct{}
 	// wOffer: what this peer has to give changed.
 	wOffer struct{ offer Offer }
-	// wStop: the peer is asked to end; everything it runs is stopped.
+	// wStop: the peer leaves; everything it runs is stopped.
 	wStop struct{}
+	// wDetach: the peer ends and comes back: nothing is taken on or started any more, what runs goes on without it.
+	wDetach struct{}
+	// wAdopted: the runner has taken up what was begun before a restart, except these. Comes first, once.
+	wAdopted struct{ lost []taskstate.Loss }
 )
 
 type (
@@ -68,6 +72,8 @@ type (
 	wStart struct{ launch taskstate.Launch }
 	// wHalt stops a started task.
 	wHalt struct{ stop Stop }
+	// wKept: the ends of these processes are in the journal.
+	wKept struct{ tasks []taskstate.TaskID }
 )
 
 func (wOpened) isWorkerEvent()    {}
@@ -79,12 +85,15 @@ func (wSick) isWorkerEvent()      {}
 func (wPublished) isWorkerEvent() {}
 func (wOffer) isWorkerEvent()     {}
 func (wStop) isWorkerEvent()      {}
+func (wDetach) isWorkerEvent()    {}
+func (wAdopted) isWorkerEvent()   {}
 func (wSend) isWorkerEffect()     {}
 func (wEnd) isWorkerEffect()      {}
 func (wSave) isWorkerEffect()     {}
 func (wPublish) isWorkerEffect()  {}
 func (wStart) isWorkerEffect()    {}
 func (wHalt) isWorkerEffect()     {}
+func (wKept) isWorkerEffect()     {}
 
 // workerCore is the worker without disk, network, processes and clock. It is not safe for concurrent use.
 //
@@ -103,7 +112,8 @@ type workerCore struct {
 	last     uint64       // state.Last as it is on disk
 	saving   *workerTxn
 	sick     error
-	stopping bool
+	stopping bool // nothing is taken on or started any more
+	detached bool // stopping, but what runs goes on
 
 	tasks     map[taskstate.TaskID]*heldTask
 	jobs      map[bodyID]*heldJob
@@ -155,16 +165,17 @@ type workerLink struct {
 	inSet    bool   // its first part has come
 }
 
-// newWorkerCore starts from what the journal holds. Tasks in interrupted may have been running when it ended: they are over.
-func newWorkerCore(self taskstate.PeerID, inc taskstate.Incarnation, offer Offer, img *journalImage, now time.Time) (c *workerCore, interrupted []taskstate.TaskID) {
+// newWorkerCore starts from what the journal holds. Tasks in begun may have been started before: the runner takes them up, and wAdopted
+// says of which it cannot.
+func newWorkerCore(self taskstate.PeerID, inc taskstate.Incarnation, offer Offer, img *journalImage, now time.Time) (c *workerCore, begun []taskstate.Launch) {
 	c = &workerCore{
 		self: self, inc: inc, offer: offer, now: now, fenced: true,
 		tasks: map[taskstate.TaskID]*heldTask{}, jobs: map[bodyID]*heldJob{}, frames: map[uint64]*heldFrame{},
 	}
 	if img != nil {
-		interrupted = c.restore(img)
+		begun = c.restore(img)
 	}
-	return c, interrupted
+	return c, begun
 }
 
 // Step takes in one event and returns what is to be done.
@@ -191,6 +202,10 @@ func (c *workerCore) Step(ev workerEvent, now time.Time) []workerEffect {
 		c.changeOffer(e.offer)
 	case wStop:
 		c.stopAll()
+	case wDetach:
+		c.detach()
+	case wAdopted:
+		c.adopted(e.lost)
 	}
 	c.startQueued()
 	c.showQueued()
@@ -216,9 +231,9 @@ func (c *workerCore) end(why string, again bool) {
 }
 
 func (c *workerCore) setSick(err error) {
-	was := c.sick != nil
+	was := c.sick
 	c.sick = err
-	if was != (err != nil) {
+	if (was == nil) != (err == nil) || was != nil && was.Error() != err.Error() {
 		c.sendOffer()
 	}
 }
@@ -239,12 +254,15 @@ func (c *workerCore) offered() Offer {
 	if c.sick != nil || c.stopping {
 		o.Resources = taskstate.Resources{}
 	}
+	if c.sick != nil {
+		o.Trouble = troubled(c.sick)
+	}
 	return o
 }
 
-// quiet tells whether nothing lives any more and every end has been published, and whether all is acknowledged as well and nothing
-// is on its way here.
+// quiet tells whether nothing lives any more – or may live on alone – and every end has been published, and whether all is acknowledged as well
+// and nothing is on its way here.
 func (c *workerCore) quiet() (published, acked bool) {
-	published = c.live == 0 && c.saving == nil && !c.publishing && len(c.dirty) == 0 && len(c.newFrames) == 0
+	published = (c.live == 0 || c.detached) && c.saving == nil && !c.publishing && len(c.dirty) == 0 && len(c.newFrames) == 0
 	return published, published && len(c.unacked) == 0 && c.parted()
 }

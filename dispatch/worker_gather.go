@@ -4,11 +4,14 @@ import "time"
 
 // While a worker is busy, every task that ends would be a journal transaction, a signature and a publication of its own, and for
 // short tasks that costs more than the tasks. So statuses gather a little as long as nobody can be waiting for them: while other
-// tasks live here. The end of the last one goes at once, and so does a whole batch.
+// tasks live here. The end of the last one goes at once, and so does a whole batch. Where many end, they gather for longer: every batch is signed
+// once and verified by all others, and the coordinator keeps enough queued here that no slot waits for it (CoordinatorConfig.AheadWindow).
 const (
 	gatherEnds = 20 * time.Millisecond // an end waits at most so long, counted from the last batch
-	gatherRuns = 5 * time.Millisecond  // that a task runs is said after so long, if it still does
-	gatherFull = 256                   // statuses that go without waiting
+	gatherMany = 5 * gatherEnds / 2    // or so long, if there are several
+	several    = 4
+	gatherRuns = 5 * time.Millisecond // that a task runs is said after so long, if it still does
+	gatherFull = 256                  // statuses that go without waiting
 )
 
 // gathered tells whether the statuses that wait shall go now. If not, wake says when.
@@ -18,19 +21,29 @@ func (c *workerCore) gathered() bool {
 		return true
 	}
 	due := c.dirtySince.Add(gatherRuns)
-	for _, h := range c.dirty {
-		if !h.status.State.Final() {
-			continue
-		}
-		if c.live == 0 {
-			return true
-		}
+	switch n := c.endsWaiting(); {
+	case n > 0 && c.live == 0:
+		return true
+	case n >= several:
+		due = c.lastCut.Add(c.gather * gatherMany / gatherEnds)
+	case n > 0:
 		due = c.lastCut.Add(c.gather)
-		break
 	}
 	if !c.now.Before(due) {
 		return true
 	}
 	c.wake = due
 	return false
+}
+
+// endsWaiting counts the ends that wait to be said, up to several.
+func (c *workerCore) endsWaiting() (n int) {
+	for _, h := range c.dirty {
+		if h.status.State.Final() {
+			if n++; n == several {
+				break
+			}
+		}
+	}
+	return n
 }

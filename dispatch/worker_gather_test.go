@@ -73,3 +73,22 @@ func TestAWholeBatchAndAStoppingWorkerDoNotWait(t *testing.T) {
 		t.Fatal("a stopping worker waits")
 	}
 }
+
+func TestWhereManyEndTheyGatherForLonger(t *testing.T) {
+	c := gathering(3, taskstate.Complete, taskstate.Failed, taskstate.Complete, taskstate.Running, taskstate.Shutdown)
+	c.now = c.lastCut.Add(gatherEnds)
+	if c.gathered() {
+		t.Fatal("a stream of ends goes in batches as small as a lone one")
+	}
+	if want := c.lastCut.Add(gatherMany); c.wake != want {
+		t.Fatalf("wake %v, want %v", c.wake, want)
+	}
+	c.now = c.wake
+	if !c.gathered() {
+		t.Fatal("they wait past the limit")
+	}
+	c.now, c.live = c.lastCut, 0
+	if !c.gathered() {
+		t.Fatal("they wait although nothing else lives here")
+	}
+}

@@ -2,7 +2,7 @@ package dispatch
 
 import "covey/taskstate"
 
-// A worker that stops gives back what it has not started, and must not be gone before it has given back what is still on its way
+// A worker that stops, or ends for a while, gives back what it has not started, and must not be gone before it has given back what is still on its way
 // to it: tasks that nobody received would wait for a peer that said goodbye, as long as for one that vanished. So it says Goodbye,
 // the coordinator gives it nothing more and answers Released once what was under way has been sent, and what comes before that is
 // given back as well.

@@ -101,3 +101,38 @@ func (f *flock) openOn(peer, job string) (open []string) {
 	})
 	return open
 }
+
+func TestAWorkerThatWillBeBackGivesBackOnlyWhatHasNotStarted(t *testing.T) {
+	b := newWorkerBox(t)
+	b.session(1)
+	b.down(setOf(false, 1, 1, 2, grantOf(jobWork, 1, 40)))
+	b.settle()
+	ran := b.sorted()
+	if len(ran) == 0 || len(ran) == 40 {
+		t.Fatalf("%d of 40 run: the test needs some that wait", len(ran))
+	}
+	halts := len(b.halted)
+	b.step(wDetach{})
+	b.settle()
+	if len(b.halted) != halts {
+		t.Fatalf("stopped %v", b.halted[halts:])
+	}
+	if b.goodbyes() != 1 {
+		t.Fatalf("sent %v", b.ups)
+	}
+	for id, h := range b.core.tasks {
+		_, runs := b.running[id]
+		if over := h.status.State == taskstate.Rejected && h.status.Reason == taskstate.ReasonInterrupted; over == runs {
+			t.Errorf("%v runs: %v, and is said to be %v %v", id, runs, h.status.State, h.status.Reason)
+		}
+	}
+	if _, acked := b.core.quiet(); acked {
+		t.Fatal("gone before the coordinator knows what it has to give to others")
+	}
+	b.down(Down{Released: &Released{}})
+	b.down(Down{Ack: &Ack{Batch: b.lastBatch}})
+	b.settle()
+	if _, acked := b.core.quiet(); !acked {
+		t.Fatal("it waits for what runs")
+	}
+}

@@ -102,14 +102,25 @@ type workerBox struct {
 	running    map[taskstate.TaskID]taskstate.Launch
 	started    map[taskstate.TaskID]int // in this incarnation, over restarts
 	halted     []Stop
-	reaped     []taskstate.TaskID
-	lastBatch  uint64 // highest number made durable
+	kept       map[taskstate.TaskID]bool   // the runner may forget their ends
+	begun      []taskstate.Launch          // handed to the runner at the last start
+	fate       func(taskstate.TaskID) fate // what a restart finds of what ran; nil: nothing
+	lastBatch  uint64                      // highest number made durable
 }
+
+// fate is what a runner finds of a task after a restart.
+type fate int
+
+const (
+	fateLost fate = iota
+	fateRuns
+	fateEnded // meanwhile, and its exit is known
+)
 
 func newWorkerBox(t fataler) *workerBox {
 	b := &workerBox{
 		t: t, kv: newMemoryKV(testOwner()), now: workerBirth,
-		published: map[uint64][]byte{}, started: map[taskstate.TaskID]int{},
+		published: map[uint64][]byte{}, started: map[taskstate.TaskID]int{}, kept: map[taskstate.TaskID]bool{},
 	}
 	b.boot()
 	return b
@@ -123,7 +134,7 @@ func (b *workerBox) boot() {
 		b.t.Fatalf("the journal does not load: %v", err)
 	}
 	b.txn, b.publishing, b.ups, b.running = nil, false, nil, map[taskstate.TaskID]taskstate.Launch{}
-	b.core, b.reaped = newWorkerCore(benchPeer, benchLife, testOffer(), img, b.now)
+	b.core, b.begun = newWorkerCore(benchPeer, benchLife, testOffer(), img, b.now)
 	b.link += 10
 }
 
@@ -136,11 +147,41 @@ func (b *workerBox) crash(reached bool) {
 	running := b.running
 	b.boot()
 	for id := range running {
-		if !slices.Contains(b.reaped, id) {
-			b.t.Fatalf("%v ran when the process ended, and is not reaped", id)
+		if !slices.ContainsFunc(b.begun, func(l taskstate.Launch) bool { return l.Task == id }) {
+			b.t.Fatalf("%v ran when the process ended, and is not asked for", id)
 		}
 	}
+	b.adopt(running)
 	b.step(wPublished{})
+}
+
+// adopt is the runner's side of a restart: ran is what really ran when the last process ended.
+func (b *workerBox) adopt(ran map[taskstate.TaskID]taskstate.Launch) {
+	b.t.Helper()
+	var lost []taskstate.Loss
+	var over []taskstate.RunReport
+	for _, l := range b.begun {
+		what := fateLost
+		if _, ok := ran[l.Task]; ok && b.fate != nil {
+			what = b.fate(l.Task)
+		}
+		switch what {
+		case fateRuns:
+			b.running[l.Task] = l
+		case fateEnded:
+			b.running[l.Task] = l // until the report is taken in
+			over = append(over, taskstate.RunReport{Task: l.Task, State: taskstate.Failed, Exit: 7, Reason: taskstate.ReasonExit})
+		default:
+			lost = append(lost, taskstate.Loss{Task: l.Task, Never: b.fate != nil && b.started[l.Task] == 0})
+		}
+	}
+	b.step(wAdopted{lost})
+	for _, r := range over {
+		delete(b.running, r.Task)
+	}
+	if len(over) > 0 {
+		b.step(wRan{over})
+	}
 }
 
 func (b *workerBox) step(ev workerEvent) {
@@ -186,6 +227,13 @@ func (b *workerBox) effect(e workerEffect) {
 			b.t.Fatalf("%v is stopped and does not run", e.stop.Task)
 		}
 		b.halted = append(b.halted, e.stop)
+	case wKept:
+		for _, id := range e.tasks {
+			if h := b.core.tasks[id]; h == nil || !h.durable.State.Final() {
+				b.t.Fatalf("the end of %v is not on disk", id)
+			}
+			b.kept[id] = true
+		}
 	}
 }
 

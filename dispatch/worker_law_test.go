@@ -201,7 +201,7 @@ func (w *worldOfOneWorker) assign() {
 func (w *worldOfOneWorker) act() {
 	switch rapid.SampledFrom([]string{
 		"assign", "assign", "deliver", "deliver", "save", "save", "publish", "run", "end", "end", "end",
-		"stop", "recall", "supersede", "break", "connect", "connect", "crash", "term", "sick",
+		"stop", "recall", "supersede", "break", "connect", "connect", "crash", "detach", "term", "sick",
 	}).Draw(w.r, "act") {
 	case "assign":
 		w.assign()
@@ -237,7 +237,10 @@ func (w *worldOfOneWorker) act() {
 		w.connect()
 	case "crash":
 		w.disconnect()
+		w.fate = func(taskstate.TaskID) fate { return fate(w.draw("fate", 0, 2)) }
 		w.crash(w.draw("reached the disk", 0, 1) == 1)
+	case "detach":
+		w.detach()
 	case "term":
 		w.disconnect()
 		w.term++
@@ -252,6 +255,28 @@ func (w *worldOfOneWorker) act() {
 		}
 	}
 	w.halted = nil
+}
+
+// detach is an orderly restart: it costs no task.
+func (w *worldOfOneWorker) detach() {
+	halts := len(w.halted)
+	w.step(wDetach{})
+	w.settle()
+	w.deliver(false)
+	w.settle()
+	for _, s := range w.halted[halts:] { // what somebody cancelled may be stopped
+		if s.Reason == taskstate.ReasonInterrupted {
+			w.t.Fatalf("SIGTERM stopped %v", s)
+		}
+	}
+	w.disconnect()
+	w.fate = func(taskstate.TaskID) fate { return fateRuns }
+	w.crash(true)
+	for id, h := range w.core.tasks {
+		if h.status.Reason == taskstate.ReasonInterrupted && w.newestOf[id].Reason != taskstate.ReasonInterrupted && h.durable.Reason != taskstate.ReasonInterrupted {
+			w.t.Fatalf("SIGTERM cost %v: %+v", id, h.status)
+		}
+	}
 }
 
 func TestWhateverHappensTheWorkerRunsEachTaskOnceAndTellsItsEnd(t *testing.T) {

@@ -7,12 +7,12 @@ import (
 	"covey/taskstate"
 )
 
-// restore rebuilds the core from the journal and returns the tasks that may have been running.
+// restore rebuilds the core from the journal and returns the tasks that may have been started.
 //
-// What was begun – or may have been, by the mark – and has no end in the journal is over: Orphaned, interrupted, nobody saw its
-// exit. What was certainly not begun is parked until a Complete set confirms it: meanwhile the ledger may have given the slot to
-// another peer, and starting it before asking would run it twice.
-func (c *workerCore) restore(img *journalImage) (interrupted []taskstate.TaskID) {
+// What was begun – or may have been, by the mark – and has no end in the journal counts as started, until the runner says that it
+// is not to be found. What was certainly not begun is parked until a Complete set confirms it: meanwhile the ledger may have given
+// the slot to another peer, and starting it before asking would run it twice.
+func (c *workerCore) restore(img *journalImage) (begun []taskstate.Launch) {
 	c.state = img.state
 	c.begun, c.last = img.state.Begun, img.state.Last
 	c.order = img.state.Begun
@@ -36,10 +36,43 @@ func (c *workerCore) restore(img *journalImage) (interrupted []taskstate.TaskID)
 			h.phase = phaseParked
 			continue
 		}
-		interrupted = append(interrupted, h.id)
-		c.finish(h, taskstate.Orphaned, taskstate.ReasonInterrupted, "its peer ended while it ran; nobody saw its end")
+		h.phase = phaseStarted
+		c.used = c.used.Add(h.job.job.Resources)
+		c.runs++
+		l := c.launchOf(h)
+		if h.durable.State == taskstate.Running {
+			l.Since = h.durable.At
+		}
+		begun = append(begun, l)
 	}
-	return interrupted
+	return begun
+}
+
+// adopted ends what the runner could not take up: Orphaned, interrupted, nobody saw its end. What it certainly never started, and
+// nobody was told that it runs, has not begun after all.
+func (c *workerCore) adopted(lost []taskstate.Loss) {
+	for _, l := range lost {
+		h := c.tasks[l.Task]
+		switch {
+		case h == nil || h.phase != phaseStarted:
+		case l.Never && h.durable.State <= taskstate.Accepted:
+			c.used = c.used.Sub(h.job.job.Resources)
+			c.runs--
+			h.phase = phaseParked
+		default:
+			why := l.Message
+			if why == "" {
+				why = "its peer ended while it ran; nobody saw its end"
+			}
+			c.finish(h, taskstate.Orphaned, taskstate.ReasonInterrupted, why)
+		}
+	}
+	// The rest goes on. The batch that said so may be acknowledged and gone, and whoever missed it could not get it any more: say it again.
+	for _, h := range c.living() {
+		if h.phase == phaseStarted && h.durable.Seq > 0 {
+			c.touch(h)
+		}
+	}
 }
 
 // restoreFrame holds the tasks of a frame again, without those that are over and acknowledged.

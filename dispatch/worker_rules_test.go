@@ -373,8 +373,8 @@ func TestAfterARestartWhatRanIsOverAndWhatWaitedIsAskedAbout(t *testing.T) {
 	b.down(d)
 	b.settle()
 	b.crash(false)
-	if len(b.reaped) != 3 {
-		t.Fatalf("reaped %v", b.reaped)
+	if len(b.begun) != 3 {
+		t.Fatalf("asked for %v", b.begun)
 	}
 	if s := b.core.tasks[wtask(jobOnce, 1)].status; s.Seq != 3 {
 		t.Fatalf("numbers go on after Accepted and Running: %+v", s)

@@ -130,9 +130,13 @@ func (c *workerCore) publish() {
 		return
 	}
 	p := wPublish{}
+	var kept []taskstate.TaskID
 	for _, b := range c.saveBatches {
 		for i, h := range b.tasks {
 			h.said(b.sealed.statuses[i], b.number)
+			if h.durable.State.Final() && h.job.job.Run.Process != nil {
+				kept = append(kept, h.id)
+			}
 		}
 		b.envelope, b.sealed = b.sealed.Envelope, nil
 		c.unacked = append(c.unacked, b)
@@ -144,6 +148,9 @@ func (c *workerCore) publish() {
 	c.saveBatches = nil
 	c.publishing = true
 	c.do(p)
+	if len(kept) > 0 {
+		c.do(wKept{kept})
+	}
 }
 
 // said notes that a status is on disk, in batch number n.

@@ -16,12 +16,12 @@ const (
 )
 
 // own is the goroutine that owns the core: everything that happens becomes an event, one at a time.
-func (w *Worker) own(ctx context.Context) error {
-	stop := w.stop
+func (w *Worker) own(ctx context.Context, lost []taskstate.Loss) error {
+	stop, detach := w.stop, w.detach
 	var patience <-chan time.Time
 	due := time.NewTimer(time.Hour)
 	defer due.Stop()
-	w.step(nil)
+	w.step(wAdopted{lost})
 	for {
 		if wake := w.core.wake; !wake.IsZero() {
 			due.Reset(time.Until(wake))
@@ -42,8 +42,11 @@ func (w *Worker) own(ctx context.Context) error {
 		case o := <-w.offers:
 			w.step(wOffer{o})
 		case <-stop:
-			stop = nil
+			stop, detach = nil, nil
 			w.step(wStop{})
+		case <-detach:
+			stop, detach = nil, nil
+			w.step(wDetach{})
 		case <-patience:
 			return nil
 		case <-w.abort:
@@ -62,7 +65,7 @@ func (w *Worker) own(ctx context.Context) error {
 	}
 }
 
-// step gives the core an event and carries out what it answers. A nil event lets it begin.
+// step gives the core an event, or nil to look at the clock, and carries out what it answers.
 func (w *Worker) step(ev workerEvent) {
 	for _, e := range w.core.Step(ev, time.Now()) {
 		switch e := e.(type) {
@@ -82,6 +85,8 @@ func (w *Worker) step(ev workerEvent) {
 			w.cfg.Runner.Start(e.launch)
 		case wHalt:
 			w.cfg.Runner.Stop(e.stop.Task, e.stop.Reason)
+		case wKept:
+			w.cfg.Runner.Kept(e.tasks)
 		}
 	}
 	if w.cfg.Retired != nil {
@@ -114,8 +119,15 @@ func (w *Worker) write(ctx context.Context) {
 		case t = <-w.saves:
 		}
 		delay := journalRetry
-		for err := w.save(t); err != nil; err = w.save(t) {
-			w.setSick(ctx, fmt.Errorf("the worker's journal cannot be written, no tasks are taken on: %w; free space in %s", err, w.cfg.Dir))
+		for {
+			err, back := w.saveWatched(ctx, t)
+			if !back {
+				return
+			}
+			if err == nil {
+				break
+			}
+			w.setSick(ctx, fmt.Errorf("the worker's journal in %s cannot be written: %w", w.cfg.Dir, err))
 			if !sleep(ctx, delay) {
 				return
 			}
@@ -124,6 +136,32 @@ func (w *Worker) write(ctx context.Context) {
 		w.setSick(ctx, nil)
 		w.tell(ctx, wSaved{})
 	}
+}
+
+// stuckAfter is how long a write may take before its disk counts as stuck. Disks of busy machines take a second at times.
+const stuckAfter = 5 * time.Second
+
+// saveWatched is save that says so when the disk does not answer. A write that is stuck cannot be taken back: it goes on until the disk
+// answers or the program ends, also when back is false, which means that ctx ended first.
+func (w *Worker) saveWatched(ctx context.Context, t *workerTxn) (err error, back bool) {
+	done := make(chan error, 1)
+	go func() { done <- w.save(t) }()
+	late := time.NewTimer(stuckAfter)
+	defer late.Stop()
+	over, stuck := ctx.Done(), false
+	for !stuck || ctx.Err() == nil {
+		select {
+		case err := <-done:
+			return err, true
+		case <-late.C:
+			stuck = true
+			w.setSick(ctx, fmt.Errorf("a write to the worker's journal in %s does not come back: the disk is stuck", w.cfg.Dir))
+		case <-over:
+			over = nil // a write that is not stuck may come to its end
+		}
+	}
+	w.abandoned = true
+	return nil, false
 }
 
 func (w *Worker) save(t *workerTxn) error {

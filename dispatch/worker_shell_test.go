@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -153,7 +154,16 @@ func (r *handRunner) Stop(id taskstate.TaskID, why taskstate.Reason) {
 	r.sink(taskstate.RunReport{Task: id, State: taskstate.Shutdown, Reason: why, Exit: taskstate.NoExit})
 }
 
-func (r *handRunner) Reap([]taskstate.TaskID) int { return 0 }
+func (r *handRunner) Adopt(tasks []taskstate.Launch) []taskstate.Loss { return allLost(tasks) }
+
+func (r *handRunner) Kept([]taskstate.TaskID) {}
+
+func allLost(tasks []taskstate.Launch) (lost []taskstate.Loss) {
+	for _, l := range tasks {
+		lost = append(lost, taskstate.Loss{Task: l.Task})
+	}
+	return lost
+}
 
 // shellRig is a worker with a network of scripted coordinators.
 type shellRig struct {
@@ -485,5 +495,92 @@ func TestAWorkerWithAFullDiskTakesNothingOnAndLosesNothing(t *testing.T) {
 			t.Errorf("ended %d, started %v, health %v, offers %+v", robin.ended(), r.runner.starts, r.w.Health(), robin.offers)
 		}
 		r.close()
+	})
+}
+
+// stuckDisk is a journal whose writes wait while told so.
+type stuckDisk struct {
+	workerJournal
+	mu   sync.Mutex
+	hold chan struct{}
+}
+
+func (d *stuckDisk) Save(t *workerTxn) error {
+	d.mu.Lock()
+	hold := d.hold
+	d.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+	return d.workerJournal.Save(t)
+}
+
+func (d *stuckDisk) hang() (thaw func()) {
+	hold := make(chan struct{})
+	d.mu.Lock()
+	d.hold = hold
+	d.mu.Unlock()
+	return func() {
+		d.mu.Lock()
+		d.hold = nil
+		d.mu.Unlock()
+		close(hold)
+	}
+}
+
+func TestAWorkerWhoseDiskIsStuckSaysSoKeepsItsSessionAndGoesOnAfterwards(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		robin := &scriptedCoordinator{name: "robin", grants: func(int) []Grant { return []Grant{grantOf(jobWork, 1, 1)} }}
+		disk := &stuckDisk{}
+		r := newShellRig(t, dir, func(j workerJournal) workerJournal { disk.workerJournal = j; return disk }, robin)
+		thaw := disk.hang()
+		robin.assign(false, grantOf(jobWork, 2, 1))
+		r.runner.sink(taskstate.RunReport{Task: wtask(jobWork, 1), State: taskstate.Complete})
+		r.pass(time.Minute)
+		if len(robin.hellos) != 1 || len(robin.beats) < 50 {
+			t.Errorf("%d sessions, %d beats in a minute: a stuck disk must not end the session", len(robin.hellos), len(robin.beats))
+		}
+		if n := len(robin.offers); n != 1 || robin.offers[0].Resources != (taskstate.Resources{}) || !strings.Contains(robin.offers[0].Trouble, "stuck") {
+			t.Errorf("offers %+v; want one of nothing that names the trouble", robin.offers)
+		}
+		if len(r.runner.starts) != 1 || robin.ended() != 0 {
+			t.Errorf("started %v, ended %d: nothing may be taken on or said that is not on disk", r.runner.starts, robin.ended())
+		}
+		thaw()
+		r.pass(10 * time.Second)
+		if n := len(robin.offers); n != 2 || robin.offers[1].Trouble != "" || r.w.Health() != nil || robin.ended() != 1 || len(r.runner.starts) != 2 {
+			t.Errorf("afterwards: offers %+v, health %v, ended %d, started %v", robin.offers, r.w.Health(), robin.ended(), r.runner.starts)
+		}
+		r.runner.sink(taskstate.RunReport{Task: wtask(jobWork, 2), State: taskstate.Complete})
+		r.close()
+	})
+}
+
+func TestAWorkerWhoseDiskIsStuckEndsAllTheSame(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		robin := &scriptedCoordinator{name: "robin", grants: func(int) []Grant { return []Grant{grantOf(jobWork, 1, 1)} }}
+		disk := &stuckDisk{}
+		r := newShellRig(t, dir, func(j workerJournal) workerJournal { disk.workerJournal = j; return disk }, robin)
+		thaw := disk.hang()
+		r.runner.sink(taskstate.RunReport{Task: wtask(jobWork, 1), State: taskstate.Complete})
+		r.pass(time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if r.w.Stop(ctx) == nil {
+			t.Error("it stopped as if all had been said")
+		}
+		if err := <-r.ended; err == nil || !strings.Contains(err.Error(), "stuck") {
+			t.Errorf("it ended with %v; want to be told that the disk is stuck", err)
+		}
+		thaw()
+		r.pass(time.Second)
+		if err := disk.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := r.net.Close(); err != nil {
+			t.Fatal(err)
+		}
 	})
 }

@@ -78,7 +78,7 @@ func (c *workerCore) hold(id taskstate.TaskID, j *heldJob, f *heldFrame, index u
 func (c *workerCore) accept(h *heldTask) {
 	switch {
 	case h.phase != phaseGranted:
-	case h.job.instant():
+	case h.job.instant() && !c.stopping:
 		c.start(h)
 	default:
 		h.phase = phaseQueued
@@ -89,7 +89,7 @@ func (c *workerCore) accept(h *heldTask) {
 // startQueued starts what fits, first in first out: a task that does not fit holds up those behind it, so that it is not
 // overtaken for ever.
 func (c *workerCore) startQueued() {
-	for len(c.queue) > 0 {
+	for len(c.queue) > 0 && !c.stopping {
 		h := c.queue[0]
 		if h.phase == phaseGranted || (h.phase == phaseQueued && (h.order > c.begun || !c.fits(h.job))) {
 			break
@@ -113,9 +113,13 @@ func (c *workerCore) start(h *heldTask) {
 	h.phase = phaseStarted
 	c.used = c.used.Add(h.job.job.Resources)
 	c.runs++
-	c.do(wStart{taskstate.Launch{
-		Task: h.id, Job: h.job.job, Item: h.item, Epoch: h.frame.record.Epoch, Index: h.status.Index, Peer: c.self,
-	}})
+	c.do(wStart{c.launchOf(h)})
+}
+
+func (c *workerCore) launchOf(h *heldTask) taskstate.Launch {
+	return taskstate.Launch{
+		Task: h.id, Job: h.job.job, Item: h.item, Epoch: h.frame.record.Epoch, Index: h.status.Index, Peer: string(c.self),
+	}
 }
 
 // showQueued publishes Accepted for what was accepted in this step and has to wait.
@@ -247,7 +251,16 @@ func (c *workerCore) recall(h *heldTask) {
 	}
 }
 
-// stopAll answers SIGTERM: whatever has not ended ends as interrupted, and the coordinator gives it to others.
+// detach answers SIGTERM: the peer will be back, so what runs goes on without it. What has not started need not wait for that.
+func (c *workerCore) detach() {
+	if c.stopping {
+		return
+	}
+	c.stopping, c.detached = true, true
+	c.handBack()
+}
+
+// stopAll answers a peer that leaves: whatever has not ended ends as interrupted, and the coordinator gives it to others.
 func (c *workerCore) stopAll() {
 	if c.stopping {
 		return

@@ -29,9 +29,9 @@ type Membership struct {
 	large     bool         // more than LargeFlock peers were known at the start: memberlist gossips by itself, there always is news
 	count     atomic.Int64 // members in the table, for the gossip queue, which asks with its own lock held
 
-	outdated  atomic.Int64 // how often somebody had an old picture of this peer
-	over      atomic.Bool  // Run has ended
-	ending    sync.Mutex   // between Leave and the end of Run
+	outdated  atomic.Int64  // how often somebody had an old picture of this peer
+	over      atomic.Bool   // Run has ended
+	ending    chan struct{} // a lock between Leave, which takes its time, and the end of Run
 	mu        sync.Mutex
 	born      time.Time
 	own       []string // the addresses this peer gives
@@ -64,7 +64,7 @@ func New(cfg Config) (*Membership, error) {
 	b.forget(self)
 	m := &Membership{
 		cfg: cfg, self: self, log: cfg.Log, book: b, table: newTable(self), born: time.Now(),
-		signal: make(chan struct{}, 1), ready: make(chan struct{}), kicks: make(chan string, 64), strangers: map[string]meta{},
+		signal: make(chan struct{}, 1), ready: make(chan struct{}), ending: make(chan struct{}, 1), kicks: make(chan string, 64), strangers: map[string]meta{},
 	}
 	expect := max(len(b.peers)+1, cfg.Expect)
 	m.timings, m.large, m.pump = cfg.Timings.or(DefaultTimings(expect)), expect > LargeFlock, newPump()
@@ -109,11 +109,11 @@ func (m *Membership) Run(ctx context.Context) error {
 	m.startProbing(ctx)
 	<-ctx.Done()
 	m.cfg.Net.Handle(ProbeProtocol, nil)
-	m.ending.Lock()
+	m.ending <- struct{}{}
 	m.mu.Lock()
 	m.stopped = true
 	m.mu.Unlock()
-	m.ending.Unlock()
+	<-m.ending
 	_ = list.Shutdown()
 	work.Wait()
 	m.probes.wait()
@@ -146,8 +146,12 @@ func (m *Membership) Observe(f func(*View)) (cancel func()) { return m.viewWatch
 // Leave says goodbye, so that the others hold this peer dead at once instead of missing it. It returns when the news is out, or with an
 // error when ctx ends first. Afterwards end Run.
 func (m *Membership) Leave(ctx context.Context) error {
-	m.ending.Lock() // memberlist panics when asked to leave after its shutdown
-	defer m.ending.Unlock()
+	select {
+	case m.ending <- struct{}{}: // memberlist panics when asked to leave after its shutdown
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-m.ending }()
 	m.mu.Lock()
 	list, t, stopped := m.list, m.transport, m.stopped
 	m.left = true

@@ -61,12 +61,13 @@ func (s *sender) run() {
 	}
 }
 
-// unblock ends a write that is under way.
+// unblock ends a write that is under way. To close a stream to somebody who does not answer takes seconds: not under the lock.
 func (s *sender) unblock() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.conn != nil {
-		s.conn.Close()
+	c := s.conn
+	s.mu.Unlock()
+	if c != nil {
+		c.Close()
 	}
 }
 
@@ -142,8 +143,8 @@ func (s *sender) dial() error {
 		return err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.conn = c
+	s.mu.Unlock()
 	if err := s.t.ctx.Err(); err != nil { // unblock came first
 		c.Close()
 		return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -38,21 +37,30 @@ func (n *Node) Invite(ctx context.Context, r api.TicketRequest) (api.Ticket, err
 	if r.Expires <= 0 || r.Uses < 0 {
 		return api.Ticket{}, api.Errorf(api.Usage, "a ticket needs a time to expire above 0, and uses from 0 (no limit)")
 	}
-	expires := time.Now().Add(time.Duration(r.Expires * float64(time.Second)))
 	secret := admission.NewSecret()
-	inv := ledger.Invite{ID: admission.NewTicketID(), Secret: admission.HashSecret(secret), Roles: roles, Expires: expires.UnixMilli(), Uses: r.Uses}
+	inv := ledger.Invite{ID: admission.NewTicketID(), Secret: admission.HashSecret(secret), Roles: roles, Uses: r.Uses}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	answer, err := n.decide(try, call{Invite: &inv})
+	answer, err := n.decide(try, call{Invite: &inv, Lasts: int64(r.Expires * 1000)})
 	if err != nil {
 		return api.Ticket{}, n.undecided(err, "no ticket was made")
 	}
 	_ = n.applied.reach(try, answer.Index)
 	doors := n.openDoors()
-	t := admission.Ticket{ID: inv.ID, Secret: secret, Cluster: n.roster.Cluster(), Roles: roles, Expires: inv.Expires, Addrs: doors}
+	t := admission.Ticket{ID: inv.ID, Secret: secret, Cluster: n.roster.Cluster(), Roles: roles, Expires: answer.Until, Addrs: doors}
 	return api.Ticket{
-		ID: inv.ID, Ticket: t.String(), Secret: admission.SecretText(secret), Expires: expires.UTC(), Warning: reachWarning(doors),
+		ID: inv.ID, Ticket: t.String(), Secret: admission.SecretText(secret), Expires: stamp(answer.Until), Warning: reachWarning(doors),
 	}, nil
+}
+
+// executeInvite makes a ticket, as coordinator: it expires by the ledger's time, whatever the clock says where it was asked for.
+func (n *Node) executeInvite(ctx context.Context, inv ledger.Invite, lasts int64) (reply, error) {
+	if lasts > 0 {
+		inv.Expires = n.ledgerTime() + lasts
+	}
+	r, err := n.propose(ctx, ledger.Command{Invite: &inv})
+	r.Until = inv.Expires
+	return r, err
 }
 
 // openDoors are addresses of this peer and of some that are alive, to be found by who joins.
@@ -95,10 +103,11 @@ func ipAndPort(addr string) (net.IP, string) {
 // Invites implements api.AdminBackend.
 func (n *Node) Invites(context.Context) (api.Invites, error) {
 	out := api.Invites{Tickets: []api.Invite{}, AsOf: time.Now().UTC()}
+	at := n.ledgerTime()
 	n.replica.Read(func(s *ledger.State) {
 		for _, r := range s.Invites() {
 			state := "valid"
-			if code := r.Check(now()); code != ledger.CodeNone {
+			if code := r.Check(at); code != ledger.CodeNone {
 				state = string(code)
 			}
 			out.Tickets = append(out.Tickets, api.Invite{ID: r.ID, Roles: roleNames(r.Roles), Expires: stamp(r.Expires), Uses: r.Uses, Used: r.Used, State: state})
@@ -223,7 +232,7 @@ func (n *Node) executeRemove(ctx context.Context, r ledger.Remove) (reply, error
 	if !ok {
 		return reply{Error: refusal(ledger.Command{Remove: &r}, ledger.CodeUnknown)}, nil
 	}
-	old.Removed, old.At = true, max(now(), old.At+1)
+	old.Removed, old.At = true, max(n.ledgerTime(), old.At+1)
 	tombstone, err := old.Signed(n.host)
 	if err != nil {
 		return reply{}, fmt.Errorf("sign the removal: %w", err)
@@ -264,8 +273,12 @@ func (n *Node) executeJoin(ctx context.Context, j joinCall) (reply, error) {
 	if known && !old.Removed && (!found || old.Ticket == inv.ID) {
 		return n.joined(old), nil // asked again: the answer was lost, or it lost its data but not its key
 	}
+	at := n.ledgerTime()
+	if known {
+		at = max(at, old.At+1) // every gate believes the newer of two entries
+	}
 	entry, err := admission.Entry{
-		Cluster: n.roster.Cluster(), Peer: j.Peer, Name: j.Request.Name, Roles: inv.Roles, Ticket: inv.ID, At: now(), By: n.self,
+		Cluster: n.roster.Cluster(), Peer: j.Peer, Name: j.Request.Name, Roles: inv.Roles, Ticket: inv.ID, At: at, By: n.self,
 	}.Signed(n.host)
 	if err != nil {
 		return reply{}, err
@@ -304,6 +317,7 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 		PID: os.Getpid(), Ready: n.ready.Load(), Index: n.replica.Applied(), Voters: n.voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
 	}
 	n.replica.Read(func(s *ledger.State) { st.Open = s.Open() })
+	st.Warnings = append(slices.Clip(st.Warnings), n.sickness()...)
 	if ok {
 		st.Coordinator, st.Epoch = who, epoch.String()
 	} else {
@@ -342,15 +356,6 @@ func (n *Node) Block(_ context.Context, b api.Block) error {
 	}
 	n.host.Block(b.Peers)
 	return nil
-}
-
-// diskTakes refuses a job early when this peer's own disk is full: were there no coordinator, it could not be held.
-func (n *Node) diskTakes() error {
-	path := filepath.Join(n.folder.dir, "space")
-	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
-		return api.Errorf(api.Failed, "nothing was submitted: this peer's data folder cannot be written (%v); make room in %s", err, n.folder.dir)
-	}
-	return os.Remove(path)
 }
 
 // trust keeps the roster, and so the gate, in step with the ledger.

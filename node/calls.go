@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,17 @@ type call struct {
 	Flock  *flockCall       `cbor:"10,keyasint,omitempty"`
 	Again  bool             `cbor:"11,keyasint,omitempty"` // with Submit: asked before, and the answer never came
 	Thaw   *thawCall        `cbor:"12,keyasint,omitempty"`
+	Lasts  int64            `cbor:"13,keyasint,omitempty"` // with Invite: milliseconds until it expires, by the coordinator's clock
+	Avail  *ledger.Avail    `cbor:"30,keyasint,omitempty"`
+	Label  *ledger.Label    `cbor:"31,keyasint,omitempty"`
+	Set    *ledger.Set      `cbor:"32,keyasint,omitempty"`
+
+	Update    *ledger.Update  `cbor:"20,keyasint,omitempty"`
+	Renew     *ledger.Renew   `cbor:"21,keyasint,omitempty"`
+	Retire    *ledger.Retire  `cbor:"22,keyasint,omitempty"`
+	Rollout   *ledger.Rollout `cbor:"23,keyasint,omitempty"`
+	Preview   *previewCall    `cbor:"24,keyasint,omitempty"`
+	Rebalance *rebalanceCall  `cbor:"25,keyasint,omitempty"`
 }
 
 // joinCall is a stranger's request, seen by the peer it dialled.
@@ -64,6 +76,8 @@ type reply struct {
 	Flock *flock                `cbor:"4,keyasint,omitempty"`
 	Index uint64                `cbor:"5,keyasint,omitempty"` // of the decision: the asker's replica will have it at this index
 	Gone  []taskstate.PeerID    `cbor:"6,keyasint,omitempty"` // Thaw: who does not count any more
+	Until int64                 `cbor:"7,keyasint,omitempty"` // Invite: when it expires
+	changeReply
 }
 
 // errNobodyDecides is what decide ends with when its context does before a coordinator was found.
@@ -210,8 +224,13 @@ func (n *Node) execute(ctx context.Context, c call) (reply, error) {
 		return n.executeThaw(ctx)
 	case c.Remove != nil:
 		return n.executeRemove(ctx, *c.Remove)
+	case c.changesJob():
+		return n.executeChange(ctx, c)
 	}
-	cmd := ledger.Command{Cancel: c.Cancel, Invite: c.Invite, Revoke: c.Revoke, Depart: c.Leave}
+	if c.Invite != nil {
+		return n.executeInvite(ctx, *c.Invite, c.Lasts)
+	}
+	cmd := ledger.Command{Cancel: c.Cancel, Revoke: c.Revoke, Depart: c.Leave, Avail: c.Avail, Label: c.Label, Set: c.Set}
 	if c.Submit != nil {
 		cmd.Submit = &ledger.Submit{Job: *c.Submit, Again: c.Again}
 	}
@@ -235,9 +254,13 @@ func answerTo(cmd ledger.Command, r ledger.Result, index uint64) reply {
 	case code == ledger.CodeNone, code == ledger.CodePartly:
 	case cmd.Submit != nil && r.Existed && code == ledger.CodeOver: // it was accepted, ran and is forgotten; only the answer was lost
 	default:
-		return reply{Error: refusal(cmd, code), Index: index}
+		out := reply{Error: cmp.Or(refusedChange(cmd, r), refusal(cmd, code)), Index: index}
+		out.told(r)
+		return out
 	}
-	return reply{Index: index}
+	out := reply{Index: index}
+	out.told(r)
+	return out
 }
 
 // refusal says why the ledger did not do what was asked.
@@ -251,6 +274,14 @@ func refusal(cmd ledger.Command, code ledger.Code) *api.Error {
 		return api.Errorf(api.NotFound, "no job %s; see `peer jobs`", cmd.Cancel.Job)
 	case cmd.Revoke != nil && code == ledger.CodeUnknown:
 		return api.Errorf(api.NotFound, "no ticket %q; see `peer ticket --list`", cmd.Revoke.ID)
+	case cmd.Avail != nil:
+		return refusedPeer(cmd.Avail.Peer, code)
+	case cmd.Set != nil && code == ledger.CodeInvalid:
+		return api.Errorf(api.Usage, "these settings would not do together with those that hold; see `peer set`")
+	case cmd.Label != nil && code == ledger.CodeInvalid:
+		return api.Errorf(api.Usage, "peer %s would have more than %d labels given or taken by people", cmd.Label.Peer, ledger.MaxLabels)
+	case cmd.Label != nil:
+		return refusedPeer(cmd.Label.Peer, code)
 	case cmd.Remove != nil && code == ledger.CodeUnknown:
 		return api.Errorf(api.NotFound, "no peer %s; see `peer peers`", cmd.Remove.Peer)
 	case cmd.Remove != nil && code == ledger.CodeSole:
@@ -263,9 +294,9 @@ func refusal(cmd ledger.Command, code ledger.Code) *api.Error {
 func (n *Node) allowed(c call) *api.Error {
 	need := admission.Admin
 	switch {
-	case c.Join != nil, c.Flock != nil, c.Leave != nil && c.Leave.Peer == c.From:
+	case c.Join != nil, c.Flock != nil, c.Leave != nil && c.Leave.Peer == c.From, c.ofItself():
 		return nil
-	case c.Submit != nil, c.Cancel != nil:
+	case c.Submit != nil, c.Cancel != nil, c.changesJob():
 		need = admission.Submit
 	}
 	if e, ok := n.roster.Get(c.From); !ok || !e.Has(need) {

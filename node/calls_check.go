@@ -19,10 +19,10 @@ const (
 // into the ledger of all. Only what came from another peer can fail here.
 func (c *call) check() *api.Error {
 	asked := 0
-	for _, set := range [...]bool{
+	for _, set := range append(c.changes(),
 		c.Submit != nil, c.Cancel != nil, c.Invite != nil, c.Revoke != nil, c.Remove != nil, c.Leave != nil, c.Join != nil, c.Flock != nil,
-		c.Thaw != nil,
-	} {
+		c.Thaw != nil, c.Avail != nil, c.Label != nil, c.Set != nil,
+	) {
 		if set {
 			asked++
 		}
@@ -30,7 +30,7 @@ func (c *call) check() *api.Error {
 	if asked != 1 {
 		return api.Errorf(api.Usage, "a call asks for one thing, this one for %d", asked)
 	}
-	if err := cmp.Or(c.checkWords(), c.checkJob()); err != nil {
+	if err := cmp.Or(c.checkWords(), c.checkJob(), c.checkChange()); err != nil {
 		return err
 	}
 	if c.Join != nil {
@@ -71,6 +71,10 @@ func (c *call) checkWords() *api.Error {
 		return cmp.Or(word("peer's id", c.Remove.Peer, maxCallWord), word("reason", c.Remove.Reason, maxCallReason))
 	case c.Leave != nil:
 		return word("peer's id", c.Leave.Peer, maxCallWord)
+	case c.Avail != nil:
+		return cmp.Or(word("peer's id", c.Avail.Peer, maxCallWord), word("reason", c.Avail.Reason, maxCallReason))
+	case c.Label != nil:
+		return cmp.Or(word("peer's id", c.Label.Peer, maxCallWord), checkLabels(c.Label.Set, c.Label.Unset))
 	case c.Revoke != nil:
 		return word("ticket's id", c.Revoke.ID, maxCallWord)
 	case c.Join != nil:

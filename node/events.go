@@ -5,7 +5,33 @@ import (
 	"covey/taskstate"
 )
 
-// entryEvents lists what an applied entry means to whoever watches, and keeps the roster in step with the ledger.
+// heed keeps roster and digests in step with the ledger.
+func (n *Node) heed(ev ledger.Event) {
+	for i := range ev.Entry.Commands {
+		c := &ev.Entry.Commands[i]
+		if refused(ev, i) {
+			continue
+		}
+		switch {
+		case c.Found != nil:
+			n.trust(c.Found.Founder)
+		case c.Admit != nil:
+			n.trust(c.Admit.Entry)
+		case c.Remove != nil:
+			if c.Remove.Entry != nil {
+				n.trust(*c.Remove.Entry)
+			}
+			n.store.Forget(c.Remove.Peer)
+		}
+	}
+}
+
+// refused tells whether a command of an entry changed nothing.
+func refused(ev ledger.Event, i int) bool {
+	return i < len(ev.Results) && ev.Results[i].Refused != ledger.CodeNone && ev.Results[i].Refused != ledger.CodePartly
+}
+
+// entryEvents lists what an applied entry means to whoever watches.
 func (n *Node) entryEvents(ev ledger.Event) []event {
 	e := ev.Entry
 	var out []event
@@ -15,7 +41,7 @@ func (n *Node) entryEvents(ev ledger.Event) []event {
 		if i < len(ev.Results) {
 			r = ev.Results[i]
 		}
-		if r.Refused != ledger.CodeNone && r.Refused != ledger.CodePartly {
+		if refused(ev, i) {
 			continue
 		}
 		switch {
@@ -23,17 +49,22 @@ func (n *Node) entryEvents(ev ledger.Event) []event {
 			out = append(out, event{at: e.Stamp, kind: kindCoordinator, peer: e.By, state: "elected", note: "epoch " + e.Epoch.String()})
 		case c.Found != nil, c.Admit != nil, c.Remove != nil, c.Depart != nil, c.Register != nil:
 			out = append(out, n.memberEvent(e, c))
+		case (c.Avail != nil || c.Label != nil) && !r.Existed:
+			out = append(out, decidedOf(e, c))
 		case c.Submit != nil && !r.Existed:
 			out = append(out, event{at: e.Stamp, kind: kindJob, job: c.Submit.Job.ID, state: "pending", note: c.Submit.Job.Name})
 		case c.Cancel != nil:
 			out = append(out, event{at: e.Stamp, kind: kindJob, job: c.Cancel.Job, state: "cancelled", note: c.Cancel.Reason})
 		case c.Assign != nil:
-			out = append(out, assignEvents(e, c.Assign)...)
+			out = append(out, n.assignEvents(e, c.Assign)...)
 		case c.Settle != nil:
 			out = append(out, n.settleEvents(e, c.Settle, r)...)
+		case c.Update != nil, c.Rollout != nil, c.Renew != nil, c.Retire != nil, c.Grow != nil:
+			out = append(out, n.changeEvents(e, c, r)...)
 		case c.Supersede != nil:
 			out = append(out, event{at: e.Stamp, kind: kindTask, task: c.Supersede.Task, state: "superseded", exit: taskstate.NoExit, note: string(c.Supersede.Reason)})
 		}
+		out = append(out, n.consequences(e, c, r)...)
 	}
 	return append(out, n.jobEnds(ev)...)
 }
@@ -43,16 +74,10 @@ func (n *Node) memberEvent(e ledger.Entry, c *ledger.Command) event {
 	switch {
 	case c.Found != nil:
 		ev.peer, ev.state = c.Found.Founder.Peer, "founded"
-		n.trust(c.Found.Founder)
 	case c.Admit != nil:
 		ev.peer, ev.state, ev.note = c.Admit.Entry.Peer, "admitted", c.Admit.Entry.Name
-		n.trust(c.Admit.Entry)
 	case c.Remove != nil:
 		ev.peer, ev.state, ev.note = c.Remove.Peer, "removed", c.Remove.Reason
-		if c.Remove.Entry != nil {
-			n.trust(*c.Remove.Entry)
-		}
-		n.store.Forget(c.Remove.Peer)
 	case c.Depart != nil:
 		ev.peer, ev.state = c.Depart.Peer, "left"
 	case c.Register != nil:
@@ -61,10 +86,14 @@ func (n *Node) memberEvent(e ledger.Entry, c *ledger.Command) event {
 	return ev
 }
 
-func assignEvents(e ledger.Entry, a *ledger.Assign) []event {
+// assignEvents makes an event of every slot of which the worker has not told more already: it may be faster than this peer.
+func (n *Node) assignEvents(e ledger.Entry, a *ledger.Assign) []event {
 	var out []event
 	for _, run := range a.Slots {
 		for i := range run.N {
+			if _, ok := n.table.Get(taskstate.Task(a.Job, run.First+i, run.Attempt)); ok {
+				continue
+			}
 			out = append(out, event{
 				at: e.Stamp, kind: kindTask, task: taskstate.Task(a.Job, run.First+i, run.Attempt), peer: a.Peer,
 				state: taskstate.Assigned.String(), exit: taskstate.NoExit,

@@ -38,11 +38,12 @@ func (n *Node) Explain(ctx context.Context, id string) (api.Explanation, error) 
 		}
 		return out, nil
 	}
-	t := teller{n: n, id: job, slot: slot, attempt: attempt, now: now(), names: map[taskstate.PeerID]string{}, late: map[taskstate.TaskID]bool{}}
+	t := teller{n: n, id: job, slot: slot, attempt: attempt, now: n.now(), names: map[taskstate.PeerID]string{}, late: map[taskstate.TaskID]bool{}}
 	if err := t.read(); err != nil {
 		return api.Explanation{}, err
 	}
 	t.tellJob()
+	t.tellChanges()
 	t.tellSlots()
 	t.tellNews()
 	t.tellEnd()
@@ -103,6 +104,10 @@ type jobFacts struct {
 	contradictions  []ledger.Conflict
 	untold          int
 	completeOn      map[taskstate.PeerID]int
+
+	lasting bool
+	rollout ledger.RolloutRecord
+	runs    []runFacts // that its schedule started
 }
 
 type slotFacts struct {
@@ -133,8 +138,9 @@ func (t *teller) read() (err error) {
 		f.cancelReason, f.cancelledAt, f.cancelled = j.Cancelled()
 		f.ended, f.over = j.Ended()
 		f.exit, f.contradictions = exitCode(j), j.Contradictions()
-		if t.slot > f.job.Count {
-			err = api.Errorf(api.NotFound, "job %s has %d slots, no slot %d", t.id, f.job.Count, t.slot)
+		f.lasting, f.rollout, f.runs = j.Lasts(), j.Rollout(), runsOf(s, t.id)
+		if t.slot > j.Slots() {
+			err = api.Errorf(api.NotFound, "job %s has %d slots, no slot %d", t.id, j.Slots(), t.slot)
 			return
 		}
 		t.pick(j)
@@ -155,7 +161,7 @@ func (t *teller) pick(j *ledger.JobRecord) {
 		s := slotFacts{j.Slot(n), j.Past(n)}
 		t.slots = append(t.slots, s)
 		for _, p := range s.past {
-			if p.Late != nil || s.Final != nil && s.Attempt == p.Attempt {
+			if p.Late != nil || p.End != nil || s.Final != nil && s.Attempt == p.Attempt {
 				t.late[taskstate.Task(t.id, n, p.Attempt)] = true
 			}
 		}
@@ -165,11 +171,11 @@ func (t *teller) pick(j *ledger.JobRecord) {
 		return
 	}
 	t.job.completeOn = map[taskstate.PeerID]int{}
-	for n := 1; n <= j.Job().Count; n++ {
+	for n := 1; n <= j.Slots(); n++ {
 		r := j.Slot(n)
 		plain := r.Pending() || r.Open || r.Final.State == taskstate.Complete || r.Peer == ""
 		switch {
-		case j.Job().Count <= tellSlots, len(t.slots) < tellOdd && (!plain || len(j.Past(n)) > 0):
+		case j.Slots() <= tellSlots, len(t.slots) < tellOdd && (!plain || len(j.Past(n)) > 0):
 			tell(n)
 		case r.Final != nil && r.Final.State == taskstate.Complete:
 			t.job.completeOn[r.Peer]++
@@ -205,6 +211,9 @@ func (t *teller) tellJob() {
 	text := fmt.Sprintf("accepted through %s", t.name(f.job.Submitter))
 	if f.by != "" {
 		text += fmt.Sprintf(", by coordinator %s in epoch %s", t.name(f.by), f.epoch)
+	}
+	if o := f.job.Origin; o != nil {
+		text = fmt.Sprintf("started by the schedule of job %s for %s, by coordinator %s", o.Job, stamp(o.At).Format("2006-01-02 15:04 MST"), t.name(f.by))
 	}
 	t.add(f.accepted, api.Fact{Kind: kindJob, State: "accepted", Peer: f.job.Submitter, Text: text})
 	if f.cancelled {
@@ -252,6 +261,9 @@ func (t *teller) sums() string {
 		if x.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.what))
 		}
+	}
+	if c.Retired > 0 {
+		parts = append(parts, fmt.Sprintf("%d not wanted any more", c.Retired))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "nothing")
 }

@@ -25,6 +25,8 @@ func (t *teller) tellNews() {
 			if v, ok := visits[e.task]; ok && t.tellState(e, v) {
 				seen[seenState{e.task, e.state}] = true
 			}
+		case e.kind == kindJob && e.job == t.id:
+			t.tellChange(e)
 		case e.kind == kindPeer:
 			t.tellPeer(e)
 		case e.kind == kindCoordinator && (e.at > t.job.accepted || e.note != "epoch "+t.job.epoch.String()):
@@ -65,7 +67,7 @@ func (t *teller) tellState(e *event, v visit) bool {
 	if e.note != "" {
 		f.Text += ": " + e.note
 	}
-	t.add(e.at, f)
+	t.add(max(e.at, v.from), f)
 	return true
 }
 
@@ -80,7 +82,7 @@ func (t *teller) tellReported(seen map[seenState]bool) {
 		if st.State.Final() {
 			text = "reported " + endText(st) + ", not decided yet"
 		}
-		t.add(st.At, api.Fact{
+		t.add(max(st.At, v.from), api.Fact{
 			Kind: kindTask, Task: v.task.String(), Peer: v.peer, State: st.State.String(), Reason: string(st.Reason), Text: text + " on " + t.name(v.peer),
 		})
 	}

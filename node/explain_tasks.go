@@ -64,14 +64,31 @@ func (t *teller) tellSlot(s slotFacts) {
 	if s.Final != nil {
 		t.ended(s, back)
 	}
+	t.tellNext(task, s)
 }
 
 // placed tells where a task was given, and by what rule.
 func (t *teller) placed(task taskstate.TaskID, peer taskstate.PeerID, at int64) {
+	rule, words := t.rule()
 	t.add(at, api.Fact{
-		Kind: kindTask, Task: task.String(), Peer: peer, State: taskstate.Assigned.String(), Reason: "spread",
-		Text: fmt.Sprintf("given to %s (spread: free peers first, then the one with the fewest tasks of the job)", t.name(peer)),
+		Kind: kindTask, Task: task.String(), Peer: peer, State: taskstate.Assigned.String(), Reason: rule,
+		Text: fmt.Sprintf("given to %s (%s: %s)", t.name(peer), rule, words),
 	})
+}
+
+// rule is how the job's tasks are placed, as a word and for people.
+func (t *teller) rule() (name, words string) {
+	switch j := t.job.job; {
+	case j.Type == taskstate.GlobalJob:
+		return "global", "each peer that fits has one task"
+	case j.Strategy == taskstate.Binpack:
+		return string(j.Strategy), "the fullest peer that has room"
+	case j.Strategy == taskstate.Random:
+		return string(j.Strategy), "by lot among the peers that have room"
+	case j.Over != "":
+		return string(taskstate.Spread), "evenly over the values of " + j.Over
+	}
+	return string(taskstate.Spread), "free peers first, then the one with the fewest tasks of the job"
 }
 
 func (t *teller) tellPast(slot int, p ledger.PastAttempt, next int, peer taskstate.PeerID) {
@@ -86,6 +103,10 @@ func (t *teller) tellPast(slot int, p ledger.PastAttempt, next int, peer tasksta
 			Kind: kindTask, Task: task.String(), Peer: p.Peer, State: "superseded", Reason: string(p.Reason),
 			Text: "stopped: an earlier attempt came back with its success, and that counts",
 		})
+		return
+	}
+	if p.End != nil {
+		t.tellEnded(task, p, next, peer)
 		return
 	}
 	text := fmt.Sprintf("given up: %s; attempt %d takes its place", whyGivenUp(p.Reason), next)
@@ -120,6 +141,18 @@ func whyGivenUp(r taskstate.Reason) string {
 		return "its peer stopped, restarted, left or lost its data"
 	case taskstate.ReasonDropped:
 		return "its peer does not have it and never will"
+	case taskstate.ReasonRestart:
+		return "the restart policy"
+	case taskstate.ReasonRetried:
+		return "somebody asked for another attempt"
+	case taskstate.ReasonUpdated:
+		return "another version takes its place"
+	case taskstate.ReasonDrained:
+		return "its peer is drained"
+	case taskstate.ReasonMoved:
+		return "it belongs elsewhere"
+	case taskstate.ReasonScaled:
+		return "its slot is wanted again"
 	}
 	return string(r)
 }
@@ -141,7 +174,7 @@ func (t *teller) ended(s slotFacts, back bool) {
 	if back {
 		fact.Text += "; it had been given up, came back with this, and counts"
 	}
-	t.add(f.At, fact)
+	t.add(max(f.At, s.AssignedAt), fact) // its peer's clock may be wrong; the order of things is not
 }
 
 // endText says an end in a person's words, without its message.

@@ -71,6 +71,7 @@ func (b *storyBook) story(id string) []string {
 		b.t.Fatal(err)
 	}
 	t.tellJob()
+	t.tellChanges()
 	t.tellSlots()
 	t.tellNews()
 	t.tellEnd()

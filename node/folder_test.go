@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"covey/node/api"
@@ -128,4 +129,23 @@ func TestANameIsTheHostsUnlessItIsGiven(t *testing.T) {
 	}
 	_, err := peerName(strings.Repeat("x", 64))
 	wants(t, err, api.Usage, "--name")
+}
+
+func TestJobsThatAreSubmittedSideBySideDoNotDisturbEachOther(t *testing.T) {
+	n := newUnborn(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				if err := n.diskTakes(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if left, err := filepath.Glob(filepath.Join(n.folder.dir, "space*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
 }

@@ -45,14 +45,13 @@ func (n *Node) taskRows(id taskstate.JobID, slots []int) (rows []api.Task, err e
 		err, job = nil, j.Job()
 		_, _, cancelled = j.Cancelled()
 		if slots == nil {
-			records = make([]ledger.SlotRecord, 0, job.Count)
-			for slot := 1; slot <= job.Count; slot++ {
+			slots = shownSlots(j)
+		}
+		records = make([]ledger.SlotRecord, 0, len(slots))
+		for _, slot := range slots {
+			if slot <= j.Slots() {
 				records = append(records, j.Slot(slot))
 			}
-			return
-		}
-		for _, slot := range slots {
-			records = append(records, j.Slot(slot))
 		}
 	})
 	names := map[taskstate.PeerID]string{}
@@ -171,10 +170,17 @@ func (f *follower) run(ctx context.Context) error {
 func (f *follower) pause(ctx context.Context, told time.Time) error {
 	t := time.NewTimer(progressEvery - time.Since(told))
 	defer t.Stop()
-	for {
-		evs, lost, more := f.n.hub.after(f.seen)
-		if lost || f.ended(evs) {
+	for looked := f.seen; ; {
+		last := f.n.hub.last()
+		evs, lost, more := f.n.hub.after(looked)
+		if f.ended(evs) {
 			return nil
+		}
+		if lost { // the end may be among them
+			if row, err := f.n.jobNow(f.job); err != nil || row.Over() {
+				return err
+			}
+			looked = last // otherwise whoever called would look again at once, for the whole pause
 		}
 		select {
 		case <-t.C:
@@ -188,7 +194,8 @@ func (f *follower) pause(ctx context.Context, told time.Time) error {
 
 func (f *follower) ended(evs []event) bool {
 	for i := range evs {
-		if evs[i].kind == kindJob && evs[i].job == f.job {
+		var s taskstate.State
+		if evs[i].kind == kindJob && evs[i].job == f.job && s.UnmarshalText([]byte(evs[i].state)) == nil && s.Final() {
 			return true
 		}
 	}
@@ -250,7 +257,7 @@ func (f *follower) changed(slots []int) ([]api.Task, error) {
 // stands tells whether a row is an end that no new attempt of the slot follows.
 func stands(t *api.Task) bool {
 	switch taskstate.Reason(t.Reason) {
-	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonUnreachable:
+	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonUnreachable, taskstate.ReasonMoved, taskstate.ReasonUpdated, taskstate.ReasonDrained:
 		return false
 	}
 	var s taskstate.State
@@ -277,55 +284,4 @@ func (f *follower) rows(slots []int) ([]api.Task, error) {
 		}
 	}
 	return began, err
-}
-
-// Watch implements api.PeerBackend.
-func (n *Node) Watch(ctx context.Context, since string, send func(api.Event) error) error {
-	seen := n.hub.last()
-	fresh := since == ""
-	if !fresh {
-		at, ours, err := n.hub.parseToken(since)
-		if err != nil {
-			return err
-		}
-		if ours {
-			seen = at
-		}
-		fresh = !ours
-	}
-	if fresh {
-		if err := send(n.snapshotEvent(seen, since != "")); err != nil {
-			return err
-		}
-	}
-	for {
-		evs, lost, more := n.hub.after(seen)
-		if lost {
-			seen = n.hub.last()
-			if err := send(n.snapshotEvent(seen, true)); err != nil {
-				return err
-			}
-			continue
-		}
-		for _, e := range evs {
-			if err := send(n.hub.public(e)); err != nil {
-				return err
-			}
-			seen = e.seq
-		}
-		select {
-		case <-more:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// snapshotEvent marks the beginning of a watch, and any place where events are missing: list again (`peer jobs`) from here.
-func (n *Node) snapshotEvent(seq uint64, gap bool) api.Event {
-	note := "events from here on"
-	if gap {
-		note = "events before this are not known here any more: list again"
-	}
-	return n.hub.public(event{seq: seq, at: now(), kind: kindSnapshot, note: note})
 }

@@ -28,6 +28,8 @@ func timed(t *testing.T) context.Context {
 	return ctx
 }
 
+func now() int64 { return time.Now().UnixMilli() }
+
 // living is a peer that runs in this process.
 type living struct {
 	*Node

@@ -19,8 +19,9 @@ import (
 type heldJobs struct {
 	dir string
 
-	mu   sync.Mutex
-	jobs []heldJob
+	files sync.Mutex // one change at a time, held while it is written
+	mu    sync.Mutex // guards jobs; never held while anything is written, so that a stuck disk stops no question
+	jobs  []heldJob  // replaced, never written to
 }
 
 type heldJob struct {
@@ -69,58 +70,72 @@ func (h *heldJobs) file(id taskstate.JobID) string {
 
 // put makes a job durable here.
 func (h *heldJobs) put(j taskstate.Job, now int64) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.jobs) >= maxHeld {
+	h.files.Lock()
+	defer h.files.Unlock()
+	if len(h.all()) >= maxHeld {
 		return errHeldFull
 	}
 	rec := heldJob{Since: now, Job: j}
+	if err := h.write(rec); err != nil {
+		return err
+	}
+	h.set(append(slices.Clone(h.all()), rec))
+	return nil
+}
+
+func (h *heldJobs) write(rec heldJob) error {
 	b, err := wire.Marshal(rec)
 	if err != nil {
 		return fmt.Errorf("encode job: %w", err)
 	}
-	if err := writeFile(h.file(j.ID), b); err != nil {
-		return err
-	}
-	h.jobs = append(h.jobs, rec)
-	return nil
+	return writeFile(h.file(rec.Job.ID), b)
 }
 
 // withdraw marks a held job as cancelled, on disk. It tells whether it was here and not withdrawn before.
 func (h *heldJobs) withdraw(id taskstate.JobID, why string) (bool, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	i := slices.IndexFunc(h.jobs, func(j heldJob) bool { return j.Job.ID == id && j.Withdrawn == "" })
+	h.files.Lock()
+	defer h.files.Unlock()
+	jobs := slices.Clone(h.all())
+	i := slices.IndexFunc(jobs, func(j heldJob) bool { return j.Job.ID == id && j.Withdrawn == "" })
 	if i < 0 {
 		return false, nil
 	}
-	rec := h.jobs[i]
-	rec.Withdrawn = why
-	b, err := wire.Marshal(rec)
-	if err == nil {
-		err = writeFile(h.file(id), b)
-	}
-	if err != nil {
+	jobs[i].Withdrawn = why
+	if err := h.write(jobs[i]); err != nil {
 		return true, fmt.Errorf("cancel held job: %w", err)
 	}
-	h.jobs[i] = rec
+	h.set(jobs)
 	return true, nil
 }
 
 // drop forgets a job that was accepted, or one that was withdrawn and has not come to the ledger: whichever is said, and not the
 // other. It tells whether it was here.
 func (h *heldJobs) drop(id taskstate.JobID, withdrawn bool) (bool, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	i := slices.IndexFunc(h.jobs, func(j heldJob) bool { return j.Job.ID == id && (j.Withdrawn != "") == withdrawn })
+	h.files.Lock()
+	defer h.files.Unlock()
+	jobs := slices.Clone(h.all())
+	i := slices.IndexFunc(jobs, func(j heldJob) bool { return j.Job.ID == id && (j.Withdrawn != "") == withdrawn })
 	if i < 0 {
 		return false, nil
 	}
 	if err := os.Remove(h.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return true, fmt.Errorf("forget held job: %w", err)
 	}
-	h.jobs = slices.Delete(h.jobs, i, i+1)
+	h.set(slices.Delete(jobs, i, i+1))
 	return true, nil
+}
+
+// all is every job here. Its holder must not write to it.
+func (h *heldJobs) all() []heldJob {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.jobs
+}
+
+func (h *heldJobs) set(jobs []heldJob) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.jobs = jobs
 }
 
 // list is the jobs that wait for a coordinator, oldest first.
@@ -130,7 +145,5 @@ func (h *heldJobs) list() []heldJob { return h.some(false) }
 func (h *heldJobs) withdrawals() []heldJob { return h.some(true) }
 
 func (h *heldJobs) some(withdrawn bool) []heldJob {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(h.jobs), func(j heldJob) bool { return (j.Withdrawn != "") != withdrawn })
+	return slices.DeleteFunc(slices.Clone(h.all()), func(j heldJob) bool { return (j.Withdrawn != "") != withdrawn })
 }

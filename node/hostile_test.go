@@ -52,6 +52,10 @@ func TestWhatACallBringsIntoTheLedgerIsChecked(t *testing.T) {
 	l := alive(t, Config{Name: "one"})
 	p := newPuppet(t)
 	l.admit(p, admission.AllRoles()...)
+	eventually(t, "the peer's own worker is registered, the last entry that comes by itself", func() (in bool, _ string) {
+		l.replica.Read(func(s *ledger.State) { m, _ := s.Member(l.self); in = m.Incarnation != "" })
+		return in, ""
+	})
 	long := strings.Repeat("x", 2000)
 	job := func(change func(*taskstate.Job)) call {
 		c := submitCall(p.Self())

@@ -31,6 +31,9 @@ const (
 	kindPeer        = "peer"
 	kindCoordinator = "coordinator"
 	kindSnapshot    = "snapshot"
+	kindSynced      = "synced"
+	kindBookmark    = "bookmark"
+	kindEnd         = "end"
 )
 
 // hubSize is how many events are kept for those who resume; a reader further behind starts over from a list.
@@ -41,13 +44,15 @@ const hubSize = 8192
 type hub struct {
 	boot string // tells this start of the peer from others in tokens
 
+	size uint64 // events kept
+
 	mu   sync.Mutex
 	ring []event
 	next uint64 // seq of the next event; seqs start at 1
 	wake chan struct{}
 }
 
-func newHub(boot string) *hub { return &hub{boot: boot, next: 1} }
+func newHub(boot string) *hub { return &hub{boot: boot, size: hubSize, next: 1} }
 
 // append numbers and keeps events and wakes readers once.
 func (h *hub) append(evs []event) {
@@ -58,10 +63,10 @@ func (h *hub) append(evs []event) {
 	defer h.mu.Unlock()
 	for _, e := range evs {
 		e.seq = h.next
-		if len(h.ring) < hubSize {
+		if uint64(len(h.ring)) < h.size {
 			h.ring = append(h.ring, e)
 		} else {
-			h.ring[(h.next-1)%hubSize] = e
+			h.ring[(h.next-1)%h.size] = e
 		}
 		h.next++
 	}
@@ -82,7 +87,7 @@ func (h *hub) after(seen uint64) (evs []event, lost bool, more <-chan struct{}) 
 		from, lost = oldest, true
 	}
 	for s := from; s < h.next; s++ {
-		evs = append(evs, h.ring[(s-1)%hubSize])
+		evs = append(evs, h.ring[(s-1)%h.size])
 	}
 	if h.wake == nil {
 		h.wake = make(chan struct{})

@@ -29,6 +29,14 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 	if err := n.diskTakes(); err != nil {
 		return api.Submitted{}, err
 	}
+	if err := n.resolveAfter(ctx, &job); err != nil {
+		return api.Submitted{}, err
+	}
+	if old, err := n.namesake(&job); err != nil {
+		return api.Submitted{}, err
+	} else if old != nil {
+		return n.update(ctx, old, func(*taskstate.Job) taskstate.Job { return job })
+	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
 	r, err := n.decide(try, call{Submit: &job})
@@ -37,14 +45,14 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 		_ = n.applied.reach(try, r.Index) // so that what is asked next, here, knows the job
 		return api.Submitted{ID: string(job.ID)}, nil
 	case !errors.Is(err, errNobodyDecides):
-		return api.Submitted{}, err
+		return n.submitUpdate(ctx, &job, r, err)
 	case ctx.Err() != nil:
 		return api.Submitted{}, ctx.Err()
 	}
-	if err := n.held.put(job, now()); err != nil {
+	if err := n.disk.do(func() error { return n.held.put(job, n.now()) }, func() { _, _ = n.held.drop(job.ID, false) }); err != nil {
 		return api.Submitted{}, api.Errorf(api.Failed, "no coordinator, and the job cannot be held here: %v; nothing was submitted", err)
 	}
-	n.hub.append([]event{{at: now(), kind: kindJob, job: job.ID, state: "held", note: job.Name}})
+	n.hub.append([]event{{at: n.now(), kind: kindJob, job: job.ID, state: "held", note: job.Name}})
 	n.wakeForwarder()
 	return api.Submitted{ID: string(job.ID), Held: true, Note: n.whoIsMissing()}, nil
 }
@@ -89,7 +97,7 @@ func (n *Node) forward(ctx context.Context) error {
 			}
 			if err != nil {
 				n.log.Warn("a held job was refused", "job", h.Job.ID, "err", err)
-				n.hub.append([]event{{at: now(), kind: kindJob, job: h.Job.ID, state: "refused", note: err.Error()}})
+				n.hub.append([]event{{at: n.now(), kind: kindJob, job: h.Job.ID, state: "refused", note: err.Error()}})
 			}
 			if _, err := n.held.drop(h.Job.ID, false); err != nil {
 				n.log.Warn("held job went out and could not be forgotten; sending it again does no harm", "err", err)
@@ -112,16 +120,21 @@ func (n *Node) wakeForwarder() {
 
 // Cancel implements api.JobBackend.
 func (n *Node) Cancel(ctx context.Context, id string) (api.Job, error) {
-	job, held, err := n.find(ctx, id)
+	if strings.Contains(id, ".") {
+		return n.cancelTask(ctx, id)
+	}
+	job, held, err := n.find(ctx, n.goingOn(id))
 	if err != nil {
 		return api.Job{}, err
 	}
 	why := "by " + n.called(n.self)
 	if held != nil {
-		if ok, err := n.held.withdraw(job, why); err != nil {
+		ok := false
+		err := n.disk.do(func() (err error) { ok, err = n.held.withdraw(job, why); return err }, nil)
+		if err != nil {
 			return api.Job{}, api.Errorf(api.Failed, "the job was not cancelled: %v", err)
 		} else if ok {
-			n.hub.append([]event{{at: now(), kind: kindJob, job: job, state: "cancelled"}})
+			n.hub.append([]event{{at: n.now(), kind: kindJob, job: job, state: "cancelled"}})
 			n.wakeRecall()
 			return heldRow(*held, taskstate.Shutdown), nil
 		}
@@ -135,6 +148,21 @@ func (n *Node) Cancel(ctx context.Context, id string) (api.Job, error) {
 	_ = n.applied.reach(try, r.Index)
 	a, err := n.Job(ctx, string(job))
 	return a.Job, err
+}
+
+// goingOn is the id of the service, global job or schedule that has a name for as long as it goes on: that is what a person means to end,
+// not one of the runs it started, which have the same name. Any other word stays as it is.
+func (n *Node) goingOn(name string) (id string) {
+	id = name
+	n.replica.Read(func(s *ledger.State) {
+		for _, j := range s.FindJobs(name) {
+			_, over := j.Ended()
+			if !over && j.Job().Name == name && (j.Lasts() || j.Scheduled()) {
+				id = string(j.Job().ID)
+			}
+		}
+	})
+	return id
 }
 
 // undecided words the lack of a coordinator for commands that are not held.
@@ -156,7 +184,7 @@ func (n *Node) Jobs(context.Context) (api.Jobs, error) {
 	progress := n.progress()
 	n.replica.Read(func(s *ledger.State) {
 		for j := range s.Jobs() {
-			out.Jobs = append(out.Jobs, jobRow(j, progress[j.Job().ID]))
+			out.Jobs = append(out.Jobs, fullRow(s, j, progress[j.Job().ID]))
 		}
 	})
 	return out, nil
@@ -202,7 +230,7 @@ func (n *Node) jobNow(id taskstate.JobID) (row api.Job, err error) {
 	err = errNoJob(string(id))
 	n.replica.Read(func(s *ledger.State) {
 		if j, ok := s.Job(id); ok {
-			row, err = jobRow(j, progress[id]), nil
+			row, err = fullRow(s, j, progress[id]), nil
 		}
 	})
 	return row, err

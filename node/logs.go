@@ -61,9 +61,10 @@ func (n *Node) Logs(ctx context.Context, id string, q api.LogQuery, send func(ap
 // logSlots are the slots a query means; attempt is set when it means one certain attempt.
 func (n *Node) logSlots(job taskstate.JobID, q api.LogQuery) (slots []int, attempt int, err error) {
 	count, silent := 0, false
+	var shown []int
 	n.replica.Read(func(s *ledger.State) {
 		if j, ok := s.Job(job); ok {
-			count, silent = j.Job().Count, j.Job().Run.Noop != nil
+			count, silent, shown = j.Slots(), j.Job().Run.Noop != nil, shownSlots(j)
 		}
 	})
 	slot := q.Slot
@@ -82,10 +83,7 @@ func (n *Node) logSlots(job taskstate.JobID, q api.LogQuery) (slots []int, attem
 	case slot > 0:
 		return []int{slot}, attempt, nil
 	}
-	for i := 1; i <= count; i++ {
-		slots = append(slots, i)
-	}
-	return slots, 0, nil
+	return shown, 0, nil
 }
 
 // logReader sends the logs of one job's tasks to one client.
@@ -161,6 +159,9 @@ func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger
 		l.n.replica.Read(func(s *ledger.State) {
 			if j, ok := s.Job(l.job); ok {
 				rec, err = j.Slot(slot), nil
+				if l.attempt > 0 && l.attempt < rec.Attempt {
+					rec = earlierAttempt(j, slot, l.attempt, rec)
+				}
 				over = rec.Final != nil
 				if _, ended := j.Ended(); ended {
 					over = true
@@ -171,8 +172,8 @@ func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger
 			return rec, over, err
 		}
 		if l.attempt > 0 && l.attempt != rec.Attempt {
-			return rec, over, api.Errorf(api.NotFound, "task %s is not the newest attempt of its slot (that is %d), and only that one's output is kept track of",
-				taskstate.Task(l.job, slot, l.attempt), rec.Attempt)
+			return rec, over, api.Errorf(api.NotFound, "task %s is not the newest attempt of its slot (that is %d), nor one that is remembered; see `peer tasks %s --all`",
+				taskstate.Task(l.job, slot, l.attempt), rec.Attempt, l.job)
 		}
 		if rec.Peer != "" && rec.Attempt > shown {
 			return rec, over, nil
@@ -186,6 +187,16 @@ func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger
 			return rec, over, ctx.Err()
 		}
 	}
+}
+
+// earlierAttempt is an attempt that its slot has left behind; now if it is not remembered.
+func earlierAttempt(j *ledger.JobRecord, slot, attempt int, now ledger.SlotRecord) ledger.SlotRecord {
+	for _, p := range j.Past(slot) {
+		if p.Attempt == attempt {
+			return ledger.SlotRecord{Slot: slot, Attempt: attempt, Peer: p.Peer, Final: &taskstate.Status{State: taskstate.Shutdown}}
+		}
+	}
+	return now
 }
 
 // task sends one attempt's log from the peer that has it. Following, a broken stream is opened again where it broke, as long as the

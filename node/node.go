@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -19,7 +20,6 @@ import (
 	"covey/membership/digest"
 	"covey/node/api"
 	"covey/node/blob"
-	"covey/node/runner"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -27,21 +27,25 @@ import (
 
 // Config says how a peer lives. The zero value of everything but Data is a default.
 type Config struct {
-	Data      string   // data folder
-	Join      string   // ticket
-	Bootstrap []string // addresses to join through by hand
-	Invite    string   // secret, with Bootstrap
-	Open      bool     // found a cluster that anybody may join
-	Listen    []string // multiaddrs or host:port
-	Announce  []string // further addresses to tell others
-	Name      string   // default: the host's name
-	Labels    map[string]string
-	MilliCPU  int64 // offered; default: all
-	Memory    int64 // offered, bytes; default: all
-	NoMDNS    bool
-	Testnet   bool // the API may cut this peer off from others
-	Version   string
-	Log       *slog.Logger
+	Data       string   // data folder
+	Join       string   // ticket
+	Bootstrap  []string // addresses to join through by hand
+	Invite     string   // secret, with Bootstrap
+	Open       bool     // found a cluster that anybody may join
+	Listen     []string // multiaddrs or host:port
+	Announce   []string // further addresses to tell others
+	Name       string   // default: the host's name
+	Labels     map[string]string
+	MilliCPU   int64            // offered; default: all
+	Memory     int64            // offered, bytes; default: all
+	Others     taskstate.Counts // offered, by name: gpus, licenses, whatever jobs ask for
+	NoMDNS     bool
+	Testnet    bool // the API may cut this peer off from others
+	Version    string
+	KeepOutput int64            // bytes that the files of finished jobs may take here; default 16 GiB
+	Now        func() time.Time // the machine's clock; default time.Now
+	Log        *slog.Logger
+	Machine    Machine
 }
 
 // Node is one peer: its parts, and the wires between them. All fields are set before Run's goroutines start and not changed after,
@@ -66,9 +70,10 @@ type Node struct {
 	statuses *statuses
 	coord    *dispatch.Coord
 	worker   *dispatch.Worker
-	runner   *runner.Runner
+	runner   Runner
 	logs     *blob.Store
 	held     *heldJobs
+	disk     *disk
 	hub      *hub
 	applied  *mark
 
@@ -78,6 +83,7 @@ type Node struct {
 
 	viewMu   sync.Mutex
 	verdicts map[taskstate.PeerID]membership.Verdict // of the last view
+	at       []string                                // addresses that were offered last
 
 	how      string        // founded, joined, resumed
 	warnings []string      // of the start; not changed later
@@ -100,6 +106,9 @@ func New(cfg Config) (_ *Node, err error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	n := &Node{
 		cfg: cfg, log: cfg.Log, started: time.Now(),
 		down: make(chan struct{}), poke: make(chan struct{}, 1), recalls: make(chan struct{}, 1), applied: newMark(),
@@ -119,6 +128,7 @@ func New(cfg Config) (_ *Node, err error) {
 	if n.folder, err = openFolder(cfg.Data, cfg.Join != "" || len(cfg.Bootstrap) > 0); err != nil {
 		return nil, err
 	}
+	n.disk = &disk{dir: n.folder.dir}
 	if err = n.openNetwork(); err != nil {
 		return nil, err
 	}
@@ -147,7 +157,8 @@ func (n *Node) openNetwork() (err error) {
 	}
 	n.host, err = p2p.New(p2p.Config{
 		Key: key, Listen: n.cfg.Listen, Announce: n.cfg.Announce, Admitted: n.roster.Admitted, Strangers: []string{admission.JoinProtocol, admission.RosterProtocol},
-		Prefer: n.folder.port(), MDNS: !n.cfg.NoMDNS, OnFound: n.neighbour, Relay: true, Log: n.log,
+		Prefer: n.folder.port(), MDNS: !n.cfg.NoMDNS && n.cfg.Machine.Sockets == nil, OnFound: n.neighbour,
+		Relay: true, Sockets: n.cfg.Machine.Sockets, Log: n.log,
 	})
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
@@ -179,7 +190,7 @@ func (n *Node) openState() (err error) {
 
 func (n *Node) openLedger(candidates func() []ledger.Candidate) (*ledger.Node, error) {
 	l, err := ledger.Open(ledger.Config{
-		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: candidates, MayVote: n.mayVote, Log: n.log,
+		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Candidates: candidates, MayVote: n.mayVote, Log: n.log, Now: n.cfg.Now,
 	})
 	if err != nil {
 		return nil, api.Errorf(api.Failed, "%v", err)
@@ -192,8 +203,7 @@ const parkLimit = 100_000
 
 // openWork: running tasks here, and coordinating those of all when this peer is elected.
 func (n *Node) openWork() (err error) {
-	n.runner, err = runner.New(runner.Config{Dir: n.folder.path("tasks"), Sink: func(r taskstate.RunReport) { n.worker.Report(r) }, Log: n.log})
-	if err != nil {
+	if n.runner, err = n.newRunner(); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.logs = blob.NewStore(blob.Config{Dir: n.folder.path("tasks"), Live: n.runner.Live})
@@ -201,12 +211,16 @@ func (n *Node) openWork() (err error) {
 	n.exchange = digest.New(n.exchangeConfig())
 	n.statuses.offer = n.exchange.Offer
 	n.coord = dispatch.NewCoord(n.coordConfig())
+	n.at = hostIPs(n.host.Addrs())
 	n.worker, err = dispatch.NewWorker(n.workerConfig())
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	return nil
 }
+
+// TasksFolder is where the peer with this data folder keeps its tasks: what supervise.EndAll wants.
+func TasksFolder(data string) string { return filepath.Join(data, "tasks") }
 
 // peerName checks or makes a name.
 func peerName(asked string) (string, error) {
@@ -248,9 +262,8 @@ func (n *Node) Close() error {
 // Run lives until ctx ends, Down or Leave is asked for, or something essential fails. ready is called once when the peer can be
 // used. Before Run returns everything it started has ended.
 func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
-	defer n.Close()
 	if err := n.begin(ctx); err != nil {
-		return err
+		return errors.Join(err, n.Close())
 	}
 	life, end := context.WithCancelCause(context.Background()) // ends after the goodbyes, not with ctx
 	defer end(nil)
@@ -264,23 +277,22 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	}
 	stop, err := n.wire(life)
 	if err != nil {
-		return err
+		return errors.Join(err, n.Close())
 	}
-	defer stop()
 	run("ledger", func(ctx context.Context) error { return n.ledger.Run(ctx, n.lead) })
 	run("membership", n.members.Run)
 	run("digest", n.exchange.Run)
 	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
 	run("worker", n.worker.Run)
+	run("old files", n.sweep)
 	run("held jobs", n.forward)
 	run("withdrawn jobs", n.recall)
 	run("coordinator news", n.followLeads)
 	run("roster", n.reconsiderRoster)
-	listener, err := api.Listen(api.SocketPath(n.folder.dir))
+	listener, err := n.listenAPI()
 	if err != nil {
 		end(nil)
-		wg.Wait()
-		return api.Errorf(api.Failed, "%v", err)
+		return errors.Join(api.Errorf(api.Failed, "%v", err), n.finish(&wg, stop))
 	}
 	run("api", func(ctx context.Context) error { return n.serveAPI(ctx, listener) })
 
@@ -296,14 +308,40 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	}
 	n.goodbye()
 	end(nil)
-	wg.Wait()
+	err = n.finish(&wg, stop)
 	if cause := context.Cause(life); !errors.Is(cause, context.Canceled) {
 		return cause
+	}
+	if err != nil {
+		return err
 	}
 	if n.removed() && !n.leaving.Load() {
 		return n.errRemoved()
 	}
 	return nil
+}
+
+// finishGrace is how long the parts may take to end and to close their files, when all has been said.
+const finishGrace = 20 * time.Second
+
+// finish waits for all that Run started, takes the wiring back and closes the parts. A disk that is stuck is not waited for: what waits
+// for it ends with the program.
+func (n *Node) finish(wg *sync.WaitGroup, unwire func()) error {
+	done := make(chan error, 1)
+	go func() {
+		wg.Wait()
+		unwire()
+		done <- n.Close()
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			n.log.Warn("stopped, with trouble", "err", err)
+		}
+		return nil
+	case <-time.After(finishGrace):
+		return api.Errorf(api.Failed, "stopped without closing every file: the disk with the data folder %s did not answer for %s; what was acknowledged is on it", n.folder.dir, finishGrace)
+	}
 }
 
 // lastAnswers is how long the API's last answers, to `peer down` for one, may take to be read.
@@ -340,8 +378,12 @@ func (n *Node) goodbye() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	if err := n.worker.Stop(ctx); err != nil {
-		n.log.Warn("not every task's end was acknowledged; it is journaled and follows at the next start", "err", err)
+	end := n.worker.Detach // back soon: processes go on and are taken up again
+	if !n.runner.Lasting() {
+		end = n.worker.Stop
+	}
+	if err := end(ctx); err != nil { // at once after Leave, which has stopped it
+		n.log.Warn("not everything this peer said of its tasks was acknowledged; it is journaled and follows at the next start", "err", err)
 	}
 	if err := n.ledger.Handover(ctx); err != nil {
 		n.log.Info("vote not handed over", "err", err)
@@ -359,7 +401,14 @@ func (n *Node) Down(context.Context) error {
 
 func totalCPU() int64 { return int64(runtime.NumCPU()) * 1000 }
 
-func now() int64 { return time.Now().UnixMilli() }
+// now is this machine's clock, in milliseconds since 1970. It may be wrong, and it may be set: nothing that is decided rests on it alone.
+func (n *Node) now() int64 { return n.cfg.Now().UnixMilli() }
+
+// ledgerTime is the time that decisions go by: that of the clock, and never before what the ledger has been stamped with.
+func (n *Node) ledgerTime() (at int64) {
+	n.replica.Read(func(s *ledger.State) { at = s.Stamp() })
+	return max(at, n.now())
+}
 
 // mark is a number that only rises, and whoever waits for it to reach a value.
 type mark struct {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -39,6 +40,10 @@ type flockPeer struct {
 	Promised taskstate.Resources `cbor:"4,keyasint"`
 	Tasks    int                 `cbor:"5,keyasint"`
 	Voter    bool                `cbor:"6,keyasint,omitempty"`
+	Trouble  string              `cbor:"7,keyasint,omitempty"` // why it takes no tasks
+	Labels   map[string]string   `cbor:"10,keyasint,omitempty"` // as the peer says itself
+	OS       string              `cbor:"11,keyasint,omitempty"`
+	Arch     string              `cbor:"12,keyasint,omitempty"`
 }
 
 // flockTimeout bounds asking the coordinator for its view; without an answer, this peer's own has to do.
@@ -55,7 +60,7 @@ func (n *Node) flockNow(ctx context.Context, job taskstate.JobID) *flock {
 	for _, p := range peers {
 		f.Peers = append(f.Peers, flockPeer{
 			ID: p.Peer, Standing: string(p.Standing), Offer: p.Offer.Resources, Promised: p.Promised, Tasks: p.Outstanding,
-			Voter: slices.Contains(voters, p.Peer),
+			Voter: slices.Contains(voters, p.Peer), Labels: p.Offer.Labels, OS: p.Offer.OS, Arch: p.Offer.Arch, Trouble: p.Offer.Trouble,
 		})
 	}
 	if freeze, err := n.coord.Frozen(ctx); err == nil {
@@ -129,7 +134,7 @@ func (n *Node) Peers(ctx context.Context) (api.Peers, error) {
 		row := n.peerRow(m, view)
 		row.Coordinator = m.Entry.Peer == out.Coordinator
 		if seen != nil {
-			row.overlay(seen)
+			row.overlay(seen, m)
 		} else {
 			row.Voter = slices.Contains(n.livingVoters(), row.ID)
 		}
@@ -169,9 +174,14 @@ type peerRow struct{ api.Peer }
 func (n *Node) peerRow(m ledger.Member, view *membership.View) peerRow {
 	id := m.Entry.Peer
 	p := api.Peer{
-		ID: id, Name: n.nameOf(id), Availability: "active", Self: id == n.self, Path: "none", Addrs: []string{}, Roles: roleNames(m.Entry.Roles),
-		Standing: string(dispatch.Unknown),
+		ID: id, Name: n.nameOf(id), Self: id == n.self, Path: "none", Addrs: []string{}, Roles: roleNames(m.Entry.Roles),
+		Standing: string(dispatch.Unknown), Labels: m.LabelsOver(nil), Offers: map[string]int64{}, OffersUsed: map[string]int64{},
 	}
+	if p.Self {
+		own := n.offer()
+		describe(&p, own.OS, own.Arch, own.Resources.Others, m.LabelsOver(own.Labels))
+	}
+	n.showAvailability(&p, m)
 	if got, ok := view.Get(id); ok {
 		p.Version, p.RTT = got.Version, got.RTT.Seconds()
 		p.Addrs = append(p.Addrs, got.Addrs...)
@@ -209,14 +219,18 @@ func ownStanding(v membership.Verdict) string {
 }
 
 // overlay puts the coordinator's knowledge over one's own.
-func (p *peerRow) overlay(f *flock) {
+func (p *peerRow) overlay(f *flock, m ledger.Member) {
 	for _, x := range f.Peers {
 		if x.ID != p.ID {
 			continue
 		}
-		p.Standing, p.Voter, p.Tasks = x.Standing, x.Voter, x.Tasks
+		p.Standing, p.Voter, p.Tasks, p.Trouble = x.Standing, x.Voter, x.Tasks, x.Trouble
 		p.CPUs, p.CPUsUsed = float64(x.Offer.MilliCPU)/1000, float64(x.Promised.MilliCPU)/1000
 		p.Memory, p.MemoryUsed = x.Offer.Memory, x.Promised.Memory
+		if x.OS != "" { // it had a session: its words are known
+			describe(&p.Peer, x.OS, x.Arch, x.Offer.Others, m.LabelsOver(x.Labels))
+		}
+		maps.Copy(p.OffersUsed, x.Promised.Others.Map())
 	}
 }
 

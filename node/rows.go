@@ -86,7 +86,7 @@ func exitCode(j *ledger.JobRecord) int {
 	if j.State() == taskstate.Complete {
 		return 0
 	}
-	if j.Job().Count != 1 {
+	if j.Slots() != 1 || j.Lasts() {
 		return 1
 	}
 	s := j.Slot(1).Final
@@ -116,6 +116,7 @@ func taskRow(job *taskstate.Job, r ledger.SlotRecord, st *taskstate.Status, canc
 	if cancelled {
 		t.Desired = taskstate.Shutdown.String()
 	}
+	besidesRow(&t, r)
 	switch {
 	case r.Final != nil:
 		st = r.Final

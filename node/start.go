@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -112,7 +113,7 @@ func (n *Node) moveOver() error {
 // found begins a cluster with this peer as its only member and voter.
 func (n *Node) found(ctx context.Context) error {
 	cluster := admission.NewClusterID()
-	entry, err := admission.Entry{Cluster: cluster, Peer: n.self, Name: n.name, Roles: admission.AllRoles(), At: now(), By: n.self}.Signed(n.host)
+	entry, err := admission.Entry{Cluster: cluster, Peer: n.self, Name: n.name, Roles: admission.AllRoles(), At: n.now(), By: n.self}.Signed(n.host)
 	if err != nil {
 		return fmt.Errorf("sign the first roster entry: %w", err)
 	}
@@ -199,11 +200,12 @@ func (n *Node) doors(ctx context.Context, req *admission.JoinRequest) ([]admissi
 // knock asks door after door, again and again while the answer is "not now" or none, until one lets this peer in or refuses.
 func (n *Node) knock(ctx context.Context, doors []admission.PeerAddr, req admission.JoinRequest) (admission.JoinAnswer, error) {
 	var last error
+	doors = slices.DeleteFunc(doors, func(d admission.PeerAddr) bool { return d.ID == n.self })
+	if len(doors) == 0 {
+		return admission.JoinAnswer{}, api.Errorf(api.NoCoordinator, "the ticket or address leads to this peer itself and to nobody else; make a ticket at another peer of the cluster (`peer ticket`) and type `peer up --join TICKET`")
+	}
 	for {
 		for _, d := range doors {
-			if d.ID == n.self {
-				continue
-			}
 			n.host.SetAddrs(d.ID, d.Addrs)
 			try, cancel := context.WithTimeout(ctx, callTimeout)
 			answer, err := admission.Join(try, n.host, d.ID, req)

@@ -30,6 +30,10 @@ type statuses struct {
 
 	spilled chan struct{} // the table lost some
 
+	// order is held from looking into the table until what was found is told: otherwise two who merge one task's statuses at one time,
+	// or one who merges while an entry of the ledger is told, could tell them in the wrong order.
+	order sync.Mutex
+
 	mu     sync.Mutex
 	recent [recentBatches]recentBatch // the same envelope comes two or three ways within milliseconds
 	slot   int
@@ -118,8 +122,7 @@ func (s *statuses) merge(env digest.Envelope, keep func(digest.Envelope) bool) (
 	}
 	s.remember(key, env.Body, b)
 	if fresh {
-		news, _ := s.table.Merge(b)
-		s.tell(news)
+		s.mergeAndTell(b)
 	}
 	return b, fresh, nil
 }
@@ -142,7 +145,21 @@ func (s *statuses) remember(key batchKey, body []byte, b taskstate.Batch) {
 	s.slot = (s.slot + 1) % recentBatches
 }
 
-// tell makes events of news.
+func (s *statuses) mergeAndTell(b taskstate.Batch) {
+	s.order.Lock()
+	defer s.order.Unlock()
+	news, _ := s.table.Merge(b)
+	s.tell(news)
+}
+
+// keepUp has the table follow the replica.
+func (s *statuses) keepUp(ev ledger.Event) {
+	s.order.Lock()
+	defer s.order.Unlock()
+	s.tell(ledger.KeepUp(s.table, ev))
+}
+
+// tell makes events of news. order is held.
 func (s *statuses) tell(news []taskstate.Status) {
 	evs := make([]event, 0, len(news))
 	for _, st := range news {
@@ -167,8 +184,7 @@ func (s *statuses) refill(ctx context.Context, store *digest.Store) error {
 		envelopes, _ := store.Missing(all, math.MaxInt)
 		for _, e := range envelopes {
 			if b, err := taskstate.DecodeBatch(e.Body); err == nil {
-				news, _ := s.table.Merge(b)
-				s.tell(news)
+				s.mergeAndTell(b)
 			}
 		}
 		select {
@@ -218,8 +234,11 @@ func (s *statuses) open(peer string, raw []byte) (taskstate.Batch, error) {
 func (n *Node) decided(ev ledger.Event) {
 	if ev.Reset {
 		n.trustLedger()
-		n.hub.append([]event{{at: now(), kind: kindSnapshot}})
-	} else {
-		n.hub.append(n.entryEvents(ev))
+		n.hub.append([]event{{at: n.now(), kind: kindSnapshot}})
+		return
 	}
+	n.heed(ev)
+	n.statuses.order.Lock()
+	defer n.statuses.order.Unlock()
+	n.hub.append(n.entryEvents(ev))
 }

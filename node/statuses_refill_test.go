@@ -31,7 +31,7 @@ func TestStatusesLostForWantOfRoomAreMergedAgain(t *testing.T) {
 		}
 		table, store := taskstate.NewTable(late.Replica(), 1), digest.NewStore(0)
 		s := &statuses{table: table, replica: late.Replica(), hub: newHub("boot"), offer: store.Add, spilled: make(chan struct{}, 1)}
-		late.Replica().Keep(table, s.tell)
+		late.Replica().Observe(s.keepUp)
 		late.Replica().Observe(func(ledger.Event) { s.moved() })
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)

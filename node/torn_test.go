@@ -2,12 +2,14 @@ package node
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"covey/node/api"
+	"covey/node/runner/supervise"
 	"covey/taskstate"
 )
 
@@ -26,6 +28,8 @@ var tornFiles = map[string][]string{
 	"port":                 nil,
 	"ledger/copy":          nil, // the log has it
 	"tasks/.running":       nil, // whose processes might be left
+	"tasks/.ends":          nil, // how those ended that nobody heard of
+	"tasks/.boot":          nil, // then the machine may have been restarted
 	"roster":               nil, // the ledger has it
 	"held/hhhhhhhhhh.held": {"held/hhhhhhhhhh.held", "damaged", "move the file away"},
 	"identity.key":         {"identity.key", "restore it from a backup"},
@@ -44,7 +48,7 @@ func TestATornFileIsNamedOrNotMissed(t *testing.T) {
 	if err := l.held.put(held, now()); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.stop(); err != nil {
+	if err := errors.Join(l.stop(), supervise.EndAll(TasksFolder(l.cfg.Data))); err != nil {
 		t.Fatal(err)
 	}
 	for file, complaint := range tornFiles {

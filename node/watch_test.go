@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,15 +62,33 @@ func TestAWatchBeginsWithASnapshotAndIsResumedWhereItEnded(t *testing.T) {
 
 func TestAWatchThatLostEventsSaysThatItDid(t *testing.T) {
 	l := alive(t, Config{Name: "one"})
+	id := l.submit(noopJob("listed", 1, 0))
+	l.outcome(id)
 	first := func(api.Event) bool { return true }
 	other := l.watched("0123abcd.7", first)
-	if other[0].Kind != "snapshot" || other[0].Message == "events from here on" {
+	if other[0].Kind != "snapshot" || !strings.Contains(other[0].Message, "foreign token") {
 		t.Fatalf("a token of another start: %+v", other)
 	}
 	at := l.hub.token(l.hub.last())
 	l.hub.append(make([]event, hubSize+1))
-	if gap := l.watched(at, first); gap[0].Kind != "snapshot" || gap[0].Seq != l.hub.last() {
-		t.Fatalf("a token that fell out of the ring: %+v", gap)
+	gap := l.watched(at, func(e api.Event) bool { return e.Kind == "synced" })
+	if gap[0].Kind != "snapshot" || gap[0].Token != "" || !strings.Contains(gap[0].Message, "too old") {
+		t.Fatalf("a token that fell out of the ring: %+v", gap[0])
+	}
+	if end := gap[len(gap)-1]; end.Token != l.hub.token(l.hub.last()) {
+		t.Fatalf("the snapshot ends with %+v", end)
+	}
+	jobs := 0
+	for _, e := range gap[1 : len(gap)-1] {
+		if !e.Snapshot || e.Token != "" {
+			t.Errorf("in the snapshot: %+v", e)
+		}
+		if e.Kind == "job" && e.State == "complete" && e.Job == id {
+			jobs++
+		}
+	}
+	if jobs != 1 {
+		t.Errorf("the job is listed %d times", jobs)
 	}
 	wants(t, l.Watch(timed(t), "nonsense", nil), api.Usage, "peer watch")
 }

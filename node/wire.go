@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"runtime"
 
 	"covey/dispatch"
 	"covey/dispatch/ledger"
@@ -14,8 +13,6 @@ import (
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
-
-	"github.com/pbnjay/memory"
 )
 
 // wire joins the parts: who calls whom when something happens. Nothing here waits; what takes long is handed to the part's own
@@ -60,7 +57,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 // observe makes events, table and mark follow the replica, in this order. The returned functions take it back.
 func (n *Node) observe() []func() {
 	return []func(){
-		n.replica.Observe(n.decided), n.replica.Keep(n.table, n.statuses.tell),
+		n.replica.Observe(n.decided), n.replica.Observe(n.statuses.keepUp),
 		n.replica.Observe(func(ledger.Event) { n.applied.set(n.replica.Applied()); n.statuses.moved() }),
 	}
 }
@@ -71,6 +68,7 @@ func (n *Node) seen(v *membership.View) {
 		n.verdict(m)
 	}
 	n.ledger.Reconsider()
+	n.offerAnew(v)
 	if current, _ := n.ledger.InSync(); !current {
 		n.rosterMoved() // there may be somebody new to follow
 	}
@@ -100,9 +98,9 @@ func (n *Node) viewEvents(v *membership.View) (out []event) {
 	for _, m := range v.Members {
 		if was, ok := n.verdicts[m.ID]; !ok || was != m.Verdict {
 			n.verdicts[m.ID] = m.Verdict
-			out = append(out, event{at: now(), kind: kindPeer, peer: m.ID, state: m.Verdict.String(), note: m.Name})
+			out = append(out, event{at: n.now(), kind: kindPeer, peer: m.ID, state: m.Verdict.String(), note: m.Name})
 			if m.Verdict == membership.Dead {
-				go n.host.Disconnect(m.ID) // a silently dead connection would make dials to its next life hang; ends with the close
+				n.host.Doubt(m.ID)
 			}
 		}
 	}
@@ -163,18 +161,6 @@ func (n *Node) publish(ctx context.Context, raw []byte) error {
 		return nil // not wired yet: the digest brings it to the others
 	}
 	return topic.Publish(ctx, raw)
-}
-
-// offer is what this peer gives to tasks.
-func (n *Node) offer() dispatch.Offer {
-	r := taskstate.Resources{MilliCPU: n.cfg.MilliCPU, Memory: n.cfg.Memory}
-	if r.MilliCPU <= 0 {
-		r.MilliCPU = totalCPU()
-	}
-	if r.Memory <= 0 {
-		r.Memory = int64(memory.TotalMemory())
-	}
-	return dispatch.Offer{Resources: r, Name: n.name, Labels: n.cfg.Labels, OS: runtime.GOOS, Arch: runtime.GOARCH}
 }
 
 func (n *Node) coordConfig() dispatch.CoordConfig {

@@ -72,6 +72,9 @@ type Config struct {
 	// RelayCheck is how often reachability and relays are looked after when nothing happens; 0 means five minutes.
 	RelayCheck time.Duration
 
+	// Sockets are TCP without the machine's own; nil is the machine's. With others there is no QUIC.
+	Sockets Sockets
+
 	// Peers is how many admitted peers to be ready for; 0 means 500.
 	Peers int
 

@@ -158,6 +158,30 @@ func (h *Host) pokeTopics(p peer.ID) {
 	h.poke.Emit(event.EvtPeerProtocolsUpdated{Peer: p, Added: []protocol.ID{pubsub.GossipSubID_v11, pubsub.GossipSubID_v12}})
 }
 
+// doubtTime is how long a connected peer has to answer when others say that it is gone.
+const doubtTime = time.Second
+
+// Doubt closes the connections to a peer on which it does not answer within a second. Others say that it is gone, which is right or
+// not: a silently dead connection would make dials to its next life hang, and one that works is better news than theirs. It returns
+// at once.
+func (h *Host) Doubt(peerID string) {
+	p, err := peer.Decode(peerID)
+	if err != nil || len(h.sw.ConnsToPeer(p)) == 0 {
+		return
+	}
+	h.spawn(func() {
+		old := h.sw.ConnsToPeer(p)
+		ctx, cancel := context.WithTimeout(network.WithNoDial(h.ctx, "doubt"), doubtTime)
+		defer cancel()
+		if err := h.hello(ctx, p); err == nil || errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrBusy) {
+			return
+		}
+		for _, c := range old {
+			c.Close()
+		}
+	})
+}
+
 // Disconnect closes every connection to a peer.
 func (h *Host) Disconnect(peerID string) {
 	if p, err := peer.Decode(peerID); err == nil {

@@ -137,7 +137,9 @@ func (h *Host) network() error {
 		h.sw.Close()
 		return fmt.Errorf("p2p: %w", err)
 	}
-	h.undo = append(h.undo, h.quic)
+	if h.quic != nil {
+		h.undo = append(h.undo, h.quic)
+	}
 	h.bh, err = bhost.NewHost(h.sw, &bhost.HostOpts{
 		EventBus: h.bus, UserAgent: "covey", DisableSignedPeerRecord: true, AddrsFactory: h.advertised,
 		NegotiationTimeout: dialTimeout,

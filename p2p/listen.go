@@ -127,6 +127,9 @@ func (h *Host) listenOn(where []place, port int) (err error) {
 
 // listenPair binds UDP first: its socket is exclusive, so that two peers never share a port.
 func (h *Host) listenPair(ip netip.Addr, port int) (got int, bound []ma.Multiaddr, err error) {
+	if h.cfg.Sockets != nil {
+		return h.listenTCP(ip, port)
+	}
 	before := h.sw.ListenAddresses()
 	u, err := ma.NewMultiaddr(fmt.Sprintf("/%s/udp/%d/quic-v1", ipPart(ip), port))
 	if err != nil {
@@ -153,6 +156,28 @@ func (h *Host) listenPair(ip netip.Addr, port int) (got int, bound []ma.Multiadd
 		return 0, nil, err
 	}
 	return got, append(bound, t), nil
+}
+
+// listenTCP binds TCP alone.
+func (h *Host) listenTCP(ip netip.Addr, port int) (got int, bound []ma.Multiaddr, err error) {
+	before := h.sw.ListenAddresses()
+	t, err := ma.NewMultiaddr(fmt.Sprintf("/%s/tcp/%d", ipPart(ip), port))
+	if err == nil {
+		err = h.sw.Listen(t)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, a := range h.sw.ListenAddresses() {
+		if containsAddr(before, a) {
+			continue
+		}
+		bound = append(bound, a)
+		if v, err := a.ValueForProtocol(ma.P_TCP); err == nil {
+			fmt.Sscanf(v, "%d", &got)
+		}
+	}
+	return got, bound, nil
 }
 
 func containsAddr(list []ma.Multiaddr, m ma.Multiaddr) bool {

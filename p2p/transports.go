@@ -49,6 +49,9 @@ func (h *Host) transports() (upgrade transport.Upgrader, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if h.cfg.Sockets != nil {
+		return upgrade, h.sw.AddTransport(&tcpTransport{&socketTransport{t, upgrade, h.limits, h.cfg.Sockets}, &h.refusals})
+	}
 	if err := h.sw.AddTransport(&tcpTransport{t, &h.refusals}); err != nil {
 		return nil, err
 	}
@@ -115,8 +118,14 @@ func rankDials(addrs []ma.Multiaddr) []network.AddrDelay {
 	return out
 }
 
+// updatingTransport is what libp2p's TCP can.
+type updatingTransport interface {
+	transport.Transport
+	transport.DialUpdater
+}
+
 type tcpTransport struct {
-	*tcp.TcpTransport
+	updatingTransport
 	seen *refusals
 }
 
@@ -125,7 +134,7 @@ func (t *tcpTransport) Dial(ctx context.Context, a ma.Multiaddr, p peer.ID) (tra
 }
 
 func (t *tcpTransport) DialWithUpdates(ctx context.Context, a ma.Multiaddr, p peer.ID, up chan<- transport.DialUpdate) (transport.CapableConn, error) {
-	c, err := t.TcpTransport.DialWithUpdates(ctx, a, p, up)
+	c, err := t.updatingTransport.DialWithUpdates(ctx, a, p, up)
 	if err != nil && !errors.Is(err, syscall.ECONNREFUSED) && ctx.Err() == nil {
 		// A dying process loses its connections a moment before its ports, and who dials at once is reset instead of refused; QUIC
 		// would then wait in vain, and everybody who dials that peer with it. Ask once more.
@@ -134,7 +143,7 @@ func (t *tcpTransport) DialWithUpdates(ctx context.Context, a ma.Multiaddr, p pe
 			return c, err
 		case <-time.After(dyingTime):
 		}
-		c, err = t.TcpTransport.DialWithUpdates(ctx, a, p, up)
+		c, err = t.updatingTransport.DialWithUpdates(ctx, a, p, up)
 	}
 	t.seen.note(p, a, err)
 	return c, err

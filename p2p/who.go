@@ -3,6 +3,7 @@ package p2p
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/protocol"
@@ -39,10 +40,18 @@ func (h *Host) Who(ctx context.Context, addr string) (string, error) {
 	return "", fmt.Errorf("nobody answers as a peer at %s: %w", addr, err)
 }
 
+// dialTCP opens a connection with nothing on it.
+func (h *Host) dialTCP(ctx context.Context, a ma.Multiaddr) (net.Conn, error) {
+	if h.cfg.Sockets == nil {
+		var d manet.Dialer
+		return d.DialContext(ctx, a)
+	}
+	return dialOn(ctx, h.cfg.Sockets, a)
+}
+
 // who goes as far as the Noise handshake.
 func (h *Host) who(ctx context.Context, a ma.Multiaddr) (string, error) {
-	var d manet.Dialer
-	c, err := d.DialContext(ctx, a)
+	c, err := h.dialTCP(ctx, a)
 	if err != nil {
 		return "", err
 	}

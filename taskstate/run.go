@@ -10,6 +10,14 @@ type Launch struct {
 	Epoch Epoch  // of the assignment: the fencing token in the task's environment
 	Index uint64 // ledger index of the assignment
 	Peer  string // name or id of the peer it runs on, for its environment
+	Since int64  // local clock, milliseconds since 1970: when an earlier life of this peer said that it runs; 0: it is new, or that is not known
+}
+
+// Loss is a task that an earlier life of a peer may have started and that its runner cannot take up again.
+type Loss struct {
+	Task    TaskID
+	Never   bool   // it certainly never ran
+	Message string // why, for people
 }
 
 // RunReport is what a runner saw of a task. For one task they come in order: Running at most once, then exactly one end. A task

@@ -23,6 +23,16 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 		sim.BreakDeaf:          "I7",
 		sim.BreakNoAck:         "I9",
 		sim.BreakOversell:      "I10",
+		sim.BreakAhead:         "clients",
+		sim.BreakSayYes:        "clients",
+		sim.BreakAllAtOnce:     "I11",
+		sim.BreakOneTooMany:    "I11",
+		sim.BreakNeverMind:     "I12",
+		sim.BreakLoseDrain:     "I13",
+		sim.BreakOneTooFew:     "I13",
+		sim.BreakTwice:         "I14",
+		sim.BreakRestartFast:   "I15",
+		sim.BreakRestartOften:  "I15",
 	} {
 		t.Run(string(broken), func(t *testing.T) {
 			var mu sync.Mutex

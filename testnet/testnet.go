@@ -12,7 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"covey/node"
 	"covey/node/api"
+	"covey/node/runner/supervise"
 )
 
 // Config says what to start.
@@ -317,7 +319,7 @@ func (n *Net) reapply(ctx context.Context) error {
 // stopGrace is how long a peer may take to end in order before it is killed.
 const stopGrace = 10 * time.Second
 
-// Stop ends all peers and, unless asked to keep it, removes the testnet's folder.
+// Stop ends all peers and their tasks and, unless asked to keep it, removes the testnet's folder.
 func (n *Net) Stop() {
 	var wg sync.WaitGroup
 	for _, p := range n.peers {
@@ -340,6 +342,9 @@ func (n *Net) Stop() {
 	wg.Wait()
 	for _, p := range n.peers {
 		p.client.Close()
+		if err := supervise.EndAll(node.TasksFolder(p.data)); err != nil {
+			fmt.Fprintf(n.cfg.Talk, "tasks of peer %d may still run: %v\n", p.k, err)
+		}
 	}
 	if !n.cfg.Keep {
 		_ = os.RemoveAll(n.cfg.Dir)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,21 +14,27 @@ import (
 )
 
 func (c *cli) peersCommand() *cobra.Command {
-	return &cobra.Command{
+	var labels bool
+	cmd := &cobra.Command{
 		Use:     "peers",
 		Short:   "Who is here: standing, coordinator, capacity, tasks",
-		Example: "  peer peers\n  peer peers -o json | jq -r '.peers[] | select(.standing==\"ready\").name'",
+		Example: "  peer peers\n  peer peers --labels\n  peer peers -o json | jq -r '.peers[] | select(.standing==\"ready\").name'",
 		Args:    exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ps, err := c.client().Peers(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if err := emit(c, ps, ps.Peers, func(w io.Writer) { peersTable(ps).write(w) }); err != nil {
+			if err := emit(c, ps, ps.Peers, func(w io.Writer) { peersTable(ps, labels).write(w) }); err != nil {
 				return err
 			}
 			if ps.Coordinator == "" && c.output == "table" {
 				fmt.Fprintln(c.Err, noCoordinatorLine(ps))
+			}
+			for _, p := range ps.Peers {
+				if p.Trouble != "" && c.output == "table" {
+					fmt.Fprintf(c.Err, "%s takes no tasks: %s\n", p.Name, p.Trouble)
+				}
 			}
 			if ps.Frozen {
 				fmt.Fprintf(c.Err, "replacement is frozen: %s; their tasks wait for them. If they are really gone: `peer thaw`\n", ps.FrozenReason)
@@ -35,6 +42,8 @@ func (c *cli) peersCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&labels, "labels", false, "show the labels, too")
+	return cmd
 }
 
 func noCoordinatorLine(ps api.Peers) string {
@@ -45,8 +54,17 @@ func noCoordinatorLine(ps api.Peers) string {
 	return line
 }
 
-func peersTable(ps api.Peers) *grid {
-	t := table("ID", "NAME", "STANDING", "ROLE", "PATH", "RTT", "CPUS", "MEMORY", "TASKS", "VERSION", "AGE")
+// peersTable has columns for named counts where anybody offers some, and for labels where they are asked for.
+func peersTable(ps api.Peers, labels bool) *grid {
+	head := []string{"ID", "NAME", "STANDING", "AVAILABLE", "ROLE", "PATH", "RTT", "CPUS", "MEMORY", "TASKS", "VERSION", "AGE"}
+	offers := slices.ContainsFunc(ps.Peers, func(p api.Peer) bool { return len(p.Offers) > 0 })
+	if offers {
+		head = append(head, "OFFERS")
+	}
+	if labels {
+		head = append(head, "LABELS")
+	}
+	t := table(head...)
 	for _, p := range ps.Peers {
 		role := "-"
 		if p.Voter {
@@ -62,11 +80,31 @@ func peersTable(ps api.Peers) *grid {
 				rtt = "<1ms"
 			}
 		}
-		t.add(shortID(p.ID), orDash(p.Name), p.Standing, role, p.Path, rtt,
-			fmt.Sprintf("%.3g/%.3g", p.CPUsUsed, p.CPUs), bytesText(p.MemoryUsed)+"/"+bytesText(p.Memory),
-			strconv.Itoa(p.Tasks), orDash(p.Version), short(seconds(p.Age)))
+		row := []string{
+			shortID(p.ID), orDash(p.Name), p.Standing, availabilityText(p), role, p.Path, rtt,
+			fmt.Sprintf("%.3g/%.3g", p.CPUsUsed, p.CPUs), bytesText(p.MemoryUsed) + "/" + bytesText(p.Memory),
+			strconv.Itoa(p.Tasks), orDash(p.Version), short(seconds(p.Age)),
+		}
+		if offers {
+			row = append(row, offersText(p))
+		}
+		if labels {
+			row = append(row, labelsText(p.Labels))
+		}
+		t.add(row...)
 	}
 	return t
+}
+
+// availabilityText says whether a peer takes tasks, and of one that is drained what is left on it.
+func availabilityText(p api.Peer) string {
+	if p.Availability == api.Drained {
+		if n := tasksLeft(p); n > 0 {
+			return fmt.Sprintf("draining: %d left", n)
+		}
+		return "drained"
+	}
+	return p.Availability
 }
 
 func (c *cli) jobsCommand() *cobra.Command {
@@ -81,11 +119,14 @@ func (c *cli) jobsCommand() *cobra.Command {
 				return err
 			}
 			return emit(c, js, js.Jobs, func(w io.Writer) {
-				t := table("ID", "NAME", "STATE", "DONE", "RUNNING", "PENDING", "FAILED", "SUBMITTED", "TOOK")
+				t := table("ID", "NAME", "STATE", "DONE", "RUNNING", "PENDING", "FAILED", "SUBMITTED", "TOOK", "NOTE")
 				for _, j := range js.Jobs {
-					t.add(j.ID, orDash(j.Name), j.State, fmt.Sprintf("%d/%d", j.Tasks["complete"], j.Count),
-						strconv.Itoa(j.Tasks["running"]), strconv.Itoa(j.Tasks["pending"]), strconv.Itoa(failures(j)),
-						ago(j.Submitted)+" ago", took(j))
+					done, running := fmt.Sprintf("%d/%d", j.Tasks["complete"], j.Count), strconv.Itoa(j.Tasks["running"])
+					if j.Version > 0 {
+						done, running = "-", fmt.Sprintf("%d/%d", j.Tasks["running"], j.Wanted)
+					}
+					t.add(j.ID, orDash(j.Name), j.State, done, running, strconv.Itoa(j.Tasks["pending"]), strconv.Itoa(failures(j)),
+						ago(j.Submitted)+" ago", took(j), jobNote(j))
 				}
 				t.write(w)
 			})
@@ -135,33 +176,55 @@ func jobText(w io.Writer, j api.Job) {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
 	}
-	line("tasks", fmt.Sprintf("%d: %s", j.Count, strings.Join(parts, ", ")))
+	if j.Version > 0 {
+		line("type", j.Type)
+		line("rollout", rolloutText(j))
+	}
+	line("tasks", fmt.Sprintf("%d: %s", max(j.Count, j.Wanted), strings.Join(parts, ", ")))
 	line("submitted", j.Submitted.Local().Format(time.DateTime)+" through "+shortID(j.Submitter))
 	if j.Ended != nil {
 		line("ended", j.Ended.Local().Format(time.DateTime)+", took "+took(j))
+	}
+	if j.Version == 0 {
+		line("note", jobNote(j))
 	}
 	line("cancelled", j.Cancelled)
 	line("waiting", j.Waiting)
 }
 
 func (c *cli) tasksCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "tasks ID",
-		Short:   "A job's tasks: state, peer, exit code, why",
-		Example: "  peer tasks last\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'",
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "tasks ID",
+		Short: "A job's tasks: state, peer, exit code, why",
+		Long: `A job's tasks: the newest attempt of each slot that is wanted. --all adds the earlier attempts that are remembered (the last five of a
+slot), and slots a service does not want any more.`,
+		Example: "  peer tasks last\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'\n  peer tasks web --all",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ts, err := c.client().Tasks(cmd.Context(), args[0])
+			list := c.client().Tasks
+			if all {
+				list = c.client().AllTasks
+			}
+			ts, err := list(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			return emit(c, ts, ts.Tasks, func(w io.Writer) { tasksTable(ts.Tasks).write(w) })
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "also earlier attempts, and slots that are not wanted any more")
+	return cmd
 }
 
+// tasksTable has a column for versions if there are any.
 func tasksTable(ts []api.Task) *grid {
-	t := table("TASK", "STATE", "PEER", "EXIT", "ITEM", "AGE", "MESSAGE")
+	head := []string{"TASK", "STATE", "PEER", "EXIT", "ITEM", "AGE", "MESSAGE"}
+	versions := slices.ContainsFunc(ts, func(t api.Task) bool { return t.Version > 0 })
+	if versions {
+		head[4] = "VERSION"
+	}
+	t := table(head...)
 	for _, x := range ts {
 		exit := "-"
 		if x.ExitCode != nil {
@@ -171,26 +234,37 @@ func tasksTable(ts []api.Task) *grid {
 		if peer == "" {
 			peer = shortID(x.Peer)
 		}
-		t.add(x.ID, x.State, orDash(peer), exit, orDash(x.Item), ago(x.At), x.Message)
+		fifth := x.Item
+		if versions {
+			fifth = strconv.Itoa(x.Version)
+		}
+		t.add(x.ID, x.State, orDash(peer), exit, orDash(fifth), ago(x.At), taskNote(x))
 	}
 	return t
 }
 
 func (c *cli) watchCommand() *cobra.Command {
-	var since string
+	var (
+		since     string
+		bookmarks bool
+	)
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Events as JSON lines, as they happen",
-		Long: `Events as JSON lines: jobs accepted and ended, every task's states, peers coming and going, coordinators. Each line has
-a token; --since TOKEN goes on after it, at the same peer and as long as that peer runs.`,
+		Long: `Events as JSON lines: jobs accepted, changed and ended (updated, the states of a rollout, slots renewed, retired or grown), every
+task's states, peers coming and going, coordinators. Each line has a token; --since TOKEN goes on after it. When the peer restarts, watching
+goes on as soon as it is back.
+
+Where events may be missing – the token is too old, or of another peer or start – a line of kind "snapshot" says why, lines with
+"snapshot": true list how things stand, and "synced" ends them: what was not listed is not there any more.`,
 		Example: "  peer watch | jq -r 'select(.kind==\"task\" and .state==\"failed\")'",
 		Args:    exactly(0, ""),
 		RunE: untilCtrlC(func(cmd *cobra.Command, _ []string) error {
-			return c.client().Watch(cmd.Context(), since, func(e api.Event) error {
-				return writeLine(c.Out, e)
-			})
+			w := watching{cli: c, token: since, bookmarks: bookmarks}
+			return w.run(cmd.Context())
 		}),
 	}
+	cmd.Flags().BoolVar(&bookmarks, "bookmarks", false, "print a line from time to time when nothing happens, with the newest token")
 	cmd.Flags().StringVar(&since, "since", "", "go on after the event with this `TOKEN`")
 	return cmd
 }

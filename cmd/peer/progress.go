@@ -39,6 +39,14 @@ func (p *progress) show(j api.Job) {
 	if j.Waiting != "" {
 		line += " – " + j.Waiting
 	}
+	p.text(line)
+}
+
+// text draws any line.
+func (p *progress) text(line string) {
+	if !p.on {
+		return
+	}
 	p.clear()
 	fmt.Fprint(p.w, line)
 	p.drawn = true

@@ -40,6 +40,7 @@ with no server to keep alive and no shared disk.
   peer up --join covey1…                     … there
   peer run -- uname -a                       run a command on some peer, see its output, exit with its code
   peer run --array 1-100 -- ./render {}      a hundred of them
+  peer submit web.yaml                       a job file: also services, and updates of them
   peer peers                                 who is here
 
 Every command works on every peer. Data goes to stdout, talk to stderr.
@@ -80,8 +81,10 @@ func (c *cli) root() *cobra.Command {
 	})
 	root.AddCommand(
 		c.upCommand(), c.downCommand(), c.statusCommand(), c.ticketCommand(), c.removeCommand(), c.leaveCommand(), c.thawCommand(), c.peersCommand(),
+		c.drainCommand(), c.pauseCommand(), c.activateCommand(), c.labelCommand(), c.setCommand(),
 		c.runCommand(), c.submitCommand(), c.jobsCommand(), c.jobCommand(), c.tasksCommand(), c.explainCommand(), c.logsCommand(), c.waitCommand(),
-		c.cancelCommand(), c.watchCommand(), c.recoverCommand(), c.testnetCommand(), c.benchCommand(), c.versionCommand(),
+		c.cancelCommand(), c.retryCommand(), c.scaleCommand(), c.rolloutCommand(), c.rollbackCommand(), c.rebalanceCommand(),
+		c.watchCommand(), c.recoverCommand(), c.testnetCommand(), c.benchCommand(), c.versionCommand(),
 	)
 	root.SuggestionsMinimumDistance = 2 // typing errors in a command's name that are still recognised
 	root.InitDefaultCompletionCmd()

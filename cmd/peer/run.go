@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -230,31 +229,23 @@ func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool) error
 	if sub.Held {
 		fmt.Fprintf(c.Err, "HELD: job %s is kept on this machine only. %s\n", sub.ID, sub.Note)
 	}
-	if detach {
+	if sub.Updated {
+		c.showChanges(c.Err, sub.Changes)
+	}
+	switch {
+	case detach:
 		fmt.Fprintln(c.Out, sub.ID)
 		return nil
+	case job.Schedule != nil:
+		fmt.Fprintln(c.Out, sub.ID)
+		fmt.Fprintf(c.Err, "job %s starts others at its times and does not end by itself: not waiting; see `peer job %s`\n", sub.ID, sub.ID)
+		return nil
+	case job.Type.Lasts():
+		fmt.Fprintln(c.Out, sub.ID)
+		return c.awaitRollout(ctx, sub.ID)
 	}
 	a := &attached{cli: c, client: cl, id: sub.ID}
 	return a.stay(ctx, job.Count > 1)
-}
-
-func (c *cli) submitCommand() *cobra.Command {
-	var wait bool
-	cmd := &cobra.Command{
-		Use:     "submit FILE",
-		Short:   "Submit a job file; print the job's id",
-		Example: "  peer submit frames.yaml\n  peer submit --wait frames.yaml && echo all done",
-		Args:    exactly(1, "a job file (- for stdin)"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := c.submitFile(cmd.Context(), args[0], wait)
-			if wait && err != nil {
-				return c.taskly(err)
-			}
-			return err
-		},
-	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "stay until it ends, show its output, exit with its code")
-	return cmd
 }
 
 // taskly is for commands that speak for a task only with a flag: Covey's own failure becomes 125.
@@ -264,104 +255,4 @@ func (c *cli) taskly(err error) error {
 	}
 	fmt.Fprintf(c.Err, "peer: %v\n", err)
 	return exitError(ownFailure)
-}
-
-func (c *cli) submitFile(ctx context.Context, file string, wait bool) error {
-	var (
-		data []byte
-		err  error
-		name = file
-	)
-	if file == "-" {
-		name = "stdin"
-		data, err = io.ReadAll(io.LimitReader(c.In, jobfile.MaxFile+1))
-	} else {
-		data, err = os.ReadFile(file)
-	}
-	if err != nil {
-		return api.Errorf(api.Usage, "%v", err)
-	}
-	job, err := jobfile.Parse(name, data, jobfile.Options{})
-	if err != nil {
-		return api.Errorf(api.Usage, "%v", err)
-	}
-	if wait {
-		return c.runJob(ctx, job, false)
-	}
-	return c.runJob(ctx, job, true)
-}
-
-func (c *cli) waitCommand() *cobra.Command {
-	var timeout time.Duration
-	cmd := &cobra.Command{
-		Use:         "wait ID",
-		Short:       "Wait for a job's end; exit with its code",
-		Example:     "  peer wait last\n  peer wait --timeout 10m k3v5",
-		Args:        exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
-		Annotations: map[string]string{speaksForTask: "1"},
-		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			if timeout > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, timeout)
-				defer cancel()
-			}
-			return c.waitJob(ctx, args[0], timeout)
-		}),
-	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up waiting after this `DURATION` (exit 124; the job goes on)")
-	return cmd
-}
-
-// waitTimedOut is what `peer wait --timeout` exits with, as timeout(1) does.
-const waitTimedOut = 124
-
-func (c *cli) waitJob(ctx context.Context, id string, timeout time.Duration) error {
-	var last api.Job
-	bar := newProgress(c.Err)
-	err := c.client().Follow(ctx, id, false, func(p api.Progress) error {
-		last = p.Job
-		bar.show(p.Job)
-		return nil
-	})
-	bar.done()
-	if ctx.Err() == context.DeadlineExceeded {
-		fmt.Fprintf(c.Err, "peer: job %s has not ended after %s; it goes on\n", orDash(last.ID), timeout)
-		return exitError(waitTimedOut)
-	}
-	if err != nil {
-		return err
-	}
-	return jobExit(last)
-}
-
-// jobExit is the exit code of commands that speak for a job.
-func jobExit(j api.Job) error {
-	if j.ExitCode == nil {
-		return api.Errorf(api.NoCoordinator, "the peer stopped before job %s ended; ask again with `peer wait %s`", j.ID, j.ID)
-	}
-	if *j.ExitCode == 0 {
-		return nil
-	}
-	return exitError(*j.ExitCode)
-}
-
-func (c *cli) cancelCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "cancel ID",
-		Short:   "Stop a job's tasks; what has not started never will",
-		Example: "  peer cancel last",
-		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			j, err := c.client().Cancel(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if c.output != "table" {
-				return writeJSON(c.Out, j)
-			}
-			fmt.Fprintf(c.Err, "cancelled %s\n", j.ID)
-			return nil
-		},
-	}
 }

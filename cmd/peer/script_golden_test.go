@@ -21,10 +21,10 @@ var update = flag.Bool("update", false, "write testdata/golden instead of compar
 var (
 	peerIDs = regexp.MustCompile(`12D3Koo[1-9A-HJ-NP-Za-km-z]{45}`)
 	vary    = map[string]string{
-		"as_of": "TIME", "submitted": "TIME", "ended": "TIME", "time": "TIME", "at": "TIME", "expires": "TIME",
+		"as_of": "TIME", "submitted": "TIME", "ended": "TIME", "time": "TIME", "at": "TIME", "since": "TIME", "next": "TIME", "last": "TIME", "not_before": "TIME", "expires": "TIME",
 		"rtt": "SECONDS", "age": "SECONDS", "memory": "BYTES", "memory_used": "BYTES", "pid": "NUMBER", "index": "NUMBER",
 		"seq": "NUMBER", "token": "TOKEN", "epoch": "GENERATION/TERM", "cluster": "CLUSTER", "version": "VERSION",
-		"ticket": "TICKET", "secret": "SECRET", "data": "FOLDER",
+		"ticket": "TICKET", "secret": "SECRET", "data": "FOLDER", "os": "OS", "arch": "ARCH",
 	}
 )
 

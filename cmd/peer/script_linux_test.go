@@ -1,11 +1,16 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // childAttr lets a child end with the test, however that ends.
@@ -42,4 +47,86 @@ func canMountTmpfs() bool {
 		return false
 	}
 	return unmount(dir) == nil
+}
+
+// disk is a file system of its own in a file, which can be made to fail in ways that nothing else can.
+type disk struct{ dir, image, device string }
+
+// makeDisk makes and mounts one. It goes read-only by itself at the first error, as most are mounted.
+func makeDisk(dir string, size int64) (*disk, error) {
+	d := &disk{dir: dir, image: dir + ".image"}
+	f, err := os.Create(d.image)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(f.Truncate(size), f.Close()); err != nil {
+		return nil, err
+	}
+	for _, line := range [][]string{
+		{"mkfs.ext4", "-q", "-F", d.image}, {"mount", "-o", "loop,errors=remount-ro", d.image, dir},
+	} {
+		if out, err := exec.Command(line[0], line[1:]...).CombinedOutput(); err != nil {
+			return nil, errors.Join(fmt.Errorf("%v: %w: %s", line, err, out), os.Remove(d.image))
+		}
+	}
+	out, err := exec.Command("findmnt", "-no", "SOURCE", dir).Output()
+	d.device = filepath.Base(strings.TrimSpace(string(out)))
+	return d, err
+}
+
+// breakDown reports an error of the file system to itself: it goes read-only, under the feet of those who write to it.
+func (d *disk) breakDown() error {
+	return os.WriteFile(filepath.Join("/sys/fs/ext4", d.device, "trigger_fs_error"), []byte("1"), 0o600)
+}
+
+// Of ioctl(2), for file systems: writes wait from one to the other.
+const (
+	fiFreeze = 0xc0045877
+	fiThaw   = 0xc0045878
+)
+
+func (d *disk) freeze() error { return d.ioctl(fiFreeze) }
+func (d *disk) thaw() error   { return d.ioctl(fiThaw) }
+
+func (d *disk) ioctl(request uintptr) error {
+	f, err := os.Open(d.dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), request, 0); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// remove takes it away, whatever state it is in.
+func (d *disk) remove() {
+	_ = d.thaw()
+	_ = unmount(d.dir)
+	_ = os.Remove(d.image)
+}
+
+// canMakeDisks tries it, with all that is done to disks.
+func canMakeDisks() bool {
+	dir, err := os.MkdirTemp("", "covey-disk-")
+	if err != nil {
+		return false
+	}
+	defer os.Remove(dir)
+	d, err := makeDisk(dir, 4<<20)
+	if err != nil {
+		return false
+	}
+	defer d.remove()
+	return d.freeze() == nil && d.thaw() == nil && d.breakDown() == nil
+}
+
+// limitFiles bounds how many files a process may have open.
+func limitFiles(pid int, n uint64) error {
+	var old unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old); err != nil {
+		return err
+	}
+	return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: min(n, old.Max), Max: old.Max}, nil)
 }

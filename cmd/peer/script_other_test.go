@@ -16,3 +16,17 @@ func mountTmpfs(string, string) error { return errors.ErrUnsupported }
 func unmount(string) error { return errors.ErrUnsupported }
 
 func canMountTmpfs() bool { return false }
+
+// disk is what only Linux has.
+type disk struct{}
+
+func makeDisk(string, int64) (*disk, error) { return nil, errors.ErrUnsupported }
+
+func (*disk) breakDown() error { return errors.ErrUnsupported }
+func (*disk) freeze() error    { return errors.ErrUnsupported }
+func (*disk) thaw() error      { return errors.ErrUnsupported }
+func (*disk) remove()          {}
+
+func canMakeDisks() bool { return false }
+
+func limitFiles(int, uint64) error { return errors.ErrUnsupported }

@@ -30,6 +30,7 @@ type processes struct {
 	work    string
 	running map[string]*process
 	input   string // stdin of the next command
+	disks   map[string]*disk
 }
 
 // process is one run of the program that the script does not wait for at once.
@@ -286,6 +287,22 @@ func scriptCrash(ts *testscript.TestScript, neg bool, args []string) {
 	delete(p.running, args[0])
 }
 
+func scriptHolds(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "holds FILE TEXT")
+	limit := time.After(patience)
+	for {
+		text, err := os.ReadFile(ts.MkAbs(args[0]))
+		if bytes.Contains(text, []byte(args[1])) {
+			return
+		}
+		select {
+		case <-limit:
+			ts.Fatalf("%s does not hold %q after %s: %q %v", args[0], args[1], patience, text, err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
 // scriptTmpfs mounts a small file system, so that a script can fill it.
 func scriptTmpfs(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "tmpfs DIR SIZE")
@@ -315,4 +332,40 @@ func scriptFill(ts *testscript.TestScript, neg bool, args []string) {
 			_, err = f.Write(make([]byte, size))
 		}
 	}
+}
+
+// scriptDisk makes a disk that can fail.
+func scriptDisk(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "disk DIR MEBIBYTES")
+	dir, p := ts.MkAbs(args[0]), scriptProcesses(ts)
+	size, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	ts.Check(os.MkdirAll(dir, 0o700))
+	d, err := makeDisk(dir, size<<20)
+	ts.Check(err)
+	p.disks[args[0]] = d
+	ts.Defer(func() {
+		_ = d.thaw() // first: who waits for it cannot be killed
+		p.endAll()
+		d.remove()
+	})
+}
+
+func onDisk(word string, f func(*disk) error) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		want(ts, neg, args, 1, word+" DIR")
+		d := scriptProcesses(ts).disks[args[0]]
+		if d == nil {
+			ts.Fatalf("there is no disk %s", args[0])
+		}
+		ts.Check(f(d))
+	}
+}
+
+// scriptLimitFiles bounds how many files a peer that runs may have open.
+func scriptLimitFiles(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 2, "files NAME N")
+	n, err := strconv.ParseUint(args[1], 10, 64)
+	ts.Check(err)
+	ts.Check(limitFiles(scriptProcesses(ts).get(ts, args[0]).cmd.Process.Pid, n))
 }

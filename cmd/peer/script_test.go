@@ -44,11 +44,16 @@ const scriptLimit = 4 * time.Minute
 //	printed LABEL TEXT              wait until what began has printed TEXT on stdout or stderr
 //	signal SIG LABEL|NAME           INT, TERM, HUP, STOP or CONT
 //	ends CODE LABEL|NAME            wait until it has ended by itself, with this code; stdout and stderr are what it printed
-//	crash NAME                      kill -9, as a power cut
+//	crash NAME                      kill -9
+//	holds FILE TEXT                 wait until FILE has TEXT in it
 //	json PATH VALUE                 what the last command printed has VALUE at PATH (with !: has not)
 //	get VAR PATH                    $VAR becomes what is at PATH; PATH `word`: the only word it printed
 //	tmpfs DIR SIZE                  a small file system of its own at DIR
 //	fill FILE                       write until the disk is full
+//	files NAME N                    the peer may have N files open
+//	disk DIR SIZE                   a disk of its own at DIR, for the three below
+//	breakdown DIR                   it has an error and goes read-only while it is written to
+//	freeze DIR, thaw DIR            what is written to it waits, from one to the other
 //	port VAR MULTIADDR              $VAR becomes its port
 //	submitas NAME ID [JOBNAME]      submit a no-op job with this id through the API
 //	pick PATH                       of what was printed, leave what is at PATH
@@ -57,28 +62,35 @@ const scriptLimit = 4 * time.Minute
 // A PATH is keys, list positions and `KEY=VALUE` (the list element with that), joined by dots; `len` is the
 // length of a list or text; as in peers.name=two.standing. VALUE - is null, or not there.
 var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []string){
-	"up":       scriptUp,
-	"at":       scriptAt,
-	"exits":    scriptExits,
-	"await":    scriptAwait,
-	"input":    scriptInput,
-	"begin":    scriptBegin,
-	"printed":  scriptPrinted,
-	"signal":   scriptSignal,
-	"ends":     scriptEnds,
-	"crash":    scriptCrash,
-	"json":     scriptJSON,
-	"get":      scriptGet,
-	"pick":     scriptPick,
-	"golden":   scriptGolden,
-	"tmpfs":    scriptTmpfs,
-	"port":     scriptPort,
-	"fill":     scriptFill,
-	"submitas": scriptSubmitAs,
+	"up":      scriptUp,
+	"at":      scriptAt,
+	"exits":   scriptExits,
+	"await":   scriptAwait,
+	"input":   scriptInput,
+	"begin":   scriptBegin,
+	"printed": scriptPrinted,
+	"signal":  scriptSignal,
+	"ends":    scriptEnds,
+	"crash":   scriptCrash,
+	"holds":   scriptHolds,
+	"json":    scriptJSON,
+	"get":     scriptGet,
+	"pick":    scriptPick,
+	"golden":  scriptGolden,
+	"tmpfs":   scriptTmpfs,
+	"port":    scriptPort,
+	"fill":    scriptFill,
+	"disk":    scriptDisk,
+	"files":   scriptLimitFiles,
+
+	"breakdown": onDisk("breakdown", (*disk).breakDown),
+	"freeze":    onDisk("freeze", (*disk).freeze),
+	"thaw":      onDisk("thaw", (*disk).thaw),
+	"submitas":  scriptSubmitAs,
 }
 
 func prepareScript(env *testscript.Env) error {
-	p := &processes{work: env.WorkDir, running: map[string]*process{}}
+	p := &processes{work: env.WorkDir, running: map[string]*process{}, disks: map[string]*disk{}}
 	env.Values[processesKey{}] = p
 	env.Defer(p.endAll)
 	env.Setenv("NO_COLOR", "1")
@@ -93,6 +105,8 @@ func scriptCondition(name string) (bool, error) {
 		return os.Getuid() == 0, nil
 	case "tmpfs":
 		return canMountTmpfs(), nil
+	case "disk":
+		return canMakeDisks(), nil
 	}
 	return false, nil
 }

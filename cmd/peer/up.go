@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -19,6 +21,8 @@ import (
 
 	"covey/node"
 	"covey/node/api"
+	"covey/taskstate"
+	"covey/taskstate/constraint"
 	"covey/taskstate/jobfile"
 )
 
@@ -30,7 +34,10 @@ Every flag has an environment variable: --join is PEER_JOIN, --name is PEER_NAME
 // upFlags are `peer up`'s words; the rest goes straight into a node.Config.
 type upFlags struct {
 	cpus, memory string
+	output       string
 	labels       []string
+	offers       []string
+	gpus         int64
 	detach       bool
 	verbose      bool
 }
@@ -48,6 +55,7 @@ func (c *cli) upCommand() *cobra.Command {
   peer up --join covey1…                             join with a ticket (see peer ticket)
   peer up --bootstrap host:26839 --invite SECRET     the same by hand
   peer up --name left --label zone=west --cpus 2 --memory 4GiB --detach
+  peer up --gpus 2 --offer license=5                 what jobs may ask for besides cpus and memory
   peer up --data ~/second                            a second peer on this machine`,
 		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,6 +81,9 @@ func (c *cli) upCommand() *cobra.Command {
 	fl.StringArrayVar(&f.labels, "label", nil, "a label `K=V` (repeatable)")
 	fl.StringVar(&f.cpus, "cpus", "", "offer `N` processors (default all)")
 	fl.StringVar(&f.memory, "memory", "", "offer memory of this `SIZE` (default all)")
+	fl.StringVar(&f.output, "keep-output", "", "files of finished jobs may take `SIZE` here, the oldest go first (default 16GiB)")
+	fl.Int64Var(&f.gpus, "gpus", 0, "offer `N` gpus: short for --offer gpus=N")
+	fl.StringArrayVar(&f.offers, "offer", nil, "offer a number of something jobs ask for, `NAME=N` (repeatable)")
 	fl.BoolVar(&cfg.NoMDNS, "no-mdns", false, "do not look for peers in the local network")
 	fl.BoolVar(&f.detach, "detach", false, "return when it is ready; `peer down` stops it")
 	fl.BoolVar(&f.verbose, "verbose", false, "log what it does")
@@ -92,10 +103,21 @@ func (f *upFlags) into(cfg *node.Config) (err error) {
 			return api.Errorf(api.Usage, "--memory: %v", err)
 		}
 	}
+	if f.output != "" {
+		if cfg.KeepOutput, err = jobfile.ParseSize(f.output); err != nil {
+			return api.Errorf(api.Usage, "--keep-output: %v", err)
+		}
+	}
+	if cfg.Others, err = f.counts(); err != nil {
+		return err
+	}
 	for _, l := range f.labels {
 		k, v, ok := strings.Cut(l, "=")
 		if !ok || k == "" {
 			return api.Errorf(api.Usage, "--label %q: want K=V", l)
+		}
+		if err := constraint.CheckLabel(k); err != nil {
+			return api.Errorf(api.Usage, "--label %q: %v", l, err)
 		}
 		if cfg.Labels == nil {
 			cfg.Labels = map[string]string{}
@@ -103,6 +125,31 @@ func (f *upFlags) into(cfg *node.Config) (err error) {
 		cfg.Labels[k] = v
 	}
 	return nil
+}
+
+// counts reads --offer and --gpus.
+func (f *upFlags) counts() (taskstate.Counts, error) {
+	m := map[string]int64{}
+	words := f.offers
+	if f.gpus != 0 {
+		words = append(slices.Clip(words), fmt.Sprintf("%s=%d", taskstate.GPUs, f.gpus))
+	}
+	for _, w := range words {
+		name, text, _ := strings.Cut(w, "=")
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 1 {
+			return "", api.Errorf(api.Usage, "--offer %q: want NAME=N with a whole number from 1, as in gpus=2", w)
+		}
+		if _, twice := m[name]; twice {
+			return "", api.Errorf(api.Usage, "--offer %q: %s is offered twice", w, name)
+		}
+		m[name] = n
+	}
+	counts := taskstate.CountsOf(m)
+	if err := counts.Check(); err != nil {
+		return "", api.Errorf(api.Usage, "--offer: %v", err)
+	}
+	return counts, nil
 }
 
 func (c *cli) up(ctx context.Context, cfg node.Config, verbose bool) error {

@@ -6,8 +6,8 @@ import (
 
 // Limits of what a State keeps. They are constants because every replica must forget the same things at the same entry.
 const (
-	KeepFinished = 1000                    // finished jobs, by count
-	KeepFor      = 7 * 24 * 60 * 60 * 1000 // finished jobs, by age in milliseconds of ledger stamps
+	KeepFinished = 1000                    // finished jobs, by count, unless Set says otherwise
+	KeepFor      = 7 * 24 * 60 * 60 * 1000 // finished jobs, by age in milliseconds of ledger stamps, unless Set says otherwise
 	KeepBytes    = 32 << 20                // what finished jobs may weigh together; the newest one always stays
 	KeepGone     = 10_000                  // ids of forgotten jobs, so that a late repetition of Submit does not run them again
 	KeepInvites  = 1000                    // invites; of those that admit nobody any more the oldest go first
@@ -90,16 +90,19 @@ func (s *State) applyLasting(c *Command) Result {
 		return s.avail(c.Avail)
 	case c.Label != nil:
 		return s.label(c.Label)
+	case c.Set != nil:
+		return s.set(c.Set)
 	}
 	return Result{Refused: CodeInvalid}
 }
 
 // forget drops the finished jobs that are too many, too old or too heavy, the ones that ended first first.
 func (s *State) forget() {
+	keep := s.settings.Full()
 	for len(s.finished) > 0 {
 		j := s.finished[0]
-		many := len(s.finished) > KeepFinished
-		old := s.stamp-j.ended > KeepFor
+		many := len(s.finished) > keep.KeepJobs
+		old := s.stamp-j.ended > keep.KeepFor
 		heavy := s.kept > KeepBytes && len(s.finished) > 1
 		if !many && !old && !heavy {
 			return

@@ -64,15 +64,15 @@ func (s *State) another(j *JobRecord, n int, c *cell, ch *chunk, why taskstate.R
 		x.version, x.next, x.leaving, x.reason = x.next, 0, false, ""
 		j.put(n, x)
 	}
-	s.wait(j, n, c, j.sideOf(n))
+	j.pending.put(n, s.next(j, n, c, j.sideOf(n)))
 }
 
-// wait has a slot wait for the attempt after the one in its cell.
-func (s *State) wait(j *JobRecord, n int, c *cell, x side) {
+// next moves a slot on to the attempt after the one in its cell. The caller puts it among those that wait.
+func (s *State) next(j *JobRecord, n int, c *cell, x side) (attempt int) {
 	*c = cell{attempt: max(uint32(j.attempt(*c))+1, j.first), form: formPending}
-	j.pending.put(n, int(c.attempt))
 	j.counts.Pending++
 	s.effects.waits(j, n, int(c.attempt), x)
+	return int(c.attempt)
 }
 
 func (s *State) supersede(c *Supersede) Result {
@@ -129,13 +129,14 @@ func (s *State) close(j *JobRecord) {
 		return
 	}
 	if !j.done() {
-		if most, failed := j.job.MaxFails, j.counts.Failed+j.counts.Rejected; most > 0 && failed >= most && !j.cancelled && !j.Lasts() {
+		if most, failed := j.job.MaxFails, j.counts.Failed+j.counts.Rejected-j.forgiven; most > 0 && failed >= most && !j.cancelled && !j.Lasts() {
 			s.cut(j, taskstate.ReasonMaxFails, fmt.Sprintf("%d task%s failed (max_fails: %d)", failed, plural(failed), most))
 		}
 		return
 	}
 	j.over, j.ended = true, s.stamp
 	j.pending = nil
+	j.tidyForms()
 	j.weight = j.weigh()
 	s.finished = append(s.finished, j)
 	s.ending = append(s.ending, j.job.ID)

@@ -55,3 +55,31 @@ func TestHeavyJobsAreForgottenBeforeTheyAreTooMany(t *testing.T) {
 		t.Errorf("%d jobs are kept beside the giant", l.JobCount()-1)
 	}
 }
+
+// A week of load: what the ledger holds, in memory and in a snapshot, does not depend on how long it has been at work.
+func TestAWeekOfLoadLeavesTheLedgerAsLargeAsADay(t *testing.T) {
+	l := newLog(t)
+	const perDay = 3000
+	size := func() (int, int) { return l.JobCount(), len(encode(t, l.State)) }
+	var jobs, bytes int
+	for day := range 7 {
+		for i := range perDay {
+			l.stamp += 24 * 60 * 60 * 1000 / perDay
+			id := taskstate.JobID(fmt.Sprintf("d%dj%05d", day, i))
+			l.must(submit(id, 3), assign(id, "p2", run(1, 3, 1)))
+			if i%50 == 0 { // its worker is lost, and another attempt ends it
+				l.must(supersede(taskstate.Task(id, 2, 1), true), assign(id, "p1", run(2, 1, 2)))
+				l.must(settle("p1", taskstate.Status{Task: taskstate.Task(id, 2, 2), Seq: 1, State: taskstate.Complete}))
+			} else {
+				l.must(settle("p2", ended(id, 2, taskstate.Complete)))
+			}
+			l.must(settle("p2", ended(id, 1, taskstate.Complete), ended(id, 3, taskstate.Failed)))
+		}
+		if day == 3 { // by then as many are forgotten as are remembered to be
+			jobs, bytes = size()
+		}
+	}
+	if j, b := size(); j != jobs || b > bytes+bytes/20 {
+		t.Errorf("after four days %d jobs and a snapshot of %d bytes, after seven %d and %d", jobs, bytes, j, b)
+	}
+}

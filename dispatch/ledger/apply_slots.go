@@ -24,11 +24,9 @@ func (j *JobRecord) eachSlot(runs []Slots, f func(n, attempt int) bool) Result {
 	return Result{}
 }
 
-func (s *State) renew(c *Renew) Result {
-	j, ok := s.jobs[c.Job]
+// renewable tells whether a job's slots can be renewed at all.
+func (s *State) renewable(j *JobRecord, c *Renew) Result {
 	switch {
-	case !ok:
-		return Result{Refused: CodeUnknown}
 	case len(c.Slots) == 0, j.long == nil && c.Version != 0:
 		return Result{Refused: CodeInvalid}
 	case j.cancelled && (j.Lasts() || !j.over):
@@ -39,32 +37,56 @@ func (s *State) renew(c *Renew) Result {
 	if old := s.names[j.job.Name]; j.over && j.unique() && old != nil {
 		return Result{Refused: CodeConflict, Job: old.job.ID}
 	}
+	return Result{}
+}
+
+func (s *State) renew(c *Renew) Result {
+	j, ok := s.jobs[c.Job]
+	if !ok {
+		return Result{Refused: CodeUnknown}
+	}
+	if r := s.renewable(j, c); r.Refused != CodeNone {
+		return r
+	}
 	var slots []int
+	found := false
 	r := j.eachSlot(c.Slots, func(n, attempt int) bool {
 		was := j.slots.get(n)
 		if attempt != 0 && attempt != j.attempt(was) {
 			return false
 		}
+		found = true
 		if !j.cancelled || was.form >= formOpen || j.sideOf(n).retired { // others wait again once the cancel is taken back
 			slots = append(slots, n)
 		}
 		return true
 	})
-	if r.Refused != CodeNone && len(slots) == 0 {
+	if !found {
 		return r
 	}
 	if j.cancelled {
 		s.lift(j)
 	}
+	var waiting runs // put among the others at once: one by one, scattered slots would cost the square of their number
+	slices.Sort(slots)
 	for _, n := range slots {
-		s.renewSlot(j, n, c)
+		if attempt, again := s.renewSlot(j, n, c); again {
+			waiting.add(Slots{First: n, N: 1, Attempt: attempt})
+		}
+	}
+	j.pending = j.pending.merge(waiting)
+	if j.job.MaxFails > 0 {
+		j.forgiven = j.counts.Failed + j.counts.Rejected
 	}
 	s.reopen(j)
-	j.tidyForms()
+	if len(j.forms.list) > 1024+2*j.slots.count {
+		j.tidyForms()
+	}
 	return r
 }
 
-func (s *State) renewSlot(j *JobRecord, n int, c *Renew) {
+// renewSlot renews one slot. again says that it waits and did not before.
+func (s *State) renewSlot(j *JobRecord, n int, c *Renew) (attempt int, again bool) {
 	x, was := j.sideOf(n), j.slots.get(n)
 	version := uint32(c.Version)
 	if version == 0 {
@@ -73,7 +95,7 @@ func (s *State) renewSlot(j *JobRecord, n int, c *Renew) {
 	if was.form == formOpen {
 		x.leaving, x.retired, x.reason, x.next, x.notBefore = true, false, c.Reason, version, c.NotBefore
 		j.put(n, x)
-		return
+		return 0, false
 	}
 	waits := was.form < formOpen
 	if retired := x.retired; retired || !waits {
@@ -84,15 +106,16 @@ func (s *State) renewSlot(j *JobRecord, n int, c *Renew) {
 			j.counts.count(j.forms.list[was.form-formFirst].State, -1)
 		}
 		if !waits {
+			j.stale = true
 			j.remember(n, cell, past{givenUp: s.stamp, reason: c.Reason, version: uint32(j.version(x)), end: endOfCell(j, was)})
 		}
 		x.retired, x.reason, x.at = false, "", 0
 		j.renewSide(n, &x, version, c.NotBefore)
-		s.wait(j, n, cell, x)
-		return
+		return s.next(j, n, cell, x), true
 	}
 	j.renewSide(n, &x, version, c.NotBefore)
 	s.effects.waits(j, n, j.attempt(was), x)
+	return 0, false
 }
 
 func (j *JobRecord) renewSide(n int, x *side, version uint32, notBefore int64) {

@@ -29,6 +29,7 @@ type flock struct {
 	dir     string
 	ring    int
 	mayVote func(string) bool // what peers know beyond their copy of the ledger
+	disks   map[string]*badDisk
 }
 
 // bird is one peer's ledger node, while it runs.
@@ -99,7 +100,7 @@ func (fl *flock) start(id string, inc taskstate.Incarnation, follow ...string) *
 	fl.net.Revive(id)
 	n, err := ledger.Open(ledger.Config{
 		Net: fl.net.Host(id), Self: id, Incarnation: inc, Dir: filepath.Join(fl.dir, id+string(inc)),
-		Candidates: fl.candidates, Log: fl.log(id), RingBytes: fl.ring, MayVote: fl.mayVote,
+		Candidates: fl.candidates, Log: fl.log(id), RingBytes: fl.ring, MayVote: fl.mayVote, Hurt: fl.disk(id).ask,
 	})
 	if err != nil {
 		fl.t.Fatal(err)

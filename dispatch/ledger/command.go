@@ -29,7 +29,8 @@ type Command struct {
 	Supersede *Supersede `cbor:"11,keyasint,omitempty"`
 	Depart    *Depart    `cbor:"12,keyasint,omitempty"`
 	Register  *Register  `cbor:"13,keyasint,omitempty"`
-	Update    *Update    `cbor:"15,keyasint,omitempty"` // 14 is kept free for settings of the cluster
+	Set       *Set       `cbor:"14,keyasint,omitempty"`
+	Update    *Update    `cbor:"15,keyasint,omitempty"`
 	Renew     *Renew     `cbor:"16,keyasint,omitempty"`
 	Retire    *Retire    `cbor:"17,keyasint,omitempty"`
 	Grow      *Grow      `cbor:"18,keyasint,omitempty"`

@@ -14,7 +14,7 @@ type Update struct {
 // Renew gives slots a fresh attempt. One that has ended waits again, also in a job that was over; one that waits goes on waiting; one
 // that is open leaves: its worker is told to stop it, and whatever its end is, the slot waits again. Slots.Attempt is the attempt
 // that was seen, 0 = whatever it is; slots that have moved on are refused. A batch job that was cancelled goes on: what waited when it
-// was cancelled waits again, too.
+// was cancelled waits again, too, and failures up to now do not count for MaxFails any more.
 type Renew struct {
 	Job       taskstate.JobID  `cbor:"1,keyasint"`
 	Slots     []Slots          `cbor:"2,keyasint"`

@@ -11,6 +11,14 @@
 // given to is a number, its final status is a number too, because most slots of a job end alike. Counts are kept, not computed;
 // open slots are found by scanning the chunks that have any, which only a lost peer or a new coordinator asks for.
 //
+// # Jobs that go on
+//
+// A service or global job is one record through all its updates. What only few slots have – a version, a pin, that they leave or are
+// retired, when they may start, how often they were restarted – is kept beside the cells, so that batch slots stay as they are. Slots
+// are renewed, retired and added by commands: how many and which, the coordinator's steps say. What follows from an end by the job's own
+// rules is decided in the same Apply: another attempt (restart policy, a slot that leaves), the cut after too many failures, jobs
+// that waited for this one. Results say what followed, so that nobody has to compare states.
+//
 // # What is kept
 //
 // Finished jobs go by count, age and weight (Keep… constants), oldest end first, at the same entry on every peer. The id of a
@@ -18,6 +26,7 @@
 //
 // # What Apply does not do
 //
-// It does not place, cap or pace: Job.Parallel, Job.MaxPerPeer and resources are the coordinator's business. It does not verify
+// It does not place, cap or pace: Job.Parallel, Job.MaxPerPeer, resources, constraints, the pace of a rollout and the moment of a
+// scheduled run are the coordinator's business. A slot that is assigned before its NotBefore is assigned: clocks differ. It does not verify
 // signatures: whoever proposes has. It knows no reachability: that is an observation.
 package ledger

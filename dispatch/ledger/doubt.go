@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +37,8 @@ type sightAsk struct {
 	Generation uint64 `cbor:"1,keyasint"`
 	Direct     bool   `cbor:"2,keyasint,omitempty"` // say only whether it is you
 	Look       bool   `cbor:"3,keyasint,omitempty"` // the same, and look for yourself: somebody without a vote waits for the leader
+	Stand      string `cbor:"4,keyasint,omitempty"` // this server wants to stand for election: say whether you let it
+	Term       uint64 `cbor:"5,keyasint,omitempty"` // after this term
 }
 
 // sight is what a voter answers.
@@ -43,6 +46,7 @@ type sight struct {
 	Leads bool   `cbor:"1,keyasint,omitempty"` // it is I
 	Hears bool   `cbor:"2,keyasint,omitempty"` // I do not lead, but heard the leader since you asked
 	Last  uint64 `cbor:"3,keyasint,omitempty"` // the end of my log
+	Lets  bool   `cbor:"4,keyasint,omitempty"` // stand; I do not, nor do I let anybody else for a while
 }
 
 // sighting is one voter's answer, or its silence.
@@ -96,6 +100,7 @@ func (n *Node) runDoubt(ctx context.Context) {
 			alone = false
 		}
 		s := n.currentSeat()
+		seen := true
 		switch {
 		case s == nil:
 			if !alone {
@@ -103,9 +108,10 @@ func (n *Node) runDoubt(ctx context.Context) {
 			}
 		case s.raft.State() == raft.Leader:
 		case alone || s.hasLeader():
-			n.lookForLeader(ctx, s)
+			seen = n.lookForLeader(ctx, s)
 		}
-		if alone = s != nil && !s.hasLeader(); alone {
+		// Raft goes on knowing a leader for seconds after its end: as long as nobody has seen it alive, the doubt stands.
+		if alone = s != nil && !(seen && s.hasLeader()); alone {
 			t.Reset(h + rand.N(h))
 		} else {
 			sleep(ctx, h/3) // the next doubt is not looked into at once
@@ -140,11 +146,12 @@ func (n *Node) passDoubt(ctx context.Context) {
 	wg.Wait()
 }
 
-// lookForLeader asks all other voters at once, and stands for election if it comes to that.
-func (n *Node) lookForLeader(ctx context.Context, s *seat) {
+// lookForLeader asks all other voters at once, and stands for election if it comes to that. It tells whether the leader lives, as far
+// as anybody says, or this is not for this peer to find out.
+func (n *Node) lookForLeader(ctx context.Context, s *seat) (seen bool) {
 	vs, err := s.servers()
 	if err != nil || s.raft.State() != raft.Follower {
-		return
+		return true
 	}
 	begin, term, last := time.Now(), s.raft.CurrentTerm(), s.raft.LastIndex()
 	var others []Voter
@@ -157,18 +164,26 @@ func (n *Node) lookForLeader(ctx context.Context, s *seat) {
 		}
 	}
 	if !votes {
-		return
+		return true
 	}
-	stand, rank := judge(s.self.server(), last, n.sightings(ctx, s, others))
-	if !stand || s.heardSince(begin) {
-		return
+	said := n.sightings(ctx, s, others)
+	stand, rank := judge(s.self.server(), last, said)
+	switch {
+	case s.heardSince(begin), slices.ContainsFunc(said, func(o sighting) bool { return o.answered && o.Leads }):
+		return true
+	case !stand:
+		return slices.ContainsFunc(said, func(o sighting) bool { return o.answered && o.Hears })
 	}
 	sleep(ctx, time.Duration(rank)*rankStep)
 	if ctx.Err() != nil || s.raft.State() != raft.Follower || s.raft.CurrentTerm() != term || s.heardSince(begin) {
-		return // somebody else stands, or leads
+		return s.heardSince(begin) // somebody else stands, or leads
+	}
+	if !n.mayStand(ctx, s, others) {
+		return false
 	}
 	n.cfg.Log.Info("the coordinator is gone for a majority of the voters; standing for election", "term", term, "silent for", time.Since(begin))
 	s.elect()
+	return false // not before it is known who won
 }
 
 // sightings asks the voters. Each has a little longer to answer than it gives the leader.
@@ -217,9 +232,12 @@ func (n *Node) answerSight(ctx context.Context, ask sightAsk) (voterAnswer, erro
 	if s == nil || s.generation != ask.Generation {
 		return voterAnswer{}, errNoSeat
 	}
-	out := sight{Leads: s.raft.State() == raft.Leader, Last: s.raft.LastIndex()}
+	_, stuck := s.store.stuck() // one that waits for its own disk does not lead, whatever raft believes
+	out := sight{Leads: s.raft.State() == raft.Leader && !stuck, Last: s.raft.LastIndex()}
 	switch {
 	case out.Leads || ask.Direct:
+	case ask.Stand != "":
+		out.Lets = n.stands.let(ask.Stand, ask.Term, time.Now(), n.cfg.Timings.Heartbeat)
 	case ask.Look:
 		n.Doubt()
 	default:

@@ -3,6 +3,12 @@ package ledger
 // SnapshotsTaken is how many snapshots this peer has taken from voters it followed.
 func (n *Node) SnapshotsTaken() int { return int(n.snapshots.Load()) }
 
+// Kept is what the finished jobs are taken to weigh.
+func (s *State) Kept() int { return s.kept }
+
+// Forms is how many different ends a job keeps.
+func (j *JobRecord) Forms() int { return len(j.forms.list) }
+
 // HasSeat tells whether this peer runs raft.
 func (n *Node) HasSeat() bool { return n.currentSeat() != nil }
 

@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"iter"
+	"slices"
 
 	"covey/taskstate"
 )
@@ -35,12 +36,14 @@ type JobRecord struct {
 	owners  *owners
 	open    map[uint32]int // open slots by owner
 
-	why     taskstate.Reason  // of the cancel; "" is taskstate.ReasonCancelled
-	blocked []taskstate.JobID // jobs that have to be complete first, and are not
-	origin  []byte            // digest of what was submitted, once that was updated
-	lastRun int64
-	sides   map[uint32]*side // by slot: what only few slots have
-	long    *long            // of a service or global job
+	why      taskstate.Reason  // of the cancel; "" is taskstate.ReasonCancelled
+	blocked  []taskstate.JobID // jobs that have to be complete first, and are not
+	origin   []byte            // digest of what was submitted, once that was updated
+	lastRun  int64
+	forgiven int              // failed slots that do not count for MaxFails: somebody asked for others to be tried again
+	sides    map[uint32]*side // by slot: what only few slots have
+	long     *long            // of a service or global job
+	stale    bool             // forms may have some that no slot has any more
 }
 
 // Counts says how many slots of a job are where. They add up to the job's Slots.
@@ -92,7 +95,8 @@ func (j *JobRecord) Cancelled() (reason string, at int64, ok bool) {
 	return j.reason, j.at, j.cancelled
 }
 
-// Ended tells whether every slot has its end, and the ledger stamp at which the last one got it.
+// Ended tells whether the job is over – every slot has its end, and nothing will give one another attempt but a Renew – and the ledger
+// stamp at which that came.
 func (j *JobRecord) Ended() (at int64, ok bool) { return j.ended, j.over }
 
 // FirstAttempt is the number of the first attempt of a slot that has had none, 1 unless the ledger was recovered: a slot's next attempt
@@ -196,6 +200,12 @@ func (j *JobRecord) status(n int, c cell) taskstate.Status {
 	return st
 }
 
+// left tells whether a slot has left an attempt behind that is newer than the one it is in: an earlier one overtook it. Any other newer
+// attempt is one that is still to be heard of, also where a slot has ended or is not wanted: it may be renewed.
+func (j *JobRecord) left(t taskstate.TaskID) bool {
+	return slices.ContainsFunc(j.past[uint32(t.Slot)], func(p past) bool { return int(p.attempt) == t.Attempt })
+}
+
 func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {
 	if t.Slot < 1 || t.Slot > j.slots.count || t.Attempt < 1 {
 		return "", "", 0, taskstate.Unknown
@@ -206,10 +216,8 @@ func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.In
 	switch now := j.attempt(c); {
 	case t.Attempt < now:
 		return "", "", 0, taskstate.Retired
-	case cut:
+	case cut && t.Attempt == now, t.Attempt > now && j.left(t):
 		return "", "", 0, taskstate.Retired
-	case !waits && c.form != formOpen && t.Attempt > now:
-		return "", "", 0, taskstate.Retired // overtaken by an earlier attempt, or never to be
 	case waits || t.Attempt > now:
 		return "", "", 0, taskstate.Unknown
 	}

@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"slices"
 
 	"covey/taskstate"
@@ -94,6 +96,32 @@ func (j *JobRecord) NotBefore(slot int) int64 { return j.sideOf(slot).notBefore 
 
 // Pin is the only peer a slot may go to; "" = any.
 func (j *JobRecord) Pin(slot int) taskstate.PeerID { return j.sideOf(slot).pin }
+
+// Waiting yields what nobody has, as PendingSlots does, in runs that are of one version and start at the same time.
+func (j *JobRecord) Waiting() iter.Seq[Again] {
+	return func(yield func(Again) bool) {
+		special := slices.Sorted(maps.Keys(j.sides))
+		for _, run := range j.pending {
+			i, _ := slices.BinarySearch(special, uint32(run.First))
+			for first := run.First; first < run.First+run.N; {
+				x, n := j.sideOf(first), 1
+				if j.sides[uint32(first)] == nil { // up to the next slot that has something
+					n = run.First + run.N - first
+					if i < len(special) {
+						n = min(n, int(special[i])-first)
+					}
+				} else {
+					i++
+				}
+				slots := Slots{First: first, N: n, Attempt: run.Attempt}
+				if !yield(Again{Job: j.job.ID, Slots: slots, Version: j.version(x), NotBefore: x.notBefore}) {
+					return
+				}
+				first += n
+			}
+		}
+	}
+}
 
 // Why is the reason of a cancel as a word: taskstate.ReasonCancelled if somebody asked, otherwise what it was a consequence of. "" if
 // the job is not cancelled.

@@ -83,6 +83,24 @@ func (r *runs) put(n, attempt int) {
 	}
 }
 
+// merge is both together. No slot waits in both.
+func (r runs) merge(o runs) runs {
+	if len(r) == 0 || len(o) == 0 {
+		return append(r, o...)
+	}
+	out := make(runs, 0, len(r)+len(o))
+	for len(r) > 0 || len(o) > 0 {
+		if len(o) == 0 || len(r) > 0 && r[0].First < o[0].First {
+			out.add(r[0])
+			r = r[1:]
+		} else {
+			out.add(o[0])
+			o = o[1:]
+		}
+	}
+	return out
+}
+
 // add appends a run behind all others, joining it with the last one.
 func (r *runs) add(x Slots) {
 	if k := len(*r) - 1; k >= 0 && (*r)[k].First+(*r)[k].N == x.First && (*r)[k].Attempt == x.Attempt {

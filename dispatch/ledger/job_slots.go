@@ -77,11 +77,13 @@ func (f *forms) id(x form) uint32 {
 	return n + formFirst
 }
 
-// tidyForms numbers the ends anew when most of them are no slot's any more: slots that are renewed for years end in many ways.
+// tidyForms numbers the ends anew that are some slot's still. Slots that are renewed for years end in many ways; and what a job weighs
+// must not depend on what it was long ago.
 func (j *JobRecord) tidyForms() {
-	if len(j.forms.list) < 1024+2*j.slots.count {
+	if !j.stale {
 		return
 	}
+	j.stale = false
 	var kept forms
 	for k := range j.slots.chunks {
 		cells := j.slots.chunks[k].cells

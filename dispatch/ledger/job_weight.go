@@ -15,6 +15,11 @@ func (j *JobRecord) weigh() int {
 	}
 	for _, list := range j.past {
 		w += pastBytes * (1 + len(list))
+		for i := range list {
+			if e := list[i].end; e != nil {
+				w += pastBytes + len(e.Reason) + len(e.Message)
+			}
+		}
 	}
 	for _, f := range j.forms.list {
 		w += 128 + len(f.Reason) + len(f.Message)
@@ -22,11 +27,13 @@ func (j *JobRecord) weigh() int {
 	return w
 }
 
-// touched is how many cells exist.
+// touched is how many cells exist, or would in a state that was restored: a job that has grown since makes them as they are needed.
 func (t *slotTable) touched() int {
 	n := 0
 	for i := range t.chunks {
-		n += len(t.chunks[i].cells)
+		if t.chunks[i].cells != nil {
+			n += min(chunkSize, t.count-i*chunkSize)
+		}
 	}
 	return n
 }

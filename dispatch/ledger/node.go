@@ -32,6 +32,7 @@ type Config struct {
 	Log       *slog.Logger
 	Now       func() time.Time // stamps entries; nil is time.Now
 	RingBytes int              // recent entries kept for followers; 0 is 4 MiB
+	Hurt      func() error     // for tests: asked before every write to the log, which fails with what it answers, or waits for it; nil never does
 }
 
 // Timings of elections, voters' rules and following. Zero fields take the default.
@@ -62,11 +63,12 @@ type Node struct {
 	ring *ring
 
 	feed      sync.Mutex // one entry or snapshot at a time goes into replica and ring
-	life      sync.Mutex // one start or stop of a seat at a time
+	life      longLock   // one start or stop of a seat at a time
 	notify    chan bool  // raft: leadership gained or lost
 	poke      chan struct{}
 	tendNow   chan struct{}
 	doubt     chan struct{}
+	stands    stands       // whom this voter lets stand for election
 	looks     atomic.Int32 // questions about the leader that are looked into now
 	moved     signal       // entries, coordinator or voters changed: for those that serve followers
 	changed   signal       // the coordinator changed
@@ -114,7 +116,7 @@ func Open(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, rep: NewReplica(), ring: newRing(ringIdle), notify: make(chan bool, 64),
+		cfg: cfg, rep: NewReplica(), ring: newRing(ringIdle), notify: make(chan bool, 64), life: make(longLock, 1),
 		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), doubt: make(chan struct{}, 1), closing: make(chan struct{}), absent: map[string]time.Time{}, heard: map[taskstate.PeerID]time.Time{},
 	}
 	if err := n.restore(); err != nil {
@@ -197,7 +199,7 @@ func (n *Node) Replica() *Replica { return n.rep }
 func (n *Node) Run(ctx context.Context, lead func(context.Context, taskstate.Epoch)) error {
 	var wg sync.WaitGroup
 	for _, f := range []func(context.Context){
-		func(ctx context.Context) { n.runTerms(ctx, lead) }, n.runFollow, n.runUpkeep, n.runDoubt,
+		func(ctx context.Context) { n.runTerms(ctx, lead) }, n.runFollow, n.runUpkeep, n.runDoubt, n.watchDisk,
 	} {
 		wg.Go(func() { f(ctx) })
 	}

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"covey/taskstate"
 )
@@ -67,12 +68,22 @@ func endOf(st *taskstate.Status) *pastEnd {
 	if st == nil {
 		return nil
 	}
-	return &pastEnd{form: formOf(st), at: st.At, seq: seq32(st)}
+	return newPastEnd(formOf(st), st.At, seq32(st))
+}
+
+// maxPastMessage caps what is kept of the message of such an end, in bytes.
+const maxPastMessage = 200
+
+func newPastEnd(f form, at int64, seq uint32) *pastEnd {
+	if len(f.Message) > maxPastMessage {
+		f.Message = strings.Clone(strings.ToValidUTF8(f.Message[:maxPastMessage], ""))
+	}
+	return &pastEnd{form: f, at: at, seq: seq}
 }
 
 // endOfCell is the end that a cell has.
 func endOfCell(j *JobRecord, c cell) *pastEnd {
-	return &pastEnd{form: j.forms.list[c.form-formFirst], at: c.end, seq: c.seq}
+	return newPastEnd(j.forms.list[c.form-formFirst], c.end, c.seq)
 }
 
 // conflict is a Conflict as a job keeps it.

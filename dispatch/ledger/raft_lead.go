@@ -67,6 +67,7 @@ func (n *Node) serveTerm(ctx context.Context, lead func(context.Context, tasksta
 	n.relax(s, true)
 	context.AfterFunc(ctx, func() { n.relax(s, false) }) // at once, not when lead has returned
 	l := &leading{epoch: taskstate.At(s.generation, term), seat: s, queue: make(chan *proposal, queueLen), over: make(chan struct{})}
+	n.rep.Read(func(s *State) { l.stamps = NewStamps(s.Stamp(), n.cfg.Now()) })
 	proposals := make(chan struct{})
 	go func() {
 		defer close(proposals)
@@ -74,7 +75,7 @@ func (n *Node) serveTerm(ctx context.Context, lead func(context.Context, tasksta
 	}()
 	defer func() {
 		n.lead.CompareAndSwap(l, nil)
-		<-proposals
+		s.store.await(proposals)
 	}()
 	if err := l.announce(ctx); err != nil {
 		n.cfg.Log.Debug("elected, but could not say so", "epoch", l.epoch, "err", err)

@@ -11,7 +11,7 @@ import (
 )
 
 // raftLog hands raft's own log lines on to slog. Raft is talkative about peers that are away – a line per failed heartbeat – and that
-// is an everyday thing here: those lines are for debugging.
+// is an everyday thing here: those lines are for debugging. What it cannot write is said by watchDisk, once.
 type raftLog struct {
 	hclog.Logger // a null logger: what is not overridden below says nothing
 	to           *slog.Logger
@@ -37,7 +37,7 @@ func (l *raftLog) Warn(msg string, args ...any)  { l.to.Debug(l.name+": "+msg, a
 
 func (l *raftLog) Error(msg string, args ...any) {
 	level := slog.LevelWarn
-	for _, everyday := range []string{"failed to heartbeat", "failed to appendEntries", "failed to pipeline", "failed to make request", "failed to decode incoming", "failed to accept", "failed to send snapshot", "failed to start pipeline"} {
+	for _, everyday := range []string{"failed to heartbeat", "failed to appendEntries", "failed to pipeline", "failed to make request", "failed to decode incoming", "failed to accept", "failed to send snapshot", "failed to start pipeline", "failed to commit logs", "failed to persist vote", "failed to append to logs"} {
 		if strings.HasPrefix(msg, everyday) {
 			level = slog.LevelDebug
 		}

@@ -32,6 +32,8 @@ type leading struct {
 	seat  *seat
 	queue chan *proposal
 	over  chan struct{} // closed when everything queued has been answered
+
+	stamps Stamps // of the loop that proposes
 }
 
 // proposal is one call of Propose: its commands, encoded by the caller, and where its answer goes.
@@ -165,7 +167,8 @@ gather:
 			break gather
 		}
 	}
-	data, err := wire.Marshal(rawEntry{Epoch: l.epoch, Stamp: n.cfg.Now().UnixMilli(), By: n.cfg.Self, Commands: commands})
+	now := n.cfg.Now()
+	data, err := wire.Marshal(rawEntry{Epoch: l.epoch, Stamp: l.stamps.At(now.UnixMilli(), now), By: n.cfg.Self, Commands: commands})
 	if err != nil {
 		b.err = fmt.Errorf("encode a ledger entry: %w", err)
 		return b, held

@@ -63,7 +63,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 		return fmt.Errorf("make the ledger's folder: %w", err)
 	}
 	logger := newRaftLog(n.cfg.Log)
-	s.store, err = openLogStore(dir, logger.Named("wal"))
+	s.store, err = openLogStore(dir, logger.Named("wal"), n.cfg.Hurt)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign, n.Doubt)
 	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout, MaxRPCsInFlight: noPipeline})
 	s.fsm = &fsm{n: n, generation: generation}
-	s.raft, err = raft.NewRaft(conf, s.fsm, s.store, s.store, snaps, s.trans)
+	s.raft, err = raft.NewRaft(conf, s.fsm, s.store, s.store, snaps, steadyTransport{s.trans, s.store})
 	if err != nil {
 		s.trans.CloseStreams()
 		_ = s.trans.Close()
@@ -227,10 +227,13 @@ func (s *seat) elect() {
 // is tells whether v is this server.
 func (s *seat) is(v Voter) bool { return v.Peer == s.self.Peer && v.Incarnation == s.self.Incarnation }
 
-// leader is the server raft believes to lead.
+// leader is the server raft believes to lead. One that waits for its own disk does not, whatever raft believes.
 func (s *seat) leader() (taskstate.PeerID, bool) {
 	_, id := s.raft.LeaderWithID()
 	peer, _, err := parseServer(string(id))
+	if _, stuck := s.store.stuck(); stuck && peer == s.self.Peer {
+		return "", false
+	}
 	return peer, err == nil
 }
 
@@ -248,9 +251,7 @@ func (n *Node) closeSeat() error {
 	err := s.shutdown()
 	s.trans.CloseStreams()
 	_ = s.trans.Close()
-	if e := s.store.Close(); err == nil {
-		err = e
-	}
+	err = errors.Join(err, s.store.Close())
 	n.moved.fire()
 	return err
 }

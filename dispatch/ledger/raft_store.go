@@ -10,32 +10,25 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/metadb"
+	"github.com/hashicorp/raft-wal/segment"
+	"github.com/hashicorp/raft-wal/types"
 	"go.etcd.io/bbolt"
 )
 
 // segmentBytes is the size of one file of the log; it is preallocated.
 const segmentBytes = 4 << 20
 
-// logStore is raft's log and its few stable values: entries in segment files, one fsync per batch of entries.
-type logStore struct {
-	*wal.WAL
-	meta *metadb.BoltMetaDB
-}
+// keptMeta is a meta store that outlives the log it belongs to: one that is opened anew goes on with it.
+type keptMeta struct{ *metadb.BoltMetaDB }
 
-// openLogStore opens or creates a log in a folder.
-func openLogStore(dir string, logger hclog.Logger) (*logStore, error) {
-	if err := proveMeta(dir); err != nil {
-		return nil, damagedLog(dir, err)
-	}
-	meta := &metadb.BoltMetaDB{}
-	w, err := wal.Open(dir, wal.WithMetaStore(meta), wal.WithSegmentSize(segmentBytes), wal.WithLogger(logger))
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open the ledger's log in %s: %w", dir, err), meta.Close())
-	}
-	return &logStore{WAL: w, meta: meta}, nil
+// Close implements types.MetaStore.
+func (keptMeta) Close() error { return nil }
+
+// openWAL opens or creates a log in a folder. meta is opened with it, and stays open when the log is closed.
+func openWAL(dir string, meta *metadb.BoltMetaDB, disk types.VFS, logger hclog.Logger) (*wal.WAL, error) {
+	return wal.Open(dir, wal.WithMetaStore(keptMeta{meta}), wal.WithSegmentFiler(segment.NewFiler(dir, disk)), wal.WithSegmentSize(segmentBytes), wal.WithLogger(logger))
 }
 
 // proveMeta reads the log's small store before anybody trusts its pages: a torn one leads to pages beyond its end (a fault) or to
@@ -71,30 +64,3 @@ func proveMeta(dir string) (err error) {
 	})
 	return errors.Join(err, db.Close())
 }
-
-// configured is the index of the newest configuration in the log, or in the newest snapshot. (Raft itself does not tell: the index of
-// its GetConfiguration is always 0.)
-func (s *logStore) configured(snaps raft.SnapshotStore) (uint64, error) {
-	first, err1 := s.FirstIndex()
-	last, err2 := s.LastIndex()
-	if err := errors.Join(err1, err2); err != nil {
-		return 0, err
-	}
-	for i := last; i >= first && i > 0; i-- {
-		var l raft.Log
-		if err := s.GetLog(i, &l); err != nil {
-			return 0, err
-		}
-		if l.Type == raft.LogConfiguration {
-			return i, nil
-		}
-	}
-	metas, err := snaps.List()
-	if err != nil || len(metas) == 0 {
-		return 0, err
-	}
-	return metas[0].ConfigurationIndex, nil
-}
-
-// Close closes the log and, what the log itself forgets, its meta store: otherwise the folder stays locked.
-func (s *logStore) Close() error { return errors.Join(s.WAL.Close(), s.meta.Close()) }

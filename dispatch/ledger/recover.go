@@ -126,7 +126,7 @@ func (n *Node) writeSeat(st *State) (err error) {
 		return err
 	}
 	logger := newRaftLog(n.cfg.Log)
-	store, err := openLogStore(dir, logger.Named("wal"))
+	store, err := openLogStore(dir, logger.Named("wal"), n.cfg.Hurt)
 	if err != nil {
 		return err
 	}

@@ -7,22 +7,27 @@ import "covey/taskstate"
 // brought; it is called like an observer.
 func (r *Replica) Keep(t *taskstate.Table, news func([]taskstate.Status)) (cancel func()) {
 	return r.Observe(func(ev Event) {
-		if ev.Reset {
-			t.Sweep()
-		}
-		for i := range ev.Entry.Commands {
-			forget(t, &ev.Entry.Commands[i])
-			if i < len(ev.Results) {
-				t.Retire(ev.Results[i].Overtaken...)
-			}
-		}
-		for _, id := range ev.Ended {
-			t.ForgetJob(id)
-		}
-		if n := t.Advance(); len(n) > 0 && news != nil {
+		if n := KeepUp(t, ev); len(n) > 0 && news != nil {
 			news(n)
 		}
 	})
+}
+
+// KeepUp is one step of Keep, for whoever observes the replica by itself. It returns what the parked statuses brought.
+func KeepUp(t *taskstate.Table, ev Event) (news []taskstate.Status) {
+	if ev.Reset {
+		t.Sweep()
+	}
+	for i := range ev.Entry.Commands {
+		forget(t, &ev.Entry.Commands[i])
+		if i < len(ev.Results) {
+			t.Retire(ev.Results[i].Overtaken...)
+		}
+	}
+	for _, id := range ev.Ended {
+		t.ForgetJob(id)
+	}
+	return t.Advance()
 }
 
 // forget drops the tasks a command retired. One that was refused named tasks that are retired already, or that are kept.

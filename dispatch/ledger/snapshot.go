@@ -35,6 +35,7 @@ type snapshot struct {
 	Finished    []int             `cbor:"13,keyasint"` // positions in Jobs, in the order they ended
 	Gone        []taskstate.JobID `cbor:"14,keyasint"` // the longest forgotten first
 	Began       uint64            `cbor:"15,keyasint,omitempty"`
+	Settings    *Settings         `cbor:"16,keyasint,omitempty"` // nil: nobody said anything
 }
 
 type inviteSnapshot struct {
@@ -71,6 +72,9 @@ func (s *State) Encode() ([]byte, error) {
 		Version: snapshotVersion, Index: s.index, Epoch: s.epoch, Stamp: s.stamp, Coordinator: s.coordinator,
 		Cluster: s.cluster, Generation: s.generation, Open: s.open, Began: s.began,
 		Members: slices.Collect(s.Members()), Gone: s.gone.ids,
+	}
+	if s.settings != (Settings{}) {
+		out.Settings = &s.settings
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.invites)) {
 		r := s.invites[id]
@@ -114,6 +118,14 @@ func DecodeState(b []byte) (*State, error) {
 	s := NewState()
 	s.index, s.epoch, s.stamp, s.coordinator = in.Index, in.Epoch, in.Stamp, in.Coordinator
 	s.cluster, s.generation, s.open, s.began = in.Cluster, in.Generation, in.Open, in.Began
+	if in.Settings != nil {
+		if s.settings = *in.Settings; s.settings == (Settings{}) {
+			return nil, errors.New("ledger snapshot: settings that set nothing")
+		}
+		if err := s.settings.Check(); err != nil {
+			return nil, fmt.Errorf("ledger snapshot: %w", err)
+		}
+	}
 	for _, o := range in.Owners {
 		s.owners.id(o.Peer, o.Incarnation)
 	}

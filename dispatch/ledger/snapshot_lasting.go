@@ -22,6 +22,7 @@ type lastingSnapshot struct {
 	Rollout   *RolloutRecord    `cbor:"23,keyasint,omitempty"`
 	Submitted []byte            `cbor:"24,keyasint,omitempty"`
 	PastEnds  []pastEndSnapshot `cbor:"25,keyasint,omitempty"` // by position in Past
+	Forgiven  int               `cbor:"26,keyasint,omitempty"`
 }
 
 // sideSnapshot is a side in a snapshot.
@@ -50,7 +51,7 @@ type pastEndSnapshot struct {
 }
 
 func (j *JobRecord) packLasting() lastingSnapshot {
-	out := lastingSnapshot{Why: j.why, Blocked: j.blocked, LastRun: j.lastRun, Submitted: j.origin, PastEnds: j.packEnds()}
+	out := lastingSnapshot{Why: j.why, Blocked: j.blocked, LastRun: j.lastRun, Forgiven: j.forgiven, Submitted: j.origin, PastEnds: j.packEnds()}
 	for _, n := range slices.Sorted(maps.Keys(j.sides)) {
 		x := j.sides[n]
 		out.Sides = append(out.Sides, sideSnapshot{
@@ -96,8 +97,8 @@ var errLasting = errors.New("its versions or slots are garbled")
 
 // unpackLasting comes before the cells, which say less.
 func (j *JobRecord) unpackLasting(in *lastingSnapshot) error {
-	j.why, j.blocked, j.lastRun, j.origin = in.Why, in.Blocked, in.LastRun, in.Submitted
-	if len(j.blocked) > MaxAfter || len(j.blocked) > 0 && j.cancelled || j.why != "" && !j.cancelled {
+	j.why, j.blocked, j.lastRun, j.origin, j.forgiven = in.Why, in.Blocked, in.LastRun, in.Submitted, in.Forgiven
+	if len(j.blocked) > MaxAfter || len(j.blocked) > 0 && j.cancelled || j.why != "" && !j.cancelled || j.forgiven < 0 || j.forgiven > MaxSlots {
 		return errLasting
 	}
 	if err := j.unpackVersions(in); err != nil {
@@ -199,7 +200,7 @@ func (j *JobRecord) unpackEnds(in []pastEndSnapshot) error {
 		if !isEnd(x.End.State) {
 			return errPast
 		}
-		p.end = &pastEnd{form: *x.End, at: x.At, seq: x.Seq}
+		p.end = newPastEnd(*x.End, x.At, x.Seq)
 	}
 	return nil
 }

@@ -2,17 +2,38 @@ package ledger_test
 
 import (
 	"bytes"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"covey/dispatch/ledger"
+	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
 // rich is a state with something of everything.
 func rich(t *testing.T) *log {
+	l := plain(t)
+	web, gl, next, cron := service("web", 3), submit("gl", 0), submit("next", 2), submit("cron", 1)
+	gl.Submit.Job.Type, next.Submit.Job.After = taskstate.GlobalJob, []taskstate.JobID{"open", "web"}
+	cron.Submit.Job.Schedule = &taskstate.Schedule{Cron: "* * * * *"}
+	again := submit("again", 3)
+	again.Submit.Job.MaxFails, again.Submit.Job.Restart = 9, &taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: 3, Window: 9000}
+	run1 := submit("run1", 1)
+	run1.Submit.Job.Origin = &taskstate.Origin{Job: "cron", At: 60_000}
+	l.must(web, gl, next, cron, again, run1, avail("p1", ledger.AvailDrain))
+	l.must(ledger.Command{Label: &ledger.Label{Peer: "p2", Set: map[string]string{"zone": "b"}, Unset: []string{"rack"}}})
+	l.must(assign("again", "p2", run(1, 2, 1)), settle("p2", ended("again", 1, taskstate.Failed), ended("again", 2, taskstate.Complete)))
+	l.must(assignOf(1, "web", "p2", run(1, 2, 1)), update(spec(web, 2), 1), renew("web", 2, run(1, 1, 1), run(3, 1, 1)), retire("web", run(2, 1, 1)))
+	l.must(ledger.Command{Grow: &ledger.Grow{Job: "gl", Peers: []taskstate.PeerID{"p1", "p2"}}}, retire("gl", run(1, 1, 1)), assignOf(1, "gl", "p2", run(2, 1, 1)))
+	l.must(settle("p2", ended("gl", 2, taskstate.Complete)))
+	return l
+}
+
+// plain is a state as the first versions of a snapshot could hold it.
+func plain(t *testing.T) *log {
 	l := newLog(t)
 	l.must(invite("t", 2), admit("p3", "t"), ledger.Command{Remove: &ledger.Remove{Peer: "p3"}})
 	l.must(submit("done", 2), assign("done", "p2", run(1, 2, 1)), settle("p2", ended("done", 1, taskstate.Complete), ended("done", 2, taskstate.Failed)))
@@ -106,10 +127,11 @@ func FuzzDecodeState(f *testing.F) {
 		}
 		l := &log{State: s, t: t, epoch: s.Epoch(), stamp: s.Stamp()}
 		for _, id := range slices.Collect(s.Jobs()) {
-			n := id.Job().Count
+			n := id.Slots()
+			l.apply(anyUse(id.Job().ID, n)...)
 			l.apply(assign(id.Job().ID, "p1", run(1, n, 1)), settle("p1", ended(id.Job().ID, 1, taskstate.Complete)), supersede(taskstate.Task(id.Job().ID, n, 1), true), cancel(id.Job().ID))
-			break
 		}
+		encode(t, s)
 		l.apply(submit("new", 2), assign("new", "p2", run(1, 1, 1)), ledger.Command{Remove: &ledger.Remove{Peer: "p2"}})
 	})
 }
@@ -120,4 +142,75 @@ func TestASnapshotOfTheVersionBeforeIsStillRead(t *testing.T) {
 	if _, err := ledger.DecodeState(b); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestASnapshotOfTheVersionBeforeHoldsWhatItHeld reads bytes that were written when there was nothing but batch jobs.
+func TestASnapshotOfTheVersionBeforeHoldsWhatItHeld(t *testing.T) {
+	b, err := os.ReadFile("testdata/snapshot-2.cbor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := ledger.DecodeState(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := plain(t)
+	if show(old) != show(l.State) || !bytes.Equal(encode(t, old), encode(t, l.State)) {
+		t.Errorf("it is read as\n%s\nwant\n%s", show(old), show(l.State))
+	}
+	next := &log{State: old, t: t, epoch: old.Epoch(), stamp: old.Stamp()}
+	next.must(submit("more", 1), assign("more", "p1", run(1, 1, 1)))
+}
+
+// anyUse is one of each command about versions and slots, for a job.
+func anyUse(id taskstate.JobID, n int) []ledger.Command {
+	every := []ledger.Slots{run(1, n, 0)}
+	return []ledger.Command{
+		{Rollout: &ledger.Rollout{Job: id, State: ledger.RollingBack}},
+		{Renew: &ledger.Renew{Job: id, Slots: every}},
+		{Retire: &ledger.Retire{Job: id, Slots: []ledger.Slots{run(n, 1, 0)}}},
+		{Grow: &ledger.Grow{Job: id, N: 1}},
+		{Update: &ledger.Update{Job: taskstate.Job{ID: id, Type: taskstate.ServiceJob, Name: "name-" + string(id), Count: 2, Timeout: 5}}},
+		{Rollout: &ledger.Rollout{Job: id, State: ledger.Completed}},
+		{Renew: &ledger.Renew{Job: id, Slots: every}},
+	}
+}
+
+// FuzzApply feeds a state an entry that anybody could have written: it must not panic, and what comes of it must be a state.
+func FuzzApply(f *testing.F) {
+	add := func(c ...ledger.Command) {
+		b, err := wire.Marshal(ledger.Entry{Epoch: taskstate.At(1, 1), Stamp: 5, By: "p1", Commands: c})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	for _, id := range []taskstate.JobID{"web", "gl", "open", "again", "cut", "next", "cron"} {
+		add(anyUse(id, 3)...)
+		add(cancel(id), submit(id, 1), assignOf(2, id, "p2", run(1, 3, 1)))
+	}
+	add(avail("p2", ledger.AvailPause), ledger.Command{Label: &ledger.Label{Peer: "p1", Set: map[string]string{"a": "b"}, Unset: []string{"c"}}})
+	add(settle("p2", ended("web", 1, taskstate.Failed), ended("again", 1, taskstate.Complete)), supersede(taskstate.Task("web", 2, 1), true))
+	state := encode(f, rich(&testing.T{}).State)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var e ledger.Entry
+		if err := wire.Unmarshal(b, &e); err != nil {
+			return
+		}
+		s, err := ledger.DecodeState(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Index = s.Index() + 1
+		e.Stamp = min(e.Stamp, 1<<50)
+		s.Apply(e)
+		c := encode(t, s)
+		again, err := ledger.DecodeState(c)
+		if err != nil {
+			t.Fatalf("%s\nleaves a state that is none: %v", said(e), err)
+		}
+		if !bytes.Equal(c, encode(t, again)) {
+			t.Fatal("a snapshot of a snapshot differs")
+		}
+	})
 }

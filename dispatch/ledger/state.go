@@ -19,6 +19,7 @@ type State struct {
 	generation  uint64
 	began       uint64 // index at which a recovered generation began; 0 in the first
 	open        bool
+	settings    Settings
 
 	members map[taskstate.PeerID]*Member
 	invites map[string]*InviteRecord

@@ -22,6 +22,8 @@ type dumb struct {
 type dumbMember struct {
 	inc           taskstate.Incarnation
 	left, removed bool
+	avail         ledger.Availability
+	labels        map[string]string // "" as a value: taken away
 }
 
 type dumbJob struct {
@@ -32,6 +34,8 @@ type dumbJob struct {
 	slots     []dumbSlot
 	twice     []string // ends that contradict others
 	by        string
+
+	dumbLasting
 }
 
 type dumbSlot struct {
@@ -43,6 +47,13 @@ type dumbSlot struct {
 	final   *taskstate.Status
 	since   int64
 	past    []dumbPast
+
+	version, next    int
+	leaving, retired bool
+	reason           taskstate.Reason
+	notBefore        int64
+	pin              string
+	history          taskstate.History
 }
 
 type dumbPast struct {
@@ -50,7 +61,8 @@ type dumbPast struct {
 	till int64
 	why  taskstate.Reason
 	late *taskstate.Status
-	at   int64 // of late
+	at   int64             // of late
+	end  *taskstate.Status // it was not given up
 }
 
 func newDumb() *dumb { return &dumb{members: map[string]*dumbMember{}} }
@@ -74,11 +86,7 @@ func (d *dumb) apply(e ledger.Entry) {
 	d.epoch, d.stamp = e.Epoch, max(d.stamp, e.Stamp)
 	for _, c := range e.Commands {
 		d.command(e.Index, c)
-		for _, j := range d.jobs {
-			if j.ended == 0 && !slices.ContainsFunc(j.slots, func(s dumbSlot) bool { return s.final == nil }) {
-				j.ended = d.stamp
-			}
-		}
+		d.settleDown()
 	}
 }
 
@@ -86,7 +94,7 @@ func (d *dumb) command(index uint64, c ledger.Command) {
 	switch {
 	case c.Admit != nil:
 		if d.members[c.Admit.Entry.Peer] == nil { // the histories never invite a removed peer again
-			d.members[c.Admit.Entry.Peer] = &dumbMember{}
+			d.members[c.Admit.Entry.Peer] = &dumbMember{labels: map[string]string{}}
 		}
 	case c.Register != nil:
 		if m := d.members[c.Register.Peer]; m != nil && !m.removed {
@@ -106,13 +114,7 @@ func (d *dumb) command(index uint64, c ledger.Command) {
 			d.giveUpAll(c.Remove.Peer)
 		}
 	case c.Submit != nil:
-		if d.job(c.Submit.Job.ID) == nil {
-			j := &dumbJob{job: c.Submit.Job, by: d.by + " " + d.epoch.String()}
-			for range j.job.Count {
-				j.slots = append(j.slots, dumbSlot{attempt: 1})
-			}
-			d.jobs = append(d.jobs, j)
-		}
+		d.submit(c.Submit.Job)
 	case c.Cancel != nil:
 		d.cancel(c.Cancel)
 	case c.Assign != nil:
@@ -120,11 +122,14 @@ func (d *dumb) command(index uint64, c ledger.Command) {
 	case c.Settle != nil:
 		for _, st := range c.Settle.Statuses {
 			d.settle(c.Settle, st)
+			d.settleDown()
 		}
 	case c.Supersede != nil:
 		if s := d.slot(c.Supersede.Task); s != nil && s.open {
 			d.giveUp(d.job(c.Supersede.Task.Job), s, c.Supersede.Task.Slot, c.Supersede.Reason, c.Supersede.Again)
 		}
+	default:
+		d.lasting(c)
 	}
 }
 
@@ -139,7 +144,7 @@ func (d *dumb) settle(c *ledger.Settle, st taskstate.Status) {
 	st.Index = s.index
 	switch {
 	case s.open:
-		s.open, s.final = false, &st
+		d.conclude(d.job(st.Task.Job), s, st)
 	case s.final != nil && *s.final != st:
 		j := d.job(st.Task.Job)
 		j.twice = append(j.twice, fmt.Sprintf("%d.%d %s %s at %d", st.Task.Slot, st.Task.Attempt, c.Peer, st.State, d.stamp))
@@ -158,10 +163,17 @@ func (d *dumb) settleLate(c *ledger.Settle, st taskstate.Status) {
 		switch {
 		case p.attempt != st.Task.Attempt || p.peer != c.Peer || p.inc != c.Incarnation:
 			continue
-		case s.final == nil && st.State == taskstate.Complete:
+		case p.end != nil:
+			st.Index = p.index
+			if *p.end != st {
+				j.twice = append(j.twice, fmt.Sprintf("%d.%d %s %s at %d", st.Task.Slot, st.Task.Attempt, c.Peer, st.State, d.stamp))
+			}
+		case s.final == nil && st.State == taskstate.Complete && !j.job.Type.Lasts():
 			was := *s
 			st.Index = p.index
-			*s = dumbSlot{attempt: p.attempt, peer: p.peer, inc: p.inc, index: p.index, since: p.since, final: &st, past: s.past}
+			*s = dumbSlot{
+				retired: s.retired, reason: s.reason, attempt: p.attempt, peer: p.peer, inc: p.inc, index: p.index, since: p.since, final: &st, past: s.past,
+			}
 			if was.open {
 				s.leave(was, d.stamp, taskstate.ReasonOvertaken)
 			}
@@ -176,8 +188,13 @@ func (d *dumb) settleLate(c *ledger.Settle, st taskstate.Status) {
 
 // leave remembers an attempt that does not count.
 func (s *dumbSlot) leave(was dumbSlot, at int64, why taskstate.Reason) {
+	s.leaveWith(was, at, why, nil)
+}
+
+// leaveWith remembers an attempt that had an end, too.
+func (s *dumbSlot) leaveWith(was dumbSlot, at int64, why taskstate.Reason, end *taskstate.Status) {
 	was.past = nil
-	s.past = append(slices.Clone(s.past), dumbPast{dumbSlot: was, till: at, why: why})
+	s.past = append(slices.Clone(s.past), dumbPast{dumbSlot: was, till: at, why: why, end: end})
 	s.past = s.past[max(0, len(s.past)-ledger.KeepPast):]
 }
 
@@ -191,31 +208,22 @@ func (d *dumb) slot(t taskstate.TaskID) *dumbSlot {
 }
 
 func (d *dumb) cancel(c *ledger.Cancel) {
-	j := d.job(c.Job)
-	if j == nil || j.cancelled || j.ended != 0 {
-		return
-	}
-	j.cancelled, j.reason, j.at = true, c.Reason, d.stamp
-	for i := range j.slots {
-		if s := &j.slots[i]; !s.open && s.final == nil {
-			s.final = &taskstate.Status{
-				Task: taskstate.Task(j.job.ID, i+1, s.attempt), State: taskstate.Shutdown, At: d.stamp,
-				Exit: taskstate.NoExit, Reason: taskstate.ReasonCancelled, Message: c.Reason,
-			}
-		}
+	if j := d.job(c.Job); j != nil && !j.cancelled && !j.over {
+		d.stop(j, taskstate.ReasonCancelled, c.Reason)
 	}
 }
 
 func (d *dumb) assign(index uint64, a *ledger.Assign) {
 	m := d.members[a.Peer]
-	if m == nil || m.removed || m.left || m.inc != a.Incarnation {
+	j := d.job(a.Job)
+	if m == nil || m.removed || m.left || m.inc != a.Incarnation || m.avail != "" || j == nil || len(j.blocked) > 0 {
 		return
 	}
 	for _, r := range a.Slots {
 		for n := r.First; n < r.First+r.N; n++ {
 			s := d.slot(taskstate.Task(a.Job, n, r.Attempt))
-			if s != nil && !s.open && s.final == nil {
-				s.open, s.peer, s.inc, s.index, s.since = true, a.Peer, a.Incarnation, index, d.stamp
+			if s != nil && !s.open && s.final == nil && s.version == a.Version && (s.pin == "" || s.pin == a.Peer) {
+				s.notBefore, s.open, s.peer, s.inc, s.index, s.since = 0, true, a.Peer, a.Incarnation, index, d.stamp
 			}
 		}
 	}
@@ -236,17 +244,17 @@ func (d *dumb) giveUp(j *dumbJob, s *dumbSlot, n int, why taskstate.Reason, agai
 		Task: taskstate.Task(j.job.ID, n, s.attempt), State: taskstate.Orphaned, Index: s.index, At: d.stamp,
 		Exit: taskstate.NoExit, Reason: why,
 	}
-	s.open = false
 	switch {
-	case again && !j.cancelled:
-		was := *s
-		*s = dumbSlot{attempt: s.attempt + 1, past: s.past}
-		s.leave(was, d.stamp, why)
+	case !j.cancelled && !s.retired && (again || s.leaving && !j.job.Unreachable.Wait):
+		s.again(j, d.stamp, why, nil)
 		return
+	case again && j.cancelled:
+		st.State, st.Reason, st.Message = taskstate.Shutdown, j.why, j.reason
 	case again:
-		st.State, st.Reason, st.Message = taskstate.Shutdown, taskstate.ReasonCancelled, j.reason
+		st.State, st.Reason = taskstate.Shutdown, s.reason
 	}
-	s.final = &st
+	s.rest(st)
+	d.settleDown()
 }
 
 // show writes down all a person could ask about the jobs, to be compared.
@@ -254,15 +262,19 @@ func (d *dumb) show() string {
 	out := ""
 	for _, j := range d.jobs {
 		out += fmt.Sprintf("job %s by %s cancelled %t ended %d\n", j.job.ID, j.by, j.cancelled, j.ended)
+		out += j.more()
 		out += fmt.Sprintf("  twice %d %v\n", len(j.twice), j.twice[max(0, len(j.twice)-ledger.KeepConflicts):])
 		for i, s := range j.slots {
 			out += fmt.Sprintf("  %d.%d open %t %s/%s %d", i+1, s.attempt, s.open, s.peer, s.inc, s.index)
 			if s.final != nil {
 				out += fmt.Sprintf(" %+v", *s.final)
 			}
-			out += " past"
+			out += s.more() + " past"
 			for _, p := range s.past {
-				out += fmt.Sprintf(" %d on %s/%s@%d %d to %d: %s", p.attempt, p.peer, p.inc, p.index, p.since, p.till, p.why)
+				out += fmt.Sprintf(" %d/%d on %s/%s@%d %d to %d: %s", p.attempt, p.version, p.peer, p.inc, p.index, p.since, p.till, p.why)
+				if p.end != nil {
+					out += fmt.Sprintf(" ended %+v", *p.end)
+				}
 				if p.late != nil {
 					out += fmt.Sprintf(" late %s %d at %d heard %d", p.late.State, p.late.Exit, p.late.At, p.at)
 				}
@@ -271,7 +283,7 @@ func (d *dumb) show() string {
 		}
 	}
 	for _, p := range slices.Sorted(slices.Values([]string{"p1", "p2", "p3"})) {
-		out += "open on " + p
+		out += d.members[p].more() + "open on " + p
 		for _, j := range d.jobs {
 			for i, s := range j.slots {
 				if s.open && s.peer == p {
@@ -292,23 +304,28 @@ func show(s *ledger.State) string {
 		at, _ := j.Ended()
 		by, epoch := j.AcceptedBy()
 		out += fmt.Sprintf("job %s by %s %s cancelled %t ended %d\n", j.Job().ID, by, epoch, cancelled, at)
+		out += moreOf(j)
 		var twice []string
 		for _, c := range j.Contradictions() {
 			twice = append(twice, fmt.Sprintf("%d.%d %s %s at %d", c.Slot, c.Attempt, c.Peer, c.State, c.At))
 		}
 		out += fmt.Sprintf("  twice %d %v\n", j.Conflicts(), twice)
-		for n := 1; n <= j.Job().Count; n++ {
+		for n := 1; n <= j.Slots(); n++ {
 			r := j.Slot(n)
 			out += fmt.Sprintf("  %d.%d open %t %s/%s %d", n, r.Attempt, r.Open, r.Peer, r.Incarnation, r.Index)
 			if r.Final != nil {
+				if r.Final.Reason == taskstate.ReasonAfter {
+					r.Final.Message = "" // the twin does not say it
+				}
 				out += fmt.Sprintf(" %+v", *r.Final)
 			}
-			out += " past" + pastOf(j, n)
+			out += moreOfSlot(r) + " past" + pastOf(j, n)
 			out += "\n"
 		}
 	}
 	for _, p := range []string{"p1", "p2", "p3"} {
-		out += "open on " + p
+		m, _ := s.Member(p)
+		out += moreOfMember(m) + "open on " + p
 		for t := range s.OpenOn(p) {
 			out += " " + t.String()
 		}
@@ -319,7 +336,10 @@ func show(s *ledger.State) string {
 
 func pastOf(j *ledger.JobRecord, n int) (out string) {
 	for _, p := range j.Past(n) {
-		out += fmt.Sprintf(" %d on %s/%s@%d %d to %d: %s", p.Attempt, p.Peer, p.Incarnation, p.Index, p.AssignedAt, p.GivenUpAt, p.Reason)
+		out += fmt.Sprintf(" %d/%d on %s/%s@%d %d to %d: %s", p.Attempt, p.Version, p.Peer, p.Incarnation, p.Index, p.AssignedAt, p.GivenUpAt, p.Reason)
+		if p.End != nil {
+			out += fmt.Sprintf(" ended %+v", *p.End)
+		}
 		if l := p.Late; l != nil {
 			out += fmt.Sprintf(" late %s %d at %d heard %d", l.State, l.Exit, l.At, l.Heard)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ func TestEveryCallReachesItsMethodWithItsArguments(t *testing.T) {
 	c, _, _ := serve(t, b)
 	ctx := t.Context()
 	job := taskstate.Job{ID: "id", Run: taskstate.Run{Process: &taskstate.Process{Script: []byte("#!")}}}
-	if s, err := c.Submit(ctx, api.Submit{Job: job}); err != nil || s != (api.Submitted{ID: "id", Held: true, Note: "#!"}) {
+	if s, err := c.Submit(ctx, api.Submit{Job: job}); err != nil || !reflect.DeepEqual(s, api.Submitted{ID: "id", Held: true, Note: "#!"}) {
 		t.Errorf("submit: %+v, %v", s, err)
 	}
 	// An id may be whatever a person types.

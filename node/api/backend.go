@@ -6,13 +6,17 @@ import "context"
 // unique prefix, a name, `last`. Errors are *Error; others become Failed.
 type Backend interface {
 	JobBackend
+	ChangeBackend
 	PeerBackend
+	PeerKeeper
+	SettingsBackend
 	AdminBackend
 }
 
 // JobBackend takes jobs and tells about them.
 type JobBackend interface {
 	Submit(ctx context.Context, s Submit) (Submitted, error)
+	// Cancel stops a job, or one task of a batch job: JOB.SLOT or JOB.SLOT.ATTEMPT.
 	Cancel(ctx context.Context, id string) (Job, error)
 	Jobs(ctx context.Context) (Jobs, error)
 	Job(ctx context.Context, id string) (JobAnswer, error)

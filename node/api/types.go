@@ -13,7 +13,7 @@ type Peer struct {
 	Standing     string   `json:"standing"` // ready suspect detached unreachable left unknown
 	Coordinator  bool     `json:"coordinator"`
 	Voter        bool     `json:"voter"`
-	Availability string   `json:"availability"` // active
+	Availability string   `json:"availability"` // active pause drain
 	Self         bool     `json:"self"`
 	Path         string   `json:"path"` // self direct relayed none
 	RTT          float64  `json:"rtt"`  // seconds, 0 if unknown
@@ -26,6 +26,16 @@ type Peer struct {
 	Age          float64  `json:"age"` // seconds since the news this row rests on changed or was confirmed
 	Addrs        []string `json:"addrs"`
 	Roles        []string `json:"roles"`
+	Trouble      string   `json:"trouble,omitempty"` // why it takes no tasks, though it is here: its disk is full, read-only or stuck
+
+	OS         string            `json:"os"` // "" until it had a session with this coordinator
+	Arch       string            `json:"arch"`
+	Labels     map[string]string `json:"labels"`      // that constraints see: its own, and what people laid over them
+	Offers     map[string]int64  `json:"offers"`      // named counts besides cpus and memory
+	OffersUsed map[string]int64  `json:"offers_used"` // of these, what is promised to its tasks
+
+	AvailabilityReason string `json:"availability_reason,omitempty"` // as who paused or drained it said
+	TasksLeft          *int   `json:"tasks_left,omitempty"`          // drained: tasks on it whose end is not acknowledged yet
 }
 
 // Peers answers GET /v1/peers.
@@ -63,6 +73,13 @@ type Job struct {
 	Cancelled string         `json:"cancelled,omitempty"` // why
 	Waiting   string         `json:"waiting,omitempty"`   // why nothing more starts, if something waits
 	ExitCode  *int           `json:"exit_code,omitempty"` // once ended: what run and wait exit with
+
+	Wanted   int           `json:"wanted,omitempty"`   // service and global: tasks there are to be
+	Version  int           `json:"version,omitempty"`  // service and global
+	Rollout  *Rollout      `json:"rollout,omitempty"`  // of the newest update
+	After    []Predecessor `json:"after,omitempty"`    // what has to be complete first, as long as it is not
+	Schedule *Schedule     `json:"schedule,omitempty"` // it only starts others
+	Origin   *Origin       `json:"origin,omitempty"`   // it was started by a schedule
 }
 
 // Over tells whether the job has ended.
@@ -96,6 +113,12 @@ type Task struct {
 	Reason   string    `json:"reason"`
 	Item     string    `json:"item,omitempty"`
 	At       time.Time `json:"at"` // of the newest status
+
+	Version   int        `json:"version,omitempty"`    // of the job, service and global
+	Leaving   string     `json:"leaving,omitempty"`    // it is being stopped, and not because the job is: why
+	Retired   bool       `json:"retired,omitempty"`    // its slot is not wanted any more
+	Earlier   bool       `json:"earlier,omitempty"`    // an attempt that its slot has left behind
+	NotBefore *time.Time `json:"not_before,omitempty"` // pending: it does not start before
 }
 
 // Tasks answers GET /v1/jobs/{id}/tasks.
@@ -124,17 +147,23 @@ type Explanation struct {
 }
 
 // Event is one line of `peer watch`. Token resumes after it, at the same peer and the same start of it.
+//
+// A snapshot says that events may be missing before it, and why. If it has no token, what is known now follows, each line marked
+// Snapshot, up to the line "synced": what is not listed is not there any more, and none of it counts before synced has come. A bookmark
+// says that nothing has happened; an end, that the stream ends here and is to be resumed.
 type Event struct {
 	Seq     uint64    `json:"seq"`
-	Token   string    `json:"token"`
+	Token   string    `json:"token,omitempty"`
 	Time    time.Time `json:"time"`
-	Kind    string    `json:"kind"` // job task peer coordinator snapshot
+	Kind    string    `json:"kind"` // job task peer coordinator snapshot synced bookmark end
 	Job     string    `json:"job,omitempty"`
 	Task    string    `json:"task,omitempty"`
 	Peer    string    `json:"peer,omitempty"`
 	State   string    `json:"state,omitempty"`
 	Exit    *int      `json:"exit_code,omitempty"`
 	Message string    `json:"message,omitempty"`
+
+	Snapshot bool `json:"snapshot,omitempty"` // this is how things stand, not what happened
 }
 
 // Submit is the body of POST /v1/jobs. The id is minted by the peer that is asked, unless the job brings one.
@@ -148,6 +177,11 @@ type Submitted struct {
 	ID   string `json:"id"`
 	Held bool   `json:"held"`
 	Note string `json:"note,omitempty"`
+
+	// A job whose name is that of a service, global or scheduled job that goes on is an update of that. Without changes nothing was done.
+	Updated bool               `json:"updated,omitempty"`
+	Version int                `json:"version,omitempty"`
+	Changes []taskstate.Change `json:"changes,omitempty"`
 }
 
 // LogChunk is one line of GET /v1/jobs/{id}/logs. Exactly one of Data, Note and Error is set, or none on a final line.

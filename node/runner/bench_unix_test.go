@@ -3,21 +3,25 @@
 package runner
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
+	"covey/node/runner/supervise"
 	"covey/taskstate"
 )
 
 // parallelism of both loops: about what three peers with two CPUs each have under way.
 const parallelism = 6
 
-// BenchmarkTrue runs /bin/true by a plain loop – a fresh folder, two log files, fork, exec, wait – and through the runner. cpu-µs/task is
+// BenchmarkTrue runs /bin/true by a plain loop – a fresh folder, two log files, fork, exec, wait – and through the runner, with processes of its own and with a supervisor. cpu-µs/task is
 // what all of it takes, children included, and does not depend on who else uses the machine. Folders are removed at the very end only:
 // on ext4, removing makes the next creations slow (see doc.go).
 //
@@ -28,7 +32,8 @@ func BenchmarkTrue(b *testing.B) {
 	fresh := func() string { n++; return filepath.Join(root, fmt.Sprint(n)) }
 	for range 5 { // in turns: what else the machine does falls on both
 		b.Run("plain", func(b *testing.B) { benchPlain(b, fresh()) })
-		b.Run("runner", func(b *testing.B) { benchRunner(b, fresh()) })
+		b.Run("inside", func(b *testing.B) { benchRunner(b, fresh(), true) })
+		b.Run("supervised", func(b *testing.B) { benchRunner(b, fresh(), false) })
 	}
 }
 
@@ -68,6 +73,23 @@ func cpuMicros() (sum int64) {
 		var u syscall.Rusage
 		_ = syscall.Getrusage(who, &u)
 		sum += (u.Utime.Nano() + u.Stime.Nano()) / 1000
+	}
+	return sum + supervisorMicros()
+}
+
+// supervisorMicros is what living children of this process have used, and their children that have ended.
+func supervisorMicros() (sum int64) {
+	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, l := range lists {
+		text, _ := os.ReadFile(l)
+		for _, pid := range strings.Fields(string(text)) {
+			stat, _ := os.ReadFile("/proc/" + pid + "/stat")
+			f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+			for _, ticks := range f[11:15] {
+				n, _ := strconv.ParseInt(ticks, 10, 64)
+				sum += n * 10_000
+			}
+		}
 	}
 	return sum
 }
@@ -115,14 +137,18 @@ func plainTask(dir string) error {
 	return c.Run()
 }
 
-func benchRunner(b *testing.B, root string) {
+func benchRunner(b *testing.B, root string, inside bool) {
+	b.Helper()
 	job := process(taskstate.Process{Command: []string{"/bin/true"}})
 	free := make(chan struct{}, parallelism)
-	r, err := New(Config{Dir: root, Sink: func(rep taskstate.RunReport) {
+	var r *Runner
+	var err error
+	r, err = New(Config{Dir: root, InProcess: inside, Sink: func(rep taskstate.RunReport) {
 		if rep.State.Final() {
 			if rep.State != taskstate.Complete {
 				b.Errorf("%+v", rep)
 			}
+			r.Kept([]taskstate.TaskID{rep.Task})
 			<-free
 		}
 	}})
@@ -139,4 +165,5 @@ func benchRunner(b *testing.B, root string) {
 		}
 	})
 	_ = r.Close()
+	_ = supervise.EndAll(root)
 }

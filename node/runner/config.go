@@ -8,13 +8,14 @@ import (
 	"runtime"
 	"time"
 
+	"covey/node/runner/supervise"
 	"covey/taskstate"
 )
 
 // Defaults of Config.
 const (
-	DefaultLogCap = 64 << 20
-	DefaultGrace  = 5 * time.Second
+	DefaultLogCap = supervise.DefaultLogCap
+	DefaultGrace  = supervise.DefaultGrace
 )
 
 // Config is what a Runner needs. Dir and Sink have no default.
@@ -26,6 +27,10 @@ type Config struct {
 	Starters int                       // how many processes are prepared at once; 0 = two per CPU
 	Environ  []string                  // the daemon's environment; nil = os.Environ(). Only PATH HOME LANG TMPDIR are passed on
 	Log      *slog.Logger              // nil = silent
+
+	InProcess bool          // processes are this process's own and end with Close; so it is, too, where there is no supervisor (all but Linux)
+	Idle      time.Duration // how long a supervisor without processes is kept; 0 = supervise.DefaultIdle
+	Guard     int           // a process whose end ends all processes at once, even when no peer is there; 0 = none
 }
 
 func (c Config) withDefaults() (Config, error) {

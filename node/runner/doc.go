@@ -1,8 +1,11 @@
 // Package runner runs one task to its end: a process, or a no-op.
 //
-//	Start ──► queue ──► starters ──► process ──► end
-//	  │  no-op, 0 s: at once                      │
-//	  └──────────────► reporter ◄─────────────────┘ ──► Config.Sink
+//	Start ──► queue ──► starters ──► keeper (package supervise) ──► process ──► end
+//	  │  no-op, 0 s: at once                                                     │
+//	  └───────────────────────────► reporter ◄──────────────────────────────────┘ ──► Config.Sink
+//
+// Starters prepare: the folder, the script, the environment, the program. Processes belong to the keeper, as a rule a supervisor in a process of its
+// own, so that they outlive the peer; after a restart, Adopt takes them up again.
 //
 // Every attempt has a folder of its own below Config.Dir:
 //
@@ -19,9 +22,6 @@
 // killed, before the process is reaped: until then its number cannot be given to anybody else. A process that left the group is not followed; but if, a second
 // after the end, it still holds the task's output open, it is killed and what it wrote since is cut away (on Linux, and if its environment
 // names the task).
-//
-// A file .running in Config.Dir says which processes run, so that after a crash Reap can kill what outlived its peer; it is written
-// without fsync, because after a crash of the machine there is nothing to kill.
 //
 // The work folder of a task that left nothing in it is given to a later task, by renaming; otherwise it stays until its job is cleaned away.
 // Removing it at once looks tidy and is not: ext4 does not hand out an inode again for some seconds and walks past all of these at every

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -126,23 +125,8 @@ func (s *spare) take(work string) bool {
 		from := s.paths[n-1]
 		s.paths = s.paths[:n-1]
 		s.mu.Unlock()
-		if os.Rename(from, work) == nil {
+		if rename(from, work) == nil {
 			return true
 		}
 	}
-}
-
-// pristine tells whether a folder is empty and has the mode we make it with.
-func pristine(dir string) bool {
-	f, err := os.OpenFile(dir, os.O_RDONLY|noFollow, 0)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = f.Close() }()
-	st, err := f.Stat()
-	if err != nil || st.Mode() != fs.ModeDir|0o700 {
-		return false
-	}
-	_, err = f.Readdirnames(1)
-	return errors.Is(err, io.EOF)
 }

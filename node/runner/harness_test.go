@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"covey/node/runner/supervise"
 	"covey/taskstate"
 )
 
@@ -21,6 +22,7 @@ type harness struct {
 	mu   sync.Mutex
 	cond sync.Cond
 	got  map[taskstate.TaskID][]taskstate.RunReport
+	keep bool // the worker never journals an end
 }
 
 func start(t testing.TB, change func(*Config)) *harness {
@@ -36,14 +38,23 @@ func start(t testing.TB, change func(*Config)) *harness {
 		t.Fatal(err)
 	}
 	h.Runner = r
-	t.Cleanup(func() { _ = r.Close() })
+	t.Cleanup(func() {
+		_ = r.Close()
+		if err := supervise.EndAll(cfg.Dir); err != nil {
+			t.Error(err)
+		}
+	})
 	return h
 }
 
 func (h *harness) sink(r taskstate.RunReport) {
 	h.mu.Lock()
 	h.got[r.Task] = append(h.got[r.Task], r)
+	keep := h.keep
 	h.mu.Unlock()
+	if r.State.Final() && !keep {
+		h.Kept([]taskstate.TaskID{r.Task})
+	}
 	h.cond.Broadcast()
 }
 

@@ -16,13 +16,18 @@ func (r *Runner) noopAtOnce(id taskstate.TaskID) {
 // noop starts a no-op that takes its time: one entry in the heap. Called with r.mu held.
 func (r *Runner) noop(t *task) {
 	r.reports.add(running(t.launch.Task, time.Now().UnixMilli()))
+	r.awaitNoop(t, 0)
+}
+
+// awaitNoop waits for the end of a no-op that has run for a while. Called with r.mu held.
+func (r *Runner) awaitNoop(t *task, already time.Duration) {
 	d := time.Duration(t.launch.Job.Run.Noop.Duration) * time.Millisecond
 	limit := time.Duration(t.launch.Job.Timeout) * time.Millisecond
 	end := r.noopOver
 	if limit > 0 && limit < d {
 		d, end = limit, r.noopTimeout
 	}
-	t.waiting = r.clock.after(d, func() { end(t) })
+	t.waiting = r.clock.after(max(0, d-already), func() { end(t) })
 }
 
 // claim makes the caller the one that ends t.

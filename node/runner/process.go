@@ -3,14 +3,16 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
+	"covey/node/runner/supervise"
 	"covey/taskstate"
 )
 
-// starter prepares and starts processes, one after the other. There are few of them: forks of one program go one at a time anyway.
+// starter prepares processes, one after the other, and hands them to the keeper.
 func (r *Runner) starter() {
 	for {
 		r.mu.Lock()
@@ -29,150 +31,204 @@ func (r *Runner) starter() {
 	}
 }
 
-// launch brings a task from the queue to a running process, or to its end.
+// launch brings a task from the queue to the keeper, or to its end.
 func (r *Runner) launch(t *task) {
 	t.mu.Lock()
 	stopped := t.stop
 	t.mu.Unlock()
 	if stopped != "" {
-		r.finish(t, nil, taskstate.RunReport{State: taskstate.Shutdown, Exit: taskstate.NoExit, Reason: stopped, Message: "stopped before it started"})
+		r.finish(t, stoppedBefore(stopped))
 		return
 	}
-	out, err := r.spawnTask(t)
+	s, err := r.prepare(t)
 	if err != nil {
 		var why *rejection
 		if !errors.As(err, &why) {
 			why = reject(taskstate.ReasonPrepare, "could not be prepared: %v", err)
 		}
-		r.finish(t, out, taskstate.RunReport{State: taskstate.Rejected, Exit: taskstate.NoExit, Reason: why.reason, Message: why.message})
+		emptyOutput(s.Home)
+		r.finish(t, rejected(why))
 		return
 	}
-	r.reports.add(running(t.launch.Task, time.Now().UnixMilli()))
-	r.all.Go(func() { r.await(t, out) })
+	r.keeper.Start(s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sent = true
+	if t.stop != "" && !t.ended {
+		r.keeper.Stop(s.Task, string(t.stop))
+	}
 }
 
-// spawnTask makes the folder, finds the program and starts it. The output it returns, also with an error, is the caller's to finish.
-func (r *Runner) spawnTask(t *task) (*output, error) {
+func stoppedBefore(reason taskstate.Reason) taskstate.RunReport {
+	return taskstate.RunReport{State: taskstate.Shutdown, Exit: taskstate.NoExit, Reason: reason, Message: "stopped before it started"}
+}
+
+func rejected(why *rejection) taskstate.RunReport {
+	return taskstate.RunReport{State: taskstate.Rejected, Exit: taskstate.NoExit, Reason: why.reason, Message: why.message}
+}
+
+// emptyOutput leaves the two files of a task that never ran, so that its output is empty instead of not there.
+func emptyOutput(home string) {
+	if home == "" {
+		return
+	}
+	for _, name := range supervise.Streams() {
+		if f, err := os.OpenFile(filepath.Join(home, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// prepare makes the folder, finds the program and says how it is to be run. With an error, Home is set if there is one.
+func (r *Runner) prepare(t *task) (s supervise.Spec, err error) {
 	l, p := &t.launch, t.launch.Job.Run.Process
 	rel, err := l.Task.Folder()
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	home := filepath.Join(r.cfg.Dir, rel)
 	if err := freshFolder(home); err != nil {
-		return nil, err
+		return s, err
 	}
-	out, err := openOutput(home, r.cfg.LogCap)
-	if err != nil {
-		return nil, err
-	}
-	work := filepath.Join(home, "work")
-	out.work = work
-	dir, err := r.workFolder(work, p)
-	if err != nil {
-		return out, err
+	s.Task, s.Home, s.Timeout = l.Task.String(), home, time.Duration(l.Job.Timeout)*time.Millisecond
+	t.work = filepath.Join(home, "work")
+	if s.Dir, err = r.workFolder(t.work, p); err != nil {
+		return s, err
 	}
 	vars := coveyVars(*l)
-	env := environment(r.base, p.Env, vars)
-	argv := arguments(p, vars, l.Item)
-	path := filepath.Join(work, scriptName)
+	s.Env = environment(r.base, p.Env, vars)
+	s.Argv = arguments(p, vars, l.Item)
+	s.Path = filepath.Join(t.work, scriptName)
 	if len(p.Script) == 0 {
-		if len(argv) == 0 {
-			return out, reject(taskstate.ReasonNotFound, "the command is empty; name a program to run")
+		if len(s.Argv) == 0 {
+			return s, reject(taskstate.ReasonNotFound, "the command is empty; name a program to run")
 		}
 		var why *rejection
-		if path, why = lookup(argv[0], getenv(env, "PATH"), dir); why != nil {
-			return out, why
+		if s.Path, why = lookup(s.Argv[0], getenv(s.Env, "PATH"), s.Dir); why != nil {
+			return s, why
 		}
 	}
-	return out, r.startChild(t, spec{path: path, argv: argv, env: env, dir: dir, stdin: r.null, stdout: out.files[0].f, stderr: out.files[1].f}, out)
+	return s, nil
 }
 
-// startChild forks, and takes note of the process on disk and in t. A stop that came meanwhile is obeyed here.
-func (r *Runner) startChild(t *task, s spec, out *output) error {
-	mark := r.records.begin()
-	c, err := spawn(s)
-	if err != nil {
-		return startError(s.argv[0], err)
+// happened takes in what the keeper tells, from one goroutine at a time.
+func (r *Runner) happened(e supervise.Event) {
+	id, err := taskstate.ParseTaskID(e.Task)
+	var t *task
+	if err == nil {
+		r.mu.Lock()
+		if t = r.tasks[id]; t == nil && r.left != nil {
+			r.left[id] = e // Adopt has not been asked yet
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
 	}
-	out.slot = r.records.add(t.launch.Task, c.pid, mark)
+	switch {
+	case t == nil && e.Final(): // told twice, or nobody's
+		r.keeper.Ack([]string{e.Task})
+	case t == nil:
+	case e.Final():
+		r.ended(t, e)
+	default:
+		r.show(t, e.At)
+	}
+}
+
+// show reports a task as running, once.
+func (r *Runner) show(t *task, at int64) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.child = c
-	if t.stop != "" {
-		c.signal(sigTerm)
-		r.killAfterGrace(t)
-	} else if d := t.launch.Job.Timeout; d > 0 {
-		t.waiting = r.clock.after(time.Duration(d)*time.Millisecond, func() { r.timeUp(t) })
+	again := t.shown
+	t.shown = true
+	t.mu.Unlock()
+	if !again {
+		r.reports.add(running(t.launch.Task, at))
 	}
-	return nil
 }
 
-func (r *Runner) timeUp(t *task) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ended || t.stop != "" || t.timeout || !t.child.signal(sigTerm) {
-		return
-	}
-	t.timeout = true
-	r.killAfterGrace(t)
-}
-
-// await sees a process to its end. One goroutine per running process.
-func (r *Runner) await(t *task, out *output) {
-	out.watch(r.clock)
-	e := t.child.wait()
+// ended brings a task to its end. The keeper keeps that, too, until Kept.
+func (r *Runner) ended(t *task, e supervise.Event) {
 	t.mu.Lock()
 	t.ended = true
-	r.clock.stop(t.waiting)
-	t.waiting = nil
 	rep := classify(t, e)
 	t.mu.Unlock()
-	r.records.remove(out.slot)
-	if e.alone {
-		r.spare.offer(out.work)
+	if e.Alone && t.work != "" {
+		r.spare.offer(t.work)
 	}
-	r.finish(t, out, rep)
+	if e.Kind == supervise.Ended && !e.Unbegun {
+		r.stray(t, e)
+	}
+	r.finish(t, rep)
 }
 
-// finish completes the output, tells who follows it, and reports the end – in this order, so that whoever hears of the end can read it all.
-func (r *Runner) finish(t *task, out *output, rep taskstate.RunReport) {
-	if out != nil {
-		sizes, err := out.finish(r.clock, t.launch.Task)
-		if err != nil {
-			r.cfg.Log.Warn("output of a task could not be completed", "task", t.launch.Task.String(), "error", err)
-		}
-		if t.child != nil {
-			r.strays.add(r.clock, stray{task: t.launch.Task, home: out.home, sizes: sizes})
-		}
+func (r *Runner) stray(t *task, e supervise.Event) {
+	if rel, err := t.launch.Task.Folder(); err == nil {
+		r.strays.add(r.clock, stray{task: t.launch.Task, home: filepath.Join(r.cfg.Dir, rel), sizes: e.Sizes})
 	}
+}
+
+// finish tells who follows the output that it is complete, and reports the end – in this order, so that whoever hears of the end can read it all.
+func (r *Runner) finish(t *task, rep taskstate.RunReport) {
 	r.forget(t.launch.Task)
 	close(t.over)
 	rep.Task = t.launch.Task
 	r.report(rep)
 }
 
-// classify turns how a process ended, and what was asked of it, into an end. Called with t.mu held.
-func classify(t *task, e ending) taskstate.RunReport {
-	rep := taskstate.RunReport{Exit: e.exit, Signal: e.signal}
-	if e.signal != 0 {
+// Kept says that the ends of these tasks are in the worker's journal, so that the supervisor may forget them.
+func (r *Runner) Kept(tasks []taskstate.TaskID) {
+	ids := make([]string, len(tasks))
+	for i, id := range tasks {
+		ids[i] = id.String()
+	}
+	r.keeper.Ack(ids)
+}
+
+// classify turns what became of a process, and what was asked of it, into an end. Called with t.mu held.
+func classify(t *task, e supervise.Event) taskstate.RunReport {
+	rep := taskstate.RunReport{Exit: e.Exit, Signal: e.Signal, At: e.At}
+	if e.Signal != 0 || e.Kind != supervise.Ended || e.Unseen || e.Unbegun {
 		rep.Exit = taskstate.NoExit
 	}
 	switch {
-	case e.err != nil:
-		rep.State, rep.Exit, rep.Reason = taskstate.Failed, taskstate.NoExit, taskstate.ReasonExit
-		rep.Message = fmt.Sprintf("its end could not be seen: %v", e.err)
-	case t.timeout:
+	case e.Kind == supervise.Refused:
+		name := "the script"
+		if p := t.launch.Job.Run.Process; p != nil && len(p.Command) > 0 && len(p.Script) == 0 {
+			name = p.Command[0]
+		}
+		why := startError(name, e.Cause())
+		rep.State, rep.Reason, rep.Message = taskstate.Rejected, why.reason, why.message
+	case e.Kind == supervise.Lost:
+		rep.State, rep.Reason, rep.Message = taskstate.Orphaned, taskstate.ReasonInterrupted, lostMessage(e)
+	case e.Timeout:
 		rep.State, rep.Exit, rep.Reason, rep.Message = taskstate.Failed, taskstate.NoExit, taskstate.ReasonTimeout, timeoutMessage(t)
-	case t.stop != "":
-		rep.State, rep.Reason, rep.Message = taskstate.Shutdown, t.stop, "stopped: "+string(t.stop)
-	case e.signal != 0:
+	case e.Unbegun:
+		rep.State, rep.Reason, rep.Message = taskstate.Shutdown, taskstate.Reason(e.Reason), "stopped before it started"
+	case e.Reason != "":
+		rep.State, rep.Reason, rep.Message = taskstate.Shutdown, taskstate.Reason(e.Reason), "stopped: "+e.Reason
+	case e.Unseen:
+		rep.State, rep.Reason, rep.Message = taskstate.Failed, taskstate.ReasonExit, "it ended, its exit code is unknown: "+e.Err
+	case e.Signal != 0:
 		rep.State, rep.Reason = taskstate.Failed, taskstate.ReasonSignal
-		rep.Message = fmt.Sprintf("ended by signal %d (%v)", e.signal, syscall.Signal(e.signal))
-	case e.exit != 0:
-		rep.State, rep.Reason, rep.Message = taskstate.Failed, taskstate.ReasonExit, fmt.Sprintf("exit code %d", e.exit)
+		rep.Message = fmt.Sprintf("ended by signal %d (%v)", e.Signal, syscall.Signal(e.Signal))
+	case e.Exit != 0:
+		rep.State, rep.Reason, rep.Message = taskstate.Failed, taskstate.ReasonExit, fmt.Sprintf("exit code %d", e.Exit)
 	default:
 		rep.State = taskstate.Complete
 	}
 	return rep
+}
+
+const rebooted = "the machine was restarted while it ran"
+
+func lostMessage(e supervise.Event) string {
+	switch {
+	case e.Rebooted:
+		return rebooted
+	case e.Err != "":
+		return "its supervisor was killed: " + e.Err
+	case e.Unbegun:
+		return "its supervisor was killed before it started"
+	}
+	return "it ended while neither its peer nor its supervisor ran; nobody saw its exit code"
 }

@@ -272,8 +272,8 @@ func TestWhatIsLeftOfTheGroupIsKilledWithTheTask(t *testing.T) {
 	}
 }
 
-func TestCloseInterruptsWhatRunsAndReportsIt(t *testing.T) {
-	h := start(t, func(c *Config) { c.Starters = 1 })
+func TestWithoutASupervisorCloseInterruptsWhatRunsAndReportsIt(t *testing.T) {
+	h := start(t, func(c *Config) { c.Starters, c.InProcess = 1, true })
 	for slot := 1; slot <= 5; slot++ {
 		h.Start(launch(shell("sleep 1000"), slot))
 	}

@@ -6,15 +6,16 @@ import (
 	"sync"
 	"time"
 
+	"covey/node/runner/supervise"
 	"covey/taskstate"
 )
 
-// Runner runs tasks. All methods may be called by anybody at any time; none waits for a task except Close.
+// Runner runs tasks. All methods may be called by anybody at any time; none waits for a task, but Close does where there is no supervisor.
 type Runner struct {
 	cfg     Config
 	base    []string // environment passed on from the daemon
-	null    *os.File // every task's stdin
-	records *records
+	keeper  keeper
+	lasting bool // processes outlive this one
 	reports *reporter
 	clock   *timers
 	spare   spare
@@ -23,9 +24,10 @@ type Runner struct {
 	mu    sync.Mutex
 	tasks map[taskstate.TaskID]*task // not yet ended
 	queue []*task                    // processes waiting for a starter, first in first out; the worker bounds it
-	work  sync.Cond                  // on mu: queue or shut changed
+	left  map[taskstate.TaskID]supervise.Event
+	work  sync.Cond // on mu: queue or shut changed
 	shut  bool
-	all   sync.WaitGroup // starters and running processes
+	all   sync.WaitGroup // starters
 }
 
 // task is one task that has not ended. Its fields are guarded by mu; launch never changes.
@@ -33,15 +35,15 @@ type task struct {
 	launch  taskstate.Launch
 	over    chan struct{} // closed when its output is complete; nil for a no-op
 	mu      sync.Mutex
-	child   *child // once started
+	sent    bool // the keeper has it, and hears of a stop
+	shown   bool // reported as running
+	work    string
 	ended   bool
 	stop    taskstate.Reason // why it was asked to stop, "" if it was not
-	timeout bool             // stopped because its time was up
-	waiting *timer           // end of a no-op, timeout or grace of a process
+	waiting *timer           // end of a no-op
 }
 
-// New makes the tasks folder and starts the runner's goroutines; Close ends them. What an earlier life left running is known from then
-// on and waits for Reap.
+// New makes the tasks folder and starts the runner's goroutines; Close ends them. What an earlier life left running waits for Adopt.
 func New(cfg Config) (*Runner, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -50,25 +52,24 @@ func New(cfg Config) (*Runner, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("the tasks folder cannot be made: %w", err)
 	}
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return nil, err
-	}
-	rec, err := openRecords(cfg.Dir)
-	if err != nil {
-		_ = null.Close()
-		return nil, fmt.Errorf("the list of running processes cannot be opened: %w", err)
-	}
 	r := &Runner{
-		cfg: cfg, base: passed(cfg.Environ), null: null, records: rec, reports: newReporter(cfg.Sink), clock: newTimers(),
-		strays: newStrays(cfg.Log), tasks: make(map[taskstate.TaskID]*task),
+		cfg: cfg, base: passed(cfg.Environ), reports: newReporter(cfg.Sink), clock: newTimers(),
+		strays: newStrays(cfg.Log), tasks: make(map[taskstate.TaskID]*task), left: make(map[taskstate.TaskID]supervise.Event),
 	}
 	r.work.L = &r.mu
+	if r.keeper, r.lasting, err = openKeeper(cfg, r.happened); err != nil {
+		r.closeParts()
+		return nil, fmt.Errorf("what this peer left running cannot be found out: %w", err)
+	}
+	r.takeNote()
 	for range cfg.Starters {
 		r.all.Go(r.starter)
 	}
 	return r, nil
 }
+
+// Lasting tells whether processes go on when this peer ends, and its next start takes them up again.
+func (r *Runner) Lasting() bool { return r.lasting }
 
 // Start runs a task. It returns at once; what becomes of it is reported. A task that is running already is left alone, and after Close
 // nothing starts.
@@ -115,23 +116,13 @@ func (r *Runner) halt(t *task, reason taskstate.Reason) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ended || t.stop != "" || t.timeout {
+	if t.ended || t.stop != "" {
 		return
 	}
-	switch {
-	case t.child == nil: // waits for a starter, or is being prepared: the starter looks
-		t.stop = reason
-	case t.child.signal(sigTerm):
-		t.stop = reason
-		r.killAfterGrace(t)
+	t.stop = reason
+	if t.sent { // otherwise it waits for a starter, or is being prepared: the starter looks
+		r.keeper.Stop(t.launch.Task.String(), string(reason))
 	}
-}
-
-// killAfterGrace is called with t.mu held, after SIGTERM.
-func (r *Runner) killAfterGrace(t *task) {
-	r.clock.stop(t.waiting)
-	c := t.child
-	t.waiting = r.clock.after(r.cfg.Grace, func() { c.signal(sigKill) })
 }
 
 // Live tells whether a process of this task may still write, and gives a channel that is closed when its output is complete.
@@ -152,8 +143,8 @@ func (r *Runner) Running() int {
 	return len(r.tasks)
 }
 
-// Close stops every task as interrupted, waits until all have ended and all reports are delivered, and ends the runner's goroutines.
-// It takes up to the grace.
+// Close ends the runner's goroutines. Processes of a supervisor go on, and what was not begun is forgotten; otherwise every task is
+// stopped as interrupted and its end reported, which takes up to the grace.
 func (r *Runner) Close() error {
 	r.mu.Lock()
 	if r.shut {
@@ -161,21 +152,30 @@ func (r *Runner) Close() error {
 		return nil
 	}
 	r.shut = true
+	if r.lasting {
+		r.queue = nil
+	}
 	left := make([]*task, 0, len(r.tasks))
 	for _, t := range r.tasks {
 		left = append(left, t)
 	}
 	r.mu.Unlock()
 	r.work.Broadcast()
-	for _, t := range left {
-		r.halt(t, taskstate.ReasonInterrupted)
+	if !r.lasting {
+		for _, t := range left {
+			r.halt(t, taskstate.ReasonInterrupted)
+		}
 	}
 	r.all.Wait()
+	err := r.keeper.Close()
+	r.closeParts()
+	return err
+}
+
+func (r *Runner) closeParts() {
 	r.clock.close()
 	r.strays.close()
 	r.reports.close()
-	_ = r.null.Close()
-	return r.records.close()
 }
 
 // forget takes an ended task off the list.
@@ -191,7 +191,9 @@ func (r *Runner) end(id taskstate.TaskID, s taskstate.State, reason taskstate.Re
 }
 
 func (r *Runner) report(rep taskstate.RunReport) {
-	rep.At = time.Now().UnixMilli()
+	if rep.At == 0 {
+		rep.At = time.Now().UnixMilli()
+	}
 	rep.Message = cutMessage(rep.Message)
 	r.reports.add(rep)
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"covey/node/runner/supervise"
 	"covey/taskstate"
 )
 
@@ -80,7 +81,7 @@ func (s *strays) look() {
 	s.mu.Unlock()
 	found := make(map[taskstate.TaskID]stray)
 	for _, e := range list {
-		for _, name := range streams {
+		for _, name := range supervise.Streams() {
 			if !unwritten(filepath.Join(e.home, name)) {
 				found[e.task] = e
 			}
@@ -89,10 +90,14 @@ func (s *strays) look() {
 	if len(found) == 0 {
 		return
 	}
-	n := killByEnvironment(func(id taskstate.TaskID) bool { _, ok := found[id]; return ok })
+	n := supervise.KillByEnvironment(func(task string) bool {
+		id, err := taskstate.ParseTaskID(task)
+		_, ok := found[id]
+		return ok && err == nil
+	})
 	for id, e := range found {
 		s.log.Info("a process outside its group still wrote a task's output", "task", id.String(), "killed_in_all", n)
-		for i, name := range streams {
+		for i, name := range supervise.Streams() {
 			if path := filepath.Join(e.home, name); larger(path, e.sizes[i]) {
 				_ = os.Truncate(path, e.sizes[i])
 			}

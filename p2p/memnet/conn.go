@@ -16,31 +16,44 @@ func (Addr) Network() string { return "mem" }
 // String is the peer id.
 func (a Addr) String() string { return string(a) }
 
+// medium is what a stream runs over, and how it is hurt.
+type medium interface {
+	// severed tells whether nothing gets from one end to the other now, and when to look again.
+	severed(from, to net.Addr) (bool, <-chan struct{})
+	// lag is how long what is written now is under way.
+	lag(from, to net.Addr) time.Duration
+	// forget is told about the dialling end when nothing can happen to the stream any more.
+	forget(dialler *Conn)
+}
+
 // Conn is one end of a stream. It implements net.Conn, and CloseWrite as the real streams do.
 type Conn struct {
-	net           *Network
-	local, remote string
+	net           medium
+	local, remote net.Addr
 	in, out       *pipe
 	dialler       *Conn // the end that the network keeps
+	other         *Conn
 	rd, wr        deadline
 	done          chan struct{} // closed by Close
 	once          sync.Once
+	gone          bool // on Wires: this end's machine or process is no more; under the Wires' lock
 }
 
-// newStream makes both ends. The network's lock is held.
-func newStream(n *Network, a, b string) (here, there *Conn) {
+// newStream makes both ends.
+func newStream(n medium, a, b net.Addr) (here, there *Conn) {
 	up, down := newPipe(), newPipe()
 	here = &Conn{net: n, local: a, remote: b, in: down, out: up, rd: makeDeadline(), wr: makeDeadline(), done: make(chan struct{})}
 	there = &Conn{net: n, local: b, remote: a, in: up, out: down, rd: makeDeadline(), wr: makeDeadline(), done: make(chan struct{})}
 	here.dialler, there.dialler = here, here
+	here.other, there.other = there, here
 	return here, there
 }
 
-// LocalAddr is the own peer id.
-func (c *Conn) LocalAddr() net.Addr { return Addr(c.local) }
+// LocalAddr is the own peer id, or the own socket's address on Wires.
+func (c *Conn) LocalAddr() net.Addr { return c.local }
 
-// RemoteAddr is the other's peer id.
-func (c *Conn) RemoteAddr() net.Addr { return Addr(c.remote) }
+// RemoteAddr is the other's.
+func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
 // Read returns what has arrived, waits if nothing has.
 func (c *Conn) Read(p []byte) (int, error) {
@@ -52,7 +65,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 			return 0, os.ErrDeadlineExceeded
 		default:
 		}
-		cut, healed := c.net.severed(c.local, c.remote)
+		cut, healed := c.net.severed(c.remote, c.local)
 		n, due, wake, err := c.in.take(p, cut)
 		if n > 0 || err != nil || len(p) == 0 {
 			return n, err
@@ -72,10 +85,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 			return written, os.ErrDeadlineExceeded
 		default:
 		}
-		c.net.mu.Lock()
-		delay := c.net.delay
-		c.net.mu.Unlock()
-		n, wake, err := c.out.put(p[written:], time.Now().Add(delay))
+		n, wake, err := c.out.put(p[written:], time.Now().Add(c.net.lag(c.local, c.remote)))
 		written += n
 		if err != nil || written == len(p) {
 			return written, err
@@ -127,12 +137,13 @@ func (c *Conn) reset() {
 
 // forget drops the stream from the network's list once either end is closed and nothing can be reset any more.
 func (c *Conn) forget() {
-	c.net.mu.Lock()
-	defer c.net.mu.Unlock()
 	if c.in.over() && c.out.over() {
-		delete(c.net.conns, c.dialler)
+		c.net.forget(c.dialler)
 	}
 }
+
+// vanish ends this end without a word to the other, as a machine without power does.
+func (c *Conn) vanish() { c.once.Do(func() { close(c.done) }) }
 
 // SetDeadline sets both deadlines.
 func (c *Conn) SetDeadline(t time.Time) error {

@@ -7,5 +7,8 @@
 // Hurting it: Kill a peer (its streams are reset, dials to it are refused at once), Cut two peers (streams between them stall until
 // Heal, dials time out after three seconds), Delay everything. None of it loses bytes of a stream that goes on.
 //
+// Wires is one floor deeper: machines with addresses and TCP between them, for tests that want the real host, libp2p and all, over a
+// network that can be hurt.
+//
 // The tests of other packages use it; the program does not.
 package memnet

@@ -78,7 +78,7 @@ func (n *Network) Heal() {
 func (n *Network) Kill(id string) {
 	n.mu.Lock()
 	n.dead[id] = true
-	hit := n.between(func(c *Conn) bool { return c.local == id || c.remote == id })
+	hit := n.between(func(c *Conn) bool { return c.local.String() == id || c.remote.String() == id })
 	n.changed()
 	n.mu.Unlock()
 	for _, c := range hit {
@@ -97,7 +97,7 @@ func (n *Network) Revive(id string) {
 // Reset breaks the streams between two peers, once; they can dial again at once.
 func (n *Network) Reset(a, b string) {
 	n.mu.Lock()
-	hit := n.between(func(c *Conn) bool { return pair(c.local, c.remote) == pair(a, b) })
+	hit := n.between(func(c *Conn) bool { return pair(c.local.String(), c.remote.String()) == pair(a, b) })
 	n.mu.Unlock()
 	for _, c := range hit {
 		c.reset()
@@ -144,11 +144,25 @@ func (n *Network) changed() {
 	n.wake = make(chan struct{})
 }
 
-// severed tells whether a and b are cut, and when to look again.
-func (n *Network) severed(a, b string) (bool, <-chan struct{}) {
+// severed implements medium.
+func (n *Network) severed(a, b net.Addr) (bool, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.cut[pair(a, b)], n.wake
+	return n.cut[pair(a.String(), b.String())], n.wake
+}
+
+// lag implements medium.
+func (n *Network) lag(net.Addr, net.Addr) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.delay
+}
+
+// forget implements medium.
+func (n *Network) forget(c *Conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.conns, c)
 }
 
 // Host is one peer of a Network. It implements p2p.Net.
@@ -193,7 +207,7 @@ func (h *Host) Dial(ctx context.Context, peer, protocol string) (net.Conn, error
 	if f == nil {
 		return nil, fmt.Errorf("dial %s: protocol %s is not served there", peer, protocol)
 	}
-	here, there := newStream(n, h.id, peer)
+	here, there := newStream(n, Addr(h.id), Addr(peer))
 	n.conns[here] = struct{}{}
 	n.calls.Go(func() { f(h.id, there) })
 	return here, nil

@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"covey/dispatch"
 	"covey/dispatch/ledger"
 	"covey/taskstate"
+	"covey/testnet/history"
 )
 
 // check watches everything, and compares it with what was promised.
@@ -19,16 +21,21 @@ type check struct {
 	epochs    map[taskstate.Epoch]taskstate.PeerID      // whose commands were obeyed
 	obeyed    map[taskstate.Incarnation]taskstate.Epoch // newest epoch whose grants are on that disk
 	ambiguous map[*leadership]bool
-	over      map[taskstate.JobID]bool // ended, and held against what really happened; the ledger may have forgotten it
-	entries   int                      // in the log when last looked at
-	still     time.Duration            // since when
-	idling    time.Duration            // since when somebody could run what nobody runs; 0 = not so
+	over      map[taskstate.JobID]bool           // ended, and held against what really happened; the ledger may have forgotten it
+	entries   int                                // in the log when last looked at
+	still     time.Duration                      // since when
+	lasting   map[taskstate.JobID]*watched       // services and global jobs
+	leaves    map[taskstate.TaskID]time.Duration // since when they are to be stopped
+	restarts  map[slot]*restarts
+	idling    time.Duration // since when somebody could run what nobody runs; 0 = not so
 }
 
 type slot struct {
 	job taskstate.JobID
 	n   int
 }
+
+func (s slot) String() string { return fmt.Sprintf("%s.%d", s.job, s.n) }
 
 func slotOf(t taskstate.TaskID) slot { return slot{t.Job, t.Slot} }
 
@@ -37,6 +44,7 @@ func (c *check) init(w *world) {
 		w: w, starts: map[taskstate.TaskID]*proc{}, outcomes: map[taskstate.TaskID]taskstate.RunReport{}, slots: map[slot][]*proc{},
 		reasons: map[taskstate.TaskID]taskstate.Reason{}, cancels: map[taskstate.JobID]time.Duration{},
 		epochs: map[taskstate.Epoch]taskstate.PeerID{}, obeyed: map[taskstate.Incarnation]taskstate.Epoch{}, ambiguous: map[*leadership]bool{}, over: map[taskstate.JobID]bool{},
+		lasting: map[taskstate.JobID]*watched{}, leaves: map[taskstate.TaskID]time.Duration{}, restarts: map[slot]*restarts{},
 	}
 }
 
@@ -64,9 +72,15 @@ func (c *check) decided(e ledger.Entry, results []ledger.Result) {
 				c.cancels[cmd.Cancel.Job] = c.w.now()
 			}
 		}
+		for _, id := range results[i].Cut {
+			c.cancels[id] = c.w.now()
+			c.w.reader.followed(history.Cancel, id)
+		}
+		c.followed(&cmd, &results[i])
 	}
 	for _, id := range c.w.quorum.truth.JustEnded() {
 		c.over[id] = true
+		c.w.reader.ended(id)
 		c.ends(c.w.load.byID[id])
 	}
 }
@@ -91,7 +105,7 @@ func (c *check) started(l *life, r *proc) {
 	j := w.load.byID[t.Job]
 	for _, o := range c.slots[slotOf(t)] {
 		other := o.launch.Task
-		if j != nil && j.job.Unreachable.Wait {
+		if j != nil && j.job.Unreachable.Wait && !c.mayFollow(j, other) {
 			w.fail("I4", "%s starts %s, and %s was started before: the job must not run twice", l.p.id, t, other)
 		}
 		if _, over := c.outcomes[other]; over {
@@ -108,6 +122,7 @@ func (c *check) started(l *life, r *proc) {
 			w.fail("I4", "%s starts %s while %s runs, and nobody gave %s up", l.p.id, t, other, older)
 		}
 	}
+	c.begun(l.p, r)
 	c.starts[t] = r
 	c.slots[slotOf(t)] = append(c.slots[slotOf(t)], r)
 	c.offered(l.p, r)
@@ -186,6 +201,9 @@ func (c *check) proposed(t *term, cmds []ledger.Command) {
 			continue // decided otherwise meanwhile
 		}
 		need := millis(j.job.Unreachable.ReplaceAfter)
+		if j.lasts() {
+			need = millis(markBase) // give or take what a mark says
+		}
 		if _, cancelled := c.cancels[s.Task.Job]; cancelled {
 			need = 0
 		}

@@ -16,7 +16,8 @@ const (
 	quietWithin = 10 * time.Minute
 	levelWithin = 30 * time.Second
 	endsWithin  = 4 * time.Minute
-	stallFor    = time.Minute // and nothing is decided meanwhile
+	stallFor    = time.Minute // and nothing is decided meanwhile …
+	everWithin  = time.Hour   // … but this is too long, however busy they are
 	restFor     = 30 * time.Second
 )
 
@@ -52,9 +53,15 @@ func (c *check) level() {
 	c.await(levelWithin, "I5", c.differs, func() {
 		c.w.tracef("-- all tables are equal")
 		c.w.load.release()
-		c.await(endsWithin, "I1", c.unfinished, func() {
-			c.w.tracef("-- all jobs have ended")
-			c.w.after(restFor, c.rest)
+		c.await(endsWithin, "I1", func() string { return c.unfinished(false) }, func() {
+			c.await(endsWithin, "I13", c.unwanted, func() {
+				c.w.tracef("-- all jobs have ended but for those that last, which are as they are wanted")
+				c.w.load.endAll()
+				c.await(endsWithin, "I1", func() string { return c.unfinished(true) }, func() {
+					c.w.tracef("-- all jobs have ended")
+					c.w.after(restFor, c.rest)
+				})
+			})
 		})
 	})
 }
@@ -68,7 +75,7 @@ func (c *check) await(limit time.Duration, rule string, matter func() string, th
 		switch {
 		case what == "":
 			then()
-		case c.w.now() >= end && c.w.now()-c.moved() > stallFor:
+		case c.w.now() >= end && c.w.now()-c.moved() > stallFor, c.w.now() >= end+everWithin:
 			c.w.fail(rule, "after %v in peace: %s", limit, what)
 		default:
 			c.w.after(500*time.Millisecond, look)
@@ -125,7 +132,7 @@ func (c *check) shown(l *life) string {
 	for _, p := range c.w.peers {
 		for _, id := range p.running() {
 			r := p.procs[id]
-			if !c.w.load.byID[id.Job].long || c.w.now()-r.since < 10*time.Second {
+			if j := c.w.load.byID[id.Job]; !j.long && !j.lasts() || c.w.now()-r.since < 10*time.Second {
 				continue
 			}
 			if s, ok := l.table.Get(id); !ok || s.State < taskstate.Accepted {
@@ -160,10 +167,19 @@ func onlyOne(a, b *taskstate.Table) string {
 	return fmt.Sprint(slices.SortedFunc(maps.Keys(only), taskstate.TaskID.Compare))
 }
 
+// justStarted tells of a run that a schedule, which goes on in peace, started a moment ago: it takes up to a minute and a half, twice that
+// if its attempt is repeated.
+func (j *work) justStarted(now time.Duration) bool {
+	return j.job.Origin != nil && now-j.ackedAt < 200*time.Second
+}
+
 // unfinished is I1: what was acknowledged is there, and has ended.
-func (c *check) unfinished() string {
+func (c *check) unfinished(all bool) string {
 	w := c.w
 	for _, j := range w.load.jobs {
+		if !all && (j.keeps() || j.justStarted(w.now())) {
+			continue
+		}
 		if !j.acked {
 			return fmt.Sprintf("job %s is not accepted", j.job.ID)
 		}
@@ -217,8 +233,11 @@ func (c *check) ends(j *work) {
 	if j.cancelled && !cancelled {
 		c.w.fail("I1", "that job %s was cancelled was acknowledged, and is lost", j.job.ID)
 	}
-	for n := range j.job.Count {
+	for n := range rec.Slots() {
 		s := rec.Slot(n + 1)
+		if s.Retired && s.Final != nil {
+			continue
+		}
 		c.end(j, taskstate.Task(j.job.ID, s.Slot, s.Attempt), s.Final, cancelled)
 	}
 }
@@ -266,6 +285,7 @@ func (c *check) rest() {
 			}
 		}
 	}
+	w.reader.judge()
 	w.finished = true
 	w.sched.mixBytes(c.encoded(w.peers[0].life))
 }

@@ -29,8 +29,11 @@ func (c *check) cancelled() {
 		since := max(cl.since, p.trouble, l.p.trouble, l.term.since)
 		for _, id := range p.running() {
 			at, ok := c.cancels[id.Job]
+			if since, told := c.leaves[id]; told && !ok {
+				at, ok = since, true
+			}
 			if ok && w.now()-max(since, at) > contact {
-				w.fail("I7", "%s still runs %s, %v after its job was cancelled and %v after contact", p.id, id, w.now()-at, w.now()-since)
+				w.fail("I7", "%s still runs %s, %v after it was to be stopped and %v after contact", p.id, id, w.now()-at, w.now()-since)
 			}
 		}
 	}
@@ -91,12 +94,12 @@ func (c *check) wasted(l *life) string {
 				waits[w.byID[s.Peer]]++
 			}
 		}
-		if _, _, cancelled := rec.Cancelled(); queued > 0 && !cancelled && j.job.Parallel == 0 && j.job.MaxPerPeer == 0 {
+		if _, _, cancelled := rec.Cancelled(); queued > 0 && !cancelled && !j.particular() && len(rec.Blocked()) == 0 && j.job.Parallel == 0 && j.job.MaxPerPeer == 0 {
 			needs = append(needs, rec)
 		}
 	}
 	for _, p := range w.peers {
-		if waits[p] > 0 || w.now()-p.started < patience || p.life == nil || p.life.client.welcome == nil || p.life.client.at != l.p {
+		if m, ok := w.quorum.truth.Member(p.id); !ok || !m.Takes() || waits[p] > 0 || w.now()-p.started < patience || p.life == nil || p.life.client.welcome == nil || p.life.client.at != l.p {
 			continue
 		}
 		free := p.offer

@@ -52,7 +52,7 @@ func (l *life) coordinate(lead *leadership, wait time.Duration) {
 		cfg.FrameBudget = 400 // sets come in many frames
 	}
 	if w.cfg.Seed%4 == 0 {
-		cfg.Outstanding, cfg.MaxAhead, cfg.Pipeline = 5, 2, 1
+		cfg.Outstanding, cfg.MaxAhead, cfg.Pipeline = 5+3*mostLast, 2, 1 // what lasts leaves room for five
 	}
 	if w.cfg.Seed%5 == 0 {
 		cfg.MaxAhead, cfg.AheadWindow = 0, 500*time.Millisecond
@@ -162,7 +162,7 @@ func (t *term) carryOut(e dispatch.CoordEffect) {
 		}
 	case dispatch.ProposeCommands:
 		w.check.proposed(t, e.Commands)
-		w.quorum.propose(l, e.Commands, func(_ []ledger.Result, ok bool) {
+		w.quorum.propose(l, spoil(w, e.Commands), func(_ []ledger.Result, ok bool) {
 			switch {
 			case l.term != t:
 			case ok:

@@ -155,7 +155,7 @@ func (w *world) loseDisk() {
 	w.tracef("%s loses its disk", p.id)
 }
 
-// terminate asks a peer to stop, and ends it when it has given everything back, or a while later.
+// terminate asks a peer to stop, for good or for a while, and ends it when it has given everything back, or a while later.
 func (w *world) terminate() {
 	p := w.anyone()
 	l := p.life
@@ -164,7 +164,11 @@ func (w *world) terminate() {
 	}
 	heal := w.hurt(p)
 	l.stopping = true
-	l.worker.Stop(p.wall())
+	if w.chance(0.5) {
+		l.worker.Detach(p.wall())
+	} else {
+		l.worker.Stop(p.wall())
+	}
 	end := func() {
 		if !l.dead {
 			p.kill(false)
@@ -258,6 +262,7 @@ func (w *world) freeze() {
 
 func (w *world) stepClock() {
 	p := w.anyone()
+	w.clocks = true
 	p.clock += time.Duration(w.between(-3600, 3600)) * time.Second
 }
 
@@ -285,6 +290,7 @@ func (w *world) end() {
 			p.trouble = w.now()
 			p.boot()
 		}
+		w.load.mend(true)
 		w.check.settle()
 	})
 }

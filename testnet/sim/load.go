@@ -16,8 +16,9 @@ type load struct {
 	byID     map[taskstate.JobID]*work
 	long     []func() // lets tasks end that run until everything else has been checked
 	released bool
-	pace     int // most milliseconds between two jobs
-	open     int // requests nobody has answered yet
+	pace     int                                      // most milliseconds between two jobs
+	open     int                                      // requests nobody has answered yet
+	drains   map[taskstate.PeerID]ledger.Availability // as somebody asked for, and was told that it is so
 }
 
 // work is one job as those who submitted it know it.
@@ -27,7 +28,9 @@ type work struct {
 	giant     bool
 	acked     bool
 	ackedAt   time.Duration
-	cancelled bool // acknowledged
+	cancelled bool            // acknowledged
+	specs     []taskstate.Job // of a lasting job: what people wanted of it, numbered by mark
+	wishes    int             // of people about this job that nobody has answered yet
 }
 
 // need is what running one attempt takes.
@@ -35,6 +38,7 @@ type need struct {
 	time time.Duration
 	exit int
 	long bool
+	ever bool // until it is stopped
 }
 
 func (d *load) init(w *world) {
@@ -43,7 +47,9 @@ func (d *load) init(w *world) {
 }
 
 func (d *load) begin() {
+	d.drains = map[taskstate.PeerID]ledger.Availability{}
 	d.w.after(2*time.Second, d.submit)
+	d.w.after(4*time.Second, d.wish)
 	if d.w.cfg.Seed%7 == 3 {
 		d.w.after(2*time.Second, d.small)
 	}
@@ -97,6 +103,8 @@ func (d *load) add(long bool) {
 		j.job.Count = w.between(2, 8)
 		j.job.Resources = taskstate.Resources{MilliCPU: pick(w, int64(0), 100, 1000)}
 		j.job.Parallel, j.job.MaxPerPeer, j.job.Each = 0, 0, nil
+	} else {
+		d.policies(j)
 	}
 	d.put(j)
 }
@@ -104,7 +112,14 @@ func (d *load) add(long bool) {
 // put submits a job.
 func (d *load) put(j *work) {
 	w := d.w
-	j.job.ID, j.job.Type = taskstate.JobID(fmt.Sprintf("j%d", len(d.jobs))), taskstate.BatchJob
+	j.job.ID = taskstate.JobID(fmt.Sprintf("j%d", len(d.jobs)))
+	if j.job.Type == "" {
+		j.job.Type = taskstate.BatchJob
+	}
+	if j.lasts() {
+		j.job.Name = string(j.job.ID)
+		j.mark(&j.job)
+	}
 	d.jobs = append(d.jobs, j)
 	d.byID[j.job.ID] = j
 	w.stats.Jobs++
@@ -113,7 +128,7 @@ func (d *load) put(j *work) {
 		if w.cfg.Break == BreakForgetWait {
 			job.Unreachable.Wait = false
 		}
-		return ledger.Command{Submit: &ledger.Submit{Job: job}}
+		return ledger.Command{Submit: &ledger.Submit{Job: *misread(w, &job)}}
 	}})
 }
 
@@ -139,13 +154,20 @@ func (d *load) cancel(j *work) {
 }
 
 // runs says what an attempt does: how long it takes differs, how it ends does not.
-func (d *load) runs(t taskstate.TaskID) need {
+func (d *load) runs(launch *taskstate.Launch) need {
+	t := launch.Task
 	j := d.byID[t.Job]
-	if j == nil {
+	switch {
+	case j == nil:
 		return need{}
+	case j.lasts():
+		return d.serves(launch.Job)
 	}
 	h := fnv.New32a()
 	fmt.Fprint(h, t.Job, t.Slot)
+	if j.job.Restart != nil {
+		fmt.Fprint(h, ".", t.Attempt)
+	}
 	n := need{time: millis(j.job.Run.Noop.Duration), long: j.long}
 	if h.Sum32()%10 == 0 {
 		n.exit = 3
@@ -161,13 +183,16 @@ type request struct {
 	job    *work
 	cancel bool
 	cmd    func() ledger.Command
+	told   func(ledger.Result) // of what is neither a submission nor a cancel
 	via    *peer
+	since  time.Duration
 	try    uint64
 	done   bool
 }
 
 func (d *load) ask(r *request) {
 	d.open++
+	r.since = d.w.now()
 	d.again(r, 0)
 }
 
@@ -218,7 +243,11 @@ func (d *load) send(r *request, n uint64) {
 			}
 			return
 		}
-		w.quorum.propose(at, []ledger.Command{r.cmd()}, func(results []ledger.Result, ok bool) {
+		cmd := r.cmd()
+		if w.cfg.Break == BreakSayYes && r.cancel {
+			cmd = ledger.Command{Lead: &ledger.Lead{}}
+		}
+		w.quorum.propose(at, []ledger.Command{cmd}, func(results []ledger.Result, ok bool) {
 			back := w.net.delay(to, r.via)
 			via.after(back, func() {
 				if r.try != n || r.done || !w.net.passes(to, r.via) {
@@ -239,11 +268,21 @@ func (d *load) answered(r *request, res ledger.Result) {
 	r.done = true
 	d.open--
 	j := r.job
+	if r.told != nil {
+		r.told(res)
+		return
+	}
+	w.reader.answered(r, res)
 	if r.cancel {
 		j.cancelled = res.Refused == ledger.CodeNone
 		if _, ended := w.check.over[j.job.ID]; !ended && res.Refused != ledger.CodeNone {
 			w.fail("I1", "to cancel job %s, which was acknowledged, is refused: %s", j.job.ID, res.Refused)
 		}
+		return
+	}
+	if res.Missing != "" && w.check.over[res.Missing] { // what it comes after is forgotten
+		j.job.After = nil
+		d.ask(&request{job: j, cmd: r.cmd})
 		return
 	}
 	if forgotten := res.Existed && w.check.over[j.job.ID]; res.Refused != ledger.CodeNone && !forgotten {
@@ -255,8 +294,12 @@ func (d *load) answered(r *request, res ledger.Result) {
 	if w.tracing() {
 		w.tracef("job %s is acknowledged: %d slots, %+v, %+v", j.job.ID, j.job.Count, j.job.Resources, j.job.Unreachable)
 	}
-	if !j.long && !j.giant && w.chance(0.25) {
-		w.after(w.ms(0, 20000), func() {
+	odds, within := 0.25, 20_000
+	if j.keeps() {
+		odds, within = 0.15, 300_000
+	}
+	if !j.long && !j.giant && w.chance(odds) {
+		w.after(w.ms(0, within), func() {
 			d.cancel(j)
 		})
 	}

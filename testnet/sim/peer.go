@@ -35,6 +35,8 @@ type peer struct {
 	badDisk  int               // or refuse
 	copy     []byte            // of the ledger, as saved now and then
 	procs    map[taskstate.TaskID]*proc
+	begun    map[taskstate.TaskID]bool                // ever started
+	reports  map[taskstate.TaskID]taskstate.RunReport // the ends of its processes: its supervisor keeps them
 
 	started time.Duration // when it last started a task
 	trouble time.Duration // when a fault last touched it, or will have
@@ -42,7 +44,7 @@ type peer struct {
 }
 
 func newPeer(w *world, n int) *peer {
-	p := &peer{w: w, n: n, id: fmt.Sprintf("p%02d", n), voter: n < 5, procs: map[taskstate.TaskID]*proc{}}
+	p := &peer{w: w, n: n, id: fmt.Sprintf("p%02d", n), voter: n < 5, procs: map[taskstate.TaskID]*proc{}, begun: map[taskstate.TaskID]bool{}, reports: map[taskstate.TaskID]taskstate.RunReport{}}
 	p.offer = taskstate.Resources{MilliCPU: int64(w.between(1, 4)) * 1000, Memory: int64(w.between(1, 4)) << 30}
 	p.newDisk()
 	return p
@@ -127,6 +129,7 @@ func (p *peer) boot() {
 		return
 	}
 	w := p.w
+	rebooted := p.off
 	p.off = false
 	p.lives++
 	l := &life{
@@ -156,17 +159,16 @@ func (p *peer) boot() {
 	})
 	p.life = l
 	l.client = client{l: l}
-	worker, reap, err := dispatch.NewSimWorker(p.id, p.inc, dispatch.Offer{Resources: w.sold(p), Name: p.id}, p.disk, workerPorts{l}, p.wall())
+	worker, begun, err := dispatch.NewSimWorker(p.id, p.inc, dispatch.Offer{Resources: w.sold(p), Name: p.id}, p.disk, workerPorts{l}, p.wall())
 	if err != nil {
 		w.fail("bug", "%s cannot read its journal: %v", p.id, err)
 		return
 	}
 	if w.tracing() {
-		w.tracef("%s boots, life %d, incarnation %s, ledger at %d, reaps %v", p.id, p.lives, p.inc, l.replica.Applied(), reap)
+		w.tracef("%s boots, life %d, incarnation %s, ledger at %d, takes up %d", p.id, p.lives, p.inc, l.replica.Applied(), len(begun))
 	}
-	p.reap(reap)
 	l.worker = worker
-	l.worker.Begin(p.wall())
+	l.worker.Begin(l.adopt(begun, rebooted), p.wall())
 	l.live()
 	l.client.next()
 }

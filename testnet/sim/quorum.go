@@ -20,6 +20,7 @@ type quorum struct {
 	lease    time.Duration
 	inflight []*proposal
 	free     time.Duration // when the disks of a majority have taken the newest entry
+	stamps   ledger.Stamps // of the newest leader
 	want     *peer         // who is to lead next, on somebody's wish
 }
 
@@ -103,6 +104,9 @@ func (q *quorum) write(e ledger.Entry) []ledger.Result {
 	return results
 }
 
+// stamp is the time as the newest leader tells it.
+func (q *quorum) stamp(l *life) int64 { return q.stamps.At(l.p.wall().UnixMilli(), l.mono()) }
+
 // majority tells whether p can talk with more than half of the voters that run, itself included.
 func (q *quorum) majority(p *peer) bool {
 	n, all := 0, 0
@@ -163,7 +167,7 @@ func (q *quorum) elect(p *peer) {
 	}
 	for _, x := range q.inflight { // in the new leader's log or not
 		if x.over = true; w.chance(0.5) {
-			q.write(ledger.Entry{Epoch: x.lead.epoch, Stamp: x.by.p.wall().UnixMilli(), By: x.by.p.id, Commands: x.cmds})
+			q.write(ledger.Entry{Epoch: x.lead.epoch, Stamp: q.stamp(x.by), By: x.by.p.id, Commands: x.cmds})
 		}
 		x.by.after(w.ms(0, 500), func() { x.done(nil, false) })
 	}
@@ -176,7 +180,8 @@ func (q *quorum) elect(p *peer) {
 	q.leader, q.lease = p.life, w.now()
 	p.life.stepDown(p.life.leading) // what it believed before
 	p.life.leading = lead
-	q.write(ledger.Entry{Epoch: lead.epoch, Stamp: p.wall().UnixMilli(), By: p.id, Commands: []ledger.Command{{Lead: &ledger.Lead{}}}})
+	q.stamps = ledger.NewStamps(q.truth.Stamp(), p.life.mono())
+	q.write(ledger.Entry{Epoch: lead.epoch, Stamp: q.stamp(p.life), By: p.id, Commands: []ledger.Command{{Lead: &ledger.Lead{}}}})
 	w.tracef("%s is elected in term %d at index %d", p.id, q.term, len(q.log))
 	p.life.applyTo(len(q.log))
 	q.spread(p.life)
@@ -243,7 +248,7 @@ func (q *quorum) commit() {
 	x := q.inflight[0]
 	q.inflight = q.inflight[1:]
 	x.over = true
-	results := q.write(ledger.Entry{Epoch: x.lead.epoch, Stamp: x.by.p.wall().UnixMilli(), By: x.by.p.id, Commands: x.cmds})
+	results := q.write(ledger.Entry{Epoch: x.lead.epoch, Stamp: q.stamp(x.by), By: x.by.p.id, Commands: x.cmds})
 	l.applyTo(len(q.log))
 	if w.chance(0.003) && !w.calm { // decided, and the caller hears that it may not be
 		w.check.ambiguous[x.lead] = true

@@ -36,15 +36,19 @@ func (l *life) start(launch taskstate.Launch) {
 	}
 	w.check.started(l, r)
 	p.procs[launch.Task] = r
+	p.begun[launch.Task] = true
 	w.stats.Tasks++
 	p.started = w.now()
-	need := w.load.runs(launch.Task)
-	if need.long || need.time > 0 && w.chance(0.8) {
+	need := w.load.runs(&launch)
+	if need.long || need.ever || need.time > 0 && w.chance(0.8) {
 		l.after(w.ms(0, 40), func() {
 			if p.procs[launch.Task] == r && r.life == l {
 				l.ran(taskstate.RunReport{Task: launch.Task, State: taskstate.Running, Exit: taskstate.NoExit})
 			}
 		})
+	}
+	if need.ever {
+		return
 	}
 	if need.long {
 		w.load.long = append(w.load.long, func() { w.after(w.ms(0, 2000), func() { p.finish(r, need.exit) }) })
@@ -69,8 +73,9 @@ func (p *peer) finish(r *proc, exit int) {
 	p.tell(r, rep)
 }
 
-// tell brings a report to the worker that started the task, if it still lives.
+// tell keeps an end and brings it to the worker that started the task or has taken it up, if there is one.
 func (p *peer) tell(r *proc, rep taskstate.RunReport) {
+	p.reports[rep.Task] = rep
 	if l := r.life; l != nil && !l.dead {
 		rep.At = p.wall().UnixMilli()
 		l.after(0, func() { l.ran(rep) })
@@ -115,14 +120,27 @@ func (p *peer) lose(r *proc) {
 	p.w.check.ended(r, taskstate.RunReport{Task: r.launch.Task, State: taskstate.Orphaned, Exit: taskstate.NoExit})
 }
 
-// reap is the runner's Reap; afterwards nothing may run that the worker does not know of.
-func (p *peer) reap(tasks []taskstate.TaskID) {
-	for _, id := range tasks {
-		if r := p.procs[id]; r != nil {
-			p.lose(r)
+// adopt is the runner's Adopt: what runs goes on, what ended meanwhile is told. After that nothing may run that the worker does not know of.
+func (l *life) adopt(tasks []taskstate.Launch, rebooted bool) (lost []taskstate.Loss) {
+	p := l.p
+	for _, t := range tasks {
+		r, runs := p.procs[t.Task]
+		rep, over := p.reports[t.Task]
+		switch {
+		case runs:
+			r.life, r.halted = l, false
+			l.after(0, func() { l.ran(taskstate.RunReport{Task: t.Task, State: taskstate.Running, Exit: taskstate.NoExit}) })
+		case over:
+			rep.At = p.wall().UnixMilli()
+			l.after(0, func() { l.ran(rep) })
+		default:
+			lost = append(lost, taskstate.Loss{Task: t.Task, Never: !rebooted && !p.begun[t.Task]})
 		}
 	}
-	if left := p.running(); len(left) > 0 {
-		p.w.fail("I4", "%s starts again and does not know that %v run", p.id, left)
+	for _, id := range p.running() {
+		if p.procs[id].life != l {
+			p.w.fail("I4", "%s starts again and does not know that %v runs", p.id, id)
+		}
 	}
+	return lost
 }

@@ -33,6 +33,20 @@ func commands(cmds []ledger.Command, results []ledger.Result) string {
 			fmt.Fprint(&b, "supersede ", c.Supersede.Task, " ", c.Supersede.Reason, " again ", c.Supersede.Again, " ")
 		case c.Depart != nil:
 			fmt.Fprint(&b, "depart ", c.Depart.Peer, " ")
+		case c.Update != nil:
+			fmt.Fprintf(&b, "update %s: %d of %+v, %+v ", c.Update.Job.ID, c.Update.Job.Count, *c.Update.Job.Run.Noop, *c.Update.Job.Update)
+		case c.Renew != nil:
+			fmt.Fprintf(&b, "renew %+v ", *c.Renew)
+		case c.Retire != nil:
+			fmt.Fprintf(&b, "retire %+v ", *c.Retire)
+		case c.Grow != nil:
+			fmt.Fprintf(&b, "grow %+v ", *c.Grow)
+		case c.Rollout != nil:
+			fmt.Fprintf(&b, "rollout %+v ", *c.Rollout)
+		case c.Avail != nil:
+			fmt.Fprintf(&b, "avail %+v ", *c.Avail)
+		case c.Label != nil:
+			fmt.Fprintf(&b, "label %+v ", *c.Label)
 		case c.Register != nil:
 			fmt.Fprint(&b, "register ", c.Register.Incarnation, " ")
 		}

@@ -20,7 +20,7 @@ type Config struct {
 
 // Violation is a broken invariant.
 type Violation struct {
-	Rule string // I1 …
+	Rule string // I1 …, or clients: what they were told does not fit together
 	At   time.Duration
 	What string
 }
@@ -88,12 +88,14 @@ type world struct {
 	quorum quorum
 	load   load
 	check  check
+	reader reader
 	stats  Stats
 
 	temper    temper
 	size      int                          // peers
 	batches   map[batchKey]taskstate.Batch // as decoded
 	dead      int                          // peers that died for good
+	clocks    bool                         // some clock was wrong
 	calm      bool                         // the faults are over
 	finished  bool
 	violation *Violation
@@ -122,6 +124,7 @@ func newWorld(cfg Config) *world {
 	w.quorum.init(w)
 	w.load.init(w)
 	w.check.init(w)
+	w.reader.init(w)
 	return w
 }
 
@@ -134,6 +137,7 @@ func (w *world) begin() {
 	w.load.begin()
 	w.faults()
 	w.check.begin()
+	w.reader.look()
 	w.after(w.cfg.Length, w.end)
 }
 

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+)
+
+// whichPeer says what stands for a peer on a command line.
+const whichPeer = "a peer: its id, a unique part of it, its name, or `self` (the one that is asked)"
+
+func (c *cli) drainCommand() *cobra.Command {
+	var grace, timeout time.Duration
+	var wait bool
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "drain PEER",
+		Short: "Give a peer no more tasks, and move what runs there elsewhere",
+		Long: `Give a peer no more tasks, and move those it has: a service's go elsewhere at once, a global job's end, and a batch job's are stopped
+and run again elsewhere – at once, or when --grace is over and they still run. (Of a batch job that must not run twice, what had begun ends
+there.) It holds until ` + "`peer activate`" + `, also across restarts; a peer that is away now learns it when it is back.
+
+PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that is asked.
+
+--wait returns when nothing is left there: every task given to it has ended, and its last status is acknowledged. Nothing is lost if it is then
+switched off. With --timeout it gives up waiting with exit code 5 and says what is left; the drain goes on. So it does after Ctrl-C.`,
+		Example: `  peer drain laptop --wait && ssh laptop peer down
+  peer drain laptop --grace 10m --reason "goes to the repair shop"
+  peer drain self`,
+		Args: exactly(1, whichPeer),
+		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
+			switch {
+			case grace < 0:
+				return api.Errorf(api.Usage, "--grace wants a duration from 0, as in 10m")
+			case timeout < 0 || timeout > 0 && !wait:
+				return api.Errorf(api.Usage, "--timeout wants a duration above 0 and goes with --wait")
+			}
+			a := api.Availability{Availability: api.Drained, Grace: grace.Seconds(), Reason: reason}
+			return c.drain(cmd.Context(), args[0], a, wait, timeout)
+		}),
+	}
+	f := cmd.Flags()
+	f.DurationVar(&grace, "grace", 0, "let tasks of batch jobs that run go on for `D`, as in 10m")
+	f.BoolVar(&wait, "wait", false, "return when nothing is left there")
+	f.DurationVar(&timeout, "timeout", 0, "with --wait: give up waiting after `D`")
+	f.StringVar(&reason, "reason", "", "`TEXT` for people, shown in `peer peers`")
+	return cmd
+}
+
+func (c *cli) pauseCommand() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "pause PEER",
+		Short: "Give a peer no more tasks; what runs there goes on",
+		Long: `Give a peer no more tasks. What it has goes on. It holds until ` + "`peer activate`" + `, also across restarts.
+
+PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that is asked.`,
+		Example: "  peer pause laptop --reason \"I need it today\"\n  peer pause self",
+		Args:    exactly(1, whichPeer),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.avail(cmd.Context(), args[0], api.Availability{Availability: api.Paused, Reason: reason}, "takes no new tasks; what it has goes on")
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` for people, shown in `peer peers`")
+	return cmd
+}
+
+func (c *cli) activateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "activate PEER",
+		Short: "Give a peer tasks again after drain or pause",
+		Long: `Give a peer tasks again after ` + "`peer drain` or `peer pause`" + `. What waits goes there at once; what was moved away stays where it is.
+
+PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that is asked.`,
+		Example: "  peer activate laptop",
+		Args:    exactly(1, whichPeer),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.avail(cmd.Context(), args[0], api.Availability{Availability: api.Active}, "takes tasks")
+		},
+	}
+}
+
+// avail decides and says what holds now.
+func (c *cli) avail(ctx context.Context, peer string, a api.Availability, said string) error {
+	p, err := c.client().SetAvailability(ctx, peer, a)
+	if err != nil {
+		return err
+	}
+	return emit(c, p, []api.Peer{p.Peer}, func(io.Writer) { fmt.Fprintf(c.Err, "%s %s\n", peerCalled(p.Peer), said) })
+}
+
+func peerCalled(p api.Peer) string {
+	if p.Name != "" {
+		return p.Name
+	}
+	return p.ID
+}
+
+func (c *cli) drain(ctx context.Context, peer string, a api.Availability, wait bool, timeout time.Duration) error {
+	cl := c.client()
+	p, err := cl.SetAvailability(ctx, peer, a)
+	if err != nil {
+		return err
+	}
+	if wait {
+		if err := c.awaitEmpty(ctx, cl, p.Peer.ID, timeout); err != nil {
+			return err
+		}
+		if p, err = cl.Peer(ctx, p.Peer.ID); err != nil {
+			return err
+		}
+	}
+	return emit(c, p, []api.Peer{p.Peer}, func(io.Writer) {
+		if left := tasksLeft(p.Peer); left > 0 {
+			fmt.Fprintf(c.Err, "%s is drained; %s left (`peer peers` says how many are, `peer drain %s --wait` waits for them)\n", peerCalled(p.Peer), tasksText(left), peer)
+			return
+		}
+		fmt.Fprintf(c.Err, "%s is drained; nothing is left on it\n", peerCalled(p.Peer))
+	})
+}
+
+func tasksLeft(p api.Peer) int {
+	if p.TasksLeft == nil {
+		return 0
+	}
+	return *p.TasksLeft
+}
+
+func tasksText(n int) string {
+	if n == 1 {
+		return "1 task"
+	}
+	return fmt.Sprintf("%d tasks", n)
+}
+
+// awaitEmpty returns when nothing is left on a drained peer.
+func (c *cli) awaitEmpty(ctx context.Context, cl *api.Client, peer string, timeout time.Duration) error {
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if timeout > 0 {
+		limited, cancel = context.WithTimeout(ctx, timeout)
+	}
+	defer cancel()
+	line := newProgress(c.Err)
+	var last api.Draining
+	err := cl.Draining(limited, peer, func(d api.Draining) error {
+		last = d
+		line.text(leftText(d, 1))
+		return nil
+	})
+	line.done()
+	if errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil && (err != nil || last.Left > 0) {
+		return api.Errorf(api.TimedOut, "%s is not empty after %s: %s. The drain goes on; see `peer peers`", last.Name, timeout, leftText(last, 3))
+	}
+	return err
+}
+
+// leftText says what is left on a peer, naming so many of the tasks, and what keeps it.
+func leftText(d api.Draining, shown int) string {
+	var names []string
+	for i, t := range d.Tasks {
+		if i == shown {
+			break
+		}
+		names = append(names, t.ID+" "+t.State)
+	}
+	text := tasksText(d.Left) + " left"
+	if len(names) > 0 {
+		text += ": " + strings.Join(names, ", ")
+	}
+	if more := d.Left - len(names); more > 0 && len(names) > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	if d.Until != nil {
+		text += fmt.Sprintf(" (batch tasks may go on for %s)", short(max(0, time.Until(*d.Until)).Round(time.Second)))
+	}
+	if d.Note != "" {
+		text += "; " + d.Note
+	}
+	return text
+}

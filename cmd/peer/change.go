@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+)
+
+func (c *cli) scaleCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "scale JOB=N",
+		Short: "Have a service keep another number of tasks running",
+		Long: `Have a service keep N tasks running. What is too much is stopped on the peers that have most of it; tasks that go on are not
+restarted. With 0 it is switched off, and can be switched on again.`,
+		Example: "  peer scale web=5\n  peer scale web=0",
+		Args:    exactly(1, "a service and a number, as in web=5"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			job, number, ok := strings.Cut(args[0], "=")
+			n, err := strconv.Atoi(number)
+			if !ok || job == "" || err != nil || n < 0 {
+				return api.Errorf(api.Usage, "%q: want a service and a number from 0, as in web=5", args[0])
+			}
+			s, err := c.client().Scale(cmd.Context(), job, n)
+			if err != nil {
+				return err
+			}
+			return emit(c, s, []api.Submitted{s}, func(io.Writer) { c.showChanges(c.Err, s.Changes) })
+		},
+	}
+}
+
+func (c *cli) rolloutCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rollout JOB [pause|continue]",
+		Short: "How far a service's update is; pause it, or have it go on",
+		Long: `How far the tasks of a service or global job follow its newest version. An update that fails pauses by itself, unless the job's
+update.on_failure says otherwise: continue goes on all the same, ` + "`peer rollback`" + ` goes back, and submitting a better file is an
+update like any other.`,
+		Example: "  peer rollout web\n  peer rollout web pause\n  peer rollout web continue",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 && (args[1] == api.PauseRollout || args[1] == api.ContinueRollout) {
+				return nil
+			}
+			return exactly(1, "a job, and after it nothing, pause or continue")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			var a api.JobAnswer
+			if len(args) == 2 {
+				a, err = c.client().Rollout(cmd.Context(), args[0], args[1])
+			} else if a, err = c.client().Job(cmd.Context(), args[0]); err == nil && a.Job.Version == 0 {
+				err = api.Errorf(api.Usage, "job %s has no versions; only service and global jobs are rolled out", a.Job.ID)
+			}
+			return c.showRollout(a, err)
+		},
+	}
+}
+
+func (c *cli) rollbackCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rollback JOB",
+		Short: "Have a service go back to what it was before its last update",
+		Long: `Have a service or global job go back to the version before its last update, with all it said, its count too, replacing its tasks as its update: says. It goes one
+version back; to go further, submit the file of then. A rollback that fails stays paused.`,
+		Example: "  peer rollback web && peer rollout web",
+		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.showRollout(c.client().Rollout(cmd.Context(), args[0], api.RollBack))
+		},
+	}
+}
+
+func (c *cli) showRollout(a api.JobAnswer, err error) error {
+	if err != nil {
+		return err
+	}
+	return emit(c, a, []api.Job{a.Job}, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", a.Job.Name, rolloutText(a.Job)) })
+}
+
+func (c *cli) retryCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "retry JOB",
+		Short: "Run those tasks of a job again that did not end well",
+		Long: `Give every task of a job that failed, was rejected, orphaned or stopped another attempt. What is complete stays so. A job that is over
+goes on; one that was cancelled starts what it had not begun.`,
+		Example: "  peer retry last && peer wait last",
+		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := c.client().Retry(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return emit(c, r, []api.Retried{r}, func(io.Writer) {
+				what := "tasks run"
+				if r.Retried == 1 {
+					what = "task runs"
+				}
+				fmt.Fprintf(c.Err, "%d %s again\n", r.Retried, what)
+			})
+		},
+	}
+}
+
+func (c *cli) rebalanceCommand() *cobra.Command {
+	var dry bool
+	cmd := &cobra.Command{
+		Use:   "rebalance JOB",
+		Short: "Move tasks of a service from full peers to those that joined later",
+		Long: `Stop as few tasks of a service as it takes for its peers to have about as many each, and start their successors where there are fewer.
+Nothing is ever rebalanced by itself: a task that runs is worth more than an even table.`,
+		Example: "  peer rebalance web --dry-run\n  peer rebalance web",
+		Args:    exactly(1, "a service: its id, a unique prefix, its name, or `last`"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := c.client().Rebalance(cmd.Context(), args[0], dry)
+			if err != nil {
+				return err
+			}
+			return emit(c, r, r.Moves, func(w io.Writer) {
+				if len(r.Moves) == 0 {
+					fmt.Fprintln(c.Err, "nothing to move: its tasks are as even as they can be")
+					return
+				}
+				t := table("TASK", "FROM", "TO")
+				for _, m := range r.Moves {
+					t.add(m.Task, orDash(m.FromName), orDash(m.ToName))
+				}
+				t.write(w)
+				if dry {
+					fmt.Fprintln(c.Err, "nothing was moved (--dry-run)")
+				}
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only show what would move")
+	return cmd
+}

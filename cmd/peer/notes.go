@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"covey/node/api"
+)
+
+// jobNote says in a few words what there is to know about a job besides its counts.
+func jobNote(j api.Job) string {
+	switch {
+	case j.Over():
+		return originNote(j)
+	case j.Version > 0:
+		return rolloutText(j)
+	case len(j.After) > 0:
+		return afterNote(j.After)
+	case j.Schedule != nil:
+		return scheduleNote(j.Schedule)
+	}
+	return originNote(j)
+}
+
+func originNote(j api.Job) string {
+	if j.Origin == nil {
+		return ""
+	}
+	return fmt.Sprintf("run of %s for %s", j.Origin.Job, minute(j.Origin.At))
+}
+
+func afterNote(before []api.Predecessor) string {
+	var names []string
+	for _, p := range before {
+		if p.State != "complete" {
+			names = append(names, strings.TrimSpace(p.Name+" "+p.ID))
+		}
+	}
+	return "starts after " + strings.Join(names, ", ")
+}
+
+func scheduleNote(s *api.Schedule) string {
+	note := fmt.Sprintf("starts at %q %s", s.Cron, s.Zone)
+	if s.Next != nil {
+		note += ", next " + minute(*s.Next)
+	}
+	if s.Last != nil {
+		note += ", last " + minute(*s.Last)
+	}
+	return note
+}
+
+func minute(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
+
+// taskNote is a task's message, or what else there is to know about it.
+func taskNote(t api.Task) string {
+	switch {
+	case t.Leaving != "":
+		return "being stopped: " + t.Leaving
+	case t.NotBefore != nil:
+		return "starts again at " + t.NotBefore.Local().Format("15:04:05")
+	case t.Message == "" && t.Retired:
+		return "not wanted any more: " + t.Reason
+	case t.Message == "" && t.Earlier:
+		return t.Reason
+	}
+	return t.Message
+}

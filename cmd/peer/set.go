@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+	"covey/taskstate/spell"
+)
+
+func (c *cli) setCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "set [NAME=VALUE]…",
+		Short: "Show or change settings of the whole cluster, while it runs",
+		Long: `Show the settings of the whole cluster, or change some. A change is decided once, holds for everybody, and is followed at once, without a
+restart and without the loss of a session.
+
+  beat       how often each peer gives the coordinator a sign of life: 100ms to 1m (default 1s)
+  grace      after how long without one its session is over, and gossip decides whether it is unreachable:
+             2 beats to 10m (default 3 beats)
+
+  keep-jobs  how many jobs that are over are remembered: 1 to 100000 (default 1000)
+  keep-for   and for how long: 1s to ten years (default 168h). What is above either is forgotten at once
+
+On slow or lossy networks a longer grace is calmer; a shorter one notices sooner that a peer hangs.`,
+		Example: "  peer set\n  peer set beat=2s grace=10s\n  peer set keep-jobs=5000 keep-for=720h",
+		Args:    func(*cobra.Command, []string) error { return nil },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := settingsOf(args)
+			if err != nil {
+				return err
+			}
+			ask := c.client().Settings
+			if len(args) > 0 {
+				ask = func(ctx context.Context) (api.SettingsAnswer, error) { return c.client().Set(ctx, s) }
+			}
+			a, err := ask(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return emit(c, a, []api.Settings{a.Settings}, func(w io.Writer) {
+				fmt.Fprintf(w, "beat       %s\ngrace      %s\nkeep-jobs  %d\nkeep-for   %s\n",
+					seconds(a.Settings.Beat), seconds(a.Settings.Grace), a.Settings.KeepJobs, seconds(a.Settings.KeepFor))
+			})
+		},
+	}
+}
+
+// settingsOf reads NAME=VALUE words.
+func settingsOf(words []string) (s api.Settings, err error) {
+	names := []string{"beat", "grace", "keep-jobs", "keep-for"}
+	fields := map[string]*float64{"beat": &s.Beat, "grace": &s.Grace, "keep-for": &s.KeepFor}
+	for _, w := range words {
+		name, text, ok := strings.Cut(w, "=")
+		field := fields[name]
+		if ok && name == "keep-jobs" {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 || s.KeepJobs != 0 {
+				return s, api.Errorf(api.Usage, "%q: want a whole number from 1, once", w)
+			}
+			s.KeepJobs = n
+			continue
+		}
+		if !ok || field == nil {
+			msg := fmt.Sprintf("%q: want NAME=VALUE with %s", w, strings.Join(names, ", "))
+			if near := spell.Nearest(name, names); near != "" && near != name {
+				msg += fmt.Sprintf("; did you mean %s?", near)
+			}
+			return s, api.Errorf(api.Usage, "%s; see `peer set --help`", msg)
+		}
+		d, err := time.ParseDuration(text)
+		switch {
+		case err != nil || d <= 0:
+			return s, api.Errorf(api.Usage, "%q: want a duration above 0, as in 2s or 500ms", w)
+		case *field != 0:
+			return s, api.Errorf(api.Usage, "%q: %s is set twice", w, name)
+		case d%time.Millisecond != 0:
+			return s, api.Errorf(api.Usage, "%q: want whole milliseconds", w)
+		}
+		*field = d.Seconds()
+	}
+	return s, nil
+}

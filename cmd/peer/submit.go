@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+	"covey/taskstate"
+	"covey/taskstate/jobfile"
+)
+
+const submitLong = `Submit a job file; print the job's id on stdout.
+
+A service, global or scheduled job is known by its name: a file with the name of one that goes on is an update of it. What changes is
+shown, and whether that restarts its tasks: then they are replaced as the file's update: says, and ` + "`peer rollout JOB`" + ` shows how far that
+is. Without changes nothing happens.
+
+--wait stays until the job ends, shows its output and exits with its code. With a service or a global job it stays until all tasks
+run, or the update is complete, and exits 1 if that is paused or turned back.
+
+--dry-run shows where the tasks would go now, or why they would wait, and what an update changes. Nothing is changed.`
+
+func (c *cli) submitCommand() *cobra.Command {
+	var wait, dry bool
+	cmd := &cobra.Command{
+		Use:   "submit FILE",
+		Short: "Submit a job file, or an update of a service; print the job's id",
+		Long:  submitLong,
+		Example: `  peer submit frames.yaml
+  peer submit --wait frames.yaml && echo all done
+  peer submit --dry-run web.yaml       what would change, and where tasks would go
+  peer submit --wait web.yaml          roll a new version out`,
+		Args: exactly(1, "a job file (- for stdin)"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			job, err := c.readJob(args[0])
+			switch {
+			case err != nil && wait && !dry:
+				return c.taskly(err)
+			case err != nil:
+				return err
+			case dry:
+				return c.preview(cmd.Context(), job)
+			}
+			err = c.runJob(cmd.Context(), job, !wait)
+			if wait && err != nil {
+				return c.taskly(err)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "stay until it ends (a service: until it runs), show its output, exit with its code")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only show what would happen")
+	return cmd
+}
+
+// readJob reads a job file.
+func (c *cli) readJob(file string) (*taskstate.Job, error) {
+	var (
+		data []byte
+		err  error
+		name = file
+	)
+	if file == "-" {
+		name = "stdin"
+		data, err = io.ReadAll(io.LimitReader(c.In, jobfile.MaxFile+1))
+	} else {
+		data, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, api.Errorf(api.Usage, "%v", err)
+	}
+	job, err := jobfile.Parse(name, data, jobfile.Options{})
+	if err != nil {
+		return nil, api.Errorf(api.Usage, "%v", err)
+	}
+	return job, nil
+}
+
+// showChanges tells what an update changes.
+func (c *cli) showChanges(w io.Writer, changes []taskstate.Change) {
+	if len(changes) == 0 {
+		fmt.Fprintln(w, "nothing changed")
+		return
+	}
+	t, restarts := table("FIELD", "FROM", "TO", "TASKS"), false
+	for _, x := range changes {
+		what := "go on"
+		if x.Restarts {
+			what, restarts = "restart", true
+		}
+		t.add(x.Field, orDash(x.From), orDash(x.To), what)
+	}
+	t.write(w)
+	if restarts {
+		fmt.Fprintln(w, "its tasks are replaced one after the other; see `peer rollout`")
+	}
+}
+
+// preview shows what a job would do.
+func (c *cli) preview(ctx context.Context, job *taskstate.Job) error {
+	p, err := c.client().Preview(ctx, api.Submit{Job: *job})
+	if err != nil {
+		return err
+	}
+	return emit(c, p, p.Places, func(w io.Writer) {
+		if p.Update {
+			fmt.Fprintf(w, "an update of job %s\n", p.ID)
+			c.showChanges(w, p.Changes)
+		}
+		previewText(w, p)
+	})
+}
+
+func previewText(w io.Writer, p api.Preview) {
+	if len(p.Places) > 0 {
+		t := table("PEER", "NAME", "TASKS")
+		for _, x := range p.Places {
+			t.add(shortID(x.Peer), orDash(x.PeerName), strconv.Itoa(x.Tasks))
+		}
+		t.write(w)
+	}
+	if p.Queued > 0 {
+		fmt.Fprintf(w, "%d of them would wait there until something ends\n", p.Queued)
+	}
+	if p.Waiting > 0 {
+		fmt.Fprintf(w, "%d of %d would wait: %s\n", p.Waiting, p.Tasks, p.Reason)
+	}
+	if p.Tasks == 0 {
+		fmt.Fprintln(w, "no tasks to place")
+	}
+	for _, n := range p.Notes {
+		fmt.Fprintln(w, n)
+	}
+	fmt.Fprintln(w, "nothing was changed (--dry-run)")
+}
+
+// awaitRollout stays until all tasks of a service or global job run as they should.
+func (c *cli) awaitRollout(ctx context.Context, id string) error {
+	ctx, cancel := signal.NotifyContext(ctx, os.Interrupt)
+	defer cancel()
+	var last api.Job
+	verdict, bar := going, newProgress(c.Err)
+	err := c.client().Follow(ctx, id, false, func(p api.Progress) error {
+		last = p.Job
+		bar.show(p.Job)
+		if verdict = settled(p.Job); verdict != going {
+			return errSettled
+		}
+		return nil
+	})
+	bar.done()
+	switch {
+	case verdict == settledWell:
+		fmt.Fprintln(c.Err, rolloutText(last))
+		return nil
+	case last.Over():
+		return jobExit(last)
+	case verdict == settledBadly:
+		fmt.Fprintf(c.Err, "peer: job %s: %s\n", id, rolloutText(last))
+		return exitError(1)
+	case ctx.Err() != nil:
+		fmt.Fprintf(c.Err, "job %s goes on without you; see `peer rollout %s`\n", id, id)
+		return exitError(interruptCode)
+	}
+	return err
+}
+
+// errSettled ends following a job whose update has come to its end.
+var errSettled = fmt.Errorf("settled")
+
+type verdict int
+
+const (
+	going verdict = iota
+	settledWell
+	settledBadly
+)
+
+// settled tells whether what was asked of a service or global job has come about, or will not by itself.
+func settled(j api.Job) verdict {
+	if j.Over() {
+		return going // its end says how it went
+	}
+	if r := j.Rollout; r != nil {
+		switch r.State {
+		case "paused", "rolled-back", "rollback-paused":
+			return settledBadly
+		case "updating", "rolling-back":
+			return going
+		}
+	}
+	if j.Tasks["running"]+j.Tasks["complete"] == j.Wanted && (j.Wanted > 0 || j.Type == string(taskstate.ServiceJob)) && j.Tasks["pending"] == 0 {
+		return settledWell
+	}
+	return going
+}
+
+// rolloutText says in a line how far a service or global job is.
+func rolloutText(j api.Job) string {
+	if j.Over() {
+		return j.State
+	}
+	text := fmt.Sprintf("version %d, %d of %d tasks run", max(j.Version, 1), j.Tasks["running"], j.Wanted)
+	r := j.Rollout
+	if r == nil {
+		return text
+	}
+	done := fmt.Sprintf("%d of %d tasks are of it", r.Updated, r.Slots)
+	switch r.State {
+	case "updating":
+		text = fmt.Sprintf("updating to version %d: %s", j.Version, done)
+	case "paused":
+		text = fmt.Sprintf("update to version %d is paused: %s", j.Version, done)
+	case "completed":
+		text += "; its update is complete"
+	case "rolling-back":
+		text = fmt.Sprintf("going back, as version %d: %s", j.Version, done)
+	case "rolled-back":
+		text += "; it was rolled back"
+	case "rollback-paused":
+		text = fmt.Sprintf("going back, as version %d, is paused: %s", j.Version, done)
+	}
+	if r.Message != "" && r.State != "completed" {
+		text += " (" + strings.TrimSpace(r.Message) + ")"
+	}
+	return text
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+)
+
+func (c *cli) waitCommand() *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:         "wait ID",
+		Short:       "Wait for a job's end; exit with its code",
+		Example:     "  peer wait last\n  peer wait --timeout 10m k3v5",
+		Args:        exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
+		Annotations: map[string]string{speaksForTask: "1"},
+		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			if timeout > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, timeout)
+				defer cancel()
+			}
+			return c.waitJob(ctx, args[0], timeout)
+		}),
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up waiting after this `DURATION` (exit 124; the job goes on)")
+	return cmd
+}
+
+// waitTimedOut is what `peer wait --timeout` exits with, as timeout(1) does.
+const waitTimedOut = 124
+
+func (c *cli) waitJob(ctx context.Context, id string, timeout time.Duration) error {
+	var last api.Job
+	bar := newProgress(c.Err)
+	err := c.client().Follow(ctx, id, false, func(p api.Progress) error {
+		if last.ID == "" && !p.Job.Over() {
+			c.sayLasting(p.Job)
+		}
+		last = p.Job
+		bar.show(p.Job)
+		return nil
+	})
+	bar.done()
+	if ctx.Err() == context.DeadlineExceeded {
+		fmt.Fprintf(c.Err, "peer: job %s has not ended after %s; it goes on\n", orDash(last.ID), timeout)
+		return exitError(waitTimedOut)
+	}
+	if err != nil {
+		return err
+	}
+	return jobExit(last)
+}
+
+// sayLasting tells who waits for a job that does not end by itself.
+func (c *cli) sayLasting(j api.Job) {
+	switch {
+	case j.Schedule != nil:
+		fmt.Fprintf(c.Err, "job %s starts others at its times until it is cancelled; waiting for that\n", j.ID)
+	case j.Version > 0:
+		fmt.Fprintf(c.Err, "job %s is a %s job: it goes on until it is cancelled; waiting for that\n", j.ID, j.Type)
+	}
+}
+
+// jobExit is the exit code of commands that speak for a job.
+func jobExit(j api.Job) error {
+	if j.ExitCode == nil {
+		return api.Errorf(api.NoCoordinator, "the peer stopped before job %s ended; ask again with `peer wait %s`", j.ID, j.ID)
+	}
+	if *j.ExitCode == 0 {
+		return nil
+	}
+	return exitError(*j.ExitCode)
+}
+
+func (c *cli) cancelCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "cancel ID",
+		Short: "Stop a job's tasks, or one task; what has not started never will",
+		Long: `Stop a job: its tasks are asked to end and, ten seconds later, made to; what has not started never will. With a task, as
+JOB.SLOT, only that one is stopped, and the job is complete if all others are. A service keeps its tasks running: see ` + "`peer scale`" + `.`,
+		Example: "  peer cancel last\n  peer cancel frames.17",
+		Args:    exactly(1, "a job (its id, a unique prefix, its name, or `last`) or a task (JOB.SLOT or JOB.SLOT.ATTEMPT)"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			j, err := c.client().Cancel(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if c.output != "table" {
+				return writeJSON(c.Out, j)
+			}
+			if _, task, ok := strings.Cut(args[0], "."); ok {
+				fmt.Fprintf(c.Err, "cancelled %s.%s\n", j.ID, task)
+				return nil
+			}
+			fmt.Fprintf(c.Err, "cancelled %s\n", j.ID)
+			return nil
+		},
+	}
+}

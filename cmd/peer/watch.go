@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"covey/node/api"
+)
+
+// A watch whose peer does not answer asks again after a wait that doubles, and begins with the short one again when it has gone well for
+// a while.
+const (
+	watchRetryFirst = 800 * time.Millisecond
+	watchRetryMost  = 30 * time.Second
+	watchQuiet      = 2 * time.Minute
+)
+
+// watching follows events across the ends of streams and restarts of the peer.
+type watching struct {
+	*cli
+	token     string // of the newest event
+	bookmarks bool
+	heard     bool // the peer has answered once
+	told      bool // that it does not answer now
+}
+
+// errPrint is that stdout cannot be written: nobody reads any more.
+type errPrint struct{ error }
+
+func (w *watching) run(ctx context.Context) error {
+	for wait := watchRetryFirst; ; {
+		begin := time.Now()
+		err := w.client().Watch(ctx, w.token, w.print)
+		var gone errPrint
+		switch {
+		case errors.As(err, &gone):
+			return gone.error
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && time.Since(begin) > time.Second:
+			continue // streams end by themselves, and are resumed
+		case err != nil && !w.heard, err != nil && !again(err):
+			return err
+		}
+		if time.Since(begin) > watchQuiet {
+			wait = watchRetryFirst
+		}
+		if err != nil && !w.told {
+			w.told = true
+			fmt.Fprintf(w.Err, "%v; watching goes on when it answers\n", err)
+		}
+		if err := pauseFor(ctx, wait/2+rand.N(wait/2)); err != nil {
+			return err
+		}
+		wait = min(2*wait, watchRetryMost)
+	}
+}
+
+// again tells whether asking later may help.
+func again(err error) bool {
+	switch api.AsError(err).Code {
+	case api.NoCoordinator, api.TimedOut:
+		return true
+	}
+	return false
+}
+
+func (w *watching) print(e api.Event) error {
+	w.heard, w.told = true, false
+	if e.Token != "" {
+		w.token = e.Token
+	}
+	if e.Kind == "end" || e.Kind == "bookmark" && !w.bookmarks {
+		return nil
+	}
+	if err := writeLine(w.Out, e); err != nil {
+		return errPrint{err}
+	}
+	return nil
+}
+
+func pauseFor(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,121 @@
+package dispatch
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// What the simulation found, each brought down to a few steps.
+
+func (r *coordRig) commands(lines ...string) string {
+	for _, line := range lines {
+		r.command(strings.Fields(line))
+	}
+	return r.take()
+}
+
+// globalOn submits a global job, has it run on peers a, b, c …, and updates it, one at a time.
+func (r *coordRig) globalOn(n int) taskstate.Job {
+	job := taskstate.Job{ID: "g", Name: "g", Type: taskstate.GlobalJob, Update: &taskstate.Update{Parallelism: 1, Monitor: 1000}, Restart: taskstate.DefaultRestart(taskstate.GlobalJob)}
+	job.Run.Noop = &taskstate.Noop{Duration: 1}
+	for i := range n {
+		p := string(rune('a' + i))
+		r.commands("member "+p, "hello "+p)
+	}
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	for i := range n {
+		r.commands(fmt.Sprintf("batch %c 1 g.%d.1=running", 'a'+i, i+1))
+	}
+	job.Run.Noop = &taskstate.Noop{Duration: 2}
+	return job
+}
+
+func TestAfterAnElectionAnUpdateCountsTheTasksOfPeersThatAreNotBackYet(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	job := r.globalOn(3)
+	r.take()
+	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
+	if got := r.take(); !strings.Contains(got, "renew g[1.0] v2") {
+		t.Fatalf("the update does not begin:\n%s", got)
+	}
+	if got := r.commands("elect", "hello b g.2.1=running", "hello c g.3.1=running", "advance 1s b c"); strings.Contains(got, "renew") {
+		t.Errorf("a's task is down, one at a time is allowed, and:\n%s", got)
+	}
+}
+
+func TestPeersThatWereAwayCatchUpWithAnUpdateNoFasterThanItGoes(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	job := r.globalOn(3)
+	r.commands("close b", "close c", "verdict b dead", "verdict c dead")
+	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
+	got := r.commands("batch a 2 g.1.1=shutdown/updated", "batch a 3 g.1.2=running", "advance 2s a")
+	if !strings.Contains(got, "rollout g v2 completed") {
+		t.Fatalf("the update waits for who is away:\n%s", got)
+	}
+	got = r.commands("verdict b alive", "verdict c alive", "hello b g.2.1=running", "hello c g.3.1=running")
+	if n := strings.Count(got, "renew g"); n != 1 || strings.Contains(got, "renew g[2-3") {
+		t.Errorf("want one of the two to follow first:\n%s", got)
+	}
+}
+
+func TestAnUpdateDoesNotWaitForAPeerThatIsPaused(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	job := r.globalOn(2)
+	r.apply(ledger.Command{Avail: &ledger.Avail{Peer: "b", Availability: ledger.AvailPause}})
+	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
+	got := r.commands("batch a 2 g.1.1=shutdown/updated", "batch a 3 g.1.2=running", "advance 2s a b")
+	if !strings.Contains(got, "rollout g v2 completed") || strings.Contains(got, "stop g.2.1") {
+		t.Errorf("want it completed without b's task, which could not start anew:\n%s", got)
+	}
+	r.apply(ledger.Command{Avail: &ledger.Avail{Peer: "b", Availability: ledger.AvailActive}})
+	if got := r.take(); !strings.Contains(got, "renew g[2.0] v2") {
+		t.Errorf("b does not catch up once it takes tasks again:\n%s", got)
+	}
+}
+
+func TestWhatWaitsForOnePeerKeepsNothingElseFromBeingEvenedOut(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	global := taskstate.Job{ID: "g", Name: "g", Type: taskstate.GlobalJob, Resources: taskstate.Resources{MilliCPU: 1000}, Constraints: []string{"peer.id == a"}}
+	global.Run.Noop = &taskstate.Noop{}
+	r.commands("member a", "hello a cpus=1", "submit j count=2 cpus=1")
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: global}})
+	if got := r.commands("member b", "hello b cpus=1", "advance 1s a b"); !strings.Contains(got, "recall j.") {
+		t.Errorf("nothing is taken back from a, though b has room and g waits for a alone:\n%s", got)
+	}
+}
+
+func TestARestartWaitsItsDelayAlthoughTheCoordinatorBeforeHadAnotherClock(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	job := jobOf("j", nil)
+	job.Restart = &taskstate.Restart{Condition: taskstate.RestartOnFailure, Delay: 5000}
+	r.commands("member a", "hello a cpus=1")
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	r.now = r.now.Add(time.Hour)
+	r.commands("batch a 1 j.1.1=failed")
+	r.now = r.now.Add(-time.Hour) // the next one's clock is right
+	if got := r.commands("elect", "hello a cpus=1", "advance 4s a"); strings.Contains(got, "assign j") {
+		t.Errorf("it starts early:\n%s", got)
+	}
+	if got := r.commands("advance 2s a"); !strings.Contains(got, "assign j[1.2] to a") {
+		t.Errorf("it does not start after its delay:\n%s", got)
+	}
+}
+
+func TestAStartThatNobodyCoordinatedIsMadeUpForOnce(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	job := jobOf("s", nil)
+	job.Schedule = &taskstate.Schedule{Cron: "* * * * *"}
+	r.commands("member a", "hello a")
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	r.now = r.now.Add(3 * time.Minute)
+	r.epoch.Term++
+	r.state.Apply(ledger.Entry{Index: r.state.Index() + 1, Epoch: r.epoch, Stamp: r.now.UnixMilli(), By: "founder", Commands: []ledger.Command{{Lead: &ledger.Lead{}}}})
+	if n := strings.Count(r.commands("elect", "hello a", "advance 1s a"), "propose submit"); n != 1 {
+		t.Errorf("%d runs are started after three minutes without a coordinator, want one", n)
+	}
+}

@@ -1,0 +1,113 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Set changes settings of the whole cluster while it runs. Zero leaves a setting as it is. What would not do (Settings.Check) is refused
+// with CodeInvalid.
+type Set struct {
+	Beat  int64 `cbor:"1,keyasint,omitempty"` // milliseconds
+	Grace int64 `cbor:"2,keyasint,omitempty"` // milliseconds
+
+	// What is kept of jobs that are over. What is above that is forgotten in the same step.
+	KeepJobs int   `cbor:"3,keyasint,omitempty"`
+	KeepFor  int64 `cbor:"4,keyasint,omitempty"` // milliseconds of ledger stamps
+}
+
+// Settings hold for the whole cluster. Zero is the default.
+type Settings struct {
+	Beat  int64 `cbor:"1,keyasint,omitempty"` // milliseconds between two signs of life of a worker: 1 s
+	Grace int64 `cbor:"2,keyasint,omitempty"` // milliseconds without one until its session is over: 3 beats
+
+	KeepJobs int   `cbor:"3,keyasint,omitempty"` // jobs that are over and remembered, at most: KeepFinished
+	KeepFor  int64 `cbor:"4,keyasint,omitempty"` // milliseconds for which they are: KeepFor
+}
+
+// Bounds and defaults of Settings, in milliseconds.
+const (
+	DefaultBeat = 1000
+	MinBeat     = 100
+	MaxBeat     = 60_000
+	MaxGrace    = 600_000
+	GraceBeats  = 3 // grace, in beats, where nobody said otherwise
+	LeastBeats  = 2 // that fit into a grace
+
+	MostKept     = 100_000               // jobs that are over and remembered
+	MostKeptFor  = 10 * 365 * 24 * hours // and for how long
+	LeastKeptFor = 1000
+
+	hours = 60 * 60 * 1000
+)
+
+// With is what the settings are after c.
+func (s Settings) With(c Set) Settings {
+	if c.Beat != 0 {
+		s.Beat = c.Beat
+	}
+	if c.Grace != 0 {
+		s.Grace = c.Grace
+	}
+	if c.KeepJobs != 0 {
+		s.KeepJobs = c.KeepJobs
+	}
+	if c.KeepFor != 0 {
+		s.KeepFor = c.KeepFor
+	}
+	return s
+}
+
+// Full is the settings with the defaults filled in.
+func (s Settings) Full() Settings {
+	if s.Beat == 0 {
+		s.Beat = DefaultBeat
+	}
+	if s.Grace == 0 {
+		s.Grace = GraceBeats * s.Beat
+	}
+	if s.KeepJobs == 0 {
+		s.KeepJobs = KeepFinished
+	}
+	if s.KeepFor == 0 {
+		s.KeepFor = KeepFor
+	}
+	return s
+}
+
+// Check tells why the settings would not do.
+func (s Settings) Check() error {
+	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	full := s.Full()
+	switch {
+	case s.Beat < 0 || s.Grace < 0:
+		return errors.New("beat and grace are above 0")
+	case s.KeepJobs < 0 || s.KeepJobs > MostKept:
+		return fmt.Errorf("jobs that are over are kept from 1 to %d, not %d", MostKept, s.KeepJobs)
+	case full.KeepFor < LeastKeptFor || full.KeepFor > MostKeptFor:
+		return fmt.Errorf("jobs that are over are kept for 1s to ten years, not %s", ms(full.KeepFor))
+	case full.Beat < MinBeat || full.Beat > MaxBeat:
+		return fmt.Errorf("a beat is %s to %s, not %s", ms(MinBeat), ms(MaxBeat), ms(full.Beat))
+	case full.Grace > MaxGrace:
+		return fmt.Errorf("a grace is at most %s, not %s", ms(MaxGrace), ms(full.Grace))
+	case full.Grace < LeastBeats*full.Beat:
+		return fmt.Errorf("a grace is at least %d beats: %s with a beat of %s, not %s", LeastBeats, ms(LeastBeats*full.Beat), ms(full.Beat), ms(full.Grace))
+	}
+	return nil
+}
+
+// Settings are those of the cluster, zero where nobody said anything.
+func (s *State) Settings() Settings { return s.settings }
+
+func (s *State) set(c *Set) Result {
+	next := s.settings.With(*c)
+	switch {
+	case *c == (Set{}) || next.Check() != nil:
+		return Result{Refused: CodeInvalid}
+	case next == s.settings:
+		return Result{Existed: true}
+	}
+	s.settings = next
+	return Result{}
+}

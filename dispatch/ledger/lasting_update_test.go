@@ -1,0 +1,210 @@
+package ledger_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+func TestAnUpdateThatChangesWhatRunsRaisesTheVersionAndOthersDoNot(t *testing.T) {
+	l := newLog(t)
+	c := service("j", 3)
+	l.must(c)
+	other := service("j", 5)
+	other.Submit.Job.Priority = 90
+	l.must(update(other, 1))
+	if j := l.record("j"); j.Job().Count != 5 || j.Job().Version != 1 || j.Rollout().State != ledger.NoRollout || j.Slots() != 3 {
+		t.Errorf("in place: version %d, %+v", j.Job().Version, j.Rollout())
+	}
+	if r := l.one(update(other, 1)); !r.Existed || r.Version != 1 {
+		t.Errorf("the same again: %+v", r)
+	}
+	l.stamp = 5000
+	if r := l.one(update(spec(other, 2), 1)); r.Version != 2 || r.Refused != "" {
+		t.Errorf("a new version: %+v", r)
+	}
+	j := l.record("j")
+	if r := j.Rollout(); r != (ledger.RolloutRecord{State: ledger.Updating, Since: 5000, Began: 5000, Version: 2, From: 1}) {
+		t.Errorf("rollout %+v", r)
+	}
+	if j.JobOf(1).Run.Noop.Duration != 1 || j.JobOf(2) != j.Job() || j.JobOf(0) != j.Job() || j.JobOf(3) != nil || j.Slot(1).Version != 1 {
+		t.Errorf("versions %v", j.Versions())
+	}
+	l.refuses(ledger.CodeConflict, update(spec(other, 3), 1))
+	if r := l.one(c); !r.Existed || r.Refused != "" {
+		t.Errorf("the first submission, late: %+v", r)
+	}
+	if r := l.one(other); r.Refused != ledger.CodeConflict {
+		t.Errorf("something else under that id: %+v", r)
+	}
+}
+
+func TestAnUpdateThatMakesNoSenseIsRefused(t *testing.T) {
+	l := newLog(t)
+	l.must(service("j", 1), submit("b", 1))
+	global, renamed := submit("j", 0), service("j", 1)
+	global.Submit.Job.Type, renamed.Submit.Job.Name = taskstate.GlobalJob, "else"
+	l.refuses(ledger.CodeInvalid, update(global, 0))
+	l.refuses(ledger.CodeInvalid, update(renamed, 0))
+	l.refuses(ledger.CodeInvalid, update(submit("b", 2), 0))
+	l.refuses(ledger.CodeUnknown, update(service("x", 1), 0))
+	l.must(cancel("j"))
+	l.refuses(ledger.CodeOver, update(service("j", 2), 0))
+	l.refuses(ledger.CodeOver, rollout("j", ledger.Paused))
+	l.refuses(ledger.CodeInvalid, rollout("b", ledger.Paused))
+}
+
+func TestARollbackIsANewVersionWithTheOldContents(t *testing.T) {
+	l := newLog(t)
+	c := service("j", 3)
+	l.must(c, assignOf(1, "j", "p2", run(1, 3, 1)), update(spec(c, 2), 1), renew("j", 2, run(1, 1, 1)), settle("p2", ended("j", 1, taskstate.Shutdown)))
+	l.refuses(ledger.CodeConflict, ledger.Command{Rollout: &ledger.Rollout{Job: "j", State: ledger.Completed, Version: 1}})
+	l.must(rollout("j", ledger.RollingBack))
+	j := l.record("j")
+	if j.Job().Version != 3 || j.Job().Run.Noop.Duration != 1 || j.Rollout().State != ledger.RollingBack || j.Rollout().From != 0 {
+		t.Errorf("version %d, %+v", j.Job().Version, j.Rollout())
+	}
+	if a, b := j.Slot(1).Version, j.Slot(2).Version; a != 2 || b != 3 {
+		t.Errorf("slots are of versions %d and %d: those that run the old contents need no new attempt", a, b)
+	}
+	l.must(renew("j", 3, run(1, 1, 2)), rollout("j", ledger.Paused))
+	if st := l.record("j").Rollout().State; st != ledger.RollbackPaused {
+		t.Errorf("a rollback that is paused is %q", st)
+	}
+	l.refuses(ledger.CodeConflict, rollout("j", ledger.Completed))
+	l.refuses(ledger.CodeConflict, rollout("j", ledger.RolledBack))
+	l.must(rollout("j", ledger.Updating), rollout("j", ledger.RolledBack)) // somebody says go on, and it succeeds
+	l.refuses(ledger.CodeUnknown, rollout("j", ledger.RollingBack))
+	if v := l.record("j").Versions(); !slices.Equal(v, []int{3}) {
+		t.Errorf("versions %v are kept", v)
+	}
+}
+
+func TestARollbackGoesToTheLastVersionThatWasRolledOut(t *testing.T) {
+	l := newLog(t)
+	c := service("j", 1)
+	l.must(c, update(spec(c, 2), 1), update(spec(c, 3), 2), rollout("j", ledger.RollingBack))
+	if d := l.record("j").Job().Run.Noop.Duration; d != 1 {
+		t.Errorf("after two updates that never got through it went back to contents %d", d)
+	}
+	l.must(update(spec(c, 4), 0), rollout("j", ledger.Completed), update(spec(c, 5), 0), rollout("j", ledger.RollingBack))
+	if d := l.record("j").Job().Run.Noop.Duration; d != 4 {
+		t.Errorf("it went back to contents %d", d)
+	}
+}
+
+func TestANameBelongsToOneLastingJobAtATime(t *testing.T) {
+	l := newLog(t)
+	web := func(id taskstate.JobID) ledger.Command {
+		c := service(id, 1)
+		c.Submit.Job.Name = "web"
+		return c
+	}
+	l.must(web("a"))
+	if r := l.one(web("b")); r.Refused != ledger.CodeConflict || r.Job != "a" || r.Existed {
+		t.Errorf("a second one: %+v", r)
+	}
+	batch := submit("c", 1)
+	batch.Submit.Job.Name = "web"
+	l.must(batch, assignOf(1, "a", "p2", run(1, 1, 1)), cancel("a"))
+	l.must(web("b")) // also while the tasks of the first are being stopped
+	l.must(settle("p2", ended("a", 1, taskstate.Shutdown)))
+	back, err := ledger.DecodeState(encode(t, l.State))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.State = back
+	if r := l.one(web("d")); r.Refused != ledger.CodeConflict || r.Job != "b" {
+		t.Errorf("a third one: %+v", r)
+	}
+}
+
+func TestAnEndedServiceIsNotRenewedIntoANameThatAnotherHas(t *testing.T) {
+	l := newLog(t)
+	once := func(id taskstate.JobID) ledger.Command {
+		c := service(id, 1)
+		c.Submit.Job.Name, c.Submit.Job.Restart = "web", nil
+		return c
+	}
+	l.must(once("a"), assignOf(1, "a", "p2", run(1, 1, 1)), settle("p2", ended("a", 1, taskstate.Failed)), once("b"))
+	if r := l.one(renew("a", 0, run(1, 1, 0))); r.Refused != ledger.CodeConflict || r.Job != "b" {
+		t.Errorf("renewed: %+v", r)
+	}
+	l.must(cancel("b"), renew("a", 0, run(1, 1, 0)))
+	if r := l.one(once("c")); r.Refused != ledger.CodeConflict || r.Job != "a" {
+		t.Errorf("its name is its own again: %+v", r)
+	}
+}
+
+func TestAScheduleStartsEachRunOnce(t *testing.T) {
+	l := newLog(t)
+	parent := submit("p", 1)
+	parent.Submit.Job.Schedule = &taskstate.Schedule{Cron: "* * * * *"}
+	child := func(id taskstate.JobID, at int64) ledger.Command {
+		c := submit(id, 1)
+		c.Submit.Job.Origin = &taskstate.Origin{Job: "p", At: at}
+		return c
+	}
+	if r := l.one(child("c1", 60)); r.Refused != ledger.CodeUnknown || r.Missing != "p" {
+		t.Errorf("without a parent: %+v", r)
+	}
+	l.must(parent, child("c1", 60), child("c1", 60))
+	l.refuses(ledger.CodeBlocked, assign("p", "p2", run(1, 1, 1)))
+	l.refuses(ledger.CodeOver, child("c0", 60)) // that run was
+	l.must(child("c2", 120), assign("c2", "p2", run(1, 1, 1)), settle("p2", ended("c2", 1, taskstate.Failed)))
+	if j := l.record("p"); j.State() != taskstate.Pending || j.LastRun() != 120 || j.Slots() != 0 || j.Counts() != (ledger.Counts{}) {
+		t.Errorf("the parent is %v, ran last %d, %+v", j.State(), j.LastRun(), j.Counts())
+	}
+	hourly := submit("p", 1)
+	hourly.Submit.Job.Schedule = &taskstate.Schedule{Cron: "0 * * * *"}
+	l.must(update(hourly, 0))
+	if j := l.record("p"); j.Job().Schedule.Cron != "0 * * * *" || j.Job().Version != 0 {
+		t.Errorf("updated: %+v", j.Job())
+	}
+	l.must(cancel("p"))
+	l.refuses(ledger.CodeOver, child("c3", 180))
+	if st := l.record("p").State(); st != taskstate.Shutdown {
+		t.Errorf("cancelled: %v", st)
+	}
+	odd := child("odd", 240)
+	odd.Submit.Job.Origin.Job = "c1"
+	l.refuses(ledger.CodeInvalid, odd)
+}
+
+// What a job weighs decides when it is forgotten: a peer that restored it from a snapshot must not think it heavier.
+func TestAJobWeighsTheSameAfterASnapshotHoweverItGrew(t *testing.T) {
+	l := newLog(t)
+	l.must(service("j", 2), assignOf(1, "j", "p2", run(1, 1, 1)), ledger.Command{Grow: &ledger.Grow{Job: "j", N: 1}})
+	back, err := ledger.DecodeState(encode(t, l.State))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &log{State: back, t: t, epoch: l.epoch, stamp: l.stamp}
+	for _, x := range []*log{l, other} {
+		x.must(settle("p2", ended("j", 1, taskstate.Failed)), cancel("j"))
+	}
+	if l.Kept() != other.Kept() || l.Kept() == 0 {
+		t.Errorf("it weighs %d, and %d after a snapshot", l.Kept(), other.Kept())
+	}
+}
+
+func TestEndsOfSlotsLongRenewedAreNotKept(t *testing.T) {
+	l := newLog(t)
+	c := service("j", 1)
+	c.Submit.Job.Count, c.Submit.Job.Restart = 2, nil
+	l.must(c)
+	for i := 1; i <= 3000; i++ {
+		st := endedAs("j", 1, i, taskstate.Failed)
+		st.Message = fmt.Sprint("it took ", i)
+		l.must(assignOf(1, "j", "p2", run(1, 1, i)), settle("p2", st), renew("j", 0, run(1, 1, i)))
+	}
+	if n := l.record("j").Forms(); n > 1100 {
+		t.Errorf("%d different ends are kept of a service with two slots", n)
+	}
+	if p := l.record("j").Past(1); len(p) != ledger.KeepPast || p[4].End.Message != "it took 3000" {
+		t.Errorf("past %+v", p)
+	}
+}

@@ -1,0 +1,91 @@
+package ledger
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Two voters that stand for election at the same moment may each get their own vote and no other; raft tries again after its own patience,
+// which is seconds. So a voter asks first to be let: each voter lets one at a time, and so at most one is let by a majority. Who is not
+// let tries again in a moment. It is a question of manners: what counts is raft's vote.
+
+// standTries is how often a voter asks to be let before it looks for the leader anew, and standPause about how long it waits in between:
+// long enough for another one to be elected on a near network.
+const (
+	standTries = 4
+	standPause = 40 * time.Millisecond
+)
+
+// stands is whom this voter lets stand for election. The zero value is ready for use.
+type stands struct {
+	mu    sync.Mutex
+	who   string
+	term  uint64 // after which it wants to stand; a word about an earlier one is void
+	until time.Time
+}
+
+// let tells whether a server may stand after a term, and keeps others from it for a while.
+func (s *stands) let(server string, term uint64, now time.Time, while time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if term < s.term || term == s.term && s.who != server && now.Before(s.until) {
+		return false
+	}
+	s.who, s.term, s.until = server, term, now.Add(while)
+	return true
+}
+
+// drop gives the word back, if it was given to this server.
+func (s *stands) drop(server string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.who == server {
+		s.until = time.Time{}
+	}
+}
+
+// mayStand asks the other voters to be let stand for election. It gives up when somebody else got so far, or the leader is heard.
+func (n *Node) mayStand(ctx context.Context, s *seat, others []Voter) bool {
+	begin, me, h := time.Now(), s.self.server(), n.cfg.Timings.Heartbeat
+	for range standTries {
+		if n.stands.let(me, s.raft.CurrentTerm(), time.Now(), h) {
+			if n.letBy(ctx, s, others) {
+				return true
+			}
+			n.stands.drop(me)
+		}
+		sleep(ctx, standPause+rand.N(2*standPause))
+		if ctx.Err() != nil || s.heardSince(begin) {
+			return false
+		}
+	}
+	return false
+}
+
+// letBy tells whether a majority, this voter included, lets it stand.
+func (n *Node) letBy(ctx context.Context, s *seat, others []Voter) bool {
+	type word struct{ lets, said bool }
+	words := make(chan word, len(others))
+	for _, v := range others {
+		go func() { // ends with the question, which has its limit
+			a, err := n.askSight(ctx, v.Peer, sightAsk{Generation: s.generation, Stand: s.self.server(), Term: s.raft.CurrentTerm()}, n.cfg.Timings.Heartbeat)
+			words <- word{lets: a.Lets, said: err == nil}
+		}()
+	}
+	yes := 1
+	for range others {
+		w := <-words
+		if w.said && !w.lets {
+			return false // somebody else is let; waiting for the silent would let neither
+		}
+		if w.lets {
+			yes++
+		}
+		if 2*yes > len(others)+1 {
+			return true
+		}
+	}
+	return false
+}

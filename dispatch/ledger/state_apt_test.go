@@ -1,0 +1,101 @@
+package ledger_test
+
+import (
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// aptCommand draws a command that says something about the state at hand.
+func aptCommand(r *rapid.T, st *ledger.State) ledger.Command {
+	jobs := slices.Collect(st.Jobs())
+	if len(jobs) == 0 {
+		return someJob("j1")
+	}
+	j := jobs[rapid.IntRange(0, len(jobs)-1).Draw(r, "which job")]
+	peer := rapid.SampledFrom([]string{"p1", "p2", "p3"}).Draw(r, "which peer")
+	n := rapid.IntRange(1, max(1, j.Slots())).Draw(r, "which slot")
+	slot := j.Slot(n)
+	switch what := rapid.IntRange(0, 9).Draw(r, "what"); {
+	case slot.Pending() && what < 7:
+		if slot.Pin != "" && what < 5 {
+			peer = slot.Pin
+		}
+		m, _ := st.Member(peer)
+		return ledger.Command{Assign: &ledger.Assign{
+			Job: j.Job().ID, Peer: peer, Incarnation: m.Incarnation, Version: slot.Version,
+			Slots: []ledger.Slots{run(n, rapid.IntRange(1, 3).Draw(r, "how many"), slot.Attempt)},
+		}}
+	case slot.Open && what < 6:
+		return endOf(r, j, slot.Peer, slot.Incarnation, n, slot.Attempt)
+	case slot.Open && what < 7:
+		return ledger.Command{Supersede: &ledger.Supersede{
+			Task: taskstate.Task(j.Job().ID, n, slot.Attempt), Reason: taskstate.ReasonUnreachable, Again: rapid.Bool().Draw(r, "again"),
+		}}
+	case what == 7 && len(j.Past(n)) > 0:
+		past := j.Past(n)
+		p := past[rapid.IntRange(0, len(past)-1).Draw(r, "which attempt")]
+		return endOf(r, j, p.Peer, p.Incarnation, n, p.Attempt)
+	}
+	attempt := slot.Attempt
+	if rapid.IntRange(0, 3).Draw(r, "any attempt") == 0 {
+		attempt = 0
+	}
+	return anyLasting(r, peer, j.Job().ID, []ledger.Slots{run(n, rapid.IntRange(1, 3).Draw(r, "how many"), attempt)})
+}
+
+func endOf(r *rapid.T, j *ledger.JobRecord, peer string, inc taskstate.Incarnation, slot, attempt int) ledger.Command {
+	return ledger.Command{Settle: &ledger.Settle{Peer: peer, Incarnation: inc, Statuses: []taskstate.Status{{
+		Task: taskstate.Task(j.Job().ID, slot, attempt), Seq: rapid.Uint64Range(1, 2).Draw(r, "seq"), At: 5,
+		State: rapid.SampledFrom([]taskstate.State{
+			taskstate.Complete, taskstate.Complete, taskstate.Failed, taskstate.Failed, taskstate.Rejected, taskstate.Shutdown, taskstate.Orphaned,
+		}).Draw(r, "end"),
+	}}}}
+}
+
+// anyLasting draws one of the commands about versions, slots and peers.
+func anyLasting(r *rapid.T, peer string, job taskstate.JobID, slots []ledger.Slots) ledger.Command {
+	version := rapid.SampledFrom([]int{0, 0, 0, 1, 2, 3}).Draw(r, "version")
+	reason := rapid.SampledFrom([]taskstate.Reason{taskstate.ReasonUpdated, taskstate.ReasonDrained}).Draw(r, "reason")
+	switch rapid.SampledFrom([]string{
+		"renew", "renew", "renew", "retire", "grow", "update", "update", "rollout", "rollout", "avail", "label", "submit",
+	}).Draw(r, "lasting") {
+	case "renew":
+		return ledger.Command{Renew: &ledger.Renew{
+			Job: job, Slots: slots, Version: version, Reason: reason, NotBefore: rapid.SampledFrom([]int64{0, 7}).Draw(r, "not before"),
+		}}
+	case "retire":
+		return ledger.Command{Retire: &ledger.Retire{Job: job, Slots: slots, Reason: reason}}
+	case "grow":
+		g := &ledger.Grow{Job: job, Version: version, N: rapid.IntRange(-1, 2).Draw(r, "by")}
+		if g.N < 1 {
+			g.Peers = rapid.SliceOfN(rapid.SampledFrom([]string{"p1", "p2", "p3"}), 0, 3).Draw(r, "pins")
+			g.N = 0
+		}
+		return ledger.Command{Grow: g}
+	case "update":
+		c := someJob(job)
+		c.Submit.Job.Run.Noop.Duration = rapid.Int64Range(1, 3).Draw(r, "spec")
+		if c.Submit.Job.Type == taskstate.ServiceJob {
+			c.Submit.Job.Count = rapid.IntRange(0, 4).Draw(r, "count")
+		}
+		return ledger.Command{Update: &ledger.Update{Job: c.Submit.Job, From: version}}
+	case "rollout":
+		return ledger.Command{Rollout: &ledger.Rollout{Job: job, Version: version / 2 * 2, Message: rapid.StringMatching(`[xy]?`).Draw(r, "text"), State: rapid.SampledFrom([]ledger.RolloutState{
+			ledger.Updating, ledger.Paused, ledger.Completed, ledger.RollingBack, ledger.RollingBack, ledger.RolledBack, ledger.RollbackPaused,
+		}).Draw(r, "rollout")}}
+	case "avail":
+		return ledger.Command{Avail: &ledger.Avail{Peer: peer, Availability: rapid.SampledFrom([]ledger.Availability{
+			ledger.AvailActive, ledger.AvailActive, ledger.AvailPause, ledger.AvailDrain,
+		}).Draw(r, "availability")}}
+	case "label":
+		return ledger.Command{Label: &ledger.Label{
+			Peer: peer, Set: map[string]string{"zone": rapid.StringMatching(`[abc]`).Draw(r, "zone")},
+			Unset: rapid.SliceOfN(rapid.SampledFrom([]string{"zone", "own"}), 0, 2).Draw(r, "unset"),
+		}}
+	}
+	return someJob(rapid.SampledFrom(jobIDs()).Draw(r, "another job"))
+}

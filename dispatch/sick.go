@@ -1,0 +1,70 @@
+package dispatch
+
+import (
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// sickPatience is how long tasks wait for a peer that cannot take them on because its disk is full, read-only or stuck. Most such troubles
+// pass.
+const sickPatience = 10 * time.Second
+
+// dueSick looks whether a peer has been in trouble for so long that what it has not taken on goes elsewhere.
+func (c *Coordinator) dueSick(p *peerState) {
+	if p.offer.Trouble == "" || p.standing != Ready {
+		p.sickSince = time.Time{}
+		return
+	}
+	if p.sickSince.IsZero() {
+		p.sickSince = c.now
+	}
+	switch due := p.sickSince.Add(sickPatience); {
+	case c.now.Before(due):
+		c.wakeAt(due)
+	default:
+		c.replacing = c.replacing || p.hasUntaken()
+	}
+}
+
+// untaken tells whether a task was given to a peer and nothing of it was heard: a peer in trouble has not begun with it, for it journals
+// first. One that must not run twice waits all the same: the peer may be getting well this very moment.
+func (h *holding) untaken(r rec) bool {
+	return r.state <= taskstate.Assigned && !r.is(ended|deciding|stopped) && !h.job.cancelled && !h.job.job.Unreachable.Wait
+}
+
+func (p *peerState) hasUntaken() bool {
+	for _, h := range p.holds {
+		for _, r := range h.slots {
+			if h.untaken(r) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// cutUntaken gives up what peers in trouble have not taken on, as far as one proposal reaches.
+func (c *Coordinator) cutUntaken(cmds []ledger.Command, size int) ([]ledger.Command, int) {
+	for _, p := range c.order {
+		if p.sickSince.IsZero() || p.standing != Ready || c.now.Before(p.sickSince.Add(sickPatience)) {
+			continue
+		}
+		for _, h := range p.byAge() {
+			for _, n := range h.sorted(h.untaken) {
+				if size >= maxDecideSize {
+					c.replacing = true
+					return cmds, size
+				}
+				r := h.slots[n]
+				r.marks |= deciding
+				h.slots[n] = r
+				t := taskstate.Task(h.job.id, n, int(r.attempt))
+				cmds = append(cmds, ledger.Command{Supersede: c.givenUp(h, t, r, taskstate.ReasonRecalled, false)})
+				size += supersedeBytes
+			}
+		}
+	}
+	return cmds, size
+}

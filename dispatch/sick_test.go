@@ -1,0 +1,81 @@
+package dispatch
+
+import (
+	"strings"
+	"testing"
+)
+
+// trouble lets a peer say that it takes no tasks, or, with "", that it does again.
+func (r *coordRig) trouble(peer, what string) {
+	o := r.core.peers[peer].offer
+	o.Trouble = what
+	o.Resources.MilliCPU = 1000
+	if what != "" {
+		o.Resources.MilliCPU = 0
+	}
+	r.step(SessionFrame{Conn: r.conns[peer], Frame: Up{Offer: &o}})
+}
+
+func TestWhatAPeerInTroubleHasNotTakenOnGoesElsewhereAndWhatItRunsDoesNot(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	for _, line := range []string{
+		"member a", "hello a cpus=1", "submit j count=2 cpus=1", // both are a's: one runs, of the other nothing was heard
+		"batch a 1 j.1.1=running", "member b",
+	} {
+		r.command(strings.Fields(line))
+	}
+	r.trouble("a", "its disk is full")
+	r.hello("b", Hello{Incarnation: "b1", Offer: testOffer()})
+	r.take()
+	r.command(strings.Fields("advance 9s a b"))
+	if got := r.take(); strings.Contains(got, "supersede") {
+		t.Fatalf("given up too soon:\n%s", got)
+	}
+	r.command(strings.Fields("advance 2s a b"))
+	if got := r.take(); !strings.Contains(got, "j[2.2] to b") {
+		t.Errorf("what waits is not given to another:\n%s", got)
+	}
+	r.command(strings.Fields("advance 10m a b"))
+	if got := r.take(); strings.Contains(got, "j[1.2]") {
+		t.Errorf("what runs was given up:\n%s", got)
+	}
+}
+
+func TestATroubleThatPassesCostsNoAttempt(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	for _, line := range []string{"member a", "member b", "hello a cpus=1", "submit j count=2 cpus=1", "batch a 1 j.1.1=running"} {
+		r.command(strings.Fields(line))
+	}
+	for range 10 { // each time shorter than the patience
+		r.trouble("a", "its disk is full")
+		r.command(strings.Fields("advance 9s a"))
+		r.trouble("a", "")
+		r.command(strings.Fields("advance 1s a"))
+	}
+	if got := r.take(); strings.Contains(got, "supersede") {
+		t.Errorf("given up:\n%s", got)
+	}
+}
+
+func TestAPeerInTroubleGetsNoTasksNotEvenThoseThatTakeNothing(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	for _, line := range []string{"member a", "hello a cpus=1"} {
+		r.command(strings.Fields(line))
+	}
+	r.trouble("a", "its disk is full")
+	r.take()
+	for _, line := range []string{"submit j count=1 cpus=0", "submit k count=1 cpus=1"} {
+		r.command(strings.Fields(line))
+	}
+	r.command(strings.Fields("advance 1m a"))
+	if got := r.take(); strings.Contains(got, "assign") {
+		t.Errorf("it was given something:\n%s", got)
+	}
+	if why := r.core.Waiting("j"); !strings.Contains(why, "not available") {
+		t.Errorf("the job waits because %q", why)
+	}
+	r.trouble("a", "")
+	if got := r.take(); !strings.Contains(got, "j[1.1] to a") || !strings.Contains(got, "k[1.1] to a") {
+		t.Errorf("well again, it gets nothing:\n%s", got)
+	}
+}

@@ -1,0 +1,191 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"covey/taskstate"
+)
+
+// ChangeBackend changes jobs that were submitted, and tells what a change would do.
+type ChangeBackend interface {
+	// Preview tells where the tasks of a job would go if it were submitted now, and what that changes if it is an update.
+	Preview(ctx context.Context, s Submit) (Preview, error)
+	// Scale gives a service another count.
+	Scale(ctx context.Context, id string, r Scale) (Submitted, error)
+	// Rollout pauses, continues or turns back the update of a service or global job.
+	Rollout(ctx context.Context, id string, r RolloutRequest) (JobAnswer, error)
+	// Retry gives the slots that did not end well another attempt, also in a job that is over.
+	Retry(ctx context.Context, id string) (Retried, error)
+	// Rebalance moves tasks of a service so that its peers have about as many each; with dryRun it only tells.
+	Rebalance(ctx context.Context, id string, dryRun bool) (Rebalanced, error)
+	// AllTasks is Tasks with slots that are not wanted any more and with earlier attempts, as far as they are remembered.
+	AllTasks(ctx context.Context, id string) (Tasks, error)
+}
+
+// Preview answers POST /v1/jobs?dry_run=1: what would become of the job now. Nothing was changed.
+type Preview struct {
+	ID      string             `json:"id,omitempty"` // of the job that it would be an update of
+	Update  bool               `json:"update"`
+	Version int                `json:"version,omitempty"` // the update's
+	Changes []taskstate.Change `json:"changes,omitempty"` // of the update
+	Tasks   int                `json:"tasks"`             // that would be placed now
+	Places  []Place            `json:"places"`            // where they would go
+	Queued  int                `json:"queued"`            // so many of them would wait there until something ends
+	Waiting int                `json:"waiting"`           // tasks that no peer could take now
+	Reason  string             `json:"reason,omitempty"`  // why
+	Refused []Refusal          `json:"refused,omitempty"` // the same, counted
+	Notes   []string           `json:"notes,omitempty"`   // what else decides about its start
+	AsOf    time.Time          `json:"as_of"`
+}
+
+// Place is a peer that would get tasks.
+type Place struct {
+	Peer     string `json:"peer"`
+	PeerName string `json:"peer_name"`
+	Tasks    int    `json:"tasks"`
+}
+
+// Refusal is a reason and how many peers it keeps away.
+type Refusal struct {
+	Reason string `json:"reason"`
+	Peers  int    `json:"peers"`
+}
+
+// Scale is the body of POST /v1/jobs/{id}/scale.
+type Scale struct {
+	Count int `json:"count"`
+}
+
+// What RolloutRequest can ask for.
+const (
+	PauseRollout    = "pause"
+	ContinueRollout = "continue"
+	RollBack        = "rollback"
+)
+
+// RolloutRequest is the body of POST /v1/jobs/{id}/rollout.
+type RolloutRequest struct {
+	Action string `json:"action"` // pause continue rollback
+}
+
+// Retried answers POST /v1/jobs/{id}/retry.
+type Retried struct {
+	ID      string `json:"id"`
+	Retried int    `json:"retried"` // slots that got another attempt
+}
+
+// Rebalanced answers POST /v1/jobs/{id}/rebalance.
+type Rebalanced struct {
+	ID     string    `json:"id"`
+	DryRun bool      `json:"dry_run"`
+	Moves  []Move    `json:"moves"`
+	AsOf   time.Time `json:"as_of"`
+}
+
+// Move is a task that moves, or would. Where it goes is decided when it has ended: To is where that would be now.
+type Move struct {
+	Task     string `json:"task"`
+	From     string `json:"from"`
+	FromName string `json:"from_name"`
+	To       string `json:"to"`
+	ToName   string `json:"to_name"`
+}
+
+// Rollout is how far the tasks of a service or global job follow its version.
+type Rollout struct {
+	State   string    `json:"state"` // updating paused completed rolling-back rolled-back rollback-paused
+	From    int       `json:"from,omitempty"`
+	Updated int       `json:"updated"` // slots that have a task of the version
+	Slots   int       `json:"slots"`
+	Message string    `json:"message,omitempty"`
+	Since   time.Time `json:"since"`
+}
+
+// Schedule is when a job starts others like it.
+type Schedule struct {
+	Cron    string     `json:"cron"`
+	Zone    string     `json:"zone"`
+	Overlap string     `json:"overlap"`
+	Last    *time.Time `json:"last,omitempty"`
+	Next    *time.Time `json:"next,omitempty"`
+}
+
+// Origin is the schedule that started a job, and for which moment.
+type Origin struct {
+	Job string    `json:"job"`
+	At  time.Time `json:"at"`
+}
+
+// Predecessor is a job that has to be complete first.
+type Predecessor struct {
+	ID    string `json:"id"`
+	Name  string `json:"name,omitempty"`
+	State string `json:"state,omitempty"` // "" if the job is not known any more
+}
+
+// Active tells whether a rollout has more to do, now or once somebody says go on.
+func (r *Rollout) Active() bool {
+	return r != nil && r.State != "completed" && r.State != "rolled-back"
+}
+
+// changeRoutes serves ChangeBackend.
+func changeRoutes(mux *http.ServeMux, b Backend) {
+	submit, preview, tasks, all := post(b.Submit), post(b.Preview), getID(b.Tasks), getID(b.AllTasks)
+	mux.HandleFunc("POST /v1/jobs", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("dry_run") == "1" {
+			preview(w, r)
+			return
+		}
+		submit(w, r)
+	})
+	mux.HandleFunc("GET /v1/jobs/{id}/tasks", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("all") == "1" {
+			all(w, r)
+			return
+		}
+		tasks(w, r)
+	})
+	mux.HandleFunc("POST /v1/jobs/{id}/scale", postID(b.Scale))
+	mux.HandleFunc("POST /v1/jobs/{id}/rollout", postID(b.Rollout))
+	mux.HandleFunc("POST /v1/jobs/{id}/retry", getID(b.Retry))
+	mux.HandleFunc("POST /v1/jobs/{id}/rebalance", func(w http.ResponseWriter, r *http.Request) {
+		v, err := b.Rebalance(r.Context(), r.PathValue("id"), r.URL.Query().Get("dry_run") == "1")
+		answer(w, v, err)
+	})
+}
+
+// Preview tells what would become of a job now.
+func (c *Client) Preview(ctx context.Context, s Submit) (Preview, error) {
+	return call[Preview](ctx, c, http.MethodPost, "/v1/jobs?dry_run=1", s)
+}
+
+// Scale gives a service another count.
+func (c *Client) Scale(ctx context.Context, id string, count int) (Submitted, error) {
+	return call[Submitted](ctx, c, http.MethodPost, jobPath(id, "/scale"), Scale{Count: count})
+}
+
+// Rollout pauses, continues or turns back an update.
+func (c *Client) Rollout(ctx context.Context, id, action string) (JobAnswer, error) {
+	return call[JobAnswer](ctx, c, http.MethodPost, jobPath(id, "/rollout"), RolloutRequest{Action: action})
+}
+
+// Retry gives the slots that did not end well another attempt.
+func (c *Client) Retry(ctx context.Context, id string) (Retried, error) {
+	return call[Retried](ctx, c, http.MethodPost, jobPath(id, "/retry"), nil)
+}
+
+// Rebalance moves tasks of a service to where there are fewer, or tells which.
+func (c *Client) Rebalance(ctx context.Context, id string, dryRun bool) (Rebalanced, error) {
+	q := ""
+	if dryRun {
+		q = "?dry_run=1"
+	}
+	return call[Rebalanced](ctx, c, http.MethodPost, jobPath(id, "/rebalance")+q, nil)
+}
+
+// AllTasks lists a job's tasks with those that are not wanted any more and with earlier attempts.
+func (c *Client) AllTasks(ctx context.Context, id string) (Tasks, error) {
+	return call[Tasks](ctx, c, http.MethodGet, jobPath(id, "/tasks?all=1"), nil)
+}

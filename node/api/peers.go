@@ -1,0 +1,99 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// PeerKeeper changes what peers are for. A peer may be whatever a person types: its id, a unique part of it, its name, or `self`, the
+// peer that is asked.
+type PeerKeeper interface {
+	// Peer tells about one peer.
+	Peer(ctx context.Context, peer string) (PeerAnswer, error)
+	// SetAvailability decides whether a peer takes tasks. It holds also for one that is away.
+	SetAvailability(ctx context.Context, peer string, a Availability) (PeerAnswer, error)
+	// SetLabels lays labels over those that a peer says of itself, or hides some.
+	SetLabels(ctx context.Context, peer string, l Labels) (PeerAnswer, error)
+	// Draining calls send with what is left on a drained peer, whenever that changes, until nothing is. It fails with Conflict when the
+	// peer is not drained, or not any more.
+	Draining(ctx context.Context, peer string, send func(Draining) error) error
+}
+
+// The words of Availability.
+const (
+	Active  = "active"
+	Paused  = "pause"
+	Drained = "drain"
+)
+
+// PeerAnswer answers GET /v1/peers/{id} and what changes a peer: its row after that.
+type PeerAnswer struct {
+	Peer Peer      `json:"peer"`
+	AsOf time.Time `json:"as_of"`
+}
+
+// Availability is the body of POST /v1/peers/{id}/availability.
+type Availability struct {
+	Availability string  `json:"availability"`     // active: takes tasks; pause: no new ones; drain: what runs goes elsewhere, too
+	Grace        float64 `json:"grace,omitempty"`  // drain: seconds for which tasks of batch jobs that run may go on
+	Reason       string  `json:"reason,omitempty"` // for people
+}
+
+// Labels is the body of POST /v1/peers/{id}/labels: what to set, and what is not to be there any more, whoever it comes from.
+type Labels struct {
+	Set   map[string]string `json:"set,omitempty"`
+	Unset []string          `json:"unset,omitempty"`
+}
+
+// Draining is one line of GET /v1/peers/{id}/drain: the tasks on a drained peer whose end is not acknowledged yet. The line with
+// nothing left is the last.
+type Draining struct {
+	Peer  string     `json:"peer"`
+	Name  string     `json:"name"`
+	Left  int        `json:"left"`
+	Tasks []Task     `json:"tasks,omitempty"` // the first of them
+	Note  string     `json:"note,omitempty"`  // what keeps them, where it is not they themselves
+	Until *time.Time `json:"until,omitempty"` // tasks of batch jobs may go on until then
+}
+
+func peerRoutes(mux *http.ServeMux, b PeerKeeper) {
+	mux.HandleFunc("GET /v1/peers/{id}", getID(b.Peer))
+	mux.HandleFunc("POST /v1/peers/{id}/availability", postID(b.SetAvailability))
+	mux.HandleFunc("POST /v1/peers/{id}/labels", postID(b.SetLabels))
+	mux.HandleFunc("GET /v1/peers/{id}/drain", func(w http.ResponseWriter, r *http.Request) {
+		l := newLines[Draining](w)
+		l.end(b.Draining(r.Context(), r.PathValue("id"), l.send))
+	})
+}
+
+// postID serves what has an id in its path and a body.
+func postID[Q, T any](f func(context.Context, string, Q) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id := r.PathValue("id")
+		post(func(ctx context.Context, q Q) (T, error) { return f(ctx, id, q) })(w, r)
+	}
+}
+
+func peerPath(peer, rest string) string { return "/v1/peers/" + url.PathEscape(peer) + rest }
+
+// Peer tells about one peer.
+func (c *Client) Peer(ctx context.Context, peer string) (PeerAnswer, error) {
+	return call[PeerAnswer](ctx, c, http.MethodGet, peerPath(peer, ""), nil)
+}
+
+// SetAvailability decides whether a peer takes tasks.
+func (c *Client) SetAvailability(ctx context.Context, peer string, a Availability) (PeerAnswer, error) {
+	return call[PeerAnswer](ctx, c, http.MethodPost, peerPath(peer, "/availability"), a)
+}
+
+// SetLabels changes the labels of a peer.
+func (c *Client) SetLabels(ctx context.Context, peer string, l Labels) (PeerAnswer, error) {
+	return call[PeerAnswer](ctx, c, http.MethodPost, peerPath(peer, "/labels"), l)
+}
+
+// Draining calls each with what is left on a drained peer until nothing is.
+func (c *Client) Draining(ctx context.Context, peer string, each func(Draining) error) error {
+	return stream(ctx, c, peerPath(peer, "/drain"), each)
+}

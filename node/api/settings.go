@@ -1,0 +1,44 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// SettingsBackend reads and changes what holds for the whole cluster.
+type SettingsBackend interface {
+	Settings(ctx context.Context) (SettingsAnswer, error)
+	// Set changes the settings that are not zero. It fails with Usage for values that would not do.
+	Set(ctx context.Context, s Settings) (SettingsAnswer, error)
+}
+
+// Settings hold for the whole cluster, and are followed while it runs.
+type Settings struct {
+	Beat  float64 `json:"beat,omitempty"`  // seconds between two signs of life of a worker to the coordinator
+	Grace float64 `json:"grace,omitempty"` // seconds without one until its session is over
+
+	KeepJobs int     `json:"keep_jobs,omitempty"` // jobs that are over and remembered, at most
+	KeepFor  float64 `json:"keep_for,omitempty"`  // seconds for which they are
+}
+
+// SettingsAnswer answers GET and POST /v1/settings.
+type SettingsAnswer struct {
+	Settings Settings  `json:"settings"`
+	AsOf     time.Time `json:"as_of"`
+}
+
+func settingsRoutes(mux *http.ServeMux, b SettingsBackend) {
+	mux.HandleFunc("GET /v1/settings", get(b.Settings))
+	mux.HandleFunc("POST /v1/settings", post(b.Set))
+}
+
+// Settings tells what holds for the whole cluster.
+func (c *Client) Settings(ctx context.Context) (SettingsAnswer, error) {
+	return call[SettingsAnswer](ctx, c, http.MethodGet, "/v1/settings", nil)
+}
+
+// Set changes the settings that are not zero.
+func (c *Client) Set(ctx context.Context, s Settings) (SettingsAnswer, error) {
+	return call[SettingsAnswer](ctx, c, http.MethodPost, "/v1/settings", s)
+}

@@ -1,0 +1,116 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"covey/node/api"
+)
+
+// diskPatience is how long a command waits for this peer's disk.
+const diskPatience = 3 * time.Second
+
+// disk carries out writes to the data folder for those who must answer in time. A write that does not come back is left to itself; until
+// it does, no other is begun, so at most one waits.
+type disk struct {
+	dir string
+
+	mu    sync.Mutex
+	since time.Time // when the write that is stuck began; zero: none is
+}
+
+// do carries out a write and says what to do about it if it fails. One that it has given up on is taken back by undo (may be nil), if it
+// succeeds after all.
+func (d *disk) do(write func() error, undo func()) error {
+	if err := d.health(); err != nil {
+		return err
+	}
+	begin, done := time.Now(), make(chan error, 1)
+	go func() { done <- write() }() // ends when the disk answers
+	select {
+	case err := <-done:
+		return d.advise(err)
+	case <-time.After(diskPatience):
+	}
+	d.mu.Lock()
+	d.since = begin
+	d.mu.Unlock()
+	go func() {
+		if err := <-done; err == nil && undo != nil {
+			undo()
+		}
+		d.mu.Lock()
+		d.since = time.Time{}
+		d.mu.Unlock()
+	}()
+	return d.health()
+}
+
+// health is nil, or that the disk does not answer.
+func (d *disk) health() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.since.IsZero() {
+		return nil
+	}
+	return fmt.Errorf("the disk with the data folder %s is stuck: a write has been under way for %s; look at that disk, or restart this machine",
+		d.dir, time.Since(d.since).Round(time.Second))
+}
+
+// advise adds to an error of the disk what to do about it.
+func (d *disk) advise(err error) error {
+	if err == nil {
+		return nil
+	}
+	what := "look at that disk"
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		what = "make room in " + d.dir
+	case errors.Is(err, syscall.EROFS):
+		what = "it is read-only: check that disk and mount it for writing"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		what = "this peer may not open more files: raise the limit (`ulimit -n`) and start it again, or let some of its tasks end"
+	case errors.Is(err, fs.ErrPermission):
+		what = "the folder must belong to whoever runs the peer"
+	}
+	return fmt.Errorf("%w; %s", err, what)
+}
+
+// takes tells whether a block can be written now.
+func (d *disk) takes() error {
+	return d.do(func() error {
+		f, err := os.CreateTemp(d.dir, "space-*") // one of its own: jobs are submitted side by side
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(make([]byte, 4096))
+		return errors.Join(err, f.Close(), os.Remove(f.Name())) // an empty one may be left
+	}, nil)
+}
+
+// diskTakes refuses a job early when this peer's own disk takes nothing: were there no coordinator, it could not be held.
+func (n *Node) diskTakes() error {
+	if err := n.disk.takes(); err != nil {
+		return api.Errorf(api.Failed, "nothing was submitted: this peer's data folder cannot be written (%v)", err)
+	}
+	return nil
+}
+
+// sickness lists what keeps this peer from taking part, for whoever asks it.
+func (n *Node) sickness() (out []string) {
+	for _, err := range []error{n.ledger.Health(), n.worker.Health(), n.disk.health()} {
+		if err == nil {
+			continue
+		}
+		if text := n.disk.advise(err).Error(); !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	return out
+}

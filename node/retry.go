@@ -1,0 +1,133 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// renewRuns bounds the runs of slots in one call, so that it stays below a frame.
+const renewRuns = 4096
+
+// Retry implements api.ChangeBackend.
+func (n *Node) Retry(ctx context.Context, id string) (api.Retried, error) {
+	job, err := n.decidedJob(ctx, id)
+	if err != nil {
+		return api.Retried{}, err
+	}
+	out := api.Retried{ID: string(job.ID)}
+	runs, count := n.endedBadly(job.ID)
+	for part := range slices.Chunk(runs, renewRuns) {
+		try, cancel := context.WithTimeout(ctx, acceptTimeout)
+		r, err := n.decide(try, call{Renew: &ledger.Renew{Job: job.ID, Slots: part, Reason: taskstate.ReasonRetried}})
+		_ = n.applied.reach(try, r.Index)
+		cancel()
+		if err != nil {
+			return out, n.undecided(err, "nothing more was retried")
+		}
+		count -= r.Partly
+	}
+	out.Retried = count
+	return out, nil
+}
+
+// endedBadly lists the slots that are wanted and ended otherwise than complete, in the attempts they ended in.
+func (n *Node) endedBadly(id taskstate.JobID) (runs []ledger.Slots, count int) {
+	n.replica.Read(func(s *ledger.State) {
+		j, ok := s.Job(id)
+		if !ok {
+			return
+		}
+		for k := 1; k <= j.Slots(); k++ {
+			r := j.Slot(k)
+			if r.Final == nil || r.Retired || r.Final.State == taskstate.Complete {
+				continue
+			}
+			count++
+			if l := len(runs) - 1; l >= 0 && runs[l].First+runs[l].N == k && runs[l].Attempt == r.Attempt {
+				runs[l].N++
+			} else {
+				runs = append(runs, ledger.Slots{First: k, N: 1, Attempt: r.Attempt})
+			}
+		}
+	})
+	return runs, count
+}
+
+// cancelTask stops one task of a batch job for good.
+func (n *Node) cancelTask(ctx context.Context, subject string) (api.Job, error) {
+	word, slot, attempt, err := splitSubject(subject)
+	if err != nil {
+		return api.Job{}, err
+	}
+	job, err := n.decidedJob(ctx, word)
+	if err != nil {
+		return api.Job{}, err
+	}
+	rec, slots := n.slotOf(job.ID, slot)
+	switch {
+	case job.Type == taskstate.ServiceJob:
+		return api.Job{}, api.Errorf(api.Conflict, "service %s keeps %d tasks running, so another one would take its place; `peer scale %s=N` sets how many there are, `peer explain %s.%d` tells why one misbehaves",
+			job.Name, job.Count, job.Name, job.Name, slot)
+	case job.Type == taskstate.GlobalJob:
+		return api.Job{}, api.Errorf(api.Conflict, "global job %s has a task on each peer that fits, so another one would take its place; its constraints choose the peers, `peer drain` empties one", job.Name)
+	case slot == 0 || slot > slots:
+		return api.Job{}, api.Errorf(api.NotFound, "job %s has %d slots, no slot %d", job.ID, slots, slot)
+	case rec.Final != nil:
+		return api.Job{}, api.Errorf(api.Conflict, "task %s has ended (%s); there is nothing to cancel", taskstate.Task(job.ID, slot, rec.Attempt), rec.Final.State)
+	case attempt > 0 && attempt != rec.Attempt:
+		return api.Job{}, api.Errorf(api.Conflict, "slot %d of job %s is in attempt %d, not %d", slot, job.ID, rec.Attempt, attempt)
+	}
+	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	r, err := n.decide(try, call{Retire: &ledger.Retire{
+		Job: job.ID, Slots: []ledger.Slots{{First: slot, N: 1, Attempt: rec.Attempt}}, Reason: taskstate.ReasonCancelled,
+	}})
+	_ = n.applied.reach(try, r.Index)
+	switch {
+	case err != nil:
+		return api.Job{}, n.undecided(err, "the task was not cancelled")
+	case r.Partly > 0:
+		return api.Job{}, api.Errorf(api.Conflict, "task %s ended or was replaced just now; see `peer tasks %s`", taskstate.Task(job.ID, slot, rec.Attempt), job.ID)
+	}
+	return n.jobNow(job.ID)
+}
+
+func (n *Node) slotOf(id taskstate.JobID, slot int) (r ledger.SlotRecord, slots int) {
+	n.replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(id); ok {
+			r, slots = j.Slot(slot), j.Slots()
+		}
+	})
+	return r, slots
+}
+
+// Rebalance implements api.ChangeBackend.
+func (n *Node) Rebalance(ctx context.Context, id string, dryRun bool) (api.Rebalanced, error) {
+	job, err := n.decidedJob(ctx, id)
+	if err != nil {
+		return api.Rebalanced{}, err
+	}
+	if job.Type != taskstate.ServiceJob {
+		return api.Rebalanced{}, api.Errorf(api.Usage, "%s job %s: only a service is rebalanced; what waits of other jobs goes to where there is room anyway", kindOf(job), job.Name)
+	}
+	out := api.Rebalanced{ID: string(job.ID), DryRun: dryRun, Moves: []api.Move{}}
+	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	r, err := n.decide(try, call{Rebalance: &rebalanceCall{Job: job.ID, DryRun: dryRun}})
+	if err != nil {
+		return out, n.undecided(err, "nothing was moved")
+	}
+	_ = n.applied.reach(try, r.Index)
+	for _, m := range r.Moves {
+		out.Moves = append(out.Moves, api.Move{
+			Task: taskstate.Task(job.ID, m.Slot, m.Attempt).String(), From: m.From, FromName: n.nameOf(m.From), To: m.To, ToName: n.nameOf(m.To),
+		})
+	}
+	out.AsOf = time.Now().UTC()
+	return out, nil
+}

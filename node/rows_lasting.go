@@ -1,0 +1,183 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"covey/dispatch/cron"
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// fullRow is a job's row with what services, global jobs, schedules and jobs that wait for others have besides.
+func fullRow(s *ledger.State, j *ledger.JobRecord, reported map[taskstate.State]int) api.Job {
+	row := jobRow(j, reported)
+	job := j.Job()
+	if j.Lasts() {
+		row.Version, row.Rollout = job.Version, rolloutRow(j)
+		row.Wanted = job.Count
+		if job.Type == taskstate.GlobalJob {
+			row.Wanted = j.Slots() - j.Counts().Retired
+		}
+	}
+	if _, over := j.Ended(); !over && len(j.Blocked()) > 0 {
+		row.After = predecessorsOf(s, job)
+	}
+	if job.Schedule != nil {
+		row.Schedule = scheduleRow(j, s)
+	}
+	if o := job.Origin; o != nil {
+		row.Origin = &api.Origin{Job: string(o.Job), At: stamp(o.At)}
+	}
+	return row
+}
+
+// rolloutRow counts how far an update has come; nil if there never was one.
+func rolloutRow(j *ledger.JobRecord) *api.Rollout {
+	r := j.Rollout()
+	if r.State == ledger.NoRollout {
+		return nil
+	}
+	out := &api.Rollout{State: string(r.State), From: r.From, Message: r.Message, Since: stamp(r.Since)}
+	for n := 1; n <= j.Slots(); n++ {
+		s := j.Slot(n)
+		if s.Retired {
+			continue
+		}
+		out.Slots++
+		if s.Version == r.Version && s.Leaving == "" && !s.Pending() {
+			out.Updated++
+		}
+	}
+	return out
+}
+
+func predecessorsOf(s *ledger.State, job *taskstate.Job) []api.Predecessor {
+	out := make([]api.Predecessor, 0, len(job.After))
+	for _, id := range job.After {
+		p := api.Predecessor{ID: string(id)}
+		if j, ok := s.Job(id); ok {
+			p.Name, p.State = j.Job().Name, j.State().String()
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// predecessors are the jobs that a job comes after.
+func (n *Node) predecessors(job *taskstate.Job) (out []api.Predecessor) {
+	n.replica.Read(func(s *ledger.State) { out = predecessorsOf(s, job) })
+	return out
+}
+
+func scheduleRow(j *ledger.JobRecord, s *ledger.State) *api.Schedule {
+	x := j.Job().Schedule
+	out := &api.Schedule{Cron: x.Cron, Zone: x.Zone, Overlap: string(x.Overlap)}
+	if out.Zone == "" {
+		out.Zone = "UTC"
+	}
+	if out.Overlap == "" {
+		out.Overlap = string(taskstate.SkipOverlap)
+	}
+	if at := j.LastRun(); at > 0 {
+		t := stamp(at)
+		out.Last = &t
+	}
+	if _, _, cancelled := j.Cancelled(); !cancelled {
+		out.Next = nextRun(x, max(time.Now().UnixMilli(), s.Stamp()))
+	}
+	return out
+}
+
+// nextRun is the first start of a schedule after a moment; nil if there is none.
+func nextRun(x *taskstate.Schedule, after int64) *time.Time {
+	at, err := cron.Next(x, after)
+	if err != nil {
+		return nil
+	}
+	t := stamp(at)
+	return &t
+}
+
+// AllTasks implements api.ChangeBackend.
+func (n *Node) AllTasks(ctx context.Context, id string) (api.Tasks, error) {
+	job, held, err := n.find(ctx, id)
+	if err != nil {
+		return api.Tasks{}, err
+	}
+	if held != nil {
+		return n.Tasks(ctx, id)
+	}
+	tasks, err := n.everyTask(job)
+	return api.Tasks{Tasks: tasks, AsOf: time.Now().UTC()}, err
+}
+
+// everyTask lists all slots of a job, each after the earlier attempts of it that are remembered.
+func (n *Node) everyTask(job taskstate.JobID) ([]api.Task, error) {
+	earlier, all, spec := map[int][]ledger.PastAttempt{}, []int{}, (*taskstate.Job)(nil)
+	n.replica.Read(func(s *ledger.State) {
+		j, ok := s.Job(job)
+		if !ok {
+			return
+		}
+		spec = j.Job()
+		for k := 1; k <= j.Slots(); k++ {
+			all = append(all, k)
+			if past := j.Past(k); len(past) > 0 {
+				earlier[k] = past
+			}
+		}
+	})
+	rows, err := n.taskRows(job, all)
+	out := make([]api.Task, 0, len(rows))
+	for _, r := range rows {
+		for _, p := range earlier[r.Slot] {
+			row := pastRow(spec, r.Slot, p)
+			row.PeerName = n.nameOf(row.Peer)
+			out = append(out, row)
+		}
+		out = append(out, r)
+	}
+	return out, err
+}
+
+// pastRow is an attempt that its slot has left behind: with its end, or with why it was given up.
+func pastRow(job *taskstate.Job, slot int, p ledger.PastAttempt) api.Task {
+	r := ledger.SlotRecord{Slot: slot, Attempt: p.Attempt, Peer: p.Peer, Version: p.Version}
+	end := p.End
+	if end == nil {
+		end = &taskstate.Status{State: taskstate.Shutdown, At: p.GivenUpAt, Exit: taskstate.NoExit, Reason: p.Reason, Message: "given up: " + whyGivenUp(p.Reason)}
+		if l := p.Late; l != nil {
+			end.State, end.At, end.Exit, end.Message = l.State, l.At, l.Exit, "given up, and heard of late: it does not count"
+		}
+	}
+	r.Final = end
+	row := taskRow(job, r, nil, true)
+	row.Earlier = true
+	return row
+}
+
+// besidesRow adds to a task's row what slots of lasting jobs, and those that restart, have besides.
+func besidesRow(t *api.Task, r ledger.SlotRecord) {
+	t.Version, t.Leaving, t.Retired = r.Version, string(r.Leaving), r.Retired
+	if r.Retired || r.Leaving != "" {
+		t.Desired = taskstate.Shutdown.String()
+	}
+	if r.NotBefore > 0 && r.Pending() {
+		at := stamp(r.NotBefore)
+		t.NotBefore = &at
+	}
+}
+
+// shownSlots lists the slots that a person means: those that are wanted, or not yet stopped. Of a batch job that is all of them.
+func shownSlots(j *ledger.JobRecord) []int {
+	out := make([]int, 0, j.Slots())
+	for n := 1; n <= j.Slots(); n++ {
+		if r := j.Slot(n); !j.Lasts() || !r.Retired || r.Open {
+			out = append(out, n)
+		}
+	}
+	return slices.Clip(out)
+}

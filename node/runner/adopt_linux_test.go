@@ -1,0 +1,75 @@
+package runner
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"covey/taskstate"
+)
+
+func TestWhoLeavesTheGroupButHoldsTheOutputEndsWithTheTask(t *testing.T) {
+	h := start(t, nil)
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("no setsid here")
+	}
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := launch(shell("setsid sh -c 'exec 3>%s; while :; do echo more; sleep 0.01; done' & sleep 0.3", fifo), 1)
+	h.Start(l)
+	r, err := os.Open(fifo) // returns once it is up, in a session of its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	if end := h.end(l.Task); end.State != taskstate.Complete {
+		t.Fatalf("end = %+v", end)
+	}
+	if n, err := r.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) { // would hang if it lived
+		t.Fatalf("%d, %v", n, err)
+	}
+	rel, _ := l.Task.Folder()
+	if !unwritten(filepath.Join(h.dir, rel, "stdout")) {
+		t.Error("somebody still writes")
+	}
+}
+
+func TestAnEmptyWorkFolderServesTheNextTaskAndAUsedOneDoesNot(t *testing.T) {
+	h := start(t, nil)
+	work := func(slot int) string {
+		rel, _ := taskstate.Task(testJob, slot, 1).Folder()
+		return filepath.Join(h.dir, rel, "work")
+	}
+	run := func(slot int, line string) {
+		l := launch(shell("%s", line), slot)
+		h.Start(l)
+		if end := h.end(l.Task); end.State != taskstate.Complete {
+			t.Fatalf("%+v", end)
+		}
+		if err := h.Close(); err != nil { // after it, the folder has been offered
+			t.Fatal(err)
+		}
+	}
+	for slot, line := range []string{"touch kept", "mkdir .hidden", "chmod 0755 .", "rmdir $PWD; ln -s / $PWD"} {
+		h = start(t, func(c *Config) { c.Dir = h.dir })
+		run(slot+1, line)
+		if len(h.spare.paths) != 0 {
+			t.Errorf("%q left a folder that was offered", line)
+		}
+	}
+	h = start(t, func(c *Config) { c.Dir = h.dir })
+	run(5, "true")
+	if len(h.spare.paths) != 1 || !h.spare.take(work(4)+"x") {
+		t.Errorf("an empty folder was not offered: %v", h.spare.paths)
+	}
+	h.spare.offer(work(4) + "x")
+	if h.spare.take(work(4) + "x") {
+		t.Error("a folder was taken for itself")
+	}
+}

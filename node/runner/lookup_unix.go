@@ -1,0 +1,16 @@
+//go:build unix
+
+package runner
+
+import (
+	"errors"
+	"syscall"
+)
+
+func isNoExec(err error) bool { return errors.Is(err, syscall.ENOEXEC) }
+
+func program(file string) (string, error) { return statProgram(file) }
+
+func shellArguments(line string, _ variables, braces bool, item string) []string {
+	return posixShell(line, braces, item)
+}

@@ -1,0 +1,94 @@
+package supervise
+
+import (
+	"errors"
+	"syscall"
+	"time"
+)
+
+// Spec is a process to run.
+type Spec struct {
+	Task      string // its id: what all else refers to
+	Home      string // the attempt's folder, there already: stdout and stderr are created in it
+	Path, Dir string // program and working directory, absolute
+	Argv, Env []string
+	Timeout   time.Duration // from its start until it is stopped; 0: none
+}
+
+// Kind says what an Event is.
+type Kind uint8
+
+// Kinds of events. Started comes first or not at all; Refused, Ended and Lost are the end of a task and come once per connection until acknowledged.
+const (
+	Started Kind = iota + 1 // it runs; also: it still runs, in what a Client finds
+	Refused                 // it could not be started: Errno and Err say why
+	Ended                   // it is over
+	Lost                    // it was running when its supervisor or the machine ended, and is no more
+	welcome                 // a connection's first
+	synced                  // all that is known has been told
+)
+
+// Event is what became of a process.
+type Event struct {
+	Kind     Kind
+	Task     string
+	At       int64 // local clock, milliseconds since 1970
+	Exit     int
+	Signal   int
+	Reason   string   // why it was asked to stop, "" if it was not
+	Timeout  bool     // it was stopped because its time was up
+	Unseen   bool     // nobody saw how it ended
+	Alone    bool     // nobody else was left in its group
+	Unbegun  bool     // it was stopped before it was started, or never was
+	Rebooted bool     // of Lost: the machine was started again since
+	Sizes    [2]int64 // of its output files
+	Errno    int
+	Err      string
+	version  int
+}
+
+// Final tells whether the event is the end of a task.
+func (e Event) Final() bool { return e.Kind == Refused || e.Kind == Ended || e.Kind == Lost }
+
+// Cause is why a process was refused.
+func (e Event) Cause() error {
+	if e.Errno != 0 {
+		return syscall.Errno(e.Errno)
+	}
+	return errors.New(e.Err)
+}
+
+// refused describes why a process could not be started.
+func refused(task string, err error) Event {
+	e := Event{Kind: Refused, Task: task, At: now(), Err: err.Error()}
+	var n syscall.Errno
+	if errors.As(err, &n) {
+		e.Errno = int(n)
+	}
+	return e
+}
+
+func now() int64 { return time.Now().UnixMilli() }
+
+type orderKind uint8
+
+const (
+	orderHello orderKind = iota + 1
+	orderStart
+	orderStop
+	orderAck
+	orderEnd // everything, at once, and itself
+)
+
+// order is what a peer says to its supervisor.
+type order struct {
+	kind    orderKind
+	spec    Spec     // start
+	task    string   // stop
+	reason  string   // stop
+	tasks   []string // ack
+	version int      // hello, and what follows
+	logCap  int64
+	grace   time.Duration
+	guard   int // end with this process, 0: with none
+}

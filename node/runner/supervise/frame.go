@@ -1,0 +1,189 @@
+package supervise
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// A supervisor lives as long as its tasks, also over an upgrade of the program. So each side speaks all versions from oldestVersion to
+// protocolVersion: the peer's hello names its newest, the supervisor's welcome the one that is spoken, which is the newest both know. A hello and
+// a welcome look the same in every version.
+const (
+	protocolVersion = 1
+	oldestVersion   = 1
+)
+
+// maxFrame bounds a message: the kernel takes arguments and environment of about 2 MiB.
+const maxFrame = 8 << 20
+
+var errFrame = errors.New("supervisor: a message that makes no sense")
+
+// A message is LENGTH BODY, numbers are varints, texts are LENGTH BYTES. It is written by hand so that the supervisor needs nothing but the standard
+// library. Every field of a kind is there; nothing may follow.
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendTexts(b []byte, all []string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(all)))
+	for _, s := range all {
+		b = appendText(b, s)
+	}
+	return b
+}
+
+func appendOrder(b []byte, o order) []byte {
+	b = append(b, byte(o.kind))
+	switch o.kind {
+	case orderHello:
+		for _, n := range []int64{int64(o.version), o.logCap, int64(o.grace), int64(o.guard)} {
+			b = binary.AppendVarint(b, n)
+		}
+	case orderStart:
+		s := o.spec
+		b = appendText(appendText(appendText(appendText(b, s.Task), s.Home), s.Path), s.Dir)
+		b = appendTexts(appendTexts(b, s.Argv), s.Env)
+		b = binary.AppendVarint(b, int64(s.Timeout))
+	case orderStop:
+		b = appendText(appendText(b, o.task), o.reason)
+	case orderAck:
+		b = appendTexts(b, o.tasks)
+	}
+	return b
+}
+
+func decodeOrder(body []byte) (order, error) {
+	d := decoder{b: body}
+	o := order{kind: orderKind(d.byte())}
+	switch o.kind {
+	case orderHello:
+		o.version, o.logCap, o.grace, o.guard = int(d.number()), d.number(), time.Duration(d.number()), int(d.number())
+	case orderStart:
+		s := &o.spec
+		s.Task, s.Home, s.Path, s.Dir = d.text(), d.text(), d.text(), d.text()
+		s.Argv, s.Env, s.Timeout = d.texts(), d.texts(), time.Duration(d.number())
+		d.bad = d.bad || s.Task == "" || len(s.Argv) == 0
+	case orderStop:
+		o.task, o.reason = d.text(), d.text()
+		d.bad = d.bad || o.reason == ""
+	case orderAck:
+		o.tasks = d.texts()
+	case orderEnd:
+	default:
+		d.bad = true
+	}
+	return o, d.err()
+}
+
+func appendEvent(b []byte, e Event) []byte {
+	b = appendText(append(b, byte(e.Kind)), e.Task)
+	for _, n := range []int64{e.At, int64(e.Exit), int64(e.Signal), e.Sizes[0], e.Sizes[1], int64(e.Errno), int64(e.version)} {
+		b = binary.AppendVarint(b, n)
+	}
+	var flags byte
+	for i, f := range []bool{e.Timeout, e.Unseen, e.Alone, e.Unbegun, e.Rebooted} {
+		if f {
+			flags |= 1 << i
+		}
+	}
+	return appendText(appendText(append(b, flags), e.Reason), e.Err)
+}
+
+func decodeEvent(body []byte) (Event, error) {
+	d := decoder{b: body}
+	e := Event{Kind: Kind(d.byte()), Task: d.text()}
+	e.At, e.Exit, e.Signal = d.number(), int(d.number()), int(d.number())
+	e.Sizes = [2]int64{d.number(), d.number()}
+	e.Errno, e.version = int(d.number()), int(d.number())
+	flags := d.byte()
+	for i, f := range []*bool{&e.Timeout, &e.Unseen, &e.Alone, &e.Unbegun, &e.Rebooted} {
+		*f = flags&(1<<i) != 0
+	}
+	e.Reason, e.Err = d.text(), d.text()
+	d.bad = d.bad || e.Kind < Started || e.Kind > synced || flags > 31
+	return e, d.err()
+}
+
+// decoder takes a message apart; the first thing that does not fit makes it bad, and all that follows zero.
+type decoder struct {
+	b   []byte
+	bad bool
+}
+
+func (d *decoder) byte() byte {
+	if d.bad || len(d.b) == 0 {
+		d.bad = true
+		return 0
+	}
+	c := d.b[0]
+	d.b = d.b[1:]
+	return c
+}
+
+func (d *decoder) number() int64 {
+	n, size := binary.Varint(d.b)
+	if d.bad || size <= 0 {
+		d.bad = true
+		return 0
+	}
+	d.b = d.b[size:]
+	return n
+}
+
+func (d *decoder) count() int {
+	n, size := binary.Uvarint(d.b)
+	if d.bad || size <= 0 || n > uint64(len(d.b)-size) { // every element takes a byte at least
+		d.bad = true
+		return 0
+	}
+	d.b = d.b[size:]
+	return int(n)
+}
+
+func (d *decoder) text() string {
+	n := d.count()
+	s := string(d.b[:n])
+	d.b = d.b[n:]
+	return s
+}
+
+func (d *decoder) texts() []string {
+	var all []string
+	for n := d.count(); n > 0 && !d.bad; n-- {
+		all = append(all, d.text())
+	}
+	return all
+}
+
+func (d *decoder) err() error {
+	if d.bad || len(d.b) > 0 {
+		return errFrame
+	}
+	return nil
+}
+
+// appendFrame puts a length before a body.
+func appendFrame(b, body []byte) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(body))), body...)
+}
+
+// readFrame reads a body into buf, or into something larger.
+func readFrame(r *bufio.Reader, buf []byte) ([]byte, error) {
+	n, err := binary.ReadUvarint(r)
+	if err != nil {
+		return nil, err
+	}
+	if n > maxFrame {
+		return nil, fmt.Errorf("%w: %d bytes", errFrame, n)
+	}
+	if uint64(cap(buf)) < n {
+		buf = make([]byte, n)
+	}
+	buf = buf[:n]
+	_, err = io.ReadFull(r, buf)
+	return buf, err
+}

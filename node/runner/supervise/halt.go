@@ -1,0 +1,90 @@
+package supervise
+
+import (
+	"time"
+)
+
+// Stop ends a process: SIGTERM to its group, after the grace SIGKILL. The first reason stands.
+func (e *Engine) Stop(task, reason string) {
+	e.mu.Lock()
+	x := e.procs[task]
+	e.mu.Unlock()
+	if x != nil {
+		e.halt(x, reason)
+	}
+}
+
+func (e *Engine) halt(x *proc, reason string) {
+	_, grace := e.limits()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended || x.stop != "" || x.timeout {
+		return
+	}
+	switch {
+	case x.p == nil: // being started: fork looks
+		x.stop = reason
+	case x.p.signal(sigTerm):
+		x.stop = reason
+		e.kill(x, grace)
+	}
+}
+
+// kill is called with x.mu held, after SIGTERM.
+func (e *Engine) kill(x *proc, after time.Duration) {
+	if x.waiting != nil {
+		x.waiting.Stop()
+	}
+	p := x.p
+	x.waiting = time.AfterFunc(after, func() { p.signal(sigKill) })
+}
+
+func (e *Engine) timeUp(x *proc) {
+	_, grace := e.limits()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended || x.stop != "" || x.timeout || !x.p.signal(sigTerm) {
+		return
+	}
+	x.timeout = true
+	e.kill(x, grace)
+}
+
+// StopAll ends everything that runs.
+func (e *Engine) StopAll(reason string) {
+	e.mu.Lock()
+	procs := make([]*proc, 0, len(e.procs))
+	for _, x := range e.procs {
+		procs = append(procs, x)
+	}
+	e.mu.Unlock()
+	for _, x := range procs {
+		e.halt(x, reason)
+	}
+}
+
+// KillAll ends everything that runs, at once.
+func (e *Engine) KillAll(reason string) {
+	e.Configure(0, time.Nanosecond)
+	e.StopAll(reason)
+}
+
+// Close lets nothing start any more, stops what runs and waits until all has ended.
+func (e *Engine) Close(reason string) error {
+	e.mu.Lock()
+	if e.shut {
+		e.mu.Unlock()
+		return nil
+	}
+	e.shut = true
+	e.mu.Unlock()
+	e.queued.Broadcast()
+	e.StopAll(reason)
+	close(e.quit)
+	e.all.Wait()
+	e.reaper.close()
+	e.Detach()
+	_ = e.null.Close()
+	e.ends.close()
+	return e.records.close()
+}

@@ -1,0 +1,87 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+)
+
+// Streams are the names of the two output files in a task's folder.
+func Streams() [2]string { return [2]string{"stdout", "stderr"} }
+
+// output is the two files a task writes. One goroutine uses it at a time: proc.mu guards it.
+type output struct {
+	files [2]capped
+	limit int64
+}
+
+// capped is one file that is cut back to a cap.
+type capped struct {
+	f    logFile
+	lost int64 // bytes cut away; at least, since more may have come between looking and cutting
+}
+
+// openOutput creates both files in an attempt's folder.
+func openOutput(home string, limit int64) (*output, error) {
+	o := &output{limit: limit}
+	o.files[0].f, o.files[1].f = noLog, noLog
+	for i, name := range Streams() {
+		f, err := openLog(filepath.Join(home, name))
+		if err != nil {
+			o.close()
+			return nil, err
+		}
+		o.files[i].f = f
+	}
+	return o, nil
+}
+
+func (o *output) close() {
+	for i := range o.files {
+		if o.files[i].f != noLog {
+			_ = o.files[i].f.Close()
+		}
+	}
+}
+
+// look cuts back what is over its cap, and tells whether one ever was.
+func (o *output) look() (over bool) {
+	for i := range o.files {
+		_, _ = o.files[i].cut(o.limit) // a failure shows again at the end
+		over = over || o.files[i].lost > 0
+	}
+	return over
+}
+
+// cut cuts the file back if it is over the cap, and says how large it is then.
+func (c *capped) cut(limit int64) (size int64, err error) {
+	size, err = c.f.size()
+	if err != nil || size <= limit {
+		return size, err
+	}
+	if err := c.f.Truncate(limit); err != nil {
+		return size, err
+	}
+	c.lost += size - limit
+	return limit, nil
+}
+
+// finish cuts a last time, notes what was cut, and closes. It says how large each file is then.
+func (o *output) finish(task string) (sizes [2]int64, err error) {
+	var errs []error
+	for i, name := range Streams() {
+		size, err := o.files[i].conclude(name, o.limit, task)
+		sizes[i] = size
+		errs = append(errs, err, o.files[i].f.Close())
+	}
+	return sizes, errors.Join(errs...)
+}
+
+// conclude cuts one file and says so at its end.
+func (c *capped) conclude(stream string, limit int64, task string) (size int64, err error) {
+	if size, err = c.cut(limit); err != nil || c.lost == 0 {
+		return size, err
+	}
+	n, err := fmt.Fprintf(c.f, "\n[covey: %s of task %s was cut here, at its cap of %d bytes; at least %d bytes more were not kept]\n", stream, task, limit, c.lost)
+	return size + int64(n), err
+}

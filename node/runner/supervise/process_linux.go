@@ -1,0 +1,117 @@
+package supervise
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// BootID is different after every start of the machine; "" if it cannot be read.
+func BootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// sinceBoot is the clock process start times are counted on, in milliseconds.
+func sinceBoot() int64 {
+	const clockBoottime = 7
+	var ts syscall.Timespec
+	_, _, e := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0)
+	if e != 0 {
+		return 0
+	}
+	return ts.Nano() / 1e6
+}
+
+// startedAt reads when a process started, in milliseconds since boot, to the hundredth of a second.
+func startedAt(pid int) (int64, bool) {
+	f := statFields(pid)
+	const startTime = 22 - 3 // field 22 of the line; the first of f is field 3
+	if len(f) <= startTime {
+		return 0, false
+	}
+	ticks, err := strconv.ParseInt(f[startTime], 10, 64)
+	return ticks * 10, err == nil
+}
+
+// awaitDeath waits until a killed process runs no more; as long as it takes, up to a second – nothing follows SIGKILL but a slow disk.
+func awaitDeath(pid int) {
+	for range 200 {
+		if s := stateOf(pid); s == 0 || s == 'Z' || s == 'X' {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// stateOf is the letter of a process's state, 0 if there is no such process.
+func stateOf(pid int) byte {
+	f := statFields(pid)
+	if len(f) == 0 {
+		return 0
+	}
+	return f[0][0]
+}
+
+// statFields are the fields of a process's stat line from the third on; nil if there is no such process.
+func statFields(pid int) []string {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // the name before may hold anything
+}
+
+// KillByEnvironment kills every process whose environment names a task that is wanted, and tells how many it were.
+func KillByEnvironment(want func(task string) bool) (killed int) {
+	dir, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0
+	}
+	for _, e := range dir {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		p, err := os.FindProcess(pid) // a pidfd: from here on the number cannot change hands unseen
+		if err != nil {
+			continue
+		}
+		if id := taskOf(pid); id != "" && want(id) && p.Signal(sigKill) == nil {
+			awaitDeath(pid)
+			killed++
+		}
+		_ = p.Release()
+	}
+	return killed
+}
+
+// taskOf reads which task a process was started for.
+func taskOf(pid int) string {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return ""
+	}
+	for kv := range bytes.SplitSeq(env, []byte{0}) {
+		if v, ok := bytes.CutPrefix(kv, []byte("COVEY_TASK=")); ok {
+			return string(v)
+		}
+	}
+	return ""
+}
+
+// number reads a whole number, 0 if it is none.
+func number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,180 @@
+package supervise
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// proc is one process that is not over. mu guards what may change.
+type proc struct {
+	spec    Spec
+	mu      sync.Mutex
+	p       process // nil: not started yet
+	out     *output
+	slot    int
+	at      int64
+	stop    string
+	timeout bool
+	ended   bool
+	waiting *time.Timer // timeout or grace
+}
+
+// Start runs a process. One that is here already is left alone, and after Close none starts.
+func (e *Engine) Start(s Spec) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t, over := e.taken[s.Task]
+	switch {
+	case over && e.sink != nil: // not twice: its end is told again
+		e.sink(t.event)
+	case over:
+	default:
+		e.begin(s)
+	}
+}
+
+// begin is called with e.mu held.
+func (e *Engine) begin(s Spec) {
+	if _, here := e.procs[s.Task]; here || e.shut {
+		return
+	}
+	x := &proc{spec: s, slot: -1}
+	e.procs[s.Task] = x
+	e.queue = append(e.queue, x)
+	e.queued.Signal()
+}
+
+// forker starts processes, one after the other. There are a few, so that a program on a disk that hangs does not hold up all others.
+func (e *Engine) forker() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for {
+		for len(e.queue) == 0 {
+			if e.shut {
+				return
+			}
+			e.queued.Wait()
+		}
+		x := e.queue[0]
+		e.queue[0] = nil
+		e.queue = e.queue[1:]
+		e.mu.Unlock()
+		e.fork(x)
+		e.mu.Lock()
+	}
+}
+
+// fork starts the process, or reports why it could not.
+func (e *Engine) fork(x *proc) {
+	x.mu.Lock()
+	stop := x.stop
+	x.mu.Unlock()
+	if stop != "" {
+		e.over(x, Event{Kind: Ended, Task: x.spec.Task, At: now(), Reason: stop, Unbegun: true})
+		return
+	}
+	logCap, _ := e.limits()
+	out, err := openOutput(x.spec.Home, logCap)
+	if err != nil {
+		e.over(x, refused(x.spec.Task, err))
+		return
+	}
+	rec, err := e.records.begin(x.spec.Task)
+	if err != nil { // it could not be told from one that never started, should this process be killed
+		out.close()
+		e.over(x, refused(x.spec.Task, fmt.Errorf("it cannot be noted that it runs: %w", err)))
+		return
+	}
+	x.slot = rec.slot
+	c, err := spawn(spec{
+		path: x.spec.Path, argv: x.spec.Argv, env: x.spec.Env, dir: x.spec.Dir, stdin: e.null, stdout: out.files[0].f, stderr: out.files[1].f,
+	})
+	if err != nil {
+		out.close()
+		e.over(x, refused(x.spec.Task, err))
+		return
+	}
+	e.forked(x, c, out, rec)
+	e.follow(x, c)
+}
+
+// forked takes note of a process on disk and in x. A stop that came meanwhile is obeyed here.
+func (e *Engine) forked(x *proc, c *child, out *output, rec record) {
+	var deadline int64
+	if d := x.spec.Timeout; d > 0 {
+		deadline = sinceBoot() + d.Milliseconds()
+	}
+	e.records.started(rec, c.pid, deadline)
+	_, grace := e.limits() // before x.mu: Attach takes the locks in that order
+	x.mu.Lock()
+	x.p, x.out, x.at = c, out, now()
+	if x.stop != "" {
+		c.signal(sigTerm)
+		e.kill(x, grace)
+	} else if x.spec.Timeout > 0 {
+		x.waiting = time.AfterFunc(x.spec.Timeout, func() { e.timeUp(x) })
+	}
+	x.mu.Unlock()
+	e.tell(Event{Kind: Started, Task: x.spec.Task, At: x.at})
+}
+
+// follow sees a child to its end.
+func (e *Engine) follow(x *proc, c *child) {
+	e.all.Add(1)
+	if e.reaper.follow(c, func() { e.ended(x, c.reap(nil)); e.all.Done() }) {
+		e.look()
+		return
+	}
+	e.all.Done()
+	e.await(x)
+}
+
+// await sees a process to its end that nobody can follow without waiting for it.
+func (e *Engine) await(x *proc) {
+	e.look()
+	e.all.Go(func() { e.ended(x, x.p.wait()) })
+}
+
+// ended brings a process to its end.
+func (e *Engine) ended(x *proc, how ending) {
+	ev := Event{Kind: Ended, Task: x.spec.Task, At: now(), Exit: how.exit, Signal: how.signal, Alone: how.alone}
+	x.mu.Lock()
+	x.ended = true
+	if x.waiting != nil {
+		x.waiting.Stop()
+	}
+	ev.Reason, ev.Timeout = x.stop, x.timeout
+	if how.err != nil {
+		ev.Unseen, ev.Err = true, how.err.Error()
+	}
+	if x.out != nil {
+		var err error
+		if ev.Sizes, err = x.out.finish(x.spec.Task); err != nil {
+			e.warn("output of task " + x.spec.Task + " could not be completed: " + err.Error())
+		}
+	}
+	x.mu.Unlock()
+	e.over(x, ev)
+}
+
+// over hands out the end of a task.
+func (e *Engine) over(x *proc, ev Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.procs, x.spec.Task)
+	e.taken[x.spec.Task] = end{event: ev, slot: x.slot}
+	if e.sink != nil {
+		e.sink(ev)
+	} else {
+		e.keep()
+	}
+}
+
+func (e *Engine) tell(ev Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.sink != nil {
+		e.sink(ev)
+	}
+}

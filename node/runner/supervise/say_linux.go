@@ -1,0 +1,148 @@
+package supervise
+
+import (
+	"slices"
+	"time"
+)
+
+// Start runs a process; what becomes of it is told to Sink.
+func (c *Client) Start(s Spec) {
+	c.mu.Lock()
+	c.next = append(c.next, order{kind: orderStart, spec: s})
+	if !c.flush() {
+		c.poke()
+	}
+	c.mu.Unlock()
+}
+
+// Stop ends one. Its end is told as usual.
+func (c *Client) Stop(task, reason string) {
+	c.mu.Lock()
+	c.next = append(c.next, order{kind: orderStop, task: task, reason: reason})
+	c.mu.Unlock()
+	c.poke()
+}
+
+// Ack says that the ends of these tasks need not be told again. It goes with the next order, or after a while.
+func (c *Client) Ack(tasks []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.acks = append(c.acks, tasks...)
+	if !c.armed && len(c.acks) > 0 {
+		c.armed = true
+		time.AfterFunc(ackWait, func() {
+			c.mu.Lock()
+			c.armed = false
+			c.mu.Unlock()
+			c.poke()
+		})
+	}
+}
+
+// poke wakes run.
+func (c *Client) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// flush writes what is to be said, unless nobody is there to hear it: then it says false. Whoever comes while another writes leaves
+// its words to that one. Called with c.mu held, which it gives up meanwhile.
+func (c *Client) flush() bool {
+	for !c.writing && c.up != nil && len(c.next)+len(c.acks) > 0 {
+		if !c.marked && c.starting() {
+			return false // run does that: it writes to the disk
+		}
+		conn, words := c.up, c.words()
+		c.writing = true
+		c.mu.Unlock()
+		_ = conn.SetWriteDeadline(time.Now().Add(writeWait))
+		if _, err := conn.Write(words); err != nil {
+			_ = conn.Close() // its reader tells
+		}
+		c.mu.Lock()
+		c.writing = false
+	}
+	return c.writing || c.up != nil
+}
+
+// words encodes what is to be said. Acknowledgements come first: the same attempt may be started anew.
+func (c *Client) words() (words []byte) {
+	var body []byte
+	say := func(o order) {
+		body = appendOrder(body[:0], o)
+		words = appendFrame(words, body)
+	}
+	if len(c.acks) > 0 {
+		say(order{kind: orderAck, tasks: c.acks})
+		for _, id := range c.acks {
+			delete(c.open, id)
+		}
+	}
+	for _, o := range c.next {
+		say(o)
+		if o.kind == orderStart {
+			c.open[o.spec.Task] = true
+		}
+	}
+	clear(c.next)
+	c.next, c.acks = c.next[:0], c.acks[:0]
+	return words
+}
+
+// send says what Start could not say itself. If a supervisor is needed and none is to be had, nothing starts.
+func (c *Client) send() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.marked && c.starting() {
+		c.mu.Unlock()
+		err := markBoot(c.cfg.Dir)
+		c.mu.Lock()
+		if c.marked = err == nil; err != nil {
+			c.refuse(err)
+		}
+	}
+	if c.flush() {
+		return
+	}
+	if c.up != nil {
+		c.poke() // one more has come that needs the mark
+		return
+	}
+	if !c.starting() {
+		c.next, c.acks = nil, nil // nobody there: nothing to stop, nothing to acknowledge
+		return
+	}
+	c.mu.Unlock()
+	err := c.ensure()
+	c.mu.Lock()
+	if err != nil {
+		c.refuse(err)
+		return
+	}
+	c.flush()
+}
+
+// starting tells whether a process is to be started. Called with c.mu held.
+func (c *Client) starting() bool {
+	return slices.ContainsFunc(c.next, func(o order) bool { return o.kind == orderStart })
+}
+
+// refuse reports what cannot be started. Called with c.mu held, which it gives up meanwhile.
+func (c *Client) refuse(err error) {
+	var starts, others []order
+	for _, o := range c.next {
+		if o.kind == orderStart {
+			starts = append(starts, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	c.next = others
+	c.mu.Unlock()
+	for _, o := range starts {
+		c.cfg.Sink(refused(o.spec.Task, err))
+	}
+	c.mu.Lock()
+}

@@ -1,0 +1,190 @@
+package supervise
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Descriptors a supervisor is born with.
+const (
+	listenerFD = 3
+	lockFD     = 4
+)
+
+const (
+	helloWait  = 5 * time.Second
+	houseEvery = time.Second
+)
+
+// server is a supervisor: an Engine and one peer at a time. Orders of a peer that was killed are carried out to the last one before the
+// next peer is heard, so that what it finds is all there is.
+type server struct {
+	dir    string
+	engine *Engine
+	ending bool
+	guard  chan int
+}
+
+// superviseMain is all of a supervisor's life; dir is its tasks folder. It returns the exit code.
+func superviseMain(dir string) int {
+	syscall.CloseOnExec(listenerFD)
+	syscall.CloseOnExec(lockFD)
+	lock := os.NewFile(lockFD, "lock") // held as long as this process lives
+	defer lock.Close()
+	_ = os.WriteFile("/proc/self/comm", []byte("peer-supervise"), 0) // how `ps` calls it; only a name
+	s := &server{dir: dir, guard: make(chan int, 1)}
+	if err := s.run(); err != nil {
+		fmt.Fprintln(os.Stderr, time.Now().Format(time.RFC3339), err)
+		return 1
+	}
+	return 0
+}
+
+func (s *server) run() (err error) {
+	f := os.NewFile(listenerFD, "socket")
+	l, err := net.FileListener(f)
+	_ = f.Close()
+	if err != nil {
+		return fmt.Errorf("the supervisor has no socket: %w", err)
+	}
+	defer l.Close()
+	s.engine, err = NewEngine(EngineConfig{Dir: s.dir, Warn: func(w string) { fmt.Fprintln(os.Stderr, time.Now().Format(time.RFC3339), w) }})
+	if err != nil {
+		return err
+	}
+	peers := make(chan net.Conn)
+	go func() { // ends with the listener, and so with this process
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			peers <- c
+		}
+	}()
+	s.live(peers)
+	mine := !s.forgotten()
+	err = s.engine.Close("interrupted")
+	if mine { // otherwise the name is another's
+		_ = os.Remove(filepath.Join(s.dir, socketName)) // while the lock is held
+	}
+	return err
+}
+
+// live serves one peer after the other until nothing runs and nobody is there.
+func (s *server) live(peers <-chan net.Conn) {
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM)
+	house := time.NewTicker(houseEvery)
+	defer house.Stop()
+	born, guard := time.Now(), guardian(0)
+	next := peers
+	left := make(chan bool)
+	met := false
+	for {
+		select {
+		case c := <-next:
+			next, met = nil, true // one at a time
+			go func() { left <- s.serve(c) }()
+		case s.ending = <-left:
+			next = peers
+		case pid := <-s.guard:
+			guard = guardian(pid)
+		case <-ended:
+			return // Close stops them
+		case <-house.C:
+			if guard.gone() || s.forgotten() {
+				s.engine.KillAll("interrupted")
+				return
+			}
+		}
+		alone := next != nil && (met || time.Since(born) > helloWait)
+		if s.ending || alone && s.engine.Idle() {
+			return
+		}
+	}
+}
+
+// forgotten tells whether the folder was removed, be it that another has its name by now: then no peer will ever come.
+func (s *server) forgotten() bool { return !s.engine.records.here(filepath.Join(s.dir, runningFile)) }
+
+// serve is one peer, from its hello until it is gone. It tells whether the supervisor shall end.
+func (s *server) serve(c net.Conn) (end bool) {
+	defer c.Close()
+	r := bufio.NewReaderSize(c, 32<<10)
+	_ = c.SetReadDeadline(time.Now().Add(helloWait))
+	body, err := readFrame(r, nil)
+	if err != nil {
+		return false
+	}
+	hello, err := decodeOrder(body)
+	if err != nil || hello.kind != orderHello || hello.version < oldestVersion {
+		return false
+	}
+	_ = c.SetReadDeadline(time.Time{}) // a peer may be silent for ever; when it ends, so does the stream
+	s.engine.Configure(hello.logCap, hello.grace)
+	if hello.guard > 0 {
+		s.guard <- hello.guard
+	}
+	q := newQueue(c)
+	defer q.close()
+	q.add(Event{Kind: welcome, version: min(hello.version, protocolVersion), At: now()})
+	s.engine.Attach(q.add)
+	end = s.obey(r, body)
+	s.engine.Detach()
+	return end
+}
+
+// obey carries out orders until the peer is gone.
+func (s *server) obey(r *bufio.Reader, buf []byte) (end bool) {
+	for {
+		body, err := readFrame(r, buf)
+		if err != nil {
+			return false
+		}
+		o, err := decodeOrder(body)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, time.Now().Format(time.RFC3339), err)
+			return false
+		}
+		switch o.kind {
+		case orderStart:
+			s.engine.Start(o.spec)
+		case orderStop:
+			s.engine.Stop(o.task, o.reason)
+		case orderAck:
+			s.engine.Ack(o.tasks)
+		case orderEnd:
+			s.engine.KillAll("interrupted")
+			end = true
+		}
+		if end {
+			return true
+		}
+		if buf = body; cap(buf) > 64<<10 {
+			buf = nil // one long command line must not keep its memory
+		}
+	}
+}
+
+// guarded is a process whose end is the supervisor's: that of a testnet, so that nothing is left on the machine.
+type guarded struct{ p *os.Process }
+
+func guardian(pid int) guarded {
+	if pid <= 1 {
+		return guarded{}
+	}
+	p, err := os.FindProcess(pid) // a pidfd
+	if err != nil {
+		return guarded{}
+	}
+	return guarded{p}
+}
+
+func (g guarded) gone() bool { return g.p != nil && g.p.Signal(syscall.Signal(0)) != nil }

@@ -1,0 +1,124 @@
+package supervise
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+	"unsafe"
+)
+
+const (
+	sigTerm = syscall.SIGTERM
+	sigKill = syscall.SIGKILL
+)
+
+// Of waitid(2).
+const (
+	idPid   = 1
+	wNoWait = 0x1000000
+)
+
+// spec is a process to start. argv is never empty.
+type spec struct {
+	path           string
+	argv, env      []string
+	dir            string
+	stdin          *os.File
+	stdout, stderr logFile
+}
+
+// ending is how a process ended.
+type ending struct {
+	exit, signal int
+	err          error // its end could not be seen
+	alone        bool  // nobody else was left in its group
+}
+
+// child is a started process, the leader of its own group. It is syscall.ForkExec with a pidfd instead of os.Process, because the end
+// must be seen before the process is reaped – only so long its number is safe to signal – and because waiting for all at once costs neither thread
+// nor goroutine.
+type child struct {
+	pid int
+	fd  int // pidfd, -1 if the kernel has none
+	mu  sync.Mutex
+	// over means reaped: the number may belong to somebody else.
+	over bool
+}
+
+func spawn(s spec) (*child, error) {
+	c := &child{fd: -1}
+	pid, err := syscall.ForkExec(s.path, s.argv, &syscall.ProcAttr{
+		Dir: s.dir, Env: s.env, Files: []uintptr{s.stdin.Fd(), uintptr(s.stdout), uintptr(s.stderr)},
+		Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &c.fd},
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.pid = pid
+	return c, nil
+}
+
+// signal sends to the whole group; false means that the process has ended.
+func (c *child) signal(sig syscall.Signal) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return false
+	}
+	if ended, err := exited(idPid, c.pid, syscall.WNOHANG); ended || err != nil {
+		return false
+	}
+	return syscall.Kill(-c.pid, sig) == nil
+}
+
+// wait blocks until the process has ended and reaps it.
+func (c *child) wait() ending {
+	_, err := exited(idPid, c.pid, 0)
+	return c.reap(err)
+}
+
+// reap is called when the process has ended: it kills what is left of its group and says how it ended. werr is why that could not be awaited.
+func (c *child) reap(werr error) ending {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = syscall.Kill(-c.pid, sigKill)
+	var ws syscall.WaitStatus
+	_, err := retry(func() (int, error) { return syscall.Wait4(c.pid, &ws, 0, nil) })
+	c.over = true
+	// With its leader reaped, only others are counted. Should the number belong to somebody new by now, it just is not alone.
+	alone := syscall.Kill(-c.pid, 0) == syscall.ESRCH
+	if c.fd >= 0 {
+		_ = syscall.Close(c.fd)
+	}
+	switch {
+	case err != nil:
+		return ending{err: errors.Join(werr, err)}
+	case ws.Signaled():
+		return ending{signal: int(ws.Signal()), alone: alone}
+	}
+	return ending{exit: ws.ExitStatus(), alone: alone}
+}
+
+// exited asks whether a child has ended and leaves it unreaped.
+func exited(kind, id, options int) (bool, error) {
+	var info [128]byte // siginfo_t; its first word is the signal, 0 if nothing has happened
+	_, err := retry(func() (int, error) {
+		_, _, e := syscall.Syscall6(syscall.SYS_WAITID, uintptr(kind), uintptr(id), uintptr(unsafe.Pointer(&info)),
+			uintptr(options|syscall.WEXITED|wNoWait), 0, 0)
+		if e != 0 {
+			return 0, e
+		}
+		return 0, nil
+	})
+	return info[0] != 0 || info[1] != 0 || info[2] != 0 || info[3] != 0, err
+}
+
+func retry(f func() (int, error)) (int, error) {
+	for {
+		n, err := f()
+		if !errors.Is(err, syscall.EINTR) {
+			return n, err
+		}
+	}
+}

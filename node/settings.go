@@ -1,0 +1,47 @@
+package node
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+)
+
+// Settings implements api.SettingsBackend.
+func (n *Node) Settings(context.Context) (api.SettingsAnswer, error) {
+	s := n.settings().Full()
+	return api.SettingsAnswer{
+		Settings: api.Settings{
+			Beat: float64(s.Beat) / 1000, Grace: float64(s.Grace) / 1000, KeepJobs: s.KeepJobs, KeepFor: float64(s.KeepFor) / 1000,
+		},
+		AsOf: time.Now().UTC(),
+	}, nil
+}
+
+func (n *Node) settings() (s ledger.Settings) {
+	n.replica.Read(func(st *ledger.State) { s = st.Settings() })
+	return s
+}
+
+// Set implements api.SettingsBackend.
+func (n *Node) Set(ctx context.Context, s api.Settings) (api.SettingsAnswer, error) {
+	for _, v := range []float64{s.Beat, s.Grace, s.KeepFor} {
+		if math.IsNaN(v) || v < 0 || v > ledger.MostKeptFor {
+			return api.SettingsAnswer{}, api.Errorf(api.Usage, "beat, grace and keep_for are seconds above 0")
+		}
+	}
+	ms := func(seconds float64) int64 { return int64(math.Round(seconds * 1000)) }
+	cmd := ledger.Set{Beat: ms(s.Beat), Grace: ms(s.Grace), KeepJobs: s.KeepJobs, KeepFor: ms(s.KeepFor)}
+	if cmd == (ledger.Set{}) {
+		return api.SettingsAnswer{}, api.Errorf(api.Usage, "nothing to set: beat, grace, keep_jobs or keep_for")
+	}
+	if err := n.settings().With(cmd).Check(); err != nil { // the ledger asks again; here there are words for it
+		return api.SettingsAnswer{}, api.Errorf(api.Usage, "%v", err)
+	}
+	if err := n.order(ctx, call{Set: &cmd}, "the settings are as before"); err != nil {
+		return api.SettingsAnswer{}, err
+	}
+	return n.Settings(ctx)
+}

@@ -1,0 +1,100 @@
+package node
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/membership/digest"
+	"covey/taskstate"
+)
+
+// telling makes the part of a peer that tells what becomes of tasks: one job of n slots, all given to one worker.
+func telling(t *testing.T, n int, early func(*Node)) (_ *Node, told func() map[string][]taskstate.State) {
+	t.Helper()
+	p := &Node{hub: newHub("boot"), replica: ledger.NewReplica(), store: digest.NewStore(0)}
+	p.table = taskstate.NewTable(p.replica, 0)
+	p.statuses = &statuses{table: p.table, replica: p.replica, hub: p.hub, offer: p.store.Add, spilled: make(chan struct{}, 1)}
+	lead := ledger.NewMemory("c", time.Now)
+	lead.Join("w", "w-1")
+	propose(t, lead, ledger.Command{Submit: &ledger.Submit{Job: taskstate.Job{
+		ID: "j", Type: taskstate.BatchJob, Count: n, Run: taskstate.Run{Noop: &taskstate.Noop{}},
+	}}})
+	for _, e := range lead.Entries() {
+		p.replica.Apply(e)
+	}
+	p.replica.Observe(func(ledger.Event) { early(p) })
+	p.replica.Observe(p.decided)
+	p.replica.Observe(p.statuses.keepUp)
+	propose(t, lead, ledger.Command{Assign: &ledger.Assign{
+		Job: "j", Peer: "w", Incarnation: "w-1", Slots: []ledger.Slots{{First: 1, N: n, Attempt: 1}},
+	}})
+	for _, e := range lead.Entries() {
+		p.replica.Apply(e)
+	}
+	return p, func() map[string][]taskstate.State {
+		out := map[string][]taskstate.State{}
+		evs, lost, _ := p.hub.after(0)
+		if lost {
+			t.Fatal("events were lost")
+		}
+		for _, e := range evs {
+			var s taskstate.State
+			if e.kind == kindTask && s.UnmarshalText([]byte(e.state)) == nil {
+				out[e.task.String()] = append(out[e.task.String()], s)
+			}
+		}
+		return out
+	}
+}
+
+func propose(t *testing.T, lead *ledger.Memory, c ledger.Command) {
+	t.Helper()
+	if _, r, err := lead.Propose(t.Context(), []ledger.Command{c}); err != nil || r[0].Refused != ledger.CodeNone {
+		t.Fatal(r, err)
+	}
+}
+
+// reports merges statuses of one state, as if an envelope had brought them.
+func (n *Node) reports(state taskstate.State, slots int) {
+	b := taskstate.Batch{Author: "w", Incarnation: "w-1", Number: 1}
+	for slot := 1; slot <= slots; slot++ {
+		b.Statuses = append(b.Statuses, taskstate.Status{
+			Task: taskstate.Task("j", slot, 1), Seq: uint64(state), State: state, Index: 1, Exit: taskstate.NoExit,
+		})
+	}
+	n.statuses.mergeAndTell(b)
+}
+
+func TestAnAssignmentIsNotToldAfterWhatTheWorkerReportedAboutIt(t *testing.T) {
+	_, told := telling(t, 1, func(n *Node) { n.reports(taskstate.Running, 1) }) // it is applied, and nobody was told yet
+	if got := told()["j.1.1"]; len(got) != 1 || got[0] != taskstate.Running {
+		t.Errorf("told %v", got)
+	}
+}
+
+// Two batches come at one time by two ways, and the second is short: it must not be told while the first, which was merged before it,
+// is still made into events.
+func TestStatusesThatComeTogetherAreToldInTheirOrder(t *testing.T) {
+	const tasks = 3000 // fewer events than a hub keeps
+	for range 20 {
+		n, told := telling(t, tasks, func(*Node) {})
+		var both sync.WaitGroup
+		both.Go(func() { n.reports(taskstate.Running, tasks) })
+		both.Go(func() {
+			for {
+				if _, ok := n.table.Get(taskstate.Task("j", 1, 1)); ok {
+					break
+				}
+				runtime.Gosched()
+			}
+			n.reports(taskstate.Complete, 1)
+		})
+		both.Wait()
+		if got := told()["j.1.1"]; len(got) != 3 || got[1] != taskstate.Running || got[2] != taskstate.Complete {
+			t.Fatalf("told %v", got)
+		}
+	}
+}

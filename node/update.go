@@ -1,0 +1,255 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/taskstate"
+	"covey/taskstate/jobfile"
+)
+
+// updateTries is how often an update is made again when somebody else's came in between.
+const updateTries = 3
+
+// namesake finds the job that a submission is an update of: the service, global or scheduled job of that name that goes on. Nil if there
+// is none; one of another kind is a conflict.
+func (n *Node) namesake(job *taskstate.Job) (old *taskstate.Job, err error) {
+	if !job.Type.Lasts() && job.Schedule == nil {
+		return nil, nil
+	}
+	n.replica.Read(func(s *ledger.State) {
+		for _, j := range s.FindJobs(job.Name) {
+			_, over := j.Ended()
+			_, _, cancelled := j.Cancelled()
+			if j.Job().Name == job.Name && (j.Lasts() || j.Scheduled()) && !over && !cancelled {
+				old = j.Job()
+			}
+		}
+	})
+	if old == nil || old.ID == job.ID {
+		return nil, nil
+	}
+	if old.Type != job.Type || (old.Schedule != nil) != (job.Schedule != nil) {
+		return nil, errTaken(old.Name, old.ID, kindOf(old))
+	}
+	return old, nil
+}
+
+// kindOf says what a job is, to a person.
+func kindOf(j *taskstate.Job) string {
+	if j.Schedule != nil {
+		return "scheduled"
+	}
+	return string(j.Type)
+}
+
+func errTaken(name string, id taskstate.JobID, kind string) *api.Error {
+	return api.Errorf(api.Conflict, "the name %q is that of %s job %s, which goes on; end that one first (`peer cancel %s`), or take another name", name, kind, id, name)
+}
+
+// resolveAfter puts ids in the place of the names, prefixes and `last` that a person gave for the jobs to wait for.
+func (n *Node) resolveAfter(ctx context.Context, job *taskstate.Job) error {
+	var ids []taskstate.JobID
+	for _, word := range job.After {
+		id, _, err := n.find(ctx, string(word))
+		if err != nil {
+			return api.Errorf(api.AsError(err).Code, "after: %v", err)
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	job.After = ids
+	return nil
+}
+
+// update makes what build makes of a job its wanted spec. If somebody else's update comes in between, it is made on top of that.
+func (n *Node) update(ctx context.Context, old *taskstate.Job, build func(old *taskstate.Job) taskstate.Job) (api.Submitted, error) {
+	var meant []taskstate.Change
+	for tries := 1; ; tries++ {
+		spec := build(old)
+		out := api.Submitted{ID: string(old.ID), Updated: true, Version: old.Version, Changes: asUpdate(&spec, old)}
+		if len(out.Changes) == 0 {
+			out.Changes = meant // it was made, and only the answer was lost
+			return out, nil
+		}
+		meant = out.Changes
+		if err := jobfile.Validate(&spec); err != nil {
+			return out, api.Errorf(api.Usage, "%v", err)
+		}
+		try, cancel := context.WithTimeout(ctx, acceptTimeout)
+		r, err := n.decide(try, call{Update: &ledger.Update{Job: spec, From: old.Version}})
+		_ = n.applied.reach(try, r.Index) // so that what is asked next, here, knows it
+		cancel()
+		switch {
+		case err == nil:
+			out.Version = r.Version
+			return out, nil
+		case !r.Moved || tries == updateTries:
+			return out, n.undecided(err, "the job was not updated")
+		}
+		if old, err = n.jobOf(old.ID); err != nil {
+			return out, err
+		}
+	}
+}
+
+// submitUpdate makes a submission that was refused an update, if the refusal is that this peer had not heard of the job with that name.
+func (n *Node) submitUpdate(ctx context.Context, job *taskstate.Job, r reply, refused error) (api.Submitted, error) {
+	if r.Job == "" {
+		return api.Submitted{}, refused
+	}
+	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	_ = n.applied.reach(try, r.Index)
+	old, err := n.namesake(job)
+	switch {
+	case err != nil:
+		return api.Submitted{}, err
+	case old == nil:
+		return api.Submitted{}, refused
+	}
+	return n.update(ctx, old, func(*taskstate.Job) taskstate.Job { return *job })
+}
+
+// asUpdate completes a spec to an update of a job, and tells what it changes. What a job waited for before it began does not change.
+func asUpdate(spec, old *taskstate.Job) []taskstate.Change {
+	spec.ID, spec.Version, spec.Submitter, spec.Origin, spec.After = old.ID, old.Version, old.Submitter, old.Origin, old.After
+	return taskstate.Changes(old, spec)
+}
+
+func (n *Node) jobOf(id taskstate.JobID) (job *taskstate.Job, err error) {
+	err = errNoJob(string(id))
+	n.replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(id); ok {
+			job, err = j.Job(), nil
+		}
+	})
+	return job, err
+}
+
+// Scale implements api.ChangeBackend.
+func (n *Node) Scale(ctx context.Context, id string, r api.Scale) (api.Submitted, error) {
+	old, err := n.decidedJob(ctx, id)
+	switch {
+	case err != nil:
+		return api.Submitted{}, err
+	case old.Type == taskstate.GlobalJob:
+		return api.Submitted{}, api.Errorf(api.Usage, "global job %s has one task on each peer that fits; constraints choose the peers", old.Name)
+	case !old.Type.Lasts():
+		return api.Submitted{}, api.Errorf(api.Usage, "%s job %s has as many tasks as it was submitted with; only a service is scaled", kindOf(old), old.Name)
+	}
+	return n.update(ctx, old, func(old *taskstate.Job) taskstate.Job {
+		spec := *old
+		spec.Count = r.Count
+		return spec
+	})
+}
+
+// decidedJob finds a job that the ledger has.
+func (n *Node) decidedJob(ctx context.Context, id string) (*taskstate.Job, error) {
+	job, held, err := n.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if held != nil {
+		return nil, api.Errorf(api.Conflict, "job %s is held here until there is a coordinator: %s", job, n.whoIsMissing())
+	}
+	return n.jobOf(job)
+}
+
+// Rollout implements api.ChangeBackend.
+func (n *Node) Rollout(ctx context.Context, id string, q api.RolloutRequest) (api.JobAnswer, error) {
+	state, ok := map[string]ledger.RolloutState{
+		api.PauseRollout: ledger.Paused, api.ContinueRollout: ledger.Updating, api.RollBack: ledger.RollingBack,
+	}[q.Action]
+	if !ok {
+		return api.JobAnswer{}, api.Errorf(api.Usage, "rollout %q: want pause, continue or rollback", q.Action)
+	}
+	job, err := n.decidedJob(ctx, id)
+	if err != nil {
+		return api.JobAnswer{}, err
+	}
+	if !job.Type.Lasts() {
+		return api.JobAnswer{}, api.Errorf(api.Usage, "%s job %s has no versions; only service and global jobs are rolled out", kindOf(job), job.Name)
+	}
+	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	message := fmt.Sprintf("%s by %s", q.Action, n.called(n.self))
+	r, err := n.decide(try, call{Rollout: &ledger.Rollout{Job: job.ID, State: state, Message: message, Version: job.Version}})
+	if err != nil {
+		return api.JobAnswer{}, n.undecided(err, "nothing was changed")
+	}
+	_ = n.applied.reach(try, r.Index)
+	return n.Job(ctx, string(job.ID))
+}
+
+// Preview implements api.ChangeBackend.
+func (n *Node) Preview(ctx context.Context, s api.Submit) (api.Preview, error) {
+	job := s.Job
+	job.Submitter = n.self
+	if job.ID == "" {
+		job.ID = taskstate.NewJobID()
+	}
+	if err := jobfile.Validate(&job); err != nil {
+		return api.Preview{}, api.Errorf(api.Usage, "%v", err)
+	}
+	if err := n.resolveAfter(ctx, &job); err != nil {
+		return api.Preview{}, err
+	}
+	old, err := n.namesake(&job)
+	if err != nil {
+		return api.Preview{}, err
+	}
+	out := api.Preview{Places: []api.Place{}}
+	if old != nil {
+		out.ID, out.Update, out.Version = string(old.ID), true, old.Version
+		out.Changes = asUpdate(&job, old)
+		if taskstate.Restarts(old, &job) {
+			out.Version++
+		}
+	}
+	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	r, err := n.decide(try, call{Preview: &previewCall{Job: job}})
+	if err != nil {
+		return api.Preview{}, n.undecided(err, "only a coordinator can tell where tasks would go")
+	}
+	n.fillPreview(&out, &job, r)
+	return out, nil
+}
+
+func (n *Node) fillPreview(out *api.Preview, job *taskstate.Job, r reply) {
+	out.AsOf = time.Now().UTC()
+	if p := r.Preview; p != nil {
+		out.Tasks, out.Queued, out.Waiting, out.Reason = p.Tasks, p.Queued, p.Waiting, p.Reason
+		for _, x := range p.Places {
+			out.Places = append(out.Places, api.Place{Peer: x.Peer, PeerName: n.nameOf(x.Peer), Tasks: x.Tasks})
+		}
+		for _, x := range p.Refused {
+			out.Refused = append(out.Refused, api.Refusal{Reason: x.Text, Peers: x.Peers})
+		}
+	}
+	var names []string
+	for _, b := range n.predecessors(job) {
+		if b.State != taskstate.Complete.String() {
+			names = append(names, strings.TrimSpace(b.Name+" "+b.ID))
+		}
+	}
+	if len(names) > 0 && !out.Update {
+		out.Notes = append(out.Notes, "it starts when "+strings.Join(names, ", ")+" is complete")
+	}
+	if job.Schedule != nil {
+		if next := nextRun(job.Schedule, n.now()); next != nil {
+			out.Notes = append(out.Notes, "it starts at "+next.Format("2006-01-02 15:04 MST")+", as a job of its own each time")
+		}
+	}
+	if job.Parallel > 0 && job.Parallel < job.Count {
+		out.Notes = append(out.Notes, fmt.Sprintf("of its %d tasks %d run at once (parallel)", job.Count, job.Parallel))
+	}
+}

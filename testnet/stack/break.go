@@ -1,0 +1,16 @@
+package stack
+
+// Break is one thing made wrong on purpose, to prove that the checks would see it.
+type Break string
+
+// The breaks, and what each one breaks.
+const (
+	BreakDropAcked Break = "drop-acked" // clients: a submission is acknowledged, and was never handed in
+	BreakAhead     Break = "ahead"      // clients: a peer tells of an end that nobody decided
+	BreakSayYes    Break = "say-yes"    // clients: cancels are acknowledged, and not handed in
+	BreakBackwards Break = "backwards"  // I2: a watch tells of a task's states in the wrong order
+	BreakTwice     Break = "twice"      // I4: a runner starts work again that must not run twice
+	BreakOversell  Break = "oversell"   // I10: a peer offers twice what it has
+	BreakDeaf      Break = "deaf"       // I1, I7: tasks that are stopped run on
+	BreakNoWake    Break = "no-wake"    // I1: a peer that died does not come back when the faults are over
+)

@@ -1,0 +1,140 @@
+package stack
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// check watches everything that can be seen from outside, and compares it with what was promised.
+type check struct {
+	w *world
+
+	mu     sync.Mutex
+	starts map[taskstate.TaskID]*proc
+	slots  map[slot][]*proc  // that ran or run
+	epochs map[string]string // who coordinates in an epoch: peer id
+	last   time.Duration     // when a task was started last
+	leader string            // id of the newest coordinator anybody named
+	names  map[string]string // peer id → name
+}
+
+type slot struct {
+	job taskstate.JobID
+	n   int
+}
+
+func (c *check) init(w *world) {
+	*c = check{w: w, starts: map[taskstate.TaskID]*proc{}, slots: map[slot][]*proc{}, epochs: map[string]string{}, names: map[string]string{}}
+}
+
+// coordinator names whoever coordinates.
+func (c *check) coordinator() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.names[c.leader]
+}
+
+// started is I4, I6 and I10: who starts what, beside whom, and with what.
+func (c *check) started(x *proc) {
+	w, p, t := c.w, x.p, x.launch.Task
+	w.tellf("%s starts %s, epoch %s", p.name, t, x.launch.Epoch)
+	if _, need := p.running(); !need.Fits(p.offer) {
+		w.fail("I10", "%s runs tasks that need %+v, and has %+v", p.name, need, p.offer)
+	}
+	c.mu.Lock()
+	old, others := c.starts[t], c.slots[slot{t.Job, t.Slot}]
+	c.starts[t], c.last = x, x.since
+	c.slots[slot{t.Job, t.Slot}] = append(others, x)
+	c.mu.Unlock()
+	if old != nil {
+		w.fail("I4", "%s starts %s, which %s started before, at %v", p.name, t, old.p.name, old.since)
+	}
+	w.count(func(s *Stats) {
+		s.Started++
+		if len(others) > 0 {
+			s.Again++
+		}
+	})
+	for _, o := range others {
+		if x.launch.Job.Unreachable.Wait {
+			w.fail("I4", "%s starts %s, and %s started %s at %v: the job must not run twice", p.name, t, o.p.name, o.launch.Task, o.since)
+		}
+		given := o // the one that must have been given up
+		if t.Attempt < o.launch.Task.Attempt {
+			given = x
+		}
+		if !given.p.troubled(min(o.since, x.since) - contact) {
+			w.fail("I6", "%s starts %s, and %s, started at %v, was given up on %s, to which nothing happened",
+				p.name, t, given.launch.Task, given.since, given.p.name)
+		}
+	}
+}
+
+// lastStart is when a task was started last: as long as there is work, and somebody takes it, all is well.
+func (c *check) lastStart() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
+// contact is how long after a fault a peer may still be out of reach: sessions are picked up again within their backoff.
+const contact = 10 * time.Second
+
+// watch is I2: it follows what a peer tells about tasks until ctx ends. A task never goes backwards, in one life of one peer.
+func (c *check) watch(ctx context.Context, l *life) {
+	seen := map[string]taskstate.State{}
+	var last *api.Event
+	_ = l.node.Watch(ctx, "", func(e api.Event) error {
+		if l.killed() {
+			return context.Canceled
+		}
+		c.w.count(func(s *Stats) { s.Events++ })
+		if c.w.cfg.Break == BreakBackwards && e.Kind == "task" {
+			if last == nil {
+				last = &e
+				return nil
+			}
+			c.event(l, seen, e)
+			e, last = *last, nil
+		}
+		c.event(l, seen, e)
+		return nil
+	})
+}
+
+func (c *check) event(l *life, seen map[string]taskstate.State, e api.Event) {
+	if e.Kind != "task" {
+		return
+	}
+	var s taskstate.State
+	if s.UnmarshalText([]byte(e.State)) != nil {
+		return // superseded: a decision about the task, not a state of it
+	}
+	if was, ok := seen[e.Task]; ok && (s < was || was.Final() && s != was) {
+		c.w.fail("I2", "%s tells that %s is %s, and told before that it is %s", l.session, e.Task, s, was)
+	}
+	seen[e.Task] = s
+}
+
+// asked is I3 as it shows: in one epoch there is one coordinator, whoever is asked.
+func (c *check) asked(l *life, ps api.Peers) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range ps.Peers {
+		c.names[p.ID] = p.Name
+	}
+	if ps.Coordinator == "" || ps.Epoch == "" {
+		return
+	}
+	if other, ok := c.epochs[ps.Epoch]; ok && other != ps.Coordinator {
+		defer c.w.fail("I3", "%s takes %s for the coordinator of epoch %s, which is %s's", l.session, c.names[ps.Coordinator], ps.Epoch, c.names[other])
+	}
+	if _, ok := c.epochs[ps.Epoch]; !ok {
+		c.leader = ps.Coordinator
+	}
+	c.epochs[ps.Epoch] = ps.Coordinator
+}

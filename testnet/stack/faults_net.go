@@ -1,0 +1,88 @@
+package stack
+
+import (
+	"net/netip"
+	"time"
+)
+
+func newAddr(n int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, byte(10 + n)}) }
+
+func (w *world) cut(a, b *peer, n int) {
+	if a != b {
+		w.wires.Cut(a.ip, b.ip, n)
+	}
+}
+
+// cutFor cuts for a while; set(1) cuts, set(-1) heals.
+func (w *world) cutFor(ps []*peer, set func(n int)) {
+	heal := w.hurt(ps...)
+	set(1)
+	w.until(w.spell(), func() {
+		set(-1)
+		heal()
+		w.tellf("a cut heals")
+	})
+}
+
+// partition splits the peers into two or three groups.
+func (w *world) partition() {
+	k := w.between(2, 3)
+	group := make([]int, len(w.peers))
+	for i := range group {
+		group[i] = w.rng.IntN(k)
+	}
+	w.tellf("groups %v", group)
+	w.cutFor(w.peers, func(n int) {
+		for _, a := range w.peers {
+			for _, b := range w.peers {
+				if group[a.n] != group[b.n] {
+					w.cut(a, b, n)
+				}
+			}
+		}
+	})
+}
+
+// oneWay makes one peer deaf or mute.
+func (w *world) oneWay() {
+	p, deaf := w.anyone(), w.chance(0.5)
+	w.tellf("%s, deaf %t", p.name, deaf)
+	w.cutFor([]*peer{p}, func(n int) {
+		for _, o := range w.peers {
+			if deaf {
+				w.cut(o, p, n)
+			} else {
+				w.cut(p, o, n)
+			}
+		}
+	})
+}
+
+// oneLink cuts one link, one way or both.
+func (w *world) oneLink() {
+	a, b, both := w.anyone(), w.anyone(), w.chance(0.5)
+	w.tellf("%s to %s, both %t", a.name, b.name, both)
+	w.cutFor([]*peer{a, b}, func(n int) {
+		w.cut(a, b, n)
+		if both {
+			w.cut(b, a, n)
+		}
+	})
+}
+
+// slow makes everything from and to one peer slow, and takes it back.
+func (w *world) slow() {
+	p, d := w.anyone(), w.ms(50, 600)
+	w.tellf("%s is slow by %v", p.name, d)
+	heal := w.hurt(p)
+	set := func(d time.Duration) {
+		for _, o := range w.peers {
+			if o != p {
+				w.wires.Lag(p.ip, o.ip, d)
+				w.wires.Lag(o.ip, p.ip, d)
+			}
+		}
+	}
+	set(d)
+	w.until(w.spell(), func() { set(time.Millisecond); heal() })
+}

@@ -1,0 +1,123 @@
+package testnet_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"covey/testnet/history"
+	"covey/testnet/stack"
+)
+
+// TestSimulationOfWholeStacks lives through lives of a flock of real peers in virtual time. Of the lives that -seeds asks for it lives
+// one in ten: each of them is worth ten of the others in time, and in depth.
+func TestSimulationOfWholeStacks(t *testing.T) {
+	n := (*seeds + 9) / 10
+	if *seeds <= 0 {
+		n = 20
+		if testing.Short() {
+			n = 4
+		}
+	}
+	var sum stack.Stats
+	var mu sync.Mutex
+	begin := time.Now()
+	t.Run("lives", func(t *testing.T) {
+		for k := range n {
+			seed := *firstSeed + uint64(k)
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				cfg := stack.Config{Seed: seed}
+				if *storyTo != "" && k == 0 {
+					defer tellStack(t, *storyTo, &cfg)()
+				}
+				r := liveStack(t, cfg)
+				mu.Lock()
+				defer mu.Unlock()
+				sum.Add(r.Stats)
+				if r.Violation != nil {
+					t.Errorf("seed %d: %v\nlive it again, with the same faults, with: go test ./testnet -run 'TestSimulationOfWholeStacks$' -seeds 1 -seed %d", seed, r.Violation, seed)
+				}
+			})
+		}
+	})
+	t.Logf("%d lives in %v: %+v", n, time.Since(begin).Round(time.Second), sum)
+}
+
+// tellStack writes the whole story of a life, with what the peers log.
+func tellStack(t *testing.T, path string, cfg *stack.Config) func() {
+	f, err := os.Create(path + ".stack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &locked{w: bufio.NewWriter(f)}
+	cfg.Story = out
+	cfg.Log = slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug})
+	return func() {
+		out.w.Flush()
+		f.Close()
+	}
+}
+
+// locked is a writer for many.
+type locked struct {
+	mu sync.Mutex
+	w  *bufio.Writer
+}
+
+// Write writes.
+func (l *locked) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
+}
+
+var _ io.Writer = (*locked)(nil)
+
+// hangs is how long a life may take of real time. It takes seconds; one that hangs would otherwise end all tests without a word about
+// its seed.
+const hangs = 3 * time.Minute
+
+// liveStack lives one life in a bubble, and judges what its clients were told.
+func liveStack(t *testing.T, cfg stack.Config) (r stack.Result) {
+	dir, err := os.MkdirTemp(memory(), "covey-stack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	cfg.Dir, cfg.Settle = dir, synctest.Wait
+	guard := time.AfterFunc(hangs, func() {
+		buf := make([]byte, 8<<20)
+		fmt.Fprintf(os.Stderr, "%s", buf[:runtime.Stack(buf, true)])
+		panic(fmt.Sprintf("the life of seed %d hangs", cfg.Seed))
+	})
+	defer guard.Stop()
+	defer func() {
+		if p := recover(); p != nil { // a goroutine that is left over, most likely
+			panic(fmt.Sprintf("seed %d: %v (%v)", cfg.Seed, p, r.Violation))
+		}
+	}()
+	synctest.Test(t, func(*testing.T) { r = stack.Run(cfg) })
+	if r.Violation == nil {
+		if b := history.Check(r.Ops); b != nil {
+			r.Violation = &stack.Violation{Rule: "clients", What: b.Error()}
+		}
+	}
+	return r
+}
+
+// memory is a folder in memory, if there is one: a sync costs nothing there. "" is the default.
+func memory() string {
+	const shm = "/dev/shm"
+	if info, err := os.Stat(shm); err == nil && info.IsDir() {
+		return shm
+	}
+	return ""
+}
