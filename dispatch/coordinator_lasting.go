@@ -33,7 +33,8 @@ func (c *Coordinator) appliedLasting(cmd *ledger.Command, r *ledger.Result) bool
 		return true
 	}
 	if l := j.lasting; l != nil {
-		l.proposed, l.stale = max(0, l.proposed-1), true
+		l.stale = true
+		l.followed(cmd)
 	}
 	if !r.Existed && (r.Refused == ledger.CodeNone || r.Refused == ledger.CodePartly) {
 		follow(j)

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"reflect"
+	"slices"
 	"time"
 
 	"covey/dispatch/ledger"
@@ -17,9 +19,9 @@ type lasting struct {
 	slots    map[int]*lastingSlot
 	top      int // the highest slot there is
 
-	stale    bool   // something changed since its step
-	proposed int    // decisions of its step that are not applied
-	seen     uint64 // changes of peers its step knew of
+	stale    bool             // something changed since its step
+	proposed []ledger.Command // decisions of its step that are not applied
+	seen     uint64           // changes of peers its step knew of
 	wake     time.Time
 }
 
@@ -33,6 +35,14 @@ type lastingSlot struct {
 	running time.Time // since when it was seen to run
 	done    bool      // its attempt was complete, and none follows
 	failed  int       // the version whose attempt failed last, before it had run for the monitor time
+}
+
+// followed takes a command that was applied, or refused, out of those of the job's own step. Others decide about the job, too: as long as a
+// decision of its own is under way, the step would come to it again.
+func (l *lasting) followed(cmd *ledger.Command) {
+	if i := slices.IndexFunc(l.proposed, func(c ledger.Command) bool { return reflect.DeepEqual(c, *cmd) }); i >= 0 {
+		l.proposed = slices.Delete(l.proposed, i, i+1)
+	}
 }
 
 func newLasting(j *jobState) *lasting {

@@ -139,12 +139,13 @@ func TestARefusedDecisionDoesNotHoldItsJobBack(t *testing.T) {
 	r := previewRig(t)
 	r.apply(ledger.Command{Submit: &ledger.Submit{Job: serviceOf("s", 1)}})
 	l := r.core.jobs["s"].lasting
-	l.proposed = 1
-	if res := r.apply(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.Completed}}); res[0].Refused != ledger.CodeConflict {
+	done := ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.Completed}}
+	l.proposed = []ledger.Command{done}
+	if res := r.apply(done); res[0].Refused != ledger.CodeConflict {
 		t.Fatalf("%+v", res)
 	}
-	if l.proposed != 0 {
-		t.Errorf("%d decisions under way", l.proposed)
+	if len(l.proposed) != 0 {
+		t.Errorf("%d decisions under way", len(l.proposed))
 	}
 }
 
