@@ -52,7 +52,7 @@ func (c *Coordinator) cutUntaken(cmds []ledger.Command, size int) ([]ledger.Comm
 			continue
 		}
 		for _, h := range p.byAge() {
-			if cmds, size = c.giveUpSlots(h, h.sorted(h.untaken), taskstate.ReasonRecalled, cmds, size); c.replacing {
+			if cmds, size = c.giveUpSlots(h, h.sorted(h.untaken), taskstate.ReasonStuck, cmds, size); c.replacing {
 				return cmds, size
 			}
 		}
