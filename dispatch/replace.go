@@ -46,21 +46,29 @@ func (c *Coordinator) cutReplacements(cmds []ledger.Command, size int) ([]ledger
 			if len(slots) == 0 || !h.job.cancelled && !c.mayReplace(p) {
 				continue // what is cancelled needs no replacement, only an end
 			}
-			for _, n := range slots {
-				if size >= maxDecideSize {
-					c.replacing = true
-					return cmds, size
-				}
-				r := h.slots[n]
-				r.marks |= deciding
-				h.slots[n] = r
-				t := taskstate.Task(h.job.id, n, int(r.attempt))
-				cmds = append(cmds, ledger.Command{Supersede: c.givenUp(h, t, r, taskstate.ReasonUnreachable, false)})
-				size += supersedeBytes
+			if cmds, size = c.giveUpSlots(h, slots, taskstate.ReasonUnreachable, cmds, size); c.replacing {
+				return cmds, size
 			}
 		}
 	}
 	return c.cutUntaken(cmds, size)
+}
+
+// giveUpSlots adds to cmds that the attempts of these slots are given up. It stops, and says so in replacing, where one proposal ends.
+func (c *Coordinator) giveUpSlots(h *holding, slots []int, why taskstate.Reason, cmds []ledger.Command, size int) ([]ledger.Command, int) {
+	for _, n := range slots {
+		if size >= maxDecideSize {
+			c.replacing = true
+			return cmds, size
+		}
+		r := h.slots[n]
+		r.marks |= deciding
+		h.slots[n] = r
+		t := taskstate.Task(h.job.id, n, int(r.attempt))
+		cmds = append(cmds, ledger.Command{Supersede: c.givenUp(h, t, r, why, false)})
+		size += supersedeBytes
+	}
+	return cmds, size
 }
 
 // replaceAt is when attempts of a job on an unreachable peer are given up; ever is false for work that must not run twice. A

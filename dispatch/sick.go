@@ -52,17 +52,8 @@ func (c *Coordinator) cutUntaken(cmds []ledger.Command, size int) ([]ledger.Comm
 			continue
 		}
 		for _, h := range p.byAge() {
-			for _, n := range h.sorted(h.untaken) {
-				if size >= maxDecideSize {
-					c.replacing = true
-					return cmds, size
-				}
-				r := h.slots[n]
-				r.marks |= deciding
-				h.slots[n] = r
-				t := taskstate.Task(h.job.id, n, int(r.attempt))
-				cmds = append(cmds, ledger.Command{Supersede: c.givenUp(h, t, r, taskstate.ReasonStuck, false)})
-				size += supersedeBytes
+			if cmds, size = c.giveUpSlots(h, h.sorted(h.untaken), taskstate.ReasonStuck, cmds, size); c.replacing {
+				return cmds, size
 			}
 		}
 	}

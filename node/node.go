@@ -1,12 +1,9 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -94,12 +91,6 @@ type Node struct {
 	poke     chan struct{} // wakes the forwarder of held jobs
 	recalls  chan struct{} // wakes recall
 }
-
-// stopGrace bounds how long an orderly end may take: hand over, last statuses, goodbyes.
-const stopGrace = 12 * time.Second
-
-// removedGrace is the same for a peer that was removed: tasks are stopped, and nobody listens any more.
-const removedGrace = 2 * time.Second
 
 // New opens the data folder and builds the parts. Nothing runs yet, but the folder is locked and the port is bound: Run or Close.
 func New(cfg Config) (_ *Node, err error) {
@@ -259,146 +250,6 @@ func (n *Node) Close() error {
 	return errors.Join(errs...)
 }
 
-// Run lives until ctx ends, Down or Leave is asked for, or something essential fails. ready is called once when the peer can be
-// used. Before Run returns everything it started has ended.
-func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
-	if err := n.begin(ctx); err != nil {
-		return errors.Join(err, n.Close())
-	}
-	life, end := context.WithCancelCause(context.Background()) // ends after the goodbyes, not with ctx
-	defer end(nil)
-	var wg sync.WaitGroup
-	run := func(what string, f func(context.Context) error) {
-		wg.Go(func() {
-			if err := f(life); err != nil && life.Err() == nil {
-				end(fmt.Errorf("%s: %w", what, err))
-			}
-		})
-	}
-	stop, err := n.wire(life)
-	if err != nil {
-		return errors.Join(err, n.Close())
-	}
-	run("ledger", func(ctx context.Context) error { return n.ledger.Run(ctx, n.lead) })
-	run("membership", n.members.Run)
-	run("digest", n.exchange.Run)
-	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
-	run("worker", n.worker.Run)
-	run("old files", n.sweep)
-	run("held jobs", n.forward)
-	run("withdrawn jobs", n.recall)
-	run("coordinator news", n.followLeads)
-	run("roster", n.reconsiderRoster)
-	listener, err := n.listenAPI()
-	if err != nil {
-		end(nil)
-		return errors.Join(api.Errorf(api.Failed, "%v", err), n.finish(&wg, stop))
-	}
-	run("api", func(ctx context.Context) error { return n.serveAPI(ctx, listener) })
-
-	if err := n.awaitReady(ctx, life); err == nil {
-		n.ready.Store(true)
-		st, _ := n.Status(ctx)
-		ready(st)
-		select {
-		case <-ctx.Done():
-		case <-n.down:
-		case <-life.Done():
-		}
-	}
-	n.goodbye()
-	end(nil)
-	err = n.finish(&wg, stop)
-	if cause := context.Cause(life); !errors.Is(cause, context.Canceled) {
-		return cause
-	}
-	if err != nil {
-		return err
-	}
-	if n.removed() && !n.leaving.Load() {
-		return n.errRemoved()
-	}
-	return nil
-}
-
-// finishGrace is how long the parts may take to end and to close their files, when all has been said.
-const finishGrace = 20 * time.Second
-
-// finish waits for all that Run started, takes the wiring back and closes the parts. A disk that is stuck is not waited for: what waits
-// for it ends with the program.
-func (n *Node) finish(wg *sync.WaitGroup, unwire func()) error {
-	done := make(chan error, 1)
-	go func() {
-		wg.Wait()
-		unwire()
-		done <- n.Close()
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			n.log.Warn("stopped, with trouble", "err", err)
-		}
-		return nil
-	case <-time.After(finishGrace):
-		return api.Errorf(api.Failed, "stopped without closing every file: the disk with the data folder %s did not answer for %s; what was acknowledged is on it", n.folder.dir, finishGrace)
-	}
-}
-
-// lastAnswers is how long the API's last answers, to `peer down` for one, may take to be read.
-const lastAnswers = time.Second
-
-// serveAPI serves the local API until ctx ends.
-func (n *Node) serveAPI(ctx context.Context, l net.Listener) error {
-	srv := &http.Server{
-		Handler: api.NewHandler(n), ReadHeaderTimeout: 5 * time.Second,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
-	closed := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(closed)
-		last, cancel := context.WithTimeout(context.Background(), lastAnswers)
-		defer cancel()
-		if srv.Shutdown(last) != nil {
-			srv.Close()
-		}
-	})
-	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		stop()
-		return err
-	}
-	<-closed
-	return nil
-}
-
-// goodbye ends in order: the worker's last statuses, the vote, the neighbours.
-func (n *Node) goodbye() {
-	grace := stopGrace
-	if n.removed() {
-		grace = removedGrace
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
-	defer cancel()
-	end := n.worker.Detach // back soon: processes go on and are taken up again
-	if !n.runner.Lasting() {
-		end = n.worker.Stop
-	}
-	if err := end(ctx); err != nil { // at once after Leave, which has stopped it
-		n.log.Warn("not everything this peer said of its tasks was acknowledged; it is journaled and follows at the next start", "err", err)
-	}
-	if err := n.ledger.Handover(ctx); err != nil {
-		n.log.Info("vote not handed over", "err", err)
-	}
-	if err := n.members.Leave(ctx); err != nil {
-		n.log.Debug("goodbye not heard", "err", err)
-	}
-}
-
-// Down implements api.AdminBackend.
-func (n *Node) Down(context.Context) error {
-	n.downOnce.Do(func() { close(n.down) })
-	return nil
-}
-
 func totalCPU() int64 { return int64(runtime.NumCPU()) * 1000 }
 
 // now is this machine's clock, in milliseconds since 1970. It may be wrong, and it may be set: nothing that is decided rests on it alone.
@@ -408,40 +259,4 @@ func (n *Node) now() int64 { return n.cfg.Now().UnixMilli() }
 func (n *Node) ledgerTime() (at int64) {
 	n.replica.Read(func(s *ledger.State) { at = s.Stamp() })
 	return max(at, n.now())
-}
-
-// mark is a number that only rises, and whoever waits for it to reach a value.
-type mark struct {
-	mu   sync.Mutex
-	at   uint64
-	wake chan struct{}
-}
-
-func newMark() *mark { return &mark{wake: make(chan struct{})} }
-
-func (m *mark) set(v uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if v > m.at {
-		m.at = v
-		close(m.wake)
-		m.wake = make(chan struct{})
-	}
-}
-
-// reach waits until the mark is at least v.
-func (m *mark) reach(ctx context.Context, v uint64) error {
-	for {
-		m.mu.Lock()
-		at, wake := m.at, m.wake
-		m.mu.Unlock()
-		if at >= v {
-			return nil
-		}
-		select {
-		case <-wake:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

@@ -85,7 +85,7 @@ func (c *cli) upCommand() *cobra.Command {
 	fl.Int64Var(&f.gpus, "gpus", 0, "offer `N` gpus: short for --offer gpus=N")
 	fl.StringArrayVar(&f.offers, "offer", nil, "offer a number of something jobs ask for, `NAME=N` (repeatable)")
 	fl.BoolVar(&cfg.NoMDNS, "no-mdns", false, "do not look for peers in the local network")
-	fl.BoolVar(&f.detach, "detach", false, "return when it is ready; `peer down` stops it")
+	fl.BoolVar(&f.detach, "detach", false, "return when it is ready; peer down stops it")
 	fl.BoolVar(&f.verbose, "verbose", false, "log what it does")
 	fl.BoolVar(&cfg.Testnet, "testnet", false, "let the API cut this peer off from others")
 	_ = fl.MarkHidden("testnet")

@@ -1,0 +1,63 @@
+package node
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+)
+
+// Status implements api.PeerBackend.
+func (n *Node) Status(context.Context) (api.Status, error) {
+	who, epoch, ok := n.coordinator()
+	st := api.Status{
+		ID: n.self, Name: n.name, Version: n.cfg.Version, Cluster: n.roster.Cluster(), How: n.how, Addrs: n.host.Addrs(), Data: n.folder.dir,
+		PID: os.Getpid(), Ready: n.ready.Load(), Index: n.replica.Applied(), Voters: n.voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
+	}
+	n.replica.Read(func(s *ledger.State) { st.Open = s.Open() })
+	st.Warnings = append(slices.Clip(st.Warnings), n.sickness()...)
+	if ok {
+		st.Coordinator, st.Epoch = who, epoch.String()
+	} else {
+		st.Missing = n.missing()
+		st.Warnings = append(slices.Clip(st.Warnings), "no coordinator yet: jobs are held here until there is one")
+	}
+	return st, nil
+}
+
+// Stats implements api.PeerBackend.
+func (n *Node) Stats(context.Context) (api.Stats, error) {
+	return api.Stats{
+		RSS: residentMemory(), CPU: cpuTime().Seconds(), Uptime: time.Since(n.started).Seconds(), Goroutines: runtime.NumGoroutine(),
+		Counters: map[string]int64{"table": int64(n.table.Len()), "parked": int64(n.table.Parked()), "held": int64(len(n.held.list())), "faults": n.statuses.faults.total()},
+	}, nil
+}
+
+// residentMemory is this process's resident memory in bytes where the system tells (Linux), otherwise what the runtime took.
+func residentMemory() int64 {
+	if b, err := os.ReadFile("/proc/self/statm"); err == nil {
+		if f := strings.Fields(string(b)); len(f) > 1 {
+			if pages, err := strconv.ParseInt(f[1], 10, 64); err == nil {
+				return pages * int64(os.Getpagesize())
+			}
+		}
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.Sys)
+}
+
+// Block implements api.AdminBackend.
+func (n *Node) Block(_ context.Context, b api.Block) error {
+	if !n.cfg.Testnet {
+		return api.Errorf(api.Refused, "only peers of a testnet can be cut off on purpose; see `peer testnet --help`")
+	}
+	n.host.Block(b.Peers)
+	return nil
+}
