@@ -232,7 +232,8 @@ func (n *Node) answerSight(ctx context.Context, ask sightAsk) (voterAnswer, erro
 	if s == nil || s.generation != ask.Generation {
 		return voterAnswer{}, errNoSeat
 	}
-	out := sight{Leads: s.raft.State() == raft.Leader, Last: s.raft.LastIndex()}
+	_, stuck := s.store.stuck() // one that waits for its own disk does not lead, whatever raft believes
+	out := sight{Leads: s.raft.State() == raft.Leader && !stuck, Last: s.raft.LastIndex()}
 	switch {
 	case out.Leads || ask.Direct:
 	case ask.Stand != "":

@@ -76,7 +76,7 @@ func (n *Node) watchDisk(ctx context.Context) {
 	}
 }
 
-// resign ends a term as if raft had said that it is over.
+// resign ends a term as if raft had said that it is over, and has the other voters look for themselves.
 func (n *Node) resign(ctx context.Context) {
 	if n.lead.Load() == nil {
 		return
@@ -84,7 +84,9 @@ func (n *Node) resign(ctx context.Context) {
 	select {
 	case n.notify <- false:
 	case <-ctx.Done():
+		return
 	}
+	n.passDoubt(ctx)
 }
 
 // renew gives up raft's own term as well, if it outlived what held up the disk: it was ended here, and raft does not say again that it
