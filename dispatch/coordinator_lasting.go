@@ -1,12 +1,14 @@
 package dispatch
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"time"
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/rollout"
+	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -20,7 +22,7 @@ type lasting struct {
 	top      int // the highest slot there is
 
 	stale    bool   // something changed since its step
-	proposed int    // decisions of its step that are not applied
+	proposed [][]byte // decisions of its step that are not applied, encoded: persons decide alike
 	seen     uint64 // changes of peers its step knew of
 	wake     time.Time
 }
@@ -168,13 +170,26 @@ func (c *Coordinator) appliedLasting(cmd *ledger.Command, r *ledger.Result) bool
 		return true
 	}
 	if l := j.lasting; l != nil {
-		l.proposed, l.stale = max(0, l.proposed-1), true
+		l.stale = true
+		l.decided(cmd)
 	}
 	if !r.Existed && (r.Refused == ledger.CodeNone || r.Refused == ledger.CodePartly) {
 		follow(j)
 	}
 	c.endJob(j)
 	return true
+}
+
+// decided takes a command out of those that are under way, if it is one of them: what a person decided meanwhile is not, and the step that
+// waits for its own would decide the same twice.
+func (l *lasting) decided(cmd *ledger.Command) {
+	b, err := wire.Marshal(cmd)
+	if err != nil {
+		return
+	}
+	if i := slices.IndexFunc(l.proposed, func(x []byte) bool { return bytes.Equal(x, b) }); i >= 0 {
+		l.proposed = slices.Delete(l.proposed, i, i+1)
+	}
 }
 
 // appliedUpdate takes a new spec over. Tasks go on as they are until the rollout comes to them.

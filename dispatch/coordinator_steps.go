@@ -7,6 +7,7 @@ import (
 	"covey/dispatch/ledger"
 	"covey/dispatch/replicas"
 	"covey/dispatch/rollout"
+	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -21,7 +22,7 @@ func (c *Coordinator) steps() {
 		if !l.wake.IsZero() && !c.now.Before(l.wake) {
 			l.stale = true
 		}
-		if !l.stale || l.proposed > 0 || j.cancelled || j.blocked {
+		if !l.stale || len(l.proposed) > 0 || j.cancelled || j.blocked {
 			continue
 		}
 		l.stale, l.wake = false, time.Time{}
@@ -66,8 +67,12 @@ func pausedPhase(p rollout.Phase) bool { return p == rollout.Paused || p == roll
 
 // decideFor has a command decided that the job's step came to.
 func (c *Coordinator) decideFor(j *jobState, cmd ledger.Command) {
+	b, err := wire.Marshal(&cmd)
+	if err != nil {
+		return // it could not be proposed either
+	}
 	c.decided = append(c.decided, cmd)
-	j.lasting.proposed++
+	j.lasting.proposed = append(j.lasting.proposed, b)
 }
 
 // watchRunning notes since when tasks are seen to run.

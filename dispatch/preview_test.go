@@ -138,13 +138,14 @@ func TestWhatIsDoneOnlyInPartIsFollowed(t *testing.T) {
 func TestARefusedDecisionDoesNotHoldItsJobBack(t *testing.T) {
 	r := previewRig(t)
 	r.apply(ledger.Command{Submit: &ledger.Submit{Job: serviceOf("s", 1)}})
-	l := r.core.jobs["s"].lasting
-	l.proposed = 1
-	if res := r.apply(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.Completed}}); res[0].Refused != ledger.CodeConflict {
-		t.Fatalf("%+v", res)
+	j := r.core.jobs["s"]
+	r.core.decideFor(j, ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.Completed}})
+	if r.take(); len(j.lasting.proposed) != 1 {
+		t.Fatalf("%d decisions under way, want this one", len(j.lasting.proposed))
 	}
-	if l.proposed != 0 {
-		t.Errorf("%d decisions under way", l.proposed)
+	r.step(TimePassed{}) // there is no rollout: refused
+	if out := r.take(); !strings.Contains(out, "rollout s") || len(j.lasting.proposed) != 0 {
+		t.Errorf("%d decisions under way: %s", len(j.lasting.proposed), out)
 	}
 }
 
