@@ -119,3 +119,22 @@ func TestAStartThatNobodyCoordinatedIsMadeUpForOnce(t *testing.T) {
 		t.Errorf("%d runs are started after three minutes without a coordinator, want one", n)
 	}
 }
+
+func TestWhatAPersonDecidesIsNotTakenForTheDecisionThatIsWaitedFor(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	job := taskstate.Job{ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}}
+	r.commands("member a", "hello a")
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	r.take()
+	r.hold = true
+	job.Count = 4
+	r.apply(ledger.Command{Update: &ledger.Update{Job: job}}) // three more are proposed, and not decided yet
+	job.Priority++
+	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
+	r.hold = false
+	r.step()
+	rec, _ := r.state.Job("s")
+	if got := r.take(); strings.Count(got, "grow") != 1 || rec.Slots() != 4 {
+		t.Errorf("%d slots, want 4:\n%s", rec.Slots(), got)
+	}
+}

@@ -214,6 +214,10 @@ func (c *check) why(rec *ledger.JobRecord) string {
 			st, known := l.table.Get(id)
 			what += fmt.Sprintf(", table there %s (%t), worker keeps %d, session %t", st.State, known, l.worker.Kept(), l.client.welcome != nil)
 		}
+		if l := c.w.quorum.leader; l != nil && l.term != nil {
+			what += "; the coordinator says: " + l.term.core.Waiting(rec.Job().ID)
+			c.tellWaiting()
+		}
 		return what
 	}
 	if l := c.w.quorum.leader; l != nil && l.term != nil {

@@ -136,7 +136,7 @@ func (c *check) renewed(cmd *ledger.Renew, r *ledger.Result) {
 	case x == nil:
 	case cmd.Reason == taskstate.ReasonUpdated:
 		c.downward(x, rec)
-	default:
+	case cmd.Reason == taskstate.ReasonScaled: // a person may want back what is not wanted
 		c.upward(cmd.Job)
 	}
 }
