@@ -105,3 +105,17 @@ func TestARestartWaitsItsDelayAlthoughTheCoordinatorBeforeHadAnotherClock(t *tes
 		t.Errorf("it does not start after its delay:\n%s", got)
 	}
 }
+
+func TestAStartThatNobodyCoordinatedIsMadeUpForOnce(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	job := jobOf("s", nil)
+	job.Schedule = &taskstate.Schedule{Cron: "* * * * *"}
+	r.commands("member a", "hello a")
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	r.now = r.now.Add(3 * time.Minute)
+	r.epoch.Term++
+	r.state.Apply(ledger.Entry{Index: r.state.Index() + 1, Epoch: r.epoch, Stamp: r.now.UnixMilli(), By: "founder", Commands: []ledger.Command{{Lead: &ledger.Lead{}}}})
+	if n := strings.Count(r.commands("elect", "hello a", "advance 1s a"), "propose submit"); n != 1 {
+		t.Errorf("%d runs are started after three minutes without a coordinator, want one", n)
+	}
+}

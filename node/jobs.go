@@ -123,7 +123,7 @@ func (n *Node) Cancel(ctx context.Context, id string) (api.Job, error) {
 	if strings.Contains(id, ".") {
 		return n.cancelTask(ctx, id)
 	}
-	job, held, err := n.find(ctx, id)
+	job, held, err := n.find(ctx, n.goingOn(id))
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -148,6 +148,21 @@ func (n *Node) Cancel(ctx context.Context, id string) (api.Job, error) {
 	_ = n.applied.reach(try, r.Index)
 	a, err := n.Job(ctx, string(job))
 	return a.Job, err
+}
+
+// goingOn is the id of the service, global job or schedule that has a name for as long as it goes on: that is what a person means to end,
+// not one of the runs it started, which have the same name. Any other word stays as it is.
+func (n *Node) goingOn(name string) (id string) {
+	id = name
+	n.replica.Read(func(s *ledger.State) {
+		for _, j := range s.FindJobs(name) {
+			_, over := j.Ended()
+			if !over && j.Job().Name == name && (j.Lasts() || j.Scheduled()) {
+				id = string(j.Job().ID)
+			}
+		}
+	})
+	return id
 }
 
 // undecided words the lack of a coordinator for commands that are not held.

@@ -1,5 +1,12 @@
 package sim
 
+import (
+	"slices"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
 // Break is one thing made wrong on purpose.
 type Break string
 
@@ -28,3 +35,47 @@ const (
 	BreakRestartFast  Break = "restart-fast"  // I15: nothing waits for its delay
 	BreakRestartOften Break = "restart-often" // I15: nothing ever used up its attempts
 )
+
+// misread is the spec as it comes to be decided, if something is made wrong on purpose.
+func misread(w *world, spec *taskstate.Job) *taskstate.Job {
+	out := *spec
+	if spec.Update != nil {
+		u := *spec.Update
+		switch out.Update = &u; w.cfg.Break {
+		case BreakAllAtOnce:
+			u.Parallelism = 0
+		case BreakNeverMind:
+			u.OnFailure = taskstate.ContinueUpdate
+		case BreakOneTooFew:
+			out.Count = max(0, out.Count-1)
+		case BreakOneTooMany:
+			if out.Type == taskstate.ServiceJob {
+				out.Count++
+			}
+		}
+	}
+	if spec.Restart != nil {
+		r := *spec.Restart
+		switch out.Restart = &r; {
+		case w.cfg.Break == BreakRestartFast:
+			r.Delay = 0
+		case w.cfg.Break == BreakRestartOften && out.Type.Lasts():
+			r.Attempts = 0
+		}
+	}
+	return &out
+}
+
+// spoil is what a coordinator proposes, if something is made wrong on purpose.
+func spoil(w *world, cmds []ledger.Command) []ledger.Command {
+	if w.cfg.Break != BreakTwice {
+		return cmds
+	}
+	out := slices.Clone(cmds)
+	for i, c := range out {
+		if c.Grow != nil && len(c.Grow.Peers) > 0 {
+			out[i] = ledger.Command{Grow: &ledger.Grow{Job: c.Grow.Job, N: 2 * len(c.Grow.Peers), Version: c.Grow.Version}}
+		}
+	}
+	return out
+}

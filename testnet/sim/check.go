@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"covey/dispatch"
 	"covey/dispatch/ledger"
 	"covey/taskstate"
+	"covey/testnet/history"
 )
 
 // check watches everything, and compares it with what was promised.
@@ -32,6 +34,8 @@ type slot struct {
 	job taskstate.JobID
 	n   int
 }
+
+func (s slot) String() string { return fmt.Sprintf("%s.%d", s.job, s.n) }
 
 func slotOf(t taskstate.TaskID) slot { return slot{t.Job, t.Slot} }
 
@@ -70,6 +74,7 @@ func (c *check) decided(e ledger.Entry, results []ledger.Result) {
 		}
 		for _, id := range results[i].Cut {
 			c.cancels[id] = c.w.now()
+			c.w.reader.followed(history.Cancel, id)
 		}
 		c.followed(&cmd, &results[i])
 	}

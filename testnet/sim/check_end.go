@@ -167,11 +167,17 @@ func onlyOne(a, b *taskstate.Table) string {
 	return fmt.Sprint(slices.SortedFunc(maps.Keys(only), taskstate.TaskID.Compare))
 }
 
+// justStarted tells of a run that a schedule, which goes on in peace, started a moment ago: it takes up to a minute and a half, twice that
+// if its attempt is repeated.
+func (j *work) justStarted(now time.Duration) bool {
+	return j.job.Origin != nil && now-j.ackedAt < 200*time.Second
+}
+
 // unfinished is I1: what was acknowledged is there, and has ended.
 func (c *check) unfinished(all bool) string {
 	w := c.w
 	for _, j := range w.load.jobs {
-		if j.keeps() && !all {
+		if !all && (j.keeps() || j.justStarted(w.now())) {
 			continue
 		}
 		if !j.acked {

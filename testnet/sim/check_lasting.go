@@ -1,11 +1,11 @@
 package sim
 
 import (
-	"fmt"
 	"time"
 
 	"covey/dispatch/ledger"
 	"covey/taskstate"
+	"covey/testnet/history"
 )
 
 // watched is what an update has done so far to a job that lasts.
@@ -14,7 +14,7 @@ type watched struct {
 	before  []former       // wanted a moment ago: decisions may rest on it
 	down    map[int]taken  // slots whose running task an update ended, until their next task starts
 	version int            // wanted, that cannot run
-	hit     map[int]bool   // slots that lost a running task to it
+	hit     map[int]taken  // slots that lost a running task to it
 }
 
 type former struct {
@@ -34,7 +34,7 @@ func (c *check) watch(rec *ledger.JobRecord) *watched {
 	id := rec.Job().ID
 	x := c.lasting[id]
 	if x == nil {
-		x = &watched{spec: rec.Job(), down: map[int]taken{}, hit: map[int]bool{}}
+		x = &watched{spec: rec.Job(), down: map[int]taken{}, hit: map[int]taken{}}
 		c.lasting[id] = x
 	}
 	if x.spec != rec.Job() {
@@ -97,6 +97,7 @@ func (c *check) scheduled(job *taskstate.Job) {
 			w.fail("I13", "the schedule %s starts %s while %s goes on", parent.job.ID, job.ID, j.job.ID)
 		}
 	}
+	w.reader.followed(history.Submit, job.ID)
 	j := &work{job: *job, acked: true, ackedAt: w.now()}
 	w.load.jobs = append(w.load.jobs, j)
 	w.load.byID[job.ID] = j
@@ -171,17 +172,23 @@ func (c *check) downward(x *watched, rec *ledger.JobRecord) {
 	}
 	down := 0
 	for n, t := range x.down {
-		if rec.Slot(n).Retired || rec.Job().Type == taskstate.GlobalJob && (t.peer.pains > 0 || t.peer.trouble > t.at || t.peer.life == nil || c.passive(t.peer.id)) {
-			continue // nobody waits for a peer that is unreachable or paused
+		if rec.Slot(n).Retired || c.excused(rec, t) {
+			continue
 		}
 		down++
 	}
 	if down > most {
 		c.w.fail("I11", "an update has taken down %d tasks of %s, %d are allowed at once", down, rec.Job().ID, most)
 	}
-	if there := wanted(rec); first && there-down < least {
+	if there := wanted(rec); first && len(x.before) == 0 && there-down < least {
 		c.w.fail("I11", "an update has taken down %d tasks of %s of %d, and the new ones come first: %d are wanted", down, rec.Job().ID, there, least)
 	}
+}
+
+// excused tells whether an update goes on without a slot of a global job: nobody waits for a peer that is unreachable or paused.
+func (c *check) excused(rec *ledger.JobRecord, t taken) bool {
+	p := t.peer
+	return rec.Job().Type == taskstate.GlobalJob && (p.pains > 0 || p.trouble > t.at || p.life == nil || c.passive(p.id))
 }
 
 // wanted counts the slots that are wanted.
@@ -229,7 +236,7 @@ func (c *check) ruined(x *watched, rec *ledger.JobRecord, n int) {
 		x.version = rec.Job().Version
 		clear(x.hit)
 	}
-	x.hit[n] = true
+	x.hit[n] = x.down[n]
 	most := 0
 	for _, spec := range x.specs(j) {
 		u := spec.Updating()
@@ -238,8 +245,14 @@ func (c *check) ruined(x *watched, rec *ledger.JobRecord, n int) {
 		}
 		most = max(most, u.Parallelism)
 	}
-	if len(x.hit) > most {
-		c.w.fail("I12", "version %d of %s, which cannot run, has replaced %d tasks, and should have stopped after %d", x.version, rec.Job().ID, len(x.hit), most)
+	hit := 0
+	for _, t := range x.hit {
+		if !c.excused(rec, t) {
+			hit++
+		}
+	}
+	if hit > most {
+		c.w.fail("I12", "version %d of %s, which cannot run, has replaced %d tasks, and should have stopped after %d", x.version, rec.Job().ID, hit, most)
 	}
 }
 
@@ -272,87 +285,4 @@ func (c *check) begun(p *peer, r *proc) {
 		}
 	}
 	c.early(t)
-}
-
-// unwanted is I13: what lasts is as it is wanted, and nowhere else.
-func (c *check) unwanted() string {
-	for _, j := range c.w.load.jobs {
-		rec, ok := c.w.quorum.truth.Job(j.job.ID)
-		if _, _, cancelled := recCancelled(rec, ok); !ok || !j.lasts() || c.over[j.job.ID] || cancelled {
-			continue
-		}
-		if what := c.differently(j, rec); what != "" {
-			return fmt.Sprintf("%s: %s (%+v, %+v)", j.job.ID, what, rec.Rollout(), rec.Counts())
-		}
-	}
-	for _, p := range c.w.peers {
-		if len(p.procs) > 0 && c.w.load.drains[p.id] == ledger.AvailDrain {
-			return fmt.Sprintf("%s is drained and runs %v", p.id, p.running())
-		}
-	}
-	return ""
-}
-
-func recCancelled(rec *ledger.JobRecord, ok bool) (string, int64, bool) {
-	if !ok {
-		return "", 0, false
-	}
-	return rec.Cancelled()
-}
-
-// passive tells whether a peer takes nothing new: what is bound to it stays as it is.
-func (c *check) passive(id taskstate.PeerID) bool {
-	m, _ := c.w.quorum.truth.Member(id)
-	return !m.Takes()
-}
-
-// differently tells what is not as it is wanted with a job that lasts.
-func (c *check) differently(j *work, rec *ledger.JobRecord) string {
-	state := rec.Rollout().State
-	paused := state == ledger.Paused || state == ledger.RollbackPaused
-	if state.Active() && !paused {
-		return "its update goes on"
-	}
-	on := map[taskstate.PeerID]int{}
-	running, spent := 0, 0
-	for n := 1; n <= rec.Slots(); n++ {
-		s := rec.Slot(n)
-		if s.Retired {
-			continue
-		}
-		if s.Final != nil {
-			spent++
-			on[s.Pin]++
-		}
-		if !s.Open || s.Leaving != "" || c.w.byID[s.Peer].procs[taskstate.Task(j.job.ID, n, s.Attempt)] == nil {
-			continue
-		}
-		running++
-		on[s.Peer]++
-		switch {
-		case s.Version != rec.Job().Version && !paused && !(s.Pin != "" && c.passive(s.Pin)):
-			return fmt.Sprintf("slot %d is of version %d", n, s.Version)
-		case !c.w.zoned(c.w.byID[s.Peer], rec.Job().Constraints):
-			return fmt.Sprintf("slot %d runs on %s, which its constraints exclude", n, s.Peer)
-		}
-	}
-	meant := j.meant(rec.Job())
-	if meant.Type == taskstate.ServiceJob {
-		if have := running + spent; have != meant.Count && (!paused || have < meant.Count) {
-			return fmt.Sprintf("%d tasks run and %d have ended for good, %d are wanted", running, spent, meant.Count)
-		}
-		return ""
-	}
-	for _, p := range c.w.peers {
-		m, in := c.w.quorum.truth.Member(p.id)
-		fits := in && m.In() && !p.gone && c.w.zoned(p, meant.Constraints) && m.Availability != ledger.AvailDrain
-		want := 0
-		if fits {
-			want = 1
-		}
-		if n := on[p.id]; n != want && !(fits && !m.Takes() && n == 0) {
-			return fmt.Sprintf("%d tasks on %s, want %d", n, p.id, want)
-		}
-	}
-	return ""
 }

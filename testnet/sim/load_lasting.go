@@ -1,9 +1,6 @@
 package sim
 
 import (
-	"fmt"
-	"time"
-
 	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
@@ -195,7 +192,7 @@ func (d *load) renew() {
 	w := d.w
 	j := d.jobs[w.rng.IntN(len(d.jobs))]
 	rec, ok := w.quorum.truth.Job(j.job.ID)
-	if !ok || !j.lasts() || rec.Slots() == 0 {
+	if !ok || !j.lasts() || rec.Slots() == 0 || w.check.over[j.job.ID] {
 		return
 	}
 	n := w.between(1, rec.Slots())
@@ -222,154 +219,3 @@ func (d *load) tell(j *work, cmd func() ledger.Command, then func(ledger.Result)
 		}
 	}})
 }
-
-// mend is what people do once nothing hurts any more: most peers take tasks again, and what does not work is replaced by what does.
-func (d *load) mend(first bool) {
-	w := d.w
-	if w.finished || d.released {
-		return
-	}
-	if first {
-		d.label(w.peers[0], "a")
-		d.avail(w.peers[0], ledger.AvailActive)
-		kept := 0
-		for _, p := range w.peers[1:] {
-			if w.chance(0.7) || kept >= w.size/3 {
-				d.avail(p, ledger.AvailActive)
-			} else {
-				kept++
-			}
-		}
-	}
-	for _, j := range d.jobs {
-		if rec, ok := w.quorum.truth.Job(j.job.ID); ok && j.lasts() && j.wishes == 0 && !w.check.over[j.job.ID] && !j.cancelled {
-			d.mendOne(j, rec, first)
-		}
-	}
-	w.after(10*time.Second, func() { d.mend(false) })
-}
-
-func (d *load) mendOne(j *work, rec *ledger.JobRecord, first bool) {
-	works := true
-	for _, v := range rec.Versions() {
-		works = works && !broken(rec.JobOf(v))
-	}
-	state := rec.Rollout().State
-	paused := state == ledger.Paused || state == ledger.RollbackPaused
-	switch {
-	case broken(rec.Job()):
-		next := *j.meant(rec.Job())
-		next.Run.Noop = &taskstate.Noop{Duration: goodSpec + int64(d.w.between(0, 3))}
-		d.update(j, next)
-	case paused && (!works || first && d.w.chance(0.5)):
-		d.steer(j, ledger.Updating)
-	}
-}
-
-// endAll ends what goes on until somebody ends it.
-func (d *load) endAll() {
-	for _, j := range d.jobs {
-		if j.keeps() && !d.w.check.over[j.job.ID] {
-			d.cancel(j)
-		}
-	}
-}
-
-// policies draws what batch jobs can say about failures, other jobs and places.
-func (d *load) policies(j *work) {
-	w := d.w
-	if !w.chance(0.4) {
-		return
-	}
-	job := &j.job
-	job.Priority, job.MaxFails = w.between(0, 100), pick(w, 0, 0, 1, 3)
-	switch w.between(0, 3) {
-	case 0:
-		job.Restart = &taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: w.between(1, 3), Delay: pick(w, int64(0), 500, 3000), Window: pick(w, int64(0), 0, 10_000)}
-	case 1:
-		if !job.Unreachable.Wait && job.Parallel == 0 && job.Count < 100 {
-			job.Restart = &taskstate.Restart{Condition: taskstate.RestartAny, Attempts: w.between(1, 2), Delay: pick(w, int64(0), 500)}
-		}
-	case 2:
-		job.Constraints = []string{pick(w, "peer.label.zone == a", "peer.label.zone != b")}
-		job.Resources, job.MaxPerPeer = taskstate.Resources{MilliCPU: pick(w, int64(0), 200)}, 0
-		job.Run.Noop.Duration = min(job.Run.Noop.Duration, 500)
-	}
-	for _, before := range d.jobs[max(0, len(d.jobs)-8):] {
-		if before.acked && !before.keeps() && !before.giant && len(job.After) < 2 && w.chance(0.2) {
-			job.After = append(job.After, before.job.ID)
-		}
-	}
-}
-
-// particular tells whether the job's tasks may wait although there is room.
-func (j *work) particular() bool {
-	return j.keeps() || len(j.job.Constraints) > 0 || j.job.Restart != nil
-}
-
-// misread is the spec as it comes to be decided, if something is made wrong on purpose.
-func misread(w *world, spec *taskstate.Job) *taskstate.Job {
-	out := *spec
-	if spec.Update != nil {
-		u := *spec.Update
-		switch out.Update = &u; w.cfg.Break {
-		case BreakAllAtOnce:
-			u.Parallelism = 0
-		case BreakNeverMind:
-			u.OnFailure = taskstate.ContinueUpdate
-		case BreakOneTooFew:
-			out.Count = max(0, out.Count-1)
-		case BreakOneTooMany:
-			if out.Type == taskstate.ServiceJob {
-				out.Count++
-			}
-		}
-	}
-	if spec.Restart != nil {
-		r := *spec.Restart
-		switch out.Restart = &r; {
-		case w.cfg.Break == BreakRestartFast:
-			r.Delay = 0
-		case w.cfg.Break == BreakRestartOften && out.Type.Lasts():
-			r.Attempts = 0
-		}
-	}
-	return &out
-}
-
-// spoil is what a coordinator proposes, if something is made wrong on purpose.
-func spoil(w *world, cmds []ledger.Command) []ledger.Command {
-	if w.cfg.Break != BreakTwice {
-		return cmds
-	}
-	out := append([]ledger.Command(nil), cmds...)
-	for i, c := range out {
-		if c.Grow != nil && len(c.Grow.Peers) > 0 {
-			out[i] = ledger.Command{Grow: &ledger.Grow{Job: c.Grow.Job, N: 2 * len(c.Grow.Peers), Version: c.Grow.Version}}
-		}
-	}
-	return out
-}
-
-// zoned tells whether a peer's labels, as decided, are what constraints ask for.
-func (w *world) zoned(p *peer, constraints []string) bool {
-	m, _ := w.quorum.truth.Member(p.id)
-	zone := m.LabelsOver(nil)["zone"]
-	for _, c := range constraints {
-		switch c {
-		case "peer.label.zone == a":
-			if zone != "a" {
-				return false
-			}
-		case "peer.label.zone != b":
-			if zone == "b" {
-				return false
-			}
-		default:
-			w.fail("bug", "nobody knows what %q means", c)
-		}
-	}
-	return true
-}
-
-func (s slot) String() string { return fmt.Sprintf("%s.%d", s.job, s.n) }

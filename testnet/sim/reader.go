@@ -82,6 +82,15 @@ func (r *reader) answered(q *request, res ledger.Result) {
 	r.told.Add(o)
 }
 
+// followed records what a decision brought about that nobody asked for: a job that a schedule started, or one that was cut short.
+func (r *reader) followed(kind history.Kind, id taskstate.JobID) {
+	o := history.Op{Kind: kind, Job: string(id), Answer: history.Done, Call: r.w.now(), Return: r.w.now()}
+	if kind == history.Submit {
+		o.Content = string(id)
+	}
+	r.told.Add(o)
+}
+
 // ended records that the end of a job is decided.
 func (r *reader) ended(id taskstate.JobID) {
 	if j, ok := r.w.quorum.truth.Job(id); ok {

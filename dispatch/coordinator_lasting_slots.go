@@ -1,0 +1,143 @@
+package dispatch
+
+import (
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/dispatch/rollout"
+	"covey/taskstate"
+)
+
+// lasting is what a service or global job has besides: the mirror of what the ledger keeps of it, and what was seen of its tasks. A nil one,
+// as batch jobs have, takes note of nothing.
+type lasting struct {
+	versions map[int]*taskstate.Job
+	from     int // version to go back to, 0 = none
+	phase    rollout.Phase
+	slots    map[int]*lastingSlot
+	top      int // the highest slot there is
+
+	stale    bool   // something changed since its step
+	proposed int    // decisions of its step that are not applied
+	seen     uint64 // changes of peers its step knew of
+	wake     time.Time
+}
+
+// lastingSlot is a slot of a lasting job. It waits, or is open on a peer, or has ended; retired ones are not wanted.
+type lastingSlot struct {
+	version int // of its attempt, or of the one it waits for
+	pin     taskstate.PeerID
+	peer    taskstate.PeerID // open there
+	waits   bool
+	retired bool
+	running time.Time // since when it was seen to run
+	done    bool      // its attempt was complete, and none follows
+	failed  int       // the version whose attempt failed last, before it had run for the monitor time
+}
+
+func newLasting(j *jobState) *lasting {
+	return &lasting{versions: map[int]*taskstate.Job{j.job.Version: j.job}, slots: map[int]*lastingSlot{}, stale: true}
+}
+
+func (l *lasting) slot(n int) *lastingSlot {
+	s := l.slots[n]
+	if s == nil {
+		s = &lastingSlot{}
+		l.slots[n] = s
+		l.top = max(l.top, n)
+	}
+	return s
+}
+
+// stir has the job's step look again.
+func (l *lasting) stir() {
+	if l != nil {
+		l.stale = true
+	}
+}
+
+// pinOf is the only peer a slot may go to.
+func (l *lasting) pinOf(n int) taskstate.PeerID {
+	if l == nil || l.slots[n] == nil {
+		return ""
+	}
+	return l.slots[n].pin
+}
+
+// waits notes that a slot waits for an attempt.
+func (l *lasting) waits(n, version int) {
+	if l == nil {
+		return
+	}
+	s := l.slot(n)
+	s.version, s.waits, s.retired, s.done, s.running = version, true, false, false, time.Time{}
+	l.stale = true
+}
+
+// begun notes that a slot's attempt was given to a peer.
+func (l *lasting) begun(n, version int, p taskstate.PeerID) {
+	if l == nil {
+		return
+	}
+	s := l.slot(n)
+	s.version, s.waits, s.retired, s.peer, s.running, s.done = version, false, false, p, time.Time{}, false
+	l.stale = true
+}
+
+// ended notes how an attempt ended that was not told to.
+func (l *lasting) ended(st *taskstate.Status, version int, job *taskstate.Job, now time.Time) {
+	if l == nil {
+		return
+	}
+	s := l.slot(st.Task.Slot)
+	s.done = st.State == taskstate.Complete
+	monitor := time.Duration(job.Updating().Monitor) * time.Millisecond
+	if st.State != taskstate.Shutdown && (s.running.IsZero() || now.Sub(s.running) < monitor) {
+		s.failed = version
+	}
+}
+
+// retire notes whether a slot is wanted.
+func (l *lasting) retire(n int, retired bool) {
+	if l == nil {
+		return
+	}
+	s := l.slot(n)
+	if s.retired = retired; retired {
+		s.waits = false
+	}
+}
+
+// over notes that a slot is open no more.
+func (l *lasting) over(n int, p taskstate.PeerID) {
+	if l == nil {
+		return
+	}
+	if s := l.slot(n); s.peer == p {
+		s.peer = ""
+		if !s.waits {
+			s.running = time.Time{}
+		}
+	}
+	l.stale = true
+}
+
+// deriveLasting builds the mirror from the ledger.
+func (c *Coordinator) deriveLasting(j *jobState, r *ledger.JobRecord) {
+	c.addSchedule(j, max(r.LastRun(), r.Accepted()))
+	l := j.lasting
+	if l == nil {
+		return
+	}
+	for _, v := range r.Versions() {
+		l.versions[v] = r.JobOf(v)
+	}
+	ro := r.Rollout()
+	l.from, l.phase = ro.From, rollout.Phase(ro.State)
+	for n := 1; n <= r.Slots(); n++ {
+		s := r.Slot(n)
+		x := l.slot(n)
+		x.version, x.pin, x.retired = s.Version, s.Pin, s.Retired
+		x.done = s.Final != nil && s.Final.State == taskstate.Complete
+	}
+}

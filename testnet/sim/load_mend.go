@@ -1,0 +1,60 @@
+package sim
+
+import (
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// mend is what people do once nothing hurts any more: most peers take tasks again, and what does not work is replaced by what does.
+func (d *load) mend(first bool) {
+	w := d.w
+	if w.finished || d.released {
+		return
+	}
+	if first {
+		d.label(w.peers[0], "a")
+		d.avail(w.peers[0], ledger.AvailActive)
+		kept := 0
+		for _, p := range w.peers[1:] {
+			if w.chance(0.7) || kept >= w.size/3 {
+				d.avail(p, ledger.AvailActive)
+			} else {
+				kept++
+			}
+		}
+	}
+	for _, j := range d.jobs {
+		if rec, ok := w.quorum.truth.Job(j.job.ID); ok && j.lasts() && j.wishes == 0 && !w.check.over[j.job.ID] && !j.cancelled {
+			d.mendOne(j, rec, first)
+		}
+	}
+	w.after(10*time.Second, func() { d.mend(false) })
+}
+
+func (d *load) mendOne(j *work, rec *ledger.JobRecord, first bool) {
+	works := true
+	for _, v := range rec.Versions() {
+		works = works && !broken(rec.JobOf(v))
+	}
+	state := rec.Rollout().State
+	paused := state == ledger.Paused || state == ledger.RollbackPaused
+	switch {
+	case broken(rec.Job()):
+		next := *j.meant(rec.Job())
+		next.Run.Noop = &taskstate.Noop{Duration: goodSpec + int64(d.w.between(0, 3))}
+		d.update(j, next)
+	case paused && (!works || first && d.w.chance(0.5)):
+		d.steer(j, ledger.Updating)
+	}
+}
+
+// endAll ends what goes on until somebody ends it.
+func (d *load) endAll() {
+	for _, j := range d.jobs {
+		if j.keeps() && !d.w.check.over[j.job.ID] {
+			d.cancel(j)
+		}
+	}
+}
