@@ -46,13 +46,17 @@ func (c *Coordinator) stepLasting(j *jobState) {
 	} else {
 		ch = c.serviceChange(j, in, out)
 	}
-	c.change(j, ch)
+	if !ch.Empty() {
+		// One thing at a time: what is given up now must not be renewed in the same breath. The rest follows when this is decided.
+		c.change(j, ch)
+		return
+	}
 	c.renew(j, out.Renew, j.job.Version, taskstate.ReasonUpdated)
 	if !in.Phase.Active() && !pausedPhase(in.Phase) {
 		c.catchUp(j, in)
 	}
 	c.moveAway(j)
-	if done := out.Phase == rollout.Completed || out.Phase == rollout.RolledBack; out.Phase != rollout.None && !(done && !ch.Empty()) {
+	if out.Phase != rollout.None {
 		c.decideFor(j, ledger.Command{Rollout: &ledger.Rollout{
 			Job: j.id, State: ledger.RolloutState(out.Phase), Message: out.Message, Version: j.job.Version,
 		}})

@@ -61,7 +61,7 @@ func (c *Coordinator) cutUntaken(cmds []ledger.Command, size int) ([]ledger.Comm
 				r.marks |= deciding
 				h.slots[n] = r
 				t := taskstate.Task(h.job.id, n, int(r.attempt))
-				cmds = append(cmds, ledger.Command{Supersede: c.givenUp(h, t, r, taskstate.ReasonRecalled, false)})
+				cmds = append(cmds, ledger.Command{Supersede: c.givenUp(h, t, r, taskstate.ReasonStuck, false)})
 				size += supersedeBytes
 			}
 		}

@@ -135,6 +135,8 @@ func whyGivenUp(r taskstate.Reason) string {
 	switch r {
 	case taskstate.ReasonUnreachable:
 		return "its peer could not be reached for as long as the job allows"
+	case taskstate.ReasonStuck:
+		return "its peer's disk takes nothing, and it was not taken on"
 	case taskstate.ReasonRecalled:
 		return "taken back before it started, to start sooner elsewhere"
 	case taskstate.ReasonInterrupted:

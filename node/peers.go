@@ -40,7 +40,7 @@ type flockPeer struct {
 	Promised taskstate.Resources `cbor:"4,keyasint"`
 	Tasks    int                 `cbor:"5,keyasint"`
 	Voter    bool                `cbor:"6,keyasint,omitempty"`
-	Trouble  string              `cbor:"7,keyasint,omitempty"` // why it takes no tasks
+	Trouble  string              `cbor:"7,keyasint,omitempty"`  // why it takes no tasks
 	Labels   map[string]string   `cbor:"10,keyasint,omitempty"` // as the peer says itself
 	OS       string              `cbor:"11,keyasint,omitempty"`
 	Arch     string              `cbor:"12,keyasint,omitempty"`

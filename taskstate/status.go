@@ -23,6 +23,7 @@ const (
 	ReasonInterrupted Reason = "interrupted"    // its peer stopped or restarted
 	ReasonDropped     Reason = "dropped"        // the worker does not have it and never will
 	ReasonUnreachable Reason = "unreachable"    // given up by the coordinator
+	ReasonStuck       Reason = "stuck"          // given up by the coordinator: its peer's disk takes nothing, and it had not taken the task on
 	ReasonOvertaken   Reason = "overtaken"      // an attempt that had been given up came back with its success: that one counts
 
 	ReasonUpdated  Reason = "updated"   // another version takes its place

@@ -13,6 +13,9 @@ import (
 
 // kills: the coordinator, then a worker, each several times, the dead one restarted in between.
 func (b *bench) kills(ctx context.Context) error {
+	if err := b.revive(ctx); err != nil { // a founder that is killed before others vote takes the decisions with it
+		return err
+	}
 	var boss, worker []time.Duration
 	for range b.cfg.Rounds {
 		d, err := b.killCoordinator(ctx)
