@@ -101,6 +101,11 @@ func ask(a *p2p.Host, b, say string) error {
 		return err
 	}
 	defer c.Close()
+	return echoed(c, say)
+}
+
+// echoed says something on a stream and wants to hear it.
+func echoed(c net.Conn, say string) error {
 	c.SetDeadline(time.Now().Add(10 * time.Second))
 	sent := make(chan error, 1) // beside reading: more than the windows hold
 	go func() {

@@ -90,13 +90,18 @@ func (h *harness) states(id taskstate.TaskID) (out []taskstate.State) {
 	return out
 }
 
-func (h *harness) file(id taskstate.TaskID, name string) string {
+func (h *harness) path(id taskstate.TaskID, name string) string {
 	h.t.Helper()
 	rel, err := id.Folder()
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	b, err := os.ReadFile(filepath.Join(h.dir, rel, name))
+	return filepath.Join(h.dir, rel, name)
+}
+
+func (h *harness) file(id taskstate.TaskID, name string) string {
+	h.t.Helper()
+	b, err := os.ReadFile(h.path(id, name))
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -2,10 +2,12 @@ package runner
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -156,6 +158,33 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
+// opened tells whether a process has a file open. A supervisor opens a task's output once it has found the task's process.
+func opened(pid int, file string) bool {
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, fd := range fds {
+		if at, err := os.Readlink(fd); err == nil && at == file {
+			return true
+		}
+	}
+	return false
+}
+
+// nobodyCarries waits until no process of these slots runs any more. It only looks: what was killed may take a moment to go on a busy machine, what
+// was not killed goes on until the test has failed.
+func nobodyCarries(t *testing.T, slots ...int) {
+	t.Helper()
+	for _, slot := range slots {
+		name := []byte("COVEY_TASK=" + slotID(slot).String() + "\x00")
+		eventually(t, "no process of slot "+strconv.Itoa(slot)+" runs", func() bool {
+			all, _ := filepath.Glob("/proc/[0-9]*/environ")
+			return !slices.ContainsFunc(all, func(p string) bool {
+				env, _ := os.ReadFile(p)
+				return bytes.Contains(env, name)
+			})
+		})
+	}
+}
+
 func (l *life) flag(name string) {
 	l.t.Helper()
 	if err := os.WriteFile(filepath.Join(l.at, "flag"+name), nil, 0o600); err != nil {
@@ -287,7 +316,7 @@ func TestWhenOnlyTheSupervisorIsKilledANewOneTakesOver(t *testing.T) {
 	h.Start(l)
 	h.running(l.Task)
 	killSupervisor(t, h.dir)
-	eventually(t, "there is a new supervisor", func() bool { return supervisorOf(h.dir) != 0 })
+	eventually(t, "a new supervisor has taken the task up", func() bool { return opened(supervisorOf(h.dir), h.path(l.Task, "stdout")) })
 	if err := os.WriteFile(flag, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -423,9 +452,7 @@ func TestASupervisorWhoseFolderIsGoneEndsWithItsTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "it is gone", func() bool { return supervisorOf(l.dir) == 0 })
-	if n := supervise.KillByEnvironment(func(task string) bool { return task == slotID(1).String() }); n != 0 {
-		t.Errorf("%d processes of a task went on", n)
-	}
+	nobodyCarries(t, 1, 2, 3)
 }
 
 func TestANewFolderOfTheSameNameDoesNotKeepTheOldTasksAlive(t *testing.T) {
@@ -448,9 +475,7 @@ func TestANewFolderOfTheSameNameDoesNotKeepTheOldTasksAlive(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the old supervisor is gone", func() bool { return p.Signal(syscall.Signal(0)) != nil })
-	if n := supervise.KillByEnvironment(func(task string) bool { return task == slotID(1).String() || task == slotID(3).String() }); n != 0 {
-		t.Errorf("%d processes of the lost folder's tasks went on", n)
-	}
+	nobodyCarries(t, 1, 2, 3)
 	if _, live := h.Live(mine.Task); !live {
 		t.Error("the new one's task was ended, too")
 	}

@@ -19,6 +19,7 @@ const (
 const (
 	DefaultIdle = 10 * time.Second
 	startWait   = 5 * time.Second
+	answerLook  = 250 * time.Millisecond // how often to look whether to wait on for an answer
 	ackWait     = 50 * time.Millisecond
 	writeWait   = time.Minute // a supervisor that does not read for so long is given up
 )
@@ -32,6 +33,8 @@ type ClientConfig struct {
 	Idle   time.Duration // how long a supervisor without processes is kept; 0 = DefaultIdle
 	Guard  int           // a process whose end also ends everything at once; 0: none
 	Warn   func(string)
+
+	patience time.Duration // how long to wait for a supervisor's answer before saying so; 0 = startWait
 }
 
 // Client is a peer's end: it starts the supervisor when there is something to run, and a new one should it be killed. Methods may be

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -67,6 +68,9 @@ func (c *Client) hello(found func(Event)) error {
 		return err
 	}
 	r := bufio.NewReaderSize(c.conn, 16<<10)
+	if err := c.answered(r); err != nil {
+		return err
+	}
 	for first := true; ; first = false {
 		body, err := readFrame(r, nil)
 		if err != nil {
@@ -89,6 +93,40 @@ func (c *Client) hello(found func(Event)) error {
 		case !first:
 			found(e)
 		}
+	}
+}
+
+// answered waits for a supervisor's first word. One whose disk is stuck comes to it when the disk answers: what is to be started there waits for that and
+// must not fail. Should the supervisor end, so does the wait. A peer that begins or ends does not wait for longer than it must.
+func (c *Client) answered(r *bufio.Reader) error {
+	patience := c.cfg.patience
+	if patience <= 0 {
+		patience = startWait
+	}
+	for start, said := time.Now(), false; ; {
+		_ = c.conn.SetReadDeadline(time.Now().Add(min(patience, answerLook)))
+		_, err := r.Peek(1)
+		late := time.Since(start) >= patience
+		switch {
+		case err == nil:
+			_ = c.conn.SetDeadline(time.Now().Add(startWait))
+			return nil
+		case !errors.Is(err, os.ErrDeadlineExceeded), late && (!c.met || c.closing()):
+			return err
+		case late && !said:
+			said = true
+			c.cfg.Warn("the supervisor of this peer's tasks does not answer yet, new tasks wait for it; if that lasts, look whether the disk of " + c.cfg.Dir + " is stuck")
+		}
+	}
+}
+
+// closing tells whether Close was called.
+func (c *Client) closing() bool {
+	select {
+	case <-c.quit:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"bufio"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -57,6 +58,82 @@ func TestAPeerSaysWhichVersionsItSpeaksToASupervisorItCannotUnderstand(t *testin
 			t.Errorf("version %d: %v", version, err)
 		}
 	}
+}
+
+// mute is a supervisor in name: it hears, and says nothing by itself.
+func mute(t *testing.T, dir string) *net.UnixListener {
+	t.Helper()
+	path, done, err := shortPath(dir, socketName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func TestWhatIsToBeStartedWaitsForASupervisorWhoseDiskIsStuck(t *testing.T) {
+	dir, h, warned := t.TempDir(), newHeard(), make(chan string, 1)
+	c, err := Open(ClientConfig{Dir: dir, Sink: h.sink, Idle: time.Hour, Warn: func(s string) { warned <- s }, patience: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := mute(t, dir)
+	c.Start(specIn(t, dir, "a.1.1", "true"))
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(conn)
+	if _, err := readFrame(r, nil); err != nil {
+		t.Fatal(err)
+	}
+	if w := <-warned; !strings.Contains(w, "does not answer yet") || !strings.Contains(w, dir) {
+		t.Errorf("warned: %s", w)
+	}
+	_, _ = conn.Write(appendFrame(appendFrame(nil, appendEvent(nil, Event{Kind: welcome, version: protocolVersion})), appendEvent(nil, Event{Kind: synced})))
+	body, err := readFrame(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err := decodeOrder(body); err != nil || o.kind != orderStart || o.spec.Task != "a.1.1" {
+		t.Errorf("ordered %+v, %v", o, err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(h.got) != 0 {
+		t.Errorf("told: %+v", h.got)
+	}
+}
+
+func TestAPeerThatEndsDoesNotWaitForASupervisorThatDoesNotAnswer(t *testing.T) {
+	dir, h := t.TempDir(), newHeard()
+	warned := make(chan string, 1)
+	c, err := Open(ClientConfig{Dir: dir, Sink: h.sink, Idle: time.Hour, Warn: func(s string) { warned <- s }, patience: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := mute(t, dir)
+	c.Start(specIn(t, dir, "a.1.1", "true"))
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-warned
+	_ = l.Close()
+	go func() { _ = c.Close() }()
+	if _, err := io.Copy(io.Discard, conn); err != nil { // until it hangs up
+		t.Error(err)
+	}
+	_ = conn.Close()
+	_ = c.Close() // waits until it has ended
+	_ = EndAll(dir)
 }
 
 func TestARestartOfTheMachineIsKnownUntilAProcessIsStarted(t *testing.T) {
