@@ -91,6 +91,7 @@ type Coordinator struct {
 	settings    ledger.Settings // of the cluster
 	settledAt   time.Time       // when peers that have not come back since the election stop being unknown
 	skew        int64           // the ledger's stamp, in milliseconds, when this core was made: for all it knows so far
+	amends      time.Time       // when the first of the peers on which too much failed may have it again
 	schedules   []*scheduled
 	wake        time.Time // see Wake
 	settledDone bool      // twice the grace is over and every peer was reviewed
@@ -292,6 +293,7 @@ func (c *Coordinator) due() {
 	c.dueReplacements()
 	c.dueRecalls()
 	c.dueLater()
+	c.dueAmends()
 }
 
 // startOver gives up on this core: something was applied that it cannot place.

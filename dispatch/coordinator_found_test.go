@@ -138,3 +138,54 @@ func TestWhatAPersonDecidesIsNotTakenForTheDecisionThatIsWaitedFor(t *testing.T)
 		t.Errorf("%d slots, want 4:\n%s", rec.Slots(), got)
 	}
 }
+
+// failing submits a job whose tasks fail on peer a until a is passed over. others join before the last of them fails.
+func failing(r *coordRig, others ...string) {
+	job := jobOf("j", argsOf([]string{"count=20", "cpus=1", "parallel=1"}))
+	job.Restart = &taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: 1}
+	r.commands("member a", "hello a cpus=1")
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	for i := 1; i <= faultCount; i++ {
+		r.failOn("a", i)
+	}
+	r.commands(others...)
+	r.failOn("a", faultCount+1) // was on its way when the one before was heard of
+}
+
+// failOn has the only open task of job j fail.
+func (r *coordRig) failOn(peer string, batch int) {
+	r.commands(fmt.Sprintf("batch %s %d %s=failed", peer, batch, r.openOf("j")))
+}
+
+// openOf is the open task of a job; "" if it has none.
+func (r *coordRig) openOf(job string) string {
+	for _, line := range r.core.openTasks() {
+		if id, _, _ := strings.Cut(line, " "); strings.HasPrefix(id, job+".") {
+			return id
+		}
+	}
+	return ""
+}
+
+func TestAJobThatFailedTooOftenEverywhereGoesOn(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	failing(r)
+	if r.openOf("j") == "" {
+		t.Error("nothing runs, though there is no better peer")
+	}
+}
+
+func TestAPeerThatWasPassedOverIsRememberedWhenItMayHaveTasksAgain(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	busy := jobOf("busy", argsOf([]string{"count=9", "cpus=1"}))
+	busy.Constraints = []string{"peer.id == b"}
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: busy}})
+	failing(r, "member b", "hello b cpus=1")
+	if id := r.openOf("j"); id != "" {
+		t.Fatalf("%s runs, though a is to be passed over and b has no room", id)
+	}
+	beats := "advance 301s a b"
+	if got := r.commands(beats); r.openOf("j") == "" {
+		t.Errorf("nothing runs five minutes later:\n%s", got)
+	}
+}

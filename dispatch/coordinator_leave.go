@@ -75,6 +75,43 @@ func (f faults) faulty(p taskstate.PeerID, now time.Time) bool {
 	return len(list) == faultCount && now.Sub(list[0]) < faultTime
 }
 
+// excuse tells whether no peer that a job's tasks may go to is without fault: then all are as good as any.
+func (c *Coordinator) excuse(j *jobState) bool {
+	if !j.faults.any() {
+		return false
+	}
+	return !slices.ContainsFunc(c.order, func(p *peerState) bool {
+		return p.worker && p.standing == Ready && p.takes() && j.allows(p) && j.job.Resources.Fits(p.offer.Resources) && !j.faults.faulty(p.id, c.now)
+	})
+}
+
+// amend has the core look again when a peer may have back what failed there.
+func (c *Coordinator) amend(at time.Time) {
+	if c.amends.IsZero() || at.Before(c.amends) {
+		c.amends = at
+	}
+	c.wakeAt(c.amends)
+}
+
+// dueAmends lets peers have what failed there again, once it was long enough ago.
+func (c *Coordinator) dueAmends() {
+	if c.amends.IsZero() {
+		return
+	}
+	if !c.now.Before(c.amends) {
+		c.dirty, c.amends = true, time.Time{}
+		for _, j := range c.jobs {
+			for p, list := range j.faults {
+				if j.faults.faulty(p, c.now) {
+					c.amend(list[0].Add(faultTime))
+				}
+			}
+		}
+		return
+	}
+	c.wakeAt(c.amends)
+}
+
 // ended takes note of how a task ended whose end is decided now.
 func (c *Coordinator) ended(p *peerState, h *holding, st *taskstate.Status, r rec) {
 	j := h.job
@@ -84,7 +121,9 @@ func (c *Coordinator) ended(p *peerState, h *holding, st *taskstate.Status, r re
 	failed := st.State == taskstate.Failed || st.State == taskstate.Rejected
 	if failed && j.job.Restart != nil && int(r.version) == j.job.Version {
 		j.faults.add(p.id, c.now)
-		c.wakeAt(c.now.Add(faultTime))
+		if j.faults.faulty(p.id, c.now) {
+			c.amend(j.faults[p.id][0].Add(faultTime))
+		}
 	}
 	j.lasting.ended(st, int(r.version), j.job, c.now)
 }
