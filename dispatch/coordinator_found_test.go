@@ -189,3 +189,42 @@ func TestAPeerThatWasPassedOverIsRememberedWhenItMayHaveTasksAgain(t *testing.T)
 		t.Errorf("nothing runs five minutes later:\n%s", got)
 	}
 }
+
+// spent has both tasks of an update fail for good, and the update pause because of it.
+func spent(r *coordRig) taskstate.Job {
+	job := taskstate.Job{
+		ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 2, Run: taskstate.Run{Noop: &taskstate.Noop{Duration: 1}},
+		Update:  &taskstate.Update{Monitor: 1000, OnFailure: taskstate.PauseUpdate},
+		Restart: &taskstate.Restart{Condition: taskstate.RestartNone},
+	}
+	r.commands("member a", "hello a")
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	r.commands("batch a 1 s.1.1=running s.2.1=running")
+	job.Run.Noop = &taskstate.Noop{Duration: 2}
+	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
+	r.commands("batch a 2 s.1.1=shutdown/updated s.2.1=shutdown/updated")
+	return job
+}
+
+func TestAnUpdateOfWhichTasksFailedForGoodIsPausedByTheNextCoordinatorToo(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	spent(r)
+	r.hold = true // the coordinator goes before it has said that the update is to pause
+	r.commands("batch a 3 s.1.2=failed")
+	r.apply(r.pending[0]...)
+	if got := r.commands("elect", "decide", "hello a s.2.2=running"); !strings.Contains(got, "rollout s v2 paused") {
+		t.Errorf("the failure is forgotten:\n%s", got)
+	}
+}
+
+func TestAnUpdateThatIsToGoOnEndsAlthoughTasksFailedForGood(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	spent(r)
+	if got := r.commands("batch a 3 s.1.2=failed s.2.2=running"); !strings.Contains(got, "rollout s v2 paused") {
+		t.Fatalf("the update is not paused:\n%s", got)
+	}
+	r.apply(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.Updating}})
+	if got := r.commands("advance 3s a"); !strings.Contains(got, "rollout s v2 completed") {
+		t.Errorf("it waits for ever for a task that will not come:\n%s", got)
+	}
+}

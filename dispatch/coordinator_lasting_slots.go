@@ -33,7 +33,7 @@ type lastingSlot struct {
 	waits   bool
 	retired bool
 	running time.Time // since when it was seen to run
-	done    bool      // its attempt was complete, and none follows
+	done    bool      // its attempt ended for good: none follows but by an update
 	failed  int       // the version whose attempt failed last, before it had run for the monitor time
 }
 
@@ -100,7 +100,7 @@ func (l *lasting) ended(st *taskstate.Status, version int, job *taskstate.Job, n
 		return
 	}
 	s := l.slot(st.Task.Slot)
-	s.done = st.State == taskstate.Complete
+	s.done = true
 	monitor := time.Duration(job.Updating().Monitor) * time.Millisecond
 	if st.State != taskstate.Shutdown && (s.running.IsZero() || now.Sub(s.running) < monitor) {
 		s.failed = version
@@ -148,6 +148,9 @@ func (c *Coordinator) deriveLasting(j *jobState, r *ledger.JobRecord) {
 		s := r.Slot(n)
 		x := l.slot(n)
 		x.version, x.pin, x.retired = s.Version, s.Pin, s.Retired
-		x.done = s.Final != nil && s.Final.State == taskstate.Complete
+		x.done = s.Final != nil
+		if x.done && s.Final.State == taskstate.Failed { // for all that is known, before it had run for long
+			x.failed = s.Version
+		}
 	}
 }

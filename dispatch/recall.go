@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"slices"
+	"time"
 
 	"covey/taskstate"
 )
@@ -65,6 +66,7 @@ func (c *Coordinator) wanted(spare []spareRoom) bool {
 type spareRoom struct {
 	p    *peerState
 	free taskstate.Resources
+	now  time.Time
 }
 
 // spareRooms lists the peers that take tasks, have something free, and nothing in line that would start before.
@@ -73,7 +75,7 @@ func (c *Coordinator) spareRooms() []spareRoom {
 	for _, p := range c.order {
 		f := p.free()
 		if p.standing == Ready && p.session.synced && p.worker && c.staying(p) && p.takes() && p.queued() == 0 && (f.MilliCPU > 0 || f.Memory > 0) {
-			out = append(out, spareRoom{p, f})
+			out = append(out, spareRoom{p, f, c.now})
 		}
 	}
 	return out
@@ -82,7 +84,7 @@ func (c *Coordinator) spareRooms() []spareRoom {
 // takes tells whether there is room for a task of j, and whether it may go there: what is bound to another peer, or kept away by its
 // constraints, wants nothing of this room. pin is the only peer the task may go to, if there is one.
 func (s *spareRoom) takes(j *jobState, body *taskstate.Job, pin taskstate.PeerID) bool {
-	if !body.Resources.Fits(s.free) || pin != "" && pin != s.p.id || !j.allows(s.p) {
+	if !body.Resources.Fits(s.free) || pin != "" && pin != s.p.id || !j.allows(s.p) || j.faults.faulty(s.p.id, s.now) {
 		return false
 	}
 	h := s.p.holds[j.id]

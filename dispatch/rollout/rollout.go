@@ -32,7 +32,7 @@ type Slot struct {
 	Leaving bool  // that attempt has not begun: the one before it was told to end
 	Running bool  // the attempt of Version runs
 	Since   int64 // when it began to run, or ended for good (milliseconds)
-	Done    bool  // the attempt of Version ended in order and needs no successor
+	Done    bool  // the attempt of Version has ended, and its job wants no other: it is as it will be
 	Surge   bool  // above the number wanted, for as long as the update lasts
 }
 
