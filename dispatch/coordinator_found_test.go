@@ -212,6 +212,7 @@ func TestAnUpdateOfWhichTasksFailedForGoodIsPausedByTheNextCoordinatorToo(t *tes
 	r.hold = true // the coordinator goes before it has said that the update is to pause
 	r.commands("batch a 3 s.1.2=failed")
 	r.apply(r.pending[0]...)
+	r.take()
 	if got := r.commands("elect", "decide", "hello a s.2.2=running"); !strings.Contains(got, "rollout s v2 paused") {
 		t.Errorf("the failure is forgotten:\n%s", got)
 	}

@@ -12,6 +12,9 @@ func (d *load) policies(j *work) {
 	job.Priority, job.MaxFails = w.between(0, 100), pick(w, 0, 0, 1, 3)
 	switch w.between(0, 3) {
 	case 0:
+		if job.Count > 100 { // one in ten of its tasks fails: enough to have every peer passed over
+			break
+		}
 		job.Restart = &taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: w.between(1, 3), Delay: pick(w, int64(0), 500, 3000), Window: pick(w, int64(0), 0, 10_000)}
 	case 1:
 		if !job.Unreachable.Wait && job.Parallel == 0 && job.Count < 100 {
