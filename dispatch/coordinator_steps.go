@@ -111,8 +111,11 @@ func (c *Coordinator) rolloutOf(j *jobState) rollout.Input {
 			continue
 		}
 		x := rollout.Slot{N: n, Version: s.version, Done: s.done && s.peer == "" && !s.waits, Running: !s.running.IsZero()}
-		if x.Running {
+		switch {
+		case x.Running:
 			x.Since = c.elapsed(s.running)
+		case c.mayRun(s.peer): // after an election for instance; taken for down, it would be taken down
+			x.Running, x.Since = true, c.elapsed(c.now)
 		}
 		if leave, ok := j.leaving[n]; ok {
 			if leave.retired {
@@ -139,6 +142,13 @@ func markSurge(slots []rollout.Slot, target, extra int) {
 			extra--
 		}
 	}
+}
+
+// mayRun tells whether a task that was given to a peer may run there though nothing was heard of it: the peer has no session now, and nobody
+// has given it up.
+func (c *Coordinator) mayRun(id taskstate.PeerID) bool {
+	p := c.peers[id]
+	return p != nil && p.standing != Ready && p.standing != Unreachable && p.standing != Left
 }
 
 // away tells whether a peer can take no new task for now: it is gone, or somebody paused it. One that merely has no session, after an

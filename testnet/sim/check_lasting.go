@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
+	"covey/dispatch"
 	"covey/dispatch/ledger"
 	"covey/taskstate"
 	"covey/testnet/history"
@@ -114,7 +116,7 @@ func (c *check) renewed(cmd *ledger.Renew, r *ledger.Result) {
 		delete(c.over, cmd.Job)
 		c.ambiguous[w.quorum.leader.leading] = true
 	}
-	x := c.about(cmd.Job)
+	x, took := c.about(cmd.Job), false
 	for _, run := range cmd.Slots {
 		for n := run.First; n < run.First+run.N; n++ {
 			s := rec.Slot(n)
@@ -127,14 +129,14 @@ func (c *check) renewed(cmd *ledger.Renew, r *ledger.Result) {
 				c.leaves[task] = w.now()
 			}
 			if proc := p.procs[task]; x != nil && cmd.Reason == taskstate.ReasonUpdated && proc != nil && !proc.halted {
-				x.down[n] = taken{p, w.now()}
+				x.down[n], took = taken{p, w.now()}, true
 				c.ruined(x, rec, n)
 			}
 		}
 	}
 	switch {
 	case x == nil:
-	case cmd.Reason == taskstate.ReasonUpdated:
+	case cmd.Reason == taskstate.ReasonUpdated && took: // what was down before may be so by an update that was allowed more at once
 		c.downward(x, rec)
 	case cmd.Reason == taskstate.ReasonScaled: // a person may want back what is not wanted
 		c.upward(cmd.Job)
@@ -170,15 +172,17 @@ func (c *check) downward(x *watched, rec *ledger.JobRecord) {
 		}
 		most, least, first = max(most, u.Parallelism), min(least, spec.Count), first && u.Order == taskstate.StartFirst
 	}
-	down := 0
+	down, which := 0, []int(nil)
 	for n, t := range x.down {
 		if rec.Slot(n).Retired || c.excused(rec, t) {
 			continue
 		}
 		down++
+		which = append(which, n)
 	}
+	slices.Sort(which)
 	if down > most {
-		c.w.fail("I11", "an update has taken down %d tasks of %s, %d are allowed at once", down, rec.Job().ID, most)
+		c.w.fail("I11", "an update has taken down %d tasks of %s (slots %v), %d are allowed at once", down, rec.Job().ID, which, most)
 	}
 	if there := wanted(rec); first && len(x.before) == 0 && there-down < least {
 		c.w.fail("I11", "an update has taken down %d tasks of %s of %d, and the new ones come first: %d are wanted", down, rec.Job().ID, there, least)
@@ -188,7 +192,13 @@ func (c *check) downward(x *watched, rec *ledger.JobRecord) {
 // excused tells whether an update goes on without a slot of a global job: nobody waits for a peer that is unreachable or paused.
 func (c *check) excused(rec *ledger.JobRecord, t taken) bool {
 	p := t.peer
-	return rec.Job().Type == taskstate.GlobalJob && (p.pains > 0 || p.trouble > t.at || p.life == nil || c.passive(p.id))
+	return rec.Job().Type == taskstate.GlobalJob && (p.pains > 0 || p.trouble > t.at || p.life == nil || c.passive(p.id) || c.unreachable(p))
+}
+
+// unreachable tells whether whoever coordinates counts a peer as that, rightly or not.
+func (c *check) unreachable(p *peer) bool {
+	t := c.w.quorum.leader.term
+	return t != nil && slices.ContainsFunc(t.core.Peers(), func(l dispatch.PeerLoad) bool { return l.Peer == p.id && l.Standing == dispatch.Unreachable })
 }
 
 // wanted counts the slots that are wanted.

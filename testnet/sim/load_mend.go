@@ -13,8 +13,10 @@ func (d *load) mend(first bool) {
 	if w.finished || d.released {
 		return
 	}
-	if first {
+	if first || !w.zoned(w.peers[0], []string{"peer.label.zone == a"}) { // an earlier wish may have come through after it
 		d.label(w.peers[0], "a")
+	}
+	if first {
 		d.avail(w.peers[0], ledger.AvailActive)
 		kept := 0
 		for _, p := range w.peers[1:] {
