@@ -244,7 +244,7 @@ func (d *load) send(r *request, n uint64) {
 			return
 		}
 		cmd := r.cmd()
-		if w.cfg.Break == BreakSayYes && r.cancel {
+		if w.cfg.Break == BreakSayYes && r.cancel && !r.job.keeps() {
 			cmd = ledger.Command{Lead: &ledger.Lead{}}
 		}
 		w.quorum.propose(at, []ledger.Command{cmd}, func(results []ledger.Result, ok bool) {
