@@ -16,8 +16,10 @@ func (d *load) mend(first bool) {
 	if first || !w.zoned(w.peers[0], []string{"peer.label.zone == a"}) { // an earlier wish may have come through after it
 		d.label(w.peers[0], "a")
 	}
-	if first {
+	if first || w.check.passive(w.peers[0].id) {
 		d.avail(w.peers[0], ledger.AvailActive)
+	}
+	if first {
 		kept := 0
 		for _, p := range w.peers[1:] {
 			if w.chance(0.7) || kept >= w.size/3 {
