@@ -67,3 +67,25 @@ func TestARetriedServiceThatWasOverGoesOn(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A job is cancelled and wanted after all while an assignment of it is on its way to the ledger, which refuses that: it is of an attempt
+// nobody waits for any more.
+func TestAnAssignmentUnderWayDoesNotCountForAJobThatWasCancelledAndRetriedMeanwhile(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	for _, line := range []string{"member a", "hello a cpus=4", "hold", "submit j count=2 cpus=1"} {
+		r.command(strings.Fields(line))
+	}
+	if got := r.take(); !strings.Contains(got, "propose assign j[1-2.1] to a") {
+		t.Fatalf("nothing is under way:\n%s", got)
+	}
+	r.apply(ledger.Command{Cancel: &ledger.Cancel{Job: "j"}})
+	r.retry("j", ledger.Slots{First: 1, N: 1})
+	r.hold = false
+	r.step(TimePassed{})
+	if got := r.take(); r.over != "" || !strings.Contains(got, "assign j[1-2.2] to a") {
+		t.Errorf("started over %q, and did:\n%s", r.over, got)
+	}
+	if err := r.check(); err != nil {
+		t.Error(err)
+	}
+}

@@ -84,7 +84,7 @@ func (c *Coordinator) waits(a ledger.Again, renewed bool) {
 	}
 	for n := a.Slots.First; n < a.Slots.First+a.Slots.N; n++ {
 		j.lasting.waits(n, a.Version)
-		if renewed && j.waitedBefore(n, a.Version) || j.lasting == nil && !renewed && a.NotBefore <= c.stamp() {
+		if renewed && j.waitedBefore(n, a.Version, a.Slots.Attempt) || j.lasting == nil && !renewed && a.NotBefore <= c.stamp() {
 			continue
 		}
 		c.waitsOne(j, ledger.Slots{First: n, N: 1, Attempt: a.Slots.Attempt}, a)
@@ -103,9 +103,9 @@ func (c *Coordinator) waitsOne(j *jobState, slot ledger.Slots, a ledger.Again) {
 	j.wait(slot, a.Version, j.lasting.pinOf(slot.First))
 }
 
-// waitedBefore takes a slot out of wherever it waits. It tells whether the slot is under way as the version it waits for now: then nothing
-// changes. An assignment of another version will be refused.
-func (j *jobState) waitedBefore(slot, version int) bool {
+// waitedBefore takes a slot out of wherever it waits. It tells whether the slot is under way as what it waits for now: then nothing
+// changes. An assignment of another version will be refused, and so will one of an attempt from before a cancel that was taken back.
+func (j *jobState) waitedBefore(slot, version, attempt int) bool {
 	if j.unwait(slot) {
 		return false
 	}
@@ -113,7 +113,7 @@ func (j *jobState) waitedBefore(slot, version int) bool {
 		if slot < x.First || slot >= x.First+x.N || j.early[slot] {
 			continue
 		}
-		if x.body.Version == version {
+		if x.body.Version == version && x.Attempt == attempt {
 			return true
 		}
 		if j.early == nil {
