@@ -13,9 +13,10 @@ import (
 
 // scheduled is a job that only starts others like it.
 type scheduled struct {
-	job  *jobState
-	last int64 // the moment of its newest run, or of its acceptance, or the one that was skipped
-	next int64 // when to look again, 0 = now. All by the ledger's stamps.
+	job    *jobState
+	last   int64           // the moment of its newest run, or of its acceptance, or the one that was skipped
+	next   int64           // when to look again, 0 = now. Both by the ledger's stamps.
+	starts taskstate.JobID // its newest run, as long as that is being decided
 }
 
 // addSchedule begins to watch the schedule of a job, if it has one. Last is the moment of its newest run, or of its acceptance.
@@ -50,8 +51,10 @@ func (c *Coordinator) stepSchedules() {
 		at, due, err := cron.Due(s.job.job.Schedule, s.last, now)
 		if err == nil && due {
 			s.last = at
-			if overlap := s.job.job.Schedule.Overlap; overlap == taskstate.AllowOverlap || !c.runsStill(s.job.id) {
-				c.decided = append(c.decided, ledger.Command{Submit: &ledger.Submit{Job: runOf(s.job.job, at)}})
+			if overlap := s.job.job.Schedule.Overlap; overlap == taskstate.AllowOverlap || !c.runsStill(s) {
+				run := runOf(s.job.job, at)
+				s.starts = run.ID
+				c.decided = append(c.decided, ledger.Command{Submit: &ledger.Submit{Job: run}})
 			} else {
 				c.log("a scheduled start is skipped: the run before it goes on", "job", s.job.id, "at", at)
 			}
@@ -64,13 +67,25 @@ func (c *Coordinator) stepSchedules() {
 }
 
 // runsStill tells whether a run of a schedule goes on, or is being decided.
-func (c *Coordinator) runsStill(id taskstate.JobID) bool {
+func (c *Coordinator) runsStill(s *scheduled) bool {
+	if s.starts != "" {
+		return true
+	}
 	for _, j := range c.jobs {
-		if o := j.job.Origin; o != nil && o.Job == id {
+		if o := j.job.Origin; o != nil && o.Job == s.job.id {
 			return true
 		}
 	}
 	return false
+}
+
+// runDecided hears that a submission was decided, whichever way. If it is a run of a schedule, it is a job from now on, or will never be.
+func (c *Coordinator) runDecided(id taskstate.JobID) {
+	for _, s := range c.schedules {
+		if s.starts == id {
+			s.starts = ""
+		}
+	}
 }
 
 // runOf is the job that a schedule starts for a moment. Its id follows from both, so that whoever coordinates submits the same.
