@@ -40,6 +40,9 @@ type flockPeer struct {
 	runner *idleRunner
 	resign func()
 	stop   func()
+
+	replay  func(context.Context) error // before its journal is read
+	survive bool                        // its runner outlives it
 }
 
 // farLedger takes its time over a proposal, and a different one over each.
@@ -58,6 +61,8 @@ type idleRunner struct {
 	timers map[taskstate.TaskID]*time.Timer
 	jitter *rand.Rand
 	dead   bool
+
+	survive bool // it outlived the worker before
 }
 
 func (r *idleRunner) Start(l taskstate.Launch) {
@@ -89,10 +94,10 @@ func (r *idleRunner) over(t taskstate.TaskID, rep taskstate.RunReport) {
 
 func (r *idleRunner) report(rep taskstate.RunReport) {
 	r.mu.Lock()
-	dead := r.dead
+	dead, sink := r.dead, r.sink
 	r.mu.Unlock()
 	if !dead {
-		r.sink(rep)
+		sink(rep)
 	}
 }
 
@@ -100,7 +105,12 @@ func (r *idleRunner) Stop(t taskstate.TaskID, why taskstate.Reason) {
 	r.over(t, taskstate.RunReport{Task: t, State: taskstate.Shutdown, Exit: taskstate.NoExit, Reason: why})
 }
 
-func (r *idleRunner) Adopt(tasks []taskstate.Launch) []taskstate.Loss { return allLost(tasks) }
+func (r *idleRunner) Adopt(tasks []taskstate.Launch) []taskstate.Loss {
+	if r.survive {
+		return nil
+	}
+	return allLost(tasks)
+}
 
 func (r *idleRunner) Kept([]taskstate.TaskID) {}
 
@@ -168,11 +178,14 @@ func (p *flockPeer) start() {
 		},
 	})
 	host.Handle(SessionProtocol, p.coord.ServeSession)
-	p.runner = &idleRunner{f: f, timers: map[taskstate.TaskID]*time.Timer{}, jitter: rand.New(rand.NewPCG(1, uint64(len(p.id))))}
+	if !p.survive {
+		p.runner = &idleRunner{f: f, timers: map[taskstate.TaskID]*time.Timer{}, jitter: rand.New(rand.NewPCG(1, uint64(len(p.id))))}
+	}
+	p.runner.survive = p.survive
 	offer := Offer{Resources: taskstate.Resources{MilliCPU: 4000}}
 	var err error
 	p.worker, err = NewWorker(WorkerConfig{
-		Self: p.id, Incarnation: taskstate.Incarnation(p.id + "-1"), Dir: p.dir, Offer: offer, Net: host, Local: p.coord.ServeSession, Runner: p.runner,
+		Self: p.id, Incarnation: taskstate.Incarnation(p.id + "-1"), Dir: p.dir, Offer: offer, Net: host, Replay: p.replay, Local: p.coord.ServeSession, Runner: p.runner,
 		Coordinator: f.coordinator,
 		Seal:        func(_ uint64, body []byte) ([]byte, error) { return body, nil },
 		Publish:     func(context.Context, []byte) error { return nil },
@@ -180,7 +193,9 @@ func (p *flockPeer) start() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	p.runner.mu.Lock()
 	p.runner.sink = p.worker.Report
+	p.runner.mu.Unlock()
 	ctx, cancel := context.WithCancel(f.t.Context())
 	done := make(chan struct{})
 	go func() {

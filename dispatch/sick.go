@@ -13,7 +13,7 @@ const sickPatience = 10 * time.Second
 
 // dueSick looks whether a peer has been in trouble for so long that what it has not taken on goes elsewhere.
 func (c *Coordinator) dueSick(p *peerState) {
-	if p.offer.Trouble == "" || p.standing != Ready {
+	if p.offer.Trouble == "" || p.standing != Ready || !p.session.synced { // one that reads its journal will say what it has
 		p.sickSince = time.Time{}
 		return
 	}
