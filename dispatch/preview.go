@@ -98,9 +98,9 @@ func (j *jobState) wanted() (n int) {
 
 // with has peers, as described for placement, count the tasks of a job that are there.
 func (c *Coordinator) with(j *jobState, peers []placement.Peer) {
-	excused := c.excuse(j)
+	avoided := c.avoided(j)
 	for i, p := range c.order {
-		peers[i].Faulty = !excused && j.faults.faulty(p.id, c.now)
+		peers[i].Faulty = avoided[p.id]
 		if h := p.holds[j.id]; h != nil {
 			peers[i].OfJob = h.live
 		}
