@@ -19,13 +19,14 @@ type faultFlock struct {
 	began  map[taskstate.TaskID]time.Time
 	failed map[string]int
 	ran    map[string]int
+	watch  func() // called whenever a worker has done something
 }
 
 // newFaultFlock has no beats: hours pass.
 func newFaultFlock(t testing.TB, fail func(string, ...any)) *faultFlock {
 	f := &faultFlock{
 		model: newModel(newCoordRig(t, CoordinatorConfig{Beat: 10_000 * time.Hour}), fail),
-		dur:   map[string]time.Duration{}, began: map[taskstate.TaskID]time.Time{}, failed: map[string]int{}, ran: map[string]int{},
+		dur:   map[string]time.Duration{}, began: map[taskstate.TaskID]time.Time{}, failed: map[string]int{}, ran: map[string]int{}, watch: func() {},
 	}
 	return f
 }
@@ -52,6 +53,7 @@ func (f *faultFlock) turn() {
 		for _, w := range f.workers {
 			for ; len(w.down) > 0; busy = true {
 				w.receive()
+				f.watch()
 			}
 			f.end(w)
 			w.work(0)
