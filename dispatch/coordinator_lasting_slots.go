@@ -21,6 +21,7 @@ type lasting struct {
 
 	stale    bool             // something changed since its step
 	proposed []ledger.Command // decisions of its step that are not applied
+	moving   int              // so many tasks are still to be moved, because a person asked; see balance
 	seen     uint64           // changes of peers its step knew of
 	wake     time.Time
 }

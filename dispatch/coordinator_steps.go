@@ -37,8 +37,7 @@ func (c *Coordinator) stepLasting(j *jobState) {
 	in := c.rolloutOf(j)
 	out := rollout.Step(in)
 	if out.Wake > 0 {
-		j.lasting.wake = c.started.Add(time.Duration(out.Wake) * time.Millisecond)
-		c.wakeAt(j.lasting.wake)
+		c.stepAgain(j.lasting, out.Wake)
 	}
 	var ch replicas.Change
 	if j.job.Type == taskstate.GlobalJob {
@@ -55,7 +54,9 @@ func (c *Coordinator) stepLasting(j *jobState) {
 	if !in.Phase.Active() && !pausedPhase(in.Phase) {
 		c.catchUp(j, in)
 	}
-	c.moveAway(j)
+	if c.moveAway(j); len(j.lasting.proposed) == 0 {
+		c.balance(j, in)
+	}
 	if out.Phase != rollout.None {
 		c.decideFor(j, ledger.Command{Rollout: &ledger.Rollout{
 			Job: j.id, State: ledger.RolloutState(out.Phase), Message: out.Message, Version: j.job.Version,

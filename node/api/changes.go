@@ -80,6 +80,7 @@ type Retried struct {
 type Rebalanced struct {
 	ID     string    `json:"id"`
 	DryRun bool      `json:"dry_run"`
+	AtOnce int       `json:"at_once"` // so many move at a time, as update.parallelism of the job says; 0 is all
 	Moves  []Move    `json:"moves"`
 	AsOf   time.Time `json:"as_of"`
 }
