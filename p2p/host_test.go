@@ -126,7 +126,7 @@ func TestAPeerThatRestartsElsewhereIsFoundAgainAtOnce(t *testing.T) {
 	}
 	same := func(c *p2p.Config) { c.Key = key }
 	b := start(t, everybody(), same)
-	gone := make(chan string, 1)
+	gone := make(chan string, 64)
 	a.OnDisconnect(func(p string) { gone <- p })
 	if err := connect(t, a, b.Self(), b.Addrs()); err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func TestARefusalDoesNotWaitForAddressesThatLeadNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	addrs := append(b.Addrs(), nowhere)
-	gone := make(chan string, 1)
+	gone := make(chan string, 64)
 	a.OnDisconnect(func(p string) { gone <- p })
 	b.Close()
 	<-gone

@@ -84,7 +84,7 @@ func TestConnectGivesUpAConnectionWithoutASignOfLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := make(chan string, 1)
+	gone := make(chan string, 64)
 	a.OnDisconnect(func(p string) { gone <- p })
 	if err := connect(t, a, b.Self(), []string{through}); err != nil {
 		t.Fatal(err)
