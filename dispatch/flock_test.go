@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +45,7 @@ type flockPeer struct {
 
 	replay  func(context.Context) error // before its journal is read
 	survive bool                        // its runner outlives it
+	disk    *fullUp                     // holds its journal
 }
 
 // farLedger takes its time over a proposal, and a different one over each.
@@ -114,6 +117,19 @@ func (r *idleRunner) Adopt(tasks []taskstate.Launch) []taskstate.Loss {
 
 func (r *idleRunner) Kept([]taskstate.TaskID) {}
 
+// fullUp is a journal that takes nothing while it is full.
+type fullUp struct {
+	workerJournal
+	full atomic.Bool
+}
+
+func (d *fullUp) Save(t *workerTxn) error {
+	if d.full.Load() {
+		return syscall.ENOSPC
+	}
+	return d.workerJournal.Save(t)
+}
+
 // die is what a power cut does to running tasks.
 func (r *idleRunner) die() {
 	r.mu.Lock()
@@ -144,6 +160,7 @@ func newFlock(t testing.TB, n int) *flock {
 		f.peers = append(f.peers, p)
 	}
 	for _, p := range f.peers {
+		p.disk = &fullUp{}
 		p.start()
 	}
 	f.elect(f.peers[0])
@@ -192,6 +209,13 @@ func (p *flockPeer) start() {
 	})
 	if err != nil {
 		f.t.Fatal(err)
+	}
+	if open := p.worker.open; p.disk != nil {
+		p.worker.open = func(ctx context.Context) (workerJournal, *journalImage, error) {
+			j, img, err := open(ctx)
+			p.disk.workerJournal = j
+			return p.disk, img, err
+		}
 	}
 	p.runner.mu.Lock()
 	p.runner.sink = p.worker.Report

@@ -246,6 +246,7 @@ func (c *workerCore) setSick(err error) {
 	if (was == nil) != (err == nil) || was != nil && was.Error() != err.Error() {
 		c.sendOffer()
 	}
+	c.giveBackAtWord()
 }
 
 // sendOffer tells the coordinator what there is to give.

@@ -17,6 +17,7 @@ func (c *workerCore) opened(link uint64) {
 	}
 	c.link = workerLink{id: link, session: c.link.session, pass: c.link.pass}
 	c.dropIdleJobs(0, 0)
+	c.forgetWord()
 	c.send(Up{Hello: &Hello{
 		Incarnation: c.inc, Session: c.link.session, Fence: c.state.Fence, Offer: c.offered(),
 		Acked: c.state.Acked, Last: c.last,
@@ -73,6 +74,7 @@ func (c *workerCore) frame(d *Down) {
 		c.end("the coordinator sent a command before it said Welcome", false)
 	case !c.fenced:
 		// Nothing of this epoch is obeyed before the disk knows that older ones no longer are.
+		c.early(d)
 		c.later(d, "the journal does not take the new epoch")
 	case d.Ack != nil:
 		c.acked(d.Ack.Batch)
@@ -111,6 +113,7 @@ func (c *workerCore) welcomed(w *Welcome) {
 	for _, b := range c.unacked {
 		c.send(Up{Batch: b.envelope})
 	}
+	c.giveBackAtWord()
 	c.sayGoodbye()
 }
 
@@ -185,6 +188,7 @@ func (c *workerCore) take(a *Assignments) error {
 		}
 	}
 	c.drop(missing)
+	c.giveBackAtWord()
 	return nil
 }
 
