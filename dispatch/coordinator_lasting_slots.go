@@ -135,7 +135,7 @@ func (l *lasting) over(n int, p taskstate.PeerID) {
 
 // deriveLasting builds the mirror from the ledger.
 func (c *Coordinator) deriveLasting(j *jobState, r *ledger.JobRecord) {
-	c.addSchedule(j, max(r.LastRun(), r.Accepted()))
+	c.addSchedule(j, r.StartsFrom())
 	l := j.lasting
 	if l == nil {
 		return
