@@ -148,7 +148,7 @@ func (l *lasting) finished(count int) bool {
 
 // deriveLasting builds the mirror from the ledger.
 func (c *Coordinator) deriveLasting(j *jobState, r *ledger.JobRecord) {
-	c.addSchedule(j, max(r.LastRun(), r.Accepted()))
+	c.addSchedule(j, r.StartsFrom())
 	l := j.lasting
 	if l == nil {
 		return

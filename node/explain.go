@@ -108,6 +108,8 @@ type jobFacts struct {
 	lasting bool
 	rollout ledger.RolloutRecord
 	runs    []runFacts // that its schedule started
+	skips   []ledger.Skipped
+	skipped int // how many it skipped, those in skips included
 }
 
 type slotFacts struct {
@@ -139,6 +141,7 @@ func (t *teller) read() (err error) {
 		f.ended, f.over = j.Ended()
 		f.exit, f.contradictions = exitCode(j), j.Contradictions()
 		f.lasting, f.rollout, f.runs = j.Lasts(), j.Rollout(), runsOf(s, t.id)
+		f.skips, f.skipped = j.Skips()
 		if t.slot > j.Slots() {
 			err = api.Errorf(api.NotFound, "job %s has %d slots, no slot %d", t.id, j.Slots(), t.slot)
 			return

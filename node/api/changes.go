@@ -111,6 +111,14 @@ type Schedule struct {
 	Overlap string     `json:"overlap"`
 	Last    *time.Time `json:"last,omitempty"`
 	Next    *time.Time `json:"next,omitempty"`
+	Skipped int        `json:"skipped,omitempty"` // starts that were skipped because the run before went on
+	Skip    *Skip      `json:"skip,omitempty"`    // the newest of them
+}
+
+// Skip is a start that a schedule skipped.
+type Skip struct {
+	At  time.Time `json:"at"`
+	Run string    `json:"run"` // the run that went on
 }
 
 // Origin is the schedule that started a job, and for which moment.
