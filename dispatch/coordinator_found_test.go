@@ -249,3 +249,24 @@ func TestAGlobalJobThatHasEndedIsNotAskedForOnAPeerThatComesLater(t *testing.T) 
 		t.Error("the job is over, and still driven")
 	}
 }
+
+func TestASurgeThatIsOverIsNotWantedBackForWhatWasGivenUpWithIt(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	job := taskstate.Job{
+		ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{Duration: 1}},
+		Update:  &taskstate.Update{Parallelism: 1, Monitor: 5000, OnFailure: taskstate.ContinueUpdate, Order: taskstate.StartFirst},
+		Restart: &taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: 1},
+	}
+	r.commands("member a", "hello a")
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	r.commands("batch a 1 s.1.1=running", "advance 6s a")
+	job.Run.Noop = &taskstate.Noop{Duration: 2}
+	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
+	r.commands("batch a 2 s.2.1=running", "advance 6s a", "batch a 3 s.1.1=shutdown/updated")
+	// The second of the two new ones fails for good while the first has just been restarted.
+	got := r.commands("batch a 4 s.1.2=failed s.2.1=failed", "batch a 5 s.2.2=running s.1.3=failed", "advance 6s a")
+	rec, _ := r.state.Job("s")
+	if strings.Contains(got, "renew") || rec.Rollout().State != ledger.Completed || !rec.Slot(1).Retired || !rec.Slot(2).Open {
+		t.Errorf("want the update ended and the slot that runs kept, it is %s:\n%s", rec.Rollout().State, got)
+	}
+}
