@@ -98,7 +98,7 @@ type Coordinator struct {
 	dirty       bool      // something may be placeable that was not
 	freed       bool      // something ended, or a peer came: queues may be uneven
 	replacing   bool      // something may have to be given up
-	changes     uint64    // counts changes of standings
+	changes     uint64    // counts changes of standings, and of what is known about what peers run
 	frozen      Freeze
 	doubts      bool // whether it is may have changed
 	limit       bucket

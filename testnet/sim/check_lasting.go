@@ -114,10 +114,6 @@ func (c *check) renewed(cmd *ledger.Renew, r *ledger.Result) {
 	if !ok || r.Refused != ledger.CodeNone && r.Refused != ledger.CodePartly {
 		return
 	}
-	if c.over[cmd.Job] { // it goes on, and whoever coordinates has to begin anew
-		delete(c.over, cmd.Job)
-		c.ambiguous[w.quorum.leader.leading] = true
-	}
 	x, took := c.about(cmd.Job), false
 	for _, run := range cmd.Slots {
 		for n := run.First; n < run.First+run.N; n++ {
