@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -201,7 +202,7 @@ func (w *worldOfOneWorker) assign() {
 func (w *worldOfOneWorker) act() {
 	switch rapid.SampledFrom([]string{
 		"assign", "assign", "deliver", "deliver", "save", "save", "publish", "run", "end", "end", "end",
-		"stop", "recall", "supersede", "break", "connect", "connect", "crash", "detach", "term", "sick",
+		"stop", "recall", "supersede", "break", "connect", "connect", "crash", "detach", "term", "sick", "wait",
 	}).Draw(w.r, "act") {
 	case "assign":
 		w.assign()
@@ -247,6 +248,8 @@ func (w *worldOfOneWorker) act() {
 	case "sick":
 		w.step(wSick{errGrant})
 		w.step(wSick{nil})
+	case "wait":
+		w.wait()
 	}
 	w.hear()
 	for _, s := range w.halted {
@@ -285,6 +288,8 @@ func TestWhateverHappensTheWorkerRunsEachTaskOnceAndTellsItsEnd(t *testing.T) {
 			workerBox: newWorkerBox(r), r: r, term: 1, next: 1, open: map[taskstate.TaskID]bool{},
 			finals: map[taskstate.TaskID]taskstate.Status{}, newestOf: map[taskstate.TaskID]taskstate.Status{},
 		}
+		w.gather = rapid.SampledFrom([]time.Duration{0, gatherEnds}).Draw(r, "gather")
+		w.boot()
 		for range rapid.IntRange(1, 150).Draw(r, "acts") {
 			w.act()
 		}
@@ -305,6 +310,7 @@ func (w *worldOfOneWorker) calmDown() {
 		for _, id := range w.sorted() {
 			w.finish(id, taskstate.Complete, "")
 		}
+		w.wait()
 		w.hear()
 		if len(w.open) == 0 && len(w.core.tasks) == 0 && len(w.downs) == 0 && w.txn == nil && !w.publishing {
 			break
