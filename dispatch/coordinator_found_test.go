@@ -229,3 +229,23 @@ func TestAnUpdateThatIsToGoOnEndsAlthoughTasksFailedForGood(t *testing.T) {
 		t.Errorf("it waits for ever for a task that will not come:\n%s", got)
 	}
 }
+
+func TestAGlobalJobThatHasEndedIsNotAskedForOnAPeerThatComesLater(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	job := taskstate.Job{ID: "g", Name: "g", Type: taskstate.GlobalJob, Restart: &taskstate.Restart{Condition: taskstate.RestartNone}}
+	job.Run.Noop = &taskstate.Noop{Duration: 1}
+	r.commands("member a", "hello a")
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	r.commands("batch a 1 g.1.1=failed")
+	if rec, _ := r.state.Job("g"); !rec.State().Final() {
+		t.Fatalf("it is %v, and its only task has failed for good", rec.State())
+	}
+	r.commands("member b")
+	r.hold = true // else what is refused and asked for again would go round for ever
+	if got := r.commands("hello b"); strings.Contains(got, "grow") {
+		t.Errorf("the job is over, and:\n%s", got)
+	}
+	if r.core.jobs["g"] != nil {
+		t.Error("the job is over, and still driven")
+	}
+}
