@@ -63,7 +63,7 @@ func (c *Coordinator) deriveJob(r *ledger.JobRecord) {
 func (c *Coordinator) takeUp(o *ledger.Outline) *jobState {
 	j := c.addJob(o.Job, o.Index) // Version is the ledger's
 	j.first, j.blocked = o.First, o.Blocked
-	c.addSchedule(j, max(o.LastRun, o.Accepted))
+	c.addSchedule(j, o.StartsFrom)
 	j.lasting.derive(o)
 	return j
 }

@@ -166,6 +166,7 @@ func (c *Coordinator) sync(s *session) {
 	c.giveUpLost(s.p)
 	s.synced, s.complete = true, true
 	c.dirty, c.freed = true, true
+	c.changes++ // what it runs is known now
 	c.touch(s)
 }
 

@@ -14,6 +14,7 @@ import (
 	"covey/dispatch/ledger"
 	"covey/p2p/memnet"
 	"covey/p2p/wire"
+	"covey/pause"
 	"covey/taskstate"
 )
 
@@ -51,7 +52,7 @@ type flockPeer struct {
 type farLedger struct{ *ledger.Memory }
 
 func (l farLedger) Propose(ctx context.Context, cmds []ledger.Command) (uint64, []ledger.Result, error) {
-	sleep(ctx, time.Duration(rand.N(4_000))*time.Microsecond)
+	_ = pause.For(ctx, time.Duration(rand.N(4_000))*time.Microsecond)
 	return l.Memory.Propose(ctx, cmds)
 }
 

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -204,7 +205,7 @@ func (w *worldOfOneWorker) assign() {
 func (w *worldOfOneWorker) act() {
 	switch rapid.SampledFrom([]string{
 		"assign", "assign", "deliver", "deliver", "save", "save", "publish", "run", "end", "end", "end",
-		"stop", "recall", "supersede", "break", "connect", "connect", "crash", "detach", "term", "sick", "well",
+		"stop", "recall", "supersede", "break", "connect", "connect", "crash", "detach", "term", "sick", "well", "wait",
 	}).Draw(w.r, "act") {
 	case "assign":
 		w.assign()
@@ -255,6 +256,8 @@ func (w *worldOfOneWorker) act() {
 		w.step(wSick{errGrant})
 	case "well":
 		w.well()
+	case "wait":
+		w.wait()
 	}
 	w.hear()
 	for id := range w.dropped {
@@ -307,6 +310,8 @@ func TestWhateverHappensTheWorkerRunsEachTaskOnceAndTellsItsEnd(t *testing.T) {
 			finals: map[taskstate.TaskID]taskstate.Status{}, newestOf: map[taskstate.TaskID]taskstate.Status{},
 			dropped: map[taskstate.TaskID]bool{},
 		}
+		w.gather = rapid.SampledFrom([]time.Duration{0, gatherEnds}).Draw(r, "gather")
+		w.boot()
 		for range rapid.IntRange(1, 150).Draw(r, "acts") {
 			w.act()
 		}
@@ -328,6 +333,7 @@ func (w *worldOfOneWorker) calmDown() {
 		for _, id := range w.sorted() {
 			w.finish(id, taskstate.Complete, "")
 		}
+		w.wait()
 		w.hear()
 		if len(w.open) == 0 && len(w.core.tasks) == 0 && len(w.downs) == 0 && w.txn == nil && !w.publishing {
 			break

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"covey/pause"
 	"covey/taskstate"
 )
 
@@ -129,7 +130,7 @@ func (w *Worker) write(ctx context.Context) {
 				break
 			}
 			w.setSick(ctx, fmt.Errorf("the worker's journal in %s cannot be written: %w", w.cfg.Dir, err))
-			if !sleep(ctx, delay) {
+			if pause.For(ctx, delay) != nil {
 				return
 			}
 			delay = min(2*delay, journalRetry9)
@@ -222,17 +223,5 @@ func (w *Worker) tell(ctx context.Context, ev workerEvent) {
 	select {
 	case w.results <- ev:
 	case <-ctx.Done():
-	}
-}
-
-// sleep waits, and tells whether ctx lasted.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

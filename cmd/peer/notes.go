@@ -48,6 +48,9 @@ func scheduleNote(s *api.Schedule) string {
 	if s.Last != nil {
 		note += ", last " + minute(*s.Last)
 	}
+	if s.Skip != nil {
+		note += fmt.Sprintf(", skipped %d: at %s run %s went on", s.Skipped, minute(s.Skip.At), s.Skip.Run)
+	}
 	return note
 }
 

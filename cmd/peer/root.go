@@ -181,7 +181,7 @@ func untilCtrlC(look func(cmd *cobra.Command, args []string) error) func(*cobra.
 // exactly is cobra.ExactArgs with a message that says what belongs there.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if slices.Contains(args, "") {
+		if n > 0 && slices.Contains(args, "") {
 			return api.Errorf(api.Usage, "`%s` wants %s, not an empty word; see `%s --help`", cmd.CommandPath(), what, cmd.CommandPath())
 		}
 		if len(args) == n {

@@ -37,6 +37,7 @@ type Command struct {
 	Rollout   *Rollout   `cbor:"19,keyasint,omitempty"`
 	Avail     *Avail     `cbor:"20,keyasint,omitempty"`
 	Label     *Label     `cbor:"21,keyasint,omitempty"`
+	Skip      *Skip      `cbor:"22,keyasint,omitempty"`
 }
 
 // Found begins a ledger: the first command ever, by the founder.

@@ -8,12 +8,11 @@ import (
 
 // Outline is what there is to know of a job to drive it, besides which of its slots wait and who has the others. It is immutable.
 type Outline struct {
-	Job      *taskstate.Job
-	Index    uint64 // of acceptance
-	Accepted int64  // ledger stamp
-	LastRun  int64  // see JobRecord.LastRun
-	First    int    // see JobRecord.FirstAttempt
-	Blocked  bool   // waits for other jobs
+	Job        *taskstate.Job
+	Index      uint64 // of acceptance
+	StartsFrom int64  // see JobRecord.StartsFrom
+	First      int    // see JobRecord.FirstAttempt
+	Blocked    bool   // waits for other jobs
 
 	// Of a lasting job; Slots are all there are, from slot 1.
 	Versions map[int]*taskstate.Job
@@ -23,7 +22,7 @@ type Outline struct {
 
 // Outline describes the job as it is now.
 func (j *JobRecord) Outline() *Outline {
-	o := &Outline{Job: j.job, Index: j.index, Accepted: j.accepted, LastRun: j.lastRun, First: j.FirstAttempt(), Blocked: len(j.blocked) > 0}
+	o := &Outline{Job: j.job, Index: j.index, StartsFrom: j.StartsFrom(), First: j.FirstAttempt(), Blocked: len(j.blocked) > 0}
 	if j.long == nil {
 		return o
 	}
