@@ -32,8 +32,11 @@ type peer struct {
 	stop func()
 }
 
-func newFlock(t *testing.T, n int) *flock {
-	f := &flock{t: t, net: memnet.New(), dir: t.TempDir(), peers: map[string]*peer{}, shut: map[string]bool{}}
+func newFlock(t *testing.T, n int) *flock { return flockIn(t, t.TempDir(), n) }
+
+// flockIn keeps its files in dir.
+func flockIn(t *testing.T, dir string, n int) *flock {
+	f := &flock{t: t, net: memnet.New(), dir: dir, peers: map[string]*peer{}, shut: map[string]bool{}}
 	for i := range n {
 		f.start(fmt.Sprintf("p%d", i), "a")
 	}

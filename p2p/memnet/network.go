@@ -74,11 +74,13 @@ func (n *Network) Heal() {
 	n.changed()
 }
 
-// Kill ends a peer: its streams are reset, dials to it are refused, its own dials fail. Its handlers stay for Revive.
-func (n *Network) Kill(id string) {
+// Kill ends peers, all at once: their streams are reset, dials to them are refused, their own dials fail. Their handlers stay for Revive.
+func (n *Network) Kill(ids ...string) {
 	n.mu.Lock()
-	n.dead[id] = true
-	hit := n.between(func(c *Conn) bool { return c.local.String() == id || c.remote.String() == id })
+	for _, id := range ids {
+		n.dead[id] = true
+	}
+	hit := n.between(func(c *Conn) bool { return n.dead[c.local.String()] || n.dead[c.remote.String()] })
 	n.changed()
 	n.mu.Unlock()
 	for _, c := range hit {
@@ -87,10 +89,12 @@ func (n *Network) Kill(id string) {
 }
 
 // Revive takes back Kill.
-func (n *Network) Revive(id string) {
+func (n *Network) Revive(ids ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.dead, id)
+	for _, id := range ids {
+		delete(n.dead, id)
+	}
 	n.changed()
 }
 

@@ -1,0 +1,93 @@
+package membership_test
+
+import (
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"covey/membership"
+)
+
+// A machine whose cores are taken by other work answers late, now and then very late. That is no reason to call anybody dead.
+func TestNobodyIsCalledDeadInTenMinutesOnBusyMachines(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, f *flock) {
+		for id, p := range f.peers {
+			defer p.Observe(func(v *membership.View) {
+				for _, m := range v.Members {
+					if m.Verdict == membership.Dead {
+						t.Errorf("%s calls %s dead", id, m.ID)
+					}
+				}
+			})()
+		}
+		r := rand.New(rand.NewPCG(7, 11))
+		was := time.Duration(0)
+		for begin := time.Now(); time.Since(begin) < 10*time.Minute; {
+			slow := time.Duration(r.IntN(80)) * time.Millisecond
+			if was < 100*time.Millisecond && r.IntN(10) == 0 {
+				slow = time.Duration(100+r.IntN(300)) * time.Millisecond
+			}
+			was = slow
+			f.net.Delay(slow)
+			time.Sleep(time.Duration(200+r.IntN(800)) * time.Millisecond)
+		}
+		f.net.Delay(0)
+		f.within(5*time.Second, "everybody is alive", f.complete)
+	})
+}
+
+// All machines of a large flock come back at the same time, each at another address. Two hundred of them (COVEY_LARGE=1) are forty thousand
+// streams, which take a minute of a quiet machine.
+func TestALargeFlockThatRestartsAtOnceFindsItselfAgain(t *testing.T) {
+	n := 40
+	switch {
+	case os.Getenv("COVEY_LARGE") != "":
+		n = 200
+	case testing.Short() || raceDetector:
+		n = 20
+	}
+	dir := memory(t) // so many books on a disk that syncs would take minutes
+	synctest.Test(t, func(t *testing.T) {
+		f := flockIn(t, dir, n)
+		defer f.close()
+		f.joinAll()
+		took := f.within(2*time.Minute, "everybody sees everybody", f.complete)
+		t.Logf("all know each other after %s", took)
+		time.Sleep(2 * time.Second) // books are written
+		ids := slices.Collect(maps.Keys(f.peers))
+		f.net.Kill(ids...)
+		for _, p := range f.peers {
+			p.stop()
+		}
+		clear(f.peers)
+		f.net.Revive(ids...)
+		for _, id := range ids {
+			f.start(id, "b")
+		}
+		took = f.within(2*time.Minute, "everybody sees everybody again, where they are now", func() bool {
+			for _, p := range f.peers {
+				for _, m := range p.View().Members {
+					if m.Verdict != membership.Alive || m.Addrs[0] != "/mem/"+m.ID+"/b" {
+						return false
+					}
+				}
+			}
+			return f.complete()
+		})
+		t.Logf("and again after %s", took)
+	})
+}
+
+// memory is a folder in memory where there is one.
+func memory(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "covey-membership")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
