@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -146,21 +147,15 @@ func (l *lasting) finished(count int) bool {
 	return wanted > 0 && wanted >= count && !ledger.RolloutState(l.phase).Active()
 }
 
-// deriveLasting builds the mirror from the ledger.
-func (c *Coordinator) deriveLasting(j *jobState, r *ledger.JobRecord) {
-	c.addSchedule(j, r.StartsFrom())
-	l := j.lasting
+// derive builds the mirror from the ledger.
+func (l *lasting) derive(o *ledger.Outline) {
 	if l == nil {
 		return
 	}
-	for _, v := range r.Versions() {
-		l.versions[v] = r.JobOf(v)
-	}
-	ro := r.Rollout()
-	l.from, l.phase = ro.From, rollout.Phase(ro.State)
-	for n := 1; n <= r.Slots(); n++ {
-		s := r.Slot(n)
-		x := l.slot(n)
+	maps.Copy(l.versions, o.Versions)
+	l.from, l.phase = o.Rollout.From, rollout.Phase(o.Rollout.State)
+	for _, s := range o.Slots {
+		x := l.slot(s.Slot)
 		x.version, x.pin, x.retired = s.Version, s.Pin, s.Retired
 		x.done = s.Final != nil
 		if x.done && s.Final.State == taskstate.Failed { // for all that is known, before it had run for long

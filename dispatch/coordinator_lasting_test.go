@@ -247,8 +247,8 @@ func (m *model) failAll(id taskstate.JobID) {
 }
 
 func (m *model) renewSome(rt *rapid.T, rec *ledger.JobRecord) {
-	if _, over := rec.Ended(); over || rec.Slots() == 0 || rec.Job().Unreachable.Wait {
-		return // a new core is for what was over; what must not run twice would, because a person says so
+	if rec.Slots() == 0 || rec.Job().Unreachable.Wait {
+		return // what must not run twice would, because a person says so
 	}
 	first := rapid.IntRange(1, rec.Slots()).Draw(rt, "first")
 	run := ledger.Slots{First: first, N: rapid.IntRange(1, rec.Slots()-first+1).Draw(rt, "n")}

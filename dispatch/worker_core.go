@@ -246,6 +246,9 @@ func (c *workerCore) setSick(err error) {
 	if (was == nil) != (err == nil) || was != nil && was.Error() != err.Error() {
 		c.sendOffer()
 	}
+	for _, d := range c.link.early {
+		c.early(d)
+	}
 	c.giveBackAtWord()
 }
 

@@ -177,3 +177,21 @@ func TestAWordIsRepeatedInEverySessionUntilTheDiskKnows(t *testing.T) {
 		t.Errorf("said %d times although the end is on disk, and told", n)
 	}
 }
+
+// What is asked for before the worker knows how it is with its disk counts when it does.
+func TestARecallThatWaitsForTheNewEpochIsAnsweredWhenTheDiskTurnsOutToTakeNothing(t *testing.T) {
+	b := newWorkerBox(t)
+	b.session(1, grantOf(jobWork, 1, 3))
+	b.settle()
+	b.step(wClosed{b.link})
+	b.open()
+	b.down(welcomeIn(2))
+	d := setOf(true, 2, 0, 1, grantOf(jobWork, 1, 3))
+	d.Assignments.Recall = []taskstate.TaskID{wtask(jobWork, 3)}
+	b.down(d)
+	b.ups = nil
+	b.step(wSick{errRecordSum})
+	if !slices.ContainsFunc(b.ups, func(u Up) bool { return u.Dropped != nil && slices.Equal(u.Dropped.Tasks, d.Assignments.Recall) }) {
+		t.Errorf("it said %+v", b.ups)
+	}
+}
