@@ -104,6 +104,9 @@ func availabilityText(p api.Peer) string {
 		}
 		return "drained"
 	}
+	if p.Availability == api.Paused {
+		return "paused"
+	}
 	return p.Availability
 }
 
