@@ -13,9 +13,10 @@ import (
 
 // scheduled is a job that only starts others like it.
 type scheduled struct {
-	job  *jobState
-	last int64 // up to here every start was decided, or not wanted; see ledger.JobRecord.StartsFrom
-	next int64 // when to look again, 0 = now. All by the ledger's stamps.
+	job    *jobState
+	last   int64           // up to here every start was decided, or not wanted; see ledger.JobRecord.StartsFrom
+	next   int64           // when to look again, 0 = now. All by the ledger's stamps.
+	starts taskstate.JobID // its newest run, as long as that is being decided
 }
 
 // addSchedule begins to watch the schedule of a job, if it has one, for starts after a moment.
@@ -50,7 +51,7 @@ func (c *Coordinator) stepSchedules() {
 		at, due, err := cron.Due(s.job.job.Schedule, s.last, now)
 		if err == nil && due {
 			s.last = at
-			c.decided = append(c.decided, c.startOrSkip(s.job.job, at))
+			c.decided = append(c.decided, c.startOrSkip(s, at))
 		}
 		if s.next, err = cron.Next(s.job.job.Schedule, now); err != nil {
 			s.next = now + cron.MaxLate.Milliseconds()
@@ -60,18 +61,24 @@ func (c *Coordinator) stepSchedules() {
 }
 
 // startOrSkip starts the run of a schedule for a moment, or skips it because the one before goes on.
-func (c *Coordinator) startOrSkip(parent *taskstate.Job, at int64) ledger.Command {
-	if run := c.runsStill(parent.ID); run != "" && parent.Schedule.Overlap != taskstate.AllowOverlap {
+func (c *Coordinator) startOrSkip(s *scheduled, at int64) ledger.Command {
+	parent := s.job.job
+	if run := c.runsStill(s); run != "" && parent.Schedule.Overlap != taskstate.AllowOverlap {
 		return ledger.Command{Skip: &ledger.Skip{Job: parent.ID, At: at, Run: run}}
 	}
-	return ledger.Command{Submit: &ledger.Submit{Job: runOf(parent, at)}}
+	run := runOf(parent, at)
+	s.starts = run.ID
+	return ledger.Command{Submit: &ledger.Submit{Job: run}}
 }
 
-// runsStill is the newest run of a schedule that goes on; "" if none does.
-func (c *Coordinator) runsStill(id taskstate.JobID) taskstate.JobID {
+// runsStill is the newest run of a schedule that goes on, or is being decided; "" if there is none.
+func (c *Coordinator) runsStill(s *scheduled) taskstate.JobID {
+	if s.starts != "" {
+		return s.starts
+	}
 	var newest *jobState
 	for _, j := range c.jobs {
-		if o := j.job.Origin; o != nil && o.Job == id && (newest == nil || j.index > newest.index) {
+		if o := j.job.Origin; o != nil && o.Job == s.job.id && (newest == nil || j.index > newest.index) {
 			newest = j
 		}
 	}
@@ -79,6 +86,15 @@ func (c *Coordinator) runsStill(id taskstate.JobID) taskstate.JobID {
 		return ""
 	}
 	return newest.id
+}
+
+// runDecided hears that a submission was decided, whichever way. If it is a run of a schedule, it is a job from now on, or will never be.
+func (c *Coordinator) runDecided(id taskstate.JobID) {
+	for _, s := range c.schedules {
+		if s.starts == id {
+			s.starts = ""
+		}
+	}
 }
 
 // runOf is the job that a schedule starts for a moment. Its id follows from both, so that whoever coordinates submits the same.

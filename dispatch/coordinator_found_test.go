@@ -230,60 +230,22 @@ func TestAnUpdateThatIsToGoOnEndsAlthoughTasksFailedForGood(t *testing.T) {
 	}
 }
 
-// everyMinute submits a schedule, and has its first run begin on a.
-func everyMinute(r *coordRig, overlap taskstate.Overlap) {
-	job := jobOf("s", nil)
-	job.Schedule = &taskstate.Schedule{Cron: "* * * * *", Overlap: overlap}
+func TestAGlobalJobThatHasEndedIsNotAskedForOnAPeerThatComesLater(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	job := taskstate.Job{ID: "g", Name: "g", Type: taskstate.GlobalJob, Restart: &taskstate.Restart{Condition: taskstate.RestartNone}}
+	job.Run.Noop = &taskstate.Noop{Duration: 1}
 	r.commands("member a", "hello a")
 	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
-	r.take()
-	r.commands("advance 60s a")
-}
-
-func TestAStartThatIsSkippedIsADecisionThatTheNextCoordinatorKeepsTo(t *testing.T) {
-	r := newCoordRig(t, CoordinatorConfig{})
-	everyMinute(r, "")
-	s, _ := r.state.Job("s")
-	first := s.LastRun()
-	if got := r.commands("advance 61s a"); first == 0 || strings.Count(got, "propose skip") != 1 {
-		t.Fatalf("its run goes on, and the next one is not skipped:\n%s", got)
+	r.commands("batch a 1 g.1.1=failed")
+	if rec, _ := r.state.Job("g"); !rec.State().Final() {
+		t.Fatalf("it is %v, and its only task has failed for good", rec.State())
 	}
-	s, _ = r.state.Job("s")
-	skips, n := s.Skips()
-	if n != 1 || skips[0].At != first+60_000 || s.LastRun() != first {
-		t.Errorf("skipped %+v, ran %d", skips, s.LastRun())
+	r.commands("member b")
+	r.hold = true // else what is refused and asked for again would go round for ever
+	if got := r.commands("hello b"); strings.Contains(got, "grow") {
+		t.Errorf("the job is over, and:\n%s", got)
 	}
-	run := strings.TrimSuffix(r.openOf(string(skips[0].Run)), ".1.1")
-	if run != string(skips[0].Run) {
-		t.Errorf("%q is not the run that goes on, %q", skips[0].Run, run)
-	}
-	r.commands("batch a 1 " + run + ".1.1=complete")
-	if got := r.commands("elect", "hello a", "advance 1s a"); strings.Contains(got, "propose submit") {
-		t.Errorf("what was skipped is made up for:\n%s", got)
-	}
-	if got := r.commands("advance 60s a"); strings.Count(got, "propose submit") != 1 {
-		t.Errorf("the next one does not start:\n%s", got)
-	}
-}
-
-func TestWithOverlapAllowedNothingIsSkipped(t *testing.T) {
-	r := newCoordRig(t, CoordinatorConfig{})
-	everyMinute(r, taskstate.AllowOverlap)
-	if got := r.commands("advance 121s a"); strings.Count(got, "propose submit") != 2 || strings.Contains(got, "propose skip") {
-		t.Errorf("want two more runs:\n%s", got)
-	}
-}
-
-func TestTheNextCoordinatorMakesUpForNothingBeforeAScheduleWasChanged(t *testing.T) {
-	r := newCoordRig(t, CoordinatorConfig{})
-	job := jobOf("s", nil)
-	job.Schedule = &taskstate.Schedule{Cron: "0 0 1 1 *"}
-	r.commands("member a", "hello a")
-	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
-	r.commands("advance 5m a")
-	job.Schedule = &taskstate.Schedule{Cron: "*/2 * * * *"} // would have started twice since it was accepted
-	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
-	if got := r.commands("elect", "hello a", "advance 1s a"); strings.Contains(got, "propose submit") {
-		t.Errorf("it starts for a time when nobody wanted it:\n%s", got)
+	if r.core.jobs["g"] != nil {
+		t.Error("the job is over, and still driven")
 	}
 }

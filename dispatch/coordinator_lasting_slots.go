@@ -133,6 +133,19 @@ func (l *lasting) over(n int, p taskstate.PeerID) {
 	l.stale = true
 }
 
+// finished tells whether a job none of whose slots waits or is open has come to its end as the ledger sees it: as many as are wanted have
+// ended for good, and no update that goes on, or may be told to, could change that. A global job that ended so starts on nobody who comes
+// later.
+func (l *lasting) finished(count int) bool {
+	wanted := 0
+	for _, s := range l.slots {
+		if !s.retired {
+			wanted++
+		}
+	}
+	return wanted > 0 && wanted >= count && !ledger.RolloutState(l.phase).Active()
+}
+
 // deriveLasting builds the mirror from the ledger.
 func (c *Coordinator) deriveLasting(j *jobState, r *ledger.JobRecord) {
 	c.addSchedule(j, r.StartsFrom())

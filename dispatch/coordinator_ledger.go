@@ -46,6 +46,9 @@ func (c *Coordinator) followed(r *ledger.Result) {
 }
 
 func (c *Coordinator) applied(cmd *ledger.Command, r *ledger.Result, index uint64) {
+	if cmd.Submit != nil {
+		c.runDecided(cmd.Submit.Job.ID)
+	}
 	switch {
 	case r.Refused == ledger.CodeStale:
 		if cmd.Assign != nil || cmd.Settle != nil || cmd.Supersede != nil {

@@ -336,7 +336,12 @@ func (c *Coordinator) drain(p *peerState, h *holding, all bool) {
 		}
 		return
 	}
-	for _, n := range h.sorted(func(r rec) bool { return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) }) {
+	c.recallSlots(p, h, h.sorted(func(r rec) bool { return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) }))
+}
+
+// recallSlots asks a peer, whose session is in sync, to give these back if they have not started.
+func (c *Coordinator) recallSlots(p *peerState, h *holding, slots []int) {
+	for _, n := range slots {
 		r := h.slots[n]
 		r.marks |= recalled
 		h.slots[n] = r

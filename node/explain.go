@@ -285,9 +285,11 @@ func (t *teller) tellWaiting(ctx context.Context) {
 		f.Waiting = strings.ReplaceAll(f.Waiting, p.ID, t.name(p.ID))
 	}
 	for _, w := range f.Waited {
-		t.add(w.From, api.Fact{
-			Kind: "waiting", Reason: w.Reason, Text: fmt.Sprintf("some tasks waited (for %s): %s", stamp(w.To).Sub(stamp(w.From)), w.Reason),
-		})
+		began := "some tasks wait since then: "
+		if w.To != 0 {
+			began = fmt.Sprintf("some tasks waited (for %s): ", stamp(w.To).Sub(stamp(w.From)))
+		}
+		t.add(w.From, api.Fact{Kind: "waiting", Reason: w.Reason, Text: began + w.Reason})
 	}
 	if f.Waiting != "" {
 		t.add(t.now, api.Fact{Kind: "waiting", Reason: f.Waiting, Text: "waits now: " + f.Waiting})

@@ -71,6 +71,8 @@ func (c *check) decided(e ledger.Entry, results []ledger.Result) {
 			if _, ok := c.cancels[cmd.Cancel.Job]; !ok {
 				c.cancels[cmd.Cancel.Job] = c.w.now()
 			}
+		case cmd.Avail != nil && results[i].Refused == ledger.CodeNone:
+			c.w.load.availed(cmd.Avail)
 		}
 		for _, id := range results[i].Cut {
 			c.cancels[id] = c.w.now()

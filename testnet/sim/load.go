@@ -18,7 +18,7 @@ type load struct {
 	released bool
 	pace     int                                      // most milliseconds between two jobs
 	open     int                                      // requests nobody has answered yet
-	drains   map[taskstate.PeerID]ledger.Availability // as somebody asked for, and was told that it is so
+	drains   map[taskstate.PeerID]ledger.Availability // as somebody asked for, and it was decided last
 }
 
 // work is one job as those who submitted it know it.
