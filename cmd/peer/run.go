@@ -92,7 +92,10 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 	p := &taskstate.Process{Command: args, Dir: f.dir, Shell: f.shell, Braces: true}
 	j.Run.Process = p
 	if f.script != "" {
-		b, err := os.ReadFile(f.script)
+		b, err := readFile(f.script, jobfile.MaxScript)
+		if err == nil && len(b) == 0 {
+			err = fmt.Errorf("%s is empty, so there is nothing to run", f.script)
+		}
 		if err != nil {
 			return nil, api.Errorf(api.Usage, "--script: %v", err)
 		}
@@ -122,7 +125,11 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 	if err := f.policy.before(j); err != nil {
 		return nil, err
 	}
+	given := j.Resources.MilliCPU
 	jobfile.Defaults(j)
+	if f.cpus != "" {
+		j.Resources.MilliCPU = given // also when it is zero
+	}
 	f.policy.afterwards(j)
 	if err := jobfile.Validate(j); err != nil {
 		return nil, api.Errorf(api.Usage, "%v", err)
@@ -189,6 +196,9 @@ func parseRange(s string) (first, last int, err error) {
 	a, b, ok := strings.Cut(s, "-")
 	if first, err = strconv.Atoi(a); err == nil && ok {
 		if last, err = strconv.Atoi(b); err == nil && last >= first && first >= 0 {
+			if last-first >= jobfile.MaxCount {
+				return 0, 0, api.Errorf(api.Usage, "--array %s: a job has at most %d tasks; make several of it", s, jobfile.MaxCount)
+			}
 			return first, last, nil
 		}
 	}
@@ -197,24 +207,33 @@ func parseRange(s string) (first, last int, err error) {
 
 // readLines reads a list as each_line of a job file does.
 func readLines(file string, stdin io.Reader) ([]string, error) {
-	r := stdin
-	if file != "-" {
-		f, err := os.Open(filepath.Clean(file))
-		if err != nil {
-			return nil, api.Errorf(api.Usage, "--each-line: %v", err)
-		}
-		defer f.Close()
-		r = f
-	}
-	data, err := io.ReadAll(io.LimitReader(r, jobfile.MaxList+1)) // Lines refuses the byte too many
+	data, err := fileOrStdin(file, stdin, jobfile.MaxList)
 	if err != nil {
-		return nil, api.Errorf(api.Usage, "--each-line: read %s: %v", file, err)
+		return nil, api.Errorf(api.Usage, "--each-line: %v", err)
 	}
 	items, err := jobfile.Lines(data)
 	if err != nil {
 		return nil, api.Errorf(api.Usage, "--each-line: %s: %v", file, err)
 	}
 	return items, nil
+}
+
+// fileOrStdin is readFile, with - for stdin.
+func fileOrStdin(file string, stdin io.Reader, limit int64) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(io.LimitReader(stdin, limit+1))
+	}
+	return readFile(file, limit)
+}
+
+// readFile reads a file, of one that has more than limit bytes one more than that: who goes on with it says that it is too long.
+func readFile(file string, limit int64) ([]byte, error) {
+	f, err := os.Open(filepath.Clean(file))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit+1))
 }
 
 // runJob submits a job and stays with it to its end.

@@ -62,17 +62,11 @@ func (c *cli) submitCommand() *cobra.Command {
 
 // readJob reads a job file.
 func (c *cli) readJob(file string) (*taskstate.Job, error) {
-	var (
-		data []byte
-		err  error
-		name = file
-	)
+	name := file
 	if file == "-" {
 		name = "stdin"
-		data, err = io.ReadAll(io.LimitReader(c.In, jobfile.MaxFile+1))
-	} else {
-		data, err = os.ReadFile(file)
 	}
+	data, err := fileOrStdin(file, c.In, jobfile.MaxFile)
 	if err != nil {
 		return nil, api.Errorf(api.Usage, "%v", err)
 	}
