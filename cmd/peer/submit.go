@@ -164,6 +164,9 @@ func (c *cli) awaitRollout(ctx context.Context, id string) error {
 		fmt.Fprintln(c.Err, rolloutText(last))
 		return nil
 	case last.Over():
+		if c.sayCancelled(last); last.Cancelled == "" && failures(last) > 0 {
+			fmt.Fprintf(c.Err, "peer: job %s is over: %s; `peer explain %s` tells why\n", last.ID, last.State, last.ID)
+		}
 		return jobExit(last)
 	case verdict == settledBadly:
 		fmt.Fprintf(c.Err, "peer: job %s: %s; %s\n", id, rolloutText(last), afterBadUpdate(last))
