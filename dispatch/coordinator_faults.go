@@ -40,12 +40,23 @@ func (f faults) faulty(p taskstate.PeerID, now time.Time) bool {
 func (f faults) until(p taskstate.PeerID) time.Time { return f[p][0].Add(faultTime) }
 
 // excuse tells whether a job's tasks failed often on every peer they may go to: then the fault is the job's own, and all peers are as good as
-// any until one of its tasks ends well. Here it does not matter how long it took: a small peer shows it later than a big one.
+// any until one of its tasks ends well. Here it does not matter how long it took: a small peer shows it later than a big one. A peer that has no
+// room for them beside services and global jobs is none they may go to: that could take for ever.
 func (c *Coordinator) excuse(j *jobState) bool {
 	return !slices.ContainsFunc(c.order, func(p *peerState) bool {
 		return p.worker && p.standing == Ready && p.takes() && p.offer.Trouble == "" && !j.faults.often(p.id) &&
-			j.allows(p) && j.job.Resources.Fits(p.offer.Resources)
+			j.allows(p) && j.job.Resources.Fits(p.offer.Resources.Sub(p.lastingShare()))
 	})
+}
+
+// lastingShare is what a peer has promised to tasks that do not end by themselves.
+func (p *peerState) lastingShare() (sum taskstate.Resources) {
+	for _, h := range p.holds {
+		if h.job.lasting != nil {
+			sum = sum.Add(h.job.job.Resources.Times(int64(h.live)))
+		}
+	}
+	return sum
 }
 
 // avoided are the peers that a job's tasks are not given to as long as others would do.

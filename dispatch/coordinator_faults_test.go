@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -243,5 +245,18 @@ func TestARetryGivesEveryPeerAnotherChance(t *testing.T) {
 	r.apply(ledger.Command{Renew: &ledger.Renew{Job: "j", Slots: []ledger.Slots{{First: 1, N: 1}}, Reason: taskstate.ReasonRetried}})
 	if r.openOf("j") == "" {
 		t.Error("nothing runs, though somebody asked for it")
+	}
+}
+
+// Its one cpu is a service's, so that it never shows whether the job fails there, too.
+func TestAPeerThatIsFullOfWhatNeverEndsIsNoPlaceToWaitFor(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	long := taskstate.Job{ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 1, Constraints: []string{"peer.id == b"}, Resources: taskstate.Resources{MilliCPU: 50}}
+	long.Run.Noop = &taskstate.Noop{Duration: 1000}
+	r.commands("member b", "hello b cpus=1")
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: long}})
+	failing(r)
+	if open := r.core.openTasks(); !slices.ContainsFunc(open, func(l string) bool { return strings.HasPrefix(l, "j.") && strings.Contains(l, " on a@") }) {
+		t.Errorf("b has no room and never will, and a gets nothing: %q; waits: %s", open, r.core.Waiting("j"))
 	}
 }

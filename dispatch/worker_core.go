@@ -128,7 +128,7 @@ type workerCore struct {
 	idle      int // jobs without a frame
 	idleBytes int
 	queue     []*heldTask
-	fresh     []*heldTask // accepted in this step: shown as Accepted if they do not start in it
+	fresh     []freshTask // accepted, in order: shown as Accepted if they do not start soon
 	order     uint64      // of the newest task
 	used      taskstate.Resources
 	runs      int // started tasks

@@ -10,8 +10,9 @@ const (
 	gatherEnds = 20 * time.Millisecond // an end waits at most so long, counted from the last batch
 	gatherMany = 5 * gatherEnds / 2    // or so long, if there are several
 	several    = 4
-	gatherRuns = 5 * time.Millisecond // that a task runs is said after so long, if it still does
-	gatherFull = 256                  // statuses that go without waiting
+	gatherRuns = 5 * time.Millisecond   // that a task runs is said after so long, if it still does
+	gatherTurn = 100 * time.Millisecond // that a task waits for its turn is said after so long, if it still does: it is queued ahead of need, and soon has more to say
+	gatherFull = 256                    // statuses that go without waiting
 )
 
 // gathered tells whether the statuses that wait shall go now. If not, wake says when.
@@ -46,4 +47,41 @@ func (c *workerCore) endsWaiting() (n int) {
 		}
 	}
 	return n
+}
+
+// freshTask is a task that was accepted and whose turn has not come, and since when.
+type freshTask struct {
+	*heldTask
+	at time.Time
+}
+
+// saidAt is when it is said that it waits.
+func (c *workerCore) saidAt(f freshTask) time.Time {
+	return f.at.Add(c.gather * (gatherTurn / gatherEnds))
+}
+
+// showQueued publishes Accepted for what was accepted and waits for its turn.
+func (c *workerCore) showQueued() {
+	for len(c.fresh) > 0 {
+		f := c.fresh[0]
+		if f.phase == phaseQueued {
+			if c.now.Before(c.saidAt(f)) && !c.stopping {
+				return
+			}
+			c.touch(f.heldTask)
+		}
+		c.fresh[0] = freshTask{}
+		c.fresh = c.fresh[1:]
+	}
+	c.fresh = nil
+}
+
+// wakeForQueued sees to it that showQueued is called in time.
+func (c *workerCore) wakeForQueued() {
+	if len(c.fresh) == 0 {
+		return
+	}
+	if at := c.saidAt(c.fresh[0]); c.wake.IsZero() || at.Before(c.wake) {
+		c.wake = at
+	}
 }

@@ -30,6 +30,7 @@ func (t *tidyList) size() int { return len(t.frames) + len(t.signed) + len(t.liv
 // publication as well, and so gather into batches.
 func (c *workerCore) flush() {
 	if c.saving != nil {
+		c.wake = time.Time{} // saved looks again; until then there is nothing to be woken for
 		return
 	}
 	mark, wanted := c.begunMark()
@@ -40,6 +41,7 @@ func (c *workerCore) flush() {
 	if !c.publishing && c.gathered() {
 		c.cutBatches(t)
 	}
+	c.wakeForQueued()
 	if !needed && len(t.batches) == 0 {
 		return
 	}

@@ -325,7 +325,7 @@ func (c *workerCore) endComplete() {
 		case h.phase == phaseParked:
 			h.phase = phaseQueued
 			c.queue = append(c.queue, h)
-			c.fresh = append(c.fresh, h)
+			c.fresh = append(c.fresh, freshTask{h, c.now})
 			confirmed = true
 		}
 	}

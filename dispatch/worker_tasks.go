@@ -84,7 +84,7 @@ func (c *workerCore) accept(h *heldTask) {
 		c.start(h)
 	default:
 		h.phase = phaseQueued
-		c.fresh = append(c.fresh, h)
+		c.fresh = append(c.fresh, freshTask{h, c.now})
 	}
 }
 
@@ -122,16 +122,6 @@ func (c *workerCore) launchOf(h *heldTask) taskstate.Launch {
 	return taskstate.Launch{
 		Task: h.id, Job: h.job.job, Item: h.item, Epoch: h.frame.record.Epoch, Index: h.status.Index, Peer: string(c.self),
 	}
-}
-
-// showQueued publishes Accepted for what was accepted in this step and has to wait.
-func (c *workerCore) showQueued() {
-	for _, h := range c.fresh {
-		if h.phase == phaseQueued {
-			c.touch(h)
-		}
-	}
-	c.fresh = c.fresh[:0]
 }
 
 // begunMark is how far the mark "may have been started" should reach: over what fits now, and some way ahead, so that a slot

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,7 +71,7 @@ func TestAStoryTellsRestartsAndWhenTheNextOneIs(t *testing.T) {
 		!strings.Contains(got[3], "1.2 attempt 2 starts not before 00:01:0") {
 		t.Errorf("%s", strings.Join(got, "\n"))
 	}
-	tasks, err := b.everyTask("j")
+	tasks, err := b.everyTask("j", []int{1})
 	if err != nil || len(tasks) != 2 || tasks[1].NotBefore == nil || !tasks[0].Earlier || *tasks[0].ExitCode != 3 || tasks[0].PeerName != "name-a" {
 		t.Errorf("%+v, %v", tasks, err)
 	}
@@ -220,5 +222,36 @@ func TestAStoryNamesTheRuleByWhichTasksWerePlaced(t *testing.T) {
 		if got := strings.Join(b.story("j"), "\n"); !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
 		}
+	}
+}
+
+// A job may have a million slots: their rows are made a few at a time, when somebody takes them.
+func TestTasksOfALargeJobAreListedInPieces(t *testing.T) {
+	b := newStoryBook(t)
+	b.held = &heldJobs{}
+	const count = 2*piece + 1
+	b.submit("j", count)
+	b.assign("j", "a", ledger.Slots{First: piece, N: 3, Attempt: 1})
+	if got := b.begunSlots("j"); !slices.Equal(got, []int{piece, piece + 1, piece + 2}) {
+		t.Errorf("begun are %v", got)
+	}
+	for name, list := range map[string]func(context.Context, string) (api.Tasks, error){"tasks": b.Tasks, "all": b.AllTasks} {
+		got, err := list(t.Context(), "j")
+		if err != nil || len(got.Tasks) != piece || got.More == nil {
+			t.Fatalf("%s: %d at first, %v", name, len(got.Tasks), err)
+		}
+		n := len(got.Tasks)
+		for more, err := range got.More {
+			if err != nil || len(more) == 0 || len(more) > piece || more[0].Slot != n+1 {
+				t.Fatalf("%s: %d more after %d, %v", name, len(more), n, err)
+			}
+			n += len(more)
+		}
+		if n != count {
+			t.Errorf("%s: %d of %d", name, n, count)
+		}
+	}
+	if got, err := inPieces(nil, func(slots []int) ([]api.Task, error) { return b.taskRows("nosuch", slots) }); api.AsError(err).Code != api.NotFound {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -20,15 +20,51 @@ func (n *Node) Tasks(ctx context.Context, id string) (api.Tasks, error) {
 	if err != nil {
 		return api.Tasks{}, err
 	}
-	out := api.Tasks{Tasks: []api.Task{}, AsOf: time.Now().UTC()}
 	if held != nil {
-		for slot := 1; slot <= held.Job.Count; slot++ {
-			out.Tasks = append(out.Tasks, taskRow(&held.Job, ledger.SlotRecord{Slot: slot}, nil, false))
-		}
-		return out, nil
+		return inPieces(allSlots(held.Job.Count), func(slots []int) (rows []api.Task, _ error) {
+			for _, slot := range slots {
+				rows = append(rows, taskRow(&held.Job, ledger.SlotRecord{Slot: slot}, nil, false))
+			}
+			return rows, nil
+		})
 	}
-	out.Tasks, err = n.taskRows(job, nil)
+	var slots []int
+	n.replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(job); ok {
+			slots = shownSlots(j)
+		}
+	})
+	return inPieces(slots, func(slots []int) ([]api.Task, error) { return n.taskRows(job, slots) })
+}
+
+// piece is how many rows of tasks are made at once: a job may have a million.
+const piece = 4096
+
+// inPieces answers with the rows of slots, those beyond the first piece only when they are asked for.
+func inPieces(slots []int, rows func(slots []int) ([]api.Task, error)) (out api.Tasks, err error) {
+	n := min(piece, len(slots))
+	out.AsOf = time.Now().UTC()
+	if out.Tasks, err = rows(slots[:n]); out.Tasks == nil {
+		out.Tasks = []api.Task{}
+	}
+	if n < len(slots) {
+		out.More = func(yield func([]api.Task, error) bool) {
+			for some := range slices.Chunk(slots[n:], piece) {
+				if more, err := rows(some); !yield(more, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
 	return out, err
+}
+
+func allSlots(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i + 1
+	}
+	return out
 }
 
 // taskRows lists a job's slots, or only those asked for.
@@ -276,12 +312,16 @@ func (f *follower) rows(slots []int) ([]api.Task, error) {
 		}
 		return f.n.taskRows(f.job, kept)
 	}
-	rows, err := f.n.taskRows(f.job, nil)
-	began := rows[:0]
-	for _, r := range rows {
-		if r.State != taskstate.Pending.String() {
-			began = append(began, r)
+	return f.n.taskRows(f.job, f.n.begunSlots(f.job))
+}
+
+// begunSlots lists the slots of a job that somebody has, or had: of a million they may be few.
+func (n *Node) begunSlots(id taskstate.JobID) []int {
+	out := []int{}
+	n.replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(id); ok {
+			out = slices.DeleteFunc(shownSlots(j), func(k int) bool { return j.Slot(k).Pending() })
 		}
-	}
-	return began, err
+	})
+	return out
 }

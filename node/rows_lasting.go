@@ -114,27 +114,31 @@ func (n *Node) AllTasks(ctx context.Context, id string) (api.Tasks, error) {
 	if held != nil {
 		return n.Tasks(ctx, id)
 	}
-	tasks, err := n.everyTask(job)
-	return api.Tasks{Tasks: tasks, AsOf: time.Now().UTC()}, err
+	count := 0
+	n.replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(job); ok {
+			count = j.Slots()
+		}
+	})
+	return inPieces(allSlots(count), func(slots []int) ([]api.Task, error) { return n.everyTask(job, slots) })
 }
 
-// everyTask lists all slots of a job, each after the earlier attempts of it that are remembered.
-func (n *Node) everyTask(job taskstate.JobID) ([]api.Task, error) {
-	earlier, all, spec := map[int][]ledger.PastAttempt{}, []int{}, (*taskstate.Job)(nil)
+// everyTask lists slots of a job, each after the earlier attempts of it that are remembered.
+func (n *Node) everyTask(job taskstate.JobID, slots []int) ([]api.Task, error) {
+	earlier, spec := map[int][]ledger.PastAttempt{}, (*taskstate.Job)(nil)
 	n.replica.Read(func(s *ledger.State) {
 		j, ok := s.Job(job)
 		if !ok {
 			return
 		}
 		spec = j.Job()
-		for k := 1; k <= j.Slots(); k++ {
-			all = append(all, k)
+		for _, k := range slots {
 			if past := j.Past(k); len(past) > 0 {
 				earlier[k] = past
 			}
 		}
 	})
-	rows, err := n.taskRows(job, all)
+	rows, err := n.taskRows(job, slots)
 	out := make([]api.Task, 0, len(rows))
 	for _, r := range rows {
 		for _, p := range earlier[r.Slot] {

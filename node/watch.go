@@ -233,7 +233,7 @@ func (n *Node) listJob(row *api.Job, tell func(event) error) error {
 	if err := tell(event{at: row.Submitted.UnixMilli(), kind: kindJob, job: id, state: row.State, note: row.Name}); err != nil || row.Over() {
 		return err
 	}
-	tasks, err := n.taskRows(id, nil)
+	tasks, err := n.taskRows(id, n.begunSlots(id))
 	if err != nil {
 		return nil //nolint:nilerr // held, or forgotten meanwhile
 	}

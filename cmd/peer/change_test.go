@@ -81,6 +81,8 @@ func TestTheNoteOfAJobSaysWhatItWaitsForOrComesFrom(t *testing.T) {
 	}{
 		{api.Job{}, ""},
 		{over, ""},
+		{api.Job{Ended: &at, Cancelled: "by p1"}, "cancelled by p1"},
+		{api.Job{Ended: &at, Cancelled: "5 tasks failed (max_fails: 5)", Origin: &api.Origin{Job: "n", At: at}}, "run of n for 2026-11-21 03:00, cancelled: 5 tasks failed (max_fails: 5)"},
 		{serviceRow(2, 2, nil), "version 2, 2 of 2 tasks run"},
 		{api.Job{Origin: &api.Origin{Job: "n", At: at}}, "run of n for 2026-11-21 03:00"},
 		{api.Job{After: []api.Predecessor{{ID: "a", State: "complete"}, {ID: "b", Name: "x", State: "running"}, {ID: "c"}}}, "starts after x b, c"},

@@ -82,7 +82,7 @@ func peersTable(ps api.Peers, labels bool) *grid {
 		}
 		row := []string{
 			shortID(p.ID), orDash(p.Name), p.Standing, availabilityText(p), role, p.Path, rtt,
-			ofOffer(p, strconv.FormatFloat(p.CPUsUsed, 'g', 3, 64), strconv.FormatFloat(p.CPUs, 'g', 3, 64)),
+			ofOffer(p, number(p.CPUsUsed), number(p.CPUs)),
 			ofOffer(p, bytesText(p.MemoryUsed), bytesText(p.Memory)),
 			strconv.Itoa(p.Tasks), orDash(p.Version), short(seconds(p.Age)),
 		}
@@ -113,6 +113,9 @@ func availabilityText(p api.Peer) string {
 			return fmt.Sprintf("draining: %d left", n)
 		}
 		return "drained"
+	}
+	if p.Availability == api.Paused {
+		return "paused"
 	}
 	return p.Availability
 }

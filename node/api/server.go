@@ -98,6 +98,10 @@ func answer(w http.ResponseWriter, v any, err error) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if t, ok := v.(Tasks); ok {
+		_ = t.writeTo(w)
+		return
+	}
 	_ = json.NewEncoder(w).Encode(v) // the client has gone: nobody to tell
 }
 

@@ -121,12 +121,6 @@ type Task struct {
 	NotBefore *time.Time `json:"not_before,omitempty"` // pending: it does not start before
 }
 
-// Tasks answers GET /v1/jobs/{id}/tasks.
-type Tasks struct {
-	Tasks []Task    `json:"tasks"`
-	AsOf  time.Time `json:"as_of"`
-}
-
 // Fact is one line of `peer explain`: something that was decided or observed about a job or task.
 type Fact struct {
 	Time     time.Time `json:"time"`

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -30,6 +31,7 @@ type part struct {
 	stream string
 	f      *os.File
 	at     int64
+	ours   bool // something in it was seen to be this task's
 	ended  bool
 }
 
@@ -54,8 +56,8 @@ func (c *cursor) open(p *part) (*os.File, error) {
 	if p.f != nil || c.closed {
 		return p.f, nil
 	}
-	f, err := os.Open(filepath.Join(c.home, p.stream))
-	if errors.Is(err, fs.ErrNotExist) {
+	f, err := os.Open(c.path(p))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // not yet, or the task left nothing
 		return nil, nil
 	}
 	if err != nil {
@@ -71,6 +73,19 @@ func (c *cursor) open(p *part) (*os.File, error) {
 	}
 	p.f = f
 	return f, nil
+}
+
+func (c *cursor) path(p *part) string { return filepath.Join(c.home, p.stream) }
+
+// named tells whether the task's folder still has this file. The runner gives the files of a task that ended and wrote nothing to a later one, by
+// renaming, before that one starts: what is read from such a file is another's. A file that once had something of this task is never given away.
+func (c *cursor) named(p *part, f *os.File) bool {
+	there, err := os.Stat(c.path(p))
+	if err != nil {
+		return false
+	}
+	read, err := f.Stat()
+	return err == nil && os.SameFile(there, read)
 }
 
 // end is where reading stops for now: at the cap while the task runs, because what is beyond will be cut away.
@@ -108,6 +123,9 @@ func (c *cursor) read(p *part, b []byte) (n int, end bool, err error) {
 		p.at += int64(n)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return n, false, err
+		}
+		if p.ours = p.ours || n > 0 && (c.running() || c.named(p, f)); n > 0 && !p.ours {
+			return 0, true, nil
 		}
 	}
 	return n, n == 0 && (!running || !c.req.Follow), nil

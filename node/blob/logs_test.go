@@ -211,6 +211,67 @@ func TestAReaderFollowsUntilTheTaskIsOver(t *testing.T) {
 	})
 }
 
+// givenAway is what the runner does with the folder of a task that left nothing: it becomes another's, and an empty file takes its place.
+func (o *owner) givenAway() (other string) {
+	o.t.Helper()
+	rel, _ := task.Folder()
+	home := filepath.Join(o.dir, rel)
+	other = home + "x"
+	if err := errors.Join(os.Rename(home, other), os.WriteFile(home, nil, 0o400)); err != nil {
+		o.t.Fatal(err)
+	}
+	return other
+}
+
+func TestATaskThatLeftNothingHasEmptyOutput(t *testing.T) {
+	o := newOwner(t, 0, false)
+	o.write(Stdout, "")
+	o.givenAway()
+	var g got
+	if err := o.store.Copy(t.Context(), Both(task, true), g.chunk); err != nil {
+		t.Fatal(err)
+	}
+	if g.of(Stdout) != "" || g.of(Stderr) != "" || g.eof[Stdout] != 1 || g.eof[Stderr] != 1 {
+		t.Fatalf("%q, %q, ends %v", g.of(Stdout), g.of(Stderr), g.eof)
+	}
+}
+
+func TestWhatALaterTaskWritesIntoAFileIsNotShownAsTheEarlierOnes(t *testing.T) {
+	for _, tail := range []int{0, 1} {
+		o := newOwner(t, 0, true)
+		o.write(Stdout, "")
+		c, err := o.store.begin(Request{Task: task, Parts: []Part{{Stream: Stdout}}, Follow: true, Tail: tail})
+		if err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 100)
+		if n, end, err := c.read(c.parts[0], buf); n != 0 || end || err != nil { // now it has the file open
+			t.Fatal(n, end, err)
+		}
+		close(o.over)
+		if err := os.WriteFile(filepath.Join(o.givenAway(), Stdout), []byte("another's"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if n, end, err := c.read(c.parts[0], buf); n != 0 || !end || err != nil {
+			t.Errorf("tail %d: %q, %v, %v", tail, buf[:n], end, err)
+		}
+		_ = c.close()
+	}
+}
+
+func TestOutputThatIsRemovedWhileItIsReadIsReadToItsEnd(t *testing.T) {
+	o := newOwner(t, 0, false)
+	long := strings.Repeat("0123456789\n", 30_000)
+	o.write(Stdout, long)
+	var g got
+	err := o.store.Copy(t.Context(), Request{Task: task, Parts: []Part{{Stream: Stdout}}}, func(c Chunk) error {
+		return errors.Join(g.chunk(c), os.RemoveAll(o.dir))
+	})
+	if err != nil || g.of(Stdout) != long {
+		t.Fatalf("%d bytes, %v", len(g.of(Stdout)), err)
+	}
+}
+
 func TestCloseUnblocksAReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOwner(t, 0, true)

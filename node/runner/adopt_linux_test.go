@@ -60,37 +60,3 @@ func TestAWriterThatIsNobodysTaskIsLeftAloneAndWhatItWroteIsCutAway(t *testing.T
 		t.Errorf("%q, %v", b, err)
 	}
 }
-
-func TestAnEmptyWorkFolderServesTheNextTaskAndAUsedOneDoesNot(t *testing.T) {
-	h := start(t, nil)
-	work := func(slot int) string {
-		rel, _ := taskstate.Task(testJob, slot, 1).Folder()
-		return filepath.Join(h.dir, rel, "work")
-	}
-	run := func(slot int, line string) {
-		l := launch(shell("%s", line), slot)
-		h.Start(l)
-		if end := h.end(l.Task); end.State != taskstate.Complete {
-			t.Fatalf("%+v", end)
-		}
-		if err := h.Close(); err != nil { // after it, the folder has been offered
-			t.Fatal(err)
-		}
-	}
-	for slot, line := range []string{"touch kept", "mkdir .hidden", "chmod 0755 .", "rmdir $PWD; ln -s / $PWD"} {
-		h = start(t, func(c *Config) { c.Dir = h.dir })
-		run(slot+1, line)
-		if len(h.spare.paths) != 0 {
-			t.Errorf("%q left a folder that was offered", line)
-		}
-	}
-	h = start(t, func(c *Config) { c.Dir = h.dir })
-	run(5, "true")
-	if len(h.spare.paths) != 1 || !h.spare.take(work(4)+"x") {
-		t.Errorf("an empty folder was not offered: %v", h.spare.paths)
-	}
-	h.spare.offer(work(4) + "x")
-	if h.spare.take(work(4) + "x") {
-		t.Error("a folder was taken for itself")
-	}
-}

@@ -5,17 +5,22 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"sync"
 	"syscall"
 
 	"covey/taskstate"
 )
 
-const scriptName = "script"
+// Names in an attempt's folder and in the folder it runs in.
+const (
+	workName   = "work"
+	scriptName = "script"
+)
 
-// freshFolder makes the attempt's folder. If there is one – this attempt was started in an earlier life – it goes first.
-func freshFolder(home string) error {
+// freshFolder makes the attempt's folder, with an empty work folder in it. If there is one – this attempt was started in an earlier life – it goes first.
+func (r *Runner) freshFolder(home string) error {
+	if r.spare.take(home) {
+		return nil
+	}
 	err := os.Mkdir(home, 0o700)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // the first task of its job
@@ -27,16 +32,14 @@ func freshFolder(home string) error {
 			err = os.Mkdir(home, 0o700)
 		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return os.Mkdir(filepath.Join(home, workName), 0o700)
 }
 
-// workFolder makes the folder a task runs in, with its script, and returns the one it starts in.
-func (r *Runner) workFolder(work string, p *taskstate.Process) (dir string, err error) {
-	if !r.spare.take(work) {
-		if err := os.Mkdir(work, 0o700); err != nil {
-			return "", err
-		}
-	}
+// workFolder puts the script into the folder a task runs in, and returns the one it starts in.
+func workFolder(work string, p *taskstate.Process) (dir string, err error) {
 	if len(p.Script) > 0 {
 		if err := writeScript(filepath.Join(work, scriptName), p.Script); err != nil {
 			return "", err
@@ -82,51 +85,7 @@ func (r *Runner) Clean(job taskstate.JobID) error {
 	if err != nil {
 		return err
 	}
-	return removeTree(filepath.Join(r.cfg.Dir, name))
-}
-
-// maxSpare is how many empty folders are remembered: more than tasks that are being started at once helps nobody.
-const maxSpare = 64
-
-// spare remembers the work folders of ended tasks that left nothing in them. The next task gets one of these by renaming: a third of the
-// price of a new one, and tasks that leave nothing behind do not take 4 KiB of disk each for saying so. A folder stays where it was until
-// then, and may vanish with its job.
-type spare struct {
-	mu    sync.Mutex
-	paths []string
-}
-
-// offer gives a work folder that nobody uses any more. It is remembered only if it is as good as new.
-func (s *spare) offer(work string) {
-	s.mu.Lock()
-	full := len(s.paths) >= maxSpare
-	s.mu.Unlock()
-	if full || !pristine(work) {
-		return
-	}
-	s.mu.Lock()
-	s.paths = append(s.paths, work)
-	s.mu.Unlock()
-}
-
-// take moves a spare folder to work; false if there is none. Should work itself be listed – the same attempt was started before – it is
-// struck off first: from now on it is in use.
-func (s *spare) take(work string) bool {
-	s.mu.Lock()
-	s.paths = slices.DeleteFunc(s.paths, func(p string) bool { return p == work })
-	s.mu.Unlock()
-	for {
-		s.mu.Lock()
-		n := len(s.paths)
-		if n == 0 {
-			s.mu.Unlock()
-			return false
-		}
-		from := s.paths[n-1]
-		s.paths = s.paths[:n-1]
-		s.mu.Unlock()
-		if rename(from, work) == nil {
-			return true
-		}
-	}
+	dir := filepath.Join(r.cfg.Dir, name)
+	r.spare.forget(dir)
+	return removeTree(dir)
 }

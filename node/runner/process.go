@@ -87,18 +87,19 @@ func (r *Runner) prepare(t *task) (s supervise.Spec, err error) {
 		return s, err
 	}
 	home := filepath.Join(r.cfg.Dir, rel)
-	if err := freshFolder(home); err != nil {
+	if err := r.freshFolder(home); err != nil {
 		return s, err
 	}
+	t.home = home
 	s.Task, s.Home, s.Timeout = l.Task.String(), home, time.Duration(l.Job.Timeout)*time.Millisecond
-	t.work = filepath.Join(home, "work")
-	if s.Dir, err = r.workFolder(t.work, p); err != nil {
+	work := filepath.Join(home, workName)
+	if s.Dir, err = workFolder(work, p); err != nil {
 		return s, err
 	}
 	vars := coveyVars(*l)
 	s.Env = environment(r.base, p.Env, vars)
 	s.Argv = arguments(p, vars, l.Item)
-	s.Path = filepath.Join(t.work, scriptName)
+	s.Path = filepath.Join(work, scriptName)
 	if len(p.Script) == 0 {
 		if len(s.Argv) == 0 {
 			return s, reject(taskstate.ReasonNotFound, "the command is empty; name a program to run")
@@ -152,13 +153,18 @@ func (r *Runner) ended(t *task, e supervise.Event) {
 	t.ended = true
 	rep := classify(t, e)
 	t.mu.Unlock()
-	if e.Alone && t.work != "" {
-		r.spare.offer(t.work)
-	}
-	if e.Kind == supervise.Ended && !e.Unbegun {
+	r.leave(t)
+	if e.Kind == supervise.Ended && !e.Unbegun && !r.reusable(t, e) {
 		r.stray(t, e)
 	}
-	r.finish(t, rep)
+	rep.Task = t.launch.Task
+	r.report(rep)
+}
+
+// reusable offers the folder of a task that left nothing to a later one, and tells whether that is so. It comes after leave: a reader that still takes
+// the task for a running one need not fear that the file is another's.
+func (r *Runner) reusable(t *task, e supervise.Event) bool {
+	return e.Alone && e.Sizes == [2]int64{} && t.home != "" && r.spare.offer(t.home)
 }
 
 func (r *Runner) stray(t *task, e supervise.Event) {
@@ -167,12 +173,17 @@ func (r *Runner) stray(t *task, e supervise.Event) {
 	}
 }
 
-// finish tells who follows the output that it is complete, and reports the end – in this order, so that whoever hears of the end can read it all.
+// finish ends a task that was not handed to the keeper.
 func (r *Runner) finish(t *task, rep taskstate.RunReport) {
-	r.forget(t.launch.Task)
-	close(t.over)
+	r.leave(t)
 	rep.Task = t.launch.Task
 	r.report(rep)
+}
+
+// leave tells who follows the output that it is complete. The end is reported after it, so that whoever hears of the end can read it all.
+func (r *Runner) leave(t *task) {
+	r.forget(t.launch.Task)
+	close(t.over)
 }
 
 // Kept says that the ends of these tasks are in the worker's journal, so that the supervisor may forget them.

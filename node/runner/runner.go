@@ -35,9 +35,9 @@ type task struct {
 	launch  taskstate.Launch
 	over    chan struct{} // closed when its output is complete; nil for a no-op
 	mu      sync.Mutex
-	sent    bool // the keeper has it, and hears of a stop
-	shown   bool // reported as running
-	work    string
+	sent    bool   // the keeper has it, and hears of a stop
+	shown   bool   // reported as running
+	home    string // its folder, once it is made
 	ended   bool
 	stop    taskstate.Reason // why it was asked to stop, "" if it was not
 	waiting *timer           // end of a no-op
@@ -53,7 +53,7 @@ func New(cfg Config) (*Runner, error) {
 		return nil, fmt.Errorf("the tasks folder cannot be made: %w", err)
 	}
 	r := &Runner{
-		cfg: cfg, base: passed(cfg.Environ), reports: newReporter(cfg.Sink), clock: newTimers(),
+		cfg: cfg, spare: spare{dir: cfg.Dir}, base: passed(cfg.Environ), reports: newReporter(cfg.Sink), clock: newTimers(),
 		strays: newStrays(cfg.Log), tasks: make(map[taskstate.TaskID]*task), left: make(map[taskstate.TaskID]supervise.Event),
 	}
 	r.work.L = &r.mu

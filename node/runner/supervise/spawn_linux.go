@@ -48,14 +48,16 @@ type child struct {
 
 func spawn(s spec) (*child, error) {
 	c := &child{fd: -1}
-	pid, err := syscall.ForkExec(s.path, s.argv, &syscall.ProcAttr{
-		Dir: s.dir, Env: s.env, Files: []uintptr{s.stdin.Fd(), uintptr(s.stdout), uintptr(s.stderr)},
-		Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &c.fd},
+	err := withSlack(taskSlack, func() (err error) {
+		c.pid, err = syscall.ForkExec(s.path, s.argv, &syscall.ProcAttr{
+			Dir: s.dir, Env: s.env, Files: []uintptr{s.stdin.Fd(), uintptr(s.stdout), uintptr(s.stderr)},
+			Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &c.fd},
+		})
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.pid = pid
 	return c, nil
 }
 

@@ -1,0 +1,60 @@
+package api
+
+import (
+	"encoding/json"
+	"io"
+	"iter"
+	"time"
+)
+
+// Tasks answers GET /v1/jobs/{id}/tasks.
+type Tasks struct {
+	Tasks []Task    `json:"tasks"`
+	AsOf  time.Time `json:"as_of"`
+
+	// More, if it is there, yields further tasks, some at a time: a backend need not hold a million of them at once. An error cuts the
+	// answer off. Clients get them all in Tasks.
+	More iter.Seq2[[]Task, error] `json:"-"`
+}
+
+// writeTo writes the answer as it comes. What is cut off is no JSON, so that nobody takes it for all there is.
+func (t Tasks) writeTo(w io.Writer) error {
+	if t.More == nil {
+		return json.NewEncoder(w).Encode(t)
+	}
+	comma := `{"tasks":[`
+	some := func(tasks []Task) error {
+		for _, x := range tasks {
+			b, err := json.Marshal(x)
+			if err == nil {
+				_, err = w.Write(append([]byte(comma), b...))
+			}
+			if err != nil {
+				return err
+			}
+			comma = ","
+		}
+		return nil
+	}
+	if err := some(t.Tasks); err != nil {
+		return err
+	}
+	for tasks, err := range t.More {
+		if err == nil {
+			err = some(tasks)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if comma != "," { // there were none
+		if _, err := io.WriteString(w, comma); err != nil {
+			return err
+		}
+	}
+	at, err := json.Marshal(t.AsOf)
+	if err == nil {
+		_, err = w.Write(append(append([]byte(`],"as_of":`), at...), "}\n"...))
+	}
+	return err
+}

@@ -1,0 +1,66 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"covey/node/api"
+)
+
+// pieces answers with tasks in pieces, and may break off.
+type pieces struct {
+	fake
+	sizes []int
+	err   error
+}
+
+func (p *pieces) Tasks(context.Context, string) (api.Tasks, error) {
+	n := 0
+	next := func(size int) (out []api.Task) {
+		for range size {
+			n++
+			out = append(out, api.Task{ID: fmt.Sprint("j.", n), Slot: n})
+		}
+		return out
+	}
+	return api.Tasks{Tasks: next(p.sizes[0]), AsOf: time.Unix(9, 0).UTC(), More: func(yield func([]api.Task, error) bool) {
+		for _, size := range p.sizes[1:] {
+			if !yield(next(size), nil) {
+				return
+			}
+		}
+		if p.err != nil {
+			yield(nil, p.err)
+		}
+	}}, nil
+}
+
+func TestTasksThatComeInPiecesAreOneAnswer(t *testing.T) {
+	for _, sizes := range [][]int{{2, 3, 1}, {0, 3}, {3, 0}, {0, 0}, {0}} {
+		c, _, _ := serve(t, &pieces{sizes: sizes})
+		got, err := c.Tasks(t.Context(), "j")
+		want := 0
+		for _, n := range sizes {
+			want += n
+		}
+		if err != nil || len(got.Tasks) != want || got.AsOf != time.Unix(9, 0).UTC() || got.Tasks == nil {
+			t.Fatalf("%v: %+v, %v", sizes, got, err)
+		}
+		for i, x := range got.Tasks {
+			if x.Slot != i+1 {
+				t.Errorf("%v: task %d is %+v", sizes, i, x)
+			}
+		}
+	}
+}
+
+func TestAnAnswerThatBreaksOffIsNotTakenForAllThereIs(t *testing.T) {
+	c, _, _ := serve(t, &pieces{sizes: []int{2, 2}, err: errors.New("forgotten meanwhile")})
+	if got, err := c.Tasks(t.Context(), "j"); err == nil || !strings.Contains(err.Error(), "cannot read the peer's answer") {
+		t.Errorf("%d tasks, %v", len(got.Tasks), err)
+	}
+}
