@@ -77,14 +77,24 @@ func TestManyStreamsAtOnceWork(t *testing.T) {
 	a.SetAddrs(b.Self(), b.Addrs())
 	const many = 256
 	errs, all := make(chan error), make(chan struct{})
+	door := make(chan struct{}, 16) // all are open in the end; but each has three seconds to be opened, and a slow machine one at a time
 	var asking sync.WaitGroup
 	for range many {
 		asking.Go(func() {
-			c, err := dial(t, a, b.Self(), echo)
+			door <- struct{}{}
+			var c net.Conn
+			err := again(ctx(t), func() (err error) {
+				if c, err = dial(t, a, b.Self(), echo); err == nil {
+					if err = echoed(c, "one of many"); err != nil {
+						c.Close()
+					}
+				}
+				return err
+			})
 			if err == nil {
 				defer c.Close()
-				err = echoed(c, "one of many")
 			}
+			<-door
 			errs <- err
 			<-all
 		})

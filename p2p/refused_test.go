@@ -71,7 +71,7 @@ func TestAProtocolNobodyServesIsNotARefusal(t *testing.T) {
 	if _, err := a.Dial(ctx(t), b.Self(), "/never/1"); err == nil || p2p.Refused(err) {
 		t.Fatal(err)
 	}
-	if c, err = dial(t, a, b.Self(), "/fleeting/1"); err == nil { // negotiation is lazy where the protocol was known
+	if c, err = a.Dial(ctx(t), b.Self(), "/fleeting/1"); err == nil { // negotiation is lazy where the protocol was known
 		defer c.Close()
 		c.SetDeadline(time.Now().Add(patience))
 		_, err = c.Read(make([]byte, 1))

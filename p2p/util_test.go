@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
+
 	"covey/p2p"
 )
 
@@ -118,11 +120,18 @@ func connect(t *testing.T, h *p2p.Host, peer string, addrs []string) error {
 func again(ctx context.Context, f func() error) error {
 	for {
 		err := f()
-		var slow net.Error
-		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) && !(errors.As(err, &slow) && slow.Timeout()) {
+		if ctx.Err() != nil || !slow(err) {
 			return err
 		}
 	}
+}
+
+// slow tells whether something failed because its time was up, here or, for the choice of a protocol, on the other side.
+func slow(err error) bool {
+	var late net.Error
+	var reset *network.StreamError
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) && late.Timeout() ||
+		errors.As(err, &reset) && reset.Remote && reset.ErrorCode == network.StreamProtocolNegotiationFailed
 }
 
 func ask(a *p2p.Host, b, say string) error {
