@@ -37,8 +37,7 @@ func (c *Coordinator) stepLasting(j *jobState) {
 	in := c.rolloutOf(j)
 	out := rollout.Step(in)
 	if out.Wake > 0 {
-		j.lasting.wake = c.started.Add(time.Duration(out.Wake) * time.Millisecond)
-		c.wakeAt(j.lasting.wake)
+		c.stepAgain(j.lasting, out.Wake)
 	}
 	var ch replicas.Change
 	if j.job.Type == taskstate.GlobalJob {
@@ -61,7 +60,9 @@ func (c *Coordinator) stepLasting(j *jobState) {
 			c.catchUp(j, in)
 		}
 	}
-	c.moveAway(j)
+	if c.moveAway(j); len(j.lasting.proposed) == 0 {
+		c.balance(j, in)
+	}
 	if out.Phase != rollout.None {
 		c.decideFor(j, ledger.Command{Rollout: &ledger.Rollout{
 			Job: j.id, State: ledger.RolloutState(out.Phase), Message: out.Message, Version: j.job.Version,
@@ -249,7 +250,12 @@ func (c *Coordinator) drain(p *peerState, h *holding, all bool) {
 		}
 		return
 	}
-	for _, n := range h.sorted(func(r rec) bool { return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) }) {
+	c.recallSlots(p, h, h.sorted(func(r rec) bool { return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) }))
+}
+
+// recallSlots asks a peer, whose session is in sync, to give these back if they have not started.
+func (c *Coordinator) recallSlots(p *peerState, h *holding, slots []int) {
+	for _, n := range slots {
 		r := h.slots[n]
 		r.marks |= recalled
 		h.slots[n] = r

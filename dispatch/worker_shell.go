@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"covey/pause"
 	"covey/taskstate"
 )
 
@@ -16,12 +17,11 @@ const (
 )
 
 // own is the goroutine that owns the core: everything that happens becomes an event, one at a time.
-func (w *Worker) own(ctx context.Context, lost []taskstate.Loss) error {
+func (w *Worker) own(ctx context.Context) error {
 	stop, detach := w.stop, w.detach
 	var patience <-chan time.Time
 	due := time.NewTimer(time.Hour)
 	defer due.Stop()
-	w.step(wAdopted{lost})
 	for {
 		if wake := w.core.wake; !wake.IsZero() {
 			due.Reset(time.Until(wake))
@@ -87,6 +87,8 @@ func (w *Worker) step(ev workerEvent) {
 			w.cfg.Runner.Stop(e.stop.Task, e.stop.Reason)
 		case wKept:
 			w.cfg.Runner.Kept(e.tasks)
+		case wAdopt:
+			w.adopt(e.begun)
 		}
 	}
 	if w.cfg.Retired != nil {
@@ -128,7 +130,7 @@ func (w *Worker) write(ctx context.Context) {
 				break
 			}
 			w.setSick(ctx, fmt.Errorf("the worker's journal in %s cannot be written: %w", w.cfg.Dir, err))
-			if !sleep(ctx, delay) {
+			if pause.For(ctx, delay) != nil {
 				return
 			}
 			delay = min(2*delay, journalRetry9)
@@ -221,17 +223,5 @@ func (w *Worker) tell(ctx context.Context, ev workerEvent) {
 	select {
 	case w.results <- ev:
 	case <-ctx.Done():
-	}
-}
-
-// sleep waits, and tells whether ctx lasted.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"covey/node/api"
 	"covey/node/blob"
 	"covey/p2p"
+	"covey/pause"
 	"covey/taskstate"
 )
 
@@ -226,7 +227,7 @@ func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case l.q.Follow && l.worthRetrying(err, r):
-			if err := sleep(ctx, wait); err != nil {
+			if err := pause.For(ctx, wait); err != nil {
 				return err
 			}
 			continue
@@ -241,17 +242,6 @@ func (l *logReader) fetch(ctx context.Context, peer taskstate.PeerID, req blob.R
 		return l.n.logs.Copy(ctx, req, f)
 	}
 	return blob.Fetch(ctx, l.n.host, peer, req, f)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // worthRetrying tells whether the attempt may still have something to say.

@@ -1,7 +1,6 @@
 package p2p
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"strings"
@@ -10,6 +9,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/zeroconf/v2"
 	manet "github.com/multiformats/go-multiaddr/net"
+
+	"covey/pause"
 )
 
 const (
@@ -71,7 +72,7 @@ func (h *Host) browse(ifs []net.Interface) {
 		go func() { done <- zeroconf.Browse(h.ctx, mdnsService, mdnsDomain, found, zeroconf.SelectIfaces(ifs)) }()
 		if err := h.report(found, done); err != nil {
 			h.log.Debug("mDNS", "err", err)
-			wait(h.ctx, time.Minute)
+			_ = pause.For(h.ctx, time.Minute)
 		}
 	}
 }
@@ -91,15 +92,6 @@ func (h *Host) report(found <-chan *zeroconf.ServiceEntry, done <-chan error) er
 		case err := <-done:
 			return err
 		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 // GPUs is the name under which resources.gpus is counted.
 const GPUs = "gpus"
 
-// CountsOf makes Counts of a map; zeroes are left out.
+// CountsOf makes Counts of a map; zeroes are left out. Names are those that CheckCountName accepts.
 func CountsOf(m map[string]int64) Counts {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -74,8 +74,8 @@ func (c Counts) Check() error {
 		return fmt.Errorf("%d named counts, at most %d are allowed", len(m), MaxCounts)
 	}
 	for name, n := range m {
-		if !validCountName(name) {
-			return fmt.Errorf("%q is no name of a count: want 1 to %d characters a-z, 0-9, _ and -, beginning with a letter", name, maxCountName)
+		if err := CheckCountName(name); err != nil {
+			return err
 		}
 		if n < 1 || n > MaxCountOf {
 			return fmt.Errorf("%s: want 1 to %d, got %d", name, MaxCountOf, n)
@@ -83,6 +83,15 @@ func (c Counts) Check() error {
 	}
 	if CountsOf(m) != c {
 		return fmt.Errorf("%q is not in canonical form", string(c))
+	}
+	return nil
+}
+
+// CheckCountName tells what is wrong with the name of something counted. Whoever makes Counts of names from outside asks it first: a name
+// with a comma or an equals sign in it would read as several.
+func CheckCountName(name string) error {
+	if !validCountName(name) {
+		return fmt.Errorf("%.80q is no name of a count: want 1 to %d characters a-z, 0-9, _ and -, beginning with a letter", name, maxCountName)
 	}
 	return nil
 }
@@ -140,6 +149,11 @@ func (c *Counts) UnmarshalJSON(b []byte) error {
 	var m map[string]int64
 	if err := json.Unmarshal(b, &m); err != nil {
 		return err
+	}
+	for name := range m {
+		if err := CheckCountName(name); err != nil {
+			return err
+		}
 	}
 	*c = CountsOf(m)
 	return c.Check()

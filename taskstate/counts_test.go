@@ -88,8 +88,10 @@ func TestCountsAreAnObjectInJSON(t *testing.T) {
 	if err := json.Unmarshal(b, &r); err != nil || r.Others != "gpus=2,license=1" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if err := json.Unmarshal([]byte(`{"others":{"GPU":1}}`), &r); err == nil {
-		t.Error("a bad name passed")
+	for _, bad := range []string{`{"GPU":1}`, `{"a=1,b":2}`, `{"a,b":1}`, `{"a=1":1}`, `{"":1}`, `{"a":-1}`, `{"a":1048577}`, `{"a":1.5}`, `["a"]`} {
+		if err := json.Unmarshal([]byte(`{"others":`+bad+`}`), &r); err == nil {
+			t.Errorf("%s passed as %q", bad, r.Others)
+		}
 	}
 }
 

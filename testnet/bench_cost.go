@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/pause"
 )
 
 const (
@@ -15,7 +16,7 @@ const (
 
 // idle: what a peer costs that has nothing to do.
 func (b *bench) idle(ctx context.Context) error {
-	if err := pause(ctx, idleSettle); err != nil {
+	if err := pause.For(ctx, idleSettle); err != nil {
 		return err
 	}
 	before := make([]api.Stats, b.net.N())
@@ -27,7 +28,7 @@ func (b *bench) idle(ctx context.Context) error {
 		}
 		before[k-1] = st
 	}
-	if err := pause(ctx, idleWindow); err != nil {
+	if err := pause.For(ctx, idleWindow); err != nil {
 		return err
 	}
 	var worstMem, worstCPU float64
@@ -44,17 +45,6 @@ func (b *bench) idle(ctx context.Context) error {
 	b.add(Measure{Name: "resident memory of an idle peer", Value: memory, Max: worstMem, Unit: "MiB", N: b.net.N()})
 	b.add(Measure{Name: "processor use of an idle peer", Value: cpu, Max: worstCPU, Unit: "% of a core", N: b.net.N()})
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // spread: how long after a worker wrote a task's end every one of ten peers shows it. The worker's clock is this machine's, in

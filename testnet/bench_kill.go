@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/pause"
 	"covey/taskstate"
 )
 
@@ -90,7 +91,7 @@ func (b *bench) revive(ctx context.Context, ks ...int) error {
 		return err
 	}
 	// Back means back: connected to each other again, not only seen.
-	if err := pause(ctx, settleAfterKill); err != nil {
+	if err := pause.For(ctx, settleAfterKill); err != nil {
 		return err
 	}
 	// Voters that came back must have caught up before the next kill, or it would be of a majority.

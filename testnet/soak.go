@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/pause"
 )
 
 // SoakConfig says how long to hurt a flock and how.
@@ -191,13 +192,13 @@ func (s *soak) within(ctx context.Context, d time.Duration, f func(context.Conte
 func (s *soak) act(ctx context.Context, a act) {
 	var wg sync.WaitGroup
 	for i, h := range a.Hurts {
-		if i > 0 && pause(ctx, a.Gap) != nil {
+		if i > 0 && pause.For(ctx, a.Gap) != nil {
 			break
 		}
 		wg.Go(func() { s.hurt(ctx, h) })
 	}
 	wg.Wait()
-	_ = pause(ctx, a.Rest)
+	_ = pause.For(ctx, a.Rest)
 }
 
 // hurt does one thing and undoes it after its time.
@@ -212,14 +213,14 @@ func (s *soak) hurt(ctx context.Context, h hurt) {
 		if err := s.within(ctx, reviveLimit, func(ctx context.Context) error { return s.net.Partition(ctx, [][]int{victims}) }); err != nil && !gone(err) {
 			s.trouble("partition: %v", err)
 		}
-		_ = pause(ctx, h.Hold)
+		_ = pause.For(ctx, h.Hold)
 		if err := s.within(ctx, reviveLimit, s.net.Heal); err != nil && !gone(err) {
 			s.trouble("heal: %v", err)
 		}
 		return
 	}
 	s.each(victims, func(k int) { s.begin(ctx, h.What, k) })
-	_ = pause(ctx, h.Hold)
+	_ = pause.For(ctx, h.Hold)
 	bring := s.net.Restart
 	if len(victims) == s.net.N() {
 		bring = s.net.Revive // nobody stayed who could tell them where the others are now

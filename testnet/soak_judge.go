@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/pause"
 )
 
 // settle waits until every accepted job has ended in every peer's eyes and all lists are equal.
@@ -22,7 +23,7 @@ func (s *soak) settle(ctx context.Context) {
 			if why = s.unsettled(ctx); why == "" {
 				return nil
 			}
-			if err := pause(ctx, 200*time.Millisecond); err != nil {
+			if err := pause.For(ctx, 200*time.Millisecond); err != nil {
 				return err
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/pause"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
 )
@@ -92,14 +93,14 @@ func (s *soak) longSleep() string {
 // client submits jobs through whichever peer until loading ends; what it began it brings to an answer.
 func (s *soak) client(loading, ctx context.Context, w int) {
 	r := rand.New(rand.NewPCG(s.cfg.Seed, uint64(100+w)))
-	for pause(loading, between(r, 0, soakThink)) == nil {
+	for pause.For(loading, between(r, 0, soakThink)) == nil {
 		if s.unfinished() >= soakUnfinished {
 			continue
 		}
 		x := s.drawJob(r)
 		s.submit(ctx, r, x)
 		if x.cancel && x.accepted {
-			_ = pause(ctx, between(r, 0, 3*time.Second))
+			_ = pause.For(ctx, between(r, 0, 3*time.Second))
 			s.cancel(ctx, r, x)
 		}
 		if r.IntN(3) == 0 {
@@ -184,7 +185,7 @@ func (s *soak) retry(ctx context.Context, r *rand.Rand, what string, f func(cont
 			s.trouble("%s: no good answer from anybody for %s: %v", what, retryLimit, err)
 			return err
 		}
-		if err := pause(ctx, between(r, 100*time.Millisecond, 500*time.Millisecond)); err != nil {
+		if err := pause.For(ctx, between(r, 100*time.Millisecond, 500*time.Millisecond)); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/pause"
 )
 
 const (
@@ -16,7 +17,7 @@ const (
 // watchCoordinator measures the longest time during which a majority was up and connected and did not agree on a coordinator.
 func (s *soak) watchCoordinator(ctx context.Context) {
 	since := time.Now() // of the present time without one
-	for pause(ctx, bossEvery) == nil {
+	for pause.For(ctx, bossEvery) == nil {
 		boss := s.namedBoss(ctx)
 		s.mu.Lock()
 		s.boss = boss
@@ -79,7 +80,7 @@ func (s *soak) majorityAble() bool {
 
 // watchEnds notes jobs as they end, before the flock forgets them.
 func (s *soak) watchEnds(ctx context.Context) {
-	for pause(ctx, endsEvery) == nil {
+	for pause.For(ctx, endsEvery) == nil {
 		for k := 1; k <= s.net.N(); k++ {
 			if s.net.Running(k) && !s.net.Paused(k) {
 				s.noteEnds(ctx, k)

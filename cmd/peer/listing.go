@@ -82,7 +82,8 @@ func peersTable(ps api.Peers, labels bool) *grid {
 		}
 		row := []string{
 			shortID(p.ID), orDash(p.Name), p.Standing, availabilityText(p), role, p.Path, rtt,
-			fmt.Sprintf("%.3g/%.3g", p.CPUsUsed, p.CPUs), bytesText(p.MemoryUsed) + "/" + bytesText(p.Memory),
+			ofOffer(p, number(p.CPUsUsed), number(p.CPUs)),
+			ofOffer(p, bytesText(p.MemoryUsed), bytesText(p.Memory)),
 			strconv.Itoa(p.Tasks), orDash(p.Version), short(seconds(p.Age)),
 		}
 		if offers {
@@ -96,6 +97,15 @@ func peersTable(ps api.Peers, labels bool) *grid {
 	return t
 }
 
+// ofOffer writes what is promised of what a peer offers. Of one that was not heard since the coordinator is coordinator nobody knows
+// its offer: no peer offers no memory.
+func ofOffer(p api.Peer, used, offered string) string {
+	if p.Memory == 0 {
+		offered = "-"
+	}
+	return used + "/" + offered
+}
+
 // availabilityText says whether a peer takes tasks, and of one that is drained what is left on it.
 func availabilityText(p api.Peer) string {
 	if p.Availability == api.Drained {
@@ -103,6 +113,9 @@ func availabilityText(p api.Peer) string {
 			return fmt.Sprintf("draining: %d left", n)
 		}
 		return "drained"
+	}
+	if p.Availability == api.Paused {
+		return "paused"
 	}
 	return p.Availability
 }

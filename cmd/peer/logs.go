@@ -28,6 +28,9 @@ func (c *cli) logsCommand() *cobra.Command {
 			default:
 				return api.Errorf(api.Usage, "--stream %q: want stdout or stderr", stream)
 			}
+			if cmd.Flags().Changed("task") && q.Slot < 1 {
+				return api.Errorf(api.Usage, "--task %d: want the number of a slot, from 1", q.Slot)
+			}
 			failed := false
 			a := &attached{cli: c}
 			err := c.client().Logs(cmd.Context(), args[0], q, func(ch api.LogChunk) error {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -42,7 +44,30 @@ type grid struct {
 
 func table(head ...string) *grid { return &grid{head: head} }
 
-func (g *grid) add(cells ...string) { g.rows = append(g.rows, cells) }
+func (g *grid) add(cells ...string) {
+	for i, c := range cells {
+		cells[i] = printable(c)
+	}
+	g.rows = append(g.rows, cells)
+}
+
+// printable spells out what would break a row or speak to the terminal: items, labels and messages come from anywhere.
+func printable(s string) string {
+	if !strings.ContainsFunc(s, unprintable) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unprintable(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 func (g *grid) write(w io.Writer) {
 	width := make([]int, len(g.head))
@@ -127,7 +152,7 @@ func short(d time.Duration) string {
 	case d < time.Hour:
 		return d.Round(time.Second).String()
 	case d < 48*time.Hour:
-		return d.Round(time.Minute).String()
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 	}
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
@@ -144,7 +169,20 @@ func bytesText(n int64) string {
 		v /= unit
 		i++
 	}
-	return fmt.Sprintf("%.3g%ciB", v, "KMGTP"[i])
+	return fmt.Sprintf("%s%ciB", number(v), "KMGTP"[i])
+}
+
+// number writes about three digits, never an exponent.
+func number(v float64) string {
+	decimals := 2
+	for rest := v; rest >= 9.995 && decimals > 0; rest /= 10 {
+		decimals--
+	}
+	s := strconv.FormatFloat(v, 'f', decimals, 64)
+	if decimals > 0 {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
 }
 
 func orDash(s string) string {

@@ -31,7 +31,7 @@ func (p *progress) show(j api.Job) {
 	}
 	p.last = time.Now()
 	ended := j.Tasks["complete"] + failures(j) + j.Tasks["shutdown"]
-	fill := progressWidth * ended / max(j.Count, 1)
+	fill := min(progressWidth*ended/max(j.Count, 1), progressWidth) // of a service that shrank more may have ended than are wanted
 	line := fmt.Sprintf("[%s%s] %d/%d done, %d running", strings.Repeat("█", fill), strings.Repeat("·", progressWidth-fill), ended, j.Count, j.Tasks["running"])
 	if n := failures(j); n > 0 {
 		line += fmt.Sprintf(", %d failed", n)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -23,7 +22,7 @@ type runFlags struct {
 	cpus, memory, timeout, replaceAfter string
 	env                                 []string
 	parallel                            int
-	shell, detach, wait                 bool
+	shell, detach, dry, wait            bool
 	policy                              policyFlags
 }
 
@@ -60,6 +59,9 @@ func (c *cli) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if f.dry {
+				return c.preview(cmd.Context(), job)
+			}
 			return c.runJob(cmd.Context(), job, f.detach)
 		},
 	}
@@ -79,6 +81,7 @@ func (c *cli) runCommand() *cobra.Command {
 	fl.IntVar(&f.parallel, "parallel", 0, "at most `N` tasks at once")
 	fl.BoolVar(&f.shell, "shell", false, "the command is one line for /bin/sh -c")
 	fl.BoolVar(&f.detach, "detach", false, "print the job's id and do not wait")
+	fl.BoolVar(&f.dry, "dry-run", false, "only show where its tasks would go, or why they would wait")
 	f.policy.register(fl)
 	return cmd
 }
@@ -89,7 +92,10 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 	p := &taskstate.Process{Command: args, Dir: f.dir, Shell: f.shell, Braces: true}
 	j.Run.Process = p
 	if f.script != "" {
-		b, err := os.ReadFile(f.script)
+		b, err := readFile(f.script, jobfile.MaxScript)
+		if err == nil && len(b) == 0 {
+			err = fmt.Errorf("%s is empty, so there is nothing to run", f.script)
+		}
 		if err != nil {
 			return nil, api.Errorf(api.Usage, "--script: %v", err)
 		}
@@ -119,7 +125,11 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 	if err := f.policy.before(j); err != nil {
 		return nil, err
 	}
+	given := j.Resources.MilliCPU
 	jobfile.Defaults(j)
+	if f.cpus != "" {
+		j.Resources.MilliCPU = given // also when it is zero
+	}
 	f.policy.afterwards(j)
 	if err := jobfile.Validate(j); err != nil {
 		return nil, api.Errorf(api.Usage, "%v", err)
@@ -186,37 +196,44 @@ func parseRange(s string) (first, last int, err error) {
 	a, b, ok := strings.Cut(s, "-")
 	if first, err = strconv.Atoi(a); err == nil && ok {
 		if last, err = strconv.Atoi(b); err == nil && last >= first && first >= 0 {
+			if last-first >= jobfile.MaxCount {
+				return 0, 0, api.Errorf(api.Usage, "--array %s: a job has at most %d tasks; make several of it", s, jobfile.MaxCount)
+			}
 			return first, last, nil
 		}
 	}
 	return 0, 0, api.Errorf(api.Usage, "--array %q: want A-B with whole numbers and A ≤ B, as in 1-100", s)
 }
 
+// readLines reads a list as each_line of a job file does.
 func readLines(file string, stdin io.Reader) ([]string, error) {
-	r := stdin
-	if file != "-" {
-		f, err := os.Open(filepath.Clean(file))
-		if err != nil {
-			return nil, api.Errorf(api.Usage, "--each-line: %v", err)
-		}
-		defer f.Close()
-		r = f
+	data, err := fileOrStdin(file, stdin, jobfile.MaxList)
+	if err != nil {
+		return nil, api.Errorf(api.Usage, "--each-line: %v", err)
 	}
-	var items []string
-	sc := bufio.NewScanner(r)
-	sc.Buffer(nil, 1<<20)
-	for sc.Scan() {
-		if line := strings.TrimRight(sc.Text(), "\r"); line != "" {
-			items = append(items, line)
-		}
-	}
-	if err := sc.Err(); err != nil {
-		return nil, api.Errorf(api.Usage, "--each-line: read %s: %v", file, err)
-	}
-	if len(items) == 0 {
-		return nil, api.Errorf(api.Usage, "--each-line: %s has no lines, so there is nothing to run", file)
+	items, err := jobfile.Lines(data)
+	if err != nil {
+		return nil, api.Errorf(api.Usage, "--each-line: %s: %v", file, err)
 	}
 	return items, nil
+}
+
+// fileOrStdin is readFile, with - for stdin.
+func fileOrStdin(file string, stdin io.Reader, limit int64) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(io.LimitReader(stdin, limit+1))
+	}
+	return readFile(file, limit)
+}
+
+// readFile reads a file, of one that has more than limit bytes one more than that: who goes on with it says that it is too long.
+func readFile(file string, limit int64) ([]byte, error) {
+	f, err := os.Open(filepath.Clean(file))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit+1))
 }
 
 // runJob submits a job and stays with it to its end.
@@ -226,8 +243,11 @@ func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool) error
 	if err != nil {
 		return err
 	}
-	if sub.Held {
+	switch {
+	case sub.Held:
 		fmt.Fprintf(c.Err, "HELD: job %s is kept on this machine only. %s\n", sub.ID, sub.Note)
+	case sub.Note != "":
+		fmt.Fprintf(c.Err, "job %s: %s\n", sub.ID, sub.Note)
 	}
 	if sub.Updated {
 		c.showChanges(c.Err, sub.Changes)

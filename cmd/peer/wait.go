@@ -21,6 +21,9 @@ func (c *cli) waitCommand() *cobra.Command {
 		Annotations: map[string]string{speaksForTask: "1"},
 		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			if timeout < 0 {
+				return api.Errorf(api.Usage, "--timeout %s: want a duration above 0, as in 10m", timeout)
+			}
 			if timeout > 0 {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, timeout)
@@ -48,14 +51,22 @@ func (c *cli) waitJob(ctx context.Context, id string, timeout time.Duration) err
 		return nil
 	})
 	bar.done()
-	if ctx.Err() == context.DeadlineExceeded {
+	if err != nil && ctx.Err() == context.DeadlineExceeded {
 		fmt.Fprintf(c.Err, "peer: job %s has not ended after %s; it goes on\n", orDash(last.ID), timeout)
 		return exitError(waitTimedOut)
 	}
 	if err != nil {
 		return err
 	}
+	c.sayCancelled(last)
 	return jobExit(last)
+}
+
+// sayCancelled tells why a job ended that was cancelled: its exit code does not.
+func (c *cli) sayCancelled(j api.Job) {
+	if j.Over() && j.Cancelled != "" {
+		fmt.Fprintf(c.Err, "peer: job %s was %s\n", j.ID, cancelText(j))
+	}
 }
 
 // sayLasting tells who waits for a job that does not end by itself.

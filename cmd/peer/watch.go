@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/pause"
 )
 
 // A watch whose peer does not answer asks again after a wait that doubles, and begins with the short one again when it has gone well for
@@ -52,7 +53,7 @@ func (w *watching) run(ctx context.Context) error {
 			w.told = true
 			fmt.Fprintf(w.Err, "%v; watching goes on when it answers\n", err)
 		}
-		if err := pauseFor(ctx, wait/2+rand.N(wait/2)); err != nil {
+		if err := pause.For(ctx, wait/2+rand.N(wait/2)); err != nil {
 			return err
 		}
 		wait = min(2*wait, watchRetryMost)
@@ -80,15 +81,4 @@ func (w *watching) print(e api.Event) error {
 		return errPrint{err}
 	}
 	return nil
-}
-
-func pauseFor(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -1,5 +1,9 @@
 // Package cron tells when a schedule starts its job: a pure function of the schedule, the start before and the time. A coordinator that
 // was away makes up for at most one start, the newest it missed.
+//
+// Where clocks are set forward or back, a start at hours that are named (30 2 * * *) comes once on every day there is: at the end of the
+// hour that is left out if it would have been in it, the first time in the hour that comes twice. Starts of every hour (*/15 * * * *) go on as
+// if nothing had happened.
 package cron
 
 import (
@@ -54,7 +58,7 @@ func Next(s *taskstate.Schedule, after int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	t, err := gronx.NextTickAfter(s.Cron, time.UnixMilli(after).In(zone), false)
+	t, err := next(s.Cron, time.UnixMilli(after).In(zone))
 	if err != nil {
 		return 0, fmt.Errorf("%q never comes again: %w", s.Cron, err)
 	}
@@ -64,18 +68,19 @@ func Next(s *taskstate.Schedule, after int64) (int64, error) {
 // Due tells whether a start is due: the newest that lies after last (the start before, or when the schedule was accepted), is not in
 // the future and not too late.
 func Due(s *taskstate.Schedule, last, now int64) (at int64, due bool, err error) {
-	zone, err := location(s)
-	if err != nil {
-		return 0, false, err
-	}
 	from := max(last, now-MaxLate.Milliseconds())
-	t, err := gronx.NextTickAfter(s.Cron, time.UnixMilli(from).In(zone), false)
-	if err != nil || t.UnixMilli() > now {
+	if at, err = Next(s, from); err != nil || at > now {
 		return 0, false, err
 	}
-	at = t.UnixMilli()
-	if t, err := gronx.PrevTickBefore(s.Cron, time.UnixMilli(now).In(zone), true); err == nil && t.UnixMilli() > at && t.UnixMilli() <= now {
-		at = t.Truncate(time.Minute).UnixMilli()
+	// The newest is looked for from now on backwards, in spans that grow: where starts are many, a short one has some.
+	for span := time.Minute.Milliseconds(); ; span *= 8 {
+		since := max(from, now-span)
+		at, err = Next(s, since)
+		for t := at; err == nil && t <= now; t, err = Next(s, t) {
+			at, due = t, true
+		}
+		if due || err != nil {
+			return at, due, err
+		}
 	}
-	return at, true, nil
 }

@@ -96,18 +96,11 @@ func (n *Node) heir(s *seat) (Voter, bool, error) {
 // letGo arranges, as coordinator, that leaving can stop: the living decide without it. When leaving is this peer itself, everything
 // but its own removal is done; its successor does that.
 func (n *Node) letGo(ctx context.Context, leaving Voter) error {
-	l := n.lead.Load()
-	if l == nil {
-		return n.notCoordinator()
-	}
-	s := l.seat
-	if err := s.config.lock(ctx); err != nil {
+	s, done, err := n.without(ctx, leaving.Peer)
+	if err != nil {
 		return err
 	}
-	defer s.config.unlock()
-	n.mu.Lock()
-	n.absent[leaving.Peer] = time.Now().Add(absentFor)
-	n.mu.Unlock()
+	defer done()
 	for ctx.Err() == nil {
 		servers, err := s.servers()
 		if err != nil {
@@ -136,6 +129,22 @@ func (n *Node) letGo(ctx context.Context, leaving Voter) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// without is how a change of the voters begins at the coordinator when a peer goes: nobody else changes them until done is called,
+// and that peer is not made a voter again for a while.
+func (n *Node) without(ctx context.Context, peer taskstate.PeerID) (s *seat, done func(), err error) {
+	l := n.lead.Load()
+	if l == nil {
+		return nil, nil, n.notCoordinator()
+	}
+	if err := l.seat.config.lock(ctx); err != nil {
+		return nil, nil, err
+	}
+	n.mu.Lock()
+	n.absent[peer] = time.Now().Add(absentFor)
+	n.mu.Unlock()
+	return l.seat, l.seat.config.unlock, nil
 }
 
 // appoint makes some live peer a voter, beside a last one that leaves.
@@ -182,18 +191,11 @@ func (n *Node) awaitReady(ctx context.Context, s *seat, v Voter) error {
 // decision. It fails with ErrSoleVoter, and with ErrNotCoordinator here and when the peer is this one: leadership is on its way to
 // another then, to whom the caller forwards.
 func (n *Node) RemoveVoter(ctx context.Context, peer taskstate.PeerID) error {
-	l := n.lead.Load()
-	if l == nil {
-		return n.notCoordinator()
-	}
-	s := l.seat
-	if err := s.config.lock(ctx); err != nil {
+	s, done, err := n.without(ctx, peer)
+	if err != nil {
 		return err
 	}
-	defer s.config.unlock()
-	n.mu.Lock()
-	n.absent[peer] = time.Now().Add(absentFor)
-	n.mu.Unlock()
+	defer done()
 	for ctx.Err() == nil {
 		servers, err := s.servers()
 		if err != nil {

@@ -241,17 +241,7 @@ func shrinkOrder(voters []Voter, self taskstate.PeerID, alive func(Voter) bool) 
 // planLeave names the next voter to remove so that leaving can go and the living keep a majority all the way: leaving itself,
 // or first somebody dead. ok is false if nothing may be removed: leaving is alone, or the others could not decide.
 func planLeave(voters []Voter, leaving Voter, alive func(Voter) bool) (next Voter, ok bool) {
-	living := 0
-	var dead []Voter
-	for _, v := range voters {
-		switch {
-		case v == leaving:
-		case alive(v):
-			living++
-		default:
-			dead = append(dead, v)
-		}
-	}
+	living, dead := others(voters, leaving, alive)
 	if living > 0 && living >= majority(len(voters)-1) {
 		return leaving, true
 	}
@@ -264,8 +254,18 @@ func planLeave(voters []Voter, leaving Voter, alive func(Voter) bool) (next Vote
 // planHandover names the next voter to remove before leaving stops: none (done) while those who stay are a majority of the
 // configuration as it is. The dead go first: whoever leaves may be back soon.
 func planHandover(voters []Voter, leaving Voter, alive func(Voter) bool) (next Voter, ok bool) {
-	living := 0
-	var dead []Voter
+	living, dead := others(voters, leaving, alive)
+	switch {
+	case living == 0 || living >= majority(len(voters)):
+		return Voter{}, false
+	case len(dead) > 0:
+		return dead[0], true
+	}
+	return leaving, true
+}
+
+// others counts who lives among the voters but for one, and lists the dead.
+func others(voters []Voter, leaving Voter, alive func(Voter) bool) (living int, dead []Voter) {
 	for _, v := range voters {
 		switch {
 		case v == leaving:
@@ -275,11 +275,5 @@ func planHandover(voters []Voter, leaving Voter, alive func(Voter) bool) (next V
 			dead = append(dead, v)
 		}
 	}
-	switch {
-	case living == 0 || living >= majority(len(voters)):
-		return Voter{}, false
-	case len(dead) > 0:
-		return dead[0], true
-	}
-	return leaving, true
+	return living, dead
 }

@@ -67,8 +67,10 @@ func Step(in Input) Output {
 		return out
 	}
 	switch {
-	case len(v.old) == 0 && v.flux == 0 && v.surge == 0:
-		out.Phase, out.Surge = Completed, 0
+	case len(v.old)+len(v.stale)+v.flux == 0:
+		// It is complete before its surge goes. Those that go then need not be the surge – one that has failed for good goes first – and
+		// an update that went on would watch what stays, want its surge back for that, and so on for ever.
+		out.Phase, out.Surge = Completed, v.surge
 		out.Message = fmt.Sprintf("version %d runs on all %s", in.Target, slots(v.wanted))
 		if in.Phase == RollingBack {
 			out.Phase = RolledBack

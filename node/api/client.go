@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -32,7 +33,8 @@ func NewClient(socket string) *Client {
 		},
 		MaxIdleConnsPerHost: 64,
 	}
-	return &Client{http: &http.Client{Transport: t}, socket: socket}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // no call becomes another one
+	return &Client{http: &http.Client{Transport: t, CheckRedirect: stay}, socket: socket}
 }
 
 // Close drops idle connections.
@@ -88,6 +90,9 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 	}
 	defer resp.Body.Close()
 	if err := json.NewDecoder(resp.Body).Decode(&v); err != nil {
+		if ctx.Err() != nil {
+			return v, ctx.Err()
+		}
 		return v, Errorf(Failed, "cannot read the peer's answer: %v", err)
 	}
 	return v, nil
@@ -135,7 +140,15 @@ func streamError(raw json.RawMessage) (*Error, bool) {
 	return e.Error, true
 }
 
-func jobPath(id, rest string) string { return "/v1/jobs/" + url.PathEscape(id) + rest }
+// segment is an id as one part of a path, whatever a person typed: "." and ".." would lead to another call.
+func segment(id string) string {
+	if strings.Trim(id, ".") == "" {
+		return strings.Repeat("%2E", len(id))
+	}
+	return url.PathEscape(id)
+}
+
+func jobPath(id, rest string) string { return "/v1/jobs/" + segment(id) + rest }
 
 // Submit hands in a job.
 func (c *Client) Submit(ctx context.Context, s Submit) (Submitted, error) {
@@ -164,7 +177,7 @@ func (c *Client) Tasks(ctx context.Context, id string) (Tasks, error) {
 
 // Explain tells the story of a job or task.
 func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
-	return call[Explanation](ctx, c, http.MethodGet, "/v1/explain/"+url.PathEscape(id), nil)
+	return call[Explanation](ctx, c, http.MethodGet, "/v1/explain/"+segment(id), nil)
 }
 
 // Follow calls each with the job's progress until it has ended.
@@ -226,13 +239,13 @@ func (c *Client) Invites(ctx context.Context) (Invites, error) {
 
 // Revoke ends a ticket.
 func (c *Client) Revoke(ctx context.Context, id string) error {
-	_, err := call[struct{}](ctx, c, http.MethodDelete, "/v1/tickets/"+url.PathEscape(id), nil)
+	_, err := call[struct{}](ctx, c, http.MethodDelete, "/v1/tickets/"+segment(id), nil)
 	return err
 }
 
 // Remove ends a peer's membership.
 func (c *Client) Remove(ctx context.Context, peer string) error {
-	_, err := call[struct{}](ctx, c, http.MethodDelete, "/v1/peers/"+url.PathEscape(peer), nil)
+	_, err := call[struct{}](ctx, c, http.MethodDelete, "/v1/peers/"+segment(peer), nil)
 	return err
 }
 

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"time"
 )
 
@@ -76,7 +75,7 @@ func postID[Q, T any](f func(context.Context, string, Q) (T, error)) http.Handle
 	}
 }
 
-func peerPath(peer, rest string) string { return "/v1/peers/" + url.PathEscape(peer) + rest }
+func peerPath(peer, rest string) string { return "/v1/peers/" + segment(peer) + rest }
 
 // Peer tells about one peer.
 func (c *Client) Peer(ctx context.Context, peer string) (PeerAnswer, error) {

@@ -91,6 +91,7 @@ const (
 func Join(ctx context.Context, n Net, via string, req JoinRequest) (JoinAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
+	req = req.trimmed() // a machine may have more addresses than anybody needs to find it
 	if err := req.Check(); err != nil {
 		return JoinAnswer{}, fmt.Errorf("cannot ask to join: %w", err)
 	}
@@ -99,7 +100,7 @@ func Join(ctx context.Context, n Net, via string, req JoinRequest) (JoinAnswer, 
 		return JoinAnswer{}, err
 	}
 	defer c.Close()
-	if err := wire.NewWriter(c, StrangerFrame).Send(req.trimmed()); err != nil {
+	if err := wire.NewWriter(c, StrangerFrame).Send(req); err != nil {
 		return JoinAnswer{}, lost(ctx, via, err)
 	}
 	a, err := readAnswer(wire.NewReader(c, 0))

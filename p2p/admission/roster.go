@@ -102,7 +102,8 @@ func (r *Roster) Adopt(a JoinAnswer) error {
 	defer r.mu.Unlock()
 	if held := r.now.Load(); held.cluster == next.cluster { // what we knew of this cluster stays, unless the answer knows better
 		for peer, e := range held.entries {
-			if n, ok := next.entries[peer]; !ok || n.At < e.At {
+			n, ok := next.entries[peer]
+			if ok && n.At < e.At || !ok && len(next.entries) < MaxRoster { // a roster above its cap could not be read back
 				next.entries[peer] = e
 			}
 		}

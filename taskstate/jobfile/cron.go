@@ -104,7 +104,8 @@ func checkZone(zone string) error {
 	if zone == "" || zone == "UTC" {
 		return nil
 	}
-	if strings.EqualFold(zone, "local") {
+	switch strings.ToLower(zone) {
+	case "local", "localtime", "posixrules": // the last two are files some systems keep beside the zones
 		return errors.New("every peer may have another local time; name a zone, as in Europe/Berlin")
 	}
 	if len(zone) > 64 {

@@ -146,7 +146,7 @@ func (r *reader) resources(n ast.Node, path string, res *taskstate.Resources) {
 			continue
 		}
 		fields = append(fields, field{name, func(n ast.Node, p string) {
-			if err := taskstate.CountsOf(map[string]int64{name: 1}).Check(); err != nil {
+			if err := taskstate.CheckCountName(name); err != nil {
 				r.fail(at, "%s: %v", path, err)
 				return
 			}

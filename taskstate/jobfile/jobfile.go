@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"covey/taskstate"
@@ -84,7 +86,23 @@ type reader struct {
 }
 
 func (r *reader) fail(at place, format string, args ...any) {
-	r.errs = append(r.errs, &Error{File: r.file, Line: max(at.line, 1), Col: max(at.col, 1), Msg: fmt.Sprintf(format, args...)})
+	r.errs = append(r.errs, &Error{File: r.file, Line: max(at.line, 1), Col: max(at.col, 1), Msg: oneLine(fmt.Sprintf(format, args...))})
+}
+
+// oneLine spells out what would break a line or change a terminal: keys come from the file as they are.
+func oneLine(s string) string {
+	if !strings.ContainsFunc(s, unicode.IsControl) {
+		return s
+	}
+	var b strings.Builder
+	for _, c := range s {
+		if unicode.IsControl(c) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(c), "'"))
+			continue
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
 }
 
 // placeOf finds a field's place, or that of the nearest thing around it.
@@ -109,7 +127,12 @@ func (r *reader) job(data []byte) *taskstate.Job {
 		r.fail(invalidUTF8(data), "this is not UTF-8 text")
 		return nil
 	}
-	root := r.parse(string(data) + "\n") // without it the YAML library does not fold a last line
+	// To YAML all line ends are one; its library knows the others only outside of quotes.
+	text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(data))
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n" // without it the library does not fold a last line
+	}
+	root := r.parse(text)
 	if root == nil {
 		return nil
 	}

@@ -86,9 +86,11 @@ func refused(t token.Type) string {
 
 // counts follows the shape of a file token by token.
 type counts struct {
-	depth, dashes, keys, documents int
-	line, tokens                   int
-	dash                           *token.Token // the token before, if it was a dash
+	open                    []token.Type // brackets that are not closed yet, the outermost first
+	valued                  bool         // the entry at hand of the innermost braces has a colon, which has been counted
+	dashes, keys, documents int
+	line, tokens            int
+	dash                    *token.Token // the token before, if it was a dash
 }
 
 // add says what is too much once t is counted, "" if nothing is.
@@ -104,11 +106,14 @@ func (c *counts) add(t *token.Token) string {
 	c.tokens++
 	switch t.Type {
 	case token.SequenceStartType, token.MappingStartType:
-		c.depth++
+		c.open = append(c.open, t.Type)
 	case token.SequenceEndType, token.MappingEndType:
-		c.depth--
+		c.open = c.open[:max(len(c.open)-1, 0)]
 	case token.MappingValueType:
 		c.keys++
+		c.valued = true
+	case token.CollectEntryType:
+		c.entry()
 	case token.DocumentHeaderType:
 		c.documents++
 		if c.documents > 1 || c.tokens > 1 {
@@ -121,14 +126,25 @@ func (c *counts) add(t *token.Token) string {
 			return `the list item before this one is empty; for an empty text write ""`
 		}
 	}
-	block := c.depth <= 0 && (t.Type == token.SequenceEntryType || t.Type == token.MappingValueType)
+	block := len(c.open) == 0 && (t.Type == token.SequenceEntryType || t.Type == token.MappingValueType)
 	switch {
-	case c.depth > maxDepth || c.dashes > maxDepth || block && at.Column > maxColumn:
+	case len(c.open) > maxDepth || c.dashes > maxDepth || block && at.Column > maxColumn:
 		return "nested too deeply for a job file"
 	case c.keys > maxKeys:
 		return fmt.Sprintf("more than %s keys", grouped(maxKeys))
 	}
 	return ""
+}
+
+// entry counts what ended with a comma, in braces: {a, b} has two keys and no colon.
+func (c *counts) entry() {
+	if n := len(c.open); n == 0 || c.open[n-1] != token.MappingStartType {
+		return
+	}
+	if !c.valued {
+		c.keys++
+	}
+	c.valued = false
 }
 
 // syntax reports what the YAML parser did not understand.
@@ -141,7 +157,7 @@ func (r *reader) syntax(err error) {
 	p := e.GetToken().Position
 	at := place{p.Line, p.Column}
 	switch msg := e.GetMessage(); {
-	case strings.Contains(msg, "tab character"):
+	case strings.Contains(msg, "tab character"), strings.Contains(msg, "'\t'"):
 		r.fail(at, "a tab; YAML is indented with spaces")
 	case strings.Contains(msg, "already defined"):
 		r.fail(at, "the key %q is given twice", clip(e.GetToken().Value))

@@ -32,7 +32,7 @@ const (
 // problem is one thing wrong with a job. field is spelt as in a job file.
 type problem struct{ field, msg string }
 
-func (p problem) String() string { return p.field + ": " + p.msg }
+func (p problem) String() string { return oneLine(p.field + ": " + p.msg) }
 
 // Validate checks a complete job, whoever built it: a peer calls it on every job that arrives. The error names every field at fault,
 // spelt as in a job file, one per line.
@@ -132,7 +132,7 @@ func (ps *checks) slots(j *taskstate.Job) {
 		}
 	}
 	if total > MaxItems {
-		ps.bad("each", "the items have %s bytes together, at most %s are allowed; give slots numbers (count) and let each task look up its own", grouped(total), grouped(MaxItems))
+		ps.bad("each", "the items have %s bytes together, at most %s are allowed; %s", grouped(total), grouped(MaxItems), lookUp)
 	}
 }
 

@@ -86,7 +86,7 @@ func (r *reader) text(n ast.Node, path string) (string, bool) {
 		return v.Value, true
 	case *ast.LiteralNode:
 		return v.Value.Value, true
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		return n.GetToken().Value, true
 	}
 	r.fail(placeAt(n), "%swant text, got %s", prefix(path), kind(n))

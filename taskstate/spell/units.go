@@ -29,7 +29,7 @@ func Duration(s string) (time.Duration, error) {
 	}
 	switch total := days + d; {
 	case s != "" && strings.Trim(s, "0123456789.") == "":
-		return 0, fmt.Errorf("say the unit of %s, as in %ss or %sm", s, s, s)
+		return 0, fmt.Errorf("say the unit of %s, as in %ss or %sm", Clip(s), Clip(s), Clip(s))
 	case strings.HasPrefix(s, "-"):
 		return 0, fmt.Errorf("want a duration of zero or more, got %q", Clip(s))
 	case err != nil || s == "" || rest != "" && (rest[0] == '-' || rest[0] == '+'):
@@ -94,10 +94,14 @@ func Size(s string) (int64, error) {
 	case v*float64(scale) > MaxSize:
 		return 0, fmt.Errorf("the size %s is too large", Clip(s))
 	}
-	if n, err := strconv.ParseInt(number, 10, 64); err == nil { // whole numbers exactly
-		return n * scale, nil
+	n, err := strconv.ParseInt(number, 10, 64) // whole numbers exactly
+	if err != nil {
+		n, scale = int64(math.Round(v*float64(scale))), 1
 	}
-	return int64(math.Round(v * float64(scale))), nil
+	if n*scale > MaxSize { // by so little that v does not show it
+		return 0, fmt.Errorf("the size %s is too large", Clip(s))
+	}
+	return n * scale, nil
 }
 
 // CPUs reads "0.5", "2" or "500m" and returns thousandths of a cpu. The error says what is wanted.

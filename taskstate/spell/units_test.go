@@ -14,7 +14,7 @@ import (
 func TestSizes(t *testing.T) {
 	for in, want := range map[string]int64{
 		"0": 0, "17": 17, "17B": 17, "1kB": 1000, "1KB": 1000, "256MiB": 256 << 20, "256mib": 256 << 20, "1GB": 1e9, "1.5GiB": 3 << 29, "2 GB": 2e9,
-		"1TiB": 1 << 40, "0.5KiB": 512, "1152921504606846975": 1<<60 - 1,
+		"1TiB": 1 << 40, "0.5KiB": 512, "1152921504606846975": 1<<60 - 1, "1152921504606846976": 1 << 60, "1048576TiB": 1 << 60,
 	} {
 		if got, err := spell.Size(in); err != nil || got != want {
 			t.Errorf("%q: %d, %v; want %d", in, got, err, want)
@@ -22,7 +22,7 @@ func TestSizes(t *testing.T) {
 	}
 	for in, says := range map[string]string{
 		"": "want a size", "MiB": "want a size", "-1GB": "want a size", "1e9": "want a size", "1 2GB": "want a size", "1PB": "want a size", "1..5GB": "want a size",
-		"256M": "256MB (powers of 1000) or 256MiB", "1g": "1GB", "9999999TiB": "too large", "99999999999999999999": "too large", "NaN": "want a size", ".": "want a size",
+		"256M": "256MB (powers of 1000) or 256MiB", "1g": "1GB", "9999999TiB": "too large", "99999999999999999999": "too large", "1152921504606846977": "too large", "1125899906842625KiB": "too large", "NaN": "want a size", ".": "want a size",
 		strings.Repeat("x", 100): "…",
 	} {
 		if _, err := spell.Size(in); err == nil || !strings.Contains(err.Error(), says) {
@@ -43,7 +43,7 @@ func TestDurations(t *testing.T) {
 	for in, says := range map[string]string{
 		"": "want a duration", "10": "10s or 10m", "1.5": "say the unit", "ten": "want a duration", "-1s": "zero or more", "1d-1h": "want a duration", "1d+1h": "want a duration",
 		"1us": "whole milliseconds", "3651d": "ten years", "99999d": "want a duration", "999999999h": "want a duration", "1.5d": "want a duration", "d": "want a duration",
-		"10 s": "want a duration", "1h 5m": "want a duration", "+5s": "want a duration",
+		"10 s": "want a duration", "1h 5m": "want a duration", "+5s": "want a duration", strings.Repeat("1", 100): "…s or",
 	} {
 		if _, err := spell.Duration(in); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", in, err, says)

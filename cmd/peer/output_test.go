@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"covey/node/api"
+
+	"pgregory.net/rapid"
+)
+
+func TestSizesAreReadInThreeDigits(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0B", 1023: "1023B", 1024: "1KiB", 1536: "1.5KiB", 1000 << 20: "1000MiB", 1023 << 30: "1023GiB", 1 << 40: "1TiB", 1<<20 - 1: "1024KiB",
+		12_345_678: "11.8MiB", 1 << 62: "4096PiB",
+	} {
+		if got := bytesText(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+	whole := regexp.MustCompile(`^(\d{1,4}B|\d{1,4}(\.\d{1,2})?[KMGTP]iB)$`)
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int64Range(0, 1<<62).Draw(t, "bytes") >> rapid.IntRange(0, 62).Draw(t, "shift")
+		if got := bytesText(n); !whole.MatchString(got) {
+			t.Fatalf("%d: %s", n, got)
+		}
+	})
+}
+
+func TestNumbersHaveNoExponent(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.5: "0.5", 0.001: "0", 0.126: "0.13", 9.994: "9.99", 9.996: "10", 12.34: "12.3", 99.96: "100", 128: "128", 1024: "1024", 1e6: "1000000"} {
+		if got := number(v); got != want {
+			t.Errorf("%v: %s, want %s", v, got, want)
+		}
+	}
+}
+
+func TestDurationsHaveTwoPlaces(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 0: "0s", 1234 * time.Microsecond: "1ms", 999_600 * time.Microsecond: "1s", 12_340 * time.Millisecond: "12.3s", 59_960 * time.Millisecond: "1m0s",
+		61 * time.Second: "1m1s", time.Hour: "1h0m", 3*time.Hour + 12*time.Minute + 29*time.Second: "3h12m", 47*time.Hour + 59*time.Minute: "47h59m",
+		48 * time.Hour: "2d", 1000 * time.Hour: "41d",
+	} {
+		if got := short(d); got != want {
+			t.Errorf("%s: %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestARowIsOneLineWhateverIsInIt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cell := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"a\nb", "\x1b[31m", "\r", "tab\there", "\u202eback", "ä", "", "日本", "\x00", "\u0085"}))
+		g := table("ONE", "TWO", "THREE")
+		rows := rapid.IntRange(0, 4).Draw(t, "rows")
+		for range rows {
+			g.add(cell.Draw(t, "1"), cell.Draw(t, "2"), cell.Draw(t, "3")+".")
+		}
+		var b bytes.Buffer
+		g.write(&b)
+		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+		if len(lines) != rows+1 {
+			t.Fatalf("%d lines for %d rows:\n%s", len(lines), rows, b.String())
+		}
+		at := strings.Index(lines[0], "THREE")
+		for i, line := range lines {
+			if strings.ContainsFunc(line, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }) {
+				t.Fatalf("it speaks to the terminal: %q", line)
+			}
+			if runes := []rune(line); i > 0 && string(runes[at:at+len([]rune(g.rows[i-1][2]))]) != g.rows[i-1][2] {
+				t.Fatalf("the third column is not at %d: %q", at, line)
+			}
+		}
+		if !utf8.ValidString(b.String()) {
+			t.Fatalf("no text: %q", b.String())
+		}
+	})
+}
+
+func TestABarIsNeverLongerThanItself(t *testing.T) {
+	for _, j := range []api.Job{
+		{Count: 2, Tasks: map[string]int{"complete": 5}},
+		{Count: 2, Tasks: map[string]int{"failed": 2, "shutdown": 1}},
+		{Count: 1_000_000, Tasks: map[string]int{"complete": 999_999}},
+		{Count: 3},
+		{Count: 3, Tasks: map[string]int{"complete": 3}, Waiting: "for room"},
+	} {
+		var b bytes.Buffer
+		p := &progress{w: &b, on: true}
+		p.show(j)
+		bar, _, ok := strings.Cut(strings.TrimPrefix(b.String(), "["), "]")
+		if !ok || utf8.RuneCountInString(bar) != progressWidth {
+			t.Errorf("%+v: %q", j, b.String())
+		}
+		p.done()
+		p.done()
+		if n := strings.Count(b.String(), "\x1b[K"); n != 1 {
+			t.Errorf("it is cleared %d times", n)
+		}
+	}
+	var silent bytes.Buffer
+	newProgress(&silent).show(api.Job{Count: 5})
+	if silent.Len() > 0 {
+		t.Errorf("no terminal, and yet %q", silent.String())
+	}
+}
