@@ -153,7 +153,7 @@ func (c *Coordinator) change(j *jobState, ch replicas.Change) {
 		c.decideFor(j, ledger.Command{Retire: &ledger.Retire{Job: j.id, Slots: runs(ch.Retire), Reason: taskstate.ReasonScaled}})
 	}
 	if ch.Grow > 0 {
-		c.decideFor(j, ledger.Command{Grow: &ledger.Grow{Job: j.id, N: ch.Grow, Version: version}})
+		c.decideFor(j, ledger.Command{Grow: &ledger.Grow{Job: j.id, N: ch.Grow, Version: version, First: j.lasting.top + 1}})
 	}
 	if len(ch.Pins) > 0 {
 		c.decideFor(j, ledger.Command{Grow: &ledger.Grow{Job: j.id, Peers: ch.Pins, Version: version}})

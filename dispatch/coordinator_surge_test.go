@@ -221,3 +221,21 @@ func TestAfterAnElectionNothingIsTakenDownBeforeItIsKnownWhatIsDown(t *testing.T
 		t.Errorf("slot 2, which does not run, is not updated first:\n%s", got)
 	}
 }
+
+func TestSlotsThatAreAddedWhileACoordinatorBeginsAnewAreAddedOnce(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	job := taskstate.Job{ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}}
+	r.commands("member a", "hello a")
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	r.hold = true
+	job.Count = 3
+	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
+	underWay := r.pending[0]
+	r.build(CoordinatorConfig{}) // it has lost track, in the same term: what it proposed may still be decided
+	r.apply(underWay...)
+	r.hold = false
+	r.step()
+	if rec, _ := r.state.Job("s"); rec.Slots() != 3 || r.over != "" {
+		t.Errorf("%d slots, want 3 (%s)", rec.Slots(), r.over)
+	}
+}

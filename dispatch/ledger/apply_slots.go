@@ -232,6 +232,8 @@ func (s *State) grow(c *Grow) Result {
 		return Result{Refused: CodeOver}
 	case j.JobOf(c.Version) == nil:
 		return Result{Refused: CodeUnknown}
+	case c.First != 0 && c.First != j.slots.count+1:
+		return Result{Refused: CodeConflict}
 	case c.N > MaxSlots-j.slots.count || len(c.Peers) > MaxSlots-j.slots.count:
 		return Result{Refused: CodeInvalid}
 	}

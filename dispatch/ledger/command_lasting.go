@@ -32,12 +32,14 @@ type Retire struct {
 }
 
 // Grow adds slots to a service or global job, above the highest there is: N free ones, or one pinned to each of Peers. A peer that has a
-// slot already, retired or not, gets no second one: Renew that one. Result.Again names the new slots.
+// slot already, retired or not, gets no second one: Renew that one. Result.Again names the new slots. First is what the first of them is to be,
+// so that who decides the same twice, not knowing what became of it, adds nothing the second time: CodeConflict if it would be another.
 type Grow struct {
 	Job     taskstate.JobID    `cbor:"1,keyasint"`
 	N       int                `cbor:"2,keyasint,omitempty"`
 	Peers   []taskstate.PeerID `cbor:"3,keyasint,omitempty"`
 	Version int                `cbor:"4,keyasint,omitempty"` // 0 = the one that is wanted
+	First   int                `cbor:"5,keyasint,omitempty"` // 0 = whichever it is
 }
 
 // RolloutState says how far the tasks of a lasting job follow its version.

@@ -265,3 +265,19 @@ func TestARemovedPeerThatIsInvitedAgainStartsAfresh(t *testing.T) {
 		t.Errorf("member %+v", m)
 	}
 }
+
+func TestWhoAddsSlotsTwiceNotKnowingThatTheyAreThereAddsThemOnce(t *testing.T) {
+	l := newLog(t)
+	l.must(service("j", 0))
+	grow := ledger.Command{Grow: &ledger.Grow{Job: "j", N: 2, First: 1}}
+	if r := l.one(grow); r.Refused != ledger.CodeNone || len(r.Again) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	if r := l.one(grow); r.Refused != ledger.CodeConflict || l.record("j").Slots() != 2 {
+		t.Errorf("the second time: %+v, and %d slots", r, l.record("j").Slots())
+	}
+	grow.Grow.First = 3
+	if r := l.one(grow); r.Refused != ledger.CodeNone || l.record("j").Slots() != 4 {
+		t.Errorf("two more: %+v, and %d slots", r, l.record("j").Slots())
+	}
+}

@@ -77,6 +77,7 @@ func anyLasting(r *rapid.T, peer string, job taskstate.JobID, slots []ledger.Slo
 			g.Peers = rapid.SliceOfN(rapid.SampledFrom([]string{"p1", "p2", "p3"}), 0, 3).Draw(r, "pins")
 			g.N = 0
 		}
+		g.First = rapid.SampledFrom([]int{0, 0, 0, 2, 3, 4}).Draw(r, "first")
 		return ledger.Command{Grow: g}
 	case "update":
 		c := someJob(job)

@@ -162,6 +162,9 @@ func (d *dumb) grow(c *ledger.Grow) {
 	if j == nil || !j.job.Type.Lasts() || j.cancelled || j.over || c.Version != 0 && j.version(c.Version) == nil {
 		return
 	}
+	if c.First != 0 && c.First != len(j.slots)+1 {
+		return
+	}
 	version := c.Version
 	if version == 0 {
 		version = j.job.Version
