@@ -90,7 +90,7 @@ func (b *coordBed) hello(id string) *fakeWorker {
 	h := Hello{Incarnation: taskstate.Incarnation(id + "-1")}
 	h.Offer.Resources.MilliCPU = 2000
 	f.send(Up{Hello: &h})
-	f.send(Up{Report: &Report{Done: true}})
+	_ = f.w.Send(Up{Report: &Report{Done: true}}) // who is turned away may find the stream closed already, with the answer still to be read
 	return f
 }
 

@@ -98,7 +98,7 @@ type Coordinator struct {
 	dirty       bool      // something may be placeable that was not
 	freed       bool      // something ended, or a peer came: queues may be uneven
 	replacing   bool      // something may have to be given up
-	changes     uint64    // counts changes of standings
+	changes     uint64    // counts changes of standings, and of what is known about what peers run
 	frozen      Freeze
 	doubts      bool // whether it is may have changed
 	limit       bucket
@@ -146,6 +146,11 @@ type (
 	}
 	// Thaw is a person's word that the peers that have vanished are really gone.
 	Thaw struct{}
+	// Balance is a person's wish to have some of a service's tasks moved; see Coordinator.Rebalance.
+	Balance struct {
+		Job   taskstate.JobID
+		Moves int // at most
+	}
 	// PeerProbed answers a ProbePeer.
 	PeerProbed struct {
 		Peer   taskstate.PeerID
@@ -169,6 +174,7 @@ func (SessionClosed) coordEvent() {}
 func (PeerVerdict) coordEvent()   {}
 func (PeerProbed) coordEvent()    {}
 func (Thaw) coordEvent()          {}
+func (Balance) coordEvent()       {}
 func (LedgerApplied) coordEvent() {}
 func (ProposalDone) coordEvent()  {}
 func (TimePassed) coordEvent()    {}
@@ -256,6 +262,8 @@ func (c *Coordinator) take(ev CoordEvent) {
 		c.onProbed(ev)
 	case Thaw:
 		c.thaw()
+	case Balance:
+		c.onBalance(ev)
 	case LedgerApplied:
 		c.onApplied(ev)
 	case ProposalDone:

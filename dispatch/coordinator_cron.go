@@ -13,12 +13,13 @@ import (
 
 // scheduled is a job that only starts others like it.
 type scheduled struct {
-	job  *jobState
-	last int64 // the moment of its newest run, or of its acceptance, or the one that was skipped
-	next int64 // when to look again, 0 = now. All by the ledger's stamps.
+	job    *jobState
+	last   int64           // up to here every start was decided, or not wanted; see ledger.JobRecord.StartsFrom
+	next   int64           // when to look again, 0 = now. All by the ledger's stamps.
+	starts taskstate.JobID // its newest run, as long as that is being decided
 }
 
-// addSchedule begins to watch the schedule of a job, if it has one. Last is the moment of its newest run, or of its acceptance.
+// addSchedule begins to watch the schedule of a job, if it has one, for starts after a moment.
 func (c *Coordinator) addSchedule(j *jobState, last int64) {
 	if j.job.Schedule != nil && j.lasting == nil {
 		c.schedules = append(c.schedules, &scheduled{job: j, last: last})
@@ -50,11 +51,7 @@ func (c *Coordinator) stepSchedules() {
 		at, due, err := cron.Due(s.job.job.Schedule, s.last, now)
 		if err == nil && due {
 			s.last = at
-			if overlap := s.job.job.Schedule.Overlap; overlap == taskstate.AllowOverlap || !c.runsStill(s.job.id) {
-				c.decided = append(c.decided, ledger.Command{Submit: &ledger.Submit{Job: runOf(s.job.job, at)}})
-			} else {
-				c.log("a scheduled start is skipped: the run before it goes on", "job", s.job.id, "at", at)
-			}
+			c.decided = append(c.decided, c.startOrSkip(s, at))
 		}
 		if s.next, err = cron.Next(s.job.job.Schedule, now); err != nil {
 			s.next = now + cron.MaxLate.Milliseconds()
@@ -63,14 +60,41 @@ func (c *Coordinator) stepSchedules() {
 	}
 }
 
-// runsStill tells whether a run of a schedule goes on, or is being decided.
-func (c *Coordinator) runsStill(id taskstate.JobID) bool {
+// startOrSkip starts the run of a schedule for a moment, or skips it because the one before goes on.
+func (c *Coordinator) startOrSkip(s *scheduled, at int64) ledger.Command {
+	parent := s.job.job
+	if run := c.runsStill(s); run != "" && parent.Schedule.Overlap != taskstate.AllowOverlap {
+		return ledger.Command{Skip: &ledger.Skip{Job: parent.ID, At: at, Run: run}}
+	}
+	run := runOf(parent, at)
+	s.starts = run.ID
+	return ledger.Command{Submit: &ledger.Submit{Job: run}}
+}
+
+// runsStill is the newest run of a schedule that goes on, or is being decided; "" if there is none.
+func (c *Coordinator) runsStill(s *scheduled) taskstate.JobID {
+	if s.starts != "" {
+		return s.starts
+	}
+	var newest *jobState
 	for _, j := range c.jobs {
-		if o := j.job.Origin; o != nil && o.Job == id {
-			return true
+		if o := j.job.Origin; o != nil && o.Job == s.job.id && (newest == nil || j.index > newest.index) {
+			newest = j
 		}
 	}
-	return false
+	if newest == nil {
+		return ""
+	}
+	return newest.id
+}
+
+// runDecided hears that a submission was decided, whichever way. If it is a run of a schedule, it is a job from now on, or will never be.
+func (c *Coordinator) runDecided(id taskstate.JobID) {
+	for _, s := range c.schedules {
+		if s.starts == id {
+			s.starts = ""
+		}
+	}
 }
 
 // runOf is the job that a schedule starts for a moment. Its id follows from both, so that whoever coordinates submits the same.

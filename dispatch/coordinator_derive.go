@@ -33,11 +33,8 @@ func (c *Coordinator) derive(st *ledger.State) {
 }
 
 func (c *Coordinator) deriveJob(r *ledger.JobRecord) {
-	j := c.addJob(r.Job(), r.Index()) // Version is the ledger's
+	j := c.takeUp(r.Outline())
 	_, _, j.cancelled = r.Cancelled()
-	j.first = r.FirstAttempt()
-	j.blocked = len(r.Blocked()) > 0
-	c.deriveLasting(j, r)
 	c.derivePending(j, r)
 	for s := range r.OpenSlots() {
 		p := c.peers[s.Peer]
@@ -60,6 +57,15 @@ func (c *Coordinator) deriveJob(r *ledger.JobRecord) {
 		}
 	}
 	c.enqueue(j)
+}
+
+// takeUp begins to drive a job that is under way, or goes on after it was over. Which of its slots wait, and who has others, comes after.
+func (c *Coordinator) takeUp(o *ledger.Outline) *jobState {
+	j := c.addJob(o.Job, o.Index) // Version is the ledger's
+	j.first, j.blocked = o.First, o.Blocked
+	c.addSchedule(j, o.StartsFrom)
+	j.lasting.derive(o)
+	return j
 }
 
 // derivePending queues what waits. Slots that are alike come in runs; those of lasting jobs, and those that wait for their time, one by one.

@@ -229,3 +229,44 @@ func TestAnUpdateThatIsToGoOnEndsAlthoughTasksFailedForGood(t *testing.T) {
 		t.Errorf("it waits for ever for a task that will not come:\n%s", got)
 	}
 }
+
+func TestAGlobalJobThatHasEndedIsNotAskedForOnAPeerThatComesLater(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	job := taskstate.Job{ID: "g", Name: "g", Type: taskstate.GlobalJob, Restart: &taskstate.Restart{Condition: taskstate.RestartNone}}
+	job.Run.Noop = &taskstate.Noop{Duration: 1}
+	r.commands("member a", "hello a")
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	r.commands("batch a 1 g.1.1=failed")
+	if rec, _ := r.state.Job("g"); !rec.State().Final() {
+		t.Fatalf("it is %v, and its only task has failed for good", rec.State())
+	}
+	r.commands("member b")
+	r.hold = true // else what is refused and asked for again would go round for ever
+	if got := r.commands("hello b"); strings.Contains(got, "grow") {
+		t.Errorf("the job is over, and:\n%s", got)
+	}
+	if r.core.jobs["g"] != nil {
+		t.Error("the job is over, and still driven")
+	}
+}
+
+func TestASurgeThatIsOverIsNotWantedBackForWhatWasGivenUpWithIt(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	job := taskstate.Job{
+		ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{Duration: 1}},
+		Update:  &taskstate.Update{Parallelism: 1, Monitor: 5000, OnFailure: taskstate.ContinueUpdate, Order: taskstate.StartFirst},
+		Restart: &taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: 1},
+	}
+	r.commands("member a", "hello a")
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	r.commands("batch a 1 s.1.1=running", "advance 6s a")
+	job.Run.Noop = &taskstate.Noop{Duration: 2}
+	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
+	r.commands("batch a 2 s.2.1=running", "advance 6s a", "batch a 3 s.1.1=shutdown/updated")
+	// The second of the two new ones fails for good while the first has just been restarted.
+	got := r.commands("batch a 4 s.1.2=failed s.2.1=failed", "batch a 5 s.2.2=running s.1.3=failed", "advance 6s a")
+	rec, _ := r.state.Job("s")
+	if strings.Contains(got, "renew") || rec.Rollout().State != ledger.Completed || !rec.Slot(1).Retired || !rec.Slot(2).Open {
+		t.Errorf("want the update ended and the slot that runs kept, it is %s:\n%s", rec.Rollout().State, got)
+	}
+}

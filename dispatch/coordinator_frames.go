@@ -69,7 +69,7 @@ func (c *Coordinator) flushComplete(s *session) {
 			}
 			continue
 		}
-		for _, g := range h.runsOf(func(n int, r rec) bool { return !r.is(inherited) && !h.job.leaves(n) }) {
+		for _, g := range h.runsOf(func(n int, r rec) bool { return !r.is(inherited) && !r.returned() && !h.job.leaves(n) }) {
 			f.grant(g)
 		}
 		h.stopLeaving(&f)

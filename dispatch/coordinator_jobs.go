@@ -125,7 +125,10 @@ func (j *jobState) over() bool {
 	if j.open != 0 || len(j.inflight) != 0 || j.pending() != 0 {
 		return false
 	}
-	return j.cancelled || j.lasting == nil && j.job.Schedule == nil
+	if j.cancelled || j.lasting == nil {
+		return j.cancelled || j.job.Schedule == nil
+	}
+	return j.lasting.finished(j.job.Count)
 }
 
 // unwait takes a slot out of those that wait, and tells whether it was there.

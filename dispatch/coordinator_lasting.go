@@ -209,6 +209,9 @@ func (c *Coordinator) appliedGrow(j *jobState, g *ledger.Grow, r *ledger.Result)
 
 // appliedRenew has slots get a fresh attempt. Those that are open are stopped first.
 func (c *Coordinator) appliedRenew(j *jobState, w *ledger.Renew, r *ledger.Result) {
+	if w.Reason == taskstate.ReasonRetried {
+		j.faults, c.dirty = nil, true // whoever asks may have mended the peer
+	}
 	for _, n := range slotsOf(w.Slots, r.Slots) {
 		if p, h := c.holder(j, n); p != nil {
 			version := w.Version

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -21,6 +22,7 @@ type lasting struct {
 
 	stale    bool             // something changed since its step
 	proposed []ledger.Command // decisions of its step that are not applied
+	moving   int              // so many tasks are still to be moved, because a person asked; see balance
 	seen     uint64           // changes of peers its step knew of
 	wake     time.Time
 }
@@ -132,21 +134,28 @@ func (l *lasting) over(n int, p taskstate.PeerID) {
 	l.stale = true
 }
 
-// deriveLasting builds the mirror from the ledger.
-func (c *Coordinator) deriveLasting(j *jobState, r *ledger.JobRecord) {
-	c.addSchedule(j, max(r.LastRun(), r.Accepted()))
-	l := j.lasting
+// finished tells whether a job none of whose slots waits or is open has come to its end as the ledger sees it: as many as are wanted have
+// ended for good, and no update that goes on, or may be told to, could change that. A global job that ended so starts on nobody who comes
+// later.
+func (l *lasting) finished(count int) bool {
+	wanted := 0
+	for _, s := range l.slots {
+		if !s.retired {
+			wanted++
+		}
+	}
+	return wanted > 0 && wanted >= count && !ledger.RolloutState(l.phase).Active()
+}
+
+// derive builds the mirror from the ledger.
+func (l *lasting) derive(o *ledger.Outline) {
 	if l == nil {
 		return
 	}
-	for _, v := range r.Versions() {
-		l.versions[v] = r.JobOf(v)
-	}
-	ro := r.Rollout()
-	l.from, l.phase = ro.From, rollout.Phase(ro.State)
-	for n := 1; n <= r.Slots(); n++ {
-		s := r.Slot(n)
-		x := l.slot(n)
+	maps.Copy(l.versions, o.Versions)
+	l.from, l.phase = o.Rollout.From, rollout.Phase(o.Rollout.State)
+	for _, s := range o.Slots {
+		x := l.slot(s.Slot)
 		x.version, x.pin, x.retired = s.Version, s.Pin, s.Retired
 		x.done = s.Final != nil
 		if x.done && s.Final.State == taskstate.Failed { // for all that is known, before it had run for long

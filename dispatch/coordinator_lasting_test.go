@@ -138,9 +138,16 @@ func (m *model) asWanted(id taskstate.JobID) error {
 			}
 		}
 	}
+	spent := 0 // ended for good: they count, and none follows
+	for k := 1; k <= rec.Slots(); k++ {
+		if s := rec.Slot(k); s.Final != nil && !s.Retired {
+			spent++
+			running[string(s.Pin)]++
+		}
+	}
 	if rec.Job().Type == taskstate.ServiceJob {
-		if n != rec.Job().Count && !paused {
-			return fmt.Errorf("%d replicas run, %d are wanted", n, rec.Job().Count)
+		if n+spent != rec.Job().Count && !paused {
+			return fmt.Errorf("%d replicas run and %d have ended for good, %d are wanted", n, spent, rec.Job().Count)
 		}
 		return nil
 	}
@@ -195,15 +202,17 @@ func (m *model) randomWish(rt *rapid.T) {
 			l.Set, l.Unset = nil, []string{"zone"}
 		}
 		m.wish(ledger.Command{Label: l})
-	case what < 88:
-		m.failOne(rt, w)
+	case what < 84:
+		m.failOne(w)
+	case what < 88 && len(all) > 0:
+		m.failAll(rapid.SampledFrom(all).Draw(rt, "job").Job().ID)
 	case len(all) > 0:
 		m.renewSome(rt, rapid.SampledFrom(all).Draw(rt, "job"))
 	}
 }
 
 // failOne ends a running task as failed.
-func (m *model) failOne(rt *rapid.T, w *modelWorker) {
+func (m *model) failOne(w *modelWorker) {
 	if !w.up {
 		return
 	}
@@ -216,9 +225,30 @@ func (m *model) failOne(rt *rapid.T, w *modelWorker) {
 	}
 }
 
+// failAll ends every task of a job that is heard of as failed, and those that take their place, until none does.
+func (m *model) failAll(id taskstate.JobID) {
+	for range 3 {
+		for _, w := range m.workers {
+			if !w.up || w.silent {
+				continue
+			}
+			w.connect()
+			for len(w.down) > 0 {
+				w.receive()
+			}
+			for _, t := range w.sorted() {
+				if x := w.tasks[t]; t.Job == id && !x.state.Final() {
+					w.say(x, taskstate.Failed, taskstate.ReasonNone)
+				}
+			}
+			w.cut()
+		}
+	}
+}
+
 func (m *model) renewSome(rt *rapid.T, rec *ledger.JobRecord) {
-	if _, over := rec.Ended(); over || rec.Slots() == 0 || rec.Job().Unreachable.Wait {
-		return // a new core is for what was over; what must not run twice would, because a person says so
+	if rec.Slots() == 0 || rec.Job().Unreachable.Wait {
+		return // what must not run twice would, because a person says so
 	}
 	first := rapid.IntRange(1, rec.Slots()).Draw(rt, "first")
 	run := ledger.Slots{First: first, N: rapid.IntRange(1, rec.Slots()-first+1).Draw(rt, "n")}
@@ -239,7 +269,9 @@ func (m *model) submitLasting(rt *rapid.T) {
 			j.Constraints = []string{"peer.label.zone != a"}
 		}
 	}
-	j.Restart = taskstate.DefaultRestart(j.Type)
+	if j.Restart = taskstate.DefaultRestart(j.Type); rapid.IntRange(0, 2).Draw(rt, "mortal") == 0 {
+		j.Restart = rapid.SampledFrom([]*taskstate.Restart{{Condition: taskstate.RestartNone}, {Condition: taskstate.RestartOnFailure, Attempts: 1}}).Draw(rt, "restart")
+	}
 	m.drawUpdate(rt, &j)
 	m.jobs = append(m.jobs, j)
 	m.wish(ledger.Command{Submit: &ledger.Submit{Job: j}})

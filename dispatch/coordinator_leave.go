@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"slices"
-	"time"
 
 	"covey/taskstate"
 )
@@ -48,82 +47,4 @@ func (h *holding) stopLeaving(f *framer) {
 		h.slots[n] = r
 		f.stop(Stop{Task: taskstate.Task(h.job.id, n, int(r.attempt)), Reason: h.job.leaving[n].why})
 	}
-}
-
-// A version of a job that failed on a peer so often in so short a time is not given to that peer for as long, if there is another one.
-const (
-	faultCount = 5
-	faultTime  = 5 * time.Minute
-)
-
-// faults remembers where tasks of the present version failed: for each peer the newest times.
-type faults map[taskstate.PeerID][]time.Time
-
-func (f faults) any() bool { return len(f) > 0 }
-
-func (f *faults) add(p taskstate.PeerID, now time.Time) {
-	if *f == nil {
-		*f = faults{}
-	}
-	list := append((*f)[p], now)
-	(*f)[p] = list[max(0, len(list)-faultCount):]
-}
-
-// faulty tells whether the job's tasks failed too often on a peer.
-func (f faults) faulty(p taskstate.PeerID, now time.Time) bool {
-	list := f[p]
-	return len(list) == faultCount && now.Sub(list[0]) < faultTime
-}
-
-// excuse tells whether no peer that a job's tasks may go to is without fault: then all are as good as any.
-func (c *Coordinator) excuse(j *jobState) bool {
-	if !j.faults.any() {
-		return false
-	}
-	return !slices.ContainsFunc(c.order, func(p *peerState) bool {
-		return p.worker && p.standing == Ready && p.takes() && j.allows(p) && j.job.Resources.Fits(p.offer.Resources) && !j.faults.faulty(p.id, c.now)
-	})
-}
-
-// amend has the core look again when a peer may have back what failed there.
-func (c *Coordinator) amend(at time.Time) {
-	if c.amends.IsZero() || at.Before(c.amends) {
-		c.amends = at
-	}
-	c.wakeAt(c.amends)
-}
-
-// dueAmends lets peers have what failed there again, once it was long enough ago.
-func (c *Coordinator) dueAmends() {
-	if c.amends.IsZero() {
-		return
-	}
-	if !c.now.Before(c.amends) {
-		c.dirty, c.amends = true, time.Time{}
-		for _, j := range c.jobs {
-			for p, list := range j.faults {
-				if j.faults.faulty(p, c.now) {
-					c.amend(list[0].Add(faultTime))
-				}
-			}
-		}
-		return
-	}
-	c.wakeAt(c.amends)
-}
-
-// ended takes note of how a task ended whose end is decided now.
-func (c *Coordinator) ended(p *peerState, h *holding, st *taskstate.Status, r rec) {
-	j := h.job
-	if j.leaves(st.Task.Slot) || j.cancelled {
-		return
-	}
-	failed := st.State == taskstate.Failed || st.State == taskstate.Rejected
-	if failed && j.job.Restart != nil && int(r.version) == j.job.Version {
-		j.faults.add(p.id, c.now)
-		if j.faults.faulty(p.id, c.now) {
-			c.amend(j.faults[p.id][0].Add(faultTime))
-		}
-	}
-	j.lasting.ended(st, int(r.version), j.job, c.now)
 }

@@ -19,6 +19,9 @@ func (c *Coordinator) onApplied(ev LedgerApplied) {
 	c.heardStamp(ev.Entry.Stamp)
 	for i := range ev.Entry.Commands {
 		r := &ev.Results[i]
+		if o := r.Reopened; o != nil && c.jobs[o.Job.ID] == nil {
+			c.takeUp(o)
+		}
 		for _, a := range r.Again {
 			c.waits(a, ev.Entry.Commands[i].Renew != nil) // before what made it wait ends: no job is over in between
 		}
@@ -46,6 +49,9 @@ func (c *Coordinator) followed(r *ledger.Result) {
 }
 
 func (c *Coordinator) applied(cmd *ledger.Command, r *ledger.Result, index uint64) {
+	if cmd.Submit != nil {
+		c.runDecided(cmd.Submit.Job.ID)
+	}
 	switch {
 	case r.Refused == ledger.CodeStale:
 		if cmd.Assign != nil || cmd.Settle != nil || cmd.Supersede != nil {

@@ -92,6 +92,10 @@ const (
 
 func (r rec) is(m marks) bool { return r.marks&m != 0 }
 
+// returned tells whether its worker said that it does not have it and never will, which is about to be decided. Nobody gives it back
+// to that worker meanwhile: it may have given its word only.
+func (r rec) returned() bool { return r.is(ended) && r.is(deciding) && !r.state.Final() }
+
 // addPeer makes a member known, or changes what it may do.
 func (c *Coordinator) addPeer(id taskstate.PeerID) *peerState {
 	if p := c.peers[id]; p != nil {

@@ -187,10 +187,10 @@ func (c *Coordinator) measure(at *placement.Peer, p *peerState) {
 
 func (c *Coordinator) place(l *lot, n int) placement.Plan {
 	j := l.job
-	excused := c.excuse(j)
+	avoided := c.avoided(j)
 	for i, p := range c.order {
 		at := &c.scratch.peers[i]
-		at.OfJob, at.Faulty = 0, !excused && j.faults.faulty(p.id, c.now)
+		at.OfJob, at.Faulty = 0, avoided[p.id]
 		if h := p.holds[j.id]; h != nil {
 			at.OfJob = h.live
 		}

@@ -166,6 +166,7 @@ func (c *Coordinator) sync(s *session) {
 	c.giveUpLost(s.p)
 	s.synced, s.complete = true, true
 	c.dirty, c.freed = true, true
+	c.changes++ // what it runs is known now
 	c.touch(s)
 }
 
@@ -241,7 +242,8 @@ func (c *Coordinator) observe(p *peerState, st *taskstate.Status) {
 	h.job.lasting.stir()
 }
 
-// onDropped takes the worker's word that it does not have a task and never will: it wrote a tombstone first.
+// onDropped takes the worker's word that it does not have a task and never will: it wrote a tombstone first, or its disk takes nothing and
+// it had not begun.
 func (c *Coordinator) onDropped(p *peerState, t taskstate.TaskID) {
 	h, r, ok := p.find(t)
 	if !ok || r.is(deciding) {
@@ -251,7 +253,11 @@ func (c *Coordinator) onDropped(p *peerState, t taskstate.TaskID) {
 	c.release(p, h, &r)
 	r.marks |= deciding
 	h.slots[t.Slot] = r
-	c.supersede(h, t, r, taskstate.ReasonDropped, started)
+	why := taskstate.ReasonDropped
+	if p.offer.Trouble != "" {
+		why = taskstate.ReasonStuck
+	}
+	c.supersede(h, t, r, why, started)
 }
 
 // supersede gives an attempt up in the next proposal.

@@ -37,8 +37,7 @@ func (c *Coordinator) stepLasting(j *jobState) {
 	in := c.rolloutOf(j)
 	out := rollout.Step(in)
 	if out.Wake > 0 {
-		j.lasting.wake = c.started.Add(time.Duration(out.Wake) * time.Millisecond)
-		c.wakeAt(j.lasting.wake)
+		c.stepAgain(j.lasting, out.Wake)
 	}
 	var ch replicas.Change
 	if j.job.Type == taskstate.GlobalJob {
@@ -46,16 +45,24 @@ func (c *Coordinator) stepLasting(j *jobState) {
 	} else {
 		ch = c.serviceChange(j, in, out)
 	}
+	unsure := c.unsure(j)
+	if unsure && j.job.Type == taskstate.ServiceJob {
+		ch.Retire = nil
+	}
 	if !ch.Empty() {
 		// One thing at a time: what is given up now must not be renewed in the same breath. The rest follows when this is decided.
 		c.change(j, ch)
 		return
 	}
-	c.renew(j, out.Renew, j.job.Version, taskstate.ReasonUpdated)
-	if !in.Phase.Active() && !pausedPhase(in.Phase) {
-		c.catchUp(j, in)
+	if !unsure {
+		c.renew(j, out.Renew, j.job.Version, taskstate.ReasonUpdated)
+		if !in.Phase.Active() && !pausedPhase(in.Phase) {
+			c.catchUp(j, in)
+		}
 	}
-	c.moveAway(j)
+	if c.moveAway(j); len(j.lasting.proposed) == 0 {
+		c.balance(j, in)
+	}
 	if out.Phase != rollout.None {
 		c.decideFor(j, ledger.Command{Rollout: &ledger.Rollout{
 			Job: j.id, State: ledger.RolloutState(out.Phase), Message: out.Message, Version: j.job.Version,
@@ -132,98 +139,6 @@ func (c *Coordinator) rolloutOf(j *jobState) rollout.Input {
 		markSurge(in.Slots, in.Target, extra)
 	}
 	return in
-}
-
-// markSurge marks as many slots of the version wanted as there are too many, the highest first.
-func markSurge(slots []rollout.Slot, target, extra int) {
-	for i := range slices.Backward(slots) {
-		if extra > 0 && slots[i].Version == target {
-			slots[i].Surge = true
-			extra--
-		}
-	}
-}
-
-// mayRun tells whether a task that was given to a peer may run there though nothing was heard of it: the peer has no session now, and nobody
-// has given it up.
-func (c *Coordinator) mayRun(id taskstate.PeerID) bool {
-	p := c.peers[id]
-	return p != nil && p.standing != Ready && p.standing != Unreachable && p.standing != Left
-}
-
-// away tells whether a peer can take no new task for now: it is gone, or somebody paused it. One that merely has no session, after an
-// election for instance, may well run its task.
-func (c *Coordinator) away(id taskstate.PeerID) bool {
-	p := c.peers[id]
-	return p == nil || p.standing == Unreachable || p.standing == Left || !p.takes()
-}
-
-// surge is how many slots there are to be above the number wanted. A paused update keeps what it has.
-func (c *Coordinator) surge(j *jobState, in rollout.Input, out rollout.Output) int {
-	if !pausedPhase(in.Phase) || in.Update.Order != taskstate.StartFirst {
-		return out.Surge
-	}
-	extra := 0
-	for _, s := range in.Slots {
-		if s.Surge {
-			extra++
-		}
-	}
-	return extra
-}
-
-// serviceChange gives a service its replicas. Where the surge of an update comes first, it must be of the new version: what is left of a
-// higher count before is given up, and does not stand in for it.
-func (c *Coordinator) serviceChange(j *jobState, in rollout.Input, out rollout.Output) replicas.Change {
-	all := c.replicasOf(j)
-	if out.Surge > 0 {
-		var old []replicas.Slot
-		for _, s := range all {
-			if !s.Retired && j.lasting.slots[s.N].version != in.Target && j.leaving[s.N].next != in.Target {
-				old = append(old, s)
-			}
-		}
-		if len(old) > j.job.Count {
-			return replicas.Service(old, j.job.Count)
-		}
-	}
-	return replicas.Service(all, j.job.Count+min(c.surge(j, in, out), j.job.Count)) // an update of all at once means all there are to be
-}
-
-// replicasOf describes the slots of a service.
-func (c *Coordinator) replicasOf(j *jobState) []replicas.Slot {
-	var out []replicas.Slot
-	for _, n := range j.lasting.ordered() {
-		s := j.lasting.slots[n]
-		out = append(out, replicas.Slot{
-			N: n, Retired: s.retired || j.leaving[n].retired, Peer: s.peer, Running: !s.running.IsZero() && !j.leaves(n),
-		})
-	}
-	return out
-}
-
-// globalChange gives each peer that fits its slot.
-func (c *Coordinator) globalChange(j *jobState) replicas.Change {
-	var slots []replicas.Slot
-	for _, n := range j.lasting.ordered() {
-		s := j.lasting.slots[n]
-		slots = append(slots, replicas.Slot{N: n, Retired: s.retired || j.leaving[n].retired, Peer: s.pin, Running: !s.running.IsZero()})
-	}
-	var fit []taskstate.PeerID
-	for _, p := range c.order {
-		if c.fitsGlobal(j, p) {
-			fit = append(fit, p.id)
-		}
-	}
-	return replicas.Global(slots, fit, func(id taskstate.PeerID) bool {
-		p := c.peers[id]
-		return p != nil && p.worker && !p.left && !p.drained() && j.allows(p)
-	})
-}
-
-// fitsGlobal tells whether a peer is to have a task of a global job.
-func (c *Coordinator) fitsGlobal(j *jobState, p *peerState) bool {
-	return p.worker && !p.left && p.takes() && p.standing == Ready && p.about != nil && j.allows(p) && j.job.Resources.Fits(p.offer.Resources)
 }
 
 // change has the slots that are missing added and those that are too many retired. While an update is paused, what is added is of the
@@ -335,7 +250,12 @@ func (c *Coordinator) drain(p *peerState, h *holding, all bool) {
 		}
 		return
 	}
-	for _, n := range h.sorted(func(r rec) bool { return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) }) {
+	c.recallSlots(p, h, h.sorted(func(r rec) bool { return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) }))
+}
+
+// recallSlots asks a peer, whose session is in sync, to give these back if they have not started.
+func (c *Coordinator) recallSlots(p *peerState, h *holding, slots []int) {
+	for _, n := range slots {
 		r := h.slots[n]
 		r.marks |= recalled
 		h.slots[n] = r

@@ -14,6 +14,7 @@ const keepSpells = 5
 type Spell struct {
 	Reason   string // for people, with the number of peers for each cause
 	From, To time.Time
+	Lasts    bool // they still wait for it; To is when this was last seen
 }
 
 // noteWaiting remembers why a job's slots could not be placed now; "" means that all could.
@@ -39,7 +40,11 @@ func (c *Coordinator) Waited(id taskstate.JobID) []Spell {
 	if j == nil {
 		return nil
 	}
-	return slices.Clone(j.waited)
+	out := slices.Clone(j.waited)
+	if n := len(out); n > 0 {
+		out[n-1].Lasts = j.waiting
+	}
+	return out
 }
 
 // Waiting tells a person why a job has slots that nobody runs; "" if it has none, or is over.

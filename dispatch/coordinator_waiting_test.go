@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"covey/taskstate"
 )
 
 func TestAJobsSpellsOfWaitingAreRememberedByReasonTheNewestFew(t *testing.T) {
@@ -39,5 +41,19 @@ func TestAJobsSpellsOfWaitingAreRememberedByReasonTheNewestFew(t *testing.T) {
 	}
 	if len(j.waited) != keepSpells || j.waited[keepSpells-1].Reason != fmt.Sprint(2*keepSpells-1) {
 		t.Errorf("%+v", j.waited)
+	}
+}
+
+func TestASpellOfWaitingLastsUntilAllCouldBePlaced(t *testing.T) {
+	j := &jobState{}
+	c := &Coordinator{jobs: map[taskstate.JobID]*jobState{"j": j}}
+	j.noteWaiting("no room", time.Unix(1, 0))
+	j.noteWaiting("no peers", time.Unix(2, 0))
+	if w := c.Waited("j"); len(w) != 2 || w[0].Lasts || !w[1].Lasts {
+		t.Errorf("while it waits: %+v", w)
+	}
+	j.noteWaiting("", time.Unix(3, 0))
+	if w := c.Waited("j"); len(w) != 2 || w[1].Lasts || w[1].To != time.Unix(3, 0) {
+		t.Errorf("afterwards: %+v", w)
 	}
 }

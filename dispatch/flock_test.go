@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +42,10 @@ type flockPeer struct {
 	runner *idleRunner
 	resign func()
 	stop   func()
+
+	replay  func(context.Context) error // before its journal is read
+	survive bool                        // its runner outlives it
+	disk    *fullUp                     // holds its journal
 }
 
 // farLedger takes its time over a proposal, and a different one over each.
@@ -58,6 +64,8 @@ type idleRunner struct {
 	timers map[taskstate.TaskID]*time.Timer
 	jitter *rand.Rand
 	dead   bool
+
+	survive bool // it outlived the worker before
 }
 
 func (r *idleRunner) Start(l taskstate.Launch) {
@@ -89,10 +97,10 @@ func (r *idleRunner) over(t taskstate.TaskID, rep taskstate.RunReport) {
 
 func (r *idleRunner) report(rep taskstate.RunReport) {
 	r.mu.Lock()
-	dead := r.dead
+	dead, sink := r.dead, r.sink
 	r.mu.Unlock()
 	if !dead {
-		r.sink(rep)
+		sink(rep)
 	}
 }
 
@@ -100,9 +108,27 @@ func (r *idleRunner) Stop(t taskstate.TaskID, why taskstate.Reason) {
 	r.over(t, taskstate.RunReport{Task: t, State: taskstate.Shutdown, Exit: taskstate.NoExit, Reason: why})
 }
 
-func (r *idleRunner) Adopt(tasks []taskstate.Launch) []taskstate.Loss { return allLost(tasks) }
+func (r *idleRunner) Adopt(tasks []taskstate.Launch) []taskstate.Loss {
+	if r.survive {
+		return nil
+	}
+	return allLost(tasks)
+}
 
 func (r *idleRunner) Kept([]taskstate.TaskID) {}
+
+// fullUp is a journal that takes nothing while it is full.
+type fullUp struct {
+	workerJournal
+	full atomic.Bool
+}
+
+func (d *fullUp) Save(t *workerTxn) error {
+	if d.full.Load() {
+		return syscall.ENOSPC
+	}
+	return d.workerJournal.Save(t)
+}
 
 // die is what a power cut does to running tasks.
 func (r *idleRunner) die() {
@@ -134,6 +160,7 @@ func newFlock(t testing.TB, n int) *flock {
 		f.peers = append(f.peers, p)
 	}
 	for _, p := range f.peers {
+		p.disk = &fullUp{}
 		p.start()
 	}
 	f.elect(f.peers[0])
@@ -168,11 +195,14 @@ func (p *flockPeer) start() {
 		},
 	})
 	host.Handle(SessionProtocol, p.coord.ServeSession)
-	p.runner = &idleRunner{f: f, timers: map[taskstate.TaskID]*time.Timer{}, jitter: rand.New(rand.NewPCG(1, uint64(len(p.id))))}
+	if !p.survive {
+		p.runner = &idleRunner{f: f, timers: map[taskstate.TaskID]*time.Timer{}, jitter: rand.New(rand.NewPCG(1, uint64(len(p.id))))}
+	}
+	p.runner.survive = p.survive
 	offer := Offer{Resources: taskstate.Resources{MilliCPU: 4000}}
 	var err error
 	p.worker, err = NewWorker(WorkerConfig{
-		Self: p.id, Incarnation: taskstate.Incarnation(p.id + "-1"), Dir: p.dir, Offer: offer, Net: host, Local: p.coord.ServeSession, Runner: p.runner,
+		Self: p.id, Incarnation: taskstate.Incarnation(p.id + "-1"), Dir: p.dir, Offer: offer, Net: host, Replay: p.replay, Local: p.coord.ServeSession, Runner: p.runner,
 		Coordinator: f.coordinator,
 		Seal:        func(_ uint64, body []byte) ([]byte, error) { return body, nil },
 		Publish:     func(context.Context, []byte) error { return nil },
@@ -180,7 +210,16 @@ func (p *flockPeer) start() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	if open := p.worker.open; p.disk != nil {
+		p.worker.open = func(ctx context.Context) (workerJournal, *journalImage, error) {
+			j, img, err := open(ctx)
+			p.disk.workerJournal = j
+			return p.disk, img, err
+		}
+	}
+	p.runner.mu.Lock()
 	p.runner.sink = p.worker.Report
+	p.runner.mu.Unlock()
 	ctx, cancel := context.WithCancel(f.t.Context())
 	done := make(chan struct{})
 	go func() {

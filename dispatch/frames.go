@@ -158,7 +158,8 @@ type Resync struct {
 	Have uint64 `cbor:"1,keyasint"`
 }
 
-// Dropped answers for tasks the coordinator believes here and the worker does not have: they were tombstoned first.
+// Dropped answers for tasks the coordinator believes here and the worker does not have: they were tombstoned first. A worker whose disk takes
+// nothing also gives back at its word what it was asked for and has not begun.
 type Dropped struct {
 	Tasks []taskstate.TaskID `cbor:"1,keyasint"`
 }

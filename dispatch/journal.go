@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,31 +50,53 @@ type boltJournal struct {
 	db *bbolt.DB
 }
 
-// openJournal opens or creates the journal in dir and reads all of it.
-func openJournal(dir string, owner journalOwner) (j *boltJournal, img *journalImage, err error) {
+// peekJournal makes the journal in dir if there is none, and reads the little that a session begins with: whose it is, which epoch
+// was obeyed, which batches were signed.
+func peekJournal(dir string, owner journalOwner) (state journalState, err error) {
+	path := filepath.Join(dir, JournalFile)
+	if err := createJournal(path, owner); err != nil {
+		return state, fmt.Errorf("create the worker journal %s: %w", path, err)
+	}
+	err = lookThrough(path, func(db *bbolt.DB) error {
+		return db.View(func(tx *bbolt.Tx) error {
+			var img journalImage
+			err := boltKV{tx}.Each(bucketMeta, func(k, v []byte) error { return img.readMeta(k, v, owner) })
+			state = img.state
+			return err
+		})
+	})
+	return state, err
+}
+
+// openJournal opens or creates the journal in dir and reads all of it, which takes as long as it is large; ctx ends that early.
+func openJournal(ctx context.Context, dir string, owner journalOwner) (j *boltJournal, img *journalImage, err error) {
 	path := filepath.Join(dir, JournalFile)
 	if err := createJournal(path, owner); err != nil {
 		return nil, nil, fmt.Errorf("create the worker journal %s: %w", path, err)
 	}
 	// bbolt trusts its pages, and looks through them in a goroutine of its own when it opens a file for writing. So all of it is
 	// read first, in this one.
-	if err := proveJournal(path, owner); err != nil {
+	err = lookThrough(path, func(db *bbolt.DB) error {
+		_, err := readJournal(ctx, db, owner)
+		return err
+	})
+	if err != nil {
 		return nil, nil, err
 	}
 	db, err := openBolt(path, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	img, err = readJournal(db, owner)
+	img, err = readJournal(ctx, db, owner)
 	if err != nil {
 		return nil, nil, errors.Join(explain(path, err), db.Close())
 	}
 	return &boltJournal{db: db}, img, nil
 }
 
-// proveJournal reads the whole file without changing it. A damaged one can lead to pages beyond its end (a fault) or to nonsense
-// (a panic): both become an error here.
-func proveJournal(path string, owner journalOwner) (err error) {
+// lookThrough reads in the file without changing it. A damaged one can lead to pages beyond its end (a fault) or to nonsense (a
+// panic): both become an error here.
+func lookThrough(path string, read func(*bbolt.DB) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -84,22 +107,41 @@ func proveJournal(path string, owner journalOwner) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err = readJournal(db, owner); err != nil {
+	if err = read(db); err != nil {
 		err = explain(path, err)
 	}
 	return errors.Join(err, db.Close())
 }
 
-func readJournal(db *bbolt.DB, owner journalOwner) (img *journalImage, err error) {
+func readJournal(ctx context.Context, db *bbolt.DB, owner journalOwner) (img *journalImage, err error) {
 	err = db.View(func(tx *bbolt.Tx) error {
-		img, err = loadJournal(boltKV{tx}, owner)
+		img, err = loadJournal(endingKV{boltKV{tx}, ctx}, owner)
 		return err
 	})
 	return img, err
 }
 
+// endingKV is a journal whose reader may be told to end: a large one is not waited for by a peer that stops.
+type endingKV struct {
+	journalKV
+	ctx context.Context
+}
+
+// Each implements journalKV.
+func (k endingKV) Each(bucket string, f func(key, value []byte) error) error {
+	return k.journalKV.Each(bucket, func(key, value []byte) error {
+		if err := k.ctx.Err(); err != nil {
+			return err
+		}
+		return f(key, value)
+	})
+}
+
 func explain(path string, err error) error {
-	if errors.Is(err, errForeignJournal) {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, errForeignJournal):
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return corruptJournal(path, err)

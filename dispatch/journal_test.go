@@ -40,7 +40,7 @@ func fullTxn(n uint64) *workerTxn {
 
 func openTestJournal(t *testing.T, dir string) (*boltJournal, *journalImage) {
 	t.Helper()
-	j, img, err := openJournal(dir, testOwner())
+	j, img, err := openJournal(t.Context(), dir, testOwner())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestAJournalIsForOneProcessAtATime(t *testing.T) {
 	dir := t.TempDir()
 	j, _ := openTestJournal(t, dir)
 	defer j.Close()
-	_, _, err := openJournal(dir, testOwner())
+	_, _, err := openJournal(t.Context(), dir, testOwner())
 	if !errors.Is(err, ErrJournalInUse) || !strings.Contains(err.Error(), "data folder in use") {
 		t.Fatalf("a second one got: %v", err)
 	}
@@ -99,7 +99,7 @@ func TestAJournalOfAnotherLifeIsRefused(t *testing.T) {
 		{Format: journalFormat, Peer: "robin", Incarnation: benchLife},
 		{Format: journalFormat + 1, Peer: benchPeer, Incarnation: benchLife},
 	} {
-		_, _, err := openJournal(dir, other)
+		_, _, err := openJournal(t.Context(), dir, other)
 		if !errors.Is(err, errForeignJournal) || errors.Is(err, ErrJournalCorrupt) {
 			t.Fatalf("%+v got: %v", other, err)
 		}
@@ -133,7 +133,7 @@ func TestADamagedJournalIsSaidToBe(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(d, JournalFile), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		j, img, err := openJournal(d, testOwner())
+		j, img, err := openJournal(t.Context(), d, testOwner())
 		switch {
 		case err == nil:
 			j.Close()

@@ -4,7 +4,7 @@ import "covey/taskstate"
 
 // Runner runs tasks. It is given a sink for its reports at construction – Worker.Report – and may call it from any goroutine,
 // also before Start returns: a task that does nothing needs neither goroutine nor timer. Reports of one task come in order; after
-// a final one nothing follows. The worker calls Adopt, Start, Stop and Kept from one goroutine.
+// a final one nothing follows. The worker calls Adopt, Start, Stop and Kept one at a time.
 type Runner interface {
 	// Start begins a task and returns at once. What goes wrong is reported as the task's end.
 	Start(taskstate.Launch)

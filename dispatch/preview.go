@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"slices"
 
 	"covey/placement"
 	"covey/taskstate"
@@ -98,9 +97,9 @@ func (j *jobState) wanted() (n int) {
 
 // with has peers, as described for placement, count the tasks of a job that are there.
 func (c *Coordinator) with(j *jobState, peers []placement.Peer) {
-	excused := c.excuse(j)
+	avoided := c.avoided(j)
 	for i, p := range c.order {
-		peers[i].Faulty = !excused && j.faults.faulty(p.id, c.now)
+		peers[i].Faulty = avoided[p.id]
 		if h := p.holds[j.id]; h != nil {
 			peers[i].OfJob = h.live
 		}
@@ -118,54 +117,8 @@ func (c *Coordinator) without(j *jobState, peers []placement.Peer) {
 	}
 }
 
-// Move is a task of a service that would be better elsewhere.
-type Move struct {
-	Slot    int              `cbor:"1,keyasint"`
-	Attempt int              `cbor:"2,keyasint"`
-	From    taskstate.PeerID `cbor:"3,keyasint"`
-	To      taskstate.PeerID `cbor:"4,keyasint"` // as it looks now: where it goes is decided when it has ended
-}
-
-// Rebalance tells which tasks of a service to move so that its peers differ by one task at most, by slot. Nothing is changed. While tasks
-// are on their way – busy – there is nothing to say yet.
-func (c *Coordinator) Rebalance(id taskstate.JobID) (moves []Move, busy bool) {
-	j := c.jobs[id]
-	if j == nil || j.lasting == nil || j.job.Type != taskstate.ServiceJob || j.cancelled {
-		return nil, false
-	}
-	if len(j.leaving)+len(j.inflight)+j.pending() > 0 {
-		return nil, true
-	}
-	c.fillPeers()
-	c.with(j, c.scratch.peers)
-	var out []Move
-	for _, m := range placement.Rebalance(c.need(&lot{job: j, body: j.job}, 0), c.scratch.peers) {
-		h := c.peers[m.From].holds[id]
-		if h == nil {
-			continue
-		}
-		slots := h.sorted(func(r rec) bool { return !r.is(ended | stopped | deciding) })
-		slices.Reverse(slots)
-		for _, n := range slots {
-			taken := slices.ContainsFunc(out, func(x Move) bool { return x.Slot == n })
-			if m.N > 0 && !taken && !j.leaves(n) {
-				out = append(out, Move{Slot: n, Attempt: int(h.slots[n].attempt), From: m.From, To: m.To})
-				m.N--
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b Move) int { return a.Slot - b.Slot })
-	return out, false
-}
-
 // Preview tells where the tasks of a job would go now; see Coordinator.Preview.
 func (c *Coord) Preview(ctx context.Context, job *taskstate.Job) (p Preview, err error) {
 	err = c.ask(ctx, func(core *Coordinator) { p = core.Preview(job) })
 	return p, err
-}
-
-// Rebalance tells which tasks of a service to move; see Coordinator.Rebalance.
-func (c *Coord) Rebalance(ctx context.Context, id taskstate.JobID) (moves []Move, busy bool, err error) {
-	err = c.ask(ctx, func(core *Coordinator) { moves, busy = core.Rebalance(id) })
-	return moves, busy, err
 }

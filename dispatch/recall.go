@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"slices"
-	"time"
 
 	"covey/taskstate"
 )
@@ -51,7 +50,8 @@ func (c *Coordinator) wanted(spare []spareRoom) bool {
 			if j.mayStart() == 0 {
 				continue
 			}
-			if slices.ContainsFunc(spare, func(s spareRoom) bool { return s.takes(j.job, j.body, j.pin) }) {
+			w := wish{j.job, j.body, j.pin, c.avoided(j.job)}
+			if slices.ContainsFunc(spare, func(s spareRoom) bool { return s.takes(w) }) {
 				return true
 			}
 			if !j.ownCap() {
@@ -66,7 +66,14 @@ func (c *Coordinator) wanted(spare []spareRoom) bool {
 type spareRoom struct {
 	p    *peerState
 	free taskstate.Resources
-	now  time.Time
+}
+
+// wish is a task that room is looked for.
+type wish struct {
+	j     *jobState
+	body  *taskstate.Job
+	pin   taskstate.PeerID          // the only peer it may go to, if there is one
+	avoid map[taskstate.PeerID]bool // see Coordinator.avoided
 }
 
 // spareRooms lists the peers that take tasks, have something free, and nothing in line that would start before.
@@ -75,30 +82,30 @@ func (c *Coordinator) spareRooms() []spareRoom {
 	for _, p := range c.order {
 		f := p.free()
 		if p.standing == Ready && p.session.synced && p.worker && c.staying(p) && p.takes() && p.queued() == 0 && (f.MilliCPU > 0 || f.Memory > 0) {
-			out = append(out, spareRoom{p, f, c.now})
+			out = append(out, spareRoom{p, f})
 		}
 	}
 	return out
 }
 
-// takes tells whether there is room for a task of j, and whether it may go there: what is bound to another peer, or kept away by its
-// constraints, wants nothing of this room. pin is the only peer the task may go to, if there is one.
-func (s *spareRoom) takes(j *jobState, body *taskstate.Job, pin taskstate.PeerID) bool {
-	if !body.Resources.Fits(s.free) || pin != "" && pin != s.p.id || !j.allows(s.p) || j.faults.faulty(s.p.id, s.now) {
+// takes tells whether there is room for a task: what is bound to another peer, or kept away by its constraints or by what failed here,
+// wants nothing of this room.
+func (s *spareRoom) takes(w wish) bool {
+	if !w.body.Resources.Fits(s.free) || w.pin != "" && w.pin != s.p.id || !w.j.allows(s.p) || w.avoid[s.p.id] {
 		return false
 	}
-	h := s.p.holds[j.id]
-	return h == nil || j.job.MaxPerPeer == 0 || h.live < j.job.MaxPerPeer
+	h := s.p.holds[w.j.id]
+	return h == nil || w.j.job.MaxPerPeer == 0 || h.live < w.j.job.MaxPerPeer
 }
 
-// takeSpare reserves room for one task of j on another peer than from; false if there is none.
-func takeSpare(spare []spareRoom, j *jobState, body *taskstate.Job, pin taskstate.PeerID, from *peerState) bool {
+// takeSpare reserves room for one task on another peer than from; false if there is none.
+func takeSpare(spare []spareRoom, w wish, from *peerState) bool {
 	for i := range spare {
 		s := &spare[i]
-		if s.p == from || !s.takes(j, body, pin) {
+		if s.p == from || !s.takes(w) {
 			continue
 		}
-		s.free = s.free.Sub(body.Resources)
+		s.free = s.free.Sub(w.body.Resources)
 		return true
 	}
 	return false
@@ -128,11 +135,12 @@ func (c *Coordinator) recall(p *peerState, n int, spare []spareRoom) int {
 			continue // reserves nothing, so it never queues
 		}
 		idle := h.sorted(func(r rec) bool { return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) })
+		avoid := c.avoided(h.job)
 		for _, slot := range slices.Backward(idle) {
-			if asked == n || !takeSpare(spare, h.job, h.job.body(int(h.slots[slot].version)), h.job.lasting.pinOf(slot), p) {
+			r := h.slots[slot]
+			if asked == n || !takeSpare(spare, wish{h.job, h.job.body(int(r.version)), h.job.lasting.pinOf(slot), avoid}, p) {
 				break
 			}
-			r := h.slots[slot]
 			r.marks |= recalled
 			h.slots[slot] = r
 			p.recalling++

@@ -13,7 +13,7 @@ const sickPatience = 10 * time.Second
 
 // dueSick looks whether a peer has been in trouble for so long that what it has not taken on goes elsewhere.
 func (c *Coordinator) dueSick(p *peerState) {
-	if p.offer.Trouble == "" || p.standing != Ready {
+	if p.offer.Trouble == "" || p.standing != Ready || !p.session.synced { // one that reads its journal will say what it has
 		p.sickSince = time.Time{}
 		return
 	}
@@ -25,6 +25,21 @@ func (c *Coordinator) dueSick(p *peerState) {
 		c.wakeAt(due)
 	default:
 		c.replacing = c.replacing || p.hasUntaken()
+		c.recallUnbegun(p)
+	}
+}
+
+// recallUnbegun asks a peer in trouble for what it has accepted and not begun, and for what it may have and must not run twice: nobody
+// but it knows how far it got. It answers at its word (worker_word.go).
+func (c *Coordinator) recallUnbegun(p *peerState) {
+	for _, h := range p.byAge() {
+		if h.job.cancelled {
+			continue
+		}
+		idle := h.sorted(func(r rec) bool {
+			return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) && !h.untaken(r)
+		})
+		c.recallSlots(p, h, idle)
 	}
 }
 

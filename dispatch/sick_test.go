@@ -3,6 +3,8 @@ package dispatch
 import (
 	"strings"
 	"testing"
+
+	"covey/taskstate"
 )
 
 // trouble lets a peer say that it takes no tasks, or, with "", that it does again.
@@ -77,5 +79,52 @@ func TestAPeerInTroubleGetsNoTasksNotEvenThoseThatTakeNothing(t *testing.T) {
 	r.trouble("a", "")
 	if got := r.take(); !strings.Contains(got, "j[1.1] to a") || !strings.Contains(got, "k[1.1] to a") {
 		t.Errorf("well again, it gets nothing:\n%s", got)
+	}
+}
+
+// A worker's disk that takes nothing any more: what it has accepted and not begun is asked for, and given back at its word.
+func TestWhatAPeerInTroubleHasAcceptedAndNotBegunIsAskedFor(t *testing.T) {
+	for _, job := range []string{"submit j count=3 cpus=1", "submit j count=3 cpus=1 wait"} {
+		r := newCoordRig(t, CoordinatorConfig{})
+		for _, line := range []string{
+			"member a", "hello a cpus=2", job, "batch a 1 j.1.1=running j.2.1=running j.3.1=accepted", "member b",
+		} {
+			r.command(strings.Fields(line))
+		}
+		r.trouble("a", "its disk is full")
+		r.hello("b", Hello{Incarnation: "b1", Offer: testOffer()})
+		r.command(strings.Fields("report b done"))
+		r.take()
+		r.command(strings.Fields("advance 11s a b"))
+		if got := r.take(); !strings.Contains(got, "recall j.3.1") || strings.Contains(got, "supersede") {
+			t.Fatalf("%s: what waits there is not asked for, and nothing else:\n%s", job, got)
+		}
+		r.command(strings.Fields("advance 5m a b"))
+		if got := r.take(); strings.Contains(got, "recall") {
+			t.Errorf("%s: asked again in one session:\n%s", job, got)
+		}
+		r.step(SessionFrame{Conn: r.conns["a"], Frame: Up{Dropped: &Dropped{Tasks: []taskstate.TaskID{taskstate.Task("j", 3, 1)}}}})
+		if got := r.take(); !strings.Contains(got, "assign j[3.2] to b") || !strings.Contains(got, "stuck") {
+			t.Errorf("%s: what was given back does not go elsewhere, or not for the right reason:\n%s", job, got)
+		}
+	}
+}
+
+// Between the worker's word and the decision nobody gives the task back to it: it may have ended, and come back without a memory of its word.
+func TestACompleteSetDoesNotListWhatIsJustBeingGivenBack(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	for _, line := range []string{"member a", "hello a cpus=1", "submit j count=2 cpus=1", "batch a 1 j.1.1=running j.2.1=accepted"} {
+		r.command(strings.Fields(line))
+	}
+	r.trouble("a", "its disk is full")
+	r.hold = true
+	r.step(SessionFrame{Conn: r.conns["a"], Frame: Up{Dropped: &Dropped{Tasks: []taskstate.TaskID{taskstate.Task("j", 2, 1)}}}})
+	r.take()
+	for _, line := range []string{"open a cpus=1", "report a j.1.1=running j.2.1=accepted done"} {
+		r.command(strings.Fields(line))
+	}
+	got := r.take()
+	if !strings.Contains(got, "complete") || !strings.Contains(got, "j[1.1]") || strings.Contains(got, "j[2.1]") {
+		t.Errorf("the Complete set should list slot 1 and not slot 2:\n%s", got)
 	}
 }

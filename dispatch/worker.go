@@ -37,15 +37,17 @@ type WorkerConfig struct {
 	// Retired hears up to which number this worker's batches are of no use to anybody any more. Called from one goroutine; must not
 	// block. Optional.
 	Retired func(number uint64)
-	Log     *slog.Logger // optional
+	// Replay is waited for before the journal is read: how a test has a journal that takes long. Optional.
+	Replay func(ctx context.Context) error
+	Log    *slog.Logger // optional
 }
 
 // Worker runs tasks for whoever coordinates: the shell of the worker's core. Run owns all of its goroutines.
 type Worker struct {
 	cfg     WorkerConfig
-	journal workerJournal
-	core    *workerCore        // owned by the goroutine in own
-	begun   []taskstate.Launch // by an earlier process, without an end
+	journal workerJournal // nil until replayed
+	core    *workerCore   // owned by the goroutine in own
+	open    openJournalFunc
 
 	events    chan workerEvent // from the session client
 	reports   reportBox
@@ -59,35 +61,60 @@ type Worker struct {
 	abort     chan struct{}  // closed by either when it has waited enough
 	offers    chan Offer     // newest only
 	ended     chan struct{}  // closed when Run returns
+	replayed  chan struct{}  // closed when the journal has been read and the runner knows what it has to go on with
 	link      *sessionLink   // the open stream; owned by own
 	links     chan linkEvent // streams coming up and going
 
 	once  sync.Once
 	local sync.WaitGroup // ends of pipes that Local serves
-	mu    sync.Mutex
-	sick  error
+
+	adopting sync.WaitGroup // the runner looks for tasks of the life before
+	adopted  chan []taskstate.Loss
+
+	mu   sync.Mutex
+	sick error
 
 	abandoned bool // a write is stuck in the journal, which cannot be closed; written before Run's goroutines end
 }
 
-// NewWorker opens the journal and takes up what it holds. The caller calls Run once, or Close.
+// openJournalFunc opens the journal and reads all of it; when ctx ends it may give up.
+type openJournalFunc func(ctx context.Context) (workerJournal, *journalImage, error)
+
+// NewWorker looks whether the journal is this peer's; a large one is read by Run. The caller calls Run once, or Close.
 func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	j, img, err := openJournal(cfg.Dir, journalOwner{Format: journalFormat, Peer: cfg.Self, Incarnation: cfg.Incarnation})
+	owner := journalOwner{Format: journalFormat, Peer: cfg.Self, Incarnation: cfg.Incarnation}
+	state, err := peekJournal(cfg.Dir, owner)
 	if err != nil {
 		return nil, err
 	}
-	return newWorkerOn(cfg, j, img), nil
+	open := func(ctx context.Context) (workerJournal, *journalImage, error) {
+		j, img, err := openJournal(ctx, cfg.Dir, owner)
+		if err != nil {
+			return nil, nil, err // not j: a nil *boltJournal would be a journal that is not nil
+		}
+		return j, img, nil
+	}
+	if cfg.Replay != nil {
+		fast := open
+		open = func(ctx context.Context) (workerJournal, *journalImage, error) {
+			if err := cfg.Replay(ctx); err != nil {
+				return nil, nil, err
+			}
+			return fast(ctx)
+		}
+	}
+	return newWorkerOn(cfg, state, open), nil
 }
 
-func newWorkerOn(cfg WorkerConfig, j workerJournal, img *journalImage) *Worker {
+func newWorkerOn(cfg WorkerConfig, state journalState, open openJournalFunc) *Worker {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	w := &Worker{
-		cfg: cfg, journal: j,
+		cfg: cfg, open: open, replayed: make(chan struct{}), adopted: make(chan []taskstate.Loss, 1),
 		events: make(chan workerEvent, 64), results: make(chan workerEvent, 4), links: make(chan linkEvent),
 		saves: make(chan *workerTxn, 1), publishes: make(chan [][]byte, 1),
 		news: make(chan struct{}, 1), offers: make(chan Offer, 1),
@@ -95,7 +122,7 @@ func newWorkerOn(cfg WorkerConfig, j workerJournal, img *journalImage) *Worker {
 		stop: make(chan struct{}), detach: make(chan struct{}), ended: make(chan struct{}),
 		reports: reportBox{wake: make(chan struct{}, 1)},
 	}
-	w.core, w.begun = newWorkerCore(cfg.Self, cfg.Incarnation, cfg.Offer, img, time.Now())
+	w.core = newReplayingCore(cfg.Self, cfg.Incarnation, cfg.Offer, state, time.Now())
 	w.core.gather = gatherEnds
 	return w
 }
@@ -145,19 +172,20 @@ func (w *Worker) SetOffer(o Offer) {
 
 // Health is nil, or why the worker cannot take on tasks now.
 func (w *Worker) Health() error {
+	select {
+	case <-w.replayed:
+	default:
+		return ErrReplaying
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.sick
 }
 
-// Close gives the journal back when Run was never called; otherwise Run has done it.
+// Close is for a worker whose Run was never called: it never will be. Otherwise it does nothing.
 func (w *Worker) Close() error {
-	var err error
-	w.once.Do(func() {
-		err = w.journal.Close()
-		close(w.ended)
-	})
-	return err
+	w.once.Do(func() { close(w.ended) })
+	return nil
 }
 
 // Stop ends Run gracefully: what runs is stopped as interrupted, its end journaled, published and – while ctx lasts – acknowledged.
@@ -198,24 +226,28 @@ func (w *Worker) Run(ctx context.Context) error {
 		defer close(w.ended)
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		lost := w.cfg.Runner.Adopt(w.begun)
-		if len(w.begun) > 0 {
-			w.cfg.Log.Info("tasks were running when this peer last ended", "tasks", len(w.begun), "not found again", len(lost))
-		}
-		w.begun = nil
 		var wg sync.WaitGroup
 		wg.Go(func() { w.write(ctx) })
 		wg.Go(func() { w.publish(ctx) })
-		wg.Go(func() { w.sessions(ctx) })
-		err = w.own(ctx, lost)
+		wg.Go(func() {
+			w.headStart(ctx)
+			w.sessions(ctx)
+		})
+		on := false
+		if on, err = w.replay(ctx); on {
+			err = w.own(ctx)
+		}
 		cancel()
 		wg.Wait()
 		w.local.Wait()
+		w.adopting.Wait()
 		if w.abandoned {
 			err = errors.Join(err, w.Health())
 			return
 		}
-		err = errors.Join(err, w.journal.Close())
+		if w.journal != nil {
+			err = errors.Join(err, w.journal.Close())
+		}
 	})
 	return err
 }

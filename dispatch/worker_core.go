@@ -52,7 +52,10 @@ type (
 	wStop struct{}
 	// wDetach: the peer ends and comes back: nothing is taken on or started any more, what runs goes on without it.
 	wDetach struct{}
-	// wAdopted: the runner has taken up what was begun before a restart, except these. Comes first, once.
+	// wRestored: the journal has been read. Comes once, to a core that began without; answered by wAdopt.
+	wRestored struct{ img *journalImage }
+	// wAdopted: the runner has taken up what was begun before a restart, except these. Comes once, before anything but streams and
+	// their frames.
 	wAdopted struct{ lost []taskstate.Loss }
 )
 
@@ -74,6 +77,8 @@ type (
 	wHalt struct{ stop Stop }
 	// wKept: the ends of these processes are in the journal.
 	wKept struct{ tasks []taskstate.TaskID }
+	// wAdopt has the runner look for what may have been started before; answered by wAdopted.
+	wAdopt struct{ begun []taskstate.Launch }
 )
 
 func (wOpened) isWorkerEvent()    {}
@@ -87,6 +92,7 @@ func (wOffer) isWorkerEvent()     {}
 func (wStop) isWorkerEvent()      {}
 func (wDetach) isWorkerEvent()    {}
 func (wAdopted) isWorkerEvent()   {}
+func (wRestored) isWorkerEvent()  {}
 func (wSend) isWorkerEffect()     {}
 func (wEnd) isWorkerEffect()      {}
 func (wSave) isWorkerEffect()     {}
@@ -94,6 +100,7 @@ func (wPublish) isWorkerEffect()  {}
 func (wStart) isWorkerEffect()    {}
 func (wHalt) isWorkerEffect()     {}
 func (wKept) isWorkerEffect()     {}
+func (wAdopt) isWorkerEffect()    {}
 
 // workerCore is the worker without disk, network, processes and clock. It is not safe for concurrent use.
 //
@@ -106,14 +113,15 @@ type workerCore struct {
 	now   time.Time
 	out   []workerEffect
 
-	state    journalState // as it is, or will be with the transaction under way, on disk
-	fenced   bool         // state.Fence is on disk
-	begun    uint64       // state.Begun as it is on disk
-	last     uint64       // state.Last as it is on disk
-	saving   *workerTxn
-	sick     error
-	stopping bool // nothing is taken on or started any more
-	detached bool // stopping, but what runs goes on
+	state     journalState // as it is, or will be with the transaction under way, on disk
+	replaying bool         // the journal is not read yet: nothing is known of what this worker holds
+	fenced    bool         // state.Fence is on disk
+	begun     uint64       // state.Begun as it is on disk
+	last      uint64       // state.Last as it is on disk
+	saving    *workerTxn
+	sick      error
+	stopping  bool // nothing is taken on or started any more
+	detached  bool // stopping, but what runs goes on
 
 	tasks     map[taskstate.TaskID]*heldTask
 	jobs      map[bodyID]*heldJob
@@ -204,6 +212,8 @@ func (c *workerCore) Step(ev workerEvent, now time.Time) []workerEffect {
 		c.stopAll()
 	case wDetach:
 		c.detach()
+	case wRestored:
+		c.do(wAdopt{c.restore(e.img)})
 	case wAdopted:
 		c.adopted(e.lost)
 	}
@@ -236,6 +246,10 @@ func (c *workerCore) setSick(err error) {
 	if (was == nil) != (err == nil) || was != nil && was.Error() != err.Error() {
 		c.sendOffer()
 	}
+	for _, d := range c.link.early {
+		c.early(d)
+	}
+	c.giveBackAtWord()
 }
 
 // sendOffer tells the coordinator what there is to give.
@@ -251,10 +265,13 @@ func (c *workerCore) sendOffer() {
 // offered is nothing while nothing can be accepted.
 func (c *workerCore) offered() Offer {
 	o := c.offer
-	if c.sick != nil || c.stopping {
+	if c.sick != nil || c.stopping || c.replaying {
 		o.Resources = taskstate.Resources{}
 	}
-	if c.sick != nil {
+	switch {
+	case c.replaying:
+		o.Trouble = troubled(ErrReplaying)
+	case c.sick != nil:
 		o.Trouble = troubled(c.sick)
 	}
 	return o

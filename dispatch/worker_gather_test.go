@@ -92,3 +92,32 @@ func TestWhereManyEndTheyGatherForLonger(t *testing.T) {
 		t.Fatal("they wait although nothing else lives here")
 	}
 }
+
+func TestNothingIsDueWhileTheDiskIsAtWork(t *testing.T) {
+	b := newWorkerBox(t)
+	b.gather = gatherEnds
+	b.boot()
+	b.session(1)
+	b.down(setOf(false, 1, 1, 2, grantOf(jobWork, 1, 2)))
+	b.settle()
+	b.runs(wtask(jobWork, 1))
+	b.wait() // that it runs is said now
+	b.settle()
+	b.ups = nil
+	b.finish(wtask(jobWork, 1), taskstate.Complete, "")
+	if b.core.wake.IsZero() {
+		t.Fatal("the end does not wait for others")
+	}
+	b.down(setOf(false, 1, 2, 3, grantOf(jobWork, 3, 1)))
+	if b.txn == nil {
+		t.Fatal("an assignment does not go to the disk at once")
+	}
+	if !b.core.wake.IsZero() {
+		t.Fatalf("it wants to be woken at %v, when it could do nothing", b.core.wake)
+	}
+	b.now = b.now.Add(time.Minute)
+	b.save()
+	b.wait()
+	b.settle()
+	wantSaid(t, b, "work222222.1.1 complete")
+}

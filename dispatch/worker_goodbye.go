@@ -15,6 +15,7 @@ func (c *workerCore) handBack() {
 		}
 	}
 	c.sendOffer()
+	c.giveBackAtWord()
 	c.sayGoodbye()
 }
 

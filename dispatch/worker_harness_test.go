@@ -94,6 +94,8 @@ type workerBox struct {
 	now  time.Time
 	link uint64
 
+	gather time.Duration // of the core, from its next start on
+
 	txn        *workerTxn // under way
 	publishing bool
 	ups        []Up // sent on the open stream, not yet taken by the test
@@ -135,6 +137,7 @@ func (b *workerBox) boot() {
 	}
 	b.txn, b.publishing, b.ups, b.running = nil, false, nil, map[taskstate.TaskID]taskstate.Launch{}
 	b.core, b.begun = newWorkerCore(benchPeer, benchLife, testOffer(), img, b.now)
+	b.core.gather = b.gather
 	b.link += 10
 }
 
@@ -249,6 +252,19 @@ func (b *workerBox) checkPromises() {
 	}
 	if sum != b.core.used {
 		b.t.Fatalf("the core counts %+v as used, %+v is", b.core.used, sum)
+	}
+	// A wake that time does not use up would have the shell ask again and again.
+	if w := b.core.wake; !w.IsZero() && (!w.After(b.now) || b.txn != nil) {
+		b.t.Fatalf("it is %v, a transaction is under way: %v, and the core wants to be woken at %v", b.now, b.txn != nil, w)
+	}
+}
+
+// wait lets time pass until the core wants to be woken, if it does.
+func (b *workerBox) wait() {
+	b.t.Helper()
+	if w := b.core.wake; !w.IsZero() {
+		b.now = later(b.now, w)
+		b.step(nil)
 	}
 }
 

@@ -123,7 +123,10 @@ func (c *workerCore) sendDropped(ids []taskstate.TaskID) {
 	if !c.link.up {
 		return
 	}
-	ids = slices.DeleteFunc(ids, func(id taskstate.TaskID) bool { return !c.tombs.of[id].onDisk })
+	c.sayDropped(slices.DeleteFunc(ids, func(id taskstate.TaskID) bool { return !c.tombs.of[id].onDisk }))
+}
+
+func (c *workerCore) sayDropped(ids []taskstate.TaskID) {
 	for part := range slices.Chunk(ids, maxDropped) {
 		c.send(Up{Dropped: &Dropped{Tasks: part}})
 	}

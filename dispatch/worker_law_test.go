@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -26,6 +27,8 @@ type worldOfOneWorker struct {
 	acks     uint64                    // contiguous batches heard
 	resyncs  int
 	gaps     int
+	broken   bool                      // the disk takes nothing
+	dropped  map[taskstate.TaskID]bool // the worker gave its word: it never runs these
 	finals   map[taskstate.TaskID]taskstate.Status
 	newestOf map[taskstate.TaskID]taskstate.Status
 }
@@ -89,6 +92,7 @@ func (w *worldOfOneWorker) hear() {
 					w.t.Fatalf("%v was started and is called dropped", id)
 				}
 				delete(w.open, id)
+				w.dropped[id] = true
 			}
 		case u.Batch != nil:
 			w.batch(u.Batch)
@@ -201,14 +205,16 @@ func (w *worldOfOneWorker) assign() {
 func (w *worldOfOneWorker) act() {
 	switch rapid.SampledFrom([]string{
 		"assign", "assign", "deliver", "deliver", "save", "save", "publish", "run", "end", "end", "end",
-		"stop", "recall", "supersede", "break", "connect", "connect", "crash", "detach", "term", "sick",
+		"stop", "recall", "supersede", "break", "connect", "connect", "crash", "detach", "term", "sick", "well", "wait",
 	}).Draw(w.r, "act") {
 	case "assign":
 		w.assign()
 	case "deliver":
 		w.deliver(false)
 	case "save":
-		w.save()
+		if !w.broken {
+			w.save()
+		}
 	case "publish":
 		w.publish()
 	case "run":
@@ -239,16 +245,26 @@ func (w *worldOfOneWorker) act() {
 		w.disconnect()
 		w.fate = func(taskstate.TaskID) fate { return fate(w.draw("fate", 0, 2)) }
 		w.crash(w.draw("reached the disk", 0, 1) == 1)
+		w.broken = false
 	case "detach":
 		w.detach()
 	case "term":
 		w.disconnect()
 		w.term++
 	case "sick":
+		w.broken = true
 		w.step(wSick{errGrant})
-		w.step(wSick{nil})
+	case "well":
+		w.well()
+	case "wait":
+		w.wait()
 	}
 	w.hear()
+	for id := range w.dropped {
+		if _, ok := w.running[id]; ok {
+			w.t.Fatalf("%v runs, though the worker gave its word that it never will", id)
+		}
+	}
 	for _, s := range w.halted {
 		if _, ok := w.running[s.Task]; ok {
 			w.finish(s.Task, taskstate.Shutdown, s.Reason)
@@ -257,8 +273,16 @@ func (w *worldOfOneWorker) act() {
 	w.halted = nil
 }
 
+func (w *worldOfOneWorker) well() {
+	if w.broken {
+		w.broken = false
+		w.step(wSick{})
+	}
+}
+
 // detach is an orderly restart: it costs no task.
 func (w *worldOfOneWorker) detach() {
+	w.well()
 	halts := len(w.halted)
 	w.step(wDetach{})
 	w.settle()
@@ -284,7 +308,10 @@ func TestWhateverHappensTheWorkerRunsEachTaskOnceAndTellsItsEnd(t *testing.T) {
 		w := &worldOfOneWorker{
 			workerBox: newWorkerBox(r), r: r, term: 1, next: 1, open: map[taskstate.TaskID]bool{},
 			finals: map[taskstate.TaskID]taskstate.Status{}, newestOf: map[taskstate.TaskID]taskstate.Status{},
+			dropped: map[taskstate.TaskID]bool{},
 		}
+		w.gather = rapid.SampledFrom([]time.Duration{0, gatherEnds}).Draw(r, "gather")
+		w.boot()
 		for range rapid.IntRange(1, 150).Draw(r, "acts") {
 			w.act()
 		}
@@ -294,6 +321,7 @@ func TestWhateverHappensTheWorkerRunsEachTaskOnceAndTellsItsEnd(t *testing.T) {
 
 // calmDown ends the faults: everything must come to its end, and nothing be left anywhere.
 func (w *worldOfOneWorker) calmDown() {
+	w.well()
 	w.disconnect()
 	w.settle()
 	w.connect()
@@ -305,6 +333,7 @@ func (w *worldOfOneWorker) calmDown() {
 		for _, id := range w.sorted() {
 			w.finish(id, taskstate.Complete, "")
 		}
+		w.wait()
 		w.hear()
 		if len(w.open) == 0 && len(w.core.tasks) == 0 && len(w.downs) == 0 && w.txn == nil && !w.publishing {
 			break

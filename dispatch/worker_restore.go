@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"covey/taskstate"
 )
@@ -48,6 +49,26 @@ func (c *workerCore) restore(img *journalImage) (begun []taskstate.Launch) {
 	return begun
 }
 
+// newReplayingCore starts before its journal has been read: all it knows is the state. It keeps a session, in which it says so and
+// nothing else, until wRestored and wAdopted have come.
+func newReplayingCore(self taskstate.PeerID, inc taskstate.Incarnation, offer Offer, state journalState, now time.Time) *workerCore {
+	c, _ := newWorkerCore(self, inc, offer, nil, now)
+	c.state, c.last, c.replaying = state, state.Last, true
+	return c
+}
+
+// replayed goes on with the session that is open, if one is, as if it had just been opened: it reports, and then heeds what has come
+// meanwhile.
+func (c *workerCore) replayed() {
+	c.replaying = false
+	if c.link.id == 0 {
+		return
+	}
+	c.link.stale = true // Hello said that there is nothing to give
+	c.report()
+	c.takeEarly()
+}
+
 // adopted ends what the runner could not take up: Orphaned, interrupted, nobody saw its end. What it certainly never started, and
 // nobody was told that it runs, has not begun after all.
 func (c *workerCore) adopted(lost []taskstate.Loss) {
@@ -72,6 +93,9 @@ func (c *workerCore) adopted(lost []taskstate.Loss) {
 		if h.phase == phaseStarted && h.durable.Seq > 0 {
 			c.touch(h)
 		}
+	}
+	if c.replaying {
+		c.replayed()
 	}
 }
 

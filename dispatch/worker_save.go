@@ -58,6 +58,7 @@ func (c *workerCore) flush() {
 	c.tidyInto(t)
 	t.state = c.state
 	c.saving = t
+	c.wake = time.Time{} // nothing is due while the disk is at work: that it has done it is an event, and this is called again
 	c.do(wSave{t})
 }
 

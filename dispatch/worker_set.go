@@ -10,17 +10,25 @@ import (
 	"covey/taskstate"
 )
 
-// opened greets the coordinator: Hello, then everything held, each task with the newest status that is on disk.
+// opened greets the coordinator: Hello, then, as soon as it is known, everything held, each task with the newest status that is on disk.
 func (c *workerCore) opened(link uint64) {
 	if c.link.id != 0 {
 		c.closed(c.link.id)
 	}
 	c.link = workerLink{id: link, session: c.link.session, pass: c.link.pass}
 	c.dropIdleJobs(0, 0)
+	c.forgetWord()
 	c.send(Up{Hello: &Hello{
 		Incarnation: c.inc, Session: c.link.session, Fence: c.state.Fence, Offer: c.offered(),
 		Acked: c.state.Acked, Last: c.last,
 	}})
+	if !c.replaying {
+		c.report()
+	}
+}
+
+// report lists what is held.
+func (c *workerCore) report() {
 	r := &Report{}
 	size := 0
 	for _, h := range c.held() {
@@ -57,17 +65,17 @@ func (c *workerCore) closed(link uint64) {
 
 func (c *workerCore) frame(d *Down) {
 	switch {
+	case c.replaying:
+		// Without knowing what is here nothing can be obeyed.
+		c.later(d, "it sends more than a worker can heed that reads its journal")
 	case d.Welcome != nil:
 		c.welcomed(d.Welcome)
 	case !c.link.up:
 		c.end("the coordinator sent a command before it said Welcome", false)
 	case !c.fenced:
 		// Nothing of this epoch is obeyed before the disk knows that older ones no longer are.
-		if len(c.link.early) == maxEarly {
-			c.end("the journal does not take the new epoch", false)
-			return
-		}
-		c.link.early = append(c.link.early, d)
+		c.early(d)
+		c.later(d, "the journal does not take the new epoch")
 	case d.Ack != nil:
 		c.acked(d.Ack.Batch)
 	case d.Assignments != nil:
@@ -75,6 +83,15 @@ func (c *workerCore) frame(d *Down) {
 	case d.Released != nil:
 		c.link.released = true
 	}
+}
+
+// later keeps a frame for takeEarly, or ends the stream.
+func (c *workerCore) later(d *Down, full string) {
+	if len(c.link.early) == maxEarly {
+		c.end(full, false)
+		return
+	}
+	c.link.early = append(c.link.early, d)
 }
 
 // welcomed is the only place where the fence rises.
@@ -96,6 +113,7 @@ func (c *workerCore) welcomed(w *Welcome) {
 	for _, b := range c.unacked {
 		c.send(Up{Batch: b.envelope})
 	}
+	c.giveBackAtWord()
 	c.sayGoodbye()
 }
 
@@ -170,6 +188,7 @@ func (c *workerCore) take(a *Assignments) error {
 		}
 	}
 	c.drop(missing)
+	c.giveBackAtWord()
 	return nil
 }
 

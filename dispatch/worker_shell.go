@@ -17,12 +17,11 @@ const (
 )
 
 // own is the goroutine that owns the core: everything that happens becomes an event, one at a time.
-func (w *Worker) own(ctx context.Context, lost []taskstate.Loss) error {
+func (w *Worker) own(ctx context.Context) error {
 	stop, detach := w.stop, w.detach
 	var patience <-chan time.Time
 	due := time.NewTimer(time.Hour)
 	defer due.Stop()
-	w.step(wAdopted{lost})
 	for {
 		if wake := w.core.wake; !wake.IsZero() {
 			due.Reset(time.Until(wake))
@@ -88,6 +87,8 @@ func (w *Worker) step(ev workerEvent) {
 			w.cfg.Runner.Stop(e.stop.Task, e.stop.Reason)
 		case wKept:
 			w.cfg.Runner.Kept(e.tasks)
+		case wAdopt:
+			w.adopt(e.begun)
 		}
 	}
 	if w.cfg.Retired != nil {

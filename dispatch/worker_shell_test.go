@@ -25,17 +25,18 @@ type scriptedCoordinator struct {
 	held   func(session int, n uint64) bool // answer to beat n; nil: yes
 	mute   func(session int) bool           // say nothing at all
 
-	mu     sync.Mutex
-	hellos []Hello
-	at     []time.Time // of hellos
-	beats  []time.Time
-	offers []Offer
-	ends   map[taskstate.TaskID]taskstate.Status
-	last   uint64 // newest batch heard
-	conn   net.Conn
-	out    *wire.Writer
-	set    uint64
-	open   int // sessions being served
+	mu      sync.Mutex
+	hellos  []Hello
+	at      []time.Time // of hellos
+	beats   []time.Time
+	offers  []Offer
+	reports int // that were complete
+	ends    map[taskstate.TaskID]taskstate.Status
+	last    uint64 // newest batch heard
+	conn    net.Conn
+	out     *wire.Writer
+	set     uint64
+	open    int // sessions being served
 }
 
 func (c *scriptedCoordinator) serve(_ string, conn net.Conn) {
@@ -78,6 +79,9 @@ func (c *scriptedCoordinator) serve(_ string, conn net.Conn) {
 func (c *scriptedCoordinator) hear(session int, up Up) {
 	switch {
 	case up.Report != nil && up.Report.Done:
+		c.mu.Lock()
+		c.reports++
+		c.mu.Unlock()
 		var gs []Grant
 		if c.grants != nil {
 			gs = c.grants(session)
@@ -191,6 +195,34 @@ func workerBubble(t *testing.T, test func(r *shellRig), coords ...*scriptedCoord
 
 func newShellRig(t *testing.T, dir string, store func(workerJournal) workerJournal, coords ...*scriptedCoordinator) *shellRig {
 	t.Helper()
+	j, img, err := openJournal(t.Context(), dir, testOwner())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var journal workerJournal = j
+	if store != nil {
+		journal = store(j)
+	}
+	return rigOn(t, dir, img.state, func(context.Context) (workerJournal, *journalImage, error) { return journal, img, nil }, coords)
+}
+
+// slowShellRig is one whose journal is read when replay returns.
+func slowShellRig(t *testing.T, dir string, replay func(context.Context) error, coords ...*scriptedCoordinator) *shellRig {
+	t.Helper()
+	state, err := peekJournal(dir, testOwner())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rigOn(t, dir, state, func(ctx context.Context) (workerJournal, *journalImage, error) {
+		if err := replay(ctx); err != nil {
+			return nil, nil, err
+		}
+		return openJournal(ctx, dir, testOwner())
+	}, coords)
+}
+
+func rigOn(t *testing.T, dir string, state journalState, open openJournalFunc, coords []*scriptedCoordinator) *shellRig {
+	t.Helper()
 	r := &shellRig{t: t, net: memnet.New(), coords: map[string]*scriptedCoordinator{}, runner: &handRunner{}, ended: make(chan error, 1)}
 	for _, c := range coords {
 		if c.term == 0 {
@@ -200,14 +232,6 @@ func newShellRig(t *testing.T, dir string, store func(workerJournal) workerJourn
 		r.net.Host(c.name).Handle(SessionProtocol, c.serve)
 	}
 	r.whom = target{peer: coords[0].name, epoch: taskstate.At(1, coords[0].term)}
-	j, img, err := openJournal(dir, testOwner())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var journal workerJournal = j
-	if store != nil {
-		journal = store(j)
-	}
 	r.w = newWorkerOn(WorkerConfig{
 		Self: benchPeer, Incarnation: benchLife, Dir: dir, Offer: testOffer(), Net: r.net.Host(benchPeer), Runner: r.runner,
 		Local: func(p string, c net.Conn) { r.coords[benchPeer].serve(p, c) },
@@ -218,7 +242,7 @@ func newShellRig(t *testing.T, dir string, store func(workerJournal) workerJourn
 		},
 		Seal:    func(_ uint64, body []byte) ([]byte, error) { return body, nil },
 		Publish: func(context.Context, []byte) error { return nil },
-	}, journal, img)
+	}, state, open)
 	r.runner.sink = r.w.Report
 	ctx, cancel := context.WithCancel(context.Background())
 	r.ctx = ctx

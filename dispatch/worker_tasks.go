@@ -29,6 +29,8 @@ type heldTask struct {
 	pos      uint32 // in frame
 	phase    phase
 	halted   bool // the runner was told to stop it
+	unbegun  bool // it ended without having been started
+	atWord   bool // the coordinator was told so in this session, before the disk knows
 	dirty    bool
 	onDisk   bool   // the journal has a live record of it
 	order    uint64 // of acceptance
@@ -216,6 +218,7 @@ func (c *workerCore) over(h *heldTask, s taskstate.Status) {
 
 // finish ends a task that was not started.
 func (c *workerCore) finish(h *heldTask, state taskstate.State, why taskstate.Reason, message string) {
+	h.unbegun = h.phase != phaseStarted
 	s := h.status
 	s.State, s.At, s.Exit, s.Signal, s.Reason, s.Message = state, c.now.UnixMilli(), taskstate.NoExit, 0, why, message
 	c.over(h, s)

@@ -55,7 +55,7 @@ func TestOnRealHosts(t *testing.T) {
 			for !ok(m.View()) {
 				select {
 				case <-changed:
-				case <-time.After(30 * time.Second):
+				case <-time.After(time.Minute):
 					t.Fatalf("%s: %s", what, m.View())
 				}
 			}

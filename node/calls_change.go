@@ -94,22 +94,18 @@ func (n *Node) executeChange(ctx context.Context, c call) (reply, error) {
 }
 
 func (n *Node) executeRebalance(ctx context.Context, q rebalanceCall) (reply, error) {
-	moves, busy, err := n.coord.Rebalance(ctx, q.Job)
+	ask := n.coord.Balance
+	if q.DryRun {
+		ask = n.coord.Rebalance
+	}
+	moves, busy, err := ask(ctx, q.Job)
 	switch {
 	case err != nil:
 		return reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
 	case busy:
 		return reply{Error: api.Errorf(api.Conflict, "tasks of job %s are on their way just now; see `peer tasks %s` and try again when they run", q.Job, q.Job)}, nil
-	case q.DryRun || len(moves) == 0:
-		return reply{changeReply: changeReply{Moves: moves}}, nil
 	}
-	w := &ledger.Renew{Job: q.Job, Reason: taskstate.ReasonMoved}
-	for _, m := range moves {
-		w.Slots = append(w.Slots, ledger.Slots{First: m.Slot, N: 1, Attempt: m.Attempt})
-	}
-	r, err := n.propose(ctx, ledger.Command{Renew: w})
-	r.Moves = moves
-	return r, err
+	return reply{changeReply: changeReply{Moves: moves}}, nil
 }
 
 // told puts into a reply what a result says besides its refusal.

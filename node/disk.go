@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"covey/dispatch"
 	"covey/node/api"
 )
 
@@ -108,7 +109,10 @@ func (n *Node) sickness() (out []string) {
 		if err == nil {
 			continue
 		}
-		if text := n.disk.advise(err).Error(); !slices.Contains(out, text) {
+		if !errors.Is(err, dispatch.ErrReplaying) { // it passes by itself
+			err = n.disk.advise(err)
+		}
+		if text := err.Error(); !slices.Contains(out, text) {
 			out = append(out, text)
 		}
 	}

@@ -59,7 +59,7 @@ func (n *Node) entryEvents(ev ledger.Event) []event {
 			out = append(out, n.assignEvents(e, c.Assign)...)
 		case c.Settle != nil:
 			out = append(out, n.settleEvents(e, c.Settle, r)...)
-		case c.Update != nil, c.Rollout != nil, c.Renew != nil, c.Retire != nil, c.Grow != nil:
+		case c.Update != nil, c.Rollout != nil, c.Renew != nil, c.Retire != nil, c.Grow != nil, c.Skip != nil:
 			out = append(out, n.changeEvents(e, c, r)...)
 		case c.Supersede != nil:
 			out = append(out, event{at: e.Stamp, kind: kindTask, task: c.Supersede.Task, state: "superseded", exit: taskstate.NoExit, note: string(c.Supersede.Reason)})

@@ -25,6 +25,8 @@ func (n *Node) changeEvents(e ledger.Entry, c *ledger.Command, r ledger.Result) 
 		ev.job, ev.state, ev.note = c.Renew.Job, "renewed", slotsText(c.Renew.Slots, r.Slots)+": "+string(c.Renew.Reason)
 	case c.Retire != nil:
 		ev.job, ev.state, ev.note = c.Retire.Job, "retired", slotsText(c.Retire.Slots, r.Slots)+": "+string(c.Retire.Reason)
+	case c.Skip != nil:
+		ev.job, ev.state, ev.note = c.Skip.Job, "skipped", fmt.Sprintf("the run for %s: run %s still goes on", minuteText(c.Skip.At), c.Skip.Run)
 	case c.Grow != nil:
 		ev.job, ev.state, ev.note = c.Grow.Job, "grown", tasksText(c.Grow.N+len(c.Grow.Peers))+" more"
 	}

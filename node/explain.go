@@ -108,6 +108,8 @@ type jobFacts struct {
 	lasting bool
 	rollout ledger.RolloutRecord
 	runs    []runFacts // that its schedule started
+	skips   []ledger.Skipped
+	skipped int // how many it skipped, those in skips included
 }
 
 type slotFacts struct {
@@ -139,6 +141,7 @@ func (t *teller) read() (err error) {
 		f.ended, f.over = j.Ended()
 		f.exit, f.contradictions = exitCode(j), j.Contradictions()
 		f.lasting, f.rollout, f.runs = j.Lasts(), j.Rollout(), runsOf(s, t.id)
+		f.skips, f.skipped = j.Skips()
 		if t.slot > j.Slots() {
 			err = api.Errorf(api.NotFound, "job %s has %d slots, no slot %d", t.id, j.Slots(), t.slot)
 			return
@@ -282,9 +285,11 @@ func (t *teller) tellWaiting(ctx context.Context) {
 		f.Waiting = strings.ReplaceAll(f.Waiting, p.ID, t.name(p.ID))
 	}
 	for _, w := range f.Waited {
-		t.add(w.From, api.Fact{
-			Kind: "waiting", Reason: w.Reason, Text: fmt.Sprintf("some tasks waited (for %s): %s", stamp(w.To).Sub(stamp(w.From)), w.Reason),
-		})
+		began := "some tasks wait since then: "
+		if w.To != 0 {
+			began = fmt.Sprintf("some tasks waited (for %s): ", stamp(w.To).Sub(stamp(w.From)))
+		}
+		t.add(w.From, api.Fact{Kind: "waiting", Reason: w.Reason, Text: began + w.Reason})
 	}
 	if f.Waiting != "" {
 		t.add(t.now, api.Fact{Kind: "waiting", Reason: f.Waiting, Text: "waits now: " + f.Waiting})

@@ -35,6 +35,7 @@ func (t *teller) tellChanges() {
 			Kind: kindJob, State: "started", Text: fmt.Sprintf("started run %s for %s: it is %s", r.id, minuteText(r.at), r.state),
 		})
 	}
+	t.tellSkips()
 	if s := t.job.job.Schedule; s != nil && !t.job.cancelled {
 		if next := nextRun(s, t.now); next != nil {
 			t.add(t.now, api.Fact{Kind: "waiting", Reason: "schedule", Text: "starts the next run at " + minuteText(next.UnixMilli())})
@@ -56,6 +57,22 @@ func (t *teller) tellChanges() {
 			Kind: kindJob, State: string(r.State), Reason: r.Message,
 			Text: strings.TrimSuffix(fmt.Sprintf("%s version %d: %s: %s", what, r.Version, r.State, r.Message), ": "),
 		})
+	}
+}
+
+// tellSkips tells which starts a schedule skipped.
+func (t *teller) tellSkips() {
+	f := api.Fact{Kind: kindJob, State: "skipped", Reason: "overlap"}
+	if n := t.job.skipped - len(t.job.skips); n > 0 {
+		f.Text = fmt.Sprintf("%d runs before were skipped, too", n)
+		if n == 1 {
+			f.Text = "1 run before was skipped, too"
+		}
+		t.add(t.job.skips[0].Stamp, f)
+	}
+	for _, k := range t.job.skips {
+		f.Text = fmt.Sprintf("skipped the run for %s: run %s still went on (overlap: skip)", minuteText(k.At), k.Run)
+		t.add(k.Stamp, f)
 	}
 }
 

@@ -99,6 +99,33 @@ func TestAStoryTellsTheRunsOfASchedule(t *testing.T) {
 	}
 }
 
+func TestAStoryTellsWhichStartsAScheduleSkipped(t *testing.T) {
+	b := newStoryBook(t)
+	job := taskstate.Job{ID: "n", Name: "n", Count: 1, Submitter: "b", Type: taskstate.BatchJob, Run: taskstate.Run{Noop: &taskstate.Noop{}}, Schedule: &taskstate.Schedule{Cron: "0 3 * * *"}}
+	b.decide(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	if row := b.row("n"); row.Schedule.Skipped != 0 || row.Schedule.Skip != nil {
+		t.Errorf("nothing was skipped: %+v", row.Schedule)
+	}
+	const day = 24 * 3600_000
+	for i := range int64(ledger.KeepSkips + 1) {
+		b.decide(ledger.Command{Skip: &ledger.Skip{Job: "n", At: i*day + day/8, Run: "r"}})
+	}
+	story := b.story("n")
+	if want := "4000  1 run before was skipped, too"; story[1] != want {
+		t.Errorf("%q, want %q", story[1], want)
+	}
+	if want := "4000  skipped the run for 1970-01-02 03:00 UTC: run r still went on (overlap: skip)"; story[2] != want {
+		t.Errorf("%q, want %q", story[2], want)
+	}
+	if n := strings.Count(strings.Join(story, "\n"), "skipped"); n != ledger.KeepSkips+1 {
+		t.Errorf("told %d times:\n%s", n, strings.Join(story, "\n"))
+	}
+	row := b.row("n").Schedule
+	if row.Skipped != ledger.KeepSkips+1 || row.Skip == nil || row.Skip.Run != "r" || row.Skip.At.UnixMilli() != 10*day+day/8 || row.Last != nil {
+		t.Errorf("%+v, %+v", row, row.Skip)
+	}
+}
+
 func TestARowTellsHowFarAnUpdateIs(t *testing.T) {
 	b := newStoryBook(t)
 	job := b.service("s", 3)

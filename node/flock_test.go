@@ -1,10 +1,12 @@
 package node
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"covey/dispatch/ledger"
 	"covey/node/api"
 	"covey/taskstate"
 )
@@ -181,19 +183,47 @@ func TestAPeerThatRestartsOnAnotherPortIsReadyAgain(t *testing.T) {
 	}
 }
 
+// What a peer that stops in order had begun is its own until it is back: processes go on without it. Everything else runs elsewhere at once,
+// and if the peer stays away that is all the job waits for.
 func TestAJobEndsAlthoughTheCoordinatorStopsInOrder(t *testing.T) {
 	all := flockOf(t, "one", "two", "three")
 	j := noopJob("handed-over", 200, 20*time.Millisecond)
-	j.Unreachable.ReplaceAfter = time.Hour.Milliseconds() // so long it would take if anything were left assigned to the one that stops
+	j.Resources.MilliCPU = 1000                           // two at a time on each peer, the others wait there
+	j.Unreachable.ReplaceAfter = time.Hour.Milliseconds() // so long it would take if anything else were left assigned to the one that stops
 	id := all[1].submit(j)
 	if err := all[0].stop(); err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range all[1:] {
+	eventually(t, "only what one had begun is open", func() (bool, string) {
+		here, elsewhere := all[1].openOn(id, all[0].self)
+		return len(here) <= 2 && elsewhere == 0, fmt.Sprintf("with one: %v, with others or nobody: %d", here, elsewhere)
+	})
+	all[0] = all[0].again()
+	for _, l := range all {
 		if row, _ := l.outcome(id); row.State != "complete" || row.Tasks["complete"] != 200 {
 			t.Fatalf("%s: %+v", l.name, row)
 		}
 	}
+}
+
+// openOn lists the slots of a job whose open task a peer has, and counts the others that are not over.
+func (l *living) openOn(id, peer string) (here []int, elsewhere int) {
+	l.replica.Read(func(s *ledger.State) {
+		rec, ok := s.Job(taskstate.JobID(id))
+		if !ok {
+			elsewhere = -1 // not heard of yet
+			return
+		}
+		c := rec.Counts()
+		elsewhere = c.Pending + c.Open
+		for o := range rec.OpenSlots() {
+			if string(o.Peer) == peer {
+				here = append(here, o.Slot)
+				elsewhere--
+			}
+		}
+	})
+	return here, elsewhere
 }
 
 func TestOneTicketOfOneUseLetsOnePeerIn(t *testing.T) {

@@ -52,16 +52,10 @@ func alive(t *testing.T, cfg Config) *living {
 
 func tryAlive(t *testing.T, cfg Config) (*living, error) {
 	t.Helper()
-	cfg = small(t, cfg)
-	n, err := New(cfg)
+	l, ready, err := begun(t, cfg)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	l := &living{Node: n, t: t, cfg: cfg, end: cancel, ended: make(chan error, 1)}
-	ready := make(chan api.Status, 1)
-	go func() { l.ended <- n.Run(ctx, func(s api.Status) { ready <- s }) }() // ends with the test's cleanup
-	t.Cleanup(func() { l.stop() })
 	select {
 	case l.ready = <-ready:
 		return l, nil
@@ -74,6 +68,22 @@ func tryAlive(t *testing.T, cfg Config) (*living, error) {
 	case <-time.After(patience):
 		return nil, errors.New("not ready in time")
 	}
+}
+
+// begun starts a peer that runs until the test ends.
+func begun(t *testing.T, cfg Config) (*living, <-chan api.Status, error) {
+	t.Helper()
+	cfg = small(t, cfg)
+	n, err := New(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &living{Node: n, t: t, cfg: cfg, end: cancel, ended: make(chan error, 1)}
+	ready := make(chan api.Status, 1)
+	go func() { l.ended <- n.Run(ctx, func(s api.Status) { ready <- s }) }() // ends with the test's cleanup
+	t.Cleanup(func() { l.stop() })
+	return l, ready, nil
 }
 
 // small fills a Config for tests: loopback, a free port, no multicast, one folder that a restart can use again.

@@ -22,6 +22,7 @@ type event struct {
 	state string
 	exit  int
 	note  string
+	kept  time.Duration // age of the hub when it came in
 }
 
 // Kinds of events.
@@ -39,20 +40,39 @@ const (
 // hubSize is how many events are kept for those who resume; a reader further behind starts over from a list.
 const hubSize = 8192
 
-// hub is a bounded ring of events with any number of readers, each at its own pace. Appending never waits for a reader: one who
-// falls out of the ring is told that it lost events.
+// hubAge is how long they are kept. Who comes back later has more use for how things stand than for how they came to.
+const hubAge = time.Hour
+
+// hub is a ring of events, bounded by count and by age, with any number of readers, each at its own pace. Appending never waits for a
+// reader: one who falls out of the ring is told that it lost events.
 type hub struct {
 	boot string // tells this start of the peer from others in tokens
 
-	size uint64 // events kept
+	size uint64               // events kept at most
+	age  func() time.Duration // since the hub began; never steps back
 
-	mu   sync.Mutex
-	ring []event
-	next uint64 // seq of the next event; seqs start at 1
-	wake chan struct{}
+	mu    sync.Mutex
+	ring  []event
+	first uint64 // seq of the oldest event kept; next, if none is
+	next  uint64 // seq of the next event; seqs start at 1
+	wake  chan struct{}
 }
 
-func newHub(boot string) *hub { return &hub{boot: boot, size: hubSize, next: 1} }
+func newHub(boot string) *hub {
+	began := time.Now()
+	return &hub{boot: boot, size: hubSize, age: func() time.Duration { return time.Since(began) }, first: 1, next: 1}
+}
+
+// expire forgets what is too old. The caller has the lock.
+func (h *hub) expire(now time.Duration) {
+	for ; h.first < h.next; h.first++ {
+		old := &h.ring[(h.first-1)%h.size]
+		if now-old.kept <= hubAge {
+			break
+		}
+		*old = event{} // its texts may be large
+	}
+}
 
 // append numbers and keeps events and wakes readers once.
 func (h *hub) append(evs []event) {
@@ -61,14 +81,17 @@ func (h *hub) append(evs []event) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	now := h.age()
+	h.expire(now)
 	for _, e := range evs {
-		e.seq = h.next
+		e.seq, e.kept = h.next, now
 		if uint64(len(h.ring)) < h.size {
 			h.ring = append(h.ring, e)
 		} else {
 			h.ring[(h.next-1)%h.size] = e
 		}
 		h.next++
+		h.first = max(h.first, h.next-min(h.next, h.size))
 	}
 	if h.wake != nil {
 		close(h.wake)
@@ -81,10 +104,10 @@ func (h *hub) append(evs []event) {
 func (h *hub) after(seen uint64) (evs []event, lost bool, more <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	oldest := h.next - uint64(len(h.ring))
+	h.expire(h.age())
 	from := seen + 1
-	if from < oldest {
-		from, lost = oldest, true
+	if from < h.first {
+		from, lost = h.first, true
 	}
 	for s := from; s < h.next; s++ {
 		evs = append(evs, h.ring[(s-1)%h.size])

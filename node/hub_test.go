@@ -2,8 +2,11 @@ package node
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -47,21 +50,67 @@ func TestAReaderThatFellOutOfTheRingIsTold(t *testing.T) {
 func TestTheRingAgreesWithAnEndlessList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHub("boot")
-		total := uint64(0)
+		now := time.Duration(0)
+		h.age = func() time.Duration { return now }
+		var all []time.Duration // when each came in
 		for range rapid.IntRange(1, 6).Draw(t, "appends") {
+			now += rapid.SampledFrom([]time.Duration{0, time.Second, hubAge / 2, hubAge, hubAge + 1}).Draw(t, "later")
 			n := rapid.SampledFrom([]int{0, 1, 7, hubSize - 1, hubSize, hubSize + 3}).Draw(t, "events")
 			h.append(someEvents(n))
-			total += uint64(n)
+			all = append(all, slices.Repeat([]time.Duration{now}, n)...)
+			now += rapid.SampledFrom([]time.Duration{0, hubAge / 2, hubAge, hubAge + 1}).Draw(t, "asked later")
+			total := uint64(len(all))
+			kept := uint64(0)
+			for _, at := range all[max(0, len(all)-hubSize):] {
+				if now-at <= hubAge {
+					kept++
+				}
+			}
 			seen := rapid.Uint64Range(0, total).Draw(t, "seen")
 			evs, lost, _ := h.after(seen)
-			if want := total - seen; lost != (want > hubSize) || uint64(len(evs)) != min(want, hubSize) {
-				t.Fatalf("after %d of %d: %d events, lost %v", seen, total, len(evs), lost)
+			if want := total - seen; lost != (want > kept) || uint64(len(evs)) != min(want, kept) {
+				t.Fatalf("after %d of %d, %d of them kept: %d events, lost %v", seen, total, kept, len(evs), lost)
 			}
 			for i, e := range evs {
 				if e.seq != total-uint64(len(evs))+uint64(i)+1 {
 					t.Fatalf("event %d has seq %d", i, e.seq)
 				}
 			}
+		}
+	})
+}
+
+func TestATokenThatIsTooOldIsAnsweredWithASnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub("boot")
+		h.append([]event{{kind: kindJob, job: "early", note: "a"}})
+		token := h.token(h.last())
+		lines := func(since string) (kinds []string) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			w := &watcher{hub: h, list: func(tell func(event) error) error { return tell(event{kind: kindJob, job: "early", state: "complete"}) }, now: now, send: func(e api.Event) error {
+				kinds = append(kinds, e.Kind)
+				if e.Kind == kindSnapshot && !strings.Contains(e.Message, "too old") {
+					t.Errorf("the snapshot says why: %q", e.Message)
+				}
+				return nil
+			}}
+			if err := w.run(ctx, since, watchLeast); err != nil {
+				t.Error(err)
+			}
+			return kinds
+		}
+		time.Sleep(10 * hubAge)
+		if got := lines(token); len(got) != 0 {
+			t.Errorf("nothing happened since that token, however old it is: %v", got)
+		}
+		h.append([]event{{kind: kindJob, job: "early", state: "complete"}})
+		if got := lines(token); !slices.Equal(got, []string{kindJob}) {
+			t.Errorf("what came after the token is kept: %v", got)
+		}
+		time.Sleep(hubAge + time.Second)
+		if got := lines(token); !slices.Equal(got, []string{kindSnapshot, kindJob, kindSynced}) {
+			t.Errorf("what came after the token is not kept any more: %v", got)
 		}
 	})
 }

@@ -29,13 +29,13 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 	if err := n.diskTakes(); err != nil {
 		return api.Submitted{}, err
 	}
-	if err := n.resolveAfter(ctx, &job); err != nil {
-		return api.Submitted{}, err
-	}
 	if old, err := n.namesake(&job); err != nil {
 		return api.Submitted{}, err
-	} else if old != nil {
+	} else if old != nil { // goes on waiting for what it waited for
 		return n.update(ctx, old, func(*taskstate.Job) taskstate.Job { return job })
+	}
+	if err := n.resolveAfter(ctx, &job); err != nil {
+		return api.Submitted{}, err
 	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
@@ -43,7 +43,7 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 	switch {
 	case err == nil:
 		_ = n.applied.reach(try, r.Index) // so that what is asked next, here, knows the job
-		return api.Submitted{ID: string(job.ID)}, nil
+		return api.Submitted{ID: string(job.ID), Note: n.cutAtOnce(&job)}, nil
 	case !errors.Is(err, errNobodyDecides):
 		return n.submitUpdate(ctx, &job, r, err)
 	case ctx.Err() != nil:
@@ -55,6 +55,17 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 	n.hub.append([]event{{at: n.now(), kind: kindJob, job: job.ID, state: "held", note: job.Name}})
 	n.wakeForwarder()
 	return api.Submitted{ID: string(job.ID), Held: true, Note: n.whoIsMissing()}, nil
+}
+
+// cutAtOnce tells why a job that was just accepted is cancelled already: one it comes after did not end well.
+func (n *Node) cutAtOnce(job *taskstate.Job) string {
+	if len(job.After) == 0 {
+		return ""
+	}
+	if row, err := n.jobNow(job.ID); err == nil && row.Cancelled != "" {
+		return "cancelled at once: " + row.Cancelled
+	}
+	return ""
 }
 
 // called is a peer's name with enough of its id to tell two apart.

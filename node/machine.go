@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"net"
 	"os"
 
@@ -17,6 +18,8 @@ type Machine struct {
 	API     net.Listener // where the local API is served, in place of the socket in the data folder; Run closes it
 	// Runner makes what runs tasks; it reports to sink.
 	Runner func(sink func(taskstate.RunReport)) (Runner, error)
+	// Replay is waited for before the worker's journal is read: a disk that takes its time.
+	Replay func(ctx context.Context) error
 }
 
 // Runner runs tasks, for the worker, and knows whose output still grows.

@@ -26,7 +26,7 @@ type flock struct {
 	Gone    []string    `cbor:"6,keyasint,omitempty"` // because of whom
 }
 
-// spell is a dispatch.Spell on the wire; times in milliseconds since 1970.
+// spell is a dispatch.Spell on the wire; times in milliseconds since 1970, To is 0 while it lasts.
 type spell struct {
 	_        struct{} `cbor:",toarray"`
 	Reason   string
@@ -70,7 +70,11 @@ func (n *Node) flockNow(ctx context.Context, job taskstate.JobID) *flock {
 		f.Waiting, _ = n.coord.Waiting(ctx, job) // said or not
 		spells, _ := n.coord.Waited(ctx, job)
 		for _, s := range spells {
-			f.Waited = append(f.Waited, spell{Reason: s.Reason, From: s.From.UnixMilli(), To: s.To.UnixMilli()})
+			w := spell{Reason: s.Reason, From: s.From.UnixMilli()}
+			if !s.Lasts {
+				w.To = s.To.UnixMilli()
+			}
+			f.Waited = append(f.Waited, w)
 		}
 	}
 	return f

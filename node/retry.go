@@ -115,14 +115,13 @@ func (n *Node) Rebalance(ctx context.Context, id string, dryRun bool) (api.Rebal
 	if job.Type != taskstate.ServiceJob {
 		return api.Rebalanced{}, api.Errorf(api.Usage, "%s job %s: only a service is rebalanced; what waits of other jobs goes to where there is room anyway", kindOf(job), job.Name)
 	}
-	out := api.Rebalanced{ID: string(job.ID), DryRun: dryRun, Moves: []api.Move{}}
+	out := api.Rebalanced{ID: string(job.ID), DryRun: dryRun, AtOnce: job.Updating().Parallelism, Moves: []api.Move{}}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
 	r, err := n.decide(try, call{Rebalance: &rebalanceCall{Job: job.ID, DryRun: dryRun}})
 	if err != nil {
 		return out, n.undecided(err, "nothing was moved")
 	}
-	_ = n.applied.reach(try, r.Index)
 	for _, m := range r.Moves {
 		out.Moves = append(out.Moves, api.Move{
 			Task: taskstate.Task(job.ID, m.Slot, m.Attempt).String(), From: m.From, FromName: n.nameOf(m.From), To: m.To, ToName: n.nameOf(m.To),

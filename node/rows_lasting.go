@@ -85,6 +85,10 @@ func scheduleRow(j *ledger.JobRecord, s *ledger.State) *api.Schedule {
 		t := stamp(at)
 		out.Last = &t
 	}
+	if skips, n := j.Skips(); n > 0 {
+		newest := skips[len(skips)-1]
+		out.Skipped, out.Skip = n, &api.Skip{At: stamp(newest.At), Run: string(newest.Run)}
+	}
 	if _, _, cancelled := j.Cancelled(); !cancelled {
 		out.Next = nextRun(x, max(time.Now().UnixMilli(), s.Stamp()))
 	}

@@ -256,21 +256,24 @@ func (n *Node) remember(peers []admission.PeerAddr) {
 	n.members.Remember(told)
 }
 
-// awaitReady waits until this peer can be used: it knows a coordinator and its own replica holds its own admission. One that resumes
-// without contact is ready too, after a while, and says so.
+// awaitReady waits until this peer can be used: it knows a coordinator, its own replica holds its own admission, and its worker knows
+// what it had. One that resumes without contact, or has much to read, is ready too, after a while, and says so.
 func (n *Node) awaitReady(ctx, life context.Context) error {
 	limit := time.NewTimer(readyTimeout)
 	defer limit.Stop()
+	replayed := n.worker.Replayed()
 	for {
 		changed := n.ledger.Changed()
 		_, _, led := n.coordinator()
-		if led && n.isMember() {
+		if led && n.isMember() && replayed == nil {
 			return nil
 		}
 		_, _, wake := n.hub.after(n.hub.last())
 		select {
 		case <-changed:
 		case <-wake:
+		case <-replayed:
+			replayed = nil
 		case <-limit.C:
 			return nil // the status says so
 		case <-n.down: // stopped already, or told that it was removed

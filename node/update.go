@@ -60,12 +60,28 @@ func (n *Node) resolveAfter(ctx context.Context, job *taskstate.Job) error {
 		if err != nil {
 			return api.Errorf(api.AsError(err).Code, "after: %v", err)
 		}
+		if err := n.mayComplete(id); err != nil {
+			return err
+		}
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
 	job.After = ids
 	return nil
+}
+
+// mayComplete refuses to wait for what never will be complete: somebody ends it, and that takes along what waits for it.
+func (n *Node) mayComplete(id taskstate.JobID) error {
+	before, err := n.jobOf(id)
+	if err != nil {
+		return nil //nolint:nilerr // held: it comes to the ledger as it is
+	}
+	forever := before.Type.Lasts() && before.Restart != nil && before.Restart.Condition == taskstate.RestartAny
+	if !forever && before.Schedule == nil {
+		return nil
+	}
+	return api.Errorf(api.Usage, "after: %s is a %s job, which goes on until somebody ends it and is never complete; wait for a batch job, or take it out", before.Name, kindOf(before))
 }
 
 // update makes what build makes of a job its wanted spec. If somebody else's update comes in between, it is made on top of that.
@@ -120,7 +136,11 @@ func (n *Node) submitUpdate(ctx context.Context, job *taskstate.Job, r reply, re
 // asUpdate completes a spec to an update of a job, and tells what it changes. What a job waited for before it began does not change.
 func asUpdate(spec, old *taskstate.Job) []taskstate.Change {
 	spec.ID, spec.Version, spec.Submitter, spec.Origin, spec.After = old.ID, old.Version, old.Submitter, old.Origin, old.After
-	return taskstate.Changes(old, spec)
+	changes := taskstate.Changes(old, spec)
+	for i := range changes {
+		changes[i].Restarts = changes[i].Restarts && old.Type.Lasts() // a schedule has no tasks: its next run is as the file says
+	}
+	return changes
 }
 
 func (n *Node) jobOf(id taskstate.JobID) (job *taskstate.Job, err error) {
@@ -199,10 +219,10 @@ func (n *Node) Preview(ctx context.Context, s api.Submit) (api.Preview, error) {
 	if err := jobfile.Validate(&job); err != nil {
 		return api.Preview{}, api.Errorf(api.Usage, "%v", err)
 	}
-	if err := n.resolveAfter(ctx, &job); err != nil {
-		return api.Preview{}, err
-	}
 	old, err := n.namesake(&job)
+	if err == nil && old == nil { // an update goes on waiting for what its job waited for
+		err = n.resolveAfter(ctx, &job)
+	}
 	if err != nil {
 		return api.Preview{}, err
 	}
@@ -210,7 +230,7 @@ func (n *Node) Preview(ctx context.Context, s api.Submit) (api.Preview, error) {
 	if old != nil {
 		out.ID, out.Update, out.Version = string(old.ID), true, old.Version
 		out.Changes = asUpdate(&job, old)
-		if taskstate.Restarts(old, &job) {
+		if old.Type.Lasts() && taskstate.Restarts(old, &job) {
 			out.Version++
 		}
 	}

@@ -146,7 +146,7 @@ func (n *Node) workerConfig() dispatch.WorkerConfig {
 			}
 			return env.Encode()
 		},
-		Publish: n.publish,
+		Publish: n.publish, Replay: n.cfg.Machine.Replay,
 		Retired: func(number uint64) { n.store.Retire(n.self, string(n.folder.incarnation), number) },
 	}
 }

@@ -23,13 +23,13 @@ func TestCloseEndsEveryGoroutine(t *testing.T) {
 	for _, a := range hosts {
 		for _, b := range hosts {
 			if a != b {
-				if err := a.Connect(ctx(t), b.Self(), b.Addrs()); err != nil {
+				if err := connect(t, a, b.Self(), b.Addrs()); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 	}
-	c, err := hosts[0].Dial(ctx(t), hosts[1].Self(), echo) // a handler that is busy
+	c, err := dial(t, hosts[0], hosts[1].Self(), echo) // a handler that is busy
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestManyStreamsAtOnceWork(t *testing.T) {
 	var asking sync.WaitGroup
 	for range many {
 		asking.Go(func() {
-			c, err := a.Dial(ctx(t), b.Self(), echo)
+			c, err := dial(t, a, b.Self(), echo)
 			if err == nil {
 				defer c.Close()
 				err = echoed(c, "one of many")
@@ -103,7 +103,7 @@ func TestAHandlerKnowsWhoCalls(t *testing.T) {
 	who := make(chan string, 1)
 	b.Handle("/who/1", func(p string, c net.Conn) { who <- p; c.Close() })
 	a.SetAddrs(b.Self(), b.Addrs())
-	c, err := a.Dial(ctx(t), b.Self(), "/who/1")
+	c, err := dial(t, a, b.Self(), "/who/1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,11 @@ var ErrNotAdmitted = errors.New("this peer is not admitted there: ask for a tick
 // ErrBusy is what a peer says that has as many streams of strangers as it allows.
 var ErrBusy = errors.New("that peer is busy with other newcomers: try again in a few seconds")
 
+// ErrTooMany is what a peer says that has as many streams of one protocol from us as it allows: we are admitted, and there.
+var ErrTooMany = errors.New("this peer has too many streams open to that one at once: try again when some of them have ended")
+
 // Dial opens a stream, connecting first if need be. It fails within three seconds; Refused tells a dead process from silence. The
-// gate of the other side shows at the first Read, as ErrNotAdmitted.
+// gate of the other side shows at the first Read, as ErrNotAdmitted, ErrBusy or ErrTooMany.
 func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) {
 	p, err := peer.Decode(peerID)
 	if err != nil {
@@ -90,7 +93,7 @@ func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error
 	defer cancel()
 	old := h.sw.ConnsToPeer(p)
 	if err := h.hello(ctx, p); err != nil {
-		if !errors.Is(err, ErrNotAdmitted) && !errors.Is(err, ErrBusy) {
+		if !answered(err) {
 			// Connections without a sign of life, to a machine that slept or moved, would be used again and again.
 			for _, c := range old {
 				h.spawn(func() { c.Close() })
@@ -99,6 +102,11 @@ func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error
 		return fmt.Errorf("connect to %s: %w", peerID, err)
 	}
 	return nil
+}
+
+// answered tells whether an error is an answer of the other side's gate: whoever says no lives.
+func answered(err error) bool {
+	return errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrBusy) || errors.Is(err, ErrTooMany)
 }
 
 // The answers of the hello protocol.
@@ -173,7 +181,7 @@ func (h *Host) Doubt(peerID string) {
 		old := h.sw.ConnsToPeer(p)
 		ctx, cancel := context.WithTimeout(network.WithNoDial(h.ctx, "doubt"), doubtTime)
 		defer cancel()
-		if err := h.hello(ctx, p); err == nil || errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrBusy) {
+		if err := h.hello(ctx, p); err == nil || answered(err) {
 			return
 		}
 		for _, c := range old {

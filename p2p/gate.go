@@ -147,6 +147,8 @@ func gated(err error) error {
 			return ErrNotAdmitted
 		case network.StreamRateLimited:
 			return ErrBusy
+		case network.StreamResourceLimitExceeded:
+			return ErrTooMany
 		}
 	}
 	return err

@@ -231,7 +231,7 @@ func (h *Host) Handle(name string, f func(peer string, c net.Conn)) {
 		defer h.wg.Done()
 		if o := (opened{s.Conn().RemotePeer(), name}); !stranger {
 			if !h.gate.enterAdmitted(o) {
-				s.ResetWithError(network.StreamRateLimited)
+				s.ResetWithError(network.StreamResourceLimitExceeded)
 				return
 			}
 			defer h.gate.leaveAdmitted(o)

@@ -17,7 +17,7 @@ func TestAStreamIsANetConn(t *testing.T) {
 	a, b := start(t, everybody()), start(t, everybody())
 	serveEcho(b)
 	a.SetAddrs(b.Self(), b.Addrs())
-	c, err := a.Dial(ctx(t), b.Self(), echo)
+	c, err := dial(t, a, b.Self(), echo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestCloseUnblocksReadOnBothTransports(t *testing.T) {
 		a, b := start(t, everybody()), start(t, everybody())
 		serveEcho(b)
 		a.SetAddrs(b.Self(), transportOf(b.Addrs(), quic))
-		c, err := a.Dial(ctx(t), b.Self(), echo)
+		c, err := dial(t, a, b.Self(), echo)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestAFrameAboveTheCapIsRefusedOnBothSides(t *testing.T) {
 		got <- wire.NewReader(c, 1000).Read(&v)
 	})
 	a.SetAddrs(b.Self(), b.Addrs())
-	c, err := a.Dial(ctx(t), b.Self(), "/frames/1")
+	c, err := dial(t, a, b.Self(), "/frames/1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestTCPIsDialledFirst(t *testing.T) {
 		!strings.HasPrefix(strings.Replace(quic[0], "/udp/", "/tcp/", 1), tcp[0]) {
 		t.Fatalf("not one port for both: %v", b.Addrs())
 	}
-	if err := a.Connect(ctx(t), b.Self(), b.Addrs()); err != nil {
+	if err := connect(t, a, b.Self(), b.Addrs()); err != nil {
 		t.Fatal(err)
 	}
 	if p2p.TransportsOf(a, b.Self()) != "tcp" {
@@ -126,9 +126,9 @@ func TestAPeerThatRestartsElsewhereIsFoundAgainAtOnce(t *testing.T) {
 	}
 	same := func(c *p2p.Config) { c.Key = key }
 	b := start(t, everybody(), same)
-	gone := make(chan string, 1)
+	gone := make(chan string, 64)
 	a.OnDisconnect(func(p string) { gone <- p })
-	if err := a.Connect(ctx(t), b.Self(), b.Addrs()); err != nil {
+	if err := connect(t, a, b.Self(), b.Addrs()); err != nil {
 		t.Fatal(err)
 	}
 	a.SetAddrs(b.Self(), b.Addrs())
@@ -138,7 +138,7 @@ func TestAPeerThatRestartsElsewhereIsFoundAgainAtOnce(t *testing.T) {
 	}
 	for range 3 { // each failure would lengthen libp2p's backoff
 		begun := time.Now()
-		_, err := a.Dial(ctx(t), b.Self(), echo)
+		_, err := dial(t, a, b.Self(), echo)
 		if !p2p.Refused(err) {
 			t.Fatalf("a dial to a dead process: %v", err)
 		}
@@ -165,7 +165,7 @@ func TestBlockCutsBothWaysAndHealLetsInAgain(t *testing.T) {
 	if err := errors.Join(ask(a, b.Self(), "x"), ask(b, a.Self(), "x"), ask(c, b.Self(), "x")); err != nil {
 		t.Fatal(err)
 	}
-	st, err := b.Dial(ctx(t), a.Self(), echo)
+	st, err := dial(t, b, a.Self(), echo)
 	if err != nil {
 		t.Fatal(err)
 	}

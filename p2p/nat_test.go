@@ -96,7 +96,7 @@ func (n internet) peer(ns string) puppet {
 	}
 	n.t.Cleanup(func() {
 		in.Close()
-		kill := time.AfterFunc(10*time.Second, func() { cmd.Process.Kill() })
+		kill := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 		defer kill.Stop()
 		cmd.Wait()
 	})

@@ -94,7 +94,7 @@ func obey(h *p2p.Host, o order) error {
 		return nil
 	case "connect":
 		h.SetAddrs(o.Peer, o.Addrs)
-		c, cancel := timeout(10 * time.Second)
+		c, cancel := timeout(patience)
 		defer cancel()
 		return h.Connect(c, o.Peer, o.Addrs)
 	case "ask":

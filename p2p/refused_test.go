@@ -30,17 +30,17 @@ func TestARefusalDoesNotWaitForAddressesThatLeadNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := start(t, everybody()), start(t, everybody())
-	if err := a.Connect(ctx(t), b.Self(), b.Addrs()); err != nil {
+	if err := connect(t, a, b.Self(), b.Addrs()); err != nil {
 		t.Fatal(err)
 	}
 	addrs := append(b.Addrs(), nowhere)
-	gone := make(chan string, 1)
+	gone := make(chan string, 64)
 	a.OnDisconnect(func(p string) { gone <- p })
 	b.Close()
 	<-gone
 	a.SetAddrs(b.Self(), addrs)
 	begun := time.Now()
-	if _, err := a.Dial(ctx(t), b.Self(), echo); !p2p.Refused(err) {
+	if _, err := dial(t, a, b.Self(), echo); !p2p.Refused(err) {
 		t.Fatalf("after %v: %v", time.Since(begun), err)
 	}
 	t.Logf("the refusal was told after %v", time.Since(begun))
@@ -62,7 +62,7 @@ func TestAProtocolNobodyServesIsNotARefusal(t *testing.T) {
 	a, b := start(t, everybody()), start(t, everybody())
 	a.SetAddrs(b.Self(), b.Addrs())
 	b.Handle("/fleeting/1", func(_ string, c net.Conn) { c.Close() })
-	c, err := a.Dial(ctx(t), b.Self(), "/fleeting/1")
+	c, err := dial(t, a, b.Self(), "/fleeting/1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,9 +71,9 @@ func TestAProtocolNobodyServesIsNotARefusal(t *testing.T) {
 	if _, err := a.Dial(ctx(t), b.Self(), "/never/1"); err == nil || p2p.Refused(err) {
 		t.Fatal(err)
 	}
-	if c, err = a.Dial(ctx(t), b.Self(), "/fleeting/1"); err == nil { // negotiation is lazy where the protocol was known
+	if c, err = dial(t, a, b.Self(), "/fleeting/1"); err == nil { // negotiation is lazy where the protocol was known
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(5 * time.Second))
+		c.SetDeadline(time.Now().Add(patience))
 		_, err = c.Read(make([]byte, 1))
 	}
 	if err == nil || p2p.Refused(err) {

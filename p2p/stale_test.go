@@ -84,9 +84,9 @@ func TestConnectGivesUpAConnectionWithoutASignOfLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := make(chan string, 1)
+	gone := make(chan string, 64)
 	a.OnDisconnect(func(p string) { gone <- p })
-	if err := a.Connect(ctx(t), b.Self(), []string{through}); err != nil {
+	if err := connect(t, a, b.Self(), []string{through}); err != nil {
 		t.Fatal(err)
 	}
 	c.freeze()
@@ -95,7 +95,7 @@ func TestConnectGivesUpAConnectionWithoutASignOfLife(t *testing.T) {
 	}
 	<-gone
 	a.SetAddrs(b.Self(), b.Addrs())
-	if err := a.Connect(ctx(t), b.Self(), nil); err != nil {
+	if err := connect(t, a, b.Self(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := ask(a, b.Self(), "there again"); err != nil {

@@ -45,7 +45,8 @@ func (c *conn) RemoteAddr() net.Addr { return Addr(c.Conn().RemotePeer().String(
 // errTooMuch ends a stranger's stream.
 var errTooMuch = errors.New("a peer that is not admitted sent more than it may")
 
-// Read returns os.ErrDeadlineExceeded past its deadline, net.ErrClosed after Close, ErrNotAdmitted if the other side's gate refused the stream.
+// Read returns os.ErrDeadlineExceeded past its deadline, net.ErrClosed after Close, ErrNotAdmitted, ErrBusy or
+// ErrTooMany if the other side's gate refused the stream.
 func (c *conn) Read(b []byte) (int, error) {
 	if c.left >= 0 {
 		if c.left == 0 {

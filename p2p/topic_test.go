@@ -80,7 +80,7 @@ func join(t *testing.T, h *p2p.Host) (*p2p.Topic, *inbox) {
 func TestATopicReachesTwoPeers(t *testing.T) {
 	a, b := start(t, everybody()), start(t, everybody())
 	ta, ba := join(t, a)
-	if err := a.Connect(ctx(t), b.Self(), b.Addrs()); err != nil {
+	if err := connect(t, a, b.Self(), b.Addrs()); err != nil {
 		t.Fatal(err)
 	}
 	tb, bb := join(t, b) // joined after they met
@@ -121,7 +121,7 @@ func TestAnAcceptedMessageTravelsOnAndOthersDoNot(t *testing.T) {
 	}
 	_, bc := join(t, c)
 	for _, h := range []*p2p.Host{a, c} {
-		if err := b.Connect(ctx(t), h.Self(), h.Addrs()); err != nil {
+		if err := connect(t, b, h.Self(), h.Addrs()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -75,8 +75,11 @@ func serveEcho(h *p2p.Host) {
 	})
 }
 
+// patience bounds every wait of these tests: against hanging, not as a measure.
+const patience = time.Minute
+
 func ctx(t *testing.T) context.Context {
-	c, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	c, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return c
 }
@@ -95,8 +98,41 @@ func eventually(t *testing.T, what string, f func() bool) {
 	}
 }
 
+// dial is Host.Dial, again if three seconds were too short for this machine.
+func dial(t *testing.T, h *p2p.Host, peer, name string) (c net.Conn, err error) {
+	end := ctx(t)
+	err = again(end, func() error {
+		c, err = h.Dial(end, peer, name)
+		return err
+	})
+	return c, err
+}
+
+// connect is Host.Connect, again if three seconds were too short for this machine.
+func connect(t *testing.T, h *p2p.Host, peer string, addrs []string) error {
+	end := ctx(t)
+	return again(end, func() error { return h.Connect(end, peer, addrs) })
+}
+
+// again does something until it does not fail for want of time.
+func again(ctx context.Context, f func() error) error {
+	for {
+		err := f()
+		var slow net.Error
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) && !(errors.As(err, &slow) && slow.Timeout()) {
+			return err
+		}
+	}
+}
+
 func ask(a *p2p.Host, b, say string) error {
-	c, err := a.Dial(context.Background(), b, echo)
+	end, cancel := timeout(patience)
+	defer cancel()
+	var c net.Conn
+	err := again(end, func() (err error) {
+		c, err = a.Dial(end, b, echo)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -106,7 +142,7 @@ func ask(a *p2p.Host, b, say string) error {
 
 // echoed says something on a stream and wants to hear it.
 func echoed(c net.Conn, say string) error {
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	sent := make(chan error, 1) // beside reading: more than the windows hold
 	go func() {
 		_, err := io.WriteString(c, say)

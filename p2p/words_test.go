@@ -95,7 +95,7 @@ func TestATopicAtWorkWarnsOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Connect(ctx(t), b.Self(), b.Addrs()); err != nil {
+	if err := connect(t, a, b.Self(), b.Addrs()); err != nil {
 		t.Fatal(err)
 	}
 	publishUntil(t, from, &box)

@@ -93,6 +93,6 @@ func report(cfg sim.Config, r sim.Result) string {
 	if again.Hash != r.Hash {
 		same = "\nTHE REPLAY WENT ANOTHER WAY: something in the cores depends on more than the seed"
 	}
-	return fmt.Sprintf("seed %d: %v\nreplay it with: go test ./testnet/... -run 'TestSimulation$' -seeds 1 -seed %d%s\n%s",
+	return fmt.Sprintf("seed %d: %v\nreplay it with: go test ./testnet -run 'TestSimulation$' -seeds 1 -seed %d%s\n%s",
 		cfg.Seed, r.Violation, cfg.Seed, same, tail)
 }

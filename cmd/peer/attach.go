@@ -52,6 +52,8 @@ func (a *attached) stay(ctx context.Context, many bool) error {
 		return exitError(interruptCode) // detached by a hang-up or SIGTERM: the job goes on
 	case err != nil:
 		return err
+	case many:
+		a.sayCancelled(job)
 	}
 	return jobExit(job)
 }

@@ -81,10 +81,13 @@ func TestTheNoteOfAJobSaysWhatItWaitsForOrComesFrom(t *testing.T) {
 	}{
 		{api.Job{}, ""},
 		{over, ""},
+		{api.Job{Ended: &at, Cancelled: "by p1"}, "cancelled by p1"},
+		{api.Job{Ended: &at, Cancelled: "5 tasks failed (max_fails: 5)", Origin: &api.Origin{Job: "n", At: at}}, "run of n for 2026-11-21 03:00, cancelled: 5 tasks failed (max_fails: 5)"},
 		{serviceRow(2, 2, nil), "version 2, 2 of 2 tasks run"},
 		{api.Job{Origin: &api.Origin{Job: "n", At: at}}, "run of n for 2026-11-21 03:00"},
 		{api.Job{After: []api.Predecessor{{ID: "a", State: "complete"}, {ID: "b", Name: "x", State: "running"}, {ID: "c"}}}, "starts after x b, c"},
 		{api.Job{Schedule: &api.Schedule{Cron: "0 3 * * *", Zone: "UTC", Next: &at, Last: &at}}, `starts at "0 3 * * *" UTC, next 2026-11-21 03:00, last 2026-11-21 03:00`},
+		{api.Job{Schedule: &api.Schedule{Cron: "@daily", Zone: "UTC", Skipped: 2, Skip: &api.Skip{At: at, Run: "r"}}}, `starts at "@daily" UTC, skipped 2: at 2026-11-21 03:00 run r went on`},
 	} {
 		if got := jobNote(c.job); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.job, got, c.want)

@@ -114,6 +114,9 @@ func availabilityText(p api.Peer) string {
 		}
 		return "drained"
 	}
+	if p.Availability == api.Paused {
+		return "paused"
+	}
 	return p.Availability
 }
 

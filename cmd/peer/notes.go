@@ -11,6 +11,8 @@ import (
 // jobNote says in a few words what there is to know about a job besides its counts.
 func jobNote(j api.Job) string {
 	switch {
+	case j.Over() && j.Cancelled != "":
+		return strings.TrimPrefix(originNote(j)+", "+cancelText(j), ", ")
 	case j.Over():
 		return originNote(j)
 	case j.Version > 0:
@@ -21,6 +23,14 @@ func jobNote(j api.Job) string {
 		return scheduleNote(j.Schedule)
 	}
 	return originNote(j)
+}
+
+// cancelText says who or what cancelled a job.
+func cancelText(j api.Job) string {
+	if strings.HasPrefix(j.Cancelled, "by ") {
+		return "cancelled " + j.Cancelled
+	}
+	return "cancelled: " + j.Cancelled
 }
 
 func originNote(j api.Job) string {
@@ -47,6 +57,9 @@ func scheduleNote(s *api.Schedule) string {
 	}
 	if s.Last != nil {
 		note += ", last " + minute(*s.Last)
+	}
+	if s.Skip != nil {
+		note += fmt.Sprintf(", skipped %d: at %s run %s went on", s.Skipped, minute(s.Skip.At), s.Skip.Run)
 	}
 	return note
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -130,6 +131,9 @@ func (c *cli) exit(cmd *cobra.Command, err error) int {
 	if errors.As(err, &code) {
 		return int(code)
 	}
+	if errors.Is(err, context.Canceled) { // somebody told it to end (main): that is no news
+		return interruptCode
+	}
 	fmt.Fprintf(c.Err, "peer: %v\n", err)
 	if cmd != nil && cmd.Annotations[speaksForTask] != "" {
 		return ownFailure
@@ -160,15 +164,14 @@ func isUsage(err error) bool {
 
 func (c *cli) client() *api.Client { return api.NewClient(api.SocketPath(c.data)) }
 
-// untilCtrlC lets a command that looks on end at Ctrl-C, with the code for it.
+// untilCtrlC lets a command that looks on end at Ctrl-C or SIGTERM, with the code for it and without a word.
 func untilCtrlC(look func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx, cancel := signal.NotifyContext(cmd.Context(), os.Interrupt)
 		defer cancel()
-		before := cmd.Context()
 		cmd.SetContext(ctx)
 		err := look(cmd, args)
-		if ctx.Err() != nil && before.Err() == nil {
+		if ctx.Err() != nil {
 			return exitError(interruptCode)
 		}
 		return err

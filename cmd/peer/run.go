@@ -22,7 +22,7 @@ type runFlags struct {
 	cpus, memory, timeout, replaceAfter string
 	env                                 []string
 	parallel                            int
-	shell, detach, wait                 bool
+	shell, detach, dry, wait            bool
 	policy                              policyFlags
 }
 
@@ -59,6 +59,9 @@ func (c *cli) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if f.dry {
+				return c.preview(cmd.Context(), job)
+			}
 			return c.runJob(cmd.Context(), job, f.detach)
 		},
 	}
@@ -78,6 +81,7 @@ func (c *cli) runCommand() *cobra.Command {
 	fl.IntVar(&f.parallel, "parallel", 0, "at most `N` tasks at once")
 	fl.BoolVar(&f.shell, "shell", false, "the command is one line for /bin/sh -c")
 	fl.BoolVar(&f.detach, "detach", false, "print the job's id and do not wait")
+	fl.BoolVar(&f.dry, "dry-run", false, "only show where its tasks would go, or why they would wait")
 	f.policy.register(fl)
 	return cmd
 }
@@ -201,6 +205,7 @@ func parseRange(s string) (first, last int, err error) {
 	return 0, 0, api.Errorf(api.Usage, "--array %q: want A-B with whole numbers and A ≤ B, as in 1-100", s)
 }
 
+// readLines reads a list as each_line of a job file does.
 func readLines(file string, stdin io.Reader) ([]string, error) {
 	data, err := fileOrStdin(file, stdin, jobfile.MaxList)
 	if err != nil {
@@ -238,8 +243,11 @@ func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool) error
 	if err != nil {
 		return err
 	}
-	if sub.Held {
+	switch {
+	case sub.Held:
 		fmt.Fprintf(c.Err, "HELD: job %s is kept on this machine only. %s\n", sub.ID, sub.Note)
+	case sub.Note != "":
+		fmt.Fprintf(c.Err, "job %s: %s\n", sub.ID, sub.Note)
 	}
 	if sub.Updated {
 		c.showChanges(c.Err, sub.Changes)

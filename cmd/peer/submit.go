@@ -93,7 +93,7 @@ func (c *cli) showChanges(w io.Writer, changes []taskstate.Change) {
 	}
 	t.write(w)
 	if restarts {
-		fmt.Fprintln(w, "its tasks are replaced one after the other; see `peer rollout`")
+		fmt.Fprintln(w, "its tasks are replaced as its update: says; `peer rollout` shows how far that is")
 	}
 }
 
@@ -126,8 +126,17 @@ func previewText(w io.Writer, p api.Preview) {
 	if p.Waiting > 0 {
 		fmt.Fprintf(w, "%d of %d would wait: %s\n", p.Waiting, p.Tasks, p.Reason)
 	}
-	if p.Tasks == 0 {
+	var refused []string
+	for _, r := range p.Refused {
+		refused = append(refused, r.Reason)
+	}
+	switch why := strings.Join(refused, "; "); {
+	case p.Tasks == 0 && why != "" && !p.Update:
+		fmt.Fprintln(w, "no task anywhere: "+why)
+	case p.Tasks == 0:
 		fmt.Fprintln(w, "no tasks to place")
+	case p.Waiting == 0 && why != "" && !p.Update: // one on each peer, but for these
+		fmt.Fprintln(w, "none elsewhere: "+why)
 	}
 	for _, n := range p.Notes {
 		fmt.Fprintln(w, n)
@@ -157,7 +166,7 @@ func (c *cli) awaitRollout(ctx context.Context, id string) error {
 	case last.Over():
 		return jobExit(last)
 	case verdict == settledBadly:
-		fmt.Fprintf(c.Err, "peer: job %s: %s\n", id, rolloutText(last))
+		fmt.Fprintf(c.Err, "peer: job %s: %s; %s\n", id, rolloutText(last), afterBadUpdate(last))
 		return exitError(1)
 	case ctx.Err() != nil:
 		fmt.Fprintf(c.Err, "job %s goes on without you; see `peer rollout %s`\n", id, id)
@@ -194,6 +203,14 @@ func settled(j api.Job) verdict {
 		return settledWell
 	}
 	return going
+}
+
+// afterBadUpdate says what to do about an update that came to nothing.
+func afterBadUpdate(j api.Job) string {
+	if j.Rollout != nil && j.Rollout.State == "paused" {
+		return fmt.Sprintf("`peer explain %s` tells why; submit a mended file, or go back with `peer rollback %s`", j.Name, j.Name)
+	}
+	return fmt.Sprintf("`peer explain %s` tells why; submit a mended file", j.Name)
 }
 
 // rolloutText says in a line how far a service or global job is.

@@ -35,6 +35,7 @@ Every flag has an environment variable: --join is PEER_JOIN, --name is PEER_NAME
 type upFlags struct {
 	cpus, memory string
 	output       string
+	logSize      string
 	labels       []string
 	offers       []string
 	gpus         int64
@@ -67,7 +68,7 @@ func (c *cli) upCommand() *cobra.Command {
 			if f.detach {
 				return c.upDetached(cmd.Context())
 			}
-			return c.up(cmd.Context(), cfg, f.verbose)
+			return c.up(cmd.Context(), cfg, &f)
 		},
 	}
 	fl := cmd.Flags()
@@ -82,6 +83,7 @@ func (c *cli) upCommand() *cobra.Command {
 	fl.StringVar(&f.cpus, "cpus", "", "offer `N` processors (default all)")
 	fl.StringVar(&f.memory, "memory", "", "offer memory of this `SIZE` (default all)")
 	fl.StringVar(&f.output, "keep-output", "", "files of finished jobs may take `SIZE` here, the oldest go first (default 16GiB)")
+	fl.StringVar(&f.logSize, "keep-log", "", "peer.log may take `SIZE`, and what it held before as much (default 8MiB)")
 	fl.Int64Var(&f.gpus, "gpus", 0, "offer `N` gpus: short for --offer gpus=N")
 	fl.StringArrayVar(&f.offers, "offer", nil, "offer a number of something jobs ask for, `NAME=N` (repeatable)")
 	fl.BoolVar(&cfg.NoMDNS, "no-mdns", false, "do not look for peers in the local network")
@@ -152,10 +154,13 @@ func (f *upFlags) counts() (taskstate.Counts, error) {
 	return counts, nil
 }
 
-func (c *cli) up(ctx context.Context, cfg node.Config, verbose bool) error {
+func (c *cli) up(ctx context.Context, cfg node.Config, f *upFlags) error {
 	ctx, cancel := untilInterrupted(ctx)
 	defer cancel()
-	level := slog.LevelWarn
+	if err := c.capLog(f.logSize); err != nil {
+		return err
+	}
+	level, verbose := slog.LevelWarn, f.verbose
 	if verbose {
 		level = slog.LevelDebug
 	}
@@ -215,8 +220,8 @@ func (c *cli) upDetached(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	logPath := filepath.Join(c.data, "peer.log")
-	logFile, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	logPath := filepath.Join(c.data, logName)
+	logFile, err := freshLog(logPath)
 	if err != nil {
 		return api.Errorf(api.Failed, "cannot write the log: %v", err)
 	}

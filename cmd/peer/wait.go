@@ -58,7 +58,15 @@ func (c *cli) waitJob(ctx context.Context, id string, timeout time.Duration) err
 	if err != nil {
 		return err
 	}
+	c.sayCancelled(last)
 	return jobExit(last)
+}
+
+// sayCancelled tells why a job ended that was cancelled: its exit code does not.
+func (c *cli) sayCancelled(j api.Job) {
+	if j.Over() && j.Cancelled != "" {
+		fmt.Fprintf(c.Err, "peer: job %s was %s\n", j.ID, cancelText(j))
+	}
 }
 
 // sayLasting tells who waits for a job that does not end by itself.

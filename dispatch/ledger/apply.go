@@ -92,6 +92,8 @@ func (s *State) applyLasting(c *Command) Result {
 		return s.label(c.Label)
 	case c.Set != nil:
 		return s.set(c.Set)
+	case c.Skip != nil:
+		return s.skip(c.Skip)
 	}
 	return Result{Refused: CodeInvalid}
 }

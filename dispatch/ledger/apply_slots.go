@@ -64,6 +64,7 @@ func (s *State) renew(c *Renew) Result {
 	if !found {
 		return r
 	}
+	over := j.over
 	if j.cancelled {
 		s.lift(j)
 	}
@@ -81,6 +82,9 @@ func (s *State) renew(c *Renew) Result {
 	s.reopen(j)
 	if len(j.forms.list) > 1024+2*j.slots.count {
 		j.tidyForms()
+	}
+	if over && !j.over {
+		r.Reopened = j.Outline()
 	}
 	return r
 }

@@ -44,7 +44,7 @@ func (s *State) submit(c *Submit) Result {
 		s.names[kept.Name] = j
 	}
 	if o := kept.Origin; o != nil {
-		s.jobs[o.Job].lastRun = o.At
+		s.jobs[o.Job].starts.last = o.At
 	}
 	s.follow(j)
 	return Result{}
@@ -85,7 +85,7 @@ func (s *State) wellPlaced(job *taskstate.Job) Result {
 		return Result{Refused: CodeInvalid}
 	case parent.cancelled:
 		return Result{Refused: CodeOver}
-	case o.At <= parent.lastRun: // this run was, and is forgotten
+	case o.At <= parent.starts.decided(): // this run was, and is forgotten; or it was skipped
 		return Result{Refused: CodeOver, Existed: true}
 	}
 	return Result{}

@@ -25,6 +25,9 @@ func (s *State) update(c *Update) Result {
 	if j.origin == nil {
 		j.origin = jobDigest(j.job)
 	}
+	if !j.Lasts() {
+		j.starts.since = s.stamp
+	}
 	if j.Lasts() && taskstate.Restarts(j.job, &spec) {
 		s.newVersion(j, spec)
 	} else {

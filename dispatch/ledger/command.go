@@ -37,6 +37,7 @@ type Command struct {
 	Rollout   *Rollout   `cbor:"19,keyasint,omitempty"`
 	Avail     *Avail     `cbor:"20,keyasint,omitempty"`
 	Label     *Label     `cbor:"21,keyasint,omitempty"`
+	Skip      *Skip      `cbor:"22,keyasint,omitempty"`
 }
 
 // Found begins a ledger: the first command ever, by the founder.
@@ -161,6 +162,7 @@ type Result struct {
 	Job      taskstate.JobID   // Submit: the job that has the name
 	Missing  taskstate.JobID   // Submit: the job of After or Origin that is not known
 	Version  int               // Update, Rollout: the version that is wanted now
+	Reopened *Outline          // Renew: the job was over, and goes on
 }
 
 // Again is a run of slots that wait for somebody to be given them.

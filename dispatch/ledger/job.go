@@ -39,11 +39,11 @@ type JobRecord struct {
 	why      taskstate.Reason  // of the cancel; "" is taskstate.ReasonCancelled
 	blocked  []taskstate.JobID // jobs that have to be complete first, and are not
 	origin   []byte            // digest of what was submitted, once that was updated
-	lastRun  int64
-	forgiven int              // failed slots that do not count for MaxFails: somebody asked for others to be tried again
-	sides    map[uint32]*side // by slot: what only few slots have
-	long     *long            // of a service or global job
-	stale    bool             // forms may have some that no slot has any more
+	starts   starts            // of a schedule
+	forgiven int               // failed slots that do not count for MaxFails: somebody asked for others to be tried again
+	sides    map[uint32]*side  // by slot: what only few slots have
+	long     *long             // of a service or global job
+	stale    bool              // forms may have some that no slot has any more
 }
 
 // Counts says how many slots of a job are where. They add up to the job's Slots.

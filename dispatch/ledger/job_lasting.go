@@ -88,9 +88,6 @@ func (j *JobRecord) Blocked() []taskstate.JobID { return slices.Clone(j.blocked)
 // Scheduled tells whether the job only starts others like it.
 func (j *JobRecord) Scheduled() bool { return j.job.Schedule != nil }
 
-// LastRun is the moment, in milliseconds since 1970, that the newest run of a schedule was for; 0 if there was none.
-func (j *JobRecord) LastRun() int64 { return j.lastRun }
-
 // NotBefore is the ledger stamp before which a slot that waits does not start; 0 = at once.
 func (j *JobRecord) NotBefore(slot int) int64 { return j.sideOf(slot).notBefore }
 

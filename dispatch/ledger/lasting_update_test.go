@@ -174,6 +174,51 @@ func TestAScheduleStartsEachRunOnce(t *testing.T) {
 	l.refuses(ledger.CodeInvalid, odd)
 }
 
+func TestAScheduleRemembersWhatItSkipped(t *testing.T) {
+	l := newLog(t)
+	parent := submit("p", 1)
+	parent.Submit.Job.Schedule = &taskstate.Schedule{Cron: "* * * * *"}
+	child := submit("c1", 1)
+	child.Submit.Job.Origin = &taskstate.Origin{Job: "p", At: 60}
+	skip := func(job taskstate.JobID, at int64) ledger.Command {
+		return ledger.Command{Skip: &ledger.Skip{Job: job, At: at, Run: "c1"}}
+	}
+	l.must(parent, child)
+	accepted := l.record("p").StartsFrom()
+	l.stamp += 5000
+	l.refuses(ledger.CodeUnknown, skip("nosuch", 120))
+	l.refuses(ledger.CodeInvalid, skip("c1", 120))
+	for _, at := range []int64{60, 59} {
+		if r := l.one(skip("p", at)); !r.Existed {
+			t.Errorf("%d was decided: %+v", at, r)
+		}
+	}
+	for i := range int64(ledger.KeepSkips + 2) {
+		l.must(skip("p", 120+60*i))
+	}
+	if r := l.one(skip("p", 120)); !r.Existed {
+		t.Errorf("said twice: %+v", r)
+	}
+	skips, n := l.record("p").Skips()
+	if n != ledger.KeepSkips+2 || len(skips) != ledger.KeepSkips || skips[0].At != 240 || skips[len(skips)-1].At != 780 || skips[0].Run != "c1" || skips[0].Stamp == 0 {
+		t.Errorf("%d were skipped: %+v", n, skips)
+	}
+	late := submit("late", 1)
+	late.Submit.Job.Origin = &taskstate.Origin{Job: "p", At: 780}
+	l.refuses(ledger.CodeOver, late) // that was skipped
+	if l.record("p").LastRun() != 60 {
+		t.Error("what was skipped is no run")
+	}
+	hourly := submit("p", 1)
+	hourly.Submit.Job.Schedule = &taskstate.Schedule{Cron: "0 * * * *"}
+	l.must(update(hourly, 0))
+	if from := l.record("p").StartsFrom(); from != accepted+5000 {
+		t.Errorf("starts are made up for from %d on, when the schedule was another", from)
+	}
+	l.must(cancel("p"))
+	l.refuses(ledger.CodeOver, skip("p", 900))
+}
+
 // What a job weighs decides when it is forgotten: a peer that restored it from a snapshot must not think it heavier.
 func TestAJobWeighsTheSameAfterASnapshotHoweverItGrew(t *testing.T) {
 	l := newLog(t)

@@ -23,6 +23,7 @@ type lastingSnapshot struct {
 	Submitted []byte            `cbor:"24,keyasint,omitempty"`
 	PastEnds  []pastEndSnapshot `cbor:"25,keyasint,omitempty"` // by position in Past
 	Forgiven  int               `cbor:"26,keyasint,omitempty"`
+	Starts    *startsSnapshot   `cbor:"27,keyasint,omitempty"` // of a schedule
 }
 
 // sideSnapshot is a side in a snapshot.
@@ -51,7 +52,7 @@ type pastEndSnapshot struct {
 }
 
 func (j *JobRecord) packLasting() lastingSnapshot {
-	out := lastingSnapshot{Why: j.why, Blocked: j.blocked, LastRun: j.lastRun, Forgiven: j.forgiven, Submitted: j.origin, PastEnds: j.packEnds()}
+	out := lastingSnapshot{Why: j.why, Blocked: j.blocked, LastRun: j.starts.last, Starts: j.starts.pack(), Forgiven: j.forgiven, Submitted: j.origin, PastEnds: j.packEnds()}
 	for _, n := range slices.Sorted(maps.Keys(j.sides)) {
 		x := j.sides[n]
 		out.Sides = append(out.Sides, sideSnapshot{
@@ -97,8 +98,8 @@ var errLasting = errors.New("its versions or slots are garbled")
 
 // unpackLasting comes before the cells, which say less.
 func (j *JobRecord) unpackLasting(in *lastingSnapshot) error {
-	j.why, j.blocked, j.lastRun, j.origin, j.forgiven = in.Why, in.Blocked, in.LastRun, in.Submitted, in.Forgiven
-	if len(j.blocked) > MaxAfter || len(j.blocked) > 0 && j.cancelled || j.why != "" && !j.cancelled || j.forgiven < 0 || j.forgiven > MaxSlots {
+	j.why, j.blocked, j.origin, j.forgiven = in.Why, in.Blocked, in.Submitted, in.Forgiven
+	if !j.starts.unpack(in.LastRun, in.Starts) || len(j.blocked) > MaxAfter || len(j.blocked) > 0 && j.cancelled || j.why != "" && !j.cancelled || j.forgiven < 0 || j.forgiven > MaxSlots {
 		return errLasting
 	}
 	if err := j.unpackVersions(in); err != nil {

@@ -23,7 +23,7 @@ func rich(t *testing.T) *log {
 	again.Submit.Job.MaxFails, again.Submit.Job.Restart = 9, &taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: 3, Window: 9000}
 	run1 := submit("run1", 1)
 	run1.Submit.Job.Origin = &taskstate.Origin{Job: "cron", At: 60_000}
-	l.must(web, gl, next, cron, again, run1, avail("p1", ledger.AvailDrain))
+	l.must(web, gl, next, cron, again, run1, avail("p1", ledger.AvailDrain), ledger.Command{Skip: &ledger.Skip{Job: "cron", At: 120_000, Run: "run1"}})
 	l.must(ledger.Command{Label: &ledger.Label{Peer: "p2", Set: map[string]string{"zone": "b"}, Unset: []string{"rack"}}})
 	l.must(assign("again", "p2", run(1, 2, 1)), settle("p2", ended("again", 1, taskstate.Failed), ended("again", 2, taskstate.Complete)))
 	l.must(assignOf(1, "web", "p2", run(1, 2, 1)), update(spec(web, 2), 1), renew("web", 2, run(1, 1, 1), run(3, 1, 1)), retire("web", run(2, 1, 1)))

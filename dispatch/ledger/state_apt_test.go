@@ -61,12 +61,14 @@ func anyLasting(r *rapid.T, peer string, job taskstate.JobID, slots []ledger.Slo
 	version := rapid.SampledFrom([]int{0, 0, 0, 1, 2, 3}).Draw(r, "version")
 	reason := rapid.SampledFrom([]taskstate.Reason{taskstate.ReasonUpdated, taskstate.ReasonDrained}).Draw(r, "reason")
 	switch rapid.SampledFrom([]string{
-		"renew", "renew", "renew", "retire", "grow", "update", "update", "rollout", "rollout", "avail", "label", "submit",
+		"renew", "renew", "renew", "retire", "grow", "update", "update", "rollout", "rollout", "avail", "label", "submit", "skip",
 	}).Draw(r, "lasting") {
 	case "renew":
 		return ledger.Command{Renew: &ledger.Renew{
 			Job: job, Slots: slots, Version: version, Reason: reason, NotBefore: rapid.SampledFrom([]int64{0, 7}).Draw(r, "not before"),
 		}}
+	case "skip": // moments around those of the runs
+		return ledger.Command{Skip: &ledger.Skip{Job: rapid.SampledFrom([]taskstate.JobID{"c1", "c1", "c1", job}).Draw(r, "schedule"), At: rapid.Int64Range(0, 3000).Draw(r, "moment"), Run: "k1"}}
 	case "retire":
 		return ledger.Command{Retire: &ledger.Retire{Job: job, Slots: slots, Reason: reason}}
 	case "grow":

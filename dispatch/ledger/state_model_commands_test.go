@@ -20,6 +20,12 @@ func (d *dumb) lasting(c ledger.Command) {
 		d.update(c.Update)
 	case c.Rollout != nil:
 		d.roll(c.Rollout)
+	case c.Skip != nil:
+		j := d.job(c.Skip.Job)
+		if j == nil || j.job.Schedule == nil || j.over || j.cancelled || c.Skip.At <= j.started() {
+			return
+		}
+		j.skips = append(j.skips, ledger.Skipped{At: c.Skip.At, Run: c.Skip.Run, Stamp: d.stamp})
 	case c.Avail != nil:
 		if m := d.members[c.Avail.Peer]; m != nil && !m.removed {
 			m.avail = c.Avail.Availability
@@ -198,7 +204,9 @@ func (d *dumb) update(c *ledger.Update) {
 		return
 	}
 	j.job = spec
-	j.specs[spec.Version] = spec
+	if j.specs[spec.Version] = spec; !spec.Type.Lasts() {
+		j.changed = d.stamp
+	}
 }
 
 // adopt makes a spec the wanted version, and that of slots that are so already; what is of no use any more is dropped.

@@ -15,6 +15,8 @@ type dumbLasting struct {
 	over     bool
 	blocked  []taskstate.JobID
 	lastRun  int64
+	skips    []ledger.Skipped
+	changed  int64 // when the schedule was
 	forgiven int
 	first    int
 	specs    map[int]taskstate.Job
@@ -42,7 +44,7 @@ func (d *dumb) submit(job taskstate.Job) {
 	}
 	if o := job.Origin; o != nil {
 		parent := d.job(o.Job)
-		if parent == nil || parent.cancelled || o.At <= parent.lastRun {
+		if parent == nil || parent.cancelled || o.At <= parent.started() {
 			return
 		}
 		parent.lastRun = o.At
@@ -69,6 +71,15 @@ func (d *dumb) submit(job taskstate.Job) {
 			j.blocked = append(j.blocked, id)
 		}
 	}
+}
+
+// started is up to when a schedule decided about its starts.
+func (j *dumbJob) started() (at int64) {
+	at = j.lastRun
+	for _, s := range j.skips {
+		at = max(at, s.At)
+	}
+	return at
 }
 
 // stop cancels a job.
@@ -213,6 +224,7 @@ func (d *dumb) conclude(j *dumbJob, s *dumbSlot, st taskstate.Status) {
 // more is what show says of a job besides.
 func (j *dumbJob) more() string {
 	out := fmt.Sprintf("  why %s over %t blocked %v run %d slots %d", j.why, j.over, j.blocked, j.lastRun, len(j.slots))
+	out += fmt.Sprintf(" skipped %d %v", len(j.skips), j.skips[max(0, len(j.skips)-ledger.KeepSkips):])
 	if j.job.Type.Lasts() {
 		out += fmt.Sprintf(" version %d count %d rollout %s %q since %d from %d", j.job.Version, j.job.Count, j.rollout, j.message, j.since, j.previous)
 		for _, v := range slices.Sorted(maps.Keys(j.specs)) {
@@ -225,6 +237,8 @@ func (j *dumbJob) more() string {
 func moreOf(j *ledger.JobRecord) string {
 	_, over := j.Ended()
 	out := fmt.Sprintf("  why %s over %t blocked %v run %d slots %d", j.Why(), over, j.Blocked(), j.LastRun(), j.Slots())
+	skips, n := j.Skips()
+	out += fmt.Sprintf(" skipped %d %v", n, skips)
 	if j.Lasts() {
 		r := j.Rollout()
 		out += fmt.Sprintf(" version %d count %d rollout %s %q since %d from %d", j.Job().Version, j.Job().Count, r.State, r.Message, r.Since, r.From)

@@ -27,7 +27,7 @@ type Change struct {
 func (c Change) Empty() bool { return c.Grow == 0 && len(c.Pins)+len(c.Renew)+len(c.Retire) == 0 }
 
 // Service makes the number of slots that are not retired want. Growing takes retired slots back, the lowest first, before it adds
-// others. Shrinking takes from the peer with most of them, tasks that do not run before those that do, and the highest slot first.
+// others. Shrinking gives up the Surplus.
 func Service(slots []Slot, want int) Change {
 	var have, idle []Slot
 	for _, s := range slots {
@@ -46,12 +46,14 @@ func Service(slots []Slot, want int) Change {
 		ch.Grow = more - len(ch.Renew)
 		return ch
 	}
-	ch.Retire = victims(have, len(have)-max(want, 0))
+	ch.Retire = Surplus(have, len(have)-max(want, 0))
 	return ch
 }
 
-// victims picks n slots to give up.
-func victims(have []Slot, n int) []int {
+// Surplus picks the n of these slots that are given up first, ascending: those that wait, then those whose tasks do not run, so that
+// nothing that runs is given up beside something that is down; then from the peer with most of them, the highest slot first.
+func Surplus(slots []Slot, n int) []int {
+	have := slices.Clone(slots)
 	on := map[taskstate.PeerID]int{}
 	for _, s := range have {
 		if s.Peer != "" {
@@ -81,11 +83,11 @@ func before(a, b Slot, on map[taskstate.PeerID]int) bool {
 	if waits := a.Peer == ""; waits != (b.Peer == "") {
 		return waits
 	}
-	if on[a.Peer] != on[b.Peer] {
-		return on[a.Peer] > on[b.Peer]
-	}
 	if a.Running != b.Running {
 		return b.Running
+	}
+	if on[a.Peer] != on[b.Peer] {
+		return on[a.Peer] > on[b.Peer]
 	}
 	return a.N > b.N
 }

@@ -72,7 +72,7 @@ func TestAServiceGetsAsManySlotsAsWantedInOneStepAndThenRests(t *testing.T) {
 	})
 }
 
-func TestShrinkingTakesFromTheFullestPeerThenWhatDoesNotRunThenTheHighestSlot(t *testing.T) {
+func TestShrinkingTakesWhatDoesNotRunThenFromTheFullestPeerThenTheHighestSlot(t *testing.T) {
 	on := func(n int, peer string, running bool) replicas.Slot {
 		return replicas.Slot{N: n, Peer: peer, Running: running}
 	}
@@ -85,6 +85,7 @@ func TestShrinkingTakesFromTheFullestPeerThenWhatDoesNotRunThenTheHighestSlot(t 
 		{"most copies", []replicas.Slot{on(1, "a", true), on(2, "b", true), on(3, "a", true)}, 2, []int{3}},
 		{"then evenly", []replicas.Slot{on(1, "a", true), on(2, "a", true), on(3, "b", true), on(4, "a", true)}, 2, []int{2, 4}},
 		{"not running first", []replicas.Slot{on(1, "a", false), on(2, "a", true), on(3, "b", true)}, 2, []int{1}},
+		{"not running before most copies", []replicas.Slot{on(1, "a", true), on(2, "a", true), on(3, "b", false)}, 2, []int{3}},
 		{"highest slot", []replicas.Slot{on(1, "a", true), on(2, "b", true)}, 1, []int{2}},
 		{"what waits before all", []replicas.Slot{on(1, "a", true), on(2, "", false), on(3, "a", true)}, 2, []int{2}},
 		{"all", []replicas.Slot{on(1, "a", true), on(2, "b", true)}, 0, []int{1, 2}},
@@ -93,6 +94,33 @@ func TestShrinkingTakesFromTheFullestPeerThenWhatDoesNotRunThenTheHighestSlot(t 
 			t.Errorf("%s: gave up %v, want %v", x.what, got, x.gone)
 		}
 	}
+}
+
+func TestShrinkingGivesUpNothingThatRunsBesideSomethingThatDoesNot(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		slots := drawSlots(t)
+		have := slices.DeleteFunc(slices.Clone(slots), func(s replicas.Slot) bool { return s.Retired })
+		want := rapid.IntRange(0, len(have)).Draw(t, "want")
+		ran, run, down := 0, 0, 0
+		for _, s := range have {
+			if s.Running {
+				ran++
+			}
+		}
+		after := apply(t, slots, replicas.Service(slots, want))
+		for _, s := range after {
+			switch {
+			case s.Retired:
+			case s.Running:
+				run++
+			default:
+				down++
+			}
+		}
+		if run != min(ran, want) || run < ran && down > 0 {
+			t.Fatalf("%d tasks ran, %d slots are wanted: %d run and %d do not", ran, want, run, down)
+		}
+	})
 }
 
 func TestAGlobalJobHasOneSlotOnEachPeerThatFitsAndThenRests(t *testing.T) {

@@ -50,6 +50,7 @@ type Input struct {
 type Output struct {
 	Renew   []int  // slots that get Target now
 	Surge   int    // how many slots above the number wanted there should be
+	Fresh   []int  // slots above that number that are not through with the update: who gives slots up begins with them
 	Phase   Phase  // the phase to record, None to leave it
 	Message string // why, for people
 	Wake    int64  // ask again no later than this; 0: when something changes
@@ -61,13 +62,15 @@ func Step(in Input) Output {
 		return Output{}
 	}
 	v := survey(in)
-	out := Output{Surge: v.surgeWanted(in), Wake: v.wake}
+	out := Output{Surge: v.surgeWanted(in), Fresh: v.fresh, Wake: v.wake}
 	if out.stopForFailures(in, v) {
 		return out
 	}
 	switch {
-	case len(v.old) == 0 && v.flux == 0 && v.surge == 0:
-		out.Phase, out.Surge = Completed, 0
+	case len(v.old)+len(v.stale)+v.flux == 0:
+		// It is complete before its surge goes. Those that go then need not be the surge – one that has failed for good goes first – and
+		// an update that went on would watch what stays, want its surge back for that, and so on for ever.
+		out.Phase, out.Surge = Completed, v.surge
 		out.Message = fmt.Sprintf("version %d runs on all %s", in.Target, slots(v.wanted))
 		if in.Phase == RollingBack {
 			out.Phase = RolledBack
@@ -85,6 +88,7 @@ type view struct {
 	flux   int    // changing, or watched, or in the delay after that; the surge excluded
 	surge  int    // surge slots there are
 	stable int    // surge slots that run Target and have been watched
+	fresh  []int  // surge slots that would be in flux, were they not that
 	stale  []int  // surge slots of another version: the update was turned back
 	wake   int64
 }
@@ -95,6 +99,9 @@ func survey(in Input) view {
 		stable, at := s.settled(in)
 		if at > in.Now && (v.wake == 0 || at < v.wake) {
 			v.wake = at
+		}
+		if s.Surge && !s.through(in) {
+			v.fresh = append(v.fresh, s.N)
 		}
 		switch {
 		case s.Surge && s.Version == in.Target && stable:
@@ -132,6 +139,13 @@ func (s Slot) settled(in Input) (bool, int64) {
 		at += in.Update.Delay
 	}
 	return in.Now >= at, at
+}
+
+// through tells whether a surge slot would count as settled in the place of one that is wanted.
+func (s Slot) through(in Input) bool {
+	s.Surge = false
+	ok, _ := s.settled(in)
+	return ok
 }
 
 // atOnce is how many slots may be in flux.

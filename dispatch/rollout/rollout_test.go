@@ -128,6 +128,7 @@ func TestAnUpdateReachesEverySlotAndNeverTakesMoreDownOrUpThanAllowed(t *testing
 			}
 			f.pass(lag)
 		}
+		f.carryOut(f.step(), lag) // ended, it has no surge
 		if f.phase != rollout.Completed || len(f.slots) != f.want {
 			t.Fatalf("it ended %q with %d slots", f.phase, len(f.slots))
 		}
@@ -193,6 +194,14 @@ func TestARollbackThatFailsEndsPausedAndStaysPaused(t *testing.T) {
 	}
 	if out := f.step(); fmt.Sprint(out) != fmt.Sprint(rollout.Output{}) {
 		t.Errorf("and then %+v", out)
+	}
+}
+
+func TestAnUpdateIsCompleteBeforeItsSurgeGoes(t *testing.T) {
+	f := service(1, taskstate.Update{Parallelism: 1, Monitor: 50, Order: taskstate.StartFirst})
+	f.slots = []rollout.Slot{{N: 1, Version: 2, Done: true}, {N: 2, Version: 2, Surge: true}}
+	if out := f.step(); out.Phase != rollout.Completed || out.Surge != 1 {
+		t.Errorf("what goes first could be what has ended, and then the surge were watched in its place: %+v", out)
 	}
 }
 

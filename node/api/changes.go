@@ -80,6 +80,7 @@ type Retried struct {
 type Rebalanced struct {
 	ID     string    `json:"id"`
 	DryRun bool      `json:"dry_run"`
+	AtOnce int       `json:"at_once"` // so many move at a time, as update.parallelism of the job says; 0 is all
 	Moves  []Move    `json:"moves"`
 	AsOf   time.Time `json:"as_of"`
 }
@@ -110,6 +111,14 @@ type Schedule struct {
 	Overlap string     `json:"overlap"`
 	Last    *time.Time `json:"last,omitempty"`
 	Next    *time.Time `json:"next,omitempty"`
+	Skipped int        `json:"skipped,omitempty"` // starts that were skipped because the run before went on
+	Skip    *Skip      `json:"skip,omitempty"`    // the newest of them
+}
+
+// Skip is a start that a schedule skipped.
+type Skip struct {
+	At  time.Time `json:"at"`
+	Run string    `json:"run"` // the run that went on
 }
 
 // Origin is the schedule that started a job, and for which moment.

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -81,28 +82,71 @@ func (s *strays) look() {
 	s.mu.Unlock()
 	found := make(map[taskstate.TaskID]stray)
 	for _, e := range list {
-		for _, name := range supervise.Streams() {
-			if !unwritten(filepath.Join(e.home, name)) {
-				found[e.task] = e
-			}
+		if e.written() {
+			found[e.task] = e
 		}
 	}
 	if len(found) == 0 {
 		return
 	}
-	n := supervise.KillByEnvironment(func(task string) bool {
-		id, err := taskstate.ParseTaskID(task)
-		_, ok := found[id]
-		return ok && err == nil
-	})
+	n := endWriters(found)
 	for id, e := range found {
 		s.log.Info("a process outside its group still wrote a task's output", "task", id.String(), "killed_in_all", n)
-		for i, name := range supervise.Streams() {
-			if path := filepath.Join(e.home, name); larger(path, e.sizes[i]) {
+		for i, path := range streams(e.home) {
+			if larger(path, e.sizes[i]) {
 				_ = os.Truncate(path, e.sizes[i])
 			}
 		}
 	}
+}
+
+// written tells whether somebody has one of the files open for writing.
+func (e *stray) written() bool {
+	return slices.ContainsFunc(streams(e.home), func(path string) bool { return !unwritten(path) })
+}
+
+func streams(home string) []string {
+	names := supervise.Streams()
+	return []string{filepath.Join(home, names[0]), filepath.Join(home, names[1])}
+}
+
+// How often those who write are looked for, and how often in a row in vain: a process that is just being started shows no environment, one that has
+// ended lets go of its files a moment later, and one that carries another task's name, or none, is not ours to kill.
+const (
+	strayRounds = 100
+	strayInVain = 3
+	strayPause  = 5 * time.Millisecond
+)
+
+// endWriters kills the processes of these tasks until nobody writes their output any more, or none is found who does.
+func endWriters(found map[taskstate.TaskID]stray) (killed int) {
+	want := func(task string) bool {
+		id, err := taskstate.ParseTaskID(task)
+		_, ok := found[id]
+		return ok && err == nil
+	}
+	vain := 0
+	for range strayRounds {
+		n := supervise.KillByEnvironment(want)
+		killed += n
+		if vain++; n > 0 {
+			vain = 0
+		}
+		if vain == strayInVain || !anyWritten(found) {
+			break
+		}
+		time.Sleep(strayPause)
+	}
+	return killed
+}
+
+func anyWritten(found map[taskstate.TaskID]stray) bool {
+	for _, e := range found {
+		if e.written() {
+			return true
+		}
+	}
+	return false
 }
 
 func larger(path string, size int64) bool {

@@ -164,9 +164,9 @@ func parseKey(text string) (Key, string) {
 	}
 	msg := fmt.Sprintf("unknown key %q", spell.Clip(text))
 	if near := meantKey(text); near != "" {
-		msg += fmt.Sprintf(": did you mean %s?", near)
+		return Key{}, fmt.Sprintf("%s: did you mean %s? Known are %s", msg, near, known())
 	}
-	return Key{}, msg + " Known are " + known()
+	return Key{}, msg + "; known are " + known()
 }
 
 func known() string {

@@ -32,6 +32,7 @@ func TestWhatCannotBeReadIsRefusedWithItsColumn(t *testing.T) {
 		{"peer.gpus >= 1", 1, "did you mean peer.offer.gpus?"},
 		{"zone == west", 1, "did you mean peer.label.zone?"},
 		{"peer.os.version == 1", 1, `unknown key "peer.os.version"`},
+		{"peer.nosuch == 1", 1, `unknown key "peer.nosuch"; known are peer.id`},
 		{"peer.label == a", 1, "peer.label.NAME has no name"},
 		{"peer.label. == a", 1, "has no name"},
 		{"peer.label.a,b == a", 13, "want an operator"},

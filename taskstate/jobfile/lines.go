@@ -8,11 +8,14 @@ import (
 	"unicode/utf8"
 )
 
+// lookUp is what to do with a list that is too long to travel with a job.
+const lookUp = `give slots numbers (count) and let each task look up its own line, as in sed -n "${COVEY_SLOT}p" list`
+
 // Lines splits a list into items, one per line: what each_line and `peer run --each-line` run on. Line ends may be \n or \r\n, blank lines are
 // not items, and everything else in a line is part of its item. An error says why the list cannot be used.
 func Lines(data []byte) ([]string, error) {
 	if len(data) > MaxList {
-		return nil, fmt.Errorf("the list has more than %s bytes", grouped(MaxList))
+		return nil, fmt.Errorf("the list has more than %s bytes; %s", grouped(MaxList), lookUp)
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if !utf8.Valid(data) {

@@ -132,7 +132,7 @@ func (ps *checks) slots(j *taskstate.Job) {
 		}
 	}
 	if total > MaxItems {
-		ps.bad("each", "the items have %s bytes together, at most %s are allowed; give slots numbers (count) and let each task look up its own", grouped(total), grouped(MaxItems))
+		ps.bad("each", "the items have %s bytes together, at most %s are allowed; %s", grouped(total), grouped(MaxItems), lookUp)
 	}
 }
 

@@ -20,6 +20,8 @@ const (
 	BreakForgetWait    Break = "forget-wait"     // I4: work that must not run twice is replaced
 	BreakNoDigest      Break = "no-digest"       // I5: what gossip lost is not fetched
 	BreakReplaceAtOnce Break = "replace-at-once" // I6: one lost session, and everything is given up
+	BreakNoRetry       Break = "no-retry"        // I1: to try again is acknowledged, and not decided
+	BreakKeepTask      Break = "keep-task"       // I7: to cancel a task is acknowledged, and not decided
 	BreakDeaf          Break = "deaf"            // I7: tasks that are stopped run on
 	BreakNoAck         Break = "no-ack"          // I9: nothing is ever acknowledged
 	BreakOversell      Break = "oversell"        // I10: a peer says it has twice what it has

@@ -27,7 +27,11 @@ type check struct {
 	lasting   map[taskstate.JobID]*watched       // services and global jobs
 	leaves    map[taskstate.TaskID]time.Duration // since when they are to be stopped
 	restarts  map[slot]*restarts
-	idling    time.Duration // since when somebody could run what nobody runs; 0 = not so
+	lives     map[taskstate.JobID][]uint64 // entries with which a job that was over went on
+	redone    map[slot]int                 // attempts after which somebody wanted another one
+	promised  map[slot]int                 // the same, as somebody was told
+	gone      map[slot]int                 // the last attempts of slots that were cancelled alone
+	idling    time.Duration                // since when somebody could run what nobody runs; 0 = not so
 }
 
 type slot struct {
@@ -45,6 +49,7 @@ func (c *check) init(w *world) {
 		reasons: map[taskstate.TaskID]taskstate.Reason{}, cancels: map[taskstate.JobID]time.Duration{},
 		epochs: map[taskstate.Epoch]taskstate.PeerID{}, obeyed: map[taskstate.Incarnation]taskstate.Epoch{}, ambiguous: map[*leadership]bool{}, over: map[taskstate.JobID]bool{},
 		lasting: map[taskstate.JobID]*watched{}, leaves: map[taskstate.TaskID]time.Duration{}, restarts: map[slot]*restarts{},
+		lives: map[taskstate.JobID][]uint64{}, redone: map[slot]int{}, promised: map[slot]int{}, gone: map[slot]int{},
 	}
 }
 
@@ -71,6 +76,11 @@ func (c *check) decided(e ledger.Entry, results []ledger.Result) {
 			if _, ok := c.cancels[cmd.Cancel.Job]; !ok {
 				c.cancels[cmd.Cancel.Job] = c.w.now()
 			}
+		case cmd.Avail != nil && results[i].Refused == ledger.CodeNone:
+			c.w.load.availed(cmd.Avail)
+		case cmd.Renew != nil:
+			c.reopened(&e, cmd.Renew.Job)
+			c.retried(cmd.Renew)
 		}
 		for _, id := range results[i].Cut {
 			c.cancels[id] = c.w.now()
@@ -102,6 +112,7 @@ func (c *check) started(l *life, r *proc) {
 	case named && (why == taskstate.ReasonDropped || why == taskstate.ReasonRecalled || why == taskstate.ReasonInterrupted):
 		w.fail("I4", "%s starts %s, which it gave back (%s)", l.p.id, t, why)
 	}
+	c.unwantedStart(l.p, t)
 	j := w.load.byID[t.Job]
 	for _, o := range c.slots[slotOf(t)] {
 		other := o.launch.Task

@@ -61,7 +61,9 @@ func (x *watched) specs(j *work) []*taskstate.Job {
 // followed hears a command that was decided, and what it brought about.
 func (c *check) followed(cmd *ledger.Command, r *ledger.Result) {
 	for _, a := range r.Again {
-		c.again(&a)
+		if cmd.Renew == nil { // whoever renews a slot does not restart it, also where a restart waited for its delay
+			c.again(&a)
+		}
 	}
 	switch {
 	case cmd.Submit != nil && cmd.Submit.Job.Origin != nil && r.Refused == ledger.CodeNone && !r.Existed:
@@ -111,10 +113,6 @@ func (c *check) renewed(cmd *ledger.Renew, r *ledger.Result) {
 	rec, ok := w.quorum.truth.Job(cmd.Job)
 	if !ok || r.Refused != ledger.CodeNone && r.Refused != ledger.CodePartly {
 		return
-	}
-	if c.over[cmd.Job] { // it goes on, and whoever coordinates has to begin anew
-		delete(c.over, cmd.Job)
-		c.ambiguous[w.quorum.leader.leading] = true
 	}
 	x, took := c.about(cmd.Job), false
 	for _, run := range cmd.Slots {

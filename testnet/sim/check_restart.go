@@ -81,6 +81,9 @@ func (c *check) early(t taskstate.TaskID) {
 
 // mayFollow tells whether an attempt of a job that must not run twice ended in a way that its policy answers with another one.
 func (c *check) mayFollow(j *work, before taskstate.TaskID) bool {
+	if last, ok := c.redone[slotOf(before)]; ok && before.Attempt <= last {
+		return true // somebody said so
+	}
 	rep, over := c.outcomes[before]
 	return over && j.job.Restart != nil && rep.State == taskstate.Failed
 }

@@ -18,7 +18,7 @@ type load struct {
 	released bool
 	pace     int                                      // most milliseconds between two jobs
 	open     int                                      // requests nobody has answered yet
-	drains   map[taskstate.PeerID]ledger.Availability // as somebody asked for, and was told that it is so
+	drains   map[taskstate.PeerID]ledger.Availability // as somebody asked for, and it was decided last
 }
 
 // work is one job as those who submitted it know it.
@@ -31,6 +31,9 @@ type work struct {
 	cancelled bool            // acknowledged
 	specs     []taskstate.Job // of a lasting job: what people wanted of it, numbered by mark
 	wishes    int             // of people about this job that nobody has answered yet
+	retries   int             // among them
+	cancels   int             // that nobody has answered yet
+	retried   bool            // some of it was tried again because somebody said so
 }
 
 // need is what running one attempt takes.
@@ -50,6 +53,7 @@ func (d *load) begin() {
 	d.drains = map[taskstate.PeerID]ledger.Availability{}
 	d.w.after(2*time.Second, d.submit)
 	d.w.after(4*time.Second, d.wish)
+	d.w.after(6*time.Second, d.whim)
 	if d.w.cfg.Seed%7 == 3 {
 		d.w.after(2*time.Second, d.small)
 	}
@@ -148,6 +152,10 @@ func (d *load) giant() {
 }
 
 func (d *load) cancel(j *work) {
+	if d.unhurried(j) {
+		return
+	}
+	j.cancels++
 	d.ask(&request{job: j, cancel: true, cmd: func() ledger.Command {
 		return ledger.Command{Cancel: &ledger.Cancel{Job: j.job.ID, Reason: "by somebody"}}
 	}})
@@ -274,6 +282,7 @@ func (d *load) answered(r *request, res ledger.Result) {
 	}
 	w.reader.answered(r, res)
 	if r.cancel {
+		j.cancels--
 		j.cancelled = res.Refused == ledger.CodeNone
 		if _, ended := w.check.over[j.job.ID]; !ended && res.Refused != ledger.CodeNone {
 			w.fail("I1", "to cancel job %s, which was acknowledged, is refused: %s", j.job.ID, res.Refused)

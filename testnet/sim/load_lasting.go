@@ -162,21 +162,20 @@ func (d *load) steer(j *work, to ledger.RolloutState) {
 	}
 }
 
+// avail asks for a peer to take tasks, or not. What counts is what was decided last: answers may cross each other.
 func (d *load) avail(p *peer, to ledger.Availability) {
 	if p.gone {
 		return
 	}
-	cmd := ledger.Command{Avail: &ledger.Avail{Peer: p.id, Availability: to, Grace: pick(d.w, int64(0), 0, 5000)}}
+	cmd := ledger.Command{Avail: &ledger.Avail{Peer: p.id, Availability: to, Grace: pick(d.w, int64(0), 0, 5000), Reason: string(to)}}
 	if to == ledger.AvailDrain && d.w.cfg.Break == BreakLoseDrain {
 		cmd.Avail.Availability = ledger.AvailPause
 	}
-	delete(d.drains, p.id)
-	d.tell(nil, func() ledger.Command { return cmd }, func(r ledger.Result) {
-		if r.Refused == ledger.CodeNone {
-			d.drains[p.id] = to
-		}
-	})
+	d.tell(nil, func() ledger.Command { return cmd }, nil)
 }
+
+// availed hears what was decided about a peer; its reason says what somebody asked for.
+func (d *load) availed(a *ledger.Avail) { d.drains[a.Peer] = ledger.Availability(a.Reason) }
 
 // label puts a peer into a zone, or out of any.
 func (d *load) label(p *peer, zone string) {

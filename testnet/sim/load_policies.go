@@ -34,5 +34,5 @@ func (d *load) policies(j *work) {
 
 // particular tells whether the job's tasks may wait although there is room.
 func (j *work) particular() bool {
-	return j.keeps() || len(j.job.Constraints) > 0 || j.job.Restart != nil
+	return j.keeps() || j.retried || len(j.job.Constraints) > 0 || j.job.Restart != nil
 }

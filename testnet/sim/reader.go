@@ -48,7 +48,7 @@ func (r *reader) read(l *life, id taskstate.JobID, fresh bool) {
 		v.End = "complete"
 	}
 	r.told.Add(history.Op{
-		Kind: history.Read, Job: string(id), View: v, Session: fmt.Sprintf("%s, life %d", l.p.id, l.n), Fresh: fresh,
+		Kind: history.Read, Job: r.job(id, r.w.check.life(id, l.replica.Applied())), View: v, Session: fmt.Sprintf("%s, life %d", l.p.id, l.n), Fresh: fresh,
 		Call: w.now(), Return: w.now(),
 	})
 }
@@ -68,7 +68,7 @@ func (r *reader) view(replica *ledger.Replica, id taskstate.JobID) (v history.Vi
 
 // answered records what a person was told about a request.
 func (r *reader) answered(q *request, res ledger.Result) {
-	o := history.Op{Kind: history.Submit, Job: string(q.job.job.ID), Content: string(q.job.job.ID), Answer: history.Done, Call: q.since, Return: r.w.now()}
+	o := history.Op{Kind: history.Submit, Job: r.now(q.job.job.ID), Content: string(q.job.job.ID), Answer: history.Done, Call: q.since, Return: r.w.now()}
 	if q.cancel {
 		o.Kind, o.Content = history.Cancel, ""
 		switch res.Refused {
@@ -82,9 +82,20 @@ func (r *reader) answered(q *request, res ledger.Result) {
 	r.told.Add(o)
 }
 
+// job names one life of a job: one that is over and is tried again begins another, in which nothing is as it was.
+func (r *reader) job(id taskstate.JobID, life int) string {
+	if life == 0 {
+		return string(id)
+	}
+	return fmt.Sprintf("%s, tried again %d times", id, life)
+}
+
+// now names the newest life of a job.
+func (r *reader) now(id taskstate.JobID) string { return r.job(id, len(r.w.check.lives[id])) }
+
 // followed records what a decision brought about that nobody asked for: a job that a schedule started, or one that was cut short.
 func (r *reader) followed(kind history.Kind, id taskstate.JobID) {
-	o := history.Op{Kind: kind, Job: string(id), Answer: history.Done, Call: r.w.now(), Return: r.w.now()}
+	o := history.Op{Kind: kind, Job: r.now(id), Answer: history.Done, Call: r.w.now(), Return: r.w.now()}
 	if kind == history.Submit {
 		o.Content = string(id)
 	}
@@ -96,7 +107,7 @@ func (r *reader) ended(id taskstate.JobID) {
 	if j, ok := r.w.quorum.truth.Job(id); ok {
 		_, _, cancelled := j.Cancelled()
 		v := history.View{Known: true, Cancelled: cancelled, End: j.State().String()}
-		r.told.Add(history.Op{Kind: history.End, Job: string(id), View: v, Call: r.w.now(), Return: r.w.now()})
+		r.told.Add(history.Op{Kind: history.End, Job: r.now(id), View: v, Call: r.w.now(), Return: r.w.now()})
 	}
 }
 

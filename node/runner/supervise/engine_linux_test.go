@@ -190,3 +190,28 @@ func TestWhoCarriesATasksNameIsFoundByIt(t *testing.T) {
 		t.Error("another one was killed")
 	}
 }
+
+func TestWhoIsStartedWhileOthersAreBeingKilledIsKilledToo(t *testing.T) {
+	name := "mine" + time.Now().Format("150405.000000000")
+	const generations = 5
+	var dead []func() bool
+	start := func() {
+		_, d := stranger(t, "COVEY_TASK="+name)
+		dead = append(dead, d)
+	}
+	start()
+	KillByEnvironment(func(task string) bool {
+		if task == name && len(dead) < generations {
+			start() // after the list of processes was read
+		}
+		return task == name
+	})
+	for i, d := range dead {
+		if !d() {
+			t.Errorf("number %d still runs", i+1)
+		}
+	}
+	if len(dead) != generations {
+		t.Errorf("looked %d times", len(dead))
+	}
+}

@@ -41,14 +41,16 @@ func startedAt(pid int) (int64, bool) {
 	return ticks * 10, err == nil
 }
 
-// awaitDeath waits until a killed process runs no more; as long as it takes, up to a second – nothing follows SIGKILL but a slow disk.
-func awaitDeath(pid int) {
+// awaitDeath waits until a killed process runs no more; as long as it takes, up to a second – nothing follows SIGKILL but a slow disk – and tells
+// whether that was long enough.
+func awaitDeath(pid int) bool {
 	for range 200 {
 		if s := stateOf(pid); s == 0 || s == 'Z' || s == 'X' {
-			return
+			return true
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+	return false
 }
 
 // stateOf is the letter of a process's state, 0 if there is no such process.
@@ -69,11 +71,27 @@ func statFields(pid int) []string {
 	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // the name before may hold anything
 }
 
-// KillByEnvironment kills every process whose environment names a task that is wanted, and tells how many it were.
+// killRounds bounds how often KillByEnvironment looks again: against whoever starts processes faster than they can be found.
+const killRounds = 64
+
+// KillByEnvironment kills every process whose environment names a task that is wanted, and tells how many it were. Such a process may have started
+// another between the moment the list of processes was read and its end, so it looks again until none is found.
 func KillByEnvironment(want func(task string) bool) (killed int) {
+	for range killRounds {
+		n, died := killListed(want)
+		killed += n
+		if !died {
+			break
+		}
+	}
+	return killed
+}
+
+// killListed kills those on the list of processes as it is now. died tells whether one of them was seen to end.
+func killListed(want func(task string) bool) (killed int, died bool) {
 	dir, err := os.ReadDir("/proc")
 	if err != nil {
-		return 0
+		return 0, false
 	}
 	for _, e := range dir {
 		pid, err := strconv.Atoi(e.Name())
@@ -85,12 +103,12 @@ func KillByEnvironment(want func(task string) bool) (killed int) {
 			continue
 		}
 		if id := taskOf(pid); id != "" && want(id) && p.Signal(sigKill) == nil {
-			awaitDeath(pid)
+			died = awaitDeath(pid) || died
 			killed++
 		}
 		_ = p.Release()
 	}
-	return killed
+	return killed, died
 }
 
 // taskOf reads which task a process was started for.

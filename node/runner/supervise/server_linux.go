@@ -29,6 +29,7 @@ type server struct {
 	engine *Engine
 	ending bool
 	guard  chan int
+	talk   *talk
 }
 
 // superviseMain is all of a supervisor's life; dir is its tasks folder. It returns the exit code.
@@ -38,9 +39,9 @@ func superviseMain(dir string) int {
 	lock := os.NewFile(lockFD, "lock") // held as long as this process lives
 	defer lock.Close()
 	_ = os.WriteFile("/proc/self/comm", []byte("peer-supervise"), 0) // how `ps` calls it; only a name
-	s := &server{dir: dir, guard: make(chan int, 1)}
+	s := &server{dir: dir, guard: make(chan int, 1), talk: newTalk(os.Stderr, time.Now, talkLimit)}
 	if err := s.run(); err != nil {
-		fmt.Fprintln(os.Stderr, time.Now().Format(time.RFC3339), err)
+		s.talk.say(err.Error())
 		return 1
 	}
 	return 0
@@ -54,7 +55,7 @@ func (s *server) run() (err error) {
 		return fmt.Errorf("the supervisor has no socket: %w", err)
 	}
 	defer l.Close()
-	s.engine, err = NewEngine(EngineConfig{Dir: s.dir, Warn: func(w string) { fmt.Fprintln(os.Stderr, time.Now().Format(time.RFC3339), w) }})
+	s.engine, err = NewEngine(EngineConfig{Dir: s.dir, Warn: s.talk.say})
 	if err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func (s *server) obey(r *bufio.Reader, buf []byte) (end bool) {
 		}
 		o, err := decodeOrder(body)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, time.Now().Format(time.RFC3339), err)
+			s.talk.say(err.Error())
 			return false
 		}
 		switch o.kind {

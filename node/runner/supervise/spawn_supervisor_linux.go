@@ -39,7 +39,7 @@ func (c *Client) start() error {
 		return err
 	}
 	defer socket.Close()
-	log, err := os.OpenFile(filepath.Join(c.cfg.Dir, logName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := freshTalk(filepath.Join(c.cfg.Dir, logName))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,114 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"covey/taskstate"
+)
+
+// A worker that was busy when its peer ended has much to read when it comes back. Whoever asks meanwhile whether this peer is alive
+// is answered: it keeps a session, in which it beats and says that it reads its journal. Until it has reported what it holds it gets
+// no tasks, and nothing is concluded about those it has.
+
+// ErrReplaying is why a worker takes no tasks while it reads its journal.
+var ErrReplaying = errors.New("it reads its journal after a restart, and takes tasks when it knows again what it had")
+
+// replayHeadStart is how long the first session waits for the journal: most are read by then, and the session begins with all there is
+// to say.
+const replayHeadStart = 250 * time.Millisecond
+
+// headStart waits for the journal, but not for long.
+func (w *Worker) headStart(ctx context.Context) {
+	t := time.NewTimer(replayHeadStart)
+	defer t.Stop()
+	select {
+	case <-w.replayed:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// Replayed is closed when the journal has been read.
+func (w *Worker) Replayed() <-chan struct{} { return w.replayed }
+
+// restored is what reading the journal comes to.
+type restored struct {
+	journal workerJournal
+	img     *journalImage
+	err     error
+}
+
+// replay reads the journal and has the runner take up what it holds, while the owner, which is who calls it, looks after streams. on
+// tells whether Run goes on; a Detach is carried out here, for nothing has been begun that could be left alone. A Stop waits: what runs is to
+// be stopped, and what that is has yet to be read.
+func (w *Worker) replay(ctx context.Context) (on bool, err error) {
+	reading, give := context.WithCancel(ctx)
+	defer give()
+	done := make(chan restored, 1)
+	go func() { // ends when the disk answers
+		j, img, err := w.open(reading)
+		done <- restored{j, img, err}
+	}()
+	begin := time.Now()
+	for {
+		select {
+		case r := <-done:
+			if r.err != nil {
+				return false, r.err
+			}
+			done, w.journal = nil, r.journal
+			w.step(wRestored{r.img})
+		case lost := <-w.adopted:
+			w.step(wAdopted{lost})
+			close(w.replayed)
+			w.cfg.Log.Debug("journal read", "after", time.Since(begin))
+			return true, nil
+		case e := <-w.links:
+			w.linkChanged(e)
+		case ev := <-w.events:
+			w.step(ev)
+		case o := <-w.offers:
+			w.step(wOffer{o})
+		case <-ctx.Done():
+			return false, w.stopReading(give, done)
+		case <-w.detach:
+			return false, w.stopReading(give, done)
+		case <-w.abort:
+			return false, w.stopReading(give, done)
+		}
+	}
+}
+
+// adopt has the runner look for what was running when this peer last ended: beside the owner, because it asks processes and files.
+func (w *Worker) adopt(begun []taskstate.Launch) {
+	w.adopting.Go(func() {
+		lost := w.cfg.Runner.Adopt(begun)
+		if len(begun) > 0 {
+			w.cfg.Log.Info("tasks were running when this peer last ended", "tasks", len(begun), "not found again", len(lost))
+		}
+		w.adopted <- lost
+	})
+}
+
+// stopReading waits for the reader to end, but not for a disk that does not answer.
+func (w *Worker) stopReading(give context.CancelFunc, done <-chan restored) error {
+	give()
+	if done == nil { // it has been read
+		return nil
+	}
+	patience := time.NewTimer(stuckAfter)
+	defer patience.Stop()
+	select {
+	case r := <-done:
+		w.journal = r.journal
+		if errors.Is(r.err, context.Canceled) {
+			return nil
+		}
+		return r.err
+	case <-patience.C:
+		w.abandoned = true
+		return nil
+	}
+}

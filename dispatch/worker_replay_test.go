@@ -1,0 +1,157 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"covey/taskstate"
+)
+
+// slowJournal is a disk that gives a journal away only when it is told to.
+func slowJournal() (replay func(context.Context) error, read func()) {
+	over := make(chan struct{})
+	replay = func(ctx context.Context) error {
+		select {
+		case <-over:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return replay, func() { close(over) }
+}
+
+func TestAWorkerThatReadsItsJournalBeatsSaysSoAndReportsAfterwards(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		first := &scriptedCoordinator{name: "robin", grants: func(int) []Grant { return []Grant{grantOf(jobWork, 1, 2)} }}
+		r := newShellRig(t, dir, nil, first)
+		r.pass(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := r.w.Detach(ctx); err != nil {
+			t.Fatal(err)
+		}
+		<-r.ended
+		r.net.Close()
+
+		robin := &scriptedCoordinator{name: "robin", term: 2, grants: first.grants}
+		replay, read := slowJournal()
+		again := slowShellRig(t, dir, replay, robin)
+		again.pass(time.Minute)
+		if len(robin.hellos) != 1 || len(robin.beats) < 50 {
+			t.Errorf("%d sessions and %d beats in a minute of reading", len(robin.hellos), len(robin.beats))
+		}
+		h := robin.hellos[0]
+		if h.Offer.Resources != (taskstate.Resources{}) || !strings.Contains(h.Offer.Trouble, "reads its journal") {
+			t.Errorf("it offered %+v; want nothing, and why", h.Offer)
+		}
+		if h.Fence != taskstate.At(1, 1) || h.Last == 0 {
+			t.Errorf("Hello %+v does not say what was obeyed and signed before", h)
+		}
+		if robin.reports != 0 || len(again.runner.starts) != 0 || !errors.Is(again.w.Health(), ErrReplaying) {
+			t.Errorf("%d reports, started %v, health %v, though nothing is known yet", robin.reports, again.runner.starts, again.w.Health())
+		}
+		read()
+		again.pass(time.Second)
+		if len(robin.hellos) != 1 || robin.reports != 1 || again.w.Health() != nil {
+			t.Errorf("afterwards: %d sessions, %d reports, health %v; want the same session to go on", len(robin.hellos), robin.reports, again.w.Health())
+		}
+		if n := len(robin.offers); n != 1 || robin.offers[0].Resources != testOffer().Resources || robin.offers[0].Trouble != "" {
+			t.Errorf("offers %+v; want what there really is to give", robin.offers)
+		}
+		again.close()
+	})
+}
+
+func TestNothingOfAPeerThatReadsItsJournalIsJudgedLost(t *testing.T) {
+	inFlock(t, 3, func(t *testing.T, f *flock) {
+		f.submit("long", 12, 3*time.Minute, oneCPU, func(j *taskstate.Job) { j.Unreachable.ReplaceAfter = 0 })
+		time.Sleep(2 * time.Second)
+		p := f.peers[2]
+		p.stop() // as when it is killed: its processes go on
+		replay, read := slowJournal()
+		p.survive, p.replay = true, replay
+		p.start()
+		time.Sleep(5 * time.Second)
+		f.elect(f.peers[1])     // who has not heard from it how far its tasks are
+		time.Sleep(time.Minute) // far longer than beats, grace, and the patience with peers in trouble
+		synctest.Wait()
+		if s := f.boss.coord.Standings()["p2"]; s != Ready {
+			t.Errorf("after a minute of reading p2 is %s; it answers every beat", s)
+		}
+		f.submit("more", 6, time.Second)
+		if c := f.finish("more", 5*time.Second); c.Complete != 6 {
+			t.Errorf("others do not get what it cannot take: %+v", c)
+		}
+		read()
+		if c := f.finish("long", 4*time.Minute); c.Complete != 12 {
+			t.Errorf("%+v", c)
+		}
+		starts := map[int]int{}
+		for task, n := range f.ran {
+			if task.Job == "long" {
+				starts[task.Slot] += n
+			}
+		}
+		for slot, n := range starts {
+			if n != 1 {
+				t.Errorf("slot %d started %d times: nothing was lost", slot, n)
+			}
+		}
+	})
+}
+
+func TestAWorkerThatIsToldToEndWhileItReadsDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		replay, _ := slowJournal()
+		r := slowShellRig(t, t.TempDir(), replay, &scriptedCoordinator{name: "robin"})
+		r.pass(time.Second)
+		begin := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := r.w.Detach(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-r.ended; err != nil || time.Since(begin) > 0 {
+			t.Errorf("it ended with %v after %v", err, time.Since(begin))
+		}
+		r.net.Close()
+	})
+}
+
+func TestAStopWhileTheJournalIsReadStopsWhatIsInIt(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		robin := &scriptedCoordinator{name: "robin", grants: func(int) []Grant { return []Grant{grantOf(jobWork, 1, 2)} }}
+		r := newShellRig(t, dir, nil, robin)
+		r.pass(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := r.w.Detach(ctx); err != nil {
+			t.Fatal(err)
+		}
+		<-r.ended
+		r.net.Close()
+
+		replay, read := slowJournal()
+		again := slowShellRig(t, dir, replay, &scriptedCoordinator{name: "robin", term: 2})
+		time.AfterFunc(5*time.Second, read)
+		ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := again.w.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-again.ended; err != nil {
+			t.Error(err)
+		}
+		if n := again.coords["robin"].ended(); n != 2 {
+			t.Errorf("%d of 2 ends were told", n)
+		}
+		again.net.Close()
+	})
+}
