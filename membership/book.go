@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -52,19 +51,17 @@ func openBook(path string) (b *book, torn int, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("cannot read the peer book: %w; make %s readable for this user, or delete it (peers then find this one by a ticket)", err, path)
 	}
-	sc := bufio.NewScanner(bytes.NewReader(data))
-	sc.Buffer(nil, 64<<10)
-	for sc.Scan() && len(b.peers) < maxBook {
+	for line := range bytes.Lines(data) {
+		if len(b.peers) == maxBook {
+			break
+		}
 		var r record
-		if json.Unmarshal(sc.Bytes(), &r) != nil || r.ID == "" {
+		if json.Unmarshal(line, &r) != nil || r.ID == "" {
 			torn++
 			continue
 		}
 		r.Addrs = r.Addrs[:min(len(r.Addrs), maxBookAddrs)]
 		b.peers[r.ID] = r
-	}
-	if sc.Err() != nil {
-		torn++
 	}
 	return b, torn, nil
 }

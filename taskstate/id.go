@@ -61,10 +61,11 @@ func ParseTaskID(s string) (TaskID, error) {
 	}
 	slot, err1 := strconv.Atoi(parts[1])
 	attempt, err2 := strconv.Atoi(parts[2])
-	if err1 != nil || err2 != nil || slot < 1 || attempt < 1 {
-		return TaskID{}, fmt.Errorf("task id %q: slot and attempt are whole numbers from 1", s)
+	t := Task(JobID(parts[0]), slot, attempt)
+	if err1 != nil || err2 != nil || slot < 1 || attempt < 1 || t.String() != s { // one task has one spelling: not 01, not +1
+		return TaskID{}, fmt.Errorf("task id %q: slot and attempt are whole numbers from 1, as in %q", s, parts[0]+".1.1")
 	}
-	return Task(JobID(parts[0]), slot, attempt), nil
+	return t, nil
 }
 
 // Epoch stamps every decision: the generation of the ledger, raised only by a person (`peer recover`), and the term of the

@@ -94,7 +94,7 @@ func Decode(b []byte) (Envelope, error) {
 
 func (e Envelope) check() error {
 	switch {
-	case e.Author == "" || len(e.Author) > maxName || len(e.Incarnation) > maxName:
+	case !Stream{Author: e.Author, Incarnation: e.Incarnation}.sane():
 		return errors.New("envelope: author or incarnation is missing or too long")
 	case e.Number == 0 || e.Number > maxNumber:
 		return fmt.Errorf("envelope: number %d: batches count from 1", e.Number)

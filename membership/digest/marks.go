@@ -33,7 +33,7 @@ func (s *Store) Believe(from string, theirs []Mark) {
 	for _, m := range theirs {
 		st := s.streams[m.Stream]
 		switch {
-		case m.Floor == 0 || m.Floor > maxNumber:
+		case m.Floor == 0 || m.Floor > maxNumber || !m.Stream.sane(): // nothing may get in here that does not fit the next frame
 		case m.Stream.Author == from && (st != nil || len(s.streams) < maxStreams):
 			s.retire(s.stream(m.Stream), m.Floor)
 		case st != nil:
@@ -48,7 +48,7 @@ func (s *Store) Wants(theirs []Mark) []Range {
 	defer s.mu.Unlock()
 	var out []Range
 	for _, m := range theirs {
-		if m.Stream.Author == "" || len(m.Stream.Author) > maxName || len(m.Stream.Incarnation) > maxName || m.Top > maxNumber {
+		if !m.Stream.sane() || m.Top > maxNumber {
 			continue
 		}
 		st := s.streams[m.Stream]

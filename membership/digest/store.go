@@ -22,6 +22,11 @@ type Stream struct {
 	Incarnation string
 }
 
+// sane tells whether an envelope may be of this stream.
+func (s Stream) sane() bool {
+	return s.Author != "" && len(s.Author) <= maxName && len(s.Incarnation) <= maxName
+}
+
 func (s Stream) compare(o Stream) int {
 	return cmp.Or(cmp.Compare(s.Author, o.Author), cmp.Compare(s.Incarnation, o.Incarnation))
 }

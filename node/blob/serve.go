@@ -3,6 +3,7 @@ package blob
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -191,13 +192,15 @@ func Fetch(ctx context.Context, n Net, peer string, req Request, f func(Chunk) e
 	if err := wire.NewWriter(c, maxRequest).Send(req); err != nil {
 		return contextFirst(ctx, err)
 	}
-	return receive(ctx, c, len(req.Parts), f)
+	return receive(ctx, c, req, f)
 }
 
-// receive hands chunks on until every stream has ended.
-func receive(ctx context.Context, c net.Conn, open int, f func(Chunk) error) error {
+// receive hands chunks on until every stream has ended. What was not asked for, or does not follow what came before, ends it: the
+// reader would take it for output.
+func receive(ctx context.Context, c net.Conn, req Request, f func(Chunk) error) error {
 	r := wire.NewReader(c, maxAnswer)
-	for open > 0 {
+	want := expecting(req)
+	for len(want) > 0 {
 		_ = c.SetReadDeadline(time.Now().Add(lifeTimeout))
 		var a answer
 		if err := r.Read(&a); err != nil {
@@ -210,13 +213,39 @@ func receive(ctx context.Context, c net.Conn, open int, f func(Chunk) error) err
 		case a.Error != nil:
 			return a.Error
 		case a.Chunk != nil:
+			if err := want.take(a.Chunk); err != nil {
+				return err
+			}
 			if err := f(*a.Chunk); err != nil {
 				return err
 			}
-			if a.Chunk.EOF {
-				open--
-			}
 		}
+	}
+	return nil
+}
+
+// expected is where the next chunk of each stream that has not ended begins; -1: the owner says, as with Tail.
+type expected map[string]int64
+
+func expecting(req Request) expected {
+	e := make(expected, len(req.Parts))
+	for _, p := range req.Parts {
+		if e[p.Stream] = p.Offset; req.Tail > 0 {
+			e[p.Stream] = -1
+		}
+	}
+	return e
+}
+
+// take checks a chunk against what was asked for and moves on.
+func (e expected) take(c *Chunk) error {
+	at, open := e[c.Stream]
+	if !open || at >= 0 && c.Offset != at || c.Offset < 0 || len(c.Data) > MaxChunk {
+		return fmt.Errorf("the peer answered with %d bytes of %.20q at %d, which were not asked for", len(c.Data), c.Stream, c.Offset)
+	}
+	e[c.Stream] = c.Offset + int64(len(c.Data))
+	if c.EOF {
+		delete(e, c.Stream)
 	}
 	return nil
 }
