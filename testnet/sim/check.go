@@ -31,6 +31,7 @@ type check struct {
 	redone    map[slot]int                 // attempts after which somebody wanted another one
 	promised  map[slot]int                 // the same, as somebody was told
 	gone      map[slot]int                 // the last attempts of slots that were cancelled alone
+	unmissed  map[taskstate.TaskID]bool    // they ended while their job was cancelled, whichever way
 	idling    time.Duration                // since when somebody could run what nobody runs; 0 = not so
 }
 
@@ -49,7 +50,7 @@ func (c *check) init(w *world) {
 		reasons: map[taskstate.TaskID]taskstate.Reason{}, cancels: map[taskstate.JobID]time.Duration{},
 		epochs: map[taskstate.Epoch]taskstate.PeerID{}, obeyed: map[taskstate.Incarnation]taskstate.Epoch{}, ambiguous: map[*leadership]bool{}, over: map[taskstate.JobID]bool{},
 		lasting: map[taskstate.JobID]*watched{}, leaves: map[taskstate.TaskID]time.Duration{}, restarts: map[slot]*restarts{},
-		lives: map[taskstate.JobID][]uint64{}, redone: map[slot]int{}, promised: map[slot]int{}, gone: map[slot]int{},
+		lives: map[taskstate.JobID][]uint64{}, redone: map[slot]int{}, promised: map[slot]int{}, gone: map[slot]int{}, unmissed: map[taskstate.TaskID]bool{},
 	}
 }
 
@@ -78,6 +79,8 @@ func (c *check) decided(e ledger.Entry, results []ledger.Result) {
 			}
 		case cmd.Avail != nil && results[i].Refused == ledger.CodeNone:
 			c.w.load.availed(cmd.Avail)
+		case cmd.Settle != nil:
+			c.settled(cmd.Settle)
 		case cmd.Renew != nil:
 			c.reopened(&e, cmd.Renew.Job)
 			c.retried(cmd.Renew)

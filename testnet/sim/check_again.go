@@ -104,3 +104,15 @@ func (c *check) unwantedStart(p *peer, t taskstate.TaskID) {
 		c.w.fail("I7", "%s starts %s, and its slot was cancelled: no attempt after %d may start", p.id, t, last)
 	}
 }
+
+// settled takes note of ends that nobody minds, also if their job goes on later without them.
+func (c *check) settled(cmd *ledger.Settle) {
+	for i := range cmd.Statuses {
+		id := cmd.Statuses[i].Task
+		if rec, ok := c.w.quorum.truth.Job(id.Job); ok {
+			if _, _, cancelled := rec.Cancelled(); cancelled {
+				c.unmissed[id] = true
+			}
+		}
+	}
+}

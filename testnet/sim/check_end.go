@@ -256,7 +256,7 @@ func (c *check) end(j *work, id taskstate.TaskID, final *taskstate.Status, cance
 			c.w.fail("I1", "the ledger says that %s is %s, and it was %s (%t)", id, final.State, rep.State, ran)
 		}
 	case cancelled || j.job.Unreachable.Wait:
-	case j.retried && final.State == taskstate.Shutdown: // cut short before, and not among what was tried again
+	case j.retried && (final.State == taskstate.Shutdown || c.unmissed[id]): // cut short before, and not among what was tried again
 	default:
 		c.w.fail("I1", "%s ended as %s (%s %s) through no fault of its own; its process: %t %s %s", id, final.State, final.Reason, final.Message, ran, rep.State, rep.Reason)
 	}
