@@ -74,6 +74,9 @@ func (c *check) tellWaiting() {
 	}
 }
 
+// faultCount is how many tasks of a job must have failed on a peer before it is passed over; see dispatch.
+const faultCount = 5
+
 // wasted finds room that something waits for.
 func (c *check) wasted(l *life) string {
 	w := c.w
@@ -86,6 +89,9 @@ func (c *check) wasted(l *life) string {
 		}
 		if _, over := rec.Ended(); over {
 			continue
+		}
+		if n := rec.Counts(); n.Failed+n.Rejected >= faultCount {
+			continue // it may be kept from peers for that
 		}
 		queued := rec.Counts().Pending
 		for s := range rec.OpenSlots() {
