@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -56,12 +57,16 @@ func (c *cursor) open(p *part) (*os.File, error) {
 	if p.f != nil || c.closed {
 		return p.f, nil
 	}
-	f, err := os.Open(c.path(p))
+	f, err := os.OpenFile(c.path(p), os.O_RDONLY|syscall.O_NONBLOCK, 0)    // a pipe that a task put there would wait for a writer
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // not yet, or the task left nothing
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
+	}
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		_ = f.Close()
+		return nil, errors.Join(err, fmt.Errorf("its %s is not the file it was given: the task put something else there", p.stream))
 	}
 	if c.req.Tail > 0 {
 		at, err := tailOffset(f, c.req.Tail, c.end())

@@ -60,3 +60,16 @@ func TestAWriterThatIsNobodysTaskIsLeftAloneAndWhatItWroteIsCutAway(t *testing.T
 		t.Errorf("%q, %v", b, err)
 	}
 }
+
+// The look for somebody who still writes must not wait for the one who would.
+func TestATaskThatPutsAPipeInPlaceOfItsOutputEnds(t *testing.T) {
+	h := start(t, nil)
+	if _, err := exec.LookPath("mkfifo"); err != nil {
+		t.Skip("no mkfifo here")
+	}
+	l := launch(shell("echo before; rm ../stdout; mkfifo ../stdout"), 1)
+	h.Start(l)
+	if end := h.end(l.Task); end.State != taskstate.Complete {
+		t.Errorf("end = %+v", end)
+	}
+}

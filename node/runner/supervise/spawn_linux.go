@@ -2,15 +2,9 @@ package supervise
 
 import (
 	"errors"
-	"os"
 	"sync"
 	"syscall"
 	"unsafe"
-)
-
-const (
-	sigTerm = syscall.SIGTERM
-	sigKill = syscall.SIGKILL
 )
 
 // Of waitid(2).
@@ -18,22 +12,6 @@ const (
 	idPid   = 1
 	wNoWait = 0x1000000
 )
-
-// spec is a process to start. argv is never empty.
-type spec struct {
-	path           string
-	argv, env      []string
-	dir            string
-	stdin          *os.File
-	stdout, stderr logFile
-}
-
-// ending is how a process ended.
-type ending struct {
-	exit, signal int
-	err          error // its end could not be seen
-	alone        bool  // nobody else was left in its group
-}
 
 // child is a started process, the leader of its own group. It is syscall.ForkExec with a pidfd instead of os.Process, because the end
 // must be seen before the process is reaped – only so long its number is safe to signal – and because waiting for all at once costs neither thread

@@ -2,50 +2,10 @@
 
 package supervise
 
-import (
-	"os"
-	"sync"
-	"syscall"
-)
+import "syscall"
 
-const (
-	sigTerm = syscall.SIGTERM
-	sigKill = syscall.SIGKILL
-)
-
-// spec is a process to start. argv is never empty.
-type spec struct {
-	path           string
-	argv, env      []string
-	dir            string
-	stdin          *os.File
-	stdout, stderr logFile
-}
-
-// ending is how a process ended.
-type ending struct {
-	exit, signal int
-	err          error // its end could not be seen
-	alone        bool  // nobody else was left in its group
-}
-
-// child is a started process, the leader of its own group.
-type child struct {
-	pid  int
-	p    *os.Process
-	mu   sync.Mutex
-	over bool
-}
-
-func spawn(s spec) (*child, error) {
-	p, err := os.StartProcess(s.path, s.argv, &os.ProcAttr{
-		Dir: s.dir, Env: s.env, Files: []*os.File{s.stdin, s.stdout.File, s.stderr.File}, Sys: &syscall.SysProcAttr{Setpgid: true},
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &child{pid: p.Pid, p: p}, nil
-}
+// apart makes a child the leader of a group of its own.
+func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // signal sends to the whole group; false means that the process has ended.
 func (c *child) signal(sig syscall.Signal) bool {
@@ -53,9 +13,6 @@ func (c *child) signal(sig syscall.Signal) bool {
 	defer c.mu.Unlock()
 	return !c.over && syscall.Kill(-c.pid, sig) == nil
 }
-
-// reap is never asked for here: nobody follows a child without waiting for it.
-func (c *child) reap(error) ending { return c.wait() }
 
 // wait blocks until the process has ended, kills what is left of its group, and says how it ended.
 func (c *child) wait() ending {

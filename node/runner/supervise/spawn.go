@@ -1,0 +1,27 @@
+package supervise
+
+import (
+	"os"
+	"syscall"
+)
+
+const (
+	sigTerm = syscall.SIGTERM
+	sigKill = syscall.SIGKILL
+)
+
+// spec is a process to start. argv is never empty.
+type spec struct {
+	path           string
+	argv, env      []string
+	dir            string
+	stdin          *os.File
+	stdout, stderr logFile
+}
+
+// ending is how a process ended.
+type ending struct {
+	exit, signal int
+	err          error // its end could not be seen
+	alone        bool  // nobody else was left in its group; never known on Windows
+}
