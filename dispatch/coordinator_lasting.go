@@ -32,11 +32,15 @@ func (c *Coordinator) appliedLasting(cmd *ledger.Command, r *ledger.Result) bool
 	if j == nil {
 		return true
 	}
+	done := r.Refused == ledger.CodeNone || r.Refused == ledger.CodePartly
 	if l := j.lasting; l != nil {
-		l.stale = true
-		l.followed(cmd)
+		if own := l.followed(cmd); own && !done {
+			c.stepAgain(l, c.elapsed(c.now.Add(refusedPause)))
+		} else {
+			l.stale = true
+		}
 	}
-	if !r.Existed && (r.Refused == ledger.CodeNone || r.Refused == ledger.CodePartly) {
+	if done && !r.Existed {
 		follow(j)
 	}
 	c.endJob(j)

@@ -40,11 +40,13 @@ type lastingSlot struct {
 }
 
 // followed takes a command that was applied, or refused, out of those of the job's own step. Others decide about the job, too: as long as a
-// decision of its own is under way, the step would come to it again.
-func (l *lasting) followed(cmd *ledger.Command) {
-	if i := slices.IndexFunc(l.proposed, func(c ledger.Command) bool { return reflect.DeepEqual(c, *cmd) }); i >= 0 {
+// decision of its own is under way, the step would come to it again. own tells whether it was the step's.
+func (l *lasting) followed(cmd *ledger.Command) (own bool) {
+	i := slices.IndexFunc(l.proposed, func(c ledger.Command) bool { return reflect.DeepEqual(c, *cmd) })
+	if i >= 0 {
 		l.proposed = slices.Delete(l.proposed, i, i+1)
 	}
+	return i >= 0
 }
 
 func newLasting(j *jobState) *lasting {

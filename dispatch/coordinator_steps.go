@@ -10,6 +10,10 @@ import (
 	"covey/taskstate"
 )
 
+// refusedPause is how long a job's step rests when the ledger refused what it came to, and nothing else changes: by what this core knows it would
+// come to the same again, at once and for ever.
+const refusedPause = time.Second
+
 // steps asks the pure steps of everything that goes on by itself what is to be done now: what lasts, what is drained, what a schedule
 // starts. Their decisions go out with the next proposal.
 func (c *Coordinator) steps() {
