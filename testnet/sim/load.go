@@ -16,6 +16,7 @@ type load struct {
 	byID     map[taskstate.JobID]*work
 	long     []func() // lets tasks end that run until everything else has been checked
 	released bool
+	ended    bool                                     // nobody wants anything to go on any more
 	pace     int                                      // most milliseconds between two jobs
 	open     int                                      // requests nobody has answered yet
 	drains   map[taskstate.PeerID]ledger.Availability // as somebody asked for, and it was decided last

@@ -7,10 +7,12 @@ import (
 	"covey/taskstate"
 )
 
-// mend is what people do once nothing hurts any more: most peers take tasks again, and what does not work is replaced by what does.
+// mend is what people do once nothing hurts any more: most peers take tasks again, and what does not work is replaced by what does. They
+// mind it until they end everything: a task that began among the faults may still fail, late, and pause the update or the way back that it
+// is part of. Then it is for people to have that go on, and until somebody does, whatever does not work is tried again and again.
 func (d *load) mend(first bool) {
 	w := d.w
-	if w.finished || d.released {
+	if w.finished || d.ended {
 		return
 	}
 	if first || !w.zoned(w.peers[0], []string{"peer.label.zone == a"}) { // an earlier wish may have come through after it
@@ -56,6 +58,7 @@ func (d *load) mendOne(j *work, rec *ledger.JobRecord, first bool) {
 
 // endAll ends what goes on until somebody ends it.
 func (d *load) endAll() {
+	d.ended = true
 	for _, j := range d.jobs {
 		if j.keeps() && !d.w.check.over[j.job.ID] {
 			d.cancel(j)
