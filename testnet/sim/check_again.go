@@ -15,16 +15,19 @@ func (c *check) moves(id taskstate.JobID, moves []dispatch.Move) {
 	if len(moves) == 0 {
 		return
 	}
-	on := map[taskstate.PeerID]int{}
+	on, over := map[taskstate.PeerID]int{}, map[taskstate.PeerID]int{}
 	l.replica.Read(func(st *ledger.State) {
 		if rec, ok := st.Job(id); ok {
 			for s := range rec.OpenSlots() {
 				on[s.Peer]++
+				if _, ended := c.outcomes[taskstate.Task(id, s.Slot, s.Attempt)]; ended {
+					over[s.Peer]++ // as the coordinator may have heard
+				}
 			}
 		}
 	})
 	for _, m := range moves {
-		if on[m.From]-on[m.To] < 2 {
+		if on[m.From]-on[m.To]+over[m.To] < 2 {
 			c.w.fail("I13", "slot %d of %s is to move from %s, which has %d tasks, to %s, which has %d", m.Slot, id, m.From, on[m.From], m.To, on[m.To])
 		}
 		on[m.From]--

@@ -90,15 +90,15 @@ func (c *check) wasted(l *life) string {
 		if _, over := rec.Ended(); over {
 			continue
 		}
-		if n := rec.Counts(); n.Failed+n.Rejected >= faultCount {
-			continue // it may be kept from peers for that
-		}
 		queued := rec.Counts().Pending
 		for s := range rec.OpenSlots() {
 			if c.starts[taskstate.Task(j.job.ID, s.Slot, s.Attempt)] == nil {
 				queued++
 				waits[w.byID[s.Peer]]++
 			}
+		}
+		if n := rec.Counts(); n.Failed+n.Rejected >= faultCount {
+			continue // it may be kept from peers for that
 		}
 		if _, _, cancelled := rec.Cancelled(); queued > 0 && !cancelled && !j.particular() && len(rec.Blocked()) == 0 && j.job.Parallel == 0 && j.job.MaxPerPeer == 0 {
 			needs = append(needs, rec)
