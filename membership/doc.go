@@ -12,6 +12,8 @@
 //   - Evidence. Probe checks a peer at once, because a connection to it broke. If the dial is refused here (nobody listens: the process is
 //     gone) and refused to one other peer too, the verdict is Dead at once. A timeout is never evidence: memberlist decides about
 //     silence. Any sign of life – a packet, an answered probe, a dial that works, a newer alive message – clears evidence.
+//   - Doubts. A refutation is gossiped a few times only, and memberlist at a peer that misses it calls the suspect dead. So everything is
+//     exchanged with a suspect itself, unless it has been refuted a moment later, in flocks up to LargeFlock.
 //   - The peer book: who was ever here, with addresses, on disk. A long partition does not heal by itself in memberlist; a loop keeps
 //     trying absent peers of the book, quickly while this peer is alone or newly started.
 //   - The hint: the highest epoch anybody spoke of and its coordinator. A hint about whom to ask, no more.

@@ -50,9 +50,16 @@ func (m *Membership) overheard(packet []byte) {
 	rumours(packet, func(r rumour) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if !m.stopped && m.table.rumoured(r, time.Now()) {
+		if m.stopped {
+			return
+		}
+		changed, doubt := m.table.rumoured(r, time.Now())
+		if changed {
 			m.dirty()
 			m.log.Info("peer is doubted, or no longer", "peer", r.node, "verdict", m.table.entries[r.node].verdict().String())
+		}
+		if doubt {
+			m.doubt(r)
 		}
 	})
 }

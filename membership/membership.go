@@ -24,6 +24,7 @@ type Membership struct {
 	signal    chan struct{} // something to publish
 	ready     chan struct{} // closed when memberlist runs
 	kicks     chan string   // peers to reach soon
+	doubts    chan rumour   // suspicions to look into
 	probes    prober
 	pump      pump
 	large     bool         // more than LargeFlock peers were known at the start: memberlist gossips by itself, there always is news
@@ -64,7 +65,8 @@ func New(cfg Config) (*Membership, error) {
 	b.forget(self)
 	m := &Membership{
 		cfg: cfg, self: self, log: cfg.Log, book: b, table: newTable(self), born: time.Now(),
-		signal: make(chan struct{}, 1), ready: make(chan struct{}), ending: make(chan struct{}, 1), kicks: make(chan string, 64), strangers: map[string]meta{},
+		signal: make(chan struct{}, 1), ready: make(chan struct{}), ending: make(chan struct{}, 1), kicks: make(chan string, 64),
+		doubts: make(chan rumour, 64), strangers: map[string]meta{},
 	}
 	expect := max(len(b.peers)+1, cfg.Expect)
 	m.timings, m.large, m.pump = cfg.Timings.or(DefaultTimings(expect)), expect > LargeFlock, newPump()
@@ -103,6 +105,7 @@ func (m *Membership) Run(ctx context.Context) error {
 	work.Go(func() { m.keep(ctx) })
 	work.Go(func() { m.reconnect(ctx) })
 	work.Go(func() { m.welcome(ctx) })
+	work.Go(func() { m.askDoubted(ctx) })
 	if !m.large {
 		work.Go(func() { m.runPump(ctx) })
 	}

@@ -55,22 +55,25 @@ func (t *table) joined(id string, m meta, now time.Time) {
 	})
 }
 
-// rumoured: memberlist believes a suspicion or a refutation. It repeats itself, so only what is newer counts: a suspicion is newer than
-// the life it doubts, the next incarnation is newer than both.
-func (t *table) rumoured(r rumour, now time.Time) bool {
+// rumoured: memberlist believes a suspicion or a refutation. It repeats itself, so only what is newer counts (see rank). doubt
+// tells that a suspicion is a new one.
+func (t *table) rumoured(r rumour, now time.Time) (changed, doubt bool) {
 	e := t.entries[r.node]
-	if e == nil || e.gossip != Alive && e.gossip != Suspect {
-		return false
+	if e == nil || e.gossip != Alive && e.gossip != Suspect || r.rank() <= e.rumour {
+		return false, false
 	}
-	v, rank := Alive, 2*uint64(r.incarnation)+1
+	e.rumour = r.rank()
+	v := Alive
 	if r.suspect {
-		v, rank = Suspect, rank+1
+		v = Suspect
 	}
-	if rank <= e.rumour {
-		return false
-	}
-	e.rumour = rank
-	return t.change(r.node, now, func(e *entry) { e.gossip = v })
+	return t.change(r.node, now, func(e *entry) { e.gossip = v }), r.suspect
+}
+
+// doubted: memberlist goes on from this suspicion, whatever was heard of the peer since. It calls the peer dead unless it is refuted.
+func (t *table) doubted(r rumour) bool {
+	e := t.entries[r.node]
+	return e != nil && (e.gossip == Alive || e.gossip == Suspect) && r.suspect && e.rumour == r.rank()
 }
 
 // gone: memberlist holds it dead, or it said goodbye.

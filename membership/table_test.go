@@ -78,6 +78,34 @@ func TestVerdictsFollowTheRules(t *testing.T) {
 	}
 }
 
+func TestADoubtIsNewOnceAndStandsUntilItIsRefutedWhateverWasHeard(t *testing.T) {
+	x := newTable("self")
+	first, next := rumour{suspect: true, node: "a", incarnation: 1}, rumour{suspect: true, node: "a", incarnation: 2}
+	doubt := func(r rumour) bool { _, d := x.rumoured(r, epoch); return d }
+	if doubt(first) || x.doubted(first) {
+		t.Error("somebody unknown is doubted")
+	}
+	x.joined("a", meta{}, epoch)
+	if !doubt(first) || doubt(first) || !x.doubted(first) {
+		t.Error("the first doubt is new, then it is not")
+	}
+	if x.heard("a", epoch); !x.doubted(first) {
+		t.Error("a packet is taken for a refutation")
+	}
+	if doubt(rumour{node: "a", incarnation: 2}) || x.doubted(first) {
+		t.Error("it is doubted after its refutation")
+	}
+	if doubt(first) || !doubt(next) || x.doubted(first) || !x.doubted(next) {
+		t.Error("only the doubt of its newest life counts")
+	}
+	if x.gone("a", epoch); x.doubted(next) {
+		t.Error("the dead are doubted")
+	}
+	if x.joined("a", meta{}, epoch); x.doubted(next) {
+		t.Error("who is here again is doubted")
+	}
+}
+
 func TestASlowAccusationAfterASignOfLifeIsVoid(t *testing.T) {
 	x := newTable("self")
 	x.joined("a", meta{}, epoch)

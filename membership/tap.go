@@ -40,6 +40,14 @@ type rumour struct {
 	incarnation uint32
 }
 
+// rank orders rumours about one peer: a suspicion is newer than the life it doubts, the next incarnation is newer than both.
+func (r rumour) rank() uint64 {
+	if r.suspect {
+		return 2*uint64(r.incarnation) + 2
+	}
+	return 2*uint64(r.incarnation) + 1
+}
+
 // rumours finds what an outgoing packet says about suspicions. memberlist tells its delegates who joined and who died but not whom it
 // suspects; it does pass every suspicion, and every refutation, on to others at the moment it believes it.
 func rumours(packet []byte, tell func(rumour)) {

@@ -1,0 +1,75 @@
+package membership
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+const (
+	doubtTries = 3 // exchanges with a peer that is doubted and answers
+	doubtShare = 5 // of Timings.Probe passes before each: most doubts are refuted by then
+)
+
+// doubt has askDoubted look into a suspicion that memberlist begins to believe. The lock is held. When the queue is full gossip has to do.
+func (m *Membership) doubt(r rumour) {
+	if m.large || m.left {
+		return // in a large flock everybody would ask at once, and suspicion is slow there
+	}
+	select {
+	case m.doubts <- r:
+	default:
+	}
+}
+
+// askDoubted asks peers that are doubted until ctx ends. A refutation is gossiped a few times, and whoever misses all of them goes on
+// to call the peer dead: the next probe takes the doubt along, but its answer says nothing of a refutation that is already out. So the
+// state is exchanged with the peer itself; if it has not heard of the doubt it refutes it now.
+func (m *Membership) askDoubted(ctx context.Context) {
+	slots := make(chan struct{}, LargeFlock)
+	var work sync.WaitGroup
+	defer work.Wait() // an exchange ends with memberlist's transport
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case r := <-m.doubts:
+			select {
+			case slots <- struct{}{}:
+			default:
+				continue // the flock has grown large
+			}
+			work.Go(func() {
+				defer func() { <-slots }()
+				m.askSuspect(ctx, r)
+			})
+		}
+	}
+}
+
+// askSuspect exchanges everything with a peer while it is doubted.
+func (m *Membership) askSuspect(ctx context.Context, r rumour) {
+	for range doubtTries {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(m.timings.Probe/doubtShare + rand.N(m.timings.Probe/doubtShare)): // not all at the same time
+		}
+		list := m.running()
+		if list == nil || !m.stillDoubted(r) {
+			return
+		}
+		if _, err := list.Join([]string{joinString(r.node)}); err != nil {
+			m.log.Debug("a doubted peer does not answer", "peer", r.node, "err", err)
+			continue
+		}
+		m.pump.ring() // a refutation that came with it is for others too, and shows when it is passed on
+	}
+}
+
+func (m *Membership) stillDoubted(r rumour) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.left && m.table.doubted(r)
+}
