@@ -20,11 +20,12 @@ func markSurge(slots []rollout.Slot, target, extra int) {
 	}
 }
 
-// mayRun tells whether a task that was given to a peer may run there though nothing was heard of it: the peer has no session now, and nobody
-// has given it up.
+// mayRun tells whether a task that was given to a peer may run there though nothing was heard of it yet: after an election, for as long as
+// everybody has to come back. Later a task that nobody has heard of is taken for one that is down, and is changed first; should it run all the
+// same, it is one of those that may be down.
 func (c *Coordinator) mayRun(id taskstate.PeerID) bool {
 	p := c.peers[id]
-	return p != nil && p.standing != Ready && p.standing != Unreachable && p.standing != Left
+	return p != nil && p.standing == Unknown
 }
 
 // unsure tells whether it will be known soon, and is not yet, which tasks of a job run: after an election, until everybody has said what it has

@@ -222,6 +222,31 @@ func TestAfterAnElectionNothingIsTakenDownBeforeItIsKnownWhatIsDown(t *testing.T
 	}
 }
 
+// Gossip sees the peer, but it has not come back: for all that anybody knows, what was given to it never started.
+func TestATaskOnAPeerThatDoesNotComeBackAfterAnElectionIsTakenForDown(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	job := taskstate.Job{
+		ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 3, Run: taskstate.Run{Noop: &taskstate.Noop{Duration: 1}},
+		Restart: &taskstate.Restart{Condition: taskstate.RestartAny}, Resources: taskstate.Resources{MilliCPU: 1000}, MaxPerPeer: 1,
+	}
+	job.Unreachable.Wait = true
+	r.commands("member a", "hello a cpus=1", "member b", "hello b cpus=1", "member c", "hello c cpus=1")
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	at := map[string]string{} // slot by peer
+	for _, open := range r.core.openTasks() {
+		id, rest, _ := strings.Cut(open, " on ")
+		at[rest[:1]] = id
+	}
+	r.commands("elect", "verdict c alive", "hello a cpus=1 "+at["a"]+"=running", "hello b cpus=1 "+at["b"]+"=running", "advance 60s a b")
+	job.Run.Noop = &taskstate.Noop{Duration: 2}
+	r.hold = true
+	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
+	slot := strings.Split(at["c"], ".")[1]
+	if got := r.take(); !strings.Contains(got, "renew s["+slot+".0] v2 (updated)") {
+		t.Errorf("slot %s is not updated first, though two run:\n%s", slot, got)
+	}
+}
+
 func TestSlotsThatAreAddedWhileACoordinatorBeginsAnewAreAddedOnce(t *testing.T) {
 	r := newCoordRig(t, CoordinatorConfig{})
 	job := taskstate.Job{ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}}

@@ -161,6 +161,8 @@ func (j *JobRecord) overtake(c *cell, ch *chunk, p past, st *taskstate.Status, s
 		form: j.forms.id(formOf(st)), end: st.At, seq: seq32(st),
 	}
 	if x := j.sideOf(n); x.retired {
+		x.leaving = false // the attempt that was to go is over
+		j.put(n, x)
 		j.counts.Retired++
 	} else {
 		j.put(n, side{})
