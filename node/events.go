@@ -26,6 +26,16 @@ func (n *Node) heed(ev ledger.Event) {
 	}
 }
 
+// keepLives tells the digests whose statuses matter: those of the incarnations that the ledger counts. Of itself this peer knows better than
+// a ledger that has not come here yet.
+func (n *Node) keepLives(ev ledger.Event) {
+	n.replica.Lives(ev, func(peer taskstate.PeerID, inc taskstate.Incarnation) {
+		if peer != n.self {
+			n.store.Current(peer, string(inc))
+		}
+	})
+}
+
 // refused tells whether a command of an entry changed nothing.
 func refused(ev ledger.Event, i int) bool {
 	return i < len(ev.Results) && ev.Results[i].Refused != ledger.CodeNone && ev.Results[i].Refused != ledger.CodePartly

@@ -169,6 +169,7 @@ func (n *Node) openState() (err error) {
 	n.hub = newHub(string(n.folder.incarnation)[:4] + fmt.Sprintf("%x", n.started.UnixMilli()))
 	n.table = taskstate.NewTable(n.replica, parkLimit)
 	n.store = digest.NewStore(0)
+	n.store.Current(n.self, string(n.folder.incarnation))
 	if n.held, err = openHeld(n.folder.path("held")); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}

@@ -232,6 +232,7 @@ func (s *statuses) open(peer string, raw []byte) (taskstate.Batch, error) {
 // decided folds an applied ledger entry into events. It runs on the goroutine that feeds the replica, before the table forgets what
 // the ledger now knows for good.
 func (n *Node) decided(ev ledger.Event) {
+	n.keepLives(ev)
 	if ev.Reset {
 		n.trustLedger()
 		n.hub.append([]event{{at: n.now(), kind: kindSnapshot}})

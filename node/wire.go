@@ -33,6 +33,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 
 	undo = append(undo, n.observe()...)
 	n.trustLedger()
+	n.keepLives(ledger.Event{Reset: true})
 	undo = append(undo, n.members.Observe(n.seen))
 	undo = append(undo, n.members.OnHint(func(h membership.Hint) {
 		n.ledger.Hint(h.Coordinator, h.Epoch)

@@ -14,7 +14,8 @@
 //
 // The lowest-numbered envelope of the author that holds the most bytes is dropped. Below the mark that costs other peers a source and this
 // one nothing; above the mark it makes a hole again, which a later exchange fills. An author has at most maxIncarnations streams, a
-// store at most maxStreams: the stream that was silent longest goes.
+// store at most maxStreams: the stream that was silent longest goes, and the one whose incarnation counts (Current) last, as its batches
+// may be held nowhere else. An exchange wants no stream of another incarnation for which one would have to go.
 //
 // # The exchange
 //

@@ -30,11 +30,12 @@ func (s *Store) Mark(author, incarnation string) Mark {
 func (s *Store) Believe(from string, theirs []Mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	room := s.room()
 	for _, m := range theirs {
 		st := s.streams[m.Stream]
 		switch {
 		case m.Floor == 0 || m.Floor > maxNumber || !m.Stream.sane(): // nothing may get in here that does not fit the next frame
-		case m.Stream.Author == from && (st != nil || len(s.streams) < maxStreams):
+		case m.Stream.Author == from && (st != nil || room.takes(m.Stream)):
 			s.retire(s.stream(m.Stream), m.Floor)
 		case st != nil:
 			s.retire(st, min(m.Floor, st.top))
@@ -42,11 +43,12 @@ func (s *Store) Believe(from string, theirs []Mark) {
 	}
 }
 
-// Wants is what another peer, going by its marks, may have and this store has not.
+// Wants is what another peer, going by its marks, may have and this store has not, as far as there is room for its stream.
 func (s *Store) Wants(theirs []Mark) []Range {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []Range
+	room := s.room()
 	for _, m := range theirs {
 		if !m.Stream.sane() || m.Top > maxNumber {
 			continue
@@ -55,7 +57,10 @@ func (s *Store) Wants(theirs []Mark) []Range {
 		if st == nil {
 			st = &stream{}
 		}
-		out = append(out, st.holes(m)...)
+		holes := st.holes(m)
+		if len(holes) > 0 && (s.streams[m.Stream] != nil || room.takes(m.Stream)) {
+			out = append(out, holes...)
+		}
 	}
 	return out
 }

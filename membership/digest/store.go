@@ -54,6 +54,7 @@ type Store struct {
 	bytes   int
 	adds    uint64 // counts additions: age without a clock
 	streams map[Stream]*stream
+	current map[string]string // the incarnation of each author that counts
 }
 
 type stream struct {
@@ -70,7 +71,7 @@ func NewStore(limit int) *Store {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	return &Store{limit: limit, streams: map[Stream]*stream{}}
+	return &Store{limit: limit, streams: map[Stream]*stream{}, current: map[string]string{}}
 }
 
 // Add keeps a verified envelope. fresh tells that it was not known: whoever adds then delivers it. An envelope that is fresh may still not be
@@ -104,38 +105,6 @@ func (s *Store) add(e Envelope) (fresh, gap bool) {
 		s.evict()
 	}
 	return true, gap
-}
-
-// stream finds or makes a stream; a new one may push out the one that was silent longest.
-func (s *Store) stream(k Stream) *stream {
-	if st := s.streams[k]; st != nil {
-		return st
-	}
-	siblings := 0
-	var eldest, eldestSibling *Stream
-	older := func(a *Stream, b Stream) bool { return a == nil || s.streams[b].used < s.streams[*a].used }
-	if len(s.streams) >= maxIncarnations {
-		for o := range s.streams {
-			if older(eldest, o) {
-				eldest = &o
-			}
-			if o.Author == k.Author {
-				siblings++
-				if older(eldestSibling, o) {
-					eldestSibling = &o
-				}
-			}
-		}
-	}
-	switch {
-	case siblings >= maxIncarnations:
-		s.drop(*eldestSibling)
-	case len(s.streams) >= maxStreams:
-		s.drop(*eldest)
-	}
-	st := &stream{}
-	s.streams[k] = st
-	return st
 }
 
 func (s *Store) drop(k Stream) {
@@ -212,6 +181,7 @@ func (s *Store) retire(st *stream, upTo uint64) {
 func (s *Store) Forget(author string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.current, author)
 	for k := range s.streams {
 		if k.Author == author {
 			s.drop(k)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"covey/dispatch"
+	"covey/dispatch/ledger"
 	"covey/membership/digest"
 	"covey/taskstate"
 )
@@ -204,6 +205,16 @@ func (l *life) keep(env digest.Envelope, b taskstate.Batch) {
 			l.after(time.Second, func() { l.asking = false })
 		})
 	}
+}
+
+// keepLives tells the digests which incarnations the ledger counts. Its own a peer knows by itself.
+func (l *life) keepLives(ev ledger.Event) {
+	l.digest.Current(l.p.id, string(l.p.inc))
+	l.replica.Lives(ev, func(peer taskstate.PeerID, inc taskstate.Incarnation) {
+		if peer != l.p.id {
+			l.digest.Current(peer, string(inc))
+		}
+	})
 }
 
 // exchange levels two digests.

@@ -150,6 +150,8 @@ func (p *peer) boot() {
 	}
 	l.table = taskstate.NewTable(l.replica, park)
 	l.replica.Keep(l.table, func(news []taskstate.Status) { w.check.news(l, news) })
+	l.keepLives(ledger.Event{Reset: true})
+	l.replica.Observe(l.keepLives)
 	l.replica.Observe(l.heard)
 	l.replica.Observe(func(ledger.Event) {
 		if l.table.Spilled() && !l.refilling {
