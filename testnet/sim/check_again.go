@@ -76,7 +76,8 @@ func (c *check) retried(cmd *ledger.Renew) {
 	if cmd.Reason != taskstate.ReasonRetried {
 		return
 	}
-	c.w.load.byID[cmd.Job].retried = true
+	j := c.w.load.byID[cmd.Job]
+	j.retried, j.retriedAt = true, c.w.now()
 	for _, run := range cmd.Slots {
 		for n := run.First; n < run.First+run.N; n++ {
 			c.redone[slot{cmd.Job, n}] = run.Attempt

@@ -92,12 +92,16 @@ func (c *check) about(id taskstate.JobID) *watched {
 	return nil
 }
 
-// scheduled takes note of a job that a schedule started.
+// heardWithin is how long news may be under way: what happened since then the coordinator need not know when it comes to a decision, nor until that
+// is written.
+const heardWithin = 2 * time.Second
+
+// scheduled takes note of a job that a schedule started. A run that somebody had tried again in the same moment may go on beside it.
 func (c *check) scheduled(job *taskstate.Job) {
 	w := c.w
 	parent := w.load.byID[job.Origin.Job]
 	for _, j := range w.load.jobs {
-		if o := j.job.Origin; o != nil && o.Job == job.Origin.Job && !c.over[j.job.ID] && parent.job.Schedule.Overlap == taskstate.SkipOverlap {
+		if o := j.job.Origin; o != nil && o.Job == job.Origin.Job && !c.over[j.job.ID] && parent.job.Schedule.Overlap == taskstate.SkipOverlap && (!j.retried || w.now()-j.retriedAt > heardWithin) {
 			w.fail("I13", "the schedule %s starts %s while %s goes on", parent.job.ID, job.ID, j.job.ID)
 		}
 	}
@@ -126,7 +130,7 @@ func (c *check) renewed(cmd *ledger.Renew, r *ledger.Result) {
 			if _, told := c.leaves[task]; !told {
 				c.leaves[task] = w.now()
 			}
-			if proc := p.procs[task]; x != nil && cmd.Reason == taskstate.ReasonUpdated && proc != nil && !proc.halted {
+			if proc := p.procs[task]; x != nil && cmd.Reason == taskstate.ReasonUpdated && proc != nil && !proc.halted && w.now()-proc.since > heardWithin {
 				x.down[n], took = taken{p, w.now()}, true
 				c.ruined(x, rec, n)
 			}
