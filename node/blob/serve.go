@@ -190,6 +190,10 @@ func Fetch(ctx context.Context, n Net, peer string, req Request, f func(Chunk) e
 	defer unblock()
 	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if err := wire.NewWriter(c, maxRequest).Send(req); err != nil {
+		var told *Error // an owner that is busy says so and closes, without waiting for the request
+		if errors.As(receive(ctx, c, req, f), &told) {
+			return told
+		}
 		return contextFirst(ctx, err)
 	}
 	return receive(ctx, c, req, f)
