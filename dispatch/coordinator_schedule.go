@@ -180,7 +180,7 @@ func (c *Coordinator) fillPeers() {
 // at once, whatever else is free.
 func (c *Coordinator) measure(at *placement.Peer, p *peerState) {
 	at.Free, at.Ahead, at.Room, at.Total = p.free(), c.ahead(p), c.cfg.Outstanding-p.outstanding, p.outstanding
-	if queue := p.queued(); queue > 0 {
+	if queue := p.queuedWarily(); queue > 0 {
 		at.Free, at.Ahead = taskstate.Resources{}, max(0, at.Ahead-queue)
 	}
 }

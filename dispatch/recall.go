@@ -111,18 +111,27 @@ func takeSpare(spare []spareRoom, w wish, from *peerState) bool {
 	return false
 }
 
-// queued estimates how many of p's tasks wait there because they do not fit: those promised beyond the offer.
-func (p *peerState) queued() int {
+// queued estimates how many of p's tasks wait there because they do not fit: those promised beyond the offer. Where they differ in size it may be
+// one too few.
+func (p *peerState) queued() int { return p.beyond(0) }
+
+// queuedWarily is queued rounded the other way, for whoever would add to them.
+func (p *peerState) queuedWarily() int { return p.beyond(1) }
+
+// beyond divides what is promised beyond the offer by what a task takes, and rounds down, or up if up is 1.
+func (p *peerState) beyond(up int64) int {
 	over := p.promised.Sub(p.offer.Resources)
 	if over.MilliCPU <= 0 && over.Memory <= 0 || p.outstanding == 0 {
 		return 0
 	}
 	n := 0
 	if over.MilliCPU > 0 {
-		n = int(over.MilliCPU * int64(p.outstanding) / max(1, p.promised.MilliCPU))
+		all := max(1, p.promised.MilliCPU)
+		n = int((over.MilliCPU*int64(p.outstanding) + up*(all-1)) / all)
 	}
 	if over.Memory > 0 {
-		n = max(n, int(over.Memory/max(1, p.promised.Memory/int64(p.outstanding))))
+		each := max(1, p.promised.Memory/int64(p.outstanding))
+		n = max(n, int((over.Memory+up*(each-1))/each))
 	}
 	return max(1, n)
 }
