@@ -119,7 +119,7 @@ func (c *check) started(l *life, r *proc) {
 	j := w.load.byID[t.Job]
 	for _, o := range c.slots[slotOf(t)] {
 		other := o.launch.Task
-		if j != nil && j.job.Unreachable.Wait && !c.mayFollow(j, other) {
+		if j != nil && j.job.Unreachable.Wait && !c.mayFollow(j, other) && !c.wantedAgain(t) {
 			w.fail("I4", "%s starts %s, and %s was started before: the job must not run twice", l.p.id, t, other)
 		}
 		if _, over := c.outcomes[other]; over {
