@@ -77,7 +77,8 @@ func TestARebalanceHasNoMoreTasksDownThanAnUpdateMayAndEndsEven(t *testing.T) {
 	})
 }
 
-func TestTheNextTaskMovesWhenTheOneBeforeHasRunForTheMonitorTime(t *testing.T) {
+// beingMoved is a service all four of whose tasks run on a when b comes, and two of which somebody has moved, one after the other.
+func beingMoved(t *testing.T) (*coordRig, taskstate.Job) {
 	r := newCoordRig(t, CoordinatorConfig{})
 	job := serviceOf("s", 4)
 	job.Update = &taskstate.Update{Parallelism: 1, Monitor: 2000}
@@ -85,6 +86,11 @@ func TestTheNextTaskMovesWhenTheOneBeforeHasRunForTheMonitorTime(t *testing.T) {
 	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
 	r.commands("batch a 1 s.1.1=running s.2.1=running s.3.1=running s.4.1=running", "advance 3s a", "member b", "hello b cpus=4")
 	r.step(Balance{Job: "s", Moves: 2})
+	return r, job
+}
+
+func TestTheNextTaskMovesWhenTheOneBeforeHasRunForTheMonitorTime(t *testing.T) {
+	r, _ := beingMoved(t)
 	if got := r.take(); strings.Count(got, "stop s.") != 1 || !strings.Contains(got, "stop s.3.1 (moved)") {
 		t.Fatalf("want the first to be stopped:\n%s", got)
 	}
@@ -101,13 +107,7 @@ func TestTheNextTaskMovesWhenTheOneBeforeHasRunForTheMonitorTime(t *testing.T) {
 }
 
 func TestAnUpdateEndsARebalance(t *testing.T) {
-	r := newCoordRig(t, CoordinatorConfig{})
-	job := serviceOf("s", 4)
-	job.Update = &taskstate.Update{Parallelism: 1, Monitor: 2000}
-	r.commands("member a", "hello a cpus=4")
-	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
-	r.commands("batch a 1 s.1.1=running s.2.1=running s.3.1=running s.4.1=running", "advance 3s a", "member b", "hello b cpus=4")
-	r.step(Balance{Job: "s", Moves: 2})
+	r, job := beingMoved(t)
 	r.commands("batch a 2 s.3.1=shutdown/moved")
 	job.Timeout = 1000
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})

@@ -234,14 +234,7 @@ func TestTheFirstSuccessShowsThatTheFaultIsNotTheJobs(t *testing.T) {
 
 // Whoever asks for another try may have installed meanwhile what the peer lacked.
 func TestARetryGivesEveryPeerAnotherChance(t *testing.T) {
-	r := newCoordRig(t, CoordinatorConfig{})
-	busy := jobOf("busy", argsOf([]string{"count=9", "cpus=1"}))
-	busy.Constraints = []string{"peer.id == b"}
-	r.apply(ledger.Command{Submit: &ledger.Submit{Job: busy}})
-	failing(r, "member b", "hello b cpus=1")
-	if id := r.openOf("j"); id != "" {
-		t.Fatalf("%s runs, though a is to be passed over and b has no room", id)
-	}
+	r := passedOver(t)
 	r.apply(ledger.Command{Renew: &ledger.Renew{Job: "j", Slots: []ledger.Slots{{First: 1, N: 1}}, Reason: taskstate.ReasonRetried}})
 	if r.openOf("j") == "" {
 		t.Error("nothing runs, though somebody asked for it")

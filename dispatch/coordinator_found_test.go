@@ -121,14 +121,7 @@ func TestAStartThatNobodyCoordinatedIsMadeUpForOnce(t *testing.T) {
 }
 
 func TestWhatAPersonDecidesIsNotTakenForTheDecisionThatIsWaitedFor(t *testing.T) {
-	r := newCoordRig(t, CoordinatorConfig{})
-	job := taskstate.Job{ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}}
-	r.commands("member a", "hello a")
-	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
-	r.take()
-	r.hold = true
-	job.Count = 4
-	r.apply(ledger.Command{Update: &ledger.Update{Job: job}}) // three more are proposed, and not decided yet
+	r, job := growing(t)
 	job.Priority++
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
 	r.hold = false
@@ -150,6 +143,20 @@ func failing(r *coordRig, others ...string) {
 	}
 	r.commands(others...)
 	r.failOn("a", faultCount+1) // was on its way when the one before was heard of
+}
+
+// passedOver is a job that waits: it failed too often on a, and b has no room.
+func passedOver(t *testing.T) *coordRig {
+	t.Helper()
+	r := newCoordRig(t, CoordinatorConfig{})
+	busy := jobOf("busy", argsOf([]string{"count=9", "cpus=1"}))
+	busy.Constraints = []string{"peer.id == b"}
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: busy}})
+	failing(r, "member b", "hello b cpus=1")
+	if id := r.openOf("j"); id != "" {
+		t.Fatalf("%s runs, though a is to be passed over and b has no room", id)
+	}
+	return r
 }
 
 // failOn has the only open task of job j fail.
@@ -176,14 +183,7 @@ func TestAJobThatFailedTooOftenEverywhereGoesOn(t *testing.T) {
 }
 
 func TestAPeerThatWasPassedOverIsRememberedWhenItMayHaveTasksAgain(t *testing.T) {
-	r := newCoordRig(t, CoordinatorConfig{})
-	busy := jobOf("busy", argsOf([]string{"count=9", "cpus=1"}))
-	busy.Constraints = []string{"peer.id == b"}
-	r.apply(ledger.Command{Submit: &ledger.Submit{Job: busy}})
-	failing(r, "member b", "hello b cpus=1")
-	if id := r.openOf("j"); id != "" {
-		t.Fatalf("%s runs, though a is to be passed over and b has no room", id)
-	}
+	r := passedOver(t)
 	beats := "advance 301s a b"
 	if got := r.commands(beats); r.openOf("j") == "" {
 		t.Errorf("nothing runs five minutes later:\n%s", got)

@@ -8,8 +8,8 @@ import (
 	"covey/taskstate"
 )
 
-// Whatever makes core and ledger disagree, it must cost little.
-func TestAStepWhoseDecisionIsRefusedRestsBeforeItComesToItAgain(t *testing.T) {
+// growing is a service of one that is to be four: three slots are proposed, and nothing is decided until hold ends.
+func growing(t *testing.T) (*coordRig, taskstate.Job) {
 	r := newCoordRig(t, CoordinatorConfig{})
 	job := taskstate.Job{ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}}
 	r.commands("member a", "hello a")
@@ -18,6 +18,12 @@ func TestAStepWhoseDecisionIsRefusedRestsBeforeItComesToItAgain(t *testing.T) {
 	r.hold = true
 	job.Count = 4
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
+	return r, job
+}
+
+// Whatever makes core and ledger disagree, it must cost little.
+func TestAStepWhoseDecisionIsRefusedRestsBeforeItComesToItAgain(t *testing.T) {
+	r, _ := growing(t)
 	for round := range 3 {
 		if got := r.take(); strings.Count(got, "grow") != 1 {
 			t.Fatalf("round %d: want to be asked for slots once:\n%s", round, got)

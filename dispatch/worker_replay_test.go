@@ -25,20 +25,26 @@ func slowJournal() (replay func(context.Context) error, read func()) {
 	return replay, func() { close(over) }
 }
 
+// workLeft has a worker begin two tasks and end without them, which leaves a journal in dir. It returns who gave them.
+func workLeft(t *testing.T, dir string) *scriptedCoordinator {
+	t.Helper()
+	robin := &scriptedCoordinator{name: "robin", grants: func(int) []Grant { return []Grant{grantOf(jobWork, 1, 2)} }}
+	r := newShellRig(t, dir, nil, robin)
+	r.pass(time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := r.w.Detach(ctx); err != nil {
+		t.Fatal(err)
+	}
+	<-r.ended
+	r.net.Close()
+	return robin
+}
+
 func TestAWorkerThatReadsItsJournalBeatsSaysSoAndReportsAfterwards(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		first := &scriptedCoordinator{name: "robin", grants: func(int) []Grant { return []Grant{grantOf(jobWork, 1, 2)} }}
-		r := newShellRig(t, dir, nil, first)
-		r.pass(time.Second)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		if err := r.w.Detach(ctx); err != nil {
-			t.Fatal(err)
-		}
-		<-r.ended
-		r.net.Close()
-
+		first := workLeft(t, dir)
 		robin := &scriptedCoordinator{name: "robin", term: 2, grants: first.grants}
 		replay, read := slowJournal()
 		again := slowShellRig(t, dir, replay, robin)
@@ -127,21 +133,11 @@ func TestAWorkerThatIsToldToEndWhileItReadsDoesNotWait(t *testing.T) {
 func TestAStopWhileTheJournalIsReadStopsWhatIsInIt(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		robin := &scriptedCoordinator{name: "robin", grants: func(int) []Grant { return []Grant{grantOf(jobWork, 1, 2)} }}
-		r := newShellRig(t, dir, nil, robin)
-		r.pass(time.Second)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		if err := r.w.Detach(ctx); err != nil {
-			t.Fatal(err)
-		}
-		<-r.ended
-		r.net.Close()
-
+		workLeft(t, dir)
 		replay, read := slowJournal()
 		again := slowShellRig(t, dir, replay, &scriptedCoordinator{name: "robin", term: 2})
 		time.AfterFunc(5*time.Second, read)
-		ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if err := again.w.Stop(ctx); err != nil {
 			t.Error(err)

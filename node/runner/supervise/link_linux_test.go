@@ -77,18 +77,25 @@ func mute(t *testing.T, dir string) *net.UnixListener {
 	return l
 }
 
-func TestWhatIsToBeStartedWaitsForASupervisorWhoseDiskIsStuck(t *testing.T) {
-	dir, h, warned := t.TempDir(), newHeard(), make(chan string, 1)
+// unanswered is a client that has ordered a start from a supervisor that takes its connection and says nothing.
+func unanswered(t *testing.T, dir string, h *heard) (c *Client, l *net.UnixListener, conn net.Conn, warned chan string) {
+	t.Helper()
+	warned = make(chan string, 1)
 	c, err := Open(ClientConfig{Dir: dir, Sink: h.sink, Idle: time.Hour, Warn: func(s string) { warned <- s }, patience: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := mute(t, dir)
+	l = mute(t, dir)
 	c.Start(specIn(t, dir, "a.1.1", "true"))
-	conn, err := l.Accept()
-	if err != nil {
+	if conn, err = l.Accept(); err != nil {
 		t.Fatal(err)
 	}
+	return c, l, conn, warned
+}
+
+func TestWhatIsToBeStartedWaitsForASupervisorWhoseDiskIsStuck(t *testing.T) {
+	dir, h := t.TempDir(), newHeard()
+	c, _, conn, warned := unanswered(t, dir, h)
 	r := bufio.NewReader(conn)
 	if _, err := readFrame(r, nil); err != nil {
 		t.Fatal(err)
@@ -113,18 +120,8 @@ func TestWhatIsToBeStartedWaitsForASupervisorWhoseDiskIsStuck(t *testing.T) {
 }
 
 func TestAPeerThatEndsDoesNotWaitForASupervisorThatDoesNotAnswer(t *testing.T) {
-	dir, h := t.TempDir(), newHeard()
-	warned := make(chan string, 1)
-	c, err := Open(ClientConfig{Dir: dir, Sink: h.sink, Idle: time.Hour, Warn: func(s string) { warned <- s }, patience: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := mute(t, dir)
-	c.Start(specIn(t, dir, "a.1.1", "true"))
-	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := t.TempDir()
+	c, l, conn, warned := unanswered(t, dir, newHeard())
 	<-warned
 	_ = l.Close()
 	go func() { _ = c.Close() }()
