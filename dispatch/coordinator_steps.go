@@ -35,6 +35,15 @@ func (c *Coordinator) steps() {
 	c.stepSchedules()
 }
 
+// stepAgain has a job's step look again at a time, told as to a rollout.
+func (c *Coordinator) stepAgain(l *lasting, at int64) {
+	when := c.started.Add(time.Duration(at) * time.Millisecond)
+	if l.wake.IsZero() || when.Before(l.wake) {
+		l.wake = when
+	}
+	c.wakeAt(l.wake)
+}
+
 // stepLasting brings one service or global job nearer to what is wanted.
 func (c *Coordinator) stepLasting(j *jobState) {
 	c.watchRunning(j)
@@ -254,7 +263,7 @@ func (c *Coordinator) drain(p *peerState, h *holding, all bool) {
 		}
 		return
 	}
-	c.recallSlots(p, h, h.sorted(func(r rec) bool { return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) }))
+	c.recallSlots(p, h, h.sorted(rec.idle))
 }
 
 // recallSlots asks a peer, whose session is in sync, to give these back if they have not started.
