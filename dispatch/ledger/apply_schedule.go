@@ -61,10 +61,27 @@ func (s *State) skip(c *Skip) Result {
 	case c.At <= j.starts.decided():
 		return Result{Existed: true}
 	}
-	x := &j.starts
-	x.skips = append(slices.Clone(x.skips[max(0, len(x.skips)+1-KeepSkips):]), Skipped{At: c.At, Run: c.Run, Stamp: s.stamp})
-	x.skipped++
+	j.starts.skip(Skipped{At: c.At, Run: c.Run, Stamp: s.stamp})
 	return Result{}
+}
+
+func (x *starts) skip(what Skipped) {
+	x.skips = append(slices.Clone(x.skips[max(0, len(x.skips)+1-KeepSkips):]), what)
+	x.skipped++
+}
+
+// runBeside is the newest run that goes on beside one that a schedule is to start, if it allows none. The coordinator looks before it decides, but
+// somebody may have had an older one tried again since.
+func (s *State) runBeside(o *taskstate.Origin) *JobRecord {
+	if o == nil || s.jobs[o.Job].job.Schedule.Overlap == taskstate.AllowOverlap {
+		return nil
+	}
+	for _, j := range slices.Backward(s.order) {
+		if x := j.job.Origin; x != nil && x.Job == o.Job && !j.over {
+			return j
+		}
+	}
+	return nil
 }
 
 // startsSnapshot is starts in a snapshot, without last.

@@ -25,6 +25,11 @@ func (s *State) submit(c *Submit) Result {
 	if r := s.wellPlaced(job); r.Refused != CodeNone {
 		return r
 	}
+	if run := s.runBeside(job.Origin); run != nil {
+		parent := s.jobs[job.Origin.Job]
+		parent.starts.skip(Skipped{At: job.Origin.At, Run: run.job.ID, Stamp: s.stamp})
+		return Result{Refused: CodeConflict, Job: run.job.ID, Skipped: true}
+	}
 	kept := *job
 	if kept.Type.Lasts() {
 		kept.Version = 1
