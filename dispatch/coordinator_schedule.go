@@ -186,7 +186,15 @@ func (c *Coordinator) measure(at *placement.Peer, p *peerState) {
 }
 
 func (c *Coordinator) place(l *lot, n int) placement.Plan {
-	c.with(l.job, c.scratch.peers)
+	j := l.job
+	avoided := c.avoided(j)
+	for i, p := range c.order {
+		at := &c.scratch.peers[i]
+		at.OfJob, at.Faulty = 0, avoided[p.id]
+		if h := p.holds[j.id]; h != nil {
+			at.OfJob = h.live
+		}
+	}
 	c.seed++
 	need := c.need(l, n)
 	if l.takesTurn() {

@@ -36,7 +36,9 @@ func (c *Coordinator) recallUnbegun(p *peerState) {
 		if h.job.cancelled {
 			continue
 		}
-		idle := h.sorted(func(r rec) bool { return r.idle() && !h.untaken(r) })
+		idle := h.sorted(func(r rec) bool {
+			return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) && !h.untaken(r)
+		})
 		c.recallSlots(p, h, idle)
 	}
 }

@@ -131,8 +131,7 @@ func (c *cli) exit(cmd *cobra.Command, err error) int {
 	if errors.As(err, &code) {
 		return int(code)
 	}
-	if errors.Is(err, context.Canceled) { // somebody told it to end (main)
-		fmt.Fprintln(c.Err, "peer: interrupted")
+	if errors.Is(err, context.Canceled) { // somebody told it to end (main): that is no news
 		return interruptCode
 	}
 	fmt.Fprintf(c.Err, "peer: %v\n", err)
