@@ -32,13 +32,14 @@ type peer struct {
 	wipes int
 	downs int // faults that keep it down
 
-	mu      sync.Mutex
-	life    *life         // nil while no process runs
-	pains   int           // faults that touch it now
-	trouble time.Duration // when one last did
-	procs   map[taskstate.TaskID]*proc
-	begun   map[taskstate.TaskID]bool                // since the power came
-	said    map[taskstate.TaskID]taskstate.RunReport // that no journal holds yet, as far as was said
+	mu       sync.Mutex
+	life     *life         // nil while no process runs
+	pains    int           // faults that touch it now
+	trouble  time.Duration // when one last did
+	procs    map[taskstate.TaskID]*proc
+	begun    map[taskstate.TaskID]bool                // since the power came
+	rebooted bool                                     // and what began before, nobody knows
+	said     map[taskstate.TaskID]taskstate.RunReport // that no journal holds yet, as far as was said
 }
 
 func newPeer(w *world, n int) *peer {
