@@ -65,7 +65,7 @@ func TestAStoryTellsRestartsAndWhenTheNextOneIs(t *testing.T) {
 		Restart: &taskstate.Restart{Condition: taskstate.RestartOnFailure, Delay: 60_000},
 	}}})
 	b.assign("j", "a", ledger.Slots{First: 1, N: 1, Attempt: 1})
-	b.end("a", taskstate.Status{Task: taskstate.Task("j", 1, 1), State: taskstate.Failed, Exit: 3, Reason: taskstate.ReasonExit})
+	b.end("a", taskstate.Status{Task: taskstate.Task("j", 1, 1), State: taskstate.Failed, Exit: 3, Reason: taskstate.ReasonExit, Message: "exit code 3"})
 	got := b.story("j")
 	if len(got) != 4 || got[2] != "4000 1.1 failed with exit code 3 on name-a; the restart policy: attempt 2 follows" ||
 		!strings.Contains(got[3], "1.2 attempt 2 starts not before 00:01:0") {
@@ -74,6 +74,9 @@ func TestAStoryTellsRestartsAndWhenTheNextOneIs(t *testing.T) {
 	tasks, err := b.everyTask("j", []int{1})
 	if err != nil || len(tasks) != 2 || tasks[1].NotBefore == nil || !tasks[0].Earlier || *tasks[0].ExitCode != 3 || tasks[0].PeerName != "name-a" {
 		t.Errorf("%+v, %v", tasks, err)
+	}
+	if tasks[1].Message != "exit code 3" || tasks[1].State != "pending" {
+		t.Errorf("a task that starts again says why: %+v", tasks[1])
 	}
 }
 

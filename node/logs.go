@@ -151,9 +151,11 @@ func (l *logReader) slot(ctx context.Context, slot int) error {
 	}
 }
 
-// attemptNow finds the attempt to show after the one shown last; following, it waits for one. No peer in the record means that there is none.
+// attemptNow finds the attempt to show after the one shown last; following, it waits for one. No peer in the record means that there is
+// none. While a slot waits for its next attempt, what the one before said is what a person wants to read.
 func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger.SlotRecord, over bool, err error) {
 	for {
+		var before ledger.SlotRecord
 		seen := l.n.hub.last()
 		_, _, more := l.n.hub.after(seen)
 		err = errNoJob(string(l.job))
@@ -163,7 +165,7 @@ func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger
 				if l.attempt > 0 && l.attempt < rec.Attempt {
 					rec = earlierAttempt(j, slot, l.attempt, rec)
 				}
-				over = rec.Final != nil
+				before, over = lastEnded(j, slot), rec.Final != nil
 				if _, ended := j.Ended(); ended {
 					over = true
 				}
@@ -179,6 +181,9 @@ func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger
 		if rec.Peer != "" && rec.Attempt > shown {
 			return rec, over, nil
 		}
+		if rec.Peer == "" && shown == 0 && l.attempt == 0 && before.Peer != "" {
+			return before, over, nil
+		}
 		if over || !l.q.Follow {
 			return ledger.SlotRecord{}, over, nil
 		}
@@ -188,6 +193,17 @@ func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger
 			return rec, over, ctx.Err()
 		}
 	}
+}
+
+// lastEnded is the newest attempt a slot has left behind that is known to have run to an end; without a peer if there is none.
+func lastEnded(j *ledger.JobRecord, slot int) ledger.SlotRecord {
+	past := j.Past(slot)
+	for i := len(past) - 1; i >= 0; i-- {
+		if p := past[i]; p.End != nil && (p.End.Exit != taskstate.NoExit || p.End.Signal > 0) {
+			return ledger.SlotRecord{Slot: slot, Attempt: p.Attempt, Peer: p.Peer, Final: p.End}
+		}
+	}
+	return ledger.SlotRecord{}
 }
 
 // earlierAttempt is an attempt that its slot has left behind; now if it is not remembered.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -12,7 +11,7 @@ import (
 	"covey/node/api"
 )
 
-func writeLine(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
+func writeLine(w io.Writer, v any) error { return encoder(w).Encode(v) }
 
 func (c *cli) downCommand() *cobra.Command {
 	return &cobra.Command{

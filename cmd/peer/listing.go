@@ -106,8 +106,16 @@ func ofOffer(p api.Peer, used, offered string) string {
 	return used + "/" + offered
 }
 
-// availabilityText says whether a peer takes tasks, and of one that is drained what is left on it.
+// availabilityText says whether a peer takes tasks, of one that is drained what is left on it, and why, as whoever decided it said.
 func availabilityText(p api.Peer) string {
+	text := availabilityWord(p)
+	if p.AvailabilityReason != "" && p.Availability != api.Active {
+		text += " (" + p.AvailabilityReason + ")"
+	}
+	return text
+}
+
+func availabilityWord(p api.Peer) string {
 	if p.Availability == api.Drained {
 		if n := tasksLeft(p); n > 0 {
 			return fmt.Sprintf("draining: %d left", n)

@@ -79,7 +79,7 @@ func (c *cli) upCommand() *cobra.Command {
 	fl.BoolVar(&cfg.Open, "open", false, "found a cluster that anybody who can reach it may join")
 	fl.StringArrayVar(&cfg.Listen, "listen", nil, "listen on `ADDR`: a multiaddr or host:port (repeatable; default every address, port 26839)")
 	fl.StringArrayVar(&cfg.Announce, "announce", nil, "tell others this `ADDR` too (repeatable)")
-	fl.StringVar(&cfg.Name, "name", "", "this peer's `NAME` (default the host's)")
+	fl.StringVar(&cfg.Name, "name", "", "this peer's `NAME` (default the one it had, at first the host's)")
 	fl.StringArrayVar(&f.labels, "label", nil, "a label `K=V` (repeatable)")
 	fl.StringVar(&f.cpus, "cpus", "", "offer `N` processors (default all)")
 	fl.StringVar(&f.memory, "memory", "", "offer memory of this `SIZE` (default all)")
