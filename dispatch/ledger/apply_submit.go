@@ -28,7 +28,7 @@ func (s *State) submit(c *Submit) Result {
 	if run := s.runBeside(job.Origin); run != nil {
 		parent := s.jobs[job.Origin.Job]
 		parent.starts.skip(Skipped{At: job.Origin.At, Run: run.job.ID, Stamp: s.stamp})
-		return Result{Refused: CodeConflict, Job: run.job.ID, Skipped: true}
+		return Result{Job: run.job.ID, Skipped: true}
 	}
 	kept := *job
 	if kept.Type.Lasts() {

@@ -273,7 +273,7 @@ func TestARunIsSkippedIfOneThatSomebodyTriesAgainGoesOnWhenItIsDecided(t *testin
 	l.must(parent, other, beside, runOf("c1", 60), assign("c1", "p2", run(1, 1, 1)), settle("p2", ended("c1", 1, taskstate.Failed)))
 	l.must(renew("c1", 0, run(1, 1, 1)))
 	l.stamp = 7000
-	if r := l.one(runOf("c2", 120)); r.Refused != ledger.CodeConflict || !r.Skipped || r.Job != "c1" {
+	if r := l.one(runOf("c2", 120)); r.Refused != ledger.CodeNone || r.Existed || !r.Skipped || r.Job != "c1" {
 		t.Errorf("answered %+v", r)
 	}
 	if _, ok := l.Job("c2"); ok {
