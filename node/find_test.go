@@ -61,7 +61,7 @@ func TestAHeldJobIsFoundLikeAnyOther(t *testing.T) {
 	}
 }
 
-func TestAPeerIsFoundByIdPartOrName(t *testing.T) {
+func TestAPeerIsFoundByIdPartOrNameAndNamesakesAreTold(t *testing.T) {
 	s := newScripted(t)
 	var ids []taskstate.PeerID
 	for _, name := range []string{"left", "right", "right"} {
@@ -73,6 +73,14 @@ func TestAPeerIsFoundByIdPartOrName(t *testing.T) {
 		if got, err := s.findPeer(typed); got != ids[0] || err != nil {
 			t.Errorf("%s: %s %v", typed, got, err)
 		}
+	}
+	s.name = "left"
+	if w := s.namesakes(); len(w) != 1 || !strings.Contains(w[0], ids[0]) || !strings.Contains(w[0], "--name") {
+		t.Errorf("a peer of the same name: %q", w)
+	}
+	s.name = "middle"
+	if w := s.namesakes(); len(w) != 0 {
+		t.Errorf("nobody is called like this one: %q", w)
 	}
 	_, err := s.findPeer("right")
 	wants(t, err, api.Conflict, `"right" fits 2 peers`)
