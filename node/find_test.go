@@ -136,7 +136,13 @@ func TestTheLogsOfATaskAreThoseOfItsSlotAndAttempt(t *testing.T) {
 	wants(t, err, api.NotFound, "slots 1 to 3", "no slot 4")
 	_, _, err = s.logSlots(someJob, api.LogQuery{Task: "nonsense"})
 	wants(t, err, api.Usage, "JOB.SLOT.ATTEMPT")
-	err = s.Logs(timed(t), "k3v5q7x2ab.1.2", api.LogQuery{}, func(api.LogChunk) error { return nil })
+	err = s.Logs(timed(t), "k3v5.1", api.LogQuery{Slot: 2}, func(api.LogChunk) error { return nil })
+	wants(t, err, api.Usage, "slot 1", "slot 2")
+	err = s.Logs(timed(t), "k3v5.4", api.LogQuery{}, func(api.LogChunk) error { return nil })
+	wants(t, err, api.NotFound, "slots 1 to 3")
+	err = s.Logs(timed(t), "k3v5.x", api.LogQuery{}, func(api.LogChunk) error { return nil })
+	wants(t, err, api.Usage, "JOB.SLOT.ATTEMPT")
+	err = s.Logs(timed(t), "talk.1.2", api.LogQuery{}, func(api.LogChunk) error { return nil })
 	wants(t, err, api.NotFound, "not the newest attempt")
 
 	// A peer that cannot be reached for what it has is named, on one line, and what never began is silent.
