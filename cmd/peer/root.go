@@ -131,7 +131,8 @@ func (c *cli) exit(cmd *cobra.Command, err error) int {
 	if errors.As(err, &code) {
 		return int(code)
 	}
-	if errors.Is(err, context.Canceled) { // somebody told it to end (main): that is no news
+	if errors.Is(err, context.Canceled) { // somebody told it to end (main)
+		fmt.Fprintln(c.Err, "peer: interrupted")
 		return interruptCode
 	}
 	fmt.Fprintf(c.Err, "peer: %v\n", err)

@@ -24,6 +24,15 @@ type dumbLasting struct {
 	rollout  ledger.RolloutState
 	message  string
 	since    int64
+	revised  []uint64 // entries that changed the spec or the rollout
+	moved    []uint64 // entries that added, renewed or retired slots
+}
+
+// news tells whether a service is to be otherwise than whoever had seen the entries up to one of them could know.
+func (d *dumb) news(j *dumbJob, seen uint64) bool {
+	newer := func(i uint64) bool { return i > seen }
+	before := func(i uint64) bool { return i > seen && i < d.index }
+	return j.job.Type.Lasts() && seen > 0 && (slices.ContainsFunc(j.revised, newer) || slices.ContainsFunc(j.moved, before))
 }
 
 func (d *dumb) submit(job taskstate.Job) {
