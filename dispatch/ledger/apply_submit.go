@@ -90,7 +90,7 @@ func (s *State) wellPlaced(job *taskstate.Job) Result {
 		return Result{Refused: CodeInvalid}
 	case parent.cancelled:
 		return Result{Refused: CodeOver}
-	case o.At <= parent.starts.decided(): // this run was, and is forgotten; or it was skipped
+	case o.At <= parent.starts.closed(): // this run was, and is forgotten; or it was skipped; or it is of a spec that is not wanted any more
 		return Result{Refused: CodeOver, Existed: true}
 	}
 	return Result{}
