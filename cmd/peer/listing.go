@@ -274,7 +274,7 @@ func (c *cli) watchCommand() *cobra.Command {
 		Short: "Events as JSON lines, as they happen",
 		Long: `Events as JSON lines: jobs accepted, changed and ended (updated, the states of a rollout, slots renewed, retired or grown), every
 task's states, peers coming and going, coordinators. Each line has a token; --since TOKEN goes on after it. When the peer restarts, watching
-goes on as soon as it is back.
+goes on as soon as it is back, and tells nothing again that it has told.
 
 Where events may be missing – the token is too old, or of another peer or start – a line of kind "snapshot" says why, lines with
 "snapshot": true list how things stand, and "synced" ends them: what was not listed is not there any more.`,
