@@ -37,7 +37,7 @@ func (c *cli) awaitGone(cmd *cobra.Command, cl *api.Client) error {
 	limit := time.After(20 * time.Second)
 	for {
 		if _, err := cl.Status(cmd.Context()); err != nil {
-			return nil
+			return cmd.Context().Err() // who is told to end has not seen it go
 		}
 		select {
 		case <-tick.C:
