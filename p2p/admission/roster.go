@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -164,7 +165,7 @@ func (r *Roster) sound(held *roll, entries []Entry) (good []Entry, first error) 
 		good = append(good, e)
 	}
 	slices.SortStableFunc(good, func(a, b Entry) int {
-		return cmp.Or(boolCompare(b.Removed, a.Removed), cmp.Compare(a.At, b.At), cmp.Compare(a.Peer, b.Peer))
+		return cmp.Or(boolCompare(b.Removed, a.Removed), cmp.Compare(a.At, b.At), cmp.Compare(a.Peer, b.Peer), bytes.Compare(a.Sig, b.Sig))
 	})
 	return good, first
 }
