@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -87,6 +86,7 @@ type Node struct {
 	down     chan struct{} // closed by the first Down or Leave
 	downOnce sync.Once
 	ready    atomic.Bool   // the start is over
+	up       chan struct{} // closed then
 	leaving  atomic.Bool   // the end of the membership is this peer's own wish
 	poke     chan struct{} // wakes the forwarder of held jobs
 	recalls  chan struct{} // wakes recall
@@ -102,7 +102,7 @@ func New(cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{
 		cfg: cfg, log: cfg.Log, started: time.Now(),
-		down: make(chan struct{}), poke: make(chan struct{}, 1), recalls: make(chan struct{}, 1), applied: newMark(),
+		down: make(chan struct{}), up: make(chan struct{}), poke: make(chan struct{}, 1), recalls: make(chan struct{}, 1), applied: newMark(),
 		rosterChanged: make(chan struct{}, 1), verdicts: map[taskstate.PeerID]membership.Verdict{},
 	}
 	defer func() {
@@ -110,7 +110,7 @@ func New(cfg Config) (_ *Node, err error) {
 			n.Close()
 		}
 	}()
-	if n.name, err = peerName(cfg.Name); err != nil {
+	if err = checkName(cfg.Name); err != nil {
 		return nil, err
 	}
 	if offer := n.offer(); offer.Check() != nil {
@@ -120,6 +120,9 @@ func New(cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	n.disk = &disk{dir: n.folder.dir}
+	if n.name, err = n.folder.name(cfg.Name); err != nil {
+		n.log.Warn("name not remembered", "err", err)
+	}
 	if err = n.openNetwork(); err != nil {
 		return nil, err
 	}
@@ -213,22 +216,6 @@ func (n *Node) openWork() (err error) {
 
 // TasksFolder is where the peer with this data folder keeps its tasks: what supervise.EndAll wants.
 func TasksFolder(data string) string { return filepath.Join(data, "tasks") }
-
-// peerName checks or makes a name.
-func peerName(asked string) (string, error) {
-	name := asked
-	if name == "" {
-		h, err := os.Hostname()
-		if err != nil || h == "" {
-			h = "peer"
-		}
-		name = h
-	}
-	if len(name) > 63 {
-		return "", api.Errorf(api.Usage, "the name %q is longer than 63 characters; choose one with --name", name)
-	}
-	return name, nil
-}
 
 // Close releases what New took. After Run it is not needed.
 func (n *Node) Close() error {

@@ -61,11 +61,13 @@ func item(s string) string {
 
 // text is JSON without what would not be read: it is the form nobody mistakes for another value.
 func text(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // a shell's && stays what it is
+	if err := enc.Encode(v); err != nil {
 		return fmt.Sprint(v)
 	}
-	return string(b)
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 func showArray(j *Job) string {

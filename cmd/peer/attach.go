@@ -51,6 +51,9 @@ func (a *attached) stay(ctx context.Context, many bool) error {
 	case err != nil && ctx.Err() != nil:
 		return exitError(interruptCode) // detached by a hang-up or SIGTERM: the job goes on
 	case err != nil:
+		if api.AsError(err).Code == api.NoCoordinator { // it is this machine's peer that is gone
+			fmt.Fprintf(a.Err, "job %s goes on without you: see `peer logs -f %s` and `peer wait %s`\n", a.id, a.id, a.id)
+		}
 		return err
 	case many:
 		a.sayCancelled(job)

@@ -104,6 +104,7 @@ func TestTheNoteOfATaskSaysWhyItIsNotJustThere(t *testing.T) {
 		{api.Task{Message: "exit code 3", Earlier: true, Reason: "exit"}, "exit code 3"},
 		{api.Task{Leaving: "updated", Message: "x"}, "being stopped: updated"},
 		{api.Task{NotBefore: &at}, "starts again at 03:00:05"},
+		{api.Task{NotBefore: &at, Message: "exit code 3"}, "exit code 3; starts again at 03:00:05"},
 		{api.Task{Retired: true, Reason: "scaled"}, "not wanted any more: scaled"},
 		{api.Task{Earlier: true, Reason: "moved"}, "moved"},
 	} {

@@ -106,8 +106,16 @@ func ofOffer(p api.Peer, used, offered string) string {
 	return used + "/" + offered
 }
 
-// availabilityText says whether a peer takes tasks, and of one that is drained what is left on it.
+// availabilityText says whether a peer takes tasks, of one that is drained what is left on it, and why, as whoever decided it said.
 func availabilityText(p api.Peer) string {
+	text := availabilityWord(p)
+	if p.AvailabilityReason != "" && p.Availability != api.Active {
+		text += " (" + p.AvailabilityReason + ")"
+	}
+	return text
+}
+
+func availabilityWord(p api.Peer) string {
 	if p.Availability == api.Drained {
 		if n := tasksLeft(p); n > 0 {
 			return fmt.Sprintf("draining: %d left", n)
@@ -266,7 +274,7 @@ func (c *cli) watchCommand() *cobra.Command {
 		Short: "Events as JSON lines, as they happen",
 		Long: `Events as JSON lines: jobs accepted, changed and ended (updated, the states of a rollout, slots renewed, retired or grown), every
 task's states, peers coming and going, coordinators. Each line has a token; --since TOKEN goes on after it. When the peer restarts, watching
-goes on as soon as it is back.
+goes on as soon as it is back, and tells nothing again that it has told.
 
 Where events may be missing – the token is too old, or of another peer or start – a line of kind "snapshot" says why, lines with
 "snapshot": true list how things stand, and "synced" ends them: what was not listed is not there any more.`,

@@ -56,6 +56,14 @@ func (d *dumb) submit(job taskstate.Job) {
 		if parent == nil || parent.cancelled || o.At <= parent.started() {
 			return
 		}
+		if parent.job.Schedule.Overlap != taskstate.AllowOverlap {
+			for _, run := range slices.Backward(d.jobs) {
+				if x := run.job.Origin; x != nil && x.Job == o.Job && !run.over {
+					parent.skips = append(parent.skips, ledger.Skipped{At: o.At, Run: run.job.ID, Stamp: d.stamp})
+					return
+				}
+			}
+		}
 		parent.lastRun = o.At
 	}
 	j := &dumbJob{job: job, by: d.by + " " + d.epoch.String()}
@@ -82,9 +90,9 @@ func (d *dumb) submit(job taskstate.Job) {
 	}
 }
 
-// started is up to when a schedule decided about its starts.
+// started is up to when a schedule decided about its starts, or would decide otherwise now.
 func (j *dumbJob) started() (at int64) {
-	at = j.lastRun
+	at = max(j.lastRun, j.changed)
 	for _, s := range j.skips {
 		at = max(at, s.At)
 	}

@@ -66,7 +66,7 @@ func (c *check) followed(cmd *ledger.Command, r *ledger.Result) {
 		}
 	}
 	switch {
-	case cmd.Submit != nil && cmd.Submit.Job.Origin != nil && r.Refused == ledger.CodeNone && !r.Existed:
+	case cmd.Submit != nil && cmd.Submit.Job.Origin != nil && r.Refused == ledger.CodeNone && !r.Existed && !r.Skipped:
 		c.scheduled(&cmd.Submit.Job)
 	case cmd.Update != nil && r.Refused == ledger.CodeNone:
 		c.about(cmd.Update.Job.ID)
@@ -96,12 +96,12 @@ func (c *check) about(id taskstate.JobID) *watched {
 // is written.
 const heardWithin = 2 * time.Second
 
-// scheduled takes note of a job that a schedule started. A run that somebody had tried again in the same moment may go on beside it.
+// scheduled takes note of a job that a schedule started.
 func (c *check) scheduled(job *taskstate.Job) {
 	w := c.w
 	parent := w.load.byID[job.Origin.Job]
 	for _, j := range w.load.jobs {
-		if o := j.job.Origin; o != nil && o.Job == job.Origin.Job && !c.over[j.job.ID] && parent.job.Schedule.Overlap == taskstate.SkipOverlap && (!j.retried || w.now()-j.retriedAt > heardWithin) {
+		if o := j.job.Origin; o != nil && o.Job == job.Origin.Job && !c.over[j.job.ID] && parent.job.Schedule.Overlap == taskstate.SkipOverlap {
 			w.fail("I13", "the schedule %s starts %s while %s goes on", parent.job.ID, job.ID, j.job.ID)
 		}
 	}
