@@ -29,6 +29,8 @@ func TestAJobIsFoundByWhatAPersonTypes(t *testing.T) {
 	wants(t, err, api.Conflict, `"aaaa" begins the ids of 2 jobs`, "type more")
 	_, _, err = s.find(timed(t), "cccc")
 	wants(t, err, api.NotFound, `no job "cccc"`, "peer jobs")
+	_, _, err = s.find(timed(t), "aaaa1.3")
+	wants(t, err, api.NotFound, `no job "aaaa1.3"`, "it would be a task")
 	_, _, err = s.resolve("")
 	wants(t, err, api.NotFound)
 }

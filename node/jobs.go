@@ -247,7 +247,12 @@ func (n *Node) jobNow(id taskstate.JobID) (row api.Job, err error) {
 	return row, err
 }
 
-func errNoJob(id string) error { return api.Errorf(api.NotFound, "no job %q; see `peer jobs`", id) }
+func errNoJob(id string) error {
+	if strings.Contains(id, ".") { // no job has one in its name
+		return api.Errorf(api.NotFound, "no job %q: this is about jobs, and with a dot it would be a task; see `peer jobs`", id)
+	}
+	return api.Errorf(api.NotFound, "no job %q; see `peer jobs`", id)
+}
 
 // find is resolve, and where this peer knows no such job it first catches up with the coordinator: a job that was accepted through
 // another peer a moment ago is found.

@@ -276,6 +276,9 @@ func (c *cli) awaitReady(ctx context.Context, ended <-chan error, logPath string
 			var x *exec.ExitError
 			fmt.Fprint(c.Err, string(text))
 			if errors.As(err, &x) && x.ExitCode() > 0 {
+				if len(bytes.TrimSpace(text)) == 0 { // another `peer up` began a log of its own there
+					fmt.Fprintf(c.Err, "peer: the peer ended at once, and %s does not say why: is another one being started with this data folder? See `peer status`\n", logPath)
+				}
 				return exitError(x.ExitCode())
 			}
 			return api.Errorf(api.Failed, "the peer ended at once: %v", err)
