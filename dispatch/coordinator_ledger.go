@@ -66,7 +66,7 @@ func (c *Coordinator) applied(cmd *ledger.Command, r *ledger.Result, index uint6
 	case cmd.Register != nil:
 		c.appliedRegister(cmd.Register, r)
 	case c.appliedLasting(cmd, r): // also what was refused – it is not under way any more – or only partly done
-	case r.Refused != ledger.CodeNone || r.Existed:
+	case r.Refused != ledger.CodeNone || r.Existed || r.Skipped:
 	case cmd.Submit != nil:
 		c.appliedSubmit(cmd.Submit, index)
 	case cmd.Cancel != nil:

@@ -176,8 +176,8 @@ func (c *Coordinator) fillPeers() {
 	}
 }
 
-// measure tells placement what p can take now. A worker starts its queue in order: while something waits there, nothing more starts
-// at once, whatever else is free.
+// measure tells placement what p can take now. While something waits in a worker's queue, what comes behind it starts only if it needs
+// nothing of what that waits for: better not to count on it.
 func (c *Coordinator) measure(at *placement.Peer, p *peerState) {
 	at.Free, at.Ahead, at.Room, at.Total = p.free(), c.ahead(p), c.cfg.Outstanding-p.outstanding, p.outstanding
 	if queue := p.queuedWarily(); queue > 0 {

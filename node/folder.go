@@ -35,7 +35,7 @@ func openFolder(dir string, joining bool) (*folder, error) {
 		return nil, api.Errorf(api.Failed, "cannot make the data folder: %v; choose another with --data DIR", err)
 	}
 	f := &folder{dir: abs}
-	if f.lock, err = os.OpenFile(f.path("lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+	if f.lock, err = os.OpenFile(f.path(lockName), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, api.Errorf(api.Failed, "cannot use the data folder: %v; is it yours? choose another with --data DIR", err)
 	}
 	if err := lockFile(f.lock); err != nil {
@@ -52,6 +52,20 @@ func openFolder(dir string, joining bool) (*folder, error) {
 	}
 	return f, nil
 }
+
+// InUse tells whether a peer holds this data folder: one that was told to stop may still be closing its files when it does not answer any
+// more.
+func InUse(dir string) bool {
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // and with it the lock
+	return lockFile(f) != nil
+}
+
+// lockName is the file that a running peer holds.
+const lockName = "lock"
 
 // keyFile holds the identity.
 const keyFile = "identity.key"

@@ -120,6 +120,27 @@ func TestTheLastPortIsRememberedIfItMakesSense(t *testing.T) {
 	}
 }
 
+func TestAFolderIsInUseUntilItsPeerHasClosedIt(t *testing.T) {
+	dir := t.TempDir()
+	if InUse(dir) || InUse(filepath.Join(dir, "none")) {
+		t.Fatal("nobody was here yet")
+	}
+	f, err := openFolder(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !InUse(dir) || !InUse(dir) {
+		t.Error("it is open")
+	}
+	if err := f.close(); err != nil || InUse(dir) {
+		t.Error("it is closed", err)
+	}
+	if f, err = openFolder(dir, false); err != nil {
+		t.Fatalf("asking has left something behind: %v", err)
+	}
+	_ = f.close()
+}
+
 func TestANameIsTheHostsUnlessItIsGiven(t *testing.T) {
 	f := &folder{dir: t.TempDir()}
 	if n, err := f.name(""); err != nil || n == "" || checkName(n) != nil {

@@ -28,12 +28,20 @@ const meetLimit = 5 * time.Second
 
 // Logs implements api.JobBackend.
 func (n *Node) Logs(ctx context.Context, id string, q api.LogQuery, send func(api.LogChunk) error) error {
-	if t, err := taskstate.ParseTaskID(id); err == nil {
-		id, q.Task = string(t.Job), id
-	}
-	job, held, err := n.find(ctx, id)
+	id, slot, attempt, err := splitSubject(id)
 	if err != nil {
 		return err
+	}
+	job, held, err := n.find(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case slot > 0 && q.Slot > 0 && slot != q.Slot:
+		return api.Errorf(api.Usage, "slot %d by its id and slot %d besides: only one can be shown", slot, q.Slot)
+	case attempt > 0:
+		q.Task = taskstate.Task(job, slot, attempt).String()
+	case slot > 0:
+		q.Slot = slot
 	}
 	if held != nil {
 		if !q.Follow {
@@ -198,27 +206,6 @@ func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger
 			return rec, over, ctx.Err()
 		}
 	}
-}
-
-// lastEnded is the newest attempt a slot has left behind that is known to have run to an end; without a peer if there is none.
-func lastEnded(j *ledger.JobRecord, slot int) ledger.SlotRecord {
-	past := j.Past(slot)
-	for i := len(past) - 1; i >= 0; i-- {
-		if p := past[i]; p.End != nil && (p.End.Exit != taskstate.NoExit || p.End.Signal > 0) {
-			return ledger.SlotRecord{Slot: slot, Attempt: p.Attempt, Peer: p.Peer, Final: p.End}
-		}
-	}
-	return ledger.SlotRecord{}
-}
-
-// earlierAttempt is an attempt that its slot has left behind; now if it is not remembered.
-func earlierAttempt(j *ledger.JobRecord, slot, attempt int, now ledger.SlotRecord) ledger.SlotRecord {
-	for _, p := range j.Past(slot) {
-		if p.Attempt == attempt {
-			return ledger.SlotRecord{Slot: slot, Attempt: attempt, Peer: p.Peer, Final: &taskstate.Status{State: taskstate.Shutdown}}
-		}
-	}
-	return now
 }
 
 // task sends one attempt's log from the peer that has it. Following, a broken stream is opened again where it broke, as long as the

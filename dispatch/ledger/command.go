@@ -161,7 +161,7 @@ type Result struct {
 	Released []taskstate.JobID // jobs that were blocked and are not any more
 	Cut      []taskstate.JobID // jobs that were cancelled as a consequence: max_fails, or a predecessor that failed
 	Job      taskstate.JobID   // Submit: the job that has the name; skipped, the run that goes on
-	Skipped  bool              // Submit: it is a run of a schedule, and was skipped because another one goes on
+	Skipped  bool              // Submit: nothing was accepted, but a start of a schedule recorded as skipped: another run goes on
 	Missing  taskstate.JobID   // Submit: the job of After or Origin that is not known
 	Version  int               // Update, Rollout: the version that is wanted now
 	Reopened *Outline          // Renew: the job was over, and goes on

@@ -273,7 +273,7 @@ func TestARunIsSkippedIfOneThatSomebodyTriesAgainGoesOnWhenItIsDecided(t *testin
 	l.must(parent, other, beside, runOf("c1", 60), assign("c1", "p2", run(1, 1, 1)), settle("p2", ended("c1", 1, taskstate.Failed)))
 	l.must(renew("c1", 0, run(1, 1, 1)))
 	l.stamp = 7000
-	if r := l.one(runOf("c2", 120)); r.Refused != ledger.CodeConflict || !r.Skipped || r.Job != "c1" {
+	if r := l.one(runOf("c2", 120)); r.Refused != ledger.CodeNone || r.Existed || !r.Skipped || r.Job != "c1" {
 		t.Errorf("answered %+v", r)
 	}
 	if _, ok := l.Job("c2"); ok {
@@ -289,9 +289,28 @@ func TestARunIsSkippedIfOneThatSomebodyTriesAgainGoesOnWhenItIsDecided(t *testin
 	l.must(assign("c1", "p2", run(1, 1, 2)), settle("p2", endedAs("c1", 1, 2, taskstate.Complete)), runOf("c3", 180))
 	allowed := submit("p", 1)
 	allowed.Submit.Job.Schedule = &taskstate.Schedule{Cron: "* * * * *", Overlap: taskstate.AllowOverlap}
-	l.must(update(allowed, 0), runOf("c4", 240))
-	l.must(cancel("c3"), cancel("c4"), assign("o1", "p2", run(1, 1, 1)), update(parent, 0), runOf("c5", 300))
-	if r := l.one(runOf("c6", 360)); r.Job != "c5" || !r.Skipped {
+	l.must(update(allowed, 0), runOf("c4", 8000))
+	l.must(cancel("c3"), cancel("c4"), assign("o1", "p2", run(1, 1, 1)), update(parent, 0), runOf("c5", 9000))
+	if r := l.one(runOf("c6", 10_000)); r.Job != "c5" || !r.Skipped {
 		t.Errorf("beside the newest: %+v", r)
 	}
+}
+
+func TestWhatAScheduleWasToDoBeforeItWasChangedIsDroppedIfItIsDecidedAfterThat(t *testing.T) {
+	l := newLog(t)
+	parent := submit("p", 1)
+	parent.Submit.Job.Schedule = &taskstate.Schedule{Cron: "* * * * *"}
+	changed := submit("p", 1)
+	changed.Submit.Job.Schedule, changed.Submit.Job.Priority = parent.Submit.Job.Schedule, 9
+	l.must(parent)
+	l.stamp = 61_000
+	l.must(update(changed, 0))
+	l.refuses(ledger.CodeOver, runOf("c1", 60_000)) // it would be what nobody wants any more
+	if r := l.one(ledger.Command{Skip: &ledger.Skip{Job: "p", At: 60_000, Run: "c0"}}); !r.Existed {
+		t.Errorf("answered %+v", r)
+	}
+	if _, n := l.record("p").Skips(); n != 0 || l.record("p").LastRun() != 0 {
+		t.Errorf("%d were skipped", n)
+	}
+	l.must(runOf("c2", 120_000))
 }

@@ -90,9 +90,9 @@ func (d *dumb) submit(job taskstate.Job) {
 	}
 }
 
-// started is up to when a schedule decided about its starts.
+// started is up to when a schedule decided about its starts, or would decide otherwise now.
 func (j *dumbJob) started() (at int64) {
-	at = j.lastRun
+	at = max(j.lastRun, j.changed)
 	for _, s := range j.skips {
 		at = max(at, s.At)
 	}

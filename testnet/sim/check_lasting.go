@@ -66,7 +66,7 @@ func (c *check) followed(cmd *ledger.Command, r *ledger.Result) {
 		}
 	}
 	switch {
-	case cmd.Submit != nil && cmd.Submit.Job.Origin != nil && r.Refused == ledger.CodeNone && !r.Existed:
+	case cmd.Submit != nil && cmd.Submit.Job.Origin != nil && r.Refused == ledger.CodeNone && !r.Existed && !r.Skipped:
 		c.scheduled(&cmd.Submit.Job)
 	case cmd.Update != nil && r.Refused == ledger.CodeNone:
 		c.about(cmd.Update.Job.ID)

@@ -11,8 +11,11 @@ import (
 	"covey/taskstate"
 )
 
-// Coordinator is who coordinates, as a peer sees it; -1: it knows of nobody.
+// Coordinator is who coordinates, as a peer sees it; -1: it knows of nobody, or is not up.
 func (s *Scene) Coordinator(k int) int {
+	if !s.Up(k) {
+		return -1
+	}
 	ps, err := s.node(k).Peers(context.Background())
 	if err != nil {
 		return -1
@@ -108,4 +111,51 @@ func (s *Scene) absent(l *life) string {
 		}
 	}
 	return ""
+}
+
+// Voters are those who vote, by a peer's account.
+func (s *Scene) Voters(k int) (voters []int) {
+	st, err := s.node(k).Status(context.Background())
+	if err != nil {
+		return nil
+	}
+	s.w.check.mu.Lock()
+	defer s.w.check.mu.Unlock()
+	for _, id := range st.Voters {
+		if p := s.w.named(s.w.check.names[id]); p != nil {
+			voters = append(voters, p.n)
+		}
+	}
+	return voters
+}
+
+// Head is how much of the ledger a peer has applied, 0 if it cannot say.
+func (s *Scene) Head(k int) uint64 {
+	if !s.Up(k) {
+		return 0
+	}
+	st, err := s.node(k).Status(context.Background())
+	if err != nil {
+		return 0
+	}
+	return st.Index
+}
+
+// Over says which of the jobs that were handed in a peer does not know to be over.
+func (s *Scene) Over(k int) string {
+	jobs, err := s.node(k).Jobs(context.Background())
+	if err != nil {
+		return err.Error()
+	}
+	over := map[taskstate.JobID]bool{}
+	for _, j := range jobs.Jobs {
+		over[taskstate.JobID(j.ID)] = j.Over()
+	}
+	var open []taskstate.JobID
+	for _, id := range s.jobs {
+		if !over[id] {
+			open = append(open, id)
+		}
+	}
+	return names(open)
 }
