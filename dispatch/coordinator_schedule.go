@@ -176,8 +176,8 @@ func (c *Coordinator) fillPeers() {
 	}
 }
 
-// measure tells placement what p can take now. A worker starts its queue in order: while something waits there, nothing more starts
-// at once, whatever else is free.
+// measure tells placement what p can take now. While something waits in a worker's queue, what comes behind it starts only if it needs
+// nothing of what that waits for: better not to count on it.
 func (c *Coordinator) measure(at *placement.Peer, p *peerState) {
 	at.Free, at.Ahead, at.Room, at.Total = p.free(), c.ahead(p), c.cfg.Outstanding-p.outstanding, p.outstanding
 	if queue := p.queuedWarily(); queue > 0 {
@@ -186,15 +186,7 @@ func (c *Coordinator) measure(at *placement.Peer, p *peerState) {
 }
 
 func (c *Coordinator) place(l *lot, n int) placement.Plan {
-	j := l.job
-	avoided := c.avoided(j)
-	for i, p := range c.order {
-		at := &c.scratch.peers[i]
-		at.OfJob, at.Faulty = 0, avoided[p.id]
-		if h := p.holds[j.id]; h != nil {
-			at.OfJob = h.live
-		}
-	}
+	c.with(l.job, c.scratch.peers)
 	c.seed++
 	need := c.need(l, n)
 	if l.takesTurn() {

@@ -17,15 +17,24 @@ const (
 	jobNoop   = taskstate.JobID("noop222222")
 	jobWork   = taskstate.JobID("work222222")
 	jobOnce   = taskstate.JobID("once222222")
+	jobWide   = taskstate.JobID("wide222222")
+	jobPair   = taskstate.JobID("pair222222")
 )
 
 // workerEpochBegin is when virtual workers start to live.
 var workerBirth = time.UnixMilli(1_700_000_000_000)
 
-// testJob is one of three jobs: no-ops that promise nothing, work of one cpu, and work of one cpu that must not run twice.
+// testJob is one of these jobs: no-ops that promise nothing, work of one cpu, work of one cpu that must not run twice, work that needs all memory
+// and no cpu, and work of two cpus.
 func testJob(id taskstate.JobID) taskstate.Job {
 	j := taskstate.Job{ID: id, Type: taskstate.BatchJob, Count: 1_000_000, Run: taskstate.Run{Noop: &taskstate.Noop{}}}
-	if id != jobNoop {
+	switch id {
+	case jobNoop:
+	case jobWide:
+		j.Resources.Memory = 1 << 30
+	case jobPair:
+		j.Resources.MilliCPU = 2000
+	default:
 		j.Resources.MilliCPU = 1000
 	}
 	j.Unreachable.Wait = id == jobOnce

@@ -57,7 +57,7 @@ func TestADescriptionThatChangesWhileTheStreamOpensIsSaidAfterTheWelcome(t *test
 	}
 }
 
-// A queue is first in, first out: what can never start must not stand in it.
+// What is free is kept for the first in the queue: what can never start must not stand in it.
 func TestWhatWaitsAndNeedsMoreThanIsOfferedNowGoesBack(t *testing.T) {
 	b := newWorkerBox(t)
 	b.session(1, grantOf(jobWork, 1, 3))

@@ -88,29 +88,6 @@ func (c *workerCore) accept(h *heldTask) {
 	}
 }
 
-// startQueued starts what fits, first in first out: a task that does not fit holds up those behind it, so that it is not
-// overtaken for ever.
-func (c *workerCore) startQueued() {
-	for len(c.queue) > 0 && !c.stopping {
-		h := c.queue[0]
-		if h.phase == phaseGranted || (h.phase == phaseQueued && (h.order > c.begun || !c.fits(h.job))) {
-			break
-		}
-		c.queue[0] = nil
-		c.queue = c.queue[1:]
-		if h.phase == phaseQueued {
-			c.start(h)
-		}
-	}
-	if len(c.queue) == 0 {
-		c.queue = nil
-	}
-}
-
-func (c *workerCore) fits(j *heldJob) bool {
-	return j.job.Resources.Fits(c.offer.Resources.Sub(c.used))
-}
-
 func (c *workerCore) start(h *heldTask) {
 	h.phase = phaseStarted
 	c.used = c.used.Add(h.job.job.Resources)
@@ -122,33 +99,6 @@ func (c *workerCore) launchOf(h *heldTask) taskstate.Launch {
 	return taskstate.Launch{
 		Task: h.id, Job: h.job.job, Item: h.item, Epoch: h.frame.record.Epoch, Index: h.status.Index, Peer: string(c.self),
 	}
-}
-
-// begunMark is how far the mark "may have been started" should reach: over what fits now, and some way ahead, so that a slot
-// seldom waits for the disk. After a crash, marked tasks count as begun; work that must not run twice is marked only when it fits.
-func (c *workerCore) begunMark() (mark uint64, needed bool) {
-	mark = c.begun
-	free := c.offer.Resources.Sub(c.used)
-	ahead := max(minBegunAhead, 2*c.runs)
-	fits := true
-	for i, h := range c.queue {
-		if i == ahead {
-			break
-		}
-		if h.phase != phaseQueued && h.phase != phaseGranted {
-			continue
-		}
-		fits = fits && h.job.job.Resources.Fits(free)
-		if h.job.job.Unreachable.Wait && !fits {
-			break
-		}
-		if fits && h.order > c.begun && h.phase == phaseQueued {
-			needed = true
-		}
-		free = free.Sub(h.job.job.Resources)
-		mark = max(mark, h.order)
-	}
-	return mark, needed
 }
 
 // ran takes in what the runner reports.

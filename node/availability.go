@@ -75,7 +75,7 @@ func (n *Node) SetAvailability(ctx context.Context, peer string, a api.Availabil
 
 // ofItself tells whether a peer asks for something about itself that is its owner's to say, whatever roles it was given.
 func (c *call) ofItself() bool {
-	return c.Avail != nil && c.Avail.Peer == c.From || c.Label != nil && c.Label.Peer == c.From
+	return c.Avail != nil && c.Avail.Peer == c.From || c.Label != nil && c.Label.Peer == c.From || c.Remove != nil && c.Remove.Peer == c.From
 }
 
 // refusedPeer says why the ledger did not change what a peer is for.

@@ -104,6 +104,7 @@ type jobFacts struct {
 	contradictions  []ledger.Conflict
 	untold          int
 	completeOn      map[taskstate.PeerID]int
+	openOn          map[taskstate.PeerID]int
 
 	lasting bool
 	rollout ledger.RolloutRecord
@@ -173,7 +174,7 @@ func (t *teller) pick(j *ledger.JobRecord) {
 		tell(t.slot)
 		return
 	}
-	t.job.completeOn = map[taskstate.PeerID]int{}
+	t.job.completeOn, t.job.openOn = map[taskstate.PeerID]int{}, map[taskstate.PeerID]int{}
 	for n := 1; n <= j.Slots(); n++ {
 		r := j.Slot(n)
 		plain := r.Pending() || r.Open || r.Final.State == taskstate.Complete || r.Peer == ""
@@ -184,6 +185,8 @@ func (t *teller) pick(j *ledger.JobRecord) {
 			t.job.completeOn[r.Peer]++
 		case !plain || len(j.Past(n)) > 0:
 			t.job.untold++
+		case r.Open:
+			t.job.openOn[r.Peer]++
 		}
 	}
 }

@@ -65,7 +65,7 @@ func TestAStoryTellsRestartsAndWhenTheNextOneIs(t *testing.T) {
 		Restart: &taskstate.Restart{Condition: taskstate.RestartOnFailure, Delay: 60_000},
 	}}})
 	b.assign("j", "a", ledger.Slots{First: 1, N: 1, Attempt: 1})
-	b.end("a", taskstate.Status{Task: taskstate.Task("j", 1, 1), State: taskstate.Failed, Exit: 3, Reason: taskstate.ReasonExit})
+	b.end("a", taskstate.Status{Task: taskstate.Task("j", 1, 1), State: taskstate.Failed, Exit: 3, Reason: taskstate.ReasonExit, Message: "exit code 3"})
 	got := b.story("j")
 	if len(got) != 4 || got[2] != "4000 1.1 failed with exit code 3 on name-a; the restart policy: attempt 2 follows" ||
 		!strings.Contains(got[3], "1.2 attempt 2 starts not before 00:01:0") {
@@ -74,6 +74,9 @@ func TestAStoryTellsRestartsAndWhenTheNextOneIs(t *testing.T) {
 	tasks, err := b.everyTask("j", []int{1})
 	if err != nil || len(tasks) != 2 || tasks[1].NotBefore == nil || !tasks[0].Earlier || *tasks[0].ExitCode != 3 || tasks[0].PeerName != "name-a" {
 		t.Errorf("%+v, %v", tasks, err)
+	}
+	if tasks[1].Message != "exit code 3" || tasks[1].State != "pending" {
+		t.Errorf("a task that starts again says why: %+v", tasks[1])
 	}
 }
 
@@ -167,6 +170,9 @@ func TestAWatcherHearsOfEveryChangeOfAJob(t *testing.T) {
 	b.decide(ledger.Command{Update: &ledger.Update{Job: job}}) // the same again
 	b.decide(ledger.Command{Renew: &ledger.Renew{Job: "s", Slots: all, Version: 2, Reason: taskstate.ReasonUpdated}})
 	b.decide(ledger.Command{Retire: &ledger.Retire{Job: "s", Slots: []ledger.Slots{{First: 4, N: 1}, {First: 5, N: 1, Attempt: 9}}, Reason: taskstate.ReasonScaled}})
+	moved := []ledger.Slots{{First: 5, N: 2, Attempt: 9}}
+	b.decide(ledger.Command{Retire: &ledger.Retire{Job: "s", Slots: moved, Reason: taskstate.ReasonScaled}}) // changes nothing
+	b.decide(ledger.Command{Renew: &ledger.Renew{Job: "s", Slots: moved, Reason: taskstate.ReasonDrained}})
 	b.decide(ledger.Command{Grow: &ledger.Grow{Job: "s", N: 1}})
 	b.decide(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.RollingBack}})
 	b.decide(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.Paused, Message: "wait"}})
@@ -179,6 +185,22 @@ func TestAWatcherHearsOfEveryChangeOfAJob(t *testing.T) {
 	want := "updated version 2|renewed slots 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 2 more: updated|retired slot 4: scaled|grown 1 task more|rolling-back |rollback-paused wait"
 	if strings.Join(got, "|") != want {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "|"), want)
+	}
+}
+
+func TestAWatcherHearsOfARunThatWasSkippedWhenItWasDecided(t *testing.T) {
+	b := newStoryBook(t)
+	b.replica.Observe(func(ev ledger.Event) { b.hub.append(b.entryEvents(ev)) })
+	job := taskstate.Job{ID: "p", Name: "p", Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}, Schedule: &taskstate.Schedule{Cron: "* * * * *"}}
+	b.decide(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	for i, id := range []taskstate.JobID{"r1", "r2"} {
+		job.ID, job.Schedule, job.Origin = id, nil, &taskstate.Origin{Job: "p", At: int64(i+1) * 60_000}
+		b.decide(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	}
+	evs, _, _ := b.hub.after(0)
+	last := evs[len(evs)-1]
+	if last.job != "p" || last.state != "skipped" || !strings.Contains(last.note, "run r1 still goes on") {
+		t.Errorf("%+v", last)
 	}
 }
 

@@ -19,6 +19,11 @@ func (t *teller) tellSlots() {
 	for _, peer := range slices.Sorted(maps.Keys(on)) {
 		t.add(t.end(), api.Fact{Kind: kindTask, Peer: peer, State: taskstate.Complete.String(), Text: fmt.Sprintf("%d tasks complete on %s, told one by one by `peer tasks %s`", on[peer], t.name(peer), t.id)})
 	}
+	on = t.job.openOn
+	for _, peer := range slices.Sorted(maps.Keys(on)) {
+		rule, words := t.rule()
+		t.add(t.end(), api.Fact{Kind: kindTask, Peer: peer, State: taskstate.Assigned.String(), Reason: rule, Text: fmt.Sprintf("%d tasks given to %s have not ended (%s: %s), told one by one by `peer tasks %s`", on[peer], t.name(peer), rule, words, t.id)})
+	}
 	if t.job.untold > 0 {
 		t.add(t.end(), api.Fact{Kind: "note", Text: fmt.Sprintf("%d more slots have a story of their own: `peer explain %s.SLOT`", t.job.untold, t.id)})
 	}

@@ -175,6 +175,18 @@ func TestAStoryTellsWhatCameBackLate(t *testing.T) {
 	)
 }
 
+func TestAStoryOfManySlotsSaysWhereThoseAreThatHaveNotEnded(t *testing.T) {
+	b := newStoryBook(t)
+	b.submit("j", 100)
+	b.assign("j", "a", ledger.Slots{First: 1, N: 30, Attempt: 1})
+	b.assign("j", "b", ledger.Slots{First: 31, N: 20, Attempt: 1})
+	b.is("j",
+		"2000  accepted through name-b, by coordinator name-a in epoch 1/1",
+		"4001  30 tasks given to name-a have not ended "+strings.TrimSuffix(spread, ")")+"), told one by one by `peer tasks j`",
+		"4001  20 tasks given to name-b have not ended "+strings.TrimSuffix(spread, ")")+"), told one by one by `peer tasks j`",
+	)
+}
+
 func TestAStoryOfManySlotsTellsTheOddOnesAndSumsUpTheRest(t *testing.T) {
 	b := newStoryBook(t)
 	const many = 1000

@@ -29,6 +29,8 @@ func TestAJobIsFoundByWhatAPersonTypes(t *testing.T) {
 	wants(t, err, api.Conflict, `"aaaa" begins the ids of 2 jobs`, "type more")
 	_, _, err = s.find(timed(t), "cccc")
 	wants(t, err, api.NotFound, `no job "cccc"`, "peer jobs")
+	_, _, err = s.find(timed(t), "aaaa1.3")
+	wants(t, err, api.NotFound, `no job "aaaa1.3"`, "it would be a task")
 	_, _, err = s.resolve("")
 	wants(t, err, api.NotFound)
 }
@@ -61,7 +63,7 @@ func TestAHeldJobIsFoundLikeAnyOther(t *testing.T) {
 	}
 }
 
-func TestAPeerIsFoundByIdPartOrName(t *testing.T) {
+func TestAPeerIsFoundByIdPartOrNameAndNamesakesAreTold(t *testing.T) {
 	s := newScripted(t)
 	var ids []taskstate.PeerID
 	for _, name := range []string{"left", "right", "right"} {
@@ -73,6 +75,14 @@ func TestAPeerIsFoundByIdPartOrName(t *testing.T) {
 		if got, err := s.findPeer(typed); got != ids[0] || err != nil {
 			t.Errorf("%s: %s %v", typed, got, err)
 		}
+	}
+	s.name = "left"
+	if w := s.namesakes(); len(w) != 1 || !strings.Contains(w[0], ids[0]) || !strings.Contains(w[0], "--name") {
+		t.Errorf("a peer of the same name: %q", w)
+	}
+	s.name = "middle"
+	if w := s.namesakes(); len(w) != 0 {
+		t.Errorf("nobody is called like this one: %q", w)
 	}
 	_, err := s.findPeer("right")
 	wants(t, err, api.Conflict, `"right" fits 2 peers`)
@@ -128,7 +138,13 @@ func TestTheLogsOfATaskAreThoseOfItsSlotAndAttempt(t *testing.T) {
 	wants(t, err, api.NotFound, "slots 1 to 3", "no slot 4")
 	_, _, err = s.logSlots(someJob, api.LogQuery{Task: "nonsense"})
 	wants(t, err, api.Usage, "JOB.SLOT.ATTEMPT")
-	err = s.Logs(timed(t), "k3v5q7x2ab.1.2", api.LogQuery{}, func(api.LogChunk) error { return nil })
+	err = s.Logs(timed(t), "k3v5.1", api.LogQuery{Slot: 2}, func(api.LogChunk) error { return nil })
+	wants(t, err, api.Usage, "slot 1", "slot 2")
+	err = s.Logs(timed(t), "k3v5.4", api.LogQuery{}, func(api.LogChunk) error { return nil })
+	wants(t, err, api.NotFound, "slots 1 to 3")
+	err = s.Logs(timed(t), "k3v5.x", api.LogQuery{}, func(api.LogChunk) error { return nil })
+	wants(t, err, api.Usage, "JOB.SLOT.ATTEMPT")
+	err = s.Logs(timed(t), "talk.1.2", api.LogQuery{}, func(api.LogChunk) error { return nil })
 	wants(t, err, api.NotFound, "not the newest attempt")
 
 	// A peer that cannot be reached for what it has is named, on one line, and what never began is silent.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"covey/node/api"
 	"covey/taskstate"
@@ -33,7 +35,7 @@ func openFolder(dir string, joining bool) (*folder, error) {
 		return nil, api.Errorf(api.Failed, "cannot make the data folder: %v; choose another with --data DIR", err)
 	}
 	f := &folder{dir: abs}
-	if f.lock, err = os.OpenFile(f.path("lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+	if f.lock, err = os.OpenFile(f.path(lockName), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, api.Errorf(api.Failed, "cannot use the data folder: %v; is it yours? choose another with --data DIR", err)
 	}
 	if err := lockFile(f.lock); err != nil {
@@ -50,6 +52,20 @@ func openFolder(dir string, joining bool) (*folder, error) {
 	}
 	return f, nil
 }
+
+// InUse tells whether a peer holds this data folder: one that was told to stop may still be closing its files when it does not answer any
+// more.
+func InUse(dir string) bool {
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // and with it the lock
+	return lockFile(f) != nil
+}
+
+// lockName is the file that a running peer holds.
+const lockName = "lock"
 
 // keyFile holds the identity.
 const keyFile = "identity.key"
@@ -76,6 +92,42 @@ func (f *folder) port() int {
 		return 0
 	}
 	return p
+}
+
+// maxPeerName is how long a peer's name may be, in bytes.
+const maxPeerName = 63
+
+// checkName refuses what is no name for a peer. None at all is fine: there is one from before, or the host's.
+func checkName(name string) error {
+	switch {
+	case len(name) > maxPeerName:
+		return api.Errorf(api.Usage, "the name %q is longer than %d bytes; choose a shorter one with --name", name, maxPeerName)
+	case name == "self":
+		return api.Errorf(api.Usage, "the name %q is no name: it means the peer that is asked, as in `peer drain self`; choose another with --name", name)
+	case !utf8.ValidString(name) || strings.TrimSpace(name) != name || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return api.Errorf(api.Usage, "the name %q is not one line of plain text; choose another with --name", name)
+	}
+	return nil
+}
+
+// name is this peer's: the one given now, or else the one it was given before, or else the host's. A name that is given is remembered:
+// constraints, and people, know the peer by it, also when it comes back by a plain `peer up`. An error says that it cannot be remembered.
+func (f *folder) name(given string) (string, error) {
+	b, err := os.ReadFile(f.path("name"))
+	before := strings.TrimSuffix(string(b), "\n")
+	switch {
+	case given != "" && given == before:
+		return given, nil
+	case given != "":
+		return given, writeFile(f.path("name"), []byte(given+"\n"))
+	case err == nil && before != "" && checkName(before) == nil:
+		return before, nil
+	}
+	h, err := os.Hostname()
+	if err != nil || h == "" || checkName(h) != nil {
+		return "peer", nil
+	}
+	return h, nil
 }
 
 func (f *folder) close() error { return f.lock.Close() }

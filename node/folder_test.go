@@ -120,15 +120,70 @@ func TestTheLastPortIsRememberedIfItMakesSense(t *testing.T) {
 	}
 }
 
+func TestAFolderIsInUseUntilItsPeerHasClosedIt(t *testing.T) {
+	dir := t.TempDir()
+	if InUse(dir) || InUse(filepath.Join(dir, "none")) {
+		t.Fatal("nobody was here yet")
+	}
+	f, err := openFolder(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !InUse(dir) || !InUse(dir) {
+		t.Error("it is open")
+	}
+	if err := f.close(); err != nil || InUse(dir) {
+		t.Error("it is closed", err)
+	}
+	if f, err = openFolder(dir, false); err != nil {
+		t.Fatalf("asking has left something behind: %v", err)
+	}
+	_ = f.close()
+}
+
 func TestANameIsTheHostsUnlessItIsGiven(t *testing.T) {
-	if n, err := peerName(""); err != nil || n == "" {
+	f := &folder{dir: t.TempDir()}
+	if n, err := f.name(""); err != nil || n == "" || checkName(n) != nil {
 		t.Error(n, err)
 	}
-	if n, err := peerName("left"); err != nil || n != "left" {
+	if n, err := f.name("left"); err != nil || n != "left" {
 		t.Error(n, err)
 	}
-	_, err := peerName(strings.Repeat("x", 64))
-	wants(t, err, api.Usage, "--name")
+}
+
+func TestANameThatWasGivenIsRememberedUntilAnotherIs(t *testing.T) {
+	f := &folder{dir: t.TempDir()}
+	for _, step := range []struct{ given, want string }{{"left", "left"}, {"", "left"}, {"links 2", "links 2"}, {"", "links 2"}, {"", "links 2"}} {
+		if n, err := f.name(step.given); err != nil || n != step.want {
+			t.Errorf("given %q: %q %v, want %q", step.given, n, err, step.want)
+		}
+	}
+	for _, damaged := range []string{"", "\n", "a\nb\n", "\xff", "self\n", strings.Repeat("x", 64)} {
+		if err := os.WriteFile(f.path("name"), []byte(damaged), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := f.name(""); err != nil || checkName(n) != nil || n == "" || n == damaged {
+			t.Errorf("remembered %q: %q %v", damaged, n, err)
+		}
+	}
+	gone := &folder{dir: filepath.Join(t.TempDir(), "none")}
+	if n, err := gone.name("left"); err == nil || n != "left" {
+		t.Error("where nothing can be written, it has its name all the same, and says so", n, err)
+	}
+}
+
+func TestWhatIsNoNameForAPeerIsRefused(t *testing.T) {
+	for _, name := range []string{"", "left", "büro 2", "a.example.org", strings.Repeat("ü", 31)} {
+		if err := checkName(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for name, why := range map[string]string{
+		strings.Repeat("x", 64): "longer than 63", "self": "the peer that is asked", "a\nb": "plain text", "a\x1b[31m": "plain text", " a": "plain text", "\xff": "plain text",
+		"a\u202eb": "plain text",
+	} {
+		wants(t, checkName(name), api.Usage, why, "--name")
+	}
 }
 
 func TestJobsThatAreSubmittedSideBySideDoNotDisturbEachOther(t *testing.T) {

@@ -72,7 +72,7 @@ func (n *Node) taskRows(id taskstate.JobID, slots []int) (rows []api.Task, err e
 	err = errNoJob(string(id))
 	var records []ledger.SlotRecord
 	var job *taskstate.Job
-	cancelled := false
+	cancelled, whyAgain := false, map[int]string{}
 	n.replica.Read(func(s *ledger.State) {
 		j, ok := s.Job(id)
 		if !ok {
@@ -85,9 +85,14 @@ func (n *Node) taskRows(id taskstate.JobID, slots []int) (rows []api.Task, err e
 		}
 		records = make([]ledger.SlotRecord, 0, len(slots))
 		for _, slot := range slots {
-			if slot <= j.Slots() {
-				records = append(records, j.Slot(slot))
+			if slot > j.Slots() {
+				continue
 			}
+			r := j.Slot(slot)
+			if r.Pending() && r.NotBefore > 0 {
+				whyAgain[slot] = lastMessage(j, slot)
+			}
+			records = append(records, r)
 		}
 	})
 	names := map[taskstate.PeerID]string{}
@@ -98,6 +103,9 @@ func (n *Node) taskRows(id taskstate.JobID, slots []int) (rows []api.Task, err e
 			st = &got
 		}
 		row := taskRow(job, r, st, cancelled)
+		if row.NotBefore != nil {
+			row.Message = whyAgain[r.Slot]
+		}
 		if row.Peer != "" {
 			name, ok := names[row.Peer]
 			if !ok {

@@ -49,7 +49,8 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 	case ctx.Err() != nil:
 		return api.Submitted{}, ctx.Err()
 	}
-	if err := n.disk.do(func() error { return n.held.put(job, n.now()) }, func() { _, _ = n.held.drop(job.ID, false) }); err != nil {
+	err = n.disk.do(func() error { return n.held.put(job, n.now()) }, func() { _, _ = n.held.drop(job.ID, false) })
+	if err != nil && !errors.Is(err, errHeldHere) {
 		return api.Submitted{}, api.Errorf(api.Failed, "no coordinator, and the job cannot be held here: %v; nothing was submitted", err)
 	}
 	n.hub.append([]event{{at: n.now(), kind: kindJob, job: job.ID, state: "held", note: job.Name}})
@@ -247,7 +248,12 @@ func (n *Node) jobNow(id taskstate.JobID) (row api.Job, err error) {
 	return row, err
 }
 
-func errNoJob(id string) error { return api.Errorf(api.NotFound, "no job %q; see `peer jobs`", id) }
+func errNoJob(id string) error {
+	if strings.Contains(id, ".") { // no job has one in its name
+		return api.Errorf(api.NotFound, "no job %q: this is about jobs, and with a dot it would be a task; see `peer jobs`", id)
+	}
+	return api.Errorf(api.NotFound, "no job %q; see `peer jobs`", id)
+}
 
 // find is resolve, and where this peer knows no such job it first catches up with the coordinator: a job that was accepted through
 // another peer a moment ago is found.

@@ -28,12 +28,20 @@ const meetLimit = 5 * time.Second
 
 // Logs implements api.JobBackend.
 func (n *Node) Logs(ctx context.Context, id string, q api.LogQuery, send func(api.LogChunk) error) error {
-	if t, err := taskstate.ParseTaskID(id); err == nil {
-		id, q.Task = string(t.Job), id
-	}
-	job, held, err := n.find(ctx, id)
+	id, slot, attempt, err := splitSubject(id)
 	if err != nil {
 		return err
+	}
+	job, held, err := n.find(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case slot > 0 && q.Slot > 0 && slot != q.Slot:
+		return api.Errorf(api.Usage, "slot %d by its id and slot %d besides: only one can be shown", slot, q.Slot)
+	case attempt > 0:
+		q.Task = taskstate.Task(job, slot, attempt).String()
+	case slot > 0:
+		q.Slot = slot
 	}
 	if held != nil {
 		if !q.Follow {
@@ -151,9 +159,11 @@ func (l *logReader) slot(ctx context.Context, slot int) error {
 	}
 }
 
-// attemptNow finds the attempt to show after the one shown last; following, it waits for one. No peer in the record means that there is none.
+// attemptNow finds the attempt to show after the one shown last; following, it waits for one. No peer in the record means that there is
+// none. While a slot waits for its next attempt, what the one before said is what a person wants to read.
 func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger.SlotRecord, over bool, err error) {
 	for {
+		var before ledger.SlotRecord
 		seen := l.n.hub.last()
 		_, _, more := l.n.hub.after(seen)
 		err = errNoJob(string(l.job))
@@ -163,7 +173,7 @@ func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger
 				if l.attempt > 0 && l.attempt < rec.Attempt {
 					rec = earlierAttempt(j, slot, l.attempt, rec)
 				}
-				over = rec.Final != nil
+				before, over = lastEnded(j, slot), rec.Final != nil
 				if _, ended := j.Ended(); ended {
 					over = true
 				}
@@ -179,6 +189,9 @@ func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger
 		if rec.Peer != "" && rec.Attempt > shown {
 			return rec, over, nil
 		}
+		if rec.Peer == "" && shown == 0 && l.attempt == 0 && before.Peer != "" {
+			return before, over, nil
+		}
 		if over || !l.q.Follow {
 			return ledger.SlotRecord{}, over, nil
 		}
@@ -188,16 +201,6 @@ func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger
 			return rec, over, ctx.Err()
 		}
 	}
-}
-
-// earlierAttempt is an attempt that its slot has left behind; now if it is not remembered.
-func earlierAttempt(j *ledger.JobRecord, slot, attempt int, now ledger.SlotRecord) ledger.SlotRecord {
-	for _, p := range j.Past(slot) {
-		if p.Attempt == attempt {
-			return ledger.SlotRecord{Slot: slot, Attempt: attempt, Peer: p.Peer, Final: &taskstate.Status{State: taskstate.Shutdown}}
-		}
-	}
-	return now
 }
 
 // task sends one attempt's log from the peer that has it. Following, a broken stream is opened again where it broke, as long as the

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -111,7 +110,7 @@ func New(cfg Config) (_ *Node, err error) {
 			n.Close()
 		}
 	}()
-	if n.name, err = peerName(cfg.Name); err != nil {
+	if err = checkName(cfg.Name); err != nil {
 		return nil, err
 	}
 	if offer := n.offer(); offer.Check() != nil {
@@ -121,6 +120,9 @@ func New(cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	n.disk = &disk{dir: n.folder.dir}
+	if n.name, err = n.folder.name(cfg.Name); err != nil {
+		n.log.Warn("name not remembered", "err", err)
+	}
 	if err = n.openNetwork(); err != nil {
 		return nil, err
 	}
@@ -214,22 +216,6 @@ func (n *Node) openWork() (err error) {
 
 // TasksFolder is where the peer with this data folder keeps its tasks: what supervise.EndAll wants.
 func TasksFolder(data string) string { return filepath.Join(data, "tasks") }
-
-// peerName checks or makes a name.
-func peerName(asked string) (string, error) {
-	name := asked
-	if name == "" {
-		h, err := os.Hostname()
-		if err != nil || h == "" {
-			h = "peer"
-		}
-		name = h
-	}
-	if len(name) > 63 {
-		return "", api.Errorf(api.Usage, "the name %q is longer than 63 characters; choose one with --name", name)
-	}
-	return name, nil
-}
 
 // Close releases what New took. After Run it is not needed.
 func (n *Node) Close() error {

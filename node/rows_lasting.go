@@ -179,6 +179,15 @@ func besidesRow(t *api.Task, r ledger.SlotRecord) {
 	}
 }
 
+// lastMessage is what the attempt before said at its end: why a slot starts again.
+func lastMessage(j *ledger.JobRecord, slot int) string {
+	past := j.Past(slot)
+	if len(past) == 0 || past[len(past)-1].End == nil {
+		return ""
+	}
+	return past[len(past)-1].End.Message
+}
+
 // shownSlots lists the slots that a person means: those that are wanted, or not yet stopped. Of a batch job that is all of them.
 func shownSlots(j *ledger.JobRecord) []int {
 	out := make([]int, 0, j.Slots())

@@ -1,7 +1,9 @@
 package node
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -21,7 +23,7 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 		PID: os.Getpid(), Ready: n.ready.Load(), Index: n.replica.Applied(), Voters: n.voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
 	}
 	n.replica.Read(func(s *ledger.State) { st.Open = s.Open() })
-	st.Warnings = append(slices.Clip(st.Warnings), n.sickness()...)
+	st.Warnings = append(append(slices.Clip(st.Warnings), n.namesakes()...), n.sickness()...)
 	if ok {
 		st.Coordinator, st.Epoch = who, epoch.String()
 	} else {
@@ -29,6 +31,16 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 		st.Warnings = append(slices.Clip(st.Warnings), "no coordinator yet: jobs are held here until there is one")
 	}
 	return st, nil
+}
+
+// namesakes warns of other peers that have this one's name. Machines of one make are often called alike, so it keeps nobody out.
+func (n *Node) namesakes() (warnings []string) {
+	for _, m := range n.memberList() {
+		if m.Entry.Peer != n.self && cmp.Or(m.Name, m.Entry.Name) == n.name {
+			warnings = append(warnings, fmt.Sprintf("%s is called %s, too: commands and constraints cannot tell the two apart by name; give one of them another with `peer up --name NAME`", m.Entry.Peer, n.name))
+		}
+	}
+	return warnings
 }
 
 // Stats implements api.PeerBackend.

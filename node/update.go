@@ -57,6 +57,9 @@ func (n *Node) resolveAfter(ctx context.Context, job *taskstate.Job) error {
 	var ids []taskstate.JobID
 	for _, word := range job.After {
 		id, _, err := n.find(ctx, string(word))
+		if err == nil && n.foundByAccident(string(word), id) {
+			err = errNoJob(string(word))
+		}
 		if err != nil {
 			return api.Errorf(api.AsError(err).Code, "after: %v", err)
 		}
@@ -69,6 +72,19 @@ func (n *Node) resolveAfter(ctx context.Context, job *taskstate.Job) error {
 	}
 	job.After = ids
 	return nil
+}
+
+// shortPrefix is how much of an id it takes at least to mean a job to wait for.
+const shortPrefix = 4
+
+// foundByAccident tells whether a word only happens to begin an id. Who types `after: [db]` means a job of that name, and with some hundred
+// jobs there is one whose id begins so: waiting for that would be wrong without anybody being told.
+func (n *Node) foundByAccident(word string, id taskstate.JobID) bool {
+	if len(word) >= shortPrefix {
+		return false
+	}
+	j, err := n.jobOf(id)
+	return err == nil && j.Name != word
 }
 
 // mayComplete refuses to wait for what never will be complete: somebody ends it, and that takes along what waits for it.

@@ -183,6 +183,28 @@ func TestTheJobsToWaitForMayBeNamedAsAPersonDoes(t *testing.T) {
 	wants(t, err, api.NotFound, `after: no job "nosuch"`)
 }
 
+func TestAJobDoesNotWaitForOneWhoseIdOnlyHappensToBeginLikeAName(t *testing.T) {
+	l := alive(t, Config{Name: "one"})
+	first := l.submit(noopJob("a", 1, time.Hour))
+	j := noopJob("second", 1, 0)
+	for k := 1; k < shortPrefix; k++ {
+		j.After = []taskstate.JobID{taskstate.JobID(first[:k])}
+		if first[:k] == "a" {
+			continue // by chance its name
+		}
+		_, err := l.Submit(timed(t), api.Submit{Job: j})
+		wants(t, err, api.NotFound, `after: no job "`+first[:k]+`"`)
+		_, err = l.Preview(timed(t), api.Submit{Job: j})
+		wants(t, err, api.NotFound)
+	}
+	for _, word := range []string{"a", first[:shortPrefix], "last"} {
+		j.After = []taskstate.JobID{taskstate.JobID(word)}
+		if p, err := l.Preview(timed(t), api.Submit{Job: j}); err != nil || len(p.Notes) != 1 {
+			t.Errorf("%s: %+v, %v", word, p, err)
+		}
+	}
+}
+
 func TestWhatDidNotEndWellIsTriedAgain(t *testing.T) {
 	l := alive(t, Config{Name: "one"})
 	id := l.submit(shellJob("flaky", 3, `test "$COVEY_SLOT" != 2 || test "$COVEY_ATTEMPT" = 2`))

@@ -180,10 +180,10 @@ func (n *Node) exchangeConfig() digest.Config {
 	}
 }
 
-// found by mDNS: only peers that are admitted are of interest.
-func (n *Node) neighbour(peer string, addrs []string) {
-	if n.roster != nil && n.roster.Admitted(peer) {
-		n.host.SetAddrs(peer, addrs)
+// neighbour hears of a peer found by mDNS: only those that are admitted are of interest. It can come before the node has its host.
+func (n *Node) neighbour(by *p2p.Host, peer string, addrs []string) {
+	if n.roster.Admitted(peer) {
+		by.SetAddrs(peer, addrs)
 	}
 }
 

@@ -60,8 +60,9 @@ type Config struct {
 
 	// MDNS looks for peers on the local networks. It is off when only loopback is listened on.
 	MDNS bool
-	// OnFound hears of peers seen by mDNS, admitted or not, repeatedly. It must be quick.
-	OnFound func(peer string, addrs []string)
+	// OnFound hears of peers seen by mDNS, admitted or not, repeatedly. It must be quick. A neighbour may answer before New has returned, so
+	// it is told by which host.
+	OnFound func(by *Host, peer string, addrs []string)
 
 	// Relay serves circuits to admitted peers, and keeps relays for ourselves while we cannot be reached directly.
 	Relay bool

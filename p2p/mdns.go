@@ -87,7 +87,7 @@ func (h *Host) report(found <-chan *zeroconf.ServiceEntry, done <-chan error) er
 				continue
 			}
 			if id, addrs, err := parseMDNS(e.Text); err == nil && id != h.Self() && h.ctx.Err() == nil {
-				h.cfg.OnFound(id, addrs)
+				h.cfg.OnFound(h, id, addrs)
 			}
 		case err := <-done:
 			return err

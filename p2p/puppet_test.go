@@ -54,7 +54,7 @@ func child(in io.Reader, out io.Writer) error {
 	found := map[string][]string{}
 	h, err := p2p.New(p2p.Config{
 		Key: key, Relay: true, Admitted: func(string) bool { return true }, RelayCheck: time.Second,
-		MDNS: true, OnFound: func(peer string, addrs []string) {
+		MDNS: true, OnFound: func(_ *p2p.Host, peer string, addrs []string) {
 			mu.Lock()
 			defer mu.Unlock()
 			found[peer] = addrs

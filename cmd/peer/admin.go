@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -9,10 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"covey/node"
 	"covey/node/api"
 )
 
-func writeLine(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
+func writeLine(w io.Writer, v any) error { return encoder(w).Encode(v) }
 
 func (c *cli) downCommand() *cobra.Command {
 	return &cobra.Command{
@@ -30,19 +30,20 @@ func (c *cli) downCommand() *cobra.Command {
 	}
 }
 
-// awaitGone returns when the peer no longer answers: its last word was kept.
+// awaitGone returns when the peer no longer answers and has closed its files: its last word was kept, and its folder is free for the next
+// `peer up`, or to be moved.
 func (c *cli) awaitGone(cmd *cobra.Command, cl *api.Client) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	limit := time.After(20 * time.Second)
 	for {
-		if _, err := cl.Status(cmd.Context()); err != nil {
-			return nil
+		if _, err := cl.Status(cmd.Context()); err != nil && (!node.InUse(c.data) || cmd.Context().Err() != nil) {
+			return cmd.Context().Err() // who is told to end has not seen it go
 		}
 		select {
 		case <-tick.C:
 		case <-limit:
-			return api.Errorf(api.TimedOut, "the peer was told to stop and still answers after 20 s; see `peer status`")
+			return api.Errorf(api.TimedOut, "the peer was told to stop and has not ended after 20 s; see `peer status`")
 		case <-cmd.Context().Done():
 			return cmd.Context().Err()
 		}

@@ -30,7 +30,8 @@ there.) It holds until ` + "`peer activate`" + `, also across restarts; a peer t
 PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that is asked.
 
 --wait returns when nothing is left there: every task given to it has ended, and its last status is acknowledged. Nothing is lost if it is then
-switched off. With --timeout it gives up waiting with exit code 5 and says what is left; the drain goes on. So it does after Ctrl-C.`,
+switched off. With --timeout it gives up waiting with exit code 5 and says what is left; the drain goes on. So it does after Ctrl-C. For a
+peer that is drained already it only waits, and the grace it was given stays; without --wait, or with --grace, what is said now holds.`,
 		Example: `  peer drain laptop --wait && ssh laptop peer down
   peer drain laptop --grace 10m --reason "goes to the repair shop"
   peer drain self`,
@@ -43,7 +44,8 @@ switched off. With --timeout it gives up waiting with exit code 5 and says what 
 				return api.Errorf(api.Usage, "--timeout wants a duration above 0 and goes with --wait")
 			}
 			a := api.Availability{Availability: api.Drained, Grace: grace.Seconds(), Reason: reason}
-			return c.drain(cmd.Context(), args[0], a, wait, timeout)
+			said := cmd.Flags().Changed("grace") || cmd.Flags().Changed("reason")
+			return c.drain(cmd.Context(), args[0], a, draining{wait: wait, timeout: timeout, join: wait && !said})
 		}),
 	}
 	f := cmd.Flags()
@@ -103,14 +105,24 @@ func peerCalled(p api.Peer) string {
 	return p.ID
 }
 
-func (c *cli) drain(ctx context.Context, peer string, a api.Availability, wait bool, timeout time.Duration) error {
+// draining is how a drain is followed.
+type draining struct {
+	wait    bool
+	timeout time.Duration
+	join    bool // one that somebody began: what they said of it stays
+}
+
+func (c *cli) drain(ctx context.Context, peer string, a api.Availability, d draining) error {
 	cl := c.client()
-	p, err := cl.SetAvailability(ctx, peer, a)
+	p, err := cl.Peer(ctx, peer)
+	if err == nil && !(d.join && p.Peer.Availability == api.Drained) {
+		p, err = cl.SetAvailability(ctx, peer, a)
+	}
 	if err != nil {
 		return err
 	}
-	if wait {
-		if err := c.awaitEmpty(ctx, cl, p.Peer.ID, timeout); err != nil {
+	if d.wait {
+		if err := c.awaitEmpty(ctx, cl, p.Peer.ID, d.timeout); err != nil {
 			return err
 		}
 		if p, err = cl.Peer(ctx, p.Peer.ID); err != nil {

@@ -78,7 +78,12 @@ func (c *cli) showRollout(a api.JobAnswer, err error) error {
 	if err != nil {
 		return err
 	}
-	return emit(c, a, []api.Job{a.Job}, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", a.Job.Name, rolloutText(a.Job)) })
+	return emit(c, a, []api.Job{a.Job}, func(w io.Writer) {
+		fmt.Fprintf(w, "%s: %s\n", a.Job.Name, rolloutText(a.Job))
+		if a.Job.Waiting != "" {
+			fmt.Fprintf(w, "waiting: %s\n", a.Job.Waiting)
+		}
+	})
 }
 
 func (c *cli) retryCommand() *cobra.Command {

@@ -56,7 +56,7 @@ func TestHowFarAnUpdateIsIsSaidInALine(t *testing.T) {
 		"":                "version 2, 3 of 5 tasks run",
 		"updating":        "updating to version 2: 2 of 5 tasks are of it (why)",
 		"paused":          "update to version 2 is paused: 2 of 5 tasks are of it (why)",
-		"completed":       "version 2, 3 of 5 tasks run; its update is complete",
+		"completed":       "version 2, 3 of 5 tasks run; its update is complete but for 1 task, to be replaced when the peer takes tasks",
 		"rolling-back":    "going back, as version 2: 2 of 5 tasks are of it (why)",
 		"rolled-back":     "version 2, 3 of 5 tasks run; it was rolled back (why)",
 		"rollback-paused": "going back, as version 2, is paused: 2 of 5 tasks are of it (why)",
@@ -67,6 +67,11 @@ func TestHowFarAnUpdateIsIsSaidInALine(t *testing.T) {
 		}
 		if got := rolloutText(j); got != want {
 			t.Errorf("%s: %q, want %q", state, got, want)
+		}
+	}
+	for running, want := range map[int]string{5: "version 2, 5 of 5 tasks run; its update is complete", 3: "version 2, 3 of 5 tasks run; its update is complete"} {
+		if got := rolloutText(serviceRow(running, 5, &api.Rollout{State: "completed", Updated: 5, Slots: 5})); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
@@ -104,6 +109,7 @@ func TestTheNoteOfATaskSaysWhyItIsNotJustThere(t *testing.T) {
 		{api.Task{Message: "exit code 3", Earlier: true, Reason: "exit"}, "exit code 3"},
 		{api.Task{Leaving: "updated", Message: "x"}, "being stopped: updated"},
 		{api.Task{NotBefore: &at}, "starts again at 03:00:05"},
+		{api.Task{NotBefore: &at, Message: "exit code 3"}, "exit code 3; starts again at 03:00:05"},
 		{api.Task{Retired: true, Reason: "scaled"}, "not wanted any more: scaled"},
 		{api.Task{Earlier: true, Reason: "moved"}, "moved"},
 	} {

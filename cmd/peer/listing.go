@@ -33,7 +33,7 @@ func (c *cli) peersCommand() *cobra.Command {
 			}
 			for _, p := range ps.Peers {
 				if p.Trouble != "" && c.output == "table" {
-					fmt.Fprintf(c.Err, "%s takes no tasks: %s\n", p.Name, p.Trouble)
+					fmt.Fprintln(c.Err, printable(p.Name+" takes no tasks: "+p.Trouble))
 				}
 			}
 			if ps.Frozen {
@@ -106,8 +106,16 @@ func ofOffer(p api.Peer, used, offered string) string {
 	return used + "/" + offered
 }
 
-// availabilityText says whether a peer takes tasks, and of one that is drained what is left on it.
+// availabilityText says whether a peer takes tasks, of one that is drained what is left on it, and why, as whoever decided it said.
 func availabilityText(p api.Peer) string {
+	text := availabilityWord(p)
+	if p.AvailabilityReason != "" && p.Availability != api.Active {
+		text += " (" + p.AvailabilityReason + ")"
+	}
+	return text
+}
+
+func availabilityWord(p api.Peer) string {
 	if p.Availability == api.Drained {
 		if n := tasksLeft(p); n > 0 {
 			return fmt.Sprintf("draining: %d left", n)
@@ -176,15 +184,14 @@ func (c *cli) jobCommand() *cobra.Command {
 func jobText(w io.Writer, j api.Job) {
 	line := func(k, v string) {
 		if v != "" {
-			fmt.Fprintf(w, "%-10s %s\n", k, v)
+			fmt.Fprintf(w, "%-10s %s\n", k, printable(v))
 		}
 	}
-	st := styleFor(w)
 	line("id", j.ID)
 	line("name", j.Name)
-	line("state", st.state(j.State))
+	fmt.Fprintf(w, "%-10s %s\n", "state", styleFor(w).state(j.State))
 	var parts []string
-	for _, s := range []string{"pending", "assigned", "accepted", "starting", "running", "complete", "failed", "rejected", "shutdown", "orphaned"} {
+	for _, s := range []string{"pending", "assigned", "accepted", "preparing", "ready", "starting", "running", "complete", "failed", "rejected", "shutdown", "orphaned"} {
 		if n := j.Tasks[s]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}

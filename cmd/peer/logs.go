@@ -18,8 +18,8 @@ func (c *cli) logsCommand() *cobra.Command {
 		Short: "A job's output, from whichever peer has it",
 		Example: `  peer logs last
   peer logs -f last
-  peer logs frames --task 17
-  peer logs k3v5q7x2ab.17.2 --stream stderr`,
+  peer logs frames.17                 slot 17; or --task 17
+  peer logs last.17.2 --stream stderr  its second attempt`,
 		Args: exactly(1, "a job or task: its id, a unique prefix, its name, or `last`"),
 		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
 			switch stream {

@@ -72,7 +72,7 @@ func taskNote(t api.Task) string {
 	case t.Leaving != "":
 		return "being stopped: " + t.Leaving
 	case t.NotBefore != nil:
-		return "starts again at " + t.NotBefore.Local().Format("15:04:05")
+		return strings.TrimPrefix(t.Message+"; starts again at ", "; ") + t.NotBefore.Local().Format("15:04:05")
 	case t.Message == "" && t.Retired:
 		return "not wanted any more: " + t.Reason
 	case t.Message == "" && t.Earlier:

@@ -18,7 +18,7 @@ func emit[R any](c *cli, whole any, rows []R, table func(io.Writer)) error {
 	case "json":
 		return writeJSON(c.Out, whole)
 	case "jsonl":
-		enc := json.NewEncoder(c.Out)
+		enc := encoder(c.Out)
 		for _, r := range rows {
 			if err := enc.Encode(r); err != nil {
 				return err
@@ -31,9 +31,16 @@ func emit[R any](c *cli, whole any, rows []R, table func(io.Writer)) error {
 }
 
 func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	enc := encoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
+}
+
+// encoder writes JSON for a terminal: no web page will hold it, and a shell's && and <file stay what they are.
+func encoder(w io.Writer) *json.Encoder {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc
 }
 
 // grid is a table: a header and rows, aligned by what a person sees (runes, not bytes).

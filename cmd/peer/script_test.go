@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"peer": main})
+	testscript.Main(m, programs())
 }
 
 // TestScripts drives the real program as real processes: testdata/*.txtar, each a few sentences about what a person sees. What

@@ -234,6 +234,9 @@ func rolloutText(j api.Job) string {
 		text = fmt.Sprintf("update to version %d is paused: %s", j.Version, done)
 	case "completed":
 		text += "; its update is complete"
+		if old := j.Tasks["running"] - r.Updated; old > 0 { // of a global job, on peers that take nothing now
+			text += fmt.Sprintf(" but for %s, to be replaced when the peer takes tasks", tasksText(old))
+		}
 	case "rolling-back":
 		text = fmt.Sprintf("going back, as version %d: %s", j.Version, done)
 	case "rolled-back":

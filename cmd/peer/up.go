@@ -18,6 +18,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/gologshim"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"covey/node"
 	"covey/node/api"
@@ -60,6 +61,9 @@ func (c *cli) upCommand() *cobra.Command {
   peer up --data ~/second                            a second peer on this machine`,
 		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := noEmptyDoor(cmd); err != nil {
+				return err
+			}
 			cfg.Data = c.data
 			cfg.Version = version()
 			if err := f.into(&cfg); err != nil {
@@ -68,6 +72,7 @@ func (c *cli) upCommand() *cobra.Command {
 			if f.detach {
 				return c.upDetached(cmd.Context())
 			}
+			drowse(cmd.Context())
 			return c.up(cmd.Context(), cfg, &f)
 		},
 	}
@@ -78,7 +83,7 @@ func (c *cli) upCommand() *cobra.Command {
 	fl.BoolVar(&cfg.Open, "open", false, "found a cluster that anybody who can reach it may join")
 	fl.StringArrayVar(&cfg.Listen, "listen", nil, "listen on `ADDR`: a multiaddr or host:port (repeatable; default every address, port 26839)")
 	fl.StringArrayVar(&cfg.Announce, "announce", nil, "tell others this `ADDR` too (repeatable)")
-	fl.StringVar(&cfg.Name, "name", "", "this peer's `NAME` (default the host's)")
+	fl.StringVar(&cfg.Name, "name", "", "this peer's `NAME` (default the one it had, at first the host's)")
 	fl.StringArrayVar(&f.labels, "label", nil, "a label `K=V` (repeatable)")
 	fl.StringVar(&f.cpus, "cpus", "", "offer `N` processors (default all)")
 	fl.StringVar(&f.memory, "memory", "", "offer memory of this `SIZE` (default all)")
@@ -92,6 +97,22 @@ func (c *cli) upCommand() *cobra.Command {
 	fl.BoolVar(&cfg.Testnet, "testnet", false, "let the API cut this peer off from others")
 	_ = fl.MarkHidden("testnet")
 	return cmd
+}
+
+// noEmptyDoor refuses --join and its like with nothing in them: most often a shell's variable is not set, and to found a cluster instead
+// of joining one is not what was meant.
+func noEmptyDoor(cmd *cobra.Command) error {
+	for _, name := range []string{"join", "invite", "bootstrap"} {
+		f := cmd.Flags().Lookup(name)
+		words := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			words = list.GetSlice()
+		}
+		if f.Changed && slices.ContainsFunc(words, func(w string) bool { return strings.TrimSpace(w) == "" }) {
+			return api.Errorf(api.Usage, "--%s is empty: is a variable not set? To found a cluster of its own, leave it out", name)
+		}
+	}
+	return nil
 }
 
 func (f *upFlags) into(cfg *node.Config) (err error) {
@@ -255,6 +276,9 @@ func (c *cli) awaitReady(ctx context.Context, ended <-chan error, logPath string
 			var x *exec.ExitError
 			fmt.Fprint(c.Err, string(text))
 			if errors.As(err, &x) && x.ExitCode() > 0 {
+				if len(bytes.TrimSpace(text)) == 0 { // another `peer up` began a log of its own there
+					fmt.Fprintf(c.Err, "peer: the peer ended at once, and %s does not say why: is another one being started with this data folder? See `peer status`\n", logPath)
+				}
 				return exitError(x.ExitCode())
 			}
 			return api.Errorf(api.Failed, "the peer ended at once: %v", err)

@@ -59,7 +59,16 @@ func (c *cli) waitJob(ctx context.Context, id string, timeout time.Duration) err
 		return err
 	}
 	c.sayCancelled(last)
+	c.sayFailed(last)
 	return jobExit(last)
+}
+
+// sayFailed tells of a job of many tasks how many went wrong: the exit code is 1 whichever it was. That of a single task speaks for itself.
+func (c *cli) sayFailed(j api.Job) {
+	all := max(j.Count, j.Wanted)
+	if n := failures(j); n > 0 && j.Over() && j.Cancelled == "" && (all > 1 || j.Version > 0) {
+		fmt.Fprintf(c.Err, "peer: job %s: %d of %s failed; see `peer tasks %s`\n", j.ID, n, tasksText(all), j.ID)
+	}
 }
 
 // sayCancelled tells why a job ended that was cancelled: its exit code does not.

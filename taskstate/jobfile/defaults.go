@@ -52,7 +52,7 @@ func commandName(run taskstate.Run) string {
 	}
 }
 
-// NameFrom makes a job's name of a path: the last part of it, without .yaml or .yml, in the letters a name may have. It never is empty.
+// NameFrom makes a job's name of a path: the last part of it, without .yaml or .yml, in the letters a name may have. It never is empty, and never `last`.
 func NameFrom(path string) string {
 	base := strings.ToLower(filepath.Base(filepath.ToSlash(path)))
 	base = strings.TrimSuffix(strings.TrimSuffix(base, ".yaml"), ".yml")
@@ -68,7 +68,7 @@ func NameFrom(path string) string {
 			break
 		}
 	}
-	if name := strings.Trim(b.String(), "-"); name != "" {
+	if name := strings.Trim(b.String(), "-"); name != "" && name != newest {
 		return name
 	}
 	return "job"

@@ -29,6 +29,9 @@ const (
 	itemRule   = "an item is UTF-8 text without zero bytes: it becomes an environment variable"
 )
 
+// newest is the word for the newest job: `peer logs last`. No job has it as its name.
+const newest = "last"
+
 // problem is one thing wrong with a job. field is spelt as in a job file.
 type problem struct{ field, msg string }
 
@@ -94,6 +97,9 @@ func (ps *checks) between(field string, v, low, high int64) {
 func (ps *checks) identity(j *taskstate.Job) {
 	if !validName(j.Name) {
 		ps.bad("name", "%s, got %q", nameRule, clip(j.Name))
+	}
+	if j.Name == newest {
+		ps.bad("name", "last means the newest job wherever a job is asked for, so none can have it as its name; take another one")
 	}
 	if j.ID != "" && !validID(j.ID) {
 		ps.bad("id", "want %d characters a-z and 2-7, got %q", taskstate.JobIDLen, clip(string(j.ID)))

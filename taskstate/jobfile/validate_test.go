@@ -26,6 +26,7 @@ func TestDefaultsAreGivenOnceAndPassValidation(t *testing.T) {
 		"a command": {taskstate.Job{Run: taskstate.Run{Process: &taskstate.Process{Command: []string{"/usr/bin/My Tool", "-x"}}}}, "my"},
 		"a shell":   {taskstate.Job{Run: taskstate.Run{Process: &taskstate.Process{Command: []string{" echo hi | wc"}, Shell: true}}}, "echo"},
 		"a noop":    {taskstate.Job{Run: taskstate.Run{Noop: &taskstate.Noop{}}, Each: []string{"a", "b"}}, "noop"},
+		"last":      {taskstate.Job{Run: taskstate.Run{Process: &taskstate.Process{Command: []string{"/usr/bin/last", "-5"}}}}, "job"},
 		"a script":  {taskstate.Job{Run: taskstate.Run{Process: &taskstate.Process{Script: []byte("#!/bin/sh\n")}}}, "job"},
 		"an array":  {taskstate.Job{Run: taskstate.Run{Noop: &taskstate.Noop{}}, Count: 6, Numbered: true, First: -5}, "noop"},
 		"a name":    {taskstate.Job{Name: "mine", Run: taskstate.Run{Noop: &taskstate.Noop{}}}, "mine"},
@@ -47,6 +48,7 @@ func TestAJobFromAnywhereIsChecked(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	for says, change := range map[string]func(j *taskstate.Job, p *taskstate.Process){
 		"count: want 1 to 1,000,000, got 0":         func(j *taskstate.Job, _ *taskstate.Process) { j.Count = 0 },
+		"name: last means the newest job":           func(j *taskstate.Job, _ *taskstate.Process) { j.Name = "last" },
 		"count: want 1 to 1,000,000, got 1,000,001": func(j *taskstate.Job, _ *taskstate.Process) { j.Count = 1_000_001 },
 		"each: it has 1 items for 2 slots":          func(j *taskstate.Job, _ *taskstate.Process) { j.Count, j.Each = 2, []string{"a"} },
 		"each[1]: an item is UTF-8":                 func(j *taskstate.Job, _ *taskstate.Process) { j.Count, j.Each = 2, []string{"a", "\xff"} },

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"covey/node"
+	"covey/node/api"
+)
+
+// Who types `peer down && peer up` must not be told that a peer still runs: one that does not answer any more may be closing its files.
+func TestAPeerIsGoneWhenItsFolderIsFree(t *testing.T) {
+	c := &cli{data: t.TempDir()}
+	n, err := node.New(node.Config{Data: c.data, Name: "one", Listen: []string{"127.0.0.1:0"}, NoMDNS: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := c.downCommand()
+	soon, cancel := context.WithCancel(t.Context())
+	cancel()
+	cmd.SetContext(soon)
+	silent := api.NewClient(c.data + "/none.sock")
+	if err := c.awaitGone(cmd, silent); !errors.Is(err, context.Canceled) {
+		t.Errorf("it still holds its folder: %v", err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.SetContext(t.Context())
+	if err := c.awaitGone(cmd, silent); err != nil {
+		t.Errorf("it is gone: %v", err)
+	}
+}
