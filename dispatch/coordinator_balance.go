@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"slices"
-	"time"
 
 	"covey/dispatch/rollout"
 	"covey/placement"
@@ -110,15 +109,6 @@ func (c *Coordinator) mayMove(in rollout.Input) (room int, wake int64) {
 		}
 	}
 	return room, wake
-}
-
-// stepAgain has a job's step look again at a time, told as to a rollout.
-func (c *Coordinator) stepAgain(l *lasting, at int64) {
-	when := c.started.Add(time.Duration(at) * time.Millisecond)
-	if l.wake.IsZero() || when.Before(l.wake) {
-		l.wake = when
-	}
-	c.wakeAt(l.wake)
 }
 
 // Rebalance tells which tasks of a service to move; see Coordinator.Rebalance.

@@ -111,3 +111,29 @@ func TestTheNextCoordinatorMakesUpForNothingBeforeAScheduleWasChanged(t *testing
 		t.Errorf("it starts for a time when nobody wanted it:\n%s", got)
 	}
 }
+
+func TestARunThatIsTriedAgainWhileTheNextIsBeingDecidedHasItSkipped(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	running(r, taskstate.SkipOverlap)
+	run, _, _ := strings.Cut(r.core.openTasks()[0], ".")
+	r.commands("batch a 1 " + run + ".1.1=failed")
+	r.hold = true
+	if got := r.commands("advance 59s a"); strings.Count(got, "propose submit") != 1 {
+		t.Fatalf("the next run is not started:\n%s", got)
+	}
+	r.apply(ledger.Command{Renew: &ledger.Renew{Job: taskstate.JobID(run), Slots: []ledger.Slots{{First: 1, N: 1, Attempt: 1}}, Reason: taskstate.ReasonRetried}})
+	r.commands("decide")
+	s, _ := r.state.Job("s")
+	if skips, n := s.Skips(); n != 1 || string(skips[0].Run) != run || skips[0].At <= s.LastRun() {
+		t.Errorf("%d starts are skipped: %+v", n, skips)
+	}
+	if open := r.core.openTasks(); len(open) != 1 || !strings.HasPrefix(open[0], run+".1.2 ") {
+		t.Errorf("%q run, want the run that is tried again", open)
+	}
+	if err := r.check(); err != nil || r.over != "" {
+		t.Fatalf("%v %s", err, r.over)
+	}
+	if got := r.commands("batch a 2 "+run+".1.2=complete", "advance 61s a"); strings.Count(got, "propose submit") != 1 {
+		t.Errorf("the schedule does not go on:\n%s", got)
+	}
+}

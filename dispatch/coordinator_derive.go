@@ -50,7 +50,7 @@ func (c *Coordinator) deriveJob(r *ledger.JobRecord) {
 		h.slots[s.Slot] = x
 		j.open++
 		p.promise(h, 1, j.body(s.Version))
-		j.lasting.begun(s.Slot, s.Version, s.Peer)
+		j.lasting.begun(s.Slot, s.Attempt, s.Version, s.Peer)
 		if s.Leaving != "" && !j.cancelled {
 			j.leave(s.Slot, leaving{why: s.Leaving, next: s.Next, retired: s.Retired})
 			j.lasting.retire(s.Slot, s.Retired)

@@ -89,18 +89,18 @@ func (c *Coordinator) dueAmends() {
 	if c.amends.IsZero() {
 		return
 	}
-	if !c.now.Before(c.amends) {
-		c.dirty, c.amends = true, time.Time{}
-		for _, j := range c.jobs {
-			for p := range j.faults {
-				if j.faults.faulty(p, c.now) {
-					c.amend(j.faults.until(p))
-				}
-			}
-		}
+	if c.now.Before(c.amends) {
+		c.wakeAt(c.amends)
 		return
 	}
-	c.wakeAt(c.amends)
+	c.dirty, c.amends = true, time.Time{}
+	for _, j := range c.jobs {
+		for p := range j.faults {
+			if j.faults.faulty(p, c.now) {
+				c.amend(j.faults.until(p))
+			}
+		}
+	}
 }
 
 // blame takes note of how a task of a job's present version ended on a peer.

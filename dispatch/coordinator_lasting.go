@@ -34,7 +34,7 @@ func (c *Coordinator) appliedLasting(cmd *ledger.Command, r *ledger.Result) bool
 	}
 	done := r.Refused == ledger.CodeNone || r.Refused == ledger.CodePartly
 	if l := j.lasting; l != nil {
-		if own := l.followed(cmd); own && !done {
+		if own := l.followed(cmd); own && !didAnything(cmd, r) {
 			c.stepAgain(l, c.elapsed(c.now.Add(refusedPause)))
 		} else {
 			l.stale = true
@@ -45,6 +45,17 @@ func (c *Coordinator) appliedLasting(cmd *ledger.Command, r *ledger.Result) bool
 	}
 	c.endJob(j)
 	return true
+}
+
+// didAnything tells whether a command changed something: whoever came to it comes to the same again, if it did not.
+func didAnything(cmd *ledger.Command, r *ledger.Result) bool {
+	switch {
+	case r.Refused == ledger.CodePartly && cmd.Renew != nil:
+		return len(slotsOf(cmd.Renew.Slots, r.Slots)) > 0
+	case r.Refused == ledger.CodePartly && cmd.Retire != nil:
+		return len(slotsOf(cmd.Retire.Slots, r.Slots)) > 0
+	}
+	return r.Refused == ledger.CodeNone && !r.Existed
 }
 
 // appliedUpdate takes a new spec over. Tasks go on as they are until the rollout comes to them.

@@ -29,7 +29,8 @@ type lasting struct {
 
 // lastingSlot is a slot of a lasting job. It waits, or is open on a peer, or has ended; retired ones are not wanted.
 type lastingSlot struct {
-	version int // of its attempt, or of the one it waits for
+	attempt int // it is in, or waits for
+	version int // of that attempt
 	pin     taskstate.PeerID
 	peer    taskstate.PeerID // open there
 	waits   bool
@@ -70,6 +71,15 @@ func (l *lasting) stir() {
 	}
 }
 
+// runs packs slots, ascending, into runs of the attempts they are in: whichever comes after those is not meant.
+func (l *lasting) runs(slots []int) []ledger.Slots {
+	var out []ledger.Slots
+	for _, n := range slots {
+		out = appendRun(out, ledger.Slots{First: n, N: 1, Attempt: l.slots[n].attempt})
+	}
+	return out
+}
+
 // pinOf is the only peer a slot may go to.
 func (l *lasting) pinOf(n int) taskstate.PeerID {
 	if l == nil || l.slots[n] == nil {
@@ -79,22 +89,22 @@ func (l *lasting) pinOf(n int) taskstate.PeerID {
 }
 
 // waits notes that a slot waits for an attempt.
-func (l *lasting) waits(n, version int) {
+func (l *lasting) waits(n, attempt, version int) {
 	if l == nil {
 		return
 	}
 	s := l.slot(n)
-	s.version, s.waits, s.retired, s.done, s.running = version, true, false, false, time.Time{}
+	s.attempt, s.version, s.waits, s.retired, s.done, s.running = attempt, version, true, false, false, time.Time{}
 	l.stale = true
 }
 
 // begun notes that a slot's attempt was given to a peer.
-func (l *lasting) begun(n, version int, p taskstate.PeerID) {
+func (l *lasting) begun(n, attempt, version int, p taskstate.PeerID) {
 	if l == nil {
 		return
 	}
 	s := l.slot(n)
-	s.version, s.waits, s.retired, s.peer, s.running, s.done = version, false, false, p, time.Time{}, false
+	s.attempt, s.version, s.waits, s.retired, s.peer, s.running, s.done = attempt, version, false, false, p, time.Time{}, false
 	l.stale = true
 }
 
@@ -158,7 +168,7 @@ func (l *lasting) derive(o *ledger.Outline) {
 	l.from, l.phase = o.Rollout.From, rollout.Phase(o.Rollout.State)
 	for _, s := range o.Slots {
 		x := l.slot(s.Slot)
-		x.version, x.pin, x.retired = s.Version, s.Pin, s.Retired
+		x.attempt, x.version, x.pin, x.retired = s.Attempt, s.Version, s.Pin, s.Retired
 		x.done = s.Final != nil
 		if x.done && s.Final.State == taskstate.Failed { // for all that is known, before it had run for long
 			x.failed = s.Version

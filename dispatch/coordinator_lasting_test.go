@@ -34,7 +34,7 @@ func (c *Coordinator) lastingJobs() []string {
 			line += fmt.Sprintf(" version=%d count=%d from=%d phase=%s", j.job.Version, j.job.Count, l.from, l.phase)
 			for _, n := range l.ordered() {
 				s := l.slots[n]
-				line += fmt.Sprintf(" %d{v%d pin=%s on=%s waits=%t retired=%t}", n, s.version, s.pin, s.peer, s.waits, s.retired)
+				line += fmt.Sprintf(" %d.%d{v%d pin=%s on=%s waits=%t retired=%t}", n, s.attempt, s.version, s.pin, s.peer, s.waits, s.retired)
 			}
 		}
 		out = append(out, line)

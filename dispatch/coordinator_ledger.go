@@ -66,7 +66,7 @@ func (c *Coordinator) applied(cmd *ledger.Command, r *ledger.Result, index uint6
 	case cmd.Register != nil:
 		c.appliedRegister(cmd.Register, r)
 	case c.appliedLasting(cmd, r): // also what was refused – it is not under way any more – or only partly done
-	case r.Refused != ledger.CodeNone || r.Existed:
+	case r.Refused != ledger.CodeNone || r.Existed || r.Skipped:
 	case cmd.Submit != nil:
 		c.appliedSubmit(cmd.Submit, index)
 	case cmd.Cancel != nil:
@@ -114,7 +114,7 @@ func (c *Coordinator) appliedSubmit(s *ledger.Submit, index uint64) {
 	if n := job.Count; n > 0 && job.Schedule == nil {
 		j.wait(ledger.Slots{First: 1, N: n, Attempt: j.first}, job.Version, "")
 		for k := 1; k <= n && j.lasting != nil; k++ {
-			j.lasting.waits(k, job.Version)
+			j.lasting.waits(k, j.first, job.Version)
 		}
 	}
 	c.enqueue(j)
@@ -160,7 +160,7 @@ func (c *Coordinator) appliedAssign(a *ledger.Assign, r *ledger.Result, index ui
 	for _, run := range slots {
 		for n := run.First; n < run.First+run.N; n++ {
 			h.slots[n] = rec{index: index, attempt: uint32(run.Attempt), version: uint32(a.Version), state: taskstate.Assigned}
-			j.lasting.begun(n, a.Version, p.id)
+			j.lasting.begun(n, run.Attempt, a.Version, p.id)
 		}
 		j.open += run.N
 	}

@@ -92,6 +92,11 @@ const (
 
 func (r rec) is(m marks) bool { return r.marks&m != 0 }
 
+// idle tells whether the peer may still give it back: nothing of it has begun, and nobody has asked yet.
+func (r rec) idle() bool {
+	return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped)
+}
+
 // returned tells whether its worker said that it does not have it and never will, which is about to be decided. Nobody gives it back
 // to that worker meanwhile: it may have given its word only.
 func (r rec) returned() bool { return r.is(ended) && r.is(deciding) && !r.state.Final() }

@@ -186,15 +186,7 @@ func (c *Coordinator) measure(at *placement.Peer, p *peerState) {
 }
 
 func (c *Coordinator) place(l *lot, n int) placement.Plan {
-	j := l.job
-	avoided := c.avoided(j)
-	for i, p := range c.order {
-		at := &c.scratch.peers[i]
-		at.OfJob, at.Faulty = 0, avoided[p.id]
-		if h := p.holds[j.id]; h != nil {
-			at.OfJob = h.live
-		}
-	}
+	c.with(l.job, c.scratch.peers)
 	c.seed++
 	need := c.need(l, n)
 	if l.takesTurn() {

@@ -35,6 +35,15 @@ func (c *Coordinator) steps() {
 	c.stepSchedules()
 }
 
+// stepAgain has a job's step look again at a time, told as to a rollout.
+func (c *Coordinator) stepAgain(l *lasting, at int64) {
+	when := c.started.Add(time.Duration(at) * time.Millisecond)
+	if l.wake.IsZero() || when.Before(l.wake) {
+		l.wake = when
+	}
+	c.wakeAt(l.wake)
+}
+
 // stepLasting brings one service or global job nearer to what is wanted.
 func (c *Coordinator) stepLasting(j *jobState) {
 	c.watchRunning(j)
@@ -79,8 +88,18 @@ func (c *Coordinator) elapsed(t time.Time) int64 { return t.Sub(c.started).Milli
 
 func pausedPhase(p rollout.Phase) bool { return p == rollout.Paused || p == rollout.RollbackPaused }
 
-// decideFor has a command decided that the job's step came to.
+// decideFor has a command decided that the job's step came to, from what it knows now: should that be another by then, it is dropped.
 func (c *Coordinator) decideFor(j *jobState, cmd ledger.Command) {
+	switch {
+	case cmd.Renew != nil:
+		cmd.Renew.Seen = c.index
+	case cmd.Retire != nil:
+		cmd.Retire.Seen = c.index
+	case cmd.Grow != nil:
+		cmd.Grow.Seen = c.index
+	case cmd.Rollout != nil:
+		cmd.Rollout.Seen = c.index
+	}
 	c.decided = append(c.decided, cmd)
 	j.lasting.proposed = append(j.lasting.proposed, cmd)
 }
@@ -154,7 +173,7 @@ func (c *Coordinator) change(j *jobState, ch replicas.Change) {
 	}
 	c.renew(j, ch.Renew, version, taskstate.ReasonScaled)
 	if len(ch.Retire) > 0 {
-		c.decideFor(j, ledger.Command{Retire: &ledger.Retire{Job: j.id, Slots: runs(ch.Retire), Reason: taskstate.ReasonScaled}})
+		c.decideFor(j, ledger.Command{Retire: &ledger.Retire{Job: j.id, Slots: j.lasting.runs(ch.Retire), Reason: taskstate.ReasonScaled}})
 	}
 	if ch.Grow > 0 {
 		c.decideFor(j, ledger.Command{Grow: &ledger.Grow{Job: j.id, N: ch.Grow, Version: version, First: j.lasting.top + 1}})
@@ -166,7 +185,7 @@ func (c *Coordinator) change(j *jobState, ch replicas.Change) {
 
 func (c *Coordinator) renew(j *jobState, slots []int, version int, why taskstate.Reason) {
 	if len(slots) > 0 {
-		c.decideFor(j, ledger.Command{Renew: &ledger.Renew{Job: j.id, Slots: runs(slots), Version: version, Reason: why}})
+		c.decideFor(j, ledger.Command{Renew: &ledger.Renew{Job: j.id, Slots: j.lasting.runs(slots), Version: version, Reason: why}})
 	}
 }
 
@@ -211,19 +230,6 @@ func (c *Coordinator) moveAway(j *jobState) {
 	c.renew(j, moved, 0, taskstate.ReasonMoved)
 }
 
-// runs packs slots, ascending, into runs of whatever attempt they are in.
-func runs(slots []int) []ledger.Slots {
-	var out []ledger.Slots
-	for _, n := range slots {
-		if k := len(out) - 1; k >= 0 && out[k].First+out[k].N == n {
-			out[k].N++
-			continue
-		}
-		out = append(out, ledger.Slots{First: n, N: 1})
-	}
-	return out
-}
-
 // stepDrains empties the peers that are to be empty of batch tasks: what waits there at once, what runs after the grace.
 func (c *Coordinator) stepDrains() {
 	for _, p := range c.order {
@@ -254,7 +260,7 @@ func (c *Coordinator) drain(p *peerState, h *holding, all bool) {
 		}
 		return
 	}
-	c.recallSlots(p, h, h.sorted(func(r rec) bool { return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) }))
+	c.recallSlots(p, h, h.sorted(rec.idle))
 }
 
 // recallSlots asks a peer, whose session is in sync, to give these back if they have not started.

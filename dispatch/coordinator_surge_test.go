@@ -168,7 +168,7 @@ func TestTheSurgeOfAnUpdateIsNotGivenUpForWhatHasYetToStart(t *testing.T) {
 	job.Run.Noop = &taskstate.Noop{Duration: 2}
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
 	got := r.commands("batch a 2 s.2.1=running", "advance 1s a")
-	if !strings.Contains(got, "renew s[1.0] v2 (updated)") {
+	if !strings.Contains(got, "renew s[1.1] v2 (updated)") {
 		t.Fatalf("the update does not go on:\n%s", got)
 	}
 	r.commands("batch a 3 s.1.1=shutdown/updated", "batch a 4 s.1.2=failed", "hold", "batch a 5 s.1.3=failed s.2.1=failed")
@@ -176,7 +176,7 @@ func TestTheSurgeOfAnUpdateIsNotGivenUpForWhatHasYetToStart(t *testing.T) {
 	if got = r.commands("decide", "advance 1s a"); strings.Contains(got, "retire") || strings.Contains(got, "scaled") {
 		t.Errorf("the update takes away what it then wants back:\n%s", got)
 	}
-	if got := r.commands("batch a 6 s.2.2=running", "advance 1s a"); !strings.Contains(got, "retire s[1.0]") || !strings.Contains(got, "rollout s v2 completed") {
+	if got := r.commands("batch a 6 s.2.2=running", "advance 1s a"); !strings.Contains(got, "retire s[1.3]") || !strings.Contains(got, "rollout s v2 completed") {
 		t.Errorf("the update does not end:\n%s", got)
 	}
 }
@@ -217,7 +217,7 @@ func TestAfterAnElectionNothingIsTakenDownBeforeItIsKnownWhatIsDown(t *testing.T
 	if got := r.commands("elect", "decide", "hello a cpus=1 s.1.1=running"); strings.Contains(got, "renew") {
 		t.Errorf("nobody knows yet what b runs, and:\n%s", got)
 	}
-	if got := r.commands("hello b cpus=1"); !strings.Contains(got, "renew s[2.0] v2 (updated)") {
+	if got := r.commands("hello b cpus=1"); !strings.Contains(got, "renew s[2.2] v2 (updated)") {
 		t.Errorf("slot 2, which does not run, is not updated first:\n%s", got)
 	}
 }
@@ -242,7 +242,7 @@ func TestATaskOnAPeerThatDoesNotComeBackAfterAnElectionIsTakenForDown(t *testing
 	r.hold = true
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
 	slot := strings.Split(at["c"], ".")[1]
-	if got := r.take(); !strings.Contains(got, "renew s["+slot+".0] v2 (updated)") {
+	if got := r.take(); !strings.Contains(got, "renew s["+slot+".1] v2 (updated)") {
 		t.Errorf("slot %s is not updated first, though two run:\n%s", slot, got)
 	}
 }

@@ -83,7 +83,7 @@ func (c *Coordinator) waits(a ledger.Again, renewed bool) {
 		j.cancelled = false // somebody wants it after all
 	}
 	for n := a.Slots.First; n < a.Slots.First+a.Slots.N; n++ {
-		j.lasting.waits(n, a.Version)
+		j.lasting.waits(n, a.Slots.Attempt, a.Version)
 		if renewed && j.waitedBefore(n, a.Version, a.Slots.Attempt) || j.lasting == nil && !renewed && a.NotBefore <= c.stamp() {
 			continue
 		}

@@ -99,7 +99,7 @@ func (j *jobState) wanted() (n int) {
 func (c *Coordinator) with(j *jobState, peers []placement.Peer) {
 	avoided := c.avoided(j)
 	for i, p := range c.order {
-		peers[i].Faulty = avoided[p.id]
+		peers[i].OfJob, peers[i].Faulty = 0, avoided[p.id]
 		if h := p.holds[j.id]; h != nil {
 			peers[i].OfJob = h.live
 		}

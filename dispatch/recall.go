@@ -143,7 +143,7 @@ func (c *Coordinator) recall(p *peerState, n int, spare []spareRoom) int {
 		if h.job.job.Resources == (taskstate.Resources{}) && !takesTurn(h.job.job) {
 			continue // reserves nothing, so it never queues
 		}
-		idle := h.sorted(func(r rec) bool { return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) })
+		idle := h.sorted(rec.idle)
 		avoid := c.avoided(h.job)
 		for _, slot := range slices.Backward(idle) {
 			r := h.slots[slot]

@@ -36,9 +36,7 @@ func (c *Coordinator) recallUnbegun(p *peerState) {
 		if h.job.cancelled {
 			continue
 		}
-		idle := h.sorted(func(r rec) bool {
-			return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped) && !h.untaken(r)
-		})
+		idle := h.sorted(func(r rec) bool { return r.idle() && !h.untaken(r) })
 		c.recallSlots(p, h, idle)
 	}
 }

@@ -18,12 +18,13 @@ import (
 const diskPatience = 3 * time.Second
 
 // disk carries out writes to the data folder for those who must answer in time. A write that does not come back is left to itself; until
-// it does, no other is begun, so at most one waits.
+// it does, no other is begun, so that only those wait that were under way side by side.
 type disk struct {
 	dir string
 
 	mu    sync.Mutex
-	since time.Time // when the write that is stuck began; zero: none is
+	stuck int       // writes that did not come back: those that were under way side by side
+	since time.Time // when the first of them began
 }
 
 // do carries out a write and says what to do about it if it fails. One that it has given up on is taken back by undo (may be nil), if it
@@ -40,14 +41,16 @@ func (d *disk) do(write func() error, undo func()) error {
 	case <-time.After(diskPatience):
 	}
 	d.mu.Lock()
-	d.since = begin
+	if d.stuck++; d.stuck == 1 || begin.Before(d.since) {
+		d.since = begin
+	}
 	d.mu.Unlock()
 	go func() {
 		if err := <-done; err == nil && undo != nil {
 			undo()
 		}
 		d.mu.Lock()
-		d.since = time.Time{}
+		d.stuck--
 		d.mu.Unlock()
 	}()
 	return d.health()
@@ -57,7 +60,7 @@ func (d *disk) do(write func() error, undo func()) error {
 func (d *disk) health() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.since.IsZero() {
+	if d.stuck == 0 {
 		return nil
 	}
 	return fmt.Errorf("the disk with the data folder %s is stuck: a write has been under way for %s; look at that disk, or restart this machine",

@@ -51,7 +51,9 @@ func (n *Node) entryEvents(ev ledger.Event) []event {
 		if i < len(ev.Results) {
 			r = ev.Results[i]
 		}
-		if refused(ev, i) {
+		if r.Skipped {
+			c = skipInstead(c.Submit, r)
+		} else if refused(ev, i) {
 			continue
 		}
 		switch {

@@ -12,7 +12,7 @@ import (
 func (n *Node) changeEvents(e ledger.Entry, c *ledger.Command, r ledger.Result) []event {
 	ev := event{at: e.Stamp, kind: kindJob}
 	switch {
-	case r.Existed:
+	case r.Existed, c.Renew != nil && none(c.Renew.Slots, r.Slots), c.Retire != nil && none(c.Retire.Slots, r.Slots):
 		return nil
 	case c.Update != nil:
 		ev.job, ev.state = c.Update.Job.ID, "updated"
@@ -31,6 +31,23 @@ func (n *Node) changeEvents(e ledger.Entry, c *ledger.Command, r ledger.Result) 
 		ev.job, ev.state, ev.note = c.Grow.Job, "grown", tasksText(c.Grow.N+len(c.Grow.Peers))+" more"
 	}
 	return []event{ev}
+}
+
+// skipInstead is what became of a run of a schedule that was skipped when it was decided.
+func skipInstead(s *ledger.Submit, r ledger.Result) *ledger.Command {
+	return &ledger.Command{Skip: &ledger.Skip{Job: s.Job.Origin.Job, At: s.Job.Origin.At, Run: r.Job}}
+}
+
+// none tells whether all slots of runs were refused: they had moved on.
+func none(runs, refused []ledger.Slots) bool {
+	left := 0
+	for _, r := range runs {
+		left += r.N
+	}
+	for _, r := range refused {
+		left -= r.N
+	}
+	return left == 0
 }
 
 // rolloutState is what became of a rollout that was told to be in a state: going on, a rollback goes on as one.

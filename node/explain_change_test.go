@@ -170,6 +170,9 @@ func TestAWatcherHearsOfEveryChangeOfAJob(t *testing.T) {
 	b.decide(ledger.Command{Update: &ledger.Update{Job: job}}) // the same again
 	b.decide(ledger.Command{Renew: &ledger.Renew{Job: "s", Slots: all, Version: 2, Reason: taskstate.ReasonUpdated}})
 	b.decide(ledger.Command{Retire: &ledger.Retire{Job: "s", Slots: []ledger.Slots{{First: 4, N: 1}, {First: 5, N: 1, Attempt: 9}}, Reason: taskstate.ReasonScaled}})
+	moved := []ledger.Slots{{First: 5, N: 2, Attempt: 9}}
+	b.decide(ledger.Command{Retire: &ledger.Retire{Job: "s", Slots: moved, Reason: taskstate.ReasonScaled}}) // changes nothing
+	b.decide(ledger.Command{Renew: &ledger.Renew{Job: "s", Slots: moved, Reason: taskstate.ReasonDrained}})
 	b.decide(ledger.Command{Grow: &ledger.Grow{Job: "s", N: 1}})
 	b.decide(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.RollingBack}})
 	b.decide(ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.Paused, Message: "wait"}})
@@ -182,6 +185,22 @@ func TestAWatcherHearsOfEveryChangeOfAJob(t *testing.T) {
 	want := "updated version 2|renewed slots 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 2 more: updated|retired slot 4: scaled|grown 1 task more|rolling-back |rollback-paused wait"
 	if strings.Join(got, "|") != want {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "|"), want)
+	}
+}
+
+func TestAWatcherHearsOfARunThatWasSkippedWhenItWasDecided(t *testing.T) {
+	b := newStoryBook(t)
+	b.replica.Observe(func(ev ledger.Event) { b.hub.append(b.entryEvents(ev)) })
+	job := taskstate.Job{ID: "p", Name: "p", Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}, Schedule: &taskstate.Schedule{Cron: "* * * * *"}}
+	b.decide(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	for i, id := range []taskstate.JobID{"r1", "r2"} {
+		job.ID, job.Schedule, job.Origin = id, nil, &taskstate.Origin{Job: "p", At: int64(i+1) * 60_000}
+		b.decide(ledger.Command{Submit: &ledger.Submit{Job: job}})
+	}
+	evs, _, _ := b.hub.after(0)
+	last := evs[len(evs)-1]
+	if last.job != "p" || last.state != "skipped" || !strings.Contains(last.note, "run r1 still goes on") {
+		t.Errorf("%+v", last)
 	}
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,6 +38,9 @@ const maxHeld = 1000
 
 var errHeldFull = fmt.Errorf("%d jobs are held here already", maxHeld)
 
+// errHeldHere: this very job is held already.
+var errHeldHere = errors.New("it is held here already")
+
 func openHeld(dir string) (*heldJobs, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make %s: %w", dir, err)
@@ -68,10 +72,13 @@ func (h *heldJobs) file(id taskstate.JobID) string {
 	return filepath.Join(h.dir, string(id)+heldSuffix)
 }
 
-// put makes a job durable here.
+// put makes a job durable here. One that is here already – it was submitted again, because its answer was lost – is errHeldHere and stays as it is.
 func (h *heldJobs) put(j taskstate.Job, now int64) error {
 	h.files.Lock()
 	defer h.files.Unlock()
+	if err := h.taken(j); err != nil {
+		return err
+	}
 	if len(h.all()) >= maxHeld {
 		return errHeldFull
 	}
@@ -81,6 +88,29 @@ func (h *heldJobs) put(j taskstate.Job, now int64) error {
 	}
 	h.set(append(slices.Clone(h.all()), rec))
 	return nil
+}
+
+// taken says what is here under a job's id.
+func (h *heldJobs) taken(j taskstate.Job) error {
+	i := slices.IndexFunc(h.all(), func(x heldJob) bool { return x.Job.ID == j.ID })
+	if i < 0 {
+		return nil
+	}
+	here := h.all()[i]
+	was, err := wire.Marshal(here.Job)
+	if err != nil {
+		return fmt.Errorf("encode job: %w", err)
+	}
+	is, err := wire.Marshal(j)
+	switch {
+	case err != nil:
+		return fmt.Errorf("encode job: %w", err)
+	case here.Withdrawn != "":
+		return fmt.Errorf("job %s was cancelled here (%s); submit it under another id", j.ID, here.Withdrawn)
+	case !bytes.Equal(was, is):
+		return fmt.Errorf("another job with the id %s is held here", j.ID)
+	}
+	return errHeldHere
 }
 
 func (h *heldJobs) write(rec heldJob) error {

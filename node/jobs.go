@@ -49,7 +49,8 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 	case ctx.Err() != nil:
 		return api.Submitted{}, ctx.Err()
 	}
-	if err := n.disk.do(func() error { return n.held.put(job, n.now()) }, func() { _, _ = n.held.drop(job.ID, false) }); err != nil {
+	err = n.disk.do(func() error { return n.held.put(job, n.now()) }, func() { _, _ = n.held.drop(job.ID, false) })
+	if err != nil && !errors.Is(err, errHeldHere) {
 		return api.Submitted{}, api.Errorf(api.Failed, "no coordinator, and the job cannot be held here: %v; nothing was submitted", err)
 	}
 	n.hub.append([]event{{at: n.now(), kind: kindJob, job: job.ID, state: "held", note: job.Name}})

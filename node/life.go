@@ -57,6 +57,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 
 	if err := n.awaitReady(ctx, life); err == nil {
 		n.ready.Store(true)
+		close(n.up)
 		st, _ := n.Status(ctx)
 		ready(st)
 		select {

@@ -86,6 +86,7 @@ type Node struct {
 	down     chan struct{} // closed by the first Down or Leave
 	downOnce sync.Once
 	ready    atomic.Bool   // the start is over
+	up       chan struct{} // closed then
 	leaving  atomic.Bool   // the end of the membership is this peer's own wish
 	poke     chan struct{} // wakes the forwarder of held jobs
 	recalls  chan struct{} // wakes recall
@@ -101,7 +102,7 @@ func New(cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{
 		cfg: cfg, log: cfg.Log, started: time.Now(),
-		down: make(chan struct{}), poke: make(chan struct{}, 1), recalls: make(chan struct{}, 1), applied: newMark(),
+		down: make(chan struct{}), up: make(chan struct{}), poke: make(chan struct{}, 1), recalls: make(chan struct{}, 1), applied: newMark(),
 		rosterChanged: make(chan struct{}, 1), verdicts: map[taskstate.PeerID]membership.Verdict{},
 	}
 	defer func() {

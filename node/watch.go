@@ -20,6 +20,13 @@ const watchBehind = 1024
 
 // Watch implements api.PeerBackend.
 func (n *Node) Watch(ctx context.Context, since string, send func(api.Event) error) error {
+	if _, ours, err := n.hub.parseToken(since); since != "" && err == nil && !ours {
+		select {
+		case <-n.up: // before, much of how things stand is not known here yet
+		case <-ctx.Done():
+			return nil
+		}
+	}
 	w := &watcher{hub: n.hub, list: n.listEvents, now: n.now, send: send}
 	return w.run(ctx, since, watchLeast+rand.N(watchLeast))
 }

@@ -68,7 +68,7 @@ func wordPlaces(order []string, why map[string]string, more int) string {
 		}
 		fmt.Fprintf(&b, "%s: %s", place, why[place])
 	}
-	if more += len(order) - wordedAddrs; more > 0 {
+	if more += max(0, len(order)-wordedAddrs); more > 0 {
 		fmt.Fprintf(&b, "; and %d more", more)
 	}
 	return b.String()

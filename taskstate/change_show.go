@@ -46,9 +46,17 @@ func list[S ~string](items []S) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(string(s))
+		b.WriteString(item(string(s)))
 	}
 	return "[" + b.String() + "]"
+}
+
+// item is one of a list, in quotes where it could be taken for several, or for none.
+func item(s string) string {
+	if s == "" || strings.ContainsAny(s, ",[]\"") || strings.TrimSpace(s) != s {
+		return strconv.Quote(s)
+	}
+	return s
 }
 
 // text is JSON without what would not be read: it is the form nobody mistakes for another value.

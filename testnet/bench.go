@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -352,13 +353,13 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func median(d []time.Duration) time.Duration { return quantile(d, 0.5) }
 
-// quantile is the nearest-rank quantile.
+// quantile is the nearest-rank quantile: the smallest value that at least q of all are not above.
 func quantile(d []time.Duration, q float64) time.Duration {
 	if len(d) == 0 {
 		return 0
 	}
 	s := slices.Sorted(slices.Values(d))
-	return s[min(int(q*float64(len(s))), len(s)-1)]
+	return s[max(0, int(math.Ceil(q*float64(len(s))))-1)]
 }
 
 // spreadOf is a median with its tail, in milliseconds.

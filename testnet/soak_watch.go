@@ -121,8 +121,13 @@ func sameEnd(a, b *api.Job) bool {
 	if a.State != b.State || a.Cancelled != b.Cancelled || *a.ExitCode != *b.ExitCode || !a.Ended.Equal(*b.Ended) {
 		return false
 	}
-	for state, n := range a.Tasks {
-		if b.Tasks[state] != n {
+	return countsOf(a.Tasks, b.Tasks) && countsOf(b.Tasks, a.Tasks)
+}
+
+// countsOf tells whether b counts as many of each state as a does.
+func countsOf(a, b map[string]int) bool {
+	for state, n := range a {
+		if b[state] != n {
 			return false
 		}
 	}

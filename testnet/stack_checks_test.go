@@ -19,6 +19,7 @@ func TestTheWholeStacksChecksNoticeWhatIsMadeWrongOnPurpose(t *testing.T) {
 		stack.BreakOversell:  "I10",
 		stack.BreakDeaf:      "I1",
 		stack.BreakNoWake:    "I1",
+		stack.BreakStillCut:  "I5",
 	} {
 		t.Run(string(broken), func(t *testing.T) {
 			t.Parallel()

@@ -86,7 +86,18 @@ var _ io.Writer = (*locked)(nil)
 const hangs = 3 * time.Minute
 
 // liveStack lives one life in a bubble, and judges what its clients were told.
-func liveStack(t *testing.T, cfg stack.Config) (r stack.Result) {
+func liveStack(t *testing.T, cfg stack.Config) stack.Result {
+	r := inBubble(t, cfg, stack.Run)
+	if r.Violation == nil {
+		if b := history.Check(r.Ops); b != nil {
+			r.Violation = &stack.Violation{Rule: "clients", What: b.Error()}
+		}
+	}
+	return r
+}
+
+// inBubble lives a life, with a folder and a clock of its own.
+func inBubble(t *testing.T, cfg stack.Config, live func(stack.Config) stack.Result) (r stack.Result) {
 	dir, err := os.MkdirTemp(memory(), "covey-stack")
 	if err != nil {
 		t.Fatal(err)
@@ -104,12 +115,7 @@ func liveStack(t *testing.T, cfg stack.Config) (r stack.Result) {
 			panic(fmt.Sprintf("seed %d: %v (%v)", cfg.Seed, p, r.Violation))
 		}
 	}()
-	synctest.Test(t, func(*testing.T) { r = stack.Run(cfg) })
-	if r.Violation == nil {
-		if b := history.Check(r.Ops); b != nil {
-			r.Violation = &stack.Violation{Rule: "clients", What: b.Error()}
-		}
-	}
+	synctest.Test(t, func(*testing.T) { r = live(cfg) })
 	return r
 }
 

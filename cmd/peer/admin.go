@@ -37,8 +37,8 @@ func (c *cli) awaitGone(cmd *cobra.Command, cl *api.Client) error {
 	defer tick.Stop()
 	limit := time.After(20 * time.Second)
 	for {
-		if _, err := cl.Status(cmd.Context()); err != nil && !node.InUse(c.data) {
-			return nil
+		if _, err := cl.Status(cmd.Context()); err != nil && (!node.InUse(c.data) || cmd.Context().Err() != nil) {
+			return cmd.Context().Err() // who is told to end has not seen it go
 		}
 		select {
 		case <-tick.C:

@@ -123,7 +123,7 @@ func (a *attached) explainFailure(ctx context.Context) {
 	}
 	for _, t := range ts.Tasks {
 		if t.Message != "" && t.Reason != "exit" {
-			fmt.Fprintf(a.Err, "peer: task %s %s on %s: %s\n", t.ID, t.State, orDash(t.PeerName), t.Message)
+			fmt.Fprintf(a.Err, "peer: task %s %s on %s: %s\n", t.ID, t.State, printable(orDash(t.PeerName)), printable(t.Message))
 		}
 	}
 }
@@ -140,10 +140,10 @@ func (a *attached) end(ctx context.Context) (api.Job, error) {
 // chunk writes a piece of output where it belongs.
 func (a *attached) chunk(c api.LogChunk, label bool) error {
 	if c.Note != "" {
-		fmt.Fprintf(a.Err, "peer: %s: %s\n", c.Task, c.Note)
+		fmt.Fprintf(a.Err, "peer: %s: %s\n", c.Task, printable(c.Note))
 	}
 	if c.Error != nil {
-		fmt.Fprintf(a.Err, "peer: %s: %s\n", c.Task, c.Error.Message)
+		fmt.Fprintf(a.Err, "peer: %s: %s\n", c.Task, printable(c.Error.Message))
 	}
 	w := io.Writer(a.Out)
 	if c.Stream == "stderr" {
@@ -188,7 +188,7 @@ func over(state string) bool {
 // replaced tells whether an attempt ended through no fault of its own: the slot gets another one.
 func replaced(t api.Task) bool {
 	switch t.Reason {
-	case "recalled", "interrupted", "dropped", "unreachable", "drained", "moved", "updated":
+	case "recalled", "interrupted", "dropped", "unreachable", "stuck", "drained", "moved", "updated":
 		return true
 	}
 	return false
@@ -213,7 +213,7 @@ func (a *attached) taskOutput(ctx context.Context, t api.Task) error {
 		if t.Item != "" {
 			item = " (" + t.Item + ")"
 		}
-		fmt.Fprintf(a.Err, "peer: task %s%s %s on %s: %s\n", t.ID, item, t.State, orDash(t.PeerName), orDash(what))
+		fmt.Fprintln(a.Err, printable(fmt.Sprintf("peer: task %s%s %s on %s: %s", t.ID, item, t.State, orDash(t.PeerName), orDash(what))))
 	}
 	return ctx.Err()
 }

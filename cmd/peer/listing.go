@@ -33,7 +33,7 @@ func (c *cli) peersCommand() *cobra.Command {
 			}
 			for _, p := range ps.Peers {
 				if p.Trouble != "" && c.output == "table" {
-					fmt.Fprintf(c.Err, "%s takes no tasks: %s\n", p.Name, p.Trouble)
+					fmt.Fprintln(c.Err, printable(p.Name+" takes no tasks: "+p.Trouble))
 				}
 			}
 			if ps.Frozen {
@@ -184,15 +184,14 @@ func (c *cli) jobCommand() *cobra.Command {
 func jobText(w io.Writer, j api.Job) {
 	line := func(k, v string) {
 		if v != "" {
-			fmt.Fprintf(w, "%-10s %s\n", k, v)
+			fmt.Fprintf(w, "%-10s %s\n", k, printable(v))
 		}
 	}
-	st := styleFor(w)
 	line("id", j.ID)
 	line("name", j.Name)
-	line("state", st.state(j.State))
+	fmt.Fprintf(w, "%-10s %s\n", "state", styleFor(w).state(j.State))
 	var parts []string
-	for _, s := range []string{"pending", "assigned", "accepted", "starting", "running", "complete", "failed", "rejected", "shutdown", "orphaned"} {
+	for _, s := range []string{"pending", "assigned", "accepted", "preparing", "ready", "starting", "running", "complete", "failed", "rejected", "shutdown", "orphaned"} {
 		if n := j.Tasks[s]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
@@ -251,7 +250,7 @@ func (c *cli) watchCommand() *cobra.Command {
 		Short: "Events as JSON lines, as they happen",
 		Long: `Events as JSON lines: jobs accepted, changed and ended (updated, the states of a rollout, slots renewed, retired or grown), every
 task's states, peers coming and going, coordinators. Each line has a token; --since TOKEN goes on after it. When the peer restarts, watching
-goes on as soon as it is back.
+goes on as soon as it is back, and tells nothing again that it has told.
 
 Where events may be missing – the token is too old, or of another peer or start – a line of kind "snapshot" says why, lines with
 "snapshot": true list how things stand, and "synced" ends them: what was not listed is not there any more.`,

@@ -48,7 +48,7 @@ func (p *progress) text(line string) {
 		return
 	}
 	p.clear()
-	fmt.Fprint(p.w, line)
+	fmt.Fprint(p.w, printable(line))
 	p.drawn = true
 }
 

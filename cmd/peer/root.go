@@ -64,7 +64,9 @@ func (c *cli) root() *cobra.Command {
 			return cmd.Help()
 		},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			fromEnvironment(cmd)
+			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
 			switch c.output {
 			case "table", "json", "jsonl":
 				return nil
@@ -94,24 +96,26 @@ func (c *cli) root() *cobra.Command {
 
 // fromEnvironment gives every flag that was not typed the value of PEER_<FLAG>, if there is one. A value that does not parse is
 // reported like a typed one.
-func fromEnvironment(cmd *cobra.Command) {
+func fromEnvironment(cmd *cobra.Command) error {
 	if cmd.Name() != "up" && cmd.Parent() != nil {
-		setFromEnvironment(cmd.InheritedFlags())
-		return
+		return setFromEnvironment(cmd.InheritedFlags())
 	}
-	setFromEnvironment(cmd.Flags())
-	setFromEnvironment(cmd.InheritedFlags())
+	return errors.Join(setFromEnvironment(cmd.Flags()), setFromEnvironment(cmd.InheritedFlags()))
 }
 
-func setFromEnvironment(flags *pflag.FlagSet) {
+func setFromEnvironment(flags *pflag.FlagSet) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed || f.Name == "help" {
 			return
 		}
-		if v, ok := os.LookupEnv("PEER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))); ok && v != "" {
-			_ = flags.Set(f.Name, v)
+		name := "PEER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if v, ok := os.LookupEnv(name); ok && v != "" {
+			if wrong := flags.Set(f.Name, v); wrong != nil {
+				err = errors.Join(err, api.Errorf(api.Usage, "the environment's %s: %v", name, wrong))
+			}
 		}
 	})
+	return err
 }
 
 func unknownCommand(cmd *cobra.Command, name string) error {
@@ -131,7 +135,8 @@ func (c *cli) exit(cmd *cobra.Command, err error) int {
 	if errors.As(err, &code) {
 		return int(code)
 	}
-	if errors.Is(err, context.Canceled) { // somebody told it to end (main): that is no news
+	if errors.Is(err, context.Canceled) { // somebody told it to end (main)
+		fmt.Fprintln(c.Err, "peer: interrupted")
 		return interruptCode
 	}
 	fmt.Fprintf(c.Err, "peer: %v\n", err)

@@ -176,3 +176,27 @@ func scriptPick(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Check(json.NewEncoder(ts.Stdout()).Encode(part))
 }
+
+// scriptOnce reads what a watch printed.
+func scriptOnce(ts *testscript.TestScript, neg bool, args []string) {
+	want(ts, neg, args, 0, "once")
+	type state struct{ Kind, Job, Task, State string }
+	seen := map[state]string{}
+	for _, line := range strings.Split(strings.TrimSpace(ts.ReadFile("stdout")), "\n") {
+		var e struct {
+			state
+			Snapshot bool
+		}
+		ts.Check(json.Unmarshal([]byte(line), &e))
+		if e.Snapshot || e.Kind != "job" && e.Kind != "task" {
+			continue
+		}
+		if before := seen[e.state]; before != "" {
+			ts.Fatalf("told twice:\n%s\n%s", before, line)
+		}
+		seen[e.state] = line
+	}
+	if len(seen) == 0 {
+		ts.Fatalf("no events were printed")
+	}
+}

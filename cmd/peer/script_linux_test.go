@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// programs are what this test binary is under other names.
+func programs() map[string]func() { return map[string]func(){"peer": main, "drowsy": drowsyMain} }
+
 // childAttr lets a child end with the test, however that ends.
 func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 

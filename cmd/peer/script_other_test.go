@@ -7,6 +7,9 @@ import (
 	"syscall"
 )
 
+// programs are what this test binary is under other names.
+func programs() map[string]func() { return map[string]func(){"peer": main} }
+
 func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
 func killBelow(string) {}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"peer": main})
+	testscript.Main(m, programs())
 }
 
 // TestScripts drives the real program as real processes: testdata/*.txtar, each a few sentences about what a person sees. What
@@ -57,6 +57,7 @@ const scriptLimit = 4 * time.Minute
 //	port VAR MULTIADDR              $VAR becomes its port
 //	submitas NAME ID [JOBNAME]      submit a no-op job with this id through the API
 //	pick PATH                       of what was printed, leave what is at PATH
+//	once                            no job and no task comes to a state twice in the events that were printed, lists apart
 //	golden NAME [ID=WORD…]          its shape is that of testdata/golden/NAME.json (go test -update writes it)
 //
 // A PATH is keys, list positions and `KEY=VALUE` (the list element with that), joined by dots; `len` is the
@@ -77,6 +78,7 @@ var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []st
 	"get":     scriptGet,
 	"pick":    scriptPick,
 	"golden":  scriptGolden,
+	"once":    scriptOnce,
 	"tmpfs":   scriptTmpfs,
 	"port":    scriptPort,
 	"fill":    scriptFill,

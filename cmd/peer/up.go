@@ -72,6 +72,7 @@ func (c *cli) upCommand() *cobra.Command {
 			if f.detach {
 				return c.upDetached(cmd.Context())
 			}
+			drowse(cmd.Context())
 			return c.up(cmd.Context(), cfg, &f)
 		},
 	}

@@ -26,6 +26,7 @@ type watching struct {
 	bookmarks bool
 	heard     bool // the peer has answered once
 	told      bool // that it does not answer now
+	once      api.Once
 }
 
 // errPrint is that stdout cannot be written: nobody reads any more.
@@ -74,7 +75,7 @@ func (w *watching) print(e api.Event) error {
 	if e.Token != "" {
 		w.token = e.Token
 	}
-	if e.Kind == "end" || e.Kind == "bookmark" && !w.bookmarks {
+	if e.Kind == "end" || e.Kind == "bookmark" && !w.bookmarks || !w.once.First(e) {
 		return nil
 	}
 	if err := writeLine(w.Out, e); err != nil {

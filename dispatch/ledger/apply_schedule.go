@@ -10,7 +10,7 @@ import (
 const KeepSkips = 10
 
 // Skip records that a schedule did not start a run, because the one before still went on. Whoever coordinates next does not make up for it.
-// A moment that was decided before is Existed.
+// A moment that was decided before, or that comes before the schedule's last change, is Existed.
 type Skip struct {
 	Job taskstate.JobID `cbor:"1,keyasint"` // the schedule
 	At  int64           `cbor:"2,keyasint"` // the moment the run would have been for, in milliseconds since 1970
@@ -39,7 +39,10 @@ func (j *JobRecord) LastRun() int64 { return j.starts.last }
 func (j *JobRecord) Skips() ([]Skipped, int) { return j.starts.skips, j.starts.skipped }
 
 // StartsFrom is the moment, in milliseconds since 1970, up to which a schedule has nothing more to start: later ones are not decided yet.
-func (j *JobRecord) StartsFrom() int64 { return max(j.starts.since, j.starts.decided(), j.accepted) }
+func (j *JobRecord) StartsFrom() int64 { return max(j.starts.closed(), j.accepted) }
+
+// closed is the moment up to which nothing is decided any more: what the schedule was to do before it was changed, nobody wants now.
+func (x *starts) closed() int64 { return max(x.since, x.decided()) }
 
 // decided is the newest moment that was decided about.
 func (x *starts) decided() int64 {
@@ -58,13 +61,30 @@ func (s *State) skip(c *Skip) Result {
 		return Result{Refused: CodeInvalid}
 	case j.over || j.cancelled:
 		return Result{Refused: CodeOver}
-	case c.At <= j.starts.decided():
+	case c.At <= j.starts.closed():
 		return Result{Existed: true}
 	}
-	x := &j.starts
-	x.skips = append(slices.Clone(x.skips[max(0, len(x.skips)+1-KeepSkips):]), Skipped{At: c.At, Run: c.Run, Stamp: s.stamp})
-	x.skipped++
+	j.starts.skip(Skipped{At: c.At, Run: c.Run, Stamp: s.stamp})
 	return Result{}
+}
+
+func (x *starts) skip(what Skipped) {
+	x.skips = append(slices.Clone(x.skips[max(0, len(x.skips)+1-KeepSkips):]), what)
+	x.skipped++
+}
+
+// runBeside is the newest run that goes on beside one that a schedule is to start, if it allows none. The coordinator looks before it decides, but
+// somebody may have had an older one tried again since.
+func (s *State) runBeside(o *taskstate.Origin) *JobRecord {
+	if o == nil || s.jobs[o.Job].job.Schedule.Overlap == taskstate.AllowOverlap {
+		return nil
+	}
+	for _, j := range slices.Backward(s.order) {
+		if x := j.job.Origin; x != nil && x.Job == o.Job && !j.over {
+			return j
+		}
+	}
+	return nil
 }
 
 // startsSnapshot is starts in a snapshot, without last.

@@ -31,6 +31,8 @@ func (s *State) renewable(j *JobRecord, c *Renew) Result {
 		return Result{Refused: CodeInvalid}
 	case j.cancelled && (j.Lasts() || !j.over):
 		return Result{Refused: CodeOver}
+	case j.long.unknown(c.Seen, s.index):
+		return Result{Refused: CodeConflict}
 	case j.long != nil && j.JobOf(c.Version) == nil:
 		return Result{Refused: CodeUnknown}
 	}
@@ -64,6 +66,7 @@ func (s *State) renew(c *Renew) Result {
 	if !found {
 		return r
 	}
+	j.long.moves(s.index)
 	over := j.over
 	if j.cancelled {
 		s.lift(j)
@@ -185,6 +188,8 @@ func (s *State) retire(c *Retire) Result {
 		return Result{Refused: CodeOver}
 	case len(c.Slots) == 0:
 		return Result{Refused: CodeInvalid}
+	case j.long.unknown(c.Seen, s.index):
+		return Result{Refused: CodeConflict}
 	}
 	r := j.eachSlot(c.Slots, func(n, attempt int) bool {
 		was := j.slots.get(n)
@@ -202,6 +207,7 @@ func (s *State) retireSlot(j *JobRecord, n int, was cell, why taskstate.Reason) 
 	if x.retired {
 		return true
 	}
+	j.long.moves(s.index)
 	switch {
 	case was.form == formOpen:
 		x.leaving, x.next, x.notBefore = true, 0, 0
@@ -230,6 +236,8 @@ func (s *State) grow(c *Grow) Result {
 		return Result{Refused: CodeInvalid}
 	case j.over || j.cancelled:
 		return Result{Refused: CodeOver}
+	case j.long.unknown(c.Seen, s.index):
+		return Result{Refused: CodeConflict}
 	case j.JobOf(c.Version) == nil:
 		return Result{Refused: CodeUnknown}
 	case c.First != 0 && c.First != j.slots.count+1:
@@ -258,6 +266,7 @@ func (s *State) grow(c *Grow) Result {
 
 // add appends a slot.
 func (s *State) add(j *JobRecord, x side) {
+	j.long.moves(s.index)
 	j.slots.count++
 	n := j.slots.count
 	attempt := j.attempt(cell{})

@@ -25,6 +25,11 @@ func (s *State) submit(c *Submit) Result {
 	if r := s.wellPlaced(job); r.Refused != CodeNone {
 		return r
 	}
+	if run := s.runBeside(job.Origin); run != nil {
+		parent := s.jobs[job.Origin.Job]
+		parent.starts.skip(Skipped{At: job.Origin.At, Run: run.job.ID, Stamp: s.stamp})
+		return Result{Job: run.job.ID, Skipped: true}
+	}
 	kept := *job
 	if kept.Type.Lasts() {
 		kept.Version = 1
@@ -85,7 +90,7 @@ func (s *State) wellPlaced(job *taskstate.Job) Result {
 		return Result{Refused: CodeInvalid}
 	case parent.cancelled:
 		return Result{Refused: CodeOver}
-	case o.At <= parent.starts.decided(): // this run was, and is forgotten; or it was skipped
+	case o.At <= parent.starts.closed(): // this run was, and is forgotten; or it was skipped; or it is of a spec that is not wanted any more
 		return Result{Refused: CodeOver, Existed: true}
 	}
 	return Result{}

@@ -27,6 +27,8 @@ func (s *State) update(c *Update) Result {
 	}
 	if !j.Lasts() {
 		j.starts.since = s.stamp
+	} else {
+		j.long.revised = s.index
 	}
 	if j.Lasts() && taskstate.Restarts(j.job, &spec) {
 		s.newVersion(j, spec)
@@ -116,12 +118,16 @@ func (s *State) rollout(c *Rollout) Result {
 	case c.Version != 0 && c.Version != j.job.Version:
 		return Result{Refused: CodeConflict, Version: j.job.Version}
 	}
+	if j.long.unknown(c.Seen, s.index) {
+		return Result{Refused: CodeConflict, Version: j.job.Version}
+	}
 	now := &j.long.rollout
 	to, ok := rolloutMoves()[now.State][c.State]
 	switch {
 	case !ok && c.State == RollingBack && j.long.previous == 0:
 		return Result{Refused: CodeUnknown, Version: j.job.Version} // there is nothing to go back to
 	case !ok && c.State == RollingBack:
+		j.long.revised = s.index
 		s.rollBack(j, c.Message)
 		return Result{Version: j.job.Version}
 	case !ok:
@@ -129,6 +135,7 @@ func (s *State) rollout(c *Rollout) Result {
 	case to == now.State && (c.Message == "" || c.Message == now.Message):
 		return Result{Existed: true, Version: j.job.Version}
 	}
+	j.long.revised = s.index
 	if to != now.State {
 		now.State, now.Since = to, s.stamp
 	}

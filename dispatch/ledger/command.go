@@ -83,7 +83,8 @@ type Revoke struct {
 
 // Submit accepts a job, create-if-absent by id: a repetition answers the same and changes nothing. It is refused with CodeConflict and
 // Result.Job if another lasting or scheduled job of that name goes on, and with CodeUnknown and Result.Missing if a job of After is not
-// known, or the one of Origin. A job whose predecessor ended without success is accepted and cancelled (Result.Cut).
+// known, or the one of Origin. A run of a schedule that allows none beside another is not accepted while one goes on: it is recorded as skipped
+// (Result.Skipped). A job whose predecessor ended without success is accepted and cancelled (Result.Cut).
 // Again says that it was asked for before, with an answer that never came: in a recovered ledger the decision may be among the lost.
 type Submit struct {
 	Job   taskstate.Job `cbor:"1,keyasint"`
@@ -159,7 +160,8 @@ type Result struct {
 	Again    []Again           // slots that wait now because of this command, with the attempts they wait for
 	Released []taskstate.JobID // jobs that were blocked and are not any more
 	Cut      []taskstate.JobID // jobs that were cancelled as a consequence: max_fails, or a predecessor that failed
-	Job      taskstate.JobID   // Submit: the job that has the name
+	Job      taskstate.JobID   // Submit: the job that has the name; skipped, the run that goes on
+	Skipped  bool              // Submit: nothing was accepted, but a start of a schedule recorded as skipped: another run goes on
 	Missing  taskstate.JobID   // Submit: the job of After or Origin that is not known
 	Version  int               // Update, Rollout: the version that is wanted now
 	Reopened *Outline          // Renew: the job was over, and goes on

@@ -11,6 +11,12 @@ type Update struct {
 	From int           `cbor:"2,keyasint,omitempty"`
 }
 
+// What a lasting job needs next – Renew, Retire, Grow, Rollout – follows from what whoever decides it saw, and it may be decided long after.
+// So these say in Seen up to which index their author knew the ledger: CodeConflict, and nothing is changed, if another entry after that decided
+// something about what the job's slots are to be – its spec or rollout, or which of them there are or begin anew. 0 = whatever was decided. What one
+// step comes to is decided together: commands about slots of one entry are not in each other's way. Batch jobs have nobody who follows them
+// like this.
+
 // Renew gives slots a fresh attempt. One that has ended waits again, also in a job that was over; one that waits goes on waiting; one
 // that is open leaves: its worker is told to stop it, and whatever its end is, the slot waits again. Slots.Attempt is the attempt
 // that was seen, 0 = whatever it is; slots that have moved on are refused. A batch job that was cancelled goes on: what waited when it
@@ -21,6 +27,7 @@ type Renew struct {
 	Version   int              `cbor:"3,keyasint,omitempty"` // of the new attempts; 0 = as the slot's now
 	Reason    taskstate.Reason `cbor:"4,keyasint,omitempty"`
 	NotBefore int64            `cbor:"5,keyasint,omitempty"` // ledger stamp
+	Seen      uint64           `cbor:"6,keyasint,omitempty"` // see above
 }
 
 // Retire says that slots are not wanted any more. One that waits or has ended is retired at once (a batch job's end stands: refused),
@@ -29,6 +36,7 @@ type Retire struct {
 	Job    taskstate.JobID  `cbor:"1,keyasint"`
 	Slots  []Slots          `cbor:"2,keyasint"`
 	Reason taskstate.Reason `cbor:"3,keyasint,omitempty"`
+	Seen   uint64           `cbor:"4,keyasint,omitempty"` // see above
 }
 
 // Grow adds slots to a service or global job, above the highest there is: N free ones, or one pinned to each of Peers. A peer that has a
@@ -40,6 +48,7 @@ type Grow struct {
 	Peers   []taskstate.PeerID `cbor:"3,keyasint,omitempty"`
 	Version int                `cbor:"4,keyasint,omitempty"` // 0 = the one that is wanted
 	First   int                `cbor:"5,keyasint,omitempty"` // 0 = whichever it is
+	Seen    uint64             `cbor:"6,keyasint,omitempty"` // see above
 }
 
 // RolloutState says how far the tasks of a lasting job follow its version.
@@ -69,6 +78,7 @@ type Rollout struct {
 	State   RolloutState    `cbor:"2,keyasint"`
 	Message string          `cbor:"3,keyasint,omitempty"`
 	Version int             `cbor:"4,keyasint,omitempty"`
+	Seen    uint64          `cbor:"5,keyasint,omitempty"` // see above
 }
 
 // Availability says whether a peer takes tasks.

@@ -28,6 +28,29 @@ type long struct {
 	previous int                    // version to roll back to, 0 = none
 	rollout  RolloutRecord          // without Version and From
 	pins     map[taskstate.PeerID]int
+	revised  uint64 // index of the newest entry that changed the spec or the rollout
+	moved    uint64 // index of the newest entry that added, renewed or retired slots
+	before   uint64 // moved as it was before that entry: of use only while that is applied
+}
+
+// unknown tells whether something of what the slots are to be was decided that whoever had seen the ledger up to an index did not know. at is
+// the index of the entry that asks.
+func (l *long) unknown(seen, at uint64) bool {
+	if l == nil || seen == 0 {
+		return false
+	}
+	moved := l.moved
+	if moved == at {
+		moved = l.before
+	}
+	return max(l.revised, moved) > seen
+}
+
+// moves notes that an entry changed which slots there are, or which of them begin anew.
+func (l *long) moves(index uint64) {
+	if l != nil && l.moved != index {
+		l.before, l.moved = l.moved, index
+	}
 }
 
 // RolloutRecord is how far the tasks of a lasting job follow its version.

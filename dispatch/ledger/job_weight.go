@@ -44,6 +44,15 @@ func specBytes(job *taskstate.Job) (w int) {
 	for _, x := range job.Each {
 		w += stringBytes + len(x)
 	}
+	for _, a := range job.Matrix {
+		w += 3*stringBytes + len(a.Name)
+		for _, x := range a.Values {
+			w += stringBytes + len(x)
+		}
+	}
+	for _, x := range job.Constraints {
+		w += stringBytes + len(x)
+	}
 	if p := job.Run.Process; p != nil {
 		w += len(p.Script)
 		for _, x := range p.Command {

@@ -154,6 +154,7 @@ func TestAScheduleStartsEachRunOnce(t *testing.T) {
 	l.must(parent, child("c1", 60), child("c1", 60))
 	l.refuses(ledger.CodeBlocked, assign("p", "p2", run(1, 1, 1)))
 	l.refuses(ledger.CodeOver, child("c0", 60)) // that run was
+	l.must(assign("c1", "p2", run(1, 1, 1)), settle("p2", ended("c1", 1, taskstate.Complete)))
 	l.must(child("c2", 120), assign("c2", "p2", run(1, 1, 1)), settle("p2", ended("c2", 1, taskstate.Failed)))
 	if j := l.record("p"); j.State() != taskstate.Pending || j.LastRun() != 120 || j.Slots() != 0 || j.Counts() != (ledger.Counts{}) {
 		t.Errorf("the parent is %v, ran last %d, %+v", j.State(), j.LastRun(), j.Counts())
@@ -252,4 +253,64 @@ func TestEndsOfSlotsLongRenewedAreNotKept(t *testing.T) {
 	if p := l.record("j").Past(1); len(p) != ledger.KeepPast || p[4].End.Message != "it took 3000" {
 		t.Errorf("past %+v", p)
 	}
+}
+
+// runOf is a run of the schedule p for a moment.
+func runOf(id taskstate.JobID, at int64) ledger.Command {
+	c := submit(id, 1)
+	c.Submit.Job.Origin = &taskstate.Origin{Job: "p", At: at}
+	return c
+}
+
+func TestARunIsSkippedIfOneThatSomebodyTriesAgainGoesOnWhenItIsDecided(t *testing.T) {
+	l := newLog(t)
+	parent := submit("p", 1)
+	parent.Submit.Job.Schedule = &taskstate.Schedule{Cron: "* * * * *"}
+	other := submit("q", 1) // goes on all the time, and is another's
+	other.Submit.Job.Schedule = parent.Submit.Job.Schedule
+	beside := runOf("o1", 60)
+	beside.Submit.Job.Origin.Job = "q"
+	l.must(parent, other, beside, runOf("c1", 60), assign("c1", "p2", run(1, 1, 1)), settle("p2", ended("c1", 1, taskstate.Failed)))
+	l.must(renew("c1", 0, run(1, 1, 1)))
+	l.stamp = 7000
+	if r := l.one(runOf("c2", 120)); r.Refused != ledger.CodeNone || r.Existed || !r.Skipped || r.Job != "c1" {
+		t.Errorf("answered %+v", r)
+	}
+	if _, ok := l.Job("c2"); ok {
+		t.Error("two runs go on")
+	}
+	j := l.record("p")
+	if skips, n := j.Skips(); n != 1 || skips[0] != (ledger.Skipped{At: 120, Run: "c1", Stamp: 7000}) || j.LastRun() != 60 || j.StartsFrom() < 120 {
+		t.Errorf("%d skipped: %+v, ran last %d", n, skips, j.LastRun())
+	}
+	if r := l.one(runOf("c2", 120)); r.Refused != ledger.CodeOver || !r.Existed || r.Skipped {
+		t.Errorf("said twice: %+v", r)
+	}
+	l.must(assign("c1", "p2", run(1, 1, 2)), settle("p2", endedAs("c1", 1, 2, taskstate.Complete)), runOf("c3", 180))
+	allowed := submit("p", 1)
+	allowed.Submit.Job.Schedule = &taskstate.Schedule{Cron: "* * * * *", Overlap: taskstate.AllowOverlap}
+	l.must(update(allowed, 0), runOf("c4", 8000))
+	l.must(cancel("c3"), cancel("c4"), assign("o1", "p2", run(1, 1, 1)), update(parent, 0), runOf("c5", 9000))
+	if r := l.one(runOf("c6", 10_000)); r.Job != "c5" || !r.Skipped {
+		t.Errorf("beside the newest: %+v", r)
+	}
+}
+
+func TestWhatAScheduleWasToDoBeforeItWasChangedIsDroppedIfItIsDecidedAfterThat(t *testing.T) {
+	l := newLog(t)
+	parent := submit("p", 1)
+	parent.Submit.Job.Schedule = &taskstate.Schedule{Cron: "* * * * *"}
+	changed := submit("p", 1)
+	changed.Submit.Job.Schedule, changed.Submit.Job.Priority = parent.Submit.Job.Schedule, 9
+	l.must(parent)
+	l.stamp = 61_000
+	l.must(update(changed, 0))
+	l.refuses(ledger.CodeOver, runOf("c1", 60_000)) // it would be what nobody wants any more
+	if r := l.one(ledger.Command{Skip: &ledger.Skip{Job: "p", At: 60_000, Run: "c0"}}); !r.Existed {
+		t.Errorf("answered %+v", r)
+	}
+	if _, n := l.record("p").Skips(); n != 0 || l.record("p").LastRun() != 0 {
+		t.Errorf("%d were skipped", n)
+	}
+	l.must(runOf("c2", 120_000))
 }

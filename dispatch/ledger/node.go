@@ -68,6 +68,7 @@ type Node struct {
 	poke      chan struct{}
 	tendNow   chan struct{}
 	doubt     chan struct{}
+	disk      stir         // of watchDisk
 	stands    stands       // whom this voter lets stand for election
 	looks     atomic.Int32 // questions about the leader that are looked into now
 	moved     signal       // entries, coordinator or voters changed: for those that serve followers
@@ -117,7 +118,7 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, rep: NewReplica(), ring: newRing(ringIdle), notify: make(chan bool, 64), life: make(longLock, 1),
-		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), doubt: make(chan struct{}, 1), closing: make(chan struct{}), absent: map[string]time.Time{}, heard: map[taskstate.PeerID]time.Time{},
+		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), doubt: make(chan struct{}, 1), disk: stir{wake: make(chan struct{}, 1)}, closing: make(chan struct{}), absent: map[string]time.Time{}, heard: map[taskstate.PeerID]time.Time{},
 	}
 	if err := n.restore(); err != nil {
 		return nil, err

@@ -40,6 +40,7 @@ type logStore struct {
 	open sync.RWMutex // guards wal: held while it is used, exclusively while it is exchanged
 	wal  *wal.WAL
 
+	stir    *stir                     // of whoever watches this disk; set before the first write
 	since   atomic.Pointer[time.Time] // when the write under way began; nil while there is none
 	trouble atomic.Pointer[error]     // of the last write, nil if it succeeded
 }
@@ -75,6 +76,7 @@ func (s *logStore) change(f func() error) error {
 	defer s.write.Unlock()
 	now := time.Now()
 	s.since.Store(&now)
+	s.stir.moved()
 	defer s.since.Store(nil)
 	err := s.mend()
 	if err == nil {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -38,42 +39,84 @@ func (t steadyTransport) AppendEntries(id raft.ServerID, to raft.ServerAddress, 
 	return t.NetworkTransport.AppendEntries(id, to, req, resp)
 }
 
-// diskLook is how often watchDisk looks.
+// diskLook is how often watchDisk looks, while there is anything to see.
 const diskLook = 500 * time.Millisecond
 
 // watchDisk says in the log when this voter's disk begins and ceases to take what is written, until ctx ends. It ends this peer's own
 // term when the disk is stuck: raft, which waits for the disk, cannot. That term is over for good: when the disk answers again, raft
 // hears of the next one from the others, or begins one.
 func (n *Node) watchDisk(ctx context.Context) {
-	t := time.NewTicker(diskLook)
+	t := time.NewTimer(diskLook)
 	defer t.Stop()
-	wasSick, wasStuck := false, false
+	var w diskWatch
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-n.disk.wake:
+			t.Reset(diskLook)
+			continue
 		case <-t.C:
 		}
-		s := n.currentSeat()
-		if s == nil {
-			wasSick, wasStuck = false, false
-			continue
+		w.look(ctx, n)
+		if !n.disk.rest(n.diskBusy) {
+			t.Reset(diskLook)
 		}
-		err := s.store.health()
-		_, stuck := s.store.stuck()
-		switch {
-		case err != nil && !wasSick:
-			n.cfg.Log.Error("this voter takes no part in decisions", "err", err)
-		case err == nil && wasSick:
-			n.cfg.Log.Info("this voter takes part in decisions again: its log can be written")
-		}
-		if stuck && !wasStuck {
-			n.resign(ctx)
-		} else if wasStuck && !stuck {
-			n.renew(ctx, s)
-		}
-		wasSick, wasStuck = err != nil, stuck
 	}
+}
+
+// diskWatch is what watchDisk saw last.
+type diskWatch struct{ sick, stuck bool }
+
+func (w *diskWatch) look(ctx context.Context, n *Node) {
+	s := n.currentSeat()
+	if s == nil {
+		*w = diskWatch{}
+		return
+	}
+	err := s.store.health()
+	_, stuck := s.store.stuck()
+	switch {
+	case err != nil && !w.sick:
+		n.cfg.Log.Error("this voter takes no part in decisions", "err", err)
+	case err == nil && w.sick:
+		n.cfg.Log.Info("this voter takes part in decisions again: its log can be written")
+	}
+	if stuck && !w.stuck {
+		n.resign(ctx)
+	} else if w.stuck && !stuck {
+		n.renew(ctx, s)
+	}
+	*w = diskWatch{sick: err != nil, stuck: stuck}
+}
+
+// diskBusy tells whether a write is under way, or the last one failed, so that there is something to see soon.
+func (n *Node) diskBusy() bool {
+	s := n.currentSeat()
+	return s != nil && (s.store.since.Load() != nil || s.store.trouble.Load() != nil)
+}
+
+// stir lets one who looks at something every now and then sleep while nothing moves.
+type stir struct {
+	asleep atomic.Bool
+	wake   chan struct{} // room for one
+}
+
+// moved is called by whatever moves, after it has begun to. It costs next to nothing while nobody sleeps. A nil stir is nobody's.
+func (s *stir) moved() {
+	if s != nil && s.asleep.Load() && s.asleep.CompareAndSwap(true, false) {
+		nudge(s.wake)
+	}
+}
+
+// rest tells whether the one who looks may sleep until wake: not if something is busy. What begins to move after busy was asked, wakes.
+func (s *stir) rest(busy func() bool) bool {
+	s.asleep.Store(true)
+	if !busy() {
+		return true
+	}
+	s.asleep.Store(false)
+	return false
 }
 
 // resign ends a term as if raft had said that it is over, and has the other voters look for themselves.

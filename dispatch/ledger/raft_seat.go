@@ -67,6 +67,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	if err != nil {
 		return err
 	}
+	s.store.stir = &n.disk
 	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, logger)
 	if err != nil {
 		return fmt.Errorf("open the ledger's snapshots in %s: %w", dir, err)
@@ -103,6 +104,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	n.mu.Lock()
 	n.seat = s
 	n.mu.Unlock()
+	n.disk.moved() // a write of before was not seen
 	n.ring.bound(n.cfg.RingBytes)
 	s.observe(n)
 	if err := n.saveMemo(); err != nil {

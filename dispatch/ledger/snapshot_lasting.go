@@ -24,6 +24,8 @@ type lastingSnapshot struct {
 	PastEnds  []pastEndSnapshot `cbor:"25,keyasint,omitempty"` // by position in Past
 	Forgiven  int               `cbor:"26,keyasint,omitempty"`
 	Starts    *startsSnapshot   `cbor:"27,keyasint,omitempty"` // of a schedule
+	Revised   uint64            `cbor:"28,keyasint,omitempty"`
+	Moved     uint64            `cbor:"29,keyasint,omitempty"`
 }
 
 // sideSnapshot is a side in a snapshot.
@@ -65,7 +67,7 @@ func (j *JobRecord) packLasting() lastingSnapshot {
 	if l == nil {
 		return out
 	}
-	out.Grown, out.Previous = j.slots.count, l.previous
+	out.Grown, out.Previous, out.Revised, out.Moved = j.slots.count, l.previous, l.revised, l.moved
 	if l.rollout != (RolloutRecord{}) {
 		out.Rollout = &l.rollout
 	}
@@ -127,7 +129,7 @@ func (j *JobRecord) unpackLasting(in *lastingSnapshot) error {
 func (j *JobRecord) unpackVersions(in *lastingSnapshot) error {
 	l := j.long
 	if l == nil {
-		if in.Grown != 0 || in.Previous != 0 || in.Rollout != nil || len(in.Versions) > 0 {
+		if in.Grown != 0 || in.Previous != 0 || in.Rollout != nil || len(in.Versions) > 0 || in.Revised != 0 || in.Moved != 0 {
 			return errLasting
 		}
 		return nil
@@ -135,7 +137,7 @@ func (j *JobRecord) unpackVersions(in *lastingSnapshot) error {
 	if in.Grown < 0 || in.Grown > MaxSlots || j.job.Version < 1 || j.job.Version > math.MaxInt32 {
 		return errLasting
 	}
-	j.slots.count = in.Grown
+	j.slots.count, l.revised, l.moved = in.Grown, in.Revised, in.Moved
 	last := 0
 	for i := range in.Versions {
 		spec := &in.Versions[i]

@@ -44,7 +44,25 @@ func aptCommand(r *rapid.T, st *ledger.State) ledger.Command {
 	if rapid.IntRange(0, 3).Draw(r, "any attempt") == 0 {
 		attempt = 0
 	}
-	return anyLasting(r, peer, j.Job().ID, []ledger.Slots{run(n, rapid.IntRange(1, 3).Draw(r, "how many"), attempt)})
+	c := anyLasting(r, peer, j.Job().ID, []ledger.Slots{run(n, rapid.IntRange(1, 3).Draw(r, "how many"), attempt)})
+	if rapid.Bool().Draw(r, "from what was seen") {
+		sawUpTo(&c, max(1, st.Index()-min(st.Index(), rapid.Uint64Range(0, 9).Draw(r, "entries ago"))))
+	}
+	return c
+}
+
+// sawUpTo makes a command depend on what was decided later.
+func sawUpTo(c *ledger.Command, seen uint64) {
+	switch {
+	case c.Renew != nil:
+		c.Renew.Seen = seen
+	case c.Retire != nil:
+		c.Retire.Seen = seen
+	case c.Grow != nil:
+		c.Grow.Seen = seen
+	case c.Rollout != nil:
+		c.Rollout.Seen = seen
+	}
 }
 
 func endOf(r *rapid.T, j *ledger.JobRecord, peer string, inc taskstate.Incarnation, slot, attempt int) ledger.Command {

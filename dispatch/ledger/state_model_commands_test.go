@@ -70,9 +70,10 @@ func (d *dumb) renew(c *ledger.Renew) {
 		}
 	}
 	picked := j.picked(c.Slots)
-	if len(picked) == 0 {
+	if len(picked) == 0 || d.news(j, c.Seen) {
 		return
 	}
+	j.moved = append(j.moved, d.index)
 	if j.cancelled {
 		picked = slices.DeleteFunc(picked, j.waited)
 		d.lift(j)
@@ -136,11 +137,14 @@ func (s *dumbSlot) renew(j *dumbJob, now int64, c *ledger.Renew) {
 
 func (d *dumb) retire(c *ledger.Retire) {
 	j := d.job(c.Job)
-	if j == nil || j.cancelled || j.over {
+	if j == nil || j.cancelled || j.over || d.news(j, c.Seen) {
 		return
 	}
 	for _, i := range j.picked(c.Slots) {
 		s := &j.slots[i]
+		if !s.retired {
+			j.moved = append(j.moved, d.index)
+		}
 		switch {
 		case s.retired || s.final != nil && !j.job.Type.Lasts():
 			continue
@@ -162,9 +166,15 @@ func (d *dumb) grow(c *ledger.Grow) {
 	if j == nil || !j.job.Type.Lasts() || j.cancelled || j.over || c.Version != 0 && j.version(c.Version) == nil {
 		return
 	}
-	if c.First != 0 && c.First != len(j.slots)+1 {
+	if c.First != 0 && c.First != len(j.slots)+1 || d.news(j, c.Seen) {
 		return
 	}
+	had := len(j.slots)
+	defer func() {
+		if len(j.slots) > had {
+			j.moved = append(j.moved, d.index)
+		}
+	}()
 	version := c.Version
 	if version == 0 {
 		version = j.job.Version
@@ -197,6 +207,7 @@ func (d *dumb) update(c *ledger.Update) {
 	if len(taskstate.Changes(&j.job, &spec)) == 0 {
 		return
 	}
+	j.revised = append(j.revised, d.index)
 	if j.job.Type.Lasts() && taskstate.Restarts(&j.job, &spec) {
 		if j.previous == 0 || j.rollout != ledger.Updating && j.rollout != ledger.Paused {
 			j.previous = j.job.Version
@@ -237,7 +248,7 @@ func (j *dumbJob) tidy() {
 
 func (d *dumb) roll(c *ledger.Rollout) {
 	j := d.job(c.Job)
-	if j == nil || j.over || j.cancelled || !j.job.Type.Lasts() || c.Version != 0 && c.Version != j.job.Version {
+	if j == nil || j.over || j.cancelled || !j.job.Type.Lasts() || c.Version != 0 && c.Version != j.job.Version || d.news(j, c.Seen) {
 		return
 	}
 	was := j.rollout
@@ -255,11 +266,15 @@ func (d *dumb) roll(c *ledger.Rollout) {
 	case c.State == ledger.RollingBack && j.previous != 0:
 		spec := j.specs[j.previous]
 		spec.Version = j.job.Version + 1
+		j.revised = append(j.revised, d.index)
 		j.previous, j.rollout, j.message, j.since = 0, ledger.RollingBack, c.Message, d.stamp
 		j.adopt(spec)
 		return
 	default:
 		return
+	}
+	if j.rollout != was || c.Message != "" && c.Message != j.message {
+		j.revised = append(j.revised, d.index)
 	}
 	if j.rollout != was {
 		j.since, j.message = d.stamp, c.Message

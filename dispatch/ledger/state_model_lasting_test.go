@@ -24,6 +24,15 @@ type dumbLasting struct {
 	rollout  ledger.RolloutState
 	message  string
 	since    int64
+	revised  []uint64 // entries that changed the spec or the rollout
+	moved    []uint64 // entries that added, renewed or retired slots
+}
+
+// news tells whether a service is to be otherwise than whoever had seen the entries up to one of them could know.
+func (d *dumb) news(j *dumbJob, seen uint64) bool {
+	newer := func(i uint64) bool { return i > seen }
+	before := func(i uint64) bool { return i > seen && i < d.index }
+	return j.job.Type.Lasts() && seen > 0 && (slices.ContainsFunc(j.revised, newer) || slices.ContainsFunc(j.moved, before))
 }
 
 func (d *dumb) submit(job taskstate.Job) {
@@ -46,6 +55,14 @@ func (d *dumb) submit(job taskstate.Job) {
 		parent := d.job(o.Job)
 		if parent == nil || parent.cancelled || o.At <= parent.started() {
 			return
+		}
+		if parent.job.Schedule.Overlap != taskstate.AllowOverlap {
+			for _, run := range slices.Backward(d.jobs) {
+				if x := run.job.Origin; x != nil && x.Job == o.Job && !run.over {
+					parent.skips = append(parent.skips, ledger.Skipped{At: o.At, Run: run.job.ID, Stamp: d.stamp})
+					return
+				}
+			}
 		}
 		parent.lastRun = o.At
 	}
@@ -73,9 +90,9 @@ func (d *dumb) submit(job taskstate.Job) {
 	}
 }
 
-// started is up to when a schedule decided about its starts.
+// started is up to when a schedule decided about its starts, or would decide otherwise now.
 func (j *dumbJob) started() (at int64) {
-	at = j.lastRun
+	at = max(j.lastRun, j.changed)
 	for _, s := range j.skips {
 		at = max(at, s.At)
 	}

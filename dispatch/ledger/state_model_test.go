@@ -12,6 +12,7 @@ import (
 // dumb is the ledger state written for the reader: every slot is a struct in a slice, nothing is shared, counted or kept sorted.
 // The real State is held against it.
 type dumb struct {
+	index   uint64
 	stamp   int64
 	by      string
 	epoch   taskstate.Epoch
@@ -83,7 +84,7 @@ func (d *dumb) apply(e ledger.Entry) {
 	if d.epoch.Less(e.Epoch) {
 		d.by = e.By
 	}
-	d.epoch, d.stamp = e.Epoch, max(d.stamp, e.Stamp)
+	d.index, d.epoch, d.stamp = e.Index, e.Epoch, max(d.stamp, e.Stamp)
 	for _, c := range e.Commands {
 		d.command(e.Index, c)
 		d.settleDown()

@@ -71,7 +71,7 @@ func (st *stream) holes(m Mark) (out []Range) {
 	i, _ := st.find(next)
 	for _, e := range st.held[i:] {
 		if e.Number > m.Top || len(out) == maxRanges {
-			return out
+			break
 		}
 		if e.Number > next {
 			out = append(out, Range{Stream: m.Stream, From: next, To: e.Number - 1})

@@ -92,14 +92,17 @@ func post[Q, T any](f func(context.Context, Q) (T, error)) http.HandlerFunc {
 	}
 }
 
+// A selfWriter writes its JSON piece by piece: it may be long.
+type selfWriter interface{ writeTo(w io.Writer) error }
+
 func answer(w http.ResponseWriter, v any, err error) {
 	if err != nil {
 		fail(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if t, ok := v.(Tasks); ok {
-		_ = t.writeTo(w)
+	if v, ok := v.(selfWriter); ok {
+		_ = v.writeTo(w)
 		return
 	}
 	_ = json.NewEncoder(w).Encode(v) // the client has gone: nobody to tell

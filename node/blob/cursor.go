@@ -57,9 +57,10 @@ func (c *cursor) open(p *part) (*os.File, error) {
 	if p.f != nil || c.closed {
 		return p.f, nil
 	}
-	f, err := os.OpenFile(c.path(p), os.O_RDONLY|syscall.O_NONBLOCK, 0)    // a pipe that a task put there would wait for a writer
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // not yet, or the task left nothing
-		return nil, nil
+	// Not blocking: a pipe that a task put there would wait for a writer.
+	f, err := os.OpenFile(c.path(p), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil // not yet, or the task left nothing
 	}
 	if err != nil {
 		return nil, err

@@ -1,5 +1,7 @@
 package admission
 
+import "strings"
+
 // RefusalCode says why a newcomer was not let in. Only who proves an invite's secret hears more than Refused.
 type RefusalCode string
 
@@ -53,7 +55,7 @@ func (r *Refusal) Temporary() bool { return r.Code == NoCoordinator }
 func (r *Refusal) told() *Refusal {
 	switch r.Code {
 	case Expired, UsedUp, Revoked, WrongCluster, NoCoordinator:
-		return &Refusal{Code: r.Code, Message: r.Message[:min(len(r.Message), 256)]}
+		return &Refusal{Code: r.Code, Message: strings.ToValidUTF8(r.Message[:min(len(r.Message), 256)], "")} // half a character is no text
 	}
 	return &Refusal{Code: Refused}
 }

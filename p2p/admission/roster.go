@@ -146,8 +146,8 @@ func (r *Roster) Offer(entries ...Entry) error {
 	return errors.Join(first, r.store(next))
 }
 
-// sound picks the entries worth proving: new, of this cluster, and truly signed. Tombstones come first, so that the outcome of an
-// offer does not depend on its order.
+// sound picks the entries worth proving: new, of this cluster, and truly signed. Tombstones come first, and of two that contradict each other in
+// the same millisecond always the same one, so that the outcome of an offer does not depend on its order.
 func (r *Roster) sound(held *roll, entries []Entry) (good []Entry, first error) {
 	for _, e := range entries {
 		if h, ok := held.entries[e.Peer]; ok && e.At <= h.At {
@@ -164,7 +164,7 @@ func (r *Roster) sound(held *roll, entries []Entry) (good []Entry, first error) 
 		good = append(good, e)
 	}
 	slices.SortStableFunc(good, func(a, b Entry) int {
-		return cmp.Or(boolCompare(b.Removed, a.Removed), cmp.Compare(a.At, b.At), cmp.Compare(a.Peer, b.Peer))
+		return cmp.Or(boolCompare(b.Removed, a.Removed), cmp.Compare(a.At, b.At), cmp.Compare(a.Peer, b.Peer), slices.Compare(a.Sig, b.Sig))
 	})
 	return good, first
 }

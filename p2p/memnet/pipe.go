@@ -24,8 +24,9 @@ type pipe struct {
 }
 
 type chunk struct {
-	data []byte
-	due  time.Time
+	data  []byte
+	first time.Time // when it would have arrived if nothing had held it up
+	due   time.Time
 }
 
 func newPipe() *pipe { return &pipe{wake: make(chan struct{})} }
@@ -86,11 +87,40 @@ func (p *pipe) put(b []byte, due time.Time) (int, <-chan struct{}, error) {
 	}
 	n := min(len(b), window-p.size)
 	if n > 0 {
-		p.queue = append(p.queue, chunk{append([]byte(nil), b[:n]...), due})
+		p.queue = append(p.queue, chunk{append([]byte(nil), b[:n]...), due, due})
 		p.size += n
 		p.changed()
 	}
 	return n, p.wake, nil
+}
+
+// resume lets what a cut has held up since a moment arrive when TCP sends it next: the longer it has tried in vain, the later.
+func (p *pipe) resume(since, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.queue {
+		if c := &p.queue[i]; !c.due.Before(since) {
+			c.due = resent(c.first, now, firstResend)
+			break // what is behind it waits for it
+		}
+	}
+	p.changed()
+}
+
+// How long TCP waits for an answer before it sends again, the first time; it doubles each time, up to the last.
+const (
+	firstResend = 200 * time.Millisecond
+	lastResend  = 2 * time.Minute
+	synResend   = time.Second // of the first packet of a connection
+)
+
+// resent is when something is sent again next, from now on, that was sent first at a moment and never answered.
+func resent(first, now time.Time, wait time.Duration) time.Time {
+	at := first
+	for at.Before(now) {
+		at, wait = at.Add(wait), min(2*wait, lastResend)
+	}
+	return at
 }
 
 func (p *pipe) finish() { p.update(func() { p.ended = true }) }

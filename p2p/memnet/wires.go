@@ -9,15 +9,19 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"covey/pause"
 )
 
 // Wires is an internet in memory: machines with an address, TCP between them. With it under a p2p.Host (p2p.Config.Sockets) all of
 // libp2p is real. Directions are cut and slowed one by one; a stream that is cut in one direction stalls in that direction, as TCP
-// does that repeats itself in vain, and loses nothing if it is healed. It is safe for concurrent use.
+// does that repeats itself in vain, and loses nothing if it is healed: it goes on when TCP would try again next, which after a long cut
+// is long after its end. It is safe for concurrent use.
 type Wires struct {
 	mu       sync.Mutex
 	machines map[netip.Addr]*Machine // the newest of each address
 	cuts     map[way]int
+	since    map[way]time.Time // when the cut in force began
 	lags     map[way]time.Duration
 	conns    map[*Conn]struct{} // the dialling ends
 	port     uint16             // the last that was given to a dialling end
@@ -30,7 +34,7 @@ type way struct{ from, to netip.Addr }
 // NewWires makes a network without machines.
 func NewWires() *Wires {
 	return &Wires{
-		machines: map[netip.Addr]*Machine{}, cuts: map[way]int{}, lags: map[way]time.Duration{}, conns: map[*Conn]struct{}{},
+		machines: map[netip.Addr]*Machine{}, cuts: map[way]int{}, since: map[way]time.Time{}, lags: map[way]time.Duration{}, conns: map[*Conn]struct{}{},
 		wake: make(chan struct{}),
 	}
 }
@@ -70,10 +74,29 @@ func (w *Wires) answer() {
 // the two time out, whichever direction is cut.
 func (w *Wires) Cut(from, to netip.Addr, n int) {
 	w.mu.Lock()
-	w.cuts[way{from, to}] += n
+	was := w.cuts[way{from, to}]
+	w.cuts[way{from, to}] = was + n
+	now := time.Now()
+	switch {
+	case was == 0:
+		w.since[way{from, to}] = now
+	case was+n == 0:
+		w.resume(way{from, to}, now)
+	}
 	w.changed()
 	w.mu.Unlock()
 	w.answer()
+}
+
+// resume lets the streams go on that stalled in a direction. The lock is held.
+func (w *Wires) resume(d way, now time.Time) {
+	for c := range w.conns {
+		for _, end := range []*Conn{c, c.other} {
+			if ipOf(end.local) == d.from && ipOf(end.remote) == d.to {
+				end.out.resume(w.since[d], now)
+			}
+		}
+	}
 }
 
 // Lag makes what is written from one machine to another arrive d later.
@@ -174,12 +197,13 @@ func (m *Machine) Listen(at netip.AddrPort) (net.Listener, error) {
 	return l, nil
 }
 
-// Dial connects: refused at once where no process listens, not answered where there is no machine, or no way there and back.
+// Dial connects: refused at once where no process listens, not answered where there is no machine, or no way there and back. Like TCP it
+// tries a second later again, then after three, after seven.
 func (m *Machine) Dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
-	w := m.w
+	w, begin := m.w, time.Now()
 	for rode := false; ; {
 		w.mu.Lock()
-		there, wake := w.machines[to.Addr()], w.wake
+		there := w.machines[to.Addr()]
 		lag := w.lags[way{m.ip, to.Addr()}] + w.lags[way{to.Addr(), m.ip}]
 		var l *listener
 		silent := w.cuts[way{m.ip, to.Addr()}] > 0 || w.cuts[way{to.Addr(), m.ip}] > 0 || there == nil || there.dark
@@ -192,30 +216,22 @@ func (m *Machine) Dial(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 		}
 		dead := m.dead
 		w.mu.Unlock()
+		var wait time.Duration
 		switch {
 		case c != nil:
 			return c, nil
 		case dead:
 			return nil, net.ErrClosed
 		case silent:
-			select {
-			case <-wake:
-			case <-ctx.Done():
-				return nil, fmt.Errorf("no answer from %s: %w", to, expired(ctx))
-			}
-			continue
+			wait = time.Until(resent(begin, time.Now().Add(1), synResend))
 		case !rode && lag > 0:
-			rode = true
-			t := time.NewTimer(lag)
-			select {
-			case <-t.C:
-			case <-ctx.Done():
-				t.Stop()
-				return nil, fmt.Errorf("no answer from %s: %w", to, expired(ctx))
-			}
-			continue
+			rode, wait = true, lag
+		default:
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 		}
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+		if pause.For(ctx, wait) != nil {
+			return nil, fmt.Errorf("no answer from %s: %w", to, expired(ctx))
+		}
 	}
 }
 

@@ -141,6 +141,54 @@ func TestACutOfOneDirectionStallsThatOneAlone(t *testing.T) {
 	})
 }
 
+func TestAStreamGoesOnLongAfterALongCut(t *testing.T) {
+	for cut, want := range map[time.Duration]time.Duration{
+		100 * time.Millisecond: 200 * time.Millisecond,
+		time.Second:            1400 * time.Millisecond,
+		time.Minute:            102200 * time.Millisecond,
+		10 * time.Minute:       (204600 + 4*120_000) * time.Millisecond,
+	} {
+		wired(t, func(t *testing.T, w *memnet.Wires, a, _ *memnet.Machine) {
+			c := call(t, a)
+			w.Cut(ipA, ipB, 1)
+			began := time.Now()
+			if _, err := c.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(cut)
+			w.Cut(ipA, ipB, -1)
+			if _, err := c.Write([]byte("y")); err != nil { // behind the other
+				t.Fatal(err)
+			}
+			b := make([]byte, 2)
+			_, err := io.ReadFull(c, b)
+			if d := time.Since(began); d != want || err != nil || string(b) != "xy" {
+				t.Errorf("a cut of %v: %q arrived %v after it was sent, want it after %v: %v", cut, b, d, want, err)
+			}
+			began = time.Now()
+			if says(t, c, "x"); time.Since(began) != 0 {
+				t.Errorf("after a cut of %v all is not as before", cut)
+			}
+		})
+	}
+}
+
+func TestADialIntoSilenceIsAnsweredWhenItTriesAgain(t *testing.T) {
+	wired(t, func(t *testing.T, w *memnet.Wires, a, _ *memnet.Machine) {
+		for heals, want := range map[time.Duration]time.Duration{500 * time.Millisecond: time.Second, 1500 * time.Millisecond: 3 * time.Second} {
+			w.Cut(ipB, ipA, 1)
+			began := time.Now()
+			healed := time.AfterFunc(heals, func() { w.Cut(ipB, ipA, -1) })
+			c, err := a.Dial(t.Context(), atB)
+			if err != nil || time.Since(began) != want {
+				t.Fatalf("%v after %v, want it after %v", err, time.Since(began), want)
+			}
+			c.Close()
+			healed.Stop()
+		}
+	})
+}
+
 func TestAKilledProcessResetsAndRefuses(t *testing.T) {
 	wired(t, func(t *testing.T, _ *memnet.Wires, a, b *memnet.Machine) {
 		c := call(t, a)

@@ -216,5 +216,9 @@ func meantKey(text string) string {
 	case "zone", "region", "rack", "datacenter", "dc":
 		return "peer.label." + low
 	}
-	return spell.Nearest("peer."+low, strings.Fields(strings.ReplaceAll(words, ". ", " ")))
+	list := strings.Fields(strings.ReplaceAll(words, ". ", " "))
+	if near := spell.Nearest(strings.ToLower(text), list); near != "" { // a slip in front of the dot: pear.os
+		return near
+	}
+	return spell.Nearest("peer."+low, list)
 }

@@ -77,7 +77,7 @@ func (c *check) retried(cmd *ledger.Renew) {
 		return
 	}
 	j := c.w.load.byID[cmd.Job]
-	j.retried, j.retriedAt = true, c.w.now()
+	j.retried = true
 	for _, run := range cmd.Slots {
 		for n := run.First; n < run.First+run.N; n++ {
 			c.redone[slot{cmd.Job, n}] = run.Attempt

@@ -66,7 +66,7 @@ func (c *check) followed(cmd *ledger.Command, r *ledger.Result) {
 		}
 	}
 	switch {
-	case cmd.Submit != nil && cmd.Submit.Job.Origin != nil && r.Refused == ledger.CodeNone && !r.Existed:
+	case cmd.Submit != nil && cmd.Submit.Job.Origin != nil && r.Refused == ledger.CodeNone && !r.Existed && !r.Skipped:
 		c.scheduled(&cmd.Submit.Job)
 	case cmd.Update != nil && r.Refused == ledger.CodeNone:
 		c.about(cmd.Update.Job.ID)
@@ -76,8 +76,8 @@ func (c *check) followed(cmd *ledger.Command, r *ledger.Result) {
 		}
 	case cmd.Renew != nil:
 		c.renewed(cmd.Renew, r)
-	case cmd.Retire != nil && r.Refused != ledger.CodeOver:
-		c.retired(cmd.Retire)
+	case cmd.Retire != nil:
+		c.retired(cmd.Retire, r)
 	case cmd.Grow != nil && r.Refused == ledger.CodeNone:
 		c.upward(cmd.Grow.Job)
 	case cmd.Assign != nil:
@@ -96,12 +96,12 @@ func (c *check) about(id taskstate.JobID) *watched {
 // is written.
 const heardWithin = 2 * time.Second
 
-// scheduled takes note of a job that a schedule started. A run that somebody had tried again in the same moment may go on beside it.
+// scheduled takes note of a job that a schedule started.
 func (c *check) scheduled(job *taskstate.Job) {
 	w := c.w
 	parent := w.load.byID[job.Origin.Job]
 	for _, j := range w.load.jobs {
-		if o := j.job.Origin; o != nil && o.Job == job.Origin.Job && !c.over[j.job.ID] && parent.job.Schedule.Overlap == taskstate.SkipOverlap && (!j.retried || w.now()-j.retriedAt > heardWithin) {
+		if o := j.job.Origin; o != nil && o.Job == job.Origin.Job && !c.over[j.job.ID] && parent.job.Schedule.Overlap == taskstate.SkipOverlap {
 			w.fail("I13", "the schedule %s starts %s while %s goes on", parent.job.ID, job.ID, j.job.ID)
 		}
 	}
@@ -119,21 +119,19 @@ func (c *check) renewed(cmd *ledger.Renew, r *ledger.Result) {
 		return
 	}
 	x, took := c.about(cmd.Job), false
-	for _, run := range cmd.Slots {
-		for n := run.First; n < run.First+run.N; n++ {
-			s := rec.Slot(n)
-			delete(c.restarts, slot{cmd.Job, n})
-			if s.Leaving == "" {
-				continue
-			}
-			task, p := taskstate.Task(cmd.Job, n, s.Attempt), w.byID[s.Peer]
-			if _, told := c.leaves[task]; !told {
-				c.leaves[task] = w.now()
-			}
-			if proc := p.procs[task]; x != nil && cmd.Reason == taskstate.ReasonUpdated && proc != nil && !proc.halted && w.now()-proc.since > heardWithin {
-				x.down[n], took = taken{p, w.now()}, true
-				c.ruined(x, rec, n)
-			}
+	for _, n := range decidedOf(cmd.Slots, r) {
+		s := rec.Slot(n)
+		delete(c.restarts, slot{cmd.Job, n})
+		if s.Leaving == "" {
+			continue
+		}
+		task, p := taskstate.Task(cmd.Job, n, s.Attempt), w.byID[s.Peer]
+		if _, told := c.leaves[task]; !told {
+			c.leaves[task] = w.now()
+		}
+		if proc := p.procs[task]; x != nil && cmd.Reason == taskstate.ReasonUpdated && proc != nil && !proc.halted && w.now()-proc.since > heardWithin {
+			x.down[n], took = taken{p, w.now()}, true
+			c.ruined(x, rec, n)
 		}
 	}
 	switch {
@@ -145,20 +143,33 @@ func (c *check) renewed(cmd *ledger.Renew, r *ledger.Result) {
 	}
 }
 
-func (c *check) retired(cmd *ledger.Retire) {
+// decidedOf lists the slots of runs that were not refused.
+func decidedOf(runs []ledger.Slots, r *ledger.Result) (out []int) {
+	if r.Refused != ledger.CodeNone && r.Refused != ledger.CodePartly {
+		return nil
+	}
+	for _, run := range runs {
+		for n := run.First; n < run.First+run.N; n++ {
+			if !slices.ContainsFunc(r.Slots, func(no ledger.Slots) bool { return n >= no.First && n < no.First+no.N }) {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+func (c *check) retired(cmd *ledger.Retire, r *ledger.Result) {
 	rec, ok := c.w.quorum.truth.Job(cmd.Job)
 	if !ok {
 		return
 	}
 	x := c.about(cmd.Job)
-	for _, run := range cmd.Slots {
-		for n := run.First; n < run.First+run.N; n++ {
-			if s := rec.Slot(n); s.Leaving != "" {
-				c.leaves[taskstate.Task(cmd.Job, n, s.Attempt)] = c.w.now()
-			}
-			if x != nil {
-				delete(x.down, n)
-			}
+	for _, n := range decidedOf(cmd.Slots, r) {
+		if s := rec.Slot(n); s.Leaving != "" {
+			c.leaves[taskstate.Task(cmd.Job, n, s.Attempt)] = c.w.now()
+		}
+		if x != nil {
+			delete(x.down, n)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"testing"
+	"time"
 
 	"covey/dispatch/ledger"
 	"covey/p2p/admission"
@@ -84,5 +85,49 @@ func TestWhetherAPeerIsDrainedIsWhatWasDecidedLastWhateverWasAnsweredLast(t *tes
 	}
 	if got := w.load.drains[p.id]; got != ledger.AvailActive {
 		t.Errorf("the peer counts as %q, and takes tasks", got)
+	}
+}
+
+// Nobody knows that a task runs that does not say so: an update that ends it has taken nothing down.
+func TestATaskThatGoesOnForAWhileSaysThatItRuns(t *testing.T) {
+	w := newWorld(Config{Seed: 1, Peers: 3})
+	silent := 0
+	for range 200 {
+		for _, n := range []need{{long: true}, {ever: true}, {time: time.Second, exit: 3}, {time: 14 * time.Second}} {
+			if !w.saysItRuns(n) {
+				t.Fatalf("%+v does not say that it runs", n)
+			}
+		}
+		if !w.saysItRuns(need{time: 10 * time.Millisecond}) {
+			silent++
+		}
+	}
+	if silent == 0 || silent == 200 {
+		t.Errorf("%d of 200 short tasks end before anybody hears that they run, want some", silent)
+	}
+}
+
+func TestARunThatStartsBesideOneThatIsTriedAgainIsNoticed(t *testing.T) {
+	w := founded(t)
+	parent := &work{job: taskstate.Job{
+		ID: "p", Name: "p", Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}, Schedule: &taskstate.Schedule{Cron: "* * * * *", Overlap: taskstate.SkipOverlap},
+	}}
+	w.load.jobs, w.load.byID[parent.job.ID] = append(w.load.jobs, parent), parent
+	w.decide(t, ledger.Command{Submit: &ledger.Submit{Job: parent.job}})
+	run := parent.job
+	run.ID, run.Schedule, run.Origin = "r1", nil, &taskstate.Origin{Job: "p", At: 60_000}
+	first := []ledger.Slots{{First: 1, N: 1, Attempt: 1}}
+	w.decide(t, ledger.Command{Submit: &ledger.Submit{Job: run}})
+	w.decide(t, ledger.Command{Cancel: &ledger.Cancel{Job: "r1"}})
+	w.quorum.leader = &life{w: w, p: w.peers[0]}
+	w.decide(t, ledger.Command{Renew: &ledger.Renew{Job: "r1", Slots: first, Reason: taskstate.ReasonRetried}})
+	if w.violation != nil {
+		t.Fatal(w.violation)
+	}
+	next := run
+	next.ID, next.Origin = "r2", &taskstate.Origin{Job: "p", At: 120_000}
+	w.check.scheduled(&next)
+	if w.violation == nil || w.violation.Rule != "I13" {
+		t.Errorf("%v, want I13", w.violation)
 	}
 }

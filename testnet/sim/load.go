@@ -35,7 +35,6 @@ type work struct {
 	retries   int             // among them
 	cancels   int             // that nobody has answered yet
 	retried   bool            // some of it was tried again because somebody said so
-	retriedAt time.Duration   // the last time
 }
 
 // need is what running one attempt takes.

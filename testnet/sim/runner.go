@@ -40,7 +40,7 @@ func (l *life) start(launch taskstate.Launch) {
 	w.stats.Tasks++
 	p.started = w.now()
 	need := w.load.runs(&launch)
-	if need.long || need.ever || need.time > 0 && w.chance(0.8) {
+	if w.saysItRuns(need) {
 		l.after(w.ms(0, 40), func() {
 			if p.procs[launch.Task] == r && r.life == l {
 				l.ran(taskstate.RunReport{Task: launch.Task, State: taskstate.Running, Exit: taskstate.NoExit})
@@ -57,6 +57,14 @@ func (l *life) start(launch taskstate.Launch) {
 		}
 	}
 	w.after(need.time+w.ms(0, 20), func() { p.finish(r, need.exit) })
+}
+
+// brief is how long a task may go on without saying that it runs: news of a start may be held back until the end is known, too.
+const brief = 50 * time.Millisecond
+
+// saysItRuns tells whether anybody hears that a task runs before it has ended.
+func (w *world) saysItRuns(n need) bool {
+	return n.long || n.ever || n.time > brief || n.time > 0 && w.chance(0.8)
 }
 
 // finish is a process that ends by itself.

@@ -13,4 +13,5 @@ const (
 	BreakOversell  Break = "oversell"   // I10: a peer offers twice what it has
 	BreakDeaf      Break = "deaf"       // I1, I7: tasks that are stopped run on
 	BreakNoWake    Break = "no-wake"    // I1: a peer that died does not come back when the faults are over
+	BreakStillCut  Break = "still-cut"  // I5: what was cut stays so for a while when it is said to heal
 )

@@ -84,13 +84,17 @@ func (c *check) lastStart() time.Duration {
 // contact is how long after a fault a peer may still be out of reach: sessions are picked up again within their backoff.
 const contact = 10 * time.Second
 
-// watch is I2: it follows what a peer tells about tasks until ctx ends. A task never goes backwards, in one life of one peer.
+// watch is I2: it follows what a peer tells about tasks until ctx ends. A task never goes backwards, in one life of one peer, and
+// whoever goes on with its token after a restart is told no event twice.
 func (c *check) watch(ctx context.Context, l *life) {
 	seen := map[string]taskstate.State{}
 	var last *api.Event
-	_ = l.node.Watch(ctx, "", func(e api.Event) error {
+	_ = l.node.Watch(ctx, l.p.token, func(e api.Event) error {
 		if l.killed() {
 			return context.Canceled
+		}
+		if e.Token != "" {
+			l.p.token = e.Token
 		}
 		c.w.count(func(s *Stats) { s.Events++ })
 		if c.w.cfg.Break == BreakBackwards && e.Kind == "task" {
@@ -111,13 +115,20 @@ func (c *check) event(l *life, seen map[string]taskstate.State, e api.Event) {
 		return
 	}
 	var s taskstate.State
-	if s.UnmarshalText([]byte(e.State)) != nil {
-		return // superseded: a decision about the task, not a state of it
+	if s.UnmarshalText([]byte(e.State)) == nil { // superseded is a decision about the task, not a state of it
+		if was, ok := seen[e.Task]; ok && (s < was || was.Final() && s != was) {
+			c.w.fail("I2", "%s tells that %s is %s, and told before that it is %s", l.session, e.Task, s, was)
+		}
+		seen[e.Task] = s
 	}
-	if was, ok := seen[e.Task]; ok && (s < was || was.Final() && s != was) {
-		c.w.fail("I2", "%s tells that %s is %s, and told before that it is %s", l.session, e.Task, s, was)
+	if !l.p.once.First(e) || e.Snapshot {
+		return
 	}
-	seen[e.Task] = s
+	k := e.Task + " " + e.State
+	if at, ok := l.p.heard[k]; ok {
+		c.w.fail("I2", "%s tells %+v, and told it before, at %v", l.session, e, at)
+	}
+	l.p.heard[k] = c.w.now()
 }
 
 // asked is I3 as it shows: in one epoch there is one coordinator, whoever is asked.

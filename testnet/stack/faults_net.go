@@ -18,9 +18,14 @@ func (w *world) cutFor(ps []*peer, set func(n int)) {
 	heal := w.hurt(ps...)
 	set(1)
 	w.until(w.spell(), func() {
-		set(-1)
+		if w.cfg.Break == BreakStillCut {
+			w.at(w.now()+2*healsWithin, func() { set(-1) })
+		} else {
+			set(-1)
+		}
 		heal()
 		w.tellf("a cut heals")
+		w.check.healed()
 	})
 }
 

@@ -32,17 +32,23 @@ type peer struct {
 	wipes int
 	downs int // faults that keep it down
 
-	mu      sync.Mutex
-	life    *life         // nil while no process runs
-	pains   int           // faults that touch it now
-	trouble time.Duration // when one last did
-	procs   map[taskstate.TaskID]*proc
-	begun   map[taskstate.TaskID]bool                // since the power came
-	said    map[taskstate.TaskID]taskstate.RunReport // that no journal holds yet, as far as was said
+	// Whoever watches it has these, one life after the other:
+	once  api.Once
+	token string                   // of the newest event
+	heard map[string]time.Duration // events, and when they were told
+
+	mu       sync.Mutex
+	life     *life         // nil while no process runs
+	pains    int           // faults that touch it now
+	trouble  time.Duration // when one last did
+	procs    map[taskstate.TaskID]*proc
+	begun    map[taskstate.TaskID]bool                // since the power came
+	rebooted bool                                     // and what began before, nobody knows
+	said     map[taskstate.TaskID]taskstate.RunReport // that no journal holds yet, as far as was said
 }
 
 func newPeer(w *world, n int) *peer {
-	p := &peer{w: w, n: n, name: fmt.Sprintf("p%d", n), ip: newAddr(n), procs: map[taskstate.TaskID]*proc{}, said: map[taskstate.TaskID]taskstate.RunReport{}, begun: map[taskstate.TaskID]bool{}}
+	p := &peer{w: w, n: n, name: fmt.Sprintf("p%d", n), ip: newAddr(n), procs: map[taskstate.TaskID]*proc{}, said: map[taskstate.TaskID]taskstate.RunReport{}, begun: map[taskstate.TaskID]bool{}, heard: map[string]time.Duration{}}
 	p.offer = taskstate.Resources{MilliCPU: int64(w.between(1, 4)) * 1000, Memory: int64(w.between(1, 4)) << 30}
 	p.dir = p.folder()
 	return p

@@ -68,11 +68,13 @@ func (w *world) decideForThePerson() {
 // unrest says what is not at rest yet, "" if everything is.
 func (w *world) unrest() string {
 	var first []api.Job
+	var up []*life
 	for i, p := range w.peers {
 		l := p.usable()
 		if l == nil {
 			return p.name + " is not up"
 		}
+		up = append(up, l)
 		if why := w.unready(l); why != "" {
 			return why
 		}
@@ -90,7 +92,7 @@ func (w *world) unrest() string {
 			return fmt.Sprintf("%s and %s do not agree: %s", w.peers[0].name, p.name, why)
 		}
 	}
-	return w.unequal(first)
+	return unequal(up, first)
 }
 
 // unready says what a peer lacks to be whole again.
@@ -150,30 +152,31 @@ func unlike(a, b []api.Job) string {
 	}
 	for i := range a {
 		x, y := a[i], b[i]
-		if x.ID != y.ID || x.State != y.State || x.Cancelled != y.Cancelled || fmt.Sprint(x.Tasks) != fmt.Sprint(y.Tasks) || !x.Ended.Equal(*y.Ended) {
+		if x.ID != y.ID || x.State != y.State || x.Cancelled != y.Cancelled || fmt.Sprint(x.Tasks) != fmt.Sprint(y.Tasks) || !sameTime(x.Ended, y.Ended) {
 			return fmt.Sprintf("%+v and %+v", x, y)
 		}
 	}
 	return ""
 }
 
-// unequal says in what the peers' tasks differ.
-func (w *world) unequal(jobs []api.Job) string {
+// sameTime compares times that may not have come yet.
+func sameTime(a, b *time.Time) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.Equal(*b)
+}
+
+// unequal says in what the tasks of these jobs differ among processes.
+func unequal(lives []*life, jobs []api.Job) string {
 	for _, j := range jobs {
 		var first []api.Task
-		for i, p := range w.peers {
-			l := p.usable()
-			if l == nil {
-				return p.name + " is not up"
-			}
+		for i, l := range lives {
 			ts, err := l.node.Tasks(context.Background(), j.ID)
 			if err != nil {
-				return fmt.Sprintf("%s does not list the tasks of %s: %v", p.name, j.ID, err)
+				return fmt.Sprintf("%s does not list the tasks of %s: %v", l.session, j.ID, err)
 			}
 			if i == 0 {
 				first = ts.Tasks
 			} else if a, b := plain(first), plain(ts.Tasks); a != b {
-				return fmt.Sprintf("%s and %s do not agree about %s:\n%s\n%s", w.peers[0].name, p.name, j.ID, a, b)
+				return fmt.Sprintf("%s and %s do not agree about %s:\n%s\n%s", lives[0].session, l.session, j.ID, a, b)
 			}
 		}
 	}

@@ -165,9 +165,10 @@ func (r *runner) Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 		case end.State != 0:
 			told = append(told, end)
 		default:
-			lost = append(lost, taskstate.Loss{Task: l.Task, Never: !p.begun[l.Task]})
+			lost = append(lost, taskstate.Loss{Task: l.Task, Never: !p.begun[l.Task] && !p.rebooted})
 		}
 	}
+	p.rebooted = false
 	for id, x := range p.procs { // of a journal that is lost
 		if x.by != r && !wanted[id] {
 			x.timer.Stop()
@@ -220,6 +221,7 @@ func (p *peer) endAll() {
 	}
 	clear(p.said)
 	clear(p.begun)
+	p.rebooted = true
 }
 
 // running lists what runs, and what it takes together.

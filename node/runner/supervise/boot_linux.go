@@ -29,5 +29,8 @@ func markBoot(dir string) error {
 		return err
 	}
 	_, err = f.WriteString(BootID())
-	return errors.Join(err, f.Sync(), f.Close(), os.Rename(path+".new", path))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err // half a mark would be that of another boot
+	}
+	return os.Rename(path+".new", path)
 }

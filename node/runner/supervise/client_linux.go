@@ -34,7 +34,14 @@ type ClientConfig struct {
 	Guard  int           // a process whose end also ends everything at once; 0: none
 	Warn   func(string)
 
-	patience time.Duration // how long to wait for a supervisor's answer before saying so; 0 = startWait
+	patience time.Duration // how long to wait for a supervisor's answer before saying so, and for its end; 0 = startWait
+}
+
+func (c ClientConfig) wait() time.Duration {
+	if c.patience > 0 {
+		return c.patience
+	}
+	return startWait
 }
 
 // Client is a peer's end: it starts the supervisor when there is something to run, and a new one should it be killed. Methods may be
@@ -59,10 +66,11 @@ type Client struct {
 	done chan struct{}
 
 	// Owned by run, before it by Open.
-	conn  net.Conn
-	lost  chan net.Conn // its reader has ended
-	read  sync.WaitGroup
-	child int // the supervisor this process started, 0: none
+	conn    net.Conn
+	lost    chan net.Conn // its reader has ended
+	read    sync.WaitGroup
+	child   int   // the supervisor this process started, 0: none
+	foreign error // why the supervisor that was met last cannot be understood, nil: it can, or there was none
 }
 
 // Open finds what an earlier peer left: a supervisor, or what is on disk of one that was killed. What is known is in Left; nothing of it

@@ -1,6 +1,8 @@
 package supervise
 
 import (
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -52,21 +54,29 @@ func (e *Engine) timeUp(x *proc) {
 
 // StopAll ends everything that runs.
 func (e *Engine) StopAll(reason string) {
-	e.mu.Lock()
-	procs := make([]*proc, 0, len(e.procs))
-	for _, x := range e.procs {
-		procs = append(procs, x)
-	}
-	e.mu.Unlock()
-	for _, x := range procs {
+	for _, x := range e.present() {
 		e.halt(x, reason)
 	}
 }
 
-// KillAll ends everything that runs, at once.
+// KillAll ends everything that runs, at once, also what was asked to stop before and has some of its grace left.
 func (e *Engine) KillAll(reason string) {
 	e.Configure(0, time.Nanosecond)
 	e.StopAll(reason)
+	for _, x := range e.present() {
+		x.mu.Lock()
+		if x.p != nil && !x.ended { // otherwise fork looks
+			e.kill(x, 0)
+		}
+		x.mu.Unlock()
+	}
+}
+
+// present are the processes that are not over.
+func (e *Engine) present() []*proc {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.AppendSeq(make([]*proc, 0, len(e.procs)), maps.Values(e.procs))
 }
 
 // Close lets nothing start any more, stops what runs and waits until all has ended.

@@ -28,6 +28,7 @@ func (c *Client) disconnect() {
 
 // connect finds the supervisor that is there.
 func (c *Client) connect() error {
+	c.foreign = nil
 	path, done, err := shortPath(c.cfg.Dir, socketName)
 	if err != nil {
 		return err
@@ -81,7 +82,8 @@ func (c *Client) hello(found func(Event)) error {
 		case err != nil:
 			return err
 		case first && (e.Kind != welcome || e.version < oldestVersion || e.version > protocolVersion):
-			return fmt.Errorf("it speaks version %d of the protocol, this peer %d to %d: go back to the program it was started by until its tasks have ended", e.version, oldestVersion, protocolVersion)
+			c.foreign = fmt.Errorf("it speaks version %d of the protocol, this peer %d to %d: go back to the program it was started by until its tasks have ended", e.version, oldestVersion, protocolVersion)
+			return c.foreign
 		case e.Kind == synced:
 			_ = c.conn.SetDeadline(time.Time{})
 			conn := c.conn
@@ -99,10 +101,7 @@ func (c *Client) hello(found func(Event)) error {
 // answered waits for a supervisor's first word. One whose disk is stuck comes to it when the disk answers: what is to be started there waits for that and
 // must not fail. Should the supervisor end, so does the wait. A peer that begins or ends does not wait for longer than it must.
 func (c *Client) answered(r *bufio.Reader) error {
-	patience := c.cfg.patience
-	if patience <= 0 {
-		patience = startWait
-	}
+	patience := c.cfg.wait()
 	for start, said := time.Now(), false; ; {
 		_ = c.conn.SetReadDeadline(time.Now().Add(min(patience, answerLook)))
 		_, err := r.Peek(1)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"covey/taskstate"
+
 	"pgregory.net/rapid"
 )
 
@@ -142,4 +144,60 @@ func TestANameThatIsTooLongIsRefusedAndTakesNoPlace(t *testing.T) {
 		t.Errorf("the next one is in slot %d, %v", rec.slot, err)
 	}
 	r.remove(-1) // of a process that had none
+}
+
+// Whatever may be the name of a task fits with the longest numbers it can have: else a task could begin and never be found again.
+func TestARecordHasRoomForTheLongestNameWithTheLongestNumbers(t *testing.T) {
+	if BootID() == "" {
+		t.Skip("boots cannot be told apart here")
+	}
+	dir := t.TempDir()
+	r, err := openRecords(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	task := taskstate.Task(taskstate.JobID(strings.Repeat("x", taskstate.MaxJobID)), 9_999_999, 9_999_999).String()
+	const century = 100 * 365 * 24 * 3600 * 1000
+	rec, err := r.begin(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := record{task: task, pid: 1 << 22, before: century, after: century, deadline: 2 * century, boot: BootID()}
+	if err := r.put(want); err != nil {
+		t.Fatal(err)
+	}
+	r.started(rec, want.pid, want.deadline)
+	again, err := openRecords(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.close()
+	if len(again.left) != 1 || again.left[0].pid != want.pid || again.left[0].deadline != want.deadline || again.left[0].task != task {
+		t.Errorf("found %+v", again.left)
+	}
+}
+
+// A folder counts as forgotten only when that is certain: what runs there ends with it.
+func TestAFolderIsGoneOnlyWhenItsNameLeadsNowhereOrElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, runningFile)
+	r, err := openRecords(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	for what, x := range map[string]struct {
+		path string
+		here bool
+	}{
+		"its own":                    {path, true},
+		"none":                       {path + ".none", false},
+		"no answer: a name too long": {filepath.Join(dir, strings.Repeat("x", 300)), true},
+		"another":                    {dir, false},
+	} {
+		if r.here(x.path) != x.here {
+			t.Errorf("%s: here is %v", what, !x.here)
+		}
+	}
 }

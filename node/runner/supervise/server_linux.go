@@ -86,7 +86,7 @@ func (s *server) live(peers <-chan net.Conn) {
 	defer house.Stop()
 	born, guard := time.Now(), guardian(0)
 	next := peers
-	left := make(chan bool)
+	left := make(chan bool, 1) // who is being served when this returns is not waited for
 	met := false
 	for {
 		select {

@@ -66,13 +66,16 @@ func (c *Client) lock() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for end := time.Now().Add(startWait); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(c.cfg.wait()); ; time.Sleep(5 * time.Millisecond) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return f, nil
 		}
 		if time.Now().After(end) {
 			_ = f.Close()
+			if c.foreign != nil { // ended by hand, it would take its tasks with it
+				return nil, fmt.Errorf("the supervisor of this peer's tasks has some that run: %w", c.foreign)
+			}
 			return nil, fmt.Errorf("another supervisor holds %s and does not answer: %w; end it by hand", filepath.Join(c.cfg.Dir, lockName), err)
 		}
 	}

@@ -34,12 +34,7 @@ func (e *Engine) watch() {
 
 // cut cuts what is over the cap and says when to look again.
 func (e *Engine) cut() time.Duration {
-	e.mu.Lock()
-	procs := make([]*proc, 0, len(e.procs))
-	for _, x := range e.procs {
-		procs = append(procs, x)
-	}
-	e.mu.Unlock()
+	procs := e.present()
 	if len(procs) == 0 {
 		return time.Hour
 	}

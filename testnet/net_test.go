@@ -1,0 +1,236 @@
+//go:build unix
+
+package testnet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"covey/node/api"
+
+	"pgregory.net/rapid"
+)
+
+// blocks is whom each peer was told last not to reach, "" if it was told nothing.
+func blocks(all []*twin) (out []string) {
+	for _, w := range all {
+		text := ""
+		if n := len(w.blocked); n > 0 {
+			text = strings.ReplaceAll(fmt.Sprint(w.blocked[n-1]), "id-", "")
+			w.blocked = nil
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func TestAPartitionIsToldToBothSidesAndWhoIsInNoGroupIsWithTheOthersOfNone(t *testing.T) {
+	net, all := twins(t, 5)
+	for _, x := range []struct {
+		groups [][]int
+		want   []string
+	}{
+		{[][]int{{1, 2}, {3}}, []string{"[p3 p4 p5]", "[p3 p4 p5]", "[p1 p2 p4 p5]", "[p1 p2 p3]", "[p1 p2 p3]"}},
+		{[][]int{{5}}, []string{"[p5]", "[p5]", "[p5]", "[p5]", "[p1 p2 p3 p4]"}},
+		{nil, []string{"[]", "[]", "[]", "[]", "[]"}},
+	} {
+		if err := net.Partition(t.Context(), x.groups); err != nil {
+			t.Fatal(err)
+		}
+		if got := blocks(all); !slices.Equal(got, x.want) {
+			t.Errorf("%v: told %q\nnot %q", x.groups, got, x.want)
+		}
+	}
+}
+
+func TestOfAPartitionThatCannotBeNothingIsDone(t *testing.T) {
+	net, all := twins(t, 2)
+	if err := net.Partition(t.Context(), [][]int{{1}, {3}}); api.AsError(err).Code != api.NotFound || !strings.Contains(err.Error(), "peers 1 to 2") {
+		t.Errorf("%v", err)
+	}
+	if got := blocks(all); !slices.Equal(got, []string{"", ""}) || net.cut != nil {
+		t.Errorf("told %q, in force %v", got, net.cut)
+	}
+}
+
+func TestAPartitionReachesWhoCanHearItAndOneThatCannotIsNoReasonToStop(t *testing.T) {
+	net, all := twins(t, 5)
+	all[0].end()
+	all[1].proc.paused = true
+	all[2].dumb = true
+	err := net.Partition(t.Context(), [][]int{{1, 4}})
+	if err == nil || !strings.Contains(err.Error(), "500") {
+		t.Errorf("who did not obey is not told of: %v", err)
+	}
+	if got := blocks(all); !slices.Equal(got, []string{"", "", "", "[p2 p3 p5]", "[p1 p4]"}) {
+		t.Errorf("told %q", got)
+	}
+	rows := net.rows()
+	if rows[0].Group != 1 || rows[3].Group != 1 || rows[4].Group != 0 {
+		t.Errorf("status: %+v", rows)
+	}
+}
+
+func TestAFlockIsReadyWhenEveryoneThatRunsSeesEveryoneThatRuns(t *testing.T) {
+	peers := func(ids ...string) (p api.Peers) {
+		p.Coordinator = "x"
+		for _, id := range ids {
+			id, standing, _ := strings.Cut(id, " ")
+			if standing == "" {
+				standing = "ready"
+			}
+			p.Peers = append(p.Peers, api.Peer{ID: id, Standing: standing})
+		}
+		return p
+	}
+	nobody := peers("id-p1", "id-p2", "id-p3")
+	nobody.Coordinator = ""
+	for what, x := range map[string]struct {
+		sees  api.Peers
+		ready bool
+	}{
+		"all":                           {peers("id-p1", "id-p2", "id-p3"), true},
+		"those who run, and strangers":  {peers("id-p1", "id-p2", "someone suspect"), true},
+		"one only in part":              {peers("id-p1", "id-p2 suspect", "id-p3"), false},
+		"one not at all":                {peers("id-p1"), false},
+		"all, and nobody to coordinate": {nobody, false},
+	} {
+		net, all := twins(t, 3)
+		all[2].end() // it does not run: nobody has to see it
+		all[0].peers, all[1].peers = peers("id-p1", "id-p2"), x.sees
+		if net.seesAll(t.Context(), 2) != x.ready {
+			t.Errorf("%s: ready is %v", what, !x.ready)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if !x.ready {
+			cancel()
+		}
+		if err := net.AwaitReady(ctx); (err == nil) != x.ready || err != nil && !strings.Contains(err.Error(), "peer ") {
+			t.Errorf("%s: waited: %v", what, err)
+		}
+		cancel()
+	}
+}
+
+func TestWhatCannotBeDoneToAPeerSaysWhy(t *testing.T) {
+	net, all := twins(t, 2)
+	all[1].end()
+	for _, x := range []struct {
+		order Order
+		code  api.Code
+		why   string
+	}{
+		{Order{Op: "kill", Peer: 2}, api.Conflict, "peer testnet restart 2"},
+		{Order{Op: "kill", Peer: 0}, api.NotFound, "peers 1 to 2"},
+		{Order{Op: "restart", Peer: 3}, api.NotFound, "no peer 3"},
+		{Order{Op: "partition", Groups: [][]int{{9}}}, api.NotFound, "no peer 9"},
+		{Order{Op: "dance"}, api.Usage, `cannot "dance"`},
+	} {
+		if err := net.obey(t.Context(), x.order); api.AsError(err).Code != x.code || !strings.Contains(err.Error(), x.why) {
+			t.Errorf("%+v: %v", x.order, err)
+		}
+	}
+	if err := net.Revive(t.Context(), 1); api.AsError(err).Code != api.Conflict {
+		t.Errorf("what runs was started: %v", err)
+	}
+	if k := net.Number(""); k != 0 {
+		t.Errorf("nobody is peer %d", k)
+	}
+	all[0].status.Coordinator = "a stranger"
+	if _, err := net.Coordinator(t.Context(), 1); api.AsError(err).Code != api.NoCoordinator {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestGroupsComeBackAsTheyWereWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := rapid.Permutation([]int{1, 2, 3, 4, 5, 6}).Draw(t, "peers")
+		var groups [][]int
+		for len(all) > 0 {
+			n := rapid.IntRange(1, len(all)).Draw(t, "group")
+			groups, all = append(groups, all[:n]), all[n:]
+		}
+		space := rapid.SampledFrom([]string{"", " "}).Draw(t, "space")
+		var parts []string
+		for _, g := range groups {
+			parts = append(parts, strings.ReplaceAll(strings.Trim(fmt.Sprint(g), "[]"), " ", ","+space))
+		}
+		text := strings.Join(parts, space+"/")
+		got, err := ParseGroups(text)
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(groups) {
+			t.Fatalf("%q is %v, %v", text, got, err)
+		}
+		for _, wrong := range []string{text + "/", text + ",0", text + "/-1", text + ",x", "," + text, fmt.Sprint(text, "/", groups[0][0])} {
+			if got, err := ParseGroups(wrong); err == nil {
+				t.Fatalf("%q is %v", wrong, got)
+			}
+		}
+	})
+}
+
+// demonstrated is a demonstration whose tasks have run.
+func demonstrated(got ...string) *demo {
+	d := &demo{want: []string{"a", "b", "c"}, got: make([]string, 3), have: make([]bool, 3), talk: os.Stderr}
+	for i, g := range got {
+		d.got[i], d.have[i] = g, g != ""
+	}
+	d.tasks = []api.Task{{Slot: 1, Attempt: 1, PeerName: "p1"}, {Slot: 2, Attempt: 2, PeerName: "p2"}, {Slot: 3, Attempt: 1, PeerName: "p2"}}
+	return d
+}
+
+func TestTheDemonstrationsVerdictCountsWhatIsMissingOrWrong(t *testing.T) {
+	for what, x := range map[string]struct {
+		d    *demo
+		line string
+		err  string
+	}{
+		"all right": {demonstrated("a", "b", "c"), "results 3 of 3, wrong 0", ""},
+		"one lost":  {demonstrated("a", "", "c"), "results 2 of 3, wrong 0", "1 results are missing and 0 are wrong"},
+		"one wrong": {demonstrated("a", "x", "c"), "results 3 of 3, wrong 1", "0 results are missing and 1 are wrong"},
+	} {
+		var out bytes.Buffer
+		var said []string
+		x.d.out = &out
+		x.d.trouble = errors.New("its peer is gone")
+		err := x.d.verdict(func(f string, a ...any) { said = append(said, fmt.Sprintf(f, a...)) }, 0, 0)
+		if (err == nil) != (x.err == "") || err != nil && (!strings.Contains(err.Error(), x.err) || !strings.Contains(err.Error(), "its peer is gone")) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if (len(said) > 0) != (x.err == "") {
+			t.Errorf("%s: said %q", what, said)
+		}
+		if text := out.String(); !strings.Contains(text, x.line) || !strings.Contains(text, "\np1          1 0\np2          2 1\np3          0 0\n") {
+			t.Errorf("%s: shown\n%s", what, text)
+		}
+	}
+}
+
+func TestTheDemonstrationTakesOnlyWholeOutputsAndEachOnce(t *testing.T) {
+	net, all := twins(t, 1)
+	d := demonstrated()
+	d.net = net
+	task := []api.Task{{ID: "j.1.1", Job: "j", Slot: 1, State: "complete", PeerName: "p1"}, {ID: "j.2.1", Job: "j", Slot: 2, State: "running"}}
+	for _, x := range []struct {
+		what    string
+		logs    []api.LogChunk
+		got     string
+		trouble string
+	}{
+		{"not to its end", []api.LogChunk{{Data: []byte("half")}}, "", ""},
+		{"cannot be had", []api.LogChunk{{Data: []byte("half")}, {Error: api.Errorf(api.Failed, "peer gone"), EOF: true}}, "", "output of j.1.1 on p1: peer gone"},
+		{"whole", []api.LogChunk{{Data: []byte("who")}, {Data: []byte("le"), EOF: true}}, "whole", "peer gone"},
+		{"is here already", []api.LogChunk{{Data: []byte("another"), EOF: true}}, "whole", "peer gone"},
+	} {
+		all[0].set(func() { all[0].logs = x.logs })
+		d.collect(t.Context(), 1, task)
+		if d.got[0] != x.got || d.has(1) != (x.got != "") || d.has(2) || !strings.Contains(fmt.Sprint(d.trouble), x.trouble) {
+			t.Errorf("%s: %q (%v), trouble %v", x.what, d.got[0], d.has(1), d.trouble)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// healsWithin is how long after a cut heals everybody must know what anybody knew, if nothing else is broken.
+const healsWithin = 5 * time.Second
+
+// known is what the peers together knew at a moment.
+type known struct {
+	at    time.Duration
+	lives []*life
+	jobs  map[string]string // how each job ended, "" if nobody knew of an end
+	tasks map[string]reach  // by job and slot
+}
+
+// reach is how far a slot has got: an attempt, and its state. An earlier attempt is not shown any more once there is a later one.
+type reach struct {
+	attempt int
+	state   taskstate.State
+}
+
+// before tells whether o is news to who knows r. A late success of an attempt that was given up ends its slot.
+func (r reach) before(o reach) bool {
+	if r.state.Final() != o.state.Final() && r.attempt != o.attempt {
+		return o.state.Final()
+	}
+	return r.attempt < o.attempt || r.attempt == o.attempt && r.state < o.state
+}
+
+// add notes how far a peer says that tasks have got.
+func add(to map[string]reach, tasks []api.Task) {
+	for _, t := range tasks {
+		r := reach{attempt: t.Attempt}
+		_ = r.state.UnmarshalText([]byte(t.State)) // what is no state of a task was no news of one
+		if k := fmt.Sprintf("%s.%d", t.Job, t.Slot); to[k].before(r) {
+			to[k] = r
+		}
+	}
+}
+
+// healed is I5 in time, whatever else the flock does meanwhile: it is called when a cut has healed, and comes back after healsWithin.
+func (c *check) healed() {
+	k := c.knowledge()
+	if k == nil {
+		return
+	}
+	c.w.at(c.w.now()+healsWithin, func() {
+		if !c.undisturbed(k) {
+			return
+		}
+		c.w.count(func(s *Stats) { s.Heals++ })
+		for _, l := range k.lives {
+			if why := c.behind(l, k); why != "" {
+				c.w.fail("I5", "%v after a cut healed, at %v, %s", healsWithin, k.at, why)
+				return
+			}
+		}
+	})
+}
+
+// undisturbed tells whether no fault has touched anybody since.
+func (c *check) undisturbed(k *known) bool {
+	for i, p := range c.w.peers {
+		p.mu.Lock()
+		hurt := p.pains > 0 || p.trouble > k.at || p.life != k.lives[i]
+		p.mu.Unlock()
+		if hurt {
+			return false
+		}
+	}
+	return true
+}
+
+// knowledge gathers what the peers know, nil unless all are up and nothing hurts them any more.
+func (c *check) knowledge() *known {
+	k := &known{at: c.w.now(), jobs: map[string]string{}, tasks: map[string]reach{}}
+	for _, p := range c.w.peers {
+		l := p.usable()
+		if l == nil {
+			return nil
+		}
+		k.lives = append(k.lives, l)
+	}
+	if !c.undisturbed(k) {
+		return nil
+	}
+	for _, l := range k.lives {
+		jobs, err := l.node.Jobs(context.Background())
+		if err != nil {
+			continue
+		}
+		for _, j := range jobs.Jobs {
+			if j.Ended == nil && (j.State == "held" || j.State == taskstate.Shutdown.String()) {
+				continue // nobody has accepted it
+			}
+			if k.jobs[j.ID] == "" && j.Over() {
+				k.jobs[j.ID] = j.State
+			} else if _, ok := k.jobs[j.ID]; !ok {
+				k.jobs[j.ID] = ""
+			}
+			add(k.tasks, tasksAt(l, j.ID))
+		}
+	}
+	return k
+}
+
+func tasksAt(l *life, job string) []api.Task {
+	ts, err := l.node.Tasks(context.Background(), job)
+	if err != nil {
+		return nil
+	}
+	return ts.Tasks
+}
+
+// behind says what a peer does not know of what was known.
+func (c *check) behind(l *life, k *known) string {
+	if why := c.w.unready(l); why != "" {
+		return why
+	}
+	jobs, err := l.node.Jobs(context.Background())
+	if err != nil {
+		return fmt.Sprintf("%s does not list its jobs: %v", l.session, err)
+	}
+	for id, end := range k.jobs {
+		i := slices.IndexFunc(jobs.Jobs, func(j api.Job) bool { return j.ID == id })
+		if i < 0 {
+			return fmt.Sprintf("%s does not know %s", l.session, id)
+		}
+		if j := jobs.Jobs[i]; end != "" && j.State != end {
+			return fmt.Sprintf("%s has %s as %s, which ended as %s", l.session, id, j.State, end)
+		}
+		have := map[string]reach{}
+		add(have, tasksAt(l, id))
+		for slot, r := range k.tasks {
+			if strings.HasPrefix(slot, id+".") && have[slot].before(r) {
+				return fmt.Sprintf("%s has %s as %+v, which was %+v", l.session, slot, have[slot], r)
+			}
+		}
+	}
+	return ""
+}
