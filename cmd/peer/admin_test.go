@@ -27,6 +27,7 @@ func TestAPeerIsGoneWhenItsFolderIsFree(t *testing.T) {
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
+	cmd.SetContext(t.Context())
 	if err := c.awaitGone(cmd, silent); err != nil {
 		t.Errorf("it is gone: %v", err)
 	}

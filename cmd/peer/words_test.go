@@ -224,7 +224,7 @@ func TestAJobsNoteSaysWhatItsCountsDoNot(t *testing.T) {
 	for want, x := range map[string]api.Task{
 		"exit code 3":                  {Message: "exit code 3", Reason: "exit", Retired: true},
 		"being stopped: its peer left": {Leaving: "its peer left", Message: "x"},
-		"starts again at 12:30:00":     {NotBefore: &at, Message: "x"},
+		"x; starts again at 12:30:00":  {NotBefore: &at, Message: "x"},
 		"not wanted any more: scaled":  {Retired: true, Reason: "scaled"},
 		"moved":                        {Earlier: true, Reason: "moved"},
 		"":                             {Reason: "moved"},
@@ -256,7 +256,7 @@ func TestEveryStateOfARolloutIsToldAndSettledOrNot(t *testing.T) {
 		{service("", map[string]int{"running": 2, "pending": 1}), going, "version 2, 2 of 2 tasks run", "mended file"},
 		{service("updating", running(2)), going, "updating to version 2: 1 of 2 tasks are of it (it fails)", "mended file"},
 		{service("paused", running(2)), settledBadly, "update to version 2 is paused: 1 of 2 tasks are of it (it fails)", "peer rollback web"},
-		{service("completed", running(2)), settledWell, "version 2, 2 of 2 tasks run; its update is complete", "mended file"},
+		{service("completed", running(2)), settledWell, "version 2, 2 of 2 tasks run; its update is complete but for 1 task, to be replaced when the peer takes tasks", "mended file"},
 		{service("rolling-back", running(2)), going, "going back, as version 2: 1 of 2 tasks are of it (it fails)", "mended file"},
 		{service("rolled-back", running(2)), settledBadly, "version 2, 2 of 2 tasks run; it was rolled back (it fails)", "mended file"},
 		{service("rollback-paused", running(2)), settledBadly, "going back, as version 2, is paused: 1 of 2 tasks are of it (it fails)", "mended file"},
