@@ -13,16 +13,17 @@ import (
 
 // sender owns the stream of packets to one neighbour.
 type sender struct {
-	t       *transport
-	peer    string
-	queue   chan []byte
-	writing atomic.Bool
-	mu      sync.Mutex // for unblock; run alone sets conn
-	conn    net.Conn
+	t     *transport
+	peer  string
+	queue chan []byte
+	left  atomic.Int64 // packets that are neither written nor given up
+	mu    sync.Mutex   // for unblock; run alone sets conn
+	conn  net.Conn
 }
 
 // put queues a packet; the oldest one makes room: of two probes the newer counts. The transport's lock is held.
 func (s *sender) put(b []byte) {
+	s.left.Add(1)
 	for {
 		select {
 		case s.queue <- b:
@@ -31,6 +32,7 @@ func (s *sender) put(b []byte) {
 		}
 		select {
 		case <-s.queue:
+			s.left.Add(-1)
 		default:
 		}
 	}
@@ -51,11 +53,11 @@ func (s *sender) run() {
 				return
 			}
 		case b := <-s.queue:
-			s.writing.Store(true)
-			if s.send(b) != nil {
+			n, err := s.send(b)
+			s.left.Add(-int64(n))
+			if err != nil {
 				s.drop()
 			}
-			s.writing.Store(false)
 		}
 		idle.Reset(senderIdle)
 	}
@@ -93,35 +95,36 @@ func (s *sender) drop() {
 	for {
 		select {
 		case <-s.queue:
+			s.left.Add(-1)
 		default:
 			return
 		}
 	}
 }
 
-// send writes b and whatever waits behind it in one go. A stream that broke since the last packet is replaced once.
-func (s *sender) send(b []byte) error {
-	buf := appendPacket(nil, b)
+// send writes b and whatever waits behind it in one go, and tells how many packets that were. A stream that broke since the last packet is
+// replaced once.
+func (s *sender) send(b []byte) (n int, err error) {
+	buf, n := appendPacket(nil, b), 1
 	for more := true; more && len(buf) < packetBytes; {
 		select {
 		case b := <-s.queue:
-			buf = appendPacket(buf, b)
+			buf, n = appendPacket(buf, b), n+1
 		default:
 			more = false
 		}
 	}
 	if s.conn != nil && s.write(buf) == nil {
-		return nil
+		return n, nil
 	}
 	s.hangUp()
-	if err := s.dial(); err != nil {
-		return err
+	if err = s.dial(); err != nil {
+		return n, err
 	}
-	err := s.write(buf)
-	if err != nil {
+	if err = s.write(buf); err != nil {
 		s.hangUp()
 	}
-	return err
+	return n, err
 }
 
 func (s *sender) write(buf []byte) error {

@@ -262,7 +262,7 @@ func (t *transport) flush(ctx context.Context) {
 		t.mu.Lock()
 		busy := false
 		for _, s := range t.senders {
-			busy = busy || len(s.queue) > 0 || s.writing.Load()
+			busy = busy || s.left.Load() > 0
 		}
 		t.mu.Unlock()
 		if !busy {

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -261,4 +262,36 @@ func TestAPeersAddressIsConstantAndItsOwn(t *testing.T) {
 			t.Fatalf("%s: %v", joinString(id), err)
 		}
 	}
+}
+
+// Whoever says goodbye waits until it is on the wire, and no longer: what is dropped, or cannot be sent, is not waited for.
+func TestAFlushWaitsForWhatIsNeitherWrittenNorGivenUp(t *testing.T) {
+	onALine(t, func(t *testing.T, l *line) {
+		flush := func() time.Duration {
+			begin := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			l.a.flush(ctx)
+			return time.Since(begin)
+		}
+		for i := range 100 {
+			if _, err := l.a.WriteToAddress(fmt.Append(nil, i), memberlist.Address{Name: "b"}); err != nil {
+				t.Fatal(err)
+			}
+			flush()
+			if s := l.a.senders["b"]; s.left.Load() != 0 || len(s.queue) > 0 || s.conn == nil {
+				t.Fatalf("packet %d is not on the wire", i)
+			}
+		}
+		l.net.Cut("a", "b")
+		for i := range 200 { // far more than wait for one peer
+			_, _ = l.a.WriteToAddress(fmt.Append(nil, i), memberlist.Address{Name: "b"})
+		}
+		if took := flush(); took > 3*writeDeadline {
+			t.Errorf("it waited %v for what nobody can send", took)
+		}
+		if n := l.a.senders["b"].left.Load(); n != 0 {
+			t.Errorf("%d packets are counted that are gone", n)
+		}
+	})
 }
