@@ -30,7 +30,7 @@ func TestTasksOfDeadMachinesRunElsewhereInTime(t *testing.T) {
 		"a worker of five loses power":               {5, worker, true, 6 * time.Second},
 		"the coordinator of three loses power":       {3, boss, true, 6 * time.Second},
 		"the coordinator of five loses power":        {5, boss, true, 6 * time.Second},
-		"coordinator and worker of seven lose power": {7, both, true, 6 * time.Second},
+		"coordinator and worker of seven lose power": {7, both, true, 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
