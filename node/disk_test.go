@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// write is one that lasts until it is let go.
+// slowWrite is one that lasts until it is let go.
 type slowWrite struct {
 	end    chan error
 	undone bool
@@ -37,6 +37,7 @@ func TestADiskIsStuckUntilTheLastWriteThatWasGivenUpIsBack(t *testing.T) {
 		time.Sleep(time.Second)
 		d.begin(&second)
 		time.Sleep(diskPatience)
+		synctest.Wait()
 		for _, w := range []*slowWrite{&first, &second} {
 			if w.said == nil || !strings.Contains(w.said.Error(), "/data is stuck") || w.took != diskPatience {
 				t.Errorf("after %s: %v", w.took, w.said)
