@@ -129,8 +129,10 @@ func TestAFolderIsInUseUntilItsPeerHasClosedIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !InUse(dir) || !InUse(dir) {
-		t.Error("it is open")
+	for range 2 { // asking takes nothing away
+		if !InUse(dir) {
+			t.Error("it is open")
+		}
 	}
 	if err := f.close(); err != nil || InUse(dir) {
 		t.Error("it is closed", err)
