@@ -24,6 +24,8 @@ type flock struct {
 	peers map[string]*peer
 	shut  map[string]bool // not admitted
 	mu    sync.Mutex
+
+	partial *membership.View // one that lacks somebody
 }
 
 type peer struct {
@@ -138,9 +140,24 @@ func (f *flock) all(id string, v membership.Verdict, but ...string) bool {
 	return true
 }
 
-func (f *flock) complete() bool {
-	for id := range f.peers {
-		if !f.all(id, membership.Alive) {
+// complete tells whether everybody sees everybody alive.
+func (f *flock) complete() bool { return f.completeAs(func(membership.Member) bool { return true }) }
+
+// completeAs is complete where each is seen as is accepts.
+func (f *flock) completeAs(is func(membership.Member) bool) bool {
+	for _, p := range f.peers {
+		v := p.View()
+		if v == f.partial { // looked at before: of many peers that would be most of the work
+			return false
+		}
+		alive := 0
+		for _, m := range v.Members {
+			if f.peers[m.ID] != nil && m.Verdict == membership.Alive && is(m) {
+				alive++
+			}
+		}
+		if alive < len(f.peers) {
+			f.partial = v
 			return false
 		}
 	}

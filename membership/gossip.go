@@ -3,7 +3,6 @@ package membership
 import (
 	"context"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"time"
 )
@@ -77,6 +76,6 @@ func (m *Membership) tellSome(work *sync.WaitGroup) {
 		}
 		told++
 		name := n.Name // all else of it belongs to memberlist, which changes it under its own lock
-		work.Go(func() { _, _ = list.Ping(name, &net.UDPAddr{IP: syntheticIP(name), Port: 1}) })
+		work.Go(func() { m.greet(name) })
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"time"
 
@@ -69,7 +70,7 @@ func (m *Membership) Remember(peers []PeerAddr) {
 // reconnect keeps trying the absent peers of the book: all of them at once now, then one at random per Retry, several per RetryFast while
 // this peer is alone or young. memberlist alone never heals a partition that lasted longer than it remembers its dead.
 func (m *Membership) reconnect(ctx context.Context) {
-	m.reachAll(ctx, m.absent(0), m.note)
+	m.reachAbsent(ctx, m.absent(0))
 	t := time.NewTimer(m.pace())
 	defer t.Stop()
 	for {
@@ -81,7 +82,7 @@ func (m *Membership) reconnect(ctx context.Context) {
 			if m.hurried() {
 				n = reachAtOnce
 			}
-			m.reachAll(ctx, m.absent(n), m.note)
+			m.reachAbsent(ctx, m.absent(n))
 			t.Reset(m.pace())
 		}
 	}
@@ -120,7 +121,7 @@ func (m *Membership) answerKicks(ctx context.Context, first string) {
 			ids = append(ids, id)
 		}
 	}
-	m.reachAll(ctx, ids, m.note)
+	m.reachAbsent(ctx, ids)
 }
 
 // wanted: the peer may be a member and memberlist does not hold it alive.
@@ -129,6 +130,14 @@ func (m *Membership) wanted(id string) bool {
 	defer m.mu.Unlock()
 	e := m.table.entries[id]
 	return !m.left && id != m.self && m.cfg.Admitted(id) && (e == nil || e.gossip == 0 || e.gossip == Dead)
+}
+
+// present: memberlist holds the peer alive, or doubts it.
+func (m *Membership) present(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.table.entries[id]
+	return !m.left && e != nil && e.gossip != 0 && e.gossip != Dead
 }
 
 // absent picks up to n peers of the book that are not here, at random; 0 means all.
@@ -175,15 +184,43 @@ func (m *Membership) pace() time.Duration {
 
 // reachAll reaches several peers, reachAtOnce at a time, and reports each.
 func (m *Membership) reachAll(ctx context.Context, ids []string, report func(id string, err error)) {
+	each(ids, func(id string) {
+		if ctx.Err() == nil {
+			report(id, m.reach(ctx, id))
+		}
+	})
+}
+
+// reachAbsent reaches peers of the book that are not here, reachAtOnce at a time. Whoever was reached has told of others: those are only
+// greeted in their turn. Otherwise a large flock that starts at once would exchange all it knows once for every pair of its peers.
+func (m *Membership) reachAbsent(ctx context.Context, ids []string) {
+	each(ids, func(id string) {
+		switch {
+		case ctx.Err() != nil:
+		case m.wanted(id):
+			m.note(id, m.reach(ctx, id))
+		case m.present(id):
+			m.greet(id)
+		}
+	})
+}
+
+// greet lets a peer hear of this one: if gossip has not told it, it asks for more.
+func (m *Membership) greet(id string) {
+	if list := m.running(); list != nil {
+		_, _ = list.Ping(id, &net.UDPAddr{IP: syntheticIP(id), Port: 1})
+	}
+}
+
+// each calls f with every id, reachAtOnce at a time, and waits for all.
+func each(ids []string, f func(id string)) {
 	slots := make(chan struct{}, reachAtOnce)
 	var work sync.WaitGroup
 	for _, id := range ids {
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
-			if ctx.Err() == nil {
-				report(id, m.reach(ctx, id))
-			}
+			f(id)
 		})
 	}
 	work.Wait()

@@ -1,15 +1,19 @@
 package membership_test
 
 import (
+	"context"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"covey/membership"
+	"covey/p2p"
 )
 
 // A machine whose cores are taken by other work answers late, now and then very late. That is no reason to call anybody dead.
@@ -40,14 +44,10 @@ func TestNobodyIsCalledDeadInTenMinutesOnBusyMachines(t *testing.T) {
 	})
 }
 
-// All machines of a large flock come back at the same time, each at another address. Two hundred of them (COVEY_LARGE=1) are forty thousand
-// streams, which take a minute of a quiet machine.
+// All machines of a large flock come back at the same time, each at another address.
 func TestALargeFlockThatRestartsAtOnceFindsItselfAgain(t *testing.T) {
-	n := 40
-	switch {
-	case os.Getenv("COVEY_LARGE") != "":
-		n = 200
-	case testing.Short() || raceDetector:
+	n := 200
+	if testing.Short() || raceDetector {
 		n = 20
 	}
 	dir := memory(t) // so many books on a disk that syncs would take minutes
@@ -69,17 +69,46 @@ func TestALargeFlockThatRestartsAtOnceFindsItselfAgain(t *testing.T) {
 			f.start(id, "b")
 		}
 		took = f.within(2*time.Minute, "everybody sees everybody again, where they are now", func() bool {
-			for _, p := range f.peers {
-				for _, m := range p.View().Members {
-					if m.Verdict != membership.Alive || m.Addrs[0] != "/mem/"+m.ID+"/b" {
-						return false
-					}
-				}
-			}
-			return f.complete()
+			return f.completeAs(func(m membership.Member) bool { return m.Addrs[0] == "/mem/"+m.ID+"/b" })
 		})
 		t.Logf("and again after %s", took)
 	})
+}
+
+// Everybody is in the book of a peer that comes back. The first it reaches tell it of the rest.
+func TestAPeerThatComesBackDoesNotAskAllOfALargeFlock(t *testing.T) {
+	const n = 60
+	synctest.Test(t, func(t *testing.T) {
+		f := flockIn(t, memory(t), n)
+		defer f.close()
+		f.joinAll()
+		f.within(time.Minute, "everybody sees everybody", f.complete)
+		time.Sleep(2 * time.Second) // books are written
+		f.net.Delay(5 * time.Millisecond)
+		f.kill("p7")
+		time.Sleep(time.Second)
+		f.net.Revive("p7")
+		var asked atomic.Int64
+		f.start("p7", "b", func(c *membership.Config) { c.Net = asking{c.Net, &asked} })
+		f.within(2*time.Second, "everybody sees everybody again", f.complete)
+		if k := asked.Load(); k < 1 || k > n/3 {
+			t.Errorf("it asked %d times to hear of %d peers", k, n-1)
+		}
+	})
+}
+
+// asking counts whom a peer asks for all it knows.
+type asking struct {
+	p2p.Net
+	asked *atomic.Int64
+}
+
+// Dial dials.
+func (a asking) Dial(ctx context.Context, peer, protocol string) (net.Conn, error) {
+	if protocol == membership.SyncProtocol {
+		a.asked.Add(1)
+	}
+	return a.Net.Dial(ctx, peer, protocol)
 }
 
 // memory is a folder in memory where there is one.

@@ -226,7 +226,7 @@ func TestAStreamEndsWithMemberlistsOrTheTransport(t *testing.T) {
 		if _, err := c.Read(make([]byte, 1)); err == nil {
 			t.Error("memberlist closed it on one side, and it goes on")
 		}
-		c = dial()
+		defer dial().Close()
 		waiting := <-l.b.StreamCh()
 		down := make(chan struct{})
 		go func() { defer close(down); _ = l.b.Shutdown() }()

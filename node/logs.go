@@ -69,13 +69,6 @@ func (n *Node) Logs(ctx context.Context, id string, q api.LogQuery, send func(ap
 
 // logSlots are the slots a query means; attempt is set when it means one certain attempt.
 func (n *Node) logSlots(job taskstate.JobID, q api.LogQuery) (slots []int, attempt int, err error) {
-	count, silent := 0, false
-	var shown []int
-	n.replica.Read(func(s *ledger.State) {
-		if j, ok := s.Job(job); ok {
-			count, silent, shown = j.Slots(), j.Job().Run.Noop != nil, shownSlots(j)
-		}
-	})
 	slot := q.Slot
 	if q.Task != "" {
 		t, err := taskstate.ParseTaskID(q.Task)
@@ -84,6 +77,18 @@ func (n *Node) logSlots(job taskstate.JobID, q api.LogQuery) (slots []int, attem
 		}
 		slot, attempt = t.Slot, t.Attempt
 	}
+	count, silent := 0, false
+	var shown []int
+	n.replica.Read(func(s *ledger.State) {
+		j, ok := s.Job(job)
+		if !ok {
+			return
+		}
+		count, silent = j.Slots(), j.Job().Run.Noop != nil
+		if slot <= 0 { // whoever wants one slot asks so for each of a large job
+			shown = shownSlots(j)
+		}
+	})
 	switch {
 	case slot > count:
 		return nil, 0, api.Errorf(api.NotFound, "job %s has slots 1 to %d, there is no slot %d", job, count, slot)

@@ -222,6 +222,9 @@ slot), and slots a service does not want any more.`,
 		Example: "  peer tasks last\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'\n  peer tasks web --all",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.output != "json" {
+				return c.listTasks(cmd.Context(), args[0], all)
+			}
 			list := c.client().Tasks
 			if all {
 				list = c.client().AllTasks
@@ -230,37 +233,11 @@ slot), and slots a service does not want any more.`,
 			if err != nil {
 				return err
 			}
-			return emit(c, ts, ts.Tasks, func(w io.Writer) { tasksTable(ts.Tasks).write(w) })
+			return writeJSON(c.Out, ts)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "also earlier attempts, and slots that are not wanted any more")
 	return cmd
-}
-
-// tasksTable has a column for versions if there are any.
-func tasksTable(ts []api.Task) *grid {
-	head := []string{"TASK", "STATE", "PEER", "EXIT", "ITEM", "AGE", "MESSAGE"}
-	versions := slices.ContainsFunc(ts, func(t api.Task) bool { return t.Version > 0 })
-	if versions {
-		head[4] = "VERSION"
-	}
-	t := table(head...)
-	for _, x := range ts {
-		exit := "-"
-		if x.ExitCode != nil {
-			exit = strconv.Itoa(*x.ExitCode)
-		}
-		peer := x.PeerName
-		if peer == "" {
-			peer = shortID(x.Peer)
-		}
-		fifth := x.Item
-		if versions {
-			fifth = strconv.Itoa(x.Version)
-		}
-		t.add(x.ID, x.State, orDash(peer), exit, orDash(fifth), ago(x.At), taskNote(x))
-	}
-	return t
 }
 
 func (c *cli) watchCommand() *cobra.Command {

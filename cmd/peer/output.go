@@ -43,10 +43,12 @@ func encoder(w io.Writer) *json.Encoder {
 	return enc
 }
 
-// grid is a table: a header and rows, aligned by what a person sees (runes, not bytes).
+// grid is a table: a header and rows, aligned by what a person sees (runes, not bytes). A long one may be written piece by piece: its columns
+// become wider where they must, and never narrower.
 type grid struct {
-	head []string
-	rows [][]string
+	head  []string
+	rows  [][]string
+	width []int // nil before the first piece
 }
 
 func table(head ...string) *grid { return &grid{head: head} }
@@ -76,19 +78,25 @@ func printable(s string) string {
 
 func unprintable(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
+// write writes the rows that were added since the last time, the first time below the header.
 func (g *grid) write(w io.Writer) {
-	width := make([]int, len(g.head))
-	for _, r := range append([][]string{g.head}, g.rows...) {
+	rows, first := g.rows, g.width == nil
+	if first {
+		rows, g.width = append([][]string{g.head}, rows...), make([]int, len(g.head))
+	}
+	g.rows = nil
+	width := g.width
+	for _, r := range rows {
 		for i, cell := range r {
 			width[i] = max(width[i], utf8.RuneCountInString(cell))
 		}
 	}
 	st := styleFor(w)
-	for n, r := range append([][]string{g.head}, g.rows...) {
+	for n, r := range rows {
 		var b strings.Builder
 		for i, cell := range r {
 			text := cell
-			if n == 0 {
+			if first && n == 0 {
 				text = st.dim(cell)
 			} else {
 				text = st.state(cell)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +63,7 @@ func TestARowIsOneLineWhateverIsInIt(t *testing.T) {
 			g.add(cell.Draw(t, "1"), cell.Draw(t, "2"), cell.Draw(t, "3")+".")
 		}
 		var b bytes.Buffer
+		cells := slices.Clone(g.rows)
 		g.write(&b)
 		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 		if len(lines) != rows+1 {
@@ -71,7 +74,7 @@ func TestARowIsOneLineWhateverIsInIt(t *testing.T) {
 			if strings.ContainsFunc(line, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }) {
 				t.Fatalf("it speaks to the terminal: %q", line)
 			}
-			if runes := []rune(line); i > 0 && string(runes[at:at+len([]rune(g.rows[i-1][2]))]) != g.rows[i-1][2] {
+			if runes := []rune(line); i > 0 && string(runes[at:at+len([]rune(cells[i-1][2]))]) != cells[i-1][2] {
 				t.Fatalf("the third column is not at %d: %q", at, line)
 			}
 		}
@@ -79,6 +82,33 @@ func TestARowIsOneLineWhateverIsInIt(t *testing.T) {
 			t.Fatalf("no text: %q", b.String())
 		}
 	})
+}
+
+func TestALongTableIsWrittenPieceByPiece(t *testing.T) {
+	var b strings.Builder
+	rows := taskRows{out: &b}
+	for n := range taskPiece + 2 {
+		if err := rows.add(api.Task{ID: fmt.Sprintf("j.%d.1", n+1), State: "pending"}); err != nil {
+			t.Fatal(err)
+		}
+		if early := b.Len() > 0; early != (n+1 >= taskPiece) {
+			t.Fatalf("%d tasks, written: %v", n+1, early)
+		}
+	}
+	rows.write()
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	if len(lines) != taskPiece+3 || !strings.HasPrefix(lines[0], "TASK      STATE ") || strings.Count(b.String(), "TASK") != 1 {
+		t.Fatalf("%d lines, the first %q", len(lines), lines[0])
+	}
+	if at := strings.Index(lines[taskPiece+2], "pending"); at != strings.Index(lines[1], "pending") {
+		t.Errorf("columns move: %q after %q", lines[taskPiece+2], lines[1])
+	}
+	b.Reset()
+	none := taskRows{out: &b}
+	none.write()
+	if !strings.HasPrefix(b.String(), "TASK") {
+		t.Errorf("an empty table has its header: %q", b.String())
+	}
 }
 
 func TestABarIsNeverLongerThanItself(t *testing.T) {

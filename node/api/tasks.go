@@ -20,6 +20,9 @@ type Tasks struct {
 // writeTo writes the answer as it comes. What is cut off is no JSON, so that nobody takes it for all there is.
 func (t Tasks) writeTo(w io.Writer) error {
 	if t.More == nil {
+		if t.Tasks == nil {
+			t.Tasks = []Task{} // a list, also when it is empty
+		}
 		return json.NewEncoder(w).Encode(t)
 	}
 	comma := `{"tasks":[`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,10 +40,32 @@ func (p *pieces) Tasks(context.Context, string) (api.Tasks, error) {
 	}}, nil
 }
 
+func TestTasksAreReadOneByOneUntilNobodyWantsMore(t *testing.T) {
+	c, _, _ := serve(t, &pieces{sizes: []int{2, 100_000}})
+	enough, n := errors.New("enough"), 0
+	err := c.EachTask(t.Context(), "j", false, func(api.Task) error {
+		if n++; n == 3 {
+			return enough
+		}
+		return nil
+	})
+	if n != 3 || !errors.Is(err, enough) {
+		t.Errorf("%d tasks, %v", n, err)
+	}
+	c, _, _ = serve(t, &pieces{sizes: []int{2, 1}, err: errors.New("gone")})
+	if err := c.EachTask(t.Context(), "j", false, func(api.Task) error { return nil }); err == nil || api.AsError(err).Code != api.Failed {
+		t.Errorf("an answer that was cut off: %v", err)
+	}
+}
+
 func TestTasksThatComeInPiecesAreOneAnswer(t *testing.T) {
 	for _, sizes := range [][]int{{2, 3, 1}, {0, 3}, {3, 0}, {0, 0}, {0}} {
 		c, _, _ := serve(t, &pieces{sizes: sizes})
 		got, err := c.Tasks(t.Context(), "j")
+		var each []api.Task
+		if err := c.EachTask(t.Context(), "j", false, func(x api.Task) error { each = append(each, x); return nil }); err != nil || !slices.EqualFunc(each, got.Tasks, func(a, b api.Task) bool { return a.ID == b.ID && a.Slot == b.Slot }) {
+			t.Errorf("%v: one by one: %+v, %v", sizes, each, err)
+		}
 		want := 0
 		for _, n := range sizes {
 			want += n

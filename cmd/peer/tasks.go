@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+
+	"covey/node/api"
+)
+
+// taskPiece is how many tasks a table takes in before they are written.
+const taskPiece = 1000
+
+// listTasks writes a job's tasks as they come: there may be a million, and most often the first ones are wanted.
+func (c *cli) listTasks(ctx context.Context, id string, all bool) error {
+	if c.output == "jsonl" {
+		out := bufio.NewWriter(c.Out)
+		enc := encoder(out)
+		err := c.client().EachTask(ctx, id, all, func(t api.Task) error { return enc.Encode(t) })
+		return errors.Join(err, out.Flush())
+	}
+	rows := taskRows{out: c.Out}
+	if err := c.client().EachTask(ctx, id, all, rows.add); err != nil {
+		return err
+	}
+	rows.write()
+	return nil
+}
+
+// taskRows writes tasks as a table, piece by piece. It has a column for versions if there are any: a job has them, or not.
+type taskRows struct {
+	out   io.Writer
+	table *grid
+	piece []api.Task
+}
+
+func (r *taskRows) add(t api.Task) error {
+	if r.piece = append(r.piece, t); len(r.piece) == taskPiece {
+		r.write()
+	}
+	return nil
+}
+
+func (r *taskRows) write() {
+	versions := slices.ContainsFunc(r.piece, func(t api.Task) bool { return t.Version > 0 })
+	if r.table == nil {
+		fifth := "ITEM"
+		if versions {
+			fifth = "VERSION"
+		}
+		r.table = table("TASK", "STATE", "PEER", "EXIT", fifth, "AGE", "MESSAGE")
+	}
+	for _, t := range r.piece {
+		r.table.add(taskCells(t, versions)...)
+	}
+	r.table.write(r.out)
+	r.piece = r.piece[:0]
+}
+
+func taskCells(t api.Task, versions bool) []string {
+	exit := "-"
+	if t.ExitCode != nil {
+		exit = strconv.Itoa(*t.ExitCode)
+	}
+	peer := t.PeerName
+	if peer == "" {
+		peer = shortID(t.Peer)
+	}
+	fifth := t.Item
+	if versions {
+		fifth = strconv.Itoa(t.Version)
+	}
+	return []string{t.ID, t.State, orDash(peer), exit, orDash(fifth), ago(t.At), taskNote(t)}
+}

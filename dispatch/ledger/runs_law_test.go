@@ -1,0 +1,230 @@
+package ledger
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"covey/taskstate"
+)
+
+const runSlots = 20 // slots of the sets that are drawn here
+
+// waiting is what runs mean, slot by slot: the attempt each waits for.
+func (r runs) waiting() map[int]int {
+	out := map[int]int{}
+	for _, x := range r {
+		for n := x.First; n < x.First+x.N; n++ {
+			out[n] = x.Attempt
+		}
+	}
+	return out
+}
+
+// asRuns writes such a map as the only runs that mean it.
+func asRuns(m map[int]int) (out runs) {
+	for _, n := range slices.Sorted(maps.Keys(m)) {
+		out.add(Slots{First: n, N: 1, Attempt: m[n]})
+	}
+	return out
+}
+
+// anyWaiting draws who waits for which attempt.
+func anyWaiting(t *rapid.T) map[int]int {
+	return rapid.MapOfN(rapid.IntRange(1, runSlots), rapid.IntRange(1, 2), 0, runSlots).Draw(t, "waiting")
+}
+
+func TestWhatIsTakenAndWhatIsRefusedTogetherAreWhatWasAskedFor(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := anyWaiting(t)
+		r := asRuns(m)
+		want := Slots{First: rapid.IntRange(1, runSlots).Draw(t, "first"), N: rapid.IntRange(0, runSlots).Draw(t, "n"), Attempt: rapid.IntRange(1, 2).Draw(t, "attempt")}
+		var taken, refused []int
+		for _, x := range r.take(want, func(first, n int) {
+			for i := range n {
+				taken = append(taken, first+i)
+			}
+		}, nil) {
+			if x.Attempt != want.Attempt || x.N < 1 {
+				t.Fatalf("refused is %+v of %+v", x, want)
+			}
+			for n := x.First; n < x.First+x.N; n++ {
+				refused = append(refused, n)
+			}
+		}
+		var shouldTake, shouldRefuse []int
+		for n := want.First; n < want.First+want.N; n++ {
+			if m[n] == want.Attempt {
+				shouldTake = append(shouldTake, n)
+				delete(m, n)
+			} else {
+				shouldRefuse = append(shouldRefuse, n)
+			}
+		}
+		if !slices.Equal(taken, shouldTake) || !slices.Equal(refused, shouldRefuse) {
+			t.Fatalf("of %+v %v is taken and %v refused, want %v and %v", want, taken, refused, shouldTake, shouldRefuse)
+		}
+		if !slices.Equal(r, asRuns(m)) {
+			t.Fatalf("left are %v, want %v", r, asRuns(m))
+		}
+	})
+}
+
+func TestRunsAreTheLongestHoweverTheyCameAbout(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := anyWaiting(t)
+		var one runs
+		for _, n := range rapid.Permutation(slices.Sorted(maps.Keys(m))).Draw(t, "order") {
+			one.put(n, m[n])
+		}
+		var left, right runs
+		for _, n := range slices.Sorted(maps.Keys(m)) {
+			x := Slots{First: n, N: 1, Attempt: m[n]}
+			if rapid.Bool().Draw(t, "left") {
+				left.add(x)
+			} else {
+				right.add(x)
+			}
+		}
+		if want := asRuns(m); !slices.Equal(one, want) || !slices.Equal(left.merge(right), want) || !maps.Equal(want.waiting(), m) {
+			t.Fatalf("one by one %v, merged %v, want %v", one, left.merge(right), want)
+		}
+	})
+}
+
+// The ring is held against one that keeps everything and drops from the old end what is too much.
+func TestTheRingServesAllThatItPromises(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 50).Draw(t, "limit")
+		r, floor, at := newRing(limit), uint64(0), uint64(0)
+		var kept []item
+		for range rapid.IntRange(0, 30).Draw(t, "steps") {
+			if rapid.IntRange(0, 9).Draw(t, "reset") == 0 {
+				at += rapid.Uint64Range(0, 5).Draw(t, "ahead")
+				r.reset(at)
+				kept, floor = nil, at
+				continue
+			}
+			at += rapid.Uint64Range(1, 3).Draw(t, "next")
+			it := item{Index: at, Data: make([]byte, rapid.IntRange(0, 30).Draw(t, "bytes"))}
+			r.add(at, it.Data)
+			kept = append(kept, it)
+			for size(kept) > limit && len(kept) > 1 {
+				floor, kept = kept[0].Index, kept[1:]
+			}
+			after, budget := rapid.Uint64Range(0, at+2).Draw(t, "after"), rapid.IntRange(1, 60).Draw(t, "budget")
+			items, ok := r.after(after, budget)
+			if ok != (after >= floor) {
+				t.Fatalf("what comes after %d is there: %t, the floor is %d", after, ok, floor)
+			}
+			rest := slices.DeleteFunc(slices.Clone(kept), func(x item) bool { return x.Index <= after })
+			if !ok {
+				continue
+			}
+			if len(items) > len(rest) || len(items) == 0 && len(rest) > 0 || len(items) > 1 && size(items) > budget {
+				t.Fatalf("%d of %d entries with %d bytes came, the budget is %d", len(items), len(rest), size(items), budget)
+			}
+			for i := range items {
+				if items[i].Index != rest[i].Index {
+					t.Fatalf("entry %d is %d, want %d", i, items[i].Index, rest[i].Index)
+				}
+			}
+			if len(items) < len(rest) && size(rest[:len(items)+1]) <= budget {
+				t.Fatalf("one more would have fitted: %d of %d", len(items), len(rest))
+			}
+		}
+		if r.end() != at {
+			t.Fatalf("the newest is %d, want %d", r.end(), at)
+		}
+	})
+}
+
+func size(items []item) (n int) {
+	for _, x := range items {
+		n += len(x.Data)
+	}
+	return n
+}
+
+// whole is a job of so many slots, of which some have been given out.
+func whole(t *rapid.T) (*State, *JobRecord) {
+	st := NewState()
+	job := taskstate.Job{ID: "j", Type: taskstate.JobType(rapid.SampledFrom([]string{"batch", "service"}).Draw(t, "type")), Count: 12, Name: "n"}
+	peer := Command{Admit: &Admit{Entry: founding("p").Founder}}
+	cmds := []Command{peer, {Register: &Register{Peer: "p", Incarnation: "i"}}, {Submit: &Submit{Job: job}}}
+	for n := range 12 {
+		if rapid.Bool().Draw(t, "given") {
+			cmds = append(cmds, Command{Assign: &Assign{Job: "j", Peer: "p", Incarnation: "i", Slots: []Slots{{First: n + 1, N: 1, Attempt: 1}}, Version: versionOf(job)}})
+			if rapid.Bool().Draw(t, "given up") {
+				cmds = append(cmds, Command{Supersede: &Supersede{Task: taskstate.Task("j", n+1, 1), Again: true}})
+			}
+		}
+	}
+	st.Apply(Entry{Index: 1, Epoch: taskstate.At(1, 1), By: "p", Commands: cmds})
+	j, _ := st.Job("j")
+	return st, j
+}
+
+func versionOf(job taskstate.Job) int {
+	if job.Type.Lasts() {
+		return 1
+	}
+	return 0
+}
+
+// founding is the founder's entry alone.
+func founding(peer string) Found {
+	f := Found{Cluster: "c", Generation: 1}
+	f.Founder.Cluster, f.Founder.Peer = "c", peer
+	return f
+}
+
+// Whatever runs an assignment names – beyond the slots, twice, of another attempt – each slot of them is given out or named as refused.
+func TestAnAssignmentIsAnsweredSlotBySlot(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		st, j := whole(t)
+		var asked []Slots
+		for range rapid.IntRange(1, 3).Draw(t, "runs") {
+			asked = append(asked, Slots{First: rapid.IntRange(-3, 15).Draw(t, "first"), N: rapid.IntRange(0, 15).Draw(t, "n"), Attempt: rapid.IntRange(1, 2).Draw(t, "attempt")})
+		}
+		waits := map[Slots]int{} // one slot and attempt each, and how often it can be given
+		before := map[int]SlotRecord{}
+		for n := 1; n <= 12; n++ {
+			if before[n] = j.Slot(n); before[n].Pending() {
+				waits[Slots{First: n, N: 1, Attempt: before[n].Attempt}] = 1
+			}
+		}
+		refused := map[Slots]int{}
+		for _, x := range asked {
+			for n := x.First; n < x.First+x.N; n++ {
+				one := Slots{First: n, N: 1, Attempt: x.Attempt}
+				if waits[one]--; waits[one] < 0 {
+					refused[one]++
+				}
+			}
+		}
+		r := st.Apply(Entry{Index: 2, Epoch: taskstate.At(1, 1), By: "p", Commands: []Command{{Assign: &Assign{Job: "j", Peer: "p", Incarnation: "i", Slots: asked, Version: versionOf(*j.Job())}}}})[0]
+		for _, x := range r.Slots {
+			for n := x.First; n < x.First+x.N; n++ {
+				refused[Slots{First: n, N: 1, Attempt: x.Attempt}]--
+			}
+		}
+		for one, n := range refused {
+			if n != 0 {
+				t.Fatalf("of %+v slot %d in attempt %d is refused %d times too few: %+v", asked, one.First, one.Attempt, n, r)
+			}
+		}
+		for n := 1; n <= 12; n++ {
+			left, could := waits[Slots{First: n, N: 1, Attempt: before[n].Attempt}]
+			given := before[n].Pending() && could && left < 1
+			if now := j.Slot(n); now.Open != (before[n].Open || given) || now.Attempt != before[n].Attempt {
+				t.Fatalf("slot %d was %+v and is %+v after %+v", n, before[n], now, asked)
+			}
+		}
+		if (r.Refused == CodePartly) != (len(r.Slots) > 0) {
+			t.Fatalf("answered %+v", r)
+		}
+	})
+}
