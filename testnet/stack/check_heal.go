@@ -36,12 +36,13 @@ func (r reach) before(o reach) bool {
 	return r.attempt < o.attempt || r.attempt == o.attempt && r.state < o.state
 }
 
-// add notes how far a peer says that tasks have got.
+// add notes how far a peer says that tasks have got. That a slot waits for its first peer is no news: so it does in a job that a peer
+// holds, under the id of another, and that is refused later.
 func add(to map[string]reach, tasks []api.Task) {
 	for _, t := range tasks {
 		r := reach{attempt: t.Attempt}
 		_ = r.state.UnmarshalText([]byte(t.State)) // what is no state of a task was no news of one
-		if k := fmt.Sprintf("%s.%d", t.Job, t.Slot); to[k].before(r) {
+		if k := fmt.Sprintf("%s.%d", t.Job, t.Slot); to[k].before(r) && (r.attempt > 1 || r.state > taskstate.Pending) {
 			to[k] = r
 		}
 	}
