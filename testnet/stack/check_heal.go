@@ -28,41 +28,55 @@ type reach struct {
 	state   taskstate.State
 }
 
-// before tells whether o is news to who knows r. A late success of an attempt that was given up ends its slot.
+// before tells whether o is news to who knows r. A late success of an attempt that was given up ends its slot; a late failure does not.
 func (r reach) before(o reach) bool {
-	if r.state.Final() != o.state.Final() && r.attempt != o.attempt {
-		return o.state.Final()
+	if r.attempt == o.attempt {
+		return r.state < o.state
 	}
-	return r.attempt < o.attempt || r.attempt == o.attempt && r.state < o.state
+	if r.state == taskstate.Complete || o.state == taskstate.Complete {
+		return r.state != taskstate.Complete
+	}
+	return r.attempt < o.attempt
 }
 
-// add notes how far a peer says that tasks have got.
+// add notes how far a peer says that tasks have got. That a slot waits for its first peer is no news: so it does in a job that a peer
+// holds, under the id of another, and that is refused later.
 func add(to map[string]reach, tasks []api.Task) {
 	for _, t := range tasks {
 		r := reach{attempt: t.Attempt}
 		_ = r.state.UnmarshalText([]byte(t.State)) // what is no state of a task was no news of one
-		if k := fmt.Sprintf("%s.%d", t.Job, t.Slot); to[k].before(r) {
+		if k := fmt.Sprintf("%s.%d", t.Job, t.Slot); to[k].before(r) && (r.attempt > 1 || r.state > taskstate.Pending) {
 			to[k] = r
 		}
 	}
 }
 
-// healed is I5 in time, whatever else the flock does meanwhile: it is called when a cut has healed, and comes back after healsWithin.
+// healed is I5 in time, whatever else the flock does meanwhile: it is called when a cut has healed.
 func (c *check) healed() {
-	k := c.knowledge()
-	if k == nil {
-		return
+	if k := c.knowledge(); k != nil {
+		c.await(k)
 	}
-	c.w.at(c.w.now()+healsWithin, func() {
+}
+
+// await looks again and again whether everybody knows what was known, until there is a moment when they do or it takes too long.
+func (c *check) await(k *known) {
+	c.w.at(c.w.now()+healsWithin/20, func() {
 		if !c.undisturbed(k) {
 			return
 		}
-		c.w.count(func(s *Stats) { s.Heals++ })
+		why := ""
 		for _, l := range k.lives {
-			if why := c.behind(l, k); why != "" {
-				c.w.fail("I5", "%v after a cut healed, at %v, %s", healsWithin, k.at, why)
-				return
+			if why = c.behind(l, k); why != "" {
+				break
 			}
+		}
+		switch {
+		case why == "":
+			c.w.count(func(s *Stats) { s.Heals++ })
+		case c.w.now() >= k.at+healsWithin:
+			c.w.fail("I5", "%v after a cut healed, at %v, %s", healsWithin, k.at, why)
+		default:
+			c.await(k)
 		}
 	})
 }
@@ -123,9 +137,6 @@ func tasksAt(l *life, job string) []api.Task {
 
 // behind says what a peer does not know of what was known.
 func (c *check) behind(l *life, k *known) string {
-	if why := c.w.unready(l); why != "" {
-		return why
-	}
 	jobs, err := l.node.Jobs(context.Background())
 	if err != nil {
 		return fmt.Sprintf("%s does not list its jobs: %v", l.session, err)
