@@ -24,7 +24,7 @@ func (c *Coordinator) Rebalance(id taskstate.JobID) (moves []Move, busy bool) {
 	if j == nil || j.lasting == nil || j.job.Type != taskstate.ServiceJob || j.cancelled {
 		return nil, false
 	}
-	if len(j.leaving)+len(j.inflight)+j.pending() > 0 {
+	if len(j.leaving)+len(j.inflight)+j.pending() > 0 || c.undecided(id) {
 		return nil, true
 	}
 	c.fillPeers()
@@ -47,6 +47,16 @@ func (c *Coordinator) Rebalance(id taskstate.JobID) (moves []Move, busy bool) {
 	}
 	slices.SortFunc(out, func(a, b Move) int { return a.Slot - b.Slot })
 	return out, false
+}
+
+// undecided tells whether some task of a job may be about to begin anew, elsewhere perhaps: its peer was asked to give it back, or it has ended.
+func (c *Coordinator) undecided(id taskstate.JobID) bool {
+	for _, p := range c.order {
+		if h := p.holds[id]; h != nil && h.some(recalled|deciding) {
+			return true
+		}
+	}
+	return false
 }
 
 // onBalance begins to move what a person asked for.
@@ -76,6 +86,7 @@ func (c *Coordinator) balance(j *jobState, in rollout.Input) {
 	}
 	moves, busy := c.Rebalance(j.id)
 	if busy {
+		c.stepAgain(l, c.elapsed(c.now.Add(refusedPause)))
 		return
 	}
 	moves = moves[:min(len(moves), room, l.moving)]

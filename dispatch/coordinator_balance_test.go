@@ -115,3 +115,31 @@ func TestAnUpdateEndsARebalance(t *testing.T) {
 		t.Errorf("the update is to place them now:\n%s", got)
 	}
 }
+
+// Seed 501353: a task that had been given back stood for nothing where it was, and for one more in the ledger.
+func TestNothingIsMovedWhileATaskMayBeAboutToBeginAnewElsewhere(t *testing.T) {
+	f := newFaultFlock(t, t.Fatalf)
+	f.fails = func(*modelWorker) bool { return false }
+	for _, w := range f.workers {
+		w.cpus, f.dur[w.id] = 100_000, 1000*time.Hour
+	}
+	f.workers[0].connect()
+	f.apply(ledger.Command{Submit: &ledger.Submit{Job: serviceOf("s", 4)}})
+	f.turn()
+	f.workers[1].connect()
+	f.turn()
+	if moves, busy := f.core.Rebalance("s"); busy || len(moves) != 2 {
+		t.Fatalf("%v, busy %t", moves, busy)
+	}
+	h := f.core.peers[f.workers[0].id].holds["s"]
+	for _, m := range []marks{recalled, deciding, ended | deciding} {
+		was := h.slots[2]
+		r := was
+		r.marks |= m
+		h.slots[2] = r
+		if moves, busy := f.core.Rebalance("s"); !busy {
+			t.Errorf("marks %b: %v", m, moves)
+		}
+		h.slots[2] = was
+	}
+}

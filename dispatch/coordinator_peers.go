@@ -97,6 +97,16 @@ func (r rec) idle() bool {
 	return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped)
 }
 
+// some tells whether there is a task with one of these marks.
+func (h *holding) some(m marks) bool {
+	for _, r := range h.slots {
+		if r.is(m) {
+			return true
+		}
+	}
+	return false
+}
+
 // returned tells whether its worker said that it does not have it and never will, which is about to be decided. Nobody gives it back
 // to that worker meanwhile: it may have given its word only.
 func (r rec) returned() bool { return r.is(ended) && r.is(deciding) && !r.state.Final() }

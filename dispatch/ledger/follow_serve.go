@@ -100,6 +100,9 @@ func (n *Node) votes(s *seat) bool {
 
 // serve sends what is new, all that has gathered while the last write was under way in one go, and then waits for more.
 func (f *feeder) serve(h followHello, gone <-chan struct{}) error {
+	if err := f.send(followFrame{}); err != nil { // at once, so that nobody waits long for a voter that is not there any more
+		return err
+	}
 	if err := f.begin(h); err != nil {
 		return err
 	}

@@ -27,17 +27,18 @@ func (f *following) run() error {
 	if err := wire.NewWriter(f.c, raftHelloCap).Send(h); err != nil {
 		return err
 	}
+	patience := greetTimeout
 	for {
-		_ = f.c.SetReadDeadline(time.Now().Add(max(followTimeout, 3*f.n.cfg.Timings.Bookmark)))
-		if f.synced {
-			_ = f.c.SetReadDeadline(time.Now().Add(3 * f.n.cfg.Timings.Bookmark))
-		}
+		_ = f.c.SetReadDeadline(time.Now().Add(patience))
 		var fr followFrame
 		if err := f.r.Read(&fr); err != nil {
 			return err
 		}
 		if err := f.take(fr); err != nil {
 			return err
+		}
+		if patience = 3 * f.n.cfg.Timings.Bookmark; !f.synced {
+			patience = max(patience, followTimeout)
 		}
 	}
 }

@@ -114,6 +114,22 @@ func TestASilentCoordinatorIsLeftForTheOneGossipNames(t *testing.T) {
 	})
 }
 
+// A stream that is opened to a machine that is gone, over a connection that nobody has found broken yet, is no refusal: it is silent.
+func TestAFollowerDoesNotWaitLongForAVoterThatIsNotThereAnyMore(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *flock) {
+		fl.grow(3, "a", "b", "c", "d")
+		d, old := fl.nodes["d"], fl.leader()
+		fl.await("d is current", func() bool { ok, _ := d.InSync(); return ok })
+		time.Sleep(3 * time.Second)
+		fl.net.Cut(old.id, "d")
+		fl.await("d notices", func() bool { ok, _ := d.InSync(); return !ok })
+		took := fl.await("d follows another voter", func() bool { ok, _ := d.InSync(); return ok })
+		if took > 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 func TestChangedTellsOfEveryNewCoordinator(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *flock) {
 		fl.grow(3, "a", "b", "c", "d")
