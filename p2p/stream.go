@@ -85,7 +85,8 @@ func (c *conn) explain(err error) error {
 // Close ends both directions; what was written is still delivered. It unblocks Read at once.
 func (c *conn) Close() error {
 	c.once.Do(func() { close(c.done) })
-	// A peer that does not read must not hold up Close.
+	// A Read that still waits for the other side to agree on the protocol would hold up Close, and so would a peer that does not read.
+	c.Stream.SetReadDeadline(time.Now())
 	c.Stream.SetWriteDeadline(c.capped(time.Now().Add(dialTimeout)))
 	return c.Stream.Close()
 }

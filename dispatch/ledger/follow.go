@@ -200,15 +200,10 @@ func (n *Node) better(peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Tim
 
 // follow takes entries from one peer until the stream breaks or there is somebody better. ok tells whether it caught up.
 func (n *Node) follow(ctx context.Context, peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Time) (ok bool, err error) {
-	c, err := n.cfg.Net.Dial(ctx, peer, FollowProtocol)
-	if err != nil {
-		return false, err
-	}
-	watched := make(chan struct{})
 	sctx, cancel := context.WithCancelCause(ctx)
-	go func() { // ends the stream when it is time, by closing it
+	watched := make(chan struct{})
+	go func() { // ends the stream, or the wait for one, when it is time
 		defer close(watched)
-		defer c.Close()
 		for {
 			select {
 			case <-sctx.Done():
@@ -220,15 +215,31 @@ func (n *Node) follow(ctx context.Context, peer taskstate.PeerID, avoid map[task
 			}
 		}
 	}()
-	f := &following{n: n, peer: peer, c: c, r: wire.NewReader(c, 0)}
-	err = f.run()
+	f := &following{n: n, peer: peer}
+	err = f.open(sctx)
 	cancel(err)
 	<-watched
-	n.mu.Lock()
-	n.sync.from, n.sync.ok = "", false
-	n.mu.Unlock()
 	if cause := context.Cause(sctx); errors.Is(cause, errElsewhere) {
 		err = cause
 	}
 	return f.synced, err
+}
+
+// open follows as long as ctx lives.
+func (f *following) open(ctx context.Context) error {
+	c, err := f.n.cfg.Net.Dial(ctx, f.peer, FollowProtocol)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() {
+		_ = c.SetDeadline(time.Now()) // what is stuck in it would hold up Close
+		_ = c.Close()
+	})()
+	f.c, f.r = c, wire.NewReader(c, 0)
+	err = f.run()
+	f.n.mu.Lock()
+	f.n.sync.from, f.n.sync.ok = "", false
+	f.n.mu.Unlock()
+	return err
 }

@@ -23,13 +23,11 @@ type following struct {
 func (f *following) run() error {
 	h := followHello{}
 	f.n.rep.Read(func(s *State) { h = followHello{Generation: s.Generation(), Index: s.Index(), Cluster: s.Cluster()} })
-	_ = f.c.SetWriteDeadline(time.Now().Add(followTimeout))
+	_ = f.c.SetDeadline(time.Now().Add(greetTimeout))
 	if err := wire.NewWriter(f.c, raftHelloCap).Send(h); err != nil {
 		return err
 	}
-	patience := greetTimeout
 	for {
-		_ = f.c.SetReadDeadline(time.Now().Add(patience))
 		var fr followFrame
 		if err := f.r.Read(&fr); err != nil {
 			return err
@@ -37,9 +35,11 @@ func (f *following) run() error {
 		if err := f.take(fr); err != nil {
 			return err
 		}
-		if patience = 3 * f.n.cfg.Timings.Bookmark; !f.synced {
+		patience := 3 * f.n.cfg.Timings.Bookmark
+		if !f.synced {
 			patience = max(patience, followTimeout)
 		}
+		_ = f.c.SetReadDeadline(time.Now().Add(patience))
 	}
 }
 

@@ -65,7 +65,7 @@ const (
 
 const (
 	followTimeout = 10 * time.Second // for one write, and for a frame before the follower has caught up
-	greetTimeout  = 3 * time.Second  // for the first frame, which says nothing but that there is somebody
+	greetTimeout  = 3 * time.Second  // until the first frame, which says nothing but that there is somebody
 	partBytes     = 512 << 10        // of snapshots and large entries, per frame
 	maxSnapshot   = 512 << 20        // a follower refuses to gather more
 	maxFollowers  = 128              // streams one voter serves; a flock has more voters by then

@@ -28,15 +28,19 @@ type reach struct {
 	state   taskstate.State
 }
 
-// before tells whether o is news to who knows r. A late success of an attempt that was given up ends its slot; a late failure does not.
+// before tells whether o is news to who knows r. A late success of an attempt that was given up ends its slot, unless that has ended already
+// – somebody cancelled its job; a late failure does not. Of two ends of one attempt the one that is decided first counts: the worker may have shown
+// another until it heard.
 func (r reach) before(o reach) bool {
-	if r.attempt == o.attempt {
-		return r.state < o.state
+	switch {
+	case r.attempt == o.attempt:
+		return r.state < o.state && !r.state.Final()
+	case r.attempt > o.attempt:
+		return o.state == taskstate.Complete && !r.state.Final()
+	case r.state == taskstate.Complete:
+		return false
 	}
-	if r.state == taskstate.Complete || o.state == taskstate.Complete {
-		return r.state != taskstate.Complete
-	}
-	return r.attempt < o.attempt
+	return true
 }
 
 // add notes how far a peer says that tasks have got. That a slot waits for its first peer is no news: so it does in a job that a peer
