@@ -218,11 +218,13 @@ func (w *world) changeOffer() {
 
 func (p *peer) setOffer(o taskstate.Resources) {
 	l := p.life
+	p.sells = o
 	if l == nil || p.w.calm {
 		p.offer = o
 	}
 	if l != nil {
 		l.after(0, func() {
+			o := p.sells // what a frozen peer was told to sell before may come to it after
 			p.offer = o
 			p.w.tracef("%s offers %+v", p.id, o)
 			l.worker.Offer(dispatch.Offer{Resources: p.w.sold(p), Name: p.id}, p.wall())

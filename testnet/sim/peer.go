@@ -19,6 +19,7 @@ type peer struct {
 	voter bool
 	offer taskstate.Resources
 	full  *taskstate.Resources // what it was, before it changed
+	sells taskstate.Resources  // the offer it was last told to make
 
 	life   *life // the process; nil while none runs
 	lives  uint64
