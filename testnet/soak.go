@@ -76,6 +76,7 @@ type soak struct {
 	order   []string // ids as they were made
 	hurting []int    // by peer number - 1: how many hurts are on it
 	touched []int    // by peer number - 1: how many hurts ever
+	stays   stays    // whom the others can find where they left it
 	split   bool     // a partition is in force
 	minor   []int    // the peers on the victims' side of it
 	boss    int      // coordinator as a majority names it, 0: none
@@ -219,11 +220,12 @@ func (s *soak) hurt(ctx context.Context, h hurt) {
 		}
 		return
 	}
+	since := time.Now()
 	s.each(victims, func(k int) { s.begin(ctx, h.What, k) })
 	_ = pause.For(ctx, h.Hold)
 	bring := s.net.Restart
-	if len(victims) == s.net.N() {
-		bring = s.net.Revive // nobody stayed who could tell them where the others are now
+	if !s.stays.anyBut(victims, since, s.net.N(), s.net.Running) {
+		bring = s.net.Revive // nobody stayed who could tell them where the others are now: they come back where they were
 	}
 	s.each(victims, func(k int) { s.undo(ctx, k, bring) })
 }
@@ -264,6 +266,7 @@ func (s *soak) undo(ctx context.Context, k int, bring func(context.Context, int)
 			}
 			return nil
 		}
+		s.stays.back(k, time.Now())
 		return bring(ctx, k)
 	})
 	if err != nil && !gone(err) {
