@@ -140,7 +140,7 @@ func (c *Coordinator) rolloutOf(j *jobState) rollout.Input {
 		if s.retired || s.pin != "" && c.away(s.pin) {
 			continue
 		}
-		x := rollout.Slot{N: n, Version: s.version, Done: s.done && s.peer == "" && !s.waits, Running: !s.running.IsZero()}
+		x := rollout.Slot{N: n, Version: s.version, Done: s.done && s.peer == "" && !s.waits, Running: !s.running.IsZero(), Down: s.waits}
 		switch {
 		case x.Running:
 			x.Since = c.elapsed(s.running)

@@ -31,6 +31,7 @@ type Slot struct {
 	Version int   // of the attempt it has, or gets next
 	Leaving bool  // that attempt has not begun: the one before it was told to end
 	Running bool  // the attempt of Version runs
+	Down    bool  // nothing of it runs for certain: it waits for a peer. Otherwise one that is not Running may do so unheard
 	Since   int64 // when it began to run, or ended for good (milliseconds)
 	Done    bool  // the attempt of Version has ended, and its job wants no other: it is as it will be
 	Surge   bool  // above the number wanted, for as long as the update lasts
@@ -164,7 +165,8 @@ func (v view) surgeWanted(in Input) int {
 	return v.atOnce(in)
 }
 
-// next picks the slots that change now: those that do not run first, then in order.
+// next picks the slots that change now, in order: first those that are down anyway, then those of which nobody has heard that they run – should they
+// run all the same, one more is down – then the others.
 func (v view) next(in Input) []int {
 	room := v.atOnce(in)
 	if in.Update.Order == taskstate.StartFirst {
@@ -175,13 +177,7 @@ func (v view) next(in Input) []int {
 		return nil
 	}
 	slices.SortFunc(v.old, func(a, b Slot) int {
-		if a.Running != b.Running {
-			if b.Running {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(a.N, b.N)
+		return cmp.Or(cmp.Compare(a.cost(), b.cost()), cmp.Compare(a.N, b.N))
 	})
 	out := make([]int, room)
 	for i := range out {
@@ -189,6 +185,17 @@ func (v view) next(in Input) []int {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// cost is how much more may be down when the slot changes.
+func (s Slot) cost() int {
+	switch {
+	case s.Running:
+		return 2
+	case s.Down:
+		return 0
+	}
+	return 1
 }
 
 // stopForFailures ends the update, or turns it back, if more failed than it bears.

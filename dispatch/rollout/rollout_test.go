@@ -213,6 +213,20 @@ func TestASlotThatDoesNotRunIsChangedFirst(t *testing.T) {
 	}
 }
 
+// Seed 504708: a task that nobody had heard of yet after an election was changed, and ran, beside one that waited for its peer.
+func TestASlotThatIsDownForCertainIsChangedBeforeOneThatMayRunUnheard(t *testing.T) {
+	f := service(4, taskstate.Update{Parallelism: 1, Monitor: 50})
+	f.slots[1].Running = false
+	f.slots[2].Running, f.slots[2].Down = false, true
+	if out := f.step(); !slices.Equal(out.Renew, []int{3}) {
+		t.Fatalf("%+v", out)
+	}
+	f.slots[2].Version = f.target
+	if out := f.step(); len(out.Renew) > 0 {
+		t.Fatalf("beside the one that waits: %+v", out)
+	}
+}
+
 func TestAPausedUpdateDoesNothing(t *testing.T) {
 	for _, p := range []rollout.Phase{rollout.None, rollout.Paused, rollout.Completed, rollout.RolledBack, rollout.RollbackPaused} {
 		f := service(3, taskstate.Update{Parallelism: 1})
