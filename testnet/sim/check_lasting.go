@@ -248,37 +248,6 @@ func (c *check) upward(id taskstate.JobID) {
 	}
 }
 
-// ruined is I12: a running task gave way to one that cannot run.
-func (c *check) ruined(x *watched, rec *ledger.JobRecord, n int) {
-	j := c.w.load.byID[rec.Job().ID]
-	next := rec.JobOf(rec.Slot(n).Next)
-	if next == nil || !broken(next) || broken(rec.JobOf(rec.Slot(n).Version)) {
-		return
-	}
-	if x.version != rec.Job().Version {
-		x.version = rec.Job().Version
-		clear(x.hit)
-	}
-	x.hit[n] = x.down[n]
-	most := 0
-	for _, spec := range x.specs(j) {
-		u := spec.Updating()
-		if u.Parallelism == 0 || u.OnFailure == taskstate.ContinueUpdate || u.MaxFailureRatio > 0 {
-			return
-		}
-		most = max(most, u.Parallelism)
-	}
-	hit := 0
-	for _, t := range x.hit {
-		if !c.excused(rec, t) {
-			hit++
-		}
-	}
-	if hit > most {
-		c.w.fail("I12", "version %d of %s, which cannot run, has replaced %d tasks, and should have stopped after %d", x.version, rec.Job().ID, hit, most)
-	}
-}
-
 // once is I14, as the ledger decides: of a global job no peer has two tasks.
 func (c *check) once(a *ledger.Assign) {
 	rec, ok := c.w.quorum.truth.Job(a.Job)
