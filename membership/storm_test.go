@@ -1,10 +1,8 @@
 package membership_test
 
 import (
-	"context"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -13,7 +11,6 @@ import (
 	"time"
 
 	"covey/membership"
-	"covey/p2p"
 )
 
 // A machine whose cores are taken by other work answers late, now and then very late. That is no reason to call anybody dead.
@@ -89,26 +86,12 @@ func TestAPeerThatComesBackDoesNotAskAllOfALargeFlock(t *testing.T) {
 		time.Sleep(time.Second)
 		f.net.Revive("p7")
 		var asked atomic.Int64
-		f.start("p7", "b", func(c *membership.Config) { c.Net = asking{c.Net, &asked} })
+		f.start("p7", "b", func(c *membership.Config) { c.Net = countingSyncs{c.Net, &asked} })
 		f.within(2*time.Second, "everybody sees everybody again", f.complete)
 		if k := asked.Load(); k < 1 || k > n/3 {
 			t.Errorf("it asked %d times to hear of %d peers", k, n-1)
 		}
 	})
-}
-
-// asking counts whom a peer asks for all it knows.
-type asking struct {
-	p2p.Net
-	asked *atomic.Int64
-}
-
-// Dial dials.
-func (a asking) Dial(ctx context.Context, peer, protocol string) (net.Conn, error) {
-	if protocol == membership.SyncProtocol {
-		a.asked.Add(1)
-	}
-	return a.Net.Dial(ctx, peer, protocol)
 }
 
 // memory is a folder in memory where there is one.
