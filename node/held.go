@@ -92,11 +92,12 @@ func (h *heldJobs) put(j taskstate.Job, now int64) error {
 
 // taken says what is here under a job's id.
 func (h *heldJobs) taken(j taskstate.Job) error {
-	i := slices.IndexFunc(h.all(), func(x heldJob) bool { return x.Job.ID == j.ID })
+	all := h.all()
+	i := slices.IndexFunc(all, func(x heldJob) bool { return x.Job.ID == j.ID })
 	if i < 0 {
 		return nil
 	}
-	here := h.all()[i]
+	here := all[i]
 	was, err := wire.Marshal(here.Job)
 	if err != nil {
 		return fmt.Errorf("encode job: %w", err)
@@ -108,7 +109,7 @@ func (h *heldJobs) taken(j taskstate.Job) error {
 	case here.Withdrawn != "":
 		return fmt.Errorf("job %s was cancelled here (%s); submit it under another id", j.ID, here.Withdrawn)
 	case !bytes.Equal(was, is):
-		return fmt.Errorf("another job with the id %s is held here", j.ID)
+		return fmt.Errorf("another job with the id %s is held here; submit this one under another id", j.ID)
 	}
 	return errHeldHere
 }

@@ -50,10 +50,13 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 		return api.Submitted{}, ctx.Err()
 	}
 	err = n.disk.do(func() error { return n.held.put(job, n.now()) }, func() { _, _ = n.held.drop(job.ID, false) })
-	if err != nil && !errors.Is(err, errHeldHere) {
+	again := errors.Is(err, errHeldHere)
+	if err != nil && !again {
 		return api.Submitted{}, api.Errorf(api.Failed, "no coordinator, and the job cannot be held here: %v; nothing was submitted", err)
 	}
-	n.hub.append([]event{{at: n.now(), kind: kindJob, job: job.ID, state: "held", note: job.Name}})
+	if !again {
+		n.hub.append([]event{{at: n.now(), kind: kindJob, job: job.ID, state: "held", note: job.Name}})
+	}
 	n.wakeForwarder()
 	return api.Submitted{ID: string(job.ID), Held: true, Note: n.whoIsMissing()}, nil
 }

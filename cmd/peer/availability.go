@@ -114,8 +114,12 @@ type draining struct {
 
 func (c *cli) drain(ctx context.Context, peer string, a api.Availability, d draining) error {
 	cl := c.client()
-	p, err := cl.Peer(ctx, peer)
-	if err == nil && !(d.join && p.Peer.Availability == api.Drained) {
+	var p api.PeerAnswer
+	var err error
+	if d.join {
+		p, err = cl.Peer(ctx, peer)
+	}
+	if err == nil && p.Peer.Availability != api.Drained {
 		p, err = cl.SetAvailability(ctx, peer, a)
 	}
 	if err != nil {

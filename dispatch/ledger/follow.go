@@ -231,11 +231,18 @@ func (f *following) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	defer context.AfterFunc(ctx, func() {
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
 		_ = c.SetDeadline(time.Now()) // what is stuck in it would hold up Close
 		_ = c.Close()
-	})()
+	})
+	defer func() {
+		if !stop() {
+			<-closed
+		}
+		_ = c.Close()
+	}()
 	f.c, f.r = c, wire.NewReader(c, 0)
 	err = f.run()
 	f.n.mu.Lock()
