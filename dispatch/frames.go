@@ -57,6 +57,8 @@ type Offer struct {
 	Arch      string              `cbor:"5,keyasint,omitempty"`
 	Addrs     []string            `cbor:"6,keyasint,omitempty"` // IP addresses under which it can be reached
 	Trouble   string              `cbor:"7,keyasint,omitempty"` // why this peer takes no tasks now, for people; "" if it does
+
+	TroubleCode string `cbor:"9,keyasint,omitempty"` // the same for programs, see api.Trouble; "" if there is no code for it
 }
 
 // Beat keeps a session alive and measures it.

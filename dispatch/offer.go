@@ -34,6 +34,8 @@ func (o *Offer) Check() error {
 		return fmt.Errorf("the name or the system is no text of at most %d bytes", maxWord)
 	case len(o.Trouble) > maxTrouble || !utf8.ValidString(o.Trouble):
 		return fmt.Errorf("the trouble is no text of at most %d bytes", maxTrouble)
+	case !shortText(o.TroubleCode):
+		return fmt.Errorf("the code of the trouble is no text of at most %d bytes", maxWord)
 	}
 	for k, v := range o.Labels {
 		if k == "" || !shortText(k) || !shortText(v) {
@@ -51,6 +53,20 @@ func troubled(err error) string {
 		s = s[:len(s)-n]
 	}
 	return s
+}
+
+// Coded is an error that programs are to know by a code: why a worker takes nothing on, as api.Trouble has it.
+type Coded interface {
+	error
+	Code() string
+}
+
+// codeOf is the code of an error, "" if it has none.
+func codeOf(err error) string {
+	if c, ok := errors.AsType[Coded](err); ok {
+		return c.Code()
+	}
+	return ""
 }
 
 func shortText(s string) bool { return len(s) <= maxWord && utf8.ValidString(s) }

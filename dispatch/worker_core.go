@@ -272,7 +272,7 @@ func (c *workerCore) offered() Offer {
 	case c.replaying:
 		o.Trouble = troubled(ErrReplaying)
 	case c.sick != nil:
-		o.Trouble = troubled(c.sick)
+		o.Trouble, o.TroubleCode = troubled(c.sick), codeOf(c.sick)
 	}
 	return o
 }

@@ -83,6 +83,7 @@ type Node struct {
 
 	how      string        // founded, joined, resumed
 	warnings []string      // of the start; not changed later
+	troubles troubles      // what is wrong with peers, this one included
 	down     chan struct{} // closed by the first Down or Leave
 	downOnce sync.Once
 	ready    atomic.Bool   // the start is over

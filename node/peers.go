@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -44,6 +45,27 @@ type flockPeer struct {
 	Labels   map[string]string   `cbor:"10,keyasint,omitempty"` // as the peer says itself
 	OS       string              `cbor:"11,keyasint,omitempty"`
 	Arch     string              `cbor:"12,keyasint,omitempty"`
+	Troubles []told              `cbor:"13,keyasint,omitempty"` // what the coordinator knows to be wrong with it
+}
+
+// told is an api.Trouble on the wire.
+type told struct {
+	_             struct{} `cbor:",toarray"`
+	Code, Message string
+}
+
+func toldOf(list []api.Trouble) (out []told) {
+	for _, t := range list {
+		out = append(out, told{Code: t.Code, Message: t.Message})
+	}
+	return out
+}
+
+func troublesOf(list []told) (out []api.Trouble) {
+	for _, t := range list {
+		out = append(out, api.Trouble{Code: t.Code, Message: t.Message})
+	}
+	return out
 }
 
 // flockTimeout bounds asking the coordinator for its view; without an answer, this peer's own has to do.
@@ -58,9 +80,14 @@ func (n *Node) flockNow(ctx context.Context, job taskstate.JobID) *flock {
 		return nil // just elected, or no longer
 	}
 	for _, p := range peers {
+		known := n.troubles.list(p.Peer)
+		if p.Offer.Trouble != "" {
+			known = mergeTroubles(known, []api.Trouble{{Code: cmp.Or(p.Offer.TroubleCode, api.TroubleTakesNoTasks), Message: p.Offer.Trouble}})
+		}
 		f.Peers = append(f.Peers, flockPeer{
 			ID: p.Peer, Standing: string(p.Standing), Offer: p.Offer.Resources, Promised: p.Promised, Tasks: p.Outstanding,
 			Voter: slices.Contains(voters, p.Peer), Labels: p.Offer.Labels, OS: p.Offer.OS, Arch: p.Offer.Arch, Trouble: p.Offer.Trouble,
+			Troubles: toldOf(known),
 		})
 	}
 	if freeze, err := n.coord.Frozen(ctx); err == nil {
@@ -185,6 +212,7 @@ func (n *Node) peerRow(m ledger.Member, view *membership.View) peerRow {
 		own := n.offer()
 		describe(&p, own.OS, own.Arch, own.Resources.Others, m.LabelsOver(own.Labels))
 	}
+	p.Troubles = n.troubles.list(id)
 	n.showAvailability(&p, m)
 	if got, ok := view.Get(id); ok {
 		p.Version, p.RTT = got.Version, got.RTT.Seconds()
@@ -229,6 +257,7 @@ func (p *peerRow) overlay(f *flock, m ledger.Member) {
 			continue
 		}
 		p.Standing, p.Voter, p.Tasks, p.Trouble = x.Standing, x.Voter, x.Tasks, x.Trouble
+		p.Troubles = mergeTroubles(p.Troubles, troublesOf(x.Troubles))
 		p.CPUs, p.CPUsUsed = float64(x.Offer.MilliCPU)/1000, float64(x.Promised.MilliCPU)/1000
 		p.Memory, p.MemoryUsed = x.Offer.Memory, x.Promised.Memory
 		if x.OS != "" { // it had a session: its words are known

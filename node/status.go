@@ -23,7 +23,8 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 		PID: os.Getpid(), Ready: n.ready.Load(), Index: n.replica.Applied(), Voters: n.voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
 	}
 	n.replica.Read(func(s *ledger.State) { st.Open = s.Open() })
-	st.Warnings = append(append(slices.Clip(st.Warnings), n.namesakes()...), n.sickness()...)
+	st.Troubles = n.troubles.list(n.self)
+	st.Warnings = slices.Concat(st.Warnings, messages(st.Troubles), n.namesakes(), n.sickness())
 	if ok {
 		st.Coordinator, st.Epoch = who, epoch.String()
 	} else {

@@ -31,10 +31,8 @@ func (c *cli) peersCommand() *cobra.Command {
 			if ps.Coordinator == "" && c.output == "table" {
 				fmt.Fprintln(c.Err, noCoordinatorLine(ps))
 			}
-			for _, p := range ps.Peers {
-				if p.Trouble != "" && c.output == "table" {
-					fmt.Fprintln(c.Err, printable(p.Name+" takes no tasks: "+p.Trouble))
-				}
+			if c.output == "table" {
+				writeTroubles(c.Err, ps.Peers)
 			}
 			if ps.Frozen {
 				fmt.Fprintf(c.Err, "replacement is frozen: %s; their tasks wait for them. If they are really gone: `peer thaw`\n", ps.FrozenReason)
@@ -44,6 +42,20 @@ func (c *cli) peersCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&labels, "labels", false, "show the labels, too")
 	return cmd
+}
+
+// writeTroubles says what is wrong with peers, one line each.
+func writeTroubles(w io.Writer, peers []api.Peer) {
+	for _, p := range peers {
+		if p.Trouble != "" {
+			fmt.Fprintln(w, printable(p.Name+" takes no tasks: "+p.Trouble))
+		}
+		for _, t := range p.Troubles {
+			if t.Message != p.Trouble {
+				fmt.Fprintln(w, printable(p.Name+": "+t.Message))
+			}
+		}
+	}
 }
 
 func noCoordinatorLine(ps api.Peers) string {

@@ -28,6 +28,8 @@ type Peer struct {
 	Roles        []string `json:"roles"`
 	Trouble      string   `json:"trouble,omitempty"` // why it takes no tasks, though it is here: its disk is full, read-only or stuck
 
+	Troubles []Trouble `json:"troubles,omitempty"` // everything that is known to be wrong with it, ordered by code
+
 	OS         string            `json:"os"` // "" until it had a session with this coordinator
 	Arch       string            `json:"arch"`
 	Labels     map[string]string `json:"labels"`      // that constraints see: its own, and what people laid over them
@@ -37,6 +39,21 @@ type Peer struct {
 	AvailabilityReason string `json:"availability_reason,omitempty"` // as who paused or drained it said
 	TasksLeft          *int   `json:"tasks_left,omitempty"`          // drained: tasks on it whose end is not acknowledged yet
 }
+
+// Trouble is something that is wrong with a peer. Code is for programs and never changes its meaning; Message says to a person what
+// happened, and what to type.
+type Trouble struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// Codes of Trouble.
+const (
+	TroubleTakesNoTasks = "takes-no-tasks"  // its worker takes nothing on, and no other code says why
+	TroubleCopied       = "copied-identity" // another peer with this one's key answers at the same time
+	TroubleMoved        = "folder-moved"    // its data folder was made in another place or on another machine
+	TroubleJournalLost  = "journal-lost"    // its worker's journal is gone, damaged or older than what others saw
+)
 
 // Peers answers GET /v1/peers.
 type Peers struct {
@@ -253,6 +270,7 @@ type Status struct {
 	Voters      []string  `json:"voters"`
 	Missing     []string  `json:"missing,omitempty"`
 	Warnings    []string  `json:"warnings,omitempty"`
+	Troubles    []Trouble `json:"troubles,omitempty"` // what is wrong with this peer, for programs; each is among the warnings, too
 	AsOf        time.Time `json:"as_of"`
 }
 
