@@ -133,6 +133,11 @@ func (b *bench) withOtherNets(ctx context.Context) error {
 	return nil
 }
 
+// BenchParts are the names that BenchConfig.Only knows, in the order in which they run.
+func BenchParts() []string {
+	return []string{"idle", "latency", "noop", "processes", "kills", "both", "spread"}
+}
+
 func (b *bench) wants(name string) bool {
 	return len(b.cfg.Only) == 0 || slices.Contains(b.cfg.Only, name)
 }

@@ -108,7 +108,7 @@ func (c *cli) ticketCommand() *cobra.Command {
 			case revoke != "":
 				return cl.Revoke(cmd.Context(), revoke)
 			}
-			if expires <= 0 || uses < 0 {
+			if expires == 0 || uses < 0 {
 				return api.Errorf(api.Usage, "--expires wants a duration above 0 as in 24h, --uses a whole number from 0 (0: no limit)")
 			}
 			t, err := cl.Invite(cmd.Context(), api.TicketRequest{Roles: roles, Expires: expires.Seconds(), Uses: uses})
@@ -127,7 +127,7 @@ func (c *cli) ticketCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&roles, "role", nil, "`ROLES` it gives: worker, submit, voter, admin (default all)")
-	f.DurationVar(&expires, "expires", 24*time.Hour, "how long it is good, as in 24h")
+	durationVar(f, &expires, "expires", 24*time.Hour, "how long it is good, as in 24h")
 	f.IntVar(&uses, "uses", 1, "how many machines may use it; 0: no limit")
 	f.BoolVar(&list, "list", false, "list the tickets made")
 	f.StringVar(&revoke, "revoke", "", "end the ticket with this `ID`")

@@ -106,7 +106,7 @@ func (a *attached) one(ctx context.Context) (api.Job, error) {
 	if jobErr != nil {
 		return job, jobErr
 	}
-	if logErr != nil && ctx.Err() == nil {
+	if logErr != nil && ctx.Err() == nil && !lost(a.Out) {
 		fmt.Fprintf(a.Err, "peer: output incomplete: %v\n", logErr)
 	}
 	if failures(job) > 0 {
@@ -200,7 +200,7 @@ func (a *attached) taskOutput(ctx context.Context, t api.Task) error {
 	}
 	if t.State != "rejected" {
 		err := a.client.Logs(ctx, a.id, api.LogQuery{Task: t.ID, Follow: true}, func(c api.LogChunk) error { return a.chunk(c, true) })
-		if err != nil {
+		if err != nil && !lost(a.Out) {
 			fmt.Fprintf(a.Err, "peer: %s: output cannot be had: %v\n", t.ID, err)
 		}
 	}

@@ -38,9 +38,7 @@ peer that is drained already it only waits, and the grace it was given stays; wi
 		Args: exactly(1, whichPeer),
 		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
 			switch {
-			case grace < 0:
-				return api.Errorf(api.Usage, "--grace wants a duration from 0, as in 10m")
-			case timeout < 0 || timeout > 0 && !wait:
+			case timeout > 0 && !wait:
 				return api.Errorf(api.Usage, "--timeout wants a duration above 0 and goes with --wait")
 			}
 			a := api.Availability{Availability: api.Drained, Grace: grace.Seconds(), Reason: reason}
@@ -49,9 +47,9 @@ peer that is drained already it only waits, and the grace it was given stays; wi
 		}),
 	}
 	f := cmd.Flags()
-	f.DurationVar(&grace, "grace", 0, "let tasks of batch jobs that run go on for `D`, as in 10m")
+	durationVar(f, &grace, "grace", 0, "let tasks of batch jobs that run go on for `D`, as in 10m")
 	f.BoolVar(&wait, "wait", false, "return when nothing is left there")
-	f.DurationVar(&timeout, "timeout", 0, "with --wait: give up waiting after `D`")
+	durationVar(f, &timeout, "timeout", 0, "with --wait: give up waiting after `D`")
 	f.StringVar(&reason, "reason", "", "`TEXT` for people, shown in `peer peers`")
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,6 +34,11 @@ every peer, and what an idle peer costs. Kills, spread and costs are only measur
 			if only != "" {
 				cfg.Only = strings.Split(only, ",")
 			}
+			for _, part := range cfg.Only {
+				if !slices.Contains(testnet.BenchParts(), part) {
+					return api.Errorf(api.Usage, "--only %q: there is no such part; want some of %s", part, strings.Join(testnet.BenchParts(), ","))
+				}
+			}
 			r, err := c.bench(ctx, cfg)
 			if err != nil {
 				return err
@@ -44,7 +50,7 @@ every peer, and what an idle peer costs. Kills, spread and costs are only measur
 	f.IntVar(&cfg.Peers, "testnet", 0, "start `N` local peers and measure those")
 	f.BoolVar(&cfg.Quick, "quick", false, "fewer repetitions and no job of 100,000")
 	f.IntVar(&cfg.Rounds, "rounds", 0, "repetitions of each rate and kill (default 3)")
-	f.StringVar(&only, "only", "", "only these `PARTS`: idle,latency,noop,processes,kills,both,spread")
+	f.StringVar(&only, "only", "", "only these `PARTS`: "+strings.Join(testnet.BenchParts(), ","))
 	return cmd
 }
 

@@ -29,9 +29,11 @@ type Streams struct {
 
 // Main runs one command line and returns its exit code.
 func Main(ctx context.Context, args []string, s Streams) int {
+	out := &results{w: s.Out}
+	s.Out = out
 	c := &cli{Streams: s}
 	root := c.root()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
-	return c.exit(cmd, err)
+	return c.complete(cmd, c.exit(cmd, err), out.failed())
 }

@@ -79,9 +79,10 @@ func (c *cli) root() *cobra.Command {
 	root.SetIn(c.In)
 	root.PersistentFlags().StringVar(&c.data, "data", defaultData(), "this peer's data folder (`DIR`; environment PEER_DATA)\nLinux ~/.local/state/covey, macOS ~/Library/Application Support/covey,\nWindows %LocalAppData%\\covey")
 	root.PersistentFlags().StringVarP(&c.output, "output", "o", "table", "`FORMAT` of what is listed: table, json, jsonl (environment PEER_OUTPUT)")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return api.Errorf(api.Usage, "%v; see `%s --help`", err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(wrongFlag)
+	root.Version = version()
+	root.SetVersionTemplate(versionLine() + "\n")
+	root.SetHelpCommand(helpCommand())
 	root.AddCommand(
 		c.upCommand(), c.downCommand(), c.statusCommand(), c.ticketCommand(), c.removeCommand(), c.leaveCommand(), c.thawCommand(), c.peersCommand(),
 		c.drainCommand(), c.pauseCommand(), c.activateCommand(), c.labelCommand(), c.setCommand(),
@@ -91,6 +92,17 @@ func (c *cli) root() *cobra.Command {
 	)
 	root.SuggestionsMinimumDistance = 2 // typing errors in a command's name that are still recognised
 	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.RunE = func(cmd *cobra.Command, args []string) error {
+				if len(args) > 0 {
+					return api.Errorf(api.Usage, "no completion for %q: want bash, zsh, fish or powershell", args[0])
+				}
+				return cmd.Help()
+			}
+			cmd.Args = cobra.ArbitraryArgs
+		}
+	}
 	return root
 }
 
@@ -124,6 +136,46 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 		msg += fmt.Sprintf(" (did you mean %s?)", strings.Join(near, " or "))
 	}
 	return api.Errorf(api.Usage, "%s; see `peer --help`", msg)
+}
+
+// helpCommand is cobra's, but for a subject that does not exist: that is a mistake, not a success.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil || about == nil || len(rest) > 0 || about == cmd.Root() && len(args) > 0 {
+				return unknownCommand(cmd.Root(), strings.Join(args, " "))
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+			about, _, err := cmd.Root().Find(args)
+			if err != nil || about == nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			for _, sub := range about.Commands() {
+				if sub.IsAvailableCommand() {
+					names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+// complete is the exit code of a command, unless its results could not be written: then it failed, whatever it found.
+func (c *cli) complete(cmd *cobra.Command, code int, written error) int {
+	if written == nil {
+		return code
+	}
+	fmt.Fprintf(c.Err, "peer: the results could not be written: %v\n", written)
+	if cmd != nil && cmd.Annotations[speaksForTask] != "" {
+		return ownFailure
+	}
+	return max(code, 1)
 }
 
 // exit prints what went wrong and chooses the exit code.

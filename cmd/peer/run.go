@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,7 +21,7 @@ type runFlags struct {
 	cpus, memory, timeout, replaceAfter string
 	env                                 []string
 	parallel                            int
-	shell, detach, dry, wait            bool
+	shell, detach, dry, wait, null      bool
 	policy                              policyFlags
 }
 
@@ -68,8 +67,9 @@ func (c *cli) runCommand() *cobra.Command {
 	fl := cmd.Flags()
 	fl.SetInterspersed(false)
 	fl.StringVar(&f.name, "name", "", "a `NAME` for the job: [a-z0-9-], need not be unique")
-	fl.StringVar(&f.array, "array", "", "one task per number of `A-B`: {} is the number")
+	fl.StringVar(&f.array, "array", "", "one task per number of `A-B`, or of 5, 1,3,5, 1-10:2, 01-10: {} is the number")
 	fl.StringVar(&f.eachLine, "each-line", "", "one task per line of `FILE` (- for stdin): {} is the line")
+	fl.BoolVar(&f.null, "null", false, "with --each-line: items end with a zero byte, as find -print0 writes them")
 	fl.StringVar(&f.script, "script", "", "a `FILE` (≤ 64 KiB) that travels with the job and is run with the arguments")
 	fl.StringVar(&f.dir, "dir", "", "run in this `DIR` below the task's own folder")
 	fl.StringVar(&f.cpus, "cpus", "", "`N` processors the task promises itself (default 1)")
@@ -144,13 +144,11 @@ func (f *runFlags) many(j *taskstate.Job, stdin io.Reader) error {
 	case len(f.policy.matrix) > 0 && f.array+f.eachLine != "":
 		return api.Errorf(api.Usage, "--matrix excludes --array and --each-line")
 	case f.array != "":
-		first, last, err := parseRange(f.array)
-		if err != nil {
-			return err
-		}
-		j.First, j.Numbered, j.Count = first, true, last-first+1
+		return setArray(j, f.array)
+	case f.null && f.eachLine == "":
+		return api.Errorf(api.Usage, "--null goes with --each-line FILE, as in find . -print0 | peer run --null --each-line - -- …")
 	case f.eachLine != "":
-		items, err := readLines(f.eachLine, stdin)
+		items, err := readItems(f.eachLine, stdin, f.null)
 		if err != nil {
 			return err
 		}
@@ -192,26 +190,17 @@ func millis(s string, into *int64) error {
 	return err
 }
 
-func parseRange(s string) (first, last int, err error) {
-	a, b, ok := strings.Cut(s, "-")
-	if first, err = strconv.Atoi(a); err == nil && ok {
-		if last, err = strconv.Atoi(b); err == nil && last >= first && first >= 0 {
-			if last-first >= jobfile.MaxCount {
-				return 0, 0, api.Errorf(api.Usage, "--array %s: a job has at most %d tasks; make several of it", s, jobfile.MaxCount)
-			}
-			return first, last, nil
-		}
-	}
-	return 0, 0, api.Errorf(api.Usage, "--array %q: want A-B with whole numbers and A ≤ B, as in 1-100", s)
-}
-
-// readLines reads a list as each_line of a job file does.
-func readLines(file string, stdin io.Reader) ([]string, error) {
+// readItems reads a list as each_line of a job file does, or one whose items end with a zero byte.
+func readItems(file string, stdin io.Reader, null bool) ([]string, error) {
 	data, err := fileOrStdin(file, stdin, jobfile.MaxList)
 	if err != nil {
 		return nil, api.Errorf(api.Usage, "--each-line: %v", err)
 	}
-	items, err := jobfile.Lines(data)
+	read := jobfile.Lines
+	if null {
+		read = jobfile.NullItems
+	}
+	items, err := read(data)
 	if err != nil {
 		return nil, api.Errorf(api.Usage, "--each-line: %s: %v", file, err)
 	}

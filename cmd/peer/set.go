@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -74,14 +73,14 @@ func settingsOf(words []string) (s api.Settings, err error) {
 			}
 			return s, api.Errorf(api.Usage, "%s; see `peer set --help`", msg)
 		}
-		d, err := time.ParseDuration(text)
+		d, err := spell.Duration(text)
 		switch {
-		case err != nil || d <= 0:
+		case err != nil:
+			return s, api.Errorf(api.Usage, "%q: %v", w, err)
+		case d == 0:
 			return s, api.Errorf(api.Usage, "%q: want a duration above 0, as in 2s or 500ms", w)
 		case *field != 0:
 			return s, api.Errorf(api.Usage, "%q: %s is set twice", w, name)
-		case d%time.Millisecond != 0:
-			return s, api.Errorf(api.Usage, "%q: want whole milliseconds", w)
 		}
 		*field = d.Seconds()
 	}

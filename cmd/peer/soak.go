@@ -58,7 +58,7 @@ all that was asked. It exits with 0 only if nothing was lost, wrong or hung and 
 		},
 	}
 	f := cmd.Flags()
-	f.DurationVar(&cfg.For, "for", 5*time.Minute, "hurt them for so long (`D`)")
+	durationVar(f, &cfg.For, "for", 5*time.Minute, "hurt them for so long (`D`)")
 	f.Uint64Var(&cfg.Seed, "seed", 0, "draw the faults and jobs from `N` (default: a random one, printed)")
 	f.IntVarP(&cfg.Peers, "peers", "n", 5, "how many peers")
 	f.BoolVar(&cfg.Keep, "keep", false, "keep the peers' folders also if all is well")

@@ -23,17 +23,21 @@ func version() string {
 	return release
 }
 
+// versionLine says it for people, with what it was built by and for.
+func versionLine() string {
+	return fmt.Sprintf("peer %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func (c *cli) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Version of this program",
 		Args:  exactly(0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			v := map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}
 			if c.output != "table" {
-				return writeJSON(c.Out, v)
+				return writeJSON(c.Out, map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
 			}
-			fmt.Fprintf(c.Out, "peer %s (%s, %s/%s)\n", v["version"], v["go"], v["os"], v["arch"])
+			fmt.Fprintln(c.Out, versionLine())
 			return nil
 		},
 	}

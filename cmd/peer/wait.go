@@ -21,9 +21,6 @@ func (c *cli) waitCommand() *cobra.Command {
 		Annotations: map[string]string{speaksForTask: "1"},
 		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			if timeout < 0 {
-				return api.Errorf(api.Usage, "--timeout %s: want a duration above 0, as in 10m", timeout)
-			}
 			if timeout > 0 {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, timeout)
@@ -32,7 +29,7 @@ func (c *cli) waitCommand() *cobra.Command {
 			return c.waitJob(ctx, args[0], timeout)
 		}),
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up waiting after this `DURATION` (exit 124; the job goes on)")
+	durationVar(cmd.Flags(), &timeout, "timeout", 0, "give up waiting after this `DURATION` (exit 124; the job goes on)")
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -33,6 +34,25 @@ func Lines(data []byte) ([]string, error) {
 	}
 	if len(items) > MaxCount {
 		return nil, fmt.Errorf("the list has %s lines, a job has at most %s slots", grouped(len(items)), grouped(MaxCount))
+	}
+	return items, nil
+}
+
+// NullItems reads a list whose items end with a zero byte, as find -print0 writes them: each is what it is, with spaces and new
+// lines. The last one may lack the zero byte; empty ones are left out.
+func NullItems(data []byte) ([]string, error) {
+	if len(data) > MaxList {
+		return nil, fmt.Errorf("the list has more than %s bytes; %s", grouped(MaxList), lookUp)
+	}
+	if !utf8.Valid(data) {
+		return nil, errors.New("the list is not UTF-8 text")
+	}
+	items := slices.DeleteFunc(strings.Split(string(data), "\x00"), func(s string) bool { return s == "" })
+	if len(items) == 0 {
+		return nil, errors.New("the list has no items, so there is nothing to run")
+	}
+	if len(items) > MaxCount {
+		return nil, fmt.Errorf("the list has %s items, a job has at most %s slots", grouped(len(items)), grouped(MaxCount))
 	}
 	return items, nil
 }

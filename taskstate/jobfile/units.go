@@ -1,6 +1,8 @@
 package jobfile
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"covey/taskstate/spell"
@@ -18,8 +20,15 @@ const (
 // ParseDuration reads "90s", "1h30m", "250ms", "2d" or "0", in whole milliseconds up to MaxDuration. The error says what is wanted.
 func ParseDuration(s string) (time.Duration, error) { return spell.Duration(s) }
 
-// ParseSize reads "256MiB", "1.5GB" or a plain number of bytes. The error says what is wanted.
-func ParseSize(s string) (int64, error) { return spell.Size(s) }
+// ParseSize reads "256MiB", "1.5GB" or "0". Any other number needs its unit: 4 would be four bytes, and four gigabytes are meant.
+// The error says what is wanted.
+func ParseSize(s string) (int64, error) {
+	n, err := spell.Size(s)
+	if err == nil && n != 0 && strings.Trim(s, "0123456789.") == "" {
+		return 0, fmt.Errorf("say the unit of %s, as in %sGiB, %sMiB or %sB", clip(s), clip(s), clip(s), clip(s))
+	}
+	return n, err
+}
 
 // ParseCPUs reads "0.5", "2" or "500m" and returns thousandths of a cpu. The error says what is wanted.
 func ParseCPUs(s string) (int64, error) { return spell.CPUs(s) }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"covey/node/api"
+	"covey/taskstate/spell"
+)
+
+// durationFlag is a flag that reads durations as job files do: 5s, 1h30m and 2d, and no bare 5.
+type durationFlag time.Duration
+
+var _ pflag.Value = (*durationFlag)(nil)
+
+// durationVar registers such a flag; def is its default.
+func durationVar(f *pflag.FlagSet, into *time.Duration, name string, def time.Duration, usage string) {
+	*into = def
+	f.Var((*durationFlag)(into), name, usage)
+}
+
+// Set implements pflag.Value.
+func (d *durationFlag) Set(s string) error {
+	v, err := spell.Duration(s)
+	if err != nil {
+		return err
+	}
+	*d = durationFlag(v)
+	return nil
+}
+
+// String implements pflag.Value: nothing for zero, so that help shows no default where there is none.
+func (d *durationFlag) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return short(time.Duration(*d))
+}
+
+// Type implements pflag.Value.
+func (d *durationFlag) Type() string { return "duration" }
+
+// wrongFlag says what is wrong with a flag, and which one was probably meant.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		if near := nearestFlag(cmd, unknown.GetSpecifiedName()); near != "" {
+			return api.Errorf(api.Usage, "%v (did you mean --%s?); see `%s --help`", err, near, cmd.CommandPath())
+		}
+	}
+	return api.Errorf(api.Usage, "%v; see `%s --help`", err, cmd.CommandPath())
+}
+
+// nearestFlag is the flag of a command that a word is a few slips of the finger away from, "" if none is.
+func nearestFlag(cmd *cobra.Command, word string) string {
+	if len(word) < 2 {
+		return ""
+	}
+	var names []string
+	add := func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	}
+	cmd.Flags().VisitAll(add)
+	cmd.InheritedFlags().VisitAll(add)
+	near := spell.Nearest(word, names)
+	if near == strings.ToLower(word) {
+		return ""
+	}
+	return near
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"covey/node/api"
+	"covey/taskstate"
+	"covey/taskstate/jobfile"
+)
+
+// arrayRange is one part of --array: first, first+step … up to last, each written with at least width digits.
+type arrayRange struct{ first, last, step, width int }
+
+func (r arrayRange) count() int { return (r.last-r.first)/r.step + 1 }
+
+// plain tells whether its numbers follow each other and are written as they are.
+func (r arrayRange) plain() bool { return r.step == 1 && r.width == 0 }
+
+// setArray gives a job a task for each number of --array: 5, 1-100, 1,3,5, 1-10:2 and 01-10, or several of them with commas.
+// Numbers in a row cost nothing; any others are a list of items.
+func setArray(j *taskstate.Job, s string) error {
+	var parts []arrayRange
+	count := 0
+	for word := range strings.SplitSeq(s, ",") {
+		r, ok := parseArrayRange(word)
+		if !ok {
+			return api.Errorf(api.Usage, "--array %q: want numbers and ranges A-B with A ≤ B, as in 5, 1-100, 1,3,5, 1-10:2 or 01-10", s)
+		}
+		parts = append(parts, r)
+		if count += r.count(); count > jobfile.MaxCount {
+			return api.Errorf(api.Usage, "--array %s: a job has at most %d tasks; make several of it", s, jobfile.MaxCount)
+		}
+	}
+	if r := parts[0]; len(parts) == 1 && r.plain() {
+		j.First, j.Numbered, j.Count = r.first, true, r.count()
+		return nil
+	}
+	j.Each, j.Count = make([]string, 0, count), count
+	for _, r := range parts {
+		for n := r.first; n <= r.last; n += r.step {
+			j.Each = append(j.Each, fmt.Sprintf("%0*d", r.width, n))
+		}
+	}
+	return nil
+}
+
+// parseArrayRange reads N, A-B or A-B:STEP. A zero in front of A or B keeps the width: 08-10 is 08, 09, 10.
+func parseArrayRange(s string) (arrayRange, bool) {
+	word, stride, stepped := strings.Cut(s, ":")
+	a, b, ranged := strings.Cut(word, "-")
+	if !ranged {
+		b = a
+	}
+	first, ok1 := arrayNumber(a)
+	last, ok2 := arrayNumber(b)
+	r := arrayRange{first: first, last: last, step: 1}
+	if stepped {
+		var ok bool
+		if r.step, ok = arrayNumber(stride); !ok || r.step == 0 || !ranged {
+			return r, false
+		}
+	}
+	for _, n := range []string{a, b} {
+		if len(n) > 1 && n[0] == '0' {
+			r.width = max(r.width, len(n))
+		}
+	}
+	return r, ok1 && ok2 && first <= last
+}
+
+// arrayDigits bounds how long a number of an array may be, zeros in front included.
+const arrayDigits = 15
+
+func arrayNumber(s string) (int, bool) {
+	if s == "" || len(s) > arrayDigits || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(s)
+	return n, err == nil
+}
