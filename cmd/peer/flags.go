@@ -44,6 +44,16 @@ func (d *durationFlag) String() string {
 // Type implements pflag.Value.
 func (d *durationFlag) Type() string { return "duration" }
 
+// noEmptyFlags refuses a flag with an empty text: most often a shell's variable is not set, and another job would run than was meant.
+func noEmptyFlags(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" && err == nil {
+			err = api.Errorf(api.Usage, "--%s is empty: is a variable not set? Leave it out if it is not meant", f.Name)
+		}
+	})
+	return err
+}
+
 // wrongFlag says what is wrong with a flag, and which one was probably meant.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError

@@ -54,6 +54,9 @@ func (c *cli) runCommand() *cobra.Command {
   id=$(peer run --detach -- make -j4); peer logs -f $id`,
 		Annotations: map[string]string{speaksForTask: "1"},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := noEmptyFlags(cmd); err != nil {
+				return err
+			}
 			job, err := f.job(args, c.In)
 			if err != nil {
 				return err
