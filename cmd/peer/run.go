@@ -13,6 +13,7 @@ import (
 	"covey/node/api"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
+	"covey/taskstate/shell"
 )
 
 // runFlags are what `peer run` lets a person say about a job.
@@ -31,7 +32,8 @@ terminal, each task's output together at its end, exit 0 only if all ended with 
 
 The command runs in a fresh folder, with the daemon's PATH, HOME, LANG and TMPDIR, what --env gives, and COVEY_JOB COVEY_TASK
 COVEY_SLOT COVEY_ATTEMPT COVEY_EPOCH COVEY_COUNT COVEY_ITEM COVEY_PEER, and COVEY_<NAME> for each --matrix. ${COVEY_…} is expanded
-in the command, {} is the item.
+in the command, {} is the item. In a --shell line, {} stands outside of quotes or between double quotes, and the shell takes the
+item for text, whatever is in it.
 
 A failed task stays failed unless --restart says otherwise: its slot then gets another attempt, at once and, if that fails within
 ten seconds too, after 1 s, 2 s, 4 s … up to a minute.
@@ -106,11 +108,15 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 	} else if len(args) == 0 {
 		return nil, api.Errorf(api.Usage, "no command: type `peer run -- CMD ARG…` or `peer run --script FILE`; see `peer run --help`")
 	}
-	if f.shell {
-		p.Command = []string{strings.Join(args, " ")}
-	}
 	if err := f.many(j, stdin); err != nil {
 		return nil, err
+	}
+	if f.shell {
+		p.Command = []string{strings.Join(args, " ")}
+		p.Braces = f.array != "" || f.eachLine != "" || len(f.policy.matrix) > 0 // without items it is the line's own: find -exec ls {} \;
+		if _, err := shell.Fill(p.Command[0], "COVEY_ITEM"); p.Braces && err != nil {
+			return nil, api.Errorf(api.Usage, "--shell: %v", err)
+		}
 	}
 	if err := f.numbers(j); err != nil {
 		return nil, err

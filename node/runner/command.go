@@ -126,15 +126,15 @@ func variableAt(s string, vars variables) (value string, n int, ok bool) {
 
 // arguments is the command line as it is executed, before the program is looked up. A line for a shell keeps its ${…}, which the shell
 // itself expands out of the environment, so that an item with blanks or quotes does no harm; for the same reason {} in such a line
-// becomes the quoted item.
-func arguments(p *taskstate.Process, vars variables, item string) []string {
+// becomes a reference to the item.
+func arguments(p *taskstate.Process, vars variables, item string) ([]string, error) {
 	switch {
 	case p.Shell:
 		return shellArguments(strings.Join(p.Command, " "), vars, p.Braces, item)
 	case len(p.Script) > 0:
-		return append([]string{"./" + scriptName}, expandAll(p.Command, vars, p.Braces, item)...)
+		return append([]string{"./" + scriptName}, expandAll(p.Command, vars, p.Braces, item)...), nil
 	}
-	return expandAll(p.Command, vars, p.Braces, item)
+	return expandAll(p.Command, vars, p.Braces, item), nil
 }
 
 func expandAll(in []string, vars variables, braces bool, item string) []string {

@@ -11,6 +11,6 @@ func isNoExec(err error) bool { return errors.Is(err, syscall.ENOEXEC) }
 
 func program(file string) (string, error) { return statProgram(file) }
 
-func shellArguments(line string, _ variables, braces bool, item string) []string {
-	return posixShell(line, braces, item)
+func shellArguments(line string, _ variables, braces bool, _ string) ([]string, error) {
+	return posixShell(line, braces)
 }

@@ -98,7 +98,9 @@ func (r *Runner) prepare(t *task) (s supervise.Spec, err error) {
 	}
 	vars := coveyVars(*l)
 	s.Env = environment(r.base, p.Env, vars)
-	s.Argv = arguments(p, vars, l.Item)
+	if s.Argv, err = arguments(p, vars, l.Item); err != nil {
+		return s, err
+	}
 	s.Path = filepath.Join(work, scriptName)
 	if len(p.Script) == 0 {
 		if len(s.Argv) == 0 {

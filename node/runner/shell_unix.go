@@ -3,16 +3,23 @@
 package runner
 
 import (
-	"strings"
 	"syscall"
+
+	"covey/taskstate"
+	posix "covey/taskstate/shell"
 )
 
-// posixShell runs a line with /bin/sh, which finds COVEY_… in its environment.
-func posixShell(line string, braces bool, item string) []string {
+// posixShell runs a line with /bin/sh, which finds COVEY_… in its environment, and the item as well: text that became part of the line would be
+// read as shell.
+func posixShell(line string, braces bool) ([]string, error) {
 	if braces {
-		line = strings.ReplaceAll(line, "{}", "'"+strings.ReplaceAll(item, "'", `'\''`)+"'")
+		filled, err := posix.Fill(line, "COVEY_ITEM")
+		if err != nil {
+			return nil, reject(taskstate.ReasonPrepare, "%v", err)
+		}
+		line = filled
 	}
-	return []string{"/bin/sh", "-c", line}
+	return []string{"/bin/sh", "-c", line}, nil
 }
 
 // noFollow keeps from opening what a task put in place of its folder.
