@@ -18,7 +18,7 @@ import (
 )
 
 // callProtocol carries what only the coordinator decides. Whoever is asked and does not coordinate passes the call on.
-const callProtocol = "/covey/call/1"
+const callProtocol = "/covey/call/2"
 
 const (
 	callHops    = 3                // how often a call is passed on before it counts as lost between two opinions
@@ -29,8 +29,8 @@ const (
 
 // call is a request for a decision. Exactly one of the commands is set. All are idempotent, so that any call may be repeated.
 type call struct {
-	From   taskstate.PeerID `cbor:"1,keyasint"` // the peer whose person asks; believed only from voters
-	Hops   int              `cbor:"2,keyasint"`
+	From   taskstate.PeerID `cbor:"1,keyasint"` // the peer whose person asks, and who signs
+	Hops   int              `cbor:"-"`          // see signedCall
 	Submit *taskstate.Job   `cbor:"3,keyasint,omitempty"`
 	Cancel *ledger.Cancel   `cbor:"4,keyasint,omitempty"`
 	Invite *ledger.Invite   `cbor:"5,keyasint,omitempty"`
@@ -41,6 +41,8 @@ type call struct {
 	Flock  *flockCall       `cbor:"10,keyasint,omitempty"`
 	Again  bool             `cbor:"11,keyasint,omitempty"` // with Submit: asked before, and the answer never came
 	Thaw   *thawCall        `cbor:"12,keyasint,omitempty"`
+	At     int64            `cbor:"2,keyasint,omitempty"`  // when From signed it, milliseconds since 1970
+	Nonce  []byte           `cbor:"14,keyasint,omitempty"` // so that it counts once
 	Lasts  int64            `cbor:"13,keyasint,omitempty"` // with Invite: milliseconds until it expires, by the coordinator's clock
 	Avail  *ledger.Avail    `cbor:"30,keyasint,omitempty"`
 	Label  *ledger.Label    `cbor:"31,keyasint,omitempty"`
@@ -77,6 +79,7 @@ type reply struct {
 	Index uint64                `cbor:"5,keyasint,omitempty"` // of the decision: the asker's replica will have it at this index
 	Gone  []taskstate.PeerID    `cbor:"6,keyasint,omitempty"` // Thaw: who does not count any more
 	Until int64                 `cbor:"7,keyasint,omitempty"` // Invite: when it expires
+	Now   int64                 `cbor:"8,keyasint,omitempty"` // Lost because it was signed at another time: the coordinator's clock
 	changeReply
 }
 
@@ -91,6 +94,9 @@ func (n *Node) decide(ctx context.Context, c call) (reply, error) {
 	for {
 		changed := n.ledger.Changed()
 		r, err := n.try(ctx, c)
+		if err == nil && r.Now != 0 && n.signer.corrected(r.Now) {
+			n.log.Warn("this machine's clock is far from the coordinator's: it is corrected in what this peer asks for", "theirs", time.UnixMilli(r.Now).UTC())
+		}
 		switch {
 		case err == nil && !r.Lost:
 			if r.Error != nil {
@@ -112,14 +118,23 @@ func (n *Node) decide(ctx context.Context, c call) (reply, error) {
 	}
 }
 
-// try asks once: this peer itself if it coordinates, otherwise the one it believes does.
+// try asks once, in this peer's own name: this peer itself if it coordinates, otherwise the one it believes does.
 func (n *Node) try(ctx context.Context, c call) (reply, error) {
-	who, _, ok := n.coordinator()
-	switch {
-	case !ok:
-		return reply{Lost: true}, errors.New("nobody coordinates")
-	case who == n.self:
+	if who, _, ok := n.coordinator(); ok && who == n.self {
 		return n.execute(ctx, c)
+	}
+	q, err := n.signer.seal(c)
+	if err != nil {
+		return reply{}, err
+	}
+	return n.pass(ctx, q)
+}
+
+// pass brings a signed call to whoever this peer believes to coordinate.
+func (n *Node) pass(ctx context.Context, q signedCall) (reply, error) {
+	who, _, ok := n.coordinator()
+	if !ok || who == n.self {
+		return reply{Lost: true}, errors.New("nobody coordinates")
 	}
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -128,7 +143,7 @@ func (n *Node) try(ctx context.Context, c call) (reply, error) {
 	late := time.AfterFunc(callSlow, n.ledger.Doubt) // before the dial: a silent peer does not answer that either
 	defer late.Stop()
 	watch.Go(func() { n.untilAnotherDecides(ctx, who, cancel) })
-	return n.ask(ctx, who, c)
+	return n.ask(ctx, who, q)
 }
 
 // untilAnotherDecides gives a call up as soon as somebody else than the one that was asked coordinates: that one may never answer. It
@@ -149,7 +164,7 @@ func (n *Node) untilAnotherDecides(ctx context.Context, asked taskstate.PeerID, 
 }
 
 // ask sends one call to one peer and waits for its answer.
-func (n *Node) ask(ctx context.Context, peer taskstate.PeerID, c call) (reply, error) {
+func (n *Node) ask(ctx context.Context, peer taskstate.PeerID, q signedCall) (reply, error) {
 	conn, err := n.host.Dial(ctx, peer, callProtocol)
 	if err != nil {
 		return reply{}, fmt.Errorf("ask %s: %w", peer, err)
@@ -157,7 +172,7 @@ func (n *Node) ask(ctx context.Context, peer taskstate.PeerID, c call) (reply, e
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	if err := wire.NewWriter(conn, 0).Send(c); err != nil {
+	if err := wire.NewWriter(conn, 0).Send(q); err != nil {
 		return reply{}, fmt.Errorf("ask %s: %w", peer, err)
 	}
 	var r reply
@@ -176,38 +191,42 @@ func (n *Node) serveCall(ctx context.Context, peer string, conn net.Conn) {
 	_ = conn.SetDeadline(time.Now().Add(callTimeout))
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	var c call
-	if err := wire.NewReader(conn, 0).Read(&c); err != nil {
+	var q signedCall
+	if err := wire.NewReader(conn, 0).Read(&q); err != nil {
 		n.log.Debug("unreadable call", "peer", peer, "err", err)
 		return
 	}
-	c.Hops = max(c.Hops, 0) + 1
-	r := reply{Lost: true}
-	if bad := c.check(); bad != nil {
-		r = reply{Error: bad}
-	} else if c.From != peer && !n.speaks(peer) {
-		r = reply{Error: api.Errorf(api.Refused, "peer %s may not ask for another: it was admitted without the role %q", peer, admission.Voter)}
-	} else if c.Hops <= callHops && n.mayAnswer() {
-		if got, err := n.try(ctx, c); err == nil {
-			r = got
-		}
-	}
-	if err := wire.NewWriter(conn, 0).Send(r); err != nil {
+	if err := wire.NewWriter(conn, 0).Send(n.answerCall(ctx, peer, q)); err != nil {
 		n.log.Debug("answer to a call not sent", "peer", peer, "err", err)
 	}
 }
 
-// speaks tells whether a peer may pass on the calls of others.
-func (n *Node) speaks(peer taskstate.PeerID) bool {
-	e, ok := n.roster.Get(peer)
-	return ok && e.Has(admission.Voter)
-}
-
-// mayAnswer tells whether this peer coordinates or would be believed when it passes a call on. Otherwise the asker must find another
-// way.
-func (n *Node) mayAnswer() bool {
-	who, _, _ := n.coordinator()
-	return who == n.self || n.speaks(n.self)
+// answerCall looks at what a peer sent, and decides it or passes it on.
+func (n *Node) answerCall(ctx context.Context, peer taskstate.PeerID, q signedCall) reply {
+	c, err := n.signer.open(q)
+	if err != nil {
+		n.refused.Note(peer, "a call in bad hands")
+		return reply{Error: api.Errorf(api.Refused, "this call does not count: %v", err)}
+	}
+	if bad := c.check(); bad != nil {
+		return reply{Error: bad}
+	}
+	q.Hops = max(q.Hops, 0) + 1
+	if q.Hops > callHops {
+		return reply{Lost: true}
+	}
+	var r reply
+	if who, _, ok := n.coordinator(); !ok || who != n.self {
+		r, err = n.pass(ctx, q)
+	} else if late, ok := n.fresh(c); !ok {
+		r = late
+	} else {
+		r, err = n.execute(ctx, c)
+	}
+	if err != nil {
+		return reply{Lost: true}
+	}
+	return r
 }
 
 // execute decides a call, as coordinator. A ledger that stops leading meanwhile makes it Lost: the asker tries again.

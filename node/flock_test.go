@@ -146,7 +146,7 @@ func TestAHeldJobSurvivesARestartAndCanBeCancelled(t *testing.T) {
 		t.Fatalf("%+v, %v", row, err)
 	}
 	_ = other.stop()
-	if held, err := openHeld(other.folder.path("held")); err != nil || len(held.list()) != 1 || held.list()[0].Job.Name != "first" {
+	if held, err := openHeld(other.folder.path("held"), nil); err != nil || len(held.list()) != 1 || held.list()[0].Job.Name != "first" {
 		t.Fatalf("%+v, %v", held, err)
 	}
 	back := voter.back()

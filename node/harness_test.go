@@ -282,7 +282,8 @@ func wants(t *testing.T, err error, code api.Code, parts ...string) {
 // puppet is a host that speaks what a test has it say: the other end of protocols that a whole peer would get right.
 type puppet struct {
 	*p2p.Host
-	t *testing.T
+	t       *testing.T
+	cluster *string // set when it is admitted
 }
 
 func newPuppet(t *testing.T) puppet {
@@ -296,7 +297,7 @@ func newPuppet(t *testing.T) puppet {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.Close() })
-	return puppet{h, t}
+	return puppet{h, t, new(string)}
 }
 
 // admit has the cluster's coordinator admit a puppet with these roles.
@@ -311,6 +312,7 @@ func (l *living) admit(p puppet, roles ...admission.Role) {
 		l.t.Fatalf("admit a puppet: %v, %v", results, err)
 	}
 	eventually(l.t, "the roster has the puppet", func() (bool, string) { return l.roster.Admitted(p.Self()), "" })
+	*p.cluster = l.roster.Cluster()
 	p.SetAddrs(l.self, l.host.Addrs())
 	l.host.SetAddrs(p.Self(), p.Addrs())
 }

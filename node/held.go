@@ -19,6 +19,7 @@ import (
 // holds them. The newest come last in order.
 type heldJobs struct {
 	dir string
+	by  *callSigner // nil in tests of the files alone: nothing is signed then
 
 	files sync.Mutex // one change at a time, held while it is written
 	mu    sync.Mutex // guards jobs; never held while anything is written, so that a stuck disk stops no question
@@ -29,6 +30,7 @@ type heldJob struct {
 	Since     int64         `cbor:"1,keyasint"` // milliseconds since 1970
 	Job       taskstate.Job `cbor:"2,keyasint"`
 	Withdrawn string        `cbor:"3,keyasint,omitempty"` // why it was cancelled here; it stays until no way out can bring it to the ledger
+	Signed    *signedCall   `cbor:"4,keyasint,omitempty"` // the submission as its peer signed it when it took it
 }
 
 const heldSuffix = ".held"
@@ -41,11 +43,11 @@ var errHeldFull = fmt.Errorf("%d jobs are held here already", maxHeld)
 // errHeldHere: this very job is held already.
 var errHeldHere = errors.New("it is held here already")
 
-func openHeld(dir string) (*heldJobs, error) {
+func openHeld(dir string, by *callSigner) (*heldJobs, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make %s: %w", dir, err)
 	}
-	h := &heldJobs{dir: dir}
+	h := &heldJobs{dir: dir, by: by}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read held jobs: %w", err)
@@ -62,10 +64,48 @@ func openHeld(dir string) (*heldJobs, error) {
 		if err := wire.Unmarshal(b, &j); err != nil {
 			return nil, fmt.Errorf("held job %s is damaged: %w; move the file away to start without it", filepath.Join(dir, e.Name()), err)
 		}
+		if err := h.vouch(&j); err != nil {
+			return nil, fmt.Errorf("held job %s: %w; move the file away to start without it", filepath.Join(dir, e.Name()), err)
+		}
 		h.jobs = append(h.jobs, j)
 	}
 	slices.SortFunc(h.jobs, func(a, b heldJob) int { return int(a.Since - b.Since) })
 	return h, nil
+}
+
+// vouch checks that a job was signed by this peer when it was taken. One that was held by version 0.1, which signed nothing, is this
+// peer's own, and signed now.
+func (h *heldJobs) vouch(j *heldJob) error {
+	switch {
+	case h.by == nil:
+		return nil
+	case j.Signed == nil:
+		_ = h.sign(j) // on a disk that takes nothing it is signed in memory, and again at the next start
+		return nil
+	}
+	c, err := h.by.open(*j.Signed)
+	if err != nil {
+		return err
+	}
+	is, err := wire.Marshal(j.Job)
+	if err != nil {
+		return fmt.Errorf("encode job: %w", err)
+	}
+	was, err := wire.Marshal(c.Submit)
+	if err != nil || c.From != h.by.self || !bytes.Equal(was, is) {
+		return errors.New("it is not the job that was signed when it was taken")
+	}
+	return nil
+}
+
+// sign has this peer answer for a job, on disk.
+func (h *heldJobs) sign(j *heldJob) error {
+	q, err := h.by.seal(call{Submit: &j.Job})
+	if err != nil {
+		return err
+	}
+	j.Signed = &q
+	return h.write(*j)
 }
 
 func (h *heldJobs) file(id taskstate.JobID) string {
@@ -83,7 +123,11 @@ func (h *heldJobs) put(j taskstate.Job, now int64) error {
 		return errHeldFull
 	}
 	rec := heldJob{Since: now, Job: j}
-	if err := h.write(rec); err != nil {
+	keep := h.write
+	if h.by != nil {
+		keep = func(heldJob) error { return h.sign(&rec) }
+	}
+	if err := keep(rec); err != nil {
 		return err
 	}
 	h.set(append(slices.Clone(h.all()), rec))

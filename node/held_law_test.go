@@ -26,7 +26,7 @@ func TestAHeldJobIsHereOnceUntilItIsDroppedAsWhatItIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := openHeld(dir)
+		h, err := openHeld(dir, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestAHeldJobIsHereOnceUntilItIsDroppedAsWhatItIs(t *testing.T) {
 				}
 			},
 			"restart": func(t *rapid.T) {
-				if h, err = openHeld(dir); err != nil {
+				if h, err = openHeld(dir, nil); err != nil {
 					t.Fatal(err)
 				}
 			},

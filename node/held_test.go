@@ -26,7 +26,7 @@ func jobNamed(name string) taskstate.Job {
 
 func TestHeldJobsSurviveARestartInTheirOrder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "held")
-	h, err := openHeld(dir)
+	h, err := openHeld(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestHeldJobsSurviveARestartInTheirOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h, err = openHeld(dir)
+	h, err = openHeld(dir, nil)
 	if err != nil || !slices.Equal(namesOf(h), []string{"first", "second", "third"}) {
 		t.Fatal(namesOf(h), err)
 	}
@@ -49,7 +49,7 @@ func TestHeldJobsSurviveARestartInTheirOrder(t *testing.T) {
 	if was, err := h.drop(second.ID, false); was || err != nil {
 		t.Fatal("dropped twice", was, err)
 	}
-	if h, err = openHeld(dir); err != nil || !slices.Equal(namesOf(h), []string{"first", "third"}) {
+	if h, err = openHeld(dir, nil); err != nil || !slices.Equal(namesOf(h), []string{"first", "third"}) {
 		t.Fatal(namesOf(h), err)
 	}
 }
@@ -60,20 +60,20 @@ func TestADamagedHeldJobIsNamedAndNotForgotten(t *testing.T) {
 	if err := os.WriteFile(path, []byte("torn"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := openHeld(dir)
+	_, err := openHeld(dir, nil)
 	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "move the file away") {
 		t.Fatal(err)
 	}
 	if err := os.Rename(path, path+".damaged"); err != nil {
 		t.Fatal(err)
 	}
-	if h, err := openHeld(dir); err != nil || len(h.list()) != 0 {
+	if h, err := openHeld(dir, nil); err != nil || len(h.list()) != 0 {
 		t.Fatal("other files are in the way", err)
 	}
 }
 
 func TestHeldJobsAreBounded(t *testing.T) {
-	h, err := openHeld(t.TempDir())
+	h, err := openHeld(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestHeldJobsAreBounded(t *testing.T) {
 }
 
 func TestAHeldJobThatCannotBeWrittenIsNotHeld(t *testing.T) {
-	h, err := openHeld(filepath.Join(t.TempDir(), "held"))
+	h, err := openHeld(filepath.Join(t.TempDir(), "held"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,6 +69,9 @@ type Node struct {
 	runner   Runner
 	logs     *blob.Store
 	held     *heldJobs
+	signer   *callSigner
+	guard    callGuard
+	refused  *ledger.Refusals // what members said that no honest one does
 	disk     *disk
 	hub      *hub
 	applied  *mark
@@ -165,6 +168,7 @@ func (n *Node) openNetwork() (err error) {
 
 // openState: what was decided, who is here, what is reported.
 func (n *Node) openState() (err error) {
+	n.refused = ledger.NewRefusals(n.log)
 	if n.ledger, err = n.openLedger(n.candidates); err != nil {
 		return err
 	}
@@ -174,7 +178,8 @@ func (n *Node) openState() (err error) {
 	n.table = taskstate.NewTable(n.replica, parkLimit)
 	n.store = digest.NewStore(0)
 	n.store.Current(n.self, string(n.folder.incarnation))
-	if n.held, err = openHeld(n.folder.path("held")); err != nil {
+	n.signer = &callSigner{self: n.self, cluster: n.roster.Cluster, sign: n.host.Sign, now: n.ledgerTime}
+	if n.held, err = openHeld(n.folder.path("held"), n.signer); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.members, err = membership.New(membership.Config{

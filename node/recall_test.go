@@ -30,7 +30,7 @@ func TestAHeldJobThatWasAcceptedAllTheSameIsCancelledThere(t *testing.T) {
 
 func TestAWithdrawalOutlivesARestart(t *testing.T) {
 	dir := t.TempDir()
-	h, err := openHeld(dir)
+	h, err := openHeld(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,13 +48,13 @@ func TestAWithdrawalOutlivesARestart(t *testing.T) {
 	if ok, _ := h.drop(job.ID, false); ok {
 		t.Error("dropped as if it had been accepted")
 	}
-	if h, err = openHeld(dir); err != nil || len(h.list()) != 0 || len(h.withdrawals()) != 1 || h.withdrawals()[0].Withdrawn != "by me" {
+	if h, err = openHeld(dir, nil); err != nil || len(h.list()) != 0 || len(h.withdrawals()) != 1 || h.withdrawals()[0].Withdrawn != "by me" {
 		t.Fatalf("%+v, %v", h, err)
 	}
 	if ok, err := h.drop(job.ID, true); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	if h, err = openHeld(dir); err != nil || len(h.withdrawals()) != 0 {
+	if h, err = openHeld(dir, nil); err != nil || len(h.withdrawals()) != 0 {
 		t.Fatalf("%+v, %v", h, err)
 	}
 }

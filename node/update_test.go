@@ -379,9 +379,9 @@ func TestAnUpdateWhoseAnswerWasLostSaysWhatItChangedAllTheSame(t *testing.T) {
 		select {
 		case lost <- struct{}{}: // done, and gone before the answer
 			defer c.Close()
-			var q call
+			var q signedCall
 			if err := wire.NewReader(c, 0).Read(&q); err == nil {
-				_, _ = all[0].try(timed(t), q)
+				_ = all[0].answerCall(timed(t), peer, q)
 			}
 		default:
 			all[0].serveCall(timed(t), peer, c)

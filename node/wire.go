@@ -110,6 +110,7 @@ func (n *Node) viewEvents(v *membership.View) (out []event) {
 
 // lead coordinates for one term. The ledger calls it, and waits for it, in a goroutine of its own.
 func (n *Node) lead(ctx context.Context, epoch taskstate.Epoch) {
+	n.guard.term(n.ledgerTime())
 	n.members.SetHint(membership.Hint{Epoch: epoch, Coordinator: n.self})
 	n.worker.News()
 	n.wakeForwarder()

@@ -1,0 +1,200 @@
+package node
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"covey/node/api"
+	"covey/p2p"
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// A call is signed by the peer whose person asks. Whoever passes it on can drop it and cannot change or invent one, and so needs no
+// role to do it.
+
+// callDomain separates signatures over calls from all others made with the same key. The id of the cluster follows it: a call counts in
+// one cluster only.
+const callDomain = "covey call 2\x00"
+
+const (
+	callWindow   = 5 * time.Minute // how far the time in a call may be from the coordinator's
+	nonceLen     = 16              // bytes
+	noncesOfOne  = 4096            // remembered of one asker; above that its calls count from the newest that was forgotten
+	noncesOfAll  = 64 << 10        // remembered of all
+	maxClockLead = 24 * time.Hour  // a clock that differs by more is wrong in a way a person must know of; it is corrected all the same
+)
+
+// signedCall is a call on the wire. Body is the call's encoding as its asker made it, which is what Sig covers: passing it on changes
+// nothing but Hops.
+type signedCall struct {
+	Hops int    `cbor:"1,keyasint,omitempty"` // how often it was passed on
+	Body []byte `cbor:"2,keyasint"`
+	Sig  []byte `cbor:"3,keyasint"`
+}
+
+// callSigner makes and opens signed calls for one peer.
+type callSigner struct {
+	self    taskstate.PeerID
+	cluster func() string
+	sign    func([]byte) ([]byte, error)
+	now     func() int64 // milliseconds since 1970: the ledger's time, which a clock that lags does not hold up
+
+	mu    sync.Mutex
+	ahead int64 // added to now: what a coordinator said of its clock when it refused ours
+}
+
+// seal signs a call in this peer's name, as of now.
+func (s *callSigner) seal(c call) (signedCall, error) {
+	c.From, c.Hops = s.self, 0
+	c.At, c.Nonce = s.now()+s.lead(), make([]byte, nonceLen)
+	_, _ = rand.Read(c.Nonce) // never fails (crypto/rand)
+	body, err := wire.Marshal(c)
+	if err != nil {
+		return signedCall{}, fmt.Errorf("encode the call: %w", err)
+	}
+	sig, err := s.sign(signedPart(s.cluster(), body))
+	if err != nil {
+		return signedCall{}, fmt.Errorf("sign the call: %w", err)
+	}
+	return signedCall{Body: body, Sig: sig}, nil
+}
+
+// open reads a call and checks that it was signed by whom it names.
+func (s *callSigner) open(q signedCall) (c call, err error) {
+	if err := wire.Unmarshal(q.Body, &c); err != nil {
+		return call{}, fmt.Errorf("unreadable: %w", err)
+	}
+	switch {
+	case c.From == "" || len(c.From) > maxCallWord:
+		return call{}, errors.New("it names nobody who asks")
+	case c.Hops != 0 || len(c.Nonce) != nonceLen:
+		return call{}, errors.New("it is not made as calls are")
+	}
+	if err := p2p.Verify(c.From, signedPart(s.cluster(), q.Body), q.Sig); err != nil {
+		return call{}, fmt.Errorf("it is not signed by %s: %w", c.From, err)
+	}
+	c.Hops = q.Hops
+	return c, nil
+}
+
+func signedPart(cluster string, body []byte) []byte {
+	return append([]byte(callDomain+cluster+"\x00"), body...)
+}
+
+func (s *callSigner) lead() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ahead
+}
+
+// corrected takes the coordinator's clock for what calls say, and tells whether that is far from this machine's.
+func (s *callSigner) corrected(theirs int64) (far bool) {
+	ahead := theirs - s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead = ahead
+	return max(ahead, -ahead) > maxClockLead.Milliseconds()
+}
+
+// callGuard lets each signed call through once. It knows the calls of one term: what was signed before the term began is not taken, and
+// its asker signs anew.
+type callGuard struct {
+	mu     sync.Mutex
+	begin  int64 // of the term, milliseconds since 1970
+	askers map[taskstate.PeerID]*askerCalls
+	total  int
+}
+
+// askerCalls is what is remembered of one asker, oldest first.
+type askerCalls struct {
+	floor int64 // calls of up to then were forgotten, and are not taken any more
+	calls []callMark
+}
+
+type callMark struct {
+	at    int64
+	nonce [nonceLen]byte
+}
+
+var (
+	errReplayed = errors.New("this call was made before")
+	errStale    = errors.New("this call was signed too long ago, or in the future")
+)
+
+// term forgets everything: this peer coordinates from now on.
+func (g *callGuard) term(now int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.begin, g.askers, g.total = now, map[taskstate.PeerID]*askerCalls{}, 0
+}
+
+// admit tells whether a call counts: nil, errStale (signing anew helps) or errReplayed.
+func (g *callGuard) admit(from taskstate.PeerID, at int64, nonce []byte, now int64) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	window := callWindow.Milliseconds()
+	if at < max(g.begin, now-window) || at > now+window {
+		return errStale
+	}
+	a := g.askers[from]
+	if a == nil {
+		if g.askers == nil {
+			g.askers = map[taskstate.PeerID]*askerCalls{}
+		}
+		a = &askerCalls{}
+		g.askers[from] = a
+	}
+	if slices.ContainsFunc(a.calls, func(m callMark) bool { return bytes.Equal(m.nonce[:], nonce) }) {
+		return errReplayed
+	}
+	if at <= a.floor {
+		return errStale
+	}
+	i, _ := slices.BinarySearchFunc(a.calls, at, func(m callMark, at int64) int { return int(m.at - at) })
+	a.calls = slices.Insert(a.calls, i, callMark{at: at, nonce: [nonceLen]byte(nonce)})
+	g.total++
+	g.forget(a, now-window, noncesOfOne)
+	if g.total > noncesOfAll { // halved, so that this is rare
+		for _, a := range g.askers {
+			g.forget(a, now-window, max(1, noncesOfAll/2/len(g.askers)))
+		}
+	}
+	return nil
+}
+
+// forget drops what is too old to be taken again anyway, and the oldest above a limit. The caller holds mu.
+func (g *callGuard) forget(a *askerCalls, old int64, limit int) {
+	n := max(0, len(a.calls)-limit)
+	for n < len(a.calls) && a.calls[n].at < old {
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	a.floor = max(a.floor, a.calls[n-1].at)
+	a.calls = slices.Delete(a.calls, 0, n)
+	g.total -= n
+}
+
+// fresh tells of a decision that somebody else asks for whether it is asked for the first time, and in time. What only asks may be asked
+// as often as one likes.
+func (n *Node) fresh(c call) (reply, bool) {
+	if c.From == n.self || c.Flock != nil || c.Preview != nil {
+		return reply{}, true
+	}
+	now := n.ledgerTime()
+	switch err := n.guard.admit(c.From, c.At, c.Nonce, now); {
+	case errors.Is(err, errStale):
+		return reply{Lost: true, Now: now}, false
+	case err != nil:
+		n.refused.Note(c.From, "a call that was made before")
+		return reply{Error: api.Errorf(api.Refused, "%v; ask again", err)}, false
+	}
+	return reply{}, true
+}

@@ -1,0 +1,199 @@
+package node
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/p2p/admission"
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+func TestNobodyAsksInAnothersName(t *testing.T) {
+	all := flockOf(t, "one", "two") // two does not coordinate
+	voter, admin := newPuppet(t), newPuppet(t)
+	all[0].admit(voter, admission.Voter) // never seated
+	all[0].admit(admin, admission.AllRoles()...)
+	for _, l := range all {
+		eventually(t, l.name+" admits the puppet", func() (bool, string) { return l.roster.Admitted(voter.Self()), "" })
+		voter.SetAddrs(l.self, l.host.Addrs())
+	}
+	forged := func(c call) signedCall { // the victim's name over the forger's signature
+		c.From = all[0].self
+		c.At, c.Nonce = now(), make([]byte, nonceLen)
+		body, err := wire.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sig, err := voter.Sign(signedPart(*voter.cluster, body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signedCall{Body: body, Sig: sig}
+	}
+	changed := func(c call) signedCall { // an admin's own call, changed on its way
+		q := admin.signs(c)
+		c.From, c.At, c.Nonce = admin.Self(), now(), make([]byte, nonceLen)
+		q.Body, _ = wire.Marshal(c)
+		return q
+	}
+	elsewhere := func(c call) signedCall { // signed by the admin, for another cluster
+		s := admin.signer()
+		s.cluster = func() string { return "another" }
+		q, err := s.seal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	for _, at := range all {
+		for what, c := range map[string]call{
+			"submit": submitCall(all[0].self), "remove": {Remove: &ledger.Remove{Peer: all[1].self}}, "invite": inviteCall(all[0].self),
+			"cancel": {Cancel: &ledger.Cancel{Job: "aaaaaaaaaa"}}, "leave": {Leave: &ledger.Depart{Peer: all[0].self}},
+		} {
+			for how, q := range map[string]signedCall{"forged": forged(c), "changed": changed(c), "elsewhere": elsewhere(c)} {
+				if r := voter.passes(at.self, q); r.Error == nil || r.Error.Code != api.Refused {
+					t.Errorf("%s, %s, at %s: %+v", what, how, at.name, r)
+				}
+			}
+		}
+		if at.refused.Total() == 0 {
+			t.Errorf("%s counted nothing", at.name)
+		}
+	}
+	if inv, err := all[0].Invites(timed(t)); err != nil || len(inv.Tickets) != 1 {
+		t.Errorf("%+v, %v", inv, err)
+	}
+	all[0].sees("one", "two")
+}
+
+func TestWhoeverPassesACallOnNeedsNoRole(t *testing.T) {
+	all := flockOf(t, "one", "two")
+	worker, admin := newPuppet(t), newPuppet(t)
+	all[0].admit(worker, admission.Worker)
+	all[0].admit(admin, admission.Admin)
+	if r := worker.passes(all[0].self, admin.signs(inviteCall(admin.Self()))); r.Error != nil || r.Lost {
+		t.Errorf("an admin's call, passed on by a worker: %+v", r)
+	}
+}
+
+func TestACallCountsOnce(t *testing.T) {
+	all := flockOf(t, "one", "two")
+	p := newPuppet(t)
+	all[0].admit(p, admission.AllRoles()...)
+	set := func(a ledger.Availability) signedCall {
+		return p.signs(call{Avail: &ledger.Avail{Peer: all[1].self, Availability: a}})
+	}
+	pause := set(ledger.AvailPause)
+	if r := p.passes(all[0].self, pause); r.Error != nil || r.Lost {
+		t.Fatalf("%+v", r)
+	}
+	if r := p.passes(all[0].self, set(ledger.AvailActive)); r.Error != nil || r.Lost {
+		t.Fatalf("%+v", r)
+	}
+	before := all[0].replica.Applied()
+	if r := p.passes(all[0].self, pause); r.Error == nil || r.Error.Code != api.Refused {
+		t.Errorf("said again by somebody who kept it: %+v", r)
+	}
+	s := p.signer()
+	for _, skew := range []time.Duration{-callWindow - time.Minute, callWindow + time.Minute} {
+		s.now = func() int64 { return now() + skew.Milliseconds() }
+		q, err := s.seal(call{Avail: &ledger.Avail{Peer: all[1].self, Availability: ledger.AvailPause}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := p.passes(all[0].self, q); !r.Lost || r.Now == 0 {
+			t.Errorf("%s away: %+v", skew, r)
+		}
+	}
+	if now := all[0].replica.Applied(); now != before {
+		t.Errorf("the ledger went from %d to %d", before, now)
+	}
+}
+
+// A machine's clock may be wrong by any amount: it asks by the coordinator's.
+func TestAPeerWhoseClockIsWrongCanAsk(t *testing.T) {
+	one := alive(t, Config{Name: "one"})
+	for name, off := range map[string]time.Duration{"ahead": 30 * time.Hour, "behind": -30 * time.Hour} {
+		l := alive(t, Config{Name: name, Join: one.ticket(api.TicketRequest{Expires: 600}).Ticket, Now: func() time.Time { return time.Now().Add(off) }})
+		l.outcome(l.submit(noopJob("of-"+name, 1, 0)))
+	}
+}
+
+func TestAGuardOfCallsIsBounded(t *testing.T) {
+	var g callGuard
+	const begin = 1_000_000_000
+	g.term(begin)
+	nonce := func(i, j int) []byte {
+		return append([]byte{byte(i), byte(i >> 8), byte(j), byte(j >> 8)}, make([]byte, nonceLen-4)...)
+	}
+	for i := range 40 {
+		for j := range noncesOfOne + 100 {
+			at := int64(begin + j)
+			if err := g.admit(taskstate.PeerID(rune('a'+i)), at, nonce(i, j), at); err != nil {
+				t.Fatal(i, j, err)
+			}
+		}
+	}
+	kept := 0
+	for _, a := range g.askers {
+		kept += len(a.calls)
+	}
+	if kept != g.total || kept > noncesOfAll {
+		t.Errorf("%d kept, %d counted", kept, g.total)
+	}
+	for i := range 40 { // what was forgotten is not taken again either
+		for _, j := range []int{0, 50, noncesOfOne / 2, noncesOfOne + 99} {
+			if err := g.admit(taskstate.PeerID(rune('a'+i)), int64(begin+j), nonce(i, j), begin+noncesOfOne); err == nil {
+				t.Errorf("call %d of %d counted twice", j, i)
+			}
+		}
+	}
+	g.term(begin + 10_000) // another term knows nothing of what was asked before, and takes none of it
+	if err := g.admit("a", begin+5_000, nonce(0, 5_000), begin+10_001); !errors.Is(err, errStale) {
+		t.Error(err)
+	}
+}
+
+func TestAHeldJobIsSignedWhenItIsTaken(t *testing.T) {
+	p, other := newPuppet(t), newPuppet(t)
+	dir := filepath.Join(t.TempDir(), "held")
+	before, err := openHeld(dir, nil) // as version 0.1 wrote it
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, young := jobNamed("old"), jobNamed("young")
+	if err := before.put(old, 1); err != nil {
+		t.Fatal(err)
+	}
+	h, err := openHeld(dir, p.signer())
+	if err != nil || len(h.list()) != 1 || h.list()[0].Signed == nil {
+		t.Fatalf("a job held by 0.1 is this peer's own, and signed now: %+v, %v", h, err)
+	}
+	if err := h.put(young, 2); err != nil {
+		t.Fatal(err)
+	}
+	if h, err = openHeld(dir, p.signer()); err != nil || len(h.list()) != 2 {
+		t.Fatal(err)
+	}
+	for _, j := range h.list() {
+		if c, err := p.signer().open(*j.Signed); err != nil || c.Submit.ID != j.Job.ID || c.From != p.Self() {
+			t.Errorf("%+v, %v", c, err)
+		}
+	}
+	if _, err := openHeld(dir, other.signer()); err == nil {
+		t.Error("another peer takes it for its own")
+	}
+	rec := h.list()[1]
+	rec.Job.Run.Noop, rec.Job.Name = nil, "changed"
+	if err := h.write(rec); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openHeld(dir, p.signer()); err == nil {
+		t.Error("a job that was changed on disk is taken for the one that was signed")
+	}
+}
