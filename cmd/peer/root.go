@@ -125,6 +125,7 @@ func setFromEnvironment(flags *pflag.FlagSet) (err error) {
 			if wrong := flags.Set(f.Name, v); wrong != nil {
 				err = errors.Join(err, api.Errorf(api.Usage, "the environment's %s: %v", name, wrong))
 			}
+			mark(f, fromEnv)
 		}
 	})
 	return err

@@ -30,7 +30,12 @@ import (
 const upLong = `Make this machine a peer. The first one, without --join or --bootstrap, founds a cluster; the others join it with a ticket.
 It stays in the foreground (--detach returns when it is ready) and keeps its place when it is stopped and started again.
 
-Every flag has an environment variable: --join is PEER_JOIN, --name is PEER_NAME, and so on.`
+What this machine offers and how it is reached is remembered: a later plain ` + "`peer up`" + ` goes by the flags that were typed
+before, which are in peer.yaml in the data folder. Edit it, or remove a line to go back to that flag's default. A typed flag takes
+the place of what is remembered; with --once it does so for this start only.
+
+Every flag has an environment variable: --join is PEER_JOIN, --name is PEER_NAME, and so on. It goes before peer.yaml, and is
+not remembered.`
 
 // upFlags are `peer up`'s words; the rest goes straight into a node.Config.
 type upFlags struct {
@@ -64,16 +69,20 @@ func (c *cli) upCommand() *cobra.Command {
 			if err := noEmptyDoor(cmd); err != nil {
 				return err
 			}
+			memory, err := recallUp(c.data, cmd.Flags())
+			if err != nil {
+				return err
+			}
 			cfg.Data = c.data
 			cfg.Version = version()
 			if err := f.into(&cfg); err != nil {
 				return err
 			}
 			if f.detach {
-				return c.upDetached(cmd.Context())
+				return c.upDetached(cmd.Context(), memory)
 			}
 			drowse(cmd.Context())
-			return c.up(cmd.Context(), cfg, &f)
+			return c.up(cmd.Context(), cfg, &f, memory)
 		},
 	}
 	fl := cmd.Flags()
@@ -93,6 +102,7 @@ func (c *cli) upCommand() *cobra.Command {
 	fl.StringArrayVar(&f.offers, "offer", nil, "offer a number of something jobs ask for, `NAME=N` (repeatable)")
 	fl.BoolVar(&cfg.NoMDNS, "no-mdns", false, "do not look for peers in the local network")
 	fl.BoolVar(&f.detach, "detach", false, "return when it is ready; peer down stops it")
+	fl.Bool("once", false, "do not remember the flags of this start")
 	fl.BoolVar(&f.verbose, "verbose", false, "log what it does")
 	fl.BoolVar(&cfg.Testnet, "testnet", false, "let the API cut this peer off from others")
 	_ = fl.MarkHidden("testnet")
@@ -175,7 +185,7 @@ func (f *upFlags) counts() (taskstate.Counts, error) {
 	return counts, nil
 }
 
-func (c *cli) up(ctx context.Context, cfg node.Config, f *upFlags) error {
+func (c *cli) up(ctx context.Context, cfg node.Config, f *upFlags, memory *upMemory) error {
 	ctx, cancel := untilInterrupted(ctx)
 	defer cancel()
 	if err := c.capLog(f.logSize); err != nil {
@@ -195,7 +205,13 @@ func (c *cli) up(ctx context.Context, cfg node.Config, f *upFlags) error {
 	if err != nil {
 		return err
 	}
-	return n.Run(ctx, func(s api.Status) { c.greet(s) })
+	return n.Run(ctx, func(s api.Status) {
+		if err := memory.keep(); err != nil {
+			fmt.Fprintf(c.Err, "peer: these flags are not remembered for the next start: %v\n", err)
+		}
+		memory.say(c.Err)
+		c.greet(s)
+	})
 }
 
 // greet says what a person needs next.
@@ -230,7 +246,7 @@ func first(s []string) string {
 const readyLimit = 60 * time.Second
 
 // upDetached starts the same command without --detach in a session of its own and returns when it answers.
-func (c *cli) upDetached(ctx context.Context) error {
+func (c *cli) upDetached(ctx context.Context, memory *upMemory) error {
 	if s, err := c.client().Status(ctx); err == nil {
 		return api.Errorf(api.Conflict, "a peer already runs with this data folder (%s, process %d); stop it with `peer down`", s.Data, s.PID)
 	}
@@ -262,10 +278,10 @@ func (c *cli) upDetached(ctx context.Context) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- child.Wait() }() // ends with the child, or with this process, which is about to end
-	return c.awaitReady(ctx, ended, logPath)
+	return c.awaitReady(ctx, ended, logPath, memory)
 }
 
-func (c *cli) awaitReady(ctx context.Context, ended <-chan error, logPath string) error {
+func (c *cli) awaitReady(ctx context.Context, ended <-chan error, logPath string, memory *upMemory) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	limit := time.After(readyLimit)
@@ -288,6 +304,7 @@ func (c *cli) awaitReady(ctx context.Context, ended <-chan error, logPath string
 			return ctx.Err()
 		case <-tick.C:
 			if s, err := c.client().Status(ctx); err == nil && s.Ready {
+				memory.say(c.Err)
 				c.greet(s)
 				return nil
 			}
