@@ -33,6 +33,7 @@ type Config struct {
 	Host        Host                   // addresses and deliberate connects; required
 	Name        string                 // what people call this peer
 	Incarnation taskstate.Incarnation  // of this peer's data folder
+	Seat        taskstate.Incarnation  // of this peer's seat among the voters; see SetSeat
 	Addrs       func() []string        // own multiaddrs, best first; asked again every few seconds. nil: none
 	Roles       []admission.Role       // own roles, for others to see; the roster decides
 	Version     string                 // of this program

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"covey/taskstate"
 )
 
 const (
@@ -40,6 +42,18 @@ func (m *Membership) keep(ctx context.Context) {
 	}
 }
 
+// SetSeat gossips that this peer's seat among the voters is another one. It may be called before Run.
+func (m *Membership) SetSeat(seat taskstate.Incarnation) {
+	m.mu.Lock()
+	same := m.seat == seat
+	if !same {
+		m.seat = seat
+		m.dirty()
+	}
+	m.mu.Unlock()
+	m.tell(same)
+}
+
 // refresh gossips the own addresses if they changed.
 func (m *Membership) refresh() {
 	addrs := m.cfg.Addrs()
@@ -50,6 +64,13 @@ func (m *Membership) refresh() {
 		m.own = slices.Clone(addrs)
 		m.dirty()
 	}
+	m.mu.Unlock()
+	m.tell(same)
+}
+
+// tell gossips what this peer says about itself, unless it is the same as before.
+func (m *Membership) tell(same bool) {
+	m.mu.Lock()
 	left := m.left
 	m.mu.Unlock()
 	if list := m.running(); list != nil && !same && !left {

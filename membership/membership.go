@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"covey/taskstate"
 )
 
 // Membership is this peer's part in the flock. Make it with New, give it life with Run.
@@ -36,6 +38,7 @@ type Membership struct {
 	mu        sync.Mutex
 	born      time.Time
 	own       []string // the addresses this peer gives
+	seat      taskstate.Incarnation
 	table     *table
 	book      *book
 	view      *View // nil: to be made anew
@@ -70,7 +73,7 @@ func New(cfg Config) (*Membership, error) {
 	}
 	expect := max(len(b.peers)+1, cfg.Expect)
 	m.timings, m.large, m.pump = cfg.Timings.or(DefaultTimings(expect)), expect > LargeFlock, newPump()
-	m.own = slices.Clone(cfg.Addrs())
+	m.own, m.seat = slices.Clone(cfg.Addrs()), cfg.Seat
 	m.hints.RetransmitMult = 4
 	m.hints.NumNodes = func() int { return int(m.count.Load()) + 1 }
 	if torn > 0 {
@@ -135,7 +138,7 @@ func (m *Membership) View() *View {
 func (m *Membership) currentView() *View {
 	if m.view == nil {
 		m.view = m.table.view(Member{
-			ID: m.self, Name: m.cfg.Name, Incarnation: m.cfg.Incarnation, Addrs: m.own, Roles: m.cfg.Roles,
+			ID: m.self, Name: m.cfg.Name, Incarnation: m.cfg.Incarnation, Seat: m.seat, Addrs: m.own, Roles: m.cfg.Roles,
 			Version: m.cfg.Version, Verdict: Alive, Since: m.born,
 		})
 	}

@@ -22,12 +22,13 @@ type meta struct {
 	Roles       uint                  `cbor:"4,keyasint,omitempty"` // bit i: admission.AllRoles()[i]
 	Version     string                `cbor:"5,keyasint,omitempty"`
 	Addrs       []string              `cbor:"6,keyasint,omitempty"`
+	Seat        taskstate.Incarnation `cbor:"7,keyasint,omitempty"` // of its seat among the voters, or of the one it would take
 }
 
 // encode never exceeds maxMeta: texts are cut, then the last addresses are left out.
 func (m meta) encode() []byte {
 	m.Protocol = metaVersion
-	m.Name, m.Version, m.Incarnation = cut(m.Name, 64), cut(m.Version, 32), cut(m.Incarnation, 64)
+	m.Name, m.Version, m.Incarnation, m.Seat = cut(m.Name, 64), cut(m.Version, 32), cut(m.Incarnation, 64), cut(m.Seat, 64)
 	for {
 		b, err := wire.Marshal(m)
 		if err == nil && len(b) <= maxMeta {

@@ -41,6 +41,7 @@ type Member struct {
 	ID          string
 	Name        string
 	Incarnation taskstate.Incarnation // of its data folder; "" if it was not met since this peer started
+	Seat        taskstate.Incarnation // of its seat among the voters, or of the one it would take; it has nothing to do with Incarnation
 	Addrs       []string              // multiaddrs without /p2p
 	Roles       []admission.Role      // as it says itself; the roster decides
 	Version     string

@@ -165,15 +165,12 @@ func (n *Node) candidates() []ledger.Candidate {
 	var out []ledger.Candidate
 	for _, m := range n.memberList() {
 		got, ok := view.Get(m.Entry.Peer)
-		inc := got.Incarnation
-		if inc == "" {
-			inc = m.Incarnation
-		}
+		seat := got.Seat
 		if m.Entry.Peer == n.self {
-			inc = n.folder.incarnation
+			seat = n.ledger.SeatIncarnation()
 		}
 		out = append(out, ledger.Candidate{
-			Peer: m.Entry.Peer, Incarnation: inc, Alive: ok && got.Verdict == membership.Alive, Since: got.Since,
+			Peer: m.Entry.Peer, Incarnation: seat, Alive: ok && got.Verdict == membership.Alive, Since: got.Since,
 			Eligible: m.Entry.Has(admission.Voter) && !m.Left,
 		})
 	}

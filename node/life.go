@@ -48,6 +48,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("withdrawn jobs", n.recall)
 	run("coordinator news", n.followLeads)
 	run("roster", n.reconsiderRoster)
+	run("seat", n.tellSeat)
 	listener, err := n.listenAPI()
 	if err != nil {
 		end(nil)

@@ -183,7 +183,7 @@ func (n *Node) openState() (err error) {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.members, err = membership.New(membership.Config{
-		Net: n.host, Host: doorman{n}, Name: n.name, Incarnation: n.folder.incarnation, Addrs: n.host.Addrs,
+		Net: n.host, Host: doorman{n}, Name: n.name, Incarnation: n.folder.incarnation, Seat: n.ledger.SeatIncarnation(), Addrs: n.host.Addrs,
 		Version: n.cfg.Version, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
 	})
 	return err

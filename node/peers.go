@@ -120,7 +120,7 @@ func (n *Node) voters() (ids []taskstate.PeerID) {
 func (n *Node) livingVoters() (ids []taskstate.PeerID) {
 	view := n.members.View()
 	for _, v := range n.ledger.Voters() {
-		if got, ok := view.Get(v.Peer); v.Voting && !(ok && got.Verdict == membership.Alive && got.Incarnation != v.Incarnation) {
+		if got, ok := view.Get(v.Peer); v.Voting && !(ok && got.Verdict == membership.Alive && got.Seat != v.Incarnation) {
 			ids = append(ids, v.Peer)
 		}
 	}

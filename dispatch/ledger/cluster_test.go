@@ -30,6 +30,7 @@ type flock struct {
 	ring    int
 	mayVote func(string) bool // what peers know beyond their copy of the ledger
 	disks   map[string]*badDisk
+	drawn   map[string]int // seats drawn per folder
 }
 
 // bird is one peer's ledger node, while it runs.
@@ -65,6 +66,9 @@ func (fl *flock) candidates() []ledger.Candidate {
 	var out []ledger.Candidate
 	for _, c := range fl.seen {
 		out = append(out, *c)
+		if b := fl.nodes[c.Peer]; b != nil && b.inc == c.Incarnation {
+			out[len(out)-1].Incarnation = b.SeatIncarnation()
+		}
 	}
 	slices.SortFunc(out, func(a, b ledger.Candidate) int { return a.Since.Compare(b.Since) })
 	return out
@@ -100,7 +104,7 @@ func (fl *flock) start(id string, inc taskstate.Incarnation, follow ...string) *
 	fl.net.Revive(id)
 	n, err := ledger.Open(ledger.Config{
 		Net: fl.net.Host(id), Self: id, Incarnation: inc, Dir: filepath.Join(fl.dir, id+string(inc)),
-		Candidates: fl.candidates, Log: fl.log(id), RingBytes: fl.ring, MayVote: fl.mayVote, Hurt: fl.disk(id).ask,
+		Draw: fl.draw(id, inc), Candidates: fl.candidates, Log: fl.log(id), RingBytes: fl.ring, MayVote: fl.mayVote, Hurt: fl.disk(id).ask,
 	})
 	if err != nil {
 		fl.t.Fatal(err)
@@ -113,6 +117,23 @@ func (fl *flock) start(id string, inc taskstate.Incarnation, follow ...string) *
 		n.Follow(follow)
 	}
 	return b
+}
+
+// draw names the seats of a folder after its incarnation: the first is called the same, the others 1.2, 1.3, …
+func (fl *flock) draw(id string, inc taskstate.Incarnation) func() taskstate.Incarnation {
+	return func() taskstate.Incarnation {
+		fl.mu.Lock()
+		defer fl.mu.Unlock()
+		if fl.drawn == nil {
+			fl.drawn = map[string]int{}
+		}
+		k := id + "/" + string(inc)
+		fl.drawn[k]++
+		if fl.drawn[k] == 1 {
+			return inc
+		}
+		return inc + taskstate.Incarnation(fmt.Sprint(".", fl.drawn[k]))
+	}
 }
 
 func (fl *flock) run(b *bird) *bird {
@@ -342,3 +363,6 @@ func TestWhenTheCoordinatorDiesAnotherGoesOnAndNothingDecidedIsLost(t *testing.T
 		}
 	})
 }
+
+// firstSeat draws the incarnation that tests give their seats.
+func firstSeat() taskstate.Incarnation { return "1" }

@@ -229,7 +229,7 @@ func (n *Node) askSight(ctx context.Context, peer taskstate.PeerID, ask sightAsk
 // answerSight looks for the leader on behalf of another voter. Who does not hear it either has its own doubts from then on.
 func (n *Node) answerSight(ctx context.Context, ask sightAsk) (voterAnswer, error) {
 	s := n.currentSeat()
-	if s == nil || s.generation != ask.Generation {
+	if s == nil || s.generation != ask.Generation || s.unsound.Load() != nil {
 		return voterAnswer{}, errNoSeat
 	}
 	_, stuck := s.store.stuck() // one that waits for its own disk does not lead, whatever raft believes

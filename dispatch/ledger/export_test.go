@@ -1,5 +1,11 @@
 package ledger
 
+import (
+	"errors"
+
+	"covey/taskstate"
+)
+
 // SnapshotsTaken is how many snapshots this peer has taken from voters it followed.
 func (n *Node) SnapshotsTaken() int { return int(n.snapshots.Load()) }
 
@@ -20,3 +26,9 @@ func (n *Node) FirstLogIndex() (uint64, error) { return n.currentSeat().store.Fi
 
 // Replay lets the node hear of a committed configuration as raft does while it replays its log.
 func (n *Node) Replay(index uint64, vs ...Voter) { n.setVoters(index, vs) }
+
+// firstSeat draws the incarnation that tests give their seats.
+func firstSeat() taskstate.Incarnation { return "1" }
+
+// FindUnsound is what happens when something in this peer's log cannot be believed.
+func (n *Node) FindUnsound(why string) { n.seatUnsound(n.currentSeat(), errors.New(why)) }

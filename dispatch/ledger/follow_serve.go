@@ -95,7 +95,7 @@ func (n *Node) cluster() (id string) {
 func (n *Node) votes(s *seat) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.seat == s && slices.ContainsFunc(n.voters, func(v Voter) bool { return v.Voting && s.is(v) })
+	return n.seat == s && s.unsound.Load() == nil && slices.ContainsFunc(n.voters, func(v Voter) bool { return v.Voting && s.is(v) })
 }
 
 // serve sends what is new, all that has gathered while the last write was under way in one go, and then waits for more.

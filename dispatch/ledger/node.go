@@ -16,11 +16,11 @@ import (
 	"covey/taskstate"
 )
 
-// Config of a Node. Net, Self, Incarnation and Dir are required.
+// Config of a Node. Net, Self and Dir are required.
 type Config struct {
 	Net         p2p.Net
 	Self        taskstate.PeerID
-	Incarnation taskstate.Incarnation // of the data folder Dir lies in
+	Incarnation taskstate.Incarnation // of the seat in a folder whose memo, written by version 0.1, does not say
 	Dir         string                // belongs to the Node alone; created if absent
 	Timings     Timings
 	// Candidates lists every admitted peer, dead ones too, for the voters' rules: whoever is not listed loses its vote. nil means
@@ -32,7 +32,9 @@ type Config struct {
 	Log       *slog.Logger
 	Now       func() time.Time // stamps entries; nil is time.Now
 	RingBytes int              // recent entries kept for followers; 0 is 4 MiB
-	Hurt      func() error     // for tests: asked before every write to the log, which fails with what it answers, or waits for it; nil never does
+	// Draw draws the incarnation of a seat (see tenure); nil draws at random.
+	Draw func() taskstate.Incarnation
+	Hurt func() error // for tests: asked before every write to the log, which fails with what it answers, or waits for it; nil never does
 }
 
 // Timings of elections, voters' rules and following. Zero fields take the default.
@@ -73,6 +75,7 @@ type Node struct {
 	looks     atomic.Int32 // questions about the leader that are looked into now
 	moved     signal       // entries, coordinator or voters changed: for those that serve followers
 	changed   signal       // the coordinator changed
+	reseated  signal       // this peer's seat is, or will be, another
 	lead      atomic.Pointer[leading]
 	serving   crowd        // followers served now
 	snapshots atomic.Int64 // taken from others so far
@@ -95,6 +98,7 @@ type Node struct {
 	heard       map[taskstate.PeerID]time.Time // when raft or gossip last named a peer as the one to follow
 	sync        syncState
 	foreign     foreign
+	tenure      tenure
 }
 
 // Open prepares a Node from its folder: a voter takes its seat again, everybody has its copy of the ledger. Nothing is decided
@@ -110,8 +114,11 @@ func Open(cfg Config) (*Node, error) {
 	}
 	if cfg.Candidates == nil {
 		cfg.Candidates = func() []Candidate {
-			return []Candidate{{Peer: cfg.Self, Incarnation: cfg.Incarnation, Alive: true, Eligible: true}}
+			return []Candidate{{Peer: cfg.Self, Alive: true, Eligible: true}}
 		}
+	}
+	if cfg.Draw == nil {
+		cfg.Draw = drawIncarnation
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, err
@@ -120,6 +127,7 @@ func Open(cfg Config) (*Node, error) {
 		cfg: cfg, rep: NewReplica(), ring: newRing(ringIdle), notify: make(chan bool, 64), life: make(longLock, 1),
 		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), doubt: make(chan struct{}, 1), disk: stir{wake: make(chan struct{}, 1)}, closing: make(chan struct{}), absent: map[string]time.Time{}, heard: map[taskstate.PeerID]time.Time{},
 	}
+	n.tenure.bad = make(chan struct{}, 1)
 	if err := n.restore(); err != nil {
 		return nil, err
 	}
@@ -136,6 +144,8 @@ func (n *Node) restore() error {
 		return err
 	}
 	n.contacts = mem.Contacts
+	n.tenure.begin(mem)
+	n.voters = mem.Voters
 	n.bound = logBound{generation: mem.Seat, index: mem.Log}
 	if err := n.rep.Load(n.copyPath()); err != nil {
 		n.cfg.Log.Warn("the copy of the ledger cannot be read, another will be fetched", "err", err)
@@ -147,12 +157,18 @@ func (n *Node) restore() error {
 	if mem.Seat == 0 {
 		return nil
 	}
-	if _, err := os.Stat(n.seatDir(mem.Seat)); err != nil {
-		return fmt.Errorf("this peer is a voter, and its log is missing (%w): it must not vote twice; move the data folder away and join again", err)
-	}
 	n.life.Lock()
 	defer n.life.Unlock()
-	return n.openSeat(mem.Seat, nil)
+	_, err = os.Stat(n.seatDir(mem.Seat))
+	if err != nil {
+		err = &unsound{why: fmt.Errorf("its folder is missing: %w", err)}
+	} else {
+		err = n.openSeat(mem.Seat, nil)
+	}
+	if bad := new(unsound); errors.As(err, &bad) {
+		return n.loseSeat(mem.Seat, bad)
+	}
+	return err
 }
 
 // Close ends the Node: its seat, its handlers, its files. Run must have returned. A copy of the ledger stays on disk.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,10 @@ type memo struct {
 	Seat     uint64             `cbor:"1,keyasint,omitempty"` // generation of the ledger it votes in, 0 = it follows
 	Contacts []taskstate.PeerID `cbor:"2,keyasint,omitempty"`
 	Log      uint64             `cbor:"3,keyasint,omitempty"` // the seat's log holds everything up to here, on disk and committed
+	// Of the seat, or of the next one if there is none; "" in a memo of version 0.1, where it is that of the data folder.
+	Incarnation taskstate.Incarnation `cbor:"4,keyasint,omitempty"`
+	Voters      []Voter               `cbor:"5,keyasint,omitempty"` // as this peer knew them last, for messages
+	Lost        *Loss                 `cbor:"6,keyasint,omitempty"` // the seat that was given up and not taken again yet
 }
 
 // logBound is how far the log of a seat reaches at least: what has been committed is never taken out of it again. A log that ends before
@@ -41,6 +46,7 @@ func (n *Node) loadMemo() (memo, error) {
 	var m memo
 	b, err := os.ReadFile(n.memoPath())
 	if errors.Is(err, fs.ErrNotExist) {
+		m.Incarnation = n.cfg.Draw()
 		return m, nil
 	}
 	if err != nil {
@@ -49,13 +55,17 @@ func (n *Node) loadMemo() (memo, error) {
 	if err := wire.Unmarshal(b, &m); err != nil {
 		return m, fmt.Errorf("the ledger's memo %s is damaged (%w); if this peer is one of several, move its data folder away and join again", n.memoPath(), err)
 	}
+	m.Incarnation = cmp.Or(m.Incarnation, n.cfg.Incarnation)
+	if m.Incarnation == "" {
+		m.Incarnation = n.cfg.Draw()
+	}
 	return m, nil
 }
 
 // saveMemo writes the memo, all of it or nothing.
 func (n *Node) saveMemo() error {
 	n.mu.Lock()
-	m := memo{Contacts: slices.Clone(n.contacts)}
+	m := memo{Contacts: slices.Clone(n.contacts), Voters: n.voters, Incarnation: n.tenure.inc, Lost: n.tenure.lost}
 	if n.seat != nil {
 		m.Seat = n.seat.generation
 		n.bound.rise(n.seat)
@@ -135,9 +145,11 @@ func (n *Node) runUpkeep(ctx context.Context) {
 			pace = look
 		case <-t.C:
 			pace = rest
+		case <-n.tenure.bad:
 		}
 		t.Reset(pace)
 		n.keepSeat()
+		n.keepTenure()
 		if now := time.Now(); now.After(next) && n.rep.Applied() != saved {
 			if err := errors.Join(n.save(), n.saveMemo()); err != nil {
 				n.cfg.Log.Warn("cannot keep a copy of the ledger", "err", err)

@@ -15,7 +15,7 @@ import (
 // reopened is a node in a folder, closed again with the test.
 func reopened(t *testing.T, dir string) (*Node, error) {
 	t.Helper()
-	n, err := Open(Config{Net: memnet.New().Host("b"), Self: "b", Incarnation: "1", Dir: dir})
+	n, err := Open(Config{Net: memnet.New().Host("b"), Self: "b", Incarnation: "1", Draw: firstSeat, Dir: dir})
 	if err == nil {
 		t.Cleanup(func() { _ = n.Close() })
 	}

@@ -85,6 +85,7 @@ func (n *Node) setVoters(index uint64, vs []Voter) {
 	if news {
 		n.moved.fire()
 		n.kick()
+		nudge(n.tenure.bad)
 	}
 }
 

@@ -24,7 +24,7 @@ func realFlock(b testing.TB, n int) []*ledger.Node {
 	var ran []chan struct{}
 	led := make(chan struct{}, 8)
 	for i, id := range ids {
-		l, err := ledger.Open(ledger.Config{Net: netw.Host(id), Self: id, Incarnation: "1", Dir: filepath.Join(b.TempDir(), id), Candidates: func() (out []ledger.Candidate) {
+		l, err := ledger.Open(ledger.Config{Net: netw.Host(id), Self: id, Incarnation: "1", Draw: firstSeat, Dir: filepath.Join(b.TempDir(), id), Candidates: func() (out []ledger.Candidate) {
 			for _, id := range ids {
 				out = append(out, ledger.Candidate{Peer: id, Incarnation: "1", Alive: true, Eligible: true, Since: born})
 			}

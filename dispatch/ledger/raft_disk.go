@@ -3,14 +3,16 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
-	"github.com/hashicorp/raft-wal/fs"
+	walfs "github.com/hashicorp/raft-wal/fs"
 	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/hashicorp/raft-wal/types"
 )
@@ -35,6 +37,7 @@ type logStore struct {
 	last   uint64     // the newest entry that was acknowledged to raft
 	broken bool       // the log refuses to be written: open it anew first
 	term   *uint64    // raft's term, if it could not be written yet
+	barred error      // nothing is written any more: the seat is unsound
 	hurt   func() error
 
 	open sync.RWMutex // guards wal: held while it is used, exclusively while it is exchanged
@@ -54,20 +57,41 @@ var (
 // openLogStore opens or creates a log in a folder. hurt is Config.Hurt.
 func openLogStore(dir string, logger hclog.Logger, hurt func() error) (*logStore, error) {
 	if err := proveMeta(dir); err != nil {
-		return nil, damagedLog(dir, err)
+		return nil, &unsound{why: err}
 	}
 	if hurt == nil {
 		hurt = func() error { return nil }
 	}
-	s := &logStore{dir: dir, disk: hurtDisk{fs.New(), hurt}, log: logger, meta: &metadb.BoltMetaDB{}, hurt: hurt}
+	s := &logStore{dir: dir, disk: hurtDisk{walfs.New(), hurt}, log: logger, meta: &metadb.BoltMetaDB{}, hurt: hurt}
 	var err error
 	if s.wal, err = openWAL(dir, s.meta, s.disk, logger); err == nil {
 		s.last, err = s.wal.LastIndex()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open the ledger's log in %s: %w", dir, err), s.meta.Close())
+		err = errors.Join(fmt.Errorf("open the ledger's log in %s: %w", dir, err), s.meta.Close())
+		if !passing(err) {
+			err = &unsound{why: err}
+		}
+		return nil, err
 	}
 	return s, nil
+}
+
+// passing tells of an error of the disk that says nothing about what is on it.
+func passing(err error) bool {
+	for _, e := range []error{fs.ErrPermission, syscall.ENOSPC, syscall.EROFS, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// bar refuses every write from now on: no vote and no acknowledgement rests on this log any more.
+func (s *logStore) bar(why error) {
+	s.write.Lock()
+	defer s.write.Unlock()
+	s.barred = why
 }
 
 // change carries out one write, after what earlier failures left to do. It notes how it went.
@@ -78,7 +102,10 @@ func (s *logStore) change(f func() error) error {
 	s.since.Store(&now)
 	s.stir.moved()
 	defer s.since.Store(nil)
-	err := s.mend()
+	err := s.barred
+	if err == nil {
+		err = s.mend()
+	}
 	if err == nil {
 		err = f()
 	}

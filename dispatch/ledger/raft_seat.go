@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -42,6 +43,7 @@ type seat struct {
 	opened     time.Time
 	seen       bool // a configuration that contains this server was seen; guarded by Node.mu
 	config     configLock
+	unsound    atomic.Pointer[unsound] // why this seat must not vote any more
 }
 
 func (n *Node) currentSeat() *seat {
@@ -57,7 +59,7 @@ func (n *Node) seatDir(generation uint64) string {
 // openSeat starts raft from its folder. With first, the folder is new and first is the first entry of a new ledger, whose only voter
 // is this peer. The caller holds life.
 func (n *Node) openSeat(generation uint64, first []byte) (err error) {
-	s := &seat{generation: generation, self: Voter{Peer: n.cfg.Self, Incarnation: n.cfg.Incarnation, Voting: true}, opened: time.Now(), config: newConfigLock()}
+	s := &seat{generation: generation, self: Voter{Peer: n.cfg.Self, Incarnation: n.SeatIncarnation(), Voting: true}, opened: time.Now(), config: newConfigLock()}
 	dir := n.seatDir(generation)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the ledger's folder: %w", err)
@@ -129,13 +131,7 @@ func (n *Node) checkLog(s *seat, snaps raft.SnapshotStore, dir string) error {
 	if n.bound.generation != s.generation || last >= n.bound.index {
 		return nil
 	}
-	return damagedLog(dir, fmt.Errorf("it ends at entry %d, and held entry %d", last, n.bound.index))
-}
-
-// damagedLog says what to do about a log that has lost something.
-func damagedLog(dir string, why error) error {
-	return fmt.Errorf("the ledger's log in %s is damaged (%w): this peer must not vote with it. If it is one of several peers, move its data folder away and join again; if it is the only voter, move %s and %s away, start it and type `peer recover`",
-		dir, why, dir, filepath.Join(filepath.Dir(dir), "memo"))
+	return &unsound{why: fmt.Errorf("it ends at entry %d, and held entry %d", last, n.bound.index), held: n.bound.index, left: last}
 }
 
 func (n *Node) raftConfig(s *seat) *raft.Config {
@@ -329,6 +325,7 @@ func (n *Node) keepSeat() {
 // dropSeat closes the seat and forgets it for good. The caller holds life.
 func (n *Node) dropSeat(s *seat) error {
 	err := n.closeSeat()
+	n.redraw()
 	if e := n.saveMemo(); e != nil {
 		return e
 	}

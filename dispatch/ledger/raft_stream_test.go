@@ -19,7 +19,7 @@ import (
 // founded is a running ledger of one voter, "a/1", on its own network.
 func founded(t testing.TB) (*memnet.Network, *Node) {
 	netw := memnet.New()
-	n, err := Open(Config{Net: netw.Host("a"), Self: "a", Incarnation: "1", Dir: t.TempDir()})
+	n, err := Open(Config{Net: netw.Host("a"), Self: "a", Incarnation: "1", Draw: firstSeat, Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,11 +103,11 @@ func (s *streamLayer) dialSelfAccepted() (net.Conn, error) {
 	return s.Dial(raft.ServerAddress(s.self.server()), time.Second)
 }
 
-func TestAVoterWhoseLogIsMissingDoesNotStart(t *testing.T) {
+func TestAVoterWhoseLogIsMissingGivesNoVoteAndSaysSo(t *testing.T) {
 	netw := memnet.New()
 	dir := t.TempDir()
 	open := func() (*Node, error) {
-		return Open(Config{Net: netw.Host("a"), Self: "a", Incarnation: "1", Dir: dir})
+		return Open(Config{Net: netw.Host("a"), Self: "a", Incarnation: "1", Draw: firstSeat, Dir: dir})
 	}
 	n, err := open()
 	if err != nil {
@@ -123,8 +123,12 @@ func TestAVoterWhoseLogIsMissingDoesNotStart(t *testing.T) {
 	if err := os.RemoveAll(n.seatDir(1)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(); err == nil || !strings.Contains(err.Error(), "must not vote twice") {
-		t.Errorf("opened without its log: %v", err)
+	if n, err = open(); err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	if l := n.Lost(); n.currentSeat() != nil || l == nil || l.Server != "a/1" || !strings.Contains(l.Why, "missing") {
+		t.Errorf("opened without its log: %v, lost %+v", n.currentSeat(), l)
 	}
 }
 
@@ -169,7 +173,7 @@ func FuzzAFollowerSurvivesAnyFrame(f *testing.F) {
 		f.Add(b, b)
 	}
 	f.Fuzz(func(t *testing.T, one, two []byte) {
-		n, err := Open(Config{Net: memnet.New().Host("a"), Self: "a", Incarnation: "1", Dir: t.TempDir()})
+		n, err := Open(Config{Net: memnet.New().Host("a"), Self: "a", Incarnation: "1", Draw: firstSeat, Dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}

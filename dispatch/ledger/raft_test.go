@@ -21,7 +21,7 @@ func TestAFounderAloneDecidesAtOnceAndFindsItsDecisionsAgain(t *testing.T) {
 	start := time.Now()
 	var first uint64
 	for life := range 3 {
-		n, err := ledger.Open(ledger.Config{Net: netw.Host("a"), Self: "a", Incarnation: "1", Dir: dir})
+		n, err := ledger.Open(ledger.Config{Net: netw.Host("a"), Self: "a", Incarnation: "1", Draw: firstSeat, Dir: dir})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/p2p/memnet"
+	"covey/taskstate"
 )
 
 // hurts are ways in which a disk loses a file.
@@ -54,14 +55,20 @@ func TestAVoterWhoseLogIsDamagedSaysSoAndDoesNotVote(t *testing.T) {
 						t.Fatal(files, err)
 					}
 					hurt(t, files[len(files)-1])
-					_, err = ledger.Open(ledger.Config{Net: memnet.New().Host("a"), Self: "a", Incarnation: "1", Dir: dir, Candidates: fl.candidates})
-					if err == nil {
+					n, err := ledger.Open(ledger.Config{Net: memnet.New().Host("a"), Self: "a", Draw: func() taskstate.Incarnation { return "2" }, Dir: dir, Candidates: fl.candidates})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer n.Close()
+					l := n.Lost()
+					if n.HasSeat() || l == nil {
 						t.Fatal("it votes as if nothing had happened")
 					}
-					for _, word := range []string{filepath.Join(dir, "raft-1"), "damaged", "join again", "peer recover"} {
-						if !strings.Contains(err.Error(), word) {
-							t.Errorf("the error should say %q: %v", word, err)
-						}
+					if l.Server != "a/1" || l.Generation != 1 || l.Why == "" || n.SeatIncarnation() != "2" {
+						t.Errorf("it says that it lost %+v, and would take seat %s", l, n.SeatIncarnation())
+					}
+					if left, err := filepath.Glob(filepath.Join(l.Folder, "raft-1", "*")); err != nil || len(left) == 0 {
+						t.Errorf("what was left is gone: %v", err)
 					}
 				})
 			})

@@ -142,7 +142,7 @@ func (n *Node) writeSeat(st *State) (err error) {
 	if err != nil {
 		return err
 	}
-	id := Voter{Peer: n.cfg.Self, Incarnation: n.cfg.Incarnation}.server()
+	id := Voter{Peer: n.cfg.Self, Incarnation: n.SeatIncarnation()}.server()
 	_, trans := raft.NewInmemTransport(raft.ServerAddress(id)) // raft asks it to spell addresses, nothing more
 	conf := raft.Configuration{Servers: []raft.Server{{Suffrage: raft.Voter, ID: raft.ServerID(id), Address: raft.ServerAddress(id)}}}
 	sink, err := snaps.Create(raft.SnapshotVersionMax, st.Index(), 1, conf, st.Index(), trans)

@@ -113,6 +113,7 @@ func (n *Node) setAside(generation uint64) error {
 		return err
 	}
 	n.leaveSeat()
+	n.redraw()
 	if err := n.saveMemo(); err != nil {
 		return fmt.Errorf("set the ledger aside: %w", err)
 	}

@@ -49,7 +49,7 @@ func TestEveryQuestionToAVoterHasItsAnswer(t *testing.T) {
 }
 
 func TestAPeerThatStopsTakesNoSeat(t *testing.T) {
-	n, err := Open(Config{Net: memnet.New().Host("b"), Self: "b", Incarnation: "1", Dir: t.TempDir()})
+	n, err := Open(Config{Net: memnet.New().Host("b"), Self: "b", Incarnation: "1", Draw: firstSeat, Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (vote
 
 // prepare takes a seat: raft starts with an empty log and waits for the coordinator to add it.
 func (n *Node) prepare(peer taskstate.PeerID, ask seatAsk) (voterAnswer, error) {
-	self := Voter{Peer: n.cfg.Self, Incarnation: n.cfg.Incarnation}
+	self := n.server()
 	if ask.Server != self.server() {
 		return voterAnswer{None: true}, fmt.Errorf("this is %s", self.server())
 	}

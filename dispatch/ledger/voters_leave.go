@@ -84,7 +84,7 @@ func (n *Node) heir(s *seat) (Voter, bool, error) {
 	if err != nil {
 		return Voter{}, false, err
 	}
-	alive := aliveAmong(n.candidates(), n.cfg.Self)
+	alive := aliveAmong(n.candidates(), n.server())
 	for _, v := range servers {
 		if v.Voting && !s.is(v) && alive(v) {
 			return v, true, nil
@@ -111,7 +111,7 @@ func (n *Node) letGo(ctx context.Context, leaving Voter) error {
 		if me < 0 {
 			return nil // it does not vote
 		}
-		alive := aliveAmong(n.candidates(), n.cfg.Self)
+		alive := aliveAmong(n.candidates(), n.server())
 		others := slices.ContainsFunc(voters, func(v Voter) bool { return v != voters[me] && alive(v) })
 		if !others {
 			if err := n.appoint(ctx, s, voters[me]); err != nil {
@@ -236,7 +236,7 @@ func (n *Node) nextRemoval(servers []Voter, peer taskstate.PeerID) (next Voter, 
 	if len(voters) == 1 {
 		return Voter{}, false, ErrSoleVoter
 	}
-	next, ok = planLeave(voters, leaving, aliveAmong(n.cfg.Candidates(), n.cfg.Self))
+	next, ok = planLeave(voters, leaving, aliveAmong(n.cfg.Candidates(), n.server()))
 	if !ok {
 		return Voter{}, false, fmt.Errorf("without %s the voters that are left could not decide; start one of %v first", peer, n.Missing())
 	}

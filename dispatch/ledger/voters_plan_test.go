@@ -116,7 +116,7 @@ func TestLeavingShrinksToThoseWhoStay(t *testing.T) {
 		{"nobody else lives", "a b c", "a b!1s c!1s", ""},
 	} {
 		in := parsePlan(c.servers, c.candidates)
-		alive := aliveAmong(in.Candidates, "")
+		alive := aliveAmong(in.Candidates, Voter{})
 		var voters []Voter
 		for _, s := range in.Servers {
 			voters = append(voters, s.Voter)

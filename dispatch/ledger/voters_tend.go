@@ -197,7 +197,7 @@ func (n *Node) HasQuorum() bool {
 
 // Missing lists the voters that do not answer, for messages. It goes by what membership says, and by name.
 func (n *Node) Missing() []taskstate.PeerID {
-	alive := aliveAmong(n.cfg.Candidates(), n.cfg.Self)
+	alive := aliveAmong(n.cfg.Candidates(), n.server())
 	var out []taskstate.PeerID
 	for _, v := range n.Voters() {
 		if v.Voting && !alive(v) {
@@ -208,11 +208,14 @@ func (n *Node) Missing() []taskstate.PeerID {
 	return out
 }
 
+// server is this peer's seat, or the one it would take.
+func (n *Node) server() Voter { return Voter{Peer: n.cfg.Self, Incarnation: n.SeatIncarnation()} }
+
 // aliveAmong tells of a voter whether this very life of it was seen alive.
-func aliveAmong(cs []Candidate, self taskstate.PeerID) func(Voter) bool {
+func aliveAmong(cs []Candidate, self Voter) func(Voter) bool {
 	return func(v Voter) bool {
-		return v.Peer == self || slices.ContainsFunc(cs, func(c Candidate) bool {
-			return c.Peer == v.Peer && c.Alive && c.Incarnation == v.Incarnation
+		return v.Peer == self.Peer && v.Incarnation == self.Incarnation || slices.ContainsFunc(cs, func(c Candidate) bool {
+			return c.Peer != self.Peer && c.Peer == v.Peer && c.Alive && c.Incarnation == v.Incarnation
 		})
 	}
 }
