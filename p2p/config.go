@@ -20,10 +20,9 @@ const (
 	dialTimeout       = 3 * time.Second
 	admittedStreams   = 256 // at once, of one protocol, each admitted peer: more than any part of ours opens
 	strangerStreams   = 4   // at once, each
-	strangersStreams  = 16  // at once, all together
 	strangerTime      = 10 * time.Second
 	strangerBytes     = 4 << 10 // that we read from one stream
-	strangerConns     = 32      // inbound connections of strangers, all together
+	strangerConns     = 128     // inbound connections of strangers, all together; then the idlest goes
 	strangerConnTime  = 30 * time.Second
 	unknownDialedTime = 2 * time.Minute // a connection we opened to a peer that is not (yet) in our roster
 )

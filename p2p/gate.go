@@ -15,14 +15,10 @@ import (
 // gate decides which connections stand. It is libp2p's ConnectionGater, asked on every transport, relayed connections included;
 // which protocols may be opened on them is decided for every stream (Host.guard).
 type gate struct {
-	admitted func(string) bool
-
-	mu        sync.Mutex
-	blocked   map[peer.ID]bool
-	strangers int // inbound connections of strangers
-	streams   map[peer.ID]int
-	all       int
-	open      map[opened]int // streams that admitted peers have open to our handlers
+	mu      sync.Mutex
+	blocked map[peer.ID]bool
+	streams map[peer.ID]int // of strangers; how many strangers there are is the doorstep's business
+	open    map[opened]int  // streams that admitted peers have open to our handlers
 }
 
 // opened is a peer and a protocol it speaks with us.
@@ -31,8 +27,8 @@ type opened struct {
 	protocol string
 }
 
-func newGate(admitted func(string) bool) *gate {
-	return &gate{admitted: admitted, blocked: map[peer.ID]bool{}, streams: map[peer.ID]int{}, open: map[opened]int{}}
+func newGate() *gate {
+	return &gate{blocked: map[peer.ID]bool{}, streams: map[peer.ID]int{}, open: map[opened]int{}}
 }
 
 func (g *gate) isBlocked(p peer.ID) bool {
@@ -47,20 +43,12 @@ func (g *gate) InterceptPeerDial(p peer.ID) bool { return !g.isBlocked(p) }
 // InterceptAddrDial allows every address of a peer that may be dialled.
 func (g *gate) InterceptAddrDial(peer.ID, ma.Multiaddr) bool { return true }
 
-// InterceptAccept allows everybody to begin a handshake; the limits bound how many.
+// InterceptAccept allows everybody to begin a handshake; the doorstep bounds how many.
 func (g *gate) InterceptAccept(network.ConnMultiaddrs) bool { return true }
 
-// InterceptSecured knows who it is: blocked peers are refused, and strangers above their number.
-func (g *gate) InterceptSecured(dir network.Direction, p peer.ID, _ network.ConnMultiaddrs) bool {
-	if g.isBlocked(p) {
-		return false
-	}
-	if dir == network.DirOutbound || g.admitted(p.String()) {
-		return true
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.strangers < strangerConns
+// InterceptSecured knows who it is, and refuses blocked peers. Strangers are the doorstep's business.
+func (g *gate) InterceptSecured(_ network.Direction, p peer.ID, _ network.ConnMultiaddrs) bool {
+	return !g.isBlocked(p)
 }
 
 // InterceptUpgraded has nothing to add.
@@ -70,18 +58,16 @@ func (g *gate) InterceptUpgraded(network.Conn) (bool, control.DisconnectReason) 
 func (g *gate) enter(p peer.ID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.streams[p] >= strangerStreams || g.all >= strangersStreams {
+	if g.streams[p] >= strangerStreams {
 		return false
 	}
 	g.streams[p]++
-	g.all++
 	return true
 }
 
 func (g *gate) leave(p peer.ID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.all--
 	if g.streams[p]--; g.streams[p] == 0 {
 		delete(g.streams, p)
 	}
@@ -105,13 +91,6 @@ func (g *gate) leaveAdmitted(o opened) {
 	if g.open[o]--; g.open[o] == 0 {
 		delete(g.open, o)
 	}
-}
-
-// count keeps the number of inbound connections of strangers.
-func (g *gate) count(d int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.strangers += d
 }
 
 // guard stands in front of every handler, on every stream: admitted peers pass, strangers only to their protocols, few at a time,

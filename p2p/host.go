@@ -33,7 +33,7 @@ type Host struct {
 
 	gate     *gate
 	refusals refusals
-	limits   network.ResourceManager
+	limits   *doorstep
 	sw       *swarm.Swarm
 	bus      event.Bus
 	bh       *bhost.BasicHost
@@ -69,7 +69,7 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("p2p: %w", err)
 	}
-	h := &Host{cfg: cfg, log: cfg.Log, id: id, gate: newGate(cfg.Admitted)}
+	h := &Host{cfg: cfg, log: cfg.Log, id: id, gate: newGate()}
 	for _, s := range cfg.Announce {
 		_, a, err := ParseAddr(s)
 		if err != nil {
@@ -88,9 +88,11 @@ func New(cfg Config) (*Host, error) {
 }
 
 func (h *Host) build() (err error) {
-	if h.limits, err = newLimits(h.cfg.Peers); err != nil {
+	limits, err := newLimits(h.cfg.Peers)
+	if err != nil {
 		return fmt.Errorf("p2p: limits: %w", err)
 	}
+	h.limits = newDoorstep(limits, h.cfg.Admitted)
 	h.undo = append(h.undo, h.limits)
 	if err := h.network(); err != nil {
 		return err

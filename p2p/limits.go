@@ -11,8 +11,9 @@ import (
 	"github.com/pbnjay/memory"
 )
 
-// newLimits builds a resource manager for a full mesh of peers. libp2p's defaults (128 inbound connections, 8 for each address)
-// would refuse a lab behind one NAT; what is not admitted yet is bounded by the transient scope and by the gate.
+// newLimits builds libp2p's resource manager for a full mesh of peers. Its defaults (128 inbound connections, 8 for each address) would
+// refuse a lab behind one NAT. It counts what members may have, and memory; its scope of what is under way is left open, because
+// everybody shares it: whoever fills it shuts the door for all. The doorstep in front of it bounds that, for each by itself.
 func newLimits(peers int) (network.ResourceManager, error) {
 	n := rcmgr.LimitVal(peers)
 	limits := rcmgr.PartialLimitConfig{
@@ -20,11 +21,6 @@ func newLimits(peers int) (network.ResourceManager, error) {
 			Conns: 8*n + 256, ConnsInbound: 4*n + 128, ConnsOutbound: 4*n + 128,
 			Streams: 256*n + 8192, StreamsInbound: 128*n + 4096, StreamsOutbound: 128*n + 4096,
 			FD: 8*n + 256, Memory: rcmgr.LimitVal64(muxMemory()),
-		},
-		Transient: rcmgr.ResourceLimits{ // handshakes under way
-			Conns: 2*n + 128, ConnsInbound: n + 64, ConnsOutbound: n + 64,
-			Streams: 4*n + 512, StreamsInbound: 2*n + 256, StreamsOutbound: 2*n + 256,
-			FD: 2*n + 128, Memory: 64 << 20,
 		},
 		PeerDefault: rcmgr.ResourceLimits{
 			Conns: 16, ConnsInbound: 8, ConnsOutbound: 8,

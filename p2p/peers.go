@@ -60,8 +60,6 @@ func (h *Host) connected(_ network.Network, c network.Conn) {
 		until := strangerConnTime
 		if c.Stat().Direction == network.DirOutbound {
 			until = unknownDialedTime
-		} else {
-			h.gate.count(1)
 		}
 		h.peers.mu.Lock()
 		h.peers.strange[c] = time.Now().Add(until)
@@ -88,12 +86,8 @@ func (h *Host) disconnected(_ network.Network, c network.Conn) {
 
 func (h *Host) notStrange(c network.Conn) {
 	h.peers.mu.Lock()
-	_, was := h.peers.strange[c]
 	delete(h.peers.strange, c)
 	h.peers.mu.Unlock()
-	if was && c.Stat().Direction == network.DirInbound {
-		h.gate.count(-1)
-	}
 }
 
 // settle compares what was told about a peer with how it is, and tells.

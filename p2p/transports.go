@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"syscall"
@@ -32,6 +34,7 @@ const (
 	tcpFirst  = 250 * time.Millisecond // QUIC is dialled so much later than TCP: the end of a process is seen at once on TCP
 	relayLast = 500 * time.Millisecond // and relays so much later than any direct address
 	dyingTime = 50 * time.Millisecond  // between the first and the last thing that a dying process loses
+	dialTries = 5                      // dials of an address that closes them before they stand: a second and a half, all together
 )
 
 // transports gives the swarm TCP (noise, yamux) and QUIC, and returns what relayed connections are upgraded with.
@@ -41,10 +44,11 @@ func (h *Host) transports() (upgrade transport.Upgrader, err error) {
 	if err != nil {
 		return nil, err
 	}
-	upgrade, err = upgrader.New([]sec.SecureTransport{security}, muxers, nil, h.limits, h.gate)
+	plain, err := upgrader.New([]sec.SecureTransport{security}, muxers, nil, h.limits, h.gate, upgrader.WithAcceptTimeout(handshakeTime))
 	if err != nil {
 		return nil, err
 	}
+	upgrade = doorUpgrader{plain, h.limits, h.gate}
 	t, err := tcp.NewTCPTransport(upgrade, h.limits, nil, tcp.DisableReuseport(), tcp.WithConnectionTimeout(dialTimeout))
 	if err != nil {
 		return nil, err
@@ -135,18 +139,28 @@ func (t *tcpTransport) Dial(ctx context.Context, a ma.Multiaddr, p peer.ID) (tra
 
 func (t *tcpTransport) DialWithUpdates(ctx context.Context, a ma.Multiaddr, p peer.ID, up chan<- transport.DialUpdate) (transport.CapableConn, error) {
 	c, err := t.updatingTransport.DialWithUpdates(ctx, a, p, up)
-	if err != nil && !errors.Is(err, syscall.ECONNREFUSED) && ctx.Err() == nil {
-		// A dying process loses its connections a moment before its ports, and who dials at once is reset instead of refused; QUIC
-		// would then wait in vain, and everybody who dials that peer with it. Ask once more.
+	// A dying process loses its connections a moment before its ports, and who dials at once is reset instead of refused; QUIC
+	// would then wait in vain, and everybody who dials that peer with it. Ask once more. One that has too many on its doorstep closes
+	// connections, too: ask again, later each time.
+	for try := 0; err != nil && !errors.Is(err, syscall.ECONNREFUSED) && (try == 0 || try < dialTries && closedOnUs(err)); try++ {
+		wait := dyingTime << try
+		if try > 0 {
+			wait += rand.N(wait)
+		}
 		select {
 		case <-ctx.Done():
 			return c, err
-		case <-time.After(dyingTime):
+		case <-time.After(wait):
 		}
 		c, err = t.updatingTransport.DialWithUpdates(ctx, a, p, up)
 	}
 	t.seen.note(p, a, err)
 	return c, err
+}
+
+// closedOnUs tells whether somebody listens and ended the connection before it stood.
+func closedOnUs(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 type quicTransport struct {

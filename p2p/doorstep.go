@@ -1,0 +1,404 @@
+package p2p
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+)
+
+// What may be under way on the doorstep, before the gate can ask who it is and what it wants.
+const (
+	handshakesEach   = 64  // of one address at once, over TCP; QUIC has as many places of its own
+	handshakesAll    = 512 // of all addresses, the same
+	handshakeGrace   = 500 * time.Millisecond
+	handshakeTime    = 5 * time.Second  // a handshake over TCP; QUIC's own is as short
+	handshakeForgot  = 15 * time.Second // later no handshake counts, whatever became of it
+	handshakesProven = 16               // QUIC handshakes of all addresses from which on an address must prove that it is no forgery
+	strangersPerID   = 2                // inbound connections of one stranger
+	strangerOpen     = 8                // streams of one stranger at once, whatever they are for
+	strangerUnnamed  = 4                // of those, without a protocol
+	strangersUnnamed = 64               // the same of all strangers
+	strangerBudget   = 256              // streams on one connection of a stranger, one after the other
+	memberUnnamed    = 128              // streams without a protocol of one member
+	prefixIPv4       = 32
+	prefixIPv6       = 56
+)
+
+// errDoorstep is what libp2p hears when there is no place; the other side sees a closed connection or a reset stream.
+var errDoorstep = errors.New("too many like that at once")
+
+// doorstep is the resource manager in front of libp2p's. It bounds what comes in before the gate can look at it: handshakes of nobody
+// knows whom, for each address, connections of strangers, and streams that name no protocol. Nothing of it is shared between strangers
+// and members. Where places are taken, whoever stood longest on one without getting anywhere loses it, of the address with
+// the most: silence must not keep others out. Who lost a place tries again.
+type doorstep struct {
+	network.ResourceManager
+	admitted func(string) bool
+
+	mu        sync.Mutex
+	shaking   []*inbound // handshakes under way, oldest first
+	strangers []*inbound // authenticated and not admitted, oldest first
+	streams   map[peer.ID]*streamCount
+	unnamed   int // streams of strangers that name no protocol
+}
+
+// streamCount is what one peer has open to us; forgotten when it is zero.
+type streamCount struct{ all, unnamed int }
+
+func newDoorstep(inner network.ResourceManager, admitted func(string) bool) *doorstep {
+	return &doorstep{ResourceManager: inner, admitted: admitted, streams: map[peer.ID]*streamCount{}}
+}
+
+// inbound is an inbound connection on its way to being a member's. The doorstep's lock guards its fields.
+type inbound struct {
+	network.ConnManagementScope
+	d     *doorstep
+	from  netip.Prefix // zero if it has no address: it came through a relay
+	quic  bool
+	since time.Time // it began, or was authenticated
+
+	peer   peer.ID
+	opened int    // streams so far, as a stranger
+	end    func() // closes it; nil until there is something to close
+	ended  bool   // it lost its place
+}
+
+// OpenConnection implements network.ResourceManager.
+func (d *doorstep) OpenConnection(dir network.Direction, usefd bool, at ma.Multiaddr) (network.ConnManagementScope, error) {
+	if dir == network.DirOutbound {
+		return d.ResourceManager.OpenConnection(dir, usefd, at)
+	}
+	c := &inbound{d: d, from: prefixOf(at), quic: at != nil && isQUIC(at), since: time.Now()}
+	if !d.arrive(c) {
+		return nil, errDoorstep
+	}
+	scope, err := d.ResourceManager.OpenConnection(dir, usefd, at)
+	if err != nil {
+		d.forget(c)
+		return nil, err
+	}
+	c.ConnManagementScope = scope
+	return c, nil
+}
+
+// VerifySourceAddress has QUIC prove addresses while many handshakes are under way: forged ones would take the places of others.
+func (d *doorstep) VerifySourceAddress(a net.Addr) bool {
+	d.mu.Lock()
+	n := 0
+	for _, c := range d.shaking {
+		if c.quic {
+			n++
+		}
+	}
+	d.mu.Unlock()
+	return n >= handshakesProven || d.ResourceManager.VerifySourceAddress(a)
+}
+
+// arrive takes a place for a handshake. Over TCP the oldest one makes room, once it had its time; QUIC's cannot be ended from here, and
+// end by themselves.
+func (d *doorstep) arrive(c *inbound) bool {
+	var out *inbound
+	defer func() { out.close() }()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.shaking = slices.DeleteFunc(d.shaking, func(o *inbound) bool { return c.since.Sub(o.since) > handshakeForgot })
+	same := slices.DeleteFunc(slices.Clone(d.shaking), func(o *inbound) bool { return o.quic != c.quic })
+	if each, prefix := busiest(same, c.from); each >= handshakesEach || len(same) >= handshakesAll {
+		if len(same) < handshakesAll {
+			prefix = c.from
+		}
+		out = oldest(same, prefix)
+		if out.end == nil || c.since.Sub(out.since) < handshakeGrace {
+			out = nil
+			return false
+		}
+		d.drop(out)
+	}
+	d.shaking = append(d.shaking, c)
+	return true
+}
+
+// busiest counts the connections of an address, and names the one with the most.
+func busiest(list []*inbound, of netip.Prefix) (n int, most netip.Prefix) {
+	count := map[netip.Prefix]int{}
+	for _, c := range list {
+		if count[c.from]++; count[c.from] > count[most] {
+			most = c.from
+		}
+	}
+	return count[of], most
+}
+
+// oldest of an address; the list is in that order and has one.
+func oldest(list []*inbound, of netip.Prefix) *inbound {
+	return list[slices.IndexFunc(list, func(c *inbound) bool { return c.from == of })]
+}
+
+// drop takes a connection's place away. The lock is held; who calls closes it afterwards.
+func (d *doorstep) drop(c *inbound) {
+	c.ended = true
+	d.remove(c)
+}
+
+func (d *doorstep) remove(c *inbound) {
+	is := func(o *inbound) bool { return o == c }
+	d.shaking = slices.DeleteFunc(d.shaking, is)
+	d.strangers = slices.DeleteFunc(d.strangers, is)
+}
+
+func (d *doorstep) forget(c *inbound) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.remove(c)
+}
+
+// close ends a connection that lost its place; of none, nothing.
+func (c *inbound) close() {
+	if c == nil {
+		return
+	}
+	c.d.mu.Lock()
+	end := c.end
+	c.d.mu.Unlock()
+	if end != nil {
+		go end() // it waits for the other side's window, and returns when the connection is closed
+	}
+}
+
+// closeWith says how the connection is closed, from here on.
+func (c *inbound) closeWith(end func()) {
+	c.d.mu.Lock()
+	c.end = end
+	ended := c.ended
+	c.d.mu.Unlock()
+	if ended {
+		c.close()
+	}
+}
+
+// SetPeer implements network.ConnManagementScope: the handshake is over.
+func (c *inbound) SetPeer(p peer.ID) error {
+	if err := c.ConnManagementScope.SetPeer(p); err != nil {
+		return err
+	}
+	stranger := !c.d.admitted(p.String())
+	out, ok := c.d.authenticated(c, p, stranger)
+	out.close()
+	if !ok {
+		return errDoorstep
+	}
+	return nil
+}
+
+// authenticated frees the handshake's place, and takes a stranger's if it is one.
+func (d *doorstep) authenticated(c *inbound, p peer.ID, stranger bool) (out *inbound, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.remove(c)
+	if c.peer, c.since = p, time.Now(); !stranger {
+		return nil, true
+	}
+	own := 0
+	for _, o := range d.strangers {
+		if o.peer == p {
+			own++
+		}
+	}
+	if own >= strangersPerID {
+		return nil, false
+	}
+	if len(d.strangers) >= strangerConns {
+		if out = d.idlest(); out != nil {
+			d.drop(out)
+		}
+	}
+	d.strangers = append(d.strangers, c)
+	return out, true
+}
+
+// idlest is the stranger that is to go: of the address with the most, the oldest of those that say nothing, or of all. Who has been admitted
+// meanwhile is none. nil if nobody has to go after all.
+func (d *doorstep) idlest() *inbound {
+	d.strangers = slices.DeleteFunc(d.strangers, func(c *inbound) bool { return d.admitted(c.peer.String()) })
+	if len(d.strangers) < strangerConns {
+		return nil
+	}
+	_, most := busiest(d.strangers, netip.Prefix{})
+	for _, c := range d.strangers {
+		if n := d.streams[c.peer]; c.from == most && (n == nil || n.all == n.unnamed) {
+			return c
+		}
+	}
+	return oldest(d.strangers, most)
+}
+
+// Done implements network.ResourceScopeSpan.
+func (c *inbound) Done() {
+	c.d.forget(c)
+	c.ConnManagementScope.Done()
+}
+
+// OpenStream implements network.ResourceManager.
+func (d *doorstep) OpenStream(p peer.ID, dir network.Direction) (network.StreamManagementScope, error) {
+	if dir == network.DirOutbound {
+		return d.ResourceManager.OpenStream(p, dir)
+	}
+	s := &unnamedStream{d: d, peer: p}
+	out, ok := d.begin(s)
+	out.close()
+	if !ok {
+		return nil, errDoorstep
+	}
+	scope, err := d.ResourceManager.OpenStream(p, dir)
+	if err != nil {
+		d.over(s)
+		return nil, err
+	}
+	s.StreamManagementScope = scope
+	return s, nil
+}
+
+// unnamedStream is an inbound stream, until it ends; named tells that it has said what for. The doorstep's lock guards it.
+type unnamedStream struct {
+	network.StreamManagementScope
+	d        *doorstep
+	peer     peer.ID
+	stranger bool
+	named    bool
+	done     bool
+}
+
+// begin takes a place for a stream. A stranger that opens one after the other is cut off, and where the places of all strangers are taken the
+// one with the most makes room.
+func (d *doorstep) begin(s *unnamedStream) (out *inbound, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.streams[s.peer]
+	if n == nil {
+		n = &streamCount{}
+	}
+	switch c := d.strangerOf(s.peer); {
+	case c == nil:
+		if n.unnamed >= memberUnnamed {
+			return nil, false
+		}
+	default:
+		s.stranger = true
+		if c.opened++; c.opened > strangerBudget {
+			d.drop(c)
+			return c, false
+		}
+		if n.all >= strangerOpen || n.unnamed >= strangerUnnamed {
+			return nil, false
+		}
+		if d.unnamed >= strangersUnnamed {
+			if out = d.mostUnnamed(); out != nil {
+				d.drop(out)
+			}
+		}
+		d.unnamed++
+	}
+	n.all++
+	n.unnamed++
+	d.streams[s.peer] = n
+	return out, true
+}
+
+// strangerOf is the connection of a peer that is not admitted, nil of one that is.
+func (d *doorstep) strangerOf(p peer.ID) *inbound {
+	i := slices.IndexFunc(d.strangers, func(c *inbound) bool { return c.peer == p })
+	if i < 0 {
+		return nil
+	}
+	c := d.strangers[i]
+	if d.admitted(p.String()) {
+		d.strangers = slices.DeleteFunc(d.strangers, func(o *inbound) bool { return o.peer == p })
+		return nil
+	}
+	return c
+}
+
+// mostUnnamed is the stranger with the most streams that name no protocol, the oldest of several.
+func (d *doorstep) mostUnnamed() (worst *inbound) {
+	most := 0
+	for _, c := range d.strangers {
+		if n := d.streams[c.peer]; n != nil && n.unnamed > most {
+			worst, most = c, n.unnamed
+		}
+	}
+	return worst
+}
+
+// SetProtocol implements network.StreamManagementScope: from here on the gate knows it.
+func (s *unnamedStream) SetProtocol(p protocol.ID) error {
+	if err := s.StreamManagementScope.SetProtocol(p); err != nil {
+		return err
+	}
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	s.d.name(s)
+	return nil
+}
+
+// Done implements network.ResourceScopeSpan.
+func (s *unnamedStream) Done() {
+	s.d.over(s)
+	s.StreamManagementScope.Done()
+}
+
+// name frees the place of a stream without a protocol. The lock is held.
+func (d *doorstep) name(s *unnamedStream) {
+	if s.named || s.done {
+		return
+	}
+	s.named = true
+	d.streams[s.peer].unnamed--
+	if s.stranger {
+		d.unnamed--
+	}
+}
+
+func (d *doorstep) over(s *unnamedStream) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.done {
+		return
+	}
+	d.name(s)
+	s.done = true
+	if n := d.streams[s.peer]; n.all <= 1 {
+		delete(d.streams, s.peer)
+	} else {
+		n.all--
+	}
+}
+
+// prefixOf is the network an address stands for: whoever has one IPv6 address has billions.
+func prefixOf(at ma.Multiaddr) netip.Prefix {
+	if at == nil || isRelay(at) {
+		return netip.Prefix{}
+	}
+	ip, err := manet.ToIP(at)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	a, _ := netip.AddrFromSlice(ip)
+	bits := prefixIPv4
+	if a = a.Unmap(); a.Is6() {
+		bits = prefixIPv6
+	}
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
+}

@@ -1,0 +1,78 @@
+package p2p
+
+import (
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/transport"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
+)
+
+// The doorstep ends connections that stand in the way of others, so listeners tell it how: TCP's from the moment they are
+// accepted, QUIC's when their handshake is over.
+
+// doorUpgrader upgrades what listeners accept over the doorstep.
+type doorUpgrader struct {
+	transport.Upgrader
+	d    *doorstep
+	gate *gate
+}
+
+// GateMaListener implements transport.Upgrader.
+func (u doorUpgrader) GateMaListener(l manet.Listener) transport.GatedMaListener {
+	return doorListener{l, u}
+}
+
+// UpgradeListener implements transport.Upgrader.
+func (u doorUpgrader) UpgradeListener(t transport.Transport, l manet.Listener) transport.Listener {
+	return u.UpgradeGatedMaListener(t, u.GateMaListener(l))
+}
+
+type doorListener struct {
+	manet.Listener
+	u doorUpgrader
+}
+
+// Accept implements transport.GatedMaListener. Whoever has no place on the doorstep is closed, and tries again.
+func (l doorListener) Accept() (manet.Conn, network.ConnManagementScope, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, nil, err
+		}
+		if !l.u.gate.InterceptAccept(c) {
+			c.Close()
+			continue
+		}
+		scope, err := l.u.d.OpenConnection(network.DirInbound, true, c.RemoteMultiaddr())
+		if err != nil {
+			c.Close()
+			continue
+		}
+		scope.(*inbound).closeWith(func() { c.Close() })
+		return c, scope, nil
+	}
+}
+
+// quicListener tells the doorstep how to end QUIC connections.
+type quicListener struct{ transport.Listener }
+
+// Accept implements transport.Listener.
+func (l quicListener) Accept() (transport.CapableConn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if in, ok := c.Scope().(*inbound); ok {
+		in.closeWith(func() { c.CloseWithError(network.ConnRateLimited) })
+	}
+	return c, nil
+}
+
+// Listen implements transport.Transport.
+func (t *quicTransport) Listen(at ma.Multiaddr) (transport.Listener, error) {
+	l, err := t.Transport.Listen(at)
+	if err != nil {
+		return nil, err
+	}
+	return quicListener{l}, nil
+}
