@@ -32,7 +32,7 @@ terminal, each task's output together at its end, exit 0 only if all ended with 
 
 The command runs in a fresh folder, with the daemon's PATH, HOME, LANG and TMPDIR, what --env gives, and COVEY_JOB COVEY_TASK
 COVEY_SLOT COVEY_ATTEMPT COVEY_EPOCH COVEY_COUNT COVEY_ITEM COVEY_PEER, and COVEY_<NAME> for each --matrix. ${COVEY_…} is expanded
-in the command, {} is the item. In a --shell line, {} stands outside of quotes or between double quotes, and the shell takes the
+in the command. With --array, --each-line and --matrix, {} is the item and \{} stays {}. In a --shell line, {} stands outside of quotes or between double quotes, and the shell takes the
 item for text, whatever is in it.
 
 A failed task stays failed unless --restart says otherwise: its slot then gets another attempt, at once and, if that fails within
@@ -94,7 +94,7 @@ func (c *cli) runCommand() *cobra.Command {
 // job builds the job the flags describe. stdin is read for --each-line -.
 func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 	j := &taskstate.Job{Name: f.name, Parallel: f.parallel}
-	p := &taskstate.Process{Command: args, Dir: f.dir, Shell: f.shell, Braces: true}
+	p := &taskstate.Process{Command: args, Dir: f.dir, Shell: f.shell, Braces: f.items()}
 	j.Run.Process = p
 	if f.script != "" {
 		b, err := readFile(f.script, jobfile.MaxScript)
@@ -113,7 +113,6 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 	}
 	if f.shell {
 		p.Command = []string{strings.Join(args, " ")}
-		p.Braces = f.array != "" || f.eachLine != "" || len(f.policy.matrix) > 0 // without items it is the line's own: find -exec ls {} \;
 		if _, err := shell.Fill(p.Command[0], "COVEY_ITEM"); p.Braces && err != nil {
 			return nil, api.Errorf(api.Usage, "--shell: %v", err)
 		}
@@ -144,6 +143,11 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 		return nil, api.Errorf(api.Usage, "%v", err)
 	}
 	return j, nil
+}
+
+// items tells whether tasks have items. Without them {} is the command's own, as in find -exec ls {} \;
+func (f *runFlags) items() bool {
+	return f.array != "" || f.eachLine != "" || len(f.policy.matrix) > 0
 }
 
 func (f *runFlags) many(j *taskstate.Job, stdin io.Reader) error {

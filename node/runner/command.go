@@ -83,14 +83,19 @@ func getenv(env []string, name string) string {
 	return ""
 }
 
-// expand replaces ${COVEY_NAME} for the names of vars – others stay as they are – and {} by item if braces is set. What comes in is
-// not looked at again.
+// expand replaces ${COVEY_NAME} for the names of vars – others stay as they are – and, if braces is set, {} by item and \{} by {}.
+// What comes in is not looked at again.
 func expand(s string, vars variables, braces bool, item string) string {
 	if !strings.Contains(s, "${COVEY_") && !(braces && strings.Contains(s, "{}")) {
 		return s
 	}
 	var b strings.Builder
 	for i := 0; i < len(s); {
+		if braces && strings.HasPrefix(s[i:], `\{}`) {
+			b.WriteString("{}")
+			i += 3
+			continue
+		}
 		if braces && strings.HasPrefix(s[i:], "{}") {
 			b.WriteString(item)
 			i += 2

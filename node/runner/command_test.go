@@ -24,6 +24,8 @@ func TestVariablesAndBracesAreExpandedOnce(t *testing.T) {
 		{"${HOME} $COVEY_SLOT ${COVEY_NONE}", true, "${HOME} $COVEY_SLOT ${COVEY_NONE}"},
 		{"${COVEY_SLOT", false, "${COVEY_SLOT"},
 		{"${COVEY_${COVEY_SLOT}}", false, "${COVEY_4}"},
+		{`\{} \{{}}`, true, `{} \{{} ${COVEY_JOB}}`},
+		{`\{}`, false, `\{}`},
 		{"{{}}", true, "{{} ${COVEY_JOB}}"},
 	}
 	for _, c := range cases {
