@@ -17,6 +17,7 @@ type attached struct {
 	*cli
 	client *api.Client
 	id     string
+	prefix *prefixer // nil: output comes as it is
 
 	mu          sync.Mutex
 	interrupted bool
@@ -100,7 +101,7 @@ func (a *attached) one(ctx context.Context) (api.Job, error) {
 		job, jobErr = a.end(ctx)
 	})
 	logErr := a.client.Logs(logCtx, a.id, api.LogQuery{Follow: true}, func(c api.LogChunk) error {
-		return a.chunk(c, false)
+		return a.chunk(c)
 	})
 	wg.Wait()
 	if jobErr != nil {
@@ -138,7 +139,7 @@ func (a *attached) end(ctx context.Context) (api.Job, error) {
 }
 
 // chunk writes a piece of output where it belongs.
-func (a *attached) chunk(c api.LogChunk, label bool) error {
+func (a *attached) chunk(c api.LogChunk) error {
 	if c.Note != "" {
 		fmt.Fprintf(a.Err, "peer: %s: %s\n", c.Task, printable(c.Note))
 	}
@@ -149,8 +150,14 @@ func (a *attached) chunk(c api.LogChunk, label bool) error {
 	if c.Stream == "stderr" {
 		w = a.Err
 	}
-	_, err := w.Write(c.Data)
-	return err
+	if a.prefix == nil {
+		_, err := w.Write(c.Data)
+		return err
+	}
+	if err := a.prefix.write(c.Task, w, c.Data); err != nil || !c.EOF {
+		return err
+	}
+	return a.prefix.end(c.Task)
 }
 
 // many shows progress, and each task's output together at its end.
@@ -199,7 +206,7 @@ func (a *attached) taskOutput(ctx context.Context, t api.Task) error {
 		return nil
 	}
 	if t.State != "rejected" {
-		err := a.client.Logs(ctx, a.id, api.LogQuery{Task: t.ID, Follow: true}, func(c api.LogChunk) error { return a.chunk(c, true) })
+		err := a.client.Logs(ctx, a.id, api.LogQuery{Task: t.ID, Follow: true}, func(c api.LogChunk) error { return a.chunk(c) })
 		if err != nil && !lost(a.Out) {
 			fmt.Fprintf(a.Err, "peer: %s: output cannot be had: %v\n", t.ID, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"covey/node/api"
+	"covey/taskstate/spell"
 )
 
 func (c *cli) peersCommand() *cobra.Command {
@@ -140,31 +141,84 @@ func availabilityWord(p api.Peer) string {
 	return p.Availability
 }
 
+// jobFilter chooses among all jobs.
+type jobFilter struct {
+	states []string
+	name   string
+	limit  int
+}
+
+func (f jobFilter) check() error {
+	for _, s := range f.states {
+		if !slices.Contains(jobStates, s) {
+			msg := fmt.Sprintf("--state %q: want %s", s, strings.Join(jobStates, ", "))
+			if near := spell.Nearest(s, jobStates); near != "" {
+				msg += fmt.Sprintf("; did you mean %s?", near)
+			}
+			return api.Errorf(api.Usage, "%s", msg)
+		}
+	}
+	if f.limit < 0 {
+		return api.Errorf(api.Usage, "--limit %d: want a whole number from 1", f.limit)
+	}
+	return nil
+}
+
+// of are the jobs that were asked for, in the order they come.
+func (f jobFilter) of(jobs []api.Job) []api.Job {
+	out := make([]api.Job, 0, len(jobs))
+	for _, j := range jobs {
+		if f.limit > 0 && len(out) == f.limit {
+			break
+		}
+		if (len(f.states) == 0 || slices.Contains(f.states, j.State)) && (f.name == "" || j.Name == f.name) {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// jobStates are the states a job may be in.
+var jobStates = []string{"held", "pending", "running", "complete", "failed", "shutdown"}
+
 func (c *cli) jobsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "jobs",
-		Short:   "All jobs, newest first",
-		Example: "  peer jobs\n  peer jobs -o jsonl | jq -r 'select(.state==\"failed\").id'",
-		Args:    exactly(0, ""),
+	var f jobFilter
+	cmd := &cobra.Command{
+		Use:   "jobs",
+		Short: "All jobs, newest first",
+		Example: `  peer jobs
+  peer jobs --state running,pending --limit 20
+  peer jobs --name frames -o jsonl | jq -r .id`,
+		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
 			js, err := c.client().Jobs(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return emit(c, js, js.Jobs, func(w io.Writer) {
-				t := table("ID", "NAME", "STATE", "DONE", "RUNNING", "PENDING", "FAILED", "SUBMITTED", "TOOK", "NOTE")
-				for _, j := range js.Jobs {
-					done, running := fmt.Sprintf("%d/%d", j.Tasks["complete"], j.Count), strconv.Itoa(j.Tasks["running"])
-					if j.Version > 0 {
-						done, running = "-", fmt.Sprintf("%d/%d", j.Tasks["running"], j.Wanted)
-					}
-					t.add(j.ID, orDash(j.Name), j.State, done, running, strconv.Itoa(j.Tasks["pending"]), strconv.Itoa(failures(j)),
-						ago(j.Submitted)+" ago", took(j), jobNote(j))
-				}
-				t.write(w)
-			})
+			js.Jobs = f.of(js.Jobs)
+			return emit(c, js, js.Jobs, func(w io.Writer) { jobsTable(js.Jobs).write(w) })
 		},
 	}
+	cmd.Flags().StringSliceVar(&f.states, "state", nil, "only jobs in these `STATES`: "+strings.Join(jobStates, ", "))
+	cmd.Flags().StringVar(&f.name, "name", "", "only jobs with this `NAME`")
+	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the newest `N` of them")
+	return cmd
+}
+
+func jobsTable(jobs []api.Job) *grid {
+	t := table("ID", "NAME", "STATE", "DONE", "RUNNING", "PENDING", "FAILED", "SUBMITTED", "TOOK", "NOTE")
+	for _, j := range jobs {
+		done, running := fmt.Sprintf("%d/%d", j.Tasks["complete"], j.Count), strconv.Itoa(j.Tasks["running"])
+		if j.Version > 0 {
+			done, running = "-", fmt.Sprintf("%d/%d", j.Tasks["running"], j.Wanted)
+		}
+		t.add(j.ID, orDash(j.Name), j.State, done, running, strconv.Itoa(j.Tasks["pending"]), strconv.Itoa(failures(j)),
+			ago(j.Submitted)+" ago", took(j), jobNote(j))
+	}
+	return t
 }
 
 // failures counts the tasks that went wrong, whatever the way.

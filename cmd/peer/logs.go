@@ -1,7 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -12,15 +16,17 @@ func (c *cli) logsCommand() *cobra.Command {
 	var (
 		q      api.LogQuery
 		stream string
+		prefix bool
 	)
 	cmd := &cobra.Command{
-		Use:   "logs ID",
+		Use:   "logs ID…",
 		Short: "A job's output, from whichever peer has it",
 		Example: `  peer logs last
   peer logs -f last
   peer logs frames.17                 slot 17; or --task 17
-  peer logs last.17.2 --stream stderr  its second attempt`,
-		Args: exactly(1, "a job or task: its id, a unique prefix, its name, or `last`"),
+  peer logs last.17.2 --stream stderr  its second attempt
+  peer logs -f web probe              of both as it comes, each line with its task`,
+		Args: atLeastOne("a job or task: its id, a unique prefix, its name, or `last`"),
 		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
 			switch stream {
 			case "", "stdout", "stderr":
@@ -31,25 +37,57 @@ func (c *cli) logsCommand() *cobra.Command {
 			if cmd.Flags().Changed("task") && q.Slot < 1 {
 				return api.Errorf(api.Usage, "--task %d: want the number of a slot, from 1", q.Slot)
 			}
-			failed := false
-			a := &attached{cli: c}
-			err := c.client().Logs(cmd.Context(), args[0], q, func(ch api.LogChunk) error {
-				if ch.Error != nil {
-					failed = true
-				}
-				return a.chunk(ch, false)
-			})
-			if err == nil && failed {
-				return api.Errorf(api.NoCoordinator, "not all output could be had; see `peer tasks %s` and `peer peers`", args[0])
+			var p *prefixer
+			if prefix || !cmd.Flags().Changed("prefix") && c.followsMany(cmd.Context(), args, q) {
+				p = newPrefixer()
 			}
-			if err != nil {
-				return fmt.Errorf("logs of %s: %w", args[0], err)
-			}
-			return nil
+			return c.allLogs(cmd.Context(), args, q, p)
 		}),
 	}
 	cmd.Flags().BoolVarP(&q.Follow, "follow", "f", false, "go on until the tasks are over")
+	cmd.Flags().BoolVar(&prefix, "prefix", false, "begin each line with its task (default with -f of several tasks; --prefix=false: never)")
 	cmd.Flags().IntVar(&q.Slot, "task", 0, "only slot `N`")
 	cmd.Flags().StringVar(&stream, "stream", "", "only stdout or stderr")
 	return cmd
+}
+
+// followsMany tells whether output of several tasks comes at once.
+func (c *cli) followsMany(ctx context.Context, ids []string, q api.LogQuery) bool {
+	if !q.Follow || len(ids) > 1 || q.Slot > 0 || strings.Contains(ids[0], ".") {
+		return q.Follow && len(ids) > 1
+	}
+	a, err := c.client().Job(ctx, ids[0])
+	return err == nil && max(a.Job.Count, a.Job.Wanted) > 1
+}
+
+// allLogs shows the output of several jobs or tasks: of each at once if they are followed, else of one after the other.
+func (c *cli) allLogs(ctx context.Context, ids []string, q api.LogQuery, prefix *prefixer) error {
+	if !q.Follow || len(ids) == 1 {
+		return c.eachOf(ids, func(id string) error { return c.logs(ctx, id, q, prefix) })
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, len(ids))
+	for i, id := range ids {
+		wg.Go(func() { errs[i] = c.logs(ctx, id, q, prefix) })
+	}
+	wg.Wait()
+	return c.eachOf(ids, func(id string) error { return errs[slices.Index(ids, id)] })
+}
+
+func (c *cli) logs(ctx context.Context, id string, q api.LogQuery, prefix *prefixer) error {
+	failed := false
+	a := &attached{cli: c, prefix: prefix}
+	err := c.client().Logs(ctx, id, q, func(ch api.LogChunk) error {
+		if ch.Error != nil {
+			failed = true
+		}
+		return a.chunk(ch)
+	})
+	if err == nil && failed {
+		return api.Errorf(api.NoCoordinator, "not all output could be had; see `peer tasks %s` and `peer peers`", id)
+	}
+	if err != nil {
+		return fmt.Errorf("logs of %s: %w", id, err)
+	}
+	return nil
 }

@@ -192,7 +192,9 @@ func (c *cli) exit(cmd *cobra.Command, err error) int {
 		fmt.Fprintln(c.Err, "peer: interrupted")
 		return interruptCode
 	}
-	fmt.Fprintf(c.Err, "peer: %v\n", err)
+	if told := (*said)(nil); !errors.As(err, &told) {
+		fmt.Fprintf(c.Err, "peer: %v\n", err)
+	}
 	if cmd != nil && cmd.Annotations[speaksForTask] != "" {
 		return ownFailure
 	}
@@ -235,6 +237,41 @@ func untilCtrlC(look func(cmd *cobra.Command, args []string) error) func(*cobra.
 		return err
 	}
 }
+
+// atLeastOne is cobra.MinimumNArgs(1) with a message that says what belongs there.
+func atLeastOne(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return api.Errorf(api.Usage, "`%s` wants %s; see `%s --help`", cmd.CommandPath(), what, cmd.CommandPath())
+		case slices.Contains(args, ""):
+			return api.Errorf(api.Usage, "`%s` wants %s, not an empty word; see `%s --help`", cmd.CommandPath(), what, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// eachOf does something for each of several words: all of them, whatever fails. A failure names its word if there are others.
+func (c *cli) eachOf(words []string, do func(word string) error) error {
+	var first error
+	for _, w := range words {
+		err := do(w)
+		var code exitError
+		if err != nil && len(words) > 1 && !errors.As(err, &code) {
+			fmt.Fprintf(c.Err, "peer: %s: %v\n", printable(w), err)
+			err = &said{err}
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// said is an error that people have been told: only its code is still of interest.
+type said struct{ error }
+
+func (s *said) Unwrap() error { return s.error }
 
 // exactly is cobra.ExactArgs with a message that says what belongs there.
 func exactly(n int, what string) cobra.PositionalArgs {

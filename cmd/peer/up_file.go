@@ -281,12 +281,16 @@ func (u *upFile) keep(news []remembered) error {
 
 // say tells what is remembered from now on, and what a plain start goes by.
 func (u *upFile) say(w io.Writer, news []remembered, flags *pflag.FlagSet) {
+	now := make([]string, 0, len(news))
 	for _, n := range news {
-		was := ""
+		text := fmt.Sprintf("--%s %s", n.name, strings.Join(n.now, ", "))
 		if n.was != nil {
-			was = fmt.Sprintf(" (was %s)", strings.Join(n.was, ", "))
+			text += fmt.Sprintf(" (was %s)", strings.Join(n.was, ", "))
 		}
-		fmt.Fprintf(w, "remembered: --%s %s%s; for the default again, remove its line from %s\n", n.name, printable(strings.Join(n.now, ", ")), printable(was), u.path)
+		now = append(now, text)
+	}
+	if len(now) > 0 {
+		fmt.Fprintf(w, "remembered: %s; for a default again, remove its line from %s\n", printable(strings.Join(now, " ")), u.path)
 	}
 	var before []string
 	flags.Visit(func(f *pflag.Flag) {

@@ -71,7 +71,7 @@ func TestATypedFlagGoesBeforeTheFileAndThatBeforeTheDefault(t *testing.T) {
 	}
 	var said strings.Builder
 	m.say(&said)
-	for _, want := range []string{"remembered: --label zone=east (was zone=west, disk=ssd)", "remembered: --gpus 2;", "as before: --cpus 3 --memory 4GiB --no-mdns true", "remove its line from " + m.file.path} {
+	for _, want := range []string{"remembered: --gpus 2 --label zone=east (was zone=west, disk=ssd) --listen", "as before: --cpus 3 --memory 4GiB --no-mdns true", "; for a default again, remove its line from " + m.file.path} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("%q is not said:\n%s", want, said.String())
 		}

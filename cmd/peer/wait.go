@@ -14,10 +14,12 @@ import (
 func (c *cli) waitCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:         "wait ID",
-		Short:       "Wait for a job's end; exit with its code",
-		Example:     "  peer wait last\n  peer wait --timeout 10m k3v5",
-		Args:        exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
+		Use:   "wait ID…",
+		Short: "Wait for a job's end; exit with its code",
+		Long: `Wait for a job's end and exit with its code; of several jobs, for the end of all, with the code of the first that did not end with 0.
+A --timeout is for all of them together.`,
+		Example:     "  peer wait last\n  peer wait --timeout 10m k3v5\n  peer wait frames sound && peer run -- ./join",
+		Args:        atLeastOne("a job: its id, a unique prefix, its name, or `last`"),
 		Annotations: map[string]string{speaksForTask: "1"},
 		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -26,7 +28,7 @@ func (c *cli) waitCommand() *cobra.Command {
 				ctx, cancel = context.WithTimeout(ctx, timeout)
 				defer cancel()
 			}
-			return c.waitJob(ctx, args[0], timeout)
+			return c.eachOf(args, func(id string) error { return c.waitJob(ctx, id, timeout) })
 		}),
 	}
 	durationVar(cmd.Flags(), &timeout, "timeout", 0, "give up waiting after this `DURATION` (exit 124; the job goes on)")
@@ -98,26 +100,30 @@ func jobExit(j api.Job) error {
 
 func (c *cli) cancelCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "cancel ID",
+		Use:   "cancel ID…",
 		Short: "Stop a job's tasks, or one task; what has not started never will",
 		Long: `Stop a job: its tasks are asked to end and, ten seconds later, made to; what has not started never will. With a task, as
 JOB.SLOT, only that one is stopped, and the job is complete if all others are. A service keeps its tasks running: see ` + "`peer scale`" + `.`,
-		Example: "  peer cancel last\n  peer cancel frames.17",
-		Args:    exactly(1, "a job (its id, a unique prefix, its name, or `last`) or a task (JOB.SLOT or JOB.SLOT.ATTEMPT)"),
+		Example: "  peer cancel last\n  peer cancel frames.17\n  peer cancel $(peer jobs --state running --name probe -o jsonl | jq -r .id)",
+		Args:    atLeastOne("a job (its id, a unique prefix, its name, or `last`) or a task (JOB.SLOT or JOB.SLOT.ATTEMPT)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			j, err := c.client().Cancel(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if c.output != "table" {
-				return writeJSON(c.Out, j)
-			}
-			if _, task, ok := strings.Cut(args[0], "."); ok {
-				fmt.Fprintf(c.Err, "cancelled %s.%s\n", j.ID, task)
-				return nil
-			}
-			fmt.Fprintf(c.Err, "cancelled %s\n", j.ID)
-			return nil
+			return c.eachOf(args, func(id string) error { return c.cancel(cmd.Context(), id) })
 		},
 	}
+}
+
+func (c *cli) cancel(ctx context.Context, id string) error {
+	j, err := c.client().Cancel(ctx, id)
+	if err != nil {
+		return err
+	}
+	if c.output != "table" {
+		return writeJSON(c.Out, j)
+	}
+	if _, task, ok := strings.Cut(id, "."); ok {
+		fmt.Fprintf(c.Err, "cancelled %s.%s\n", j.ID, task)
+		return nil
+	}
+	fmt.Fprintf(c.Err, "cancelled %s\n", j.ID)
+	return nil
 }

@@ -39,7 +39,7 @@ func TestWhatOthersWroteDoesNotSpeakToTheTerminal(t *testing.T) {
 		},
 		"a note beside output": func(c *cli, _ io.Writer) {
 			a := &attached{cli: c}
-			if err := a.chunk(api.LogChunk{Task: "j.1.1", Note: hostile, Error: api.Errorf(api.Failed, "%s", hostile)}, false); err != nil {
+			if err := a.chunk(api.LogChunk{Task: "j.1.1", Note: hostile, Error: api.Errorf(api.Failed, "%s", hostile)}); err != nil {
 				t.Error(err)
 			}
 		},
@@ -80,7 +80,7 @@ func TestOutputIsHandedOnToTheByte(t *testing.T) {
 	a := &attached{cli: c}
 	data := []byte(hostile + "\x00\xff")
 	for _, stream := range []string{"stdout", "stderr", ""} {
-		if err := a.chunk(api.LogChunk{Task: "j.1.1", Stream: stream, Data: data}, false); err != nil {
+		if err := a.chunk(api.LogChunk{Task: "j.1.1", Stream: stream, Data: data}); err != nil {
 			t.Fatal(err)
 		}
 	}
