@@ -135,10 +135,10 @@ func (n *Node) executeJoin(ctx context.Context, j joinCall) (reply, error) {
 		open = s.Open()
 	})
 	switch {
+	case !found && !open: // whoever has no ticket does not learn which cluster this is either
+		return refuse(admission.Refused)
 	case j.Request.Cluster != "" && j.Request.Cluster != n.roster.Cluster():
 		return refuse(admission.WrongCluster)
-	case !found && !open:
-		return refuse(admission.Refused)
 	case !found:
 		inv.Roles = admission.AllRoles()
 	}

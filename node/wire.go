@@ -184,7 +184,7 @@ func (n *Node) exchangeConfig() digest.Config {
 // neighbour hears of a peer found by mDNS: only those that are admitted are of interest. It can come before the node has its host.
 func (n *Node) neighbour(by *p2p.Host, peer string, addrs []string) {
 	if n.roster.Admitted(peer) {
-		by.SetAddrs(peer, addrs)
+		by.AddAddrs(peer, addrs) // anybody on the network may have said so
 	}
 }
 

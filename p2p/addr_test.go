@@ -1,6 +1,7 @@
 package p2p_test
 
 import (
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -79,12 +80,15 @@ func FuzzParseAddr(f *testing.F) {
 }
 
 func FuzzAddressesFromOutside(f *testing.F) {
-	f.Add("id="+someID, "addr=/ip4/192.0.2.1/tcp/1")
-	f.Add("id=", "addr=/p2p-circuit")
-	f.Fuzz(func(t *testing.T, a, b string) {
-		id, addrs, err := p2p.ParseMDNS([]string{a, b})
+	f.Add("id="+someID, "\xc0\x00\x02\x01", 26839)
+	f.Add("id=", "/p2p-circuit", -1)
+	f.Fuzz(func(t *testing.T, a, b string, port int) {
+		id, addrs, err := p2p.ParseMDNS([]string{a, b}, port, []net.IP{net.IP(b), net.ParseIP(a), nil})
 		if err == nil && (id == "" || len(addrs) == 0) {
 			t.Fatal("half a record was taken")
+		}
+		if err == nil && len(p2p.ParseAddrs(addrs)) != len(addrs) {
+			t.Fatalf("%q: not all can be dialled", addrs)
 		}
 		p2p.ParseAddrs([]string{a, b})
 		p2p.ParsePlace(a)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	ma "github.com/multiformats/go-multiaddr"
+
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/network"
@@ -25,6 +27,12 @@ var ErrBusy = errors.New("that peer is busy with other newcomers: try again in a
 
 // ErrTooMany is what a peer says that has as many streams of one protocol from us as it allows: we are admitted, and there.
 var ErrTooMany = errors.New("this peer has too many streams open to that one at once: try again when some of them have ended")
+
+const (
+	hintedAddrs = 12              // known addresses of a peer above which hints are not added
+	hintTime    = 3 * time.Minute // they are told again, if it is there
+	connectTime = time.Hour       // what Connect was given is kept; identify, which tells no addresses, ends libp2p's own times
+)
 
 // Dial opens a stream, connecting first if need be. It fails within three seconds; Refused tells a dead process from silence. The
 // gate of the other side shows at the first Read, as ErrNotAdmitted, ErrBusy or ErrTooMany.
@@ -77,6 +85,18 @@ func (h *Host) SetAddrs(peerID string, addrs []string) {
 	h.sw.Peerstore().AddAddrs(p, list, peerstore.PermanentAddrTTL)
 }
 
+// AddAddrs remembers for a while where else a peer may be, on the word of somebody who may be wrong or lie. It takes nothing away, and adds
+// nothing where a connection stands or where there is enough to try.
+func (h *Host) AddAddrs(peerID string, addrs []string) {
+	p, err := peer.Decode(peerID)
+	if err != nil || p == h.id || len(h.sw.ConnsToPeer(p)) > 0 {
+		return
+	}
+	known := h.sw.Peerstore().Addrs(p)
+	list := slices.DeleteFunc(parseAddrs(addrs), func(a ma.Multiaddr) bool { return containsAddr(known, a) })
+	h.sw.Peerstore().AddAddrs(p, list[:min(len(list), max(0, hintedAddrs-len(known)))], hintTime)
+}
+
 // Connect makes sure that there is a connection to a peer, dialling addrs and what is remembered, that the peer answers on it, and
 // that it has us in its roster: if not, the error is ErrNotAdmitted, and the connection stays for the protocols strangers may open.
 // Connections on which nothing came back for three seconds are closed, so that the next Connect dials.
@@ -88,7 +108,7 @@ func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error
 	if p == h.id {
 		return errors.New("connect: to itself")
 	}
-	h.sw.Peerstore().AddAddrs(p, parseAddrs(addrs), peerstore.RecentlyConnectedAddrTTL)
+	h.sw.Peerstore().AddAddrs(p, parseAddrs(addrs), connectTime)
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	old := h.sw.ConnsToPeer(p)

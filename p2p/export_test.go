@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"net"
 	"net/netip"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -23,7 +24,9 @@ func TransportsOf(h *Host, id string) (s string) {
 }
 
 // ParseMDNS, ParsePlace, ParseAddrs and OrderAddrs show what outside tests need.
-func ParseMDNS(text []string) (string, []string, error) { return parseMDNS(text) }
+func ParseMDNS(text []string, port int, ips []net.IP) (string, []string, error) {
+	return parseMDNS(text, port, ips)
+}
 
 func ParsePlace(s string) (place, error) { return parsePlace(s) }
 
@@ -54,3 +57,12 @@ func (m *Mirror) Key() []byte                                  { return m.m.key[
 func (m *Mirror) Question(key []byte) []byte                   { return m.m.question(key) }
 func (m *Mirror) Reflect(b []byte, from netip.AddrPort) []byte { return m.m.reflect(b, from) }
 func (m *Mirror) Read(b []byte) (netip.AddrPort, bool)         { return m.m.read(b) }
+
+// Known are the addresses that h knows of a peer.
+func Known(h *Host, id string) (out []string) {
+	p, _ := peer.Decode(id)
+	for _, a := range h.sw.Peerstore().Addrs(p) {
+		out = append(out, a.String())
+	}
+	return out
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -143,7 +144,7 @@ func (h *Host) network() error {
 		h.undo = append(h.undo, h.quic)
 	}
 	h.bh, err = bhost.NewHost(h.sw, &bhost.HostOpts{
-		EventBus: h.bus, UserAgent: "covey", DisableSignedPeerRecord: true, AddrsFactory: h.advertised,
+		EventBus: h.bus, UserAgent: "covey", DisableSignedPeerRecord: true, AddrsFactory: untold,
 		NegotiationTimeout: dialTimeout,
 	})
 	if err != nil {
@@ -204,7 +205,7 @@ func (h *Host) Self() string { return h.id.String() }
 
 // Addrs are the multiaddrs others may dial, best first, without /p2p/ID: announced ones, public ones, private ones, relayed ones.
 func (h *Host) Addrs() []string {
-	list := orderAddrs(h.bh.Addrs(), h.announce, virtualIPs())
+	list := orderAddrs(h.advertised(), h.announce, virtualIPs())
 	out := make([]string, len(list))
 	for i, a := range list {
 		out[i] = a.String()
@@ -212,11 +213,15 @@ func (h *Host) Addrs() []string {
 	return out
 }
 
-// advertised is what identify tells others.
-func (h *Host) advertised(addrs []ma.Multiaddr) []ma.Multiaddr {
-	addrs = append(append([]ma.Multiaddr{}, addrs...), h.announce...)
+// advertised are all addresses others may dial.
+func (h *Host) advertised() []ma.Multiaddr {
+	addrs := append(slices.Clone(h.bh.AllAddrs()), h.announce...)
 	return orderAddrs(append(addrs, h.relay.addresses()...), h.announce, nil)
 }
+
+// untold is what identify, which answers anybody, says of our addresses: nothing. Whoever asks knows the one it dialled; members learn
+// the others from membership.
+func untold([]ma.Multiaddr) []ma.Multiaddr { return nil }
 
 // Handle serves a protocol. f gets one stream at a time per goroutine and closes it; nil stops serving. Peers that are not
 // admitted reach f only if Config.Strangers has the protocol.

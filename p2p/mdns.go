@@ -3,6 +3,8 @@ package p2p
 import (
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,11 +18,12 @@ import (
 const (
 	mdnsService = "_covey._tcp"
 	mdnsDomain  = "local"
-	mdnsAddrs   = 6 // told and taken, at most
+	mdnsAddrs   = 6 // taken, at most
 )
 
-// startMDNS tells the local networks where we are, and listens for others, on real interfaces only. That it cannot is not an
-// error: there may be no multicast here.
+// startMDNS tells the local networks that we are there, and listens for others, on real interfaces only. That it cannot is not an
+// error: there may be no multicast here. Each network is told the addresses of its own interface, which anybody there could dial anyway,
+// and nothing of others: the records of addresses are made for the interface they go out on.
 func (h *Host) startMDNS() error {
 	ifs := realInterfaces()
 	if !h.cfg.MDNS || h.onlyLoopback() || len(ifs) == 0 {
@@ -29,13 +32,12 @@ func (h *Host) startMDNS() error {
 	if h.cfg.OnFound != nil {
 		h.spawn(func() { h.browse(ifs) })
 	}
-	text, ips := h.mdnsText()
-	if len(ips) == 0 {
+	if ifs = h.listenedOn(ifs); len(ifs) == 0 {
 		return nil
 	}
-	// The instance name is public to the whole network segment: a prefix of the peer id says nothing more than its records do.
+	// The instance name is public to the whole network segment: a part of the peer id says nothing more than its records do.
 	name := "covey-" + h.id.String()[len(h.id.String())-12:]
-	s, err := zeroconf.RegisterProxy(name, mdnsService, mdnsDomain, h.Port(), name, ips, text, ifs, zeroconf.TTL(120))
+	s, err := zeroconf.RegisterProxy(name, mdnsService, mdnsDomain, h.Port(), name, nil, []string{"id=" + h.Self()}, ifs, zeroconf.TTL(120))
 	if err != nil {
 		h.log.Warn("this peer cannot be found on the local network by itself (mDNS): use a ticket or an address", "err", err)
 		return nil
@@ -48,20 +50,25 @@ type closer func()
 
 func (c closer) Close() error { c(); return nil }
 
-// mdnsText is what others read: the peer id and where it is.
-func (h *Host) mdnsText() (text, ips []string) {
-	text = []string{"id=" + h.Self()}
-	for _, a := range parseAddrs(h.Addrs()) {
-		ip, err := manet.ToIP(a)
-		if err != nil || isRelay(a) || len(text) > mdnsAddrs {
-			continue
-		}
-		if s := "addr=" + a.String(); len(s) < 250 {
-			text = append(text, s)
-			ips = append(ips, ip.String())
+// listenedOn keeps the interfaces on which somebody could reach us.
+func (h *Host) listenedOn(ifs []net.Interface) []net.Interface {
+	own := map[netip.Addr]bool{}
+	for _, a := range h.sw.ListenAddresses() {
+		if ip, err := manet.ToIP(a); err == nil && !isRelay(a) {
+			at, _ := netip.AddrFromSlice(ip)
+			if at.IsUnspecified() {
+				return ifs
+			}
+			own[at.Unmap()] = true
 		}
 	}
-	return text, ips
+	return slices.DeleteFunc(slices.Clone(ifs), func(i net.Interface) bool {
+		as, err := i.Addrs()
+		return err != nil || !slices.ContainsFunc(as, func(a net.Addr) bool {
+			p, err := netip.ParsePrefix(a.String())
+			return err == nil && own[p.Addr().Unmap()]
+		})
+	})
 }
 
 // browse reports what others tell until the host closes.
@@ -86,7 +93,7 @@ func (h *Host) report(found <-chan *zeroconf.ServiceEntry, done <-chan error) er
 				found = nil
 				continue
 			}
-			if id, addrs, err := parseMDNS(e.Text); err == nil && id != h.Self() && h.ctx.Err() == nil {
+			if id, addrs, err := parseMDNS(e.Text, e.Port, append(e.AddrIPv4, e.AddrIPv6...)); err == nil && id != h.Self() && h.ctx.Err() == nil {
 				h.cfg.OnFound(h, id, addrs)
 			}
 		case err := <-done:
@@ -96,25 +103,25 @@ func (h *Host) report(found <-chan *zeroconf.ServiceEntry, done <-chan error) er
 }
 
 // parseMDNS reads records that anybody on the network may have written.
-func parseMDNS(text []string) (id string, addrs []string, err error) {
+func parseMDNS(text []string, port int, ips []net.IP) (id string, addrs []string, err error) {
 	for _, s := range text {
-		switch key, v, _ := strings.Cut(s, "="); key {
-		case "id":
+		if key, v, _ := strings.Cut(s, "="); key == "id" {
 			p, err := peer.Decode(v)
 			if err != nil {
 				return "", nil, fmt.Errorf("mDNS: %q is not a peer id", v)
 			}
 			id = p.String()
-		case "addr":
-			for _, a := range parseAddrs([]string{v}) {
-				if len(addrs) < mdnsAddrs && !isRelay(a) && !manet.IsIPLoopback(a) {
-					addrs = append(addrs, a.String())
-				}
-			}
 		}
 	}
-	if id == "" || len(addrs) == 0 {
-		return "", nil, fmt.Errorf("mDNS: a record without id or address")
+	for _, ip := range ips {
+		a, ok := netip.AddrFromSlice(ip)
+		if a = a.Unmap(); !ok || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() || len(addrs) >= mdnsAddrs {
+			continue
+		}
+		addrs = append(addrs, fmt.Sprintf("/%s/tcp/%d", ipPart(a), port), fmt.Sprintf("/%s/udp/%d/quic-v1", ipPart(a), port))
+	}
+	if id == "" || len(addrs) == 0 || port < 1 || port > 65535 {
+		return "", nil, fmt.Errorf("mDNS: a record without id, address or port")
 	}
 	return id, addrs, nil
 }

@@ -44,7 +44,7 @@ func (r *Refusal) explain() string {
 	case NoCoordinator:
 		return "nobody in the cluster can decide about newcomers right now; try again in a few seconds"
 	default:
-		return "the cluster refused this peer; join with a ticket made by `peer ticket` on one of its peers (a removed peer needs a new one)"
+		return "the cluster refused this peer; join with a ticket made by `peer ticket` on one of its peers (a removed peer needs a new one; one of another cluster opens nothing here)"
 	}
 }
 

@@ -1,0 +1,41 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"covey/node/api"
+	"covey/p2p/admission"
+)
+
+func TestWhoHasNoTicketDoesNotLearnWhichClusterItIs(t *testing.T) {
+	l := alive(t, Config{Name: "one"})
+	p := newPuppet(t)
+	p.SetAddrs(l.self, l.host.Addrs())
+	ticket, err := l.Invite(timed(t), api.TicketRequest{Expires: 3600})
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid, err := admission.ParseTicket(ticket.Ticket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		secret  []byte
+		cluster string
+		want    admission.RefusalCode
+	}{
+		"a guess that is wrong":           {admission.NewSecret(), "another", admission.Refused},
+		"a guess that is right":           {admission.NewSecret(), l.roster.Cluster(), admission.Refused},
+		"a ticket, and the wrong cluster": {valid.Secret, "another", admission.WrongCluster},
+	} {
+		var no *admission.Refusal
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		_, err := admission.Join(ctx, p, l.self, admission.JoinRequest{Secret: c.secret, Cluster: c.cluster})
+		cancel()
+		if !errors.As(err, &no) || no.Code != c.want {
+			t.Errorf("%s: %v, want %s", what, err, c.want)
+		}
+	}
+}
