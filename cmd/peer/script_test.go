@@ -45,6 +45,8 @@ const scriptLimit = 4 * time.Minute
 //	signal SIG LABEL|NAME           INT, TERM, HUP, STOP or CONT
 //	ends CODE LABEL|NAME            wait until it has ended by itself, with this code; stdout and stderr are what it printed
 //	crash NAME                      kill -9
+//	stumble NAME STARTS MS          start it so often, with kill -9 that many milliseconds later each time
+//	untar FILE                      unpack what a .tar.gz holds
 //	holds FILE TEXT                 wait until FILE has TEXT in it
 //	json PATH VALUE                 what the last command printed has VALUE at PATH (with !: has not)
 //	get VAR PATH                    $VAR becomes what is at PATH; PATH `word`: the only word it printed
@@ -73,6 +75,8 @@ var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []st
 	"signal":  scriptSignal,
 	"ends":    scriptEnds,
 	"crash":   scriptCrash,
+	"stumble": scriptStumble,
+	"untar":   scriptUntar,
 	"holds":   scriptHolds,
 	"json":    scriptJSON,
 	"get":     scriptGet,
