@@ -32,6 +32,7 @@ var floors = map[string]int{
 	"node/api":              2,
 	"dispatch":              3,
 	"node/runner":           3,
+	"node/room":             1, // rests on how the supervisor tells a disk that is low
 	"node/blob":             3,
 	"node":                  4,
 	"testnet/history":       4,

@@ -65,7 +65,7 @@ func (c *Coordinator) onEnd(s *session, st *taskstate.Status, batch uint64) bool
 		return true
 	}
 	started := r.state >= taskstate.Starting || st.State != taskstate.Rejected
-	if st.Reason == taskstate.ReasonInterrupted && !r.is(ended) && s.synced {
+	if givesBack(st.Reason) && !r.is(ended) && s.synced {
 		p.stopping = c.now.Add(stoppingFor) // it is giving its tasks back: they go elsewhere
 		c.wakeAt(p.stopping)
 	}
@@ -98,7 +98,12 @@ func (c *Coordinator) settle(p *peerState, st *taskstate.Status) {
 // runsAgain tells whether an end came about through no fault of the task, so that its slot gets another attempt.
 func (c *Coordinator) runsAgain(h *holding, st *taskstate.Status, started bool) bool {
 	switch st.Reason {
-	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonDrained:
+	case taskstate.ReasonOutputLost:
+		if !h.job.lost.again(st.Task.Slot) {
+			return false
+		}
+		fallthrough
+	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonDrained, taskstate.ReasonStuck:
 		return st.State != taskstate.Complete && !h.job.cancelled && !h.job.leaves(st.Task.Slot) && !(h.job.job.Unreachable.Wait && started)
 	}
 	return false

@@ -25,6 +25,7 @@ type jobState struct {
 
 	leaving map[int]leaving // open slots whose worker is to stop them, and not because the job was cancelled
 	faults  faults
+	lost    lostOutputs
 	lasting *lasting // of a service or global job
 	where   *rules   // see placing
 

@@ -37,6 +37,8 @@ type WorkerConfig struct {
 	// Retired hears up to which number this worker's batches are of no use to anybody any more. Called from one goroutine; must not
 	// block. Optional.
 	Retired func(number uint64)
+	// MakeRoom is asked when the disk refuses a transaction because it is full, and tells whether there is more room now. Optional.
+	MakeRoom func() bool
 	// Replay is waited for before the journal is read: how a test has a journal that takes long. Optional.
 	Replay func(ctx context.Context) error
 	Log    *slog.Logger // optional
@@ -54,12 +56,14 @@ type Worker struct {
 	results   chan workerEvent // from the writer and the publisher
 	saves     chan *workerTxn
 	publishes chan [][]byte
-	news      chan struct{}  // something about coordinators changed
-	connected chan string    // peers that came into reach
-	stop      chan struct{}  // closed by Stop
-	detach    chan struct{}  // closed by Detach
-	abort     chan struct{}  // closed by either when it has waited enough
-	offers    chan Offer     // newest only
+	news      chan struct{} // something about coordinators changed
+	connected chan string   // peers that came into reach
+	stop      chan struct{} // closed by Stop
+	detach    chan struct{} // closed by Detach
+	abort     chan struct{} // closed by either when it has waited enough
+	offers    chan Offer    // newest only
+	refrains  refrains
+	refrained chan struct{}  // they changed
 	ended     chan struct{}  // closed when Run returns
 	replayed  chan struct{}  // closed when the journal has been read and the runner knows what it has to go on with
 	link      *sessionLink   // the open stream; owned by own
@@ -117,7 +121,7 @@ func newWorkerOn(cfg WorkerConfig, state journalState, open openJournalFunc) *Wo
 		cfg: cfg, open: open, replayed: make(chan struct{}), adopted: make(chan []taskstate.Loss, 1),
 		events: make(chan workerEvent, 64), results: make(chan workerEvent, 4), links: make(chan linkEvent),
 		saves: make(chan *workerTxn, 1), publishes: make(chan [][]byte, 1),
-		news: make(chan struct{}, 1), offers: make(chan Offer, 1),
+		news: make(chan struct{}, 1), offers: make(chan Offer, 1), refrained: make(chan struct{}, 1),
 		connected: make(chan string, 16), abort: make(chan struct{}),
 		stop: make(chan struct{}), detach: make(chan struct{}), ended: make(chan struct{}),
 		reports: reportBox{wake: make(chan struct{}, 1)},

@@ -120,8 +120,9 @@ type workerCore struct {
 	last      uint64       // state.Last as it is on disk
 	saving    *workerTxn
 	sick      error
-	stopping  bool // nothing is taken on or started any more
-	detached  bool // stopping, but what runs goes on
+	refrain   error // why nothing is taken on although the journal could take it
+	stopping  bool  // nothing is taken on or started any more
+	detached  bool  // stopping, but what runs goes on
 
 	tasks     map[taskstate.TaskID]*heldTask
 	jobs      map[bodyID]*heldJob
@@ -208,6 +209,8 @@ func (c *workerCore) Step(ev workerEvent, now time.Time) []workerEffect {
 		c.publishing = false
 	case wOffer:
 		c.changeOffer(e.offer)
+	case wRefrain:
+		c.setRefrain(e.err)
 	case wStop:
 		c.stopAll()
 	case wDetach:
@@ -265,7 +268,7 @@ func (c *workerCore) sendOffer() {
 // offered is nothing while nothing can be accepted.
 func (c *workerCore) offered() Offer {
 	o := c.offer
-	if c.sick != nil || c.stopping || c.replaying {
+	if c.sick != nil || c.refrain != nil || c.stopping || c.replaying {
 		o.Resources = taskstate.Resources{}
 	}
 	switch {
@@ -273,6 +276,8 @@ func (c *workerCore) offered() Offer {
 		o.Trouble = troubled(ErrReplaying)
 	case c.sick != nil:
 		o.Trouble, o.TroubleCode = troubled(c.sick), codeOf(c.sick)
+	case c.refrain != nil:
+		o.Trouble, o.TroubleCode = troubled(c.refrain), codeOf(c.refrain)
 	}
 	return o
 }

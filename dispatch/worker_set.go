@@ -260,6 +260,8 @@ func (c *workerCore) takeOn(f *heldFrame) {
 		switch {
 		case c.stopping:
 			c.giveBack(h)
+		case c.refrain != nil:
+			c.passOn(h)
 		case c.tooLarge(h):
 			c.rejectLarge(h)
 		case !h.job.instant():
@@ -320,6 +322,8 @@ func (c *workerCore) endComplete() {
 		switch {
 		case h.pass != c.link.pass:
 			c.stop(h, taskstate.ReasonCancelled)
+		case h.phase == phaseParked && c.refrain != nil:
+			c.passOn(h)
 		case h.phase == phaseParked && c.tooLarge(h): // this peer came back with less to offer
 			c.rejectLarge(h)
 		case h.phase == phaseParked:

@@ -2,7 +2,9 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"covey/pause"
@@ -41,6 +43,8 @@ func (w *Worker) own(ctx context.Context) error {
 			w.step(ev)
 		case o := <-w.offers:
 			w.step(wOffer{o})
+		case <-w.refrained:
+			w.step(w.refrain())
 		case <-stop:
 			stop, detach = nil, nil
 			w.step(wStop{})
@@ -128,6 +132,9 @@ func (w *Worker) write(ctx context.Context) {
 			}
 			if err == nil {
 				break
+			}
+			if errors.Is(err, syscall.ENOSPC) && w.cfg.MakeRoom != nil && w.cfg.MakeRoom() {
+				continue // once: what is given back is gone
 			}
 			w.setSick(ctx, fmt.Errorf("the worker's journal in %s cannot be written: %w", w.cfg.Dir, err))
 			if pause.For(ctx, delay) != nil {

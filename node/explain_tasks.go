@@ -141,7 +141,9 @@ func whyGivenUp(r taskstate.Reason) string {
 	case taskstate.ReasonUnreachable:
 		return "its peer could not be reached for as long as the job allows"
 	case taskstate.ReasonStuck:
-		return "its peer's disk takes nothing, and it was not taken on"
+		return "its peer's disk takes nothing, and it was not begun"
+	case taskstate.ReasonOutputLost:
+		return "its peer's disk did not take all of its output"
 	case taskstate.ReasonRecalled:
 		return "taken back before it started, to start sooner elsewhere"
 	case taskstate.ReasonInterrupted:

@@ -43,6 +43,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("digest", n.exchange.Run)
 	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
 	run("worker", n.worker.Run)
+	run("room", n.room.Run)
 	run("old files", n.sweep)
 	run("held jobs", n.forward)
 	run("withdrawn jobs", n.recall)

@@ -8,6 +8,7 @@ import (
 	"covey/dispatch"
 	"covey/node/api"
 	"covey/node/runner"
+	"covey/node/runner/supervise"
 	"covey/p2p"
 	"covey/taskstate"
 )
@@ -18,6 +19,8 @@ type Machine struct {
 	API     net.Listener // where the local API is served, in place of the socket in the data folder; Run closes it
 	// Runner makes what runs tasks; it reports to sink.
 	Runner func(sink func(taskstate.RunReport)) (Runner, error)
+	// Room is how the disk with the data folder stands.
+	Room func() (supervise.Room, error)
 	// Replay is waited for before the worker's journal is read: a disk that takes its time.
 	Replay func(ctx context.Context) error
 }
@@ -37,7 +40,7 @@ type Runner interface {
 
 // newRunner makes what runs tasks.
 func (n *Node) newRunner() (Runner, error) {
-	sink := func(r taskstate.RunReport) { n.worker.Report(r) }
+	sink := func(r taskstate.RunReport) { n.worker.Report(n.besidesRoom(r)) }
 	if n.cfg.Machine.Runner != nil {
 		return n.cfg.Machine.Runner(sink)
 	}

@@ -16,6 +16,7 @@ import (
 	"covey/membership/digest"
 	"covey/node/api"
 	"covey/node/blob"
+	"covey/node/room"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -73,6 +74,7 @@ type Node struct {
 	guard    callGuard
 	refused  *ledger.Refusals // what members said that no honest one does
 	disk     *disk
+	room     *room.Keeper
 	hub      *hub
 	applied  *mark
 
@@ -124,6 +126,7 @@ func New(cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	n.disk = &disk{dir: n.folder.dir}
+	n.room = room.Open(room.Config{Dir: n.folder.dir, Look: cfg.Machine.Room, Say: n.roomChanged})
 	if n.name, err = n.folder.name(cfg.Name); err != nil {
 		n.log.Warn("name not remembered", "err", err)
 	}

@@ -148,7 +148,7 @@ func (n *Node) workerConfig() dispatch.WorkerConfig {
 			}
 			return env.Encode()
 		},
-		Publish: n.publish, Replay: n.cfg.Machine.Replay,
+		Publish: n.publish, Replay: n.cfg.Machine.Replay, MakeRoom: n.room.GiveBack,
 		Retired: func(number uint64) { n.store.Retire(n.self, string(n.folder.incarnation), number) },
 	}
 }

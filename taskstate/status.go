@@ -8,7 +8,7 @@ import (
 // Reason is a short machine-readable word that says why a status is what it is. Message says it to a person.
 type Reason string
 
-// The reasons a worker gives. Recalled and Interrupted mark attempts that ended through no fault of the task: the coordinator
+// The reasons a worker gives. Recalled, Interrupted, OutputLost and Stuck mark attempts that ended through no fault of the task: the coordinator
 // gives the slot a new attempt (as the job's policy allows) instead of counting a failure.
 const (
 	ReasonNone        Reason = ""
@@ -23,7 +23,8 @@ const (
 	ReasonInterrupted Reason = "interrupted"    // its peer stopped or restarted
 	ReasonDropped     Reason = "dropped"        // the worker does not have it and never will
 	ReasonUnreachable Reason = "unreachable"    // given up by the coordinator
-	ReasonStuck       Reason = "stuck"          // given up by the coordinator: its peer's disk takes nothing, and it had not taken the task on
+	ReasonStuck       Reason = "stuck"          // its peer's disk takes nothing, and it had not begun with the task
+	ReasonOutputLost  Reason = "output-lost"    // it ended, and its peer's disk did not take all it wrote to its output
 	ReasonOvertaken   Reason = "overtaken"      // an attempt that had been given up came back with its success: that one counts
 
 	ReasonUpdated  Reason = "updated"   // another version takes its place

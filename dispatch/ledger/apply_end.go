@@ -19,6 +19,8 @@ func (s *State) conclude(j *JobRecord, c *cell, ch *chunk, st *taskstate.Status)
 	switch {
 	case j.cancelled || x.retired:
 		s.rest(j, n, c, ch, st)
+	case st.Reason == taskstate.ReasonOutputLost && j.job.Unreachable.Wait: // nobody knows whether it did what it should
+		s.rest(j, n, c, ch, st)
 	case x.leaving:
 		s.another(j, n, c, ch, x.reason, st)
 	default:

@@ -246,3 +246,17 @@ func TestARetryInARecoveredLedgerUsesNoAttemptOfTheLostPart(t *testing.T) {
 		})
 	}
 }
+
+func TestATaskWhoseOutputWasLostIsNotRestartedIfItMustNotRunTwice(t *testing.T) {
+	for _, once := range []bool{false, true} {
+		l := newLog(t)
+		c := fragile(1, taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: 5})
+		c.Submit.Job.Unreachable.Wait = once
+		lost := endedAs("j", 1, 1, taskstate.Failed)
+		lost.Reason = taskstate.ReasonOutputLost
+		l.must(c, assign("j", "p2", run(1, 1, 1)), settle("p2", lost))
+		if s := l.slot("j", 1); s.Pending() == once {
+			t.Errorf("must not run twice: %v; it is %+v", once, s)
+		}
+	}
+}

@@ -52,6 +52,7 @@ const (
 	TroubleTakesNoTasks = "takes-no-tasks"  // its worker takes nothing on, and no other code says why
 	TroubleCopied       = "copied-identity" // another peer with this one's key answers at the same time
 	TroubleMoved        = "folder-moved"    // its data folder was made in another place or on another machine
+	TroubleDiskFull     = "disk-full"       // next to nothing can be written on its disk any more
 	TroubleJournalLost  = "journal-lost"    // its worker's journal is gone, damaged or older than what others saw
 )
 

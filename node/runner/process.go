@@ -44,7 +44,7 @@ func (r *Runner) launch(t *task) {
 	if err != nil {
 		var why *rejection
 		if !errors.As(err, &why) {
-			why = reject(taskstate.ReasonPrepare, "could not be prepared: %v", err)
+			why = unprepared(err)
 		}
 		emptyOutput(s.Home)
 		r.finish(t, rejected(why))
@@ -57,6 +57,14 @@ func (r *Runner) launch(t *task) {
 	if t.stop != "" && !t.ended {
 		r.keeper.Stop(s.Task, string(t.stop))
 	}
+}
+
+// unprepared is why a task could not be prepared: if the disk takes nothing, that is no fault of the task.
+func unprepared(err error) *rejection {
+	if supervise.TakesNothing(err) {
+		return reject(taskstate.ReasonStuck, "could not be prepared, the disk of its peer takes nothing: %v", err)
+	}
+	return reject(taskstate.ReasonPrepare, "could not be prepared: %v", err)
 }
 
 func stoppedBefore(reason taskstate.Reason) taskstate.RunReport {
@@ -210,6 +218,9 @@ func classify(t *task, e supervise.Event) taskstate.RunReport {
 			name = p.Command[0]
 		}
 		why := startError(name, e.Cause())
+		if supervise.TakesNothing(e.Cause()) {
+			why = unprepared(e.Cause())
+		}
 		rep.State, rep.Reason, rep.Message = taskstate.Rejected, why.reason, why.message
 	case e.Kind == supervise.Lost:
 		rep.State, rep.Reason, rep.Message = taskstate.Orphaned, taskstate.ReasonInterrupted, lostMessage(e)
@@ -221,6 +232,8 @@ func classify(t *task, e supervise.Event) taskstate.RunReport {
 		rep.State, rep.Reason, rep.Message = taskstate.Shutdown, taskstate.Reason(e.Reason), "stopped: "+e.Reason
 	case e.Unseen:
 		rep.State, rep.Reason, rep.Message = taskstate.Failed, taskstate.ReasonExit, "it ended, its exit code is unknown: "+e.Err
+	case e.Lost() != nil:
+		rep.State, rep.Reason, rep.Message = taskstate.Failed, taskstate.ReasonOutputLost, lostOutput(e)
 	case e.Signal != 0:
 		rep.State, rep.Reason = taskstate.Failed, taskstate.ReasonSignal
 		rep.Message = fmt.Sprintf("ended by signal %d (%v)", e.Signal, syscall.Signal(e.Signal))
@@ -230,6 +243,15 @@ func classify(t *task, e supervise.Event) taskstate.RunReport {
 		rep.State = taskstate.Complete
 	}
 	return rep
+}
+
+// lostOutput says how a task ended whose output may not be whole.
+func lostOutput(e supervise.Event) string {
+	how := fmt.Sprintf("exit code %d", e.Exit)
+	if e.Signal != 0 {
+		how = fmt.Sprintf("signal %d", e.Signal)
+	}
+	return fmt.Sprintf("it ended (%s), but the disk of its peer may not have taken all of its output: %v", how, e.Lost())
 }
 
 const rebooted = "the machine was restarted while it ran"

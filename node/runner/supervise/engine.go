@@ -22,6 +22,8 @@ type EngineConfig struct {
 	LogCap int64         // bytes kept of each output file
 	Grace  time.Duration // from SIGTERM to SIGKILL
 	Warn   func(string)  // what should be known and stops nothing; must not block
+
+	room func() (Room, error) // how the disk stands; nil: look
 }
 
 // process is a started process: a child, or an orphan of an earlier supervisor.
@@ -50,6 +52,7 @@ type Engine struct {
 	sink   func(Event)      // nil: nobody is there
 	shut   bool
 	sick   bool // ends could not be kept on disk
+	room   roomWatch
 }
 
 // end is an end that is not acknowledged, and the slot of its record.
@@ -74,6 +77,9 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 		cfg: cfg, null: null, procs: map[string]*proc{}, taken: map[string]end{}, wake: make(chan struct{}, 1), quit: make(chan struct{}),
 	}
 	e.queued.L = &e.mu
+	if e.room.look = cfg.room; e.room.look == nil {
+		e.room.look = func() (Room, error) { return RoomOf(cfg.Dir) }
+	}
 	if e.records, err = openRecords(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("the list of running processes cannot be opened: %w", err)
 	}

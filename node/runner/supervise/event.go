@@ -42,7 +42,7 @@ type Event struct {
 	Unbegun  bool     // it was stopped before it was started, or never was
 	Rebooted bool     // of Lost: the machine was started again since
 	Sizes    [2]int64 // of its output files
-	Errno    int
+	Errno    int      // of Refused: why; of Ended: why its output may not be whole, 0: it is
 	Err      string
 	version  int
 }
@@ -56,6 +56,23 @@ func (e Event) Cause() error {
 		return syscall.Errno(e.Errno)
 	}
 	return errors.New(e.Err)
+}
+
+// Lost is why the output of a task that ended may not be whole, nil if it is.
+func (e Event) Lost() error {
+	if e.Kind != Ended || e.Errno == 0 {
+		return nil
+	}
+	return syscall.Errno(e.Errno)
+}
+
+// lossOf is the error of the system in why output could not be completed.
+func lossOf(err error) syscall.Errno {
+	var n syscall.Errno
+	if !errors.As(err, &n) {
+		return syscall.EIO
+	}
+	return n
 }
 
 // refused describes why a process could not be started.

@@ -37,5 +37,12 @@ func (f logFile) Write(b []byte) (int, error) {
 	return retry(func() (int, error) { return syscall.Write(int(f), b) })
 }
 
+// hold has the disk keep room for n bytes from an offset on, without changing the file.
+func (f logFile) hold(at, n int64) error {
+	const keepSize = 1 // FALLOC_FL_KEEP_SIZE
+	_, err := retry(func() (int, error) { return 0, syscall.Fallocate(int(f), keepSize, at, n) })
+	return err
+}
+
 // Close is called once.
 func (f logFile) Close() error { return syscall.Close(int(f)) }

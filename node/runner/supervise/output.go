@@ -19,6 +19,9 @@ type output struct {
 type capped struct {
 	f    logFile
 	lost int64 // bytes cut away; at least, since more may have come between looking and cutting
+
+	held, hold int64 // up to where the disk keeps room, and how much it was asked for; 0: for nothing
+	refused    error // why a write would have been refused while the task ran
 }
 
 // openOutput creates both files in an attempt's folder.
@@ -66,15 +69,25 @@ func (c *capped) cut(limit int64) (size int64, err error) {
 	return limit, nil
 }
 
-// finish cuts a last time, notes what was cut, and closes. It says how large each file is then.
+// finish cuts a last time, notes what was cut, and closes. It says how large each file is then, and why they may not hold all they should.
 func (o *output) finish(task string) (sizes [2]int64, err error) {
 	var errs []error
 	for i, name := range Streams() {
-		size, err := o.files[i].conclude(name, o.limit, task)
+		f := &o.files[i]
+		size, err := f.conclude(name, o.limit, task)
 		sizes[i] = size
-		errs = append(errs, err, o.files[i].f.Close())
+		errs = append(errs, err, f.cutShort(size))
+		f.release(size)
+		errs = append(errs, f.f.Close())
 	}
 	return sizes, errors.Join(errs...)
+}
+
+// release gives back the room that was held and is not needed.
+func (c *capped) release(size int64) {
+	if c.held > size {
+		_ = c.f.Truncate(size)
+	}
 }
 
 // conclude cuts one file and says so at its end.

@@ -139,12 +139,16 @@ func (e *Engine) await(x *proc) {
 // ended brings a process to its end.
 func (e *Engine) ended(x *proc, how ending) {
 	ev := Event{Kind: Ended, Task: x.spec.Task, At: now(), Exit: how.exit, Signal: how.signal, Alone: how.alone}
+	short := e.shortage() // before x.mu: Attach takes the locks in that order
 	x.mu.Lock()
 	x.ended = true
 	if x.waiting != nil {
 		x.waiting.Stop()
 	}
 	ev.Reason, ev.Timeout = x.stop, x.timeout
+	if x.out != nil {
+		x.out.secure(short)
+	}
 	if how.err != nil {
 		ev.Unseen, ev.Err = true, how.err.Error()
 	}
@@ -152,6 +156,7 @@ func (e *Engine) ended(x *proc, how ending) {
 		var err error
 		if ev.Sizes, err = x.out.finish(x.spec.Task); err != nil {
 			e.warn("output of task " + x.spec.Task + " could not be completed: " + err.Error())
+			ev.Errno = int(lossOf(err))
 		}
 	}
 	x.mu.Unlock()

@@ -38,11 +38,14 @@ func (e *Engine) cut() time.Duration {
 	if len(procs) == 0 {
 		return time.Hour
 	}
-	every := lookEvery
+	every, short := lookEvery, e.shortage()
 	for _, x := range procs {
 		x.mu.Lock()
-		if x.out != nil && !x.ended && x.out.look() {
-			every = lookEveryOver
+		if x.out != nil && !x.ended {
+			x.out.secure(short)
+			if x.out.look() {
+				every = lookEveryOver
+			}
 		}
 		x.mu.Unlock()
 	}

@@ -1,0 +1,30 @@
+package node
+
+import (
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// roomChanged has this peer take nothing on while its disk is full, and says so: here and, with its offer, to all.
+func (n *Node) roomChanged(err error) {
+	n.worker.Refrain(api.TroubleDiskFull, err)
+	switch {
+	case err == nil:
+		n.troubles.clear(n.self, api.TroubleDiskFull)
+		n.log.Info("there is room on the disk again")
+	case n.troubles.set(n.self, api.TroubleDiskFull, err.Error()):
+		n.log.Error("no room on the disk", "err", err)
+	}
+}
+
+// besidesRoom adds to the end of a task what its disk may have to do with it. Whether it failed because of that only the task knows: its code stands.
+func (n *Node) besidesRoom(r taskstate.RunReport) taskstate.RunReport {
+	switch {
+	case r.Reason == taskstate.ReasonOutputLost, r.Reason == taskstate.ReasonStuck:
+		n.room.LookNow()
+	case r.State == taskstate.Failed && r.Reason == taskstate.ReasonExit && n.room.LowNow() != nil:
+		n.room.LookNow()
+		r.Message += "; the disk of its peer was full at its end"
+	}
+	return r
+}

@@ -1,0 +1,133 @@
+package room_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"covey/node/api"
+	"covey/node/room"
+	"covey/node/runner/supervise"
+)
+
+const mib = 1 << 20
+
+// told is what a Keeper says.
+type told struct{ all []error }
+
+func (s *told) say(err error) { s.all = append(s.all, err) }
+
+func TestADiskIsSaidToBeFullOnceAndToBeWellOnlyWhenThereIsClearlyMoreRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := int64(500 * mib)
+		var s told
+		k := room.Open(room.Config{
+			Dir: t.TempDir(), Say: s.say,
+			Look: func() (supervise.Room, error) { return supervise.Room{Free: free, Total: 100 << 30}, nil },
+		})
+		end := make(chan error, 1)
+		go func() { end <- k.Run(t.Context()) }()
+		wait := func(now int64, says int, low bool) {
+			t.Helper()
+			free = now
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			if len(s.all) != says || (k.Low() != nil) != low {
+				t.Errorf("with %d MiB: said %v, low: %v", now/mib, s.all, k.Low())
+			}
+		}
+		wait(500*mib, 0, false)
+		wait(100*mib, 1, true)
+		wait(90*mib, 1, true)
+		wait(130*mib, 1, true)
+		wait(145*mib, 2, false)
+		wait(130*mib, 2, false)
+		var low *room.Low
+		if !errors.As(s.all[0], &low) || low.Code() != api.TroubleDiskFull || !strings.Contains(low.Error(), "100 MiB are free") || !strings.Contains(low.Error(), "make room") || s.all[1] != nil {
+			t.Errorf("said %v", s.all)
+		}
+	})
+}
+
+// A disk that hangs must hold up neither the peer's end nor whoever asks.
+func TestADiskThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck, looks := make(chan struct{}), 0
+		var s told
+		k := room.Open(room.Config{Dir: t.TempDir(), Say: s.say, Look: func() (supervise.Room, error) {
+			if looks++; looks > 1 {
+				<-stuck
+			}
+			return supervise.Room{}, errors.ErrUnsupported
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		end := make(chan error, 1)
+		go func() { end <- k.Run(ctx) }()
+		time.Sleep(time.Minute)
+		if k.Low() != nil || looks != 2 {
+			t.Errorf("looked %d times, low: %v", looks, k.Low())
+		}
+		cancel()
+		if err := <-end; err != nil {
+			t.Error(err)
+		}
+		close(stuck)
+	})
+}
+
+func TestTheReserveIsThereWhenTheDiskIsFullAndCanBeGivenBackOnce(t *testing.T) {
+	dir := t.TempDir()
+	if os.Geteuid() != 0 || syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=32m") != nil {
+		t.Skip("needs to mount a file system")
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
+	var s told
+	k := room.Open(room.Config{Dir: dir, Say: s.say})
+	ctx, cancel := context.WithCancel(t.Context())
+	end := make(chan error, 1)
+	go func() { end <- k.Run(ctx) }()
+	k.LookNow()
+	for {
+		if st, err := os.Stat(filepath.Join(dir, room.File)); err == nil && st.Sys().(*syscall.Stat_t).Blocks*512 >= 32*mib/100 {
+			break
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("no reserve is made")
+		}
+	}
+	cancel()
+	<-end
+	rest, err := os.Create(filepath.Join(dir, "rest"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rest.Close()
+	for size := mib; size > 0; size /= 2 {
+		for err = nil; err == nil; {
+			_, err = rest.Write(make([]byte, size))
+		}
+	}
+	if k.LowNow() == nil {
+		t.Error("it is full")
+	}
+	if !k.GiveBack() || k.GiveBack() {
+		t.Error("the reserve is there, and there once")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "end"), make([]byte, 100<<10), 0o600); err != nil {
+		t.Error(err)
+	}
+	// A start on a full disk finds what it needs.
+	if err := os.WriteFile(filepath.Join(dir, room.File), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again := room.Open(room.Config{Dir: dir, Say: s.say}); again.Low() == nil || again.GiveBack() {
+		t.Error("it was not given back at the start")
+	}
+}
