@@ -26,6 +26,7 @@ var floors = map[string]int{
 	"membership/digest":     1,
 	"membership":            2,
 	"dispatch/ledger":       2,
+	"dispatch/ledger/mark":  1,
 	"dispatch/rollout":      2,
 	"dispatch/replicas":     2,
 	"dispatch/cron":         2,

@@ -27,6 +27,7 @@ type memo struct {
 	// Of the seat, or of the next one if there is none; "" in a memo of version 0.1, where it is that of the data folder.
 	Incarnation taskstate.Incarnation `cbor:"4,keyasint,omitempty"`
 	Voters      []Voter               `cbor:"5,keyasint,omitempty"` // as this peer knew them last, for messages
+	Marked      bool                  `cbor:"7,keyasint,omitempty"` // there is a mark of how far the seat's log went (raft_marks.go)
 	Lost        *Loss                 `cbor:"6,keyasint,omitempty"` // the seat that was given up and not taken again yet
 }
 
@@ -67,7 +68,7 @@ func (n *Node) saveMemo() error {
 	n.mu.Lock()
 	m := memo{Contacts: slices.Clone(n.contacts), Voters: n.voters, Incarnation: n.tenure.inc, Lost: n.tenure.lost}
 	if n.seat != nil {
-		m.Seat = n.seat.generation
+		m.Seat, m.Marked = n.seat.generation, true
 		n.bound.rise(n.seat)
 		m.Log = n.bound.index
 	}

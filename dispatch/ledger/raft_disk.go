@@ -38,6 +38,7 @@ type logStore struct {
 	broken bool       // the log refuses to be written: open it anew first
 	term   *uint64    // raft's term, if it could not be written yet
 	barred error      // nothing is written any more: the seat is unsound
+	acked  *acked     // nil: no marks are kept
 	hurt   func() error
 
 	open sync.RWMutex // guards wal: held while it is used, exclusively while it is exchanged
@@ -165,6 +166,10 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 			s.broken = true
 			return err
 		}
+		if err := s.acked.to(logs[len(logs)-1].Index); err != nil {
+			s.broken = true // raft hears that the entries are not there
+			return err
+		}
 		s.last = logs[len(logs)-1].Index
 		return nil
 	})
@@ -176,6 +181,11 @@ func (s *logStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{
 // DeleteRange implements raft.LogStore: a prefix or a suffix.
 func (s *logStore) DeleteRange(low, high uint64) error {
 	return s.change(func() error {
+		if high >= s.last && low > 0 {
+			if err := s.acked.shrinks(low); err != nil {
+				return err
+			}
+		}
 		if err := s.wal.DeleteRange(low, high); err != nil {
 			s.broken = true
 			return err
@@ -233,7 +243,10 @@ func (s *logStore) set(key string, v uint64) error {
 	if err := s.hurt(); err != nil {
 		return err
 	}
-	return s.wal.SetUint64([]byte(key), v)
+	if err := s.wal.SetUint64([]byte(key), v); err != nil || key != keyTerm {
+		return err
+	}
+	return s.acked.took(v)
 }
 
 // GetUint64 implements raft.StableStore.
@@ -316,31 +329,42 @@ func (s *logStore) close() error {
 	defer s.write.Unlock()
 	s.open.Lock()
 	defer s.open.Unlock()
-	return errors.Join(s.wal.Close(), s.meta.Close())
+	return errors.Join(s.wal.Close(), s.meta.Close(), s.acked.close())
 }
 
-// configured is the index of the newest configuration in the log, or in the newest snapshot. (Raft itself does not tell: the index of
-// its GetConfiguration is always 0.)
-func (s *logStore) configured(snaps raft.SnapshotStore) (uint64, error) {
+// configuration is the newest one in the log, or in the newest snapshot, and its index. (Raft itself does not tell: the index of its
+// GetConfiguration is always 0.)
+func (s *logStore) configuration(snaps raft.SnapshotStore) (c raft.Configuration, index uint64, err error) {
 	first, err1 := s.FirstIndex()
 	last, err2 := s.LastIndex()
 	if err := errors.Join(err1, err2); err != nil {
-		return 0, err
+		return c, 0, err
 	}
 	for i := last; i >= first && i > 0; i-- {
 		var l raft.Log
 		if err := s.GetLog(i, &l); err != nil {
-			return 0, err
+			return c, 0, err
 		}
 		if l.Type == raft.LogConfiguration {
-			return i, nil
+			c, err := decodeConfiguration(l.Data)
+			return c, i, err
 		}
 	}
 	metas, err := snaps.List()
 	if err != nil || len(metas) == 0 {
-		return 0, err
+		return c, 0, err
 	}
-	return metas[0].ConfigurationIndex, nil
+	return metas[0].Configuration, metas[0].ConfigurationIndex, nil
+}
+
+// decodeConfiguration reads what raft wrote; raft panics when it cannot.
+func decodeConfiguration(b []byte) (c raft.Configuration, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("a configuration in the ledger's log: %v", r)
+		}
+	}()
+	return raft.DecodeConfiguration(b), nil
 }
 
 // hurtDisk asks before every write whether it should fail: Config.Hurt.

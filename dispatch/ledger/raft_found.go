@@ -60,7 +60,7 @@ func foundingEntry(n *Node, f Found, p *proposal) ([]byte, error) {
 // beginSeat opens a seat in an empty folder: what an earlier, unfinished beginning left there is removed. The caller holds life.
 func (n *Node) beginSeat(generation uint64, first []byte) error {
 	n.mu.Lock()
-	n.bound = logBound{}
+	n.bound, n.tenure.marked = logBound{}, false
 	n.mu.Unlock()
 	if err := os.RemoveAll(n.seatDir(generation)); err != nil {
 		return fmt.Errorf("make the ledger's folder: %w", err)

@@ -70,13 +70,14 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 		return err
 	}
 	s.store.stir = &n.disk
-	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, logger)
+	kept, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, logger)
 	if err != nil {
-		return fmt.Errorf("open the ledger's snapshots in %s: %w", dir, err)
+		return errors.Join(fmt.Errorf("open the ledger's snapshots in %s: %w", dir, err), s.store.Close())
 	}
+	snaps := markedSnaps{kept, s.store}
 	conf := n.raftConfig(s)
 	conf.Logger = logger
-	if err := n.checkLog(s, snaps, dir); err != nil {
+	if err := n.checkLog(s, snaps); err != nil {
 		return errors.Join(err, s.store.Close())
 	}
 	if first != nil {
@@ -85,7 +86,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 			return fmt.Errorf("found a ledger in %s: %w", dir, err)
 		}
 	}
-	floor, err := s.store.configured(snaps)
+	_, floor, err := s.store.configuration(snaps)
 	if err != nil {
 		_ = s.store.Close()
 		return fmt.Errorf("read the ledger's log in %s: %w", dir, err)
@@ -115,23 +116,6 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	s.settle(n)
 	n.Doubt()
 	return nil
-}
-
-// checkLog refuses a log that ends before what it is known to have held.
-func (n *Node) checkLog(s *seat, snaps raft.SnapshotStore, dir string) error {
-	last, err := s.store.LastIndex()
-	if err != nil {
-		return fmt.Errorf("read the ledger's log in %s: %w", dir, err)
-	}
-	if metas, err := snaps.List(); err == nil && len(metas) > 0 {
-		last = max(last, metas[0].Index)
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.bound.generation != s.generation || last >= n.bound.index {
-		return nil
-	}
-	return &unsound{why: fmt.Errorf("it ends at entry %d, and held entry %d", last, n.bound.index), held: n.bound.index, left: last}
 }
 
 func (n *Node) raftConfig(s *seat) *raft.Config {

@@ -13,10 +13,11 @@ import (
 // server's name, so that what was sent to a seat that was lost, or given up, never reaches the one after it. It has nothing to do with the
 // incarnation of the worker's journal. Guarded by Node.mu, but for bad.
 type tenure struct {
-	inc   taskstate.Incarnation // of the seat, or of the next one
-	lost  *Loss                 // the seat this peer had to give up, until it is one of the voters again, or its old place is gone
-	noted uint64                // index of the voters the memo was asked to keep last
-	bad   chan struct{}         // wakes runUpkeep: the seat was found to be unsound
+	inc    taskstate.Incarnation // of the seat, or of the next one
+	lost   *Loss                 // the seat this peer had to give up, until it is one of the voters again, or its old place is gone
+	marked bool                  // the memo says that there is a mark of the seat
+	noted  uint64                // index of the voters the memo was asked to keep last
+	bad    chan struct{}         // wakes runUpkeep: the seat was found to be unsound
 }
 
 // Loss is a seat that was given up, because what its disk holds cannot be believed.
@@ -52,7 +53,7 @@ func drawIncarnation() taskstate.Incarnation {
 }
 
 // begin takes over what the memo says.
-func (t *tenure) begin(m memo) { t.inc, t.lost = m.Incarnation, m.Lost }
+func (t *tenure) begin(m memo) { t.inc, t.lost, t.marked = m.Incarnation, m.Lost, m.Marked }
 
 // SeatIncarnation is that of this peer's seat, or of the one it would take: others must know it to make this peer a voter. Reseated is
 // closed when it changes.

@@ -1,0 +1,24 @@
+package mark
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// flush brings what was written in place to the disk, without the file's times.
+func flush(f *os.File) error {
+	for {
+		if err := syscall.Fdatasync(int(f.Fd())); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
