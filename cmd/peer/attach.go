@@ -178,9 +178,10 @@ func (a *attached) many(ctx context.Context) (api.Job, error) {
 				return err
 			}
 		}
-		bar.show(p.Job)
+		bar.show(p.Job, p.Tasks...)
 		return nil
 	})
+	bar.summary(last)
 	return last, err
 }
 

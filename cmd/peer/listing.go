@@ -221,6 +221,11 @@ func jobsTable(jobs []api.Job) *grid {
 	return t
 }
 
+// wentWrong tells of a task what failures counts.
+func wentWrong(t api.Task) bool {
+	return t.State == "failed" || t.State == "rejected" || t.State == "orphaned"
+}
+
 // failures counts the tasks that went wrong, whatever the way.
 func failures(j api.Job) int { return j.Tasks["failed"] + j.Tasks["rejected"] + j.Tasks["orphaned"] }
 
@@ -279,17 +284,17 @@ func jobText(w io.Writer, j api.Job) {
 }
 
 func (c *cli) tasksCommand() *cobra.Command {
-	var all bool
+	var all, failed bool
 	cmd := &cobra.Command{
 		Use:   "tasks ID",
 		Short: "A job's tasks: state, peer, exit code, why",
 		Long: `A job's tasks: the newest attempt of each slot that is wanted. --all adds the earlier attempts that are remembered (the last five of a
 slot), and slots a service does not want any more.`,
-		Example: "  peer tasks last\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'\n  peer tasks web --all",
+		Example: "  peer tasks last\n  peer tasks last --failed\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'\n  peer tasks web --all",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.output != "json" {
-				return c.listTasks(cmd.Context(), args[0], all)
+				return c.listTasks(cmd.Context(), args[0], all, failed)
 			}
 			list := c.client().Tasks
 			if all {
@@ -299,9 +304,13 @@ slot), and slots a service does not want any more.`,
 			if err != nil {
 				return err
 			}
+			if failed {
+				ts.Tasks = slices.DeleteFunc(ts.Tasks, func(t api.Task) bool { return !wentWrong(t) })
+			}
 			return writeJSON(c.Out, ts)
 		},
 	}
+	cmd.Flags().BoolVar(&failed, "failed", false, "only those that did not end well: failed, rejected, orphaned")
 	cmd.Flags().BoolVar(&all, "all", false, "also earlier attempts, and slots that are not wanted any more")
 	return cmd
 }

@@ -110,31 +110,3 @@ func TestALongTableIsWrittenPieceByPiece(t *testing.T) {
 		t.Errorf("an empty table has its header: %q", b.String())
 	}
 }
-
-func TestABarIsNeverLongerThanItself(t *testing.T) {
-	for _, j := range []api.Job{
-		{Count: 2, Tasks: map[string]int{"complete": 5}},
-		{Count: 2, Tasks: map[string]int{"failed": 2, "shutdown": 1}},
-		{Count: 1_000_000, Tasks: map[string]int{"complete": 999_999}},
-		{Count: 3},
-		{Count: 3, Tasks: map[string]int{"complete": 3}, Waiting: "for room"},
-	} {
-		var b bytes.Buffer
-		p := &progress{w: &b, on: true}
-		p.show(j)
-		bar, _, ok := strings.Cut(strings.TrimPrefix(b.String(), "["), "]")
-		if !ok || utf8.RuneCountInString(bar) != progressWidth {
-			t.Errorf("%+v: %q", j, b.String())
-		}
-		p.done()
-		p.done()
-		if n := strings.Count(b.String(), "\x1b[K"); n != 1 {
-			t.Errorf("it is cleared %d times", n)
-		}
-	}
-	var silent bytes.Buffer
-	newProgress(&silent).show(api.Job{Count: 5})
-	if silent.Len() > 0 {
-		t.Errorf("no terminal, and yet %q", silent.String())
-	}
-}

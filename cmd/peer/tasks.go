@@ -15,15 +15,23 @@ import (
 const taskPiece = 1000
 
 // listTasks writes a job's tasks as they come: there may be a million, and most often the first ones are wanted.
-func (c *cli) listTasks(ctx context.Context, id string, all bool) error {
+func (c *cli) listTasks(ctx context.Context, id string, all, failed bool) error {
+	only := func(add func(api.Task) error) func(api.Task) error {
+		return func(t api.Task) error {
+			if failed && !wentWrong(t) {
+				return nil
+			}
+			return add(t)
+		}
+	}
 	if c.output == "jsonl" {
 		out := bufio.NewWriter(c.Out)
 		enc := encoder(out)
-		err := c.client().EachTask(ctx, id, all, func(t api.Task) error { return enc.Encode(t) })
+		err := c.client().EachTask(ctx, id, all, only(func(t api.Task) error { return enc.Encode(t) }))
 		return errors.Join(err, out.Flush())
 	}
 	rows := taskRows{out: c.Out}
-	if err := c.client().EachTask(ctx, id, all, rows.add); err != nil {
+	if err := c.client().EachTask(ctx, id, all, only(rows.add)); err != nil {
 		return err
 	}
 	rows.write()

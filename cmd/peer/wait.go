@@ -49,7 +49,7 @@ func (c *cli) waitJob(ctx context.Context, id string, timeout time.Duration) err
 		bar.show(p.Job)
 		return nil
 	})
-	bar.done()
+	told := bar.summary(last)
 	if err != nil && ctx.Err() == context.DeadlineExceeded {
 		fmt.Fprintf(c.Err, "peer: job %s has not ended after %s; it goes on\n", orDash(last.ID), timeout)
 		return exitError(waitTimedOut)
@@ -58,7 +58,9 @@ func (c *cli) waitJob(ctx context.Context, id string, timeout time.Duration) err
 		return err
 	}
 	c.sayCancelled(last)
-	c.sayFailed(last)
+	if !told {
+		c.sayFailed(last)
+	}
 	return jobExit(last)
 }
 

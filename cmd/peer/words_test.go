@@ -47,7 +47,7 @@ func TestWhatOthersWroteDoesNotSpeakToTheTerminal(t *testing.T) {
 			jobText(w, api.Job{ID: "j", Name: hostile, Cancelled: hostile, Waiting: hostile, State: "pending", Submitter: hostile})
 		},
 		"progress": func(_ *cli, w io.Writer) {
-			p := &progress{w: w, on: true}
+			p, _ := drawn(w, 200)
 			p.show(api.Job{Count: 2, Waiting: hostile})
 		},
 	} {
