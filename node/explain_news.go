@@ -64,9 +64,7 @@ func (t *teller) tellState(e *event, v visit) bool {
 		f.ExitCode = &code
 		f.Text += fmt.Sprintf(" with exit code %d", code)
 	}
-	if e.note != "" {
-		f.Text += ": " + e.note
-	}
+	f.Text = withNote(f.Text, e.note)
 	t.add(max(e.at, v.from), f)
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
@@ -177,13 +178,21 @@ func (t *teller) ended(s slotFacts, back bool) {
 		code := f.Exit
 		fact.ExitCode = &code
 	}
-	if f.Message != "" && f.State != taskstate.Complete {
-		fact.Text += ": " + f.Message
+	if f.State != taskstate.Complete {
+		fact.Text = withNote(fact.Text, f.Message)
 	}
 	if back {
 		fact.Text += "; it had been given up, came back with this, and counts"
 	}
 	t.add(max(f.At, s.AssignedAt), fact) // its peer's clock may be wrong; the order of things is not
+}
+
+// withNote adds what a worker said, unless that is in the text already.
+func withNote(text, note string) string {
+	if strings.Contains(text, note) { // an empty one, too
+		return text
+	}
+	return text + ": " + note
 }
 
 // endText says an end in a person's words, without its message.

@@ -2,10 +2,13 @@ package main
 
 import (
 	"io"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"covey/node/api"
+	"covey/taskstate"
 )
 
 func (c *cli) explainCommand() *cobra.Command {
@@ -33,14 +36,42 @@ far as the peer that is asked remembers them; a note says from when on that is.`
 	}
 }
 
-// explainTable leaves the job out of task ids: the story is about one job.
+// explainTable leaves the job out of task ids: the story is about one job. It says a day once, above what happened on it, and the rule
+// by which tasks were placed the first time.
 func explainTable(e api.Explanation) *grid {
-	const clock = "2006-01-02 15:04:05.000"
 	t := table("TIME", "TASK", "WHAT")
+	day, rules := "", map[string]bool{}
 	for _, f := range e.Explain {
-		t.add(f.Time.Local().Format(clock), orDash(shortTask(f.Task)), f.Text)
+		at := f.Time.Local()
+		if d := at.Format(time.DateOnly); d != day {
+			day = d
+			t.add(d, at.Format("MST"), "")
+		}
+		text := f.Text
+		if i := ruleAt(text); i >= 0 {
+			if rules[text[i:]] {
+				text = text[:i]
+			} else {
+				rules[text[i:]] = true
+			}
+		}
+		t.add(at.Format("15:04:05.000"), orDash(shortTask(f.Task)), text)
 	}
 	return t
+}
+
+// ruleAt is where the rule of a placement begins at the end of a line, -1 if there is none.
+func ruleAt(text string) int {
+	i := strings.LastIndex(text, " (")
+	if i < 0 || !strings.HasSuffix(text, ")") {
+		return -1
+	}
+	for _, s := range []taskstate.Strategy{taskstate.Spread, taskstate.Binpack, taskstate.Random} {
+		if strings.HasPrefix(text[i:], " ("+string(s)+": ") {
+			return i
+		}
+	}
+	return -1
 }
 
 // shortTask is SLOT.ATTEMPT.

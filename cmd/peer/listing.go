@@ -15,18 +15,20 @@ import (
 )
 
 func (c *cli) peersCommand() *cobra.Command {
-	var labels bool
+	var labels, wide bool
 	cmd := &cobra.Command{
-		Use:     "peers",
-		Short:   "Who is here: standing, coordinator, capacity, tasks",
-		Example: "  peer peers\n  peer peers --labels\n  peer peers -o json | jq -r '.peers[] | select(.standing==\"ready\").name'",
+		Use:   "peers",
+		Short: "Who is here: standing, coordinator, capacity, tasks",
+		Long: `Who is here: role among those who decide, standing, cpus promised to tasks of those offered, tasks, and how this peer reaches it.
+What is not the same everywhere has a column, too: versions, news that is old, memory that is promised, named counts. --wide shows all of it.`,
+		Example: "  peer peers\n  peer peers --wide --labels\n  peer peers -o json | jq -r '.peers[] | select(.standing==\"ready\").name'",
 		Args:    exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ps, err := c.client().Peers(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if err := emit(c, ps, ps.Peers, func(w io.Writer) { peersTable(ps, labels).write(w) }); err != nil {
+			if err := emit(c, ps, ps.Peers, func(w io.Writer) { peersTable(ps, wide, labels).write(w) }); err != nil {
 				return err
 			}
 			if ps.Coordinator == "" && c.output == "table" {
@@ -41,6 +43,7 @@ func (c *cli) peersCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&wide, "wide", false, "show everything: ids, memory, versions, age of the news")
 	cmd.Flags().BoolVar(&labels, "labels", false, "show the labels, too")
 	return cmd
 }
@@ -65,49 +68,6 @@ func noCoordinatorLine(ps api.Peers) string {
 		line += "; waiting for " + ps.WaitingFor + " – start `peer up` there (gone for good? `peer recover`)"
 	}
 	return line
-}
-
-// peersTable has columns for named counts where anybody offers some, and for labels where they are asked for.
-func peersTable(ps api.Peers, labels bool) *grid {
-	head := []string{"ID", "NAME", "STANDING", "AVAILABLE", "ROLE", "PATH", "RTT", "CPUS", "MEMORY", "TASKS", "VERSION", "AGE"}
-	offers := slices.ContainsFunc(ps.Peers, func(p api.Peer) bool { return len(p.Offers) > 0 })
-	if offers {
-		head = append(head, "OFFERS")
-	}
-	if labels {
-		head = append(head, "LABELS")
-	}
-	t := table(head...)
-	for _, p := range ps.Peers {
-		role := "-"
-		if p.Voter {
-			role = "voter"
-		}
-		if p.Coordinator {
-			role = "coordinator"
-		}
-		rtt := "-"
-		if p.RTT > 0 {
-			rtt = short(seconds(p.RTT))
-			if p.RTT < 0.001 {
-				rtt = "<1ms"
-			}
-		}
-		row := []string{
-			shortID(p.ID), orDash(p.Name), p.Standing, availabilityText(p), role, p.Path, rtt,
-			ofOffer(p, number(p.CPUsUsed), number(p.CPUs)),
-			ofOffer(p, bytesText(p.MemoryUsed), bytesText(p.Memory)),
-			strconv.Itoa(p.Tasks), orDash(p.Version), short(seconds(p.Age)),
-		}
-		if offers {
-			row = append(row, offersText(p))
-		}
-		if labels {
-			row = append(row, labelsText(p.Labels))
-		}
-		t.add(row...)
-	}
-	return t
 }
 
 // ofOffer writes what is promised of what a peer offers. Of one that was not heard since the coordinator is coordinator nobody knows

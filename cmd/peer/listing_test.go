@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"slices"
 	"testing"
+	"time"
 
 	"covey/node/api"
 )
@@ -11,10 +13,91 @@ func TestAnOfferThatNobodyKnowsIsNotShownAsNone(t *testing.T) {
 	g := peersTable(api.Peers{Peers: []api.Peer{
 		{ID: "a", CPUs: 2, CPUsUsed: 0.5, Memory: 4 << 30, MemoryUsed: 1 << 30},
 		{ID: "b", CPUsUsed: 1},
-	}}, false)
+	}}, false, false)
+	cpus := slices.Index(g.head, "CPUS")
 	for i, want := range [][]string{{"0.5/2", "1GiB/4GiB"}, {"1/-", "0B/-"}} {
-		if !slices.Equal(g.rows[i][7:9], want) {
-			t.Errorf("%q, want %q", g.rows[i][7:9], want)
+		if got := g.rows[i][cpus : cpus+2]; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// clusterOf is a cluster as most people see theirs.
+func clusterOf(names ...string) (ps api.Peers) {
+	for i, name := range names {
+		ps.Peers = append(ps.Peers, api.Peer{
+			ID: "12D3KooWLLESLMj3e7zuU63j8abTux5RiVoxvTmbuhDChTd6BKv" + string(rune('a'+i)), Name: name, Standing: "ready", Voter: true, Coordinator: i == 0,
+			Availability: api.Active, Path: "direct", RTT: 0.0031, CPUs: 8, CPUsUsed: 6.4, Memory: 16 << 30, Tasks: 12, Version: "0.2.0", Age: 0.4,
+		})
+	}
+	ps.Peers[0].Path, ps.Peers[0].RTT = "self", 0
+	return ps
+}
+
+func TestAClusterWhereAllIsWellFitsHalfATerminal(t *testing.T) {
+	var b bytes.Buffer
+	peersTable(clusterOf("nas", "mini", "raspberry"), false, false).write(&b)
+	want := `NAME       ROLE         STATE  CPUS   TASKS  LINK
+nas        coordinator  ready  6.4/8  12     self
+mini       voter        ready  6.4/8  12     direct 3ms
+raspberry  voter        ready  6.4/8  12     direct 3ms
+`
+	if b.String() != want {
+		t.Errorf("\n%s\nnot\n%s", b.String(), want)
+	}
+}
+
+func TestWhatTellsPeersApartHasAColumn(t *testing.T) {
+	for column, change := range map[string]func(*api.Peer){
+		"VERSION": func(p *api.Peer) { p.Version = "0.1.0" }, "AGE": func(p *api.Peer) { p.Age = 12 }, "MEMORY": func(p *api.Peer) { p.MemoryUsed = 1 },
+		"AVAILABLE": func(p *api.Peer) { p.Availability = api.Paused }, "ID": func(p *api.Peer) { p.Name = "nas" }, "OFFERS": func(p *api.Peer) { p.Offers = map[string]int64{"gpus": 1} },
+	} {
+		ps := clusterOf("nas", "mini")
+		if slices.Contains(peersTable(ps, false, false).head, column) {
+			t.Errorf("%s is shown though it says nothing", column)
+		}
+		change(&ps.Peers[1])
+		if !slices.Contains(peersTable(ps, false, false).head, column) {
+			t.Errorf("%s is not shown", column)
+		}
+	}
+	if n := len(peersTable(clusterOf("nas"), true, true).head); n != 12 {
+		t.Errorf("--wide --labels shows %d columns", n)
+	}
+}
+
+func TestAStoryTellsADayAndARuleOnce(t *testing.T) {
+	at := time.Date(2026, 3, 1, 23, 59, 59, 0, time.Local)
+	rule := " (spread: free peers first)"
+	g := explainTable(api.Explanation{Explain: []api.Fact{
+		{Time: at, Text: "accepted (through p1)"},
+		{Time: at, Task: "j.1.1", Text: "placed on p2" + rule},
+		{Time: at.Add(2 * time.Second), Task: "j.2.1", Text: "placed on p3" + rule},
+		{Time: at.Add(2 * time.Second), Task: "j.3.1", Text: "placed on p3 (binpack: the fullest)"},
+	}})
+	var got []string
+	for _, r := range g.rows {
+		got = append(got, r[0]+" "+r[2])
+	}
+	want := []string{
+		"2026-03-01 ", "23:59:59.000 accepted (through p1)", "23:59:59.000 placed on p2" + rule, "2026-03-02 ", "00:00:01.000 placed on p3", "00:00:01.000 placed on p3 (binpack: the fullest)",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nnot\n%q", got, want)
+	}
+}
+
+// A name is no state, whatever it is: only what stands in the column of states has a colour.
+func TestOnlyStatesHaveAColourAndEachHasASignOfItsOwn(t *testing.T) {
+	on := style(true)
+	seen := map[string]bool{}
+	for _, s := range append(jobStates, "ready", "suspect", "unreachable", "rejected", "orphaned") {
+		if on.state(glyph(s)+" "+s) == glyph(s)+" "+s {
+			t.Errorf("%s has no colour", s)
+		}
+		seen[glyph(s)] = true
+	}
+	if on.state("fast") != "fast" || len(seen) < 5 {
+		t.Errorf("signs: %v", seen)
 	}
 }

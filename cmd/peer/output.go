@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -80,6 +81,12 @@ func unprintable(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicod
 
 // write writes the rows that were added since the last time, the first time below the header.
 func (g *grid) write(w io.Writer) {
+	st := styleFor(w)
+	if column := slices.Index(g.head, stateColumn); st && column >= 0 {
+		for _, r := range g.rows {
+			r[column] = glyph(r[column]) + " " + r[column]
+		}
+	}
 	rows, first := g.rows, g.width == nil
 	if first {
 		rows, g.width = append([][]string{g.head}, rows...), make([]int, len(g.head))
@@ -91,17 +98,17 @@ func (g *grid) write(w io.Writer) {
 			width[i] = max(width[i], utf8.RuneCountInString(cell))
 		}
 	}
-	st := styleFor(w)
 	for n, r := range rows {
 		var b strings.Builder
 		for i, cell := range r {
-			text := cell
-			if first && n == 0 {
-				text = st.dim(cell)
-			} else {
-				text = st.state(cell)
+			switch {
+			case first && n == 0:
+				b.WriteString(st.dim(cell))
+			case g.head[i] == stateColumn:
+				b.WriteString(st.state(cell))
+			default:
+				b.WriteString(cell)
 			}
-			b.WriteString(text)
 			if i < len(r)-1 {
 				b.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)+2))
 			}
@@ -135,17 +142,43 @@ func (s style) paint(code, text string) string {
 
 func (s style) dim(text string) string { return s.paint("2", text) }
 
-// state colours the words for how something stands.
+// stateColumn is the head of the one column whose words are states: a name `ready` is no state.
+const stateColumn = "STATE"
+
+// state colours the words for how something stands: green is well, blue is under way, dim waits, red went wrong.
 func (s style) state(text string) string {
-	switch text {
+	_, word, marked := strings.Cut(text, " ")
+	if !marked {
+		word = text
+	}
+	switch word {
 	case "ready", "complete":
 		return s.paint("32", text)
-	case "running", "pending", "held", "suspect", "detached", "unknown":
+	case "running", "starting", "preparing":
+		return s.paint("34", text)
+	case "pending", "held", "assigned", "accepted", "shutdown", "left", "stopped":
+		return s.dim(text)
+	case "suspect", "detached", "unknown":
 		return s.paint("33", text)
 	case "failed", "rejected", "orphaned", "unreachable":
 		return s.paint("31", text)
 	}
 	return text
+}
+
+// glyph says a state without a colour.
+func glyph(state string) string {
+	switch state {
+	case "ready", "running", "starting", "preparing":
+		return "●"
+	case "complete":
+		return "✓"
+	case "failed", "rejected", "orphaned", "unreachable":
+		return "✗"
+	case "suspect", "detached", "unknown":
+		return "◐"
+	}
+	return "○"
 }
 
 func ago(t time.Time) string {
