@@ -13,8 +13,8 @@ import (
 
 // The protocols spoken between admitted peers.
 const (
-	PacketProtocol = "/covey/member/packet/1" // memberlist packets, one stream per neighbour and direction
-	SyncProtocol   = "/covey/member/sync/1"   // memberlist push/pull and stream pings
+	PacketProtocol = "/covey/member/packet/2" // memberlist packets, one stream per neighbour and direction
+	SyncProtocol   = "/covey/member/sync/2"   // memberlist push/pull and stream pings
 	ProbeProtocol  = "/covey/probe/1"         // "is it gone for you too?"
 )
 
@@ -29,19 +29,22 @@ type Host interface {
 
 // Config is what a Membership is made of.
 type Config struct {
-	Net         p2p.Net                // streams; required
-	Host        Host                   // addresses and deliberate connects; required
-	Name        string                 // what people call this peer
-	Incarnation taskstate.Incarnation  // of this peer's data folder
-	Seat        taskstate.Incarnation  // of this peer's seat among the voters; see SetSeat
-	Addrs       func() []string        // own multiaddrs, best first; asked again every few seconds. nil: none
-	Roles       []admission.Role       // own roles, for others to see; the roster decides
-	Version     string                 // of this program
-	Admitted    func(peer string) bool // may this peer be a member? nil: everybody. Quick, calls nothing of this package
-	Book        string                 // path of the peer book; "": it is not kept
-	Expect      int                    // how many peers the flock has, if known (size of the roster); chooses the timings
-	Timings     Timings                // zero fields take the default for that many peers
-	Log         *slog.Logger           // nil: silent
+	Net         p2p.Net               // streams; required
+	Host        Host                  // addresses and deliberate connects; required
+	Name        string                // what people call this peer
+	Incarnation taskstate.Incarnation // of this peer's data folder
+	Seat        taskstate.Incarnation // of this peer's seat among the voters; see SetSeat
+	Addrs       func() []string       // own multiaddrs, best first; asked again every few seconds. nil: none
+	Roles       []admission.Role      // own roles, for others to see; the roster decides
+	Version     string                // of this program
+	// Sign makes this peer's signature, Verify checks another's: members' words about themselves are signed. Both or neither.
+	Sign     func(data []byte) ([]byte, error)
+	Verify   func(peer string, data, sig []byte) error
+	Admitted func(peer string) bool // may this peer be a member? nil: everybody. Quick, calls nothing of this package
+	Book     string                 // path of the peer book; "": it is not kept
+	Expect   int                    // how many peers the flock has, if known (size of the roster); chooses the timings
+	Timings  Timings                // zero fields take the default for that many peers
+	Log      *slog.Logger           // nil: silent
 }
 
 // Timings say how quickly silence is noticed and what that costs. Zero fields mean the default.
@@ -102,6 +105,9 @@ func (t Timings) or(d Timings) Timings {
 func (c *Config) normalize() error {
 	if c.Net == nil || c.Host == nil {
 		return errors.New("membership: Config.Net and Config.Host are required")
+	}
+	if (c.Sign == nil) != (c.Verify == nil) {
+		return errors.New("membership: Config.Sign and Config.Verify belong together")
 	}
 	if c.Addrs == nil {
 		c.Addrs = func() []string { return nil }

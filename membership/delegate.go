@@ -45,7 +45,7 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	if n.Name == d.m.self {
 		return nil
 	}
-	m, err := decodeMeta(n.Meta)
+	m, err := decodeMeta(d.m.cfg.wordsOf(n.Meta))
 	if err != nil {
 		return err
 	}

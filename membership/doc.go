@@ -14,6 +14,10 @@
 //     silence. Any sign of life – a packet, an answered probe, a dial that works, a newer alive message – clears evidence.
 //   - Doubts. A refutation is gossiped a few times only, and memberlist at a peer that misses it calls the suspect dead. So everything is
 //     exchanged with a suspect itself, unless it has been refuted a moment later, in flocks up to LargeFlock.
+//   - Members that lie. memberlist takes everybody's word; what stands between (intake) lets only messages through that peers of this
+//     program send, and few of one peer at a time. What a member says about itself is signed, with its incarnation: others pass it on
+//     and can change nothing of it. An accusation is a reason to ping the accused, and is believed if it does not answer. What is dropped is
+//     counted by reason (Refused); who sent what honest software never sends is named (Liars) and logged, once a minute.
 //   - The peer book: who was ever here, with addresses, on disk. A long partition does not heal by itself in memberlist; a loop keeps
 //     trying absent peers of the book, quickly while this peer is alone or newly started.
 //   - The hint: the highest epoch anybody spoke of and its coordinator. A hint about whom to ask, no more.
@@ -27,6 +31,9 @@
 // any more (a test in a synctest bubble lets five seconds pass). A crash is what Run without Leave looks like; Leave tells the others first.
 //
 // # Does not
+//
+// It keeps no liar from saying of itself what it likes, from vouching for a peer that is dead to whoever asks it for an indirect probe, or
+// from making everybody ping everybody.
 //
 // It decides nothing: verdicts are input to the coordinator. It does not heal a flock all of whose members changed their addresses at once;
 // discovery on the local network (p2p) or a ticket does.

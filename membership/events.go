@@ -16,7 +16,7 @@ func (m *Membership) ownMeta() []byte {
 
 // joined: a member is alive, or says something new about itself.
 func (m *Membership) joined(id string, b []byte) {
-	words, err := decodeMeta(b)
+	words, err := decodeMeta(m.cfg.wordsOf(b))
 	if id == m.self || err != nil { // NotifyAlive has refused the latter
 		return
 	}

@@ -51,7 +51,7 @@ func (f *flock) start(id, moved string, tweak ...func(*membership.Config)) *peer
 	cfg := membership.Config{
 		Net: h, Host: h, Name: "name-" + id, Incarnation: taskstate.Incarnation("inc-" + id),
 		Addrs: func() []string { return []string{"/mem/" + id + "/" + moved} }, Version: "test",
-		Book: filepath.Join(f.dir, id+".book"), Admitted: f.admitted, Log: slog.New(slog.DiscardHandler),
+		Book: filepath.Join(f.dir, id+".book"), Admitted: f.admitted, Sign: h.Sign, Verify: memnet.Verify, Log: slog.New(slog.DiscardHandler),
 	}
 	for _, w := range tweak {
 		w(&cfg)

@@ -29,6 +29,9 @@ type Membership struct {
 	doubts    chan rumour   // suspicions to look into
 	probes    prober
 	pump      pump
+	seal      *sealer
+	intake    *intake
+	refusals  *refusals
 	large     bool         // more than LargeFlock peers were known at the start: memberlist gossips by itself, there always is news
 	count     atomic.Int64 // members in the table, for the gossip queue, which asks with its own lock held
 
@@ -47,9 +50,10 @@ type Membership struct {
 	told      Hint // the last hint observers heard of
 	list      *memberlist.Memberlist
 	transport *transport
-	stopped   bool            // Run has ended: memberlist's late timers change nothing
-	left      bool            // Leave was called: nobody is tried any more
-	strangers map[string]meta // turned away; tried when they are admitted
+	stopped   bool               // Run has ended: memberlist's late timers change nothing
+	left      bool               // Leave was called: nobody is tried any more
+	strangers map[string]meta    // turned away; tried when they are admitted
+	hearings  map[string]hearing // by accused peer
 }
 
 // maxStrangers bounds what is remembered of members that were turned away.
@@ -69,8 +73,10 @@ func New(cfg Config) (*Membership, error) {
 	m := &Membership{
 		cfg: cfg, self: self, log: cfg.Log, book: b, table: newTable(self), born: time.Now(),
 		signal: make(chan struct{}, 1), ready: make(chan struct{}), ending: make(chan struct{}, 1), kicks: make(chan string, 64),
-		doubts: make(chan rumour, 64), strangers: map[string]meta{},
+		doubts: make(chan rumour, 64), strangers: map[string]meta{}, hearings: map[string]hearing{},
+		seal: &sealer{sign: cfg.Sign, self: self}, refusals: newRefusals(cfg.Log),
 	}
+	m.intake = newIntake(m)
 	expect := max(len(b.peers)+1, cfg.Expect)
 	m.timings, m.large, m.pump = cfg.Timings.or(DefaultTimings(expect)), expect > LargeFlock, newPump()
 	m.own, m.seat = slices.Clone(cfg.Addrs()), cfg.Seat
@@ -88,6 +94,7 @@ func New(cfg Config) (*Membership, error) {
 // Run is this peer's life in the flock: it ends with ctx, silently; call Leave before to say goodbye. It is called once.
 func (m *Membership) Run(ctx context.Context) error {
 	t := newTransport(m)
+	t.intake = m.intake
 	list, err := memberlist.Create(m.listConfig(t, m.timings))
 	if err != nil {
 		_ = t.Shutdown()
@@ -170,11 +177,24 @@ func (m *Membership) Leave(ctx context.Context) error {
 		wait = max(time.Until(end), time.Millisecond)
 	}
 	err := list.Leave(wait)
+	m.sayGoodbye(list, t)
 	t.flush(ctx)
 	if err != nil {
 		return fmt.Errorf("nobody took the goodbye; the others will miss this peer in a few seconds: %w", err)
 	}
 	return ctx.Err()
+}
+
+// sayGoodbye tells everybody itself: a goodbye that another passes on is believed later only.
+func (m *Membership) sayGoodbye(list *memberlist.Memberlist, t *transport) {
+	members := list.Members()
+	if len(members) > LargeFlock {
+		return // gossip and their own probes do it
+	}
+	msg := encodeMessage(deadMsg, accuseBody{Incarnation: m.seal.newest(), Node: m.self, From: m.self})
+	for _, n := range members {
+		_, _ = t.WriteToAddress(msg, memberlist.Address{Name: n.Name}) // never fails, and not to itself
+	}
 }
 
 // Heard is a sign of life from elsewhere: a connection or session of that peer came up. It clears evidence against it; a peer that memberlist
@@ -204,6 +224,7 @@ func (m *Membership) Recheck() {
 	for id := range m.table.entries {
 		if !m.cfg.Admitted(id) {
 			m.table.forget(id)
+			m.intake.forget(id)
 			m.book.forget(id)
 			m.dirty()
 		}

@@ -25,13 +25,13 @@ type meta struct {
 	Seat        taskstate.Incarnation `cbor:"7,keyasint,omitempty"` // of its seat among the voters, or of the one it would take
 }
 
-// encode never exceeds maxMeta: texts are cut, then the last addresses are left out.
+// encode never exceeds maxWords: texts are cut, then the last addresses are left out.
 func (m meta) encode() []byte {
 	m.Protocol = metaVersion
 	m.Name, m.Version, m.Incarnation, m.Seat = cut(m.Name, 64), cut(m.Version, 32), cut(m.Incarnation, 64), cut(m.Seat, 64)
 	for {
 		b, err := wire.Marshal(m)
-		if err == nil && len(b) <= maxMeta {
+		if err == nil && len(b) <= maxWords {
 			return b
 		}
 		if len(m.Addrs) == 0 {

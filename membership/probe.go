@@ -94,6 +94,18 @@ func (p *prober) wait() {
 	p.work.Wait()
 }
 
+// begin has f run, unless Run is over or has not begun.
+func (p *prober) begin(f func(context.Context)) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ctx := p.ctx
+	if ctx == nil || ctx.Err() != nil {
+		return false
+	}
+	p.work.Go(func() { f(ctx) })
+	return true
+}
+
 // enter counts a question from outside; nil when Run is over or too many are under way.
 func (p *prober) enter() context.Context {
 	p.mu.Lock()

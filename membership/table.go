@@ -21,6 +21,8 @@ type entry struct {
 	since    time.Time
 	lives    uint64        // counts signs of life, so that a slow accusation is known to be outdated
 	refused  time.Time     // when a dial was last refused and no sign of life came after it
+	last     time.Time     // of the signs of life that came from itself
+	silent   bool          // it did not answer when another accused it, and no sign of life came after that
 	rtt      time.Duration // smoothed
 	rumour   uint64        // the newest of memberlist's rumours about it, see rumoured
 }
@@ -51,7 +53,7 @@ func (t *table) joined(id string, m meta, now time.Time) {
 		e.meta, e.addrs = m, m.Addrs
 		e.gossip, e.evidence, e.refused = Alive, 0, time.Time{}
 		e.lives++
-		e.rumour = 0
+		e.rumour, e.silent = 0, false
 	})
 }
 
@@ -99,6 +101,7 @@ func (t *table) heard(id string, now time.Time) (changed, dead bool) {
 		return false, true
 	}
 	e.lives++
+	e.last, e.silent = now, false
 	changed = t.change(id, now, func(e *entry) {
 		e.evidence, e.refused = 0, time.Time{}
 		if e.gossip == Suspect {
@@ -116,6 +119,40 @@ func (t *table) accuse(id string, v Verdict, lives uint64, now time.Time) bool {
 	}
 	e.refused = now
 	return t.change(id, now, func(e *entry) { e.evidence = max(e.evidence, v) })
+}
+
+// judgement says what to do with an accusation.
+type judgement uint8
+
+const (
+	unheard   judgement = iota // look into it
+	pointless                  // nobody here holds the peer alive
+	borneOut                   // what this peer saw itself bears it out
+	lively                     // the peer spoke a moment ago
+)
+
+// judge says what an accusation of a peer is worth, before anything is done about it.
+func (t *table) judge(id string, now time.Time, moment time.Duration) judgement {
+	e := t.entries[id]
+	switch {
+	case e == nil || e.gossip == 0 || e.gossip == Dead:
+		return pointless
+	case e.evidence != 0 || e.silent:
+		return borneOut
+	case now.Sub(e.last) < moment:
+		return lively
+	}
+	return unheard
+}
+
+// silence notes that an accused peer did not answer, unless it showed life since lives was read.
+func (t *table) silence(id string, lives uint64) bool {
+	e := t.entries[id]
+	if e == nil || e.lives != lives {
+		return false
+	}
+	e.silent = true
+	return true
 }
 
 // pinged records a round trip; it is a sign of life too (see heard).

@@ -21,6 +21,8 @@ const (
 	senderIdle    = 60 * time.Second // a neighbour without packets for so long loses its stream
 	writeDeadline = 2 * time.Second
 	packetStreams = 4 // inbound packet streams per peer: one, and some that are about to end
+	syncStreams   = 4 // inbound push/pulls per peer
+	allSyncs      = 64
 )
 
 // transport carries memberlist over the Net port. Writing never blocks and never dials inline, and never fails: memberlist would take an
@@ -35,6 +37,7 @@ type transport struct {
 	got      func(packet []byte) // looks at what others tell memberlist
 	packets  chan *memberlist.Packet
 	streams  chan net.Conn
+	intake   *intake // nil: memberlist sees all
 	ctx      context.Context
 	cancel   context.CancelFunc
 	work     sync.WaitGroup
@@ -43,6 +46,8 @@ type transport struct {
 	closed  bool
 	senders map[string]*sender
 	inbound map[string]int
+	syncs   map[string]int
+	syncing int
 }
 
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
@@ -51,7 +56,7 @@ func newTransport(m *Membership) *transport {
 	t := &transport{
 		net: m.cfg.Net, ip: syntheticIP(m.self), admitted: m.cfg.Admitted, heard: m.Heard, refused: m.Probe, sent: m.overheard, got: m.pump.saw,
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
-		senders: map[string]*sender{}, inbound: map[string]int{},
+		senders: map[string]*sender{}, inbound: map[string]int{}, syncs: map[string]int{},
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	return t
@@ -96,6 +101,12 @@ func (t *transport) WriteTo([]byte, string) (time.Time, error) { return time.Now
 // WriteToAddress queues a packet.
 func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
 	t.sent(b)
+	if t.intake != nil {
+		b = t.intake.m.seal.outgoing(b)
+	}
+	if len(b) == 0 || !t.admitted(a.Name) { // others may name anybody
+		return time.Now(), nil
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || a.Name == "" || a.Name == t.net.Self() {
@@ -124,7 +135,7 @@ func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Durati
 	if err != nil {
 		return nil, err
 	}
-	s, err := t.track(c)
+	s, err := t.track(a.Name, c)
 	if err != nil {
 		return nil, err
 	}
@@ -132,31 +143,13 @@ func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Durati
 }
 
 // track ties a stream to the transport's life.
-func (t *transport) track(c net.Conn) (*syncConn, error) {
+func (t *transport) track(peer string, c net.Conn) (*syncConn, error) {
 	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		c.Close()
 		return nil, err
 	}
 	stop := context.AfterFunc(t.ctx, func() { c.Close() })
-	return &syncConn{Conn: c, stop: stop, done: make(chan struct{})}, nil
-}
-
-// syncConn tells when memberlist has closed it.
-type syncConn struct {
-	net.Conn
-	once sync.Once
-	stop func() bool
-	done chan struct{}
-}
-
-// Close closes the stream, once.
-func (s *syncConn) Close() (err error) {
-	s.once.Do(func() {
-		s.stop()
-		err = s.Conn.Close()
-		close(s.done)
-	})
-	return err
+	return &syncConn{Conn: c, t: t, peer: peer, stop: stop, done: make(chan struct{})}, nil
 }
 
 // serveStream hands an inbound stream to memberlist and stays until it is closed.
@@ -167,7 +160,7 @@ func (t *transport) serveStream(peer string, c net.Conn) {
 	}
 	defer t.leave(peer, false)
 	t.heard(peer)
-	s, err := t.track(c)
+	s, err := t.track(peer, c)
 	if err != nil {
 		return
 	}
@@ -201,12 +194,30 @@ func (t *transport) servePackets(peer string, c net.Conn) {
 			return
 		}
 		t.heard(peer)
+		if t.intake != nil {
+			if len(b) > maxPacket {
+				t.intake.m.refusals.note(peer, notOurs, "a packet that is too long")
+				b = nil
+			}
+			b = t.intake.packet(t.ctx, peer, b)
+		}
+		if len(b) == 0 {
+			continue
+		}
 		t.got(b)
-		select {
-		case t.packets <- &memberlist.Packet{Buf: b, From: peerName(peer), Timestamp: time.Now()}:
-		case <-t.ctx.Done():
+		if !t.pass(&memberlist.Packet{Buf: b, From: peerName(peer), Timestamp: time.Now()}) {
 			return
 		}
+	}
+}
+
+// pass hands memberlist a packet; false when the transport is shut down.
+func (t *transport) pass(p *memberlist.Packet) bool {
+	select {
+	case t.packets <- p:
+		return true
+	case <-t.ctx.Done():
+		return false
 	}
 }
 
@@ -235,11 +246,14 @@ func (t *transport) enter(peer string, packets bool) bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || packets && t.inbound[peer] >= packetStreams {
+	switch {
+	case t.closed, packets && t.inbound[peer] >= packetStreams, !packets && (t.syncs[peer] >= syncStreams || t.syncing >= allSyncs):
 		return false
-	}
-	if packets {
+	case packets:
 		t.inbound[peer]++
+	default:
+		t.syncs[peer]++
+		t.syncing++
 	}
 	t.work.Add(1)
 	return true
@@ -248,10 +262,13 @@ func (t *transport) enter(peer string, packets bool) bool {
 func (t *transport) leave(peer string, packets bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if packets {
-		if t.inbound[peer]--; t.inbound[peer] <= 0 {
-			delete(t.inbound, peer)
-		}
+	count := t.inbound
+	if !packets {
+		count = t.syncs
+		t.syncing--
+	}
+	if count[peer]--; count[peer] <= 0 {
+		delete(count, peer)
 	}
 	t.work.Done()
 }

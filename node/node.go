@@ -187,7 +187,7 @@ func (n *Node) openState() (err error) {
 	}
 	n.members, err = membership.New(membership.Config{
 		Net: n.host, Host: doorman{n}, Name: n.name, Incarnation: n.folder.incarnation, Seat: n.ledger.SeatIncarnation(), Addrs: n.host.Addrs,
-		Version: n.cfg.Version, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
+		Version: n.cfg.Version, Sign: n.host.Sign, Verify: p2p.Verify, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
 	})
 	return err
 }

@@ -1,0 +1,136 @@
+package membership
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+const (
+	accusedPings = 2           // an accused peer is pinged so often before the accusation is believed
+	goodbyeDelay = time.Second // a goodbye that others pass on is looked into after this: until then the leaver still answers
+	hearings     = 64          // peers whose accusations are looked into at the same time
+)
+
+// accusation is what somebody says of another: that it is silent, gone, or (of itself) leaving.
+type accusation struct {
+	dead bool
+	accuseBody
+}
+
+// goodbye: it left by itself, it is said.
+func (a accusation) goodbye() bool { return a.dead && a.From == a.Node }
+
+func (a accusation) encode() []byte {
+	if a.dead {
+		return encodeMessage(deadMsg, a.accuseBody)
+	}
+	return encodeMessage(suspectMsg, a.accuseBody)
+}
+
+// worse tells whether an accusation says more than another of the same peer.
+func (a accusation) worse(o accusation) bool {
+	if a.Incarnation != o.Incarnation {
+		return a.Incarnation > o.Incarnation
+	}
+	return a.dead && !o.dead
+}
+
+// hearing is an accusation that is being looked into.
+type hearing struct {
+	from string
+	accusation
+}
+
+// accused tells whether memberlist may hear an accusation now. Anybody can accuse anybody, so another's word is a reason to look: the
+// accused is pinged, and what it is accused of is passed on to memberlist if it does not answer. An own word of leaving
+// counts, and so does what this peer has seen itself.
+func (m *Membership) accused(from string, a accusation) bool {
+	if a.Node == m.self {
+		return a.Incarnation <= m.seal.newest() && m.intake.defends(time.Now())
+	}
+	highest, known := m.intake.highest(a.Node)
+	if !known || a.Incarnation < highest {
+		return false // memberlist has no use for it either
+	}
+	if a.Incarnation > highest {
+		why := ahead
+		if a.Incarnation >= maxIncarnation {
+			why = forged
+		}
+		m.refusals.note(from, why, "of "+a.Node)
+		return false
+	}
+	own := a.goodbye() && from == a.Node
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch m.table.judge(a.Node, time.Now(), m.timings.ProbeTimeout) {
+	case pointless:
+		return false
+	case borneOut:
+		return true
+	case lively:
+		if !a.goodbye() {
+			m.refusals.note(from, disproved, "of "+a.Node)
+			return false
+		}
+	}
+	if !own {
+		m.hear(from, a)
+	}
+	return own
+}
+
+// hear has an accusation looked into, or what is worse than the one that is. The lock is held.
+func (m *Membership) hear(from string, a accusation) {
+	h, busy := m.hearings[a.Node]
+	switch {
+	case busy:
+		if a.worse(h.accusation) {
+			m.hearings[a.Node] = hearing{from, a}
+		}
+	case len(m.hearings) >= hearings:
+		m.refusals.note(from, tooMuch, "")
+	case m.probes.begin(func(ctx context.Context) { m.examine(ctx, a.Node, a.goodbye()) }):
+		m.hearings[a.Node] = hearing{from, a}
+	}
+}
+
+// examine pings an accused peer, and passes the accusation on if it is silent. Only what comes from the peer itself shows that it lives.
+func (m *Membership) examine(ctx context.Context, peer string, leaves bool) {
+	if leaves {
+		select {
+		case <-ctx.Done():
+		case <-time.After(goodbyeDelay):
+		}
+	}
+	lives := m.livesOf(peer)
+	for range accusedPings {
+		if ctx.Err() == nil && m.livesOf(peer) == lives {
+			m.greet(peer) // waits for ProbeTimeout
+		}
+	}
+	m.mu.Lock()
+	h := m.hearings[peer]
+	delete(m.hearings, peer)
+	silent := !m.stopped && m.table.silence(peer, lives)
+	t := m.transport
+	m.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+	case silent:
+		t.pass(&memberlist.Packet{Buf: h.encode(), From: peerName(h.from), Timestamp: time.Now()})
+	default:
+		m.refusals.note(h.from, disproved, "of "+peer)
+	}
+}
+
+func (m *Membership) livesOf(peer string) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.table.entries[peer]; e != nil {
+		return e.lives
+	}
+	return 0
+}
