@@ -125,8 +125,9 @@ func TestAPeerThatMissesTheRefutationDoesNotCallTheSuspectDead(t *testing.T) {
 		}
 		before := missed.Load()
 		shut.Store(true) // p2 believes the whisper only if p4 does not answer
+		time.Sleep(400 * time.Millisecond)
 		f.whisper("p1", "p2", "p4")
-		time.Sleep(time.Second)
+		time.Sleep(700 * time.Millisecond)
 		shut.Store(false)
 		time.Sleep(4 * time.Second)
 		if missed.Load() == before {
