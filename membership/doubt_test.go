@@ -17,7 +17,8 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// deafTo is a network on which no packet arrives that has word in it, nor, while it is closed to them, any of the peer named closed.
+// deafTo is a network on which no packet arrives that has word in it, nor, while it is shut, anything that the peer
+// named closed begins.
 type deafTo struct {
 	p2p.Net
 	word, closed string
@@ -26,7 +27,17 @@ type deafTo struct {
 }
 
 func (d deafTo) Handle(protocol string, f func(string, net.Conn)) {
-	if protocol != membership.PacketProtocol || f == nil {
+	switch {
+	case protocol == membership.SyncProtocol && f != nil:
+		d.Net.Handle(protocol, func(peer string, c net.Conn) {
+			if peer == d.closed && d.shut.Load() {
+				c.Close()
+				return
+			}
+			f(peer, c)
+		})
+		return
+	case protocol != membership.PacketProtocol || f == nil:
 		d.Net.Handle(protocol, f)
 		return
 	}
