@@ -19,6 +19,8 @@ type CoordConfig struct {
 	// OpenEnvelope checks the signature of a batch that came on a peer's session, keeps it for others, and returns what is in
 	// it. Called from the session's reader. An error ends the session.
 	OpenEnvelope func(peer string, envelope []byte) (taskstate.Batch, error)
+	// Known says what is held of an incarnation of a worker, for its Welcome. Must not block. Optional.
+	Known func(peer taskstate.PeerID, inc taskstate.Incarnation) Known
 	// Probe dials a peer and fails if it does not answer. nil: nobody ever answers.
 	Probe func(ctx context.Context, peer taskstate.PeerID) error
 

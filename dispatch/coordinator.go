@@ -116,6 +116,12 @@ type CoordEvent interface{ coordEvent() }
 // CoordEffect is what a Coordinator wants done: one of the types below. Effects are to be carried out in order.
 type CoordEffect interface{ coordEffect() }
 
+// Known is what others hold of a worker's incarnation: the highest batch it signed, and its EnvelopeSum if it is at hand.
+type Known struct {
+	Batch uint64
+	Sum   []byte
+}
+
 // The events.
 type (
 	// SessionOpened is a stream whose first frame was Hello.
@@ -123,6 +129,7 @@ type (
 		Conn  ConnID
 		Peer  taskstate.PeerID
 		Hello Hello
+		Known Known
 	}
 	// SessionFrame is a later frame of a stream, other than Hello and Batch.
 	SessionFrame struct {

@@ -31,6 +31,7 @@ type session struct {
 	synced      bool
 	leaving     bool // its worker said Goodbye
 	released    bool // and was answered
+	known       Known
 
 	seq  uint64              // number of the set the worker has
 	jobs map[bodyID]struct{} // sent in this session
@@ -47,7 +48,7 @@ type session struct {
 
 // onHello opens a session or refuses it. A session the peer still had is taken over: its stream is half open.
 func (c *Coordinator) onHello(ev SessionOpened) {
-	s := &session{conn: ev.Conn, incarnation: ev.Hello.Incarnation, opened: c.now, heard: c.now, grace: c.cfg.Grace}
+	s := &session{conn: ev.Conn, incarnation: ev.Hello.Incarnation, opened: c.now, heard: c.now, grace: c.cfg.Grace, known: ev.Known}
 	p := c.peers[ev.Peer]
 	s.p = p
 	if no := c.objection(p, ev.Hello); no != nil {
@@ -153,6 +154,7 @@ func (c *Coordinator) welcome(s *session) {
 	s.welcomed, s.p.back = true, true
 	c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: Down{Welcome: &Welcome{
 		Session: s.id, Epoch: c.epoch, Beat: c.cfg.Beat.Milliseconds(), Grace: c.cfg.Grace.Milliseconds(),
+		Highest: s.known.Batch, Sum: s.known.Sum, Heard: s.p.heardOf(),
 	}}})
 	c.review(s.p)
 	c.sync(s)

@@ -204,15 +204,15 @@ func (p *flockPeer) start() {
 	p.worker, err = NewWorker(WorkerConfig{
 		Self: p.id, Incarnation: taskstate.Incarnation(p.id + "-1"), Dir: p.dir, Offer: offer, Net: host, Replay: p.replay, Local: p.coord.ServeSession, Runner: p.runner,
 		Coordinator: f.coordinator,
-		Seal:        func(_ uint64, body []byte) ([]byte, error) { return body, nil },
+		Seal:        func(_ taskstate.Incarnation, _ uint64, body []byte) ([]byte, error) { return body, nil },
 		Publish:     func(context.Context, []byte) error { return nil },
 	})
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	if open := p.worker.open; p.disk != nil {
-		p.worker.open = func(ctx context.Context) (workerJournal, *journalImage, error) {
-			j, img, err := open(ctx)
+		p.worker.open = func(ctx context.Context, owner journalOwner) (workerJournal, *journalImage, error) {
+			j, img, err := open(ctx, owner)
 			p.disk.workerJournal = j
 			return p.disk, img, err
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"covey/dispatch/ledger"
+	"covey/p2p/starts"
 	"covey/taskstate"
 )
 
@@ -40,6 +41,7 @@ type Hello struct {
 	Offer       Offer                 `cbor:"4,keyasint"`
 	Acked       uint64                `cbor:"5,keyasint"` // batches up to here were acknowledged
 	Last        uint64                `cbor:"6,keyasint"` // number of the newest batch signed
+	Start       starts.Start          `cbor:"7,keyasint,omitzero"`
 }
 
 // Report lists tasks a worker holds, each with its newest status: sent after Hello in as many frames as it takes.
@@ -81,6 +83,12 @@ type Welcome struct {
 	Epoch   taskstate.Epoch `cbor:"2,keyasint"`
 	Beat    int64           `cbor:"3,keyasint"` // send a beat this often, ± 10 %
 	Grace   int64           `cbor:"4,keyasint"` // the session is over after so long without a beat
+
+	// What is known of the worker's incarnation: the highest batch it signed, that batch's EnvelopeSum if it is at hand, and open
+	// attempts it has spoken of. A worker that knows less has lost its journal.
+	Highest uint64  `cbor:"5,keyasint,omitempty"`
+	Sum     []byte  `cbor:"6,keyasint,omitempty"`
+	Heard   []Grant `cbor:"7,keyasint,omitempty"`
 }
 
 // Refuse declines a session and says why, whom to ask instead (a hint) and when to try again (milliseconds).

@@ -50,30 +50,26 @@ type boltJournal struct {
 	db *bbolt.DB
 }
 
-// peekJournal makes the journal in dir if there is none, and reads the little that a session begins with: whose it is, which epoch
-// was obeyed, which batches were signed.
-func peekJournal(dir string, owner journalOwner) (state journalState, err error) {
-	path := filepath.Join(dir, JournalFile)
-	if err := createJournal(path, owner); err != nil {
-		return state, fmt.Errorf("create the worker journal %s: %w", path, err)
-	}
-	err = lookThrough(path, func(db *bbolt.DB) error {
+// peekJournal reads the little that a session begins with: whose journal it is, which epoch was obeyed, which batches were signed.
+func peekJournal(dir string, self taskstate.PeerID) (head journalHead, err error) {
+	err = lookThrough(filepath.Join(dir, JournalFile), func(db *bbolt.DB) error {
 		return db.View(func(tx *bbolt.Tx) error {
 			var img journalImage
-			err := boltKV{tx}.Each(bucketMeta, func(k, v []byte) error { return img.readMeta(k, v, owner) })
-			state = img.state
+			err := boltKV{tx}.Each(bucketMeta, func(k, v []byte) error { return img.readMeta(k, v, self) })
+			if err == nil && img.owner.Incarnation == "" {
+				err = errors.New("it does not say whose it is")
+			}
+			head = img.journalHead
 			return err
 		})
 	})
-	return state, err
+	return head, err
 }
 
-// openJournal opens or creates the journal in dir and reads all of it, which takes as long as it is large; ctx ends that early.
-func openJournal(ctx context.Context, dir string, owner journalOwner) (j *boltJournal, img *journalImage, err error) {
+// openJournal opens the journal in dir and reads all of it, which takes as long as it is large; ctx ends that early. It is marked as
+// used by this start of the peer.
+func openJournal(ctx context.Context, dir string, owner journalOwner, start uint64) (j *boltJournal, img *journalImage, err error) {
 	path := filepath.Join(dir, JournalFile)
-	if err := createJournal(path, owner); err != nil {
-		return nil, nil, fmt.Errorf("create the worker journal %s: %w", path, err)
-	}
 	// bbolt trusts its pages, and looks through them in a goroutine of its own when it opens a file for writing. So all of it is
 	// read first, in this one.
 	err = lookThrough(path, func(db *bbolt.DB) error {
@@ -90,6 +86,12 @@ func openJournal(ctx context.Context, dir string, owner journalOwner) (j *boltJo
 	img, err = readJournal(ctx, db, owner)
 	if err != nil {
 		return nil, nil, errors.Join(explain(path, err), db.Close())
+	}
+	if start != 0 {
+		// A disk that takes nothing now leaves the stamp of the start before, which is as good while nobody is told.
+		if db.Update(func(tx *bbolt.Tx) error { return putRecord(boltKV{tx}, bucketMeta, []byte("start"), start) }) == nil {
+			img.start = start
+		}
 	}
 	return &boltJournal{db: db}, img, nil
 }
@@ -148,11 +150,16 @@ func explain(path string, err error) error {
 }
 
 // createJournal makes an empty journal under its final name in one step, so that a file found there later is whole or damaged,
-// never half made. It does nothing if there is one.
-func createJournal(path string, owner journalOwner) error {
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
+// never half made. It takes the place of one that is there.
+func createJournal(dir string, head journalHead) error {
+	path := filepath.Join(dir, JournalFile)
+	if err := makeJournal(path, head); err != nil {
+		return fmt.Errorf("create the worker journal %s: %w", path, err)
 	}
+	return nil
+}
+
+func makeJournal(path string, head journalHead) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -170,7 +177,7 @@ func createJournal(path string, owner journalOwner) error {
 				return err
 			}
 		}
-		return initJournal(boltKV{tx}, owner)
+		return initJournal(boltKV{tx}, head)
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
@@ -228,8 +235,7 @@ func checkSize(path string) error {
 }
 
 func corruptJournal(path string, err error) error {
-	return fmt.Errorf("%w: %s: %w; what it held about tasks cannot be trusted. Move the whole data folder away and join again: "+
-		"the peer comes back as a new incarnation and its tasks are given to others", ErrJournalCorrupt, path, err)
+	return fmt.Errorf("%w: %s: %w; what it held about tasks cannot be trusted", ErrJournalCorrupt, path, err)
 }
 
 // Save implements workerJournal: one transaction, on disk when it returns.

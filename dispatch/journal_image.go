@@ -9,13 +9,20 @@ import (
 
 // journalImage is everything a journal holds.
 type journalImage struct {
-	state   journalState
+	journalHead
 	frames  []frameRecord
 	jobs    map[bodyID]*taskstate.Job
 	batches []imageBatch
 	tombs   []tombRecord
 	live    map[taskstate.TaskID]taskstate.Status
 	done    map[uint64]*imageDone
+}
+
+// journalHead is what a journal says about itself.
+type journalHead struct {
+	owner journalOwner
+	state journalState
+	start uint64 // the start of the peer that used it last; 0: one of version 0.1
 }
 
 type imageBatch struct {
@@ -38,7 +45,7 @@ func loadJournal(kv journalKV, owner journalOwner) (*journalImage, error) {
 		bucket string
 		read   func(k, v []byte) error
 	}{
-		{bucketMeta, func(k, v []byte) error { return img.readMeta(k, v, owner) }},
+		{bucketMeta, func(k, v []byte) error { return img.readMeta(k, v, owner.Peer) }},
 		{bucketFrames, img.readFrame},
 		{bucketDone, img.readDone},
 		{bucketJobs, img.readJob},
@@ -50,23 +57,27 @@ func loadJournal(kv journalKV, owner journalOwner) (*journalImage, error) {
 			return nil, fmt.Errorf("bucket %s: %w", part.bucket, err)
 		}
 	}
+	if img.owner != owner {
+		return nil, fmt.Errorf("it is of incarnation %s instead of %s", img.owner.Incarnation, owner.Incarnation)
+	}
 	return img, img.check()
 }
 
-func (img *journalImage) readMeta(k, v []byte, owner journalOwner) error {
-	if string(k) == "state" {
+func (img *journalImage) readMeta(k, v []byte, self taskstate.PeerID) error {
+	switch string(k) {
+	case "state":
 		return getRecord(v, &img.state)
+	case "start":
+		return getRecord(v, &img.start)
 	}
-	var o journalOwner
-	if err := getRecord(v, &o); err != nil {
+	if err := getRecord(v, &img.owner); err != nil {
 		return err
 	}
-	if o.Format != owner.Format {
-		return fmt.Errorf("%w (its format is %d, this program writes %d)", errForeignJournal, o.Format, owner.Format)
-	}
-	if o != owner {
-		return fmt.Errorf("%w (it is of peer %s, incarnation %s; this is peer %s, incarnation %s)", errForeignJournal,
-			o.Peer, o.Incarnation, owner.Peer, owner.Incarnation)
+	switch o := img.owner; {
+	case o.Format != journalFormat:
+		return fmt.Errorf("%w (its format is %d, this program writes %d)", errForeignJournal, o.Format, journalFormat)
+	case o.Peer != self:
+		return fmt.Errorf("%w (it is of peer %s, this is peer %s)", errForeignJournal, o.Peer, self)
 	}
 	return nil
 }

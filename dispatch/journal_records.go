@@ -13,7 +13,7 @@ import (
 
 // The buckets of a journal, and what their keys are.
 const (
-	bucketMeta   = "meta"    // "owner", "state"
+	bucketMeta   = "meta"    // "owner", "state", "start"
 	bucketFrames = "frames"  // frame number → frameRecord: assignments that were accepted together
 	bucketDone   = "done"    // frame number, ack → positions in that frame that are over and acknowledged
 	bucketJobs   = "jobs"    // job id, and @version if there are several → Job, while a frame refers to it
@@ -97,7 +97,7 @@ type goneFrame struct {
 }
 
 var (
-	errForeignJournal = errors.New("this worker journal belongs to another peer or incarnation; use the data folder it came with")
+	errForeignJournal = errors.New("this worker journal belongs to another peer; use the data folder it came with")
 	errRecordSum      = errors.New("a record's checksum does not match")
 )
 
@@ -142,11 +142,12 @@ func keyNumbers(k []byte, n int) ([]uint64, error) {
 	return out, nil
 }
 
-func initJournal(kv journalKV, owner journalOwner) error {
-	if err := putRecord(kv, bucketMeta, []byte("owner"), owner); err != nil {
-		return err
-	}
-	return putRecord(kv, bucketMeta, []byte("state"), journalState{})
+func initJournal(kv journalKV, head journalHead) error {
+	return errors.Join(
+		putRecord(kv, bucketMeta, []byte("owner"), head.owner),
+		putRecord(kv, bucketMeta, []byte("state"), head.state),
+		putRecord(kv, bucketMeta, []byte("start"), head.start),
+	)
 }
 
 // apply writes the transaction. Removals come last: an id may be put and removed in one transaction.

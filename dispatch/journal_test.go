@@ -40,7 +40,12 @@ func fullTxn(n uint64) *workerTxn {
 
 func openTestJournal(t *testing.T, dir string) (*boltJournal, *journalImage) {
 	t.Helper()
-	j, img, err := openJournal(t.Context(), dir, testOwner())
+	if _, err := os.Stat(filepath.Join(dir, JournalFile)); err != nil {
+		if err := createJournal(dir, testHead()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j, img, err := openJournal(t.Context(), dir, testOwner(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +76,7 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := cmp.AllowUnexported(journalImage{}, imageBatch{}, imageDone{}, tombRecord{}, taskstate.TaskID{}, taskstate.Status{}, taskstate.Epoch{}, ledger.Slots{})
+	opts := cmp.AllowUnexported(journalImage{}, journalHead{}, journalOwner{}, journalState{}, imageBatch{}, imageDone{}, tombRecord{}, taskstate.TaskID{}, taskstate.Status{}, taskstate.Epoch{}, ledger.Slots{})
 	if d := cmp.Diff(want, img, opts); d != "" {
 		t.Fatalf("the file differs from its twin in memory:\n%s", d)
 	}
@@ -84,28 +89,35 @@ func TestAJournalIsForOneProcessAtATime(t *testing.T) {
 	dir := t.TempDir()
 	j, _ := openTestJournal(t, dir)
 	defer j.Close()
-	_, _, err := openJournal(t.Context(), dir, testOwner())
+	_, _, err := openJournal(t.Context(), dir, testOwner(), 0)
 	if !errors.Is(err, ErrJournalInUse) || !strings.Contains(err.Error(), "data folder in use") {
 		t.Fatalf("a second one got: %v", err)
 	}
 }
 
-func TestAJournalOfAnotherLifeIsRefused(t *testing.T) {
-	dir := t.TempDir()
-	j, _ := openTestJournal(t, dir)
-	j.Close()
+func TestAJournalOfAnotherPeerOrFormatIsRefusedAndLeftAsItIs(t *testing.T) {
 	for _, other := range []journalOwner{
-		{Format: journalFormat, Peer: benchPeer, Incarnation: "second-life"},
 		{Format: journalFormat, Peer: "robin", Incarnation: benchLife},
 		{Format: journalFormat + 1, Peer: benchPeer, Incarnation: benchLife},
 	} {
-		_, _, err := openJournal(t.Context(), dir, other)
-		if !errors.Is(err, errForeignJournal) || errors.Is(err, ErrJournalCorrupt) {
-			t.Fatalf("%+v got: %v", other, err)
+		dir := t.TempDir()
+		if err := createJournal(dir, journalHead{owner: other}); err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.ReadFile(filepath.Join(dir, JournalFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, first := range []taskstate.Incarnation{"", benchLife} {
+			_, _, err := claimJournal(&WorkerConfig{Self: benchPeer, Incarnation: first, Dir: dir})
+			if !errors.Is(err, errForeignJournal) || errors.Is(err, ErrJournalCorrupt) {
+				t.Fatalf("%+v got: %v", other, err)
+			}
+		}
+		if after, err := os.ReadFile(filepath.Join(dir, JournalFile)); err != nil || !bytes.Equal(before, after) {
+			t.Fatalf("it was touched: %v", err)
 		}
 	}
-	j, _ = openTestJournal(t, dir)
-	j.Close()
 }
 
 // TestADamagedJournalIsSaidToBe cuts and spoils a file everywhere: it is read as it was, or refused with advice; never a panic,
@@ -133,14 +145,14 @@ func TestADamagedJournalIsSaidToBe(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(d, JournalFile), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		j, img, err := openJournal(t.Context(), d, testOwner())
+		j, img, err := openJournal(t.Context(), d, testOwner(), 0)
 		switch {
 		case err == nil:
 			j.Close()
 			if img.state.Last < 19 {
 				t.Fatalf("%s: read as if only %d batches had been", name, img.state.Last)
 			}
-		case !errors.Is(err, ErrJournalCorrupt) || !strings.Contains(err.Error(), "join again"):
+		case !errors.Is(err, ErrJournalCorrupt):
 			t.Fatalf("%s: %v", name, err)
 		default:
 			refused++

@@ -54,7 +54,11 @@ func (c *Coord) ServeSession(peer string, conn net.Conn) {
 	defer context.AfterFunc(t.ctx, l.abort)() // the term ends its sessions, known to its owner yet or not
 	var writer sync.WaitGroup
 	writer.Go(func() { l.write(c.cfg.WriteTimeout) })
-	if t.post(termEvent{SessionOpened{Conn: l.conn, Peer: peer, Hello: *first.Hello}, l}) {
+	opened := SessionOpened{Conn: l.conn, Peer: peer, Hello: *first.Hello}
+	if c.cfg.Known != nil {
+		opened.Known = c.cfg.Known(peer, first.Hello.Incarnation)
+	}
+	if t.post(termEvent{opened, l}) {
 		t.read(l, r)
 		t.post(termEvent{ev: SessionClosed{Conn: l.conn}})
 	}

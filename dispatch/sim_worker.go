@@ -40,6 +40,18 @@ func NewSimWorker(self taskstate.PeerID, inc taskstate.Incarnation, offer Offer,
 	return w, begun, nil
 }
 
+// Lost tells whether the worker has found out that its disk is older than what others saw, and whether nothing runs of that any more: then it
+// ends, and another one begins on a new disk.
+func (w *SimWorker) Lost() (why string, over bool) { return w.core.renounced() }
+
+// Seen tells of a batch that others hold; differs: another than the one held here.
+func (w *SimWorker) Seen(inc taskstate.Incarnation, number uint64, differs bool, now time.Time) {
+	if differs {
+		number = otherBatch
+	}
+	w.step(wSeen{inc, number}, now)
+}
+
 func simOwner(self taskstate.PeerID, inc taskstate.Incarnation) journalOwner {
 	return journalOwner{Format: journalFormat, Peer: self, Incarnation: inc}
 }
@@ -149,7 +161,7 @@ type SimDisk struct{ buckets map[string]map[string][]byte }
 // NewSimDisk is an empty journal of one life of a peer.
 func NewSimDisk(self taskstate.PeerID, inc taskstate.Incarnation) (*SimDisk, error) {
 	d := &SimDisk{buckets: map[string]map[string][]byte{}}
-	return d, initJournal(d, simOwner(self, inc))
+	return d, initJournal(d, journalHead{owner: simOwner(self, inc)})
 }
 
 // Clone is the disk as it is now: what a crash leaves if nothing after this was synced.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"covey/p2p/starts"
 	"covey/taskstate"
 )
 
@@ -19,11 +20,19 @@ type Dialer interface {
 
 // WorkerConfig is what a worker is made of. Everything without "optional" is needed.
 type WorkerConfig struct {
-	Self        taskstate.PeerID
+	Self taskstate.PeerID
+	// Incarnation is of the first journal in a data folder. "" says that there must be one already: if it is gone, another incarnation
+	// begins.
 	Incarnation taskstate.Incarnation
-	Dir         string // data folder; the journal is a file in it
-	Offer       Offer  // what this peer gives to tasks
-	Net         Dialer
+	Start       starts.Start // of the peer, told to the coordinator; optional
+	// Stamps are the starts that may have used the journal last: one with another stamp is an old copy. Optional.
+	Stamps []uint64
+	// Stamped hears that this start has used the journal: only its stamp is right from then on. Called once, from a goroutine of Run's.
+	// Optional.
+	Stamped func()
+	Dir     string // data folder; the journal is a file in it
+	Offer   Offer  // what this peer gives to tasks
+	Net     Dialer
 	// Local serves the session of this peer's own worker, when this peer coordinates: a host does not dial itself. It closes the
 	// stream. Optional: without it, the own id is dialled like any other.
 	Local  func(peer string, c net.Conn)
@@ -31,12 +40,15 @@ type WorkerConfig struct {
 	// Coordinator names whom to keep a session with, in which epoch: a hint. Called from one goroutine; must not block.
 	Coordinator func() (taskstate.PeerID, taskstate.Epoch, bool)
 	// Seal signs a batch: body is its encoding. Called from one goroutine, once per batch; the result is journaled and used ever after.
-	Seal func(number uint64, body []byte) ([]byte, error)
+	Seal func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error)
 	// Publish hands a sealed batch to the topic. An error is logged: the digest exchange brings what gossip lost.
 	Publish func(ctx context.Context, envelope []byte) error
 	// Retired hears up to which number this worker's batches are of no use to anybody any more. Called from one goroutine; must not
 	// block. Optional.
-	Retired func(number uint64)
+	Retired func(inc taskstate.Incarnation, number uint64)
+	// Renewed hears that another incarnation has begun, and why: the journal of the one before was lost. Called by NewWorker and by Run
+	// before anything is said in its name; must not block. Optional.
+	Renewed func(inc taskstate.Incarnation, why string)
 	// MakeRoom is asked when the disk refuses a transaction because it is full, and tells whether there is more room now. Optional.
 	MakeRoom func() bool
 	// Replay is waited for before the journal is read: how a test has a journal that takes long. Optional.
@@ -47,8 +59,9 @@ type WorkerConfig struct {
 // Worker runs tasks for whoever coordinates: the shell of the worker's core. Run owns all of its goroutines.
 type Worker struct {
 	cfg     WorkerConfig
-	journal workerJournal // nil until replayed
-	core    *workerCore   // owned by the goroutine in own
+	inc     taskstate.Incarnation // changes between lives; guarded by mu for those outside
+	journal workerJournal         // nil until replayed
+	core    *workerCore           // owned by the goroutine in own
 	open    openJournalFunc
 
 	events    chan workerEvent // from the session client
@@ -62,9 +75,12 @@ type Worker struct {
 	detach    chan struct{} // closed by Detach
 	abort     chan struct{} // closed by either when it has waited enough
 	offers    chan Offer    // newest only
+	seen      chan wSeen    // what others hold of this incarnation
 	refrains  refrains
 	refrained chan struct{}  // they changed
 	ended     chan struct{}  // closed when Run returns
+	anew      bool           // this incarnation took the place of one whose journal was lost
+	adoptions int            // how often the runner was asked; for the owner
 	replayed  chan struct{}  // closed when the journal has been read and the runner knows what it has to go on with
 	link      *sessionLink   // the open stream; owned by own
 	links     chan linkEvent // streams coming up and going
@@ -82,59 +98,126 @@ type Worker struct {
 }
 
 // openJournalFunc opens the journal and reads all of it; when ctx ends it may give up.
-type openJournalFunc func(ctx context.Context) (workerJournal, *journalImage, error)
+type openJournalFunc func(ctx context.Context, owner journalOwner) (workerJournal, *journalImage, error)
 
 // NewWorker looks whether the journal is this peer's; a large one is read by Run. The caller calls Run once, or Close.
 func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	owner := journalOwner{Format: journalFormat, Peer: cfg.Self, Incarnation: cfg.Incarnation}
-	state, err := peekJournal(cfg.Dir, owner)
+	head, why, err := claimJournal(&cfg)
 	if err != nil {
 		return nil, err
 	}
-	open := func(ctx context.Context) (workerJournal, *journalImage, error) {
-		j, img, err := openJournal(ctx, cfg.Dir, owner)
+	open := func(ctx context.Context, owner journalOwner) (workerJournal, *journalImage, error) {
+		j, img, err := openJournal(ctx, cfg.Dir, owner, cfg.Start.Number)
 		if err != nil {
 			return nil, nil, err // not j: a nil *boltJournal would be a journal that is not nil
+		}
+		if cfg.Stamped != nil && img.start == cfg.Start.Number {
+			cfg.Stamped()
 		}
 		return j, img, nil
 	}
 	if cfg.Replay != nil {
 		fast := open
-		open = func(ctx context.Context) (workerJournal, *journalImage, error) {
+		open = func(ctx context.Context, owner journalOwner) (workerJournal, *journalImage, error) {
 			if err := cfg.Replay(ctx); err != nil {
 				return nil, nil, err
 			}
-			return fast(ctx)
+			return fast(ctx, owner)
 		}
 	}
-	return newWorkerOn(cfg, state, open), nil
+	w := newWorkerOn(cfg, head, open)
+	if why != "" {
+		w.renewed(why)
+	}
+	return w, nil
 }
 
-func newWorkerOn(cfg WorkerConfig, state journalState, open openJournalFunc) *Worker {
+func newWorkerOn(cfg WorkerConfig, head journalHead, open openJournalFunc) *Worker {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	w := &Worker{
 		cfg: cfg, open: open, replayed: make(chan struct{}), adopted: make(chan []taskstate.Loss, 1),
-		events: make(chan workerEvent, 64), results: make(chan workerEvent, 4), links: make(chan linkEvent),
-		saves: make(chan *workerTxn, 1), publishes: make(chan [][]byte, 1),
-		news: make(chan struct{}, 1), offers: make(chan Offer, 1), refrained: make(chan struct{}, 1),
+		seen: make(chan wSeen, 1), news: make(chan struct{}, 1), offers: make(chan Offer, 1), refrained: make(chan struct{}, 1),
 		connected: make(chan string, 16), abort: make(chan struct{}),
 		stop: make(chan struct{}), detach: make(chan struct{}), ended: make(chan struct{}),
 		reports: reportBox{wake: make(chan struct{}, 1)},
 	}
-	w.core = newReplayingCore(cfg.Self, cfg.Incarnation, cfg.Offer, state, time.Now())
-	w.core.gather = gatherEnds
+	w.begin(head, cfg.Offer)
 	return w
+}
+
+// begin makes ready for a life of the incarnation whose journal begins like that.
+func (w *Worker) begin(head journalHead, offer Offer) {
+	w.mu.Lock()
+	w.inc = head.owner.Incarnation
+	w.mu.Unlock()
+	w.events, w.results, w.links = make(chan workerEvent, 64), make(chan workerEvent, 4), make(chan linkEvent)
+	w.saves, w.publishes = make(chan *workerTxn, 1), make(chan [][]byte, 1)
+	w.journal, w.link = nil, nil
+	w.core = newReplayingCore(w.cfg.Self, w.inc, offer, head.state, time.Now())
+	w.core.refrain = w.refrains.first()
+	w.core.started, w.core.gather = w.cfg.Start, gatherEnds
+}
+
+// renew begins another incarnation in place of one whose journal cannot be believed.
+func (w *Worker) renew(lost *lostJournal) error {
+	head, err := replaceJournal(w.cfg.Dir, w.cfg.Self, w.cfg.Start.Number, lost.fence)
+	if err != nil {
+		return err
+	}
+	w.begin(head, w.core.offer)
+	w.renewed(lost.why)
+	return nil
+}
+
+func (w *Worker) renewed(why string) {
+	w.anew = true
+	w.cfg.Log.Error("the worker's journal is lost: it begins a new incarnation, and its tasks are settled by each job's rule", "why", why, "incarnation", w.inc)
+	if w.cfg.Renewed != nil {
+		w.cfg.Renewed(w.inc, why)
+	}
+}
+
+// Incarnation is the one whose batches this worker signs now.
+func (w *Worker) Incarnation() taskstate.Incarnation {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.inc
+}
+
+// Seen says that others hold a batch of this number that this peer signed in that incarnation; differs says that it is another than the
+// one held here. If that shows that the journal is old, a new incarnation begins. Never blocks.
+func (w *Worker) Seen(inc taskstate.Incarnation, number uint64, differs bool) {
+	if inc != w.Incarnation() {
+		return
+	}
+	if differs {
+		number = otherBatch
+	}
+	for {
+		select {
+		case w.seen <- wSeen{inc, number}:
+			return
+		default:
+		}
+		select {
+		case s := <-w.seen:
+			if s.inc == inc {
+				number = max(number, s.number)
+			}
+		default:
+		}
+	}
 }
 
 func (cfg *WorkerConfig) validate() error {
 	switch {
-	case cfg.Self == "" || cfg.Incarnation == "":
-		return errors.New("worker: Self and Incarnation are needed")
+	case cfg.Self == "":
+		return errors.New("worker: Self is needed")
 	case cfg.Dir == "":
 		return errors.New("worker: a data folder is needed")
 	case cfg.Net == nil || cfg.Runner == nil || cfg.Coordinator == nil || cfg.Seal == nil || cfg.Publish == nil:
@@ -228,31 +311,45 @@ func (w *Worker) Run(ctx context.Context) error {
 	var err error
 	w.once.Do(func() {
 		defer close(w.ended)
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		var wg sync.WaitGroup
-		wg.Go(func() { w.write(ctx) })
-		wg.Go(func() { w.publish(ctx) })
-		wg.Go(func() {
-			w.headStart(ctx)
-			w.sessions(ctx)
-		})
-		on := false
-		if on, err = w.replay(ctx); on {
-			err = w.own(ctx)
-		}
-		cancel()
-		wg.Wait()
-		w.local.Wait()
-		w.adopting.Wait()
-		if w.abandoned {
-			err = errors.Join(err, w.Health())
-			return
-		}
-		if w.journal != nil {
-			err = errors.Join(err, w.journal.Close())
+		for {
+			err = w.life(ctx)
+			lost, over := errors.AsType[*lostJournal](err)
+			if !over {
+				return
+			}
+			if err = w.renew(lost); err != nil {
+				return
+			}
 		}
 	})
+	return err
+}
+
+// life is that of one incarnation, or what is left of it.
+func (w *Worker) life(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() { w.write(ctx) })
+	wg.Go(func() { w.publish(ctx) })
+	wg.Go(func() {
+		w.headStart(ctx)
+		w.sessions(ctx)
+	})
+	on := false
+	if on, err = w.replay(ctx); on {
+		err = w.own(ctx)
+	}
+	cancel()
+	wg.Wait()
+	w.local.Wait()
+	w.adopting.Wait()
+	if w.abandoned {
+		return errors.Join(err, w.Health())
+	}
+	if w.journal != nil {
+		err = errors.Join(err, w.journal.Close())
+	}
 	return err
 }
 

@@ -87,8 +87,10 @@ func benchNoops(b *testing.B, window int) {
 	w, err := NewWorker(WorkerConfig{
 		Self: benchPeer, Incarnation: benchLife, Dir: b.TempDir(), Offer: testOffer(), Net: n.Host(benchPeer), Runner: runner,
 		Coordinator: func() (taskstate.PeerID, taskstate.Epoch, bool) { return "robin", taskstate.At(1, 1), true },
-		Seal:        func(_ uint64, body []byte) ([]byte, error) { return append(body, ed25519.Sign(key, body)...), nil },
-		Publish:     func(context.Context, []byte) error { return nil },
+		Seal: func(_ taskstate.Incarnation, _ uint64, body []byte) ([]byte, error) {
+			return append(body, ed25519.Sign(key, body)...), nil
+		},
+		Publish: func(context.Context, []byte) error { return nil },
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"time"
 
+	"covey/p2p/starts"
 	"covey/taskstate"
 )
 
@@ -52,6 +53,11 @@ type (
 	wStop struct{}
 	// wDetach: the peer ends and comes back: nothing is taken on or started any more, what runs goes on without it.
 	wDetach struct{}
+	// wSeen: others hold a batch of this number of an incarnation of this peer.
+	wSeen struct {
+		inc    taskstate.Incarnation
+		number uint64
+	}
 	// wRestored: the journal has been read. Comes once, to a core that began without; answered by wAdopt.
 	wRestored struct{ img *journalImage }
 	// wAdopted: the runner has taken up what was begun before a restart, except these. Comes once, before anything but streams and
@@ -93,6 +99,7 @@ func (wStop) isWorkerEvent()      {}
 func (wDetach) isWorkerEvent()    {}
 func (wAdopted) isWorkerEvent()   {}
 func (wRestored) isWorkerEvent()  {}
+func (wSeen) isWorkerEvent()      {}
 func (wSend) isWorkerEffect()     {}
 func (wEnd) isWorkerEffect()      {}
 func (wSave) isWorkerEffect()     {}
@@ -107,11 +114,13 @@ func (wAdopt) isWorkerEffect()    {}
 // A task's life here: granted (its frame is on its way into the journal) → queued → started → over (its end waits for a batch,
 // for the journal, for the acknowledgement) → forgotten. Tasks whose resources are nothing skip the queue.
 type workerCore struct {
-	self  taskstate.PeerID
-	inc   taskstate.Incarnation
-	offer Offer
-	now   time.Time
-	out   []workerEffect
+	self    taskstate.PeerID
+	inc     taskstate.Incarnation
+	offer   Offer
+	started starts.Start
+	born    time.Time
+	now     time.Time
+	out     []workerEffect
 
 	state     journalState // as it is, or will be with the transaction under way, on disk
 	replaying bool         // the journal is not read yet: nothing is known of what this worker holds
@@ -120,9 +129,11 @@ type workerCore struct {
 	last      uint64       // state.Last as it is on disk
 	saving    *workerTxn
 	sick      error
-	refrain   error // why nothing is taken on although the journal could take it
-	stopping  bool  // nothing is taken on or started any more
-	detached  bool  // stopping, but what runs goes on
+	refrain   error  // why nothing is taken on although the journal could take it
+	stopping  bool   // nothing is taken on or started any more
+	detached  bool   // stopping, but what runs goes on
+	known     bool   // a coordinator has named what is known of this incarnation, and it is not more than the journal has
+	lost      string // why this incarnation is over, see lose
 
 	tasks     map[taskstate.TaskID]*heldTask
 	jobs      map[bodyID]*heldJob
@@ -178,7 +189,7 @@ type workerLink struct {
 // says of which it cannot.
 func newWorkerCore(self taskstate.PeerID, inc taskstate.Incarnation, offer Offer, img *journalImage, now time.Time) (c *workerCore, begun []taskstate.Launch) {
 	c = &workerCore{
-		self: self, inc: inc, offer: offer, now: now, fenced: true,
+		self: self, inc: inc, offer: offer, born: now, now: now, fenced: true,
 		tasks: map[taskstate.TaskID]*heldTask{}, jobs: map[bodyID]*heldJob{}, frames: map[uint64]*heldFrame{},
 	}
 	if img != nil {
@@ -219,6 +230,8 @@ func (c *workerCore) Step(ev workerEvent, now time.Time) []workerEffect {
 		c.do(wAdopt{c.restore(e.img)})
 	case wAdopted:
 		c.adopted(e.lost)
+	case wSeen:
+		c.seen(e.inc, e.number)
 	}
 	c.startQueued()
 	c.showQueued()
@@ -285,6 +298,9 @@ func (c *workerCore) offered() Offer {
 // quiet tells whether nothing lives any more – or may live on alone – and every end has been published, and whether all is acknowledged as well
 // and nothing is on its way here.
 func (c *workerCore) quiet() (published, acked bool) {
+	if _, over := c.renounced(); c.lost != "" {
+		return over, over
+	}
 	published = (c.live == 0 || c.detached) && c.saving == nil && !c.publishing && len(c.dirty) == 0 && len(c.newFrames) == 0
 	return published, published && len(c.unacked) == 0 && c.parted()
 }

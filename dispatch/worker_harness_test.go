@@ -48,7 +48,7 @@ type memoryKV map[string]map[string][]byte
 
 func newMemoryKV(owner journalOwner) memoryKV {
 	kv := memoryKV{}
-	if err := initJournal(kv, owner); err != nil {
+	if err := initJournal(kv, journalHead{owner: owner}); err != nil {
 		panic(err)
 	}
 	return kv
@@ -76,18 +76,20 @@ func (kv memoryKV) Each(bucket string, f func(key, value []byte) error) error {
 	return nil
 }
 
-// records counts what is in the journal besides its two fixed records.
+// records counts what is in the journal besides its three fixed records.
 func (kv memoryKV) records() int {
 	n := 0
 	for _, b := range kv {
 		n += len(b)
 	}
-	return n - 2
+	return n - 3
 }
 
 func testOwner() journalOwner {
 	return journalOwner{Format: journalFormat, Peer: benchPeer, Incarnation: benchLife}
 }
+
+func testHead() journalHead { return journalHead{owner: testOwner()} }
 
 // fataler is what a harness needs of testing.TB and rapid.T.
 type fataler interface {

@@ -23,9 +23,13 @@ const replayHeadStart = 250 * time.Millisecond
 func (w *Worker) headStart(ctx context.Context) {
 	t := time.NewTimer(replayHeadStart)
 	defer t.Stop()
+	late := t.C
+	if w.anew { // what ran before is to have ended before anybody concludes from the new incarnation that it may run elsewhere
+		late = nil
+	}
 	select {
 	case <-w.replayed:
-	case <-t.C:
+	case <-late:
 	case <-ctx.Done():
 	}
 }
@@ -47,14 +51,18 @@ func (w *Worker) replay(ctx context.Context) (on bool, err error) {
 	reading, give := context.WithCancel(ctx)
 	defer give()
 	done := make(chan restored, 1)
+	owner := journalOwner{Format: journalFormat, Peer: w.cfg.Self, Incarnation: w.inc}
 	go func() { // ends when the disk answers
-		j, img, err := w.open(reading)
+		j, img, err := w.open(reading, owner)
 		done <- restored{j, img, err}
 	}()
 	begin := time.Now()
 	for {
 		select {
 		case r := <-done:
+			if errors.Is(r.err, ErrJournalCorrupt) {
+				return false, &lostJournal{why: r.err.Error(), fence: w.core.state.Fence}
+			}
 			if r.err != nil {
 				return false, r.err
 			}
@@ -62,7 +70,7 @@ func (w *Worker) replay(ctx context.Context) (on bool, err error) {
 			w.step(wRestored{r.img})
 		case lost := <-w.adopted:
 			w.step(wAdopted{lost})
-			close(w.replayed)
+			w.closeOnce(w.replayed)
 			w.cfg.Log.Debug("journal read", "after", time.Since(begin))
 			return true, nil
 		case e := <-w.links:
@@ -83,6 +91,10 @@ func (w *Worker) replay(ctx context.Context) (on bool, err error) {
 
 // adopt has the runner look for what was running when this peer last ended: beside the owner, because it asks processes and files.
 func (w *Worker) adopt(begun []taskstate.Launch) {
+	if w.adoptions++; w.adoptions > 1 { // what ran before was started in this process, and has ended
+		w.adopted <- nil
+		return
+	}
 	w.adopting.Go(func() {
 		lost := w.cfg.Runner.Adopt(begun)
 		if len(begun) > 0 {

@@ -33,12 +33,16 @@ func (c *workerCore) flush() {
 		c.wake = time.Time{} // saved looks again; until then there is nothing to be woken for
 		return
 	}
+	if c.lost != "" {
+		c.wake = time.Time{}
+		return
+	}
 	mark, wanted := c.begunMark()
 	needed := wanted || !c.fenced || len(c.newFrames) > 0 || len(c.tombs.fresh) > 0 || c.tidy.size() >= lazyTidy ||
 		(c.stopping && c.tidy.size() > 0)
 	t := &workerTxn{}
 	c.wake = time.Time{}
-	if !c.publishing && c.gathered() {
+	if !c.publishing && c.gathered() && c.maySign() {
 		c.cutBatches(t)
 	}
 	c.wakeForQueued()
@@ -104,6 +108,9 @@ func (c *workerCore) saved() {
 		return
 	}
 	c.saving = nil
+	if c.lost != "" {
+		return // it was on its way before that was known: nobody hears of it
+	}
 	c.begun, c.last = t.state.Begun, t.state.Last
 	for _, f := range c.saveFrames {
 		for _, h := range f.tasks {

@@ -15,12 +15,16 @@ func (c *workerCore) opened(link uint64) {
 	if c.link.id != 0 {
 		c.closed(c.link.id)
 	}
+	if c.lost != "" {
+		return // nobody is to hear of it any more
+	}
 	c.link = workerLink{id: link, session: c.link.session, pass: c.link.pass}
 	c.dropIdleJobs(0, 0)
 	c.forgetWord()
 	c.send(Up{Hello: &Hello{
 		Incarnation: c.inc, Session: c.link.session, Fence: c.state.Fence, Offer: c.offered(),
 		Acked: c.state.Acked, Last: c.last,
+		Start: c.started,
 	}})
 	if !c.replaying {
 		c.report()
@@ -103,6 +107,11 @@ func (c *workerCore) welcomed(w *Welcome) {
 		c.end(fmt.Sprintf("its epoch %v is over: %v has been obeyed here", w.Epoch, c.state.Fence), false)
 		return
 	}
+	if why := c.outrun(w); why != "" {
+		c.lose(why)
+		return
+	}
+	c.known = true
 	if c.state.Fence.Less(w.Epoch) {
 		c.state.Fence, c.fenced = w.Epoch, false
 	}

@@ -45,6 +45,8 @@ func (w *Worker) own(ctx context.Context) error {
 			w.step(wOffer{o})
 		case <-w.refrained:
 			w.step(w.refrain())
+		case s := <-w.seen:
+			w.step(s)
 		case <-stop:
 			stop, detach = nil, nil
 			w.step(wStop{})
@@ -57,6 +59,9 @@ func (w *Worker) own(ctx context.Context) error {
 			return nil
 		}
 		if stop != nil {
+			if why, over := w.core.renounced(); over {
+				return &lostJournal{why: why, fence: w.core.state.Fence}
+			}
 			continue
 		}
 		published, acked := w.core.quiet()
@@ -97,7 +102,7 @@ func (w *Worker) step(ev workerEvent) {
 	}
 	if w.cfg.Retired != nil {
 		if n := w.core.retirable(); n > 0 {
-			w.cfg.Retired(n)
+			w.cfg.Retired(w.core.inc, n)
 		}
 	}
 }
@@ -179,12 +184,12 @@ func (w *Worker) save(t *workerTxn) error {
 			continue // sealed before a failed write: the same bytes again
 		}
 		body, err := taskstate.EncodeBatch(taskstate.Batch{
-			Author: w.cfg.Self, Incarnation: w.cfg.Incarnation, Number: b.number, Statuses: b.statuses,
+			Author: w.cfg.Self, Incarnation: w.inc, Number: b.number, Statuses: b.statuses,
 		})
 		if err != nil {
 			return err
 		}
-		env, err := w.cfg.Seal(b.number, body)
+		env, err := w.cfg.Seal(w.inc, b.number, body)
 		if err != nil {
 			return fmt.Errorf("sign a batch: %w", err)
 		}

@@ -141,6 +141,8 @@ type handRunner struct {
 	sink   func(taskstate.RunReport)
 	mu     sync.Mutex
 	starts []taskstate.TaskID
+
+	stopped []taskstate.TaskID
 }
 
 func (r *handRunner) Start(l taskstate.Launch) {
@@ -155,6 +157,9 @@ func (r *handRunner) Start(l taskstate.Launch) {
 }
 
 func (r *handRunner) Stop(id taskstate.TaskID, why taskstate.Reason) {
+	r.mu.Lock()
+	r.stopped = append(r.stopped, id)
+	r.mu.Unlock()
 	r.sink(taskstate.RunReport{Task: id, State: taskstate.Shutdown, Reason: why, Exit: taskstate.NoExit})
 }
 
@@ -195,33 +200,33 @@ func workerBubble(t *testing.T, test func(r *shellRig), coords ...*scriptedCoord
 
 func newShellRig(t *testing.T, dir string, store func(workerJournal) workerJournal, coords ...*scriptedCoordinator) *shellRig {
 	t.Helper()
-	j, img, err := openJournal(t.Context(), dir, testOwner())
-	if err != nil {
-		t.Fatal(err)
-	}
+	j, img := openTestJournal(t, dir)
 	var journal workerJournal = j
 	if store != nil {
 		journal = store(j)
 	}
-	return rigOn(t, dir, img.state, func(context.Context) (workerJournal, *journalImage, error) { return journal, img, nil }, coords)
+	return rigOn(t, dir, img.journalHead, func(context.Context, journalOwner) (workerJournal, *journalImage, error) { return journal, img, nil }, coords)
 }
 
 // slowShellRig is one whose journal is read when replay returns.
 func slowShellRig(t *testing.T, dir string, replay func(context.Context) error, coords ...*scriptedCoordinator) *shellRig {
 	t.Helper()
-	state, err := peekJournal(dir, testOwner())
+	head, err := peekJournal(dir, benchPeer)
 	if err != nil {
-		t.Fatal(err)
+		if err := createJournal(dir, testHead()); err != nil {
+			t.Fatal(err)
+		}
+		head = testHead()
 	}
-	return rigOn(t, dir, state, func(ctx context.Context) (workerJournal, *journalImage, error) {
+	return rigOn(t, dir, head, func(ctx context.Context, owner journalOwner) (workerJournal, *journalImage, error) {
 		if err := replay(ctx); err != nil {
 			return nil, nil, err
 		}
-		return openJournal(ctx, dir, testOwner())
+		return openJournal(ctx, dir, owner, 0)
 	}, coords)
 }
 
-func rigOn(t *testing.T, dir string, state journalState, open openJournalFunc, coords []*scriptedCoordinator) *shellRig {
+func rigOn(t *testing.T, dir string, head journalHead, open openJournalFunc, coords []*scriptedCoordinator) *shellRig {
 	t.Helper()
 	r := &shellRig{t: t, net: memnet.New(), coords: map[string]*scriptedCoordinator{}, runner: &handRunner{}, ended: make(chan error, 1)}
 	for _, c := range coords {
@@ -240,9 +245,9 @@ func rigOn(t *testing.T, dir string, state journalState, open openJournalFunc, c
 			defer r.mu.Unlock()
 			return r.whom.peer, r.whom.epoch, r.whom.peer != ""
 		},
-		Seal:    func(_ uint64, body []byte) ([]byte, error) { return body, nil },
+		Seal:    func(_ taskstate.Incarnation, _ uint64, body []byte) ([]byte, error) { return body, nil },
 		Publish: func(context.Context, []byte) error { return nil },
-	}, state, open)
+	}, head, open)
 	r.runner.sink = r.w.Report
 	ctx, cancel := context.WithCancel(context.Background())
 	r.ctx = ctx

@@ -22,6 +22,7 @@ type folder struct {
 	dir         string
 	lock        *os.File
 	incarnation taskstate.Incarnation
+	fresh       bool // the incarnation was drawn now: nothing was here before
 }
 
 // openFolder makes the folder if it is not there, locks it and reads (or draws) its incarnation. One that has lost everything but
@@ -46,6 +47,8 @@ func openFolder(dir string, joining bool) (*folder, error) {
 		f.lock.Close()
 		return nil, api.Errorf(api.Conflict, "the data folder %s holds the key of a peer that was in a cluster, and nothing else any more. To come back as the same peer, make a ticket there (`peer ticket`) and type `peer up --join TICKET`; to found a new cluster, remove the file %s first", abs, f.path(keyFile))
 	}
+	_, err = os.Stat(f.path("incarnation"))
+	f.fresh = errors.Is(err, fs.ErrNotExist)
 	if f.incarnation, err = readIncarnation(f.path("incarnation")); err != nil {
 		f.lock.Close()
 		return nil, err

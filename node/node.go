@@ -19,6 +19,7 @@ import (
 	"covey/node/room"
 	"covey/p2p"
 	"covey/p2p/admission"
+	"covey/p2p/starts"
 	"covey/taskstate"
 )
 
@@ -54,6 +55,8 @@ type Node struct {
 
 	folder *folder
 	self   taskstate.PeerID
+	start  starts.Start // of this program in its folder
+	stamps []uint64     // starts before it that may have used the journal last
 	name   string
 	host   *p2p.Host
 	roster *admission.Roster
@@ -166,6 +169,7 @@ func (n *Node) openNetwork() (err error) {
 	}
 	n.rememberPort()
 	n.self = n.host.Self()
+	n.beginStart()
 	return nil
 }
 
@@ -180,7 +184,6 @@ func (n *Node) openState() (err error) {
 	n.hub = newHub(string(n.folder.incarnation)[:4] + fmt.Sprintf("%x", n.started.UnixMilli()))
 	n.table = taskstate.NewTable(n.replica, parkLimit)
 	n.store = digest.NewStore(0)
-	n.store.Current(n.self, string(n.folder.incarnation))
 	n.signer = &callSigner{self: n.self, cluster: n.roster.Cluster, sign: n.host.Sign, now: n.ledgerTime}
 	if n.held, err = openHeld(n.folder.path("held"), n.signer); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
@@ -220,6 +223,7 @@ func (n *Node) openWork() (err error) {
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
+	n.store.Current(n.self, string(n.worker.Incarnation()))
 	return nil
 }
 

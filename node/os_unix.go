@@ -4,6 +4,7 @@ package node
 
 import (
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -11,6 +12,14 @@ import (
 // lockFile takes the lock or fails at once; the system releases it when the process ends, however it ends.
 func lockFile(f *os.File) error {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+}
+
+// fileIdentity tells a file from a copy of it in the same file system.
+func fileIdentity(info os.FileInfo) string {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return "inode " + strconv.FormatUint(st.Ino, 10)
+	}
+	return ""
 }
 
 // syncDir makes a rename in dir durable.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"covey/dispatch"
 	"covey/dispatch/ledger"
 	"covey/membership/digest"
 	"covey/p2p"
@@ -27,6 +28,8 @@ type statuses struct {
 	offer   func(digest.Envelope) (fresh bool) // keeps it for others to pull
 	store   *digest.Store                      // where it keeps it
 	faults  *faults
+	own     func(env digest.Envelope, differs bool) // hears of envelopes of this peer that came from others
+	self    taskstate.PeerID
 
 	spilled chan struct{} // the table lost some
 
@@ -55,7 +58,7 @@ type batchKey struct {
 }
 
 func newStatuses(n *Node) *statuses {
-	return &statuses{table: n.table, replica: n.replica, hub: n.hub, admits: n.roster.Admitted, store: n.store, faults: newFaults(n.log), spilled: make(chan struct{}, 1)}
+	return &statuses{table: n.table, replica: n.replica, hub: n.hub, admits: n.roster.Admitted, store: n.store, self: n.self, own: n.seenOwn, faults: newFaults(n.log), spilled: make(chan struct{}, 1)}
 }
 
 // accept takes an envelope in. fresh tells whether it was new here; then, and only then, it should travel on.
@@ -83,6 +86,25 @@ func (s *statuses) pulled(env digest.Envelope) {
 		return
 	}
 	_, _, _ = s.merge(env, func(digest.Envelope) bool { return true }) // one that does not decode says nothing, whoever signed it
+	s.hearOwn(env, false)
+}
+
+// hearOwn tells the worker what others hold that this peer signed: if it is more than its journal has, that is old.
+func (s *statuses) hearOwn(env digest.Envelope, differs bool) {
+	if env.Author == s.self && s.own != nil {
+		s.own(env, differs)
+	}
+}
+
+// known is what is held here of a worker's incarnation: its coordinator says so in the Welcome.
+func (s *statuses) known(peer taskstate.PeerID, inc taskstate.Incarnation) (k dispatch.Known) {
+	k.Batch = s.store.Mark(peer, string(inc)).Top
+	if env, ok := s.store.Held(peer, string(inc), k.Batch); ok {
+		if raw, err := env.Encode(); err == nil {
+			k.Sum = dispatch.EnvelopeSum(raw)
+		}
+	}
+	return k
 }
 
 func (s *statuses) take(env digest.Envelope, keep func(digest.Envelope) bool) (b taskstate.Batch, fresh bool, err error) {
@@ -98,9 +120,11 @@ func (s *statuses) take(env digest.Envelope, keep func(digest.Envelope) bool) (b
 		return taskstate.Batch{}, false, err
 	}
 	if ok {
+		s.hearOwn(env, true)
 		s.faults.twice(key)
 		return b, false, nil
 	}
+	s.hearOwn(env, false)
 	return s.merge(env, keep)
 }
 
@@ -116,6 +140,7 @@ func (s *statuses) merge(env digest.Envelope, keep func(digest.Envelope) bool) (
 	fresh = keep(env)
 	if !fresh {
 		if first, other := s.first(env); other {
+			s.hearOwn(env, true)
 			s.faults.twice(key)
 			return first, false, nil
 		}

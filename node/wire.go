@@ -139,17 +139,23 @@ func (n *Node) coordinator() (taskstate.PeerID, taskstate.Epoch, bool) { return 
 
 func (n *Node) workerConfig() dispatch.WorkerConfig {
 	return dispatch.WorkerConfig{
-		Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.dir, Offer: n.offer(), Net: n.host, Local: n.coord.ServeSession,
+		Self: n.self, Incarnation: n.firstIncarnation(), Start: n.start, Stamps: n.stamps, Dir: n.folder.dir, Offer: n.offer(), Net: n.host, Local: n.coord.ServeSession,
 		Runner: n.runner, Coordinator: n.coordinator, Log: n.log,
-		Seal: func(number uint64, body []byte) ([]byte, error) {
-			env, err := digest.Seal(n.self, string(n.folder.incarnation), number, body, n.host.Sign)
+		Seal: func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error) {
+			env, err := digest.Seal(n.self, string(inc), number, body, n.host.Sign)
 			if err != nil {
 				return nil, err
 			}
 			return env.Encode()
 		},
 		Publish: n.publish, Replay: n.cfg.Machine.Replay, MakeRoom: n.room.GiveBack,
-		Retired: func(number uint64) { n.store.Retire(n.self, string(n.folder.incarnation), number) },
+		Retired: func(inc taskstate.Incarnation, number uint64) { n.store.Retire(n.self, string(inc), number) },
+		Renewed: n.journalLost,
+		Stamped: func() {
+			if err := n.folder.stamped(); err != nil {
+				n.log.Warn("use of the worker's journal not remembered", "err", err)
+			}
+		},
 	}
 }
 
@@ -168,7 +174,7 @@ func (n *Node) publish(ctx context.Context, raw []byte) error {
 func (n *Node) coordConfig() dispatch.CoordConfig {
 	return dispatch.CoordConfig{
 		Core:   dispatch.CoordinatorConfig{Self: n.self, Seed: uint64(n.started.UnixNano())},
-		Ledger: n.ledger, OpenEnvelope: n.statuses.open, Log: n.log,
+		Ledger: n.ledger, OpenEnvelope: n.statuses.open, Known: n.statuses.known, Log: n.log,
 		Probe: func(ctx context.Context, peer taskstate.PeerID) error { return n.host.Connect(ctx, peer, nil) },
 	}
 }

@@ -79,17 +79,60 @@ func (r *Runner) lossOf(id taskstate.TaskID) taskstate.Loss {
 	return taskstate.Loss{Task: id, Message: "this peer, or its machine, was restarted while it ran; nobody saw its end"}
 }
 
-// dismiss ends what nobody asks for any more.
+// dismiss ends what nobody asks for any more, and waits until it has ended: it may be given to others, or here, as soon as Adopt
+// returns.
 func (r *Runner) dismiss(left map[taskstate.TaskID]supervise.Event) {
-	var over []string
+	var over, running []string
 	for id, e := range left {
 		if e.Final() {
 			over = append(over, id.String())
-			continue
+		} else {
+			running = append(running, id.String())
 		}
-		r.keeper.Stop(id.String(), string(taskstate.ReasonCancelled))
 	}
 	r.keeper.Ack(over)
+	if len(running) == 0 {
+		return
+	}
+	gone := make(chan struct{})
+	r.mu.Lock()
+	r.strange = &dismissed{left: make(map[string]bool), gone: gone}
+	for _, id := range running {
+		r.strange.left[id] = true
+	}
+	r.mu.Unlock()
+	for _, id := range running {
+		r.keeper.Stop(id, string(taskstate.ReasonCancelled))
+	}
+	patience := time.NewTimer(r.cfg.Grace + dismissWait)
+	defer patience.Stop()
+	select {
+	case <-gone:
+	case <-patience.C:
+		r.cfg.Log.Warn("tasks of an earlier life do not end", "tasks", len(running))
+	}
+}
+
+// dismissWait is how long Adopt waits, beyond the grace, for processes that nobody asks for.
+const dismissWait = 5 * time.Second
+
+// dismissed is what Adopt waits for; r.mu guards it.
+type dismissed struct {
+	left map[string]bool
+	gone chan struct{}
+}
+
+// departed notes that a task nobody asked for has ended. Called with r.mu held.
+func (r *Runner) departed(task string) {
+	d := r.strange
+	if d == nil || !d.left[task] {
+		return
+	}
+	delete(d.left, task)
+	if len(d.left) == 0 {
+		close(d.gone)
+		r.strange = nil
+	}
 }
 
 // resumeNoop goes on waiting for what is left of a no-op that was running. Called with r.mu held.

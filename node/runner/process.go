@@ -133,6 +133,9 @@ func (r *Runner) happened(e supervise.Event) {
 			r.mu.Unlock()
 			return
 		}
+		if t == nil && e.Final() {
+			r.departed(e.Task)
+		}
 		r.mu.Unlock()
 	}
 	switch {

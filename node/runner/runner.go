@@ -21,13 +21,14 @@ type Runner struct {
 	spare   spare
 	strays  *strays
 
-	mu    sync.Mutex
-	tasks map[taskstate.TaskID]*task // not yet ended
-	queue []*task                    // processes waiting for a starter, first in first out; the worker bounds it
-	left  map[taskstate.TaskID]supervise.Event
-	work  sync.Cond // on mu: queue or shut changed
-	shut  bool
-	all   sync.WaitGroup // starters
+	mu      sync.Mutex
+	tasks   map[taskstate.TaskID]*task // not yet ended
+	queue   []*task                    // processes waiting for a starter, first in first out; the worker bounds it
+	left    map[taskstate.TaskID]supervise.Event
+	strange *dismissed // what Adopt stops
+	work    sync.Cond  // on mu: queue or shut changed
+	shut    bool
+	all     sync.WaitGroup // starters
 }
 
 // task is one task that has not ended. Its fields are guarded by mu; launch never changes.

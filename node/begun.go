@@ -1,0 +1,148 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"covey/dispatch"
+	"covey/membership/digest"
+	"covey/node/api"
+	"covey/p2p/starts"
+	"covey/taskstate"
+)
+
+// startsName is the file in which a data folder remembers its starts. It is written anew by each, before that start's number is used.
+const startsName = "starts"
+
+// lastBegun is what a start leaves for the next one.
+type lastBegun struct {
+	Number uint64   `json:"number"`
+	Before uint64   `json:"before"`
+	Stamps []uint64 `json:"stamps,omitempty"` // starts before this one that may have used the worker's journal last
+	Place  string   `json:"place"`            // where the folder was: a copy of it is elsewhere
+	Host   string   `json:"host"`             // on which machine
+}
+
+// begin draws the number of this start and writes it down. moved says, if it is not "", that the folder is not where it was.
+func (f *folder) begin(self taskstate.PeerID) (now starts.Start, stamps []uint64, moved string, err error) {
+	last, err := f.lastStart()
+	if err != nil {
+		return now, nil, "", err
+	}
+	if last.Number != 0 {
+		stamps = append(slices.Clone(last.Stamps), last.Number)
+		moved = f.movedFrom(last)
+	}
+	now = starts.Start{Number: last.Number}.Next()
+	next := lastBegun{Number: now.Number, Before: now.Before, Place: f.place(), Host: machineID()}
+	if s := dispatch.JournalStart(f.dir, self); len(stamps) == 0 || slices.Contains(stamps, s) {
+		next.Stamps = []uint64{s} // until this start has put its own there
+	}
+	b, err := json.Marshal(next)
+	if err == nil {
+		err = writeFile(f.path(startsName), append(b, '\n'))
+	}
+	return now, stamps, moved, err
+}
+
+// stamped notes that this start has used the worker's journal: one with the stamp of another start is a copy from then on. Should that not
+// reach the disk, a copy of the start before would not be noticed by this.
+func (f *folder) stamped() error {
+	last, err := f.lastStart()
+	if err != nil || last.Number == 0 {
+		return err
+	}
+	last.Stamps = nil
+	b, err := json.Marshal(last)
+	if err != nil {
+		return err
+	}
+	return writeFile(f.path(startsName), append(b, '\n'))
+}
+
+// lastStart reads what the start before left: nothing in a new folder, or in one of version 0.1. A file that is damaged begins a new chain:
+// whether somebody else goes on with the old one is asked of whoever answers, not of the file.
+func (f *folder) lastStart() (last lastBegun, err error) {
+	b, err := os.ReadFile(f.path(startsName))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return lastBegun{}, nil
+	case err != nil:
+		return lastBegun{}, fmt.Errorf("read %s: %w", f.path(startsName), err)
+	case json.Unmarshal(b, &last) != nil || len(last.Stamps) > 2:
+		return lastBegun{}, nil
+	}
+	return last, nil
+}
+
+// movedFrom tells whether the folder is where it was at its last start, as far as the system can tell.
+func (f *folder) movedFrom(last lastBegun) string {
+	here, host := f.place(), machineID()
+	switch {
+	case host != "" && last.Host != "" && host != last.Host:
+		return "this data folder was last used on another machine"
+	case here != "" && last.Place != "" && here != last.Place:
+		return "this data folder was copied, restored or moved since its last start"
+	}
+	return ""
+}
+
+// place is what tells a folder from a copy of it.
+func (f *folder) place() string {
+	info, err := os.Stat(f.path(keyFile))
+	if err != nil {
+		return ""
+	}
+	return fileIdentity(info)
+}
+
+// machineID is what Linux calls this installation; "" elsewhere.
+func machineID() string {
+	b, err := os.ReadFile("/etc/machine-id")
+	if err != nil || len(b) > 128 {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// beginStart draws this start's number before anybody hears of this peer.
+func (n *Node) beginStart() {
+	start, stamps, moved, err := n.folder.begin(n.self)
+	if err != nil {
+		// A number that the next start would not know of is not used: others take this one for what it was.
+		n.log.Warn("this start cannot be remembered, so that a copy of this peer may go unnoticed", "err", err)
+		return
+	}
+	n.start, n.stamps = start, stamps
+	if moved != "" {
+		moved += ": if the one it was copied from is to go on as well, stop this peer and give it an identity of its own with `peer up --new-identity --join TICKET`"
+		n.log.Warn(moved)
+		n.troubles.set(n.self, api.TroubleMoved, moved)
+	}
+}
+
+// firstIncarnation is the worker's in a folder that has none: one that was a member's must have a journal.
+func (n *Node) firstIncarnation() taskstate.Incarnation {
+	if n.folder.fresh || n.roster.Cluster() == "" && !n.lostRoster() {
+		return n.folder.incarnation
+	}
+	return ""
+}
+
+// journalLost hears that the worker goes on in another incarnation.
+func (n *Node) journalLost(inc taskstate.Incarnation, why string) {
+	n.store.Current(n.self, string(inc))
+	n.troubles.set(n.self, api.TroubleJournalLost, "the journal of this peer's worker was lost ("+why+"): it goes on as a new worker. Tasks it had are repeated where their job allows; those that must not run twice ended, and run again by `peer retry` only")
+}
+
+// seenOwn hears of a batch in this peer's name that another one holds.
+func (n *Node) seenOwn(env digest.Envelope, differs bool) {
+	if n.worker != nil {
+		n.worker.Seen(taskstate.Incarnation(env.Incarnation), env.Number, differs)
+	}
+}
