@@ -55,11 +55,12 @@ func (r *Runner) Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 			lost = append(lost, r.lossOf(l.Task))
 		}
 	}
+	dismissed := r.expect(left) // with r.mu held since r.left is gone: no end is missed
 	r.mu.Unlock()
 	for t, e := range over {
 		r.ended(t, e)
 	}
-	r.dismiss(left)
+	r.dismiss(left, dismissed)
 	if len(gone) > 0 {
 		if n := supervise.KillByEnvironment(func(task string) bool { return gone[task] }); n > 0 {
 			r.cfg.Log.Info("killed what an earlier life left running", "killed", n)
@@ -81,36 +82,42 @@ func (r *Runner) lossOf(id taskstate.TaskID) taskstate.Loss {
 
 // dismiss ends what nobody asks for any more, and waits until it has ended: it may be given to others, or here, as soon as Adopt
 // returns.
-func (r *Runner) dismiss(left map[taskstate.TaskID]supervise.Event) {
-	var over, running []string
+func (r *Runner) dismiss(left map[taskstate.TaskID]supervise.Event, gone <-chan struct{}) {
+	var over []string
+	running := 0
 	for id, e := range left {
 		if e.Final() {
 			over = append(over, id.String())
-		} else {
-			running = append(running, id.String())
+			continue
 		}
+		running++
+		r.keeper.Stop(id.String(), string(taskstate.ReasonCancelled))
 	}
 	r.keeper.Ack(over)
-	if len(running) == 0 {
+	if running == 0 {
 		return
-	}
-	gone := make(chan struct{})
-	r.mu.Lock()
-	r.strange = &dismissed{left: make(map[string]bool), gone: gone}
-	for _, id := range running {
-		r.strange.left[id] = true
-	}
-	r.mu.Unlock()
-	for _, id := range running {
-		r.keeper.Stop(id, string(taskstate.ReasonCancelled))
 	}
 	patience := time.NewTimer(r.cfg.Grace + dismissWait)
 	defer patience.Stop()
 	select {
 	case <-gone:
 	case <-patience.C:
-		r.cfg.Log.Warn("tasks of an earlier life do not end", "tasks", len(running))
+		r.cfg.Log.Warn("tasks of an earlier life do not end", "tasks", running)
 	}
+}
+
+// expect begins to wait for the ends of those that still run. Called with r.mu held.
+func (r *Runner) expect(left map[taskstate.TaskID]supervise.Event) <-chan struct{} {
+	d := &dismissed{left: make(map[string]bool), gone: make(chan struct{})}
+	for id, e := range left {
+		if !e.Final() {
+			d.left[id.String()] = true
+		}
+	}
+	if len(d.left) > 0 {
+		r.strange = d
+	}
+	return d.gone
 }
 
 // dismissWait is how long Adopt waits, beyond the grace, for processes that nobody asks for.
