@@ -35,9 +35,12 @@ type lastingSlot struct {
 	peer    taskstate.PeerID // open there
 	waits   bool
 	retired bool
-	running time.Time // since when it was seen to run
+	running time.Time // since when it is seen to run
+	ran     time.Time // since when the attempt given to a peer last was seen to run, until another one is
 	done    bool      // its attempt ended for good: none follows but by an update
 	failed  int       // the version whose attempt failed last, before it had run for the monitor time
+
+	failedAt time.Time // when that version first did; zero: before this core knew of it
 }
 
 // followed takes a command that was applied, or refused, out of those of the job's own step. Others decide about the job, too: as long as a
@@ -104,7 +107,7 @@ func (l *lasting) begun(n, attempt, version int, p taskstate.PeerID) {
 		return
 	}
 	s := l.slot(n)
-	s.attempt, s.version, s.waits, s.retired, s.peer, s.running, s.done = attempt, version, false, false, p, time.Time{}, false
+	s.attempt, s.version, s.waits, s.retired, s.peer, s.running, s.ran, s.done = attempt, version, false, false, p, time.Time{}, time.Time{}, false
 	l.stale = true
 }
 
@@ -116,10 +119,15 @@ func (l *lasting) ended(st *taskstate.Status, version int, job *taskstate.Job, n
 	s := l.slot(st.Task.Slot)
 	s.done = true
 	monitor := time.Duration(job.Updating().Monitor) * time.Millisecond
-	if st.State != taskstate.Shutdown && (s.running.IsZero() || now.Sub(s.running) < monitor) {
-		s.failed = version
+	if st.State != taskstate.Shutdown && (s.ran.IsZero() || now.Sub(s.ran) < monitor) {
+		if s.failed != version {
+			s.failed, s.failedAt = version, now
+		}
 	}
 }
+
+// failedOn tells whether a version failed on the slot.
+func (s *lastingSlot) failedOn(version int) bool { return version > 0 && s.failed == version }
 
 // retire notes whether a slot is wanted.
 func (l *lasting) retire(n int, retired bool) {

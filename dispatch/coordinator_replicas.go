@@ -66,11 +66,12 @@ func (c *Coordinator) surge(j *jobState, in rollout.Input, out rollout.Output) i
 
 // serviceChange gives a service its replicas. Where the surge of an update comes first, it must be of the new version: what is left of a
 // higher count before is given up, and does not stand in for it. When the surge ends, what the update has not seen run for long goes first:
-// were it left, the update would begin anew.
+// were it left, the update would begin anew; and what failed before what did not.
 func (c *Coordinator) serviceChange(j *jobState, in rollout.Input, out rollout.Output) replicas.Change {
 	all := c.replicasOf(j)
 	for i, s := range all {
-		all[i].Running = s.Running && (out.Surge > 0 || !slices.Contains(out.Fresh, s.N))
+		fresh := out.Surge == 0 && slices.Contains(out.Fresh, s.N)
+		all[i].Running = s.Running && !fresh && !j.lasting.slots[s.N].failedOn(j.job.Version)
 	}
 	if out.Surge > 0 {
 		var old []replicas.Slot

@@ -78,7 +78,7 @@ func (c *Coordinator) stepLasting(j *jobState) {
 	}
 	if out.Phase != rollout.None {
 		c.decideFor(j, ledger.Command{Rollout: &ledger.Rollout{
-			Job: j.id, State: ledger.RolloutState(out.Phase), Message: out.Message, Version: j.job.Version,
+			Job: j.id, State: ledger.RolloutState(out.Phase), Message: out.Message, Version: j.job.Version, Failed: out.Failed,
 		}})
 	}
 }
@@ -110,7 +110,7 @@ func (c *Coordinator) watchRunning(j *jobState) {
 		s := j.lasting.slots[n]
 		if r, ok := c.openTask(j, s, n); ok && r.state >= taskstate.Running && !r.is(ended) {
 			if s.running.IsZero() {
-				s.running = c.now
+				s.running, s.ran = c.now, c.now
 			}
 		} else {
 			s.running = time.Time{}
@@ -153,8 +153,8 @@ func (c *Coordinator) rolloutOf(j *jobState) rollout.Input {
 			}
 			x.Version, x.Leaving, x.Running = leave.next, true, false
 		}
-		if s.failed == j.job.Version {
-			in.Failed++
+		if s.failedOn(j.job.Version) {
+			x.Failed, x.FailedAt = true, c.elapsed(s.failedAt)
 		}
 		in.Slots = append(in.Slots, x)
 	}
@@ -199,7 +199,7 @@ func (c *Coordinator) catchUp(j *jobState, in rollout.Input) {
 	}
 	for _, s := range in.Slots {
 		switch {
-		case s.Version == in.Target && !s.Running && !s.Done:
+		case s.Version == in.Target && !s.Running && !s.Done && !s.Failed:
 			most--
 		case s.Version != in.Target && !s.Leaving:
 			late = append(late, s.N)

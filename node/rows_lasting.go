@@ -40,7 +40,7 @@ func rolloutRow(j *ledger.JobRecord) *api.Rollout {
 	if r.State == ledger.NoRollout {
 		return nil
 	}
-	out := &api.Rollout{State: string(r.State), From: r.From, Message: r.Message, Since: stamp(r.Since)}
+	out := &api.Rollout{State: string(r.State), From: r.From, Message: r.Message, Failed: r.Failed, Since: stamp(r.Since)}
 	for n := 1; n <= j.Slots(); n++ {
 		s := j.Slot(n)
 		if s.Retired {

@@ -202,6 +202,9 @@ func settled(j api.Job) verdict {
 			return going
 		}
 	}
+	if r := j.Rollout; r != nil && r.Failed > 0 && j.Tasks["running"]+j.Tasks["complete"] >= j.Wanted-r.Failed {
+		return settledWell // the update bore it; its restarts go on
+	}
 	if j.Tasks["running"]+j.Tasks["complete"] == j.Wanted && (j.Wanted > 0 || j.Type == string(taskstate.ServiceJob)) && j.Tasks["pending"] == 0 {
 		return settledWell
 	}
@@ -234,6 +237,9 @@ func rolloutText(j api.Job) string {
 		text = fmt.Sprintf("update to version %d is paused: %s", j.Version, done)
 	case "completed":
 		text += "; its update is complete"
+		if r.Failed > 0 {
+			text += fmt.Sprintf(", and failed on %s; `peer explain %s` tells why", tasksText(r.Failed), j.Name)
+		}
 		if old := j.Tasks["running"] - r.Updated; old > 0 { // of a global job, on peers that take nothing now
 			text += fmt.Sprintf(" but for %s, to be replaced when the peer takes tasks", tasksText(old))
 		}

@@ -139,7 +139,7 @@ func (s *State) rollout(c *Rollout) Result {
 	if to != now.State {
 		now.State, now.Since = to, s.stamp
 	}
-	now.Message = c.Message
+	now.Message, now.Failed = c.Message, c.Failed
 	j.tidyVersions()
 	s.close(j)
 	return Result{Version: j.job.Version}

@@ -79,6 +79,7 @@ type Rollout struct {
 	Message string          `cbor:"3,keyasint,omitempty"`
 	Version int             `cbor:"4,keyasint,omitempty"`
 	Seen    uint64          `cbor:"5,keyasint,omitempty"` // see above
+	Failed  int             `cbor:"6,keyasint,omitempty"` // on how many slots the version failed, as its update ended all the same
 }
 
 // Availability says whether a peer takes tasks.

@@ -35,6 +35,11 @@ type Slot struct {
 	Since   int64 // when it began to run, or ended for good (milliseconds)
 	Done    bool  // the attempt of Version has ended, and its job wants no other: it is as it will be
 	Surge   bool  // above the number wanted, for as long as the update lasts
+
+	// An attempt of the target ended within the monitor time, or never ran. The slot counts as failed from then on, whatever its
+	// restarts come to, and is not waited for.
+	Failed   bool
+	FailedAt int64 // when it first did (milliseconds)
 }
 
 // Input is all a step depends on. Times are milliseconds of one clock.
@@ -43,7 +48,6 @@ type Input struct {
 	Phase  Phase
 	Target int    // version to reach
 	Slots  []Slot // those wanted, the surge included
-	Failed int    // slots whose attempt of Target ended within the monitor time, or never ran
 	Now    int64
 }
 
@@ -54,6 +58,7 @@ type Output struct {
 	Fresh   []int  // slots above that number that are not through with the update: who gives slots up begins with them
 	Phase   Phase  // the phase to record, None to leave it
 	Message string // why, for people
+	Failed  int    // of an update that is complete: on how many slots it failed
 	Wake    int64  // ask again no later than this; 0: when something changes
 }
 
@@ -71,8 +76,8 @@ func Step(in Input) Output {
 	case len(v.old)+len(v.stale)+v.flux == 0:
 		// It is complete before its surge goes. Those that go then need not be the surge – one that has failed for good goes first – and
 		// an update that went on would watch what stays, want its surge back for that, and so on for ever.
-		out.Phase, out.Surge = Completed, v.surge
-		out.Message = fmt.Sprintf("version %d runs on all %s", in.Target, slots(v.wanted))
+		out.Phase, out.Surge, out.Failed = Completed, v.surge, min(v.failed, v.wanted)
+		out.Message = v.done(in, out.Failed)
 		if in.Phase == RollingBack {
 			out.Phase = RolledBack
 		}
@@ -87,8 +92,9 @@ type view struct {
 	wanted int    // slots without the surge
 	old    []Slot // of another version, the surge excluded
 	flux   int    // changing, or watched, or in the delay after that; the surge excluded
+	failed int    // slots on which Target failed, the surge included
 	surge  int    // surge slots there are
-	stable int    // surge slots that run Target and have been watched
+	stable int    // surge slots that run Target and have been watched, or failed
 	fresh  []int  // surge slots that would be in flux, were they not that
 	stale  []int  // surge slots of another version: the update was turned back
 	wake   int64
@@ -98,6 +104,9 @@ func survey(in Input) view {
 	var v view
 	for _, s := range in.Slots {
 		stable, at := s.settled(in)
+		if s.Failed {
+			v.failed++
+		}
 		if at > in.Now && (v.wake == 0 || at < v.wake) {
 			v.wake = at
 		}
@@ -125,17 +134,22 @@ func survey(in Input) view {
 	return v
 }
 
-// settled tells whether a slot has taken its version for good, and otherwise when it will have, if time alone decides.
+// settled tells whether the update is through with a slot, as it has taken its version for good or failed, and otherwise when it will
+// be, if time alone decides.
 func (s Slot) settled(in Input) (bool, int64) {
+	at := s.Since + in.Update.Monitor
 	switch {
-	case s.Version != in.Target || s.Leaving:
+	case s.Version != in.Target:
+		return false, 0
+	case s.Failed:
+		at = s.FailedAt
+	case s.Leaving:
 		return false, 0
 	case s.Done:
 		return true, 0
 	case !s.Running:
 		return false, 0
 	}
-	at := s.Since + in.Update.Monitor
 	if !s.Surge {
 		at += in.Update.Delay
 	}
@@ -200,10 +214,10 @@ func (s Slot) cost() int {
 
 // stopForFailures ends the update, or turns it back, if more failed than it bears.
 func (out *Output) stopForFailures(in Input, v view) bool {
-	if in.Failed == 0 || float64(in.Failed) <= in.Update.MaxFailureRatio*float64(v.wanted) {
+	if v.failed <= v.tolerated(in) {
 		return false
 	}
-	said := fmt.Sprintf("version %d failed on %d of %s", in.Target, in.Failed, slots(v.wanted))
+	said := fmt.Sprintf("version %d failed on %d of %s", in.Target, v.failed, slots(v.wanted))
 	switch {
 	case in.Phase == RollingBack && in.Update.OnFailure != taskstate.ContinueUpdate:
 		out.Phase, out.Message = RollbackPaused, said // a rollback is never rolled back
@@ -215,6 +229,19 @@ func (out *Output) stopForFailures(in Input, v view) bool {
 		out.Phase, out.Message = Paused, said
 	}
 	return true
+}
+
+// tolerated is on how many slots the update may fail. A share of them is not lost to rounding: 0.29 of 100 is 29.
+func (v view) tolerated(in Input) int {
+	return int(in.Update.MaxFailureRatio*float64(v.wanted) + 1e-9)
+}
+
+// done says how the update ended that reached every slot.
+func (v view) done(in Input, failed int) string {
+	if failed > 0 {
+		return fmt.Sprintf("version %d has reached all %s and failed on %d", in.Target, slots(v.wanted), failed)
+	}
+	return fmt.Sprintf("version %d runs on all %s", in.Target, slots(v.wanted))
 }
 
 func slots(n int) string {

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -20,13 +21,13 @@ type flock struct {
 	slots   []rollout.Slot
 	due     map[int]int64 // when a slot goes on to its next state
 	bad     map[int]bool  // versions whose tasks end at once
-	failed  map[int]bool
+	faulty  map[int]bool  // slots whose tasks of version 2 do
 	now     int64
 	message string
 }
 
 func service(n int, u taskstate.Update) *flock {
-	f := &flock{update: u, phase: rollout.Updating, target: 2, want: n, due: map[int]int64{}, bad: map[int]bool{}, failed: map[int]bool{}, now: 1_000_000}
+	f := &flock{update: u, phase: rollout.Updating, target: 2, want: n, due: map[int]int64{}, bad: map[int]bool{}, faulty: map[int]bool{}, now: 1_000_000}
 	for i := range n {
 		f.slots = append(f.slots, rollout.Slot{N: i + 1, Version: 1, Running: true})
 	}
@@ -34,7 +35,7 @@ func service(n int, u taskstate.Update) *flock {
 }
 
 func (f *flock) step() rollout.Output {
-	return rollout.Step(rollout.Input{Update: f.update, Phase: f.phase, Target: f.target, Slots: f.slots, Failed: len(f.failed), Now: f.now})
+	return rollout.Step(rollout.Input{Update: f.update, Phase: f.phase, Target: f.target, Slots: f.slots, Now: f.now})
 }
 
 func (f *flock) running() (n int) {
@@ -65,7 +66,9 @@ func (f *flock) carryOut(out rollout.Output, lag func() int64) {
 	if out.Phase != rollout.None {
 		if out.Phase == rollout.RollingBack {
 			f.target = 1
-			clear(f.failed)
+			for i := range f.slots {
+				f.slots[i].Failed = false
+			}
 		}
 		f.phase, f.message = out.Phase, out.Message
 	}
@@ -84,16 +87,29 @@ func (f *flock) pass(lag func() int64) {
 			s.Leaving, f.due[s.N] = false, f.now+lag()
 		case !s.Running:
 			s.Running, s.Since = true, f.now
-			if f.bad[s.Version] {
+			if f.fails(s) {
 				f.due[s.N] = f.now + 5
 			}
-		case f.bad[s.Version]:
+		case f.fails(s):
 			s.Running, f.due[s.N] = false, f.now+lag()
-			if s.Version == f.target {
-				f.failed[s.N] = true
+			if s.Version == f.target && !s.Failed {
+				s.Failed, s.FailedAt = true, f.now
 			}
 		}
 	}
+}
+
+func (f *flock) fails(s *rollout.Slot) bool {
+	return f.bad[s.Version] || s.Version == 2 && f.faulty[s.N]
+}
+
+func (f *flock) failed() (n int) {
+	for _, s := range f.slots {
+		if s.Failed {
+			n++
+		}
+	}
+	return n
 }
 
 func drawUpdate(t *rapid.T) taskstate.Update {
@@ -164,14 +180,14 @@ func TestABadVersionTakesDownNoMoreThanWhatIsInFluxAndEndsAsToldTo(t *testing.T)
 		want := rollout.Paused
 		switch u.OnFailure {
 		case taskstate.ContinueUpdate:
-			want = rollout.Updating // its slots never run long enough
+			want = rollout.Completed // it reaches all of them, and says that it failed there
 		case taskstate.RollBackUpdate:
 			want = rollout.RolledBack
 		}
 		if f.phase != want {
 			t.Fatalf("it ended %q (%s), want %q", f.phase, f.message, want)
 		}
-		if par := u.Parallelism; par > 0 && len(touched) > par {
+		if par := u.Parallelism; par > 0 && len(touched) > par && want != rollout.Completed {
 			t.Fatalf("slots %v were given a version that cannot run, %d at once are allowed", touched, par)
 		}
 		if want == rollout.RolledBack {
@@ -180,6 +196,71 @@ func TestABadVersionTakesDownNoMoreThanWhatIsInFluxAndEndsAsToldTo(t *testing.T)
 			}
 		}
 	})
+}
+
+// The slots that fail are restarted for ever, as those of services are by default.
+func TestAnUpdateBearsAsManyFailedSlotsAsItsRatioAndEndsEitherWay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		u := drawUpdate(t)
+		u.MaxFailureRatio = rapid.Float64Range(0, 1).Draw(t, "ratio")
+		f := service(rapid.IntRange(1, 9).Draw(t, "slots"), u)
+		for n := range f.want + 4 { // a surge may fail, too
+			f.faulty[n+1] = rapid.Bool().Draw(t, "fails")
+		}
+		bears := int(u.MaxFailureRatio*float64(f.want) + 1e-9)
+		touched := map[int]bool{} // and the new version fails there
+		for range 50_000 {
+			out := f.step()
+			if f.phase == rollout.Updating {
+				for _, n := range out.Renew {
+					touched[n] = f.faulty[n]
+				}
+			}
+			maps.DeleteFunc(touched, func(_ int, fails bool) bool { return !fails })
+			before, failed := f.phase, f.failed()
+			f.carryOut(out, func() int64 { return 7 })
+			if stopped := f.phase != before && f.phase != rollout.Completed; before == rollout.Updating && stopped != (failed > bears && u.OnFailure != taskstate.ContinueUpdate) {
+				t.Fatalf("%d of %d slots failed, it bears %d, and it is %q (%s)", failed, f.want, bears, f.phase, f.message)
+			}
+			if !f.phase.Active() {
+				break
+			}
+			f.pass(func() int64 { return 7 })
+		}
+		if f.phase.Active() {
+			t.Fatalf("it is still %q: %d of %d slots failed, it bears %d; %+v", f.phase, f.failed(), f.want, bears, f.slots)
+		}
+		if most := bears + u.Parallelism; u.Parallelism > 0 && u.OnFailure != taskstate.ContinueUpdate && f.phase != rollout.Completed && len(touched) > most {
+			t.Fatalf("slots %v were given a version that fails, %d at once are allowed and %d may fail", touched, u.Parallelism, bears)
+		}
+	})
+}
+
+func TestAShareOfTheSlotsIsNotLostToRounding(t *testing.T) {
+	f := service(100, taskstate.Update{Parallelism: 0, Monitor: 50, MaxFailureRatio: 0.29})
+	for i := range f.slots {
+		f.slots[i] = rollout.Slot{N: i + 1, Version: 2, Done: true, Failed: i < 29}
+	}
+	if out := f.step(); out.Phase != rollout.Completed || out.Message != "version 2 has reached all 100 slots and failed on 29" {
+		t.Errorf("%+v", out)
+	}
+	f.slots[29].Failed = true
+	if out := f.step(); out.Phase != rollout.Paused {
+		t.Errorf("%+v", out)
+	}
+}
+
+func TestTheDelayBetweenSlotsHoldsAfterAFailureToo(t *testing.T) {
+	f := service(2, taskstate.Update{Parallelism: 1, Monitor: 50, Delay: 30, OnFailure: taskstate.ContinueUpdate})
+	f.slots[0] = rollout.Slot{N: 1, Version: 2, Failed: true, FailedAt: f.now}
+	out := f.step()
+	if out.Renew != nil || out.Wake != f.now+30 {
+		t.Fatalf("%+v", out)
+	}
+	f.now = out.Wake
+	if out := f.step(); !slices.Equal(out.Renew, []int{2}) {
+		t.Errorf("then %+v", out)
+	}
 }
 
 func TestARollbackThatFailsEndsPausedAndStaysPaused(t *testing.T) {

@@ -100,6 +100,7 @@ type Rollout struct {
 	From    int       `json:"from,omitempty"`
 	Updated int       `json:"updated"` // slots that have a task of the version
 	Slots   int       `json:"slots"`
+	Failed  int       `json:"failed,omitempty"` // slots on which the version failed, as its update ended all the same
 	Message string    `json:"message,omitempty"`
 	Since   time.Time `json:"since"`
 }

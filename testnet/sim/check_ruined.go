@@ -22,10 +22,10 @@ func (c *check) ruined(x *watched, rec *ledger.JobRecord, n int) {
 	most := 0
 	for _, spec := range x.specs(j) {
 		u := spec.Updating()
-		if u.Parallelism == 0 || u.OnFailure == taskstate.ContinueUpdate || u.MaxFailureRatio > 0 {
+		if u.Parallelism == 0 || u.OnFailure == taskstate.ContinueUpdate {
 			return
 		}
-		most = max(most, u.Parallelism)
+		most = max(most, u.Parallelism+int(u.MaxFailureRatio*float64(max(spec.Count, wanted(rec)))+1e-9))
 	}
 	hit := 0
 	for n, t := range x.hit {

@@ -118,7 +118,7 @@ func (d *load) drawLasting(job *taskstate.Job) {
 	}
 	u := &taskstate.Update{
 		Parallelism: w.between(0, 3), Delay: pick(w, int64(0), 0, 2000), Monitor: pick(w, int64(1000), 5000),
-		MaxFailureRatio: pick(w, 0.0, 0, 0.3), OnFailure: pick(w, taskstate.PauseUpdate, taskstate.RollBackUpdate, taskstate.ContinueUpdate), Order: taskstate.StopFirst,
+		MaxFailureRatio: pick(w, 0.0, 0, 0.3, 0.5, 1), OnFailure: pick(w, taskstate.PauseUpdate, taskstate.RollBackUpdate, taskstate.ContinueUpdate), Order: taskstate.StopFirst,
 	}
 	if job.Type == taskstate.ServiceJob {
 		u.Order = pick(w, taskstate.StopFirst, taskstate.StartFirst)

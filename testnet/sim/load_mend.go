@@ -7,7 +7,8 @@ import (
 	"covey/taskstate"
 )
 
-// mend is what people do once nothing hurts any more: most peers take tasks again, and what does not work is replaced by what does. They
+// mend is what people do once nothing hurts any more: most peers take tasks again, and what does not work is replaced by what does, once
+// its update has come to an end. They
 // mind it until they end everything: a task that began among the faults may still fail, late, and pause the update or the way back that it
 // is part of. Then it is for people to have that go on, and until somebody does, whatever does not work is tried again and again.
 func (d *load) mend(first bool) {
@@ -47,6 +48,7 @@ func (d *load) mendOne(j *work, rec *ledger.JobRecord, first bool) {
 	state := rec.Rollout().State
 	paused := state == ledger.Paused || state == ledger.RollbackPaused
 	switch {
+	case broken(rec.Job()) && state.Active() && !paused: // it stops, turns back or ends by itself, whatever it bears
 	case broken(rec.Job()):
 		next := *j.meant(rec.Job())
 		next.Run.Noop = &taskstate.Noop{Duration: goodSpec + int64(d.w.between(0, 3))}
