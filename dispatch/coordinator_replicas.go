@@ -71,7 +71,7 @@ func (c *Coordinator) serviceChange(j *jobState, in rollout.Input, out rollout.O
 	all := c.replicasOf(j)
 	for i, s := range all {
 		fresh := out.Surge == 0 && slices.Contains(out.Fresh, s.N)
-		all[i].Running = s.Running && !fresh && !j.lasting.slots[s.N].failedOn(j.job.Version)
+		all[i].Running = s.Running && !fresh
 	}
 	if out.Surge > 0 {
 		var old []replicas.Slot
@@ -93,7 +93,8 @@ func (c *Coordinator) replicasOf(j *jobState) []replicas.Slot {
 	for _, n := range j.lasting.ordered() {
 		s := j.lasting.slots[n]
 		out = append(out, replicas.Slot{
-			N: n, Retired: s.retired || j.leaving[n].retired, Peer: s.peer, Running: !s.running.IsZero() && !j.leaves(n),
+			N: n, Retired: s.retired || j.leaving[n].retired, Peer: s.peer,
+			Running: !s.running.IsZero() && !j.leaves(n), Failed: s.failedOn(j.job.Version),
 		})
 	}
 	return out

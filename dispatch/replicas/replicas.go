@@ -13,6 +13,7 @@ type Slot struct {
 	Retired bool             // not wanted (any more)
 	Peer    taskstate.PeerID // where its task is, or – pinned – has to be; "" while it waits
 	Running bool
+	Failed  bool // its version failed there
 }
 
 // Change is what makes the slots right. Renewed ones are among the retired.
@@ -51,7 +52,7 @@ func Service(slots []Slot, want int) Change {
 }
 
 // Surplus picks the n of these slots that are given up first, ascending: those that wait, then those whose tasks do not run, so that
-// nothing that runs is given up beside something that is down; then from the peer with most of them, the highest slot first.
+// nothing that runs is given up beside something that is down; then those on which their version failed; then from the peer with most of them, the highest slot first.
 func Surplus(slots []Slot, n int) []int {
 	have := slices.Clone(slots)
 	on := map[taskstate.PeerID]int{}
@@ -85,6 +86,9 @@ func before(a, b Slot, on map[taskstate.PeerID]int) bool {
 	}
 	if a.Running != b.Running {
 		return b.Running
+	}
+	if a.Failed != b.Failed {
+		return a.Failed
 	}
 	if on[a.Peer] != on[b.Peer] {
 		return on[a.Peer] > on[b.Peer]
