@@ -32,14 +32,15 @@ type Host struct {
 	id       peer.ID
 	announce []ma.Multiaddr
 
-	gate     *gate
-	refusals refusals
-	limits   *doorstep
-	sw       *swarm.Swarm
-	bus      event.Bus
-	bh       *bhost.BasicHost
-	quic     *quicreuse.ConnManager
-	poke     event.Emitter
+	gate      *gate
+	refusals  refusals
+	greetings greetings
+	limits    *doorstep
+	sw        *swarm.Swarm
+	bus       event.Bus
+	bh        *bhost.BasicHost
+	quic      *quicreuse.ConnManager
+	poke      event.Emitter
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc

@@ -49,14 +49,14 @@ func (h *Host) transports() (upgrade transport.Upgrader, err error) {
 		return nil, err
 	}
 	upgrade = doorUpgrader{plain, h.limits, h.gate}
-	t, err := tcp.NewTCPTransport(upgrade, h.limits, nil, tcp.DisableReuseport(), tcp.WithConnectionTimeout(dialTimeout))
+	t, err := tcp.NewTCPTransport(upgrade, h.limits, nil, tcp.DisableReuseport(), tcp.WithConnectionTimeout(dialTimeout), tcp.WithDialerForAddr(h.greetings.dialer))
 	if err != nil {
 		return nil, err
 	}
 	if h.cfg.Sockets != nil {
-		return upgrade, h.sw.AddTransport(&tcpTransport{&socketTransport{t, upgrade, h.limits, h.cfg.Sockets}, &h.refusals})
+		return upgrade, h.sw.AddTransport(&tcpTransport{&socketTransport{t, upgrade, h.limits, h.cfg.Sockets}, &h.refusals, &h.greetings})
 	}
-	if err := h.sw.AddTransport(&tcpTransport{t, &h.refusals}); err != nil {
+	if err := h.sw.AddTransport(&tcpTransport{t, &h.refusals, &h.greetings}); err != nil {
 		return nil, err
 	}
 	if h.quic, err = h.quicManager(); err != nil {
@@ -66,7 +66,7 @@ func (h *Host) transports() (upgrade transport.Upgrader, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return upgrade, h.sw.AddTransport(&quicTransport{q, &h.refusals})
+	return upgrade, h.sw.AddTransport(&quicTransport{q, &h.refusals, &h.greetings})
 }
 
 // quicManager owns the UDP sockets.
@@ -130,7 +130,8 @@ type updatingTransport interface {
 
 type tcpTransport struct {
 	updatingTransport
-	seen *refusals
+	seen  *refusals
+	under *greetings
 }
 
 func (t *tcpTransport) Dial(ctx context.Context, a ma.Multiaddr, p peer.ID) (transport.CapableConn, error) {
@@ -138,7 +139,7 @@ func (t *tcpTransport) Dial(ctx context.Context, a ma.Multiaddr, p peer.ID) (tra
 }
 
 func (t *tcpTransport) DialWithUpdates(ctx context.Context, a ma.Multiaddr, p peer.ID, up chan<- transport.DialUpdate) (transport.CapableConn, error) {
-	c, err := t.updatingTransport.DialWithUpdates(ctx, a, p, up)
+	c, err := t.dial(ctx, a, p, up)
 	// A dying process loses its connections a moment before its ports, and who dials at once is reset instead of refused; QUIC
 	// would then wait in vain, and everybody who dials that peer with it. Ask once more. One that has too many on its doorstep closes
 	// connections, too: ask again, later each time.
@@ -152,10 +153,17 @@ func (t *tcpTransport) DialWithUpdates(ctx context.Context, a ma.Multiaddr, p pe
 			return c, err
 		case <-time.After(wait):
 		}
-		c, err = t.updatingTransport.DialWithUpdates(ctx, a, p, up)
+		c, err = t.dial(ctx, a, p, up)
 	}
 	t.seen.note(p, a, err)
 	return c, err
+}
+
+// dial is one try.
+func (t *tcpTransport) dial(ctx context.Context, a ma.Multiaddr, p peer.ID, up chan<- transport.DialUpdate) (transport.CapableConn, error) {
+	ctx, end := t.under.begin(ctx, a)
+	defer end()
+	return t.updatingTransport.DialWithUpdates(ctx, a, p, up)
 }
 
 // closedOnUs tells whether somebody listens and ended the connection before it stood.
@@ -165,12 +173,17 @@ func closedOnUs(err error) bool {
 
 type quicTransport struct {
 	transport.Transport
-	seen *refusals
+	seen  *refusals
+	under *greetings
 }
 
 func (t *quicTransport) Dial(ctx context.Context, a ma.Multiaddr, p peer.ID) (transport.CapableConn, error) {
 	if simultaneous, _, _ := network.GetSimultaneousConnect(ctx); !simultaneous && t.seen.fresh(a) {
 		return nil, fmt.Errorf("dial %s: %w", a, os.NewSyscallError("connect", syscall.ECONNREFUSED))
+	} else if !simultaneous {
+		if err := t.under.wait(ctx, a); err != nil {
+			return nil, err
+		}
 	}
 	return t.Transport.Dial(ctx, a, p)
 }

@@ -128,7 +128,7 @@ func (n *Net) launch(ctx context.Context, p *proc, ticket string) error {
 func (n *Net) awaitAnswer(ctx context.Context, p *proc, gone <-chan struct{}, logPath string) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
+	tick := time.NewTicker(50 * time.Millisecond) // many may be starting at once
 	defer tick.Stop()
 	for {
 		if st, err := p.client.Status(ctx); err == nil {
@@ -225,7 +225,7 @@ func (n *Net) AwaitReady(ctx context.Context) error {
 		if !n.Running(k) {
 			continue
 		}
-		if err := n.await(ctx, func() bool { return n.seesAll(ctx, k) }); err != nil {
+		if err := n.awaitEvery(ctx, lookEvery, func() bool { return n.seesAll(ctx, k) }); err != nil {
 			return fmt.Errorf("peer %d does not see all others ready: %w", k, err)
 		}
 	}
@@ -252,9 +252,16 @@ func (n *Net) seesAll(ctx context.Context, k int) bool {
 // pollEvery is how often await looks: finer than anything it measures matters to.
 const pollEvery = 5 * time.Millisecond
 
+// lookEvery is how often a peer is asked for all it sees, which costs it and its coordinator more.
+const lookEvery = 50 * time.Millisecond
+
 // await polls until cond holds or ctx ends.
 func (n *Net) await(ctx context.Context, cond func() bool) error {
-	t := time.NewTicker(pollEvery)
+	return n.awaitEvery(ctx, pollEvery, cond)
+}
+
+func (n *Net) awaitEvery(ctx context.Context, every time.Duration, cond func() bool) error {
+	t := time.NewTicker(every)
 	defer t.Stop()
 	for !cond() {
 		select {

@@ -1,0 +1,74 @@
+package p2p_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"covey/p2p"
+)
+
+// A machine with much to do takes long over a handshake. That is no reason to ask it for two.
+func TestQUICWaitsWhileAHandshakeOverTCPGoesOn(t *testing.T) {
+	slow, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	port := slow.Addr().(*net.TCPAddr).Port
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
+	if err != nil {
+		t.Skip("the port is taken for UDP:", err)
+	}
+	defer udp.Close()
+	a, other := start(t, everybody()), start(t, everybody())
+	taken := make(chan net.Conn, 9)
+	go func() { // ends with the listener
+		for {
+			c, err := slow.Accept()
+			if err != nil {
+				return
+			}
+			taken <- c
+		}
+	}()
+	end, cancel := context.WithTimeout(t.Context(), time.Second) // four times QUIC's delay
+	defer cancel()
+	err = a.Connect(end, other.Self(), []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port), fmt.Sprintf("/ip4/127.0.0.1/udp/%d/quic-v1", port)})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("nobody shook hands, and it says %v", err)
+	}
+	(<-taken).Close()
+	_ = udp.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // what was sent is here already
+	if n, _, err := udp.ReadFrom(make([]byte, 2000)); err == nil {
+		t.Errorf("QUIC sent %d bytes beside it", n)
+	}
+}
+
+func TestQUICIsDialledAfterTCPWasClosed(t *testing.T) {
+	a, b := start(t, everybody()), start(t, everybody())
+	closing, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Skip("this machine has one loopback address:", err)
+	}
+	defer closing.Close()
+	go func() { // ends with the listener
+		for {
+			c, err := closing.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	quic := transportOf(b.Addrs(), true)
+	if err := connect(t, a, b.Self(), append(quic, fmt.Sprintf("/ip4/127.0.0.2/tcp/%d", closing.Addr().(*net.TCPAddr).Port))); err != nil {
+		t.Fatal(err)
+	}
+	if got := p2p.TransportsOf(a, b.Self()); got != "quic" {
+		t.Error(got)
+	}
+}
