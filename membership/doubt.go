@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	doubtTries = 3 // exchanges with a peer that is doubted and answers
-	doubtShare = 5 // of Timings.Probe passes before each: most doubts are refuted by then
+	doubtAskers = 8 // of so many members, one after the other asks a peer that is doubted
+	doubtTries  = 3 // exchanges with a peer that is doubted and answers
+	doubtShare  = 5 // of Timings.Probe passes before each: most doubts are refuted by then
 )
 
 // doubt has askDoubted look into a suspicion that memberlist begins to believe. The lock is held. When the queue is full gossip has to do.
@@ -50,11 +51,12 @@ func (m *Membership) askDoubted(ctx context.Context) {
 
 // askSuspect exchanges everything with a peer while it is doubted.
 func (m *Membership) askSuspect(ctx context.Context, r rumour) {
+	spread := m.timings.Probe / doubtShare * time.Duration(max(1, m.count.Load()/doubtAskers))
 	for range doubtTries {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(m.timings.Probe/doubtShare + rand.N(m.timings.Probe/doubtShare)): // not all at the same time
+		case <-time.After(m.timings.Probe/doubtShare + rand.N(spread)): // not all at the same time: one that asks is enough for all
 		}
 		list := m.running()
 		if list == nil || !m.stillDoubted(r) {

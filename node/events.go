@@ -2,11 +2,13 @@ package node
 
 import (
 	"covey/dispatch/ledger"
+	"covey/p2p/admission"
 	"covey/taskstate"
 )
 
 // heed keeps roster and digests in step with the ledger.
 func (n *Node) heed(ev ledger.Event) {
+	var entries []admission.Entry // in one step: of many newcomers in one entry each would cost a file
 	for i := range ev.Entry.Commands {
 		c := &ev.Entry.Commands[i]
 		if refused(ev, i) {
@@ -14,15 +16,18 @@ func (n *Node) heed(ev ledger.Event) {
 		}
 		switch {
 		case c.Found != nil:
-			n.trust(c.Found.Founder)
+			entries = append(entries, c.Found.Founder)
 		case c.Admit != nil:
-			n.trust(c.Admit.Entry)
+			entries = append(entries, c.Admit.Entry)
 		case c.Remove != nil:
 			if c.Remove.Entry != nil {
-				n.trust(*c.Remove.Entry)
+				entries = append(entries, *c.Remove.Entry)
 			}
 			n.store.Forget(c.Remove.Peer)
 		}
+	}
+	if len(entries) > 0 {
+		n.trust(entries...)
 	}
 }
 

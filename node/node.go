@@ -42,6 +42,7 @@ type Config struct {
 	Version    string
 	KeepOutput int64            // bytes that the files of finished jobs may take here; default 16 GiB
 	Now        func() time.Time // the machine's clock; default time.Now
+	Say        func(string)     // tells a person, in a sentence, what the start waits for; default: the log
 	Log        *slog.Logger
 	Machine    Machine
 }
@@ -105,6 +106,9 @@ type Node struct {
 func New(cfg Config) (_ *Node, err error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Say == nil {
+		cfg.Say = func(s string) { cfg.Log.Warn(s) }
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -2,11 +2,8 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"covey/dispatch/ledger"
@@ -18,8 +15,7 @@ import (
 )
 
 const (
-	joinTimeout  = 30 * time.Second // all attempts to join together
-	readyTimeout = 8 * time.Second  // for a peer that resumes: contact, or say so and go on
+	readyTimeout = 8 * time.Second // for a peer that resumes: contact, or say so and go on
 )
 
 // begin decides whether this peer founds, joins or resumes, and does it.
@@ -144,8 +140,6 @@ func (n *Node) resume() error {
 
 // join shows an invite to the peers it names until one lets this peer in.
 func (n *Node) join(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
-	defer cancel()
 	req := admission.JoinRequest{Name: n.name, Addrs: n.host.Addrs(), Incarnation: string(n.folder.incarnation)}
 	doors, err := n.doors(ctx, &req)
 	if err != nil {
@@ -195,46 +189,6 @@ func (n *Node) doors(ctx context.Context, req *admission.JoinRequest) ([]admissi
 		doors = append(doors, admission.PeerAddr{ID: id, Addrs: []string{addr}})
 	}
 	return doors, nil
-}
-
-// knock asks door after door, again and again while the answer is "not now" or none, until one lets this peer in or refuses.
-func (n *Node) knock(ctx context.Context, doors []admission.PeerAddr, req admission.JoinRequest) (admission.JoinAnswer, error) {
-	var last error
-	doors = slices.DeleteFunc(doors, func(d admission.PeerAddr) bool { return d.ID == n.self })
-	if len(doors) == 0 {
-		return admission.JoinAnswer{}, api.Errorf(api.NoCoordinator, "the ticket or address leads to this peer itself and to nobody else; make a ticket at another peer of the cluster (`peer ticket`) and type `peer up --join TICKET`")
-	}
-	for {
-		for _, d := range doors {
-			n.host.SetAddrs(d.ID, d.Addrs)
-			try, cancel := context.WithTimeout(ctx, callTimeout)
-			answer, err := admission.Join(try, n.host, d.ID, req)
-			cancel()
-			var no *admission.Refusal
-			switch {
-			case err == nil:
-				return answer, nil
-			case errors.As(err, &no) && !no.Temporary():
-				return answer, api.Errorf(api.Refused, "%v", no)
-			}
-			last = err
-		}
-		select {
-		case <-ctx.Done():
-			return admission.JoinAnswer{}, api.Errorf(api.NoCoordinator, "%s", wordJoin(last, doors))
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-}
-
-// wordJoin says why no door opened in time.
-func wordJoin(last error, doors []admission.PeerAddr) string {
-	var no *admission.Refusal
-	if errors.As(last, &no) {
-		return fmt.Sprintf("cannot join after %s: %v", joinTimeout, no)
-	}
-	return fmt.Sprintf("cannot join after %s: no contact with %s (%s); is `peer up` running there, and its port open?",
-		joinTimeout, strings.Join(addresses(doors), ", "), p2p.Why(last))
 }
 
 func addresses(doors []admission.PeerAddr) (all []string) {

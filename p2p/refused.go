@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -121,6 +122,9 @@ type dialError struct {
 
 func (e *dialError) Error() string { return wordDial(e.err) }
 
+// As gives out the error inside.
+func (e *dialError) As(target any) bool { return errors.As(e.err, target) }
+
 // Is answers for the error inside, except about refusals.
 func (e *dialError) Is(target error) bool {
 	if target == syscall.ECONNREFUSED {
@@ -149,6 +153,13 @@ func (r *refusals) judge(ctx context.Context, p peer.ID, err error) error {
 		}
 	}
 	return e
+}
+
+// TakenUp tells whether a dial failed although somebody listens there: it closed the connection before it stood, as a peer does that has too
+// many on its doorstep.
+func TakenUp(err error) bool {
+	var de *swarm.DialError
+	return errors.As(err, &de) && slices.ContainsFunc(de.DialErrors, func(t swarm.TransportError) bool { return closedOnUs(t.Cause) })
 }
 
 func hostAndPort(m ma.Multiaddr) (netip.AddrPort, bool) {

@@ -201,6 +201,7 @@ func (c *cli) up(ctx context.Context, cfg node.Config, f *upFlags, memory *upMem
 	} else {
 		gologshim.SetDefaultHandler(slog.DiscardHandler) // what libp2p says to itself explains nothing to a person
 	}
+	cfg.Say = func(s string) { fmt.Fprintf(c.Err, "peer: %s\n", s) }
 	n, err := node.New(cfg)
 	if err != nil {
 		return err

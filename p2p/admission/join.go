@@ -86,6 +86,9 @@ const (
 	maxPeers = 64
 )
 
+// ErrNoContact is what Join fails with when nobody was reached; all else is an answer, or a peer too busy for one.
+var ErrNoContact = errors.New("no contact")
+
 // Join asks via, which n can dial, to be let in. The error is a *Refusal if the cluster said no, and otherwise says why there was no
 // answer; another peer may then be tried. The caller hands the answer to Roster.Adopt.
 func Join(ctx context.Context, n Net, via string, req JoinRequest) (JoinAnswer, error) {
@@ -172,7 +175,7 @@ func writeAnswer(w *wire.Writer, a JoinAnswer) error {
 func dial(ctx context.Context, n Net, via, protocol string) (net.Conn, error) {
 	c, err := n.Dial(ctx, via, protocol)
 	if err != nil {
-		return nil, fmt.Errorf("no contact with %s: %w", via, err)
+		return nil, fmt.Errorf("%w with %s: %w", ErrNoContact, via, err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	if until, ok := ctx.Deadline(); ok {

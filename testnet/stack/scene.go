@@ -89,6 +89,19 @@ func (s *Scene) Boot(k int) {
 	s.w.peers[k].boot()
 }
 
+// Join starts another peer, which asks to be let in with the flock's ticket, and returns its number.
+func (s *Scene) Join() int {
+	w := s.w
+	p := newPeer(w, len(w.peers))
+	p.offer = taskstate.Resources{MilliCPU: 4000, Memory: 4 << 30}
+	w.peers = append(w.peers, p)
+	for j := range w.peers {
+		w.wires.Lag(newAddr(p.n), newAddr(j), w.ms(0, 20))
+	}
+	p.boot()
+	return p.n
+}
+
 // Cut keeps everything from getting from one side to the other, both ways, until the returned function is called.
 func (s *Scene) Cut(one, other []int) (heal func()) {
 	w := s.w
