@@ -40,6 +40,7 @@ type logStore struct {
 	barred error      // nothing is written any more: the seat is unsound
 	acked  *acked     // nil: no marks are kept
 	hurt   func() error
+	summed uint64 // every entry from here on has a checksum
 
 	open sync.RWMutex // guards wal: held while it is used, exclusively while it is exchanged
 	wal  *wal.WAL
@@ -67,6 +68,9 @@ func openLogStore(dir string, logger hclog.Logger, hurt func() error) (*logStore
 	var err error
 	if s.wal, err = openWAL(dir, s.meta, s.disk, logger); err == nil {
 		s.last, err = s.wal.LastIndex()
+	}
+	if err == nil {
+		s.summed, err = summedFrom(s.wal, s.last)
 	}
 	if err != nil {
 		err = errors.Join(fmt.Errorf("open the ledger's log in %s: %w", dir, err), s.meta.Close())
@@ -162,7 +166,7 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 		return nil
 	}
 	return s.change(func() error {
-		if err := s.wal.StoreLogs(logs); err != nil {
+		if err := s.wal.StoreLogs(summed(logs)); err != nil {
 			s.broken = true
 			return err
 		}
@@ -212,11 +216,7 @@ func (s *logStore) LastIndex() (uint64, error) {
 }
 
 // GetLog implements raft.LogStore.
-func (s *logStore) GetLog(index uint64, l *raft.Log) error {
-	s.open.RLock()
-	defer s.open.RUnlock()
-	return s.wal.GetLog(index, l)
-}
+func (s *logStore) GetLog(index uint64, l *raft.Log) error { return s.readLog(index, l) }
 
 // IsMonotonic implements raft.MonotonicLogStore: entries come without gaps.
 func (s *logStore) IsMonotonic() bool { return true }

@@ -131,14 +131,15 @@ func (n *Node) endTerm(l *leading) {
 // the lease put heartbeats three eighths to three quarters of a lease apart. The lease still sees one in time, a follower hears two
 // before it loses patience, and that depends on its own patience alone.
 func (n *Node) relax(s *seat, leader bool) {
-	c := s.raft.ReloadableConfig()
 	heartbeat, election, lease := raftTimers(n.cfg.Timings)
-	c.HeartbeatTimeout, c.ElectionTimeout = heartbeat, election
-	if leader {
-		c.HeartbeatTimeout = max(heartbeat, 15*lease/4)
-		c.ElectionTimeout = max(c.ElectionTimeout, c.HeartbeatTimeout)
-	}
-	if err := s.raft.ReloadConfig(c); err != nil {
+	err := s.reload(func(c *raft.ReloadableConfig) {
+		c.HeartbeatTimeout, c.ElectionTimeout = heartbeat, election
+		if leader {
+			c.HeartbeatTimeout = max(heartbeat, 15*lease/4)
+			c.ElectionTimeout = max(c.ElectionTimeout, c.HeartbeatTimeout)
+		}
+	})
+	if err != nil {
 		n.cfg.Log.Warn("raft refuses its timers", "err", err)
 	}
 }

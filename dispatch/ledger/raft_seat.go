@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,7 @@ type seat struct {
 	opened     time.Time
 	seen       bool // a configuration that contains this server was seen; guarded by Node.mu
 	config     configLock
+	settings   sync.Mutex              // one change of raft's settings at a time
 	unsound    atomic.Pointer[unsound] // why this seat must not vote any more
 }
 
@@ -70,9 +72,12 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 		return err
 	}
 	s.store.stir = &n.disk
-	kept, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, logger)
+	kept, err := openSnapStore(dir, logger)
+	if err == nil {
+		err = s.sound(kept)
+	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("open the ledger's snapshots in %s: %w", dir, err), s.store.Close())
+		return errors.Join(err, s.store.Close())
 	}
 	snaps := markedSnaps{kept, s.store}
 	conf := n.raftConfig(s)
@@ -97,7 +102,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign, n.Doubt)
 	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout, MaxRPCsInFlight: noPipeline})
 	s.fsm = &fsm{n: n, generation: generation}
-	s.raft, err = raft.NewRaft(conf, s.fsm, s.store, s.store, snaps, steadyTransport{s.trans, s.store})
+	s.raft, err = newRaft(conf, s.fsm, raftLogs{s.store, func(err error) { n.seatUnsound(s, err) }}, snaps, steadyTransport{s.trans, s.store})
 	if err != nil {
 		s.trans.CloseStreams()
 		_ = s.trans.Close()
@@ -288,6 +293,7 @@ func (s *seat) holds(index uint64) bool {
 // keepSeat gives up a seat that was taken away, together with its folder, and sees to snapshots.
 func (n *Node) keepSeat() {
 	if s := n.currentSeat(); s != nil {
+		s.renewLog()
 		s.fsm.snapshotIfDue(s)
 	}
 	if !n.seatTakenAway() {

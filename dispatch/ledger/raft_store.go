@@ -58,6 +58,9 @@ func proveMeta(dir string) (err error) {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	err = db.View(func(tx *bbolt.Tx) error {
+		if tx.Size() > info.Size() {
+			return fmt.Errorf("%s is cut off at %d bytes of %d", path, info.Size(), tx.Size())
+		}
 		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
 			return b.ForEach(func(k, v []byte) error { return nil })
 		})

@@ -134,7 +134,7 @@ func (n *Node) writeSeat(st *State) (err error) {
 	if err := store.SetUint64([]byte("CurrentTerm"), 1); err != nil {
 		return err
 	}
-	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, logger)
+	snaps, err := openSnapStore(dir, logger)
 	if err != nil {
 		return err
 	}
