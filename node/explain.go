@@ -222,6 +222,7 @@ func (t *teller) tellJob() {
 		text = fmt.Sprintf("started by the schedule of job %s for %s, by coordinator %s", o.Job, stamp(o.At).Format("2006-01-02 15:04 MST"), t.name(f.by))
 	}
 	t.add(f.accepted, api.Fact{Kind: kindJob, State: "accepted", Peer: f.job.Submitter, Text: text})
+	t.add(f.accepted, api.Fact{Kind: "note", Text: whatItRuns(specOf(f.job))})
 	if f.cancelled {
 		t.add(f.cancelledAt, api.Fact{Kind: kindJob, State: "cancelled", Reason: f.cancelReason, Text: strings.TrimSpace("cancelled " + f.cancelReason)})
 	}

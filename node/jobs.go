@@ -227,7 +227,7 @@ func (n *Node) Job(ctx context.Context, id string) (api.JobAnswer, error) {
 	}
 	if held != nil {
 		row := heldRow(*held, taskstate.Pending)
-		row.Waiting = n.whoIsMissing()
+		row.Waiting, row.Spec = n.whoIsMissing(), specOf(&held.Job)
 		return api.JobAnswer{Job: row, AsOf: time.Now().UTC()}, nil
 	}
 	row, err := n.jobNow(job)
@@ -236,6 +236,9 @@ func (n *Node) Job(ctx context.Context, id string) (api.JobAnswer, error) {
 	}
 	if !row.Over() && row.Tasks["pending"] > 0 {
 		row.Waiting = n.whyWaiting(ctx, job)
+	}
+	if spec, err := n.jobSpec(ctx, string(job)); err == nil {
+		row.Spec = specOf(spec)
 	}
 	return api.JobAnswer{Job: row, AsOf: time.Now().UTC()}, nil
 }

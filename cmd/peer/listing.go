@@ -197,12 +197,22 @@ func took(j api.Job) string {
 }
 
 func (c *cli) jobCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "job ID",
-		Short:   "One job: state, counts, why it waits",
-		Example: "  peer job last\n  peer job k3v5 -o json",
+	var file bool
+	cmd := &cobra.Command{
+		Use:   "job ID",
+		Short: "One job: what it runs, state, counts, why it waits",
+		Long: `One job: what it runs and needs, its state, its tasks, and why any of them wait. --file prints a job file that would do the
+same, to be changed and submitted again.`,
+		Example: "  peer job last\n  peer job k3v5 -o json\n  peer job sweep --file > sweep.yaml",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if file {
+				f, err := c.client().JobFile(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return emit(c, f, []api.JobFile{f}, func(w io.Writer) { fmt.Fprint(w, f.File) })
+			}
 			a, err := c.client().Job(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -210,6 +220,8 @@ func (c *cli) jobCommand() *cobra.Command {
 			return emit(c, a, []api.Job{a.Job}, func(w io.Writer) { jobText(w, a.Job) })
 		},
 	}
+	cmd.Flags().BoolVar(&file, "file", false, "print a job file that would do the same, values of its environment included")
+	return cmd
 }
 
 func jobText(w io.Writer, j api.Job) {
@@ -220,6 +232,7 @@ func jobText(w io.Writer, j api.Job) {
 	}
 	line("id", j.ID)
 	line("name", j.Name)
+	specText(line, j.Spec)
 	fmt.Fprintf(w, "%-10s %s\n", "state", styleFor(w).state(j.State))
 	var parts []string
 	for _, s := range []string{"pending", "assigned", "accepted", "preparing", "ready", "starting", "running", "complete", "failed", "rejected", "shutdown", "orphaned"} {

@@ -105,6 +105,9 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 			return nil, api.Errorf(api.Usage, "--script: %v", err)
 		}
 		p.Script = b
+		if base := filepath.Base(f.script); j.Name == "" {
+			j.Name = jobfile.NameFrom(strings.TrimSuffix(base, filepath.Ext(base)))
+		}
 	} else if len(args) == 0 {
 		return nil, api.Errorf(api.Usage, "no command: type `peer run -- CMD ARG…` or `peer run --script FILE`; see `peer run --help`")
 	}
@@ -157,7 +160,9 @@ func (f *runFlags) many(j *taskstate.Job, stdin io.Reader) error {
 	case len(f.policy.matrix) > 0 && f.array+f.eachLine != "":
 		return api.Errorf(api.Usage, "--matrix excludes --array and --each-line")
 	case f.array != "":
-		return setArray(j, f.array)
+		if err := jobfile.Array(j, f.array); err != nil {
+			return api.Errorf(api.Usage, "--array: %v", err)
+		}
 	case f.null && f.eachLine == "":
 		return api.Errorf(api.Usage, "--null goes with --each-line FILE, as in find . -print0 | peer run --null --each-line - -- …")
 	case f.eachLine != "":

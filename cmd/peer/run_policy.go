@@ -2,13 +2,13 @@ package main
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"covey/node/api"
 	"covey/taskstate"
+	"covey/taskstate/jobfile"
 )
 
 // policyFlags are what `peer run` lets a person say about when and where tasks start, and what follows their end.
@@ -34,8 +34,8 @@ func (f *policyFlags) before(j *taskstate.Job) (err error) {
 		return err
 	}
 	if f.restart != "" {
-		if j.Restart, err = parseRestart(f.restart); err != nil {
-			return err
+		if j.Restart, err = jobfile.RestartPolicy(f.restart); err != nil {
+			return api.Errorf(api.Usage, "--restart: %v", err)
 		}
 	}
 	if f.gpus != 0 {
@@ -65,17 +65,4 @@ func parseMatrix(flags []string) ([]taskstate.Axis, error) {
 		axes = append(axes, taskstate.Axis{Name: name, Values: strings.Split(values, ",")})
 	}
 	return axes, nil
-}
-
-// parseRestart reads "on-failure" or "on-failure:3".
-func parseRestart(s string) (*taskstate.Restart, error) {
-	when, times, limited := strings.Cut(s, ":")
-	r := &taskstate.Restart{Condition: taskstate.RestartCondition(when)}
-	known := []taskstate.RestartCondition{taskstate.RestartNone, taskstate.RestartOnFailure, taskstate.RestartAny}
-	n, err := strconv.Atoi(times)
-	if !slices.Contains(known, r.Condition) || limited && (err != nil || n < 1) {
-		return nil, api.Errorf(api.Usage, "--restart %q: want none, on-failure or any, or with a number of times, as in on-failure:3", s)
-	}
-	r.Attempts = n
-	return r, nil
 }

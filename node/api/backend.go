@@ -20,6 +20,7 @@ type JobBackend interface {
 	Cancel(ctx context.Context, id string) (Job, error)
 	Jobs(ctx context.Context) (Jobs, error)
 	Job(ctx context.Context, id string) (JobAnswer, error)
+	JobFile(ctx context.Context, id string) (JobFile, error)
 	Tasks(ctx context.Context, id string) (Tasks, error)
 	// Explain tells the story of a job, or of a task: JOB.SLOT or JOB.SLOT.ATTEMPT.
 	Explain(ctx context.Context, id string) (Explanation, error)

@@ -25,6 +25,7 @@ func NewHandler(b Backend) http.Handler {
 	mux.HandleFunc("GET /v1/jobs", get(b.Jobs))
 	mux.HandleFunc("GET /v1/tickets", get(b.Invites))
 	mux.HandleFunc("GET /v1/jobs/{id}", getID(b.Job))
+	mux.HandleFunc("GET /v1/jobs/{id}/file", getID(b.JobFile))
 	mux.HandleFunc("GET /v1/explain/{id}", getID(b.Explain))
 	mux.HandleFunc("POST /v1/jobs/{id}/cancel", getID(b.Cancel))
 	changeRoutes(mux, b)

@@ -98,6 +98,7 @@ type Job struct {
 	After    []Predecessor `json:"after,omitempty"`    // what has to be complete first, as long as it is not
 	Schedule *Schedule     `json:"schedule,omitempty"` // it only starts others
 	Origin   *Origin       `json:"origin,omitempty"`   // it was started by a schedule
+	Spec     *Spec         `json:"spec,omitempty"`     // what it runs; only where one job is asked for
 }
 
 // Over tells whether the job has ended.

@@ -26,6 +26,7 @@ const (
 func keyCases() map[string]keyCase {
 	return map[string]keyCase{
 		"count":     {"count: 2", "count: 3", false, ""},
+		"array":     {"array: 1-2", "array: 3-4", true, ""},
 		"each":      {"each: [a, b]", "each: [a, c]", true, ""},
 		"each_line": {"each: [a, b]", "each_line: list.txt", true, "each"},
 		"matrix":    {"matrix: {s: [1, 2]}", "matrix: {s: [1, 3]}", true, ""},
@@ -34,6 +35,7 @@ func keyCases() map[string]keyCase {
 		"run.process.env":     {"run: {process: {command: [serve], env: {A: x}}}", "run: {process: {command: [serve], env: {A: y}}}", true, "run"},
 		"run.process.dir":     {"run: {process: {command: [serve]}}", "run: {process: {command: [serve], dir: in}}", true, "run"},
 		"run.process.shell":   {"run: {process: {command: [serve]}}", "run: {process: {command: serve, shell: true}}", true, "run"},
+		"run.process.script":  {"run: {process: {command: [serve]}}", "run: {process: {command: [serve], script: \"#!/bin/sh\\n\"}}", true, "run"},
 		"run.noop.duration":   {"run: {noop: {duration: 1h}}", "run: {noop: {duration: 2h}}", true, "run"},
 
 		"resources.cpus":   {"resources: {cpus: 1}", "resources: {cpus: 2}", true, "resources"},
@@ -77,7 +79,7 @@ func (c keyCase) job(t *testing.T, key, line string) *taskstate.Job {
 	t.Helper()
 	file := line + "\n"
 	switch top, _, _ := strings.Cut(key, "."); top {
-	case "each", "each_line", "matrix", "parallel", "max_fails", "timeout":
+	case "array", "each", "each_line", "matrix", "parallel", "max_fails", "timeout":
 		file += serviceRun
 	case "schedule":
 		file += scheduleRun

@@ -24,6 +24,7 @@ func (r *reader) top(n ast.Node, j *taskstate.Job) {
 		{"name", func(n ast.Node, p string) { j.Name = r.jobName(n, p) }},
 		{"type", func(n ast.Node, p string) { r.jobType(n, p, j) }},
 		{"count", func(n ast.Node, p string) { j.Count = r.whole(n, p, 0, MaxCount) }},
+		{"array", func(n ast.Node, p string) { r.array(n, p, j) }},
 		{"each", func(n ast.Node, p string) { j.Each = r.each(n, p) }},
 		{"each_line", func(n ast.Node, p string) { j.Each = r.eachLine(n, p) }},
 		{"matrix", func(n ast.Node, p string) { j.Matrix = r.matrix(n, p) }},
@@ -44,7 +45,7 @@ func (r *reader) top(n ast.Node, j *taskstate.Job) {
 	if _, ok := r.at["run"]; !ok && len(r.errs) == before { // else the fault reported may be why
 		r.fail(placeAt(n), "run is missing: say what to run, as in run: {process: {command: [hostname]}}")
 	}
-	r.oneOf("", "count", "each", "each_line", "matrix")
+	r.oneOf("", "count", "array", "each", "each_line", "matrix")
 }
 
 // oneOf refuses more than one of keys that exclude each other.
@@ -103,6 +104,17 @@ func oneWord[W ~string](r *reader, n ast.Node, path string, allowed ...W) W {
 	}
 	r.fail(placeAt(n), "%s: unknown word %q: %sAllowed is %s", path, clip(s), hint, strings.Join(words, ", "))
 	return ""
+}
+
+// array reads numbers as `peer run --array` does; a lone one is a number to YAML.
+func (r *reader) array(n ast.Node, path string, j *taskstate.Job) {
+	s, ok := r.text(n, path)
+	if !ok {
+		return
+	}
+	if err := Array(j, s); err != nil {
+		r.fail(placeAt(n), "%s: %v", path, err)
+	}
 }
 
 func (r *reader) each(n ast.Node, path string) []string {
@@ -179,10 +191,11 @@ func (r *reader) process(n ast.Node, path string) *taskstate.Process {
 		{"env", func(n ast.Node, at string) { p.Env = r.env(n, at) }},
 		{"dir", func(n ast.Node, at string) { p.Dir, _ = r.text(n, at) }},
 		{"shell", func(n ast.Node, at string) { p.Shell = r.flag(n, at) }},
+		{"script", func(n ast.Node, at string) { p.Script = []byte(r.filled(n, at)) }},
 	})
 	at := path + ".command"
 	switch {
-	case command == nil && len(r.errs) > before: // the fault reported may be why
+	case command == nil && (len(r.errs) > before || len(p.Script) > 0): // the fault reported may be why; a script needs no arguments
 	case command == nil:
 		r.fail(placeAt(n), "%s is missing: what to execute, as in command: [convert, in.png, out.png]", at)
 	case p.Shell && command.Type() != ast.SequenceType:

@@ -2,6 +2,7 @@ package jobfile
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,14 @@ import (
 // restart reads a policy; what it leaves out depends on the job's type, which may follow: see completeRestart.
 func (r *reader) restart(n ast.Node, path string) *taskstate.Restart {
 	p := &taskstate.Restart{}
+	if _, ok := entries(n); !ok && n.Type() != ast.SequenceType {
+		s, _ := r.text(n, path)
+		p, err := RestartPolicy(s)
+		if err != nil {
+			r.fail(placeAt(n), "%s: %v, or keys and values, as in {condition: on-failure, attempts: 3, delay: 1s}", path, err)
+		}
+		return p
+	}
 	r.object(n, path, []field{
 		{"condition", func(n ast.Node, at string) {
 			p.Condition = oneWord(r, n, at, taskstate.RestartNone, taskstate.RestartOnFailure, taskstate.RestartAny)
@@ -22,6 +31,20 @@ func (r *reader) restart(n ast.Node, path string) *taskstate.Restart {
 		{"window", func(n ast.Node, at string) { p.Window = r.duration(n, at) }},
 	})
 	return p
+}
+
+// RestartPolicy reads the short form of a policy: "on-failure", or "on-failure:3" for at most three restarts. The error says what is
+// wanted; the policy is never nil.
+func RestartPolicy(s string) (*taskstate.Restart, error) {
+	when, times, limited := strings.Cut(s, ":")
+	p := &taskstate.Restart{Condition: taskstate.RestartCondition(when)}
+	known := []taskstate.RestartCondition{taskstate.RestartNone, taskstate.RestartOnFailure, taskstate.RestartAny}
+	n, err := strconv.Atoi(times)
+	if !slices.Contains(known, p.Condition) || limited && (err != nil || n < 1) {
+		return p, fmt.Errorf("want none, on-failure or any, or with a number of times, as in on-failure:3, got %q", clip(s))
+	}
+	p.Attempts = n
+	return p, nil
 }
 
 // completeRestart fills in what a policy leaves out: who writes one for a batch job means failures, and the others keep their default delay.

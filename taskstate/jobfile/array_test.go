@@ -1,4 +1,4 @@
-package main
+package jobfile_test
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"covey/node/api"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
 
@@ -28,7 +27,7 @@ func TestAnArrayIsWrittenAsInOtherSchedulers(t *testing.T) {
 		"08-11": "08 09 10 11", "8-011": "008 009 010 011", "001": "001", "1-3,7,09-10": "1 2 3 7 09 10", "3,1,3": "3 1 3",
 	} {
 		var j taskstate.Job
-		if err := setArray(&j, in); err != nil {
+		if err := jobfile.Array(&j, in); err != nil {
 			t.Errorf("%s: %v", in, err)
 		} else if got := strings.Join(itemsOf(&j), " "); got != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
@@ -38,12 +37,12 @@ func TestAnArrayIsWrittenAsInOtherSchedulers(t *testing.T) {
 		"", "a", "5-1", "-3", "1-", "1--3", "1,,3", "1,", ",1", "1-3:0", "1-3:", "5:2", "1-3:-1", "+1", "1 - 3", "1.5", "0x10", "9999999999999999", "1-3:2:1",
 		"-", "-1", "-1-2", "2-1", "a-b", "1-2-3", "1.5-2", "0-99999999999999999999", "0-9223372036854775807",
 	} {
-		if err := setArray(&taskstate.Job{}, in); api.AsError(err).Code != api.Usage || !strings.Contains(err.Error(), "A ≤ B") {
+		if err := jobfile.Array(&taskstate.Job{}, in); err == nil || !strings.Contains(err.Error(), "A ≤ B") {
 			t.Errorf("%q: %v", in, err)
 		}
 	}
 	for _, in := range []string{"1-1000001", "0-999999,5", "1-999999999999999:1"} {
-		if err := setArray(&taskstate.Job{}, in); err == nil || !strings.Contains(err.Error(), "at most") {
+		if err := jobfile.Array(&taskstate.Job{}, in); err == nil || !strings.Contains(err.Error(), "the most a job has") {
 			t.Errorf("%q: %v", in, err)
 		}
 	}
@@ -66,7 +65,7 @@ func TestAnArraysNumbersComeInTheOrderTheyAreWritten(t *testing.T) {
 			}
 		}
 		var j taskstate.Job
-		if err := setArray(&j, strings.Join(words, ",")); err != nil {
+		if err := jobfile.Array(&j, strings.Join(words, ",")); err != nil {
 			t.Fatal(err)
 		}
 		if got := itemsOf(&j); !slices.Equal(got, want) {
@@ -74,7 +73,7 @@ func TestAnArraysNumbersComeInTheOrderTheyAreWritten(t *testing.T) {
 		}
 	})
 	var long taskstate.Job
-	if err := setArray(&long, fmt.Sprintf("1-%d", jobfile.MaxCount)); err != nil || long.Each != nil || long.Count != jobfile.MaxCount {
+	if err := jobfile.Array(&long, fmt.Sprintf("1-%d", jobfile.MaxCount)); err != nil || long.Each != nil || long.Count != jobfile.MaxCount {
 		t.Errorf("%v, %d items kept", err, len(long.Each))
 	}
 }

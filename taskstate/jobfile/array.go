@@ -1,16 +1,14 @@
-package main
+package jobfile
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 
-	"covey/node/api"
 	"covey/taskstate"
-	"covey/taskstate/jobfile"
 )
 
-// arrayRange is one part of --array: first, first+step … up to last, each written with at least width digits.
+// arrayRange is one part of an array: first, first+step … up to last, each written with at least width digits.
 type arrayRange struct{ first, last, step, width int }
 
 func (r arrayRange) count() int { return (r.last-r.first)/r.step + 1 }
@@ -18,19 +16,19 @@ func (r arrayRange) count() int { return (r.last-r.first)/r.step + 1 }
 // plain tells whether its numbers follow each other and are written as they are.
 func (r arrayRange) plain() bool { return r.step == 1 && r.width == 0 }
 
-// setArray gives a job a task for each number of --array: 5, 1-100, 1,3,5, 1-10:2 and 01-10, or several of them with commas.
-// Numbers in a row cost nothing; any others are a list of items.
-func setArray(j *taskstate.Job, s string) error {
+// Array gives a job a slot for each number of what is written like 5, 1-100, 1,3,5, 1-10:2 or 01-10, or several of them with commas.
+// Numbers in a row cost nothing; any others are a list of items. The error says what is wanted.
+func Array(j *taskstate.Job, s string) error {
 	var parts []arrayRange
 	count := 0
 	for word := range strings.SplitSeq(s, ",") {
 		r, ok := parseArrayRange(word)
 		if !ok {
-			return api.Errorf(api.Usage, "--array %q: want numbers and ranges A-B with A ≤ B, as in 5, 1-100, 1,3,5, 1-10:2 or 01-10", s)
+			return fmt.Errorf("want numbers and ranges A-B with A ≤ B, as in 5, 1-100, 1,3,5, 1-10:2 or 01-10, got %q", clip(s))
 		}
 		parts = append(parts, r)
-		if count += r.count(); count > jobfile.MaxCount {
-			return api.Errorf(api.Usage, "--array %s: a job has at most %d tasks; make several of it", s, jobfile.MaxCount)
+		if count += r.count(); count > MaxCount {
+			return fmt.Errorf("%s are more than %s tasks, the most a job has; make several of it", clip(s), grouped(MaxCount))
 		}
 	}
 	if r := parts[0]; len(parts) == 1 && r.plain() {

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"covey/node/api"
+)
+
+// specText says what a job runs and needs, line by line.
+func specText(line func(k, v string), s *api.Spec) {
+	if s == nil {
+		return
+	}
+	line("runs", s.Line())
+	line("dir", s.Dir)
+	line("env", strings.Join(s.Env, ", "))
+	line("needs", needsText(s))
+	line("only on", strings.Join(s.Constraints, " and "))
+}
+
+// needsText is what a task promises itself.
+func needsText(s *api.Spec) string {
+	var parts []string
+	if s.CPUs > 0 {
+		parts = append(parts, countOfNumber(s.CPUs, "cpu"))
+	}
+	if s.Memory > 0 {
+		parts = append(parts, bytesText(s.Memory)+" of memory")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Others)) {
+		parts = append(parts, fmt.Sprintf("%d %s", s.Others[name], name))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func countOfNumber(n float64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return number(n) + " " + what + "s"
+}

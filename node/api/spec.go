@@ -1,0 +1,64 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+// Spec is what a job runs and what it needs, as far as people want to see it at a glance: the values of its environment, its items
+// and a script's text are not in it. GET /v1/jobs/{id}/file has all.
+type Spec struct {
+	Command     []string         `json:"command,omitempty"` // words, or one line for a shell
+	Shell       bool             `json:"shell,omitempty"`
+	Script      int              `json:"script,omitempty"` // bytes of the script that travels with the job
+	Noop        float64          `json:"noop,omitempty"`   // seconds that a no-op takes
+	Dir         string           `json:"dir,omitempty"`
+	Env         []string         `json:"env,omitempty"` // names
+	CPUs        float64          `json:"cpus"`
+	Memory      int64            `json:"memory"` // bytes
+	Others      map[string]int64 `json:"others,omitempty"`
+	Constraints []string         `json:"constraints,omitempty"`
+}
+
+// Line is what is run, as one would type it.
+func (s *Spec) Line() string {
+	switch {
+	case s.Shell:
+		return strings.Join(s.Command, " ")
+	case len(s.Command)+s.Script == 0:
+		return fmt.Sprintf("nothing, for %gs", s.Noop)
+	}
+	words := make([]string, 0, len(s.Command)+1)
+	if s.Script > 0 {
+		words = append(words, fmt.Sprintf("(a script of %d bytes)", s.Script))
+	}
+	for _, w := range s.Command {
+		words = append(words, quoted(w))
+	}
+	return strings.Join(words, " ")
+}
+
+// bare is a word that no shell reads as anything else.
+var bare = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// quoted writes a word so that a shell reads it back.
+func quoted(w string) string {
+	if bare.MatchString(w) {
+		return w
+	}
+	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+}
+
+// JobFile answers GET /v1/jobs/{id}/file: a job file that would do the same.
+type JobFile struct {
+	ID   string `json:"id"`
+	File string `json:"file"`
+}
+
+// JobFile is the job file of a job.
+func (c *Client) JobFile(ctx context.Context, id string) (JobFile, error) {
+	return call[JobFile](ctx, c, http.MethodGet, jobPath(id, "/file"), nil)
+}

@@ -1,0 +1,86 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/taskstate"
+	"covey/taskstate/jobfile"
+)
+
+// specOf is what a job runs and needs, for a glance.
+func specOf(j *taskstate.Job) *api.Spec {
+	s := &api.Spec{
+		CPUs: float64(j.Resources.MilliCPU) / 1000, Memory: j.Resources.Memory, Others: j.Resources.Others.Map(), Constraints: j.Constraints,
+	}
+	if p := j.Run.Process; p != nil {
+		s.Command, s.Shell, s.Script, s.Dir, s.Env = p.Command, p.Shell, len(p.Script), p.Dir, slices.Sorted(maps.Keys(p.Env))
+	}
+	if j.Run.Noop != nil {
+		s.Noop = float64(j.Run.Noop.Duration) / 1000
+	}
+	return s
+}
+
+// jobSpec is a job as it is now, also one that is held here.
+func (n *Node) jobSpec(ctx context.Context, id string) (job *taskstate.Job, err error) {
+	found, held, err := n.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if held != nil {
+		return &held.Job, nil
+	}
+	n.replica.Read(func(s *ledger.State) {
+		if r, ok := s.Job(found); ok {
+			job = r.Job()
+		}
+	})
+	if job == nil {
+		return nil, errNoJob(id)
+	}
+	return job, nil
+}
+
+// JobFile implements api.JobBackend.
+func (n *Node) JobFile(ctx context.Context, id string) (api.JobFile, error) {
+	job, err := n.jobSpec(ctx, id)
+	if err != nil {
+		return api.JobFile{}, err
+	}
+	b, err := jobfile.Format(job)
+	if err != nil {
+		return api.JobFile{}, api.Errorf(api.Conflict, "job %s cannot be written as a file: %v", job.ID, err)
+	}
+	return api.JobFile{ID: string(job.ID), File: string(b)}, nil
+}
+
+// whatItRuns is a job's spec in a line of its story.
+func whatItRuns(s *api.Spec) string {
+	text := "runs " + s.Line()
+	if len(s.Env) > 0 {
+		text += "; sets " + strings.Join(s.Env, ", ")
+	}
+	needs := make([]string, 0, 2)
+	if s.CPUs > 0 {
+		needs = append(needs, fmt.Sprintf("%g cpu", s.CPUs))
+	}
+	if s.Memory > 0 {
+		needs = append(needs, fmt.Sprintf("%d MiB", s.Memory>>20))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Others)) {
+		needs = append(needs, fmt.Sprintf("%d %s", s.Others[name], name))
+	}
+	if len(needs) > 0 {
+		text += "; each task needs " + strings.Join(needs, ", ")
+	}
+	if len(s.Constraints) > 0 {
+		text += "; only where " + strings.Join(s.Constraints, " and ")
+	}
+	return text
+}

@@ -1,0 +1,403 @@
+package jobfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"covey/taskstate"
+	"covey/taskstate/shell"
+)
+
+// Format writes a job as a file that Parse reads as the same job: what a person would write, without what is the default anyway.
+// What belongs to one submission – id, submitter, version, origin – is left out. The error says what a file cannot hold.
+func Format(j *taskstate.Job) ([]byte, error) {
+	w := &writer{}
+	w.line(0, "name", scalar(j.Name))
+	if j.Type != taskstate.BatchJob {
+		w.line(0, "type", string(j.Type))
+	}
+	w.slots(j)
+	if err := w.run(&j.Run); err != nil {
+		return nil, err
+	}
+	w.resources(j)
+	w.list(0, "constraints", j.Constraints)
+	w.placement(j)
+	w.number(0, "parallel", j.Parallel)
+	w.restart(j)
+	w.unreachable(j)
+	if j.Timeout > 0 {
+		w.line(0, "timeout", span(j.Timeout))
+	}
+	w.number(0, "max_fails", j.MaxFails)
+	w.update(j.Update)
+	w.list(0, "after", texts(j.After))
+	w.schedule(j.Schedule)
+	if j.Priority != taskstate.DefaultPriority {
+		w.line(0, "priority", strconv.Itoa(j.Priority))
+	}
+	return w.check(j)
+}
+
+// writer writes a job file line by line.
+type writer struct{ b strings.Builder }
+
+// check holds what was written against what reading it again gives: a file that means something else is worse than none.
+func (w *writer) check(j *taskstate.Job) ([]byte, error) {
+	out := []byte(w.b.String())
+	again, err := Parse("job.yaml", out, Options{})
+	if err != nil {
+		return nil, fmt.Errorf("this job cannot be written as a job file: %w", err)
+	}
+	want := *j
+	want.ID, want.Submitter, want.Version, want.Origin = "", "", 0, nil
+	if len(want.Matrix)+len(want.Each) > 0 || want.Type == taskstate.GlobalJob {
+		want.Count = again.Count
+	}
+	if p := want.Run.Process; p != nil {
+		same := *p
+		same.Command, same.Braces = again.Run.Process.Command, false // {} has become a reference
+		want.Run.Process = &same
+	}
+	if want.Restart == nil {
+		want.Restart = again.Restart
+	}
+	if !reflect.DeepEqual(normal(want), normal(*again)) {
+		return nil, errors.New("this job was submitted by a program, and says what a job file cannot say")
+	}
+	return out, nil
+}
+
+// normal makes what is empty alike.
+func normal(j taskstate.Job) taskstate.Job {
+	if len(j.Each) == 0 {
+		j.Each = nil
+	}
+	if len(j.Matrix) == 0 {
+		j.Matrix = nil
+	}
+	if len(j.Constraints) == 0 {
+		j.Constraints = nil
+	}
+	if len(j.After) == 0 {
+		j.After = nil
+	}
+	if p := j.Run.Process; p != nil {
+		same := *p
+		if len(same.Env) == 0 {
+			same.Env = nil
+		}
+		if len(same.Script) == 0 {
+			same.Script = nil
+		}
+		if len(same.Command) == 0 {
+			same.Command = nil
+		}
+		j.Run.Process = &same
+	}
+	return j
+}
+
+func (w *writer) line(depth int, key, value string) {
+	w.b.WriteString(strings.Repeat("  ", depth) + key + ":")
+	if value != "" {
+		w.b.WriteString(" " + value)
+	}
+	w.b.WriteByte('\n')
+}
+
+func (w *writer) number(depth int, key string, n int) {
+	if n != 0 {
+		w.line(depth, key, strconv.Itoa(n))
+	}
+}
+
+// listWidth is how long a list may be in one line.
+const listWidth = 100
+
+// list writes a list, in one line if it fits. An empty one is left out.
+func (w *writer) list(depth int, key string, words []string) {
+	if len(words) == 0 {
+		return
+	}
+	quoted := make([]string, len(words))
+	long := 0
+	for i, s := range words {
+		quoted[i] = scalar(s)
+		long += len(quoted[i]) + 2
+	}
+	if long <= listWidth {
+		w.line(depth, key, "["+strings.Join(quoted, ", ")+"]")
+		return
+	}
+	w.line(depth, key, "")
+	for _, s := range quoted {
+		w.b.WriteString(strings.Repeat("  ", depth) + "- " + s + "\n")
+	}
+}
+
+// simple is what YAML takes for text without quotes, in a list in brackets, too.
+var simple = regexp.MustCompile(`^[A-Za-z_./][A-Za-z0-9_./+@%=-]*( [A-Za-z0-9_./+@%=-]+)*$`)
+
+// scalar writes a text: as it is where YAML reads it as that, in quotes otherwise.
+func scalar(s string) string {
+	switch strings.ToLower(s) {
+	case "true", "false", "null", "yes", "no", "on", "off", "y", "n", ".inf", ".nan", "inf", "nan", "infinity":
+	default:
+		if simple.MatchString(s) && len(s) <= listWidth {
+			return s
+		}
+	}
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a text is always written
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func texts[S ~string](in []S) []string {
+	out := make([]string, len(in))
+	for i, s := range in {
+		out[i] = string(s)
+	}
+	return out
+}
+
+// span writes milliseconds.
+func span(ms int64) string {
+	s := (time.Duration(ms) * time.Millisecond).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// size writes bytes in the largest unit that needs no fraction.
+func size(n int64) string {
+	for _, u := range []struct {
+		name  string
+		bytes int64
+	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n >= u.bytes && n%u.bytes == 0 {
+			return strconv.FormatInt(n/u.bytes, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(n, 10) + "B"
+}
+
+func (w *writer) slots(j *taskstate.Job) {
+	switch {
+	case len(j.Matrix) > 0:
+		w.line(0, "matrix", "")
+		for _, a := range j.Matrix {
+			w.list(1, scalar(a.Name), a.Values)
+		}
+	case len(j.Each) > 0:
+		w.list(0, "each", j.Each)
+	case j.Numbered:
+		w.line(0, "array", fmt.Sprintf("%d-%d", j.First, j.First+j.Count-1))
+	case j.Type != taskstate.GlobalJob && (j.Count != 1 || j.Type.Lasts()):
+		w.line(0, "count", strconv.Itoa(j.Count))
+	}
+}
+
+func (w *writer) run(r *taskstate.Run) error {
+	w.line(0, "run", "")
+	if r.Noop != nil {
+		w.line(1, "noop", "{duration: "+span(r.Noop.Duration)+"}")
+	}
+	p := r.Process
+	if p == nil {
+		return nil
+	}
+	command, err := commandOf(p)
+	if err != nil {
+		return err
+	}
+	w.line(1, "process", "")
+	if p.Shell && len(command) == 1 {
+		w.line(2, "command", scalar(command[0]))
+	} else {
+		w.list(2, "command", command)
+	}
+	if p.Shell {
+		w.line(2, "shell", "true")
+	}
+	if p.Dir != "" {
+		w.line(2, "dir", scalar(p.Dir))
+	}
+	if len(p.Env) > 0 {
+		w.line(2, "env", "")
+		for _, k := range slices.Sorted(maps.Keys(p.Env)) {
+			w.line(3, scalar(k), scalar(p.Env[k]))
+		}
+	}
+	return w.script(p.Script)
+}
+
+// script writes a script as it is, line by line, where YAML keeps it to the letter.
+func (w *writer) script(b []byte) error {
+	switch s := string(b); {
+	case s == "":
+		return nil
+	case !utf8.ValidString(s):
+		return errors.New("its script is a program and not text, which a job file cannot hold; submit it with `peer run --script FILE`")
+	case !strings.HasSuffix(s, "\n") || strings.HasSuffix(s, "\n\n") || strings.ContainsAny(s, "\r\t\x00\ufeff\u0085\u2028\u2029") || strings.HasPrefix(s, " ") || strings.HasPrefix(s, "\n"):
+		w.line(2, "script", scalar(s))
+	default:
+		w.line(2, "script", "|")
+		for line := range strings.Lines(s) {
+			if line != "\n" {
+				w.b.WriteString("      ")
+			}
+			w.b.WriteString(line)
+		}
+	}
+	return nil
+}
+
+// commandOf is the command with {} written out: job files know ${COVEY_ITEM} alone.
+func commandOf(p *taskstate.Process) ([]string, error) {
+	if !p.Braces {
+		return p.Command, nil
+	}
+	const item = "COVEY_ITEM"
+	out := make([]string, len(p.Command))
+	for i, word := range p.Command {
+		if p.Shell {
+			filled, err := shell.Fill(word, item)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = filled
+			continue
+		}
+		const escaped = "\x00" // no word has it
+		word = strings.ReplaceAll(word, `\{}`, escaped)
+		out[i] = strings.ReplaceAll(strings.ReplaceAll(word, "{}", "${"+item+"}"), escaped, "{}")
+	}
+	return out, nil
+}
+
+func (w *writer) resources(j *taskstate.Job) {
+	var parts []string
+	usual := int64(0)
+	if j.Run.Process != nil {
+		usual = DefaultMilliCPU
+	}
+	if n := j.Resources.MilliCPU; n != usual {
+		parts = append(parts, "cpus: "+strconv.FormatFloat(float64(n)/1000, 'f', -1, 64))
+	}
+	if n := j.Resources.Memory; n != 0 {
+		parts = append(parts, "memory: "+size(n))
+	}
+	others := j.Resources.Others.Map()
+	for _, name := range slices.Sorted(maps.Keys(others)) {
+		parts = append(parts, fmt.Sprintf("%s: %d", scalar(name), others[name]))
+	}
+	if len(parts) > 0 {
+		w.line(0, "resources", "{"+strings.Join(parts, ", ")+"}")
+	}
+}
+
+func (w *writer) placement(j *taskstate.Job) {
+	var parts []string
+	if j.Strategy != "" {
+		parts = append(parts, "strategy: "+string(j.Strategy))
+	}
+	if j.Over != "" {
+		parts = append(parts, "over: "+scalar(j.Over))
+	}
+	if j.MaxPerPeer != 0 {
+		parts = append(parts, fmt.Sprintf("max_per_peer: %d", j.MaxPerPeer))
+	}
+	if len(parts) > 0 {
+		w.line(0, "placement", "{"+strings.Join(parts, ", ")+"}")
+	}
+}
+
+func (w *writer) restart(j *taskstate.Job) {
+	r, usual := j.Restart, taskstate.DefaultRestart(j.Type)
+	if r == nil {
+		r = &taskstate.Restart{Condition: taskstate.RestartNone}
+	}
+	if usual != nil && *r == *usual || usual == nil && j.Restart == nil {
+		return
+	}
+	parts := []string{"condition: " + string(r.Condition)}
+	if r.Attempts != 0 {
+		parts = append(parts, fmt.Sprintf("attempts: %d", r.Attempts))
+	}
+	if r.Delay != 0 || j.Type.Lasts() && r.Condition != taskstate.RestartNone {
+		parts = append(parts, "delay: "+span(r.Delay))
+	}
+	if r.Window != 0 {
+		parts = append(parts, "window: "+span(r.Window))
+	}
+	w.line(0, "restart", "{"+strings.Join(parts, ", ")+"}")
+}
+
+func (w *writer) unreachable(j *taskstate.Job) {
+	usual := taskstate.DefaultReplaceAfter.Milliseconds()
+	if j.Type.Lasts() {
+		usual = 0
+	}
+	switch u := j.Unreachable; {
+	case u.Wait:
+		w.line(0, "unreachable", "{wait: true}")
+	case u.ReplaceAfter != usual:
+		w.line(0, "unreachable", "{replace_after: "+span(u.ReplaceAfter)+"}")
+	}
+}
+
+func (w *writer) update(u *taskstate.Update) {
+	if u == nil {
+		return
+	}
+	usual := taskstate.DefaultUpdate()
+	parts := []string{fmt.Sprintf("parallelism: %d", u.Parallelism)}
+	for _, x := range []struct {
+		said bool
+		text string
+	}{
+		{u.Delay != usual.Delay, "delay: " + span(u.Delay)},
+		{u.Monitor != usual.Monitor, "monitor: " + span(u.Monitor)},
+		{u.MaxFailureRatio != usual.MaxFailureRatio, "max_failure_ratio: " + strconv.FormatFloat(u.MaxFailureRatio, 'f', -1, 64)},
+		{u.OnFailure != usual.OnFailure, "on_failure: " + string(u.OnFailure)},
+		{u.Order != usual.Order, "order: " + string(u.Order)},
+	} {
+		if x.said {
+			parts = append(parts, x.text)
+		}
+	}
+	w.line(0, "update", "{"+strings.Join(parts, ", ")+"}")
+}
+
+func (w *writer) schedule(s *taskstate.Schedule) {
+	switch {
+	case s == nil:
+	case s.Zone == "" && s.Overlap == "":
+		w.line(0, "schedule", scalar(s.Cron))
+	default:
+		w.line(0, "schedule", "")
+		w.line(1, "cron", scalar(s.Cron))
+		if s.Zone != "" {
+			w.line(1, "zone", scalar(s.Zone))
+		}
+		if s.Overlap != "" {
+			w.line(1, "overlap", string(s.Overlap))
+		}
+	}
+}
