@@ -24,6 +24,7 @@ func (n *Node) heed(ev ledger.Event) {
 				entries = append(entries, *c.Remove.Entry)
 			}
 			n.store.Forget(c.Remove.Peer)
+			n.table.ForgetAuthor(c.Remove.Peer)
 		}
 	}
 	if len(entries) > 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"sync"
+	"time"
 
 	"covey/membership/digest"
 	"covey/taskstate"
@@ -19,6 +20,31 @@ type faults struct {
 	mu    sync.Mutex
 	of    map[taskstate.PeerID]int64 // bounded: only admitted authors get so far
 	count int64
+
+	floods int64     // envelopes that were too many
+	spoken time.Time // when the log last spoke of them
+	unsaid int64     // of them since
+}
+
+// floodLog is how often the log speaks of envelopes that are too many.
+const floodLog = time.Minute
+
+// flooded notes an envelope that was dropped unread because its author, as it says, brings in too much.
+func (f *faults) flooded(author taskstate.PeerID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.floods++
+	f.unsaid++
+	if now := time.Now(); now.Sub(f.spoken) >= floodLog {
+		f.log.Warn("a peer reports more than one may: the rest is dropped, and fetched later at a bounded pace", "peer", author, "messages", f.unsaid)
+		f.spoken, f.unsaid = now, 0
+	}
+}
+
+func (f *faults) flooding() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.floods
 }
 
 func newFaults(log *slog.Logger) *faults {

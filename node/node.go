@@ -220,7 +220,7 @@ func (n *Node) openWork() (err error) {
 	n.logs = blob.NewStore(blob.Config{Dir: n.folder.path("tasks"), Live: n.runner.Live})
 	n.statuses = newStatuses(n)
 	n.exchange = digest.New(n.exchangeConfig())
-	n.statuses.offer = n.exchange.Offer
+	n.statuses.offer, n.statuses.allows = n.exchange.Offer, n.exchange.Allows
 	n.coord = dispatch.NewCoord(n.coordConfig())
 	n.at = hostIPs(n.host.Addrs())
 	n.worker, err = dispatch.NewWorker(n.workerConfig())

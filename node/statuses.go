@@ -26,6 +26,7 @@ type statuses struct {
 	hub     *hub
 	admits  func(peer string) bool
 	offer   func(digest.Envelope) (fresh bool) // keeps it for others to pull
+	allows  func(digest.Envelope) bool         // false: its author has brought in too much for now
 	store   *digest.Store                      // where it keeps it
 	faults  *faults
 	own     func(env digest.Envelope, differs bool) // hears of envelopes of this peer that came from others
@@ -235,7 +236,15 @@ func (s *statuses) moved() {
 
 // fromTopic is what the topic asks about every message: only news travels on.
 func (s *statuses) fromTopic(_ string, raw []byte) p2p.Verdict {
-	_, fresh, err := s.accept(raw)
+	env, err := digest.Decode(raw)
+	if err != nil {
+		return p2p.Reject
+	}
+	if !s.allows(env) {
+		s.faults.flooded(env.Author)
+		return p2p.Ignore
+	}
+	_, fresh, err := s.take(env, s.offer)
 	switch {
 	case err != nil:
 		return p2p.Reject

@@ -47,7 +47,7 @@ type Topic struct {
 	once  sync.Once
 }
 
-// Topic joins a topic. deliver gets every message of others once (while it is remembered: two minutes), with the neighbour it
+// Topic joins a topic. deliver gets every message of others once (while it is remembered: half a minute), with the neighbour it
 // came from. It runs on pubsub's validation workers, several at a time, and what it takes is time the next message waits; data
 // must not be changed. A name can be joined once at a time.
 func (h *Host) Topic(name string, deliver func(from string, data []byte) Verdict) (*Topic, error) {
@@ -107,7 +107,7 @@ func (t *Topic) Close() {
 	})
 }
 
-// Dropped counts messages that were lost because a queue was full.
+// Dropped counts messages that were lost because a queue was full, or a neighbour sent too many.
 func (h *Host) Dropped() uint64 { return h.drops.n.Load() }
 
 // pubsub starts GossipSub at the first topic.
@@ -119,10 +119,13 @@ func (h *Host) pubsub() (*pubsub.PubSub, error) {
 	}
 	params := pubsub.DefaultGossipSubParams()
 	params.HeartbeatInterval = topicHeartbeat
+	params.HistoryLength = params.HistoryGossip // what is accepted is kept for so many heartbeats, and no longer than it is offered to others
+	paces := newTopicPaces(h.log, func(n uint64) { h.drops.n.Add(n) })
 	ps, err := pubsub.NewGossipSub(h.ctx, untagged{gatedHost{h.bh, h}}, pubsub.WithGossipSubParams(params),
 		pubsub.WithMessageSignaturePolicy(pubsub.StrictNoSign), pubsub.WithNoAuthor(), pubsub.WithMessageIdFn(messageID),
 		pubsub.WithFloodPublish(true), pubsub.WithMaxMessageSize(1<<20),
 		pubsub.WithPeerOutboundQueueSize(topicQueue), pubsub.WithValidateQueueSize(topicQueue),
+		pubsub.WithAppSpecificRpcInspector(paces.inspect), pubsub.WithSubscriptionFilter(paces), pubsub.WithSeenMessagesTTL(topicSeen),
 		pubsub.WithRawTracer(&h.drops), pubsub.WithLogger(h.log),
 	)
 	if err != nil {

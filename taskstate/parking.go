@@ -3,8 +3,18 @@ package taskstate
 // DefaultParkLimit is how many statuses wait for their assignment at most: as many as a busy flock reports in a second or two.
 const DefaultParkLimit = 32768
 
+// What one author may park at most: this part of all, and so many bytes.
+const (
+	parkShare      = 4
+	parkShareLeast = 8192
+	parkBytes      = 8 << 20
+)
+
+// maxAhead is how many ledger entries a status may be ahead of this replica: no replica is ever so far behind.
+const maxAhead = 1 << 32
+
 // parking holds statuses that came before the news of their assignment. When it is full the author with the most makes room with
-// the one that has waited longest, so that nobody crowds out the others. What was lost here is told by Table.Spilled.
+// the one that has waited longest, so that nobody crowds out the others; and so it does when it has its share. What was lost here is told by Table.Spilled.
 type parking struct {
 	limit int
 	spilt bool // something was lost
@@ -18,6 +28,7 @@ type parking struct {
 type lot struct {
 	spots map[parkKey]parkedStatus
 	queue []parkKey // oldest first
+	bytes int
 }
 
 type parkKey struct {
@@ -45,19 +56,27 @@ func (p *parking) put(author PeerID, inc Incarnation, s Status) {
 	}
 	k := parkKey{inc, s.Task}
 	if old, ok := l.spots[k]; ok {
-		l.spots[k] = parkedStatus{author, inc, Join(old.status, s)}
-		return
+		next := Join(old.status, s)
+		l.bytes += next.parkedSize() - old.status.parkedSize()
+		l.spots[k] = parkedStatus{author, inc, next}
+	} else {
+		l.spots[k] = parkedStatus{author, inc, s}
+		l.queue = append(l.queue, k)
+		l.bytes += s.parkedSize()
+		p.size++
 	}
-	l.spots[k] = parkedStatus{author, inc, s}
-	l.queue = append(l.queue, k)
-	p.size++
+	for len(l.queue) > max(p.limit/parkShare, parkShareLeast) || l.bytes > parkBytes {
+		p.drop(author)
+	}
 	if p.size > p.limit {
 		p.evict()
 	}
 }
 
+// parkedSize is about how many bytes a status holds while it is parked.
+func (s *Status) parkedSize() int { return 400 + len(s.Task.Job) + len(s.Reason) + len(s.Message) }
+
 func (p *parking) evict() {
-	p.spilt = true
 	var from PeerID
 	most := 0
 	for author, l := range p.lots {
@@ -65,12 +84,34 @@ func (p *parking) evict() {
 			from, most = author, n
 		}
 	}
+	p.drop(from)
+}
+
+// drop loses the status of an author that has waited longest.
+func (p *parking) drop(from PeerID) {
+	p.spilt = true
 	l := p.lots[from]
-	delete(l.spots, l.queue[0])
+	l.take(l.queue[0])
 	l.queue = l.queue[1:]
 	p.size--
 	if len(l.queue) == 0 {
 		delete(p.lots, from)
+	}
+}
+
+// take takes a status off its spot.
+func (l *lot) take(k parkKey) parkedStatus {
+	s := l.spots[k]
+	l.bytes -= s.status.parkedSize()
+	delete(l.spots, k)
+	return s
+}
+
+// forget drops everything of an author.
+func (p *parking) forget(author PeerID) {
+	if l := p.lots[author]; l != nil {
+		p.size -= len(l.queue)
+		delete(p.lots, author)
 	}
 }
 
@@ -90,8 +131,7 @@ func (p *parking) due(applied uint64) []parkedStatus {
 				p.next = min(p.next, s.status.Index)
 				continue
 			}
-			out = append(out, s)
-			delete(l.spots, k)
+			out = append(out, l.take(k))
 			p.size--
 		}
 		l.queue = kept

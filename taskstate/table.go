@@ -91,7 +91,7 @@ const (
 func (t *Table) take(author PeerID, inc Incarnation, s *Status, applied uint64) verdict {
 	peer, at, _, st := t.ledger.Assigned(s.Task)
 	switch {
-	case st == Unknown && s.Index > applied:
+	case st == Unknown && s.Index > applied && s.Index-applied < maxAhead:
 		return ahead
 	case st != Known || peer != author || at != inc:
 		return wrong
@@ -183,6 +183,13 @@ func (t *Table) ForgetJob(id JobID) {
 	defer t.mu.Unlock()
 	t.size -= len(t.jobs[id])
 	delete(t.jobs, id)
+}
+
+// ForgetAuthor drops what an author said that waits for its assignment: it is no longer a member.
+func (t *Table) ForgetAuthor(author PeerID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.parked.forget(author)
 }
 
 // Get returns the newest status of a task.

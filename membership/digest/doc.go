@@ -12,7 +12,8 @@
 //
 // # When the store is full
 //
-// The lowest-numbered envelope of the author that holds the most bytes is dropped. Below the mark that costs other peers a source and this
+// An author has a quarter of the store, and may bring in only so much in a second (Allows), whichever way it comes; what is above that is a
+// hole, which exchanges fill later. The lowest-numbered envelope of the author that holds the most bytes is dropped. Below the mark that costs other peers a source and this
 // one nothing; above the mark it makes a hole again, which a later exchange fills. An author has at most maxIncarnations streams, a
 // store at most maxStreams: the stream that was silent longest goes, and the one whose incarnation counts (Current) last, as its batches
 // may be held nowhere else. An exchange wants no stream of another incarnation for which one would have to go.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Protocol is spoken between admitted peers.
@@ -25,6 +27,8 @@ const (
 	inbound       = 8         // exchanges served at the same time; above it streams are closed
 	inboundEach   = 2         // of them for one peer, so that one that dawdles does not keep the others out
 	maxRounds     = 64        // turns with one peer in a row while there is more
+	servedPace    = 2         // exchanges a second that are served for one peer, after servedBurst
+	servedBurst   = 2 * maxRounds
 )
 
 // Net is the part of p2p.Net that is needed.
@@ -48,16 +52,18 @@ type Config struct {
 
 // Exchange keeps a Store level with the other peers'. Make it with New, give it life with Run.
 type Exchange struct {
-	cfg  Config
-	meet chan string // peers to exchange with now
-	gaps chan string // authors with a hole
-	work sync.WaitGroup
+	cfg   Config
+	meet  chan string // peers to exchange with now
+	gaps  chan string // authors with a hole
+	work  sync.WaitGroup
+	paces paces
 
 	mu      sync.Mutex
 	ctx     context.Context // of Run; nil before and after
 	busy    map[string]bool // exchanges under way, by peer; true: again
 	serving int
 	served  map[string]int // of them, by peer
+	recent  map[string]*rate.Limiter
 }
 
 // New makes an Exchange that is not alive yet.
@@ -71,13 +77,16 @@ func New(cfg Config) *Exchange {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Exchange{cfg: cfg, meet: make(chan string, 64), gaps: make(chan string, 1), busy: map[string]bool{}, served: map[string]int{}}
+	return &Exchange{cfg: cfg, meet: make(chan string, 64), gaps: make(chan string, 1), busy: map[string]bool{}, served: map[string]int{}, recent: map[string]*rate.Limiter{}}
 }
 
 // Offer adds an envelope that came another way (gossip, a session, this peer's own) and whose signature was checked. fresh tells the caller
 // to use it; Deliver is not called. A gap below it brings an exchange soon. It never blocks.
 func (x *Exchange) Offer(e Envelope) (fresh bool) {
 	fresh, gap := x.cfg.Store.add(e)
+	if fresh {
+		x.charge(e)
+	}
 	if gap {
 		select {
 		case x.gaps <- e.Author:
@@ -218,12 +227,25 @@ func (x *Exchange) round(ctx context.Context, peer string) (more bool, err error
 	return got || gave, err
 }
 
+// notTooOften tells whether a peer may begin another exchange. The lock is held.
+func (x *Exchange) notTooOften(peer string) bool {
+	l := x.recent[peer]
+	if l == nil {
+		if len(x.recent) >= maxPaces {
+			clear(x.recent)
+		}
+		l = rate.NewLimiter(servedPace, servedBurst)
+		x.recent[peer] = l
+	}
+	return l.Allow()
+}
+
 // serve is the other side of round.
 func (x *Exchange) serve(peer string, c net.Conn) {
 	defer c.Close()
 	x.mu.Lock()
 	ctx := x.ctx
-	if ctx == nil || x.serving >= inbound || x.served[peer] >= inboundEach {
+	if ctx == nil || x.serving >= inbound || x.served[peer] >= inboundEach || !x.notTooOften(peer) {
 		x.mu.Unlock()
 		return
 	}

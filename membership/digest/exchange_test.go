@@ -111,17 +111,45 @@ func TestAHoleNobodyCanFillCostsLittle(t *testing.T) {
 
 func TestMeetingBringsBothSidesLevel(t *testing.T) {
 	nodes(t, 2, func(_ *memnet.Network, ps []*node) {
-		big := 400_000
-		for n := range uint64(60) { // more than one turn holds
+		const big, many = 400_000, 36 // what one author may have, and bring in at once
+		for n := range uint64(many) { // more than one turn holds
 			ps[0].Offer(sized("p0", "i", n+1, big))
 			ps[1].Offer(sized("p1", "i", n+1, big))
 		}
 		ps[0].Meet("p1")
 		synctest.Wait()
 		for i, p := range ps {
-			if a, b := p.store.Mark("p0", "i"), p.store.Mark("p1", "i"); a.Contiguous != 60 || b.Contiguous != 60 {
+			if a, b := p.store.Mark("p0", "i"), p.store.Mark("p1", "i"); a.Contiguous != many || b.Contiguous != many {
 				t.Errorf("p%d has %+v and %+v", i, a, b)
 			}
+		}
+	})
+}
+
+func TestAFloodOfOneAuthorIsTakenInAtABoundedPaceAndKeepsNobodyOut(t *testing.T) {
+	nodes(t, 2, func(_ *memnet.Network, ps []*node) {
+		big := 400_000
+		for n := range uint64(400) { // 160 MB
+			ps[0].Offer(sized("p0", "i", n+1, big))
+			if n%10 == 0 {
+				e := sized("p0", "i", n+1000, big)
+				e.Author = "p2" // what p2 floods p0 with
+				if ps[0].Allows(e) {
+					ps[0].Offer(e)
+				}
+			}
+		}
+		for range 60 {
+			ps[0].Meet("p1")
+			time.Sleep(time.Second)
+		}
+		if bytes, _ := ps[1].store.Size(); bytes > 40<<20 {
+			t.Errorf("p1 holds %d bytes", bytes)
+		}
+		ps[1].Offer(batch("p1", 1))
+		time.Sleep(30 * time.Second)
+		if m := ps[0].store.Mark("p1", "i"); m.Contiguous != 1 {
+			t.Errorf("p1's own word does not get through: %+v", m)
 		}
 	})
 }

@@ -10,6 +10,7 @@ const (
 	// DefaultLimit bounds a store's envelopes in bytes.
 	DefaultLimit = 64 << 20
 
+	authorShare     = 4 // of the limit one author has at most this part
 	maxStreams      = 4096
 	maxIncarnations = 8   // per author
 	maxRanges       = 128 // wanted per stream and exchange
@@ -51,8 +52,10 @@ type Range struct {
 type Store struct {
 	mu      sync.Mutex
 	limit   int
+	share   int // of it for one author
 	bytes   int
-	adds    uint64 // counts additions: age without a clock
+	authors map[string]int // bytes of each
+	adds    uint64         // counts additions: age without a clock
 	streams map[Stream]*stream
 	current map[string]string // the incarnation of each author that counts
 }
@@ -71,7 +74,7 @@ func NewStore(limit int) *Store {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	return &Store{limit: limit, streams: map[Stream]*stream{}, current: map[string]string{}}
+	return &Store{limit: limit, share: max(limit/authorShare, 1<<20), authors: map[string]int{}, streams: map[Stream]*stream{}, current: map[string]string{}}
 }
 
 // Add keeps a verified envelope. fresh tells that it was not known: whoever adds then delivers it. An envelope that is fresh may still not be
@@ -98,18 +101,29 @@ func (s *Store) add(e Envelope) (fresh, gap bool) {
 	}
 	st.held = slices.Insert(st.held, i, e)
 	st.bytes += e.size()
-	s.bytes += e.size()
+	s.count(e.Author, e.size())
 	st.advance()
 	gap = st.contiguous < e.Number
+	for s.authors[e.Author] > s.share {
+		s.evict(e.Author)
+	}
 	for s.bytes > s.limit {
-		s.evict()
+		s.evict("")
 	}
 	return true, gap
 }
 
+// count notes that an author has so many bytes more.
+func (s *Store) count(author string, n int) {
+	s.bytes += n
+	if s.authors[author] += n; s.authors[author] == 0 {
+		delete(s.authors, author)
+	}
+}
+
 func (s *Store) drop(k Stream) {
 	if st := s.streams[k]; st != nil {
-		s.bytes -= st.bytes
+		s.count(k.Author, -st.bytes)
 		delete(s.streams, k)
 	}
 }
@@ -129,11 +143,14 @@ func (st *stream) advance() {
 	}
 }
 
-// evict drops the lowest envelope of the stream that holds the most bytes.
-func (s *Store) evict() {
+// evict drops the lowest envelope of the stream that holds the most bytes, of one author or ("") of all.
+func (s *Store) evict(author string) {
 	var largest *stream
 	var name Stream
 	for k, st := range s.streams {
+		if author != "" && k.Author != author {
+			continue
+		}
 		if largest == nil || st.bytes > largest.bytes || st.bytes == largest.bytes && k.compare(name) < 0 {
 			largest, name = st, k
 		}
@@ -147,7 +164,7 @@ func (s *Store) evict() {
 func (s *Store) cut(st *stream, n int) {
 	for _, e := range st.held[:n] {
 		st.bytes -= e.size()
-		s.bytes -= e.size()
+		s.count(e.Author, -e.size())
 	}
 	clear(st.held[:n])
 	st.held = st.held[n:]

@@ -77,18 +77,21 @@ func (t *talk) readMarks() ([]Mark, error) {
 
 // ask wants what is missing here and takes it. more tells that there is more of it.
 func (t *talk) ask(theirs []Mark) (more bool, err error) {
-	wants := t.x.cfg.Store.Wants(theirs)
+	wants := slices.DeleteFunc(t.x.cfg.Store.Wants(theirs), func(r Range) bool { return !t.x.wantsOf(r.Stream.Author) })
 	wants = wants[:min(len(wants), maxWants)]
 	if err := t.send(wants); err != nil {
 		return false, err
 	}
-	news := false
+	news, left := false, turnBytes+parcelBytes+MaxBody
 	for {
 		var p parcel
 		if err := t.read(&p); err != nil {
 			return false, err
 		}
 		for _, e := range p.Envelopes {
+			if left -= e.size(); left < 0 {
+				return false, errors.New("more than a turn may bring")
+			}
 			fresh, err := t.take(e)
 			if err != nil {
 				return false, err
@@ -107,8 +110,8 @@ func (t *talk) take(e Envelope) (bool, error) {
 	if err := e.check(); err != nil {
 		return false, err
 	}
-	if !t.x.cfg.Accept(e.Author) {
-		return false, nil
+	if !t.x.cfg.Accept(e.Author) || !t.x.Allows(e) {
+		return false, nil // a hole for now
 	}
 	if err := e.Verify(t.x.cfg.Verify); err != nil {
 		return false, err
@@ -116,6 +119,7 @@ func (t *talk) take(e Envelope) (bool, error) {
 	if !t.x.cfg.Store.Add(e) {
 		return false, nil
 	}
+	t.x.charge(e)
 	t.x.cfg.Deliver(e)
 	return true, nil
 }

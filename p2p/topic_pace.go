@@ -1,0 +1,110 @@
+package p2p
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	pubsub "github.com/libp2p/go-libp2p-pubsub"
+	pb "github.com/libp2p/go-libp2p-pubsub/pb"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/time/rate"
+)
+
+// What one neighbour may publish and pass on to this peer. pubsub remembers every message's name and keeps, checks and passes on what
+// is accepted: what is above this is dropped before it sees it. Topics promise nothing anyway.
+const (
+	topicMessages      = 2000 // a second
+	topicMessageBurst  = 8000
+	topicBytes         = 4 << 20 // a second
+	topicBytesBurst    = 16 << 20
+	topicSeen          = 30 * time.Second // a message is known again for so long; pubsub's own window for repeats is half of it
+	topicSubscriptions = 16               // of one neighbour; there are a handful of topics
+	topicNeighbours    = 4096             // whose paces are remembered
+	topicLog           = time.Minute      // the log speaks of a neighbour at most so often
+)
+
+// topicPaces holds every neighbour to what one may send.
+type topicPaces struct {
+	log     *slog.Logger
+	dropped func(n uint64)
+
+	mu sync.Mutex
+	of map[peer.ID]*topicPace
+}
+
+type topicPace struct {
+	messages, bytes *rate.Limiter
+	topics          []string // it is subscribed to
+	lost            uint64   // messages, not logged yet
+	logged          time.Time
+}
+
+func newTopicPaces(log *slog.Logger, dropped func(uint64)) *topicPaces {
+	return &topicPaces{log: log, dropped: dropped, of: map[peer.ID]*topicPace{}}
+}
+
+// pace is a neighbour's; the lock is held.
+func (t *topicPaces) pace(id peer.ID) *topicPace {
+	p := t.of[id]
+	if p == nil {
+		if len(t.of) >= topicNeighbours {
+			clear(t.of)
+		}
+		p = &topicPace{messages: rate.NewLimiter(topicMessages, topicMessageBurst), bytes: rate.NewLimiter(topicBytes, topicBytesBurst)}
+		t.of[id] = p
+	}
+	return p
+}
+
+// inspect takes out of what a neighbour sent the messages that are too many. pubsub calls it from its one loop.
+func (t *topicPaces) inspect(from peer.ID, rpc *pubsub.RPC) error {
+	if len(rpc.GetPublish()) == 0 {
+		return nil
+	}
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.pace(from)
+	before := len(rpc.Publish)
+	rpc.Publish = slices.DeleteFunc(rpc.Publish, func(m *pb.Message) bool {
+		return !p.messages.AllowN(now, 1) || !p.bytes.AllowN(now, min(len(m.GetData()), topicBytesBurst))
+	})
+	lost := uint64(before - len(rpc.Publish))
+	if lost == 0 {
+		return nil
+	}
+	t.dropped(lost)
+	if p.lost += lost; now.Sub(p.logged) >= topicLog {
+		t.log.Warn("a neighbour publishes more than one may: the rest is dropped", "peer", from.String(), "messages", p.lost)
+		p.lost, p.logged = 0, now
+	}
+	return nil
+}
+
+var _ pubsub.SubscriptionFilter = (*topicPaces)(nil)
+
+// CanSubscribe implements pubsub.SubscriptionFilter.
+func (*topicPaces) CanSubscribe(string) bool { return true }
+
+// FilterIncomingSubscriptions implements pubsub.SubscriptionFilter: nobody is subscribed to more than a few topics, whose names pubsub keeps.
+func (t *topicPaces) FilterIncomingSubscriptions(from peer.ID, subs []*pb.RPC_SubOpts) ([]*pb.RPC_SubOpts, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.pace(from)
+	return slices.DeleteFunc(subs, func(s *pb.RPC_SubOpts) bool {
+		known := slices.Contains(p.topics, s.GetTopicid())
+		switch {
+		case !s.GetSubscribe():
+			p.topics = slices.DeleteFunc(p.topics, func(name string) bool { return name == s.GetTopicid() })
+			return !known
+		case known:
+			return false
+		case len(p.topics) >= topicSubscriptions:
+			return true
+		}
+		p.topics = append(p.topics, s.GetTopicid())
+		return false
+	}), nil
+}
