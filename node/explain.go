@@ -32,6 +32,7 @@ func (n *Node) Explain(ctx context.Context, id string) (api.Explanation, error) 
 	}
 	out := api.Explanation{AsOf: time.Now().UTC()}
 	if held != nil {
+		out.Spec = specOf(&held.Job)
 		out.Explain = []api.Fact{
 			{Time: stamp(held.Since), Kind: kindJob, State: "held", Text: "held on this peer's disk until there is a coordinator"},
 			{Time: out.AsOf, Kind: "waiting", Reason: "no-coordinator", Text: n.whoIsMissing()},
@@ -49,7 +50,7 @@ func (n *Node) Explain(ctx context.Context, id string) (api.Explanation, error) 
 	t.tellEnd()
 	t.tellWaiting(ctx)
 	slices.SortStableFunc(t.facts, func(a, b api.Fact) int { return a.Time.Compare(b.Time) })
-	out.Explain = t.facts
+	out.Explain, out.Spec = t.facts, specOf(t.job.job)
 	return out, nil
 }
 
@@ -222,7 +223,6 @@ func (t *teller) tellJob() {
 		text = fmt.Sprintf("started by the schedule of job %s for %s, by coordinator %s", o.Job, stamp(o.At).Format("2006-01-02 15:04 MST"), t.name(f.by))
 	}
 	t.add(f.accepted, api.Fact{Kind: kindJob, State: "accepted", Peer: f.job.Submitter, Text: text})
-	t.add(f.accepted, api.Fact{Kind: "note", Text: whatItRuns(specOf(f.job))})
 	if f.cancelled {
 		t.add(f.cancelledAt, api.Fact{Kind: kindJob, State: "cancelled", Reason: f.cancelReason, Text: strings.TrimSpace("cancelled " + f.cancelReason)})
 	}

@@ -2,10 +2,8 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
@@ -58,29 +56,4 @@ func (n *Node) JobFile(ctx context.Context, id string) (api.JobFile, error) {
 		return api.JobFile{}, api.Errorf(api.Conflict, "job %s cannot be written as a file: %v", job.ID, err)
 	}
 	return api.JobFile{ID: string(job.ID), File: string(b)}, nil
-}
-
-// whatItRuns is a job's spec in a line of its story.
-func whatItRuns(s *api.Spec) string {
-	text := "runs " + s.Line()
-	if len(s.Env) > 0 {
-		text += "; sets " + strings.Join(s.Env, ", ")
-	}
-	needs := make([]string, 0, 2)
-	if s.CPUs > 0 {
-		needs = append(needs, fmt.Sprintf("%g cpu", s.CPUs))
-	}
-	if s.Memory > 0 {
-		needs = append(needs, fmt.Sprintf("%d MiB", s.Memory>>20))
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Others)) {
-		needs = append(needs, fmt.Sprintf("%d %s", s.Others[name], name))
-	}
-	if len(needs) > 0 {
-		text += "; each task needs " + strings.Join(needs, ", ")
-	}
-	if len(s.Constraints) > 0 {
-		text += "; only where " + strings.Join(s.Constraints, " and ")
-	}
-	return text
 }

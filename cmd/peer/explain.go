@@ -41,6 +41,9 @@ far as the peer that is asked remembers them; a note says from when on that is.`
 func explainTable(e api.Explanation) *grid {
 	t := table("TIME", "TASK", "WHAT")
 	day, rules := "", map[string]bool{}
+	if e.Spec != nil {
+		t.add("", "", e.Spec.Sentence())
+	}
 	for _, f := range e.Explain {
 		at := f.Time.Local()
 		if d := at.Format(time.DateOnly); d != day {

@@ -3,8 +3,10 @@ package api
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -39,6 +41,31 @@ func (s *Spec) Line() string {
 		words = append(words, quoted(w))
 	}
 	return strings.Join(words, " ")
+}
+
+// Sentence is all of it in one line.
+func (s *Spec) Sentence() string {
+	text := "runs " + s.Line()
+	if len(s.Env) > 0 {
+		text += "; sets " + strings.Join(s.Env, ", ")
+	}
+	needs := make([]string, 0, 2)
+	if s.CPUs > 0 {
+		needs = append(needs, fmt.Sprintf("%g cpu", s.CPUs))
+	}
+	if s.Memory > 0 {
+		needs = append(needs, fmt.Sprintf("%d MiB", s.Memory>>20))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Others)) {
+		needs = append(needs, fmt.Sprintf("%d %s", s.Others[name], name))
+	}
+	if len(needs) > 0 {
+		text += "; each task needs " + strings.Join(needs, ", ")
+	}
+	if len(s.Constraints) > 0 {
+		text += "; only where " + strings.Join(s.Constraints, " and ")
+	}
+	return text
 }
 
 // bare is a word that no shell reads as anything else.

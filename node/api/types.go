@@ -156,6 +156,7 @@ type Fact struct {
 // Explanation answers GET /v1/explain/{id}: the story of a job or task, in order of time.
 type Explanation struct {
 	Explain []Fact    `json:"explain"`
+	Spec    *Spec     `json:"spec,omitempty"` // what the job runs
 	AsOf    time.Time `json:"as_of"`
 }
 
