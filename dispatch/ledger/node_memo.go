@@ -47,8 +47,7 @@ func (n *Node) loadMemo() (memo, error) {
 	var m memo
 	b, err := os.ReadFile(n.memoPath())
 	if errors.Is(err, fs.ErrNotExist) {
-		m.Incarnation = n.cfg.Draw()
-		return m, nil
+		return n.findSeat()
 	}
 	if err != nil {
 		return m, fmt.Errorf("read the ledger's memo: %w", err)

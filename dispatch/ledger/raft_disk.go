@@ -186,7 +186,7 @@ func (s *logStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{
 func (s *logStore) DeleteRange(low, high uint64) error {
 	return s.change(func() error {
 		if high >= s.last && low > 0 {
-			if err := s.acked.shrinks(low); err != nil {
+			if err := s.acked.shrinks(low, high); err != nil {
 				return err
 			}
 		}

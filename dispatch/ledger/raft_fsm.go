@@ -16,9 +16,10 @@ import (
 type fsm struct {
 	n          *Node
 	generation uint64
-	bytes      atomic.Int64 // applied since the last snapshot
-	last       atomic.Int64 // when something was applied, in nanoseconds
-	busy       atomic.Bool  // a snapshot is being made
+	bytes      atomic.Int64  // applied since the last snapshot
+	last       atomic.Int64  // when something was applied, in nanoseconds
+	decided    atomic.Uint64 // raft's newest entry that was
+	busy       atomic.Bool   // a snapshot is being made
 }
 
 var (
@@ -50,6 +51,9 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 		case raft.LogConfiguration:
 			f.StoreConfiguration(l.Index, raft.DecodeConfiguration(l.Data))
 		}
+	}
+	if len(logs) > 0 {
+		f.decided.Store(logs[len(logs)-1].Index)
 	}
 	f.last.Store(time.Now().UnixNano())
 	f.n.moved.fire()

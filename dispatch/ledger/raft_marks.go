@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -18,6 +19,8 @@ type acked struct {
 	term  uint64    // raft's, as the log's stable store has it
 	snaps raft.SnapshotStore
 	hurt  func() error
+	// decided is the newest entry of this log that is known to be decided. No leader takes it back.
+	decided func() uint64
 }
 
 // to is the mark of a log that ends at an entry now.
@@ -45,16 +48,40 @@ func (a *acked) put(m mark.Mark) error {
 	if err := a.hurt(); err != nil {
 		return err
 	}
+	m.Decided = max(a.decided(), a.file.Mark().Decided)
 	return a.file.Put(m)
+}
+
+// note brings to the disk how far what is in the log was decided, if no later entry has.
+func (s *logStore) note() error {
+	s.write.Lock()
+	idle := s.acked == nil || s.acked.decided() <= s.acked.file.Mark().Decided
+	s.write.Unlock()
+	if idle {
+		return nil
+	}
+	return s.change(func() error { return s.acked.put(s.acked.file.Mark()) })
 }
 
 // shrinks notes, before it happens, that everything from an entry on is taken out of the log: because another leader decided otherwise, or
 // because a snapshot has it all.
-func (a *acked) shrinks(from uint64) error {
+func (a *acked) shrinks(from, to uint64) error {
 	if a == nil {
 		return nil
 	}
-	return a.to(max(from-1, newestSnapshot(a.snaps)))
+	snap := newestSnapshot(a.snaps)
+	if decided := max(a.decided(), a.file.Mark().Decided); from <= decided && snap < to {
+		return errTakenBack{from: from, decided: decided}
+	}
+	return a.to(max(from-1, snap))
+}
+
+// errTakenBack is why a voter does not follow a leader: one that was elected by voters that had lost something.
+type errTakenBack struct{ from, decided uint64 }
+
+func (e errTakenBack) Error() string {
+	return fmt.Sprintf("the coordinator's log differs from entry %d on, and what this peer has up to entry %d was decided: voters whose disks lost it have elected another; "+
+		"this peer keeps what it has. Stop them and type `peer recover` here", e.from, e.decided)
 }
 
 func (a *acked) close() error {
@@ -107,7 +134,7 @@ func (s markedSink) Close() error {
 	})
 }
 
-func (n *Node) markPath() string { return filepath.Join(n.cfg.Dir, "mark") }
+func (n *Node) markPath() string { return cmp.Or(n.cfg.Mark, filepath.Join(n.cfg.Dir, "mark")) }
 
 // checkLog refuses a log that has less than it is known to have had, and keeps its mark from now on.
 func (n *Node) checkLog(s *seat, snaps raft.SnapshotStore) error {
@@ -142,7 +169,7 @@ func (n *Node) checkLog(s *seat, snaps raft.SnapshotStore) error {
 	case term < held.Voted:
 		return &unsound{why: fmt.Errorf("it knows of no term after %d, and had taken part in term %d", term, held.Voted), held: held.Index, left: last}
 	}
-	s.store.acked = &acked{file: file, self: self, term: term, snaps: snaps, hurt: s.store.hurt}
+	s.store.acked = &acked{file: file, self: self, term: term, snaps: snaps, hurt: s.store.hurt, decided: s.fsm.decided.Load}
 	if m.Same(self) {
 		return nil
 	}

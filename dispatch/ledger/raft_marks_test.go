@@ -23,7 +23,7 @@ type markedLog struct {
 // openMarked opens the log in a folder as a seat does; the error is that of checkLog.
 func openMarked(dir string, hurt func() error) (*markedLog, error) {
 	n := &Node{cfg: Config{Dir: dir, Log: quiet}}
-	m := &markedLog{n: n, s: &seat{generation: 1, self: Voter{Peer: "p", Incarnation: "1", Voting: true}}}
+	m := &markedLog{n: n, s: &seat{generation: 1, self: Voter{Peer: "p", Incarnation: "1", Voting: true}, fsm: &fsm{}}}
 	raftDir := n.seatDir(1)
 	if err := os.MkdirAll(raftDir, 0o700); err != nil {
 		return nil, err
@@ -294,3 +294,31 @@ func TestAMarkThatIsGoneIsMissedWhereOthersVote(t *testing.T) {
 
 // quiet is a log nobody reads.
 var quiet = slog.New(slog.DiscardHandler)
+
+func TestWhatWasDecidedIsNotTakenBack(t *testing.T) {
+	dir := t.TempDir()
+	m, err := openMarked(dir, nil)
+	if err == nil {
+		err = m.s.store.StoreLogs(entries(1, 9, 1))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.s.fsm.decided.Store(6)
+	if err := errors.Join(m.s.store.note(), m.s.store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if m, err = openMarked(dir, nil); err != nil { // raft does not know what was decided when it starts
+		t.Fatal(err)
+	}
+	defer m.s.store.Close()
+	if err := m.s.store.DeleteRange(6, 9); !errors.As(err, new(errTakenBack)) {
+		t.Errorf("entry 6 was decided, and taken back: %v", err)
+	}
+	if err := m.s.store.DeleteRange(7, 9); err != nil {
+		t.Errorf("entry 7 was not decided: %v", err)
+	}
+	if last, err := m.s.store.LastIndex(); last != 6 || err != nil {
+		t.Errorf("the log ends at %d, %v", last, err)
+	}
+}

@@ -62,6 +62,7 @@ func (n *Node) seatDir(generation uint64) string {
 // is this peer. The caller holds life.
 func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	s := &seat{generation: generation, self: Voter{Peer: n.cfg.Self, Incarnation: n.SeatIncarnation(), Voting: true}, opened: time.Now(), config: newConfigLock()}
+	s.fsm = &fsm{n: n, generation: generation}
 	dir := n.seatDir(generation)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the ledger's folder: %w", err)
@@ -101,7 +102,6 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	n.mu.Unlock()
 	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign, n.Doubt)
 	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout, MaxRPCsInFlight: noPipeline})
-	s.fsm = &fsm{n: n, generation: generation}
 	s.raft, err = newRaft(conf, s.fsm, raftLogs{s.store, func(err error) { n.seatUnsound(s, err) }}, snaps, steadyTransport{s.trans, s.store})
 	if err != nil {
 		s.trans.CloseStreams()
@@ -295,6 +295,7 @@ func (n *Node) keepSeat() {
 	if s := n.currentSeat(); s != nil {
 		s.renewLog()
 		s.fsm.snapshotIfDue(s)
+		_ = s.store.note() // Health says what is wrong with the disk
 	}
 	if !n.seatTakenAway() {
 		return

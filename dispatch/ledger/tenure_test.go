@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -133,4 +134,30 @@ func TestALoneVoterThatIsUnsoundLeadsNoMore(t *testing.T) {
 			t.Errorf("missing are %v, want the seat that was lost", got)
 		}
 	})
+}
+
+func TestALogIsUsedWhenOnlyTheMemoIsGone(t *testing.T) {
+	for _, mark := range []bool{true, false} {
+		inBubble(t, func(t *testing.T, fl *flock) {
+			fl.grow(3, "a", "b", "c")
+			fl.insist(job(1))
+			for _, id := range []string{"a", "b", "c"} {
+				fl.stop(id)
+				if err := os.Remove(filepath.Join(fl.dir, id+"1", "memo")); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Remove(filepath.Join(fl.dir, id+"1", "mark")); !mark && err != nil { // as a folder of 0.1
+					t.Fatal(err)
+				}
+			}
+			fl.up("a", "b", "c")
+			fl.insist(job(2))
+			fl.settle()
+			for id, b := range fl.nodes {
+				if b.Lost() != nil || b.SeatIncarnation() != "1" || !has(b, 1) {
+					t.Errorf("%s: seat %s, lost %+v", id, b.SeatIncarnation(), b.Lost())
+				}
+			}
+		})
+	}
 }

@@ -121,7 +121,7 @@ func (x *File) Close() error {
 func encode(m Mark, seq uint64) []byte {
 	b := make([]byte, 0, slotBytes)
 	b = binary.LittleEndian.AppendUint32(b, magic)
-	for _, v := range []uint64{seq, m.Generation, m.Term, m.Index, m.Voted} {
+	for _, v := range []uint64{seq, m.Generation, m.Term, m.Index, m.Voted, m.Decided} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(m.Server)))
@@ -134,13 +134,13 @@ func decode(b []byte) (m Mark, seq uint64, ok bool) {
 	if binary.LittleEndian.Uint32(b) != magic || crc32.Checksum(b[:slotBytes-4], table) != binary.LittleEndian.Uint32(b[slotBytes-4:]) {
 		return m, 0, false
 	}
-	nums := [5]uint64{}
+	nums := [6]uint64{}
 	for i := range nums {
 		nums[i] = binary.LittleEndian.Uint64(b[4+8*i:])
 	}
-	n := int(binary.LittleEndian.Uint16(b[44:]))
+	n := int(binary.LittleEndian.Uint16(b[52:]))
 	if n > maxServer {
 		return m, 0, false
 	}
-	return Mark{Server: string(b[46 : 46+n]), Generation: nums[1], Term: nums[2], Index: nums[3], Voted: nums[4]}, nums[0], true
+	return Mark{Server: string(b[54 : 54+n]), Generation: nums[1], Term: nums[2], Index: nums[3], Voted: nums[4], Decided: nums[5]}, nums[0], true
 }

@@ -10,6 +10,7 @@ type Mark struct {
 	Term       uint64 `cbor:"3,keyasint,omitempty"` // in which Index was acknowledged, not that of the entry
 	Index      uint64 `cbor:"4,keyasint,omitempty"` // the end of the log then
 	Voted      uint64 `cbor:"5,keyasint,omitempty"` // the newest term it took part in; it may have given its vote in it
+	Decided    uint64 `cbor:"6,keyasint,omitempty"` // up to here its log was decided, as far as it knew
 }
 
 // Same tells whether both speak of the same server of the same ledger.
@@ -25,6 +26,6 @@ func (m Mark) Merge(o Mark) Mark {
 	if cmp.Or(cmp.Compare(m.Term, o.Term), cmp.Compare(m.Index, o.Index)) < 0 {
 		m.Term, m.Index = o.Term, o.Index
 	}
-	m.Voted = max(m.Voted, o.Voted)
+	m.Voted, m.Decided = max(m.Voted, o.Voted), max(m.Decided, o.Decided)
 	return m
 }
