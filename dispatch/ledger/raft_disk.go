@@ -37,7 +37,6 @@ type logStore struct {
 	last   uint64     // the newest entry that was acknowledged to raft
 	broken bool       // the log refuses to be written: open it anew first
 	term   *uint64    // raft's term, if it could not be written yet
-	barred error      // nothing is written any more: the seat is unsound
 	acked  *acked     // nil: no marks are kept
 	hurt   func() error
 	summed uint64 // every entry from here on has a checksum
@@ -48,6 +47,7 @@ type logStore struct {
 	stir    *stir                     // of whoever watches this disk; set before the first write
 	since   atomic.Pointer[time.Time] // when the write under way began; nil while there is none
 	trouble atomic.Pointer[error]     // of the last write, nil if it succeeded
+	barred  atomic.Pointer[error]     // nothing is written any more: the seat is unsound
 }
 
 var (
@@ -93,22 +93,25 @@ func passing(err error) bool {
 }
 
 // bar refuses every write from now on: no vote and no acknowledgement rests on this log any more.
-func (s *logStore) bar(why error) {
-	s.write.Lock()
-	defer s.write.Unlock()
-	s.barred = why
-}
+func (s *logStore) bar(why error) { s.barred.Store(&why) }
 
 // change carries out one write, after what earlier failures left to do. It notes how it went.
 func (s *logStore) change(f func() error) error {
 	s.write.Lock()
 	defer s.write.Unlock()
+	return s.locked(f)
+}
+
+// locked is change for one who holds write.
+func (s *logStore) locked(f func() error) error {
 	now := time.Now()
 	s.since.Store(&now)
 	s.stir.moved()
 	defer s.since.Store(nil)
-	err := s.barred
-	if err == nil {
+	var err error
+	if why := s.barred.Load(); why != nil {
+		err = *why
+	} else {
 		err = s.mend()
 	}
 	if err == nil {

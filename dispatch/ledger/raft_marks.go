@@ -52,15 +52,16 @@ func (a *acked) put(m mark.Mark) error {
 	return a.file.Put(m)
 }
 
-// note brings to the disk how far what is in the log was decided, if no later entry has.
+// note brings to the disk how far what is in the log was decided, if no later entry has. It waits for no other write, which does the same.
 func (s *logStore) note() error {
-	s.write.Lock()
-	idle := s.acked == nil || s.acked.decided() <= s.acked.file.Mark().Decided
-	s.write.Unlock()
-	if idle {
+	if !s.write.TryLock() {
 		return nil
 	}
-	return s.change(func() error { return s.acked.put(s.acked.file.Mark()) })
+	defer s.write.Unlock()
+	if s.acked == nil || s.acked.decided() <= s.acked.file.Mark().Decided {
+		return nil
+	}
+	return s.locked(func() error { return s.acked.put(s.acked.file.Mark()) })
 }
 
 // shrinks notes, before it happens, that everything from an entry on is taken out of the log: because another leader decided otherwise, or

@@ -94,7 +94,7 @@ func (n *Node) seatUnsound(s *seat, why error) {
 	}
 	n.cfg.Log.Error("this voter's log cannot be believed: it votes no more and asks for another seat", "err", u)
 	_ = s.stream.Close()
-	go s.store.bar(u) // waits for a write under way, which nobody hears of any more
+	s.store.bar(u)
 	select {
 	case n.notify <- false:
 	default: // full of news of its own
