@@ -20,15 +20,16 @@ const (
 	handshakesEach   = 64  // of one address at once, over TCP; QUIC has as many places of its own
 	handshakesAll    = 512 // of all addresses, the same
 	handshakeGrace   = 500 * time.Millisecond
-	handshakeTime    = 5 * time.Second  // a handshake over TCP; QUIC's own is as short
-	handshakeForgot  = 15 * time.Second // later no handshake counts, whatever became of it
-	handshakesProven = 16               // QUIC handshakes of all addresses from which on an address must prove that it is no forgery
-	strangersPerID   = 2                // inbound connections of one stranger
-	strangerOpen     = 8                // streams of one stranger at once, whatever they are for
-	strangerUnnamed  = 4                // of those, without a protocol
-	strangersUnnamed = 64               // the same of all strangers
-	strangerBudget   = 256              // streams on one connection of a stranger, one after the other
-	memberUnnamed    = 128              // streams without a protocol of one member
+	handshakeTime    = 5 * time.Second        // a handshake over TCP; QUIC's own is as short
+	handshakeForgot  = 15 * time.Second       // later no handshake counts, whatever became of it
+	handshakesProven = 16                     // QUIC handshakes of all addresses from which on an address must prove that it is no forgery
+	strangersPerID   = 2                      // inbound connections of one stranger
+	strangerOpen     = 8                      // streams of one stranger at once, whatever they are for
+	strangerUnnamed  = 4                      // of those, without a protocol: four times strangerConns of all
+	strangerBudget   = 256                    // streams on one connection of a stranger, one after the other
+	tarpit           = 100 * time.Millisecond // a stranger that asked for more waits before it may ask again
+	memberTarpit     = 10 * time.Millisecond  // the same for a member
+	memberUnnamed    = 128                    // streams without a protocol of one member
 	prefixIPv4       = 32
 	prefixIPv6       = 56
 )
@@ -48,7 +49,6 @@ type doorstep struct {
 	shaking   []*inbound // handshakes under way, oldest first
 	strangers []*inbound // authenticated and not admitted, oldest first
 	streams   map[peer.ID]*streamCount
-	unnamed   int // streams of strangers that name no protocol
 }
 
 // streamCount is what one peer has open to us; forgotten when it is zero.
@@ -253,9 +253,12 @@ func (d *doorstep) OpenStream(p peer.ID, dir network.Direction) (network.StreamM
 		return d.ResourceManager.OpenStream(p, dir)
 	}
 	s := &unnamedStream{d: d, peer: p}
-	out, ok := d.begin(s)
-	out.close()
-	if !ok {
+	if !d.begin(s) {
+		wait := memberTarpit
+		if s.stranger {
+			wait = tarpit
+		}
+		time.Sleep(wait) // this is the goroutine that takes up what comes on that connection, and nothing else
 		return nil, errDoorstep
 	}
 	scope, err := d.ResourceManager.OpenStream(p, dir)
@@ -277,9 +280,9 @@ type unnamedStream struct {
 	done     bool
 }
 
-// begin takes a place for a stream. A stranger that opens one after the other is cut off, and where the places of all strangers are taken the
-// one with the most makes room.
-func (d *doorstep) begin(s *unnamedStream) (out *inbound, ok bool) {
+// begin takes a place for a stream. A stranger that opens one after the other gets no more: to be cut off would only bring it back with another
+// handshake.
+func (d *doorstep) begin(s *unnamedStream) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := d.streams[s.peer]
@@ -289,28 +292,18 @@ func (d *doorstep) begin(s *unnamedStream) (out *inbound, ok bool) {
 	switch c := d.strangerOf(s.peer); {
 	case c == nil:
 		if n.unnamed >= memberUnnamed {
-			return nil, false
+			return false
 		}
 	default:
 		s.stranger = true
-		if c.opened++; c.opened > strangerBudget {
-			d.drop(c)
-			return c, false
+		if c.opened++; c.opened > strangerBudget || n.all >= strangerOpen || n.unnamed >= strangerUnnamed {
+			return false
 		}
-		if n.all >= strangerOpen || n.unnamed >= strangerUnnamed {
-			return nil, false
-		}
-		if d.unnamed >= strangersUnnamed {
-			if out = d.mostUnnamed(); out != nil {
-				d.drop(out)
-			}
-		}
-		d.unnamed++
 	}
 	n.all++
 	n.unnamed++
 	d.streams[s.peer] = n
-	return out, true
+	return true
 }
 
 // strangerOf is the connection of a peer that is not admitted, nil of one that is.
@@ -325,17 +318,6 @@ func (d *doorstep) strangerOf(p peer.ID) *inbound {
 		return nil
 	}
 	return c
-}
-
-// mostUnnamed is the stranger with the most streams that name no protocol, the oldest of several.
-func (d *doorstep) mostUnnamed() (worst *inbound) {
-	most := 0
-	for _, c := range d.strangers {
-		if n := d.streams[c.peer]; n != nil && n.unnamed > most {
-			worst, most = c, n.unnamed
-		}
-	}
-	return worst
 }
 
 // SetProtocol implements network.StreamManagementScope: from here on the gate knows it.
@@ -362,9 +344,6 @@ func (d *doorstep) name(s *unnamedStream) {
 	}
 	s.named = true
 	d.streams[s.peer].unnamed--
-	if s.stranger {
-		d.unnamed--
-	}
 }
 
 func (d *doorstep) over(s *unnamedStream) {
