@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,10 @@ type attached struct {
 	client *api.Client
 	id     string
 	prefix *prefixer // nil: output comes as it is
+	output outputFlags
+	again  bool // a failed task may get another attempt
+	keep   resultFiles
+	kept   error // why not all output is in --results
 
 	mu          sync.Mutex
 	interrupted bool
@@ -97,6 +102,12 @@ func (a *attached) one(ctx context.Context) (api.Job, error) {
 	)
 	logCtx, stopLogs := context.WithCancel(ctx)
 	defer stopLogs()
+	if a.output.results != "" {
+		var err error
+		if a.keep, err = openResults(a.output.results, 1); err != nil {
+			a.kept = lostResults(a.id, err)
+		}
+	}
 	wg.Go(func() {
 		job, jobErr = a.end(ctx)
 	})
@@ -104,7 +115,10 @@ func (a *attached) one(ctx context.Context) (api.Job, error) {
 		return a.chunk(c)
 	})
 	wg.Wait()
-	if jobErr != nil {
+	if err := a.keep.close(); err != nil {
+		a.kept = lostResults(a.id, err)
+	}
+	if jobErr = errors.Join(jobErr, a.kept); jobErr != nil {
 		return job, jobErr
 	}
 	if logErr != nil && ctx.Err() == nil && !lost(a.Out) {
@@ -150,6 +164,9 @@ func (a *attached) chunk(c api.LogChunk) error {
 	if c.Stream == "stderr" {
 		w = a.Err
 	}
+	if err := a.keep.write(c.Stream, c.Data); err != nil {
+		a.kept = lostResults(c.Task, err)
+	}
 	if a.prefix == nil {
 		_, err := w.Write(c.Data)
 		return err
@@ -165,24 +182,51 @@ func (a *attached) many(ctx context.Context) (api.Job, error) {
 	bar := newProgress(a.Err)
 	defer bar.done()
 	var last api.Job
-	shown := map[string]bool{}
+	shown, items := map[string]bool{}, map[string]string{}
+	if a.output.tag {
+		a.prefix = tagger(items)
+	}
+	order := newOutputOrder(a.output.keepOrder)
 	err := a.client.Follow(ctx, a.id, true, func(p api.Progress) error {
 		last = p.Job
 		for _, t := range p.Tasks {
 			if !over(t.State) || shown[t.ID] || replaced(t) && !p.Job.Over() {
 				continue
 			}
-			shown[t.ID] = true
+			shown[t.ID], items[t.ID] = true, t.Item
 			bar.clear()
-			if err := a.taskOutput(ctx, t); err != nil {
+			if err := a.outputs(ctx, order.ended(t, a.again && !p.Job.Over())); err != nil {
 				return err
 			}
 		}
 		bar.show(p.Job, p.Tasks...)
 		return nil
 	})
+	bar.clear()
+	err = errors.Join(err, a.outputs(ctx, order.rest()))
 	bar.summary(last)
-	return last, err
+	return last, errors.Join(err, a.kept)
+}
+
+// outputs shows and keeps the output of some tasks, one after the other.
+func (a *attached) outputs(ctx context.Context, tasks []api.Task) error {
+	for _, t := range tasks {
+		if a.output.results != "" {
+			var err error
+			if a.keep, err = openResults(a.output.results, t.Slot); err != nil {
+				a.kept = lostResults(t.ID, err)
+			}
+		}
+		err := a.taskOutput(ctx, t)
+		if e := a.keep.close(); e != nil {
+			a.kept = lostResults(t.ID, e)
+		}
+		a.keep = nil
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func over(state string) bool {

@@ -13,6 +13,8 @@ const maxHeldLine = 64 << 10
 // prefixer writes the output of several tasks that run at once, line by line, each line with the task it is from. It may be used
 // by several goroutines.
 type prefixer struct {
+	label func(task string) string // what a task's lines begin with
+
 	mu    sync.Mutex
 	lines map[lineKey]*bytes.Buffer // what has no end yet
 }
@@ -23,7 +25,9 @@ type lineKey struct {
 	to   io.Writer
 }
 
-func newPrefixer() *prefixer { return &prefixer{lines: map[lineKey]*bytes.Buffer{}} }
+func newPrefixer() *prefixer {
+	return &prefixer{lines: map[lineKey]*bytes.Buffer{}, label: func(task string) string { return printable(slotOf(task)) + " | " }}
+}
 
 // write takes a piece of a task's output.
 func (p *prefixer) write(task string, to io.Writer, data []byte) error {
@@ -67,7 +71,7 @@ func (p *prefixer) end(task string) (err error) {
 }
 
 func (p *prefixer) line(task string, to io.Writer, text []byte) error {
-	line := append([]byte(printable(slotOf(task))+" | "), text...)
+	line := append([]byte(p.label(task)), text...)
 	if line[len(line)-1] != '\n' {
 		line = append(line, '\n')
 	}

@@ -24,6 +24,7 @@ type runFlags struct {
 	parallel                            int
 	shell, detach, dry, wait, null      bool
 	policy                              policyFlags
+	output                              outputFlags
 }
 
 const runLong = `Run a command on whichever peer has room. One task: its output is streamed as it comes and ` + "`peer run`" + ` exits with its code
@@ -66,7 +67,10 @@ func (c *cli) runCommand() *cobra.Command {
 			if f.dry {
 				return c.preview(cmd.Context(), job)
 			}
-			return c.runJob(cmd.Context(), job, f.detach)
+			if err := f.output.check(job.Count > 1, f.detach); err != nil {
+				return err
+			}
+			return c.runJob(cmd.Context(), job, f.detach, f.output)
 		},
 	}
 	fl := cmd.Flags()
@@ -88,6 +92,7 @@ func (c *cli) runCommand() *cobra.Command {
 	fl.BoolVar(&f.detach, "detach", false, "print the job's id and do not wait")
 	fl.BoolVar(&f.dry, "dry-run", false, "only show where its tasks would go, or why they would wait")
 	f.policy.register(fl)
+	f.output.register(fl)
 	return cmd
 }
 
@@ -244,7 +249,7 @@ func readFile(file string, limit int64) ([]byte, error) {
 }
 
 // runJob submits a job and stays with it to its end.
-func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool) error {
+func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool, output outputFlags) error {
 	cl := c.client()
 	sub, err := cl.Submit(ctx, api.Submit{Job: *job})
 	if err != nil {
@@ -271,7 +276,7 @@ func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool) error
 		fmt.Fprintln(c.Out, sub.ID)
 		return c.awaitRollout(ctx, sub.ID)
 	}
-	a := &attached{cli: c, client: cl, id: sub.ID}
+	a := &attached{cli: c, client: cl, id: sub.ID, output: output, again: mayRestart(job)}
 	return a.stay(ctx, job.Count > 1)
 }
 

@@ -48,7 +48,7 @@ func (c *cli) submitCommand() *cobra.Command {
 			case dry:
 				return c.preview(cmd.Context(), job)
 			}
-			err = c.runJob(cmd.Context(), job, !wait)
+			err = c.runJob(cmd.Context(), job, !wait, outputFlags{})
 			if wait && err != nil {
 				return c.taskly(err)
 			}

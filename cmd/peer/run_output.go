@@ -1,0 +1,149 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// outputFlags say how the output of many tasks is shown, and where it is kept besides.
+type outputFlags struct {
+	keepOrder, tag bool
+	results        string
+}
+
+func (f *outputFlags) register(fl *pflag.FlagSet) {
+	fl.BoolVar(&f.keepOrder, "keep-order", false, "show the tasks' output in the order of their slots")
+	fl.BoolVar(&f.tag, "tag", false, "begin each line of output with the task's item and a tab")
+	fl.StringVar(&f.results, "results", "", "also write each task's output to `DIR`/SLOT/stdout and stderr; DIR is new, or empty")
+}
+
+// check refuses what means nothing together, and a folder that holds something already.
+func (f *outputFlags) check(many, detach bool) error {
+	switch {
+	case detach && (f.keepOrder || f.tag || f.results != ""):
+		return api.Errorf(api.Usage, "--detach does not wait for output; leave out --keep-order, --tag and --results, and use `peer logs` later")
+	case !many && (f.keepOrder || f.tag):
+		return api.Errorf(api.Usage, "--keep-order and --tag are for many tasks; use them with --array, --each-line or --matrix")
+	case f.results == "":
+		return nil
+	}
+	switch entries, err := os.ReadDir(f.results); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return api.Errorf(api.Usage, "--results: %v", err)
+	case len(entries) > 0:
+		return api.Errorf(api.Usage, "--results %s holds something already, as %s; name a new folder, or empty this one", f.results, entries[0].Name())
+	}
+	return nil
+}
+
+// outputOrder decides whose output is shown next. Without keep it is whoever has ended.
+type outputOrder struct {
+	keep    bool
+	next    int              // slot
+	waiting map[int]api.Task // by slot
+}
+
+func newOutputOrder(keep bool) *outputOrder {
+	return &outputOrder{keep: keep, next: 1, waiting: map[int]api.Task{}}
+}
+
+// ended takes a task that has ended and says which ones to show now. again means that its slot may get another attempt.
+func (o *outputOrder) ended(t api.Task, again bool) (show []api.Task) {
+	if !o.keep {
+		return []api.Task{t}
+	}
+	if t.Slot < o.next {
+		return nil // an attempt after one that was shown
+	}
+	o.waiting[t.Slot] = t
+	if again && t.State != "complete" {
+		return nil
+	}
+	for {
+		t, ok := o.waiting[o.next]
+		if !ok || again && t.State != "complete" {
+			return show
+		}
+		show = append(show, t)
+		delete(o.waiting, o.next)
+		o.next++
+	}
+}
+
+// rest are the tasks that wait for others that will never come.
+func (o *outputOrder) rest() (show []api.Task) {
+	for _, slot := range slices.Sorted(maps.Keys(o.waiting)) {
+		show = append(show, o.waiting[slot])
+	}
+	clear(o.waiting)
+	return show
+}
+
+// mayRestart tells whether a slot of the job whose attempt failed may get another one.
+func mayRestart(j *taskstate.Job) bool {
+	return j.Restart != nil && j.Restart.Condition != taskstate.RestartNone
+}
+
+// resultFiles are the two files that one task's output is kept in.
+type resultFiles map[string]*os.File // by stream
+
+// openResults makes the files of a slot; an earlier attempt's are replaced.
+func openResults(dir string, slot int) (resultFiles, error) {
+	folder := filepath.Join(dir, strconv.Itoa(slot))
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return nil, err
+	}
+	r := resultFiles{}
+	for _, stream := range []string{"stdout", "stderr"} {
+		f, err := os.Create(filepath.Join(folder, stream))
+		if err != nil {
+			return nil, errors.Join(err, r.close())
+		}
+		r[stream] = f
+	}
+	return r, nil
+}
+
+func (r resultFiles) write(stream string, data []byte) error {
+	f := r[stream]
+	if f == nil {
+		f = r["stdout"]
+	}
+	if f == nil || len(data) == 0 {
+		return nil
+	}
+	_, err := f.Write(data)
+	return err
+}
+
+func (r resultFiles) close() (err error) {
+	for _, f := range r {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+// tagger labels lines with items, as others do: ITEM, a tab, the line.
+func tagger(items map[string]string) *prefixer {
+	p := newPrefixer()
+	p.label = func(task string) string { return printable(items[task]) + "\t" }
+	return p
+}
+
+// lostResults is why a task's output could not be kept in --results.
+func lostResults(task string, err error) error {
+	return fmt.Errorf("the output of %s could not be kept: %w", task, err)
+}
