@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 
@@ -36,7 +37,9 @@ func openFolder(dir string, joining bool) (*folder, error) {
 		return nil, api.Errorf(api.Failed, "cannot make the data folder: %v; choose another with --data DIR", err)
 	}
 	f := &folder{dir: abs}
-	if f.lock, err = os.OpenFile(f.path(lockName), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+	if f.lock, err = os.OpenFile(f.path(lockName), os.O_CREATE|os.O_RDWR, 0o600); errors.Is(err, syscall.EROFS) {
+		return nil, api.Errorf(api.Failed, "cannot use the data folder: %v; check that disk, mount it for writing, and start this peer again: what runs here goes on meanwhile", err)
+	} else if err != nil {
 		return nil, api.Errorf(api.Failed, "cannot use the data folder: %v; is it yours? choose another with --data DIR", err)
 	}
 	if err := lockFile(f.lock); err != nil {

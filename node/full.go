@@ -28,3 +28,11 @@ func (n *Node) besidesRoom(r taskstate.RunReport) taskstate.RunReport {
 	}
 	return r
 }
+
+// forWantOfRoom says of a start that failed what the disk has to do with it. Tasks of before go on meanwhile: their supervisor has them.
+func (n *Node) forWantOfRoom(err error) error {
+	if n.room == nil || api.AsError(err).Code != api.Failed || n.room.LowNow() == nil {
+		return err
+	}
+	return api.Errorf(api.Failed, "%v. %s, and start this peer again: what runs here goes on meanwhile", err, n.room.Advice())
+}

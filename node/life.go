@@ -22,7 +22,7 @@ const removedGrace = 2 * time.Second
 // used. Before Run returns everything it started has ended.
 func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	if err := n.begin(ctx); err != nil {
-		return errors.Join(err, n.Close())
+		return n.forWantOfRoom(errors.Join(err, n.Close()))
 	}
 	life, end := context.WithCancelCause(context.Background()) // ends after the goodbyes, not with ctx
 	defer end(nil)

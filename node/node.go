@@ -121,6 +121,7 @@ func New(cfg Config) (_ *Node, err error) {
 	defer func() {
 		if err != nil {
 			n.Close()
+			err = n.forWantOfRoom(err)
 		}
 	}()
 	if err = checkName(cfg.Name); err != nil {

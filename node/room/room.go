@@ -67,6 +67,18 @@ func (l *Low) Error() string {
 	return fmt.Sprintf("the disk with the data folder %s is full: %s are free of %s, and below %s this peer takes no tasks; make room there", l.Dir, size(l.Room.Free), size(l.Room.Total), size(l.Room.Mark()))
 }
 
+// Advice says what to do when the disk has refused something.
+func (k *Keeper) Advice() string {
+	r, err := k.cfg.Look()
+	switch {
+	case err != nil:
+		return "Look at the disk with the data folder " + k.cfg.Dir
+	case r.ReadOnly:
+		return fmt.Sprintf("The disk with the data folder %s is read-only: check it, mount it for writing", k.cfg.Dir)
+	}
+	return fmt.Sprintf("The disk with the data folder %s has %s free: make at least %s free there", k.cfg.Dir, size(r.Free), size(r.Mark()))
+}
+
 // size is a number of bytes for people.
 func size(n int64) string {
 	const mib = 1 << 20
@@ -76,7 +88,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%d MiB", n/mib)
 }
 
-// Open looks at the disk. If it is low, the reserve of before is given back, so that this start can write what it must.
+// Open looks at the disk. If it is low, the reserve of before is given back, so that this start can write what it must; otherwise there is one now.
 func Open(cfg Config) *Keeper {
 	k := &Keeper{cfg: cfg, wake: make(chan struct{}, 1)}
 	if cfg.Look == nil {
@@ -84,6 +96,8 @@ func Open(cfg Config) *Keeper {
 	}
 	if k.look(); k.Low() != nil {
 		k.GiveBack()
+	} else {
+		k.restock()
 	}
 	return k
 }
