@@ -49,6 +49,7 @@ type Keeper struct {
 	mu   sync.Mutex
 	low  *Low
 	seen time.Time // when the disk was looked at last
+	room supervise.Room
 }
 
 // Low is why a peer takes no tasks: there is next to no room on its disk.
@@ -173,7 +174,7 @@ func (k *Keeper) look() {
 	r, err := k.cfg.Look()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.seen = time.Now()
+	k.seen, k.room = time.Now(), r
 	switch {
 	case err != nil:
 	case r.Low(), k.low != nil && r.Free < r.Mark()+r.Mark()/wellShare:
@@ -196,9 +197,11 @@ func (k *Keeper) restock() {
 	if _, err := os.Lstat(k.path()); !errors.Is(err, os.ErrNotExist) {
 		return
 	}
-	r, err := k.cfg.Look()
+	k.mu.Lock()
+	r := k.room
+	k.mu.Unlock()
 	n := min(maxReserve, r.Total/reserveShare)
-	if err != nil || r.Free < r.Mark()+r.Mark()/wellShare+n {
+	if n == 0 || r.Free < r.Mark()+r.Mark()/wellShare+n {
 		return
 	}
 	f, err := os.OpenFile(k.path(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

@@ -62,7 +62,7 @@ func (r *Runner) Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 	}
 	r.dismiss(left, dismissed)
 	if len(gone) > 0 {
-		if n := supervise.KillByEnvironment(func(task string) bool { return gone[task] }); n > 0 {
+		if n := supervise.KillTasks(gone); n > 0 {
 			r.cfg.Log.Info("killed what an earlier life left running", "killed", n)
 		}
 	}

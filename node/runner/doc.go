@@ -19,9 +19,9 @@
 // (100 ms, 10 ms once it is over) it can be over the cap by what it writes in that time.
 //
 // A process leads a process group of its own. Signals go to the group, and when the process has ended, what is left of the group is
-// killed, before the process is reaped: until then its number cannot be given to anybody else. A process that left the group is not followed; but if, a second
-// after the end, it still holds the task's output open, it is killed and what it wrote since is cut away (on Linux, and if its environment
-// names the task).
+// killed, before the process is reaped: until then its number cannot be given to anybody else. On Linux that is so of a process that left the group, too: a stop
+// reaches it, and within a second of the task's end it is killed, whatever session and environment it gave itself; what it wrote since is
+// cut away.
 //
 // The folder of an attempt that left neither output nor a file is given, with the empty files in it, to a later attempt (Linux): the two names change places
 // with renameat2, and what stays behind is one more name of an empty file, .nothing, that all such attempts share. It says that the task was here

@@ -86,12 +86,13 @@ func (s *strays) look() {
 			found[e.task] = e
 		}
 	}
-	if len(found) == 0 {
-		return
+	if len(found) > 0 {
+		n := endWriters(found)
+		for id := range found {
+			s.log.Info("a process outside its group still wrote a task's output", "task", id.String(), "killed_in_all", n)
+		}
 	}
-	n := endWriters(found)
-	for id, e := range found {
-		s.log.Info("a process outside its group still wrote a task's output", "task", id.String(), "killed_in_all", n)
+	for _, e := range list { // the supervisor may have ended who wrote
 		for i, path := range streams(e.home) {
 			if larger(path, e.sizes[i]) {
 				_ = os.Truncate(path, e.sizes[i])
@@ -120,14 +121,13 @@ const (
 
 // endWriters kills the processes of these tasks until nobody writes their output any more, or none is found who does.
 func endWriters(found map[taskstate.TaskID]stray) (killed int) {
-	want := func(task string) bool {
-		id, err := taskstate.ParseTaskID(task)
-		_, ok := found[id]
-		return ok && err == nil
+	tasks := make(map[string]bool, len(found))
+	for id := range found {
+		tasks[id.String()] = true
 	}
 	vain := 0
 	for range strayRounds {
-		n := supervise.KillByEnvironment(want)
+		n := supervise.KillTasks(tasks)
 		killed += n
 		if vain++; n > 0 {
 			vain = 0

@@ -17,7 +17,9 @@ func (e *Engine) adopt() {
 		} else if p, ok := findOrphan(rec); ok {
 			e.takeUp(rec, p)
 		} else {
-			gone[rec.task] = rec.boot == e.records.boot
+			if rec.boot == e.records.boot {
+				gone[rec.task] = true
+			}
 			e.taken[rec.task] = end{slot: rec.slot, event: Event{
 				Kind: Lost, Task: rec.task, At: now(), Unseen: true, Rebooted: rec.boot != e.records.boot,
 			}}
@@ -26,7 +28,7 @@ func (e *Engine) adopt() {
 	e.records.left = nil
 	e.mu.Unlock()
 	if len(gone) > 0 { // a fork that was not noted any more, or what its leader left behind: nobody would ever end it
-		KillByEnvironment(func(task string) bool { return gone[task] })
+		KillTasks(gone)
 	}
 }
 

@@ -238,7 +238,7 @@ func (c *Client) revive() {
 	}
 	c.mu.Unlock()
 	if err != nil { // nobody will see to them, and their ends are about to be told
-		KillByEnvironment(func(task string) bool { return open[task] })
+		KillTasks(open)
 	}
 	for id := range open {
 		e := Event{Kind: Lost, Task: id, At: now(), Unseen: true, Unbegun: err == nil}

@@ -20,6 +20,9 @@
 // processes go on; the next one watches those that still are what .running says – the same number, started at the same moment of the same boot, so
 // that a number given to somebody else is never taken for a task – and says of their end that nobody saw the exit code.
 //
+// Whoever is started in a task is known as long as it lives, also outside of the task's process group, by a limit it inherits (tag_linux.go). A stop reaches it, and
+// within a second of the task's end it is killed. A task has the descriptors 0, 1 and 2 and no others.
+//
 // The package uses the standard library only, and its supervisor begins before most packages of the program are initialised (begin_linux.go). Where
 // there is no supervisor – all but Linux – an Engine works in the peer's own process, and processes end with the peer.
 package supervise

@@ -29,7 +29,8 @@ type EngineConfig struct {
 // process is a started process: a child, or an orphan of an earlier supervisor.
 type process interface {
 	signal(syscall.Signal) bool // to its group; false: it has ended
-	wait() ending               // returns when it has ended and what was left of its group is killed
+	group() int
+	wait() ending // returns when it has ended and what was left of its group is killed
 }
 
 // Engine starts processes and sees them to their end: the supervisor's inside, and all of it where there is no supervisor. Methods may be
@@ -40,6 +41,7 @@ type Engine struct {
 	records *records
 	ends    *endsFile
 	reaper  *reaper
+	sweeper *sweeper
 	wake    chan struct{} // something runs: the output must be looked at
 	quit    chan struct{}
 	all     sync.WaitGroup
@@ -73,6 +75,7 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	keepDescriptors()
 	e := &Engine{
 		cfg: cfg, null: null, procs: map[string]*proc{}, taken: map[string]end{}, wake: make(chan struct{}, 1), quit: make(chan struct{}),
 	}
@@ -93,6 +96,7 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	if e.reaper, err = newReaper(); err != nil {
 		return nil, err
 	}
+	e.sweeper = newSweeper(killTagged, termTagged)
 	e.adopt()
 	e.all.Go(e.watch)
 	for range 2 * runtime.GOMAXPROCS(0) {

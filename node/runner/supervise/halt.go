@@ -29,6 +29,7 @@ func (e *Engine) halt(x *proc, reason string) {
 	case x.p.signal(sigTerm):
 		x.stop = reason
 		e.kill(x, grace)
+		e.sweeper.stop(x.spec.Task, x.p.group())
 	}
 }
 
@@ -50,6 +51,7 @@ func (e *Engine) timeUp(x *proc) {
 	}
 	x.timeout = true
 	e.kill(x, grace)
+	e.sweeper.stop(x.spec.Task, x.p.group())
 }
 
 // StopAll ends everything that runs.
@@ -93,6 +95,7 @@ func (e *Engine) Close(reason string) error {
 	close(e.quit)
 	e.all.Wait()
 	e.reaper.close()
+	e.sweeper.close()
 	e.Detach()
 	_ = e.null.Close()
 	e.ends.close()

@@ -44,6 +44,8 @@ func (p *puppet) signal(sig syscall.Signal) bool {
 	return true
 }
 
+func (p *puppet) group() int { return 0 }
+
 func (p *puppet) wait() ending { return <-p.how }
 
 func (p *puppet) end(how ending) {

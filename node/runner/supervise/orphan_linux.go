@@ -50,6 +50,8 @@ func (o *orphan) signal(sig syscall.Signal) bool {
 	return o.alive() && syscall.Kill(-o.pid, sig) == nil
 }
 
+func (o *orphan) group() int { return o.pid }
+
 func (o *orphan) wait() ending {
 	for o.alive() {
 		time.Sleep(orphanLook)

@@ -2,6 +2,8 @@ package supervise
 
 import (
 	"bytes"
+	"iter"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -77,8 +79,74 @@ const killRounds = 64
 // KillByEnvironment kills every process whose environment names a task that is wanted, and tells how many it were. Such a process may have started
 // another between the moment the list of processes was read and its end, so it looks again until none is found.
 func KillByEnvironment(want func(task string) bool) (killed int) {
+	return killAll(func(pid int) bool {
+		id := taskOf(pid)
+		return id != "" && want(id)
+	})
+}
+
+// KillTasks kills every process that was started in one of these tasks, however it hides, and tells how many it were.
+func KillTasks(tasks map[string]bool) (killed int) {
+	tags := tagsOf(maps.Keys(tasks))
+	return killAll(func(pid int) bool {
+		if tag := tagAt(pid); tag != 0 {
+			return tags[tag]
+		}
+		return tasks[taskOf(pid)]
+	})
+}
+
+// killTagged is KillTasks for tasks of this process.
+func killTagged(tasks map[string]bool) (killed int) {
+	if !canTag() {
+		return KillTasks(tasks)
+	}
+	tags := tagsOf(maps.Keys(tasks))
+	return killAll(func(pid int) bool { return tags[tagAt(pid)] })
+}
+
+// termTagged asks the processes of these tasks to end, but for those in the group that goes with each: it was asked already.
+func termTagged(tasks map[string]int) {
+	tags, groups := tagsOf(maps.Keys(tasks)), map[int]bool{}
+	for _, g := range tasks {
+		groups[g] = true
+	}
+	_ = eachProcess(func(pid int) {
+		if !tags[tagAt(pid)] {
+			return
+		}
+		if g, err := syscall.Getpgid(pid); err == nil && !groups[g] {
+			_ = syscall.Kill(pid, sigTerm)
+		}
+	})
+}
+
+// tagsOf are the tags of tasks.
+func tagsOf(tasks iter.Seq[string]) map[uint64]bool {
+	tags := map[uint64]bool{}
+	for t := range tasks {
+		tags[tagOf(t)] = true
+	}
+	return tags
+}
+
+// eachProcess calls f for every process but this one.
+func eachProcess(f func(pid int)) error {
+	dir, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	for _, e := range dir {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && pid != os.Getpid() {
+			f(pid)
+		}
+	}
+	return nil
+}
+
+func killAll(match func(pid int) bool) (killed int) {
 	for range killRounds {
-		n, died := killListed(want)
+		n, died := killListed(match)
 		killed += n
 		if !died {
 			break
@@ -88,26 +156,21 @@ func KillByEnvironment(want func(task string) bool) (killed int) {
 }
 
 // killListed kills those on the list of processes as it is now. died tells whether one of them was seen to end.
-func killListed(want func(task string) bool) (killed int, died bool) {
-	dir, err := os.ReadDir("/proc")
-	if err != nil {
-		return 0, false
-	}
-	for _, e := range dir {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
-			continue
+func killListed(match func(pid int) bool) (killed int, died bool) {
+	_ = eachProcess(func(pid int) {
+		if !match(pid) {
+			return
 		}
 		p, err := os.FindProcess(pid) // a pidfd: from here on the number cannot change hands unseen
 		if err != nil {
-			continue
+			return
 		}
-		if id := taskOf(pid); id != "" && want(id) && p.Signal(sigKill) == nil {
+		if match(pid) && p.Signal(sigKill) == nil {
 			died = awaitDeath(pid) || died
 			killed++
 		}
 		_ = p.Release()
-	}
+	})
 	return killed, died
 }
 

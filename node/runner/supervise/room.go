@@ -88,7 +88,7 @@ func (e *Engine) shortage() shortage {
 	case !room.Low():
 		return shortage{}
 	}
-	files := int64(len(Streams()) * max(1, len(e.procs)))
+	files := int64(len(output{}.files) * max(1, len(e.procs)))
 	return shortage{low: true, hold: min(maxHold, max(minHold, room.Free/holdShare/files))}
 }
 

@@ -39,6 +39,7 @@ func (e *Engine) begin(s Spec) {
 	if _, here := e.procs[s.Task]; here || e.shut {
 		return
 	}
+	e.sweeper.again(s.Task)
 	x := &proc{spec: s, slot: -1}
 	e.procs[s.Task] = x
 	e.queue = append(e.queue, x)
@@ -88,7 +89,7 @@ func (e *Engine) fork(x *proc) {
 	}
 	x.slot = rec.slot
 	c, err := spawn(spec{
-		path: x.spec.Path, argv: x.spec.Argv, env: x.spec.Env, dir: x.spec.Dir, stdin: e.null, stdout: out.files[0].f, stderr: out.files[1].f,
+		task: x.spec.Task, path: x.spec.Path, argv: x.spec.Argv, env: x.spec.Env, dir: x.spec.Dir, stdin: e.null, stdout: out.files[0].f, stderr: out.files[1].f,
 	})
 	if err != nil {
 		out.close()
@@ -168,6 +169,9 @@ func (e *Engine) over(x *proc, ev Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.procs, x.spec.Task)
+	if !ev.Unbegun && ev.Kind == Ended {
+		e.sweeper.over(x.spec.Task)
+	}
 	e.taken[x.spec.Task] = end{event: ev, slot: x.slot}
 	if e.sink != nil {
 		e.sink(ev)

@@ -12,12 +12,16 @@ const (
 
 // spec is a process to start. argv is never empty.
 type spec struct {
+	task           string
 	path           string
 	argv, env      []string
 	dir            string
 	stdin          *os.File
 	stdout, stderr logFile
 }
+
+// group is the process group it leads.
+func (c *child) group() int { return c.pid }
 
 // ending is how a process ended.
 type ending struct {

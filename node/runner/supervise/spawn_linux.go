@@ -26,17 +26,21 @@ type child struct {
 
 func spawn(s spec) (*child, error) {
 	c := &child{fd: -1}
-	err := withSlack(taskSlack, func() (err error) {
-		c.pid, err = syscall.ForkExec(s.path, s.argv, &syscall.ProcAttr{
-			Dir: s.dir, Env: s.env, Files: []uintptr{s.stdin.Fd(), uintptr(s.stdout), uintptr(s.stderr)},
-			Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &c.fd},
-		})
-		return err
+	err := withTag(s.task, func() error {
+		return withSlack(taskSlack, func() error { return c.fork(s) })
 	})
 	if err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+func (c *child) fork(s spec) (err error) {
+	c.pid, err = syscall.ForkExec(s.path, s.argv, &syscall.ProcAttr{
+		Dir: s.dir, Env: s.env, Files: []uintptr{s.stdin.Fd(), uintptr(s.stdout), uintptr(s.stderr)},
+		Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &c.fd},
+	})
+	return err
 }
 
 // signal sends to the whole group; false means that the process has ended.

@@ -51,6 +51,7 @@ func (c *Client) start() error {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{socket, lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	keepDescriptors() // a pipe that the supervisor held would never end
 	if err := withSlack(ownSlack, cmd.Start); err != nil {
 		return fmt.Errorf("the supervisor of this peer's tasks does not start: %w", err)
 	}

@@ -1,0 +1,60 @@
+package supervise
+
+import (
+	"hash/fnv"
+	"math"
+	"sync"
+	"syscall"
+	"unsafe"
+)
+
+// A task's processes are known by a limit they inherit: whoever is started in a task has the soft RLIMIT_RTTIME that was set when the task was forked,
+// whatever session, group, parent and environment it gives itself. The limit is for processes with a real-time policy only, and the value is tens of
+// thousands of years. Where the limit cannot be raised (somebody lowered the hard one), only the environment tells (docs/adr/0013).
+const rlimitRTTime = 15
+
+// rlimit is struct rlimit64.
+type rlimit struct{ cur, max uint64 }
+
+// tagOf is the value for a task: the same in every supervisor.
+func tagOf(task string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(task))
+	return 1<<62 | h.Sum64()>>3
+}
+
+// limitOf reads, and if set is given sets, the limit of a process; 0 is this one.
+func limitOf(pid int, set *rlimit) (old rlimit, ok bool) {
+	_, _, e := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), rlimitRTTime, uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(&old)), 0, 0)
+	return old, e == 0
+}
+
+// tagging has one fork at a time: the limit is this process's own until the child has it.
+var tagging sync.Mutex
+
+// withTag calls f, which forks, with a task's tag.
+func withTag(task string, f func() error) error {
+	tagging.Lock()
+	defer tagging.Unlock()
+	old, ok := limitOf(0, nil)
+	if ok && old.max == math.MaxUint64 {
+		if _, ok = limitOf(0, &rlimit{cur: tagOf(task), max: old.max}); ok {
+			defer limitOf(0, &old)
+		}
+	}
+	return f()
+}
+
+// canTag tells whether the limit can be raised.
+func canTag() bool {
+	l, ok := limitOf(0, nil)
+	return ok && l.max == math.MaxUint64
+}
+
+// tagAt is the tag of a process, 0 if it has none or may not be asked.
+func tagAt(pid int) uint64 {
+	if l, ok := limitOf(pid, nil); ok && l.cur>>62 == 1 {
+		return l.cur
+	}
+	return 0
+}
