@@ -129,14 +129,14 @@ func (c *Coord) leave() {
 	c.standings.Store(nil)
 }
 
-// Verdict hears what gossip here says about a peer, and since when. It may be called at any time and returns at once.
-func (c *Coord) Verdict(peer taskstate.PeerID, v Verdict, since time.Time) {
-	ev := PeerVerdict{Peer: peer, Verdict: v, Since: since}
+// Verdict hears what gossip here says about a peer, and since when; whether it never was alive is found out here. It may be called at any
+// time and returns at once.
+func (c *Coord) Verdict(ev PeerVerdict) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	old, heard := c.verdicts[peer]
-	ev.Never = v == VerdictDead && (!heard || old.Never)
-	c.verdicts[peer] = ev
+	old, heard := c.verdicts[ev.Peer]
+	ev.Never = ev.Verdict == VerdictDead && (!heard || old.Never)
+	c.verdicts[ev.Peer] = ev
 	if c.term != nil {
 		c.term.box.put(ev)
 	}

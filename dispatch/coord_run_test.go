@@ -279,7 +279,7 @@ func TestASilentWorkerLosesItsSessionAfterTheGrace(t *testing.T) {
 		if took := time.Since(began); took != 3*time.Second {
 			t.Errorf("session ended %v after the beat", took)
 		}
-		b.coord.Verdict("w", VerdictAlive, time.Now())
+		b.coord.Verdict(PeerVerdict{Peer: "w", Verdict: VerdictAlive, Since: time.Now()})
 		synctest.Wait()
 		if s := b.coord.Standings()["w"]; s != Detached {
 			t.Errorf("standing %s", s)
@@ -340,7 +340,7 @@ func TestVerdictsFromBeforeTheElectionCount(t *testing.T) {
 		gone.until(granted)
 		stop()
 		_ = gone.conn.Close()
-		b.coord.Verdict("gone", VerdictDead, time.Now())
+		b.coord.Verdict(PeerVerdict{Peer: "gone", Verdict: VerdictDead, Since: time.Now()})
 		b.memory.Lead()
 		defer b.lead()()
 		w := b.hello("w")

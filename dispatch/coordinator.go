@@ -99,6 +99,7 @@ type Coordinator struct {
 	freed       bool      // something ended, or a peer came: queues may be uneven
 	replacing   bool      // something may have to be given up
 	changes     uint64    // counts changes of standings, and of what is known about what peers run
+	comeback    comeback
 	frozen      Freeze
 	doubts      bool // whether it is may have changed
 	limit       bucket
@@ -144,12 +145,13 @@ type (
 	// SessionClosed tells that a stream is gone.
 	SessionClosed struct{ Conn ConnID }
 	// PeerVerdict is news of gossip about a peer. Since is when the verdict began. Never means that gossip here has not seen the
-	// peer alive since this one started: it cannot vanish.
+	// peer alive since this one started: it cannot vanish. Parted means that it said goodbye: it did not vanish either.
 	PeerVerdict struct {
 		Peer    taskstate.PeerID
 		Verdict Verdict
 		Since   time.Time
 		Never   bool
+		Parted  bool
 	}
 	// Thaw is a person's word that the peers that have vanished are really gone.
 	Thaw struct{}

@@ -104,13 +104,6 @@ func (r *coordRig) advance(d time.Duration) {
 	r.step(TimePassed{})
 }
 
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 func (r *coordRig) note(ef CoordEffect) {
 	switch ef := ef.(type) {
 	case SendDown:

@@ -49,6 +49,7 @@ type peerState struct {
 	charged    bool      // that it is was paid for; see mayReplace
 	never      bool      // gossip here never saw it alive
 	excused    bool      // it is gone, a person says
+	parted     bool      // it said goodbye before it went
 
 	finished   float64 // ends in about the last AheadWindow, decaying
 	finishedAt time.Time
@@ -137,7 +138,7 @@ func (c *Coordinator) dropPeer(p *peerState) {
 	}
 	delete(c.peers, p.id)
 	if p.verdict != VerdictNone {
-		c.onVerdict(PeerVerdict{Peer: p.id, Verdict: p.verdict, Since: p.since, Never: p.never})
+		c.onVerdict(PeerVerdict{Peer: p.id, Verdict: p.verdict, Since: p.since, Never: p.never, Parted: p.parted})
 	}
 	c.order = slices.DeleteFunc(c.order, func(x *peerState) bool { return x == p })
 	c.changes++

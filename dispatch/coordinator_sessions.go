@@ -69,7 +69,7 @@ func (c *Coordinator) onHello(ev SessionOpened) {
 	s.jobs = map[bodyID]struct{}{}
 	s.acks.base, s.acked = ev.Hello.Acked, ev.Hello.Acked
 	c.sessions[s.conn] = s
-	p.session, p.unanswered, p.stopping = s, false, time.Time{}
+	p.session, p.unanswered, p.stopping, p.parted = s, false, time.Time{}, false
 	c.setOffer(p, ev.Hello.Offer)
 	p.forgetSession()
 	c.wakeAt(c.now.Add(s.grace))
@@ -136,6 +136,7 @@ func (c *Coordinator) forget(s *session) {
 	s.touched, s.synced = true, false // nothing is gathered for it any more
 	if s.p != nil && s.p.session == s {
 		s.p.session = nil
+		s.p.parted = s.p.parted || s.released
 		c.review(s.p)
 		if s.p.standing == Unreachable {
 			c.wakeAt(c.now) // it was a sign of life for a while

@@ -283,7 +283,7 @@ func (p *flockPeer) kill() {
 
 func (p *flockPeer) verdict(v Verdict) {
 	for _, q := range p.f.peers {
-		q.coord.Verdict(p.id, v, time.Now())
+		q.coord.Verdict(PeerVerdict{Peer: p.id, Verdict: v, Since: time.Now()})
 	}
 }
 

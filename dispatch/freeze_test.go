@@ -109,3 +109,46 @@ func TestABucketNeverGivesMoreThanItsBurstAndWhatWasRefilled(t *testing.T) {
 		}
 	})
 }
+
+func TestAComebackWaitsForTheOthersAnewWithEachReturnAndEndsWithTheLast(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	back := func(ids ...string) func(string) bool { return func(id string) bool { return slices.Contains(ids, id) } }
+	var b comeback
+	if b.look(back(), at(0)) {
+		t.Fatal("it ends what never began")
+	}
+	b.begin([]string{"p", "q", "r"}, at(0))
+	if over := b.look(back("p"), at(4)); over || !b.until.Equal(at(9)) {
+		t.Fatalf("%+v, over %t", b, over)
+	}
+	if over := b.look(back("p"), at(8)); over || !b.until.Equal(at(9)) {
+		t.Fatalf("nobody else is back: %+v, over %t", b, over)
+	}
+	if other := b; !other.look(back("p"), at(9)) || !other.until.IsZero() {
+		t.Fatalf("it is not over in time: %+v", other)
+	}
+	if !b.look(back("p", "q", "r"), at(8)) {
+		t.Fatalf("all are back: %+v", b)
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		gone := []string{"p", "q", "r", "s"}
+		var b comeback
+		b.begin(gone, at(0))
+		now := 0
+		for i := range gone { // one after the other, as slowly as it bears
+			now += rapid.IntRange(0, 4).Draw(r, "pause")
+			if over := b.look(back(gone[:i+1]...), at(now)); over != (i == len(gone)-1) {
+				r.Fatalf("over %t after %d of %d", over, i+1, len(gone))
+			}
+		}
+	})
+	b.begin(make([]string, 100), at(0))
+	for i := range b.gone {
+		b.gone[i] = fmt.Sprint(i)
+	}
+	for s := 1; !b.until.IsZero(); s++ { // who goes on coming back does not hold the others up for ever
+		if b.look(back(fmt.Sprint(s)), at(s)); s > 60 {
+			t.Fatalf("after %d s: %+v", s, b.until)
+		}
+	}
+}

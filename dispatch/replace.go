@@ -102,7 +102,11 @@ func (c *Coordinator) waitingForPeers(j *jobState) string {
 		case !ever:
 			return tasks + "; they must not run twice and wait for it (unreachable.wait)"
 		default:
-			return fmt.Sprintf("%s; they go elsewhere in %s", tasks, max(0, due.Sub(c.now).Round(100*time.Millisecond)))
+			said := fmt.Sprintf("%s; they go elsewhere in %s", tasks, max(0, later(due, c.held(p)).Sub(c.now).Round(100*time.Millisecond)))
+			if c.now.Before(c.comeback.until) {
+				said += ", for other peers are just coming back"
+			}
+			return said
 		}
 	}
 	return ""

@@ -124,7 +124,7 @@ const maxStrangers = 4096
 func (c *Coordinator) introduce(p *peerState) {
 	if ev, ok := c.strangers[p.id]; ok {
 		delete(c.strangers, p.id)
-		p.verdict, p.since, p.never = ev.Verdict, ev.Since, ev.Never
+		p.verdict, p.since, p.never, p.parted = ev.Verdict, ev.Since, ev.Never, ev.Parted
 	}
 }
 
@@ -138,6 +138,7 @@ func (c *Coordinator) onVerdict(ev PeerVerdict) {
 		return
 	}
 	p.verdict, p.since, p.never = ev.Verdict, ev.Since, ev.Never
+	p.parted = ev.Parted || p.parted && ev.Verdict != VerdictAlive
 	if ev.Verdict == VerdictAlive {
 		p.unanswered = false
 	}

@@ -69,6 +69,9 @@ func (m *Membership) accused(from string, a accusation) bool {
 	case pointless:
 		return false
 	case borneOut:
+		if a.goodbye() {
+			m.table.parting(a.Node)
+		}
 		return true
 	case lively:
 		if !a.goodbye() {
@@ -76,7 +79,9 @@ func (m *Membership) accused(from string, a accusation) bool {
 			return false
 		}
 	}
-	if !own {
+	if own {
+		m.table.parting(a.Node)
+	} else {
 		m.hear(from, a)
 	}
 	return own
@@ -115,6 +120,9 @@ func (m *Membership) examine(ctx context.Context, peer string, leaves bool) {
 	h := m.hearings[peer]
 	delete(m.hearings, peer)
 	silent := !m.stopped && m.table.silence(peer, lives)
+	if silent && h.goodbye() {
+		m.table.parting(peer)
+	}
 	t := m.transport
 	m.mu.Unlock()
 	switch {

@@ -23,6 +23,7 @@ type entry struct {
 	refused  time.Time     // when a dial was last refused and no sign of life came after it
 	last     time.Time     // of the signs of life that came from itself
 	silent   bool          // it did not answer when another accused it, and no sign of life came after that
+	parted   bool          // it said goodbye
 	rtt      time.Duration // smoothed
 	rumour   uint64        // the newest of memberlist's rumours about it, see rumoured
 }
@@ -53,7 +54,7 @@ func (t *table) joined(id string, m meta, now time.Time) {
 		e.meta, e.addrs = m, m.Addrs
 		e.gossip, e.evidence, e.refused = Alive, 0, time.Time{}
 		e.lives++
-		e.rumour, e.silent = 0, false
+		e.rumour, e.silent, e.parted = 0, false, false
 	})
 }
 
@@ -76,6 +77,13 @@ func (t *table) rumoured(r rumour, now time.Time) (changed, doubt bool) {
 func (t *table) doubted(r rumour) bool {
 	e := t.entries[r.node]
 	return e != nil && (e.gossip == Alive || e.gossip == Suspect) && r.suspect && e.rumour == r.rank()
+}
+
+// parting: it said goodbye, and memberlist is about to hear of it.
+func (t *table) parting(id string) {
+	if e := t.entries[id]; e != nil {
+		e.parted = true
+	}
 }
 
 // gone: memberlist holds it dead, or it said goodbye.
@@ -184,6 +192,7 @@ func (t *table) view(self Member) *View {
 		v.Members = append(v.Members, Member{
 			ID: id, Name: e.meta.Name, Incarnation: e.meta.Incarnation, Seat: e.meta.Seat, Addrs: slices.Clone(e.addrs),
 			Roles: unpackRoles(e.meta.Roles), Version: e.meta.Version, Verdict: e.verdict(), Since: e.since, RTT: e.rtt,
+			Parted: e.parted && e.verdict() == Dead,
 		})
 	}
 	slices.SortFunc(v.Members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })

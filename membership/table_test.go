@@ -198,3 +198,23 @@ func TestAViewIsSortedAndFindsItsMembers(t *testing.T) {
 		t.Errorf("alive others: %s", got)
 	}
 }
+
+func TestWhoSaidGoodbyeIsToldFromWhoVanishedUntilItIsBack(t *testing.T) {
+	tab, now := newTable("me"), time.Unix(100, 0)
+	parted := func() bool { m, _ := tab.view(Member{ID: "me"}).Get("p"); return m.Parted }
+	tab.parting("p") // nobody knows it
+	tab.joined("p", meta{}, now)
+	tab.parting("p")
+	if parted() {
+		t.Error("memberlist has not heard of it")
+	}
+	tab.gone("p", now)
+	if !parted() {
+		t.Error("it said goodbye")
+	}
+	tab.joined("p", meta{}, now)
+	tab.gone("p", now)
+	if parted() {
+		t.Error("this time it said nothing")
+	}
+}

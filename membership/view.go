@@ -47,6 +47,7 @@ type Member struct {
 	Version     string
 	Verdict     Verdict
 	Since       time.Time     // of the verdict
+	Parted      bool          // dead: it said goodbye
 	RTT         time.Duration // smoothed round trip of memberlist's probes, 0 if never measured
 }
 

@@ -86,7 +86,7 @@ func (n *Node) verdict(m membership.Member) {
 	case membership.Dead:
 		v = dispatch.VerdictDead
 	}
-	n.coord.Verdict(m.ID, v, m.Since)
+	n.coord.Verdict(dispatch.PeerVerdict{Peer: m.ID, Verdict: v, Since: m.Since, Parted: m.Parted})
 	if who, _, ok := n.ledger.Coordinator(); ok && who == m.ID && v != dispatch.VerdictAlive {
 		n.ledger.Doubt()
 	}

@@ -279,12 +279,15 @@ func scriptEnds(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func scriptCrash(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 1, "crash NAME")
+	want(ts, neg, args, max(1, len(args)), "crash NAME…")
 	p := scriptProcesses(ts)
-	x := p.get(ts, args[0])
-	ts.Check(x.cmd.Process.Kill())
-	<-x.ended
-	delete(p.running, args[0])
+	for _, name := range args { // all in one moment
+		ts.Check(p.get(ts, name).cmd.Process.Kill())
+	}
+	for _, name := range args {
+		<-p.get(ts, name).ended
+		delete(p.running, name)
+	}
 }
 
 func scriptHolds(ts *testscript.TestScript, neg bool, args []string) {
