@@ -124,7 +124,9 @@ func (n *Node) executeRemove(ctx context.Context, r ledger.Remove) (reply, error
 	if !ok {
 		return reply{Error: refusal(ledger.Command{Remove: &r}, ledger.CodeUnknown)}, nil
 	}
+	_, epoch, _ := n.coordinator()
 	old.Removed, old.At = true, max(n.ledgerTime(), old.At+1)
+	old.Index, old.Generation, old.Term = n.replica.Applied(), epoch.Generation, epoch.Term
 	tombstone, err := old.Signed(n.host)
 	if err != nil {
 		return reply{}, fmt.Errorf("sign the removal: %w", err)

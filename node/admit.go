@@ -178,6 +178,6 @@ func (n *Node) executeJoin(ctx context.Context, j joinCall) (reply, error) {
 
 func (n *Node) joined(e admission.Entry) reply {
 	return reply{Join: &admission.JoinAnswer{
-		Entry: e, Roster: n.roster.All(), Voters: n.voters(), Peers: n.openDoors(), Cluster: n.roster.Cluster(),
+		Entry: e, Roster: n.roster.All(), Voters: n.voters(), Peers: n.openDoors(), Cluster: n.roster.Cluster(), Seats: n.seats.Proof(),
 	}}
 }

@@ -61,6 +61,7 @@ type Node struct {
 	name   string
 	host   *p2p.Host
 	roster *admission.Roster
+	seats  *admission.SeatChain
 
 	replica  *ledger.Replica
 	ledger   *ledger.Node
@@ -174,13 +175,17 @@ func (n *Node) openNetwork() (err error) {
 	}
 	n.rememberPort()
 	n.self = n.host.Self()
+	n.refused = ledger.NewRefusals(n.log)
+	if n.seats, err = admission.OpenSeats(n.folder.path("seats"), n.host, p2p.Verify); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.roster.Believe(n.seats, n.level)
 	n.beginStart()
 	return nil
 }
 
 // openState: what was decided, who is here, what is reported.
 func (n *Node) openState() (err error) {
-	n.refused = ledger.NewRefusals(n.log)
 	if n.ledger, err = n.openLedger(n.candidates); err != nil {
 		return err
 	}
@@ -202,7 +207,7 @@ func (n *Node) openState() (err error) {
 
 func (n *Node) openLedger(candidates func() []ledger.Candidate) (*ledger.Node, error) {
 	l, err := ledger.Open(ledger.Config{
-		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Mark: n.folder.path("voter.mark"), Candidates: candidates, MayVote: n.mayVote, Log: n.log, Now: n.cfg.Now,
+		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Mark: n.folder.path("voter.mark"), Candidates: candidates, MayVote: n.mayVote, Seats: n.seats, Refused: n.refused, Log: n.log, Now: n.cfg.Now,
 	})
 	if err != nil {
 		return nil, api.Errorf(api.Failed, "%v", err)

@@ -102,6 +102,7 @@ func (n *Node) moveOver() error {
 	if err := n.roster.Replace(); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
+	n.seats.Forget()
 	n.warnings = append(n.warnings, "this peer was alone in cluster "+cluster+" and had no jobs: it moves over to cluster "+t.Cluster)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"time"
 
 	"covey/dispatch"
 	"covey/dispatch/ledger"
@@ -196,6 +197,9 @@ func (n *Node) neighbour(by *p2p.Host, peer string, addrs []string) {
 
 // reconsiderRoster is called after the roster changed, off the goroutine that feeds the replica.
 func (n *Node) reconsiderRoster(ctx context.Context) error {
+	again := time.NewTimer(settleFirst)
+	defer again.Stop()
+	settle := settling{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -208,6 +212,9 @@ func (n *Node) reconsiderRoster(ctx context.Context) error {
 			n.members.Recheck()
 			n.ledger.Reconsider()
 			n.askNewcomers()
+			settle.look(n, again)
+		case <-again.C:
+			settle.look(n, again)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -227,10 +228,13 @@ func (n *Node) askSight(ctx context.Context, peer taskstate.PeerID, ask sightAsk
 }
 
 // answerSight looks for the leader on behalf of another voter. Who does not hear it either has its own doubts from then on.
-func (n *Node) answerSight(ctx context.Context, ask sightAsk) (voterAnswer, error) {
+func (n *Node) answerSight(ctx context.Context, peer taskstate.PeerID, ask sightAsk) (voterAnswer, error) {
 	s := n.currentSeat()
 	if s == nil || s.generation != ask.Generation || s.unsound.Load() != nil {
 		return voterAnswer{}, errNoSeat
+	}
+	if ask.Stand != "" && !n.mayAskToStand(s, peer, ask) {
+		return voterAnswer{}, errors.New("only who holds a seat stands for election, in a term that can be")
 	}
 	_, stuck := s.store.stuck() // one that waits for its own disk does not lead, whatever raft believes
 	out := sight{Leads: s.raft.State() == raft.Leader && !stuck, Last: s.raft.LastIndex()}

@@ -85,6 +85,7 @@ func follower(t *testing.T) *following {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = n.Close() })
+	n.authority.seats.Assume([]string{"a"})
 	return &following{n: n, peer: "a"}
 }
 

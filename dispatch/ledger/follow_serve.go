@@ -19,6 +19,9 @@ func (n *Node) handleFollow(peer string, c connT) {
 		return
 	}
 	_ = c.SetReadDeadline(time.Time{})
+	if len(h.Seats) > 0 {
+		_ = n.proves(peer, h.Seats)
+	}
 	f := &feeder{n: n, peer: peer, c: c, w: wire.NewWriter(c, 0), seat: n.currentSeat()}
 	if h.Copy {
 		f.serveCopy(h)
@@ -62,6 +65,8 @@ func (f *feeder) refusal(peer string, h followHello) string {
 	switch {
 	case f.seat == nil || !f.n.votes(f.seat):
 		return refuseNotVoter
+	case f.n.generationBeyond(peer, h.Generation):
+		return refuseForeign
 	case h.Generation > f.seat.generation:
 		f.n.reportForeign(peer, h.Generation)
 		return refuseOlder
@@ -100,7 +105,8 @@ func (n *Node) votes(s *seat) bool {
 
 // serve sends what is new, all that has gathered while the last write was under way in one go, and then waits for more.
 func (f *feeder) serve(h followHello, gone <-chan struct{}) error {
-	if err := f.send(followFrame{}); err != nil { // at once, so that nobody waits long for a voter that is not there any more
+	// At once, so that nobody waits long for a voter that is not there any more.
+	if err := f.send(followFrame{Seats: f.n.authority.seats.Proof()}); err != nil {
 		return err
 	}
 	if err := f.begin(h); err != nil {
@@ -196,6 +202,9 @@ func (f *feeder) step() (more bool, err error) {
 		}
 	}
 	if now := time.Now(); !mark.same(f.marked) || !now.Before(f.due) {
+		if mark.VotersIndex != f.marked.VotersIndex {
+			mark.Seats = f.n.authority.seats.ShortProof(seatsShown)
+		}
 		f.marked, f.due = mark, now.Add(f.n.cfg.Timings.Bookmark)
 		return false, f.send(followFrame{Mark: &mark})
 	}

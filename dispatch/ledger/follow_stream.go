@@ -23,6 +23,7 @@ type following struct {
 func (f *following) run() error {
 	h := followHello{}
 	f.n.rep.Read(func(s *State) { h = followHello{Generation: s.Generation(), Index: s.Index(), Cluster: s.Cluster()} })
+	h.Seats = f.n.authority.seats.ShortProof(seatsShown)
 	_ = f.c.SetDeadline(time.Now().Add(greetTimeout))
 	if err := wire.NewWriter(f.c, raftHelloCap).Send(h); err != nil {
 		return err
@@ -47,6 +48,9 @@ func (f *following) take(fr followFrame) error {
 	switch {
 	case fr.Refuse != nil:
 		return f.refused(fr.Refuse)
+	case !f.n.proves(f.peer, fr.Seats):
+		f.n.authority.refused.Note(f.peer, "a stream of the ledger, from a peer that holds no seat")
+		return errUnseated
 	case fr.Part != nil:
 		return f.part(fr.Part)
 	case len(fr.Items) > 0:
@@ -99,6 +103,9 @@ func (f *following) entries(items []item) error {
 			}
 			it, f.partial = f.partial, item{}
 		}
+		if f.n.indexBeyond(f.peer, it.Index) {
+			return fmt.Errorf("entry %d cannot follow on %d", it.Index, f.n.rep.Applied())
+		}
 		if _, err := f.n.take(it.Index, it.Data); err != nil {
 			return err
 		}
@@ -113,10 +120,21 @@ func (f *following) mark(m *bookmark) error {
 	n := f.n
 	n.mu.Lock()
 	known := n.epoch
+	if f.peer == n.hint && m.Epoch.Less(n.hintEpoch) {
+		n.hintEpoch = m.Epoch // it knows better what it is said to do
+	}
 	n.mu.Unlock()
-	if m.Epoch.Less(known) {
+	own := n.replicaGeneration()
+	switch {
+	case own > 0 && m.Epoch.Generation > own: // a newer ledger comes before its bookmark
+		n.authority.refused.Note(f.peer, "an epoch that no honest peer can name")
+		return fmt.Errorf("epoch %s in a ledger of generation %d", m.Epoch, own)
+	case n.epochBeyond(f.peer, m.Epoch) || n.indexBeyond(f.peer, m.VotersIndex):
+		return fmt.Errorf("epoch %s and index %d cannot follow on what is known here", m.Epoch, m.VotersIndex)
+	case m.Epoch.Less(known):
 		return errStale
 	}
+	_ = n.proves(f.peer, m.Seats)
 	if len(m.Voters) > 0 && m.VotersIndex > 0 {
 		n.setVoters(m.VotersIndex, m.Voters)
 		n.setContacts(m.Voters)

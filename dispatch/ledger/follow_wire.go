@@ -3,6 +3,7 @@ package ledger
 import (
 	"time"
 
+	"covey/p2p/admission"
 	"covey/taskstate"
 )
 
@@ -15,6 +16,8 @@ type followHello struct {
 	Index      uint64 `cbor:"2,keyasint"`
 	Cluster    string `cbor:"3,keyasint,omitempty"`
 	Copy       bool   `cbor:"4,keyasint,omitempty"` // only a snapshot, of whatever this peer has: to recover the ledger from it
+	// Seats is the newest record of who holds a seat the follower knows: the voter it asks may lack the proof of its own.
+	Seats []admission.Seats `cbor:"5,keyasint,omitempty"`
 }
 
 // followFrame is what a voter sends: one field is set.
@@ -24,6 +27,8 @@ type followFrame struct {
 	Synced bool          `cbor:"3,keyasint,omitempty"` // everything this voter had when asked has been sent
 	Mark   *bookmark     `cbor:"4,keyasint,omitempty"`
 	Refuse *followRefuse `cbor:"5,keyasint,omitempty"`
+	// Seats comes with the first frame, which has nothing else: the proof that who sends it holds a seat.
+	Seats []admission.Seats `cbor:"6,keyasint,omitempty"`
 }
 
 // snapshotPart is a piece of an encoded State.
@@ -40,6 +45,8 @@ type bookmark struct {
 	Epoch       taskstate.Epoch  `cbor:"3,keyasint"`           // of Coordinator, or the last one known
 	Voters      []Voter          `cbor:"4,keyasint,omitempty"`
 	VotersIndex uint64           `cbor:"5,keyasint,omitempty"`
+	// Seats proves Voters to others; it comes when they have changed.
+	Seats []admission.Seats `cbor:"6,keyasint,omitempty"`
 }
 
 func (b bookmark) same(o bookmark) bool {
@@ -69,6 +76,7 @@ const (
 	partBytes     = 512 << 10        // of snapshots and large entries, per frame
 	maxSnapshot   = 512 << 20        // a follower refuses to gather more
 	maxFollowers  = 128              // streams one voter serves; a flock has more voters by then
+	seatsShown    = 4                // records of seats in a bookmark, and in a hello
 	maxFollowing  = 4                // of them to one peer: one, and some whose end was not noticed yet
 )
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"covey/p2p"
+	"covey/p2p/admission"
 	"covey/taskstate"
 )
 
@@ -29,7 +30,10 @@ type Config struct {
 	Candidates func() []Candidate
 	// MayVote tells of peers that the own copy of the ledger does not know yet whether they are admitted with the role voter, for a peer
 	// that was away while others took over; nil knows none.
-	MayVote   func(taskstate.PeerID) bool
+	MayVote func(taskstate.PeerID) bool
+	// Seats is who holds a seat, and the proof; it outlives restarts. nil keeps it in memory, unsigned.
+	Seats     *admission.SeatChain
+	Refused   *Refusals // counts what no honest member says; nil counts nothing
 	Log       *slog.Logger
 	Now       func() time.Time // stamps entries; nil is time.Now
 	RingBytes int              // recent entries kept for followers; 0 is 4 MiB
@@ -100,6 +104,7 @@ type Node struct {
 	sync        syncState
 	foreign     foreign
 	tenure      tenure
+	authority   authority
 }
 
 // Open prepares a Node from its folder: a voter takes its seat again, everybody has its copy of the ledger. Nothing is decided
@@ -129,6 +134,9 @@ func Open(cfg Config) (*Node, error) {
 		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), doubt: make(chan struct{}, 1), disk: stir{wake: make(chan struct{}, 1)}, closing: make(chan struct{}), absent: map[string]time.Time{}, heard: map[taskstate.PeerID]time.Time{},
 	}
 	n.tenure.bad = make(chan struct{}, 1)
+	if err := n.openAuthority(); err != nil {
+		return nil, err
+	}
 	if err := n.restore(); err != nil {
 		return nil, err
 	}
@@ -145,6 +153,7 @@ func (n *Node) restore() error {
 		return err
 	}
 	n.contacts = mem.Contacts
+	n.authority.seats.Assume(mem.Contacts) // a folder of version 0.1 knows no better
 	n.tenure.begin(mem)
 	n.voters = mem.Voters
 	n.bound = logBound{generation: mem.Seat, index: mem.Log}
@@ -187,7 +196,7 @@ func (n *Node) Close() error {
 	err = errors.Join(err, n.closeSeat())
 	n.moved.fire()
 	n.handlers.Wait()
-	return errors.Join(err, n.save())
+	return errors.Join(err, n.save(), n.authority.seats.Save())
 }
 
 // handle serves a protocol until Close, which waits for the handlers under way.

@@ -150,6 +150,10 @@ func (n *Node) runUpkeep(ctx context.Context) {
 		t.Reset(pace)
 		n.keepSeat()
 		n.keepTenure()
+		n.holdSeats()
+		if err := n.authority.seats.Save(); err != nil {
+			n.cfg.Log.Warn("cannot remember who holds a seat", "err", err)
+		}
 		if now := time.Now(); now.After(next) && n.rep.Applied() != saved {
 			if err := errors.Join(n.save(), n.saveMemo()); err != nil {
 				n.cfg.Log.Warn("cannot keep a copy of the ledger", "err", err)

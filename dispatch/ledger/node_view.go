@@ -41,6 +41,7 @@ func (n *Node) setCoordinator(peer taskstate.PeerID, e taskstate.Epoch) {
 		if peer != "" {
 			n.epoch = e
 		}
+		n.authority.leaderKnown(peer != "", time.Now())
 	}
 	n.mu.Unlock()
 	if !same {
@@ -49,9 +50,17 @@ func (n *Node) setCoordinator(peer taskstate.PeerID, e taskstate.Epoch) {
 	}
 }
 
-// Hint is news from gossip about who coordinates: it says whom to ask, nothing more, and only a possible voter is asked.
+// Hint is news from gossip about who coordinates: it says whom to ask, nothing more. A peer that may have got a seat since this one heard
+// of seats is asked when nobody else answers.
 func (n *Node) Hint(peer taskstate.PeerID, e taskstate.Epoch) {
-	if !n.mayVote(peer) {
+	switch {
+	case peer == "" || n.epochBeyond(peer, e):
+		return
+	case !n.Seated(peer):
+		n.askForProof(peer)
+		return
+	case e.Generation > n.Generation() && n.Generation() > 0:
+		n.reportForeign(peer, e.Generation)
 		return
 	}
 	n.mu.Lock()
@@ -83,6 +92,7 @@ func (n *Node) setVoters(index uint64, vs []Voter) {
 	}
 	n.mu.Unlock()
 	if news {
+		n.holdSeats()
 		n.moved.fire()
 		n.kick()
 		nudge(n.tenure.bad)
@@ -92,6 +102,7 @@ func (n *Node) setVoters(index uint64, vs []Voter) {
 // Follow names peers that may be voters: whom a newcomer asks first.
 func (n *Node) Follow(voters []taskstate.PeerID) {
 	news := false
+	n.authority.seats.Assume(voters)
 	n.mu.Lock()
 	for _, v := range voters {
 		if v != n.cfg.Self && !slices.Contains(n.contacts, v) {

@@ -83,6 +83,7 @@ func (n *Node) serveTerm(ctx context.Context, lead func(context.Context, tasksta
 		return
 	}
 	n.lead.Store(l)
+	n.confirmVoters(s)
 	n.setCoordinator(n.cfg.Self, l.epoch)
 	n.cfg.Log.Info("coordinating", "epoch", l.epoch.String())
 	defer n.endTerm(l)

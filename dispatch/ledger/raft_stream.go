@@ -238,8 +238,9 @@ func (n *Node) admitRaft(peer string, h raftHello) (*seat, error) {
 		return nil, fmt.Errorf("generation %d here, %d there", s.generation, h.Generation)
 	case h.To != s.stream.self.server():
 		return nil, fmt.Errorf("%s was lost with its disk; this is %s", h.To, s.stream.self.server())
-	case !n.mayVote(peer):
-		return nil, fmt.Errorf("%s is not known here as a possible voter", peer)
+	case !n.Seated(peer):
+		n.askForProof(peer)
+		return nil, fmt.Errorf("%s: %w", peer, errUnseated)
 	}
 	return s, nil
 }

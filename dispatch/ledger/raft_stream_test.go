@@ -31,9 +31,10 @@ func founded(t testing.TB) (*memnet.Network, *Node) {
 	return netw, n
 }
 
-func TestARaftStreamIsForOneLedgerAndOneLifeAndFromPossibleVotersOnly(t *testing.T) {
+func TestARaftStreamIsForOneLedgerAndOneLifeAndFromWhoHoldsASeat(t *testing.T) {
 	netw, n := founded(t)
-	n.Follow([]taskstate.PeerID{"b"}) // b may be a voter, mallory may not
+	n.authority.seats.Hold("c", 1, 50, []string{"a", "b"}) // b holds a seat, mallory and one that may get one do not
+	n.cfg.MayVote = func(p taskstate.PeerID) bool { return p == "role" }
 	for _, c := range []struct {
 		why, caller, to string
 		generation      uint64
@@ -43,7 +44,8 @@ func TestARaftStreamIsForOneLedgerAndOneLifeAndFromPossibleVotersOnly(t *testing
 		{"meant for a disk that was lost", "b", "a/0", 1, "was lost with its disk"},
 		{"an older ledger", "b", "a/1", 0, "generation 1 here, 0 there"},
 		{"a newer ledger", "b", "a/1", 7, "generation 1 here, 7 there"},
-		{"not a possible voter", "mallory", "a/1", 1, "not known here as a possible voter"},
+		{"not a possible voter", "mallory", "a/1", 1, "it holds no seat"},
+		{"a possible voter", "role", "a/1", 1, "it holds no seat"},
 	} {
 		var heard uint64
 		s := newStreamLayer(netw.Host(c.caller), c.generation, Voter{Peer: c.caller, Incarnation: "1"}, func(_ string, g uint64, _ ...string) { heard = g }, func() {})

@@ -114,6 +114,7 @@ func (n *Node) startAgain(st *State, last uint64) error {
 		}
 		return err
 	}
+	n.authority.seats.Hold(st.Cluster(), st.Generation(), st.Index(), []string{n.cfg.Self})
 	n.cfg.Log.Warn("recovered the ledger", "generation", st.Generation(), "index", st.Index(), "before", before)
 	n.kick()
 	return errors.Join(n.save(), n.moveSeat(side, before))

@@ -36,7 +36,7 @@ func (n *Node) Foreign() uint64 {
 // newer one was received from a peer that may vote, not before.
 func (n *Node) reportForeign(peer taskstate.PeerID, generation uint64, others ...taskstate.PeerID) {
 	own := n.Generation()
-	if generation <= own || own == 0 {
+	if generation <= own || own == 0 || n.generationBeyond(peer, generation) {
 		return
 	}
 	ask := slices.DeleteFunc(append([]taskstate.PeerID{peer}, others...), func(p taskstate.PeerID) bool {
@@ -93,8 +93,8 @@ func (n *Node) adopt(from taskstate.PeerID, st *State) error {
 	case own == 0 || own == st.Generation():
 	case st.Generation() < own:
 		return fmt.Errorf("a snapshot of generation %d, older than %d here", st.Generation(), own)
-	case !n.mayVote(from):
-		return fmt.Errorf("a ledger of generation %d from %s, which is not known here as a possible voter", st.Generation(), from)
+	case n.authority.seats.Now().Generation != st.Generation() || !n.Seated(from):
+		return fmt.Errorf("a ledger of generation %d from %s: %w", st.Generation(), from, errUnseated)
 	default:
 		n.cfg.Log.Warn("the ledger was recovered elsewhere: this peer's own is set aside", "from", from, "theirs", st.Generation(), "ours", own)
 		if err := n.setAside(own); err != nil {

@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"covey/p2p/admission"
+	"covey/taskstate"
 )
 
 // Two voters that stand for election at the same moment may each get their own vote and no other; raft tries again after its own patience,
@@ -44,6 +47,19 @@ func (s *stands) drop(server string) {
 	if s.who == server {
 		s.until = time.Time{}
 	}
+}
+
+// mayAskToStand tells whether a peer may ask to be let stand: for itself, if it votes, and in a term that follows on what this voter knows.
+func (n *Node) mayAskToStand(s *seat, peer taskstate.PeerID, ask sightAsk) bool {
+	of, _, err := parseServer(ask.Stand)
+	if err != nil || of != peer || !n.Seated(peer) {
+		return false
+	}
+	if ask.Term > s.raft.CurrentTerm()+admission.MaxLeap {
+		n.authority.refused.Note(peer, "a term that no honest peer can name")
+		return false
+	}
+	return true
 }
 
 // mayStand asks the other voters to be let stand for election. It gives up when somebody else got so far, or the leader is heard.

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -63,16 +62,12 @@ func targetVoters(n int) int {
 // majority of n voters.
 func majority(n int) int { return n/2 + 1 }
 
-// mayVote tells whether messages of a peer may concern votes: it is a voter as far as is known here, the roster says it may become one,
-// or it is among those this peer was told to ask.
+// mayVote tells whether a peer may ever hold a seat: it does, or the roster says that it may get one. That alone gives no say in anything.
 func (n *Node) mayVote(peer taskstate.PeerID) bool {
-	n.mu.Lock()
-	known := peer == n.coord || slices.Contains(n.contacts, peer) || slices.ContainsFunc(n.voters, func(v Voter) bool { return v.Peer == peer })
-	n.mu.Unlock()
-	if known || peer == n.cfg.Self {
+	if peer == n.cfg.Self || n.Seated(peer) {
 		return true
 	}
-	member := false
+	known, member := false, false
 	n.rep.Read(func(s *State) {
 		var m Member
 		m, member = s.Member(peer)

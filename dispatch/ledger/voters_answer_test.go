@@ -12,7 +12,8 @@ import (
 
 func TestEveryQuestionToAVoterHasItsAnswer(t *testing.T) {
 	_, n := founded(t)
-	n.Follow([]taskstate.PeerID{"b"})
+	n.authority.seats.Hold("c", 1, 50, []string{"a", "b"})
+	n.cfg.MayVote = func(p taskstate.PeerID) bool { return p == "role" }
 	for _, c := range []struct {
 		what, caller string
 		ask          voterAsk
@@ -22,7 +23,13 @@ func TestEveryQuestionToAVoterHasItsAnswer(t *testing.T) {
 		{"how far is your log", "b", voterAsk{Status: &seatAsk{Generation: 1, Server: "a/1"}}, "", false},
 		{"the same to a seat that is taken", "b", voterAsk{Prepare: &seatAsk{Generation: 1, Server: "a/1"}}, "", false},
 		{"how new is your copy", "b", voterAsk{Copy: &copyAsk{}}, "", false},
-		{"from a stranger", "mallory", voterAsk{Status: &seatAsk{Generation: 1, Server: "a/1"}}, "mallory is not known here as a possible voter", false},
+		{"from a stranger", "mallory", voterAsk{Status: &seatAsk{Generation: 1, Server: "a/1"}}, "mallory: it holds no seat", false},
+		{"from a possible voter", "role", voterAsk{Status: &seatAsk{Generation: 1, Server: "a/1"}}, "role: it holds no seat", false},
+		{"sit down, from a possible voter", "role", voterAsk{Prepare: &seatAsk{Generation: 1, Server: "a/1"}}, "role: it holds no seat", false},
+		{"may I stand, from a possible voter", "role", voterAsk{Sight: &sightAsk{Generation: 1, Stand: "role/1", Term: 1}}, "only who holds a seat", false},
+		{"may another stand", "b", voterAsk{Sight: &sightAsk{Generation: 1, Stand: "a/1", Term: 1}}, "only who holds a seat", false},
+		{"may I stand in a term nobody has reached", "b", voterAsk{Sight: &sightAsk{Generation: 1, Stand: "b/1", Term: 1<<64 - 1}}, "in a term that can be", false},
+		{"sit down in a ledger nobody has", "b", voterAsk{Prepare: &seatAsk{Generation: 1<<64 - 1, Server: "a/1"}}, "beyond what any honest peer knows", false},
 		{"a copy for a stranger", "mallory", voterAsk{Copy: &copyAsk{}}, "not known here", false},
 		{"nothing", "b", voterAsk{}, "an empty question", false},
 		{"let somebody else go", "b", voterAsk{Leave: &Voter{Peer: "c", Incarnation: "1"}}, "a voter leaves for itself only", false},

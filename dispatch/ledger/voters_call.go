@@ -97,12 +97,14 @@ func (n *Node) handleVoter(peer string, c connT) {
 
 func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (voterAnswer, error) {
 	if ask.Sight != nil { // anybody in the flock may need the coordinator
-		return n.answerSight(ctx, *ask.Sight)
-	}
-	if !n.mayVote(peer) {
-		return voterAnswer{}, fmt.Errorf("%s is not known here as a possible voter", peer)
+		return n.answerSight(ctx, peer, *ask.Sight)
 	}
 	switch {
+	case (ask.Prepare != nil || ask.Status != nil) && !n.Seated(peer):
+		n.askForProof(peer)
+		return voterAnswer{}, fmt.Errorf("%s: %w", peer, errUnseated)
+	case ask.Copy != nil && !n.mayVote(peer):
+		return voterAnswer{}, fmt.Errorf("%s is not known here as a possible voter", peer)
 	case ask.Prepare != nil:
 		return n.prepare(peer, *ask.Prepare)
 	case ask.Status != nil:
@@ -124,6 +126,9 @@ func (n *Node) prepare(peer taskstate.PeerID, ask seatAsk) (voterAnswer, error) 
 	self := n.server()
 	if ask.Server != self.server() {
 		return voterAnswer{None: true}, fmt.Errorf("this is %s", self.server())
+	}
+	if n.generationBeyond(peer, ask.Generation) {
+		return voterAnswer{}, fmt.Errorf("generation %d is beyond what any honest peer knows", ask.Generation)
 	}
 	if g := n.Generation(); g > ask.Generation {
 		return voterAnswer{}, fmt.Errorf("generation %d here, %d there", g, ask.Generation)

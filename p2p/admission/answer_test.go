@@ -94,19 +94,23 @@ func TestAChainOfLargeEntriesIsShownAsFarAsItFits(t *testing.T) {
 		name := func(i int) string { return fmt.Sprint("v", i, strings.Repeat("x", 124)) }
 		founder := f.admit("v1", "v1")
 		chain := []admission.Entry{founder, f.admit("v1", name(0))}
+		seats := []admission.Seats{f.seats("v1", 1, "v1"), f.seats("v1", 2, name(0))}
 		for i := range 9 {
 			chain = append(chain, f.sign(name(i), admission.Entry{
 				Cluster: cluster, Peer: name(i + 1), Name: strings.Repeat("n", 60), Ticket: strings.Repeat("t", 128), Roles: admission.AllRoles(), At: int64(100 + i),
 			}))
+			seats = append(seats, f.seats(name(i), uint64(3+i), name(i+1)))
 		}
 		mine := f.roster(chain...)
-		for via, knows := range map[string]int{"v1": 4, "v2": 3} { // seven entries fit: the oldest of them was signed by the third after the founder
-			theirs := f.roster(chain[:knows]...)
+		mine.Believe(f.chain(seats...), nil)
+		for via, knows := range map[string]int{"v1": 7, "v2": 6} { // four records of seats are shown: the oldest of them was signed by who holds the seventh
+			theirs := f.roster(chain[0])
+			theirs.Believe(f.chain(seats[:knows]...), nil)
 			f.serve(via, nil, theirs)
 			err := admission.Show(t.Context(), f.net.Host(name(9)), via, mine)
 			var no *admission.Refusal
-			if in := theirs.Admitted(name(9)); in != (knows == 4) || in != (err == nil) || !in && (!errors.As(err, &no) || no.Code != admission.Refused) {
-				t.Errorf("with %d entries known there: %v, admitted %v", knows, err, in)
+			if in := theirs.Admitted(name(9)); in != (knows == 7) || in != (err == nil) || !in && (!errors.As(err, &no) || no.Code != admission.Refused) {
+				t.Errorf("with %d records known there: %v, admitted %v", knows, err, in)
 			}
 		}
 	})

@@ -26,6 +26,11 @@ type Entry struct {
 	By      string `cbor:"7,keyasint"`           // peer id of the coordinator that wrote it
 	Removed bool   `cbor:"8,keyasint,omitempty"` // a tombstone: it was removed at At
 	Sig     []byte `cbor:"9,keyasint,omitempty"`
+
+	// A tombstone also names the decision it is of: the ledger's index when it was signed, and the epoch of its coordinator.
+	Index      uint64 `cbor:"10,keyasint,omitempty"`
+	Generation uint64 `cbor:"11,keyasint,omitempty"`
+	Term       uint64 `cbor:"12,keyasint,omitempty"`
 }
 
 // Has tells whether the entry grants a role.

@@ -57,13 +57,9 @@ func OpenRoster(path string, verify VerifyFunc) (*Roster, error) {
 }
 
 func decodeRoll(b []byte) (*roll, error) {
-	body, ok := bytes.CutPrefix(b, []byte(rosterMagic))
-	if !ok || len(body) < sha256.Size {
-		return nil, errors.New("it does not begin as a roster")
-	}
-	sum, body := body[:sha256.Size], body[sha256.Size:]
-	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) {
-		return nil, errors.New("its checksum does not fit, it was not written to its end")
+	body, err := summed(rosterMagic, b)
+	if err != nil {
+		return nil, err
 	}
 	var f rosterFile
 	if err := wire.Unmarshal(body, &f); err != nil {
@@ -87,8 +83,26 @@ func encodeRoll(l *roll) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return withSum(rosterMagic, body), nil
+}
+
+// withSum is a file's content: what it is, a checksum, the body.
+func withSum(magic string, body []byte) []byte {
 	sum := sha256.Sum256(body)
-	return append(append([]byte(rosterMagic), sum[:]...), body...), nil
+	return append(append([]byte(magic), sum[:]...), body...)
+}
+
+// summed is the body of what withSum wrote.
+func summed(magic string, b []byte) ([]byte, error) {
+	body, ok := bytes.CutPrefix(b, []byte(magic))
+	if !ok || len(body) < sha256.Size {
+		return nil, fmt.Errorf("it does not begin with %q", magic)
+	}
+	sum, body := body[:sha256.Size], body[sha256.Size:]
+	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) {
+		return nil, errors.New("its checksum does not fit, it was not written to its end")
+	}
+	return body, nil
 }
 
 // saveRoll replaces the file in one step: a crash leaves the old one or the new one. An empty path keeps the roster in memory only.

@@ -34,7 +34,24 @@ func (f *flock) admit(by, peer string, roles ...admission.Role) admission.Entry 
 
 func (f *flock) remove(by, peer string) admission.Entry {
 	f.at++
-	return f.sign(by, admission.Entry{Cluster: cluster, Peer: peer, Roles: admission.AllRoles(), At: f.at, Removed: true})
+	return f.sign(by, removal(admission.Entry{Cluster: cluster, Peer: peer, Roles: admission.AllRoles(), At: f.at}))
+}
+
+// removal makes an entry a tombstone, of a decision.
+func removal(e admission.Entry) admission.Entry {
+	e.Removed, e.Index, e.Generation, e.Term = true, 7, 1, 1
+	return e
+}
+
+// believing has a roster believe that these peers hold a seat.
+func believing(r *admission.Roster, seated ...string) *admission.Roster {
+	c, err := admission.OpenSeats("", nil, memnet.Verify)
+	if err != nil {
+		panic(err)
+	}
+	c.Assume(seated)
+	r.Believe(c, nil)
+	return r
 }
 
 func (f *flock) sign(by string, e admission.Entry) admission.Entry {
@@ -46,7 +63,7 @@ func (f *flock) sign(by string, e admission.Entry) admission.Entry {
 	return e
 }
 
-// roster opens a fresh roster that trusts entries.
+// roster opens a fresh roster that trusts entries. Those called v1 to v4 hold a seat.
 func (f *flock) roster(entries ...admission.Entry) *admission.Roster {
 	f.t.Helper()
 	r, err := admission.OpenRoster(filepath.Join(f.t.TempDir(), "roster"), memnet.Verify)
@@ -56,7 +73,7 @@ func (f *flock) roster(entries ...admission.Entry) *admission.Roster {
 	if err := r.Trust(entries...); err != nil {
 		f.t.Fatal(err)
 	}
-	return r
+	return believing(r, "v1", "v2", "v3", "v4")
 }
 
 func peers(r *admission.Roster) (in []string) {

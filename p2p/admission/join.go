@@ -37,6 +37,7 @@ type JoinAnswer struct {
 	Peers   []PeerAddr `cbor:"4,keyasint,omitempty"` // where some peers are
 	Cluster string     `cbor:"5,keyasint,omitempty"`
 	Refusal *Refusal   `cbor:"6,keyasint,omitempty"`
+	Seats   []Seats    `cbor:"7,keyasint,omitempty"` // who holds a seat in the ledger, and the proof
 }
 
 // Admitter decides about newcomers: a node forwards to the coordinator. from is the authenticated peer id. It refuses with

@@ -26,7 +26,9 @@ var (
 type Roster struct {
 	path   string
 	verify VerifyFunc
-	mu     sync.Mutex // serialises writers, held over the write to disk
+	seats  *SeatChain  // whose signatures count; nil: nobody's
+	level  func() bool // see Believe; nil: never
+	mu     sync.Mutex  // serialises writers, held over the write to disk
 	now    atomic.Pointer[roll]
 }
 
@@ -34,6 +36,25 @@ type Roster struct {
 type roll struct {
 	cluster string
 	entries map[string]Entry
+}
+
+// Believe says whose signatures count in what others show: of those that hold a seat. While level, which may be nil, tells that this
+// peer's own replica of the ledger is current, nobody else's; otherwise also of those that held one, as far as is remembered here: what
+// they admitted may not have come through yet. It is called before the roster is used.
+func (r *Roster) Believe(seats *SeatChain, level func() bool) { r.seats, r.level = seats, level }
+
+// Seats is who holds a seat, as this roster believes; nil if nobody was named.
+func (r *Roster) Seats() *SeatChain { return r.seats }
+
+// signs tells whether a peer's signature counts by what entries say of it.
+func (r *Roster) signs(l *roll, peer string) bool {
+	switch {
+	case r.seats == nil || l.entries[peer].Removed:
+		return false
+	case r.level != nil && r.level():
+		return r.seats.Seated(peer)
+	}
+	return r.seats.WasSeated(peer)
 }
 
 // Admitted tells whether peer is in and has not been removed. The gate asks this for every stream.
@@ -98,6 +119,11 @@ func (r *Roster) Adopt(a JoinAnswer) error {
 			return fmt.Errorf("the answer to our joining is unsound: %w", err)
 		}
 	}
+	if r.seats != nil {
+		if err := r.seats.Adopt(next.cluster, a.Seats, a.Voters); err != nil {
+			return err
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if held := r.now.Load(); held.cluster == next.cluster { // what we knew of this cluster stays, unless the answer knows better
@@ -111,9 +137,9 @@ func (r *Roster) Adopt(a JoinAnswer) error {
 	return r.store(next)
 }
 
-// Offer takes entries from outside, in any order: each must be signed by a voter, itself in the roster or proved by another
-// entry of the same offer. Entries not newer than what is held are passed over. What proves sound is stored even when other
-// entries do not; the error then wraps ErrUntrusted, ErrBadEntry or ErrOtherGroup. A voter that was removed proves nothing any more.
+// Offer takes entries from outside, in any order: each must be signed by who holds a seat in the ledger (see Believe). Entries not newer
+// than what is held are passed over. What proves sound is stored even when other entries do not; the error then wraps ErrUntrusted,
+// ErrBadEntry or ErrOtherGroup. A voter that was removed proves nothing any more.
 func (r *Roster) Offer(entries ...Entry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +152,7 @@ func (r *Roster) Offer(entries ...Entry) error {
 	for len(todo) > 0 {
 		before := len(todo)
 		todo = slices.DeleteFunc(todo, func(e Entry) bool {
-			if by, ok := next.entries[e.By]; !ok || !by.Has(Voter) {
+			if !r.signs(next, e.By) {
 				return false
 			}
 			if h, ok := next.entries[e.Peer]; !ok || e.At > h.At {
@@ -146,6 +172,17 @@ func (r *Roster) Offer(entries ...Entry) error {
 	return errors.Join(first, r.store(next))
 }
 
+// Drop forgets entries that were shown to this peer and are not in the ledger.
+func (r *Roster) Drop(peers ...string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := r.now.Load().clone()
+	for _, p := range peers {
+		delete(next.entries, p)
+	}
+	return r.store(next)
+}
+
 // sound picks the entries worth proving: new, of this cluster, and truly signed. Tombstones come first, and of two that contradict each other in
 // the same millisecond always the same one, so that the outcome of an offer does not depend on its order.
 func (r *Roster) sound(held *roll, entries []Entry) (good []Entry, first error) {
@@ -157,7 +194,7 @@ func (r *Roster) sound(held *roll, entries []Entry) (good []Entry, first error) 
 			first = cmp.Or(first, fmt.Errorf("%w: %s is of %s, this is %s", ErrOtherGroup, e.Peer, e.Cluster, held.cluster))
 			continue
 		}
-		if err := e.Verify(r.verify); err != nil {
+		if err := cmp.Or(e.Verify(r.verify), r.dated(e)); err != nil {
 			first = cmp.Or(first, err)
 			continue
 		}
@@ -167,6 +204,19 @@ func (r *Roster) sound(held *roll, entries []Entry) (good []Entry, first error) 
 		return cmp.Or(boolCompare(b.Removed, a.Removed), cmp.Compare(a.At, b.At), cmp.Compare(a.Peer, b.Peer), slices.Compare(a.Sig, b.Sig))
 	})
 	return good, first
+}
+
+// dated tells whether a removal names the decision it is of, as one that is shown must.
+func (r *Roster) dated(e Entry) error {
+	switch {
+	case !e.Removed:
+		return nil
+	case e.Index == 0 || e.Generation == 0 || e.Term == 0:
+		return fmt.Errorf("%w: the removal of %s names no decision of the ledger", ErrBadEntry, e.Peer)
+	case r.seats != nil && r.seats.Beyond(e.Generation, e.Index):
+		return fmt.Errorf("%w: the removal of %s is of generation %d, index %d, which no honest peer knows", ErrBadEntry, e.Peer, e.Generation, e.Index)
+	}
+	return nil
 }
 
 // Chain returns peer's entry and those of the voters that vouch for it, one after another up to a founder: what a stranger shows. At
@@ -184,7 +234,7 @@ func (r *Roster) Chain(peer string, limit int) []Entry {
 }
 
 func (r *Roster) store(next *roll) error {
-	if maps.EqualFunc(next.entries, r.now.Load().entries, Entry.equal) {
+	if maps.EqualFunc(next.entries, r.now.Load().entries, Entry.Same) {
 		return nil
 	}
 	if err := saveRoll(r.path, next); err != nil {
@@ -213,9 +263,11 @@ func (l *roll) put(e Entry) error {
 	return nil
 }
 
-func (e Entry) equal(o Entry) bool {
+// Same tells whether two entries are the same one.
+func (e Entry) Same(o Entry) bool {
 	return e.Cluster == o.Cluster && e.Peer == o.Peer && e.Name == o.Name && slices.Equal(e.Roles, o.Roles) && e.Ticket == o.Ticket &&
-		e.At == o.At && e.By == o.By && e.Removed == o.Removed && slices.Equal(e.Sig, o.Sig)
+		e.At == o.At && e.By == o.By && e.Removed == o.Removed && slices.Equal(e.Sig, o.Sig) &&
+		e.Index == o.Index && e.Generation == o.Generation && e.Term == o.Term
 }
 
 func boolCompare(a, b bool) int {

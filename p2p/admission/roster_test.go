@@ -133,7 +133,7 @@ func TestTheLedgerHasTheLastWord(t *testing.T) {
 	}
 }
 
-func TestAnOfferIsProvedBackToAKnownVoter(t *testing.T) {
+func TestAnOfferIsProvedByWhoHoldsASeat(t *testing.T) {
 	f := newFlock(t)
 	base := []admission.Entry{f.admit("v1", "v1"), f.admit("v1", "w", admission.Worker)}
 	for name, c := range map[string]struct {
@@ -146,6 +146,10 @@ func TestAnOfferIsProvedBackToAKnownVoter(t *testing.T) {
 		"by a stranger":             {[]admission.Entry{f.admit("z", "x")}, []string{"v1", "w"}, admission.ErrUntrusted},
 		"by strangers in a ring":    {[]admission.Entry{f.admit("z", "y"), f.admit("y", "z")}, []string{"v1", "w"}, admission.ErrUntrusted},
 		"by itself":                 {[]admission.Entry{f.admit("z", "z")}, []string{"v1", "w"}, admission.ErrUntrusted},
+		"by a role without a seat":  {[]admission.Entry{f.admit("v9", "x"), f.admit("v1", "v9")}, []string{"v1", "v9", "w"}, admission.ErrUntrusted},
+		"a removal without a seat":  {[]admission.Entry{f.admit("v1", "v9"), f.remove("v9", "w")}, []string{"v1", "v9", "w"}, admission.ErrUntrusted},
+		"a removal of no decision":  {[]admission.Entry{f.sign("v1", admission.Entry{Cluster: cluster, Peer: "w", At: 98, Removed: true})}, []string{"v1", "w"}, admission.ErrBadEntry},
+		"a removal of no such time": {[]admission.Entry{f.sign("v1", admission.Entry{Cluster: cluster, Peer: "w", At: 98, Removed: true, Index: 5, Term: 1, Generation: 1<<64 - 1})}, []string{"v1", "w"}, admission.ErrBadEntry},
 		"by a worker":               {[]admission.Entry{f.admit("w", "x")}, []string{"v1", "w"}, admission.ErrUntrusted},
 		"one good, one not":         {[]admission.Entry{f.admit("z", "y"), f.admit("v1", "x")}, []string{"v1", "w", "x"}, admission.ErrUntrusted},
 		"a removal":                 {[]admission.Entry{f.remove("v1", "w")}, []string{"v1"}, nil},
@@ -213,6 +217,7 @@ func TestTheOrderOfAnOfferDoesNotMatter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		believing(r, "v1", "v2", "v3", "v4")
 		_ = r.Offer(rapid.Permutation(offer).Draw(t, "order")...)
 		got := strings.Join(peers(r), " ")
 		if want == "" {

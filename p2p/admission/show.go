@@ -14,10 +14,14 @@ const RosterProtocol = "/covey/roster/1"
 // showRequest is a chain of entries: the caller's own first, then those that vouch for it.
 type showRequest struct {
 	Entries []Entry `cbor:"1,keyasint"`
+	Seats   []Seats `cbor:"2,keyasint,omitempty"` // that whoever signed them holds a seat
 }
 
-// maxChain caps the entries one shows: they must fit a stranger's frame.
-const maxChain = 8
+// maxChain and maxShown cap the entries and records of seats one shows: they must fit a stranger's frame.
+const (
+	maxChain = 8
+	maxShown = 4
+)
 
 // Show presents own entry, and those that vouch for it, to via, and takes what via's roster has that this one does not and that can be
 // proved. A *Refusal means via does not admit this peer; if the reason is a removal, the roster holds the signed proof afterwards. Called
@@ -28,6 +32,9 @@ func Show(ctx context.Context, n Net, via string, r *Roster) error {
 	req := showRequest{Entries: r.Chain(n.Self(), maxChain)}
 	if len(req.Entries) == 0 {
 		return fmt.Errorf("%w: this peer has no roster entry to show; join with a ticket", ErrNotAdmitted)
+	}
+	if r.seats != nil {
+		req.Seats = r.seats.ShortProof(maxShown)
 	}
 	req = req.trimmed()
 	c, err := dial(ctx, n, via, RosterProtocol)
@@ -42,7 +49,10 @@ func Show(ctx context.Context, n Net, via string, r *Roster) error {
 	if err != nil {
 		return lost(ctx, via, err)
 	}
-	offered := r.Offer(a.Roster...)
+	offered := r.offerSeats(a.Seats)
+	if err := r.Offer(a.Roster...); err != nil {
+		offered = err
+	}
 	if a.Refusal != nil {
 		return a.Refusal
 	}
@@ -61,13 +71,17 @@ func (s *server) show(_ context.Context, peer string, r *wire.Reader, w *wire.Wr
 	if len(req.Entries) > maxChain {
 		return fmt.Errorf("%d entries shown, at most %d are looked at", len(req.Entries), maxChain)
 	}
+	if len(req.Seats) > maxShown {
+		return fmt.Errorf("%d records of seats shown, at most %d are looked at", len(req.Seats), maxShown)
+	}
+	_ = s.roster.offerSeats(req.Seats) // what cannot be proved proves nothing in turn
 	learnt := s.roster.Offer(req.Entries...)
 	a := JoinAnswer{Refusal: &Refusal{Code: Refused}}
 	switch e, known := s.roster.Get(peer); {
 	case known && !e.Removed:
-		a = JoinAnswer{Entry: e, Roster: s.roster.All(), Cluster: s.roster.Cluster()}
+		a = JoinAnswer{Entry: e, Roster: s.roster.All(), Cluster: s.roster.Cluster(), Seats: s.roster.proof()}
 	case known:
-		a.Roster = []Entry{e}
+		a.Roster, a.Seats = []Entry{e}, s.roster.proof()
 	}
 	if a.Refusal != nil {
 		s.cfg.Log.Info("a peer showed an entry that does not let it in", "peer", peer, "error", learnt)
@@ -75,13 +89,31 @@ func (s *server) show(_ context.Context, peer string, r *wire.Reader, w *wire.Wr
 	return writeAnswer(w, a)
 }
 
-// trimmed drops vouchers from the end until the request fits a stranger's frame.
+func (r *Roster) offerSeats(s []Seats) error {
+	if r.seats == nil || len(s) == 0 {
+		return nil
+	}
+	return r.seats.Offer(nil, s...)
+}
+
+func (r *Roster) proof() []Seats {
+	if r.seats == nil {
+		return nil
+	}
+	return r.seats.Proof()
+}
+
+// trimmed drops vouchers from the end, and then the oldest records of seats, until the request fits a stranger's frame.
 func (q showRequest) trimmed() showRequest {
-	for len(q.Entries) > 1 {
+	for len(q.Entries) > 1 || len(q.Seats) > 0 {
 		if b, err := wire.Marshal(q); err == nil && len(b) <= StrangerFrame {
 			break
 		}
-		q.Entries = q.Entries[:len(q.Entries)-1]
+		if len(q.Entries) > 1 {
+			q.Entries = q.Entries[:len(q.Entries)-1]
+		} else {
+			q.Seats = q.Seats[1:]
+		}
 	}
 	return q
 }

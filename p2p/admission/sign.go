@@ -82,6 +82,8 @@ func (e Entry) check() error {
 		return bad("the ticket id is too long or not UTF-8")
 	case len(e.Sig) == 0 || len(e.Sig) > maxSig:
 		return bad("it has no signature")
+	case !e.Removed && (e.Index != 0 || e.Generation != 0 || e.Term != 0):
+		return bad("only a removal names its decision")
 	}
 	return CheckRoles(e.Roles)
 }
