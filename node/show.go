@@ -24,6 +24,9 @@ func (d doorman) Connect(ctx context.Context, peer string, addrs []string) error
 	if errors.Is(err, p2p.ErrNotAdmitted) && d.n.show(ctx, peer) {
 		return d.n.host.Connect(ctx, peer, addrs)
 	}
+	if err != nil && !d.n.connected(peer) && d.n.host.Seek(ctx, peer, addrs) == nil { // it moved when we did
+		return nil
+	}
 	return err
 }
 
@@ -56,4 +59,10 @@ func (n *Node) errRemoved() error {
 	e, _ := n.roster.Get(n.self)
 	return api.Errorf(api.Refused, "this peer was removed from cluster %s at %s; to join again use a fresh data folder (--data DIR) and a ticket",
 		n.roster.Cluster(), time.UnixMilli(e.At).Format(time.DateTime))
+}
+
+// connected tells whether there is a connection to a peer, of any kind.
+func (n *Node) connected(peer taskstate.PeerID) bool {
+	direct, relayed := n.host.Connected(peer)
+	return direct || relayed
 }

@@ -50,6 +50,9 @@ type Config struct {
 	Port int
 	// Prefer is the port of the last run, or 0.
 	Prefer int
+	// Sought has a peer that listens elsewhere than on Prefer keep a side door besides, where others that know its id find it: they may be
+	// looking for it where it was.
+	Sought bool
 
 	// Admitted is asked for every inbound stream; it must be quick and safe for concurrent use. nil admits nobody. After its
 	// answers have changed, call Host.Recheck.

@@ -66,3 +66,13 @@ func Known(h *Host, id string) (out []string) {
 	}
 	return out
 }
+
+// Listening is where h listens, side doors included.
+func Listening(h *Host) (out []string) {
+	for _, a := range h.sw.ListenAddresses() {
+		if !isRelay(a) {
+			out = append(out, a.String())
+		}
+	}
+	return out
+}

@@ -36,6 +36,7 @@ type Host struct {
 	refusals  refusals
 	greetings greetings
 	limits    *doorstep
+	side      sideDoor
 	sw        *swarm.Swarm
 	bus       event.Bus
 	bh        *bhost.BasicHost
@@ -216,7 +217,7 @@ func (h *Host) Addrs() []string {
 
 // advertised are all addresses others may dial.
 func (h *Host) advertised() []ma.Multiaddr {
-	addrs := append(slices.Clone(h.bh.AllAddrs()), h.announce...)
+	addrs := append(slices.DeleteFunc(slices.Clone(h.bh.AllAddrs()), h.side.has), h.announce...)
 	return orderAddrs(append(addrs, h.relay.addresses()...), h.announce, nil)
 }
 

@@ -81,6 +81,9 @@ func (h *Host) listen() error {
 		// A free TCP port may be taken for UDP, so that one draw is not always enough.
 		for draw := 0; draw < 1 || port == 0 && draw < 10; draw++ {
 			if err = h.listenOn(where, port); err == nil {
+				if h.cfg.Sought && h.Port() != h.cfg.Prefer {
+					h.openSideDoor(where)
+				}
 				return nil
 			}
 		}
@@ -202,7 +205,7 @@ func (h *Host) onlyLoopback() bool {
 // Port is the port listened on, the first place's if they differ.
 func (h *Host) Port() int {
 	for _, a := range h.sw.ListenAddresses() {
-		if v, err := a.ValueForProtocol(ma.P_TCP); err == nil && !isRelay(a) {
+		if v, err := a.ValueForProtocol(ma.P_TCP); err == nil && !isRelay(a) && !h.side.has(a) {
 			port := 0
 			fmt.Sscanf(v, "%d", &port)
 			return port

@@ -49,6 +49,22 @@ func (h *Host) dialTCP(ctx context.Context, a ma.Multiaddr) (net.Conn, error) {
 	return dialOn(ctx, h.cfg.Sockets, a)
 }
 
+// Listens tells whether somebody takes up TCP connections at a multiaddr.
+func (h *Host) Listens(ctx context.Context, addr string) bool {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	for _, a := range parseAddrs([]string{addr}) {
+		if isQUIC(a) || isRelay(a) {
+			continue
+		}
+		if c, err := h.dialTCP(ctx, a); err == nil {
+			c.Close()
+			return true
+		}
+	}
+	return false
+}
+
 // who goes as far as the Noise handshake.
 func (h *Host) who(ctx context.Context, a ma.Multiaddr) (string, error) {
 	c, err := h.dialTCP(ctx, a)
