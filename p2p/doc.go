@@ -10,6 +10,9 @@
 // next stream. Peers it does not know are strangers: they may open only the protocols of Config.Strangers, few at a time, briefly,
 // and may send little. The gate stands in front of every handler on every transport, relay included.
 //
+// What the gate cannot be asked about yet – handshakes of nobody knows whom, streams that name no protocol, strangers that sit there – is
+// bounded on a doorstep in front of it: a resource manager of our own (doorstep.go).
+//
 // # Errors that tell what to do
 //
 // Dial fails within three seconds. [Refused] tells a process that is gone (its machine answered "nobody listens") from silence:
