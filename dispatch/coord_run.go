@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/p2p/starts"
 	"covey/taskstate"
 )
 
@@ -19,6 +20,9 @@ type CoordConfig struct {
 	// OpenEnvelope checks the signature of a batch that came on a peer's session, keeps it for others, and returns what is in
 	// it. Called from the session's reader. An error ends the session.
 	OpenEnvelope func(peer string, envelope []byte) (taskstate.Batch, error)
+	// Vet tells why a peer that says Hello as this start gets no session: another process goes by its identity. Called on the session's own
+	// goroutine; may take seconds. Optional.
+	Vet func(peer taskstate.PeerID, start starts.Start) error
 	// Known says what is held of an incarnation of a worker, for its Welcome. Must not block. Optional.
 	Known func(peer taskstate.PeerID, inc taskstate.Incarnation) Known
 	// Probe dials a peer and fails if it does not answer. nil: nobody ever answers.

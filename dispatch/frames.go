@@ -105,6 +105,7 @@ const (
 	RefuseNotAdmitted    = "not-admitted"
 	RefuseTooMany        = "too-many-registrations"
 	RefuseFenced         = "fenced"    // this incarnation was replaced by another
+	RefuseCopied         = "copied"    // another process goes by its identity
 	RefuseMalformed      = "malformed" // a Hello that is too large or makes no sense
 )
 

@@ -44,9 +44,16 @@ func (c *Coord) ServeSession(peer string, conn net.Conn) {
 		c.cfg.Log.Debug("a session stream did not begin with Hello", "peer", peer, "err", err)
 		return
 	}
+	if c.leads() && c.cfg.Vet != nil {
+		if err := c.cfg.Vet(peer, first.Hello.Start); err != nil {
+			c.refuse(conn, Refuse{Code: RefuseCopied, Message: err.Error(), RetryAfter: copiedRetry.Milliseconds()})
+			return
+		}
+	}
 	t := c.join()
 	if t == nil {
-		c.turnAway(conn)
+		hint, _, _ := c.cfg.Ledger.Coordinator()
+		c.refuse(conn, Refuse{Code: RefuseNotCoordinator, Message: "this peer does not coordinate", Coordinator: hint})
 		return
 	}
 	defer t.work.Done()
@@ -78,13 +85,19 @@ func (c *Coord) join() *term {
 	return c.term
 }
 
-// turnAway tells a worker that this is the wrong peer, and which may be the right one.
-func (c *Coord) turnAway(conn net.Conn) {
-	hint, _, _ := c.cfg.Ledger.Coordinator()
+// copiedRetry is when a worker of which there are two may ask again.
+const copiedRetry = 2 * time.Second
+
+func (c *Coord) leads() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.term != nil
+}
+
+// refuse tells a worker why it gets no session here.
+func (c *Coord) refuse(conn net.Conn, no Refuse) {
 	_ = conn.SetWriteDeadline(time.Now().Add(c.cfg.HelloTimeout))
-	_ = wire.NewWriter(conn, 0).Send(Down{Refuse: &Refuse{
-		Code: RefuseNotCoordinator, Message: "this peer does not coordinate", Coordinator: hint,
-	}})
+	_ = wire.NewWriter(conn, 0).Send(Down{Refuse: &no})
 }
 
 // post hands an event to the owner, waiting while it is busy; false if the term is over.

@@ -76,6 +76,9 @@ type Worker struct {
 	abort     chan struct{} // closed by either when it has waited enough
 	offers    chan Offer    // newest only
 	seen      chan wSeen    // what others hold of this incarnation
+	back      chan string   // the folder was turned back
+	mutes     chan bool     // newest only
+	muted     bool          // for the owner
 	refrains  refrains
 	refrained chan struct{}  // they changed
 	ended     chan struct{}  // closed when Run returns
@@ -141,7 +144,7 @@ func newWorkerOn(cfg WorkerConfig, head journalHead, open openJournalFunc) *Work
 	}
 	w := &Worker{
 		cfg: cfg, open: open, replayed: make(chan struct{}), adopted: make(chan []taskstate.Loss, 1),
-		seen: make(chan wSeen, 1), news: make(chan struct{}, 1), offers: make(chan Offer, 1), refrained: make(chan struct{}, 1),
+		seen: make(chan wSeen, 1), back: make(chan string, 1), mutes: make(chan bool, 1), news: make(chan struct{}, 1), offers: make(chan Offer, 1), refrained: make(chan struct{}, 1),
 		connected: make(chan string, 16), abort: make(chan struct{}),
 		stop: make(chan struct{}), detach: make(chan struct{}), ended: make(chan struct{}),
 		reports: reportBox{wake: make(chan struct{}, 1)},
@@ -159,7 +162,7 @@ func (w *Worker) begin(head journalHead, offer Offer) {
 	w.saves, w.publishes = make(chan *workerTxn, 1), make(chan [][]byte, 1)
 	w.journal, w.link = nil, nil
 	w.core = newReplayingCore(w.cfg.Self, w.inc, offer, head.state, time.Now())
-	w.core.refrain = w.refrains.first()
+	w.core.refrain, w.core.mute = w.refrains.first(), w.muted
 	w.core.started, w.core.gather = w.cfg.Start, gatherEnds
 }
 
@@ -187,6 +190,24 @@ func (w *Worker) Incarnation() taskstate.Incarnation {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.inc
+}
+
+// TurnedBack says that the data folder is an older one: another incarnation begins. Never blocks.
+func (w *Worker) TurnedBack(why string) {
+	select {
+	case w.back <- why:
+	default:
+	}
+}
+
+// Mute has the worker sign nothing until it is called with false: somebody else may be signing in its name. What there is to say waits.
+// Called by one goroutine; never blocks.
+func (w *Worker) Mute(on bool) {
+	select {
+	case <-w.mutes:
+	default:
+	}
+	w.mutes <- on
 }
 
 // Seen says that others hold a batch of this number that this peer signed in that incarnation; differs says that it is another than the

@@ -58,6 +58,10 @@ type (
 		inc    taskstate.Incarnation
 		number uint64
 	}
+	// wMute: nothing is to be signed, or it is again.
+	wMute struct{ on bool }
+	// wTurnedBack: this peer's folder is older than what others saw of it.
+	wTurnedBack struct{ why string }
 	// wRestored: the journal has been read. Comes once, to a core that began without; answered by wAdopt.
 	wRestored struct{ img *journalImage }
 	// wAdopted: the runner has taken up what was begun before a restart, except these. Comes once, before anything but streams and
@@ -87,27 +91,29 @@ type (
 	wAdopt struct{ begun []taskstate.Launch }
 )
 
-func (wOpened) isWorkerEvent()    {}
-func (wClosed) isWorkerEvent()    {}
-func (wFrame) isWorkerEvent()     {}
-func (wRan) isWorkerEvent()       {}
-func (wSaved) isWorkerEvent()     {}
-func (wSick) isWorkerEvent()      {}
-func (wPublished) isWorkerEvent() {}
-func (wOffer) isWorkerEvent()     {}
-func (wStop) isWorkerEvent()      {}
-func (wDetach) isWorkerEvent()    {}
-func (wAdopted) isWorkerEvent()   {}
-func (wRestored) isWorkerEvent()  {}
-func (wSeen) isWorkerEvent()      {}
-func (wSend) isWorkerEffect()     {}
-func (wEnd) isWorkerEffect()      {}
-func (wSave) isWorkerEffect()     {}
-func (wPublish) isWorkerEffect()  {}
-func (wStart) isWorkerEffect()    {}
-func (wHalt) isWorkerEffect()     {}
-func (wKept) isWorkerEffect()     {}
-func (wAdopt) isWorkerEffect()    {}
+func (wOpened) isWorkerEvent()     {}
+func (wClosed) isWorkerEvent()     {}
+func (wFrame) isWorkerEvent()      {}
+func (wRan) isWorkerEvent()        {}
+func (wSaved) isWorkerEvent()      {}
+func (wSick) isWorkerEvent()       {}
+func (wPublished) isWorkerEvent()  {}
+func (wOffer) isWorkerEvent()      {}
+func (wStop) isWorkerEvent()       {}
+func (wDetach) isWorkerEvent()     {}
+func (wAdopted) isWorkerEvent()    {}
+func (wRestored) isWorkerEvent()   {}
+func (wMute) isWorkerEvent()       {}
+func (wTurnedBack) isWorkerEvent() {}
+func (wSeen) isWorkerEvent()       {}
+func (wSend) isWorkerEffect()      {}
+func (wEnd) isWorkerEffect()       {}
+func (wSave) isWorkerEffect()      {}
+func (wPublish) isWorkerEffect()   {}
+func (wStart) isWorkerEffect()     {}
+func (wHalt) isWorkerEffect()      {}
+func (wKept) isWorkerEffect()      {}
+func (wAdopt) isWorkerEffect()     {}
 
 // workerCore is the worker without disk, network, processes and clock. It is not safe for concurrent use.
 //
@@ -133,6 +139,7 @@ type workerCore struct {
 	stopping  bool   // nothing is taken on or started any more
 	detached  bool   // stopping, but what runs goes on
 	known     bool   // a coordinator has named what is known of this incarnation, and it is not more than the journal has
+	mute      bool   // nothing is signed, see Worker.Mute
 	lost      string // why this incarnation is over, see lose
 
 	tasks     map[taskstate.TaskID]*heldTask
@@ -232,6 +239,10 @@ func (c *workerCore) Step(ev workerEvent, now time.Time) []workerEffect {
 		c.adopted(e.lost)
 	case wSeen:
 		c.seen(e.inc, e.number)
+	case wMute:
+		c.mute = e.on
+	case wTurnedBack:
+		c.lose(e.why)
 	}
 	c.startQueued()
 	c.showQueued()
@@ -301,6 +312,6 @@ func (c *workerCore) quiet() (published, acked bool) {
 	if _, over := c.renounced(); c.lost != "" {
 		return over, over
 	}
-	published = (c.live == 0 || c.detached) && c.saving == nil && !c.publishing && len(c.dirty) == 0 && len(c.newFrames) == 0
+	published = (c.live == 0 || c.detached) && c.saving == nil && !c.publishing && (len(c.dirty) == 0 || c.mute) && len(c.newFrames) == 0
 	return published, published && len(c.unacked) == 0 && c.parted()
 }

@@ -38,6 +38,9 @@ const signGrace = 5 * time.Second
 
 // maySign tells whether batches may be numbered: not before it is known which numbers were used. If not yet, wake says when.
 func (c *workerCore) maySign() bool {
+	if c.mute {
+		return false
+	}
 	due := c.born.Add(signGrace)
 	if c.known || c.stopping || c.state.Last == 0 || !c.now.Before(due) {
 		return true

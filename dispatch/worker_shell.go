@@ -47,6 +47,10 @@ func (w *Worker) own(ctx context.Context) error {
 			w.step(w.refrain())
 		case s := <-w.seen:
 			w.step(s)
+		case why := <-w.back:
+			w.step(wTurnedBack{why})
+		case w.muted = <-w.mutes:
+			w.step(wMute{w.muted})
 		case <-stop:
 			stop, detach = nil, nil
 			w.step(wStop{})

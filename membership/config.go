@@ -8,6 +8,7 @@ import (
 
 	"covey/p2p"
 	"covey/p2p/admission"
+	"covey/p2p/starts"
 	"covey/taskstate"
 )
 
@@ -34,6 +35,7 @@ type Config struct {
 	Name        string                // what people call this peer
 	Incarnation taskstate.Incarnation // of this peer's data folder
 	Seat        taskstate.Incarnation // of this peer's seat among the voters; see SetSeat
+	Start       starts.Start          // of this program
 	Addrs       func() []string       // own multiaddrs, best first; asked again every few seconds. nil: none
 	Roles       []admission.Role      // own roles, for others to see; the roster decides
 	Version     string                // of this program

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"covey/p2p/admission"
+	"covey/p2p/starts"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
@@ -23,6 +24,7 @@ type meta struct {
 	Version     string                `cbor:"5,keyasint,omitempty"`
 	Addrs       []string              `cbor:"6,keyasint,omitempty"`
 	Seat        taskstate.Incarnation `cbor:"7,keyasint,omitempty"` // of its seat among the voters, or of the one it would take
+	Start       starts.Start          `cbor:"8,keyasint,omitzero"`
 }
 
 // encode never exceeds maxWords: texts are cut, then the last addresses are left out.

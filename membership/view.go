@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"covey/p2p/admission"
+	"covey/p2p/starts"
 	"covey/taskstate"
 )
 
@@ -42,6 +43,7 @@ type Member struct {
 	Name        string
 	Incarnation taskstate.Incarnation // of its data folder; "" if it was not met since this peer started
 	Seat        taskstate.Incarnation // of its seat among the voters, or of the one it would take; it has nothing to do with Incarnation
+	Start       starts.Start          // of its program, as it said last
 	Addrs       []string              // multiaddrs without /p2p
 	Roles       []admission.Role      // as it says itself; the roster decides
 	Version     string

@@ -19,27 +19,34 @@ import (
 // startsName is the file in which a data folder remembers its starts. It is written anew by each, before that start's number is used.
 const startsName = "starts"
 
+// maxChain is how many starts a folder remembers. One that others know and the folder does not is a sign that it was turned back.
+const maxChain = 1024
+
 // lastBegun is what a start leaves for the next one.
 type lastBegun struct {
 	Number uint64   `json:"number"`
 	Before uint64   `json:"before"`
 	Stamps []uint64 `json:"stamps,omitempty"` // starts before this one that may have used the worker's journal last
+	Chain  []uint64 `json:"chain,omitempty"`  // the numbers of the starts before this one, the newest last
 	Place  string   `json:"place"`            // where the folder was: a copy of it is elsewhere
 	Host   string   `json:"host"`             // on which machine
 }
 
 // begin draws the number of this start and writes it down. moved says, if it is not "", that the folder is not where it was.
-func (f *folder) begin(self taskstate.PeerID) (now starts.Start, stamps []uint64, moved string, err error) {
+func (f *folder) begin(self taskstate.PeerID) (now starts.Start, stamps, chain []uint64, moved string, err error) {
 	last, err := f.lastStart()
 	if err != nil {
-		return now, nil, "", err
+		return now, nil, nil, "", err
 	}
 	if last.Number != 0 {
 		stamps = append(slices.Clone(last.Stamps), last.Number)
 		moved = f.movedFrom(last)
 	}
 	now = starts.Start{Number: last.Number}.Next()
-	next := lastBegun{Number: now.Number, Before: now.Before, Place: f.place(), Host: machineID()}
+	if last.Number != 0 {
+		chain = append(last.Chain, last.Number)
+	}
+	next := lastBegun{Number: now.Number, Before: now.Before, Chain: chain[max(0, len(chain)-maxChain):], Place: f.place(), Host: machineID()}
 	if s := dispatch.JournalStart(f.dir, self); len(stamps) == 0 || slices.Contains(stamps, s) {
 		next.Stamps = []uint64{s} // until this start has put its own there
 	}
@@ -47,7 +54,7 @@ func (f *folder) begin(self taskstate.PeerID) (now starts.Start, stamps []uint64
 	if err == nil {
 		err = writeFile(f.path(startsName), append(b, '\n'))
 	}
-	return now, stamps, moved, err
+	return now, stamps, chain, moved, err
 }
 
 // stamped notes that this start has used the worker's journal: one with the stamp of another start is a copy from then on. Should that not
@@ -74,7 +81,7 @@ func (f *folder) lastStart() (last lastBegun, err error) {
 		return lastBegun{}, nil
 	case err != nil:
 		return lastBegun{}, fmt.Errorf("read %s: %w", f.path(startsName), err)
-	case json.Unmarshal(b, &last) != nil || len(last.Stamps) > 2:
+	case json.Unmarshal(b, &last) != nil || len(last.Stamps) > 2 || len(last.Chain) > maxChain:
 		return lastBegun{}, nil
 	}
 	return last, nil
@@ -112,14 +119,15 @@ func machineID() string {
 
 // beginStart draws this start's number before anybody hears of this peer.
 func (n *Node) beginStart() {
-	start, stamps, moved, err := n.folder.begin(n.self)
+	start, stamps, chain, moved, err := n.folder.begin(n.self)
 	if err != nil {
 		// A number that the next start would not know of is not used: others take this one for what it was.
 		n.log.Warn("this start cannot be remembered, so that a copy of this peer may go unnoticed", "err", err)
 		return
 	}
-	n.start, n.stamps = start, stamps
-	if moved != "" {
+	n.start, n.stamps, n.chain = start, stamps, chain
+	n.moved = moved != ""
+	if n.moved {
 		moved += ": if the one it was copied from is to go on as well, stop this peer and give it an identity of its own with `peer up --new-identity --join TICKET`"
 		n.log.Warn(moved)
 		n.troubles.set(n.self, api.TroubleMoved, moved)

@@ -28,7 +28,7 @@ type folder struct {
 
 // openFolder makes the folder if it is not there, locks it and reads (or draws) its incarnation. One that has lost everything but
 // its key is opened only to join with: who types `peer up` there means the cluster it was in, and must not found another unawares.
-func openFolder(dir string, joining bool) (*folder, error) {
+func openFolder(dir string, joining, anew bool) (*folder, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("data folder %s: %w", dir, err)
@@ -45,6 +45,12 @@ func openFolder(dir string, joining bool) (*folder, error) {
 	if err := lockFile(f.lock); err != nil {
 		f.lock.Close()
 		return nil, api.Errorf(api.Conflict, "a peer already runs with the data folder %s; stop it with `peer down --data %s`, or give this one a folder of its own with --data DIR", abs, abs)
+	}
+	if anew {
+		if err := f.newIdentity(joining); err != nil {
+			f.lock.Close()
+			return nil, err
+		}
 	}
 	if !joining && f.wiped() {
 		f.lock.Close()

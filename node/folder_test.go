@@ -12,24 +12,24 @@ import (
 
 func TestAFolderIsLockedForOneProcessAndKeepsItsIncarnation(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "er")
-	f, err := openFolder(dir, false)
+	f, err := openFolder(dir, false, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(f.incarnation) != incarnationLen {
 		t.Fatalf("%q", f.incarnation)
 	}
-	_, err = openFolder(dir, false)
+	_, err = openFolder(dir, false, false)
 	wants(t, err, api.Conflict, dir, "peer down", "--data")
 	if err := f.close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := openFolder(dir, false)
+	again, err := openFolder(dir, false, false)
 	if err != nil || again.incarnation != f.incarnation {
 		t.Fatal(again, err)
 	}
 	again.close()
-	other, err := openFolder(t.TempDir(), false)
+	other, err := openFolder(t.TempDir(), false, false)
 	if err != nil || other.incarnation == f.incarnation {
 		t.Fatal("two folders live the same life", err)
 	}
@@ -43,7 +43,7 @@ func TestADamagedIncarnationIsNamedAndNotReplaced(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := openFolder(dir, false)
+		_, err := openFolder(dir, false, false)
 		wants(t, err, api.Failed, path, "is damaged", "join again")
 		if b, _ := os.ReadFile(path); string(b) != text {
 			t.Errorf("the damaged file was replaced by %q", b)
@@ -51,7 +51,7 @@ func TestADamagedIncarnationIsNamedAndNotReplaced(t *testing.T) {
 		if err := os.WriteFile(path, []byte("0123456789abcdef\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f, err := openFolder(dir, false) // the failed start did not keep the lock
+		f, err := openFolder(dir, false, false) // the failed start did not keep the lock
 		if err != nil || f.incarnation != "0123456789abcdef" {
 			t.Fatal(f, err)
 		}
@@ -64,7 +64,7 @@ func TestAFolderThatCannotBeMadeSaysSo(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := openFolder(filepath.Join(file, "below"), false)
+	_, err := openFolder(filepath.Join(file, "below"), false, false)
 	wants(t, err, api.Failed, "cannot make the data folder", "--data")
 }
 
@@ -125,7 +125,7 @@ func TestAFolderIsInUseUntilItsPeerHasClosedIt(t *testing.T) {
 	if InUse(dir) || InUse(filepath.Join(dir, "none")) {
 		t.Fatal("nobody was here yet")
 	}
-	f, err := openFolder(dir, false)
+	f, err := openFolder(dir, false, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestAFolderIsInUseUntilItsPeerHasClosedIt(t *testing.T) {
 	if err := f.close(); err != nil || InUse(dir) {
 		t.Error("it is closed", err)
 	}
-	if f, err = openFolder(dir, false); err != nil {
+	if f, err = openFolder(dir, false, false); err != nil {
 		t.Fatalf("asking has left something behind: %v", err)
 	}
 	_ = f.close()

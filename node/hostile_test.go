@@ -98,7 +98,7 @@ func TestWhatACallBringsIntoTheLedgerIsChecked(t *testing.T) {
 var everyProtocol = [...]string{
 	admission.JoinProtocol, admission.RosterProtocol, callProtocol, dispatch.SessionProtocol, digest.Protocol, membership.PacketProtocol,
 	membership.SyncProtocol, membership.ProbeProtocol, blob.LogsProtocol, ledger.FollowProtocol, ledger.RaftProtocol, ledger.VoterProtocol,
-	p2p.HelloProtocol,
+	p2p.HelloProtocol, startProtocol,
 }
 
 func TestGarbageOnEveryProtocolHarmsNobody(t *testing.T) {

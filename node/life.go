@@ -41,6 +41,8 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("ledger", func(ctx context.Context) error { return n.ledger.Run(ctx, n.lead) })
 	run("membership", n.members.Run)
 	run("digest", n.exchange.Run)
+	run("copies", n.copies.Run)
+	run("former identity", n.giveUp)
 	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
 	run("worker", n.worker.Run)
 	run("room", n.room.Run)

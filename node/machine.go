@@ -44,7 +44,7 @@ func (n *Node) newRunner() (Runner, error) {
 	if n.cfg.Machine.Runner != nil {
 		return n.cfg.Machine.Runner(sink)
 	}
-	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Sink: sink, Log: n.log}
+	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Sink: sink, Log: n.log, Copied: n.moved}
 	if n.cfg.Testnet {
 		cfg.Guard = os.Getppid() // nothing of a testnet outlives it
 	}

@@ -25,11 +25,14 @@ import (
 
 // Config says how a peer lives. The zero value of everything but Data is a default.
 type Config struct {
-	Data       string   // data folder
-	Join       string   // ticket
-	Bootstrap  []string // addresses to join through by hand
-	Invite     string   // secret, with Bootstrap
-	Open       bool     // found a cluster that anybody may join
+	Data      string   // data folder
+	Join      string   // ticket
+	Bootstrap []string // addresses to join through by hand
+	Invite    string   // secret, with Bootstrap
+	Open      bool     // found a cluster that anybody may join
+
+	NewIdentity bool // give up the identity that the folder holds and draw another one; needs Join or Bootstrap
+
 	Listen     []string // multiaddrs or host:port
 	Announce   []string // further addresses to tell others
 	Name       string   // default: the host's name
@@ -58,6 +61,9 @@ type Node struct {
 	self   taskstate.PeerID
 	start  starts.Start // of this program in its folder
 	stamps []uint64     // starts before it that may have used the journal last
+	chain  []uint64     // starts before it
+	copies *copies
+	moved  bool // the folder is not where it was at the last start
 	name   string
 	host   *p2p.Host
 	roster *admission.Roster
@@ -131,7 +137,7 @@ func New(cfg Config) (_ *Node, err error) {
 	if offer := n.offer(); offer.Check() != nil {
 		return nil, api.Errorf(api.Usage, "this peer cannot offer that: %v", offer.Check())
 	}
-	if n.folder, err = openFolder(cfg.Data, cfg.Join != "" || len(cfg.Bootstrap) > 0); err != nil {
+	if n.folder, err = openFolder(cfg.Data, cfg.Join != "" || len(cfg.Bootstrap) > 0, cfg.NewIdentity); err != nil {
 		return nil, err
 	}
 	n.disk = &disk{dir: n.folder.dir}
@@ -165,22 +171,26 @@ func (n *Node) openNetwork() (err error) {
 	case err != nil:
 		return api.Errorf(api.Failed, "%v", err)
 	}
+	if n.self, err = p2p.ID(key); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.beginStart()
+	n.copies = newCopies(n.copiesConfig(key))
 	n.host, err = p2p.New(p2p.Config{
 		Key: key, Listen: n.cfg.Listen, Announce: n.cfg.Announce, Admitted: n.roster.Admitted, Strangers: []string{admission.JoinProtocol, admission.RosterProtocol},
 		Prefer: n.folder.port(), Sought: len(n.roster.All()) > 1, MDNS: !n.cfg.NoMDNS && n.cfg.Machine.Sockets == nil, OnFound: n.neighbour,
 		Relay: true, Sockets: n.cfg.Machine.Sockets, Log: n.log,
+		Version: n.cfg.Version, Start: n.start, OnHello: n.copies.Heard, OnOld: n.tooOld, OnSecond: n.copies.Ask,
 	})
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.rememberPort()
-	n.self = n.host.Self()
 	n.refused = ledger.NewRefusals(n.log)
 	if n.seats, err = admission.OpenSeats(n.folder.path("seats"), n.host, p2p.Verify); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.roster.Believe(n.seats, n.level)
-	n.beginStart()
 	return nil
 }
 
@@ -199,7 +209,7 @@ func (n *Node) openState() (err error) {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.members, err = membership.New(membership.Config{
-		Net: n.host, Host: doorman{n}, Name: n.name, Incarnation: n.folder.incarnation, Seat: n.ledger.SeatIncarnation(), Addrs: n.host.Addrs,
+		Net: n.host, Host: doorman{n}, Name: n.name, Incarnation: n.folder.incarnation, Start: n.start, Seat: n.ledger.SeatIncarnation(), Addrs: n.host.Addrs,
 		Version: n.cfg.Version, Sign: n.host.Sign, Verify: p2p.Verify, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
 	})
 	return err

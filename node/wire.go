@@ -32,6 +32,8 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	n.host.Handle(dispatch.SessionProtocol, n.coord.ServeSession)
 	n.host.Handle(callProtocol, func(peer string, c net.Conn) { n.serveCall(life, peer, c) })
 
+	n.host.Handle(startProtocol, n.copies.serve)
+
 	undo = append(undo, n.observe()...)
 	n.trustLedger()
 	n.keepLives(ledger.Event{Reset: true})
@@ -68,6 +70,7 @@ func (n *Node) observe() []func() {
 func (n *Node) seen(v *membership.View) {
 	for _, m := range v.Members {
 		n.verdict(m)
+		n.copies.Heard(m.ID, m.Start)
 	}
 	n.ledger.Reconsider()
 	n.offerAnew(v)
@@ -175,7 +178,7 @@ func (n *Node) publish(ctx context.Context, raw []byte) error {
 func (n *Node) coordConfig() dispatch.CoordConfig {
 	return dispatch.CoordConfig{
 		Core:   dispatch.CoordinatorConfig{Self: n.self, Seed: uint64(n.started.UnixNano())},
-		Ledger: n.ledger, OpenEnvelope: n.statuses.open, Known: n.statuses.known, Log: n.log,
+		Ledger: n.ledger, OpenEnvelope: n.statuses.open, Known: n.statuses.known, Vet: n.copies.Vet, Log: n.log,
 		Probe: func(ctx context.Context, peer taskstate.PeerID) error { return n.host.Connect(ctx, peer, nil) },
 	}
 }

@@ -7,13 +7,18 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
+
+	"covey/p2p/starts"
 )
 
 // DefaultPort is TCP and UDP.
 const DefaultPort = 26839
 
 // HelloProtocol tells a caller whether it is admitted, and measures the round trip. Every host serves it, to strangers too.
-const HelloProtocol = "/covey/hello/1"
+const HelloProtocol = "/covey/hello/2"
+
+// oldHello is what version 0.1 serves in its place.
+const oldHello = "/covey/hello/1"
 
 // What a stranger may cost, and how long anything of ours may take.
 const (
@@ -80,6 +85,16 @@ type Config struct {
 
 	// Peers is how many admitted peers to be ready for; 0 means 500.
 	Peers int
+
+	// Version of this program, and which start of it this is: told with every hello. Optional.
+	Version string
+	Start   starts.Start
+	// OnHello hears what admitted peers told with theirs. OnOld hears of peers of a version that does not understand this one. OnSecond hears
+	// that there is another connection to an admitted peer that has one already: the same process, its successor, or a copy of it. All may be
+	// called by anybody, must be quick and must not call the host back. Optional.
+	OnHello  func(peer string, start starts.Start)
+	OnOld    func(peer string)
+	OnSecond func(peer string)
 
 	Log *slog.Logger
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"time"
@@ -126,58 +125,7 @@ func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error
 
 // answered tells whether an error is an answer of the other side's gate: whoever says no lives.
 func answered(err error) bool {
-	return errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrBusy) || errors.Is(err, ErrTooMany)
-}
-
-// The answers of the hello protocol.
-const (
-	helloAdmitted = 'a'
-	helloStranger = 's'
-)
-
-// hello asks whether we are admitted, and measures the round trip.
-func (h *Host) hello(ctx context.Context, p peer.ID) error {
-	s, err := h.open(ctx, p, HelloProtocol)
-	if err != nil {
-		return err
-	}
-	c := newConn(s, false)
-	defer c.Close()
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		deadline = time.Now().Add(dialTimeout)
-	}
-	c.SetDeadline(deadline)
-	start := time.Now()
-	if _, err := c.Write([]byte{'?'}); err != nil {
-		return err
-	}
-	var b [1]byte
-	if _, err := io.ReadFull(c, b[:]); err != nil {
-		return err
-	}
-	h.peers.measured(p, time.Since(start))
-	if b[0] != helloAdmitted {
-		return ErrNotAdmitted
-	}
-	return nil
-}
-
-func (h *Host) serveHello(s network.Stream, stranger bool) {
-	defer s.Close()
-	s.SetDeadline(time.Now().Add(strangerTime))
-	var b [1]byte
-	if _, err := io.ReadFull(s, b[:]); err != nil {
-		return
-	}
-	b[0] = helloAdmitted
-	if stranger {
-		b[0] = helloStranger
-	}
-	s.Write(b[:])
-	if !stranger {
-		h.pokeTopics(s.Conn().RemotePeer())
-	}
+	return errors.Is(err, ErrOld) || errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrBusy) || errors.Is(err, ErrTooMany)
 }
 
 // pokeTopics tells pubsub to look at a peer again: it gives up on one that refused it, which may only have been waiting for the

@@ -70,6 +70,7 @@ func (h *Host) connected(_ network.Network, c network.Conn) {
 	h.refusals.was(c)
 	h.settle(p)
 	h.relay.nudge()
+	h.second(p)
 }
 
 // disconnected is called by the swarm for every connection that ended.
@@ -180,6 +181,7 @@ func (h *Host) sweep(now time.Time) int {
 		h.notStrange(c)
 		h.refusals.was(c)
 		h.promoted(c.RemotePeer())
+		h.second(c.RemotePeer())
 	}
 	return left
 }

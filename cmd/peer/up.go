@@ -102,6 +102,7 @@ func (c *cli) upCommand() *cobra.Command {
 	fl.StringArrayVar(&f.offers, "offer", nil, "offer a number of something jobs ask for, `NAME=N` (repeatable)")
 	fl.BoolVar(&cfg.NoMDNS, "no-mdns", false, "do not look for peers in the local network")
 	fl.BoolVar(&f.detach, "detach", false, "return when it is ready; peer down stops it")
+	fl.BoolVar(&cfg.NewIdentity, "new-identity", false, "this machine or its data folder is a copy of another peer's: be a peer of its own (with --join)")
 	fl.Bool("once", false, "do not remember the flags of this start")
 	fl.BoolVar(&f.verbose, "verbose", false, "log what it does")
 	fl.BoolVar(&cfg.Testnet, "testnet", false, "let the API cut this peer off from others")

@@ -105,6 +105,7 @@ type Node struct {
 	foreign     foreign
 	tenure      tenure
 	authority   authority
+	suspension  suspension
 }
 
 // Open prepares a Node from its folder: a voter takes its seat again, everybody has its copy of the ledger. Nothing is decided

@@ -70,6 +70,8 @@ func (n *Node) saveMemo() error {
 		m.Seat, m.Marked = n.seat.generation, true
 		n.bound.rise(n.seat)
 		m.Log = n.bound.index
+	} else if g := n.suspension.seat; g != 0 { // it waits
+		m.Seat, m.Marked, m.Log = g, true, n.bound.index
 	}
 	n.mu.Unlock()
 	if len(m.Contacts) > maxContacts {

@@ -59,6 +59,9 @@ func foundingEntry(n *Node, f Found, p *proposal) ([]byte, error) {
 
 // beginSeat opens a seat in an empty folder: what an earlier, unfinished beginning left there is removed. The caller holds life.
 func (n *Node) beginSeat(generation uint64, first []byte) error {
+	if n.suspended() {
+		return errSuspended
+	}
 	n.mu.Lock()
 	n.bound, n.tenure.marked = logBound{}, false
 	n.mu.Unlock()

@@ -75,6 +75,8 @@ func (n *Node) again(st *State, least Copy, generation uint64) error {
 	have := Copy{Generation: st.Generation(), Epoch: st.Epoch(), Index: st.Index()}
 	me, ok := st.Member(n.cfg.Self)
 	switch {
+	case n.suspended():
+		return errSuspended
 	case st.Cluster() == "":
 		return ErrNoCopy
 	case have.Compare(least) < 0:

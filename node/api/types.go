@@ -53,6 +53,8 @@ const (
 	TroubleCopied       = "copied-identity" // another peer with this one's key answers at the same time
 	TroubleMoved        = "folder-moved"    // its data folder was made in another place or on another machine
 	TroubleDiskFull     = "disk-full"       // next to nothing can be written on its disk any more
+	TroubleTurnedBack   = "turned-back"     // its data folder is older than what others saw of it
+	TroubleOldVersion   = "old-version"     // it runs a version that does not understand this one
 	TroubleJournalLost  = "journal-lost"    // its worker's journal is gone, damaged or older than what others saw
 )
 

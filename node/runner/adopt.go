@@ -61,7 +61,7 @@ func (r *Runner) Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 		r.ended(t, e)
 	}
 	r.dismiss(left, dismissed)
-	if len(gone) > 0 {
+	if len(gone) > 0 && !r.cfg.Copied {
 		if n := supervise.KillTasks(gone); n > 0 {
 			r.cfg.Log.Info("killed what an earlier life left running", "killed", n)
 		}
@@ -71,6 +71,9 @@ func (r *Runner) Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 
 // lossOf says what is known of a task that the keeper knows nothing of.
 func (r *Runner) lossOf(id taskstate.TaskID) taskstate.Loss {
+	if r.cfg.Copied {
+		return taskstate.Loss{Task: id, Message: "this peer's data folder was copied or moved while it ran; nobody saw its end"}
+	}
 	if r.keeper.Complete() {
 		return taskstate.Loss{Task: id, Never: true}
 	}

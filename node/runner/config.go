@@ -28,6 +28,9 @@ type Config struct {
 	Environ  []string                  // the daemon's environment; nil = os.Environ(). Only PATH HOME LANG TMPDIR are passed on
 	Log      *slog.Logger              // nil = silent
 
+	// Copied says that Dir is a copy of another one, or was moved: the processes its notes speak of are that one's, and are left alone.
+	Copied bool
+
 	InProcess bool          // processes are this process's own and end with Close; so it is, too, where there is no supervisor (all but Linux)
 	Idle      time.Duration // how long a supervisor without processes is kept; 0 = supervise.DefaultIdle
 	Guard     int           // a process whose end ends all processes at once, even when no peer is there; 0 = none

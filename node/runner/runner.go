@@ -53,6 +53,11 @@ func New(cfg Config) (*Runner, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("the tasks folder cannot be made: %w", err)
 	}
+	if cfg.Copied {
+		if err := supervise.Forget(cfg.Dir); err != nil {
+			return nil, fmt.Errorf("notes about processes of another folder cannot be removed: %w", err)
+		}
+	}
 	r := &Runner{
 		cfg: cfg, spare: spare{dir: cfg.Dir}, base: passed(cfg.Environ), reports: newReporter(cfg.Sink), clock: newTimers(),
 		strays: newStrays(cfg.Log), tasks: make(map[taskstate.TaskID]*task), left: make(map[taskstate.TaskID]supervise.Event),

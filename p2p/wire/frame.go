@@ -76,7 +76,7 @@ func NewReader(r io.Reader, limit int) *Reader {
 	if limit <= 0 {
 		limit = MaxFrame
 	}
-	return &Reader{r: bufio.NewReaderSize(r, 32<<10), cap: limit}
+	return &Reader{r: bufio.NewReaderSize(r, min(limit, 32<<10)), cap: limit}
 }
 
 // Read decodes the next frame into v, which must be fresh (see Unmarshal). io.EOF means the stream ended between frames,

@@ -17,6 +17,16 @@ const recordSize = 192
 
 const runningFile = ".running"
 
+// Forget removes what is noted about processes in dir: they are not those of who uses it now. Nobody may be supervising there.
+func Forget(dir string) error {
+	for _, name := range []string{runningFile, endsName} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 // record is a process whose end nobody has taken.
 type record struct {
 	task          string

@@ -1,0 +1,491 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	mrand "math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+
+	"covey/node/api"
+	"covey/p2p"
+	"covey/p2p/starts"
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// A machine may be cloned, restored from a backup, or resumed from a snapshot: then two processes go by one key, each with its own idea of
+// what was decided and what runs. Neither can see the other, but everybody else can: it has connections to both. Whoever sees a
+// second connection to a peer, or another start number than before, asks on each connection who is there. If two processes answer
+// now, it brings them together: each gets, from the other, an answer to a challenge of its own, signed with the key both have. No word of
+// anybody else counts. A process that has seen such an answer stops voting and taking tasks until a person has decided which of the
+// two keeps the identity.
+
+// startProtocol asks a process which start of its peer it is. It is for members.
+const startProtocol = "/covey/start/1"
+
+const (
+	startAskCap  = 8 << 10
+	startAsks    = 32               // on one stream
+	startTime    = 10 * time.Second // of one stream
+	lookTime     = 2 * time.Second  // to answer now
+	lookAgain    = 2 * time.Second  // while there are two
+	firstLook    = 10 * time.Second // after a peer was met, for its proof; up to twice that
+	maxLookQueue = 1024
+)
+
+// startAsk is a question on a stream of startProtocol: exactly one field is set.
+type startAsk struct {
+	Nonce    uint64        `cbor:"1,keyasint,omitempty"` // who are you? answered by Proof
+	Meet     bool          `cbor:"2,keyasint,omitempty"` // somebody else is you: answered by a Nonce for it
+	Other    *starts.Proof `cbor:"3,keyasint,omitempty"` // its answer to that
+	Past     *pastProof    `cbor:"4,keyasint,omitempty"` // who you were before
+	Renounce *renounced    `cbor:"5,keyasint,omitempty"` // who was you is not any more
+}
+
+type startAnswer struct {
+	Proof *starts.Proof `cbor:"1,keyasint,omitempty"`
+	Nonce uint64        `cbor:"2,keyasint,omitempty"`
+	Taken bool          `cbor:"3,keyasint,omitempty"`
+}
+
+// pastProof is an answer that a peer gave before, to whoever shows it.
+type pastProof struct {
+	Nonce uint64       `cbor:"1,keyasint"`
+	Proof starts.Proof `cbor:"2,keyasint"`
+}
+
+// renounced is a start that gave its identity up, with `peer up --new-identity`.
+type renounced struct {
+	Peer   taskstate.PeerID `cbor:"1,keyasint" json:"peer"`
+	Number uint64           `cbor:"2,keyasint" json:"number"`
+	Sig    []byte           `cbor:"3,keyasint" json:"sig"`
+}
+
+// copiesConfig is what copies act on.
+type copiesConfig struct {
+	self   taskstate.PeerID
+	start  starts.Start
+	chain  []uint64 // the numbers of the starts before, as far as the folder knows
+	sign   func([]byte) ([]byte, error)
+	onEach func(ctx context.Context, peer, protocol string) []net.Conn
+	say    *troubles
+	halt   func(on bool)    // stop voting and taking tasks, or go on
+	back   func(why string) // this folder was turned back
+	name   func(string) string
+	log    *slog.Logger
+}
+
+// copies finds processes that go by one key. Run owns the looking; what others ask is answered on their own goroutines.
+type copies struct {
+	cfg     copiesConfig
+	history starts.History
+	queue   chan string
+	turn    chan struct{} // the halt changed
+
+	mu     sync.Mutex
+	known  map[taskstate.PeerID]starts.Start
+	proofs map[taskstate.PeerID]pastProof
+	asked  map[taskstate.PeerID]bool // in the queue
+	double map[taskstate.PeerID]bool // there are two of them
+	others map[uint64]bool           // numbers of other holders of our key
+	looks  map[taskstate.PeerID]chan struct{}
+}
+
+func newCopies(cfg copiesConfig) *copies {
+	return &copies{
+		cfg: cfg, queue: make(chan string, maxLookQueue), turn: make(chan struct{}, 1),
+		known: map[taskstate.PeerID]starts.Start{}, proofs: map[taskstate.PeerID]pastProof{}, asked: map[taskstate.PeerID]bool{},
+		double: map[taskstate.PeerID]bool{}, others: map[uint64]bool{}, looks: map[taskstate.PeerID]chan struct{}{},
+	}
+}
+
+// Run looks at peers until ctx ends.
+func (c *copies) Run(ctx context.Context) error {
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.turn:
+			c.cfg.halt(c.Halted())
+		case p := <-c.queue:
+			c.mu.Lock()
+			delete(c.asked, p)
+			c.mu.Unlock()
+			c.look(ctx, p)
+		case <-again.C:
+			for _, p := range c.doubles() {
+				c.look(ctx, p)
+			}
+		}
+	}
+}
+
+func (c *copies) doubles() (all []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for p := range c.double {
+		all = append(all, p)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Ask has a peer looked at soon. It never blocks: if very many wait, one that is met again is asked then.
+func (c *copies) Ask(peer string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked[peer] || peer == c.cfg.self {
+		return
+	}
+	select {
+	case c.queue <- peer:
+		c.asked[peer] = true
+	default:
+	}
+}
+
+// Heard hears which start a peer says it is. It never blocks.
+func (c *copies) Heard(peer string, start starts.Start) {
+	if start.IsZero() || peer == c.cfg.self {
+		return
+	}
+	c.mu.Lock()
+	was, met := c.known[peer]
+	if !met {
+		c.known[peer] = start
+	}
+	c.mu.Unlock()
+	switch {
+	case !met:
+		time.AfterFunc(firstLook+mrand.N(firstLook), func() { c.Ask(peer) })
+	case was.Number != start.Number:
+		c.Ask(peer)
+	}
+}
+
+// Vet tells whether a peer that says Hello as a start may have a session: not while two processes answer for it.
+func (c *copies) Vet(peer string, start starts.Start) error {
+	if peer == c.cfg.self {
+		return nil
+	}
+	c.mu.Lock()
+	was, met := c.known[peer]
+	c.mu.Unlock()
+	if !start.IsZero() && (!met || was.Number != start.Number) {
+		ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+		defer cancel()
+		c.look(ctx, peer)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.double[peer] {
+		return errors.New("another process goes by the same identity: both wait for a person (`peer status` there)")
+	}
+	return nil
+}
+
+// Halted tells whether another process goes by our key.
+func (c *copies) Halted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.others) > 0
+}
+
+// look asks on every connection to a peer who is there. Two looks at one peer at once are one.
+func (c *copies) look(ctx context.Context, peer string) {
+	c.mu.Lock()
+	if under := c.looks[peer]; under != nil {
+		c.mu.Unlock()
+		select {
+		case <-under:
+		case <-ctx.Done():
+		}
+		return
+	}
+	done := make(chan struct{})
+	c.looks[peer] = done
+	past, shown := c.proofs[peer]
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		delete(c.looks, peer)
+		c.mu.Unlock()
+		close(done)
+	}()
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	talks := c.challenge(ctx, peer)
+	defer func() {
+		for _, t := range talks {
+			_ = t.c.Close()
+		}
+	}()
+	if len(talks) == 0 {
+		return // nobody answers: nothing is known
+	}
+	answers := make([]starts.Answer, 0, len(talks))
+	for _, t := range talks {
+		answers = append(answers, t.answer)
+	}
+	first := starts.Processes(answers)
+	for _, i := range first {
+		if shown && answers[i].Proof.Start.Number != past.Proof.Start.Number {
+			_, _ = talks[i].ask(startAsk{Past: &past})
+		}
+		for _, j := range first {
+			if i != j {
+				c.introduce(talks[i], talks[j])
+			}
+		}
+	}
+	c.judge(peer, answers, first)
+}
+
+// judge keeps what a look came to.
+func (c *copies) judge(peer string, answers []starts.Answer, first []int) {
+	halted := slices.ContainsFunc(answers, func(a starts.Answer) bool { return a.Proof.Halted })
+	double := len(first) > 1 || halted
+	newest := answers[first[len(first)-1]]
+	c.mu.Lock()
+	was := c.double[peer]
+	if double {
+		c.double[peer] = true
+	} else {
+		delete(c.double, peer)
+		c.known[peer] = newest.Proof.Start
+		c.proofs[peer] = pastProof{Nonce: newest.Nonce, Proof: newest.Proof}
+	}
+	c.mu.Unlock()
+	switch {
+	case double && !was:
+		text := fmt.Sprintf("two processes go by the identity of %s: a machine or a data folder was copied. Neither votes nor takes tasks until one of them is stopped and given another with `peer up --new-identity --join TICKET`", c.cfg.name(peer))
+		c.cfg.say.set(peer, api.TroubleCopied, text)
+		c.cfg.log.Error(text, "peer", peer)
+	case !double && was:
+		c.cfg.say.clear(peer, api.TroubleCopied)
+		c.cfg.log.Info("only one process goes by this identity again", "peer", peer)
+	}
+}
+
+// talk is one stream of startProtocol.
+type talk struct {
+	c      net.Conn
+	r      *wire.Reader
+	w      *wire.Writer
+	answer starts.Answer
+}
+
+func (t *talk) ask(q startAsk) (a startAnswer, err error) {
+	if err = t.w.Send(q); err == nil {
+		err = t.r.Read(&a)
+	}
+	return a, err
+}
+
+// challenge has whoever is at the other end of each connection say which start it is.
+func (c *copies) challenge(ctx context.Context, peer string) (talks []*talk) {
+	for _, s := range c.cfg.onEach(ctx, peer, startProtocol) {
+		if deadline, ok := ctx.Deadline(); ok {
+			_ = s.SetDeadline(deadline)
+		}
+		t := &talk{c: s, r: wire.NewReader(s, startAskCap), w: wire.NewWriter(s, startAskCap)}
+		nonce := drawNonce()
+		a, err := t.ask(startAsk{Nonce: nonce})
+		if err != nil || a.Proof == nil || !a.Proof.Sane() {
+			_ = s.Close()
+			continue
+		}
+		t.answer = starts.Answer{Nonce: nonce, Proof: *a.Proof}
+		talks = append(talks, t)
+	}
+	return talks
+}
+
+// introduce brings to one process what another one answers to its challenge.
+func (c *copies) introduce(to, other *talk) {
+	a, err := to.ask(startAsk{Meet: true})
+	if err != nil || a.Nonce == 0 {
+		return
+	}
+	b, err := other.ask(startAsk{Nonce: a.Nonce})
+	if err != nil || b.Proof == nil {
+		return
+	}
+	_, _ = to.ask(startAsk{Other: b.Proof})
+}
+
+func drawNonce() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return binary.BigEndian.Uint64(b[:]) | 1
+}
+
+// serve answers a stream of startProtocol.
+func (c *copies) serve(peer string, conn net.Conn) {
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(startTime))
+	r, w := wire.NewReader(conn, startAskCap), wire.NewWriter(conn, startAskCap)
+	var nonce uint64 // for the one we are told of
+	for range startAsks {
+		var q startAsk
+		if err := r.Read(&q); err != nil {
+			return
+		}
+		var a startAnswer
+		switch {
+		case q.Nonce != 0:
+			p, err := c.prove(q.Nonce)
+			if err != nil {
+				return
+			}
+			a.Proof = &p
+		case q.Meet:
+			nonce = drawNonce()
+			a.Nonce = nonce
+		case q.Other != nil:
+			a.Taken = nonce != 0 && c.meet(peer, nonce, *q.Other)
+			nonce = 0
+		case q.Past != nil:
+			a.Taken = c.wasSomebody(peer, *q.Past)
+		case q.Renounce != nil:
+			a.Taken = c.renounce(*q.Renounce)
+		}
+		if err := w.Send(a); err != nil {
+			return
+		}
+	}
+}
+
+// prove answers a challenge.
+func (c *copies) prove(nonce uint64) (p starts.Proof, err error) {
+	p = starts.Proof{Start: c.cfg.start, Recent: c.history.Answer(nonce), Halted: c.Halted()}
+	p.Sig, err = c.cfg.sign(p.Statement(c.cfg.self, nonce))
+	return p, err
+}
+
+// own tells whether a proof is signed with our key.
+func (c *copies) own(nonce uint64, p starts.Proof) bool {
+	return p.Sane() && p2p.Verify(c.cfg.self, p.Statement(c.cfg.self, nonce), p.Sig) == nil
+}
+
+// meet takes the answer to a challenge of ours that another process gave with our key.
+func (c *copies) meet(from string, nonce uint64, p starts.Proof) bool {
+	if !c.own(nonce, p) || p.Start.Number == c.cfg.start.Number && c.history.Has(nonce) {
+		return false // nobody's, or our own
+	}
+	c.mu.Lock()
+	news := len(c.others) == 0
+	if len(c.others) < startAsks {
+		c.others[p.Start.Number] = true
+	}
+	c.mu.Unlock()
+	if news {
+		text := "another process goes by this peer's identity right now: this machine or its data folder was copied. Neither votes nor takes tasks until a person decides: stop one of them and give it an identity of its own with `peer up --new-identity --join TICKET` (`peer ticket` at another peer); if the other one is gone for good, restart this one"
+		c.cfg.say.set(c.cfg.self, api.TroubleCopied, text)
+		c.cfg.log.Error(text, "told by", c.cfg.name(from), "start", c.cfg.start.Number, "other start", p.Start.Number)
+		nudgeTurn(c.turn)
+	}
+	return true
+}
+
+// wasSomebody is shown an answer that this peer gave before. If the start that gave it is none of those the folder remembers, the folder was
+// turned back to what it was before that.
+func (c *copies) wasSomebody(from string, p pastProof) bool {
+	n := p.Proof.Start.Number
+	if !c.own(p.Nonce, p.Proof) || n == c.cfg.start.Number || slices.Contains(c.cfg.chain, n) || c.knowsOther(n) {
+		return false
+	}
+	if c.cfg.say.set(c.cfg.self, api.TroubleTurnedBack, "this peer's data folder was turned back: others know a later state of it. What its worker had is settled by each job's rule, and its log counts only as far as the others bear it out") {
+		c.cfg.log.Error("this data folder was turned back: there was a later start of this peer", "told by", c.cfg.name(from), "start", n)
+		c.cfg.back("others know a later start of this peer than its data folder does: it was turned back")
+	}
+	return true
+}
+
+func (c *copies) knowsOther(n uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.others[n]
+}
+
+// renounce hears that another holder of our key has taken an identity of its own.
+func (c *copies) renounce(r renounced) bool {
+	if r.Peer != c.cfg.self || p2p.Verify(c.cfg.self, starts.Renunciation(r.Peer, r.Number), r.Sig) != nil {
+		return false
+	}
+	c.mu.Lock()
+	free := len(c.others) > 0 && r.Number != c.cfg.start.Number
+	if free {
+		clear(c.others) // its earlier starts, too; should there be a third one, somebody meets it again
+	}
+	c.mu.Unlock()
+	if free {
+		c.cfg.say.clear(c.cfg.self, api.TroubleCopied)
+		c.cfg.log.Info("the other process that went by this peer's identity has one of its own now")
+		nudgeTurn(c.turn)
+	}
+	return true
+}
+
+func nudgeTurn(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// errCopied is why a worker takes nothing on while there are two of it.
+type errCopied struct{}
+
+func (errCopied) Error() string {
+	return "another process goes by this peer's identity: it takes nothing until a person decides (`peer status` there)"
+}
+
+// Code implements dispatch.Coded.
+func (errCopied) Code() string { return api.TroubleCopied }
+
+// copiesConfig joins the copies with the rest of the peer.
+func (n *Node) copiesConfig(key crypto.PrivKey) copiesConfig {
+	return copiesConfig{
+		self: n.self, start: n.start, chain: n.chain, sign: key.Sign, say: &n.troubles, halt: n.halt, log: n.log,
+		onEach: func(ctx context.Context, peer, protocol string) []net.Conn { return n.host.OnEach(ctx, peer, protocol) },
+		back:   func(why string) { n.worker.TurnedBack(why) },
+		name:   func(peer string) string { return n.nameOf(peer) },
+	}
+}
+
+// halt takes this peer out of deciding and working, or back in.
+func (n *Node) halt(on bool) {
+	if on {
+		n.worker.Mute(true)
+		n.worker.Refrain(api.TroubleCopied, errCopied{})
+		if err := n.ledger.Suspend(); err != nil {
+			n.log.Warn("took no more part in deciding, with trouble", "err", err)
+		}
+		return
+	}
+	if err := n.ledger.Resume(); err != nil {
+		n.log.Error("this peer cannot take its seat among the voters again", "err", err)
+	}
+	n.worker.Refrain(api.TroubleCopied, nil)
+	n.worker.Mute(false)
+}
+
+// tooOld hears that a peer does not understand this version.
+func (n *Node) tooOld(peer string) {
+	text := fmt.Sprintf("peer %s runs version 0.1, which does not understand this one (%s): install this version there and restart it", n.nameOf(peer), n.cfg.Version)
+	if n.troubles.set(peer, api.TroubleOldVersion, text) {
+		n.log.Warn(text, "peer", peer)
+	}
+}

@@ -1,0 +1,140 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"covey/node/api"
+	"covey/node/runner/supervise"
+	"covey/p2p"
+	"covey/p2p/starts"
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// renouncedName is the file in which a peer remembers that it gave an identity up, until whoever keeps that has heard of it.
+const renouncedName = "renounced"
+
+// keptFiles stay when a peer takes another identity: nothing in them acts in the old one's name.
+func keptFiles() []string {
+	return []string{lockName, keyFile, renouncedName, "name", "port", "peer.yaml", "peer.log", "peer.log.1"}
+}
+
+// newIdentity makes a folder ready for another identity. What it holds of the old one is set aside, for people, but for the key, which is
+// destroyed last: until then the same command does the rest. What still runs in the old one's name is ended.
+func (f *folder) newIdentity(joining bool) error {
+	if !joining {
+		return api.Errorf(api.Usage, "--new-identity needs a ticket, for under its new identity nobody knows this peer: make one at another peer (`peer ticket`) and type `peer up --new-identity --join TICKET`")
+	}
+	if _, err := os.Stat(f.path(keyFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil // there is none yet
+	}
+	key, err := p2p.LoadIdentity(f.path(keyFile))
+	if err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	self, err := p2p.ID(key)
+	if err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	last, err := f.lastStart()
+	if err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	if last.Number != 0 { // else nobody knows of a start of it, or it was written before
+		r := renounced{Peer: self, Number: last.Number}
+		if r.Sig, err = key.Sign(starts.Renunciation(r.Peer, r.Number)); err == nil {
+			err = f.writeRenounced(r)
+		}
+		if err != nil {
+			return api.Errorf(api.Failed, "cannot give the old identity up: %v", err)
+		}
+	}
+	if err := supervise.EndAll(f.path("tasks")); err != nil {
+		return api.Errorf(api.Failed, "tasks of the old identity cannot be ended: %v", err)
+	}
+	if err := f.setAside("was-" + self); err != nil {
+		return api.Errorf(api.Failed, "cannot set aside what was of the old identity: %v", err)
+	}
+	if err := os.Remove(f.path(keyFile)); err != nil {
+		return api.Errorf(api.Failed, "cannot remove the old identity's key: %v", err)
+	}
+	return syncDir(f.dir)
+}
+
+func (f *folder) writeRenounced(r renounced) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return writeFile(f.path(renouncedName), append(b, '\n'))
+}
+
+// setAside moves everything of a folder but what stays into one inside it.
+func (f *folder) setAside(name string) error {
+	list, err := os.ReadDir(f.dir)
+	if err != nil {
+		return err
+	}
+	side := f.path(name)
+	if err := os.MkdirAll(side, 0o700); err != nil {
+		return err
+	}
+	for _, e := range list {
+		if e.Name() == name || slices.Contains(keptFiles(), e.Name()) {
+			continue
+		}
+		to := filepath.Join(side, e.Name())
+		if err := errors.Join(os.RemoveAll(to), os.Rename(f.path(e.Name()), to)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveUp tells whoever keeps the identity this peer has given up, until it has heard of it or ctx ends.
+func (n *Node) giveUp(ctx context.Context) error {
+	b, err := os.ReadFile(n.folder.path(renouncedName))
+	if err != nil {
+		return nil //nolint:nilerr // most peers never gave one up
+	}
+	var r renounced
+	if json.Unmarshal(b, &r) != nil || r.Peer == n.self {
+		return nil
+	}
+	for {
+		if err := n.tellRenounced(ctx, r); err == nil {
+			if err := os.Remove(n.folder.path(renouncedName)); err != nil {
+				n.log.Warn("a note about an identity that was given up stays", "err", err)
+			}
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(lookAgain):
+		}
+	}
+}
+
+func (n *Node) tellRenounced(ctx context.Context, r renounced) error {
+	c, err := n.host.Dial(ctx, taskstate.PeerID(r.Peer), startProtocol)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(lookTime))
+	t := &talk{c: c, r: wire.NewReader(c, startAskCap), w: wire.NewWriter(c, startAskCap)}
+	a, err := t.ask(startAsk{Renounce: &r})
+	if err == nil && !a.Taken {
+		err = fmt.Errorf("%s does not know what to make of it", r.Peer)
+	}
+	return err
+}
