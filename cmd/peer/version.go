@@ -9,7 +9,7 @@ import (
 )
 
 // release is set by the linker (-ldflags "-X main.release=v1.2.3").
-var release = "0.1.0-dev"
+var release = "0.2.0-dev"
 
 // version is the release, and the commit it was built from if the toolchain recorded it.
 func version() string {
