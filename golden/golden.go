@@ -71,6 +71,10 @@ func Fill(v reflect.Value, n int, own func(reflect.Value, int) bool) {
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		Fill(v.Index(0), n, own)
+	case reflect.Array:
+		for i := range v.Len() {
+			Fill(v.Index(i), n, own)
+		}
 	case reflect.Map:
 		k, x := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
 		Fill(k, n, own)

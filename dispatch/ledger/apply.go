@@ -20,6 +20,12 @@ const (
 // who applies the same entries holds the same state. Entries come in order of Index; an entry of an older epoch than has been
 // applied changes nothing, and all its commands are answered CodeStale.
 func (s *State) Apply(e Entry) []Result {
+	results := s.carryOut(&e)
+	s.link(&e, results)
+	return results
+}
+
+func (s *State) carryOut(e *Entry) []Result {
 	s.index, s.ending = e.Index, nil
 	results := make([]Result, len(e.Commands))
 	if e.Epoch.Less(s.epoch) {
@@ -34,7 +40,7 @@ func (s *State) Apply(e Entry) []Result {
 	s.stamp = max(s.stamp, e.Stamp)
 	for i := range e.Commands {
 		s.effects = effects{}
-		results[i] = s.apply(&e, &e.Commands[i])
+		results[i] = s.apply(e, &e.Commands[i])
 		s.effects.into(&results[i])
 	}
 	s.forget()

@@ -12,6 +12,8 @@ type Entry struct {
 	Stamp    int64            `cbor:"3,keyasint"` // milliseconds since 1970 by the coordinator's clock; Apply makes it monotone
 	By       taskstate.PeerID `cbor:"4,keyasint"` // the coordinator that proposed it
 	Commands []Command        `cbor:"5,keyasint"`
+
+	raw []byte // as it is in the log; nil where there is none
 }
 
 // Command is one decision: exactly one field is set.
@@ -48,8 +50,11 @@ type Found struct {
 	Founder    admission.Entry `cbor:"4,keyasint"`
 }
 
-// Lead is the first command of every term: from here on Entry.By coordinates in Entry.Epoch.
-type Lead struct{}
+// Lead is the first command of every term: from here on Entry.By coordinates in Entry.Epoch. With Chain, which version 0.1 does not say,
+// the checksum over what is applied begins here if it has not begun (see chain).
+type Lead struct {
+	Chain bool `cbor:"1,keyasint,omitempty"`
+}
 
 // Admit lets a peer in, or changes its entry. Ticket is the id of the invite it used ("" by hand): its uses count up, and an
 // invite that is expired, revoked or used up refuses the command.

@@ -30,5 +30,16 @@ func (n *Node) Replay(index uint64, vs ...Voter) { n.setVoters(index, vs) }
 // firstSeat draws the incarnation that tests give their seats.
 func firstSeat() taskstate.Incarnation { return "1" }
 
+// Corrupt makes the replica another one without anybody's decision, as a bad memory does.
+func (n *Node) Corrupt() {
+	n.rep.mu.Lock()
+	defer n.rep.mu.Unlock()
+	if len(n.rep.st.order) > 0 {
+		j := n.rep.st.order[0]
+		delete(n.rep.st.jobs, j.job.ID)
+		n.rep.st.order = n.rep.st.order[1:]
+	}
+}
+
 // FindUnsound is what happens when something in this peer's log cannot be believed.
 func (n *Node) FindUnsound(why string) { n.seatUnsound(n.currentSeat(), errors.New(why)) }

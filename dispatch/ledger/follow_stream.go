@@ -18,12 +18,16 @@ type following struct {
 	snapshot gathering
 	partial  item // an entry of which parts have come
 	aimless  time.Time
+	anew     bool // the own copy is wrong: a snapshot is asked for, whatever is here
 }
 
 func (f *following) run() error {
 	h := followHello{}
 	f.n.rep.Read(func(s *State) { h = followHello{Generation: s.Generation(), Index: s.Index(), Cluster: s.Cluster()} })
 	h.Seats = f.n.authority.seats.ShortProof(seatsShown)
+	if f.anew = f.n.compared.wrong(); f.anew {
+		h.Generation, h.Index = 0, 0
+	}
 	_ = f.c.SetDeadline(time.Now().Add(greetTimeout))
 	if err := wire.NewWriter(f.c, raftHelloCap).Send(h); err != nil {
 		return err
@@ -51,6 +55,8 @@ func (f *following) take(fr followFrame) error {
 	case !f.n.proves(f.peer, fr.Seats):
 		f.n.authority.refused.Note(f.peer, "a stream of the ledger, from a peer that holds no seat")
 		return errUnseated
+	case !f.anew && f.n.compared.wrong():
+		return errDiffers
 	case fr.Part != nil:
 		return f.part(fr.Part)
 	case len(fr.Items) > 0:
@@ -85,7 +91,13 @@ func (f *following) part(p *snapshotPart) error {
 		return err
 	}
 	f.n.snapshots.Add(1)
-	return f.n.adopt(f.peer, st)
+	if err := f.n.adopt(f.peer, st); err != nil || !f.anew {
+		return err
+	}
+	if f.n.compared.wrong() {
+		return errStale
+	}
+	return f.n.save()
 }
 
 func (f *following) entries(items []item) error {
@@ -135,6 +147,7 @@ func (f *following) mark(m *bookmark) error {
 		return errStale
 	}
 	_ = n.proves(f.peer, m.Seats)
+	n.compare(m.Chain)
 	if len(m.Voters) > 0 && m.VotersIndex > 0 {
 		n.setVoters(m.VotersIndex, m.Voters)
 		n.setContacts(m.Voters)

@@ -47,6 +47,7 @@ type bookmark struct {
 	VotersIndex uint64           `cbor:"5,keyasint,omitempty"`
 	// Seats proves Voters to others; it comes when they have changed.
 	Seats []admission.Seats `cbor:"6,keyasint,omitempty"`
+	Chain *chainMark        `cbor:"7,keyasint,omitempty"` // of what this voter has applied
 }
 
 func (b bookmark) same(o bookmark) bool {
@@ -83,7 +84,11 @@ const (
 // mark is this peer's bookmark now.
 func (n *Node) mark() bookmark {
 	index := n.ring.end()
+	var chain *chainMark
+	if m, ok := n.rep.chainAt(0); ok {
+		chain = &m
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return bookmark{Index: index, Coordinator: n.coord, Epoch: n.epoch, Voters: n.voters, VotersIndex: n.votersIndex}
+	return bookmark{Index: index, Coordinator: n.coord, Epoch: n.epoch, Voters: n.voters, VotersIndex: n.votersIndex, Chain: chain}
 }

@@ -43,7 +43,7 @@ func NewMemory(self taskstate.PeerID, now func() time.Time) *Memory {
 	founder := admission.Entry{Cluster: "memorymemorymemo", Peer: self, Roles: admission.AllRoles(), At: now().UnixMilli(), By: self}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.append(m, []Command{{Found: &Found{Cluster: founder.Cluster, Generation: 1, Founder: founder}}, {Lead: &Lead{}}})
+	l.append(m, []Command{{Found: &Found{Cluster: founder.Cluster, Generation: 1, Founder: founder}}, {Lead: &Lead{Chain: true}}})
 	return m
 }
 
@@ -89,7 +89,7 @@ func (m *Memory) Lead() taskstate.Epoch {
 	e := m.log.lead.Load().epoch
 	e.Term++
 	m.log.lead.Store(&leadership{m.self, e})
-	m.log.append(m, []Command{{Lead: &Lead{}}})
+	m.log.append(m, []Command{{Lead: &Lead{Chain: true}}})
 	return e
 }
 

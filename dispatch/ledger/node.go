@@ -106,6 +106,7 @@ type Node struct {
 	tenure      tenure
 	authority   authority
 	suspension  suspension
+	compared    comparison
 }
 
 // Open prepares a Node from its folder: a voter takes its seat again, everybody has its copy of the ledger. Nothing is decided
@@ -138,6 +139,7 @@ func Open(cfg Config) (*Node, error) {
 	if err := n.openAuthority(); err != nil {
 		return nil, err
 	}
+	n.compared.due = make(chan uint64, 1)
 	if err := n.restore(); err != nil {
 		return nil, err
 	}
@@ -227,7 +229,7 @@ func (n *Node) Replica() *Replica { return n.rep }
 func (n *Node) Run(ctx context.Context, lead func(context.Context, taskstate.Epoch)) error {
 	var wg sync.WaitGroup
 	for _, f := range []func(context.Context){
-		func(ctx context.Context) { n.runTerms(ctx, lead) }, n.runFollow, n.runUpkeep, n.runDoubt, n.watchDisk,
+		func(ctx context.Context) { n.runTerms(ctx, lead) }, n.runFollow, n.runUpkeep, n.runDoubt, n.runCompare, n.watchDisk,
 	} {
 		wg.Go(func() { f(ctx) })
 	}

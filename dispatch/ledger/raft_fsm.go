@@ -129,7 +129,7 @@ func (n *Node) take(index uint64, data []byte) ([]Result, error) {
 		n.cfg.Log.Error("an entry of the ledger cannot be read: this peer's program is older than the coordinator's, or its disk is bad", "index", index, "err", err)
 		return nil, fmt.Errorf("ledger entry %d: %w", index, err)
 	}
-	e.Index = index
+	e.Index, e.raw = index, data
 	results := n.rep.Apply(e)
 	n.ring.add(index, data)
 	return results, nil
@@ -141,10 +141,12 @@ func (n *Node) reset(st *State) {
 	defer n.feed.Unlock()
 	var g uint64
 	n.rep.Read(func(s *State) { g = s.Generation() })
-	if st.Generation() < g || st.Generation() == g && st.Index() <= n.rep.Applied() {
+	have := n.rep.Applied()
+	if st.Generation() < g || st.Generation() == g && (st.Index() < have || st.Index() == have && !n.compared.wrong()) {
 		return
 	}
 	n.rep.Reset(st)
+	n.compared.set(0, "")
 	n.ring.reset(st.Index())
 	n.moved.fire()
 }

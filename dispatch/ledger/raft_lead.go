@@ -101,7 +101,7 @@ func (n *Node) serveTerm(ctx context.Context, lead func(context.Context, tasksta
 
 // announce writes the Lead entry, the first of the term.
 func (l *leading) announce(ctx context.Context) error {
-	p, err := newProposal([]Command{{Lead: &Lead{}}})
+	p, err := newProposal([]Command{{Lead: &Lead{Chain: true}}})
 	if err != nil {
 		return err
 	}

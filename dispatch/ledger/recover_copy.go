@@ -98,7 +98,7 @@ func tail(log raft.LogStore, after uint64, f func(*Entry)) error {
 		if err := wire.Unmarshal(l.Data, &e); err != nil {
 			return fmt.Errorf("ledger entry %d: %w", i, err)
 		}
-		e.Index = i
+		e.Index, e.raw = i, l.Data
 		f(&e)
 	}
 	return nil

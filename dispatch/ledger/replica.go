@@ -17,8 +17,9 @@ import (
 type Replica struct {
 	feed sync.Mutex // serialises Apply and Reset with their notices, so that observers hear them in order
 
-	mu sync.RWMutex
-	st *State
+	mu    sync.RWMutex
+	st    *State
+	links links
 
 	obsMu sync.Mutex
 	obs   []*observer
@@ -55,6 +56,7 @@ func (r *Replica) Apply(e Entry) []Result {
 		return nil
 	}
 	results := r.st.Apply(e)
+	r.links.note(r.st)
 	ended := r.st.JustEnded()
 	r.mu.Unlock()
 	r.tell(Event{Entry: e, Results: results, Ended: ended})
@@ -66,7 +68,8 @@ func (r *Replica) Reset(st *State) {
 	r.feed.Lock()
 	defer r.feed.Unlock()
 	r.mu.Lock()
-	r.st = st
+	r.st, r.links = st, links{}
+	r.links.note(st)
 	r.mu.Unlock()
 	r.tell(Event{Reset: true})
 }
@@ -112,6 +115,16 @@ func (r *Replica) Assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Inca
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.st.Assigned(t)
+}
+
+// chainAt is what the chain was after an entry (0: after the last one), if that is remembered.
+func (r *Replica) chainAt(index uint64) (chainMark, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if index == 0 {
+		index = r.st.index
+	}
+	return r.links.at(index)
 }
 
 // Encode is State.Encode under the lock.

@@ -14,7 +14,7 @@ import (
 // snapshotVersion is raised when the shape below changes. Older versions down to oldestSnapshot are read, too: what they lack is
 // empty.
 const (
-	snapshotVersion = 3
+	snapshotVersion = 4
 	oldestSnapshot  = 1
 )
 
@@ -36,6 +36,8 @@ type snapshot struct {
 	Gone        []taskstate.JobID `cbor:"14,keyasint"` // the longest forgotten first
 	Began       uint64            `cbor:"15,keyasint,omitempty"`
 	Settings    *Settings         `cbor:"16,keyasint,omitempty"` // nil: nobody said anything
+	ChainFrom   uint64            `cbor:"17,keyasint,omitempty"`
+	Chain       []byte            `cbor:"18,keyasint,omitempty"`
 }
 
 type inviteSnapshot struct {
@@ -75,6 +77,9 @@ func (s *State) Encode() ([]byte, error) {
 	}
 	if s.settings != (Settings{}) {
 		out.Settings = &s.settings
+	}
+	if s.chain.from != 0 {
+		out.ChainFrom, out.Chain = s.chain.from, s.chain.sum[:]
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.invites)) {
 		r := s.invites[id]
@@ -132,10 +137,19 @@ func DecodeState(b []byte) (*State, error) {
 	if len(s.owners.list) != len(in.Owners) {
 		return nil, errors.New("ledger snapshot: an incarnation is listed twice")
 	}
-	if err := errors.Join(s.restoreRoster(&in), s.restoreJobs(&in)); err != nil {
+	if err := errors.Join(s.restoreChain(&in), s.restoreRoster(&in), s.restoreJobs(&in)); err != nil {
 		return nil, fmt.Errorf("ledger snapshot: %w", err)
 	}
 	return s, nil
+}
+
+func (s *State) restoreChain(in *snapshot) error {
+	if (in.ChainFrom == 0) != (in.Chain == nil) || in.ChainFrom > in.Index || in.Chain != nil && len(in.Chain) != len(s.chain.sum) {
+		return errors.New("its chain is impossible")
+	}
+	s.chain.from = in.ChainFrom
+	copy(s.chain.sum[:], in.Chain)
+	return nil
 }
 
 func (s *State) restoreRoster(in *snapshot) error {

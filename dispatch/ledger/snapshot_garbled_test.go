@@ -90,7 +90,7 @@ func TestWhatIsOffInASnapshotIsNamed(t *testing.T) {
 		off  garble
 		says string
 	}{
-		{"the version is of another time", top(1, is(99)), "version 99, this program reads 3"},
+		{"the version is of another time", top(1, is(99)), "version 99, this program reads 4"},
 		{"the version is of no time", top(1, is(0)), "version 0"},
 		{"members come backwards", top(9, backwards), "members are not in order"},
 		{"a member comes twice", top(9, twice), "members are not in order"},

@@ -16,6 +16,7 @@ import (
 // rich is a state with something of everything.
 func rich(t *testing.T) *log {
 	l := plain(t)
+	l.must(ledger.Command{Lead: &ledger.Lead{Chain: true}})
 	web, gl, next, cron := service("web", 3), submit("gl", 0), submit("next", 2), submit("cron", 1)
 	gl.Submit.Job.Type, next.Submit.Job.After = taskstate.GlobalJob, []taskstate.JobID{"open", "web"}
 	cron.Submit.Job.Schedule = &taskstate.Schedule{Cron: "* * * * *"}
@@ -64,7 +65,7 @@ func TestASnapshotIsRefusedIfAnythingInItIsOff(t *testing.T) {
 
 func TestASnapshotOfAnotherVersionSaysWhatToDo(t *testing.T) {
 	b := encode(t, ledger.NewState())
-	i := bytes.Index(b, []byte{1, 3}) // field 1, version 3
+	i := bytes.Index(b, []byte{1, 4}) // field 1, version 4
 	b[i+1] = 9
 	if _, err := ledger.DecodeState(b); err == nil || !strings.Contains(err.Error(), "update") {
 		t.Errorf("version 9: %v", err)
@@ -137,10 +138,12 @@ func FuzzDecodeState(f *testing.F) {
 }
 
 func TestASnapshotOfTheVersionBeforeIsStillRead(t *testing.T) {
-	b := encode(t, ledger.NewState())
-	b[bytes.Index(b, []byte{1, 3})+1] = 2
-	if _, err := ledger.DecodeState(b); err != nil {
-		t.Error(err)
+	for _, version := range []byte{1, 2, 3} {
+		b := encode(t, ledger.NewState())
+		b[bytes.Index(b, []byte{1, 4})+1] = version
+		if _, err := ledger.DecodeState(b); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

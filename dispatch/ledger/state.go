@@ -32,6 +32,7 @@ type State struct {
 	gone     goneJobs
 
 	owners owners
+	chain  chain
 
 	names   map[string]*JobRecord            // of lasting and scheduled jobs that go on
 	waiters map[taskstate.JobID][]*JobRecord // by what they are blocked by, in order of acceptance

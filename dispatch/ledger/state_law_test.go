@@ -93,7 +93,7 @@ func someJob(id taskstate.JobID) ledger.Command {
 // anyHistory begins with all peers registered and some of the jobs there, and draws the rest: half of it blindly, half of it so that it
 // says something about the state at hand.
 func anyHistory(r *rapid.T) []ledger.Entry {
-	var begin []ledger.Command
+	begin := []ledger.Command{{Lead: &ledger.Lead{Chain: true}}}
 	for _, p := range []string{"p1", "p2", "p3"} {
 		begin = append(begin, ledger.Command{Admit: &ledger.Admit{Entry: entryFor(p, admission.Worker)}}, ledger.Command{Register: &ledger.Register{Peer: p, Incarnation: "i1"}})
 	}

@@ -20,6 +20,8 @@ type voterAsk struct {
 	Leave   *Voter    `cbor:"3,keyasint,omitempty"` // I am about to stop; see that those who stay can decide
 	Copy    *copyAsk  `cbor:"4,keyasint,omitempty"` // how new is your copy of the ledger
 	Sight   *sightAsk `cbor:"5,keyasint,omitempty"` // do you lead, or hear who does
+
+	Chain *chainMark `cbor:"8,keyasint,omitempty"` // what was your chain after this entry; mine was this
 }
 
 // seatAsk names the seat: this life of the peer, in this ledger.
@@ -36,6 +38,8 @@ type voterAnswer struct {
 	None  bool   `cbor:"4,keyasint,omitempty"` // there is no such seat here
 	Copy  *Copy  `cbor:"5,keyasint,omitempty"`
 	Sight *sight `cbor:"6,keyasint,omitempty"`
+
+	Chain *chainMark `cbor:"9,keyasint,omitempty"` // nil: not known
 }
 
 const (
@@ -98,6 +102,9 @@ func (n *Node) handleVoter(peer string, c connT) {
 func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (voterAnswer, error) {
 	if ask.Sight != nil { // anybody in the flock may need the coordinator
 		return n.answerSight(ctx, peer, *ask.Sight)
+	}
+	if ask.Chain != nil {
+		return n.answerChain(ask.Chain), nil
 	}
 	switch {
 	case (ask.Prepare != nil || ask.Status != nil) && !n.Seated(peer):

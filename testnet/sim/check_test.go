@@ -26,7 +26,7 @@ func founded(t *testing.T) *world {
 	p := w.peers[0]
 	w.load.drains = map[taskstate.PeerID]ledger.Availability{}
 	entry := admission.Entry{Cluster: clusterID, Peer: p.id, Name: p.id, Roles: admission.AllRoles(), By: p.id}
-	w.decide(t, ledger.Command{Found: &ledger.Found{Cluster: clusterID, Generation: 1, Founder: entry}}, ledger.Command{Lead: &ledger.Lead{}})
+	w.decide(t, ledger.Command{Found: &ledger.Found{Cluster: clusterID, Generation: 1, Founder: entry}}, ledger.Command{Lead: &ledger.Lead{Chain: true}})
 	w.decide(t, ledger.Command{Register: &ledger.Register{Peer: p.id, Incarnation: p.inc}})
 	return w
 }

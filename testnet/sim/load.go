@@ -254,7 +254,7 @@ func (d *load) send(r *request, n uint64) {
 		}
 		cmd := r.cmd()
 		if w.cfg.Break == BreakSayYes && r.cancel && !r.job.keeps() {
-			cmd = ledger.Command{Lead: &ledger.Lead{}}
+			cmd = ledger.Command{Lead: &ledger.Lead{Chain: true}}
 		}
 		w.quorum.propose(at, []ledger.Command{cmd}, func(results []ledger.Result, ok bool) {
 			back := w.net.delay(to, r.via)

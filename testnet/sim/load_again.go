@@ -49,7 +49,7 @@ func (d *load) retry(j *work, rec *ledger.JobRecord) bool {
 	j.retries++
 	d.tell(j, func() ledger.Command {
 		if d.w.cfg.Break == BreakNoRetry {
-			return ledger.Command{Lead: &ledger.Lead{}}
+			return ledger.Command{Lead: &ledger.Lead{Chain: true}}
 		}
 		return ledger.Command{Renew: &ledger.Renew{Job: j.job.ID, Slots: slots, Reason: taskstate.ReasonRetried}}
 	}, func(r ledger.Result) {
@@ -74,7 +74,7 @@ func (d *load) cancelTask(j *work, rec *ledger.JobRecord) bool {
 	}
 	d.tell(j, func() ledger.Command {
 		if d.w.cfg.Break == BreakKeepTask {
-			return ledger.Command{Lead: &ledger.Lead{}}
+			return ledger.Command{Lead: &ledger.Lead{Chain: true}}
 		}
 		return ledger.Command{Retire: &ledger.Retire{
 			Job: j.job.ID, Slots: []ledger.Slots{{First: s.Slot, N: 1, Attempt: s.Attempt}}, Reason: taskstate.ReasonCancelled,

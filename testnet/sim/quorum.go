@@ -94,7 +94,7 @@ func (q *quorum) write(e ledger.Entry) []ledger.Result {
 		e.Commands = slices.Clone(e.Commands)
 		for i := range e.Commands {
 			if s := e.Commands[i].Submit; s != nil && s.Job.ID[len(s.Job.ID)-1] == '3' {
-				e.Commands[i] = ledger.Command{Lead: &ledger.Lead{}}
+				e.Commands[i] = ledger.Command{Lead: &ledger.Lead{Chain: true}}
 			}
 		}
 	}
@@ -181,7 +181,7 @@ func (q *quorum) elect(p *peer) {
 	p.life.stepDown(p.life.leading) // what it believed before
 	p.life.leading = lead
 	q.stamps = ledger.NewStamps(q.truth.Stamp(), p.life.mono())
-	q.write(ledger.Entry{Epoch: lead.epoch, Stamp: q.stamp(p.life), By: p.id, Commands: []ledger.Command{{Lead: &ledger.Lead{}}}})
+	q.write(ledger.Entry{Epoch: lead.epoch, Stamp: q.stamp(p.life), By: p.id, Commands: []ledger.Command{{Lead: &ledger.Lead{Chain: true}}}})
 	w.tracef("%s is elected in term %d at index %d", p.id, q.term, len(q.log))
 	p.life.applyTo(len(q.log))
 	q.spread(p.life)

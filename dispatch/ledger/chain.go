@@ -1,0 +1,94 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"reflect"
+	"slices"
+
+	"covey/p2p/wire"
+)
+
+// chain is a rolling checksum over all that was applied since an entry: the bytes of each and what it came to. Whoever applied the same
+// entries since then has the same; whose disk or memory changed something has another one from the next entry on. It begins with
+// the first Lead entry that says so: entries of version 0.1 never do, so that it begins at the same entry for everybody, wherever in the
+// log of before a replica began.
+type chain struct {
+	from uint64 // the entry it begins with; 0: it has not begun
+	sum  [sha256.Size]byte
+}
+
+// link adds an entry that was just applied.
+func (s *State) link(e *Entry, results []Result) {
+	c := &s.chain
+	if c.from == 0 && !slices.ContainsFunc(e.Commands, func(c Command) bool { return c.Lead != nil && c.Lead.Chain }) {
+		return
+	}
+	if c.from == 0 {
+		c.from = e.Index
+	}
+	h := sha256.New()
+	h.Write(c.sum[:])
+	number(h, e.Index, uint64(len(e.raw)))
+	h.Write(e.raw)
+	for i := range results {
+		if reflect.ValueOf(&results[i]).Elem().IsZero() {
+			continue
+		}
+		b, err := wire.Marshal(results[i])
+		if err != nil {
+			b = []byte(err.Error())
+		}
+		number(h, uint64(i), uint64(len(b)))
+		h.Write(b)
+	}
+	number(h, uint64(s.stamp), uint64(len(s.order)), uint64(len(s.finished)), uint64(len(s.members)), uint64(len(s.invites)), uint64(len(s.gone.ids)))
+	h.Sum(c.sum[:0])
+}
+
+func number(h hash.Hash, ns ...uint64) {
+	var b [8]byte
+	for _, n := range ns {
+		binary.BigEndian.PutUint64(b[:], n)
+		h.Write(b[:])
+	}
+}
+
+// chainMark is what a replica's chain was after an entry.
+type chainMark struct {
+	From  uint64            `cbor:"1,keyasint"`
+	Index uint64            `cbor:"2,keyasint"`
+	Sum   [sha256.Size]byte `cbor:"3,keyasint"`
+}
+
+// linksKept is how many entries a replica can still say what its chain was after.
+const linksKept = 2048
+
+// links is the recent past of a replica's chain. The zero links is empty.
+type links struct {
+	marks []chainMark // by index modulo linksKept
+}
+
+// note remembers what the chain is now.
+func (l *links) note(st *State) {
+	if st.chain.from == 0 {
+		return
+	}
+	if l.marks == nil {
+		l.marks = make([]chainMark, linksKept)
+	}
+	l.marks[st.index%linksKept] = chainMark{From: st.chain.from, Index: st.index, Sum: st.chain.sum}
+}
+
+// at is what the chain was after an entry, if that is remembered.
+func (l *links) at(index uint64) (chainMark, bool) {
+	if l.marks == nil || index == 0 {
+		return chainMark{}, false
+	}
+	m := l.marks[index%linksKept]
+	return m, m.Index == index
+}
+
+// Chain tells with which entry the rolling checksum over what was applied begins – 0: it has not begun – and what it is now.
+func (s *State) Chain() (from uint64, sum []byte) { return s.chain.from, s.chain.sum[:] }
