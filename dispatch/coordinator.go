@@ -21,9 +21,12 @@ type CoordinatorConfig struct {
 	// more may be: 5 s.
 	ReplaceBurst int
 	ReplaceEvery time.Duration
-	Pipeline     int          // proposals under way at once: 2
-	FrameBudget  int          // bytes a frame may be estimated at: 512 KiB
-	Log          *slog.Logger // nil: silent
+
+	// StartWithin is how long a worker may have room for a task, by its own reports, and not start it. 0: 30 s.
+	StartWithin time.Duration
+	Pipeline    int          // proposals under way at once: 2
+	FrameBudget int          // bytes a frame may be estimated at: 512 KiB
+	Log         *slog.Logger // nil: silent
 }
 
 func (cfg CoordinatorConfig) withDefaults() CoordinatorConfig {
@@ -43,6 +46,9 @@ func (cfg CoordinatorConfig) withDefaults() CoordinatorConfig {
 	}
 	if cfg.ReplaceEvery <= 0 {
 		cfg.ReplaceEvery = 5 * time.Second
+	}
+	if cfg.StartWithin <= 0 {
+		cfg.StartWithin = 30 * time.Second
 	}
 	def(&cfg.ReplaceBurst, 3)
 	def(&cfg.Outstanding, 4096)

@@ -44,7 +44,7 @@ func (f faults) until(p taskstate.PeerID) time.Time { return f[p][0].Add(faultTi
 // room for them beside services and global jobs is none they may go to: that could take for ever.
 func (c *Coordinator) excuse(j *jobState) bool {
 	return !slices.ContainsFunc(c.order, func(p *peerState) bool {
-		return p.worker && p.standing == Ready && p.takes() && p.offer.Trouble == "" && !j.faults.often(p.id) &&
+		return p.worker && p.standing == Ready && p.takes() && p.offer.Trouble == "" && !c.shunned(p) && !j.faults.often(p.id) &&
 			j.allows(p) && j.job.Resources.Fits(p.offer.Resources.Sub(p.lastingShare()))
 	})
 }

@@ -46,6 +46,9 @@ func newCoordRig(t testing.TB, cfg CoordinatorConfig) *coordRig {
 
 func (r *coordRig) build(cfg CoordinatorConfig) {
 	cfg.Seed, cfg.Self = 1, "founder"
+	if cfg.StartWithin == 0 {
+		cfg.StartWithin = 24 * time.Hour // the workers of most tests say only what matters there
+	}
 	r.core = NewCoordinator(cfg, r.epoch, r.state, r.now)
 	r.pending, r.over = nil, ""
 	clear(r.names)

@@ -48,6 +48,9 @@ type peerState struct {
 	lostSince  time.Time // since when it is unreachable
 	charged    bool      // that it is was paid for; see mayReplace
 	never      bool      // gossip here never saw it alive
+	stalls     stalls
+	stallAt    time.Time // no look at those before
+	shunned    time.Time // passed over until then
 	excused    bool      // it is gone, a person says
 	parted     bool      // it said goodbye before it went
 

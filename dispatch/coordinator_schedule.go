@@ -168,7 +168,7 @@ func (c *Coordinator) fillPeers() {
 		c.scratch.peers = append(c.scratch.peers, placement.Peer{
 			ID:        p.id,
 			Ready:     !p.worker || p.standing == Ready && p.session.synced,
-			Available: p.worker && !p.left && c.staying(p) && p.takes() && p.offer.Trouble == "",
+			Available: p.worker && !p.left && c.staying(p) && p.takes() && p.offer.Trouble == "" && !c.shunned(p),
 			Offer:     p.offer.Resources,
 			Facts:     p.about,
 		})

@@ -233,8 +233,12 @@ func (c *Coordinator) observe(p *peerState, st *taskstate.Status) {
 		return
 	}
 	if !r.state.Final() {
+		was := r.state
 		if r.state = max(r.state, st.State); r.state >= taskstate.Preparing {
 			p.answered(&r)
+			if was < taskstate.Preparing && c.shunned(p) {
+				p.shunned, c.dirty = time.Time{}, true // it does start what it has
+			}
 		}
 	}
 	if st.State.Final() {

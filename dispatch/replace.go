@@ -13,6 +13,7 @@ import (
 func (c *Coordinator) dueReplacements() {
 	for _, p := range c.order {
 		c.dueSick(p)
+		c.dueStall(p)
 		if p.standing != Unreachable {
 			continue
 		}
@@ -90,7 +91,13 @@ func (c *Coordinator) waitingForPeers(j *jobState) string {
 	}
 	for _, p := range c.order {
 		h := p.holds[j.id]
-		if h == nil || len(h.slots) == 0 || p.standing == Ready {
+		if h == nil || len(h.slots) == 0 {
+			continue
+		}
+		if p.standing == Ready {
+			if said := c.stalledTasks(h, p); said != "" {
+				return said
+			}
 			continue
 		}
 		tasks := fmt.Sprintf("tasks on peer %s, which is %s: %d", p.id, p.standing, len(h.slots))

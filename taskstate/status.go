@@ -24,6 +24,7 @@ const (
 	ReasonDropped     Reason = "dropped"        // the worker does not have it and never will
 	ReasonUnreachable Reason = "unreachable"    // given up by the coordinator
 	ReasonStuck       Reason = "stuck"          // its peer's disk takes nothing, and it had not begun with the task
+	ReasonNotStarted  Reason = "not-started"    // its peer had room for it and did not start it
 	ReasonOutputLost  Reason = "output-lost"    // it ended, and its peer's disk did not take all it wrote to its output
 	ReasonOvertaken   Reason = "overtaken"      // an attempt that had been given up came back with its success: that one counts
 

@@ -104,7 +104,7 @@ func (c *cli) cancelCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel ID…",
 		Short: "Stop a job's tasks, or one task; what has not started never will",
-		Long: `Stop a job: its tasks are asked to end and, ten seconds later, made to; what has not started never will. With a task, as
+		Long: `Stop a job: its tasks are asked to end and, five seconds later, made to; what has not started never will. With a task, as
 JOB.SLOT, only that one is stopped, and the job is complete if all others are. A service keeps its tasks running: see ` + "`peer scale`" + `.`,
 		Example: "  peer cancel last\n  peer cancel frames.17\n  peer cancel $(peer jobs --state running --name probe -o jsonl | jq -r .id)",
 		Args:    atLeastOne("a job (its id, a unique prefix, its name, or `last`) or a task (JOB.SLOT or JOB.SLOT.ATTEMPT)"),

@@ -95,7 +95,7 @@ func TestAnAttemptThatWasLostIsNotShownAsAFailure(t *testing.T) {
 		taskstate.ReasonNotFound: false, taskstate.ReasonNotExec: false, taskstate.ReasonPrepare: false, taskstate.ReasonCancelled: false,
 		taskstate.ReasonMaxFails: false, taskstate.ReasonAfter: false,
 		taskstate.ReasonRecalled: true, taskstate.ReasonInterrupted: true, taskstate.ReasonDropped: true, taskstate.ReasonUnreachable: true,
-		taskstate.ReasonStuck: true, taskstate.ReasonDrained: true, taskstate.ReasonMoved: true, taskstate.ReasonUpdated: true,
+		taskstate.ReasonStuck: true, taskstate.ReasonNotStarted: true, taskstate.ReasonDrained: true, taskstate.ReasonMoved: true, taskstate.ReasonUpdated: true,
 	} {
 		if replaced(api.Task{Reason: string(reason)}) != lost {
 			t.Errorf("%q: replaced is %v", reason, !lost)
