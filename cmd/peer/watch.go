@@ -11,12 +11,11 @@ import (
 	"covey/pause"
 )
 
-// A watch whose peer does not answer asks again after a wait that doubles, and begins with the short one again when it has gone well for
-// a while.
+// A watch whose peer does not answer asks again after a wait that doubles, and begins with the short one again when it has been answered.
+// To ask a socket that nobody serves costs nothing: it goes on within a second of its peer's return.
 const (
-	watchRetryFirst = 800 * time.Millisecond
-	watchRetryMost  = 30 * time.Second
-	watchQuiet      = 2 * time.Minute
+	watchRetryFirst = 200 * time.Millisecond
+	watchRetryMost  = 900 * time.Millisecond
 )
 
 // watching follows events across the ends of streams and restarts of the peer.
@@ -25,6 +24,7 @@ type watching struct {
 	token     string // of the newest event
 	bookmarks bool
 	heard     bool // the peer has answered once
+	answered  bool // in this stream
 	told      bool // that it does not answer now
 	once      api.Once
 }
@@ -33,8 +33,9 @@ type watching struct {
 type errPrint struct{ error }
 
 func (w *watching) run(ctx context.Context) error {
-	for wait := watchRetryFirst; ; {
+	for wait := watchRetryFirst / 2; ; {
 		begin := time.Now()
+		w.answered = false
 		err := w.client().Watch(ctx, w.token, w.print)
 		var gone errPrint
 		switch {
@@ -47,18 +48,23 @@ func (w *watching) run(ctx context.Context) error {
 		case err != nil && !w.heard, err != nil && !again(err):
 			return err
 		}
-		if time.Since(begin) > watchQuiet {
-			wait = watchRetryFirst
-		}
 		if err != nil && !w.told {
 			w.told = true
 			fmt.Fprintf(w.Err, "%v; watching goes on when it answers\n", err)
 		}
+		wait = nextRetry(wait, w.answered)
 		if err := pause.For(ctx, wait/2+rand.N(wait/2)); err != nil {
 			return err
 		}
-		wait = min(2*wait, watchRetryMost)
 	}
+}
+
+// nextRetry is how long to wait before the peer is asked again, after a stream it answered, or one that came to nothing.
+func nextRetry(last time.Duration, answered bool) time.Duration {
+	if answered {
+		return watchRetryFirst
+	}
+	return min(2*last, watchRetryMost)
 }
 
 // again tells whether asking later may help.
@@ -71,7 +77,7 @@ func again(err error) bool {
 }
 
 func (w *watching) print(e api.Event) error {
-	w.heard, w.told = true, false
+	w.heard, w.answered, w.told = true, true, false
 	if e.Token != "" {
 		w.token = e.Token
 	}

@@ -67,3 +67,20 @@ func TestOnceForgetsTheOldestAndIsBounded(t *testing.T) {
 		t.Error("an event is remembered for ever")
 	}
 }
+
+// All peers were killed, and the one that is asked lists what the ledger has before it hears from the workers again.
+func TestATaskNeverGoesBackWhateverAPeerListsAfterItsStart(t *testing.T) {
+	var o api.Once
+	tell := func(task, state string, at int64, listed bool) bool {
+		return o.First(api.Event{Kind: "task", Task: task, State: state, Time: time.UnixMilli(at), Snapshot: listed})
+	}
+	if !tell("j.1.1", "running", 1, false) || tell("j.1.1", "assigned", 2, true) || tell("j.1.1", "accepted", 3, false) {
+		t.Error("it goes back")
+	}
+	if !tell("j.1.2", "assigned", 4, true) || !tell("j.2.1", "assigned", 4, true) {
+		t.Error("another attempt, or task, begins where it begins")
+	}
+	if !tell("j.1.1", "running", 1, true) || !tell("j.1.1", "complete", 5, false) || tell("j.1.1", "running", 1, true) {
+		t.Error("it goes on, and stays where it ended")
+	}
+}
