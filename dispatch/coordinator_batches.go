@@ -15,7 +15,7 @@ func (c *Coordinator) onBatch(ev SessionBatch) {
 	if s == nil {
 		return
 	}
-	s.heard = c.now
+	c.heardFrom(s)
 	b := &ev.Batch
 	if b.Author != s.p.id || b.Incarnation != s.incarnation || !s.welcomed {
 		c.endSession(s, "a batch before Welcome, or of another author or incarnation")

@@ -183,7 +183,7 @@ func (c *Coordinator) onFrame(ev SessionFrame) {
 		}
 		return
 	}
-	s.heard = c.now
+	c.heardFrom(s)
 	switch {
 	case f.Beat != nil:
 		c.keepPace(s)

@@ -36,7 +36,7 @@ func (v Verdict) String() string {
 type Facts struct {
 	Left       bool
 	Session    bool    // a session is up
-	Newer      bool    // that session began after the verdict
+	Newer      bool    // that session began, or was last heard, after the verdict
 	Back       bool    // it had a session in this epoch
 	Verdict    Verdict // of this coordinator's own view
 	Unanswered bool    // the coordinator's own dial failed, and no sign of life came since
@@ -73,9 +73,17 @@ func (c *Coordinator) facts(p *peerState) Facts {
 		Settled: !c.now.Before(c.settledAt),
 	}
 	if s := p.session; s != nil && s.welcomed {
-		f.Session, f.Newer = true, s.opened.After(p.since)
+		f.Session, f.Newer = true, s.opened.After(p.since) || s.heard.After(p.since)
 	}
 	return f
+}
+
+// heardFrom notes a sign of life on a session. What its own worker says outranks what gossip said before it.
+func (c *Coordinator) heardFrom(s *session) {
+	s.heard = c.now
+	if p := s.p; p.session == s && (p.verdict == VerdictSuspect || p.verdict == VerdictDead) && p.standing == Suspect {
+		c.review(p)
+	}
 }
 
 // review derives p's standing anew, after anything it depends on may have changed.

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"covey/membership"
+	"covey/p2p/wire"
+	"covey/taskstate"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 	"github.com/hashicorp/memberlist"
@@ -299,6 +301,31 @@ func TestWhoComesBackAfterItWasForgottenIsKnownAgain(t *testing.T) {
 		f.net.Revive("p1")
 		f.start("p1", "b")
 		f.within(5*time.Second, "everybody sees everybody", f.complete)
+	})
+}
+
+func TestAnEpochThatCannotBeIsNoHint(t *testing.T) {
+	amongLiars(t, 3, func(t *testing.T, f *flock, l liar) {
+		truth := membership.Hint{Epoch: taskstate.At(1, 3), Coordinator: "p1"}
+		f.peers["p1"].SetHint(truth)
+		time.Sleep(time.Second)
+		for _, e := range []taskstate.Epoch{taskstate.At(1, math.MaxUint64), taskstate.At(math.MaxUint64, 1), taskstate.At(1, 1<<30), taskstate.At(1<<30, 4)} {
+			b, err := wire.Marshal(membership.Hint{Epoch: e, Coordinator: "p2"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.says("p0", append([]byte{8}, b...))
+			l.exchanges("p2", append(message(pushPullMsg, map[string]any{"Nodes": 0, "UserStateLen": len(b), "Join": false}), b...))
+		}
+		time.Sleep(20 * time.Second)
+		for id, p := range f.peers {
+			if p.Hint() != truth {
+				t.Errorf("%s takes the hint %v", id, p.Hint())
+			}
+		}
+		truth.Epoch.Term++
+		f.peers["p1"].SetHint(truth)
+		f.within(time.Second, "the next one counts", func() bool { return f.peers["p0"].Hint() == truth && f.peers["p2"].Hint() == truth })
 	})
 }
 

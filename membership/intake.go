@@ -19,6 +19,8 @@ const (
 
 	maxPacket      = packetBytes + 4<<10 // bytes, with the signatures of records in it
 	maxIncarnation = 1 << 31             // no life is long enough for more
+	maxEpoch       = 1 << 48             // of a hint
+	hintAhead      = 1 << 20             // elections and recoveries a hint may be ahead of what is known here
 	defendPace     = 2                   // accusations of this peer itself that it answers in a second
 	defendBurst    = 6
 )
@@ -106,9 +108,10 @@ func (in *intake) message(ctx context.Context, from string, msg []byte) []byte {
 			return msg
 		}
 	case userMsg:
-		if len(body) <= maxMeta {
+		if in.hint(from, body) {
 			return msg
 		}
+		return nil
 	case aliveMsg:
 		var a aliveBody
 		if decodeBody(body, &a) == nil {
@@ -128,6 +131,22 @@ func (in *intake) message(ctx context.Context, from string, msg []byte) []byte {
 	}
 	in.m.refusals.note(from, notOurs, word(msg[0]))
 	return nil
+}
+
+// hint tells whether a hint may be one. A term as high as can be would be the last that anybody hears of.
+func (in *intake) hint(from string, b []byte) bool {
+	h, ok := decodeHint(b)
+	known := in.m.Hint().Epoch
+	switch {
+	case !ok:
+		in.m.refusals.note(from, notOurs, "a hint that is none")
+	case h.Epoch.Generation > maxEpoch || h.Epoch.Term > maxEpoch,
+		!known.IsZero() && (h.Epoch.Generation > known.Generation+hintAhead || h.Epoch.Term > known.Term+hintAhead):
+		in.m.refusals.note(from, notOurs, "a coordinator of epoch "+h.Epoch.String())
+	default:
+		return true
+	}
+	return false
 }
 
 // alive tells whether memberlist may see what a member is said to say of itself. A record of this peer itself loses its signature:

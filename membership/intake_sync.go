@@ -206,6 +206,9 @@ func (in *intake) states(ctx context.Context, from string, s *states) ([]byte, e
 	if _, err := io.ReadFull(&s.in, user); err != nil {
 		return nil, err
 	}
+	if len(user) > 0 && !in.hint(from, user) {
+		user, h.UserStateLen = nil, 0
+	}
 	h.Nodes = len(keep)
 	return encodeStates(h, keep, user), nil
 }

@@ -51,6 +51,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("withdrawn jobs", n.recall)
 	run("coordinator news", n.followLeads)
 	run("roster", n.reconsiderRoster)
+	run("liars", n.watchLiars)
 	run("seat", n.tellSeat)
 	listener, err := n.listenAPI()
 	if err != nil {

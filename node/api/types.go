@@ -55,6 +55,7 @@ const (
 	TroubleDiskFull     = "disk-full"       // next to nothing can be written on its disk any more
 	TroubleTurnedBack   = "turned-back"     // its data folder is older than what others saw of it
 	TroubleOldVersion   = "old-version"     // it runs a version that does not understand this one
+	TroubleLies         = "lies"            // it sends others what honest software never sends
 	TroubleJournalLost  = "journal-lost"    // its worker's journal is gone, damaged or older than what others saw
 )
 
