@@ -23,6 +23,7 @@ func faultKinds() []fault {
 		{"one way", 8, (*world).oneWay},
 		{"one link", 6, (*world).oneLink},
 		{"slow", 6, (*world).slow},
+		{"bad hands", 5, (*world).badHands},
 	}
 }
 

@@ -50,6 +50,7 @@ type Stats struct {
 	Lives, Peers, Faults, Boots, Wipes   int
 	Jobs, Acked, Held, Cancelled         int
 	Started, Again, Events, Reads, Waits int
+	Liars                                int           // peers whose keys were in bad hands for a while
 	Heals                                int           // of cuts, with nothing else broken for a while
 	Slowest                              time.Duration // from the end of the faults until all were at rest
 }
@@ -70,6 +71,7 @@ func (s *Stats) Add(o Stats) {
 	s.Events += o.Events
 	s.Reads += o.Reads
 	s.Waits += o.Waits
+	s.Liars += o.Liars
 	s.Heals += o.Heals
 	s.Slowest = max(s.Slowest, o.Slowest)
 }
