@@ -121,7 +121,7 @@ func (h *Host) pubsub() (*pubsub.PubSub, error) {
 	params.HeartbeatInterval = topicHeartbeat
 	params.HistoryLength = params.HistoryGossip // what is accepted is kept for so many heartbeats, and no longer than it is offered to others
 	paces := newTopicPaces(h.log, func(n uint64) { h.drops.n.Add(n) })
-	ps, err := pubsub.NewGossipSub(h.ctx, untagged{gatedHost{h.bh, h}}, pubsub.WithGossipSubParams(params),
+	ps, err := pubsub.NewGossipSub(h.ctx, slowed{untagged{gatedHost{h.bh, h}}, paces}, pubsub.WithGossipSubParams(params),
 		pubsub.WithMessageSignaturePolicy(pubsub.StrictNoSign), pubsub.WithNoAuthor(), pubsub.WithMessageIdFn(messageID),
 		pubsub.WithFloodPublish(true), pubsub.WithMaxMessageSize(1<<20),
 		pubsub.WithPeerOutboundQueueSize(topicQueue), pubsub.WithValidateQueueSize(topicQueue),

@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"sync"
@@ -8,7 +9,9 @@ import (
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	pb "github.com/libp2p/go-libp2p-pubsub/pb"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
 	"golang.org/x/time/rate"
 )
 
@@ -36,8 +39,9 @@ type topicPaces struct {
 
 type topicPace struct {
 	messages, bytes *rate.Limiter
-	topics          []string // it is subscribed to
-	lost            uint64   // messages, not logged yet
+	read            *rate.Limiter // bytes, before anything is made of them
+	topics          []string      // it is subscribed to
+	lost            uint64        // messages, not logged yet
 	logged          time.Time
 }
 
@@ -52,7 +56,7 @@ func (t *topicPaces) pace(id peer.ID) *topicPace {
 		if len(t.of) >= topicNeighbours {
 			clear(t.of)
 		}
-		p = &topicPace{messages: rate.NewLimiter(topicMessages, topicMessageBurst), bytes: rate.NewLimiter(topicBytes, topicBytesBurst)}
+		p = &topicPace{messages: rate.NewLimiter(topicMessages, topicMessageBurst), bytes: rate.NewLimiter(topicBytes, topicBytesBurst), read: rate.NewLimiter(topicBytes, topicBytesBurst)}
 		t.of[id] = p
 	}
 	return p
@@ -107,4 +111,39 @@ func (t *topicPaces) FilterIncomingSubscriptions(from peer.ID, subs []*pb.RPC_Su
 		p.topics = append(p.topics, s.GetTopicid())
 		return false
 	}), nil
+}
+
+// slowed is pubsub's host: what a neighbour sends is read no faster than one may publish, so that the rest waits at its own end.
+type slowed struct {
+	untagged
+	paces *topicPaces
+}
+
+func (s slowed) SetStreamHandler(p protocol.ID, f network.StreamHandler) {
+	s.untagged.SetStreamHandler(p, func(st network.Stream) { f(s.slow(st)) })
+}
+
+func (s slowed) SetStreamHandlerMatch(p protocol.ID, match func(protocol.ID) bool, f network.StreamHandler) {
+	s.untagged.SetStreamHandlerMatch(p, match, func(st network.Stream) { f(s.slow(st)) })
+}
+
+func (s slowed) slow(st network.Stream) network.Stream {
+	s.paces.mu.Lock()
+	defer s.paces.mu.Unlock()
+	return slowStream{st, s.h.ctx, s.paces.pace(st.Conn().RemotePeer()).read}
+}
+
+// slowStream waits after each read as long as the next one has to.
+type slowStream struct {
+	network.Stream
+	ctx  context.Context // of the host
+	pace *rate.Limiter
+}
+
+func (s slowStream) Read(b []byte) (int, error) {
+	n, err := s.Stream.Read(b[:min(len(b), topicBytes/16)]) // a reset is noticed within a moment
+	if n > 0 && s.pace.WaitN(s.ctx, n) != nil {
+		return n, s.ctx.Err()
+	}
+	return n, err
 }
