@@ -98,12 +98,16 @@ func (n *Node) Invites(context.Context) (api.Invites, error) {
 	out := api.Invites{Tickets: []api.Invite{}, AsOf: time.Now().UTC()}
 	at := n.ledgerTime()
 	n.replica.Read(func(s *ledger.State) {
+		admitted := map[string][]string{}
+		for m := range s.Members() {
+			admitted[m.Entry.Ticket] = append(admitted[m.Entry.Ticket], m.Entry.Peer)
+		}
 		for _, r := range s.Invites() {
 			state := "valid"
 			if code := r.Check(at); code != ledger.CodeNone {
 				state = string(code)
 			}
-			out.Tickets = append(out.Tickets, api.Invite{ID: r.ID, Roles: roleNames(r.Roles), Expires: stamp(r.Expires), Uses: r.Uses, Used: r.Used, State: state})
+			out.Tickets = append(out.Tickets, api.Invite{ID: r.ID, Roles: roleNames(r.Roles), Expires: stamp(r.Expires), Uses: r.Uses, Used: r.Used, State: state, By: r.By, Admitted: admitted[r.ID]})
 		}
 	})
 	return out, nil

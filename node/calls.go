@@ -47,6 +47,7 @@ type call struct {
 	Avail  *ledger.Avail    `cbor:"30,keyasint,omitempty"`
 	Label  *ledger.Label    `cbor:"31,keyasint,omitempty"`
 	Set    *ledger.Set      `cbor:"32,keyasint,omitempty"`
+	Roles  *rolesCall       `cbor:"33,keyasint,omitempty"`
 
 	Update    *ledger.Update  `cbor:"20,keyasint,omitempty"`
 	Renew     *ledger.Renew   `cbor:"21,keyasint,omitempty"`
@@ -243,11 +244,15 @@ func (n *Node) execute(ctx context.Context, c call) (reply, error) {
 		return n.executeThaw(ctx)
 	case c.Remove != nil:
 		return n.executeRemove(ctx, *c.Remove)
+	case c.Roles != nil:
+		return n.executeRoles(ctx, *c.Roles)
 	case c.changesJob():
 		return n.executeChange(ctx, c)
 	}
 	if c.Invite != nil {
-		return n.executeInvite(ctx, *c.Invite, c.Lasts)
+		inv := *c.Invite
+		inv.By = c.From
+		return n.executeInvite(ctx, inv, c.Lasts)
 	}
 	cmd := ledger.Command{Cancel: c.Cancel, Revoke: c.Revoke, Depart: c.Leave, Avail: c.Avail, Label: c.Label, Set: c.Set}
 	if c.Submit != nil {

@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	maxCallWord   = 128  // bytes of an id
-	maxCallReason = 1024 // bytes
-	secretHashLen = 32   // a SHA-256
+	maxCallWord   = 128                          // bytes of an id
+	maxCallReason = 1024                         // bytes
+	secretHashLen = 32                           // a SHA-256
+	maxLasts      = 100 * 366 * 24 * 3600 * 1000 // milliseconds that a ticket may be good: more would overflow
 )
 
 // check refuses a call that no honest peer makes: the roles it needs are judged by the one thing it asks for, and what it brings goes
@@ -21,7 +22,7 @@ func (c *call) check() *api.Error {
 	asked := 0
 	for _, set := range append(c.changes(),
 		c.Submit != nil, c.Cancel != nil, c.Invite != nil, c.Revoke != nil, c.Remove != nil, c.Leave != nil, c.Join != nil, c.Flock != nil,
-		c.Thaw != nil, c.Avail != nil, c.Label != nil, c.Set != nil,
+		c.Thaw != nil, c.Avail != nil, c.Label != nil, c.Set != nil, c.Roles != nil,
 	) {
 		if set {
 			asked++
@@ -75,6 +76,8 @@ func (c *call) checkWords() *api.Error {
 		return cmp.Or(word("peer's id", c.Avail.Peer, maxCallWord), word("reason", c.Avail.Reason, maxCallReason))
 	case c.Label != nil:
 		return cmp.Or(word("peer's id", c.Label.Peer, maxCallWord), checkLabels(c.Label.Set, c.Label.Unset))
+	case c.Roles != nil:
+		return c.Roles.check()
 	case c.Revoke != nil:
 		return word("ticket's id", c.Revoke.ID, maxCallWord)
 	case c.Join != nil:
@@ -84,7 +87,7 @@ func (c *call) checkWords() *api.Error {
 	case c.Invite == nil:
 		return nil
 	}
-	if len(c.Invite.Secret) != secretHashLen || c.Invite.Uses < 0 {
+	if len(c.Invite.Secret) != secretHashLen || c.Invite.Uses < 0 || c.Lasts > maxLasts {
 		return api.Errorf(api.Usage, "an invite has the hash of a secret, and uses from 0")
 	}
 	if err := admission.CheckRoles(c.Invite.Roles); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/node/runner/supervise"
 )
 
 // stopGrace bounds how long an orderly end may take: hand over, last statuses, goodbyes.
@@ -22,7 +23,11 @@ const removedGrace = 2 * time.Second
 // used. Before Run returns everything it started has ended.
 func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	if err := n.begin(ctx); err != nil {
-		return n.forWantOfRoom(errors.Join(err, n.Close()))
+		err = errors.Join(err, n.Close())
+		if n.removed() { // while this peer was away: what it left running must end
+			err = errors.Join(err, n.endTasks())
+		}
+		return n.forWantOfRoom(err)
 	}
 	life, end := context.WithCancelCause(context.Background()) // ends after the goodbyes, not with ctx
 	defer end(nil)
@@ -80,8 +85,19 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	if err != nil {
 		return err
 	}
-	if n.removed() && !n.leaving.Load() {
+	if n.removed() {
+		if err := n.endTasks(); err != nil || n.leaving.Load() {
+			return err
+		}
 		return n.errRemoved()
+	}
+	return nil
+}
+
+// endTasks ends whatever still runs here of a peer that was removed: its tasks run elsewhere by now. The parts are closed already.
+func (n *Node) endTasks() error {
+	if err := supervise.EndAll(TasksFolder(n.folder.dir)); err != nil {
+		return api.Errorf(api.Failed, "tasks of this peer, which was removed, may still run: %v; look for them and end them by hand", err)
 	}
 	return nil
 }
@@ -143,8 +159,8 @@ func (n *Node) goodbye() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	end := n.worker.Detach // back soon: processes go on and are taken up again
-	if !n.runner.Lasting() {
+	end := n.worker.Detach                  // back soon: processes go on and are taken up again
+	if !n.runner.Lasting() || n.removed() { // one that was removed takes nothing up again
 		end = n.worker.Stop
 	}
 	if err := end(ctx); err != nil { // at once after Leave, which has stopped it

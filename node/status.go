@@ -13,6 +13,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/p2p/admission"
 )
 
 // Status implements api.PeerBackend.
@@ -24,7 +25,7 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 	}
 	n.replica.Read(func(s *ledger.State) { st.Open = s.Open() })
 	st.Troubles = n.troubles.list(n.self)
-	st.Warnings = slices.Concat(st.Warnings, messages(st.Troubles), n.namesakes(), n.sickness())
+	st.Warnings = slices.Concat(st.Warnings, messages(st.Troubles), n.namesakes(), n.sickness(), n.oneSeat())
 	if ok {
 		st.Coordinator, st.Epoch = who, epoch.String()
 	} else {
@@ -73,4 +74,22 @@ func (n *Node) Block(_ context.Context, b api.Block) error {
 	}
 	n.host.Block(b.Peers)
 	return nil
+}
+
+// oneSeat warns while a single machine holds all decisions though others may.
+func (n *Node) oneSeat() []string {
+	vs := n.voters()
+	if len(vs) != 1 {
+		return nil
+	}
+	may := 0
+	for _, m := range n.memberList() {
+		if m.Entry.Has(admission.Voter) && !m.Left {
+			may++
+		}
+	}
+	if may < 2 {
+		return nil
+	}
+	return []string{api.OneSeat(n.called(vs[0]), may)}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,19 +69,74 @@ ticket. To stop it for a while only, use ` + "`peer down`.",
 }
 
 func (c *cli) removeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "remove PEER",
-		Short:   "End another peer's membership: its gate closes, its tasks run elsewhere",
-		Example: "  peer remove laptop2",
+	tickets := false
+	cmd := &cobra.Command{
+		Use:   "remove PEER",
+		Short: "End another peer's membership: its gate closes, its tasks stop and run elsewhere",
+		Long: `End another peer's membership: its gate closes, its tasks stop there and run elsewhere. One that is away stops them when it
+learns of it. A ticket that let it in, or that it made, and is still good would let it in again: they are named, and with --tickets revoked.`,
+		Example: "  peer remove laptop2\n  peer remove laptop2 --tickets",
 		Args:    exactly(1, "a peer: its id, a unique part of it, or its name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := c.client().Remove(cmd.Context(), args[0]); err != nil {
+			cl := c.client()
+			id, err := idOf(cmd, cl, args[0])
+			if err != nil {
+				return err
+			}
+			if err := cl.Remove(cmd.Context(), args[0]); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.Err, "removed %s\n", args[0])
-			return nil
+			return c.ticketsOf(cmd, cl, id, tickets)
 		},
 	}
+	cmd.Flags().BoolVar(&tickets, "tickets", false, "also revoke the tickets that let it in, or that it made")
+	return cmd
+}
+
+// idOf is the id of the peer a person names; "" where that is not certain, which the peer says better.
+func idOf(cmd *cobra.Command, cl *api.Client, name string) (id string, err error) {
+	ps, err := cl.Peers(cmd.Context())
+	if err != nil {
+		return "", err
+	}
+	for _, p := range ps.Peers {
+		switch {
+		case p.ID == name:
+			return p.ID, nil
+		case (p.Name == name || len(name) >= 4 && strings.Contains(p.ID, name)) && id == "":
+			id = p.ID
+		case p.Name == name || len(name) >= 4 && strings.Contains(p.ID, name):
+			return "", nil
+		}
+	}
+	return id, nil
+}
+
+// ticketsOf says which tickets would let a removed peer in again, or revokes them.
+func (c *cli) ticketsOf(cmd *cobra.Command, cl *api.Client, id string, revoke bool) error {
+	in, err := cl.Invites(cmd.Context())
+	if err != nil || id == "" {
+		return nil //nolint:nilerr // it was removed; who removes the own peer has nobody left to ask
+	}
+	for _, t := range in.Tickets {
+		if t.State != "valid" || t.By != id && !slices.Contains(t.Admitted, id) {
+			continue
+		}
+		how := "let it in"
+		if t.By == id {
+			how = "was made there"
+		}
+		if !revoke {
+			fmt.Fprintf(c.Err, "ticket %s %s and still admits until %s; end it with `peer ticket --revoke %s`\n", t.ID, how, t.Expires.Local().Format(time.DateTime), t.ID)
+			continue
+		}
+		if err := cl.Revoke(cmd.Context(), t.ID); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.Err, "revoked ticket %s, which %s\n", t.ID, how)
+	}
+	return nil
 }
 
 func (c *cli) ticketCommand() *cobra.Command {
@@ -90,13 +146,14 @@ func (c *cli) ticketCommand() *cobra.Command {
 		uses    int
 		list    bool
 		revoke  string
+		guest   bool
 	)
 	cmd := &cobra.Command{
 		Use:   "ticket",
 		Short: "Make an invite: one line to type on the machine that shall join",
 		Example: `  peer ticket                          then, there: peer up --join covey1…
   peer ticket --uses 20 --expires 72h  for a room full of machines
-  peer ticket --role worker,submit     for machines of others: they do not decide
+  peer ticket --guest                  for somebody else's machine: it runs and submits, and does not decide
   peer ticket --list
   peer ticket --revoke k3v5q7x2`,
 		Args: exactly(0, ""),
@@ -111,6 +168,12 @@ func (c *cli) ticketCommand() *cobra.Command {
 			if expires == 0 || uses < 0 {
 				return api.Errorf(api.Usage, "--expires wants a duration above 0 as in 24h, --uses a whole number from 0 (0: no limit)")
 			}
+			if guest && len(roles) > 0 {
+				return api.Errorf(api.Usage, "--guest gives the roles worker and submit: use it or --role")
+			}
+			if guest {
+				roles = []string{"worker", "submit"}
+			}
 			t, err := cl.Invite(cmd.Context(), api.TicketRequest{Roles: roles, Expires: expires.Seconds(), Uses: uses})
 			if err != nil {
 				return err
@@ -122,12 +185,16 @@ func (c *cli) ticketCommand() *cobra.Command {
 			if t.Warning != "" {
 				fmt.Fprintln(c.Err, t.Warning)
 			}
+			if len(roles) == 0 {
+				fmt.Fprintln(c.Err, "this makes the machine one of yours: it may decide, and admit others; for somebody else's: `peer ticket --guest`")
+			}
 			return nil
 		},
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&roles, "role", nil, "`ROLES` it gives: worker, submit, voter, admin (default all)")
 	durationVar(f, &expires, "expires", 24*time.Hour, "how long it is good, as in 24h")
+	f.BoolVar(&guest, "guest", false, "for somebody else's machine: the roles worker and submit")
 	f.IntVar(&uses, "uses", 1, "how many machines may use it; 0: no limit")
 	f.BoolVar(&list, "list", false, "list the tickets made")
 	f.StringVar(&revoke, "revoke", "", "end the ticket with this `ID`")

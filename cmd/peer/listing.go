@@ -37,6 +37,9 @@ What is not the same everywhere has a column, too: versions, news that is old, m
 			if c.output == "table" {
 				writeTroubles(c.Err, ps.Peers)
 			}
+			if one := oneSeat(ps); one != "" {
+				fmt.Fprintln(c.Err, one)
+			}
 			if ps.Frozen {
 				fmt.Fprintf(c.Err, "replacement is frozen: %s; their tasks wait for them. If they are really gone: `peer thaw`\n", ps.FrozenReason)
 			}
@@ -312,4 +315,21 @@ Where events may be missing – the token is too old, or of another peer or star
 	cmd.Flags().BoolVar(&bookmarks, "bookmarks", false, "print a line from time to time when nothing happens, with the newest token")
 	cmd.Flags().StringVar(&since, "since", "", "go on after the event with this `TOKEN`")
 	return cmd
+}
+
+// oneSeat warns while a single machine holds all decisions though others may.
+func oneSeat(ps api.Peers) string {
+	seats, may, who := 0, 0, ""
+	for _, p := range ps.Peers {
+		if p.Voter {
+			seats, who = seats+1, p.Name
+		}
+		if slices.Contains(p.Roles, "voter") && p.Standing != "left" {
+			may++
+		}
+	}
+	if ps.Coordinator == "" || seats != 1 || may < 2 {
+		return ""
+	}
+	return api.OneSeat(who, may)
 }

@@ -78,7 +78,8 @@ type Invite struct {
 	Secret  []byte           `cbor:"2,keyasint"`
 	Roles   []admission.Role `cbor:"3,keyasint"`
 	Expires int64            `cbor:"4,keyasint"`
-	Uses    int              `cbor:"5,keyasint"` // 0 = no limit
+	Uses    int              `cbor:"5,keyasint"`           // 0 = no limit
+	By      taskstate.PeerID `cbor:"6,keyasint,omitempty"` // who made it; "" in tickets of version 0.1
 }
 
 // Revoke ends an invite.

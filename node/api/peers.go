@@ -15,6 +15,8 @@ type PeerKeeper interface {
 	SetAvailability(ctx context.Context, peer string, a Availability) (PeerAnswer, error)
 	// SetLabels lays labels over those that a peer says of itself, or hides some.
 	SetLabels(ctx context.Context, peer string, l Labels) (PeerAnswer, error)
+	// SetRoles says what a peer may do.
+	SetRoles(ctx context.Context, peer string, r Roles) (PeerAnswer, error)
 	// Draining calls send with what is left on a drained peer, whenever that changes, until nothing is. It fails with Conflict when the
 	// peer is not drained, or not any more.
 	Draining(ctx context.Context, peer string, send func(Draining) error) error
@@ -40,6 +42,11 @@ type Availability struct {
 	Reason       string  `json:"reason,omitempty"` // for people
 }
 
+// Roles is the body of POST /v1/peers/{id}/roles: all that the peer is to have.
+type Roles struct {
+	Roles []string `json:"roles"`
+}
+
 // Labels is the body of POST /v1/peers/{id}/labels: what to set, and what is not to be there any more, whoever it comes from.
 type Labels struct {
 	Set   map[string]string `json:"set,omitempty"`
@@ -61,6 +68,7 @@ func peerRoutes(mux *http.ServeMux, b PeerKeeper) {
 	mux.HandleFunc("GET /v1/peers/{id}", getID(b.Peer))
 	mux.HandleFunc("POST /v1/peers/{id}/availability", postID(b.SetAvailability))
 	mux.HandleFunc("POST /v1/peers/{id}/labels", postID(b.SetLabels))
+	mux.HandleFunc("POST /v1/peers/{id}/roles", postID(b.SetRoles))
 	mux.HandleFunc("GET /v1/peers/{id}/drain", func(w http.ResponseWriter, r *http.Request) {
 		l := newLines[Draining](w)
 		l.end(b.Draining(r.Context(), r.PathValue("id"), l.send))
@@ -85,6 +93,11 @@ func (c *Client) Peer(ctx context.Context, peer string) (PeerAnswer, error) {
 // SetAvailability decides whether a peer takes tasks.
 func (c *Client) SetAvailability(ctx context.Context, peer string, a Availability) (PeerAnswer, error) {
 	return call[PeerAnswer](ctx, c, http.MethodPost, peerPath(peer, "/availability"), a)
+}
+
+// SetRoles changes what a peer may do.
+func (c *Client) SetRoles(ctx context.Context, peer string, r Roles) (PeerAnswer, error) {
+	return call[PeerAnswer](ctx, c, http.MethodPost, peerPath(peer, "/roles"), r)
 }
 
 // SetLabels changes the labels of a peer.

@@ -53,6 +53,10 @@ func TestWhatIsSaidAboutAPeerReachesTheBackend(t *testing.T) {
 	}
 }
 
+func (f *fake) SetRoles(_ context.Context, peer string, r api.Roles) (api.PeerAnswer, error) {
+	return api.PeerAnswer{Peer: api.Peer{ID: peer, Roles: r.Roles}}, nil
+}
+
 func (f *fake) SetLabels(_ context.Context, peer string, l api.Labels) (api.PeerAnswer, error) {
 	return api.PeerAnswer{Peer: api.Peer{ID: peer, Labels: l.Set}}, f.note(fmt.Sprintf("%s %v", peer, l.Unset))
 }

@@ -250,6 +250,9 @@ type Invite struct {
 	Uses    int       `json:"uses"`
 	Used    int       `json:"used"`
 	State   string    `json:"state"` // valid expired used-up revoked
+	// By is the id of the peer that made it, "" if that is not known, and Admitted those of the peers it let in, removed ones too.
+	By       string   `json:"by,omitempty"`
+	Admitted []string `json:"admitted,omitempty"`
 }
 
 // Invites answers GET /v1/tickets.

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+)
+
+func (c *cli) rolesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "roles PEER [ROLE…]",
+		Short: "Say what a peer may do; without roles: show them",
+		Long: `Give an admitted peer these roles and no others, and print those it has then:
+
+  worker   is given tasks
+  submit   submits, cancels and changes jobs
+  voter    may get a seat in the ledger, and so decide
+  admin    makes tickets, removes peers, drains others, changes settings and roles
+
+One that may not vote any more gives up its seat first. The only voter cannot. SECURITY.md says what each can do in bad hands.
+
+PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that is asked.`,
+		Example: `  peer roles laptop2                      those it has
+  peer roles laptop2 worker submit        it does not decide any more
+  peer roles nas worker submit voter admin`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return nil
+			}
+			return exactly(1, whichPeer)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var roles []string
+			for _, a := range args[1:] {
+				for _, r := range strings.Split(a, ",") {
+					roles = append(roles, strings.TrimSpace(r))
+				}
+			}
+			var p api.PeerAnswer
+			var err error
+			if len(roles) == 0 {
+				p, err = c.client().Peer(cmd.Context(), args[0])
+			} else {
+				p, err = c.client().SetRoles(cmd.Context(), args[0], api.Roles{Roles: roles})
+			}
+			if err != nil {
+				return err
+			}
+			return emit(c, p, []api.Peer{p.Peer}, func(w io.Writer) { fmt.Fprintln(w, strings.Join(p.Peer.Roles, " ")) })
+		},
+	}
+}
