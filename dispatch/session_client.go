@@ -117,11 +117,16 @@ func (w *Worker) pause(ctx context.Context, last target, d time.Duration) {
 
 // session is one stream from its dial to its end.
 func (w *Worker) session(ctx context.Context, t target, id uint64) sessionEnd {
+	if t.peer != w.cfg.Self && w.cfg.Seated != nil && !w.cfg.Seated(t.peer) {
+		return sessionEnd{err: fmt.Errorf("%s holds no seat in the ledger, as far as is known here", t.peer)}
+	}
 	conn, err := w.dial(ctx, t.peer)
 	if err != nil {
 		return sessionEnd{err: fmt.Errorf("dial the coordinator %s: %w", t.peer, err)}
 	}
 	l := newSessionLink(id, conn, w.cfg.Log)
+	l.dialled = t
+	l.lied = w.cfg.Lied
 	defer l.close()
 	if !w.announce(ctx, linkEvent{link: l, up: true}) {
 		return sessionEnd{err: ctx.Err()}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"covey/p2p/admission"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
@@ -41,6 +42,9 @@ type sessionLink struct {
 	log  *slog.Logger
 	over chan struct{} // closed by end
 	wake chan struct{} // something to write
+
+	dialled target // whom, in the hope of which epoch
+	lied    func(peer taskstate.PeerID, what string)
 
 	mu      sync.Mutex
 	outbox  []Up
@@ -155,6 +159,12 @@ func (l *sessionLink) note(d *Down) bool {
 	case d.Welcome != nil && (d.Welcome.Beat <= 0 || d.Welcome.Grace <= 0):
 		l.end(endedBy{why: "a Welcome without beat and grace"})
 		return false
+	case d.Welcome != nil && beyond(d.Welcome.Epoch, l.dialled.epoch):
+		if l.lied != nil {
+			l.lied(l.dialled.peer, "an epoch that no honest coordinator can name")
+		}
+		l.end(endedBy{why: "a Welcome in epoch " + d.Welcome.Epoch.String() + ", which cannot be"})
+		return false
 	case d.Welcome != nil:
 		l.mu.Lock()
 		first := l.welcome == nil
@@ -165,6 +175,14 @@ func (l *sessionLink) note(d *Down) bool {
 		nudge(l.wake)
 	}
 	return true
+}
+
+// beyond tells of an epoch that cannot follow on one that is known: a worker that obeyed it would obey no other ever again.
+func beyond(e, known taskstate.Epoch) bool {
+	if e.Generation != known.Generation {
+		return e.Generation > known.Generation+admission.MaxLeap || e.Term > 1<<62
+	}
+	return e.Term > known.Term+admission.MaxLeap
 }
 
 // pace takes over another beat and grace. The writer beats at once, so that the coordinator knows that they are known.

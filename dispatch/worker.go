@@ -39,6 +39,10 @@ type WorkerConfig struct {
 	Runner Runner
 	// Coordinator names whom to keep a session with, in which epoch: a hint. Called from one goroutine; must not block.
 	Coordinator func() (taskstate.PeerID, taskstate.Epoch, bool)
+	// Seated tells whether a peer holds a seat in the ledger: only such a one's Welcome counts. Lied hears what a coordinator said that no
+	// honest one says. Both must not block. Optional.
+	Seated func(peer taskstate.PeerID) bool
+	Lied   func(peer taskstate.PeerID, what string)
 	// Seal signs a batch: body is its encoding. Called from one goroutine, once per batch; the result is journaled and used ever after.
 	Seal func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error)
 	// Publish hands a sealed batch to the topic. An error is logged: the digest exchange brings what gossip lost.

@@ -144,7 +144,7 @@ func (n *Node) coordinator() (taskstate.PeerID, taskstate.Epoch, bool) { return 
 func (n *Node) workerConfig() dispatch.WorkerConfig {
 	return dispatch.WorkerConfig{
 		Self: n.self, Incarnation: n.firstIncarnation(), Start: n.start, Stamps: n.stamps, Dir: n.folder.dir, Offer: n.offer(), Net: n.host, Local: n.coord.ServeSession,
-		Runner: n.runner, Coordinator: n.coordinator, Log: n.log,
+		Runner: n.runner, Coordinator: n.coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Log: n.log,
 		Seal: func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error) {
 			env, err := digest.Seal(n.self, string(inc), number, body, n.host.Sign)
 			if err != nil {
