@@ -60,6 +60,7 @@ func (c *cli) upCommand() *cobra.Command {
 		Long:  upLong,
 		Example: `  peer up                                            found a cluster, or come back to one
   peer up --join covey1…                             join with a ticket (see peer ticket)
+  ssh other peer ticket | peer up --join -           the same, and nobody sees the ticket
   peer up --bootstrap host:26839 --invite SECRET     the same by hand
   peer up --name left --label zone=west --cpus 2 --memory 4GiB --detach
   peer up --gpus 2 --offer license=5                 what jobs may ask for besides cpus and memory
@@ -78,17 +79,22 @@ func (c *cli) upCommand() *cobra.Command {
 			if err := f.into(&cfg); err != nil {
 				return err
 			}
-			if f.detach {
-				return c.upDetached(cmd.Context(), memory)
+			if !f.detach {
+				drowse(cmd.Context()) // first: it may begin this program anew, with all that it was given
 			}
-			drowse(cmd.Context())
+			if err := takeSecrets(&cfg, c.In); err != nil {
+				return err
+			}
+			if f.detach {
+				return c.upDetached(cmd.Context(), &cfg, memory)
+			}
 			return c.up(cmd.Context(), cfg, &f, memory)
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&cfg.Join, "join", "", "the `TICKET` of the cluster to join (from `peer ticket` there)")
+	fl.StringVar(&cfg.Join, "join", "", "the `TICKET` of the cluster to join (from `peer ticket` there); - reads it from stdin, @FILE from a file")
 	fl.StringArrayVar(&cfg.Bootstrap, "bootstrap", nil, "`ADDR` of a peer to join through: a multiaddr with /p2p/ID, or host:port (repeatable)")
-	fl.StringVar(&cfg.Invite, "invite", "", "the ticket's `SECRET`, with --bootstrap")
+	fl.StringVar(&cfg.Invite, "invite", "", "the ticket's `SECRET`, with --bootstrap; - and @FILE as above")
 	fl.BoolVar(&cfg.Open, "open", false, "found a cluster that anybody who can reach it may join")
 	fl.StringArrayVar(&cfg.Listen, "listen", nil, "listen on `ADDR`: a multiaddr or host:port (repeatable; default every address, port 26839)")
 	fl.StringArrayVar(&cfg.Announce, "announce", nil, "tell others this `ADDR` too (repeatable)")
@@ -248,7 +254,7 @@ func first(s []string) string {
 const readyLimit = 60 * time.Second
 
 // upDetached starts the same command without --detach in a session of its own and returns when it answers.
-func (c *cli) upDetached(ctx context.Context, memory *upMemory) error {
+func (c *cli) upDetached(ctx context.Context, cfg *node.Config, memory *upMemory) error {
 	if s, err := c.client().Status(ctx); err == nil {
 		return api.Errorf(api.Conflict, "a peer already runs with this data folder (%s, process %d); stop it with `peer down`", s.Data, s.PID)
 	}
@@ -265,16 +271,12 @@ func (c *cli) upDetached(ctx context.Context, memory *upMemory) error {
 		return api.Errorf(api.Failed, "cannot write the log: %v", err)
 	}
 	defer logFile.Close()
-	var args []string
-	for _, a := range os.Args[1:] {
-		if a != "--detach" && a != "--detach=true" {
-			args = append(args, a)
-		}
-	}
+	args, secret := handOver(os.Args[1:], cfg)
 	child := exec.Command(exe, args...)
+	child.Stdin = strings.NewReader(secret)
 	child.Stdout, child.Stderr = logFile, logFile
 	child.SysProcAttr = ownSession()
-	child.Env = append(os.Environ(), "PEER_DETACH=")
+	child.Env = append(os.Environ(), "PEER_DETACH=", "PEER_JOIN=", "PEER_INVITE=")
 	if err := child.Start(); err != nil {
 		return fmt.Errorf("start the peer: %w", err)
 	}
