@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -30,16 +31,16 @@ func (o *Offer) Check() error {
 		return fmt.Errorf("%d addresses, at most %d are allowed", len(o.Addrs), maxAddrs)
 	case len(o.Labels) > maxLabels:
 		return fmt.Errorf("%d labels, at most %d are allowed", len(o.Labels), maxLabels)
-	case !shortText(o.Name) || !shortText(o.OS) || !shortText(o.Arch):
-		return fmt.Errorf("the name or the system is no text of at most %d bytes", maxWord)
+	case !printed(o.Name) || !printed(o.OS) || !printed(o.Arch):
+		return fmt.Errorf("the name or the system is no printable text of at most %d bytes", maxWord)
 	case len(o.Trouble) > maxTrouble || !utf8.ValidString(o.Trouble):
 		return fmt.Errorf("the trouble is no text of at most %d bytes", maxTrouble)
 	case !shortText(o.TroubleCode):
 		return fmt.Errorf("the code of the trouble is no text of at most %d bytes", maxWord)
 	}
 	for k, v := range o.Labels {
-		if k == "" || !shortText(k) || !shortText(v) {
-			return fmt.Errorf("label %.40q: key and value are texts of at most %d bytes", k, maxWord)
+		if k == "" || !printed(k) || !printed(v) {
+			return fmt.Errorf("label %.40q: key and value are printable texts of at most %d bytes", k, maxWord)
 		}
 	}
 	return nil
@@ -67,6 +68,11 @@ func codeOf(err error) string {
 		return c.Code()
 	}
 	return ""
+}
+
+// printed tells whether a short text shows all there is in it: others see it in their terminals.
+func printed(s string) bool {
+	return shortText(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 func shortText(s string) bool { return len(s) <= maxWord && utf8.ValidString(s) }

@@ -36,6 +36,9 @@ func openFolder(dir string, joining, anew bool) (*folder, error) {
 	if err := os.MkdirAll(abs, 0o700); err != nil {
 		return nil, api.Errorf(api.Failed, "cannot make the data folder: %v; choose another with --data DIR", err)
 	}
+	if err := onlyOurs(abs); err != nil {
+		return nil, err
+	}
 	f := &folder{dir: abs}
 	if f.lock, err = os.OpenFile(f.path(lockName), os.O_CREATE|os.O_RDWR, 0o600); errors.Is(err, syscall.EROFS) {
 		return nil, api.Errorf(api.Failed, "cannot use the data folder: %v; check that disk, mount it for writing, and start this peer again: what runs here goes on meanwhile", err)

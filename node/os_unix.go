@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"covey/node/api"
 )
 
 // lockFile takes the lock or fails at once; the system releases it when the process ends, however it ends.
@@ -20,6 +22,18 @@ func fileIdentity(info os.FileInfo) string {
 		return "inode " + strconv.FormatUint(st.Ino, 10)
 	}
 	return ""
+}
+
+// onlyOurs refuses a data folder that others can write to: they could put a key, a roster or a socket of theirs there.
+func onlyOurs(dir string) error {
+	st, err := os.Stat(dir)
+	if err != nil {
+		return api.Errorf(api.Failed, "cannot use the data folder: %v; choose another with --data DIR", err)
+	}
+	if st.Mode().Perm()&0o022 != 0 {
+		return api.Errorf(api.Refused, "others can write to the data folder %s (%v): type `chmod go-w %s`, or choose another with --data DIR", dir, st.Mode().Perm(), dir)
+	}
+	return nil
 }
 
 // syncDir makes a rename in dir durable.

@@ -26,3 +26,6 @@ func cpuTime() time.Duration {
 	}
 	return time.Duration(kernel.Nanoseconds() + user.Nanoseconds())
 }
+
+// onlyOurs is left to the system here: its folders have lists of who may what.
+func onlyOurs(string) error { return nil }

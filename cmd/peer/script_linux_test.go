@@ -34,7 +34,7 @@ func killBelow(dir string) {
 }
 
 func mountTmpfs(dir, size string) error {
-	return syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size)
+	return syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size="+size)
 }
 
 func unmount(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }

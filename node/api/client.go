@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -28,6 +29,9 @@ const dialTimeout = 2 * time.Second
 func NewClient(socket string) *Client {
 	t := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if err := checkFolder(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
 			d := net.Dialer{Timeout: dialTimeout}
 			return d.DialContext(ctx, "unix", socket)
 		},
@@ -73,6 +77,9 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (*http.R
 
 func (c *Client) unreachable(err error) error {
 	var op *net.OpError
+	if refused, ok := errors.AsType[*Error](err); ok {
+		return refused
+	}
 	if errors.As(err, &op) && op.Op == "dial" {
 		if errors.Is(err, errPermission) {
 			return Errorf(Refused, "the peer at %s belongs to another user: %v", c.socket, op.Err)

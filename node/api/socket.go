@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 var errPermission = fs.ErrPermission
@@ -16,7 +17,7 @@ var errPermission = fs.ErrPermission
 const maxSocketPath = 100
 
 // SocketPath is where the peer with this data folder listens: <data>/peer.sock, or, where that path is too long for a socket, a
-// short name in the user's runtime folder that is derived from it.
+// short name that is derived from it, in a folder of the user's own in the runtime folder.
 func SocketPath(data string) string {
 	if abs, err := filepath.Abs(data); err == nil {
 		data = abs
@@ -26,7 +27,7 @@ func SocketPath(data string) string {
 		return p
 	}
 	sum := sha256.Sum256([]byte(data))
-	name := fmt.Sprintf("covey-%d-%s.sock", os.Getuid(), hex.EncodeToString(sum[:8]))
+	name := filepath.Join(fmt.Sprintf("%s%d", ownFolder, os.Getuid()), hex.EncodeToString(sum[:8])+".sock")
 	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()} {
 		if p := filepath.Join(dir, name); dir != "" && len(p) <= maxSocketPath {
 			return p
@@ -35,9 +36,37 @@ func SocketPath(data string) string {
 	return filepath.Join("/tmp", name)
 }
 
+// ownFolder is how the folder for sockets begins that are not in a data folder.
+const ownFolder = "covey-"
+
+// checkFolder tells whether nobody else can put a socket where this one is: in a folder that others can write to – /tmp is one – anybody could be first to
+// have the name. A data folder is the peer's own, which looks after it.
+func checkFolder(path string) error {
+	dir := filepath.Dir(path)
+	if !strings.HasPrefix(filepath.Base(dir), ownFolder) {
+		return nil
+	}
+	st, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if why := notOurs(st); why != "" {
+		return Errorf(Refused, "the folder %s for sockets %s: somebody else may have made it; remove it, or set XDG_RUNTIME_DIR to a folder of your own", dir, why)
+	}
+	return nil
+}
+
 // Listen opens the socket for its owner alone. The caller holds the data folder's lock, so that a socket file that is there is a
 // left-over and is replaced.
 func Listen(path string) (net.Listener, error) {
+	if dir := filepath.Dir(path); strings.HasPrefix(filepath.Base(dir), ownFolder) {
+		if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
+			return nil, fmt.Errorf("make a folder for the socket: %w", err)
+		}
+	}
+	if err := checkFolder(path); err != nil {
+		return nil, err
+	}
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return nil, fmt.Errorf("remove old socket: %w", err)
 	}

@@ -18,7 +18,8 @@ import (
 type cursor struct {
 	req   Request
 	limit int64
-	home  string
+	dir   string // of all tasks
+	rel   string // the task's, in it
 	over  <-chan struct{}
 	live  bool
 	parts []*part
@@ -57,8 +58,11 @@ func (c *cursor) open(p *part) (*os.File, error) {
 	if p.f != nil || c.closed {
 		return p.f, nil
 	}
-	// Not blocking: a pipe that a task put there would wait for a writer.
-	f, err := os.OpenFile(c.path(p), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := openBeneath(c.dir, filepath.Join(c.rel, p.stream))
+	var at *os.PathError
+	if errors.As(err, &at) && linked(at.Err) {
+		return nil, c.replaced(p)
+	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil // not yet, or the task left nothing
 	}
@@ -67,7 +71,7 @@ func (c *cursor) open(p *part) (*os.File, error) {
 	}
 	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
 		_ = f.Close()
-		return nil, errors.Join(err, fmt.Errorf("its %s is not the file it was given: the task put something else there", p.stream))
+		return nil, errors.Join(err, c.replaced(p))
 	}
 	if c.req.Tail > 0 {
 		at, err := tailOffset(f, c.req.Tail, c.end())
@@ -81,12 +85,16 @@ func (c *cursor) open(p *part) (*os.File, error) {
 	return f, nil
 }
 
-func (c *cursor) path(p *part) string { return filepath.Join(c.home, p.stream) }
+func (c *cursor) path(p *part) string { return filepath.Join(c.dir, c.rel, p.stream) }
+
+func (c *cursor) replaced(p *part) error {
+	return fmt.Errorf("its %s is not the file it was given: the task put something else there", p.stream)
+}
 
 // named tells whether the task's folder still has this file. The runner gives the files of a task that ended and wrote nothing to a later one, by
 // renaming, before that one starts: what is read from such a file is another's. A file that once had something of this task is never given away.
 func (c *cursor) named(p *part, f *os.File) bool {
-	there, err := os.Stat(c.path(p))
+	there, err := os.Lstat(c.path(p))
 	if err != nil {
 		return false
 	}

@@ -78,10 +78,10 @@ func (s *Store) begin(req Request) (*cursor, error) {
 	if err != nil {
 		return nil, &Error{Code: CodeBad, Message: err.Error()}
 	}
-	c := &cursor{req: req, limit: s.limit, home: filepath.Join(s.dir, rel)}
+	c := &cursor{req: req, limit: s.limit, dir: s.dir, rel: rel}
 	// First who is alive, then what is there: a task that ends in between has left everything behind.
 	c.over, c.live = s.live(req.Task)
-	if _, err := os.Stat(c.home); err != nil && !c.live {
+	if _, err := os.Lstat(filepath.Join(s.dir, rel)); err != nil && !c.live {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, &Error{Code: CodeNotFound, Message: "no output of task " + req.Task.String() + " is kept on this peer"}
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"covey/p2p/wire"
@@ -55,6 +57,8 @@ func (q JoinRequest) Check() error {
 		return errors.New("an id is longer than 128 bytes")
 	case len(q.Name) > maxName || !utf8.ValidString(q.Name):
 		return errors.New("the name is longer than 64 bytes or not UTF-8")
+	case strings.ContainsFunc(q.Name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return errors.New("the name has characters that cannot be printed")
 	case len(q.Addrs) > 32:
 		return errors.New("more than 32 addresses")
 	}
