@@ -177,6 +177,7 @@ func (c *client) recv(from *link, d dispatch.Down) {
 			c.beat()
 			c.watch()
 		}
+	case d.Assignments != nil && l.p.idles > 0: // it beats, and never starts what it got
 	default:
 		l.w.check.beforeFrame(l)
 		l.worker.Frame(c.id, &d, l.p.wall())

@@ -34,6 +34,7 @@ func faultKinds() []fault {
 		{"slow disk", 5, (*world).slowDisk},
 		{"bad disk", 4, (*world).badDisk},
 		{"freeze", 6, (*world).freeze},
+		{"idle", 2, (*world).idle},
 		{"clock", 4, (*world).stepClock},
 		{"election", 5, (*world).election},
 		{"gossip lost", 3, func(w *world) { w.gossip(&w.net.lossy) }},
@@ -260,6 +261,24 @@ func (w *world) freeze() {
 	p.frozen = max(p.frozen, w.now()+d)
 	w.tracef("%s freezes for %v", p.id, d)
 	w.until(d, heal)
+}
+
+// idle has a worker lie: it keeps its session and starts nothing of what it is given, for a while, or until nothing hurts any more.
+func (w *world) idle() {
+	p := w.anyone()
+	heal, d := w.hurt(p), w.spell()
+	if w.chance(0.3) {
+		d = w.cfg.Length
+	}
+	p.idles++
+	w.tracef("%s starts nothing for %v", p.id, d)
+	w.until(d, func() {
+		p.idles--
+		heal()
+		if l := p.life; l != nil && l.client.link != nil && p.idles == 0 { // it says anew what it has, and hears what it missed
+			l.client.over(sessionEnd{why: "it starts what it gets again", again: true})
+		}
+	})
 }
 
 func (w *world) stepClock() {

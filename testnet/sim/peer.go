@@ -42,6 +42,7 @@ type peer struct {
 	started time.Duration // when it last started a task
 	trouble time.Duration // when a fault last touched it, or will have
 	pains   int           // faults that touch it now
+	idles   int           // of those, how many have it start nothing it gets
 }
 
 func newPeer(w *world, n int) *peer {
