@@ -1,0 +1,198 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+
+	"covey/node/api"
+	"covey/p2p"
+	"covey/p2p/starts"
+)
+
+// process is one that goes by a key, and what it came to.
+type process struct {
+	*copies
+	troubles troubles
+	halts    int
+	backs    int
+}
+
+// village is one observer and processes that all go by one key; those in up can be reached.
+type village struct {
+	t   *testing.T
+	id  string
+	all []*process
+	mu  sync.Mutex
+	up  []*process
+	eye *process
+}
+
+func newVillage(t *testing.T) *village {
+	v := &village{t: t}
+	key, err := p2p.NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.id, err = p2p.ID(key); err != nil {
+		t.Fatal(err)
+	}
+	v.eye = v.process(starts.Start{}.Next())
+	v.eye.cfg.self = "observer"
+	v.eye.cfg.onEach = func(context.Context, string, string) (list []net.Conn) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		for _, p := range v.up {
+			here, there := net.Pipe()
+			go p.serve("observer", there)
+			list = append(list, here)
+		}
+		return list
+	}
+	v.all = nil
+	for _, p := range []*process{v.eye} {
+		p.cfg.sign = key.Sign
+	}
+	return v
+}
+
+func (v *village) process(start starts.Start, chain ...uint64) *process {
+	p := &process{}
+	sign := func([]byte) ([]byte, error) { return nil, nil }
+	if v.eye != nil {
+		sign = v.eye.cfg.sign
+	}
+	p.copies = newCopies(copiesConfig{
+		self: v.id, start: start, chain: chain, sign: sign, say: &p.troubles, log: slog.New(slog.DiscardHandler),
+		halt: func(bool) { p.halts++ }, back: func(string) { p.backs++ }, name: func(s string) string { return s },
+	})
+	v.all = append(v.all, p)
+	return p
+}
+
+func (v *village) look(up ...*process) {
+	v.mu.Lock()
+	v.up = up
+	v.mu.Unlock()
+	v.eye.look(v.t.Context(), v.id)
+}
+
+func has(x *troubles, peer, code string) bool {
+	for _, t := range x.list(peer) {
+		if t.Code == code {
+			return true
+		}
+	}
+	return false
+}
+
+func TestTwoHundredRestartsAreNoCopy(t *testing.T) {
+	v := newVillage(t)
+	s := starts.Start{}.Next()
+	var chain []uint64
+	for range 200 {
+		p := v.process(s, chain...)
+		v.look(p)
+		v.look(p, p) // with a second connection
+		if has(&v.eye.troubles, v.id, api.TroubleCopied) || p.Halted() || p.backs > 0 || len(p.troubles.list(v.id)) > 0 {
+			t.Fatalf("a restart is taken for a copy: %v", p.troubles.list(v.id))
+		}
+		chain = append(chain, s.Number)
+		s = s.Next()
+	}
+}
+
+func TestTwoThatAnswerNowKnowOfEachOtherAndOneThatDoesNotAnswerIsNone(t *testing.T) {
+	first := starts.Start{}.Next()
+	for name, second := range map[string]starts.Start{
+		"a successor while its predecessor runs": first.Next(),
+		"another successor of the same start":    {Number: first.Number + 7, Before: first.Before},
+		"the same start, resumed twice":          first,
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newVillage(t)
+			a, b := v.process(first), v.process(second, first.Number)
+			v.look(a)
+			v.look(b)
+			if a.Halted() || b.Halted() || has(&v.eye.troubles, v.id, api.TroubleCopied) {
+				t.Fatal("only one of them answers, and still there are two")
+			}
+			v.look(a, b)
+			if !a.Halted() || !b.Halted() || !has(&a.troubles, v.id, api.TroubleCopied) || !has(&b.troubles, v.id, api.TroubleCopied) || !has(&v.eye.troubles, v.id, api.TroubleCopied) {
+				t.Fatal("two answer, and not all know")
+			}
+			if v.eye.Vet(v.id, second) == nil {
+				t.Fatal("one of them gets a session")
+			}
+			v.look(b)
+			if !b.Halted() || !has(&v.eye.troubles, v.id, api.TroubleCopied) {
+				t.Fatal("that the other one is out of reach is taken for its end")
+			}
+		})
+	}
+}
+
+func TestWhatAnotherHolderGaveUpIsBelievedByItsSignatureOnly(t *testing.T) {
+	v := newVillage(t)
+	s := starts.Start{}.Next()
+	a, b := v.process(s), v.process(s.Next(), s.Number)
+	v.look(a, b)
+	forged := renounced{Peer: v.id, Number: b.cfg.start.Number, Sig: []byte("trust me")}
+	if a.renounce(forged) || !a.Halted() {
+		t.Fatal("anybody can say so")
+	}
+	sig, err := v.eye.cfg.sign(starts.Renunciation(v.id, b.cfg.start.Number))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !a.renounce(renounced{Peer: v.id, Number: b.cfg.start.Number, Sig: sig}) || a.Halted() || has(&a.troubles, v.id, api.TroubleCopied) {
+		t.Fatal("it waits on")
+	}
+	v.look(a)
+	if has(&v.eye.troubles, v.id, api.TroubleCopied) || v.eye.Vet(v.id, s) != nil {
+		t.Fatal("others do not see that it is over")
+	}
+}
+
+func TestAMemberCannotSayThatAnotherIsACopy(t *testing.T) {
+	v := newVillage(t)
+	s := starts.Start{}.Next()
+	a := v.process(s)
+	p := starts.Proof{Start: s.Next(), Recent: []uint64{7}, Sig: []byte("trust me")}
+	if a.meet("liar", 7, p) || a.Halted() {
+		t.Fatal("an unsigned answer halts it")
+	}
+	mine, err := a.prove(7) // its own answer, brought back
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.meet("liar", 7, mine) || a.Halted() || a.wasSomebody("liar", pastProof{Nonce: 7, Proof: p}) || a.backs > 0 {
+		t.Fatal("what it said itself, or what is not signed, counts against it")
+	}
+	old, err := v.process(s.Next(), s.Number).prove(9) // signed, but to another challenge
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.meet("liar", 8, old) || a.Halted() {
+		t.Fatal("an answer to another challenge counts")
+	}
+}
+
+func TestAFolderThatWasTurnedBackIsTold(t *testing.T) {
+	v := newVillage(t)
+	s := starts.Start{}.Next()
+	later := s.Next()
+	v.look(v.process(s))
+	v.look(v.process(later, s.Number))
+	again := v.process(s.Next(), s.Number) // from a backup of the first
+	v.look(again)
+	if again.backs != 1 || !has(&again.troubles, v.id, api.TroubleTurnedBack) || again.Halted() {
+		t.Fatalf("told %d times, halted %v", again.backs, again.Halted())
+	}
+	v.look(again)
+	if again.backs != 1 {
+		t.Fatal("told again and again")
+	}
+}
