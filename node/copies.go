@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -484,7 +485,7 @@ func (n *Node) halt(on bool) {
 
 // tooOld hears that a peer does not understand this version.
 func (n *Node) tooOld(peer string) {
-	text := fmt.Sprintf("peer %s runs version 0.1, which does not understand this one (%s): install this version there and restart it", n.nameOf(peer), n.cfg.Version)
+	text := fmt.Sprintf("peer %s runs version 0.1, which does not understand this one (%s): install this version there and restart it", cmp.Or(n.nameOf(peer), peer), n.cfg.Version)
 	if n.troubles.set(peer, api.TroubleOldVersion, text) {
 		n.log.Warn(text, "peer", peer)
 	}

@@ -51,6 +51,8 @@ func (n *Node) knock(ctx context.Context, doors []admission.PeerAddr, req admiss
 			return answer, nil
 		case errors.As(err, &no) && !no.Temporary():
 			return answer, api.Errorf(api.Refused, "%v", no)
+		case errors.Is(err, p2p.ErrOld):
+			return answer, api.Errorf(api.Refused, "cannot join: %v", p2p.ErrOld)
 		case time.Since(k.heard) <= joinSilence:
 		case k.listens(ctx): // on a machine that has no time to shake hands
 			k.heard = time.Now()

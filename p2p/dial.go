@@ -47,7 +47,7 @@ func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) 
 	defer cancel()
 	s, err := h.open(ctx, p, name)
 	if err != nil {
-		return nil, fmt.Errorf("dial %s %s: %w", peerID, name, err)
+		return nil, fmt.Errorf("dial %s %s: %w", peerID, name, h.older(p, err))
 	}
 	return newConn(s, false), nil
 }

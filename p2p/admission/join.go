@@ -13,7 +13,10 @@ import (
 )
 
 // JoinProtocol is the stream protocol of joining; strangers may open it. One request, one answer.
-const JoinProtocol = "/covey/join/1"
+const JoinProtocol = "/covey/join/2"
+
+// OldJoinProtocol is what newcomers of version 0.1 open: they are told why they cannot come in.
+const OldJoinProtocol = "/covey/join/1"
 
 // Net is the part of the network port this package needs; p2p.Host and memnet.Host have it.
 type Net interface {

@@ -36,10 +36,12 @@ func Serve(n Net, a Admitter, r *Roster, cfg Config) (stop func()) {
 	s := &server{admitter: a, roster: r, cfg: cfg, ctx: ctx}
 	if a != nil {
 		n.Handle(JoinProtocol, s.guard(s.join))
+		n.Handle(OldJoinProtocol, s.guard(s.joinOld))
 	}
 	n.Handle(RosterProtocol, s.guard(s.show))
 	return func() {
 		n.Handle(JoinProtocol, nil)
+		n.Handle(OldJoinProtocol, nil)
 		n.Handle(RosterProtocol, nil)
 		cancel()
 		s.mu.Lock()
@@ -116,4 +118,23 @@ func (s *server) admit(ctx context.Context, peer string, req JoinRequest) JoinAn
 	}
 	s.cfg.Log.Info("a newcomer was refused", "peer", peer, "code", no.Code)
 	return JoinAnswer{Refusal: no.told()}
+}
+
+// oldAnswer is the part of version 0.1's answer that says no.
+type oldAnswer struct {
+	Answer oldRefusal `cbor:"1,keyasint"`
+}
+
+type oldRefusal struct {
+	Refusal Refusal `cbor:"6,keyasint"`
+}
+
+// joinOld tells a newcomer of version 0.1 that it does not understand this one. What it asks is not looked at.
+func (s *server) joinOld(_ context.Context, peer string, r *wire.Reader, w *wire.Writer) error {
+	var asked map[int]any
+	_ = r.Read(&asked) // so that it is not cut off while it writes
+	s.cfg.Log.Warn("a newcomer of version 0.1 was refused: this version has to be installed there", "peer", peer)
+	return w.Send(oldAnswer{oldRefusal{Refusal{
+		Code: Refused, Message: "this cluster runs a newer version, which 0.1 does not understand: install that on the machine that wants to join",
+	}}})
 }
