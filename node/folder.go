@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -60,7 +61,7 @@ func openFolder(dir string, joining, anew bool) (*folder, error) {
 		return nil, api.Errorf(api.Conflict, "the data folder %s holds the key of a peer that was in a cluster, and nothing else any more. To come back as the same peer, make a ticket there (`peer ticket`) and type `peer up --join TICKET`; to found a new cluster, remove the file %s first", abs, f.path(keyFile))
 	}
 	_, err = os.Stat(f.path("incarnation"))
-	f.fresh = errors.Is(err, fs.ErrNotExist)
+	f.fresh = errors.Is(err, fs.ErrNotExist) && !f.lived()
 	if f.incarnation, err = readIncarnation(f.path("incarnation")); err != nil {
 		f.lock.Close()
 		return nil, err
@@ -89,7 +90,16 @@ const keyFile = "identity.key"
 func (f *folder) wiped() bool {
 	_, noLife := os.Stat(f.path("incarnation"))
 	_, noKey := os.Stat(f.path(keyFile))
-	return errors.Is(noLife, fs.ErrNotExist) && noKey == nil
+	return errors.Is(noLife, fs.ErrNotExist) && noKey == nil && !f.lived()
+}
+
+// lived tells whether something of a life that was begun is here, beside the files that every start makes first: the worker's journal and
+// the ledger's memo say themselves whose they are.
+func (f *folder) lived() bool {
+	return slices.ContainsFunc([]string{"roster", "worker.db", filepath.Join("ledger", "memo")}, func(file string) bool {
+		_, err := os.Stat(f.path(file))
+		return err == nil
+	})
 }
 
 func (f *folder) path(parts ...string) string {
@@ -156,7 +166,7 @@ func readIncarnation(path string) (taskstate.Incarnation, error) {
 	case err == nil:
 		s := strings.TrimSpace(string(b))
 		if _, err := hex.DecodeString(s); err != nil || len(s) != incarnationLen {
-			return "", api.Errorf(api.Failed, "%s is damaged (want %d hexadecimal characters); if this peer has nothing left to lose, remove its data folder and join again", path, incarnationLen)
+			return "", api.Errorf(api.Failed, "%s is damaged (want %d hexadecimal characters); delete the file and type `peer up`; if that is refused, move the data folder away and join again (`peer up --join TICKET`)", path, incarnationLen)
 		}
 		return taskstate.Incarnation(s), nil
 	case !errors.Is(err, fs.ErrNotExist):

@@ -22,6 +22,7 @@ const (
 func (n *Node) begin(ctx context.Context) error {
 	joining := n.cfg.Join != "" || len(n.cfg.Bootstrap) > 0
 	if n.roster.Cluster() == "" {
+		n.awaitLedger(ctx)
 		n.trustLedger() // a roster that was lost is in the ledger, if this peer has some of it
 	}
 	cluster := n.roster.Cluster()
@@ -49,6 +50,23 @@ func (n *Node) begin(ctx context.Context) error {
 	}
 	n.lookAt(ctx)
 	return n.resume()
+}
+
+// awaitLedger waits until the log of a voter that lost its roster is applied, as far as this peer can do that alone.
+func (n *Node) awaitLedger(ctx context.Context) {
+	if c, err := n.ledger.Copy(); err != nil || c.Index == 0 {
+		return
+	}
+	limit := time.After(readyTimeout)
+	for n.replica.Applied() == 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-limit:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // lostRoster tells whether this folder was a member's once: found would begin another cluster in it unawares.

@@ -24,6 +24,11 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 		PID: os.Getpid(), Ready: n.ready.Load(), Index: n.replica.Applied(), Voters: n.voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
 	}
 	n.replica.Read(func(s *ledger.State) { st.Open = s.Open() })
+	if differs := n.ledger.Differs(); differs != "" {
+		n.troubles.set(n.self, api.TroubleLedgerDiffers, differs)
+	} else {
+		n.troubles.clear(n.self, api.TroubleLedgerDiffers)
+	}
 	st.Troubles = n.troubles.list(n.self)
 	st.Warnings = slices.Concat(st.Warnings, messages(st.Troubles), n.namesakes(), n.sickness(), n.oneSeat())
 	if ok {

@@ -1,6 +1,8 @@
 package p2p
 
 import (
+	"bytes"
+	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -37,10 +39,26 @@ func LoadIdentity(path string) (crypto.PrivKey, error) {
 	if err == nil && key.Type() != crypto.Ed25519 {
 		err = fmt.Errorf("it is a %s key, not an ed25519 one", key.Type())
 	}
+	if err == nil {
+		err = proveKey(key)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("identity: %s does not hold a peer's key (%w): restore it from a backup, or move it away to start as a new peer", path, err)
+		return nil, fmt.Errorf("identity: %s does not hold a peer's key (%w): restore it from a backup; without one, move the data folder %s away and come back as a new peer, with a ticket from another one (`peer up --join TICKET`)",
+			path, err, filepath.Dir(path))
 	}
 	return key, nil
+}
+
+// proveKey refuses a key with a flipped bit: both its halves are in the file, and the second follows from the first.
+func proveKey(key crypto.PrivKey) error {
+	raw, err := key.Raw()
+	if err != nil {
+		return err
+	}
+	if len(raw) != ed25519.PrivateKeySize || !bytes.Equal(ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize]), raw) {
+		return errors.New("its two halves do not belong together")
+	}
+	return nil
 }
 
 // createIdentity writes a new key: whole or not at all.

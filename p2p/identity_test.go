@@ -1,6 +1,7 @@
 package p2p_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,6 +108,30 @@ func TestASignatureIsItsPeersAndOfItsBytes(t *testing.T) {
 	} {
 		if err == nil {
 			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestAKeyWithAnyFlippedBitIsRefusedOrTheSame(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	key, err := p2p.LoadIdentity(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 * len(b) {
+		c := bytes.Clone(b)
+		c[i/8] ^= 1 << (i % 8)
+		if err := os.WriteFile(path, c, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p2p.LoadIdentity(path); err == nil && !got.Equals(key) {
+			t.Fatalf("bit %d makes another peer of it", i)
+		} else if err != nil && !strings.Contains(err.Error(), "peer up --join") {
+			t.Fatal(err)
 		}
 	}
 }
