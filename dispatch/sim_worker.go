@@ -79,6 +79,9 @@ func (w *SimWorker) Saved(now time.Time) { w.step(wSaved{}, now) }
 // Sick tells that the disk refuses writes, or takes them again (nil).
 func (w *SimWorker) Sick(err error, now time.Time) { w.step(wSick{err}, now) }
 
+// Refrain has the worker take nothing on for a reason, or take things on again (nil).
+func (w *SimWorker) Refrain(err error, now time.Time) { w.step(wRefrain{err}, now) }
+
 // Published tells that the last publication is done.
 func (w *SimWorker) Published(now time.Time) { w.step(wPublished{}, now) }
 

@@ -21,6 +21,8 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 		sim.BreakNoDigest:      "I5",
 		sim.BreakReplaceAtOnce: "I6",
 		sim.BreakDeaf:          "I7",
+		sim.BreakFill:          "I9",
+		sim.BreakBlame:         "I1",
 		sim.BreakNoRetry:       "I1",
 		sim.BreakKeepTask:      "I7",
 		sim.BreakNoAck:         "I9",

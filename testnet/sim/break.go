@@ -25,6 +25,8 @@ const (
 	BreakDeaf          Break = "deaf"            // I7: tasks that are stopped run on
 	BreakNoAck         Break = "no-ack"          // I9: nothing is ever acknowledged
 	BreakOversell      Break = "oversell"        // I10: a peer says it has twice what it has
+	BreakFill          Break = "fill"            // I9: a peer takes tasks although its disk is full
+	BreakBlame         Break = "blame"           // I1: output that a full disk lost is the task's own fault
 	BreakAhead         Break = "ahead"           // clients: a peer tells of an end that nobody decided
 	BreakSayYes        Break = "say-yes"         // clients: cancels are acknowledged, and not decided
 

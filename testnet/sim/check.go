@@ -15,6 +15,7 @@ type check struct {
 	w         *world
 	starts    map[taskstate.TaskID]*proc
 	outcomes  map[taskstate.TaskID]taskstate.RunReport
+	lost      map[slot]int                          // ends whose output a full disk took
 	slots     map[slot][]*proc                      // that ran or run, in order
 	reasons   map[taskstate.TaskID]taskstate.Reason // why the ledger gave attempts up by name
 	cancels   map[taskstate.JobID]time.Duration
@@ -46,7 +47,7 @@ func slotOf(t taskstate.TaskID) slot { return slot{t.Job, t.Slot} }
 
 func (c *check) init(w *world) {
 	*c = check{
-		w: w, starts: map[taskstate.TaskID]*proc{}, outcomes: map[taskstate.TaskID]taskstate.RunReport{}, slots: map[slot][]*proc{},
+		w: w, starts: map[taskstate.TaskID]*proc{}, outcomes: map[taskstate.TaskID]taskstate.RunReport{}, slots: map[slot][]*proc{}, lost: map[slot]int{},
 		reasons: map[taskstate.TaskID]taskstate.Reason{}, cancels: map[taskstate.JobID]time.Duration{},
 		epochs: map[taskstate.Epoch]taskstate.PeerID{}, obeyed: map[taskstate.Incarnation]taskstate.Epoch{}, ambiguous: map[*leadership]bool{}, over: map[taskstate.JobID]bool{},
 		lasting: map[taskstate.JobID]*watched{}, leaves: map[taskstate.TaskID]time.Duration{}, restarts: map[slot]*restarts{},

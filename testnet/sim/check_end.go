@@ -248,6 +248,9 @@ func (c *check) ends(j *work) {
 
 func (c *check) end(j *work, id taskstate.TaskID, final *taskstate.Status, cancelled bool) {
 	rep, ran := c.outcomes[id]
+	if final != nil {
+		c.outputLost(j, id, final)
+	}
 	switch {
 	case final == nil:
 		c.w.fail("I1", "%s has no end although its job has", id)

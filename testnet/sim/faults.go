@@ -33,6 +33,7 @@ func faultKinds() []fault {
 		{"slow links", 6, (*world).slowLinks},
 		{"slow disk", 5, (*world).slowDisk},
 		{"bad disk", 4, (*world).badDisk},
+		{"full disk", 4, (*world).fullDisk},
 		{"freeze", 6, (*world).freeze},
 		{"idle", 2, (*world).idle},
 		{"clock", 4, (*world).stepClock},

@@ -34,6 +34,7 @@ type peer struct {
 	older    *dispatch.SimDisk // as it was one write ago, for a Break
 	slowDisk int               // how many faults make it slow
 	badDisk  int               // or refuse
+	filled   int               // next to no room, but for what the journal has in reserve
 	copy     []byte            // of the ledger, as saved now and then
 	procs    map[taskstate.TaskID]*proc
 	begun    map[taskstate.TaskID]bool                // ever started
@@ -173,6 +174,7 @@ func (p *peer) boot() {
 	}
 	l.worker = worker
 	l.worker.Begin(l.adopt(begun, rebooted), p.wall())
+	p.sayFull()
 	l.live()
 	l.client.next()
 }

@@ -35,6 +35,9 @@ func (l *life) start(launch taskstate.Launch) {
 		w.tracef("%s starts %s of epoch %s", p.id, launch.Task, launch.Epoch)
 	}
 	w.check.started(l, r)
+	if p.filled > 0 {
+		w.fail("I9", "%s starts %s, and its disk is full", p.id, launch.Task)
+	}
 	p.procs[launch.Task] = r
 	p.begun[launch.Task] = true
 	w.stats.Tasks++
@@ -77,6 +80,7 @@ func (p *peer) finish(r *proc, exit int) {
 	if exit != 0 {
 		rep.State, rep.Reason = taskstate.Failed, taskstate.ReasonExit
 	}
+	p.output(r, &rep)
 	p.w.check.ended(r, rep)
 	p.tell(r, rep)
 }
