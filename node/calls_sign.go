@@ -67,6 +67,18 @@ func (s *callSigner) seal(c call) (signedCall, error) {
 
 // open reads a call and checks that it was signed by whom it names.
 func (s *callSigner) open(q signedCall) (c call, err error) {
+	if c, err = s.read(q); err != nil {
+		return call{}, err
+	}
+	if err := p2p.Verify(c.From, signedPart(s.cluster(), q.Body), q.Sig); err != nil {
+		return call{}, fmt.Errorf("it is not signed by %s: %w", c.From, err)
+	}
+	c.Hops = q.Hops
+	return c, nil
+}
+
+// read reads a call and checks nothing but its form.
+func (s *callSigner) read(q signedCall) (c call, err error) {
 	if err := wire.Unmarshal(q.Body, &c); err != nil {
 		return call{}, fmt.Errorf("unreadable: %w", err)
 	}
@@ -76,10 +88,6 @@ func (s *callSigner) open(q signedCall) (c call, err error) {
 	case c.Hops != 0 || len(c.Nonce) != nonceLen:
 		return call{}, errors.New("it is not made as calls are")
 	}
-	if err := p2p.Verify(c.From, signedPart(s.cluster(), q.Body), q.Sig); err != nil {
-		return call{}, fmt.Errorf("it is not signed by %s: %w", c.From, err)
-	}
-	c.Hops = q.Hops
 	return c, nil
 }
 
