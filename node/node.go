@@ -205,7 +205,7 @@ func (n *Node) openState() (err error) {
 	n.table = taskstate.NewTable(n.replica, parkLimit)
 	n.store = digest.NewStore(0)
 	n.signer = &callSigner{self: n.self, cluster: n.roster.Cluster, sign: n.host.Sign, now: n.ledgerTime}
-	if n.held, err = openHeld(n.folder.path("held"), n.signer); err != nil {
+	if n.held, err = openHeld(n.folder.path("held"), n.signer.forDisk()); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.members, err = membership.New(membership.Config{

@@ -81,10 +81,13 @@ func (n *Node) Block(_ context.Context, b api.Block) error {
 	return nil
 }
 
+// settled is how long a peer that has just started says nothing of what may be over in a moment.
+const settled = 5 * time.Second
+
 // oneSeat warns while a single machine holds all decisions though others may.
 func (n *Node) oneSeat() []string {
 	vs := n.voters()
-	if len(vs) != 1 {
+	if len(vs) != 1 || time.Since(n.started) < settled {
 		return nil
 	}
 	may := 0
