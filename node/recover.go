@@ -51,6 +51,11 @@ func (n *Node) PlanRecover(ctx context.Context) (api.RecoverPlan, error) {
 			plan.Missing = append(plan.Missing, n.called(v.Peer))
 		}
 	}
+	for _, l := range n.ledger.Losses() {
+		if l.Generation == plan.From.Generation {
+			plan.Lost, plan.Marked = append(plan.Lost, n.lossWords(l)), max(plan.Marked, l.Held)
+		}
+	}
 	slices.Sort(plan.Voters)
 	slices.Sort(plan.Missing)
 	return plan, nil

@@ -29,6 +29,7 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 	} else {
 		n.troubles.clear(n.self, api.TroubleLedgerDiffers)
 	}
+	n.noteLoss()
 	st.Troubles = n.troubles.list(n.self)
 	st.Warnings = slices.Concat(st.Warnings, messages(st.Troubles), n.namesakes(), n.sickness(), n.oneSeat())
 	if ok {
@@ -36,6 +37,11 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 	} else {
 		st.Missing = n.missing()
 		st.Warnings = append(slices.Clip(st.Warnings), "no coordinator yet: jobs are held here until there is one")
+		if why := n.tooMuchLost(); why != "" {
+			st.Warnings = append(st.Warnings, why)
+		} else if why := n.cannotHelp(); why != "" {
+			st.Warnings = append(st.Warnings, fmt.Sprintf("%s Waiting for %s.%s", strings.TrimSpace(why), n.waitingFor(), forGood))
+		}
 	}
 	return st, nil
 }

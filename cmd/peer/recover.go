@@ -72,6 +72,12 @@ func (c *cli) showRecover(p api.RecoverPlan) {
 	}
 	t.write(w)
 	fmt.Fprintf(w, "\nThe new ledger, generation %d, goes on from the copy of %s: index %d, decided %s.\n", p.Generation, p.From.Name, p.From.Index, decidedText(p.From.Decided))
+	for _, l := range p.Lost {
+		fmt.Fprintln(w, l)
+	}
+	if p.Marked > p.From.Index {
+		fmt.Fprintf(w, "A voter had acknowledged entry %d: up to %d entries that may have been decided are in no copy in reach.\n", p.Marked, p.Marked-p.From.Index)
+	}
 	if len(p.Missing) > 0 {
 		fmt.Fprintf(w, "LOST is what was decided after that and only %s know: jobs accepted, cancelled and ended since, tickets, removals. What ended since\n"+
 			"may run again, work that must not run twice included.\n", strings.Join(p.Missing, ", "))

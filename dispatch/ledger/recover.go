@@ -67,6 +67,16 @@ func (n *Node) ownSurvivor() (*State, error) {
 	if s := n.currentSeat(); s != nil {
 		return n.survivor(s.logBeyond(n.replicaGeneration()))
 	}
+	var st *State
+	err := n.salvaged(func(log raft.LogStore, generation uint64) (err error) {
+		if own := n.replicaGeneration(); own == 0 || own == generation {
+			st, err = n.survivor(log)
+		}
+		return err
+	})
+	if st != nil || err != nil {
+		return st, err
+	}
 	return n.survivor(nil)
 }
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -47,7 +49,19 @@ func (n *Node) Copy() (Copy, error) {
 	n.rep.Read(func(s *State) {
 		c.Generation, c.Epoch, c.Index, c.Stamp = s.Generation(), s.Epoch(), s.Index(), s.Stamp()
 	})
-	if s := n.currentSeat(); s != nil {
+	if s := n.currentSeat(); s == nil {
+		err := n.salvaged(func(log raft.LogStore, generation uint64) error {
+			if c.Generation != 0 && c.Generation != generation {
+				return nil
+			}
+			return tail(log, c.Index, func(e *Entry) {
+				c.Generation, c.Epoch, c.Index, c.Stamp = generation, e.Epoch, e.Index, max(c.Stamp, e.Stamp)
+			})
+		})
+		if err != nil {
+			n.cfg.Log.Warn("what is left of the log that was lost cannot be read further", "err", err)
+		}
+	} else {
 		c.Seat = s.self.server()
 		if log := s.logBeyond(c.Generation); log != nil {
 			err := tail(log, c.Index, func(e *Entry) {
@@ -111,6 +125,27 @@ func (s *seat) logBeyond(generation uint64) raft.LogStore {
 		return nil
 	}
 	return s.store
+}
+
+// salvaged reads what is left of a log that was lost and set aside, if it goes on without a gap from what was applied here.
+func (n *Node) salvaged(read func(log raft.LogStore, generation uint64) error) error {
+	l := n.Lost()
+	if l == nil || l.Folder == "" {
+		return nil
+	}
+	dir := filepath.Join(l.Folder, filepath.Base(n.seatDir(l.Generation)))
+	if _, err := os.Stat(filepath.Join(dir, "wal-meta.db")); err != nil {
+		return nil //nolint:nilerr // nothing is left
+	}
+	log, err := openLogStore(dir, newRaftLog(n.cfg.Log), nil)
+	if err != nil {
+		return nil //nolint:nilerr // the same; the seat was given up because of it
+	}
+	first, err := log.FirstIndex()
+	if err == nil && first > 0 && first <= n.rep.Applied()+1 {
+		err = read(log, l.Generation)
+	}
+	return errors.Join(err, log.Close())
 }
 
 // survivor is all this peer has: its replica, and what log holds beyond it. log may be nil.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -13,11 +14,12 @@ import (
 // server's name, so that what was sent to a seat that was lost, or given up, never reaches the one after it. It has nothing to do with the
 // incarnation of the worker's journal. Guarded by Node.mu, but for bad.
 type tenure struct {
-	inc    taskstate.Incarnation // of the seat, or of the next one
-	lost   *Loss                 // the seat this peer had to give up, until it is one of the voters again, or its old place is gone
-	marked bool                  // the memo says that there is a mark of the seat
-	noted  uint64                // index of the voters the memo was asked to keep last
-	bad    chan struct{}         // wakes runUpkeep: the seat was found to be unsound
+	inc    taskstate.Incarnation     // of the seat, or of the next one
+	lost   *Loss                     // the seat this peer had to give up, until it is one of the voters again, or its old place is gone
+	marked bool                      // the memo says that there is a mark of the seat
+	noted  uint64                    // index of the voters the memo was asked to keep last
+	heard  map[taskstate.PeerID]Loss // what other peers said that they lost
+	bad    chan struct{}             // wakes runUpkeep: the seat was found to be unsound
 }
 
 // Loss is a seat that was given up, because what its disk holds cannot be believed.
@@ -71,6 +73,65 @@ func (n *Node) Lost() *Loss {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.tenure.lost
+}
+
+// lostForOthers is what this peer tells about the seat it lost.
+func (n *Node) lostForOthers() *Loss {
+	l := n.Lost()
+	if l == nil {
+		return nil
+	}
+	out := *l
+	out.Folder = ""
+	return &out
+}
+
+// heardOfLoss notes what a peer says about its own seat; nil is that it lost none.
+func (n *Node) heardOfLoss(peer taskstate.PeerID, l *Loss) {
+	if l != nil {
+		of, _, err := parseServer(l.Server)
+		if err != nil || of != peer || len(l.Server) > maxLossText || len(l.Why) > maxLossText {
+			return
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if l == nil {
+		delete(n.tenure.heard, peer)
+		return
+	}
+	if n.tenure.heard == nil {
+		n.tenure.heard = map[taskstate.PeerID]Loss{}
+	}
+	if _, known := n.tenure.heard[peer]; known || len(n.tenure.heard) < maxContacts {
+		n.tenure.heard[peer] = *l
+	}
+}
+
+// maxLossText bounds what others say about their losses.
+const maxLossText = 2 << 10
+
+// Losses are the voters that had to give up their seats, because their disks lost what they had acknowledged, and have no other yet; this
+// peer's own among them. Without them too few may be left to decide.
+func (n *Node) Losses() (out []Loss) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.tenure.lost != nil {
+		out = append(out, *n.tenure.lost)
+	}
+	for _, l := range n.tenure.heard {
+		if slices.ContainsFunc(n.voters, func(v Voter) bool { return v.Voting && v.server() == l.Server }) {
+			out = append(out, l)
+		}
+	}
+	slices.SortFunc(out, func(a, b Loss) int { return cmp.Compare(a.Server, b.Server) })
+	return out
+}
+
+// Peer is who lost the seat.
+func (l Loss) Peer() taskstate.PeerID {
+	peer, _, _ := parseServer(l.Server)
+	return peer
 }
 
 // redraw gives the next seat an incarnation of its own. The caller holds life, and saves the memo.

@@ -40,6 +40,7 @@ type voterAnswer struct {
 	Sight *sight `cbor:"6,keyasint,omitempty"`
 
 	Chain *chainMark `cbor:"9,keyasint,omitempty"` // nil: not known
+	Lost  *Loss      `cbor:"7,keyasint,omitempty"` // the seat this peer lost, whatever was asked
 }
 
 const (
@@ -65,6 +66,7 @@ func (n *Node) callVoter(ctx context.Context, peer taskstate.PeerID, ask voterAs
 	if err := wire.NewReader(c, raftHelloCap).Read(&a); err != nil {
 		return a, err
 	}
+	n.heardOfLoss(peer, a.Lost)
 	if !a.OK {
 		return a, fmt.Errorf("%s: %s", peer, a.Why)
 	}
@@ -94,7 +96,7 @@ func (n *Node) handleVoter(peer string, c connT) {
 	if err != nil {
 		a.Why = err.Error()
 	}
-	a.OK = err == nil
+	a.OK, a.Lost = err == nil, n.lostForOthers()
 	_ = c.SetDeadline(time.Now().Add(voterTimeout))
 	_ = wire.NewWriter(c, raftHelloCap).Send(a)
 }

@@ -22,6 +22,8 @@ type RecoverPlan struct {
 	Voters     []string  `json:"voters"`     // names, as the newest word on them has it
 	Missing    []string  `json:"missing"`    // those that do not answer: what only they know will be lost
 	AsOf       time.Time `json:"as_of"`
+	Lost       []string  `json:"lost,omitempty"`   // voters that lost what they had acknowledged: who, and up to which index
+	Marked     uint64    `json:"marked,omitempty"` // the highest index that any voter is known to have acknowledged in this generation
 }
 
 // Recover is the body of POST /v1/recover: the copy that a person agreed to, from a RecoverPlan. A newer one may be used, an older

@@ -58,6 +58,7 @@ const (
 	TroubleLies          = "lies"            // it sends others what honest software never sends
 	TroubleJournalLost   = "journal-lost"    // its worker's journal is gone, damaged or older than what others saw
 	TroubleLedgerDiffers = "ledger-differs"  // its copy of the ledger is not what the voters have, or theirs are not alike
+	TroubleLogLost       = "log-lost"        // its log of decisions, as a voter, is gone, damaged or older than what it acknowledged
 )
 
 // Peers answers GET /v1/peers.
