@@ -88,7 +88,7 @@ func (n *Node) tooMuchLost() string {
 	if len(lost) == 0 || len(voters)-len(lost) > len(voters)/2 {
 		return ""
 	}
-	copied := "this peer has no copy of the ledger."
+	copied := "This peer has no copy of the ledger."
 	if at := n.replica.Applied(); at > 0 {
 		copied = fmt.Sprintf("This peer's copy of the ledger ends at entry %d.", at)
 	}

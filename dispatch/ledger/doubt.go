@@ -29,6 +29,8 @@ const (
 	askAgain = 30 * time.Millisecond
 	// rankStep is between two candidates: some round trips, for the first to win before the second stands.
 	rankStep = 75 * time.Millisecond
+	// askLost is how often a peer without a seat asks the voters while nobody leads: what they have lost, for whoever wants to know.
+	askLost = 2 * time.Second
 	// looksAtOnce bounds the questions of others that are looked into at the same time.
 	looksAtOnce = 16
 )
@@ -104,7 +106,7 @@ func (n *Node) runDoubt(ctx context.Context) {
 		seen := true
 		switch {
 		case s == nil:
-			if !alone {
+			if !alone || n.leaderless() {
 				n.passDoubt(ctx)
 			}
 		case s.raft.State() == raft.Leader:
@@ -114,10 +116,18 @@ func (n *Node) runDoubt(ctx context.Context) {
 		// Raft goes on knowing a leader for seconds after its end: as long as nobody has seen it alive, the doubt stands.
 		if alone = s != nil && !(seen && s.hasLeader()); alone {
 			t.Reset(h + rand.N(h))
+		} else if s == nil && n.leaderless() {
+			t.Reset(askLost)
 		} else {
 			sleep(ctx, h/3) // the next doubt is not looked into at once
 		}
 	}
+}
+
+// leaderless tells whether nobody is known here to coordinate.
+func (n *Node) leaderless() bool {
+	_, _, ok := n.Coordinator()
+	return !ok
 }
 
 // hasLeader tells whether raft knows a leader, this server included.

@@ -142,6 +142,7 @@ func (n *Node) runUpkeep(ctx context.Context) {
 				case <-ctx.Done():
 					return
 				case <-t.C:
+				case <-n.tenure.bad:
 				}
 			}
 			pace = look
