@@ -46,15 +46,17 @@ func (r *Roster) Believe(seats *SeatChain, level func() bool) { r.seats, r.level
 // Seats is who holds a seat, as this roster believes; nil if nobody was named.
 func (r *Roster) Seats() *SeatChain { return r.seats }
 
-// signs tells whether a peer's signature counts by what entries say of it.
-func (r *Roster) signs(l *roll, peer string) bool {
+// signs tells whether an entry's signature counts. Of a signer that was removed it is what it signed before, as long as the own replica of
+// the ledger cannot say better: the peers it admitted may be all there are by now.
+func (r *Roster) signs(l *roll, e Entry) bool {
+	by := l.entries[e.By]
 	switch {
-	case r.seats == nil || l.entries[peer].Removed:
+	case r.seats == nil:
 		return false
 	case r.level != nil && r.level():
-		return r.seats.Seated(peer)
+		return !by.Removed && r.seats.Seated(e.By)
 	}
-	return r.seats.WasSeated(peer)
+	return (!by.Removed || e.At < by.At) && r.seats.WasSeated(e.By)
 }
 
 // Admitted tells whether peer is in and has not been removed. The gate asks this for every stream.
@@ -152,7 +154,7 @@ func (r *Roster) Offer(entries ...Entry) error {
 	for len(todo) > 0 {
 		before := len(todo)
 		todo = slices.DeleteFunc(todo, func(e Entry) bool {
-			if !r.signs(next, e.By) {
+			if !r.signs(next, e) {
 				return false
 			}
 			if h, ok := next.entries[e.Peer]; !ok || e.At > h.At {

@@ -193,6 +193,24 @@ func TestARemovedVoterProvesNothingAnyMore(t *testing.T) {
 	}
 }
 
+// What it signed before may be all that leads from a peer that was away to those that decide now.
+func TestWhatARemovedVoterSignedBeforeStillLeadsToTheOthers(t *testing.T) {
+	f := newFlock(t)
+	founder := f.admit("v1", "v1")
+	r := f.roster(founder)
+	if err := r.Offer(f.admit("v1", "v2"), f.remove("v2", "v1"), f.admit("v2", "x")); err != nil {
+		t.Fatal(err)
+	}
+	if got := peers(r); !slices.Equal(got, []string{"v2", "x"}) {
+		t.Errorf("in are %v", got)
+	}
+	level := f.roster(founder)
+	level.Believe(level.Seats(), func() bool { return true })
+	if err := level.Offer(f.remove("v2", "v1"), f.sign("v1", admission.Entry{Cluster: cluster, Peer: "y", At: founder.At, Roles: admission.AllRoles()})); !errors.Is(err, admission.ErrUntrusted) || level.Admitted("y") {
+		t.Errorf("where the ledger is known it proves nothing: %v", err)
+	}
+}
+
 func TestAnEmptyRosterTakesNoOffers(t *testing.T) {
 	f := newFlock(t)
 	r := f.roster()
