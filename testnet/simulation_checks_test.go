@@ -17,6 +17,7 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 		sim.BreakUnfence:       "I3",
 		sim.BreakSameTerm:      "I3",
 		sim.BreakNoSync:        "I4 I2 I1",
+		sim.BreakBlankJournal:  "I4",
 		sim.BreakForgetWait:    "I4",
 		sim.BreakNoDigest:      "I5",
 		sim.BreakReplaceAtOnce: "I6",

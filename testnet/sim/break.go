@@ -17,6 +17,7 @@ const (
 	BreakUnfence       Break = "unfence"         // I3: a worker ignores epochs
 	BreakSameTerm      Break = "same-term"       // I3: an election does not begin a new epoch
 	BreakNoSync        Break = "no-sync"         // I4: the journal's last write is lost in a crash
+	BreakBlankJournal  Break = "blank-journal"   // I4: a worker goes on under the same name without its journal
 	BreakForgetWait    Break = "forget-wait"     // I4: work that must not run twice is replaced
 	BreakNoDigest      Break = "no-digest"       // I5: what gossip lost is not fetched
 	BreakReplaceAtOnce Break = "replace-at-once" // I6: one lost session, and everything is given up

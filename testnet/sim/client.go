@@ -167,6 +167,9 @@ func (c *client) recv(from *link, d dispatch.Down) {
 		}
 	case d.Welcome != nil:
 		first := c.welcome == nil
+		if l.p.heedless {
+			d.Welcome.Highest, d.Welcome.Sum, d.Welcome.Heard = 0, nil, nil
+		}
 		if first {
 			c.welcome, c.since = d.Welcome, l.w.now()
 		}
@@ -177,6 +180,7 @@ func (c *client) recv(from *link, d dispatch.Down) {
 			c.beat()
 			c.watch()
 		}
+		l.renew()
 	case d.Assignments != nil && l.p.idles > 0: // it beats, and never starts what it got
 	default:
 		l.w.check.beforeFrame(l)

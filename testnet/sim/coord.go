@@ -288,7 +288,7 @@ func (l *life) serve(d *door, u dispatch.Up) {
 		l.w.stats.Sessions++
 		d.conn, d.term = l.conns, l.term
 		l.term.links[d.conn] = d
-		l.term.post(dispatch.SessionOpened{Conn: d.conn, Peer: d.peer.id, Hello: *u.Hello})
+		l.term.post(dispatch.SessionOpened{Conn: d.conn, Peer: d.peer.id, Hello: *u.Hello, Known: l.known(d.peer, u.Hello.Incarnation)})
 		d.guard()
 	case d.term == nil || d.term.over:
 		d.link.abort()

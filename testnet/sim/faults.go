@@ -23,6 +23,7 @@ func faultKinds() []fault {
 		{"kill coordinator and another", 3, (*world).killTwo},
 		{"kill many", 1, (*world).killMany},
 		{"lose the disk", 3, (*world).loseDisk},
+		{"lose the journal", 3, (*world).loseJournal},
 		{"terminate", 4, (*world).terminate},
 		{"leave", 1, (*world).leave},
 		{"die for good", 1, (*world).dieForGood},

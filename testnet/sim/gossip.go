@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"time"
 
@@ -155,6 +156,7 @@ func (l *life) publish(raw []byte) {
 type batchKey struct {
 	author, inc string
 	number      uint64
+	body        [32]byte // a journal that was turned back numbers anew
 }
 
 // openEnvelope reads an envelope.
@@ -169,7 +171,7 @@ func (w *world) openEnvelope(raw []byte) (digest.Envelope, taskstate.Batch, erro
 
 // batchOf is what is in an envelope. It is read once.
 func (w *world) batchOf(env digest.Envelope) (taskstate.Batch, error) {
-	k := batchKey{env.Author, env.Incarnation, env.Number}
+	k := batchKey{env.Author, env.Incarnation, env.Number, sha256.Sum256(env.Body)}
 	if b, ok := w.batches[k]; ok {
 		return b, nil
 	}
@@ -194,6 +196,7 @@ func (l *life) keep(env digest.Envelope, b taskstate.Batch) {
 		news, _ := l.table.Merge(b)
 		w.check.news(l, news)
 	}
+	l.hearOwn(env)
 	if m := l.digest.Mark(env.Author, env.Incarnation); m.Contiguous < m.Top && !l.asking {
 		l.asking = true
 		l.after(100*time.Millisecond, func() {

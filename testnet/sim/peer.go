@@ -34,6 +34,8 @@ type peer struct {
 	older    *dispatch.SimDisk // as it was one write ago, for a Break
 	slowDisk int               // how many faults make it slow
 	badDisk  int               // or refuse
+	astray   bool              // the journal is not what it was when this machine last ran
+	heedless bool              // it does not hear what others know of it, for a Break
 	filled   int               // next to no room, but for what the journal has in reserve
 	copy     []byte            // of the ledger, as saved now and then
 	procs    map[taskstate.TaskID]*proc
@@ -53,16 +55,27 @@ func newPeer(w *world, n int) *peer {
 	return p
 }
 
-// newDisk begins a new incarnation.
+// newDisk begins with nothing.
 func (p *peer) newDisk() {
+	p.newJournal()
+	p.copy = nil
+}
+
+// newJournal begins a new incarnation.
+func (p *peer) newJournal() {
 	p.incs++
 	p.inc = taskstate.Incarnation(fmt.Sprintf("%s-%d", p.id, p.incs))
+	p.blankJournal()
+}
+
+// blankJournal forgets what the worker wrote down.
+func (p *peer) blankJournal() {
 	d, err := dispatch.NewSimDisk(p.id, p.inc)
 	if err != nil {
 		p.w.fail("bug", "a new journal: %v", err)
 		return
 	}
-	p.disk, p.older, p.copy = d, d.Clone(), nil
+	p.disk, p.older = d, d.Clone()
 }
 
 // up tells whether its process runs.
@@ -91,6 +104,8 @@ type life struct {
 	counted   uint64
 
 	worker   *dispatch.SimWorker
+	workers  int  // of this process: more than one if its journal was found to be old
+	rebooted bool // the machine was off before
 	client   client
 	journal  journal
 	stopping bool
@@ -164,19 +179,27 @@ func (p *peer) boot() {
 	})
 	p.life = l
 	l.client = client{l: l}
-	worker, begun, err := dispatch.NewSimWorker(p.id, p.inc, dispatch.Offer{Resources: w.sold(p), Name: p.id}, p.disk, workerPorts{l}, p.wall())
+	l.rebooted = rebooted
+	l.work()
+	l.live()
+	l.client.next()
+}
+
+// work begins a worker with what is in the journal.
+func (l *life) work() {
+	w, p := l.w, l.p
+	l.workers++
+	worker, begun, err := dispatch.NewSimWorker(p.id, p.inc, dispatch.Offer{Resources: w.sold(p), Name: p.id}, p.disk, workerPorts{l, l.workers}, p.wall())
 	if err != nil {
 		w.fail("bug", "%s cannot read its journal: %v", p.id, err)
 		return
 	}
 	if w.tracing() {
-		w.tracef("%s boots, life %d, incarnation %s, ledger at %d, takes up %d", p.id, p.lives, p.inc, l.replica.Applied(), len(begun))
+		w.tracef("%s begins, life %d, incarnation %s, ledger at %d, takes up %d", p.id, p.lives, p.inc, l.replica.Applied(), len(begun))
 	}
 	l.worker = worker
-	l.worker.Begin(l.adopt(begun, rebooted), p.wall())
+	l.worker.Begin(l.adopt(begun), p.wall())
 	p.sayFull()
-	l.live()
-	l.client.next()
 }
 
 // live begins what a process does by itself.

@@ -99,6 +99,7 @@ func (l *life) ran(rep taskstate.RunReport) {
 		l.w.tracef("%s: %s is %s %s", l.p.id, rep.Task, rep.State, rep.Reason)
 	}
 	l.worker.Ran(l.p.wall(), rep)
+	l.renew()
 }
 
 // halt is the runner's Stop.
@@ -133,7 +134,7 @@ func (p *peer) lose(r *proc) {
 }
 
 // adopt is the runner's Adopt: what runs goes on, what ended meanwhile is told. After that nothing may run that the worker does not know of.
-func (l *life) adopt(tasks []taskstate.Launch, rebooted bool) (lost []taskstate.Loss) {
+func (l *life) adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 	p := l.p
 	for _, t := range tasks {
 		r, runs := p.procs[t.Task]
@@ -146,9 +147,10 @@ func (l *life) adopt(tasks []taskstate.Launch, rebooted bool) (lost []taskstate.
 			rep.At = p.wall().UnixMilli()
 			l.after(0, func() { l.ran(rep) })
 		default:
-			lost = append(lost, taskstate.Loss{Task: t.Task, Never: !rebooted && !p.begun[t.Task]})
+			lost = append(lost, taskstate.Loss{Task: t.Task, Never: !l.rebooted && !p.begun[t.Task]})
 		}
 	}
+	p.strays()
 	for _, id := range p.running() {
 		if p.procs[id].life != l {
 			p.w.fail("I4", "%s starts again and does not know that %v runs", p.id, id)

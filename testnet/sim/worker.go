@@ -10,7 +10,10 @@ import (
 )
 
 // workerPorts is what the worker's shell does for its core.
-type workerPorts struct{ l *life }
+type workerPorts struct {
+	l *life
+	n int // of the life's workers
+}
 
 func (p workerPorts) Send(u dispatch.Up) { p.l.client.send(u) }
 
@@ -32,7 +35,9 @@ func (p workerPorts) Publish(envelopes [][]byte) {
 		for _, e := range envelopes {
 			l.publish(e)
 		}
-		l.worker.Published(l.p.wall())
+		if p.n == l.workers {
+			l.worker.Published(l.p.wall())
+		}
 	})
 }
 
@@ -85,6 +90,7 @@ func (j *journal) try() {
 	}
 	j.txn = nil
 	l.worker.Saved(l.p.wall())
+	l.renew()
 }
 
 func (j *journal) write() {
