@@ -18,6 +18,8 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 		sim.BreakSameTerm:      "I3",
 		sim.BreakNoSync:        "I4 I2 I1",
 		sim.BreakBlankJournal:  "I4",
+		sim.BreakOldJournal:    "I4",
+		sim.BreakPatient:       "I1",
 		sim.BreakForgetWait:    "I4",
 		sim.BreakNoDigest:      "I5",
 		sim.BreakReplaceAtOnce: "I6",

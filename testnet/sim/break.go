@@ -18,9 +18,11 @@ const (
 	BreakSameTerm      Break = "same-term"       // I3: an election does not begin a new epoch
 	BreakNoSync        Break = "no-sync"         // I4: the journal's last write is lost in a crash
 	BreakBlankJournal  Break = "blank-journal"   // I4: a worker goes on under the same name without its journal
+	BreakOldJournal    Break = "old-journal"     // I4: a worker believes an old journal, whatever others know
 	BreakForgetWait    Break = "forget-wait"     // I4: work that must not run twice is replaced
 	BreakNoDigest      Break = "no-digest"       // I5: what gossip lost is not fetched
 	BreakReplaceAtOnce Break = "replace-at-once" // I6: one lost session, and everything is given up
+	BreakPatient       Break = "patient"         // I1: a worker may keep for ever what it does not start
 	BreakNoRetry       Break = "no-retry"        // I1: to try again is acknowledged, and not decided
 	BreakKeepTask      Break = "keep-task"       // I7: to cancel a task is acknowledged, and not decided
 	BreakDeaf          Break = "deaf"            // I7: tasks that are stopped run on

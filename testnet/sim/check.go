@@ -28,12 +28,14 @@ type check struct {
 	lasting   map[taskstate.JobID]*watched       // services and global jobs
 	leaves    map[taskstate.TaskID]time.Duration // since when they are to be stopped
 	restarts  map[slot]*restarts
-	lives     map[taskstate.JobID][]uint64 // entries with which a job that was over went on
-	redone    map[slot]int                 // attempts after which somebody wanted another one
-	promised  map[slot]int                 // the same, as somebody was told
-	gone      map[slot]int                 // the last attempts of slots that were cancelled alone
-	unmissed  map[taskstate.TaskID]bool    // they ended while their job was cancelled, whichever way
-	idling    time.Duration                // since when somebody could run what nobody runs; 0 = not so
+	lives     map[taskstate.JobID][]uint64       // entries with which a job that was over went on
+	redone    map[slot]int                       // attempts after which somebody wanted another one
+	promised  map[slot]int                       // the same, as somebody was told
+	gone      map[slot]int                       // the last attempts of slots that were cancelled alone
+	unmissed  map[taskstate.TaskID]bool          // they ended while their job was cancelled, whichever way
+	keeping   map[*peer]time.Duration            // since when they lie, and nothing else is the matter
+	given     map[taskstate.TaskID]time.Duration // since when those are seen to have them
+	idling    time.Duration                      // since when somebody could run what nobody runs; 0 = not so
 }
 
 type slot struct {
@@ -51,7 +53,7 @@ func (c *check) init(w *world) {
 		reasons: map[taskstate.TaskID]taskstate.Reason{}, cancels: map[taskstate.JobID]time.Duration{},
 		epochs: map[taskstate.Epoch]taskstate.PeerID{}, obeyed: map[taskstate.Incarnation]taskstate.Epoch{}, ambiguous: map[*leadership]bool{}, over: map[taskstate.JobID]bool{},
 		lasting: map[taskstate.JobID]*watched{}, leaves: map[taskstate.TaskID]time.Duration{}, restarts: map[slot]*restarts{},
-		lives: map[taskstate.JobID][]uint64{}, redone: map[slot]int{}, promised: map[slot]int{}, gone: map[slot]int{}, unmissed: map[taskstate.TaskID]bool{},
+		lives: map[taskstate.JobID][]uint64{}, redone: map[slot]int{}, promised: map[slot]int{}, gone: map[slot]int{}, keeping: map[*peer]time.Duration{}, given: map[taskstate.TaskID]time.Duration{}, unmissed: map[taskstate.TaskID]bool{},
 	}
 }
 
@@ -61,6 +63,7 @@ func (c *check) begin() { c.w.after(time.Second, c.tick) }
 func (c *check) tick() {
 	c.cancelled()
 	c.idle()
+	c.kept()
 	c.w.after(time.Second, c.tick)
 }
 

@@ -51,6 +51,9 @@ func (l *life) coordinate(lead *leadership, wait time.Duration) {
 	if w.cfg.Seed%3 == 0 {
 		cfg.FrameBudget = 400 // sets come in many frames
 	}
+	if w.cfg.Break == BreakPatient {
+		cfg.StartWithin = 24 * time.Hour
+	}
 	if w.cfg.Seed%4 == 0 {
 		cfg.Outstanding, cfg.MaxAhead, cfg.Pipeline = 5+3*mostLast, 2, 1 // what lasts leaves room for five
 	}

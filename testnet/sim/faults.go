@@ -24,6 +24,7 @@ func faultKinds() []fault {
 		{"kill many", 1, (*world).killMany},
 		{"lose the disk", 3, (*world).loseDisk},
 		{"lose the journal", 3, (*world).loseJournal},
+		{"turn the journal back", 3, (*world).turnBackJournal},
 		{"terminate", 4, (*world).terminate},
 		{"leave", 1, (*world).leave},
 		{"die for good", 1, (*world).dieForGood},

@@ -24,6 +24,26 @@ func (w *world) loseJournal() {
 	p.newJournal()
 }
 
+// turnBackJournal has a peer come back with a copy of its worker's journal that was made a while before. The copy is of the same start:
+// nothing here tells that it is old. One from before that would be known by the number of the start in it, and is as good as none.
+func (w *world) turnBackJournal() {
+	p := w.anyone()
+	l := p.life
+	if l == nil {
+		return
+	}
+	old, inc := p.disk.Clone(), p.inc
+	w.after(w.ms(100, 30_000), func() {
+		if p.life != l || p.inc != inc || w.calm {
+			return
+		}
+		p.down(w.chance(0.3), w.spell())
+		w.tracef("the journal of %s is turned back", p.id)
+		p.disk, p.older, p.astray = old, old.Clone(), true
+		p.heedless = p.heedless || w.cfg.Break == BreakOldJournal
+	})
+}
+
 // strays ends what runs on a machine and what the journal, which is not what it was, does not tell of.
 func (p *peer) strays() {
 	if !p.astray {
