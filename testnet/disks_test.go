@@ -27,7 +27,7 @@ import (
 //
 //	go test ./testnet -run TestDamagedDisks -rounds 200 -disk-seed 1 -timeout 3h
 var (
-	rounds   = flag.Int("rounds", 3, "rounds of TestDamagedDisks")
+	rounds   = flag.Int("rounds", 9, "rounds of TestDamagedDisks; the first play each scene once")
 	diskSeed = flag.Uint64("disk-seed", 1, "seed of the first round")
 )
 
@@ -40,7 +40,7 @@ type diskScene struct {
 
 // diskScenes are drawn from; another kind of damage adds its scenes here, from a file of its own.
 func diskScenes() []diskScene {
-	return slices.Concat(lostLogScenes())
+	return slices.Concat(lostLogScenes(), journalScenes(), copiedScenes())
 }
 
 // diskRound is one flock, and what was done to it.
