@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"time"
 
 	"covey/dispatch"
 	"covey/membership/digest"
@@ -32,9 +33,9 @@ func (w *world) turnBackJournal() {
 	if l == nil {
 		return
 	}
-	old, inc := p.disk.Clone(), p.inc
+	old, inc, made := p.disk.Clone(), p.inc, w.now()
 	w.after(w.ms(100, 30_000), func() {
-		if p.life != l || p.inc != inc || w.calm {
+		if p.life != l || p.inc != inc || w.calm || !w.heardAll(p, made) {
 			return
 		}
 		p.down(w.chance(0.3), w.spell())
@@ -42,6 +43,31 @@ func (w *world) turnBackJournal() {
 		p.disk, p.older, p.astray = old, old.Clone(), true
 		p.heedless = p.heedless || w.cfg.Break == BreakOldJournal
 	})
+}
+
+// heardAll tells whether all others who are there have heard of what a machine started since a moment. What nobody has heard of nobody can
+// tell the worker.
+func (w *world) heardAll(p *peer, since time.Duration) bool {
+	others := 0
+	for _, o := range w.peers {
+		if o == p || !o.up() {
+			continue
+		}
+		others++
+		for id := range p.begun {
+			rec, ok := w.quorum.truth.Job(id.Job)
+			if !ok || w.check.starts[id].since < since {
+				continue
+			}
+			if s := rec.Slot(id.Slot); !s.Open || s.Attempt != id.Attempt {
+				continue // nobody gives it to anybody any more
+			}
+			if _, heard := o.life.table.Get(id); !heard {
+				return false
+			}
+		}
+	}
+	return others > w.size/2
 }
 
 // strays ends what runs on a machine and what the journal, which is not what it was, does not tell of.
