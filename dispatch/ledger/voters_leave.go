@@ -65,17 +65,34 @@ func (n *Node) handOn(ctx context.Context) (done bool, err error) {
 	if err != nil || !ok {
 		return false, err
 	}
-	return false, s.transfer(heir) // the successor is asked next, as soon as it is known
+	return false, s.transfer(ctx, heir) // the successor is asked next, as soon as it is known
 }
 
 // transfer makes heir the leader. Raft must not lose leadership for another reason meanwhile: it would believe in a transfer under way
 // for ever, and refuse every proposal when it is elected again (hashicorp/raft#696). So the majority is asked first.
-func (s *seat) transfer(heir Voter) error {
-	if err := s.raft.VerifyLeader().Error(); err != nil {
+func (s *seat) transfer(ctx context.Context, heir Voter) error {
+	if err := s.verified(ctx); err != nil {
 		return err
 	}
 	id := heir.server()
 	return s.raft.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(id)).Error()
+}
+
+// verified tells whether a majority still takes this server for the leader. Raft answers that only when enough of those it asked have
+// answered: if one of them leaves the configuration meanwhile, never.
+func (s *seat) verified(ctx context.Context) error {
+	asked := make(chan error, 1)
+	go func() { asked <- s.raft.VerifyLeader().Error() }() // ends at the latest when this server leads no more
+	limit := time.NewTimer(raftTimeout)
+	defer limit.Stop()
+	select {
+	case err := <-asked:
+		return err
+	case <-limit.C:
+		return errors.New("no majority says in time that this is the leader")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // heir is a live voter other than this peer.
@@ -208,7 +225,7 @@ func (n *Node) RemoveVoter(ctx context.Context, peer taskstate.PeerID) error {
 		if s.is(next) {
 			heir, ok, err := n.heir(s)
 			if err == nil && ok {
-				err = s.transfer(heir)
+				err = s.transfer(ctx, heir)
 			}
 			if err != nil || !ok {
 				return fmt.Errorf("nobody takes leadership over: %w", errors.Join(err, ErrSoleVoter))
