@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	mrand "math/rand/v2"
 	"net"
 	"slices"
@@ -82,6 +83,7 @@ type copiesConfig struct {
 	halt   func(on bool)    // stop voting and taking tasks, or go on
 	back   func(why string) // this folder was turned back
 	name   func(string) string
+	met    string // the file that remembers whom it met
 	log    *slog.Logger
 }
 
@@ -89,6 +91,7 @@ type copiesConfig struct {
 type copies struct {
 	cfg     copiesConfig
 	history starts.History
+	met     met
 	queue   chan string
 	turn    chan struct{} // the halt changed
 
@@ -102,11 +105,15 @@ type copies struct {
 }
 
 func newCopies(cfg copiesConfig) *copies {
-	return &copies{
-		cfg: cfg, queue: make(chan string, maxLookQueue), turn: make(chan struct{}, 1),
+	c := &copies{
+		cfg: cfg, met: met{path: cfg.met}, queue: make(chan string, maxLookQueue), turn: make(chan struct{}, 1),
 		known: map[taskstate.PeerID]starts.Start{}, proofs: map[taskstate.PeerID]pastProof{}, asked: map[taskstate.PeerID]bool{},
 		double: map[taskstate.PeerID]bool{}, others: map[uint64]bool{}, looks: map[taskstate.PeerID]chan struct{}{},
 	}
+	for p, past := range c.met.load() {
+		c.proofs[p], c.known[p] = past, past.Proof.Start
+	}
+	return c
 }
 
 // Run looks at peers until ctx ends.
@@ -181,9 +188,9 @@ func (c *copies) Vet(peer string, start starts.Start) error {
 		return nil
 	}
 	c.mu.Lock()
-	was, met := c.known[peer]
+	past, shown := c.proofs[peer]
 	c.mu.Unlock()
-	if !start.IsZero() && (!met || was.Number != start.Number) {
+	if !start.IsZero() && (!shown || past.Proof.Start.Number != start.Number) {
 		ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 		defer cancel()
 		c.look(ctx, peer)
@@ -259,7 +266,7 @@ func (c *copies) judge(peer string, answers []starts.Answer, first []int) {
 	double := len(first) > 1 || halted
 	newest := answers[first[len(first)-1]]
 	c.mu.Lock()
-	was := c.double[peer]
+	was, before := c.double[peer], c.proofs[peer].Proof.Start.Number
 	if double {
 		c.double[peer] = true
 	} else {
@@ -268,6 +275,11 @@ func (c *copies) judge(peer string, answers []starts.Answer, first []int) {
 		c.proofs[peer] = pastProof{Nonce: newest.Nonce, Proof: newest.Proof}
 	}
 	c.mu.Unlock()
+	if !double && before != newest.Proof.Start.Number {
+		if err := c.met.save(c.pasts); err != nil {
+			c.cfg.log.Warn("whom this peer met cannot be remembered", "err", err)
+		}
+	}
 	switch {
 	case double && !was:
 		text := fmt.Sprintf("two processes go by the identity of %s: a machine or a data folder was copied. Neither votes nor takes tasks until one of them is stopped and given another with `peer up --new-identity --join TICKET`", c.cfg.name(peer))
@@ -277,6 +289,12 @@ func (c *copies) judge(peer string, answers []starts.Answer, first []int) {
 		c.cfg.say.clear(peer, api.TroubleCopied)
 		c.cfg.log.Info("only one process goes by this identity again", "peer", peer)
 	}
+}
+
+func (c *copies) pasts() map[taskstate.PeerID]pastProof {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.proofs)
 }
 
 // talk is one stream of startProtocol.
@@ -463,6 +481,7 @@ func (n *Node) copiesConfig(key crypto.PrivKey) copiesConfig {
 		onEach: func(ctx context.Context, peer, protocol string) []net.Conn { return n.host.OnEach(ctx, peer, protocol) },
 		back:   func(why string) { n.worker.TurnedBack(why) },
 		name:   func(peer string) string { return n.nameOf(peer) },
+		met:    n.folder.path(metName),
 	}
 }
 

@@ -81,7 +81,8 @@ func (w *workRound) turnedBack(k int, what string) {
 	}
 	now, old := filepath.Join(w.net.Data(k), what), filepath.Join(w.t.TempDir(), "old")
 	w.hurt[k] = "turned back to when it was stopped"
-	if w.r.IntN(3) > 0 {
+	cold := w.r.IntN(3) > 0
+	if cold {
 		w.kill(k)
 		w.copyFolder(now, old)
 		w.start(k)
@@ -91,7 +92,12 @@ func (w *workRound) turnedBack(k int, what string) {
 	}
 	w.work()
 	w.busy(k)
-	w.kill(k) // alone: those who saw what it did after the copy remember that as long as one of them runs
+	down := []int{k}
+	if what == "" && cold {
+		down = w.killSome(k)
+	} else {
+		w.kill(k) // alone: those who saw what it did after the copy remember that as long as one of them runs
+	}
 	if what != "" || w.r.IntN(2) == 0 {
 		w.copyFolder(old, now)
 	} else {
@@ -99,7 +105,7 @@ func (w *workRound) turnedBack(k int, what string) {
 		w.copyBack(old, now)
 	}
 	w.t.Logf("peer %d: %s", k, w.hurt[k])
-	w.start(k)
+	w.start(down...)
 }
 
 // copyFrozen copies files of a peer that runs as they are at one moment, as an image of its machine would have them.
