@@ -88,11 +88,11 @@ func (n *Node) tooMuchLost() string {
 	if len(lost) == 0 || len(voters)-len(lost) > len(voters)/2 {
 		return ""
 	}
-	copied := "This peer has no copy of the ledger."
+	copied := ""
 	if at := n.replica.Applied(); at > 0 {
-		copied = fmt.Sprintf("This peer's copy of the ledger ends at entry %d.", at)
+		copied = fmt.Sprintf(" This peer's copy of the ledger ends at entry %d.", at)
 	}
-	return fmt.Sprintf("%s Too few voters are left with what was decided, and nobody else's return can help. %s `peer recover` goes on from the newest copy in reach and says what may be lost; a new start with an empty data folder loses everything.",
+	return fmt.Sprintf("%s Too few voters are left with what was decided, and nobody else's return can help.%s `peer recover` goes on from the newest copy in reach and says what may be lost; a new start with an empty data folder loses everything.",
 		n.lossWords(lost...), copied)
 }
 

@@ -217,7 +217,7 @@ func (n *Node) openState() (err error) {
 
 func (n *Node) openLedger(candidates func() []ledger.Candidate) (*ledger.Node, error) {
 	l, err := ledger.Open(ledger.Config{
-		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Mark: n.folder.path("voter.mark"), Candidates: candidates, MayVote: n.mayVote, Seats: n.seats, Refused: n.refused, Log: n.log, Now: n.cfg.Now,
+		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Mark: n.folder.path("voter.mark"), Sign: n.host.Sign, Verify: p2p.Verify, Candidates: candidates, MayVote: n.mayVote, Seats: n.seats, Refused: n.refused, Log: n.log, Now: n.cfg.Now,
 	})
 	if err != nil {
 		return nil, api.Errorf(api.Failed, "%v", err)

@@ -51,6 +51,7 @@ func (n *Node) PlanRecover(ctx context.Context) (api.RecoverPlan, error) {
 			plan.Missing = append(plan.Missing, n.called(v.Peer))
 		}
 	}
+	plan.Marked = n.ledger.Marked(plan.From.Generation)
 	for _, l := range n.ledger.Losses() {
 		if l.Generation == plan.From.Generation {
 			plan.Lost, plan.Marked = append(plan.Lost, n.lossWords(l)), max(plan.Marked, l.Held)

@@ -1,7 +1,9 @@
 package ledger_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -104,7 +106,7 @@ func (fl *flock) start(id string, inc taskstate.Incarnation, follow ...string) *
 	fl.net.Revive(id)
 	n, err := ledger.Open(ledger.Config{
 		Net: fl.net.Host(id), Self: id, Incarnation: inc, Dir: filepath.Join(fl.dir, id+string(inc)),
-		Draw: fl.draw(id, inc), Candidates: fl.candidates, Log: fl.log(id), RingBytes: fl.ring, MayVote: fl.mayVote, Hurt: fl.disk(id).ask,
+		Sign: fakeSign(id), Verify: fakeVerify, Draw: fl.draw(id, inc), Candidates: fl.candidates, Log: fl.log(id), RingBytes: fl.ring, MayVote: fl.mayVote, Hurt: fl.disk(id).ask,
 	})
 	if err != nil {
 		fl.t.Fatal(err)
@@ -366,3 +368,18 @@ func TestWhenTheCoordinatorDiesAnotherGoesOnAndNothingDecidedIsLost(t *testing.T
 
 // firstSeat draws the incarnation that tests give their seats.
 func firstSeat() taskstate.Incarnation { return "1" }
+
+// fakeSign signs as a peer does, for those who believe everybody's word on who it is.
+func fakeSign(id string) func([]byte) ([]byte, error) {
+	return func(b []byte) ([]byte, error) {
+		sum := sha256.Sum256(append([]byte(id), b...))
+		return sum[:], nil
+	}
+}
+
+func fakeVerify(id string, b, sig []byte) error {
+	if want, _ := fakeSign(id)(b); !bytes.Equal(want, sig) {
+		return errors.New("a bad signature")
+	}
+	return nil
+}

@@ -22,6 +22,7 @@ func (n *Node) handleFollow(peer string, c connT) {
 	if len(h.Seats) > 0 {
 		_ = n.proves(peer, h.Seats)
 	}
+	n.learnMarks(peer, h.Marks)
 	f := &feeder{n: n, peer: peer, c: c, w: wire.NewWriter(c, 0), seat: n.currentSeat()}
 	if h.Copy {
 		f.serveCopy(h)
@@ -72,6 +73,9 @@ func (f *feeder) refusal(peer string, h followHello) string {
 		return refuseOlder
 	case h.Cluster != "" && h.Cluster != f.n.cluster():
 		return refuseForeign
+	case f.ahead(h):
+		f.n.cfg.Log.Error("a follower says that it has decisions which this ledger does not have: if that is so, the voters' disks were turned back", "peer", peer, "theirs", h.Index, "ours", f.seat.raft.LastIndex())
+		return refuseAhead
 	}
 	return ""
 }
@@ -205,6 +209,7 @@ func (f *feeder) step() (more bool, err error) {
 		if mark.VotersIndex != f.marked.VotersIndex {
 			mark.Seats = f.n.authority.seats.ShortProof(seatsShown)
 		}
+		mark.Marks = f.n.showMarks(f.seat)
 		f.marked, f.due = mark, now.Add(f.n.cfg.Timings.Bookmark)
 		return false, f.send(followFrame{Mark: &mark})
 	}

@@ -24,6 +24,7 @@ type following struct {
 func (f *following) run() error {
 	h := followHello{}
 	f.n.rep.Read(func(s *State) { h = followHello{Generation: s.Generation(), Index: s.Index(), Cluster: s.Cluster()} })
+	h.Marks = f.n.showMarks(f.n.currentSeat())
 	h.Seats = f.n.authority.seats.ShortProof(seatsShown)
 	if f.anew = f.n.compared.wrong(); f.anew {
 		h.Generation, h.Index = 0, 0
@@ -82,6 +83,9 @@ func (f *following) touch() {
 func (f *following) refused(r *followRefuse) error {
 	f.n.reportForeign(f.peer, r.Generation, append(r.Voters, r.Coordinator)...)
 	f.n.addContacts(append(r.Voters, r.Coordinator))
+	if r.Code == refuseAhead {
+		f.n.cfg.Log.Error("the coordinator has less than this peer: the copy of the ledger here is kept", "peer", f.peer, "index", f.n.rep.Applied())
+	}
 	return fmt.Errorf("refused: %s", r.Code)
 }
 
@@ -130,6 +134,7 @@ func (f *following) entries(items []item) error {
 func (f *following) mark(m *bookmark) error {
 	f.touch()
 	n := f.n
+	n.learnMarks(f.peer, m.Marks)
 	n.mu.Lock()
 	known := n.epoch
 	if f.peer == n.hint && m.Epoch.Less(n.hintEpoch) {

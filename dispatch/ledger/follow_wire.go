@@ -3,6 +3,8 @@ package ledger
 import (
 	"time"
 
+	"covey/dispatch/ledger/mark"
+
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
@@ -18,6 +20,7 @@ type followHello struct {
 	Copy       bool   `cbor:"4,keyasint,omitempty"` // only a snapshot, of whatever this peer has: to recover the ledger from it
 	// Seats is the newest record of who holds a seat the follower knows: the voter it asks may lack the proof of its own.
 	Seats []admission.Seats `cbor:"5,keyasint,omitempty"`
+	Marks []mark.Signed     `cbor:"6,keyasint,omitempty"` // how far the voters had acknowledged, as this follower can prove
 }
 
 // followFrame is what a voter sends: one field is set.
@@ -47,6 +50,7 @@ type bookmark struct {
 	VotersIndex uint64           `cbor:"5,keyasint,omitempty"`
 	// Seats proves Voters to others; it comes when they have changed.
 	Seats []admission.Seats `cbor:"6,keyasint,omitempty"`
+	Marks []mark.Signed     `cbor:"8,keyasint,omitempty"` // of the voters
 	Chain *chainMark        `cbor:"7,keyasint,omitempty"` // of what this voter has applied
 }
 
@@ -67,6 +71,7 @@ const (
 	refuseNotVoter = "not-a-voter"
 	refuseOlder    = "older-ledger" // the follower has a higher generation than this voter
 	refuseForeign  = "other-cluster"
+	refuseAhead    = "less-than-you" // the follower has decisions that this leader does not have
 	refuseBusy     = "busy"
 	refuseTooSlow  = "too-slow" // the follower fell behind what is kept; it comes back and gets a snapshot
 )

@@ -32,7 +32,10 @@ type Config struct {
 	// that was away while others took over; nil knows none.
 	MayVote func(taskstate.PeerID) bool
 	// Seats is who holds a seat, and the proof; it outlives restarts. nil keeps it in memory, unsigned.
-	Seats     *admission.SeatChain
+	Seats *admission.SeatChain
+	// Sign signs for Self, and Verify proves what another peer signed; without them the voters keep no marks of each other (see seen).
+	Sign      func([]byte) ([]byte, error)
+	Verify    func(peer string, data, sig []byte) error
 	Refused   *Refusals // counts what no honest member says; nil counts nothing
 	Log       *slog.Logger
 	Now       func() time.Time // stamps entries; nil is time.Now
@@ -104,6 +107,7 @@ type Node struct {
 	sync        syncState
 	foreign     foreign
 	tenure      tenure
+	seen        seen
 	authority   authority
 	suspension  suspension
 	compared    comparison
@@ -158,6 +162,7 @@ func (n *Node) restore() error {
 	n.contacts = mem.Contacts
 	n.authority.seats.Assume(mem.Contacts) // a folder of version 0.1 knows no better
 	n.tenure.begin(mem)
+	n.loadSeen()
 	n.voters = mem.Voters
 	n.bound = logBound{generation: mem.Seat, index: mem.Log}
 	if err := n.rep.Load(n.copyPath()); err != nil {
@@ -199,6 +204,7 @@ func (n *Node) Close() error {
 	err = errors.Join(err, n.closeSeat())
 	n.moved.fire()
 	n.handlers.Wait()
+	n.saveSeen(true)
 	return errors.Join(err, n.save(), n.authority.seats.Save())
 }
 
@@ -229,7 +235,7 @@ func (n *Node) Replica() *Replica { return n.rep }
 func (n *Node) Run(ctx context.Context, lead func(context.Context, taskstate.Epoch)) error {
 	var wg sync.WaitGroup
 	for _, f := range []func(context.Context){
-		func(ctx context.Context) { n.runTerms(ctx, lead) }, n.runFollow, n.runUpkeep, n.runDoubt, n.runCompare, n.watchDisk,
+		func(ctx context.Context) { n.runTerms(ctx, lead) }, n.runFollow, n.runUpkeep, n.runDoubt, n.runTell, n.runCompare, n.watchDisk,
 	} {
 		wg.Go(func() { f(ctx) })
 	}

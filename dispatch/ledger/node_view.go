@@ -47,6 +47,9 @@ func (n *Node) setCoordinator(peer taskstate.PeerID, e taskstate.Epoch) {
 	if !same {
 		n.changed.fire()
 		n.moved.fire()
+		if peer == "" {
+			n.Doubt()
+		}
 	}
 }
 

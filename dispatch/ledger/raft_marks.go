@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 
@@ -19,6 +20,7 @@ type acked struct {
 	term  uint64    // raft's, as the log's stable store has it
 	snaps raft.SnapshotStore
 	hurt  func() error
+	now   atomic.Pointer[mark.Mark] // what is on disk, for whoever shows it
 	// decided is the newest entry of this log that is known to be decided. No leader takes it back.
 	decided func() uint64
 }
@@ -49,7 +51,11 @@ func (a *acked) put(m mark.Mark) error {
 		return err
 	}
 	m.Decided = max(a.decided(), a.file.Mark().Decided)
-	return a.file.Put(m)
+	if err := a.file.Put(m); err != nil {
+		return err
+	}
+	a.now.Store(&m)
+	return nil
 }
 
 // note brings to the disk how far what is in the log was decided, if no later entry has. It waits for no other write, which does the same.
@@ -172,6 +178,7 @@ func (n *Node) checkLog(s *seat, snaps raft.SnapshotStore) error {
 	}
 	s.store.acked = &acked{file: file, self: self, term: term, snaps: snaps, hurt: s.store.hurt, decided: s.fsm.decided.Load}
 	if m.Same(self) {
+		s.store.acked.now.Store(&m)
 		return nil
 	}
 	if err := s.store.acked.to(last); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"covey/dispatch/ledger/mark"
 	"covey/taskstate"
 )
 
@@ -101,6 +102,13 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	n.votersFloor = floor // before raft says anything: while it replays its log, older ones come by again, and they are history
 	n.mu.Unlock()
 	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign, n.Doubt)
+	s.stream.show = func() []mark.Signed { return n.showMarks(s) }
+	s.stream.learn = func(peer taskstate.PeerID, shown []mark.Signed) error {
+		if n.learnMarks(peer, shown); s.unsound.Load() != nil {
+			return errNoSeat
+		}
+		return nil
+	}
 	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout, MaxRPCsInFlight: noPipeline})
 	s.raft, err = newRaft(conf, s.fsm, raftLogs{s.store, func(err error) { n.seatUnsound(s, err) }}, snaps, steadyTransport{s.trans, s.store})
 	if err != nil {
@@ -292,6 +300,7 @@ func (s *seat) holds(index uint64) bool {
 
 // keepSeat gives up a seat that was taken away, together with its folder, and sees to snapshots.
 func (n *Node) keepSeat() {
+	n.saveSeen(false)
 	if s := n.currentSeat(); s != nil {
 		s.renewLog()
 		s.fsm.snapshotIfDue(s)

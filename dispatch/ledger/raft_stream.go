@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"covey/dispatch/ledger/mark"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
@@ -23,6 +24,8 @@ type raftHello struct {
 	Generation uint64 `cbor:"1,keyasint"`
 	From       string `cbor:"2,keyasint"`
 	To         string `cbor:"3,keyasint"`
+
+	Marks []mark.Signed `cbor:"5,keyasint,omitempty"` // how far From had acknowledged, and what it saw of others
 }
 
 // raftAnswer accepts a hello, or says why not.
@@ -30,10 +33,12 @@ type raftAnswer struct {
 	OK         bool   `cbor:"1,keyasint,omitempty"`
 	Generation uint64 `cbor:"2,keyasint,omitempty"`
 	Why        string `cbor:"3,keyasint,omitempty"`
+
+	Marks []mark.Signed `cbor:"4,keyasint,omitempty"` // as in raftHello
 }
 
 const (
-	raftHelloCap     = 4 << 10
+	raftHelloCap     = 8 << 10
 	raftHelloTimeout = 3 * time.Second
 )
 
@@ -44,6 +49,9 @@ type streamLayer struct {
 	self       Voter
 	foreign    func(peer taskstate.PeerID, generation uint64, others ...taskstate.PeerID) // told when the other side is of another generation
 	broke      func()                                                                     // told when a stream ends
+
+	show  func() []mark.Signed                        // what is said about marks in greetings; nil: nothing
+	learn func(taskstate.PeerID, []mark.Signed) error // what the other side says about them; its error ends the stream
 
 	accept chan net.Conn
 	done   chan struct{}
@@ -92,12 +100,21 @@ func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 // greet is the dialling side of the hello. The answer is one small frame, and raft says nothing before it is asked: no byte
 // of raft's is swallowed by the reader's buffer.
 func (s *streamLayer) greet(c net.Conn, peer taskstate.PeerID, to string) error {
-	if err := wire.NewWriter(c, raftHelloCap).Send(raftHello{Generation: s.generation, From: s.self.server(), To: to}); err != nil {
+	h := raftHello{Generation: s.generation, From: s.self.server(), To: to}
+	if s.show != nil {
+		h.Marks = s.show()
+	}
+	if err := wire.NewWriter(c, raftHelloCap).Send(h); err != nil {
 		return fmt.Errorf("greet voter %s: %w", to, err)
 	}
 	var a raftAnswer
 	if err := wire.NewReader(c, raftHelloCap).Read(&a); err != nil {
 		return fmt.Errorf("greet voter %s: %w", to, err)
+	}
+	if s.learn != nil {
+		if err := s.learn(peer, a.Marks); err != nil {
+			return err
+		}
 	}
 	if a.OK {
 		return nil
@@ -207,6 +224,9 @@ func (n *Node) handleRaft(peer string, c net.Conn) {
 	}
 	s, why := n.admitRaft(peer, h)
 	a := raftAnswer{OK: why == nil, Generation: n.Generation()}
+	if s := n.currentSeat(); s != nil {
+		a.Marks = n.showMarks(s)
+	}
 	if why != nil {
 		a.Why = why.Error()
 		n.cfg.Log.Debug("refused a raft stream", "peer", peer, "why", why)
@@ -241,6 +261,12 @@ func (n *Node) admitRaft(peer string, h raftHello) (*seat, error) {
 	case !n.Seated(peer):
 		n.askForProof(peer)
 		return nil, fmt.Errorf("%s: %w", peer, errUnseated)
+	}
+	if n.learnMarks(peer, h.Marks); s.unsound.Load() != nil {
+		return nil, errNoSeat
+	}
+	if n.turnedBack(h.From, h.Generation, h.Marks) {
+		return nil, fmt.Errorf("%s had acknowledged more than it knows of now: its folder was turned back", h.From)
 	}
 	return s, nil
 }

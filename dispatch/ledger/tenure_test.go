@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -160,4 +161,85 @@ func TestALogIsUsedWhenOnlyTheMemoIsGone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// turnBack gives a stopped peer's folder back what it held when keep was called.
+func (fl *flock) keep(id string) (turnBack func()) {
+	fl.t.Helper()
+	dir, old := filepath.Join(fl.dir, id+"1"), filepath.Join(fl.t.TempDir(), "old")
+	if err := os.CopyFS(old, os.DirFS(dir)); err != nil {
+		fl.t.Fatal(err)
+	}
+	return func() {
+		if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(old))); err != nil {
+			fl.t.Fatal(err)
+		}
+	}
+}
+
+func TestAVoterWhoseWholeFolderWasTurnedBackIsSeatedAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *flock) {
+		fl.grow(3, "a", "b", "c")
+		fl.down("c")
+		back := fl.keep("c")
+		fl.up("c")
+		fl.settle()
+		fl.insist(job(1))
+		fl.settle()
+		time.Sleep(time.Minute)
+		fl.down("c", "b") // b has c's word for what it acknowledged
+		back()
+		fl.down("a")
+		fl.up("b", "c")
+		fl.await("c gives up its seat", func() bool { return fl.nodes["c"].Lost() != nil })
+		if l := fl.nodes["c"].Lost(); l.Server != "c/1" || l.Held <= l.Left {
+			t.Errorf("c says that it lost %+v", l)
+		}
+		fl.up("a")
+		fl.await("c votes with another seat", fl.whole("c", "1.2"))
+		fl.settle()
+		if !has(fl.nodes["c"], 1) {
+			t.Error("the job is gone")
+		}
+	})
+}
+
+func TestALoneVoterThatWasTurnedBackDoesNotLeadAFollowerThatKnowsBetter(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *flock) {
+		fl.grow(1, "a", "b")
+		fl.insist(job(1))
+		fl.settle()
+		fl.down("a")
+		back := fl.keep("a")
+		fl.up("a")
+		fl.insist(job(2))
+		fl.settle()
+		time.Sleep(time.Minute) // b has a's word
+		fl.down("a")
+		back()
+		fl.up("a")
+		fl.await("a gives up its seat", func() bool { return fl.nodes["a"].Lost() != nil })
+		time.Sleep(time.Minute)
+		if l := fl.leader(); l != nil {
+			t.Errorf("%s leads, and has lost a decision", l.id)
+		}
+		b := fl.nodes["b"]
+		if !has(b, 2) {
+			t.Error("the follower gave up what it had")
+		}
+		if l := b.Losses(); len(l) != 1 || l[0].Server != "a/1" {
+			t.Errorf("the follower says that these lost something: %+v", l)
+		}
+		if at := b.Marked(1); at < b.Replica().Applied() {
+			t.Errorf("it knows of entry %d, and has %d", at, b.Replica().Applied())
+		}
+		c, err := b.Copy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Recover(t.Context(), "", c); err != nil {
+			t.Fatal(err)
+		}
+		fl.await("it leads", func() bool { return fl.leader() == b })
+	})
 }

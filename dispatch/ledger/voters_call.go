@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"covey/dispatch/ledger/mark"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
@@ -21,7 +22,14 @@ type voterAsk struct {
 	Copy    *copyAsk  `cbor:"4,keyasint,omitempty"` // how new is your copy of the ledger
 	Sight   *sightAsk `cbor:"5,keyasint,omitempty"` // do you lead, or hear who does
 
+	Marks []mark.Signed `cbor:"6,keyasint,omitempty"` // what this voter can prove of others, and of itself
+
 	Chain *chainMark `cbor:"8,keyasint,omitempty"` // what was your chain after this entry; mine was this
+}
+
+// only tells whether marks are all there is: a question for them.
+func (a voterAsk) only() bool {
+	return len(a.Marks) > 0 && a.Prepare == nil && a.Status == nil && a.Leave == nil && a.Copy == nil && a.Sight == nil && a.Chain == nil
 }
 
 // seatAsk names the seat: this life of the peer, in this ledger.
@@ -39,8 +47,9 @@ type voterAnswer struct {
 	Copy  *Copy  `cbor:"5,keyasint,omitempty"`
 	Sight *sight `cbor:"6,keyasint,omitempty"`
 
-	Chain *chainMark `cbor:"9,keyasint,omitempty"` // nil: not known
-	Lost  *Loss      `cbor:"7,keyasint,omitempty"` // the seat this peer lost, whatever was asked
+	Chain *chainMark    `cbor:"9,keyasint,omitempty"`  // nil: not known
+	Marks []mark.Signed `cbor:"10,keyasint,omitempty"` // as in voterAsk
+	Lost  *Loss         `cbor:"7,keyasint,omitempty"`  // the seat this peer lost, whatever was asked
 }
 
 const (
@@ -60,6 +69,7 @@ func (n *Node) callVoter(ctx context.Context, peer taskstate.PeerID, ask voterAs
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	_ = c.SetDeadline(time.Now().Add(timeout))
+	ask.Marks = n.showMarks(n.currentSeat())
 	if err := wire.NewWriter(c, raftHelloCap).Send(ask); err != nil {
 		return a, err
 	}
@@ -67,6 +77,7 @@ func (n *Node) callVoter(ctx context.Context, peer taskstate.PeerID, ask voterAs
 		return a, err
 	}
 	n.heardOfLoss(peer, a.Lost)
+	n.learnMarks(peer, a.Marks)
 	if !a.OK {
 		return a, fmt.Errorf("%s: %s", peer, a.Why)
 	}
@@ -92,11 +103,12 @@ func (n *Node) handleVoter(peer string, c connT) {
 		case <-stop:
 		}
 	}()
+	n.learnMarks(peer, ask.Marks)
 	a, err := n.answerVoter(ctx, peer, ask)
 	if err != nil {
 		a.Why = err.Error()
 	}
-	a.OK, a.Lost = err == nil, n.lostForOthers()
+	a.OK, a.Lost, a.Marks = err == nil, n.lostForOthers(), n.showMarks(n.currentSeat())
 	_ = c.SetDeadline(time.Now().Add(voterTimeout))
 	_ = wire.NewWriter(c, raftHelloCap).Send(a)
 }
@@ -104,6 +116,9 @@ func (n *Node) handleVoter(peer string, c connT) {
 func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (voterAnswer, error) {
 	if ask.Sight != nil { // anybody in the flock may need the coordinator
 		return n.answerSight(ctx, peer, *ask.Sight)
+	}
+	if ask.only() {
+		return voterAnswer{}, nil
 	}
 	if ask.Chain != nil {
 		return n.answerChain(ask.Chain), nil
