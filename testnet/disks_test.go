@@ -308,6 +308,25 @@ func lostLogScenes() []diskScene {
 				d.t.Error("somebody leads without the only disk that has what was decided")
 			}
 		}},
+		{"a whole data folder is turned back, and others have seen more of it", func(d *diskRound) {
+			order := d.r.Perm(3)
+			back, third := order[0]+1, order[1]+1
+			d.kill(back)
+			old := filepath.Join(d.t.TempDir(), "data")
+			if err := copyFolder(old, d.net.Data(back)); err != nil {
+				d.t.Fatal(err)
+			}
+			d.start(back)
+			d.submit(third)
+			d.keepsAll()
+			d.kill(1, 2, 3)
+			if err := errors.Join(os.RemoveAll(d.net.Data(back)), copyFolder(d.net.Data(back), old)); err != nil {
+				d.t.Fatal(err)
+			}
+			d.hurt[back] = "turned back with all of its data folder"
+			d.startAll()
+			d.leaderLacksNothing(2 * time.Second)
+		}},
 	}
 }
 
@@ -358,4 +377,31 @@ func (d *diskRound) cut(path string) error {
 	at := int64(128 + d.r.IntN(used/2-128))
 	d.t.Logf("%s is cut to %d of %d bytes", filepath.Base(path), at, used)
 	return os.Truncate(path, at)
+}
+
+// copyFolder copies a folder with the modes of its files: a key that others may read is refused.
+func copyFolder(to, from string) error {
+	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir():
+			return os.MkdirAll(filepath.Join(to, rel), info.Mode().Perm())
+		case !info.Mode().IsRegular():
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), b, info.Mode().Perm())
+	})
 }
