@@ -17,8 +17,7 @@ import (
 // porch is a doorstep with nothing behind it, and who was admitted.
 type porch struct {
 	*doorstep
-	in     map[peer.ID]bool
-	closed []*inbound
+	in map[peer.ID]bool
 }
 
 func newPorch() *porch {

@@ -74,6 +74,9 @@ func (c *check) tellWaiting() {
 	}
 }
 
+// passedOver is how long a peer that started nothing of what it got is given nothing more; see dispatch.
+const passedOver = 5 * time.Minute
+
 // faultCount is how many tasks of a job must have failed on a peer before it is passed over; see dispatch.
 const faultCount = 5
 
@@ -106,6 +109,9 @@ func (c *check) wasted(l *life) string {
 	}
 	for _, p := range w.peers {
 		if m, ok := w.quorum.truth.Member(p.id); !ok || !m.Takes() || waits[p] > 0 || w.now()-p.started < patience || p.life == nil || p.life.client.welcome == nil || p.life.client.at != l.p {
+			continue
+		}
+		if p.lied > 0 && w.now()-p.lied < passedOver+patience {
 			continue
 		}
 		free := p.offer

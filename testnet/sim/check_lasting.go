@@ -202,9 +202,13 @@ func (c *check) downward(x *watched, rec *ledger.JobRecord) {
 	}
 }
 
-// excused tells whether an update goes on without a slot of a global job: nobody waits for a peer that is unreachable or paused.
+// excused tells whether an update goes on without a slot: a worker that lies hears no stop and keeps what it should end, and for a global
+// job nobody waits for a peer that is unreachable or paused.
 func (c *check) excused(rec *ledger.JobRecord, t taken) bool {
 	p := t.peer
+	if p.idles > 0 || p.lied > t.at {
+		return true
+	}
 	return rec.Job().Type == taskstate.GlobalJob && (p.pains > 0 || p.trouble > t.at || p.life == nil || c.passive(p.id) || c.unreachable(p))
 }
 

@@ -277,6 +277,7 @@ func (w *world) idle() {
 	w.tracef("%s starts nothing for %v", p.id, d)
 	w.until(d, func() {
 		p.idles--
+		p.lied = w.now()
 		heal()
 		if l := p.life; l != nil && l.client.link != nil && p.idles == 0 { // it says anew what it has, and hears what it missed
 			l.client.over(sessionEnd{why: "it starts what it gets again", again: true})

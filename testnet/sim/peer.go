@@ -46,6 +46,7 @@ type peer struct {
 	trouble time.Duration // when a fault last touched it, or will have
 	pains   int           // faults that touch it now
 	idles   int           // of those, how many have it start nothing it gets
+	lied    time.Duration // when it did so last
 }
 
 func newPeer(w *world, n int) *peer {
