@@ -425,6 +425,9 @@ func (c *copies) wasSomebody(from string, p pastProof) bool {
 	if !c.own(p.Nonce, p.Proof) || n == c.cfg.start.Number || slices.Contains(c.cfg.chain, n) || c.knowsOther(n) {
 		return false
 	}
+	if c.cfg.start.Before == 0 {
+		return false // a folder that begins with this start was lost, not turned back: its journal is as new as it is
+	}
 	if c.cfg.say.set(c.cfg.self, api.TroubleTurnedBack, "this peer's data folder was turned back: others know a later state of it. What its worker had is settled by each job's rule, and its log counts only as far as the others bear it out") {
 		c.cfg.log.Error("this data folder was turned back: there was a later start of this peer", "told by", c.cfg.name(from), "start", n)
 		c.cfg.back("others know a later start of this peer than its data folder does: it was turned back")
