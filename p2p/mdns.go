@@ -30,7 +30,8 @@ func (h *Host) startMDNS() error {
 		return nil
 	}
 	if h.cfg.OnFound != nil {
-		h.spawn(func() { h.browse(ifs) })
+		all := ifs
+		h.spawn(func() { h.browse(all) })
 	}
 	if ifs = h.listenedOn(ifs); len(ifs) == 0 {
 		return nil

@@ -163,7 +163,9 @@ func (n *Node) askChains(ctx context.Context, voters []Voter, own chainMark) map
 	var wg sync.WaitGroup
 	for _, v := range voters {
 		if v.Peer == n.cfg.Self {
+			mu.Lock()
 			have[v.Peer] = own.Sum
+			mu.Unlock()
 			continue
 		}
 		wg.Go(func() {

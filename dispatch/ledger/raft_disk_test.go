@@ -184,10 +184,10 @@ func TestAPeerWhoseDiskIsStuckCanBeStopped(t *testing.T) {
 		thaw := fl.disk("a").hang()
 		_ = patiently(a, job(1))
 		time.Sleep(time.Minute)
-		delete(fl.nodes, "a")
 		a.cancel()
 		begin := time.Now()
 		<-a.ran
+		delete(fl.nodes, "a")
 		if err := a.Close(); err == nil || !strings.Contains(err.Error(), "stuck") {
 			t.Errorf("closing it said %v", err)
 		}

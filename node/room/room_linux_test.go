@@ -6,7 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -20,27 +23,41 @@ import (
 const mib = 1 << 20
 
 // told is what a Keeper says.
-type told struct{ all []error }
+type told struct {
+	mu  sync.Mutex
+	all []error
+}
 
-func (s *told) say(err error) { s.all = append(s.all, err) }
+func (s *told) say(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, err)
+}
+
+func (s *told) said() []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.all)
+}
 
 func TestADiskIsSaidToBeFullOnceAndToBeWellOnlyWhenThereIsClearlyMoreRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		free := int64(500 * mib)
+		var free atomic.Int64
+		free.Store(500 * mib)
 		var s told
 		k := room.Open(room.Config{
 			Dir: t.TempDir(), Say: s.say,
-			Look: func() (supervise.Room, error) { return supervise.Room{Free: free, Total: 100 << 30}, nil },
+			Look: func() (supervise.Room, error) { return supervise.Room{Free: free.Load(), Total: 100 << 30}, nil },
 		})
 		end := make(chan error, 1)
 		go func() { end <- k.Run(t.Context()) }()
 		wait := func(now int64, says int, low bool) {
 			t.Helper()
-			free = now
+			free.Store(now)
 			time.Sleep(3 * time.Second)
 			synctest.Wait()
-			if len(s.all) != says || (k.Low() != nil) != low {
-				t.Errorf("with %d MiB: said %v, low: %v", now/mib, s.all, k.Low())
+			if len(s.said()) != says || (k.Low() != nil) != low {
+				t.Errorf("with %d MiB: said %v, low: %v", now/mib, s.said(), k.Low())
 			}
 		}
 		wait(500*mib, 0, false)
@@ -59,10 +76,10 @@ func TestADiskIsSaidToBeFullOnceAndToBeWellOnlyWhenThereIsClearlyMoreRoom(t *tes
 // A disk that hangs must hold up neither the peer's end nor whoever asks.
 func TestADiskThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		stuck, looks := make(chan struct{}), 0
+		stuck, looks := make(chan struct{}), atomic.Int64{}
 		var s told
 		k := room.Open(room.Config{Dir: t.TempDir(), Say: s.say, Look: func() (supervise.Room, error) {
-			if looks++; looks > 1 {
+			if looks.Add(1) > 1 {
 				<-stuck
 			}
 			return supervise.Room{}, errors.ErrUnsupported
@@ -71,8 +88,8 @@ func TestADiskThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
 		end := make(chan error, 1)
 		go func() { end <- k.Run(ctx) }()
 		time.Sleep(time.Minute)
-		if k.Low() != nil || looks != 2 {
-			t.Errorf("looked %d times, low: %v", looks, k.Low())
+		if k.Low() != nil || looks.Load() != 2 {
+			t.Errorf("looked %d times, low: %v", looks.Load(), k.Low())
 		}
 		cancel()
 		if err := <-end; err != nil {

@@ -120,9 +120,10 @@ func take[V any](s *sweeper, from *map[string]V) map[string]V {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := *from
-	if len(all) > 0 {
-		*from = map[string]V{}
+	if len(all) == 0 {
+		return nil // not the map itself: others write to it
 	}
+	*from = map[string]V{}
 	return all
 }
 
