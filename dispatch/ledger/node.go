@@ -91,6 +91,8 @@ type Node struct {
 	handlers  sync.WaitGroup
 	closing   chan struct{}
 
+	memos sync.Mutex // one writer of the memo at a time
+
 	mu          sync.Mutex
 	seat        *seat
 	coord       taskstate.PeerID

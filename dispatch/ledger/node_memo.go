@@ -64,6 +64,8 @@ func (n *Node) loadMemo() (memo, error) {
 
 // saveMemo writes the memo, all of it or nothing.
 func (n *Node) saveMemo() error {
+	n.memos.Lock() // what is newer is written later, too
+	defer n.memos.Unlock()
 	n.mu.Lock()
 	m := memo{Contacts: slices.Clone(n.contacts), Voters: n.voters, Incarnation: n.tenure.inc, Lost: n.tenure.lost}
 	if n.seat != nil {

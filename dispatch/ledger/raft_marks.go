@@ -173,7 +173,7 @@ func (n *Node) checkLog(s *seat, snaps raft.SnapshotStore) error {
 	switch {
 	case last < held.Index:
 		return &unsound{why: fmt.Errorf("it ends at entry %d, and had acknowledged entry %d", last, held.Index), held: held.Index, left: last}
-	case term < held.Voted:
+	case term < held.Voted && !s.store.alone(snaps, s.self.server()): // where nobody else votes, a vote means nothing
 		return &unsound{why: fmt.Errorf("it knows of no term after %d, and had taken part in term %d", term, held.Voted), held: held.Index, left: last}
 	}
 	s.store.acked = &acked{file: file, self: self, term: term, snaps: snaps, hurt: s.store.hurt, decided: s.fsm.decided.Load}
