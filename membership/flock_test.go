@@ -18,12 +18,13 @@ import (
 
 // flock is some peers on one in-memory network, inside a bubble.
 type flock struct {
-	t     *testing.T
-	net   *memnet.Network
-	dir   string
-	peers map[string]*peer
-	shut  map[string]bool // not admitted
-	mu    sync.Mutex
+	doomed sync.Map // ids of peers that may be doubted: they are about to be killed
+	t      *testing.T
+	net    *memnet.Network
+	dir    string
+	peers  map[string]*peer
+	shut   map[string]bool // not admitted
+	mu     sync.Mutex
 
 	partial *membership.View // one that lacks somebody
 }
