@@ -25,13 +25,21 @@ type acked struct {
 	decided func() uint64
 }
 
+// before is what the mark says of this seat: nothing while it is still that of the seat, or the generation, before it.
+func (a *acked) before() mark.Mark {
+	if m := a.file.Mark(); m.Same(a.self) {
+		return m
+	}
+	return a.self
+}
+
 // to is the mark of a log that ends at an entry now.
 func (a *acked) to(index uint64) error {
 	if a == nil {
 		return nil
 	}
 	m := a.self
-	m.Term, m.Index, m.Voted = a.term, index, max(a.term, a.file.Mark().Voted)
+	m.Term, m.Index, m.Voted = a.term, index, max(a.term, a.before().Voted)
 	return a.put(m)
 }
 
@@ -41,7 +49,7 @@ func (a *acked) took(term uint64) error {
 		return nil
 	}
 	a.term = term
-	m := a.file.Mark()
+	m := a.before()
 	m.Voted = max(m.Voted, term)
 	return a.put(m)
 }
@@ -50,7 +58,7 @@ func (a *acked) put(m mark.Mark) error {
 	if err := a.hurt(); err != nil {
 		return err
 	}
-	m.Decided = max(a.decided(), a.file.Mark().Decided)
+	m.Decided = max(a.decided(), a.before().Decided)
 	if err := a.file.Put(m); err != nil {
 		return err
 	}
@@ -77,7 +85,7 @@ func (a *acked) shrinks(from, to uint64) error {
 		return nil
 	}
 	snap := newestSnapshot(a.snaps)
-	if decided := max(a.decided(), a.file.Mark().Decided); from <= decided && snap < to {
+	if decided := max(a.decided(), a.before().Decided); from <= decided && snap < to {
 		return errTakenBack{from: from, decided: decided}
 	}
 	return a.to(max(from-1, snap))
@@ -173,7 +181,7 @@ func (n *Node) checkLog(s *seat, snaps raft.SnapshotStore) error {
 	switch {
 	case last < held.Index:
 		return &unsound{why: fmt.Errorf("it ends at entry %d, and had acknowledged entry %d", last, held.Index), held: held.Index, left: last}
-	case term < held.Voted && !s.store.alone(snaps, s.self.server()): // where nobody else votes, a vote means nothing
+	case term < held.Voted:
 		return &unsound{why: fmt.Errorf("it knows of no term after %d, and had taken part in term %d", term, held.Voted), held: held.Index, left: last}
 	}
 	s.store.acked = &acked{file: file, self: self, term: term, snaps: snaps, hurt: s.store.hurt, decided: s.fsm.decided.Load}

@@ -216,6 +216,31 @@ func TestAFolderThatLostSomethingIsToldByItsMark(t *testing.T) {
 	})
 }
 
+// What a seat, or a generation, before this one voted and held decided is not this one's.
+func TestASeatBeginsWithAMarkOfItsOwn(t *testing.T) {
+	dir := t.TempDir()
+	m, err := openMarked(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.s.store.Close() }()
+	old := m.s.store.acked.self
+	old.Generation--
+	old.Term, old.Index, old.Voted, old.Decided = 9, 90, 9, 90
+	if err := m.s.store.acked.file.Put(old); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.s.store.StoreLogs(entries(1, 3, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if now := m.s.store.acked.file.Mark(); now.Voted >= 9 || now.Decided >= 90 || now.Index != 3 {
+		t.Errorf("it begins with %+v", now)
+	}
+	if err := m.s.store.DeleteRange(2, 3); err != nil {
+		t.Errorf("what was never decided in this generation is not taken back: %v", err)
+	}
+}
+
 func TestAWriteWhoseMarkCannotBeWrittenIsNoWrite(t *testing.T) {
 	full := errors.New("no space left on device")
 	for after := range 8 {
