@@ -156,7 +156,7 @@ func TestADialEndsSoonAfterItsPeersOldAddressRefused(t *testing.T) {
 			var r refusals
 			r.init()
 			r.last["p"] = old
-			ctx, end := r.watch(t.Context(), "p")
+			ctx, _, end := r.watch(t.Context(), "p")
 			c.note(&r)
 			time.Sleep(refusalGrace - time.Millisecond)
 			if ctx.Err() != nil {

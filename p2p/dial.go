@@ -54,12 +54,15 @@ func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) 
 
 // open is NewStream without libp2p's memory of failures, and with a second try if the connection it used turned out dead.
 func (h *Host) open(ctx context.Context, p peer.ID, name string) (network.Stream, error) {
-	ctx, done := h.refusals.watch(network.WithAllowLimitedConn(ctx, name), p)
+	ctx, search, done := h.refusals.watch(network.WithAllowLimitedConn(ctx, name), p)
 	defer done()
 	for try := 0; ; try++ {
 		old := h.sw.ConnsToPeer(p)
 		if len(old) == 0 {
 			h.sw.Backoff().Clear(p)
+			if err := h.bh.Connect(search, peer.AddrInfo{ID: p}); err != nil && search.Err() == nil {
+				return nil, h.refusals.judge(ctx, p, gated(err))
+			}
 		}
 		s, err := h.bh.NewStream(ctx, p, protocol.ID(name))
 		if err == nil {

@@ -56,6 +56,7 @@ func (h *Host) connected(_ network.Network, c network.Conn) {
 		h.spawn(func() { c.Close() })
 		return
 	}
+	h.refusals.arrived(p)
 	if !h.cfg.Admitted(p.String()) {
 		until := strangerConnTime
 		if c.Stat().Direction == network.DirOutbound {

@@ -33,6 +33,7 @@ type refusals struct {
 // dial is one attempt to open a stream.
 type dial struct {
 	cancel context.CancelCauseFunc
+	met    context.CancelFunc // ends the search for a connection: one stands
 	timer  *time.Timer
 }
 
@@ -79,17 +80,19 @@ func (r *refusals) fresh(m ma.Multiaddr) bool {
 	return time.Since(r.at[key.String()]) <= refusalAge
 }
 
-// watch cuts a dial short once the address that used to work has refused. The returned function ends the watch.
-func (r *refusals) watch(ctx context.Context, p peer.ID) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	d := &dial{cancel: cancel}
+// watch cuts a dial short once the address that used to work has refused. search ends as soon as there is a connection, too: a dial that
+// began while nobody answered would go on for seconds beside one that the other side made. done ends the watch.
+func (r *refusals) watch(ctx context.Context, p peer.ID) (whole, search context.Context, done func()) {
+	whole, cancel := context.WithCancelCause(ctx)
+	search, met := context.WithCancel(whole)
+	d := &dial{cancel: cancel, met: met}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.dials[p] == nil {
 		r.dials[p] = map[*dial]struct{}{}
 	}
 	r.dials[p][d] = struct{}{}
-	return ctx, func() {
+	return whole, search, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if d.timer != nil {
@@ -99,6 +102,15 @@ func (r *refusals) watch(ctx context.Context, p peer.ID) (context.Context, func(
 			delete(r.dials, p)
 		}
 		cancel(nil)
+	}
+}
+
+// arrived is called when a connection to a peer stands.
+func (r *refusals) arrived(p peer.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for d := range r.dials[p] {
+		d.met()
 	}
 }
 

@@ -102,3 +102,38 @@ func TestConnectGivesUpAConnectionWithoutASignOfLife(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestADialIntoSilenceEndsWhenThatPeerComesByItself(t *testing.T) {
+	a, b := start(t, everybody()), start(t, everybody())
+	serveEcho(b)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	_, nowhere, err := p2p.ParseAddr(silent.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.SetAddrs(b.Self(), []string{nowhere})
+	heard := make(chan error, 1)
+	go func() {
+		c, err := a.Dial(ctx(t), b.Self(), echo)
+		if err == nil {
+			err = echoed(c, "met")
+			c.Close()
+		}
+		heard <- err
+	}()
+	c, err := silent.Accept() // nobody will ever say a word on it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := connect(t, b, a.Self(), a.Addrs()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-heard; err != nil {
+		t.Errorf("the dial that began before they met: %v", err)
+	}
+}
