@@ -6,7 +6,6 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
@@ -50,16 +49,7 @@ func (p puppet) passes(peer string, q signedCall) reply {
 
 func (p puppet) say(peer string, question, answer any) error {
 	p.t.Helper()
-	conn, err := p.Dial(timed(p.t), peer, callProtocol)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
-	if err := wire.NewWriter(conn, 0).Send(question); err != nil {
-		return err
-	}
-	return wire.NewReader(conn, 0).Read(answer)
+	return p.exchange(peer, callProtocol, question, answer)
 }
 
 func inviteCall(from taskstate.PeerID) call {
