@@ -213,6 +213,10 @@ func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger
 func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 	task := taskstate.Task(l.job, r.Slot, r.Attempt)
 	req := blob.Both(task, l.q.Follow)
+	req.Tail, req.Times = l.q.Tail, l.q.Times
+	if !l.q.Since.IsZero() {
+		req.Since = max(1, l.q.Since.UnixMilli())
+	}
 	if l.q.Stream != "" {
 		req.Parts = []blob.Part{{Stream: l.q.Stream}}
 	}
@@ -224,10 +228,15 @@ func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 			}
 			for i := range req.Parts {
 				if req.Parts[i].Stream == c.Stream {
-					req.Parts[i].Offset += int64(len(c.Data))
+					req.Parts[i].Offset = c.Offset + int64(len(c.Data))
 				}
 			}
-			return l.emit(api.LogChunk{Task: task.String(), Stream: c.Stream, Data: c.Data})
+			out := api.LogChunk{Task: task.String(), Stream: c.Stream, Data: c.Data}
+			if c.At > 0 {
+				at := time.UnixMilli(c.At)
+				out.At = &at
+			}
+			return l.emit(out)
 		})
 		switch {
 		case err == nil:

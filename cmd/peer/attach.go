@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"covey/node/api"
 )
@@ -171,7 +172,11 @@ func (a *attached) chunk(c api.LogChunk) error {
 		_, err := w.Write(c.Data)
 		return err
 	}
-	if err := a.prefix.write(c.Task, w, c.Data); err != nil || !c.EOF {
+	at := time.Time{}
+	if c.At != nil {
+		at = *c.At
+	}
+	if err := a.prefix.writeAt(c.Task, w, c.Data, at); err != nil || !c.EOF {
 		return err
 	}
 	return a.prefix.end(c.Task)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,7 @@ import (
 func (c *cli) logsCommand() *cobra.Command {
 	var (
 		q      api.LogQuery
-		stream string
+		f      logsFlags
 		prefix bool
 	)
 	cmd := &cobra.Command{
@@ -25,21 +26,20 @@ func (c *cli) logsCommand() *cobra.Command {
   peer logs -f last
   peer logs frames.17                 slot 17; or --task 17
   peer logs last.17.2 --stream stderr  its second attempt
-  peer logs -f web probe              of both as it comes, each line with its task`,
+  peer logs -f web probe              of both as it comes, each line with its task
+  peer logs --tail 20 -f web           its last 20 lines, and what follows
+  peer logs --since 10m --timestamps web`,
 		Args: atLeastOne("a job or task: its id, a unique prefix, its name, or `last`"),
 		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
-			switch stream {
-			case "", "stdout", "stderr":
-				q.Stream = stream
-			default:
-				return api.Errorf(api.Usage, "--stream %q: want stdout or stderr", stream)
-			}
-			if cmd.Flags().Changed("task") && q.Slot < 1 {
-				return api.Errorf(api.Usage, "--task %d: want the number of a slot, from 1", q.Slot)
+			if err := f.into(&q, cmd.Flags(), time.Now()); err != nil {
+				return err
 			}
 			var p *prefixer
 			if prefix || !cmd.Flags().Changed("prefix") && c.followsMany(cmd.Context(), args, q) {
 				p = newPrefixer()
+			}
+			if q.Times {
+				p = timed(p)
 			}
 			return c.allLogs(cmd.Context(), args, q, p)
 		}),
@@ -47,7 +47,7 @@ func (c *cli) logsCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&q.Follow, "follow", "f", false, "go on until the tasks are over")
 	cmd.Flags().BoolVar(&prefix, "prefix", false, "begin each line with its task (default with -f of several tasks; --prefix=false: never)")
 	cmd.Flags().IntVar(&q.Slot, "task", 0, "only slot `N`")
-	cmd.Flags().StringVar(&stream, "stream", "", "only stdout or stderr")
+	f.register(cmd.Flags(), &q)
 	return cmd
 }
 

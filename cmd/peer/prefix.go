@@ -5,18 +5,26 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 )
 
 // maxHeldLine is how much of an unfinished line is kept back, in bytes: a longer one is written in pieces.
 const maxHeldLine = 64 << 10
 
-// prefixer writes the output of several tasks that run at once, line by line, each line with the task it is from. It may be used
-// by several goroutines.
+// prefixer writes the output of several tasks that run at once, line by line, each line with the task it is from, or when it came. It may
+// be used by several goroutines.
 type prefixer struct {
 	label func(task string) string // what a task's lines begin with
+	times bool                     // and before that, when the line began
 
 	mu    sync.Mutex
-	lines map[lineKey]*bytes.Buffer // what has no end yet
+	lines map[lineKey]*heldLine // what has no end yet
+}
+
+// heldLine is the beginning of a line.
+type heldLine struct {
+	bytes.Buffer
+	at time.Time // of its first byte
 }
 
 // lineKey is one stream of one task.
@@ -26,18 +34,26 @@ type lineKey struct {
 }
 
 func newPrefixer() *prefixer {
-	return &prefixer{lines: map[lineKey]*bytes.Buffer{}, label: func(task string) string { return printable(slotOf(task)) + " | " }}
+	return &prefixer{lines: map[lineKey]*heldLine{}, label: func(task string) string { return printable(slotOf(task)) + " | " }}
 }
 
 // write takes a piece of a task's output.
 func (p *prefixer) write(task string, to io.Writer, data []byte) error {
+	return p.writeAt(task, to, data, time.Time{})
+}
+
+// writeAt takes a piece of a task's output that came at a moment; zero: not known.
+func (p *prefixer) writeAt(task string, to io.Writer, data []byte, at time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := lineKey{task, to}
 	held := p.lines[key]
 	if held == nil {
-		held = &bytes.Buffer{}
+		held = &heldLine{}
 		p.lines[key] = held
+	}
+	if held.Len() == 0 {
+		held.at = at
 	}
 	held.Write(data)
 	for {
@@ -48,9 +64,10 @@ func (p *prefixer) write(task string, to io.Writer, data []byte) error {
 		if end < 0 {
 			end = held.Len() - 1
 		}
-		if err := p.line(task, to, held.Next(end+1)); err != nil {
+		if err := p.line(task, to, held.at, held.Next(end+1)); err != nil {
 			return err
 		}
+		held.at = at
 	}
 }
 
@@ -63,20 +80,31 @@ func (p *prefixer) end(task string) (err error) {
 			continue
 		}
 		if held.Len() > 0 && err == nil {
-			err = p.line(task, key.to, held.Bytes())
+			err = p.line(task, key.to, held.at, held.Bytes())
 		}
 		delete(p.lines, key)
 	}
 	return err
 }
 
-func (p *prefixer) line(task string, to io.Writer, text []byte) error {
-	line := append([]byte(p.label(task)), text...)
+func (p *prefixer) line(task string, to io.Writer, at time.Time, text []byte) error {
+	line := append([]byte(lineTime(p.times, at)+p.label(task)), text...)
 	if line[len(line)-1] != '\n' {
 		line = append(line, '\n')
 	}
 	_, err := to.Write(line)
 	return err
+}
+
+// lineTime is how a line says when it came: by the clock of the peer it came from, in the reader's zone, which it names.
+func lineTime(wanted bool, at time.Time) string {
+	switch {
+	case !wanted:
+		return ""
+	case at.IsZero():
+		return "- "
+	}
+	return at.Local().Format("2006-01-02T15:04:05.000Z07:00 ")
 }
 
 // slotOf is a task without its attempt: JOB.SLOT.

@@ -211,6 +211,15 @@ func (c *Client) Logs(ctx context.Context, id string, q LogQuery, each func(LogC
 	if q.Stream != "" {
 		v.Set("stream", q.Stream)
 	}
+	if q.Tail > 0 {
+		v.Set("tail", strconv.Itoa(q.Tail))
+	}
+	if !q.Since.IsZero() {
+		v.Set("since", q.Since.Format(time.RFC3339Nano))
+	}
+	if q.Times {
+		v.Set("times", "1")
+	}
 	return stream(ctx, c, jobPath(id, "/logs?"+v.Encode()), each)
 }
 

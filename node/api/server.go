@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // MaxBody caps a request's body in bytes: the largest job, and room for JSON's overhead.
@@ -169,14 +170,24 @@ func (s *server) follow(w http.ResponseWriter, r *http.Request) {
 func (s *server) logs(w http.ResponseWriter, r *http.Request) {
 	l := newLines[LogChunk](w)
 	v := r.URL.Query()
-	q := LogQuery{Follow: v.Get("follow") == "1", Task: v.Get("task"), Stream: v.Get("stream")}
-	if n := v.Get("slot"); n != "" {
-		slot, err := strconv.Atoi(n)
-		if err != nil || slot < 1 {
-			fail(w, Errorf(Usage, "slot %q: want a whole number from 1", n))
+	q := LogQuery{Follow: v.Get("follow") == "1", Task: v.Get("task"), Stream: v.Get("stream"), Times: v.Get("times") == "1"}
+	for name, into := range map[string]*int{"slot": &q.Slot, "tail": &q.Tail} {
+		n := v.Get(name)
+		if n == "" {
+			continue
+		}
+		var err error
+		if *into, err = strconv.Atoi(n); err != nil || *into < 1 {
+			fail(w, Errorf(Usage, "%s %q: want a whole number from 1", name, n))
 			return
 		}
-		q.Slot = slot
+	}
+	if at := v.Get("since"); at != "" {
+		var err error
+		if q.Since, err = time.Parse(time.RFC3339, at); err != nil {
+			fail(w, Errorf(Usage, "since %q: want a time like 2006-01-02T15:04:05Z", at))
+			return
+		}
 	}
 	l.end(s.b.Logs(r.Context(), r.PathValue("id"), q, l.send))
 }

@@ -211,6 +211,8 @@ type LogChunk struct {
 	Note   string `json:"note,omitempty"`  // for people: the log was cut, the peer cannot be reached, …
 	Error  *Error `json:"error,omitempty"` // this task's log cannot be had
 	EOF    bool   `json:"eof,omitempty"`   // nothing more of this task
+
+	At *time.Time `json:"at,omitempty"` // with LogQuery.Times: when Data was there, by the clock of the peer it is from
 }
 
 // LogQuery selects what GET /v1/jobs/{id}/logs sends.
@@ -219,6 +221,9 @@ type LogQuery struct {
 	Slot   int    // 0 = every slot
 	Task   string // a task id instead of a slot
 	Stream string // "" = both
+	Tail   int    // only so many last lines of each stream of each task; 0 = all
+	Since  time.Time
+	Times  bool // chunks say when they were written
 }
 
 // Progress is one line of GET /v1/jobs/{id}/follow: the job as it is now, and the tasks that changed since the line before

@@ -33,6 +33,7 @@ type part struct {
 	stream string
 	f      *os.File
 	at     int64
+	times  marks
 	ours   bool // something in it was seen to be this task's
 	ended  bool
 }
@@ -73,16 +74,26 @@ func (c *cursor) open(p *part) (*os.File, error) {
 		_ = f.Close()
 		return nil, errors.Join(err, c.replaced(p))
 	}
-	if c.req.Tail > 0 {
-		at, err := tailOffset(f, c.req.Tail, c.end())
-		if err != nil {
+	if p.at == 0 {
+		if p.at, err = c.first(p, f); err != nil {
 			_ = f.Close()
 			return nil, err
 		}
-		p.at = max(p.at, at)
 	}
 	p.f = f
 	return f, nil
+}
+
+// first is where a stream begins that is asked for from its start.
+func (c *cursor) first(p *part, f *os.File) (at int64, err error) {
+	if c.req.Tail > 0 {
+		at, err = tailOffset(f, c.req.Tail, c.end())
+	}
+	if c.req.Since == 0 || err != nil {
+		return at, err
+	}
+	since, err := c.sinceOffset(p, f)
+	return max(at, since), err
 }
 
 func (c *cursor) path(p *part) string { return filepath.Join(c.dir, c.rel, p.stream) }
@@ -122,7 +133,7 @@ func (c *cursor) running() bool {
 	}
 }
 
-// read reads what is there. Nothing and end means that nothing will follow.
+// read reads what is there, with times no more than came at once. Nothing and end means that nothing will follow.
 func (c *cursor) read(p *part, b []byte) (n int, end bool, err error) {
 	running := c.running() // asked before reading: what is read after its end is all there is
 	f, err := c.open(p)
@@ -133,7 +144,13 @@ func (c *cursor) read(p *part, b []byte) (n int, end bool, err error) {
 		if room := c.end() - p.at; room < int64(len(b)) {
 			b = b[:max(0, room)]
 		}
+		if c.req.Times {
+			b = b[:c.date(p, int64(len(b)))]
+		}
 		n, err = f.ReadAt(b, p.at)
+		if c.req.Times && n > 0 && p.times.now == 0 {
+			p.times.now = written(f)
+		}
 		p.at += int64(n)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return n, false, err
@@ -179,7 +196,7 @@ func (c *cursor) run(ctx context.Context, f func(Chunk) error) error {
 			p.ended = end
 			if n > 0 || end {
 				got = true
-				if err := f(Chunk{Stream: p.stream, Offset: p.at - int64(n), Data: buf[:n], EOF: end}); err != nil {
+				if err := f(Chunk{Stream: p.stream, Offset: p.at - int64(n), Data: buf[:n], EOF: end, At: p.times.now}); err != nil {
 					return err
 				}
 			}

@@ -31,7 +31,9 @@ type Request struct {
 	Task   taskstate.TaskID `cbor:"1,keyasint"`
 	Parts  []Part           `cbor:"2,keyasint"`           // one or both streams, each once
 	Follow bool             `cbor:"3,keyasint,omitempty"` // go on until the task is over
-	Tail   int              `cbor:"4,keyasint,omitempty"` // begin so many lines before the end; 0 = at Offset
+	Tail   int              `cbor:"4,keyasint,omitempty"` // begin so many lines before the end, where Offset is 0; 0 = at Offset
+	Since  int64            `cbor:"5,keyasint,omitempty"` // where Offset is 0, begin with the first line of this moment or later, Unix milliseconds
+	Times  bool             `cbor:"6,keyasint,omitempty"` // each chunk says when it was written
 }
 
 // Part is a stream to read and where to begin, in bytes.
@@ -67,6 +69,9 @@ func (r Request) Validate() error {
 	if r.Tail < 0 || r.Tail > MaxTail {
 		return fmt.Errorf("tail %d: want 0 to %d lines", r.Tail, MaxTail)
 	}
+	if r.Since < 0 {
+		return fmt.Errorf("since %d: want 0 or more", r.Since)
+	}
 	return nil
 }
 
@@ -88,6 +93,7 @@ type Chunk struct {
 	Offset int64  `cbor:"2,keyasint,omitempty"` // of the first byte of Data in the stream
 	Data   []byte `cbor:"3,keyasint,omitempty"` // at most MaxChunk; valid until the callback returns
 	EOF    bool   `cbor:"4,keyasint,omitempty"` // nothing follows in this stream
+	At     int64  `cbor:"5,keyasint,omitempty"` // when Data was there, Unix milliseconds by that peer's clock; 0: not asked for, or not known
 }
 
 // answer is a frame from the peer that has the output: a chunk, an error, or neither – a sign of life.

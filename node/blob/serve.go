@@ -228,13 +228,13 @@ func receive(ctx context.Context, c net.Conn, req Request, f func(Chunk) error) 
 	return nil
 }
 
-// expected is where the next chunk of each stream that has not ended begins; -1: the owner says, as with Tail.
+// expected is where the next chunk of each stream that has not ended begins; -1: the owner says, as with Tail and Since.
 type expected map[string]int64
 
 func expecting(req Request) expected {
 	e := make(expected, len(req.Parts))
 	for _, p := range req.Parts {
-		if e[p.Stream] = p.Offset; req.Tail > 0 {
+		if e[p.Stream] = p.Offset; p.Offset == 0 && (req.Tail > 0 || req.Since > 0) {
 			e[p.Stream] = -1
 		}
 	}

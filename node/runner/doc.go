@@ -12,6 +12,7 @@
 //	JOB/SLOT.ATTEMPT/work     where it runs, empty at first
 //	JOB/SLOT.ATTEMPT/stdout   what it wrote, up to the cap, then a note
 //	JOB/SLOT.ATTEMPT/stderr
+//	JOB/SLOT.ATTEMPT/stdout.times   when it wrote that, and stderr.times: notes of the supervisor's, of what was there when it looked
 //
 // Output goes straight into the two files: a pipe and a copying goroutine for each would cost a short task a fifth of its time.
 // The files are opened for appending, so a file beyond its cap can be cut back under the running process: what it writes next lands

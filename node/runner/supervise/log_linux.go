@@ -20,11 +20,15 @@ func openLog(path string) (logFile, error) {
 	return logFile(fd), nil
 }
 
-func (f logFile) size() (int64, error) {
+// stat is how large the file is, and when it was last written to, in Unix milliseconds.
+func (f logFile) stat() (size, written int64, err error) {
 	var st syscall.Stat_t
-	_, err := retry(func() (int, error) { return 0, syscall.Fstat(int(f), &st) })
-	return st.Size, err
+	_, err = retry(func() (int, error) { return 0, syscall.Fstat(int(f), &st) })
+	return st.Size, st.Mtim.Nano() / 1e6, err
 }
+
+// notesFlags keep an open from following a link, and from waiting for whoever would read a pipe.
+const notesFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
 // Truncate cuts the file to n bytes.
 func (f logFile) Truncate(n int64) error {

@@ -20,10 +20,13 @@ func openLog(path string) (logFile, error) {
 // hold is not known here.
 func (f logFile) hold(int64, int64) error { return errors.ErrUnsupported }
 
-func (f logFile) size() (int64, error) {
+// stat is how large the file is, and when it was last written to, in Unix milliseconds.
+func (f logFile) stat() (size, written int64, err error) {
 	st, err := f.Stat()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return st.Size(), nil
+	return st.Size(), st.ModTime().UnixMilli(), nil
 }
+
+const notesFlags = 0

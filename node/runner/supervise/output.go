@@ -17,8 +17,9 @@ type output struct {
 
 // capped is one file that is cut back to a cap.
 type capped struct {
-	f    logFile
-	lost int64 // bytes cut away; at least, since more may have come between looking and cutting
+	f     logFile
+	times times
+	lost  int64 // bytes cut away; at least, since more may have come between looking and cutting
 
 	held, hold int64 // up to where the disk keeps room, and how much it was asked for; 0: for nothing
 	refused    error // why a write would have been refused while the task ran
@@ -35,6 +36,7 @@ func openOutput(home string, limit int64) (*output, error) {
 			return nil, err
 		}
 		o.files[i].f = f
+		o.files[i].times = times{path: filepath.Join(home, TimesFile(name)), count: -1}
 	}
 	return o, nil
 }
@@ -50,23 +52,25 @@ func (o *output) close() {
 // look cuts back what is over its cap, and tells whether one ever was.
 func (o *output) look() (over bool) {
 	for i := range o.files {
-		_, _ = o.files[i].cut(o.limit) // a failure shows again at the end
+		if size, written, err := o.files[i].cut(o.limit); err == nil { // a failure shows again at the end
+			o.files[i].times.note(size, written)
+		}
 		over = over || o.files[i].lost > 0
 	}
 	return over
 }
 
-// cut cuts the file back if it is over the cap, and says how large it is then.
-func (c *capped) cut(limit int64) (size int64, err error) {
-	size, err = c.f.size()
+// cut cuts the file back if it is over the cap, and says how large it is then and when it was written to.
+func (c *capped) cut(limit int64) (size, written int64, err error) {
+	size, written, err = c.f.stat()
 	if err != nil || size <= limit {
-		return size, err
+		return size, written, err
 	}
 	if err := c.f.Truncate(limit); err != nil {
-		return size, err
+		return size, written, err
 	}
 	c.lost += size - limit
-	return limit, nil
+	return limit, written, nil
 }
 
 // finish cuts a last time, notes what was cut, and closes. It says how large each file is then, and why they may not hold all they should.
@@ -92,7 +96,7 @@ func (c *capped) release(size int64) {
 
 // conclude cuts one file and says so at its end.
 func (c *capped) conclude(stream string, limit int64, task string) (size int64, err error) {
-	if size, err = c.cut(limit); err != nil || c.lost == 0 {
+	if size, _, err = c.cut(limit); err != nil || c.lost == 0 {
 		return size, err
 	}
 	n, err := fmt.Fprintf(c.f, "\n[covey: %s of task %s was cut here, at its cap of %d bytes; at least %d bytes more were not kept]\n", stream, task, limit, c.lost)

@@ -107,7 +107,7 @@ func (c *capped) secure(s shortage) {
 		c.refused, c.held = s.refused, 0
 		return
 	}
-	size, err := c.f.size()
+	size, _, err := c.f.stat()
 	if err != nil || c.held-size > s.hold/2 {
 		return
 	}
