@@ -66,7 +66,9 @@ func (m *Membership) SetHint(h Hint) {
 	}
 	for _, n := range others {
 		if n.Name != m.self {
-			_ = list.SendBestEffort(n, msg)
+			// A copy: memberlist changes its own, all but the name, while others read it.
+			to := memberlist.Node{Name: n.Name, Addr: syntheticIP(n.Name), Port: 1, PMax: memberlist.ProtocolVersionMax}
+			_ = list.SendBestEffort(&to, msg)
 		}
 	}
 }

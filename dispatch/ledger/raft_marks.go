@@ -180,7 +180,7 @@ func (n *Node) checkLog(s *seat, snaps raft.SnapshotStore) error {
 	}
 	switch {
 	case last < held.Index:
-		return &unsound{why: fmt.Errorf("it ends at entry %d, and had acknowledged entry %d", last, held.Index), held: held.Index, left: last}
+		return &unsound{why: errors.New("the end of its log is gone"), held: held.Index, left: last}
 	case term < held.Voted:
 		return &unsound{why: fmt.Errorf("it knows of no term after %d, and had taken part in term %d", term, held.Voted), held: held.Index, left: last}
 	}
