@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -223,6 +224,12 @@ func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 	for wait := logRetryFirst; ; wait = min(2*wait, logRetryMost) {
 		err := l.fetch(ctx, r.Peer, req, func(c blob.Chunk) error {
 			wait = logRetryFirst
+			if c.Dropped > 0 {
+				note := fmt.Sprintf("%d bytes of its %s before this are not kept: of a service only the newest output is (max_output)", c.Dropped, c.Stream)
+				if err := l.emit(api.LogChunk{Task: task.String(), Stream: c.Stream, Note: note}); err != nil {
+					return err
+				}
+			}
 			if len(c.Data) == 0 {
 				return nil
 			}

@@ -28,8 +28,9 @@ type Machine struct {
 // Runner runs tasks, for the worker, and knows whose output still grows.
 type Runner interface {
 	dispatch.Runner
-	// Live tells whether a task may still write, and gives a channel that is closed when its output is complete.
-	Live(id taskstate.TaskID) (over <-chan struct{}, live bool)
+	// Live tells whether a task may still write, and gives a channel that is closed when its output is complete. What is beyond limit may be cut away yet;
+	// 0: nothing will be.
+	Live(id taskstate.TaskID) (over <-chan struct{}, limit int64, live bool)
 	// Clean removes what tasks of a job left behind, when the job is forgotten.
 	Clean(job taskstate.JobID) error
 	// Lasting tells whether processes go on when this peer ends, and its next start takes them up again.

@@ -124,14 +124,14 @@ func (n *Node) leftovers(ctx context.Context) (out []leftover) {
 	return out
 }
 
-// treeBytes is what the files below a folder hold. What vanishes meanwhile, or cannot be read, counts nothing.
+// treeBytes is what the files below a folder take; what was dropped of a service's output takes nothing. What vanishes meanwhile, or cannot be read, counts nothing.
 func treeBytes(dir string) (sum int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil //nolint:nilerr // see above
 		}
 		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
-			sum += info.Size()
+			sum += min(info.Size(), onDisk(info))
 		}
 		return nil
 	})

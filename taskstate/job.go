@@ -50,6 +50,7 @@ type Job struct {
 	Schedule    *Schedule `cbor:"24,keyasint,omitempty" json:"schedule,omitempty"`    // this job only starts others like it, at these times
 	Priority    int       `cbor:"25,keyasint,omitempty" json:"priority"`              // 0 … 100, higher goes first; DefaultPriority unless said
 	Origin      *Origin   `cbor:"26,keyasint,omitempty" json:"origin,omitempty"`      // of a run that a schedule started
+	MaxOutput   int64     `cbor:"27,keyasint,omitempty" json:"max_output,omitempty"`  // bytes kept of a task's stdout and of its stderr, each; 0 = DefaultMaxOutput
 }
 
 // Strategy says which of the peers that fit are taken first.
@@ -148,6 +149,17 @@ type Process struct {
 	Shell   bool              `cbor:"4,keyasint,omitempty" json:"shell,omitempty"`  // Command has one element, a line for /bin/sh -c
 	Script  []byte            `cbor:"5,keyasint,omitempty" json:"script,omitempty"` // travels with the job; written into the task's folder, executable
 	Braces  bool              `cbor:"6,keyasint,omitempty" json:"braces,omitempty"`
+}
+
+// DefaultMaxOutput is how much is kept of each output file of a task whose job says nothing.
+const DefaultMaxOutput = 64 << 20
+
+// outputKept is how much is kept of each output file of the job's tasks.
+func (j *Job) outputKept() int64 {
+	if j.MaxOutput == 0 {
+		return DefaultMaxOutput
+	}
+	return j.MaxOutput
 }
 
 // Noop does nothing for Duration milliseconds: measurement and simulation.

@@ -30,6 +30,8 @@ type RunReport struct {
 	Reason  Reason
 	Message string // for people; at most MaxMessage bytes
 	At      int64  // the local clock, milliseconds since 1970
+
+	Truncated bool // of an end: not all of its output was kept, because of the cap
 }
 
 // MaxJobID caps a job id in bytes wherever one is taken from outside; ours are JobIDLen long.

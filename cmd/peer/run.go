@@ -20,6 +20,7 @@ import (
 type runFlags struct {
 	name, array, eachLine, script, dir  string
 	cpus, memory, timeout, replaceAfter string
+	maxOutput                           string
 	env                                 []string
 	parallel                            int
 	shell, detach, dry, wait, null      bool
@@ -83,6 +84,7 @@ func (c *cli) runCommand() *cobra.Command {
 	fl.StringVar(&f.dir, "dir", "", "run in this `DIR` below the task's own folder")
 	fl.StringVar(&f.cpus, "cpus", "", "`N` processors the task promises itself (default 1)")
 	fl.StringVar(&f.memory, "memory", "", "memory the task promises itself, as a `SIZE` like 512MiB")
+	fl.StringVar(&f.maxOutput, "max-output", "", "keep so much of each task's stdout and of its stderr, as a `SIZE` like 1GiB (default 64MiB)")
 	fl.StringVar(&f.timeout, "timeout", "", "stop an attempt after this `DURATION`, as in 10m")
 	fl.StringVar(&f.replaceAfter, "replace-after", "", "give up an attempt so long (`DURATION`) after its peer was found dead (default 10s)")
 	fl.BoolVar(&f.wait, "at-most-once", false, "never run it twice: wait for a lost peer instead of replacing the attempt")
@@ -187,6 +189,7 @@ func (f *runFlags) numbers(j *taskstate.Job) error {
 	}{
 		{"--cpus", f.cpus, func(s string) (err error) { j.Resources.MilliCPU, err = jobfile.ParseCPUs(s); return err }},
 		{"--memory", f.memory, func(s string) (err error) { j.Resources.Memory, err = jobfile.ParseSize(s); return err }},
+		{"--max-output", f.maxOutput, func(s string) (err error) { j.MaxOutput, err = jobfile.ParseOutput(s); return err }},
 		{"--timeout", f.timeout, func(s string) error { return millis(s, &j.Timeout) }},
 		{"--replace-after", f.replaceAfter, func(s string) error { return millis(s, &j.Unreachable.ReplaceAfter) }},
 	} {

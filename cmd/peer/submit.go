@@ -29,6 +29,7 @@ run, or the update is complete, and exits 1 if that is paused or turned back.
 
 func (c *cli) submitCommand() *cobra.Command {
 	var wait, dry bool
+	var maxOutput string
 	cmd := &cobra.Command{
 		Use:   "submit FILE",
 		Short: "Submit a job file, or an update of a service; print the job's id",
@@ -40,6 +41,11 @@ func (c *cli) submitCommand() *cobra.Command {
 		Args: exactly(1, "a job file (- for stdin)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			job, err := c.readJob(args[0])
+			if err == nil && maxOutput != "" {
+				if job.MaxOutput, err = jobfile.ParseOutput(maxOutput); err != nil {
+					err = api.Errorf(api.Usage, "--max-output: %v", err)
+				}
+			}
 			switch {
 			case err != nil && wait && !dry:
 				return c.taskly(err)
@@ -56,6 +62,7 @@ func (c *cli) submitCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "stay until it ends (a service: until it runs), show its output, exit with its code")
+	cmd.Flags().StringVar(&maxOutput, "max-output", "", "keep so much of each task's stdout and of its stderr, a `SIZE` like 1GiB, whatever the file says")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only show what would happen")
 	return cmd
 }

@@ -48,7 +48,7 @@ func TestALinkThatATaskPutInPlaceOfItsOutputLeadsNowhere(t *testing.T) {
 		if err := put(dir); err != nil {
 			t.Fatal(err)
 		}
-		s := NewStore(Config{Dir: dir, Live: func(taskstate.TaskID) (<-chan struct{}, bool) { return nil, false }})
+		s := NewStore(Config{Dir: dir, Live: func(taskstate.TaskID) (<-chan struct{}, int64, bool) { return nil, 0, false }})
 		r, err := s.Open(task, "stdout", 0, false)
 		if err != nil {
 			continue // refused at once

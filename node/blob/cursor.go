@@ -34,7 +34,8 @@ type part struct {
 	f      *os.File
 	at     int64
 	times  marks
-	ours   bool // something in it was seen to be this task's
+	gone   int64 // bytes before at that are not kept any more, and were not yet said to be
+	ours   bool  // something in it was seen to be this task's
 	ended  bool
 }
 
@@ -141,13 +142,18 @@ func (c *cursor) read(p *part, b []byte) (n int, end bool, err error) {
 		return 0, false, err
 	}
 	if f != nil {
+		p.skip(f)
+		part := b
 		if room := c.end() - p.at; room < int64(len(b)) {
-			b = b[:max(0, room)]
+			part = b[:max(0, room)]
 		}
 		if c.req.Times {
-			b = b[:c.date(p, int64(len(b)))]
+			part = part[:c.date(p, int64(len(part)))]
 		}
-		n, err = f.ReadAt(b, p.at)
+		n, err = f.ReadAt(part, p.at)
+		if keptFrom(f, p.at) > p.at { // it was dropped meanwhile
+			return c.read(p, b)
+		}
 		if c.req.Times && n > 0 && p.times.now == 0 {
 			p.times.now = written(f)
 		}
@@ -160,6 +166,12 @@ func (c *cursor) read(p *part, b []byte) (n int, end bool, err error) {
 		}
 	}
 	return n, n == 0 && (!running || !c.req.Follow), nil
+}
+
+// skip goes on to what is kept: of a service the oldest output is dropped, which reads as zeros, and what is left stays where it was.
+func (p *part) skip(f *os.File) {
+	from := keptFrom(f, p.at)
+	p.gone, p.at = p.gone+from-p.at, from
 }
 
 // pause waits until there may be more and says how long to wait next time.
@@ -196,9 +208,10 @@ func (c *cursor) run(ctx context.Context, f func(Chunk) error) error {
 			p.ended = end
 			if n > 0 || end {
 				got = true
-				if err := f(Chunk{Stream: p.stream, Offset: p.at - int64(n), Data: buf[:n], EOF: end, At: p.times.now}); err != nil {
+				if err := f(Chunk{Stream: p.stream, Offset: p.at - int64(n), Data: buf[:n], EOF: end, At: p.times.now, Dropped: p.gone}); err != nil {
 					return err
 				}
+				p.gone = 0
 			}
 			if !end {
 				open++
@@ -224,11 +237,11 @@ func tailOffset(f *os.File, lines int, end int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	at := min(st.Size(), end)
+	at, from := min(st.Size(), end), keptFrom(f, 0)
 	buf := make([]byte, MaxChunk)
 	last := true
-	for at > 0 {
-		n := min(at, int64(len(buf)))
+	for at > from {
+		n := min(at-from, int64(len(buf)))
 		b := buf[:n]
 		if _, err := f.ReadAt(b, at-n); err != nil && !errors.Is(err, io.EOF) {
 			return 0, err
@@ -244,5 +257,5 @@ func tailOffset(f *os.File, lines int, end int64) (int64, error) {
 		}
 		at -= n
 	}
-	return 0, nil
+	return from, nil
 }

@@ -37,15 +37,15 @@ func newOwner(t testing.TB, limit int64, running bool) *owner {
 	if running {
 		o.over = make(chan struct{})
 	}
-	o.store = NewStore(Config{Dir: o.dir, LogCap: limit, Live: func(id taskstate.TaskID) (<-chan struct{}, bool) {
+	o.store = NewStore(Config{Dir: o.dir, Live: func(id taskstate.TaskID) (<-chan struct{}, int64, bool) {
 		if id != task || o.over == nil {
-			return nil, false
+			return nil, 0, false
 		}
 		select {
 		case <-o.over:
-			return nil, false
+			return nil, 0, false
 		default:
-			return o.over, true
+			return o.over, limit, true
 		}
 	}})
 	return o

@@ -94,6 +94,8 @@ type Chunk struct {
 	Data   []byte `cbor:"3,keyasint,omitempty"` // at most MaxChunk; valid until the callback returns
 	EOF    bool   `cbor:"4,keyasint,omitempty"` // nothing follows in this stream
 	At     int64  `cbor:"5,keyasint,omitempty"` // when Data was there, Unix milliseconds by that peer's clock; 0: not asked for, or not known
+
+	Dropped int64 `cbor:"6,keyasint,omitempty"` // so many bytes before Offset are not kept any more: of a service, only the newest output is
 }
 
 // answer is a frame from the peer that has the output: a chunk, an error, or neither – a sign of life.

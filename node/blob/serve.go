@@ -244,7 +244,7 @@ func expecting(req Request) expected {
 // take checks a chunk against what was asked for and moves on.
 func (e expected) take(c *Chunk) error {
 	at, open := e[c.Stream]
-	if !open || at >= 0 && c.Offset != at || c.Offset < 0 || len(c.Data) > MaxChunk {
+	if !open || c.Dropped < 0 || at >= 0 && c.Offset-c.Dropped != at || c.Offset < c.Dropped || len(c.Data) > MaxChunk {
 		return fmt.Errorf("the peer answered with %d bytes of %.20q at %d, which were not asked for", len(c.Data), c.Stream, c.Offset)
 	}
 	e[c.Stream] = c.Offset + int64(len(c.Data))

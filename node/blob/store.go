@@ -20,28 +20,21 @@ const (
 
 // Store reads the output of this peer's tasks. It only reads, keeps nothing open between calls and may be used by many at once.
 type Store struct {
-	dir   string
-	limit int64
-	live  func(taskstate.TaskID) (<-chan struct{}, bool)
+	dir  string
+	live func(taskstate.TaskID) (<-chan struct{}, int64, bool)
 }
 
 // Config is what a Store needs.
 type Config struct {
-	Dir    string                                                      // the tasks folder, as of the runner
-	LogCap int64                                                       // the runner's cap, 0 = DefaultLogCap: bytes beyond it are not shown while a task runs, because they will be cut
-	Live   func(taskstate.TaskID) (over <-chan struct{}, running bool) // Runner.Live
+	Dir string // the tasks folder, as of the runner
+	// Live is Runner.Live: what is beyond limit is not shown while a task runs, because it may be cut away; 0: nothing will be.
+	Live func(taskstate.TaskID) (over <-chan struct{}, limit int64, running bool)
 }
 
 // NewStore makes a store over the runner's folder.
 func NewStore(cfg Config) *Store {
-	if cfg.LogCap <= 0 {
-		cfg.LogCap = DefaultLogCap
-	}
-	return &Store{dir: cfg.Dir, limit: cfg.LogCap, live: cfg.Live}
+	return &Store{dir: cfg.Dir, live: cfg.Live}
 }
-
-// DefaultLogCap is the runner's default, which this package may not import.
-const DefaultLogCap = 64 << 20
 
 // Copy gives f the output asked for, in chunks, until its end – with Follow, the end of the task. An error of f ends it and is returned.
 // A task this peer knows nothing of is an *Error with CodeNotFound.
@@ -78,9 +71,9 @@ func (s *Store) begin(req Request) (*cursor, error) {
 	if err != nil {
 		return nil, &Error{Code: CodeBad, Message: err.Error()}
 	}
-	c := &cursor{req: req, limit: s.limit, dir: s.dir, rel: rel}
+	c := &cursor{req: req, dir: s.dir, rel: rel}
 	// First who is alive, then what is there: a task that ends in between has left everything behind.
-	c.over, c.live = s.live(req.Task)
+	c.over, c.limit, c.live = s.live(req.Task)
 	if _, err := os.Lstat(filepath.Join(s.dir, rel)); err != nil && !c.live {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, &Error{Code: CodeNotFound, Message: "no output of task " + req.Task.String() + " is kept on this peer"}

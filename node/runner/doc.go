@@ -10,14 +10,15 @@
 // Every attempt has a folder of its own below Config.Dir:
 //
 //	JOB/SLOT.ATTEMPT/work     where it runs, empty at first
-//	JOB/SLOT.ATTEMPT/stdout   what it wrote, up to the cap, then a note
-//	JOB/SLOT.ATTEMPT/stderr
+//	JOB/SLOT.ATTEMPT/stdout   what it wrote, up to the cap
+//	JOB/SLOT.ATTEMPT/stderr   the same, and at its end a note if one of the two was cut
 //	JOB/SLOT.ATTEMPT/stdout.times   when it wrote that, and stderr.times: notes of the supervisor's, of what was there when it looked
 //
 // Output goes straight into the two files: a pipe and a copying goroutine for each would cost a short task a fifth of its time.
 // The files are opened for appending, so a file beyond its cap can be cut back under the running process: what it writes next lands
 // at the cap again and is cut away in turn. The process never blocks, gets no SIGPIPE and cannot fill the disk; between two looks
-// (100 ms, 10 ms once it is over) it can be over the cap by what it writes in that time.
+// (100 ms, 10 ms once it is over) it can be over the cap by what it writes in that time. Of a service the newest output stays: the disk gets back what is older
+// than half of the cap (Linux: a hole is punched), and every byte keeps its offset, so that readers go on. Where the disk cannot do that it is cut as any.
 //
 // A process leads a process group of its own. Signals go to the group, and when the process has ended, what is left of the group is
 // killed, before the process is reaped: until then its number cannot be given to anybody else. On Linux that is so of a process that left the group, too: a stop

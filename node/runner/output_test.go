@@ -14,18 +14,29 @@ import (
 func TestOutputBeyondTheCapIsCutWithANoteAndTheTaskGoesOn(t *testing.T) {
 	h := start(t, func(c *Config) { c.LogCap = 1000 })
 	id, end := h.run(shell("i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done; echo small >&2; echo done > done"))
-	if end.State != taskstate.Complete || h.file(id, "work/done") != "done\n" {
+	if end.State != taskstate.Complete || !end.Truncated || h.file(id, "work/done") != "done\n" {
 		t.Fatalf("end = %+v", end)
 	}
-	got := h.file(id, "stdout")
-	if !strings.HasPrefix(got, "line 0\nline 1\n") || got[1000:1009] != "\n[covey: " || !strings.HasSuffix(got, "were not kept]\n") {
+	if got := h.file(id, "stdout"); !strings.HasPrefix(got, "line 0\nline 1\n") || len(got) != 1000 || strings.Contains(got, "covey") {
 		t.Fatalf("stdout (%d bytes) ends %q", len(got), got[990:])
 	}
-	if strings.Count(got, "\n[covey: ") != 1 || !strings.Contains(got, "cap of 1000 bytes") {
-		t.Fatalf("the note: %q", got[1000:])
-	}
-	if got := h.file(id, "stderr"); got != "small\n" {
+	if got := h.file(id, "stderr"); !strings.HasPrefix(got, "small\n\n[covey: stdout of task "+id.String()+" was cut at 1000 bytes") ||
+		strings.Count(got, "[covey: ") != 1 || !strings.HasSuffix(got, "were not kept]\n") {
 		t.Errorf("stderr = %q", got)
+	}
+}
+
+func TestAJobSaysHowMuchOfItsOutputIsKept(t *testing.T) {
+	h := start(t, func(c *Config) { c.LogCap = 1000 })
+	for limit, kept := range map[int64]int{5000: 4999, 4096: 4096, 0: 1000} {
+		job := shell("head -c 4999 /dev/zero")
+		job.MaxOutput = limit
+		l := launch(job, int(limit)+1)
+		h.Start(l)
+		end := h.end(l.Task)
+		if got := h.file(l.Task, "stdout"); len(got) != kept || end.Truncated != (kept < 4999) {
+			t.Errorf("with %d: %d bytes are kept, %+v", limit, len(got), end)
+		}
 	}
 }
 
@@ -61,7 +72,7 @@ func TestARunningTaskThatWritesWithoutEndKeepsWithinItsCap(t *testing.T) {
 	if end := h.end(l.Task); end.State != taskstate.Complete {
 		t.Fatalf("end = %+v", end)
 	}
-	if got := h.file(l.Task, "stdout"); len(got) < 4096 || len(got) > 4096+300 {
+	if got := h.file(l.Task, "stdout"); len(got) != 4096 {
 		t.Errorf("%d bytes are kept", len(got))
 	}
 }

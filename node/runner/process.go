@@ -100,6 +100,7 @@ func (r *Runner) prepare(t *task) (s supervise.Spec, err error) {
 	}
 	t.home = home
 	s.Task, s.Home, s.Timeout = l.Task.String(), home, time.Duration(l.Job.Timeout)*time.Millisecond
+	s.Cap, s.Newest = l.Job.MaxOutput, l.Job.Type.Lasts()
 	work := filepath.Join(home, workName)
 	if s.Dir, err = workFolder(work, p); err != nil {
 		return s, err
@@ -210,7 +211,7 @@ func (r *Runner) Kept(tasks []taskstate.TaskID) {
 
 // classify turns what became of a process, and what was asked of it, into an end. Called with t.mu held.
 func classify(t *task, e supervise.Event) taskstate.RunReport {
-	rep := taskstate.RunReport{Exit: e.Exit, Signal: e.Signal, At: e.At}
+	rep := taskstate.RunReport{Exit: e.Exit, Signal: e.Signal, At: e.At, Truncated: e.Cut[0] || e.Cut[1]}
 	if e.Signal != 0 || e.Kind != supervise.Ended || e.Unseen || e.Unbegun {
 		rep.Exit = taskstate.NoExit
 	}

@@ -229,7 +229,7 @@ func TestTasksOfAKilledPeerGoOnAndTheirExitCodesAreKnown(t *testing.T) {
 	if end := h.end(slotID(1)); end.State != taskstate.Failed || end.Exit != 10 || end.Reason != taskstate.ReasonExit {
 		t.Errorf("what ended meanwhile: %+v", end)
 	}
-	over, live := h.Live(slotID(2))
+	over, _, live := h.Live(slotID(2))
 	if !live {
 		t.Fatal("what runs is not live")
 	}
@@ -476,7 +476,7 @@ func TestANewFolderOfTheSameNameDoesNotKeepTheOldTasksAlive(t *testing.T) {
 	}
 	eventually(t, "the old supervisor is gone", func() bool { return p.Signal(syscall.Signal(0)) != nil })
 	nobodyCarries(t, 1, 2, 3)
-	if _, live := h.Live(mine.Task); !live {
+	if _, _, live := h.Live(mine.Task); !live {
 		t.Error("the new one's task was ended, too")
 	}
 }

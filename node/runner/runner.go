@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"sync"
@@ -131,15 +132,19 @@ func (r *Runner) halt(t *task, reason taskstate.Reason) {
 	}
 }
 
-// Live tells whether a process of this task may still write, and gives a channel that is closed when its output is complete.
-func (r *Runner) Live(id taskstate.TaskID) (over <-chan struct{}, live bool) {
+// Live tells whether a process of this task may still write, and gives a channel that is closed when its output is complete. What is beyond limit may be
+// cut away yet; 0: nothing will be.
+func (r *Runner) Live(id taskstate.TaskID) (over <-chan struct{}, limit int64, live bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.tasks[id]
 	if t == nil || t.over == nil {
-		return nil, false
+		return nil, 0, false
 	}
-	return t.over, true
+	if t.launch.Job.Type.Lasts() {
+		return t.over, 0, true
+	}
+	return t.over, cmp.Or(t.launch.Job.MaxOutput, r.cfg.LogCap), true
 }
 
 // Running counts the tasks that were started and have not ended.

@@ -42,6 +42,7 @@ func keyCases() map[string]keyCase {
 		"resources.memory": {"resources: {memory: 1GiB}", "resources: {memory: 2GiB}", true, "resources"},
 		"resources.gpus":   {"resources: {gpus: 1}", "resources: {gpus: 2}", true, "resources"},
 		"resources.seats":  {"resources: {seats: 1}", "resources: {seats: 2}", true, "resources"}, // any other name
+		"max_output":       {"max_output: 1GiB", "max_output: 2GiB", true, ""},
 		"timeout":          {"timeout: 1h", "timeout: 2h", true, ""},
 
 		"constraints":            {`constraints: ["peer.os == linux"]`, `constraints: ["peer.os != plan9"]`, false, ""},

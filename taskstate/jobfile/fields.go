@@ -30,6 +30,7 @@ func (r *reader) top(n ast.Node, j *taskstate.Job) {
 		{"matrix", func(n ast.Node, p string) { j.Matrix = r.matrix(n, p) }},
 		{"run", func(n ast.Node, p string) { r.run(n, p, &j.Run) }},
 		{"resources", func(n ast.Node, p string) { r.resources(n, p, &j.Resources) }},
+		{"max_output", func(n ast.Node, p string) { j.MaxOutput = r.outputCap(n, p) }},
 		{"timeout", func(n ast.Node, p string) { j.Timeout = r.positive(n, p) }},
 		{"parallel", func(n ast.Node, p string) { j.Parallel = r.whole(n, p, 1, MaxCount) }},
 		{"unreachable", func(n ast.Node, p string) { r.unreachable(n, p, &j.Unreachable) }},
@@ -255,6 +256,11 @@ func (r *reader) placement(n ast.Node, path string, j *taskstate.Job) {
 		{"over", func(n ast.Node, p string) { j.Over = r.filled(n, p) }},
 		{"max_per_peer", func(n ast.Node, p string) { j.MaxPerPeer = r.whole(n, p, 1, MaxCount) }},
 	})
+}
+
+// outputCap reads the cap of output; one that is too small or too large is refused where it stands.
+func (r *reader) outputCap(n ast.Node, path string) int64 {
+	return quantity(r, n, path, ParseOutput)
 }
 
 // positive reads a duration that must not be zero.

@@ -35,6 +35,9 @@ func Format(j *taskstate.Job) ([]byte, error) {
 	w.number(0, "parallel", j.Parallel)
 	w.restart(j)
 	w.unreachable(j)
+	if j.MaxOutput > 0 {
+		w.line(0, "max_output", size(j.MaxOutput))
+	}
 	if j.Timeout > 0 {
 		w.line(0, "timeout", span(j.Timeout))
 	}

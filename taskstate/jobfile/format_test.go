@@ -79,6 +79,7 @@ run:
 resources: {cpus: 0.5, memory: 2GiB, gpus: 1}
 restart: on-failure:3
 unreachable: {wait: true}
+max_output: 1GiB
 timeout: 90m
 schedule: {cron: "0 3 * * *", zone: Europe/Berlin}
 priority: 0
@@ -106,6 +107,7 @@ run:
 resources: {cpus: 0.5, memory: 2GiB, gpus: 1}
 restart: {condition: on-failure, attempts: 3}
 unreachable: {wait: true}
+max_output: 1GiB
 timeout: 1h30m
 schedule:
   cron: "0 3 * * *"

@@ -70,6 +70,10 @@ func anyJobFile(t *rapid.T) *written {
 		w.says("count", j.Count)
 	} else {
 		w.slots(t, words)
+		if maybe("max_output") {
+			j.MaxOutput = rapid.Int64Range(jobfile.MinOutput, jobfile.MaxOutput).Draw(t, "max_output")
+			w.says("max_output", fmt.Sprintf("%dB", j.MaxOutput))
+		}
 		if maybe("timeout") {
 			j.Timeout = ms.Draw(t, "timeout")
 			w.says("timeout", span(t, j.Timeout))

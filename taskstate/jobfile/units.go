@@ -30,6 +30,15 @@ func ParseSize(s string) (int64, error) {
 	return n, err
 }
 
+// ParseOutput reads how much is kept of each output file of a task, as ParseSize does.
+func ParseOutput(s string) (int64, error) {
+	n, err := ParseSize(s)
+	if err == nil && (n < MinOutput || n > MaxOutput) {
+		err = fmt.Errorf("want %s to %s, got %s", size(MinOutput), size(MaxOutput), clip(s))
+	}
+	return n, err
+}
+
 // ParseCPUs reads "0.5", "2" or "500m" and returns thousandths of a cpu. The error says what is wanted.
 func ParseCPUs(s string) (int64, error) { return spell.CPUs(s) }
 

@@ -18,6 +18,8 @@ const (
 	MaxCount   = 1_000_000              // slots
 	MaxCommand = 256 << 10              // bytes of command and environment together
 	MaxScript  = 64 << 10               // bytes
+	MinOutput  = 4 << 10                // bytes kept of an output file
+	MaxOutput  = 1 << 40                // bytes
 	MaxItems   = 768 << 10              // bytes of all items together
 	MaxJob     = wire.MaxFrame - 64<<10 // bytes, encoded
 	maxName    = 63                     // characters
@@ -145,6 +147,9 @@ func (ps *checks) slots(j *taskstate.Job) {
 func (ps *checks) policy(j *taskstate.Job) {
 	ps.between("resources.cpus", j.Resources.MilliCPU, 0, maxMilliCPU)
 	ps.between("resources.memory", j.Resources.Memory, 0, maxSize)
+	if n := j.MaxOutput; n != 0 && (n < MinOutput || n > MaxOutput) {
+		ps.bad("max_output", "want %s to %s, got %s bytes", size(MinOutput), size(MaxOutput), grouped(int(n)))
+	}
 	ps.between("timeout", j.Timeout, 0, MaxDuration.Milliseconds())
 	ps.between("parallel", int64(j.Parallel), 0, MaxCount)
 	ps.between("placement.max_per_peer", int64(j.MaxPerPeer), 0, MaxCount)

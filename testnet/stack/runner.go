@@ -199,7 +199,9 @@ func (r *runner) Clean(taskstate.JobID) error { return nil }
 func (r *runner) Lasting() bool { return true }
 
 // Live implements node.Runner: nothing here writes.
-func (r *runner) Live(taskstate.TaskID) (<-chan struct{}, bool) { return nil, false }
+func (r *runner) Live(taskstate.TaskID) (<-chan struct{}, int64, bool) {
+	return nil, 0, false
+}
 
 // Close implements node.Runner: what runs goes on.
 func (r *runner) Close() error {

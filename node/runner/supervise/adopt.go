@@ -35,7 +35,13 @@ func (e *Engine) adopt() {
 // takeUp goes on with a process that is there. Called with e.mu held.
 func (e *Engine) takeUp(rec record, p process) {
 	x := &proc{spec: Spec{Task: rec.task, Home: filepath.Join(e.cfg.Dir, strings.Replace(rec.task, ".", "/", 1))}, p: p, slot: rec.slot, at: now()}
-	x.out, _ = openOutput(x.spec.Home, e.cfg.LogCap) // without, its output is not capped
+	kept := rec.cap
+	if kept.limit == 0 {
+		kept.limit = e.cfg.LogCap
+	}
+	if x.out, _ = openOutput(x.spec.Home, kept); x.out != nil { // without, its output is not capped
+		x.out.takeUp()
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if rec.deadline > 0 {

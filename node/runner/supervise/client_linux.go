@@ -57,6 +57,7 @@ type Client struct {
 	acks    []string
 	armed   bool            // acks will be sent after a while
 	up      net.Conn        // conn, once orders may be written to it
+	spoken  int             // version of the protocol on up
 	writing bool            // somebody writes orders
 	marked  bool            // the folder says that it is of this boot
 	open    map[string]bool // started, or found, and not acknowledged

@@ -13,7 +13,12 @@ type Spec struct {
 	Path, Dir string // program and working directory, absolute
 	Argv, Env []string
 	Timeout   time.Duration // from its start until it is stopped; 0: none
+	Cap       int64         // bytes kept of each output file; 0: as Configure says
+	Newest    bool          // beyond the cap the newest output stays, as far as the disk can do that, and not the oldest
 }
+
+// plain tells whether the spec says nothing that version 1 of the protocol could not say.
+func (s Spec) plain() bool { return s.Cap == 0 && !s.Newest }
 
 // Kind says what an Event is.
 type Kind uint8
@@ -42,9 +47,27 @@ type Event struct {
 	Unbegun  bool     // it was stopped before it was started, or never was
 	Rebooted bool     // of Lost: the machine was started again since
 	Sizes    [2]int64 // of its output files
+	Cut      [2]bool  // what it wrote to them beyond the cap was not kept
 	Errno    int      // of Refused: why; of Ended: why its output may not be whole, 0: it is
 	Err      string
 	version  int
+}
+
+// in is the event as a peer hears it that speaks a version of the protocol.
+func (e Event) in(version int) Event {
+	if version < 2 {
+		e.Cut = [2]bool{}
+	}
+	return e
+}
+
+// heard is the event as a supervisor meant it that speaks a version of the protocol and has this cap: before version 2, a file that is larger than that was
+// cut and ends with a note.
+func (e Event) heard(version int, logCap int64) Event {
+	if version < 2 && e.Kind == Ended {
+		e.Cut = [2]bool{e.Sizes[0] > logCap, e.Sizes[1] > logCap}
+	}
+	return e
 }
 
 // Final tells whether the event is the end of a task.
@@ -94,7 +117,8 @@ const (
 	orderStart
 	orderStop
 	orderAck
-	orderEnd // everything, at once, and itself
+	orderEnd       // everything, at once, and itself
+	orderStartWith // since version 2: a start with all that a Spec can say
 )
 
 // order is what a peer says to its supervisor.

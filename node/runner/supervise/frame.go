@@ -11,9 +11,9 @@ import (
 
 // A supervisor lives as long as its tasks, also over an upgrade of the program. So each side speaks all versions from oldestVersion to
 // protocolVersion: the peer's hello names its newest, the supervisor's welcome the one that is spoken, which is the newest both know. A hello and
-// a welcome look the same in every version.
+// a welcome look the same in every version. Version 2 has orderStartWith, and Cut in events.
 const (
-	protocolVersion = 1
+	protocolVersion = 2
 	oldestVersion   = 1
 )
 
@@ -43,11 +43,14 @@ func appendOrder(b []byte, o order) []byte {
 		for _, n := range []int64{int64(o.version), o.logCap, int64(o.grace), int64(o.guard)} {
 			b = binary.AppendVarint(b, n)
 		}
-	case orderStart:
+	case orderStart, orderStartWith:
 		s := o.spec
 		b = appendText(appendText(appendText(appendText(b, s.Task), s.Home), s.Path), s.Dir)
 		b = appendTexts(appendTexts(b, s.Argv), s.Env)
 		b = binary.AppendVarint(b, int64(s.Timeout))
+		if o.kind == orderStartWith {
+			b = append(binary.AppendVarint(b, s.Cap), flagsOf(s.Newest))
+		}
 	case orderStop:
 		b = appendText(appendText(b, o.task), o.reason)
 	case orderAck:
@@ -62,10 +65,14 @@ func decodeOrder(body []byte) (order, error) {
 	switch o.kind {
 	case orderHello:
 		o.version, o.logCap, o.grace, o.guard = int(d.number()), d.number(), time.Duration(d.number()), int(d.number())
-	case orderStart:
+	case orderStart, orderStartWith:
 		s := &o.spec
 		s.Task, s.Home, s.Path, s.Dir = d.text(), d.text(), d.text(), d.text()
 		s.Argv, s.Env, s.Timeout = d.texts(), d.texts(), time.Duration(d.number())
+		if o.kind == orderStartWith {
+			s.Cap = d.number()
+			d.flags(&s.Newest)
+		}
 		d.bad = d.bad || s.Task == "" || len(s.Argv) == 0
 	case orderStop:
 		o.task, o.reason = d.text(), d.text()
@@ -84,12 +91,7 @@ func appendEvent(b []byte, e Event) []byte {
 	for _, n := range []int64{e.At, int64(e.Exit), int64(e.Signal), e.Sizes[0], e.Sizes[1], int64(e.Errno), int64(e.version)} {
 		b = binary.AppendVarint(b, n)
 	}
-	var flags byte
-	for i, f := range []bool{e.Timeout, e.Unseen, e.Alone, e.Unbegun, e.Rebooted} {
-		if f {
-			flags |= 1 << i
-		}
-	}
+	flags := flagsOf(e.Timeout, e.Unseen, e.Alone, e.Unbegun, e.Rebooted, e.Cut[0], e.Cut[1])
 	return appendText(appendText(append(b, flags), e.Reason), e.Err)
 }
 
@@ -99,13 +101,20 @@ func decodeEvent(body []byte) (Event, error) {
 	e.At, e.Exit, e.Signal = d.number(), int(d.number()), int(d.number())
 	e.Sizes = [2]int64{d.number(), d.number()}
 	e.Errno, e.version = int(d.number()), int(d.number())
-	flags := d.byte()
-	for i, f := range []*bool{&e.Timeout, &e.Unseen, &e.Alone, &e.Unbegun, &e.Rebooted} {
-		*f = flags&(1<<i) != 0
-	}
+	d.flags(&e.Timeout, &e.Unseen, &e.Alone, &e.Unbegun, &e.Rebooted, &e.Cut[0], &e.Cut[1])
 	e.Reason, e.Err = d.text(), d.text()
-	d.bad = d.bad || e.Kind < Started || e.Kind > synced || flags > 31
+	d.bad = d.bad || e.Kind < Started || e.Kind > synced
 	return e, d.err()
+}
+
+// flagsOf is up to eight flags in a byte, the first in the lowest bit.
+func flagsOf(all ...bool) (b byte) {
+	for i, f := range all {
+		if f {
+			b |= 1 << i
+		}
+	}
+	return b
 }
 
 // decoder takes a message apart; the first thing that does not fit makes it bad, and all that follows zero.
@@ -122,6 +131,15 @@ func (d *decoder) byte() byte {
 	c := d.b[0]
 	d.b = d.b[1:]
 	return c
+}
+
+// flags takes what flagsOf made.
+func (d *decoder) flags(all ...*bool) {
+	b := d.byte()
+	for i, f := range all {
+		*f = b&(1<<i) != 0
+	}
+	d.bad = d.bad || b>>len(all) != 0
 }
 
 func (d *decoder) number() int64 {

@@ -15,15 +15,18 @@ import (
 
 func anyOrder(t *rapid.T) order {
 	words := rapid.SliceOfN(rapid.String(), 1, 4)
-	o := order{kind: orderKind(rapid.IntRange(int(orderHello), int(orderEnd)).Draw(t, "kind"))}
+	o := order{kind: orderKind(rapid.IntRange(int(orderHello), int(orderStartWith)).Draw(t, "kind"))}
 	switch o.kind {
 	case orderHello:
 		o.version, o.guard = rapid.IntRange(0, 9).Draw(t, "version"), rapid.Int().Draw(t, "guard")
 		o.logCap, o.grace = rapid.Int64().Draw(t, "cap"), time.Duration(rapid.Int64().Draw(t, "grace"))
-	case orderStart:
+	case orderStart, orderStartWith:
 		o.spec = Spec{
 			Task: rapid.StringN(1, 9, -1).Draw(t, "task"), Home: rapid.String().Draw(t, "home"), Path: rapid.String().Draw(t, "path"),
 			Dir: rapid.String().Draw(t, "dir"), Argv: words.Draw(t, "argv"), Env: words.Draw(t, "env"), Timeout: time.Duration(rapid.Int64().Draw(t, "d")),
+		}
+		if o.kind == orderStartWith {
+			o.spec.Cap, o.spec.Newest = rapid.Int64().Draw(t, "cap"), rapid.Bool().Draw(t, "newest")
 		}
 	case orderStop:
 		o.task, o.reason = rapid.String().Draw(t, "task"), rapid.StringN(1, 9, -1).Draw(t, "reason")
@@ -39,7 +42,8 @@ func anyEvent(t *rapid.T) Event {
 		Kind: Kind(rapid.IntRange(int(Started), int(synced)).Draw(t, "kind")), Task: rapid.String().Draw(t, "task"), At: n.Draw(t, "at"),
 		Exit: rapid.Int().Draw(t, "exit"), Signal: rapid.Int().Draw(t, "signal"), Reason: rapid.String().Draw(t, "reason"),
 		Timeout: yes.Draw(t, "timeout"), Unseen: yes.Draw(t, "unseen"), Alone: yes.Draw(t, "alone"), Unbegun: yes.Draw(t, "unbegun"),
-		Rebooted: yes.Draw(t, "rebooted"), Sizes: [2]int64{n.Draw(t, "out"), n.Draw(t, "err")}, Errno: rapid.Int().Draw(t, "errno"),
+		Rebooted: yes.Draw(t, "rebooted"), Sizes: [2]int64{n.Draw(t, "out"), n.Draw(t, "err")},
+		Cut: [2]bool{yes.Draw(t, "out cut"), yes.Draw(t, "err cut")}, Errno: rapid.Int().Draw(t, "errno"),
 		Err: rapid.String().Draw(t, "text"), version: rapid.IntRange(0, 9).Draw(t, "version"),
 	}
 }

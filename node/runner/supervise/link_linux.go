@@ -72,6 +72,7 @@ func (c *Client) hello(found func(Event)) error {
 	if err := c.answered(r); err != nil {
 		return err
 	}
+	spoken := 0
 	for first := true; ; first = false {
 		body, err := readFrame(r, nil)
 		if err != nil {
@@ -84,16 +85,18 @@ func (c *Client) hello(found func(Event)) error {
 		case first && (e.Kind != welcome || e.version < oldestVersion || e.version > protocolVersion):
 			c.foreign = fmt.Errorf("it speaks version %d of the protocol, this peer %d to %d: go back to the program it was started by until its tasks have ended", e.version, oldestVersion, protocolVersion)
 			return c.foreign
+		case first:
+			spoken = e.version
 		case e.Kind == synced:
 			_ = c.conn.SetDeadline(time.Time{})
 			conn := c.conn
 			c.mu.Lock()
-			c.up = conn
+			c.up, c.spoken = conn, spoken
 			c.mu.Unlock()
-			c.read.Go(func() { c.listen(conn, r) })
+			c.read.Go(func() { c.listen(conn, r, spoken) })
 			return nil
-		case !first:
-			found(e)
+		default:
+			found(e.heard(spoken, c.cfg.LogCap))
 		}
 	}
 }
@@ -130,7 +133,7 @@ func (c *Client) closing() bool {
 }
 
 // listen hands on what the supervisor says.
-func (c *Client) listen(conn net.Conn, r *bufio.Reader) {
+func (c *Client) listen(conn net.Conn, r *bufio.Reader, spoken int) {
 	var buf []byte
 	for {
 		body, err := readFrame(r, buf)
@@ -142,7 +145,7 @@ func (c *Client) listen(conn net.Conn, r *bufio.Reader) {
 			c.cfg.Warn("the supervisor: " + err.Error())
 			break
 		}
-		c.cfg.Sink(e)
+		c.cfg.Sink(e.heard(spoken, c.cfg.LogCap))
 		buf = body
 	}
 	select {

@@ -174,3 +174,21 @@ func TestARestartOfTheMachineIsKnownUntilAProcessIsStarted(t *testing.T) {
 		t.Error("since then the folder is of this boot")
 	}
 }
+
+// A task's end from a supervisor of version 0.1: its output is larger than the cap by the note that ends it, and so it was cut.
+func TestWhatAnOlderSupervisorCutIsToldFromItsSize(t *testing.T) {
+	old := Event{Kind: Ended, Task: "a.1.1", Sizes: [2]int64{1100, 1000}}
+	if e := old.heard(1, 1000); e.Cut != [2]bool{true, false} {
+		t.Errorf("%+v", e)
+	}
+	now := Event{Kind: Ended, Task: "a.1.1", Sizes: [2]int64{1000, 1100}, Cut: [2]bool{true, false}}
+	if e := now.heard(2, 1000); e != now {
+		t.Errorf("%+v", e)
+	}
+	if e := now.in(1); e.Cut != [2]bool{} {
+		t.Errorf("an older peer hears %+v, which it cannot read", e)
+	}
+	if e := now.in(2); e != now {
+		t.Errorf("%+v", e)
+	}
+}

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -46,6 +47,35 @@ func (f logFile) hold(at, n int64) error {
 	const keepSize = 1 // FALLOC_FL_KEEP_SIZE
 	_, err := retry(func() (int, error) { return 0, syscall.Fallocate(int(f), keepSize, at, n) })
 	return err
+}
+
+// drop gives the disk back n bytes from an offset on. They read as zeros then; the others stay where they are.
+func (f logFile) drop(at, n int64) error {
+	const keepSize, punchHole = 1, 2 // of FALLOC_FL_
+	_, err := retry(func() (int, error) { return 0, syscall.Fallocate(int(f), keepSize|punchHole, at, n) })
+	return err
+}
+
+// dataFrom is where that begins which was not dropped, size if there is nothing.
+func (f logFile) dataFrom(size int64) int64 {
+	const seekData = 3
+	at, err := syscall.Seek(int(f), 0, seekData)
+	switch {
+	case errors.Is(err, syscall.ENXIO):
+		return size
+	case err != nil:
+		return 0
+	}
+	return at
+}
+
+// block is the size of the disk's blocks.
+func (f logFile) block() int64 {
+	var st syscall.Stat_t
+	if _, err := retry(func() (int, error) { return 0, syscall.Fstat(int(f), &st) }); err != nil {
+		return 0
+	}
+	return st.Blksize
 }
 
 // Close is called once.

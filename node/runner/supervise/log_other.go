@@ -20,6 +20,13 @@ func openLog(path string) (logFile, error) {
 // hold is not known here.
 func (f logFile) hold(int64, int64) error { return errors.ErrUnsupported }
 
+// drop is not known here.
+func (f logFile) drop(int64, int64) error { return errors.ErrUnsupported }
+
+func (f logFile) dataFrom(int64) int64 { return 0 }
+
+func (f logFile) block() int64 { return 0 }
+
 // stat is how large the file is, and when it was last written to, in Unix milliseconds.
 func (f logFile) stat() (size, written int64, err error) {
 	st, err := f.Stat()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,7 +13,8 @@ import (
 	"sync"
 )
 
-// recordSize is one line of the file .running: PID BEFORE AFTER DEADLINE BOOT TASK, padded with blanks. A free line is blank.
+// recordSize is one line of the file .running: PID BEFORE AFTER DEADLINE BOOT TASK CAP, padded with blanks. A free line is blank. CAP is that of the
+// task's output, below zero if the newest stays; lines of 0.1 have none, and its readers do not look so far.
 const recordSize = 192
 
 const runningFile = ".running"
@@ -34,6 +36,7 @@ type record struct {
 	before, after int64 // milliseconds since boot: it was started in between
 	deadline      int64 // milliseconds since boot, 0: none
 	boot          string
+	cap           outputCap // of its output; zero: not known
 	slot          int
 }
 
@@ -78,12 +81,18 @@ func parseRecord(line string) (record, bool) {
 	if n != 6 || err != nil || !strings.HasSuffix(line, "\n") {
 		return record{}, false
 	}
+	if f := strings.Fields(line); len(f) > n {
+		limit, err := strconv.ParseInt(f[n], 10, 64)
+		if err == nil && limit > math.MinInt64 {
+			r.cap = outputCap{limit: max(limit, -limit), newest: limit < 0}
+		}
+	}
 	return r, r.pid == 0 || r.pid > 1
 }
 
 // begin takes note that a process is about to be started and returns the record. Where boots cannot be told apart there are none: slot -1.
-func (r *records) begin(task string) (record, error) {
-	rec := record{task: task, before: sinceBoot(), boot: r.boot, slot: -1}
+func (r *records) begin(task string, c outputCap) (record, error) {
+	rec := record{task: task, before: sinceBoot(), boot: r.boot, cap: c, slot: -1}
 	if r.boot == "" {
 		return rec, nil
 	}
@@ -117,7 +126,12 @@ func (r *records) put(rec record) error {
 	for _, n := range [...]int64{int64(rec.pid), rec.before, rec.after, rec.deadline} {
 		line = append(strconv.AppendInt(line, n, 10), ' ')
 	}
-	line = append(append(append(line, rec.boot...), ' '), rec.task...)
+	line = append(append(append(append(line, rec.boot...), ' '), rec.task...), ' ')
+	limit := rec.cap.limit
+	if rec.cap.newest {
+		limit = -limit
+	}
+	line = strconv.AppendInt(line, limit, 10)
 	if len(line) >= recordSize {
 		return fmt.Errorf("the name %q is too long", rec.task)
 	}

@@ -56,7 +56,7 @@ func TestWhatRunsIsFoundAfterACrashAndNothingElse(t *testing.T) {
 			"begin": func(t *rapid.T) {
 				n++
 				task := fmt.Sprintf("j.%d.1", n)
-				rec, err := r.begin(task)
+				rec, err := r.begin(task, outputCap{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -137,10 +137,10 @@ func TestANameThatIsTooLongIsRefusedAndTakesNoPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.close()
-	if _, err := r.begin(strings.Repeat("x", recordSize)); err == nil || !strings.Contains(err.Error(), "too long") {
+	if _, err := r.begin(strings.Repeat("x", recordSize), outputCap{}); err == nil || !strings.Contains(err.Error(), "too long") {
 		t.Errorf("%v", err)
 	}
-	if rec, err := r.begin("j.1.1"); err != nil || rec.slot != 0 {
+	if rec, err := r.begin("j.1.1", outputCap{}); err != nil || rec.slot != 0 {
 		t.Errorf("the next one is in slot %d, %v", rec.slot, err)
 	}
 	r.remove(-1) // of a process that had none
@@ -159,7 +159,7 @@ func TestARecordHasRoomForTheLongestNameWithTheLongestNumbers(t *testing.T) {
 	defer r.close()
 	task := taskstate.Task(taskstate.JobID(strings.Repeat("x", taskstate.MaxJobID)), 9_999_999, 9_999_999).String()
 	const century = 100 * 365 * 24 * 3600 * 1000
-	rec, err := r.begin(task)
+	rec, err := r.begin(task, outputCap{})
 	if err != nil {
 		t.Fatal(err)
 	}

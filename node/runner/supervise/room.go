@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Below so much free room a disk is low: not even one task could write all the output it may. Where that is more than a twentieth of the disk – what
+// Below so much free room a disk is low: not even one task could write all the output it may by default. Where that is more than a twentieth of the disk – what
 // ext4 keeps for root by default – that twentieth counts. HTCondor keeps 500 MiB free (RESERVED_DISK), kubelet a tenth (nodefs.available).
 const (
 	lowRoom  = 2 * DefaultLogCap
@@ -103,6 +103,7 @@ func (c *capped) secure(s shortage) {
 	if !s.low {
 		return
 	}
+	c.freeze()
 	if s.refused != nil { // what is held is of no use
 		c.refused, c.held = s.refused, 0
 		return
@@ -116,6 +117,14 @@ func (c *capped) secure(s shortage) {
 		c.held, c.hold = size+s.hold, s.hold
 	case TakesNothing(err):
 		c.refused = err
+	}
+}
+
+// freeze ends the growth of a file that is larger than any is by default: a job that may write much must not take the room that the others need. Its
+// beginning stays as it is, whatever room there is later, so that it has no gap.
+func (c *capped) freeze() {
+	if size, _, err := c.f.stat(); err == nil && c.frozen == 0 {
+		c.frozen = max(DefaultLogCap, size-c.start)
 	}
 }
 

@@ -75,20 +75,20 @@ func (e *Engine) fork(x *proc) {
 		e.over(x, Event{Kind: Ended, Task: x.spec.Task, At: now(), Reason: stop, Unbegun: true})
 		return
 	}
-	logCap, _ := e.limits()
-	out, err := openOutput(x.spec.Home, logCap)
+	c := e.capOf(x.spec)
+	out, err := openOutput(x.spec.Home, c)
 	if err != nil {
 		e.over(x, refused(x.spec.Task, err))
 		return
 	}
-	rec, err := e.records.begin(x.spec.Task)
+	rec, err := e.records.begin(x.spec.Task, c)
 	if err != nil { // it could not be told from one that never started, should this process be killed
 		out.close()
 		e.over(x, refused(x.spec.Task, fmt.Errorf("it cannot be noted that it runs: %w", err)))
 		return
 	}
 	x.slot = rec.slot
-	c, err := spawn(spec{
+	p, err := spawn(spec{
 		task: x.spec.Task, path: x.spec.Path, argv: x.spec.Argv, env: x.spec.Env, dir: x.spec.Dir, stdin: e.null, stdout: out.files[0].f, stderr: out.files[1].f,
 	})
 	if err != nil {
@@ -96,8 +96,17 @@ func (e *Engine) fork(x *proc) {
 		e.over(x, refused(x.spec.Task, err))
 		return
 	}
-	e.forked(x, c, out, rec)
-	e.follow(x, c)
+	e.forked(x, p, out, rec)
+	e.follow(x, p)
+}
+
+// capOf is how much is kept of a task's output.
+func (e *Engine) capOf(s Spec) outputCap {
+	limit, _ := e.limits()
+	if s.Cap > 0 {
+		limit = s.Cap
+	}
+	return outputCap{limit: limit, newest: s.Newest}
 }
 
 // forked takes note of a process on disk and in x. A stop that came meanwhile is obeyed here.
@@ -154,8 +163,9 @@ func (e *Engine) ended(x *proc, how ending) {
 		ev.Unseen, ev.Err = true, how.err.Error()
 	}
 	if x.out != nil {
-		var err error
-		if ev.Sizes, err = x.out.finish(x.spec.Task); err != nil {
+		end, err := x.out.finish(x.spec.Task)
+		ev.Sizes, ev.Cut = end.sizes, end.cut
+		if err != nil {
 			e.warn("output of task " + x.spec.Task + " could not be completed: " + err.Error())
 			ev.Errno = int(lossOf(err))
 		}

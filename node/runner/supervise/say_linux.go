@@ -81,8 +81,12 @@ func (c *Client) words() (words []byte) {
 		}
 	}
 	for _, o := range c.next {
+		starts := o.kind == orderStart
+		if starts && c.spoken >= 2 && !o.spec.plain() { // an older one keeps as much of the output as it does of everybody's
+			o.kind = orderStartWith
+		}
 		say(o)
-		if o.kind == orderStart {
+		if starts {
 			c.open[o.spec.Task] = true
 		}
 	}

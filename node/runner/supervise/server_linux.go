@@ -135,8 +135,9 @@ func (s *server) serve(c net.Conn) (end bool) {
 	}
 	q := newQueue(c)
 	defer q.close()
-	q.add(Event{Kind: welcome, version: min(hello.version, protocolVersion), At: now()})
-	s.engine.Attach(q.add)
+	spoken := min(hello.version, protocolVersion)
+	q.add(Event{Kind: welcome, version: spoken, At: now()})
+	s.engine.Attach(func(e Event) { q.add(e.in(spoken)) })
 	end = s.obey(r, body)
 	s.engine.Detach()
 	return end
@@ -155,7 +156,7 @@ func (s *server) obey(r *bufio.Reader, buf []byte) (end bool) {
 			return false
 		}
 		switch o.kind {
-		case orderStart:
+		case orderStart, orderStartWith:
 			s.engine.Start(o.spec)
 		case orderStop:
 			s.engine.Stop(o.task, o.reason)

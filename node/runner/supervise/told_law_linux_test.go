@@ -28,7 +28,7 @@ type history struct {
 func (h *history) begin(t *rapid.T) {
 	h.n++
 	task := fmt.Sprintf("j.%d.1", h.n)
-	rec, err := h.engine.records.begin(task)
+	rec, err := h.engine.records.begin(task, outputCap{})
 	if err != nil {
 		t.Fatal(err)
 	}
