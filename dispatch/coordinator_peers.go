@@ -272,13 +272,14 @@ type PeerLoad struct {
 	Offer       Offer               // of its newest session; zero if there was none in this epoch
 	Promised    taskstate.Resources // to tasks that have not ended
 	Outstanding int                 // those tasks
+	PassedOver  bool                // for a while: it did not start what it had
 }
 
 // Peers lists the members, by id.
 func (c *Coordinator) Peers() []PeerLoad {
 	out := make([]PeerLoad, 0, len(c.order))
 	for _, p := range c.order {
-		out = append(out, PeerLoad{Peer: p.id, Standing: p.standing, Offer: p.offer, Promised: p.promised, Outstanding: p.outstanding})
+		out = append(out, PeerLoad{Peer: p.id, Standing: p.standing, Offer: p.offer, Promised: p.promised, Outstanding: p.outstanding, PassedOver: c.shunned(p)})
 	}
 	return out
 }

@@ -57,6 +57,22 @@ func TestATaskIsNotPassedAroundAmongPeersWithAQueue(t *testing.T) {
 	}
 }
 
+// What waits for a peer that is given nothing waits on; the others have room for what stands in line elsewhere.
+func TestRoomOnAPeerThatIsGivenNothingKeepsNoOthersFromEveningOut(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	r.commands("member a", "hello a cpus=1", "submit j count=2 cpus=1", "advance 100ms a", "member b", "hello b cpus=8")
+	o := r.core.peers["b"].offer
+	o.Trouble = "no room on its disk"
+	r.step(SessionFrame{Conn: r.conns["b"], Frame: Up{Offer: &o}})
+	r.commands("submit big count=1 cpus=8", "advance 1s a b")
+	if got := r.commands("advance 2s a b"); strings.Contains(got, "recall") {
+		t.Fatalf("taken back, and nobody could start it:\n%s", got)
+	}
+	if got := r.commands("member c", "hello c cpus=1", "advance 2s a b c"); !strings.Contains(got, "recall j.2.1") {
+		t.Errorf("it stands in line while somebody has room:\n%s", got)
+	}
+}
+
 // Work that must not run twice takes its turn on a worker even if it needs nothing. It goes where nothing waits, and is taken back
 // from where something does.
 func TestWorkThatTakesItsTurnDoesNotWaitBehindAQueueWhileOthersAreFree(t *testing.T) {

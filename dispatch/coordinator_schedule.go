@@ -168,12 +168,17 @@ func (c *Coordinator) fillPeers() {
 		c.scratch.peers = append(c.scratch.peers, placement.Peer{
 			ID:        p.id,
 			Ready:     !p.worker || p.standing == Ready && p.session.synced,
-			Available: p.worker && !p.left && c.staying(p) && p.takes() && p.offer.Trouble == "" && !c.shunned(p),
+			Available: c.available(p),
 			Offer:     p.offer.Resources,
 			Facts:     p.about,
 		})
 		c.measure(&c.scratch.peers[len(c.scratch.peers)-1], p)
 	}
+}
+
+// available tells whether p may have more tasks, if it has room.
+func (c *Coordinator) available(p *peerState) bool {
+	return p.worker && !p.left && c.staying(p) && p.takes() && p.offer.Trouble == "" && !c.shunned(p)
 }
 
 // measure tells placement what p can take now. While something waits in a worker's queue, what comes behind it starts only if it needs

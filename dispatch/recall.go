@@ -81,7 +81,7 @@ func (c *Coordinator) spareRooms() []spareRoom {
 	var out []spareRoom
 	for _, p := range c.order {
 		f := p.free()
-		if p.standing == Ready && p.session.synced && p.worker && c.staying(p) && p.takes() && p.queued() == 0 && (f.MilliCPU > 0 || f.Memory > 0) {
+		if p.standing == Ready && p.session.synced && c.available(p) && p.queued() == 0 && (f.MilliCPU > 0 || f.Memory > 0) {
 			out = append(out, spareRoom{p, f})
 		}
 	}

@@ -179,8 +179,8 @@ func (v view) surgeWanted(in Input) int {
 	return v.atOnce(in)
 }
 
-// next picks the slots that change now, in order: first those that are down anyway, then those of which nobody has heard that they run – should they
-// run all the same, one more is down – then the others.
+// next picks the slots that change now, in order: first those that are down anyway, or that an update before told to end, then those of
+// which nobody has heard that they run – should they run all the same, one more is down – then the others.
 func (v view) next(in Input) []int {
 	room := v.atOnce(in)
 	if in.Update.Order == taskstate.StartFirst {
@@ -206,7 +206,7 @@ func (s Slot) cost() int {
 	switch {
 	case s.Running:
 		return 2
-	case s.Down:
+	case s.Down || s.Leaving:
 		return 0
 	}
 	return 1

@@ -308,6 +308,16 @@ func TestASlotThatIsDownForCertainIsChangedBeforeOneThatMayRunUnheard(t *testing
 	}
 }
 
+// What another update took down, and what may run unheard, would both be down otherwise.
+func TestASlotThatAnUpdateBeforeToldToEndIsChangedBeforeOneThatMayRunUnheard(t *testing.T) {
+	f := service(4, taskstate.Update{Parallelism: 1, Monitor: 50})
+	f.slots[1].Running = false
+	f.slots[3].Running, f.slots[3].Leaving = false, true
+	if out := f.step(); !slices.Equal(out.Renew, []int{4}) {
+		t.Errorf("%+v", out)
+	}
+}
+
 func TestAPausedUpdateDoesNothing(t *testing.T) {
 	for _, p := range []rollout.Phase{rollout.None, rollout.Paused, rollout.Completed, rollout.RolledBack, rollout.RollbackPaused} {
 		f := service(3, taskstate.Update{Parallelism: 1})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"covey/dispatch"
 	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
@@ -74,8 +75,17 @@ func (c *check) tellWaiting() {
 	}
 }
 
-// passedOver is how long a peer that started nothing of what it got is given nothing more; see dispatch.
-const passedOver = 5 * time.Minute
+// passedOver tells whether the coordinator may give a peer nothing for now, as it started nothing of what it got a moment ago: both that it
+// does so, and that it may.
+func (c *check) passedOver(p *peer) bool {
+	if p.lied == 0 || c.w.now()-p.lied > shunFor+patience {
+		return false
+	}
+	return c.finds(p, func(l dispatch.PeerLoad) bool { return l.PassedOver })
+}
+
+// shunFor is how long it gives nothing to such a peer; see dispatch.
+const shunFor = 5 * time.Minute
 
 // faultCount is how many tasks of a job must have failed on a peer before it is passed over; see dispatch.
 const faultCount = 5
@@ -108,10 +118,7 @@ func (c *check) wasted(l *life) string {
 		}
 	}
 	for _, p := range w.peers {
-		if m, ok := w.quorum.truth.Member(p.id); !ok || !m.Takes() || waits[p] > 0 || w.now()-p.started < patience || p.life == nil || p.life.client.welcome == nil || p.life.client.at != l.p {
-			continue
-		}
-		if p.lied > 0 && w.now()-p.lied < passedOver+patience {
+		if m, ok := w.quorum.truth.Member(p.id); !ok || !m.Takes() || waits[p] > 0 || w.now()-p.started < patience || p.life == nil || p.life.client.welcome == nil || p.life.client.at != l.p || c.passedOver(p) {
 			continue
 		}
 		free := p.offer

@@ -126,9 +126,10 @@ func (c *check) renewed(cmd *ledger.Renew, r *ledger.Result) {
 			continue
 		}
 		task, p := taskstate.Task(cmd.Job, n, s.Attempt), w.byID[s.Peer]
-		if _, told := c.leaves[task]; !told {
-			c.leaves[task] = w.now()
+		if _, told := c.leaves[task]; told {
+			continue // whoever told it to end took it down; a worker that lies may never hear of it
 		}
+		c.leaves[task] = w.now()
 		if proc := p.procs[task]; x != nil && cmd.Reason == taskstate.ReasonUpdated && proc != nil && !proc.halted && w.now()-proc.since > heardWithin {
 			x.down[n], took = taken{p, w.now()}, true
 			c.ruined(x, rec, n)
@@ -202,20 +203,21 @@ func (c *check) downward(x *watched, rec *ledger.JobRecord) {
 	}
 }
 
-// excused tells whether an update goes on without a slot: a worker that lies hears no stop and keeps what it should end, and for a global
-// job nobody waits for a peer that is unreachable or paused.
+// excused tells whether an update goes on without a slot of a global job: nobody waits for a peer that is unreachable or paused.
 func (c *check) excused(rec *ledger.JobRecord, t taken) bool {
 	p := t.peer
-	if p.idles > 0 || p.lied > t.at {
-		return true
-	}
 	return rec.Job().Type == taskstate.GlobalJob && (p.pains > 0 || p.trouble > t.at || p.life == nil || c.passive(p.id) || c.unreachable(p))
 }
 
 // unreachable tells whether whoever coordinates counts a peer as that, rightly or not.
 func (c *check) unreachable(p *peer) bool {
+	return c.finds(p, func(l dispatch.PeerLoad) bool { return l.Standing == dispatch.Unreachable })
+}
+
+// finds tells whether whoever coordinates finds something of a peer.
+func (c *check) finds(p *peer, f func(dispatch.PeerLoad) bool) bool {
 	t := c.w.quorum.leader.term
-	return t != nil && slices.ContainsFunc(t.core.Peers(), func(l dispatch.PeerLoad) bool { return l.Peer == p.id && l.Standing == dispatch.Unreachable })
+	return t != nil && slices.ContainsFunc(t.core.Peers(), func(l dispatch.PeerLoad) bool { return l.Peer == p.id && f(l) })
 }
 
 // wanted counts the slots that are wanted.
