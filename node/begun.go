@@ -50,11 +50,7 @@ func (f *folder) begin(self taskstate.PeerID) (now starts.Start, stamps, chain [
 	if s := dispatch.JournalStart(f.dir, self); len(stamps) == 0 || slices.Contains(stamps, s) {
 		next.Stamps = []uint64{s} // until this start has put its own there
 	}
-	b, err := json.Marshal(next)
-	if err == nil {
-		err = writeFile(f.path(startsName), append(b, '\n'))
-	}
-	return now, stamps, chain, moved, err
+	return now, stamps, chain, moved, f.remember(next)
 }
 
 // stamped notes that this start has used the worker's journal: one with the stamp of another start is a copy from then on. Should that not
@@ -65,11 +61,15 @@ func (f *folder) stamped() error {
 		return err
 	}
 	last.Stamps = nil
+	return f.remember(last)
+}
+
+func (f *folder) remember(last lastBegun) error {
 	b, err := json.Marshal(last)
 	if err != nil {
 		return err
 	}
-	return writeFile(f.path(startsName), append(b, '\n'))
+	return writeFile(f.path(startsName), withSum(b))
 }
 
 // lastStart reads what the start before left: nothing in a new folder, or in one of version 0.1. A file that is damaged begins a new chain:
@@ -81,10 +81,17 @@ func (f *folder) lastStart() (last lastBegun, err error) {
 		return lastBegun{}, nil
 	case err != nil:
 		return lastBegun{}, fmt.Errorf("read %s: %w", f.path(startsName), err)
-	case json.Unmarshal(b, &last) != nil || len(last.Stamps) > 2 || len(last.Chain) > maxChain:
-		return lastBegun{}, nil
 	}
-	return last, nil
+	return decodeStart(b), nil
+}
+
+// decodeStart reads the file's content: nothing if it is damaged.
+func decodeStart(file []byte) (last lastBegun) {
+	line, err := summed(file)
+	if err != nil || json.Unmarshal(line, &last) != nil || len(last.Stamps) > 2 || len(last.Chain) > maxChain {
+		return lastBegun{}
+	}
+	return last
 }
 
 // movedFrom tells whether the folder is where it was at its last start, as far as the system can tell.

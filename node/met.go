@@ -29,7 +29,16 @@ func (m *met) load() (all map[taskstate.PeerID]pastProof) {
 		return nil
 	}
 	b, err := os.ReadFile(m.path)
-	if err != nil || json.Unmarshal(b, &all) != nil {
+	if err != nil {
+		return nil
+	}
+	return decodeMet(b)
+}
+
+// decodeMet reads the file's content: nothing if it is damaged.
+func decodeMet(file []byte) (all map[taskstate.PeerID]pastProof) {
+	line, err := summed(file)
+	if err != nil || json.Unmarshal(line, &all) != nil {
 		return nil
 	}
 	maps.DeleteFunc(all, func(_ taskstate.PeerID, p pastProof) bool { return !p.Proof.Sane() })
@@ -47,5 +56,5 @@ func (m *met) save(list func() map[taskstate.PeerID]pastProof) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(m.path, b)
+	return writeFile(m.path, withSum(b))
 }

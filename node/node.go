@@ -187,7 +187,10 @@ func (n *Node) openNetwork() (err error) {
 	}
 	n.rememberPort()
 	n.refused = ledger.NewRefusals(n.log)
-	if n.seats, err = admission.OpenSeats(n.folder.path("seats"), n.host, p2p.Verify); err != nil {
+	n.seats, err = admission.OpenSeats(n.folder.path("seats"), n.host, p2p.Verify)
+	if errors.Is(err, admission.ErrDamaged) {
+		n.log.Warn("seats damaged", "err", err)
+	} else if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.roster.Believe(n.seats, n.level)

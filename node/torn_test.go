@@ -8,21 +8,41 @@ import (
 	"strings"
 	"testing"
 
+	marks "covey/dispatch/ledger/mark"
 	"covey/node/api"
 	"covey/node/runner/supervise"
+	"covey/p2p/starts"
 	"covey/taskstate"
 )
 
-// A disk that fails, or an editor in the wrong place, leaves files empty, cut off or full of something else.
+// A disk that fails, or an editor in the wrong place, leaves files empty, cut off or full of something else; one that rots flips a bit.
 var tears = map[string]func([]byte) []byte{
-	"empty":   func([]byte) []byte { return nil },
-	"half":    func(b []byte) []byte { return b[:len(b)/2] },
-	"short":   func(b []byte) []byte { return b[:max(0, len(b)-3)] },
-	"garbage": func(b []byte) []byte { return bytes.Repeat([]byte("garbage "), 1+len(b)/8)[:len(b)] },
+	"empty":     func([]byte) []byte { return nil },
+	"half":      func(b []byte) []byte { return b[:len(b)/2] },
+	"short":     func(b []byte) []byte { return b[:max(0, len(b)-3)] },
+	"garbage":   func(b []byte) []byte { return bytes.Repeat([]byte("garbage "), 1+len(b)/8)[:len(b)] },
+	"flipped 1": func(b []byte) []byte { return flipped(b, 1) },
+	"flipped 2": func(b []byte) []byte { return flipped(b, 2) },
+	"flipped 3": func(b []byte) []byte { return flipped(b, 3) },
+	"flipped 4": func(b []byte) []byte { return flipped(b, 4) },
+}
+
+// flipped turns a bit over in one of the bytes that say something, the n-th of five.
+func flipped(b []byte, n int) []byte {
+	var at []int
+	for i, x := range b {
+		if x != 0 {
+			at = append(at, i)
+		}
+	}
+	if len(at) > 0 {
+		b[at[n*len(at)/5]] ^= 1 << n
+	}
+	return b
 }
 
 // tornFiles are all files a peer writes beside its tasks' folders and its log, and what a start says when one is torn: nil where it
-// goes on without it and nothing is missing afterwards.
+// goes on without it and nothing is missing afterwards. Where it may go on and may not, it either does, or says this.
 var tornFiles = map[string][]string{
 	"book":                 nil, // where others were
 	"port":                 nil,
@@ -31,11 +51,17 @@ var tornFiles = map[string][]string{
 	"tasks/.ends":          nil, // how those ended that nobody heard of
 	"tasks/.boot":          nil, // then the machine may have been restarted
 	"roster":               nil, // the ledger has it
-	"held/hhhhhhhhhh.held": {"held/hhhhhhhhhh.held", "damaged", "move the file away"},
+	"held/hhhhhhhhhh.held": {"held/hhhhhhhhhh.held", "move the file away"},
 	"identity.key":         {"identity.key", "restore it from a backup"},
 	"incarnation":          {"incarnation", "damaged", "join again"},
-	"ledger/memo":          {"ledger/memo", "damaged", "join again"},
 	"worker.db":            {"worker.db", "damaged", "join again"},
+	"ledger/memo":          nil, // the log says whose it is
+	"ledger/marks":         nil, // the others have theirs
+	"voter.mark":           nil, // the log has what was acknowledged
+	"seats":                nil, // the log says who holds one
+	"starts":               nil, // a new chain begins
+	"met":                  nil, // as if nobody had been met
+	"name":                 nil, // a start that names the peer writes it anew
 }
 
 func TestATornFileIsNamedOrNotMissed(t *testing.T) {
@@ -51,6 +77,7 @@ func TestATornFileIsNamedOrNotMissed(t *testing.T) {
 	if err := errors.Join(l.stop(), supervise.EndAll(TasksFolder(l.cfg.Data))); err != nil {
 		t.Fatal(err)
 	}
+	metSomebody(t, l.folder)
 	for file, complaint := range tornFiles {
 		for how, tear := range tears {
 			t.Run(file+" "+how, func(t *testing.T) {
@@ -85,6 +112,26 @@ func TestATornFileIsNamedOrNotMissed(t *testing.T) {
 				back.unharmed(id, held.ID)
 			})
 		}
+	}
+}
+
+// metSomebody writes what only a peer has that is not alone.
+func metSomebody(t *testing.T, f *folder) {
+	t.Helper()
+	m := met{path: f.path(metName)}
+	if err := m.save(func() map[taskstate.PeerID]pastProof {
+		return map[taskstate.PeerID]pastProof{"somebody": {Nonce: 5, Proof: starts.Proof{Start: starts.Start{}.Next(), Recent: []uint64{5}, Sig: []byte("signed")}}}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var book marks.Book
+	book.Add(marks.Signed{Mark: marks.Mark{Server: "somebody/1", Generation: 1, Index: 7}, Sig: []byte("signed")})
+	b, err := book.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(f.path("ledger", "marks"), b, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"net"
 	"os"
@@ -29,6 +30,7 @@ type memo struct {
 	Voters      []Voter               `cbor:"5,keyasint,omitempty"` // as this peer knew them last, for messages
 	Marked      bool                  `cbor:"7,keyasint,omitempty"` // there is a mark of how far the seat's log went (raft_marks.go)
 	Lost        *Loss                 `cbor:"6,keyasint,omitempty"` // the seat that was given up and not taken again yet
+	Sum         uint32                `cbor:"8,keyasint,omitempty"` // CRC-32C of the memo without it; none in those of version 0.1
 }
 
 // logBound is how far the log of a seat reaches at least: what has been committed is never taken out of it again. A log that ends before
@@ -52,14 +54,52 @@ func (n *Node) loadMemo() (memo, error) {
 	if err != nil {
 		return m, fmt.Errorf("read the ledger's memo: %w", err)
 	}
-	if err := wire.Unmarshal(b, &m); err != nil {
-		return m, fmt.Errorf("the ledger's memo %s is damaged (%w); if this peer is one of several, move its data folder away and join again", n.memoPath(), err)
+	if m, err = decodeMemo(b); err != nil {
+		return n.withoutMemo(err)
 	}
 	m.Incarnation = cmp.Or(m.Incarnation, n.cfg.Incarnation)
 	if m.Incarnation == "" {
 		m.Incarnation = n.cfg.Draw()
 	}
 	return m, nil
+}
+
+// withoutMemo puts a memo out of the way that is damaged, and goes on as if there were none: whose log is here, the mark and the log say.
+func (n *Node) withoutMemo(damage error) (memo, error) {
+	aside := n.memoPath() + ".damaged"
+	if err := os.Rename(n.memoPath(), aside); err != nil {
+		return memo{}, fmt.Errorf("the ledger's memo is damaged (%w) and cannot be moved aside: %w", damage, err)
+	}
+	n.cfg.Log.Warn("the ledger's memo is damaged; the peer goes on without it", "why", damage, "moved to", aside)
+	return n.findSeat()
+}
+
+func decodeMemo(b []byte) (m memo, err error) {
+	if err := wire.Unmarshal(b, &m); err != nil {
+		return memo{}, err
+	}
+	if was := m.Sum; was != 0 {
+		if m.Sum = 0; m.sum() != was {
+			return memo{}, errors.New("its checksum does not fit")
+		}
+	}
+	return m, nil
+}
+
+// encode writes the memo with its checksum.
+func (m memo) encode() ([]byte, error) {
+	m.Sum = 0
+	m.Sum = m.sum()
+	return wire.Marshal(m)
+}
+
+// sum is the checksum of a memo that has none; 0 if it cannot be written.
+func (m memo) sum() uint32 {
+	b, err := wire.Marshal(m)
+	if err != nil {
+		return 0
+	}
+	return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
 }
 
 // saveMemo writes the memo, all of it or nothing.
@@ -79,7 +119,7 @@ func (n *Node) saveMemo() error {
 	if len(m.Contacts) > maxContacts {
 		m.Contacts = m.Contacts[len(m.Contacts)-maxContacts:]
 	}
-	b, err := wire.Marshal(m)
+	b, err := m.encode()
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,12 @@
 package ledger
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -54,26 +57,85 @@ func TestAPeerRemembersNoMoreThanItNeedsOfWhomItWasTold(t *testing.T) {
 	}
 }
 
-func TestADamagedMemoIsNotTakenForNone(t *testing.T) {
+func TestADamagedMemoIsSetAsideAndAFolderInItsPlaceIsNot(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "memo")
 	for _, b := range []string{"hello", "", "\xa1\x01\x01\x00"} {
 		if err := os.WriteFile(path, []byte(b), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := reopened(t, dir); err == nil || !strings.Contains(err.Error(), path+" is damaged") || !strings.Contains(err.Error(), "move its data folder away and join again") {
+		if _, err := reopened(t, dir); err != nil {
 			t.Errorf("%q: %v", b, err)
 		}
+		if kept, err := os.ReadFile(path + ".damaged"); err != nil || string(kept) != b {
+			t.Errorf("%q is not kept: %q, %v", b, kept, err)
+		}
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(path, 0o700); err != nil {
+	if err := errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := reopened(t, dir); err == nil || !strings.Contains(err.Error(), "read the ledger's memo") {
 		t.Errorf("a folder: %v", err)
 	}
+}
+
+// wholeMemo says everything a memo can say.
+func wholeMemo() memo {
+	var m memo
+	fill(reflect.ValueOf(&m).Elem(), 1)
+	return m
+}
+
+func TestNoFlippedBitMakesAMemoAnotherOne(t *testing.T) {
+	b, err := wholeMemo().encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := decodeMemo(b); err != nil || m.Seat != 1 || m.Lost == nil {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	for i := range 8 * len(b) {
+		torn := slices.Clone(b)
+		torn[i/8] ^= 1 << (i % 8)
+		if m, err := decodeMemo(torn); err == nil {
+			t.Errorf("with bit %d flipped it is %+v", i, m)
+		}
+	}
+	for n := range b {
+		if m, err := decodeMemo(b[:n]); err == nil {
+			t.Errorf("cut after %d bytes it is %+v", n, m)
+		}
+	}
+}
+
+// Those of version 0.1 have no checksum.
+func TestAMemoWithoutAChecksumIsBelieved(t *testing.T) {
+	m, err := decodeMemo(encoded(t, map[int]any{1: 7, 2: []string{"a"}, 3: 42}))
+	if err != nil || m.Seat != 7 || m.Log != 42 || !slices.Equal(m.Contacts, []taskstate.PeerID{"a"}) {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+func FuzzAMemoFromDiskNeverPanics(f *testing.F) {
+	b, err := wholeMemo().encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add(encoded(f, map[int]any{1: 7, 3: 42}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := decodeMemo(b)
+		if err != nil {
+			return
+		}
+		again, err := m.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := decodeMemo(again); err != nil || !bytes.Equal(encoded(t, back), encoded(t, m)) {
+			t.Fatalf("%+v, %+v, %v", m, back, err)
+		}
+	})
 }
 
 func TestACopyThatCannotBeReadIsFetchedAnew(t *testing.T) {

@@ -137,17 +137,29 @@ func TestALoneVoterThatIsUnsoundLeadsNoMore(t *testing.T) {
 	})
 }
 
-func TestALogIsUsedWhenOnlyTheMemoIsGone(t *testing.T) {
-	for _, mark := range []bool{true, false} {
+func TestALogIsUsedWhenOnlyTheMemoIsGoneOrDamaged(t *testing.T) {
+	gone := os.Remove
+	damaged := func(path string) error {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		b[len(b)/2] ^= 4
+		return os.WriteFile(path, b, 0o600)
+	}
+	for _, c := range []struct {
+		hurt func(memo string) error
+		mark bool
+	}{{gone, true}, {gone, false}, {damaged, true}, {damaged, false}} {
 		inBubble(t, func(t *testing.T, fl *flock) {
 			fl.grow(3, "a", "b", "c")
 			fl.insist(job(1))
 			for _, id := range []string{"a", "b", "c"} {
 				fl.stop(id)
-				if err := os.Remove(filepath.Join(fl.dir, id+"1", "memo")); err != nil {
+				if err := c.hurt(filepath.Join(fl.dir, id+"1", "memo")); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.Remove(filepath.Join(fl.dir, id+"1", "mark")); !mark && err != nil { // as a folder of 0.1
+				if err := os.Remove(filepath.Join(fl.dir, id+"1", "mark")); !c.mark && err != nil { // as a folder of 0.1
 					t.Fatal(err)
 				}
 			}

@@ -12,9 +12,9 @@ import (
 	"covey/p2p/wire"
 )
 
-// ErrDamaged is returned, beside a usable empty roster, when the roster's file did not survive: the ledger's replica or the next
+// ErrDamaged is returned, beside a usable empty roster or chain of seats, when its file did not survive: the ledger's replica or the next
 // contact fills it again.
-var ErrDamaged = errors.New("the roster file is damaged")
+var ErrDamaged = errors.New("file is damaged")
 
 const (
 	rosterMagic   = "covey roster 1\n"
@@ -51,9 +51,9 @@ func OpenRoster(path string, verify VerifyFunc) (*Roster, error) {
 	}
 	aside := path + ".damaged"
 	if mv := os.Rename(path, aside); mv != nil {
-		return nil, fmt.Errorf("%w (%v) and cannot be moved aside: %w", ErrDamaged, err, mv)
+		return nil, fmt.Errorf("the roster %w (%v) and cannot be moved aside: %w", ErrDamaged, err, mv)
 	}
-	return r, fmt.Errorf("%w (%v): moved to %s; who is admitted is learnt again from the ledger or the next contact", ErrDamaged, err, aside)
+	return r, fmt.Errorf("the roster %w (%v): moved to %s; who is admitted is learnt again from the ledger or the next contact", ErrDamaged, err, aside)
 }
 
 func decodeRoll(b []byte) (*roll, error) {

@@ -41,8 +41,8 @@ const (
 	maxSeatsFile = 1 << 20
 )
 
-// OpenSeats reads what is known of seats at path, "" for none on disk. A file that did not survive is as good as none: who holds seats is
-// learnt again from the peers that were followed last.
+// OpenSeats reads what is known of seats at path, "" for none on disk. A file that did not survive is as good as none, and reported with
+// ErrDamaged *together with* an empty chain: who holds seats is learnt again from the peers that were followed last.
 func OpenSeats(path string, signer Signer, verify VerifyFunc) (*SeatChain, error) {
 	c := &SeatChain{path: path, signer: signer, verify: verify}
 	if path == "" {
@@ -61,11 +61,23 @@ func OpenSeats(path string, signer Signer, verify VerifyFunc) (*SeatChain, error
 			return nil, fmt.Errorf("open the record of seats: %w", err)
 		}
 	}
-	var f seatsFile
-	if body, err := summed(seatsMagic, b); err == nil && wire.Unmarshal(body, &f) == nil {
-		c.chain, c.now = f.Chain, f.Now
+	f, err := decodeSeats(b)
+	if err != nil {
+		return c, fmt.Errorf("the seats %w (%v): who holds one is learnt again from the ledger or the next contact", ErrDamaged, err)
 	}
+	c.chain, c.now = f.Chain, f.Now
 	return c, nil
+}
+
+func decodeSeats(b []byte) (f seatsFile, err error) {
+	body, err := summed(seatsMagic, b)
+	if err == nil {
+		err = wire.Unmarshal(body, &f)
+	}
+	if err != nil {
+		return seatsFile{}, err
+	}
+	return f, nil
 }
 
 // Save puts on disk what is new. Nothing is lost for good without it: the next start learns it again.
