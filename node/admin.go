@@ -173,7 +173,7 @@ func (n *Node) candidates() []ledger.Candidate {
 		}
 		out = append(out, ledger.Candidate{
 			Peer: m.Entry.Peer, Incarnation: seat, Alive: ok && got.Verdict == membership.Alive, Since: got.Since,
-			Eligible: m.Entry.Has(admission.Voter) && !m.Left,
+			Eligible: m.Entry.Has(admission.Voter) && !m.Left, RTT: got.RTT,
 		})
 	}
 	return out

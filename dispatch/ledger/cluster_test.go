@@ -33,6 +33,7 @@ type flock struct {
 	mayVote func(string) bool // what peers know beyond their copy of the ledger
 	disks   map[string]*badDisk
 	drawn   map[string]int // seats drawn per folder
+	rtt     time.Duration  // as membership measured it
 }
 
 // bird is one peer's ledger node, while it runs.
@@ -68,12 +69,21 @@ func (fl *flock) candidates() []ledger.Candidate {
 	var out []ledger.Candidate
 	for _, c := range fl.seen {
 		out = append(out, *c)
+		out[len(out)-1].RTT = fl.rtt
 		if b := fl.nodes[c.Peer]; b != nil && b.inc == c.Incarnation {
 			out[len(out)-1].Incarnation = b.SeatIncarnation()
 		}
 	}
 	slices.SortFunc(out, func(a, b ledger.Candidate) int { return a.Since.Compare(b.Since) })
 	return out
+}
+
+// far makes every link slow, and membership know it.
+func (fl *flock) far(oneWay time.Duration) {
+	fl.mu.Lock()
+	fl.rtt = 2 * oneWay
+	fl.mu.Unlock()
+	fl.net.Delay(oneWay)
 }
 
 // see records what everybody's membership says of a peer.

@@ -27,8 +27,6 @@ const (
 	// askAgain is how soon a question that could not be put is put again: a dying process loses its connections one after the other,
 	// and only the dial after that is refused.
 	askAgain = 30 * time.Millisecond
-	// rankStep is between two candidates: some round trips, for the first to win before the second stands.
-	rankStep = 75 * time.Millisecond
 	// askLost is how often a peer without a seat asks the voters while nobody leads: what they have lost, for whoever wants to know.
 	askLost = 2 * time.Second
 	// looksAtOnce bounds the questions of others that are looked into at the same time.
@@ -80,7 +78,7 @@ func judge(self string, last uint64, others []sighting) (stand bool, rank int) {
 }
 
 // Doubt is called by whoever waits for the coordinator, or has seen a sign of its end. It returns at once; if the coordinator is gone
-// there will be an election, about Timings.Heartbeat later (much sooner if dials to it are refused). If it lives, nothing happens.
+// there will be an election, about Timings.Heartbeat later on fast links (much sooner if dials to it are refused). If it lives, nothing happens.
 func (n *Node) Doubt() { nudge(n.doubt) }
 
 // runDoubt looks into doubts until ctx ends. While this voter knows no leader it looks by itself, every one to two Timings.Heartbeat:
@@ -177,7 +175,8 @@ func (n *Node) lookForLeader(ctx context.Context, s *seat) (seen bool) {
 	if !votes {
 		return true
 	}
-	said := n.sightings(ctx, s, others)
+	p := n.patience(s)
+	said := n.sightings(ctx, s, others, p)
 	stand, rank := judge(s.self.server(), last, said)
 	switch {
 	case s.heardSince(begin), slices.ContainsFunc(said, func(o sighting) bool { return o.answered && o.Leads }):
@@ -185,11 +184,11 @@ func (n *Node) lookForLeader(ctx context.Context, s *seat) (seen bool) {
 	case !stand:
 		return slices.ContainsFunc(said, func(o sighting) bool { return o.answered && o.Hears })
 	}
-	sleep(ctx, time.Duration(rank)*rankStep)
+	sleep(ctx, time.Duration(rank)*p.step)
 	if ctx.Err() != nil || s.raft.State() != raft.Follower || s.raft.CurrentTerm() != term || s.heardSince(begin) {
 		return s.heardSince(begin) // somebody else stands, or leads
 	}
-	if !n.mayStand(ctx, s, others) {
+	if !n.mayStand(ctx, s, others, p) {
 		return false
 	}
 	n.cfg.Log.Info("the coordinator is gone for a majority of the voters; standing for election", "term", term, "silent for", time.Since(begin))
@@ -198,16 +197,15 @@ func (n *Node) lookForLeader(ctx context.Context, s *seat) (seen bool) {
 }
 
 // sightings asks the voters. Each has a little longer to answer than it gives the leader.
-func (n *Node) sightings(ctx context.Context, s *seat, voters []Voter) []sighting {
-	h := n.cfg.Timings.Heartbeat
+func (n *Node) sightings(ctx context.Context, s *seat, voters []Voter, p patience) []sighting {
 	leader, known := s.leader()
 	out := make([]sighting, len(voters))
 	var wg sync.WaitGroup
 	for i, v := range voters {
 		wg.Go(func() {
-			limit := h + h/3
+			limit := p.voter
 			if known && v.Peer == leader {
-				limit = h
+				limit = p.leader
 			}
 			a, err := n.askSight(ctx, v.Peer, sightAsk{Generation: s.generation}, limit)
 			out[i] = sighting{server: v.server(), answered: err == nil, sight: a}
@@ -251,7 +249,7 @@ func (n *Node) answerSight(ctx context.Context, peer taskstate.PeerID, ask sight
 	switch {
 	case out.Leads || ask.Direct:
 	case ask.Stand != "":
-		out.Lets = n.stands.let(ask.Stand, ask.Term, time.Now(), n.cfg.Timings.Heartbeat)
+		out.Lets = n.stands.let(ask.Stand, ask.Term, time.Now(), n.patience(s).leader)
 	case ask.Look:
 		n.Doubt()
 	default:
@@ -274,7 +272,7 @@ func (n *Node) hears(ctx context.Context, s *seat) bool {
 	}
 	defer n.looks.Add(-1)
 	begin := time.Now()
-	a, err := n.askSight(ctx, leader, sightAsk{Generation: s.generation, Direct: true}, n.cfg.Timings.Heartbeat)
+	a, err := n.askSight(ctx, leader, sightAsk{Generation: s.generation, Direct: true}, n.patience(s).leader)
 	return err == nil && a.Leads || s.heardSince(begin)
 }
 

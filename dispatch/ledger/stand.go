@@ -14,12 +14,8 @@ import (
 // which is seconds. So a voter asks first to be let: each voter lets one at a time, and so at most one is let by a majority. Who is not
 // let tries again in a moment. It is a question of manners: what counts is raft's vote.
 
-// standTries is how often a voter asks to be let before it looks for the leader anew, and standPause about how long it waits in between:
-// long enough for another one to be elected on a near network.
-const (
-	standTries = 4
-	standPause = 40 * time.Millisecond
-)
+// standTries is how often a voter asks to be let before it looks for the leader anew.
+const standTries = 4
 
 // stands is whom this voter lets stand for election. The zero value is ready for use.
 type stands struct {
@@ -63,16 +59,16 @@ func (n *Node) mayAskToStand(s *seat, peer taskstate.PeerID, ask sightAsk) bool 
 }
 
 // mayStand asks the other voters to be let stand for election. It gives up when somebody else got so far, or the leader is heard.
-func (n *Node) mayStand(ctx context.Context, s *seat, others []Voter) bool {
-	begin, me, h := time.Now(), s.self.server(), n.cfg.Timings.Heartbeat
+func (n *Node) mayStand(ctx context.Context, s *seat, others []Voter, p patience) bool {
+	begin, me := time.Now(), s.self.server()
 	for range standTries {
-		if n.stands.let(me, s.raft.CurrentTerm(), time.Now(), h) {
-			if n.letBy(ctx, s, others) {
+		if n.stands.let(me, s.raft.CurrentTerm(), time.Now(), p.leader) {
+			if n.letBy(ctx, s, others, p) {
 				return true
 			}
 			n.stands.drop(me)
 		}
-		sleep(ctx, standPause+rand.N(2*standPause))
+		sleep(ctx, p.pause+rand.N(2*p.pause))
 		if ctx.Err() != nil || s.heardSince(begin) {
 			return false
 		}
@@ -81,12 +77,12 @@ func (n *Node) mayStand(ctx context.Context, s *seat, others []Voter) bool {
 }
 
 // letBy tells whether a majority, this voter included, lets it stand.
-func (n *Node) letBy(ctx context.Context, s *seat, others []Voter) bool {
+func (n *Node) letBy(ctx context.Context, s *seat, others []Voter, p patience) bool {
 	type word struct{ lets, said bool }
 	words := make(chan word, len(others))
 	for _, v := range others {
 		go func() { // ends with the question, which has its limit
-			a, err := n.askSight(ctx, v.Peer, sightAsk{Generation: s.generation, Stand: s.self.server(), Term: s.raft.CurrentTerm()}, n.cfg.Timings.Heartbeat)
+			a, err := n.askSight(ctx, v.Peer, sightAsk{Generation: s.generation, Stand: s.self.server(), Term: s.raft.CurrentTerm()}, p.leader)
 			words <- word{lets: a.Lets, said: err == nil}
 		}()
 	}

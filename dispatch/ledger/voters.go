@@ -45,6 +45,7 @@ type Candidate struct {
 	Alive       bool                  // false also while it is only suspected
 	Since       time.Time             // since when Alive is what it is
 	Eligible    bool                  // admitted with the role voter, and has not left
+	RTT         time.Duration         // the round trip to it, 0 if it was never measured
 }
 
 // MaxVoters is the largest number of voters: more would cost more per decision than they save.
