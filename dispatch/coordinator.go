@@ -99,12 +99,13 @@ type Coordinator struct {
 	skew        int64           // the ledger's stamp, in milliseconds, when this core was made: for all it knows so far
 	amends      time.Time       // when the first of the peers on which too much failed may have it again
 	schedules   []*scheduled
-	wake        time.Time // see Wake
-	settledDone bool      // twice the grace is over and every peer was reviewed
-	dirty       bool      // something may be placeable that was not
-	freed       bool      // something ended, or a peer came: queues may be uneven
-	replacing   bool      // something may have to be given up
-	changes     uint64    // counts changes of standings, and of what is known about what peers run
+	resting     []*jobState // whose delay lasts
+	wake        time.Time   // see Wake
+	settledDone bool        // twice the grace is over and every peer was reviewed
+	dirty       bool        // something may be placeable that was not
+	freed       bool        // something ended, or a peer came: queues may be uneven
+	replacing   bool        // something may have to be given up
+	changes     uint64      // counts changes of standings, and of what is known about what peers run
 	comeback    comeback
 	frozen      Freeze
 	doubts      bool // whether it is may have changed

@@ -261,5 +261,6 @@ func jobOf(id string, a map[string]string) taskstate.Job {
 	}
 	_, j.Unreachable.Wait = a["wait"]
 	j.Unreachable.ReplaceAfter = int64(duration(a["replace"]) / time.Millisecond)
+	j.Delay = int64(duration(a["delay"]) / time.Millisecond)
 	return j
 }

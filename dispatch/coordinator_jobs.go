@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"slices"
+	"time"
 
 	"covey/dispatch/ledger"
 	"covey/taskstate"
@@ -23,6 +24,8 @@ type jobState struct {
 	open     int          // assigned by the ledger and not settled
 	live     int          // proposed or assigned, and not known to have ended: what Parallel caps
 
+	rests   bool // until restsTo nothing more of it starts: its Delay
+	restsTo time.Time
 	leaving map[int]leaving // open slots whose worker is to stop them, and not because the job was cancelled
 	faults  faults
 	lost    lostOutputs
@@ -66,12 +69,17 @@ func (l *lot) take(n int) []ledger.Slots {
 func (l *lot) mayStart() int {
 	j := l.job
 	switch {
-	case j.cancelled || j.blocked:
+	case j.cancelled || j.blocked || j.rests:
 		return 0
-	case j.job.Parallel <= 0:
-		return l.n()
 	}
-	return min(l.n(), max(0, j.job.Parallel-j.live))
+	n := l.n()
+	if j.job.Delay > 0 {
+		n = min(n, 1)
+	}
+	if j.job.Parallel <= 0 {
+		return n
+	}
+	return min(n, max(0, j.job.Parallel-j.live))
 }
 
 // takesTurn tells whether a task that needs nothing waits for its turn on a worker all the same: work that must not run twice is
@@ -209,6 +217,7 @@ func (c *Coordinator) endJob(j *jobState) {
 	}
 	delete(c.jobs, j.id)
 	c.lasting = slices.DeleteFunc(c.lasting, func(x *jobState) bool { return x == j })
+	c.resting = slices.DeleteFunc(c.resting, func(x *jobState) bool { return x == j })
 	c.schedules = slices.DeleteFunc(c.schedules, func(x *scheduled) bool { return x.job == j })
 	for _, p := range c.order {
 		delete(p.holds, j.id)

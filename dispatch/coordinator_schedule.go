@@ -194,6 +194,9 @@ func (c *Coordinator) place(l *lot, n int) placement.Plan {
 	c.with(l.job, c.scratch.peers)
 	c.seed++
 	need := c.need(l, n)
+	if l.job.job.Delay > 0 {
+		return c.placeAtOnce(need)
+	}
 	if l.takesTurn() {
 		if plan := c.placeWithoutQueues(need); plan.Placed > 0 {
 			return plan
@@ -230,6 +233,7 @@ func (c *Coordinator) assign(cmds []ledger.Command, l *lot, plan placement.Plan)
 		p.promise(p.hold(j), n, l.body)
 		p.assigning++
 		c.measure(&c.scratch.peers[i], p)
+		c.rest(j)
 		cmds = append(cmds, ledger.Command{Assign: &ledger.Assign{Job: j.id, Peer: p.id, Incarnation: p.incarnation, Slots: slots, Version: l.body.Version}})
 	}
 	return cmds

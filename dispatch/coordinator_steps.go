@@ -33,6 +33,7 @@ func (c *Coordinator) steps() {
 	}
 	c.stepDrains()
 	c.stepSchedules()
+	c.stepResting()
 }
 
 // stepAgain has a job's step look again at a time, told as to a rollout.

@@ -56,6 +56,9 @@ func (c *Coordinator) Waiting(id taskstate.JobID) string {
 	if why := c.waitsFor(j); why != "" {
 		return why
 	}
+	if j.rests {
+		return "delay: the next of its tasks starts " + (time.Duration(j.job.Delay) * time.Millisecond).String() + " after the one before"
+	}
 	if j.mayStart() == 0 {
 		return "parallel: as many of its tasks run as may run at once"
 	}

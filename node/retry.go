@@ -14,13 +14,20 @@ import (
 const renewRuns = 4096
 
 // Retry implements api.ChangeBackend.
-func (n *Node) Retry(ctx context.Context, id string) (api.Retried, error) {
-	job, err := n.decidedJob(ctx, id)
+func (n *Node) Retry(ctx context.Context, subject string) (api.Retried, error) {
+	word, slot, attempt, err := splitSubject(subject)
+	if err != nil {
+		return api.Retried{}, err
+	}
+	job, err := n.decidedJob(ctx, word)
 	if err != nil {
 		return api.Retried{}, err
 	}
 	out := api.Retried{ID: string(job.ID)}
-	runs, count := n.endedBadly(job.ID)
+	runs, count := n.endedBadly(job.ID, slot)
+	if slot > 0 && (count == 0 || attempt > 0 && runs[0].Attempt != attempt) {
+		return out, n.noRetry(job.ID, slot, attempt)
+	}
 	for part := range slices.Chunk(runs, renewRuns) {
 		try, cancel := context.WithTimeout(ctx, acceptTimeout)
 		r, err := n.decide(try, call{Renew: &ledger.Renew{Job: job.ID, Slots: part, Reason: taskstate.ReasonRetried}})
@@ -35,8 +42,25 @@ func (n *Node) Retry(ctx context.Context, id string) (api.Retried, error) {
 	return out, nil
 }
 
-// endedBadly lists the slots that are wanted and ended otherwise than complete, in the attempts they ended in.
-func (n *Node) endedBadly(id taskstate.JobID) (runs []ledger.Slots, count int) {
+// noRetry is why a task is not run again.
+func (n *Node) noRetry(id taskstate.JobID, slot, attempt int) error {
+	rec, slots := n.slotOf(id, slot)
+	task := taskstate.Task(id, slot, max(1, rec.Attempt))
+	switch {
+	case slot > slots:
+		return api.Errorf(api.NotFound, "job %s has %d slots, no slot %d", id, slots, slot)
+	case attempt > 0 && attempt != rec.Attempt:
+		return api.Errorf(api.Conflict, "slot %d of job %s is in attempt %d, not %d", slot, id, rec.Attempt, attempt)
+	case rec.Final == nil:
+		return api.Errorf(api.Conflict, "task %s has not ended; stop it with `peer cancel %s.%d` first", task, id, slot)
+	case rec.Retired:
+		return api.Errorf(api.Conflict, "task %s was cancelled for good, or is not wanted any more; it is not run again", task)
+	}
+	return api.Errorf(api.Conflict, "task %s is complete; only what did not end well is run again", task)
+}
+
+// endedBadly lists the slots that are wanted and ended otherwise than complete, in the attempts they ended in: all, or only this one.
+func (n *Node) endedBadly(id taskstate.JobID, only int) (runs []ledger.Slots, count int) {
 	n.replica.Read(func(s *ledger.State) {
 		j, ok := s.Job(id)
 		if !ok {
@@ -44,7 +68,7 @@ func (n *Node) endedBadly(id taskstate.JobID) (runs []ledger.Slots, count int) {
 		}
 		for k := 1; k <= j.Slots(); k++ {
 			r := j.Slot(k)
-			if r.Final == nil || r.Retired || r.Final.State == taskstate.Complete {
+			if only > 0 && k != only || r.Final == nil || r.Retired || r.Final.State == taskstate.Complete {
 				continue
 			}
 			count++

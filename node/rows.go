@@ -119,6 +119,9 @@ func taskRow(job *taskstate.Job, r ledger.SlotRecord, st *taskstate.Status, canc
 	if cancelled {
 		t.Desired = taskstate.Shutdown.String()
 	}
+	if job.Escaped {
+		t.ItemBase64 = []byte(job.RawItem(t.Item))
+	}
 	besidesRow(&t, r)
 	switch {
 	case r.Final != nil:

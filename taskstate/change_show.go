@@ -18,6 +18,13 @@ func number(n int) string {
 	return itoa(n)
 }
 
+func yes(b bool) string {
+	if b {
+		return "true"
+	}
+	return ""
+}
+
 func span(ms int64) string {
 	if ms == 0 {
 		return ""

@@ -40,6 +40,7 @@ func fieldCases() map[string]fieldCase {
 
 		"Type":      {func(j *taskstate.Job) { j.Type = taskstate.GlobalJob }, "type", "service", "global", true, true},
 		"Each":      {func(j *taskstate.Job) { j.Each = []string{"a", "b", "c"} }, "each", "", "[a, b, c]", true, true},
+		"Escaped":   {func(j *taskstate.Job) { j.Escaped = true }, "escaped", "", "true", true, true},
 		"First":     {func(j *taskstate.Job) { j.First = 5 }, "array", "", "", true, true},
 		"Numbered":  {func(j *taskstate.Job) { j.Numbered = true }, "array", "", "0-2", true, true},
 		"Matrix":    {func(j *taskstate.Job) { j.Matrix = []taskstate.Axis{{Name: "s", Values: []string{"1", "2"}}} }, "matrix", "", "{s: [1, 2]}", true, true},
@@ -51,6 +52,7 @@ func fieldCases() map[string]fieldCase {
 		"Name":        {func(j *taskstate.Job) { j.Name = "shop" }, "name", "web", "shop", false, true},
 		"Count":       {func(j *taskstate.Job) { j.Count = 5 }, "count", "3", "5", false, true},
 		"Parallel":    {func(j *taskstate.Job) { j.Parallel = 2 }, "parallel", "", "2", false, true},
+		"Delay":       {func(j *taskstate.Job) { j.Delay = 1500 }, "delay", "", "1.5s", false, true},
 		"Unreachable": {func(j *taskstate.Job) { j.Unreachable.Wait = true }, "unreachable", "{replace_after: 0s}", "{wait: true}", false, true},
 		"MaxPerPeer":  {func(j *taskstate.Job) { j.MaxPerPeer = 1 }, "placement.max_per_peer", "", "1", false, true},
 		"Constraints": {func(j *taskstate.Job) { j.Constraints = []string{"peer.os == linux"} }, "constraints", "", "[peer.os == linux]", false, true},

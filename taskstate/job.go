@@ -51,6 +51,9 @@ type Job struct {
 	Priority    int       `cbor:"25,keyasint,omitempty" json:"priority"`              // 0 … 100, higher goes first; DefaultPriority unless said
 	Origin      *Origin   `cbor:"26,keyasint,omitempty" json:"origin,omitempty"`      // of a run that a schedule started
 	MaxOutput   int64     `cbor:"27,keyasint,omitempty" json:"max_output,omitempty"`  // bytes kept of a task's stdout and of its stderr, each; 0 = DefaultMaxOutput
+
+	Escaped bool  `cbor:"29,keyasint,omitempty" json:"escaped,omitempty"`  // its items are written as EscapeItem does, because one of them is not UTF-8
+	Delay   int64 `cbor:"30,keyasint,omitempty" json:"delay_ms,omitempty"` // batch: milliseconds between two starts, at least; 0 = none
 }
 
 // Strategy says which of the peers that fit are taken first.

@@ -86,30 +86,6 @@ func (c *cli) showRollout(a api.JobAnswer, err error) error {
 	})
 }
 
-func (c *cli) retryCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "retry JOB",
-		Short: "Run those tasks of a job again that did not end well",
-		Long: `Give every task of a job that failed, was rejected, orphaned or stopped another attempt. What is complete stays so. A job that is over
-goes on; one that was cancelled starts what it had not begun.`,
-		Example: "  peer retry last && peer wait last",
-		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := c.client().Retry(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return emit(c, r, []api.Retried{r}, func(io.Writer) {
-				what := "tasks run"
-				if r.Retried == 1 {
-					what = "task runs"
-				}
-				fmt.Fprintf(c.Err, "%d %s again\n", r.Retried, what)
-			})
-		},
-	}
-}
-
 func (c *cli) rebalanceCommand() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{

@@ -260,16 +260,23 @@ func jobText(w io.Writer, j api.Job) {
 }
 
 func (c *cli) tasksCommand() *cobra.Command {
-	var all, failed bool
+	var all, failed, items, null bool
 	cmd := &cobra.Command{
 		Use:   "tasks ID",
 		Short: "A job's tasks: state, peer, exit code, why",
 		Long: `A job's tasks: the newest attempt of each slot that is wanted. --all adds the earlier attempts that are remembered (the last five of a
 slot), and slots a service does not want any more.`,
-		Example: "  peer tasks last\n  peer tasks last --failed\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'\n  peer tasks web --all",
+		Example: "  peer tasks last\n  peer tasks last --failed\n  peer tasks last --failed --items | peer run --each-line - -- ./again {}\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'\n  peer tasks web --all",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if c.output != "json" {
+			switch {
+			case null && !items:
+				return api.Errorf(api.Usage, "--null goes with --items")
+			case items && c.output != "table":
+				return api.Errorf(api.Usage, "--items prints items and nothing else; leave out -o, or take .tasks[].item of the JSON")
+			case items:
+				return c.listItems(cmd.Context(), args[0], failed, null)
+			case c.output != "json":
 				return c.listTasks(cmd.Context(), args[0], all, failed)
 			}
 			list := c.client().Tasks
@@ -287,6 +294,8 @@ slot), and slots a service does not want any more.`,
 		},
 	}
 	cmd.Flags().BoolVar(&failed, "failed", false, "only those that did not end well: failed, rejected, orphaned")
+	cmd.Flags().BoolVar(&items, "items", false, "print only the items, one per line, to the byte: with --failed a list of what to do again")
+	cmd.Flags().BoolVar(&null, "null", false, "with --items: end each with a zero byte, for peer run --null and xargs -0")
 	cmd.Flags().BoolVar(&all, "all", false, "also earlier attempts, and slots that are not wanted any more")
 	return cmd
 }

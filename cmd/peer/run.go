@@ -18,14 +18,14 @@ import (
 
 // runFlags are what `peer run` lets a person say about a job.
 type runFlags struct {
-	name, array, eachLine, script, dir  string
-	cpus, memory, timeout, replaceAfter string
-	maxOutput                           string
-	env                                 []string
-	parallel                            int
-	shell, detach, dry, wait, null      bool
-	policy                              policyFlags
-	output                              outputFlags
+	name, array, eachLine, script, dir         string
+	cpus, memory, timeout, replaceAfter, delay string
+	maxOutput                                  string
+	env                                        []string
+	parallel                                   int
+	shell, detach, dry, wait, null             bool
+	policy                                     policyFlags
+	output                                     outputFlags
 }
 
 const runLong = `Run a command on whichever peer has room. One task: its output is streamed as it comes and ` + "`peer run`" + ` exits with its code
@@ -90,6 +90,7 @@ func (c *cli) runCommand() *cobra.Command {
 	fl.BoolVar(&f.wait, "at-most-once", false, "never run it twice: wait for a lost peer instead of replacing the attempt")
 	fl.StringArrayVar(&f.env, "env", nil, "`K=V` for the task's environment (repeatable)")
 	fl.IntVar(&f.parallel, "parallel", 0, "at most `N` tasks at once")
+	fl.StringVar(&f.delay, "delay", "", "start one task at a time, so long (`DURATION`) after the one before at least")
 	fl.BoolVar(&f.shell, "shell", false, "the command is one line for /bin/sh -c")
 	fl.BoolVar(&f.detach, "detach", false, "print the job's id and do not wait")
 	fl.BoolVar(&f.dry, "dry-run", false, "only show where its tasks would go, or why they would wait")
@@ -173,11 +174,11 @@ func (f *runFlags) many(j *taskstate.Job, stdin io.Reader) error {
 	case f.null && f.eachLine == "":
 		return api.Errorf(api.Usage, "--null goes with --each-line FILE, as in find . -print0 | peer run --null --each-line - -- …")
 	case f.eachLine != "":
-		items, err := readItems(f.eachLine, stdin, f.null)
+		items, escaped, err := readItems(f.eachLine, stdin, f.null)
 		if err != nil {
 			return err
 		}
-		j.Each, j.Count = items, len(items)
+		j.Each, j.Escaped, j.Count = items, escaped, len(items)
 	}
 	return nil
 }
@@ -191,6 +192,7 @@ func (f *runFlags) numbers(j *taskstate.Job) error {
 		{"--memory", f.memory, func(s string) (err error) { j.Resources.Memory, err = jobfile.ParseSize(s); return err }},
 		{"--max-output", f.maxOutput, func(s string) (err error) { j.MaxOutput, err = jobfile.ParseOutput(s); return err }},
 		{"--timeout", f.timeout, func(s string) error { return millis(s, &j.Timeout) }},
+		{"--delay", f.delay, func(s string) error { return millis(s, &j.Delay) }},
 		{"--replace-after", f.replaceAfter, func(s string) error { return millis(s, &j.Unreachable.ReplaceAfter) }},
 	} {
 		if x.text == "" {
@@ -217,20 +219,20 @@ func millis(s string, into *int64) error {
 }
 
 // readItems reads a list as each_line of a job file does, or one whose items end with a zero byte.
-func readItems(file string, stdin io.Reader, null bool) ([]string, error) {
+func readItems(file string, stdin io.Reader, null bool) (items []string, escaped bool, err error) {
 	data, err := fileOrStdin(file, stdin, jobfile.MaxList)
 	if err != nil {
-		return nil, api.Errorf(api.Usage, "--each-line: %v", err)
+		return nil, false, api.Errorf(api.Usage, "--each-line: %v", err)
 	}
 	read := jobfile.Lines
 	if null {
 		read = jobfile.NullItems
 	}
-	items, err := read(data)
+	items, escaped, err = read(data)
 	if err != nil {
-		return nil, api.Errorf(api.Usage, "--each-line: %s: %v", file, err)
+		return nil, false, api.Errorf(api.Usage, "--each-line: %s: %v", file, err)
 	}
-	return items, nil
+	return items, escaped, nil
 }
 
 // fileOrStdin is readFile, with - for stdin.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -16,12 +17,20 @@ type policyFlags struct {
 	restart                    string
 	matrix, constraints, after []string
 	priority, gpus, maxFails   int
+
+	resources      []string
+	strategy, over string
+	maxPerPeer     int
 }
 
 func (f *policyFlags) register(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.matrix, "matrix", nil, "one task per combination: `NAME=A,B,C` (repeatable); ${COVEY_NAME} is the value, {} all of them")
 	fl.StringArrayVar(&f.constraints, "constraint", nil, "only on peers for which `EXPR` holds, as in 'peer.os == linux' (repeatable)")
 	fl.IntVar(&f.gpus, "gpus", 0, "`N` gpus the task promises itself, of those a peer offers")
+	fl.StringArrayVar(&f.resources, "resource", nil, "`NAME=N` of what peers offer by a name, see peer up --offer (repeatable)")
+	fl.StringVar(&f.strategy, "strategy", "", "which peers first: `spread` (the emptiest), binpack (the fullest), random")
+	fl.StringVar(&f.over, "over", "", "spread evenly over the values of `KEY` first, as in peer.label.zone")
+	fl.IntVar(&f.maxPerPeer, "max-per-peer", 0, "at most `N` of its tasks on a peer at once")
 	fl.StringVar(&f.restart, "restart", "", "start tasks again `WHEN[:N]`: none, on-failure or any, each at most N times (default none)")
 	fl.IntVar(&f.maxFails, "max-fails", 0, "cancel the rest when `N` tasks have failed for good")
 	fl.IntVar(&f.priority, "priority", taskstate.DefaultPriority, "`N` from 0 to 100: higher goes first")
@@ -38,14 +47,38 @@ func (f *policyFlags) before(j *taskstate.Job) (err error) {
 			return api.Errorf(api.Usage, "--restart: %v", err)
 		}
 	}
-	if f.gpus != 0 {
-		j.Resources.Others = taskstate.CountsOf(map[string]int64{taskstate.GPUs: int64(f.gpus)})
+	if j.Resources.Others, err = f.others(); err != nil {
+		return err
 	}
+	j.Strategy, j.Over, j.MaxPerPeer = taskstate.Strategy(f.strategy), f.over, f.maxPerPeer
 	j.Constraints, j.MaxFails = f.constraints, f.maxFails
 	for _, word := range f.after {
 		j.After = append(j.After, taskstate.JobID(word))
 	}
 	return nil
+}
+
+// others are what the task promises itself beside cpus and memory.
+func (f *policyFlags) others() (taskstate.Counts, error) {
+	counts := map[string]int64{}
+	if f.gpus != 0 {
+		counts[taskstate.GPUs] = int64(f.gpus)
+	}
+	for _, s := range f.resources {
+		name, number, ok := strings.Cut(s, "=")
+		n, err := strconv.ParseInt(number, 10, 64)
+		if !ok || err != nil || n < 1 {
+			return "", api.Errorf(api.Usage, "--resource %q: want NAME=N, as in licence=1", s)
+		}
+		if _, twice := counts[name]; twice {
+			return "", api.Errorf(api.Usage, "--resource %s is given twice", name)
+		}
+		counts[name] = n
+	}
+	if len(counts) == 0 {
+		return "", nil
+	}
+	return taskstate.CountsOf(counts), nil
 }
 
 // afterwards sets what Defaults would take for a gap: the lowest priority is zero.

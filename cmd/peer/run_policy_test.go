@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,6 +49,20 @@ func TestARunThatSaysNothingIsTriedOnceAtMiddlePriority(t *testing.T) {
 	} {
 		if got := jobOf(t, "--restart", flag).Restart; *got != want {
 			t.Errorf("%s: %+v", flag, got)
+		}
+	}
+}
+
+func TestWhatPeersOfferByANameIsAskedForByIt(t *testing.T) {
+	f := policyFlags{gpus: 2, resources: []string{"licence=1", "fpga=3"}}
+	got, err := f.others()
+	if err != nil || !maps.Equal(got.Map(), map[string]int64{"gpus": 2, "licence": 1, "fpga": 3}) {
+		t.Errorf("%v, %v", got.Map(), err)
+	}
+	for _, s := range []string{"licence", "licence=", "licence=0", "licence=x", "gpus=1"} {
+		f := policyFlags{gpus: 2, resources: []string{s}}
+		if _, err := f.others(); err == nil {
+			t.Errorf("%q is taken", s)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 
 	"covey/node/api"
 )
@@ -36,6 +37,32 @@ func (c *cli) listTasks(ctx context.Context, id string, all, failed bool) error 
 	}
 	rows.write()
 	return nil
+}
+
+// listItems writes the items of a job's tasks, to the byte.
+func (c *cli) listItems(ctx context.Context, id string, failed, null bool) error {
+	end := "\n"
+	if null {
+		end = "\x00"
+	}
+	out := bufio.NewWriter(c.Out)
+	err := c.client().EachTask(ctx, id, false, func(t api.Task) error {
+		item := t.Item
+		if t.ItemBase64 != nil {
+			item = string(t.ItemBase64)
+		}
+		switch {
+		case failed && !wentWrong(t):
+			return nil
+		case item == "":
+			return api.Errorf(api.Conflict, "task %s has no item", t.ID)
+		case !null && strings.Contains(item, end):
+			return api.Errorf(api.Conflict, "the item of task %s has a line break in it; add --null, here and to `peer run`", t.ID)
+		}
+		_, err := out.WriteString(item + end)
+		return err
+	})
+	return errors.Join(err, out.Flush())
 }
 
 // taskRows writes tasks as a table, piece by piece. It has a column for versions if there are any: a job has them, or not.

@@ -135,8 +135,10 @@ type Task struct {
 	Signal   int       `json:"signal,omitempty"`
 	Message  string    `json:"message"`
 	Reason   string    `json:"reason"`
-	Item     string    `json:"item,omitempty"`
-	At       time.Time `json:"at"` // of the newest status
+	Item     string    `json:"item,omitempty"` // if ItemBase64 is there: escaped
+	At       time.Time `json:"at"`             // of the newest status
+
+	ItemBase64 []byte `json:"item_base64,omitempty"` // the bytes of the item, where one of its job is not UTF-8
 
 	Version   int        `json:"version,omitempty"`    // of the job, service and global
 	Leaving   string     `json:"leaving,omitempty"`    // it is being stopped, and not because the job is: why

@@ -22,7 +22,7 @@ func coveyVars(l taskstate.Launch) variables {
 		{"COVEY_ATTEMPT", strconv.Itoa(l.Task.Attempt)},
 		{"COVEY_COUNT", strconv.Itoa(l.Job.Count)},
 		{"COVEY_EPOCH", l.Epoch.String()},
-		{"COVEY_ITEM", l.Item},
+		{"COVEY_ITEM", l.Job.RawItem(l.Item)},
 		{"COVEY_JOB", string(l.Task.Job)},
 		{"COVEY_PEER", l.Peer},
 		{"COVEY_SLOT", strconv.Itoa(l.Task.Slot)},

@@ -107,7 +107,7 @@ func (r *Runner) prepare(t *task) (s supervise.Spec, err error) {
 	}
 	vars := coveyVars(*l)
 	s.Env = environment(r.base, p.Env, vars)
-	if s.Argv, err = arguments(p, vars, l.Item); err != nil {
+	if s.Argv, err = arguments(p, vars, l.Job.RawItem(l.Item)); err != nil {
 		return s, err
 	}
 	s.Path = filepath.Join(work, scriptName)

@@ -50,6 +50,8 @@ func keyCases() map[string]keyCase {
 		"placement.over":         {"placement: {}", "placement: {over: peer.label.zone}", false, ""},
 		"placement.max_per_peer": {"placement: {max_per_peer: 2}", "placement: {max_per_peer: 1}", false, ""},
 		"parallel":               {"parallel: 2", "parallel: 1", false, ""},
+		"delay":                  {"delay: 2s", "delay: 1s", false, ""},
+		"escaped":                {"each: [a]", "each: [a]\nescaped: true", true, ""},
 		"priority":               {"priority: 10", "priority: 90", false, ""},
 
 		"restart.condition": {"restart: {condition: any}", "restart: {condition: on-failure}", false, "restart"},
@@ -80,7 +82,7 @@ func (c keyCase) job(t *testing.T, key, line string) *taskstate.Job {
 	t.Helper()
 	file := line + "\n"
 	switch top, _, _ := strings.Cut(key, "."); top {
-	case "array", "each", "each_line", "matrix", "parallel", "max_fails", "timeout":
+	case "array", "each", "each_line", "escaped", "matrix", "parallel", "delay", "max_fails", "timeout":
 		file += serviceRun
 	case "schedule":
 		file += scheduleRun

@@ -26,13 +26,15 @@ func (r *reader) top(n ast.Node, j *taskstate.Job) {
 		{"count", func(n ast.Node, p string) { j.Count = r.whole(n, p, 0, MaxCount) }},
 		{"array", func(n ast.Node, p string) { r.array(n, p, j) }},
 		{"each", func(n ast.Node, p string) { j.Each = r.each(n, p) }},
-		{"each_line", func(n ast.Node, p string) { j.Each = r.eachLine(n, p) }},
+		{"each_line", func(n ast.Node, p string) { r.eachLine(n, p, j) }},
+		{"escaped", func(n ast.Node, p string) { j.Escaped = r.flag(n, p) }},
 		{"matrix", func(n ast.Node, p string) { j.Matrix = r.matrix(n, p) }},
 		{"run", func(n ast.Node, p string) { r.run(n, p, &j.Run) }},
 		{"resources", func(n ast.Node, p string) { r.resources(n, p, &j.Resources) }},
 		{"max_output", func(n ast.Node, p string) { j.MaxOutput = r.outputCap(n, p) }},
 		{"timeout", func(n ast.Node, p string) { j.Timeout = r.positive(n, p) }},
 		{"parallel", func(n ast.Node, p string) { j.Parallel = r.whole(n, p, 1, MaxCount) }},
+		{"delay", func(n ast.Node, p string) { j.Delay = r.positive(n, p) }},
 		{"unreachable", func(n ast.Node, p string) { r.unreachable(n, p, &j.Unreachable) }},
 		{"constraints", func(n ast.Node, p string) { j.Constraints = r.texts(n, p, `["peer.os == linux"]`) }},
 		{"placement", func(n ast.Node, p string) { r.placement(n, p, j) }},
@@ -47,6 +49,7 @@ func (r *reader) top(n ast.Node, j *taskstate.Job) {
 		r.fail(placeAt(n), "run is missing: say what to run, as in run: {process: {command: [hostname]}}")
 	}
 	r.oneOf("", "count", "array", "each", "each_line", "matrix")
+	r.oneOf("", "each_line", "escaped") // a list is read as it is
 }
 
 // oneOf refuses more than one of keys that exclude each other.
@@ -126,10 +129,10 @@ func (r *reader) each(n ast.Node, path string) []string {
 	return items
 }
 
-func (r *reader) eachLine(n ast.Node, path string) []string {
+func (r *reader) eachLine(n ast.Node, path string, j *taskstate.Job) {
 	s, ok := r.text(n, path)
 	if !ok {
-		return nil
+		return
 	}
 	full := filepath.FromSlash(s)
 	if !filepath.IsAbs(full) {
@@ -140,9 +143,8 @@ func (r *reader) eachLine(n ast.Node, path string) []string {
 		read = readList
 	}
 	data, err := read(full)
-	var items []string
 	if err == nil {
-		items, err = Lines(data)
+		j.Each, j.Escaped, err = Lines(data)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -150,7 +152,6 @@ func (r *reader) eachLine(n ast.Node, path string) []string {
 	case err != nil:
 		r.fail(placeAt(n), "%s: %q: %v", path, clip(s), cause(err))
 	}
-	return items
 }
 
 // cause drops the path an fs error repeats.

@@ -33,6 +33,9 @@ func Format(j *taskstate.Job) ([]byte, error) {
 	w.list(0, "constraints", j.Constraints)
 	w.placement(j)
 	w.number(0, "parallel", j.Parallel)
+	if j.Delay > 0 {
+		w.line(0, "delay", span(j.Delay))
+	}
 	w.restart(j)
 	w.unreachable(j)
 	if j.MaxOutput > 0 {
@@ -209,6 +212,9 @@ func (w *writer) slots(j *taskstate.Job) {
 		}
 	case len(j.Each) > 0:
 		w.list(0, "each", j.Each)
+		if j.Escaped {
+			w.line(0, "escaped", "true")
+		}
 	case j.Numbered:
 		w.line(0, "array", fmt.Sprintf("%d-%d", j.First, j.First+j.Count-1))
 	case j.Type != taskstate.GlobalJob && (j.Count != 1 || j.Type.Lasts()):

@@ -14,7 +14,7 @@ import (
 // lists stands for the disk: what each_line may name in these tests.
 func lists(path string) ([]byte, error) {
 	files := map[string]string{
-		"list.txt": "a.jpg\nb c.jpg\r\n\n  \nlast", "empty.txt": "\n\n", "binary.txt": "ok\nalso ok\n\xff\xfe\n", "sub/list.txt": "below",
+		"list.txt": "a.jpg\nb c.jpg\r\n\n  \nlast", "empty.txt": "\n\n", "binary.txt": "ok\nalso ok\n\xff\x00\n", "sub/list.txt": "below",
 		"zero.txt": "a\x00b",
 	}
 	if s, ok := files[path]; ok {

@@ -23,12 +23,12 @@ func TestLinesOfAList(t *testing.T) {
 	for in, want := range map[string][]string{
 		"a\nb\n": {"a", "b"}, "a\nb": {"a", "b"}, "a\r\nb\r\n": {"a", "b"}, "\n a \n\t\n\nb": {" a ", "b"}, "\ufeffa": {"a"},
 	} {
-		if got, err := jobfile.Lines([]byte(in)); err != nil || !reflect.DeepEqual(got, want) {
+		if got, escaped, err := jobfile.Lines([]byte(in)); err != nil || escaped || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %q, %v", in, got, err)
 		}
 	}
-	for in, says := range map[string]string{"": "nothing to run", " \n\n": "nothing to run", "a\n\xff": "line 2", strings.Repeat("\n", jobfile.MaxList+1): "more than"} {
-		if _, err := jobfile.Lines([]byte(in)); err == nil || !strings.Contains(err.Error(), says) {
+	for in, says := range map[string]string{"": "nothing to run", " \n\n": "nothing to run", strings.Repeat("\n", jobfile.MaxList+1): "more than"} {
+		if _, _, err := jobfile.Lines([]byte(in)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%.10q: %v, want %q", in, err, says)
 		}
 	}

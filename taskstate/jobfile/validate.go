@@ -28,6 +28,7 @@ const (
 	maxFirst   = 1_000_000_000_000_000  // of an array's numbers, either way
 	nameRule   = "want 1 to 63 letters a-z, digits and dashes, beginning with a letter or digit"
 	envRule    = "a variable's name is letters, digits and _, not beginning with a digit"
+	escapeRule = `with escaped: true, an item has \\ for a backslash and \xHH for a byte that belongs to no character, and no other backslash`
 	itemRule   = "an item is UTF-8 text without zero bytes: it becomes an environment variable"
 )
 
@@ -134,10 +135,21 @@ func (ps *checks) slots(j *taskstate.Job) {
 	total := 0
 	for i, item := range j.Each {
 		total += len(item)
-		if !plain(item) {
+		raw, ok := item, true
+		if j.Escaped {
+			raw, ok = taskstate.UnescapeItem(item)
+		}
+		if !ok {
+			ps.bad(fmt.Sprintf("each[%d]", i), escapeRule)
+			break
+		}
+		if !plain(item) || strings.Contains(raw, "\x00") {
 			ps.bad(fmt.Sprintf("each[%d]", i), itemRule)
 			break
 		}
+	}
+	if j.Escaped && len(j.Each) == 0 {
+		ps.bad("escaped", "it says how the items of each are written, and there are none")
 	}
 	if total > MaxItems {
 		ps.bad("each", "the items have %s bytes together, at most %s are allowed; %s", grouped(total), grouped(MaxItems), lookUp)
@@ -151,6 +163,7 @@ func (ps *checks) policy(j *taskstate.Job) {
 		ps.bad("max_output", "want %s to %s, got %s bytes", size(MinOutput), size(MaxOutput), grouped(int(n)))
 	}
 	ps.between("timeout", j.Timeout, 0, MaxDuration.Milliseconds())
+	ps.between("delay", j.Delay, 0, MaxDuration.Milliseconds())
 	ps.between("parallel", int64(j.Parallel), 0, MaxCount)
 	ps.between("placement.max_per_peer", int64(j.MaxPerPeer), 0, MaxCount)
 	ps.between("max_fails", int64(j.MaxFails), 0, MaxCount)

@@ -42,6 +42,7 @@ func (ps *checks) lasting(j *taskstate.Job) {
 	refuse("matrix", len(j.Matrix) > 0, alike)
 	refuse("timeout", j.Timeout != 0, "runs until somebody ends it; a timeout would fail every task in turn. End it from within, or take type: batch")
 	refuse("parallel", j.Parallel != 0, "has all its tasks running at once; set count, or update.parallelism for updates")
+	refuse("delay", j.Delay != 0, "has all its tasks running at once; update.delay spaces its updates")
 	refuse("max_fails", j.MaxFails != 0, "goes on whatever fails; limit restart.attempts, or take type: batch")
 	refuse("schedule", j.Schedule != nil, "runs all the time; only a batch job has a schedule")
 	ps.between("version", int64(j.Version), 0, 1<<31-1)

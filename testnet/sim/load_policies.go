@@ -25,6 +25,9 @@ func (d *load) policies(j *work) {
 		job.Resources, job.MaxPerPeer = taskstate.Resources{MilliCPU: pick(w, int64(0), 200)}, 0
 		job.Run.Noop.Duration = min(job.Run.Noop.Duration, 500)
 	}
+	if job.Count <= 20 && w.chance(0.2) {
+		job.Delay = pick(w, int64(50), 400)
+	}
 	for _, before := range d.jobs[max(0, len(d.jobs)-8):] {
 		if before.acked && !before.keeps() && !before.giant && len(job.After) < 2 && w.chance(0.2) {
 			job.After = append(job.After, before.job.ID)
@@ -34,5 +37,5 @@ func (d *load) policies(j *work) {
 
 // particular tells whether the job's tasks may wait although there is room.
 func (j *work) particular() bool {
-	return j.keeps() || j.retried || len(j.job.Constraints) > 0 || j.job.Restart != nil
+	return j.keeps() || j.retried || len(j.job.Constraints) > 0 || j.job.Restart != nil || j.job.Delay > 0
 }

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+	"covey/taskstate/jobfile"
+)
+
+const retryLong = `Give every task of a job that failed, was rejected, orphaned or stopped another attempt; with JOB.SLOT only that one. What is
+complete stays so. A job that is over goes on; one that was cancelled starts what it had not begun.
+
+What a job runs is never changed. --script submits a new job of the items that did not end well, which is otherwise like this one, with the
+script in FILE in place of its own, and prints the new job's id. Slots count from 1 again. ` + "`peer tasks JOB --failed --items`" + ` prints
+those items, for a command of your own.`
+
+func (c *cli) retryCommand() *cobra.Command {
+	var script string
+	cmd := &cobra.Command{
+		Use:   "retry JOB[.SLOT]",
+		Short: "Run those tasks of a job again that did not end well",
+		Long:  retryLong,
+		Example: `  peer retry last && peer wait last
+  peer retry frames.17
+  peer wait $(peer retry last --script mended.sh)
+  peer tasks last --failed --items | peer run --each-line - -- ./other {}`,
+		Args: exactly(1, "a job (its id, a unique prefix, its name, or `last`) or a task (JOB.SLOT)"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := noEmptyFlags(cmd); err != nil {
+				return err
+			}
+			if script != "" {
+				return c.retryWith(cmd.Context(), args[0], script)
+			}
+			r, err := c.client().Retry(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return emit(c, r, []api.Retried{r}, func(io.Writer) {
+				what := "tasks run"
+				if r.Retried == 1 {
+					what = "task runs"
+				}
+				fmt.Fprintf(c.Err, "%d %s again\n", r.Retried, what)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&script, "script", "", "submit what did not end well as a new job, with the script in `FILE`; print its id")
+	return cmd
+}
+
+// retryWith submits a new job of the items of one that did not end well, with another script.
+func (c *cli) retryWith(ctx context.Context, id, script string) error {
+	if strings.Contains(id, ".") {
+		return api.Errorf(api.Usage, "--script is for a whole job: it makes a new one of all that failed")
+	}
+	b, err := readFile(script, jobfile.MaxScript)
+	if err == nil && len(b) == 0 {
+		err = fmt.Errorf("%s is empty, so there is nothing to run", script)
+	}
+	if err != nil {
+		return api.Errorf(api.Usage, "--script: %v", err)
+	}
+	f, err := c.client().JobFile(ctx, id)
+	if err != nil {
+		return err
+	}
+	job, err := jobfile.Parse("job "+f.ID, []byte(f.File), jobfile.Options{})
+	if err != nil {
+		return err
+	}
+	ts, err := c.client().Tasks(ctx, f.ID)
+	if err != nil {
+		return err
+	}
+	p := job.Run.Process
+	switch {
+	case p == nil || len(p.Script) == 0:
+		return api.Errorf(api.Conflict, "job %s runs no script but a command; print what failed with `peer tasks %s --failed --items` for a new `peer run --each-line -`, or edit what `peer job %s --file` prints", id, id, id)
+	case len(job.Matrix) > 0:
+		return api.Errorf(api.Conflict, "job %s is a matrix, and what failed of it need not be one; edit what `peer job %s --file` prints, and submit that", id, id)
+	case job.Type.Lasts() || job.Schedule != nil:
+		return api.Errorf(api.Conflict, "job %s goes on; change what it runs by submitting a mended file with its name, see `peer submit --help`", id)
+	}
+	items, count, err := failedItems(ts)
+	switch {
+	case err != nil:
+		return err
+	case count == 0:
+		return api.Errorf(api.Conflict, "no task of job %s failed", id)
+	case len(items) == 0 && job.Count > 1:
+		return api.Errorf(api.Conflict, "the tasks of job %s have no items, only the numbers of their slots, and a new job counts from 1; edit what `peer job %s --file` prints", id, id)
+	}
+	job.Each, job.Count, job.Numbered, job.First, job.After = items, count, false, 0, nil
+	p.Script = b
+	return c.runJob(ctx, job, true, outputFlags{})
+}
+
+// failedItems are the items of the tasks that failed, escaped if those of the job are, and how many such tasks there are.
+func failedItems(ts api.Tasks) (items []string, count int, err error) {
+	for _, t := range ts.Tasks {
+		if !wentWrong(t) {
+			continue
+		}
+		if count++; t.Item != "" {
+			items = append(items, t.Item)
+		}
+	}
+	if n := len(items); n > 0 && n != count {
+		return nil, 0, api.Errorf(api.Conflict, "%d of the tasks that failed have an empty item", count-n)
+	}
+	return items, count, nil
+}
