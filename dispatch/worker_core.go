@@ -20,7 +20,7 @@ const (
 	maxIdleBytes   = 16 << 20
 	lazyTidy       = 256 // what was acknowledged is removed with the next transaction, at the latest when so much has gathered
 	minBegunAhead  = 64  // queued tasks marked as begun ahead of their turn
-	statusOverhead = 96  // bytes of an encoded status besides its texts
+	statusOverhead = 112 // bytes of an encoded status besides its texts
 )
 
 // workerEvent is an input of the worker's core.

@@ -153,7 +153,7 @@ func (c *workerCore) restoreStatuses(img *journalImage) {
 }
 
 func (c *workerCore) recallStatus(h *heldTask, s taskstate.Status, batch uint64) {
-	h.status = s
+	h.status, h.waited = s, s.Waited
 	h.said(s, batch)
 	if s.State.Final() && h.phase != phaseOver {
 		h.phase = phaseOver

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"covey/taskstate"
@@ -32,11 +33,13 @@ type heldTask struct {
 	unbegun  bool // it ended without having been started
 	atWord   bool // the coordinator was told so in this session, before the disk knows
 	dirty    bool
-	onDisk   bool   // the journal has a live record of it
-	order    uint64 // of acceptance
-	pass     uint64 // last Complete set that listed it
-	end      uint64 // number of the batch on disk that tells its end
-	lastSaid uint64 // number of the batch on disk that tells its newest status
+	onDisk   bool      // the journal has a live record of it
+	order    uint64    // of acceptance
+	since    time.Time // when it was taken on
+	waited   int64     // milliseconds until it was started
+	pass     uint64    // last Complete set that listed it
+	end      uint64    // number of the batch on disk that tells its end
+	lastSaid uint64    // number of the batch on disk that tells its newest status
 	item     string
 	status   taskstate.Status // newest
 	durable  taskstate.Status // newest that is in the journal
@@ -68,7 +71,10 @@ func (j *heldJob) instant() bool {
 // hold makes a task known, as granted.
 func (c *workerCore) hold(id taskstate.TaskID, j *heldJob, f *heldFrame, index uint64, item string) *heldTask {
 	c.order++
-	h := &heldTask{id: id, job: j, frame: f, pos: uint32(c.order - f.record.Base), order: c.order, item: item}
+	h := &heldTask{id: id, job: j, frame: f, pos: uint32(c.order - f.record.Base), order: c.order, item: item, since: time.UnixMilli(f.record.At)}
+	if f.record.Number == 0 { // it is new: time passes by the monotonic clock
+		h.since = c.now
+	}
 	h.status = taskstate.Status{Task: id, Seq: 1, State: taskstate.Accepted, Index: index, At: f.record.At, Exit: taskstate.NoExit}
 	f.left++
 	c.tasks[id] = h
@@ -90,6 +96,7 @@ func (c *workerCore) accept(h *heldTask) {
 
 func (c *workerCore) start(h *heldTask) {
 	h.phase = phaseStarted
+	h.waited = max(0, c.now.Sub(h.since).Milliseconds())
 	c.used = c.used.Add(h.job.job.Resources)
 	c.runs++
 	c.do(wStart{c.launchOf(h)})
@@ -110,6 +117,7 @@ func (c *workerCore) ran(reports []taskstate.RunReport) {
 		}
 		s := h.status
 		s.State, s.At, s.Exit, s.Signal, s.Reason, s.Message = r.State, r.At, r.Exit, r.Signal, r.Reason, r.Message
+		s.Took, s.Truncated = max(0, r.Took), r.Truncated
 		if s.At == 0 {
 			s.At = c.now.UnixMilli()
 		}
@@ -138,7 +146,7 @@ func tidyText(s string, limit int) string {
 
 // advance gives a task its next status.
 func (c *workerCore) advance(h *heldTask, s taskstate.Status) {
-	s.Seq = h.status.Seq + 1
+	s.Seq, s.Waited = h.status.Seq+1, h.waited
 	s.Message = tidyText(s.Message, taskstate.MaxMessage)
 	s.Reason = taskstate.Reason(tidyText(string(s.Reason), maxReason))
 	h.status = s

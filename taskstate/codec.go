@@ -41,13 +41,13 @@ func EncodeBatch(b Batch) ([]byte, error) {
 	return p, err
 }
 
-// DecodeBatch reads what EncodeBatch wrote; anything else is an error.
+// DecodeBatch reads what EncodeBatch wrote, also that of version 0.1; anything else is an error.
 func DecodeBatch(p []byte) (Batch, error) {
 	if len(p) > MaxBatchBytes {
 		return Batch{}, fmt.Errorf("status batch of %d bytes, the cap is %d", len(p), MaxBatchBytes)
 	}
-	var b Batch
-	if err := wire.Unmarshal(p, &b); err != nil {
+	b, err := decodeBatch(p)
+	if err != nil {
 		return Batch{}, fmt.Errorf("status batch: %w", err)
 	}
 	if err := b.Check(); err != nil {
@@ -62,7 +62,7 @@ func Fit(statuses []Status) int {
 	size := fixed
 	for i := range statuses {
 		s := &statuses[i]
-		size += 96 + len(s.Task.Job) + len(s.Reason) + len(s.Message) // nine numbers of at most nine bytes, heads of arrays and strings
+		size += 112 + len(s.Task.Job) + len(s.Reason) + len(s.Message) // eleven numbers of at most nine bytes, their keys, heads of maps and strings
 		if i > 0 && (size > MaxBatchBytes || i >= MaxBatchStatuses) {
 			return i
 		}
@@ -97,6 +97,8 @@ func (s *Status) Check() error {
 		return fmt.Errorf("status of %v: statuses are numbered from 1", s.Task)
 	case s.State < Accepted || !s.State.Valid():
 		return fmt.Errorf("status of %v: %v is not for a worker to say", s.Task, s.State)
+	case s.Took < 0 || s.Waited < 0:
+		return fmt.Errorf("status of %v: it took less than no time", s.Task)
 	case len(s.Reason) > maxWord || len(s.Message) > MaxMessage:
 		return fmt.Errorf("status of %v: reason or message too long (caps %d and %d bytes)", s.Task, maxWord, MaxMessage)
 	case !utf8.ValidString(string(s.Reason)) || !utf8.ValidString(s.Message):

@@ -2,6 +2,8 @@ package taskstate_test
 
 import (
 	"bytes"
+	"encoding/hex"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -22,6 +24,7 @@ func anyBatch(r *rapid.T) Batch {
 			Index: rapid.Uint64().Draw(r, "index"), At: rapid.Int64().Draw(r, "at"), Exit: rapid.IntRange(-1, 255).Draw(r, "exit"),
 			Signal: rapid.IntRange(0, 64).Draw(r, "signal"), Reason: Reason(rapid.StringN(0, 20, MaxMessage).Draw(r, "reason")),
 			Message: rapid.StringN(0, 50, MaxMessage).Draw(r, "message"),
+			Took:    rapid.Int64Min(0).Draw(r, "took"), Waited: rapid.Int64Min(0).Draw(r, "waited"), Truncated: rapid.Bool().Draw(r, "truncated"),
 		}
 	}), 1, 8).Draw(r, "statuses")
 	return Batch{Author: word.Draw(r, "author"), Incarnation: Incarnation(word.Draw(r, "inc")), Number: rapid.Uint64Min(1).Draw(r, "number"), Statuses: statuses}
@@ -58,6 +61,7 @@ func TestWhatNoWorkerMayWriteIsRefusedOnBothSides(t *testing.T) {
 		"status 0":            func(b *Batch) { b.Statuses[0].Seq = 0 },
 		"the state assigned":  func(b *Batch) { b.Statuses[0].State = Assigned },
 		"a state in between":  func(b *Batch) { b.Statuses[0].State = Complete + 1 },
+		"less than no time":   func(b *Batch) { b.Statuses[0].Took = -1 },
 		"a message too long":  func(b *Batch) { b.Statuses[0].Message = strings.Repeat("x", MaxMessage+1) },
 		"a message of debris": func(b *Batch) { b.Statuses[0].Message = "\xff" },
 	} {
@@ -113,6 +117,17 @@ func FuzzDecodeBatch(f *testing.F) {
 		}
 		f.Add(p)
 		f.Add(p[:len(p)-1])
+	}
+	for _, name := range []string{"batch.hex", "batch-0.1.hex"} {
+		b, err := os.ReadFile("testdata/" + name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		p, err := hex.DecodeString(strings.TrimSpace(string(b)))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(p)
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
 		b, err := DecodeBatch(p)

@@ -30,6 +30,7 @@ type RunReport struct {
 	Reason  Reason
 	Message string // for people; at most MaxMessage bytes
 	At      int64  // the local clock, milliseconds since 1970
+	Took    int64  // of an end: milliseconds from the process's start, by the monotonic clock; 0: it never ran, or that is not known
 
 	Truncated bool // of an end: not all of its output was kept, because of the cap
 }

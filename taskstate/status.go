@@ -43,17 +43,24 @@ const (
 const NoExit = -1
 
 // Status is one numbered report of a worker about one of its tasks. Author and incarnation are those of the Batch it travels in.
+//
+// What version 0.1 wrote has no keys: an array of the first ten fields, in this order. It is read for ever (status_old.go). A peer that
+// does not know a key refuses the whole batch, so a new field waits for a version that peers of this one do not talk to.
 type Status struct {
-	_       struct{} `cbor:",toarray"`
-	Task    TaskID
-	Seq     uint64 // counts the statuses of this task, from 1
-	State   State
-	Index   uint64 // ledger index of the assignment it is about
-	At      int64  // the worker's clock, milliseconds since 1970
-	Exit    int    // exit code, NoExit if there is none
-	Signal  int    // number of the signal that ended it, 0 if none
-	Reason  Reason
-	Message string // for people; at most MaxMessage bytes
+	Task    TaskID `cbor:"1,keyasint"`
+	Seq     uint64 `cbor:"2,keyasint"` // counts the statuses of this task, from 1
+	State   State  `cbor:"3,keyasint"`
+	Index   uint64 `cbor:"4,keyasint,omitempty"` // ledger index of the assignment it is about
+	At      int64  `cbor:"5,keyasint,omitempty"` // the worker's clock, milliseconds since 1970
+	Exit    int    `cbor:"6,keyasint,omitempty"` // exit code, NoExit if there is none
+	Signal  int    `cbor:"7,keyasint,omitempty"` // number of the signal that ended it, 0 if none
+	Reason  Reason `cbor:"8,keyasint,omitempty"`
+	Message string `cbor:"9,keyasint,omitempty"` // for people; at most MaxMessage bytes
+	// Took is how long the process ran, of an end; Waited how long the worker had had the task when it started it. Both are milliseconds by
+	// the worker's monotonic clock, 0 if that is not known or never was.
+	Took      int64 `cbor:"10,keyasint,omitempty"`
+	Waited    int64 `cbor:"11,keyasint,omitempty"`
+	Truncated bool  `cbor:"12,keyasint,omitempty"` // it wrote more than is kept of its output
 }
 
 // MaxMessage caps Status.Message in bytes.
@@ -92,11 +99,11 @@ func Join(a, b Status) Status {
 	return b
 }
 
-// Batch is what a worker signs and publishes: statuses of its tasks, numbered per incarnation without gaps, from 1.
+// Batch is what a worker signs and publishes: statuses of its tasks, numbered per incarnation without gaps, from 1. Version 0.1 wrote an
+// array of these fields.
 type Batch struct {
-	_           struct{} `cbor:",toarray"`
-	Author      PeerID
-	Incarnation Incarnation
-	Number      uint64
-	Statuses    []Status
+	Author      PeerID      `cbor:"1,keyasint"`
+	Incarnation Incarnation `cbor:"2,keyasint"`
+	Number      uint64      `cbor:"3,keyasint"`
+	Statuses    []Status    `cbor:"4,keyasint"`
 }

@@ -175,7 +175,7 @@ func seq32(st *taskstate.Status) uint32 { return uint32(min(st.Seq, math.MaxUint
 
 // end closes an open slot.
 func (j *JobRecord) end(c *cell, ch *chunk, st *taskstate.Status) {
-	c.form, c.end, c.seq = j.forms.id(formOf(st)), st.At, seq32(st)
+	c.form, c.end, c.seq, c.lasted = j.forms.id(formOf(st)), st.At, seq32(st), lastedOf(st)
 	j.shut(c, ch)
 	j.counts.count(st.State, 1)
 }

@@ -195,7 +195,7 @@ func (j *JobRecord) cutOff(r SlotRecord) taskstate.Status {
 
 // status puts a settled slot's end together again.
 func (j *JobRecord) status(n int, c cell) taskstate.Status {
-	st := j.forms.list[c.form-formFirst].status(taskstate.Task(j.job.ID, n, int(c.attempt)), c.seq, c.end)
+	st := j.forms.list[c.form-formFirst].status(taskstate.Task(j.job.ID, n, int(c.attempt)), c.seq, c.end, c.lasted)
 	st.Index = c.index
 	return st
 }

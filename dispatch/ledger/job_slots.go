@@ -2,11 +2,12 @@ package ledger
 
 import (
 	"iter"
+	"math"
 
 	"covey/taskstate"
 )
 
-// cell is one slot that was assigned at least once, in 40 bytes. What was never assigned has no cell, or a zero one.
+// cell is one slot that was assigned at least once, in 48 bytes. What was never assigned has no cell, or a zero one.
 type cell struct {
 	index    uint64 // of the assignment
 	assigned int64  // ledger stamp of the assignment
@@ -15,6 +16,19 @@ type cell struct {
 	attempt  uint32 // the attempt it is in, or waits for
 	seq      uint32 // number of the final status
 	form     uint32 // where it is: below formFirst as named, else the form of its end
+	lasted
+}
+
+// lasted is how long an attempt that ended had waited at its worker and how long it ran, milliseconds by the worker's monotonic clock.
+type lasted struct{ took, waited uint32 }
+
+// lastedOf reads it off an end. What does not fit – more than 49 days – is in the end's form.
+func lastedOf(st *taskstate.Status) lasted {
+	l := lasted{waited: uint32(min(max(0, st.Waited), math.MaxUint32))}
+	if st.Took >= 0 && st.Took <= math.MaxUint32 {
+		l.took = uint32(st.Took)
+	}
+	return l
 }
 
 const (
@@ -34,12 +48,13 @@ func (j *JobRecord) attempt(c cell) int {
 
 // form is what ends have in common: most slots of a job end alike.
 type form struct {
-	_       struct{} `cbor:",toarray"`
-	State   taskstate.State
-	Exit    int
-	Signal  int
-	Reason  taskstate.Reason
-	Message string
+	State     taskstate.State  `cbor:"1,keyasint"`
+	Exit      int              `cbor:"2,keyasint,omitempty"`
+	Signal    int              `cbor:"3,keyasint,omitempty"`
+	Reason    taskstate.Reason `cbor:"4,keyasint,omitempty"`
+	Message   string           `cbor:"5,keyasint,omitempty"`
+	Truncated bool             `cbor:"6,keyasint,omitempty"`
+	Took      int64            `cbor:"7,keyasint,omitempty"` // milliseconds, if they do not fit lasted
 }
 
 type forms struct {
@@ -49,13 +64,18 @@ type forms struct {
 }
 
 func formOf(st *taskstate.Status) form {
-	return form{State: st.State, Exit: st.Exit, Signal: st.Signal, Reason: st.Reason, Message: st.Message}
+	f := form{State: st.State, Exit: st.Exit, Signal: st.Signal, Reason: st.Reason, Message: st.Message, Truncated: st.Truncated}
+	if st.Took > math.MaxUint32 {
+		f.Took = st.Took
+	}
+	return f
 }
 
 // status is the end of a task that ended so, without its index.
-func (f form) status(t taskstate.TaskID, seq uint32, at int64) taskstate.Status {
+func (f form) status(t taskstate.TaskID, seq uint32, at int64, l lasted) taskstate.Status {
 	return taskstate.Status{
 		Task: t, Seq: uint64(seq), State: f.State, At: at, Exit: f.Exit, Signal: f.Signal, Reason: f.Reason, Message: f.Message,
+		Took: max(f.Took, int64(l.took)), Waited: int64(l.waited), Truncated: f.Truncated,
 	}
 }
 

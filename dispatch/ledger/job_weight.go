@@ -4,7 +4,7 @@ import "covey/taskstate"
 
 // weigh estimates the bytes a finished job occupies.
 func (j *JobRecord) weigh() int {
-	const cellBytes, pastBytes, sideBytes = 40, 64, 160
+	const cellBytes, pastBytes, sideBytes = 48, 64, 160
 	w := 512 + j.slots.touched()*cellBytes + len(j.sides)*sideBytes + specBytes(j.job)
 	if j.long != nil {
 		for v, spec := range j.long.versions {

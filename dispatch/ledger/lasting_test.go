@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"covey/dispatch/ledger"
 	"covey/taskstate"
@@ -279,5 +280,43 @@ func TestWhoAddsSlotsTwiceNotKnowingThatTheyAreThereAddsThemOnce(t *testing.T) {
 	grow.Grow.First = 3
 	if r := l.one(grow); r.Refused != ledger.CodeNone || l.record("j").Slots() != 4 {
 		t.Errorf("two more: %+v, and %d slots", r, l.record("j").Slots())
+	}
+}
+
+func TestHowLongAnAttemptTookIsKeptWithItsEnd(t *testing.T) {
+	const days50 = int64(50 * 24 * time.Hour / time.Millisecond)
+	for _, took := range []int64{0, 1, 1500, 1<<32 - 1, 1 << 32, days50} {
+		l := newLog(t)
+		again := submit("job", 3)
+		again.Submit.Job.Restart = &taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: 1, Window: 9000}
+		l.must(again, assign("job", "p1", run(1, 3, 1)), supersede(taskstate.Task("job", 3, 1), true))
+		end := func(slot int, state taskstate.State) taskstate.Status {
+			s := ended("job", slot, state)
+			s.Took, s.Waited, s.Truncated = took, 7, took > 1
+			return s
+		}
+		l.must(settle("p1", end(1, taskstate.Complete), end(2, taskstate.Failed)))
+		l.apply(settle("p1", end(3, taskstate.Failed)))
+		for range 2 {
+			j := l.record("job")
+			past := j.Past(2)
+			late := j.Past(3)
+			if len(past) != 1 || past[0].End == nil || len(late) != 1 || late[0].Late == nil {
+				t.Fatalf("past %+v, late %+v", past, late)
+			}
+			for _, s := range []*taskstate.Status{j.Slot(1).Final, past[0].End} {
+				if s.Took != took || s.Waited != 7 || s.Truncated != (took > 1) {
+					t.Errorf("%d ms became %+v", took, *s)
+				}
+			}
+			if got := late[0].Late.Took; got != took {
+				t.Errorf("late: %d ms became %d", took, got)
+			}
+			restored, err := ledger.DecodeState(encode(t, l.State))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.State = restored
+		}
 	}
 }

@@ -36,6 +36,7 @@ type LateEnd struct {
 	Exit  int
 	At    int64 // by the worker's clock
 	Heard int64 // ledger stamp
+	Took  int64 // milliseconds it ran, by the worker's monotonic clock
 }
 
 // Conflict is an end that came after another one had been decided for the same task. It changed nothing.
@@ -62,28 +63,29 @@ type pastEnd struct {
 	form
 	at  int64
 	seq uint32
+	lasted
 }
 
 func endOf(st *taskstate.Status) *pastEnd {
 	if st == nil {
 		return nil
 	}
-	return newPastEnd(formOf(st), st.At, seq32(st))
+	return newPastEnd(formOf(st), st.At, seq32(st), lastedOf(st))
 }
 
 // maxPastMessage caps what is kept of the message of such an end, in bytes.
 const maxPastMessage = 200
 
-func newPastEnd(f form, at int64, seq uint32) *pastEnd {
+func newPastEnd(f form, at int64, seq uint32, l lasted) *pastEnd {
 	if len(f.Message) > maxPastMessage {
 		f.Message = strings.Clone(strings.ToValidUTF8(f.Message[:maxPastMessage], ""))
 	}
-	return &pastEnd{form: f, at: at, seq: seq}
+	return &pastEnd{form: f, at: at, seq: seq, lasted: l}
 }
 
 // endOfCell is the end that a cell has.
 func endOfCell(j *JobRecord, c cell) *pastEnd {
-	return newPastEnd(j.forms.list[c.form-formFirst], c.end, c.seq)
+	return newPastEnd(j.forms.list[c.form-formFirst], c.end, c.seq, c.lasted)
 }
 
 // conflict is a Conflict as a job keeps it.
@@ -128,7 +130,7 @@ func (j *JobRecord) late(by uint32, st *taskstate.Status, stamp int64) (counts b
 	c, ch := j.slots.peek(st.Task.Slot)
 	ended := c.form >= formFirst || c.form != formOpen && (j.cancelled || j.sideOf(st.Task.Slot).retired)
 	if ended || j.Lasts() || st.State != taskstate.Complete {
-		end := LateEnd{State: st.State, Exit: st.Exit, At: st.At, Heard: stamp}
+		end := LateEnd{State: st.State, Exit: st.Exit, At: st.At, Heard: stamp, Took: st.Took}
 		switch old := list[i].late; {
 		case old == nil:
 			list[i].late = &end
@@ -158,7 +160,7 @@ func (j *JobRecord) overtake(c *cell, ch *chunk, p past, st *taskstate.Status, s
 	j.shut(c, ch)
 	*c = cell{
 		index: p.index, assigned: p.assigned, owner: p.owner, attempt: p.attempt,
-		form: j.forms.id(formOf(st)), end: st.At, seq: seq32(st),
+		form: j.forms.id(formOf(st)), end: st.At, seq: seq32(st), lasted: lastedOf(st),
 	}
 	if x := j.sideOf(n); x.retired {
 		x.leaving = false // the attempt that was to go is over
@@ -192,7 +194,7 @@ func (j *JobRecord) Past(slot int) []PastAttempt {
 			AssignedAt: p.assigned, GivenUpAt: p.givenUp, Reason: p.reason, Late: p.late, Version: int(p.version),
 		}
 		if e := p.end; e != nil {
-			st := e.status(taskstate.Task(j.job.ID, slot, a.Attempt), e.seq, e.at)
+			st := e.status(taskstate.Task(j.job.ID, slot, a.Attempt), e.seq, e.at, e.lasted)
 			st.Index = p.index
 			a.End = &st
 		}

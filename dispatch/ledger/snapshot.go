@@ -14,7 +14,7 @@ import (
 // snapshotVersion is raised when the shape below changes. Older versions down to oldestSnapshot are read, too: what they lack is
 // empty.
 const (
-	snapshotVersion = 4
+	snapshotVersion = 5
 	oldestSnapshot  = 1
 )
 
@@ -185,7 +185,7 @@ func (s *State) restoreJobs(in *snapshot) error {
 	}
 	over := 0
 	for i := range in.Jobs {
-		j, err := s.restoreJob(&in.Jobs[i])
+		j, err := s.restoreJob(&in.Jobs[i], in.Version)
 		if err != nil {
 			return fmt.Errorf("job %q: %w", in.Jobs[i].Job.ID, err)
 		}
@@ -208,7 +208,7 @@ func (s *State) restoreJobs(in *snapshot) error {
 	return nil
 }
 
-func (s *State) restoreJob(in *jobSnapshot) (*JobRecord, error) {
+func (s *State) restoreJob(in *jobSnapshot, version int) (*JobRecord, error) {
 	job := &in.Job
 	if !submittable(job) || s.jobs[job.ID] != nil || s.gone.have[job.ID] {
 		return nil, errors.New("is impossible or there twice")
@@ -231,7 +231,7 @@ func (s *State) restoreJob(in *jobSnapshot) (*JobRecord, error) {
 	if err := j.unpackLasting(&in.lastingSnapshot); err != nil {
 		return nil, err
 	}
-	err := cmp.Or(j.unpack(in.Cells), j.checkSides(), j.unpackPast(in.Past), j.unpackEnds(in.PastEnds), j.unpackConflicts(in.Conflicted))
+	err := cmp.Or(j.unpack(in.Cells, version), j.checkSides(), j.unpackPast(in.Past), j.unpackEnds(in.PastEnds), j.unpackConflicts(in.Conflicted))
 	if err != nil {
 		return nil, err
 	}

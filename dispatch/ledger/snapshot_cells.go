@@ -7,8 +7,8 @@ import (
 )
 
 // cellPacker writes a job's cells as varints, ascending: how many untouched slots were skipped, the form, the attempt; for an
-// assigned one its owner and what index and stamp differ by from the cell before; for a settled one its number, and its time
-// counted from the stamp. Owners and forms are numbered as they come. About eight bytes per slot.
+// assigned one its owner and what index and stamp differ by from the cell before; for a settled one its number, its time
+// counted from the stamp, and how long it ran and had waited. Owners and forms are numbered as they come. About eleven bytes per slot.
 type cellPacker struct {
 	job   *JobRecord
 	names *owners
@@ -55,6 +55,8 @@ func (p *cellPacker) cell(skipped int, c *cell) {
 	if f >= formFirst {
 		p.buf = binary.AppendUvarint(p.buf, uint64(c.seq))
 		p.buf = binary.AppendVarint(p.buf, c.end-c.assigned)
+		p.buf = binary.AppendUvarint(p.buf, uint64(c.took))
+		p.buf = binary.AppendUvarint(p.buf, uint64(c.waited))
 	}
 }
 
@@ -62,8 +64,9 @@ var errCells = errors.New("its slots are garbled")
 
 // cellReader reads varints and remembers whether one was bad.
 type cellReader struct {
-	buf []byte
-	bad bool
+	buf   []byte
+	timed bool // ends say how long it took: they do from version 5 on
+	bad   bool
 }
 
 func (r *cellReader) uint(limit uint64) uint64 {
@@ -87,8 +90,8 @@ func (r *cellReader) int() int64 {
 }
 
 // unpack fills cells, and from them everything that follows: counts, runs, what is open where.
-func (j *JobRecord) unpack(packed []byte) error {
-	r := &cellReader{buf: packed}
+func (j *JobRecord) unpack(packed []byte, version int) error {
+	r := &cellReader{buf: packed, timed: version >= 5}
 	prev, next := cell{}, 1 // next is the first slot not accounted for
 	for len(r.buf) > 0 {
 		skipped := int(r.uint(uint64(j.slots.count)))
@@ -124,6 +127,9 @@ func (j *JobRecord) readCell(r *cellReader, prev *cell) cell {
 	if c.form >= formFirst {
 		c.seq = uint32(r.uint(math.MaxUint32))
 		c.end = c.assigned + r.int()
+		if r.timed {
+			c.took, c.waited = uint32(r.uint(math.MaxUint32)), uint32(r.uint(math.MaxUint32))
+		}
 	}
 	r.bad = r.bad || int(c.owner) >= len(j.owners.list)
 	return c

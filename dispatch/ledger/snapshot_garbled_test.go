@@ -90,7 +90,7 @@ func TestWhatIsOffInASnapshotIsNamed(t *testing.T) {
 		off  garble
 		says string
 	}{
-		{"the version is of another time", top(1, is(99)), "version 99, this program reads 4"},
+		{"the version is of another time", top(1, is(99)), "version 99, this program reads 5"},
 		{"the version is of no time", top(1, is(0)), "version 0"},
 		{"members come backwards", top(9, backwards), "members are not in order"},
 		{"a member comes twice", top(9, twice), "members are not in order"},
@@ -109,7 +109,7 @@ func TestWhatIsOffInASnapshotIsNamed(t *testing.T) {
 		{"settings that lose every session", top(16, is(fields{uint64(1): 1})), "a beat is"},
 		{"a job without slots", func(s fields) { jobOf(s, "open")[uint64(1)].(fields)[uint64(4)] = 0 }, "is impossible"},
 		{"a job that ended and has not", in("open", 7, is(5)), "has ended and has not"},
-		{"a final status that is no end", in("done", 9, first(0, uint64(taskstate.Running))), "is no end"},
+		{"a final status that is no end", in("done", 9, first(1, uint64(taskstate.Running))), "is no end"},
 		{"a final status twice", in("done", 9, is([]any{end, end})), "an end is listed twice"},
 		{"slots that are no numbers", in("open", 10, is([]byte{0xff})), "its slots are garbled"},
 		{"a slot in attempt 0", in("open", 10, is([]byte{0, 2, 0})), "its slots are garbled"},

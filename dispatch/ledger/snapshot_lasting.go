@@ -51,6 +51,8 @@ type pastEndSnapshot struct {
 	End      *form  `cbor:"3,keyasint,omitempty"`
 	At       int64  `cbor:"4,keyasint,omitempty"`
 	Seq      uint32 `cbor:"5,keyasint,omitempty"`
+	Took     uint32 `cbor:"6,keyasint,omitempty"`
+	Waited   uint32 `cbor:"7,keyasint,omitempty"`
 }
 
 func (j *JobRecord) packLasting() lastingSnapshot {
@@ -86,7 +88,7 @@ func (j *JobRecord) packEnds() (out []pastEndSnapshot) {
 			if p.version != 0 || p.end != nil {
 				x := pastEndSnapshot{Position: i, Version: p.version}
 				if e := p.end; e != nil {
-					x.End, x.At, x.Seq = &e.form, e.at, e.seq
+					x.End, x.At, x.Seq, x.Took, x.Waited = &e.form, e.at, e.seq, e.took, e.waited
 				}
 				out = append(out, x)
 			}
@@ -203,7 +205,7 @@ func (j *JobRecord) unpackEnds(in []pastEndSnapshot) error {
 		if !isEnd(x.End.State) {
 			return errPast
 		}
-		p.end = newPastEnd(*x.End, x.At, x.Seq)
+		p.end = newPastEnd(*x.End, x.At, x.Seq, lasted{x.Took, x.Waited})
 	}
 	return nil
 }

@@ -24,11 +24,11 @@ type pastSnapshot struct {
 
 // lateSnapshot is a LateEnd in a snapshot.
 type lateSnapshot struct {
-	_     struct{} `cbor:",toarray"`
-	State taskstate.State
-	Exit  int
-	At    int64
-	Heard int64
+	State taskstate.State `cbor:"1,keyasint"`
+	Exit  int             `cbor:"2,keyasint,omitempty"`
+	At    int64           `cbor:"3,keyasint,omitempty"`
+	Heard int64           `cbor:"4,keyasint,omitempty"`
+	Took  int64           `cbor:"5,keyasint,omitempty"`
 }
 
 // conflictSnapshot is a conflict in a snapshot.
@@ -49,7 +49,7 @@ func (j *JobRecord) packPast(names *owners) (out []pastSnapshot) {
 				Assigned: p.assigned, GivenUp: p.givenUp, Reason: p.reason,
 			}
 			if l := p.late; l != nil {
-				x.Late = []lateSnapshot{{State: l.State, Exit: l.Exit, At: l.At, Heard: l.Heard}}
+				x.Late = []lateSnapshot{lateSnapshot(*l)}
 			}
 			out = append(out, x)
 		}
@@ -96,7 +96,7 @@ func (j *JobRecord) unpackPast(in []pastSnapshot) error {
 			if !isEnd(l.State) {
 				return errPast
 			}
-			x.late = &LateEnd{State: l.State, Exit: l.Exit, At: l.At, Heard: l.Heard}
+			x.late = (*LateEnd)(&l)
 		}
 		j.past[k] = append(j.past[k], x)
 	}

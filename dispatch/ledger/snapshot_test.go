@@ -65,7 +65,7 @@ func TestASnapshotIsRefusedIfAnythingInItIsOff(t *testing.T) {
 
 func TestASnapshotOfAnotherVersionSaysWhatToDo(t *testing.T) {
 	b := encode(t, ledger.NewState())
-	i := bytes.Index(b, []byte{1, 4}) // field 1, version 4
+	i := bytes.Index(b, []byte{1, 5}) // field 1, version 5
 	b[i+1] = 9
 	if _, err := ledger.DecodeState(b); err == nil || !strings.Contains(err.Error(), "update") {
 		t.Errorf("version 9: %v", err)
@@ -138,9 +138,9 @@ func FuzzDecodeState(f *testing.F) {
 }
 
 func TestASnapshotOfTheVersionBeforeIsStillRead(t *testing.T) {
-	for _, version := range []byte{1, 2, 3} {
+	for _, version := range []byte{1, 2, 3, 4} {
 		b := encode(t, ledger.NewState())
-		b[bytes.Index(b, []byte{1, 4})+1] = version
+		b[bytes.Index(b, []byte{1, 5})+1] = version
 		if _, err := ledger.DecodeState(b); err != nil {
 			t.Error(err)
 		}
@@ -163,6 +163,28 @@ func TestASnapshotOfTheVersionBeforeHoldsWhatItHeld(t *testing.T) {
 	}
 	next := &log{State: old, t: t, epoch: old.Epoch(), stamp: old.Stamp()}
 	next.must(submit("more", 1), assign("more", "p1", run(1, 1, 1)))
+}
+
+// TestASnapshotFromBeforeEndsSaidHowLongTheyTookIsRead reads one whose ends are arrays: settled, past and late ones.
+func TestASnapshotFromBeforeEndsSaidHowLongTheyTookIsRead(t *testing.T) {
+	b, err := os.ReadFile("testdata/snapshot-4.cbor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := ledger.DecodeState(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := rich(t)
+	wrong := settle("p1", ended("open", 301, taskstate.Failed))
+	wrong.Settle.Incarnation = "i-p1"
+	l.apply(wrong, settle("p1", ended("open", 301, taskstate.Failed)))
+	if !bytes.Equal(encode(t, old), encode(t, l.State)) {
+		t.Error("it is read as something else than what was written")
+	}
+	if past := l.record("open").Past(301); len(past) != 1 || past[0].Late == nil {
+		t.Errorf("the late end is not in it: %+v", past)
+	}
 }
 
 // anyUse is one of each command about versions and slots, for a job.

@@ -21,6 +21,7 @@ func (r *Runner) noop(t *task) {
 
 // awaitNoop waits for the end of a no-op that has run for a while. Called with r.mu held.
 func (r *Runner) awaitNoop(t *task, already time.Duration) {
+	t.began = time.Now().Add(-already)
 	d := time.Duration(t.launch.Job.Run.Noop.Duration) * time.Millisecond
 	limit := time.Duration(t.launch.Job.Timeout) * time.Millisecond
 	end := r.noopOver
@@ -44,14 +45,16 @@ func (t *task) claim() bool {
 func (r *Runner) noopOver(t *task) {
 	if t.claim() {
 		r.forget(t.launch.Task)
-		r.reports.add(complete(t.launch.Task, time.Now().UnixMilli()))
+		rep := complete(t.launch.Task, time.Now().UnixMilli())
+		rep.Took = t.took()
+		r.reports.add(rep)
 	}
 }
 
 func (r *Runner) noopTimeout(t *task) {
 	if t.claim() {
 		r.forget(t.launch.Task)
-		r.end(t.launch.Task, taskstate.Failed, taskstate.ReasonTimeout, timeoutMessage(t))
+		r.endNoop(t, taskstate.Failed, taskstate.ReasonTimeout, timeoutMessage(t))
 	}
 }
 
@@ -59,9 +62,17 @@ func (r *Runner) stopNoop(t *task, reason taskstate.Reason) {
 	if t.claim() {
 		r.clock.stop(t.waiting)
 		r.forget(t.launch.Task)
-		r.end(t.launch.Task, taskstate.Shutdown, reason, "stopped: "+string(reason))
+		r.endNoop(t, taskstate.Shutdown, reason, "stopped: "+string(reason))
 	}
 }
+
+// endNoop reports the end of a no-op that was cut short.
+func (r *Runner) endNoop(t *task, s taskstate.State, reason taskstate.Reason, message string) {
+	r.report(taskstate.RunReport{Task: t.launch.Task, State: s, Exit: taskstate.NoExit, Reason: reason, Message: message, Took: t.took()})
+}
+
+// took is how long a no-op has been waiting, in milliseconds.
+func (t *task) took() int64 { return time.Since(t.began).Milliseconds() }
 
 func running(id taskstate.TaskID, at int64) taskstate.RunReport {
 	return taskstate.RunReport{Task: id, State: taskstate.Running, Exit: taskstate.NoExit, At: at}

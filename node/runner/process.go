@@ -211,7 +211,7 @@ func (r *Runner) Kept(tasks []taskstate.TaskID) {
 
 // classify turns what became of a process, and what was asked of it, into an end. Called with t.mu held.
 func classify(t *task, e supervise.Event) taskstate.RunReport {
-	rep := taskstate.RunReport{Exit: e.Exit, Signal: e.Signal, At: e.At, Truncated: e.Cut[0] || e.Cut[1]}
+	rep := taskstate.RunReport{Exit: e.Exit, Signal: e.Signal, At: e.At, Took: e.Took, Truncated: e.Cut[0] || e.Cut[1]}
 	if e.Signal != 0 || e.Kind != supervise.Ended || e.Unseen || e.Unbegun {
 		rep.Exit = taskstate.NoExit
 	}

@@ -313,3 +313,19 @@ func TestCleanRemovesAJobAndNothingElse(t *testing.T) {
 		t.Error("Clean: gone twice must be fine, leading out must not")
 	}
 }
+
+func TestAnEndSaysHowLongItTook(t *testing.T) {
+	h := start(t, nil)
+	for i, job := range []*taskstate.Job{shell("sleep 0.12"), shell("sleep 0.12; exit 3"), shell("sleep 0.12; kill -9 $$"), noop(120 * time.Millisecond)} {
+		l := launch(job, i+1)
+		h.Start(l)
+		if end := h.end(l.Task); end.Took < 120 {
+			t.Errorf("%v: it took %d ms", end.State, end.Took)
+		}
+	}
+	l := launch(process(taskstate.Process{Command: []string{"no-such-program"}}), 9)
+	h.Start(l)
+	if end := h.end(l.Task); end.Took != 0 {
+		t.Errorf("what never ran took %d ms", end.Took)
+	}
+}

@@ -43,6 +43,7 @@ type task struct {
 	ended   bool
 	stop    taskstate.Reason // why it was asked to stop, "" if it was not
 	waiting *timer           // end of a no-op
+	began   time.Time        // a no-op
 }
 
 // New makes the tasks folder and starts the runner's goroutines; Close ends them. What an earlier life left running waits for Adopt.

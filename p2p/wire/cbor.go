@@ -47,3 +47,6 @@ func Unmarshal(b []byte, v any) error {
 	}
 	return nil
 }
+
+// IsArray tells whether b begins with the head of an array. What used to be an array and has keys now is read in both forms.
+func IsArray(b []byte) bool { return len(b) > 0 && b[0]>>5 == 4 }

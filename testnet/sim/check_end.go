@@ -258,6 +258,9 @@ func (c *check) end(j *work, id taskstate.TaskID, final *taskstate.Status, cance
 		if !ran || rep.State != final.State {
 			c.w.fail("I1", "the ledger says that %s is %s, and it was %s (%t)", id, final.State, rep.State, ran)
 		}
+		if ran && rep.Took != final.Took {
+			c.w.fail("I1", "the ledger says that %s took %d ms, and it took %d", id, final.Took, rep.Took)
+		}
 	case cancelled || j.job.Unreachable.Wait:
 	case j.retried && (final.State == taskstate.Shutdown || c.unmissed[id]): // cut short before, and not among what was tried again
 	default:

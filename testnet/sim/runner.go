@@ -76,7 +76,7 @@ func (p *peer) finish(r *proc, exit int) {
 		return
 	}
 	delete(p.procs, r.launch.Task)
-	rep := taskstate.RunReport{Task: r.launch.Task, State: taskstate.Complete, Exit: exit}
+	rep := taskstate.RunReport{Task: r.launch.Task, State: taskstate.Complete, Exit: exit, Took: r.ran(p.w)}
 	if exit != 0 {
 		rep.State, rep.Reason = taskstate.Failed, taskstate.ReasonExit
 	}
@@ -84,6 +84,9 @@ func (p *peer) finish(r *proc, exit int) {
 	p.w.check.ended(r, rep)
 	p.tell(r, rep)
 }
+
+// ran is how long a process has run, in milliseconds.
+func (r *proc) ran(w *world) int64 { return (w.now() - r.since).Milliseconds() }
 
 // tell keeps an end and brings it to the worker that started the task or has taken it up, if there is one.
 func (p *peer) tell(r *proc, rep taskstate.RunReport) {
@@ -121,7 +124,7 @@ func (l *life) halt(s dispatch.Stop) {
 			return
 		}
 		delete(p.procs, s.Task)
-		rep := taskstate.RunReport{Task: s.Task, State: taskstate.Shutdown, Exit: taskstate.NoExit, Reason: s.Reason}
+		rep := taskstate.RunReport{Task: s.Task, State: taskstate.Shutdown, Exit: taskstate.NoExit, Reason: s.Reason, Took: r.ran(w)}
 		w.check.ended(r, rep)
 		p.tell(r, rep)
 	})

@@ -35,6 +35,7 @@ func (e *Engine) adopt() {
 // takeUp goes on with a process that is there. Called with e.mu held.
 func (e *Engine) takeUp(rec record, p process) {
 	x := &proc{spec: Spec{Task: rec.task, Home: filepath.Join(e.cfg.Dir, strings.Replace(rec.task, ".", "/", 1))}, p: p, slot: rec.slot, at: now()}
+	x.began = time.Now().Add(-time.Duration(max(0, sinceBoot()-rec.before)) * time.Millisecond)
 	kept := rec.cap
 	if kept.limit == 0 {
 		kept.limit = e.cfg.LogCap

@@ -78,7 +78,7 @@ func TestAPeerWaitsForTheEndOfASupervisorItCannotUnderstandAndThenSaysWhatToDo(t
 			_ = c.Close()
 			continue
 		}
-		if text := err.Error(); !strings.Contains(text, "version 3") || !strings.Contains(text, "go back to the program it was started by") || strings.Contains(text, "by hand") {
+		if text := err.Error(); !strings.Contains(text, fmt.Sprint("version ", protocolVersion+1)) || !strings.Contains(text, "go back to the program it was started by") || strings.Contains(text, "by hand") {
 			t.Error(err)
 		}
 	}

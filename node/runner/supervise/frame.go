@@ -11,7 +11,8 @@ import (
 
 // A supervisor lives as long as its tasks, also over an upgrade of the program. So each side speaks all versions from oldestVersion to
 // protocolVersion: the peer's hello names its newest, the supervisor's welcome the one that is spoken, which is the newest both know. A hello and
-// a welcome look the same in every version. Version 2 has orderStartWith, and Cut in events.
+// a welcome look the same in every version. Version 2 has orderStartWith, and in events Cut and Took, this one behind everything else and only if
+// there is one, so that files of ends are read as they were.
 const (
 	protocolVersion = 2
 	oldestVersion   = 1
@@ -92,7 +93,11 @@ func appendEvent(b []byte, e Event) []byte {
 		b = binary.AppendVarint(b, n)
 	}
 	flags := flagsOf(e.Timeout, e.Unseen, e.Alone, e.Unbegun, e.Rebooted, e.Cut[0], e.Cut[1])
-	return appendText(appendText(append(b, flags), e.Reason), e.Err)
+	b = appendText(appendText(append(b, flags), e.Reason), e.Err)
+	if e.Took != 0 {
+		b = binary.AppendVarint(b, e.Took)
+	}
+	return b
 }
 
 func decodeEvent(body []byte) (Event, error) {
@@ -103,6 +108,10 @@ func decodeEvent(body []byte) (Event, error) {
 	e.Errno, e.version = int(d.number()), int(d.number())
 	d.flags(&e.Timeout, &e.Unseen, &e.Alone, &e.Unbegun, &e.Rebooted, &e.Cut[0], &e.Cut[1])
 	e.Reason, e.Err = d.text(), d.text()
+	if !d.bad && len(d.b) > 0 {
+		e.Took = d.number()
+		d.bad = d.bad || e.Took <= 0
+	}
 	d.bad = d.bad || e.Kind < Started || e.Kind > synced
 	return e, d.err()
 }

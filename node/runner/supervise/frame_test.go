@@ -44,7 +44,7 @@ func anyEvent(t *rapid.T) Event {
 		Timeout: yes.Draw(t, "timeout"), Unseen: yes.Draw(t, "unseen"), Alone: yes.Draw(t, "alone"), Unbegun: yes.Draw(t, "unbegun"),
 		Rebooted: yes.Draw(t, "rebooted"), Sizes: [2]int64{n.Draw(t, "out"), n.Draw(t, "err")},
 		Cut: [2]bool{yes.Draw(t, "out cut"), yes.Draw(t, "err cut")}, Errno: rapid.Int().Draw(t, "errno"),
-		Err: rapid.String().Draw(t, "text"), version: rapid.IntRange(0, 9).Draw(t, "version"),
+		Err: rapid.String().Draw(t, "text"), Took: rapid.Int64Min(0).Draw(t, "took"), version: rapid.IntRange(0, 9).Draw(t, "version"),
 	}
 }
 
@@ -67,6 +67,23 @@ func TestAMessageArrivesAsItWasSent(t *testing.T) {
 			t.Fatalf("%+v became %+v, %v", e, got, err)
 		}
 	})
+}
+
+// An end in the words of version 1 is what a supervisor, or a file of ends, of that version has to say.
+func TestAnEndOfVersion1IsRead(t *testing.T) {
+	const v1 = "\x03\x05j.1.1\x14\x06\x00\x02\x04\x00\x00\x04\x04stop\x00"
+	want := Event{Kind: Ended, Task: "j.1.1", At: 10, Exit: 3, Sizes: [2]int64{1, 2}, Alone: true, Reason: "stop"}
+	if e, err := decodeEvent([]byte(v1)); err != nil || e != want {
+		t.Errorf("%+v: %v", e, err)
+	}
+	took := want
+	took.Took = 5
+	if b := appendEvent(nil, took.in(1)); string(b) != v1 {
+		t.Errorf("a peer of version 1 is told %q", b)
+	}
+	if b := appendEvent(nil, took.in(2)); string(b) != v1+"\x0a" {
+		t.Errorf("a peer of version 2 is told %q", b)
+	}
 }
 
 func TestAMessageWithMoreOrLessThanBelongsToItIsRefused(t *testing.T) {

@@ -14,6 +14,7 @@ type proc struct {
 	out     *output
 	slot    int
 	at      int64
+	began   time.Time // with the monotonic clock's reading
 	stop    string
 	timeout bool
 	ended   bool
@@ -88,6 +89,7 @@ func (e *Engine) fork(x *proc) {
 		return
 	}
 	x.slot = rec.slot
+	began := time.Now()
 	p, err := spawn(spec{
 		task: x.spec.Task, path: x.spec.Path, argv: x.spec.Argv, env: x.spec.Env, dir: x.spec.Dir, stdin: e.null, stdout: out.files[0].f, stderr: out.files[1].f,
 	})
@@ -96,7 +98,7 @@ func (e *Engine) fork(x *proc) {
 		e.over(x, refused(x.spec.Task, err))
 		return
 	}
-	e.forked(x, p, out, rec)
+	e.forked(x, p, out, rec, began)
 	e.follow(x, p)
 }
 
@@ -110,7 +112,7 @@ func (e *Engine) capOf(s Spec) outputCap {
 }
 
 // forked takes note of a process on disk and in x. A stop that came meanwhile is obeyed here.
-func (e *Engine) forked(x *proc, c *child, out *output, rec record) {
+func (e *Engine) forked(x *proc, c *child, out *output, rec record, began time.Time) {
 	var deadline int64
 	if d := x.spec.Timeout; d > 0 {
 		deadline = sinceBoot() + d.Milliseconds()
@@ -118,7 +120,8 @@ func (e *Engine) forked(x *proc, c *child, out *output, rec record) {
 	e.records.started(rec, c.pid, deadline)
 	_, grace := e.limits() // before x.mu: Attach takes the locks in that order
 	x.mu.Lock()
-	x.p, x.out, x.at = c, out, now()
+	x.p, x.out, x.began = c, out, began
+	x.at = began.UnixMilli()
 	if x.stop != "" {
 		c.signal(sigTerm)
 		e.kill(x, grace)
@@ -152,6 +155,7 @@ func (e *Engine) ended(x *proc, how ending) {
 	short := e.shortage() // before x.mu: Attach takes the locks in that order
 	x.mu.Lock()
 	x.ended = true
+	ev.Took = took(x.began)
 	if x.waiting != nil {
 		x.waiting.Stop()
 	}
@@ -172,6 +176,14 @@ func (e *Engine) ended(x *proc, how ending) {
 	}
 	x.mu.Unlock()
 	e.over(x, ev)
+}
+
+// took is how long ago something began, in milliseconds: at least one, as 0 says that it is not known.
+func took(began time.Time) int64 {
+	if began.IsZero() {
+		return 0
+	}
+	return max(1, time.Since(began).Milliseconds())
 }
 
 // over hands out the end of a task.
