@@ -27,6 +27,9 @@ type WorkerConfig struct {
 	Start       starts.Start // of the peer, told to the coordinator; optional
 	// Stamps are the starts that may have used the journal last: one with another stamp is an old copy. Optional.
 	Stamps []uint64
+	// Signed is the highest batch number of an incarnation that this peer remembers beside its journal: one that ends before it is an old
+	// copy. Optional.
+	Signed func(inc taskstate.Incarnation) uint64
 	// Stamped hears that this start has used the journal: only its stamp is right from then on. Called once, from a goroutine of Run's.
 	// Optional.
 	Stamped func()

@@ -167,6 +167,8 @@ func claimJournal(cfg *WorkerConfig) (head journalHead, why string, err error) {
 			return head, "", err
 		case len(cfg.Stamps) > 0 && !slices.Contains(cfg.Stamps, head.start):
 			why = "it is older than the last start of this peer: somebody put back a copy"
+		case cfg.Signed != nil && cfg.Signed(head.owner.Incarnation) > head.state.Last:
+			why = fmt.Sprintf("it ends with batch %d of statuses, and this peer remembers %d: somebody put back a copy", head.state.Last, cfg.Signed(head.owner.Incarnation))
 		default:
 			return head, "", nil
 		}

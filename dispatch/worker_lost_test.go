@@ -175,6 +175,26 @@ func TestAJournalThatIsGoneDamagedOrFromBeforeTheLastStartBeginsAnotherIncarnati
 	}
 }
 
+func TestAJournalThatEndsBeforeWhatItsPeerRemembersOfItBeginsAnotherIncarnation(t *testing.T) {
+	for remembered, anew := range map[uint64]bool{0: false, 4: false, 5: true} {
+		dir := t.TempDir()
+		head := testHead()
+		head.state.Last = 4
+		if err := createJournal(dir, head); err != nil {
+			t.Fatal(err)
+		}
+		head, why, err := claimJournal(&WorkerConfig{Self: benchPeer, Dir: dir, Signed: func(inc taskstate.Incarnation) uint64 {
+			if inc != benchLife {
+				t.Errorf("asked for the life %q", inc)
+			}
+			return remembered
+		}})
+		if err != nil || (why != "") != anew || (head.owner.Incarnation != benchLife) != anew {
+			t.Errorf("with batch %d remembered it goes on as %s: %q %v", remembered, head.owner.Incarnation, why, err)
+		}
+	}
+}
+
 // A journal whose damage shows only when all of it is read is replaced while the worker runs: what the old one had running is ended
 // by the runner, and the new one is told as another.
 func TestDamageFoundLateBeginsAnotherIncarnationInPlace(t *testing.T) {

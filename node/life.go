@@ -47,6 +47,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("membership", n.members.Run)
 	run("digest", n.exchange.Run)
 	run("copies", n.copies.Run)
+	run("workers heard", n.heard.Run)
 	run("former identity", n.giveUp)
 	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
 	run("worker", n.worker.Run)

@@ -16,6 +16,7 @@ import (
 	"covey/membership/digest"
 	"covey/node/api"
 	"covey/node/blob"
+	"covey/node/heard"
 	"covey/node/room"
 	"covey/p2p"
 	"covey/p2p/admission"
@@ -63,6 +64,7 @@ type Node struct {
 	stamps []uint64     // starts before it that may have used the journal last
 	chain  []uint64     // starts before it
 	copies *copies
+	heard  *heard.File
 	moved  bool // the folder is not where it was at the last start
 	name   string
 	host   *p2p.Host
@@ -237,6 +239,9 @@ func (n *Node) openWork() (err error) {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.logs = blob.NewStore(blob.Config{Dir: n.folder.path("tasks"), Live: n.runner.Live})
+	n.heard = heard.Open(heard.Config{
+		Path: n.folder.path(heard.Name), Newest: n.store.Newest, Seated: func() bool { return n.ledger.Seated(n.self) }, Log: n.log,
+	})
 	n.statuses = newStatuses(n)
 	n.exchange = digest.New(n.exchangeConfig())
 	n.statuses.offer, n.statuses.allows = n.exchange.Offer, n.exchange.Allows

@@ -11,6 +11,7 @@ import (
 	"covey/dispatch"
 	"covey/dispatch/ledger"
 	"covey/membership/digest"
+	"covey/node/heard"
 	"covey/p2p"
 	"covey/taskstate"
 )
@@ -28,6 +29,7 @@ type statuses struct {
 	offer   func(digest.Envelope) (fresh bool) // keeps it for others to pull
 	allows  func(digest.Envelope) bool         // false: its author has brought in too much for now
 	store   *digest.Store                      // where it keeps it
+	heard   *heard.File                        // how far every worker is, on disk
 	faults  *faults
 	own     func(env digest.Envelope, differs bool) // hears of envelopes of this peer that came from others
 	self    taskstate.PeerID
@@ -59,7 +61,7 @@ type batchKey struct {
 }
 
 func newStatuses(n *Node) *statuses {
-	return &statuses{table: n.table, replica: n.replica, hub: n.hub, admits: n.roster.Admitted, store: n.store, self: n.self, own: n.seenOwn, faults: newFaults(n.log), spilled: make(chan struct{}, 1)}
+	return &statuses{table: n.table, replica: n.replica, hub: n.hub, admits: n.roster.Admitted, store: n.store, self: n.self, heard: n.heard, own: n.seenOwn, faults: newFaults(n.log), spilled: make(chan struct{}, 1)}
 }
 
 // accept takes an envelope in. fresh tells whether it was new here; then, and only then, it should travel on.
@@ -99,7 +101,7 @@ func (s *statuses) hearOwn(env digest.Envelope, differs bool) {
 
 // known is what is held here of a worker's incarnation: its coordinator says so in the Welcome.
 func (s *statuses) known(peer taskstate.PeerID, inc taskstate.Incarnation) (k dispatch.Known) {
-	k.Batch = s.store.Mark(peer, string(inc)).Top
+	k.Batch = max(s.store.Mark(peer, string(inc)).Top, s.heard.Highest(peer, inc))
 	if env, ok := s.store.Held(peer, string(inc), k.Batch); ok {
 		if raw, err := env.Encode(); err == nil {
 			k.Sum = dispatch.EnvelopeSum(raw)
@@ -172,6 +174,7 @@ func (s *statuses) remember(key batchKey, body []byte, b taskstate.Batch) {
 }
 
 func (s *statuses) mergeAndTell(b taskstate.Batch) {
+	s.heard.Noted()
 	s.order.Lock()
 	defer s.order.Unlock()
 	news, _ := s.table.Merge(b)

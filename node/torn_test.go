@@ -46,6 +46,7 @@ func flipped(b []byte, n int) []byte {
 var tornFiles = map[string][]string{
 	"book":                 nil, // where others were
 	"port":                 nil,
+	"heard":                nil, // how far the workers were
 	"ledger/copy":          nil, // the log has it
 	"tasks/.running":       nil, // whose processes might be left
 	"tasks/.ends":          nil, // how those ended that nobody heard of

@@ -155,6 +155,7 @@ func (n *Node) workerConfig() dispatch.WorkerConfig {
 		Publish: n.publish, Replay: n.cfg.Machine.Replay, MakeRoom: n.room.GiveBack,
 		Retired: func(inc taskstate.Incarnation, number uint64) { n.store.Retire(n.self, string(inc), number) },
 		Renewed: n.journalLost,
+		Signed:  func(inc taskstate.Incarnation) uint64 { return n.heard.Highest(n.self, inc) },
 		Stamped: func() {
 			if err := n.folder.stamped(); err != nil {
 				n.log.Warn("use of the worker's journal not remembered", "err", err)

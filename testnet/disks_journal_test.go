@@ -92,12 +92,7 @@ func (w *workRound) turnedBack(k int, what string) {
 	}
 	w.work()
 	w.busy(k)
-	down := []int{k}
-	if what == "" && cold {
-		down = w.killSome(k)
-	} else {
-		w.kill(k) // alone: those who saw what it did after the copy remember that as long as one of them runs
-	}
+	down := w.killSome(k)
 	if what != "" || w.r.IntN(2) == 0 {
 		w.copyFolder(old, now)
 	} else {

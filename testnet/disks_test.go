@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +30,7 @@ import (
 var (
 	rounds   = flag.Int("rounds", 9, "rounds of TestDamagedDisks; the first play each scene once")
 	diskSeed = flag.Uint64("disk-seed", 1, "seed of the first round")
+	diskPlay = flag.String("disk-scene", "", "play only the scenes whose name this regular expression matches")
 )
 
 // diskScene is what happens to a flock of three voters in one round. What a scene promises it checks by itself; that no accepted job is lost
@@ -57,7 +59,11 @@ func TestDamagedDisksLoseNoAcceptedJobWhileAMajorityIsWhole(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes")
 	}
-	scenes := diskScenes()
+	want := regexp.MustCompile(*diskPlay)
+	scenes := slices.DeleteFunc(diskScenes(), func(s diskScene) bool { return !want.MatchString(s.name) })
+	if len(scenes) == 0 {
+		t.Fatalf("no scene is called %q", *diskPlay)
+	}
 	for i := range *rounds {
 		seed := *diskSeed + uint64(i)
 		r := rand.New(rand.NewPCG(seed, 8))

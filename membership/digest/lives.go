@@ -17,6 +17,18 @@ func (s *Store) counts(k Stream) bool {
 	return known && inc == k.Incarnation
 }
 
+// Newest is the mark of each author's incarnation that counts.
+func (s *Store) Newest() (out []Mark) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, st := range s.streams {
+		if s.counts(k) {
+			out = append(out, st.mark(k))
+		}
+	}
+	return out
+}
+
 // stream finds or makes a stream; a new one may push out one that was silent longest.
 func (s *Store) stream(k Stream) *stream {
 	if st := s.streams[k]; st != nil {

@@ -8,7 +8,7 @@ func (s *Store) Marks() []Mark {
 	defer s.mu.Unlock()
 	out := make([]Mark, 0, len(s.streams))
 	for k, st := range s.streams {
-		out = append(out, Mark{Stream: k, Floor: st.floor, Contiguous: st.contiguous, Top: max(st.top, st.contiguous)})
+		out = append(out, st.mark(k))
 	}
 	slices.SortFunc(out, func(a, b Mark) int { return a.Stream.compare(b.Stream) })
 	return out
@@ -23,6 +23,10 @@ func (s *Store) Mark(author, incarnation string) Mark {
 	if st == nil {
 		return Mark{Stream: k}
 	}
+	return st.mark(k)
+}
+
+func (st *stream) mark(k Stream) Mark {
 	return Mark{Stream: k, Floor: st.floor, Contiguous: st.contiguous, Top: max(st.top, st.contiguous)}
 }
 

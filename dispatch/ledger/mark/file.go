@@ -72,7 +72,7 @@ func (x *File) Put(m Mark) error {
 	seq := x.seq + 1
 	_, err := x.f.WriteAt(encode(m, seq), int64(seq%2)*slotEvery)
 	if err == nil {
-		err = flush(x.f)
+		err = Flush(x.f)
 	}
 	if err != nil {
 		return fmt.Errorf("write the ledger's mark: %w", err)

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// flush brings what was written in place to the disk, without the file's times.
-func flush(f *os.File) error {
+// Flush brings what was written in place to the disk, without the file's times.
+func Flush(f *os.File) error {
 	for {
 		if err := syscall.Fdatasync(int(f.Fd())); !errors.Is(err, syscall.EINTR) {
 			return err

@@ -4,7 +4,8 @@ package mark
 
 import "os"
 
-func flush(f *os.File) error { return f.Sync() }
+// Flush brings what was written in place to the disk.
+func Flush(f *os.File) error { return f.Sync() }
 
 // syncDir: not every system can; the file is looked for by its name when it is needed, and a mark that is gone is said.
 func syncDir(string) error { return nil }
