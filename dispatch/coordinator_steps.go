@@ -142,6 +142,7 @@ func (c *Coordinator) rolloutOf(j *jobState) rollout.Input {
 			continue
 		}
 		x := rollout.Slot{N: n, Version: s.version, Done: s.done && s.peer == "" && !s.waits, Running: !s.running.IsZero(), Down: s.waits}
+		x.Failing = s.version != j.job.Version && s.failedOn(s.version)
 		switch {
 		case x.Running:
 			x.Since = c.elapsed(s.running)

@@ -6,6 +6,9 @@
 // notices. A slot on which the new version failed within the monitor time is in flux no more, whether or not it is restarted: it
 // counts as failed, and once the delay is over the update goes on, as long as no more of them failed than it bears.
 //
+// On the way back that limit is for what runs: slots on which the version failed, or that are down, are changed first, Parallelism of them at a
+// time, whatever is being watched.
+//
 // An update whose order is start-first first raises the number of slots by Parallelism (the surge); once the extra ones run it goes
 // on as if the order were stop-first, and once it is complete as many are given up: but for slots that failed, never fewer than
 // wanted, never more than wanted and Parallelism.

@@ -32,6 +32,7 @@ type Slot struct {
 	Leaving bool  // that attempt has not begun: the one before it was told to end
 	Running bool  // the attempt of Version runs
 	Down    bool  // nothing of it runs for certain: it waits for a peer. Otherwise one that is not Running may do so unheard
+	Failing bool  // Version is not the target, and failed here: what runs of it will not for long
 	Since   int64 // when it began to run, or ended for good (milliseconds)
 	Done    bool  // the attempt of Version has ended, and its job wants no other: it is as it will be
 	Surge   bool  // above the number wanted, for as long as the update lasts
@@ -92,6 +93,8 @@ type view struct {
 	wanted int    // slots without the surge
 	old    []Slot // of another version, the surge excluded
 	flux   int    // changing, or watched, or in the delay after that; the surge excluded
+	moving int    // of these, those that do not run: an update, or a restart, is under way
+	broken int    // of old, those that do not run, or not for long, for certain
 	failed int    // slots on which Target failed, the surge included
 	surge  int    // surge slots there are
 	stable int    // surge slots that run Target and have been watched, or failed
@@ -124,9 +127,15 @@ func survey(in Input) view {
 		case s.Version != in.Target:
 			v.wanted++
 			v.old = append(v.old, s)
+			if s.Down || s.Leaving || s.Failing {
+				v.broken++
+			}
 		case !stable:
 			v.wanted++
 			v.flux++
+			if !s.Running {
+				v.moving++
+			}
 		default:
 			v.wanted++
 		}
@@ -179,14 +188,20 @@ func (v view) surgeWanted(in Input) int {
 	return v.atOnce(in)
 }
 
-// next picks the slots that change now, in order: first those that are down anyway, or that an update before told to end, then those of
-// which nobody has heard that they run – should they run all the same, one more is down – then the others.
+// next picks the slots that change now, in order: first those that are down anyway, or that an update before told to end, then those
+// whose version failed there, then those of which nobody has heard that they run – should they run all the same, one more is down – then the others.
+//
+// On the way back to a version that is known to be good, what is broken does not wait for what runs to be watched: that takes nothing down, and
+// each moment it waits, the bad version fails again.
 func (v view) next(in Input) []int {
 	room := v.atOnce(in)
 	if in.Update.Order == taskstate.StartFirst {
 		room = min(room, v.stable)
 	}
 	room = min(room-v.flux, len(v.old))
+	if in.Phase == RollingBack {
+		room = max(room, min(v.broken, v.atOnce(in)-v.moving))
+	}
 	if room <= 0 {
 		return nil
 	}
@@ -204,12 +219,14 @@ func (v view) next(in Input) []int {
 // cost is how much more may be down when the slot changes.
 func (s Slot) cost() int {
 	switch {
-	case s.Running:
-		return 2
 	case s.Down || s.Leaving:
 		return 0
+	case s.Failing:
+		return 1
+	case s.Running:
+		return 3
 	}
-	return 1
+	return 2
 }
 
 // stopForFailures ends the update, or turns it back, if more failed than it bears.

@@ -318,6 +318,42 @@ func TestASlotThatAnUpdateBeforeToldToEndIsChangedBeforeOneThatMayRunUnheard(t *
 	}
 }
 
+// A rollback counts what never left the version before as its own; some of that may have begun just now.
+func TestARollbackReplacesWhatFailsWithoutWaitingForWhatRuns(t *testing.T) {
+	young := rollout.Slot{Version: 3, Running: true, Since: 999_990}
+	failing := rollout.Slot{Version: 2, Failing: true, Running: true}
+	down := rollout.Slot{Version: 2, Failing: true, Down: true}
+	well := rollout.Slot{Version: 2, Running: true}
+	moving := rollout.Slot{Version: 3, Leaving: true}
+	for name, c := range map[string]struct {
+		slots []rollout.Slot
+		renew []int
+	}{
+		"what fails":                      {[]rollout.Slot{young, young, failing}, []int{3}},
+		"what is down, before what fails": {[]rollout.Slot{young, failing, down}, []int{3}},
+		"no more at once than it may":     {[]rollout.Slot{young, moving, failing}, nil},
+		"what runs waits for what runs":   {[]rollout.Slot{young, young, well}, nil},
+		"the next, as soon as one runs":   {[]rollout.Slot{young, failing, failing}, []int{2}},
+		"what fails, before what runs":    {[]rollout.Slot{well, well, failing}, []int{3}},
+		"nothing, where all is as it was": {[]rollout.Slot{young, young}, nil},
+	} {
+		for i := range c.slots {
+			c.slots[i].N = i + 1
+		}
+		for _, order := range []taskstate.UpdateOrder{taskstate.StopFirst, taskstate.StartFirst} {
+			in := rollout.Input{
+				Update: taskstate.Update{Parallelism: 1, Monitor: 60_000, Delay: 1000, Order: order}, Phase: rollout.RollingBack, Target: 3, Slots: c.slots, Now: 1_000_000,
+			}
+			if got := rollout.Step(in).Renew; !slices.Equal(got, c.renew) {
+				t.Errorf("%s, %s: slots %v change, want %v", order, name, got, c.renew)
+			}
+			if in.Phase = rollout.Updating; c.slots[0].Version == 3 && len(rollout.Step(in).Renew) > 0 {
+				t.Errorf("%s, %s: an update to what nobody knows goes on past what it watches", order, name)
+			}
+		}
+	}
+}
+
 func TestAPausedUpdateDoesNothing(t *testing.T) {
 	for _, p := range []rollout.Phase{rollout.None, rollout.Paused, rollout.Completed, rollout.RolledBack, rollout.RollbackPaused} {
 		f := service(3, taskstate.Update{Parallelism: 1})
