@@ -28,7 +28,7 @@ import (
 //
 //	go test ./testnet -run TestDamagedDisks -rounds 200 -disk-seed 1 -timeout 3h
 var (
-	rounds   = flag.Int("rounds", 9, "rounds of TestDamagedDisks; the first play each scene once")
+	rounds   = flag.Int("rounds", 12, "rounds of TestDamagedDisks; the first play each scene once")
 	diskSeed = flag.Uint64("disk-seed", 1, "seed of the first round")
 	diskPlay = flag.String("disk-scene", "", "play only the scenes whose name this regular expression matches")
 )
@@ -42,7 +42,7 @@ type diskScene struct {
 
 // diskScenes are drawn from; another kind of damage adds its scenes here, from a file of its own.
 func diskScenes() []diskScene {
-	return slices.Concat(lostLogScenes(), journalScenes(), copiedScenes())
+	return slices.Concat(lostLogScenes(), journalScenes(), copiedScenes(), rotScenes())
 }
 
 // diskRound is one flock, and what was done to it.
@@ -75,6 +75,9 @@ func TestDamagedDisksLoseNoAcceptedJobWhileAMajorityIsWhole(t *testing.T) {
 	}
 }
 
+// crashed finds in a log what the runtime of Go says when it ends a program.
+var crashed = regexp.MustCompile(`(?m)^(panic: |fatal error: |unexpected fault address|SIGSEGV)`)
+
 func playDisks(t *testing.T, r *rand.Rand, scene diskScene) {
 	net, err := testnet.Start(t.Context(), testnet.Config{Dir: t.TempDir(), N: 3, Exe: exe(t), Keep: true})
 	if err != nil {
@@ -82,6 +85,12 @@ func playDisks(t *testing.T, r *rand.Rand, scene diskScene) {
 	}
 	defer net.Quit()
 	defer func() {
+		for k := 1; k <= net.N(); k++ {
+			log, _ := os.ReadFile(filepath.Join(net.Data(k), "peer.log"))
+			if at := crashed.FindIndex(log); at != nil {
+				t.Errorf("peer %d crashed:\n%s", k, log[at[0]:min(len(log), at[0]+3000)])
+			}
+		}
 		for k := 1; t.Failed() && k <= net.N(); k++ {
 			log, _ := os.ReadFile(filepath.Join(net.Data(k), "peer.log"))
 			t.Logf("what peer %d said last:\n%s", k, log[max(0, len(log)-4000):])
