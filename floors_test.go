@@ -37,6 +37,7 @@ var floors = map[string]int{
 	"node/room":             1, // rests on how the supervisor tells a disk that is low
 	"node/blob":             3,
 	"node/heard":            2,
+	"node/stdin":            3,
 	"node":                  4,
 	"testnet/history":       4,
 	"testnet":               5,

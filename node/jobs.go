@@ -37,6 +37,11 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 	if err := n.resolveAfter(ctx, &job); err != nil {
 		return api.Submitted{}, err
 	}
+	if job.Stdin {
+		if err := n.feeds.spools.Expect(job.ID); err != nil {
+			return api.Submitted{}, api.Errorf(api.Failed, "there is no room for what it is to read: %v; nothing was submitted", err)
+		}
+	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
 	r, err := n.decide(try, call{Submit: &job})

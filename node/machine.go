@@ -45,7 +45,7 @@ func (n *Node) newRunner() (Runner, error) {
 	if n.cfg.Machine.Runner != nil {
 		return n.cfg.Machine.Runner(sink)
 	}
-	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Sink: sink, Log: n.log, Copied: n.moved}
+	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Sink: sink, Log: n.log, Copied: n.moved, Stdin: n.feeds}
 	if n.cfg.Testnet {
 		cfg.Guard = os.Getppid() // nothing of a testnet outlives it
 	}

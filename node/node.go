@@ -82,6 +82,7 @@ type Node struct {
 	worker   *dispatch.Worker
 	runner   Runner
 	logs     *blob.Store
+	feeds    *feeds
 	held     *heldJobs
 	signer   *callSigner
 	guard    callGuard
@@ -235,6 +236,7 @@ const parkLimit = 100_000
 
 // openWork: running tasks here, and coordinating those of all when this peer is elected.
 func (n *Node) openWork() (err error) {
+	n.feeds = newFeeds(n)
 	if n.runner, err = n.newRunner(); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}

@@ -76,7 +76,7 @@ func heldRow(h heldJob, state taskstate.State) api.Job {
 // Exit codes of a shell for what has none of its own.
 const (
 	exitTimeout  = 124
-	exitOurs     = 125 // nothing the task did: Covey could not keep its output
+	exitOurs     = 125 // nothing the task did: Covey could not keep its output, or bring it its stdin
 	exitNotExec  = 126
 	exitNotFound = 127
 	exitSignal   = 128 // plus the signal's number
@@ -96,7 +96,7 @@ func exitCode(j *ledger.JobRecord) int {
 		return 1
 	case s.Reason == taskstate.ReasonTimeout:
 		return exitTimeout
-	case s.Reason == taskstate.ReasonOutputLost:
+	case s.Reason == taskstate.ReasonOutputLost, s.Reason == taskstate.ReasonStdin:
 		return exitOurs
 	case s.Reason == taskstate.ReasonNotFound:
 		return exitNotFound

@@ -19,6 +19,7 @@ func specOf(j *taskstate.Job) *api.Spec {
 	if p := j.Run.Process; p != nil {
 		s.Command, s.Shell, s.Script, s.Dir, s.Env = p.Command, p.Shell, len(p.Script), p.Dir, slices.Sorted(maps.Keys(p.Env))
 	}
+	s.Stdin = j.Stdin
 	if j.Run.Noop != nil {
 		s.Noop = float64(j.Run.Noop.Duration) / 1000
 	}

@@ -88,6 +88,7 @@ func (n *Node) sweep(ctx context.Context) error {
 
 func (n *Node) sweepOnce(ctx context.Context, s *sweeper, now time.Time) {
 	current, _ := n.ledger.InSync() // before the look: who is current now knows every job whose folder is there then, or will soon
+	n.feeds.forget()
 	for _, job := range s.step(n.leftovers(ctx), current, now) {
 		if err := n.runner.Clean(job); err != nil {
 			n.log.Warn("the files of a job could not be removed", "job", job, "err", err)
@@ -110,7 +111,7 @@ func (n *Node) leftovers(ctx context.Context) (out []leftover) {
 		if ctx.Err() != nil {
 			return nil
 		}
-		l := leftover{job: id, bytes: treeBytes(n.folder.path("tasks", e.Name()))}
+		l := leftover{job: id, known: n.held.has(id), bytes: treeBytes(n.folder.path("tasks", e.Name()))}
 		n.replica.Read(func(s *ledger.State) {
 			if j, ok := s.Job(id); ok {
 				l.known = true

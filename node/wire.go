@@ -29,6 +29,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	undo = append(undo, admission.Serve(n.host, n, n.roster, admission.Config{Log: n.log}))
 	files := blob.Serve(n.host, n.logs, n.log)
 	undo = append(undo, func() { _ = files.Close() }) // nothing can fail but what is over anyway
+	undo = append(undo, n.feeds.serve())
 	n.host.Handle(dispatch.SessionProtocol, n.coord.ServeSession)
 	n.host.Handle(callProtocol, func(peer string, c net.Conn) { n.serveCall(life, peer, c) })
 

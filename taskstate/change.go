@@ -66,6 +66,7 @@ func aspects() []aspect {
 		{"matrix", true, false, func(j *Job) Job { return Job{Matrix: j.Matrix} }, showMatrix},
 		{"run", true, false, func(j *Job) Job { return Job{Run: j.Run} }, func(j *Job) string { return text(j.Run) }},
 		{"resources", true, false, func(j *Job) Job { return Job{Resources: j.Resources} }, showResources},
+		{"stdin", true, false, func(j *Job) Job { return Job{Stdin: j.Stdin} }, func(j *Job) string { return text(j.Stdin) }},
 		{"max_output", true, false, func(j *Job) Job { return Job{MaxOutput: j.outputKept()} }, func(j *Job) string { return bytesOf(j.outputKept()) }},
 		{"timeout", true, false, func(j *Job) Job { return Job{Timeout: j.Timeout} }, func(j *Job) string { return span(j.Timeout) }},
 		// The rest says when and where tasks start and what follows their end. What runs is as good as before; tasks that the new words would not

@@ -46,6 +46,7 @@ func fieldCases() map[string]fieldCase {
 		"Matrix":    {func(j *taskstate.Job) { j.Matrix = []taskstate.Axis{{Name: "s", Values: []string{"1", "2"}}} }, "matrix", "", "{s: [1, 2]}", true, true},
 		"Run":       {func(j *taskstate.Job) { j.Run.Process = &taskstate.Process{Command: []string{"serve"}} }, "run", `{"process":{"command":["serve","-p","80"]}}`, `{"process":{"command":["serve"]}}`, true, true},
 		"Resources": {func(j *taskstate.Job) { j.Resources.Others = "gpus=2,license=1" }, "resources", "{cpus: 0.5, memory: 256MiB}", "{cpus: 0.5, memory: 256MiB, gpus: 2, license: 1}", true, true},
+		"Stdin":     {func(j *taskstate.Job) { j.Stdin = true }, "stdin", "false", "true", true, true},
 		"MaxOutput": {func(j *taskstate.Job) { j.MaxOutput = 1 << 30 }, "max_output", "64MiB", "1GiB", true, true},
 		"Timeout":   {func(j *taskstate.Job) { j.Timeout = 5_400_000 }, "timeout", "", "1h30m", true, true},
 

@@ -26,6 +26,7 @@ const (
 	ReasonStuck       Reason = "stuck"          // its peer's disk takes nothing, and it had not begun with the task
 	ReasonNotStarted  Reason = "not-started"    // its peer had room for it and did not start it
 	ReasonOutputLost  Reason = "output-lost"    // it ended, and its peer's disk did not take all it wrote to its output
+	ReasonStdin       Reason = "stdin"          // what it was to read could not be had to its end
 	ReasonOvertaken   Reason = "overtaken"      // an attempt that had been given up came back with its success: that one counts
 
 	ReasonUpdated  Reason = "updated"   // another version takes its place

@@ -1,6 +1,12 @@
 package main
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
+
+// hungUp is not known here.
+func hungUp(*os.File) bool { return false }
 
 // detachedProcess is DETACHED_PROCESS of CreateProcess.
 const detachedProcess = 0x00000008

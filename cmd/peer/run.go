@@ -26,6 +26,7 @@ type runFlags struct {
 	shell, detach, dry, wait, null             bool
 	policy                                     policyFlags
 	output                                     outputFlags
+	stdin                                      stdinFlags
 }
 
 const runLong = `Run a command on whichever peer has room. One task: its output is streamed as it comes and ` + "`peer run`" + ` exits with its code
@@ -36,6 +37,13 @@ The command runs in a fresh folder, with the daemon's PATH, HOME, LANG and TMPDI
 COVEY_SLOT COVEY_ATTEMPT COVEY_EPOCH COVEY_COUNT COVEY_ITEM COVEY_PEER, and COVEY_<NAME> for each --matrix. ${COVEY_…} is expanded
 in the command. With --array, --each-line and --matrix, {} is the item and \{} stays {}. In a --shell line, {} stands outside of quotes or between double quotes, and the shell takes the
 item for text, whatever is in it.
+
+A pipe or a file that ` + "`peer run`" + ` has as stdin is passed on to its one task, wherever that runs; a terminal only with --stdin. Of more
+than 16 MiB only the newest are kept, so such a task is not run again elsewhere should its peer die: it fails and says so. Say
+--no-stdin in loops like ` + "`while read x; do peer run -- …`" + `, where the first task would eat the loop's input, as ssh does without -n, and
+in cron. Should ` + "`peer run`" + ` end before its stdin does, the task fails: a part is not the whole.
+
+What a task writes beyond --max-output is not kept: a note in stderr says so, and the exit code is 125.
 
 A failed task stays failed unless --restart says otherwise: its slot then gets another attempt, at once and, if that fails within
 ten seconds too, after 1 s, 2 s, 4 s … up to a minute.
@@ -63,6 +71,9 @@ func (c *cli) runCommand() *cobra.Command {
 			}
 			job, err := f.job(args, c.In)
 			if err != nil {
+				return err
+			}
+			if job.Stdin, err = f.stdin.passed(c.In, &f); err != nil {
 				return err
 			}
 			if f.dry {
@@ -96,6 +107,7 @@ func (c *cli) runCommand() *cobra.Command {
 	fl.BoolVar(&f.dry, "dry-run", false, "only show where its tasks would go, or why they would wait")
 	f.policy.register(fl)
 	f.output.register(fl)
+	f.stdin.register(fl)
 	return cmd
 }
 
@@ -282,7 +294,15 @@ func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool, outpu
 		return c.awaitRollout(ctx, sub.ID)
 	}
 	a := &attached{cli: c, client: cl, id: sub.ID, output: output, again: mayRestart(job)}
-	return a.stay(ctx, job.Count > 1)
+	if !job.Stdin {
+		return a.stay(ctx, job.Count > 1)
+	}
+	fed := c.feed(ctx, cl, sub.ID)
+	err = a.stay(ctx, job.Count > 1)
+	if ferr := fed.stop(); ferr != nil && err != nil {
+		fmt.Fprintf(c.Err, "peer: %v\n", ferr)
+	}
+	return err
 }
 
 // taskly is for commands that speak for a task only with a flag: Covey's own failure becomes 125.

@@ -1,6 +1,9 @@
 package api
 
-import "context"
+import (
+	"context"
+	"io"
+)
 
 // Backend is what the server serves: node implements it, tests bring their own. Ids may be whatever a person types: an id, a
 // unique prefix, a name, `last`. Errors are *Error; others become Failed.
@@ -24,6 +27,8 @@ type JobBackend interface {
 	Tasks(ctx context.Context, id string) (Tasks, error)
 	// Explain tells the story of a job, or of a task: JOB.SLOT or JOB.SLOT.ATTEMPT.
 	Explain(ctx context.Context, id string) (Explanation, error)
+	// Stdin reads r to its end, for the task of a job that was submitted here with Stdin set. It returns when all is read, or of no use any more.
+	Stdin(ctx context.Context, id string, r io.Reader) error
 	// Follow calls send with the job's progress until the job is over, send fails or ctx ends. With tasks it lists changed
 	// tasks, otherwise only the job.
 	Follow(ctx context.Context, id string, tasks bool, send func(Progress) error) error

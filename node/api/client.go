@@ -53,6 +53,11 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (*http.R
 		}
 		r = bytes.NewReader(b)
 	}
+	return c.send(ctx, method, path, r)
+}
+
+// send asks with a body as it is, which may be without end.
+func (c *Client) send(ctx context.Context, method, path string, r io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://peer"+path, r)
 	if err != nil {
 		return nil, err
@@ -221,6 +226,15 @@ func (c *Client) Logs(ctx context.Context, id string, q LogQuery, each func(LogC
 		v.Set("times", "1")
 	}
 	return stream(ctx, c, jobPath(id, "/logs?"+v.Encode()), each)
+}
+
+// Stdin passes on what the task of a job is to read, until r or ctx ends. An error of r's is told to the task, which fails.
+func (c *Client) Stdin(ctx context.Context, id string, r io.Reader) error {
+	resp, err := c.send(ctx, http.MethodPost, jobPath(id, "/stdin"), r)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	return err
 }
 
 // Peers lists everybody the peer knows.

@@ -43,6 +43,7 @@ func NewHandler(b Backend) http.Handler {
 	}))
 	mux.HandleFunc("GET /v1/jobs/{id}/follow", s.follow)
 	mux.HandleFunc("GET /v1/jobs/{id}/logs", s.logs)
+	mux.HandleFunc("POST /v1/jobs/{id}/stdin", s.stdin)
 	mux.HandleFunc("GET /v1/watch", s.watch)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, Errorf(NotFound, "no such call: %s %s (is this `peer` of another version than the daemon? see `peer version`)", r.Method, r.URL.Path))
@@ -190,6 +191,11 @@ func (s *server) logs(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	l.end(s.b.Logs(r.Context(), r.PathValue("id"), q, l.send))
+}
+
+// stdin takes a body without end. One that breaks off is no end: the task is told.
+func (s *server) stdin(w http.ResponseWriter, r *http.Request) {
+	answer(w, struct{}{}, s.b.Stdin(r.Context(), r.PathValue("id"), r.Body))
 }
 
 func (s *server) watch(w http.ResponseWriter, r *http.Request) {

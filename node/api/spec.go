@@ -23,6 +23,7 @@ type Spec struct {
 	Memory      int64            `json:"memory"` // bytes
 	Others      map[string]int64 `json:"others,omitempty"`
 	Constraints []string         `json:"constraints,omitempty"`
+	Stdin       bool             `json:"stdin,omitempty"` // it reads what the command that submitted it read
 }
 
 // Line is what is run, as one would type it.
@@ -46,6 +47,9 @@ func (s *Spec) Line() string {
 // Sentence is all of it in one line.
 func (s *Spec) Sentence() string {
 	text := "runs " + s.Line()
+	if s.Stdin {
+		text += ", with the stdin of the command that submitted it"
+	}
 	if len(s.Env) > 0 {
 		text += "; sets " + strings.Join(s.Env, ", ")
 	}

@@ -49,6 +49,7 @@ func (r *Runner) Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 				over[t] = e
 			} else {
 				r.show(t, e.At)
+				r.feedOn(t)
 			}
 		default:
 			gone[l.Task.String()] = true

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -31,9 +32,19 @@ type Config struct {
 	// Copied says that Dir is a copy of another one, or was moved: the processes its notes speak of are that one's, and are left alone.
 	Copied bool
 
+	// Stdin is where the stdin of tasks comes from whose job has one; nil: they are rejected.
+	Stdin Stdin
+
 	InProcess bool          // processes are this process's own and end with Close; so it is, too, where there is no supervisor (all but Linux)
 	Idle      time.Duration // how long a supervisor without processes is kept; 0 = supervise.DefaultIdle
 	Guard     int           // a process whose end ends all processes at once, even when no peer is there; 0 = none
+}
+
+// Stdin brings what a task is to read.
+type Stdin interface {
+	// Copy calls put with what follows offset at, piece by piece, and at the end with nothing; before that ready, once, when it is certain that all of it
+	// is still there. It returns nil after the end, and an error that says to a person why there is no more. It ends with ctx.
+	Copy(ctx context.Context, l taskstate.Launch, at int64, ready func(), put func([]byte) error) error
 }
 
 func (c Config) withDefaults() (Config, error) {

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -50,6 +51,15 @@ func (r *Runner) launch(t *task) {
 		r.finish(t, rejected(why))
 		return
 	}
+	if s.Stdin {
+		r.startFed(t, s)
+		return
+	}
+	r.begin(t, s)
+}
+
+// begin hands a prepared task to the keeper.
+func (r *Runner) begin(t *task, s supervise.Spec) {
 	r.keeper.Start(s)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,8 +108,15 @@ func (r *Runner) prepare(t *task) (s supervise.Spec, err error) {
 	if err := r.freshFolder(home); err != nil {
 		return s, err
 	}
-	t.home = home
+	if !l.Job.Stdin {
+		t.home = home
+	} else if r.cfg.Stdin == nil {
+		return s, reject(taskstate.ReasonStdin, "this peer passes no stdin on")
+	} else if err := os.Mkdir(filepath.Join(home, supervise.InputFolder), 0o700); err != nil {
+		return s, err
+	}
 	s.Task, s.Home, s.Timeout = l.Task.String(), home, time.Duration(l.Job.Timeout)*time.Millisecond
+	s.Stdin = l.Job.Stdin
 	s.Cap, s.Newest = l.Job.MaxOutput, l.Job.Type.Lasts()
 	work := filepath.Join(home, workName)
 	if s.Dir, err = workFolder(work, p); err != nil {
@@ -167,6 +184,7 @@ func (r *Runner) ended(t *task, e supervise.Event) {
 	t.ended = true
 	rep := classify(t, e)
 	t.mu.Unlock()
+	t.feed.end()
 	r.leave(t)
 	if e.Kind == supervise.Ended && !e.Unbegun && !r.reusable(t, e) {
 		r.stray(t, e)
@@ -232,6 +250,8 @@ func classify(t *task, e supervise.Event) taskstate.RunReport {
 		rep.State, rep.Exit, rep.Reason, rep.Message = taskstate.Failed, taskstate.NoExit, taskstate.ReasonTimeout, timeoutMessage(t)
 	case e.Unbegun:
 		rep.State, rep.Reason, rep.Message = taskstate.Shutdown, taskstate.Reason(e.Reason), "stopped before it started"
+	case e.Reason == supervise.ReasonInput:
+		rep.State, rep.Reason, rep.Message = taskstate.Failed, taskstate.ReasonStdin, cmp.Or(t.starved, "stopped: its peer's disk did not give back what it was to read")
 	case e.Reason != "":
 		rep.State, rep.Reason, rep.Message = taskstate.Shutdown, taskstate.Reason(e.Reason), "stopped: "+e.Reason
 	case e.Unseen:

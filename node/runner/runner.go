@@ -2,6 +2,7 @@ package runner
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"sync"
@@ -26,10 +27,13 @@ type Runner struct {
 	tasks   map[taskstate.TaskID]*task // not yet ended
 	queue   []*task                    // processes waiting for a starter, first in first out; the worker bounds it
 	left    map[taskstate.TaskID]supervise.Event
-	strange *dismissed // what Adopt stops
-	work    sync.Cond  // on mu: queue or shut changed
+	strange *dismissed      // what Adopt stops
+	life    context.Context // ends with Close
+	die     func()
+	work    sync.Cond // on mu: queue or shut changed
 	shut    bool
 	all     sync.WaitGroup // starters
+	feeds   sync.WaitGroup
 }
 
 // task is one task that has not ended. Its fields are guarded by mu; launch never changes.
@@ -42,6 +46,8 @@ type task struct {
 	home    string // its folder, once it is made
 	ended   bool
 	stop    taskstate.Reason // why it was asked to stop, "" if it was not
+	feed    *feed            // nil: its stdin is empty
+	starved string           // why its stdin had no end, for people; "" if it was not stopped for that
 	waiting *timer           // end of a no-op
 	began   time.Time        // a no-op
 }
@@ -65,6 +71,7 @@ func New(cfg Config) (*Runner, error) {
 		strays: newStrays(cfg.Log), tasks: make(map[taskstate.TaskID]*task), left: make(map[taskstate.TaskID]supervise.Event),
 	}
 	r.work.L = &r.mu
+	r.life, r.die = context.WithCancel(context.Background())
 	if r.keeper, r.lasting, err = openKeeper(cfg, r.happened); err != nil {
 		r.closeParts()
 		return nil, fmt.Errorf("what this peer left running cannot be found out: %w", err)
@@ -128,8 +135,10 @@ func (r *Runner) halt(t *task, reason taskstate.Reason) {
 		return
 	}
 	t.stop = reason
-	if t.sent { // otherwise it waits for a starter, or is being prepared: the starter looks
+	if t.sent { // otherwise it waits for a starter or its stdin, or is being prepared: who starts it looks
 		r.keeper.Stop(t.launch.Task.String(), string(reason))
+	} else if t.feed != nil {
+		t.feed.cancel()
 	}
 }
 
@@ -178,8 +187,13 @@ func (r *Runner) Close() error {
 			r.halt(t, taskstate.ReasonInterrupted)
 		}
 	}
+	if r.lasting {
+		r.die()
+	}
 	r.all.Wait()
 	err := r.keeper.Close()
+	r.die()
+	r.feeds.Wait()
 	r.closeParts()
 	return err
 }

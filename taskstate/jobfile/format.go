@@ -21,6 +21,9 @@ import (
 // What belongs to one submission – id, submitter, version, origin – is left out. The error says what a file cannot hold.
 func Format(j *taskstate.Job) ([]byte, error) {
 	w := &writer{}
+	if j.Stdin {
+		w.b.WriteString("# What it read from stdin is not in this file: a job file's task reads nothing.\n")
+	}
 	w.line(0, "name", scalar(j.Name))
 	if j.Type != taskstate.BatchJob {
 		w.line(0, "type", string(j.Type))
@@ -65,7 +68,7 @@ func (w *writer) check(j *taskstate.Job) ([]byte, error) {
 		return nil, fmt.Errorf("this job cannot be written as a job file: %w", err)
 	}
 	want := *j
-	want.ID, want.Submitter, want.Version, want.Origin = "", "", 0, nil
+	want.ID, want.Submitter, want.Version, want.Origin, want.Stdin = "", "", 0, nil, false
 	if len(want.Matrix)+len(want.Each) > 0 || want.Type == taskstate.GlobalJob {
 		want.Count = again.Count
 	}

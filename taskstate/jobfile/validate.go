@@ -64,6 +64,7 @@ func problems(j *taskstate.Job) []problem {
 	ps.restart(j.Restart)
 	ps.update(j.Update)
 	ps.starting(j)
+	ps.stdin(j)
 	switch p, n := j.Run.Process, j.Run.Noop; {
 	case p == nil && n == nil:
 		ps.bad("run", "say what to run: a process or a noop")
@@ -170,6 +171,17 @@ func (ps *checks) policy(j *taskstate.Job) {
 	ps.between("unreachable.replace_after", j.Unreachable.ReplaceAfter, 0, MaxDuration.Milliseconds())
 	if j.Unreachable.Wait && j.Unreachable.ReplaceAfter != 0 {
 		ps.bad("unreachable", "replace_after and wait exclude each other")
+	}
+}
+
+// stdin: there is one, and one command that reads it.
+func (ps *checks) stdin(j *taskstate.Job) {
+	switch {
+	case !j.Stdin:
+	case j.Run.Process == nil:
+		ps.bad("stdin", "only a process reads it")
+	case j.Type != taskstate.BatchJob || j.Schedule != nil || j.Count != 1 || j.Numbered || len(j.Each)+len(j.Matrix) > 0:
+		ps.bad("stdin", "it can be read once, so only by a batch job of one task without items")
 	}
 }
 

@@ -64,11 +64,17 @@ func TestAJobFromAnywhereIsChecked(t *testing.T) {
 		},
 		"name: want 1 to 63 letters": func(j *taskstate.Job, _ *taskstate.Process) { j.Name = strings.Repeat("a", 64) },
 		`got "-x"`:                   func(j *taskstate.Job, _ *taskstate.Process) { j.Name = "-x" },
-		"type: allowed is batch, service, global, got":   func(j *taskstate.Job, _ *taskstate.Process) { j.Type = "cron" },
-		"id: want 10 characters":                         func(j *taskstate.Job, _ *taskstate.Process) { j.ID = "../../etc" },
-		"submitter: this is no peer id":                  func(j *taskstate.Job, _ *taskstate.Process) { j.Submitter = long },
-		"resources.cpus: want 0 to":                      func(j *taskstate.Job, _ *taskstate.Process) { j.Resources.MilliCPU = -1 },
-		"resources.memory: want 0 to":                    func(j *taskstate.Job, _ *taskstate.Process) { j.Resources.Memory = 1 << 62 },
+		"type: allowed is batch, service, global, got": func(j *taskstate.Job, _ *taskstate.Process) { j.Type = "cron" },
+		"id: want 10 characters":                       func(j *taskstate.Job, _ *taskstate.Process) { j.ID = "../../etc" },
+		"submitter: this is no peer id":                func(j *taskstate.Job, _ *taskstate.Process) { j.Submitter = long },
+		"resources.cpus: want 0 to":                    func(j *taskstate.Job, _ *taskstate.Process) { j.Resources.MilliCPU = -1 },
+		"resources.memory: want 0 to":                  func(j *taskstate.Job, _ *taskstate.Process) { j.Resources.Memory = 1 << 62 },
+		"stdin: it can be read once": func(j *taskstate.Job, _ *taskstate.Process) {
+			j.Stdin, j.Type = true, taskstate.ServiceJob
+		},
+		"stdin: it can be read once, so only by a batch job of one task": func(j *taskstate.Job, _ *taskstate.Process) {
+			j.Stdin, j.Count = true, 2
+		},
 		"max_output: want 4KiB to 1TiB, got 4,095 bytes": func(j *taskstate.Job, _ *taskstate.Process) { j.MaxOutput = 4095 },
 		"max_output: want 4KiB to 1TiB, got -1 bytes":    func(j *taskstate.Job, _ *taskstate.Process) { j.MaxOutput = -1 },
 		"timeout: want 0 to":                             func(j *taskstate.Job, _ *taskstate.Process) { j.Timeout = -1 },

@@ -14,11 +14,12 @@ type Spec struct {
 	Argv, Env []string
 	Timeout   time.Duration // from its start until it is stopped; 0: none
 	Cap       int64         // bytes kept of each output file; 0: as Configure says
+	Stdin     bool          // it reads what is put into InputFolder of Home, and not an empty stdin
 	Newest    bool          // beyond the cap the newest output stays, as far as the disk can do that, and not the oldest
 }
 
 // plain tells whether the spec says nothing that version 1 of the protocol could not say.
-func (s Spec) plain() bool { return s.Cap == 0 && !s.Newest }
+func (s Spec) plain() bool { return s.Cap == 0 && !s.Newest && !s.Stdin }
 
 // Kind says what an Event is.
 type Kind uint8

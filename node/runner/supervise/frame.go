@@ -50,7 +50,7 @@ func appendOrder(b []byte, o order) []byte {
 		b = appendTexts(appendTexts(b, s.Argv), s.Env)
 		b = binary.AppendVarint(b, int64(s.Timeout))
 		if o.kind == orderStartWith {
-			b = append(binary.AppendVarint(b, s.Cap), flagsOf(s.Newest))
+			b = append(binary.AppendVarint(b, s.Cap), flagsOf(s.Newest, s.Stdin))
 		}
 	case orderStop:
 		b = appendText(appendText(b, o.task), o.reason)
@@ -72,7 +72,7 @@ func decodeOrder(body []byte) (order, error) {
 		s.Argv, s.Env, s.Timeout = d.texts(), d.texts(), time.Duration(d.number())
 		if o.kind == orderStartWith {
 			s.Cap = d.number()
-			d.flags(&s.Newest)
+			d.flags(&s.Newest, &s.Stdin)
 		}
 		d.bad = d.bad || s.Task == "" || len(s.Argv) == 0
 	case orderStop:

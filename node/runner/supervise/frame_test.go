@@ -26,7 +26,7 @@ func anyOrder(t *rapid.T) order {
 			Dir: rapid.String().Draw(t, "dir"), Argv: words.Draw(t, "argv"), Env: words.Draw(t, "env"), Timeout: time.Duration(rapid.Int64().Draw(t, "d")),
 		}
 		if o.kind == orderStartWith {
-			o.spec.Cap, o.spec.Newest = rapid.Int64().Draw(t, "cap"), rapid.Bool().Draw(t, "newest")
+			o.spec.Cap, o.spec.Newest, o.spec.Stdin = rapid.Int64().Draw(t, "cap"), rapid.Bool().Draw(t, "newest"), rapid.Bool().Draw(t, "stdin")
 		}
 	case orderStop:
 		o.task, o.reason = rapid.String().Draw(t, "task"), rapid.StringN(1, 9, -1).Draw(t, "reason")

@@ -12,6 +12,7 @@ type proc struct {
 	mu      sync.Mutex
 	p       process // nil: not started yet
 	out     *output
+	in      *input // nil: its stdin is empty
 	slot    int
 	at      int64
 	began   time.Time // with the monotonic clock's reading
@@ -89,16 +90,26 @@ func (e *Engine) fork(x *proc) {
 		return
 	}
 	x.slot = rec.slot
-	began := time.Now()
-	p, err := spawn(spec{
-		task: x.spec.Task, path: x.spec.Path, argv: x.spec.Argv, env: x.spec.Env, dir: x.spec.Dir, stdin: e.null, stdout: out.files[0].f, stderr: out.files[1].f,
-	})
+	in, stdin, err := e.input(x.spec)
 	if err != nil {
 		out.close()
 		e.over(x, refused(x.spec.Task, err))
 		return
 	}
+	began := time.Now()
+	p, err := spawn(spec{
+		task: x.spec.Task, path: x.spec.Path, argv: x.spec.Argv, env: x.spec.Env, dir: x.spec.Dir, stdin: stdin, stdout: out.files[0].f, stderr: out.files[1].f,
+	})
+	in.passedOn(stdin)
+	if err != nil {
+		out.close()
+		in.close()
+		e.over(x, refused(x.spec.Task, err))
+		return
+	}
+	x.in = in // before anybody sees its end
 	e.forked(x, p, out, rec, began)
+	e.feed(x)
 	e.follow(x, p)
 }
 
@@ -160,6 +171,7 @@ func (e *Engine) ended(x *proc, how ending) {
 		x.waiting.Stop()
 	}
 	ev.Reason, ev.Timeout = x.stop, x.timeout
+	x.in.close()
 	if x.out != nil {
 		x.out.secure(short)
 	}

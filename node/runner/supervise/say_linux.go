@@ -1,9 +1,12 @@
 package supervise
 
 import (
+	"errors"
 	"slices"
 	"time"
 )
+
+var errOldSupervisor = errors.New("the supervisor on its peer is of version 0.1, which passes no stdin on; it is replaced when the tasks it has there have ended")
 
 // Start runs a process; what becomes of it is told to Sink.
 func (c *Client) Start(s Spec) {
@@ -54,6 +57,9 @@ func (c *Client) flush() bool {
 		if !c.marked && c.starting() {
 			return false // run does that: it writes to the disk
 		}
+		if c.spoken < 2 {
+			c.refuseFed()
+		}
 		conn, words := c.up, c.words()
 		c.writing = true
 		c.mu.Unlock()
@@ -65,6 +71,27 @@ func (c *Client) flush() bool {
 		c.writing = false
 	}
 	return c.writing || c.up != nil
+}
+
+// refuseFed reports tasks that the supervisor does not know how to feed: with an empty stdin in place of theirs they would do something else. Called with c.mu
+// held, which it gives up meanwhile.
+func (c *Client) refuseFed() {
+	fed := func(o order) bool { return o.kind == orderStart && o.spec.Stdin }
+	var refuse []order
+	for _, o := range c.next {
+		if fed(o) {
+			refuse = append(refuse, o)
+		}
+	}
+	if len(refuse) == 0 {
+		return
+	}
+	c.next = slices.DeleteFunc(c.next, fed)
+	c.mu.Unlock()
+	for _, o := range refuse {
+		c.cfg.Sink(refused(o.spec.Task, errOldSupervisor))
+	}
+	c.mu.Lock()
 }
 
 // words encodes what is to be said. Acknowledgements come first: the same attempt may be started anew.

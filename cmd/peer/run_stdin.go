@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/spf13/pflag"
+
+	"covey/node/api"
+)
+
+// stdinFlags say whether what the command reads is passed on to its task.
+type stdinFlags struct{ yes, no bool }
+
+func (f *stdinFlags) register(fl *pflag.FlagSet) {
+	fl.BoolVar(&f.yes, "stdin", false, "pass stdin on to the task also from a terminal (a pipe or a file is passed on anyway)")
+	fl.BoolVar(&f.no, "no-stdin", false, "leave stdin alone; in `while read` loops and cron")
+	fl.Lookup("no-stdin").Usage = "leave stdin alone: for loops like while read, which would lose their input, and for cron"
+}
+
+// passed tells whether the task is to read in. Many tasks cannot read one stdin, nobody stays to read it for --detach, and --each-line - reads it itself.
+func (f *stdinFlags) passed(in io.Reader, run *runFlags) (bool, error) {
+	other := ""
+	switch {
+	case run.detach:
+		other = "--detach, which does not stay to read it"
+	case run.eachLine == "-":
+		other = "--each-line -, which reads it itself"
+	case run.items():
+		other = "--array, --each-line or --matrix: many tasks cannot read one stdin"
+	case f.no:
+		other = "--no-stdin"
+	}
+	switch {
+	case f.yes && other != "":
+		return false, api.Errorf(api.Usage, "--stdin does not go with %s", other)
+	case f.yes || other != "" || run.dry:
+		return f.yes && !run.dry, nil
+	}
+	file, ok := in.(*os.File)
+	if !ok {
+		return true, nil
+	}
+	st, err := file.Stat()
+	if err != nil || st.IsDir() || st.Mode()&os.ModeDevice != 0 { // closed, a terminal, /dev/null
+		return false, nil //nolint:nilerr // what cannot be read is left alone
+	}
+	return !drained(file, st), nil
+}
+
+// drained tells whether there is nothing to read, for certain and at once: then there is nothing to pass on.
+func drained(f *os.File, st os.FileInfo) bool {
+	if !st.Mode().IsRegular() {
+		return hungUp(f)
+	}
+	at, err := f.Seek(0, io.SeekCurrent)
+	return err == nil && at >= st.Size()
+}
+
+// feeding passes what the command reads on to the job's task.
+type feeding struct {
+	cancel func()
+	all    sync.WaitGroup
+	err    error
+}
+
+// feed begins to pass in on. Whoever is stuck reading it ends with this process.
+func (c *cli) feed(ctx context.Context, cl *api.Client, id string) *feeding {
+	ctx, cancel := context.WithCancel(ctx)
+	out, in := io.Pipe()
+	f := &feeding{}
+	f.cancel = func() { cancel(); _ = out.CloseWithError(context.Canceled) }
+	go func() {
+		_, err := io.Copy(in, c.In)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			err = fmt.Errorf("stdin cannot be read: %w", err)
+			fmt.Fprintf(c.Err, "peer: %v\n", err)
+		}
+		_ = in.CloseWithError(err) // nil: that was all
+	}()
+	f.all.Go(func() {
+		f.err = cl.Stdin(ctx, id, out)
+		_ = out.CloseWithError(context.Canceled) // nobody reads on: the copying ends, too
+	})
+	return f
+}
+
+// stop ends it: the job is over, and needs no more. The error is why its stdin was not passed on before.
+func (f *feeding) stop() error {
+	if f == nil {
+		return nil
+	}
+	f.cancel()
+	f.all.Wait()
+	if errors.Is(f.err, context.Canceled) {
+		return nil
+	}
+	return f.err
+}

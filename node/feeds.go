@@ -1,0 +1,101 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/node/stdin"
+	"covey/taskstate"
+)
+
+// mayWithin is how long a peer that asks for the stdin of a task waits for this one to hear that it has the task.
+const mayWithin = 5 * time.Second
+
+// feeds passes stdins on: from the commands of this machine to wherever their tasks run, and to the tasks that run here.
+type feeds struct {
+	n      *Node
+	spools *stdin.Spools
+	server atomic.Pointer[stdin.Server] // nil until this peer is wired
+}
+
+func newFeeds(n *Node) *feeds {
+	return &feeds{n: n, spools: stdin.Open(n.folder.path("tasks"))}
+}
+
+// serve lets other peers ask, until the returned function is called.
+func (f *feeds) serve() func() {
+	s := stdin.Serve(stdin.Config{Net: f.n.host, Spools: f.spools, May: f.may, Log: f.n.log})
+	f.server.Store(s)
+	return s.Close
+}
+
+// may implements stdin.Config.May: a stdin is for the peer that runs the task, by the ledger's word.
+func (f *feeds) may(ctx context.Context, peer string, q stdin.Request) error {
+	ctx, cancel := context.WithTimeout(ctx, mayWithin)
+	defer cancel()
+	if f.n.applied.reach(ctx, q.Index) != nil {
+		return &stdin.Error{Code: stdin.CodeBusy, Message: "the peer it was submitted to has not heard yet who runs it"}
+	}
+	if who, _, _, now := f.n.replica.Assigned(q.Task); now != taskstate.Known || who != peer {
+		return &stdin.Error{Code: stdin.CodeNot, Message: "its stdin is for whoever runs it, and that is another peer now"}
+	}
+	return nil
+}
+
+// Copy implements runner.Stdin.
+func (f *feeds) Copy(ctx context.Context, l taskstate.Launch, at int64, ready func(), put func([]byte) error) error {
+	dial := func(ctx context.Context) (net.Conn, error) {
+		return f.n.host.Dial(ctx, l.Job.Submitter, stdin.Protocol)
+	}
+	if l.Job.Submitter == f.n.self {
+		dial = f.here
+	}
+	return stdin.Asker{Dial: dial, Ready: ready, Put: put}.Copy(ctx, stdin.Request{Task: l.Task, Index: l.Index, At: at})
+}
+
+// here asks this peer itself.
+func (f *feeds) here(context.Context) (net.Conn, error) {
+	s := f.server.Load()
+	if s == nil {
+		return nil, errors.New("this peer is starting")
+	}
+	ask, answer := net.Pipe()
+	go s.Answer(f.n.self, answer) // ends with the stream, and with the server
+	return ask, nil
+}
+
+// forget lets go of the stdins of jobs that nobody will run.
+func (f *feeds) forget() {
+	f.spools.Forget(func(id taskstate.JobID) (over bool) {
+		over = !f.n.held.has(id)
+		f.n.replica.Read(func(s *ledger.State) {
+			if j, ok := s.Job(id); ok {
+				_, over = j.Ended()
+			} else if current, _ := f.n.ledger.InSync(); !current {
+				over = false
+			}
+		})
+		return over
+	})
+}
+
+// Stdin implements api.JobBackend.
+func (n *Node) Stdin(ctx context.Context, id string, r io.Reader) error {
+	err := n.feeds.spools.Give(ctx, taskstate.JobID(id), r)
+	var told *stdin.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &told):
+		return api.Errorf(api.Conflict, "%s", told.Message)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return api.Errorf(api.Failed, "the stdin of job %s was not passed on to its end: %v", id, err)
+}

@@ -1,0 +1,11 @@
+package stdin
+
+import (
+	"context"
+	"time"
+
+	"covey/pause"
+)
+
+// pauseFor lets virtual time pass.
+func pauseFor(d time.Duration) { _ = pause.For(context.Background(), d) }
