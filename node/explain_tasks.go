@@ -209,5 +209,8 @@ func endText(f taskstate.Status) string {
 	if f.Reason != taskstate.ReasonNone && f.Reason != taskstate.ReasonExit && f.Reason != taskstate.ReasonSignal {
 		text += fmt.Sprintf(" (%s)", f.Reason)
 	}
+	if f.Truncated {
+		text += ", not all of its output was kept (max_output)"
+	}
 	return text
 }

@@ -45,7 +45,7 @@ func jobRow(j *ledger.JobRecord, reported map[taskstate.State]int) api.Job {
 	}
 	if at, ok := j.Ended(); ok {
 		t, code := stamp(at), exitCode(j)
-		row.Ended, row.ExitCode = &t, &code
+		row.Ended, row.ExitCode, row.Truncated = &t, &code, j.Truncated()
 	}
 	return row
 }
@@ -84,6 +84,9 @@ const (
 
 // exitCode is what run and wait exit with for an ended job: the task's own code if there is one task, otherwise 0 or 1.
 func exitCode(j *ledger.JobRecord) int {
+	if j.Truncated() && !j.Lasts() {
+		return exitOurs
+	}
 	if j.State() == taskstate.Complete {
 		return 0
 	}
@@ -133,6 +136,7 @@ func taskRow(job *taskstate.Job, r ledger.SlotRecord, st *taskstate.Status, canc
 		return t
 	}
 	t.State, t.At, t.Message, t.Reason, t.Signal = st.State.String(), stamp(st.At), st.Message, string(st.Reason), st.Signal
+	t.Truncated = st.Truncated
 	if st.State.Final() && st.Exit != taskstate.NoExit {
 		code := st.Exit
 		t.ExitCode = &code

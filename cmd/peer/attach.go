@@ -125,7 +125,7 @@ func (a *attached) one(ctx context.Context) (api.Job, error) {
 	if logErr != nil && ctx.Err() == nil && !lost(a.Out) {
 		fmt.Fprintf(a.Err, "peer: output incomplete: %v\n", logErr)
 	}
-	if failures(job) > 0 {
+	if failures(job) > 0 || job.Truncated {
 		a.explainFailure(ctx)
 	}
 	return job, nil
@@ -138,7 +138,7 @@ func (a *attached) explainFailure(ctx context.Context) {
 		return
 	}
 	for _, t := range ts.Tasks {
-		if t.Message != "" && t.Reason != "exit" {
+		if t.Message != "" && (t.Reason != "exit" || t.Truncated) {
 			fmt.Fprintf(a.Err, "peer: task %s %s on %s: %s\n", t.ID, t.State, printable(orDash(t.PeerName)), printable(t.Message))
 		}
 	}
@@ -261,9 +261,9 @@ func (a *attached) taskOutput(ctx context.Context, t api.Task) error {
 			fmt.Fprintf(a.Err, "peer: %s: output cannot be had: %v\n", t.ID, err)
 		}
 	}
-	if t.State != "complete" {
+	if t.State != "complete" || t.Truncated {
 		what := t.Message
-		if t.ExitCode != nil && *t.ExitCode > 0 {
+		if t.ExitCode != nil && *t.ExitCode > 0 && !t.Truncated {
 			what = fmt.Sprintf("exit %d", *t.ExitCode)
 		}
 		item := ""

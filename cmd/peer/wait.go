@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -61,8 +62,35 @@ func (c *cli) waitJob(ctx context.Context, id string, timeout time.Duration) err
 	if !told {
 		c.sayFailed(last)
 	}
+	if last.Truncated {
+		c.sayTruncated(ctx, last)
+	}
 	return jobExit(last)
 }
+
+// sayTruncated names tasks whose output was cut: without them it is not clear why the exit code is 125.
+func (c *cli) sayTruncated(ctx context.Context, j api.Job) {
+	const most = 5
+	var cut []string
+	err := c.client().EachTask(ctx, j.ID, false, func(t api.Task) error {
+		if t.Truncated {
+			cut = append(cut, t.ID)
+		}
+		if len(cut) > most {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return // the exit code says it, too
+	}
+	if len(cut) > most {
+		cut[most] = "…"
+	}
+	fmt.Fprintf(c.Err, "peer: job %s: not all output was kept of %s; --max-output SIZE keeps more\n", j.ID, strings.Join(cut, ", "))
+}
+
+var errEnough = errors.New("enough")
 
 // sayFailed tells of a job of many tasks how many went wrong: the exit code is 1 whichever it was. That of a single task speaks for itself.
 func (c *cli) sayFailed(j api.Job) {

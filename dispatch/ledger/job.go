@@ -109,6 +109,11 @@ func (j *JobRecord) Counts() Counts { return j.counts }
 // Conflicts counts ends that came after another end had been decided for the same task.
 func (j *JobRecord) Conflicts() int { return j.conflicts }
 
+// Truncated tells whether not all output of a slot's end was kept, because of the cap. It is certain once the job is over.
+func (j *JobRecord) Truncated() bool {
+	return slices.ContainsFunc(j.forms.list, func(f form) bool { return f.Truncated })
+}
+
 // Slot describes slot n, from 1; the zero record if there is no such slot.
 func (j *JobRecord) Slot(n int) SlotRecord {
 	if n < 1 || n > j.slots.count {

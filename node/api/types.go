@@ -104,6 +104,8 @@ type Job struct {
 	Schedule *Schedule     `json:"schedule,omitempty"` // it only starts others
 	Origin   *Origin       `json:"origin,omitempty"`   // it was started by a schedule
 	Spec     *Spec         `json:"spec,omitempty"`     // what it runs; only where one job is asked for
+
+	Truncated bool `json:"truncated,omitempty"` // not all output of its tasks was kept, because of the cap: ExitCode is 125
 }
 
 // Over tells whether the job has ended.
@@ -145,6 +147,7 @@ type Task struct {
 	Retired   bool       `json:"retired,omitempty"`    // its slot is not wanted any more
 	Earlier   bool       `json:"earlier,omitempty"`    // an attempt that its slot has left behind
 	NotBefore *time.Time `json:"not_before,omitempty"` // pending: it does not start before
+	Truncated bool       `json:"truncated,omitempty"`  // not all of its output was kept, because of the cap
 }
 
 // Fact is one line of `peer explain`: something that was decided or observed about a job or task.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -266,7 +267,23 @@ func classify(t *task, e supervise.Event) taskstate.RunReport {
 	default:
 		rep.State = taskstate.Complete
 	}
+	if rep.Truncated {
+		rep.Message = strings.TrimPrefix(rep.Message+"; ", "; ") + truncated(e)
+	}
 	return rep
+}
+
+// truncated says of which output not all was kept.
+func truncated(e supervise.Event) string {
+	names := supervise.Streams()
+	which := names[0]
+	switch {
+	case e.Cut[0] && e.Cut[1]:
+		which += " and " + names[1]
+	case e.Cut[1]:
+		which = names[1]
+	}
+	return "not all of its " + which + " was kept; --max-output SIZE keeps more"
 }
 
 // lostOutput says how a task ended whose output may not be whole.
