@@ -240,7 +240,6 @@ func (n *Node) openWork() (err error) {
 	if n.runner, err = n.newRunner(); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
-	n.logs = blob.NewStore(blob.Config{Dir: n.folder.path("tasks"), Live: n.runner.Live})
 	n.heard = heard.Open(heard.Config{
 		Path: n.folder.path(heard.Name), Newest: n.store.Newest, Seated: func() bool { return n.ledger.Seated(n.self) }, Log: n.log,
 	})
@@ -253,6 +252,7 @@ func (n *Node) openWork() (err error) {
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
+	n.logs = blob.NewStore(blob.Config{Dir: n.folder.path("tasks"), Live: n.runner.Live, Started: n.worker.Replayed()})
 	n.store.Current(n.self, string(n.worker.Incarnation()))
 	return nil
 }

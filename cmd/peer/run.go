@@ -69,13 +69,15 @@ func (c *cli) runCommand() *cobra.Command {
 			if err := noEmptyFlags(cmd); err != nil {
 				return err
 			}
+			passed, err := f.stdin.passed(c.In, &f)
+			if err != nil {
+				return err
+			}
 			job, err := f.job(args, c.In)
 			if err != nil {
 				return err
 			}
-			if job.Stdin, err = f.stdin.passed(c.In, &f); err != nil {
-				return err
-			}
+			job.Stdin = passed
 			if f.dry {
 				return c.preview(cmd.Context(), job)
 			}

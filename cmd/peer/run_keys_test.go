@@ -60,6 +60,8 @@ var keysAndFlags = map[string]struct{ flag, why string }{
 
 // flagsWithoutKeys are the flags of `peer run` that no key says, and why.
 var flagsWithoutKeys = map[string]string{
+	"stdin":      "what a command reads is not in a file",
+	"no-stdin":   "what a command reads is not in a file",
 	"null":       "it says how a list on stdin is written",
 	"resource":   "a key of any other name below resources",
 	"detach":     "about who waits, not about the job",

@@ -15,6 +15,9 @@ func specText(line func(k, v string), s *api.Spec) {
 		return
 	}
 	line("runs", s.Line())
+	if s.Stdin {
+		line("stdin", "that of the command that submitted it")
+	}
 	line("dir", s.Dir)
 	line("env", strings.Join(s.Env, ", "))
 	line("needs", needsText(s))

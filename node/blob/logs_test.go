@@ -504,3 +504,22 @@ func FuzzADecodedRequestIsAlwaysValid(f *testing.F) {
 		}
 	})
 }
+
+// A peer that has just started does not know yet that a task of its earlier life runs: whoever follows it would take what is there for all there is.
+func TestNobodyFollowsATaskBeforeItIsKnownWhatRuns(t *testing.T) {
+	o, started := newOwner(t, 0, true), make(chan struct{})
+	o.write(Stdout, "so far")
+	s := NewStore(Config{Dir: o.dir, Live: o.store.live, Started: started})
+	var told *Error
+	if err := s.Copy(t.Context(), Both(task, true), func(Chunk) error { return nil }); !errors.As(err, &told) || told.Code != CodeBusy {
+		t.Errorf("it was followed: %v", err)
+	}
+	if err := s.Copy(t.Context(), Both(task, false), func(Chunk) error { return nil }); err != nil {
+		t.Errorf("what is there cannot be read: %v", err)
+	}
+	close(started)
+	close(o.over)
+	if err := s.Copy(t.Context(), Both(task, true), func(Chunk) error { return nil }); err != nil {
+		t.Error(err)
+	}
+}

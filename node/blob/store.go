@@ -20,8 +20,9 @@ const (
 
 // Store reads the output of this peer's tasks. It only reads, keeps nothing open between calls and may be used by many at once.
 type Store struct {
-	dir  string
-	live func(taskstate.TaskID) (<-chan struct{}, int64, bool)
+	dir     string
+	live    func(taskstate.TaskID) (<-chan struct{}, int64, bool)
+	started <-chan struct{}
 }
 
 // Config is what a Store needs.
@@ -29,11 +30,18 @@ type Config struct {
 	Dir string // the tasks folder, as of the runner
 	// Live is Runner.Live: what is beyond limit is not shown while a task runs, because it may be cut away; 0: nothing will be.
 	Live func(taskstate.TaskID) (over <-chan struct{}, limit int64, running bool)
+	// Started is closed when Live can be believed: until then, tasks that an earlier life of this peer left running are not known to run. nil: at once.
+	Started <-chan struct{}
 }
 
 // NewStore makes a store over the runner's folder.
 func NewStore(cfg Config) *Store {
-	return &Store{dir: cfg.Dir, live: cfg.Live}
+	if cfg.Started == nil {
+		now := make(chan struct{})
+		close(now)
+		cfg.Started = now
+	}
+	return &Store{dir: cfg.Dir, live: cfg.Live, started: cfg.Started}
 }
 
 // Copy gives f the output asked for, in chunks, until its end – with Follow, the end of the task. An error of f ends it and is returned.
@@ -70,6 +78,13 @@ func (s *Store) begin(req Request) (*cursor, error) {
 	rel, err := req.Task.Folder()
 	if err != nil {
 		return nil, &Error{Code: CodeBad, Message: err.Error()}
+	}
+	select {
+	case <-s.started:
+	default:
+		if req.Follow { // it might end before the task has
+			return nil, &Error{Code: CodeBusy, Message: "this peer is starting; ask again"}
+		}
 	}
 	c := &cursor{req: req, dir: s.dir, rel: rel}
 	// First who is alive, then what is there: a task that ends in between has left everything behind.
