@@ -50,8 +50,8 @@ type Job struct {
 	Schedule    *Schedule `cbor:"24,keyasint,omitempty" json:"schedule,omitempty"`    // this job only starts others like it, at these times
 	Priority    int       `cbor:"25,keyasint,omitempty" json:"priority"`              // 0 … 100, higher goes first; DefaultPriority unless said
 	Origin      *Origin   `cbor:"26,keyasint,omitempty" json:"origin,omitempty"`      // of a run that a schedule started
-	Stdin       bool      `cbor:"28,keyasint,omitempty" json:"stdin,omitempty"`       // its one task reads what is given to the submitter, by POST /v1/jobs/ID/stdin
 	MaxOutput   int64     `cbor:"27,keyasint,omitempty" json:"max_output,omitempty"`  // bytes kept of a task's stdout and of its stderr, each; 0 = DefaultMaxOutput
+	Stdin       bool      `cbor:"28,keyasint,omitempty" json:"stdin,omitempty"`       // its one task reads what is given to the submitter, by POST /v1/jobs/ID/stdin
 
 	Escaped bool  `cbor:"29,keyasint,omitempty" json:"escaped,omitempty"`  // its items are written as EscapeItem does, because one of them is not UTF-8
 	Delay   int64 `cbor:"30,keyasint,omitempty" json:"delay_ms,omitempty"` // batch: milliseconds between two starts, at least; 0 = none
