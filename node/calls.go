@@ -25,6 +25,7 @@ const (
 	callTimeout = 10 * time.Second // one try, answer included: a ledger write at a slow majority
 	callRetry   = 50 * time.Millisecond
 	callSlow    = 100 * time.Millisecond // a call that is not answered by then makes the voters look whether the coordinator lives
+	callSilent  = time.Second            // and so does one that goes on not to be answered, so often
 )
 
 // call is a request for a decision. Exactly one of the commands is set. All are idempotent, so that any call may be repeated.
@@ -141,15 +142,15 @@ func (n *Node) pass(ctx context.Context, q signedCall) (reply, error) {
 	defer watch.Wait()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	late := time.AfterFunc(callSlow, n.ledger.Doubt) // before the dial: a silent peer does not answer that either
-	defer late.Stop()
 	watch.Go(func() { n.untilAnotherDecides(ctx, who, cancel) })
 	return n.ask(ctx, who, q)
 }
 
-// untilAnotherDecides gives a call up as soon as somebody else than the one that was asked coordinates: that one may never answer. It
-// ends with ctx, the call's own.
+// untilAnotherDecides gives a call up as soon as somebody else than the one that was asked coordinates: that one may never answer. While
+// it does not, the voters look whether it lives, again and again. It ends with ctx, the call's own.
 func (n *Node) untilAnotherDecides(ctx context.Context, asked taskstate.PeerID, giveUp func()) {
+	late := time.NewTimer(callSlow) // from before the dial: a silent peer does not answer that either
+	defer late.Stop()
 	for {
 		changed := n.ledger.Changed()
 		if who, _, ok := n.ledger.Coordinator(); ok && who != asked {
@@ -159,6 +160,9 @@ func (n *Node) untilAnotherDecides(ctx context.Context, asked taskstate.PeerID, 
 		select {
 		case <-ctx.Done():
 			return
+		case <-late.C:
+			n.ledger.Doubt()
+			late.Reset(callSilent)
 		case <-changed:
 		}
 	}

@@ -162,7 +162,8 @@ func (n *Node) lookForLeader(ctx context.Context, s *seat) (seen bool) {
 	if err != nil || s.raft.State() != raft.Follower {
 		return true
 	}
-	begin, term, last := time.Now(), s.raft.CurrentTerm(), s.raft.LastIndex()
+	p := n.patience(s)
+	begin, term, last := time.Now().Add(p.way), s.raft.CurrentTerm(), s.raft.LastIndex()
 	var others []Voter
 	votes := false
 	for _, v := range vs {
@@ -175,7 +176,6 @@ func (n *Node) lookForLeader(ctx context.Context, s *seat) (seen bool) {
 	if !votes {
 		return true
 	}
-	p := n.patience(s)
 	said := n.sightings(ctx, s, others, p)
 	stand, rank := judge(s.self.server(), last, said)
 	switch {
@@ -191,7 +191,7 @@ func (n *Node) lookForLeader(ctx context.Context, s *seat) (seen bool) {
 	if !n.mayStand(ctx, s, others, p) {
 		return false
 	}
-	n.cfg.Log.Info("the coordinator is gone for a majority of the voters; standing for election", "term", term, "silent for", time.Since(begin))
+	n.cfg.Log.Info("the coordinator is gone for a majority of the voters; standing for election", "term", term, "silent for", time.Since(begin)+p.way)
 	s.elect()
 	return false // not before it is known who won
 }
@@ -249,7 +249,8 @@ func (n *Node) answerSight(ctx context.Context, peer taskstate.PeerID, ask sight
 	switch {
 	case out.Leads || ask.Direct:
 	case ask.Stand != "":
-		out.Lets = n.stands.let(ask.Stand, ask.Term, time.Now(), n.patience(s).leader)
+		// Whoever has begun an election of its own meanwhile lets nobody else.
+		out.Lets = ask.Term >= s.raft.CurrentTerm() && n.stands.let(ask.Stand, ask.Term, time.Now(), n.patience(s).leader)
 	case ask.Look:
 		n.Doubt()
 	default:
@@ -271,8 +272,9 @@ func (n *Node) hears(ctx context.Context, s *seat) bool {
 		return true
 	}
 	defer n.looks.Add(-1)
-	begin := time.Now()
-	a, err := n.askSight(ctx, leader, sightAsk{Generation: s.generation, Direct: true}, n.patience(s).leader)
+	p := n.patience(s)
+	begin := time.Now().Add(p.way)
+	a, err := n.askSight(ctx, leader, sightAsk{Generation: s.generation, Direct: true}, p.leader)
 	return err == nil && a.Leads || s.heardSince(begin)
 }
 

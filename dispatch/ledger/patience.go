@@ -13,6 +13,7 @@ type patience struct {
 	voter  time.Duration // for another voter to say whether it hears the leader, which it asks itself
 	step   time.Duration // between two candidates: for the first to win before the second stands
 	pause  time.Duration // between two tries to be let stand, at least
+	way    time.Duration // how old a word is when it arrives: what comes sooner was said before one began to listen
 }
 
 const (
@@ -28,7 +29,7 @@ const (
 func patienceFor(t Timings, rtt time.Duration) patience {
 	h, rtt := t.Heartbeat, min(rtt, farthest)
 	leader := max(h, h/2+2*rtt)
-	return patience{leader: leader, voter: leader + max(h/3, 2*rtt), step: max(rankStep, 2*rtt), pause: max(standPause, rtt)}
+	return patience{leader: leader, voter: leader + max(h/3, 2*rtt), step: max(rankStep, 2*rtt), pause: max(standPause, rtt/2), way: rtt / 2}
 }
 
 // patience is for the voters of a seat, by what membership measured.

@@ -60,7 +60,7 @@ func (n *Node) mayAskToStand(s *seat, peer taskstate.PeerID, ask sightAsk) bool 
 
 // mayStand asks the other voters to be let stand for election. It gives up when somebody else got so far, or the leader is heard.
 func (n *Node) mayStand(ctx context.Context, s *seat, others []Voter, p patience) bool {
-	begin, me := time.Now(), s.self.server()
+	begin, me := time.Now().Add(p.way), s.self.server()
 	for range standTries {
 		if n.stands.let(me, s.raft.CurrentTerm(), time.Now(), p.leader) {
 			if n.letBy(ctx, s, others, p) {

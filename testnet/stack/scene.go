@@ -82,6 +82,17 @@ func (s *Scene) Kill(k int, power bool) {
 	s.heals[k] = func() { p.downs--; heal() }
 }
 
+// Far makes what any peer writes to another arrive d later.
+func (s *Scene) Far(d time.Duration) {
+	for i := range s.w.peers {
+		for j := range s.w.peers {
+			if i != j {
+				s.w.wires.Lag(newAddr(i), newAddr(j), d)
+			}
+		}
+	}
+}
+
 // Boot starts a peer again that was killed.
 func (s *Scene) Boot(k int) {
 	s.heals[k]()
