@@ -135,12 +135,13 @@ type workerCore struct {
 	last      uint64       // state.Last as it is on disk
 	saving    *workerTxn
 	sick      error
-	refrain   error  // why nothing is taken on although the journal could take it
-	stopping  bool   // nothing is taken on or started any more
-	detached  bool   // stopping, but what runs goes on
-	known     bool   // a coordinator has named what is known of this incarnation, and it is not more than the journal has
-	mute      bool   // nothing is signed, see Worker.Mute
-	lost      string // why this incarnation is over, see lose
+	refrain   error     // why nothing is taken on although the journal could take it
+	stopping  bool      // nothing is taken on or started any more
+	detached  bool      // stopping, but what runs goes on
+	vouched   time.Time // until then batches are not numbered: see hearGrace
+	known     bool      // a coordinator has named what is known of this incarnation, and it is not more than the journal has
+	mute      bool      // nothing is signed, see Worker.Mute
+	lost      string    // why this incarnation is over, see lose
 
 	tasks     map[taskstate.TaskID]*heldTask
 	jobs      map[bodyID]*heldJob

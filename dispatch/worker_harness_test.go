@@ -358,6 +358,9 @@ func (b *workerBox) open() {
 
 func (b *workerBox) down(d Down) {
 	b.t.Helper()
+	if d.Welcome != nil { // of one that was there before
+		d.Welcome.Highest = max(d.Welcome.Highest, b.core.state.Acked)
+	}
 	b.step(wFrame{link: b.link, down: &d})
 }
 

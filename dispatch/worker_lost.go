@@ -36,13 +36,20 @@ func (e *lostJournal) Error() string { return e.why }
 // it signs anything in its name. Without a coordinator others learn after that how its tasks are.
 const signGrace = 5 * time.Second
 
+// hearGrace is how long it waits beside a coordinator that has heard less of it than one did before, because it has just started, too:
+// others may know more, and level their batches with this peer's when they meet it.
+const hearGrace = time.Second
+
 // maySign tells whether batches may be numbered: not before it is known which numbers were used. If not yet, wake says when.
 func (c *workerCore) maySign() bool {
 	if c.mute {
 		return false
 	}
 	due := c.born.Add(signGrace)
-	if c.known || c.stopping || c.state.Last == 0 || !c.now.Before(due) {
+	if c.known {
+		due = c.vouched
+	}
+	if c.stopping || c.state.Last == 0 || !c.now.Before(due) {
 		return true
 	}
 	if len(c.dirty) > 0 && (c.wake.IsZero() || due.Before(c.wake)) {

@@ -122,6 +122,30 @@ func TestAWorkerWithAPastSignsNothingBeforeACoordinatorHasSpokenOrAWhileHasPasse
 	}
 }
 
+// Simulated: all peers but some had just started, the one that coordinates too. What it did not know yet the others did.
+func TestACoordinatorThatHasHeardLessThanWasAcknowledgedIsNotAllAWorkerWaitsFor(t *testing.T) {
+	b := newWorkerBox(t)
+	b.fate = func(taskstate.TaskID) fate { return fateRuns }
+	b.session(1, grantOf(jobWork, 1, 1))
+	b.runs(wtask(jobWork, 1))
+	b.settle()
+	b.down(Down{Ack: &Ack{Batch: b.lastBatch}})
+	b.down(setOf(false, 1, 1, 2, grantOf(jobNoop, 1, 1))) // which brings that to the disk
+	b.settle()
+	b.crash(true)
+	b.open()
+	last, w := b.core.state.Last, welcomeIn(2)
+	b.step(wFrame{b.link, &w})
+	b.settle()
+	if b.core.state.Last != last || b.core.vouched.IsZero() || !b.core.wake.Equal(b.core.vouched) {
+		t.Fatalf("it signed at once, or will not: %d, %v", b.core.state.Last, b.core.wake)
+	}
+	b.step(wSeen{benchLife, last + 1})
+	if why, _ := b.core.renounced(); !strings.Contains(why, "others have batch") {
+		t.Errorf("lost: %q", why)
+	}
+}
+
 // claimed opens a worker on a folder, and returns which incarnation it has and why another one than before.
 func claimed(t *testing.T, dir string, first taskstate.Incarnation, start uint64, stamps ...uint64) (taskstate.Incarnation, string) {
 	t.Helper()

@@ -111,6 +111,9 @@ func (c *workerCore) welcomed(w *Welcome) {
 		c.lose(why)
 		return
 	}
+	if !c.known && w.Highest < c.state.Acked {
+		c.vouched = c.now.Add(hearGrace)
+	}
 	c.known = true
 	if c.state.Fence.Less(w.Epoch) {
 		c.state.Fence, c.fenced = w.Epoch, false
