@@ -15,6 +15,7 @@ import (
 type SimWorker struct {
 	core  *workerCore
 	ports SimPorts
+	due   time.Time // when Wake was last asked for
 }
 
 // SimPorts is what a worker acts on. They are called within the methods of SimWorker, and must not call it back.
@@ -26,6 +27,7 @@ type SimPorts interface {
 	Start(taskstate.Launch)     // a task
 	Halt(Stop)                  // a started task
 	Retired(number uint64)      // batches up to here are of no use to anybody
+	Wake(at time.Time)          // answered by Due, then or later
 }
 
 // NewSimWorker begins with what the disk holds. The tasks in begun may have been started before: Begin is told which of them cannot be
@@ -114,6 +116,16 @@ func (w *SimWorker) step(ev workerEvent, now time.Time) {
 	if n := w.core.retirable(); n > 0 {
 		w.ports.Retired(n)
 	}
+	if at := w.core.wake; !at.IsZero() && !at.Equal(w.due) {
+		w.due = at
+		w.ports.Wake(at)
+	}
+}
+
+// Due tells that the time has come that Wake named last.
+func (w *SimWorker) Due(now time.Time) {
+	w.due = time.Time{}
+	w.step(nil, now)
 }
 
 // Quiet tells whether nothing lives here and every end is published.

@@ -18,6 +18,11 @@ func TestTheWholeStacksChecksNoticeWhatIsMadeWrongOnPurpose(t *testing.T) {
 		stack.BreakTwice:     "I4",
 		stack.BreakOversell:  "I10",
 		stack.BreakDeaf:      "I1",
+		stack.BreakAllDisks:  "I1 clients",
+		stack.BreakOldFolder: "I4",
+		stack.BreakFill:      "I9",
+		stack.BreakBelieve:   "I8",
+		stack.BreakPuppet:    "I8",
 		stack.BreakNoWake:    "I1",
 		stack.BreakStillCut:  "I5",
 	} {

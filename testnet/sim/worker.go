@@ -29,6 +29,16 @@ func (p workerPorts) Halt(s dispatch.Stop) { p.l.halt(s) }
 
 func (p workerPorts) Retired(n uint64) { p.l.digest.Retire(p.l.p.id, string(p.l.p.inc), n) }
 
+func (p workerPorts) Wake(at time.Time) {
+	l := p.l
+	l.after(max(0, at.Sub(l.p.wall())), func() {
+		if p.n == l.workers {
+			l.worker.Due(l.p.wall())
+			l.renew()
+		}
+	})
+}
+
 func (p workerPorts) Publish(envelopes [][]byte) {
 	l := p.l
 	l.after(l.w.ms(0, 3), func() {

@@ -12,6 +12,24 @@ const (
 	BreakTwice     Break = "twice"      // I4: a runner starts work again that must not run twice
 	BreakOversell  Break = "oversell"   // I10: a peer offers twice what it has
 	BreakDeaf      Break = "deaf"       // I1, I7: tasks that are stopped run on
+	BreakAllDisks  Break = "all-disks"  // I1: all lose the ledger, and what tells that there was one
+	BreakOldFolder Break = "old-folder" // I4: a peer whose folder was turned back starts again what it started since
+	BreakFill      Break = "fill"       // I9: a peer does not see that its disk is full
+	BreakBelieve   Break = "believe"    // I8: an answer to one that pretends to hold a seat is a yes
+	BreakPuppet    Break = "puppet"     // I8: such a one is named as the coordinator
 	BreakNoWake    Break = "no-wake"    // I1: a peer that died does not come back when the faults are over
 	BreakStillCut  Break = "still-cut"  // I5: what was cut stays so for a while when it is said to heal
 )
+
+// shows names the fault without which a break changes nothing: lives with that break have more of it. "" is none.
+func (b Break) shows() string {
+	switch b {
+	case BreakFill:
+		return "full disk"
+	case BreakOldFolder:
+		return "turn back"
+	case BreakBelieve, BreakPuppet:
+		return "bad hands"
+	}
+	return ""
+}

@@ -20,6 +20,7 @@ type check struct {
 	last   time.Duration     // when a task was started last
 	leader string            // id of the newest coordinator anybody named
 	names  map[string]string // peer id → name
+	liars  map[string]bool   // peer ids of those that pretend to hold a seat
 }
 
 type slot struct {
@@ -28,7 +29,7 @@ type slot struct {
 }
 
 func (c *check) init(w *world) {
-	*c = check{w: w, starts: map[taskstate.TaskID]*proc{}, slots: map[slot][]*proc{}, epochs: map[string]string{}, names: map[string]string{}}
+	*c = check{w: w, starts: map[taskstate.TaskID]*proc{}, slots: map[slot][]*proc{}, epochs: map[string]string{}, names: map[string]string{}, liars: map[string]bool{}}
 }
 
 // coordinator names whoever coordinates.
@@ -44,6 +45,9 @@ func (c *check) started(x *proc) {
 	w.tellf("%s starts %s, epoch %s", p.name, t, x.launch.Epoch)
 	if _, need := p.running(); !need.Fits(p.offer) {
 		w.fail("I10", "%s runs tasks that need %+v, and has %+v", p.name, need, p.offer)
+	}
+	if x.by != nil {
+		c.filled(x)
 	}
 	c.mu.Lock()
 	old, others := c.starts[t], c.slots[slot{t.Job, t.Slot}]
@@ -131,7 +135,14 @@ func (c *check) event(l *life, seen map[string]taskstate.State, e api.Event) {
 	l.p.heard[k] = c.w.now()
 }
 
-// asked is I3 as it shows: in one epoch there is one coordinator, whoever is asked.
+// pretends notes whether a peer, which holds no seat, acts as if it did.
+func (c *check) pretends(id string, on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.liars[id] = on
+}
+
+// asked is I3 as it shows: in one epoch there is one coordinator, whoever is asked; and I8: it is never one without a seat.
 func (c *check) asked(l *life, ps api.Peers) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,6 +150,17 @@ func (c *check) asked(l *life, ps api.Peers) {
 		c.names[p.ID] = p.Name
 	}
 	if ps.Coordinator == "" || ps.Epoch == "" {
+		return
+	}
+	if c.w.cfg.Break == BreakPuppet {
+		for id, on := range c.liars {
+			if on {
+				ps.Coordinator, ps.Epoch = id, ps.Epoch+" again"
+			}
+		}
+	}
+	if _, known := c.epochs[ps.Epoch]; !known && c.liars[ps.Coordinator] {
+		defer c.w.fail("I8", "%s takes %s for the coordinator, which holds no seat", l.session, c.names[ps.Coordinator])
 		return
 	}
 	if other, ok := c.epochs[ps.Epoch]; ok && other != ps.Coordinator {

@@ -19,6 +19,10 @@ func faultKinds() []fault {
 		{"kill many", 2, (*world).killMany},
 		{"stop in order", 6, (*world).stopOne},
 		{"lose the disk", 3, (*world).loseDisk},
+		{"rot", 4, (*world).rot},
+		{"empty", 3, (*world).empty},
+		{"turn back", 3, (*world).turnBack},
+		{"full disk", 4, (*world).fillDisk},
 		{"partition", 8, (*world).partition},
 		{"one way", 8, (*world).oneWay},
 		{"one link", 6, (*world).oneLink},
@@ -43,13 +47,16 @@ func (w *world) temper(n int) {
 func (w *world) faults() {
 	mean := [...]int{2, 5, 5, 12, 30}[w.rng.IntN(5)] * 1000
 	kinds := faultKinds()
-	if w.chance(0.3) {
+	if w.chance(0.3) && w.cfg.Break.shows() == "" {
 		w.rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 		kinds = kinds[:w.between(1, 4)]
 	}
 	total := 0
-	for _, k := range kinds {
-		total += k.weight
+	for i, k := range kinds {
+		if k.name == w.cfg.Break.shows() {
+			kinds[i].weight *= 10
+		}
+		total += kinds[i].weight
 	}
 	over := w.now() + w.cfg.Length
 	var next func()
@@ -159,12 +166,14 @@ func (w *world) stopOne() {
 	})
 }
 
-// loseDisk makes a peer come back with nothing but its key. It happens once in a life, and not to pairs: two of three lost disks are
-// a lost ledger, for any ledger.
+// loseDisk makes a peer come back with nothing but its key. It happens once in a life.
 func (w *world) loseDisk() {
-	p := w.anyone()
+	p := w.badDisk()
+	if p == nil || w.wiped {
+		return
+	}
 	other := w.peers[(p.n+1)%len(w.peers)]
-	if w.wiped || len(w.peers) < 3 || p.usable() == nil || other.usable() == nil {
+	if other.usable() == nil {
 		return
 	}
 	k, err := other.invite() // one that does not lead to itself alone
@@ -179,7 +188,7 @@ func (w *world) loseDisk() {
 	if err := p.wipe(); err != nil {
 		w.fail("bug", "wipe %s: %v", p.name, err)
 	}
-	w.wiped = true
+	w.wiped, w.orphaned = true, true
 	w.tellf("%s loses its disk", p.name)
 	w.people.lost(p)
 	w.count(func(s *Stats) { s.Wipes++ })

@@ -21,9 +21,12 @@ import (
 )
 
 // liar is a peer's key in bad hands: its process is dead, and a host with its key tells the others that each of them is silent, gone or
-// has left, and signs statuses of tasks that are not its own. None of it may cost anybody else anything.
+// has left, and signs statuses of tasks that are not its own, now and then a flood of them. If it held no seat in the ledger, it acts as if
+// it did. None of it may cost anybody else anything.
 type liar struct {
 	w       *world
+	seat    *pretender // nil: it held one
+	flood   int        // batches in a round
 	host    *p2p.Host
 	machine *memnet.Machine
 	cancel  context.CancelFunc
@@ -40,21 +43,43 @@ func (w *world) badHands() {
 	p.kill(true)
 	p.downs++
 	w.tellf("%s is in bad hands", p.name)
-	l, err := w.newLiar(p)
+	seated, index := w.voters()
+	l, err := w.newLiar(p, seated, index)
 	if err != nil {
 		w.fail("bug", "no host with the key of %s: %v", p.name, err)
 		return
 	}
 	w.count(func(s *Stats) { s.Liars++ })
+	if l.seat != nil {
+		w.tellf("%s pretends to hold a seat", p.name)
+		w.count(func(s *Stats) { s.Pretenders++ })
+		w.check.pretends(l.host.Self(), true)
+		w.at(w.now()+time.Second, w.whoLeads)
+	}
 	w.until(w.spell(), func() {
 		l.stop()
+		w.check.pretends(l.host.Self(), false)
 		p.downs--
 		heal()
 		p.boot()
 	})
 }
 
-func (w *world) newLiar(p *peer) (*liar, error) {
+// whoLeads asks everybody.
+func (w *world) whoLeads() {
+	for _, p := range w.peers {
+		if l := p.usable(); l != nil {
+			if ps, err := l.node.Peers(context.Background()); err == nil {
+				w.check.asked(l, ps)
+			}
+		}
+	}
+}
+
+// floods is how many batches one that floods signs in a round, five times a second.
+const floods = 20
+
+func (w *world) newLiar(p *peer, seated []string, index uint64) (*liar, error) {
 	key, err := p2p.LoadIdentity(filepath.Join(p.dir, "identity.key"))
 	if err != nil {
 		return nil, err
@@ -65,6 +90,10 @@ func (w *world) newLiar(p *peer) (*liar, error) {
 		return nil, err
 	}
 	others := l.book(filepath.Join(p.dir, "book"))
+	l.seat, l.flood = l.newPretender(p.dir, index, seated), 1
+	if w.chance(0.3) {
+		l.flood = floods
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	go func() { // ends with stop
@@ -109,12 +138,18 @@ func (l *liar) lie(ctx context.Context, others []string) {
 		return
 	}
 	defer topic.Close()
-	for number := uint64(1); ctx.Err() == nil; number++ {
+	for number := uint64(1); ctx.Err() == nil; {
 		for _, to := range others {
 			l.defame(ctx, to, others)
 		}
-		if raw := l.batch(number); raw != nil {
-			_ = topic.Publish(ctx, raw)
+		if l.seat != nil {
+			l.seat.forge(ctx)
+		}
+		for range l.flood {
+			if raw := l.batch(number); raw != nil {
+				_ = topic.Publish(ctx, raw)
+			}
+			number++
 		}
 		select {
 		case <-ctx.Done():

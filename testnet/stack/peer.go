@@ -27,10 +27,11 @@ type peer struct {
 	offer taskstate.Resources
 
 	// Fate's alone:
-	dir   string // data folder of the next life
-	lives int
-	wipes int
-	downs int // faults that keep it down
+	dir     string // data folder of the next life
+	lives   int
+	wipes   int
+	downs   int // faults that keep it down
+	backups int
 
 	// Whoever watches it has these, one life after the other:
 	once  api.Once
@@ -41,6 +42,7 @@ type peer struct {
 	life     *life         // nil while no process runs
 	pains    int           // faults that touch it now
 	trouble  time.Duration // when one last did
+	full     time.Duration // since when its disk is full; 0: it is not
 	procs    map[taskstate.TaskID]*proc
 	begun    map[taskstate.TaskID]bool                // since the power came
 	rebooted bool                                     // and what began before, nobody knows
@@ -63,6 +65,7 @@ func (p *peer) folder() string {
 type life struct {
 	p       *peer
 	n       int
+	since   time.Duration
 	session string // name for the story
 	dir     string
 	machine *memnet.Machine
@@ -122,7 +125,7 @@ func (p *peer) boot() {
 	w := p.w
 	p.lives++
 	l := &life{
-		p: p, n: p.lives, session: fmt.Sprintf("%s, life %d", p.name, p.lives), dir: p.dir, machine: w.wires.Machine(p.ip),
+		p: p, n: p.lives, since: w.now(), session: fmt.Sprintf("%s, life %d", p.name, p.lives), dir: p.dir, machine: w.wires.Machine(p.ip),
 		ready: make(chan struct{}), dead: make(chan struct{}), ended: make(chan struct{}),
 	}
 	w.tellf("%s boots", l.session)
@@ -150,7 +153,7 @@ func (p *peer) build(l *life) (*node.Node, error) {
 	cfg := node.Config{
 		Data: l.dir, Listen: []string{p.ip.String()}, Name: p.name, MilliCPU: p.sold(), Memory: p.offer.Memory, NoMDNS: true, Testnet: true,
 		Machine: node.Machine{
-			Sockets: l.machine, API: listener,
+			Sockets: l.machine, API: listener, Room: p.room,
 			Runner: func(sink func(taskstate.RunReport)) (node.Runner, error) { return newRunner(l, sink), nil },
 		},
 	}

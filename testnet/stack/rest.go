@@ -50,7 +50,7 @@ func (w *world) rest() {
 // decideForThePerson cancels what must not run twice and waits for a person, because a disk went that knew whether it ran.
 func (w *world) decideForThePerson() {
 	l := w.peers[0].usable()
-	if !w.wiped || l == nil {
+	if !w.orphaned || l == nil {
 		return
 	}
 	jobs, err := l.node.Jobs(context.Background())

@@ -50,6 +50,8 @@ type Stats struct {
 	Lives, Peers, Faults, Boots, Wipes   int
 	Jobs, Acked, Held, Cancelled         int
 	Started, Again, Events, Reads, Waits int
+	Damages                              int           // to what disks held
+	Pretenders                           int           // liars that held no seat
 	Liars                                int           // peers whose keys were in bad hands for a while
 	Heals                                int           // of cuts, with nothing else broken for a while
 	Slowest                              time.Duration // from the end of the faults until all were at rest
@@ -71,7 +73,9 @@ func (s *Stats) Add(o Stats) {
 	s.Events += o.Events
 	s.Reads += o.Reads
 	s.Waits += o.Waits
+	s.Damages += o.Damages
 	s.Liars += o.Liars
+	s.Pretenders += o.Pretenders
 	s.Heals += o.Heals
 	s.Slowest = max(s.Slowest, o.Slowest)
 }
@@ -86,6 +90,9 @@ type world struct {
 	peers []*peer
 	undo  []func() // of the faults so far; each does nothing when it is done
 	wiped bool     // somebody lost its disk
+
+	bad      *peer // whose disk is bad
+	orphaned bool  // a disk went, or went back, that knew what had run
 	agenda
 	check  check
 	people people
