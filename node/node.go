@@ -196,7 +196,7 @@ func (n *Node) openNetwork() (err error) {
 	} else if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
-	n.roster.Believe(n.seats, n.level)
+	n.roster.Believe(n.seats, n.level, n.past)
 	return nil
 }
 

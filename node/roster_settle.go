@@ -26,6 +26,14 @@ func (n *Node) level() bool {
 	return ok
 }
 
+// past is up to where this peer has applied the ledger.
+func (n *Node) past() (generation, index uint64) {
+	if n.ledger == nil {
+		return 0, 0
+	}
+	return n.ledger.Generation(), n.replica.Applied()
+}
+
 // settling is since when entries of the roster differ from the ledger, while that was current.
 type settling map[taskstate.PeerID]time.Time
 

@@ -102,10 +102,10 @@ func TestAChainOfLargeEntriesIsShownAsFarAsItFits(t *testing.T) {
 			seats = append(seats, f.seats(name(i), uint64(3+i), name(i+1)))
 		}
 		mine := f.roster(chain...)
-		mine.Believe(f.chain(seats...), nil)
+		mine.Believe(f.chain(seats...), nil, nil)
 		for via, knows := range map[string]int{"v1": 7, "v2": 6} { // four records of seats are shown: the oldest of them was signed by who holds the seventh
 			theirs := f.roster(chain[0])
-			theirs.Believe(f.chain(seats[:knows]...), nil)
+			theirs.Believe(f.chain(seats[:knows]...), nil, nil)
 			f.serve(via, nil, theirs)
 			err := admission.Show(t.Context(), f.net.Host(name(9)), via, mine)
 			var no *admission.Refusal

@@ -50,7 +50,7 @@ func believing(r *admission.Roster, seated ...string) *admission.Roster {
 		panic(err)
 	}
 	c.Assume(seated)
-	r.Believe(c, nil)
+	r.Believe(c, nil, nil)
 	return r
 }
 

@@ -28,7 +28,8 @@ type Roster struct {
 	verify VerifyFunc
 	seats  *SeatChain  // whose signatures count; nil: nobody's
 	level  func() bool // see Believe; nil: never
-	mu     sync.Mutex  // serialises writers, held over the write to disk
+	past   func() (generation, index uint64)
+	mu     sync.Mutex // serialises writers, held over the write to disk
 	now    atomic.Pointer[roll]
 }
 
@@ -40,8 +41,11 @@ type roll struct {
 
 // Believe says whose signatures count in what others show: of those that hold a seat. While level, which may be nil, tells that this
 // peer's own replica of the ledger is current, nobody else's; otherwise also of those that held one, as far as is remembered here: what
-// they admitted may not have come through yet. It is called before the roster is used.
-func (r *Roster) Believe(seats *SeatChain, level func() bool) { r.seats, r.level = seats, level }
+// they admitted may not have come through yet. A removal counts then if its signer held a seat at the index it names, and if that is not
+// long before past, up to which this peer has applied the ledger itself; nil: it has none. It is called before the roster is used.
+func (r *Roster) Believe(seats *SeatChain, level func() bool, past func() (generation, index uint64)) {
+	r.seats, r.level, r.past = seats, level, past
+}
 
 // Seats is who holds a seat, as this roster believes; nil if nobody was named.
 func (r *Roster) Seats() *SeatChain { return r.seats }
@@ -56,7 +60,25 @@ func (r *Roster) signs(l *roll, e Entry) bool {
 	case r.level != nil && r.level():
 		return !by.Removed && r.seats.Seated(e.By)
 	}
-	return (!by.Removed || e.At < by.At) && r.seats.WasSeated(e.By)
+	switch {
+	case by.Removed && e.At >= by.At:
+		return false
+	case e.Removed:
+		return r.seats.SeatedAt(e.By, e.Generation, e.Index) && !r.belied(e)
+	}
+	return r.seats.WasSeated(e.By)
+}
+
+// removedWithin is how many entries may be decided between the one at which a removal is signed and the removal itself.
+const removedWithin = 1024
+
+// belied tells whether a removal would have to be in this peer's own replica of the ledger, which does not have it: it was never decided.
+func (r *Roster) belied(e Entry) bool {
+	if r.past == nil {
+		return false
+	}
+	generation, index := r.past()
+	return e.Generation == generation && e.Index+removedWithin < index
 }
 
 // Admitted tells whether peer is in and has not been removed. The gate asks this for every stream.

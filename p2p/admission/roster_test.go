@@ -205,9 +205,39 @@ func TestWhatARemovedVoterSignedBeforeStillLeadsToTheOthers(t *testing.T) {
 		t.Errorf("in are %v", got)
 	}
 	level := f.roster(founder)
-	level.Believe(level.Seats(), func() bool { return true })
+	level.Believe(level.Seats(), func() bool { return true }, nil)
 	if err := level.Offer(f.remove("v2", "v1"), f.sign("v1", admission.Entry{Cluster: cluster, Peer: "y", At: founder.At, Roles: admission.AllRoles()})); !errors.Is(err, admission.ErrUntrusted) || level.Admitted("y") {
 		t.Errorf("where the ledger is known it proves nothing: %v", err)
+	}
+}
+
+// Where nobody decides, who held a seat once must not remove whoever it likes.
+func TestWhoGaveItsSeatUpRemovesNobody(t *testing.T) {
+	f := newFlock(t)
+	in := []admission.Entry{f.admit("a", "a"), f.admit("a", "b"), f.admit("a", "x")}
+	tomb := func(by, of string, index uint64) admission.Entry {
+		e := removal(f.admit("a", of))
+		e.At, e.Index = e.At+1, index
+		return f.sign(by, e)
+	}
+	applied := uint64(0)
+	for _, c := range []struct {
+		what    string
+		tomb    admission.Entry
+		applied uint64
+		counts  bool
+	}{
+		{"by one that holds a seat", tomb("b", "x", 12), 12, true},
+		{"by one that held one then", tomb("a", "x", 7), 8, true},
+		{"by one that had given it up", tomb("a", "x", 12), 8, false},
+		{"of a decision that would be known here", tomb("a", "x", 7), 7 + 2000, false},
+	} {
+		r := f.roster(in...)
+		applied = c.applied
+		r.Believe(f.chain(f.seats("a", 5, "a", "b"), f.seats("b", 9, "b", "c")), nil, func() (uint64, uint64) { return 1, applied })
+		if err := r.Offer(c.tomb); (err == nil) != c.counts || r.Admitted("x") == c.counts {
+			t.Errorf("%s: %v, and x is in: %v", c.what, err, r.Admitted("x"))
+		}
 	}
 }
 

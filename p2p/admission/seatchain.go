@@ -119,6 +119,22 @@ func (c *SeatChain) WasSeated(peer string) bool {
 	return c.now.Holds(peer) || slices.ContainsFunc(c.chain, func(s Seats) bool { return s.Holds(peer) })
 }
 
+// SeatedAt tells whether a peer held a seat when the ledger had got to an index, as far as that is known here.
+func (c *SeatChain) SeatedAt(peer string, generation, index uint64) bool {
+	at := Seats{Generation: generation, Index: index}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now.Compare(at) <= 0 {
+		return c.now.Holds(peer)
+	}
+	for _, s := range slices.Backward(c.chain) {
+		if s.Compare(at) <= 0 {
+			return s.Holds(peer)
+		}
+	}
+	return false
+}
+
 // Proof is the chain of records, oldest first: whoever knows one of them can follow it to the newest.
 func (c *SeatChain) Proof() []Seats {
 	c.mu.Lock()
