@@ -20,6 +20,7 @@ func TestTheWholeStacksChecksNoticeWhatIsMadeWrongOnPurpose(t *testing.T) {
 		stack.BreakDeaf:      "I1",
 		stack.BreakAllDisks:  "I1 clients",
 		stack.BreakOldFolder: "I4",
+		stack.BreakTwoOfOne:  "I4",
 		stack.BreakFill:      "I9",
 		stack.BreakBelieve:   "I8",
 		stack.BreakPuppet:    "I8",

@@ -23,6 +23,7 @@ func faultKinds() []fault {
 		{"empty", 3, (*world).empty},
 		{"turn back", 3, (*world).turnBack},
 		{"full disk", 4, (*world).fillDisk},
+		{"clone", 3, (*world).clone},
 		{"partition", 8, (*world).partition},
 		{"one way", 8, (*world).oneWay},
 		{"one link", 6, (*world).oneLink},

@@ -16,6 +16,7 @@ func (w *world) cut(a, b *peer, n int) {
 // cutFor cuts for a while; set(1) cuts, set(-1) heals.
 func (w *world) cutFor(ps []*peer, set func(n int)) {
 	heal := w.hurt(ps...)
+	w.cuts.Add(1)
 	set(1)
 	w.until(w.spell(), func() {
 		if w.cfg.Break == BreakStillCut {

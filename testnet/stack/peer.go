@@ -30,7 +30,8 @@ type peer struct {
 	dir     string // data folder of the next life
 	lives   int
 	wipes   int
-	downs   int // faults that keep it down
+	cuts    int64 // of the world, when it was cloned
+	downs   int   // faults that keep it down
 	backups int
 
 	// Whoever watches it has these, one life after the other:
@@ -125,7 +126,7 @@ func (p *peer) boot() {
 	w := p.w
 	p.lives++
 	l := &life{
-		p: p, n: p.lives, since: w.now(), session: fmt.Sprintf("%s, life %d", p.name, p.lives), dir: p.dir, machine: w.wires.Machine(p.ip),
+		p: p, n: p.lives, since: w.now(), session: p.session(), dir: p.dir, machine: w.wires.Machine(p.ip),
 		ready: make(chan struct{}), dead: make(chan struct{}), ended: make(chan struct{}),
 	}
 	w.tellf("%s boots", l.session)

@@ -5,8 +5,10 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"covey/p2p/memnet"
@@ -50,6 +52,7 @@ type Stats struct {
 	Lives, Peers, Faults, Boots, Wipes   int
 	Jobs, Acked, Held, Cancelled         int
 	Started, Again, Events, Reads, Waits int
+	Clones                               int           // of machines
 	Damages                              int           // to what disks held
 	Pretenders                           int           // liars that held no seat
 	Liars                                int           // peers whose keys were in bad hands for a while
@@ -73,6 +76,7 @@ func (s *Stats) Add(o Stats) {
 	s.Events += o.Events
 	s.Reads += o.Reads
 	s.Waits += o.Waits
+	s.Clones += o.Clones
 	s.Damages += o.Damages
 	s.Liars += o.Liars
 	s.Pretenders += o.Pretenders
@@ -91,8 +95,10 @@ type world struct {
 	undo  []func() // of the faults so far; each does nothing when it is done
 	wiped bool     // somebody lost its disk
 
-	bad      *peer // whose disk is bad
-	orphaned bool  // a disk went, or went back, that knew what had run
+	twin     *peer        // a clone of another
+	cuts     atomic.Int64 // so far
+	bad      *peer        // whose disk is bad
+	orphaned bool         // a disk went, or went back, that knew what had run
 	agenda
 	check  check
 	people people
@@ -161,7 +167,10 @@ func (w *world) found() bool {
 
 // end stops every peer in order: each must come to its end.
 func (w *world) end() {
-	for _, p := range w.peers {
+	for _, p := range append(slices.Clone(w.peers), w.twin) {
+		if p == nil {
+			continue
+		}
 		if l := p.alive(); l != nil {
 			l.cancel()
 		}
