@@ -14,6 +14,7 @@ import (
 	"covey/membership/digest"
 	"covey/node/api"
 	"covey/node/blob"
+	"covey/node/stdin"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/p2p/wire"
@@ -98,7 +99,7 @@ func TestWhatACallBringsIntoTheLedgerIsChecked(t *testing.T) {
 var everyProtocol = [...]string{
 	admission.JoinProtocol, admission.RosterProtocol, callProtocol, dispatch.SessionProtocol, digest.Protocol, membership.PacketProtocol,
 	membership.SyncProtocol, membership.ProbeProtocol, blob.LogsProtocol, ledger.FollowProtocol, ledger.RaftProtocol, ledger.VoterProtocol,
-	p2p.HelloProtocol, startProtocol,
+	p2p.HelloProtocol, startProtocol, stdin.Protocol,
 }
 
 func TestGarbageOnEveryProtocolHarmsNobody(t *testing.T) {

@@ -66,6 +66,13 @@ func (c *cli) retryWith(ctx context.Context, id, script string) error {
 	if err != nil {
 		return api.Errorf(api.Usage, "--script: %v", err)
 	}
+	was, err := c.client().Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	if s := was.Job.Spec; s != nil && s.Stdin {
+		return api.Errorf(api.Conflict, "the task of job %s read stdin, and a new job has none of it; give it again, as in `peer run --script %s <INPUT`", id, script)
+	}
 	f, err := c.client().JobFile(ctx, id)
 	if err != nil {
 		return err

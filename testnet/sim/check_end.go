@@ -261,6 +261,9 @@ func (c *check) end(j *work, id taskstate.TaskID, final *taskstate.Status, cance
 		if ran && rep.Took != final.Took {
 			c.w.fail("I1", "the ledger says that %s took %d ms, and it took %d", id, final.Took, rep.Took)
 		}
+		if ran && rep.Truncated != final.Truncated {
+			c.w.fail("I1", "the ledger says of %s that its output was cut: %v, and that is wrong", id, final.Truncated)
+		}
 	case cancelled || j.job.Unreachable.Wait:
 	case j.retried && (final.State == taskstate.Shutdown || c.unmissed[id]): // cut short before, and not among what was tried again
 	default:
