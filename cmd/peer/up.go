@@ -250,8 +250,12 @@ func first(s []string) string {
 	return s[0]
 }
 
-// readyLimit bounds how long --detach waits for its child to be ready.
-const readyLimit = 60 * time.Second
+const (
+	// readyLimit bounds how long --detach waits for a child that is not ready and says nothing new.
+	readyLimit = 60 * time.Second
+	// readySay is when it begins to show what the child says.
+	readySay = 5 * time.Second
+)
 
 // upDetached starts the same command without --detach in a session of its own and returns when it answers.
 func (c *cli) upDetached(ctx context.Context, cfg *node.Config, memory *upMemory) error {
@@ -288,7 +292,9 @@ func (c *cli) upDetached(ctx context.Context, cfg *node.Config, memory *upMemory
 func (c *cli) awaitReady(ctx context.Context, ended <-chan error, logPath string, memory *upMemory) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(readyLimit)
+	limit, say := time.NewTimer(readyLimit), time.After(readySay)
+	defer limit.Stop()
+	said := told{path: logPath}
 	for {
 		select {
 		case err := <-ended:
@@ -302,8 +308,11 @@ func (c *cli) awaitReady(ctx context.Context, ended <-chan error, logPath string
 				return exitError(x.ExitCode())
 			}
 			return api.Errorf(api.Failed, "the peer ended at once: %v", err)
-		case <-limit:
-			return api.Errorf(api.TimedOut, "the peer is not ready after %s and goes on trying; see %s", readyLimit, logPath)
+		case <-limit.C:
+			return api.Errorf(api.TimedOut, "the peer is not ready, said nothing new for %s, and goes on trying; %ssee %s", readyLimit, said.last(), logPath)
+		case <-say:
+			fmt.Fprintln(c.Err, "peer: not ready yet; waiting while it says something (Ctrl-C ends the wait, not the peer)")
+			said.show = c.Err
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
@@ -311,6 +320,9 @@ func (c *cli) awaitReady(ctx context.Context, ended <-chan error, logPath string
 				memory.say(c.Err)
 				c.greet(s)
 				return nil
+			}
+			if said.more() {
+				limit.Reset(readyLimit)
 			}
 		}
 	}
