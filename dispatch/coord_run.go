@@ -160,6 +160,12 @@ func (c *Coord) Waiting(ctx context.Context, job taskstate.JobID) (why string, e
 	return why, err
 }
 
+// Whys says why jobs wait that do; see Coordinator.Whys.
+func (c *Coord) Whys(ctx context.Context) (why map[taskstate.JobID]string, err error) {
+	err = c.ask(ctx, func(core *Coordinator) { why = core.Whys() })
+	return why, err
+}
+
 // Waited lists the newest times in which a job waited because no peer could take it; see Coordinator.Waited.
 func (c *Coord) Waited(ctx context.Context, job taskstate.JobID) (spells []Spell, err error) {
 	err = c.ask(ctx, func(core *Coordinator) { spells = core.Waited(job) })

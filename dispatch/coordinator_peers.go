@@ -272,14 +272,36 @@ type PeerLoad struct {
 	Offer       Offer               // of its newest session; zero if there was none in this epoch
 	Promised    taskstate.Resources // to tasks that have not ended
 	Outstanding int                 // those tasks
+	Running     taskstate.Resources // of Promised, what its worker says has begun
 	PassedOver  bool                // for a while: it did not start what it had
+	Away        time.Duration       // so long it has been unreachable; 0: it is not
+}
+
+// running is what tasks need that have begun on p and not ended.
+func (p *peerState) running() (sum taskstate.Resources) {
+	for _, h := range p.holds {
+		for _, r := range h.slots {
+			if r.state >= taskstate.Preparing && !r.is(ended) {
+				sum = sum.Add(h.job.body(int(r.version)).Resources)
+			}
+		}
+	}
+	return sum
+}
+
+// awayFor is how long p has been unreachable, at least a moment; 0 if it is not.
+func (c *Coordinator) awayFor(p *peerState) time.Duration {
+	if p.standing != Unreachable {
+		return 0
+	}
+	return max(time.Millisecond, c.now.Sub(p.lostSince))
 }
 
 // Peers lists the members, by id.
 func (c *Coordinator) Peers() []PeerLoad {
 	out := make([]PeerLoad, 0, len(c.order))
 	for _, p := range c.order {
-		out = append(out, PeerLoad{Peer: p.id, Standing: p.standing, Offer: p.offer, Promised: p.promised, Outstanding: p.outstanding, PassedOver: c.shunned(p)})
+		out = append(out, PeerLoad{Peer: p.id, Standing: p.standing, Offer: p.offer, Promised: p.promised, Outstanding: p.outstanding, Running: p.running(), PassedOver: c.shunned(p), Away: c.awayFor(p)})
 	}
 	return out
 }

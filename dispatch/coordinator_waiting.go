@@ -66,9 +66,9 @@ func (c *Coordinator) Waiting(id taskstate.JobID) string {
 	for _, l := range j.lots {
 		if n := l.mayStart(); n > 0 {
 			if plan := c.place(l, n); plan.Reason != "" {
-				return plan.Reason
+				return c.sentence(l, plan)
 			}
 		}
 	}
-	return "it is about to be assigned"
+	return aboutToStart
 }

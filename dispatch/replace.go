@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -95,7 +96,7 @@ func (c *Coordinator) waitingForPeers(j *jobState) string {
 			continue
 		}
 		if p.standing == Ready {
-			if said := c.stalledTasks(h, p); said != "" {
+			if said := cmp.Or(c.stalledTasks(h, p), c.inLine(h, p)); said != "" {
 				return said
 			}
 			continue

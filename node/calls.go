@@ -67,6 +67,7 @@ type joinCall struct {
 // flockCall asks how the coordinator sees every peer, and what a job waits for.
 type flockCall struct {
 	Job taskstate.JobID `cbor:"1,keyasint,omitempty"`
+	All bool            `cbor:"2,keyasint,omitempty"` // why each job waits that does; only to a coordinator of this version or a newer one
 }
 
 // thawCall says that the peers that vanished are really gone.
@@ -243,7 +244,7 @@ func (n *Node) execute(ctx context.Context, c call) (reply, error) {
 	case c.Join != nil:
 		return n.executeJoin(ctx, *c.Join)
 	case c.Flock != nil:
-		return reply{Flock: n.flockNow(ctx, c.Flock.Job)}, nil
+		return reply{Flock: n.flockNow(ctx, *c.Flock)}, nil
 	case c.Thaw != nil:
 		return n.executeThaw(ctx)
 	case c.Remove != nil:

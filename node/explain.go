@@ -285,9 +285,6 @@ func (t *teller) tellWaiting(ctx context.Context) {
 		t.add(t.now, api.Fact{Kind: "waiting", Reason: "no-coordinator", Text: t.n.whoIsMissing()})
 		return
 	}
-	for _, p := range f.Peers {
-		f.Waiting = strings.ReplaceAll(f.Waiting, p.ID, t.name(p.ID))
-	}
 	for _, w := range f.Waited {
 		began := "some tasks wait since then: "
 		if w.To != 0 {
@@ -295,7 +292,24 @@ func (t *teller) tellWaiting(ctx context.Context) {
 		}
 		t.add(w.From, api.Fact{Kind: "waiting", Reason: w.Reason, Text: began + w.Reason})
 	}
+	t.tellTroubles(f)
 	if f.Waiting != "" {
 		t.add(t.now, api.Fact{Kind: "waiting", Reason: f.Waiting, Text: "waits now: " + f.Waiting})
+	}
+}
+
+// tellTroubles tells what is wrong with peers that have tasks of the story.
+func (t *teller) tellTroubles(f *flock) {
+	for _, p := range f.Peers {
+		_, has := t.job.openOn[p.ID]
+		for _, s := range t.slots {
+			has = has || s.Open && s.Peer == p.ID
+		}
+		if !has {
+			continue
+		}
+		for _, x := range p.Troubles {
+			t.add(t.now, api.Fact{Kind: kindPeer, Peer: p.ID, State: "trouble", Reason: x.Code, Text: t.name(p.ID) + ": " + x.Message})
+		}
 	}
 }

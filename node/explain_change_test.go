@@ -71,7 +71,7 @@ func TestAStoryTellsRestartsAndWhenTheNextOneIs(t *testing.T) {
 		!strings.Contains(got[3], "1.2 attempt 2 starts not before 00:01:0") {
 		t.Errorf("%s", strings.Join(got, "\n"))
 	}
-	tasks, err := b.everyTask("j", []int{1})
+	tasks, err := b.everyTask("j", []int{1}, &away{})
 	if err != nil || len(tasks) != 2 || tasks[1].NotBefore == nil || !tasks[0].Earlier || *tasks[0].ExitCode != 3 || tasks[0].PeerName != "name-a" {
 		t.Errorf("%+v, %v", tasks, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
@@ -125,7 +126,7 @@ func (t *teller) tellPast(slot int, p ledger.PastAttempt, next int, peer tasksta
 // tellLate tells an end that came when the attempt had been given up, and does not count.
 func (t *teller) tellLate(task taskstate.TaskID, p ledger.PastAttempt) {
 	f := api.Fact{Kind: kindTask, Task: task.String(), Peer: p.Peer, State: p.Late.State.String(), Reason: "late"}
-	f.Text = fmt.Sprintf("heard late, and does not count: %s on %s", endText(taskstate.Status{State: p.Late.State, Exit: p.Late.Exit}), t.name(p.Peer))
+	f.Text = fmt.Sprintf("heard late, and does not count: %s on %s", endText(taskstate.Status{State: p.Late.State, Exit: p.Late.Exit, Took: p.Late.Took}), t.name(p.Peer))
 	if p.Late.State == taskstate.Complete || p.Late.State == taskstate.Failed {
 		f.Text += "; so this slot ran more than once"
 	}
@@ -197,6 +198,20 @@ func withNote(text, note string) string {
 	return text + ": " + note
 }
 
+// spanText is a number of milliseconds for people, in three digits or so.
+func spanText(ms int64) string {
+	d := time.Duration(ms) * time.Millisecond
+	switch {
+	case d >= time.Minute:
+		d = d.Round(time.Second)
+	case d >= 10*time.Second:
+		d = d.Round(100 * time.Millisecond)
+	case d >= time.Second:
+		d = d.Round(10 * time.Millisecond)
+	}
+	return d.String()
+}
+
 // endText says an end in a person's words, without its message.
 func endText(f taskstate.Status) string {
 	text := f.State.String()
@@ -205,6 +220,12 @@ func endText(f taskstate.Status) string {
 		text += fmt.Sprintf(", by signal %d", f.Signal)
 	case f.Exit != taskstate.NoExit:
 		text += fmt.Sprintf(" with exit code %d", f.Exit)
+	}
+	if f.Took > 0 {
+		text += ", ran " + spanText(f.Took)
+		if f.Waited >= 100 {
+			text += " after " + spanText(f.Waited) + " in its peer's line"
+		}
 	}
 	if f.Reason != taskstate.ReasonNone && f.Reason != taskstate.ReasonExit && f.Reason != taskstate.ReasonSignal {
 		text += fmt.Sprintf(" (%s)", f.Reason)

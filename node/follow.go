@@ -23,7 +23,7 @@ func (n *Node) Tasks(ctx context.Context, id string) (api.Tasks, error) {
 	if held != nil {
 		return inPieces(allSlots(held.Job.Count), func(slots []int) (rows []api.Task, _ error) {
 			for _, slot := range slots {
-				rows = append(rows, taskRow(&held.Job, ledger.SlotRecord{Slot: slot}, nil, false))
+				rows = append(rows, taskRow(&held.Job, ledger.SlotRecord{Slot: slot}, 0, nil, false))
 			}
 			return rows, nil
 		})
@@ -34,7 +34,8 @@ func (n *Node) Tasks(ctx context.Context, id string) (api.Tasks, error) {
 			slots = shownSlots(j)
 		}
 	})
-	return inPieces(slots, func(slots []int) ([]api.Task, error) { return n.taskRows(job, slots) })
+	gone := n.away(ctx)
+	return inPieces(slots, func(slots []int) ([]api.Task, error) { return n.taskRowsNow(job, slots, &gone) })
 }
 
 // piece is how many rows of tasks are made at once: a job may have a million.
@@ -69,10 +70,16 @@ func allSlots(n int) []int {
 
 // taskRows lists a job's slots, or only those asked for.
 func (n *Node) taskRows(id taskstate.JobID, slots []int) (rows []api.Task, err error) {
+	return n.taskRowsNow(id, slots, &away{})
+}
+
+// taskRowsNow is taskRows with what cannot be reached.
+func (n *Node) taskRowsNow(id taskstate.JobID, slots []int, gone *away) (rows []api.Task, err error) {
 	err = errNoJob(string(id))
 	var records []ledger.SlotRecord
 	var job *taskstate.Job
 	cancelled, whyAgain := false, map[int]string{}
+	var since []int64 // they wait
 	n.replica.Read(func(s *ledger.State) {
 		j, ok := s.Job(id)
 		if !ok {
@@ -92,17 +99,18 @@ func (n *Node) taskRows(id taskstate.JobID, slots []int) (rows []api.Task, err e
 			if r.Pending() && r.NotBefore > 0 {
 				whyAgain[slot] = lastMessage(j, slot)
 			}
-			records = append(records, r)
+			records, since = append(records, r), append(since, waitsSince(j, slot))
 		}
 	})
 	names := map[taskstate.PeerID]string{}
 	rows = make([]api.Task, 0, len(records))
-	for _, r := range records {
+	for i, r := range records {
 		var st *taskstate.Status
 		if got, ok := n.table.Get(taskstate.Task(id, r.Slot, r.Attempt)); ok {
 			st = &got
 		}
-		row := taskRow(job, r, st, cancelled)
+		row := taskRow(job, r, since[i], st, cancelled)
+		row.Unreachable = gone.of(job, r, cancelled)
 		if row.NotBefore != nil {
 			row.Message = whyAgain[r.Slot]
 		}
@@ -170,6 +178,7 @@ type follower struct {
 	seen  uint64      // events up to here are told
 	shown map[int]int // slots whose end is told, and the attempt
 	send  func(api.Progress) error
+	why   reasons
 }
 
 func (f *follower) run(ctx context.Context) error {
@@ -187,6 +196,7 @@ func (f *follower) run(ctx context.Context) error {
 			}
 			continue
 		}
+		f.why.tell(ctx, f.n, &row)
 		p := api.Progress{Job: row}
 		if f.tasks {
 			list := func() ([]api.Task, error) { return f.changed(slots) }
@@ -275,6 +285,8 @@ func (f *follower) next(ctx context.Context) ([]int, error) {
 		}
 		select {
 		case <-more:
+		case <-f.why.due():
+			return []int{}, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -194,12 +195,17 @@ func (n *Node) undecided(err error, sequel string) error {
 }
 
 // Jobs implements api.JobBackend.
-func (n *Node) Jobs(context.Context) (api.Jobs, error) {
+func (n *Node) Jobs(ctx context.Context) (api.Jobs, error) {
 	out := api.Jobs{Jobs: []api.Job{}, AsOf: time.Now().UTC()}
 	held := n.held.list()
 	slices.Reverse(held)
 	for _, h := range held {
 		out.Jobs = append(out.Jobs, heldRow(h, taskstate.Pending))
+	}
+	why := ""
+	for i := range out.Jobs {
+		why = cmp.Or(why, n.whoIsMissing())
+		out.Jobs[i].Waiting = why
 	}
 	progress := n.progress()
 	n.replica.Read(func(s *ledger.State) {
@@ -207,7 +213,37 @@ func (n *Node) Jobs(context.Context) (api.Jobs, error) {
 			out.Jobs = append(out.Jobs, fullRow(s, j, progress[j.Job().ID]))
 		}
 	})
+	n.explainRows(ctx, out.Jobs)
 	return out, nil
+}
+
+// explainRows says in the rows of jobs why what waits does, and what cannot be reached: of all of them with one question to the
+// coordinator, and none if all jobs are over.
+func (n *Node) explainRows(ctx context.Context, rows []api.Job) {
+	unfinished := func(r api.Job) bool { return !r.Over() && r.State != "held" && r.Schedule == nil }
+	if !slices.ContainsFunc(rows, unfinished) {
+		return
+	}
+	f := n.askFlockFor(ctx, flockCall{All: true})
+	gone, missing := n.awayOf(f), ""
+	for i := range rows {
+		r := &rows[i]
+		switch {
+		case !unfinished(*r):
+			continue
+		case f != nil:
+			r.Waiting = f.Whys[taskstate.JobID(r.ID)]
+		case r.Tasks["pending"] > 0:
+			missing = cmp.Or(missing, n.whoIsMissing())
+			r.Waiting = missing
+		}
+		n.replica.Read(func(s *ledger.State) {
+			if j, ok := s.Job(taskstate.JobID(r.ID)); ok {
+				r.Unreachable = gone.ofJob(j, n.state)
+			}
+		})
+		n.namedAway(r.Unreachable)
+	}
 }
 
 // progress counts the reported states of tasks that are not settled, per job.
@@ -239,13 +275,34 @@ func (n *Node) Job(ctx context.Context, id string) (api.JobAnswer, error) {
 	if err != nil {
 		return api.JobAnswer{}, err
 	}
-	if !row.Over() && row.Tasks["pending"] > 0 {
-		row.Waiting = n.whyWaiting(ctx, job)
-	}
+	n.explainRow(ctx, &row)
+	row.Pace = n.pace(job)
 	if spec, err := n.jobSpec(ctx, string(job)); err == nil {
 		row.Spec = specOf(spec)
 	}
 	return api.JobAnswer{Job: row, AsOf: time.Now().UTC()}, nil
+}
+
+// explainRow is explainRows for one.
+func (n *Node) explainRow(ctx context.Context, row *api.Job) {
+	if row.Over() {
+		return
+	}
+	id := taskstate.JobID(row.ID)
+	f := n.askFlock(ctx, id)
+	switch {
+	case f != nil:
+		row.Waiting = f.Waiting
+	case row.Tasks["pending"] > 0:
+		row.Waiting = n.whoIsMissing()
+	}
+	gone := n.awayOf(f)
+	n.replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(id); ok {
+			row.Unreachable = gone.ofJob(j, n.state)
+		}
+	})
+	n.namedAway(row.Unreachable)
 }
 
 func (n *Node) jobNow(id taskstate.JobID) (row api.Job, err error) {

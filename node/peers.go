@@ -25,6 +25,8 @@ type flock struct {
 	Waited  []spell     `cbor:"4,keyasint,omitempty"` // when and why the job asked about waited
 	Frozen  string      `cbor:"5,keyasint,omitempty"` // why nothing is replaced
 	Gone    []string    `cbor:"6,keyasint,omitempty"` // because of whom
+	// Whys says why each job waits that does, if all were asked about.
+	Whys map[taskstate.JobID]string `cbor:"7,keyasint,omitempty"`
 }
 
 // spell is a dispatch.Spell on the wire; times in milliseconds since 1970, To is 0 while it lasts.
@@ -46,6 +48,8 @@ type flockPeer struct {
 	OS       string              `cbor:"11,keyasint,omitempty"`
 	Arch     string              `cbor:"12,keyasint,omitempty"`
 	Troubles []told              `cbor:"13,keyasint,omitempty"` // what the coordinator knows to be wrong with it
+	Running  taskstate.Resources `cbor:"14,keyasint,omitempty"` // of Promised, what has begun
+	Away     int64               `cbor:"15,keyasint,omitempty"` // milliseconds it has been unreachable, 0: it is not
 }
 
 // told is an api.Trouble on the wire.
@@ -72,7 +76,7 @@ func troublesOf(list []told) (out []api.Trouble) {
 const flockTimeout = 500 * time.Millisecond
 
 // flockNow is this peer's view as coordinator.
-func (n *Node) flockNow(ctx context.Context, job taskstate.JobID) *flock {
+func (n *Node) flockNow(ctx context.Context, ask flockCall) *flock {
 	f := &flock{Index: n.replica.Applied()}
 	voters := n.livingVoters()
 	peers, err := n.coord.Peers(ctx)
@@ -84,16 +88,22 @@ func (n *Node) flockNow(ctx context.Context, job taskstate.JobID) *flock {
 		if p.Offer.Trouble != "" {
 			known = mergeTroubles(known, []api.Trouble{{Code: cmp.Or(p.Offer.TroubleCode, api.TroubleTakesNoTasks), Message: p.Offer.Trouble}})
 		}
+		if p.PassedOver {
+			known = mergeTroubles(known, []api.Trouble{{Code: api.TroubleStartsNothing, Message: startsNothing}})
+		}
 		f.Peers = append(f.Peers, flockPeer{
 			ID: p.Peer, Standing: string(p.Standing), Offer: p.Offer.Resources, Promised: p.Promised, Tasks: p.Outstanding,
 			Voter: slices.Contains(voters, p.Peer), Labels: p.Offer.Labels, OS: p.Offer.OS, Arch: p.Offer.Arch, Trouble: p.Offer.Trouble,
-			Troubles: toldOf(known),
+			Troubles: toldOf(known), Running: p.Running, Away: p.Away.Milliseconds(),
 		})
 	}
 	if freeze, err := n.coord.Frozen(ctx); err == nil {
 		f.Frozen, f.Gone = freeze.String(), freeze.Gone
 	}
-	if job != "" {
+	if ask.All {
+		f.Whys, _ = n.coord.Whys(ctx)
+	}
+	if job := ask.Job; job != "" {
 		f.Waiting, _ = n.coord.Waiting(ctx, job) // said or not
 		spells, _ := n.coord.Waited(ctx, job)
 		for _, s := range spells {
@@ -129,21 +139,52 @@ func (n *Node) livingVoters() (ids []taskstate.PeerID) {
 
 // askFlock asks the coordinator how it sees everybody; nil if there is none in time.
 func (n *Node) askFlock(ctx context.Context, job taskstate.JobID) *flock {
+	return n.askFlockFor(ctx, flockCall{Job: job})
+}
+
+// askFlockFor is askFlock about jobs, too. What is said about those names peers as people do.
+func (n *Node) askFlockFor(ctx context.Context, ask flockCall) *flock {
 	ctx, cancel := context.WithTimeout(ctx, flockTimeout)
 	defer cancel()
-	r, err := n.try(ctx, call{From: n.self, Flock: &flockCall{Job: job}})
+	r, err := n.try(ctx, call{From: n.self, Flock: &ask})
 	if err != nil || r.Lost {
 		return nil
 	}
+	n.nameIn(r.Flock)
 	return r.Flock
 }
 
-func (n *Node) whyWaiting(ctx context.Context, job taskstate.JobID) string {
-	if f := n.askFlock(ctx, job); f != nil {
-		return f.Waiting
+// troublesOf is what the coordinator knows to be wrong with a peer.
+func (f *flock) troublesOf(peer taskstate.PeerID) []api.Trouble {
+	if f == nil {
+		return nil
 	}
-	return n.whoIsMissing()
+	for _, p := range f.Peers {
+		if p.ID == peer {
+			return troublesOf(p.Troubles)
+		}
+	}
+	return nil
 }
+
+// nameIn puts names in place of ids in what a coordinator says for people.
+func (n *Node) nameIn(f *flock) {
+	if f == nil || f.Waiting == "" && len(f.Whys) == 0 {
+		return
+	}
+	var pairs []string
+	for _, p := range f.Peers {
+		pairs = append(pairs, p.ID, n.called(p.ID))
+	}
+	names := strings.NewReplacer(pairs...)
+	f.Waiting = names.Replace(f.Waiting)
+	for id, why := range f.Whys {
+		f.Whys[id] = names.Replace(why)
+	}
+}
+
+// startsNothing is what is wrong with a peer that is passed over.
+const startsNothing = "it had room for tasks and did not start them: it gets no others for five minutes, or until it starts one"
 
 // Peers implements api.PeerBackend.
 func (n *Node) Peers(ctx context.Context) (api.Peers, error) {
@@ -258,12 +299,13 @@ func (p *peerRow) overlay(f *flock, m ledger.Member) {
 		}
 		p.Standing, p.Voter, p.Tasks, p.Trouble = x.Standing, x.Voter, x.Tasks, x.Trouble
 		p.Troubles = mergeTroubles(p.Troubles, troublesOf(x.Troubles))
-		p.CPUs, p.CPUsUsed = float64(x.Offer.MilliCPU)/1000, float64(x.Promised.MilliCPU)/1000
-		p.Memory, p.MemoryUsed = x.Offer.Memory, x.Promised.Memory
+		p.CPUs, p.CPUsRunning = float64(x.Offer.MilliCPU)/1000, float64(x.Running.MilliCPU)/1000
+		p.CPUsQueued = float64(max(0, x.Promised.MilliCPU-x.Running.MilliCPU)) / 1000
+		p.Memory, p.MemoryUsed = x.Offer.Memory, x.Running.Memory
 		if x.OS != "" { // it had a session: its words are known
 			describe(&p.Peer, x.OS, x.Arch, x.Offer.Others, m.LabelsOver(x.Labels))
 		}
-		maps.Copy(p.OffersUsed, x.Promised.Others.Map())
+		maps.Copy(p.OffersUsed, x.Running.Others.Map())
 	}
 }
 

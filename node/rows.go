@@ -113,8 +113,19 @@ func exitCode(j *ledger.JobRecord) int {
 	return 1
 }
 
-// taskRow is the newest attempt of a slot; st is its newest report, if there is one.
-func taskRow(job *taskstate.Job, r ledger.SlotRecord, st *taskstate.Status, cancelled bool) api.Task {
+// waitsSince is when the newest attempt of a slot began to wait for a peer: as the job was accepted, or as the attempt before was over.
+func waitsSince(j *ledger.JobRecord, slot int) int64 {
+	if past := j.Past(slot); len(past) > 0 {
+		return past[len(past)-1].GivenUpAt
+	}
+	return j.Accepted()
+}
+
+// seconds is a time between two moments, or measured by a worker, both in milliseconds.
+func seconds(ms int64) float64 { return float64(max(0, ms)) / 1000 }
+
+// taskRow is the newest attempt of a slot, which waits since then; st is its newest report, if there is one.
+func taskRow(job *taskstate.Job, r ledger.SlotRecord, since int64, st *taskstate.Status, cancelled bool) api.Task {
 	t := api.Task{
 		ID: taskstate.Task(job.ID, r.Slot, max(r.Attempt, 1)).String(), Job: string(job.ID), Slot: r.Slot, Attempt: max(r.Attempt, 1),
 		State: taskstate.Pending.String(), Desired: taskstate.Complete.String(), Peer: r.Peer, Item: job.Item(r.Slot),
@@ -137,6 +148,10 @@ func taskRow(job *taskstate.Job, r ledger.SlotRecord, st *taskstate.Status, canc
 	}
 	t.State, t.At, t.Message, t.Reason, t.Signal = st.State.String(), stamp(st.At), st.Message, string(st.Reason), st.Signal
 	t.Truncated = st.Truncated
+	t.Took = seconds(st.Took)
+	if st.Took > 0 || st.State == taskstate.Running {
+		t.Waited = seconds(r.AssignedAt - since + st.Waited)
+	}
 	if st.State.Final() && st.Exit != taskstate.NoExit {
 		code := st.Exit
 		t.ExitCode = &code

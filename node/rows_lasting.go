@@ -120,29 +120,32 @@ func (n *Node) AllTasks(ctx context.Context, id string) (api.Tasks, error) {
 			count = j.Slots()
 		}
 	})
-	return inPieces(allSlots(count), func(slots []int) ([]api.Task, error) { return n.everyTask(job, slots) })
+	gone := n.away(ctx)
+	return inPieces(allSlots(count), func(slots []int) ([]api.Task, error) { return n.everyTask(job, slots, &gone) })
 }
 
 // everyTask lists slots of a job, each after the earlier attempts of it that are remembered.
-func (n *Node) everyTask(job taskstate.JobID, slots []int) ([]api.Task, error) {
-	earlier, spec := map[int][]ledger.PastAttempt{}, (*taskstate.Job)(nil)
+func (n *Node) everyTask(job taskstate.JobID, slots []int, gone *away) ([]api.Task, error) {
+	earlier, spec, accepted := map[int][]ledger.PastAttempt{}, (*taskstate.Job)(nil), int64(0)
 	n.replica.Read(func(s *ledger.State) {
 		j, ok := s.Job(job)
 		if !ok {
 			return
 		}
-		spec = j.Job()
+		spec, accepted = j.Job(), j.Accepted()
 		for _, k := range slots {
 			if past := j.Past(k); len(past) > 0 {
 				earlier[k] = past
 			}
 		}
 	})
-	rows, err := n.taskRows(job, slots)
+	rows, err := n.taskRowsNow(job, slots, gone)
 	out := make([]api.Task, 0, len(rows))
 	for _, r := range rows {
+		since := accepted
 		for _, p := range earlier[r.Slot] {
-			row := pastRow(spec, r.Slot, p)
+			row := pastRow(spec, r.Slot, p, since)
+			since = p.GivenUpAt
 			row.PeerName = n.nameOf(row.Peer)
 			out = append(out, row)
 		}
@@ -151,18 +154,18 @@ func (n *Node) everyTask(job taskstate.JobID, slots []int) ([]api.Task, error) {
 	return out, err
 }
 
-// pastRow is an attempt that its slot has left behind: with its end, or with why it was given up.
-func pastRow(job *taskstate.Job, slot int, p ledger.PastAttempt) api.Task {
-	r := ledger.SlotRecord{Slot: slot, Attempt: p.Attempt, Peer: p.Peer, Version: p.Version}
+// pastRow is an attempt that its slot has left behind, which waited since then: with its end, or with why it was given up.
+func pastRow(job *taskstate.Job, slot int, p ledger.PastAttempt, since int64) api.Task {
+	r := ledger.SlotRecord{Slot: slot, Attempt: p.Attempt, Peer: p.Peer, Version: p.Version, AssignedAt: p.AssignedAt}
 	end := p.End
 	if end == nil {
 		end = &taskstate.Status{State: taskstate.Shutdown, At: p.GivenUpAt, Exit: taskstate.NoExit, Reason: p.Reason, Message: "given up: " + whyGivenUp(p.Reason)}
 		if l := p.Late; l != nil {
-			end.State, end.At, end.Exit, end.Message = l.State, l.At, l.Exit, "given up, and heard of late: it does not count"
+			end.State, end.At, end.Exit, end.Took, end.Message = l.State, l.At, l.Exit, l.Took, "given up, and heard of late: it does not count"
 		}
 	}
 	r.Final = end
-	row := taskRow(job, r, nil, true)
+	row := taskRow(job, r, since, nil, true)
 	row.Earlier = true
 	return row
 }

@@ -168,7 +168,7 @@ func TestAHeldJobsRowSaysHeldAndPending(t *testing.T) {
 	if row.State != "held" || row.Tasks["pending"] != 4 || row.Over() || row.Submitted.UnixMilli() != 1000 {
 		t.Fatalf("%+v", row)
 	}
-	r := taskRow(&j, ledger.SlotRecord{Slot: 2}, nil, false)
+	r := taskRow(&j, ledger.SlotRecord{Slot: 2}, 0, nil, false)
 	if r.ID != "k3v5q7x2ab.2.1" || r.State != "pending" {
 		t.Fatalf("%+v", r)
 	}

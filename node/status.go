@@ -17,7 +17,7 @@ import (
 )
 
 // Status implements api.PeerBackend.
-func (n *Node) Status(context.Context) (api.Status, error) {
+func (n *Node) Status(ctx context.Context) (api.Status, error) {
 	who, epoch, ok := n.coordinator()
 	st := api.Status{
 		ID: n.self, Name: n.name, Version: n.cfg.Version, Cluster: n.roster.Cluster(), How: n.how, Addrs: n.host.Addrs(), Data: n.folder.dir,
@@ -31,6 +31,9 @@ func (n *Node) Status(context.Context) (api.Status, error) {
 	}
 	n.noteLoss()
 	st.Troubles = n.troubles.list(n.self)
+	if ok { // what the coordinator has to say of this peer
+		st.Troubles = mergeTroubles(st.Troubles, n.askFlock(ctx, "").troublesOf(n.self))
+	}
 	st.Warnings = slices.Concat(st.Warnings, messages(st.Troubles), n.namesakes(), n.sickness(), n.oneSeat())
 	if ok {
 		st.Coordinator, st.Epoch = who, epoch.String()

@@ -104,13 +104,37 @@ func (n *Node) viewEvents(v *membership.View) (out []event) {
 	for _, m := range v.Members {
 		if was, ok := n.verdicts[m.ID]; !ok || was != m.Verdict {
 			n.verdicts[m.ID] = m.Verdict
-			out = append(out, event{at: n.now(), kind: kindPeer, peer: m.ID, state: m.Verdict.String(), note: m.Name})
+			out = append(out, event{at: n.now(), kind: kindPeer, peer: m.ID, state: m.Verdict.String(), note: n.verdictNote(m)})
 			if m.Verdict == membership.Dead {
 				n.host.Doubt(m.ID)
 			}
 		}
 	}
 	return out
+}
+
+// verdictNote names a peer, and says what it has if it cannot be reached.
+func (n *Node) verdictNote(m membership.Member) string {
+	if m.Verdict != membership.Dead {
+		return m.Name
+	}
+	open := 0
+	n.replica.Read(func(s *ledger.State) {
+		for j := range s.Jobs() {
+			if _, over := j.Ended(); over {
+				continue
+			}
+			for r := range j.OpenSlots() {
+				if r.Peer == m.ID {
+					open++
+				}
+			}
+		}
+	})
+	if open == 0 {
+		return m.Name
+	}
+	return fmt.Sprintf("%s; unreachable with %s that had not ended", m.Name, tasksText(open))
 }
 
 // lead coordinates for one term. The ledger calls it, and waits for it, in a goroutine of its own.

@@ -146,8 +146,10 @@ func (a *attached) explainFailure(ctx context.Context) {
 
 func (a *attached) end(ctx context.Context) (api.Job, error) {
 	var last api.Job
+	why := whyTeller{w: a.Err}
 	err := a.client.Follow(ctx, a.id, false, func(p api.Progress) error {
 		last = p.Job
+		why.heard(p.Job)
 		return nil
 	})
 	return last, err
@@ -191,7 +193,7 @@ func (a *attached) many(ctx context.Context) (api.Job, error) {
 	if a.output.tag {
 		a.prefix = tagger(items)
 	}
-	order := newOutputOrder(a.output.keepOrder)
+	order, why := newOutputOrder(a.output.keepOrder), whyTeller{w: a.Err, bar: bar}
 	err := a.client.Follow(ctx, a.id, true, func(p api.Progress) error {
 		last = p.Job
 		for _, t := range p.Tasks {
@@ -204,6 +206,7 @@ func (a *attached) many(ctx context.Context) (api.Job, error) {
 				return err
 			}
 		}
+		why.heard(p.Job)
 		bar.show(p.Job, p.Tasks...)
 		return nil
 	})

@@ -81,7 +81,10 @@ func (c *cli) showRollout(a api.JobAnswer, err error) error {
 	return emit(c, a, []api.Job{a.Job}, func(w io.Writer) {
 		fmt.Fprintf(w, "%s: %s\n", a.Job.Name, rolloutText(a.Job))
 		if a.Job.Waiting != "" {
-			fmt.Fprintf(w, "waiting: %s\n", a.Job.Waiting)
+			fmt.Fprintln(w, printable(waitingText(a.Job.Waiting)))
+		}
+		for _, x := range a.Job.Unreachable {
+			fmt.Fprintln(w, printable(awayText(x)))
 		}
 	})
 }

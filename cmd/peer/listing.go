@@ -174,12 +174,12 @@ func (c *cli) jobsCommand() *cobra.Command {
 func jobsTable(jobs []api.Job) *grid {
 	t := table("ID", "NAME", "STATE", "DONE", "RUNNING", "PENDING", "FAILED", "SUBMITTED", "TOOK", "NOTE")
 	for _, j := range jobs {
-		done, running := fmt.Sprintf("%d/%d", j.Tasks["complete"], j.Count), strconv.Itoa(j.Tasks["running"])
+		done, running := fmt.Sprintf("%d/%d", j.Tasks["complete"], j.Count), strconv.Itoa(reached(j))
 		if j.Version > 0 {
-			done, running = "-", fmt.Sprintf("%d/%d", j.Tasks["running"], j.Wanted)
+			done, running = "-", fmt.Sprintf("%d/%d", reached(j), j.Wanted)
 		}
 		t.add(j.ID, orDash(j.Name), j.State, done, running, strconv.Itoa(j.Tasks["pending"]), strconv.Itoa(failures(j)),
-			ago(j.Submitted)+" ago", took(j), jobNote(j))
+			ago(j.Submitted)+" ago", took(j), tableNote(j))
 	}
 	return t
 }
@@ -239,7 +239,14 @@ func jobText(w io.Writer, j api.Job) {
 	fmt.Fprintf(w, "%-10s %s\n", "state", styleFor(w).state(j.State))
 	var parts []string
 	for _, s := range []string{"pending", "assigned", "accepted", "preparing", "ready", "starting", "running", "complete", "failed", "rejected", "shutdown", "orphaned"} {
-		if n := j.Tasks[s]; n > 0 {
+		n := j.Tasks[s]
+		if s == "running" {
+			n = reached(j)
+			if away := j.Tasks[s] - n; away > 0 {
+				parts = append(parts, fmt.Sprintf("%d unreachable", away))
+			}
+		}
+		if n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
 	}
@@ -248,6 +255,10 @@ func jobText(w io.Writer, j api.Job) {
 		line("rollout", rolloutText(j))
 	}
 	line("tasks", fmt.Sprintf("%d: %s", max(j.Count, j.Wanted), strings.Join(parts, ", ")))
+	if !j.Over() {
+		line("progress", paceLine(j))
+	}
+	line("times", timesText(j.Pace))
 	line("submitted", j.Submitted.Local().Format(time.DateTime)+" through "+shortID(j.Submitter))
 	if j.Ended != nil {
 		line("ended", j.Ended.Local().Format(time.DateTime)+", took "+took(j))
@@ -257,6 +268,55 @@ func jobText(w io.Writer, j api.Job) {
 	}
 	line("cancelled", j.Cancelled)
 	line("waiting", j.Waiting)
+	for _, a := range j.Unreachable {
+		line("away", awayText(a))
+	}
+}
+
+// reached counts the tasks that run on peers that can be reached. What others do nobody knows.
+func reached(j api.Job) int {
+	n := j.Tasks["running"]
+	for _, a := range j.Unreachable {
+		n -= a.Running
+	}
+	return max(0, n)
+}
+
+// awayText says what a peer has of a job that cannot be reached.
+func awayText(a api.Away) string {
+	return countOf(a.Tasks, "task") + " " + unreachableText(a.PeerName, a.Unreachable)
+}
+
+// unreachableText says since when a peer cannot be reached, and what will happen with what it has.
+func unreachableText(peer string, u api.Unreachable) string {
+	return fmt.Sprintf("unreachable on %s for %s; %s", peer, short(time.Since(u.Since)), u.Then)
+}
+
+// paceLine is the line of progress of a job as it stands, without its bar.
+func paceLine(j api.Job) string {
+	if j.Pace == nil || j.Count < 2 {
+		return ""
+	}
+	line := progressCounts(j)
+	if j.Pace.Rate > 0 {
+		line += "  " + number(j.Pace.Rate) + "/s"
+	}
+	if j.Pace.Left > 0 {
+		line += "  " + timeLeft(j.Pace.Left)
+	}
+	if on := peersText(j.Pace.Running); on != "" {
+		line += "  " + on
+	}
+	return line
+}
+
+// timesText says how long the tasks of a job ran and had waited.
+func timesText(p *api.Pace) string {
+	if p == nil || p.Longest == "" {
+		return ""
+	}
+	return fmt.Sprintf("tasks ran %s on average, after waiting %s; the longest, %s, %s",
+		short(seconds(p.Ran)), short(seconds(p.Waited)), p.Longest, short(seconds(p.LongestTook)))
 }
 
 func (c *cli) tasksCommand() *cobra.Command {

@@ -27,7 +27,7 @@ func peersTable(ps api.Peers, wide, labels bool) *grid {
 		{"ROLE", true, roleText},
 		{"STATE", true, func(p api.Peer) string { return p.Standing }},
 		{"AVAILABLE", wide || any(func(p api.Peer) bool { return p.Availability != api.Active }), availabilityText},
-		{"CPUS", true, func(p api.Peer) string { return ofOffer(p, number(p.CPUsUsed), number(p.CPUs)) }},
+		{"CPUS", true, cpusOf},
 		{"MEMORY", wide || any(func(p api.Peer) bool { return p.MemoryUsed > 0 }), func(p api.Peer) string { return ofOffer(p, bytesText(p.MemoryUsed), bytesText(p.Memory)) }},
 		{"TASKS", true, func(p api.Peer) string { return strconv.Itoa(p.Tasks) }},
 		{"LINK", true, linkText},
@@ -49,6 +49,15 @@ func peersTable(ps api.Peers, wide, labels bool) *grid {
 		t.add(cells...)
 	}
 	return t
+}
+
+// cpusOf is how many cpus are used of those offered, and how many are promised to what waits in the peer's line.
+func cpusOf(p api.Peer) string {
+	text := ofOffer(p, number(p.CPUsRunning), number(p.CPUs))
+	if p.CPUsQueued > 0 {
+		text += " +" + number(p.CPUsQueued)
+	}
+	return text
 }
 
 // sameName tells whether another peer has the same name.

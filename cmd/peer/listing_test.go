@@ -11,8 +11,8 @@ import (
 
 func TestAnOfferThatNobodyKnowsIsNotShownAsNone(t *testing.T) {
 	g := peersTable(api.Peers{Peers: []api.Peer{
-		{ID: "a", CPUs: 2, CPUsUsed: 0.5, Memory: 4 << 30, MemoryUsed: 1 << 30},
-		{ID: "b", CPUsUsed: 1},
+		{ID: "a", CPUs: 2, CPUsRunning: 0.5, Memory: 4 << 30, MemoryUsed: 1 << 30},
+		{ID: "b", CPUsRunning: 1},
 	}}, false, false)
 	cpus := slices.Index(g.head, "CPUS")
 	for i, want := range [][]string{{"0.5/2", "1GiB/4GiB"}, {"1/-", "0B/-"}} {
@@ -27,7 +27,7 @@ func clusterOf(names ...string) (ps api.Peers) {
 	for i, name := range names {
 		ps.Peers = append(ps.Peers, api.Peer{
 			ID: "12D3KooWLLESLMj3e7zuU63j8abTux5RiVoxvTmbuhDChTd6BKv" + string(rune('a'+i)), Name: name, Standing: "ready", Voter: true, Coordinator: i == 0,
-			Availability: api.Active, Path: "direct", RTT: 0.0031, CPUs: 8, CPUsUsed: 6.4, Memory: 16 << 30, Tasks: 12, Version: "0.2.0", Age: 0.4,
+			Availability: api.Active, Path: "direct", RTT: 0.0031, CPUs: 8, CPUsRunning: 6.4, Memory: 16 << 30, Tasks: 12, Version: "0.2.0", Age: 0.4,
 		})
 	}
 	ps.Peers[0].Path, ps.Peers[0].RTT = "self", 0

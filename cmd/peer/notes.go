@@ -25,6 +25,29 @@ func jobNote(j api.Job) string {
 	return originNote(j)
 }
 
+// tableNote is jobNote for a list: what cannot be reached and why the job waits come before all else.
+func tableNote(j api.Job) string {
+	var parts []string
+	for _, a := range j.Unreachable {
+		parts = append(parts, awayText(a))
+	}
+	if j.Waiting != "" && !j.Over() {
+		parts = append(parts, waitingText(j.Waiting))
+	}
+	if note := jobNote(j); note != "" && (len(parts) == 0 || j.Version > 0) {
+		parts = append(parts, note)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// waitingText is why a job waits as a line of its own.
+func waitingText(why string) string {
+	if why != "" && why[0] >= '0' && why[0] <= '9' { // 30 tasks wait: …
+		return why
+	}
+	return "waiting: " + why
+}
+
 // cancelText says who or what cancelled a job.
 func cancelText(j api.Job) string {
 	if strings.HasPrefix(j.Cancelled, "by ") {
@@ -69,6 +92,8 @@ func minute(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
 // taskNote is a task's message, or what else there is to know about it.
 func taskNote(t api.Task) string {
 	switch {
+	case t.Unreachable != nil:
+		return unreachableText(orDash(t.PeerName), *t.Unreachable)
 	case t.Leaving != "":
 		return "being stopped: " + t.Leaving
 	case t.NotBefore != nil:

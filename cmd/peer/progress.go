@@ -67,10 +67,7 @@ func ended(j api.Job) int { return j.Tasks["complete"] + failures(j) + j.Tasks["
 func (p *progress) line(j api.Job) string {
 	room := p.width() - 1 // the last column makes some terminals go to the next line
 	done := ended(j)
-	line := fmt.Sprintf("%d/%d", done, j.Count)
-	if n := failures(j); n > 0 {
-		line += fmt.Sprintf("  ✗%d", n)
-	}
+	line := progressCounts(j)
 	add := func(part string) {
 		if part != "" && utf8.RuneCountInString(line)+2+utf8.RuneCountInString(part) <= room {
 			line += "  " + part
@@ -79,20 +76,36 @@ func (p *progress) line(j api.Job) string {
 	if rate := p.pace.at(p.now()); rate > 0 {
 		add(number(rate) + "/s")
 		if n := j.Count - done; n > 0 {
-			add(short(max(time.Duration(float64(n)/rate*float64(time.Second)).Round(time.Second), time.Second)) + " left")
+			add(timeLeft(float64(n) / rate))
 		}
 	} else if n := j.Tasks["running"]; n > 0 {
 		add(fmt.Sprintf("%d running", n))
 	}
-	if j.Waiting != "" {
+	switch {
+	case j.Waiting != "" && reached(j) == 0:
 		line += "  " + j.Waiting
-	} else {
+	default:
 		add(p.run.text())
+		add(j.Waiting)
 	}
 	if free := room - utf8.RuneCountInString(line) - 2; free >= leastBar {
 		line = barOf(min(free, largestBar), done, j.Count) + "  " + line
 	}
 	return clip(line, room)
+}
+
+// progressCounts says how many tasks of a job are over, and how many of them failed.
+func progressCounts(j api.Job) string {
+	line := fmt.Sprintf("%d/%d", ended(j), j.Count)
+	if n := failures(j); n > 0 {
+		line += fmt.Sprintf("  ✗%d", n)
+	}
+	return line
+}
+
+// timeLeft says how many seconds are left.
+func timeLeft(s float64) string {
+	return short(max(seconds(s).Round(time.Second), time.Second)) + " left"
 }
 
 // barOf is a bar of a width, filled as far as done is of all. Of a service that shrank more may have ended than are wanted.
@@ -146,6 +159,9 @@ func (p *progress) summary(j api.Job) bool {
 	text += " in " + took(j)
 	if n := len(p.run.ran); n > 0 {
 		text += " on " + countOf(n, "peer")
+	}
+	if t := p.run.slowest; t.Took > 0 {
+		text += fmt.Sprintf("; the longest, %s, %s", t.ID, short(seconds(t.Took)))
 	}
 	if failures(j) > 0 {
 		text += "; see `peer tasks " + j.ID + " --failed`"
@@ -207,6 +223,8 @@ func (p *pace) at(now time.Time) float64 {
 type running struct {
 	on  map[string]string   // the peer a task runs on
 	ran map[string]struct{} // peers that ran any
+
+	slowest api.Task
 }
 
 // shownPeers is how many peers are named on the line.
@@ -224,6 +242,9 @@ func (r *running) heard(tasks []api.Task) {
 		switch {
 		case over(t.State):
 			delete(r.on, t.ID)
+			if t.Took > r.slowest.Took {
+				r.slowest = t
+			}
 		case t.State == "running":
 			r.on[t.ID] = name
 		}
@@ -239,6 +260,11 @@ func (r *running) text() string {
 	for _, peer := range r.on {
 		n[peer]++
 	}
+	return peersText(n)
+}
+
+// peersText names the peers with most tasks, and how many.
+func peersText(n map[string]int) string {
 	names := slices.SortedFunc(maps.Keys(n), func(a, b string) int { return cmp.Or(n[b]-n[a], strings.Compare(a, b)) })
 	var words []string
 	for i, name := range names {

@@ -20,9 +20,10 @@ var update = flag.Bool("update", false, "write testdata/golden instead of compar
 // The JSON that scripts of others may count on. What differs from run to run is replaced by what it is.
 var (
 	peerIDs = regexp.MustCompile(`12D3Koo[1-9A-HJ-NP-Za-km-z]{45}`)
+	spans   = regexp.MustCompile(`, ran [0-9a-zµ.]+( after [0-9a-zµ.]+ in its peer's line)?`)
 	vary    = map[string]string{
 		"as_of": "TIME", "submitted": "TIME", "ended": "TIME", "time": "TIME", "at": "TIME", "since": "TIME", "next": "TIME", "last": "TIME", "not_before": "TIME", "expires": "TIME",
-		"rtt": "SECONDS", "age": "SECONDS", "memory": "BYTES", "memory_used": "BYTES", "pid": "NUMBER", "index": "NUMBER",
+		"rtt": "SECONDS", "took": "SECONDS", "waited": "SECONDS", "ran": "SECONDS", "left": "SECONDS", "longest_took": "SECONDS", "rate": "NUMBER", "age": "SECONDS", "memory": "BYTES", "memory_used": "BYTES", "pid": "NUMBER", "index": "NUMBER",
 		"seq": "NUMBER", "token": "TOKEN", "epoch": "GENERATION/TERM", "cluster": "CLUSTER", "version": "VERSION",
 		"ticket": "TICKET", "secret": "SECRET", "data": "FOLDER", "os": "OS", "arch": "ARCH",
 	}
@@ -53,7 +54,7 @@ func plain(key string, v any, names map[string]string) any {
 		for id, word := range names {
 			x = strings.ReplaceAll(x, id, word)
 		}
-		return peerIDs.ReplaceAllString(x, "PEER")
+		return spans.ReplaceAllString(peerIDs.ReplaceAllString(x, "PEER"), ", ran SPAN")
 	}
 	return v
 }

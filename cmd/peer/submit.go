@@ -157,8 +157,10 @@ func (c *cli) awaitRollout(ctx context.Context, id string) error {
 	defer cancel()
 	var last api.Job
 	verdict, bar := going, newProgress(c.Err)
+	why := whyTeller{w: c.Err, bar: bar}
 	err := c.client().Follow(ctx, id, false, func(p api.Progress) error {
 		last = p.Job
+		why.heard(p.Job)
 		bar.show(p.Job)
 		if verdict = settled(p.Job); verdict != going {
 			return errSettled
@@ -231,7 +233,7 @@ func rolloutText(j api.Job) string {
 	if j.Over() {
 		return j.State
 	}
-	text := fmt.Sprintf("version %d, %d of %d tasks run", max(j.Version, 1), j.Tasks["running"], j.Wanted)
+	text := fmt.Sprintf("version %d, %d of %d tasks run", max(j.Version, 1), reached(j), j.Wanted)
 	r := j.Rollout
 	if r == nil {
 		return text

@@ -86,7 +86,7 @@ func (r *taskRows) write() {
 		if versions {
 			fifth = "VERSION"
 		}
-		r.table = table("TASK", "STATE", "PEER", "EXIT", fifth, "AGE", "MESSAGE")
+		r.table = table("TASK", "STATE", "PEER", "EXIT", fifth, "TOOK", "AGE", "MESSAGE")
 	}
 	for _, t := range r.piece {
 		r.table.add(taskCells(t, versions)...)
@@ -108,5 +108,21 @@ func taskCells(t api.Task, versions bool) []string {
 	if versions {
 		fifth = strconv.Itoa(t.Version)
 	}
-	return []string{t.ID, t.State, orDash(peer), exit, orDash(fifth), ago(t.At), taskNote(t)}
+	return []string{t.ID, taskState(t), orDash(peer), exit, orDash(fifth), taskTook(t), ago(t.At), taskNote(t)}
+}
+
+// taskState is the state of a task; what a peer that cannot be reached does nobody knows.
+func taskState(t api.Task) string {
+	if t.Unreachable != nil {
+		return "unreachable"
+	}
+	return t.State
+}
+
+// taskTook is how long a task ran that has ended.
+func taskTook(t api.Task) string {
+	if t.Took == 0 {
+		return "-"
+	}
+	return short(seconds(t.Took))
 }

@@ -42,11 +42,13 @@ const waitTimedOut = 124
 func (c *cli) waitJob(ctx context.Context, id string, timeout time.Duration) error {
 	var last api.Job
 	bar := newProgress(c.Err)
+	why := whyTeller{w: c.Err, bar: bar}
 	err := c.client().Follow(ctx, id, false, func(p api.Progress) error {
 		if last.ID == "" && !p.Job.Over() {
 			c.sayLasting(p.Job)
 		}
 		last = p.Job
+		why.heard(p.Job)
 		bar.show(p.Job)
 		return nil
 	})

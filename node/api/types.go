@@ -18,10 +18,11 @@ type Peer struct {
 	Path         string   `json:"path"` // self direct relayed none
 	RTT          float64  `json:"rtt"`  // seconds, 0 if unknown
 	CPUs         float64  `json:"cpus"`
-	CPUsUsed     float64  `json:"cpus_used"`
-	Memory       int64    `json:"memory"` // bytes
-	MemoryUsed   int64    `json:"memory_used"`
-	Tasks        int      `json:"tasks"` // assigned and not ended
+	CPUsRunning  float64  `json:"cpus_running"` // of tasks that have begun
+	CPUsQueued   float64  `json:"cpus_queued"`  // of tasks it was given and has not begun
+	Memory       int64    `json:"memory"`       // bytes
+	MemoryUsed   int64    `json:"memory_used"`  // promised to tasks that have begun
+	Tasks        int      `json:"tasks"`        // assigned and not ended
 	Version      string   `json:"version"`
 	Age          float64  `json:"age"` // seconds since the news this row rests on changed or was confirmed
 	Addrs        []string `json:"addrs"`
@@ -34,7 +35,7 @@ type Peer struct {
 	Arch       string            `json:"arch"`
 	Labels     map[string]string `json:"labels"`      // that constraints see: its own, and what people laid over them
 	Offers     map[string]int64  `json:"offers"`      // named counts besides cpus and memory
-	OffersUsed map[string]int64  `json:"offers_used"` // of these, what is promised to its tasks
+	OffersUsed map[string]int64  `json:"offers_used"` // of these, what is promised to tasks that have begun
 
 	AvailabilityReason string `json:"availability_reason,omitempty"` // as who paused or drained it said
 	TasksLeft          *int   `json:"tasks_left,omitempty"`          // drained: tasks on it whose end is not acknowledged yet
@@ -58,6 +59,7 @@ const (
 	TroubleLies          = "lies"            // it sends others what honest software never sends
 	TroubleJournalLost   = "journal-lost"    // its worker's journal is gone, damaged or older than what others saw
 	TroubleLedgerDiffers = "ledger-differs"  // its copy of the ledger is not what the voters have, or theirs are not alike
+	TroubleStartsNothing = "starts-nothing"  // it has room for what it was given and does not start it
 	TroubleLogLost       = "log-lost"        // its log of decisions, as a voter, is gone, damaged or older than what it acknowledged
 )
 
@@ -106,6 +108,37 @@ type Job struct {
 	Spec     *Spec         `json:"spec,omitempty"`     // what it runs; only where one job is asked for
 
 	Truncated bool `json:"truncated,omitempty"` // not all output of its tasks was kept, because of the cap: ExitCode is 125
+
+	// Unreachable lists the peers that cannot be reached and have tasks of the job, which are counted as what they were when last heard of.
+	Unreachable []Away `json:"unreachable,omitempty"`
+	Pace        *Pace  `json:"pace,omitempty"` // how fast it goes; only where one job is asked for that ends by itself
+}
+
+// Away is a peer that cannot be reached, and what it has of a job.
+type Away struct {
+	Peer     string `json:"peer"`
+	PeerName string `json:"peer_name"`
+	Tasks    int    `json:"tasks"`   // that have not ended
+	Running  int    `json:"running"` // of these, those that ran when last heard of
+	Unreachable
+}
+
+// Unreachable says of a task that its peer cannot be reached.
+type Unreachable struct {
+	Since time.Time `json:"since"`
+	Then  string    `json:"then"` // what will happen, for people: "replaced in 2s", "waits for it", "replacement is frozen"
+}
+
+// Pace says how fast the tasks of a job end and how long they ran. Times are in seconds.
+type Pace struct {
+	Rate    float64        `json:"rate"`    // tasks that ended in a second, over the last half minute; 0: none did
+	Left    float64        `json:"left"`    // until all have ended, at that rate; 0: that cannot be said, or none is left
+	Running map[string]int `json:"running"` // tasks that run, by the name of their peer
+	Ran     float64        `json:"ran"`     // an ended task ran so long, on average
+	Waited  float64        `json:"waited"`  // and had waited so long before
+	// Longest is the task that ran longest of those that ended, "" if none did.
+	Longest     string  `json:"longest"`
+	LongestTook float64 `json:"longest_took"`
 }
 
 // Over tells whether the job has ended.
@@ -139,8 +172,14 @@ type Task struct {
 	Reason   string    `json:"reason"`
 	Item     string    `json:"item,omitempty"` // if ItemBase64 is there: escaped
 	At       time.Time `json:"at"`             // of the newest status
+	Took     float64   `json:"took"`           // seconds it ran, once it has ended, by its peer's monotonic clock; 0 if it never ran, or nobody knows
+
+	// Waited is the seconds before it was started: for a peer to have room, and there for its turn.
+	Waited float64 `json:"waited"`
 
 	ItemBase64 []byte `json:"item_base64,omitempty"` // the bytes of the item, where one of its job is not UTF-8
+
+	Unreachable *Unreachable `json:"unreachable,omitempty"` // State is what was heard last: its peer cannot be reached
 
 	Version   int        `json:"version,omitempty"`    // of the job, service and global
 	Leaving   string     `json:"leaving,omitempty"`    // it is being stopped, and not because the job is: why
