@@ -402,7 +402,7 @@ func TestTheCoordinatorSaysWhyAJobWaitsAndWhatPeersCarry(t *testing.T) {
 		b.submit("small", 1, func(j *taskstate.Job) { j.Resources.MilliCPU = 500 })
 		synctest.Wait()
 		why, err := b.coord.Waiting(t.Context(), "big")
-		if err != nil || why != "no suitable peer (1 peer not ready; insufficient resources on 1 peer)" {
+		if err != nil || why != "needs 64 cpus; the only peer here, w, offers 2" {
 			t.Errorf("waits: %q, %v", why, err)
 		}
 		peers, err := b.coord.Peers(t.Context())

@@ -107,16 +107,32 @@ func (w *why) say(peers []placement.Peer) string {
 	case len(here) == 0:
 		return ""
 	case len(fit) == 0:
-		return w.tooMuch(here)
+		return w.tooMuch(here, peers)
 	}
-	return w.taken(fit, len(fit) == len(here))
+	said := w.taken(fit, len(fit) == len(here))
+	if away := len(slices.DeleteFunc(slices.Clone(peers), func(p placement.Peer) bool { return p.Ready })); away > 0 && said != "" {
+		said += fmt.Sprintf("; %s not here", peersAre(away))
+	}
+	return said
 }
 
-// tooMuch says that nobody has enough of something.
-func (w *why) tooMuch(here []placement.Peer) string {
+func peersAre(n int) string {
+	if n == 1 {
+		return "1 peer is"
+	}
+	return fmt.Sprintf("%d peers are", n)
+}
+
+// tooMuch says that nobody here has enough of something.
+func (w *why) tooMuch(here, peers []placement.Peer) string {
 	for _, m := range w.measures() {
 		largest := slices.MaxFunc(here, func(a, b placement.Peer) int { return cmp.Compare(m.of(a.Offer), m.of(b.Offer)) })
 		if has := m.of(largest.Offer); has < m.need {
+			for _, p := range peers {
+				if m.of(p.Offer) >= m.need { // and so it is not here
+					return fmt.Sprintf("needs %s; %s offers them and %s", m.words(m.need), w.name(p.ID), whyNot(p))
+				}
+			}
 			if has <= 0 {
 				return fmt.Sprintf("needs %s; no peer here offers any", m.words(m.need))
 			}
@@ -127,6 +143,14 @@ func (w *why) tooMuch(here []placement.Peer) string {
 		}
 	}
 	return ""
+}
+
+// whyNot says why a peer gets no tasks.
+func whyNot(p placement.Peer) string {
+	if !p.Ready {
+		return "is not here"
+	}
+	return "takes no new tasks now"
 }
 
 // taken says that what would do is in use.

@@ -109,7 +109,7 @@ func (t *teller) tellChange(e *event) {
 func (t *teller) tellEnded(task taskstate.TaskID, p ledger.PastAttempt, next int, peer taskstate.PeerID) {
 	f := api.Fact{
 		Kind: kindTask, Task: task.String(), Peer: p.Peer, State: p.End.State.String(), Reason: string(p.Reason),
-		Text: fmt.Sprintf("%s on %s", endText(*p.End), t.name(p.Peer)),
+		Text: fmt.Sprintf("%s on %s%s", endText(*p.End), t.name(p.Peer), ranText(p.End.Took, p.End.Waited)),
 	}
 	if p.End.Exit != taskstate.NoExit {
 		code := p.End.Exit

@@ -126,7 +126,7 @@ func (t *teller) tellPast(slot int, p ledger.PastAttempt, next int, peer tasksta
 // tellLate tells an end that came when the attempt had been given up, and does not count.
 func (t *teller) tellLate(task taskstate.TaskID, p ledger.PastAttempt) {
 	f := api.Fact{Kind: kindTask, Task: task.String(), Peer: p.Peer, State: p.Late.State.String(), Reason: "late"}
-	f.Text = fmt.Sprintf("heard late, and does not count: %s on %s", endText(taskstate.Status{State: p.Late.State, Exit: p.Late.Exit, Took: p.Late.Took}), t.name(p.Peer))
+	f.Text = fmt.Sprintf("heard late, and does not count: %s on %s", endText(taskstate.Status{State: p.Late.State, Exit: p.Late.Exit}), t.name(p.Peer)) + ranText(p.Late.Took, 0)
 	if p.Late.State == taskstate.Complete || p.Late.State == taskstate.Failed {
 		f.Text += "; so this slot ran more than once"
 	}
@@ -175,7 +175,7 @@ func (t *teller) ended(s slotFacts, back bool) {
 	f := s.Final
 	fact := api.Fact{Kind: kindTask, Task: f.Task.String(), Peer: s.Peer, State: f.State.String(), Reason: string(f.Reason), Text: endText(*f)}
 	if s.Peer != "" {
-		fact.Text += " on " + t.name(s.Peer)
+		fact.Text += " on " + t.name(s.Peer) + ranText(f.Took, f.Waited)
 	}
 	if f.Exit != taskstate.NoExit {
 		code := f.Exit
@@ -212,6 +212,17 @@ func spanText(ms int64) string {
 	return d.String()
 }
 
+// ranText says behind an end how long it took, and how long the task had waited for its turn where that was worth a word.
+func ranText(took, waited int64) string {
+	switch {
+	case took <= 0:
+		return ""
+	case waited < 100:
+		return " after " + spanText(took)
+	}
+	return fmt.Sprintf(" after %s (and %s in line there)", spanText(took), spanText(waited))
+}
+
 // endText says an end in a person's words, without its message.
 func endText(f taskstate.Status) string {
 	text := f.State.String()
@@ -220,12 +231,6 @@ func endText(f taskstate.Status) string {
 		text += fmt.Sprintf(", by signal %d", f.Signal)
 	case f.Exit != taskstate.NoExit:
 		text += fmt.Sprintf(" with exit code %d", f.Exit)
-	}
-	if f.Took > 0 {
-		text += ", ran " + spanText(f.Took)
-		if f.Waited >= 100 {
-			text += " after " + spanText(f.Waited) + " in its peer's line"
-		}
 	}
 	if f.Reason != taskstate.ReasonNone && f.Reason != taskstate.ReasonExit && f.Reason != taskstate.ReasonSignal {
 		text += fmt.Sprintf(" (%s)", f.Reason)

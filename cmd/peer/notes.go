@@ -31,7 +31,7 @@ func tableNote(j api.Job) string {
 	for _, a := range j.Unreachable {
 		parts = append(parts, awayText(a))
 	}
-	if j.Waiting != "" && !j.Over() {
+	if j.Waiting != "" && !j.Over() && len(j.After) == 0 {
 		parts = append(parts, waitingText(j.Waiting))
 	}
 	if note := jobNote(j); note != "" && (len(parts) == 0 || j.Version > 0) {

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write testdata/golden instead of compar
 // The JSON that scripts of others may count on. What differs from run to run is replaced by what it is.
 var (
 	peerIDs = regexp.MustCompile(`12D3Koo[1-9A-HJ-NP-Za-km-z]{45}`)
-	spans   = regexp.MustCompile(`, ran [0-9a-zµ.]+( after [0-9a-zµ.]+ in its peer's line)?`)
+	spans   = regexp.MustCompile(` after [0-9.]+(ms|s|m[0-9]+s)( \(and [0-9a-z.]+ in line there\))?`)
 	vary    = map[string]string{
 		"as_of": "TIME", "submitted": "TIME", "ended": "TIME", "time": "TIME", "at": "TIME", "since": "TIME", "next": "TIME", "last": "TIME", "not_before": "TIME", "expires": "TIME",
 		"rtt": "SECONDS", "took": "SECONDS", "waited": "SECONDS", "ran": "SECONDS", "left": "SECONDS", "longest_took": "SECONDS", "rate": "NUMBER", "age": "SECONDS", "memory": "BYTES", "memory_used": "BYTES", "pid": "NUMBER", "index": "NUMBER",
@@ -54,7 +54,7 @@ func plain(key string, v any, names map[string]string) any {
 		for id, word := range names {
 			x = strings.ReplaceAll(x, id, word)
 		}
-		return spans.ReplaceAllString(peerIDs.ReplaceAllString(x, "PEER"), ", ran SPAN")
+		return spans.ReplaceAllString(peerIDs.ReplaceAllString(x, "PEER"), " after SPAN")
 	}
 	return v
 }
