@@ -26,7 +26,7 @@ func (a availability) drained() bool { return a.state == ledger.AvailDrain }
 // deriveMember takes over what people said of a peer.
 func (c *Coordinator) deriveMember(p *peerState, m ledger.Member) {
 	p.availability = availability{state: m.Availability, endless: c.when(m.AvailSince + m.Grace)}
-	p.labels, p.unlabelled = m.Labels, m.Removed
+	p.labels, p.unlabelled, p.name = m.Labels, m.Removed, m.Name
 }
 
 // appliedAvail follows what people said about a peer. What waits in its line goes elsewhere at once if it is drained.

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"cmp"
+
 	"covey/dispatch/ledger"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -299,6 +301,7 @@ func (c *Coordinator) appliedRegister(reg *ledger.Register, r *ledger.Result) {
 			p.fence(p.incarnation)
 		}
 		p.incarnation, p.left = reg.Incarnation, false
+		p.name = cmp.Or(reg.Name, p.name)
 	}
 	s := p.session
 	if s == nil || s.welcomed || s.incarnation != reg.Incarnation {

@@ -16,6 +16,7 @@ import (
 // peerState is a member as the coordinator drives it.
 type peerState struct {
 	id          taskstate.PeerID
+	name        string // as the ledger has it
 	incarnation taskstate.Incarnation
 	fenced      []taskstate.Incarnation // replaced in this epoch
 	worker      bool                    // its roles let it run tasks

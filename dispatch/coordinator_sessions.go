@@ -75,7 +75,9 @@ func (c *Coordinator) onHello(ev SessionOpened) {
 	c.wakeAt(c.now.Add(s.grace))
 	if p.incarnation == s.incarnation && !p.left {
 		c.welcome(s)
-		return
+		if name := ev.Hello.Offer.Name; name == "" || name == p.name {
+			return
+		} // it goes by another name now, which everybody is to know
 	}
 	c.registers = append(c.registers, &ledger.Register{Peer: p.id, Incarnation: s.incarnation, Name: ev.Hello.Offer.Name})
 }

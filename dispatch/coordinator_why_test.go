@@ -20,7 +20,9 @@ func offers(name string, cpus, free int64) placement.Peer {
 }
 
 func TestWhyTasksWaitIsASentence(t *testing.T) {
-	cpus := func(n int64) placement.Need { return placement.Need{Resources: taskstate.Resources{MilliCPU: n * 1000}} }
+	cpus := func(n int64) placement.Need {
+		return placement.Need{Resources: taskstate.Resources{MilliCPU: n * 1000}}
+	}
 	gone, paused := offers("p9", 64, 64), offers("p9", 64, 64)
 	gone.Ready, paused.Available = false, false
 	full := offers("p1", 4, 4)

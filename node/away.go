@@ -42,8 +42,19 @@ func (n *Node) awayOf(f *flock) away {
 	return a
 }
 
-// away asks the coordinator, if any peer may be away.
-func (n *Node) away(ctx context.Context) away { return n.awayOf(n.askFlock(ctx, "")) }
+// away asks the coordinator who cannot be reached, if anybody has tasks of the job.
+func (n *Node) away(ctx context.Context, job taskstate.JobID) (a away) {
+	open := false
+	n.replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(job); ok {
+			open = j.Counts().Open > 0
+		}
+	})
+	if open {
+		a = n.awayOf(n.askFlock(ctx, ""))
+	}
+	return a
+}
 
 // of says since when a task's peer cannot be reached, and what will happen; nil if it can, or the task has ended.
 func (a *away) of(job *taskstate.Job, r ledger.SlotRecord, cancelled bool) *api.Unreachable {

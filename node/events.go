@@ -84,7 +84,7 @@ func (n *Node) entryEvents(ev ledger.Event) []event {
 		}
 		out = append(out, n.consequences(e, c, r)...)
 	}
-	return append(out, n.jobEnds(ev)...)
+	return append(append(out, n.jobEnds(ev)...), forgotten(ev)...)
 }
 
 func (n *Node) memberEvent(e ledger.Entry, c *ledger.Command) event {
@@ -151,5 +151,13 @@ func (n *Node) jobEnds(ev ledger.Event) (out []event) {
 			}
 		}
 	})
+	return out
+}
+
+// forgotten are the finished jobs that this entry made the ledger forget.
+func forgotten(ev ledger.Event) (out []event) {
+	for _, f := range ev.Forgot {
+		out = append(out, event{at: ev.Entry.Stamp, kind: kindJob, job: f.Job, state: f.State.String(), gone: true, note: "not kept any more"})
+	}
 	return out
 }

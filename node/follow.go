@@ -34,7 +34,7 @@ func (n *Node) Tasks(ctx context.Context, id string) (api.Tasks, error) {
 			slots = shownSlots(j)
 		}
 	})
-	gone := n.away(ctx)
+	gone := n.away(ctx, job)
 	return inPieces(slots, func(slots []int) ([]api.Task, error) { return n.taskRowsNow(job, slots, &gone) })
 }
 

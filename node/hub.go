@@ -22,6 +22,7 @@ type event struct {
 	state string
 	exit  int
 	note  string
+	gone  bool          // the job was forgotten
 	kept  time.Duration // age of the hub when it came in
 }
 
@@ -140,7 +141,7 @@ func (h *hub) parseToken(s string) (seq uint64, ok bool, err error) {
 func (h *hub) public(e event) api.Event {
 	p := api.Event{
 		Seq: e.seq, Token: h.token(e.seq), Time: time.UnixMilli(e.at).UTC(), Kind: e.kind, Job: string(e.job),
-		Peer: e.peer, State: e.state, Message: e.note,
+		Peer: e.peer, State: e.state, Message: e.note, Forgotten: e.gone,
 	}
 	if e.kind == kindTask {
 		p.Job, p.Task = string(e.task.Job), e.task.String()

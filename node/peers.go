@@ -154,14 +154,14 @@ func (n *Node) askFlockFor(ctx context.Context, ask flockCall) *flock {
 	return r.Flock
 }
 
-// troublesOf is what the coordinator knows to be wrong with a peer.
-func (f *flock) troublesOf(peer taskstate.PeerID) []api.Trouble {
+// troubleOf is the trouble of a peer that has a code, if the coordinator knows of it.
+func (f *flock) troubleOf(peer taskstate.PeerID, code string) []api.Trouble {
 	if f == nil {
 		return nil
 	}
 	for _, p := range f.Peers {
 		if p.ID == peer {
-			return troublesOf(p.Troubles)
+			return slices.DeleteFunc(troublesOf(p.Troubles), func(t api.Trouble) bool { return t.Code != code })
 		}
 	}
 	return nil

@@ -130,6 +130,9 @@ func taskRow(job *taskstate.Job, r ledger.SlotRecord, since int64, st *taskstate
 		ID: taskstate.Task(job.ID, r.Slot, max(r.Attempt, 1)).String(), Job: string(job.ID), Slot: r.Slot, Attempt: max(r.Attempt, 1),
 		State: taskstate.Pending.String(), Desired: taskstate.Complete.String(), Peer: r.Peer, Item: job.Item(r.Slot),
 	}
+	if job.Type == taskstate.ServiceJob || job.Type == taskstate.GlobalJob {
+		t.Desired = taskstate.Running.String()
+	}
 	if cancelled {
 		t.Desired = taskstate.Shutdown.String()
 	}

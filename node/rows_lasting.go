@@ -120,7 +120,7 @@ func (n *Node) AllTasks(ctx context.Context, id string) (api.Tasks, error) {
 			count = j.Slots()
 		}
 	})
-	gone := n.away(ctx)
+	gone := n.away(ctx, job)
 	return inPieces(allSlots(count), func(slots []int) ([]api.Task, error) { return n.everyTask(job, slots, &gone) })
 }
 

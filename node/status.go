@@ -31,8 +31,8 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 	}
 	n.noteLoss()
 	st.Troubles = n.troubles.list(n.self)
-	if ok { // what the coordinator has to say of this peer
-		st.Troubles = mergeTroubles(st.Troubles, n.askFlock(ctx, "").troublesOf(n.self))
+	if ok { // only the coordinator knows
+		st.Troubles = mergeTroubles(st.Troubles, n.askFlock(ctx, "").troubleOf(n.self, api.TroubleStartsNothing))
 	}
 	st.Warnings = slices.Concat(st.Warnings, messages(st.Troubles), n.namesakes(), n.sickness(), n.oneSeat())
 	if ok {

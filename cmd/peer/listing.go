@@ -19,7 +19,8 @@ func (c *cli) peersCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "peers",
 		Short: "Who is here: standing, coordinator, capacity, tasks",
-		Long: `Who is here: role among those who decide, standing, cpus promised to tasks of those offered, tasks, and how this peer reaches it.
+		Long: `Who is here: role among those who decide, standing, cpus of tasks that have begun of those offered (and, with a +, of tasks
+that wait there for their turn), tasks, and how this peer reaches it.
 What is not the same everywhere has a column, too: versions, news that is old, memory that is promised, named counts. --wide shows all of it.`,
 		Example: "  peer peers\n  peer peers --wide --labels\n  peer peers -o json | jq -r '.peers[] | select(.standing==\"ready\").name'",
 		Args:    exactly(0, ""),
@@ -204,7 +205,8 @@ func (c *cli) jobCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "job ID",
 		Short: "One job: what it runs, state, counts, why it waits",
-		Long: `One job: what it runs and needs, its state, its tasks, and why any of them wait. --file prints a job file that would do the
+		Long: `One job: what it runs and needs, its state, its tasks, how fast they end and how long
+they ran, why any of them wait, and what cannot be reached. --file prints a job file that would do the
 same, to be changed and submitted again.`,
 		Example: "  peer job last\n  peer job k3v5 -o json\n  peer job sweep --file > sweep.yaml",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
@@ -323,9 +325,10 @@ func (c *cli) tasksCommand() *cobra.Command {
 	var all, failed, items, null bool
 	cmd := &cobra.Command{
 		Use:   "tasks ID",
-		Short: "A job's tasks: state, peer, exit code, why",
+		Short: "A job's tasks: state, peer, exit code, how long, why",
 		Long: `A job's tasks: the newest attempt of each slot that is wanted. --all adds the earlier attempts that are remembered (the last five of a
-slot), and slots a service does not want any more.`,
+slot), and slots a service does not want any more. TOOK is how long it ran; in JSON "took", and "waited" for how long it waited to be
+started. What a peer that cannot be reached does nobody knows: its tasks are unreachable, and the last column says what will happen.`,
 		Example: "  peer tasks last\n  peer tasks last --failed\n  peer tasks last --failed --items | peer run --each-line - -- ./again {}\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'\n  peer tasks web --all",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -26,7 +26,7 @@ func (s *State) Apply(e Entry) []Result {
 }
 
 func (s *State) carryOut(e *Entry) []Result {
-	s.index, s.ending = e.Index, nil
+	s.index, s.ending, s.forgotten = e.Index, nil, nil
 	results := make([]Result, len(e.Commands))
 	if e.Epoch.Less(s.epoch) {
 		for i := range results {
@@ -130,6 +130,7 @@ func (s *State) drop(j *JobRecord) {
 		}
 	}
 	s.gone.add(j.job.ID)
+	s.forgotten = append(s.forgotten, Forgotten{Job: j.job.ID, State: j.State()})
 }
 
 // goneJobs remembers the ids of forgotten jobs, the newest KeepGone of them.

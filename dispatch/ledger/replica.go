@@ -32,7 +32,14 @@ type Event struct {
 	Entry   Entry
 	Results []Result
 	Ended   []taskstate.JobID // jobs that ended with this entry
+	Forgot  []Forgotten       // jobs that were forgotten with it
 	Reset   bool
+}
+
+// Forgotten is a finished job that is not kept any more, and how it had ended.
+type Forgotten struct {
+	Job   taskstate.JobID
+	State taskstate.State
 }
 
 // NewReplica holds an empty State.
@@ -57,9 +64,9 @@ func (r *Replica) Apply(e Entry) []Result {
 	}
 	results := r.st.Apply(e)
 	r.links.note(r.st)
-	ended := r.st.JustEnded()
+	ended, forgot := r.st.JustEnded(), r.st.forgotten
 	r.mu.Unlock()
-	r.tell(Event{Entry: e, Results: results, Ended: ended})
+	r.tell(Event{Entry: e, Results: results, Ended: ended, Forgot: forgot})
 	return results
 }
 

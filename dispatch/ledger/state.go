@@ -24,12 +24,13 @@ type State struct {
 	members map[taskstate.PeerID]*Member
 	invites map[string]*InviteRecord
 
-	jobs     map[taskstate.JobID]*JobRecord
-	order    []*JobRecord // by index of acceptance, ascending
-	finished []*JobRecord // in the order they ended
-	kept     int          // bytes the finished jobs weigh
-	ending   []taskstate.JobID
-	gone     goneJobs
+	jobs      map[taskstate.JobID]*JobRecord
+	order     []*JobRecord // by index of acceptance, ascending
+	finished  []*JobRecord // in the order they ended
+	kept      int          // bytes the finished jobs weigh
+	ending    []taskstate.JobID
+	forgotten []Forgotten // with the newest entry
+	gone      goneJobs
 
 	owners owners
 	chain  chain

@@ -226,7 +226,8 @@ type Event struct {
 	Exit    *int      `json:"exit_code,omitempty"`
 	Message string    `json:"message,omitempty"`
 
-	Snapshot bool `json:"snapshot,omitempty"` // this is how things stand, not what happened
+	Snapshot  bool `json:"snapshot,omitempty"`  // this is how things stand, not what happened
+	Forgotten bool `json:"forgotten,omitempty"` // of a job that had ended so: it is not kept any more
 }
 
 // Submit is the body of POST /v1/jobs. The id is minted by the peer that is asked, unless the job brings one.
