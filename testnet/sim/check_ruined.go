@@ -27,9 +27,9 @@ func (c *check) ruined(x *watched, rec *ledger.JobRecord, n int) {
 		}
 		most = max(most, u.Parallelism+int(u.MaxFailureRatio*float64(max(spec.Count, wanted(rec)))+1e-9))
 	}
-	hit := 0
+	hit := 0 // of slots that are wanted: for one whose peer leaves, another may be changed
 	for n, t := range x.hit {
-		if !c.excused(rec, t) && !c.heldUp(rec.Slot(n).Peer, t.at) {
+		if !rec.Slot(n).Retired && !c.excused(rec, t) && !c.heldUp(rec.Slot(n).Peer, t.at) {
 			hit++
 		}
 	}

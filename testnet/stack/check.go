@@ -71,11 +71,22 @@ func (c *check) started(x *proc) {
 		if t.Attempt < o.launch.Task.Attempt {
 			given = x
 		}
-		if !given.p.troubled(min(o.since, x.since) - contact) {
+		if since := min(o.since, x.since) - contact; !given.p.troubled(since) && !c.deaf(since) {
 			w.fail("I6", "%s starts %s, and %s, started at %v, was given up on %s, to which nothing happened",
 				p.name, t, given.launch.Task, given.since, given.p.name)
 		}
 	}
+}
+
+// deaf tells whether a cut has touched whoever coordinates since a moment: with the only vote it goes on, and finds others gone.
+func (c *check) deaf(since time.Duration) bool {
+	p := c.w.named(c.coordinator())
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.severed > 0 && p.severed >= since
 }
 
 // lastStart is when a task was started last: as long as there is work, and somebody takes it, all is well.

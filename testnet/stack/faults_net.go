@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"math"
 	"net/netip"
 	"time"
 )
@@ -17,6 +18,7 @@ func (w *world) cut(a, b *peer, n int) {
 func (w *world) cutFor(ps []*peer, set func(n int)) {
 	heal := w.hurt(ps...)
 	w.cuts.Add(1)
+	sever(ps, math.MaxInt64)
 	set(1)
 	w.until(w.spell(), func() {
 		if w.cfg.Break == BreakStillCut {
@@ -25,9 +27,19 @@ func (w *world) cutFor(ps []*peer, set func(n int)) {
 			set(-1)
 		}
 		heal()
+		sever(ps, w.now())
 		w.tellf("a cut heals")
 		w.check.healed()
 	})
+}
+
+// sever notes until when a cut touches peers.
+func sever(ps []*peer, until time.Duration) {
+	for _, p := range ps {
+		p.mu.Lock()
+		p.severed = until
+		p.mu.Unlock()
+	}
 }
 
 // partition splits the peers into two or three groups.

@@ -43,6 +43,7 @@ type peer struct {
 	life     *life         // nil while no process runs
 	pains    int           // faults that touch it now
 	trouble  time.Duration // when one last did
+	severed  time.Duration // until when a cut touched it
 	full     time.Duration // since when its disk is full; 0: it is not
 	procs    map[taskstate.TaskID]*proc
 	begun    map[taskstate.TaskID]bool                // since the power came
