@@ -21,7 +21,7 @@ import (
 func TestSimulationOfWholeStacks(t *testing.T) {
 	n := (*seeds + 9) / 10
 	if *seeds <= 0 {
-		n = 20
+		n = 16
 		if testing.Short() {
 			n = 4
 		}
