@@ -76,7 +76,7 @@ func (a *away) then(job *taskstate.Job, since time.Time, cancelled bool) string 
 	case !a.decides:
 		return "waits for a coordinator"
 	case a.frozen:
-		return "replacement is frozen"
+		return "replacement is frozen (`peer thaw`)"
 	case job.Type == taskstate.GlobalJob:
 		return "runs there again when it is back"
 	case left <= 0:
@@ -122,10 +122,12 @@ func (n *Node) state(t taskstate.TaskID) taskstate.State {
 	return st.State
 }
 
-// namedAway puts names to the peers of a job's row.
-func (n *Node) namedAway(list []api.Away) []api.Away {
-	for i := range list {
-		list[i].PeerName = n.called(list[i].Peer)
+// nameAway puts names to the unreachable peers of a job's row. They are all it waits for if nothing else of it is to start.
+func (n *Node) nameAway(row *api.Job) {
+	for i := range row.Unreachable {
+		row.Unreachable[i].PeerName = n.called(row.Unreachable[i].Peer)
 	}
-	return list
+	if len(row.Unreachable) > 0 && row.Tasks["pending"] == 0 {
+		row.Waiting = ""
+	}
 }

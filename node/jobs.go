@@ -242,7 +242,7 @@ func (n *Node) explainRows(ctx context.Context, rows []api.Job) {
 				r.Unreachable = gone.ofJob(j, n.state)
 			}
 		})
-		n.namedAway(r.Unreachable)
+		n.nameAway(r)
 	}
 }
 
@@ -302,7 +302,7 @@ func (n *Node) explainRow(ctx context.Context, row *api.Job) {
 			row.Unreachable = gone.ofJob(j, n.state)
 		}
 	})
-	n.namedAway(row.Unreachable)
+	n.nameAway(row)
 }
 
 func (n *Node) jobNow(id taskstate.JobID) (row api.Job, err error) {
