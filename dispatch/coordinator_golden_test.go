@@ -187,7 +187,7 @@ func (r *coordRig) sessionCommand(w []string) {
 	conn := r.conns[peer]
 	frame := func(f Up) { r.step(SessionFrame{Conn: conn, Frame: f}) }
 	switch w[0] {
-	case "hello", "open": // hello PEER [inc=] [cpus=] [acked=] [session=] [fence=G/T] [TASK=STATE…]; open leaves the reports out
+	case "hello", "open": // hello PEER [inc=] [cpus=] [acked=] [session=] [fence=G/T] [name=] [TASK=STATE…]; open leaves the reports out
 		a := argsOf(w[2:])
 		h := Hello{Incarnation: taskstate.Incarnation(peer + "1"), Session: a["session"], Acked: uint64(atoi(a["acked"]))}
 		if a["inc"] != "" {
@@ -196,7 +196,7 @@ func (r *coordRig) sessionCommand(w []string) {
 		if a["fence"] != "" {
 			h.Fence = taskstate.At(1, uint64(atoi(a["fence"])))
 		}
-		h.Offer.Resources.MilliCPU = 2000
+		h.Offer.Name, h.Offer.Resources.MilliCPU = a["name"], 2000
 		if a["cpus"] != "" {
 			h.Offer.Resources.MilliCPU = int64(atoi(a["cpus"])) * 1000
 		}

@@ -100,7 +100,13 @@ func TestAWorkerThatBeatsAndStartsNothingLosesWhatItGotAndIsPassedOver(t *testin
 	if why := r.core.Waiting("once"); !strings.Contains(why, "does not start them: 1; they must not run twice and wait for its word") {
 		t.Errorf("once waits: %q", why)
 	}
+	if peers := r.core.Peers(); !peers[0].PassedOver || peers[0].Peer != "a" || peers[1].PassedOver {
+		t.Errorf("who is passed over: %+v", peers)
+	}
 	r.commands("batch b 1 j.1.2=running j.2.2=running")
+	if p := r.core.Peers()[1]; p.Running.MilliCPU != 2000 || p.Promised.MilliCPU != 2000 || p.Away != 0 {
+		t.Errorf("b carries %+v", p)
+	}
 	if got := r.commands("submit k count=1 cpus=1"); !strings.Contains(got, "k[1.1] to b") {
 		t.Errorf("it is not passed over:\n%s", got)
 	}
