@@ -85,10 +85,10 @@ func (w *world) rot() {
 	})
 }
 
-// rotten lists the files that may rot: of the ledger, or others that no person must mend.
+// rotten lists the files that may rot: of the ledger, or others that no person must mend. A roster is one only while a copy of the ledger is there.
 func rotten(dir string, ledger bool) (out []string, err error) {
 	if !ledger {
-		for _, name := range []string{"voter.mark", "seats", "starts", "met", "book", "roster", "worker.db"} {
+		for _, name := range []string{"voter.mark", "seats", "starts", "met", "book", "worker.db"} {
 			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 				out = append(out, filepath.Join(dir, name))
 			}
