@@ -38,12 +38,13 @@ COVEY_SLOT COVEY_ATTEMPT COVEY_EPOCH COVEY_COUNT COVEY_ITEM COVEY_PEER, and COVE
 in the command. With --array, --each-line and --matrix, {} is the item and \{} stays {}. In a --shell line, {} stands outside of quotes or between double quotes, and the shell takes the
 item for text, whatever is in it.
 
-A pipe or a file that ` + "`peer run`" + ` has as stdin is passed on to its one task, wherever that runs; a terminal only with --stdin. Of more
-than 16 MiB only the newest are kept, so such a task is not run again elsewhere should its peer die: it fails and says so. Say
---no-stdin in loops like ` + "`while read x; do peer run -- …`" + `, where the first task would eat the loop's input, as ssh does without -n, and
-in cron. Should ` + "`peer run`" + ` end before its stdin does, the task fails: a part is not the whole.
+A pipe or a file that ` + "`peer run`" + ` has as stdin is passed on to its one task, wherever that runs; a
+terminal only with --stdin. Say --no-stdin in loops like ` + "`while read x; do peer run -- …`" + `, where the
+first task would eat the loop's input, as ssh does without -n, and in cron. Up to 16 MiB are kept
+for another attempt; a task that has read some of more is not run again should its peer die: it
+fails and says so. It fails, too, if ` + "`peer run`" + ` ends before its stdin does: a part is not the whole.
 
-What a task writes beyond --max-output is not kept: a note in stderr says so, and the exit code is 125.
+What a task writes beyond --max-output is not kept: stderr says so, and the exit code is 125.
 
 A failed task stays failed unless --restart says otherwise: its slot then gets another attempt, at once and, if that fails within
 ten seconds too, after 1 s, 2 s, 4 s … up to a minute.
@@ -97,7 +98,7 @@ func (c *cli) runCommand() *cobra.Command {
 	fl.StringVar(&f.dir, "dir", "", "run in this `DIR` below the task's own folder")
 	fl.StringVar(&f.cpus, "cpus", "", "`N` processors the task promises itself (default 1)")
 	fl.StringVar(&f.memory, "memory", "", "memory the task promises itself, as a `SIZE` like 512MiB")
-	fl.StringVar(&f.maxOutput, "max-output", "", "keep so much of each task's stdout and of its stderr, as a `SIZE` like 1GiB (default 64MiB)")
+	fl.StringVar(&f.maxOutput, "max-output", "", "`SIZE` kept of each task's stdout and of its stderr (default 64MiB)")
 	fl.StringVar(&f.timeout, "timeout", "", "stop an attempt after this `DURATION`, as in 10m")
 	fl.StringVar(&f.replaceAfter, "replace-after", "", "give up an attempt so long (`DURATION`) after its peer was found dead (default 10s)")
 	fl.BoolVar(&f.wait, "at-most-once", false, "never run it twice: wait for a lost peer instead of replacing the attempt")

@@ -17,9 +17,8 @@ import (
 type stdinFlags struct{ yes, no bool }
 
 func (f *stdinFlags) register(fl *pflag.FlagSet) {
-	fl.BoolVar(&f.yes, "stdin", false, "pass stdin on to the task also from a terminal (a pipe or a file is passed on anyway)")
-	fl.BoolVar(&f.no, "no-stdin", false, "leave stdin alone; in `while read` loops and cron")
-	fl.Lookup("no-stdin").Usage = "leave stdin alone: for loops like while read, which would lose their input, and for cron"
+	fl.BoolVar(&f.yes, "stdin", false, "pass stdin on also from a terminal (a pipe or file is anyway)")
+	fl.BoolVar(&f.no, "no-stdin", false, "leave stdin alone: for loops (while read) and cron")
 }
 
 // passed tells whether the task is to read in. Many tasks cannot read one stdin, nobody stays to read it for --detach, and --each-line - reads it itself.

@@ -62,7 +62,7 @@ func (c *cli) submitCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "stay until it ends (a service: until it runs), show its output, exit with its code")
-	cmd.Flags().StringVar(&maxOutput, "max-output", "", "keep so much of each task's stdout and of its stderr, a `SIZE` like 1GiB, whatever the file says")
+	cmd.Flags().StringVar(&maxOutput, "max-output", "", "`SIZE` kept of each task's stdout and stderr, whatever the file says")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only show what would happen")
 	return cmd
 }

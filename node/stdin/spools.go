@@ -172,6 +172,9 @@ func (s *Spools) Forget(over func(taskstate.JobID) bool) {
 			o.End(errors.New("its job is over"))
 			_ = o.f.Close()
 			delete(s.open, job)
+			if part, err := s.path(job, partName); err == nil {
+				_ = os.Remove(part) // if it stays, it goes with the job's folder
+			}
 		}
 	}
 }
