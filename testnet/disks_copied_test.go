@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,7 +60,69 @@ func copiedScenes() []diskScene {
 				w.t.Errorf("there is one again, and it says %v", told)
 			}
 		})},
+		{"two copies decide and work in two halves that cannot reach each other", func(d *diskRound) {
+			w := newWork(d)
+			defer os.Remove(w.stay)
+			defer w.lastWords()
+			order := w.r.Perm(3)
+			k, here, there := order[0]+1, order[1]+1, order[2]+1
+			w.keepsAll()
+			w.acquainted()
+			w.kill(1, 2, 3)
+			clone := filepath.Join(w.t.TempDir(), "clone")
+			w.copyFolder(w.net.Data(k), clone)
+			w.hurt[k] = "copied"
+			// Each half lives while the other does not, as if there were a cut between them; then both do.
+			w.start(there)
+			copied, end := w.startCopy(k, clone)
+			w.await("the copy decides with the other peer", func() string { return noCoordinator(w.t.Context(), copied, w.net.Client(there)) })
+			w.give(workJob{count: 2, once: true}, k)
+			end()
+			w.kill(there)
+			w.start(here, k)
+			w.await("the peer that was copied decides with the third", func() string {
+				return noCoordinator(w.t.Context(), w.net.Client(k), w.net.Client(here))
+			})
+			w.give(workJob{count: 2, once: true}, k)
+			w.start(there)
+			copied, _ = w.startCopy(k, clone)
+			for _, c := range []*api.Client{w.net.Client(k), copied} {
+				w.await("both say that there are two", func() string {
+					if told := w.troubles(c); !slices.Contains(told, api.TroubleCopied) {
+						return fmt.Sprint(told)
+					}
+					return ""
+				})
+			}
+			w.over = true // what both halves decided cannot both be so: a person has been told
+		}},
 	}
+}
+
+// acquainted waits until every peer has on disk where the others are, so that any two find each other after all were down.
+func (w *workRound) acquainted() {
+	w.t.Helper()
+	w.await("every peer knows where the others are", func() string {
+		for k := 1; k <= w.net.N(); k++ {
+			book, err := os.ReadFile(filepath.Join(w.net.Data(k), "book"))
+			for j := 1; j <= w.net.N(); j++ {
+				if j != k && !strings.Contains(string(book), w.net.ID(j)) {
+					return fmt.Sprintf("peer %d does not know peer %d: %v", k, j, err)
+				}
+			}
+		}
+		return ""
+	})
+}
+
+// noCoordinator says which of some peers knows nobody who decides.
+func noCoordinator(ctx context.Context, peers ...*api.Client) string {
+	for _, c := range peers {
+		if st, err := c.Status(ctx); err != nil || st.Coordinator == "" {
+			return fmt.Sprint(st.Warnings, err)
+		}
+	}
+	return ""
 }
 
 // startCopy starts a second process from a copy of peer k's folder, and returns who asks it and what ends it.

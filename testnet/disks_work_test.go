@@ -34,12 +34,17 @@ type workJob struct {
 	stays bool // its tasks last until the round lets them go
 }
 
+func newWork(d *diskRound) *workRound {
+	w := &workRound{diskRound: d, ran: filepath.Join(d.t.TempDir(), "ran"), stay: filepath.Join(d.t.TempDir(), "stay")}
+	if err := os.WriteFile(w.stay, nil, 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+	return w
+}
+
 func withWork(play func(*workRound)) func(*diskRound) {
 	return func(d *diskRound) {
-		w := &workRound{diskRound: d, ran: filepath.Join(d.t.TempDir(), "ran"), stay: filepath.Join(d.t.TempDir(), "stay")}
-		if err := os.WriteFile(w.stay, nil, 0o600); err != nil {
-			d.t.Fatal(err)
-		}
+		w := newWork(d)
 		defer os.Remove(w.stay) // whoever still runs ends, also where its peer forgot it
 		defer w.lastWords()
 		play(w)
