@@ -28,7 +28,7 @@ import (
 //
 //	go test ./testnet -run TestDamagedDisks -rounds 200 -disk-seed 1 -timeout 3h
 var (
-	rounds   = flag.Int("rounds", 12, "rounds of TestDamagedDisks; the first play each scene once")
+	rounds   = flag.Int("rounds", 13, "rounds of TestDamagedDisks; the first play each scene once")
 	diskSeed = flag.Uint64("disk-seed", 1, "seed of the first round")
 	diskPlay = flag.String("disk-scene", "", "play only the scenes whose name this regular expression matches")
 )
