@@ -11,8 +11,11 @@ import (
 	"covey/taskstate/constraint"
 )
 
-// maxWhys bounds for how many jobs Whys says why they wait: the newest.
-const maxWhys = 500
+// Whys is an answer in one frame: it tells of the newest so many jobs, and of each no more than so many bytes.
+const (
+	maxWhys = 500
+	maxWhy  = 500
+)
 
 const aboutToStart = "it is about to be assigned"
 
@@ -31,7 +34,7 @@ func (c *Coordinator) Whys() map[taskstate.JobID]string {
 			break
 		}
 		if why := c.Waiting(j.id); why != "" && why != aboutToStart {
-			out[j.id] = why
+			out[j.id] = tidyText(why, maxWhy)
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -83,4 +84,23 @@ func TestNoSentenceContradictsPlacement(t *testing.T) {
 			r.Fatalf("%d peers would do, and yet: %s", plan.Suitable, said)
 		}
 	})
+}
+
+func TestOneAnswerSaysOfManyJobsWhyTheyWaitWithinBounds(t *testing.T) {
+	r := newCoordRig(t, CoordinatorConfig{})
+	r.commands("member a", "hello a cpus=1")
+	for i := range maxWhys + 20 {
+		r.commands(fmt.Sprintf("submit j%d count=2 cpus=9", i))
+	}
+	r.commands("submit done count=1", "batch a 1 done.1.1=complete")
+	whys := r.core.Whys()
+	newest := taskstate.JobID(fmt.Sprintf("j%d", maxWhys+19))
+	if len(whys) != maxWhys || whys["j0"] != "" || whys["done"] != "" || whys[newest] != "needs 9 cpus; the only peer here, a, offers 1" {
+		t.Errorf("%d sentences; of the newest %q, of the oldest %q, of what is done %q", len(whys), whys[newest], whys["j0"], whys["done"])
+	}
+	for id, why := range whys {
+		if len(why) > maxWhy || why != r.core.Waiting(id) {
+			t.Errorf("%s: %q", id, why)
+		}
+	}
 }
