@@ -56,6 +56,8 @@ type call struct {
 	Rollout   *ledger.Rollout `cbor:"23,keyasint,omitempty"`
 	Preview   *previewCall    `cbor:"24,keyasint,omitempty"`
 	Rebalance *rebalanceCall  `cbor:"25,keyasint,omitempty"`
+	Trigger   *triggerCall    `cbor:"26,keyasint,omitempty"`
+	Pin       *ledger.Pin     `cbor:"27,keyasint,omitempty"`
 }
 
 // joinCall is a stranger's request, seen by the peer it dialled.
@@ -301,6 +303,10 @@ func refusal(cmd ledger.Command, code ledger.Code) *api.Error {
 		return api.Errorf(api.Conflict, "job %s is over; there is nothing to cancel", cmd.Cancel.Job)
 	case cmd.Cancel != nil && code == ledger.CodeUnknown:
 		return api.Errorf(api.NotFound, "no job %s; see `peer jobs`", cmd.Cancel.Job)
+	case cmd.Pin != nil && code == ledger.CodeUnknown:
+		return api.Errorf(api.NotFound, "no job %s; see `peer jobs`", cmd.Pin.Job)
+	case cmd.Pin != nil && code == ledger.CodeInvalid:
+		return api.Errorf(api.Conflict, "%d jobs are pinned, and more cannot be; `peer unpin` one first", ledger.MaxPins)
 	case cmd.Revoke != nil && code == ledger.CodeUnknown:
 		return api.Errorf(api.NotFound, "no ticket %q; see `peer ticket --list`", cmd.Revoke.ID)
 	case cmd.Avail != nil:

@@ -25,7 +25,7 @@ type rebalanceCall struct {
 
 // changes lists what of a job a call is to change, and queries about it.
 func (c *call) changes() []bool {
-	return []bool{c.Update != nil, c.Renew != nil, c.Retire != nil, c.Rollout != nil, c.Preview != nil, c.Rebalance != nil}
+	return []bool{c.Update != nil, c.Renew != nil, c.Retire != nil, c.Rollout != nil, c.Preview != nil, c.Rebalance != nil, c.Trigger != nil, c.Pin != nil}
 }
 
 // changesJob tells whether a call is about changing a job.
@@ -62,6 +62,18 @@ func (c *call) checkChange() *api.Error {
 		return id(c.Rollout.Job)
 	case c.Rebalance != nil:
 		return id(c.Rebalance.Job)
+	case c.Pin != nil:
+		return id(c.Pin.Job)
+	case c.Trigger != nil:
+		return cmp.Or(id(c.Trigger.Job), checkRunID(c.Trigger.Run))
+	}
+	return nil
+}
+
+// checkRunID refuses an id that no job has.
+func checkRunID(id taskstate.JobID) *api.Error {
+	if err := jobfile.ValidID(id); err != nil {
+		return api.Errorf(api.Usage, "%v", err)
 	}
 	return nil
 }
@@ -84,13 +96,15 @@ func (n *Node) executeChange(ctx context.Context, c call) (reply, error) {
 		return reply{changeReply: changeReply{Preview: &p}}, nil
 	case c.Rebalance != nil:
 		return n.executeRebalance(ctx, *c.Rebalance)
+	case c.Trigger != nil:
+		return n.executeTrigger(ctx, *c.Trigger)
 	}
 	if r := c.Retire; r != nil {
 		if job, err := n.jobOf(r.Job); err == nil && job.Type.Lasts() {
 			return reply{Error: api.Errorf(api.Conflict, "job %s keeps its tasks running; another one would take this one's place", job.Name)}, nil
 		}
 	}
-	return n.propose(ctx, ledger.Command{Update: c.Update, Renew: c.Renew, Retire: c.Retire, Rollout: c.Rollout})
+	return n.propose(ctx, ledger.Command{Update: c.Update, Renew: c.Renew, Retire: c.Retire, Rollout: c.Rollout, Pin: c.Pin})
 }
 
 func (n *Node) executeRebalance(ctx context.Context, q rebalanceCall) (reply, error) {

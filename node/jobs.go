@@ -334,7 +334,12 @@ func (n *Node) find(ctx context.Context, id string) (taskstate.JobID, *heldJob, 
 		wait, cancel := context.WithTimeout(ctx, flockTimeout)
 		defer cancel()
 		if n.applied.reach(wait, f.Index) == nil {
-			return n.resolve(id)
+			job, held, err = n.resolve(id)
+		}
+	}
+	if err != nil {
+		if was := n.forgotten(id); was != nil {
+			err = was
 		}
 	}
 	return job, held, err

@@ -210,6 +210,9 @@ func (n *Node) Peers(ctx context.Context) (api.Peers, error) {
 		} else {
 			row.Voter = slices.Contains(n.livingVoters(), row.ID)
 		}
+		if got, ok := view.Get(row.ID); ok && got.Parted && row.Standing != string(dispatch.Left) {
+			row.Standing = api.Stopped
+		}
 		out.Peers = append(out.Peers, row.Peer)
 	}
 	slices.SortFunc(out.Peers, func(a, b api.Peer) int {

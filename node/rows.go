@@ -47,6 +47,7 @@ func jobRow(j *ledger.JobRecord, reported map[taskstate.State]int) api.Job {
 		t, code := stamp(at), exitCode(j)
 		row.Ended, row.ExitCode, row.Truncated = &t, &code, j.Truncated()
 	}
+	row.Pinned = j.Pinned()
 	return row
 }
 

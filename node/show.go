@@ -58,7 +58,7 @@ func (n *Node) removed() bool {
 func (n *Node) errRemoved() error {
 	e, _ := n.roster.Get(n.self)
 	return api.Errorf(api.Refused, "this peer was removed from cluster %s at %s; to join again use a fresh data folder (--data DIR) and a ticket",
-		n.roster.Cluster(), time.UnixMilli(e.At).Format(time.DateTime))
+		n.roster.Cluster(), time.UnixMilli(e.At).Format(time.DateTime+" MST"))
 }
 
 // connected tells whether there is a connection to a peer, of any kind.

@@ -25,6 +25,7 @@ type leftover struct {
 	job   taskstate.JobID
 	bytes int64
 	known bool  // the ledger has it
+	pin   bool  // and somebody said that it is to be kept: it goes last
 	ended int64 // ledger stamp; 0 while it goes on
 }
 
@@ -58,7 +59,9 @@ func (s *sweeper) step(found []leftover, current bool, now time.Time) (remove []
 			}
 		}
 	}
-	slices.SortFunc(over, func(a, b leftover) int { return cmp.Or(cmp.Compare(a.ended, b.ended), cmp.Compare(a.job, b.job)) })
+	slices.SortFunc(over, func(a, b leftover) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.ended, b.ended), cmp.Compare(a.job, b.job))
+	})
 	for _, l := range over {
 		if total <= s.limit {
 			break
@@ -69,6 +72,14 @@ func (s *sweeper) step(found []leftover, current bool, now time.Time) (remove []
 		}
 	}
 	return remove
+}
+
+// rank is whose files go first.
+func rank(l leftover) int {
+	if l.pin {
+		return 1
+	}
+	return 0
 }
 
 // sweep removes the files of jobs that the ledger has forgotten, and of finished ones when they take too much room, until ctx ends.
@@ -114,7 +125,7 @@ func (n *Node) leftovers(ctx context.Context) (out []leftover) {
 		l := leftover{job: id, known: n.held.has(id), bytes: treeBytes(n.folder.path("tasks", e.Name()))}
 		n.replica.Read(func(s *ledger.State) {
 			if j, ok := s.Job(id); ok {
-				l.known = true
+				l.known, l.pin = true, j.Pinned()
 				if at, over := j.Ended(); over {
 					l.ended = max(at, 1)
 				}

@@ -292,6 +292,8 @@ func TestOnlyWhatAPersonMayDecideIsDecidedForAPeer(t *testing.T) {
 		{"a preview", call{Preview: &previewCall{Job: *spec}}, ""},
 		{"a plan to rebalance", call{Rebalance: &rebalanceCall{Job: id, DryRun: true}}, ""},
 		{"a rebalance without a job", call{Rebalance: &rebalanceCall{}}, api.Usage},
+		{"a run of what has no schedule", call{Trigger: &triggerCall{Job: id, Run: taskstate.NewJobID()}}, api.NotFound},
+		{"a run without an id", call{Trigger: &triggerCall{Job: id, Run: "x"}}, api.Usage},
 		{"an update", call{Update: &ledger.Update{Job: *spec}}, ""},
 	} {
 		x.call.From = submitter.Self()

@@ -128,7 +128,7 @@ func (c *cli) ticketsOf(cmd *cobra.Command, cl *api.Client, id string, revoke bo
 			how = "was made there"
 		}
 		if !revoke {
-			fmt.Fprintf(c.Err, "ticket %s %s and still admits until %s; end it with `peer ticket --revoke %s`\n", t.ID, how, t.Expires.Local().Format(time.DateTime), t.ID)
+			fmt.Fprintf(c.Err, "ticket %s %s and still admits until %s; end it with `peer ticket --revoke %s`\n", t.ID, how, t.Expires.Local().Format(withZone), t.ID)
 			continue
 		}
 		if err := cl.Revoke(cmd.Context(), t.ID); err != nil {
@@ -179,7 +179,7 @@ func (c *cli) ticketCommand() *cobra.Command {
 				return err
 			}
 			if c.output != "table" {
-				return writeJSON(c.Out, t)
+				return emit(c, t, []api.Ticket{t}, nil)
 			}
 			fmt.Fprintln(c.Out, t.Ticket)
 			if t.Warning != "" {
@@ -213,7 +213,7 @@ func (c *cli) listTickets(cmd *cobra.Command, cl *api.Client) error {
 			if x.Uses == 0 {
 				uses = fmt.Sprintf("%d", x.Used)
 			}
-			t.add(x.ID, x.State, strings.Join(x.Roles, ","), uses, x.Expires.Local().Format(time.DateTime))
+			t.add(x.ID, x.State, strings.Join(x.Roles, ","), uses, x.Expires.Local().Format(withZone))
 		}
 		t.write(w)
 	})

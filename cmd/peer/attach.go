@@ -165,7 +165,7 @@ func (a *attached) chunk(c api.LogChunk) error {
 	}
 	w := io.Writer(a.Out)
 	if c.Stream == "stderr" {
-		w = a.Err
+		w = raw(a.Err)
 	}
 	if err := a.keep.write(c.Stream, c.Data); err != nil {
 		a.kept = lostResults(c.Task, err)

@@ -261,9 +261,9 @@ func jobText(w io.Writer, j api.Job) {
 		line("progress", paceLine(j))
 	}
 	line("times", timesText(j.Pace))
-	line("submitted", j.Submitted.Local().Format(time.DateTime)+" through "+shortID(j.Submitter))
+	line("submitted", j.Submitted.Local().Format(withZone)+" through "+shortID(j.Submitter))
 	if j.Ended != nil {
-		line("ended", j.Ended.Local().Format(time.DateTime)+", took "+took(j))
+		line("ended", j.Ended.Local().Format(withZone)+", took "+took(j))
 	}
 	if j.Version == 0 {
 		line("note", jobNote(j))

@@ -87,7 +87,10 @@ func scheduleNote(s *api.Schedule) string {
 	return note
 }
 
-func minute(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
+// withZone is a time in the reader's zone, which it names.
+const withZone = "2006-01-02 15:04:05 MST"
+
+func minute(t time.Time) string { return t.Local().Format("2006-01-02 15:04 MST") }
 
 // taskNote is a task's message, or what else there is to know about it.
 func taskNote(t api.Task) string {
@@ -97,7 +100,7 @@ func taskNote(t api.Task) string {
 	case t.Leaving != "":
 		return "being stopped: " + t.Leaving
 	case t.NotBefore != nil:
-		return strings.TrimPrefix(t.Message+"; starts again at ", "; ") + t.NotBefore.Local().Format("15:04:05")
+		return strings.TrimPrefix(t.Message+"; starts again at ", "; ") + t.NotBefore.Local().Format("15:04:05 MST")
 	case t.Message == "" && t.Retired:
 		return "not wanted any more: " + t.Reason
 	case t.Message == "" && t.Earlier:

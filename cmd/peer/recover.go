@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -44,10 +45,7 @@ func (c *cli) recoverCommand() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(c.Err, "recovered: generation %d of the ledger, coordinated by this peer; see `peer peers`\n", done.Generation)
-			if c.output != "table" {
-				return writeJSON(c.Out, done)
-			}
-			return nil
+			return emit(c, done, []api.Recovered{done}, func(io.Writer) {})
 		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
@@ -89,7 +87,7 @@ func decidedText(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
-	return fmt.Sprintf("%s (%s ago)", t.Local().Format(time.DateTime), ago(t))
+	return fmt.Sprintf("%s (%s ago)", t.Local().Format(withZone), ago(t))
 }
 
 // confirm asks on a terminal. Where nobody can answer it refuses.

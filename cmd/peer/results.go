@@ -49,6 +49,6 @@ func fileOf(w io.Writer) (*os.File, bool) {
 	if r, ok := w.(*results); ok {
 		w = r.w
 	}
-	f, ok := w.(*os.File)
+	f, ok := raw(w).(*os.File)
 	return f, ok
 }

@@ -20,6 +20,8 @@ type cli struct {
 	Streams
 	data   string
 	output string
+
+	outputFromEnv bool
 }
 
 // exitError ends a command with the code of a task instead of one of Covey's own. Nothing is printed for it.
@@ -67,11 +69,8 @@ func (c *cli) root() *cobra.Command {
 			if err := fromEnvironment(cmd); err != nil {
 				return err
 			}
-			switch c.output {
-			case "table", "json", "jsonl":
-				return nil
-			}
-			return api.Errorf(api.Usage, "--output %q: want table, json or jsonl", c.output)
+			c.carryHints(cmd)
+			return c.checkForm(cmd)
 		},
 	}
 	root.SetOut(c.Out)
@@ -87,7 +86,7 @@ func (c *cli) root() *cobra.Command {
 		c.upCommand(), c.downCommand(), c.statusCommand(), c.ticketCommand(), c.removeCommand(), c.leaveCommand(), c.thawCommand(), c.peersCommand(),
 		c.drainCommand(), c.pauseCommand(), c.activateCommand(), c.labelCommand(), c.rolesCommand(), c.setCommand(),
 		c.runCommand(), c.submitCommand(), c.jobsCommand(), c.jobCommand(), c.tasksCommand(), c.explainCommand(), c.logsCommand(), c.waitCommand(),
-		c.cancelCommand(), c.retryCommand(), c.scaleCommand(), c.rolloutCommand(), c.rollbackCommand(), c.rebalanceCommand(),
+		c.cancelCommand(), c.retryCommand(), c.scaleCommand(), c.rolloutCommand(), c.rollbackCommand(), c.rebalanceCommand(), c.triggerCommand(), c.pinCommand(), c.unpinCommand(),
 		c.watchCommand(), c.recoverCommand(), c.testnetCommand(), c.benchCommand(), c.versionCommand(),
 	)
 	root.SuggestionsMinimumDistance = 2 // typing errors in a command's name that are still recognised

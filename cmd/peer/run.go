@@ -270,6 +270,9 @@ func readFile(file string, limit int64) ([]byte, error) {
 
 // runJob submits a job and stays with it to its end.
 func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool, output outputFlags) error {
+	if c.output != "table" && !detach && !c.outputFromEnv {
+		return api.Errorf(api.Usage, "its output is the tasks' own, so it takes no -o but with --detach, --dry-run or without --wait; see `peer job ID -o json`")
+	}
 	cl := c.client()
 	sub, err := cl.Submit(ctx, api.Submit{Job: *job})
 	if err != nil {
@@ -286,8 +289,7 @@ func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool, outpu
 	}
 	switch {
 	case detach:
-		fmt.Fprintln(c.Out, sub.ID)
-		return nil
+		return emit(c, sub, []api.Submitted{sub}, func(w io.Writer) { fmt.Fprintln(w, sub.ID) })
 	case job.Schedule != nil:
 		fmt.Fprintln(c.Out, sub.ID)
 		fmt.Fprintf(c.Err, "job %s starts others at its times and does not end by itself: not waiting; see `peer job %s`\n", sub.ID, sub.ID)

@@ -174,7 +174,7 @@ func greeted(out, talk string) bool {
 	if strings.HasPrefix(out, "{") {
 		return strings.HasSuffix(out, "\n")
 	}
-	return out != "" && (strings.Contains(talk, "peer up --join") || strings.Contains(talk, "peer up --bootstrap") || strings.Contains(talk, "peer peers"))
+	return out != "" && (strings.Contains(talk, "peer up --join") || strings.Contains(talk, "peer up --bootstrap") || strings.Contains(talk, "\nnext:"))
 }
 
 // run is one command to its end; stdout and stderr are the script's then.

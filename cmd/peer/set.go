@@ -24,8 +24,9 @@ restart and without the loss of a session.
   grace      after how long without one its session is over, and gossip decides whether it is unreachable:
              2 beats to 10m (default 3 beats)
 
-  keep-jobs  how many jobs that are over are remembered: 1 to 100000 (default 1000)
-  keep-for   and for how long: 1s to ten years (default 168h). What is above either is forgotten at once
+  keep-for   for how long jobs that are over are remembered: 1s to ten years (default 168h)
+  keep-jobs  and how many of them: 1 to 100000 (default: as many as end in a week; of older ones 1000). What is above either
+             is forgotten at once; ` + "`peer pin`" + ` keeps single jobs
 
 On slow or lossy networks a longer grace is calmer; a shorter one notices sooner that a peer hangs.`,
 		Example: "  peer set\n  peer set beat=2s grace=10s\n  peer set keep-jobs=5000 keep-for=720h",

@@ -73,7 +73,7 @@ func (c *cli) testnetUp(dir *string) *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(c.Err, "%d peers are up in %s; Ctrl-C stops them.\n", n, *dir)
-			fmt.Fprintln(c.Err, "in another terminal:  peer testnet status · peer testnet exec 1 -- peers · peer testnet kill 1")
+			fmt.Fprintln(c.Err, "in another terminal:  `peer testnet status` · `peer testnet exec 1 -- peers` · `peer testnet kill 1`")
 			return t.Serve(ctx)
 		},
 	}

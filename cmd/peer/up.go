@@ -237,10 +237,10 @@ func (c *cli) greet(s api.Status) {
 		fmt.Fprintln(c.Err, "\nTHIS CLUSTER IS OPEN: whoever reaches one of the addresses above can join it and run commands here.")
 		fmt.Fprintf(c.Err, "join from another machine:  peer up --bootstrap %s/p2p/%s\n", first(s.Addrs), s.ID)
 	case s.How == "founded":
-		fmt.Fprintln(c.Err, "\nnext, here:                 peer ticket")
+		fmt.Fprintln(c.Err, "\nnext, here:                 "+c.command("ticket"))
 		fmt.Fprintln(c.Err, "then, on another machine:   peer up --join <the ticket>")
 	default:
-		fmt.Fprintln(c.Err, "\nnext:                       peer peers")
+		fmt.Fprintln(c.Err, "\nnext:                       "+c.command("peers"))
 	}
 }
 

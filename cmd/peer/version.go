@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -34,11 +35,8 @@ func (c *cli) versionCommand() *cobra.Command {
 		Short: "Version of this program",
 		Args:  exactly(0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			if c.output != "table" {
-				return writeJSON(c.Out, map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
-			}
-			fmt.Fprintln(c.Out, versionLine())
-			return nil
+			v := map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}
+			return emit(c, v, []map[string]string{v}, func(w io.Writer) { fmt.Fprintln(w, versionLine()) })
 		},
 	}
 }

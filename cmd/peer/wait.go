@@ -150,7 +150,7 @@ func (c *cli) cancel(ctx context.Context, id string) error {
 		return err
 	}
 	if c.output != "table" {
-		return writeJSON(c.Out, j)
+		return emit(c, j, []api.Job{j}, nil)
 	}
 	if _, task, ok := strings.Cut(id, "."); ok {
 		fmt.Fprintf(c.Err, "cancelled %s.%s\n", j.ID, task)

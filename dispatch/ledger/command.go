@@ -40,6 +40,7 @@ type Command struct {
 	Avail     *Avail     `cbor:"20,keyasint,omitempty"`
 	Label     *Label     `cbor:"21,keyasint,omitempty"`
 	Skip      *Skip      `cbor:"22,keyasint,omitempty"`
+	Pin       *Pin       `cbor:"23,keyasint,omitempty"`
 }
 
 // Found begins a ledger: the first command ever, by the founder.

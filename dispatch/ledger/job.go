@@ -20,6 +20,7 @@ type JobRecord struct {
 	reason    string
 	at        int64 // stamp of the cancel
 
+	pinned    bool
 	over      bool
 	ended     int64
 	weight    int // bytes it is taken to weigh, once over

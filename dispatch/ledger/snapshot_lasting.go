@@ -26,6 +26,7 @@ type lastingSnapshot struct {
 	Starts    *startsSnapshot   `cbor:"27,keyasint,omitempty"` // of a schedule
 	Revised   uint64            `cbor:"28,keyasint,omitempty"`
 	Moved     uint64            `cbor:"29,keyasint,omitempty"`
+	Pinned    bool              `cbor:"30,keyasint,omitempty"`
 }
 
 // sideSnapshot is a side in a snapshot.
@@ -65,6 +66,7 @@ func (j *JobRecord) packLasting() lastingSnapshot {
 			Restarts: x.history.Restarts, Quick: x.history.Quick, Recent: x.history.Recent,
 		})
 	}
+	out.Pinned = j.pinned
 	l := j.long
 	if l == nil {
 		return out
@@ -129,6 +131,7 @@ func (j *JobRecord) unpackLasting(in *lastingSnapshot) error {
 }
 
 func (j *JobRecord) unpackVersions(in *lastingSnapshot) error {
+	j.pinned = in.Pinned
 	l := j.long
 	if l == nil {
 		if in.Grown != 0 || in.Previous != 0 || in.Rollout != nil || len(in.Versions) > 0 || in.Revised != 0 || in.Moved != 0 {

@@ -18,6 +18,10 @@ type ChangeBackend interface {
 	Rollout(ctx context.Context, id string, r RolloutRequest) (JobAnswer, error)
 	// Retry gives the slots that did not end well another attempt, also in a job that is over.
 	Retry(ctx context.Context, id string) (Retried, error)
+	// Pin has a job kept when it is over, or ends that.
+	Pin(ctx context.Context, id string, not bool) (JobAnswer, error)
+	// Trigger starts a run of a schedule now.
+	Trigger(ctx context.Context, id string) (Submitted, error)
 	// Rebalance moves tasks of a service so that its peers have about as many each; with dryRun it only tells.
 	Rebalance(ctx context.Context, id string, dryRun bool) (Rebalanced, error)
 	// AllTasks is Tasks with slots that are not wanted any more and with earlier attempts, as far as they are remembered.
@@ -160,6 +164,11 @@ func changeRoutes(mux *http.ServeMux, b Backend) {
 	mux.HandleFunc("POST /v1/jobs/{id}/scale", postID(b.Scale))
 	mux.HandleFunc("POST /v1/jobs/{id}/rollout", postID(b.Rollout))
 	mux.HandleFunc("POST /v1/jobs/{id}/retry", getID(b.Retry))
+	mux.HandleFunc("POST /v1/jobs/{id}/pin", func(w http.ResponseWriter, r *http.Request) {
+		v, err := b.Pin(r.Context(), r.PathValue("id"), r.URL.Query().Get("not") == "1")
+		answer(w, v, err)
+	})
+	mux.HandleFunc("POST /v1/jobs/{id}/trigger", getID(b.Trigger))
 	mux.HandleFunc("POST /v1/jobs/{id}/rebalance", func(w http.ResponseWriter, r *http.Request) {
 		v, err := b.Rebalance(r.Context(), r.PathValue("id"), r.URL.Query().Get("dry_run") == "1")
 		answer(w, v, err)
@@ -184,6 +193,20 @@ func (c *Client) Rollout(ctx context.Context, id, action string) (JobAnswer, err
 // Retry gives the slots that did not end well another attempt.
 func (c *Client) Retry(ctx context.Context, id string) (Retried, error) {
 	return call[Retried](ctx, c, http.MethodPost, jobPath(id, "/retry"), nil)
+}
+
+// Pin has a job kept when it is over, or ends that.
+func (c *Client) Pin(ctx context.Context, id string, not bool) (JobAnswer, error) {
+	q := ""
+	if not {
+		q = "?not=1"
+	}
+	return call[JobAnswer](ctx, c, http.MethodPost, jobPath(id, "/pin"+q), nil)
+}
+
+// Trigger starts a run of a schedule now; the answer has its id.
+func (c *Client) Trigger(ctx context.Context, id string) (Submitted, error) {
+	return call[Submitted](ctx, c, http.MethodPost, jobPath(id, "/trigger"), nil)
 }
 
 // Rebalance moves tasks of a service to where there are fewer, or tells which.

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// Stopped is the standing of a peer that was ended by hand and said goodbye: nobody waits for it.
+const Stopped = "stopped"
+
 // PeerKeeper changes what peers are for. A peer may be whatever a person types: its id, a unique part of it, its name, or `self`, the
 // peer that is asked.
 type PeerKeeper interface {

@@ -10,7 +10,7 @@ import (
 type Peer struct {
 	ID           string   `json:"id"`
 	Name         string   `json:"name"`
-	Standing     string   `json:"standing"` // ready suspect detached unreachable left unknown
+	Standing     string   `json:"standing"` // ready suspect detached unreachable left unknown, and Stopped
 	Coordinator  bool     `json:"coordinator"`
 	Voter        bool     `json:"voter"`
 	Availability string   `json:"availability"` // active pause drain
@@ -105,6 +105,7 @@ type Job struct {
 	After    []Predecessor `json:"after,omitempty"`    // what has to be complete first, as long as it is not
 	Schedule *Schedule     `json:"schedule,omitempty"` // it only starts others
 	Origin   *Origin       `json:"origin,omitempty"`   // it was started by a schedule
+	Pinned   bool          `json:"pinned,omitempty"`   // kept when it is over, because somebody said so
 	Spec     *Spec         `json:"spec,omitempty"`     // what it runs; only where one job is asked for
 
 	Truncated bool `json:"truncated,omitempty"` // not all output of its tasks was kept, because of the cap: ExitCode is 125

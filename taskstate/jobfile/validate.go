@@ -113,6 +113,14 @@ func (ps *checks) identity(j *taskstate.Job) {
 	}
 }
 
+// ValidID tells what is wrong with the id of a job that is to be.
+func ValidID(id taskstate.JobID) error {
+	if !validID(id) {
+		return fmt.Errorf("id: want %d characters a-z and 2-7, got %q", taskstate.JobIDLen, clip(string(id)))
+	}
+	return nil
+}
+
 func validID(id taskstate.JobID) bool {
 	return len(id) == taskstate.JobIDLen && strings.Trim(string(id), "abcdefghijklmnopqrstuvwxyz234567") == ""
 }

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+)
+
+const pinLong = `Keep a job when it is over. Otherwise jobs that are over are forgotten a week later, output and all – see keep-for and keep-jobs of
+` + "`peer set`" + ` –, and earlier when all together take more than 32 MiB of the ledger, which is some forty thousand small jobs. Pinned ones go last,
+and only for want of that room. Up to 100 jobs are pinned.`
+
+func (c *cli) pinCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "pin JOB…", Short: "Keep a job when it is over, whatever else is forgotten", Long: pinLong,
+		Example: "  peer pin last",
+		Args:    atLeastOne("a job: its id, a unique prefix, its name, or `last`"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.pin(cmd, args, false) },
+	}
+}
+
+func (c *cli) unpinCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "unpin JOB…", Short: "Let a job be forgotten as any other", Example: "  peer unpin last",
+		Args: atLeastOne("a job: its id, a unique prefix, its name, or `last`"),
+		RunE: func(cmd *cobra.Command, args []string) error { return c.pin(cmd, args, true) },
+	}
+}
+
+func (c *cli) pin(cmd *cobra.Command, ids []string, not bool) error {
+	return c.eachOf(ids, func(id string) error {
+		a, err := c.client().Pin(cmd.Context(), id, not)
+		if err != nil {
+			return err
+		}
+		return emit(c, a, []api.Job{a.Job}, func(io.Writer) {
+			if not {
+				fmt.Fprintf(c.Err, "job %s is forgotten as any other\n", a.Job.ID)
+				return
+			}
+			fmt.Fprintf(c.Err, "job %s is kept\n", a.Job.ID)
+		})
+	})
+}

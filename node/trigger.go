@@ -1,0 +1,83 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// triggerCall asks for a run of a schedule now. Whoever asks draws its id, so that asking again is the same run.
+type triggerCall struct {
+	Job taskstate.JobID `cbor:"1,keyasint"`
+	Run taskstate.JobID `cbor:"2,keyasint"`
+}
+
+// Trigger implements api.ChangeBackend.
+func (n *Node) Trigger(ctx context.Context, id string) (api.Submitted, error) {
+	job, err := n.decidedJob(ctx, id)
+	if err == nil && job.Origin != nil { // a run has the name of its schedule
+		job, err = n.jobOf(job.Origin.Job)
+	}
+	if err != nil {
+		return api.Submitted{}, err
+	}
+	if job.Schedule == nil {
+		return api.Submitted{}, api.Errorf(api.Usage, "job %s has no schedule; what has one is started by its name, anything else is submitted again", id)
+	}
+	run := taskstate.NewJobID()
+	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	r, err := n.decide(try, call{Trigger: &triggerCall{Job: job.ID, Run: run}})
+	if err != nil {
+		return api.Submitted{}, n.undecided(err, "nothing was started")
+	}
+	_ = n.applied.reach(try, r.Index)
+	return api.Submitted{ID: string(run)}, nil
+}
+
+// executeTrigger starts a run of a schedule for now, by the ledger's clock, as coordinator. As with any start, the schedule's overlap says whether it
+// may run beside one that goes on.
+func (n *Node) executeTrigger(ctx context.Context, q triggerCall) (reply, error) {
+	var (
+		run  taskstate.Job
+		busy taskstate.JobID
+		why  *api.Error
+	)
+	n.replica.Read(func(s *ledger.State) {
+		if r, ok := s.Job(q.Run); ok && r.Job().Origin != nil && r.Job().Origin.Job == q.Job {
+			busy = q.Run // it was started; only the answer was lost
+			return
+		}
+		parent, ok := s.Job(q.Job)
+		if !ok || !parent.Scheduled() {
+			why = api.AsError(errNoJob(string(q.Job)))
+			return
+		}
+		if _, _, cancelled := parent.Cancelled(); cancelled {
+			why = api.Errorf(api.Conflict, "job %s was cancelled: it starts nothing any more", q.Job)
+			return
+		}
+		if parent.Job().Schedule.Overlap != taskstate.AllowOverlap {
+			for r := range s.Jobs() {
+				if _, over := r.Ended(); !over && r.Job().Origin != nil && r.Job().Origin.Job == q.Job {
+					busy = r.Job().ID
+				}
+			}
+		}
+		run = *parent.Job()
+		at := max(time.Now().UnixMilli(), s.Stamp(), parent.StartsFrom()+1)
+		run.ID, run.Schedule, run.After, run.Origin = q.Run, nil, nil, &taskstate.Origin{Job: q.Job, At: at}
+	})
+	switch {
+	case why != nil:
+		return reply{Error: why}, nil
+	case busy == q.Run:
+		return reply{Index: n.replica.Applied()}, nil
+	case busy != "":
+		return reply{Error: api.Errorf(api.Conflict, "its run %s goes on, and the schedule allows no other beside it; cancel that one, or wait for it (`peer wait %s`)", busy, busy)}, nil
+	}
+	return n.propose(ctx, ledger.Command{Submit: &ledger.Submit{Job: run}})
+}
