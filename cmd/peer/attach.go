@@ -24,6 +24,7 @@ type attached struct {
 	again  bool // a failed task may get another attempt
 	keep   resultFiles
 	kept   error // why not all output is in --results
+	log    *jobLog
 
 	mu          sync.Mutex
 	interrupted bool
@@ -119,7 +120,7 @@ func (a *attached) one(ctx context.Context) (api.Job, error) {
 	if err := a.keep.close(); err != nil {
 		a.kept = lostResults(a.id, err)
 	}
-	if jobErr = errors.Join(jobErr, a.kept); jobErr != nil {
+	if jobErr = errors.Join(jobErr, a.kept, a.logOne(ctx)); jobErr != nil {
 		return job, jobErr
 	}
 	if logErr != nil && ctx.Err() == nil && !lost(a.Out) {
@@ -129,6 +130,20 @@ func (a *attached) one(ctx context.Context) (api.Job, error) {
 		a.explainFailure(ctx)
 	}
 	return job, nil
+}
+
+// logOne adds the attempts of a single task to the log.
+func (a *attached) logOne(ctx context.Context) error {
+	if a.log == nil {
+		return nil
+	}
+	ts, err := a.client.AllTasks(ctx, a.id)
+	for _, t := range ts.Tasks {
+		if over(t.State) && !replaced(t) {
+			a.log.ended(t)
+		}
+	}
+	return errors.Join(err, a.log.close())
 }
 
 // explainFailure says why a task went wrong when its own output cannot.
@@ -201,6 +216,7 @@ func (a *attached) many(ctx context.Context) (api.Job, error) {
 				continue
 			}
 			shown[t.ID], items[t.ID] = true, t.Item
+			a.log.ended(t)
 			bar.clear()
 			if err := a.outputs(ctx, order.ended(t, a.again && !p.Job.Over())); err != nil {
 				return err
@@ -213,7 +229,7 @@ func (a *attached) many(ctx context.Context) (api.Job, error) {
 	bar.clear()
 	err = errors.Join(err, a.outputs(ctx, order.rest()))
 	bar.summary(last)
-	return last, errors.Join(err, a.kept)
+	return last, errors.Join(err, a.kept, a.log.close())
 }
 
 // outputs shows and keeps the output of some tasks, one after the other.

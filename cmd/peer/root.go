@@ -90,6 +90,7 @@ func (c *cli) root() *cobra.Command {
 		c.watchCommand(), c.recoverCommand(), c.testnetCommand(), c.benchCommand(), c.versionCommand(),
 	)
 	root.SuggestionsMinimumDistance = 2 // typing errors in a command's name that are still recognised
+	c.offerWords(root)
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {

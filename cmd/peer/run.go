@@ -274,6 +274,13 @@ func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool, outpu
 		return api.Errorf(api.Usage, "its output is the tasks' own, so it takes no -o but with --detach, --dry-run or without --wait; see `peer job ID -o json`")
 	}
 	cl := c.client()
+	var log *jobLog
+	if output.joblog != "" {
+		var err error
+		if log, err = openJobLog(output.joblog, job); err != nil {
+			return err
+		}
+	}
 	sub, err := cl.Submit(ctx, api.Submit{Job: *job})
 	if err != nil {
 		return err
@@ -298,7 +305,7 @@ func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool, outpu
 		fmt.Fprintln(c.Out, sub.ID)
 		return c.awaitRollout(ctx, sub.ID)
 	}
-	a := &attached{cli: c, client: cl, id: sub.ID, output: output, again: mayRestart(job)}
+	a := &attached{cli: c, client: cl, id: sub.ID, output: output, again: mayRestart(job), log: log}
 	if !job.Stdin {
 		return a.stay(ctx, job.Count > 1)
 	}

@@ -69,6 +69,7 @@ var flagsWithoutKeys = map[string]string{
 	"keep-order": "about who waits, not about the job",
 	"tag":        "about who waits, not about the job",
 	"results":    "about who waits, not about the job",
+	"joblog":     "about who waits, not about the job",
 }
 
 // allowed are the keys that may stand in a place of a job file, as its reader lists them.

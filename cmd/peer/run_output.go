@@ -20,19 +20,21 @@ import (
 type outputFlags struct {
 	keepOrder, tag bool
 	results        string
+	joblog         string
 }
 
 func (f *outputFlags) register(fl *pflag.FlagSet) {
 	fl.BoolVar(&f.keepOrder, "keep-order", false, "show the tasks' output in the order of their slots")
 	fl.BoolVar(&f.tag, "tag", false, "begin each line of output with the task's item and a tab")
 	fl.StringVar(&f.results, "results", "", "also write each task's output to `DIR`/SLOT/stdout and stderr; DIR is new, or empty")
+	fl.StringVar(&f.joblog, "joblog", "", "add a line for each task that ends to `FILE`: Seq (its slot), Host, Starttime, JobRuntime, Exitval,\nSignal, Command, as GNU parallel does")
 }
 
 // check refuses what means nothing together, and a folder that holds something already.
 func (f *outputFlags) check(many, detach bool) error {
 	switch {
-	case detach && (f.keepOrder || f.tag || f.results != ""):
-		return api.Errorf(api.Usage, "--detach does not wait for output; leave out --keep-order, --tag and --results, and use `peer logs` later")
+	case detach && (f.keepOrder || f.tag || f.results+f.joblog != ""):
+		return api.Errorf(api.Usage, "--detach does not wait for output; leave out --keep-order, --tag, --results and --joblog, and use `peer logs` later")
 	case !many && (f.keepOrder || f.tag):
 		return api.Errorf(api.Usage, "--keep-order and --tag are for many tasks; use them with --array, --each-line or --matrix")
 	case f.results == "":

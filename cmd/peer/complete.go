@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// completionLimit is how long a shell waits for words: a peer that does not answer offers none, without a word.
+const completionLimit = 700 * time.Millisecond
+
+// completionJobs is how many jobs are offered: the newest.
+const completionJobs = 50
+
+// completed says which commands take jobs and which take peers.
+var completed = map[string]func(*cli, context.Context) []cobra.Completion{
+	"job": jobWords, "tasks": jobWords, "explain": jobWords, "logs": jobWords, "wait": jobWords, "cancel": jobWords, "retry": jobWords, "scale": jobWords,
+	"rollout": jobWords, "rollback": jobWords, "rebalance": jobWords, "trigger": jobWords, "pin": jobWords, "unpin": jobWords,
+	"drain": peerWords, "pause": peerWords, "activate": peerWords, "label": peerWords, "roles": peerWords, "remove": peerWords,
+}
+
+// valuesOf are flags with a few words for values.
+var valuesOf = map[string][]cobra.Completion{
+	"output": {"table", "json", "jsonl"}, "stream": {"stdout", "stderr"}, "strategy": {"spread", "binpack", "random"},
+	"restart": {"none", "on-failure", "any"}, "state": {"held", "pending", "running", "complete", "failed", "shutdown"},
+}
+
+// offerWords has the shell complete jobs, peers and values; files only where a file is meant.
+func (c *cli) offerWords(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		words := completed[cmd.Name()]
+		switch {
+		case words != nil:
+			cmd.ValidArgsFunction = c.completer(words)
+		case cmd.Name() != "run" && cmd.Name() != "submit" && cmd.Name() != "help" && cmd.ValidArgsFunction == nil && !cmd.HasSubCommands():
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+		for name, values := range valuesOf {
+			if cmd.Flags().Lookup(name) != nil {
+				_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+			}
+		}
+		if cmd.Flags().Lookup("after") != nil {
+			_ = cmd.RegisterFlagCompletionFunc("after", c.completer(jobWords))
+		}
+	}
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(valuesOf["output"], cobra.ShellCompDirectiveNoFileComp))
+}
+
+// completer asks this machine's peer for words.
+func (c *cli) completer(words func(*cli, context.Context) []cobra.Completion) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if fromEnvironment(cmd) != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), completionLimit)
+		defer cancel()
+		out := slices.DeleteFunc(words(c, ctx), func(w cobra.Completion) bool { return slices.Contains(args, w) })
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func jobWords(c *cli, ctx context.Context) []cobra.Completion {
+	js, err := c.client().Jobs(ctx)
+	if err != nil {
+		return nil
+	}
+	out := []cobra.Completion{"last"}
+	for i, j := range js.Jobs {
+		if i >= completionJobs {
+			break
+		}
+		out = append(out, cobra.CompletionWithDesc(j.ID, j.Name+" "+j.State))
+		if j.Name != "" && !slices.Contains(out, j.Name) {
+			out = append(out, j.Name)
+		}
+	}
+	return out
+}
+
+func peerWords(c *cli, ctx context.Context) []cobra.Completion {
+	ps, err := c.client().Peers(ctx)
+	if err != nil {
+		return nil
+	}
+	var out []cobra.Completion
+	for _, p := range ps.Peers {
+		word := p.Name
+		if word == "" || sameName(ps.Peers, p) {
+			word = p.ID
+		}
+		out = append(out, cobra.CompletionWithDesc(word, p.Standing))
+	}
+	return out
+}
