@@ -19,7 +19,8 @@ import (
 // startsName is the file in which a data folder remembers its starts. It is written anew by each, before that start's number is used.
 const startsName = "starts"
 
-// maxChain is how many starts a folder remembers. One that others know and the folder does not is a sign that it was turned back.
+// maxChain is how many starts a folder remembers. One that others know and the folder does not is a sign that it was turned back, see
+// startChain.
 const maxChain = 1024
 
 // lastBegun is what a start leaves for the next one.
@@ -28,29 +29,52 @@ type lastBegun struct {
 	Before uint64   `json:"before"`
 	Stamps []uint64 `json:"stamps,omitempty"` // starts before this one that may have used the worker's journal last
 	Chain  []uint64 `json:"chain,omitempty"`  // the numbers of the starts before this one, the newest last
+	Gap    bool     `json:"gap,omitempty"`    // there were starts before those, which are not known any more
 	Place  string   `json:"place"`            // where the folder was: a copy of it is elsewhere
 	Host   string   `json:"host"`             // on which machine
 }
 
+// startChain is what a folder knows of the starts before this one.
+type startChain struct {
+	numbers []uint64
+	gap     bool // there were others before these
+}
+
+// outrun tells whether a start of this peer came after all of these: then the folder was turned back. One that is not known may also be from
+// before a gap, unless it followed one that is known.
+func (c startChain) outrun(by starts.Start) bool {
+	return !slices.Contains(c.numbers, by.Number) && (!c.gap || slices.Contains(c.numbers, by.Before))
+}
+
 // begin draws the number of this start and writes it down. moved says, if it is not "", that the folder is not where it was.
-func (f *folder) begin(self taskstate.PeerID) (now starts.Start, stamps, chain []uint64, moved string, err error) {
+func (f *folder) begin(self taskstate.PeerID) (now starts.Start, stamps []uint64, chain startChain, moved string, err error) {
 	last, err := f.lastStart()
 	if err != nil {
-		return now, nil, nil, "", err
+		return now, nil, chain, "", err
 	}
+	chain = startChain{numbers: last.Chain, gap: last.Gap || last.Number == 0 && f.hasMet()}
 	if last.Number != 0 {
 		stamps = append(slices.Clone(last.Stamps), last.Number)
 		moved = f.movedFrom(last)
 	}
 	now = starts.Start{Number: last.Number}.Next()
 	if last.Number != 0 {
-		chain = append(last.Chain, last.Number)
+		chain.numbers = append(last.Chain, last.Number)
 	}
-	next := lastBegun{Number: now.Number, Before: now.Before, Chain: chain[max(0, len(chain)-maxChain):], Place: f.place(), Host: machineID()}
+	if over := len(chain.numbers) - maxChain; over > 0 {
+		chain.numbers, chain.gap = chain.numbers[over:], true
+	}
+	next := lastBegun{Number: now.Number, Before: now.Before, Chain: chain.numbers, Gap: chain.gap, Place: f.place(), Host: machineID()}
 	if s := dispatch.JournalStart(f.dir, self); len(stamps) == 0 || slices.Contains(stamps, s) {
 		next.Stamps = []uint64{s} // until this start has put its own there
 	}
 	return now, stamps, chain, moved, f.remember(next)
+}
+
+// hasMet tells whether this folder has met others as one that counts its starts: if it knows of none, they were lost.
+func (f *folder) hasMet() bool {
+	_, err := os.Stat(f.path(metName))
+	return err == nil
 }
 
 // stamped notes that this start has used the worker's journal: one with the stamp of another start is a copy from then on. Should that not

@@ -76,7 +76,7 @@ type renounced struct {
 type copiesConfig struct {
 	self   taskstate.PeerID
 	start  starts.Start
-	chain  []uint64 // the numbers of the starts before, as far as the folder knows
+	chain  startChain // the starts before, as far as the folder knows
 	sign   func([]byte) ([]byte, error)
 	onEach func(ctx context.Context, peer, protocol string) []net.Conn
 	say    *troubles
@@ -422,7 +422,7 @@ func (c *copies) meet(from string, nonce uint64, p starts.Proof) bool {
 // turned back to what it was before that.
 func (c *copies) wasSomebody(from string, p pastProof) bool {
 	n := p.Proof.Start.Number
-	if !c.own(p.Nonce, p.Proof) || n == c.cfg.start.Number || slices.Contains(c.cfg.chain, n) || c.knowsOther(n) {
+	if !c.own(p.Nonce, p.Proof) || n == c.cfg.start.Number || !c.cfg.chain.outrun(p.Proof.Start) || c.knowsOther(n) {
 		return false
 	}
 	if c.cfg.start.Before == 0 {

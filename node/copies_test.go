@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"testing"
 
@@ -65,7 +67,7 @@ func (v *village) process(start starts.Start, chain ...uint64) *process {
 		sign = v.eye.cfg.sign
 	}
 	p.copies = newCopies(copiesConfig{
-		self: v.id, start: start, chain: chain, sign: sign, say: &p.troubles, log: slog.New(slog.DiscardHandler),
+		self: v.id, start: start, chain: startChain{numbers: chain}, sign: sign, say: &p.troubles, log: slog.New(slog.DiscardHandler),
 		halt: func(bool) { p.halts++ }, back: func(string) { p.backs++ }, name: func(s string) string { return s },
 	})
 	v.all = append(v.all, p)
@@ -194,5 +196,55 @@ func TestAFolderThatWasTurnedBackIsTold(t *testing.T) {
 	v.look(again)
 	if again.backs != 1 {
 		t.Fatal("told again and again")
+	}
+}
+
+func TestAStartFromBeforeWhatTheFolderRemembersIsNoSignThatItWasTurnedBack(t *testing.T) {
+	v := newVillage(t)
+	long := []starts.Start{starts.Start{}.Next()}
+	for range 3 {
+		long = append(long, long[len(long)-1].Next())
+	}
+	v.look(v.process(long[0])) // met last long ago
+	now := v.process(long[3], long[2].Number)
+	now.cfg.chain.gap = true
+	v.look(now)
+	if now.backs != 0 || has(&now.troubles, v.id, api.TroubleTurnedBack) {
+		t.Fatal("a start from before the gap is taken for a later one")
+	}
+	back := v.process(long[2].Next(), long[2].Number) // from a copy of before long[3]
+	back.cfg.chain.gap = true
+	v.look(back)
+	if back.backs != 1 {
+		t.Fatal("a start that followed one that is known is not taken for a later one")
+	}
+}
+
+func TestAFolderThatForgetsItsFirstStartsOrLosesThemSaysSo(t *testing.T) {
+	f := &folder{dir: t.TempDir()}
+	var first, last starts.Start
+	for i := range maxChain + 3 {
+		now, _, chain, _, err := f.begin("self")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = now
+		}
+		if want := i > maxChain; chain.gap != want || len(chain.numbers) != min(i, maxChain) {
+			t.Fatalf("start %d knows %d before it, gap %v", i, len(chain.numbers), chain.gap)
+		}
+		if i > maxChain && chain.outrun(first) || i > 0 && !chain.outrun(last.Next()) {
+			t.Fatalf("start %d takes the first for a later one, or a later one for none", i)
+		}
+		last = now
+	}
+	if err := errors.Join(os.Remove(f.path(startsName)), os.WriteFile(f.path(metName), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, _, chain, _, err := f.begin("self"); err != nil || !chain.gap || chain.outrun(last) {
+			t.Fatalf("after its starts were lost: gap %v, %v", chain.gap, err)
+		}
 	}
 }

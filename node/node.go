@@ -62,7 +62,7 @@ type Node struct {
 	self   taskstate.PeerID
 	start  starts.Start // of this program in its folder
 	stamps []uint64     // starts before it that may have used the journal last
-	chain  []uint64     // starts before it
+	chain  startChain   // starts before it
 	copies *copies
 	heard  *heard.File
 	moved  bool // the folder is not where it was at the last start
