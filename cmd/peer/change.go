@@ -15,8 +15,9 @@ func (c *cli) scaleCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "scale JOB=N",
 		Short: "Have a service keep another number of tasks running",
-		Long: `Have a service keep N tasks running. What is too much is stopped on the peers that have most of it; tasks that go on are not
-restarted. With 0 it is switched off, and can be switched on again.`,
+		Long: `Have a service keep N tasks running. What is too much goes in this order: tasks that wait for a peer, tasks that do not run, those whose
+version failed there, then on the peers that have most of it, the highest slot first. Tasks that go on are not restarted. With 0 it
+is switched off, and can be switched on again.`,
 		Example: "  peer scale web=5\n  peer scale web=0",
 		Args:    exactly(1, "a service and a number, as in web=5"),
 		RunE: func(cmd *cobra.Command, args []string) error {
