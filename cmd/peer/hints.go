@@ -115,7 +115,7 @@ var withoutForm = map[string]string{
 	"peer logs":  "its output is the tasks' own",
 	"peer watch": "its output is JSON lines anyway",
 
-	"peer testnet": "", "peer testnet up": "", "peer testnet exec": "give it to the command after --", "peer testnet kill": "", "peer testnet restart": "",
+	"peer testnet": "", "peer testnet up": "", "peer testnet kill": "", "peer testnet restart": "",
 	"peer testnet partition": "", "peer testnet heal": "", "peer testnet down": "", "peer testnet demo": "",
 }
 
