@@ -87,14 +87,14 @@ func TestTheNoteOfAJobSaysWhatItWaitsForOrComesFrom(t *testing.T) {
 		{api.Job{}, ""},
 		{over, ""},
 		{api.Job{Ended: &at, Cancelled: "by p1"}, "cancelled by p1"},
-		{api.Job{Ended: &at, Cancelled: "5 tasks failed (max_fails: 5)", Origin: &api.Origin{Job: "n", At: at}}, "run of n for 2026-11-21 03:00, cancelled: 5 tasks failed (max_fails: 5)"},
+		{api.Job{Ended: &at, Cancelled: "5 tasks failed (max_fails: 5)", Origin: &api.Origin{Job: "n", At: at}}, "run of n for 2026-11-21 03:00 UTC, cancelled: 5 tasks failed (max_fails: 5)"},
 		{serviceRow(2, 2, nil), "version 2, 2 of 2 tasks run"},
-		{api.Job{Origin: &api.Origin{Job: "n", At: at}}, "run of n for 2026-11-21 03:00"},
+		{api.Job{Origin: &api.Origin{Job: "n", At: at}}, "run of n for 2026-11-21 03:00 UTC"},
 		{api.Job{After: []api.Predecessor{{ID: "a", State: "complete"}, {ID: "b", Name: "x", State: "running"}, {ID: "c"}}}, "starts after x b, c"},
-		{api.Job{Schedule: &api.Schedule{Cron: "0 3 * * *", Zone: "UTC", Next: &at, Last: &at}}, `starts at "0 3 * * *" UTC, next 2026-11-21 03:00, last 2026-11-21 03:00`},
-		{api.Job{Schedule: &api.Schedule{Cron: "@daily", Zone: "UTC", Skipped: 2, Skip: &api.Skip{At: at, Run: "r"}}}, `starts at "@daily" UTC, skipped 2: at 2026-11-21 03:00 run r went on`},
+		{api.Job{Schedule: &api.Schedule{Cron: "0 3 * * *", Zone: "UTC", Next: &at, Last: &at}}, `starts at "0 3 * * *" UTC, next 2026-11-21 03:00 UTC, last 2026-11-21 03:00 UTC`},
+		{api.Job{Schedule: &api.Schedule{Cron: "@daily", Zone: "UTC", Skipped: 2, Skip: &api.Skip{At: at, Run: "r"}}}, `starts at "@daily" UTC, skipped 2: at 2026-11-21 03:00 UTC run r went on`},
 	} {
-		if got := jobNote(c.job); got != c.want {
+		if got := inUTC(at, jobNote(c.job)); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.job, got, c.want)
 		}
 	}
@@ -108,12 +108,12 @@ func TestTheNoteOfATaskSaysWhyItIsNotJustThere(t *testing.T) {
 	}{
 		{api.Task{Message: "exit code 3", Earlier: true, Reason: "exit"}, "exit code 3"},
 		{api.Task{Leaving: "updated", Message: "x"}, "being stopped: updated"},
-		{api.Task{NotBefore: &at}, "starts again at 03:00:05"},
-		{api.Task{NotBefore: &at, Message: "exit code 3"}, "exit code 3; starts again at 03:00:05"},
+		{api.Task{NotBefore: &at}, "starts again at 03:00:05 UTC"},
+		{api.Task{NotBefore: &at, Message: "exit code 3"}, "exit code 3; starts again at 03:00:05 UTC"},
 		{api.Task{Retired: true, Reason: "scaled"}, "not wanted any more: scaled"},
 		{api.Task{Earlier: true, Reason: "moved"}, "moved"},
 	} {
-		if got := taskNote(c.task); got != c.want {
+		if got := inUTC(at, taskNote(c.task)); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.task, got, c.want)
 		}
 	}

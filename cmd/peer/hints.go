@@ -78,6 +78,15 @@ func (c *cli) carryHints(cmd *cobra.Command) {
 	}
 }
 
+// talkTo has talk go elsewhere, with the hints it carries.
+func (c *cli) talkTo(w io.Writer) {
+	if h, ok := c.Err.(*hints); ok {
+		c.Err = &hints{w: w, data: h.data, dir: h.dir}
+		return
+	}
+	c.Err = w
+}
+
 // command is a command of this program as one would type it here.
 func (c *cli) command(words string) string {
 	if h, ok := c.Err.(*hints); ok {

@@ -45,8 +45,8 @@ func (c *cli) capLog(size string) error {
 		limit = n
 	}
 	path := filepath.Join(c.data, logName)
-	if f, ok := c.Err.(*os.File); ok && sameFile(f, path) {
-		c.Err = &cappedLog{to: f, path: path, limit: limit}
+	if f, ok := raw(c.Err).(*os.File); ok && sameFile(f, path) {
+		c.talkTo(&cappedLog{to: f, path: path, limit: limit})
 	}
 	return nil
 }

@@ -208,28 +208,28 @@ func TestAJobsNoteSaysWhatItsCountsDoNot(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 30, 0, 0, time.Local)
 	origin := &api.Origin{Job: "nightly", At: at}
 	for want, j := range map[string]api.Job{
-		"":                                    {},
-		"run of nightly for 2026-03-01 12:30": {Origin: origin},
-		"run of nightly for 2026-03-01 12:30, cancelled by wren": {Origin: origin, Ended: &at, Cancelled: "by wren"},
-		"cancelled: max_fails":                             {Ended: &at, Cancelled: "max_fails"},
-		"starts after frames k3, gone":                     {After: []api.Predecessor{{Name: "done", ID: "k1", State: "complete"}, {Name: "frames", ID: "k3", State: "running"}, {ID: "gone"}}},
-		`starts at "0 3 * * *" UTC, next 2026-03-01 12:30`: {Schedule: &api.Schedule{Cron: "0 3 * * *", Zone: "UTC", Next: &at}},
-		`starts at "@daily" UTC, last 2026-03-01 12:30, skipped 2: at 2026-03-01 12:30 run k9 went on`: {Schedule: &api.Schedule{Cron: "@daily", Zone: "UTC", Last: &at, Skipped: 2, Skip: &api.Skip{At: at, Run: "k9"}}},
+		"": {},
+		"run of nightly for 2026-03-01 12:30 UTC":                    {Origin: origin},
+		"run of nightly for 2026-03-01 12:30 UTC, cancelled by wren": {Origin: origin, Ended: &at, Cancelled: "by wren"},
+		"cancelled: max_fails":                                       {Ended: &at, Cancelled: "max_fails"},
+		"starts after frames k3, gone":                               {After: []api.Predecessor{{Name: "done", ID: "k1", State: "complete"}, {Name: "frames", ID: "k3", State: "running"}, {ID: "gone"}}},
+		`starts at "0 3 * * *" UTC, next 2026-03-01 12:30 UTC`:       {Schedule: &api.Schedule{Cron: "0 3 * * *", Zone: "UTC", Next: &at}},
+		`starts at "@daily" UTC, last 2026-03-01 12:30 UTC, skipped 2: at 2026-03-01 12:30 UTC run k9 went on`: {Schedule: &api.Schedule{Cron: "@daily", Zone: "UTC", Last: &at, Skipped: 2, Skip: &api.Skip{At: at, Run: "k9"}}},
 		"version 3, 1 of 2 tasks run": {Version: 3, Wanted: 2, Tasks: map[string]int{"running": 1}},
 	} {
-		if got := jobNote(j); got != want {
+		if got := inUTC(at, jobNote(j)); got != want {
 			t.Errorf("%q\nnot %q", got, want)
 		}
 	}
 	for want, x := range map[string]api.Task{
-		"exit code 3":                  {Message: "exit code 3", Reason: "exit", Retired: true},
-		"being stopped: its peer left": {Leaving: "its peer left", Message: "x"},
-		"x; starts again at 12:30:00":  {NotBefore: &at, Message: "x"},
-		"not wanted any more: scaled":  {Retired: true, Reason: "scaled"},
-		"moved":                        {Earlier: true, Reason: "moved"},
-		"":                             {Reason: "moved"},
+		"exit code 3":                     {Message: "exit code 3", Reason: "exit", Retired: true},
+		"being stopped: its peer left":    {Leaving: "its peer left", Message: "x"},
+		"x; starts again at 12:30:00 UTC": {NotBefore: &at, Message: "x"},
+		"not wanted any more: scaled":     {Retired: true, Reason: "scaled"},
+		"moved":                           {Earlier: true, Reason: "moved"},
+		"":                                {Reason: "moved"},
 	} {
-		if got := taskNote(x); got != want {
+		if got := inUTC(at, taskNote(x)); got != want {
 			t.Errorf("%q\nnot %q", got, want)
 		}
 	}
@@ -328,4 +328,9 @@ func TestADryRunSaysWhereTasksWouldGoAndWhyNot(t *testing.T) {
 			}
 		}
 	}
+}
+
+// inUTC has a text name UTC in the place of this machine's zone.
+func inUTC(at time.Time, text string) string {
+	return strings.ReplaceAll(text, at.Format(" MST"), " UTC")
 }
