@@ -209,7 +209,6 @@ func (c *cli) up(ctx context.Context, cfg node.Config, f *upFlags, memory *upMem
 		gologshim.SetDefaultHandler(slog.DiscardHandler) // what libp2p says to itself explains nothing to a person
 	}
 	cfg.Say = func(s string) { fmt.Fprintf(c.Err, "peer: %s\n", s) }
-	defer roomy()()
 	n, err := node.New(cfg)
 	if err != nil {
 		return err
