@@ -45,11 +45,11 @@ func (c *workerCore) maySign() bool {
 	if c.mute {
 		return false
 	}
-	due := c.born.Add(signGrace)
+	begin, due := time.Time{}, c.born.Add(signGrace)
 	if c.known {
-		due = c.vouched
+		begin, due = c.vouched.Add(-hearGrace), c.vouched // a clock that was set back since does not make it wait anew
 	}
-	if c.stopping || c.state.Last == 0 || !c.now.Before(due) {
+	if c.stopping || c.state.Last == 0 || c.now.Before(begin) || !c.now.Before(due) {
 		return true
 	}
 	if len(c.dirty) > 0 && (c.wake.IsZero() || due.Before(c.wake)) {

@@ -146,6 +146,22 @@ func TestACoordinatorThatHasHeardLessThanWasAcknowledgedIsNotAllAWorkerWaitsFor(
 	}
 }
 
+func TestAClockThatIsSetBackKeepsAWorkerThatWasVouchedForFromNothing(t *testing.T) {
+	b := newWorkerBox(t)
+	b.fate = func(taskstate.TaskID) fate { return fateRuns }
+	b.session(1, grantOf(jobWork, 1, 1))
+	b.runs(wtask(jobWork, 1))
+	b.settle()
+	b.core.vouched = b.now.Add(hearGrace)
+	b.now = b.now.Add(-time.Hour)
+	last := b.core.state.Last
+	b.finish(wtask(jobWork, 1), taskstate.Complete, "")
+	b.settle()
+	if b.core.state.Last <= last {
+		t.Error("nobody hears of the end: it waits for a moment that is an hour away")
+	}
+}
+
 // claimed opens a worker on a folder, and returns which incarnation it has and why another one than before.
 func claimed(t *testing.T, dir string, first taskstate.Incarnation, start uint64, stamps ...uint64) (taskstate.Incarnation, string) {
 	t.Helper()
