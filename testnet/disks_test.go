@@ -28,7 +28,7 @@ import (
 //
 //	go test ./testnet -run TestDamagedDisks -rounds 200 -disk-seed 1 -timeout 3h
 var (
-	rounds   = flag.Int("rounds", 13, "rounds of TestDamagedDisks; the first play each scene once")
+	rounds   = flag.Int("rounds", 0, "rounds of TestDamagedDisks, the first of which play each scene once; 0: 3, or 13 with -tags long")
 	diskSeed = flag.Uint64("disk-seed", 1, "seed of the first round")
 	diskPlay = flag.String("disk-scene", "", "play only the scenes whose name this regular expression matches")
 )
@@ -64,7 +64,13 @@ func TestDamagedDisksLoseNoAcceptedJobWhileAMajorityIsWhole(t *testing.T) {
 	if len(scenes) == 0 {
 		t.Fatalf("no scene is called %q", *diskPlay)
 	}
-	for i := range *rounds {
+	n := *rounds
+	if n == 0 && long {
+		n = 13
+	} else if n == 0 {
+		n = 3
+	}
+	for i := range n {
 		seed := *diskSeed + uint64(i)
 		r := rand.New(rand.NewPCG(seed, 8))
 		scene := scenes[r.IntN(len(scenes))]

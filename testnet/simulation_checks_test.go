@@ -11,6 +11,9 @@ import (
 
 // TestTheSimulationNoticesWhatIsMadeWrongOnPurpose breaks each invariant once, and expects to be told so within a hundred lives.
 func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
+	if !long {
+		t.Skip("takes minutes: go test -tags long ./testnet")
+	}
 	for broken, rules := range map[sim.Break]string{
 		sim.BreakLoseAcked:     "I1",
 		sim.BreakOverwrite:     "I2",

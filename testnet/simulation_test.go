@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	seeds     = flag.Int("seeds", 0, "how many lives the simulation lives; 0: 200, or 20 with -short")
+	seeds     = flag.Int("seeds", 0, "how many lives the simulation lives; 0: 40, or 200 with -tags long")
 	firstSeed = flag.Uint64("seed", 1, "the seed of the first one")
 	storyTo   = flag.String("story", "", "file that gets all that happens in the life of the first seed")
 )
@@ -26,9 +26,9 @@ var (
 func TestSimulation(t *testing.T) {
 	n := *seeds
 	if n <= 0 {
-		n = 200
-		if testing.Short() {
-			n = 20
+		n = 40
+		if long {
+			n = 200
 		}
 	}
 	if *storyTo != "" {

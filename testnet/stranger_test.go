@@ -361,6 +361,9 @@ const (
 
 // What strangers do, without a ticket: the cluster goes on as before, and lets in who has one.
 func TestStrangersNeitherStopTheClusterNorKeepOthersOut(t *testing.T) {
+	if !long {
+		t.Skip("takes most of a minute: go test -tags long ./testnet")
+	}
 	for _, attack := range assaults {
 		t.Run(attack.name, func(t *testing.T) {
 			n := start(t, 3)
