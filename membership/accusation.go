@@ -116,11 +116,12 @@ func (m *Membership) examine(ctx context.Context, peer string, leaves bool) {
 			m.greet(peer) // waits for ProbeTimeout
 		}
 	}
+	newest, _ := m.intake.highest(peer)
 	m.mu.Lock()
 	h := m.hearings[peer]
 	delete(m.hearings, peer)
 	silent := !m.stopped && m.table.silence(peer, lives)
-	if silent && h.goodbye() {
+	if silent && h.goodbye() && h.Incarnation >= newest { // else it has come back since, and is silent for another reason
 		m.table.parting(peer)
 	}
 	t := m.transport
