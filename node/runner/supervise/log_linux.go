@@ -75,7 +75,7 @@ func (f logFile) block() int64 {
 	if _, err := retry(func() (int, error) { return 0, syscall.Fstat(int(f), &st) }); err != nil {
 		return 0
 	}
-	return st.Blksize
+	return int64(st.Blksize)
 }
 
 // Close is called once.
