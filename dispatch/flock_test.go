@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/internal/pause"
 	"covey/p2p/memnet"
 	"covey/p2p/wire"
-	"covey/pause"
 	"covey/taskstate"
 )
 

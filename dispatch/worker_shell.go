@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"covey/pause"
+	"covey/internal/pause"
 	"covey/taskstate"
 )
 

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"covey/golden"
+	"covey/internal/golden"
 	"covey/p2p/admission"
 )
 

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"covey/golden"
+	"covey/internal/golden"
 	"covey/p2p/starts"
 	"covey/p2p/wire"
 	"covey/taskstate"

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/internal/pause"
 	"covey/membership"
 	"covey/node/api"
 	"covey/node/blob"
 	"covey/p2p"
-	"covey/pause"
 	"covey/taskstate"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/libp2p/zeroconf/v2"
 	manet "github.com/multiformats/go-multiaddr/net"
 
-	"covey/pause"
+	"covey/internal/pause"
 )
 
 const (

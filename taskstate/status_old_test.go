@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/golden"
+	"covey/internal/golden"
 	"covey/p2p/wire"
 	. "covey/taskstate"
 )

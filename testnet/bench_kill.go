@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"covey/internal/pause"
 	"covey/node/api"
-	"covey/pause"
 	"covey/taskstate"
 )
 

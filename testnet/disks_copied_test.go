@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"covey/internal/pause"
 	"covey/node/api"
-	"covey/pause"
 )
 
 // copiedScenes: a peer's folder is copied, and the copy runs beside it.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"covey/dispatch"
+	"covey/internal/pause"
 	"covey/node/api"
-	"covey/pause"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
 )

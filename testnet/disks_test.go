@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"covey/internal/pause"
 	"covey/node/api"
-	"covey/pause"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
 	"covey/testnet"

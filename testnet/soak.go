@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"covey/internal/pause"
 	"covey/node/api"
-	"covey/pause"
 )
 
 // SoakConfig says how long to hurt a flock and how.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"covey/internal/pause"
 	"covey/node/api"
-	"covey/pause"
 )
 
 // settle waits until every accepted job has ended in every peer's eyes and all lists are equal.

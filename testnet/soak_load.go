@@ -10,8 +10,8 @@ import (
 	"runtime"
 	"time"
 
+	"covey/internal/pause"
 	"covey/node/api"
-	"covey/pause"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
 )

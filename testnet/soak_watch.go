@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"covey/internal/pause"
 	"covey/node/api"
-	"covey/pause"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"covey/internal/pause"
 	"covey/node/api"
-	"covey/pause"
 )
 
 // A watch whose peer does not answer asks again after a wait that doubles, and begins with the short one again when it has been answered.

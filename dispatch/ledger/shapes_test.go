@@ -12,7 +12,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"covey/golden"
+	"covey/internal/golden"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"covey/golden"
+	"covey/internal/golden"
 	"covey/node/api"
 )
 

@@ -24,9 +24,9 @@ import (
 	"time"
 
 	"covey/dispatch/ledger/mark"
+	"covey/internal/pause"
 	"covey/membership/digest"
 	"covey/p2p/wire"
-	"covey/pause"
 	"covey/taskstate"
 )
 

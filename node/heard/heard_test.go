@@ -14,7 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"covey/golden"
+	"covey/internal/golden"
 	"covey/membership/digest"
 	"covey/taskstate"
 )

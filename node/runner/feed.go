@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"covey/internal/pause"
 	"covey/node/runner/supervise"
-	"covey/pause"
 	"covey/taskstate"
 )
 

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"covey/internal/pause"
 	"covey/p2p/wire"
-	"covey/pause"
 )
 
 // Patience is how long a task waits for the peer that has its stdin, while that cannot be reached.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"covey/pause"
+	"covey/internal/pause"
 )
 
 // pauseFor lets virtual time pass.

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"covey/pause"
+	"covey/internal/pause"
 )
 
 // Wires is an internet in memory: machines with an address, TCP between them. With it under a p2p.Host (p2p.Config.Sockets) all of

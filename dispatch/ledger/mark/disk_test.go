@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"covey/dispatch/ledger/mark"
-	"covey/golden"
+	"covey/internal/golden"
 )
 
 // wholeFiles are a mark's file after one write, and a book's content.

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"covey/pause"
+	"covey/internal/pause"
 )
 
 func TestAPauseLastsAsLongAsAsked(t *testing.T) {
