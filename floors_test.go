@@ -35,7 +35,7 @@ var floors = map[string]int{
 	"dispatch":              3,
 	"node/runner":           3,
 	"node/room":             1, // rests on how the supervisor tells a disk that is low
-	"node/blob":             3,
+	"node/tasklog":          3,
 	"node/heard":            2,
 	"node/stdin":            3,
 	"node":                  4,

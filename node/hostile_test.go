@@ -13,8 +13,8 @@ import (
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/api"
-	"covey/node/blob"
 	"covey/node/stdin"
+	"covey/node/tasklog"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/p2p/wire"
@@ -98,7 +98,7 @@ func TestWhatACallBringsIntoTheLedgerIsChecked(t *testing.T) {
 // everyProtocol is all that an admitted peer can open.
 var everyProtocol = [...]string{
 	admission.JoinProtocol, admission.RosterProtocol, callProtocol, dispatch.SessionProtocol, digest.Protocol, membership.PacketProtocol,
-	membership.SyncProtocol, membership.ProbeProtocol, blob.LogsProtocol, ledger.FollowProtocol, ledger.RaftProtocol, ledger.VoterProtocol,
+	membership.SyncProtocol, membership.ProbeProtocol, tasklog.LogsProtocol, ledger.FollowProtocol, ledger.RaftProtocol, ledger.VoterProtocol,
 	p2p.HelloProtocol, startProtocol, stdin.Protocol,
 }
 
@@ -258,13 +258,13 @@ func TestReadersThatNeverReadLeaveRoomForTheOthers(t *testing.T) {
 	l.outcome(id)
 	task := taskstate.Task(taskstate.JobID(id), 1, 1)
 	for range 300 {
-		c, err := p.Dial(timed(t), l.self, blob.LogsProtocol)
+		c, err := p.Dial(timed(t), l.self, tasklog.LogsProtocol)
 		if err != nil {
 			break
 		}
 		t.Cleanup(func() { c.Close() })
 		_ = c.SetDeadline(time.Now().Add(patience))
-		_ = wire.NewWriter(c, 0).Send(blob.Both(task, true))
+		_ = wire.NewWriter(c, 0).Send(tasklog.Both(task, true))
 	}
 	if got := l.output(id, api.LogQuery{}); got != "here\n" {
 		t.Errorf("%q", got)

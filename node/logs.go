@@ -10,7 +10,7 @@ import (
 	"covey/internal/pause"
 	"covey/membership"
 	"covey/node/api"
-	"covey/node/blob"
+	"covey/node/tasklog"
 	"covey/p2p"
 	"covey/taskstate"
 )
@@ -213,16 +213,16 @@ func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger
 // attempt lives and its peer is not dead.
 func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 	task := taskstate.Task(l.job, r.Slot, r.Attempt)
-	req := blob.Both(task, l.q.Follow)
+	req := tasklog.Both(task, l.q.Follow)
 	req.Tail, req.Times = l.q.Tail, l.q.Times
 	if !l.q.Since.IsZero() {
 		req.Since = max(1, l.q.Since.UnixMilli())
 	}
 	if l.q.Stream != "" {
-		req.Parts = []blob.Part{{Stream: l.q.Stream}}
+		req.Parts = []tasklog.Part{{Stream: l.q.Stream}}
 	}
 	for wait := logRetryFirst; ; wait = min(2*wait, logRetryMost) {
-		err := l.fetch(ctx, r.Peer, req, func(c blob.Chunk) error {
+		err := l.fetch(ctx, r.Peer, req, func(c tasklog.Chunk) error {
 			wait = logRetryFirst
 			if c.Dropped > 0 {
 				note := fmt.Sprintf("%d bytes of its %s before this are not kept: of a service only the newest output is (max_output)", c.Dropped, c.Stream)
@@ -261,11 +261,11 @@ func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 }
 
 // fetch reads from this peer's own store, or from another peer.
-func (l *logReader) fetch(ctx context.Context, peer taskstate.PeerID, req blob.Request, f func(blob.Chunk) error) error {
+func (l *logReader) fetch(ctx context.Context, peer taskstate.PeerID, req tasklog.Request, f func(tasklog.Chunk) error) error {
 	if peer == l.n.self {
 		return l.n.logs.Copy(ctx, req, f)
 	}
-	return blob.Fetch(ctx, l.n.host, peer, req, f)
+	return tasklog.Fetch(ctx, l.n.host, peer, req, f)
 }
 
 // worthRetrying tells whether the attempt may still have something to say.
@@ -274,7 +274,7 @@ func (l *logReader) worthRetrying(err error, r ledger.SlotRecord) bool {
 	if rerr != nil || now.Attempt != r.Attempt {
 		return false // replaced: its story goes on elsewhere
 	}
-	if blob.NotFound(err) {
+	if tasklog.NotFound(err) {
 		return !over // assigned and not begun
 	}
 	if !over {
@@ -300,7 +300,7 @@ func (l *logReader) attemptOf(slot int) (rec ledger.SlotRecord, over bool, err e
 
 func (l *logReader) wordLogError(err error, r ledger.SlotRecord) *api.Error {
 	who := l.n.called(r.Peer)
-	if blob.NotFound(err) {
+	if tasklog.NotFound(err) {
 		return api.Errorf(api.NotFound, "%s has no output of this task (it did not begin, or its files were removed)", who)
 	}
 	return api.Errorf(api.NoCoordinator, "%s cannot be reached for the output it has (%s); it is there again when that peer is", who, p2p.Why(err))

@@ -15,9 +15,9 @@ import (
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/api"
-	"covey/node/blob"
 	"covey/node/heard"
 	"covey/node/room"
+	"covey/node/tasklog"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/p2p/starts"
@@ -81,7 +81,7 @@ type Node struct {
 	coord    *dispatch.Coord
 	worker   *dispatch.Worker
 	runner   Runner
-	logs     *blob.Store
+	logs     *tasklog.Store
 	feeds    *feeds
 	held     *heldJobs
 	signer   *callSigner
@@ -252,7 +252,7 @@ func (n *Node) openWork() (err error) {
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
-	n.logs = blob.NewStore(blob.Config{Dir: n.folder.path("tasks"), Live: n.runner.Live, Started: n.worker.Replayed()})
+	n.logs = tasklog.NewStore(tasklog.Config{Dir: n.folder.path("tasks"), Live: n.runner.Live, Started: n.worker.Replayed()})
 	n.store.Current(n.self, string(n.worker.Incarnation()))
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"covey/dispatch/ledger"
 	"covey/membership"
 	"covey/membership/digest"
-	"covey/node/blob"
+	"covey/node/tasklog"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -27,7 +27,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	undo := []func(){topic.Close}
 
 	undo = append(undo, admission.Serve(n.host, n, n.roster, admission.Config{Log: n.log}))
-	files := blob.Serve(n.host, n.logs, n.log)
+	files := tasklog.Serve(n.host, n.logs, n.log)
 	undo = append(undo, func() { _ = files.Close() }) // nothing can fail but what is over anyway
 	undo = append(undo, n.feeds.serve())
 	n.host.Handle(dispatch.SessionProtocol, n.coord.ServeSession)

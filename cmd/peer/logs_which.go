@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"covey/node/api"
-	"covey/node/blob"
+	"covey/node/tasklog"
 	"covey/taskstate/jobfile"
 )
 
@@ -33,8 +33,8 @@ func (f *logsFlags) into(q *api.LogQuery, fl *pflag.FlagSet, now time.Time) (err
 	if fl.Changed("task") && q.Slot < 1 {
 		return api.Errorf(api.Usage, "--task %d: want the number of a slot, from 1", q.Slot)
 	}
-	if fl.Changed("tail") && (q.Tail < 1 || q.Tail > blob.MaxTail) {
-		return api.Errorf(api.Usage, "--tail %d: want 1 to %d lines; for what comes from now on, type --since 0s -f", q.Tail, blob.MaxTail)
+	if fl.Changed("tail") && (q.Tail < 1 || q.Tail > tasklog.MaxTail) {
+		return api.Errorf(api.Usage, "--tail %d: want 1 to %d lines; for what comes from now on, type --since 0s -f", q.Tail, tasklog.MaxTail)
 	}
 	if fl.Changed("since") {
 		q.Since, err = since(f.since, now)

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package blob
+package tasklog
 
 import "os"
 

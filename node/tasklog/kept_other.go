@@ -1,6 +1,6 @@
 //go:build !linux
 
-package blob
+package tasklog
 
 import "os"
 

@@ -1,5 +1,5 @@
-// Package blob moves what tasks leave behind between peers. So far that is their output: it is read where the task ran, followed while it
-// runs, and fetched over a stream by any other peer. (Inputs and outputs by hash come later and find their place here.)
+// Package tasklog reads the output of tasks: where the task ran, while it runs, and over a stream from
+// any other peer.
 //
 //	Store.Copy(ctx, request, f)          the output of a task of this peer
 //	Server.Handle → LogsProtocol         the same for other peers
@@ -15,4 +15,4 @@
 // counts only if the name still leads to the file it was read from.
 //
 // The package does not decide who may read: the p2p gate lets admitted peers in and nobody else.
-package blob
+package tasklog
