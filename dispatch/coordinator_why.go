@@ -40,28 +40,19 @@ func (c *Coordinator) Whys() map[taskstate.JobID]string {
 	return out
 }
 
-// sentence says for a person why tasks of a lot are not placed.
+// sentence says for a person why tasks of a lot are not placed. Peers are named by their ids: who shows it puts names in their place.
 func (c *Coordinator) sentence(l *lot, plan placement.Plan) string {
-	w := why{tasks: l.job.pending(), of: l.job.job.Count, need: c.need(l, 1), name: c.nameOf}
+	w := why{tasks: l.job.pending(), of: l.job.job.Count, need: c.need(l, 1)}
 	if said := w.say(c.scratch.peers); said != "" {
 		return said
 	}
 	return plan.Reason
 }
 
-// nameOf is what a peer calls itself, or its id.
-func (c *Coordinator) nameOf(id taskstate.PeerID) string {
-	if p := c.peers[id]; p != nil && p.offer.Name != "" {
-		return p.offer.Name
-	}
-	return id
-}
-
 // why words the usual reasons for which tasks wait; there are so many others that the filters' own words have to do for them. It is pure.
 type why struct {
 	tasks, of int // so many wait, of so many that the job has
 	need      placement.Need
-	name      func(taskstate.PeerID) string
 }
 
 // measured is something that a task needs so much of.
@@ -133,16 +124,16 @@ func (w *why) tooMuch(here, peers []placement.Peer) string {
 		if has := m.of(largest.Offer); has < m.need {
 			for _, p := range peers {
 				if m.of(p.Offer) >= m.need { // and so it is not here
-					return fmt.Sprintf("needs %s; %s offers them and %s", m.words(m.need), w.name(p.ID), whyNot(p))
+					return fmt.Sprintf("needs %s; %s offers them and %s", m.words(m.need), p.ID, whyNot(p))
 				}
 			}
 			if has <= 0 {
 				return fmt.Sprintf("needs %s; no peer here offers any", m.words(m.need))
 			}
 			if len(here) == 1 {
-				return fmt.Sprintf("needs %s; the only peer here, %s, offers %s", m.words(m.need), w.name(largest.ID), m.amount(has))
+				return fmt.Sprintf("needs %s; the only peer here, %s, offers %s", m.words(m.need), largest.ID, m.amount(has))
 			}
-			return fmt.Sprintf("needs %s; the largest peer, %s, offers %s", m.words(m.need), w.name(largest.ID), m.amount(has))
+			return fmt.Sprintf("needs %s; the largest peer, %s, offers %s", m.words(m.need), largest.ID, m.amount(has))
 		}
 	}
 	return ""
@@ -228,10 +219,10 @@ func (c *Coordinator) inLine(h *holding, p *peerState) string {
 		return ""
 	}
 	free := p.offer.Resources.Sub(p.running())
-	w := why{need: placement.Need{Resources: need}, name: c.nameOf}
+	w := why{need: placement.Need{Resources: need}}
 	for _, m := range w.measures() {
 		if m.of(free) < m.need {
-			return fmt.Sprintf("in line on %s, where %s of %s %s", c.nameOf(p.id), m.amount(m.of(p.running())), m.words(m.of(p.offer.Resources)), m.busy)
+			return fmt.Sprintf("in line on %s, where %s of %s %s", p.id, m.amount(m.of(p.running())), m.words(m.of(p.offer.Resources)), m.busy)
 		}
 	}
 	return ""

@@ -57,7 +57,7 @@ func TestWhyTasksWaitIsASentence(t *testing.T) {
 		{"", 1, 1, cpus(1), []placement.Peer{gone}},
 		{"", 1, 1, placement.Need{Constraints: only}, []placement.Peer{offers("p1", 2, 0)}},
 	} {
-		w := why{tasks: x.tasks, of: x.of, need: x.need, name: func(id taskstate.PeerID) string { return id }}
+		w := why{tasks: x.tasks, of: x.of, need: x.need}
 		if got := w.say(x.peers); got != x.want {
 			t.Errorf("%q, want %q", got, x.want)
 		}
@@ -75,7 +75,7 @@ func TestNoSentenceContradictsPlacement(t *testing.T) {
 			peers = append(peers, p)
 		}
 		need := placement.Need{Tasks: 1, Resources: taskstate.Resources{MilliCPU: 1000 * rapid.Int64Range(0, 9).Draw(r, "need")}, MaxPerPeer: rapid.IntRange(0, 3).Draw(r, "cap")}
-		w := why{tasks: 1, of: 1, need: need, name: func(id taskstate.PeerID) string { return id }}
+		w := why{tasks: 1, of: 1, need: need}
 		said, plan := w.say(peers), placement.Place(need, peers, 1)
 		if plan.Placed > 0 && said != "" {
 			r.Fatalf("%+v is placed, and said to wait: %s", need, said)
