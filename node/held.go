@@ -220,12 +220,12 @@ func (h *heldJobs) set(jobs []heldJob) {
 // list is the jobs that wait for a coordinator, oldest first.
 func (h *heldJobs) list() []heldJob { return h.some(false) }
 
-// withdrawals is the jobs that were cancelled while they waited, and may have gone out all the same.
 // has tells whether a job is held here.
 func (h *heldJobs) has(id taskstate.JobID) bool {
 	return slices.ContainsFunc(h.list(), func(j heldJob) bool { return j.Job.ID == id })
 }
 
+// withdrawals is the jobs that were cancelled while they waited, and may have gone out all the same.
 func (h *heldJobs) withdrawals() []heldJob { return h.some(true) }
 
 func (h *heldJobs) some(withdrawn bool) []heldJob {

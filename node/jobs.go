@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -202,10 +201,11 @@ func (n *Node) Jobs(ctx context.Context) (api.Jobs, error) {
 	for _, h := range held {
 		out.Jobs = append(out.Jobs, heldRow(h, taskstate.Pending))
 	}
-	why := ""
-	for i := range out.Jobs {
-		why = cmp.Or(why, n.whoIsMissing())
-		out.Jobs[i].Waiting = why
+	if len(held) > 0 {
+		why := n.whoIsMissing()
+		for i := range out.Jobs {
+			out.Jobs[i].Waiting = why
+		}
 	}
 	progress := n.progress()
 	n.replica.Read(func(s *ledger.State) {
@@ -224,26 +224,33 @@ func (n *Node) explainRows(ctx context.Context, rows []api.Job) {
 	if !slices.ContainsFunc(rows, unfinished) {
 		return
 	}
-	f := n.askFlockFor(ctx, flockCall{All: true})
-	gone, missing := n.awayOf(f), ""
-	for i := range rows {
-		r := &rows[i]
-		switch {
-		case !unfinished(*r):
-			continue
-		case f != nil:
-			r.Waiting = f.Whys[taskstate.JobID(r.ID)]
-		case r.Tasks["pending"] > 0:
-			missing = cmp.Or(missing, n.whoIsMissing())
-			r.Waiting = missing
-		}
-		n.replica.Read(func(s *ledger.State) {
-			if j, ok := s.Job(taskstate.JobID(r.ID)); ok {
-				r.Unreachable = gone.ofJob(j, n.state)
-			}
-		})
-		n.nameAway(r)
+	f, missing := n.askFlockFor(ctx, flockCall{All: true}), ""
+	if f == nil {
+		missing = n.whoIsMissing()
 	}
+	gone := n.awayOf(f)
+	for i := range rows {
+		if r := &rows[i]; !unfinished(*r) {
+			continue
+		} else if f != nil {
+			n.sayWhy(r, f.Whys[taskstate.JobID(r.ID)], &gone)
+		} else {
+			n.sayWhy(r, missing, &gone)
+		}
+	}
+}
+
+// sayWhy fills in what explainRows says of one job: why it waits, if any of it does, and what of it cannot be reached.
+func (n *Node) sayWhy(row *api.Job, why string, gone *away) {
+	if gone.decides || row.Tasks["pending"] > 0 { // without a coordinator only what waits for one is known to wait
+		row.Waiting = why
+	}
+	n.replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(taskstate.JobID(row.ID)); ok {
+			row.Unreachable = gone.ofJob(j, n.state)
+		}
+	})
+	n.nameAway(row)
 }
 
 // progress counts the reported states of tasks that are not settled, per job.
@@ -288,21 +295,14 @@ func (n *Node) explainRow(ctx context.Context, row *api.Job) {
 	if row.Over() {
 		return
 	}
-	id := taskstate.JobID(row.ID)
-	f := n.askFlock(ctx, id)
-	switch {
-	case f != nil:
-		row.Waiting = f.Waiting
-	case row.Tasks["pending"] > 0:
-		row.Waiting = n.whoIsMissing()
+	f, why := n.askFlock(ctx, taskstate.JobID(row.ID)), ""
+	if f != nil {
+		why = f.Waiting
+	} else {
+		why = n.whoIsMissing()
 	}
 	gone := n.awayOf(f)
-	n.replica.Read(func(s *ledger.State) {
-		if j, ok := s.Job(id); ok {
-			row.Unreachable = gone.ofJob(j, n.state)
-		}
-	})
-	n.nameAway(row)
+	n.sayWhy(row, why, &gone)
 }
 
 func (n *Node) jobNow(id taskstate.JobID) (row api.Job, err error) {

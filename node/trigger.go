@@ -39,16 +39,32 @@ func (n *Node) Trigger(ctx context.Context, id string) (api.Submitted, error) {
 }
 
 // executeTrigger starts a run of a schedule for now, by the ledger's clock, as coordinator. As with any start, the schedule's overlap says whether it
-// may run beside one that goes on.
+// may run beside one that goes on. That is asked first, so that nothing is recorded as skipped, and again where it is decided.
 func (n *Node) executeTrigger(ctx context.Context, q triggerCall) (reply, error) {
-	var (
-		run  taskstate.Job
-		busy taskstate.JobID
-		why  *api.Error
-	)
+	run, beside, why := n.triggered(q)
+	switch {
+	case why != nil:
+		return reply{Error: why}, nil
+	case beside == q.Run: // it was started; only the answer was lost
+		return reply{Index: n.replica.Applied()}, nil
+	case beside != "":
+		return reply{Error: errBeside(beside)}, nil
+	}
+	index, results, err := n.ledger.Propose(ctx, []ledger.Command{{Submit: &ledger.Submit{Job: run}}})
+	if err != nil {
+		return reply{Lost: true}, nil //nolint:nilerr // whoever asks tries again, at the next coordinator
+	}
+	if r := results[0]; r.Skipped { // another one was started meanwhile
+		return reply{Error: errBeside(r.Job), Index: index}, nil
+	}
+	return answerTo(ledger.Command{Submit: &ledger.Submit{Job: run}}, results[0], index), nil
+}
+
+// triggered is the run that is to be started, and the one that it may not run beside, "" if there is none: its own id if it runs already.
+func (n *Node) triggered(q triggerCall) (run taskstate.Job, beside taskstate.JobID, why *api.Error) {
 	n.replica.Read(func(s *ledger.State) {
 		if r, ok := s.Job(q.Run); ok && r.Job().Origin != nil && r.Job().Origin.Job == q.Job {
-			busy = q.Run // it was started; only the answer was lost
+			beside = q.Run
 			return
 		}
 		parent, ok := s.Job(q.Job)
@@ -60,24 +76,16 @@ func (n *Node) executeTrigger(ctx context.Context, q triggerCall) (reply, error)
 			why = api.Errorf(api.Conflict, "job %s was cancelled: it starts nothing any more", q.Job)
 			return
 		}
-		if parent.Job().Schedule.Overlap != taskstate.AllowOverlap {
-			for r := range s.Jobs() {
-				if _, over := r.Ended(); !over && r.Job().Origin != nil && r.Job().Origin.Job == q.Job {
-					busy = r.Job().ID
-				}
-			}
-		}
 		run = *parent.Job()
 		at := max(time.Now().UnixMilli(), s.Stamp(), parent.StartsFrom()+1)
 		run.ID, run.Schedule, run.After, run.Origin = q.Run, nil, nil, &taskstate.Origin{Job: q.Job, At: at}
+		if r := s.RunBeside(run.Origin); r != nil {
+			beside = r.Job().ID
+		}
 	})
-	switch {
-	case why != nil:
-		return reply{Error: why}, nil
-	case busy == q.Run:
-		return reply{Index: n.replica.Applied()}, nil
-	case busy != "":
-		return reply{Error: api.Errorf(api.Conflict, "its run %s goes on, and the schedule allows no other beside it; cancel that one, or wait for it (`peer wait %s`)", busy, busy)}, nil
-	}
-	return n.propose(ctx, ledger.Command{Submit: &ledger.Submit{Job: run}})
+	return run, beside, why
+}
+
+func errBeside(run taskstate.JobID) *api.Error {
+	return api.Errorf(api.Conflict, "its run %s goes on, and the schedule allows no other beside it; cancel that one, or wait for it (`peer wait %s`)", run, run)
 }

@@ -73,9 +73,9 @@ func (x *starts) skip(what Skipped) {
 	x.skipped++
 }
 
-// runBeside is the newest run that goes on beside one that a schedule is to start, if it allows none. The coordinator looks before it decides, but
-// somebody may have had an older one tried again since.
-func (s *State) runBeside(o *taskstate.Origin) *JobRecord {
+// RunBeside is the newest run that goes on beside one that a schedule is to start, if it allows none; the schedule is known. The coordinator
+// looks before it decides, but somebody may have had an older one tried again, or started one, since: Submit looks again.
+func (s *State) RunBeside(o *taskstate.Origin) *JobRecord {
 	if o == nil || s.jobs[o.Job].job.Schedule.Overlap == taskstate.AllowOverlap {
 		return nil
 	}

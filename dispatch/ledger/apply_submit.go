@@ -25,7 +25,7 @@ func (s *State) submit(c *Submit) Result {
 	if r := s.wellPlaced(job); r.Refused != CodeNone {
 		return r
 	}
-	if run := s.runBeside(job.Origin); run != nil {
+	if run := s.RunBeside(job.Origin); run != nil {
 		parent := s.jobs[job.Origin.Job]
 		parent.starts.skip(Skipped{At: job.Origin.At, Run: run.job.ID, Stamp: s.stamp})
 		return Result{Job: run.job.ID, Skipped: true}

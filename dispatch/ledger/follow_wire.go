@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"covey/dispatch/ledger/mark"
-
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
