@@ -78,11 +78,32 @@ func (c *check) await(k *known) {
 		case why == "":
 			c.w.count(func(s *Stats) { s.Heals++ })
 		case c.w.now() >= k.at+healsWithin:
+			c.tellHow(k)
 			c.w.fail("I5", "%v after a cut healed, at %v, %s", healsWithin, k.at, why)
 		default:
 			c.await(k)
 		}
 	})
+}
+
+// tellHow writes into the story what each peer has of the slots that somebody is behind with, and how they came to be so.
+func (c *check) tellHow(k *known) {
+	for _, l := range k.lives {
+		for task, r := range k.tasks {
+			job, _, _ := strings.Cut(task, ".")
+			have := map[string]reach{}
+			if add(have, tasksAt(l, job)); !have[task].before(r) {
+				continue
+			}
+			for _, of := range k.lives {
+				c.w.tellf("of %s %s says:", task, of.session)
+				e, _ := of.node.Explain(context.Background(), task)
+				for _, f := range e.Explain {
+					c.w.tellf("  %s %s %s: %s", f.Time.Format("04:05.000"), f.Task, f.PeerName, f.Text)
+				}
+			}
+		}
+	}
 }
 
 // undisturbed tells whether no fault has touched anybody since.
