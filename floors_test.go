@@ -13,6 +13,7 @@ import (
 var floors = map[string]int{
 	"internal/pause":        0,
 	"internal/golden":       0,
+	"internal/limit":        0,
 	"p2p/wire":              0,
 	"p2p/starts":            0,
 	"taskstate/spell":       0, // units and near words: read alike in job files, flags and constraints

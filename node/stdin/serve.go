@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"covey/internal/limit"
 	"covey/p2p/wire"
 )
 
@@ -42,15 +43,10 @@ type Config struct {
 
 // Server lets the peers that run tasks read what they are to read.
 type Server struct {
-	cfg    Config
-	ctx    context.Context
-	cancel context.CancelFunc
-
-	mu      sync.Mutex
-	readers map[string]int // by peer
-	total   int
-	shut    bool
-	all     sync.WaitGroup
+	cfg     Config
+	ctx     context.Context
+	cancel  context.CancelFunc
+	readers *limit.Limit
 }
 
 // Serve answers Protocol until Close.
@@ -58,7 +54,7 @@ func Serve(cfg Config) *Server {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, readers: map[string]int{}}
+	s := &Server{cfg: cfg, readers: limit.New(maxReaders, maxReadersPerPeer)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	cfg.Net.Handle(Protocol, s.Answer)
 	return s
@@ -67,44 +63,18 @@ func Serve(cfg Config) *Server {
 // Close takes the handler away, ends what is under way and waits for it.
 func (s *Server) Close() {
 	s.cfg.Net.Handle(Protocol, nil)
-	s.mu.Lock()
-	s.shut = true
-	s.mu.Unlock()
-	s.cancel()
-	s.all.Wait()
-}
-
-func (s *Server) enter(peer string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.shut || s.total >= maxReaders || s.readers[peer] >= maxReadersPerPeer {
-		return false
-	}
-	s.total++
-	s.readers[peer]++
-	s.all.Add(1)
-	return true
-}
-
-func (s *Server) leave(peer string) {
-	s.mu.Lock()
-	s.total--
-	if s.readers[peer]--; s.readers[peer] == 0 {
-		delete(s.readers, peer)
-	}
-	s.mu.Unlock()
-	s.all.Done()
+	s.readers.Close(s.cancel)
 }
 
 // Answer serves one stream of a peer to its end.
 func (s *Server) Answer(peer string, c net.Conn) {
 	defer func() { _ = c.Close() }()
 	out := wire.NewWriter(c, maxAnswer)
-	if !s.enter(peer) {
+	if !s.readers.Enter(peer) {
 		_ = send(c, out, answer{Error: &Error{Code: CodeBusy, Message: "this peer passes too much on at the moment"}})
 		return
 	}
-	defer s.leave(peer)
+	defer s.readers.Leave(peer)
 	unblock := context.AfterFunc(s.ctx, func() { _ = c.Close() })
 	defer unblock()
 	err := s.answer(peer, c, out)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"covey/internal/limit"
 	"covey/p2p/wire"
 )
 
@@ -35,17 +36,12 @@ type Net interface {
 
 // Server answers other peers' requests.
 type Server struct {
-	store  *Store
-	net    Net
-	log    *slog.Logger
-	ctx    context.Context
-	cancel context.CancelFunc
-
-	mu      sync.Mutex
-	readers map[string]int
-	total   int
-	shut    bool
-	all     sync.WaitGroup
+	store   *Store
+	net     Net
+	log     *slog.Logger
+	ctx     context.Context
+	cancel  context.CancelFunc
+	readers *limit.Limit
 }
 
 // Serve answers LogsProtocol on n until Close. log may be nil.
@@ -53,7 +49,7 @@ func Serve(n Net, s *Store, log *slog.Logger) *Server {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	srv := &Server{store: s, net: n, log: log, readers: make(map[string]int)}
+	srv := &Server{store: s, net: n, log: log, readers: limit.New(maxReaders, maxReadersPerPeer)}
 	srv.ctx, srv.cancel = context.WithCancel(context.Background())
 	n.Handle(LogsProtocol, srv.handle)
 	return srv
@@ -62,45 +58,18 @@ func Serve(n Net, s *Store, log *slog.Logger) *Server {
 // Close takes the handler away, ends what is under way and waits for it.
 func (s *Server) Close() error {
 	s.net.Handle(LogsProtocol, nil)
-	s.mu.Lock()
-	s.shut = true
-	s.mu.Unlock()
-	s.cancel()
-	s.all.Wait()
+	s.readers.Close(s.cancel)
 	return nil
-}
-
-// enter counts a reader in; false means that there are too many.
-func (s *Server) enter(peer string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.shut || s.total >= maxReaders || s.readers[peer] >= maxReadersPerPeer {
-		return false
-	}
-	s.total++
-	s.readers[peer]++
-	s.all.Add(1)
-	return true
-}
-
-func (s *Server) leave(peer string) {
-	s.mu.Lock()
-	s.total--
-	if s.readers[peer]--; s.readers[peer] == 0 {
-		delete(s.readers, peer)
-	}
-	s.mu.Unlock()
-	s.all.Done()
 }
 
 func (s *Server) handle(peer string, c net.Conn) {
 	defer func() { _ = c.Close() }()
 	out := newSender(c)
-	if !s.enter(peer) {
+	if !s.readers.Enter(peer) {
 		_ = out.send(answer{Error: &Error{Code: CodeBusy, Message: "this peer serves too many readers at the moment; try again"}})
 		return
 	}
-	defer s.leave(peer)
+	defer s.readers.Leave(peer)
 	unblock := context.AfterFunc(s.ctx, func() { _ = c.Close() })
 	defer unblock()
 	if err := s.answer(c, out); err != nil {
