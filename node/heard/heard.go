@@ -23,7 +23,7 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/ledger/mark"
+	"covey/internal/flush"
 	"covey/internal/pause"
 	"covey/membership/digest"
 	"covey/p2p/wire"
@@ -214,7 +214,7 @@ func write(path string, records map[int]record) error {
 		}
 		err = errors.Join(err, encErr)
 	}
-	return errors.Join(err, mark.Flush(f), f.Close())
+	return errors.Join(err, flush.Data(f), f.Close())
 }
 
 var table = crc32.MakeTable(crc32.Castagnoli)

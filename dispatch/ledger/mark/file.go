@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"covey/internal/flush"
 )
 
 // File is the own mark on disk: two slots that are written in turn, each with a checksum, so that a torn write leaves the mark before. A write
@@ -72,7 +74,7 @@ func (x *File) Put(m Mark) error {
 	seq := x.seq + 1
 	_, err := x.f.WriteAt(encode(m, seq), int64(seq%2)*slotEvery)
 	if err == nil {
-		err = Flush(x.f)
+		err = flush.Data(x.f)
 	}
 	if err != nil {
 		return fmt.Errorf("write the ledger's mark: %w", err)
@@ -97,7 +99,7 @@ func (x *File) make() error {
 			copy(whole[int(x.seq%2)*slotEvery:], encode(x.mark, x.seq))
 		}
 		if _, err = f.WriteAt(whole, 0); err == nil {
-			err = errors.Join(f.Truncate(fileBytes), f.Sync(), syncDir(filepath.Dir(x.path)))
+			err = errors.Join(f.Truncate(fileBytes), f.Sync(), flush.Dir(filepath.Dir(x.path)))
 		}
 	}
 	if err != nil {

@@ -1,0 +1,25 @@
+package flush
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// Data brings what was written in place to the disk, without the file's times.
+func Data(f *os.File) error {
+	for {
+		if err := syscall.Fdatasync(int(f.Fd())); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+// Dir brings the names of a folder's files to the disk.
+func Dir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
