@@ -55,8 +55,8 @@ func number(h hash.Hash, ns ...uint64) {
 	}
 }
 
-// chainMark is what a replica's chain was after an entry.
-type chainMark struct {
+// ChainMark is what a replica's chain was after an entry.
+type ChainMark struct {
 	From  uint64            `cbor:"1,keyasint"`
 	Index uint64            `cbor:"2,keyasint"`
 	Sum   [sha256.Size]byte `cbor:"3,keyasint"`
@@ -67,7 +67,7 @@ const linksKept = 2048
 
 // links is the recent past of a replica's chain. The zero links is empty.
 type links struct {
-	marks []chainMark // by index modulo linksKept
+	marks []ChainMark // by index modulo linksKept
 }
 
 // note remembers what the chain is now.
@@ -76,15 +76,15 @@ func (l *links) note(st *State) {
 		return
 	}
 	if l.marks == nil {
-		l.marks = make([]chainMark, linksKept)
+		l.marks = make([]ChainMark, linksKept)
 	}
-	l.marks[st.index%linksKept] = chainMark{From: st.chain.from, Index: st.index, Sum: st.chain.sum}
+	l.marks[st.index%linksKept] = ChainMark{From: st.chain.from, Index: st.index, Sum: st.chain.sum}
 }
 
 // at is what the chain was after an entry, if that is remembered.
-func (l *links) at(index uint64) (chainMark, bool) {
+func (l *links) at(index uint64) (ChainMark, bool) {
 	if l.marks == nil || index == 0 {
-		return chainMark{}, false
+		return ChainMark{}, false
 	}
 	m := l.marks[index%linksKept]
 	return m, m.Index == index

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"covey/p2p/admission"
+	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -14,6 +15,16 @@ type Entry struct {
 	Commands []Command        `cbor:"5,keyasint"`
 
 	raw []byte // as it is in the log; nil where there is none
+}
+
+// ReadEntry reads what the log has at an index. The Entry keeps data, which must not change any more.
+func ReadEntry(index uint64, data []byte) (Entry, error) {
+	var e Entry
+	if err := wire.Unmarshal(data, &e); err != nil {
+		return Entry{}, err
+	}
+	e.Index, e.raw = index, data
+	return e, nil
 }
 
 // Command is one decision: exactly one field is set.

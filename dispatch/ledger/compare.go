@@ -59,18 +59,18 @@ func (n *Node) Differs() string {
 }
 
 // compare holds the own chain against somebody's.
-func (n *Node) compare(m *chainMark) {
+func (n *Node) compare(m *ChainMark) {
 	if m == nil {
 		return
 	}
-	if own, ok := n.rep.chainAt(m.Index); ok && own.From == m.From && own.Sum != m.Sum {
+	if own, ok := n.rep.ChainAt(m.Index); ok && own.From == m.From && own.Sum != m.Sum {
 		n.compared.differs(m.Index)
 	}
 }
 
 // answerChain tells what the own chain was after an entry, if it is known and began where the other's did.
-func (n *Node) answerChain(ask *chainMark) voterAnswer {
-	own, ok := n.rep.chainAt(ask.Index)
+func (n *Node) answerChain(ask *ChainMark) voterAnswer {
+	own, ok := n.rep.ChainAt(ask.Index)
 	if !ok || own.From != ask.From {
 		return voterAnswer{}
 	}
@@ -109,7 +109,7 @@ func (n *Node) runCompare(ctx context.Context) {
 
 // lookIntoDifference asks the voters who is right. It returns what a person should know.
 func (n *Node) lookIntoDifference(ctx context.Context, index uint64) string {
-	own, ok := n.rep.chainAt(index)
+	own, ok := n.rep.ChainAt(index)
 	if !ok || n.compared.wrong() {
 		return ""
 	}
@@ -157,7 +157,7 @@ func differing(have map[taskstate.PeerID][sha256.Size]byte) bool {
 }
 
 // askChains asks voters for their chains, this one included if it votes.
-func (n *Node) askChains(ctx context.Context, voters []Voter, own chainMark) map[taskstate.PeerID][sha256.Size]byte {
+func (n *Node) askChains(ctx context.Context, voters []Voter, own ChainMark) map[taskstate.PeerID][sha256.Size]byte {
 	have := map[taskstate.PeerID][sha256.Size]byte{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup

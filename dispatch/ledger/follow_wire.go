@@ -50,7 +50,7 @@ type bookmark struct {
 	// Seats proves Voters to others; it comes when they have changed.
 	Seats []admission.Seats `cbor:"6,keyasint,omitempty"`
 	Marks []mark.Signed     `cbor:"8,keyasint,omitempty"` // of the voters
-	Chain *chainMark        `cbor:"7,keyasint,omitempty"` // of what this voter has applied
+	Chain *ChainMark        `cbor:"7,keyasint,omitempty"` // of what this voter has applied
 }
 
 func (b bookmark) same(o bookmark) bool {
@@ -88,8 +88,8 @@ const (
 // mark is this peer's bookmark now.
 func (n *Node) mark() bookmark {
 	index := n.ring.end()
-	var chain *chainMark
-	if m, ok := n.rep.chainAt(0); ok {
+	var chain *ChainMark
+	if m, ok := n.rep.ChainAt(0); ok {
 		chain = &m
 	}
 	n.mu.Lock()

@@ -167,7 +167,7 @@ func (n *Node) restore() error {
 	n.loadSeen()
 	n.voters = mem.Voters
 	n.bound = logBound{generation: mem.Seat, index: mem.Log}
-	if err := n.rep.Load(n.copyPath()); err != nil {
+	if err := loadCopy(n.rep, n.copyPath()); err != nil {
 		n.cfg.Log.Warn("the copy of the ledger cannot be read, another will be fetched", "err", err)
 	}
 	if mem.Seat != 0 && n.Generation() != 0 && n.Generation() != mem.Seat {

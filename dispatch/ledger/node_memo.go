@@ -156,7 +156,7 @@ func (n *Node) save() error {
 	if n.rep.Applied() == 0 {
 		return nil
 	}
-	return n.rep.Save(n.copyPath())
+	return saveCopy(n.rep, n.copyPath())
 }
 
 // runUpkeep gives up a seat that was taken away, makes snapshots, and keeps the copy on disk.

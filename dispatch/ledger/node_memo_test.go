@@ -153,7 +153,7 @@ func TestAFileThatCannotBeReplacedStaysAsItWas(t *testing.T) {
 	rep := NewReplica()
 	rep.Apply(Entry{Index: 1, Epoch: taskstate.At(1, 1)})
 	for what, write := range map[string]func(path string) error{
-		"the memo": func(path string) error { return writeFile(path, []byte("new")) }, "the copy": rep.Save,
+		"the memo": func(path string) error { return writeFile(path, []byte("new")) }, "the copy": func(path string) error { return saveCopy(rep, path) },
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "taken", "file")

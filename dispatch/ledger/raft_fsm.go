@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-
-	"covey/p2p/wire"
 )
 
 // fsm is raft's view of the replica. Raft calls it from one goroutine.
@@ -124,12 +122,11 @@ func (n *Node) take(index uint64, data []byte) ([]Result, error) {
 	if index <= n.rep.Applied() {
 		return nil, nil
 	}
-	var e Entry
-	if err := wire.Unmarshal(data, &e); err != nil {
+	e, err := ReadEntry(index, data)
+	if err != nil {
 		n.cfg.Log.Error("an entry of the ledger cannot be read: this peer's program is older than the coordinator's, or its disk is bad", "index", index, "err", err)
 		return nil, fmt.Errorf("ledger entry %d: %w", index, err)
 	}
-	e.Index, e.raw = index, data
 	results := n.rep.Apply(e)
 	n.ring.add(index, data)
 	return results, nil

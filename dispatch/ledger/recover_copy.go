@@ -108,11 +108,10 @@ func tail(log raft.LogStore, after uint64, f func(*Entry)) error {
 		if l.Type != raft.LogCommand {
 			continue
 		}
-		var e Entry
-		if err := wire.Unmarshal(l.Data, &e); err != nil {
+		e, err := ReadEntry(i, l.Data)
+		if err != nil {
 			return fmt.Errorf("ledger entry %d: %w", i, err)
 		}
-		e.Index, e.raw = i, l.Data
 		f(&e)
 	}
 	return nil

@@ -129,7 +129,7 @@ func (n *Node) sideFolder(generation uint64) (string, error) {
 	if n.rep.Applied() == 0 {
 		return side, nil
 	}
-	return side, n.rep.Save(filepath.Join(side, "copy"))
+	return side, saveCopy(n.rep, filepath.Join(side, "copy"))
 }
 
 // moveSeat puts the folder of a closed seat aside, if there is one.

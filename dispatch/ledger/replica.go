@@ -1,12 +1,6 @@
 package ledger
 
 import (
-	"crypto/sha256"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"covey/taskstate"
@@ -124,8 +118,8 @@ func (r *Replica) Assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Inca
 	return r.st.Assigned(t)
 }
 
-// chainAt is what the chain was after an entry (0: after the last one), if that is remembered.
-func (r *Replica) chainAt(index uint64) (chainMark, bool) {
+// ChainAt is what the chain was after an entry (0: after the last one), if that is remembered.
+func (r *Replica) ChainAt(index uint64) (ChainMark, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if index == 0 {
@@ -139,51 +133,4 @@ func (r *Replica) Encode() ([]byte, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.st.Encode()
-}
-
-// fileMagic begins a saved copy; the checksum of the rest follows, then the snapshot.
-const fileMagic = "covey ledger copy 1\n"
-
-// Save writes the state to a file (0600), all of it or nothing.
-func (r *Replica) Save(path string) error {
-	b, err := r.Encode()
-	if err != nil {
-		return fmt.Errorf("save ledger copy: %w", err)
-	}
-	sum := sha256.Sum256(b)
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
-	if err != nil {
-		return fmt.Errorf("save ledger copy: %w", err)
-	}
-	_, err = f.Write(append(append([]byte(fileMagic), sum[:]...), b...))
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return fmt.Errorf("save ledger copy: %w", err)
-	}
-	return nil
-}
-
-// Load replaces the state by a saved one. No file is no error; a damaged one is, and changes nothing.
-func (r *Replica) Load(path string) error {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("load ledger copy: %w", err)
-	}
-	head := len(fileMagic) + sha256.Size
-	if len(b) < head || string(b[:len(fileMagic)]) != fileMagic || sha256.Sum256(b[head:]) != [sha256.Size]byte(b[len(fileMagic):head]) {
-		return fmt.Errorf("load ledger copy: %s is damaged; delete it, another copy will be fetched from a voter", path)
-	}
-	st, err := DecodeState(b[head:])
-	if err != nil {
-		return fmt.Errorf("load ledger copy %s: %w", path, err)
-	}
-	r.Reset(st)
-	return nil
 }

@@ -1,9 +1,6 @@
 package ledger_test
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"covey/dispatch/ledger"
@@ -57,60 +54,6 @@ func TestObserversHearEveryStepInOrderAndMayRead(t *testing.T) {
 	r.Apply(entry(1, submit("j", 1)))
 	if len(heard) != 2 || heard[0] != 1 || heard[1] != 2 || resets != 1 {
 		t.Errorf("heard %v and %d resets", heard, resets)
-	}
-}
-
-func TestACopyOnDiskReadsBack(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ledger")
-	r, back := ledger.NewReplica(), ledger.NewReplica()
-	if err := back.Load(path); err != nil || back.Applied() != 0 {
-		t.Fatalf("no file: %v", err)
-	}
-	r.Reset(rich(t).State)
-	for range 2 {
-		if err := r.Save(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := back.Load(path); err != nil {
-		t.Fatal(err)
-	}
-	a, err1 := r.Encode()
-	b, err2 := back.Encode()
-	if err1 != nil || err2 != nil || string(a) != string(b) {
-		t.Errorf("came back different: %v %v", err1, err2)
-	}
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v: %v", info.Mode(), err)
-	}
-	if left, _ := filepath.Glob(path + ".*"); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
-func TestADamagedCopyIsRefusedAndChangesNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ledger")
-	r := ledger.NewReplica()
-	r.Reset(rich(t).State)
-	if err := r.Save(path); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, b := range map[string][]byte{"torn": whole[:len(whole)-1], "empty": {}, "something else": []byte("hello")} {
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		before := r.Applied()
-		if err := r.Load(path); err == nil || !strings.Contains(err.Error(), "delete it") || r.Applied() != before {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if err := r.Save(filepath.Join(t.TempDir(), "no", "such", "folder")); err == nil {
-		t.Error("saved into nowhere")
 	}
 }
 

@@ -47,8 +47,7 @@ func oneOfEach() (out []Command) {
 func shapes() map[string]any {
 	out := map[string]any{}
 	for name, v := range map[string]any{
-		"entry": &Entry{}, "snapshot": &snapshot{}, "memo": &memo{}, "raft hello": &raftHello{},
-		"follow hello": &followHello{}, "follow frame": &followFrame{}, "voter ask": &voterAsk{}, "voter answer": &voterAnswer{},
+		"entry": &Entry{}, "snapshot": &snapshot{},
 	} {
 		fill(reflect.ValueOf(v).Elem(), 1)
 		out[name] = v

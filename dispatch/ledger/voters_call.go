@@ -24,7 +24,7 @@ type voterAsk struct {
 
 	Marks []mark.Signed `cbor:"6,keyasint,omitempty"` // what this voter can prove of others, and of itself
 
-	Chain *chainMark `cbor:"8,keyasint,omitempty"` // what was your chain after this entry; mine was this
+	Chain *ChainMark `cbor:"8,keyasint,omitempty"` // what was your chain after this entry; mine was this
 }
 
 // only tells whether marks are all there is: a question for them.
@@ -47,7 +47,7 @@ type voterAnswer struct {
 	Copy  *Copy  `cbor:"5,keyasint,omitempty"`
 	Sight *sight `cbor:"6,keyasint,omitempty"`
 
-	Chain *chainMark    `cbor:"9,keyasint,omitempty"`  // nil: not known
+	Chain *ChainMark    `cbor:"9,keyasint,omitempty"`  // nil: not known
 	Marks []mark.Signed `cbor:"10,keyasint,omitempty"` // as in voterAsk
 	Lost  *Loss         `cbor:"7,keyasint,omitempty"`  // the seat this peer lost, whatever was asked
 }
