@@ -29,7 +29,6 @@ var floors = map[string]int{
 	"membership/digest":     1,
 	"membership":            2,
 	"dispatch/ledger":       2,
-	"dispatch/ledger/mark":  1,
 	"dispatch/rollout":      2,
 	"dispatch/replicas":     2,
 	"dispatch/cron":         2,
@@ -47,6 +46,9 @@ var floors = map[string]int{
 	"testnet/stack":         5,
 	"cmd/peer":              6,
 	"node/runner/supervise": 0,
+
+	"dispatch/ledger/quorum":      3,
+	"dispatch/ledger/quorum/mark": 1,
 }
 
 func floorOf(pkg string) (int, bool) {

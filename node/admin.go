@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum"
 	"covey/membership"
 	"covey/node/api"
 	"covey/p2p/admission"
@@ -115,7 +116,7 @@ func (n *Node) alone() bool { return len(n.memberList()) < 2 }
 // executeRemove ends a membership, as coordinator: the vote first, so that no majority counts on who is not let in any more.
 func (n *Node) executeRemove(ctx context.Context, r ledger.Remove) (reply, error) {
 	if err := n.ledger.RemoveVoter(ctx, r.Peer); err != nil {
-		if errors.Is(err, ledger.ErrSoleVoter) {
+		if errors.Is(err, quorum.ErrSoleVoter) {
 			return reply{Error: refusal(ledger.Command{Remove: &r}, ledger.CodeSole)}, nil
 		}
 		return reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
@@ -162,16 +163,16 @@ func (n *Node) mayVote(peer taskstate.PeerID) bool {
 }
 
 // candidates are the peers that may vote, and how they are, for whoever coordinates.
-func (n *Node) candidates() []ledger.Candidate {
+func (n *Node) candidates() []quorum.Candidate {
 	view := n.members.View()
-	var out []ledger.Candidate
+	var out []quorum.Candidate
 	for _, m := range n.memberList() {
 		got, ok := view.Get(m.Entry.Peer)
 		seat := got.Seat
 		if m.Entry.Peer == n.self {
 			seat = n.ledger.SeatIncarnation()
 		}
-		out = append(out, ledger.Candidate{
+		out = append(out, quorum.Candidate{
 			Peer: m.Entry.Peer, Incarnation: seat, Alive: ok && got.Verdict == membership.Alive, Since: got.Since,
 			Eligible: m.Entry.Has(admission.Voter) && !m.Left, RTT: got.RTT,
 		})

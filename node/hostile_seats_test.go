@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum"
 	"covey/node/api"
 	"covey/p2p"
 	"covey/p2p/admission"
@@ -51,7 +52,7 @@ func TestWhoHoldsNoSeatSendsNoEntries(t *testing.T) {
 	for _, v := range all[0].ledger.Voters() {
 		hello := map[int]any{1: all[0].ledger.Generation(), 2: p.Self() + "/1", 3: v.Peer + "/" + string(v.Incarnation)}
 		var a map[int]any
-		if err := p.exchange(v.Peer, ledger.RaftProtocol, hello, &a); err != nil {
+		if err := p.exchange(v.Peer, quorum.RaftProtocol, hello, &a); err != nil {
 			t.Fatal(err)
 		}
 		if ok, _ := a[1].(bool); ok {
@@ -63,7 +64,7 @@ func TestWhoHoldsNoSeatSendsNoEntries(t *testing.T) {
 			"stand":   {5: map[int]any{1: 1, 4: p.Self() + "/1", 5: uint64(1<<64 - 1)}},
 		} {
 			var a map[int]any
-			if err := p.exchange(v.Peer, ledger.VoterProtocol, ask, &a); err != nil {
+			if err := p.exchange(v.Peer, quorum.VoterProtocol, ask, &a); err != nil {
 				t.Fatal(what, err)
 			}
 			if ok, _ := a[1].(bool); ok {
@@ -82,7 +83,7 @@ func TestWhoHoldsNoSeatSeatsNobody(t *testing.T) {
 	server := all[1].self + "/" + string(all[1].ledger.SeatIncarnation())
 	for _, generation := range []uint64{1, 2, 1<<64 - 1} {
 		var a map[int]any
-		if err := p.exchange(all[1].self, ledger.VoterProtocol, map[int]any{1: map[int]any{1: generation, 2: server}}, &a); err != nil {
+		if err := p.exchange(all[1].self, quorum.VoterProtocol, map[int]any{1: map[int]any{1: generation, 2: server}}, &a); err != nil {
 			t.Fatal(err)
 		}
 		if ok, _ := a[1].(bool); ok {
@@ -104,8 +105,8 @@ func (p puppet) lyingFeed(epoch taskstate.Epoch, index uint64, proof ...admissio
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	voters := []ledger.Voter{{Peer: p.Self(), Incarnation: "1", Voting: true}}
-	p.Handle(ledger.FollowProtocol, func(_ string, c net.Conn) {
+	voters := []quorum.Voter{{Peer: p.Self(), Incarnation: "1", Voting: true}}
+	p.Handle(quorum.FollowProtocol, func(_ string, c net.Conn) {
 		defer c.Close()
 		asked.Add(1)
 		_ = c.SetDeadline(time.Now().Add(patience))
@@ -182,8 +183,8 @@ func TestWhoHoldsNoSeatBeginsNoOtherLedgerWhileSomebodyDecides(t *testing.T) {
 	asked := p.lyingFeed(taskstate.At(2, 1), 1<<20, s)
 	for _, l := range all {
 		var a map[int]any
-		_ = p.exchange(l.self, ledger.FollowProtocol, map[int]any{1: 2, 2: 0}, &a) // "I am of generation 2"
-		_ = p.exchange(l.self, ledger.FollowProtocol, map[int]any{1: uint64(1<<64 - 1), 2: 0}, &a)
+		_ = p.exchange(l.self, quorum.FollowProtocol, map[int]any{1: 2, 2: 0}, &a) // "I am of generation 2"
+		_ = p.exchange(l.self, quorum.FollowProtocol, map[int]any{1: uint64(1<<64 - 1), 2: 0}, &a)
 	}
 	eventually(t, "the liar is asked for its ledger", func() (bool, string) { return asked.Load() > 0, "" })
 	for _, l := range all {

@@ -10,6 +10,7 @@ import (
 
 	"covey/dispatch"
 	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum"
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/api"
@@ -98,7 +99,7 @@ func TestWhatACallBringsIntoTheLedgerIsChecked(t *testing.T) {
 // everyProtocol is all that an admitted peer can open.
 var everyProtocol = [...]string{
 	admission.JoinProtocol, admission.RosterProtocol, callProtocol, dispatch.SessionProtocol, digest.Protocol, membership.PacketProtocol,
-	membership.SyncProtocol, membership.ProbeProtocol, tasklog.LogsProtocol, ledger.FollowProtocol, ledger.RaftProtocol, ledger.VoterProtocol,
+	membership.SyncProtocol, membership.ProbeProtocol, tasklog.LogsProtocol, quorum.FollowProtocol, quorum.RaftProtocol, quorum.VoterProtocol,
 	p2p.HelloProtocol, startProtocol, stdin.Protocol,
 }
 

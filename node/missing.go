@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum"
 	"covey/membership"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -41,7 +41,7 @@ func (n *Node) tryAgain() string {
 func (n *Node) waitingFor() string {
 	names, lost := n.missing(), n.ledger.Losses()
 	helpful := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return slices.ContainsFunc(lost, func(l ledger.Loss) bool { return name == n.called(l.Peer())+lostItsLog })
+		return slices.ContainsFunc(lost, func(l quorum.Loss) bool { return name == n.called(l.Peer())+lostItsLog })
 	})
 	voters := len(n.voters())
 	need := len(names) - (voters - (voters/2 + 1)) // so many of the missing make a majority
@@ -70,7 +70,7 @@ func (n *Node) cannotHelp() string {
 }
 
 // lossWords says who lost what, up to which index.
-func (n *Node) lossWords(lost ...ledger.Loss) string {
+func (n *Node) lossWords(lost ...quorum.Loss) string {
 	words := make([]string, len(lost))
 	for i, l := range lost {
 		what := "it lost its log of decisions"

@@ -12,6 +12,7 @@ import (
 
 	"covey/dispatch"
 	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum"
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/api"
@@ -72,7 +73,7 @@ type Node struct {
 	seats  *admission.SeatChain
 
 	replica  *ledger.Replica
-	ledger   *ledger.Node
+	ledger   *quorum.Node
 	members  *membership.Membership
 	table    *taskstate.Table
 	store    *digest.Store
@@ -86,7 +87,7 @@ type Node struct {
 	held     *heldJobs
 	signer   *callSigner
 	guard    callGuard
-	refused  *ledger.Refusals // what members said that no honest one does
+	refused  *quorum.Refusals // what members said that no honest one does
 	disk     *disk
 	room     *room.Keeper
 	hub      *hub
@@ -189,7 +190,7 @@ func (n *Node) openNetwork() (err error) {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.rememberPort()
-	n.refused = ledger.NewRefusals(n.log)
+	n.refused = quorum.NewRefusals(n.log)
 	n.seats, err = admission.OpenSeats(n.folder.path("seats"), n.host, p2p.Verify)
 	if errors.Is(err, admission.ErrDamaged) {
 		n.log.Warn("seats damaged", "err", err)
@@ -221,8 +222,8 @@ func (n *Node) openState() (err error) {
 	return err
 }
 
-func (n *Node) openLedger(candidates func() []ledger.Candidate) (*ledger.Node, error) {
-	l, err := ledger.Open(ledger.Config{
+func (n *Node) openLedger(candidates func() []quorum.Candidate) (*quorum.Node, error) {
+	l, err := quorum.Open(quorum.Config{
 		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Mark: n.folder.path("voter.mark"), Sign: n.host.Sign, Verify: p2p.Verify, Candidates: candidates, MayVote: n.mayVote, Seats: n.seats, Refused: n.refused, Log: n.log, Now: n.cfg.Now,
 	})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum"
 	"covey/membership"
 	"covey/node/api"
 	"covey/p2p/admission"
@@ -20,12 +20,12 @@ const recoverTimeout = 2 * time.Minute
 // survey is what the reachable peers say about their copies of the ledger.
 type survey struct {
 	copies []surveyed // newest first, this peer's own before equal ones; those that did not answer last
-	voters []ledger.Voter
+	voters []quorum.Voter
 }
 
 type surveyed struct {
 	peer taskstate.PeerID
-	copy ledger.Copy
+	copy quorum.Copy
 	err  error
 }
 
@@ -71,14 +71,14 @@ func (n *Node) Recover(ctx context.Context, r api.Recover) (api.Recovered, error
 		return api.Recovered{}, err
 	}
 	best := s.copies[0]
-	agreed := ledger.Copy{Generation: r.Generation, Epoch: taskstate.At(r.Generation, r.Term), Index: r.Index}
+	agreed := quorum.Copy{Generation: r.Generation, Epoch: taskstate.At(r.Generation, r.Term), Index: r.Index}
 	_, err = n.ledger.Recover(ctx, best.peer, agreed)
 	switch {
-	case errors.Is(err, ledger.ErrOlderCopy):
+	case errors.Is(err, quorum.ErrOlderCopy):
 		return api.Recovered{}, api.Errorf(api.Conflict, "nothing was done: the copy that was shown is not reachable any more, and what is left is older; run `peer recover` again")
-	case errors.Is(err, ledger.ErrQuorum):
+	case errors.Is(err, quorum.ErrQuorum):
 		return api.Recovered{}, n.errDecides()
-	case errors.Is(err, ledger.ErrMayNotVote):
+	case errors.Is(err, quorum.ErrMayNotVote):
 		return api.Recovered{}, n.errMayNotVote()
 	case err != nil:
 		return api.Recovered{}, api.Errorf(api.Failed, "not recovered: %v", err)
@@ -154,7 +154,7 @@ func (n *Node) canDecide(s *survey) error {
 }
 
 // answers tells whether this very life of a voter answered.
-func (s *survey) answers(v ledger.Voter) bool {
+func (s *survey) answers(v quorum.Voter) bool {
 	return slices.ContainsFunc(s.copies, func(c surveyed) bool {
 		return c.err == nil && c.peer == v.Peer && c.copy.Seat == v.Peer+"/"+string(v.Incarnation)
 	})

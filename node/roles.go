@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum"
 	"covey/node/api"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -62,7 +63,7 @@ func (n *Node) executeRoles(ctx context.Context, q rolesCall) (reply, error) {
 	}
 	if e.Has(admission.Voter) && !slices.Contains(q.Roles, admission.Voter) {
 		switch err := n.ledger.RemoveVoter(ctx, q.Peer); {
-		case errors.Is(err, ledger.ErrSoleVoter):
+		case errors.Is(err, quorum.ErrSoleVoter):
 			return reply{Error: soleVoter(q.Peer)}, nil
 		case err != nil:
 			return reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	marks "covey/dispatch/ledger/mark"
+	marks "covey/dispatch/ledger/quorum/mark"
 	"covey/node/api"
 	"covey/node/runner/supervise"
 	"covey/p2p/starts"

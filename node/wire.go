@@ -8,6 +8,7 @@ import (
 
 	"covey/dispatch"
 	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum"
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/tasklog"
@@ -272,4 +273,4 @@ func (n *Node) rememberPort() {
 	}
 }
 
-var _ ledger.Ledger = (*ledger.Node)(nil)
+var _ ledger.Ledger = (*quorum.Node)(nil)

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/p2p/wire"
@@ -20,7 +20,7 @@ type pretender struct {
 	l       *liar
 	cluster string
 	index   uint64
-	voters  []ledger.Voter
+	voters  []quorum.Voter
 }
 
 // newPretender reads what the peer knew, whose key it has; nil if it held a seat, or knew too little.
@@ -32,7 +32,7 @@ func (l *liar) newPretender(dir string, index uint64, seated []string) *pretende
 		}
 	}
 	var memo struct {
-		Voters []ledger.Voter `cbor:"5,keyasint"`
+		Voters []quorum.Voter `cbor:"5,keyasint"`
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "ledger", "memo"))
 	if err != nil || cbor.Unmarshal(b, &memo) != nil || len(seated) == 0 || len(memo.Voters) == 0 {
@@ -50,10 +50,10 @@ func (x *pretender) forge(ctx context.Context) {
 	self := x.l.host.Self() + "/1"
 	for _, v := range x.voters {
 		to := v.Peer + "/" + string(v.Incarnation)
-		x.says(ctx, v.Peer, ledger.RaftProtocol, "entries", map[int]any{1: 1, 2: self, 3: to})
-		x.says(ctx, v.Peer, ledger.VoterProtocol, "a seat", map[int]any{1: map[int]any{1: 1, 2: to}})
-		x.says(ctx, v.Peer, ledger.VoterProtocol, "an order to stand", map[int]any{5: map[int]any{1: 1, 4: self, 5: uint64(math.MaxUint64)}})
-		x.ask(ctx, v.Peer, ledger.FollowProtocol, map[int]any{1: uint64(math.MaxUint64), 2: 0}, nil) // "mine is of a later generation"
+		x.says(ctx, v.Peer, quorum.RaftProtocol, "entries", map[int]any{1: 1, 2: self, 3: to})
+		x.says(ctx, v.Peer, quorum.VoterProtocol, "a seat", map[int]any{1: map[int]any{1: 1, 2: to}})
+		x.says(ctx, v.Peer, quorum.VoterProtocol, "an order to stand", map[int]any{5: map[int]any{1: 1, 4: self, 5: uint64(math.MaxUint64)}})
+		x.ask(ctx, v.Peer, quorum.FollowProtocol, map[int]any{1: uint64(math.MaxUint64), 2: 0}, nil) // "mine is of a later generation"
 		x.bury(ctx, v.Peer)
 	}
 }

@@ -1,0 +1,183 @@
+package quorum
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// comparison is how replicas are held against each other. Who follows somebody compares its chain with the one in each bookmark. Where they
+// differ it asks all voters: what a majority of them came to is right. Who has something else says so, gives up its seat if it has one –
+// a leader leads no more – and fetches a snapshot. Without a majority it is only said. Who is asked by somebody with another chain
+// asks the voters as well, so that a leader that is wrong hears of it.
+type comparison struct {
+	due chan uint64 // of one: somebody has another chain after this entry
+
+	mu       sync.Mutex
+	distrust uint64 // the replica is wrong, after this entry at the latest; 0: not known to be
+	said     string // what is wrong, for people; "" after it was made good
+}
+
+const (
+	compareRest  = 2 * time.Second // between two questions to all voters
+	compareAgain = time.Minute     // between two complaints that nobody can be said to be right
+)
+
+var errDiffers = errors.New("this peer's copy of the ledger is wrong, and another is fetched")
+
+// differs notes that somebody has another chain.
+func (c *comparison) differs(index uint64) {
+	select {
+	case c.due <- index:
+	default:
+	}
+}
+
+func (c *comparison) wrong() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.distrust > 0
+}
+
+func (c *comparison) set(distrust uint64, said string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.distrust, c.said = distrust, said
+}
+
+// Differs says in a sentence how this peer's copy of the ledger, or somebody's, differs from the others'; "" if nothing is known.
+func (n *Node) Differs() string {
+	n.compared.mu.Lock()
+	defer n.compared.mu.Unlock()
+	return n.compared.said
+}
+
+// compare holds the own chain against somebody's.
+func (n *Node) compare(m *ledger.ChainMark) {
+	if m == nil {
+		return
+	}
+	if own, ok := n.rep.ChainAt(m.Index); ok && own.From == m.From && own.Sum != m.Sum {
+		n.compared.differs(m.Index)
+	}
+}
+
+// answerChain tells what the own chain was after an entry, if it is known and began where the other's did.
+func (n *Node) answerChain(ask *ledger.ChainMark) voterAnswer {
+	own, ok := n.rep.ChainAt(ask.Index)
+	if !ok || own.From != ask.From {
+		return voterAnswer{}
+	}
+	n.compare(ask)
+	return voterAnswer{Chain: &own}
+}
+
+// rightSum is what a majority of n voters has.
+func rightSum(have map[taskstate.PeerID][sha256.Size]byte, n int) (sum [sha256.Size]byte, ok bool) {
+	votes := map[[sha256.Size]byte]int{}
+	for _, s := range have {
+		if votes[s]++; votes[s] >= majority(n) {
+			return s, true
+		}
+	}
+	return sum, false
+}
+
+// runCompare looks into differences until ctx ends.
+func (n *Node) runCompare(ctx context.Context) {
+	var complained time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case index := <-n.compared.due:
+			said := n.lookIntoDifference(ctx, index)
+			if said != "" && time.Since(complained) > compareAgain {
+				complained = time.Now()
+				n.cfg.Log.Error(said)
+			}
+		}
+		sleep(ctx, compareRest)
+	}
+}
+
+// lookIntoDifference asks the voters who is right. It returns what a person should know.
+func (n *Node) lookIntoDifference(ctx context.Context, index uint64) string {
+	own, ok := n.rep.ChainAt(index)
+	if !ok || n.compared.wrong() {
+		return ""
+	}
+	voters := slices.DeleteFunc(slices.Clone(n.Voters()), func(v Voter) bool { return !v.Voting })
+	have := n.askChains(ctx, voters, own)
+	sum, ok := rightSum(have, len(voters))
+	var others []taskstate.PeerID
+	for _, v := range voters {
+		if s, ok := have[v.Peer]; ok && s != sum {
+			others = append(others, v.Peer)
+		}
+	}
+	switch {
+	case !ok && differing(have):
+		said := fmt.Sprintf("the voters' copies of the ledger differ after entry %d, and no majority of them agrees: nobody can say which is right", index)
+		n.compared.set(0, said)
+		return said
+	case !ok:
+		return "" // not all have come so far
+	case sum == own.Sum && len(others) > 0:
+		return fmt.Sprintf("the copy of the ledger at %v differs from that of the majority of the voters after entry %d", others, index)
+	case sum == own.Sum:
+		n.compared.set(0, "")
+		return ""
+	}
+	said := fmt.Sprintf("this peer's copy of the ledger differs from that of the majority of the voters after entry %d: its disk or its memory is bad", index)
+	n.compared.set(index, said)
+	if s := n.currentSeat(); s != nil {
+		n.seatUnsound(s, errors.New(said))
+	}
+	n.kick()
+	return said
+}
+
+// differing tells whether two have different sums.
+func differing(have map[taskstate.PeerID][sha256.Size]byte) bool {
+	var first *[sha256.Size]byte
+	for _, s := range have {
+		if first != nil && *first != s {
+			return true
+		}
+		first = &s
+	}
+	return false
+}
+
+// askChains asks voters for their chains, this one included if it votes.
+func (n *Node) askChains(ctx context.Context, voters []Voter, own ledger.ChainMark) map[taskstate.PeerID][sha256.Size]byte {
+	have := map[taskstate.PeerID][sha256.Size]byte{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, v := range voters {
+		if v.Peer == n.cfg.Self {
+			mu.Lock()
+			have[v.Peer] = own.Sum
+			mu.Unlock()
+			continue
+		}
+		wg.Go(func() {
+			a, err := n.callVoter(ctx, v.Peer, voterAsk{Chain: &own}, voterTimeout)
+			if err == nil && a.Chain != nil && a.Chain.From == own.From && a.Chain.Index == own.Index {
+				mu.Lock()
+				have[v.Peer] = a.Chain.Sum
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return have
+}

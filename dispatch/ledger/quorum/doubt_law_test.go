@@ -1,0 +1,82 @@
+package quorum
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// voterSight is one voter of a drawn flock: what it would answer, and who gets that answer.
+type voterSight struct {
+	server string
+	sight
+	mute bool // nobody hears its answers
+}
+
+func drawVoters(t *rapid.T) []voterSight {
+	vs := make([]voterSight, rapid.SampledFrom([]int{1, 2, 3, 4, 5}).Draw(t, "voters"))
+	for i := range vs {
+		vs[i] = voterSight{
+			server: fmt.Sprintf("v%d/1", i),
+			sight:  sight{Hears: rapid.Bool().Draw(t, "hears"), Last: rapid.Uint64Range(1, 3).Draw(t, "last")},
+			mute:   rapid.Bool().Draw(t, "mute"),
+		}
+	}
+	return vs
+}
+
+func answersTo(self int, vs []voterSight) (out []sighting) {
+	for i, v := range vs {
+		if i != self {
+			out = append(out, sighting{server: v.server, answered: !v.mute, sight: v.sight})
+		}
+	}
+	return out
+}
+
+func TestNobodyStandsUnlessAMajorityHearsNoLeader(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		vs := drawVoters(t)
+		deaf := 1
+		for _, v := range vs[1:] {
+			if !v.mute && !v.Hears {
+				deaf++
+			}
+		}
+		stand, _ := judge(vs[0].server, vs[0].Last, answersTo(0, vs))
+		if want := deaf > len(vs)/2; stand != want {
+			t.Fatalf("of %d voters %d hear nobody: stands %v", len(vs), deaf, stand)
+		}
+	})
+}
+
+func TestNobodyStandsAgainstALeaderThatAnswers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		vs := append(drawVoters(t), voterSight{server: "leader/1", sight: sight{Leads: true, Last: 1}})
+		if stand, _ := judge(vs[0].server, vs[0].Last, answersTo(0, vs)); stand {
+			t.Fatal("stands")
+		}
+	})
+}
+
+func TestWhoHearsNobodyStandsOneAfterTheOtherTheLongestLogFirst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		vs := drawVoters(t)
+		for i := range vs {
+			vs[i].Hears, vs[i].mute = false, false
+		}
+		order := slices.Clone(vs)
+		slices.SortFunc(order, func(a, b voterSight) int {
+			return cmp.Or(cmp.Compare(b.Last, a.Last), cmp.Compare(a.server, b.server))
+		})
+		for i, v := range vs {
+			stand, rank := judge(v.server, v.Last, answersTo(i, vs))
+			if !stand || order[rank].server != v.server {
+				t.Fatalf("%s stands %v as number %d of %v", v.server, stand, rank, order)
+			}
+		}
+	})
+}

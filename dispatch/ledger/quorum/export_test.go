@@ -1,0 +1,59 @@
+package quorum
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"covey/dispatch/ledger"
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// SnapshotsTaken is how many snapshots this peer has taken from voters it followed.
+func (n *Node) SnapshotsTaken() int { return int(n.snapshots.Load()) }
+
+// HasSeat tells whether this peer runs raft.
+func (n *Node) HasSeat() bool { return n.currentSeat() != nil }
+
+// SnapshotNow makes raft take a snapshot and forget most of its log.
+func (n *Node) SnapshotNow() error { return n.currentSeat().raft.Snapshot().Error() }
+
+// FirstLogIndex is the oldest entry raft still has.
+func (n *Node) FirstLogIndex() (uint64, error) { return n.currentSeat().store.FirstIndex() }
+
+// Replay lets the node hear of a committed configuration as raft does while it replays its log.
+func (n *Node) Replay(index uint64, vs ...Voter) { n.setVoters(index, vs) }
+
+// firstSeat draws the incarnation that tests give their seats.
+func firstSeat() taskstate.Incarnation { return "1" }
+
+// Corrupt makes the replica another one without anybody's decision, as a bad memory does: it has the oldest job no more.
+func (n *Node) Corrupt() error {
+	b, err := n.rep.Encode()
+	if err != nil {
+		return err
+	}
+	const jobs = 12 // of the snapshot's fields
+	var fields map[int]cbor.RawMessage
+	var list []cbor.RawMessage
+	if err := errors.Join(wire.Unmarshal(b, &fields), wire.Unmarshal(fields[jobs], &list)); err != nil {
+		return err
+	}
+	if fields[jobs], err = wire.Marshal(slices.Delete(list, 0, 1)); err != nil {
+		return err
+	}
+	if b, err = wire.Marshal(fields); err != nil {
+		return err
+	}
+	st, err := ledger.DecodeState(b)
+	if err != nil {
+		return err
+	}
+	n.rep.Reset(st)
+	return nil
+}
+
+// FindUnsound is what happens when something in this peer's log cannot be believed.
+func (n *Node) FindUnsound(why string) { n.seatUnsound(n.currentSeat(), errors.New(why)) }

@@ -1,0 +1,178 @@
+package quorum
+
+import (
+	"fmt"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// following is one stream on the follower's side.
+type following struct {
+	n        *Node
+	peer     taskstate.PeerID
+	c        connT
+	r        *wire.Reader
+	synced   bool
+	snapshot gathering
+	partial  item // an entry of which parts have come
+	aimless  time.Time
+	anew     bool // the own copy is wrong: a snapshot is asked for, whatever is here
+}
+
+func (f *following) run() error {
+	h := followHello{}
+	f.n.rep.Read(func(s *ledger.State) {
+		h = followHello{Generation: s.Generation(), Index: s.Index(), Cluster: s.Cluster()}
+	})
+	h.Marks = f.n.showMarks(f.n.currentSeat())
+	h.Seats = f.n.authority.seats.ShortProof(seatsShown)
+	if f.anew = f.n.compared.wrong(); f.anew {
+		h.Generation, h.Index = 0, 0
+	}
+	_ = f.c.SetDeadline(time.Now().Add(greetTimeout))
+	if err := wire.NewWriter(f.c, raftHelloCap).Send(h); err != nil {
+		return err
+	}
+	for {
+		var fr followFrame
+		if err := f.r.Read(&fr); err != nil {
+			return err
+		}
+		if err := f.take(fr); err != nil {
+			return err
+		}
+		patience := 3 * f.n.cfg.Timings.Bookmark
+		if !f.synced {
+			patience = max(patience, followTimeout)
+		}
+		_ = f.c.SetReadDeadline(time.Now().Add(patience))
+	}
+}
+
+func (f *following) take(fr followFrame) error {
+	switch {
+	case fr.Refuse != nil:
+		return f.refused(fr.Refuse)
+	case !f.n.proves(f.peer, fr.Seats):
+		f.n.authority.refused.Note(f.peer, "a stream of the ledger, from a peer that holds no seat")
+		return errUnseated
+	case !f.anew && f.n.compared.wrong():
+		return errDiffers
+	case fr.Part != nil:
+		return f.part(fr.Part)
+	case len(fr.Items) > 0:
+		if err := f.entries(fr.Items); err != nil {
+			return err
+		}
+	case fr.Synced:
+		f.synced = true
+	case fr.Mark != nil:
+		return f.mark(fr.Mark)
+	}
+	f.touch()
+	return nil
+}
+
+func (f *following) touch() {
+	f.n.mu.Lock()
+	f.n.sync = syncState{from: f.peer, ok: f.synced, at: time.Now()}
+	f.n.mu.Unlock()
+}
+
+// refused learns whom to ask instead.
+func (f *following) refused(r *followRefuse) error {
+	f.n.reportForeign(f.peer, r.Generation, append(r.Voters, r.Coordinator)...)
+	f.n.addContacts(append(r.Voters, r.Coordinator))
+	if r.Code == refuseAhead {
+		f.n.cfg.Log.Error("the coordinator has less than this peer: the copy of the ledger here is kept", "peer", f.peer, "index", f.n.rep.Applied())
+	}
+	return fmt.Errorf("refused: %s", r.Code)
+}
+
+func (f *following) part(p *snapshotPart) error {
+	st, err := f.snapshot.add(p)
+	if err != nil || st == nil {
+		return err
+	}
+	f.n.snapshots.Add(1)
+	if err := f.n.adopt(f.peer, st); err != nil || !f.anew {
+		return err
+	}
+	if f.n.compared.wrong() {
+		return errStale
+	}
+	return f.n.save()
+}
+
+func (f *following) entries(items []item) error {
+	if f.n.lead.Load() != nil {
+		return errElsewhere // who leads takes a whole newer ledger from others, or nothing
+	}
+	for _, it := range items {
+		if it.More || f.partial.Index != 0 {
+			if f.partial.Index != 0 && f.partial.Index != it.Index || len(f.partial.Data)+len(it.Data) > 2*maxEntryBytes {
+				return fmt.Errorf("entry %d came in parts that do not fit together", it.Index)
+			}
+			f.partial = item{Index: it.Index, Data: append(f.partial.Data, it.Data...)}
+			if it.More {
+				continue
+			}
+			it, f.partial = f.partial, item{}
+		}
+		if f.n.indexBeyond(f.peer, it.Index) {
+			return fmt.Errorf("entry %d cannot follow on %d", it.Index, f.n.rep.Applied())
+		}
+		if _, err := f.n.take(it.Index, it.Data); err != nil {
+			return err
+		}
+	}
+	f.n.moved.fire()
+	return nil
+}
+
+// mark takes a voter's word on coordinator and voters, unless this peer knows better.
+func (f *following) mark(m *bookmark) error {
+	f.touch()
+	n := f.n
+	n.learnMarks(f.peer, m.Marks)
+	n.mu.Lock()
+	known := n.epoch
+	if f.peer == n.hint && m.Epoch.Less(n.hintEpoch) {
+		n.hintEpoch = m.Epoch // it knows better what it is said to do
+	}
+	n.mu.Unlock()
+	own := n.replicaGeneration()
+	switch {
+	case own > 0 && m.Epoch.Generation > own: // a newer ledger comes before its bookmark
+		n.authority.refused.Note(f.peer, "an epoch that no honest peer can name")
+		return fmt.Errorf("epoch %s in a ledger of generation %d", m.Epoch, own)
+	case n.epochBeyond(f.peer, m.Epoch) || n.indexBeyond(f.peer, m.VotersIndex):
+		return fmt.Errorf("epoch %s and index %d cannot follow on what is known here", m.Epoch, m.VotersIndex)
+	case m.Epoch.Less(known):
+		return errStale
+	}
+	_ = n.proves(f.peer, m.Seats)
+	n.compare(m.Chain)
+	if len(m.Voters) > 0 && m.VotersIndex > 0 {
+		n.setVoters(m.VotersIndex, m.Voters)
+		n.setContacts(m.Voters)
+	}
+	if m.Coordinator != "" && m.Coordinator != n.cfg.Self {
+		f.aimless = time.Time{}
+		n.setCoordinator(m.Coordinator, m.Epoch)
+		if m.Coordinator != f.peer {
+			n.kick()
+		}
+		return nil
+	}
+	n.forgetCoordinator()
+	if f.aimless.IsZero() {
+		f.aimless = time.Now()
+	} else if time.Since(f.aimless) > time.Second {
+		return errAimless
+	}
+	return nil
+}

@@ -1,0 +1,420 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
+	walfs "github.com/hashicorp/raft-wal/fs"
+	"github.com/hashicorp/raft-wal/metadb"
+	"github.com/hashicorp/raft-wal/types"
+)
+
+// logStore is raft's log and its few stable values: entries in segment files, one fsync per batch of entries. It makes of a disk that
+// fails what raft expects of one, and what neither raft nor its log cope with by themselves:
+//
+//   - After a failed write the log under it refuses all others. It is opened anew before the next one, and what the failed write may
+//     have left behind is cut off: raft was told that it is not there.
+//   - Raft ends the whole program when it cannot write its term. Here the term waits, and nothing that would rest on it – a vote, an
+//     entry – is written before it is. Nobody votes twice in a term, and nothing is acknowledged that is not on disk.
+//   - A write that does not come back is seen by others (see stuck), while raft itself waits for it.
+//
+// Raft reads from many goroutines and writes from two.
+type logStore struct {
+	dir  string
+	disk types.VFS
+	log  hclog.Logger
+	meta *metadb.BoltMetaDB
+
+	write  sync.Mutex // one write at a time; guards what follows
+	last   uint64     // the newest entry that was acknowledged to raft
+	broken bool       // the log refuses to be written: open it anew first
+	term   *uint64    // raft's term, if it could not be written yet
+	acked  *acked     // nil: no marks are kept
+	hurt   func() error
+	summed uint64 // every entry from here on has a checksum
+
+	open sync.RWMutex // guards wal: held while it is used, exclusively while it is exchanged
+	wal  *wal.WAL
+
+	stir    *stir                     // of whoever watches this disk; set before the first write
+	since   atomic.Pointer[time.Time] // when the write under way began; nil while there is none
+	trouble atomic.Pointer[error]     // of the last write, nil if it succeeded
+	barred  atomic.Pointer[error]     // nothing is written any more: the seat is unsound
+}
+
+var (
+	_ raft.LogStore          = (*logStore)(nil)
+	_ raft.StableStore       = (*logStore)(nil)
+	_ raft.MonotonicLogStore = (*logStore)(nil)
+)
+
+// openLogStore opens or creates a log in a folder. hurt is Config.Hurt.
+func openLogStore(dir string, logger hclog.Logger, hurt func() error) (*logStore, error) {
+	if err := proveMeta(dir); err != nil {
+		return nil, &unsound{why: err}
+	}
+	if hurt == nil {
+		hurt = func() error { return nil }
+	}
+	s := &logStore{dir: dir, disk: hurtDisk{walfs.New(), hurt}, log: logger, meta: &metadb.BoltMetaDB{}, hurt: hurt}
+	var err error
+	if s.wal, err = openWAL(dir, s.meta, s.disk, logger); err == nil {
+		s.last, err = s.wal.LastIndex()
+	}
+	if err == nil {
+		s.summed, err = summedFrom(s.wal, s.last)
+	}
+	if err != nil {
+		err = errors.Join(fmt.Errorf("open the ledger's log in %s: %w", dir, err), s.meta.Close())
+		if !passing(err) {
+			err = &unsound{why: err}
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// passing tells of an error of the disk that says nothing about what is on it.
+func passing(err error) bool {
+	for _, e := range []error{fs.ErrPermission, syscall.ENOSPC, syscall.EROFS, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// bar refuses every write from now on: no vote and no acknowledgement rests on this log any more.
+func (s *logStore) bar(why error) { s.barred.Store(&why) }
+
+// change carries out one write, after what earlier failures left to do. It notes how it went.
+func (s *logStore) change(f func() error) error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	return s.locked(f)
+}
+
+// locked is change for one who holds write.
+func (s *logStore) locked(f func() error) error {
+	now := time.Now()
+	s.since.Store(&now)
+	s.stir.moved()
+	defer s.since.Store(nil)
+	var err error
+	if why := s.barred.Load(); why != nil {
+		err = *why
+	} else {
+		err = s.mend()
+	}
+	if err == nil {
+		err = f()
+	}
+	if err != nil {
+		s.trouble.Store(&err)
+		return err
+	}
+	s.trouble.Store(nil)
+	return nil
+}
+
+// mend opens a log that broke and writes a term that could not be written. The caller holds write.
+func (s *logStore) mend() error {
+	if s.broken {
+		if err := s.reopen(); err != nil {
+			return fmt.Errorf("open the ledger's log again: %w", err)
+		}
+		s.broken = false
+	}
+	if s.term != nil {
+		if err := s.set(keyTerm, *s.term); err != nil {
+			return err
+		}
+		s.term = nil
+	}
+	return nil
+}
+
+// reopen exchanges the log for one opened anew, and cuts off what raft does not know to be there.
+func (s *logStore) reopen() error {
+	fresh, err := openWAL(s.dir, s.meta, s.disk, s.log)
+	if err != nil {
+		return err
+	}
+	first, err1 := fresh.FirstIndex()
+	last, err2 := fresh.LastIndex()
+	if err = errors.Join(err1, err2); err == nil && last > s.last {
+		err = fresh.DeleteRange(max(first, s.last+1), last)
+	}
+	if err != nil {
+		return errors.Join(err, fresh.Close())
+	}
+	s.open.Lock()
+	old := s.wal
+	s.wal = fresh
+	s.open.Unlock()
+	return old.Close()
+}
+
+// StoreLogs implements raft.LogStore: on disk when it returns.
+func (s *logStore) StoreLogs(logs []*raft.Log) error {
+	if len(logs) == 0 {
+		return nil
+	}
+	return s.change(func() error {
+		if err := s.wal.StoreLogs(summed(logs)); err != nil {
+			s.broken = true
+			return err
+		}
+		if err := s.acked.to(logs[len(logs)-1].Index); err != nil {
+			s.broken = true // raft hears that the entries are not there
+			return err
+		}
+		s.last = logs[len(logs)-1].Index
+		return nil
+	})
+}
+
+// StoreLog implements raft.LogStore.
+func (s *logStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+
+// DeleteRange implements raft.LogStore: a prefix or a suffix.
+func (s *logStore) DeleteRange(low, high uint64) error {
+	return s.change(func() error {
+		if high >= s.last && low > 0 {
+			if err := s.acked.shrinks(low, high); err != nil {
+				return err
+			}
+		}
+		if err := s.wal.DeleteRange(low, high); err != nil {
+			s.broken = true
+			return err
+		}
+		if high >= s.last && low > 0 {
+			s.last = min(s.last, low-1)
+		}
+		return nil
+	})
+}
+
+// FirstIndex implements raft.LogStore.
+func (s *logStore) FirstIndex() (uint64, error) {
+	s.open.RLock()
+	defer s.open.RUnlock()
+	return s.wal.FirstIndex()
+}
+
+// LastIndex implements raft.LogStore.
+func (s *logStore) LastIndex() (uint64, error) {
+	s.open.RLock()
+	defer s.open.RUnlock()
+	return s.wal.LastIndex()
+}
+
+// GetLog implements raft.LogStore.
+func (s *logStore) GetLog(index uint64, l *raft.Log) error { return s.readLog(index, l) }
+
+// IsMonotonic implements raft.MonotonicLogStore: entries come without gaps.
+func (s *logStore) IsMonotonic() bool { return true }
+
+// keyTerm is the name under which raft keeps its term.
+const keyTerm = "CurrentTerm"
+
+// SetUint64 implements raft.StableStore. A term that cannot be written is kept for later and is no error.
+func (s *logStore) SetUint64(key []byte, v uint64) error {
+	if string(key) != keyTerm {
+		return s.change(func() error { return s.set(string(key), v) })
+	}
+	err := s.change(func() error { return s.set(keyTerm, v) })
+	if err != nil {
+		s.write.Lock()
+		s.term = &v
+		s.write.Unlock()
+	}
+	return nil
+}
+
+// set writes a stable number. The caller holds write.
+func (s *logStore) set(key string, v uint64) error {
+	if err := s.hurt(); err != nil {
+		return err
+	}
+	if err := s.wal.SetUint64([]byte(key), v); err != nil || key != keyTerm {
+		return err
+	}
+	return s.acked.took(v)
+}
+
+// GetUint64 implements raft.StableStore.
+func (s *logStore) GetUint64(key []byte) (uint64, error) {
+	s.open.RLock()
+	defer s.open.RUnlock()
+	return s.wal.GetUint64(key)
+}
+
+// Set implements raft.StableStore.
+func (s *logStore) Set(key, value []byte) error {
+	return s.change(func() error {
+		if err := s.hurt(); err != nil {
+			return err
+		}
+		return s.wal.Set(key, value)
+	})
+}
+
+// Get implements raft.StableStore.
+func (s *logStore) Get(key []byte) ([]byte, error) {
+	s.open.RLock()
+	defer s.open.RUnlock()
+	return s.wal.Get(key)
+}
+
+// stuckAfter is how long a write may take before its disk counts as stuck. Disks of busy machines take a second at times.
+const stuckAfter = 5 * time.Second
+
+// stuck tells for how long a write has been under way, if that is longer than it should be.
+func (s *logStore) stuck() (time.Duration, bool) {
+	at := s.since.Load()
+	if at == nil {
+		return 0, false
+	}
+	d := time.Since(*at)
+	return d, d >= stuckAfter
+}
+
+// await waits until done is closed, but not for a disk that is stuck: what waits for that is left behind, and ends when the disk answers.
+func (s *logStore) await(done <-chan struct{}) {
+	t := time.NewTicker(diskLook)
+	defer t.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-t.C:
+			if _, yes := s.stuck(); yes {
+				return
+			}
+		}
+	}
+}
+
+// health is nil, or why the log is not written at the moment.
+func (s *logStore) health() error {
+	if d, yes := s.stuck(); yes {
+		return fmt.Errorf("a write to the ledger's log in %s has not come back for %s: the disk is stuck", s.dir, d.Round(time.Second))
+	}
+	if err := s.trouble.Load(); err != nil {
+		return fmt.Errorf("the ledger's log in %s cannot be written: %w", s.dir, *err)
+	}
+	return nil
+}
+
+// Close closes the log and, what the log itself forgets, its meta store: otherwise the folder stays locked. While a write is stuck it
+// does not wait: both are closed when that comes back, if the program still runs then.
+func (s *logStore) Close() error {
+	if _, yes := s.stuck(); yes {
+		err := s.health()
+		go s.close() //nolint:errcheck // ends with the write that is stuck; nobody is left to be told
+		return err
+	}
+	return s.close()
+}
+
+func (s *logStore) close() error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	s.open.Lock()
+	defer s.open.Unlock()
+	return errors.Join(s.wal.Close(), s.meta.Close(), s.acked.close())
+}
+
+// configuration is the newest one in the log, or in the newest snapshot, and its index. (Raft itself does not tell: the index of its
+// GetConfiguration is always 0.)
+func (s *logStore) configuration(snaps raft.SnapshotStore) (c raft.Configuration, index uint64, err error) {
+	first, err1 := s.FirstIndex()
+	last, err2 := s.LastIndex()
+	if err := errors.Join(err1, err2); err != nil {
+		return c, 0, err
+	}
+	for i := last; i >= first && i > 0; i-- {
+		var l raft.Log
+		if err := s.GetLog(i, &l); err != nil {
+			return c, 0, err
+		}
+		if l.Type == raft.LogConfiguration {
+			c, err := decodeConfiguration(l.Data)
+			return c, i, err
+		}
+	}
+	metas, err := snaps.List()
+	if err != nil || len(metas) == 0 {
+		return c, 0, err
+	}
+	return metas[0].Configuration, metas[0].ConfigurationIndex, nil
+}
+
+// decodeConfiguration reads what raft wrote; raft panics when it cannot.
+func decodeConfiguration(b []byte) (c raft.Configuration, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("a configuration in the ledger's log: %v", r)
+		}
+	}()
+	return raft.DecodeConfiguration(b), nil
+}
+
+// hurtDisk asks before every write whether it should fail: Config.Hurt.
+type hurtDisk struct {
+	types.VFS
+	hurt func() error
+}
+
+// Create implements types.VFS.
+func (d hurtDisk) Create(dir, name string, size uint64) (types.WritableFile, error) {
+	if err := d.hurt(); err != nil {
+		return nil, err
+	}
+	f, err := d.VFS.Create(dir, name, size)
+	return hurtFile{f, d.hurt}, err
+}
+
+// OpenWriter implements types.VFS.
+func (d hurtDisk) OpenWriter(dir, name string) (types.WritableFile, error) {
+	if err := d.hurt(); err != nil {
+		return nil, err
+	}
+	f, err := d.VFS.OpenWriter(dir, name)
+	return hurtFile{f, d.hurt}, err
+}
+
+type hurtFile struct {
+	types.WritableFile
+	hurt func() error
+}
+
+// WriteAt implements io.WriterAt.
+func (f hurtFile) WriteAt(b []byte, at int64) (int, error) {
+	if err := f.hurt(); err != nil {
+		n := 0
+		if len(b) > 1 { // a disk that fills up takes a part
+			n, _ = f.WritableFile.WriteAt(b[:len(b)/2], at)
+		}
+		return n, err
+	}
+	return f.WritableFile.WriteAt(b, at)
+}
+
+// Sync implements types.WritableFile.
+func (f hurtFile) Sync() error {
+	if err := f.hurt(); err != nil {
+		return err
+	}
+	return f.WritableFile.Sync()
+}

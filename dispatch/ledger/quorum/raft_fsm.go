@@ -1,0 +1,151 @@
+package quorum
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"covey/dispatch/ledger"
+)
+
+// fsm is raft's view of the replica. Raft calls it from one goroutine.
+type fsm struct {
+	n          *Node
+	generation uint64
+	bytes      atomic.Int64  // applied since the last snapshot
+	last       atomic.Int64  // when something was applied, in nanoseconds
+	decided    atomic.Uint64 // raft's newest entry that was
+	busy       atomic.Bool   // a snapshot is being made
+}
+
+var (
+	_ raft.BatchingFSM        = (*fsm)(nil)
+	_ raft.ConfigurationStore = (*fsm)(nil)
+)
+
+// decided is what raft hands back for a proposed entry.
+type decided struct {
+	index   uint64
+	results []ledger.Result
+	err     error
+}
+
+// Apply implements raft.FSM.
+func (f *fsm) Apply(l *raft.Log) any {
+	f.bytes.Add(int64(len(l.Data)))
+	results, err := f.n.take(l.Index, l.Data)
+	return decided{index: l.Index, results: results, err: err}
+}
+
+// ApplyBatch implements raft.BatchingFSM.
+func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
+	out := make([]any, len(logs))
+	for i, l := range logs {
+		switch l.Type {
+		case raft.LogCommand:
+			out[i] = f.Apply(l)
+		case raft.LogConfiguration:
+			f.StoreConfiguration(l.Index, raft.DecodeConfiguration(l.Data))
+		}
+	}
+	if len(logs) > 0 {
+		f.decided.Store(logs[len(logs)-1].Index)
+	}
+	f.last.Store(time.Now().UnixNano())
+	f.n.moved.fire()
+	return out
+}
+
+// StoreConfiguration implements raft.ConfigurationStore: it hears of committed configurations only.
+func (f *fsm) StoreConfiguration(index uint64, c raft.Configuration) {
+	f.n.setVoters(index, votersOf(c))
+}
+
+// Snapshot implements raft.FSM. The replica may be ahead of raft here: it took committed entries from the coordinator's stream. The
+// snapshot then holds more than raft believes, and the entries that follow are skipped when they are applied to it.
+func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
+	f.bytes.Store(0)
+	b, err := f.n.rep.Encode()
+	if err != nil {
+		return nil, fmt.Errorf("snapshot of the ledger: %w", err)
+	}
+	return fsmSnapshot(b), nil
+}
+
+// Restore implements raft.FSM. A snapshot older than the replica is not needed.
+func (f *fsm) Restore(r io.ReadCloser) error {
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return fmt.Errorf("restore the ledger: %w", err)
+	}
+	st, err := ledger.DecodeState(b)
+	if err != nil {
+		return fmt.Errorf("restore the ledger: %w", err)
+	}
+	f.n.reset(st)
+	return nil
+}
+
+// snapshotIfDue asks raft for a snapshot when enough has gathered, in a quiet moment if there is one: encoding the state holds up
+// what is being applied.
+func (f *fsm) snapshotIfDue(s *seat) {
+	b, quiet := f.bytes.Load(), time.Since(time.Unix(0, f.last.Load())) > time.Second
+	if b < snapshotBytes/4 || b < snapshotBytes && !quiet || !f.busy.CompareAndSwap(false, true) {
+		return
+	}
+	defer f.busy.Store(false)
+	_ = s.raft.Snapshot().Error() // raft logs it; the next look tries again
+}
+
+// fsmSnapshot is an encoded state.
+type fsmSnapshot []byte
+
+// Persist implements raft.FSMSnapshot.
+func (b fsmSnapshot) Persist(sink raft.SnapshotSink) error {
+	if _, err := io.Copy(sink, bytes.NewReader(b)); err != nil {
+		_ = sink.Cancel()
+		return err
+	}
+	return sink.Close()
+}
+
+// Release implements raft.FSMSnapshot.
+func (fsmSnapshot) Release() {}
+
+// take feeds one committed entry into replica and ring, from whichever source it comes first.
+func (n *Node) take(index uint64, data []byte) ([]ledger.Result, error) {
+	n.feed.Lock()
+	defer n.feed.Unlock()
+	if index <= n.rep.Applied() {
+		return nil, nil
+	}
+	e, err := ledger.ReadEntry(index, data)
+	if err != nil {
+		n.cfg.Log.Error("an entry of the ledger cannot be read: this peer's program is older than the coordinator's, or its disk is bad", "index", index, "err", err)
+		return nil, fmt.Errorf("ledger entry %d: %w", index, err)
+	}
+	results := n.rep.Apply(e)
+	n.ring.add(index, data)
+	return results, nil
+}
+
+// reset replaces the replica by a snapshot, unless it is further already.
+func (n *Node) reset(st *ledger.State) {
+	n.feed.Lock()
+	defer n.feed.Unlock()
+	var g uint64
+	n.rep.Read(func(s *ledger.State) { g = s.Generation() })
+	have := n.rep.Applied()
+	if st.Generation() < g || st.Generation() == g && (st.Index() < have || st.Index() == have && !n.compared.wrong()) {
+		return
+	}
+	n.rep.Reset(st)
+	n.compared.set(0, "")
+	n.ring.reset(st.Index())
+	n.moved.fire()
+}

@@ -1,0 +1,349 @@
+package quorum
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/hashicorp/raft"
+	"pgregory.net/rapid"
+
+	"covey/dispatch/ledger/quorum/mark"
+)
+
+// markedLog is a log with its mark, and what it would take to open a seat on it again.
+type markedLog struct {
+	n     *Node
+	s     *seat
+	snaps raft.SnapshotStore
+}
+
+// openMarked opens the log in a folder as a seat does; the error is that of checkLog.
+func openMarked(dir string, hurt func() error) (*markedLog, error) {
+	n := &Node{cfg: Config{Dir: dir, Log: quiet}}
+	m := &markedLog{n: n, s: &seat{generation: 1, self: Voter{Peer: "p", Incarnation: "1", Voting: true}, fsm: &fsm{}}}
+	raftDir := n.seatDir(1)
+	if err := os.MkdirAll(raftDir, 0o700); err != nil {
+		return nil, err
+	}
+	var err error
+	if m.s.store, err = openLogStore(raftDir, newRaftLog(quiet), hurt); err != nil {
+		return nil, err
+	}
+	kept, err := raft.NewFileSnapshotStoreWithLogger(raftDir, 2, newRaftLog(quiet))
+	if err != nil {
+		return nil, err
+	}
+	m.snaps = markedSnaps{kept, m.s.store}
+	return m, n.checkLog(m.s, m.snaps)
+}
+
+func entries(from, to, term uint64) (out []*raft.Log) {
+	for i := from; i <= to; i++ {
+		out = append(out, &raft.Log{Index: i, Term: term, Type: raft.LogCommand, Data: []byte("x")})
+	}
+	return out
+}
+
+func TestALogThatDoesWhatRaftDoesNeverFallsBehindItsMark(t *testing.T) {
+	base, runs := t.TempDir(), 0
+	rapid.Check(t, func(t *rapid.T) {
+		if runs++; runs > 20 {
+			return // each run writes to a real disk
+		}
+		dir, err := os.MkdirTemp(base, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := openMarked(dir, nil)
+		if err == nil {
+			err = m.s.store.SetUint64([]byte(keyTerm), 1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, term, floor := uint64(0), uint64(1), uint64(0) // floor: a snapshot has everything up to there
+		store := func() *logStore { return m.s.store }
+		var newest mark.Mark
+		t.Repeat(map[string]func(*rapid.T){
+			"entries": func(t *rapid.T) {
+				n := rapid.Uint64Range(1, 5).Draw(t, "n")
+				if err := store().StoreLogs(entries(last+1, last+n, term)); err != nil {
+					t.Fatal(err)
+				}
+				last += n
+				if got := store().acked.file.Mark(); got.Index != last || got.Term != term {
+					t.Fatalf("the mark is %+v when entry %d is acknowledged in term %d", got, last, term)
+				}
+			},
+			"another leader": func(t *rapid.T) {
+				term++
+				if err := store().SetUint64([]byte(keyTerm), term); err != nil {
+					t.Fatal(err)
+				}
+				if last == floor {
+					return
+				}
+				from := rapid.Uint64Range(floor+1, last).Draw(t, "from") // it decided otherwise from here on
+				if err := store().DeleteRange(from, last); err != nil {
+					t.Fatal(err)
+				}
+				last = from - 1
+			},
+			"snapshot": func(t *rapid.T) {
+				if last == floor {
+					return
+				}
+				floor = rapid.Uint64Range(floor+1, last).Draw(t, "up to")
+				takeSnapshot(t, m.snaps, floor)
+				if err := store().DeleteRange(1, floor); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"snapshot from the leader": func(t *rapid.T) {
+				to := last + rapid.Uint64Range(1, 9).Draw(t, "ahead")
+				takeSnapshot(t, m.snaps, to)
+				if first, err := store().FirstIndex(); err != nil || first > 0 {
+					if err := errors.Join(err, store().DeleteRange(first, last)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				last, floor = to, to
+			},
+			"start": func(t *rapid.T) {
+				if err := store().Close(); err != nil {
+					t.Fatal(err)
+				}
+				if m, err = openMarked(dir, nil); err != nil {
+					t.Fatalf("a log that lost nothing is not believed: %v", err)
+				}
+			},
+			"": func(t *rapid.T) {
+				if now := store().acked.file.Mark(); now.Behind(newest) {
+					t.Fatalf("the mark fell from %+v to %+v", newest, now)
+				}
+				newest = store().acked.file.Mark()
+			},
+		})
+		if err := store().Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func takeSnapshot(t *rapid.T, snaps raft.SnapshotStore, index uint64) {
+	_, trans := raft.NewInmemTransport("p/1")
+	sink, err := snaps.Create(raft.SnapshotVersionMax, index, 1, raft.Configuration{}, 1, trans)
+	if err == nil {
+		err = fsmSnapshot("state").Persist(sink)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAFolderThatLostSomethingIsToldByItsMark(t *testing.T) {
+	copyOf := func(t *testing.T, path string) func() {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		lose       func(t *testing.T, dir string)
+		held, left uint64
+	}{
+		"its last entries": {func(t *testing.T, dir string) {
+			store, err := openLogStore(filepath.Join(dir, "raft-1"), newRaftLog(quiet), nil)
+			if err == nil {
+				err = errors.Join(store.DeleteRange(8, 9), store.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, 9, 7},
+		"all its files": {func(t *testing.T, dir string) {
+			if err := os.RemoveAll(filepath.Join(dir, "raft-1")); err != nil {
+				t.Fatal(err)
+			}
+		}, 9, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			m, err := openMarked(dir, nil)
+			if err == nil {
+				err = errors.Join(m.s.store.StoreLogs(entries(1, 5, 1)), m.s.store.StoreLogs(entries(6, 9, 1)), m.s.store.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.lose(t, dir)
+			m, err = openMarked(dir, nil)
+			if u := new(unsound); !errors.As(err, &u) || u.held != c.held || u.left != c.left {
+				t.Errorf("it is believed: %v", err)
+			}
+			_ = m.s.store.Close()
+		})
+	}
+	t.Run("its newest term, in which it may have voted", func(t *testing.T) {
+		dir := t.TempDir()
+		m, err := openMarked(dir, nil)
+		if err == nil {
+			err = errors.Join(m.s.store.StoreLogs(entries(1, 5, 1)), m.s.store.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		back := copyOf(t, filepath.Join(dir, "raft-1", "wal-meta.db"))
+		if m, err = openMarked(dir, nil); err == nil {
+			err = errors.Join(m.s.store.SetUint64([]byte(keyTerm), 7), m.s.store.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		back()
+		if m, err = openMarked(dir, nil); !errors.As(err, new(*unsound)) {
+			t.Errorf("it is believed: %v", err)
+		}
+		_ = m.s.store.Close()
+	})
+}
+
+// What a seat, or a generation, before this one voted and held decided is not this one's.
+func TestASeatBeginsWithAMarkOfItsOwn(t *testing.T) {
+	dir := t.TempDir()
+	m, err := openMarked(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.s.store.Close() }()
+	old := m.s.store.acked.self
+	old.Generation--
+	old.Term, old.Index, old.Voted, old.Decided = 9, 90, 9, 90
+	if err := m.s.store.acked.file.Put(old); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.s.store.StoreLogs(entries(1, 3, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if now := m.s.store.acked.file.Mark(); now.Voted >= 9 || now.Decided >= 90 || now.Index != 3 {
+		t.Errorf("it begins with %+v", now)
+	}
+	if err := m.s.store.DeleteRange(2, 3); err != nil {
+		t.Errorf("what was never decided in this generation is not taken back: %v", err)
+	}
+}
+
+func TestAWriteWhoseMarkCannotBeWrittenIsNoWrite(t *testing.T) {
+	full := errors.New("no space left on device")
+	for after := range 8 {
+		left := -1 // writes that go well; -1: all
+		hurt := func() error {
+			if left == 0 {
+				return full
+			}
+			left--
+			return nil
+		}
+		dir := t.TempDir()
+		m, err := openMarked(dir, hurt)
+		if err == nil {
+			err = m.s.store.StoreLogs(entries(1, 3, 1))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = after
+		err = m.s.store.StoreLogs(entries(4, 6, 1))
+		if got := m.s.store.acked.file.Mark().Index; err == nil && got != 6 || err != nil && got != 3 {
+			t.Errorf("with %d writes that succeed: %v, and the mark is %d", after, err, got)
+		}
+		left = -1
+		want := uint64(6)
+		if err != nil { // raft comes with others
+			want = 4
+			if err := m.s.store.StoreLogs(entries(4, 4, 2)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if last, err := m.s.store.LastIndex(); err != nil || last != want {
+			t.Errorf("with %d writes that succeed the log ends at %d, %v; want %d", after, last, err, want)
+		}
+		if err := m.s.store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if m, err = openMarked(dir, nil); err != nil {
+			t.Errorf("with %d writes that succeed it is not believed: %v", after, err)
+		}
+		_ = m.s.store.Close()
+	}
+}
+
+func TestAMarkThatIsGoneIsMissedWhereOthersVote(t *testing.T) {
+	for name, c := range map[string]struct {
+		others []raft.Server
+		ok     bool
+	}{
+		"alone":        {nil, true},
+		"with another": {[]raft.Server{{ID: "q/1", Address: "q/1"}}, false},
+	} {
+		dir := t.TempDir()
+		m, err := openMarked(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conf := raft.Configuration{Servers: append([]raft.Server{{ID: "p/1", Address: "p/1"}}, c.others...)}
+		l := &raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(conf)}
+		if err := errors.Join(m.s.store.StoreLog(l), m.s.store.Close(), os.Remove(m.n.markPath())); err != nil {
+			t.Fatal(err)
+		}
+		store, err := openLogStore(m.n.seatDir(1), newRaftLog(quiet), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.s.store, m.n.tenure.marked = store, true
+		err = m.n.checkLog(m.s, m.snaps)
+		if (err == nil) != c.ok || err != nil && !errors.As(err, new(*unsound)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = m.s.store.Close()
+	}
+}
+
+// quiet is a log nobody reads.
+var quiet = slog.New(slog.DiscardHandler)
+
+func TestWhatWasDecidedIsNotTakenBack(t *testing.T) {
+	dir := t.TempDir()
+	m, err := openMarked(dir, nil)
+	if err == nil {
+		err = m.s.store.StoreLogs(entries(1, 9, 1))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.s.fsm.decided.Store(6)
+	if err := errors.Join(m.s.store.note(), m.s.store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if m, err = openMarked(dir, nil); err != nil { // raft does not know what was decided when it starts
+		t.Fatal(err)
+	}
+	defer m.s.store.Close()
+	if err := m.s.store.DeleteRange(6, 9); !errors.As(err, new(errTakenBack)) {
+		t.Errorf("entry 6 was decided, and taken back: %v", err)
+	}
+	if err := m.s.store.DeleteRange(7, 9); err != nil {
+		t.Errorf("entry 7 was not decided: %v", err)
+	}
+	if last, err := m.s.store.LastIndex(); last != 6 || err != nil {
+		t.Errorf("the log ends at %d, %v", last, err)
+	}
+}

@@ -1,0 +1,336 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"covey/dispatch/ledger/quorum/mark"
+	"covey/taskstate"
+)
+
+const (
+	trailingLogs    = 1024 // entries kept behind a snapshot, so that a voter that was away briefly needs none
+	snapshotEntries = 16 << 10
+	snapshotBytes   = 32 << 20
+	raftTimeout     = 5 * time.Second // for raft to send or hear one message
+	// noPipeline makes raft wait for each answer before it sends more to a voter; what gathers meanwhile goes together. Its pipeline
+	// can block for good when a voter refuses an entry while two more are on their way (raft 1.8.0): nobody reads the answers any more,
+	// the sender waits for room, and shutdown waits for the sender.
+	noPipeline      = 1
+	ringIdle        = 64 << 10 // recent entries kept by a peer that serves no followers, in bytes
+	shutdownTimeout = 10 * time.Second
+	seatPatience    = time.Minute // how long a seat waits to appear in the configuration
+)
+
+// seat is one running raft server: a place among the voters, or on the way to one.
+type seat struct {
+	generation uint64
+	self       Voter
+	raft       *raft.Raft
+	trans      *raft.NetworkTransport
+	stream     *streamLayer
+	store      *logStore
+	fsm        *fsm
+	watch      *raft.Observer
+	watched    chan struct{} // closed when the watcher has ended
+	closeWatch func()
+	opened     time.Time
+	seen       bool // a configuration that contains this server was seen; guarded by Node.mu
+	config     configLock
+	settings   sync.Mutex              // one change of raft's settings at a time
+	unsound    atomic.Pointer[unsound] // why this seat must not vote any more
+}
+
+func (n *Node) currentSeat() *seat {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.seat
+}
+
+func (n *Node) seatDir(generation uint64) string {
+	return filepath.Join(n.cfg.Dir, fmt.Sprintf("raft-%d", generation))
+}
+
+// openSeat starts raft from its folder. With first, the folder is new and first is the first entry of a new ledger, whose only voter
+// is this peer. The caller holds life.
+func (n *Node) openSeat(generation uint64, first []byte) (err error) {
+	s := &seat{generation: generation, self: Voter{Peer: n.cfg.Self, Incarnation: n.SeatIncarnation(), Voting: true}, opened: time.Now(), config: newConfigLock()}
+	s.fsm = &fsm{n: n, generation: generation}
+	dir := n.seatDir(generation)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the ledger's folder: %w", err)
+	}
+	logger := newRaftLog(n.cfg.Log)
+	s.store, err = openLogStore(dir, logger.Named("wal"), n.cfg.Hurt)
+	if err != nil {
+		return err
+	}
+	s.store.stir = &n.disk
+	kept, err := openSnapStore(dir, logger)
+	if err == nil {
+		err = s.sound(kept)
+	}
+	if err != nil {
+		return errors.Join(err, s.store.Close())
+	}
+	snaps := markedSnaps{kept, s.store}
+	conf := n.raftConfig(s)
+	conf.Logger = logger
+	if err := n.checkLog(s, snaps); err != nil {
+		return errors.Join(err, s.store.Close())
+	}
+	if first != nil {
+		if err := s.bootstrap(conf, snaps, first); err != nil {
+			_ = s.store.Close()
+			return fmt.Errorf("found a ledger in %s: %w", dir, err)
+		}
+	}
+	_, floor, err := s.store.configuration(snaps)
+	if err != nil {
+		_ = s.store.Close()
+		return fmt.Errorf("read the ledger's log in %s: %w", dir, err)
+	}
+	n.mu.Lock()
+	n.votersFloor = floor // before raft says anything: while it replays its log, older ones come by again, and they are history
+	n.mu.Unlock()
+	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign, n.Doubt)
+	s.stream.show = func() []mark.Signed { return n.showMarks(s) }
+	s.stream.learn = func(peer taskstate.PeerID, shown []mark.Signed) error {
+		if n.learnMarks(peer, shown); s.unsound.Load() != nil {
+			return errNoSeat
+		}
+		return nil
+	}
+	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout, MaxRPCsInFlight: noPipeline})
+	s.raft, err = newRaft(conf, s.fsm, raftLogs{s.store, func(err error) { n.seatUnsound(s, err) }}, snaps, steadyTransport{s.trans, s.store})
+	if err != nil {
+		s.trans.CloseStreams()
+		_ = s.trans.Close()
+		_ = s.store.Close()
+		return fmt.Errorf("start the ledger from %s: %w", dir, err)
+	}
+	n.mu.Lock()
+	n.seat = s
+	n.mu.Unlock()
+	n.disk.moved() // a write of before was not seen
+	n.ring.bound(n.cfg.RingBytes)
+	s.observe(n)
+	if err := n.saveMemo(); err != nil {
+		return errors.Join(fmt.Errorf("remember the seat among the voters: %w", err), n.closeSeat())
+	}
+	s.settle(n)
+	n.Doubt()
+	return nil
+}
+
+func (n *Node) raftConfig(s *seat) *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(s.self.server())
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = raftTimers(n.cfg.Timings)
+	c.CommitTimeout = commitTimeout
+	c.BatchApplyCh = true
+	c.MaxAppendEntries = 16 // our entries are batches already; sixteen of the largest must pass within raftTimeout
+	c.ShutdownOnRemove = false
+	c.TrailingLogs = trailingLogs
+	c.SnapshotThreshold = snapshotEntries
+	c.SnapshotInterval = 30 * time.Second
+	c.NoLegacyTelemetry = true
+	c.NotifyCh = n.notify
+	return c
+}
+
+// commitTimeout is how soon an idle leader tells the other voters what has been committed. It need not be soon: their replicas
+// follow the coordinator's stream (see runFollow), and an election commits by itself.
+const commitTimeout = 4 * time.Second
+
+// Raft's own timers are slower than Timings say: whoever has a reason to ask whether the coordinator lives asks it directly, in the time
+// that Timings say (see doubt.go), and raft's timers are left with what nobody had a reason to ask about. At 300/300/200 ms a leader
+// sends each voter a heartbeat every 0.75 to 1.5 s (see relax) and gives up after two seconds without a majority, still before its
+// peer calls a job HELD (3 s); a voter stands by itself after 2.25 to 4.5 s. Slower would save little: what is left wakes a coordinator up
+// five times a second, of about 25.
+func raftTimers(t Timings) (heartbeat, election, lease time.Duration) {
+	lease = 10 * t.Lease
+	heartbeat = max(15*t.Heartbeat/2, lease) // raft demands that a voter's patience is no shorter than the lease, and an election no shorter than that
+	return heartbeat, max(15*t.Election/2, heartbeat), lease
+}
+
+// bootstrap writes the two entries a ledger begins with: its configuration, this peer alone, and its first decision. Alone, what is
+// on this disk is committed.
+func (s *seat) bootstrap(conf *raft.Config, snaps raft.SnapshotStore, first []byte) error {
+	id := s.self.server()
+	conf0 := raft.Configuration{Servers: []raft.Server{{Suffrage: raft.Voter, ID: raft.ServerID(id), Address: raft.ServerAddress(id)}}}
+	if err := raft.BootstrapCluster(conf, s.store, s.store, snaps, nil, conf0); err != nil {
+		return err
+	}
+	return s.store.StoreLog(&raft.Log{Index: 2, Term: 1, Type: raft.LogCommand, Data: first, AppendedAt: time.Now()})
+}
+
+// observe wakes whoever decides whom to follow when raft learns of another leader.
+func (s *seat) observe(n *Node) {
+	ch := make(chan raft.Observation, 16)
+	s.watched = make(chan struct{})
+	s.watch = raft.NewObserver(ch, false, func(o *raft.Observation) bool {
+		_, ok := o.Data.(raft.LeaderObservation)
+		return ok
+	})
+	s.raft.RegisterObserver(s.watch)
+	go func() {
+		defer close(s.watched)
+		for range ch {
+			n.leaderMoved(s)
+		}
+	}()
+	// The observer never blocks raft; a dropped notice is made up for by the next look, a second later.
+	s.closeWatch = func() { s.raft.DeregisterObserver(s.watch); close(ch); <-s.watched }
+}
+
+// settle looks at the configuration on disk: it tells Voters something to begin with, and a lone voter need not wait for anybody's
+// heartbeat before it stands for election.
+func (s *seat) settle(n *Node) {
+	f := s.raft.GetConfiguration()
+	if f.Error() != nil {
+		return
+	}
+	vs := votersOf(f.Configuration())
+	n.mu.Lock()
+	s.seen = slices.ContainsFunc(vs, s.is)
+	if n.votersIndex == 0 {
+		n.voters = vs
+	}
+	n.mu.Unlock()
+	voting := slices.DeleteFunc(vs, func(v Voter) bool { return !v.Voting })
+	if len(voting) == 1 && s.is(voting[0]) {
+		s.elect()
+	}
+}
+
+// elect makes raft stand for election at once, by the same message with which a leader hands over.
+func (s *seat) elect() {
+	id := s.self.server()
+	req := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(id), Addr: []byte(id)}}
+	_ = s.trans.TimeoutNow(raft.ServerID(id), raft.ServerAddress(id), req, &raft.TimeoutNowResponse{}) // or the timer does it, a little later
+}
+
+// is tells whether v is this server.
+func (s *seat) is(v Voter) bool { return v.Peer == s.self.Peer && v.Incarnation == s.self.Incarnation }
+
+// leader is the server raft believes to lead. One that waits for its own disk does not, whatever raft believes.
+func (s *seat) leader() (taskstate.PeerID, bool) {
+	_, id := s.raft.LeaderWithID()
+	peer, _, err := parseServer(string(id))
+	if _, stuck := s.store.stuck(); stuck && peer == s.self.Peer {
+		return "", false
+	}
+	return peer, err == nil
+}
+
+// closeSeat stops raft and leaves its folder. The caller holds life.
+func (n *Node) closeSeat() error {
+	n.mu.Lock()
+	s := n.seat
+	n.seat = nil
+	n.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	n.ring.bound(ringIdle)
+	s.closeWatch()
+	err := s.shutdown()
+	s.trans.CloseStreams()
+	_ = s.trans.Close()
+	err = errors.Join(err, s.store.Close())
+	n.moved.fire()
+	return err
+}
+
+// shutdown stops raft and waits for it, within reason: a goroutine of raft's that never ends must not keep a peer from stopping.
+func (s *seat) shutdown() error {
+	done := make(chan error, 1)
+	go func() { done <- s.raft.Shutdown().Error() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(shutdownTimeout):
+		return errors.New("raft does not stop; its files are closed regardless")
+	}
+}
+
+// votersOf translates raft's configuration.
+func votersOf(c raft.Configuration) []Voter {
+	out := make([]Voter, 0, len(c.Servers))
+	for _, s := range c.Servers {
+		if peer, inc, err := parseServer(string(s.ID)); err == nil {
+			out = append(out, Voter{Peer: peer, Incarnation: inc, Voting: s.Suffrage == raft.Voter})
+		}
+	}
+	return out
+}
+
+// seatTakenAway tells whether a committed configuration no longer has this server, or never got it.
+func (n *Node) seatTakenAway() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := n.seat
+	if s == nil {
+		return false
+	}
+	if slices.ContainsFunc(n.voters, s.is) {
+		s.seen = true
+		return false
+	}
+	if s.seen {
+		return n.votersIndex > 0 && !s.holds(n.votersIndex)
+	}
+	return time.Since(s.opened) > seatPatience
+}
+
+// holds tells whether the seat's own log has it as a server still, for all that a committed configuration at index can say: one that
+// the log has gone beyond is history.
+func (s *seat) holds(index uint64) bool {
+	return index <= s.raft.CommitIndex() && slices.ContainsFunc(votersOf(s.raft.GetConfiguration().Configuration()), s.is)
+}
+
+// keepSeat gives up a seat that was taken away, together with its folder, and sees to snapshots.
+func (n *Node) keepSeat() {
+	n.saveSeen(false)
+	if s := n.currentSeat(); s != nil {
+		s.renewLog()
+		s.fsm.snapshotIfDue(s)
+		_ = s.store.note() // Health says what is wrong with the disk
+	}
+	if !n.seatTakenAway() {
+		return
+	}
+	n.life.Lock()
+	defer n.life.Unlock()
+	s := n.currentSeat()
+	if s == nil || !n.seatTakenAway() {
+		return
+	}
+	n.cfg.Log.Info("no longer a voter; following from now on")
+	if err := n.dropSeat(s); err != nil {
+		n.cfg.Log.Warn("gave up the seat among the voters, with trouble", "err", err)
+	}
+	n.kick()
+}
+
+// dropSeat closes the seat and forgets it for good. The caller holds life.
+func (n *Node) dropSeat(s *seat) error {
+	err := n.closeSeat()
+	n.redraw()
+	if e := n.saveMemo(); e != nil {
+		return e
+	}
+	if e := os.RemoveAll(n.seatDir(s.generation)); e != nil {
+		return e
+	}
+	return err
+}

@@ -1,0 +1,199 @@
+package quorum
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"covey/dispatch/ledger"
+	"covey/p2p/wire"
+)
+
+// snapStore keeps raft's snapshots as raft's own store does, which checks a checksum of a snapshot's content whenever it is opened, but
+// of nothing beside it. So what is beside it – which entry it is of, and the voters – is written once more at the beginning of the content.
+// Snapshots of version 0.1 have no such beginning.
+type snapStore struct {
+	*raft.FileSnapshotStore
+	dir string // of the seat
+	log hclog.Logger
+}
+
+var _ raft.SnapshotStore = (*snapStore)(nil)
+
+// snapsKept is how many snapshots stay.
+const snapsKept = 2
+
+func openSnapStore(dir string, logger hclog.Logger) (*snapStore, error) {
+	s, err := raft.NewFileSnapshotStoreWithLogger(dir, snapsKept, logger)
+	if err != nil {
+		return nil, fmt.Errorf("open the ledger's snapshots in %s: %w", dir, err)
+	}
+	return &snapStore{FileSnapshotStore: s, dir: dir, log: logger}, nil
+}
+
+// snapMagic begins the content of a snapshot; the length of the snapHead follows in four bytes, and that.
+const snapMagic = "covey raft snapshot 2\n"
+
+// maxSnapHead bounds it: five voters.
+const maxSnapHead = 64 << 10
+
+// snapHead is what raft keeps beside a snapshot.
+type snapHead struct {
+	Index         uint64 `cbor:"1,keyasint"`
+	Term          uint64 `cbor:"2,keyasint"`
+	Configuration []byte `cbor:"3,keyasint"` // as raft encodes it
+	ConfigIndex   uint64 `cbor:"4,keyasint"`
+}
+
+func headOf(index, term uint64, conf raft.Configuration, confIndex uint64) ([]byte, error) {
+	b, err := wire.Marshal(snapHead{Index: index, Term: term, Configuration: raft.EncodeConfiguration(conf), ConfigIndex: confIndex})
+	if err != nil {
+		return nil, err
+	}
+	return append(binary.BigEndian.AppendUint32([]byte(snapMagic), uint32(len(b))), b...), nil
+}
+
+// Create implements raft.SnapshotStore.
+func (s *snapStore) Create(v raft.SnapshotVersion, index, term uint64, conf raft.Configuration, confIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	head, err := headOf(index, term, conf, confIndex)
+	if err != nil {
+		return nil, err
+	}
+	sink, err := s.FileSnapshotStore.Create(v, index, term, conf, confIndex, trans)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := sink.Write(head); err != nil {
+		return nil, errors.Join(err, sink.Cancel())
+	}
+	return sink, nil
+}
+
+// snapBody is the content of a snapshot behind its head.
+type snapBody struct {
+	io.Reader
+	io.Closer
+}
+
+// Open implements raft.SnapshotStore.
+func (s *snapStore) Open(id string) (_ *raft.SnapshotMeta, _ io.ReadCloser, err error) {
+	defer func() {
+		if r := recover(); r != nil { // raft, on a file that makes no sense
+			err = fmt.Errorf("snapshot %s is damaged: %v", id, r)
+		}
+	}()
+	meta, file, err := s.FileSnapshotStore.Open(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	body, err := s.behindHead(meta, file)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("snapshot %s is damaged: %w", id, err), file.Close())
+	}
+	return meta, snapBody{body, file}, nil
+}
+
+// behindHead reads the head of a snapshot and proves that meta says the same.
+func (s *snapStore) behindHead(meta *raft.SnapshotMeta, file io.Reader) (io.Reader, error) {
+	begin := make([]byte, len(snapMagic)+4)
+	n, err := io.ReadFull(file, begin)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if n < len(begin) || string(begin[:len(snapMagic)]) != snapMagic {
+		return io.MultiReader(bytes.NewReader(begin[:n]), file), nil // of version 0.1
+	}
+	size := binary.BigEndian.Uint32(begin[len(snapMagic):])
+	if size > maxSnapHead {
+		return nil, errors.New("its head is too long")
+	}
+	head := append(begin, make([]byte, size)...)
+	if _, err := io.ReadFull(file, head[len(begin):]); err != nil {
+		return nil, err
+	}
+	want, err := headOf(meta.Index, meta.Term, meta.Configuration, meta.ConfigurationIndex)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(head, want) {
+		return nil, errors.New("what is said beside it is not what it says itself")
+	}
+	meta.Size -= int64(len(head))
+	return file, nil
+}
+
+// keepSound puts the snapshots that cannot be read beside the others, where raft does not look, up to the newest one that can.
+func (s *snapStore) keepSound() error {
+	names, err := s.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		err := s.prove(name.id)
+		if err == nil || passing(err) {
+			return err
+		}
+		s.log.Error("a snapshot of the ledger is damaged; it is put away", "snapshot", name.id, "error", err)
+		if err := os.Rename(filepath.Join(s.dir, "snapshots", name.id), filepath.Join(s.dir, "damaged-"+name.id)); err != nil {
+			return fmt.Errorf("put a damaged snapshot of the ledger away: %w", err)
+		}
+	}
+	return nil
+}
+
+// prove reads a snapshot to its end.
+func (s *snapStore) prove(id string) error {
+	meta, r, err := s.Open(id)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	switch {
+	case err != nil:
+		return err
+	case int64(len(b)) != meta.Size:
+		return fmt.Errorf("it has %d bytes, and should have %d", len(b), meta.Size)
+	case meta.ID != id:
+		return fmt.Errorf("it says that it is %s", meta.ID)
+	}
+	_, err = ledger.DecodeState(b)
+	return err
+}
+
+// snapName is the name of a snapshot's folder, TERM-INDEX-TIME.
+type snapName struct {
+	id                string
+	term, index, time uint64
+}
+
+// names lists the snapshots, the newest first, those that cannot be read included.
+func (s *snapStore) names() (out []snapName, err error) {
+	files, err := os.ReadDir(filepath.Join(s.dir, "snapshots"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the ledger's snapshots: %w", err)
+	}
+	for _, f := range files {
+		n := snapName{id: f.Name()}
+		if _, err := fmt.Sscanf(n.id, "%d-%d-%d", &n.term, &n.index, &n.time); err != nil || !f.IsDir() || filepath.Ext(n.id) != "" {
+			continue
+		}
+		out = append(out, n)
+	}
+	slices.SortFunc(out, func(a, b snapName) int {
+		return slices.Compare([]uint64{b.term, b.index, b.time}, []uint64{a.term, a.index, a.time})
+	})
+	return out, nil
+}

@@ -1,0 +1,272 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"covey/dispatch/ledger/quorum/mark"
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// RaftProtocol carries raft's own messages between voters.
+const RaftProtocol = "/covey/raft/1"
+
+// raftHello comes before raft's bytes on every stream. It names both servers, so that nobody answers for a disk that was lost, and the
+// generation, so that ledgers of two generations never exchange a vote.
+type raftHello struct {
+	Generation uint64 `cbor:"1,keyasint"`
+	From       string `cbor:"2,keyasint"`
+	To         string `cbor:"3,keyasint"`
+
+	Marks []mark.Signed `cbor:"5,keyasint,omitempty"` // how far From had acknowledged, and what it saw of others
+}
+
+// raftAnswer accepts a hello, or says why not.
+type raftAnswer struct {
+	OK         bool   `cbor:"1,keyasint,omitempty"`
+	Generation uint64 `cbor:"2,keyasint,omitempty"`
+	Why        string `cbor:"3,keyasint,omitempty"`
+
+	Marks []mark.Signed `cbor:"4,keyasint,omitempty"` // as in raftHello
+}
+
+const (
+	raftHelloCap     = 8 << 10
+	raftHelloTimeout = 3 * time.Second
+)
+
+// streamLayer is raft's network: streams of RaftProtocol between servers of one generation.
+type streamLayer struct {
+	net        dialer
+	generation uint64
+	self       Voter
+	foreign    func(peer taskstate.PeerID, generation uint64, others ...taskstate.PeerID) // told when the other side is of another generation
+	broke      func()                                                                     // told when a stream ends
+
+	show  func() []mark.Signed                        // what is said about marks in greetings; nil: nothing
+	learn func(taskstate.PeerID, []mark.Signed) error // what the other side says about them; its error ends the stream
+
+	accept chan net.Conn
+	done   chan struct{}
+
+	mu     sync.Mutex
+	closed bool
+	conns  map[net.Conn]struct{}
+}
+
+// dialer is the half of p2p.Net that opens streams.
+type dialer interface {
+	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
+}
+
+func newStreamLayer(n dialer, generation uint64, self Voter, foreign func(taskstate.PeerID, uint64, ...taskstate.PeerID), broke func()) *streamLayer {
+	return &streamLayer{
+		net: n, generation: generation, self: self, foreign: foreign, broke: broke,
+		accept: make(chan net.Conn), done: make(chan struct{}), conns: make(map[net.Conn]struct{}),
+	}
+}
+
+// Dial implements raft.StreamLayer. Raft's own connections to itself (see seat.elect) stay in memory.
+func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	if string(address) == s.self.server() {
+		return s.dialSelf()
+	}
+	peer, _, err := parseServer(string(address))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), min(timeout, raftHelloTimeout))
+	defer cancel()
+	c, err := s.net.Dial(ctx, peer, RaftProtocol)
+	if err != nil {
+		return nil, err
+	}
+	_ = c.SetDeadline(time.Now().Add(raftHelloTimeout))
+	if err := s.greet(c, peer, string(address)); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	_ = c.SetDeadline(time.Time{})
+	return s.keep(c)
+}
+
+// greet is the dialling side of the hello. The answer is one small frame, and raft says nothing before it is asked: no byte
+// of raft's is swallowed by the reader's buffer.
+func (s *streamLayer) greet(c net.Conn, peer taskstate.PeerID, to string) error {
+	h := raftHello{Generation: s.generation, From: s.self.server(), To: to}
+	if s.show != nil {
+		h.Marks = s.show()
+	}
+	if err := wire.NewWriter(c, raftHelloCap).Send(h); err != nil {
+		return fmt.Errorf("greet voter %s: %w", to, err)
+	}
+	var a raftAnswer
+	if err := wire.NewReader(c, raftHelloCap).Read(&a); err != nil {
+		return fmt.Errorf("greet voter %s: %w", to, err)
+	}
+	if s.learn != nil {
+		if err := s.learn(peer, a.Marks); err != nil {
+			return err
+		}
+	}
+	if a.OK {
+		return nil
+	}
+	if a.Generation > s.generation {
+		s.foreign(peer, a.Generation)
+	}
+	return fmt.Errorf("voter %s refuses: %s", to, a.Why)
+}
+
+func (s *streamLayer) dialSelf() (net.Conn, error) {
+	a, b := net.Pipe()
+	if _, err := s.keep(a); err != nil {
+		return nil, err
+	}
+	if err := s.offer(b); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// keep remembers a connection, so that Close ends it.
+func (s *streamLayer) keep(c net.Conn) (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		_ = c.Close()
+		return nil, net.ErrClosed
+	}
+	s.conns[c] = struct{}{}
+	return &keptConn{Conn: c, layer: s}, nil
+}
+
+// offer hands an accepted connection to raft and returns at once; raft owns it then.
+func (s *streamLayer) offer(c net.Conn) error {
+	k, err := s.keep(c)
+	if err != nil {
+		return err
+	}
+	select {
+	case s.accept <- k:
+		return nil
+	case <-s.done:
+		_ = k.Close()
+		return net.ErrClosed
+	}
+}
+
+// Accept implements net.Listener.
+func (s *streamLayer) Accept() (net.Conn, error) {
+	select {
+	case c := <-s.accept:
+		return c, nil
+	case <-s.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends the listener and every connection, dialled or accepted.
+func (s *streamLayer) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	close(s.done)
+	for c := range s.conns {
+		_ = c.Close()
+	}
+	clear(s.conns)
+	return nil
+}
+
+// Addr implements net.Listener: the own server.
+func (s *streamLayer) Addr() net.Addr { return serverAddr(s.self.server()) }
+
+type serverAddr string
+
+func (serverAddr) Network() string  { return "covey" }
+func (a serverAddr) String() string { return string(a) }
+
+// keptConn forgets itself when raft closes it, which raft does when the other side has.
+type keptConn struct {
+	net.Conn
+	layer *streamLayer
+}
+
+func (k *keptConn) Close() error {
+	k.layer.mu.Lock()
+	delete(k.layer.conns, k.Conn)
+	k.layer.mu.Unlock()
+	k.layer.broke()
+	return k.Conn.Close()
+}
+
+// errNoSeat answers whoever sends raft messages to a peer that holds no vote.
+var errNoSeat = errors.New("this peer is not a voter")
+
+// handleRaft is the accepting side of the hello. It returns when raft has taken over the stream or it was refused.
+func (n *Node) handleRaft(peer string, c net.Conn) {
+	_ = c.SetDeadline(time.Now().Add(raftHelloTimeout))
+	var h raftHello
+	if err := wire.NewReader(c, raftHelloCap).Read(&h); err != nil {
+		_ = c.Close()
+		return
+	}
+	s, why := n.admitRaft(peer, h)
+	a := raftAnswer{OK: why == nil, Generation: n.Generation()}
+	if s := n.currentSeat(); s != nil {
+		a.Marks = n.showMarks(s)
+	}
+	if why != nil {
+		a.Why = why.Error()
+		n.cfg.Log.Debug("refused a raft stream", "peer", peer, "why", why)
+	}
+	if err := wire.NewWriter(c, raftHelloCap).Send(a); err != nil || why != nil {
+		_ = c.Close()
+		return
+	}
+	_ = c.SetDeadline(time.Time{})
+	_ = s.stream.offer(c)
+}
+
+// admitRaft checks a hello: same generation, meant for this life of this peer, and from a peer that may vote.
+func (n *Node) admitRaft(peer string, h raftHello) (*seat, error) {
+	s := n.currentSeat()
+	if s == nil {
+		return nil, errNoSeat
+	}
+	from, _, err := parseServer(h.From)
+	switch {
+	case err != nil:
+		return nil, err
+	case from != peer:
+		return nil, fmt.Errorf("%s speaks for %s", peer, from)
+	case h.Generation != s.generation:
+		if h.Generation > s.generation {
+			n.reportForeign(peer, h.Generation)
+		}
+		return nil, fmt.Errorf("generation %d here, %d there", s.generation, h.Generation)
+	case h.To != s.stream.self.server():
+		return nil, fmt.Errorf("%s was lost with its disk; this is %s", h.To, s.stream.self.server())
+	case !n.Seated(peer):
+		n.askForProof(peer)
+		return nil, fmt.Errorf("%s: %w", peer, errUnseated)
+	}
+	if n.learnMarks(peer, h.Marks); s.unsound.Load() != nil {
+		return nil, errNoSeat
+	}
+	if n.turnedBack(h.From, h.Generation, h.Marks) {
+		return nil, fmt.Errorf("%s had acknowledged more than it knows of now: its folder was turned back", h.From)
+	}
+	return s, nil
+}
