@@ -49,7 +49,14 @@ func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) 
 	if err != nil {
 		return nil, fmt.Errorf("dial %s %s: %w", peerID, name, h.older(p, err))
 	}
-	return newConn(s, false), nil
+	return h.watched(newConn(s, false)), nil
+}
+
+// watched has the connections to a peer looked at when somebody has waited on a stream in vain. TCP tries again ever later what a
+// cut has swallowed: after a cut of seven seconds it may be silent for six more, while a new connection would be answered at once.
+func (h *Host) watched(c *conn) *conn {
+	c.silent = func() { h.doubt(c.Conn().RemotePeer(), dialTimeout) }
+	return c
 }
 
 // open is NewStream without libp2p's memory of failures, and with a second try if the connection it used turned out dead.
@@ -144,13 +151,23 @@ const doubtTime = time.Second
 // not: a silently dead connection would make dials to its next life hang, and one that works is better news than theirs. It returns
 // at once.
 func (h *Host) Doubt(peerID string) {
-	p, err := peer.Decode(peerID)
-	if err != nil || len(h.sw.ConnsToPeer(p)) == 0 {
+	if p, err := peer.Decode(peerID); err == nil {
+		h.doubt(p, doubtTime)
+	}
+}
+
+// doubt closes the connections to a peer on which it does not answer in time. One look at a peer at once is enough.
+func (h *Host) doubt(p peer.ID, patience time.Duration) {
+	if len(h.sw.ConnsToPeer(p)) == 0 {
+		return
+	}
+	if _, looked := h.doubted.LoadOrStore(p, nil); looked {
 		return
 	}
 	h.spawn(func() {
+		defer h.doubted.Delete(p)
 		old := h.sw.ConnsToPeer(p)
-		ctx, cancel := context.WithTimeout(network.WithNoDial(h.ctx, "doubt"), doubtTime)
+		ctx, cancel := context.WithTimeout(network.WithNoDial(h.ctx, "doubt"), patience)
 		defer cancel()
 		if err := h.hello(ctx, p); err == nil || answered(err) {
 			return

@@ -76,3 +76,9 @@ func Listening(h *Host) (out []string) {
 	}
 	return out
 }
+
+// Doubted tells whether h looks at a connection at the moment.
+func Doubted(h *Host) (found bool) {
+	h.doubted.Range(func(_, _ any) bool { found = true; return false })
+	return found
+}

@@ -56,8 +56,9 @@ type Host struct {
 		sync.Mutex
 		ps *pubsub.PubSub
 	}
-	drops drops
-	relay relayState
+	drops   drops
+	doubted sync.Map // the peers whose connections are being looked at
+	relay   relayState
 }
 
 var _ Net = (*Host)(nil)
@@ -245,7 +246,11 @@ func (h *Host) Handle(name string, f func(peer string, c net.Conn)) {
 			}
 			defer h.gate.leaveAdmitted(o)
 		}
-		f(s.Conn().RemotePeer().String(), newConn(s, stranger))
+		c := newConn(s, stranger)
+		if !stranger {
+			h.watched(c)
+		}
+		f(s.Conn().RemotePeer().String(), c)
 	}))
 }
 

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
+	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"covey/p2p"
 )
@@ -76,19 +79,69 @@ func (c *cable) pass(to io.Writer, from io.Reader) {
 
 func (c *cable) freeze() { c.once.Do(func() { close(c.frozen) }) }
 
-func TestConnectGivesUpAConnectionWithoutASignOfLife(t *testing.T) {
-	a, b := start(t, everybody()), start(t, everybody())
+// throughCable is a host and another that it reaches through a cable; gone tells who was disconnected.
+func throughCable(t *testing.T) (a, b *p2p.Host, c *cable, gone chan string) {
+	t.Helper()
+	a, b = start(t, everybody()), start(t, everybody())
 	serveEcho(b)
-	c := newCable(t, net.JoinHostPort("127.0.0.1", itoa(b.Port())))
+	c = newCable(t, net.JoinHostPort("127.0.0.1", itoa(b.Port())))
 	_, through, err := p2p.ParseAddr(c.l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := make(chan string, 64)
+	gone = make(chan string, 64)
 	a.OnDisconnect(func(p string) { gone <- p })
 	if err := connect(t, a, b.Self(), []string{through}); err != nil {
 		t.Fatal(err)
 	}
+	return a, b, c, gone
+}
+
+func TestWhoWaitsInVainOnAStreamHasADeadConnectionClosed(t *testing.T) {
+	a, b, c, gone := throughCable(t)
+	s, err := a.Dial(ctx(t), b.Self(), echo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := echoed(s, "there"); err != nil {
+		t.Fatal(err)
+	}
+	c.freeze()
+	s.SetReadDeadline(time.Now().Add(2500 * time.Millisecond))
+	if _, err := s.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("a read of nothing: %v", err)
+	}
+	<-gone
+}
+
+func TestWhoWaitsInVainForAPeerThatAnswersOtherwiseKeepsTheConnection(t *testing.T) {
+	a, b, _, gone := throughCable(t)
+	s, err := a.Dial(ctx(t), b.Self(), echo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.SetReadDeadline(time.Now().Add(2500 * time.Millisecond))
+	if _, err := s.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("a read of nothing: %v", err)
+	}
+	for p2p.Doubted(a) {
+		runtime.Gosched()
+	}
+	select {
+	case <-gone:
+		t.Error("the connection was closed")
+	default:
+	}
+	s.SetReadDeadline(time.Time{})
+	if err := echoed(s, "still there"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConnectGivesUpAConnectionWithoutASignOfLife(t *testing.T) {
+	a, b, c, gone := throughCable(t)
 	c.freeze()
 	if err := a.Connect(ctx(t), b.Self(), nil); err == nil || errors.Is(err, p2p.ErrNotAdmitted) {
 		t.Fatalf("over a dead cable: %v", err)

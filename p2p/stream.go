@@ -25,11 +25,17 @@ type conn struct {
 	network.Stream
 	once sync.Once
 	done chan struct{}
+	// silent is called when a Read has waited for silentFor in vain; nil: not.
+	silent func()
 
 	// A stranger's stream: deadlines cannot be moved beyond last, and only so many bytes are read.
 	last time.Time
 	left int64
 }
+
+// silentFor is how long a Read waits in vain before somebody looks whether the connection lives. Those who wait for a sign of
+// life every second end at three; what is slower is no reason to close anything, and costs one hello.
+const silentFor = 2 * time.Second
 
 func newConn(s network.Stream, stranger bool) *conn {
 	c := &conn{Stream: s, done: make(chan struct{}), left: -1}
@@ -54,11 +60,16 @@ func (c *conn) Read(b []byte) (int, error) {
 		}
 		b = b[:min(int64(len(b)), c.left)]
 	}
+	begin := time.Now()
 	n, err := c.Stream.Read(b)
 	if c.left >= 0 {
 		c.left -= int64(n)
 	}
-	return n, c.explain(err)
+	err = c.explain(err)
+	if c.silent != nil && errors.Is(err, os.ErrDeadlineExceeded) && time.Since(begin) >= silentFor {
+		c.silent()
+	}
+	return n, err
 }
 
 func (c *conn) Write(b []byte) (int, error) {
