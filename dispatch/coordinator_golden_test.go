@@ -187,12 +187,13 @@ func (r *coordRig) sessionCommand(w []string) {
 	conn := r.conns[peer]
 	frame := func(f Up) { r.step(SessionFrame{Conn: conn, Frame: f}) }
 	switch w[0] {
-	case "hello", "open": // hello PEER [inc=] [cpus=] [acked=] [session=] [fence=G/T] [name=] [TASK=STATE…]; open leaves the reports out
+	case "hello", "open": // hello PEER [inc=] [cpus=] [acked=] [session=] [replaces=] [fence=G/T] [name=] [TASK=STATE…]; open leaves the reports out
 		a := argsOf(w[2:])
 		h := Hello{Incarnation: taskstate.Incarnation(peer + "1"), Session: a["session"], Acked: uint64(atoi(a["acked"]))}
 		if a["inc"] != "" {
 			h.Incarnation = taskstate.Incarnation(a["inc"])
 		}
+		h.Replaces = taskstate.Incarnation(a["replaces"])
 		if a["fence"] != "" {
 			h.Fence = taskstate.At(1, uint64(atoi(a["fence"])))
 		}

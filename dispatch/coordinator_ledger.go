@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"cmp"
+	"slices"
 
 	"covey/dispatch/ledger"
 	"covey/p2p/admission"
@@ -318,7 +319,7 @@ func (c *Coordinator) appliedRegister(reg *ledger.Register, r *ledger.Result) {
 // fence remembers a life that is over, so that a copy of its data folder is told.
 func (p *peerState) fence(inc taskstate.Incarnation) {
 	const remembered = 8
-	if inc == "" {
+	if inc == "" || slices.Contains(p.fenced, inc) {
 		return
 	}
 	if p.fenced = append(p.fenced, inc); len(p.fenced) > remembered {

@@ -55,6 +55,7 @@ func (c *Coordinator) onHello(ev SessionOpened) {
 		c.refuse(s, *no)
 		return
 	}
+	p.fence(ev.Hello.Replaces)
 	s.id = fmt.Sprintf("%s.%d", c.epoch, ev.Conn)
 	if old := p.session; old != nil {
 		if ev.Hello.Session == old.id && old.incarnation == s.incarnation {

@@ -42,6 +42,9 @@ type Hello struct {
 	Acked       uint64                `cbor:"5,keyasint"` // batches up to here were acknowledged
 	Last        uint64                `cbor:"6,keyasint"` // number of the newest batch signed
 	Start       starts.Start          `cbor:"7,keyasint,omitzero"`
+	// Replaces is the incarnation that this start of the peer began with, if it had to begin another: a stream it opened for that one may
+	// arrive after this one.
+	Replaces taskstate.Incarnation `cbor:"8,keyasint,omitempty"`
 }
 
 // Report lists tasks a worker holds, each with its newest status: sent after Hello in as many frames as it takes.

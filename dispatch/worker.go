@@ -179,7 +179,9 @@ func (w *Worker) renew(lost *lostJournal) error {
 	if err != nil {
 		return err
 	}
+	before := w.inc
 	w.begin(head, w.core.offer)
+	w.core.replaces = before
 	w.renewed(lost.why)
 	return nil
 }

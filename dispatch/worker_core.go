@@ -124,9 +124,11 @@ type workerCore struct {
 	inc     taskstate.Incarnation
 	offer   Offer
 	started starts.Start
-	born    time.Time
-	now     time.Time
-	out     []workerEffect
+	// replaces is the incarnation before, if this start began with it.
+	replaces taskstate.Incarnation
+	born     time.Time
+	now      time.Time
+	out      []workerEffect
 
 	state     journalState // as it is, or will be with the transaction under way, on disk
 	replaying bool         // the journal is not read yet: nothing is known of what this worker holds

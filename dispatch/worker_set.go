@@ -24,7 +24,7 @@ func (c *workerCore) opened(link uint64) {
 	c.send(Up{Hello: &Hello{
 		Incarnation: c.inc, Session: c.link.session, Fence: c.state.Fence, Offer: c.offered(),
 		Acked: c.state.Acked, Last: c.last,
-		Start: c.started,
+		Start: c.started, Replaces: c.replaces,
 	}})
 	if !c.replaying {
 		c.report()
