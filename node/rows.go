@@ -26,6 +26,13 @@ func jobRow(j *ledger.JobRecord, reported map[taskstate.State]int) api.Job {
 	} {
 		tasks[s.String()] += k
 	}
+	if c.Retired > 0 && !j.Lasts() { // tasks that were cancelled one by one are tasks of the job as before
+		for n := 1; n <= j.Slots(); n++ {
+			if r := j.Slot(n); r.Retired && r.Final != nil {
+				tasks[r.Final.State.String()]++
+			}
+		}
+	}
 	open := c.Open
 	for s, k := range reported {
 		k = min(k, open) // the table and the ledger are read one after the other
@@ -63,7 +70,9 @@ func noTasks() map[string]int {
 // heldRow is a job that waits here for a coordinator (held), or that was taken back before one saw it (shutdown).
 func heldRow(h heldJob, state taskstate.State) api.Job {
 	tasks, name := noTasks(), "held"
-	tasks[state.String()] = h.Job.Count
+	if h.Job.Schedule == nil { // the tasks of a schedule are those of its runs
+		tasks[state.String()] = h.Job.Count
+	}
 	if state.Final() {
 		name = state.String()
 	}

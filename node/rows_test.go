@@ -1,7 +1,10 @@
 package node
 
 import (
+	"fmt"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
@@ -172,4 +175,114 @@ func TestAHeldJobsRowSaysHeldAndPending(t *testing.T) {
 	if r.ID != "k3v5q7x2ab.2.1" || r.State != "pending" {
 		t.Fatalf("%+v", r)
 	}
+}
+
+// What `peer jobs` counts is what `peer tasks` lists, state by state, whatever happens to a job.
+func TestTheCountsOfAJobAreThoseOfItsTasks(t *testing.T) {
+	s := newScripted(t)
+	a := s.newAuthor()
+	life, number := 0, uint64(0)
+	try := func(c ledger.Command) { // it may be refused
+		if _, _, err := s.memory.Propose(t.Context(), []ledger.Command{c}); err != nil {
+			t.Fatal(err)
+		}
+		s.follow()
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		life++
+		id := taskstate.JobID(fmt.Sprintf("job%d", life))
+		j := noopJob("", rapid.IntRange(1, 6).Draw(rt, "count"), 0)
+		j.ID, j.Submitter = id, s.self
+		j.Type = rapid.SampledFrom([]taskstate.JobType{taskstate.BatchJob, taskstate.ServiceJob, taskstate.GlobalJob}).Draw(rt, "type")
+		if j.Type != taskstate.BatchJob {
+			j.Name, j.Version = string(id), 1
+		}
+		if j.Type == taskstate.GlobalJob {
+			j.Count = 0
+		}
+		s.write(ledger.Command{Submit: &ledger.Submit{Job: j}})
+		slot := func(which func(ledger.SlotRecord) bool) (r ledger.SlotRecord, ok bool) {
+			var all []ledger.SlotRecord
+			s.replica.Read(func(st *ledger.State) {
+				job, _ := st.Job(id)
+				for n := 1; n <= job.Slots(); n++ {
+					if r := job.Slot(n); which(r) {
+						all = append(all, r)
+					}
+				}
+			})
+			if len(all) == 0 {
+				return r, false
+			}
+			return rapid.SampledFrom(all).Draw(rt, "slot"), true
+		}
+		open := func(r ledger.SlotRecord) bool { return r.Open }
+		any := func(ledger.SlotRecord) bool { return true }
+		status := func(r ledger.SlotRecord, states ...taskstate.State) taskstate.Status {
+			st := taskstate.Status{Task: taskstate.Task(id, r.Slot, r.Attempt), Seq: 1, Index: r.Index, At: 1500, Exit: taskstate.NoExit}
+			st.State = rapid.SampledFrom(states).Draw(rt, "state")
+			return st
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"assign": func(*rapid.T) {
+				if r, ok := slot(ledger.SlotRecord.Pending); ok {
+					try(ledger.Command{Assign: &ledger.Assign{Job: id, Peer: a.id, Incarnation: a.inc, Version: j.Version, Slots: []ledger.Slots{{First: r.Slot, N: 1, Attempt: max(r.Attempt, 1)}}}})
+				}
+			},
+			"report": func(*rapid.T) {
+				if r, ok := slot(open); ok {
+					number++
+					_, _, _ = s.statuses.accept(bytesOf(t, a.envelope(number, status(r, taskstate.Accepted, taskstate.Preparing, taskstate.Running, taskstate.Complete, taskstate.Failed))))
+				}
+			},
+			"settle": func(*rapid.T) {
+				if r, ok := slot(open); ok {
+					st := status(r, taskstate.Complete, taskstate.Failed, taskstate.Rejected, taskstate.Shutdown, taskstate.Orphaned)
+					try(ledger.Command{Settle: &ledger.Settle{Peer: a.id, Incarnation: a.inc, Statuses: []taskstate.Status{st}}})
+				}
+			},
+			"lose": func(*rapid.T) {
+				if r, ok := slot(open); ok {
+					try(ledger.Command{Supersede: &ledger.Supersede{Task: taskstate.Task(id, r.Slot, r.Attempt), Reason: taskstate.ReasonUnreachable, Again: true}})
+				}
+			},
+			"renew": func(*rapid.T) {
+				if r, ok := slot(any); ok {
+					try(ledger.Command{Renew: &ledger.Renew{Job: id, Slots: []ledger.Slots{{First: r.Slot, N: 1, Attempt: r.Attempt}}, Reason: taskstate.ReasonMoved}})
+				}
+			},
+			"retire": func(*rapid.T) {
+				if r, ok := slot(any); ok {
+					try(ledger.Command{Retire: &ledger.Retire{Job: id, Slots: []ledger.Slots{{First: r.Slot, N: 1, Attempt: r.Attempt}}, Reason: taskstate.ReasonScaled}})
+				}
+			},
+			"grow": func(*rapid.T) {
+				if j.Type == taskstate.GlobalJob {
+					try(ledger.Command{Grow: &ledger.Grow{Job: id, Peers: []taskstate.PeerID{a.id}}})
+					return
+				}
+				try(ledger.Command{Grow: &ledger.Grow{Job: id, N: 1}})
+			},
+			"cancel": func(*rapid.T) { try(ledger.Command{Cancel: &ledger.Cancel{Job: id, Reason: "by me"}}) },
+			"": func(rt *rapid.T) {
+				rows, err := s.taskRows(id, nil)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				listed, row := map[string]int{}, s.rowOf(id)
+				for _, r := range rows {
+					listed[r.State]++
+				}
+				for state, n := range row.Tasks {
+					if n != listed[state] {
+						rt.Fatalf("%d %s, and of the tasks %v", n, state, listed)
+					}
+					delete(listed, state)
+				}
+				if len(listed) > 0 {
+					rt.Fatalf("not counted: %v", listed)
+				}
+			},
+		})
+	})
 }

@@ -55,8 +55,8 @@ func (c *cli) leaveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "leave",
 		Short: "Stop this peer's tasks, give up its membership and stop it",
-		Long: `Stop this peer's tasks, give up its place among the peers and stop it. Its tasks run elsewhere. To come back it needs a
-ticket. To stop it for a while only, use ` + "`peer down`.",
+		Long: `Stop this peer's tasks, give up its place among the peers and stop it. Its tasks run elsewhere. To
+come back it needs a ticket. To stop it for a while only, use ` + "`peer down`.",
 		Args: exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cl := c.client()
@@ -73,8 +73,9 @@ func (c *cli) removeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remove PEER",
 		Short: "End another peer's membership: its gate closes, its tasks stop and run elsewhere",
-		Long: `End another peer's membership: its gate closes, its tasks stop there and run elsewhere. One that is away stops them when it
-learns of it. A ticket that let it in, or that it made, and is still good would let it in again: they are named, and with --tickets revoked.`,
+		Long: `End another peer's membership: its gate closes, its tasks stop there and run elsewhere. One that
+is away stops them when it learns of it. A ticket that let it in, or that it made, and is still
+good would let it in again: they are named, and with --tickets revoked.`,
 		Example: "  peer remove laptop2\n  peer remove laptop2 --tickets",
 		Args:    exactly(1, "a peer: its id, a unique part of it, or its name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -153,7 +154,7 @@ func (c *cli) ticketCommand() *cobra.Command {
 		Short: "Make an invite: one line to type on the machine that shall join",
 		Example: `  peer ticket                          then, there: peer up --join covey1…
   peer ticket --uses 20 --expires 72h  for a room full of machines
-  peer ticket --guest                  for somebody else's machine: it runs and submits, and does not decide
+  peer ticket --guest                  for somebody else's machine: it does not decide
   peer ticket --list
   peer ticket --revoke k3v5q7x2`,
 		Args: exactly(0, ""),
@@ -162,6 +163,8 @@ func (c *cli) ticketCommand() *cobra.Command {
 			switch {
 			case list:
 				return c.listTickets(cmd, cl)
+			case revoke != "" && c.output != tableForm && !c.outputFromEnv:
+				return api.Errorf(api.Usage, "--revoke lists nothing, so it takes no -o")
 			case revoke != "":
 				return cl.Revoke(cmd.Context(), revoke)
 			}
@@ -178,7 +181,7 @@ func (c *cli) ticketCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if c.output != "table" {
+			if c.output != tableForm {
 				return emit(c, t, []api.Ticket{t}, nil)
 			}
 			fmt.Fprintln(c.Out, t.Ticket)
@@ -229,12 +232,12 @@ func (c *cli) statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return emit(c, s, []api.Status{s}, func(w io.Writer) { statusText(w, s) })
+			return emit(c, s, []api.Status{s}, func(w io.Writer) { c.statusText(w, s) })
 		},
 	}
 }
 
-func statusText(w io.Writer, s api.Status) {
+func (c *cli) statusText(w io.Writer, s api.Status) {
 	line := func(k, v string) {
 		if v != "" {
 			fmt.Fprintf(w, "%-12s %s\n", k, v)
@@ -256,6 +259,6 @@ func statusText(w io.Writer, s api.Status) {
 	line("missing", strings.Join(s.Missing, ", "))
 	line("version", s.Version)
 	for _, x := range s.Warnings {
-		line("warning", x)
+		line("warning", c.carry(x))
 	}
 }

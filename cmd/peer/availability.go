@@ -23,15 +23,18 @@ func (c *cli) drainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drain PEER",
 		Short: "Give a peer no more tasks, and move what runs there elsewhere",
-		Long: `Give a peer no more tasks, and move those it has: a service's go elsewhere at once, a global job's end, and a batch job's are stopped
-and run again elsewhere – at once, or when --grace is over and they still run. (Of a batch job that must not run twice, what had begun ends
-there.) It holds until ` + "`peer activate`" + `, also across restarts; a peer that is away now learns it when it is back.
+		Long: `Give a peer no more tasks, and move those it has: a service's go elsewhere at once, a global job's
+end, and a batch job's are stopped and run again elsewhere – at once, or when --grace is over and
+they still run. (Of a batch job that must not run twice, what had begun ends there.) It holds
+until ` + "`peer activate`" + `, also across restarts; a peer that is away now learns it when it is back.
 
 PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that is asked.
 
---wait returns when nothing is left there: every task given to it has ended, and its last status is acknowledged. Nothing is lost if it is then
-switched off. With --timeout it gives up waiting with exit code 5 and says what is left; the drain goes on. So it does after Ctrl-C. For a
-peer that is drained already it only waits, and the grace it was given stays; without --wait, or with --grace, what is said now holds.`,
+--wait returns when nothing is left there: every task given to it has ended, and its last status
+is acknowledged. Nothing is lost if it is then switched off. With --timeout it gives up waiting
+with exit code 5 and says what is left; the drain goes on. So it does after Ctrl-C. For a peer
+that is drained already it only waits, and the grace it was given stays; without --wait, or with
+--grace, what is said now holds.`,
 		Example: `  peer drain laptop --wait && ssh laptop peer down
   peer drain laptop --grace 10m --reason "goes to the repair shop"
   peer drain self`,
@@ -59,7 +62,8 @@ func (c *cli) pauseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause PEER",
 		Short: "Give a peer no more tasks; what runs there goes on",
-		Long: `Give a peer no more tasks. What it has goes on. It holds until ` + "`peer activate`" + `, also across restarts.
+		Long: `Give a peer no more tasks. What it has goes on. It holds until ` + "`peer activate`" + `, also across
+restarts.
 
 PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that is asked.`,
 		Example: "  peer pause laptop --reason \"I need it today\"\n  peer pause self",
@@ -76,7 +80,8 @@ func (c *cli) activateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "activate PEER",
 		Short: "Give a peer tasks again after drain or pause",
-		Long: `Give a peer tasks again after ` + "`peer drain` or `peer pause`" + `. What waits goes there at once; what was moved away stays where it is.
+		Long: `Give a peer tasks again after ` + "`peer drain` or `peer pause`" + `. What waits goes there at once; what
+was moved away stays where it is.
 
 PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that is asked.`,
 		Example: "  peer activate laptop",

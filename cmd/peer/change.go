@@ -15,9 +15,10 @@ func (c *cli) scaleCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "scale JOB=N",
 		Short: "Have a service keep another number of tasks running",
-		Long: `Have a service keep N tasks running. What is too much goes in this order: tasks that wait for a peer, tasks that do not run, those whose
-version failed there, then on the peers that have most of it, the highest slot first. Tasks that go on are not restarted. With 0 it
-is switched off, and can be switched on again.`,
+		Long: `Have a service keep N tasks running. What is too much goes in this order: tasks that wait for a
+peer, tasks that do not run, those whose version failed there, then on the peers that have most of
+it, the highest slot first. Tasks that go on are not restarted. With 0 it is switched off, and can
+be switched on again.`,
 		Example: "  peer scale web=5\n  peer scale web=0",
 		Args:    exactly(1, "a service and a number, as in web=5"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,9 +40,9 @@ func (c *cli) rolloutCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rollout JOB [pause|continue]",
 		Short: "How far a service's update is; pause it, or have it go on",
-		Long: `How far the tasks of a service or global job follow its newest version. An update that fails pauses by itself, unless the job's
-update.on_failure says otherwise: continue goes on all the same, ` + "`peer rollback`" + ` goes back, and submitting a better file is an
-update like any other.`,
+		Long: `How far the tasks of a service or global job follow its newest version. An update that fails
+pauses by itself, unless the job's update.on_failure says otherwise: continue goes on all the
+same, ` + "`peer rollback`" + ` goes back, and submitting a better file is an update like any other.`,
 		Example: "  peer rollout web\n  peer rollout web pause\n  peer rollout web continue",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && (args[1] == api.PauseRollout || args[1] == api.ContinueRollout) {
@@ -65,8 +66,9 @@ func (c *cli) rollbackCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rollback JOB",
 		Short: "Have a service go back to what it was before its last update",
-		Long: `Have a service or global job go back to the version before its last update, with all it said, its count too, replacing its tasks as its update: says. It goes one
-version back; to go further, submit the file of then. A rollback that fails stays paused.`,
+		Long: `Have a service or global job go back to the version before its last update, with all it said, its
+count too, replacing its tasks as its update: says. It goes one version back; to go further,
+submit the file of then. A rollback that fails stays paused.`,
 		Example: "  peer rollback web && peer rollout web",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -80,6 +82,7 @@ func (c *cli) showRollout(a api.JobAnswer, err error) error {
 		return err
 	}
 	return emit(c, a, []api.Job{a.Job}, func(w io.Writer) {
+		c.carryJobs(a.Job)
 		fmt.Fprintf(w, "%s: %s\n", a.Job.Name, rolloutText(a.Job))
 		if a.Job.Waiting != "" {
 			fmt.Fprintln(w, printable(waitingText(a.Job.Waiting)))
@@ -95,10 +98,11 @@ func (c *cli) rebalanceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rebalance JOB",
 		Short: "Move tasks of a service from full peers to those that joined later",
-		Long: `Stop as few tasks of a service as it takes for its peers to have about as many each, and start their successors where there are fewer.
-They move as an update of the job would replace them: update.parallelism at a time (one, if the file says nothing), the next when those before have
-run for update.monitor. An update ends it, and so does a change of the coordinator: type it again. Nothing is ever rebalanced by itself: a task
-that runs is worth more than an even table.`,
+		Long: `Stop as few tasks of a service as it takes for its peers to have about as many each, and start
+their successors where there are fewer. They move as an update of the job would replace them:
+update.parallelism at a time (one, if the file says nothing), the next when those before have run
+for update.monitor. An update ends it, and so does a change of the coordinator: type it again.
+Nothing is ever rebalanced by itself: a task that runs is worth more than an even table.`,
 		Example: "  peer rebalance web --dry-run\n  peer rebalance web",
 		Args:    exactly(1, "a service: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {

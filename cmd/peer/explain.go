@@ -15,23 +15,30 @@ func (c *cli) explainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain ID",
 		Short: "A job's or task's story: every decision and observation, with times, peers and reasons",
-		Long: `A job's or task's story in order of time: through whom it was accepted, why it waited, where each task was placed and by what
-rule, every state with its peer, what became of that peer meanwhile, why an attempt was given up and what replaced it, ends
-that contradict each other, who cancelled it, how it ended.
+		Long: `A job's or task's story in order of time: through whom it was accepted, why it waited, where each
+task was placed and by what rule, every state with its peer, what became of that peer meanwhile,
+why an attempt was given up and what replaced it, ends that contradict each other, who cancelled
+it, how it ended.
 
-Decisions are known to every peer for as long as the job is listed. States below the end, and what became of peers, are told as
-far as the peer that is asked remembers them; a note says from when on that is.`,
+Decisions are known to every peer for as long as the job is listed. States below the end, and what
+became of peers, are told as far as the peer that is asked remembers them; a note says from when
+on that is.`,
 		Example: `  peer explain last
   peer explain k3v5q7x2ab.4      slot 4, all its attempts
   peer explain k3v5q7x2ab.4.2    its second attempt
-  peer explain last -o json | jq -r '.explain[] | select(.kind=="task" and .state=="superseded").text'`,
+  peer explain last -o json | jq -r '.explain[] | select(.state=="superseded").text'`,
 		Args: exactly(1, "a job (its id, a unique prefix, its name, or `last`) or a task (JOB.SLOT or JOB.SLOT.ATTEMPT)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := c.client().Explain(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return emit(c, e, e.Explain, func(w io.Writer) { explainTable(e).write(w) })
+			return emit(c, e, e.Explain, func(w io.Writer) {
+				for i := range e.Explain {
+					e.Explain[i].Text = c.carry(e.Explain[i].Text)
+				}
+				explainTable(e).write(w)
+			})
 		},
 	}
 }

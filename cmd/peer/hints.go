@@ -49,7 +49,7 @@ func (h *hints) complete(found, after string) string {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(words, p) })
 	}
 	switch {
-	case strings.HasPrefix(after, " there"), strings.HasPrefix(after, " on "), said(" help", " up --join", " --data "), strings.Contains(words, " --help"):
+	case strings.HasPrefix(after, " there"), strings.HasPrefix(after, " on "), said(" help", " up --join"), strings.Contains(words, " --data "), strings.Contains(words, " --help"):
 		return found
 	case said(" testnet --dir "):
 		return found
@@ -87,6 +87,23 @@ func (c *cli) talkTo(w io.Writer) {
 	c.Err = w
 }
 
+// carry completes the commands in a text that is not talk.
+func (c *cli) carry(text string) string {
+	if h, ok := c.Err.(*hints); ok {
+		return h.carry(text)
+	}
+	return text
+}
+
+// carryJobs completes the commands in what is said of jobs.
+func (c *cli) carryJobs(jobs ...api.Job) {
+	for _, j := range jobs {
+		for i := range j.Unreachable {
+			j.Unreachable[i].Then = c.carry(j.Unreachable[i].Then)
+		}
+	}
+}
+
 // command is a command of this program as one would type it here.
 func (c *cli) command(words string) string {
 	if h, ok := c.Err.(*hints); ok {
@@ -121,6 +138,7 @@ func shellWord(s string) string {
 // withoutForm are the commands that list nothing, so that there is no format to ask for.
 var withoutForm = map[string]string{
 	"peer down": "", "peer leave": "", "peer remove": "", "peer wait": "", "peer completion": "", "peer help": "",
+	"peer completion bash": "", "peer completion fish": "", "peer completion powershell": "", "peer completion zsh": "",
 	"peer logs":  "its output is the tasks' own",
 	"peer watch": "its output is JSON lines anyway",
 
@@ -128,10 +146,13 @@ var withoutForm = map[string]string{
 	"peer testnet partition": "", "peer testnet heal": "", "peer testnet down": "", "peer testnet demo": "",
 }
 
-// checkForm refuses a format where it would go unheard.
+// tableForm is the format of whoever asks for none.
+const tableForm = "table"
+
+// checkForm refuses a format where it would go unheard. One that comes from the environment is for the other commands.
 func (c *cli) checkForm(cmd *cobra.Command) error {
 	switch c.output {
-	case "table":
+	case tableForm:
 		return nil
 	case "json", "jsonl":
 	default:
@@ -140,11 +161,25 @@ func (c *cli) checkForm(cmd *cobra.Command) error {
 	f := cmd.Flags().Lookup("output")
 	c.outputFromEnv = f != nil && !wasTyped(f)
 	why, without := withoutForm[cmd.CommandPath()]
-	if !without || c.outputFromEnv || cmd.Name() == "watch" && c.output == "jsonl" {
+	switch {
+	case !without || cmd.Name() == "watch" && c.output == "jsonl":
+		return nil
+	case c.outputFromEnv:
+		c.output = tableForm
 		return nil
 	}
 	if why != "" {
 		why = ": " + why
 	}
 	return api.Errorf(api.Usage, "%s lists nothing, so it takes no -o%s", cmd.CommandPath(), why)
+}
+
+// typedForm is the format that words ask for, also if not all of them can be read.
+func typedForm(words []string) string {
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	fs.ParseErrorsWhitelist.UnknownFlags = true
+	fs.Usage = func() {}
+	form := fs.StringP("output", "o", tableForm, "")
+	_ = fs.Parse(words)
+	return *form
 }

@@ -16,13 +16,16 @@ func (c *cli) labelCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "label PEER [K=V | K-]…",
 		Short: "Put labels on a peer, or take them away; without any: show them",
-		Long: `Put labels on a peer (K=V), or take them away (K-), and print those that hold then. They lie over what the peer says of itself
-(` + "`peer up --label`" + `) and stay until they are changed again. A label that is taken away does not count, whoever it comes from.
+		Long: `Put labels on a peer (K=V), or take them away (K-), and print those that hold then. They lie over
+what the peer says of itself (` + "`peer up --label`" + `) and stay until they are changed again. A label
+that is taken away does not count, whoever it comes from.
 
-Constraints of jobs ask for them, as in "peer.label.zone == west". Tasks of services that do not fit any more move elsewhere, tasks of batch jobs
-finish where they are, and what waited for the label starts at once.
+Constraints of jobs ask for them, as in "peer.label.zone == west". Tasks of services that do not
+fit any more move elsewhere, tasks of batch jobs finish where they are, and what waited for the
+label starts at once.
 
-PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that is asked. A name of a label is letters, digits and . _ - /.`,
+PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that is asked. A name of a label
+is letters, digits and . _ - /.`,
 		Example: `  peer label laptop zone=west disk=ssd
   peer label laptop disk-
   peer label self

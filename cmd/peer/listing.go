@@ -19,9 +19,10 @@ func (c *cli) peersCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "peers",
 		Short: "Who is here: standing, coordinator, capacity, tasks",
-		Long: `Who is here: role among those who decide, standing, cpus of tasks that have begun of those offered (and, with a +, of tasks
-that wait there for their turn), tasks, and how this peer reaches it.
-What is not the same everywhere has a column, too: versions, news that is old, memory that is promised, named counts. --wide shows all of it.`,
+		Long: `Who is here: role among those who decide, standing, cpus of tasks that have begun of those offered
+(and, with a +, of tasks that wait there for their turn), tasks, and how this peer reaches it.
+What is not the same everywhere has a column, too: versions, news that is old, memory that is
+promised, named counts. --wide shows all of it.`,
 		Example: "  peer peers\n  peer peers --wide --labels\n  peer peers -o json | jq -r '.peers[] | select(.standing==\"ready\").name'",
 		Args:    exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -32,10 +33,10 @@ What is not the same everywhere has a column, too: versions, news that is old, m
 			if err := emit(c, ps, ps.Peers, func(w io.Writer) { peersTable(ps, wide, labels).write(w) }); err != nil {
 				return err
 			}
-			if ps.Coordinator == "" && c.output == "table" {
+			if ps.Coordinator == "" && c.output == tableForm {
 				fmt.Fprintln(c.Err, noCoordinatorLine(ps))
 			}
-			if c.output == "table" {
+			if c.output == tableForm {
 				writeTroubles(c.Err, ps.Peers)
 			}
 			if one := oneSeat(ps); one != "" {
@@ -147,6 +148,7 @@ var jobStates = []string{"held", "pending", "running", "complete", "failed", "sh
 
 func (c *cli) jobsCommand() *cobra.Command {
 	var f jobFilter
+	var wide bool
 	cmd := &cobra.Command{
 		Use:   "jobs",
 		Short: "All jobs, newest first",
@@ -163,24 +165,77 @@ func (c *cli) jobsCommand() *cobra.Command {
 				return err
 			}
 			js.Jobs = f.of(js.Jobs)
-			return emit(c, js, js.Jobs, func(w io.Writer) { jobsTable(js.Jobs).write(w) })
+			return emit(c, js, js.Jobs, func(w io.Writer) {
+				c.carryJobs(js.Jobs...)
+				t := jobsTable(js.Jobs)
+				if !wide {
+					t.fit(w)
+				}
+				t.write(w)
+			})
 		},
 	}
 	cmd.Flags().StringSliceVar(&f.states, "state", nil, "only jobs in these `STATES`: "+strings.Join(jobStates, ", "))
 	cmd.Flags().StringVar(&f.name, "name", "", "only jobs with this `NAME`")
+	cmd.Flags().BoolVar(&wide, "wide", false, "whole lines, however narrow the terminal is")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the newest `N` of them")
 	return cmd
 }
 
-func jobsTable(jobs []api.Job) *grid {
-	t := table("ID", "NAME", "STATE", "DONE", "RUNNING", "PENDING", "FAILED", "SUBMITTED", "TOOK", "NOTE")
-	for _, j := range jobs {
-		done, running := fmt.Sprintf("%d/%d", j.Tasks["complete"], j.Count), strconv.Itoa(reached(j))
-		if j.Version > 0 {
-			done, running = "-", fmt.Sprintf("%d/%d", reached(j), j.Wanted)
+// tally is where the tasks of a job are, each in one of these.
+type tally struct{ done, running, waiting, failed, stopped, away int }
+
+func tallyOf(j api.Job) tally {
+	var t tally
+	for state, n := range j.Tasks {
+		switch state {
+		case "complete":
+			t.done += n
+		case "starting", "running":
+			t.running += n
+		case "failed", "rejected", "orphaned":
+			t.failed += n
+		case "shutdown":
+			t.stopped += n
+		default: // nobody has it, or it stands in line on a peer
+			t.waiting += n
 		}
-		t.add(j.ID, orDash(j.Name), j.State, done, running, strconv.Itoa(j.Tasks["pending"]), strconv.Itoa(failures(j)),
-			ago(j.Submitted)+" ago", took(j), tableNote(j))
+	}
+	t.away = j.Tasks["running"] - reached(j)
+	t.running -= t.away
+	return t
+}
+
+// jobsTable has a column for tasks that were stopped, and one for those that cannot be reached, if there are any.
+func jobsTable(jobs []api.Job) *grid {
+	var all tally
+	for _, j := range jobs {
+		t := tallyOf(j)
+		all.away, all.stopped = all.away+t.away, all.stopped+t.stopped
+	}
+	columns := func(cells []string, away, stopped string) []string {
+		if all.away > 0 {
+			cells = append(cells, away)
+		}
+		if all.stopped > 0 {
+			cells = append(cells, stopped)
+		}
+		return cells
+	}
+	t := table(append(columns([]string{"ID", "NAME", "STATE", "DONE", "RUNNING", "WAITING", "FAILED"}, "AWAY", "STOPPED"), "AGE", "TOOK", "NOTE")...)
+	for _, j := range jobs {
+		n := tallyOf(j)
+		done, running := fmt.Sprintf("%d/%d", n.done, j.Count), strconv.Itoa(n.running)
+		switch {
+		case j.Version > 0 && n.done == 0:
+			done, running = "-", fmt.Sprintf("%d/%d", n.running, j.Wanted)
+		case j.Version > 0:
+			done, running = strconv.Itoa(n.done), fmt.Sprintf("%d/%d", n.running, j.Wanted)
+		case j.Schedule != nil: // the tasks are those of its runs
+			done, running = "-", "-"
+		}
+		cells := []string{j.ID, orDash(j.Name), j.State, done, running, strconv.Itoa(n.waiting), strconv.Itoa(n.failed)}
+		t.add(append(columns(cells, strconv.Itoa(n.away), strconv.Itoa(n.stopped)), ago(j.Submitted), took(j), tableNote(j))...)
 	}
 	return t
 }
@@ -205,9 +260,9 @@ func (c *cli) jobCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "job ID",
 		Short: "One job: what it runs, state, counts, why it waits",
-		Long: `One job: what it runs and needs, its state, its tasks, how fast they end and how long
-they ran, why any of them wait, and what cannot be reached. --file prints a job file that would do the
-same, to be changed and submitted again.`,
+		Long: `One job: what it runs and needs, its state, its tasks, how fast they end and how long they ran,
+why any of them wait, and what cannot be reached. --file prints a job file that would do the same,
+to be changed and submitted again.`,
 		Example: "  peer job last\n  peer job k3v5 -o json\n  peer job sweep --file > sweep.yaml",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -222,7 +277,10 @@ same, to be changed and submitted again.`,
 			if err != nil {
 				return err
 			}
-			return emit(c, a, []api.Job{a.Job}, func(w io.Writer) { jobText(w, a.Job) })
+			return emit(c, a, []api.Job{a.Job}, func(w io.Writer) {
+				c.carryJobs(a.Job)
+				jobText(w, a.Job)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&file, "file", false, "print a job file that would do the same, values of its environment included")
@@ -256,7 +314,9 @@ func jobText(w io.Writer, j api.Job) {
 		line("type", j.Type)
 		line("rollout", rolloutText(j))
 	}
-	line("tasks", fmt.Sprintf("%d: %s", max(j.Count, j.Wanted), strings.Join(parts, ", ")))
+	if all := tasksOf(j); all > 0 { // a schedule has none: they are those of its runs
+		line("tasks", fmt.Sprintf("%d: %s", all, strings.Join(parts, ", ")))
+	}
 	if !j.Over() {
 		line("progress", paceLine(j))
 	}
@@ -273,6 +333,14 @@ func jobText(w io.Writer, j api.Job) {
 	for _, a := range j.Unreachable {
 		line("away", awayText(a))
 	}
+}
+
+// tasksOf counts the tasks of a job, those included that are only still to be stopped.
+func tasksOf(j api.Job) (all int) {
+	for _, n := range j.Tasks {
+		all += n
+	}
+	return all
 }
 
 // reached counts the tasks that run on peers that can be reached. What others do nobody knows.
@@ -322,25 +390,27 @@ func timesText(p *api.Pace) string {
 }
 
 func (c *cli) tasksCommand() *cobra.Command {
-	var all, failed, items, null bool
+	var all, failed, items, null, wide bool
 	cmd := &cobra.Command{
 		Use:   "tasks ID",
 		Short: "A job's tasks: state, peer, exit code, how long, why",
-		Long: `A job's tasks: the newest attempt of each slot that is wanted. --all adds the earlier attempts that are remembered (the last five of a
-slot), and slots a service does not want any more. TOOK is how long it ran; in JSON "took", and "waited" for how long it waited to be
-started. What a peer that cannot be reached does nobody knows: its tasks are unreachable, and the last column says what will happen.`,
+		Long: `A job's tasks: the newest attempt of each slot that is wanted. --all adds the earlier attempts
+that are remembered (the last five of a slot), and slots a service does not want any more. TOOK is
+how long it ran; in JSON "took", and "waited" for how long it waited to be started. What a peer
+that cannot be reached does nobody knows: its tasks are unreachable, and the last column says what
+will happen.`,
 		Example: "  peer tasks last\n  peer tasks last --failed\n  peer tasks last --failed --items | peer run --each-line - -- ./again {}\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'\n  peer tasks web --all",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case null && !items:
 				return api.Errorf(api.Usage, "--null goes with --items")
-			case items && c.output != "table":
+			case items && c.output != tableForm:
 				return api.Errorf(api.Usage, "--items prints items and nothing else; leave out -o, or take .tasks[].item of the JSON")
 			case items:
 				return c.listItems(cmd.Context(), args[0], failed, null)
 			case c.output != "json":
-				return c.listTasks(cmd.Context(), args[0], all, failed)
+				return c.listTasks(cmd.Context(), args[0], all, failed, wide)
 			}
 			list := c.client().Tasks
 			if all {
@@ -356,6 +426,7 @@ started. What a peer that cannot be reached does nobody knows: its tasks are unr
 			return writeJSON(c.Out, ts)
 		},
 	}
+	cmd.Flags().BoolVar(&wide, "wide", false, "whole lines, however narrow the terminal is")
 	cmd.Flags().BoolVar(&failed, "failed", false, "only those that did not end well: failed, rejected, orphaned")
 	cmd.Flags().BoolVar(&items, "items", false, "print only the items, one per line, to the byte: with --failed a list of what to do again")
 	cmd.Flags().BoolVar(&null, "null", false, "with --items: end each with a zero byte, for peer run --null and xargs -0")
@@ -371,12 +442,14 @@ func (c *cli) watchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Events as JSON lines, as they happen",
-		Long: `Events as JSON lines: jobs accepted, changed and ended (updated, the states of a rollout, slots renewed, retired or grown), every
-task's states, peers coming and going, coordinators. Each line has a token; --since TOKEN goes on after it. When the peer restarts, watching
-goes on as soon as it is back, and tells nothing again that it has told.
+		Long: `Events as JSON lines: jobs accepted, changed and ended (updated, the states of a rollout, slots
+renewed, retired or grown), every task's states, peers coming and going, coordinators. Each line
+has a token; --since TOKEN goes on after it. When the peer restarts, watching goes on as soon as
+it is back, and tells nothing again that it has told.
 
-Where events may be missing – the token is too old, or of another peer or start – a line of kind "snapshot" says why, lines with
-"snapshot": true list how things stand, and "synced" ends them: what was not listed is not there any more.`,
+Where events may be missing – the token is too old, or of another peer or start – a line of kind
+"snapshot" says why, lines with "snapshot": true list how things stand, and "synced" ends them:
+what was not listed is not there any more.`,
 		Example: "  peer watch | jq -r 'select(.kind==\"task\" and .state==\"failed\")'",
 		Args:    exactly(0, ""),
 		RunE: untilCtrlC(func(cmd *cobra.Command, _ []string) error {

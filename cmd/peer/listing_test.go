@@ -2,11 +2,17 @@ package main
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"covey/node/api"
+	"covey/taskstate"
 )
 
 func TestAnOfferThatNobodyKnowsIsNotShownAsNone(t *testing.T) {
@@ -100,4 +106,50 @@ func TestOnlyStatesHaveAColourAndEachHasASignOfItsOwn(t *testing.T) {
 	if on.state("fast") != "fast" || len(seen) < 5 {
 		t.Errorf("signs: %v", seen)
 	}
+}
+
+// Each task of a job is in one column of the table, whatever its state, and counted once in its text.
+func TestTheColumnsOfJobsAddUpToItsTasks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		j := api.Job{ID: "k", Tasks: map[string]int{}}
+		all := 0
+		for _, s := range taskstate.States()[1:] {
+			j.Tasks[s.String()] = rapid.IntRange(0, 9).Draw(t, s.String())
+			all += j.Tasks[s.String()]
+		}
+		j.Count = all
+		if away := rapid.IntRange(0, j.Tasks["running"]).Draw(t, "away"); away > 0 {
+			j.Unreachable = []api.Away{{PeerName: "nas", Tasks: away, Running: away}}
+		}
+		shown := func(heads ...string) (sum int) {
+			g := jobsTable([]api.Job{j})
+			for i, h := range g.head {
+				if slices.Contains(heads, h) {
+					n, err := strconv.Atoi(strings.Split(g.rows[0][i], "/")[0])
+					if err != nil {
+						t.Fatal(err)
+					}
+					sum += n
+				}
+			}
+			return sum
+		}
+		if n := shown("DONE", "RUNNING", "WAITING", "FAILED", "AWAY", "STOPPED"); n != all {
+			t.Fatalf("%d of %d tasks are in the table: %v", n, all, j.Tasks)
+		}
+		var b bytes.Buffer
+		jobText(&b, j)
+		line := regexp.MustCompile(`(?m)^tasks +(\d+): (.*)$`).FindStringSubmatch(b.String())
+		if all == 0 {
+			return
+		}
+		sum := 0
+		for _, part := range strings.Split(line[2], ", ") {
+			n, _ := strconv.Atoi(strings.Fields(part)[0])
+			sum += n
+		}
+		if line[1] != strconv.Itoa(all) || sum != all {
+			t.Fatalf("%q: want %d", line, all)
+		}
+	})
 }

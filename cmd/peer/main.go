@@ -35,5 +35,8 @@ func Main(ctx context.Context, args []string, s Streams) int {
 	root := c.root()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil && c.output == tableForm {
+		c.output = typedForm(args) // what follows a flag that cannot be read has not been
+	}
 	return c.complete(cmd, c.exit(cmd, err), out.failed())
 }

@@ -50,6 +50,16 @@ type grid struct {
 	head  []string
 	rows  [][]string
 	width []int // nil before the first piece
+	room  int   // columns a line may take; 0: as many as it likes
+}
+
+// fit has a table not be wider than the terminal it is written to: a last cell that has no room goes below its row, and what has none
+// there is cut.
+func (g *grid) fit(w io.Writer) *grid {
+	if isTerminal(w) {
+		g.room = widthOf(w)
+	}
+	return g
 }
 
 func table(head ...string) *grid { return &grid{head: head} }
@@ -100,6 +110,7 @@ func (g *grid) write(w io.Writer) {
 	}
 	for n, r := range rows {
 		var b strings.Builder
+		r, below := g.fitted(r)
 		for i, cell := range r {
 			switch {
 			case first && n == 0:
@@ -114,7 +125,31 @@ func (g *grid) write(w io.Writer) {
 			}
 		}
 		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+		if below != "" && (n > 0 || !first) { // what stands below a row needs no head
+			fmt.Fprintln(w, "  "+below)
+		}
 	}
+}
+
+// fitted is a row that has room, and what goes below it.
+func (g *grid) fitted(r []string) (row []string, below string) {
+	if g.room == 0 {
+		return r, ""
+	}
+	column := 0
+	for i, cell := range r {
+		switch room := g.room - column; {
+		case utf8.RuneCountInString(cell) <= room:
+		case i == len(r)-1:
+			return r[:i], clip(cell, g.room-2)
+		case room <= 0:
+			r[i] = ""
+		default:
+			r[i] = clip(cell, room)
+		}
+		column += g.width[i] + 2
+	}
+	return r, ""
 }
 
 // style colours text on a terminal, and nowhere else.

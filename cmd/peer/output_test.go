@@ -86,7 +86,7 @@ func TestARowIsOneLineWhateverIsInIt(t *testing.T) {
 
 func TestALongTableIsWrittenPieceByPiece(t *testing.T) {
 	var b strings.Builder
-	rows := taskRows{out: &b}
+	rows := taskRows{out: &b, carry: (&cli{}).carry}
 	for n := range taskPiece + 2 {
 		if err := rows.add(api.Task{ID: fmt.Sprintf("j.%d.1", n+1), State: "pending"}); err != nil {
 			t.Fatal(err)
@@ -104,9 +104,33 @@ func TestALongTableIsWrittenPieceByPiece(t *testing.T) {
 		t.Errorf("columns move: %q after %q", lines[taskPiece+2], lines[1])
 	}
 	b.Reset()
-	none := taskRows{out: &b}
+	none := taskRows{out: &b, carry: (&cli{}).carry}
 	none.write()
 	if !strings.HasPrefix(b.String(), "TASK") {
 		t.Errorf("an empty table has its header: %q", b.String())
 	}
+}
+
+func TestATableThatMustFitATerminalDoes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := table("ID", "NAME", "STATE", "NOTE")
+		g.room = rapid.IntRange(20, 100).Draw(t, "columns")
+		notes := rapid.SliceOfN(rapid.StringMatching(`[a-z ]{0,120}[a-z]`), 1, 5).Draw(t, "notes")
+		name := rapid.StringMatching(`[a-z]{1,63}`).Draw(t, "name")
+		for _, n := range notes {
+			g.add("k3v5q7x2ab", name, "running", n)
+		}
+		var b bytes.Buffer
+		g.write(&b)
+		for _, line := range strings.Split(b.String(), "\n") {
+			if utf8.RuneCountInString(line) > g.room {
+				t.Fatalf("%d columns, %d may be: %q", utf8.RuneCountInString(line), g.room, line)
+			}
+		}
+		for _, n := range notes {
+			if shown := clip(n, g.room-2); !strings.Contains(b.String(), strings.TrimRight(shown, " ")) {
+				t.Fatalf("%q is not in\n%s", shown, &b)
+			}
+		}
+	})
 }

@@ -9,9 +9,9 @@ import (
 	"covey/node/api"
 )
 
-const pinLong = `Keep a job when it is over. Otherwise jobs that are over are forgotten a week later, output and all – see keep-for and keep-jobs of
-` + "`peer set`" + ` –, and earlier when all together take more than 32 MiB of the ledger. Pinned ones go last,
-and only for want of that room. Up to 100 jobs are pinned.`
+const pinLong = `Keep a job when it is over. Otherwise jobs that are over are forgotten a week later, output and
+all – see keep-for and keep-jobs of ` + "`peer set`" + ` –, and earlier when all together take more than 32
+MiB of the ledger. Pinned ones go last, and only for want of that room. Up to 100 jobs are pinned.`
 
 func (c *cli) pinCommand() *cobra.Command {
 	return &cobra.Command{

@@ -12,12 +12,14 @@ import (
 	"covey/node/api"
 )
 
-const recoverLong = `Make a new ledger from the newest copy that survives, when so many voters are gone for good that nobody can decide any more.
+const recoverLong = `Make a new ledger from the newest copy that survives, when so many voters are gone for good that
+nobody can decide any more.
 
-First try to bring the missing voters back: ` + "`peer up`" + ` there, with their data folders, is enough, and nothing is lost. This command is for
-machines that never come back. It asks every peer in reach how new its copy of the ledger is, says which one it would use and what may
-be lost, and asks. This peer then coordinates; the others follow it within seconds, and old voters that do come back set their own
-ledger aside and follow too. Running tasks go on, jobs that are held go out.`
+First try to bring the missing voters back: ` + "`peer up`" + ` there, with their data folders, is enough,
+and nothing is lost. This command is for machines that never come back. It asks every peer in
+reach how new its copy of the ledger is, says which one it would use and what may be lost, and
+asks. This peer then coordinates; the others follow it within seconds, and old voters that do come
+back set their own ledger aside and follow too. Running tasks go on, jobs that are held go out.`
 
 func (c *cli) recoverCommand() *cobra.Command {
 	var yes bool

@@ -12,12 +12,14 @@ import (
 	"covey/taskstate/jobfile"
 )
 
-const retryLong = `Give every task of a job that failed, was rejected, orphaned or stopped another attempt; with JOB.SLOT only that one. What is
-complete stays so. A job that is over goes on; one that was cancelled starts what it had not begun.
+const retryLong = `Give every task of a job that failed, was rejected, orphaned or stopped another attempt; with
+JOB.SLOT only that one. What is complete stays so. A job that is over goes on; one that was
+cancelled starts what it had not begun.
 
-What a job runs is never changed. --script submits a new job of the items that did not end well, which is otherwise like this one, with the
-script in FILE in place of its own, and prints the new job's id. Slots count from 1 again. ` + "`peer tasks JOB --failed --items`" + ` prints
-those items, for a command of your own.`
+What a job runs is never changed. --script submits a new job of the items that did not end well,
+which is otherwise like this one, with the script in FILE in place of its own, and prints the new
+job's id. Slots count from 1 again. ` + "`peer tasks JOB --failed --items`" + ` prints those items, for a
+command of your own.`
 
 func (c *cli) retryCommand() *cobra.Command {
 	var script string

@@ -21,7 +21,8 @@ func (c *cli) rolesCommand() *cobra.Command {
   voter    may get a seat in the ledger, and so decide
   admin    makes tickets, removes peers, drains others, changes settings and roles
 
-One that may not vote any more gives up its seat first. The only voter cannot. SECURITY.md says what each can do in bad hands.
+One that may not vote any more gives up its seat first. The only voter cannot. SECURITY.md says
+what each can do in bad hands.
 
 PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that is asked.`,
 		Example: `  peer roles laptop2                      those it has

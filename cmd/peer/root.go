@@ -35,21 +35,22 @@ const speaksForTask = "speaks-for-task"
 // ownFailure is what such a command exits with when Covey itself fails, usage included.
 const ownFailure = 125
 
-const rootLong = `Run commands on whichever of your machines are up, across networks, and bring back their output and exit codes –
-with no server to keep alive and no shared disk.
+const rootLong = `Run commands on whichever of your machines are up, across networks, and bring back their output
+and exit codes – with no server to keep alive and no shared disk.
 
-  peer up                                    make this machine a peer; the first one founds a cluster
-  peer ticket                                invite another machine (prints one line)
-  peer up --join covey1…                     … there
-  peer run -- uname -a                       run a command on some peer, see its output, exit with its code
-  peer run --array 1-100 -- ./render {}      a hundred of them
-  peer submit web.yaml                       a job file: also services, and updates of them
-  peer peers                                 who is here
+  peer up                                make this machine a peer; the first one founds a cluster
+  peer ticket                            invite another machine (prints one line)
+  peer up --join covey1…                 … there
+  peer run -- uname -a                   run a command on some peer, exit with its code
+  peer run --array 1-100 -- ./render {}  a hundred of them
+  peer submit web.yaml                   a job file: also services, and updates of them
+  peer peers                             who is here
 
 Every command works on every peer. Data goes to stdout, talk to stderr.
 
-Exit codes: 0 done · 1 failed · 2 usage · 3 not found · 4 no coordinator or no contact · 5 timed out · 6 conflict ·
-7 refused · 130 Ctrl-C. run, wait and submit --wait exit with the task's code instead (125: Covey's own failure).`
+Exit codes: 0 done · 1 failed · 2 usage · 3 not found · 4 no coordinator or no contact ·
+5 timed out · 6 conflict · 7 refused · 130 Ctrl-C. run, wait and submit --wait exit with the task's
+code instead (125: Covey's own failure).`
 
 func (c *cli) root() *cobra.Command {
 	root := &cobra.Command{
@@ -62,6 +63,9 @@ func (c *cli) root() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return unknownCommand(cmd, args[0])
+			}
+			if c.output != tableForm && !c.outputFromEnv {
+				return api.Errorf(api.Usage, "no command; see `peer --help`")
 			}
 			return cmd.Help()
 		},
@@ -77,11 +81,12 @@ func (c *cli) root() *cobra.Command {
 	root.SetErr(c.Err)
 	root.SetIn(c.In)
 	root.PersistentFlags().StringVar(&c.data, "data", defaultData(), "this peer's data folder (`DIR`; environment PEER_DATA)\nLinux ~/.local/state/covey, macOS ~/Library/Application Support/covey,\nWindows %LocalAppData%\\covey")
-	root.PersistentFlags().StringVarP(&c.output, "output", "o", "table", "`FORMAT` of what is listed: table, json, jsonl (environment PEER_OUTPUT)")
+	root.PersistentFlags().StringVarP(&c.output, "output", "o", tableForm, "`FORMAT` of what is listed: table, json, jsonl (environment PEER_OUTPUT)")
 	root.SetFlagErrorFunc(wrongFlag)
 	root.Version = version()
 	root.SetVersionTemplate(versionLine() + "\n")
 	root.SetHelpCommand(helpCommand())
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 100 "))
 	root.AddCommand(
 		c.upCommand(), c.downCommand(), c.statusCommand(), c.ticketCommand(), c.removeCommand(), c.leaveCommand(), c.thawCommand(), c.peersCommand(),
 		c.drainCommand(), c.pauseCommand(), c.activateCommand(), c.labelCommand(), c.rolesCommand(), c.setCommand(),
@@ -193,12 +198,30 @@ func (c *cli) exit(cmd *cobra.Command, err error) int {
 		return interruptCode
 	}
 	if told := (*said)(nil); !errors.As(err, &told) {
-		fmt.Fprintf(c.Err, "peer: %v\n", err)
+		c.complain("", err)
 	}
 	if cmd != nil && cmd.Annotations[speaksForTask] != "" {
 		return ownFailure
 	}
 	return exitCode(err)
+}
+
+// complain says what went wrong: whoever asked for JSON reads a line of it, as from the API.
+func (c *cli) complain(about string, err error) {
+	if about != "" {
+		about = printable(about) + ": "
+	}
+	if c.output != "json" && c.output != "jsonl" {
+		fmt.Fprintf(c.Err, "peer: %s%v\n", about, err)
+		return
+	}
+	code := api.AsError(err).Code
+	if exitCode(err) == 2 {
+		code = api.Usage
+	}
+	_ = writeLine(raw(c.Err), struct {
+		Error *api.Error `json:"error"`
+	}{api.Errorf(code, "%s", c.carry(about+err.Error()))})
 }
 
 func exitCode(err error) int {
@@ -258,7 +281,7 @@ func (c *cli) eachOf(words []string, do func(word string) error) error {
 		err := do(w)
 		var code exitError
 		if err != nil && len(words) > 1 && !errors.As(err, &code) {
-			fmt.Fprintf(c.Err, "peer: %s: %v\n", printable(w), err)
+			c.complain(w, err)
 			err = &said{err}
 		}
 		if first == nil {

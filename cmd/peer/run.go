@@ -29,14 +29,17 @@ type runFlags struct {
 	stdin                                      stdinFlags
 }
 
-const runLong = `Run a command on whichever peer has room. One task: its output is streamed as it comes and ` + "`peer run`" + ` exits with its code
-(128+n by signal n, 126/127 not executable / not found, 124 timed out, 125 Covey's own failure). Many tasks: progress on a
-terminal, each task's output together at its end, exit 0 only if all ended with 0.
+const runLong = `Run a command on whichever peer has room. One task: its output is streamed as it comes and
+` + "`peer run`" + ` exits with its code (128+n by signal n, 126/127 not executable / not found, 124 timed
+out, 125 Covey's own failure). Many tasks: progress on a terminal, each task's output together at
+its end, exit 0 only if all ended with 0.
 
-The command runs in a fresh folder, with the daemon's PATH, HOME, LANG and TMPDIR, what --env gives, and COVEY_JOB COVEY_TASK
-COVEY_SLOT COVEY_ATTEMPT COVEY_EPOCH COVEY_COUNT COVEY_ITEM COVEY_PEER, and COVEY_<NAME> for each --matrix. ${COVEY_…} is expanded
-in the command. With --array, --each-line and --matrix, {} is the item and \{} stays {}. In a --shell line, {} stands outside of quotes or between double quotes, and the shell takes the
-item for text, whatever is in it.
+The command runs in a fresh folder, with the daemon's PATH, HOME, LANG and TMPDIR, what --env
+gives, and COVEY_JOB COVEY_TASK COVEY_SLOT COVEY_ATTEMPT COVEY_EPOCH COVEY_COUNT COVEY_ITEM
+COVEY_PEER, and COVEY_<NAME> for each --matrix. ${COVEY_…} is expanded in the command. With
+--array, --each-line and --matrix, {} is the item and \{} stays {}. In a --shell line, {} stands
+outside of quotes or between double quotes, and the shell takes the item for text, whatever is in
+it.
 
 A pipe or a file that ` + "`peer run`" + ` has as stdin is passed on to its one task, wherever that runs; a
 terminal only with --stdin. Say --no-stdin in loops like ` + "`while read x; do peer run -- …`" + `, where the
@@ -46,8 +49,8 @@ fails and says so. It fails, too, if ` + "`peer run`" + ` ends before its stdin 
 
 What a task writes beyond --max-output is not kept: stderr says so, and the exit code is 125.
 
-A failed task stays failed unless --restart says otherwise: its slot then gets another attempt, at once and, if that fails within
-ten seconds too, after 1 s, 2 s, 4 s … up to a minute.
+A failed task stays failed unless --restart says otherwise: its slot then gets another attempt, at
+once and, if that fails within ten seconds too, after 1 s, 2 s, 4 s … up to a minute.
 
 Ctrl-C cancels the job, a second one leaves it running; a hang-up leaves it running.`
 
@@ -270,7 +273,7 @@ func readFile(file string, limit int64) ([]byte, error) {
 
 // runJob submits a job and stays with it to its end.
 func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool, output outputFlags) error {
-	if c.output != "table" && !detach && !c.outputFromEnv {
+	if c.output != tableForm && !detach && !c.outputFromEnv {
 		return api.Errorf(api.Usage, "its output is the tasks' own, so it takes no -o but with --detach, --dry-run or without --wait; see `peer job ID -o json`")
 	}
 	cl := c.client()
@@ -322,6 +325,6 @@ func (c *cli) taskly(err error) error {
 	if _, ok := err.(exitError); ok {
 		return err
 	}
-	fmt.Fprintf(c.Err, "peer: %v\n", err)
+	c.complain("", err)
 	return exitError(ownFailure)
 }

@@ -17,16 +17,16 @@ func (c *cli) setCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "set [NAME=VALUE]…",
 		Short: "Show or change settings of the whole cluster, while it runs",
-		Long: `Show the settings of the whole cluster, or change some. A change is decided once, holds for everybody, and is followed at once, without a
-restart and without the loss of a session.
+		Long: `Show the settings of the whole cluster, or change some. A change is decided once, holds for
+everybody, and is followed at once, without a restart and without the loss of a session.
 
   beat       how often each peer gives the coordinator a sign of life: 100ms to 1m (default 1s)
-  grace      after how long without one its session is over, and gossip decides whether it is unreachable:
-             2 beats to 10m (default 3 beats)
+  grace      after how long without one its session is over, and gossip decides whether it is
+             unreachable: 2 beats to 10m (default 3 beats)
 
   keep-for   for how long jobs that are over are remembered: 1s to ten years (default 168h)
-  keep-jobs  and how many of them: 1 to 100000 (default: as many as end in a week; of older ones 1000). What is above either
-             is forgotten at once; ` + "`peer pin`" + ` keeps single jobs
+  keep-jobs  and how many of them: 1 to 100000 (default: as many as end in a week; of older ones
+             1000). What is above either is forgotten at once; ` + "`peer pin`" + ` keeps single jobs
 
 On slow or lossy networks a longer grace is calmer; a shorter one notices sooner that a peer hangs.`,
 		Example: "  peer set\n  peer set beat=2s grace=10s\n  peer set keep-jobs=5000 keep-for=720h",

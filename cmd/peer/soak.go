@@ -19,10 +19,11 @@ func (c *cli) testnetSoak() *cobra.Command {
 	cfg := testnet.SoakConfig{}
 	cmd := &cobra.Command{
 		Use:   "soak",
-		Short: "Keep a flock under load while killing, pausing, stopping and cutting its peers at random",
-		Long: `Start a testnet, submit and cancel jobs through random peers, and meanwhile kill, pause (SIGSTOP), stop (SIGTERM) and cut off
-peers, the coordinator among them, at random from a seed. At the end everybody is brought back, and a table says what became of
-all that was asked. It exits with 0 only if nothing was lost, wrong or hung and all peers agree.`,
+		Short: "Keep a flock under load while killing, pausing, stopping and cutting peers at random",
+		Long: `Start a testnet, submit and cancel jobs through random peers, and meanwhile kill, pause (SIGSTOP),
+stop (SIGTERM) and cut off peers, the coordinator among them, at random from a seed. At the end
+everybody is brought back, and a table says what became of all that was asked. It exits with 0
+only if nothing was lost, wrong or hung and all peers agree.`,
 		Example: "  peer testnet soak --for 5m\n  peer testnet soak --for 1m --seed 7",
 		Args:    exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,7 +40,7 @@ all that was asked. It exits with 0 only if nothing was lost, wrong or hung and 
 				return err
 			}
 			cfg.Talk = c.Err
-			replay := fmt.Sprintf("peer testnet soak --for %s --seed %d", cfg.For, cfg.Seed)
+			replay := fmt.Sprintf("peer testnet soak --for %s --seed %d", cfg.For, cfg.Seed) + typed(cmd, "peers")
 			fmt.Fprintf(c.Err, "seed %d; again with:  %s\n", cfg.Seed, replay)
 			r, err := testnet.Soak(ctx, cfg)
 			if err != nil {

@@ -18,20 +18,25 @@ import (
 
 const submitLong = `Submit a job file; print the job's id on stdout.
 
-A service, global or scheduled job is known by its name: a file with the name of one that goes on is an update of it. What changes is
-shown, and whether that restarts its tasks: then they are replaced as the file's update: says, and ` + "`peer rollout JOB`" + ` shows how far that
-is. Without changes nothing happens.
+A service, global or scheduled job is known by its name: a file with the name of one that goes on
+is an update of it. What changes is shown, and whether that restarts its tasks: then they are
+replaced as the file's update: says, and ` + "`peer rollout JOB`" + ` shows how far that is. Without changes
+nothing happens.
 
---wait stays until the job ends, shows its output and exits with its code. With a service or a global job it stays until all tasks
-run, or the update is complete, and exits 1 if that is paused or turned back.
+--wait stays until the job ends, shows its output and exits with its code. With a service or a
+global job it stays until all tasks run, or the update is complete, and exits 1 if that is paused
+or turned back.
 
---dry-run shows where the tasks would go now, or why they would wait, and what an update changes. Nothing is changed.
+--dry-run shows where the tasks would go now, or why they would wait, and what an update changes.
+Nothing is changed.
 
-Who knows other schedulers may expect otherwise: an unknown key, and a constraint that cannot be read, are refused, never skipped; in constraints, values
-with blanks want quotes. A batch task that fails stays failed unless restart: says otherwise, a service's is started again. A failed
-task is never restarted in place: its slot gets a new attempt. Reachability is no state of a task: what cannot be reached may still
-run. Tasks of a service do not move because a peer joined; see ` + "`peer rebalance`" + `. A rollback is never rolled back, and one
-that fails stays paused. Declared resources are counted, not enforced.`
+Who knows other schedulers may expect otherwise: an unknown key, and a constraint that cannot be
+read, are refused, never skipped; in constraints, values with blanks want quotes. A batch task
+that fails stays failed unless restart: says otherwise, a service's is started again. A failed
+task is never restarted in place: its slot gets a new attempt. Reachability is no state of a task:
+what cannot be reached may still run. Tasks of a service do not move because a peer joined; see
+` + "`peer rebalance`" + `. A rollback is never rolled back, and one that fails stays paused. Declared
+resources are counted, not enforced.`
 
 func (c *cli) submitCommand() *cobra.Command {
 	var wait, dry bool

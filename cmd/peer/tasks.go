@@ -16,7 +16,7 @@ import (
 const taskPiece = 1000
 
 // listTasks writes a job's tasks as they come: there may be a million, and most often the first ones are wanted.
-func (c *cli) listTasks(ctx context.Context, id string, all, failed bool) error {
+func (c *cli) listTasks(ctx context.Context, id string, all, failed, wide bool) error {
 	only := func(add func(api.Task) error) func(api.Task) error {
 		return func(t api.Task) error {
 			if failed && !wentWrong(t) {
@@ -31,7 +31,7 @@ func (c *cli) listTasks(ctx context.Context, id string, all, failed bool) error 
 		err := c.client().EachTask(ctx, id, all, only(func(t api.Task) error { return enc.Encode(t) }))
 		return errors.Join(err, out.Flush())
 	}
-	rows := taskRows{out: c.Out}
+	rows := taskRows{out: c.Out, carry: c.carry, wide: wide}
 	if err := c.client().EachTask(ctx, id, all, only(rows.add)); err != nil {
 		return err
 	}
@@ -68,8 +68,10 @@ func (c *cli) listItems(ctx context.Context, id string, failed, null bool) error
 // taskRows writes tasks as a table, piece by piece. It has a column for versions if there are any: a job has them, or not.
 type taskRows struct {
 	out   io.Writer
+	carry func(string) string // completes the commands in why a task is as it is
 	table *grid
 	piece []api.Task
+	wide  bool // than the terminal it may be
 }
 
 func (r *taskRows) add(t api.Task) error {
@@ -87,9 +89,14 @@ func (r *taskRows) write() {
 			fifth = "VERSION"
 		}
 		r.table = table("TASK", "STATE", "PEER", "EXIT", fifth, "TOOK", "AGE", "MESSAGE")
+		if !r.wide {
+			r.table.fit(r.out)
+		}
 	}
 	for _, t := range r.piece {
-		r.table.add(taskCells(t, versions)...)
+		cells := taskCells(t, versions)
+		cells[len(cells)-1] = r.carry(cells[len(cells)-1])
+		r.table.add(cells...)
 	}
 	r.table.write(r.out)
 	r.piece = r.piece[:0]

@@ -14,8 +14,9 @@ import (
 	"covey/testnet"
 )
 
-const testnetLong = `A cluster of real peers on this machine, each a process with its own key, port and data folder on loopback, and ways to
-hurt it. ` + "`up`" + ` stays in the foreground; the other commands, in another terminal, talk to it.`
+const testnetLong = `A cluster of real peers on this machine, each a process with its own key, port and data folder on
+loopback, and ways to hurt it. ` + "`up`" + ` stays in the foreground; the other commands, in another
+terminal, talk to it.`
 
 func (c *cli) testnetCommand() *cobra.Command {
 	var dir string
@@ -180,7 +181,11 @@ func (c *cli) testnetExec(dir *string) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("find this program: %w", err)
 			}
-			child := exec.CommandContext(cmd.Context(), exe, append([]string{"--data", a.Peers[k-1].Data}, args[1:]...)...)
+			before := []string{"--data", a.Peers[k-1].Data}
+			if c.output != tableForm && !c.outputFromEnv {
+				before = append(before, "--output", c.output)
+			}
+			child := exec.CommandContext(cmd.Context(), exe, append(before, args[1:]...)...)
 			child.Stdin, child.Stdout, child.Stderr = c.In, c.Out, c.Err
 			if err := child.Run(); child.ProcessState == nil {
 				return err

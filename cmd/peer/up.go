@@ -27,15 +27,17 @@ import (
 	"covey/taskstate/jobfile"
 )
 
-const upLong = `Make this machine a peer. The first one, without --join or --bootstrap, founds a cluster; the others join it with a ticket.
-It stays in the foreground (--detach returns when it is ready) and keeps its place when it is stopped and started again.
+const upLong = `Make this machine a peer. The first one, without --join or --bootstrap, founds a cluster; the
+others join it with a ticket. It stays in the foreground (--detach returns when it is ready) and
+keeps its place when it is stopped and started again.
 
-What this machine offers and how it is reached is remembered: a later plain ` + "`peer up`" + ` goes by the flags that were typed
-before, which are in peer.yaml in the data folder. Edit it, or remove a line to go back to that flag's default. A typed flag takes
-the place of what is remembered; with --once it does so for this start only.
+What this machine offers and how it is reached is remembered: a later plain ` + "`peer up`" + ` goes by the
+flags that were typed before, which are in peer.yaml in the data folder. Edit it, or remove a line
+to go back to that flag's default. A typed flag takes the place of what is remembered; with --once
+it does so for this start only.
 
-Every flag has an environment variable: --join is PEER_JOIN, --name is PEER_NAME, and so on. It goes before peer.yaml, and is
-not remembered.`
+Every flag has an environment variable: --join is PEER_JOIN, --name is PEER_NAME, and so on. It
+goes before peer.yaml, and is not remembered.`
 
 // upFlags are `peer up`'s words; the rest goes straight into a node.Config.
 type upFlags struct {
@@ -224,12 +226,12 @@ func (c *cli) up(ctx context.Context, cfg node.Config, f *upFlags, memory *upMem
 
 // greet says what a person needs next.
 func (c *cli) greet(s api.Status) {
-	if c.output != "table" {
+	if c.output != tableForm {
 		_ = writeLine(c.Out, s)
 		return
 	}
 	var all bytes.Buffer
-	statusText(&all, s)
+	c.statusText(&all, s)
 	_, _ = c.Out.Write(all.Bytes()) // at once: whoever waits for it reads all of it
 	switch {
 	case s.Open:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -17,8 +18,8 @@ func (c *cli) waitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait ID…",
 		Short: "Wait for a job's end; exit with its code",
-		Long: `Wait for a job's end and exit with its code; of several jobs, for the end of all, with the code of the first that did not end with 0.
-A --timeout is for all of them together.`,
+		Long: `Wait for a job's end and exit with its code; of several jobs, for the end of all, with the code of
+the first that did not end with 0. A --timeout is for all of them together.`,
 		Example:     "  peer wait last\n  peer wait --timeout 10m k3v5\n  peer wait frames sound && peer run -- ./join",
 		Args:        atLeastOne("a job: its id, a unique prefix, its name, or `last`"),
 		Annotations: map[string]string{speaksForTask: "1"},
@@ -134,8 +135,9 @@ func (c *cli) cancelCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel ID…",
 		Short: "Stop a job's tasks, or one task; what has not started never will",
-		Long: `Stop a job: its tasks are asked to end and, five seconds later, made to; what has not started never will. With a task, as
-JOB.SLOT, only that one is stopped, and the job is complete if all others are. A service keeps its tasks running: see ` + "`peer scale`" + `.`,
+		Long: `Stop a job: its tasks are asked to end and, five seconds later, made to; what has not started
+never will. With a task, as JOB.SLOT, only that one is stopped, and the job is complete if all
+others are. A service keeps its tasks running: see ` + "`peer scale`" + `.`,
 		Example: "  peer cancel last\n  peer cancel frames.17\n  peer cancel $(peer jobs --state running --name probe -o jsonl | jq -r .id)",
 		Args:    atLeastOne("a job (its id, a unique prefix, its name, or `last`) or a task (JOB.SLOT or JOB.SLOT.ATTEMPT)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -145,17 +147,15 @@ JOB.SLOT, only that one is stopped, and the job is complete if all others are. A
 }
 
 func (c *cli) cancel(ctx context.Context, id string) error {
-	j, err := c.client().Cancel(ctx, id)
+	a, err := c.client().Cancel(ctx, id)
 	if err != nil {
 		return err
 	}
-	if c.output != "table" {
-		return emit(c, j, []api.Job{j}, nil)
-	}
-	if _, task, ok := strings.Cut(id, "."); ok {
-		fmt.Fprintf(c.Err, "cancelled %s.%s\n", j.ID, task)
-		return nil
-	}
-	fmt.Fprintf(c.Err, "cancelled %s\n", j.ID)
-	return nil
+	return emit(c, a, []api.Job{a.Job}, func(io.Writer) {
+		what := a.Job.ID
+		if _, task, ok := strings.Cut(id, "."); ok {
+			what += "." + task
+		}
+		fmt.Fprintf(c.Err, "cancelled %s\n", what)
+	})
 }

@@ -68,8 +68,8 @@ func TestEveryCallReachesItsMethodWithItsArguments(t *testing.T) {
 	if j, err := c.Tasks(ctx, "x"); err != nil || j.Tasks[0].Job != "x" {
 		t.Errorf("tasks: %+v, %v", j, err)
 	}
-	if j, err := c.Cancel(ctx, "x"); err != nil || j.ID != "x" {
-		t.Errorf("cancel: %+v, %v", j, err)
+	if a, err := c.Cancel(ctx, "x"); err != nil || a.Job.ID != "x" {
+		t.Errorf("cancel: %+v, %v", a, err)
 	}
 	if k, err := c.Invite(ctx, api.TicketRequest{Roles: []string{"worker"}}); err != nil || k.Secret != "worker" {
 		t.Errorf("ticket: %+v, %v", k, err)

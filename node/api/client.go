@@ -168,8 +168,8 @@ func (c *Client) Submit(ctx context.Context, s Submit) (Submitted, error) {
 }
 
 // Cancel stops a job.
-func (c *Client) Cancel(ctx context.Context, id string) (Job, error) {
-	return call[Job](ctx, c, http.MethodPost, jobPath(id, "/cancel"), nil)
+func (c *Client) Cancel(ctx context.Context, id string) (JobAnswer, error) {
+	return call[JobAnswer](ctx, c, http.MethodPost, jobPath(id, "/cancel"), nil)
 }
 
 // Jobs lists all jobs the peer knows, newest first.

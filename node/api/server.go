@@ -28,7 +28,7 @@ func NewHandler(b Backend) http.Handler {
 	mux.HandleFunc("GET /v1/jobs/{id}", getID(b.Job))
 	mux.HandleFunc("GET /v1/jobs/{id}/file", getID(b.JobFile))
 	mux.HandleFunc("GET /v1/explain/{id}", getID(b.Explain))
-	mux.HandleFunc("POST /v1/jobs/{id}/cancel", getID(b.Cancel))
+	mux.HandleFunc("POST /v1/jobs/{id}/cancel", getID(cancelled(b)))
 	changeRoutes(mux, b)
 	mux.HandleFunc("POST /v1/tickets", post(b.Invite))
 	mux.HandleFunc("DELETE /v1/tickets/{id}", doID(b.Revoke))
@@ -64,6 +64,14 @@ func getID[T any](f func(context.Context, string) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := f(r.Context(), r.PathValue("id"))
 		answer(w, v, err)
+	}
+}
+
+// cancelled answers with the job that was cancelled, as whatever else is said of one job.
+func cancelled(b Backend) func(context.Context, string) (JobAnswer, error) {
+	return func(ctx context.Context, id string) (JobAnswer, error) {
+		j, err := b.Cancel(ctx, id)
+		return JobAnswer{Job: j, AsOf: time.Now().UTC()}, err
 	}
 }
 

@@ -56,8 +56,8 @@ func TestAnIDReachesItsCallHoweverItIsSpelt(t *testing.T) {
 		if want := []string{"remove " + id, "revoke " + id, id + " pause 0 "}; !slices.Equal(b.said, want) {
 			t.Fatalf("said %q, want %q", b.said, want)
 		}
-		if cancelled.ID != id || peer.Peer.ID != id || drained.Peer.ID != id {
-			t.Fatalf("%q became %q, %q, %q", id, cancelled.ID, peer.Peer.ID, drained.Peer.ID)
+		if cancelled.Job.ID != id || peer.Peer.ID != id || drained.Peer.ID != id {
+			t.Fatalf("%q became %q, %q, %q", id, cancelled.Job.ID, peer.Peer.ID, drained.Peer.ID)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) { check(t, odd.Draw(t, "id")) })
