@@ -315,3 +315,26 @@ func (c *Coordinator) dueSessions() {
 		c.endSession(s, "no beat for "+s.grace.String())
 	}
 }
+
+// maxHeard bounds the attempts that a Welcome names. Their batches say the same, so that leaving some out does no harm.
+const maxHeard = 1024
+
+// heardOf lists open attempts of which the worker itself has spoken in this term.
+func (p *peerState) heardOf() (out []Grant) {
+	left := maxHeard
+	for _, h := range p.byAge() {
+		g := Grant{Job: h.job.id}
+		for _, n := range h.sorted(func(r rec) bool {
+			return r.state >= taskstate.Accepted && !r.state.Final() && !r.is(ended|deciding|inherited)
+		}) {
+			if left--; left < 0 {
+				break
+			}
+			g.Slots = append(g.Slots, ledger.Slots{First: n, N: 1, Attempt: int(h.slots[n].attempt)})
+		}
+		if len(g.Slots) > 0 {
+			out = append(out, g)
+		}
+	}
+	return out
+}

@@ -34,7 +34,7 @@ func (c *Coordinator) Whys() map[taskstate.JobID]string {
 			break
 		}
 		if why := c.Waiting(j.id); why != "" && why != aboutToStart {
-			out[j.id] = tidyText(why, maxWhy)
+			out[j.id] = taskstate.ClipText(why, maxWhy)
 		}
 	}
 	return out

@@ -112,7 +112,11 @@ func (r *idleRunner) Adopt(tasks []taskstate.Launch) []taskstate.Loss {
 	if r.survive {
 		return nil
 	}
-	return allLost(tasks)
+	var lost []taskstate.Loss
+	for _, l := range tasks {
+		lost = append(lost, taskstate.Loss{Task: l.Task})
+	}
+	return lost
 }
 
 func (r *idleRunner) Kept([]taskstate.TaskID) {}
@@ -200,22 +204,22 @@ func (p *flockPeer) start() {
 	}
 	p.runner.survive = p.survive
 	offer := Offer{Resources: taskstate.Resources{MilliCPU: 4000}}
+	store := func(open OpenJournal) OpenJournal {
+		return func(ctx context.Context, owner journalOwner) (workerJournal, *journalImage, error) {
+			j, img, err := open(ctx, owner)
+			p.disk.workerJournal = j
+			return p.disk, img, err
+		}
+	}
 	var err error
 	p.worker, err = NewWorker(WorkerConfig{
-		Self: p.id, Incarnation: taskstate.Incarnation(p.id + "-1"), Dir: p.dir, Offer: offer, Net: host, Replay: p.replay, Local: p.coord.ServeSession, Runner: p.runner,
+		Self: p.id, Incarnation: taskstate.Incarnation(p.id + "-1"), Dir: p.dir, Offer: offer, Net: host, Replay: p.replay, Journal: store, Local: p.coord.ServeSession, Runner: p.runner,
 		Coordinator: f.coordinator,
 		Seal:        func(_ taskstate.Incarnation, _ uint64, body []byte) ([]byte, error) { return body, nil },
 		Publish:     func(context.Context, []byte) error { return nil },
 	})
 	if err != nil {
 		f.t.Fatal(err)
-	}
-	if open := p.worker.open; p.disk != nil {
-		p.worker.open = func(ctx context.Context, owner journalOwner) (workerJournal, *journalImage, error) {
-			j, img, err := open(ctx, owner)
-			p.disk.workerJournal = j
-			return p.disk, img, err
-		}
 	}
 	p.runner.mu.Lock()
 	p.runner.sink = p.worker.Report
@@ -505,5 +509,172 @@ func BenchmarkFlockShortTasks(b *testing.B) {
 	for b.Loop() {
 		n++
 		f.runAll(fmt.Sprint("short", n), 1000, 2*time.Millisecond, oneCPU)
+	}
+}
+
+// A coordinator's own worker stops before it does. Whatever was decided for it meanwhile is in the next one's hands, not left with
+// a peer that is gone.
+func TestACoordinatorThatStopsInOrderLeavesNothingAssignedToItself(t *testing.T) {
+	for after := range 10 {
+		inFlock(t, 3, func(t *testing.T, f *flock) {
+			f.awaitReady()
+			f.submit("short", 400, time.Millisecond, oneCPU, func(j *taskstate.Job) { j.Unreachable.ReplaceAfter = time.Hour.Milliseconds() })
+			time.Sleep(time.Duration(after) * 777 * time.Microsecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			if err := f.peers[0].worker.Stop(ctx); err != nil {
+				t.Error(err)
+			}
+			f.elect(f.peers[1])
+			f.peers[0].verdict(VerdictDead)
+			if left := f.openOn("p0", "short"); len(left) > 0 {
+				t.Errorf("after %d steps of time: still assigned to the peer that stopped: %v", after, left)
+			}
+			if c := f.finish("short", 20*time.Second); c.Complete != 400 {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+}
+
+// openOn lists what the ledger has assigned to a peer.
+func (f *flock) openOn(peer, job string) (open []string) {
+	f.boss.ledger.Replica().Read(func(s *ledger.State) {
+		j, _ := s.Job(taskstate.JobID(job))
+		for o := range j.OpenSlots() {
+			if string(o.Peer) == peer {
+				open = append(open, fmt.Sprintf("%d.%d", o.Slot, o.Attempt))
+			}
+		}
+	})
+	return open
+}
+
+func TestNothingOfAPeerThatReadsItsJournalIsJudgedLost(t *testing.T) {
+	inFlock(t, 3, func(t *testing.T, f *flock) {
+		f.submit("long", 12, 3*time.Minute, oneCPU, func(j *taskstate.Job) { j.Unreachable.ReplaceAfter = 0 })
+		time.Sleep(2 * time.Second)
+		p := f.peers[2]
+		p.stop() // as when it is killed: its processes go on
+		over := make(chan struct{})
+		p.survive, p.replay = true, func(ctx context.Context) error {
+			select {
+			case <-over:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		p.start()
+		time.Sleep(5 * time.Second)
+		f.elect(f.peers[1])     // who has not heard from it how far its tasks are
+		time.Sleep(time.Minute) // far longer than beats, grace, and the patience with peers in trouble
+		synctest.Wait()
+		if s := f.boss.coord.Standings()["p2"]; s != Ready {
+			t.Errorf("after a minute of reading p2 is %s; it answers every beat", s)
+		}
+		f.submit("more", 6, time.Second)
+		if c := f.finish("more", 5*time.Second); c.Complete != 6 {
+			t.Errorf("others do not get what it cannot take: %+v", c)
+		}
+		close(over)
+		if c := f.finish("long", 4*time.Minute); c.Complete != 12 {
+			t.Errorf("%+v", c)
+		}
+		starts := map[int]int{}
+		for task, n := range f.ran {
+			if task.Job == "long" {
+				starts[task.Slot] += n
+			}
+		}
+		for slot, n := range starts {
+			if n != 1 {
+				t.Errorf("slot %d started %d times: nothing was lost", slot, n)
+			}
+		}
+	})
+}
+
+// startsOf counts how often each slot of a job was started, in whatever attempt.
+func (f *flock) startsOf(job string) map[int]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	starts := map[int]int{}
+	for task, n := range f.ran {
+		if task.Job == taskstate.JobID(job) {
+			starts[task.Slot] += n
+		}
+	}
+	return starts
+}
+
+// on counts a job's open tasks on a peer.
+func (f *flock) on(job, peer string) (n int) {
+	f.boss.ledger.Replica().Read(func(s *ledger.State) {
+		if j, ok := s.Job(taskstate.JobID(job)); ok {
+			for o := range j.OpenSlots() {
+				if o.Peer == peer {
+					n++
+				}
+			}
+		}
+	})
+	return n
+}
+
+// takes says whether a peer is given tasks.
+func (f *flock) takes(peer string, takes bool) {
+	f.t.Helper()
+	a := ledger.AvailActive
+	if !takes {
+		a = ledger.AvailPause
+	}
+	if _, res, err := f.boss.ledger.Propose(f.t.Context(), []ledger.Command{{Avail: &ledger.Avail{Peer: peer, Availability: a}}}); err != nil || res[0].Refused != "" {
+		f.t.Fatal(res, err)
+	}
+}
+
+// A peer whose disk takes nothing any more has eight tasks, of which four run. The others go where there is room, in bounded time, and
+// none is started twice, whether the job allows that or not, and whoever coordinates.
+func TestWhatAPeerWithAFullDiskHasNotBegunGoesElsewhere(t *testing.T) {
+	for name, change := range map[string]func(*taskstate.Job){
+		"may run twice":      func(*taskstate.Job) {},
+		"must not run twice": func(j *taskstate.Job) { j.Unreachable.Wait = true },
+	} {
+		for _, elect := range []bool{false, true} {
+			if elect && name == "must not run twice" {
+				continue // waits for the disk: it cannot know about the new epoch
+			}
+			t.Run(name, func(t *testing.T) {
+				inFlock(t, 3, func(t *testing.T, f *flock) {
+					f.takes("p0", false)
+					f.takes("p2", false)
+					f.submit("long", 8, time.Hour, oneCPU, change)
+					time.Sleep(2 * time.Second)
+					if n := f.on("long", "p1"); n != 8 {
+						t.Fatalf("p1 has %d of 8 tasks", n)
+					}
+					f.peers[1].disk.full.Store(true)
+					f.takes("p0", true)
+					if elect {
+						f.elect(f.peers[2])
+					}
+					time.Sleep(time.Minute)
+					synctest.Wait()
+					if p0, p1 := f.on("long", "p0"), f.on("long", "p1"); p0 != 4 || p1 != 4 {
+						t.Errorf("a minute later p0 has %d and p1 has %d of the 8 tasks; want 4 each", p0, p1)
+					}
+					f.peers[1].disk.full.Store(false)
+					if c := f.finish("long", 3*time.Hour); c.Complete != 8 {
+						t.Errorf("%+v", c)
+					}
+					for slot, n := range f.startsOf("long") {
+						if n != 1 {
+							t.Errorf("slot %d was started %d times", slot, n)
+						}
+					}
+				})
+			})
+		}
 	}
 }

@@ -1,7 +1,9 @@
 package dispatch
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"time"
 
 	"covey/dispatch/ledger"
 	"covey/p2p/starts"
@@ -155,6 +157,33 @@ func (b bodyID) key() []byte {
 	return fmt.Appendf(nil, "%s@%d", b.job, b.version)
 }
 
+// tasks unfolds a grant.
+func (g Grant) tasks() func(yield func(taskstate.TaskID) bool) {
+	return func(yield func(taskstate.TaskID) bool) {
+		for _, s := range g.Slots {
+			for i := range s.N {
+				if !yield(taskstate.Task(g.Job, s.First+i, s.Attempt)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// add appends a task to a grant, longer runs first.
+func (g *Grant) add(id taskstate.TaskID, item string, items bool) {
+	if items {
+		g.Items = append(g.Items, item)
+	}
+	if n := len(g.Slots); n > 0 {
+		if s := &g.Slots[n-1]; s.Attempt == id.Attempt && s.First+s.N == id.Slot {
+			s.N++
+			return
+		}
+	}
+	g.Slots = append(g.Slots, ledger.Slots{First: id.Slot, N: 1, Attempt: id.Attempt})
+}
+
 // Stop ends a task the worker has, or forbids it one it may still be sent (a tombstone).
 type Stop struct {
 	Task   taskstate.TaskID `cbor:"1,keyasint"`
@@ -184,3 +213,12 @@ type Goodbye struct{}
 // Released answers Goodbye: every assignment to this worker that was decided, or may have been, was sent before. What it has given
 // back, and of what it has heard the acknowledgement, will not be waited for.
 type Released struct{}
+
+// EnvelopeSum is what two holders of a sealed batch compare.
+func EnvelopeSum(envelope []byte) []byte {
+	s := sha256.Sum256(envelope)
+	return s[:16]
+}
+
+// millis is a duration as frames carry it.
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

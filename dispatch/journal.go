@@ -32,6 +32,9 @@ type workerJournal interface {
 	Close() error
 }
 
+// OpenJournal opens the journal and reads all of it; when ctx ends it may give up.
+type OpenJournal func(ctx context.Context, owner journalOwner) (workerJournal, *journalImage, error)
+
 // journalOwner is whose journal it is: batch numbers belong to one incarnation of one peer.
 type journalOwner struct {
 	Format      int                   `cbor:"1,keyasint"`
@@ -64,6 +67,19 @@ func peekJournal(dir string, self taskstate.PeerID) (head journalHead, err error
 		})
 	})
 	return head, err
+}
+
+// JournalStart is the start of the peer that used the journal in a data folder last: 0 if there is none that can be read, or one of
+// version 0.1.
+func JournalStart(dir string, self taskstate.PeerID) uint64 {
+	if _, err := os.Stat(filepath.Join(dir, JournalFile)); err != nil {
+		return 0
+	}
+	head, err := peekJournal(dir, self)
+	if err != nil {
+		return 0
+	}
+	return head.start
 }
 
 // openJournal opens the journal in dir and reads all of it, which takes as long as it is large; ctx ends that early. It is marked as

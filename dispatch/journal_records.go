@@ -26,6 +26,9 @@ func journalBuckets() []string {
 	return []string{bucketMeta, bucketFrames, bucketDone, bucketJobs, bucketSigned, bucketTombs, bucketLive}
 }
 
+// maxHeld bounds the tasks a worker holds at once, whatever state they are in.
+const maxHeld = 1 << 16
+
 // journalKV is the map of buckets a journal is. Each visits keys in ascending order; what it passes is only valid meanwhile.
 type journalKV interface {
 	Put(bucket string, key, value []byte) error

@@ -46,30 +46,6 @@ func (o *Offer) Check() error {
 	return nil
 }
 
-// troubled is why a worker takes nothing on, as its offer says it.
-func troubled(err error) string {
-	s := strings.ToValidUTF8(err.Error(), "?")
-	for len(s) > maxTrouble {
-		_, n := utf8.DecodeLastRuneInString(s)
-		s = s[:len(s)-n]
-	}
-	return s
-}
-
-// Coded is an error that programs are to know by a code: why a worker takes nothing on, as api.Trouble has it.
-type Coded interface {
-	error
-	Code() string
-}
-
-// codeOf is the code of an error, "" if it has none.
-func codeOf(err error) string {
-	if c, ok := errors.AsType[Coded](err); ok {
-		return c.Code()
-	}
-	return ""
-}
-
 // printed tells whether a short text shows all there is in it: others see it in their terminals.
 func printed(s string) bool {
 	return shortText(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })

@@ -268,8 +268,6 @@ func (l *sessionLink) drain(w *wire.Writer) error {
 	}
 }
 
-func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-
 // around is d ± 10 %, drawn anew each time, so that workers do not beat in step.
 func around(d time.Duration) time.Duration {
 	return d*9/10 + rand.N(max(d/5, 1))

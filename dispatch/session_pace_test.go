@@ -2,10 +2,7 @@ package dispatch
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"covey/dispatch/ledger"
 )
 
 func TestAWorkerKeepsToAnotherBeatFromTheMomentItHearsOfIt(t *testing.T) {
@@ -60,33 +57,4 @@ func TestAWorkerLeavesASilentCoordinatorAfterTheGraceItWasToldLast(t *testing.T)
 			}
 		}, robin)
 	}
-}
-
-// The reader's own deadline follows, too: with 15 s between two beats a session must outlive twice the grace it began with.
-func TestASessionOutlivesTheGraceItBeganWithWhenThatIsRaised(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *coordBed) {
-		b.memory.Join("w", "w-1")
-		defer b.lead()()
-		w := b.hello("w")
-		synctest.Wait()
-		if _, _, err := b.memory.Propose(t.Context(), []ledger.Command{{Set: &ledger.Set{Beat: 15_000, Grace: 45_000}}}); err != nil {
-			t.Fatal(err)
-		}
-		if d := w.until(func(d *Down) bool { return d.Beat != nil }); d == nil || d.Beat.Beat != 15_000 || d.Beat.Grace != 45_000 || !d.Beat.Held {
-			t.Fatalf("told %+v", d)
-		}
-		w.send(Up{Beat: &Beat{N: 1}})
-		w.until(func(d *Down) bool { return d.Beat != nil })
-		time.Sleep(15 * time.Second)
-		w.send(Up{Beat: &Beat{N: 2}})
-		if d := w.until(func(d *Down) bool { return d.Beat != nil && d.Beat.N == 2 }); d == nil || !d.Beat.Held {
-			t.Fatalf("answered %+v", d)
-		}
-		began := time.Now()
-		for w.next() != nil {
-		}
-		if took := time.Since(began); took != 45*time.Second {
-			t.Errorf("the session ended %v after the last beat", took)
-		}
-	})
 }

@@ -27,7 +27,7 @@ func TestWhatAPeerInTroubleHasNotTakenOnGoesElsewhereAndWhatItRunsDoesNot(t *tes
 		r.command(strings.Fields(line))
 	}
 	r.trouble("a", "its disk is full")
-	r.hello("b", Hello{Incarnation: "b1", Offer: testOffer()})
+	r.hello("b", Hello{Incarnation: "b1", Offer: Offer{Resources: taskstate.Resources{MilliCPU: 2000, Memory: 1 << 30}}})
 	r.take()
 	r.command(strings.Fields("advance 9s a b"))
 	if got := r.take(); strings.Contains(got, "supersede") {
@@ -92,7 +92,7 @@ func TestWhatAPeerInTroubleHasAcceptedAndNotBegunIsAskedFor(t *testing.T) {
 			r.command(strings.Fields(line))
 		}
 		r.trouble("a", "its disk is full")
-		r.hello("b", Hello{Incarnation: "b1", Offer: testOffer()})
+		r.hello("b", Hello{Incarnation: "b1", Offer: Offer{Resources: taskstate.Resources{MilliCPU: 2000, Memory: 1 << 30}}})
 		r.command(strings.Fields("report b done"))
 		r.take()
 		r.command(strings.Fields("advance 11s a b"))

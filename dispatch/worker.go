@@ -60,7 +60,9 @@ type WorkerConfig struct {
 	MakeRoom func() bool
 	// Replay is waited for before the journal is read: how a test has a journal that takes long. Optional.
 	Replay func(ctx context.Context) error
-	Log    *slog.Logger // optional
+	// Journal replaces what opens the journal in Dir, which it is given: how a test has a disk that refuses. Optional.
+	Journal func(open OpenJournal) OpenJournal
+	Log     *slog.Logger // optional
 }
 
 // Worker runs tasks for whoever coordinates: the shell of the worker's core. Run owns all of its goroutines.
@@ -69,7 +71,7 @@ type Worker struct {
 	inc     taskstate.Incarnation // changes between lives; guarded by mu for those outside
 	journal workerJournal         // nil until replayed
 	core    *workerCore           // owned by the goroutine in own
-	open    openJournalFunc
+	open    OpenJournal
 
 	events    chan workerEvent // from the session client
 	reports   reportBox
@@ -107,9 +109,6 @@ type Worker struct {
 	abandoned bool // a write is stuck in the journal, which cannot be closed; written before Run's goroutines end
 }
 
-// openJournalFunc opens the journal and reads all of it; when ctx ends it may give up.
-type openJournalFunc func(ctx context.Context, owner journalOwner) (workerJournal, *journalImage, error)
-
 // NewWorker looks whether the journal is this peer's; a large one is read by Run. The caller calls Run once, or Close.
 func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	if err := cfg.validate(); err != nil {
@@ -119,7 +118,7 @@ func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	open := func(ctx context.Context, owner journalOwner) (workerJournal, *journalImage, error) {
+	var open OpenJournal = func(ctx context.Context, owner journalOwner) (workerJournal, *journalImage, error) {
 		j, img, err := openJournal(ctx, cfg.Dir, owner, cfg.Start.Number)
 		if err != nil {
 			return nil, nil, err // not j: a nil *boltJournal would be a journal that is not nil
@@ -138,6 +137,9 @@ func NewWorker(cfg WorkerConfig) (*Worker, error) {
 			return fast(ctx, owner)
 		}
 	}
+	if cfg.Journal != nil {
+		open = cfg.Journal(open)
+	}
 	w := newWorkerOn(cfg, head, open)
 	if why != "" {
 		w.renewed(why)
@@ -145,7 +147,7 @@ func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	return w, nil
 }
 
-func newWorkerOn(cfg WorkerConfig, head journalHead, open openJournalFunc) *Worker {
+func newWorkerOn(cfg WorkerConfig, head journalHead, open OpenJournal) *Worker {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}

@@ -9,7 +9,6 @@ import (
 
 // Bounds of the worker's core. None is reached while a coordinator keeps to its own limits.
 const (
-	maxHeld        = 1 << 16                        // tasks held at once, whatever state they are in
 	maxTombstones  = 8192                           // oldest first out
 	maxEarly       = 256                            // frames that wait for the fence to be on disk
 	maxStatuses    = taskstate.MaxBatchStatuses     // statuses in one batch

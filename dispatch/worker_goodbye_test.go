@@ -1,12 +1,8 @@
 package dispatch
 
 import (
-	"context"
-	"fmt"
 	"testing"
-	"time"
 
-	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
 
@@ -62,44 +58,6 @@ func TestAStoppingWorkerSaysGoodbyeToTheNextCoordinatorToo(t *testing.T) {
 	b.down(setOf(true, 2, 0, 1, grantOf(jobNoop, 1, 1)))
 	b.settle()
 	wantSaid(t, b, "noop222222.1.1 rejected interrupted")
-}
-
-// A coordinator's own worker stops before it does. Whatever was decided for it meanwhile is in the next one's hands, not left with
-// a peer that is gone.
-func TestACoordinatorThatStopsInOrderLeavesNothingAssignedToItself(t *testing.T) {
-	for after := range 10 {
-		inFlock(t, 3, func(t *testing.T, f *flock) {
-			f.awaitReady()
-			f.submit("short", 400, time.Millisecond, oneCPU, func(j *taskstate.Job) { j.Unreachable.ReplaceAfter = time.Hour.Milliseconds() })
-			time.Sleep(time.Duration(after) * 777 * time.Microsecond)
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			defer cancel()
-			if err := f.peers[0].worker.Stop(ctx); err != nil {
-				t.Error(err)
-			}
-			f.elect(f.peers[1])
-			f.peers[0].verdict(VerdictDead)
-			if left := f.openOn("p0", "short"); len(left) > 0 {
-				t.Errorf("after %d steps of time: still assigned to the peer that stopped: %v", after, left)
-			}
-			if c := f.finish("short", 20*time.Second); c.Complete != 400 {
-				t.Errorf("%+v", c)
-			}
-		})
-	}
-}
-
-// openOn lists what the ledger has assigned to a peer.
-func (f *flock) openOn(peer, job string) (open []string) {
-	f.boss.ledger.Replica().Read(func(s *ledger.State) {
-		j, _ := s.Job(taskstate.JobID(job))
-		for o := range j.OpenSlots() {
-			if string(o.Peer) == peer {
-				open = append(open, fmt.Sprintf("%d.%d", o.Slot, o.Attempt))
-			}
-		}
-	})
-	return open
 }
 
 func TestAWorkerThatWillBeBackGivesBackOnlyWhatHasNotStarted(t *testing.T) {

@@ -274,7 +274,9 @@ func (b *workerBox) checkPromises() {
 func (b *workerBox) wait() {
 	b.t.Helper()
 	if w := b.core.wake; !w.IsZero() {
-		b.now = later(b.now, w)
+		if w.After(b.now) {
+			b.now = w
+		}
 		b.step(nil)
 	}
 }

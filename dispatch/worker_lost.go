@@ -3,7 +3,6 @@ package dispatch
 import (
 	"bytes"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
 
@@ -109,48 +107,6 @@ func (c *workerCore) seen(inc taskstate.Incarnation, number uint64) {
 }
 
 const otherBatch = 1<<64 - 1
-
-// EnvelopeSum is what two holders of a sealed batch compare.
-func EnvelopeSum(envelope []byte) []byte {
-	s := sha256.Sum256(envelope)
-	return s[:16]
-}
-
-// maxHeard bounds the attempts that a Welcome names. Their batches say the same, so that leaving some out does no harm.
-const maxHeard = 1024
-
-// heardOf lists open attempts of which the worker itself has spoken in this term.
-func (p *peerState) heardOf() (out []Grant) {
-	left := maxHeard
-	for _, h := range p.byAge() {
-		g := Grant{Job: h.job.id}
-		for _, n := range h.sorted(func(r rec) bool {
-			return r.state >= taskstate.Accepted && !r.state.Final() && !r.is(ended|deciding|inherited)
-		}) {
-			if left--; left < 0 {
-				break
-			}
-			g.Slots = append(g.Slots, ledger.Slots{First: n, N: 1, Attempt: int(h.slots[n].attempt)})
-		}
-		if len(g.Slots) > 0 {
-			out = append(out, g)
-		}
-	}
-	return out
-}
-
-// JournalStart is the start of the peer that used the journal in a data folder last: 0 if there is none that can be read, or one of
-// version 0.1.
-func JournalStart(dir string, self taskstate.PeerID) uint64 {
-	if _, err := os.Stat(filepath.Join(dir, JournalFile)); err != nil {
-		return 0
-	}
-	head, err := peekJournal(dir, self)
-	if err != nil {
-		return 0
-	}
-	return head.start
-}
 
 // claimJournal finds whose life goes on in a data folder. One without a journal, or with one that cannot be believed, begins another:
 // why says so, but for a folder in which nothing was before.

@@ -265,8 +265,8 @@ func TestDamageFoundLateBeginsAnotherIncarnationInPlace(t *testing.T) {
 }
 
 func TestAWorkerThatFindsOutWhileItRunsStopsItsTasksBeforeItGoesOnAsAnother(t *testing.T) {
-	c := &scriptedCoordinator{name: "robin", grants: func(session int) []Grant {
-		if session > 1 {
+	c := &scriptedCoordinator{name: "robin", grants: func(nth int) []Grant {
+		if nth > 1 {
 			return nil
 		}
 		return []Grant{{Job: jobWork, Index: 1, Slots: []ledger.Slots{{First: 1, N: 1, Attempt: 1}}}}

@@ -1,7 +1,10 @@
 package dispatch
 
 import (
+	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"covey/taskstate"
 )
@@ -23,4 +26,28 @@ func (c *workerCore) tooLarge(h *heldTask) bool { return !h.job.job.Resources.Fi
 
 func (c *workerCore) rejectLarge(h *heldTask) {
 	c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, fmt.Sprintf("it needs %+v, this peer offers %+v", h.job.job.Resources, c.offer.Resources))
+}
+
+// troubled is why a worker takes nothing on, as its offer says it.
+func troubled(err error) string {
+	s := strings.ToValidUTF8(err.Error(), "?")
+	for len(s) > maxTrouble {
+		_, n := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-n]
+	}
+	return s
+}
+
+// Coded is an error that programs are to know by a code: why a worker takes nothing on, as api.Trouble has it.
+type Coded interface {
+	error
+	Code() string
+}
+
+// codeOf is the code of an error, "" if it has none.
+func codeOf(err error) string {
+	if c, ok := errors.AsType[Coded](err); ok {
+		return c.Code()
+	}
+	return ""
 }

@@ -74,44 +74,6 @@ func TestAWorkerThatReadsItsJournalBeatsSaysSoAndReportsAfterwards(t *testing.T)
 	})
 }
 
-func TestNothingOfAPeerThatReadsItsJournalIsJudgedLost(t *testing.T) {
-	inFlock(t, 3, func(t *testing.T, f *flock) {
-		f.submit("long", 12, 3*time.Minute, oneCPU, func(j *taskstate.Job) { j.Unreachable.ReplaceAfter = 0 })
-		time.Sleep(2 * time.Second)
-		p := f.peers[2]
-		p.stop() // as when it is killed: its processes go on
-		replay, read := slowJournal()
-		p.survive, p.replay = true, replay
-		p.start()
-		time.Sleep(5 * time.Second)
-		f.elect(f.peers[1])     // who has not heard from it how far its tasks are
-		time.Sleep(time.Minute) // far longer than beats, grace, and the patience with peers in trouble
-		synctest.Wait()
-		if s := f.boss.coord.Standings()["p2"]; s != Ready {
-			t.Errorf("after a minute of reading p2 is %s; it answers every beat", s)
-		}
-		f.submit("more", 6, time.Second)
-		if c := f.finish("more", 5*time.Second); c.Complete != 6 {
-			t.Errorf("others do not get what it cannot take: %+v", c)
-		}
-		read()
-		if c := f.finish("long", 4*time.Minute); c.Complete != 12 {
-			t.Errorf("%+v", c)
-		}
-		starts := map[int]int{}
-		for task, n := range f.ran {
-			if task.Job == "long" {
-				starts[task.Slot] += n
-			}
-		}
-		for slot, n := range starts {
-			if n != 1 {
-				t.Errorf("slot %d started %d times: nothing was lost", slot, n)
-			}
-		}
-	})
-}
-
 func TestAWorkerThatIsToldToEndWhileItReadsDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		replay, _ := slowJournal()

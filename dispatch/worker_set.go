@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
 
@@ -297,33 +296,6 @@ func (c *workerCore) checkGrant(g Grant) (n int, err error) {
 		return 0, fmt.Errorf("%w: %d items for %d slots of job %s", errGrant, len(g.Items), n, g.Job)
 	}
 	return n, nil
-}
-
-// tasks unfolds a grant.
-func (g Grant) tasks() func(yield func(taskstate.TaskID) bool) {
-	return func(yield func(taskstate.TaskID) bool) {
-		for _, s := range g.Slots {
-			for i := range s.N {
-				if !yield(taskstate.Task(g.Job, s.First+i, s.Attempt)) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// add appends a task to a grant, longer runs first.
-func (g *Grant) add(id taskstate.TaskID, item string, items bool) {
-	if items {
-		g.Items = append(g.Items, item)
-	}
-	if n := len(g.Slots); n > 0 {
-		if s := &g.Slots[n-1]; s.Attempt == id.Attempt && s.First+s.N == id.Slot {
-			s.N++
-			return
-		}
-	}
-	g.Slots = append(g.Slots, ledger.Slots{First: id.Slot, N: 1, Attempt: id.Attempt})
 }
 
 // endComplete is what the last part of a Complete set means: what it does not list is stopped, and tasks from the journal that

@@ -20,10 +20,10 @@ import (
 type scriptedCoordinator struct {
 	name   string
 	term   uint64
-	grants func(session int) []Grant        // of the Complete set
-	refuse func(session int) *Refuse        // nil: welcome
-	held   func(session int, n uint64) bool // answer to beat n; nil: yes
-	mute   func(session int) bool           // say nothing at all
+	grants func(nth int) []Grant        // of the Complete set
+	refuse func(nth int) *Refuse        // nil: welcome
+	held   func(nth int, n uint64) bool // answer to beat n; nil: yes
+	mute   func(nth int) bool           // say nothing at all
 
 	mu      sync.Mutex
 	hellos  []Hello
@@ -76,7 +76,7 @@ func (c *scriptedCoordinator) serve(_ string, conn net.Conn) {
 	}
 }
 
-func (c *scriptedCoordinator) hear(session int, up Up) {
+func (c *scriptedCoordinator) hear(nth int, up Up) {
 	switch {
 	case up.Report != nil && up.Report.Done:
 		c.mu.Lock()
@@ -84,14 +84,14 @@ func (c *scriptedCoordinator) hear(session int, up Up) {
 		c.mu.Unlock()
 		var gs []Grant
 		if c.grants != nil {
-			gs = c.grants(session)
+			gs = c.grants(nth)
 		}
 		c.assign(true, gs...)
 	case up.Beat != nil:
 		c.mu.Lock()
 		c.beats = append(c.beats, time.Now())
 		c.mu.Unlock()
-		c.say(Down{Beat: &BeatAnswer{N: up.Beat.N, Held: c.held == nil || c.held(session, up.Beat.N)}})
+		c.say(Down{Beat: &BeatAnswer{N: up.Beat.N, Held: c.held == nil || c.held(nth, up.Beat.N)}})
 	case up.Offer != nil:
 		c.mu.Lock()
 		c.offers = append(c.offers, *up.Offer)
@@ -201,11 +201,11 @@ func workerBubble(t *testing.T, test func(r *shellRig), coords ...*scriptedCoord
 func newShellRig(t *testing.T, dir string, store func(workerJournal) workerJournal, coords ...*scriptedCoordinator) *shellRig {
 	t.Helper()
 	j, img := openTestJournal(t, dir)
-	var journal workerJournal = j
+	var disk workerJournal = j
 	if store != nil {
-		journal = store(j)
+		disk = store(j)
 	}
-	return rigOn(t, dir, img.journalHead, func(context.Context, journalOwner) (workerJournal, *journalImage, error) { return journal, img, nil }, coords)
+	return rigOn(t, dir, img.journalHead, func(context.Context, journalOwner) (workerJournal, *journalImage, error) { return disk, img, nil }, coords)
 }
 
 // slowShellRig is one whose journal is read when replay returns.
@@ -226,7 +226,7 @@ func slowShellRig(t *testing.T, dir string, replay func(context.Context) error, 
 	}, coords)
 }
 
-func rigOn(t *testing.T, dir string, head journalHead, open openJournalFunc, coords []*scriptedCoordinator) *shellRig {
+func rigOn(t *testing.T, dir string, head journalHead, open OpenJournal, coords []*scriptedCoordinator) *shellRig {
 	t.Helper()
 	r := &shellRig{t: t, net: memnet.New(), coords: map[string]*scriptedCoordinator{}, runner: &handRunner{}, ended: make(chan error, 1)}
 	for _, c := range coords {
@@ -333,7 +333,7 @@ func TestBeatsComeAboutEverySecondTheFirstAtOnce(t *testing.T) {
 }
 
 func TestASessionThatIsNotHeldIsRenewedAtOnce(t *testing.T) {
-	robin := &scriptedCoordinator{name: "robin", held: func(session int, n uint64) bool { return session != 1 || n < 3 }}
+	robin := &scriptedCoordinator{name: "robin", held: func(nth int, n uint64) bool { return nth != 1 || n < 3 }}
 	workerBubble(t, func(r *shellRig) {
 		r.pass(2500 * time.Millisecond)
 		if len(robin.hellos) != 2 || robin.hellos[1].Session != "s1" || robin.at[1].Sub(robin.beats[2]) != 0 {
@@ -343,7 +343,7 @@ func TestASessionThatIsNotHeldIsRenewedAtOnce(t *testing.T) {
 }
 
 func TestACoordinatorThatDoesNotWelcomeIsLeftAfterFiveSeconds(t *testing.T) {
-	robin := &scriptedCoordinator{name: "robin", mute: func(session int) bool { return session == 1 }}
+	robin := &scriptedCoordinator{name: "robin", mute: func(nth int) bool { return nth == 1 }}
 	workerBubble(t, func(r *shellRig) {
 		r.pass(5200 * time.Millisecond)
 		if len(robin.hellos) != 2 || robin.at[1].Sub(robin.at[0]) < welcomeLimit {
@@ -392,8 +392,8 @@ func TestTwoPeersThatPointAtEachOtherAreNotAskedInCircles(t *testing.T) {
 }
 
 func TestRetryAfterIsRespected(t *testing.T) {
-	robin := &scriptedCoordinator{name: "robin", refuse: func(session int) *Refuse {
-		if session == 1 {
+	robin := &scriptedCoordinator{name: "robin", refuse: func(nth int) *Refuse {
+		if nth == 1 {
 			return &Refuse{Code: RefuseTooMany, RetryAfter: 7000}
 		}
 		return nil

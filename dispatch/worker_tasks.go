@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"covey/taskstate"
 )
@@ -133,22 +131,11 @@ func (c *workerCore) ran(reports []taskstate.RunReport) {
 // maxReason caps a reason in bytes.
 const maxReason = 64
 
-// tidyText makes any bytes a valid text of at most limit bytes: a batch with anything else would be refused by everybody.
-func tidyText(s string, limit int) string {
-	if len(s) > limit {
-		for limit > 0 && !utf8.RuneStart(s[limit]) {
-			limit--
-		}
-		s = s[:limit]
-	}
-	return strings.ToValidUTF8(s, "")
-}
-
 // advance gives a task its next status.
 func (c *workerCore) advance(h *heldTask, s taskstate.Status) {
 	s.Seq, s.Waited = h.status.Seq+1, h.waited
-	s.Message = tidyText(s.Message, taskstate.MaxMessage)
-	s.Reason = taskstate.Reason(tidyText(string(s.Reason), maxReason))
+	s.Message = taskstate.ClipText(s.Message, taskstate.MaxMessage)
+	s.Reason = taskstate.Reason(taskstate.ClipText(string(s.Reason), maxReason))
 	h.status = s
 	c.touch(h)
 }
