@@ -1,4 +1,4 @@
-package dispatch
+package dispatch_test
 
 import (
 	"context"
@@ -11,7 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
+	"covey/dispatch/session"
+	"covey/dispatch/worker"
+	"covey/dispatch/worker/journal"
 	"covey/internal/pause"
 	"covey/p2p/memnet"
 	"covey/p2p/wire"
@@ -37,8 +41,8 @@ type flockPeer struct {
 	id     string
 	dir    string
 	ledger *ledger.Memory
-	coord  *Coord
-	worker *Worker
+	coord  *coordinator.Loop
+	worker *worker.Loop
 	runner *idleRunner
 	resign func()
 	stop   func()
@@ -123,15 +127,15 @@ func (r *idleRunner) Kept([]taskstate.TaskID) {}
 
 // fullUp is a journal that takes nothing while it is full.
 type fullUp struct {
-	workerJournal
+	journal.Journal
 	full atomic.Bool
 }
 
-func (d *fullUp) Save(t *workerTxn) error {
+func (d *fullUp) Save(t *journal.Txn) error {
 	if d.full.Load() {
 		return syscall.ENOSPC
 	}
-	return d.workerJournal.Save(t)
+	return d.Journal.Save(t)
 }
 
 // die is what a power cut does to running tasks.
@@ -184,35 +188,35 @@ func (f *flock) close() {
 func (p *flockPeer) start() {
 	f := p.f
 	host := f.net.Host(p.id)
-	p.coord = NewCoord(CoordConfig{
-		Core: CoordinatorConfig{Self: p.id}, Ledger: farLedger{p.ledger},
+	p.coord = coordinator.NewLoop(coordinator.Config{
+		Core: coordinator.CoreConfig{Self: p.id}, Ledger: farLedger{p.ledger},
 		OpenEnvelope: func(_ string, env []byte) (b taskstate.Batch, err error) {
 			err = wire.Unmarshal(env, &b)
 			return b, err
 		},
 		Probe: func(ctx context.Context, peer taskstate.PeerID) error {
-			c, err := host.Dial(ctx, peer, SessionProtocol)
+			c, err := host.Dial(ctx, peer, session.Protocol)
 			if err == nil {
 				_ = c.Close()
 			}
 			return err
 		},
 	})
-	host.Handle(SessionProtocol, p.coord.ServeSession)
+	host.Handle(session.Protocol, p.coord.ServeSession)
 	if !p.survive {
 		p.runner = &idleRunner{f: f, timers: map[taskstate.TaskID]*time.Timer{}, jitter: rand.New(rand.NewPCG(1, uint64(len(p.id))))}
 	}
 	p.runner.survive = p.survive
-	offer := Offer{Resources: taskstate.Resources{MilliCPU: 4000}}
-	store := func(open OpenJournal) OpenJournal {
-		return func(ctx context.Context, owner journalOwner) (workerJournal, *journalImage, error) {
+	offer := session.Offer{Resources: taskstate.Resources{MilliCPU: 4000}}
+	store := func(open journal.Opener) journal.Opener {
+		return func(ctx context.Context, owner journal.Owner) (journal.Journal, *journal.Image, error) {
 			j, img, err := open(ctx, owner)
-			p.disk.workerJournal = j
+			p.disk.Journal = j
 			return p.disk, img, err
 		}
 	}
 	var err error
-	p.worker, err = NewWorker(WorkerConfig{
+	p.worker, err = worker.NewLoop(worker.Config{
 		Self: p.id, Incarnation: taskstate.Incarnation(p.id + "-1"), Dir: p.dir, Offer: offer, Net: host, Replay: p.replay, Journal: store, Local: p.coord.ServeSession, Runner: p.runner,
 		Coordinator: f.coordinator,
 		Seal:        func(_ taskstate.Incarnation, _ uint64, body []byte) ([]byte, error) { return body, nil },
@@ -282,12 +286,12 @@ func (p *flockPeer) end() {
 func (p *flockPeer) kill() {
 	p.f.net.Kill(p.id)
 	p.end()
-	time.AfterFunc(time.Second, func() { p.verdict(VerdictDead) })
+	time.AfterFunc(time.Second, func() { p.verdict(coordinator.VerdictDead) })
 }
 
-func (p *flockPeer) verdict(v Verdict) {
+func (p *flockPeer) verdict(v coordinator.Verdict) {
 	for _, q := range p.f.peers {
-		q.coord.Verdict(PeerVerdict{Peer: p.id, Verdict: v, Since: time.Now()})
+		q.coord.Verdict(coordinator.PeerVerdict{Peer: p.id, Verdict: v, Since: time.Now()})
 	}
 }
 
@@ -295,7 +299,7 @@ func (p *flockPeer) verdict(v Verdict) {
 func (p *flockPeer) restart() {
 	p.f.net.Revive(p.id)
 	p.start()
-	p.verdict(VerdictAlive)
+	p.verdict(coordinator.VerdictAlive)
 }
 
 func (f *flock) submit(id string, count int, noop time.Duration, change ...func(*taskstate.Job)) {
@@ -389,7 +393,7 @@ func TestTasksOfAKilledPeerRunElsewhere(t *testing.T) {
 		}
 		f.peers[2].restart()
 		time.Sleep(3 * time.Second)
-		if s := f.boss.coord.Standings()["p2"]; s != Ready {
+		if s := f.boss.coord.Standings()["p2"]; s != coordinator.Ready {
 			t.Errorf("three seconds after its restart p2 is %s", s)
 		}
 		f.submit("next", 30, 0, oneCPU)
@@ -438,7 +442,7 @@ func TestAPeerThatStopsGivesItsTasksBack(t *testing.T) {
 		if err := f.peers[2].worker.Stop(ctx); err != nil {
 			t.Errorf("stop: %v", err)
 		}
-		f.peers[2].verdict(VerdictDead)
+		f.peers[2].verdict(coordinator.VerdictDead)
 		began := time.Now()
 		if c := f.finish("long", time.Minute); c.Complete != 9 {
 			t.Errorf("%+v", c)
@@ -469,7 +473,7 @@ func (f *flock) runAll(id string, count int, noop time.Duration, change ...func(
 
 func (f *flock) awaitReady() {
 	for _, p := range f.peers {
-		for f.boss.coord.Standings()[p.id] != Ready {
+		for f.boss.coord.Standings()[p.id] != coordinator.Ready {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -526,7 +530,7 @@ func TestACoordinatorThatStopsInOrderLeavesNothingAssignedToItself(t *testing.T)
 				t.Error(err)
 			}
 			f.elect(f.peers[1])
-			f.peers[0].verdict(VerdictDead)
+			f.peers[0].verdict(coordinator.VerdictDead)
 			if left := f.openOn("p0", "short"); len(left) > 0 {
 				t.Errorf("after %d steps of time: still assigned to the peer that stopped: %v", after, left)
 			}
@@ -570,7 +574,7 @@ func TestNothingOfAPeerThatReadsItsJournalIsJudgedLost(t *testing.T) {
 		f.elect(f.peers[1])     // who has not heard from it how far its tasks are
 		time.Sleep(time.Minute) // far longer than beats, grace, and the patience with peers in trouble
 		synctest.Wait()
-		if s := f.boss.coord.Standings()["p2"]; s != Ready {
+		if s := f.boss.coord.Standings()["p2"]; s != coordinator.Ready {
 			t.Errorf("after a minute of reading p2 is %s; it answers every beat", s)
 		}
 		f.submit("more", 6, time.Second)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
 	"covey/membership"
 	"covey/node/api"
@@ -28,7 +28,7 @@ func (n *Node) awayOf(f *flock) away {
 	if f != nil {
 		a.frozen = f.Frozen != ""
 		for _, p := range f.Peers {
-			if p.Away > 0 && p.Standing == string(dispatch.Unreachable) {
+			if p.Away > 0 && p.Standing == string(coordinator.Unreachable) {
 				a.since[p.ID] = a.now.Add(-time.Duration(p.Away) * time.Millisecond)
 			}
 		}

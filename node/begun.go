@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"covey/dispatch"
+	"covey/dispatch/worker/journal"
 	"covey/membership/digest"
 	"covey/node/api"
 	"covey/p2p/starts"
@@ -65,7 +65,7 @@ func (f *folder) begin(self taskstate.PeerID) (now starts.Start, stamps []uint64
 		chain.numbers, chain.gap = chain.numbers[over:], true
 	}
 	next := lastBegun{Number: now.Number, Before: now.Before, Chain: chain.numbers, Gap: chain.gap, Place: f.place(), Host: machineID()}
-	if s := dispatch.JournalStart(f.dir, self); len(stamps) == 0 || slices.Contains(stamps, s) {
+	if s := journal.LastStart(f.dir, self); len(stamps) == 0 || slices.Contains(stamps, s) {
 		next.Stamps = []uint64{s} // until this start has put its own there
 	}
 	return now, stamps, chain, moved, f.remember(next)

@@ -5,7 +5,7 @@ import (
 	"context"
 	"slices"
 
-	"covey/dispatch"
+	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
 	"covey/node/api"
 	"covey/taskstate"
@@ -133,12 +133,12 @@ func (r *reply) told(res ledger.Result) {
 
 // changeReply is what replies about jobs that are there say.
 type changeReply struct {
-	Job     taskstate.JobID   `cbor:"20,keyasint,omitempty"` // Submit: the job that has the name
-	Version int               `cbor:"21,keyasint,omitempty"` // that is wanted now
-	Moved   bool              `cbor:"22,keyasint,omitempty"` // refused because another version is wanted by now
-	Partly  int               `cbor:"23,keyasint,omitempty"` // slots of which nothing was done
-	Preview *dispatch.Preview `cbor:"24,keyasint,omitempty"`
-	Moves   []dispatch.Move   `cbor:"25,keyasint,omitempty"`
+	Job     taskstate.JobID      `cbor:"20,keyasint,omitempty"` // Submit: the job that has the name
+	Version int                  `cbor:"21,keyasint,omitempty"` // that is wanted now
+	Moved   bool                 `cbor:"22,keyasint,omitempty"` // refused because another version is wanted by now
+	Partly  int                  `cbor:"23,keyasint,omitempty"` // slots of which nothing was done
+	Preview *coordinator.Preview `cbor:"24,keyasint,omitempty"`
+	Moves   []coordinator.Move   `cbor:"25,keyasint,omitempty"`
 }
 
 // refusedChange says why the ledger did not change a job; nil for other commands.

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/worker"
 	"covey/node/api"
 )
 
@@ -112,7 +112,7 @@ func (n *Node) sickness() (out []string) {
 		if err == nil {
 			continue
 		}
-		if !errors.Is(err, dispatch.ErrReplaying) { // it passes by itself
+		if !errors.Is(err, worker.ErrReplaying) { // it passes by itself
 			err = n.disk.advise(err)
 		}
 		if text := err.Error(); !slices.Contains(out, text) {

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"covey/dispatch"
+	"covey/dispatch/worker/journal"
 	"covey/node/api"
 	"covey/node/heard"
 )
@@ -25,7 +25,7 @@ func TestAJournalPutBackWhileAllWereDownIsToldByWhatIsRememberedOnDisk(t *testin
 			}
 			on(all[0])
 			two := all[1]
-			journal := two.folder.path(dispatch.JournalFile)
+			journal := two.folder.path(journal.FileName)
 			eventually(t, "both remember that", func() (bool, string) {
 				for _, l := range all {
 					if l.heard.Highest(two.self, two.worker.Incarnation()) == 0 {

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"covey/dispatch"
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum"
+	"covey/dispatch/session"
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/api"
@@ -98,7 +98,7 @@ func TestWhatACallBringsIntoTheLedgerIsChecked(t *testing.T) {
 
 // everyProtocol is all that an admitted peer can open.
 var everyProtocol = [...]string{
-	admission.JoinProtocol, admission.RosterProtocol, callProtocol, dispatch.SessionProtocol, digest.Protocol, membership.PacketProtocol,
+	admission.JoinProtocol, admission.RosterProtocol, callProtocol, session.Protocol, digest.Protocol, membership.PacketProtocol,
 	membership.SyncProtocol, membership.ProbeProtocol, tasklog.LogsProtocol, quorum.FollowProtocol, quorum.RaftProtocol, quorum.VoterProtocol,
 	p2p.HelloProtocol, startProtocol, stdin.Protocol,
 }

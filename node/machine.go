@@ -5,7 +5,7 @@ import (
 	"net"
 	"os"
 
-	"covey/dispatch"
+	"covey/dispatch/worker"
 	"covey/node/api"
 	"covey/node/runner"
 	"covey/node/runner/supervise"
@@ -27,7 +27,7 @@ type Machine struct {
 
 // Runner runs tasks, for the worker, and knows whose output still grows.
 type Runner interface {
-	dispatch.Runner
+	worker.Runner
 	// Live tells whether a task may still write, and gives a channel that is closed when its output is complete. What is beyond limit may be cut away yet;
 	// 0: nothing will be.
 	Live(id taskstate.TaskID) (over <-chan struct{}, limit int64, live bool)

@@ -10,9 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum"
+	"covey/dispatch/worker"
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/api"
@@ -79,8 +80,8 @@ type Node struct {
 	store    *digest.Store
 	exchange *digest.Exchange
 	statuses *statuses
-	coord    *dispatch.Coord
-	worker   *dispatch.Worker
+	coord    *coordinator.Loop
+	worker   *worker.Loop
 	runner   Runner
 	logs     *tasklog.Store
 	feeds    *feeds
@@ -247,9 +248,9 @@ func (n *Node) openWork() (err error) {
 	n.statuses = newStatuses(n)
 	n.exchange = digest.New(n.exchangeConfig())
 	n.statuses.offer, n.statuses.allows = n.exchange.Offer, n.exchange.Allows
-	n.coord = dispatch.NewCoord(n.coordConfig())
+	n.coord = coordinator.NewLoop(n.coordConfig())
 	n.at = hostIPs(n.host.Addrs())
-	n.worker, err = dispatch.NewWorker(n.workerConfig())
+	n.worker, err = worker.NewLoop(n.workerConfig())
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}

@@ -8,14 +8,14 @@ import (
 
 	"github.com/pbnjay/memory"
 
-	"covey/dispatch"
+	"covey/dispatch/session"
 	"covey/membership"
 	"covey/node/api"
 	"covey/taskstate"
 )
 
 // offer is what this peer gives to tasks, and what constraints may ask about it.
-func (n *Node) offer() dispatch.Offer {
+func (n *Node) offer() session.Offer {
 	r := taskstate.Resources{MilliCPU: n.cfg.MilliCPU, Memory: n.cfg.Memory, Others: n.cfg.Others}
 	if r.MilliCPU <= 0 {
 		r.MilliCPU = totalCPU()
@@ -23,7 +23,7 @@ func (n *Node) offer() dispatch.Offer {
 	if r.Memory <= 0 {
 		r.Memory = int64(memory.TotalMemory())
 	}
-	o := dispatch.Offer{Resources: r, Name: n.name, Labels: n.cfg.Labels, OS: runtime.GOOS, Arch: runtime.GOARCH}
+	o := session.Offer{Resources: r, Name: n.name, Labels: n.cfg.Labels, OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if n.host != nil {
 		o.Addrs = hostIPs(n.host.Addrs())
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
 	"covey/membership"
 	"covey/node/api"
@@ -29,7 +29,7 @@ type flock struct {
 	Whys map[taskstate.JobID]string `cbor:"7,keyasint,omitempty"`
 }
 
-// spell is a dispatch.Spell on the wire; times in milliseconds since 1970, To is 0 while it lasts.
+// spell is a coordinator.Spell on the wire; times in milliseconds since 1970, To is 0 while it lasts.
 type spell struct {
 	_        struct{} `cbor:",toarray"`
 	Reason   string
@@ -210,7 +210,7 @@ func (n *Node) Peers(ctx context.Context) (api.Peers, error) {
 		} else {
 			row.Voter = slices.Contains(n.livingVoters(), row.ID)
 		}
-		if got, ok := view.Get(row.ID); ok && got.Parted && row.Standing != string(dispatch.Left) {
+		if got, ok := view.Get(row.ID); ok && got.Parted && row.Standing != string(coordinator.Left) {
 			row.Standing = api.Stopped
 		}
 		out.Peers = append(out.Peers, row.Peer)
@@ -250,7 +250,7 @@ func (n *Node) peerRow(m ledger.Member, view *membership.View) peerRow {
 	id := m.Entry.Peer
 	p := api.Peer{
 		ID: id, Name: n.nameOf(id), Self: id == n.self, Path: "none", Addrs: []string{}, Roles: roleNames(m.Entry.Roles),
-		Standing: string(dispatch.Unknown), Labels: m.LabelsOver(nil), Offers: map[string]int64{}, OffersUsed: map[string]int64{},
+		Standing: string(coordinator.Unknown), Labels: m.LabelsOver(nil), Offers: map[string]int64{}, OffersUsed: map[string]int64{},
 	}
 	if p.Self {
 		own := n.offer()
@@ -276,7 +276,7 @@ func (n *Node) peerRow(m ledger.Member, view *membership.View) peerRow {
 		p.Path = "relayed"
 	}
 	if m.Left {
-		p.Standing = string(dispatch.Left)
+		p.Standing = string(coordinator.Left)
 	}
 	return peerRow{p}
 }
@@ -285,13 +285,13 @@ func (n *Node) peerRow(m ledger.Member, view *membership.View) peerRow {
 func ownStanding(v membership.Verdict) string {
 	switch v {
 	case membership.Alive:
-		return string(dispatch.Ready)
+		return string(coordinator.Ready)
 	case membership.Suspect:
-		return string(dispatch.Suspect)
+		return string(coordinator.Suspect)
 	case membership.Dead:
-		return string(dispatch.Unreachable)
+		return string(coordinator.Unreachable)
 	}
-	return string(dispatch.Unknown)
+	return string(coordinator.Unknown)
 }
 
 // overlay puts the coordinator's knowledge over one's own.

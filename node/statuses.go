@@ -8,8 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
+	"covey/dispatch/session"
 	"covey/membership/digest"
 	"covey/node/heard"
 	"covey/p2p"
@@ -100,11 +101,11 @@ func (s *statuses) hearOwn(env digest.Envelope, differs bool) {
 }
 
 // known is what is held here of a worker's incarnation: its coordinator says so in the Welcome.
-func (s *statuses) known(peer taskstate.PeerID, inc taskstate.Incarnation) (k dispatch.Known) {
+func (s *statuses) known(peer taskstate.PeerID, inc taskstate.Incarnation) (k coordinator.Known) {
 	k.Batch = max(s.store.Mark(peer, string(inc)).Top, s.heard.Highest(peer, inc))
 	if env, ok := s.store.Held(peer, string(inc), k.Batch); ok {
 		if raw, err := env.Encode(); err == nil {
-			k.Sum = dispatch.EnvelopeSum(raw)
+			k.Sum = session.EnvelopeSum(raw)
 		}
 	}
 	return k

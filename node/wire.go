@@ -6,9 +6,11 @@ import (
 	"net"
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum"
+	"covey/dispatch/session"
+	"covey/dispatch/worker"
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/tasklog"
@@ -31,7 +33,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	files := tasklog.Serve(n.host, n.logs, n.log)
 	undo = append(undo, func() { _ = files.Close() }) // nothing can fail but what is over anyway
 	undo = append(undo, n.feeds.serve())
-	n.host.Handle(dispatch.SessionProtocol, n.coord.ServeSession)
+	n.host.Handle(session.Protocol, n.coord.ServeSession)
 	n.host.Handle(callProtocol, func(peer string, c net.Conn) { n.serveCall(life, peer, c) })
 
 	n.host.Handle(startProtocol, n.copies.serve)
@@ -83,17 +85,17 @@ func (n *Node) seen(v *membership.View) {
 }
 
 func (n *Node) verdict(m membership.Member) {
-	var v dispatch.Verdict
+	var v coordinator.Verdict
 	switch m.Verdict {
 	case membership.Alive:
-		v = dispatch.VerdictAlive
+		v = coordinator.VerdictAlive
 	case membership.Suspect:
-		v = dispatch.VerdictSuspect
+		v = coordinator.VerdictSuspect
 	case membership.Dead:
-		v = dispatch.VerdictDead
+		v = coordinator.VerdictDead
 	}
-	n.coord.Verdict(dispatch.PeerVerdict{Peer: m.ID, Verdict: v, Since: m.Since, Parted: m.Parted})
-	if who, _, ok := n.ledger.Coordinator(); ok && who == m.ID && v != dispatch.VerdictAlive {
+	n.coord.Verdict(coordinator.PeerVerdict{Peer: m.ID, Verdict: v, Since: m.Since, Parted: m.Parted})
+	if who, _, ok := n.ledger.Coordinator(); ok && who == m.ID && v != coordinator.VerdictAlive {
 		n.ledger.Doubt()
 	}
 }
@@ -167,8 +169,8 @@ func (n *Node) followLeads(ctx context.Context) error {
 // coordinator is who decides, as far as this peer knows.
 func (n *Node) coordinator() (taskstate.PeerID, taskstate.Epoch, bool) { return n.ledger.Coordinator() }
 
-func (n *Node) workerConfig() dispatch.WorkerConfig {
-	return dispatch.WorkerConfig{
+func (n *Node) workerConfig() worker.Config {
+	return worker.Config{
 		Self: n.self, Incarnation: n.firstIncarnation(), Start: n.start, Stamps: n.stamps, Dir: n.folder.dir, Offer: n.offer(), Net: n.host, Local: n.coord.ServeSession,
 		Runner: n.runner, Coordinator: n.coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Log: n.log,
 		Seal: func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error) {
@@ -202,9 +204,9 @@ func (n *Node) publish(ctx context.Context, raw []byte) error {
 	return topic.Publish(ctx, raw)
 }
 
-func (n *Node) coordConfig() dispatch.CoordConfig {
-	return dispatch.CoordConfig{
-		Core:   dispatch.CoordinatorConfig{Self: n.self, Seed: uint64(n.started.UnixNano())},
+func (n *Node) coordConfig() coordinator.Config {
+	return coordinator.Config{
+		Core:   coordinator.CoreConfig{Self: n.self, Seed: uint64(n.started.UnixNano())},
 		Ledger: n.ledger, OpenEnvelope: n.statuses.open, Known: n.statuses.known, Vet: n.copies.Vet, Log: n.log,
 		Probe: func(ctx context.Context, peer taskstate.PeerID) error { return n.host.Connect(ctx, peer, nil) },
 	}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"covey/dispatch"
+	"covey/dispatch/worker/journal"
 	"covey/node/api"
 )
 
@@ -25,7 +25,7 @@ func journalScenes() []diskScene {
 		})},
 		{"a worker's journal is put back to an older one", withWork(func(w *workRound) {
 			k := 1 + w.r.IntN(3)
-			w.turnedBack(k, dispatch.JournalFile)
+			w.turnedBack(k, journal.FileName)
 			w.says(k, api.TroubleJournalLost)
 			w.busy(k)
 		})},
@@ -57,7 +57,7 @@ func (w *workRound) killSome(k int) []int {
 // loseJournal hurts the journal of a peer that does not run.
 func (w *workRound) loseJournal(k int) {
 	w.t.Helper()
-	path := filepath.Join(w.net.Data(k), dispatch.JournalFile)
+	path := filepath.Join(w.net.Data(k), journal.FileName)
 	var err error
 	switch w.r.IntN(4) {
 	case 0:

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/worker/journal"
 	"covey/internal/pause"
 	"covey/node/api"
 	"covey/taskstate"
@@ -24,7 +24,7 @@ var rotKinds = []struct {
 }{
 	{"log", "ledger/raft-*/*.wal", true},
 	{"snapshots", "ledger/raft-*/snapshots/*/*", true},
-	{"journal", dispatch.JournalFile, false},
+	{"journal", journal.FileName, false},
 	{"memo", "ledger/memo", false},
 	{"mark", "voter.mark", false},
 	{"others' marks", "ledger/marks", false},

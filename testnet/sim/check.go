@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
+	"covey/dispatch/session"
+	"covey/dispatch/worker"
 	"covey/taskstate"
 	"covey/testnet/history"
 )
@@ -168,7 +170,7 @@ func (c *check) beforeFrame(l *life) {
 }
 
 // welcomed is I3: in one epoch one coordinator is obeyed, and none of an older one.
-func (c *check) welcomed(l *life, at *peer, d *dispatch.Down, refused bool) {
+func (c *check) welcomed(l *life, at *peer, d *session.Down, refused bool) {
 	if refused {
 		return
 	}
@@ -183,7 +185,7 @@ func (c *check) welcomed(l *life, at *peer, d *dispatch.Down, refused bool) {
 }
 
 // journaled is I3 again: what is accepted comes in epochs that never fall.
-func (c *check) journaled(l *life, t *dispatch.SimTxn) {
+func (c *check) journaled(l *life, t *worker.SimTxn) {
 	for id, e := range t.Grants() {
 		if e.Less(c.obeyed[l.p.inc]) {
 			c.w.fail("I3", "%s accepts %s in epoch %s, and has obeyed epoch %s before", l.p.id, id, e, c.obeyed[l.p.inc])
@@ -227,13 +229,13 @@ func (c *check) proposed(t *term, cmds []ledger.Command) {
 		}
 		v := t.l.views[p.n]
 		since := v.since
-		if v.verdict == dispatch.VerdictNone {
+		if v.verdict == coordinator.VerdictNone {
 			at, failed := t.probes[p.id]
 			if !failed {
 				w.fail("I6", "%s gives %s up on %s, of which it has never heard, without asking", t.l.p.id, s.Task, p.id)
 			}
 			since = at
-		} else if v.verdict != dispatch.VerdictDead {
+		} else if v.verdict != coordinator.VerdictDead {
 			w.fail("I6", "%s gives %s up on %s, which it finds %s", t.l.p.id, s.Task, p.id, v.verdict)
 		}
 		if w.now()-since < need {

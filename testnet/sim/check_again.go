@@ -3,14 +3,14 @@ package sim
 import (
 	"slices"
 
-	"covey/dispatch"
+	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
 	"covey/taskstate"
 	"covey/testnet/history"
 )
 
 // moves is I13: nothing is moved but to where there are fewer.
-func (c *check) moves(id taskstate.JobID, moves []dispatch.Move) {
+func (c *check) moves(id taskstate.JobID, moves []coordinator.Move) {
 	l := c.w.quorum.leader
 	if len(moves) == 0 {
 		return

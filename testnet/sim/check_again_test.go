@@ -3,7 +3,7 @@ package sim
 import (
 	"testing"
 
-	"covey/dispatch"
+	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
@@ -97,10 +97,10 @@ func TestAMoveThatEvensNothingOutIsNoticed(t *testing.T) {
 	w.decide(t, ledger.Command{Assign: &ledger.Assign{Job: id, Peer: p.id, Incarnation: p.inc, Slots: []ledger.Slots{{First: 1, N: 3, Attempt: 1}}}})
 	l.applyTo(len(w.quorum.log))
 	to := w.peers[1].id
-	if w.check.moves(id, []dispatch.Move{{Slot: 1, From: p.id, To: to}}); w.violation != nil {
+	if w.check.moves(id, []coordinator.Move{{Slot: 1, From: p.id, To: to}}); w.violation != nil {
 		t.Fatal(w.violation)
 	}
-	if w.check.moves(id, []dispatch.Move{{Slot: 1, From: p.id, To: to}, {Slot: 2, From: p.id, To: to}}); w.violation == nil {
+	if w.check.moves(id, []coordinator.Move{{Slot: 1, From: p.id, To: to}, {Slot: 2, From: p.id, To: to}}); w.violation == nil {
 		t.Error("two of three tasks move, and nobody minds")
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
@@ -81,7 +81,7 @@ func (c *check) passedOver(p *peer) bool {
 	if p.lied == 0 || c.w.now()-p.lied > shunFor+patience {
 		return false
 	}
-	return c.finds(p, func(l dispatch.PeerLoad) bool { return l.PassedOver })
+	return c.finds(p, func(l coordinator.PeerLoad) bool { return l.PassedOver })
 }
 
 // shunFor is how long it gives nothing to such a peer; see dispatch.

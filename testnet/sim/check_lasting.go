@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
 	"covey/taskstate"
 	"covey/testnet/history"
@@ -211,13 +211,13 @@ func (c *check) excused(rec *ledger.JobRecord, t taken) bool {
 
 // unreachable tells whether whoever coordinates counts a peer as that, rightly or not.
 func (c *check) unreachable(p *peer) bool {
-	return c.finds(p, func(l dispatch.PeerLoad) bool { return l.Standing == dispatch.Unreachable })
+	return c.finds(p, func(l coordinator.PeerLoad) bool { return l.Standing == coordinator.Unreachable })
 }
 
 // finds tells whether whoever coordinates finds something of a peer.
-func (c *check) finds(p *peer, f func(dispatch.PeerLoad) bool) bool {
+func (c *check) finds(p *peer, f func(coordinator.PeerLoad) bool) bool {
 	t := c.w.quorum.leader.term
-	return t != nil && slices.ContainsFunc(t.core.Peers(), func(l dispatch.PeerLoad) bool { return l.Peer == p.id && f(l) })
+	return t != nil && slices.ContainsFunc(t.core.Peers(), func(l coordinator.PeerLoad) bool { return l.Peer == p.id && f(l) })
 }
 
 // wanted counts the slots that are wanted.

@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/session"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
@@ -22,7 +22,7 @@ type client struct {
 	turn    uint64 // counts changes of state: what was planned for an earlier one is void
 	link    *link
 	id      uint64
-	welcome *dispatch.Welcome
+	welcome *session.Welcome
 	since   time.Duration // of the Welcome
 	heard   time.Duration
 	beats   uint64
@@ -103,7 +103,7 @@ func (c *client) connected(to *peer) {
 	mine, theirs := l.w.connect(l, to.life)
 	c.link, c.id, c.welcome, c.ending, c.beats = mine, c.links, nil, false, 0
 	c.heard = l.w.now()
-	mine.recv = func(v any) { c.recv(mine, v.(dispatch.Down)) }
+	mine.recv = func(v any) { c.recv(mine, v.(session.Down)) }
 	mine.lost = func() { c.lost(mine) }
 	to.life.accept(theirs)
 	c.later(welcomeLimit, func() {
@@ -115,14 +115,14 @@ func (c *client) connected(to *peer) {
 	l.worker.Opened(c.id, l.p.wall())
 }
 
-func (c *client) send(u dispatch.Up) {
+func (c *client) send(u session.Up) {
 	if c.link != nil && !c.ending {
 		c.link.send(copyUp(c.l.w, u))
 	}
 }
 
 // copyUp and copyDown are what the other side reads: frames are encoded.
-func copyUp(w *world, u dispatch.Up) (out dispatch.Up) {
+func copyUp(w *world, u session.Up) (out session.Up) {
 	if u.Beat != nil {
 		return u
 	}
@@ -130,7 +130,7 @@ func copyUp(w *world, u dispatch.Up) (out dispatch.Up) {
 	return out
 }
 
-func copyDown(w *world, d dispatch.Down) (out dispatch.Down) {
+func copyDown(w *world, d session.Down) (out session.Down) {
 	if d.Beat != nil {
 		return d
 	}
@@ -149,7 +149,7 @@ func recode(w *world, in, out any) {
 	w.sched.mix(uint64(len(b)))
 }
 
-func (c *client) recv(from *link, d dispatch.Down) {
+func (c *client) recv(from *link, d session.Down) {
 	l := c.l
 	if c.link != from || c.ending {
 		return
@@ -192,7 +192,7 @@ func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond 
 
 func (c *client) beat() {
 	c.beats++
-	c.send(dispatch.Up{Beat: &dispatch.Beat{N: c.beats}})
+	c.send(session.Up{Beat: &session.Beat{N: c.beats}})
 	d := millis(c.welcome.Beat)
 	c.later(d*9/10+time.Duration(c.l.w.rng.Int64N(int64(d/5))), c.beat)
 }

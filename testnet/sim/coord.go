@@ -4,8 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
+	"covey/dispatch/session"
 	"covey/taskstate"
 )
 
@@ -13,14 +14,14 @@ import (
 type term struct {
 	l     *life
 	lead  *leadership
-	core  *dispatch.Coordinator
+	core  *coordinator.Core
 	since time.Duration
 
-	box    []dispatch.CoordEvent // ledger, verdicts, outcomes
-	in     []dispatch.CoordEvent // sessions
-	late   []dispatch.CoordEvent
+	box    []coordinator.Event // ledger, verdicts, outcomes
+	in     []coordinator.Event // sessions
+	late   []coordinator.Event
 	timer  time.Duration // a turn is planned for then; 0 = none
-	links  map[dispatch.ConnID]*door
+	links  map[coordinator.ConnID]*door
 	over   bool
 	wait   time.Duration                      // before the next core, should this one start over
 	probes map[taskstate.PeerID]time.Duration // failed probes
@@ -29,7 +30,7 @@ type term struct {
 // door is the coordinator's end of a session stream.
 type door struct {
 	link  *link
-	conn  dispatch.ConnID
+	conn  coordinator.ConnID
 	peer  *peer
 	term  *term
 	heard time.Duration
@@ -46,8 +47,8 @@ func (l *life) coordinate(lead *leadership, wait time.Duration) {
 		return
 	}
 	w := l.w
-	t := &term{l: l, lead: lead, since: w.now(), links: map[dispatch.ConnID]*door{}, wait: wait, probes: map[taskstate.PeerID]time.Duration{}}
-	cfg := dispatch.CoordinatorConfig{Self: l.p.id, Seed: w.cfg.Seed, MaxAhead: 8}
+	t := &term{l: l, lead: lead, since: w.now(), links: map[coordinator.ConnID]*door{}, wait: wait, probes: map[taskstate.PeerID]time.Duration{}}
+	cfg := coordinator.CoreConfig{Self: l.p.id, Seed: w.cfg.Seed, MaxAhead: 8}
 	if w.cfg.Seed%3 == 0 {
 		cfg.FrameBudget = 400 // sets come in many frames
 	}
@@ -60,11 +61,11 @@ func (l *life) coordinate(lead *leadership, wait time.Duration) {
 	if w.cfg.Seed%5 == 0 {
 		cfg.MaxAhead, cfg.AheadWindow = 0, 500*time.Millisecond
 	}
-	l.replica.Read(func(st *ledger.State) { t.core = dispatch.NewCoordinator(cfg, lead.epoch, st, l.mono()) })
+	l.replica.Read(func(st *ledger.State) { t.core = coordinator.NewCore(cfg, lead.epoch, st, l.mono()) })
 	l.term = t
 	for n, v := range l.views {
-		if v.verdict != dispatch.VerdictNone {
-			t.box = append(t.box, dispatch.PeerVerdict{Peer: w.peers[n].id, Verdict: v.verdict, Since: birth.Add(v.since), Never: v.never})
+		if v.verdict != coordinator.VerdictNone {
+			t.box = append(t.box, coordinator.PeerVerdict{Peer: w.peers[n].id, Verdict: v.verdict, Since: birth.Add(v.since), Never: v.never})
 		}
 	}
 	if w.tracing() {
@@ -74,7 +75,7 @@ func (l *life) coordinate(lead *leadership, wait time.Duration) {
 }
 
 // put hears what must not wait for the sessions.
-func (t *term) put(ev dispatch.CoordEvent) {
+func (t *term) put(ev coordinator.Event) {
 	if !t.over {
 		t.box = append(t.box, ev)
 		t.soon()
@@ -82,7 +83,7 @@ func (t *term) put(ev dispatch.CoordEvent) {
 }
 
 // post hears a session.
-func (t *term) post(ev dispatch.CoordEvent) {
+func (t *term) post(ev coordinator.Event) {
 	if !t.over {
 		t.in = append(t.in, ev)
 		t.soon()
@@ -124,7 +125,10 @@ func (t *term) turn() {
 			return
 		}
 	}
-	evs = slices.DeleteFunc(evs, func(ev dispatch.CoordEvent) bool { c, ok := ev.(dispatch.SessionClosed); return ok && t.forget(c.Conn) })
+	evs = slices.DeleteFunc(evs, func(ev coordinator.Event) bool {
+		c, ok := ev.(coordinator.SessionClosed)
+		return ok && t.forget(c.Conn)
+	})
 	for _, e := range t.core.StepAll(evs, l.mono()) {
 		if t.carryOut(e); t.over {
 			return
@@ -139,20 +143,20 @@ func (t *term) turn() {
 }
 
 // forget drops the door of a closed stream; the event is passed on all the same.
-func (t *term) forget(conn dispatch.ConnID) bool {
+func (t *term) forget(conn coordinator.ConnID) bool {
 	delete(t.links, conn)
 	return false
 }
 
-func (t *term) carryOut(e dispatch.CoordEffect) {
+func (t *term) carryOut(e coordinator.Effect) {
 	l := t.l
 	w := l.w
 	switch e := e.(type) {
-	case dispatch.SendDown:
+	case coordinator.SendDown:
 		if d := t.links[e.Conn]; d != nil {
 			t.send(d, e.Frame)
 		}
-	case dispatch.EndSession:
+	case coordinator.EndSession:
 		if d := t.links[e.Conn]; d != nil {
 			delete(t.links, e.Conn)
 			d.link.close()
@@ -163,20 +167,20 @@ func (t *term) carryOut(e dispatch.CoordEffect) {
 		if w.cfg.Break == BreakReplaceAtOnce {
 			t.panic(e.Conn)
 		}
-	case dispatch.ProposeCommands:
+	case coordinator.ProposeCommands:
 		w.check.proposed(t, e.Commands)
 		w.quorum.propose(l, spoil(w, e.Commands), func(_ []ledger.Result, ok bool) {
 			switch {
 			case l.term != t:
 			case ok:
-				t.put(dispatch.ProposalDone{})
+				t.put(coordinator.ProposalDone{})
 			default:
 				t.put(termOver{})
 			}
 		})
-	case dispatch.ProbePeer:
+	case coordinator.ProbePeer:
 		t.probe(w.byID[e.Peer])
-	case dispatch.StartOver:
+	case coordinator.StartOver:
 		w.stats.StartOvers++
 		w.check.startedOver(t, e.Why)
 		t.end(e.Why, true)
@@ -184,16 +188,16 @@ func (t *term) carryOut(e dispatch.CoordEffect) {
 }
 
 // termOver ends a core whose proposal failed.
-type termOver struct{ dispatch.TimePassed }
+type termOver struct{ coordinator.TimePassed }
 
 // panic is what a coordinator does that gives everything up because of one lost session.
-func (t *term) panic(conn dispatch.ConnID) {
+func (t *term) panic(conn coordinator.ConnID) {
 	for _, p := range t.l.w.peers {
-		t.put(dispatch.PeerVerdict{Peer: p.id, Verdict: dispatch.VerdictDead, Since: birth.Add(-time.Hour)})
+		t.put(coordinator.PeerVerdict{Peer: p.id, Verdict: coordinator.VerdictDead, Since: birth.Add(-time.Hour)})
 	}
 }
 
-func (t *term) send(d *door, f dispatch.Down) {
+func (t *term) send(d *door, f session.Down) {
 	w := t.l.w
 	if a := f.Assignments; a != nil && w.tracing() {
 		w.tracef("%s to %s: set %d of %d (complete %t, more %t): %d grants, stop %v, recall %v",
@@ -224,7 +228,7 @@ func (t *term) probe(p *peer) {
 		if failed {
 			t.probes[p.id] = w.now()
 		}
-		t.put(dispatch.PeerProbed{Peer: p.id, Failed: failed})
+		t.put(coordinator.PeerProbed{Peer: p.id, Failed: failed})
 	})
 }
 
@@ -239,7 +243,7 @@ func (t *term) end(why string, again bool) {
 		l.term = nil
 	}
 	l.w.tracef("%s no longer drives epoch %s: %s", l.p.id, t.lead.epoch, why)
-	conns := make([]dispatch.ConnID, 0, len(t.links))
+	conns := make([]coordinator.ConnID, 0, len(t.links))
 	for c := range t.links {
 		conns = append(conns, c)
 	}
@@ -259,7 +263,7 @@ func (l *life) heard(ev ledger.Event) {
 		if ev.Reset {
 			t.put(termOver{})
 		} else {
-			t.put(dispatch.LedgerApplied{Entry: ev.Entry, Results: ev.Results})
+			t.put(coordinator.LedgerApplied{Entry: ev.Entry, Results: ev.Results})
 		}
 	}
 	if !ev.Reset && len(ev.Entry.Commands) > 0 && ev.Entry.Commands[0].Lead != nil {
@@ -270,20 +274,20 @@ func (l *life) heard(ev ledger.Event) {
 // accept serves one session stream.
 func (l *life) accept(x *link) {
 	d := &door{link: x, peer: x.other.peer, heard: l.w.now()}
-	x.recv = func(v any) { l.serve(d, v.(dispatch.Up)) }
+	x.recv = func(v any) { l.serve(d, v.(session.Up)) }
 	x.lost = func() { l.closed(d) }
 }
 
-func (l *life) serve(d *door, u dispatch.Up) {
+func (l *life) serve(d *door, u session.Up) {
 	d.heard = l.w.now()
 	switch {
 	case u.Hello != nil && d.term == nil:
 		if l.term == nil {
-			no := &dispatch.Refuse{Code: dispatch.RefuseNotCoordinator, Message: "this peer does not coordinate"}
+			no := &session.Refuse{Code: session.RefuseNotCoordinator, Message: "this peer does not coordinate"}
 			if l.hint.peer != nil {
 				no.Coordinator = l.hint.peer.id
 			}
-			d.link.send(dispatch.Down{Refuse: no})
+			d.link.send(session.Down{Refuse: no})
 			d.link.close()
 			return
 		}
@@ -291,7 +295,7 @@ func (l *life) serve(d *door, u dispatch.Up) {
 		l.w.stats.Sessions++
 		d.conn, d.term = l.conns, l.term
 		l.term.links[d.conn] = d
-		l.term.post(dispatch.SessionOpened{Conn: d.conn, Peer: d.peer.id, Hello: *u.Hello, Known: l.known(d.peer, u.Hello.Incarnation)})
+		l.term.post(coordinator.SessionOpened{Conn: d.conn, Peer: d.peer.id, Hello: *u.Hello, Known: l.known(d.peer, u.Hello.Incarnation)})
 		d.guard()
 	case d.term == nil || d.term.over:
 		d.link.abort()
@@ -302,12 +306,12 @@ func (l *life) serve(d *door, u dispatch.Up) {
 			return
 		}
 		l.keep(env, b)
-		d.term.post(dispatch.SessionBatch{Conn: d.conn, Batch: b})
+		d.term.post(coordinator.SessionBatch{Conn: d.conn, Batch: b})
 	default:
 		if u.Resync != nil {
 			l.w.stats.Resyncs++
 		}
-		d.term.post(dispatch.SessionFrame{Conn: d.conn, Frame: u})
+		d.term.post(coordinator.SessionFrame{Conn: d.conn, Frame: u})
 	}
 }
 
@@ -329,7 +333,7 @@ func (d *door) guard() {
 
 func (l *life) closed(d *door) {
 	if d.term != nil && !d.term.over {
-		d.term.post(dispatch.SessionClosed{Conn: d.conn})
+		d.term.post(coordinator.SessionClosed{Conn: d.conn})
 	}
 	d.link.abort()
 }

@@ -3,8 +3,8 @@ package sim
 import (
 	"time"
 
-	"covey/dispatch"
 	"covey/dispatch/ledger"
+	"covey/dispatch/session"
 	"covey/taskstate"
 )
 
@@ -231,7 +231,7 @@ func (p *peer) setOffer(o taskstate.Resources) {
 			o := p.sells // what a frozen peer was told to sell before may come to it after
 			p.offer = o
 			p.w.tracef("%s offers %+v", p.id, o)
-			l.worker.Offer(dispatch.Offer{Resources: p.w.sold(p), Name: p.id}, p.wall())
+			l.worker.Offer(session.Offer{Resources: p.w.sold(p), Name: p.id}, p.wall())
 		})
 	}
 }

@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/coordinator"
+	"covey/dispatch/session"
 	"covey/membership/digest"
 	"covey/taskstate"
 )
@@ -103,11 +104,11 @@ func (l *life) renew() {
 }
 
 // known is what is held here of a worker's incarnation.
-func (l *life) known(p *peer, inc taskstate.Incarnation) (k dispatch.Known) {
+func (l *life) known(p *peer, inc taskstate.Incarnation) (k coordinator.Known) {
 	k.Batch = l.digest.Mark(p.id, string(inc)).Top
 	if env, ok := l.digest.Held(p.id, string(inc), k.Batch); ok {
 		if raw, err := env.Encode(); err == nil {
-			k.Sum = dispatch.EnvelopeSum(raw)
+			k.Sum = session.EnvelopeSum(raw)
 		}
 	}
 	return k

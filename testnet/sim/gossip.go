@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
 	"covey/membership/digest"
 	"covey/taskstate"
@@ -13,7 +13,7 @@ import (
 
 // view is what one peer thinks of another.
 type view struct {
-	verdict dispatch.Verdict
+	verdict coordinator.Verdict
 	since   time.Duration
 	misses  int
 	never   bool // it has not been seen alive since this process began
@@ -24,27 +24,27 @@ func (l *life) look() {
 	w := l.w
 	for n, o := range w.peers {
 		if o == l.p {
-			l.judge(n, dispatch.VerdictAlive)
+			l.judge(n, coordinator.VerdictAlive)
 			continue
 		}
 		v := &l.views[n]
 		if !l.answers(o) {
 			v.misses++
 			switch {
-			case v.verdict == dispatch.VerdictNone && !(l.book && v.misses >= 6): // only who keeps a book knows whom it misses
+			case v.verdict == coordinator.VerdictNone && !(l.book && v.misses >= 6): // only who keeps a book knows whom it misses
 			case v.misses >= 4 || v.misses >= 1 && !o.off && !o.up() && w.net.both(l.p, o) && w.chance(0.5): // it refuses
-				l.judge(n, dispatch.VerdictDead)
-			case v.verdict == dispatch.VerdictAlive:
-				l.judge(n, dispatch.VerdictSuspect)
+				l.judge(n, coordinator.VerdictDead)
+			case v.verdict == coordinator.VerdictAlive:
+				l.judge(n, coordinator.VerdictSuspect)
 			}
 			continue
 		}
 		v.misses = 0
-		if v.verdict == dispatch.VerdictAlive && !w.calm && w.chance(0.0005) {
-			l.judge(n, dispatch.VerdictSuspect) // a rumour, to be refuted
+		if v.verdict == coordinator.VerdictAlive && !w.calm && w.chance(0.0005) {
+			l.judge(n, coordinator.VerdictSuspect) // a rumour, to be refuted
 			continue
 		}
-		l.judge(n, dispatch.VerdictAlive)
+		l.judge(n, coordinator.VerdictAlive)
 	}
 	if o := l.someone(); o != nil && o.life != nil {
 		l.hear(o.life.hint)
@@ -71,22 +71,22 @@ func (l *life) answers(o *peer) bool {
 }
 
 // judge changes a verdict.
-func (l *life) judge(n int, verdict dispatch.Verdict) {
+func (l *life) judge(n int, verdict coordinator.Verdict) {
 	v := &l.views[n]
 	if v.verdict == verdict {
 		return
 	}
 	w := l.w
 	was := v.verdict
-	v.never = verdict == dispatch.VerdictDead && (was == dispatch.VerdictNone || v.never)
+	v.never = verdict == coordinator.VerdictDead && (was == coordinator.VerdictNone || v.never)
 	v.verdict, v.since = verdict, w.now()
 	if w.tracing() {
 		w.tracef("%s finds %s %s", l.p.id, w.peers[n].id, verdict)
 	}
 	if t := l.term; t != nil {
-		t.put(dispatch.PeerVerdict{Peer: w.peers[n].id, Verdict: verdict, Since: l.mono(), Never: v.never})
+		t.put(coordinator.PeerVerdict{Peer: w.peers[n].id, Verdict: verdict, Since: l.mono(), Never: v.never})
 	}
-	if verdict == dispatch.VerdictAlive && was != verdict && w.peers[n] != l.p {
+	if verdict == coordinator.VerdictAlive && was != verdict && w.peers[n] != l.p {
 		l.after(w.ms(0, 50), func() { l.exchange(w.peers[n]) })
 		l.client.met(w.peers[n])
 	}

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
+	"covey/dispatch/session"
+	"covey/dispatch/worker"
 	"covey/membership/digest"
 	"covey/taskstate"
 )
@@ -30,14 +32,14 @@ type peer struct {
 
 	inc      taskstate.Incarnation
 	incs     int
-	disk     *dispatch.SimDisk
-	older    *dispatch.SimDisk // as it was one write ago, for a Break
-	slowDisk int               // how many faults make it slow
-	badDisk  int               // or refuse
-	astray   bool              // the journal is not what it was when this machine last ran
-	heedless bool              // it does not hear what others know of it, for a Break
-	filled   int               // next to no room, but for what the journal has in reserve
-	copy     []byte            // of the ledger, as saved now and then
+	disk     *worker.SimDisk
+	older    *worker.SimDisk // as it was one write ago, for a Break
+	slowDisk int             // how many faults make it slow
+	badDisk  int             // or refuse
+	astray   bool            // the journal is not what it was when this machine last ran
+	heedless bool            // it does not hear what others know of it, for a Break
+	filled   int             // next to no room, but for what the journal has in reserve
+	copy     []byte          // of the ledger, as saved now and then
 	procs    map[taskstate.TaskID]*proc
 	begun    map[taskstate.TaskID]bool                // ever started
 	reports  map[taskstate.TaskID]taskstate.RunReport // the ends of its processes: its supervisor keeps them
@@ -71,7 +73,7 @@ func (p *peer) newJournal() {
 
 // blankJournal forgets what the worker wrote down.
 func (p *peer) blankJournal() {
-	d, err := dispatch.NewSimDisk(p.id, p.inc)
+	d, err := worker.NewSimDisk(p.id, p.inc)
 	if err != nil {
 		p.w.fail("bug", "a new journal: %v", err)
 		return
@@ -104,7 +106,7 @@ type life struct {
 	links     map[*link]uint64
 	counted   uint64
 
-	worker   *dispatch.SimWorker
+	worker   *worker.SimWorker
 	workers  int  // of this process: more than one if its journal was found to be old
 	rebooted bool // the machine was off before
 	client   client
@@ -113,7 +115,7 @@ type life struct {
 
 	leading *leadership
 	term    *term
-	conns   dispatch.ConnID
+	conns   coordinator.ConnID
 }
 
 // hint is who coordinates, as far as one knows.
@@ -190,7 +192,7 @@ func (p *peer) boot() {
 func (l *life) work() {
 	w, p := l.w, l.p
 	l.workers++
-	worker, begun, err := dispatch.NewSimWorker(p.id, p.inc, dispatch.Offer{Resources: w.sold(p), Name: p.id}, p.disk, workerPorts{l, l.workers}, p.wall())
+	worker, begun, err := worker.NewSimWorker(p.id, p.inc, session.Offer{Resources: w.sold(p), Name: p.id}, p.disk, workerPorts{l, l.workers}, p.wall())
 	if err != nil {
 		w.fail("bug", "%s cannot read its journal: %v", p.id, err)
 		return

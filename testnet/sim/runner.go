@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/session"
 	"covey/taskstate"
 )
 
@@ -110,7 +110,7 @@ func (l *life) ran(rep taskstate.RunReport) {
 }
 
 // halt is the runner's Stop.
-func (l *life) halt(s dispatch.Stop) {
+func (l *life) halt(s session.Stop) {
 	w, p := l.w, l.p
 	r := p.procs[s.Task]
 	if r == nil || r.halted {

@@ -4,7 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"covey/dispatch"
+	"covey/dispatch/session"
+	"covey/dispatch/worker"
 	"covey/membership/digest"
 	"covey/taskstate"
 )
@@ -15,17 +16,17 @@ type workerPorts struct {
 	n int // of the life's workers
 }
 
-func (p workerPorts) Send(u dispatch.Up) { p.l.client.send(u) }
+func (p workerPorts) Send(u session.Up) { p.l.client.send(u) }
 
 func (p workerPorts) End(why string, again bool) {
 	p.l.client.endSoon(sessionEnd{why: why, again: again})
 }
 
-func (p workerPorts) Save(t *dispatch.SimTxn) { p.l.journal.save(p.l, t) }
+func (p workerPorts) Save(t *worker.SimTxn) { p.l.journal.save(p.l, t) }
 
 func (p workerPorts) Start(launch taskstate.Launch) { p.l.start(launch) }
 
-func (p workerPorts) Halt(s dispatch.Stop) { p.l.halt(s) }
+func (p workerPorts) Halt(s session.Stop) { p.l.halt(s) }
 
 func (p workerPorts) Retired(n uint64) { p.l.digest.Retire(p.l.p.id, string(p.l.p.inc), n) }
 
@@ -54,7 +55,7 @@ func (p workerPorts) Publish(envelopes [][]byte) {
 // journal is the writer between the core and the disk.
 type journal struct {
 	l    *life
-	txn  *dispatch.SimTxn
+	txn  *worker.SimTxn
 	wait time.Duration
 	sick bool
 }
@@ -66,7 +67,7 @@ const (
 
 var errDisk = errors.New("no space left on device")
 
-func (j *journal) save(l *life, t *dispatch.SimTxn) {
+func (j *journal) save(l *life, t *worker.SimTxn) {
 	if j.txn != nil {
 		l.w.fail("bug", "%s writes two transactions at once", l.p.id)
 	}

@@ -1,0 +1,145 @@
+package coordinator
+
+import (
+	"context"
+	"slices"
+
+	"covey/dispatch/rollout"
+	"covey/placement"
+	"covey/taskstate"
+)
+
+// Move is a task of a service that would be better elsewhere.
+type Move struct {
+	Slot    int              `cbor:"1,keyasint"`
+	Attempt int              `cbor:"2,keyasint"`
+	From    taskstate.PeerID `cbor:"3,keyasint"`
+	To      taskstate.PeerID `cbor:"4,keyasint"` // as it looks now: where it goes is decided when it has ended
+}
+
+// Rebalance tells which tasks of a service to move so that its peers differ by one task at most, by slot. Nothing is changed. While tasks
+// are on their way – busy – there is nothing to say yet.
+func (c *Core) Rebalance(id taskstate.JobID) (moves []Move, busy bool) {
+	j := c.jobs[id]
+	if j == nil || j.lasting == nil || j.job.Type != taskstate.ServiceJob || j.cancelled {
+		return nil, false
+	}
+	if len(j.leaving)+len(j.inflight)+j.pending() > 0 || c.undecided(id) {
+		return nil, true
+	}
+	c.fillPeers()
+	c.with(j, c.scratch.peers)
+	var out []Move
+	for _, m := range placement.Rebalance(c.need(&lot{job: j, body: j.job}, 0), c.scratch.peers) {
+		h := c.peers[m.From].holds[id]
+		if h == nil {
+			continue
+		}
+		slots := h.sorted(func(r rec) bool { return !r.is(ended | stopped | deciding) })
+		slices.Reverse(slots)
+		for _, n := range slots {
+			taken := slices.ContainsFunc(out, func(x Move) bool { return x.Slot == n })
+			if m.N > 0 && !taken && !j.leaves(n) {
+				out = append(out, Move{Slot: n, Attempt: int(h.slots[n].attempt), From: m.From, To: m.To})
+				m.N--
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Move) int { return a.Slot - b.Slot })
+	return out, false
+}
+
+// undecided tells whether some task of a job may be about to begin anew, elsewhere perhaps: its peer was asked to give it back, or it has ended.
+func (c *Core) undecided(id taskstate.JobID) bool {
+	for _, p := range c.order {
+		if h := p.holds[id]; h != nil && h.some(recalled|deciding) {
+			return true
+		}
+	}
+	return false
+}
+
+// onBalance begins to move what a person asked for.
+func (c *Core) onBalance(b Balance) {
+	if j := c.jobs[b.Job]; j != nil && j.lasting != nil {
+		j.lasting.moving, j.lasting.stale = b.Moves, true
+	}
+}
+
+// balance goes on moving tasks of a service, no more at once than its update may, and only when those before have run for as long as an
+// update would watch them. It looks anew each time where tasks should be, and never moves more than it was asked to.
+func (c *Core) balance(j *jobState, in rollout.Input) {
+	l := j.lasting
+	if l.moving == 0 {
+		return
+	}
+	if in.Phase.Active() {
+		l.moving = 0 // the update gives every task its place
+		return
+	}
+	room, wake := c.mayMove(in)
+	if wake > 0 {
+		c.stepAgain(l, wake)
+	}
+	if room <= 0 {
+		return
+	}
+	moves, busy := c.Rebalance(j.id)
+	if busy {
+		c.stepAgain(l, c.elapsed(c.now.Add(refusedPause)))
+		return
+	}
+	moves = moves[:min(len(moves), room, l.moving)]
+	if l.moving -= len(moves); len(moves) == 0 {
+		l.moving = 0
+	}
+	var slots []int
+	for _, m := range moves {
+		slots = append(slots, m.Slot)
+	}
+	c.renew(j, slots, 0, taskstate.ReasonMoved)
+}
+
+// mayMove is how many slots may be stopped now so that no more are down than an update may have down, and when to ask again, 0 if time
+// alone changes nothing.
+func (c *Core) mayMove(in rollout.Input) (room int, wake int64) {
+	room = in.Update.Parallelism
+	if room <= 0 {
+		room = len(in.Slots)
+	}
+	for _, s := range in.Slots {
+		settled := s.Since + in.Update.Monitor + in.Update.Delay
+		switch {
+		case s.Done && !s.Leaving:
+		case s.Leaving || !s.Running:
+			room--
+		case in.Now < settled:
+			if room--; wake == 0 || settled < wake {
+				wake = settled
+			}
+		}
+	}
+	return room, wake
+}
+
+// Rebalance tells which tasks of a service to move; see Coordinator.Rebalance.
+func (c *Loop) Rebalance(ctx context.Context, id taskstate.JobID) (moves []Move, busy bool, err error) {
+	err = c.ask(ctx, func(core *Core) { moves, busy = core.Rebalance(id) })
+	return moves, busy, err
+}
+
+// Balance begins to move tasks of a service as Rebalance says, no more at once than its update may. What is left to move when another peer
+// comes to coordinate stays where it is.
+func (c *Loop) Balance(ctx context.Context, id taskstate.JobID) (moves []Move, busy bool, err error) {
+	moves, busy, err = c.Rebalance(ctx, id)
+	if err != nil || busy || len(moves) == 0 {
+		return moves, busy, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.term == nil {
+		return nil, false, ErrNotLeading
+	}
+	c.term.box.put(Balance{Job: id, Moves: len(moves)})
+	return moves, false, nil
+}

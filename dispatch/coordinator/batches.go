@@ -1,0 +1,180 @@
+package coordinator
+
+import (
+	"time"
+
+	"covey/taskstate"
+)
+
+// stoppingFor is how long a peer that gives its running tasks back gets no new ones, if its session does not end before.
+const stoppingFor = 10 * time.Second
+
+// onBatch takes a worker's signed statuses: ends become decisions, and the batch is acknowledged when they all are.
+func (c *Core) onBatch(ev SessionBatch) {
+	s := c.sessions[ev.Conn]
+	if s == nil {
+		return
+	}
+	c.heardFrom(s)
+	b := &ev.Batch
+	if b.Author != s.p.id || b.Incarnation != s.incarnation || !s.welcomed {
+		c.endSession(s, "a batch before Welcome, or of another author or incarnation")
+		return
+	}
+	switch s.acks.begin(b.Number) {
+	case ackOld:
+		c.touch(s) // it missed our acknowledgement: say it again
+		s.acked = min(s.acked, b.Number-1)
+		return
+	case ackGap: // ended, so that the worker says again all that is not acknowledged
+		c.endSession(s, "a batch is missing before this one")
+		return
+	case ackFull:
+		c.endSession(s, "too many batches wait for decisions")
+		return
+	}
+	ends := 0
+	for i := range b.Statuses {
+		st := &b.Statuses[i]
+		if !st.State.Final() {
+			c.observe(s.p, st)
+			continue
+		}
+		if c.onEnd(s, st, b.Number) {
+			ends++
+		}
+	}
+	c.countEnds(s.p, ends)
+	s.acks.received()
+	c.touch(s)
+}
+
+// onEnd takes the end of a task and tells whether it was news.
+func (c *Core) onEnd(s *workerSession, st *taskstate.Status, batch uint64) bool {
+	p := s.p
+	h, r, ok := p.find(st.Task)
+	if !ok {
+		c.onLate(s, st, batch)
+		return false
+	}
+	if _, late := p.late[st.Task]; late || r.batch != 0 {
+		return false // ended twice: the first end stands
+	}
+	if r.is(deciding) && !r.is(ended) && st.State == taskstate.Complete && !h.job.cancelled {
+		c.justGivenUp(s, h, r, st, batch)
+		return true
+	}
+	started := r.state >= taskstate.Starting || st.State != taskstate.Rejected
+	if givesBack(st.Reason) && !r.is(ended) && s.synced {
+		p.stopping = c.now.Add(stoppingFor) // it is giving its tasks back: they go elsewhere
+		c.wakeAt(p.stopping)
+	}
+	c.release(p, h, &r)
+	r.batch, r.state = batch, st.State
+	s.acks.add()
+	decided := r.is(deciding)
+	r.marks |= deciding
+	h.slots[st.Task.Slot] = r
+	if decided {
+		return false
+	}
+	if c.runsAgain(h, st, started) {
+		c.supersede(h, st.Task, r, st.Reason, started)
+		return true
+	}
+	c.settle(p, st)
+	return true
+}
+
+// settle has an end decided with the next proposal that has room.
+func (c *Core) settle(p *peerState, st *taskstate.Status) {
+	if p.ends == nil {
+		p.ends = &endQueue{peer: p.id, incarnation: p.incarnation}
+		c.settling = append(c.settling, p.ends)
+	}
+	p.ends.list = append(p.ends.list, *st)
+}
+
+// runsAgain tells whether an end came about through no fault of the task, so that its slot gets another attempt.
+func (c *Core) runsAgain(h *holding, st *taskstate.Status, started bool) bool {
+	switch st.Reason {
+	case taskstate.ReasonOutputLost:
+		if !h.job.lost.again(st.Task.Slot) {
+			return false
+		}
+		fallthrough
+	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonDrained, taskstate.ReasonStuck:
+		return st.State != taskstate.Complete && !h.job.cancelled && !h.job.leaves(st.Task.Slot) && !(h.job.job.Unreachable.Wait && started)
+	}
+	return false
+}
+
+// ackWindow knows which batches of a session have ends that are not decided yet: the contiguous decided ones are acknowledged. It is
+// as long as what the worker has unacknowledged, and so bounded by the worker's own limit and by what it may have outstanding.
+type ackWindow struct {
+	base uint64 // all up to here are decided
+	open []int  // ends not decided of base+1, base+2, …; the last one is being received while busy
+	busy bool
+}
+
+// What begin answers.
+const (
+	ackNew = iota
+	ackOld // received before
+	ackGap // one before it is missing: a stream does not do that
+	ackFull
+)
+
+// maxUnacked bounds the batches that wait for decisions: far more than what a peer's outstanding tasks can fill.
+const maxUnacked = 1 << 16
+
+// begin opens batch n.
+func (w *ackWindow) begin(n uint64) int {
+	switch next := w.base + uint64(len(w.open)) + 1; {
+	case n < next:
+		return ackOld
+	case n > next:
+		return ackGap
+	case len(w.open) >= maxUnacked:
+		return ackFull
+	}
+	w.open, w.busy = append(w.open, 0), true
+	return ackNew
+}
+
+// add counts an end of the batch being received.
+func (w *ackWindow) add() { w.open[len(w.open)-1]++ }
+
+// received closes the batch begun last.
+func (w *ackWindow) received() {
+	w.busy = false
+	w.advance()
+}
+
+// done counts one end of batch n as decided.
+func (w *ackWindow) done(n uint64) {
+	if n <= w.base || n-w.base > uint64(len(w.open)) {
+		return
+	}
+	w.open[n-w.base-1]--
+	w.advance()
+}
+
+func (w *ackWindow) advance() {
+	k, most := 0, len(w.open)
+	if w.busy {
+		most--
+	}
+	for k < most && w.open[k] <= 0 {
+		k++
+	}
+	w.base += uint64(k)
+	w.open = w.open[k:]
+}
+
+func (s *workerSession) batchDone(c *Core, n uint64) {
+	s.acks.done(n)
+	if s.acks.base > s.acked {
+		c.touch(s)
+	}
+}

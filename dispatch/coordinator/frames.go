@@ -1,0 +1,233 @@
+package coordinator
+
+import (
+	"covey/dispatch/ledger"
+	"covey/dispatch/session"
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// grantPiece is slots of one job, decided at one index, on their way to a worker.
+type grantPiece struct {
+	job   *jobState
+	body  *taskstate.Job
+	index uint64
+	slots []ledger.Slots
+}
+
+// touch remembers that a session has something to send when the step ends.
+func (c *Core) touch(s *workerSession) {
+	if !s.touched {
+		s.touched = true
+		c.touched = append(c.touched, s)
+	}
+}
+
+// flush sends what the step gathered, for each session in as few frames as it takes.
+func (c *Core) flush() {
+	for _, s := range c.touched {
+		if c.sessions[s.conn] != s {
+			continue
+		}
+		s.touched = false
+		if s.complete {
+			c.flushComplete(s)
+			c.flushStops(s)
+		} else if s.synced {
+			c.flushChanges(s)
+		}
+		s.complete, s.grants, s.stops, s.recalls = false, nil, nil, nil
+		if s.welcomed && s.acks.base > s.acked {
+			s.acked = s.acks.base
+			c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: session.Down{Ack: &session.Ack{Batch: s.acked}}})
+		}
+		c.letGo(s)
+	}
+	c.touched = c.touched[:0]
+}
+
+// letGo answers a Goodbye once no assignment to the worker is under way: those decided were sent before.
+func (c *Core) letGo(s *workerSession) {
+	if s.leaving && s.synced && !s.released && s.p.assigning == 0 {
+		s.released = true
+		c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: session.Down{Released: &session.Released{}}})
+	}
+}
+
+// flushComplete sends everything the worker should have. Tasks of a cancelled job are not granted but stopped: a worker that has
+// them ends them with the right reason, one that has not writes a tombstone and says so.
+func (c *Core) flushComplete(s *workerSession) {
+	s.seq++
+	clear(s.jobs) // a worker that asks anew may have dropped them
+	f := framer{c: c, s: s, head: session.Assignments{Complete: true, ResultsIn: s.seq, Epoch: c.epoch}}
+	for _, h := range s.p.byAge() {
+		if h.job.cancelled {
+			for _, n := range h.sorted(func(r rec) bool { return !r.is(ended | inherited) }) {
+				r := h.slots[n]
+				r.marks |= stopped
+				h.slots[n] = r
+				f.stop(session.Stop{Task: taskstate.Task(h.job.id, n, int(r.attempt)), Reason: taskstate.ReasonCancelled})
+			}
+			continue
+		}
+		for _, g := range h.runsOf(func(n int, r rec) bool { return !r.is(inherited) && !r.returned() && !h.job.leaves(n) }) {
+			f.grant(g)
+		}
+		h.stopLeaving(&f)
+	}
+	for _, t := range s.recalls {
+		f.recall(t)
+	}
+	f.finish()
+}
+
+// flushStops sends, after a Complete set, what is to be stopped of what it gave: tasks on a peer that was drained while it was away.
+func (c *Core) flushStops(s *workerSession) {
+	f := framer{c: c, s: s, head: session.Assignments{Epoch: c.epoch}}
+	for _, st := range s.stops {
+		if h, r, ok := s.p.find(st.Task); ok && !r.is(inherited) && !h.job.cancelled && !h.job.leaves(st.Task.Slot) {
+			f.stop(st)
+		}
+	}
+	f.finish()
+}
+
+// flushChanges sends what changed since the last set: grants first, in frames of their own, so that a stop never comes before
+// what it stops.
+func (c *Core) flushChanges(s *workerSession) {
+	f := framer{c: c, s: s, head: session.Assignments{Epoch: c.epoch}}
+	for _, g := range s.grants {
+		f.grant(g)
+	}
+	if len(s.stops)+len(s.recalls) > 0 {
+		f.send(false)
+	}
+	for _, st := range s.stops {
+		f.stop(st)
+	}
+	for _, t := range s.recalls {
+		f.recall(t)
+	}
+	f.finish()
+}
+
+// framer packs assignments into frames below the budget.
+type framer struct {
+	c    *Core
+	s    *workerSession
+	head session.Assignments // what every frame of this set carries
+	a    session.Assignments
+	size int
+}
+
+// Estimated bytes of what a frame holds.
+const (
+	grantBytes = 64
+	runBytes   = 20
+	taskBytes  = 64
+)
+
+func (f *framer) room(n int) {
+	if f.size > 0 && f.size+n > f.c.cfg.FrameBudget {
+		f.send(true)
+	}
+	f.size += n
+}
+
+// grant adds a piece, cut where the items of its slots fill a frame.
+func (f *framer) grant(g grantPiece) {
+	j := g.job
+	if id := session.BodyOf(g.body); !f.s.has(id) {
+		f.room(j.bytes(g.body))
+		job := *g.body
+		job.Each = nil
+		f.a.Jobs = append(f.a.Jobs, job)
+		f.s.jobs[id] = struct{}{}
+	}
+	f.room(grantBytes)
+	out := session.Grant{Job: j.id, Index: g.index, Version: g.body.Version}
+	for _, run := range g.slots {
+		if len(g.body.Each) == 0 {
+			if f.size+runBytes > f.c.cfg.FrameBudget && len(out.Slots) > 0 {
+				f.a.Grants = append(f.a.Grants, out)
+				f.send(true)
+				out = session.Grant{Job: j.id, Index: g.index, Version: g.body.Version}
+			}
+			f.size += runBytes
+			out.Slots = append(out.Slots, run)
+			continue
+		}
+		for n := run.First; n < run.First+run.N; n++ {
+			item := g.body.Item(n)
+			if f.size+len(item)+runBytes > f.c.cfg.FrameBudget && len(out.Slots) > 0 {
+				f.a.Grants = append(f.a.Grants, out)
+				f.send(true)
+				out = session.Grant{Job: j.id, Index: g.index, Version: g.body.Version}
+			}
+			f.size += len(item) + runBytes
+			out.Slots = appendRun(out.Slots, ledger.Slots{First: n, N: 1, Attempt: run.Attempt})
+			out.Items = append(out.Items, item)
+		}
+	}
+	f.a.Grants = append(f.a.Grants, out)
+}
+
+func (f *framer) stop(s session.Stop) {
+	f.room(taskBytes)
+	f.a.Stop = append(f.a.Stop, s)
+}
+
+func (f *framer) recall(t taskstate.TaskID) {
+	f.room(taskBytes)
+	f.a.Recall = append(f.a.Recall, t)
+}
+
+func (f *framer) finish() { f.send(false) }
+
+// send puts the frame out if it says anything. In a Complete set even an empty one does, and all but the last have More set;
+// incremental frames are each a set of their own.
+func (f *framer) send(more bool) {
+	empty := len(f.a.Jobs)+len(f.a.Grants)+len(f.a.Stop)+len(f.a.Recall) == 0
+	if !f.head.Complete && empty {
+		f.size = 0
+		return
+	}
+	a := f.a
+	a.Complete, a.Epoch = f.head.Complete, f.head.Epoch
+	if a.Complete {
+		a.More, a.ResultsIn = more, f.head.ResultsIn
+	} else {
+		a.AppliesTo = f.s.seq
+		f.s.seq++
+		a.ResultsIn = f.s.seq
+	}
+	f.a, f.size = session.Assignments{}, 0
+	f.c.effects = append(f.c.effects, SendDown{Conn: f.s.conn, Frame: session.Down{Assignments: &a}})
+}
+
+// bytes estimates the job's size on the wire without Each; measured once.
+func (j *jobState) bytes(body *taskstate.Job) int {
+	n, ok := j.size[body.Version]
+	if !ok {
+		job := *body
+		job.Each = nil
+		b, _ := wire.Marshal(job)
+		if n = len(b) + 1; j.size == nil {
+			j.size = map[int]int{}
+		}
+		j.size[body.Version] = n
+	}
+	return n
+}
+
+func (s *workerSession) has(id session.BodyID) bool { _, ok := s.jobs[id]; return ok }
+
+// forget drops what a session was sent of a job that is over.
+func (s *workerSession) forget(j *jobState) {
+	delete(s.jobs, session.BodyOf(j.job))
+	if j.lasting != nil {
+		for _, b := range j.lasting.versions {
+			delete(s.jobs, session.BodyOf(b))
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package coordinator
+
+import (
+	"slices"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// keepGivenUp bounds the attempts whose late end is still passed on to the ledger. The end of one that was pushed out is
+// acknowledged and not looked at.
+const keepGivenUp = 1 << 16
+
+// givenUps are attempts that were given up and whose end was not heard of: when their peer comes back it may be. The ledger decides
+// what such an end means.
+type givenUps struct {
+	have  map[taskstate.TaskID]struct{}
+	order []taskstate.TaskID // the oldest first; some are not in have any more
+}
+
+func (g *givenUps) add(t taskstate.TaskID) {
+	if g.have == nil {
+		g.have = map[taskstate.TaskID]struct{}{}
+	}
+	if _, ok := g.have[t]; ok {
+		return
+	}
+	for len(g.order) >= keepGivenUp {
+		delete(g.have, g.order[0])
+		g.order = g.order[1:]
+	}
+	g.have[t] = struct{}{}
+	g.order = append(g.order, t)
+}
+
+func (g *givenUps) has(t taskstate.TaskID) bool { _, ok := g.have[t]; return ok }
+
+func (g *givenUps) drop(t taskstate.TaskID) { delete(g.have, t) }
+
+// deriveGivenUp finds the attempts of a job whose end may still come.
+func (c *Core) deriveGivenUp(j *ledger.JobRecord) {
+	for n := range j.PastSlots() {
+		s := j.Slot(n)
+		for _, p := range j.Past(n) {
+			if p.Late == nil && !(s.Final != nil && s.Attempt == p.Attempt) {
+				c.given.add(taskstate.Task(j.Job().ID, n, p.Attempt))
+			}
+		}
+	}
+}
+
+// onLate takes the end of a task that is not open. If its attempt was given up, and the end says how far its run got, the ledger
+// hears of it: a success may count, anything else is part of the story.
+func (c *Core) onLate(s *workerSession, st *taskstate.Status, batch uint64) {
+	p := s.p
+	if old, ok := p.late[st.Task]; ok {
+		if old == 0 { // on its way to the ledger since the session before
+			p.late[st.Task] = batch
+			s.acks.add()
+		}
+		return
+	}
+	if !c.given.has(st.Task) || !tellsOfARun(st) {
+		return
+	}
+	c.sendLate(s, st, batch)
+}
+
+// justGivenUp takes the success of a task whose giving up is on its way to the ledger: it follows there, and may still count.
+func (c *Core) justGivenUp(s *workerSession, h *holding, r rec, st *taskstate.Status, batch uint64) {
+	c.release(s.p, h, &r)
+	r.state = st.State
+	h.slots[st.Task.Slot] = r
+	c.sendLate(s, st, batch)
+}
+
+// sendLate has the ledger hear of an end that may be too late.
+func (c *Core) sendLate(s *workerSession, st *taskstate.Status, batch uint64) {
+	if s.p.late == nil {
+		s.p.late = map[taskstate.TaskID]uint64{}
+	}
+	s.p.late[st.Task] = batch
+	s.acks.add()
+	c.settle(s.p, st)
+}
+
+// tellsOfARun tells whether an end is more than the word that there was nothing.
+func tellsOfARun(st *taskstate.Status) bool {
+	switch st.Reason {
+	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped:
+		return st.State == taskstate.Complete
+	}
+	return st.State != taskstate.Rejected
+}
+
+// lateDecided ends the waiting for a late end, if t is one.
+func (c *Core) lateDecided(p *peerState, t taskstate.TaskID) {
+	if p == nil {
+		c.given.drop(t)
+		return
+	}
+	batch, ok := p.late[t]
+	if !ok {
+		return
+	}
+	delete(p.late, t)
+	c.given.drop(t)
+	if batch != 0 && p.session != nil {
+		p.session.batchDone(c, batch)
+	}
+}
+
+// keepTold takes the ends that p told and nobody proposed yet out of the hands of this life of p, which is over: what tells of a run
+// goes to the ledger as a late end, and is acknowledged when that is decided.
+func (c *Core) keepTold(p *peerState) {
+	q := p.ends
+	if p.ends = nil; q == nil {
+		return
+	}
+	kept := q.list[:0]
+	for _, st := range q.list {
+		h, r, open := p.find(st.Task)
+		switch {
+		case !open: // late already
+			kept = append(kept, st)
+		case tellsOfARun(&st):
+			kept = append(kept, st)
+			if p.late == nil {
+				p.late = map[taskstate.TaskID]uint64{}
+			}
+			p.late[st.Task], r.batch = r.batch, 0
+			h.slots[st.Task.Slot] = r
+		}
+	}
+	q.list = kept
+}
+
+// appliedLate follows a success that came back and counts: the attempt that took its place is over.
+func (c *Core) appliedLate(t taskstate.TaskID, overtaken []taskstate.TaskID) {
+	c.given.drop(t)
+	j := c.jobs[t.Job]
+	if j == nil {
+		c.startOver("an end counts in a job that was thought over: " + t.String())
+		return
+	}
+	i := slices.IndexFunc(overtaken, func(o taskstate.TaskID) bool { return o.Job == t.Job && o.Slot == t.Slot })
+	if i < 0 {
+		c.noLongerWaits(j, t.Slot)
+		return
+	}
+	for _, p := range c.order {
+		if h, r, ok := p.find(overtaken[i]); ok {
+			c.given.add(overtaken[i])
+			c.giveUp(p, h, t.Slot, r, false, taskstate.ReasonOvertaken)
+			return
+		}
+	}
+	c.startOver("an attempt was overtaken that was not known here: " + overtaken[i].String())
+}
+
+// noLongerWaits takes a slot that has got its end out of those that wait or are on their way to somebody.
+func (c *Core) noLongerWaits(j *jobState, slot int) {
+	if !j.unwait(slot) {
+		if j.early == nil {
+			j.early = map[int]bool{}
+		}
+		j.early[slot] = true // its assignment will be refused
+	}
+	c.endJob(j)
+}
+
+// attempt is the attempt a slot of the line waits for.
+func (q *slotQueue) attempt(slot int) (int, bool) {
+	for _, r := range q.runs {
+		if slot >= r.First && slot < r.First+r.N {
+			return r.Attempt, true
+		}
+	}
+	return 0, false
+}
+
+// remove takes one slot out of the line and tells whether it was there.
+func (q *slotQueue) remove(slot int) bool {
+	for i, r := range q.runs {
+		if slot < r.First || slot >= r.First+r.N {
+			continue
+		}
+		var rest []ledger.Slots
+		if n := slot - r.First; n > 0 {
+			rest = append(rest, ledger.Slots{First: r.First, N: n, Attempt: r.Attempt})
+		}
+		if n := r.First + r.N - 1 - slot; n > 0 {
+			rest = append(rest, ledger.Slots{First: slot + 1, N: n, Attempt: r.Attempt})
+		}
+		q.runs = slices.Replace(q.runs, i, i+1, rest...)
+		q.n--
+		return true
+	}
+	return false
+}
+
+// withoutEarly splits an assignment by what the ledger refused: those slots had got their end meanwhile, and what was promised for
+// them is free again. ok is false if any other slot was refused.
+func (c *Core) withoutEarly(p *peerState, h *holding, body *taskstate.Job, slots, refused []ledger.Slots) (kept []ledger.Slots, ok bool) {
+	if len(refused) == 0 {
+		return slots, true
+	}
+	no := map[int]bool{}
+	for _, run := range refused {
+		for n := run.First; n < run.First+run.N; n++ {
+			switch {
+			case h.job.early[n]:
+			case h.job.lasting != nil: // another version of it is wanted by now
+				h.job.waitAgain(n, run.Attempt)
+			default:
+				return nil, false
+			}
+			delete(h.job.early, n)
+			no[n] = true
+			p.promise(h, -1, body)
+		}
+	}
+	for _, run := range slots {
+		for n := run.First; n < run.First+run.N; n++ {
+			if !no[n] {
+				kept = appendRun(kept, ledger.Slots{First: n, N: 1, Attempt: run.Attempt})
+			}
+		}
+	}
+	c.dirty, c.freed = true, true
+	c.enqueue(h.job) // its Parallel may have room again
+	return kept, true
+}

@@ -1,0 +1,329 @@
+package coordinator
+
+import (
+	"cmp"
+	"slices"
+
+	"covey/dispatch/ledger"
+	"covey/dispatch/session"
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// onApplied follows the ledger. Each command is mirrored as ledger.State carried it out; the results say what was refused.
+func (c *Core) onApplied(ev LedgerApplied) {
+	if ev.Entry.Index <= c.index {
+		return
+	}
+	if len(ev.Results) != len(ev.Entry.Commands) {
+		c.startOver("an entry came without its results")
+		return
+	}
+	c.index = ev.Entry.Index
+	c.heardStamp(ev.Entry.Stamp)
+	for i := range ev.Entry.Commands {
+		r := &ev.Results[i]
+		if o := r.Reopened; o != nil && c.jobs[o.Job.ID] == nil {
+			c.takeUp(o)
+		}
+		for _, a := range r.Again {
+			c.waits(a, ev.Entry.Commands[i].Renew != nil) // before what made it wait ends: no job is over in between
+		}
+		c.applied(&ev.Entry.Commands[i], r, ev.Entry.Index)
+		c.followed(r)
+	}
+}
+
+// followed carries out what a command brought about besides what it says.
+func (c *Core) followed(r *ledger.Result) {
+	for _, a := range r.Again {
+		if j := c.jobs[a.Job]; j != nil {
+			c.enqueue(j)
+		}
+	}
+	for _, id := range r.Cut {
+		c.appliedCancel(id)
+	}
+	for _, id := range r.Released {
+		if j := c.jobs[id]; j != nil {
+			j.blocked = false
+			c.enqueue(j)
+		}
+	}
+}
+
+func (c *Core) applied(cmd *ledger.Command, r *ledger.Result, index uint64) {
+	if cmd.Submit != nil {
+		c.runDecided(cmd.Submit.Job.ID)
+	}
+	switch {
+	case r.Refused == ledger.CodeStale:
+		if cmd.Assign != nil || cmd.Settle != nil || cmd.Supersede != nil {
+			c.startOver("a decision was refused as stale")
+		}
+	case cmd.Settle != nil:
+		c.appliedSettle(cmd.Settle, r)
+	case cmd.Assign != nil:
+		c.appliedAssign(cmd.Assign, r, index)
+	case cmd.Supersede != nil:
+		c.appliedSupersede(cmd.Supersede, r)
+	case cmd.Register != nil:
+		c.appliedRegister(cmd.Register, r)
+	case c.appliedLasting(cmd, r): // also what was refused – it is not under way any more – or only partly done
+	case r.Refused != ledger.CodeNone || r.Existed || r.Skipped:
+	case cmd.Submit != nil:
+		c.appliedSubmit(cmd.Submit, index)
+	case cmd.Cancel != nil:
+		c.appliedCancel(cmd.Cancel.Job)
+	case cmd.Avail != nil:
+		c.appliedAvail(cmd.Avail, r)
+	case cmd.Set != nil:
+		c.appliedSet(cmd.Set)
+	case cmd.Label != nil:
+		c.appliedLabel(cmd.Label, r)
+	case cmd.Found != nil:
+		c.appliedEntry(cmd.Found.Founder)
+	case cmd.Admit != nil:
+		c.appliedEntry(cmd.Admit.Entry)
+	case cmd.Remove != nil:
+		if p := c.peers[cmd.Remove.Peer]; p != nil {
+			c.giveUpAll(p)
+			c.dropPeer(p)
+		}
+	case cmd.Depart != nil:
+		if p := c.peers[cmd.Depart.Peer]; p != nil {
+			c.giveUpAll(p)
+			p.left = true
+			c.review(p)
+		}
+	}
+}
+
+// appliedSubmit begins to drive a job that was accepted.
+func (c *Core) appliedSubmit(s *ledger.Submit, index uint64) {
+	job := &s.Job
+	if job.Type.Lasts() {
+		first := *job
+		first.Version = 1 // as the ledger has it
+		job = &first
+	}
+	j := c.addJob(job, index)
+	j.first = s.FirstAttempt(c.epoch.Generation)
+	for _, id := range job.After {
+		if c.jobs[id] != nil { // one that is over would have let it go, or cut it
+			j.blocked = true
+		}
+	}
+	c.addSchedule(j, c.stamp())
+	if n := job.Count; n > 0 && job.Schedule == nil {
+		j.wait(ledger.Slots{First: 1, N: n, Attempt: j.first}, job.Version, "")
+		for k := 1; k <= n && j.lasting != nil; k++ {
+			j.lasting.waits(k, j.first, job.Version)
+		}
+	}
+	c.enqueue(j)
+}
+
+func (c *Core) appliedEntry(e admission.Entry) {
+	p := c.addPeer(e.Peer)
+	p.worker = e.Has(admission.Worker)
+	c.review(p)
+	c.dirty = true
+}
+
+// appliedAssign turns slots under way into open tasks and hands them to the peer's session.
+func (c *Core) appliedAssign(a *ledger.Assign, r *ledger.Result, index uint64) {
+	j, p := c.jobs[a.Job], c.peers[a.Peer]
+	if p != nil {
+		c.assigned(p)
+	}
+	if j == nil || p == nil {
+		if r.Refused != ledger.CodeUnknown && r.Refused != ledger.CodeOver {
+			c.startOver("an assignment was applied for a job or peer that is not known here")
+		} else if j != nil {
+			c.assignRefused(j, nil, a)
+		}
+		return
+	}
+	if r.Refused != ledger.CodeNone && r.Refused != ledger.CodePartly {
+		c.assignRefused(j, p, a)
+		return
+	}
+	for _, run := range a.Slots {
+		if !j.landed(a.Peer, run) {
+			c.startOver("an assignment was applied that this core did not propose")
+			return
+		}
+	}
+	h, body := p.hold(j), j.body(a.Version)
+	slots, ok := c.withoutEarly(p, h, body, a.Slots, r.Slots)
+	if !ok {
+		c.startOver("slots that were thought to wait did not")
+		return
+	}
+	for _, run := range slots {
+		for n := run.First; n < run.First+run.N; n++ {
+			h.slots[n] = rec{index: index, attempt: uint32(run.Attempt), version: uint32(a.Version), state: taskstate.Assigned}
+			j.lasting.begun(n, run.Attempt, a.Version, p.id)
+		}
+		j.open += run.N
+	}
+	if s := p.session; s != nil && s.synced && len(slots) > 0 {
+		s.grants = append(s.grants, grantPiece{job: j, body: body, index: index, slots: slots})
+		c.touch(s)
+	}
+	if j.cancelled {
+		c.stopAll(p, h)
+	}
+	if p.standing == Unreachable {
+		c.wakeAt(c.now) // it went away meanwhile
+	}
+	c.endJob(j)
+}
+
+// assigned counts an assignment to p as no longer under way; who waits to be let go may have waited for it.
+func (c *Core) assigned(p *peerState) {
+	p.assigning = max(0, p.assigning-1)
+	if p.session != nil && p.session.leaving {
+		c.touch(p.session)
+	}
+}
+
+// landed removes a run from those under way and tells whether it was there.
+func (j *jobState) landed(peer taskstate.PeerID, run ledger.Slots) bool {
+	for i, x := range j.inflight {
+		if x.peer == peer && x.Slots == run {
+			j.inflight[i] = j.inflight[len(j.inflight)-1]
+			j.inflight = j.inflight[:len(j.inflight)-1]
+			return true
+		}
+	}
+	return false
+}
+
+// assignRefused takes an assignment back: the peer went away or the job was cancelled while it was under way. p is nil if the
+// peer was removed.
+func (c *Core) assignRefused(j *jobState, p *peerState, a *ledger.Assign) {
+	for _, run := range a.Slots {
+		if !j.landed(a.Peer, run) {
+			c.startOver("an assignment was refused that this core did not propose")
+			return
+		}
+		if p != nil {
+			p.promise(p.hold(j), -run.N, j.body(a.Version))
+		} else {
+			j.live -= run.N
+		}
+		for n := run.First; n < run.First+run.N; n++ {
+			if !j.cancelled && !j.early[n] {
+				j.waitAgain(n, run.Attempt)
+			}
+			delete(j.early, n)
+		}
+	}
+	c.enqueue(j)
+	c.endJob(j)
+}
+
+// appliedSettle closes tasks whose end is decided.
+func (c *Core) appliedSettle(s *ledger.Settle, r *ledger.Result) {
+	p := c.peers[s.Peer] // nil: it was removed, and may have told of a success before
+	refused := r.Statuses
+	var h *holding
+	for i := range s.Statuses {
+		t := s.Statuses[i].Task
+		c.lateDecided(p, t)
+		if p == nil {
+			if len(refused) > 0 && refused[0] == t {
+				refused = refused[1:]
+			} else {
+				c.appliedLate(t, r.Overtaken)
+			}
+			continue
+		}
+		if len(refused) > 0 && refused[0] == t {
+			// Decided before in another way; whatever decided it was mirrored here when it was applied.
+			refused = refused[1:]
+			if _, _, open := p.find(t); open && s.Incarnation == p.incarnation {
+				c.startOver("an end was refused for " + t.String() + ", which was thought open")
+			}
+			continue
+		}
+		if h == nil || h.job.id != t.Job {
+			h = p.holds[t.Job]
+		}
+		if h != nil {
+			if rc, ok := h.slots[t.Slot]; ok && int(rc.attempt) == t.Attempt {
+				c.ended(p, h, &s.Statuses[i], rc)
+				c.close(p, h, t.Slot, rc)
+				continue
+			}
+		}
+		c.appliedLate(t, r.Overtaken)
+	}
+}
+
+// close forgets an open task: its slot has its end.
+func (c *Core) close(p *peerState, h *holding, slot int, r rec) {
+	c.release(p, h, &r)
+	if r.batch != 0 && p.session != nil {
+		p.session.batchDone(c, r.batch)
+	}
+	delete(h.slots, slot)
+	delete(h.job.leaving, slot)
+	h.job.lasting.over(slot, p.id)
+	h.job.open--
+	c.endJob(h.job)
+}
+
+// appliedSupersede gives an attempt up: its slot waits again, or has its end.
+func (c *Core) appliedSupersede(s *ledger.Supersede, r *ledger.Result) {
+	j := c.jobs[s.Task.Job]
+	if j == nil || r.Refused != ledger.CodeNone {
+		return
+	}
+	for _, p := range c.order {
+		if h, rc, ok := p.find(s.Task); ok {
+			c.giveUp(p, h, s.Task.Slot, rc, s.Again, s.Reason)
+			return
+		}
+	}
+	c.startOver("an attempt was given up that was not known here: " + s.Task.String())
+}
+
+// appliedRegister knows the life a peer is in now, and lets a session go on that waited for it.
+func (c *Core) appliedRegister(reg *ledger.Register, r *ledger.Result) {
+	p := c.peers[reg.Peer]
+	if p == nil {
+		return
+	}
+	if r.Refused == ledger.CodeNone && !r.Existed {
+		if p.incarnation != reg.Incarnation {
+			c.giveUpAll(p)
+			p.fence(p.incarnation)
+		}
+		p.incarnation, p.left = reg.Incarnation, false
+		p.name = cmp.Or(reg.Name, p.name)
+	}
+	s := p.session
+	if s == nil || s.welcomed || s.incarnation != reg.Incarnation {
+		c.review(p)
+		return
+	}
+	if r.Refused != ledger.CodeNone {
+		c.refuse(s, session.Refuse{Code: session.RefuseNotAdmitted, Message: "the ledger refused to register this worker: " + string(r.Refused)})
+		return
+	}
+	c.welcome(s)
+}
+
+// fence remembers a life that is over, so that a copy of its data folder is told.
+func (p *peerState) fence(inc taskstate.Incarnation) {
+	const remembered = 8
+	if inc == "" || slices.Contains(p.fenced, inc) {
+		return
+	}
+	if p.fenced = append(p.fenced, inc); len(p.fenced) > remembered {
+		p.fenced = p.fenced[1:]
+	}
+}

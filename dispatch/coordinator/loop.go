@@ -1,0 +1,219 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/p2p/starts"
+	"covey/taskstate"
+)
+
+// Config sets a Loop up. Ledger, OpenEnvelope and Probe are its ports to the rest of the node.
+type Config struct {
+	Core   CoreConfig
+	Ledger ledger.Ledger
+	// OpenEnvelope checks the signature of a batch that came on a peer's session, keeps it for others, and returns what is in
+	// it. Called from the session's reader. An error ends the session.
+	OpenEnvelope func(peer string, envelope []byte) (taskstate.Batch, error)
+	// Vet tells why a peer that says Hello as this start gets no session: another process goes by its identity. Called on the session's own
+	// goroutine; may take seconds. Optional.
+	Vet func(peer taskstate.PeerID, start starts.Start) error
+	// Known says what is held of an incarnation of a worker, for its Welcome. Must not block. Optional.
+	Known func(peer taskstate.PeerID, inc taskstate.Incarnation) Known
+	// Probe dials a peer and fails if it does not answer. nil: nobody ever answers.
+	Probe func(ctx context.Context, peer taskstate.PeerID) error
+
+	HelloTimeout time.Duration // a stream without a Hello for so long is closed: 5 s
+	WriteTimeout time.Duration // of one flush: 10 s
+	SendQueue    int           // frames that may wait for a slow worker before its session ends: 256
+	Log          *slog.Logger
+}
+
+func (cfg Config) withDefaults() Config {
+	if cfg.HelloTimeout <= 0 {
+		cfg.HelloTimeout = 5 * time.Second
+	}
+	if cfg.WriteTimeout <= 0 {
+		cfg.WriteTimeout = 10 * time.Second
+	}
+	if cfg.SendQueue <= 0 {
+		cfg.SendQueue = 256
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Core.Log == nil {
+		cfg.Core.Log = cfg.Log
+	}
+	if cfg.Probe == nil {
+		cfg.Probe = func(context.Context, taskstate.PeerID) error { return errors.New("no way to probe") }
+	}
+	cfg.Core = cfg.Core.withDefaults()
+	return cfg
+}
+
+// Loop is the coordinator's loop as a peer runs it: idle until the ledger says that this peer leads, then a Coordinator, its
+// sessions and its proposals, driven by one goroutine. Its methods are safe for concurrent use.
+type Loop struct {
+	cfg       Config
+	conns     atomic.Uint64
+	standings atomic.Pointer[map[taskstate.PeerID]Standing]
+
+	mu       sync.Mutex
+	term     *term                            // nil while not leading
+	verdicts map[taskstate.PeerID]PeerVerdict // Never until another verdict than dead was heard
+}
+
+// NewLoop prepares a Loop. It starts nothing.
+func NewLoop(cfg Config) *Loop {
+	return &Loop{cfg: cfg.withDefaults(), verdicts: map[taskstate.PeerID]PeerVerdict{}}
+}
+
+// ErrNotLeading answers questions that only a coordinator can.
+var ErrNotLeading = errors.New("this peer does not coordinate")
+
+// Run coordinates in one epoch and returns when ctx ends: with all sessions closed, so that workers look for the next
+// coordinator at once, and nothing running. The ledger calls it after the barrier of its term.
+func (c *Loop) Run(ctx context.Context, epoch taskstate.Epoch) {
+	const first, most = 100 * time.Millisecond, 5 * time.Second
+	for wait := first; ctx.Err() == nil; wait = min(2*wait, most) {
+		why := c.runOnce(ctx, epoch)
+		if ctx.Err() != nil {
+			return
+		}
+		c.cfg.Log.Warn("coordinator starts over from the ledger", "epoch", epoch, "why", why, "in", wait)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// runOnce is the life of one core.
+func (c *Loop) runOnce(ctx context.Context, epoch taskstate.Epoch) (why string) {
+	ctx, stop := context.WithCancel(ctx)
+	t := &term{
+		coord: c, cfg: c.cfg, ctx: ctx, epoch: epoch,
+		events: make(chan termEvent, 1024), asks: make(chan func(*Core)), links: map[ConnID]*link{},
+	}
+	t.box.bell = make(chan struct{}, 1)
+	replica := c.cfg.Ledger.Replica()
+	silence := replica.Observe(t.heard)
+	replica.Read(func(st *ledger.State) { t.core = NewCore(c.cfg.Core, epoch, st, time.Now()) })
+	t.grace.Store(int64(t.core.cfg.Grace))
+	c.enter(t)
+	why = t.loop()
+	stop()
+	silence()
+	c.leave()
+	t.closeAll()
+	t.work.Wait()
+	return why
+}
+
+// enter opens the doors: sessions are served and verdicts heard from now on.
+func (c *Loop) enter(t *term) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.term = t
+	for _, v := range c.verdicts {
+		t.box.put(v)
+	}
+}
+
+func (c *Loop) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.term = nil
+	c.standings.Store(nil)
+}
+
+// Verdict hears what gossip here says about a peer, and since when; whether it never was alive is found out here. It may be called at any
+// time and returns at once.
+func (c *Loop) Verdict(ev PeerVerdict) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old, heard := c.verdicts[ev.Peer]
+	ev.Never = ev.Verdict == VerdictDead && (!heard || old.Never)
+	c.verdicts[ev.Peer] = ev
+	if c.term != nil {
+		c.term.box.put(ev)
+	}
+}
+
+// Standings is how this coordinator sees every member; nil while it does not coordinate. The map is not to be changed.
+func (c *Loop) Standings() map[taskstate.PeerID]Standing {
+	if m := c.standings.Load(); m != nil {
+		return *m
+	}
+	return nil
+}
+
+// Waiting tells why a job has slots that nobody runs; "" if there are none.
+func (c *Loop) Waiting(ctx context.Context, job taskstate.JobID) (why string, err error) {
+	err = c.ask(ctx, func(core *Core) { why = core.Waiting(job) })
+	return why, err
+}
+
+// Whys says why jobs wait that do; see Coordinator.Whys.
+func (c *Loop) Whys(ctx context.Context) (why map[taskstate.JobID]string, err error) {
+	err = c.ask(ctx, func(core *Core) { why = core.Whys() })
+	return why, err
+}
+
+// Waited lists the newest times in which a job waited because no peer could take it; see Coordinator.Waited.
+func (c *Loop) Waited(ctx context.Context, job taskstate.JobID) (spells []Spell, err error) {
+	err = c.ask(ctx, func(core *Core) { spells = core.Waited(job) })
+	return spells, err
+}
+
+// Frozen tells whether and why nothing is replaced.
+func (c *Loop) Frozen(ctx context.Context) (f Freeze, err error) {
+	err = c.ask(ctx, func(core *Core) { f = core.Frozen() })
+	return f, err
+}
+
+// Thaw ends a freeze: who has vanished does not count any more until it is back. It tells what it ended.
+func (c *Loop) Thaw(ctx context.Context) (was Freeze, err error) {
+	if was, err = c.Frozen(ctx); err != nil {
+		return was, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.term == nil {
+		return was, ErrNotLeading
+	}
+	c.term.box.put(Thaw{})
+	return was, nil
+}
+
+// Peers tells what every member offers and carries, by id.
+func (c *Loop) Peers(ctx context.Context) (peers []PeerLoad, err error) {
+	err = c.ask(ctx, func(core *Core) { peers = core.Peers() })
+	return peers, err
+}
+
+// ask has the owner of the core answer a question.
+func (c *Loop) ask(ctx context.Context, f func(*Core)) error {
+	c.mu.Lock()
+	t := c.term
+	c.mu.Unlock()
+	if t == nil {
+		return ErrNotLeading
+	}
+	done := make(chan struct{})
+	select {
+	case t.asks <- func(core *Core) { f(core); close(done) }:
+		<-done // the owner is at it
+		return nil
+	case <-t.ctx.Done():
+		return ErrNotLeading
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,320 @@
+package coordinator
+
+import (
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"covey/dispatch/session"
+	"covey/taskstate/constraint"
+
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// peerState is a member as the coordinator drives it.
+type peerState struct {
+	id          taskstate.PeerID
+	name        string // as the ledger has it
+	incarnation taskstate.Incarnation
+	fenced      []taskstate.Incarnation // replaced in this epoch
+	worker      bool                    // its roles let it run tasks
+	left        bool
+
+	offer session.Offer
+	availability
+	labels      map[string]string // laid over those of its offer
+	unlabelled  []string          // labels of its offer that do not count
+	about       *constraint.Facts // what constraints ask about; nil until it had a session in this epoch
+	holds       map[taskstate.JobID]*holding
+	outstanding int                         // tasks proposed or assigned that have not ended
+	promised    taskstate.Resources         // to those
+	ends        *endQueue                   // to be settled, not proposed yet; nil: none
+	late        map[taskstate.TaskID]uint64 // ends of attempts given up, being decided: number of their batch in the present session, or 0
+
+	session    *workerSession
+	back       bool // had a session in this epoch
+	registered []time.Time
+	sickSince  time.Time // its offer names a trouble, see sick.go
+	stopping   time.Time // gives its tasks back: no new ones before this moment
+	assigning  int       // commands under way that assign something to it
+
+	verdict    Verdict
+	since      time.Time // of the verdict
+	unanswered bool
+	probing    bool
+	probeAt    time.Time
+	standing   Standing
+	lostSince  time.Time // since when it is unreachable
+	charged    bool      // that it is was paid for; see mayReplace
+	never      bool      // gossip here never saw it alive
+	stalls     stalls
+	stallAt    time.Time // no look at those before
+	shunned    time.Time // passed over until then
+	excused    bool      // it is gone, a person says
+	parted     bool      // it said goodbye before it went
+
+	finished   float64 // ends in about the last AheadWindow, decaying
+	finishedAt time.Time
+	recallAt   time.Time // no recall before
+	recalling  int       // tasks it was asked to give back, and has not answered about
+}
+
+// endQueue is ends that one life of a peer told, to be settled.
+type endQueue struct {
+	peer        taskstate.PeerID
+	incarnation taskstate.Incarnation
+	list        []taskstate.Status
+}
+
+// holding is what one peer has of one job.
+type holding struct {
+	job   *jobState
+	slots map[int]rec
+	live  int // proposed or assigned, and not ended
+}
+
+// rec is one open task: assigned by the ledger, not settled, not given up.
+type rec struct {
+	index   uint64 // of the assignment
+	batch   uint64 // number of the batch its end came in, in the present session; 0 = none
+	attempt uint32
+	version uint32          // of the job; 0 for jobs without versions
+	state   taskstate.State // the furthest seen
+	marks   marks
+}
+
+type marks uint8
+
+const (
+	ended     marks = 1 << iota // its resources are free again
+	deciding                    // its Settle or Supersede is on its way
+	stopped                     // the worker was told to stop it
+	recalled                    // the worker was asked to give it back
+	inherited                   // assigned before the ledger was recovered, and its worker has not said that it has it
+)
+
+func (r rec) is(m marks) bool { return r.marks&m != 0 }
+
+// idle tells whether the peer may still give it back: nothing of it has begun, and nobody has asked yet.
+func (r rec) idle() bool {
+	return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped)
+}
+
+// some tells whether there is a task with one of these marks.
+func (h *holding) some(m marks) bool {
+	for _, r := range h.slots {
+		if r.is(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// returned tells whether its worker said that it does not have it and never will, which is about to be decided. Nobody gives it back
+// to that worker meanwhile: it may have given its word only.
+func (r rec) returned() bool { return r.is(ended) && r.is(deciding) && !r.state.Final() }
+
+// addPeer makes a member known, or changes what it may do.
+func (c *Core) addPeer(id taskstate.PeerID) *peerState {
+	if p := c.peers[id]; p != nil {
+		return p
+	}
+	p := &peerState{id: id, holds: map[taskstate.JobID]*holding{}, standing: Unknown}
+	c.peers[id] = p
+	c.introduce(p)
+	i, _ := slices.BinarySearchFunc(c.order, id, func(p *peerState, id string) int { return strings.Compare(p.id, id) })
+	c.order = slices.Insert(c.order, i, p)
+	c.changes++
+	return p
+}
+
+// staying tells whether p may be given tasks as far as it has a say in it: it is not about to stop.
+func (c *Core) staying(p *peerState) bool {
+	return !c.now.Before(p.stopping) && (p.session == nil || !p.session.leaving)
+}
+
+// dropPeer forgets a removed member. Its tasks are gone from it already.
+func (c *Core) dropPeer(p *peerState) {
+	if p.session != nil {
+		c.endSession(p.session, "removed from the cluster")
+	}
+	delete(c.peers, p.id)
+	if p.verdict != VerdictNone {
+		c.onVerdict(PeerVerdict{Peer: p.id, Verdict: p.verdict, Since: p.since, Never: p.never, Parted: p.parted})
+	}
+	c.order = slices.DeleteFunc(c.order, func(x *peerState) bool { return x == p })
+	c.changes++
+	c.doubts = true
+}
+
+// hold returns what p has of j, for writing.
+func (p *peerState) hold(j *jobState) *holding {
+	h := p.holds[j.id]
+	if h == nil {
+		h = &holding{job: j, slots: map[int]rec{}}
+		p.holds[j.id] = h
+	}
+	return h
+}
+
+// promise reserves room for n tasks that are as body says on p; a negative n gives it back.
+func (p *peerState) promise(h *holding, n int, body *taskstate.Job) {
+	h.live += n
+	h.job.live += n
+	p.outstanding += n
+	p.promised = p.promised.Add(body.Resources.Times(int64(n)))
+}
+
+// release frees what one ended task reserved.
+func (c *Core) release(p *peerState, h *holding, r *rec) {
+	if r.is(ended) {
+		return
+	}
+	p.answered(r)
+	r.marks |= ended
+	p.promise(h, -1, h.job.body(int(r.version)))
+	c.dirty, c.freed = true, true
+	c.enqueue(h.job) // its Parallel may have room again
+}
+
+// answered notes that a recall has had its effect, or came too late.
+func (p *peerState) answered(r *rec) {
+	if r.is(recalled) {
+		r.marks &^= recalled
+		p.recalling--
+	}
+}
+
+// find looks an open task up.
+func (p *peerState) find(t taskstate.TaskID) (*holding, rec, bool) {
+	h := p.holds[t.Job]
+	if h == nil {
+		return nil, rec{}, false
+	}
+	r, ok := h.slots[t.Slot]
+	return h, r, ok && int(r.attempt) == t.Attempt
+}
+
+// setOffer takes a worker's word for what it has, within reason: sums of offers and promises must not overflow.
+func (c *Core) setOffer(p *peerState, o session.Offer) {
+	const most = 1 << 50
+	o.Resources.MilliCPU = min(max(0, o.Resources.MilliCPU), most)
+	o.Resources.Memory = min(max(0, o.Resources.Memory), most)
+	p.offer = o
+	c.describe(p)
+}
+
+// free is what p can still promise; negative where tasks queue ahead of need.
+func (p *peerState) free() taskstate.Resources { return p.offer.Resources.Sub(p.promised) }
+
+// countEnds remembers that n tasks ended now, for the length of the queue.
+func (c *Core) countEnds(p *peerState, n int) {
+	p.finished = c.recentEnds(p) + float64(n)
+	p.finishedAt = c.now
+}
+
+// recentEnds is about how many tasks ended on p within the last AheadWindow.
+func (c *Core) recentEnds(p *peerState) float64 {
+	if p.finished == 0 {
+		return 0
+	}
+	return p.finished * math.Exp(-float64(c.now.Sub(p.finishedAt))/float64(c.cfg.AheadWindow))
+}
+
+// ahead is how many tasks may wait on p beyond those that fit: what it finishes while an assignment travels, and at least one for
+// each of its cpus, so that none of them waits for a round trip however long its tasks take.
+func (c *Core) ahead(p *peerState) int {
+	return min(max(1, int(p.offer.Resources.MilliCPU/1000), int(c.recentEnds(p))), c.cfg.MaxAhead)
+}
+
+// runsOf lists the open tasks of a holding that pick accepts, as ascending runs per ledger index.
+func (h *holding) runsOf(pick func(slot int, r rec) bool) []grantPiece {
+	slots := make([]int, 0, len(h.slots))
+	for n, r := range h.slots {
+		if pick(n, r) {
+			slots = append(slots, n)
+		}
+	}
+	slices.Sort(slots)
+	type key struct {
+		index   uint64
+		version uint32
+	}
+	byIndex := map[key]int{}
+	var out []grantPiece
+	for _, n := range slots {
+		r := h.slots[n]
+		i, ok := byIndex[key{r.index, r.version}]
+		if !ok {
+			i = len(out)
+			byIndex[key{r.index, r.version}] = i
+			out = append(out, grantPiece{job: h.job, body: h.job.body(int(r.version)), index: r.index})
+		}
+		out[i].slots = appendRun(out[i].slots, ledger.Slots{First: n, N: 1, Attempt: int(r.attempt)})
+	}
+	return out
+}
+
+// appendRun adds a run behind others, joining it with the last one where they touch.
+func appendRun(runs []ledger.Slots, r ledger.Slots) []ledger.Slots {
+	if k := len(runs) - 1; k >= 0 && runs[k].Attempt == r.Attempt && runs[k].First+runs[k].N == r.First {
+		runs[k].N += r.N
+		return runs
+	}
+	return append(runs, r)
+}
+
+// PeerLoad is a member as the coordinator sees it, for people.
+type PeerLoad struct {
+	Peer        taskstate.PeerID
+	Standing    Standing
+	Offer       session.Offer       // of its newest session; zero if there was none in this epoch
+	Promised    taskstate.Resources // to tasks that have not ended
+	Outstanding int                 // those tasks
+	Running     taskstate.Resources // of Promised, what its worker says has begun
+	PassedOver  bool                // for a while: it did not start what it had
+	Away        time.Duration       // so long it has been unreachable; 0: it is not
+}
+
+// running is what tasks need that have begun on p and not ended.
+func (p *peerState) running() (sum taskstate.Resources) {
+	for _, h := range p.holds {
+		for _, r := range h.slots {
+			if r.state >= taskstate.Preparing && !r.is(ended) {
+				sum = sum.Add(h.job.body(int(r.version)).Resources)
+			}
+		}
+	}
+	return sum
+}
+
+// awayFor is how long p has been unreachable, at least a moment; 0 if it is not.
+func (c *Core) awayFor(p *peerState) time.Duration {
+	if p.standing != Unreachable {
+		return 0
+	}
+	return max(time.Millisecond, c.now.Sub(p.lostSince))
+}
+
+// Peers lists the members, by id.
+func (c *Core) Peers() []PeerLoad {
+	out := make([]PeerLoad, 0, len(c.order))
+	for _, p := range c.order {
+		out = append(out, PeerLoad{Peer: p.id, Standing: p.standing, Offer: p.offer, Promised: p.promised, Outstanding: p.outstanding, Running: p.running(), PassedOver: c.shunned(p), Away: c.awayFor(p)})
+	}
+	return out
+}
+
+// Standings yields every member's standing, by id.
+func (c *Core) Standings() iter.Seq2[taskstate.PeerID, Standing] {
+	return func(yield func(taskstate.PeerID, Standing) bool) {
+		for _, p := range c.order {
+			if !yield(p.id, p.standing) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package coordinator
+
+import (
+	"context"
+
+	"covey/placement"
+	"covey/taskstate"
+)
+
+// Preview is where the tasks of a job would go if it came now. It travels between peers.
+type Preview struct {
+	Places  []Place   `cbor:"1,keyasint,omitempty"` // peers that would get tasks, by id
+	Tasks   int       `cbor:"2,keyasint"`           // tasks that are asked for now: an update that restarts nothing asks for those it adds
+	Queued  int       `cbor:"3,keyasint,omitempty"` // so many of those placed would wait on their peer until something there ends
+	Waiting int       `cbor:"4,keyasint,omitempty"` // tasks that no peer could take now
+	Reason  string    `cbor:"5,keyasint,omitempty"` // why not all could be placed, for people
+	Refused []Refusal `cbor:"6,keyasint,omitempty"` // the same, counted
+}
+
+// Place is a peer and how many tasks it would get.
+type Place struct {
+	Peer  taskstate.PeerID `cbor:"1,keyasint"`
+	Tasks int              `cbor:"2,keyasint"`
+}
+
+// Refusal is a reason, for people, and the number of peers it kept away.
+type Refusal struct {
+	Text  string `cbor:"1,keyasint"`
+	Peers int    `cbor:"2,keyasint"`
+}
+
+// Preview tells where the tasks of a job would go now. If there is a job with its id, it is taken for an update of that. Nothing is
+// changed; a moment later the answer may be another.
+func (c *Core) Preview(job *taskstate.Job) Preview {
+	c.fillPeers()
+	old := c.jobs[job.ID]
+	j := &jobState{id: job.ID, job: job}
+	l := &lot{job: j, body: job}
+	n := job.Count
+	if job.Parallel > 0 {
+		n = min(n, job.Parallel)
+	}
+	peers := c.scratch.peers
+	switch {
+	case old == nil:
+	case taskstate.Restarts(old.job, job):
+		c.without(old, peers)
+	default:
+		n = max(0, n-old.wanted())
+		c.with(old, peers)
+	}
+	if job.Type == taskstate.GlobalJob {
+		return c.previewGlobal(l, old, peers)
+	}
+	return c.previewed(placement.Place(c.need(l, n), peers, c.cfg.Seed), n)
+}
+
+// previewGlobal places one task on each peer that fits.
+func (c *Core) previewGlobal(l *lot, old *jobState, peers []placement.Peer) Preview {
+	need := c.need(l, len(peers))
+	need.MaxPerPeer = 1
+	plan := placement.Place(need, peers, c.cfg.Seed)
+	fit := 0
+	for i, p := range c.order {
+		if c.fitsGlobal(l.job, p) && (peers[i].OfJob == 0 || old == nil) {
+			fit++
+		}
+	}
+	return c.previewed(plan, max(fit, plan.Placed))
+}
+
+func (c *Core) previewed(plan placement.Plan, tasks int) Preview {
+	out := Preview{Tasks: tasks, Queued: plan.Queued, Waiting: max(0, tasks-plan.Placed), Reason: plan.Reason}
+	for i, n := range plan.Counts {
+		if n > 0 {
+			out.Places = append(out.Places, Place{Peer: c.order[i].id, Tasks: n})
+		}
+	}
+	for _, r := range plan.Refused {
+		out.Refused = append(out.Refused, Refusal{Text: r.Text, Peers: r.Peers})
+	}
+	return out
+}
+
+// wanted counts the slots of a lasting job that are there and not on their way out.
+func (j *jobState) wanted() (n int) {
+	if j.lasting == nil {
+		return 0
+	}
+	for k, s := range j.lasting.slots {
+		if !s.retired && !j.leaving[k].retired {
+			n++
+		}
+	}
+	return n
+}
+
+// with has peers, as described for placement, count the tasks of a job that are there.
+func (c *Core) with(j *jobState, peers []placement.Peer) {
+	avoided := c.avoided(j)
+	for i, p := range c.order {
+		peers[i].OfJob, peers[i].Faulty = 0, avoided[p.id]
+		if h := p.holds[j.id]; h != nil {
+			peers[i].OfJob = h.live
+		}
+	}
+}
+
+// without has peers look as if the tasks of a job were not there: they make room for their successors.
+func (c *Core) without(j *jobState, peers []placement.Peer) {
+	for i, p := range c.order {
+		if h := p.holds[j.id]; h != nil {
+			at := &peers[i]
+			at.Room, at.Total = at.Room+h.live, at.Total-h.live
+			at.Free = at.Free.Add(j.job.Resources.Times(int64(h.live)))
+		}
+	}
+}
+
+// Preview tells where the tasks of a job would go now; see Coordinator.Preview.
+func (c *Loop) Preview(ctx context.Context, job *taskstate.Job) (p Preview, err error) {
+	err = c.ask(ctx, func(core *Core) { p = core.Preview(job) })
+	return p, err
+}

@@ -1,0 +1,173 @@
+package coordinator
+
+import (
+	"slices"
+
+	"covey/taskstate"
+)
+
+// dueRecalls takes queued tasks back from a peer that has more than it will soon start, when another could start them and nothing
+// else waits. Tasks that have started are not touched: the worker decides, it knows.
+func (c *Core) dueRecalls() {
+	var spare []spareRoom
+	for _, p := range c.order {
+		queued := p.queued()
+		if queued == 0 || p.standing != Ready || !p.session.synced {
+			continue
+		}
+		if c.now.Before(p.recallAt) {
+			c.wakeAt(p.recallAt)
+			continue
+		}
+		if spare == nil {
+			if spare = c.spareRooms(); len(spare) == 0 || c.wanted(spare) {
+				return
+			}
+		}
+		if n := queued - p.recalling - int(c.recentEnds(p)); n > 0 && c.recall(p, (n+1)/2, spare) > 0 {
+			p.recallAt = c.now.Add(2 * c.cfg.AheadWindow)
+			c.wakeAt(p.recallAt)
+		} else if n <= 0 { // it will get to them; look again when its pace has slowed
+			c.wakeAt(c.now.Add(c.cfg.AheadWindow))
+		}
+	}
+}
+
+// waiting tells whether any job has something to place.
+func (c *Core) waiting() bool {
+	return slices.ContainsFunc(c.classes, func(k *class) bool { return len(k.line) > 0 })
+}
+
+// wanted tells whether something waits that the spare room is for: it will be placed there. What finds no room anywhere, however
+// long it waits, must not keep others from starting.
+func (c *Core) wanted(spare []spareRoom) bool {
+	const most = 16 // jobs of a class that are looked at: one that no cap of its own keeps away stands for all
+	for _, k := range c.classes {
+		for i, j := range k.line {
+			if i == most {
+				break
+			}
+			if j.mayStart() == 0 {
+				continue
+			}
+			w := wish{j.job, j.body, j.pin, c.avoided(j.job)}
+			if slices.ContainsFunc(spare, func(s spareRoom) bool { return s.takes(w) }) {
+				return true
+			}
+			if !j.ownCap() {
+				break
+			}
+		}
+	}
+	return false
+}
+
+// spareRoom is what a peer could start at once.
+type spareRoom struct {
+	p    *peerState
+	free taskstate.Resources
+}
+
+// wish is a task that room is looked for.
+type wish struct {
+	j     *jobState
+	body  *taskstate.Job
+	pin   taskstate.PeerID          // the only peer it may go to, if there is one
+	avoid map[taskstate.PeerID]bool // see Coordinator.avoided
+}
+
+// spareRooms lists the peers that take tasks, have something free, and nothing in line that would start before.
+func (c *Core) spareRooms() []spareRoom {
+	var out []spareRoom
+	for _, p := range c.order {
+		f := p.free()
+		if p.standing == Ready && p.session.synced && c.available(p) && p.queued() == 0 && (f.MilliCPU > 0 || f.Memory > 0) {
+			out = append(out, spareRoom{p, f})
+		}
+	}
+	return out
+}
+
+// takes tells whether there is room for a task: what is bound to another peer, or kept away by its constraints or by what failed here,
+// wants nothing of this room.
+func (s *spareRoom) takes(w wish) bool {
+	if !w.body.Resources.Fits(s.free) || w.pin != "" && w.pin != s.p.id || !w.j.allows(s.p) || w.avoid[s.p.id] {
+		return false
+	}
+	h := s.p.holds[w.j.id]
+	return h == nil || w.j.job.MaxPerPeer == 0 || h.live < w.j.job.MaxPerPeer
+}
+
+// takeSpare reserves room for one task on another peer than from; false if there is none.
+func takeSpare(spare []spareRoom, w wish, from *peerState) bool {
+	for i := range spare {
+		s := &spare[i]
+		if s.p == from || !s.takes(w) {
+			continue
+		}
+		s.free = s.free.Sub(w.body.Resources)
+		return true
+	}
+	return false
+}
+
+// queued estimates how many of p's tasks wait there because they do not fit: those promised beyond the offer. Where they differ in size it may be
+// one too few.
+func (p *peerState) queued() int { return p.beyond(0) }
+
+// queuedWarily is queued rounded the other way, for whoever would add to them.
+func (p *peerState) queuedWarily() int { return p.beyond(1) }
+
+// beyond divides what is promised beyond the offer by what a task takes, and rounds down, or up if up is 1.
+func (p *peerState) beyond(up int64) int {
+	over := p.promised.Sub(p.offer.Resources)
+	if over.MilliCPU <= 0 && over.Memory <= 0 || p.outstanding == 0 {
+		return 0
+	}
+	n := 0
+	if over.MilliCPU > 0 {
+		all := max(1, p.promised.MilliCPU)
+		n = int((over.MilliCPU*int64(p.outstanding) + up*(all-1)) / all)
+	}
+	if over.Memory > 0 {
+		each := max(1, p.promised.Memory/int64(p.outstanding))
+		n = max(n, int((over.Memory+up*(each-1))/each))
+	}
+	return max(1, n)
+}
+
+// recall asks p to give back up to n tasks that it has not started and another could start now: the last ones in its line.
+func (c *Core) recall(p *peerState, n int, spare []spareRoom) int {
+	asked := 0
+	for _, h := range slices.Backward(p.byAge()) {
+		if h.job.job.Resources == (taskstate.Resources{}) && !takesTurn(h.job.job) {
+			continue // reserves nothing, so it never queues
+		}
+		idle := h.sorted(rec.idle)
+		avoid := c.avoided(h.job)
+		for _, slot := range slices.Backward(idle) {
+			r := h.slots[slot]
+			if asked == n || !takeSpare(spare, wish{h.job, h.job.body(int(r.version)), h.job.lasting.pinOf(slot), avoid}, p) {
+				break
+			}
+			r.marks |= recalled
+			h.slots[slot] = r
+			p.recalling++
+			p.session.recalls = append(p.session.recalls, taskstate.Task(h.job.id, slot, int(r.attempt)))
+			c.touch(p.session)
+			asked++
+		}
+	}
+	return asked
+}
+
+// lookForRecalls asks to be woken when there may be something to even out: an end left a peer with room, or a peer came.
+func (c *Core) lookForRecalls() {
+	if !c.freed {
+		return
+	}
+	c.freed = false
+	if c.waiting() || slices.ContainsFunc(c.order, func(p *peerState) bool { return p.queued() > 0 }) {
+		c.wakeAt(c.now.Add(c.cfg.AheadWindow))
+	}
+}

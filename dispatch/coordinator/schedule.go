@@ -1,0 +1,240 @@
+package coordinator
+
+import (
+	"covey/dispatch/ledger"
+	"covey/placement"
+	"covey/taskstate"
+)
+
+// Bounds of one proposal, so that an entry of the ledger stays well below a frame.
+const (
+	maxAssign     = 8192      // slots assigned
+	maxDecideSize = 512 << 10 // estimated bytes of Settle and Supersede
+	jobTurn       = 64        // slots a job gets before the next job's turn, if several have something to place
+	statusBytes   = 72        // a status without its words, encoded
+
+	supersedeBytes = 2 * statusBytes
+)
+
+// scratch is reused from step to step.
+type scratch struct {
+	peers []placement.Peer
+}
+
+// propose turns what is decided into proposals, as long as the pipeline has room. What comes up while it is full gathers, and
+// goes out as one when the next proposal is done.
+func (c *Core) propose() {
+	for c.inflight < c.cfg.Pipeline {
+		cmds := c.cut()
+		if len(cmds) == 0 {
+			return
+		}
+		c.inflight++
+		c.effects = append(c.effects, ProposeCommands{Commands: cmds})
+	}
+}
+
+// cut takes the next proposal out of what is decided, and plans assignments for what is free after it.
+func (c *Core) cut() []ledger.Command {
+	var cmds []ledger.Command
+	for _, r := range c.registers {
+		cmds = append(cmds, ledger.Command{Register: r})
+	}
+	c.registers = nil
+	cmds = append(cmds, c.decided...)
+	c.decided = nil
+	size := 0
+	n := 0
+	for ; n < len(c.supersedes) && size < maxDecideSize; n++ {
+		cmds = append(cmds, ledger.Command{Supersede: c.supersedes[n]})
+		size += supersedeBytes
+	}
+	if c.supersedes = c.supersedes[n:]; len(c.supersedes) == 0 {
+		c.supersedes = nil
+	}
+	cmds, size = c.cutReplacements(cmds, size)
+	cmds = c.cutSettles(cmds, size)
+	if c.dirty {
+		cmds = c.plan(cmds, maxAssign)
+	}
+	return cmds
+}
+
+func (c *Core) cutSettles(cmds []ledger.Command, size int) []ledger.Command {
+	for len(c.settling) > 0 && size < maxDecideSize {
+		q := c.settling[0]
+		n := 0
+		for ; n < len(q.list) && size < maxDecideSize; n++ {
+			size += statusBytes + len(q.list[n].Message) + len(q.list[n].Reason)
+		}
+		if n > 0 {
+			cmds = append(cmds, ledger.Command{Settle: &ledger.Settle{
+				Peer: q.peer, Incarnation: q.incarnation, Statuses: q.list[:n:n],
+			}})
+		}
+		if q.list = q.list[n:]; len(q.list) > 0 {
+			break
+		}
+		if p := c.peers[q.peer]; p != nil && p.ends == q {
+			p.ends = nil
+		}
+		c.settling = c.settling[1:]
+	}
+	return cmds
+}
+
+// plan assigns what waits to whom there is room with: the higher priority first, and among equals jobs take turns in the order of their
+// age. A class of jobs that needs what nobody has is left alone until something changes.
+func (c *Core) plan(cmds []ledger.Command, budget int) []ledger.Command {
+	c.dirty = false
+	c.fillPeers()
+	lines := c.busyClasses()
+	for len(lines) > 0 && budget > 0 {
+		n := 1
+		for n < len(lines) && lines[n].need.priority == lines[0].need.priority {
+			n++
+		}
+		cmds, budget = c.planEquals(cmds, lines[:n], budget)
+		lines = lines[n:]
+	}
+	if budget <= 0 {
+		c.dirty = true // there may be more in the next proposal
+	}
+	return cmds
+}
+
+// planEquals lets classes of one priority take turns until none finds room.
+func (c *Core) planEquals(cmds []ledger.Command, lines []*class, budget int) ([]ledger.Command, int) {
+	for len(lines) > 0 && budget > 0 {
+		rest := lines[:0]
+		for _, k := range lines {
+			var placed int
+			cmds, placed = c.turn(cmds, k, min(budget, c.turnSize()))
+			if budget -= placed; placed > 0 && len(k.line) > 0 {
+				rest = append(rest, k)
+			}
+		}
+		lines = rest
+	}
+	return cmds, budget
+}
+
+// turnSize is how many slots a job may take at once.
+func (c *Core) turnSize() int {
+	n := 0
+	for _, k := range c.classes {
+		if n += len(k.line); n > 1 {
+			return jobTurn
+		}
+	}
+	return maxAssign
+}
+
+// turn lets the next job of a class place up to n slots. If it places none for want of room, it keeps its place in the line – but
+// a job that only its own cap holds back lets the next one try.
+func (c *Core) turn(cmds []ledger.Command, k *class, n int) ([]ledger.Command, int) {
+	for tries := len(k.line); tries > 0; tries-- {
+		l := k.line[0]
+		want := min(n, l.mayStart())
+		if want == 0 {
+			k.line = k.line[1:]
+			l.queued = false
+			l.job.tidyLots()
+			continue
+		}
+		plan := c.place(l, want)
+		l.job.noteWaiting(plan.Reason, c.now)
+		own := l.ownCap()
+		if plan.Placed > 0 || own {
+			k.line = append(k.line[1:], l)
+		}
+		if plan.Placed > 0 {
+			return c.assign(cmds, l, plan), plan.Placed
+		}
+		if !own {
+			return cmds, 0
+		}
+	}
+	return cmds, 0
+}
+
+// ownCap tells whether something besides room may hold a lot back that does not hold back others who need the same.
+func (l *lot) ownCap() bool { return l.job.job.MaxPerPeer > 0 || l.job.faults.any() }
+
+// fillPeers describes the peers to placement as they are now.
+func (c *Core) fillPeers() {
+	c.scratch.peers = c.scratch.peers[:0]
+	for _, p := range c.order {
+		c.scratch.peers = append(c.scratch.peers, placement.Peer{
+			ID:        p.id,
+			Ready:     !p.worker || p.standing == Ready && p.session.synced,
+			Available: c.available(p),
+			Offer:     p.offer.Resources,
+			Facts:     p.about,
+		})
+		c.measure(&c.scratch.peers[len(c.scratch.peers)-1], p)
+	}
+}
+
+// available tells whether p may have more tasks, if it has room.
+func (c *Core) available(p *peerState) bool {
+	return p.worker && !p.left && c.staying(p) && p.takes() && p.offer.Trouble == "" && !c.shunned(p)
+}
+
+// measure tells placement what p can take now. While something waits in a worker's queue, what comes behind it starts only if it needs
+// nothing of what that waits for: better not to count on it.
+func (c *Core) measure(at *placement.Peer, p *peerState) {
+	at.Free, at.Ahead, at.Room, at.Total = p.free(), c.ahead(p), c.cfg.Outstanding-p.outstanding, p.outstanding
+	if queue := p.queuedWarily(); queue > 0 {
+		at.Free, at.Ahead = taskstate.Resources{}, max(0, at.Ahead-queue)
+	}
+}
+
+func (c *Core) place(l *lot, n int) placement.Plan {
+	c.with(l.job, c.scratch.peers)
+	c.seed++
+	need := c.need(l, n)
+	if l.job.job.Delay > 0 {
+		return c.placeAtOnce(need)
+	}
+	if l.takesTurn() {
+		if plan := c.placeWithoutQueues(need); plan.Placed > 0 {
+			return plan
+		}
+	}
+	return placement.Place(need, c.scratch.peers, c.seed)
+}
+
+// placeWithoutQueues leaves out the peers where something waits: what needs nothing would find room there and wait as well.
+func (c *Core) placeWithoutQueues(need placement.Need) placement.Plan {
+	for i, p := range c.order {
+		if p.queued() > 0 {
+			c.scratch.peers[i].Room = 0
+		}
+	}
+	plan := placement.Place(need, c.scratch.peers, c.seed)
+	for i, p := range c.order {
+		c.scratch.peers[i].Room = c.cfg.Outstanding - p.outstanding
+	}
+	return plan
+}
+
+// assign carries out a plan: the slots are under way until the ledger says so.
+func (c *Core) assign(cmds []ledger.Command, l *lot, plan placement.Plan) []ledger.Command {
+	for i, n := range plan.Counts {
+		if n == 0 {
+			continue
+		}
+		p, j := c.order[i], l.job
+		slots := l.take(n)
+		for _, run := range slots {
+			j.inflight = append(j.inflight, assigning{peer: p.id, body: l.body, Slots: run})
+		}
+		p.promise(p.hold(j), n, l.body)
+		p.assigning++
+		c.measure(&c.scratch.peers[i], p)
+		c.rest(j)
+		cmds = append(cmds, ledger.Command{Assign: &ledger.Assign{Job: j.id, Peer: p.id, Incarnation: p.incarnation, Slots: slots, Version: l.body.Version}})
+	}
+	return cmds
+}

@@ -1,0 +1,165 @@
+package coordinator
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"covey/dispatch/session"
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// link is one accepted stream: a reader, which is the handler's own goroutine, and a writer.
+type link struct {
+	conn ConnID
+	peer taskstate.PeerID
+	c    net.Conn
+	out  chan session.Down // closed by the term's owner: flush and end
+	gone chan struct{}     // closed by the reader: nobody listens any more
+	once sync.Once
+}
+
+// send queues a frame; false if the worker is too slow to take it.
+func (l *link) send(f session.Down) bool {
+	select {
+	case l.out <- f:
+		return true
+	default:
+		return false
+	}
+}
+
+// abort ends the stream at once, whatever is queued.
+func (l *link) abort() { l.once.Do(func() { _ = l.c.Close() }) }
+
+// ServeSession serves one stream of Protocol: the handler to register with the network. It returns when the session is
+// over. While this peer does not coordinate, a worker is refused with a hint whom to ask.
+func (c *Loop) ServeSession(peer string, conn net.Conn) {
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(c.cfg.HelloTimeout))
+	r := wire.NewReader(conn, 0)
+	var first session.Up
+	if err := r.Read(&first); err != nil || first.Hello == nil {
+		c.cfg.Log.Debug("a session stream did not begin with Hello", "peer", peer, "err", err)
+		return
+	}
+	if c.leads() && c.cfg.Vet != nil {
+		if err := c.cfg.Vet(peer, first.Hello.Start); err != nil {
+			c.refuse(conn, session.Refuse{Code: session.RefuseCopied, Message: err.Error(), RetryAfter: copiedRetry.Milliseconds()})
+			return
+		}
+	}
+	t := c.join()
+	if t == nil {
+		hint, _, _ := c.cfg.Ledger.Coordinator()
+		c.refuse(conn, session.Refuse{Code: session.RefuseNotCoordinator, Message: "this peer does not coordinate", Coordinator: hint})
+		return
+	}
+	defer t.work.Done()
+	l := &link{conn: ConnID(c.conns.Add(1)), peer: peer, c: conn, out: make(chan session.Down, c.cfg.SendQueue), gone: make(chan struct{})}
+	defer context.AfterFunc(t.ctx, l.abort)() // the term ends its sessions, known to its owner yet or not
+	var writer sync.WaitGroup
+	writer.Go(func() { l.write(c.cfg.WriteTimeout) })
+	opened := SessionOpened{Conn: l.conn, Peer: peer, Hello: *first.Hello}
+	if c.cfg.Known != nil {
+		opened.Known = c.cfg.Known(peer, first.Hello.Incarnation)
+	}
+	if t.post(termEvent{opened, l}) {
+		t.read(l, r)
+		t.post(termEvent{ev: SessionClosed{Conn: l.conn}})
+	}
+	close(l.gone)
+	l.abort()
+	writer.Wait()
+}
+
+// join counts a session in, so that Run waits for it; nil while nobody coordinates here.
+func (c *Loop) join() *term {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.term == nil || c.term.ctx.Err() != nil {
+		return nil
+	}
+	c.term.work.Add(1)
+	return c.term
+}
+
+// copiedRetry is when a worker of which there are two may ask again.
+const copiedRetry = 2 * time.Second
+
+func (c *Loop) leads() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.term != nil
+}
+
+// refuse tells a worker why it gets no session here.
+func (c *Loop) refuse(conn net.Conn, no session.Refuse) {
+	_ = conn.SetWriteDeadline(time.Now().Add(c.cfg.HelloTimeout))
+	_ = wire.NewWriter(conn, 0).Send(session.Down{Refuse: &no})
+}
+
+// post hands an event to the owner, waiting while it is busy; false if the term is over.
+func (t *term) post(ev termEvent) bool {
+	select {
+	case t.events <- ev:
+		return true
+	case <-t.ctx.Done():
+		return false
+	}
+}
+
+// read turns frames into events until the stream or the term ends. The core ends a session that is silent; the deadline is for the
+// case that nobody else does.
+func (t *term) read(l *link, r *wire.Reader) {
+	for {
+		_ = l.c.SetReadDeadline(time.Now().Add(2 * time.Duration(t.grace.Load())))
+		var up session.Up
+		if err := r.Read(&up); err != nil {
+			t.cfg.Log.Debug("session stream ended", "peer", l.peer, "err", err)
+			return
+		}
+		var ev Event = SessionFrame{Conn: l.conn, Frame: up}
+		switch {
+		case up.Hello != nil:
+			t.cfg.Log.Warn("session ended: a second Hello", "peer", l.peer)
+			return
+		case up.Batch != nil:
+			b, err := t.cfg.OpenEnvelope(l.peer, up.Batch)
+			if err != nil {
+				t.cfg.Log.Warn("session ended: a batch cannot be opened", "peer", l.peer, "err", err)
+				return
+			}
+			ev = SessionBatch{Conn: l.conn, Batch: b}
+		}
+		if !t.post(termEvent{ev: ev}) {
+			return
+		}
+	}
+}
+
+// write sends what is queued, and flushes whenever nothing more is. It ends the stream when the queue is closed.
+func (l *link) write(timeout time.Duration) {
+	defer l.abort()
+	w := wire.NewWriter(l.c, 0)
+	for {
+		select {
+		case <-l.gone:
+			return
+		case f, more := <-l.out:
+			if !more {
+				_ = w.Flush()
+				return
+			}
+			_ = l.c.SetWriteDeadline(time.Now().Add(timeout))
+			if err := w.Write(f); err != nil {
+				return
+			}
+			if len(l.out) == 0 && w.Flush() != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,341 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/dispatch/session"
+	"covey/taskstate"
+)
+
+// Registrations of one peer within RegistrationPeriod; one more is refused and told when to try again. A refused one does not
+// count, so a peer that restarts quickly is let in as soon as its oldest registration has aged.
+const (
+	RegistrationLimit  = 3
+	RegistrationPeriod = 8 * time.Second
+)
+
+// session is one worker's stream. It begins with Hello; it is welcomed once the ledger knows the worker's incarnation; it is in
+// sync once all reports were heard and a Complete set was sent. Only then does it carry incremental changes.
+type workerSession struct {
+	conn        ConnID
+	id          string
+	p           *peerState
+	incarnation taskstate.Incarnation
+	opened      time.Time
+	heard       time.Time // last sign of life
+	grace       time.Duration
+	reported    bool
+	welcomed    bool
+	synced      bool
+	leaving     bool // its worker said Goodbye
+	released    bool // and was answered
+	known       Known
+
+	seq  uint64                      // number of the set the worker has
+	jobs map[session.BodyID]struct{} // sent in this session
+	acks ackWindow
+
+	// Gathered during a step, sent at its end.
+	touched  bool
+	complete bool
+	grants   []grantPiece
+	stops    []session.Stop
+	recalls  []taskstate.TaskID
+	acked    uint64 // newest Ack sent
+}
+
+// onHello opens a session or refuses it. A session the peer still had is taken over: its stream is half open.
+func (c *Core) onHello(ev SessionOpened) {
+	s := &workerSession{conn: ev.Conn, incarnation: ev.Hello.Incarnation, opened: c.now, heard: c.now, grace: c.cfg.Grace, known: ev.Known}
+	p := c.peers[ev.Peer]
+	s.p = p
+	if no := c.objection(p, ev.Hello); no != nil {
+		c.refuse(s, *no)
+		return
+	}
+	p.fence(ev.Hello.Replaces)
+	s.id = fmt.Sprintf("%s.%d", c.epoch, ev.Conn)
+	if old := p.session; old != nil {
+		if ev.Hello.Session == old.id && old.incarnation == s.incarnation {
+			s.id = old.id // resumed: no new registration
+		} else {
+			p.registered = append(p.registered, c.now)
+		}
+		c.endSession(old, "replaced by a newer session of the same peer")
+	} else {
+		p.registered = append(p.registered, c.now)
+	}
+	s.jobs = map[session.BodyID]struct{}{}
+	s.acks.base, s.acked = ev.Hello.Acked, ev.Hello.Acked
+	c.sessions[s.conn] = s
+	p.session, p.unanswered, p.stopping, p.parted = s, false, time.Time{}, false
+	c.setOffer(p, ev.Hello.Offer)
+	p.forgetSession()
+	c.wakeAt(c.now.Add(s.grace))
+	if p.incarnation == s.incarnation && !p.left {
+		c.welcome(s)
+		if name := ev.Hello.Offer.Name; name == "" || name == p.name {
+			return
+		} // it goes by another name now, which everybody is to know
+	}
+	c.registers = append(c.registers, &ledger.Register{Peer: p.id, Incarnation: s.incarnation, Name: ev.Hello.Offer.Name})
+}
+
+// objection tells why a session cannot be, or nil.
+func (c *Core) objection(p *peerState, h session.Hello) *session.Refuse {
+	switch {
+	case p == nil:
+		return &session.Refuse{Code: session.RefuseNotAdmitted, Message: "this peer is not admitted", RetryAfter: c.cfg.Beat.Milliseconds()}
+	case c.epoch.Less(h.Fence):
+		return &session.Refuse{Code: session.RefuseNotCoordinator, Message: "this worker has obeyed epoch " + h.Fence.String() + ", which is newer than " + c.epoch.String()}
+	case h.Incarnation == "" || !session.ShortText(string(h.Incarnation)):
+		return &session.Refuse{Code: session.RefuseMalformed, Message: "hello without a proper incarnation", RetryAfter: RegistrationPeriod.Milliseconds()}
+	case h.Offer.Check() != nil:
+		return &session.Refuse{Code: session.RefuseMalformed, Message: h.Offer.Check().Error(), RetryAfter: RegistrationPeriod.Milliseconds()}
+	case slices.Contains(p.fenced, h.Incarnation) && p.incarnation != h.Incarnation:
+		return &session.Refuse{Code: session.RefuseFenced, Message: "this data folder was replaced by another one of the same peer; remove it, or stop the other"}
+	}
+	p.registered = slices.DeleteFunc(p.registered, func(t time.Time) bool { return c.now.Sub(t) >= RegistrationPeriod })
+	resumes := p.session != nil && p.session.id == h.Session && p.session.incarnation == h.Incarnation
+	if len(p.registered) < RegistrationLimit || resumes {
+		return nil
+	}
+	wait := RegistrationPeriod - c.now.Sub(p.registered[0])
+	return &session.Refuse{Code: session.RefuseTooMany, Message: fmt.Sprintf("too many registrations: %d in %s", RegistrationLimit, RegistrationPeriod), RetryAfter: wait.Milliseconds() + 1}
+}
+
+// forgetSession makes the open tasks fit for a new session: nothing was said in it yet.
+func (p *peerState) forgetSession() {
+	p.recalling = 0
+	for t := range p.late {
+		p.late[t] = 0
+	}
+	for _, h := range p.holds {
+		for n, r := range h.slots {
+			if r.batch != 0 || r.is(stopped|recalled) {
+				r.batch, r.marks = 0, r.marks&^(stopped|recalled)
+				h.slots[n] = r
+			}
+		}
+	}
+}
+
+// refuse answers a stream that gets no session, and ends it.
+func (c *Core) refuse(s *workerSession, no session.Refuse) {
+	c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: session.Down{Refuse: &no}})
+	c.endSession(s, no.Code)
+}
+
+// endSession closes the stream and forgets the session.
+func (c *Core) endSession(s *workerSession, why string) {
+	c.effects = append(c.effects, EndSession{Conn: s.conn, Why: why})
+	c.forget(s)
+}
+
+func (c *Core) forget(s *workerSession) {
+	delete(c.sessions, s.conn)
+	s.touched, s.synced = true, false // nothing is gathered for it any more
+	if s.p != nil && s.p.session == s {
+		s.p.session = nil
+		s.p.parted = s.p.parted || s.released
+		c.review(s.p)
+		if s.p.standing == Unreachable {
+			c.wakeAt(c.now) // it was a sign of life for a while
+		}
+	}
+}
+
+func (c *Core) onClosed(conn ConnID) {
+	if s := c.sessions[conn]; s != nil {
+		c.forget(s)
+	}
+}
+
+// welcome lets a session in.
+func (c *Core) welcome(s *workerSession) {
+	s.welcomed, s.p.back = true, true
+	c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: session.Down{Welcome: &session.Welcome{
+		Session: s.id, Epoch: c.epoch, Beat: c.cfg.Beat.Milliseconds(), Grace: c.cfg.Grace.Milliseconds(),
+		Highest: s.known.Batch, Sum: s.known.Sum, Heard: s.p.heardOf(),
+	}}})
+	c.review(s.p)
+	c.sync(s)
+}
+
+// sync sends the Complete set once both sides know what there is.
+func (c *Core) sync(s *workerSession) {
+	if !s.welcomed || !s.reported {
+		return
+	}
+	c.giveUpLost(s.p)
+	s.synced, s.complete = true, true
+	c.dirty, c.freed = true, true
+	c.changes++ // what it runs is known now
+	c.touch(s)
+}
+
+// onFrame takes a frame of a session.
+func (c *Core) onFrame(ev SessionFrame) {
+	s := c.sessions[ev.Conn]
+	f := ev.Frame
+	if s == nil {
+		if f.Beat != nil { // a half-open link: the worker learns it with its next beat
+			c.effects = append(c.effects, SendDown{Conn: ev.Conn, Frame: session.Down{Beat: &session.BeatAnswer{N: f.Beat.N}}})
+		}
+		return
+	}
+	c.heardFrom(s)
+	switch {
+	case f.Beat != nil:
+		c.keepPace(s)
+		c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: session.Down{Beat: &session.BeatAnswer{N: f.Beat.N, Held: true}}})
+	case s.p.incarnation != s.incarnation: // not registered yet: it cannot speak about tasks of the life before
+		s.reported = s.reported || f.Report != nil && f.Report.Done
+		if f.Offer != nil && f.Offer.Check() == nil {
+			c.setOffer(s.p, *f.Offer)
+		}
+	case f.Report != nil:
+		c.onReport(s, f.Report)
+	case f.Resync != nil:
+		c.sync(s)
+	case f.Goodbye != nil:
+		s.leaving = true
+		c.touch(s)
+	case f.Offer != nil:
+		if f.Offer.Check() != nil {
+			c.endSession(s, "an offer that no peer makes")
+			return
+		}
+		c.setOffer(s.p, *f.Offer)
+		c.dirty, c.freed = true, true
+	case f.Dropped != nil:
+		for _, t := range f.Dropped.Tasks {
+			c.onDropped(s.p, t)
+		}
+	}
+}
+
+// onReport learns how far the worker's tasks are. A task it lists that is not open any more is not in the Complete set, and
+// stopped by that; one it does not list may still be on its way to it, so that nothing is concluded.
+func (c *Core) onReport(s *workerSession, r *session.Report) {
+	for i := range r.Tasks {
+		c.observe(s.p, &r.Tasks[i])
+	}
+	if r.Done {
+		s.reported = true
+		c.sync(s)
+	}
+}
+
+// observe joins a worker's status into what is known of an open task.
+func (c *Core) observe(p *peerState, st *taskstate.Status) {
+	h, r, ok := p.find(st.Task)
+	if !ok || !st.State.Valid() {
+		return
+	}
+	if !r.state.Final() {
+		was := r.state
+		if r.state = max(r.state, st.State); r.state >= taskstate.Preparing {
+			p.answered(&r)
+			if was < taskstate.Preparing && c.shunned(p) {
+				p.shunned, c.dirty = time.Time{}, true // it does start what it has
+			}
+		}
+	}
+	if st.State.Final() {
+		c.release(p, h, &r)
+	}
+	r.marks &^= inherited
+	h.slots[st.Task.Slot] = r
+	h.job.lasting.stir()
+}
+
+// onDropped takes the worker's word that it does not have a task and never will: it wrote a tombstone first, or its disk takes nothing and
+// it had not begun.
+func (c *Core) onDropped(p *peerState, t taskstate.TaskID) {
+	h, r, ok := p.find(t)
+	if !ok || r.is(deciding) {
+		return
+	}
+	started := r.state >= taskstate.Starting
+	c.release(p, h, &r)
+	r.marks |= deciding
+	h.slots[t.Slot] = r
+	why := taskstate.ReasonDropped
+	if p.offer.Trouble != "" {
+		why = taskstate.ReasonStuck
+	}
+	c.supersede(h, t, r, why, started)
+}
+
+// supersede gives an attempt up in the next proposal.
+func (c *Core) supersede(h *holding, t taskstate.TaskID, r rec, why taskstate.Reason, started bool) {
+	c.supersedes = append(c.supersedes, c.givenUp(h, t, r, why, started))
+}
+
+// givenUp is the decision to give an attempt up for a reason that is not the task's own: the slot gets another, unless the job was
+// cancelled, or must not run twice and had started.
+func (c *Core) givenUp(h *holding, t taskstate.TaskID, r rec, why taskstate.Reason, started bool) *ledger.Supersede {
+	s := &ledger.Supersede{Task: t, Reason: why, Again: true}
+	end := taskstate.Status{Task: t, Index: r.index, At: c.now.UnixMilli(), Exit: taskstate.NoExit, Reason: why}
+	switch {
+	case h.job.cancelled:
+		end.State, s.Again, s.Status = taskstate.Shutdown, false, &end
+		end.Message = "the job was cancelled, and its worker did not have it any more"
+		if why == taskstate.ReasonUnreachable {
+			end.Message = "the job was cancelled while its peer could not be reached"
+		}
+	case h.job.job.Unreachable.Wait && started:
+		end.State, s.Again, s.Status = taskstate.Orphaned, false, &end
+		end.Message = "nobody saw its end, and the job must not run twice"
+	}
+	return s
+}
+
+// dueSessions ends sessions that have been silent for longer than the grace.
+func (c *Core) dueSessions() {
+	for _, p := range c.order {
+		if !p.stopping.IsZero() {
+			if c.now.Before(p.stopping) {
+				c.wakeAt(p.stopping)
+			} else {
+				p.stopping, c.dirty = time.Time{}, true
+			}
+		}
+		s := p.session
+		if s == nil {
+			continue
+		}
+		if over := s.heard.Add(s.grace); c.now.Before(over) {
+			c.wakeAt(over)
+			continue
+		}
+		c.endSession(s, "no beat for "+s.grace.String())
+	}
+}
+
+// maxHeard bounds the attempts that a Welcome names. Their batches say the same, so that leaving some out does no harm.
+const maxHeard = 1024
+
+// heardOf lists open attempts of which the worker itself has spoken in this term.
+func (p *peerState) heardOf() (out []session.Grant) {
+	left := maxHeard
+	for _, h := range p.byAge() {
+		g := session.Grant{Job: h.job.id}
+		for _, n := range h.sorted(func(r rec) bool {
+			return r.state >= taskstate.Accepted && !r.state.Final() && !r.is(ended|deciding|inherited)
+		}) {
+			if left--; left < 0 {
+				break
+			}
+			g.Slots = append(g.Slots, ledger.Slots{First: n, N: 1, Attempt: int(h.slots[n].attempt)})
+		}
+		if len(g.Slots) > 0 {
+			out = append(out, g)
+		}
+	}
+	return out
+}

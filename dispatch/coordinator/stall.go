@@ -1,0 +1,147 @@
+package coordinator
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"covey/taskstate"
+)
+
+// A worker that keeps its session and starts nothing of what it has, although by its own reports it has room for it, loses it after
+// StartWithin and is passed over for a while. Nobody else can tell whether it is broken or lies.
+const (
+	stallLook = 5 * time.Second
+	stallShun = 5 * time.Minute // passed over, unless it starts something it has
+)
+
+// given is a task a worker has, as far as its own reports go. Workers start what they have in the order in which it came.
+type given struct {
+	task  taskstate.TaskID
+	index uint64 // of the assignment
+	need  taskstate.Resources
+	begun bool
+}
+
+// stalls watches the tasks of one worker that have not begun. It is pure.
+type stalls struct {
+	watched map[taskstate.TaskID]stalled
+}
+
+type stalled struct {
+	since time.Time // it could have begun
+	ahead int       // so many waited with it or before it
+}
+
+// look tells which tasks could have begun for too long. A task's clock runs while there is room for it and for each of those that
+// came before it and wait as well: whichever of them is the first in the worker's queue could begin. It starts anew when one of
+// those did, or went away.
+func (s *stalls) look(free taskstate.Resources, tasks []given, now time.Time, within time.Duration) (due []taskstate.TaskID) {
+	slices.SortFunc(tasks, func(a, b given) int { return cmp.Or(cmp.Compare(a.index, b.index), a.task.Compare(b.task)) })
+	var wait []given
+	for _, g := range tasks {
+		if g.begun {
+			free = free.Sub(g.need)
+		} else {
+			wait = append(wait, g)
+		}
+	}
+	next := map[taskstate.TaskID]stalled{}
+	for i, room := 0, true; i < len(wait) && room; { // those of one entry came together
+		k := i
+		for ; k < len(wait) && wait[k].index == wait[i].index; k++ {
+			room = room && wait[k].need.Fits(free)
+		}
+		for ; i < k && room; i++ {
+			x, ok := s.watched[wait[i].task]
+			if !ok || k < x.ahead {
+				x.since = now
+			}
+			x.ahead = k
+			next[wait[i].task] = x
+			if now.Sub(x.since) >= within {
+				due = append(due, wait[i].task)
+			}
+		}
+	}
+	s.watched = next
+	return due
+}
+
+// dueStall looks whether a peer starts what it has.
+func (c *Core) dueStall(p *peerState) {
+	if c.now.Before(p.stallAt) {
+		c.wakeAt(p.stallAt)
+		return
+	}
+	p.stallAt = time.Time{}
+	if c.shunned(p) {
+		c.wakeAt(p.shunned)
+	} else if !p.shunned.IsZero() {
+		p.shunned, c.dirty = time.Time{}, true
+	}
+	if p.outstanding == 0 || p.standing != Ready || !p.session.synced || p.offer.Trouble != "" || !c.staying(p) {
+		p.stalls = stalls{} // it has nothing, or what it has waits for a reason that is known
+		return
+	}
+	p.stallAt = c.now.Add(stallLook)
+	c.wakeAt(p.stallAt)
+	c.giveUpStalled(p, p.stalls.look(p.offer.Resources, c.reported(p), c.now, c.cfg.StartWithin))
+}
+
+// reported lists what a peer has, as it says itself.
+func (c *Core) reported(p *peerState) (out []given) {
+	for _, h := range p.holds {
+		for n, r := range h.slots {
+			if !r.is(ended | deciding) {
+				t := taskstate.Task(h.job.id, n, int(r.attempt))
+				out = append(out, given{t, r.index, h.job.body(int(r.version)).Resources, r.state >= taskstate.Preparing})
+			}
+		}
+	}
+	return out
+}
+
+// giveUpStalled takes from a peer what it does not start. It is asked for what must not run twice: nobody but it knows how far it got.
+func (c *Core) giveUpStalled(p *peerState, due []taskstate.TaskID) {
+	if len(due) == 0 {
+		return
+	}
+	if !c.shunned(p) {
+		c.cfg.Log.Warn("a peer starts nothing of what it has, and is passed over", "peer", p.id, "tasks", len(due), "for", stallShun)
+	}
+	p.shunned, c.changes = c.now.Add(stallShun), c.changes+1
+	c.wakeAt(p.shunned)
+	for _, t := range due {
+		h, r, ok := p.find(t)
+		switch {
+		case !ok:
+		case h.job.job.Unreachable.Wait && !h.job.cancelled:
+			if r.idle() {
+				c.recallSlots(p, h, []int{t.Slot})
+			}
+		default:
+			r.marks |= deciding
+			h.slots[t.Slot] = r
+			c.supersede(h, t, r, taskstate.ReasonNotStarted, false)
+		}
+	}
+}
+
+// shunned tells whether a peer is passed over because it did not start what it had.
+func (c *Core) shunned(p *peerState) bool { return c.now.Before(p.shunned) }
+
+// stalledTasks says which of a job's tasks wait for the word of a peer that does not start them.
+func (c *Core) stalledTasks(h *holding, p *peerState) string {
+	n := 0
+	for _, r := range h.slots {
+		if r.state < taskstate.Preparing {
+			n++
+		}
+	}
+	if !c.shunned(p) || n == 0 || !h.job.job.Unreachable.Wait {
+		return ""
+	}
+	return fmt.Sprintf("tasks on peer %s, which has room and does not start them: %d; they must not run twice and wait for its word, or for yours (peer cancel, peer remove)", p.id, n)
+}

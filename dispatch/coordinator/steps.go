@@ -1,0 +1,279 @@
+package coordinator
+
+import (
+	"slices"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/dispatch/replicas"
+	"covey/dispatch/rollout"
+	"covey/dispatch/session"
+	"covey/taskstate"
+)
+
+// refusedPause is how long a job's step rests when the ledger refused what it came to, and nothing else changes: by what this core knows it would
+// come to the same again, at once and for ever.
+const refusedPause = time.Second
+
+// steps asks the pure steps of everything that goes on by itself what is to be done now: what lasts, what is drained, what a schedule
+// starts. Their decisions go out with the next proposal.
+func (c *Core) steps() {
+	for _, j := range slices.Clone(c.lasting) {
+		l := j.lasting
+		if l.seen != c.changes {
+			l.seen, l.stale = c.changes, true
+		}
+		if !l.wake.IsZero() && !c.now.Before(l.wake) {
+			l.stale = true
+		}
+		if !l.stale || len(l.proposed) > 0 || j.cancelled || j.blocked {
+			continue
+		}
+		l.stale, l.wake = false, time.Time{}
+		c.stepLasting(j)
+	}
+	c.stepDrains()
+	c.stepSchedules()
+	c.stepResting()
+}
+
+// stepAgain has a job's step look again at a time, told as to a rollout.
+func (c *Core) stepAgain(l *lasting, at int64) {
+	when := c.started.Add(time.Duration(at) * time.Millisecond)
+	if l.wake.IsZero() || when.Before(l.wake) {
+		l.wake = when
+	}
+	c.wakeAt(l.wake)
+}
+
+// stepLasting brings one service or global job nearer to what is wanted.
+func (c *Core) stepLasting(j *jobState) {
+	c.watchRunning(j)
+	in := c.rolloutOf(j)
+	out := rollout.Step(in)
+	if out.Wake > 0 {
+		c.stepAgain(j.lasting, out.Wake)
+	}
+	var ch replicas.Change
+	if j.job.Type == taskstate.GlobalJob {
+		ch = c.globalChange(j)
+	} else {
+		ch = c.serviceChange(j, in, out)
+	}
+	unsure := c.unsure(j)
+	if unsure && j.job.Type == taskstate.ServiceJob {
+		ch.Retire = nil
+	}
+	if !ch.Empty() {
+		// One thing at a time: what is given up now must not be renewed in the same breath. The rest follows when this is decided.
+		c.change(j, ch)
+		return
+	}
+	if !unsure {
+		c.renew(j, out.Renew, j.job.Version, taskstate.ReasonUpdated)
+		if !in.Phase.Active() && !pausedPhase(in.Phase) {
+			c.catchUp(j, in)
+		}
+	}
+	if c.moveAway(j); len(j.lasting.proposed) == 0 {
+		c.balance(j, in)
+	}
+	if out.Phase != rollout.None {
+		c.decideFor(j, ledger.Command{Rollout: &ledger.Rollout{
+			Job: j.id, State: ledger.RolloutState(out.Phase), Message: out.Message, Version: j.job.Version, Failed: out.Failed,
+		}})
+	}
+}
+
+// elapsed is a time as a rollout is told it: milliseconds of this core's life, which no correction of a clock changes.
+func (c *Core) elapsed(t time.Time) int64 { return t.Sub(c.started).Milliseconds() }
+
+func pausedPhase(p rollout.Phase) bool { return p == rollout.Paused || p == rollout.RollbackPaused }
+
+// decideFor has a command decided that the job's step came to, from what it knows now: should that be another by then, it is dropped.
+func (c *Core) decideFor(j *jobState, cmd ledger.Command) {
+	switch {
+	case cmd.Renew != nil:
+		cmd.Renew.Seen = c.index
+	case cmd.Retire != nil:
+		cmd.Retire.Seen = c.index
+	case cmd.Grow != nil:
+		cmd.Grow.Seen = c.index
+	case cmd.Rollout != nil:
+		cmd.Rollout.Seen = c.index
+	}
+	c.decided = append(c.decided, cmd)
+	j.lasting.proposed = append(j.lasting.proposed, cmd)
+}
+
+// watchRunning notes since when tasks are seen to run.
+func (c *Core) watchRunning(j *jobState) {
+	for _, n := range j.lasting.ordered() {
+		s := j.lasting.slots[n]
+		if r, ok := c.openTask(j, s, n); ok && r.state >= taskstate.Running && !r.is(ended) {
+			if s.running.IsZero() {
+				s.running, s.ran = c.now, c.now
+			}
+		} else {
+			s.running = time.Time{}
+		}
+	}
+}
+
+// openTask is the open task of a slot.
+func (c *Core) openTask(j *jobState, s *lastingSlot, n int) (rec, bool) {
+	p := c.peers[s.peer]
+	if p == nil || p.holds[j.id] == nil {
+		return rec{}, false
+	}
+	r, ok := p.holds[j.id].slots[n]
+	return r, ok
+}
+
+// rolloutOf gathers what the step of an update depends on. Slots pinned to a peer that is away are left out: they follow when it is back (catchUp).
+func (c *Core) rolloutOf(j *jobState) rollout.Input {
+	l := j.lasting
+	in := rollout.Input{Update: j.job.Updating(), Phase: l.phase, Target: j.job.Version, Now: c.elapsed(c.now)}
+	if j.job.Type == taskstate.GlobalJob {
+		in.Update.Order = taskstate.StopFirst // a peer has one slot
+	}
+	for _, n := range l.ordered() {
+		s := l.slots[n]
+		if s.retired || s.pin != "" && c.away(s.pin) {
+			continue
+		}
+		x := rollout.Slot{N: n, Version: s.version, Done: s.done && s.peer == "" && !s.waits, Running: !s.running.IsZero(), Down: s.waits}
+		x.Failing = s.version != j.job.Version && s.failedOn(s.version)
+		switch {
+		case x.Running:
+			x.Since = c.elapsed(s.running)
+		case c.mayRun(s.peer): // after an election for instance; taken for down, it would be taken down
+			x.Running, x.Since = true, c.elapsed(c.now)
+		}
+		if leave, ok := j.leaving[n]; ok {
+			if leave.retired {
+				continue
+			}
+			x.Version, x.Leaving, x.Running = leave.next, true, false
+		}
+		if s.failedOn(j.job.Version) {
+			x.Failed, x.FailedAt = true, c.elapsed(s.failedAt)
+		}
+		in.Slots = append(in.Slots, x)
+	}
+	if extra := len(in.Slots) - j.job.Count; extra > 0 && in.Update.Order == taskstate.StartFirst {
+		markSurge(in.Slots, in.Target, extra)
+	}
+	return in
+}
+
+// change has the slots that are missing added and those that are too many retired. While an update is paused, what is added is of the
+// version before: nobody knows the new one to be good.
+func (c *Core) change(j *jobState, ch replicas.Change) {
+	version := j.job.Version
+	if l := j.lasting; l.phase == rollout.Paused && l.versions[l.from] != nil {
+		version = l.from
+	}
+	c.renew(j, ch.Renew, version, taskstate.ReasonScaled)
+	if len(ch.Retire) > 0 {
+		c.decideFor(j, ledger.Command{Retire: &ledger.Retire{Job: j.id, Slots: j.lasting.runs(ch.Retire), Reason: taskstate.ReasonScaled}})
+	}
+	if ch.Grow > 0 {
+		c.decideFor(j, ledger.Command{Grow: &ledger.Grow{Job: j.id, N: ch.Grow, Version: version, First: j.lasting.top + 1}})
+	}
+	if len(ch.Pins) > 0 {
+		c.decideFor(j, ledger.Command{Grow: &ledger.Grow{Job: j.id, Peers: ch.Pins, Version: version}})
+	}
+}
+
+func (c *Core) renew(j *jobState, slots []int, version int, why taskstate.Reason) {
+	if len(slots) > 0 {
+		c.decideFor(j, ledger.Command{Renew: &ledger.Renew{Job: j.id, Slots: j.lasting.runs(slots), Version: version, Reason: why}})
+	}
+}
+
+// catchUp renews slots that missed the update because their peer was away, no more at once than the update may: when half a flock comes
+// back together, its tasks do not all stop together.
+func (c *Core) catchUp(j *jobState, in rollout.Input) {
+	var late []int
+	most := in.Update.Parallelism
+	if most <= 0 {
+		most = len(in.Slots)
+	}
+	for _, s := range in.Slots {
+		switch {
+		case s.Version == in.Target && !s.Running && !s.Done && !s.Failed:
+			most--
+		case s.Version != in.Target && !s.Leaving:
+			late = append(late, s.N)
+		}
+	}
+	c.renew(j, late[:max(0, min(most, len(late)))], in.Target, taskstate.ReasonUpdated)
+}
+
+// moveAway renews the tasks of a service that are where they must not be: on a peer that is drained, or that the job's constraints do not
+// allow any more.
+func (c *Core) moveAway(j *jobState) {
+	if j.job.Type != taskstate.ServiceJob {
+		return
+	}
+	var drained, moved []int
+	for _, n := range j.lasting.ordered() {
+		s := j.lasting.slots[n]
+		p := c.peers[s.peer]
+		switch {
+		case p == nil || j.leaves(n) || s.retired:
+		case p.drained():
+			drained = append(drained, n)
+		case !j.allows(p):
+			moved = append(moved, n)
+		}
+	}
+	c.renew(j, drained, 0, taskstate.ReasonDrained)
+	c.renew(j, moved, 0, taskstate.ReasonMoved)
+}
+
+// stepDrains empties the peers that are to be empty of batch tasks: what waits there at once, what runs after the grace.
+func (c *Core) stepDrains() {
+	for _, p := range c.order {
+		if !p.drained() || p.session == nil || !p.session.synced {
+			continue
+		}
+		over := !c.now.Before(p.endless)
+		if !over && p.outstanding > 0 {
+			c.wakeAt(p.endless)
+		}
+		for _, h := range p.byAge() {
+			if h.job.lasting == nil {
+				c.drain(p, h, over)
+			}
+		}
+	}
+}
+
+// drain takes a batch job's tasks back from a peer: those that have not begun, or all of them.
+func (c *Core) drain(p *peerState, h *holding, all bool) {
+	if all {
+		for _, n := range h.sorted(func(r rec) bool { return !r.is(ended | stopped | deciding) }) {
+			r := h.slots[n]
+			r.marks |= stopped
+			h.slots[n] = r
+			p.session.stops = append(p.session.stops, session.Stop{Task: taskstate.Task(h.job.id, n, int(r.attempt)), Reason: taskstate.ReasonDrained})
+			c.touch(p.session)
+		}
+		return
+	}
+	c.recallSlots(p, h, h.sorted(rec.idle))
+}
+
+// recallSlots asks a peer, whose session is in sync, to give these back if they have not started.
+func (c *Core) recallSlots(p *peerState, h *holding, slots []int) {
+	for _, n := range slots {
+		r := h.slots[n]
+		r.marks |= recalled
+		h.slots[n] = r
+		p.recalling++
+		p.session.recalls = append(p.session.recalls, taskstate.Task(h.job.id, n, int(r.attempt)))
+		c.touch(p.session)
+	}
+}

@@ -1,0 +1,229 @@
+package coordinator
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"covey/placement"
+	"covey/taskstate"
+	"covey/taskstate/constraint"
+)
+
+// Whys is an answer in one frame: it tells of the newest so many jobs, and of each no more than so many bytes.
+const (
+	maxWhys = 500
+	maxWhy  = 500
+)
+
+const aboutToStart = "it is about to be assigned"
+
+// Whys says of every job that waits for something why, as Waiting does of one.
+func (c *Core) Whys() map[taskstate.JobID]string {
+	var waits []*jobState
+	for _, j := range c.jobs {
+		if j.pending() > 0 || j.live > 0 {
+			waits = append(waits, j)
+		}
+	}
+	slices.SortFunc(waits, func(a, b *jobState) int { return cmp.Compare(b.index, a.index) })
+	out := map[taskstate.JobID]string{}
+	for _, j := range waits {
+		if len(out) == maxWhys {
+			break
+		}
+		if why := c.Waiting(j.id); why != "" && why != aboutToStart {
+			out[j.id] = taskstate.ClipText(why, maxWhy)
+		}
+	}
+	return out
+}
+
+// sentence says for a person why tasks of a lot are not placed. Peers are named by their ids: who shows it puts names in their place.
+func (c *Core) sentence(l *lot, plan placement.Plan) string {
+	w := why{tasks: l.job.pending(), of: l.job.job.Count, need: c.need(l, 1)}
+	if said := w.say(c.scratch.peers); said != "" {
+		return said
+	}
+	return plan.Reason
+}
+
+// why words the usual reasons for which tasks wait; there are so many others that the filters' own words have to do for them. It is pure.
+type why struct {
+	tasks, of int // so many wait, of so many that the job has
+	need      placement.Need
+}
+
+// measured is something that a task needs so much of.
+type measured struct {
+	need   int64
+	of     func(taskstate.Resources) int64
+	words  func(n int64) string // "2 cpus"
+	amount func(n int64) string // "2"
+	busy   string               // "all 6 cpus are busy": what comes behind the number
+}
+
+func (w *why) measures() (out []measured) {
+	r := w.need.Resources
+	if r.MilliCPU > 0 {
+		out = append(out, measured{r.MilliCPU, func(r taskstate.Resources) int64 { return r.MilliCPU }, cpusText, cpuNumber, "are busy"})
+	}
+	if r.Memory > 0 {
+		out = append(out, measured{
+			r.Memory, func(r taskstate.Resources) int64 { return r.Memory },
+			func(n int64) string { return memoryText(n) + " of memory" }, memoryText, "is promised",
+		})
+	}
+	for name, n := range r.Others.Map() {
+		out = append(out, measured{
+			n, func(r taskstate.Resources) int64 { return r.Others.Of(name) },
+			func(n int64) string { return fmt.Sprintf("%d %s", n, name) }, func(n int64) string { return strconv.FormatInt(n, 10) }, "are busy",
+		})
+	}
+	slices.SortStableFunc(out, func(a, b measured) int { return cmp.Compare(a.words(0), b.words(0)) })
+	return out
+}
+
+// say is the sentence, "" if another one fits better.
+func (w *why) say(peers []placement.Peer) string {
+	var here, fit []placement.Peer
+	for _, p := range peers {
+		if !p.Ready || !p.Available || w.need.Only != "" && p.ID != w.need.Only {
+			continue
+		}
+		here = append(here, p)
+		if w.need.Resources.Fits(p.Offer) && p.Facts != nil && constraint.AllHold(w.need.Constraints, p.Facts) {
+			fit = append(fit, p)
+		}
+	}
+	switch {
+	case len(here) == 0:
+		return ""
+	case len(fit) == 0:
+		return w.tooMuch(here, peers)
+	}
+	said := w.taken(fit, len(fit) == len(here))
+	if away := len(slices.DeleteFunc(slices.Clone(peers), func(p placement.Peer) bool { return p.Ready })); away > 0 && said != "" {
+		said += fmt.Sprintf("; %s not here", peersAre(away))
+	}
+	return said
+}
+
+func peersAre(n int) string {
+	if n == 1 {
+		return "1 peer is"
+	}
+	return fmt.Sprintf("%d peers are", n)
+}
+
+// tooMuch says that nobody here has enough of something.
+func (w *why) tooMuch(here, peers []placement.Peer) string {
+	for _, m := range w.measures() {
+		largest := slices.MaxFunc(here, func(a, b placement.Peer) int { return cmp.Compare(m.of(a.Offer), m.of(b.Offer)) })
+		if has := m.of(largest.Offer); has < m.need {
+			for _, p := range peers {
+				if m.of(p.Offer) >= m.need { // and so it is not here
+					return fmt.Sprintf("needs %s; %s offers them and %s", m.words(m.need), p.ID, whyNot(p))
+				}
+			}
+			if has <= 0 {
+				return fmt.Sprintf("needs %s; no peer here offers any", m.words(m.need))
+			}
+			if len(here) == 1 {
+				return fmt.Sprintf("needs %s; the only peer here, %s, offers %s", m.words(m.need), largest.ID, m.amount(has))
+			}
+			return fmt.Sprintf("needs %s; the largest peer, %s, offers %s", m.words(m.need), largest.ID, m.amount(has))
+		}
+	}
+	return ""
+}
+
+// whyNot says why a peer gets no tasks.
+func whyNot(p placement.Peer) string {
+	if !p.Ready {
+		return "is not here"
+	}
+	return "takes no new tasks now"
+}
+
+// taken says that what would do is in use.
+func (w *why) taken(fit []placement.Peer, all bool) string {
+	wait := ""
+	if w.of > 1 {
+		wait = tasksWait(w.tasks) + ": "
+	}
+	if m := w.need.MaxPerPeer; m > 0 && !slices.ContainsFunc(fit, func(p placement.Peer) bool { return p.OfJob < m }) {
+		return fmt.Sprintf("%sat most %d of the job may be on one peer (max_per_peer)", wait, m)
+	}
+	for _, m := range w.measures() {
+		var free, sum int64
+		for _, p := range fit {
+			free, sum = max(free, m.of(p.Free)), sum+m.of(p.Offer)
+		}
+		if free >= m.need {
+			continue
+		}
+		whose := ""
+		if !all {
+			whose = " of the peers that would do"
+		}
+		if free <= 0 {
+			return fmt.Sprintf("%sall %s%s %s", wait, m.words(sum), whose, m.busy)
+		}
+		return fmt.Sprintf("%sneeds %s, and no peer that would do has more than %s free", wait, m.words(m.need), m.amount(free))
+	}
+	return ""
+}
+
+func tasksWait(n int) string {
+	if n == 1 {
+		return "1 task waits"
+	}
+	return fmt.Sprintf("%d tasks wait", n)
+}
+
+func cpuNumber(milli int64) string { return strconv.FormatFloat(float64(milli)/1000, 'f', -1, 64) }
+
+func cpusText(milli int64) string {
+	if milli == 1000 {
+		return "1 cpu"
+	}
+	return cpuNumber(milli) + " cpus"
+}
+
+// memoryText is a number of bytes in the largest unit that leaves at least one, to a tenth.
+func memoryText(n int64) string {
+	v, unit := float64(n), 0
+	for v >= 1024 && unit < 4 {
+		v, unit = v/1024, unit+1
+	}
+	return strconv.FormatFloat(float64(int64(v*10))/10, 'f', -1, 64) + [...]string{"B", "KiB", "MiB", "GiB", "TiB"}[unit]
+}
+
+// inLine says that a peer has not begun with tasks of a job because others there are not done, if none of the job's has begun there.
+func (c *Core) inLine(h *holding, p *peerState) string {
+	n := 0
+	var need taskstate.Resources
+	for _, r := range h.slots {
+		if r.is(ended) {
+			continue
+		}
+		if r.state >= taskstate.Preparing {
+			return ""
+		}
+		n++
+		need = h.job.body(int(r.version)).Resources
+	}
+	if n == 0 {
+		return ""
+	}
+	free := p.offer.Resources.Sub(p.running())
+	w := why{need: placement.Need{Resources: need}}
+	for _, m := range w.measures() {
+		if m.of(free) < m.need {
+			return fmt.Sprintf("in line on %s, where %s of %s %s", p.id, m.amount(m.of(p.running())), m.words(m.of(p.offer.Resources)), m.busy)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,54 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits of what a worker says about itself. Its name and incarnation go into the ledger of all.
+const (
+	MaxWord      = 128     // bytes of an incarnation, a name, a label's key or value
+	MaxLabels    = 256     // labels of one peer
+	maxAddrs     = 64      // addresses of one peer
+	MaxTrouble   = 512     // of what keeps it from taking tasks
+	maxResources = 1 << 50 // thousandths of a processor, bytes: far above any machine, far below an overflow of sums
+)
+
+// Check tells why the offer cannot be made, for the peer that means to make it; the coordinator refuses such a one.
+func (o *Offer) Check() error {
+	r := o.Resources
+	switch {
+	case r.MilliCPU < 0 || r.MilliCPU > maxResources:
+		return errors.New("processors: want 0 to a million million")
+	case r.Memory < 0 || r.Memory > maxResources:
+		return errors.New("memory: want 0 to 1 PiB")
+	case r.Others.Check() != nil:
+		return r.Others.Check()
+	case len(o.Addrs) > maxAddrs:
+		return fmt.Errorf("%d addresses, at most %d are allowed", len(o.Addrs), maxAddrs)
+	case len(o.Labels) > MaxLabels:
+		return fmt.Errorf("%d labels, at most %d are allowed", len(o.Labels), MaxLabels)
+	case !printed(o.Name) || !printed(o.OS) || !printed(o.Arch):
+		return fmt.Errorf("the name or the system is no printable text of at most %d bytes", MaxWord)
+	case len(o.Trouble) > MaxTrouble || !utf8.ValidString(o.Trouble):
+		return fmt.Errorf("the trouble is no text of at most %d bytes", MaxTrouble)
+	case !ShortText(o.TroubleCode):
+		return fmt.Errorf("the code of the trouble is no text of at most %d bytes", MaxWord)
+	}
+	for k, v := range o.Labels {
+		if k == "" || !printed(k) || !printed(v) {
+			return fmt.Errorf("label %.40q: key and value are printable texts of at most %d bytes", k, MaxWord)
+		}
+	}
+	return nil
+}
+
+// printed tells whether a short text shows all there is in it: others see it in their terminals.
+func printed(s string) bool {
+	return ShortText(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+func ShortText(s string) bool { return len(s) <= MaxWord && utf8.ValidString(s) }

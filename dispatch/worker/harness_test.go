@@ -1,0 +1,435 @@
+package worker
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/dispatch/session"
+	"covey/dispatch/worker/journal"
+	"covey/taskstate"
+)
+
+const (
+	benchPeer = taskstate.PeerID("wren")
+	benchLife = taskstate.Incarnation("first-life")
+	jobNoop   = taskstate.JobID("noop222222")
+	jobWork   = taskstate.JobID("work222222")
+	jobOnce   = taskstate.JobID("once222222")
+	jobWide   = taskstate.JobID("wide222222")
+	jobPair   = taskstate.JobID("pair222222")
+)
+
+// workerEpochBegin is when virtual workers start to live.
+var workerBirth = time.UnixMilli(1_700_000_000_000)
+
+// testJob is one of these jobs: no-ops that promise nothing, work of one cpu, work of one cpu that must not run twice, work that needs all memory
+// and no cpu, and work of two cpus.
+func testJob(id taskstate.JobID) taskstate.Job {
+	j := taskstate.Job{ID: id, Type: taskstate.BatchJob, Count: 1_000_000, Run: taskstate.Run{Noop: &taskstate.Noop{}}}
+	switch id {
+	case jobNoop:
+	case jobWide:
+		j.Resources.Memory = 1 << 30
+	case jobPair:
+		j.Resources.MilliCPU = 2000
+	default:
+		j.Resources.MilliCPU = 1000
+	}
+	j.Unreachable.Wait = id == jobOnce
+	return j
+}
+
+func testOffer() session.Offer {
+	return session.Offer{Resources: taskstate.Resources{MilliCPU: 2000, Memory: 1 << 30}}
+}
+
+// memoryKV is a journal in memory: the twin of the bbolt file.
+type memoryKV map[string]map[string][]byte
+
+func newMemoryKV(owner journal.Owner) memoryKV {
+	kv := memoryKV{}
+	if err := journal.Init(kv, journal.Head{Owner: owner}); err != nil {
+		panic(err)
+	}
+	return kv
+}
+
+func (kv memoryKV) Put(bucket string, key, value []byte) error {
+	if kv[bucket] == nil {
+		kv[bucket] = map[string][]byte{}
+	}
+	kv[bucket][string(key)] = bytes.Clone(value)
+	return nil
+}
+
+func (kv memoryKV) Delete(bucket string, key []byte) error {
+	delete(kv[bucket], string(key))
+	return nil
+}
+
+func (kv memoryKV) Each(bucket string, f func(key, value []byte) error) error {
+	for _, k := range slices.Sorted(maps.Keys(kv[bucket])) {
+		if err := f([]byte(k), kv[bucket][k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// records counts what is in the journal besides its three fixed records.
+func (kv memoryKV) records() int {
+	n := 0
+	for _, b := range kv {
+		n += len(b)
+	}
+	return n - 3
+}
+
+func testOwner() journal.Owner {
+	return journal.Owner{Format: journal.Format, Peer: benchPeer, Incarnation: benchLife}
+}
+
+func testHead() journal.Head { return journal.Head{Owner: testOwner()} }
+
+// fataler is what a harness needs of testing.TB and rapid.T.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// box drives a core: it carries out effects at the moments a test chooses, and checks what must hold at every one of them.
+type box struct {
+	t    fataler
+	kv   memoryKV
+	core *Core
+	now  time.Time
+	link uint64
+
+	gather time.Duration // of the core, from its next start on
+
+	txn        *journal.Txn // under way
+	publishing bool
+	ups        []session.Up // sent on the open stream, not yet taken by the test
+	ended      []End
+	published  map[uint64][]byte
+	running    map[taskstate.TaskID]taskstate.Launch
+	started    map[taskstate.TaskID]int // in this incarnation, over restarts
+	halted     []session.Stop
+	kept       map[taskstate.TaskID]bool   // the runner may forget their ends
+	begun      []taskstate.Launch          // handed to the runner at the last start
+	fate       func(taskstate.TaskID) fate // what a restart finds of what ran; nil: nothing
+	lastBatch  uint64                      // highest number made durable
+}
+
+// fate is what a runner finds of a task after a restart.
+type fate int
+
+const (
+	fateLost fate = iota
+	fateRuns
+	fateEnded // meanwhile, and its exit is known
+)
+
+func newBox(t fataler) *box {
+	b := &box{
+		t: t, kv: newMemoryKV(testOwner()), now: workerBirth,
+		published: map[uint64][]byte{}, started: map[taskstate.TaskID]int{}, kept: map[taskstate.TaskID]bool{},
+	}
+	b.boot()
+	return b
+}
+
+// boot starts a process on what the journal holds.
+func (b *box) boot() {
+	b.t.Helper()
+	img, err := journal.Load(b.kv, testOwner())
+	if err != nil {
+		b.t.Fatalf("the journal does not load: %v", err)
+	}
+	b.txn, b.publishing, b.ups, b.running = nil, false, nil, map[taskstate.TaskID]taskstate.Launch{}
+	b.core, b.begun = NewCore(benchPeer, benchLife, testOffer(), img, b.now)
+	b.core.gather = b.gather
+	b.link += 10
+}
+
+// crash ends the process; the transaction under way may or may not have reached the disk.
+func (b *box) crash(reached bool) {
+	b.t.Helper()
+	if b.txn != nil && reached {
+		b.write()
+	}
+	running := b.running
+	b.boot()
+	for id := range running {
+		if !slices.ContainsFunc(b.begun, func(l taskstate.Launch) bool { return l.Task == id }) {
+			b.t.Fatalf("%v ran when the process ended, and is not asked for", id)
+		}
+	}
+	b.adopt(running)
+	b.step(Published{})
+}
+
+// adopt is the runner's side of a restart: ran is what really ran when the last process ended.
+func (b *box) adopt(ran map[taskstate.TaskID]taskstate.Launch) {
+	b.t.Helper()
+	var lost []taskstate.Loss
+	var over []taskstate.RunReport
+	for _, l := range b.begun {
+		what := fateLost
+		if _, ok := ran[l.Task]; ok && b.fate != nil {
+			what = b.fate(l.Task)
+		}
+		switch what {
+		case fateRuns:
+			b.running[l.Task] = l
+		case fateEnded:
+			b.running[l.Task] = l // until the report is taken in
+			over = append(over, taskstate.RunReport{Task: l.Task, State: taskstate.Failed, Exit: 7, Reason: taskstate.ReasonExit})
+		default:
+			lost = append(lost, taskstate.Loss{Task: l.Task, Never: b.fate != nil && b.started[l.Task] == 0})
+		}
+	}
+	b.step(Adopted{lost})
+	for _, r := range over {
+		delete(b.running, r.Task)
+	}
+	if len(over) > 0 {
+		b.step(Ran{over})
+	}
+}
+
+func (b *box) step(ev Event) {
+	b.t.Helper()
+	b.now = b.now.Add(time.Millisecond)
+	for _, e := range b.core.Step(ev, b.now) {
+		b.effect(e)
+	}
+	b.checkPromises()
+}
+
+func (b *box) effect(e Effect) {
+	b.t.Helper()
+	switch e := e.(type) {
+	case Send:
+		b.ups = append(b.ups, e.Frame)
+		if e.Frame.Batch != nil {
+			b.checkJournaled(e.Frame.Batch)
+		}
+	case End:
+		b.ended = append(b.ended, e)
+	case Save:
+		if b.txn != nil {
+			b.t.Fatalf("two transactions at once")
+		}
+		b.txn = e.Txn
+	case Publish:
+		if b.publishing {
+			b.t.Fatalf("two publications at once")
+		}
+		b.publishing = true
+		for _, env := range e.Envelopes {
+			b.checkJournaled(env)
+		}
+	case Start:
+		id := e.Launch.Task
+		if b.started[id]++; b.started[id] > 1 {
+			b.t.Fatalf("%v was started twice in one incarnation", id)
+		}
+		b.running[id] = e.Launch
+	case Halt:
+		if _, ok := b.running[e.Stop.Task]; !ok {
+			b.t.Fatalf("%v is stopped and does not run", e.Stop.Task)
+		}
+		b.halted = append(b.halted, e.Stop)
+	case Kept:
+		for _, id := range e.Tasks {
+			if h := b.core.tasks[id]; h == nil || !h.durable.State.Final() {
+				b.t.Fatalf("the end of %v is not on disk", id)
+			}
+			b.kept[id] = true
+		}
+	}
+}
+
+// checkPromises is I10: what runs never promises more than the peer offers.
+func (b *box) checkPromises() {
+	b.t.Helper()
+	var sum taskstate.Resources
+	for _, l := range b.running {
+		sum = sum.Add(l.Job.Resources)
+	}
+	if !sum.Fits(testOffer().Resources) {
+		b.t.Fatalf("promised %+v of %+v", sum, testOffer().Resources)
+	}
+	if sum != b.core.used {
+		b.t.Fatalf("the core counts %+v as used, %+v is", b.core.used, sum)
+	}
+	// A wake that time does not use up would have the shell ask again and again.
+	if w := b.core.wake; !w.IsZero() && (!w.After(b.now) || b.txn != nil) {
+		b.t.Fatalf("it is %v, a transaction is under way: %v, and the core wants to be woken at %v", b.now, b.txn != nil, w)
+	}
+}
+
+// wait lets time pass until the core wants to be woken, if it does.
+func (b *box) wait() {
+	b.t.Helper()
+	if w := b.core.wake; !w.IsZero() {
+		if w.After(b.now) {
+			b.now = w
+		}
+		b.step(nil)
+	}
+}
+
+// checkJournaled holds every batch that leaves against the disk: it is there, word for word.
+func (b *box) checkJournaled(env []byte) {
+	b.t.Helper()
+	batch, err := taskstate.DecodeBatch(env)
+	if err != nil {
+		b.t.Fatalf("a batch left that cannot be read: %v", err)
+	}
+	if batch.Number > b.lastBatch {
+		b.t.Fatalf("batch %d left, and the disk knows %d", batch.Number, b.lastBatch)
+	}
+	if was, ok := b.published[batch.Number]; ok && !bytes.Equal(was, env) {
+		b.t.Fatalf("batch %d was said in two ways", batch.Number)
+	}
+	b.published[batch.Number] = env
+}
+
+// write puts the transaction under way on the disk.
+func (b *box) write() {
+	b.t.Helper()
+	for _, s := range b.txn.Batches {
+		if s.Number != b.lastBatch+1 {
+			b.t.Fatalf("batch %d follows %d", s.Number, b.lastBatch)
+		}
+		b.lastBatch++
+		body, err := taskstate.EncodeBatch(taskstate.Batch{Author: benchPeer, Incarnation: benchLife, Number: s.Number, Statuses: s.Statuses})
+		if err != nil {
+			b.t.Fatalf("batch %d: %v", s.Number, err)
+		}
+		s.Body, s.Envelope = body, body
+	}
+	if err := b.txn.Apply(b.kv); err != nil {
+		b.t.Fatalf("journal: %v", err)
+	}
+	if _, err := journal.Load(b.kv, testOwner()); err != nil {
+		b.t.Fatalf("the journal no longer loads: %v", err)
+	}
+}
+
+// save completes the transaction under way.
+func (b *box) save() {
+	b.t.Helper()
+	if b.txn == nil {
+		return
+	}
+	b.write()
+	b.txn = nil
+	b.step(Saved{})
+}
+
+// settle completes transactions and publications until none is left.
+func (b *box) settle() {
+	b.t.Helper()
+	for i := 0; b.txn != nil || b.publishing; i++ {
+		if i > 10_000 {
+			b.t.Fatalf("the core never comes to rest")
+		}
+		b.save()
+		b.publish()
+	}
+}
+
+func (b *box) publish() {
+	b.t.Helper()
+	if b.publishing {
+		b.publishing = false
+		b.step(Published{})
+	}
+}
+
+// open brings a stream up and returns the greeting.
+func (b *box) open() {
+	b.t.Helper()
+	b.link++
+	b.ups = nil
+	b.step(Opened{b.link})
+}
+
+func (b *box) down(d session.Down) {
+	b.t.Helper()
+	if d.Welcome != nil { // of one that was there before
+		d.Welcome.Highest = max(d.Welcome.Highest, b.core.state.Acked)
+	}
+	b.step(Frame{Link: b.link, Down: &d})
+}
+
+// session opens a stream and is welcomed in epoch 1/term with a Complete set of grants.
+func (b *box) session(term uint64, grants ...session.Grant) {
+	b.t.Helper()
+	b.open()
+	b.down(welcomeIn(term))
+	b.settle()
+	b.ups = nil
+	b.down(setOf(true, term, 0, 1, grants...))
+	b.settle()
+}
+
+func welcomeIn(term uint64) session.Down {
+	return session.Down{Welcome: &session.Welcome{Session: fmt.Sprint("s", term), Epoch: taskstate.At(1, term), Beat: 1000, Grace: 3000}}
+}
+
+func setOf(complete bool, term, from, to uint64, grants ...session.Grant) session.Down {
+	a := &session.Assignments{Complete: complete, AppliesTo: from, ResultsIn: to, Epoch: taskstate.At(1, term), Grants: grants}
+	for _, g := range grants {
+		if !slices.ContainsFunc(a.Jobs, func(j taskstate.Job) bool { return j.ID == g.Job }) {
+			a.Jobs = append(a.Jobs, testJob(g.Job))
+		}
+	}
+	return session.Down{Assignments: a}
+}
+
+func grantOf(job taskstate.JobID, first, n int) session.Grant {
+	return session.Grant{Job: job, Index: 7, Slots: []ledger.Slots{{First: first, N: n, Attempt: 1}}}
+}
+
+// ends reports the end of a running task.
+func (b *box) finish(id taskstate.TaskID, state taskstate.State, why taskstate.Reason) {
+	b.t.Helper()
+	delete(b.running, id)
+	b.step(Ran{[]taskstate.RunReport{{Task: id, State: state, Reason: why, At: b.now.UnixMilli()}}})
+}
+
+func (b *box) runs(id taskstate.TaskID) {
+	b.t.Helper()
+	b.step(Ran{[]taskstate.RunReport{{Task: id, State: taskstate.Running, Exit: taskstate.NoExit}}})
+}
+
+// said lists the statuses of all batches sent on the stream since it was last asked.
+func (b *box) said() []taskstate.Status {
+	b.t.Helper()
+	var all []taskstate.Status
+	for _, u := range b.ups {
+		if u.Batch == nil {
+			continue
+		}
+		batch, err := taskstate.DecodeBatch(u.Batch)
+		if err != nil {
+			b.t.Fatalf("%v", err)
+		}
+		all = append(all, batch.Statuses...)
+	}
+	b.ups = slices.DeleteFunc(b.ups, func(u session.Up) bool { return u.Batch != nil })
+	return all
+}
+
+// sorted lists running tasks in order.
+func (b *box) sorted() []taskstate.TaskID {
+	return slices.SortedFunc(maps.Keys(b.running), taskstate.TaskID.Compare)
+}

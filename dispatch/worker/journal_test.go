@@ -1,0 +1,237 @@
+package worker
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"covey/dispatch/ledger"
+	"covey/dispatch/session"
+	"covey/dispatch/worker/journal"
+	"covey/taskstate"
+)
+
+// fullTxn touches every bucket.
+func fullTxn(n uint64) *journal.Txn {
+	job := testJob(jobWork)
+	status := taskstate.Status{Task: wtask(jobWork, int(n)), Seq: 2, State: taskstate.Running, Index: 7, At: 1, Exit: taskstate.NoExit}
+	body, err := taskstate.EncodeBatch(taskstate.Batch{Author: benchPeer, Incarnation: benchLife, Number: n, Statuses: []taskstate.Status{status}})
+	if err != nil {
+		panic(err)
+	}
+	return &journal.Txn{
+		State: journal.State{Fence: taskstate.At(1, n), Acked: n - 1, Last: n, Begun: 10 * n},
+		Frames: []journal.Frame{{Number: n, Base: 10 * n, Epoch: taskstate.At(1, n), Grants: []session.Grant{
+			{Job: jobWork, Index: 7, Slots: []ledger.Slots{{First: 1, N: 9, Attempt: 1}}},
+		}}},
+		Jobs:    []*taskstate.Job{&job},
+		Batches: []*journal.SealedBatch{{Number: n, Batch: journal.Batch{Body: body, Envelope: append([]byte("signed "), body...)}}},
+		Tombs:   []journal.Tomb{{Number: n, Task: wtask(jobNoop, int(n))}},
+		Live:    []taskstate.Status{status},
+		Done:    []journal.Done{{Frame: n, Runs: []uint32{0, 2, 5, 1}}},
+	}
+}
+
+func openTestJournal(t *testing.T, dir string) (*journal.File, *journal.Image) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(dir, journal.FileName)); err != nil {
+		if err := journal.Create(dir, testHead()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j, img, err := journal.Open(t.Context(), dir, testOwner(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j, img
+}
+
+func TestWhatIsWrittenIsReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	j, _ := openTestJournal(t, dir)
+	kv := newMemoryKV(testOwner())
+	for n := uint64(1); n <= 3; n++ {
+		for range 2 { // a repetition changes nothing
+			if err := errors.Join(j.Save(fullTxn(n)), fullTxn(n).Apply(kv)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	gone := &journal.Txn{
+		State: fullTxn(3).State, GoneFrames: []journal.GoneFrame{{Number: 1, Acks: []uint64{0}}}, GoneSigned: []uint64{1}, GoneTombs: []uint64{1},
+		GoneLive: []taskstate.TaskID{wtask(jobWork, 1)},
+	}
+	if err := errors.Join(j.Save(gone), gone.Apply(kv), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	j, img := openTestJournal(t, dir)
+	defer j.Close()
+	want, err := journal.Load(kv, testOwner())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := cmp.AllowUnexported(journal.Image{}, journal.Head{}, journal.Owner{}, journal.State{}, journal.ImageBatch{}, journal.ImageDone{}, journal.Tomb{}, taskstate.TaskID{}, taskstate.Status{}, taskstate.Epoch{}, ledger.Slots{})
+	if d := cmp.Diff(want, img, opts); d != "" {
+		t.Fatalf("the file differs from its twin in memory:\n%s", d)
+	}
+	if len(img.Frames) != 2 || len(img.Batches) != 2 || len(img.Tombs) != 2 || len(img.Live) != 2 || len(img.Done) != 2 {
+		t.Fatalf("read %+v", img)
+	}
+}
+
+func TestAJournalIsForOneProcessAtATime(t *testing.T) {
+	dir := t.TempDir()
+	j, _ := openTestJournal(t, dir)
+	defer j.Close()
+	_, _, err := journal.Open(t.Context(), dir, testOwner(), 0)
+	if !errors.Is(err, journal.ErrInUse) || !strings.Contains(err.Error(), "data folder in use") {
+		t.Fatalf("a second one got: %v", err)
+	}
+}
+
+func TestAJournalOfAnotherPeerOrFormatIsRefusedAndLeftAsItIs(t *testing.T) {
+	for _, other := range []journal.Owner{
+		{Format: journal.Format, Peer: "robin", Incarnation: benchLife},
+		{Format: journal.Format + 1, Peer: benchPeer, Incarnation: benchLife},
+	} {
+		dir := t.TempDir()
+		if err := journal.Create(dir, journal.Head{Owner: other}); err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.ReadFile(filepath.Join(dir, journal.FileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, first := range []taskstate.Incarnation{"", benchLife} {
+			_, _, err := claimJournal(&Config{Self: benchPeer, Incarnation: first, Dir: dir})
+			if !errors.Is(err, journal.ErrForeign) || errors.Is(err, journal.ErrCorrupt) {
+				t.Fatalf("%+v got: %v", other, err)
+			}
+		}
+		if after, err := os.ReadFile(filepath.Join(dir, journal.FileName)); err != nil || !bytes.Equal(before, after) {
+			t.Fatalf("it was touched: %v", err)
+		}
+	}
+}
+
+// TestADamagedJournalIsSaidToBe cuts and spoils a file everywhere: it is read as it was, or refused with advice; never a panic,
+// never something else.
+func TestADamagedJournalIsSaidToBe(t *testing.T) {
+	dir := t.TempDir()
+	j, _ := openTestJournal(t, dir)
+	for n := uint64(1); n <= 20; n++ {
+		if err := j.Save(fullTxn(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(filepath.Join(dir, journal.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := os.Getpagesize()
+	refused := 0
+	try := func(name string, b []byte) {
+		t.Helper()
+		d := t.TempDir()
+		if err := os.WriteFile(filepath.Join(d, journal.FileName), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j, img, err := journal.Open(t.Context(), d, testOwner(), 0)
+		switch {
+		case err == nil:
+			j.Close()
+			if img.State.Last < 19 {
+				t.Fatalf("%s: read as if only %d batches had been", name, img.State.Last)
+			}
+		case !errors.Is(err, journal.ErrCorrupt):
+			t.Fatalf("%s: %v", name, err)
+		default:
+			refused++
+		}
+	}
+	for size := 0; size < len(whole); size += page/2 + 100 {
+		try(fmt.Sprint("cut at ", size), whole[:size])
+	}
+	used := len(bytes.TrimRight(whole, "\x00"))
+	for at := 0; at < used; at += page / 3 {
+		b := bytes.Clone(whole)
+		for i := range min(64, len(b)-at) {
+			b[at+i] ^= 0xa5
+		}
+		try(fmt.Sprint("spoilt at ", at), b)
+	}
+	if refused == 0 {
+		t.Fatal("no damage was noticed")
+	}
+}
+
+// TestAFullDiskLosesNothing writes into a file system of one megabyte until it is full, then makes room.
+func TestAFullDiskLosesNothing(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "covey", dir).CombinedOutput(); err != nil {
+		t.Skipf("cannot mount a small file system here: %s", out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", dir).Run() })
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 600<<10), 0o600); err != nil {
+		t.Skip("the file system is smaller than asked for")
+	}
+	j, _ := openTestJournal(t, dir)
+	n := uint64(0)
+	var err error
+	var stuck *journal.Txn
+	for err == nil && n < 10_000 {
+		n++
+		stuck = fullTxn(n)
+		stuck.Batches[0].Envelope = make([]byte, 32<<10)
+		err = j.Save(stuck)
+	}
+	if err == nil {
+		t.Fatal("the disk never filled")
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(j.Save(stuck), j.Close()); err != nil {
+		t.Fatalf("with room again: %v", err)
+	}
+	j, img := openTestJournal(t, dir)
+	defer j.Close()
+	if uint64(len(img.Batches)) != n || img.State.Last != n {
+		t.Fatalf("%d batches of %d are left", len(img.Batches), n)
+	}
+}
+
+func FuzzARecordOfDebrisIsRefused(f *testing.F) {
+	kv := newMemoryKV(testOwner())
+	if err := fullTxn(1).Apply(kv); err != nil {
+		f.Fatal(err)
+	}
+	for bucket, records := range kv {
+		for k, v := range records {
+			f.Add(bucket, []byte(k), v[:len(v)-4])
+		}
+	}
+	f.Fuzz(func(t *testing.T, bucket string, key, value []byte) {
+		kv := newMemoryKV(testOwner())
+		if err := fullTxn(1).Apply(kv); err != nil {
+			t.Fatal(err)
+		}
+		_ = kv.Put(bucket, key, binary.BigEndian.AppendUint32(value, crc32.Checksum(value, crc32.MakeTable(crc32.Castagnoli)))) // past the checksum, to the decoders
+		if img, err := journal.Load(kv, testOwner()); err == nil {
+			NewCore(benchPeer, benchLife, testOffer(), img, workerBirth)
+		}
+	})
+}

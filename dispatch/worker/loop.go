@@ -1,0 +1,418 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"covey/dispatch/session"
+	"covey/dispatch/worker/journal"
+	"covey/p2p/starts"
+	"covey/taskstate"
+)
+
+// Dialer opens streams to peers: the part of p2p.Net a worker needs.
+type Dialer interface {
+	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
+}
+
+// Config is what a worker is made of. Everything without "optional" is needed.
+type Config struct {
+	Self taskstate.PeerID
+	// Incarnation is of the first journal in a data folder. "" says that there must be one already: if it is gone, another incarnation
+	// begins.
+	Incarnation taskstate.Incarnation
+	Start       starts.Start // of the peer, told to the coordinator; optional
+	// Stamps are the starts that may have used the journal last: one with another stamp is an old copy. Optional.
+	Stamps []uint64
+	// Signed is the highest batch number of an incarnation that this peer remembers beside its journal: one that ends before it is an old
+	// copy. Optional.
+	Signed func(inc taskstate.Incarnation) uint64
+	// Stamped hears that this start has used the journal: only its stamp is right from then on. Called once, from a goroutine of Run's.
+	// Optional.
+	Stamped func()
+	Dir     string        // data folder; the journal is a file in it
+	Offer   session.Offer // what this peer gives to tasks
+	Net     Dialer
+	// Local serves the session of this peer's own worker, when this peer coordinates: a host does not dial itself. It closes the
+	// stream. Optional: without it, the own id is dialled like any other.
+	Local  func(peer string, c net.Conn)
+	Runner Runner
+	// Coordinator names whom to keep a session with, in which epoch: a hint. Called from one goroutine; must not block.
+	Coordinator func() (taskstate.PeerID, taskstate.Epoch, bool)
+	// Seated tells whether a peer holds a seat in the ledger: only such a one's Welcome counts. Lied hears what a coordinator said that no
+	// honest one says. Both must not block. Optional.
+	Seated func(peer taskstate.PeerID) bool
+	Lied   func(peer taskstate.PeerID, what string)
+	// Seal signs a batch: body is its encoding. Called from one goroutine, once per batch; the result is journaled and used ever after.
+	Seal func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error)
+	// Publish hands a sealed batch to the topic. An error is logged: the digest exchange brings what gossip lost.
+	Publish func(ctx context.Context, envelope []byte) error
+	// Retired hears up to which number this worker's batches are of no use to anybody any more. Called from one goroutine; must not
+	// block. Optional.
+	Retired func(inc taskstate.Incarnation, number uint64)
+	// Renewed hears that another incarnation has begun, and why: the journal of the one before was lost. Called by NewLoop and by Run
+	// before anything is said in its name; must not block. Optional.
+	Renewed func(inc taskstate.Incarnation, why string)
+	// MakeRoom is asked when the disk refuses a transaction because it is full, and tells whether there is more room now. Optional.
+	MakeRoom func() bool
+	// Replay is waited for before the journal is read: how a test has a journal that takes long. Optional.
+	Replay func(ctx context.Context) error
+	// Journal replaces what opens the journal in Dir, which it is given: how a test has a disk that refuses. Optional.
+	Journal func(open journal.Opener) journal.Opener
+	Log     *slog.Logger // optional
+}
+
+// Worker runs tasks for whoever coordinates: the shell of the worker's core. Run owns all of its goroutines.
+type Loop struct {
+	cfg     Config
+	inc     taskstate.Incarnation // changes between lives; guarded by mu for those outside
+	journal journal.Journal       // nil until replayed
+	core    *Core                 // owned by the goroutine in own
+	open    journal.Opener
+
+	events    chan Event // from the session client
+	reports   reportBox
+	results   chan Event // from the writer and the publisher
+	saves     chan *journal.Txn
+	publishes chan [][]byte
+	news      chan struct{}      // something about coordinators changed
+	connected chan string        // peers that came into reach
+	stop      chan struct{}      // closed by Stop
+	detach    chan struct{}      // closed by Detach
+	abort     chan struct{}      // closed by either when it has waited enough
+	offers    chan session.Offer // newest only
+	seen      chan Seen          // what others hold of this incarnation
+	back      chan string        // the folder was turned back
+	mutes     chan bool          // newest only
+	muted     bool               // for the owner
+	refrains  refrains
+	refrained chan struct{}  // they changed
+	ended     chan struct{}  // closed when Run returns
+	anew      bool           // this incarnation took the place of one whose journal was lost
+	adoptions int            // how often the runner was asked; for the owner
+	replayed  chan struct{}  // closed when the journal has been read and the runner knows what it has to go on with
+	link      *link          // the open stream; owned by own
+	links     chan linkEvent // streams coming up and going
+
+	once  sync.Once
+	local sync.WaitGroup // ends of pipes that Local serves
+
+	adopting sync.WaitGroup // the runner looks for tasks of the life before
+	adopted  chan []taskstate.Loss
+
+	mu   sync.Mutex
+	sick error
+
+	abandoned bool // a write is stuck in the journal, which cannot be closed; written before Run's goroutines end
+}
+
+// NewLoop looks whether the journal is this peer's; a large one is read by Run. The caller calls Run once, or Close.
+func NewLoop(cfg Config) (*Loop, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	head, why, err := claimJournal(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	var open journal.Opener = func(ctx context.Context, owner journal.Owner) (journal.Journal, *journal.Image, error) {
+		j, img, err := journal.Open(ctx, cfg.Dir, owner, cfg.Start.Number)
+		if err != nil {
+			return nil, nil, err // not j: a nil *File would be a journal that is not nil
+		}
+		if cfg.Stamped != nil && img.Start == cfg.Start.Number {
+			cfg.Stamped()
+		}
+		return j, img, nil
+	}
+	if cfg.Replay != nil {
+		fast := open
+		open = func(ctx context.Context, owner journal.Owner) (journal.Journal, *journal.Image, error) {
+			if err := cfg.Replay(ctx); err != nil {
+				return nil, nil, err
+			}
+			return fast(ctx, owner)
+		}
+	}
+	if cfg.Journal != nil {
+		open = cfg.Journal(open)
+	}
+	w := newLoopOn(cfg, head, open)
+	if why != "" {
+		w.renewed(why)
+	}
+	return w, nil
+}
+
+func newLoopOn(cfg Config, head journal.Head, open journal.Opener) *Loop {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	w := &Loop{
+		cfg: cfg, open: open, replayed: make(chan struct{}), adopted: make(chan []taskstate.Loss, 1),
+		seen: make(chan Seen, 1), back: make(chan string, 1), mutes: make(chan bool, 1), news: make(chan struct{}, 1), offers: make(chan session.Offer, 1), refrained: make(chan struct{}, 1),
+		connected: make(chan string, 16), abort: make(chan struct{}),
+		stop: make(chan struct{}), detach: make(chan struct{}), ended: make(chan struct{}),
+		reports: reportBox{wake: make(chan struct{}, 1)},
+	}
+	w.begin(head, cfg.Offer)
+	return w
+}
+
+// begin makes ready for a life of the incarnation whose journal begins like that.
+func (w *Loop) begin(head journal.Head, offer session.Offer) {
+	w.mu.Lock()
+	w.inc = head.Owner.Incarnation
+	w.mu.Unlock()
+	w.events, w.results, w.links = make(chan Event, 64), make(chan Event, 4), make(chan linkEvent)
+	w.saves, w.publishes = make(chan *journal.Txn, 1), make(chan [][]byte, 1)
+	w.journal, w.link = nil, nil
+	w.core = newReplayingCore(w.cfg.Self, w.inc, offer, head.State, time.Now())
+	w.core.refrain, w.core.mute = w.refrains.first(), w.muted
+	w.core.started, w.core.gather = w.cfg.Start, gatherEnds
+}
+
+// renew begins another incarnation in place of one whose journal cannot be believed.
+func (w *Loop) renew(lost *lostJournal) error {
+	head, err := replaceJournal(w.cfg.Dir, w.cfg.Self, w.cfg.Start.Number, lost.fence)
+	if err != nil {
+		return err
+	}
+	before := w.inc
+	w.begin(head, w.core.offer)
+	w.core.replaces = before
+	w.renewed(lost.why)
+	return nil
+}
+
+func (w *Loop) renewed(why string) {
+	w.anew = true
+	w.cfg.Log.Error("the worker's journal is lost: it begins a new incarnation, and its tasks are settled by each job's rule", "why", why, "incarnation", w.inc)
+	if w.cfg.Renewed != nil {
+		w.cfg.Renewed(w.inc, why)
+	}
+}
+
+// Incarnation is the one whose batches this worker signs now.
+func (w *Loop) Incarnation() taskstate.Incarnation {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.inc
+}
+
+// TurnedBack says that the data folder is an older one: another incarnation begins. Never blocks.
+func (w *Loop) TurnedBack(why string) {
+	select {
+	case w.back <- why:
+	default:
+	}
+}
+
+// Mute has the worker sign nothing until it is called with false: somebody else may be signing in its name. What there is to say waits.
+// Called by one goroutine; never blocks.
+func (w *Loop) Mute(on bool) {
+	select {
+	case <-w.mutes:
+	default:
+	}
+	w.mutes <- on
+}
+
+// Seen says that others hold a batch of this number that this peer signed in that incarnation; differs says that it is another than the
+// one held here. If that shows that the journal is old, a new incarnation begins. Never blocks.
+func (w *Loop) Seen(inc taskstate.Incarnation, number uint64, differs bool) {
+	if inc != w.Incarnation() {
+		return
+	}
+	if differs {
+		number = otherBatch
+	}
+	for {
+		select {
+		case w.seen <- Seen{inc, number}:
+			return
+		default:
+		}
+		select {
+		case s := <-w.seen:
+			if s.Incarnation == inc {
+				number = max(number, s.Number)
+			}
+		default:
+		}
+	}
+}
+
+func (cfg *Config) validate() error {
+	switch {
+	case cfg.Self == "":
+		return errors.New("worker: Self is needed")
+	case cfg.Dir == "":
+		return errors.New("worker: a data folder is needed")
+	case cfg.Net == nil || cfg.Runner == nil || cfg.Coordinator == nil || cfg.Seal == nil || cfg.Publish == nil:
+		return errors.New("worker: Net, Runner, Coordinator, Seal and Publish are needed")
+	}
+	return nil
+}
+
+// Report is the sink for the runner. It never blocks and may be called from anywhere, also from within Runner.Start. What it
+// keeps is bounded by the tasks that were started.
+func (w *Loop) Report(r taskstate.RunReport) { w.reports.put(r) }
+
+// News says that the answer of Coordinator may have changed: a backoff is cut short, a session with an older one is ended.
+// Never blocks.
+func (w *Loop) News() { nudge(w.news) }
+
+// Connected says that a connection to peer came up: if it is the coordinator, a backoff is cut short. Never blocks.
+func (w *Loop) Connected(peer string) {
+	select {
+	case w.connected <- peer:
+	default: // more than enough to look at
+	}
+}
+
+// SetOffer changes what this peer gives to tasks.
+func (w *Loop) SetOffer(o session.Offer) {
+	for {
+		select {
+		case w.offers <- o:
+			return
+		default:
+		}
+		select {
+		case <-w.offers:
+		default:
+		}
+	}
+}
+
+// Health is nil, or why the worker cannot take on tasks now.
+func (w *Loop) Health() error {
+	select {
+	case <-w.replayed:
+	default:
+		return ErrReplaying
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sick
+}
+
+// Close is for a worker whose Run was never called: it never will be. Otherwise it does nothing.
+func (w *Loop) Close() error {
+	w.once.Do(func() { close(w.ended) })
+	return nil
+}
+
+// Stop ends Run gracefully: what runs is stopped as interrupted, its end journaled, published and – while ctx lasts – acknowledged.
+// When ctx ends first, Run returns all the same, with what it was doing in its journal, and Stop says so. Run must have been called.
+func (w *Loop) Stop(ctx context.Context) error { return w.finish(ctx, w.stop) }
+
+// Detach ends Run so that the next start of this peer goes on where it ended: nothing is taken on or started any more, what runs is
+// left to the runner, and what is known of it is published and – while ctx lasts – acknowledged. Otherwise it is as Stop.
+func (w *Loop) Detach(ctx context.Context) error { return w.finish(ctx, w.detach) }
+
+func (w *Loop) finish(ctx context.Context, how chan struct{}) error {
+	w.closeOnce(how)
+	select {
+	case <-w.ended:
+		return nil
+	case <-ctx.Done():
+		w.closeOnce(w.abort)
+		<-w.ended
+		return fmt.Errorf("the worker did not end in time; what it was doing is in its journal: %w", ctx.Err())
+	}
+}
+
+func (w *Loop) closeOnce(c chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
+
+// Run keeps a session to whoever coordinates and runs tasks until Stop or Detach has been carried out (nil) or ctx ends. When ctx ends,
+// nothing is stopped or said any more, as in a crash; the journal is closed properly.
+func (w *Loop) Run(ctx context.Context) error {
+	var err error
+	w.once.Do(func() {
+		defer close(w.ended)
+		for {
+			err = w.life(ctx)
+			lost, over := errors.AsType[*lostJournal](err)
+			if !over {
+				return
+			}
+			if err = w.renew(lost); err != nil {
+				return
+			}
+		}
+	})
+	return err
+}
+
+// life is that of one incarnation, or what is left of it.
+func (w *Loop) life(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() { w.write(ctx) })
+	wg.Go(func() { w.publish(ctx) })
+	wg.Go(func() {
+		w.headStart(ctx)
+		w.sessions(ctx)
+	})
+	on := false
+	if on, err = w.replay(ctx); on {
+		err = w.own(ctx)
+	}
+	cancel()
+	wg.Wait()
+	w.local.Wait()
+	w.adopting.Wait()
+	if w.abandoned {
+		return errors.Join(err, w.Health())
+	}
+	if w.journal != nil {
+		err = errors.Join(err, w.journal.Close())
+	}
+	return err
+}
+
+// reportBox gathers reports until the owner has time for them.
+type reportBox struct {
+	mu   sync.Mutex
+	got  []taskstate.RunReport
+	wake chan struct{}
+}
+
+func (m *reportBox) put(r taskstate.RunReport) {
+	m.mu.Lock()
+	m.got = append(m.got, r)
+	m.mu.Unlock()
+	nudge(m.wake)
+}
+
+func (m *reportBox) take() []taskstate.RunReport {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	got := m.got
+	m.got = nil
+	return got
+}
+
+// nudge wakes whoever waits on a channel of one.
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

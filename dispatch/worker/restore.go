@@ -1,0 +1,164 @@
+package worker
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"covey/dispatch/session"
+	"covey/dispatch/worker/journal"
+	"covey/taskstate"
+)
+
+// restore rebuilds the core from the journal and returns the tasks that may have been started.
+//
+// What was begun – or may have been, by the mark – and has no end in the journal counts as started, until the runner says that it
+// is not to be found. What was certainly not begun is parked until a Complete set confirms it: meanwhile the ledger may have given
+// the slot to another peer, and starting it before asking would run it twice.
+func (c *Core) restore(img *journal.Image) (begun []taskstate.Launch) {
+	c.state = img.State
+	c.begun, c.last = img.State.Begun, img.State.Last
+	c.order = img.State.Begun
+	for _, j := range img.Jobs {
+		c.keepJob(j)
+		c.jobs[session.BodyOf(j)].onDisk = true
+	}
+	for _, t := range img.Tombs {
+		c.tombs.add(t, true)
+	}
+	newest := c.order
+	for _, r := range img.Frames {
+		c.restoreFrame(r, img.Done[r.Number])
+		newest = max(newest, c.order)
+		c.frameNo = max(c.frameNo, r.Number)
+	}
+	c.order = newest
+	c.restoreStatuses(img)
+	for _, h := range c.living() {
+		if h.durable.State <= taskstate.Accepted && !h.job.instant() && h.order > c.begun {
+			h.phase = phaseParked
+			continue
+		}
+		h.phase = phaseStarted
+		c.used = c.used.Add(h.job.job.Resources)
+		c.runs++
+		l := c.launchOf(h)
+		if h.durable.State == taskstate.Running {
+			l.Since = h.durable.At
+		}
+		begun = append(begun, l)
+	}
+	return begun
+}
+
+// newReplayingCore starts before its journal has been read: all it knows is the state. It keeps a session, in which it says so and
+// nothing else, until Restored and Adopted have come.
+func newReplayingCore(self taskstate.PeerID, inc taskstate.Incarnation, offer session.Offer, state journal.State, now time.Time) *Core {
+	c, _ := NewCore(self, inc, offer, nil, now)
+	c.state, c.last, c.replaying = state, state.Last, true
+	return c
+}
+
+// replayed goes on with the session that is open, if one is, as if it had just been opened: it reports, and then heeds what has come
+// meanwhile.
+func (c *Core) replayed() {
+	c.replaying = false
+	if c.link.id == 0 {
+		return
+	}
+	c.link.stale = true // Hello said that there is nothing to give
+	c.report()
+	c.takeEarly()
+}
+
+// adopted ends what the runner could not take up: Orphaned, interrupted, nobody saw its end. What it certainly never started, and
+// nobody was told that it runs, has not begun after all.
+func (c *Core) adopted(lost []taskstate.Loss) {
+	for _, l := range lost {
+		h := c.tasks[l.Task]
+		switch {
+		case h == nil || h.phase != phaseStarted:
+		case l.Never && h.durable.State <= taskstate.Accepted:
+			c.used = c.used.Sub(h.job.job.Resources)
+			c.runs--
+			h.phase = phaseParked
+		default:
+			why := l.Message
+			if why == "" {
+				why = "its peer ended while it ran; nobody saw its end"
+			}
+			c.finish(h, taskstate.Orphaned, taskstate.ReasonInterrupted, why)
+		}
+	}
+	// The rest goes on. The batch that said so may be acknowledged and gone, and whoever missed it could not get it any more: say it again.
+	for _, h := range c.living() {
+		if h.phase == phaseStarted && h.durable.Seq > 0 {
+			c.touch(h)
+		}
+	}
+	if c.replaying {
+		c.replayed()
+	}
+}
+
+// restoreFrame holds the tasks of a frame again, without those that are over and acknowledged.
+func (c *Core) restoreFrame(r journal.Frame, done *journal.ImageDone) {
+	f := &heldFrame{record: r}
+	if done != nil {
+		f.acks = done.Acks
+	}
+	c.order = r.Base - 1
+	for _, g := range r.Grants {
+		j := c.jobs[g.Body()]
+		c.frameNeeds(f, j) // as long as the record names it, done or not
+		n := 0
+		for id := range g.Tasks() {
+			item := j.job.Item(id.Slot)
+			if len(g.Items) > n {
+				item = g.Items[n]
+			}
+			n++
+			if done != nil && done.Positions[uint32(c.order+1-r.Base)] {
+				c.order++
+				continue
+			}
+			c.hold(id, j, f, g.Index, item)
+		}
+	}
+	if f.left > 0 {
+		c.frames[r.Number] = f
+	}
+}
+
+// restoreStatuses applies what was said before, in the order it was said.
+func (c *Core) restoreStatuses(img *journal.Image) {
+	for id, s := range img.Live {
+		if h := c.tasks[id]; h != nil {
+			h.onDisk = true
+			c.recallStatus(h, s, 0)
+		}
+	}
+	slices.SortFunc(img.Batches, func(a, b journal.ImageBatch) int { return cmp.Compare(a.Number, b.Number) })
+	for _, b := range img.Batches {
+		if b.Number <= c.state.Acked {
+			continue
+		}
+		hb := &heldBatch{number: b.Number, envelope: b.Envelope}
+		for _, s := range b.Statuses {
+			if h := c.tasks[s.Task]; h != nil {
+				c.recallStatus(h, s, b.Number)
+				hb.tasks = append(hb.tasks, h)
+			}
+		}
+		c.unacked = append(c.unacked, hb)
+	}
+}
+
+func (c *Core) recallStatus(h *heldTask, s taskstate.Status, batch uint64) {
+	h.status, h.waited = s, s.Waited
+	h.said(s, batch)
+	if s.State.Final() && h.phase != phaseOver {
+		h.phase = phaseOver
+		c.live--
+	}
+}

@@ -1,0 +1,276 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"covey/dispatch/session"
+	"covey/dispatch/worker/journal"
+	"covey/p2p/admission"
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// maxOutbox bounds the frames that wait to be written: a coordinator that does not read loses the session, and gets everything
+// that counts again on the next.
+const maxOutbox = 4 * journal.MaxTasks
+
+// lastWordsWait is how long a failed write waits for the reader to learn the reason.
+const lastWordsWait = 200 * time.Millisecond
+
+// linkEvent tells the owner that a stream came up or went.
+type linkEvent struct {
+	link *link
+	up   bool
+}
+
+// endedBy is why a session is over; the first reason stands.
+type endedBy struct {
+	why        string
+	again      bool
+	hint       taskstate.PeerID
+	retryAfter time.Duration
+}
+
+// link is one stream to a coordinator: a reader, a writer, and a queue between the owner and the writer.
+type link struct {
+	id   uint64
+	conn net.Conn
+	log  *slog.Logger
+	over chan struct{} // closed by end
+	wake chan struct{} // something to write
+
+	dialled target // whom, in the hope of which epoch
+	lied    func(peer taskstate.PeerID, what string)
+
+	mu      sync.Mutex
+	outbox  []session.Up
+	reason  *endedBy
+	welcome *session.Welcome
+	beaten  uint64 // newest beat sent
+	once    sync.Once
+}
+
+func newLink(id uint64, conn net.Conn, log *slog.Logger) *link {
+	return &link{id: id, conn: conn, log: log, over: make(chan struct{}), wake: make(chan struct{}, 1)}
+}
+
+// send queues a frame; it never blocks.
+func (l *link) send(u session.Up) {
+	l.mu.Lock()
+	full := len(l.outbox) >= maxOutbox
+	if !full {
+		l.outbox = append(l.outbox, u)
+	}
+	l.mu.Unlock()
+	if full {
+		l.end(endedBy{why: "the coordinator does not read what it is sent"})
+		return
+	}
+	nudge(l.wake)
+}
+
+func (l *link) take() []session.Up {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := l.outbox
+	l.outbox = nil
+	return o
+}
+
+// end gives the session up.
+func (l *link) end(why endedBy) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reason == nil {
+		l.reason = &why
+		close(l.over)
+	}
+}
+
+func (l *link) close() { l.once.Do(func() { _ = l.conn.Close() }) }
+
+func (l *link) outcome() sessionEnd {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return sessionEnd{
+		err: fmt.Errorf("session over: %s", l.reason.why), registered: l.welcome != nil,
+		again: l.reason.again, hint: l.reason.hint, retryAfter: l.reason.retryAfter,
+	}
+}
+
+// olderThan tells whether the session's epoch, or the one it was dialled for, is below e.
+func (l *link) olderThan(e, dialled taskstate.Epoch) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.welcome != nil {
+		return l.welcome.Epoch.Less(e)
+	}
+	return dialled.Less(e)
+}
+
+func (l *link) greeted() *session.Welcome {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.welcome
+}
+
+// read passes frames to the owner until the stream ends. Silence is the end as well: the coordinator answers every beat.
+func (l *link) read(ctx context.Context, to chan<- Event) {
+	r := wire.NewReader(l.conn, 0)
+	_ = l.conn.SetReadDeadline(time.Now().Add(welcomeLimit))
+	for {
+		d := new(session.Down)
+		if err := r.Read(d); err != nil {
+			l.end(endedBy{why: "read: " + err.Error()})
+			return
+		}
+		if !l.note(d) {
+			return
+		}
+		if w := l.greeted(); w != nil {
+			_ = l.conn.SetReadDeadline(time.Now().Add(session.Millis(w.Grace)))
+		}
+		if d.Welcome == nil && d.Assignments == nil && d.Ack == nil && d.Released == nil {
+			continue
+		}
+		select {
+		case to <- Frame{Link: l.id, Down: d}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// note takes in what concerns the session itself, and tells whether it goes on.
+func (l *link) note(d *session.Down) bool {
+	switch {
+	case d.Refuse != nil:
+		l.end(refusal(d.Refuse))
+		return false
+	case d.Beat != nil && !d.Beat.Held && l.greeted() != nil:
+		l.end(endedBy{why: "the coordinator no longer holds it", again: true})
+		return false
+	case d.Beat != nil && d.Beat.Beat > 0 && d.Beat.Grace > 0:
+		l.pace(d.Beat)
+	case d.Welcome != nil && (d.Welcome.Beat <= 0 || d.Welcome.Grace <= 0):
+		l.end(endedBy{why: "a Welcome without beat and grace"})
+		return false
+	case d.Welcome != nil && beyond(d.Welcome.Epoch, l.dialled.epoch):
+		if l.lied != nil {
+			l.lied(l.dialled.peer, "an epoch that no honest coordinator can name")
+		}
+		l.end(endedBy{why: "a Welcome in epoch " + d.Welcome.Epoch.String() + ", which cannot be"})
+		return false
+	case d.Welcome != nil:
+		l.mu.Lock()
+		first := l.welcome == nil
+		if first {
+			l.welcome = d.Welcome
+		}
+		l.mu.Unlock()
+		nudge(l.wake)
+	}
+	return true
+}
+
+// beyond tells of an epoch that cannot follow on one that is known: a worker that obeyed it would obey no other ever again.
+func beyond(e, known taskstate.Epoch) bool {
+	if e.Generation != known.Generation {
+		return e.Generation > known.Generation+admission.MaxLeap || e.Term > 1<<62
+	}
+	return e.Term > known.Term+admission.MaxLeap
+}
+
+// pace takes over another beat and grace. The writer beats at once, so that the coordinator knows that they are known.
+func (l *link) pace(a *session.BeatAnswer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := l.welcome
+	if w == nil || w.Beat == a.Beat && w.Grace == a.Grace {
+		return
+	}
+	next := *w
+	next.Beat, next.Grace = a.Beat, a.Grace
+	l.welcome = &next
+	nudge(l.wake)
+}
+
+func refusal(r *session.Refuse) endedBy {
+	return endedBy{
+		why:  fmt.Sprintf("refused: %s (%s)", r.Message, r.Code),
+		hint: r.Coordinator, retryAfter: min(max(0, session.Millis(r.RetryAfter)), maxRetryAfter),
+	}
+}
+
+// write sends what is queued, and a beat now and then: the first at once, and one at once when beat and grace have changed.
+func (l *link) write(ctx context.Context) {
+	w := wire.NewWriter(l.conn, 0)
+	beat := time.NewTimer(time.Hour)
+	beat.Stop()
+	defer beat.Stop()
+	var paced *session.Welcome // whose beat it keeps
+	for {
+		due := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.over:
+			return
+		case <-l.wake:
+		case <-beat.C:
+			due = true
+		}
+		if g := l.greeted(); g != nil && (due || paced != g) {
+			paced = g
+			l.beaten++
+			l.send(session.Up{Beat: &session.Beat{N: l.beaten}})
+			beat.Reset(around(session.Millis(g.Beat)))
+		}
+		if err := l.drain(w); err != nil {
+			l.lastWords(ctx)
+			l.end(endedBy{why: "write: " + err.Error()})
+			return
+		}
+	}
+}
+
+// lastWords lets the reader hear why the other side closed: a refusal is written before that, and says more than a failed write.
+func (l *link) lastWords(ctx context.Context) {
+	t := time.NewTimer(lastWordsWait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-l.over:
+	case <-ctx.Done():
+	}
+}
+
+func (l *link) drain(w *wire.Writer) error {
+	for {
+		ups := l.take()
+		if len(ups) == 0 {
+			return w.Flush()
+		}
+		limit := welcomeLimit
+		if g := l.greeted(); g != nil {
+			limit = session.Millis(g.Grace)
+		}
+		_ = l.conn.SetWriteDeadline(time.Now().Add(limit))
+		for _, u := range ups {
+			if err := w.Write(u); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// around is d ± 10 %, drawn anew each time, so that workers do not beat in step.
+func around(d time.Duration) time.Duration {
+	return d*9/10 + rand.N(max(d/5, 1))
+}

@@ -1,0 +1,325 @@
+package worker
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"covey/dispatch/session"
+	"covey/dispatch/worker/journal"
+	"covey/taskstate"
+)
+
+// opened greets the coordinator: Hello, then, as soon as it is known, everything held, each task with the newest status that is on disk.
+func (c *Core) opened(link uint64) {
+	if c.link.id != 0 {
+		c.closed(c.link.id)
+	}
+	if c.lost != "" {
+		return // nobody is to hear of it any more
+	}
+	c.link = coreLink{id: link, session: c.link.session, pass: c.link.pass}
+	c.dropIdleJobs(0, 0)
+	c.forgetWord()
+	c.send(session.Up{Hello: &session.Hello{
+		Incarnation: c.inc, Session: c.link.session, Fence: c.state.Fence, Offer: c.offered(),
+		Acked: c.state.Acked, Last: c.last,
+		Start: c.started, Replaces: c.replaces,
+	}})
+	if !c.replaying {
+		c.report()
+	}
+}
+
+// report lists what is held.
+func (c *Core) report() {
+	r := &session.Report{}
+	size := 0
+	for _, h := range c.held() {
+		if h.frame.tasks != nil {
+			continue // its assignment is not on disk
+		}
+		s := h.durable
+		if s.Seq == 0 {
+			s = acceptedStatus(h)
+		}
+		if size += statusSize(s); size > maxReportBytes {
+			c.send(session.Up{Report: r})
+			r, size = &session.Report{}, statusSize(s)
+		}
+		r.Tasks = append(r.Tasks, s)
+	}
+	r.Done = true
+	c.send(session.Up{Report: r})
+}
+
+// acceptedStatus is what is known of a task that has no journaled status.
+func acceptedStatus(h *heldTask) taskstate.Status {
+	return taskstate.Status{
+		Task: h.id, Seq: 1, State: taskstate.Accepted, Index: h.status.Index, At: h.frame.record.At, Exit: taskstate.NoExit,
+	}
+}
+
+// closed forgets the stream: what has not arrived is sent again on the next.
+func (c *Core) closed(link uint64) {
+	if link == c.link.id {
+		c.link = coreLink{session: c.link.session, pass: c.link.pass}
+	}
+}
+
+func (c *Core) frame(d *session.Down) {
+	switch {
+	case c.replaying:
+		// Without knowing what is here nothing can be obeyed.
+		c.later(d, "it sends more than a worker can heed that reads its journal")
+	case d.Welcome != nil:
+		c.welcomed(d.Welcome)
+	case !c.link.up:
+		c.end("the coordinator sent a command before it said Welcome", false)
+	case !c.fenced:
+		// Nothing of this epoch is obeyed before the disk knows that older ones no longer are.
+		c.early(d)
+		c.later(d, "the journal does not take the new epoch")
+	case d.Ack != nil:
+		c.acked(d.Ack.Batch)
+	case d.Assignments != nil:
+		c.assignments(d.Assignments)
+	case d.Released != nil:
+		c.link.released = true
+	}
+}
+
+// later keeps a frame for takeEarly, or ends the stream.
+func (c *Core) later(d *session.Down, full string) {
+	if len(c.link.early) == maxEarly {
+		c.end(full, false)
+		return
+	}
+	c.link.early = append(c.link.early, d)
+}
+
+// welcomed is the only place where the fence rises.
+func (c *Core) welcomed(w *session.Welcome) {
+	if c.link.up {
+		return
+	}
+	if w.Epoch.Less(c.state.Fence) {
+		c.end(fmt.Sprintf("its epoch %v is over: %v has been obeyed here", w.Epoch, c.state.Fence), false)
+		return
+	}
+	if why := c.outrun(w); why != "" {
+		c.lose(why)
+		return
+	}
+	if !c.known && w.Highest < c.state.Acked {
+		c.vouched = c.now.Add(hearGrace)
+	}
+	c.known = true
+	if c.state.Fence.Less(w.Epoch) {
+		c.state.Fence, c.fenced = w.Epoch, false
+	}
+	c.link.up, c.link.session, c.link.epoch = true, w.Session, w.Epoch
+	if c.link.stale {
+		c.sendOffer()
+	}
+	for _, b := range c.unacked {
+		c.send(session.Up{Batch: b.envelope})
+	}
+	c.giveBackAtWord()
+	c.sayGoodbye()
+}
+
+// assignments takes in one frame of a set.
+func (c *Core) assignments(a *session.Assignments) {
+	l := &c.link
+	switch {
+	case a.Epoch != l.epoch:
+		c.end(fmt.Sprintf("a command of epoch %v came in a session of epoch %v", a.Epoch, l.epoch), false)
+		return
+	case l.synced && a.ResultsIn <= l.have:
+		return // had that
+	case !a.Complete && (!l.synced || a.AppliesTo != l.have || c.lacksJob(a)):
+		c.resync()
+		return
+	}
+	if err := c.take(a); err != nil {
+		c.end(err.Error(), false)
+		return
+	}
+	if a.More {
+		return
+	}
+	if a.Complete {
+		c.endComplete()
+		l.synced, l.asked, l.inSet = true, false, false
+	}
+	l.have = a.ResultsIn
+}
+
+// lacksJob tells whether a body is missing that was dropped to stay within bounds: a Complete set brings it again.
+func (c *Core) lacksJob(a *session.Assignments) bool {
+	for i := range a.Jobs {
+		c.keepJob(&a.Jobs[i])
+	}
+	return slices.ContainsFunc(a.Grants, func(g session.Grant) bool { return c.jobs[g.Body()] == nil })
+}
+
+// resync asks for one Complete set, once.
+func (c *Core) resync() {
+	if !c.link.asked {
+		c.link.asked = true
+		c.send(session.Up{Resync: &session.Resync{Have: c.link.have}})
+	}
+}
+
+// take carries out one frame.
+func (c *Core) take(a *session.Assignments) error {
+	if a.Complete && !c.link.inSet {
+		c.link.inSet = true
+		c.link.pass++
+	}
+	if c.lacksJob(a) {
+		return fmt.Errorf("%w: it was never sent their job", errGrant)
+	}
+	if err := c.granted(a); err != nil {
+		return err
+	}
+	var missing []taskstate.TaskID
+	for _, s := range a.Stop {
+		if h := c.tasks[s.Task]; h != nil {
+			c.stop(h, s.Reason)
+		} else {
+			missing = append(missing, s.Task)
+		}
+	}
+	for _, id := range a.Recall {
+		if h := c.tasks[id]; h != nil {
+			c.recall(h)
+		} else {
+			missing = append(missing, id)
+		}
+	}
+	c.drop(missing)
+	c.giveBackAtWord()
+	return nil
+}
+
+var errGrant = errors.New("the coordinator sent a grant that makes no sense")
+
+// granted takes on what is new of a frame's grants, as one frame of our own.
+func (c *Core) granted(a *session.Assignments) error {
+	total := 0
+	for _, g := range a.Grants {
+		n, err := c.checkGrant(g)
+		if err != nil {
+			return err
+		}
+		if total += n; total > journal.MaxTasks || len(c.tasks)+total > 2*journal.MaxTasks {
+			return fmt.Errorf("%w: it would make this peer hold more than %d tasks", errGrant, journal.MaxTasks)
+		}
+	}
+	f := &heldFrame{record: journal.Frame{Base: c.order + 1, Epoch: a.Epoch, At: c.now.UnixMilli()}}
+	var dropped []taskstate.TaskID
+	for _, g := range a.Grants {
+		dropped = append(dropped, c.takeGrant(f, g)...)
+	}
+	c.sendDropped(dropped)
+	c.takeOn(f)
+	return nil
+}
+
+// takeGrant holds what is new of one grant, and returns what is forbidden here.
+func (c *Core) takeGrant(f *heldFrame, g session.Grant) (dropped []taskstate.TaskID) {
+	j := c.jobs[g.Body()]
+	fresh := session.Grant{Job: g.Job, Index: g.Index, Version: g.Version}
+	n := -1
+	for id := range g.Tasks() {
+		n++
+		if h := c.tasks[id]; h != nil {
+			h.pass = c.link.pass
+			continue
+		}
+		if c.tombs.has(id) {
+			dropped = append(dropped, id)
+			continue
+		}
+		item := j.job.Item(id.Slot)
+		if len(g.Items) > 0 {
+			item = g.Items[n]
+		}
+		h := c.hold(id, j, f, g.Index, item)
+		h.pass = c.link.pass
+		f.tasks = append(f.tasks, h)
+		fresh.Add(id, item, len(g.Items) > 0)
+	}
+	if len(fresh.Slots) > 0 {
+		f.record.Grants = append(f.record.Grants, fresh)
+		c.frameNeeds(f, j)
+	}
+	return dropped
+}
+
+// takeOn queues a frame's tasks and sends the frame on its way into the journal.
+func (c *Core) takeOn(f *heldFrame) {
+	if f.left == 0 {
+		return
+	}
+	c.frameNo++
+	f.record.Number = c.frameNo
+	c.frames[c.frameNo] = f
+	c.newFrames = append(c.newFrames, f)
+	for _, h := range f.tasks {
+		switch {
+		case c.stopping:
+			c.giveBack(h)
+		case c.refrain != nil:
+			c.passOn(h)
+		case c.tooLarge(h):
+			c.rejectLarge(h)
+		case !h.job.instant():
+			c.queue = append(c.queue, h)
+		}
+	}
+}
+
+// checkGrant bounds what a grant unfolds to before it is unfolded.
+func (c *Core) checkGrant(g session.Grant) (n int, err error) {
+	if _, err := g.Job.Folder(); err != nil {
+		return 0, fmt.Errorf("%w: %w", errGrant, err)
+	}
+	for _, s := range g.Slots {
+		if s.First < 1 || s.N < 1 || s.Attempt < 1 || s.N > journal.MaxTasks || s.First > s.First+s.N || n > journal.MaxTasks {
+			return 0, fmt.Errorf("%w: slots %d+%d, attempt %d of job %s", errGrant, s.First, s.N, s.Attempt, g.Job)
+		}
+		n += s.N
+	}
+	if len(g.Items) > 0 && len(g.Items) != n {
+		return 0, fmt.Errorf("%w: %d items for %d slots of job %s", errGrant, len(g.Items), n, g.Job)
+	}
+	return n, nil
+}
+
+// endComplete is what the last part of a Complete set means: what it does not list is stopped, and tasks from the journal that
+// it lists may take their turn, since the ledger still gives them to this peer.
+func (c *Core) endComplete() {
+	confirmed := false
+	for _, h := range c.living() {
+		switch {
+		case h.pass != c.link.pass:
+			c.stop(h, taskstate.ReasonCancelled)
+		case h.phase == phaseParked && c.refrain != nil:
+			c.passOn(h)
+		case h.phase == phaseParked && c.tooLarge(h): // this peer came back with less to offer
+			c.rejectLarge(h)
+		case h.phase == phaseParked:
+			h.phase = phaseQueued
+			c.queue = append(c.queue, h)
+			c.fresh = append(c.fresh, freshTask{h, c.now})
+			confirmed = true
+		}
+	}
+	if confirmed {
+		slices.SortStableFunc(c.queue, func(a, b *heldTask) int { return cmp.Compare(a.order, b.order) })
+	}
+}

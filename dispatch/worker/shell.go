@@ -1,0 +1,244 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"covey/dispatch/worker/journal"
+	"covey/internal/pause"
+	"covey/taskstate"
+)
+
+// Times of the worker's shell that are not the coordinator's to say.
+const (
+	ackWait       = 2 * time.Second // how long a stop waits for acknowledgements after everything is published
+	journalRetry  = 200 * time.Millisecond
+	journalRetry9 = 5 * time.Second
+)
+
+// own is the goroutine that owns the core: everything that happens becomes an event, one at a time.
+func (w *Loop) own(ctx context.Context) error {
+	stop, detach := w.stop, w.detach
+	var patience <-chan time.Time
+	due := time.NewTimer(time.Hour)
+	defer due.Stop()
+	for {
+		if wake := w.core.wake; !wake.IsZero() {
+			due.Reset(time.Until(wake))
+		}
+		select {
+		case <-due.C:
+			w.step(nil)
+		case <-ctx.Done():
+			return nil
+		case e := <-w.links:
+			w.linkChanged(e)
+		case ev := <-w.events:
+			w.step(ev)
+		case <-w.reports.wake:
+			w.step(Ran{w.reports.take()})
+		case ev := <-w.results:
+			w.step(ev)
+		case o := <-w.offers:
+			w.step(OfferChanged{o})
+		case <-w.refrained:
+			w.step(w.refrain())
+		case s := <-w.seen:
+			w.step(s)
+		case why := <-w.back:
+			w.step(TurnedBack{why})
+		case w.muted = <-w.mutes:
+			w.step(Mute{w.muted})
+		case <-stop:
+			stop, detach = nil, nil
+			w.step(Stop{})
+		case <-detach:
+			stop, detach = nil, nil
+			w.step(Detach{})
+		case <-patience:
+			return nil
+		case <-w.abort:
+			return nil
+		}
+		if stop != nil {
+			if why, over := w.core.renounced(); over {
+				return &lostJournal{why: why, fence: w.core.state.Fence}
+			}
+			continue
+		}
+		published, acked := w.core.quiet()
+		if acked {
+			return nil
+		}
+		if published && patience == nil {
+			patience = time.After(ackWait)
+		}
+	}
+}
+
+// step gives the core an event, or nil to look at the clock, and carries out what it answers.
+func (w *Loop) step(ev Event) {
+	for _, e := range w.core.Step(ev, time.Now()) {
+		switch e := e.(type) {
+		case Send:
+			if w.link != nil {
+				w.link.send(e.Frame)
+			}
+		case End:
+			if w.link != nil {
+				w.link.end(endedBy{why: e.Why, again: e.Again})
+			}
+		case Save:
+			w.saves <- e.Txn // never waits: one is under way at most
+		case Publish:
+			w.publishes <- e.Envelopes // likewise
+		case Start:
+			w.cfg.Runner.Start(e.Launch)
+		case Halt:
+			w.cfg.Runner.Stop(e.Stop.Task, e.Stop.Reason)
+		case Kept:
+			w.cfg.Runner.Kept(e.Tasks)
+		case Adopt:
+			w.adopt(e.Begun)
+		}
+	}
+	if w.cfg.Retired != nil {
+		if n := w.core.retirable(); n > 0 {
+			w.cfg.Retired(w.core.inc, n)
+		}
+	}
+}
+
+func (w *Loop) linkChanged(e linkEvent) {
+	if e.up {
+		w.link = e.link
+		w.step(Opened{e.link.id})
+		return
+	}
+	if w.link == e.link {
+		w.link = nil
+	}
+	w.step(Closed{e.link.id})
+}
+
+// write seals batches and writes transactions. A disk that refuses is tried again and again: the core waits meanwhile, so
+// nothing is accepted, and nothing is lost.
+func (w *Loop) write(ctx context.Context) {
+	for {
+		var t *journal.Txn
+		select {
+		case <-ctx.Done():
+			return
+		case t = <-w.saves:
+		}
+		delay := journalRetry
+		for {
+			err, back := w.saveWatched(ctx, t)
+			if !back {
+				return
+			}
+			if err == nil {
+				break
+			}
+			if errors.Is(err, syscall.ENOSPC) && w.cfg.MakeRoom != nil && w.cfg.MakeRoom() {
+				continue // once: what is given back is gone
+			}
+			w.setSick(ctx, fmt.Errorf("the worker's journal in %s cannot be written: %w", w.cfg.Dir, err))
+			if pause.For(ctx, delay) != nil {
+				return
+			}
+			delay = min(2*delay, journalRetry9)
+		}
+		w.setSick(ctx, nil)
+		w.tell(ctx, Saved{})
+	}
+}
+
+// stuckAfter is how long a write may take before its disk counts as stuck. Disks of busy machines take a second at times.
+const stuckAfter = 5 * time.Second
+
+// saveWatched is save that says so when the disk does not answer. A write that is stuck cannot be taken back: it goes on until the disk
+// answers or the program ends, also when back is false, which means that ctx ended first.
+func (w *Loop) saveWatched(ctx context.Context, t *journal.Txn) (err error, back bool) {
+	done := make(chan error, 1)
+	go func() { done <- w.save(t) }()
+	late := time.NewTimer(stuckAfter)
+	defer late.Stop()
+	over, stuck := ctx.Done(), false
+	for !stuck || ctx.Err() == nil {
+		select {
+		case err := <-done:
+			return err, true
+		case <-late.C:
+			stuck = true
+			w.setSick(ctx, fmt.Errorf("a write to the worker's journal in %s does not come back: the disk is stuck", w.cfg.Dir))
+		case <-over:
+			over = nil // a write that is not stuck may come to its end
+		}
+	}
+	w.abandoned = true
+	return nil, false
+}
+
+func (w *Loop) save(t *journal.Txn) error {
+	for _, b := range t.Batches {
+		if b.Envelope != nil {
+			continue // sealed before a failed write: the same bytes again
+		}
+		body, err := taskstate.EncodeBatch(taskstate.Batch{
+			Author: w.cfg.Self, Incarnation: w.inc, Number: b.Number, Statuses: b.Statuses,
+		})
+		if err != nil {
+			return err
+		}
+		env, err := w.cfg.Seal(w.inc, b.Number, body)
+		if err != nil {
+			return fmt.Errorf("sign a batch: %w", err)
+		}
+		b.Body, b.Envelope = body, env
+	}
+	return w.journal.Save(t)
+}
+
+func (w *Loop) setSick(ctx context.Context, err error) {
+	w.mu.Lock()
+	was := w.sick
+	w.sick = err
+	w.mu.Unlock()
+	switch {
+	case err != nil && was == nil:
+		w.cfg.Log.Error("worker stops taking on tasks", "err", err)
+		w.tell(ctx, Sick{err})
+	case err == nil && was != nil:
+		w.cfg.Log.Info("worker takes on tasks again: its journal can be written")
+		w.tell(ctx, Sick{})
+	}
+}
+
+// publish hands batches to the topic.
+func (w *Loop) publish(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case envelopes := <-w.publishes:
+			for _, e := range envelopes {
+				if err := w.cfg.Publish(ctx, e); err != nil && ctx.Err() == nil {
+					w.cfg.Log.Warn("publish a batch of statuses", "err", err)
+				}
+			}
+			w.tell(ctx, Published{})
+		}
+	}
+}
+
+// tell gives the owner a result.
+func (w *Loop) tell(ctx context.Context, ev Event) {
+	select {
+	case w.results <- ev:
+	case <-ctx.Done():
+	}
+}

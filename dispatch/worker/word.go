@@ -1,0 +1,48 @@
+package worker
+
+import (
+	"covey/dispatch/session"
+	"covey/taskstate"
+)
+
+// A worker whose disk is full, read-only or stuck can journal no end, and so tell none. What it has not begun must not wait for that disk:
+// it gives such tasks back at its word. It never starts them in this life; and should it end before the disk knows, then they are in
+// its journal as not begun at most, and such tasks are started only when a Complete set confirms them, which does not list what was
+// given back. That holds among coordinators of epochs that the disk has heard of. Work that must not run twice is given back to those only.
+
+// giveBackAtWord says of tasks that ended without having begun that they never will, while the disk does not take their end.
+func (c *Core) giveBackAtWord() {
+	if c.sick == nil || !c.link.up {
+		return
+	}
+	var back []taskstate.TaskID
+	for _, h := range c.held() {
+		if h.phase != phaseOver || !h.unbegun || h.end > 0 || h.atWord || !c.fenced && h.job.job.Unreachable.Wait {
+			continue
+		}
+		h.atWord = true
+		back = append(back, h.id)
+	}
+	c.sayDropped(back)
+}
+
+// forgetWord is called with every new session: what was said in the one before may not have been heard.
+func (c *Core) forgetWord() {
+	for _, h := range c.tasks {
+		h.atWord = false
+	}
+}
+
+// early looks at a command that waits for its epoch to be on disk: while the disk takes nothing, tasks it wants back are given back all the
+// same.
+func (c *Core) early(d *session.Down) {
+	if c.sick == nil || d.Assignments == nil {
+		return
+	}
+	for _, id := range d.Assignments.Recall {
+		if h := c.tasks[id]; h != nil && !h.job.job.Unreachable.Wait {
+			c.recall(h)
+		}
+	}
+	c.giveBackAtWord()
+}
