@@ -15,7 +15,7 @@ import (
 func TestTheArchitectureDocumentHasTheFloorsAsTheyAre(t *testing.T) {
 	page := read(t, "ARCHITECTURE.md")
 	written := map[string]int{}
-	for _, row := range regexp.MustCompile("(?m)^\\| (\\d) \\| `([^`]+)` \\|").FindAllStringSubmatch(page, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| (\\d+) \\| `([^`]+)` \\|").FindAllStringSubmatch(page, -1) {
 		written[row[2]], _ = strconv.Atoi(row[1])
 	}
 	if !maps.Equal(written, floors) {

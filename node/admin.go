@@ -16,11 +16,11 @@ import (
 
 // Remove implements api.AdminBackend.
 func (n *Node) Remove(ctx context.Context, peer string) error {
-	id, err := n.findPeer(peer)
+	id, err := n.view.FindPeer(peer)
 	if err != nil {
 		return err
 	}
-	return n.order(ctx, call{Remove: &ledger.Remove{Peer: id, Reason: "by " + n.called(n.self)}}, peer+" was not removed")
+	return n.order(ctx, call{Remove: &ledger.Remove{Peer: id, Reason: "by " + n.view.Called(n.self)}}, peer+" was not removed")
 }
 
 // order is decide for commands that answer nothing, on a limit that leaves room for a change of voters.
@@ -35,7 +35,7 @@ func (n *Node) order(ctx context.Context, c call, sequel string) error {
 		return n.undecided(err, sequel)
 	}
 	if c.Remove == nil || c.Remove.Peer != n.self { // its own removal is the one entry a peer never gets to see
-		_ = n.applied.reach(try, r.Index)
+		_ = n.view.Reach(try, r.Index)
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func (n *Node) Thaw(ctx context.Context) (api.Thawed, error) {
 	if err != nil {
 		return api.Thawed{}, n.undecided(err, "nothing was thawed")
 	}
-	return api.Thawed{Thawed: n.namesOf(r.Gone), AsOf: time.Now().UTC()}, nil
+	return api.Thawed{Thawed: n.view.Names(r.Gone), AsOf: time.Now().UTC()}, nil
 }
 
 // executeThaw ends a freeze, as coordinator.
@@ -95,8 +95,8 @@ func (n *Node) Leave(ctx context.Context) error {
 }
 
 func (n *Node) leave(ctx context.Context) error {
-	if n.askFlock(ctx, "") == nil {
-		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.tryAgain())
+	if n.view.AskFlock(ctx, "") == nil {
+		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.view.TryAgain())
 	}
 	// The worker first: one that still looks for a session would register again.
 	if err := n.worker.Stop(ctx); err != nil {
@@ -111,7 +111,7 @@ func (n *Node) leave(ctx context.Context) error {
 	return n.order(ctx, call{Remove: &ledger.Remove{Peer: n.self, Reason: "left"}}, "this peer stopped its tasks but is still a member")
 }
 
-func (n *Node) alone() bool { return len(n.memberList()) < 2 }
+func (n *Node) alone() bool { return len(n.view.Admitted()) < 2 }
 
 // executeRemove ends a membership, as coordinator: the vote first, so that no majority counts on who is not let in any more.
 func (n *Node) executeRemove(ctx context.Context, r ledger.Remove) (reply, error) {
@@ -166,7 +166,7 @@ func (n *Node) mayVote(peer taskstate.PeerID) bool {
 func (n *Node) candidates() []quorum.Candidate {
 	view := n.members.View()
 	var out []quorum.Candidate
-	for _, m := range n.memberList() {
+	for _, m := range n.view.Admitted() {
 		got, ok := view.Get(m.Entry.Peer)
 		seat := got.Seat
 		if m.Entry.Peer == n.self {

@@ -9,6 +9,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/view"
 	"covey/p2p/admission"
 )
 
@@ -38,11 +39,11 @@ func (n *Node) Invite(ctx context.Context, r api.TicketRequest) (api.Ticket, err
 	if err != nil {
 		return api.Ticket{}, n.undecided(err, "no ticket was made")
 	}
-	_ = n.applied.reach(try, answer.Index)
+	_ = n.view.Reach(try, answer.Index)
 	doors := n.openDoors()
 	t := admission.Ticket{ID: inv.ID, Secret: secret, Cluster: n.roster.Cluster(), Roles: roles, Expires: answer.Until, Addrs: doors}
 	return api.Ticket{
-		ID: inv.ID, Ticket: t.String(), Secret: admission.SecretText(secret), Expires: stamp(answer.Until), Warning: reachWarning(doors),
+		ID: inv.ID, Ticket: t.String(), Secret: admission.SecretText(secret), Expires: time.UnixMilli(answer.Until).UTC(), Warning: reachWarning(doors),
 	}, nil
 }
 
@@ -107,7 +108,7 @@ func (n *Node) Invites(context.Context) (api.Invites, error) {
 			if code := r.Check(at); code != ledger.CodeNone {
 				state = string(code)
 			}
-			out.Tickets = append(out.Tickets, api.Invite{ID: r.ID, Roles: roleNames(r.Roles), Expires: stamp(r.Expires), Uses: r.Uses, Used: r.Used, State: state, By: r.By, Admitted: admitted[r.ID]})
+			out.Tickets = append(out.Tickets, api.Invite{ID: r.ID, Roles: view.RoleNames(r.Roles), Expires: time.UnixMilli(r.Expires).UTC(), Uses: r.Uses, Used: r.Used, State: state, By: r.By, Admitted: admitted[r.ID]})
 		}
 	})
 	return out, nil
@@ -182,6 +183,6 @@ func (n *Node) executeJoin(ctx context.Context, j joinCall) (reply, error) {
 
 func (n *Node) joined(e admission.Entry) reply {
 	return reply{Join: &admission.JoinAnswer{
-		Entry: e, Roster: n.roster.All(), Voters: n.voters(), Peers: n.openDoors(), Cluster: n.roster.Cluster(), Seats: n.seats.Proof(),
+		Entry: e, Roster: n.roster.All(), Voters: n.view.Voters(), Peers: n.openDoors(), Cluster: n.roster.Cluster(), Seats: n.seats.Proof(),
 	}}
 }

@@ -161,7 +161,7 @@ func (n *Node) beginStart() {
 	if n.moved {
 		moved += ": if the one it was copied from is to go on as well, stop this peer and give it an identity of its own with `peer up --new-identity --join TICKET`"
 		n.log.Warn(moved)
-		n.troubles.set(n.self, api.TroubleMoved, moved)
+		n.troubles.Set(n.self, api.TroubleMoved, moved)
 	}
 }
 
@@ -176,7 +176,7 @@ func (n *Node) firstIncarnation() taskstate.Incarnation {
 // journalLost hears that the worker goes on in another incarnation.
 func (n *Node) journalLost(inc taskstate.Incarnation, why string) {
 	n.store.Current(n.self, string(inc))
-	n.troubles.set(n.self, api.TroubleJournalLost, "the journal of this peer's worker was lost ("+why+"): it goes on as a new worker. Tasks it had are repeated where their job allows; those that must not run twice ended, and run again by `peer retry` only")
+	n.troubles.Set(n.self, api.TroubleJournalLost, "the journal of this peer's worker was lost ("+why+"): it goes on as a new worker. Tasks it had are repeated where their job allows; those that must not run twice ended, and run again by `peer retry` only")
 }
 
 // seenOwn hears of a batch in this peer's name that another one holds.

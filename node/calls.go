@@ -11,6 +11,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/calls"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/p2p/wire"
@@ -39,7 +40,7 @@ type call struct {
 	Remove *ledger.Remove   `cbor:"7,keyasint,omitempty"`
 	Leave  *ledger.Depart   `cbor:"8,keyasint,omitempty"`
 	Join   *joinCall        `cbor:"9,keyasint,omitempty"`
-	Flock  *flockCall       `cbor:"10,keyasint,omitempty"`
+	Flock  *calls.FlockCall `cbor:"10,keyasint,omitempty"`
 	Again  bool             `cbor:"11,keyasint,omitempty"` // with Submit: asked before, and the answer never came
 	Thaw   *thawCall        `cbor:"12,keyasint,omitempty"`
 	At     int64            `cbor:"2,keyasint,omitempty"`  // when From signed it, milliseconds since 1970
@@ -66,12 +67,6 @@ type joinCall struct {
 	Request admission.JoinRequest `cbor:"2,keyasint"`
 }
 
-// flockCall asks how the coordinator sees every peer, and what a job waits for.
-type flockCall struct {
-	Job taskstate.JobID `cbor:"1,keyasint,omitempty"`
-	All bool            `cbor:"2,keyasint,omitempty"` // why each job waits that does; only to a coordinator of this version or a newer one
-}
-
 // thawCall says that the peers that vanished are really gone.
 type thawCall struct{}
 
@@ -80,7 +75,7 @@ type reply struct {
 	Error *api.Error            `cbor:"1,keyasint,omitempty"`
 	Lost  bool                  `cbor:"2,keyasint,omitempty"`
 	Join  *admission.JoinAnswer `cbor:"3,keyasint,omitempty"`
-	Flock *flock                `cbor:"4,keyasint,omitempty"`
+	Flock *calls.Flock          `cbor:"4,keyasint,omitempty"`
 	Index uint64                `cbor:"5,keyasint,omitempty"` // of the decision: the asker's replica will have it at this index
 	Gone  []taskstate.PeerID    `cbor:"6,keyasint,omitempty"` // Thaw: who does not count any more
 	Until int64                 `cbor:"7,keyasint,omitempty"` // Invite: when it expires

@@ -9,6 +9,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/calls"
 	"covey/p2p/admission"
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -86,7 +87,7 @@ func TestAPeerMayDoWhatItsRolesSay(t *testing.T) {
 		{admin, submitCall(admin.Self()), `"submit"`},
 		{worker, call{From: worker.Self(), Leave: &ledger.Depart{Peer: worker.Self()}}, ""},       // its own leaving is everybody's right
 		{submitter, call{From: submitter.Self(), Leave: &ledger.Depart{Peer: l.self}}, `"admin"`}, // another's is not
-		{worker, call{From: worker.Self(), Flock: &flockCall{}}, ""},
+		{worker, call{From: worker.Self(), Flock: &calls.FlockCall{}}, ""},
 	} {
 		r := c.who.asks(l.self, c.call)
 		switch {

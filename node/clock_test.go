@@ -89,7 +89,7 @@ func TestAJobNeverEndsBeforeItBeganWhateverTheClockDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if first := x.Explain[0]; first.Kind != kindJob {
+		if first := x.Explain[0]; first.Kind != "job" {
 			t.Errorf("clock %v: the story begins with %+v", d, first)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 
 	"covey/node/api"
+	"covey/node/troubles"
 	"covey/p2p"
 	"covey/p2p/starts"
 	"covey/p2p/wire"
@@ -79,7 +80,7 @@ type copiesConfig struct {
 	chain  startChain // the starts before, as far as the folder knows
 	sign   func([]byte) ([]byte, error)
 	onEach func(ctx context.Context, peer, protocol string) []net.Conn
-	say    *troubles
+	say    *troubles.Troubles
 	halt   func(on bool)    // stop voting and taking tasks, or go on
 	back   func(why string) // this folder was turned back
 	name   func(string) string
@@ -283,10 +284,10 @@ func (c *copies) judge(peer string, answers []starts.Answer, first []int) {
 	switch {
 	case double && !was:
 		text := fmt.Sprintf("two processes go by the identity of %s: a machine or a data folder was copied. Neither votes nor takes tasks until one of them is stopped and given another with `peer up --new-identity --join TICKET`", c.cfg.name(peer))
-		c.cfg.say.set(peer, api.TroubleCopied, text)
+		c.cfg.say.Set(peer, api.TroubleCopied, text)
 		c.cfg.log.Error(text, "peer", peer)
 	case !double && was:
-		c.cfg.say.clear(peer, api.TroubleCopied)
+		c.cfg.say.Clear(peer, api.TroubleCopied)
 		c.cfg.log.Info("only one process goes by this identity again", "peer", peer)
 	}
 }
@@ -411,7 +412,7 @@ func (c *copies) meet(from string, nonce uint64, p starts.Proof) bool {
 	c.mu.Unlock()
 	if news {
 		text := "another process goes by this peer's identity right now: this machine or its data folder was copied. Neither votes nor takes tasks until a person decides: stop one of them and give it an identity of its own with `peer up --new-identity --join TICKET` (`peer ticket` at another peer); if the other one is gone for good, restart this one"
-		c.cfg.say.set(c.cfg.self, api.TroubleCopied, text)
+		c.cfg.say.Set(c.cfg.self, api.TroubleCopied, text)
 		c.cfg.log.Error(text, "told by", c.cfg.name(from), "start", c.cfg.start.Number, "other start", p.Start.Number)
 		nudgeTurn(c.turn)
 	}
@@ -428,7 +429,7 @@ func (c *copies) wasSomebody(from string, p pastProof) bool {
 	if c.cfg.start.Before == 0 {
 		return false // a folder that begins with this start was lost, not turned back: its journal is as new as it is
 	}
-	if c.cfg.say.set(c.cfg.self, api.TroubleTurnedBack, "this peer's data folder was turned back: others know a later state of it. What its worker had is settled by each job's rule, and its log counts only as far as the others bear it out") {
+	if c.cfg.say.Set(c.cfg.self, api.TroubleTurnedBack, "this peer's data folder was turned back: others know a later state of it. What its worker had is settled by each job's rule, and its log counts only as far as the others bear it out") {
 		c.cfg.log.Error("this data folder was turned back: there was a later start of this peer", "told by", c.cfg.name(from), "start", n)
 		c.cfg.back("others know a later start of this peer than its data folder does: it was turned back")
 	}
@@ -453,7 +454,7 @@ func (c *copies) renounce(r renounced) bool {
 	}
 	c.mu.Unlock()
 	if free {
-		c.cfg.say.clear(c.cfg.self, api.TroubleCopied)
+		c.cfg.say.Clear(c.cfg.self, api.TroubleCopied)
 		c.cfg.log.Info("the other process that went by this peer's identity has one of its own now")
 		nudgeTurn(c.turn)
 	}
@@ -483,7 +484,7 @@ func (n *Node) copiesConfig(key crypto.PrivKey) copiesConfig {
 		self: n.self, start: n.start, chain: n.chain, sign: key.Sign, say: &n.troubles, halt: n.halt, log: n.log,
 		onEach: func(ctx context.Context, peer, protocol string) []net.Conn { return n.host.OnEach(ctx, peer, protocol) },
 		back:   func(why string) { n.worker.TurnedBack(why) },
-		name:   func(peer string) string { return n.nameOf(peer) },
+		name:   func(peer string) string { return n.view.Name(peer) },
 		met:    n.folder.path(metName),
 	}
 }
@@ -507,8 +508,8 @@ func (n *Node) halt(on bool) {
 
 // tooOld hears that a peer does not understand this version.
 func (n *Node) tooOld(peer string) {
-	text := fmt.Sprintf("peer %s runs version 0.1, which does not understand this one (%s): install this version there and restart it", cmp.Or(n.nameOf(peer), peer), n.cfg.Version)
-	if n.troubles.set(peer, api.TroubleOldVersion, text) {
+	text := fmt.Sprintf("peer %s runs version 0.1, which does not understand this one (%s): install this version there and restart it", cmp.Or(n.view.Name(peer), peer), n.cfg.Version)
+	if n.troubles.Set(peer, api.TroubleOldVersion, text) {
 		n.log.Warn(text, "peer", peer)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"covey/node/api"
+	"covey/node/troubles"
 	"covey/p2p"
 	"covey/p2p/starts"
 )
@@ -17,7 +18,7 @@ import (
 // process is one that goes by a key, and what it came to.
 type process struct {
 	*copies
-	troubles troubles
+	troubles troubles.Troubles
 	halts    int
 	backs    int
 }
@@ -81,8 +82,8 @@ func (v *village) look(up ...*process) {
 	v.eye.look(v.t.Context(), v.id)
 }
 
-func has(x *troubles, peer, code string) bool {
-	for _, t := range x.list(peer) {
+func has(x *troubles.Troubles, peer, code string) bool {
+	for _, t := range x.List(peer) {
 		if t.Code == code {
 			return true
 		}
@@ -98,8 +99,8 @@ func TestTwoHundredRestartsAreNoCopy(t *testing.T) {
 		p := v.process(s, chain...)
 		v.look(p)
 		v.look(p, p) // with a second connection
-		if has(&v.eye.troubles, v.id, api.TroubleCopied) || p.Halted() || p.backs > 0 || len(p.troubles.list(v.id)) > 0 {
-			t.Fatalf("a restart is taken for a copy: %v", p.troubles.list(v.id))
+		if has(&v.eye.troubles, v.id, api.TroubleCopied) || p.Halted() || p.backs > 0 || len(p.troubles.List(v.id)) > 0 {
+			t.Fatalf("a restart is taken for a copy: %v", p.troubles.List(v.id))
 		}
 		chain = append(chain, s.Number)
 		s = s.Next()

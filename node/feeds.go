@@ -39,7 +39,7 @@ func (f *feeds) serve() func() {
 func (f *feeds) may(ctx context.Context, peer string, q stdin.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, mayWithin)
 	defer cancel()
-	if f.n.applied.reach(ctx, q.Index) != nil {
+	if f.n.view.Reach(ctx, q.Index) != nil {
 		return &stdin.Error{Code: stdin.CodeBusy, Message: "the peer it was submitted to has not heard yet who runs it"}
 	}
 	if who, _, _, now := f.n.replica.Assigned(q.Task); now != taskstate.Known || who != peer {

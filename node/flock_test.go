@@ -380,7 +380,7 @@ func TestABlockedPeerIsCutOffAndOnlyInATestnet(t *testing.T) {
 func (l *living) outcomeOf(t *testing.T, id string) (api.Job, map[int]api.Task) {
 	t.Helper()
 	eventually(t, l.name+" knows job "+id, func() (bool, string) {
-		_, err := l.jobNow(taskstate.JobID(id))
+		_, err := l.JobNow(taskstate.JobID(id))
 		return err == nil, ""
 	})
 	return l.outcome(id)

@@ -10,9 +10,9 @@ func (n *Node) roomChanged(err error) {
 	n.worker.Refrain(api.TroubleDiskFull, err)
 	switch {
 	case err == nil:
-		n.troubles.clear(n.self, api.TroubleDiskFull)
+		n.troubles.Clear(n.self, api.TroubleDiskFull)
 		n.log.Info("there is room on the disk again")
-	case n.troubles.set(n.self, api.TroubleDiskFull, err.Error()):
+	case n.troubles.Set(n.self, api.TroubleDiskFull, err.Error()):
 		n.log.Error("no room on the disk", "err", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"covey/node/view"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
@@ -219,6 +220,14 @@ func (h *heldJobs) set(jobs []heldJob) {
 
 // list is the jobs that wait for a coordinator, oldest first.
 func (h *heldJobs) list() []heldJob { return h.some(false) }
+
+// shown is list as people are shown it.
+func (h *heldJobs) shown() (out []view.Held) {
+	for _, j := range h.list() {
+		out = append(out, view.Held{Since: j.Since, Job: j.Job})
+	}
+	return out
+}
 
 // has tells whether a job is held here.
 func (h *heldJobs) has(id taskstate.JobID) bool {

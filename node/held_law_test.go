@@ -8,9 +8,9 @@ import (
 	"slices"
 	"testing"
 
-	"covey/taskstate"
-
 	"pgregory.net/rapid"
+
+	"covey/taskstate"
 )
 
 // A job that was said to be held is here once, as it was said, until it is dropped as what it is: waiting, or withdrawn. So it is after every restart.

@@ -47,7 +47,7 @@ func unseated(t *testing.T, all ...*living) puppet {
 
 func TestWhoHoldsNoSeatSendsNoEntries(t *testing.T) {
 	all := flockOf(t, "one", "two", "three")
-	eventually(t, "three peers vote", func() (bool, string) { return len(all[0].voters()) == 3, "" })
+	eventually(t, "three peers vote", func() (bool, string) { return len(all[0].Voters()) == 3, "" })
 	p := unseated(t, all...)
 	for _, v := range all[0].ledger.Voters() {
 		hello := map[int]any{1: all[0].ledger.Generation(), 2: p.Self() + "/1", 3: v.Peer + "/" + string(v.Incarnation)}
@@ -274,7 +274,7 @@ func TestAPeerThatWasAwayWhileAllSeatsChangedHandsComesBack(t *testing.T) {
 	three := alive(t, Config{Name: "three", Join: ticket.Ticket})
 	four := alive(t, Config{Name: "four", Join: ticket.Ticket})
 	eventually(t, "three and four vote", func() (bool, string) {
-		vs := three.voters()
+		vs := three.Voters()
 		return len(vs) == 3 && three.ledger.Seated(three.self) && four.ledger.Seated(four.self), ""
 	})
 	_ = all[0].stop() // for good

@@ -17,17 +17,17 @@ const maxLabelValue = 128
 
 // SetLabels implements api.PeerKeeper.
 func (n *Node) SetLabels(ctx context.Context, peer string, l api.Labels) (api.PeerAnswer, error) {
-	id, err := n.meantPeer(peer)
+	id, err := n.view.MeantPeer(peer)
 	if err != nil {
 		return api.PeerAnswer{}, err
 	}
 	if e := checkLabels(l.Set, l.Unset); e != nil {
 		return api.PeerAnswer{}, e
 	}
-	if err := n.order(ctx, call{Label: &ledger.Label{Peer: id, Set: l.Set, Unset: l.Unset}}, "the labels of "+n.called(id)+" are as before"); err != nil {
+	if err := n.order(ctx, call{Label: &ledger.Label{Peer: id, Set: l.Set, Unset: l.Unset}}, "the labels of "+n.view.Called(id)+" are as before"); err != nil {
 		return api.PeerAnswer{}, err
 	}
-	return n.answerPeer(ctx, id)
+	return n.view.PeerNow(ctx, id)
 }
 
 // checkLabels refuses labels that no constraint could ask for.

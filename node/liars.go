@@ -34,10 +34,10 @@ func (n *Node) watchLiars(ctx context.Context) error {
 			switch {
 			case count > was.n:
 				known[peer] = lies{count, time.Now()}
-				n.troubles.set(peer, api.TroubleLies, fmt.Sprintf("it sent this peer gossip that no peer of this version sends (%d times); nothing of it was believed. If that machine is not in the hands you think, type `peer remove %s`", count, n.nameOf(peer)))
+				n.troubles.Set(peer, api.TroubleLies, fmt.Sprintf("it sent this peer gossip that no peer of this version sends (%d times); nothing of it was believed. If that machine is not in the hands you think, type `peer remove %s`", count, n.view.Name(peer)))
 			case !was.last.IsZero() && time.Since(was.last) > liarsFor:
 				known[peer] = lies{n: count}
-				n.troubles.clear(peer, api.TroubleLies)
+				n.troubles.Clear(peer, api.TroubleLies)
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"covey/node/api"
 	"covey/node/runner/supervise"
+	"covey/node/view"
 )
 
 // stopGrace bounds how long an orderly end may take: hand over, last statuses, goodbyes.
@@ -129,10 +130,18 @@ func (n *Node) finish(wg *sync.WaitGroup, unwire func()) error {
 // lastAnswers is how long the API's last answers, to `peer down` for one, may take to be read.
 const lastAnswers = time.Second
 
+// Backend answers the local API: the view what is asked, the node what is to change.
+func (n *Node) Backend() api.Backend {
+	return struct {
+		*view.View
+		*Node
+	}{n.view, n}
+}
+
 // serveAPI serves the local API until ctx ends.
 func (n *Node) serveAPI(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
-		Handler: api.NewHandler(n), ReadHeaderTimeout: 5 * time.Second,
+		Handler: api.NewHandler(n.Backend()), ReadHeaderTimeout: 5 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	closed := make(chan struct{})

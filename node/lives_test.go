@@ -7,6 +7,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/membership/digest"
+	"covey/node/view"
 	"covey/taskstate"
 )
 
@@ -30,7 +31,8 @@ func TestStatusesOfTheLifeThatCountsOutlastThoseOfLivesThatAreOver(t *testing.T)
 	}
 	propose(t, lead, ledger.Command{Register: &ledger.Register{Peer: "worker", Incarnation: "2"}})
 	begin := func() *Node {
-		n := &Node{self: "self", hub: newHub("boot"), replica: ledger.NewReplica(), store: digest.NewStore(0), statuses: &statuses{}}
+		n := &Node{self: "self", replica: ledger.NewReplica(), store: digest.NewStore(0), statuses: &statuses{}}
+		n.view = view.New(view.Config{Boot: "boot", Now: time.Now, Replica: n.replica, Table: taskstate.NewTable(n.replica, 0)})
 		n.store.Current("self", "2")
 		return n
 	}

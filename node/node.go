@@ -2,7 +2,6 @@ package node
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 	"runtime"
@@ -20,6 +19,8 @@ import (
 	"covey/node/heard"
 	"covey/node/room"
 	"covey/node/tasklog"
+	"covey/node/troubles"
+	"covey/node/view"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/p2p/starts"
@@ -91,21 +92,19 @@ type Node struct {
 	refused  *quorum.Refusals // what members said that no honest one does
 	disk     *disk
 	room     *room.Keeper
-	hub      *hub
-	applied  *mark
+	view     *view.View
 
 	topic atomic.Pointer[p2p.Topic]
 
 	rosterChanged chan struct{} // the gate must look again
 
-	viewMu   sync.Mutex
-	verdicts map[taskstate.PeerID]membership.Verdict // of the last view
-	at       []string                                // addresses that were offered last
+	atMu sync.Mutex
+	at   []string // addresses that were offered last
 
-	how      string        // founded, joined, resumed
-	warnings []string      // of the start; not changed later
-	troubles troubles      // what is wrong with peers, this one included
-	down     chan struct{} // closed by the first Down or Leave
+	how      string            // founded, joined, resumed
+	warnings []string          // of the start; not changed later
+	troubles troubles.Troubles // what is wrong with peers, this one included
+	down     chan struct{}     // closed by the first Down or Leave
 	downOnce sync.Once
 	ready    atomic.Bool   // the start is over
 	up       chan struct{} // closed then
@@ -127,8 +126,8 @@ func New(cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{
 		cfg: cfg, log: cfg.Log, started: time.Now(),
-		down: make(chan struct{}), up: make(chan struct{}), poke: make(chan struct{}, 1), recalls: make(chan struct{}, 1), applied: newMark(),
-		rosterChanged: make(chan struct{}, 1), verdicts: map[taskstate.PeerID]membership.Verdict{},
+		down: make(chan struct{}), up: make(chan struct{}), poke: make(chan struct{}, 1), recalls: make(chan struct{}, 1),
+		rosterChanged: make(chan struct{}, 1),
 	}
 	defer func() {
 		if err != nil {
@@ -208,14 +207,13 @@ func (n *Node) openState() (err error) {
 		return err
 	}
 	n.replica = n.ledger.Replica()
-	n.applied.set(n.replica.Applied())
-	n.hub = newHub(string(n.folder.incarnation)[:4] + fmt.Sprintf("%x", n.started.UnixMilli()))
 	n.table = taskstate.NewTable(n.replica, parkLimit)
 	n.store = digest.NewStore(0)
 	n.signer = &callSigner{self: n.self, cluster: n.roster.Cluster, sign: n.host.Sign, now: n.ledgerTime}
 	if n.held, err = openHeld(n.folder.path("held"), n.signer.forDisk()); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
+	n.view = view.New(n.viewConfig())
 	n.members, err = membership.New(membership.Config{
 		Net: n.host, Host: doorman{n}, Name: n.name, Incarnation: n.folder.incarnation, Start: n.start, Seat: n.ledger.SeatIncarnation(), Addrs: n.host.Addrs,
 		Version: n.cfg.Version, Sign: n.host.Sign, Verify: p2p.Verify, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,

@@ -10,7 +10,6 @@ import (
 
 	"covey/dispatch/session"
 	"covey/membership"
-	"covey/node/api"
 	"covey/taskstate"
 )
 
@@ -37,10 +36,10 @@ func (n *Node) offerAnew(v *membership.View) {
 		return
 	}
 	addrs := hostIPs(self.Addrs)
-	n.viewMu.Lock()
+	n.atMu.Lock()
 	same := slices.Equal(addrs, n.at)
 	n.at = addrs
-	n.viewMu.Unlock()
+	n.atMu.Unlock()
 	if !same {
 		o := n.offer()
 		o.Addrs = addrs
@@ -79,12 +78,4 @@ func hostIPs(multiaddrs []string) []string {
 		out = append(out, ip.String())
 	}
 	return out
-}
-
-// describe puts what a peer says about itself into its row.
-func describe(p *api.Peer, os, arch string, offers taskstate.Counts, labels map[string]string) {
-	p.OS, p.Arch, p.Labels = os, arch, labels
-	if m := offers.Map(); m != nil {
-		p.Offers = m
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"covey/dispatch/ledger/quorum"
 	"covey/membership"
 	"covey/node/api"
+	"covey/node/view"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
@@ -46,15 +47,15 @@ func (n *Node) PlanRecover(ctx context.Context) (api.RecoverPlan, error) {
 		if !v.Voting {
 			continue
 		}
-		plan.Voters = append(plan.Voters, n.called(v.Peer))
+		plan.Voters = append(plan.Voters, n.view.Called(v.Peer))
 		if !s.answers(v) {
-			plan.Missing = append(plan.Missing, n.called(v.Peer))
+			plan.Missing = append(plan.Missing, n.view.Called(v.Peer))
 		}
 	}
 	plan.Marked = n.ledger.Marked(plan.From.Generation)
 	for _, l := range n.ledger.Losses() {
 		if l.Generation == plan.From.Generation {
-			plan.Lost, plan.Marked = append(plan.Lost, n.lossWords(l)), max(plan.Marked, l.Held)
+			plan.Lost, plan.Marked = append(plan.Lost, n.view.LossText(l)), max(plan.Marked, l.Held)
 		}
 	}
 	slices.Sort(plan.Voters)
@@ -113,7 +114,7 @@ func (n *Node) surveyCopies(ctx context.Context) (survey, error) {
 
 func (n *Node) askCopies(ctx context.Context) []surveyed {
 	var out []surveyed
-	for _, m := range n.memberList() {
+	for _, m := range n.view.Admitted() {
 		if m.Entry.Peer != n.self && m.Entry.Has(admission.Voter) {
 			out = append(out, surveyed{peer: m.Entry.Peer})
 		}
@@ -131,7 +132,7 @@ func (n *Node) canDecide(s *survey) error {
 	known := uint64(0)
 	for _, c := range s.copies {
 		if c.err == nil && c.copy.Coordinator != "" {
-			return api.Errorf(api.Conflict, "nothing to recover: %s says that %s coordinates, and this peer only does not reach it; mend the network, or run `peer recover` again in ten seconds if it died just now", n.called(c.peer), n.called(c.copy.Coordinator))
+			return api.Errorf(api.Conflict, "nothing to recover: %s says that %s coordinates, and this peer only does not reach it; mend the network, or run `peer recover` again in ten seconds if it died just now", n.view.Called(c.peer), n.view.Called(c.copy.Coordinator))
 		}
 		if c.err == nil && c.copy.Generation == s.copies[0].copy.Generation && len(c.copy.Voters) > 0 && (c.copy.VotersIndex > known || s.voters == nil) {
 			s.voters, known = c.copy.Voters, c.copy.VotersIndex
@@ -148,7 +149,7 @@ func (n *Node) canDecide(s *survey) error {
 		}
 	}
 	if len(here) > all/2 {
-		return api.Errorf(api.Conflict, "nothing to recover: %s answer and are a majority of the voters; they elect a coordinator by themselves within seconds, see `peer peers`", enumerate(n.namesOf(here)))
+		return api.Errorf(api.Conflict, "nothing to recover: %s answer and are a majority of the voters; they elect a coordinator by themselves within seconds, see `peer peers`", view.Enumerate(n.view.Names(here)))
 	}
 	return nil
 }
@@ -165,30 +166,30 @@ func (n *Node) errDecides() error {
 	if !ok {
 		return api.Errorf(api.Conflict, "nothing to recover: a coordinator was elected this very moment; see `peer peers`")
 	}
-	return api.Errorf(api.Conflict, "nothing to recover: %s coordinates (epoch %s), and the ledger is safe with its voters; see `peer peers`", n.called(who), epoch)
+	return api.Errorf(api.Conflict, "nothing to recover: %s coordinates (epoch %s), and the ledger is safe with its voters; see `peer peers`", n.view.Called(who), epoch)
 }
 
 // errMayNotVote names the peers to go to instead.
 func (n *Node) errMayNotVote() error {
 	var others []taskstate.PeerID
-	for _, m := range n.memberList() {
+	for _, m := range n.view.Admitted() {
 		if m.Entry.Has(admission.Voter) && n.members.View().Verdict(m.Entry.Peer) == membership.Alive {
 			others = append(others, m.Entry.Peer)
 		}
 	}
 	where := "a peer that has it"
 	if len(others) > 0 {
-		where = enumerate(n.namesOf(others))
+		where = view.Enumerate(n.view.Names(others))
 	}
 	return api.Errorf(api.Refused, "nothing was done: this peer was admitted without the role voter, and the others would not follow its ledger; run `peer recover` on %s", where)
 }
 
 func (n *Node) copyRow(c surveyed) api.Copy {
 	row := api.Copy{
-		ID: c.peer, Name: n.called(c.peer), Self: c.peer == n.self, Generation: c.copy.Generation, Term: c.copy.Epoch.Term, Index: c.copy.Index,
+		ID: c.peer, Name: n.view.Called(c.peer), Self: c.peer == n.self, Generation: c.copy.Generation, Term: c.copy.Epoch.Term, Index: c.copy.Index,
 	}
 	if c.copy.Stamp > 0 {
-		row.Decided = stamp(c.copy.Stamp)
+		row.Decided = time.UnixMilli(c.copy.Stamp).UTC()
 	}
 	if c.err != nil {
 		row.Error = "no answer"

@@ -7,6 +7,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/view"
 	"covey/taskstate"
 )
 
@@ -15,7 +16,7 @@ const renewRuns = 4096
 
 // Retry implements api.ChangeBackend.
 func (n *Node) Retry(ctx context.Context, subject string) (api.Retried, error) {
-	word, slot, attempt, err := splitSubject(subject)
+	word, slot, attempt, err := view.SplitSubject(subject)
 	if err != nil {
 		return api.Retried{}, err
 	}
@@ -31,7 +32,7 @@ func (n *Node) Retry(ctx context.Context, subject string) (api.Retried, error) {
 	for part := range slices.Chunk(runs, renewRuns) {
 		try, cancel := context.WithTimeout(ctx, acceptTimeout)
 		r, err := n.decide(try, call{Renew: &ledger.Renew{Job: job.ID, Slots: part, Reason: taskstate.ReasonRetried}})
-		_ = n.applied.reach(try, r.Index)
+		_ = n.view.Reach(try, r.Index)
 		cancel()
 		if err != nil {
 			return out, n.undecided(err, "nothing more was retried")
@@ -84,7 +85,7 @@ func (n *Node) endedBadly(id taskstate.JobID, only int) (runs []ledger.Slots, co
 
 // cancelTask stops one task of a batch job for good.
 func (n *Node) cancelTask(ctx context.Context, subject string) (api.Job, error) {
-	word, slot, attempt, err := splitSubject(subject)
+	word, slot, attempt, err := view.SplitSubject(subject)
 	if err != nil {
 		return api.Job{}, err
 	}
@@ -111,14 +112,14 @@ func (n *Node) cancelTask(ctx context.Context, subject string) (api.Job, error) 
 	r, err := n.decide(try, call{Retire: &ledger.Retire{
 		Job: job.ID, Slots: []ledger.Slots{{First: slot, N: 1, Attempt: rec.Attempt}}, Reason: taskstate.ReasonCancelled,
 	}})
-	_ = n.applied.reach(try, r.Index)
+	_ = n.view.Reach(try, r.Index)
 	switch {
 	case err != nil:
 		return api.Job{}, n.undecided(err, "the task was not cancelled")
 	case r.Partly > 0:
 		return api.Job{}, api.Errorf(api.Conflict, "task %s ended or was replaced just now; see `peer tasks %s`", taskstate.Task(job.ID, slot, rec.Attempt), job.ID)
 	}
-	return n.jobNow(job.ID)
+	return n.view.JobNow(job.ID)
 }
 
 func (n *Node) slotOf(id taskstate.JobID, slot int) (r ledger.SlotRecord, slots int) {
@@ -148,7 +149,7 @@ func (n *Node) Rebalance(ctx context.Context, id string, dryRun bool) (api.Rebal
 	}
 	for _, m := range r.Moves {
 		out.Moves = append(out.Moves, api.Move{
-			Task: taskstate.Task(job.ID, m.Slot, m.Attempt).String(), From: m.From, FromName: n.nameOf(m.From), To: m.To, ToName: n.nameOf(m.To),
+			Task: taskstate.Task(job.ID, m.Slot, m.Attempt).String(), From: m.From, FromName: n.view.Name(m.From), To: m.To, ToName: n.view.Name(m.To),
 		})
 	}
 	out.AsOf = time.Now().UTC()

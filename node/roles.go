@@ -21,7 +21,7 @@ type rolesCall struct {
 
 // SetRoles implements api.PeerKeeper.
 func (n *Node) SetRoles(ctx context.Context, peer string, r api.Roles) (api.PeerAnswer, error) {
-	id, err := n.meantPeer(peer)
+	id, err := n.view.MeantPeer(peer)
 	if err != nil {
 		return api.PeerAnswer{}, err
 	}
@@ -32,10 +32,10 @@ func (n *Node) SetRoles(ctx context.Context, peer string, r api.Roles) (api.Peer
 	if e := q.check(); e != nil {
 		return api.PeerAnswer{}, e
 	}
-	if err := n.order(ctx, call{Roles: &q}, "the roles of "+n.called(id)+" are as before"); err != nil {
+	if err := n.order(ctx, call{Roles: &q}, "the roles of "+n.view.Called(id)+" are as before"); err != nil {
 		return api.PeerAnswer{}, err
 	}
-	return n.answerPeer(ctx, id)
+	return n.view.PeerNow(ctx, id)
 }
 
 func (q *rolesCall) check() *api.Error {

@@ -24,8 +24,8 @@ func (n *Node) tellSeat(ctx context.Context) error {
 func (n *Node) noteLoss() {
 	l := n.ledger.Lost()
 	if l == nil {
-		n.troubles.clear(n.self, api.TroubleLogLost)
+		n.troubles.Clear(n.self, api.TroubleLogLost)
 		return
 	}
-	n.troubles.set(n.self, api.TroubleLogLost, n.lossWords(*l)+" It is seated anew, without anybody's help, as soon as there is a coordinator; what is left of the log is in "+l.Folder)
+	n.troubles.Set(n.self, api.TroubleLogLost, n.view.LossText(*l)+" It is seated anew, without anybody's help, as soon as there is a coordinator; what is left of the log is in "+l.Folder)
 }

@@ -241,7 +241,7 @@ func (n *Node) awaitReady(ctx, life context.Context) error {
 		if led && n.isMember() && replayed == nil {
 			return nil
 		}
-		_, _, wake := n.hub.after(n.hub.last())
+		wake := n.view.Next()
 		select {
 		case <-changed:
 		case <-wake:

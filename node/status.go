@@ -13,6 +13,8 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/troubles"
+	"covey/node/view"
 	"covey/p2p/admission"
 )
 
@@ -21,29 +23,29 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 	who, epoch, ok := n.coordinator()
 	st := api.Status{
 		ID: n.self, Name: n.name, Version: n.cfg.Version, Cluster: n.roster.Cluster(), How: n.how, Addrs: n.host.Addrs(), Data: n.folder.dir,
-		PID: os.Getpid(), Ready: n.ready.Load(), Index: n.replica.Applied(), Voters: n.voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
+		PID: os.Getpid(), Ready: n.ready.Load(), Index: n.replica.Applied(), Voters: n.view.Voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
 	}
 	n.replica.Read(func(s *ledger.State) { st.Open = s.Open() })
 	if differs := n.ledger.Differs(); differs != "" {
-		n.troubles.set(n.self, api.TroubleLedgerDiffers, differs)
+		n.troubles.Set(n.self, api.TroubleLedgerDiffers, differs)
 	} else {
-		n.troubles.clear(n.self, api.TroubleLedgerDiffers)
+		n.troubles.Clear(n.self, api.TroubleLedgerDiffers)
 	}
 	n.noteLoss()
-	st.Troubles = n.troubles.list(n.self)
+	st.Troubles = n.troubles.List(n.self)
 	if ok { // only the coordinator knows
-		st.Troubles = mergeTroubles(st.Troubles, n.askFlock(ctx, "").troubleOf(n.self, api.TroubleStartsNothing))
+		st.Troubles = troubles.Merge(st.Troubles, n.view.AskFlock(ctx, "").TroubleOf(n.self, api.TroubleStartsNothing))
 	}
-	st.Warnings = slices.Concat(st.Warnings, messages(st.Troubles), n.namesakes(), n.sickness(), n.oneSeat())
+	st.Warnings = slices.Concat(st.Warnings, troubles.Messages(st.Troubles), n.namesakes(), n.sickness(), n.oneSeat())
 	if ok {
 		st.Coordinator, st.Epoch = who, epoch.String()
 	} else {
-		st.Missing = n.missing()
+		st.Missing = n.view.Missing()
 		st.Warnings = append(slices.Clip(st.Warnings), "no coordinator yet: jobs are held here until there is one")
-		if why := n.tooMuchLost(); why != "" {
+		if why := n.view.TooMuchLost(); why != "" {
 			st.Warnings = append(st.Warnings, why)
-		} else if why := n.cannotHelp(); why != "" {
-			st.Warnings = append(st.Warnings, fmt.Sprintf("%s Waiting for %s.%s", strings.TrimSpace(why), n.waitingFor(), forGood))
+		} else if why := n.view.CannotHelp(); why != "" {
+			st.Warnings = append(st.Warnings, fmt.Sprintf("%s Waiting for %s.%s", strings.TrimSpace(why), n.view.WaitingFor(), view.ForGood))
 		}
 	}
 	return st, nil
@@ -51,7 +53,7 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 
 // namesakes warns of other peers that have this one's name. Machines of one make are often called alike, so it keeps nobody out.
 func (n *Node) namesakes() (warnings []string) {
-	for _, m := range n.memberList() {
+	for _, m := range n.view.Admitted() {
 		if m.Entry.Peer != n.self && cmp.Or(m.Name, m.Entry.Name) == n.name {
 			warnings = append(warnings, fmt.Sprintf("%s is called %s, too: commands and constraints cannot tell the two apart by name; give one of them another with `peer up --name NAME`", m.Entry.Peer, n.name))
 		}
@@ -95,12 +97,12 @@ const settled = 5 * time.Second
 
 // oneSeat warns while a single machine holds all decisions though others may.
 func (n *Node) oneSeat() []string {
-	vs := n.voters()
+	vs := n.view.Voters()
 	if len(vs) != 1 || time.Since(n.started) < settled {
 		return nil
 	}
 	may := 0
-	for _, m := range n.memberList() {
+	for _, m := range n.view.Admitted() {
 		if m.Entry.Has(admission.Voter) && !m.Left {
 			may++
 		}
@@ -108,5 +110,5 @@ func (n *Node) oneSeat() []string {
 	if may < 2 {
 		return nil
 	}
-	return []string{api.OneSeat(n.called(vs[0]), may)}
+	return []string{api.OneSeat(n.view.Called(vs[0]), may)}
 }

@@ -25,7 +25,7 @@ const statusTopic = "/covey/status/1"
 type statuses struct {
 	table   *taskstate.Table
 	replica *ledger.Replica
-	hub     *hub
+	report  func([]taskstate.Status) // hears of what is news
 	admits  func(peer string) bool
 	offer   func(digest.Envelope) (fresh bool) // keeps it for others to pull
 	allows  func(digest.Envelope) bool         // false: its author has brought in too much for now
@@ -62,7 +62,7 @@ type batchKey struct {
 }
 
 func newStatuses(n *Node) *statuses {
-	return &statuses{table: n.table, replica: n.replica, hub: n.hub, admits: n.roster.Admitted, store: n.store, self: n.self, heard: n.heard, own: n.seenOwn, faults: newFaults(n.log), spilled: make(chan struct{}, 1)}
+	return &statuses{table: n.table, replica: n.replica, report: n.view.Reported, admits: n.roster.Admitted, store: n.store, self: n.self, heard: n.heard, own: n.seenOwn, faults: newFaults(n.log), spilled: make(chan struct{}, 1)}
 }
 
 // accept takes an envelope in. fresh tells whether it was new here; then, and only then, it should travel on.
@@ -191,12 +191,7 @@ func (s *statuses) keepUp(ev ledger.Event) {
 
 // tell makes events of news. order is held.
 func (s *statuses) tell(news []taskstate.Status) {
-	evs := make([]event, 0, len(news))
-	for _, st := range news {
-		peer, _, _, _ := s.replica.Assigned(st.Task)
-		evs = append(evs, taskEvent(st, peer))
-	}
-	s.hub.append(evs)
+	s.report(news)
 }
 
 // refill merges all kept batches anew whenever the table says that it lost some, until ctx ends.
@@ -273,11 +268,11 @@ func (n *Node) decided(ev ledger.Event) {
 	n.keepLives(ev)
 	if ev.Reset {
 		n.trustLedger()
-		n.hub.append([]event{{at: n.now(), kind: kindSnapshot}})
+		n.view.Decided(ev)
 		return
 	}
 	n.heed(ev)
 	n.statuses.order.Lock()
 	defer n.statuses.order.Unlock()
-	n.hub.append(n.entryEvents(ev))
+	n.view.Decided(ev)
 }

@@ -8,15 +8,18 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/membership/digest"
+	"covey/node/view"
 	"covey/taskstate"
 )
 
 // telling makes the part of a peer that tells what becomes of tasks: one job of n slots, all given to one worker.
 func telling(t *testing.T, n int, early func(*Node)) (_ *Node, told func() map[string][]taskstate.State) {
 	t.Helper()
-	p := &Node{hub: newHub("boot"), replica: ledger.NewReplica(), store: digest.NewStore(0)}
+	p := &Node{replica: ledger.NewReplica(), store: digest.NewStore(0)}
 	p.table = taskstate.NewTable(p.replica, 0)
-	p.statuses = &statuses{table: p.table, replica: p.replica, hub: p.hub, offer: p.store.Add, spilled: make(chan struct{}, 1)}
+	p.view = view.New(view.Config{Boot: "boot", Now: time.Now, Replica: p.replica, Table: p.table})
+	p.statuses = &statuses{table: p.table, replica: p.replica, report: p.view.Reported, offer: p.store.Add, spilled: make(chan struct{}, 1)}
+	begin := token(t, p.view)
 	lead := ledger.NewMemory("c", time.Now)
 	lead.Join("w", "w-1")
 	propose(t, lead, ledger.Command{Submit: &ledger.Submit{Job: taskstate.Job{
@@ -36,14 +39,10 @@ func telling(t *testing.T, n int, early func(*Node)) (_ *Node, told func() map[s
 	}
 	return p, func() map[string][]taskstate.State {
 		out := map[string][]taskstate.State{}
-		evs, lost, _ := p.hub.after(0)
-		if lost {
-			t.Fatal("events were lost")
-		}
-		for _, e := range evs {
+		for _, e := range eventsAfter(t, p.view, begin) {
 			var s taskstate.State
-			if e.kind == kindTask && s.UnmarshalText([]byte(e.state)) == nil {
-				out[e.task.String()] = append(out[e.task.String()], s)
+			if e.Kind == "task" && s.UnmarshalText([]byte(e.State)) == nil {
+				out[e.Task] = append(out[e.Task], s)
 			}
 		}
 		return out
@@ -78,8 +77,8 @@ func TestAnAssignmentIsNotToldAfterWhatTheWorkerReportedAboutIt(t *testing.T) {
 // Two batches come at one time by two ways, and the second is short: it must not be told while the first, which was merged before it,
 // is still made into events.
 func TestStatusesThatComeTogetherAreToldInTheirOrder(t *testing.T) {
-	const tasks = 3000 // fewer events than a hub keeps
-	for range 20 {
+	const tasks = 500 // so few events that whoever watches is told each of them
+	for range 120 {
 		n, told := telling(t, tasks, func(*Node) {})
 		var both sync.WaitGroup
 		both.Go(func() { n.reports(taskstate.Running, tasks) })

@@ -30,7 +30,7 @@ func TestStatusesLostForWantOfRoomAreMergedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		table, store := taskstate.NewTable(late.Replica(), 1), digest.NewStore(0)
-		s := &statuses{table: table, replica: late.Replica(), hub: newHub("boot"), offer: store.Add, spilled: make(chan struct{}, 1)}
+		s := &statuses{table: table, replica: late.Replica(), report: func([]taskstate.Status) {}, offer: store.Add, spilled: make(chan struct{}, 1)}
 		late.Replica().Observe(s.keepUp)
 		late.Replica().Observe(func(ledger.Event) { s.moved() })
 		ctx, cancel := context.WithCancel(t.Context())

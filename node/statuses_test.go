@@ -20,11 +20,11 @@ func complete(slot int, index uint64) taskstate.Status {
 }
 
 // taskEvents are those of tasks since seen.
-func (s *scripted) taskEvents(seen uint64) (states []string) {
-	evs, _, _ := s.hub.after(seen)
-	for _, e := range evs {
-		if e.kind == kindTask {
-			states = append(states, e.state)
+func (s *scripted) taskEvents(seen string) (states []string) {
+	s.t.Helper()
+	for _, e := range eventsAfter(s.t, s.View, seen) {
+		if e.Kind == "task" {
+			states = append(states, e.State)
 		}
 	}
 	return states
@@ -35,7 +35,7 @@ func TestAnEnvelopeIsNewsOnceWhicheverWayItComes(t *testing.T) {
 	a := s.newAuthor()
 	s.take(someJob, "job", s.self, 3)
 	index := s.assign(someJob, a, 1, 3)
-	seen := s.hub.last()
+	seen := token(t, s.View)
 	env := a.envelope(1, running(1, index), complete(2, index))
 	raw := bytesOf(t, env)
 	if v := s.statuses.fromTopic("neighbour", raw); v != p2p.Accept {
@@ -130,7 +130,7 @@ func TestStatusesAheadOfTheLedgerWaitForIt(t *testing.T) {
 	a := s.newAuthor()
 	s.take(someJob, "job", s.self, 1)
 	next := s.replica.Applied() + 1
-	seen := s.hub.last()
+	seen := token(t, s.View)
 	if _, fresh, err := s.statuses.accept(bytesOf(t, a.envelope(1, running(1, next)))); !fresh || err != nil {
 		t.Fatal(fresh, err)
 	}
@@ -150,7 +150,7 @@ func TestAnEndIsShownOnceAndForgottenWhenItIsDecided(t *testing.T) {
 	a := s.newAuthor()
 	s.take(someJob, "job", s.self, 2)
 	index := s.assign(someJob, a, 1, 2)
-	seen := s.hub.last()
+	seen := token(t, s.View)
 	if _, _, err := s.statuses.accept(bytesOf(t, a.envelope(1, complete(1, index)))); err != nil {
 		t.Fatal(err)
 	}
@@ -159,10 +159,10 @@ func TestAnEndIsShownOnceAndForgottenWhenItIsDecided(t *testing.T) {
 	if s.table.Len() != 0 {
 		t.Error("the table still holds what the ledger knows")
 	}
-	evs, _, _ := s.hub.after(seen)
+	evs := eventsAfter(t, s.View, seen)
 	var got []string
 	for _, e := range evs {
-		got = append(got, e.kind+" "+e.state)
+		got = append(got, e.Kind+" "+e.State)
 	}
 	if strings.Join(got, ", ") != "task complete, task complete, job complete" {
 		t.Fatal(got)
@@ -171,7 +171,7 @@ func TestAnEndIsShownOnceAndForgottenWhenItIsDecided(t *testing.T) {
 
 func TestEventsTellWhatWasDecided(t *testing.T) {
 	s := newScripted(t)
-	seen := s.hub.last()
+	seen := token(t, s.View)
 	a := s.newAuthor()
 	s.take(someJob, "job", s.self, 2)
 	s.assign(someJob, a, 1, 1)
@@ -187,13 +187,13 @@ func TestEventsTellWhatWasDecided(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.write(ledger.Command{Remove: &ledger.Remove{Peer: a.id, Reason: "by me", Entry: &tombstone}})
-	evs, lost, _ := s.hub.after(seen)
+	evs := eventsAfter(t, s.View, seen)
 	var got []string
 	for _, e := range evs {
-		got = append(got, e.kind+" "+e.state)
+		got = append(got, e.Kind+" "+e.State)
 	}
 	want := "peer admitted, peer registered, job pending, task assigned, task superseded, job cancelled, job shutdown, peer left, coordinator elected, peer removed"
-	if strings.Join(got, ", ") != want || lost {
+	if strings.Join(got, ", ") != want {
 		t.Fatalf("%v", got)
 	}
 	if s.roster.Admitted(a.id) {

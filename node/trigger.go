@@ -6,6 +6,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/view"
 	"covey/taskstate"
 )
 
@@ -34,7 +35,7 @@ func (n *Node) Trigger(ctx context.Context, id string) (api.Submitted, error) {
 	if err != nil {
 		return api.Submitted{}, n.undecided(err, "nothing was started")
 	}
-	_ = n.applied.reach(try, r.Index)
+	_ = n.view.Reach(try, r.Index)
 	return api.Submitted{ID: string(run)}, nil
 }
 
@@ -69,7 +70,7 @@ func (n *Node) triggered(q triggerCall) (run taskstate.Job, beside taskstate.Job
 		}
 		parent, ok := s.Job(q.Job)
 		if !ok || !parent.Scheduled() {
-			why = api.AsError(errNoJob(string(q.Job)))
+			why = api.AsError(view.ErrNoJob(string(q.Job)))
 			return
 		}
 		if _, _, cancelled := parent.Cancelled(); cancelled {

@@ -8,6 +8,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/membership/digest"
+	"covey/node/view"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -50,6 +51,7 @@ func snapshotOf(t *testing.T, l *living) (s *ledger.State) {
 // scripted is an unborn peer whose ledger a test writes: a memory twin decides, the peer follows entry by entry.
 type scripted struct {
 	*Node
+	*view.View
 	t      *testing.T
 	memory *ledger.Memory
 }
@@ -57,7 +59,7 @@ type scripted struct {
 func newScripted(t *testing.T) *scripted {
 	t.Helper()
 	n := newUnborn(t)
-	s := &scripted{n, t, ledger.NewMemory(n.self, time.Now)}
+	s := &scripted{n, n.view, t, ledger.NewMemory(n.self, time.Now)}
 	s.follow()
 	return s
 }

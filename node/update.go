@@ -9,6 +9,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/view"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
 )
@@ -56,9 +57,9 @@ func errTaken(name string, id taskstate.JobID, kind string) *api.Error {
 func (n *Node) resolveAfter(ctx context.Context, job *taskstate.Job) error {
 	var ids []taskstate.JobID
 	for _, word := range job.After {
-		id, _, err := n.find(ctx, string(word))
+		id, _, err := n.view.Find(ctx, string(word))
 		if err == nil && n.foundByAccident(string(word), id) {
-			err = errNoJob(string(word))
+			err = view.ErrNoJob(string(word))
 		}
 		if err != nil {
 			return api.Errorf(api.AsError(err).Code, "after: %v", err)
@@ -116,7 +117,7 @@ func (n *Node) update(ctx context.Context, old *taskstate.Job, build func(old *t
 		}
 		try, cancel := context.WithTimeout(ctx, acceptTimeout)
 		r, err := n.decide(try, call{Update: &ledger.Update{Job: spec, From: old.Version}})
-		_ = n.applied.reach(try, r.Index) // so that what is asked next, here, knows it
+		_ = n.view.Reach(try, r.Index) // so that what is asked next, here, knows it
 		cancel()
 		switch {
 		case err == nil:
@@ -138,7 +139,7 @@ func (n *Node) submitUpdate(ctx context.Context, job *taskstate.Job, r reply, re
 	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	_ = n.applied.reach(try, r.Index)
+	_ = n.view.Reach(try, r.Index)
 	old, err := n.namesake(job)
 	switch {
 	case err != nil:
@@ -160,7 +161,7 @@ func asUpdate(spec, old *taskstate.Job) []taskstate.Change {
 }
 
 func (n *Node) jobOf(id taskstate.JobID) (job *taskstate.Job, err error) {
-	err = errNoJob(string(id))
+	err = view.ErrNoJob(string(id))
 	n.replica.Read(func(s *ledger.State) {
 		if j, ok := s.Job(id); ok {
 			job, err = j.Job(), nil
@@ -189,12 +190,12 @@ func (n *Node) Scale(ctx context.Context, id string, r api.Scale) (api.Submitted
 
 // decidedJob finds a job that the ledger has.
 func (n *Node) decidedJob(ctx context.Context, id string) (*taskstate.Job, error) {
-	job, held, err := n.find(ctx, id)
+	job, held, err := n.view.Find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if held != nil {
-		return nil, api.Errorf(api.Conflict, "job %s is held here until there is a coordinator: %s", job, n.whoIsMissing())
+		return nil, api.Errorf(api.Conflict, "job %s is held here until there is a coordinator: %s", job, n.view.WhoIsMissing())
 	}
 	return n.jobOf(job)
 }
@@ -216,13 +217,13 @@ func (n *Node) Rollout(ctx context.Context, id string, q api.RolloutRequest) (ap
 	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	message := fmt.Sprintf("%s by %s", q.Action, n.called(n.self))
+	message := fmt.Sprintf("%s by %s", q.Action, n.view.Called(n.self))
 	r, err := n.decide(try, call{Rollout: &ledger.Rollout{Job: job.ID, State: state, Message: message, Version: job.Version}})
 	if err != nil {
 		return api.JobAnswer{}, n.undecided(err, "nothing was changed")
 	}
-	_ = n.applied.reach(try, r.Index)
-	return n.Job(ctx, string(job.ID))
+	_ = n.view.Reach(try, r.Index)
+	return n.view.Job(ctx, string(job.ID))
 }
 
 // Preview implements api.ChangeBackend.
@@ -265,14 +266,14 @@ func (n *Node) fillPreview(out *api.Preview, job *taskstate.Job, r reply) {
 	if p := r.Preview; p != nil {
 		out.Tasks, out.Queued, out.Waiting, out.Reason = p.Tasks, p.Queued, p.Waiting, p.Reason
 		for _, x := range p.Places {
-			out.Places = append(out.Places, api.Place{Peer: x.Peer, PeerName: n.nameOf(x.Peer), Tasks: x.Tasks})
+			out.Places = append(out.Places, api.Place{Peer: x.Peer, PeerName: n.view.Name(x.Peer), Tasks: x.Tasks})
 		}
 		for _, x := range p.Refused {
 			out.Refused = append(out.Refused, api.Refusal{Reason: x.Text, Peers: x.Peers})
 		}
 	}
 	var names []string
-	for _, b := range n.predecessors(job) {
+	for _, b := range n.view.Predecessors(job) {
 		if b.State != taskstate.Complete.String() {
 			names = append(names, strings.TrimSpace(b.Name+" "+b.ID))
 		}
@@ -281,7 +282,7 @@ func (n *Node) fillPreview(out *api.Preview, job *taskstate.Job, r reply) {
 		out.Notes = append(out.Notes, "it starts when "+strings.Join(names, ", ")+" is complete")
 	}
 	if job.Schedule != nil {
-		if next := nextRun(job.Schedule, n.now()); next != nil {
+		if next := view.NextRun(job.Schedule, n.now()); next != nil {
 			out.Notes = append(out.Notes, "it starts at "+next.Format("2006-01-02 15:04 MST")+", as a job of its own each time")
 		}
 	}

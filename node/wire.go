@@ -13,7 +13,9 @@ import (
 	"covey/dispatch/worker"
 	"covey/membership"
 	"covey/membership/digest"
+	"covey/node/calls"
 	"covey/node/tasklog"
+	"covey/node/view"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -66,7 +68,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 func (n *Node) observe() []func() {
 	return []func(){
 		n.replica.Observe(n.decided), n.replica.Observe(n.statuses.keepUp),
-		n.replica.Observe(func(ledger.Event) { n.applied.set(n.replica.Applied()); n.statuses.moved() }),
+		n.replica.Observe(func(ledger.Event) { n.view.Applied(); n.statuses.moved() }),
 	}
 }
 
@@ -81,7 +83,9 @@ func (n *Node) seen(v *membership.View) {
 	if current, _ := n.ledger.InSync(); !current {
 		n.rosterMoved() // there may be somebody new to follow
 	}
-	n.hub.append(n.viewEvents(v))
+	for _, peer := range n.view.Seen(v) {
+		n.host.Doubt(peer)
+	}
 }
 
 func (n *Node) verdict(m membership.Member) {
@@ -98,46 +102,6 @@ func (n *Node) verdict(m membership.Member) {
 	if who, _, ok := n.ledger.Coordinator(); ok && who == m.ID && v != coordinator.VerdictAlive {
 		n.ledger.Doubt()
 	}
-}
-
-// viewEvents are the verdicts that changed since the view before.
-func (n *Node) viewEvents(v *membership.View) (out []event) {
-	n.viewMu.Lock()
-	defer n.viewMu.Unlock()
-	for _, m := range v.Members {
-		if was, ok := n.verdicts[m.ID]; !ok || was != m.Verdict {
-			n.verdicts[m.ID] = m.Verdict
-			out = append(out, event{at: n.now(), kind: kindPeer, peer: m.ID, state: m.Verdict.String(), note: n.verdictNote(m)})
-			if m.Verdict == membership.Dead {
-				n.host.Doubt(m.ID)
-			}
-		}
-	}
-	return out
-}
-
-// verdictNote names a peer, and says what it has if it cannot be reached.
-func (n *Node) verdictNote(m membership.Member) string {
-	if m.Verdict != membership.Dead {
-		return m.Name
-	}
-	open := 0
-	n.replica.Read(func(s *ledger.State) {
-		for j := range s.Jobs() {
-			if _, over := j.Ended(); over {
-				continue
-			}
-			for r := range j.OpenSlots() {
-				if r.Peer == m.ID {
-					open++
-				}
-			}
-		}
-	})
-	if open == 0 {
-		return m.Name
-	}
-	return fmt.Sprintf("%s; unreachable with %s that had not ended", m.Name, tasksText(open))
 }
 
 // lead coordinates for one term. The ledger calls it, and waits for it, in a goroutine of its own.
@@ -209,6 +173,22 @@ func (n *Node) coordConfig() coordinator.Config {
 		Core:   coordinator.CoreConfig{Self: n.self, Seed: uint64(n.started.UnixNano())},
 		Ledger: n.ledger, OpenEnvelope: n.statuses.open, Known: n.statuses.known, Vet: n.copies.Vet, Log: n.log,
 		Probe: func(ctx context.Context, peer taskstate.PeerID) error { return n.host.Connect(ctx, peer, nil) },
+	}
+}
+
+// viewConfig is what the questions of people are answered from.
+func (n *Node) viewConfig() view.Config {
+	return view.Config{
+		Self: n.self, Boot: string(n.folder.incarnation)[:4] + fmt.Sprintf("%x", n.started.UnixMilli()), Started: n.started, Up: n.up, Now: n.cfg.Now,
+		Replica: n.replica, Ledger: n.ledger, Table: n.table, Members: func() *membership.View { return n.members.View() }, Roster: n.roster,
+		Held: n.held.shown, Offer: n.offer, Output: func() *tasklog.Store { return n.logs }, Net: n.host, Wrong: n.troubles.List,
+		Ask: func(ctx context.Context, q calls.FlockCall) *calls.Flock {
+			r, err := n.try(ctx, call{From: n.self, Flock: &q})
+			if err != nil || r.Lost {
+				return nil
+			}
+			return r.Flock
+		},
 	}
 }
 

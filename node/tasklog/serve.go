@@ -28,9 +28,13 @@ const (
 	maxReadersPerPeer = 128
 )
 
-// Net is what this package needs of the network.
-type Net interface {
+// Dialer is what fetching output needs of the network.
+type Dialer interface {
 	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
+}
+
+// Net is what answering others needs of it.
+type Net interface {
 	Handle(protocol string, h func(peer string, c net.Conn))
 }
 
@@ -146,7 +150,7 @@ func (s *sender) life(ctx context.Context) {
 
 // Fetch gives f the output of a task on another peer, as Store.Copy does for one of ours. An *Error is that peer's word; any other error
 // means that it could not be asked or that the stream broke, and a new Fetch may go on at the offsets reached.
-func Fetch(ctx context.Context, n Net, peer string, req Request, f func(Chunk) error) error {
+func Fetch(ctx context.Context, n Dialer, peer string, req Request, f func(Chunk) error) error {
 	if err := req.Validate(); err != nil {
 		return &Error{Code: CodeBad, Message: err.Error()}
 	}

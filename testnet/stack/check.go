@@ -104,7 +104,7 @@ const contact = 10 * time.Second
 func (c *check) watch(ctx context.Context, l *life) {
 	seen := map[string]taskstate.State{}
 	var last *api.Event
-	_ = l.node.Watch(ctx, l.p.token, func(e api.Event) error {
+	_ = l.node.Backend().Watch(ctx, l.p.token, func(e api.Event) error {
 		if l.killed() {
 			return context.Canceled
 		}

@@ -97,7 +97,7 @@ func (c *check) tellHow(k *known) {
 			}
 			for _, of := range k.lives {
 				c.w.tellf("of %s %s says:", task, of.session)
-				e, _ := of.node.Explain(context.Background(), task)
+				e, _ := of.node.Backend().Explain(context.Background(), task)
 				for _, f := range e.Explain {
 					c.w.tellf("  %s %s %s: %s", f.Time.Format("04:05.000"), f.Task, f.PeerName, f.Text)
 				}
@@ -133,7 +133,7 @@ func (c *check) knowledge() *known {
 		return nil
 	}
 	for _, l := range k.lives {
-		jobs, err := l.node.Jobs(context.Background())
+		jobs, err := l.node.Backend().Jobs(context.Background())
 		if err != nil {
 			continue
 		}
@@ -153,7 +153,7 @@ func (c *check) knowledge() *known {
 }
 
 func tasksAt(l *life, job string) []api.Task {
-	ts, err := l.node.Tasks(context.Background(), job)
+	ts, err := l.node.Backend().Tasks(context.Background(), job)
 	if err != nil {
 		return nil
 	}
@@ -162,7 +162,7 @@ func tasksAt(l *life, job string) []api.Task {
 
 // behind says what a peer does not know of what was known.
 func (c *check) behind(l *life, k *known) string {
-	jobs, err := l.node.Jobs(context.Background())
+	jobs, err := l.node.Backend().Jobs(context.Background())
 	if err != nil {
 		return fmt.Sprintf("%s does not list its jobs: %v", l.session, err)
 	}

@@ -57,7 +57,7 @@ func (w *world) clone() {
 
 // copied tells whether a peer says that it was.
 func copied(l *life) bool {
-	st, err := l.node.Status(context.Background())
+	st, err := l.node.Backend().Status(context.Background())
 	return err == nil && slices.ContainsFunc(st.Troubles, func(t api.Trouble) bool { return t.Code == api.TroubleCopied })
 }
 

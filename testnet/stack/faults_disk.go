@@ -35,7 +35,7 @@ func (w *world) badDisk() *peer {
 func (w *world) voters() (ids []string, most uint64) {
 	for _, p := range w.peers {
 		if l := p.usable(); l != nil {
-			if st, err := l.node.Status(context.Background()); err == nil && st.Index >= most {
+			if st, err := l.node.Backend().Status(context.Background()); err == nil && st.Index >= most {
 				most, ids = st.Index, st.Voters
 			}
 		}

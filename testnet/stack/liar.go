@@ -69,7 +69,7 @@ func (w *world) badHands() {
 func (w *world) whoLeads() {
 	for _, p := range w.peers {
 		if l := p.usable(); l != nil {
-			if ps, err := l.node.Peers(context.Background()); err == nil {
+			if ps, err := l.node.Backend().Peers(context.Background()); err == nil {
 				w.check.asked(l, ps)
 			}
 		}

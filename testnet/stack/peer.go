@@ -222,7 +222,7 @@ func (p *peer) invite() (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	k, err := l.node.Invite(ctx, api.TicketRequest{Expires: 24 * 3600, Uses: 10_000})
+	k, err := l.node.Backend().Invite(ctx, api.TicketRequest{Expires: 24 * 3600, Uses: 10_000})
 	return k.Ticket, err
 }
 

@@ -204,7 +204,7 @@ func (c *client) hand(l *life, j, known *work) {
 	var got api.Submitted
 	var err error
 	answered := w.cfg.Break == BreakDropAcked && c.rng.IntN(10) == 0 || c.call(l, callLimit, func(ctx context.Context) {
-		s, e := l.node.Submit(ctx, api.Submit{Job: j.job})
+		s, e := l.node.Backend().Submit(ctx, api.Submit{Job: j.job})
 		if !l.gone() {
 			got, err = s, e
 		}
@@ -244,7 +244,7 @@ func (c *client) cancel(l *life, j *work) {
 	var err error
 	lied := w.cfg.Break == BreakSayYes && j.acked
 	answered := lied || c.call(l, callLimit, func(ctx context.Context) {
-		r, e := l.node.Cancel(ctx, string(j.job.ID))
+		r, e := l.node.Backend().Cancel(ctx, string(j.job.ID))
 		if !l.gone() {
 			row, err = r, e
 		}

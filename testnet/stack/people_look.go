@@ -43,7 +43,7 @@ func (c *client) look(l *life, j *work, fresh bool) {
 	var a api.JobAnswer
 	var err error
 	if c.call(l, callLimit, func(ctx context.Context) {
-		x, e := l.node.Job(ctx, string(j.job.ID))
+		x, e := l.node.Backend().Job(ctx, string(j.job.ID))
 		if !l.gone() {
 			a, err = x, e
 		}
@@ -63,7 +63,7 @@ func (c *client) wait(l *life, j *work) {
 	var last *api.Job
 	var err error
 	ok := c.call(l, time.Duration(c.rng.Int64N(int64(callLimit))), func(ctx context.Context) {
-		e := l.node.Follow(ctx, string(j.job.ID), false, func(p api.Progress) error {
+		e := l.node.Backend().Follow(ctx, string(j.job.ID), false, func(p api.Progress) error {
 			mu.Lock()
 			defer mu.Unlock()
 			last = &p.Job
@@ -89,7 +89,7 @@ func (c *client) peers(l *life) {
 	var ps api.Peers
 	var err error
 	if c.call(l, callLimit, func(ctx context.Context) {
-		x, e := l.node.Peers(ctx)
+		x, e := l.node.Backend().Peers(ctx)
 		if !l.gone() {
 			ps, err = x, e
 		}
@@ -106,7 +106,7 @@ func (c *client) tasks(l *life, j *work) {
 	var ts api.Tasks
 	var err error
 	if !c.call(l, callLimit, func(ctx context.Context) {
-		x, e := l.node.Tasks(ctx, string(j.job.ID))
+		x, e := l.node.Backend().Tasks(ctx, string(j.job.ID))
 		if !l.gone() {
 			ts, err = x, e
 		}

@@ -53,7 +53,7 @@ func (w *world) decideForThePerson() {
 	if !w.orphaned || l == nil {
 		return
 	}
-	jobs, err := l.node.Jobs(context.Background())
+	jobs, err := l.node.Backend().Jobs(context.Background())
 	if err != nil {
 		return
 	}
@@ -78,7 +78,7 @@ func (w *world) unrest() string {
 		if why := w.unready(l); why != "" {
 			return why
 		}
-		jobs, err := l.node.Jobs(context.Background())
+		jobs, err := l.node.Backend().Jobs(context.Background())
 		if err != nil {
 			return fmt.Sprintf("%s does not list its jobs: %v", p.name, err)
 		}
@@ -97,7 +97,7 @@ func (w *world) unrest() string {
 
 // unready says what a peer lacks to be whole again.
 func (w *world) unready(l *life) string {
-	ps, err := l.node.Peers(context.Background())
+	ps, err := l.node.Backend().Peers(context.Background())
 	if err != nil {
 		return fmt.Sprintf("%s does not list the peers: %v", l.session, err)
 	}
@@ -169,7 +169,7 @@ func unequal(lives []*life, jobs []api.Job) string {
 	for _, j := range jobs {
 		var first []api.Task
 		for i, l := range lives {
-			ts, err := l.node.Tasks(context.Background(), j.ID)
+			ts, err := l.node.Backend().Tasks(context.Background(), j.ID)
 			if err != nil {
 				return fmt.Sprintf("%s does not list the tasks of %s: %v", l.session, j.ID, err)
 			}
@@ -199,7 +199,7 @@ func plain(ts []api.Task) (s string) {
 func (w *world) ends() {
 	l := w.peers[0].usable()
 	for _, j := range w.people.jobs {
-		ts, err := l.node.Tasks(context.Background(), string(j.job.ID))
+		ts, err := l.node.Backend().Tasks(context.Background(), string(j.job.ID))
 		if err != nil || j.cancelled || j.withdrawn {
 			continue
 		}

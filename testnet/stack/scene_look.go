@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"covey/node"
 	"covey/node/api"
 	"covey/taskstate"
 )
@@ -29,7 +28,7 @@ func (s *Scene) Coordinator(k int) int {
 }
 
 // node is a peer's, which must be up.
-func (s *Scene) node(k int) *node.Node { return s.w.peers[k].usable().node }
+func (s *Scene) node(k int) api.Backend { return s.w.peers[k].usable().node.Backend() }
 
 // Up tells whether a peer is ready to be asked.
 func (s *Scene) Up(k int) bool { return s.w.peers[k].usable() != nil }
@@ -76,7 +75,7 @@ func (s *Scene) Apart() string {
 		if why := s.absent(l); why != "" {
 			return why
 		}
-		jobs, err := l.node.Jobs(context.Background())
+		jobs, err := l.node.Backend().Jobs(context.Background())
 		if err != nil {
 			return fmt.Sprintf("%s does not list its jobs: %v", l.session, err)
 		}
@@ -94,7 +93,7 @@ func (s *Scene) Apart() string {
 
 // absent says whom of those that are not down a peer does not see, or not whole.
 func (s *Scene) absent(l *life) string {
-	ps, err := l.node.Peers(context.Background())
+	ps, err := l.node.Backend().Peers(context.Background())
 	if err != nil {
 		return fmt.Sprintf("%s does not list the peers: %v", l.session, err)
 	}

@@ -1,0 +1,26 @@
+package node
+
+import (
+	"context"
+	"testing"
+
+	"covey/node/api"
+	"covey/node/view"
+)
+
+// token is where whoever watches a peer stands now.
+func token(t *testing.T, v *view.View) string {
+	t.Helper()
+	return eventsAfter(t, v, "")[0].Token
+}
+
+// eventsAfter are those that a peer has told since, and keeps.
+func eventsAfter(t *testing.T, v *view.View, since string) (evs []api.Event) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // what is there is told first
+	if err := v.Watch(ctx, since, func(e api.Event) error { evs = append(evs, e); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return evs
+}

@@ -1,0 +1,56 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"covey/node/api"
+	"covey/node/calls"
+	"covey/node/troubles"
+)
+
+// flockNow is this peer's view as coordinator.
+func (n *Node) flockNow(ctx context.Context, ask calls.FlockCall) *calls.Flock {
+	f := &calls.Flock{Index: n.replica.Applied()}
+	voters := n.view.LivingVoters()
+	peers, err := n.coord.Peers(ctx)
+	if err != nil {
+		return nil // just elected, or no longer
+	}
+	for _, p := range peers {
+		known := n.troubles.List(p.Peer)
+		if p.Offer.Trouble != "" {
+			known = troubles.Merge(known, []api.Trouble{{Code: cmp.Or(p.Offer.TroubleCode, api.TroubleTakesNoTasks), Message: p.Offer.Trouble}})
+		}
+		if p.PassedOver {
+			known = troubles.Merge(known, []api.Trouble{{Code: api.TroubleStartsNothing, Message: startsNothing}})
+		}
+		f.Peers = append(f.Peers, calls.FlockPeer{
+			ID: p.Peer, Standing: string(p.Standing), Offer: p.Offer.Resources, Promised: p.Promised, Tasks: p.Outstanding,
+			Voter: slices.Contains(voters, p.Peer), Labels: p.Offer.Labels, OS: p.Offer.OS, Arch: p.Offer.Arch, Trouble: p.Offer.Trouble,
+			Troubles: calls.ToldOf(known), Running: p.Running, Away: p.Away.Milliseconds(),
+		})
+	}
+	if freeze, err := n.coord.Frozen(ctx); err == nil {
+		f.Frozen, f.Gone = freeze.String(), freeze.Gone
+	}
+	if ask.All {
+		f.Whys, _ = n.coord.Whys(ctx)
+	}
+	if job := ask.Job; job != "" {
+		f.Waiting, _ = n.coord.Waiting(ctx, job) // said or not
+		spells, _ := n.coord.Waited(ctx, job)
+		for _, s := range spells {
+			w := calls.Spell{Reason: s.Reason, From: s.From.UnixMilli()}
+			if !s.Lasts {
+				w.To = s.To.UnixMilli()
+			}
+			f.Waited = append(f.Waited, w)
+		}
+	}
+	return f
+}
+
+// startsNothing is what is wrong with a peer that is passed over.
+const startsNothing = "it had room for tasks and did not start them: it gets no others for five minutes, or until it starts one"

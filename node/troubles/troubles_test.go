@@ -1,0 +1,41 @@
+package troubles
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"covey/node/api"
+)
+
+func TestATroubleIsKnownByItsCodeAndSaidOnce(t *testing.T) {
+	var x Troubles
+	if !x.Set("wren", "b", "first") || x.Set("wren", "b", "second") || !x.Set("wren", "a", "other") {
+		t.Fatal("news is what was not said before")
+	}
+	want := []api.Trouble{{Code: "a", Message: "other"}, {Code: "b", Message: "second"}}
+	if d := cmp.Diff(want, x.List("wren")); d != "" {
+		t.Fatal(d)
+	}
+	if x.Clear("robin", "b") || !x.Clear("wren", "b") || x.Clear("wren", "b") || len(x.List("wren")) != 1 {
+		t.Fatal("what is over is taken back once, from whom it is of")
+	}
+}
+
+func TestTroublesAreBoundedWhoeverSaysThem(t *testing.T) {
+	var x Troubles
+	var told []api.Trouble
+	long := strings.Repeat("ä", 2*maxTroubleText)
+	for i := range 3 * maxTroubles {
+		x.Set("wren", fmt.Sprint("code", i), long)
+		told = append(told, api.Trouble{Code: fmt.Sprint("told", i), Message: long})
+	}
+	for _, list := range [][]api.Trouble{x.List("wren"), Merge(nil, told), Merge(x.List("wren"), told)} {
+		if len(list) != maxTroubles || len(list[0].Message) > maxTroubleText || !utf8.ValidString(list[0].Message) {
+			t.Fatalf("%d troubles, the first of %d bytes", len(list), len(list[0].Message))
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package view
+
+import (
+	"covey/dispatch/ledger"
+	"covey/taskstate"
+)
+
+// Refused tells whether a command of an entry changed nothing.
+func Refused(ev ledger.Event, i int) bool {
+	return i < len(ev.Results) && ev.Results[i].Refused != ledger.CodeNone && ev.Results[i].Refused != ledger.CodePartly
+}
+
+// entryEvents lists what an applied entry means to whoever watches.
+func (v *View) entryEvents(ev ledger.Event) []event {
+	e := ev.Entry
+	var out []event
+	for i := range e.Commands {
+		c := &e.Commands[i]
+		var r ledger.Result
+		if i < len(ev.Results) {
+			r = ev.Results[i]
+		}
+		if r.Skipped {
+			c = skipInstead(c.Submit, r)
+		} else if Refused(ev, i) {
+			continue
+		}
+		switch {
+		case c.Lead != nil:
+			out = append(out, event{at: e.Stamp, kind: kindCoordinator, peer: e.By, state: "elected", note: "epoch " + e.Epoch.String()})
+		case c.Found != nil, c.Admit != nil, c.Remove != nil, c.Depart != nil, c.Register != nil:
+			out = append(out, v.memberEvent(e, c))
+		case (c.Avail != nil || c.Label != nil) && !r.Existed:
+			out = append(out, decidedOf(e, c))
+		case c.Submit != nil && !r.Existed:
+			out = append(out, event{at: e.Stamp, kind: kindJob, job: c.Submit.Job.ID, state: "pending", note: c.Submit.Job.Name})
+		case c.Cancel != nil:
+			out = append(out, event{at: e.Stamp, kind: kindJob, job: c.Cancel.Job, state: "cancelled", note: c.Cancel.Reason})
+		case c.Assign != nil:
+			out = append(out, v.assignEvents(e, c.Assign)...)
+		case c.Settle != nil:
+			out = append(out, v.settleEvents(e, c.Settle, r)...)
+		case c.Update != nil, c.Rollout != nil, c.Renew != nil, c.Retire != nil, c.Grow != nil, c.Skip != nil:
+			out = append(out, v.changeEvents(e, c, r)...)
+		case c.Supersede != nil:
+			out = append(out, event{at: e.Stamp, kind: kindTask, task: c.Supersede.Task, state: "superseded", exit: taskstate.NoExit, note: string(c.Supersede.Reason)})
+		}
+		out = append(out, v.consequences(e, c, r)...)
+	}
+	return append(append(out, v.jobEnds(ev)...), forgotten(ev)...)
+}
+
+func (v *View) memberEvent(e ledger.Entry, c *ledger.Command) event {
+	ev := event{at: e.Stamp, kind: kindPeer}
+	switch {
+	case c.Found != nil:
+		ev.peer, ev.state = c.Found.Founder.Peer, "founded"
+	case c.Admit != nil:
+		ev.peer, ev.state, ev.note = c.Admit.Entry.Peer, "admitted", c.Admit.Entry.Name
+	case c.Remove != nil:
+		ev.peer, ev.state, ev.note = c.Remove.Peer, "removed", c.Remove.Reason
+	case c.Depart != nil:
+		ev.peer, ev.state = c.Depart.Peer, "left"
+	case c.Register != nil:
+		ev.peer, ev.state, ev.note = c.Register.Peer, "registered", c.Register.Name
+	}
+	return ev
+}
+
+// assignEvents makes an event of every slot of which the worker has not told more already: it may be faster than this peer.
+func (v *View) assignEvents(e ledger.Entry, a *ledger.Assign) []event {
+	var out []event
+	for _, run := range a.Slots {
+		for i := range run.N {
+			if _, ok := v.cfg.Table.Get(taskstate.Task(a.Job, run.First+i, run.Attempt)); ok {
+				continue
+			}
+			out = append(out, event{
+				at: e.Stamp, kind: kindTask, task: taskstate.Task(a.Job, run.First+i, run.Attempt), peer: a.Peer,
+				state: taskstate.Assigned.String(), exit: taskstate.NoExit,
+			})
+		}
+	}
+	return out
+}
+
+// settleEvents makes an event of every end that the table had not shown already.
+func (v *View) settleEvents(e ledger.Entry, c *ledger.Settle, r ledger.Result) (out []event) {
+	refused := r.Statuses
+	for _, s := range c.Statuses {
+		if len(refused) > 0 && refused[0] == s.Task {
+			refused = refused[1:] // it changed nothing; `peer explain` tells it
+			continue
+		}
+		if have, ok := v.cfg.Table.Get(s.Task); !ok || !have.State.Final() {
+			out = append(out, taskEvent(s, c.Peer))
+		}
+	}
+	for _, t := range r.Overtaken {
+		out = append(out, event{at: e.Stamp, kind: kindTask, task: t, state: "superseded", exit: taskstate.NoExit, note: string(taskstate.ReasonOvertaken)})
+	}
+	return out
+}
+
+// jobEnds are the jobs that this entry ended.
+func (v *View) jobEnds(ev ledger.Event) (out []event) {
+	if len(ev.Ended) == 0 {
+		return nil
+	}
+	v.cfg.Replica.Read(func(s *ledger.State) {
+		for _, id := range ev.Ended {
+			if j, ok := s.Job(id); ok {
+				out = append(out, event{at: ev.Entry.Stamp, kind: kindJob, job: id, state: j.State().String()})
+			}
+		}
+	})
+	return out
+}
+
+// forgotten are the finished jobs that this entry made the ledger forget.
+func forgotten(ev ledger.Event) (out []event) {
+	for _, f := range ev.Forgot {
+		out = append(out, event{at: ev.Entry.Stamp, kind: kindJob, job: f.Job, state: f.State.String(), gone: true, note: "not kept any more"})
+	}
+	return out
+}

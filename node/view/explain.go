@@ -1,0 +1,316 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/node/calls"
+	"covey/taskstate"
+)
+
+// Of a job with many slots the story tells each slot only up to so many; then those that did not simply complete, and then sums.
+const (
+	tellSlots = 20
+	tellOdd   = 50
+)
+
+// Explain implements api.JobBackend.
+func (v *View) Explain(ctx context.Context, id string) (api.Explanation, error) {
+	subject, slot, attempt, err := SplitSubject(id)
+	if err != nil {
+		return api.Explanation{}, err
+	}
+	job, held, err := v.Find(ctx, subject)
+	if err != nil {
+		return api.Explanation{}, err
+	}
+	out := api.Explanation{AsOf: time.Now().UTC()}
+	if held != nil {
+		out.Spec = specOf(&held.Job)
+		out.Explain = []api.Fact{
+			{Time: stamp(held.Since), Kind: kindJob, State: "held", Text: "held on this peer's disk until there is a coordinator"},
+			{Time: out.AsOf, Kind: "waiting", Reason: "no-coordinator", Text: v.WhoIsMissing()},
+		}
+		return out, nil
+	}
+	t := teller{view: v, id: job, slot: slot, attempt: attempt, now: v.now(), names: map[taskstate.PeerID]string{}, late: map[taskstate.TaskID]bool{}}
+	if err := t.read(); err != nil {
+		return api.Explanation{}, err
+	}
+	t.tellJob()
+	t.tellChanges()
+	t.tellSlots()
+	t.tellNews()
+	t.tellEnd()
+	t.tellWaiting(ctx)
+	slices.SortStableFunc(t.facts, func(a, b api.Fact) int { return a.Time.Compare(b.Time) })
+	out.Explain, out.Spec = t.facts, specOf(t.job.job)
+	return out, nil
+}
+
+// SplitSubject reads what a story is asked about: a job, JOB.SLOT or JOB.SLOT.ATTEMPT. Names of jobs have no dots.
+func SplitSubject(id string) (job string, slot, attempt int, err error) {
+	parts := strings.Split(id, ".")
+	bad := api.Errorf(api.Usage, "%q: want a job, or a task as JOB.SLOT or JOB.SLOT.ATTEMPT with numbers from 1", id)
+	if len(parts) > 3 || parts[0] == "" {
+		return "", 0, 0, bad
+	}
+	for i, p := range parts[1:] {
+		k, err := strconv.Atoi(p)
+		if err != nil || k < 1 {
+			return "", 0, 0, bad
+		}
+		if i == 0 {
+			slot = k
+		} else {
+			attempt = k
+		}
+	}
+	return parts[0], slot, attempt, nil
+}
+
+// teller gathers the facts of one story.
+type teller struct {
+	view          *View
+	id            taskstate.JobID
+	slot, attempt int // 0 = all
+	now           int64
+	names         map[taskstate.PeerID]string
+
+	job    jobFacts
+	slots  []slotFacts
+	late   map[taskstate.TaskID]bool // attempts given up whose end the ledger tells
+	facts  []api.Fact
+	visits []visit
+}
+
+// jobFacts are what the ledger holds about a job.
+type jobFacts struct {
+	job             *taskstate.Job
+	accepted, ended int64
+	by              taskstate.PeerID
+	epoch           taskstate.Epoch
+	cancelledAt     int64
+	cancelReason    string
+	cancelled, over bool
+	state           taskstate.State
+	counts          ledger.Counts
+	exit            int
+	contradictions  []ledger.Conflict
+	untold          int
+	completeOn      map[taskstate.PeerID]int
+	openOn          map[taskstate.PeerID]int
+
+	lasting bool
+	rollout ledger.RolloutRecord
+	runs    []runFacts // that its schedule started
+	skips   []ledger.Skipped
+	skipped int // how many it skipped, those in skips included
+}
+
+type slotFacts struct {
+	ledger.SlotRecord
+	past []ledger.PastAttempt
+}
+
+// visit is the time a task of the story spent with a peer.
+type visit struct {
+	task     taskstate.TaskID
+	peer     taskstate.PeerID
+	from, to int64
+	past     bool
+}
+
+// read takes everything the ledger knows.
+func (t *teller) read() (err error) {
+	err = ErrNoJob(string(t.id))
+	t.view.cfg.Replica.Read(func(s *ledger.State) {
+		j, ok := s.Job(t.id)
+		if !ok {
+			return
+		}
+		err = nil
+		f := &t.job
+		f.job, f.accepted, f.state, f.counts = j.Job(), j.Accepted(), j.State(), j.Counts()
+		f.by, f.epoch = j.AcceptedBy()
+		f.cancelReason, f.cancelledAt, f.cancelled = j.Cancelled()
+		f.ended, f.over = j.Ended()
+		f.exit, f.contradictions = exitCode(j), j.Contradictions()
+		f.lasting, f.rollout, f.runs = j.Lasts(), j.Rollout(), runsOf(s, t.id)
+		f.skips, f.skipped = j.Skips()
+		if t.slot > j.Slots() {
+			err = api.Errorf(api.NotFound, "job %s has %d slots, no slot %d", t.id, j.Slots(), t.slot)
+			return
+		}
+		t.pick(j)
+		if t.attempt > 0 && !t.knows(t.slots[0]) {
+			err = api.Errorf(api.NotFound, "slot %d of job %s has no attempt %d that is remembered; see `peer explain %s.%d`", t.slot, t.id, t.attempt, t.id, t.slot)
+		}
+	})
+	return err
+}
+
+func (t *teller) knows(s slotFacts) bool {
+	return s.Attempt == t.attempt || slices.ContainsFunc(s.past, func(p ledger.PastAttempt) bool { return p.Attempt == t.attempt })
+}
+
+// pick chooses the slots that are told one by one.
+func (t *teller) pick(j *ledger.JobRecord) {
+	tell := func(n int) {
+		s := slotFacts{j.Slot(n), j.Past(n)}
+		t.slots = append(t.slots, s)
+		for _, p := range s.past {
+			if p.Late != nil || p.End != nil || s.Final != nil && s.Attempt == p.Attempt {
+				t.late[taskstate.Task(t.id, n, p.Attempt)] = true
+			}
+		}
+	}
+	if t.slot > 0 {
+		tell(t.slot)
+		return
+	}
+	t.job.completeOn, t.job.openOn = map[taskstate.PeerID]int{}, map[taskstate.PeerID]int{}
+	for n := 1; n <= j.Slots(); n++ {
+		r := j.Slot(n)
+		plain := r.Pending() || r.Open || r.Final.State == taskstate.Complete || r.Peer == ""
+		switch {
+		case j.Slots() <= tellSlots, len(t.slots) < tellOdd && (!plain || len(j.Past(n)) > 0):
+			tell(n)
+		case r.Final != nil && r.Final.State == taskstate.Complete:
+			t.job.completeOn[r.Peer]++
+		case !plain || len(j.Past(n)) > 0:
+			t.job.untold++
+		case r.Open:
+			t.job.openOn[r.Peer]++
+		}
+	}
+}
+
+func (t *teller) name(peer taskstate.PeerID) string {
+	if peer == "" {
+		return "nobody"
+	}
+	name, ok := t.names[peer]
+	if !ok {
+		name = t.view.Called(peer)
+		t.names[peer] = name
+	}
+	return name
+}
+
+func (t *teller) add(at int64, f api.Fact) {
+	f.Time = stamp(at)
+	if f.Peer != "" {
+		f.PeerName = t.name(f.Peer)
+	}
+	t.facts = append(t.facts, f)
+}
+
+// tellJob tells what concerns the job as a whole.
+func (t *teller) tellJob() {
+	f := &t.job
+	text := fmt.Sprintf("accepted through %s", t.name(f.job.Submitter))
+	if f.by != "" {
+		text += fmt.Sprintf(", by coordinator %s in epoch %s", t.name(f.by), f.epoch)
+	}
+	if o := f.job.Origin; o != nil {
+		text = fmt.Sprintf("started by the schedule of job %s for %s, by coordinator %s", o.Job, stamp(o.At).Format("2006-01-02 15:04 MST"), t.name(f.by))
+	}
+	t.add(f.accepted, api.Fact{Kind: kindJob, State: "accepted", Peer: f.job.Submitter, Text: text})
+	if f.cancelled {
+		t.add(f.cancelledAt, api.Fact{Kind: kindJob, State: "cancelled", Reason: f.cancelReason, Text: strings.TrimSpace("cancelled " + f.cancelReason)})
+	}
+	for _, c := range f.contradictions {
+		if t.slot > 0 && (c.Slot != t.slot || t.attempt > 0 && c.Attempt != t.attempt) {
+			continue
+		}
+		t.add(c.At, api.Fact{
+			Kind: kindTask, Task: taskstate.Task(t.id, c.Slot, c.Attempt).String(), Peer: c.Peer, State: c.State.String(), Reason: "conflict",
+			Text: fmt.Sprintf("a second end came from %s: %s; the first one stands", t.name(c.Peer), c.State),
+		})
+	}
+}
+
+// tellEnd tells how the job ended.
+func (t *teller) tellEnd() {
+	f := &t.job
+	if f.over {
+		code := f.exit
+		t.add(f.ended, api.Fact{
+			Kind: kindJob, State: f.state.String(), ExitCode: &code,
+			Text: fmt.Sprintf("the job is over: %s; exit code %d", t.sums(), code),
+		})
+	}
+}
+
+// sums counts the slots by state.
+func (t *teller) sums() string {
+	c := t.job.counts
+	var parts []string
+	for _, x := range []struct {
+		n    int
+		what taskstate.State
+	}{
+		{c.Pending, taskstate.Pending},
+		{c.Open, taskstate.Assigned},
+		{c.Complete, taskstate.Complete},
+		{c.Failed, taskstate.Failed},
+		{c.Rejected, taskstate.Rejected},
+		{c.Shutdown, taskstate.Shutdown},
+		{c.Orphaned, taskstate.Orphaned},
+	} {
+		if x.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.what))
+		}
+	}
+	if c.Retired > 0 {
+		parts = append(parts, fmt.Sprintf("%d not wanted any more", c.Retired))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "nothing")
+}
+
+// tellWaiting tells what the coordinator knows about why the job waited, and waits.
+func (t *teller) tellWaiting(ctx context.Context) {
+	if t.job.over {
+		return
+	}
+	f := t.view.AskFlock(ctx, t.id)
+	if f == nil {
+		t.add(t.now, api.Fact{Kind: "waiting", Reason: "no-coordinator", Text: t.view.WhoIsMissing()})
+		return
+	}
+	for _, w := range f.Waited {
+		began := "some tasks wait since then: "
+		if w.To != 0 {
+			began = fmt.Sprintf("some tasks waited (for %s): ", stamp(w.To).Sub(stamp(w.From)))
+		}
+		t.add(w.From, api.Fact{Kind: "waiting", Reason: w.Reason, Text: began + w.Reason})
+	}
+	t.tellTroubles(f)
+	if f.Waiting != "" {
+		t.add(t.now, api.Fact{Kind: "waiting", Reason: f.Waiting, Text: "waits now: " + f.Waiting})
+	}
+}
+
+// tellTroubles tells what is wrong with peers that have tasks of the story.
+func (t *teller) tellTroubles(f *calls.Flock) {
+	for _, p := range f.Peers {
+		_, has := t.job.openOn[p.ID]
+		for _, s := range t.slots {
+			has = has || s.Open && s.Peer == p.ID
+		}
+		if !has {
+			continue
+		}
+		for _, x := range p.Troubles {
+			t.add(t.now, api.Fact{Kind: kindPeer, Peer: p.ID, State: "trouble", Reason: x.Code, Text: t.name(p.ID) + ": " + x.Message})
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// runFacts is a job that a schedule started.
+type runFacts struct {
+	id       taskstate.JobID
+	at       int64 // the moment it is for
+	accepted int64
+	state    taskstate.State
+}
+
+// runsOf lists the runs of a schedule that are known still, the newest first.
+func runsOf(s *ledger.State, id taskstate.JobID) (out []runFacts) {
+	for j := range s.Jobs() {
+		if o := j.Job().Origin; o != nil && o.Job == id {
+			out = append(out, runFacts{j.Job().ID, o.At, j.Accepted(), j.State()})
+		}
+	}
+	return out
+}
+
+// tellChanges tells what the ledger knows about updates and runs.
+func (t *teller) tellChanges() {
+	for _, r := range t.job.runs {
+		t.add(r.accepted, api.Fact{
+			Kind: kindJob, State: "started", Text: fmt.Sprintf("started run %s for %s: it is %s", r.id, minuteText(r.at), r.state),
+		})
+	}
+	t.tellSkips()
+	if s := t.job.job.Schedule; s != nil && !t.job.cancelled {
+		if next := NextRun(s, t.now); next != nil {
+			t.add(t.now, api.Fact{Kind: "waiting", Reason: "schedule", Text: "starts the next run at " + minuteText(next.UnixMilli())})
+		}
+	}
+	r := t.job.rollout
+	if r.State == ledger.NoRollout {
+		return
+	}
+	what := "update to"
+	if backwards(r.State) {
+		what = "way back, as"
+		t.add(r.Began, api.Fact{Kind: kindJob, State: string(ledger.RollingBack), Text: fmt.Sprintf("goes back to the version before, as version %d", r.Version)})
+	} else {
+		t.add(r.Began, api.Fact{Kind: kindJob, State: "updated", Text: fmt.Sprintf("updated to version %d", r.Version)})
+	}
+	if r.Since > r.Began {
+		t.add(r.Since, api.Fact{
+			Kind: kindJob, State: string(r.State), Reason: r.Message,
+			Text: strings.TrimSuffix(fmt.Sprintf("%s version %d: %s: %s", what, r.Version, r.State, r.Message), ": "),
+		})
+	}
+}
+
+// tellSkips tells which starts a schedule skipped.
+func (t *teller) tellSkips() {
+	f := api.Fact{Kind: kindJob, State: "skipped", Reason: "overlap"}
+	if n := t.job.skipped - len(t.job.skips); n > 0 {
+		f.Text = fmt.Sprintf("%d runs before were skipped, too", n)
+		if n == 1 {
+			f.Text = "1 run before was skipped, too"
+		}
+		t.add(t.job.skips[0].Stamp, f)
+	}
+	for _, k := range t.job.skips {
+		f.Text = fmt.Sprintf("skipped the run for %s: run %s still went on (overlap: skip)", minuteText(k.At), k.Run)
+		t.add(k.Stamp, f)
+	}
+}
+
+func minuteText(ms int64) string { return stamp(ms).Format("2006-01-02 15:04 MST") }
+
+func backwards(s ledger.RolloutState) bool {
+	return s == ledger.RollingBack || s == ledger.RolledBack || s == ledger.RollbackPaused
+}
+
+// tellChange tells a change of the job that this peer remembers, if the ledger does not tell it.
+func (t *teller) tellChange(e *event) {
+	if r := t.job.rollout; e.at == r.Began || e.at == r.Since && r.State != ledger.NoRollout {
+		return
+	}
+	f := api.Fact{Kind: kindJob, State: e.state, Text: strings.TrimSuffix(e.state+": "+e.note, ": ")}
+	switch e.state {
+	case "updated":
+		f.Text = strings.TrimSpace("updated to " + e.note)
+		if e.note == "" {
+			f.Text = "updated"
+		}
+	case "released":
+		f.Text = e.note
+	case "grown", "retired", "renewed", "updating", "paused", "rolling-back", "rolled-back", "rollback-paused":
+	case "completed":
+		f.Text = "update complete: " + e.note
+	default: // told from the ledger
+		return
+	}
+	t.add(e.at, f)
+}
+
+// tellEnded tells how an attempt ended that another one followed, and why.
+func (t *teller) tellEnded(task taskstate.TaskID, p ledger.PastAttempt, next int, peer taskstate.PeerID) {
+	f := api.Fact{
+		Kind: kindTask, Task: task.String(), Peer: p.Peer, State: p.End.State.String(), Reason: string(p.Reason),
+		Text: fmt.Sprintf("%s on %s%s", endText(*p.End), t.name(p.Peer), ranText(p.End.Took, p.End.Waited)),
+	}
+	if p.End.Exit != taskstate.NoExit {
+		code := p.End.Exit
+		f.ExitCode = &code
+	}
+	follows := fmt.Sprintf("%s: attempt %d follows", whyGivenUp(p.Reason), next)
+	if peer != "" {
+		follows += ", on " + t.name(peer)
+	}
+	if p.Reason == taskstate.ReasonRetried || p.Reason == taskstate.ReasonScaled { // later, and for another reason
+		t.add(p.End.At, f)
+		t.add(p.GivenUpAt, api.Fact{Kind: kindTask, Task: task.String(), State: "renewed", Reason: string(p.Reason), Text: follows})
+		return
+	}
+	f.Text += "; " + follows
+	t.add(p.GivenUpAt, f)
+}
+
+// tellNext tells what a slot waits for, or that it is being stopped.
+func (t *teller) tellNext(task taskstate.TaskID, s slotFacts) {
+	switch {
+	case s.Pending() && s.NotBefore > t.now:
+		t.add(t.now, api.Fact{
+			Kind: "waiting", Task: task.String(), Reason: string(taskstate.ReasonRestart),
+			Text: fmt.Sprintf("attempt %d starts not before %s", s.Attempt, stamp(s.NotBefore).Format(time.TimeOnly+" MST")),
+		})
+	case s.Leaving != "":
+		t.add(t.now, api.Fact{Kind: kindTask, Task: task.String(), Peer: s.Peer, State: "leaving", Reason: string(s.Leaving), Text: "is being stopped: " + whyGivenUp(s.Leaving)})
+	}
+}

@@ -1,0 +1,146 @@
+package view
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// FindPeer finds the peer a person means: its id, a unique part of it, its name.
+func (v *View) FindPeer(text string) (taskstate.PeerID, error) {
+	var found []taskstate.PeerID
+	for _, m := range v.Admitted() {
+		id := m.Entry.Peer
+		if id == text {
+			return id, nil
+		}
+		if v.Name(id) == text || len(text) >= 4 && strings.Contains(id, text) {
+			found = append(found, id)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", api.Errorf(api.NotFound, "no peer %q; see `peer peers`", text)
+	}
+	return "", api.Errorf(api.Conflict, "%q fits %d peers; type more of the id (see `peer peers -o json`)", text, len(found))
+}
+
+// Find is resolve, and where this peer knows no such job it first catches up with the coordinator: a job that was accepted through
+// another peer a moment ago is found.
+func (v *View) Find(ctx context.Context, id string) (taskstate.JobID, *Held, error) {
+	job, held, err := v.resolve(id)
+	if err == nil || api.AsError(err).Code != api.NotFound {
+		return job, held, err
+	}
+	if f := v.AskFlock(ctx, ""); f != nil {
+		wait, cancel := context.WithTimeout(ctx, flockTimeout)
+		defer cancel()
+		if v.applied.reach(wait, f.Index) == nil {
+			job, held, err = v.resolve(id)
+		}
+	}
+	if err != nil {
+		if was := v.forgotten(id); was != nil {
+			err = was
+		}
+	}
+	return job, held, err
+}
+
+// resolve finds the job a person means: `last`, an id, the newest of a name, a unique prefix. held is set when it waits here for a
+// coordinator.
+func (v *View) resolve(id string) (taskstate.JobID, *Held, error) {
+	held := v.cfg.Held()
+	slices.Reverse(held)
+	if id == "last" {
+		return v.lastJob(held)
+	}
+	for i, h := range held {
+		if string(h.Job.ID) == id {
+			return h.Job.ID, &held[i], nil
+		}
+	}
+	var found []taskstate.JobID
+	named := false
+	v.cfg.Replica.Read(func(s *ledger.State) {
+		for _, j := range s.FindJobs(id) {
+			found = append(found, j.Job().ID)
+			named = j.Job().Name == id
+		}
+	})
+	switch {
+	case len(found) == 1, len(found) > 1 && named:
+		return found[0], nil, nil
+	case len(found) > 1:
+		return "", nil, api.Errorf(api.Conflict, "%q begins the ids of %d jobs (%s, %s, …); type more of it", id, len(found), found[0], found[1])
+	}
+	for i, h := range held {
+		if id != "" && (h.Job.Name == id || strings.HasPrefix(string(h.Job.ID), id)) {
+			return h.Job.ID, &held[i], nil
+		}
+	}
+	return "", nil, ErrNoJob(id)
+}
+
+// lastJob is the newest job submitted through this peer.
+func (v *View) lastJob(held []Held) (taskstate.JobID, *Held, error) {
+	if len(held) > 0 {
+		return held[0].Job.ID, &held[0], nil
+	}
+	var id taskstate.JobID
+	v.cfg.Replica.Read(func(s *ledger.State) {
+		for j := range s.Jobs() {
+			if j.Job().Submitter == v.cfg.Self {
+				id = j.Job().ID
+				return
+			}
+		}
+	})
+	if id == "" {
+		return "", nil, api.Errorf(api.NotFound, "no job was submitted through this peer yet; see `peer jobs` for those of others")
+	}
+	return id, nil, nil
+}
+
+// forgotten says of a job that it was here, if that is known.
+func (v *View) forgotten(id string) error {
+	was := false
+	v.cfg.Replica.Read(func(s *ledger.State) { was = s.Forgotten(taskstate.JobID(id)) })
+	if !was {
+		return nil
+	}
+	return api.Errorf(api.NotFound, "job %s ended and is forgotten, and so is its output: jobs that are over are remembered for a week, unless `peer set` says "+
+		"otherwise or they take too much room; `peer pin` keeps one", id)
+}
+
+// selfWord is what a person types for the peer that is asked.
+const selfWord = "self"
+
+// MeantPeer finds the peer a person means: findPeer, or self.
+func (v *View) MeantPeer(text string) (taskstate.PeerID, error) {
+	if text == selfWord {
+		return v.cfg.Self, nil
+	}
+	return v.FindPeer(text)
+}
+
+// GoingOn is the id of the service, global job or schedule that has a name for as long as it goes on: that is what a person means to end,
+// not one of the runs it started, which have the same name. Any other word stays as it is.
+func (v *View) GoingOn(name string) (id string) {
+	id = name
+	v.cfg.Replica.Read(func(s *ledger.State) {
+		for _, j := range s.FindJobs(name) {
+			_, over := j.Ended()
+			if !over && j.Job().Name == name && (j.Lasts() || j.Scheduled()) {
+				id = string(j.Job().ID)
+			}
+		}
+	})
+	return id
+}

@@ -1,0 +1,143 @@
+package view
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/node/calls"
+	"covey/taskstate"
+)
+
+// Jobs implements api.JobBackend.
+func (v *View) Jobs(ctx context.Context) (api.Jobs, error) {
+	out := api.Jobs{Jobs: []api.Job{}, AsOf: time.Now().UTC()}
+	held := v.cfg.Held()
+	slices.Reverse(held)
+	for _, h := range held {
+		out.Jobs = append(out.Jobs, HeldRow(h, taskstate.Pending))
+	}
+	if len(held) > 0 {
+		why := v.WhoIsMissing()
+		for i := range out.Jobs {
+			out.Jobs[i].Waiting = why
+		}
+	}
+	progress := v.progress()
+	v.cfg.Replica.Read(func(s *ledger.State) {
+		for j := range s.Jobs() {
+			out.Jobs = append(out.Jobs, fullRow(s, j, progress[j.Job().ID]))
+		}
+	})
+	v.explainRows(ctx, out.Jobs)
+	return out, nil
+}
+
+// explainRows says in the rows of jobs why what waits does, and what cannot be reached: of all of them with one question to the
+// coordinator, and none if all jobs are over.
+func (v *View) explainRows(ctx context.Context, rows []api.Job) {
+	unfinished := func(r api.Job) bool { return !r.Over() && r.State != "held" && r.Schedule == nil }
+	if !slices.ContainsFunc(rows, unfinished) {
+		return
+	}
+	f, missing := v.askFlockFor(ctx, calls.FlockCall{All: true}), ""
+	if f == nil {
+		missing = v.WhoIsMissing()
+	}
+	gone := v.awayOf(f)
+	for i := range rows {
+		if r := &rows[i]; !unfinished(*r) {
+			continue
+		} else if f != nil {
+			v.sayWhy(r, f.Whys[taskstate.JobID(r.ID)], &gone)
+		} else {
+			v.sayWhy(r, missing, &gone)
+		}
+	}
+}
+
+// sayWhy fills in what explainRows says of one job: why it waits, if any of it does, and what of it cannot be reached.
+func (v *View) sayWhy(row *api.Job, why string, gone *away) {
+	if gone.decides || row.Tasks["pending"] > 0 { // without a coordinator only what waits for one is known to wait
+		row.Waiting = why
+	}
+	v.cfg.Replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(taskstate.JobID(row.ID)); ok {
+			row.Unreachable = gone.ofJob(j, v.state)
+		}
+	})
+	v.nameAway(row)
+}
+
+// progress counts the reported states of tasks that are not settled, per job.
+func (v *View) progress() map[taskstate.JobID]map[taskstate.State]int {
+	out := map[taskstate.JobID]map[taskstate.State]int{}
+	for s := range v.cfg.Table.All() {
+		m := out[s.Task.Job]
+		if m == nil {
+			m = map[taskstate.State]int{}
+			out[s.Task.Job] = m
+		}
+		m[s.State]++
+	}
+	return out
+}
+
+// Job implements api.JobBackend.
+func (v *View) Job(ctx context.Context, id string) (api.JobAnswer, error) {
+	job, held, err := v.Find(ctx, id)
+	if err != nil {
+		return api.JobAnswer{}, err
+	}
+	if held != nil {
+		row := HeldRow(*held, taskstate.Pending)
+		row.Waiting, row.Spec = v.WhoIsMissing(), specOf(&held.Job)
+		return api.JobAnswer{Job: row, AsOf: time.Now().UTC()}, nil
+	}
+	row, err := v.JobNow(job)
+	if err != nil {
+		return api.JobAnswer{}, err
+	}
+	v.explainRow(ctx, &row)
+	row.Pace = v.pace(job)
+	if spec, err := v.jobSpec(ctx, string(job)); err == nil {
+		row.Spec = specOf(spec)
+	}
+	return api.JobAnswer{Job: row, AsOf: time.Now().UTC()}, nil
+}
+
+// explainRow is explainRows for one.
+func (v *View) explainRow(ctx context.Context, row *api.Job) {
+	if row.Over() {
+		return
+	}
+	f, why := v.AskFlock(ctx, taskstate.JobID(row.ID)), ""
+	if f != nil {
+		why = f.Waiting
+	} else {
+		why = v.WhoIsMissing()
+	}
+	gone := v.awayOf(f)
+	v.sayWhy(row, why, &gone)
+}
+
+func (v *View) JobNow(id taskstate.JobID) (row api.Job, err error) {
+	progress := v.progress()
+	err = ErrNoJob(string(id))
+	v.cfg.Replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(id); ok {
+			row, err = fullRow(s, j, progress[id]), nil
+		}
+	})
+	return row, err
+}
+
+func ErrNoJob(id string) error {
+	if strings.Contains(id, ".") { // no job has one in its name
+		return api.Errorf(api.NotFound, "no job %q: this is about jobs, and with a dot it would be a task; see `peer jobs`", id)
+	}
+	return api.Errorf(api.NotFound, "no job %q; see `peer jobs`", id)
+}

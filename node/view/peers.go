@@ -1,0 +1,215 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"covey/dispatch/coordinator"
+	"covey/dispatch/ledger"
+	"covey/membership"
+	"covey/node/api"
+	"covey/node/calls"
+	"covey/node/troubles"
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// flockTimeout bounds asking the coordinator for its view; without an answer, this peer's own has to do.
+const flockTimeout = 500 * time.Millisecond
+
+func (v *View) Voters() (ids []taskstate.PeerID) {
+	for _, x := range v.cfg.Ledger.Voters() {
+		if x.Voting {
+			ids = append(ids, x.Peer)
+		}
+	}
+	return ids
+}
+
+// LivingVoters are the voters without those whose vote went with their disk: the peer is here, in another life.
+func (v *View) LivingVoters() (ids []taskstate.PeerID) {
+	view := v.cfg.Members()
+	for _, x := range v.cfg.Ledger.Voters() {
+		if got, ok := view.Get(x.Peer); x.Voting && !(ok && got.Verdict == membership.Alive && got.Seat != x.Incarnation) {
+			ids = append(ids, x.Peer)
+		}
+	}
+	return ids
+}
+
+// AskFlock asks the coordinator how it sees everybody; nil if there is none in time.
+func (v *View) AskFlock(ctx context.Context, job taskstate.JobID) *calls.Flock {
+	return v.askFlockFor(ctx, calls.FlockCall{Job: job})
+}
+
+// askFlockFor is askFlock about jobs, too. What is said about those names peers as people do.
+func (v *View) askFlockFor(ctx context.Context, ask calls.FlockCall) *calls.Flock {
+	ctx, cancel := context.WithTimeout(ctx, flockTimeout)
+	defer cancel()
+	f := v.cfg.Ask(ctx, ask)
+	v.nameIn(f)
+	return f
+}
+
+// nameIn puts names in place of ids in what a coordinator says for people.
+func (v *View) nameIn(f *calls.Flock) {
+	if f == nil || f.Waiting == "" && len(f.Whys) == 0 {
+		return
+	}
+	var pairs []string
+	for _, p := range f.Peers {
+		pairs = append(pairs, p.ID, v.Called(p.ID))
+	}
+	names := strings.NewReplacer(pairs...)
+	f.Waiting = names.Replace(f.Waiting)
+	for id, why := range f.Whys {
+		f.Whys[id] = names.Replace(why)
+	}
+}
+
+// Peers implements api.PeerBackend.
+func (v *View) Peers(ctx context.Context) (api.Peers, error) {
+	out := api.Peers{Peers: []api.Peer{}, AsOf: time.Now().UTC()}
+	who, epoch, ok := v.cfg.Ledger.Coordinator()
+	var seen *calls.Flock
+	if ok {
+		out.Coordinator, out.Epoch = who, epoch.String()
+		seen = v.AskFlock(ctx, "")
+	}
+	if seen == nil {
+		out.Coordinator, out.Missing, out.WaitingFor = "", v.Missing(), v.WaitingFor()
+	}
+	if seen != nil && seen.Frozen != "" {
+		out.Frozen, out.FrozenReason = true, fmt.Sprintf("%s (%s)", seen.Frozen, strings.Join(v.Names(seen.Gone), ", "))
+	}
+	view := v.cfg.Members()
+	for _, m := range v.Admitted() {
+		row := v.peerRow(m, view)
+		row.Coordinator = m.Entry.Peer == out.Coordinator
+		if seen != nil {
+			row.overlay(seen, m)
+		} else {
+			row.Voter = slices.Contains(v.LivingVoters(), row.ID)
+		}
+		if got, ok := view.Get(row.ID); ok && got.Parted && row.Standing != string(coordinator.Left) {
+			row.Standing = api.Stopped
+		}
+		out.Peers = append(out.Peers, row.Peer)
+	}
+	slices.SortFunc(out.Peers, func(a, b api.Peer) int {
+		if c := strings.Compare(a.Name, b.Name); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return out, nil
+}
+
+// Admitted is everybody admitted: from the ledger, or before its first entry has come, from the roster.
+func (v *View) Admitted() (out []ledger.Member) {
+	v.cfg.Replica.Read(func(s *ledger.State) {
+		for m := range s.Members() {
+			if m.In() {
+				out = append(out, m)
+			}
+		}
+	})
+	if len(out) == 0 {
+		for _, e := range v.cfg.Roster.All() {
+			if !e.Removed {
+				out = append(out, ledger.Member{Entry: e, Name: e.Name})
+			}
+		}
+	}
+	return out
+}
+
+type peerRow struct{ api.Peer }
+
+// peerRow is a member as this peer sees it by itself.
+func (v *View) peerRow(m ledger.Member, view *membership.View) peerRow {
+	id := m.Entry.Peer
+	p := api.Peer{
+		ID: id, Name: v.Name(id), Self: id == v.cfg.Self, Path: "none", Addrs: []string{}, Roles: RoleNames(m.Entry.Roles),
+		Standing: string(coordinator.Unknown), Labels: m.LabelsOver(nil), Offers: map[string]int64{}, OffersUsed: map[string]int64{},
+	}
+	if p.Self {
+		own := v.cfg.Offer()
+		describe(&p, own.OS, own.Arch, own.Resources.Others, m.LabelsOver(own.Labels))
+	}
+	p.Troubles = v.cfg.Wrong(id)
+	v.showAvailability(&p, m)
+	if got, ok := view.Get(id); ok {
+		p.Version, p.RTT = got.Version, got.RTT.Seconds()
+		p.Addrs = append(p.Addrs, got.Addrs...)
+		p.Age = time.Since(got.Since).Seconds()
+		p.Standing = ownStanding(got.Verdict)
+		if !got.Since.IsZero() && got.Verdict == membership.Alive {
+			p.Age = 0
+		}
+	}
+	switch direct, relayed := v.cfg.Net.Connected(id); {
+	case p.Self:
+		p.Path = "self"
+	case direct:
+		p.Path = "direct"
+	case relayed:
+		p.Path = "relayed"
+	}
+	if m.Left {
+		p.Standing = string(coordinator.Left)
+	}
+	return peerRow{p}
+}
+
+// ownStanding is what a verdict suggests when the coordinator cannot be asked.
+func ownStanding(v membership.Verdict) string {
+	switch v {
+	case membership.Alive:
+		return string(coordinator.Ready)
+	case membership.Suspect:
+		return string(coordinator.Suspect)
+	case membership.Dead:
+		return string(coordinator.Unreachable)
+	}
+	return string(coordinator.Unknown)
+}
+
+// overlay puts the coordinator's knowledge over one's own.
+func (p *peerRow) overlay(f *calls.Flock, m ledger.Member) {
+	for _, x := range f.Peers {
+		if x.ID != p.ID {
+			continue
+		}
+		p.Standing, p.Voter, p.Tasks, p.Trouble = x.Standing, x.Voter, x.Tasks, x.Trouble
+		p.Troubles = troubles.Merge(p.Troubles, calls.TroublesOf(x.Troubles))
+		p.CPUs, p.CPUsRunning = float64(x.Offer.MilliCPU)/1000, float64(x.Running.MilliCPU)/1000
+		p.CPUsQueued = float64(max(0, x.Promised.MilliCPU-x.Running.MilliCPU)) / 1000
+		p.Memory, p.MemoryUsed = x.Offer.Memory, x.Running.Memory
+		if x.OS != "" { // it had a session: its words are known
+			describe(&p.Peer, x.OS, x.Arch, x.Offer.Others, m.LabelsOver(x.Labels))
+		}
+		maps.Copy(p.OffersUsed, x.Running.Others.Map())
+	}
+}
+
+// RoleNames are roles as the API writes them.
+func RoleNames(roles []admission.Role) []string {
+	out := make([]string, 0, len(roles))
+	for _, r := range roles {
+		out = append(out, string(r))
+	}
+	return out
+}
+
+// describe puts what a peer says about itself into its row.
+func describe(p *api.Peer, os, arch string, offers taskstate.Counts, labels map[string]string) {
+	p.OS, p.Arch, p.Labels = os, arch, labels
+	if m := offers.Map(); m != nil {
+		p.Offers = m
+	}
+}

@@ -1,0 +1,60 @@
+package view
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/taskstate"
+	"covey/taskstate/jobfile"
+)
+
+// specOf is what a job runs and needs, for a glance.
+func specOf(j *taskstate.Job) *api.Spec {
+	s := &api.Spec{
+		CPUs: float64(j.Resources.MilliCPU) / 1000, Memory: j.Resources.Memory, Others: j.Resources.Others.Map(), Constraints: j.Constraints,
+	}
+	if p := j.Run.Process; p != nil {
+		s.Command, s.Shell, s.Script, s.Dir, s.Env = p.Command, p.Shell, len(p.Script), p.Dir, slices.Sorted(maps.Keys(p.Env))
+	}
+	s.Stdin = j.Stdin
+	if j.Run.Noop != nil {
+		s.Noop = float64(j.Run.Noop.Duration) / 1000
+	}
+	return s
+}
+
+// jobSpec is a job as it is now, also one that is held here.
+func (v *View) jobSpec(ctx context.Context, id string) (job *taskstate.Job, err error) {
+	found, held, err := v.Find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if held != nil {
+		return &held.Job, nil
+	}
+	v.cfg.Replica.Read(func(s *ledger.State) {
+		if r, ok := s.Job(found); ok {
+			job = r.Job()
+		}
+	})
+	if job == nil {
+		return nil, ErrNoJob(id)
+	}
+	return job, nil
+}
+
+// JobFile implements api.JobBackend.
+func (v *View) JobFile(ctx context.Context, id string) (api.JobFile, error) {
+	job, err := v.jobSpec(ctx, id)
+	if err != nil {
+		return api.JobFile{}, err
+	}
+	b, err := jobfile.Format(job)
+	if err != nil {
+		return api.JobFile{}, api.Errorf(api.Conflict, "job %s cannot be written as a file: %v", job.ID, err)
+	}
+	return api.JobFile{ID: string(job.ID), File: string(b)}, nil
+}
