@@ -1,24 +1,6 @@
 package ledger
 
-import (
-	"slices"
-
-	"covey/taskstate"
-)
-
-// Limits of what a State keeps. They are constants because every replica must forget the same things at the same entry.
-const (
-	KeepFinished = 1000                    // finished jobs, by count, of those that ended more than KeepSure ago, or of all if Set says so
-	KeepSure     = 7 * 24 * 60 * 60 * 1000 // nothing that ended so lately goes by a count that nobody has set: milliseconds of ledger stamps
-	KeepFor      = 7 * 24 * 60 * 60 * 1000 // finished jobs, by age in milliseconds of ledger stamps, unless Set says otherwise
-	KeepBytes    = 32 << 20                // what finished jobs may weigh together; the newest one always stays
-	KeepGone     = 10_000                  // ids of forgotten jobs, so that a late repetition of Submit does not run them again
-	KeepInvites  = 1000                    // invites; of those that admit nobody any more the oldest go first
-	MaxPins      = 100                     // jobs that are kept because somebody said so
-	MaxAfter     = 100                     // jobs that one waits for
-	MaxLabels    = 100                     // labels that people give or take from one peer
-	MaxSlots     = 1 << 20                 // slots of one job; as many elements as a decoded list may have
-)
+import "covey/taskstate"
 
 // Apply carries out one entry and answers each of its commands, in order. It reads no clock and draws no randomness: everybody
 // who applies the same entries holds the same state. Entries come in order of Index; an entry of an older epoch than has been
@@ -110,70 +92,25 @@ func (s *State) applyLasting(c *Command) Result {
 	return Result{Refused: CodeInvalid}
 }
 
-// forget drops the finished jobs that are too many, too old or too heavy, the ones that ended first first. Those that are pinned go last, and only
-// because all together are too heavy.
-func (s *State) forget() {
-	for {
-		i := s.due()
-		if i < 0 {
+// effects is what a command did beyond what it says.
+type effects struct {
+	again    []Again
+	released []taskstate.JobID
+	cut      []taskstate.JobID
+}
+
+func (f *effects) into(r *Result) { r.Again, r.Released, r.Cut = f.again, f.released, f.cut }
+
+// waits notes that a slot waits, in one run with the slot before if that waits alike.
+func (f *effects) waits(j *JobRecord, n, attempt int, x side) {
+	a := Again{Job: j.job.ID, Slots: Slots{First: n, N: 1, Attempt: attempt}, Version: j.version(x), NotBefore: x.notBefore}
+	if k := len(f.again) - 1; k >= 0 {
+		l := &f.again[k]
+		next := Again{Job: l.Job, Slots: Slots{First: l.Slots.First + l.Slots.N, N: 1, Attempt: l.Slots.Attempt}, Version: l.Version, NotBefore: l.NotBefore}
+		if a == next {
+			l.Slots.N++
 			return
 		}
-		j := s.finished[i]
-		s.finished = slices.Delete(s.finished, i, i+1)
-		s.kept -= j.weight
-		s.drop(j)
 	}
-}
-
-// due is the finished job that is to be forgotten now, -1 if none is.
-func (s *State) due() int {
-	if len(s.finished) == 0 {
-		return -1
-	}
-	heavy := s.kept > KeepBytes && len(s.finished) > 1
-	i := slices.IndexFunc(s.finished, func(j *JobRecord) bool { return !j.pinned })
-	if i < 0 || heavy && i == len(s.finished)-1 { // the newest one always stays
-		if heavy {
-			return 0
-		}
-		return -1
-	}
-	keep, age := s.settings.Full(), s.stamp-s.finished[i].ended
-	many := len(s.finished)-i > keep.KeepJobs && (s.settings.KeepJobs != 0 || age > KeepSure)
-	if many || age > keep.KeepFor || heavy {
-		return i
-	}
-	return -1
-}
-
-func (s *State) drop(j *JobRecord) {
-	delete(s.jobs, j.job.ID)
-	for i, x := range s.order {
-		if x == j {
-			s.order = append(s.order[:i], s.order[i+1:]...)
-			break
-		}
-	}
-	s.gone.add(j.job.ID)
-	s.forgotten = append(s.forgotten, Forgotten{Job: j.job.ID, State: j.State()})
-}
-
-// Forgotten tells whether a job was here once and is forgotten, as far as that is remembered.
-func (s *State) Forgotten(id taskstate.JobID) bool { return s.gone.have[id] }
-
-// goneJobs remembers the ids of forgotten jobs, the newest KeepGone of them.
-type goneJobs struct {
-	ids  []taskstate.JobID
-	have map[taskstate.JobID]bool
-}
-
-func newGoneJobs() goneJobs { return goneJobs{have: map[taskstate.JobID]bool{}} }
-
-func (g *goneJobs) add(id taskstate.JobID) {
-	if len(g.ids) >= KeepGone {
-		delete(g.have, g.ids[0])
-		g.ids = g.ids[1:]
-	}
-	g.ids = append(g.ids, id)
-	g.have[id] = true
+	f.again = append(f.again, a)
 }
