@@ -54,8 +54,10 @@ var floors = map[string]int{
 	"cmd/peer":                10,
 	"node/runner/supervise":   0,
 
-	"dispatch/ledger/quorum":      3,
-	"dispatch/ledger/quorum/mark": 1,
+	"dispatch/ledger/quorum":         3,
+	"dispatch/ledger/quorum/store":   2,
+	"dispatch/ledger/quorum/mark":    1,
+	"dispatch/ledger/quorum/raftlog": 0,
 }
 
 func floorOf(pkg string) (int, bool) {

@@ -244,7 +244,7 @@ func (n *Node) answerSight(ctx context.Context, peer taskstate.PeerID, ask sight
 	if ask.Stand != "" && !n.mayAskToStand(s, peer, ask) {
 		return voterAnswer{}, errors.New("only who holds a seat stands for election, in a term that can be")
 	}
-	_, stuck := s.store.stuck() // one that waits for its own disk does not lead, whatever raft believes
+	_, stuck := s.store.Stuck() // one that waits for its own disk does not lead, whatever raft believes
 	out := sight{Leads: s.raft.State() == raft.Leader && !stuck, Last: s.raft.LastIndex()}
 	switch {
 	case out.Leads || ask.Direct:

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum/store"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -182,11 +183,11 @@ func (n *Node) restore() error {
 	defer n.life.Unlock()
 	_, err = os.Stat(n.seatDir(mem.Seat))
 	if err != nil {
-		err = &unsound{why: fmt.Errorf("its folder is missing: %w", err)}
+		err = &store.Unsound{Why: fmt.Errorf("its folder is missing: %w", err)}
 	} else {
 		err = n.openSeat(mem.Seat, nil)
 	}
-	if bad := new(unsound); errors.As(err, &bad) {
+	if bad := new(store.Unsound); errors.As(err, &bad) {
 		return n.loseSeat(mem.Seat, bad)
 	}
 	return err

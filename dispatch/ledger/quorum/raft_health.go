@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"covey/dispatch/ledger/quorum/store"
 )
 
 // Health is nil, or why this peer, as a voter, cannot write its log now: it takes no part in decisions meanwhile. Others go on without
 // it, as long as they are a majority.
 func (n *Node) Health() error {
 	if s := n.currentSeat(); s != nil {
-		return s.store.health()
+		return s.store.Health()
 	}
 	return nil
 }
@@ -26,27 +28,24 @@ func (errStuck) Error() string { return "this peer's disk is stuck" }
 // than the one that waits for the disk, for ever. Without them the others elect another.
 type steadyTransport struct {
 	*raft.NetworkTransport
-	store *logStore
+	store *store.Log
 }
 
 var _ raft.WithPreVote = steadyTransport{}
 
 // AppendEntries implements raft.Transport.
 func (t steadyTransport) AppendEntries(id raft.ServerID, to raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	if _, stuck := t.store.stuck(); stuck {
+	if _, stuck := t.store.Stuck(); stuck {
 		return errStuck{}
 	}
 	return t.NetworkTransport.AppendEntries(id, to, req, resp)
 }
 
-// diskLook is how often watchDisk looks, while there is anything to see.
-const diskLook = 500 * time.Millisecond
-
 // watchDisk says in the log when this voter's disk begins and ceases to take what is written, until ctx ends. It ends this peer's own
 // term when the disk is stuck: raft, which waits for the disk, cannot. That term is over for good: when the disk answers again, raft
 // hears of the next one from the others, or begins one.
 func (n *Node) watchDisk(ctx context.Context) {
-	t := time.NewTimer(diskLook)
+	t := time.NewTimer(store.Look)
 	defer t.Stop()
 	var w diskWatch
 	for {
@@ -54,13 +53,13 @@ func (n *Node) watchDisk(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-n.disk.wake:
-			t.Reset(diskLook)
+			t.Reset(store.Look)
 			continue
 		case <-t.C:
 		}
 		w.look(ctx, n)
 		if !n.disk.rest(n.diskBusy) {
-			t.Reset(diskLook)
+			t.Reset(store.Look)
 		}
 	}
 }
@@ -74,8 +73,8 @@ func (w *diskWatch) look(ctx context.Context, n *Node) {
 		*w = diskWatch{}
 		return
 	}
-	err := s.store.health()
-	_, stuck := s.store.stuck()
+	err := s.store.Health()
+	_, stuck := s.store.Stuck()
 	switch {
 	case err != nil && !w.sick:
 		n.cfg.Log.Error("this voter takes no part in decisions", "err", err)
@@ -93,7 +92,7 @@ func (w *diskWatch) look(ctx context.Context, n *Node) {
 // diskBusy tells whether a write is under way, or the last one failed, so that there is something to see soon.
 func (n *Node) diskBusy() bool {
 	s := n.currentSeat()
-	return s != nil && (s.store.since.Load() != nil || s.store.trouble.Load() != nil)
+	return s != nil && s.store.Busy()
 }
 
 // stir lets one who looks at something every now and then sleep while nothing moves.

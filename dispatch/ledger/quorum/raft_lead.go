@@ -76,7 +76,7 @@ func (n *Node) serveTerm(ctx context.Context, lead func(context.Context, tasksta
 	}()
 	defer func() {
 		n.lead.CompareAndSwap(l, nil)
-		s.store.await(proposals)
+		s.store.Await(proposals)
 	}()
 	if err := l.announce(ctx); err != nil {
 		n.cfg.Log.Debug("elected, but could not say so", "epoch", l.epoch, "err", err)

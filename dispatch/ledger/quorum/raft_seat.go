@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +13,10 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum/mark"
+	"covey/dispatch/ledger/quorum/raftlog"
+	"covey/dispatch/ledger/quorum/store"
 	"covey/taskstate"
 )
 
@@ -37,7 +41,7 @@ type seat struct {
 	raft       *raft.Raft
 	trans      *raft.NetworkTransport
 	stream     *streamLayer
-	store      *logStore
+	store      *store.Log
 	fsm        *fsm
 	watch      *raft.Observer
 	watched    chan struct{} // closed when the watcher has ended
@@ -45,8 +49,8 @@ type seat struct {
 	opened     time.Time
 	seen       bool // a configuration that contains this server was seen; guarded by Node.mu
 	config     configLock
-	settings   sync.Mutex              // one change of raft's settings at a time
-	unsound    atomic.Pointer[unsound] // why this seat must not vote any more
+	settings   sync.Mutex                    // one change of raft's settings at a time
+	unsound    atomic.Pointer[store.Unsound] // why this seat must not vote any more
 }
 
 func (n *Node) currentSeat() *seat {
@@ -68,20 +72,20 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the ledger's folder: %w", err)
 	}
-	logger := newRaftLog(n.cfg.Log)
-	s.store, err = openLogStore(dir, logger.Named("wal"), n.cfg.Hurt)
-	if err != nil {
+	logger := raftlog.New(n.cfg.Log)
+	onDisk := n.logIn(dir)
+	onDisk.Moved = n.disk.moved
+	if s.store, err = store.Open(onDisk); err != nil {
 		return err
 	}
-	s.store.stir = &n.disk
-	kept, err := openSnapStore(dir, logger)
+	kept, err := store.OpenSnapshots(dir, n.cfg.Log, soundState)
 	if err == nil {
-		err = s.sound(kept)
+		err = s.store.Sound(kept)
 	}
 	if err != nil {
 		return errors.Join(err, s.store.Close())
 	}
-	snaps := markedSnaps{kept, s.store}
+	snaps := s.store.Marked(kept)
 	conf := n.raftConfig(s)
 	conf.Logger = logger
 	if err := n.checkLog(s, snaps); err != nil {
@@ -93,7 +97,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 			return fmt.Errorf("found a ledger in %s: %w", dir, err)
 		}
 	}
-	_, floor, err := s.store.configuration(snaps)
+	_, floor, err := s.store.Configuration(snaps)
 	if err != nil {
 		_ = s.store.Close()
 		return fmt.Errorf("read the ledger's log in %s: %w", dir, err)
@@ -110,7 +114,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 		return nil
 	}
 	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout, MaxRPCsInFlight: noPipeline})
-	s.raft, err = newRaft(conf, s.fsm, raftLogs{s.store, func(err error) { n.seatUnsound(s, err) }}, snaps, steadyTransport{s.trans, s.store})
+	s.raft, err = newRaft(conf, s.fsm, s.store.Guarded(func(err error) { n.seatUnsound(s, err) }), snaps, steadyTransport{s.trans, s.store})
 	if err != nil {
 		s.trans.CloseStreams()
 		_ = s.trans.Close()
@@ -128,6 +132,41 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	}
 	s.settle(n)
 	n.Doubt()
+	return nil
+}
+
+// logIn is how a log in a folder is opened.
+func (n *Node) logIn(dir string) store.Config {
+	return store.Config{Dir: dir, Log: n.cfg.Log, Hurt: n.cfg.Hurt, Entry: soundEntry}
+}
+
+func soundEntry(data []byte) error {
+	_, err := ledger.ReadEntry(0, data)
+	return err
+}
+
+func soundState(snapshot []byte) error {
+	_, err := ledger.DecodeState(snapshot)
+	return err
+}
+
+func (n *Node) markPath() string { return cmp.Or(n.cfg.Mark, filepath.Join(n.cfg.Dir, "mark")) }
+
+// checkLog refuses a log that has less than it is known to have had, and has its mark kept from now on.
+func (n *Node) checkLog(s *seat, snaps raft.SnapshotStore) error {
+	p := store.Promise{File: n.markPath(), Self: mark.Mark{Server: s.self.server(), Generation: s.generation}, Decided: s.fsm.decided.Load}
+	n.mu.Lock()
+	if n.bound.generation == s.generation {
+		p.Reaches = n.bound.index
+	}
+	p.Marked = n.tenure.marked
+	n.mu.Unlock()
+	if err := s.store.Check(p, snaps); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	n.tenure.marked = false
+	n.mu.Unlock()
 	return nil
 }
 
@@ -226,7 +265,7 @@ func (s *seat) is(v Voter) bool { return v.Peer == s.self.Peer && v.Incarnation 
 func (s *seat) leader() (taskstate.PeerID, bool) {
 	_, id := s.raft.LeaderWithID()
 	peer, _, err := parseServer(string(id))
-	if _, stuck := s.store.stuck(); stuck && peer == s.self.Peer {
+	if _, stuck := s.store.Stuck(); stuck && peer == s.self.Peer {
 		return "", false
 	}
 	return peer, err == nil
@@ -304,7 +343,7 @@ func (n *Node) keepSeat() {
 	if s := n.currentSeat(); s != nil {
 		s.renewLog()
 		s.fsm.snapshotIfDue(s)
-		_ = s.store.note() // Health says what is wrong with the disk
+		_ = s.store.Note() // Health says what is wrong with the disk
 	}
 	if !n.seatTakenAway() {
 		return
@@ -333,4 +372,40 @@ func (n *Node) dropSeat(s *seat) error {
 		return e
 	}
 	return err
+}
+
+// newRaft starts raft. Its own goroutine reads the log first, and ends if that is rotten.
+func newRaft(conf *raft.Config, f raft.FSM, logs store.Guarded, snaps raft.SnapshotStore, trans raft.Transport) (r *raft.Raft, err error) {
+	done := make(chan struct{})
+	err = errors.New("the ledger's log is rotten")
+	go func() {
+		defer close(done)
+		defer func() {
+			if x := recover(); x != nil {
+				err = fmt.Errorf("raft cannot begin with what the disk holds: %v", x)
+			}
+		}()
+		r, err = raft.NewRaft(conf, f, logs, logs, snaps, trans)
+	}()
+	<-done
+	return r, err
+}
+
+// renewLog makes a snapshot and cuts off all entries before it if there are some without checksums.
+func (s *seat) renewLog() {
+	if !s.store.Unsummed() {
+		return
+	}
+	_ = s.reload(func(c *raft.ReloadableConfig) { c.TrailingLogs = 0 })
+	_ = s.raft.Snapshot().Error() // raft logs it; the next look tries again
+	_ = s.reload(func(c *raft.ReloadableConfig) { c.TrailingLogs = trailingLogs })
+}
+
+// reload changes raft's settings, one change at a time.
+func (s *seat) reload(f func(*raft.ReloadableConfig)) error {
+	s.settings.Lock()
+	defer s.settings.Unlock()
+	c := s.raft.ReloadableConfig()
+	f(&c)
+	return s.raft.ReloadConfig(c)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"covey/dispatch/ledger/quorum/mark"
+	"covey/dispatch/ledger/quorum/store"
 	"covey/taskstate"
 )
 
@@ -75,17 +76,17 @@ func (n *Node) saveSeen(end bool) {
 
 // ownMark is the own mark as it is on disk, signed.
 func (n *Node) ownMark(s *seat) (mark.Signed, bool) {
-	if s == nil || n.cfg.Sign == nil || s.unsound.Load() != nil || s.store.acked == nil {
+	if s == nil || n.cfg.Sign == nil || s.unsound.Load() != nil {
 		return mark.Signed{}, false
 	}
-	m := s.store.acked.now.Load()
-	if m == nil {
+	m, ok := s.store.Acknowledged()
+	if !ok {
 		return mark.Signed{}, false
 	}
 	n.seen.mu.Lock()
 	defer n.seen.mu.Unlock()
-	if n.seen.signed.Mark != *m {
-		signed, err := mark.Sign(*m, n.cfg.Sign)
+	if n.seen.signed.Mark != m {
+		signed, err := mark.Sign(m, n.cfg.Sign)
 		if err != nil {
 			return mark.Signed{}, false
 		}
@@ -149,14 +150,11 @@ func (n *Node) wantsMark(m mark.Mark, generation uint64) bool {
 
 // compareOwn gives the seat up if it had acknowledged more than its folder knows.
 func (n *Node) compareOwn(s *seat, from taskstate.PeerID, shown mark.Mark) {
-	if s.store.acked == nil {
+	m, ok := s.store.Acknowledged()
+	if !ok || !m.Behind(shown) {
 		return
 	}
-	m := s.store.acked.now.Load()
-	if m == nil || !m.Behind(shown) {
-		return
-	}
-	n.seatUnsound(s, &unsound{held: shown.Index, left: m.Index, why: fmt.Errorf(
+	n.seatUnsound(s, &store.Unsound{Held: shown.Index, Left: m.Index, Why: fmt.Errorf(
 		"%s shows, signed by this peer itself, that it had acknowledged entry %d in term %d and voted in term %d; its folder knows of entry %d, term %d and term %d, and was turned back",
 		from, shown.Index, shown.Term, shown.Voted, m.Index, m.Term, m.Voted)})
 }

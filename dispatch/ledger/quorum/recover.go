@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum/store"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
@@ -139,16 +140,15 @@ func (n *Node) writeSeat(st *ledger.State) (err error) {
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
 		return err
 	}
-	logger := newRaftLog(n.cfg.Log)
-	store, err := openLogStore(dir, logger.Named("wal"), n.cfg.Hurt)
+	log, err := store.Open(n.logIn(dir))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	if err := store.SetUint64([]byte("CurrentTerm"), 1); err != nil {
+	defer func() { err = errors.Join(err, log.Close()) }()
+	if err := log.SetUint64([]byte("CurrentTerm"), 1); err != nil {
 		return err
 	}
-	snaps, err := openSnapStore(dir, logger)
+	snaps, err := store.OpenSnapshots(dir, n.cfg.Log, soundState)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum/store"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
@@ -137,7 +138,9 @@ func (n *Node) salvaged(read func(log raft.LogStore, generation uint64) error) e
 	if _, err := os.Stat(filepath.Join(dir, "wal-meta.db")); err != nil {
 		return nil //nolint:nilerr // nothing is left
 	}
-	log, err := openLogStore(dir, newRaftLog(n.cfg.Log), nil)
+	conf := n.logIn(dir)
+	conf.Hurt = nil
+	log, err := store.Open(conf)
 	if err != nil {
 		return nil //nolint:nilerr // the same; the seat was given up because of it
 	}

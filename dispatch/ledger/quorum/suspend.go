@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"covey/dispatch/ledger/quorum/store"
 	"covey/taskstate"
 )
 
@@ -63,7 +64,7 @@ func (n *Node) Resume() error {
 	}
 	defer n.kick()
 	err := n.openSeat(was.seat, nil)
-	if bad := new(unsound); errors.As(err, &bad) {
+	if bad := new(store.Unsound); errors.As(err, &bad) {
 		return n.loseSeat(was.seat, bad)
 	}
 	return err

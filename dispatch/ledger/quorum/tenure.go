@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"covey/dispatch/ledger/quorum/store"
 	"covey/taskstate"
 )
 
@@ -32,18 +33,6 @@ type Loss struct {
 	At         int64  `cbor:"6,keyasint,omitempty"` // milliseconds since 1970
 	Folder     string `cbor:"7,keyasint,omitempty"` // where what is left was put, on that peer
 }
-
-// unsound is an error that says: this seat's log has lost something, or is older than what was acknowledged, and must not be voted with.
-type unsound struct {
-	why        error
-	held, left uint64 // as in Loss
-}
-
-// Error implements error.
-func (u *unsound) Error() string { return u.why.Error() }
-
-// Unwrap implements errors' convention.
-func (u *unsound) Unwrap() error { return u.why }
 
 // incarnationBytes is the length of an incarnation before it is written in hexadecimal.
 const incarnationBytes = 8
@@ -146,16 +135,16 @@ func (n *Node) redraw() {
 // acknowledges nothing from this moment on. It is given up for good a moment later, on disk as well (see loseSeat), and the coordinator, if
 // the others can elect one, seats this peer anew, with an empty log that is brought up to date.
 func (n *Node) seatUnsound(s *seat, why error) {
-	u, ok := why.(*unsound) //nolint:errorlint // not one that is wrapped: what is around it would be lost
+	u, ok := why.(*store.Unsound) //nolint:errorlint // not one that is wrapped: what is around it would be lost
 	if !ok {
-		u = &unsound{why: why}
+		u = &store.Unsound{Why: why}
 	}
 	if !s.unsound.CompareAndSwap(nil, u) {
 		return
 	}
 	n.cfg.Log.Error("this voter's log cannot be believed: it votes no more and asks for another seat", "err", u)
 	_ = s.stream.Close()
-	s.store.bar(u)
+	s.store.Bar(u)
 	select {
 	case n.notify <- false:
 	default: // full of news of its own
@@ -192,7 +181,7 @@ func (n *Node) keepTenure() {
 
 // loseSeat gives up a seat, open or not, whose log cannot be believed: it puts what is left aside for a person to look at, and remembers
 // what was lost. The caller holds life.
-func (n *Node) loseSeat(generation uint64, u *unsound) error {
+func (n *Node) loseSeat(generation uint64, u *store.Unsound) error {
 	side, err := n.sideFolder(generation)
 	if err != nil {
 		n.cfg.Log.Warn("what is left of the ledger's log stays where it is", "err", err)
@@ -207,7 +196,7 @@ func (n *Node) loseSeat(generation uint64, u *unsound) error {
 	n.voters = voters // for messages
 	t := &n.tenure
 	t.lost = &Loss{
-		Server: Voter{Peer: n.cfg.Self, Incarnation: t.inc}.server(), Generation: generation, Held: u.held, Left: u.left,
+		Server: Voter{Peer: n.cfg.Self, Incarnation: t.inc}.server(), Generation: generation, Held: u.Held, Left: u.Left,
 		Why: u.Error(), At: n.cfg.Now().UnixMilli(), Folder: side,
 	}
 	t.inc = n.cfg.Draw()

@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/raft"
 
 	"covey/dispatch/ledger/quorum/mark"
+	"covey/dispatch/ledger/quorum/raftlog"
+	"covey/dispatch/ledger/quorum/store"
 	"covey/taskstate"
 )
 
@@ -52,17 +54,16 @@ func (n *Node) ownServer(generation uint64) (inc taskstate.Incarnation, err erro
 	if _, err := os.Stat(filepath.Join(dir, "wal-meta.db")); err != nil {
 		return "", err
 	}
-	logger := newRaftLog(n.cfg.Log)
-	store, err := openLogStore(dir, logger.Named("wal"), n.cfg.Hurt)
+	log, err := store.Open(n.logIn(dir))
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, logger)
+	defer func() { err = errors.Join(err, log.Close()) }()
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, raftlog.New(n.cfg.Log))
 	if err != nil {
 		return "", err
 	}
-	c, _, err := store.configuration(snaps)
+	c, _, err := log.Configuration(snaps)
 	if err != nil {
 		return "", err
 	}

@@ -1,4 +1,4 @@
-package quorum
+package store
 
 import (
 	"encoding/binary"
@@ -8,9 +8,6 @@ import (
 	"runtime"
 
 	"github.com/hashicorp/raft"
-
-	"covey/dispatch/ledger"
-	"covey/p2p/wire"
 )
 
 // Every entry of the log carries a checksum of all it says, which is checked whenever it is read: raft-wal checks what the last write
@@ -75,7 +72,7 @@ func summedFrom(stable raft.StableStore, last uint64) (uint64, error) {
 
 // readLog reads an entry and proves that it is what was written. What the log knows not to be there, and what says nothing about what is
 // on the disk, is an error of another kind than rotten.
-func (s *logStore) readLog(index uint64, l *raft.Log) (err error) {
+func (s *Log) readLog(index uint64, l *raft.Log) (err error) {
 	defer func() {
 		if r := recover(); r != nil { // raft-wal's decoder, on nonsense
 			err = &rotten{index, fmt.Errorf("%v", r)}
@@ -97,7 +94,7 @@ func (s *logStore) readLog(index uint64, l *raft.Log) (err error) {
 }
 
 // proved checks what was read.
-func (s *logStore) proved(index uint64, l *raft.Log) error {
+func (s *Log) proved(index uint64, l *raft.Log) error {
 	switch {
 	case l.Index != index:
 		return fmt.Errorf("it is entry %d", l.Index)
@@ -109,15 +106,14 @@ func (s *logStore) proved(index uint64, l *raft.Log) error {
 	case index >= s.summed:
 		return errors.New("it has no checksum")
 	}
-	return plausible(l)
+	return s.plausible(l)
 }
 
 // plausible is all that can be said of an entry without a checksum: that it makes sense.
-func plausible(l *raft.Log) error {
+func (s *Log) plausible(l *raft.Log) error {
 	switch l.Type {
 	case raft.LogCommand:
-		var e ledger.Entry
-		return wire.Unmarshal(l.Data, &e)
+		return s.cfg.Entry(l.Data)
 	case raft.LogConfiguration:
 		raft.DecodeConfiguration(l.Data) // panics
 		return nil
@@ -128,7 +124,7 @@ func plausible(l *raft.Log) error {
 }
 
 // prove reads the whole log.
-func (s *logStore) prove() error {
+func (s *Log) prove() error {
 	first, err1 := s.FirstIndex()
 	last, err2 := s.LastIndex()
 	if err := errors.Join(err1, err2); err != nil {
@@ -146,22 +142,25 @@ func (s *logStore) prove() error {
 	return nil
 }
 
-// unsummed tells whether there are entries without a checksum.
-func (s *logStore) unsummed() bool {
+// Unsummed tells whether there are entries without a checksum.
+func (s *Log) Unsummed() bool {
 	first, err := s.FirstIndex()
 	return err == nil && first > 0 && first < s.summed
 }
 
-// raftLogs is the log as raft reads it. Raft ends the whole program if it cannot read an entry that it is about to apply. Here the
+// Guarded is the log as raft reads it. Raft ends the whole program if it cannot read an entry that it is about to apply. Here the
 // goroutine of raft's that meets a rotten one ends instead, with all that it has deferred: a leader steps down, a question that is being
 // answered gets a no. The seat is given up then, and raft with it.
-type raftLogs struct {
-	*logStore
+type Guarded struct {
+	*Log
 	bad func(error)
 }
 
+// Guarded is this log for raft; bad hears of what is rotten in it.
+func (s *Log) Guarded(bad func(error)) Guarded { return Guarded{s, bad} }
+
 // GetLog implements raft.LogStore.
-func (l raftLogs) GetLog(index uint64, out *raft.Log) error {
+func (l Guarded) GetLog(index uint64, out *raft.Log) error {
 	err := l.readLog(index, out)
 	if r := new(rotten); errors.As(err, &r) {
 		l.bad(err)
@@ -170,53 +169,17 @@ func (l raftLogs) GetLog(index uint64, out *raft.Log) error {
 	return err
 }
 
-// newRaft starts raft. Its own goroutine reads the log first, and ends if that is rotten.
-func newRaft(conf *raft.Config, f raft.FSM, logs raftLogs, snaps raft.SnapshotStore, trans raft.Transport) (r *raft.Raft, err error) {
-	done := make(chan struct{})
-	err = errors.New("the ledger's log is rotten")
-	go func() {
-		defer close(done)
-		defer func() {
-			if x := recover(); x != nil {
-				err = fmt.Errorf("raft cannot begin with what the disk holds: %v", x)
-			}
-		}()
-		r, err = raft.NewRaft(conf, f, logs, logs, snaps, trans)
-	}()
-	<-done
-	return r, err
-}
-
-// sound looks at all a seat's folder holds before raft believes it. Snapshots that cannot be read are put away: the log may go on from an
+// Sound looks at all that is in the folder before raft believes it. Snapshots that cannot be read are put away: the log may go on from an
 // older one.
-func (s *seat) sound(snaps *snapStore) error {
+func (s *Log) Sound(snaps *Snapshots) error {
 	if err := snaps.keepSound(); err != nil {
 		return err
 	}
-	if err := s.store.prove(); err != nil {
+	if err := s.prove(); err != nil {
 		if passing(err) {
 			return err
 		}
-		return &unsound{why: err}
+		return &Unsound{Why: err}
 	}
 	return nil
-}
-
-// renewLog makes a snapshot and cuts off all entries before it if there are some without checksums.
-func (s *seat) renewLog() {
-	if !s.store.unsummed() {
-		return
-	}
-	_ = s.reload(func(c *raft.ReloadableConfig) { c.TrailingLogs = 0 })
-	_ = s.raft.Snapshot().Error() // raft logs it; the next look tries again
-	_ = s.reload(func(c *raft.ReloadableConfig) { c.TrailingLogs = trailingLogs })
-}
-
-// reload changes raft's settings, one change at a time.
-func (s *seat) reload(f func(*raft.ReloadableConfig)) error {
-	s.settings.Lock()
-	defer s.settings.Unlock()
-	c := s.raft.ReloadableConfig()
-	f(&c)
-	return s.raft.ReloadConfig(c)
 }

@@ -1,4 +1,4 @@
-package quorum
+package store
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,30 +15,33 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
-	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum/raftlog"
 	"covey/p2p/wire"
 )
 
-// snapStore keeps raft's snapshots as raft's own store does, which checks a checksum of a snapshot's content whenever it is opened, but
+// Snapshots keeps raft's snapshots as raft's own store does, which checks a checksum of a snapshot's content whenever it is opened, but
 // of nothing beside it. So what is beside it – which entry it is of, and the voters – is written once more at the beginning of the content.
 // Snapshots of version 0.1 have no such beginning.
-type snapStore struct {
+type Snapshots struct {
 	*raft.FileSnapshotStore
-	dir string // of the seat
-	log hclog.Logger
+	dir   string // of the seat
+	log   hclog.Logger
+	sound func(content []byte) error
 }
 
-var _ raft.SnapshotStore = (*snapStore)(nil)
+var _ raft.SnapshotStore = (*Snapshots)(nil)
 
 // snapsKept is how many snapshots stay.
 const snapsKept = 2
 
-func openSnapStore(dir string, logger hclog.Logger) (*snapStore, error) {
+// OpenSnapshots opens or creates the snapshots in a folder. sound tells whether the content of one makes sense.
+func OpenSnapshots(dir string, to *slog.Logger, sound func(content []byte) error) (*Snapshots, error) {
+	logger := raftlog.New(to)
 	s, err := raft.NewFileSnapshotStoreWithLogger(dir, snapsKept, logger)
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger's snapshots in %s: %w", dir, err)
 	}
-	return &snapStore{FileSnapshotStore: s, dir: dir, log: logger}, nil
+	return &Snapshots{FileSnapshotStore: s, dir: dir, log: logger, sound: sound}, nil
 }
 
 // snapMagic begins the content of a snapshot; the length of the snapHead follows in four bytes, and that.
@@ -63,7 +67,7 @@ func headOf(index, term uint64, conf raft.Configuration, confIndex uint64) ([]by
 }
 
 // Create implements raft.SnapshotStore.
-func (s *snapStore) Create(v raft.SnapshotVersion, index, term uint64, conf raft.Configuration, confIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+func (s *Snapshots) Create(v raft.SnapshotVersion, index, term uint64, conf raft.Configuration, confIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
 	head, err := headOf(index, term, conf, confIndex)
 	if err != nil {
 		return nil, err
@@ -85,7 +89,7 @@ type snapBody struct {
 }
 
 // Open implements raft.SnapshotStore.
-func (s *snapStore) Open(id string) (_ *raft.SnapshotMeta, _ io.ReadCloser, err error) {
+func (s *Snapshots) Open(id string) (_ *raft.SnapshotMeta, _ io.ReadCloser, err error) {
 	defer func() {
 		if r := recover(); r != nil { // raft, on a file that makes no sense
 			err = fmt.Errorf("snapshot %s is damaged: %v", id, r)
@@ -103,7 +107,7 @@ func (s *snapStore) Open(id string) (_ *raft.SnapshotMeta, _ io.ReadCloser, err 
 }
 
 // behindHead reads the head of a snapshot and proves that meta says the same.
-func (s *snapStore) behindHead(meta *raft.SnapshotMeta, file io.Reader) (io.Reader, error) {
+func (s *Snapshots) behindHead(meta *raft.SnapshotMeta, file io.Reader) (io.Reader, error) {
 	begin := make([]byte, len(snapMagic)+4)
 	n, err := io.ReadFull(file, begin)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
@@ -132,7 +136,7 @@ func (s *snapStore) behindHead(meta *raft.SnapshotMeta, file io.Reader) (io.Read
 }
 
 // keepSound puts the snapshots that cannot be read beside the others, where raft does not look, up to the newest one that can.
-func (s *snapStore) keepSound() error {
+func (s *Snapshots) keepSound() error {
 	names, err := s.names()
 	if err != nil {
 		return err
@@ -151,7 +155,7 @@ func (s *snapStore) keepSound() error {
 }
 
 // prove reads a snapshot to its end.
-func (s *snapStore) prove(id string) error {
+func (s *Snapshots) prove(id string) error {
 	meta, r, err := s.Open(id)
 	if err != nil {
 		return err
@@ -166,8 +170,7 @@ func (s *snapStore) prove(id string) error {
 	case meta.ID != id:
 		return fmt.Errorf("it says that it is %s", meta.ID)
 	}
-	_, err = ledger.DecodeState(b)
-	return err
+	return s.sound(b)
 }
 
 // snapName is the name of a snapshot's folder, TERM-INDEX-TIME.
@@ -177,7 +180,7 @@ type snapName struct {
 }
 
 // names lists the snapshots, the newest first, those that cannot be read included.
-func (s *snapStore) names() (out []snapName, err error) {
+func (s *Snapshots) names() (out []snapName, err error) {
 	files, err := os.ReadDir(filepath.Join(s.dir, "snapshots"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -1,4 +1,4 @@
-package quorum
+package raftlog
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func TestOfRaftsWordsOnlyWhatIsNotEverydayIsAWarning(t *testing.T) {
 		{"information by level", "DEBUG", func(l hclog.Logger) { l.Log(hclog.Info, "x", "peer", "b") }},
 	} {
 		var out bytes.Buffer
-		c.say(newRaftLog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		c.say(New(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 		got := out.String()
 		if c.want == "" && got != "" || c.want != "" && (!strings.Contains(got, "level="+c.want+" ") || !strings.Contains(got, "raft: ") || !strings.Contains(got, "peer=b")) {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
@@ -37,7 +37,7 @@ func TestOfRaftsWordsOnlyWhatIsNotEverydayIsAWarning(t *testing.T) {
 
 func TestRaftIsSparedTheWordsNobodyHears(t *testing.T) {
 	for level, hears := range map[slog.Level]bool{slog.LevelDebug: true, slog.LevelInfo: false} {
-		l := newRaftLog(slog.New(slog.NewTextHandler(&bytes.Buffer{}, &slog.HandlerOptions{Level: level})))
+		l := New(slog.New(slog.NewTextHandler(&bytes.Buffer{}, &slog.HandlerOptions{Level: level})))
 		if l.IsDebug() != hears || l.IsInfo() != hears || l.IsWarn() != hears || !l.IsError() || l.IsTrace() {
 			t.Errorf("at %v: debug %t, info %t, warn %t, error %t", level, l.IsDebug(), l.IsInfo(), l.IsWarn(), l.IsError())
 		}
@@ -46,7 +46,7 @@ func TestRaftIsSparedTheWordsNobodyHears(t *testing.T) {
 
 func TestAPartOfRaftSpeaksUnderItsName(t *testing.T) {
 	var out bytes.Buffer
-	l := newRaftLog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	l := New(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if n := l.Named("net").Name(); n != "raft.net" {
 		t.Error(n)
 	}

@@ -1,4 +1,4 @@
-package quorum
+package store
 
 import (
 	"errors"
@@ -11,33 +11,42 @@ import (
 	"pgregory.net/rapid"
 
 	"covey/dispatch/ledger/quorum/mark"
+	"covey/dispatch/ledger/quorum/raftlog"
 )
 
 // markedLog is a log with its mark, and what it would take to open a seat on it again.
 type markedLog struct {
-	n     *Node
-	s     *seat
-	snaps raft.SnapshotStore
+	dir     string
+	log     *Log
+	snaps   raft.SnapshotStore
+	decided uint64
 }
 
-// openMarked opens the log in a folder as a seat does; the error is that of checkLog.
+// promise is what the log of this folder is held against.
+func (m *markedLog) promise() Promise {
+	return Promise{
+		File: filepath.Join(m.dir, "mark"), Self: mark.Mark{Server: "p/1", Generation: 1},
+		Decided: func() uint64 { return m.decided },
+	}
+}
+
+// openMarked opens the log in a folder as a seat does; the error is that of Check.
 func openMarked(dir string, hurt func() error) (*markedLog, error) {
-	n := &Node{cfg: Config{Dir: dir, Log: quiet}}
-	m := &markedLog{n: n, s: &seat{generation: 1, self: Voter{Peer: "p", Incarnation: "1", Voting: true}, fsm: &fsm{}}}
-	raftDir := n.seatDir(1)
+	m := &markedLog{dir: dir}
+	raftDir := filepath.Join(dir, "raft-1")
 	if err := os.MkdirAll(raftDir, 0o700); err != nil {
 		return nil, err
 	}
 	var err error
-	if m.s.store, err = openLogStore(raftDir, newRaftLog(quiet), hurt); err != nil {
+	if m.log, err = Open(Config{Dir: raftDir, Log: quiet, Hurt: hurt}); err != nil {
 		return nil, err
 	}
-	kept, err := raft.NewFileSnapshotStoreWithLogger(raftDir, 2, newRaftLog(quiet))
+	kept, err := raft.NewFileSnapshotStoreWithLogger(raftDir, 2, raftlog.New(quiet))
 	if err != nil {
 		return nil, err
 	}
-	m.snaps = markedSnaps{kept, m.s.store}
-	return m, n.checkLog(m.s, m.snaps)
+	m.snaps = m.log.Marked(kept)
+	return m, m.log.Check(m.promise(), m.snaps)
 }
 
 func entries(from, to, term uint64) (out []*raft.Log) {
@@ -59,13 +68,13 @@ func TestALogThatDoesWhatRaftDoesNeverFallsBehindItsMark(t *testing.T) {
 		}
 		m, err := openMarked(dir, nil)
 		if err == nil {
-			err = m.s.store.SetUint64([]byte(keyTerm), 1)
+			err = m.log.SetUint64([]byte(keyTerm), 1)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		last, term, floor := uint64(0), uint64(1), uint64(0) // floor: a snapshot has everything up to there
-		store := func() *logStore { return m.s.store }
+		store := func() *Log { return m.log }
 		var newest mark.Mark
 		t.Repeat(map[string]func(*rapid.T){
 			"entries": func(t *rapid.T) {
@@ -133,11 +142,16 @@ func TestALogThatDoesWhatRaftDoesNeverFallsBehindItsMark(t *testing.T) {
 	})
 }
 
+func persist(sink raft.SnapshotSink, b []byte) error {
+	_, err := sink.Write(b)
+	return errors.Join(err, sink.Close())
+}
+
 func takeSnapshot(t *rapid.T, snaps raft.SnapshotStore, index uint64) {
 	_, trans := raft.NewInmemTransport("p/1")
 	sink, err := snaps.Create(raft.SnapshotVersionMax, index, 1, raft.Configuration{}, 1, trans)
 	if err == nil {
-		err = fsmSnapshot("state").Persist(sink)
+		err = persist(sink, []byte("state"))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +175,7 @@ func TestAFolderThatLostSomethingIsToldByItsMark(t *testing.T) {
 		held, left uint64
 	}{
 		"its last entries": {func(t *testing.T, dir string) {
-			store, err := openLogStore(filepath.Join(dir, "raft-1"), newRaftLog(quiet), nil)
+			store, err := Open(Config{Dir: filepath.Join(dir, "raft-1"), Log: quiet})
 			if err == nil {
 				err = errors.Join(store.DeleteRange(8, 9), store.Close())
 			}
@@ -179,40 +193,40 @@ func TestAFolderThatLostSomethingIsToldByItsMark(t *testing.T) {
 			dir := t.TempDir()
 			m, err := openMarked(dir, nil)
 			if err == nil {
-				err = errors.Join(m.s.store.StoreLogs(entries(1, 5, 1)), m.s.store.StoreLogs(entries(6, 9, 1)), m.s.store.Close())
+				err = errors.Join(m.log.StoreLogs(entries(1, 5, 1)), m.log.StoreLogs(entries(6, 9, 1)), m.log.Close())
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			c.lose(t, dir)
 			m, err = openMarked(dir, nil)
-			if u := new(unsound); !errors.As(err, &u) || u.held != c.held || u.left != c.left {
+			if u := new(Unsound); !errors.As(err, &u) || u.Held != c.held || u.Left != c.left {
 				t.Errorf("it is believed: %v", err)
 			}
-			_ = m.s.store.Close()
+			_ = m.log.Close()
 		})
 	}
 	t.Run("its newest term, in which it may have voted", func(t *testing.T) {
 		dir := t.TempDir()
 		m, err := openMarked(dir, nil)
 		if err == nil {
-			err = errors.Join(m.s.store.StoreLogs(entries(1, 5, 1)), m.s.store.Close())
+			err = errors.Join(m.log.StoreLogs(entries(1, 5, 1)), m.log.Close())
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		back := copyOf(t, filepath.Join(dir, "raft-1", "wal-meta.db"))
 		if m, err = openMarked(dir, nil); err == nil {
-			err = errors.Join(m.s.store.SetUint64([]byte(keyTerm), 7), m.s.store.Close())
+			err = errors.Join(m.log.SetUint64([]byte(keyTerm), 7), m.log.Close())
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		back()
-		if m, err = openMarked(dir, nil); !errors.As(err, new(*unsound)) {
+		if m, err = openMarked(dir, nil); !errors.As(err, new(*Unsound)) {
 			t.Errorf("it is believed: %v", err)
 		}
-		_ = m.s.store.Close()
+		_ = m.log.Close()
 	})
 }
 
@@ -223,20 +237,20 @@ func TestASeatBeginsWithAMarkOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = m.s.store.Close() }()
-	old := m.s.store.acked.self
+	defer func() { _ = m.log.Close() }()
+	old := m.log.acked.self
 	old.Generation--
 	old.Term, old.Index, old.Voted, old.Decided = 9, 90, 9, 90
-	if err := m.s.store.acked.file.Put(old); err != nil {
+	if err := m.log.acked.file.Put(old); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.s.store.StoreLogs(entries(1, 3, 1)); err != nil {
+	if err := m.log.StoreLogs(entries(1, 3, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if now := m.s.store.acked.file.Mark(); now.Voted >= 9 || now.Decided >= 90 || now.Index != 3 {
+	if now := m.log.acked.file.Mark(); now.Voted >= 9 || now.Decided >= 90 || now.Index != 3 {
 		t.Errorf("it begins with %+v", now)
 	}
-	if err := m.s.store.DeleteRange(2, 3); err != nil {
+	if err := m.log.DeleteRange(2, 3); err != nil {
 		t.Errorf("what was never decided in this generation is not taken back: %v", err)
 	}
 }
@@ -255,34 +269,34 @@ func TestAWriteWhoseMarkCannotBeWrittenIsNoWrite(t *testing.T) {
 		dir := t.TempDir()
 		m, err := openMarked(dir, hurt)
 		if err == nil {
-			err = m.s.store.StoreLogs(entries(1, 3, 1))
+			err = m.log.StoreLogs(entries(1, 3, 1))
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		left = after
-		err = m.s.store.StoreLogs(entries(4, 6, 1))
-		if got := m.s.store.acked.file.Mark().Index; err == nil && got != 6 || err != nil && got != 3 {
+		err = m.log.StoreLogs(entries(4, 6, 1))
+		if got := m.log.acked.file.Mark().Index; err == nil && got != 6 || err != nil && got != 3 {
 			t.Errorf("with %d writes that succeed: %v, and the mark is %d", after, err, got)
 		}
 		left = -1
 		want := uint64(6)
 		if err != nil { // raft comes with others
 			want = 4
-			if err := m.s.store.StoreLogs(entries(4, 4, 2)); err != nil {
+			if err := m.log.StoreLogs(entries(4, 4, 2)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if last, err := m.s.store.LastIndex(); err != nil || last != want {
+		if last, err := m.log.LastIndex(); err != nil || last != want {
 			t.Errorf("with %d writes that succeed the log ends at %d, %v; want %d", after, last, err, want)
 		}
-		if err := m.s.store.Close(); err != nil {
+		if err := m.log.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if m, err = openMarked(dir, nil); err != nil {
 			t.Errorf("with %d writes that succeed it is not believed: %v", after, err)
 		}
-		_ = m.s.store.Close()
+		_ = m.log.Close()
 	}
 }
 
@@ -301,19 +315,20 @@ func TestAMarkThatIsGoneIsMissedWhereOthersVote(t *testing.T) {
 		}
 		conf := raft.Configuration{Servers: append([]raft.Server{{ID: "p/1", Address: "p/1"}}, c.others...)}
 		l := &raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(conf)}
-		if err := errors.Join(m.s.store.StoreLog(l), m.s.store.Close(), os.Remove(m.n.markPath())); err != nil {
+		if err := errors.Join(m.log.StoreLog(l), m.log.Close(), os.Remove(m.promise().File)); err != nil {
 			t.Fatal(err)
 		}
-		store, err := openLogStore(m.n.seatDir(1), newRaftLog(quiet), nil)
+		store, err := Open(m.log.cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.s.store, m.n.tenure.marked = store, true
-		err = m.n.checkLog(m.s, m.snaps)
-		if (err == nil) != c.ok || err != nil && !errors.As(err, new(*unsound)) {
+		p := m.promise()
+		p.Marked = true
+		err = store.Check(p, m.snaps)
+		if (err == nil) != c.ok || err != nil && !errors.As(err, new(*Unsound)) {
 			t.Errorf("%s: %v", name, err)
 		}
-		_ = m.s.store.Close()
+		_ = store.Close()
 	}
 }
 
@@ -324,26 +339,26 @@ func TestWhatWasDecidedIsNotTakenBack(t *testing.T) {
 	dir := t.TempDir()
 	m, err := openMarked(dir, nil)
 	if err == nil {
-		err = m.s.store.StoreLogs(entries(1, 9, 1))
+		err = m.log.StoreLogs(entries(1, 9, 1))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.s.fsm.decided.Store(6)
-	if err := errors.Join(m.s.store.note(), m.s.store.Close()); err != nil {
+	m.decided = 6
+	if err := errors.Join(m.log.Note(), m.log.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if m, err = openMarked(dir, nil); err != nil { // raft does not know what was decided when it starts
 		t.Fatal(err)
 	}
-	defer m.s.store.Close()
-	if err := m.s.store.DeleteRange(6, 9); !errors.As(err, new(errTakenBack)) {
+	defer m.log.Close()
+	if err := m.log.DeleteRange(6, 9); !errors.As(err, new(errTakenBack)) {
 		t.Errorf("entry 6 was decided, and taken back: %v", err)
 	}
-	if err := m.s.store.DeleteRange(7, 9); err != nil {
+	if err := m.log.DeleteRange(7, 9); err != nil {
 		t.Errorf("entry 7 was not decided: %v", err)
 	}
-	if last, err := m.s.store.LastIndex(); last != 6 || err != nil {
+	if last, err := m.log.LastIndex(); last != 6 || err != nil {
 		t.Errorf("the log ends at %d, %v", last, err)
 	}
 }

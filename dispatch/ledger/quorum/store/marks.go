@@ -1,10 +1,8 @@
-package quorum
+package store
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
@@ -13,7 +11,7 @@ import (
 )
 
 // acked is the own mark of a seat's log: how far it has acknowledged, on disk before raft hears that a write succeeded. A nil one, of a log
-// that belongs to no seat yet, writes nothing. Guarded by logStore.write, but for what is read before anything is written.
+// that belongs to no seat yet, writes nothing. Guarded by Log.write, but for what is read before anything is written.
 type acked struct {
 	file  *mark.File
 	self  mark.Mark // server and generation
@@ -66,8 +64,8 @@ func (a *acked) put(m mark.Mark) error {
 	return nil
 }
 
-// note brings to the disk how far what is in the log was decided, if no later entry has. It waits for no other write, which does the same.
-func (s *logStore) note() error {
+// Note brings to the disk how far what is in the log was decided, if no later entry has. It waits for no other write, which does the same.
+func (s *Log) Note() error {
 	if !s.write.TryLock() {
 		return nil
 	}
@@ -115,10 +113,12 @@ func newestSnapshot(snaps raft.SnapshotStore) uint64 {
 	return metas[0].Index
 }
 
-// markedSnaps is a store of snapshots that moves the mark when one has come from the leader: it is acknowledged like entries are.
+// Marked is a store of snapshots that moves the log's mark when one has come from the leader: it is acknowledged like entries are.
+func (s *Log) Marked(snaps raft.SnapshotStore) raft.SnapshotStore { return markedSnaps{snaps, s} }
+
 type markedSnaps struct {
 	raft.SnapshotStore
-	store *logStore
+	store *Log
 }
 
 // Create implements raft.SnapshotStore.
@@ -132,7 +132,7 @@ func (s markedSnaps) Create(v raft.SnapshotVersion, index, term uint64, c raft.C
 
 type markedSink struct {
 	raft.SnapshotSink
-	store *logStore
+	store *Log
 	index uint64
 }
 
@@ -149,70 +149,81 @@ func (s markedSink) Close() error {
 	})
 }
 
-func (n *Node) markPath() string { return cmp.Or(n.cfg.Mark, filepath.Join(n.cfg.Dir, "mark")) }
+// Promise is what a log is held against, and how its mark goes on.
+type Promise struct {
+	File    string    // of the mark
+	Self    mark.Mark // server and generation
+	Reaches uint64    // the log had this entry, as far as is known without the mark
+	Marked  bool      // there must be a mark
+	Decided func() uint64
+}
 
-// checkLog refuses a log that has less than it is known to have had, and keeps its mark from now on.
-func (n *Node) checkLog(s *seat, snaps raft.SnapshotStore) error {
-	file, m, err := mark.Open(n.markPath())
+// Check refuses a log that has less than it is known to have had, and keeps its mark from now on. It comes before the first write.
+func (s *Log) Check(p Promise, snaps raft.SnapshotStore) error {
+	file, m, err := mark.Open(p.File)
 	if err != nil {
 		return err
 	}
-	term, last, err := s.store.reach(snaps)
+	term, last, err := s.reach(snaps)
 	if err != nil {
 		return err
 	}
-	n.mu.Lock()
-	bound, marked := n.bound, n.tenure.marked
-	n.tenure.marked = false
-	n.mu.Unlock()
-	self := mark.Mark{Server: s.self.server(), Generation: s.generation}
-	held := mark.Mark{Server: self.Server, Generation: self.Generation}
-	if bound.generation == s.generation {
-		held.Index = bound.index
-	}
+	held := mark.Mark{Index: p.Reaches}
 	switch {
-	case m.Same(self):
+	case m.Same(p.Self):
 		held.Index, held.Voted = max(held.Index, m.Index), m.Voted
-	case marked && !s.store.alone(snaps, s.self.server()):
-		return &unsound{why: fmt.Errorf("the mark of how far it had acknowledged, %s, is missing or damaged", n.markPath()), held: held.Index, left: last}
-	case marked:
-		n.cfg.Log.Warn("the mark of how far the ledger's log went is missing or damaged; nobody else votes, and the log is taken as it is", "file", n.markPath(), "end", last)
+	case p.Marked && !s.alone(snaps, p.Self.Server):
+		return &Unsound{Why: fmt.Errorf("the mark of how far it had acknowledged, %s, is missing or damaged", p.File), Held: held.Index, Left: last}
+	case p.Marked:
+		s.cfg.Log.Warn("the mark of how far the ledger's log went is missing or damaged; nobody else votes, and the log is taken as it is", "file", p.File, "end", last)
 	}
 	switch {
 	case last < held.Index:
-		return &unsound{why: errors.New("the end of its log is gone"), held: held.Index, left: last}
+		return &Unsound{Why: errors.New("the end of its log is gone"), Held: held.Index, Left: last}
 	case term < held.Voted:
-		return &unsound{why: fmt.Errorf("it knows of no term after %d, and had taken part in term %d", term, held.Voted), held: held.Index, left: last}
+		return &Unsound{Why: fmt.Errorf("it knows of no term after %d, and had taken part in term %d", term, held.Voted), Held: held.Index, Left: last}
 	}
-	s.store.acked = &acked{file: file, self: self, term: term, snaps: snaps, hurt: s.store.hurt, decided: s.fsm.decided.Load}
-	if m.Same(self) {
-		s.store.acked.now.Store(&m)
+	s.acked = &acked{file: file, self: p.Self, term: term, snaps: snaps, hurt: s.cfg.Hurt, decided: p.Decided}
+	if m.Same(p.Self) {
+		s.acked.now.Store(&m)
 		return nil
 	}
-	if err := s.store.acked.to(last); err != nil {
+	if err := s.acked.to(last); err != nil {
 		return errors.Join(err, file.Close())
 	}
 	return nil
 }
 
+// Acknowledged is the own mark as it is on disk; ok is false before there is one.
+func (s *Log) Acknowledged() (m mark.Mark, ok bool) {
+	if s.acked == nil {
+		return m, false
+	}
+	now := s.acked.now.Load()
+	if now == nil {
+		return m, false
+	}
+	return *now, true
+}
+
 // reach is the newest term a log knows of, and its end, snapshots included.
-func (s *logStore) reach(snaps raft.SnapshotStore) (term, last uint64, err error) {
+func (s *Log) reach(snaps raft.SnapshotStore) (term, last uint64, err error) {
 	first, err1 := s.FirstIndex()
 	last, err2 := s.LastIndex()
 	term, err3 := s.GetUint64([]byte(keyTerm))
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return 0, 0, &unsound{why: fmt.Errorf("read the ledger's log in %s: %w", s.dir, err)}
+		return 0, 0, &Unsound{Why: fmt.Errorf("read the ledger's log in %s: %w", s.cfg.Dir, err)}
 	}
 	snap := newestSnapshot(snaps)
 	if first > snap+1 {
-		return 0, 0, &unsound{why: fmt.Errorf("the ledger's log in %s begins at entry %d, and the snapshot of what was before is missing", s.dir, first), left: snap}
+		return 0, 0, &Unsound{Why: fmt.Errorf("the ledger's log in %s begins at entry %d, and the snapshot of what was before is missing", s.cfg.Dir, first), Left: snap}
 	}
 	return term, max(last, snap), nil
 }
 
 // alone tells whether a server is the only voter of the newest configuration in a log.
-func (s *logStore) alone(snaps raft.SnapshotStore, server string) bool {
-	c, _, err := s.configuration(snaps)
+func (s *Log) alone(snaps raft.SnapshotStore, server string) bool {
+	c, _, err := s.Configuration(snaps)
 	if err != nil {
 		return false
 	}

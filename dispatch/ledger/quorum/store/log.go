@@ -1,9 +1,10 @@
-package quorum
+package store
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,20 +16,22 @@ import (
 	walfs "github.com/hashicorp/raft-wal/fs"
 	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/hashicorp/raft-wal/types"
+
+	"covey/dispatch/ledger/quorum/raftlog"
 )
 
-// logStore is raft's log and its few stable values: entries in segment files, one fsync per batch of entries. It makes of a disk that
+// Log is raft's log and its few stable values: entries in segment files, one fsync per batch of entries. It makes of a disk that
 // fails what raft expects of one, and what neither raft nor its log cope with by themselves:
 //
 //   - After a failed write the log under it refuses all others. It is opened anew before the next one, and what the failed write may
 //     have left behind is cut off: raft was told that it is not there.
 //   - Raft ends the whole program when it cannot write its term. Here the term waits, and nothing that would rest on it – a vote, an
 //     entry – is written before it is. Nobody votes twice in a term, and nothing is acknowledged that is not on disk.
-//   - A write that does not come back is seen by others (see stuck), while raft itself waits for it.
+//   - A write that does not come back is seen by others (see Stuck), while raft itself waits for it.
 //
 // Raft reads from many goroutines and writes from two.
-type logStore struct {
-	dir  string
+type Log struct {
+	cfg  Config
 	disk types.VFS
 	log  hclog.Logger
 	meta *metadb.BoltMetaDB
@@ -38,44 +41,72 @@ type logStore struct {
 	broken bool       // the log refuses to be written: open it anew first
 	term   *uint64    // raft's term, if it could not be written yet
 	acked  *acked     // nil: no marks are kept
-	hurt   func() error
-	summed uint64 // every entry from here on has a checksum
+	summed uint64     // every entry from here on has a checksum
 
 	open sync.RWMutex // guards wal: held while it is used, exclusively while it is exchanged
 	wal  *wal.WAL
 
-	stir    *stir                     // of whoever watches this disk; set before the first write
 	since   atomic.Pointer[time.Time] // when the write under way began; nil while there is none
 	trouble atomic.Pointer[error]     // of the last write, nil if it succeeded
 	barred  atomic.Pointer[error]     // nothing is written any more: the seat is unsound
 }
 
 var (
-	_ raft.LogStore          = (*logStore)(nil)
-	_ raft.StableStore       = (*logStore)(nil)
-	_ raft.MonotonicLogStore = (*logStore)(nil)
+	_ raft.LogStore          = (*Log)(nil)
+	_ raft.StableStore       = (*Log)(nil)
+	_ raft.MonotonicLogStore = (*Log)(nil)
 )
 
-// openLogStore opens or creates a log in a folder. hurt is Config.Hurt.
-func openLogStore(dir string, logger hclog.Logger, hurt func() error) (*logStore, error) {
-	if err := proveMeta(dir); err != nil {
-		return nil, &unsound{why: err}
+// Config of a Log. Dir and Log are required.
+type Config struct {
+	Dir string // there must be one
+	Log *slog.Logger
+	// Entry tells whether a decision makes sense: all that can be said of one from before entries had checksums. nil: any does.
+	Entry func(data []byte) error
+	// Moved is called when a write begins, by whoever writes; it must be quick.
+	Moved func()
+	Hurt  func() error // for tests: asked before every write, which fails with what it answers, or waits for it
+}
+
+// Unsound is an error that says: this log has lost something, or is older than what was acknowledged, and must not be voted with.
+type Unsound struct {
+	Why  error
+	Held uint64 // the log had reached this entry, as far as is known
+	Left uint64 // what is left of it ends at this one
+}
+
+// Error implements error.
+func (u *Unsound) Error() string { return u.Why.Error() }
+
+// Unwrap implements errors' convention.
+func (u *Unsound) Unwrap() error { return u.Why }
+
+// Open opens or creates a log in a folder. An error is an Unsound one if it is about what is on the disk.
+func Open(cfg Config) (*Log, error) {
+	if err := proveMeta(cfg.Dir); err != nil {
+		return nil, &Unsound{Why: err}
 	}
-	if hurt == nil {
-		hurt = func() error { return nil }
+	if cfg.Hurt == nil {
+		cfg.Hurt = func() error { return nil }
 	}
-	s := &logStore{dir: dir, disk: hurtDisk{walfs.New(), hurt}, log: logger, meta: &metadb.BoltMetaDB{}, hurt: hurt}
+	if cfg.Moved == nil {
+		cfg.Moved = func() {}
+	}
+	if cfg.Entry == nil {
+		cfg.Entry = func([]byte) error { return nil }
+	}
+	s := &Log{cfg: cfg, disk: hurtDisk{walfs.New(), cfg.Hurt}, log: raftlog.New(cfg.Log).Named("wal"), meta: &metadb.BoltMetaDB{}}
 	var err error
-	if s.wal, err = openWAL(dir, s.meta, s.disk, logger); err == nil {
+	if s.wal, err = openWAL(cfg.Dir, s.meta, s.disk, s.log); err == nil {
 		s.last, err = s.wal.LastIndex()
 	}
 	if err == nil {
 		s.summed, err = summedFrom(s.wal, s.last)
 	}
 	if err != nil {
-		err = errors.Join(fmt.Errorf("open the ledger's log in %s: %w", dir, err), s.meta.Close())
+		err = errors.Join(fmt.Errorf("open the ledger's log in %s: %w", cfg.Dir, err), s.meta.Close())
 		if !passing(err) {
-			err = &unsound{why: err}
+			err = &Unsound{Why: err}
 		}
 		return nil, err
 	}
@@ -92,21 +123,21 @@ func passing(err error) bool {
 	return false
 }
 
-// bar refuses every write from now on: no vote and no acknowledgement rests on this log any more.
-func (s *logStore) bar(why error) { s.barred.Store(&why) }
+// Bar refuses every write from now on: no vote and no acknowledgement rests on this log any more.
+func (s *Log) Bar(why error) { s.barred.Store(&why) }
 
 // change carries out one write, after what earlier failures left to do. It notes how it went.
-func (s *logStore) change(f func() error) error {
+func (s *Log) change(f func() error) error {
 	s.write.Lock()
 	defer s.write.Unlock()
 	return s.locked(f)
 }
 
 // locked is change for one who holds write.
-func (s *logStore) locked(f func() error) error {
+func (s *Log) locked(f func() error) error {
 	now := time.Now()
 	s.since.Store(&now)
-	s.stir.moved()
+	s.cfg.Moved()
 	defer s.since.Store(nil)
 	var err error
 	if why := s.barred.Load(); why != nil {
@@ -126,7 +157,7 @@ func (s *logStore) locked(f func() error) error {
 }
 
 // mend opens a log that broke and writes a term that could not be written. The caller holds write.
-func (s *logStore) mend() error {
+func (s *Log) mend() error {
 	if s.broken {
 		if err := s.reopen(); err != nil {
 			return fmt.Errorf("open the ledger's log again: %w", err)
@@ -143,8 +174,8 @@ func (s *logStore) mend() error {
 }
 
 // reopen exchanges the log for one opened anew, and cuts off what raft does not know to be there.
-func (s *logStore) reopen() error {
-	fresh, err := openWAL(s.dir, s.meta, s.disk, s.log)
+func (s *Log) reopen() error {
+	fresh, err := openWAL(s.cfg.Dir, s.meta, s.disk, s.log)
 	if err != nil {
 		return err
 	}
@@ -164,7 +195,7 @@ func (s *logStore) reopen() error {
 }
 
 // StoreLogs implements raft.LogStore: on disk when it returns.
-func (s *logStore) StoreLogs(logs []*raft.Log) error {
+func (s *Log) StoreLogs(logs []*raft.Log) error {
 	if len(logs) == 0 {
 		return nil
 	}
@@ -183,10 +214,10 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 }
 
 // StoreLog implements raft.LogStore.
-func (s *logStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+func (s *Log) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
 // DeleteRange implements raft.LogStore: a prefix or a suffix.
-func (s *logStore) DeleteRange(low, high uint64) error {
+func (s *Log) DeleteRange(low, high uint64) error {
 	return s.change(func() error {
 		if high >= s.last && low > 0 {
 			if err := s.acked.shrinks(low, high); err != nil {
@@ -205,30 +236,30 @@ func (s *logStore) DeleteRange(low, high uint64) error {
 }
 
 // FirstIndex implements raft.LogStore.
-func (s *logStore) FirstIndex() (uint64, error) {
+func (s *Log) FirstIndex() (uint64, error) {
 	s.open.RLock()
 	defer s.open.RUnlock()
 	return s.wal.FirstIndex()
 }
 
 // LastIndex implements raft.LogStore.
-func (s *logStore) LastIndex() (uint64, error) {
+func (s *Log) LastIndex() (uint64, error) {
 	s.open.RLock()
 	defer s.open.RUnlock()
 	return s.wal.LastIndex()
 }
 
 // GetLog implements raft.LogStore.
-func (s *logStore) GetLog(index uint64, l *raft.Log) error { return s.readLog(index, l) }
+func (s *Log) GetLog(index uint64, l *raft.Log) error { return s.readLog(index, l) }
 
 // IsMonotonic implements raft.MonotonicLogStore: entries come without gaps.
-func (s *logStore) IsMonotonic() bool { return true }
+func (s *Log) IsMonotonic() bool { return true }
 
 // keyTerm is the name under which raft keeps its term.
 const keyTerm = "CurrentTerm"
 
 // SetUint64 implements raft.StableStore. A term that cannot be written is kept for later and is no error.
-func (s *logStore) SetUint64(key []byte, v uint64) error {
+func (s *Log) SetUint64(key []byte, v uint64) error {
 	if string(key) != keyTerm {
 		return s.change(func() error { return s.set(string(key), v) })
 	}
@@ -242,8 +273,8 @@ func (s *logStore) SetUint64(key []byte, v uint64) error {
 }
 
 // set writes a stable number. The caller holds write.
-func (s *logStore) set(key string, v uint64) error {
-	if err := s.hurt(); err != nil {
+func (s *Log) set(key string, v uint64) error {
+	if err := s.cfg.Hurt(); err != nil {
 		return err
 	}
 	if err := s.wal.SetUint64([]byte(key), v); err != nil || key != keyTerm {
@@ -253,16 +284,16 @@ func (s *logStore) set(key string, v uint64) error {
 }
 
 // GetUint64 implements raft.StableStore.
-func (s *logStore) GetUint64(key []byte) (uint64, error) {
+func (s *Log) GetUint64(key []byte) (uint64, error) {
 	s.open.RLock()
 	defer s.open.RUnlock()
 	return s.wal.GetUint64(key)
 }
 
 // Set implements raft.StableStore.
-func (s *logStore) Set(key, value []byte) error {
+func (s *Log) Set(key, value []byte) error {
 	return s.change(func() error {
-		if err := s.hurt(); err != nil {
+		if err := s.cfg.Hurt(); err != nil {
 			return err
 		}
 		return s.wal.Set(key, value)
@@ -270,17 +301,20 @@ func (s *logStore) Set(key, value []byte) error {
 }
 
 // Get implements raft.StableStore.
-func (s *logStore) Get(key []byte) ([]byte, error) {
+func (s *Log) Get(key []byte) ([]byte, error) {
 	s.open.RLock()
 	defer s.open.RUnlock()
 	return s.wal.Get(key)
 }
 
+// Look is how often whoever waits for the disk looks whether it is stuck.
+const Look = 500 * time.Millisecond
+
 // stuckAfter is how long a write may take before its disk counts as stuck. Disks of busy machines take a second at times.
 const stuckAfter = 5 * time.Second
 
-// stuck tells for how long a write has been under way, if that is longer than it should be.
-func (s *logStore) stuck() (time.Duration, bool) {
+// Stuck tells for how long a write has been under way, if that is longer than it should be.
+func (s *Log) Stuck() (time.Duration, bool) {
 	at := s.since.Load()
 	if at == nil {
 		return 0, false
@@ -289,45 +323,48 @@ func (s *logStore) stuck() (time.Duration, bool) {
 	return d, d >= stuckAfter
 }
 
-// await waits until done is closed, but not for a disk that is stuck: what waits for that is left behind, and ends when the disk answers.
-func (s *logStore) await(done <-chan struct{}) {
-	t := time.NewTicker(diskLook)
+// Await waits until done is closed, but not for a disk that is stuck: what waits for that is left behind, and ends when the disk answers.
+func (s *Log) Await(done <-chan struct{}) {
+	t := time.NewTicker(Look)
 	defer t.Stop()
 	for {
 		select {
 		case <-done:
 			return
 		case <-t.C:
-			if _, yes := s.stuck(); yes {
+			if _, yes := s.Stuck(); yes {
 				return
 			}
 		}
 	}
 }
 
-// health is nil, or why the log is not written at the moment.
-func (s *logStore) health() error {
-	if d, yes := s.stuck(); yes {
-		return fmt.Errorf("a write to the ledger's log in %s has not come back for %s: the disk is stuck", s.dir, d.Round(time.Second))
+// Health is nil, or why the log is not written at the moment.
+func (s *Log) Health() error {
+	if d, yes := s.Stuck(); yes {
+		return fmt.Errorf("a write to the ledger's log in %s has not come back for %s: the disk is stuck", s.cfg.Dir, d.Round(time.Second))
 	}
 	if err := s.trouble.Load(); err != nil {
-		return fmt.Errorf("the ledger's log in %s cannot be written: %w", s.dir, *err)
+		return fmt.Errorf("the ledger's log in %s cannot be written: %w", s.cfg.Dir, *err)
 	}
 	return nil
 }
 
+// Busy tells whether a write is under way, or the last one failed, so that there is something to see soon.
+func (s *Log) Busy() bool { return s.since.Load() != nil || s.trouble.Load() != nil }
+
 // Close closes the log and, what the log itself forgets, its meta store: otherwise the folder stays locked. While a write is stuck it
 // does not wait: both are closed when that comes back, if the program still runs then.
-func (s *logStore) Close() error {
-	if _, yes := s.stuck(); yes {
-		err := s.health()
+func (s *Log) Close() error {
+	if _, yes := s.Stuck(); yes {
+		err := s.Health()
 		go s.close() //nolint:errcheck // ends with the write that is stuck; nobody is left to be told
 		return err
 	}
 	return s.close()
 }
 
-func (s *logStore) close() error {
+func (s *Log) close() error {
 	s.write.Lock()
 	defer s.write.Unlock()
 	s.open.Lock()
@@ -335,9 +372,9 @@ func (s *logStore) close() error {
 	return errors.Join(s.wal.Close(), s.meta.Close(), s.acked.close())
 }
 
-// configuration is the newest one in the log, or in the newest snapshot, and its index. (Raft itself does not tell: the index of its
+// Configuration is the newest one in the log, or in the newest snapshot, and its index. (Raft itself does not tell: the index of its
 // GetConfiguration is always 0.)
-func (s *logStore) configuration(snaps raft.SnapshotStore) (c raft.Configuration, index uint64, err error) {
+func (s *Log) Configuration(snaps raft.SnapshotStore) (c raft.Configuration, index uint64, err error) {
 	first, err1 := s.FirstIndex()
 	last, err2 := s.LastIndex()
 	if err := errors.Join(err1, err2); err != nil {

@@ -1,4 +1,4 @@
-package quorum
+package store
 
 import (
 	"bytes"
@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-
-	"covey/dispatch/ledger"
 )
 
 // flipIn turns one bit of a file around, and back.
@@ -45,6 +43,21 @@ func flipIn(t *testing.T, path string, at int64, bit int) (back func()) {
 	}
 }
 
+// What makes sense is for whoever has the log to say.
+func soundEntry(data []byte) error {
+	if string(data) != "sense" {
+		return errors.New("nonsense")
+	}
+	return nil
+}
+
+func soundState(content []byte) error {
+	if !bytes.HasPrefix(content, []byte("state ")) {
+		return errors.New("nonsense")
+	}
+	return nil
+}
+
 func confEntry(index uint64) *raft.Log {
 	c := raft.Configuration{Servers: []raft.Server{{ID: "p/1", Address: "p/1"}}}
 	return &raft.Log{Index: index, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(c), AppendedAt: time.Unix(7, 9)}
@@ -53,7 +66,7 @@ func confEntry(index uint64) *raft.Log {
 // What is read is what was written, or rotten, or not there: whichever bit of the file flips, before the log is opened or after.
 func TestNoFlippedBitMakesAnEntryAnotherOne(t *testing.T) {
 	dir := t.TempDir()
-	s, err := openLogStore(dir, newRaftLog(quiet), nil)
+	s, err := Open(Config{Dir: dir, Log: quiet, Entry: soundEntry})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +87,7 @@ func TestNoFlippedBitMakesAnEntryAnotherOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := len(bytes.TrimRight(b, "\x00"))
-	check := func(s *logStore, what string, at int64) (bad int) {
+	check := func(s *Log, what string, at int64) (bad int) {
 		for _, want := range logs {
 			var got raft.Log
 			err := s.GetLog(want.Index, &got)
@@ -122,7 +135,7 @@ func TestNoFlippedBitMakesAnEntryAnotherOne(t *testing.T) {
 		}
 		at := r.Int64N(int64(used))
 		flipIn(t, filepath.Join(dir, filepath.Base(path[0])), at, r.IntN(8))
-		s, err := openLogStore(dir, newRaftLog(quiet), nil)
+		s, err := Open(Config{Dir: dir, Log: quiet, Entry: soundEntry})
 		if err != nil {
 			continue
 		}
@@ -135,19 +148,11 @@ func TestNoFlippedBitMakesAnEntryAnotherOne(t *testing.T) {
 
 func TestEntriesWithoutAChecksumAreReadOnlyWhereTheyWereBefore(t *testing.T) {
 	dir := t.TempDir()
-	s, err := openLogStore(dir, newRaftLog(quiet), nil)
+	s, err := Open(Config{Dir: dir, Log: quiet, Entry: soundEntry})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lead, err := newProposal([]ledger.Command{{Lead: &ledger.Lead{}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := foundingEntry(&Node{cfg: Config{Self: "p", Now: time.Now}}, ledger.Found{Generation: 1}, lead)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := []*raft.Log{{Index: 1, Term: 1, Type: raft.LogCommand, Data: data}, confEntry(2), {Index: 3, Term: 1, Type: raft.LogNoop}, {Index: 4, Term: 1, Type: raft.LogCommand, Data: []byte("nonsense")}, {Index: 5, Term: 1, Type: raft.LogConfiguration, Data: []byte("nonsense")}, {Index: 6, Term: 1, Type: 77}}
+	old := []*raft.Log{{Index: 1, Term: 1, Type: raft.LogCommand, Data: []byte("sense")}, confEntry(2), {Index: 3, Term: 1, Type: raft.LogNoop}, {Index: 4, Term: 1, Type: raft.LogCommand, Data: []byte("nonsense")}, {Index: 5, Term: 1, Type: raft.LogConfiguration, Data: []byte("nonsense")}, {Index: 6, Term: 1, Type: 77}}
 	if err := s.wal.StoreLogs(old); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +166,7 @@ func TestEntriesWithoutAChecksumAreReadOnlyWhereTheyWereBefore(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = openLogStore(dir, newRaftLog(quiet), nil); err != nil {
+	if s, err = Open(Config{Dir: dir, Log: quiet, Entry: soundEntry}); err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
@@ -170,34 +175,29 @@ func TestEntriesWithoutAChecksumAreReadOnlyWhereTheyWereBefore(t *testing.T) {
 			t.Errorf("entry %d: %v", i+1, err)
 		}
 	}
-	if !s.unsummed() || s.summed != 7 {
+	if !s.Unsummed() || s.summed != 7 {
 		t.Errorf("checksums begin with entry %d", s.summed)
 	}
 	if err := s.StoreLogs([]*raft.Log{{Index: 7, Term: 1, Type: raft.LogNoop}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(s.GetLog(7, &l), s.DeleteRange(1, 6)); err != nil || s.unsummed() {
-		t.Error(err, s.unsummed())
+	if err := errors.Join(s.GetLog(7, &l), s.DeleteRange(1, 6)); err != nil || s.Unsummed() {
+		t.Error(err, s.Unsummed())
 	}
 }
 
 func TestAFlippedBitInASnapshotIsNoticedWhereverItIs(t *testing.T) {
 	dir := t.TempDir()
-	s, err := openSnapStore(dir, newRaftLog(quiet))
+	s, err := OpenSnapshots(dir, quiet, soundState)
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := ledger.NewState()
-	state.Apply(ledger.Entry{Index: 9, Stamp: 77, By: "p"})
-	body, err := state.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := []byte("state 9")
 	conf := raft.Configuration{Servers: []raft.Server{{ID: "p/1", Address: "p/1"}}}
 	_, trans := raft.NewInmemTransport("p/1")
 	sink, err := s.Create(1, 9, 3, conf, 2, trans)
 	if err == nil {
-		err = fsmSnapshot(body).Persist(sink)
+		err = persist(sink, body)
 	}
 	if err != nil {
 		t.Fatal(err)
