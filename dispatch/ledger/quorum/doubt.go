@@ -134,13 +134,6 @@ func (s *seat) hasLeader() bool {
 	return known
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
 // passDoubt tells the voters that somebody waits for the coordinator: they look, not this peer, which has no vote.
 func (n *Node) passDoubt(ctx context.Context) {
 	g := n.Generation()

@@ -256,13 +256,6 @@ func (n *Node) Reconsider() {
 	n.kick()
 }
 
-func nudge(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 func (n *Node) copyPath() string { return filepath.Join(n.cfg.Dir, "copy") }
 
 var _ ledger.Ledger = (*Node)(nil)

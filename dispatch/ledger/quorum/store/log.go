@@ -307,52 +307,6 @@ func (s *Log) Get(key []byte) ([]byte, error) {
 	return s.wal.Get(key)
 }
 
-// Look is how often whoever waits for the disk looks whether it is stuck.
-const Look = 500 * time.Millisecond
-
-// stuckAfter is how long a write may take before its disk counts as stuck. Disks of busy machines take a second at times.
-const stuckAfter = 5 * time.Second
-
-// Stuck tells for how long a write has been under way, if that is longer than it should be.
-func (s *Log) Stuck() (time.Duration, bool) {
-	at := s.since.Load()
-	if at == nil {
-		return 0, false
-	}
-	d := time.Since(*at)
-	return d, d >= stuckAfter
-}
-
-// Await waits until done is closed, but not for a disk that is stuck: what waits for that is left behind, and ends when the disk answers.
-func (s *Log) Await(done <-chan struct{}) {
-	t := time.NewTicker(Look)
-	defer t.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-t.C:
-			if _, yes := s.Stuck(); yes {
-				return
-			}
-		}
-	}
-}
-
-// Health is nil, or why the log is not written at the moment.
-func (s *Log) Health() error {
-	if d, yes := s.Stuck(); yes {
-		return fmt.Errorf("a write to the ledger's log in %s has not come back for %s: the disk is stuck", s.cfg.Dir, d.Round(time.Second))
-	}
-	if err := s.trouble.Load(); err != nil {
-		return fmt.Errorf("the ledger's log in %s cannot be written: %w", s.cfg.Dir, *err)
-	}
-	return nil
-}
-
-// Busy tells whether a write is under way, or the last one failed, so that there is something to see soon.
-func (s *Log) Busy() bool { return s.since.Load() != nil || s.trouble.Load() != nil }
-
 // Close closes the log and, what the log itself forgets, its meta store: otherwise the folder stays locked. While a write is stuck it
 // does not wait: both are closed when that comes back, if the program still runs then.
 func (s *Log) Close() error {
@@ -405,53 +359,4 @@ func decodeConfiguration(b []byte) (c raft.Configuration, err error) {
 		}
 	}()
 	return raft.DecodeConfiguration(b), nil
-}
-
-// hurtDisk asks before every write whether it should fail: Config.Hurt.
-type hurtDisk struct {
-	types.VFS
-	hurt func() error
-}
-
-// Create implements types.VFS.
-func (d hurtDisk) Create(dir, name string, size uint64) (types.WritableFile, error) {
-	if err := d.hurt(); err != nil {
-		return nil, err
-	}
-	f, err := d.VFS.Create(dir, name, size)
-	return hurtFile{f, d.hurt}, err
-}
-
-// OpenWriter implements types.VFS.
-func (d hurtDisk) OpenWriter(dir, name string) (types.WritableFile, error) {
-	if err := d.hurt(); err != nil {
-		return nil, err
-	}
-	f, err := d.VFS.OpenWriter(dir, name)
-	return hurtFile{f, d.hurt}, err
-}
-
-type hurtFile struct {
-	types.WritableFile
-	hurt func() error
-}
-
-// WriteAt implements io.WriterAt.
-func (f hurtFile) WriteAt(b []byte, at int64) (int, error) {
-	if err := f.hurt(); err != nil {
-		n := 0
-		if len(b) > 1 { // a disk that fills up takes a part
-			n, _ = f.WritableFile.WriteAt(b[:len(b)/2], at)
-		}
-		return n, err
-	}
-	return f.WritableFile.WriteAt(b, at)
-}
-
-// Sync implements types.WritableFile.
-func (f hurtFile) Sync() error {
-	if err := f.hurt(); err != nil {
-		return err
-	}
-	return f.WritableFile.Sync()
 }

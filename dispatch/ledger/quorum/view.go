@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"covey/dispatch/ledger"
@@ -121,28 +120,4 @@ func (n *Node) Follow(voters []taskstate.PeerID) {
 		n.cfg.Log.Warn("cannot remember whom to follow", "err", err)
 	}
 	n.kick()
-}
-
-// signal wakes everybody who waits. The zero value is ready.
-type signal struct {
-	mu sync.Mutex
-	ch chan struct{}
-}
-
-func (s *signal) wait() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ch == nil {
-		s.ch = make(chan struct{})
-	}
-	return s.ch
-}
-
-func (s *signal) fire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ch != nil {
-		close(s.ch)
-		s.ch = nil
-	}
 }

@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -93,29 +92,6 @@ func (w *diskWatch) look(ctx context.Context, n *Node) {
 func (n *Node) diskBusy() bool {
 	s := n.currentSeat()
 	return s != nil && s.store.Busy()
-}
-
-// stir lets one who looks at something every now and then sleep while nothing moves.
-type stir struct {
-	asleep atomic.Bool
-	wake   chan struct{} // room for one
-}
-
-// moved is called by whatever moves, after it has begun to. It costs next to nothing while nobody sleeps. A nil stir is nobody's.
-func (s *stir) moved() {
-	if s != nil && s.asleep.Load() && s.asleep.CompareAndSwap(true, false) {
-		nudge(s.wake)
-	}
-}
-
-// rest tells whether the one who looks may sleep until wake: not if something is busy. What begins to move after busy was asked, wakes.
-func (s *stir) rest(busy func() bool) bool {
-	s.asleep.Store(true)
-	if !busy() {
-		return true
-	}
-	s.asleep.Store(false)
-	return false
 }
 
 // resign ends a term as if raft had said that it is over, and has the other voters look for themselves.

@@ -149,3 +149,22 @@ func (n *Node) reset(st *ledger.State) {
 	n.ring.reset(st.Index())
 	n.moved.fire()
 }
+
+// renewLog makes a snapshot and cuts off all entries before it if there are some without checksums.
+func (s *seat) renewLog() {
+	if !s.store.Unsummed() {
+		return
+	}
+	_ = s.reload(func(c *raft.ReloadableConfig) { c.TrailingLogs = 0 })
+	_ = s.raft.Snapshot().Error() // raft logs it; the next look tries again
+	_ = s.reload(func(c *raft.ReloadableConfig) { c.TrailingLogs = trailingLogs })
+}
+
+// reload changes raft's settings, one change at a time.
+func (s *seat) reload(f func(*raft.ReloadableConfig)) error {
+	s.settings.Lock()
+	defer s.settings.Unlock()
+	c := s.raft.ReloadableConfig()
+	f(&c)
+	return s.raft.ReloadConfig(c)
+}

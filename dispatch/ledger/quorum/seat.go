@@ -390,22 +390,3 @@ func newRaft(conf *raft.Config, f raft.FSM, logs store.Guarded, snaps raft.Snaps
 	<-done
 	return r, err
 }
-
-// renewLog makes a snapshot and cuts off all entries before it if there are some without checksums.
-func (s *seat) renewLog() {
-	if !s.store.Unsummed() {
-		return
-	}
-	_ = s.reload(func(c *raft.ReloadableConfig) { c.TrailingLogs = 0 })
-	_ = s.raft.Snapshot().Error() // raft logs it; the next look tries again
-	_ = s.reload(func(c *raft.ReloadableConfig) { c.TrailingLogs = trailingLogs })
-}
-
-// reload changes raft's settings, one change at a time.
-func (s *seat) reload(f func(*raft.ReloadableConfig)) error {
-	s.settings.Lock()
-	defer s.settings.Unlock()
-	c := s.raft.ReloadableConfig()
-	f(&c)
-	return s.raft.ReloadConfig(c)
-}

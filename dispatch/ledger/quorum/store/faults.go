@@ -1,0 +1,52 @@
+package store
+
+import "github.com/hashicorp/raft-wal/types"
+
+// hurtDisk asks before every write whether it should fail: Config.Hurt.
+type hurtDisk struct {
+	types.VFS
+	hurt func() error
+}
+
+// Create implements types.VFS.
+func (d hurtDisk) Create(dir, name string, size uint64) (types.WritableFile, error) {
+	if err := d.hurt(); err != nil {
+		return nil, err
+	}
+	f, err := d.VFS.Create(dir, name, size)
+	return hurtFile{f, d.hurt}, err
+}
+
+// OpenWriter implements types.VFS.
+func (d hurtDisk) OpenWriter(dir, name string) (types.WritableFile, error) {
+	if err := d.hurt(); err != nil {
+		return nil, err
+	}
+	f, err := d.VFS.OpenWriter(dir, name)
+	return hurtFile{f, d.hurt}, err
+}
+
+type hurtFile struct {
+	types.WritableFile
+	hurt func() error
+}
+
+// WriteAt implements io.WriterAt.
+func (f hurtFile) WriteAt(b []byte, at int64) (int, error) {
+	if err := f.hurt(); err != nil {
+		n := 0
+		if len(b) > 1 { // a disk that fills up takes a part
+			n, _ = f.WritableFile.WriteAt(b[:len(b)/2], at)
+		}
+		return n, err
+	}
+	return f.WritableFile.WriteAt(b, at)
+}
+
+// Sync implements types.WritableFile.
+func (f hurtFile) Sync() error {
+	if err := f.hurt(); err != nil {
+		return err
+	}
+	return f.WritableFile.Sync()
+}

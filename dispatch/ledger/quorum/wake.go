@@ -1,0 +1,79 @@
+package quorum
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// longLock is a lock that is held for as long as something takes: a seat waits for its last calls before it is closed. A mutex would do
+// as well, but in a bubble of virtual time whoever waits for a mutex stops the time, and then nothing ends that takes some.
+type longLock chan struct{}
+
+// Lock waits until nobody else holds it.
+func (l longLock) Lock() { l <- struct{}{} }
+
+// Unlock lets the next one have it.
+func (l longLock) Unlock() { <-l }
+
+// signal wakes everybody who waits. The zero value is ready.
+type signal struct {
+	mu sync.Mutex
+	ch chan struct{}
+}
+
+func (s *signal) wait() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch == nil {
+		s.ch = make(chan struct{})
+	}
+	return s.ch
+}
+
+func (s *signal) fire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ch != nil {
+		close(s.ch)
+		s.ch = nil
+	}
+}
+
+// stir lets one who looks at something every now and then sleep while nothing moves.
+type stir struct {
+	asleep atomic.Bool
+	wake   chan struct{} // room for one
+}
+
+// moved is called by whatever moves, after it has begun to. It costs next to nothing while nobody sleeps. A nil stir is nobody's.
+func (s *stir) moved() {
+	if s != nil && s.asleep.Load() && s.asleep.CompareAndSwap(true, false) {
+		nudge(s.wake)
+	}
+}
+
+// rest tells whether the one who looks may sleep until wake: not if something is busy. What begins to move after busy was asked, wakes.
+func (s *stir) rest(busy func() bool) bool {
+	s.asleep.Store(true)
+	if !busy() {
+		return true
+	}
+	s.asleep.Store(false)
+	return false
+}
+
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
