@@ -29,17 +29,7 @@ func saveCopy(r *ledger.Replica, path string) error {
 		return fmt.Errorf("save ledger copy: %w", err)
 	}
 	sum := sha256.Sum256(b)
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
-	if err != nil {
-		return fmt.Errorf("save ledger copy: %w", err)
-	}
-	_, err = f.Write(append(append([]byte(fileMagic), sum[:]...), b...))
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
+	if err := writeFile(path, append(append([]byte(fileMagic), sum[:]...), b...)); err != nil {
 		return fmt.Errorf("save ledger copy: %w", err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"covey/dispatch/ledger/quorum/mark"
 	"covey/p2p/memnet"
 	"covey/taskstate"
 )
@@ -49,6 +50,9 @@ func TestEveryQuestionToAVoterHasItsAnswer(t *testing.T) {
 		if c.ask.Copy != nil && c.says == "" && (a.Copy == nil || a.Copy.Seat != "a/1" || a.Copy.Generation != 1 || a.Copy.Index == 0) {
 			t.Errorf("%s: %+v", c.what, a.Copy)
 		}
+	}
+	if a, err := n.answerVoter(t.Context(), "b", voterAsk{Marks: []mark.Signed{{}}}); err != nil || a.Last > 0 {
+		t.Errorf("who only shows marks is told %+v, %v", a, err)
 	}
 	if n.Foreign() != 7 {
 		t.Errorf("it heard of generation %d, want 7", n.Foreign())

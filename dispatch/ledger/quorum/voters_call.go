@@ -15,7 +15,7 @@ import (
 // VoterProtocol is how a coordinator asks a peer to take a seat, and how a voter asks to be let go: one question, one answer.
 const VoterProtocol = "/covey/voter/1"
 
-// voterAsk is a question: one field is set.
+// voterAsk is a question: one field is set, or none but Marks.
 type voterAsk struct {
 	Prepare *seatAsk  `cbor:"1,keyasint,omitempty"` // start raft, with an empty log, to be brought up to date
 	Status  *seatAsk  `cbor:"2,keyasint,omitempty"` // how far is your log
@@ -26,11 +26,6 @@ type voterAsk struct {
 	Marks []mark.Signed `cbor:"6,keyasint,omitempty"` // what this voter can prove of others, and of itself
 
 	Chain *ledger.ChainMark `cbor:"8,keyasint,omitempty"` // what was your chain after this entry; mine was this
-}
-
-// only tells whether marks are all there is: a question for them.
-func (a voterAsk) only() bool {
-	return len(a.Marks) > 0 && a.Prepare == nil && a.Status == nil && a.Leave == nil && a.Copy == nil && a.Sight == nil && a.Chain == nil
 }
 
 // seatAsk names the seat: this life of the peer, in this ledger.
@@ -115,16 +110,11 @@ func (n *Node) handleVoter(peer string, c connT) {
 }
 
 func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (voterAnswer, error) {
-	if ask.Sight != nil { // anybody in the flock may need the coordinator
-		return n.answerSight(ctx, peer, *ask.Sight)
-	}
-	if ask.only() {
-		return voterAnswer{}, nil
-	}
-	if ask.Chain != nil {
-		return n.answerChain(ask.Chain), nil
-	}
 	switch {
+	case ask.Sight != nil: // anybody in the flock may need the coordinator
+		return n.answerSight(ctx, peer, *ask.Sight)
+	case ask.Chain != nil:
+		return n.answerChain(ask.Chain), nil
 	case (ask.Prepare != nil || ask.Status != nil) && !n.Seated(peer):
 		n.askForProof(peer)
 		return voterAnswer{}, fmt.Errorf("%s: %w", peer, errUnseated)
@@ -142,8 +132,10 @@ func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (vote
 	case ask.Copy != nil:
 		c, err := n.Copy()
 		return voterAnswer{Copy: &c}, err
+	case len(ask.Marks) == 0:
+		return voterAnswer{}, errors.New("an empty question")
 	}
-	return voterAnswer{}, errors.New("an empty question")
+	return voterAnswer{}, nil // a question for marks, which come with every answer
 }
 
 // prepare takes a seat: raft starts with an empty log and waits for the coordinator to add it.
