@@ -177,7 +177,7 @@ func (c *cli) checkForm(cmd *cobra.Command) error {
 // typedForm is the format that words ask for, also if not all of them can be read.
 func typedForm(words []string) string {
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
-	fs.ParseErrorsWhitelist.UnknownFlags = true
+	fs.ParseErrorsAllowlist.UnknownFlags = true
 	fs.Usage = func() {}
 	form := fs.StringP("output", "o", tableForm, "")
 	_ = fs.Parse(words)

@@ -16,7 +16,7 @@ func (s *State) submit(c *Submit) Result {
 		}
 		return Result{Existed: true, Refused: CodeConflict}
 	}
-	if s.gone.have[job.ID] {
+	if s.gone.have(job.ID) {
 		return Result{Existed: true, Refused: CodeOver}
 	}
 	if !submittable(job) {

@@ -57,39 +57,44 @@ func (j *JobRecord) Pinned() bool { return j.pinned }
 // because all together are too heavy.
 func (s *State) forget() {
 	for {
-		i := s.due()
+		i, why := s.due()
 		if i < 0 {
 			return
 		}
 		j := s.finished[i]
 		s.finished = slices.Delete(s.finished, i, i+1)
 		s.kept -= j.weight
-		s.drop(j)
+		s.drop(j, why)
 	}
 }
 
-// due is the finished job that is to be forgotten now, -1 if none is.
-func (s *State) due() int {
+// due is the finished job that is to be forgotten now, and why; -1 if none is.
+func (s *State) due() (int, GoneFor) {
 	if len(s.finished) == 0 {
-		return -1
+		return -1, 0
 	}
 	heavy := s.kept > KeepBytes && len(s.finished) > 1
 	i := slices.IndexFunc(s.finished, func(j *JobRecord) bool { return !j.pinned })
 	if i < 0 || heavy && i == len(s.finished)-1 { // the newest one always stays
 		if heavy {
-			return 0
+			return 0, GoneForSize
 		}
-		return -1
+		return -1, 0
 	}
 	keep, age := s.settings.Full(), s.stamp-s.finished[i].ended
 	many := len(s.finished)-i > keep.KeepJobs && (s.settings.KeepJobs != 0 || age > KeepSure)
-	if many || age > keep.KeepFor || heavy {
-		return i
+	switch {
+	case age > keep.KeepFor:
+		return i, GoneForAge
+	case many:
+		return i, GoneForCount
+	case heavy:
+		return i, GoneForSize
 	}
-	return -1
+	return -1, 0
 }
 
-func (s *State) drop(j *JobRecord) {
+func (s *State) drop(j *JobRecord, why GoneFor) {
 	delete(s.jobs, j.job.ID)
 	for i, x := range s.order {
 		if x == j {
@@ -97,28 +102,8 @@ func (s *State) drop(j *JobRecord) {
 			break
 		}
 	}
-	s.gone.add(j.job.ID)
+	s.gone.add(j.job.ID, Gone{For: why, At: s.stamp})
 	s.forgotten = append(s.forgotten, Forgotten{Job: j.job.ID, State: j.State()})
-}
-
-// Forgotten tells whether a job was here once and is forgotten, as far as that is remembered.
-func (s *State) Forgotten(id taskstate.JobID) bool { return s.gone.have[id] }
-
-// goneJobs remembers the ids of forgotten jobs, the newest KeepGone of them.
-type goneJobs struct {
-	ids  []taskstate.JobID
-	have map[taskstate.JobID]bool
-}
-
-func newGoneJobs() goneJobs { return goneJobs{have: map[taskstate.JobID]bool{}} }
-
-func (g *goneJobs) add(id taskstate.JobID) {
-	if len(g.ids) >= KeepGone {
-		delete(g.have, g.ids[0])
-		g.ids = g.ids[1:]
-	}
-	g.ids = append(g.ids, id)
-	g.have[id] = true
 }
 
 // weigh estimates the bytes a finished job occupies.

@@ -93,7 +93,7 @@ func TestAPinnedJobIsKeptUntilTheLedgerIsFullOfSuch(t *testing.T) {
 	l.must(pin("b", false))
 	l.stamp += 2 * ledger.KeepFor
 	l.must(ledger.Command{Lead: &ledger.Lead{}})
-	if _, ok := l.Job("b"); !ok || l.JobCount() != 1 || !l.Forgotten("a") || l.Forgotten("b") {
+	if _, ok := l.Job("b"); !ok || l.JobCount() != 1 || !isGone(l.State, "a") || isGone(l.State, "b") {
 		t.Fatalf("%d jobs are kept", l.JobCount())
 	}
 	again, err := ledger.DecodeState(encode(t, l.State))
@@ -160,5 +160,57 @@ func TestAWeekOfLoadLeavesTheLedgerAsLargeAsADay(t *testing.T) {
 	}
 	if j, b := size(); j > jobs+jobs/100 || b > bytes+bytes/20 || b > 2*ledger.KeepBytes {
 		t.Errorf("after four days %d jobs and a snapshot of %d bytes, after seven %d and %d", jobs, bytes, j, b)
+	}
+}
+
+func isGone(s *ledger.State, id taskstate.JobID) bool {
+	_, gone := s.Forgotten(id)
+	return gone
+}
+
+// Who asks for what is gone is told why, also by a peer that has it from a snapshot.
+func TestWhyAJobWasForgottenIsRemembered(t *testing.T) {
+	for what, c := range map[string]struct {
+		then func(l *log)
+		want ledger.GoneFor
+	}{
+		"age": {func(l *log) {
+			l.stamp += ledger.KeepFor + 1
+			l.must(ledger.Command{Lead: &ledger.Lead{}})
+		}, ledger.GoneForAge},
+		"count": {func(l *log) { l.must(ledger.Command{Set: &ledger.Set{KeepJobs: 1}}) }, ledger.GoneForCount},
+		"size": {func(l *log) {
+			for i := 0; !isGone(l.State, "a"); i++ {
+				id := taskstate.JobID(fmt.Sprintf("big%d", i))
+				job := submit(id, 1)
+				job.Submit.Job.Run.Noop = nil
+				job.Submit.Job.Run.Process = &taskstate.Process{Command: []string{"true"}, Env: map[string]string{"X": strings.Repeat("x", 60_000)}}
+				l.must(job, cancel(id))
+			}
+		}, ledger.GoneForSize},
+	} {
+		l := newLog(t)
+		l.must(submit("a", 1), cancel("a"))
+		began := l.stamp
+		l.stamp++
+		l.must(submit("b", 1), cancel("b"))
+		c.then(l)
+		why, gone := l.Forgotten("a")
+		if !gone || why.For != c.want || why.At != l.Stamp() {
+			t.Errorf("%s: %+v, %v", what, why, gone)
+		}
+		again, err := ledger.DecodeState(encode(t, l.State))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told, gone := again.Forgotten("a"); !gone || told != why {
+			t.Errorf("%s: a snapshot says %+v, %v", what, told, gone)
+		}
+		if n, last := again.ForgottenSince(began); n < 1 || !isGone(again, last) {
+			t.Errorf("%s: %d, the last of them %q", what, n, last)
+		}
+		if n, _ := again.ForgottenSince(l.Stamp()); n != 0 {
+			t.Errorf("%s: %d were forgotten after now", what, n)
+		}
 	}
 }

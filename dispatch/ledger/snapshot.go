@@ -38,6 +38,7 @@ type snapshot struct {
 	Settings    *Settings         `cbor:"16,keyasint,omitempty"` // nil: nobody said anything
 	ChainFrom   uint64            `cbor:"17,keyasint,omitempty"`
 	Chain       []byte            `cbor:"18,keyasint,omitempty"`
+	GoneFor     []Gone            `cbor:"19,keyasint,omitempty"` // why those in Gone are; none if that is not known
 }
 
 type inviteSnapshot struct {
@@ -73,7 +74,7 @@ func (s *State) Encode() ([]byte, error) {
 	out := snapshot{
 		Version: snapshotVersion, Index: s.index, Epoch: s.epoch, Stamp: s.stamp, Coordinator: s.coordinator,
 		Cluster: s.cluster, Generation: s.generation, Open: s.open, Began: s.began,
-		Members: slices.Collect(s.Members()), Gone: s.gone.ids,
+		Members: slices.Collect(s.Members()), Gone: s.gone.ids, GoneFor: s.gone.reasons(),
 	}
 	if s.settings != (Settings{}) {
 		out.Settings = &s.settings
@@ -177,10 +178,17 @@ func (s *State) restoreJobs(in *snapshot) error {
 	if len(in.Gone) > KeepGone {
 		return errors.New("too many forgotten jobs")
 	}
-	for _, id := range in.Gone {
-		s.gone.add(id)
+	if n := len(in.GoneFor); n > 0 && n != len(in.Gone) {
+		return errors.New("not every forgotten job has a reason")
 	}
-	if len(s.gone.have) != len(in.Gone) {
+	for i, id := range in.Gone {
+		var why Gone
+		if len(in.GoneFor) > 0 {
+			why = in.GoneFor[i]
+		}
+		s.gone.add(id, why)
+	}
+	if len(s.gone.why) != len(in.Gone) {
 		return errors.New("a job was forgotten twice")
 	}
 	over := 0
@@ -210,7 +218,7 @@ func (s *State) restoreJobs(in *snapshot) error {
 
 func (s *State) restoreJob(in *jobSnapshot, version int) (*JobRecord, error) {
 	job := &in.Job
-	if !submittable(job) || s.jobs[job.ID] != nil || s.gone.have[job.ID] {
+	if !submittable(job) || s.jobs[job.ID] != nil || s.gone.have(job.ID) {
 		return nil, errors.New("is impossible or there twice")
 	}
 	if k := len(s.order); k > 0 && s.order[k-1].index > in.Index {

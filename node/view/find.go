@@ -45,10 +45,8 @@ func (v *View) Find(ctx context.Context, id string) (taskstate.JobID, *Held, err
 			job, held, err = v.resolve(id)
 		}
 	}
-	if err != nil {
-		if was := v.forgotten(id); was != nil {
-			err = was
-		}
+	if err != nil && api.AsError(err).Code == api.NotFound {
+		err = v.notHere(id, err)
 	}
 	return job, held, err
 }
@@ -106,17 +104,6 @@ func (v *View) lastJob(held []Held) (taskstate.JobID, *Held, error) {
 		return "", nil, api.Errorf(api.NotFound, "no job was submitted through this peer yet; see `peer jobs` for those of others")
 	}
 	return id, nil, nil
-}
-
-// forgotten says of a job that it was here, if that is known.
-func (v *View) forgotten(id string) error {
-	was := false
-	v.cfg.Replica.Read(func(s *ledger.State) { was = s.Forgotten(taskstate.JobID(id)) })
-	if !was {
-		return nil
-	}
-	return api.Errorf(api.NotFound, "job %s ended and is forgotten, and so is its output: jobs that are over are remembered for a week, unless `peer set` says "+
-		"otherwise or they take too much room; `peer pin` keeps one", id)
 }
 
 // selfWord is what a person types for the peer that is asked.

@@ -1,0 +1,72 @@
+package ledger
+
+import "covey/taskstate"
+
+// GoneFor is why a job that was over is not kept any more; 0 if that is not known.
+type GoneFor uint8
+
+// The reasons.
+const (
+	GoneForAge   GoneFor = iota + 1 // it ended too long ago
+	GoneForCount                    // too many ended after it
+	GoneForSize                     // all together took too much room
+)
+
+// Gone is why and when, by the ledger's clock, a job was forgotten.
+type Gone struct {
+	_   struct{} `cbor:",toarray"`
+	For GoneFor
+	At  int64
+}
+
+// Forgotten tells whether a job was here once and is forgotten, as far as that is remembered, and why.
+func (s *State) Forgotten(id taskstate.JobID) (Gone, bool) {
+	g, was := s.gone.why[id]
+	return g, was
+}
+
+// ForgottenSince counts the jobs that were forgotten after a moment, and names the last one.
+func (s *State) ForgottenSince(stamp int64) (n int, last taskstate.JobID) {
+	for i := len(s.gone.ids) - 1; i >= 0 && s.gone.why[s.gone.ids[i]].At > stamp; i-- {
+		n++
+	}
+	if n > 0 {
+		last = s.gone.ids[len(s.gone.ids)-1]
+	}
+	return n, last
+}
+
+// goneJobs remembers the ids of forgotten jobs, the newest KeepGone of them.
+type goneJobs struct {
+	ids []taskstate.JobID
+	why map[taskstate.JobID]Gone
+}
+
+func newGoneJobs() goneJobs { return goneJobs{why: map[taskstate.JobID]Gone{}} }
+
+func (g *goneJobs) have(id taskstate.JobID) bool {
+	_, have := g.why[id]
+	return have
+}
+
+func (g *goneJobs) add(id taskstate.JobID, why Gone) {
+	if len(g.ids) >= KeepGone {
+		delete(g.why, g.ids[0])
+		g.ids = g.ids[1:]
+	}
+	g.ids = append(g.ids, id)
+	g.why[id] = why
+}
+
+// reasons are why the jobs in ids are gone; nil if of none that is known.
+func (g *goneJobs) reasons() []Gone {
+	out, known := make([]Gone, len(g.ids)), false
+	for i, id := range g.ids {
+		out[i] = g.why[id]
+		known = known || out[i].For != 0
+	}
+	if !known {
+		return nil
+	}
+	return out
+}

@@ -1,0 +1,60 @@
+package view
+
+import (
+	"fmt"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// notHere says why there is no such job: it may have been here, and names of jobs that were are not known any more.
+func (v *View) notHere(id string, err error) error {
+	var gone ledger.Gone
+	var was bool
+	var others int
+	v.cfg.Replica.Read(func(s *ledger.State) {
+		gone, was = s.Forgotten(taskstate.JobID(id))
+		others, _ = s.ForgottenSince(0)
+	})
+	switch {
+	case !was && others == 0:
+		return err
+	case !was:
+		return api.Errorf(api.NotFound, "%v (jobs that were over and have been forgotten: %d, see `peer help pin`)", err, others)
+	}
+	return api.Errorf(api.NotFound, "job %s ended and was forgotten%s, and so was its output; `peer pin` keeps one", id, whyGone(gone))
+}
+
+// whyGone says when and why a job was forgotten; nothing if that is not known.
+func whyGone(g ledger.Gone) string {
+	why := map[ledger.GoneFor]string{
+		ledger.GoneForAge:   "it had ended longer ago than jobs that are over are remembered (keep-for, see `peer set`)",
+		ledger.GoneForCount: "more jobs ended after it than are remembered (keep-jobs, see `peer set`)",
+		ledger.GoneForSize:  fmt.Sprintf("jobs that are over took more than %d MiB of the ledger together", ledger.KeepBytes>>20),
+	}[g.For]
+	if why == "" {
+		return ""
+	}
+	return " at " + stamp(g.At).Format(time.DateTime+" MST") + ", as " + why
+}
+
+// tellForgotten says of the jobs beside this one that some are not kept any more: whoever looks for them looks here.
+func (t *teller) tellForgotten() {
+	var count int
+	var last taskstate.JobID
+	var gone ledger.Gone
+	t.view.cfg.Replica.Read(func(s *ledger.State) {
+		count, last = s.ForgottenSince(t.job.accepted)
+		gone, _ = s.Forgotten(last)
+	})
+	if count == 0 || t.slot > 0 {
+		return
+	}
+	what := fmt.Sprintf("job %s, which was over, was forgotten", last)
+	if count > 1 {
+		what = fmt.Sprintf("%d jobs that were over have been forgotten since this one was accepted, the last of them %s", count, last)
+	}
+	t.add(gone.At, api.Fact{Kind: "note", Text: what + whyGone(gone) + "; `peer pin` keeps one"})
+}
