@@ -310,12 +310,20 @@ func (c *Core) offered() session.Offer {
 	return o
 }
 
-// quiet tells whether nothing lives any more – or may live on alone – and every end has been published, and whether all is acknowledged as well
+// Quiet tells whether nothing lives any more – or may live on alone – and every end has been published, and whether all is acknowledged as well
 // and nothing is on its way here.
-func (c *Core) quiet() (published, acked bool) {
-	if _, over := c.renounced(); c.lost != "" {
+func (c *Core) Quiet() (published, acked bool) {
+	if _, over := c.Renounced(); c.lost != "" {
 		return over, over
 	}
 	published = (c.live == 0 || c.detached) && c.saving == nil && !c.publishing && (len(c.dirty) == 0 || c.mute) && len(c.newFrames) == 0
 	return published, published && len(c.unacked) == 0 && c.parted()
+}
+
+// Wake is when Step must be called at the latest, with nil if nothing else happened; zero if time alone changes nothing.
+func (c *Core) Wake() time.Time { return c.wake }
+
+// Kept counts what is kept about tasks that were not forgotten: it goes back to zero when every end is acknowledged.
+func (c *Core) Kept() int {
+	return len(c.tasks) + len(c.frames) + len(c.unacked) + len(c.dirty) + len(c.queue) + len(c.newFrames)
 }

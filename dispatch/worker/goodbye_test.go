@@ -24,7 +24,7 @@ func TestAStoppingWorkerGivesBackWhatReachesItLate(t *testing.T) {
 	if b.goodbyes() != 1 {
 		t.Fatalf("sent %v", b.ups)
 	}
-	if _, acked := b.core.quiet(); acked {
+	if _, acked := b.core.Quiet(); acked {
 		t.Fatal("it has nothing, but something may be on its way")
 	}
 	b.down(setOf(false, 1, 1, 2, grantOf(jobNoop, 1, 2), grantOf(jobOnce, 1, 1)))
@@ -32,12 +32,12 @@ func TestAStoppingWorkerGivesBackWhatReachesItLate(t *testing.T) {
 	wantRunning(t, b)
 	wantSaid(t, b, "noop222222.1.1 rejected interrupted", "noop222222.2.1 rejected interrupted", "once222222.1.1 rejected interrupted")
 	b.down(session.Down{Released: &session.Released{}})
-	if _, acked := b.core.quiet(); acked {
+	if _, acked := b.core.Quiet(); acked {
 		t.Fatal("gone before the coordinator has decided who gets them")
 	}
 	b.down(session.Down{Ack: &session.Ack{Batch: b.lastBatch}})
 	b.settle()
-	if _, acked := b.core.quiet(); !acked {
+	if _, acked := b.core.Quiet(); !acked {
 		t.Fatal("not gone, though nothing is left and nothing comes")
 	}
 }
@@ -47,7 +47,7 @@ func TestAStoppingWorkerSaysGoodbyeToTheNextCoordinatorToo(t *testing.T) {
 	b.session(1)
 	b.step(Stop{})
 	b.step(Closed{b.link})
-	if _, acked := b.core.quiet(); !acked {
+	if _, acked := b.core.Quiet(); !acked {
 		t.Fatal("it waits for a coordinator though it has nothing to say")
 	}
 	b.open()
@@ -85,13 +85,13 @@ func TestAWorkerThatWillBeBackGivesBackOnlyWhatHasNotStarted(t *testing.T) {
 			t.Errorf("%v runs: %v, and is said to be %v %v", id, runs, h.status.State, h.status.Reason)
 		}
 	}
-	if _, acked := b.core.quiet(); acked {
+	if _, acked := b.core.Quiet(); acked {
 		t.Fatal("gone before the coordinator knows what it has to give to others")
 	}
 	b.down(session.Down{Released: &session.Released{}})
 	b.down(session.Down{Ack: &session.Ack{Batch: b.lastBatch}})
 	b.settle()
-	if _, acked := b.core.quiet(); !acked {
+	if _, acked := b.core.Quiet(); !acked {
 		t.Fatal("it waits for what runs")
 	}
 }

@@ -230,7 +230,7 @@ func (w *Loop) Seen(inc taskstate.Incarnation, number uint64, differs bool) {
 		return
 	}
 	if differs {
-		number = otherBatch
+		number = OtherBatch
 	}
 	for {
 		select {

@@ -72,8 +72,8 @@ func (c *Core) lose(why string) {
 	c.end("this worker begins a new incarnation: "+why, true)
 }
 
-// renounced tells whether the incarnation is over, and why: nothing of it runs any more.
-func (c *Core) renounced() (why string, over bool) {
+// Renounced tells whether the incarnation is over, and why: nothing of it runs any more.
+func (c *Core) Renounced() (why string, over bool) {
 	return c.lost, c.lost != "" && !c.replaying && c.runs == 0 && c.saving == nil
 }
 
@@ -101,14 +101,14 @@ func (c *Core) outrun(w *session.Welcome) string {
 func (c *Core) seen(inc taskstate.Incarnation, number uint64) {
 	switch {
 	case inc != c.inc || number <= c.state.Last:
-	case number == otherBatch:
+	case number == OtherBatch:
 		c.lose("others have another batch of statuses under a number it has used")
 	default:
 		c.lose(fmt.Sprintf("it ends with batch %d of statuses, and others have batch %d", c.state.Last, number))
 	}
 }
 
-const otherBatch = 1<<64 - 1
+const OtherBatch = 1<<64 - 1
 
 // claimJournal finds whose life goes on in a data folder. One without a journal, or with one that cannot be believed, begins another:
 // why says so, but for a folder in which nothing was before.

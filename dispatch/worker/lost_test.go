@@ -33,7 +33,7 @@ func TestAWorkerWhoseJournalIsOlderThanWhatOthersSawStopsWhatRunsAndSaysNothingM
 			b.step(Frame{b.link, &w})
 		},
 		"a peer has a higher batch":    func(b *box) { b.step(Seen{benchLife, 9}) },
-		"a peer has a different batch": func(b *box) { b.step(Seen{benchLife, otherBatch}) },
+		"a peer has a different batch": func(b *box) { b.step(Seen{benchLife, OtherBatch}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBox(t)
@@ -46,7 +46,7 @@ func TestAWorkerWhoseJournalIsOlderThanWhatOthersSawStopsWhatRunsAndSaysNothingM
 			b.crash(true)
 			said := len(b.published)
 			others(b)
-			if why, over := b.core.renounced(); why == "" || over {
+			if why, over := b.core.Renounced(); why == "" || over {
 				t.Fatalf("lost %q, over %v, while a task of it runs", why, over)
 			}
 			if len(b.halted) != 1 || !slices.ContainsFunc(b.ended, func(e End) bool { return strings.Contains(e.Why, "new incarnation") }) && b.core.link.id != 0 {
@@ -55,7 +55,7 @@ func TestAWorkerWhoseJournalIsOlderThanWhatOthersSawStopsWhatRunsAndSaysNothingM
 			b.finish(b.halted[0].Task, taskstate.Shutdown, taskstate.ReasonInterrupted)
 			b.now = b.now.Add(time.Minute)
 			b.step(nil)
-			if _, over := b.core.renounced(); !over || b.txn != nil || len(b.published) != said {
+			if _, over := b.core.Renounced(); !over || b.txn != nil || len(b.published) != said {
 				t.Fatalf("over %v, writes %v, said %d after %d", over, b.txn != nil, len(b.published), said)
 			}
 		})
@@ -81,7 +81,7 @@ func TestABatchIsOnDiskBeforeAnybodyHearsOfIt(t *testing.T) {
 			}
 		}
 		b.step(Frame{b.link, &w})
-		if why, _ := b.core.renounced(); why != "" {
+		if why, _ := b.core.Renounced(); why != "" {
 			t.Fatalf("restart %d is taken for a loss: %s", n, why)
 		}
 	}
@@ -90,7 +90,7 @@ func TestABatchIsOnDiskBeforeAnybodyHearsOfIt(t *testing.T) {
 	}
 }
 
-func TestAnotherBatchUnderANumberThatWasUsedIsNoticedByTheWelcome(t *testing.T) {
+func TestAnOtherBatchUnderANumberThatWasUsedIsNoticedByTheWelcome(t *testing.T) {
 	b := newBox(t)
 	b.session(1, grantOf(jobNoop, 1, 1))
 	b.runs(wtask(jobNoop, 1))
@@ -100,7 +100,7 @@ func TestAnotherBatchUnderANumberThatWasUsedIsNoticedByTheWelcome(t *testing.T) 
 	w := welcomeIn(1)
 	w.Welcome.Highest, w.Welcome.Sum = b.core.state.Last, session.EnvelopeSum([]byte("another"))
 	b.step(Frame{b.link, &w})
-	if why, _ := b.core.renounced(); !strings.Contains(why, "another batch") {
+	if why, _ := b.core.Renounced(); !strings.Contains(why, "another batch") {
 		t.Fatalf("lost: %q", why)
 	}
 }
@@ -143,7 +143,7 @@ func TestACoordinatorThatHasHeardLessThanWasAcknowledgedIsNotAllAWorkerWaitsFor(
 		t.Fatalf("it signed at once, or will not: %d, %v", b.core.state.Last, b.core.wake)
 	}
 	b.step(Seen{benchLife, last + 1})
-	if why, _ := b.core.renounced(); !strings.Contains(why, "others have batch") {
+	if why, _ := b.core.Renounced(); !strings.Contains(why, "others have batch") {
 		t.Errorf("lost: %q", why)
 	}
 }

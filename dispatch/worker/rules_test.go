@@ -401,7 +401,7 @@ func TestSigtermGivesEverythingBack(t *testing.T) {
 	b.step(Stop{})
 	b.down(setOf(false, 1, 1, 2, grantOf(jobWork, 9, 1))) // was under way
 	b.settle()
-	if published, _ := b.core.quiet(); published || len(b.halted) != 2 {
+	if published, _ := b.core.Quiet(); published || len(b.halted) != 2 {
 		t.Fatalf("halted %v", b.halted)
 	}
 	for _, s := range b.halted {
@@ -409,16 +409,16 @@ func TestSigtermGivesEverythingBack(t *testing.T) {
 	}
 	b.settle()
 	wantSaid(t, b, "work222222.3.1 rejected interrupted", "work222222.9.1 rejected interrupted", "work222222.1.1 shutdown interrupted", "work222222.2.1 shutdown interrupted")
-	if published, acked := b.core.quiet(); !published || acked {
+	if published, acked := b.core.Quiet(); !published || acked {
 		t.Fatalf("quiet: %v, %v", published, acked)
 	}
 	b.down(session.Down{Ack: &session.Ack{Batch: b.lastBatch}})
 	b.settle()
-	if _, acked := b.core.quiet(); acked {
+	if _, acked := b.core.Quiet(); acked {
 		t.Fatal("gone while more may be on its way here")
 	}
 	b.down(session.Down{Released: &session.Released{}})
-	if _, acked := b.core.quiet(); !acked {
+	if _, acked := b.core.Quiet(); !acked {
 		t.Fatal("not done though all is acknowledged")
 	}
 }
@@ -539,24 +539,24 @@ func TestBodiesWithoutTasksAreBounded(t *testing.T) {
 func TestABatchIsRetiredOnceItIsAcknowledgedAndNoTaskThatGoesOnHasItsNewestStatusInIt(t *testing.T) {
 	c := &Core{tasks: map[taskstate.TaskID]*heldTask{}}
 	c.state.Acked = 5
-	if n := c.retirable(); n != 5 {
+	if n := c.Retirable(); n != 5 {
 		t.Fatalf("nothing goes on: retirable %d, want 5", n)
 	}
-	if n := c.retirable(); n != 0 {
+	if n := c.Retirable(); n != 0 {
 		t.Fatalf("nothing new: retirable %d, want 0", n)
 	}
 	running := taskstate.Task("aaaaaaaaaa", 1, 1)
 	c.tasks[running] = &heldTask{id: running, lastSaid: 9}
 	c.state.Acked = 6
-	if n := c.retirable(); n != 0 {
+	if n := c.Retirable(); n != 0 {
 		t.Fatalf("a few more while a task goes on: retirable %d, want 0", n)
 	}
 	c.state.Acked = 5 + retireEvery
-	if n := c.retirable(); n != 8 {
+	if n := c.Retirable(); n != 8 {
 		t.Fatalf("a task goes on whose status is in batch 9: retirable %d, want 8", n)
 	}
 	delete(c.tasks, running)
-	if n := c.retirable(); n != 5+retireEvery {
+	if n := c.Retirable(); n != 5+retireEvery {
 		t.Fatalf("it ended: retirable %d, want %d", n, 5+retireEvery)
 	}
 }

@@ -209,9 +209,9 @@ func (c *Core) acked(n uint64) {
 // retireEvery is how many acknowledged batches gather before those are looked for that nobody needs any more.
 const retireEvery = 64
 
-// retirable is the number up to which batches say nothing that matters still: acknowledged, and no task that goes on has its newest
+// Retirable is the number up to which batches say nothing that matters still: acknowledged, and no task that goes on has its newest
 // status there. Others that were away get those statuses from the batches above it. It is 0 when it is not worth looking yet.
-func (c *Core) retirable() uint64 {
+func (c *Core) Retirable() uint64 {
 	floor := c.state.Acked
 	if floor == c.retired || len(c.tasks) > 0 && floor < c.retired+retireEvery {
 		return 0

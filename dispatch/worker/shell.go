@@ -26,7 +26,7 @@ func (w *Loop) own(ctx context.Context) error {
 	due := time.NewTimer(time.Hour)
 	defer due.Stop()
 	for {
-		if wake := w.core.wake; !wake.IsZero() {
+		if wake := w.core.Wake(); !wake.IsZero() {
 			due.Reset(time.Until(wake))
 		}
 		select {
@@ -64,12 +64,12 @@ func (w *Loop) own(ctx context.Context) error {
 			return nil
 		}
 		if stop != nil {
-			if why, over := w.core.renounced(); over {
+			if why, over := w.core.Renounced(); over {
 				return &lostJournal{why: why, fence: w.core.state.Fence}
 			}
 			continue
 		}
-		published, acked := w.core.quiet()
+		published, acked := w.core.Quiet()
 		if acked {
 			return nil
 		}
@@ -106,7 +106,7 @@ func (w *Loop) step(ev Event) {
 		}
 	}
 	if w.cfg.Retired != nil {
-		if n := w.core.retirable(); n > 0 {
+		if n := w.core.Retirable(); n > 0 {
 			w.cfg.Retired(w.core.inc, n)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
-	"covey/dispatch/worker"
 	"covey/taskstate"
 	"covey/testnet/history"
 )
@@ -23,6 +22,7 @@ type check struct {
 	cancels   map[taskstate.JobID]time.Duration
 	epochs    map[taskstate.Epoch]taskstate.PeerID      // whose commands were obeyed
 	obeyed    map[taskstate.Incarnation]taskstate.Epoch // newest epoch whose grants are on that disk
+	newest    map[taskstate.Incarnation]taskstate.Epoch // newest epoch it was welcomed in, for a Break
 	ambiguous map[*leadership]bool
 	over      map[taskstate.JobID]bool           // ended, and held against what really happened; the ledger may have forgotten it
 	entries   int                                // in the log when last looked at
@@ -53,7 +53,7 @@ func (c *check) init(w *world) {
 	*c = check{
 		w: w, starts: map[taskstate.TaskID]*proc{}, outcomes: map[taskstate.TaskID]taskstate.RunReport{}, slots: map[slot][]*proc{}, lost: map[slot]int{},
 		reasons: map[taskstate.TaskID]taskstate.Reason{}, cancels: map[taskstate.JobID]time.Duration{},
-		epochs: map[taskstate.Epoch]taskstate.PeerID{}, obeyed: map[taskstate.Incarnation]taskstate.Epoch{}, ambiguous: map[*leadership]bool{}, over: map[taskstate.JobID]bool{},
+		epochs: map[taskstate.Epoch]taskstate.PeerID{}, obeyed: map[taskstate.Incarnation]taskstate.Epoch{}, newest: map[taskstate.Incarnation]taskstate.Epoch{}, ambiguous: map[*leadership]bool{}, over: map[taskstate.JobID]bool{},
 		lasting: map[taskstate.JobID]*watched{}, leaves: map[taskstate.TaskID]time.Duration{}, restarts: map[slot]*restarts{},
 		lives: map[taskstate.JobID][]uint64{}, redone: map[slot]int{}, promised: map[slot]int{}, gone: map[slot]int{}, keeping: map[*peer]time.Duration{}, given: map[taskstate.TaskID]time.Duration{}, unmissed: map[taskstate.TaskID]bool{},
 	}
@@ -162,11 +162,32 @@ func (c *check) offered(p *peer, r *proc) {
 // ended hears the end of a process, whoever else does.
 func (c *check) ended(r *proc, rep taskstate.RunReport) { c.outcomes[r.launch.Task] = rep }
 
-// beforeFrame is called before a worker hears anything of a coordinator.
-func (c *check) beforeFrame(l *life) {
-	if c.w.cfg.Break == BreakUnfence {
-		l.worker.Unfence()
+// say is a frame as the worker sends it: as it was made, or without a word about the epochs it has obeyed, for a Break.
+func (c *check) say(u session.Up) session.Up {
+	if h := u.Hello; h != nil && c.w.cfg.Break == BreakUnfence {
+		as := *h
+		as.Fence, u.Hello = taskstate.Epoch{}, &as
 	}
+	return u
+}
+
+// heed is a frame as the worker takes it: as it was sent, or as if it came in the newest epoch, for a Break.
+func (c *check) heed(l *life, d session.Down) *session.Down {
+	if c.w.cfg.Break != BreakUnfence {
+		return &d
+	}
+	newest := c.newest[l.p.inc]
+	if w := d.Welcome; w != nil && newest.Less(w.Epoch) {
+		c.newest[l.p.inc] = w.Epoch
+	} else if w != nil {
+		as := *w
+		as.Epoch, d.Welcome = newest, &as
+	}
+	if a := d.Assignments; a != nil && a.Epoch.Less(newest) {
+		as := *a
+		as.Epoch, d.Assignments = newest, &as
+	}
+	return &d
 }
 
 // welcomed is I3: in one epoch one coordinator is obeyed, and none of an older one.
@@ -185,7 +206,7 @@ func (c *check) welcomed(l *life, at *peer, d *session.Down, refused bool) {
 }
 
 // journaled is I3 again: what is accepted comes in epochs that never fall.
-func (c *check) journaled(l *life, t *worker.SimTxn) {
+func (c *check) journaled(l *life, t *transaction) {
 	for id, e := range t.Grants() {
 		if e.Less(c.obeyed[l.p.inc]) {
 			c.w.fail("I3", "%s accepts %s in epoch %s, and has obeyed epoch %s before", l.p.id, id, e, c.obeyed[l.p.inc])

@@ -111,13 +111,12 @@ func (c *client) connected(to *peer) {
 			c.over(sessionEnd{why: "no Welcome"})
 		}
 	})
-	l.w.check.beforeFrame(l)
 	l.worker.Opened(c.id, l.p.wall())
 }
 
 func (c *client) send(u session.Up) {
 	if c.link != nil && !c.ending {
-		c.link.send(copyUp(c.l.w, u))
+		c.link.send(copyUp(c.l.w, c.l.w.check.say(u)))
 	}
 }
 
@@ -173,8 +172,7 @@ func (c *client) recv(from *link, d session.Down) {
 		if first {
 			c.welcome, c.since = d.Welcome, l.w.now()
 		}
-		l.w.check.beforeFrame(l)
-		l.worker.Frame(c.id, &d, l.p.wall())
+		l.worker.Frame(c.id, l.w.check.heed(l, d), l.p.wall())
 		l.w.check.welcomed(l, c.at, &d, c.ending)
 		if first && !c.ending {
 			c.beat()
@@ -183,8 +181,7 @@ func (c *client) recv(from *link, d session.Down) {
 		l.renew()
 	case d.Assignments != nil && l.p.idles > 0: // it beats, and never starts what it got
 	default:
-		l.w.check.beforeFrame(l)
-		l.worker.Frame(c.id, &d, l.p.wall())
+		l.worker.Frame(c.id, l.w.check.heed(l, d), l.p.wall())
 	}
 }
 

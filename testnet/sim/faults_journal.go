@@ -98,7 +98,7 @@ func (l *life) renew() {
 	}
 	p.newJournal()
 	w.stats.Incarnations++
-	l.journal = journal{}
+	l.journal = journalWriter{}
 	l.digest.Current(p.id, string(p.inc))
 	l.work()
 }

@@ -8,7 +8,6 @@ import (
 	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
-	"covey/dispatch/worker"
 	"covey/membership/digest"
 	"covey/taskstate"
 )
@@ -32,14 +31,14 @@ type peer struct {
 
 	inc      taskstate.Incarnation
 	incs     int
-	disk     *worker.SimDisk
-	older    *worker.SimDisk // as it was one write ago, for a Break
-	slowDisk int             // how many faults make it slow
-	badDisk  int             // or refuse
-	astray   bool            // the journal is not what it was when this machine last ran
-	heedless bool            // it does not hear what others know of it, for a Break
-	filled   int             // next to no room, but for what the journal has in reserve
-	copy     []byte          // of the ledger, as saved now and then
+	disk     *diskImage
+	older    *diskImage // as it was one write ago, for a Break
+	slowDisk int        // how many faults make it slow
+	badDisk  int        // or refuse
+	astray   bool       // the journal is not what it was when this machine last ran
+	heedless bool       // it does not hear what others know of it, for a Break
+	filled   int        // next to no room, but for what the journal has in reserve
+	copy     []byte     // of the ledger, as saved now and then
 	procs    map[taskstate.TaskID]*proc
 	begun    map[taskstate.TaskID]bool                // ever started
 	reports  map[taskstate.TaskID]taskstate.RunReport // the ends of its processes: its supervisor keeps them
@@ -73,7 +72,7 @@ func (p *peer) newJournal() {
 
 // blankJournal forgets what the worker wrote down.
 func (p *peer) blankJournal() {
-	d, err := worker.NewSimDisk(p.id, p.inc)
+	d, err := newDiskImage(p.id, p.inc)
 	if err != nil {
 		p.w.fail("bug", "a new journal: %v", err)
 		return
@@ -106,11 +105,11 @@ type life struct {
 	links     map[*link]uint64
 	counted   uint64
 
-	worker   *worker.SimWorker
+	worker   *workerCore
 	workers  int  // of this process: more than one if its journal was found to be old
 	rebooted bool // the machine was off before
 	client   client
-	journal  journal
+	journal  journalWriter
 	stopping bool
 
 	leading *leadership
@@ -192,7 +191,7 @@ func (p *peer) boot() {
 func (l *life) work() {
 	w, p := l.w, l.p
 	l.workers++
-	worker, begun, err := worker.NewSimWorker(p.id, p.inc, session.Offer{Resources: w.sold(p), Name: p.id}, p.disk, workerPorts{l, l.workers}, p.wall())
+	worker, begun, err := newWorkerCore(p.id, p.inc, session.Offer{Resources: w.sold(p), Name: p.id}, p.disk, workerPorts{l, l.workers}, p.wall())
 	if err != nil {
 		w.fail("bug", "%s cannot read its journal: %v", p.id, err)
 		return

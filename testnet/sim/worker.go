@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"covey/dispatch/session"
-	"covey/dispatch/worker"
 	"covey/membership/digest"
 	"covey/taskstate"
 )
@@ -22,7 +21,7 @@ func (p workerPorts) End(why string, again bool) {
 	p.l.client.endSoon(sessionEnd{why: why, again: again})
 }
 
-func (p workerPorts) Save(t *worker.SimTxn) { p.l.journal.save(p.l, t) }
+func (p workerPorts) Save(t *transaction) { p.l.journal.save(p.l, t) }
 
 func (p workerPorts) Start(launch taskstate.Launch) { p.l.start(launch) }
 
@@ -52,10 +51,10 @@ func (p workerPorts) Publish(envelopes [][]byte) {
 	})
 }
 
-// journal is the writer between the core and the disk.
-type journal struct {
+// journalWriter is the writer between the core and the disk.
+type journalWriter struct {
 	l    *life
-	txn  *worker.SimTxn
+	txn  *transaction
 	wait time.Duration
 	sick bool
 }
@@ -67,7 +66,7 @@ const (
 
 var errDisk = errors.New("no space left on device")
 
-func (j *journal) save(l *life, t *worker.SimTxn) {
+func (j *journalWriter) save(l *life, t *transaction) {
 	if j.txn != nil {
 		l.w.fail("bug", "%s writes two transactions at once", l.p.id)
 	}
@@ -75,7 +74,7 @@ func (j *journal) save(l *life, t *worker.SimTxn) {
 	l.after(j.latency(), j.try)
 }
 
-func (j *journal) latency() time.Duration {
+func (j *journalWriter) latency() time.Duration {
 	w := j.l.w
 	if j.l.p.slowDisk > 0 {
 		return w.ms(50, 2500)
@@ -83,7 +82,7 @@ func (j *journal) latency() time.Duration {
 	return w.ms(0, w.temper.disk)
 }
 
-func (j *journal) try() {
+func (j *journalWriter) try() {
 	l := j.l
 	if l.p.badDisk > 0 {
 		if !j.sick {
@@ -104,7 +103,7 @@ func (j *journal) try() {
 	l.renew()
 }
 
-func (j *journal) write() {
+func (j *journalWriter) write() {
 	l := j.l
 	if l.w.cfg.Break == BreakNoSync {
 		l.p.older = l.p.disk.Clone()
@@ -116,7 +115,7 @@ func (j *journal) write() {
 }
 
 // crash leaves the transaction under way on the disk, or not.
-func (j *journal) crash() {
+func (j *journalWriter) crash() {
 	if j.l == nil {
 		return
 	}

@@ -1,0 +1,220 @@
+package sim
+
+import (
+	"bytes"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"covey/dispatch/session"
+	"covey/dispatch/worker"
+	"covey/dispatch/worker/journal"
+	"covey/taskstate"
+)
+
+// workerCore drives a worker's core: what worker.Loop does with goroutines, a file, a network and processes, it does with ports of the
+// simulation. It adds nothing to the core.
+type workerCore struct {
+	core  *worker.Core
+	ports workerPorts
+	due   time.Time // when Wake was last asked for
+}
+
+// newWorkerCore begins with what the disk holds. The tasks in begun may have been started before: Begin is told which of them cannot be
+// taken up.
+func newWorkerCore(self taskstate.PeerID, inc taskstate.Incarnation, offer session.Offer, disk *diskImage, ports workerPorts, now time.Time) (w *workerCore, begun []taskstate.Launch, err error) {
+	img, err := journal.Load(disk, simOwner(self, inc))
+	if err != nil {
+		return nil, nil, err
+	}
+	w = &workerCore{ports: ports}
+	w.core, begun = worker.NewCore(self, inc, offer, img, now)
+	return w, begun, nil
+}
+
+// Lost tells whether the worker has found out that its disk is older than what others saw, and whether nothing runs of that any more: then it
+// ends, and another one begins on a new disk.
+func (w *workerCore) Lost() (why string, over bool) { return w.core.Renounced() }
+
+// Seen tells of a batch that others hold; differs: another than the one held here.
+func (w *workerCore) Seen(inc taskstate.Incarnation, number uint64, differs bool, now time.Time) {
+	if differs {
+		number = worker.OtherBatch
+	}
+	w.step(worker.Seen{Incarnation: inc, Number: number}, now)
+}
+
+func simOwner(self taskstate.PeerID, inc taskstate.Incarnation) journal.Owner {
+	return journal.Owner{Format: journal.Format, Peer: self, Incarnation: inc}
+}
+
+// The events.
+
+// Begin comes first, once: what the runner lost of what had begun.
+func (w *workerCore) Begin(lost []taskstate.Loss, now time.Time) {
+	w.step(worker.Adopted{Lost: lost}, now)
+}
+
+// Opened tells of a stream to a coordinator; links are numbered, ascending.
+func (w *workerCore) Opened(link uint64, now time.Time) { w.step(worker.Opened{Link: link}, now) }
+
+// Closed tells that a stream is gone.
+func (w *workerCore) Closed(link uint64, now time.Time) { w.step(worker.Closed{Link: link}, now) }
+
+// Frame hands a Welcome, Assignments or Ack over.
+func (w *workerCore) Frame(link uint64, d *session.Down, now time.Time) {
+	w.step(worker.Frame{Link: link, Down: d}, now)
+}
+
+// Ran reports about tasks.
+func (w *workerCore) Ran(now time.Time, r ...taskstate.RunReport) {
+	w.step(worker.Ran{Reports: r}, now)
+}
+
+// Saved tells that the last transaction is on disk.
+func (w *workerCore) Saved(now time.Time) { w.step(worker.Saved{}, now) }
+
+// Sick tells that the disk refuses writes, or takes them again (nil).
+func (w *workerCore) Sick(err error, now time.Time) { w.step(worker.Sick{Err: err}, now) }
+
+// Refrain has the worker take nothing on for a reason, or take things on again (nil).
+func (w *workerCore) Refrain(err error, now time.Time) { w.step(worker.Refrain{Err: err}, now) }
+
+// Published tells that the last publication is done.
+func (w *workerCore) Published(now time.Time) { w.step(worker.Published{}, now) }
+
+// Offer changes what the peer has to give.
+func (w *workerCore) Offer(o session.Offer, now time.Time) {
+	w.step(worker.OfferChanged{Offer: o}, now)
+}
+
+// Stop asks the worker to give everything back.
+func (w *workerCore) Stop(now time.Time) { w.step(worker.Stop{}, now) }
+
+// Detach asks the worker to end for a while: what runs goes on.
+func (w *workerCore) Detach(now time.Time) { w.step(worker.Detach{}, now) }
+
+func (w *workerCore) step(ev worker.Event, now time.Time) {
+	for _, e := range w.core.Step(ev, now) {
+		switch e := e.(type) {
+		case worker.Send:
+			w.ports.Send(e.Frame)
+		case worker.End:
+			w.ports.End(e.Why, e.Again)
+		case worker.Save:
+			w.ports.Save(&transaction{e.Txn})
+		case worker.Publish:
+			w.ports.Publish(e.Envelopes)
+		case worker.Start:
+			w.ports.Start(e.Launch)
+		case worker.Halt:
+			w.ports.Halt(e.Stop)
+		}
+	}
+	if n := w.core.Retirable(); n > 0 {
+		w.ports.Retired(n)
+	}
+	if at := w.core.Wake(); !at.IsZero() && !at.Equal(w.due) {
+		w.due = at
+		w.ports.Wake(at)
+	}
+}
+
+// Due tells that the time has come that Wake named last.
+func (w *workerCore) Due(now time.Time) {
+	w.due = time.Time{}
+	w.step(nil, now)
+}
+
+// Quiet tells whether nothing lives here and every end is published.
+func (w *workerCore) Quiet() bool { published, _ := w.core.Quiet(); return published }
+
+// Kept counts what the core keeps about tasks that were not forgotten: what must not grow.
+func (w *workerCore) Kept() int { return w.core.Kept() }
+
+// transaction is a journal transaction.
+type transaction struct{ txn *journal.Txn }
+
+// Grants yields the tasks the transaction takes on, with the epoch they came in.
+func (t *transaction) Grants() iter.Seq2[taskstate.TaskID, taskstate.Epoch] {
+	return func(yield func(taskstate.TaskID, taskstate.Epoch) bool) {
+		for _, f := range t.txn.Frames {
+			for _, g := range f.Grants {
+				for id := range g.Tasks() {
+					if !yield(id, f.Epoch) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// Write seals what is not sealed yet, and puts the transaction on the disk.
+func (t *transaction) Write(disk *diskImage, seal func(number uint64, statuses []taskstate.Status) (body, envelope []byte, err error)) (err error) {
+	for _, b := range t.txn.Batches {
+		if b.Envelope == nil {
+			if b.Body, b.Envelope, err = seal(b.Number, b.Statuses); err != nil {
+				return err
+			}
+		}
+	}
+	return t.txn.Apply(disk)
+}
+
+// diskImage is a journal in memory.
+type diskImage struct{ buckets map[string]map[string][]byte }
+
+// newDiskImage is an empty journal of one life of a peer.
+func newDiskImage(self taskstate.PeerID, inc taskstate.Incarnation) (*diskImage, error) {
+	d := &diskImage{buckets: map[string]map[string][]byte{}}
+	return d, journal.Init(d, journal.Head{Owner: simOwner(self, inc)})
+}
+
+// Clone is the disk as it is now: what a crash leaves if nothing after this was synced.
+func (d *diskImage) Clone() *diskImage {
+	c := &diskImage{buckets: map[string]map[string][]byte{}}
+	for k, b := range d.buckets {
+		c.buckets[k] = maps.Clone(b) // values are never changed in place
+	}
+	return c
+}
+
+// Records counts what is in the journal besides its two fixed records and the tombstones, which have a bound of their own.
+func (d *diskImage) Records() int {
+	n := 0
+	for k, b := range d.buckets {
+		if k != journal.BucketTombs && k != journal.BucketMeta {
+			n += len(b)
+		}
+	}
+	return n
+}
+
+// Put implements the journal's map.
+func (d *diskImage) Put(bucket string, key, value []byte) error {
+	b := d.buckets[bucket]
+	if b == nil {
+		b = map[string][]byte{}
+		d.buckets[bucket] = b
+	}
+	b[string(key)] = bytes.Clone(value)
+	return nil
+}
+
+// Delete implements the journal's map.
+func (d *diskImage) Delete(bucket string, key []byte) error {
+	delete(d.buckets[bucket], string(key))
+	return nil
+}
+
+// Each implements the journal's map.
+func (d *diskImage) Each(bucket string, f func(key, value []byte) error) error {
+	for _, k := range slices.Sorted(maps.Keys(d.buckets[bucket])) {
+		if err := f([]byte(k), d.buckets[bucket][k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
