@@ -58,24 +58,27 @@ func (m *Membership) runPump(ctx context.Context) {
 	}
 }
 
-// tellSome pings a few members at random, without waiting for their answers.
+// tellSome pings a few members at random, without waiting for their answers: those first to whom packets go already. News is no reason
+// to make a connection: where many peers come at once each would make one with everybody within seconds, when all have most to do.
 func (m *Membership) tellSome(work *sync.WaitGroup) {
 	list := m.running()
 	if list == nil {
 		return
 	}
-	members := list.Members()
-	rand.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
-	told := 0
-	for _, n := range members {
-		if told == gossipTo {
-			return
+	var near, far []string // names: all else of a member belongs to memberlist, which changes it under its own lock
+	for _, n := range list.Members() {
+		switch {
+		case n.Name == m.self:
+		case m.transport.talksTo(n.Name):
+			near = append(near, n.Name)
+		default:
+			far = append(far, n.Name)
 		}
-		if n.Name == m.self {
-			continue
-		}
-		told++
-		name := n.Name // all else of it belongs to memberlist, which changes it under its own lock
+	}
+	rand.Shuffle(len(near), func(i, j int) { near[i], near[j] = near[j], near[i] })
+	rand.Shuffle(len(far), func(i, j int) { far[i], far[j] = far[j], far[i] })
+	all := append(near, far...)
+	for _, name := range all[:min(len(all), gossipTo)] {
 		work.Go(func() { m.greet(name) })
 	}
 }

@@ -122,6 +122,13 @@ func (t *transport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, e
 	return time.Now(), nil
 }
 
+// talksTo tells whether packets went to a peer lately.
+func (t *transport) talksTo(peer string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.senders[peer] != nil
+}
+
 // DialTimeout is for unnamed nodes, of which there are none.
 func (t *transport) DialTimeout(addr string, _ time.Duration) (net.Conn, error) {
 	return nil, errors.New("membership: dial without a peer id: " + addr)
