@@ -152,6 +152,9 @@ func (n *Node) executeJoin(ctx context.Context, j joinCall) (reply, error) {
 		return n.joined(old), nil // asked again: the answer was lost, or it lost its data but not its key
 	}
 	at := n.ledgerTime()
+	if n.comingIn(inv.ID, at) >= joinGroup {
+		return refuse(admission.Later)
+	}
 	if known {
 		at = max(at, old.At+1) // every gate believes the newer of two entries
 	}
@@ -179,6 +182,25 @@ func (n *Node) executeJoin(ctx context.Context, j joinCall) (reply, error) {
 		return reply{Lost: true}, nil
 	}
 	return refuse(admission.Refused)
+}
+
+// Newcomers with one ticket are let in by groups: a newcomer meets everybody, and where a hundred do so at once on busy machines nobody
+// gets done in time and all begin again. Whoever has not come to work after joinTime, because it died or works for nobody, holds up nobody.
+const (
+	joinGroup = 12
+	joinTime  = 15 * time.Second
+)
+
+// comingIn counts the workers that were admitted with a ticket lately and have no session yet. at is the ledger's time.
+func (n *Node) comingIn(ticket string, at int64) (count int) {
+	n.replica.Read(func(s *ledger.State) {
+		for m := range s.Members() {
+			if m.In() && m.Entry.Ticket == ticket && m.Incarnation == "" && m.Entry.Has(admission.Worker) && at-m.Since < joinTime.Milliseconds() {
+				count++
+			}
+		}
+	})
+	return count
 }
 
 func (n *Node) joined(e admission.Entry) reply {

@@ -60,6 +60,9 @@ func (n *Node) knock(ctx context.Context, doors []admission.PeerAddr, req admiss
 		default:
 			return answer, api.Errorf(api.NoCoordinator, "%s", k.silent(err))
 		}
+		if no != nil && no.Code == admission.Later {
+			pause = joinRest // asking is work for those who are busy with the others
+		}
 		select {
 		case <-ctx.Done():
 			return answer, api.Errorf(api.NoCoordinator, "cannot join: %s", k.word(err))

@@ -39,3 +39,33 @@ func TestWhoHasNoTicketDoesNotLearnWhichClusterItIs(t *testing.T) {
 		}
 	}
 }
+
+func TestNewcomersWithOneTicketAreLetInByGroupsAndHoldUpNobodyElse(t *testing.T) {
+	l := alive(t, Config{Name: "a"})
+	join := func(ticket string) error {
+		valid, err := admission.ParseTicket(ticket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newPuppet(t)
+		p.SetAddrs(l.self, l.host.Addrs())
+		_, err = admission.Join(timed(t), p, l.self, admission.JoinRequest{Secret: valid.Secret, Cluster: valid.Cluster})
+		return err
+	}
+	first := l.ticket(api.TicketRequest{Expires: 3600})
+	for i := range joinGroup { // none of them ever comes to work
+		if err := join(first.Ticket); err != nil {
+			t.Fatalf("newcomer %d: %v", i+1, err)
+		}
+	}
+	var no *admission.Refusal
+	if err := join(first.Ticket); !errors.As(err, &no) || no.Code != admission.Later || !no.Temporary() {
+		t.Errorf("one more with that ticket: %v, want to hear that others come first", err)
+	}
+	if err := join(l.ticket(api.TicketRequest{Expires: 3600}).Ticket); err != nil {
+		t.Errorf("one with another ticket: %v", err)
+	}
+	if n := l.comingIn(first.ID, l.ledgerTime()+joinTime.Milliseconds()); n != 0 {
+		t.Errorf("%d still count when their time is over", n)
+	}
+}

@@ -102,6 +102,7 @@ func TestARefusedNewcomerIsToldWhyAndWhatToDo(t *testing.T) {
 		{&admission.Refusal{Code: admission.Revoked}, admission.Revoked, "was revoked"},
 		{&admission.Refusal{Code: admission.WrongCluster}, admission.WrongCluster, "another cluster"},
 		{fmt.Errorf("forwarding: %w", &admission.Refusal{Code: admission.NoCoordinator}), admission.NoCoordinator, "try again"},
+		{&admission.Refusal{Code: admission.Later}, admission.Later, "let in first"},
 		{errors.New("raft: a detail of ours"), admission.NoCoordinator, "try again"},
 		{&admission.Refusal{Code: admission.Refused, Message: "the secret is wrong"}, admission.Refused, "the cluster refused this peer"},
 		{&admission.Refusal{Code: "made-up", Message: "a detail of ours"}, admission.Refused, "the cluster refused this peer"},
@@ -117,7 +118,7 @@ func TestARefusedNewcomerIsToldWhyAndWhatToDo(t *testing.T) {
 			if strings.Contains(err.Error(), "detail of ours") || strings.Contains(err.Error(), "secret is wrong") {
 				t.Errorf("a stranger heard too much: %v", err)
 			}
-			if no.Temporary() != (c.code == admission.NoCoordinator) {
+			if no.Temporary() != (c.code == admission.NoCoordinator || c.code == admission.Later) {
 				t.Errorf("%s: temporary is %v", c.code, no.Temporary())
 			}
 			if len(a.Roster)+len(a.Voters)+len(a.Peers) > 0 || a.Cluster != "" {

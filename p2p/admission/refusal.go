@@ -13,6 +13,7 @@ const (
 	Refused       RefusalCode = "refused"
 	WrongCluster  RefusalCode = "wrong-cluster"
 	NoCoordinator RefusalCode = "no-coordinator" // not now: nobody decides, or it could not be reached
+	Later         RefusalCode = "later"          // not now: others with the same ticket are coming in
 )
 
 // Refusal is a cluster's no. It is an error whose text says what happened, why, and what to do.
@@ -43,18 +44,20 @@ func (r *Refusal) explain() string {
 		return "the ticket is for another cluster than the one that answered; a peer belongs to one cluster, use another `--data` folder for a second one"
 	case NoCoordinator:
 		return "nobody in the cluster can decide about newcomers right now; try again in a few seconds"
+	case Later:
+		return "others with this ticket are being let in first; try again in a few seconds"
 	default:
 		return "the cluster refused this peer; join with a ticket made by `peer ticket` on one of its peers (a removed peer needs a new one; one of another cluster opens nothing here)"
 	}
 }
 
 // Temporary tells whether asking again later may help.
-func (r *Refusal) Temporary() bool { return r.Code == NoCoordinator }
+func (r *Refusal) Temporary() bool { return r.Code == NoCoordinator || r.Code == Later }
 
 // told is what is sent for r: an unknown code or a plain refusal says nothing else to a stranger.
 func (r *Refusal) told() *Refusal {
 	switch r.Code {
-	case Expired, UsedUp, Revoked, WrongCluster, NoCoordinator:
+	case Expired, UsedUp, Revoked, WrongCluster, NoCoordinator, Later:
 		return &Refusal{Code: r.Code, Message: strings.ToValidUTF8(r.Message[:min(len(r.Message), 256)], "")} // half a character is no text
 	}
 	return &Refusal{Code: Refused}
