@@ -54,11 +54,17 @@ func (l *jobLog) close() error {
 	return nil
 }
 
-// jobLogLine is a line of the log. Exitval is -1 where there was no exit code; what has no start has the time of its end.
+// jobLogLine is a line of the log. Exitval is what a shell has where there was no process, and -1 where one ended without an exit code;
+// what has no start has the time of its end.
 func jobLogLine(job *taskstate.Job, t api.Task) string {
 	exit := -1
-	if t.ExitCode != nil {
+	switch {
+	case t.ExitCode != nil:
 		exit = *t.ExitCode
+	case t.Reason == string(taskstate.ReasonNotExec):
+		exit = 126
+	case t.Reason == string(taskstate.ReasonNotFound):
+		exit = 127
 	}
 	start := t.At.Add(-time.Duration(t.Took * float64(time.Second)))
 	host := t.PeerName

@@ -58,6 +58,7 @@ const scriptLimit = 4 * time.Minute
 //	freeze DIR, thaw DIR            what is written to it waits, from one to the other
 //	port VAR MULTIADDR              $VAR becomes its port
 //	submitas NAME ID [JOBNAME]      submit a no-op job with this id through the API
+//	readme FILE HEADING…            write the examples below a heading of README.md to FILE
 //	pick PATH                       of what was printed, leave what is at PATH
 //	once                            no job and no task comes to a state twice in the events that were printed, lists apart
 //	golden NAME [ID=WORD…]          its shape is that of testdata/golden/NAME.json (go test -update writes it)
@@ -93,6 +94,7 @@ var scriptWords = map[string]func(ts *testscript.TestScript, neg bool, args []st
 	"freeze":    onDisk("freeze", (*disk).freeze),
 	"thaw":      onDisk("thaw", (*disk).thaw),
 	"submitas":  scriptSubmitAs,
+	"readme":    scriptReadme,
 }
 
 func prepareScript(env *testscript.Env) error {

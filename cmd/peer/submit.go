@@ -32,11 +32,12 @@ Nothing is changed.
 
 Who knows other schedulers may expect otherwise: an unknown key, and a constraint that cannot be
 read, are refused, never skipped; in constraints, values with blanks want quotes. A batch task
-that fails stays failed unless restart: says otherwise, a service's is started again. A failed
-task is never restarted in place: its slot gets a new attempt. Reachability is no state of a task:
-what cannot be reached may still run. Tasks of a service do not move because a peer joined; see
-` + "`peer rebalance`" + `. A rollback is never rolled back, and one that fails stays paused. Declared
-resources are counted, not enforced.`
+that fails stays failed unless restart: says otherwise, a service's is started again after a
+second, and later each time if it goes on ending at once. A failed task is never restarted in
+place: its slot gets a new attempt. Reachability is no state of a task: what cannot be reached may
+still run. Tasks of a service do not move because a peer joined; see ` + "`peer rebalance`" + `. A
+rollback is never rolled back, and one that fails stays paused. Declared resources are counted,
+not enforced. docs/differences.md has them all.`
 
 func (c *cli) submitCommand() *cobra.Command {
 	var wait, dry bool
