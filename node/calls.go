@@ -159,7 +159,7 @@ func (n *Node) untilAnotherDecides(ctx context.Context, asked taskstate.PeerID, 
 		case <-ctx.Done():
 			return
 		case <-late.C:
-			n.ledger.Doubt()
+			n.ledger.SuspectLeader()
 			late.Reset(callSilent)
 		case <-changed:
 		}

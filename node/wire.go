@@ -100,7 +100,7 @@ func (n *Node) verdict(m membership.Member) {
 	}
 	n.coord.Verdict(coordinator.PeerVerdict{Peer: m.ID, Verdict: v, Since: m.Since, Parted: m.Parted})
 	if who, _, ok := n.ledger.Coordinator(); ok && who == m.ID && v != coordinator.VerdictAlive {
-		n.ledger.Doubt()
+		n.ledger.SuspectLeader()
 	}
 }
 

@@ -7,7 +7,7 @@ import "covey/taskstate"
 // applied changes nothing, and all its commands are answered CodeStale.
 func (s *State) Apply(e Entry) []Result {
 	results := s.carryOut(&e)
-	s.link(&e, results)
+	s.extendChain(&e, results)
 	return results
 }
 
@@ -102,7 +102,7 @@ type effects struct {
 func (f *effects) into(r *Result) { r.Again, r.Released, r.Cut = f.again, f.released, f.cut }
 
 // waits notes that a slot waits, in one run with the slot before if that waits alike.
-func (f *effects) waits(j *JobRecord, n, attempt int, x side) {
+func (f *effects) waits(j *JobRecord, n, attempt int, x slotExtras) {
 	a := Again{Job: j.job.ID, Slots: Slots{First: n, N: 1, Attempt: attempt}, Version: j.version(x), NotBefore: x.notBefore}
 	if k := len(f.again) - 1; k >= 0 {
 		l := &f.again[k]

@@ -35,7 +35,7 @@ func (s *State) assign(a *Assign) Result {
 		refused = j.pending.take(want, func(first, n int) {
 			for i := first; i < first+n; i++ {
 				c, ch := j.slots.at(i)
-				*c = cell{index: s.index, assigned: s.stamp, owner: id, attempt: attempt, form: formOpen}
+				*c = cell{index: s.index, assigned: s.stamp, owner: id, attempt: attempt, kind: kindOpen}
 				ch.open++
 			}
 			j.begun(first, n)
@@ -59,7 +59,7 @@ func (j *JobRecord) assignable(a *Assign) (wanted, refused []Slots) {
 		inside, outside := j.within(want)
 		refused = append(refused, outside...)
 		for n := inside.First; n < inside.First+inside.N; n++ {
-			x := j.sideOf(n)
+			x := j.extrasOf(n)
 			if j.version(x) == a.Version && (x.pin == "" || x.pin == a.Peer) {
 				wanted = addSlot(wanted, n, want.Attempt)
 			} else {
@@ -72,13 +72,13 @@ func (j *JobRecord) assignable(a *Assign) (wanted, refused []Slots) {
 
 // begun forgets when slots were to start, as they have.
 func (j *JobRecord) begun(first, n int) {
-	if len(j.sides) == 0 {
+	if len(j.extras) == 0 {
 		return
 	}
 	for i := first; i < first+n; i++ {
-		if x := j.sideOf(i); x.notBefore != 0 {
+		if x := j.extrasOf(i); x.notBefore != 0 {
 			x.notBefore = 0
-			j.put(i, x)
+			j.putExtras(i, x)
 		}
 	}
 }
@@ -155,11 +155,11 @@ func (s *State) settleOne(j *JobRecord, by uint32, st *taskstate.Status) (ok boo
 	if c != nil && int(c.attempt) != st.Task.Attempt {
 		return j.late(by, st, s.stamp)
 	}
-	if c == nil || c.form < formOpen || c.owner != by {
+	if c == nil || c.kind < kindOpen || c.owner != by {
 		return false, nil
 	}
-	if c.form != formOpen {
-		if c.seq != seq32(st) || c.end != st.At || j.forms.list[c.form-formFirst] != formOf(st) {
+	if c.kind != kindOpen {
+		if c.seq != seq32(st) || c.end != st.At || j.kinds.list[c.kind-kindFirst] != endKindOf(st) {
 			j.contradict(st, by, s.stamp)
 		}
 		return false, nil
@@ -175,7 +175,7 @@ func seq32(st *taskstate.Status) uint32 { return uint32(min(st.Seq, math.MaxUint
 
 // end closes an open slot.
 func (j *JobRecord) end(c *cell, ch *chunk, st *taskstate.Status) {
-	c.form, c.end, c.seq, c.lasted = j.forms.id(formOf(st)), st.At, seq32(st), lastedOf(st)
+	c.kind, c.end, c.seq, c.lasted = j.kinds.id(endKindOf(st)), st.At, seq32(st), lastedOf(st)
 	j.shut(c, ch)
 	j.counts.count(st.State, 1)
 }

@@ -12,11 +12,11 @@ import (
 // another one, or if the restart policy says so.
 func (s *State) conclude(j *JobRecord, c *cell, ch *chunk, st *taskstate.Status) {
 	n := st.Task.Slot
-	if j.job.Restart == nil && len(j.sides) == 0 {
+	if j.job.Restart == nil && len(j.extras) == 0 {
 		j.end(c, ch, st)
 		return
 	}
-	x := j.sideOf(n)
+	x := j.extrasOf(n)
 	switch {
 	case j.cancelled || x.retired:
 		s.rest(j, n, c, ch, st)
@@ -35,7 +35,7 @@ func (s *State) conclude(j *JobRecord, c *cell, ch *chunk, st *taskstate.Status)
 			return
 		}
 		x.history, x.notBefore = v.History, v.NotBefore
-		j.put(n, x)
+		j.putExtras(n, x)
 		s.another(j, n, c, ch, taskstate.ReasonRestart, st)
 	}
 }
@@ -43,7 +43,7 @@ func (s *State) conclude(j *JobRecord, c *cell, ch *chunk, st *taskstate.Status)
 // rest closes an open slot for good, as far as its job's own rules go.
 func (s *State) rest(j *JobRecord, n int, c *cell, ch *chunk, st *taskstate.Status) {
 	j.end(c, ch, st)
-	x := j.sideOf(n)
+	x := j.extrasOf(n)
 	if x.retired {
 		j.counts.count(st.State, -1)
 		j.counts.Retired++
@@ -52,27 +52,27 @@ func (s *State) rest(j *JobRecord, n int, c *cell, ch *chunk, st *taskstate.Stat
 	if !x.retired {
 		x.reason = ""
 	}
-	j.put(n, x)
+	j.putExtras(n, x)
 }
 
 // another ends the open attempt of a slot and has the slot wait for the next one. end is nil if nobody heard of one.
 func (s *State) another(j *JobRecord, n int, c *cell, ch *chunk, why taskstate.Reason, end *taskstate.Status) {
-	x := j.sideOf(n)
+	x := j.extrasOf(n)
 	j.shut(c, ch)
-	j.remember(n, c, past{givenUp: s.stamp, reason: why, version: uint32(j.version(x)), end: endOf(end)})
+	j.remember(n, c, formerAttempt{givenUp: s.stamp, reason: why, version: uint32(j.version(x)), end: endOf(end)})
 	if x.leaving {
 		if x.next != uint32(j.version(x)) {
 			x.history = taskstate.History{}
 		}
 		x.version, x.next, x.leaving, x.reason = x.next, 0, false, ""
-		j.put(n, x)
+		j.putExtras(n, x)
 	}
-	j.pending.put(n, s.next(j, n, c, j.sideOf(n)))
+	j.pending.put(n, s.next(j, n, c, j.extrasOf(n)))
 }
 
 // next moves a slot on to the attempt after the one in its cell. The caller puts it among those that wait.
-func (s *State) next(j *JobRecord, n int, c *cell, x side) (attempt int) {
-	*c = cell{attempt: max(uint32(j.attempt(*c))+1, j.first), form: formPending}
+func (s *State) next(j *JobRecord, n int, c *cell, x slotExtras) (attempt int) {
+	*c = cell{attempt: max(uint32(j.attempt(*c))+1, j.first), kind: kindPending}
 	j.counts.Pending++
 	s.effects.waits(j, n, int(c.attempt), x)
 	return int(c.attempt)
@@ -96,7 +96,7 @@ func (s *State) supersede(c *Supersede) Result {
 // that was leaving for another attempt does, unless its job must not run twice.
 func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, end *taskstate.Status) {
 	c, ch := j.slots.at(n)
-	x := j.sideOf(n)
+	x := j.extrasOf(n)
 	if end != nil && (again || !isEnd(end.State)) {
 		end = nil
 	}
@@ -139,8 +139,8 @@ func (s *State) close(j *JobRecord) {
 	}
 	j.over, j.ended = true, s.stamp
 	j.pending = nil
-	j.tidyForms()
-	j.weight = j.weigh()
+	j.tidyKinds()
+	j.weight = j.estimateBytes()
 	s.finished = append(s.finished, j)
 	s.ending = append(s.ending, j.job.ID)
 	s.kept += j.weight
@@ -179,7 +179,7 @@ func (s *State) follow(j *JobRecord) {
 		before := s.jobs[id]
 		switch {
 		case before.over && before.State() != taskstate.Complete:
-			s.cut(j, taskstate.ReasonAfter, before.epitaph())
+			s.cut(j, taskstate.ReasonAfter, before.endSummary())
 			return
 		case !before.over && !slices.Contains(j.blocked, id):
 			j.blocked = append(j.blocked, id)
@@ -199,7 +199,7 @@ func (s *State) proceed(j *JobRecord) {
 		switch {
 		case w.cancelled:
 		case !complete:
-			s.cut(w, taskstate.ReasonAfter, j.epitaph())
+			s.cut(w, taskstate.ReasonAfter, j.endSummary())
 		case len(w.blocked) == 0:
 			w.blocked = nil
 			s.effects.released = append(s.effects.released, w.job.ID)
@@ -226,8 +226,8 @@ func (s *State) unblock(j *JobRecord) {
 	j.blocked = nil
 }
 
-// epitaph says to whom it concerns how the job ended.
-func (j *JobRecord) epitaph() string {
+// endSummary says how the job ended, for the jobs that waited for it.
+func (j *JobRecord) endSummary() string {
 	name := string(j.job.ID)
 	if j.job.Name != "" {
 		name = j.job.Name + " (" + name + ")"

@@ -58,7 +58,7 @@ func (s *State) renew(c *Renew) Result {
 			return false
 		}
 		found = true
-		if !j.cancelled || was.form >= formOpen || j.sideOf(n).retired { // others wait again once the cancel is taken back
+		if !j.cancelled || was.kind >= kindOpen || j.extrasOf(n).retired { // others wait again once the cancel is taken back
 			slots = append(slots, n)
 		}
 		return true
@@ -83,8 +83,8 @@ func (s *State) renew(c *Renew) Result {
 		j.forgiven = j.counts.Failed + j.counts.Rejected
 	}
 	s.reopen(j)
-	if len(j.forms.list) > 1024+2*j.slots.count {
-		j.tidyForms()
+	if len(j.kinds.list) > 1024+2*j.slots.count {
+		j.tidyKinds()
 	}
 	if over && !j.over {
 		r.Reopened = j.Outline()
@@ -94,43 +94,43 @@ func (s *State) renew(c *Renew) Result {
 
 // renewSlot renews one slot. again says that it waits and did not before.
 func (s *State) renewSlot(j *JobRecord, n int, c *Renew) (attempt int, again bool) {
-	x, was := j.sideOf(n), j.slots.get(n)
+	x, was := j.extrasOf(n), j.slots.get(n)
 	version := uint32(c.Version)
 	if version == 0 {
 		version = uint32(j.version(x))
 	}
-	if was.form == formOpen {
+	if was.kind == kindOpen {
 		x.leaving, x.retired, x.reason, x.next, x.notBefore = true, false, c.Reason, version, c.NotBefore
-		j.put(n, x)
+		j.putExtras(n, x)
 		return 0, false
 	}
-	waits := was.form < formOpen
+	waits := was.kind < kindOpen
 	if retired := x.retired; retired || !waits {
 		cell, _ := j.slots.at(n)
 		if retired {
 			j.counts.Retired--
 		} else {
-			j.counts.count(j.forms.list[was.form-formFirst].State, -1)
+			j.counts.count(j.kinds.list[was.kind-kindFirst].State, -1)
 		}
 		if !waits {
 			j.stale = true
-			j.remember(n, cell, past{givenUp: s.stamp, reason: c.Reason, version: uint32(j.version(x)), end: endOfCell(j, was)})
+			j.remember(n, cell, formerAttempt{givenUp: s.stamp, reason: c.Reason, version: uint32(j.version(x)), end: endOfCell(j, was)})
 		}
 		x.retired, x.reason, x.at = false, "", 0
-		j.renewSide(n, &x, version, c.NotBefore)
+		j.renewExtras(n, &x, version, c.NotBefore)
 		return s.next(j, n, cell, x), true
 	}
-	j.renewSide(n, &x, version, c.NotBefore)
+	j.renewExtras(n, &x, version, c.NotBefore)
 	s.effects.waits(j, n, j.attempt(was), x)
 	return 0, false
 }
 
-func (j *JobRecord) renewSide(n int, x *side, version uint32, notBefore int64) {
+func (j *JobRecord) renewExtras(n int, x *slotExtras, version uint32, notBefore int64) {
 	if j.version(*x) != int(version) {
 		x.history = taskstate.History{}
 	}
 	x.version, x.notBefore = version, notBefore
-	j.put(n, *x)
+	j.putExtras(n, *x)
 }
 
 // lift takes a cancel back: what waited when the job was cancelled waits again, in attempts that nobody has heard of as cut off.
@@ -142,7 +142,7 @@ func (s *State) lift(j *JobRecord) {
 	j.weight = 0
 	top, any := j.first, false
 	for n := 1; n <= j.slots.count; n++ {
-		if c := j.slots.get(n); c.form < formOpen && !j.sideOf(n).retired {
+		if c := j.slots.get(n); c.kind < kindOpen && !j.extrasOf(n).retired {
 			top, any = max(top, uint32(j.attempt(c))), true
 		}
 	}
@@ -153,11 +153,11 @@ func (s *State) lift(j *JobRecord) {
 		j.raise()
 	}
 	for n := 1; n <= j.slots.count; n++ {
-		if c := j.slots.get(n); c.form < formOpen && !j.sideOf(n).retired {
+		if c := j.slots.get(n); c.kind < kindOpen && !j.extrasOf(n).retired {
 			j.pending.add(Slots{First: n, N: 1, Attempt: j.attempt(c)})
 			j.counts.Pending++
 			j.counts.Shutdown--
-			s.effects.waits(j, n, j.attempt(c), j.sideOf(n))
+			s.effects.waits(j, n, j.attempt(c), j.extrasOf(n))
 		}
 	}
 }
@@ -203,15 +203,15 @@ func (s *State) retire(c *Retire) Result {
 }
 
 func (s *State) retireSlot(j *JobRecord, n int, was cell, why taskstate.Reason) bool {
-	x := j.sideOf(n)
+	x := j.extrasOf(n)
 	if x.retired {
 		return true
 	}
 	j.long.moves(s.index)
 	switch {
-	case was.form == formOpen:
+	case was.kind == kindOpen:
 		x.leaving, x.next, x.notBefore = true, 0, 0
-	case was.form < formOpen:
+	case was.kind < kindOpen:
 		j.pending.take(Slots{First: n, N: 1, Attempt: j.attempt(was)}, func(int, int) {}, nil)
 		j.counts.Pending--
 		j.counts.Retired++
@@ -219,11 +219,11 @@ func (s *State) retireSlot(j *JobRecord, n int, was cell, why taskstate.Reason) 
 	case j.long == nil:
 		return false
 	default:
-		j.counts.count(j.forms.list[was.form-formFirst].State, -1)
+		j.counts.count(j.kinds.list[was.kind-kindFirst].State, -1)
 		j.counts.Retired++
 	}
 	x.retired, x.reason = true, why
-	j.put(n, x)
+	j.putExtras(n, x)
 	return true
 }
 
@@ -245,7 +245,7 @@ func (s *State) grow(c *Grow) Result {
 	case c.N > MaxSlots-j.slots.count || len(c.Peers) > MaxSlots-j.slots.count:
 		return Result{Refused: CodeInvalid}
 	}
-	x := side{version: uint32(c.Version)}
+	x := slotExtras{version: uint32(c.Version)}
 	if c.Version == 0 {
 		x.version = uint32(j.job.Version)
 	}
@@ -265,12 +265,12 @@ func (s *State) grow(c *Grow) Result {
 }
 
 // add appends a slot.
-func (s *State) add(j *JobRecord, x side) {
+func (s *State) add(j *JobRecord, x slotExtras) {
 	j.long.moves(s.index)
 	j.slots.count++
 	n := j.slots.count
 	attempt := j.attempt(cell{})
-	j.put(n, x)
+	j.putExtras(n, x)
 	j.pending.add(Slots{First: n, N: 1, Attempt: attempt})
 	j.counts.Pending++
 	s.effects.waits(j, n, attempt, x)

@@ -154,9 +154,9 @@ func (s *State) stop(j *JobRecord, why taskstate.Reason, message string) {
 	j.counts.Shutdown += j.counts.Pending // no cell is made for them: their end follows from the cancel
 	j.counts.Pending = 0
 	j.pending = nil
-	for n, x := range j.sides { // nothing is to start, or to make room for another attempt
+	for n, x := range j.extras { // nothing is to start, or to make room for another attempt
 		if !x.retired {
-			j.put(int(n), side{version: x.version, pin: x.pin})
+			j.putExtras(int(n), slotExtras{version: x.version, pin: x.pin})
 		}
 	}
 	s.unname(j)

@@ -69,14 +69,14 @@ func (j *JobRecord) relabel() {
 		same[v] = v != j.job.Version && !taskstate.Restarts(spec, j.job)
 	}
 	for n := 1; n <= j.slots.count; n++ {
-		x := j.sideOf(n)
+		x := j.extrasOf(n)
 		if same[j.version(x)] {
 			x.version = uint32(j.job.Version)
 		}
 		if same[int(x.next)] {
 			x.next = uint32(j.job.Version)
 		}
-		j.put(n, x)
+		j.putExtras(n, x)
 	}
 }
 
@@ -84,7 +84,7 @@ func (j *JobRecord) relabel() {
 func (j *JobRecord) tidyVersions() {
 	used := map[int]bool{j.job.Version: true, j.long.previous: true}
 	for n := 1; n <= j.slots.count; n++ {
-		x := j.sideOf(n)
+		x := j.extrasOf(n)
 		used[j.version(x)], used[int(x.next)] = true, true
 	}
 	for v := range j.long.versions {

@@ -19,8 +19,8 @@ type chain struct {
 	sum  [sha256.Size]byte
 }
 
-// link adds an entry that was just applied.
-func (s *State) link(e *Entry, results []Result) {
+// extendChain adds an entry that was just applied.
+func (s *State) extendChain(e *Entry, results []Result) {
 	c := &s.chain
 	if c.from == 0 && !slices.ContainsFunc(e.Commands, func(c Command) bool { return c.Lead != nil && c.Lead.Chain }) {
 		return
@@ -62,31 +62,31 @@ type ChainMark struct {
 	Sum   [sha256.Size]byte `cbor:"3,keyasint"`
 }
 
-// linksKept is how many entries a replica can still say what its chain was after.
-const linksKept = 2048
+// chainKept is how many entries a replica can still say what its chain was after.
+const chainKept = 2048
 
-// links is the recent past of a replica's chain. The zero links is empty.
-type links struct {
+// chainHistory is the recent past of a replica's chain. The zero value is empty.
+type chainHistory struct {
 	marks []ChainMark // by index modulo linksKept
 }
 
 // note remembers what the chain is now.
-func (l *links) note(st *State) {
+func (l *chainHistory) note(st *State) {
 	if st.chain.from == 0 {
 		return
 	}
 	if l.marks == nil {
-		l.marks = make([]ChainMark, linksKept)
+		l.marks = make([]ChainMark, chainKept)
 	}
-	l.marks[st.index%linksKept] = ChainMark{From: st.chain.from, Index: st.index, Sum: st.chain.sum}
+	l.marks[st.index%chainKept] = ChainMark{From: st.chain.from, Index: st.index, Sum: st.chain.sum}
 }
 
 // at is what the chain was after an entry, if that is remembered.
-func (l *links) at(index uint64) (ChainMark, bool) {
+func (l *chainHistory) at(index uint64) (ChainMark, bool) {
 	if l.marks == nil || index == 0 {
 		return ChainMark{}, false
 	}
-	m := l.marks[index%linksKept]
+	m := l.marks[index%chainKept]
 	return m, m.Index == index
 }
 

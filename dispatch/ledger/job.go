@@ -28,24 +28,24 @@ type JobRecord struct {
 	counts    Counts
 	conflicts int
 
-	past       map[uint32][]past // by slot; see KeepPast
-	conflicted []conflict        // the newest of conflicts
+	former     map[uint32][]formerAttempt // by slot; see KeepPast
+	conflicted []conflict                 // the newest of conflicts
 
 	first   uint32 // number of the first attempt begun from now on, if it is higher than what comes next; see raise
 	pending runs
 	slots   slotTable
-	forms   forms
+	kinds   endKinds
 	owners  *owners
 	open    map[uint32]int // open slots by owner
 
-	why      taskstate.Reason  // of the cancel; "" is taskstate.ReasonCancelled
-	blocked  []taskstate.JobID // jobs that have to be complete first, and are not
-	origin   []byte            // digest of what was submitted, once that was updated
-	starts   starts            // of a schedule
-	forgiven int               // failed slots that do not count for MaxFails: somebody asked for others to be tried again
-	sides    map[uint32]*side  // by slot: what only few slots have
-	long     *long             // of a service or global job
-	stale    bool              // forms may have some that no slot has any more
+	why      taskstate.Reason       // of the cancel; "" is taskstate.ReasonCancelled
+	blocked  []taskstate.JobID      // jobs that have to be complete first, and are not
+	origin   []byte                 // digest of what was submitted, once that was updated
+	starts   starts                 // of a schedule
+	forgiven int                    // failed slots that do not count for MaxFails: somebody asked for others to be tried again
+	extras   map[uint32]*slotExtras // by slot: what only few slots have
+	long     *long                  // of a service or global job
+	stale    bool                   // kinds may have some that no slot has any more
 }
 
 // Counts says how many slots of a job are where. They add up to the job's Slots.
@@ -113,7 +113,7 @@ func (j *JobRecord) Conflicts() int { return j.conflicts }
 
 // Truncated tells whether not all output of a slot's end was kept, because of the cap. It is certain once the job is over.
 func (j *JobRecord) Truncated() bool {
-	return slices.ContainsFunc(j.forms.list, func(f form) bool { return f.Truncated })
+	return slices.ContainsFunc(j.kinds.list, func(f endKind) bool { return f.Truncated })
 }
 
 // Slot describes slot n, from 1; the zero record if there is no such slot.
@@ -169,8 +169,8 @@ func (j *JobRecord) openOf(peer taskstate.PeerID) iter.Seq[SlotRecord] {
 
 func (j *JobRecord) record(n int, c cell) SlotRecord {
 	r := SlotRecord{Slot: n, Attempt: j.attempt(c)}
-	j.besides(&r, c)
-	if c.form == formUntouched || c.form == formPending {
+	j.addExtras(&r, c)
+	if c.kind == kindUntouched || c.kind == kindPending {
 		if r.Retired || j.cancelled {
 			st := j.cutOff(r)
 			r.Final = &st
@@ -179,7 +179,7 @@ func (j *JobRecord) record(n int, c cell) SlotRecord {
 	}
 	r.Index, r.AssignedAt = c.index, c.assigned
 	r.Peer, r.Incarnation = j.owners.list[c.owner].Peer, j.owners.list[c.owner].Incarnation
-	if c.form == formOpen {
+	if c.kind == kindOpen {
 		r.Open = true
 		return r
 	}
@@ -194,7 +194,7 @@ func (j *JobRecord) cutOff(r SlotRecord) taskstate.Status {
 		Task: taskstate.Task(j.job.ID, r.Slot, r.Attempt), State: taskstate.Shutdown, At: j.at,
 		Exit: taskstate.NoExit, Reason: j.Why(), Message: j.reason,
 	}
-	if x := j.sideOf(r.Slot); x.retired {
+	if x := j.extrasOf(r.Slot); x.retired {
 		st.At, st.Reason, st.Message = x.at, cmp.Or(x.reason, taskstate.ReasonRetired), ""
 	}
 	return st
@@ -202,7 +202,7 @@ func (j *JobRecord) cutOff(r SlotRecord) taskstate.Status {
 
 // status puts a settled slot's end together again.
 func (j *JobRecord) status(n int, c cell) taskstate.Status {
-	st := j.forms.list[c.form-formFirst].status(taskstate.Task(j.job.ID, n, int(c.attempt)), c.seq, c.end, c.lasted)
+	st := j.kinds.list[c.kind-kindFirst].status(taskstate.Task(j.job.ID, n, int(c.attempt)), c.seq, c.end, c.lasted)
 	st.Index = c.index
 	return st
 }
@@ -210,7 +210,7 @@ func (j *JobRecord) status(n int, c cell) taskstate.Status {
 // left tells whether a slot has left an attempt behind that is newer than the one it is in: an earlier one overtook it. Any other newer
 // attempt is one that is still to be heard of, also where a slot has ended or is not wanted: it may be renewed.
 func (j *JobRecord) left(t taskstate.TaskID) bool {
-	return slices.ContainsFunc(j.past[uint32(t.Slot)], func(p past) bool { return int(p.attempt) == t.Attempt })
+	return slices.ContainsFunc(j.former[uint32(t.Slot)], func(p formerAttempt) bool { return int(p.attempt) == t.Attempt })
 }
 
 func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {
@@ -218,8 +218,8 @@ func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.In
 		return "", "", 0, taskstate.Unknown
 	}
 	c := j.slots.get(t.Slot)
-	waits := c.form == formUntouched || c.form == formPending
-	cut := waits && (j.cancelled || j.sideOf(t.Slot).retired)
+	waits := c.kind == kindUntouched || c.kind == kindPending
+	cut := waits && (j.cancelled || j.extrasOf(t.Slot).retired)
 	switch now := j.attempt(c); {
 	case t.Attempt < now:
 		return "", "", 0, taskstate.Retired
@@ -229,7 +229,7 @@ func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.In
 		return "", "", 0, taskstate.Unknown
 	}
 	o, st := j.owners.list[c.owner], taskstate.Known
-	if c.form != formOpen {
+	if c.kind != kindOpen {
 		st = taskstate.Retired
 	}
 	return o.Peer, o.Incarnation, c.index, st

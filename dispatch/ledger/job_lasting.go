@@ -9,8 +9,8 @@ import (
 	"covey/taskstate"
 )
 
-// side is what only few slots have: those of lasting jobs, and those that leave, are retired or restart.
-type side struct {
+// slotExtras is what only few slots have: those of lasting jobs, and those that leave, are retired or restart.
+type slotExtras struct {
 	version   uint32 // of the attempt it is in or waits for; 0 is the first one
 	next      uint32 // leaving: version of the attempt that follows
 	leaving   bool
@@ -22,7 +22,7 @@ type side struct {
 	history   taskstate.History // of its restarts, until it has ended for good
 }
 
-// long is what a service or global job has besides.
+// long is what a service or global job has beyond that.
 type long struct {
 	versions map[int]*taskstate.Job // the wanted one, those that slots are of, and previous
 	previous int                    // version to roll back to, 0 = none
@@ -113,20 +113,20 @@ func (j *JobRecord) Blocked() []taskstate.JobID { return slices.Clone(j.blocked)
 func (j *JobRecord) Scheduled() bool { return j.job.Schedule != nil }
 
 // NotBefore is the ledger stamp before which a slot that waits does not start; 0 = at once.
-func (j *JobRecord) NotBefore(slot int) int64 { return j.sideOf(slot).notBefore }
+func (j *JobRecord) NotBefore(slot int) int64 { return j.extrasOf(slot).notBefore }
 
 // Pin is the only peer a slot may go to; "" = any.
-func (j *JobRecord) Pin(slot int) taskstate.PeerID { return j.sideOf(slot).pin }
+func (j *JobRecord) Pin(slot int) taskstate.PeerID { return j.extrasOf(slot).pin }
 
 // Waiting yields what nobody has, as PendingSlots does, in runs that are of one version and start at the same time.
 func (j *JobRecord) Waiting() iter.Seq[Again] {
 	return func(yield func(Again) bool) {
-		special := slices.Sorted(maps.Keys(j.sides))
+		special := slices.Sorted(maps.Keys(j.extras))
 		for _, run := range j.pending {
 			i, _ := slices.BinarySearch(special, uint32(run.First))
 			for first := run.First; first < run.First+run.N; {
-				x, n := j.sideOf(first), 1
-				if j.sides[uint32(first)] == nil { // up to the next slot that has something
+				x, n := j.extrasOf(first), 1
+				if j.extras[uint32(first)] == nil { // up to the next slot that has something
 					n = run.First + run.N - first
 					if i < len(special) {
 						n = min(n, int(special[i])-first)
@@ -156,45 +156,45 @@ func (j *JobRecord) Why() taskstate.Reason {
 	return j.why
 }
 
-// sideOf is what a slot has besides; the zero side if it has nothing.
-func (j *JobRecord) sideOf(slot int) side {
-	if x := j.sides[uint32(slot)]; x != nil {
+// extrasOf is what a slot has beyond its cell; the zero value if it has nothing.
+func (j *JobRecord) extrasOf(slot int) slotExtras {
+	if x := j.extras[uint32(slot)]; x != nil {
 		return *x
 	}
-	return side{}
+	return slotExtras{}
 }
 
 // version is the version of the attempt a slot is in, or waits for; 0 in jobs without versions.
-func (j *JobRecord) version(x side) int {
+func (j *JobRecord) version(x slotExtras) int {
 	if j.long == nil {
 		return 0
 	}
 	return int(max(x.version, 1))
 }
 
-// put replaces what a slot has besides.
-func (j *JobRecord) put(slot int, x side) {
+// putExtras replaces what a slot has beyond its cell.
+func (j *JobRecord) putExtras(slot int, x slotExtras) {
 	if x.version == 1 {
 		x.version = 0
 	}
-	if x == (side{}) {
-		delete(j.sides, uint32(slot))
+	if x == (slotExtras{}) {
+		delete(j.extras, uint32(slot))
 		return
 	}
-	if j.sides == nil {
-		j.sides = map[uint32]*side{}
+	if j.extras == nil {
+		j.extras = map[uint32]*slotExtras{}
 	}
-	j.sides[uint32(slot)] = &x
+	j.extras[uint32(slot)] = &x
 }
 
-// besides fills in what only few slots have.
-func (j *JobRecord) besides(r *SlotRecord, c cell) {
-	x := j.sideOf(r.Slot)
+// addExtras fills in what only few slots have.
+func (j *JobRecord) addExtras(r *SlotRecord, c cell) {
+	x := j.extrasOf(r.Slot)
 	r.Version, r.Retired, r.Pin = j.version(x), x.retired, x.pin
 	switch {
-	case c.form == formOpen && x.leaving:
+	case c.kind == kindOpen && x.leaving:
 		r.Leaving, r.Next = cmp.Or(x.reason, taskstate.ReasonRetired), int(x.next)
-	case c.form < formOpen && !j.cancelled && !x.retired:
+	case c.kind < kindOpen && !j.cancelled && !x.retired:
 		r.NotBefore = x.notBefore
 	}
 }

@@ -15,14 +15,14 @@ type cell struct {
 	owner    uint32
 	attempt  uint32 // the attempt it is in, or waits for
 	seq      uint32 // number of the final status
-	form     uint32 // where it is: below formFirst as named, else the form of its end
+	kind     uint32 // where it is: below kindFirst as named, else the kind of its end
 	lasted
 }
 
 // lasted is how long an attempt that ended had waited at its worker and how long it ran, milliseconds by the worker's monotonic clock.
 type lasted struct{ took, waited uint32 }
 
-// lastedOf reads it off an end. What does not fit – more than 49 days – is in the end's form.
+// lastedOf reads it off an end. What does not fit – more than 49 days – is in the end's kind.
 func lastedOf(st *taskstate.Status) lasted {
 	l := lasted{waited: uint32(min(max(0, st.Waited), math.MaxUint32))}
 	if st.Took >= 0 && st.Took <= math.MaxUint32 {
@@ -32,22 +32,22 @@ func lastedOf(st *taskstate.Status) lasted {
 }
 
 const (
-	formUntouched uint32 = iota // never assigned: waits for attempt 1
-	formPending                 // given up before: waits for attempt cell.attempt
-	formOpen                    // assigned
-	formFirst                   // forms.list[form-formFirst]
+	kindUntouched uint32 = iota // never assigned: waits for attempt 1
+	kindPending                 // given up before: waits for attempt cell.attempt
+	kindOpen                    // assigned
+	kindFirst                   // kinds.list[kind-kindFirst]
 )
 
 // attempt is the attempt a slot is in, or waits for.
 func (j *JobRecord) attempt(c cell) int {
-	if c.form == formUntouched || c.form == formPending {
+	if c.kind == kindUntouched || c.kind == kindPending {
 		return int(max(c.attempt, j.first, 1))
 	}
 	return int(c.attempt)
 }
 
-// form is what ends have in common: most slots of a job end alike.
-type form struct {
+// endKind is what ends have in common: most slots of a job end alike.
+type endKind struct {
 	State     taskstate.State  `cbor:"1,keyasint"`
 	Exit      int              `cbor:"2,keyasint,omitempty"`
 	Signal    int              `cbor:"3,keyasint,omitempty"`
@@ -57,14 +57,14 @@ type form struct {
 	Took      int64            `cbor:"7,keyasint,omitempty"` // milliseconds, if they do not fit lasted
 }
 
-type forms struct {
-	list []form
-	ids  map[form]uint32
-	last uint32 // index of the form asked for last
+type endKinds struct {
+	list []endKind
+	ids  map[endKind]uint32
+	last uint32 // index of the kind asked for last
 }
 
-func formOf(st *taskstate.Status) form {
-	f := form{State: st.State, Exit: st.Exit, Signal: st.Signal, Reason: st.Reason, Message: st.Message, Truncated: st.Truncated}
+func endKindOf(st *taskstate.Status) endKind {
+	f := endKind{State: st.State, Exit: st.Exit, Signal: st.Signal, Reason: st.Reason, Message: st.Message, Truncated: st.Truncated}
 	if st.Took > math.MaxUint32 {
 		f.Took = st.Took
 	}
@@ -72,48 +72,48 @@ func formOf(st *taskstate.Status) form {
 }
 
 // status is the end of a task that ended so, without its index.
-func (f form) status(t taskstate.TaskID, seq uint32, at int64, l lasted) taskstate.Status {
+func (f endKind) status(t taskstate.TaskID, seq uint32, at int64, l lasted) taskstate.Status {
 	return taskstate.Status{
 		Task: t, Seq: uint64(seq), State: f.State, At: at, Exit: f.Exit, Signal: f.Signal, Reason: f.Reason, Message: f.Message,
 		Took: max(f.Took, int64(l.took)), Waited: int64(l.waited), Truncated: f.Truncated,
 	}
 }
 
-// id gives a form its number for cell.form.
-func (f *forms) id(x form) uint32 {
+// id gives a kind its number for cell.kind.
+func (f *endKinds) id(x endKind) uint32 {
 	if int(f.last) < len(f.list) && f.list[f.last] == x {
-		return f.last + formFirst
+		return f.last + kindFirst
 	}
 	n, ok := f.ids[x]
 	if !ok {
 		if f.ids == nil {
-			f.ids = map[form]uint32{}
+			f.ids = map[endKind]uint32{}
 		}
 		n = uint32(len(f.list))
 		f.list = append(f.list, x)
 		f.ids[x] = n
 	}
 	f.last = n
-	return n + formFirst
+	return n + kindFirst
 }
 
-// tidyForms numbers the ends anew that are some slot's still. Slots that are renewed for years end in many ways; and what a job weighs
+// tidyKinds numbers the ends anew that are some slot's still. Slots that are renewed for years end in many ways; and what a job weighs
 // must not depend on what it was long ago.
-func (j *JobRecord) tidyForms() {
+func (j *JobRecord) tidyKinds() {
 	if !j.stale {
 		return
 	}
 	j.stale = false
-	var kept forms
+	var kept endKinds
 	for k := range j.slots.chunks {
 		cells := j.slots.chunks[k].cells
 		for i := range cells {
-			if f := cells[i].form; f >= formFirst {
-				cells[i].form = kept.id(j.forms.list[f-formFirst])
+			if f := cells[i].kind; f >= kindFirst {
+				cells[i].kind = kept.id(j.kinds.list[f-kindFirst])
 			}
 		}
 	}
-	j.forms = kept
+	j.kinds = kept
 }
 
 // chunkSize is a compromise: small enough that a scan for open slots skips most, large enough to be cheap to keep.
@@ -173,7 +173,7 @@ func (t *slotTable) opened() iter.Seq2[int, *cell] {
 			}
 			for i := range t.chunks[k].cells {
 				c := &t.chunks[k].cells[i]
-				if c.form == formOpen && !yield(k*chunkSize+i+1, c) {
+				if c.kind == kindOpen && !yield(k*chunkSize+i+1, c) {
 					return
 				}
 			}

@@ -106,10 +106,10 @@ func (s *State) drop(j *JobRecord, why GoneFor) {
 	s.forgotten = append(s.forgotten, Forgotten{Job: j.job.ID, State: j.State()})
 }
 
-// weigh estimates the bytes a finished job occupies.
-func (j *JobRecord) weigh() int {
+// estimateBytes is about what a finished job occupies.
+func (j *JobRecord) estimateBytes() int {
 	const cellBytes, pastBytes, sideBytes = 48, 64, 160
-	w := 512 + j.slots.touched()*cellBytes + len(j.sides)*sideBytes + specBytes(j.job)
+	w := 512 + j.slots.touched()*cellBytes + len(j.extras)*sideBytes + specBytes(j.job)
 	if j.long != nil {
 		for v, spec := range j.long.versions {
 			if v != j.job.Version {
@@ -117,7 +117,7 @@ func (j *JobRecord) weigh() int {
 			}
 		}
 	}
-	for _, list := range j.past {
+	for _, list := range j.former {
 		w += pastBytes * (1 + len(list))
 		for i := range list {
 			if e := list[i].end; e != nil {
@@ -125,7 +125,7 @@ func (j *JobRecord) weigh() int {
 			}
 		}
 	}
-	for _, f := range j.forms.list {
+	for _, f := range j.kinds.list {
 		w += 128 + len(f.Reason) + len(f.Message)
 	}
 	return w

@@ -11,9 +11,9 @@ import (
 type Replica struct {
 	feed sync.Mutex // serialises Apply and Reset with their notices, so that observers hear them in order
 
-	mu    sync.RWMutex
-	st    *State
-	links links
+	mu     sync.RWMutex
+	st     *State
+	chains chainHistory
 
 	obsMu sync.Mutex
 	obs   []*observer
@@ -57,7 +57,7 @@ func (r *Replica) Apply(e Entry) []Result {
 		return nil
 	}
 	results := r.st.Apply(e)
-	r.links.note(r.st)
+	r.chains.note(r.st)
 	ended, forgot := r.st.JustEnded(), r.st.forgotten
 	r.mu.Unlock()
 	r.tell(Event{Entry: e, Results: results, Ended: ended, Forgot: forgot})
@@ -69,8 +69,8 @@ func (r *Replica) Reset(st *State) {
 	r.feed.Lock()
 	defer r.feed.Unlock()
 	r.mu.Lock()
-	r.st, r.links = st, links{}
-	r.links.note(st)
+	r.st, r.chains = st, chainHistory{}
+	r.chains.note(st)
 	r.mu.Unlock()
 	r.tell(Event{Reset: true})
 }
@@ -125,7 +125,7 @@ func (r *Replica) ChainAt(index uint64) (ChainMark, bool) {
 	if index == 0 {
 		index = r.st.index
 	}
-	return r.links.at(index)
+	return r.chains.at(index)
 }
 
 // Encode is State.Encode under the lock.

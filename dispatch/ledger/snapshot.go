@@ -57,7 +57,7 @@ type jobSnapshot struct {
 	At        int64         `cbor:"6,keyasint,omitempty"`
 	Ended     int64         `cbor:"7,keyasint,omitempty"`
 	Conflicts int           `cbor:"8,keyasint,omitempty"`
-	Forms     []form        `cbor:"9,keyasint,omitempty"` // in the order cells name them first
+	Forms     []endKind     `cbor:"9,keyasint,omitempty"` // in the order cells name them first
 	Cells     []byte        `cbor:"10,keyasint,omitempty"`
 	First     uint32        `cbor:"11,keyasint,omitempty"`
 
@@ -231,20 +231,20 @@ func (s *State) restoreJob(in *jobSnapshot, version int) (*JobRecord, error) {
 		if !isEnd(f.State) {
 			return nil, fmt.Errorf("%v is no end", f.State)
 		}
-		j.forms.id(f)
+		j.kinds.id(f)
 	}
-	if len(j.forms.list) != len(in.Forms) {
+	if len(j.kinds.list) != len(in.Forms) {
 		return nil, errors.New("an end is listed twice")
 	}
 	if err := j.unpackLasting(&in.lastingSnapshot); err != nil {
 		return nil, err
 	}
-	err := cmp.Or(j.unpack(in.Cells, version), j.checkSides(), j.unpackPast(in.Past), j.unpackEnds(in.PastEnds), j.unpackConflicts(in.Conflicted))
+	err := cmp.Or(j.unpack(in.Cells, version), j.checkExtras(), j.unpackPast(in.Past), j.unpackEnds(in.PastEnds), j.unpackConflicts(in.Conflicted))
 	if err != nil {
 		return nil, err
 	}
 	if j.done() {
-		j.over, j.ended, j.weight = true, in.Ended, j.weigh()
+		j.over, j.ended, j.weight = true, in.Ended, j.estimateBytes()
 	} else if in.Ended != 0 {
 		return nil, errors.New("has ended and has not")
 	}

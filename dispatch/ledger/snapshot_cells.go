@@ -6,13 +6,13 @@ import (
 	"math"
 )
 
-// cellPacker writes a job's cells as varints, ascending: how many untouched slots were skipped, the form, the attempt; for an
+// cellPacker writes a job's cells as varints, ascending: how many untouched slots were skipped, the kind of end, the attempt; for an
 // assigned one its owner and what index and stamp differ by from the cell before; for a settled one its number, its time
-// counted from the stamp, and how long it ran and had waited. Owners and forms are numbered as they come. About eleven bytes per slot.
+// counted from the stamp, and how long it ran and had waited. Owners and kinds of ends are numbered as they come. About eleven bytes per slot.
 type cellPacker struct {
 	job   *JobRecord
 	names *owners
-	forms forms
+	forms endKinds
 	buf   []byte
 	prev  cell
 }
@@ -25,7 +25,7 @@ func (p *cellPacker) pack() []byte {
 			skipped += min(chunkSize, p.job.slots.count-k*chunkSize)
 		}
 		for i := range cells {
-			if cells[i].form == formUntouched {
+			if cells[i].kind == kindUntouched {
 				skipped++
 				continue
 			}
@@ -37,14 +37,14 @@ func (p *cellPacker) pack() []byte {
 }
 
 func (p *cellPacker) cell(skipped int, c *cell) {
-	f := c.form
-	if f >= formFirst {
-		f = p.forms.id(p.job.forms.list[f-formFirst])
+	f := c.kind
+	if f >= kindFirst {
+		f = p.forms.id(p.job.kinds.list[f-kindFirst])
 	}
 	p.buf = binary.AppendUvarint(p.buf, uint64(skipped))
 	p.buf = binary.AppendUvarint(p.buf, uint64(f))
 	p.buf = binary.AppendUvarint(p.buf, uint64(c.attempt))
-	if f == formPending {
+	if f == kindPending {
 		return
 	}
 	o := p.job.owners.list[c.owner]
@@ -52,7 +52,7 @@ func (p *cellPacker) cell(skipped int, c *cell) {
 	p.buf = binary.AppendVarint(p.buf, int64(c.index-p.prev.index))
 	p.buf = binary.AppendVarint(p.buf, c.assigned-p.prev.assigned)
 	p.prev = *c
-	if f >= formFirst {
+	if f >= kindFirst {
 		p.buf = binary.AppendUvarint(p.buf, uint64(c.seq))
 		p.buf = binary.AppendVarint(p.buf, c.end-c.assigned)
 		p.buf = binary.AppendUvarint(p.buf, uint64(c.took))
@@ -112,19 +112,19 @@ func (j *JobRecord) unpack(packed []byte, version int) error {
 }
 
 func (j *JobRecord) readCell(r *cellReader, prev *cell) cell {
-	c := cell{form: uint32(r.uint(uint64(formFirst) + uint64(len(j.forms.list)) - 1)), attempt: uint32(r.uint(math.MaxUint32))}
+	c := cell{kind: uint32(r.uint(uint64(kindFirst) + uint64(len(j.kinds.list)) - 1)), attempt: uint32(r.uint(math.MaxUint32))}
 	switch {
-	case c.form == formUntouched, c.attempt < 1, c.form == formPending && c.attempt < 2:
+	case c.kind == kindUntouched, c.attempt < 1, c.kind == kindPending && c.attempt < 2:
 		r.bad = true
 		return c
-	case c.form == formPending:
+	case c.kind == kindPending:
 		return c
 	}
 	c.owner = uint32(r.uint(math.MaxUint32))
 	c.index = prev.index + uint64(r.int())
 	c.assigned = prev.assigned + r.int()
 	*prev = c
-	if c.form >= formFirst {
+	if c.kind >= kindFirst {
 		c.seq = uint32(r.uint(math.MaxUint32))
 		c.end = c.assigned + r.int()
 		if r.timed {
@@ -139,16 +139,16 @@ func (j *JobRecord) restoreCell(n int, c cell) {
 	p, ch := j.slots.at(n)
 	*p = c
 	switch {
-	case c.form == formPending:
+	case c.kind == kindPending:
 		j.wait(Slots{First: n, N: 1, Attempt: j.attempt(c)})
-	case c.form == formOpen:
+	case c.kind == kindOpen:
 		ch.open++
 		j.counts.Open++
 		j.open[c.owner]++
-	case j.sideOf(n).retired:
+	case j.extrasOf(n).retired:
 		j.counts.Retired++
 	default:
-		j.counts.count(j.forms.list[c.form-formFirst].State, 1)
+		j.counts.count(j.kinds.list[c.kind-kindFirst].State, 1)
 	}
 }
 

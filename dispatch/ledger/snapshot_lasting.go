@@ -10,7 +10,7 @@ import (
 	"covey/taskstate"
 )
 
-// lastingSnapshot is what a job that lasts, waits for others, restarts or starts others has besides.
+// lastingSnapshot is what a job that lasts, waits for others, restarts or starts others has beyond that.
 type lastingSnapshot struct {
 	Why       taskstate.Reason  `cbor:"16,keyasint,omitempty"`
 	Blocked   []taskstate.JobID `cbor:"17,keyasint,omitempty"`
@@ -29,7 +29,7 @@ type lastingSnapshot struct {
 	Pinned    bool              `cbor:"30,keyasint,omitempty"`
 }
 
-// sideSnapshot is a side in a snapshot.
+// sideSnapshot is the slotExtras of a slot in a snapshot.
 type sideSnapshot struct {
 	Slot      int              `cbor:"1,keyasint"`
 	Version   uint32           `cbor:"2,keyasint,omitempty"`
@@ -45,21 +45,21 @@ type sideSnapshot struct {
 	Recent    taskstate.Stamps `cbor:"12,keyasint,omitempty"`
 }
 
-// pastEndSnapshot is what a past attempt has besides: its version, and its end if it had one.
+// pastEndSnapshot is what a former attempt has beyond that: its version, and its end if it had one.
 type pastEndSnapshot struct {
-	Position int    `cbor:"1,keyasint"`
-	Version  uint32 `cbor:"2,keyasint,omitempty"`
-	End      *form  `cbor:"3,keyasint,omitempty"`
-	At       int64  `cbor:"4,keyasint,omitempty"`
-	Seq      uint32 `cbor:"5,keyasint,omitempty"`
-	Took     uint32 `cbor:"6,keyasint,omitempty"`
-	Waited   uint32 `cbor:"7,keyasint,omitempty"`
+	Position int      `cbor:"1,keyasint"`
+	Version  uint32   `cbor:"2,keyasint,omitempty"`
+	End      *endKind `cbor:"3,keyasint,omitempty"`
+	At       int64    `cbor:"4,keyasint,omitempty"`
+	Seq      uint32   `cbor:"5,keyasint,omitempty"`
+	Took     uint32   `cbor:"6,keyasint,omitempty"`
+	Waited   uint32   `cbor:"7,keyasint,omitempty"`
 }
 
 func (j *JobRecord) packLasting() lastingSnapshot {
 	out := lastingSnapshot{Why: j.why, Blocked: j.blocked, LastRun: j.starts.last, Starts: j.starts.pack(), Forgiven: j.forgiven, Submitted: j.origin, PastEnds: j.packEnds()}
-	for _, n := range slices.Sorted(maps.Keys(j.sides)) {
-		x := j.sides[n]
+	for _, n := range slices.Sorted(maps.Keys(j.extras)) {
+		x := j.extras[n]
 		out.Sides = append(out.Sides, sideSnapshot{
 			Slot: int(n), Version: x.version, Next: x.next, Leaving: x.leaving, Retired: x.retired, Reason: x.reason,
 			NotBefore: x.notBefore, At: x.at, Pin: x.pin,
@@ -85,12 +85,12 @@ func (j *JobRecord) packLasting() lastingSnapshot {
 
 func (j *JobRecord) packEnds() (out []pastEndSnapshot) {
 	i := 0
-	for _, n := range slices.Sorted(maps.Keys(j.past)) {
-		for _, p := range j.past[n] {
+	for _, n := range slices.Sorted(maps.Keys(j.former)) {
+		for _, p := range j.former[n] {
 			if p.version != 0 || p.end != nil {
 				x := pastEndSnapshot{Position: i, Version: p.version}
 				if e := p.end; e != nil {
-					x.End, x.At, x.Seq, x.Took, x.Waited = &e.form, e.at, e.seq, e.took, e.waited
+					x.End, x.At, x.Seq, x.Took, x.Waited = &e.endKind, e.at, e.seq, e.took, e.waited
 				}
 				out = append(out, x)
 			}
@@ -113,19 +113,19 @@ func (j *JobRecord) unpackLasting(in *lastingSnapshot) error {
 	}
 	last := 0
 	for _, x := range in.Sides {
-		s := side{
+		s := slotExtras{
 			version: x.Version, next: x.Next, leaving: x.Leaving, retired: x.Retired, reason: x.Reason,
 			notBefore: x.NotBefore, at: x.At, pin: x.Pin,
 			history: taskstate.History{Restarts: x.Restarts, Quick: x.Quick, Recent: x.Recent},
 		}
-		if x.Slot <= last || x.Slot > j.slots.count || s == (side{}) || s.version == 1 {
+		if x.Slot <= last || x.Slot > j.slots.count || s == (slotExtras{}) || s.version == 1 {
 			return errLasting
 		}
 		if err := s.history.Check(); err != nil {
 			return err
 		}
 		last = x.Slot
-		j.put(x.Slot, s)
+		j.putExtras(x.Slot, s)
 	}
 	return nil
 }
@@ -165,10 +165,10 @@ func (j *JobRecord) unpackVersions(in *lastingSnapshot) error {
 	return nil
 }
 
-// checkSides holds what slots have besides against their cells, and finds the pins.
-func (j *JobRecord) checkSides() error {
-	for _, n := range slices.Sorted(maps.Keys(j.sides)) {
-		x, open := j.sides[n], j.slots.get(int(n)).form == formOpen
+// checkExtras holds what slots have beyond their cells against their cells, and finds the pins.
+func (j *JobRecord) checkExtras() error {
+	for _, n := range slices.Sorted(maps.Keys(j.extras)) {
+		x, open := j.extras[n], j.slots.get(int(n)).kind == kindOpen
 		known := j.long == nil && x.version == 0 && x.next == 0 && x.pin == "" ||
 			j.long != nil && j.JobOf(j.version(*x)) != nil && (x.next == 0 || j.JobOf(int(x.next)) != nil)
 		switch {
@@ -188,10 +188,10 @@ func (j *JobRecord) checkSides() error {
 
 // unpackEnds comes after the past they belong to.
 func (j *JobRecord) unpackEnds(in []pastEndSnapshot) error {
-	var all []*past
-	for _, n := range slices.Sorted(maps.Keys(j.past)) {
-		for i := range j.past[n] {
-			all = append(all, &j.past[n][i])
+	var all []*formerAttempt
+	for _, n := range slices.Sorted(maps.Keys(j.former)) {
+		for i := range j.former[n] {
+			all = append(all, &j.former[n][i])
 		}
 	}
 	last := -1
@@ -208,7 +208,7 @@ func (j *JobRecord) unpackEnds(in []pastEndSnapshot) error {
 		if !isEnd(x.End.State) {
 			return errPast
 		}
-		p.end = newPastEnd(*x.End, x.At, x.Seq, lasted{x.Took, x.Waited})
+		p.end = newFormerEnd(*x.End, x.At, x.Seq, lasted{x.Took, x.Waited})
 	}
 	return nil
 }
@@ -234,19 +234,19 @@ func (s *State) enlist(j *JobRecord) error {
 
 // split cuts a run into what is retired and what is not, in order.
 func (j *JobRecord) split(x Slots, yield func(run Slots, retired bool)) {
-	if len(j.sides) == 0 {
+	if len(j.extras) == 0 {
 		yield(x, false)
 		return
 	}
 	var retired []int
-	if x.N < len(j.sides) {
+	if x.N < len(j.extras) {
 		for n := x.First; n < x.First+x.N; n++ {
-			if j.sideOf(n).retired {
+			if j.extrasOf(n).retired {
 				retired = append(retired, n)
 			}
 		}
 	} else {
-		for n, s := range j.sides {
+		for n, s := range j.extras {
 			if i := int(n); s.retired && i >= x.First && i < x.First+x.N {
 				retired = append(retired, i)
 			}

@@ -10,7 +10,7 @@ import (
 	"covey/taskstate"
 )
 
-// pastSnapshot is a past in a snapshot. Owner is a position in the snapshot's list.
+// pastSnapshot is a formerAttempt in a snapshot. Owner is a position in the snapshot's list.
 type pastSnapshot struct {
 	_        struct{} `cbor:",toarray"`
 	Slot     int
@@ -43,8 +43,8 @@ type conflictSnapshot struct {
 }
 
 func (j *JobRecord) packPast(names *owners) (out []pastSnapshot) {
-	for _, n := range slices.Sorted(maps.Keys(j.past)) {
-		for _, p := range j.past[n] {
+	for _, n := range slices.Sorted(maps.Keys(j.former)) {
+		for _, p := range j.former[n] {
 			x := pastSnapshot{
 				Slot: int(n), Attempt: p.attempt, Owner: names.of(j.owners, p.owner), Index: p.index,
 				Assigned: p.assigned, GivenUp: p.givenUp, Reason: p.reason,
@@ -81,27 +81,27 @@ func (j *JobRecord) unpackPast(in []pastSnapshot) error {
 		if p.Slot < last || !j.possible(p.Slot, p.Attempt, p.Owner) {
 			return errPast
 		}
-		if c := j.slots.get(p.Slot); c.form == formUntouched {
+		if c := j.slots.get(p.Slot); c.kind == kindUntouched {
 			return errPast // it was never given to anybody
 		}
 		last = p.Slot
 		k := uint32(p.Slot)
-		if j.past == nil {
-			j.past = map[uint32][]past{}
+		if j.former == nil {
+			j.former = map[uint32][]formerAttempt{}
 		}
-		if len(j.past[k]) >= KeepPast || len(p.Late) > 1 {
+		if len(j.former[k]) >= KeepPast || len(p.Late) > 1 {
 			return errPast
 		}
-		x := past{index: p.Index, assigned: p.Assigned, givenUp: p.GivenUp, owner: p.Owner, attempt: p.Attempt, reason: p.Reason}
+		x := formerAttempt{index: p.Index, assigned: p.Assigned, givenUp: p.GivenUp, owner: p.Owner, attempt: p.Attempt, reason: p.Reason}
 		for _, l := range p.Late {
 			if !isEnd(l.State) {
 				return errPast
 			}
 			x.late = (*LateEnd)(&l)
 		}
-		j.past[k] = append(j.past[k], x)
+		j.former[k] = append(j.former[k], x)
 	}
-	if len(j.past) > KeepPastSlots {
+	if len(j.former) > KeepPastSlots {
 		return errPast
 	}
 	return nil
@@ -129,11 +129,11 @@ func (j *JobRecord) possible(slot int, attempt, owner uint32) bool {
 
 // keyedForm and keyedLate are what they are called after, read as they are written now.
 type (
-	keyedForm form
+	keyedForm endKind
 	keyedLate lateSnapshot
 )
 
-// oldForm is a form in snapshots of version 4 and before.
+// oldForm is an endKind in snapshots of version 4 and before.
 type oldForm struct {
 	_       struct{} `cbor:",toarray"`
 	State   taskstate.State
@@ -152,14 +152,14 @@ type oldLate struct {
 	Heard int64
 }
 
-// UnmarshalCBOR reads a form as it is written now, or as before version 5.
-func (f *form) UnmarshalCBOR(b []byte) error {
+// UnmarshalCBOR reads an endKind as it is written now, or as before version 5.
+func (f *endKind) UnmarshalCBOR(b []byte) error {
 	if !wire.IsArray(b) {
 		return wire.Unmarshal(b, (*keyedForm)(f))
 	}
 	var o oldForm
 	err := wire.Unmarshal(b, &o)
-	*f = form{State: o.State, Exit: o.Exit, Signal: o.Signal, Reason: o.Reason, Message: o.Message}
+	*f = endKind{State: o.State, Exit: o.Exit, Signal: o.Signal, Reason: o.Reason, Message: o.Message}
 	return err
 }
 

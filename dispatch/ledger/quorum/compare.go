@@ -20,9 +20,9 @@ import (
 type comparison struct {
 	due chan uint64 // of one: somebody has another chain after this entry
 
-	mu       sync.Mutex
-	distrust uint64 // the replica is wrong, after this entry at the latest; 0: not known to be
-	said     string // what is wrong, for people; "" after it was made good
+	mu        sync.Mutex
+	distrust  uint64 // the replica is wrong, after this entry at the latest; 0: not known to be
+	complaint string // what is wrong, for people; "" after it was made good
 }
 
 const (
@@ -49,14 +49,14 @@ func (c *comparison) wrong() bool {
 func (c *comparison) set(distrust uint64, said string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.distrust, c.said = distrust, said
+	c.distrust, c.complaint = distrust, said
 }
 
 // Differs says in a sentence how this peer's copy of the ledger, or somebody's, differs from the others'; "" if nothing is known.
 func (n *Node) Differs() string {
 	n.compared.mu.Lock()
 	defer n.compared.mu.Unlock()
-	return n.compared.said
+	return n.compared.complaint
 }
 
 // compare holds the own chain against somebody's.

@@ -57,7 +57,7 @@ func (n *Node) watchDisk(ctx context.Context) {
 		case <-t.C:
 		}
 		w.look(ctx, n)
-		if !n.disk.rest(n.diskBusy) {
+		if !n.disk.park(n.diskBusy) {
 			t.Reset(store.Look)
 		}
 	}
@@ -104,7 +104,7 @@ func (n *Node) resign(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	n.passDoubt(ctx)
+	n.passSuspicion(ctx)
 }
 
 // renew gives up raft's own term as well, if it outlived what held up the disk: it was ended here, and raft does not say again that it

@@ -19,7 +19,7 @@
 //
 //   - Propose, Replica and Coordinator are the ledger.Ledger that the coordinator's loop works with.
 //     lead(ctx, epoch) is that loop; it ends when ctx does, which is when leadership is lost.
-//   - Hint, Doubt and Reconsider bring in what others observe: gossip names a coordinator; a call to
+//   - Hint, SuspectLeader and Reconsider bring in what others observe: gossip names a coordinator; a call to
 //     it is late, or membership suspects it; membership changed. They return at once.
 //   - Changed and Reseated are closed when the coordinator, or this peer's place, are others.
 //   - InSync, HasQuorum, Missing, Losses, Health, Differs and Foreign say how things are, for people.
@@ -59,15 +59,15 @@
 //
 // # How a coordinator is replaced
 //
-// Raft's own timers are slow, because an idle cluster should sleep. Who has a reason to doubt that
-// the coordinator lives asks it, and the other voters (doubt.go). If a majority does not hear it, the
-// one with the longest log asks to be let stand, and stands (election.go). Raft alone decides who
-// wins.
+// Raft's own timers are slow, because an idle cluster should sleep. Who has a reason to think that
+// the coordinator is gone says so (SuspectLeader); the voters probe it, and ask each other (probe.go).
+// If a majority does not hear it, the one with the longest log asks for a permit and stands
+// (election.go). Raft alone decides who wins.
 //
 // # What it does not do
 //
 // It does not know what a decision means: package ledger does. It does not watch peers: Candidates,
-// Hint and Doubt are told to it. It does not decide who is admitted, and trusts no role: only who
+// Hint and SuspectLeader are told to it. It does not decide who is admitted, and trusts no role: only who
 // holds a seat in the committed configuration is believed (authority.go). It never begins a ledger
 // again by itself.
 package quorum

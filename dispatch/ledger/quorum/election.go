@@ -10,44 +10,46 @@ import (
 	"covey/taskstate"
 )
 
-// Two voters that stand for election at the same moment may each get their own vote and no other; raft tries again after its own patience,
-// which is seconds. So a voter asks first to be let: each voter lets one at a time, and so at most one is let by a majority. Who is not
-// let tries again in a moment. It is a question of manners: what counts is raft's vote.
+// Two voters that stand for election at the same moment may each get their own vote and no other;
+// raft tries again after its own patience, which is seconds. So a voter asks for a permit first: each
+// voter permits one at a time, and so at most one is permitted by a majority. One that is refused
+// tries again in a moment. This only keeps candidates apart: what counts is raft's vote.
 
-// standTries is how often a voter asks to be let before it looks for the leader anew.
-const standTries = 4
+// permitTries is how often a voter asks for permits before it probes the leader anew.
+const permitTries = 4
 
-// stands is whom this voter lets stand for election. The zero value is ready for use.
-type stands struct {
-	mu    sync.Mutex
-	who   string
-	term  uint64 // after which it wants to stand; a word about an earlier one is void
-	until time.Time
+// permits is which server this voter permits to stand for election. The zero value is ready for use.
+type permits struct {
+	mu     sync.Mutex
+	holder string
+	term   uint64 // after which it wants to stand; a permit for an earlier one is void
+	until  time.Time
 }
 
-// let tells whether a server may stand after a term, and keeps others from it for a while.
-func (s *stands) let(server string, term uint64, now time.Time, while time.Duration) bool {
+// grant tells whether a server may stand after a term, and refuses others for a while.
+func (s *permits) grant(server string, term uint64, now time.Time, while time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if term < s.term || term == s.term && s.who != server && now.Before(s.until) {
+	if term < s.term || term == s.term && s.holder != server && now.Before(s.until) {
 		return false
 	}
-	s.who, s.term, s.until = server, term, now.Add(while)
+	s.holder, s.term, s.until = server, term, now.Add(while)
 	return true
 }
 
-// drop gives the word back, if it was given to this server.
-func (s *stands) drop(server string) {
+// withdraw ends a permit, if this server has it.
+func (s *permits) withdraw(server string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.who == server {
+	if s.holder == server {
 		s.until = time.Time{}
 	}
 }
 
-// mayAskToStand tells whether a peer may ask to be let stand: for itself, if it votes, and in a term that follows on what this voter knows.
-func (n *Node) mayAskToStand(s *seat, peer taskstate.PeerID, ask sightAsk) bool {
-	of, _, err := parseServer(ask.Stand)
+// mayAskPermit tells whether a peer may ask for a permit: for itself, if it votes, and in a term that
+// follows on what this voter knows.
+func (n *Node) mayAskPermit(s *seat, peer taskstate.PeerID, ask probeAsk) bool {
+	of, _, err := parseServer(ask.Permit)
 	if err != nil || of != peer || !n.Seated(peer) {
 		return false
 	}
@@ -58,15 +60,16 @@ func (n *Node) mayAskToStand(s *seat, peer taskstate.PeerID, ask sightAsk) bool 
 	return true
 }
 
-// mayStand asks the other voters to be let stand for election. It gives up when somebody else got so far, or the leader is heard.
-func (n *Node) mayStand(ctx context.Context, s *seat, others []Voter, p patience) bool {
+// getPermit asks the other voters to permit this one to stand for election. It gives up when another
+// got so far, or the leader is heard.
+func (n *Node) getPermit(ctx context.Context, s *seat, others []Voter, p patience) bool {
 	begin, me := time.Now().Add(p.way), s.self.server()
-	for range standTries {
-		if n.stands.let(me, s.raft.CurrentTerm(), time.Now(), p.leader) {
-			if n.letBy(ctx, s, others, p) {
+	for range permitTries {
+		if n.permits.grant(me, s.raft.CurrentTerm(), time.Now(), p.leader) {
+			if n.permittedBy(ctx, s, others, p) {
 				return true
 			}
-			n.stands.drop(me)
+			n.permits.withdraw(me)
 		}
 		sleep(ctx, p.pause+rand.N(2*p.pause))
 		if ctx.Err() != nil || s.heardSince(begin) {
@@ -76,23 +79,23 @@ func (n *Node) mayStand(ctx context.Context, s *seat, others []Voter, p patience
 	return false
 }
 
-// letBy tells whether a majority, this voter included, lets it stand.
-func (n *Node) letBy(ctx context.Context, s *seat, others []Voter, p patience) bool {
-	type word struct{ lets, said bool }
+// permittedBy tells whether a majority, this voter included, permits it to stand.
+func (n *Node) permittedBy(ctx context.Context, s *seat, others []Voter, p patience) bool {
+	type word struct{ permits, said bool }
 	words := make(chan word, len(others))
 	for _, v := range others {
 		go func() { // ends with the question, which has its limit
-			a, err := n.askSight(ctx, v.Peer, sightAsk{Generation: s.generation, Stand: s.self.server(), Term: s.raft.CurrentTerm()}, p.leader)
-			words <- word{lets: a.Lets, said: err == nil}
+			a, err := n.probe(ctx, v.Peer, probeAsk{Generation: s.generation, Permit: s.self.server(), Term: s.raft.CurrentTerm()}, p.leader)
+			words <- word{permits: a.Permits, said: err == nil}
 		}()
 	}
 	yes := 1
 	for range others {
 		w := <-words
-		if w.said && !w.lets {
-			return false // somebody else is let; waiting for the silent would let neither
+		if w.said && !w.permits {
+			return false // another is permitted; waiting for the silent would permit neither
 		}
-		if w.lets {
+		if w.permits {
 			yes++
 		}
 		if 2*yes > len(others)+1 {
@@ -108,7 +111,7 @@ type patience struct {
 	leader time.Duration // for the leader to say that it lives
 	voter  time.Duration // for another voter to say whether it hears the leader, which it asks itself
 	step   time.Duration // between two candidates: for the first to win before the second stands
-	pause  time.Duration // between two tries to be let stand, at least
+	pause  time.Duration // between two tries to get permits, at least
 	way    time.Duration // how old a word is when it arrives: what comes sooner was said before one began to listen
 }
 
@@ -116,7 +119,7 @@ const (
 	// rankStep is step on fast links: some round trips.
 	rankStep = 75 * time.Millisecond
 	// standPause is pause on fast links: long enough for another one to be elected.
-	standPause = 40 * time.Millisecond
+	permitPause = 40 * time.Millisecond
 	// farthest bounds what a measured round trip counts for: one that is longer was measured while the machine slept.
 	farthest = time.Second
 )
@@ -125,7 +128,7 @@ const (
 func patienceFor(t Timings, rtt time.Duration) patience {
 	h, rtt := t.Heartbeat, min(rtt, farthest)
 	leader := max(h, h/2+2*rtt)
-	return patience{leader: leader, voter: leader + max(h/3, 2*rtt), step: max(rankStep, 2*rtt), pause: max(standPause, rtt/2), way: rtt / 2}
+	return patience{leader: leader, voter: leader + max(h/3, 2*rtt), step: max(rankStep, 2*rtt), pause: max(permitPause, rtt/2), way: rtt / 2}
 }
 
 // patience is for the voters of a seat, by what membership measured.

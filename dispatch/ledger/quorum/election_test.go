@@ -8,7 +8,7 @@ import (
 )
 
 func TestAVoterLetsOneStandAtATime(t *testing.T) {
-	var s stands
+	var s permits
 	now := time.Unix(1000, 0)
 	steps := []struct {
 		who   string
@@ -23,27 +23,27 @@ func TestAVoterLetsOneStandAtATime(t *testing.T) {
 		{"a", 103 * time.Millisecond, false},
 	}
 	for _, x := range steps {
-		if got := s.let(x.who, 7, now.Add(x.after), 100*time.Millisecond); got != x.want {
+		if got := s.grant(x.who, 7, now.Add(x.after), 100*time.Millisecond); got != x.want {
 			t.Errorf("%s after %v: %v", x.who, x.after, got)
 		}
 	}
-	s.drop("a")
-	if s.let("a", 7, now.Add(104*time.Millisecond), time.Second) {
+	s.withdraw("a")
+	if s.grant("a", 7, now.Add(104*time.Millisecond), time.Second) {
 		t.Error("a gave back a word that was b's")
 	}
-	s.drop("b")
-	if !s.let("a", 7, now.Add(104*time.Millisecond), time.Second) {
+	s.withdraw("b")
+	if !s.grant("a", 7, now.Add(104*time.Millisecond), time.Second) {
 		t.Error("b gave its word back, and a was not let")
 	}
 }
 
 func TestAWordAboutAnEarlierTermBindsNobody(t *testing.T) {
-	var s stands
+	var s permits
 	now := time.Unix(1000, 0)
-	if !s.let("a", 7, now, time.Second) || !s.let("b", 8, now, time.Second) {
+	if !s.grant("a", 7, now, time.Second) || !s.grant("b", 8, now, time.Second) {
 		t.Error("b was not let after the election that a stood in")
 	}
-	if s.let("c", 7, now.Add(time.Minute), time.Second) {
+	if s.grant("c", 7, now.Add(time.Minute), time.Second) {
 		t.Error("c was let stand after a term that is past")
 	}
 }
@@ -52,7 +52,7 @@ func TestAWordAboutAnEarlierTermBindsNobody(t *testing.T) {
 func TestNoTwoAreLetByAMajority(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 5).Draw(t, "voters")
-		voters := make([]stands, n)
+		voters := make([]permits, n)
 		now := time.Unix(1000, 0)
 		lets := map[int]map[int]bool{}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
@@ -60,12 +60,12 @@ func TestNoTwoAreLetByAMajority(t *testing.T) {
 			name := string(rune('a' + who))
 			if rapid.IntRange(0, 5).Draw(t, "drop") == 0 {
 				for i := range voters {
-					voters[i].drop(name)
+					voters[i].withdraw(name)
 				}
 				delete(lets, who)
 				continue
 			}
-			if voters[at].let(name, 7, now, time.Second) {
+			if voters[at].grant(name, 7, now, time.Second) {
 				if lets[who] == nil {
 					lets[who] = map[int]bool{}
 				}

@@ -91,7 +91,7 @@ func (n *Node) followAny(ctx context.Context, avoid map[taskstate.PeerID]time.Ti
 			return len(targets), err
 		}
 		avoid[peer] = time.Now().Add(avoidFor)
-		n.forgetStranger(peer)
+		n.forgetNewer(peer)
 		if ok && !errors.Is(err, errStale) {
 			return len(targets), nil
 		}
@@ -112,7 +112,7 @@ func (n *Node) forgetCoordinator() {
 // targets lists whom to follow, best first: who has a ledger of a higher generation, whom raft takes for leader, whom gossip names in a newer epoch, the coordinator as it is
 // known, the other voters in random order, whoever else might know. Those in avoid come last.
 func (n *Node) targets(avoid map[taskstate.PeerID]time.Time) []taskstate.PeerID {
-	out := n.strangers() // even a coordinator looks there: its ledger may be one that others have given up
+	out := n.newerLedgers() // even a coordinator looks there: its ledger may be one that others have given up
 	if n.lead.Load() != nil {
 		return out
 	}
@@ -126,7 +126,7 @@ func (n *Node) targets(avoid map[taskstate.PeerID]time.Time) []taskstate.PeerID 
 		}
 	}
 	n.mu.Lock()
-	avoid = n.pardon(avoid)
+	avoid = n.stillAvoided(avoid)
 	if n.epoch.Less(n.hintEpoch) {
 		out = append(out, n.hint)
 	}
@@ -148,9 +148,9 @@ func (n *Node) targets(avoid map[taskstate.PeerID]time.Time) []taskstate.PeerID 
 	return out
 }
 
-// pardon is avoid without those that were named since they failed: a leader raft hears from lives, whatever a dial said before it
-// was up. The caller holds mu.
-func (n *Node) pardon(avoid map[taskstate.PeerID]time.Time) map[taskstate.PeerID]time.Time {
+// stillAvoided is avoid without those that were named since they failed: a leader raft hears from
+// lives, whatever a dial said before it was up. The caller holds mu.
+func (n *Node) stillAvoided(avoid map[taskstate.PeerID]time.Time) map[taskstate.PeerID]time.Time {
 	out := make(map[taskstate.PeerID]time.Time, len(avoid))
 	for p, until := range avoid {
 		if !n.heard[p].After(until.Add(-avoidFor)) {
@@ -171,21 +171,21 @@ func avoided(avoid map[taskstate.PeerID]time.Time, peer taskstate.PeerID, now ti
 // better tells whether there is now somebody better to follow than peer: the leader as raft sees it, the coordinator, or whom gossip
 // takes for a newer one. Not one that failed a moment ago.
 func (n *Node) better(peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Time) bool {
-	strangers := n.strangers()
+	newer := n.newerLedgers()
 	switch {
-	case slices.Contains(strangers, peer):
+	case slices.Contains(newer, peer):
 		return false
 	case n.lead.Load() != nil:
 		return true
 	}
 	ts := n.targets(avoid)
 	n.mu.Lock()
-	avoid = n.pardon(avoid)
+	avoid = n.stillAvoided(avoid)
 	n.mu.Unlock()
 	if len(ts) == 0 || ts[0] == peer || !avoided(avoid, ts[0], time.Now()).IsZero() {
 		return false
 	}
-	if slices.Contains(strangers, ts[0]) {
+	if slices.Contains(newer, ts[0]) {
 		return true
 	}
 	if s := n.currentSeat(); s != nil {

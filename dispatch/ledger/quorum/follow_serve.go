@@ -255,8 +255,9 @@ const (
 	snapshotEvery = 2 * time.Second // one more in so long
 )
 
-// crowd counts who is served. A peer has few places of the many: one that opens stream after stream leaves room for the others.
-type crowd struct {
+// servingLimits counts who is served. A peer has few places of the many: one that opens stream after
+// stream leaves room for the others.
+type servingLimits struct {
 	mu   sync.Mutex
 	all  int
 	each map[taskstate.PeerID]int
@@ -269,7 +270,7 @@ type allowance struct {
 	refill  time.Time
 }
 
-func (c *crowd) enter(peer taskstate.PeerID) bool {
+func (c *servingLimits) enter(peer taskstate.PeerID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all >= maxFollowers || c.each[peer] >= maxFollowing {
@@ -283,7 +284,7 @@ func (c *crowd) enter(peer taskstate.PeerID) bool {
 	return true
 }
 
-func (c *crowd) leave(peer taskstate.PeerID) {
+func (c *servingLimits) leave(peer taskstate.PeerID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all--
@@ -293,7 +294,7 @@ func (c *crowd) leave(peer taskstate.PeerID) {
 }
 
 // snapshot tells whether peer may have one more now, and counts it.
-func (c *crowd) snapshot(peer taskstate.PeerID, now time.Time) bool {
+func (c *servingLimits) snapshot(peer taskstate.PeerID, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.took == nil {

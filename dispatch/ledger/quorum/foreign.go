@@ -61,8 +61,8 @@ func (n *Node) reportForeign(peer taskstate.PeerID, generation uint64, others ..
 	}
 }
 
-// strangers lists whom to ask for a ledger of a higher generation than one's own.
-func (n *Node) strangers() []taskstate.PeerID {
+// newerLedgers lists whom to ask for a ledger of a higher generation than one's own.
+func (n *Node) newerLedgers() []taskstate.PeerID {
 	own := n.Generation()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -76,8 +76,9 @@ func (n *Node) strangers() []taskstate.PeerID {
 	return out
 }
 
-// forgetStranger: it was asked, and had no newer ledger, or did not answer. Whoever names it again has it asked again.
-func (n *Node) forgetStranger(peer taskstate.PeerID) {
+// forgetNewer: the peer was asked, and had no newer ledger, or did not answer. If it is named again it
+// is asked again.
+func (n *Node) forgetNewer(peer taskstate.PeerID) {
 	own := n.Generation()
 	n.mu.Lock()
 	defer n.mu.Unlock()

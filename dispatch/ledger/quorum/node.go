@@ -49,7 +49,7 @@ type Config struct {
 
 // Timings of elections, voters' rules and following. Zero fields take the default.
 type Timings struct {
-	Heartbeat time.Duration // a coordinator that is in doubt and does not answer for so long is gone; 300 ms
+	Heartbeat time.Duration // a coordinator that is suspected and does not answer for so long is gone; 300 ms
 	Election  time.Duration // from this raft's time for an election comes, see raftTimers; 300 ms
 	Lease     time.Duration // a coordinator that reaches no majority for ten times so long steps down; 200 ms
 	Tend      time.Duration // the voters' rules are looked at so often; 1 s
@@ -79,17 +79,17 @@ type Node struct {
 	notify    chan bool  // raft: leadership gained or lost
 	poke      chan struct{}
 	tendNow   chan struct{}
-	doubt     chan struct{}
-	disk      stir         // of watchDisk
-	stands    stands       // whom this voter lets stand for election
-	looks     atomic.Int32 // questions about the leader that are looked into now
+	suspect   chan struct{}
+	disk      parker       // of watchDisk
+	permits   permits      // which server this voter permits to stand for election
+	probing   atomic.Int32 // questions about the leader that are looked into now
 	moved     signal       // entries, coordinator or voters changed: for those that serve followers
 	changed   signal       // the coordinator changed
 	reseated  signal       // this peer's seat is, or will be, another
 	lead      atomic.Pointer[leading]
-	serving   crowd        // followers served now
-	snapshots atomic.Int64 // taken from others so far
-	handing   atomic.Bool  // Handover is under way: leave the voters alone
+	serving   servingLimits // followers served now
+	snapshots atomic.Int64  // taken from others so far
+	handing   atomic.Bool   // Handover is under way: leave the voters alone
 	handlers  sync.WaitGroup
 	closing   chan struct{}
 
@@ -141,7 +141,7 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, rep: ledger.NewReplica(), ring: newRing(ringIdle), notify: make(chan bool, 64), life: make(longLock, 1),
-		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), doubt: make(chan struct{}, 1), disk: stir{wake: make(chan struct{}, 1)}, closing: make(chan struct{}), absent: map[string]time.Time{}, heard: map[taskstate.PeerID]time.Time{},
+		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), suspect: make(chan struct{}, 1), disk: parker{wake: make(chan struct{}, 1)}, closing: make(chan struct{}), absent: map[string]time.Time{}, heard: map[taskstate.PeerID]time.Time{},
 	}
 	n.tenure.bad = make(chan struct{}, 1)
 	if err := n.openAuthority(); err != nil {
@@ -239,7 +239,7 @@ func (n *Node) Replica() *ledger.Replica { return n.rep }
 func (n *Node) Run(ctx context.Context, lead func(context.Context, taskstate.Epoch)) error {
 	var wg sync.WaitGroup
 	for _, f := range []func(context.Context){
-		func(ctx context.Context) { n.runTerms(ctx, lead) }, n.runFollow, n.runUpkeep, n.runDoubt, n.runTell, n.runCompare, n.watchDisk,
+		func(ctx context.Context) { n.runTerms(ctx, lead) }, n.runFollow, n.runUpkeep, n.runSuspect, n.runTell, n.runCompare, n.watchDisk,
 	} {
 		wg.Go(func() { f(ctx) })
 	}

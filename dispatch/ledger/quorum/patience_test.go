@@ -10,7 +10,7 @@ import (
 func TestPatienceGrowsWithTheRoundTripAndNeverFallsBelowThatOfFastLinks(t *testing.T) {
 	timings := Timings{}.withDefaults()
 	fast := patienceFor(timings, 0)
-	if want := (patience{leader: 300 * time.Millisecond, voter: 400 * time.Millisecond, step: rankStep, pause: standPause}); fast != want {
+	if want := (patience{leader: 300 * time.Millisecond, voter: 400 * time.Millisecond, step: rankStep, pause: permitPause}); fast != want {
 		t.Errorf("on fast links it is %+v", fast)
 	}
 	fields := func(p patience) []time.Duration {

@@ -74,7 +74,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	}
 	logger := raftlog.New(n.cfg.Log)
 	onDisk := n.logIn(dir)
-	onDisk.Moved = n.disk.moved
+	onDisk.Moved = n.disk.unpark
 	if s.store, err = store.Open(onDisk); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	n.mu.Lock()
 	n.votersFloor = floor // before raft says anything: while it replays its log, older ones come by again, and they are history
 	n.mu.Unlock()
-	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign, n.Doubt)
+	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign, n.SuspectLeader)
 	s.stream.show = func() []mark.Signed { return n.showMarks(s) }
 	s.stream.learn = func(peer taskstate.PeerID, shown []mark.Signed) error {
 		if n.learnMarks(peer, shown); s.unsound.Load() != nil {
@@ -124,14 +124,14 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	n.mu.Lock()
 	n.seat = s
 	n.mu.Unlock()
-	n.disk.moved() // a write of before was not seen
+	n.disk.unpark() // a write of before was not seen
 	n.ring.bound(n.cfg.RingBytes)
 	s.observe(n)
 	if err := n.saveMemo(); err != nil {
 		return errors.Join(fmt.Errorf("remember the seat among the voters: %w", err), n.closeSeat())
 	}
 	s.settle(n)
-	n.Doubt()
+	n.SuspectLeader()
 	return nil
 }
 
@@ -191,7 +191,7 @@ func (n *Node) raftConfig(s *seat) *raft.Config {
 const commitTimeout = 4 * time.Second
 
 // Raft's own timers are slower than Timings say: whoever has a reason to ask whether the coordinator lives asks it directly, in the time
-// that Timings say (see doubt.go), and raft's timers are left with what nobody had a reason to ask about. At 300/300/200 ms a leader
+// that Timings say (see probe.go), and raft's timers are left with what nobody had a reason to ask about. At 300/300/200 ms a leader
 // sends each voter a heartbeat every 0.75 to 1.5 s (see relax) and gives up after two seconds without a majority, still before its
 // peer calls a job HELD (3 s); a voter stands by itself after 2.25 to 4.5 s. Slower would save little: what is left wakes a coordinator up
 // five times a second, of about 25.

@@ -161,7 +161,7 @@ func (n *Node) leaderMoved(s *seat) {
 		n.setCoordinator("", taskstate.Epoch{})
 	}
 	if !ok {
-		n.Doubt() // from now on this peer looks by itself
+		n.SuspectLeader() // from now on this peer looks by itself
 	}
 	n.kick()
 }

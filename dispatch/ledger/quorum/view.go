@@ -48,7 +48,7 @@ func (n *Node) setCoordinator(peer taskstate.PeerID, e taskstate.Epoch) {
 		n.changed.fire()
 		n.moved.fire()
 		if peer == "" {
-			n.Doubt()
+			n.SuspectLeader()
 		}
 	}
 }

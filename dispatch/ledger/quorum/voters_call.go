@@ -21,7 +21,7 @@ type voterAsk struct {
 	Status  *seatAsk  `cbor:"2,keyasint,omitempty"` // how far is your log
 	Leave   *Voter    `cbor:"3,keyasint,omitempty"` // I am about to stop; see that those who stay can decide
 	Copy    *copyAsk  `cbor:"4,keyasint,omitempty"` // how new is your copy of the ledger
-	Sight   *sightAsk `cbor:"5,keyasint,omitempty"` // do you lead, or hear who does
+	Probe   *probeAsk `cbor:"5,keyasint,omitempty"` // do you lead, or hear who does
 
 	Marks []mark.Signed `cbor:"6,keyasint,omitempty"` // what this voter can prove of others, and of itself
 
@@ -36,12 +36,12 @@ type seatAsk struct {
 
 // voterAnswer answers. Last is the end of the peer's log.
 type voterAnswer struct {
-	OK    bool   `cbor:"1,keyasint,omitempty"`
-	Why   string `cbor:"2,keyasint,omitempty"`
-	Last  uint64 `cbor:"3,keyasint,omitempty"`
-	None  bool   `cbor:"4,keyasint,omitempty"` // there is no such seat here
-	Copy  *Copy  `cbor:"5,keyasint,omitempty"`
-	Sight *sight `cbor:"6,keyasint,omitempty"`
+	OK    bool         `cbor:"1,keyasint,omitempty"`
+	Why   string       `cbor:"2,keyasint,omitempty"`
+	Last  uint64       `cbor:"3,keyasint,omitempty"`
+	None  bool         `cbor:"4,keyasint,omitempty"` // there is no such seat here
+	Copy  *Copy        `cbor:"5,keyasint,omitempty"`
+	Probe *probeAnswer `cbor:"6,keyasint,omitempty"`
 
 	Chain *ledger.ChainMark `cbor:"9,keyasint,omitempty"`  // nil: not known
 	Marks []mark.Signed     `cbor:"10,keyasint,omitempty"` // as in voterAsk
@@ -111,8 +111,8 @@ func (n *Node) handleVoter(peer string, c connT) {
 
 func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (voterAnswer, error) {
 	switch {
-	case ask.Sight != nil: // anybody in the flock may need the coordinator
-		return n.answerSight(ctx, peer, *ask.Sight)
+	case ask.Probe != nil: // anybody in the flock may need the coordinator
+		return n.answerProbe(ctx, peer, *ask.Probe)
 	case ask.Chain != nil:
 		return n.answerChain(ask.Chain), nil
 	case (ask.Prepare != nil || ask.Status != nil) && !n.Seated(peer):

@@ -62,20 +62,20 @@ func (n *Node) handOn(ctx context.Context) (done bool, err error) {
 	if err := n.letGo(ctx, s.self); err != nil {
 		return errors.Is(err, ErrSoleVoter), nil
 	}
-	heir, ok, err := n.heir(s)
+	successor, ok, err := n.successor(s)
 	if err != nil || !ok {
 		return false, err
 	}
-	return false, s.transfer(ctx, heir) // the successor is asked next, as soon as it is known
+	return false, s.transfer(ctx, successor) // the successor is asked next, as soon as it is known
 }
 
-// transfer makes heir the leader. Raft must not lose leadership for another reason meanwhile: it would believe in a transfer under way
+// transfer makes successor the leader. Raft must not lose leadership for another reason meanwhile: it would believe in a transfer under way
 // for ever, and refuse every proposal when it is elected again (hashicorp/raft#696). So the majority is asked first.
-func (s *seat) transfer(ctx context.Context, heir Voter) error {
+func (s *seat) transfer(ctx context.Context, successor Voter) error {
 	if err := s.verified(ctx); err != nil {
 		return err
 	}
-	id := heir.server()
+	id := successor.server()
 	return s.raft.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(id)).Error()
 }
 
@@ -96,8 +96,8 @@ func (s *seat) verified(ctx context.Context) error {
 	}
 }
 
-// heir is a live voter other than this peer.
-func (n *Node) heir(s *seat) (Voter, bool, error) {
+// successor is a live voter other than this peer.
+func (n *Node) successor(s *seat) (Voter, bool, error) {
 	servers, err := s.servers()
 	if err != nil {
 		return Voter{}, false, err
@@ -224,14 +224,14 @@ func (n *Node) RemoveVoter(ctx context.Context, peer taskstate.PeerID) error {
 			return err
 		}
 		if s.is(next) {
-			heir, ok, err := n.heir(s)
+			successor, ok, err := n.successor(s)
 			if err == nil && ok {
-				err = s.transfer(ctx, heir)
+				err = s.transfer(ctx, successor)
 			}
 			if err != nil || !ok {
 				return fmt.Errorf("nobody takes leadership over: %w", errors.Join(err, ErrSoleVoter))
 			}
-			return ledger.ErrNotCoordinator{Hint: heir.Peer}
+			return ledger.ErrNotCoordinator{Hint: successor.Peer}
 		}
 		if err := s.remove(next); err != nil {
 			return err

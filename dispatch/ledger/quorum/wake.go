@@ -41,26 +41,28 @@ func (s *signal) fire() {
 	}
 }
 
-// stir lets one who looks at something every now and then sleep while nothing moves.
-type stir struct {
-	asleep atomic.Bool
+// parker lets one who looks at something every now and then sleep while nothing moves.
+type parker struct {
+	parked atomic.Bool
 	wake   chan struct{} // room for one
 }
 
-// moved is called by whatever moves, after it has begun to. It costs next to nothing while nobody sleeps. A nil stir is nobody's.
-func (s *stir) moved() {
-	if s != nil && s.asleep.Load() && s.asleep.CompareAndSwap(true, false) {
+// unpark is called by whatever moves, after it has begun to. It costs next to nothing while nobody
+// sleeps. A nil parker is nobody's.
+func (s *parker) unpark() {
+	if s != nil && s.parked.Load() && s.parked.CompareAndSwap(true, false) {
 		nudge(s.wake)
 	}
 }
 
-// rest tells whether the one who looks may sleep until wake: not if something is busy. What begins to move after busy was asked, wakes.
-func (s *stir) rest(busy func() bool) bool {
-	s.asleep.Store(true)
+// park tells whether the one who looks may sleep until wake: not if something is busy. What begins to
+// move after busy was asked, wakes.
+func (s *parker) park(busy func() bool) bool {
+	s.parked.Store(true)
 	if !busy() {
 		return true
 	}
-	s.asleep.Store(false)
+	s.parked.Store(false)
 	return false
 }
 

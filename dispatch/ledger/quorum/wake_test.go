@@ -9,13 +9,13 @@ import (
 func TestWhoRestsIsWokenByWhateverBeginsToMove(t *testing.T) {
 	for range 2000 {
 		synctest.Test(t, func(*testing.T) { // a wake that is lost is a deadlock here
-			s := stir{wake: make(chan struct{}, 1)}
+			s := parker{wake: make(chan struct{}, 1)}
 			var busy atomic.Bool
 			go func() {
 				busy.Store(true)
-				s.moved()
+				s.unpark()
 			}()
-			if s.rest(busy.Load) {
+			if s.park(busy.Load) {
 				<-s.wake
 			}
 			if !busy.Load() {
@@ -26,23 +26,23 @@ func TestWhoRestsIsWokenByWhateverBeginsToMove(t *testing.T) {
 }
 
 func TestWhatMovesWakesNobodyWhoIsAwake(t *testing.T) {
-	s := stir{wake: make(chan struct{}, 1)}
-	s.moved()
-	if s.rest(func() bool { return true }) {
+	s := parker{wake: make(chan struct{}, 1)}
+	s.unpark()
+	if s.park(func() bool { return true }) {
 		t.Error("rests although something moves")
 	}
-	s.moved()
+	s.unpark()
 	if len(s.wake) > 0 {
 		t.Error("somebody was woken who did not sleep")
 	}
-	if !s.rest(func() bool { return false }) {
+	if !s.park(func() bool { return false }) {
 		t.Error("does not rest although nothing moves")
 	}
-	s.moved()
-	s.moved()
+	s.unpark()
+	s.unpark()
 	if len(s.wake) != 1 {
 		t.Error("nobody was woken")
 	}
-	var nobody *stir
-	nobody.moved()
+	var nobody *parker
+	nobody.unpark()
 }

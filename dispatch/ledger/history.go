@@ -47,45 +47,45 @@ type Conflict struct {
 	At            int64 // ledger stamp
 }
 
-// past is a PastAttempt as a job keeps it.
-type past struct {
+// formerAttempt is a PastAttempt as a job keeps it.
+type formerAttempt struct {
 	index             uint64
 	assigned, givenUp int64
 	owner, attempt    uint32
 	reason            taskstate.Reason
 	late              *LateEnd
 	version           uint32
-	end               *pastEnd
+	end               *formerEnd
 }
 
-// pastEnd is the end of an attempt that its slot has left behind.
-type pastEnd struct {
-	form
+// formerEnd is the end of an attempt that its slot has left behind.
+type formerEnd struct {
+	endKind
 	at  int64
 	seq uint32
 	lasted
 }
 
-func endOf(st *taskstate.Status) *pastEnd {
+func endOf(st *taskstate.Status) *formerEnd {
 	if st == nil {
 		return nil
 	}
-	return newPastEnd(formOf(st), st.At, seq32(st), lastedOf(st))
+	return newFormerEnd(endKindOf(st), st.At, seq32(st), lastedOf(st))
 }
 
 // maxPastMessage caps what is kept of the message of such an end, in bytes.
 const maxPastMessage = 200
 
-func newPastEnd(f form, at int64, seq uint32, l lasted) *pastEnd {
+func newFormerEnd(f endKind, at int64, seq uint32, l lasted) *formerEnd {
 	if len(f.Message) > maxPastMessage {
 		f.Message = strings.Clone(strings.ToValidUTF8(f.Message[:maxPastMessage], ""))
 	}
-	return &pastEnd{form: f, at: at, seq: seq, lasted: l}
+	return &formerEnd{endKind: f, at: at, seq: seq, lasted: l}
 }
 
 // endOfCell is the end that a cell has.
-func endOfCell(j *JobRecord, c cell) *pastEnd {
-	return newPastEnd(j.forms.list[c.form-formFirst], c.end, c.seq, c.lasted)
+func endOfCell(j *JobRecord, c cell) *formerEnd {
+	return newFormerEnd(j.kinds.list[c.kind-kindFirst], c.end, c.seq, c.lasted)
 }
 
 // conflict is a Conflict as a job keeps it.
@@ -96,28 +96,28 @@ type conflict struct {
 }
 
 // remember keeps the attempt that slot n is in before the slot leaves it behind. Of p, the cell says who had it.
-func (j *JobRecord) remember(n int, c *cell, p past) {
+func (j *JobRecord) remember(n int, c *cell, p formerAttempt) {
 	k := uint32(n)
-	list, ok := j.past[k]
-	if !ok && len(j.past) >= KeepPastSlots {
+	list, ok := j.former[k]
+	if !ok && len(j.former) >= KeepPastSlots {
 		return
 	}
-	if j.past == nil {
-		j.past = map[uint32][]past{}
+	if j.former == nil {
+		j.former = map[uint32][]formerAttempt{}
 	}
 	if len(list) >= KeepPast {
 		list = slices.Delete(list, 0, len(list)-KeepPast+1)
 	}
 	p.index, p.assigned, p.owner, p.attempt = c.index, c.assigned, c.owner, c.attempt
-	j.past[k] = append(list, p)
+	j.former[k] = append(list, p)
 }
 
 // late takes the end of an attempt that was given up. A success counts if the slot has no end: then it is the slot's, and the open
 // attempt that took its place, if there is one, is over. Anything else is remembered, and so is a success in a job that lasts: its
 // slots go on. counts is false if the end was refused.
 func (j *JobRecord) late(by uint32, st *taskstate.Status, stamp int64) (counts bool, overtaken *taskstate.TaskID) {
-	list := j.past[uint32(st.Task.Slot)]
-	i := slices.IndexFunc(list, func(p past) bool { return int(p.attempt) == st.Task.Attempt && p.owner == by })
+	list := j.former[uint32(st.Task.Slot)]
+	i := slices.IndexFunc(list, func(p formerAttempt) bool { return int(p.attempt) == st.Task.Attempt && p.owner == by })
 	if i < 0 {
 		return false, nil
 	}
@@ -128,7 +128,7 @@ func (j *JobRecord) late(by uint32, st *taskstate.Status, stamp int64) (counts b
 		return false, nil
 	}
 	c, ch := j.slots.peek(st.Task.Slot)
-	ended := c.form >= formFirst || c.form != formOpen && (j.cancelled || j.sideOf(st.Task.Slot).retired)
+	ended := c.kind >= kindFirst || c.kind != kindOpen && (j.cancelled || j.extrasOf(st.Task.Slot).retired)
 	if ended || j.Lasts() || st.State != taskstate.Complete {
 		end := LateEnd{State: st.State, Exit: st.Exit, At: st.At, Heard: stamp, Took: st.Took}
 		switch old := list[i].late; {
@@ -143,12 +143,12 @@ func (j *JobRecord) late(by uint32, st *taskstate.Status, stamp int64) (counts b
 }
 
 // overtake makes the success of p its slot's end.
-func (j *JobRecord) overtake(c *cell, ch *chunk, p past, st *taskstate.Status, stamp int64) (overtaken *taskstate.TaskID) {
+func (j *JobRecord) overtake(c *cell, ch *chunk, p formerAttempt, st *taskstate.Status, stamp int64) (overtaken *taskstate.TaskID) {
 	n := st.Task.Slot
-	if c.form == formOpen {
+	if c.kind == kindOpen {
 		t := taskstate.Task(j.job.ID, n, int(c.attempt))
 		overtaken = &t
-		j.remember(n, c, past{givenUp: stamp, reason: taskstate.ReasonOvertaken})
+		j.remember(n, c, formerAttempt{givenUp: stamp, reason: taskstate.ReasonOvertaken})
 	} else { // as if it had been given out and were open
 		j.pending.take(Slots{First: n, N: 1, Attempt: j.attempt(*c)}, func(int, int) {}, nil)
 		j.counts.Pending--
@@ -160,14 +160,14 @@ func (j *JobRecord) overtake(c *cell, ch *chunk, p past, st *taskstate.Status, s
 	j.shut(c, ch)
 	*c = cell{
 		index: p.index, assigned: p.assigned, owner: p.owner, attempt: p.attempt,
-		form: j.forms.id(formOf(st)), end: st.At, seq: seq32(st), lasted: lastedOf(st),
+		kind: j.kinds.id(endKindOf(st)), end: st.At, seq: seq32(st), lasted: lastedOf(st),
 	}
-	if x := j.sideOf(n); x.retired {
+	if x := j.extrasOf(n); x.retired {
 		x.leaving = false // the attempt that was to go is over
-		j.put(n, x)
+		j.putExtras(n, x)
 		j.counts.Retired++
 	} else {
-		j.put(n, side{})
+		j.putExtras(n, slotExtras{})
 		j.counts.count(st.State, 1)
 	}
 	return overtaken
@@ -187,7 +187,7 @@ func (j *JobRecord) contradict(st *taskstate.Status, owner uint32, stamp int64) 
 // Past lists what is remembered of the attempts that a slot has left behind, the oldest first.
 func (j *JobRecord) Past(slot int) []PastAttempt {
 	var out []PastAttempt
-	for _, p := range j.past[uint32(slot)] {
+	for _, p := range j.former[uint32(slot)] {
 		o := j.owners.list[p.owner]
 		a := PastAttempt{
 			Attempt: int(p.attempt), Peer: o.Peer, Incarnation: o.Incarnation, Index: p.index,
@@ -206,7 +206,7 @@ func (j *JobRecord) Past(slot int) []PastAttempt {
 // PastSlots yields the slots of which Past remembers something, ascending.
 func (j *JobRecord) PastSlots() iter.Seq[int] {
 	return func(yield func(int) bool) {
-		for _, n := range slices.Sorted(maps.Keys(j.past)) {
+		for _, n := range slices.Sorted(maps.Keys(j.former)) {
 			if !yield(int(n)) {
 				return
 			}

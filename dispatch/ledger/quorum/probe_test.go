@@ -54,7 +54,7 @@ func TestASilentCoordinatorIsReplacedHalfASecondAfterSomebodyNeedsIt(t *testing.
 			fl.cutOff(old.id)
 			for id, b := range fl.nodes {
 				if (round%2 == 0) == (id == "d") && b != old { // who waits has a vote, or has none
-					b.Doubt()
+					b.SuspectLeader()
 				}
 			}
 			took := fl.await("another coordinator", func() bool { return fl.leader() != old })
@@ -88,7 +88,7 @@ func TestDoubtsAboutACoordinatorThatLivesChangeNothing(t *testing.T) {
 		before := fl.epoch()
 		for range 300 {
 			for _, b := range fl.nodes {
-				b.Doubt()
+				b.SuspectLeader()
 			}
 			time.Sleep(33 * time.Millisecond)
 			if now := fl.epoch(); now != before {
@@ -109,7 +109,7 @@ func TestOneBrokenLinkDeposesNobody(t *testing.T) {
 		}
 		fl.net.Cut(l.id, cut)
 		for range 300 {
-			fl.nodes[cut].Doubt()
+			fl.nodes[cut].SuspectLeader()
 			time.Sleep(33 * time.Millisecond)
 			if now := fl.epoch(); now != before {
 				t.Fatalf("the coordinator changed: %v before, %v now", before, now)

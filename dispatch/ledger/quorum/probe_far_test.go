@@ -21,7 +21,7 @@ func TestAnElectionOverSlowLinksTakesSomeRoundTrips(t *testing.T) {
 					end(fl, old.id)
 					for _, b := range fl.nodes {
 						if b != old {
-							b.Doubt()
+							b.SuspectLeader()
 						}
 					}
 					took := fl.await("another coordinator", func() bool { l := fl.leader(); return l != nil && l != old })

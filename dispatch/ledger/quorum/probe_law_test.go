@@ -9,29 +9,29 @@ import (
 	"pgregory.net/rapid"
 )
 
-// voterSight is one voter of a drawn flock: what it would answer, and who gets that answer.
-type voterSight struct {
+// votingPeer is one voter of a drawn flock: what it would answer, and who gets that answer.
+type votingPeer struct {
 	server string
-	sight
+	probeAnswer
 	mute bool // nobody hears its answers
 }
 
-func drawVoters(t *rapid.T) []voterSight {
-	vs := make([]voterSight, rapid.SampledFrom([]int{1, 2, 3, 4, 5}).Draw(t, "voters"))
+func drawVoters(t *rapid.T) []votingPeer {
+	vs := make([]votingPeer, rapid.SampledFrom([]int{1, 2, 3, 4, 5}).Draw(t, "voters"))
 	for i := range vs {
-		vs[i] = voterSight{
-			server: fmt.Sprintf("v%d/1", i),
-			sight:  sight{Hears: rapid.Bool().Draw(t, "hears"), Last: rapid.Uint64Range(1, 3).Draw(t, "last")},
-			mute:   rapid.Bool().Draw(t, "mute"),
+		vs[i] = votingPeer{
+			server:      fmt.Sprintf("v%d/1", i),
+			probeAnswer: probeAnswer{Hears: rapid.Bool().Draw(t, "hears"), Last: rapid.Uint64Range(1, 3).Draw(t, "last")},
+			mute:        rapid.Bool().Draw(t, "mute"),
 		}
 	}
 	return vs
 }
 
-func answersTo(self int, vs []voterSight) (out []sighting) {
+func answersTo(self int, vs []votingPeer) (out []probed) {
 	for i, v := range vs {
 		if i != self {
-			out = append(out, sighting{server: v.server, answered: !v.mute, sight: v.sight})
+			out = append(out, probed{server: v.server, answered: !v.mute, probeAnswer: v.probeAnswer})
 		}
 	}
 	return out
@@ -46,7 +46,7 @@ func TestNobodyStandsUnlessAMajorityHearsNoLeader(t *testing.T) {
 				deaf++
 			}
 		}
-		stand, _ := judge(vs[0].server, vs[0].Last, answersTo(0, vs))
+		stand, _ := judgeProbes(vs[0].server, vs[0].Last, answersTo(0, vs))
 		if want := deaf > len(vs)/2; stand != want {
 			t.Fatalf("of %d voters %d hear nobody: stands %v", len(vs), deaf, stand)
 		}
@@ -55,8 +55,8 @@ func TestNobodyStandsUnlessAMajorityHearsNoLeader(t *testing.T) {
 
 func TestNobodyStandsAgainstALeaderThatAnswers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		vs := append(drawVoters(t), voterSight{server: "leader/1", sight: sight{Leads: true, Last: 1}})
-		if stand, _ := judge(vs[0].server, vs[0].Last, answersTo(0, vs)); stand {
+		vs := append(drawVoters(t), votingPeer{server: "leader/1", probeAnswer: probeAnswer{Leads: true, Last: 1}})
+		if stand, _ := judgeProbes(vs[0].server, vs[0].Last, answersTo(0, vs)); stand {
 			t.Fatal("stands")
 		}
 	})
@@ -69,11 +69,11 @@ func TestWhoHearsNobodyStandsOneAfterTheOtherTheLongestLogFirst(t *testing.T) {
 			vs[i].Hears, vs[i].mute = false, false
 		}
 		order := slices.Clone(vs)
-		slices.SortFunc(order, func(a, b voterSight) int {
+		slices.SortFunc(order, func(a, b votingPeer) int {
 			return cmp.Or(cmp.Compare(b.Last, a.Last), cmp.Compare(a.server, b.server))
 		})
 		for i, v := range vs {
-			stand, rank := judge(v.server, v.Last, answersTo(i, vs))
+			stand, rank := judgeProbes(v.server, v.Last, answersTo(i, vs))
 			if !stand || order[rank].server != v.server {
 				t.Fatalf("%s stands %v as number %d of %v", v.server, stand, rank, order)
 			}
