@@ -7,11 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"covey/dispatch/session"
-	"covey/taskstate/constraint"
-
 	"covey/dispatch/ledger"
+	"covey/dispatch/session"
 	"covey/taskstate"
+	"covey/taskstate/constraint"
 )
 
 // peerState is a member as the coordinator drives it.
@@ -37,7 +36,7 @@ type peerState struct {
 	session    *workerSession
 	back       bool // had a session in this epoch
 	registered []time.Time
-	sickSince  time.Time // its offer names a trouble, see sick.go
+	sickSince  time.Time // its offer names a trouble, see dueSick
 	stopping   time.Time // gives its tasks back: no new ones before this moment
 	assigning  int       // commands under way that assign something to it
 
