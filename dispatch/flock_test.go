@@ -210,6 +210,11 @@ func (p *flockPeer) start() {
 	offer := session.Offer{Resources: taskstate.Resources{MilliCPU: 4000}}
 	store := func(open journal.Opener) journal.Opener {
 		return func(ctx context.Context, owner journal.Owner) (journal.Journal, *journal.Image, error) {
+			if p.replay != nil {
+				if err := p.replay(ctx); err != nil {
+					return nil, nil, err
+				}
+			}
 			j, img, err := open(ctx, owner)
 			p.disk.Journal = j
 			return p.disk, img, err
@@ -217,7 +222,7 @@ func (p *flockPeer) start() {
 	}
 	var err error
 	p.worker, err = worker.NewLoop(worker.Config{
-		Self: p.id, Incarnation: taskstate.Incarnation(p.id + "-1"), Dir: p.dir, Offer: offer, Net: host, Replay: p.replay, Journal: store, Local: p.coord.ServeSession, Runner: p.runner,
+		Self: p.id, Incarnation: taskstate.Incarnation(p.id + "-1"), Dir: p.dir, Offer: offer, Net: host, Journal: store, Local: p.coord.ServeSession, Runner: p.runner,
 		Coordinator: f.coordinator,
 		Seal:        func(_ taskstate.Incarnation, _ uint64, body []byte) ([]byte, error) { return body, nil },
 		Publish:     func(context.Context, []byte) error { return nil },

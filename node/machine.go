@@ -1,11 +1,11 @@
 package node
 
 import (
-	"context"
 	"net"
 	"os"
 
 	"covey/dispatch/worker"
+	"covey/dispatch/worker/journal"
 	"covey/node/api"
 	"covey/node/runner"
 	"covey/node/runner/supervise"
@@ -21,8 +21,8 @@ type Machine struct {
 	Runner func(sink func(taskstate.RunReport)) (Runner, error)
 	// Room is how the disk with the data folder stands.
 	Room func() (supervise.Room, error)
-	// Replay is waited for before the worker's journal is read: a disk that takes its time.
-	Replay func(ctx context.Context) error
+	// Journal replaces what opens the worker's journal, which it is given: a disk that takes its time.
+	Journal func(open journal.Opener) journal.Opener
 }
 
 // Runner runs tasks, for the worker, and knows whose output still grows.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"covey/dispatch/worker/journal"
 	"covey/membership"
 	"covey/node/api"
 )
@@ -23,12 +24,14 @@ func TestAPeerThatReadsItsJournalIsAliveAndAnswers(t *testing.T) {
 	over := make(chan struct{})
 	cfg := c.cfg
 	cfg.Join, cfg.Listen = "", c.host.Addrs()
-	cfg.Machine.Replay = func(ctx context.Context) error {
-		select {
-		case <-over:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
+	cfg.Machine.Journal = func(open journal.Opener) journal.Opener {
+		return func(ctx context.Context, owner journal.Owner) (journal.Journal, *journal.Image, error) {
+			select {
+			case <-over:
+				return open(ctx, owner)
+			case <-ctx.Done():
+				return nil, nil, ctx.Err()
+			}
 		}
 	}
 	back, ready, err := begun(t, cfg)

@@ -144,7 +144,7 @@ func (n *Node) workerConfig() worker.Config {
 			}
 			return env.Encode()
 		},
-		Publish: n.publish, Replay: n.cfg.Machine.Replay, MakeRoom: n.room.GiveBack,
+		Publish: n.publish, Journal: n.cfg.Machine.Journal, MakeRoom: n.room.GiveBack,
 		Retired: func(inc taskstate.Incarnation, number uint64) { n.store.Retire(n.self, string(inc), number) },
 		Renewed: n.journalLost,
 		Signed:  func(inc taskstate.Incarnation) uint64 { return n.heard.Highest(n.self, inc) },

@@ -60,9 +60,8 @@ type Config struct {
 	Renewed func(inc taskstate.Incarnation, why string)
 	// MakeRoom is asked when the disk refuses a transaction because it is full, and tells whether there is more room now. Optional.
 	MakeRoom func() bool
-	// Replay is waited for before the journal is read: how a test has a journal that takes long. Optional.
-	Replay func(ctx context.Context) error
-	// Journal replaces what opens the journal in Dir, which it is given: how a test has a disk that refuses. Optional.
+	// Journal replaces what opens the journal in Dir, which it is given: how a test has a disk that
+	// takes its time, or refuses. Optional.
 	Journal func(open journal.Opener) journal.Opener
 	Log     *slog.Logger // optional
 }
@@ -129,15 +128,6 @@ func NewLoop(cfg Config) (*Loop, error) {
 			cfg.Stamped()
 		}
 		return j, img, nil
-	}
-	if cfg.Replay != nil {
-		fast := open
-		open = func(ctx context.Context, owner journal.Owner) (journal.Journal, *journal.Image, error) {
-			if err := cfg.Replay(ctx); err != nil {
-				return nil, nil, err
-			}
-			return fast(ctx, owner)
-		}
 	}
 	if cfg.Journal != nil {
 		open = cfg.Journal(open)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -198,6 +200,20 @@ func workerBubble(t *testing.T, test func(r *shellRig), coords ...*scriptedCoord
 		test(r)
 		r.close()
 	})
+}
+
+func openTestJournal(t *testing.T, dir string) (*journal.File, *journal.Image) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(dir, journal.FileName)); err != nil {
+		if err := journal.Create(dir, testHead()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j, img, err := journal.Open(t.Context(), dir, testOwner(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j, img
 }
 
 func newShellRig(t *testing.T, dir string, store func(journal.Journal) journal.Journal, coords ...*scriptedCoordinator) *shellRig {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -295,4 +296,29 @@ func TestAWorkerThatFindsOutWhileItRunsStopsItsTasksBeforeItGoesOnAsAnother(t *t
 		}
 		r.close()
 	})
+}
+
+func TestAJournalOfAnotherPeerOrFormatIsRefusedAndLeftAsItIs(t *testing.T) {
+	for _, other := range []journal.Owner{
+		{Format: journal.Format, Peer: "robin", Incarnation: benchLife},
+		{Format: journal.Format + 1, Peer: benchPeer, Incarnation: benchLife},
+	} {
+		dir := t.TempDir()
+		if err := journal.Create(dir, journal.Head{Owner: other}); err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.ReadFile(filepath.Join(dir, journal.FileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, first := range []taskstate.Incarnation{"", benchLife} {
+			_, _, err := claimJournal(&Config{Self: benchPeer, Incarnation: first, Dir: dir})
+			if !errors.Is(err, journal.ErrForeign) || errors.Is(err, journal.ErrCorrupt) {
+				t.Fatalf("%+v got: %v", other, err)
+			}
+		}
+		if after, err := os.ReadFile(filepath.Join(dir, journal.FileName)); err != nil || !bytes.Equal(before, after) {
+			t.Fatalf("it was touched: %v", err)
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package worker
+package journal_test
 
 import (
 	"bytes"
@@ -6,36 +6,83 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
+	"covey/dispatch/worker"
 	"covey/dispatch/worker/journal"
 	"covey/taskstate"
 )
 
+const (
+	self = taskstate.PeerID("wren")
+	life = taskstate.Incarnation("first-life")
+	work = taskstate.JobID("work222222")
+)
+
+func testOwner() journal.Owner {
+	return journal.Owner{Format: journal.Format, Peer: self, Incarnation: life}
+}
+
+// memoryKV is a journal in memory: the twin of the bbolt file.
+type memoryKV map[string]map[string][]byte
+
+func newMemoryKV(owner journal.Owner) memoryKV {
+	kv := memoryKV{}
+	if err := journal.Init(kv, journal.Head{Owner: owner}); err != nil {
+		panic(err)
+	}
+	return kv
+}
+
+func (kv memoryKV) Put(bucket string, key, value []byte) error {
+	if kv[bucket] == nil {
+		kv[bucket] = map[string][]byte{}
+	}
+	kv[bucket][string(key)] = bytes.Clone(value)
+	return nil
+}
+
+func (kv memoryKV) Delete(bucket string, key []byte) error {
+	delete(kv[bucket], string(key))
+	return nil
+}
+
+func (kv memoryKV) Each(bucket string, f func(key, value []byte) error) error {
+	for _, k := range slices.Sorted(maps.Keys(kv[bucket])) {
+		if err := f([]byte(k), kv[bucket][k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // fullTxn touches every bucket.
 func fullTxn(n uint64) *journal.Txn {
-	job := testJob(jobWork)
-	status := taskstate.Status{Task: wtask(jobWork, int(n)), Seq: 2, State: taskstate.Running, Index: 7, At: 1, Exit: taskstate.NoExit}
-	body, err := taskstate.EncodeBatch(taskstate.Batch{Author: benchPeer, Incarnation: benchLife, Number: n, Statuses: []taskstate.Status{status}})
+	job := taskstate.Job{ID: work, Type: taskstate.BatchJob, Count: 1_000_000, Run: taskstate.Run{Noop: &taskstate.Noop{}}, Resources: taskstate.Resources{MilliCPU: 1000}}
+	status := taskstate.Status{Task: taskstate.Task(work, int(n), 1), Seq: 2, State: taskstate.Running, Index: 7, At: 1, Exit: taskstate.NoExit}
+	body, err := taskstate.EncodeBatch(taskstate.Batch{Author: self, Incarnation: life, Number: n, Statuses: []taskstate.Status{status}})
 	if err != nil {
 		panic(err)
 	}
 	return &journal.Txn{
 		State: journal.State{Fence: taskstate.At(1, n), Acked: n - 1, Last: n, Begun: 10 * n},
 		Frames: []journal.Frame{{Number: n, Base: 10 * n, Epoch: taskstate.At(1, n), Grants: []session.Grant{
-			{Job: jobWork, Index: 7, Slots: []ledger.Slots{{First: 1, N: 9, Attempt: 1}}},
+			{Job: work, Index: 7, Slots: []ledger.Slots{{First: 1, N: 9, Attempt: 1}}},
 		}}},
 		Jobs:    []*taskstate.Job{&job},
 		Batches: []*journal.SealedBatch{{Number: n, Batch: journal.Batch{Body: body, Envelope: append([]byte("signed "), body...)}}},
-		Tombs:   []journal.Tomb{{Number: n, Task: wtask(jobNoop, int(n))}},
+		Tombs:   []journal.Tomb{{Number: n, Task: taskstate.Task("noop222222", int(n), 1)}},
 		Live:    []taskstate.Status{status},
 		Done:    []journal.Done{{Frame: n, Runs: []uint32{0, 2, 5, 1}}},
 	}
@@ -44,7 +91,7 @@ func fullTxn(n uint64) *journal.Txn {
 func openTestJournal(t *testing.T, dir string) (*journal.File, *journal.Image) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(dir, journal.FileName)); err != nil {
-		if err := journal.Create(dir, testHead()); err != nil {
+		if err := journal.Create(dir, journal.Head{Owner: testOwner()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,7 +115,7 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	}
 	gone := &journal.Txn{
 		State: fullTxn(3).State, GoneFrames: []journal.GoneFrame{{Number: 1, Acks: []uint64{0}}}, GoneSigned: []uint64{1}, GoneTombs: []uint64{1},
-		GoneLive: []taskstate.TaskID{wtask(jobWork, 1)},
+		GoneLive: []taskstate.TaskID{taskstate.Task(work, 1, 1)},
 	}
 	if err := errors.Join(j.Save(gone), gone.Apply(kv), j.Close()); err != nil {
 		t.Fatal(err)
@@ -95,31 +142,6 @@ func TestAJournalIsForOneProcessAtATime(t *testing.T) {
 	_, _, err := journal.Open(t.Context(), dir, testOwner(), 0)
 	if !errors.Is(err, journal.ErrInUse) || !strings.Contains(err.Error(), "data folder in use") {
 		t.Fatalf("a second one got: %v", err)
-	}
-}
-
-func TestAJournalOfAnotherPeerOrFormatIsRefusedAndLeftAsItIs(t *testing.T) {
-	for _, other := range []journal.Owner{
-		{Format: journal.Format, Peer: "robin", Incarnation: benchLife},
-		{Format: journal.Format + 1, Peer: benchPeer, Incarnation: benchLife},
-	} {
-		dir := t.TempDir()
-		if err := journal.Create(dir, journal.Head{Owner: other}); err != nil {
-			t.Fatal(err)
-		}
-		before, err := os.ReadFile(filepath.Join(dir, journal.FileName))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, first := range []taskstate.Incarnation{"", benchLife} {
-			_, _, err := claimJournal(&Config{Self: benchPeer, Incarnation: first, Dir: dir})
-			if !errors.Is(err, journal.ErrForeign) || errors.Is(err, journal.ErrCorrupt) {
-				t.Fatalf("%+v got: %v", other, err)
-			}
-		}
-		if after, err := os.ReadFile(filepath.Join(dir, journal.FileName)); err != nil || !bytes.Equal(before, after) {
-			t.Fatalf("it was touched: %v", err)
-		}
 	}
 }
 
@@ -231,7 +253,7 @@ func FuzzARecordOfDebrisIsRefused(f *testing.F) {
 		}
 		_ = kv.Put(bucket, key, binary.BigEndian.AppendUint32(value, crc32.Checksum(value, crc32.MakeTable(crc32.Castagnoli)))) // past the checksum, to the decoders
 		if img, err := journal.Load(kv, testOwner()); err == nil {
-			NewCore(benchPeer, benchLife, testOffer(), img, workerBirth)
+			worker.NewCore(self, life, session.Offer{Resources: taskstate.Resources{MilliCPU: 2000, Memory: 1 << 30}}, img, time.UnixMilli(1_700_000_000_000))
 		}
 	})
 }
