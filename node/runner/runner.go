@@ -20,7 +20,6 @@ type Runner struct {
 	lasting bool // processes outlive this one
 	reports *reporter
 	clock   *timers
-	spare   spare
 	strays  *strays
 
 	mu      sync.Mutex
@@ -67,7 +66,7 @@ func New(cfg Config) (*Runner, error) {
 		}
 	}
 	r := &Runner{
-		cfg: cfg, spare: spare{dir: cfg.Dir}, base: passed(cfg.Environ), reports: newReporter(cfg.Sink), clock: newTimers(),
+		cfg: cfg, base: passed(cfg.Environ), reports: newReporter(cfg.Sink), clock: newTimers(),
 		strays: newStrays(cfg.Log), tasks: make(map[taskstate.TaskID]*task), left: make(map[taskstate.TaskID]supervise.Event),
 	}
 	r.work.L = &r.mu
