@@ -42,29 +42,40 @@ func (n *Node) Trigger(ctx context.Context, id string) (api.Submitted, error) {
 // executeTrigger starts a run of a schedule for now, by the ledger's clock, as coordinator. As with any start, the schedule's overlap says whether it
 // may run beside one that goes on. That is asked first, so that nothing is recorded as skipped, and again where it is decided.
 func (n *Node) executeTrigger(ctx context.Context, q triggerCall) (reply, error) {
-	run, beside, why := n.triggered(q)
-	switch {
-	case why != nil:
-		return reply{Error: why}, nil
-	case beside == q.Run: // it was started; only the answer was lost
-		return reply{Index: n.replica.Applied()}, nil
-	case beside != "":
-		return reply{Error: errBeside(beside)}, nil
+	for {
+		run, beside, why := n.triggered(q)
+		switch {
+		case why != nil:
+			return reply{Error: why}, nil
+		case beside == q.Run: // it was started; only the answer was lost
+			return reply{Index: n.replica.Applied()}, nil
+		case beside != "":
+			return reply{Error: errBeside(beside)}, nil
+		}
+		submit := ledger.Command{Submit: &ledger.Submit{Job: run}}
+		index, results, err := n.ledger.Propose(ctx, []ledger.Command{submit})
+		if err != nil {
+			return reply{Lost: true}, nil //nolint:nilerr // whoever asks tries again, at the next coordinator
+		}
+		switch r := results[0]; {
+		case r.Skipped: // another one was started meanwhile
+			return reply{Error: errBeside(r.Job), Index: index}, nil
+		case r.Existed && r.Refused == ledger.CodeOver && n.view.Reach(ctx, index) == nil: // another one was started for the same millisecond
+			continue
+		default:
+			return answerTo(submit, r, index), nil
+		}
 	}
-	index, results, err := n.ledger.Propose(ctx, []ledger.Command{{Submit: &ledger.Submit{Job: run}}})
-	if err != nil {
-		return reply{Lost: true}, nil //nolint:nilerr // whoever asks tries again, at the next coordinator
-	}
-	if r := results[0]; r.Skipped { // another one was started meanwhile
-		return reply{Error: errBeside(r.Job), Index: index}, nil
-	}
-	return answerTo(ledger.Command{Submit: &ledger.Submit{Job: run}}, results[0], index), nil
 }
 
 // triggered is the run that is to be started, and the one that it may not run beside, "" if there is none: its own id if it runs already.
 func (n *Node) triggered(q triggerCall) (run taskstate.Job, beside taskstate.JobID, why *api.Error) {
 	n.replica.Read(func(s *ledger.State) {
 		if r, ok := s.Job(q.Run); ok && r.Job().Origin != nil && r.Job().Origin.Job == q.Job {
+			beside = q.Run
+			return
+		}
+		if _, was := s.Forgotten(q.Run); was {
 			beside = q.Run
 			return
 		}
