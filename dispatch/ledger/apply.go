@@ -2,9 +2,10 @@ package ledger
 
 import "covey/taskstate"
 
-// Apply carries out one entry and answers each of its commands, in order. It reads no clock and draws no randomness: everybody
-// who applies the same entries holds the same state. Entries come in order of Index; an entry of an older epoch than has been
-// applied changes nothing, and all its commands are answered CodeStale.
+// Apply carries out one entry and answers each of its commands, in order. It reads no clock and
+// draws no randomness: everybody who applies the same entries holds the same state. Entries come in
+// order of Index; an entry of an older epoch than has been applied changes nothing, and all its
+// commands are answered CodeStale.
 func (s *State) Apply(e Entry) []Result {
 	results := s.carryOut(&e)
 	s.extendChain(&e, results)

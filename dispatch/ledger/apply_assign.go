@@ -53,7 +53,8 @@ func (s *State) assign(a *Assign) Result {
 	return Result{}
 }
 
-// assignable tells the slots of a lasting job that wait for this version and may go to this peer from the others.
+// assignable tells the slots of a lasting job that wait for this version and may go to this peer
+// from the others.
 func (j *JobRecord) assignable(a *Assign) (wanted, refused []Slots) {
 	for _, want := range a.Slots {
 		inside, outside := j.within(want)
@@ -144,8 +145,8 @@ func (s *State) settle(c *Settle) Result {
 	return Result{Overtaken: overtaken}
 }
 
-// settleOne makes a worker's status the end of its slot, if it is an end, the newest attempt, and its author has it; see late for
-// older attempts.
+// settleOne makes a worker's status the end of its slot, if it is an end, the newest attempt, and
+// its author has it; see late for older attempts.
 func (s *State) settleOne(j *JobRecord, by uint32, st *taskstate.Status) (ok bool, overtaken *taskstate.TaskID) {
 	n := st.Task.Slot
 	if n < 1 || n > j.slots.count || !isEnd(st.State) {

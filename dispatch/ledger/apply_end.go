@@ -8,8 +8,8 @@ import (
 	"covey/taskstate"
 )
 
-// conclude makes an end that was heard of the end of its open slot, or the beginning of the slot's next attempt: if it was leaving for
-// another one, or if the restart policy says so.
+// conclude makes an end that was heard of the end of its open slot, or the beginning of the slot's
+// next attempt: if it was leaving for another one, or if the restart policy says so.
 func (s *State) conclude(j *JobRecord, c *cell, ch *chunk, st *taskstate.Status) {
 	n := st.Task.Slot
 	if j.job.Restart == nil && len(j.extras) == 0 {
@@ -55,7 +55,8 @@ func (s *State) rest(j *JobRecord, n int, c *cell, ch *chunk, st *taskstate.Stat
 	j.putExtras(n, x)
 }
 
-// another ends the open attempt of a slot and has the slot wait for the next one. end is nil if nobody heard of one.
+// another ends the open attempt of a slot and has the slot wait for the next one. end is nil if
+// nobody heard of one.
 func (s *State) another(j *JobRecord, n int, c *cell, ch *chunk, why taskstate.Reason, end *taskstate.Status) {
 	x := j.extrasOf(n)
 	j.shut(c, ch)
@@ -70,7 +71,8 @@ func (s *State) another(j *JobRecord, n int, c *cell, ch *chunk, why taskstate.R
 	j.pending.put(n, s.next(j, n, c, j.extrasOf(n)))
 }
 
-// next moves a slot on to the attempt after the one in its cell. The caller puts it among those that wait.
+// next moves a slot on to the attempt after the one in its cell. The caller puts it among those
+// that wait.
 func (s *State) next(j *JobRecord, n int, c *cell, x slotExtras) (attempt int) {
 	*c = cell{attempt: max(uint32(j.attempt(*c))+1, j.first), kind: kindPending}
 	j.counts.Pending++
@@ -92,8 +94,9 @@ func (s *State) supersede(c *Supersede) Result {
 	return Result{}
 }
 
-// giveUp ends the open attempt of a slot without its worker. A slot of a cancelled job, or one that was retired, gets no new attempt; one
-// that was leaving for another attempt does, unless its job must not run twice.
+// giveUp ends the open attempt of a slot without its worker. A slot of a cancelled job, or one that
+// was retired, gets no new attempt; one that was leaving for another attempt does, unless its job
+// must not run twice.
 func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, end *taskstate.Status) {
 	c, ch := j.slots.at(n)
 	x := j.extrasOf(n)
@@ -117,7 +120,8 @@ func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, en
 	s.close(j)
 }
 
-// giveUpAll gives up every open task of a peer: each slot waits for another attempt, or ends here if its job must not run twice.
+// giveUpAll gives up every open task of a peer: each slot waits for another attempt, or ends here
+// if its job must not run twice.
 func (s *State) giveUpAll(peer taskstate.PeerID, why taskstate.Reason) {
 	for _, j := range s.order {
 		for r := range j.openOf(peer) {
@@ -126,7 +130,8 @@ func (s *State) giveUpAll(peer taskstate.PeerID, why taskstate.Reason) {
 	}
 }
 
-// close ends the job if it is done, and cuts it short if too much of it failed. What waits for it goes on, or is cut, too.
+// close ends the job if it is done, and cuts it short if too much of it failed. What waits for it
+// goes on, or is cut, too.
 func (s *State) close(j *JobRecord) {
 	if j.over {
 		return
@@ -156,8 +161,9 @@ func plural(n int) string {
 	return "s"
 }
 
-// done tells whether nothing of the job is to run any more. A lasting job is done when it was cancelled, or when as many slots as are
-// wanted have ended for good and no rollout is under way that could change that.
+// done tells whether nothing of the job is to run any more. A lasting job is done when it was
+// cancelled, or when as many slots as are wanted have ended for good and no rollout is under way
+// that could change that.
 func (j *JobRecord) done() bool {
 	c := j.counts
 	switch {
@@ -172,8 +178,8 @@ func (j *JobRecord) done() bool {
 	return ended > 0 && ended >= j.job.Count && !j.long.rollout.State.Active()
 }
 
-// follow puts a new job behind those it comes after: it waits for the ones that go on, and is cut at once if one has ended otherwise
-// than complete.
+// follow puts a new job behind those it comes after: it waits for the ones that go on, and is cut
+// at once if one has ended otherwise than complete.
 func (s *State) follow(j *JobRecord) {
 	for _, id := range j.job.After {
 		before := s.jobs[id]

@@ -1,11 +1,13 @@
 package ledger
 
-// attemptGap is how far the numbers of attempts jump when a ledger is recovered: more than the attempts of one slot that can have been
-// made in decisions that were lost. No number is then given twice, so that a task of the lost part that still runs somewhere is never
-// taken for another one of the same slot.
+// attemptGap is how far the numbers of attempts jump when a ledger is recovered: more than the
+// attempts of one slot that can have been made in decisions that were lost. No number is then given
+// twice, so that a task of the lost part that still runs somewhere is never taken for another one
+// of the same slot.
 const attemptGap = 1000
 
-// beginAgain prepares the state for a generation that goes on from a copy which may lack the last decisions of the one before.
+// beginAgain prepares the state for a generation that goes on from a copy which may lack the last
+// decisions of the one before.
 func (s *State) beginAgain() {
 	s.began = s.index
 	for _, j := range s.order {
@@ -15,8 +17,8 @@ func (s *State) beginAgain() {
 	}
 }
 
-// raise moves the numbers of the attempts that are still to begin to the next multiple of attemptGap, plus one. Attempts that are open
-// keep theirs: their workers go on with them.
+// raise moves the numbers of the attempts that are still to begin to the next multiple of
+// attemptGap, plus one. Attempts that are open keep theirs: their workers go on with them.
 func (j *JobRecord) raise() {
 	top := 1
 	for _, r := range j.pending {
@@ -36,8 +38,8 @@ func (j *JobRecord) raise() {
 	j.pending = raised
 }
 
-// FirstAttempt is the number of the first attempt of each slot of a job that is accepted in a generation: 1, unless it may have been
-// accepted in a part of the ledger that was lost, and run.
+// FirstAttempt is the number of the first attempt of each slot of a job that is accepted in a
+// generation: 1, unless it may have been accepted in a part of the ledger that was lost, and run.
 func (c *Submit) FirstAttempt(generation uint64) int {
 	if !c.Again || generation <= 1 {
 		return 1

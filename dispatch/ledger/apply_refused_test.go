@@ -26,7 +26,8 @@ func next(st *ledger.State, cmds ...ledger.Command) ledger.Entry {
 	return ledger.Entry{Index: st.Index() + 1, Epoch: st.Epoch(), Stamp: st.Stamp(), By: st.Coordinator(), Commands: cmds}
 }
 
-// someState is what a history leaves behind, with what the histories lack: a founded cluster, invites, settings, labels.
+// someState is what a history leaves behind, with what the histories lack: a founded cluster,
+// invites, settings, labels.
 func someState(r *rapid.T) *ledger.State {
 	st := ledger.NewState()
 	st.Apply(ledger.Entry{Index: 1, Epoch: taskstate.At(1, 0), Stamp: 1, By: "p1", Commands: []ledger.Command{
@@ -103,8 +104,9 @@ func TestARefusedCommandChangesNothing(t *testing.T) {
 	}
 }
 
-// Who does not hear an answer says it again. Renew and Grow have fields that keep them from being done twice (Slots.Attempt, First); of
-// the others a second time changes nothing, except that an end that contradicts another is counted as often as it comes.
+// Who does not hear an answer says it again. Renew and Grow have fields that keep them from being
+// done twice (Slots.Attempt, First); of the others a second time changes nothing, except that an
+// end that contradicts another is counted as often as it comes.
 func TestWhatIsSaidTwiceIsDoneOnce(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		st := someState(r)

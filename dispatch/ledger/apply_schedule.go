@@ -9,8 +9,9 @@ import (
 // KeepSkips is how many of the newest starts that a schedule skipped are remembered one by one.
 const KeepSkips = 10
 
-// Skip records that a schedule did not start a run, because the one before still went on. Whoever coordinates next does not make up for it.
-// A moment that was decided before, or that comes before the schedule's last change, is Existed.
+// Skip records that a schedule did not start a run, because the one before still went on. Whoever
+// coordinates next does not make up for it. A moment that was decided before, or that comes before
+// the schedule's last change, is Existed.
 type Skip struct {
 	Job taskstate.JobID `cbor:"1,keyasint"` // the schedule
 	At  int64           `cbor:"2,keyasint"` // the moment the run would have been for, in milliseconds since 1970
@@ -32,16 +33,20 @@ type starts struct {
 	skips   []Skipped // the newest of them, ascending; never changed in place
 }
 
-// LastRun is the moment, in milliseconds since 1970, that the newest run of a schedule was for; 0 if there was none.
+// LastRun is the moment, in milliseconds since 1970, that the newest run of a schedule was for; 0
+// if there was none.
 func (j *JobRecord) LastRun() int64 { return j.starts.last }
 
-// Skips lists the newest starts that a schedule skipped, oldest first, and tells how many there were at all. Read-only.
+// Skips lists the newest starts that a schedule skipped, oldest first, and tells how many there
+// were at all. Read-only.
 func (j *JobRecord) Skips() ([]Skipped, int) { return j.starts.skips, j.starts.skipped }
 
-// StartsFrom is the moment, in milliseconds since 1970, up to which a schedule has nothing more to start: later ones are not decided yet.
+// StartsFrom is the moment, in milliseconds since 1970, up to which a schedule has nothing more to
+// start: later ones are not decided yet.
 func (j *JobRecord) StartsFrom() int64 { return max(j.starts.closed(), j.accepted) }
 
-// closed is the moment up to which nothing is decided any more: what the schedule was to do before it was changed, nobody wants now.
+// closed is the moment up to which nothing is decided any more: what the schedule was to do before
+// it was changed, nobody wants now.
 func (x *starts) closed() int64 { return max(x.since, x.decided()) }
 
 // decided is the newest moment that was decided about.
@@ -73,8 +78,9 @@ func (x *starts) skip(what Skipped) {
 	x.skipped++
 }
 
-// RunBeside is the newest run that goes on beside one that a schedule is to start, if it allows none; the schedule is known. The coordinator
-// looks before it decides, but somebody may have had an older one tried again, or started one, since: Submit looks again.
+// RunBeside is the newest run that goes on beside one that a schedule is to start, if it allows
+// none; the schedule is known. The coordinator looks before it decides, but somebody may have had
+// an older one tried again, or started one, since: Submit looks again.
 func (s *State) RunBeside(o *taskstate.Origin) *JobRecord {
 	if o == nil || s.jobs[o.Job].job.Schedule.Overlap == taskstate.AllowOverlap {
 		return nil

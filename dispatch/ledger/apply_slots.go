@@ -6,7 +6,8 @@ import (
 	"covey/taskstate"
 )
 
-// eachSlot calls f for the slots of runs that there are, and lists those that f, or their absence, refuses.
+// eachSlot calls f for the slots of runs that there are, and lists those that f, or their absence,
+// refuses.
 func (j *JobRecord) eachSlot(runs []Slots, f func(n, attempt int) bool) Result {
 	var refused []Slots
 	for _, want := range runs {
@@ -133,7 +134,8 @@ func (j *JobRecord) renewExtras(n int, x *slotExtras, version uint32, notBefore 
 	j.putExtras(n, *x)
 }
 
-// lift takes a cancel back: what waited when the job was cancelled waits again, in attempts that nobody has heard of as cut off.
+// lift takes a cancel back: what waited when the job was cancelled waits again, in attempts that
+// nobody has heard of as cut off.
 func (s *State) lift(j *JobRecord) {
 	j.cancelled, j.why, j.reason, j.at = false, "", "", 0
 	j.over, j.ended = false, 0

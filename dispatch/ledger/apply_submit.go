@@ -113,7 +113,8 @@ func newJobRecord(job *taskstate.Job, index uint64, stamp int64, o *owners) *Job
 	return j
 }
 
-// submittedAs tells whether this is what was submitted, compared as it would be signed: encodings are deterministic.
+// submittedAs tells whether this is what was submitted, compared as it would be signed: encodings
+// are deterministic.
 func (j *JobRecord) submittedAs(job *taskstate.Job) bool {
 	x := j.origin
 	if x == nil {

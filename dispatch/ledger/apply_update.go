@@ -39,7 +39,8 @@ func (s *State) update(c *Update) Result {
 	return Result{Version: j.job.Version}
 }
 
-// newVersion begins a rollout. The version to roll back to is the one before, unless that never got so far: then it is the one before it.
+// newVersion begins a rollout. The version to roll back to is the one before, unless that never got
+// so far: then it is the one before it.
 func (s *State) newVersion(j *JobRecord, spec taskstate.Job) {
 	if !j.long.rollout.State.forward() || j.long.previous == 0 {
 		j.long.previous = j.job.Version
@@ -62,7 +63,8 @@ func (j *JobRecord) adopt(spec *taskstate.Job) {
 	}
 }
 
-// relabel counts slots that do already what the wanted version wants as slots of that version: after a way back, for instance.
+// relabel counts slots that do already what the wanted version wants as slots of that version:
+// after a way back, for instance.
 func (j *JobRecord) relabel() {
 	same := map[int]bool{}
 	for v, spec := range j.long.versions {
@@ -94,7 +96,8 @@ func (j *JobRecord) tidyVersions() {
 	}
 }
 
-// rolloutMoves says what becomes of a rollout (the first key) that is told to be as the second key says.
+// rolloutMoves says what becomes of a rollout (the first key) that is told to be as the second key
+// says.
 func rolloutMoves() map[RolloutState]map[RolloutState]RolloutState {
 	return map[RolloutState]map[RolloutState]RolloutState{
 		Updating:       {Updating: Updating, Paused: Paused, Completed: Completed},
@@ -145,8 +148,8 @@ func (s *State) rollout(c *Rollout) Result {
 	return Result{Version: j.job.Version}
 }
 
-// rollBack makes the spec before the wanted one again, under a new number: attempts of the version in between stay told apart. There is
-// no way back from there: a rollback is never rolled back.
+// rollBack makes the spec before the wanted one again, under a new number: attempts of the version
+// in between stay told apart. There is no way back from there: a rollback is never rolled back.
 func (s *State) rollBack(j *JobRecord, message string) {
 	spec := *j.long.versions[j.long.previous]
 	spec.Version = j.job.Version + 1

@@ -10,10 +10,11 @@ import (
 	"covey/p2p/wire"
 )
 
-// chain is a rolling checksum over all that was applied since an entry: the bytes of each and what it came to. Whoever applied the same
-// entries since then has the same; whose disk or memory changed something has another one from the next entry on. It begins with
-// the first Lead entry that says so: entries of version 0.1 never do, so that it begins at the same entry for everybody, wherever in the
-// log of before a replica began.
+// chain is a rolling checksum over all that was applied since an entry: the bytes of each and what
+// it came to. Whoever applied the same entries since then has the same; whose disk or memory
+// changed something has another one from the next entry on. It begins with the first Lead entry
+// that says so: entries of version 0.1 never do, so that it begins at the same entry for everybody,
+// wherever in the log of before a replica began.
 type chain struct {
 	from uint64 // the entry it begins with; 0: it has not begun
 	sum  [sha256.Size]byte
@@ -90,5 +91,6 @@ func (l *chainHistory) at(index uint64) (ChainMark, bool) {
 	return m, m.Index == index
 }
 
-// Chain tells with which entry the rolling checksum over what was applied begins – 0: it has not begun – and what it is now.
+// Chain tells with which entry the rolling checksum over what was applied begins – 0: it has not
+// begun – and what it is now.
 func (s *State) Chain() (from uint64, sum []byte) { return s.chain.from, s.chain.sum[:] }

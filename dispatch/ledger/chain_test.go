@@ -11,7 +11,8 @@ import (
 	"covey/taskstate"
 )
 
-// A replica that began with a snapshot of version 0.1, or replays its log, comes to the chain of everybody else; before that it has none.
+// A replica that began with a snapshot of version 0.1, or replays its log, comes to the chain of
+// everybody else; before that it has none.
 func TestAChainBeginsAtTheSameEntryForEverybody(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var all []ledger.Entry

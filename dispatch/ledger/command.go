@@ -6,7 +6,8 @@ import (
 	"covey/taskstate"
 )
 
-// Entry is one element of the log: commands that were decided together. Index is the raft index, filled in when it is applied.
+// Entry is one element of the log: commands that were decided together. Index is the raft index,
+// filled in when it is applied.
 type Entry struct {
 	Index    uint64           `cbor:"1,keyasint,omitempty"`
 	Epoch    taskstate.Epoch  `cbor:"2,keyasint"`
@@ -17,7 +18,8 @@ type Entry struct {
 	raw []byte // as it is in the log; nil where there is none
 }
 
-// ReadEntry reads what the log has at an index. The Entry keeps data, which must not change any more.
+// ReadEntry reads what the log has at an index. The Entry keeps data, which must not change any
+// more.
 func ReadEntry(index uint64, data []byte) (Entry, error) {
 	var e Entry
 	if err := wire.Unmarshal(data, &e); err != nil {
@@ -62,29 +64,31 @@ type Found struct {
 	Founder    admission.Entry `cbor:"4,keyasint"`
 }
 
-// Lead is the first command of every term: from here on Entry.By coordinates in Entry.Epoch. With Chain, which version 0.1 does not say,
-// the checksum over what is applied begins here if it has not begun (see chain).
+// Lead is the first command of every term: from here on Entry.By coordinates in Entry.Epoch. With
+// Chain, which version 0.1 does not say, the checksum over what is applied begins here if it has
+// not begun (see chain).
 type Lead struct {
 	Chain bool `cbor:"1,keyasint,omitempty"`
 }
 
-// Admit lets a peer in, or changes its entry. Ticket is the id of the invite it used ("" by hand): its uses count up, and an
-// invite that is expired, revoked or used up refuses the command.
+// Admit lets a peer in, or changes its entry. Ticket is the id of the invite it used ("" by hand):
+// its uses count up, and an invite that is expired, revoked or used up refuses the command.
 type Admit struct {
 	Entry  admission.Entry `cbor:"1,keyasint"`
 	Ticket string          `cbor:"2,keyasint,omitempty"`
 }
 
-// Remove ends a peer's membership for good: its gate closes, its open tasks are superseded in the same step. Entry is its
-// tombstone for the roster, signed by the coordinator so that others can verify it; without one the roster's entry is marked
-// removed and carries no signature.
+// Remove ends a peer's membership for good: its gate closes, its open tasks are superseded in the
+// same step. Entry is its tombstone for the roster, signed by the coordinator so that others can
+// verify it; without one the roster's entry is marked removed and carries no signature.
 type Remove struct {
 	Peer   taskstate.PeerID `cbor:"1,keyasint"`
 	Reason string           `cbor:"2,keyasint,omitempty"`
 	Entry  *admission.Entry `cbor:"3,keyasint,omitempty"`
 }
 
-// Invite creates a ticket. Secret is its SHA-256, never the secret itself. Expires is in milliseconds since 1970.
+// Invite creates a ticket. Secret is its SHA-256, never the secret itself. Expires is in
+// milliseconds since 1970.
 type Invite struct {
 	ID      string           `cbor:"1,keyasint"`
 	Secret  []byte           `cbor:"2,keyasint"`
@@ -99,17 +103,20 @@ type Revoke struct {
 	ID string `cbor:"1,keyasint"`
 }
 
-// Submit accepts a job, create-if-absent by id: a repetition answers the same and changes nothing. It is refused with CodeConflict and
-// Result.Job if another lasting or scheduled job of that name goes on, and with CodeUnknown and Result.Missing if a job of After is not
-// known, or the one of Origin. A run of a schedule that allows none beside another is not accepted while one goes on: it is recorded as skipped
-// (Result.Skipped). A job whose predecessor ended without success is accepted and cancelled (Result.Cut).
-// Again says that it was asked for before, with an answer that never came: in a recovered ledger the decision may be among the lost.
+// Submit accepts a job, create-if-absent by id: a repetition answers the same and changes nothing.
+// It is refused with CodeConflict and Result.Job if another lasting or scheduled job of that name
+// goes on, and with CodeUnknown and Result.Missing if a job of After is not known, or the one of
+// Origin. A run of a schedule that allows none beside another is not accepted while one goes on: it
+// is recorded as skipped (Result.Skipped). A job whose predecessor ended without success is
+// accepted and cancelled (Result.Cut). Again says that it was asked for before, with an answer that
+// never came: in a recovered ledger the decision may be among the lost.
 type Submit struct {
 	Job   taskstate.Job `cbor:"1,keyasint"`
 	Again bool          `cbor:"2,keyasint,omitempty"`
 }
 
-// Cancel stops a job: slots that have no assignment are over at once, assigned ones when their worker says so.
+// Cancel stops a job: slots that have no assignment are over at once, assigned ones when their
+// worker says so.
 type Cancel struct {
 	Job    taskstate.JobID `cbor:"1,keyasint"`
 	Reason string          `cbor:"2,keyasint,omitempty"`
@@ -123,8 +130,9 @@ type Slots struct {
 	Attempt int
 }
 
-// Assign gives slots of one job to one incarnation of one peer. What no longer holds when it is applied (the job is cancelled or blocked,
-// the peer has gone or takes nothing, the slot's attempt or version has moved on) is refused slot by slot, in the result.
+// Assign gives slots of one job to one incarnation of one peer. What no longer holds when it is
+// applied (the job is cancelled or blocked, the peer has gone or takes nothing, the slot's attempt
+// or version has moved on) is refused slot by slot, in the result.
 type Assign struct {
 	Job         taskstate.JobID       `cbor:"1,keyasint"`
 	Peer        taskstate.PeerID      `cbor:"2,keyasint"`
@@ -133,19 +141,21 @@ type Assign struct {
 	Version     int                   `cbor:"5,keyasint,omitempty"` // of the job: what these slots wait for; 0 for jobs without versions
 }
 
-// Settle makes final statuses of one author decisions. An end of a slot that is leaving, or that its job's restart policy follows up,
-// is remembered, and the slot waits again (Result.Again). A status of a task that is superseded, settled or not assigned to this
-// author is refused in the result (settled differently: counted as a conflict). But the success of an attempt that was given up, and
-// that its slot remembers, counts as long as its slot has no end: the attempt that took its place is over. Other ends of such
-// attempts are refused and remembered.
+// Settle makes final statuses of one author decisions. An end of a slot that is leaving, or that
+// its job's restart policy follows up, is remembered, and the slot waits again (Result.Again). A
+// status of a task that is superseded, settled or not assigned to this author is refused in the
+// result (settled differently: counted as a conflict). But the success of an attempt that was given
+// up, and that its slot remembers, counts as long as its slot has no end: the attempt that took its
+// place is over. Other ends of such attempts are refused and remembered.
 type Settle struct {
 	Peer        taskstate.PeerID      `cbor:"1,keyasint"`
 	Incarnation taskstate.Incarnation `cbor:"2,keyasint"`
 	Statuses    []taskstate.Status    `cbor:"3,keyasint"`
 }
 
-// Supersede gives up an attempt that has not been settled. With Again the slot becomes pending with the next attempt number, of the same
-// version; without, Status is its end, written by the coordinator.
+// Supersede gives up an attempt that has not been settled. With Again the slot becomes pending with
+// the next attempt number, of the same version; without, Status is its end, written by the
+// coordinator.
 type Supersede struct {
 	Task   taskstate.TaskID  `cbor:"1,keyasint"`
 	Reason taskstate.Reason  `cbor:"2,keyasint"`
@@ -158,8 +168,8 @@ type Depart struct {
 	Peer taskstate.PeerID `cbor:"1,keyasint"`
 }
 
-// Register records the incarnation a peer's worker lives in now. Another incarnation than before fences the old one: its open
-// tasks are superseded in the same step.
+// Register records the incarnation a peer's worker lives in now. Another incarnation than before
+// fences the old one: its open tasks are superseded in the same step.
 type Register struct {
 	Peer        taskstate.PeerID      `cbor:"1,keyasint"`
 	Incarnation taskstate.Incarnation `cbor:"2,keyasint"`
@@ -172,7 +182,8 @@ type Result struct {
 	Existed  bool               // Submit: the job was already there
 	Slots    []Slots            // Assign: what was refused
 	Statuses []taskstate.TaskID // Settle: what was refused or already settled
-	// Settle: attempts that were open and are over, because an earlier attempt of their slot had succeeded.
+	// Settle: attempts that were open and are over, because an earlier attempt of their slot had
+	// succeeded.
 	Overtaken []taskstate.TaskID
 
 	Again    []Again           // slots that wait now because of this command, with the attempts they wait for
@@ -213,25 +224,30 @@ const (
 	CodeInvalid     Code = "invalid"     // the command makes no sense: no id, no slots, several fields set
 )
 
-// Update gives a service or global job (Job.ID) another spec. What decides whether its tasks have to be started anew is
-// taskstate.Restarts: if so, the job's version rises, the spec before is kept and a rollout begins; if not, the spec is replaced and
-// nothing else happens. From is the version its author saw: CodeConflict if that has moved on, 0 = whatever it is. The same spec again
-// is Existed.
+// Update gives a service or global job (Job.ID) another spec. What decides whether its tasks have
+// to be started anew is taskstate.Restarts: if so, the job's version rises, the spec before is kept
+// and a rollout begins; if not, the spec is replaced and nothing else happens. From is the version
+// its author saw: CodeConflict if that has moved on, 0 = whatever it is. The same spec again is
+// Existed.
 type Update struct {
 	Job  taskstate.Job `cbor:"1,keyasint"`
 	From int           `cbor:"2,keyasint,omitempty"`
 }
 
-// What a lasting job needs next – Renew, Retire, Grow, Rollout – follows from what whoever decides it saw, and it may be decided long after.
-// So these say in Seen up to which index their author knew the ledger: CodeConflict, and nothing is changed, if another entry after that decided
-// something about what the job's slots are to be – its spec or rollout, or which of them there are or begin anew. 0 = whatever was decided. What one
-// step comes to is decided together: commands about slots of one entry are not in each other's way. Batch jobs have nobody who follows them
+// What a lasting job needs next – Renew, Retire, Grow, Rollout – follows from what whoever decides
+// it saw, and it may be decided long after. So these say in Seen up to which index their author
+// knew the ledger: CodeConflict, and nothing is changed, if another entry after that decided
+// something about what the job's slots are to be – its spec or rollout, or which of them there are
+// or begin anew. 0 = whatever was decided. What one step comes to is decided together: commands
+// about slots of one entry are not in each other's way. Batch jobs have nobody who follows them
 // like this.
 
-// Renew gives slots a fresh attempt. One that has ended waits again, also in a job that was over; one that waits goes on waiting; one
-// that is open leaves: its worker is told to stop it, and whatever its end is, the slot waits again. Slots.Attempt is the attempt
-// that was seen, 0 = whatever it is; slots that have moved on are refused. A batch job that was cancelled goes on: what waited when it
-// was cancelled waits again, too, and failures up to now do not count for MaxFails any more.
+// Renew gives slots a fresh attempt. One that has ended waits again, also in a job that was over;
+// one that waits goes on waiting; one that is open leaves: its worker is told to stop it, and
+// whatever its end is, the slot waits again. Slots.Attempt is the attempt that was seen, 0 =
+// whatever it is; slots that have moved on are refused. A batch job that was cancelled goes on:
+// what waited when it was cancelled waits again, too, and failures up to now do not count for
+// MaxFails any more.
 type Renew struct {
 	Job       taskstate.JobID  `cbor:"1,keyasint"`
 	Slots     []Slots          `cbor:"2,keyasint"`
@@ -241,8 +257,8 @@ type Renew struct {
 	Seen      uint64           `cbor:"6,keyasint,omitempty"` // see above
 }
 
-// Retire says that slots are not wanted any more. One that waits or has ended is retired at once (a batch job's end stands: refused),
-// one that is open leaves for good. Slots.Attempt is as in Renew.
+// Retire says that slots are not wanted any more. One that waits or has ended is retired at once (a
+// batch job's end stands: refused), one that is open leaves for good. Slots.Attempt is as in Renew.
 type Retire struct {
 	Job    taskstate.JobID  `cbor:"1,keyasint"`
 	Slots  []Slots          `cbor:"2,keyasint"`
@@ -250,9 +266,11 @@ type Retire struct {
 	Seen   uint64           `cbor:"4,keyasint,omitempty"` // see above
 }
 
-// Grow adds slots to a service or global job, above the highest there is: N free ones, or one pinned to each of Peers. A peer that has a
-// slot already, retired or not, gets no second one: Renew that one. Result.Again names the new slots. First is what the first of them is to be,
-// so that who decides the same twice, not knowing what became of it, adds nothing the second time: CodeConflict if it would be another.
+// Grow adds slots to a service or global job, above the highest there is: N free ones, or one
+// pinned to each of Peers. A peer that has a slot already, retired or not, gets no second one:
+// Renew that one. Result.Again names the new slots. First is what the first of them is to be, so
+// that who decides the same twice, not knowing what became of it, adds nothing the second time:
+// CodeConflict if it would be another.
 type Grow struct {
 	Job     taskstate.JobID    `cbor:"1,keyasint"`
 	N       int                `cbor:"2,keyasint,omitempty"`
@@ -276,14 +294,16 @@ const (
 	RollbackPaused RolloutState = "rollback-paused"
 )
 
-// Active tells whether slots of other versions are still to be renewed, now or once somebody says go on.
+// Active tells whether slots of other versions are still to be renewed, now or once somebody says
+// go on.
 func (s RolloutState) Active() bool {
 	return s == Updating || s == Paused || s == RollingBack || s == RollbackPaused
 }
 
-// Rollout moves the rollout of a lasting job on: the coordinator's progress, or a person's word. Paused pauses whatever is going on,
-// Updating continues what is paused, RollingBack begins a rollback – the spec before becomes a new version – or continues one.
-// Version is the version it is about: CodeConflict if another one is wanted by now, 0 = whatever it is.
+// Rollout moves the rollout of a lasting job on: the coordinator's progress, or a person's word.
+// Paused pauses whatever is going on, Updating continues what is paused, RollingBack begins a
+// rollback – the spec before becomes a new version – or continues one. Version is the version it is
+// about: CodeConflict if another one is wanted by now, 0 = whatever it is.
 type Rollout struct {
 	Job     taskstate.JobID `cbor:"1,keyasint"`
 	State   RolloutState    `cbor:"2,keyasint"`
@@ -303,7 +323,8 @@ const (
 	AvailDrain  Availability = "drain" // no new tasks, what runs goes elsewhere
 )
 
-// Avail says whether a peer takes tasks from now on. Grace is how many milliseconds batch tasks of a drained peer may go on.
+// Avail says whether a peer takes tasks from now on. Grace is how many milliseconds batch tasks of
+// a drained peer may go on.
 type Avail struct {
 	Peer         taskstate.PeerID `cbor:"1,keyasint"`
 	Availability Availability     `cbor:"2,keyasint"`

@@ -1,10 +1,11 @@
-// Package ledger is the ordered log of decisions, and what follows from them: who is admitted, which
-// job is accepted, which task goes where, which attempt is given up, what the final status of a task
-// was. It is pure: no clock, no randomness, no goroutine, no disk, no network.
+// Package ledger is the ordered log of decisions, and what follows from them: who is admitted,
+// which job is accepted, which task goes where, which attempt is given up, what the final status of
+// a task was. It is pure: no clock, no randomness, no goroutine, no disk, no network.
 //
 // A decision is a Command. Commands that are decided together are an Entry, entries have an Index,
 // and State.Apply(entry) says what came of each command. The same entries make the same State on
-// every peer, whatever is in them: what makes no sense, or no longer holds, is refused in the Result.
+// every peer, whatever is in them: what makes no sense, or no longer holds, is refused in the
+// Result.
 //
 // # How to drive it
 //
@@ -14,9 +15,9 @@
 //	Reset(state)             after a snapshot came: DecodeState reads what Encode wrote
 //	Apply(entry)             the next entry, in order; one that was applied before is skipped
 //
-// Package quorum does that with what a majority of voters agreed on (ReadEntry reads an entry of its
-// log), and Memory with a log in memory, for the tests of other packages. Both implement Ledger, and
-// nobody who has a Ledger sees which it is.
+// Package quorum does that with what a majority of voters agreed on (ReadEntry reads an entry of
+// its log), and Memory with a log in memory, for the tests of other packages. Both implement
+// Ledger, and nobody who has a Ledger sees which it is.
 //
 // Whoever wants a decision calls Ledger.Propose, which returns once the own replica has applied it.
 // Only the coordinator's proposals are taken; the others get ErrNotCoordinator. The coordinator's
@@ -53,32 +54,32 @@
 //	   |                               |                                          ^
 //	   +-------------------------------+------ Cancel, or too many failures ------+
 //
-// A job is over when no slot waits or is open: complete, failed or shut down (JobRecord.State). Renew
-// begins a batch job again that is over. A service or global job runs until it is cancelled; it is
-// one record through all its updates, each of which is a version with a rollout (RolloutState). What
-// follows from an end by the job's own rules - another attempt, the cut after too many failures, jobs
-// that waited - is decided in the Apply of that end, and the Result says it, so that nobody has to
-// compare states.
+// A job is over when no slot waits or is open: complete, failed or shut down (JobRecord.State).
+// Renew begins a batch job again that is over. A service or global job runs until it is cancelled;
+// it is one record through all its updates, each of which is a version with a rollout
+// (RolloutState). What follows from an end by the job's own rules - another attempt, the cut after
+// too many failures, jobs that waited - is decided in the Apply of that end, and the Result says
+// it, so that nobody has to compare states.
 //
 // # What a slot costs
 //
 // A slot that was never assigned costs nothing: it is part of a run. One that was assigned costs 40
 // bytes, for good: whom it was given to is a number, its final status is a number too, because most
 // slots of a job end alike. What only few slots have - a version, a pin, that they leave, when they
-// may start, how often they were restarted - is kept beside the cells. Counts are kept, not computed;
-// open slots are found by scanning the chunks that have any.
+// may start, how often they were restarted - is kept beside the cells. Counts are kept, not
+// computed; open slots are found by scanning the chunks that have any.
 //
 // # What is kept
 //
 // Finished jobs go by count, age and weight (the Keep constants and Settings), oldest end first, at
-// the same entry on every peer. The id of a forgotten job stays longer, so that a late repetition of
-// its Submit does not run it again. A removed peer's tombstone stays.
+// the same entry on every peer. The id of a forgotten job stays longer, so that a late repetition
+// of its Submit does not run it again. A removed peer's tombstone stays.
 //
 // # What it does not do
 //
-// It does not place, cap or pace: Job.Parallel, Job.MaxPerPeer, resources, constraints, the pace of a
-// rollout and the moment of a scheduled run are the coordinator's business. A slot that is assigned
-// before its NotBefore is assigned: clocks differ. It does not verify signatures: whoever proposes
-// has. It knows no reachability: that is an observation. It does not know how the log comes to be the
-// same everywhere, who may write it, or where it is kept: package quorum does.
+// It does not place, cap or pace: Job.Parallel, Job.MaxPerPeer, resources, constraints, the pace of
+// a rollout and the moment of a scheduled run are the coordinator's business. A slot that is
+// assigned before its NotBefore is assigned: clocks differ. It does not verify signatures: whoever
+// proposes has. It knows no reachability: that is an observation. It does not know how the log
+// comes to be the same everywhere, who may write it, or where it is kept: package quorum does.
 package ledger

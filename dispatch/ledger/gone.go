@@ -19,7 +19,8 @@ type Gone struct {
 	At  int64
 }
 
-// Forgotten tells whether a job was here once and is forgotten, as far as that is remembered, and why.
+// Forgotten tells whether a job was here once and is forgotten, as far as that is remembered, and
+// why.
 func (s *State) Forgotten(id taskstate.JobID) (Gone, bool) {
 	g, was := s.gone.why[id]
 	return g, was

@@ -9,14 +9,16 @@ import (
 	"covey/taskstate"
 )
 
-// Bounds of what a job remembers about attempts that do not count. A slot that never was given up costs nothing.
+// Bounds of what a job remembers about attempts that do not count. A slot that never was given up
+// costs nothing.
 const (
 	KeepPast      = 5       // attempts of one slot that were given up: the newest
 	KeepPastSlots = 1 << 16 // slots of one job with such attempts: those of further slots are not remembered
 	KeepConflicts = 16      // contradictory ends of one job: the newest
 )
 
-// PastAttempt is an attempt that its slot has left behind: it was given up, or it ended and the slot got another.
+// PastAttempt is an attempt that its slot has left behind: it was given up, or it ended and the
+// slot got another.
 type PastAttempt struct {
 	Attempt     int
 	Peer        taskstate.PeerID
@@ -39,7 +41,8 @@ type LateEnd struct {
 	Took  int64 // milliseconds it ran, by the worker's monotonic clock
 }
 
-// Conflict is an end that came after another one had been decided for the same task. It changed nothing.
+// Conflict is an end that came after another one had been decided for the same task. It changed
+// nothing.
 type Conflict struct {
 	Slot, Attempt int
 	Peer          taskstate.PeerID
@@ -95,7 +98,8 @@ type conflict struct {
 	at                   int64
 }
 
-// remember keeps the attempt that slot n is in before the slot leaves it behind. Of p, the cell says who had it.
+// remember keeps the attempt that slot n is in before the slot leaves it behind. Of p, the cell
+// says who had it.
 func (j *JobRecord) remember(n int, c *cell, p formerAttempt) {
 	k := uint32(n)
 	list, ok := j.former[k]
@@ -112,9 +116,10 @@ func (j *JobRecord) remember(n int, c *cell, p formerAttempt) {
 	j.former[k] = append(list, p)
 }
 
-// late takes the end of an attempt that was given up. A success counts if the slot has no end: then it is the slot's, and the open
-// attempt that took its place, if there is one, is over. Anything else is remembered, and so is a success in a job that lasts: its
-// slots go on. counts is false if the end was refused.
+// late takes the end of an attempt that was given up. A success counts if the slot has no end: then
+// it is the slot's, and the open attempt that took its place, if there is one, is over. Anything
+// else is remembered, and so is a success in a job that lasts: its slots go on. counts is false if
+// the end was refused.
 func (j *JobRecord) late(by uint32, st *taskstate.Status, stamp int64) (counts bool, overtaken *taskstate.TaskID) {
 	list := j.former[uint32(st.Task.Slot)]
 	i := slices.IndexFunc(list, func(p formerAttempt) bool { return int(p.attempt) == st.Task.Attempt && p.owner == by })
@@ -225,5 +230,6 @@ func (j *JobRecord) Contradictions() []Conflict {
 	return out
 }
 
-// AcceptedBy tells who coordinated when the job was accepted, and in which epoch; "" for jobs from before this was kept.
+// AcceptedBy tells who coordinated when the job was accepted, and in which epoch; "" for jobs from
+// before this was kept.
 func (j *JobRecord) AcceptedBy() (taskstate.PeerID, taskstate.Epoch) { return j.by, j.epoch }

@@ -9,7 +9,8 @@ import (
 	"covey/taskstate"
 )
 
-// JobRecord is a job and what was decided about it. Read it only inside Replica.Read; Job's result is immutable and may be kept.
+// JobRecord is a job and what was decided about it. Read it only inside Replica.Read; Job's result
+// is immutable and may be kept.
 type JobRecord struct {
 	job      *taskstate.Job
 	index    uint64
@@ -60,8 +61,8 @@ type Counts struct {
 	Retired  int // not wanted any more, and not open; however they ended
 }
 
-// SlotRecord is one slot: its newest attempt. Peer, Incarnation, Index and AssignedAt belong to that attempt and are zero while it
-// is pending.
+// SlotRecord is one slot: its newest attempt. Peer, Incarnation, Index and AssignedAt belong to
+// that attempt and are zero while it is pending.
 type SlotRecord struct {
 	Slot        int
 	Attempt     int
@@ -83,7 +84,8 @@ type SlotRecord struct {
 // Pending tells whether the slot waits for somebody to be given it.
 func (r SlotRecord) Pending() bool { return !r.Open && r.Final == nil }
 
-// Job is what was submitted, in a lasting job the spec that is wanted now. What it points to never changes.
+// Job is what was submitted, in a lasting job the spec that is wanted now. What it points to never
+// changes.
 func (j *JobRecord) Job() *taskstate.Job { return j.job }
 
 // Index is the ledger index at which the job was accepted: the order of jobs.
@@ -97,12 +99,12 @@ func (j *JobRecord) Cancelled() (reason string, at int64, ok bool) {
 	return j.reason, j.at, j.cancelled
 }
 
-// Ended tells whether the job is over – every slot has its end, and nothing will give one another attempt but a Renew – and the ledger
-// stamp at which that came.
+// Ended tells whether the job is over – every slot has its end, and nothing will give one another
+// attempt but a Renew – and the ledger stamp at which that came.
 func (j *JobRecord) Ended() (at int64, ok bool) { return j.ended, j.over }
 
-// FirstAttempt is the number of the first attempt of a slot that has had none, 1 unless the ledger was recovered: a slot's next attempt
-// is the one after its last, or this one if it is higher.
+// FirstAttempt is the number of the first attempt of a slot that has had none, 1 unless the ledger
+// was recovered: a slot's next attempt is the one after its last, or this one if it is higher.
 func (j *JobRecord) FirstAttempt() int { return int(max(j.first, 1)) }
 
 // Counts says how many slots are where.
@@ -111,7 +113,8 @@ func (j *JobRecord) Counts() Counts { return j.counts }
 // Conflicts counts ends that came after another end had been decided for the same task.
 func (j *JobRecord) Conflicts() int { return j.conflicts }
 
-// Truncated tells whether not all output of a slot's end was kept, because of the cap. It is certain once the job is over.
+// Truncated tells whether not all output of a slot's end was kept, because of the cap. It is
+// certain once the job is over.
 func (j *JobRecord) Truncated() bool {
 	return slices.ContainsFunc(j.kinds.list, func(f endKind) bool { return f.Truncated })
 }
@@ -124,7 +127,8 @@ func (j *JobRecord) Slot(n int) SlotRecord {
 	return j.record(n, j.slots.get(n))
 }
 
-// PendingSlots yields what nobody has, in runs of one attempt, ascending. A slot that was never assigned costs nothing.
+// PendingSlots yields what nobody has, in runs of one attempt, ascending. A slot that was never
+// assigned costs nothing.
 func (j *JobRecord) PendingSlots() iter.Seq[Slots] {
 	return func(yield func(Slots) bool) {
 		for _, r := range j.pending {
@@ -207,8 +211,9 @@ func (j *JobRecord) status(n int, c cell) taskstate.Status {
 	return st
 }
 
-// left tells whether a slot has left an attempt behind that is newer than the one it is in: an earlier one overtook it. Any other newer
-// attempt is one that is still to be heard of, also where a slot has ended or is not wanted: it may be renewed.
+// left tells whether a slot has left an attempt behind that is newer than the one it is in: an
+// earlier one overtook it. Any other newer attempt is one that is still to be heard of, also where
+// a slot has ended or is not wanted: it may be renewed.
 func (j *JobRecord) left(t taskstate.TaskID) bool {
 	return slices.ContainsFunc(j.former[uint32(t.Slot)], func(p formerAttempt) bool { return int(p.attempt) == t.Attempt })
 }
@@ -235,7 +240,8 @@ func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.In
 	return o.Peer, o.Incarnation, c.index, st
 }
 
-// Outline is what there is to know of a job to drive it, besides which of its slots wait and who has the others. It is immutable.
+// Outline is what there is to know of a job to drive it, besides which of its slots wait and who
+// has the others. It is immutable.
 type Outline struct {
 	Job        *taskstate.Job
 	Index      uint64 // of acceptance

@@ -9,7 +9,8 @@ import (
 	"covey/taskstate"
 )
 
-// slotExtras is what only few slots have: those of lasting jobs, and those that leave, are retired or restart.
+// slotExtras is what only few slots have: those of lasting jobs, and those that leave, are retired
+// or restart.
 type slotExtras struct {
 	version   uint32 // of the attempt it is in or waits for; 0 is the first one
 	next      uint32 // leaving: version of the attempt that follows
@@ -33,8 +34,8 @@ type long struct {
 	before   uint64 // moved as it was before that entry: of use only while that is applied
 }
 
-// unknown tells whether something of what the slots are to be was decided that whoever had seen the ledger up to an index did not know. at is
-// the index of the entry that asks.
+// unknown tells whether something of what the slots are to be was decided that whoever had seen the
+// ledger up to an index did not know. at is the index of the entry that asks.
 func (l *long) unknown(seen, at uint64) bool {
 	if l == nil || seen == 0 {
 		return false
@@ -67,12 +68,13 @@ type RolloutRecord struct {
 // Lasts tells whether the job goes on until somebody ends it.
 func (j *JobRecord) Lasts() bool { return j.long != nil }
 
-// Slots is how many slots there are: they are 1 … Slots. Batch jobs have Count; lasting ones more, or fewer, for a while; those that
-// only start others have none.
+// Slots is how many slots there are: they are 1 … Slots. Batch jobs have Count; lasting ones more,
+// or fewer, for a while; those that only start others have none.
 func (j *JobRecord) Slots() int { return j.slots.count }
 
-// JobOf is the spec of a version of a lasting job: the one that is wanted, those that slots are of, and the one before. 0 is the one
-// that is wanted, and the only one of other jobs. Nil if it is not kept.
+// JobOf is the spec of a version of a lasting job: the one that is wanted, those that slots are of,
+// and the one before. 0 is the one that is wanted, and the only one of other jobs. Nil if it is not
+// kept.
 func (j *JobRecord) JobOf(version int) *taskstate.Job {
 	if version == 0 || version == j.job.Version {
 		return j.job
@@ -106,7 +108,8 @@ func (j *JobRecord) Rollout() RolloutRecord {
 	return r
 }
 
-// Blocked lists the jobs this one waits for: none of its slots is given out before they are complete.
+// Blocked lists the jobs this one waits for: none of its slots is given out before they are
+// complete.
 func (j *JobRecord) Blocked() []taskstate.JobID { return slices.Clone(j.blocked) }
 
 // Scheduled tells whether the job only starts others like it.
@@ -118,7 +121,8 @@ func (j *JobRecord) NotBefore(slot int) int64 { return j.extrasOf(slot).notBefor
 // Pin is the only peer a slot may go to; "" = any.
 func (j *JobRecord) Pin(slot int) taskstate.PeerID { return j.extrasOf(slot).pin }
 
-// Waiting yields what nobody has, as PendingSlots does, in runs that are of one version and start at the same time.
+// Waiting yields what nobody has, as PendingSlots does, in runs that are of one version and start
+// at the same time.
 func (j *JobRecord) Waiting() iter.Seq[Again] {
 	return func(yield func(Again) bool) {
 		special := slices.Sorted(maps.Keys(j.extras))
@@ -144,8 +148,8 @@ func (j *JobRecord) Waiting() iter.Seq[Again] {
 	}
 }
 
-// Why is the reason of a cancel as a word: taskstate.ReasonCancelled if somebody asked, otherwise what it was a consequence of. "" if
-// the job is not cancelled.
+// Why is the reason of a cancel as a word: taskstate.ReasonCancelled if somebody asked, otherwise
+// what it was a consequence of. "" if the job is not cancelled.
 func (j *JobRecord) Why() taskstate.Reason {
 	if !j.cancelled {
 		return taskstate.ReasonNone
@@ -199,9 +203,10 @@ func (j *JobRecord) addExtras(r *SlotRecord, c cell) {
 	}
 }
 
-// State is the state of the job as a whole: Pending while nothing of it runs or ran, and while it is blocked or only starts others;
-// Running; and at its end Complete (every slot that was wanted), Shutdown (it was cancelled and that cut something off) or Failed. A
-// lasting job is Running until its end.
+// State is the state of the job as a whole: Pending while nothing of it runs or ran, and while it
+// is blocked or only starts others; Running; and at its end Complete (every slot that was wanted),
+// Shutdown (it was cancelled and that cut something off) or Failed. A lasting job is Running until
+// its end.
 func (j *JobRecord) State() taskstate.State {
 	c := j.counts
 	wanted := j.slots.count - c.Retired

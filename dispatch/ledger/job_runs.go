@@ -2,8 +2,8 @@ package ledger
 
 import "slices"
 
-// runs are slots that wait, in ascending disjoint runs of one attempt each, as long as possible: two sets of the same slots and
-// attempts look the same however they came about.
+// runs are slots that wait, in ascending disjoint runs of one attempt each, as long as possible:
+// two sets of the same slots and attempts look the same however they came about.
 type runs []Slots
 
 // find returns the position of the first run that ends at or after slot n.

@@ -7,7 +7,8 @@ import (
 	"covey/taskstate"
 )
 
-// cell is one slot that was assigned at least once, in 48 bytes. What was never assigned has no cell, or a zero one.
+// cell is one slot that was assigned at least once, in 48 bytes. What was never assigned has no
+// cell, or a zero one.
 type cell struct {
 	index    uint64 // of the assignment
 	assigned int64  // ledger stamp of the assignment
@@ -19,7 +20,8 @@ type cell struct {
 	lasted
 }
 
-// lasted is how long an attempt that ended had waited at its worker and how long it ran, milliseconds by the worker's monotonic clock.
+// lasted is how long an attempt that ended had waited at its worker and how long it ran,
+// milliseconds by the worker's monotonic clock.
 type lasted struct{ took, waited uint32 }
 
 // lastedOf reads it off an end. What does not fit – more than 49 days – is in the end's kind.
@@ -97,8 +99,8 @@ func (f *endKinds) id(x endKind) uint32 {
 	return n + kindFirst
 }
 
-// tidyKinds numbers the ends anew that are some slot's still. Slots that are renewed for years end in many ways; and what a job weighs
-// must not depend on what it was long ago.
+// tidyKinds numbers the ends anew that are some slot's still. Slots that are renewed for years end
+// in many ways; and what a job weighs must not depend on what it was long ago.
 func (j *JobRecord) tidyKinds() {
 	if !j.stale {
 		return
@@ -116,7 +118,8 @@ func (j *JobRecord) tidyKinds() {
 	j.kinds = kept
 }
 
-// chunkSize is a compromise: small enough that a scan for open slots skips most, large enough to be cheap to keep.
+// chunkSize is a compromise: small enough that a scan for open slots skips most, large enough to be
+// cheap to keep.
 const chunkSize = 256
 
 type chunk struct {
@@ -139,7 +142,8 @@ func (t *slotTable) get(n int) cell {
 	return t.chunks[k].cells[i]
 }
 
-// peek returns the cell of slot n (1 … count) and its chunk; nil if none of the chunk's slots was ever assigned.
+// peek returns the cell of slot n (1 … count) and its chunk; nil if none of the chunk's slots was
+// ever assigned.
 func (t *slotTable) peek(n int) (*cell, *chunk) {
 	k, i := (n-1)/chunkSize, (n-1)%chunkSize
 	if k >= len(t.chunks) || i >= len(t.chunks[k].cells) {
@@ -148,8 +152,8 @@ func (t *slotTable) peek(n int) (*cell, *chunk) {
 	return &t.chunks[k].cells[i], &t.chunks[k]
 }
 
-// at returns the cell of slot n (1 … count) for writing, and its chunk. A cell exists only for what was assigned, or moved on unassigned:
-// use peek to look.
+// at returns the cell of slot n (1 … count) for writing, and its chunk. A cell exists only for what
+// was assigned, or moved on unassigned: use peek to look.
 func (t *slotTable) at(n int) (*cell, *chunk) {
 	k, i := (n-1)/chunkSize, (n-1)%chunkSize
 	if k >= len(t.chunks) {

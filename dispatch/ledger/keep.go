@@ -6,7 +6,8 @@ import (
 	"covey/taskstate"
 )
 
-// Limits of what a State keeps. They are constants because every replica must forget the same things at the same entry.
+// Limits of what a State keeps. They are constants because every replica must forget the same
+// things at the same entry.
 const (
 	KeepFinished = 1000                    // finished jobs, by count, of those that ended more than KeepSure ago, or of all if Set says so
 	KeepSure     = 7 * 24 * 60 * 60 * 1000 // nothing that ended so lately goes by a count that nobody has set: milliseconds of ledger stamps
@@ -20,8 +21,8 @@ const (
 	MaxSlots     = 1 << 20                 // slots of one job; as many elements as a decoded list may have
 )
 
-// Pin has a job kept when it is over, whatever its age and however many there are, or, with Not, ends that. With MaxPins of them another one is
-// refused with CodeInvalid.
+// Pin has a job kept when it is over, whatever its age and however many there are, or, with Not,
+// ends that. With MaxPins of them another one is refused with CodeInvalid.
 type Pin struct {
 	Job taskstate.JobID `cbor:"1,keyasint"`
 	Not bool            `cbor:"2,keyasint,omitempty"`
@@ -53,8 +54,8 @@ func (s *State) pins() (n int) {
 // Pinned tells whether the job is kept because somebody said so.
 func (j *JobRecord) Pinned() bool { return j.pinned }
 
-// forget drops the finished jobs that are too many, too old or too heavy, the ones that ended first first. Those that are pinned go last, and only
-// because all together are too heavy.
+// forget drops the finished jobs that are too many, too old or too heavy, the ones that ended first
+// first. Those that are pinned go last, and only because all together are too heavy.
 func (s *State) forget() {
 	for {
 		i, why := s.due()
@@ -131,7 +132,8 @@ func (j *JobRecord) estimateBytes() int {
 	return w
 }
 
-// touched is how many cells exist, or would in a state that was restored: a job that has grown since makes them as they are needed.
+// touched is how many cells exist, or would in a state that was restored: a job that has grown
+// since makes them as they are needed.
 func (t *slotTable) touched() int {
 	n := 0
 	for i := range t.chunks {

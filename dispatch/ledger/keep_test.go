@@ -58,7 +58,8 @@ func TestHeavyJobsAreForgottenBeforeTheyAreTooMany(t *testing.T) {
 	}
 }
 
-// A loop of a thousand runs does not take last night's sweep away: within a week nothing goes by a count that nobody has set.
+// A loop of a thousand runs does not take last night's sweep away: within a week nothing goes by a
+// count that nobody has set.
 func TestWhatEndedWithinAWeekIsNotForgottenByCount(t *testing.T) {
 	l := newLog(t)
 	for i := range 3*ledger.KeepFinished + 1 {
@@ -131,8 +132,9 @@ func TestAPinnedJobIsKeptUntilTheLedgerIsFullOfSuch(t *testing.T) {
 	}
 }
 
-// A week of load: what the ledger holds, in memory and in a snapshot, does not depend on how long it has been at work. Jobs that are as large as these
-// reach the bound for their size on the third day; smaller ones, of which a week's are kept, never do.
+// A week of load: what the ledger holds, in memory and in a snapshot, does not depend on how long
+// it has been at work. Jobs that are as large as these reach the bound for their size on the third
+// day; smaller ones, of which a week's are kept, never do.
 func TestAWeekOfLoadLeavesTheLedgerAsLargeAsADay(t *testing.T) {
 	l := newLog(t)
 	const perDay = 3000

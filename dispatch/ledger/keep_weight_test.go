@@ -44,7 +44,8 @@ func heavyJob(r *rapid.T) taskstate.Job {
 	return j
 }
 
-// What is kept of finished jobs is bounded by what they weigh, so nothing that can be large may weigh nothing.
+// What is kept of finished jobs is bounded by what they weigh, so nothing that can be large may
+// weigh nothing.
 func TestAJobThatIsOverWeighsNoLessThanItsEncoding(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		job := heavyJob(r)

@@ -220,7 +220,8 @@ func TestAScheduleRemembersWhatItSkipped(t *testing.T) {
 	l.refuses(ledger.CodeOver, skip("p", 900))
 }
 
-// What a job weighs decides when it is forgotten: a peer that restored it from a snapshot must not think it heavier.
+// What a job weighs decides when it is forgotten: a peer that restored it from a snapshot must not
+// think it heavier.
 func TestAJobWeighsTheSameAfterASnapshotHoweverItGrew(t *testing.T) {
 	l := newLog(t)
 	l.must(service("j", 2), assignOf(1, "j", "p2", run(1, 1, 1)), ledger.Command{Grow: &ledger.Grow{Job: "j", N: 1}})

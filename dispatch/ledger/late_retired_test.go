@@ -8,8 +8,9 @@ import (
 	"covey/taskstate"
 )
 
-// Somebody cancels a task, and before the peer that has its newest attempt can stop it, the attempt that was given up turns out to have succeeded.
-// The attempt to be stopped is over then; a state that still has it leave is one that no snapshot can carry.
+// Somebody cancels a task, and before the peer that has its newest attempt can stop it, the attempt
+// that was given up turns out to have succeeded. The attempt to be stopped is over then; a state
+// that still has it leave is one that no snapshot can carry.
 func TestALateSuccessOfATaskThatIsBeingCancelledLeavesAStateThatCanBeCopied(t *testing.T) {
 	l := replaced(t)
 	l.must(

@@ -50,8 +50,8 @@ type InviteRecord struct {
 	Created int64 // ledger stamp
 }
 
-// Check tells why the invite does not admit one more peer at the given time (milliseconds since 1970): CodeRevoked,
-// CodeExpired, CodeUsedUp, or CodeNone if it does.
+// Check tells why the invite does not admit one more peer at the given time (milliseconds since
+// 1970): CodeRevoked, CodeExpired, CodeUsedUp, or CodeNone if it does.
 func (r InviteRecord) Check(at int64) Code {
 	switch {
 	case r.Revoked:
@@ -74,8 +74,8 @@ func (s *State) Invites() []InviteRecord {
 	return out
 }
 
-// InviteBySecret finds an invite by the hash of its secret (admission.HashSecret). It looks at all of them, so that the time it
-// takes tells nothing.
+// InviteBySecret finds an invite by the hash of its secret (admission.HashSecret). It looks at all
+// of them, so that the time it takes tells nothing.
 func (s *State) InviteBySecret(hash []byte) (InviteRecord, bool) {
 	var found *InviteRecord
 	for _, r := range s.invites {

@@ -11,8 +11,9 @@ import (
 	"covey/taskstate"
 )
 
-// Memory is the Ledger for tests: a log in memory that several peers share, each through its own view. What is proposed is
-// decided and applied at once in the proposer's replica and in every view that does not lag. It is safe for concurrent use.
+// Memory is the Ledger for tests: a log in memory that several peers share, each through its own
+// view. What is proposed is decided and applied at once in the proposer's replica and in every view
+// that does not lag. It is safe for concurrent use.
 type Memory struct {
 	log     *memoryLog
 	self    taskstate.PeerID
@@ -34,8 +35,8 @@ type leadership struct {
 	epoch taskstate.Epoch
 }
 
-// NewMemory founds a cluster of one: index 1 holds Found and Lead, self is admitted in every role and coordinates in epoch 1/1.
-// Its worker is not registered yet. now stamps the entries.
+// NewMemory founds a cluster of one: index 1 holds Found and Lead, self is admitted in every role
+// and coordinates in epoch 1/1. Its worker is not registered yet. now stamps the entries.
 func NewMemory(self taskstate.PeerID, now func() time.Time) *Memory {
 	l := &memoryLog{now: now, views: map[taskstate.PeerID]*Memory{}}
 	l.lead.Store(&leadership{self, taskstate.At(1, 1)})
@@ -54,8 +55,8 @@ func (l *memoryLog) view(id taskstate.PeerID) *Memory {
 	return m
 }
 
-// Peer is another peer's Ledger on the same log: the same one every time. It holds all that was decided so far; it is not
-// admitted by this.
+// Peer is another peer's Ledger on the same log: the same one every time. It holds all that was
+// decided so far; it is not admitted by this.
 func (m *Memory) Peer(id taskstate.PeerID) *Memory {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
@@ -67,7 +68,8 @@ func (m *Memory) Peer(id taskstate.PeerID) *Memory {
 	return v
 }
 
-// SetLag keeps this view so many entries behind the log from now on; 0 catches up at once. Proposing catches up, too.
+// SetLag keeps this view so many entries behind the log from now on; 0 catches up at once.
+// Proposing catches up, too.
 func (m *Memory) SetLag(entries int) {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
@@ -102,7 +104,8 @@ func (m *Memory) Unlead() {
 	}
 }
 
-// Join admits a peer in every role and registers its worker, whoever leads: what most tests begin with.
+// Join admits a peer in every role and registers its worker, whoever leads: what most tests begin
+// with.
 func (m *Memory) Join(peer taskstate.PeerID, inc taskstate.Incarnation) {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"covey/taskstate"
 )
 
-// Replica is one peer's copy of the ledger: a State that many may read while one source – a raft node, a follower, a Memory –
-// feeds it. It implements taskstate.Assignments.
+// Replica is one peer's copy of the ledger: a State that many may read while one source – a raft
+// node, a follower, a Memory – feeds it. It implements taskstate.Assignments.
 type Replica struct {
 	feed sync.Mutex // serialises Apply and Reset with their notices, so that observers hear them in order
 
@@ -21,7 +21,8 @@ type Replica struct {
 
 type observer struct{ f func(Event) }
 
-// Event is what an observer hears: an entry and its results, or, with Reset, that the whole state was replaced.
+// Event is what an observer hears: an entry and its results, or, with Reset, that the whole state
+// was replaced.
 type Event struct {
 	Entry   Entry
 	Results []Result
@@ -39,8 +40,8 @@ type Forgotten struct {
 // NewReplica holds an empty State.
 func NewReplica() *Replica { return &Replica{st: NewState()} }
 
-// Read lets f look at the state. Nothing f is shown may be kept or changed, except what a JobRecord's Job returns. f must be
-// quick and must not call the Replica.
+// Read lets f look at the state. Nothing f is shown may be kept or changed, except what a
+// JobRecord's Job returns. f must be quick and must not call the Replica.
 func (r *Replica) Read(f func(*State)) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -75,8 +76,9 @@ func (r *Replica) Reset(st *State) {
 	r.tell(Event{Reset: true})
 }
 
-// Observe calls f after every Apply and Reset, in order, on the goroutine that fed the Replica, with no lock on the state held.
-// f must be quick and must not call Apply, Reset or Propose. After cancel no further call begins.
+// Observe calls f after every Apply and Reset, in order, on the goroutine that fed the Replica,
+// with no lock on the state held. f must be quick and must not call Apply, Reset or Propose. After
+// cancel no further call begins.
 func (r *Replica) Observe(f func(Event)) (cancel func()) {
 	o := &observer{f: f}
 	r.obsMu.Lock()
@@ -135,8 +137,9 @@ func (r *Replica) Encode() ([]byte, error) {
 	return r.st.Encode()
 }
 
-// Lives calls f with the incarnation that counts of every member that registered with an event's entry, and of every member when the whole
-// state was replaced. Whoever observes the replica calls it, and, with Reset, whoever begins to. f must not call the Replica.
+// Lives calls f with the incarnation that counts of every member that registered with an event's
+// entry, and of every member when the whole state was replaced. Whoever observes the replica calls
+// it, and, with Reset, whoever begins to. f must not call the Replica.
 func (r *Replica) Lives(ev Event, f func(peer taskstate.PeerID, inc taskstate.Incarnation)) {
 	tell := func(m Member) {
 		if m.In() && m.Incarnation != "" {
@@ -159,9 +162,9 @@ func (r *Replica) Lives(ev Event, f func(peer taskstate.PeerID, inc taskstate.In
 	})
 }
 
-// Keep keeps a table in step with the replica, until cancel is called: statuses that were parked are taken in once their
-// assignment is applied, and what the ledger has decided is forgotten. news, which may be nil, hears what the parked statuses
-// brought; it is called like an observer.
+// Keep keeps a table in step with the replica, until cancel is called: statuses that were parked
+// are taken in once their assignment is applied, and what the ledger has decided is forgotten.
+// news, which may be nil, hears what the parked statuses brought; it is called like an observer.
 func (r *Replica) Keep(t *taskstate.Table, news func([]taskstate.Status)) (cancel func()) {
 	return r.Observe(func(ev Event) {
 		if n := KeepUp(t, ev); len(n) > 0 && news != nil {
@@ -170,7 +173,8 @@ func (r *Replica) Keep(t *taskstate.Table, news func([]taskstate.Status)) (cance
 	})
 }
 
-// KeepUp is one step of Keep, for whoever observes the replica by itself. It returns what the parked statuses brought.
+// KeepUp is one step of Keep, for whoever observes the replica by itself. It returns what the
+// parked statuses brought.
 func KeepUp(t *taskstate.Table, ev Event) (news []taskstate.Status) {
 	if ev.Reset {
 		t.Sweep()
@@ -187,7 +191,8 @@ func KeepUp(t *taskstate.Table, ev Event) (news []taskstate.Status) {
 	return t.Advance()
 }
 
-// forget drops the tasks a command retired. One that was refused named tasks that are retired already, or that are kept.
+// forget drops the tasks a command retired. One that was refused named tasks that are retired
+// already, or that are kept.
 func forget(t *taskstate.Table, c *Command) {
 	switch {
 	case c.Settle != nil:

@@ -92,8 +92,9 @@ func TestAnEndedJobIsToldOfOnce(t *testing.T) {
 	}
 }
 
-// TestEveryPeerHoldsTheSameTableInTheEnd runs peers at different distances from the log, each with its own table, and one worker's
-// statuses that reach them at different times; then all catch up and hear everything once more.
+// TestEveryPeerHoldsTheSameTableInTheEnd runs peers at different distances from the log, each with
+// its own table, and one worker's statuses that reach them at different times; then all catch up
+// and hear everything once more.
 func TestEveryPeerHoldsTheSameTableInTheEnd(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := ledger.NewMemory("p1", clock())

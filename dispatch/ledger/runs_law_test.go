@@ -127,7 +127,8 @@ func founding(peer string) Found {
 	return f
 }
 
-// Whatever runs an assignment names – beyond the slots, twice, of another attempt – each slot of them is given out or named as refused.
+// Whatever runs an assignment names – beyond the slots, twice, of another attempt – each slot of
+// them is given out or named as refused.
 func TestAnAssignmentIsAnsweredSlotBySlot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		st, j := whole(t)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Set changes settings of the whole cluster while it runs. Zero leaves a setting as it is. What would not do (Settings.Check) is refused
-// with CodeInvalid.
+// Set changes settings of the whole cluster while it runs. Zero leaves a setting as it is. What
+// would not do (Settings.Check) is refused with CodeInvalid.
 type Set struct {
 	Beat  int64 `cbor:"1,keyasint,omitempty"` // milliseconds
 	Grace int64 `cbor:"2,keyasint,omitempty"` // milliseconds

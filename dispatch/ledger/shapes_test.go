@@ -55,9 +55,10 @@ func shapes() map[string]any {
 	return out
 }
 
-// What older peers wrote is read for ever, so numbers of fields are never changed nor used again: a line of this file that changes,
-// other than by something that is new at its end, is a ledger that can no longer be read. (Statuses and ends were arrays once; those are still
-// read, see TestASnapshotFromBeforeEndsSaidHowLongTheyTookIsRead and package taskstate.)
+// What older peers wrote is read for ever, so numbers of fields are never changed nor used again: a
+// line of this file that changes, other than by something that is new at its end, is a ledger that
+// can no longer be read. (Statuses and ends were arrays once; those are still read, see
+// TestASnapshotFromBeforeEndsSaidHowLongTheyTookIsRead and package taskstate.)
 func TestEveryShapeKeepsItsNumbers(t *testing.T) {
 	var got bytes.Buffer
 	all := shapes()
@@ -91,7 +92,8 @@ func TestEveryShapeIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// A field this program does not know is said by a newer one, and may mean that nothing else is as it seems: it is never passed over.
+// A field this program does not know is said by a newer one, and may mean that nothing else is as
+// it seems: it is never passed over.
 func TestAFieldFromTheFutureIsRefusedAndNotPassedOver(t *testing.T) {
 	for name, v := range shapes() {
 		var fields map[int]cbor.RawMessage

@@ -11,14 +11,15 @@ import (
 	"covey/taskstate"
 )
 
-// snapshotVersion is raised when the shape below changes. Older versions down to oldestSnapshot are read, too: what they lack is
-// empty.
+// snapshotVersion is raised when the shape below changes. Older versions down to oldestSnapshot are
+// read, too: what they lack is empty.
 const (
 	snapshotVersion = 5
 	oldestSnapshot  = 1
 )
 
-// snapshot is a State on disk and on the wire: the same content has the same bytes, whatever way the State came to it.
+// snapshot is a State on disk and on the wire: the same content has the same bytes, whatever way
+// the State came to it.
 type snapshot struct {
 	Version     int               `cbor:"1,keyasint"`
 	Index       uint64            `cbor:"2,keyasint"`
@@ -112,7 +113,8 @@ func (j *JobRecord) snapshot(names *owners) jobSnapshot {
 	return out
 }
 
-// DecodeState reads what Encode wrote. It checks everything: a State that it returns keeps every promise of this package.
+// DecodeState reads what Encode wrote. It checks everything: a State that it returns keeps every
+// promise of this package.
 func DecodeState(b []byte) (*State, error) {
 	var in snapshot
 	if err := wire.Unmarshal(b, &in); err != nil {

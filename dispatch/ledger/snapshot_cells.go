@@ -6,9 +6,11 @@ import (
 	"math"
 )
 
-// cellPacker writes a job's cells as varints, ascending: how many untouched slots were skipped, the kind of end, the attempt; for an
-// assigned one its owner and what index and stamp differ by from the cell before; for a settled one its number, its time
-// counted from the stamp, and how long it ran and had waited. Owners and kinds of ends are numbered as they come. About eleven bytes per slot.
+// cellPacker writes a job's cells as varints, ascending: how many untouched slots were skipped, the
+// kind of end, the attempt; for an assigned one its owner and what index and stamp differ by from
+// the cell before; for a settled one its number, its time counted from the stamp, and how long it
+// ran and had waited. Owners and kinds of ends are numbered as they come. About eleven bytes per
+// slot.
 type cellPacker struct {
 	job   *JobRecord
 	names *owners

@@ -12,7 +12,8 @@ import (
 	"covey/taskstate"
 )
 
-// garble changes one field of a snapshot, in the shape it has on disk: fields by number, jobs by id.
+// garble changes one field of a snapshot, in the shape it has on disk: fields by number, jobs by
+// id.
 type garble func(s fields)
 
 type fields = map[any]any
@@ -61,7 +62,8 @@ func many(n int, x any) func(any) any {
 	}
 }
 
-// first changes an element of the first element of a list, which is an array or has numbered fields.
+// first changes an element of the first element of a list, which is an array or has numbered
+// fields.
 func first(at uint64, to any) func(any) any {
 	return func(old any) any {
 		switch x := old.([]any)[0].(type) {
@@ -78,7 +80,8 @@ func top(field uint64, to func(old any) any) garble {
 	return func(s fields) { s[field] = to(s[field]) }
 }
 
-// DecodeState checks everything: each line is one thing that is off in a snapshot that is right otherwise, and what is said of it.
+// DecodeState checks everything: each line is one thing that is off in a snapshot that is right
+// otherwise, and what is said of it.
 func TestWhatIsOffInASnapshotIsNamed(t *testing.T) {
 	good := encode(t, scarred(t).State)
 	if _, err := ledger.DecodeState(good); err != nil {

@@ -10,7 +10,8 @@ import (
 	"covey/taskstate"
 )
 
-// lastingSnapshot is what a job that lasts, waits for others, restarts or starts others has beyond that.
+// lastingSnapshot is what a job that lasts, waits for others, restarts or starts others has beyond
+// that.
 type lastingSnapshot struct {
 	Why       taskstate.Reason  `cbor:"16,keyasint,omitempty"`
 	Blocked   []taskstate.JobID `cbor:"17,keyasint,omitempty"`
@@ -213,7 +214,8 @@ func (j *JobRecord) unpackEnds(in []pastEndSnapshot) error {
 	return nil
 }
 
-// enlist enters a restored job among the names and the waiting. What it waits for comes before it and goes on.
+// enlist enters a restored job among the names and the waiting. What it waits for comes before it
+// and goes on.
 func (s *State) enlist(j *JobRecord) error {
 	for i, id := range j.blocked {
 		before := s.jobs[id]

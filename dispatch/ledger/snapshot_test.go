@@ -104,8 +104,8 @@ func TestForgottenJobsAreNotForgottenByASnapshot(t *testing.T) {
 	l.refuses(ledger.CodeOver, submit("j", 1))
 }
 
-// FuzzDecodeState holds DecodeState to two promises: it never panics, and what it lets in is a state: it encodes to a snapshot
-// of itself and takes further entries.
+// FuzzDecodeState holds DecodeState to two promises: it never panics, and what it lets in is a
+// state: it encodes to a snapshot of itself and takes further entries.
 func FuzzDecodeState(f *testing.F) {
 	empty, err := ledger.NewState().Encode()
 	if err != nil {
@@ -147,7 +147,8 @@ func TestASnapshotOfTheVersionBeforeIsStillRead(t *testing.T) {
 	}
 }
 
-// TestASnapshotOfTheVersionBeforeHoldsWhatItHeld reads bytes that were written when there was nothing but batch jobs.
+// TestASnapshotOfTheVersionBeforeHoldsWhatItHeld reads bytes that were written when there was
+// nothing but batch jobs.
 func TestASnapshotOfTheVersionBeforeHoldsWhatItHeld(t *testing.T) {
 	b, err := os.ReadFile("testdata/snapshot-2.cbor")
 	if err != nil {
@@ -165,7 +166,8 @@ func TestASnapshotOfTheVersionBeforeHoldsWhatItHeld(t *testing.T) {
 	next.must(submit("more", 1), assign("more", "p1", run(1, 1, 1)))
 }
 
-// TestASnapshotFromBeforeEndsSaidHowLongTheyTookIsRead reads one whose ends are arrays: settled, past and late ones.
+// TestASnapshotFromBeforeEndsSaidHowLongTheyTookIsRead reads one whose ends are arrays: settled,
+// past and late ones.
 func TestASnapshotFromBeforeEndsSaidHowLongTheyTookIsRead(t *testing.T) {
 	b, err := os.ReadFile("testdata/snapshot-4.cbor")
 	if err != nil {
@@ -201,7 +203,8 @@ func anyUse(id taskstate.JobID, n int) []ledger.Command {
 	}
 }
 
-// FuzzApply feeds a state an entry that anybody could have written: it must not panic, and what comes of it must be a state.
+// FuzzApply feeds a state an entry that anybody could have written: it must not panic, and what
+// comes of it must be a state.
 func FuzzApply(f *testing.F) {
 	add := func(c ...ledger.Command) {
 		b, err := wire.Marshal(ledger.Entry{Epoch: taskstate.At(1, 1), Stamp: 5, By: "p1", Commands: c})

@@ -7,8 +7,8 @@ import (
 	"covey/taskstate"
 )
 
-// A peer may hear of an attempt before its replica hears that the slot was renewed. It must keep that: whatever it takes for retired it
-// forgets for good.
+// A peer may hear of an attempt before its replica hears that the slot was renewed. It must keep
+// that: whatever it takes for retired it forgets for good.
 func TestAnAttemptNewerThanTheSlotsIsStillToBeHeardOf(t *testing.T) {
 	l := newLog(t)
 	service := taskstate.Job{ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 2, Run: taskstate.Run{Noop: &taskstate.Noop{}}}

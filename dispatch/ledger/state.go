@@ -8,8 +8,9 @@ import (
 	"covey/taskstate"
 )
 
-// State is everything that was decided, as the applied entries left it. It is a pure machine: the same entries make the same
-// state on every peer. It is not safe for concurrent use; a Replica guards one.
+// State is everything that was decided, as the applied entries left it. It is a pure machine: the
+// same entries make the same state on every peer. It is not safe for concurrent use; a Replica
+// guards one.
 type State struct {
 	index       uint64
 	epoch       taskstate.Epoch
@@ -59,7 +60,8 @@ func (s *State) Index() uint64 { return s.index }
 // Applied is Index, under the name taskstate.Assignments gives it.
 func (s *State) Applied() uint64 { return s.index }
 
-// JustEnded lists the jobs that ended with the last entry applied, in the order they did. The slice is not written to again.
+// JustEnded lists the jobs that ended with the last entry applied, in the order they did. The slice
+// is not written to again.
 func (s *State) JustEnded() []taskstate.JobID { return s.ending }
 
 // Epoch is the newest epoch an applied entry carried.
@@ -68,7 +70,8 @@ func (s *State) Epoch() taskstate.Epoch { return s.epoch }
 // Coordinator is the peer that wrote the first entry of Epoch; "" before the first entry.
 func (s *State) Coordinator() taskstate.PeerID { return s.coordinator }
 
-// Stamp is the ledger's own clock, in milliseconds since 1970: the highest stamp applied, so it never goes back.
+// Stamp is the ledger's own clock, in milliseconds since 1970: the highest stamp applied, so it
+// never goes back.
 func (s *State) Stamp() int64 { return s.stamp }
 
 // Cluster is the cluster's id, "" before Found.
@@ -77,8 +80,9 @@ func (s *State) Cluster() string { return s.cluster }
 // Generation counts the ledgers of this cluster: 1, raised by `peer recover`; 0 before Found.
 func (s *State) Generation() uint64 { return s.generation }
 
-// Began is the index at which this generation of the ledger began, if it was recovered from an older one; otherwise 0. What was
-// assigned at a lower index may have ended, or been given up, in decisions that were lost.
+// Began is the index at which this generation of the ledger began, if it was recovered from an
+// older one; otherwise 0. What was assigned at a lower index may have ended, or been given up, in
+// decisions that were lost.
 func (s *State) Began() uint64 { return s.began }
 
 // Open tells whether whoever dials may join.
@@ -104,8 +108,9 @@ func (s *State) Jobs() iter.Seq[*JobRecord] {
 	}
 }
 
-// FindJobs finds what a person means: the job of that id; else the jobs of that name, newest first; else the jobs whose id
-// begins so, newest first. (Of several of one name the newest is meant; several of one prefix are ambiguous.)
+// FindJobs finds what a person means: the job of that id; else the jobs of that name, newest first;
+// else the jobs whose id begins so, newest first. (Of several of one name the newest is meant;
+// several of one prefix are ambiguous.)
 func (s *State) FindJobs(nameOrPrefix string) []*JobRecord {
 	if nameOrPrefix == "" {
 		return nil
@@ -128,8 +133,8 @@ func (s *State) FindJobs(nameOrPrefix string) []*JobRecord {
 	return prefixed
 }
 
-// Assigned tells whom a task was given to, and whether the ledger still waits for its end. It makes a State serve as
-// taskstate.Assignments.
+// Assigned tells whom a task was given to, and whether the ledger still waits for its end. It makes
+// a State serve as taskstate.Assignments.
 func (s *State) Assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {
 	j, ok := s.jobs[t.Job]
 	if !ok {
@@ -138,8 +143,8 @@ func (s *State) Assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarn
 	return j.assigned(t)
 }
 
-// OpenOn yields the tasks given to any incarnation of a peer whose end is not decided yet: jobs in order of acceptance, slots
-// ascending.
+// OpenOn yields the tasks given to any incarnation of a peer whose end is not decided yet: jobs in
+// order of acceptance, slots ascending.
 func (s *State) OpenOn(peer taskstate.PeerID) iter.Seq[taskstate.TaskID] {
 	return func(yield func(taskstate.TaskID) bool) {
 		for _, j := range s.order {

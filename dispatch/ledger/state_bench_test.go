@@ -11,7 +11,8 @@ import (
 
 const benchSlots, benchBatch = 100_000, 500
 
-// benchEntries is the life of one job of no-ops, as entries: settled in the batches it was assigned in.
+// benchEntries is the life of one job of no-ops, as entries: settled in the batches it was assigned
+// in.
 func benchEntries(b *testing.B) [][]byte {
 	b.Helper()
 	const peer, inc = "12D3KooWEqnTdgqHnkkwarSrJjeMP2ZJiADWLYADaNvUb6SQNyPF", "k3v5q7x2abk3v5q7"

@@ -15,7 +15,8 @@ import (
 	"covey/taskstate"
 )
 
-// anyCommand draws a command over few peers, incarnations, jobs and slots, so that commands meet each other.
+// anyCommand draws a command over few peers, incarnations, jobs and slots, so that commands meet
+// each other.
 func anyCommand(r *rapid.T) ledger.Command {
 	peer := rapid.SampledFrom([]string{"p1", "p2", "p3"}).Draw(r, "peer")
 	inc := rapid.SampledFrom([]taskstate.Incarnation{"i1", "i1", "i1", "i2"}).Draw(r, "inc")
@@ -90,8 +91,8 @@ func someJob(id taskstate.JobID) ledger.Command {
 	return c
 }
 
-// anyHistory begins with all peers registered and some of the jobs there, and draws the rest: half of it blindly, half of it so that it
-// says something about the state at hand.
+// anyHistory begins with all peers registered and some of the jobs there, and draws the rest: half
+// of it blindly, half of it so that it says something about the state at hand.
 func anyHistory(r *rapid.T) []ledger.Entry {
 	begin := []ledger.Command{{Lead: &ledger.Lead{Chain: true}}}
 	for _, p := range []string{"p1", "p2", "p3"} {
@@ -216,8 +217,8 @@ func ends(s *ledger.State) map[taskstate.JobID]int64 {
 	return out
 }
 
-// TestASnapshotChangesNothing goes through one history twice: once as it is, once with the state replaced by its own snapshot now
-// and then.
+// TestASnapshotChangesNothing goes through one history twice: once as it is, once with the state
+// replaced by its own snapshot now and then.
 func TestASnapshotChangesNothing(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		plain, other := ledger.NewState(), ledger.NewState()

@@ -223,7 +223,8 @@ func (d *dumb) update(c *ledger.Update) {
 	}
 }
 
-// adopt makes a spec the wanted version, and that of slots that are so already; what is of no use any more is dropped.
+// adopt makes a spec the wanted version, and that of slots that are so already; what is of no use
+// any more is dropped.
 func (j *dumbJob) adopt(spec taskstate.Job) {
 	for i := range j.slots {
 		s := &j.slots[i]

@@ -9,8 +9,8 @@ import (
 	"covey/taskstate"
 )
 
-// dumb is the ledger state written for the reader: every slot is a struct in a slice, nothing is shared, counted or kept sorted.
-// The real State is held against it.
+// dumb is the ledger state written for the reader: every slot is a struct in a slice, nothing is
+// shared, counted or kept sorted. The real State is held against it.
 type dumb struct {
 	index   uint64
 	stamp   int64

@@ -11,8 +11,8 @@ import (
 	"covey/taskstate"
 )
 
-// TestResultsTellWhatFollowsFromACommand: whoever follows the ledger by entries and results alone knows every slot that waits again, and
-// every job that was released or cut.
+// TestResultsTellWhatFollowsFromACommand: whoever follows the ledger by entries and results alone
+// knows every slot that waits again, and every job that was released or cut.
 func TestResultsTellWhatFollowsFromACommand(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		st := ledger.NewState()
@@ -90,10 +90,12 @@ func checkResult(r *rapid.T, e ledger.Entry, before map[taskstate.JobID]stood, s
 	}
 }
 
-// relabelled tells whether slots may be of another version after a command, although nothing happened to them.
+// relabelled tells whether slots may be of another version after a command, although nothing
+// happened to them.
 func relabelled(c ledger.Command) bool { return c.Update != nil || c.Rollout != nil }
 
-// TestASlotOnlyMovesForward: attempts go up, an attempt that has its end keeps it, what is retired is opened by nothing but a Renew.
+// TestASlotOnlyMovesForward: attempts go up, an attempt that has its end keeps it, what is retired
+// is opened by nothing but a Renew.
 func TestASlotOnlyMovesForward(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		st := ledger.NewState()

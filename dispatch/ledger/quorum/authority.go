@@ -11,11 +11,14 @@ import (
 	"covey/taskstate"
 )
 
-// Who holds a seat decides, whatever roles others were given. A seat is a vote in the committed configuration, as far as it is known here:
-// from the own log, or from a chain of records each signed by who held a seat by the one before (admission.SeatChain). Raft's streams, the
-// voters' questions, the stream that is followed, signatures in the roster and hints about who coordinates are believed from seats only.
+// Who holds a seat decides, whatever roles others were given. A seat is a vote in the committed
+// configuration, as far as it is known here: from the own log, or from a chain of records each
+// signed by who held a seat by the one before (admission.SeatChain). Raft's streams, the voters'
+// questions, the stream that is followed, signatures in the roster and hints about who coordinates
+// are believed from seats only.
 
-// authority is what this peer knows of seats. now is read through seats; leaderless is guarded by Node.mu.
+// authority is what this peer knows of seats. now is read through seats; leaderless is guarded by
+// Node.mu.
 type authority struct {
 	seats      *admission.SeatChain
 	refused    *Refusals
@@ -23,7 +26,8 @@ type authority struct {
 }
 
 const (
-	// orphanAfter is how long nobody must be known to decide before a ledger is believed that a peer without a seat began again.
+	// orphanAfter is how long nobody must be known to decide before a ledger is believed that a
+	// peer without a seat began again.
 	orphanAfter = 5 * time.Second
 	// maxIndex is above every index an honest peer can have reached.
 	maxIndex = 1 << 62
@@ -49,7 +53,8 @@ func (n *Node) Seated(peer taskstate.PeerID) bool {
 	if now.Holds(peer) {
 		return true
 	}
-	// What raft itself goes by counts, too, where this voter's log has not been overtaken: only who holds a seat can have put it there.
+	// What raft itself goes by counts, too, where this voter's log has not been overtaken: only who
+	// holds a seat can have put it there.
 	s := n.currentSeat()
 	if s == nil || s.generation < now.Generation || s.generation == now.Generation && s.raft.LastIndex() < now.Index {
 		return false
@@ -88,8 +93,8 @@ func seatsOf(vs []Voter) (peers []string) {
 	return peers
 }
 
-// confirmVoters is called when a term is established: its barrier has committed what was in the log before, the configuration included,
-// which raft does not say again if it was read from disk.
+// confirmVoters is called when a term is established: its barrier has committed what was in the log
+// before, the configuration included, which raft does not say again if it was read from disk.
 func (n *Node) confirmVoters(s *seat) {
 	n.mu.Lock()
 	index := n.votersFloor
@@ -115,8 +120,8 @@ func (n *Node) proves(peer taskstate.PeerID, records []admission.Seats) bool {
 	return n.Seated(peer)
 }
 
-// askForProof has a peer followed, when nobody better answers, that may have got a seat since this one heard of seats: its stream begins with
-// the proof.
+// askForProof has a peer followed, when nobody better answers, that may have got a seat since this
+// one heard of seats: its stream begins with the proof.
 func (n *Node) askForProof(peer taskstate.PeerID) {
 	if n.mayVote(peer) {
 		n.addContacts([]taskstate.PeerID{peer})
@@ -124,8 +129,8 @@ func (n *Node) askForProof(peer taskstate.PeerID) {
 	}
 }
 
-// mayBegin tells whether a peer that holds no seat may have begun the ledger again: nobody has been known to decide for a while, and it
-// has the role.
+// mayBegin tells whether a peer that holds no seat may have begun the ledger again: nobody has been
+// known to decide for a while, and it has the role.
 func (n *Node) mayBegin(peer taskstate.PeerID) bool {
 	n.mu.Lock()
 	since := n.authority.leaderless
@@ -143,8 +148,8 @@ func (a *authority) leaderKnown(known bool, now time.Time) {
 	}
 }
 
-// epochBeyond tells of an epoch that no honest peer can name, by what is known here, and counts it. Where nothing is known yet nothing
-// bounds it but the generation.
+// epochBeyond tells of an epoch that no honest peer can name, by what is known here, and counts it.
+// Where nothing is known yet nothing bounds it but the generation.
 func (n *Node) epochBeyond(peer taskstate.PeerID, e taskstate.Epoch) bool {
 	known := n.newestEpoch()
 	far := e.Generation > known.Generation+admission.MaxLeap ||
@@ -175,7 +180,8 @@ func (n *Node) generationBeyond(peer taskstate.PeerID, generation uint64) bool {
 	return false
 }
 
-// indexBeyond tells of an index of an entry, or of what is said to follow from one, that cannot follow on what is known here.
+// indexBeyond tells of an index of an entry, or of what is said to follow from one, that cannot
+// follow on what is known here.
 func (n *Node) indexBeyond(peer taskstate.PeerID, index uint64) bool {
 	if index <= n.rep.Applied()+admission.MaxLeap {
 		return false
@@ -187,8 +193,9 @@ func (n *Node) indexBeyond(peer taskstate.PeerID, index uint64) bool {
 // maxRefusedPeers bounds of how many peers it is remembered that they were logged.
 const maxRefusedPeers = 1 << 14
 
-// Refusals counts what members said that no honest member says: it was dropped. The first of each kind from each peer is logged, the
-// others are counted. Safe for concurrent use; a nil one counts nothing.
+// Refusals counts what members said that no honest member says: it was dropped. The first of each
+// kind from each peer is logged, the others are counted. Safe for concurrent use; a nil one counts
+// nothing.
 type Refusals struct {
 	log   *slog.Logger
 	mu    sync.Mutex

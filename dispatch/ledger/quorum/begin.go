@@ -28,14 +28,17 @@ var (
 	ErrMayNotVote = errors.New("this peer was admitted without the role voter, or was removed: the others would not follow its ledger")
 )
 
-// indexGap is how far the index jumps when a ledger is recovered: more than what can have been decided beyond the copy. So no index is
-// used twice, and every status of an assignment that was lost is known at once to be of one this ledger does not know.
+// indexGap is how far the index jumps when a ledger is recovered: more than what can have been
+// decided beyond the copy. So no index is used twice, and every status of an assignment that was
+// lost is known at once to be of one this ledger does not know.
 const indexGap = 1 << 20
 
-// Recover makes a new ledger, of the next generation, from the copy of a peer ("" or this peer: from the own one, with what its log
-// holds beyond what is known to be decided). This peer is its only voter at first; everybody who meets the higher generation sets the
-// own ledger aside and follows. What was decided beyond the copy is lost: a person must have agreed to that, on sight of least, the
-// copy; an older one is refused. Recover returns once the new ledger is on disk; the peer leads it a moment later. Run must be running.
+// Recover makes a new ledger, of the next generation, from the copy of a peer ("" or this peer:
+// from the own one, with what its log holds beyond what is known to be decided). This peer is its
+// only voter at first; everybody who meets the higher generation sets the own ledger aside and
+// follows. What was decided beyond the copy is lost: a person must have agreed to that, on sight of
+// least, the copy; an older one is refused. Recover returns once the new ledger is on disk; the
+// peer leads it a moment later. Run must be running.
 func (n *Node) Recover(ctx context.Context, from taskstate.PeerID, least Copy) (generation uint64, err error) {
 	if _, _, ok := n.Coordinator(); ok {
 		return 0, ErrQuorum
@@ -108,8 +111,9 @@ func (n *Node) again(st *ledger.State, least Copy, generation uint64) error {
 	return nil
 }
 
-// startAgain puts the state on disk as the beginning of a log whose only voter is this peer, and starts from it. Should that fail, the
-// old seat is taken again. last is the end of the old seat's log when the state was made. The caller holds life.
+// startAgain puts the state on disk as the beginning of a log whose only voter is this peer, and
+// starts from it. Should that fail, the old seat is taken again. last is the end of the old seat's
+// log when the state was made. The caller holds life.
 func (n *Node) startAgain(st *ledger.State, last uint64) error {
 	before := n.Generation()
 	if err := n.writeSeat(st); err != nil {
@@ -168,8 +172,8 @@ func (n *Node) writeSeat(st *ledger.State) (err error) {
 	return fsmSnapshot(b).Persist(sink)
 }
 
-// Found begins a new ledger with this peer as its only voter, and returns once the founding entry is applied. The folder must hold
-// no ledger yet.
+// Found begins a new ledger with this peer as its only voter, and returns once the founding entry
+// is applied. The folder must hold no ledger yet.
 func (n *Node) Found(ctx context.Context, f ledger.Found) error {
 	p, err := newProposal([]ledger.Command{{Found: &f}})
 	if err != nil {
@@ -214,7 +218,8 @@ func foundingEntry(n *Node, f ledger.Found, p *proposal) ([]byte, error) {
 	return wire.Marshal(rawEntry{Epoch: taskstate.At(f.Generation, 1), Stamp: n.cfg.Now().UnixMilli(), By: n.cfg.Self, Commands: p.commands})
 }
 
-// beginSeat opens a seat in an empty folder: what an earlier, unfinished beginning left there is removed. The caller holds life.
+// beginSeat opens a seat in an empty folder: what an earlier, unfinished beginning left there is
+// removed. The caller holds life.
 func (n *Node) beginSeat(generation uint64, first []byte) error {
 	if n.suspended() {
 		return errSuspended

@@ -81,7 +81,8 @@ func realFlock(b testing.TB, n int) []*quorum.Node {
 	return ledgers
 }
 
-// BenchmarkPropose measures decisions per second, each a Submit of about 100 bytes, on disk at a majority of the voters.
+// BenchmarkPropose measures decisions per second, each a Submit of about 100 bytes, on disk at a
+// majority of the voters.
 func BenchmarkPropose(b *testing.B) {
 	for _, voters := range []int{1, 3} {
 		for _, callers := range []int{1, 16, 128} {

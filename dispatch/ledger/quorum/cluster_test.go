@@ -132,7 +132,8 @@ func (fl *flock) start(id string, inc taskstate.Incarnation, follow ...string) *
 	return b
 }
 
-// draw names the seats of a folder after its incarnation: the first is called the same, the others 1.2, 1.3, …
+// draw names the seats of a folder after its incarnation: the first is called the same, the others
+// 1.2, 1.3, …
 func (fl *flock) draw(id string, inc taskstate.Incarnation) func() taskstate.Incarnation {
 	return func() taskstate.Incarnation {
 		fl.mu.Lock()

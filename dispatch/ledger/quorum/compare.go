@@ -13,10 +13,11 @@ import (
 	"covey/taskstate"
 )
 
-// comparison is how replicas are held against each other. Who follows somebody compares its chain with the one in each bookmark. Where they
-// differ it asks all voters: what a majority of them came to is right. Who has something else says so, gives up its seat if it has one –
-// a leader leads no more – and fetches a snapshot. Without a majority it is only said. Who is asked by somebody with another chain
-// asks the voters as well, so that a leader that is wrong hears of it.
+// comparison is how replicas are held against each other. Who follows somebody compares its chain
+// with the one in each bookmark. Where they differ it asks all voters: what a majority of them came
+// to is right. Who has something else says so, gives up its seat if it has one – a leader leads no
+// more – and fetches a snapshot. Without a majority it is only said. Who is asked by somebody with
+// another chain asks the voters as well, so that a leader that is wrong hears of it.
 type comparison struct {
 	due chan uint64 // of one: somebody has another chain after this entry
 
@@ -52,7 +53,8 @@ func (c *comparison) set(distrust uint64, said string) {
 	c.distrust, c.complaint = distrust, said
 }
 
-// Differs says in a sentence how this peer's copy of the ledger, or somebody's, differs from the others'; "" if nothing is known.
+// Differs says in a sentence how this peer's copy of the ledger, or somebody's, differs from the
+// others'; "" if nothing is known.
 func (n *Node) Differs() string {
 	n.compared.mu.Lock()
 	defer n.compared.mu.Unlock()
@@ -69,7 +71,8 @@ func (n *Node) compare(m *ledger.ChainMark) {
 	}
 }
 
-// answerChain tells what the own chain was after an entry, if it is known and began where the other's did.
+// answerChain tells what the own chain was after an entry, if it is known and began where the
+// other's did.
 func (n *Node) answerChain(ask *ledger.ChainMark) voterAnswer {
 	own, ok := n.rep.ChainAt(ask.Index)
 	if !ok || own.From != ask.From {

@@ -35,7 +35,8 @@ func saveCopy(r *ledger.Replica, path string) error {
 	return nil
 }
 
-// loadCopy replaces what a replica holds by a saved copy. No file is no error; a damaged one is, and changes nothing.
+// loadCopy replaces what a replica holds by a saved copy. No file is no error; a damaged one is,
+// and changes nothing.
 func loadCopy(r *ledger.Replica, path string) error {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,7 +57,8 @@ func loadCopy(r *ledger.Replica, path string) error {
 	return nil
 }
 
-// Copy tells how new one peer's copy of the ledger is. Copies of one generation are beginnings of the same history.
+// Copy tells how new one peer's copy of the ledger is. Copies of one generation are beginnings of
+// the same history.
 type Copy struct {
 	Generation  uint64           `cbor:"1,keyasint"`
 	Epoch       taskstate.Epoch  `cbor:"2,keyasint"`           // of the newest decision
@@ -68,8 +70,8 @@ type Copy struct {
 	VotersIndex uint64           `cbor:"8,keyasint,omitempty"`
 }
 
-// Compare orders copies by how new they are, as raft orders logs: the generation first, then the epoch of the newest decision, then
-// its index.
+// Compare orders copies by how new they are, as raft orders logs: the generation first, then the
+// epoch of the newest decision, then its index.
 func (c Copy) Compare(o Copy) int {
 	switch {
 	case c.Generation != o.Generation:
@@ -83,8 +85,9 @@ func (c Copy) Compare(o Copy) int {
 // copyAsk asks for a Copy.
 type copyAsk struct{}
 
-// Copy tells how new this peer's own copy is: what was applied here, and, at a voter, what its log holds beyond that. A decision can
-// be acknowledged, and so on the disks of a majority, before those who hold it have heard that it is.
+// Copy tells how new this peer's own copy is: what was applied here, and, at a voter, what its log
+// holds beyond that. A decision can be acknowledged, and so on the disks of a majority, before
+// those who hold it have heard that it is.
 func (n *Node) Copy() (Copy, error) {
 	var c Copy
 	n.rep.Read(func(s *ledger.State) {
@@ -158,8 +161,8 @@ func tail(log raft.LogStore, after uint64, f func(*ledger.Entry)) error {
 	return nil
 }
 
-// logBeyond is the seat's log if it goes on from a replica of that generation (0: from an empty one). A seat that was just prepared has
-// a log of the next generation, and nothing to go on from.
+// logBeyond is the seat's log if it goes on from a replica of that generation (0: from an empty
+// one). A seat that was just prepared has a log of the next generation, and nothing to go on from.
 func (s *seat) logBeyond(generation uint64) raft.LogStore {
 	if generation != 0 && generation != s.generation {
 		return nil
@@ -167,7 +170,8 @@ func (s *seat) logBeyond(generation uint64) raft.LogStore {
 	return s.store
 }
 
-// salvaged reads what is left of a log that was lost and set aside, if it goes on without a gap from what was applied here.
+// salvaged reads what is left of a log that was lost and set aside, if it goes on without a gap
+// from what was applied here.
 func (n *Node) salvaged(read func(log raft.LogStore, generation uint64) error) error {
 	l := n.Lost()
 	if l == nil || l.Folder == "" {

@@ -1,8 +1,8 @@
 // Package quorum keeps the ledger where a majority of voters has it: what was acknowledged is on
-// their disks, in one order, and at most one of them, the coordinator, writes. It runs raft at those
-// that hold a seat, feeds everybody else's replica from them, elects, seats and unseats voters,
-// notices a disk that lost or changed something, and begins a ledger again from a copy when a person
-// says so.
+// their disks, in one order, and at most one of them, the coordinator, writes. It runs raft at
+// those that hold a seat, feeds everybody else's replica from them, elects, seats and unseats
+// voters, notices a disk that lost or changed something, and begins a ledger again from a copy when
+// a person says so.
 //
 // # How to drive it
 //
@@ -19,8 +19,8 @@
 //
 //   - Propose, Replica and Coordinator are the ledger.Ledger that the coordinator's loop works with.
 //     lead(ctx, epoch) is that loop; it ends when ctx does, which is when leadership is lost.
-//   - Hint, SuspectLeader and Reconsider bring in what others observe: gossip names a coordinator; a call to
-//     it is late, or membership suspects it; membership changed. They return at once.
+//   - Hint, SuspectLeader and Reconsider bring in what others observe: gossip names a coordinator; a
+//     call to it is late, or membership suspects it; membership changed. They return at once.
 //   - Changed and Reseated are closed when the coordinator, or this peer's place, are others.
 //   - InSync, HasQuorum, Missing, Losses, Health, Differs and Foreign say how things are, for people.
 //   - RemoveVoter is for the coordinator, before the decision that removes a peer.
@@ -38,36 +38,37 @@
 //	    the seat is unsound, or a newer generation       handed over
 //
 // Found and Recover begin as the only voter. A seat is a place among raft's servers, named
-// PEER/INCARNATION: each seat of a peer has an incarnation of its own, so that nothing that was meant
-// for a seat which was lost reaches the next one. The coordinator looks at the voters' rules (a pure
-// plan, voters.go) about once a second and takes one step at a time: the largest odd number up to
-// five of eligible live peers votes, and no step leaves the living without a majority.
+// PEER/INCARNATION: each seat of a peer has an incarnation of its own, so that nothing that was
+// meant for a seat which was lost reaches the next one. The coordinator looks at the voters' rules
+// (a pure plan, voters.go) about once a second and takes one step at a time: the largest odd number
+// up to five of eligible live peers votes, and no step leaves the living without a majority.
 //
 // A seat whose disk has less than was acknowledged, or something else, is unsound: it gives no vote
-// from that moment on, what is left of it is put aside, and the peer is seated anew (tenure.go). How
-// far each seat had acknowledged is known from its own mark on disk and from what others saw of it,
-// signed (marks.go). Replicas hold a rolling checksum against each other (compare.go).
+// from that moment on, what is left of it is put aside, and the peer is seated anew (tenure.go).
+// How far each seat had acknowledged is known from its own mark on disk and from what others saw of
+// it, signed (marks.go). Replicas hold a rolling checksum against each other (compare.go).
 //
 // # Whom a replica is fed by
 //
 // Everybody who does not coordinate follows the coordinator over one stream, voters too: raft tells
-// them late what has been committed. The stream begins with proof that its sender holds a seat; then
-// a snapshot if the follower is too far behind what the sender still has in memory, then entries, and
-// bookmarks that say who coordinates, who votes, and how far the voters have acknowledged. If the
-// coordinator cannot be reached, any voter will do. A ledger of a higher generation, which somebody
-// recovered elsewhere, replaces one's own only when it comes from a peer that proves its seat.
+// them late what has been committed. The stream begins with proof that its sender holds a seat;
+// then a snapshot if the follower is too far behind what the sender still has in memory, then
+// entries, and bookmarks that say who coordinates, who votes, and how far the voters have
+// acknowledged. If the coordinator cannot be reached, any voter will do. A ledger of a higher
+// generation, which somebody recovered elsewhere, replaces one's own only when it comes from a peer
+// that proves its seat.
 //
 // # How a coordinator is replaced
 //
 // Raft's own timers are slow, because an idle cluster should sleep. Who has a reason to think that
-// the coordinator is gone says so (SuspectLeader); the voters probe it, and ask each other (probe.go).
-// If a majority does not hear it, the one with the longest log asks for a permit and stands
-// (election.go). Raft alone decides who wins.
+// the coordinator is gone says so (SuspectLeader); the voters probe it, and ask each other
+// (probe.go). If a majority does not hear it, the one with the longest log asks for a permit and
+// stands (election.go). Raft alone decides who wins.
 //
 // # What it does not do
 //
 // It does not know what a decision means: package ledger does. It does not watch peers: Candidates,
-// Hint and SuspectLeader are told to it. It does not decide who is admitted, and trusts no role: only who
-// holds a seat in the committed configuration is believed (authority.go). It never begins a ledger
-// again by itself.
+// Hint and SuspectLeader are told to it. It does not decide who is admitted, and trusts no role:
+// only who holds a seat in the committed configuration is believed (authority.go). It never begins
+// a ledger again by itself.
 package quorum

@@ -11,14 +11,15 @@ import (
 )
 
 // Two voters that stand for election at the same moment may each get their own vote and no other;
-// raft tries again after its own patience, which is seconds. So a voter asks for a permit first: each
-// voter permits one at a time, and so at most one is permitted by a majority. One that is refused
-// tries again in a moment. This only keeps candidates apart: what counts is raft's vote.
+// raft tries again after its own patience, which is seconds. So a voter asks for a permit first:
+// each voter permits one at a time, and so at most one is permitted by a majority. One that is
+// refused tries again in a moment. This only keeps candidates apart: what counts is raft's vote.
 
 // permitTries is how often a voter asks for permits before it probes the leader anew.
 const permitTries = 4
 
-// permits is which server this voter permits to stand for election. The zero value is ready for use.
+// permits is which server this voter permits to stand for election. The zero value is ready for
+// use.
 type permits struct {
 	mu     sync.Mutex
 	holder string
@@ -46,8 +47,8 @@ func (s *permits) withdraw(server string) {
 	}
 }
 
-// mayAskPermit tells whether a peer may ask for a permit: for itself, if it votes, and in a term that
-// follows on what this voter knows.
+// mayAskPermit tells whether a peer may ask for a permit: for itself, if it votes, and in a term
+// that follows on what this voter knows.
 func (n *Node) mayAskPermit(s *seat, peer taskstate.PeerID, ask probeAsk) bool {
 	of, _, err := parseServer(ask.Permit)
 	if err != nil || of != peer || !n.Seated(peer) {
@@ -60,8 +61,8 @@ func (n *Node) mayAskPermit(s *seat, peer taskstate.PeerID, ask probeAsk) bool {
 	return true
 }
 
-// getPermit asks the other voters to permit this one to stand for election. It gives up when another
-// got so far, or the leader is heard.
+// getPermit asks the other voters to permit this one to stand for election. It gives up when
+// another got so far, or the leader is heard.
 func (n *Node) getPermit(ctx context.Context, s *seat, others []Voter, p patience) bool {
 	begin, me := time.Now().Add(p.way), s.self.server()
 	for range permitTries {
@@ -105,8 +106,9 @@ func (n *Node) permittedBy(ctx context.Context, s *seat, others []Voter, p patie
 	return false
 }
 
-// patience is how long a voter waits for others before and in an election. Up to a round trip of 75 ms it is what Timings say; beyond, it
-// grows with the round trip, so that a living coordinator is not taken for a dead one, nor a question for one that nobody answers.
+// patience is how long a voter waits for others before and in an election. Up to a round trip of 75
+// ms it is what Timings say; beyond, it grows with the round trip, so that a living coordinator is
+// not taken for a dead one, nor a question for one that nobody answers.
 type patience struct {
 	leader time.Duration // for the leader to say that it lives
 	voter  time.Duration // for another voter to say whether it hears the leader, which it asks itself
@@ -120,11 +122,13 @@ const (
 	rankStep = 75 * time.Millisecond
 	// standPause is pause on fast links: long enough for another one to be elected.
 	permitPause = 40 * time.Millisecond
-	// farthest bounds what a measured round trip counts for: one that is longer was measured while the machine slept.
+	// farthest bounds what a measured round trip counts for: one that is longer was measured while
+	// the machine slept.
 	farthest = time.Second
 )
 
-// patienceFor is that of voters whose longest round trip is rtt. A question takes one, and another to open a stream for it.
+// patienceFor is that of voters whose longest round trip is rtt. A question takes one, and another
+// to open a stream for it.
 func patienceFor(t Timings, rtt time.Duration) patience {
 	h, rtt := t.Heartbeat, min(rtt, farthest)
 	leader := max(h, h/2+2*rtt)

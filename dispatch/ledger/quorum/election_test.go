@@ -48,7 +48,8 @@ func TestAWordAboutAnEarlierTermBindsNobody(t *testing.T) {
 	}
 }
 
-// However questions and withdrawals interleave within one while, no two are let by a majority at the same time.
+// However questions and withdrawals interleave within one while, no two are let by a majority at
+// the same time.
 func TestNoTwoAreLetByAMajority(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 5).Draw(t, "voters")

@@ -29,7 +29,8 @@ func (n *Node) Replay(index uint64, vs ...Voter) { n.setVoters(index, vs) }
 // firstSeat draws the incarnation that tests give their seats.
 func firstSeat() taskstate.Incarnation { return "1" }
 
-// Corrupt makes the replica another one without anybody's decision, as a bad memory does: it has the oldest job no more.
+// Corrupt makes the replica another one without anybody's decision, as a bad memory does: it has
+// the oldest job no more.
 func (n *Node) Corrupt() error {
 	b, err := n.rep.Encode()
 	if err != nil {

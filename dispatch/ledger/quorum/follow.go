@@ -33,8 +33,8 @@ type syncState struct {
 	at   time.Time        // when the last frame came
 }
 
-// InSync tells whether this peer's copy is current: it coordinates itself, or follows somebody and has caught up. at is when it last
-// was known to be (zero: never).
+// InSync tells whether this peer's copy is current: it coordinates itself, or follows somebody and
+// has caught up. at is when it last was known to be (zero: never).
 func (n *Node) InSync() (ok bool, at time.Time) {
 	if n.lead.Load() != nil {
 		return true, time.Now()
@@ -45,8 +45,9 @@ func (n *Node) InSync() (ok bool, at time.Time) {
 	return n.sync.ok && n.sync.from != "" && n.coord != "" && fresh, n.sync.at
 }
 
-// runFollow keeps the replica current until ctx ends: from the coordinator if it can be reached, otherwise from any voter. A voter
-// follows the coordinator too – raft tells it late what has been committed – and the one that coordinates follows nobody.
+// runFollow keeps the replica current until ctx ends: from the coordinator if it can be reached,
+// otherwise from any voter. A voter follows the coordinator too – raft tells it late what has been
+// committed – and the one that coordinates follows nobody.
 func (n *Node) runFollow(ctx context.Context) {
 	avoid := map[taskstate.PeerID]time.Time{}
 	backoff := backoffMin
@@ -78,8 +79,9 @@ func (n *Node) runFollow(ctx context.Context) {
 	}
 }
 
-// followAny follows the best of the targets that answers, until that ends. err is nil if the replica was current meanwhile, errElsewhere
-// if it ended because there is somebody better, and otherwise that of the last one tried.
+// followAny follows the best of the targets that answers, until that ends. err is nil if the
+// replica was current meanwhile, errElsewhere if it ended because there is somebody better, and
+// otherwise that of the last one tried.
 func (n *Node) followAny(ctx context.Context, avoid map[taskstate.PeerID]time.Time) (asked int, err error) {
 	targets := n.targets(avoid)
 	err = errAimless
@@ -109,8 +111,9 @@ func (n *Node) forgetCoordinator() {
 	}
 }
 
-// targets lists whom to follow, best first: who has a ledger of a higher generation, whom raft takes for leader, whom gossip names in a newer epoch, the coordinator as it is
-// known, the other voters in random order, whoever else might know. Those in avoid come last.
+// targets lists whom to follow, best first: who has a ledger of a higher generation, whom raft
+// takes for leader, whom gossip names in a newer epoch, the coordinator as it is known, the other
+// voters in random order, whoever else might know. Those in avoid come last.
 func (n *Node) targets(avoid map[taskstate.PeerID]time.Time) []taskstate.PeerID {
 	out := n.newerLedgers() // even a coordinator looks there: its ledger may be one that others have given up
 	if n.lead.Load() != nil {
@@ -168,8 +171,8 @@ func avoided(avoid map[taskstate.PeerID]time.Time, peer taskstate.PeerID, now ti
 	return time.Time{}
 }
 
-// better tells whether there is now somebody better to follow than peer: the leader as raft sees it, the coordinator, or whom gossip
-// takes for a newer one. Not one that failed a moment ago.
+// better tells whether there is now somebody better to follow than peer: the leader as raft sees
+// it, the coordinator, or whom gossip takes for a newer one. Not one that failed a moment ago.
 func (n *Node) better(peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Time) bool {
 	newer := n.newerLedgers()
 	switch {
@@ -198,7 +201,8 @@ func (n *Node) better(peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Tim
 	return ts[0] == n.coord || ts[0] == n.hint && n.epoch.Less(n.hintEpoch)
 }
 
-// follow takes entries from one peer until the stream breaks or there is somebody better. ok tells whether it caught up.
+// follow takes entries from one peer until the stream breaks or there is somebody better. ok tells
+// whether it caught up.
 func (n *Node) follow(ctx context.Context, peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Time) (ok bool, err error) {
 	sctx, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
@@ -262,7 +266,8 @@ func (n *Node) addContacts(peers []taskstate.PeerID) {
 	}
 }
 
-// setContacts remembers the voters on disk, so that this peer finds the flock again after a restart.
+// setContacts remembers the voters on disk, so that this peer finds the flock again after a
+// restart.
 func (n *Node) setContacts(vs []Voter) {
 	peers := slices.DeleteFunc(peersOf(vs), func(p taskstate.PeerID) bool { return p == n.cfg.Self })
 	n.mu.Lock()

@@ -12,7 +12,8 @@ import (
 	"covey/taskstate"
 )
 
-// handleFollow serves one follower until it goes away, falls too far behind, or this peer no longer votes.
+// handleFollow serves one follower until it goes away, falls too far behind, or this peer no longer
+// votes.
 func (n *Node) handleFollow(peer string, c connT) {
 	defer c.Close()
 	_ = c.SetReadDeadline(time.Now().Add(followTimeout))
@@ -109,7 +110,8 @@ func (n *Node) votes(s *seat) bool {
 	return n.seat == s && s.unsound.Load() == nil && slices.ContainsFunc(n.voters, func(v Voter) bool { return v.Voting && s.is(v) })
 }
 
-// serve sends what is new, all that has gathered while the last write was under way in one go, and then waits for more.
+// serve sends what is new, all that has gathered while the last write was under way in one go, and
+// then waits for more.
 func (f *feeder) serve(h followHello, gone <-chan struct{}) error {
 	// At once, so that nobody waits long for a voter that is not there any more.
 	if err := f.send(followFrame{Seats: f.n.authority.seats.Proof()}); err != nil {
@@ -143,7 +145,8 @@ func (f *feeder) serve(h followHello, gone <-chan struct{}) error {
 	}
 }
 
-// begin resumes the follower where it stands, or sends a snapshot if it is of another generation or too far behind.
+// begin resumes the follower where it stands, or sends a snapshot if it is of another generation or
+// too far behind.
 func (f *feeder) begin(h followHello) error {
 	if h.Generation == f.seat.generation {
 		f.cursor = h.Index
@@ -186,7 +189,8 @@ func (f *feeder) parts(b []byte) error {
 	return nil
 }
 
-// step sends one round: entries, then, when there are none left, synced and a bookmark if they are due.
+// step sends one round: entries, then, when there are none left, synced and a bookmark if they are
+// due.
 func (f *feeder) step() (more bool, err error) {
 	mark := f.n.mark() // before the entries: it must not promise what is not sent yet
 	items, ok := f.n.ring.after(f.cursor, partBytes)
@@ -248,15 +252,16 @@ func peersOf(vs []Voter) []taskstate.PeerID {
 	return out
 }
 
-// A snapshot is the whole state, encoded anew for each who needs one. An honest peer needs one when it is new, or was away for long,
-// or cannot keep up; one that asks again and again would keep this peer busy with nothing else.
+// A snapshot is the whole state, encoded anew for each who needs one. An honest peer needs one when
+// it is new, or was away for long, or cannot keep up; one that asks again and again would keep this
+// peer busy with nothing else.
 const (
 	snapshotBurst = 8               // to one peer, before
 	snapshotEvery = 2 * time.Second // one more in so long
 )
 
-// servingLimits counts who is served. A peer has few places of the many: one that opens stream after
-// stream leaves room for the others.
+// servingLimits counts who is served. A peer has few places of the many: one that opens stream
+// after stream leaves room for the others.
 type servingLimits struct {
 	mu   sync.Mutex
 	all  int

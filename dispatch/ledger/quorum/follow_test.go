@@ -115,7 +115,8 @@ func TestASilentCoordinatorIsLeftForTheOneGossipNames(t *testing.T) {
 	})
 }
 
-// A stream that is opened to a machine that is gone, over a connection that nobody has found broken yet, is no refusal: it is silent.
+// A stream that is opened to a machine that is gone, over a connection that nobody has found broken
+// yet, is no refusal: it is silent.
 func TestAFollowerDoesNotWaitLongForAVoterThatIsNotThereAnyMore(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *flock) {
 		fl.grow(3, "a", "b", "c", "d")

@@ -9,7 +9,8 @@ import (
 	"covey/taskstate"
 )
 
-// FollowProtocol feeds a peer's replica from a voter: a snapshot if it must be, then entries as they are applied.
+// FollowProtocol feeds a peer's replica from a voter: a snapshot if it must be, then entries as
+// they are applied.
 const FollowProtocol = "/covey/follow/1"
 
 // followHello opens a stream: what the follower has. Generation 0 has nothing.
@@ -18,7 +19,8 @@ type followHello struct {
 	Index      uint64 `cbor:"2,keyasint"`
 	Cluster    string `cbor:"3,keyasint,omitempty"`
 	Copy       bool   `cbor:"4,keyasint,omitempty"` // only a snapshot, of whatever this peer has: to recover the ledger from it
-	// Seats is the newest record of who holds a seat the follower knows: the voter it asks may lack the proof of its own.
+	// Seats is the newest record of who holds a seat the follower knows: the voter it asks may lack
+	// the proof of its own.
 	Seats []admission.Seats `cbor:"5,keyasint,omitempty"`
 	Marks []mark.Signed     `cbor:"6,keyasint,omitempty"` // how far the voters had acknowledged, as this follower can prove
 }
@@ -30,7 +32,8 @@ type followFrame struct {
 	Synced bool          `cbor:"3,keyasint,omitempty"` // everything this voter had when asked has been sent
 	Mark   *bookmark     `cbor:"4,keyasint,omitempty"`
 	Refuse *followRefuse `cbor:"5,keyasint,omitempty"`
-	// Seats comes with the first frame, which has nothing else: the proof that who sends it holds a seat.
+	// Seats comes with the first frame, which has nothing else: the proof that who sends it holds a
+	// seat.
 	Seats []admission.Seats `cbor:"6,keyasint,omitempty"`
 }
 
@@ -41,7 +44,8 @@ type snapshotPart struct {
 	Last  bool   `cbor:"3,keyasint,omitempty"`
 }
 
-// bookmark says where the voter stands: sent on every change of coordinator or voters, and at least every Timings.Bookmark.
+// bookmark says where the voter stands: sent on every change of coordinator or voters, and at least
+// every Timings.Bookmark.
 type bookmark struct {
 	Index       uint64           `cbor:"1,keyasint"`
 	Coordinator taskstate.PeerID `cbor:"2,keyasint,omitempty"` // "" while this voter knows of none

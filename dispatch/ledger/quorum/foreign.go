@@ -13,7 +13,8 @@ import (
 	"covey/taskstate"
 )
 
-// foreign is what was heard of a ledger of a higher generation than one's own: somebody recovered it elsewhere.
+// foreign is what was heard of a ledger of a higher generation than one's own: somebody recovered
+// it elsewhere.
 type foreign struct {
 	generation uint64
 	peers      []taskstate.PeerID // who said so, or was named by them; whom to ask for it
@@ -22,7 +23,8 @@ type foreign struct {
 // maxForeign bounds the peers remembered to ask for a newer ledger.
 const maxForeign = 8
 
-// Foreign is the highest generation this peer has heard of that is above its own, 0 if none: somebody recovered the ledger elsewhere.
+// Foreign is the highest generation this peer has heard of that is above its own, 0 if none:
+// somebody recovered the ledger elsewhere.
 func (n *Node) Foreign() uint64 {
 	own := n.Generation()
 	n.mu.Lock()
@@ -33,8 +35,9 @@ func (n *Node) Foreign() uint64 {
 	return n.foreign.generation
 }
 
-// reportForeign hears that a peer belongs to a higher generation. It is a hint about whom to ask: the own ledger is set aside once the
-// newer one was received from a peer that may vote, not before.
+// reportForeign hears that a peer belongs to a higher generation. It is a hint about whom to ask:
+// the own ledger is set aside once the newer one was received from a peer that may vote, not
+// before.
 func (n *Node) reportForeign(peer taskstate.PeerID, generation uint64, others ...taskstate.PeerID) {
 	own := n.Generation()
 	if generation <= own || own == 0 || n.generationBeyond(peer, generation) {
@@ -76,8 +79,8 @@ func (n *Node) newerLedgers() []taskstate.PeerID {
 	return out
 }
 
-// forgetNewer: the peer was asked, and had no newer ledger, or did not answer. If it is named again it
-// is asked again.
+// forgetNewer: the peer was asked, and had no newer ledger, or did not answer. If it is named again
+// it is asked again.
 func (n *Node) forgetNewer(peer taskstate.PeerID) {
 	own := n.Generation()
 	n.mu.Lock()
@@ -87,7 +90,8 @@ func (n *Node) forgetNewer(peer taskstate.PeerID) {
 	}
 }
 
-// adopt takes a snapshot. One of a higher generation than ours comes from a recovered ledger: ours is set aside.
+// adopt takes a snapshot. One of a higher generation than ours comes from a recovered ledger: ours
+// is set aside.
 func (n *Node) adopt(from taskstate.PeerID, st *ledger.State) error {
 	n.life.Lock()
 	defer n.life.Unlock()
@@ -107,8 +111,8 @@ func (n *Node) adopt(from taskstate.PeerID, st *ledger.State) error {
 	return nil
 }
 
-// setAside moves this peer's ledger to a side folder, for whoever wants to look, and gives up its seat. The replica stays as it is
-// until it is replaced. The caller holds life.
+// setAside moves this peer's ledger to a side folder, for whoever wants to look, and gives up its
+// seat. The replica stays as it is until it is replaced. The caller holds life.
 func (n *Node) setAside(generation uint64) error {
 	side, err := n.sideFolder(generation)
 	if err != nil {

@@ -65,8 +65,9 @@ func (f *fsm) StoreConfiguration(index uint64, c raft.Configuration) {
 	f.n.setVoters(index, votersOf(c))
 }
 
-// Snapshot implements raft.FSM. The replica may be ahead of raft here: it took committed entries from the coordinator's stream. The
-// snapshot then holds more than raft believes, and the entries that follow are skipped when they are applied to it.
+// Snapshot implements raft.FSM. The replica may be ahead of raft here: it took committed entries
+// from the coordinator's stream. The snapshot then holds more than raft believes, and the entries
+// that follow are skipped when they are applied to it.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	f.bytes.Store(0)
 	b, err := f.n.rep.Encode()
@@ -91,8 +92,8 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	return nil
 }
 
-// snapshotIfDue asks raft for a snapshot when enough has gathered, in a quiet moment if there is one: encoding the state holds up
-// what is being applied.
+// snapshotIfDue asks raft for a snapshot when enough has gathered, in a quiet moment if there is
+// one: encoding the state holds up what is being applied.
 func (f *fsm) snapshotIfDue(s *seat) {
 	b, quiet := f.bytes.Load(), time.Since(time.Unix(0, f.last.Load())) > time.Second
 	if b < snapshotBytes/4 || b < snapshotBytes && !quiet || !f.busy.CompareAndSwap(false, true) {

@@ -14,8 +14,8 @@ import (
 	"covey/dispatch/ledger/quorum"
 )
 
-// client is one caller that submits jobs of its own, one after the other, wherever somebody coordinates, and remembers which were
-// acknowledged and at which index.
+// client is one caller that submits jobs of its own, one after the other, wherever somebody
+// coordinates, and remembers which were acknowledged and at which index.
 type client struct {
 	acked map[int]uint64
 	tries int
@@ -41,8 +41,9 @@ func (c *client) run(ctx context.Context, from int, leader func() *bird) {
 	}
 }
 
-// Eight callers propose at once while coordinators are killed, cut off and restarted. Whatever was acknowledged is in every copy
-// afterwards, a repetition included; and all copies are equal to the byte.
+// Eight callers propose at once while coordinators are killed, cut off and restarted. Whatever was
+// acknowledged is in every copy afterwards, a repetition included; and all copies are equal to the
+// byte.
 func TestNoAcknowledgedDecisionIsLostWhateverHappensToCoordinators(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -17,10 +17,11 @@ import (
 	"covey/taskstate"
 )
 
-// seen is what this peer can prove about how far the voters had acknowledged: their own words, signed. They travel with the greetings of
-// raft's streams, before a vote can, with the questions among voters, and to followers and back. A voter whose folder was turned back, its
-// own mark and all, hears of it from the first one that knows better; and nobody who lies can stop a voter, because what counts against
-// it is its own signature.
+// seen is what this peer can prove about how far the voters had acknowledged: their own words,
+// signed. They travel with the greetings of raft's streams, before a vote can, with the questions
+// among voters, and to followers and back. A voter whose folder was turned back, its own mark and
+// all, hears of it from the first one that knows better; and nobody who lies can stop a voter,
+// because what counts against it is its own signature.
 type seen struct {
 	mu     sync.Mutex
 	book   mark.Book
@@ -34,7 +35,8 @@ const maxShown = MaxVoters + 3
 
 func (n *Node) bookPath() string { return filepath.Join(n.cfg.Dir, "marks") }
 
-// loadSeen reads what was known at the last start. A book that cannot be read is an empty one: others have theirs.
+// loadSeen reads what was known at the last start. A book that cannot be read is an empty one:
+// others have theirs.
 func (n *Node) loadSeen() {
 	b, err := os.ReadFile(n.bookPath())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +97,8 @@ func (n *Node) ownMark(s *seat) (mark.Signed, bool) {
 	return n.seen.signed, true
 }
 
-// showMarks is what this peer shows to others: its own mark, and what it saw of the voters of its ledger.
+// showMarks is what this peer shows to others: its own mark, and what it saw of the voters of its
+// ledger.
 func (n *Node) showMarks(s *seat) (out []mark.Signed) {
 	if own, ok := n.ownMark(s); ok {
 		out = append(out, own)
@@ -107,7 +110,8 @@ func (n *Node) showMarks(s *seat) (out []mark.Signed) {
 	return out[:min(len(out), maxShown)]
 }
 
-// learnMarks takes what another peer shows. A mark of this peer's own seat that is higher than its own says that its folder was turned back.
+// learnMarks takes what another peer shows. A mark of this peer's own seat that is higher than its
+// own says that its folder was turned back.
 func (n *Node) learnMarks(from taskstate.PeerID, shown []mark.Signed) {
 	if n.cfg.Verify == nil || len(shown) > maxShown {
 		return
@@ -129,7 +133,8 @@ func (n *Node) learnMarks(from taskstate.PeerID, shown []mark.Signed) {
 	}
 }
 
-// wantsMark tells whether a mark is of a voter of this peer's ledger, and news. A follower that knows no voters yet wants none.
+// wantsMark tells whether a mark is of a voter of this peer's ledger, and news. A follower that
+// knows no voters yet wants none.
 func (n *Node) wantsMark(m mark.Mark, generation uint64) bool {
 	if m.Generation != generation {
 		return false
@@ -175,11 +180,12 @@ func (n *Node) turnedBack(server string, generation uint64, shown []mark.Signed)
 	return false
 }
 
-// tellEvery is the least time between two rounds in which a voter tells the others how far it has acknowledged.
+// tellEvery is the least time between two rounds in which a voter tells the others how far it has
+// acknowledged.
 const tellEvery = 5 * time.Second
 
-// runTell tells the other voters how far this one has acknowledged, if it moved, until ctx ends: what raft's streams began with is old when
-// they have lasted.
+// runTell tells the other voters how far this one has acknowledged, if it moved, until ctx ends:
+// what raft's streams began with is old when they have lasted.
 func (n *Node) runTell(ctx context.Context) {
 	var told mark.Mark
 	for {
@@ -207,7 +213,8 @@ func (n *Node) tellMarks(ctx context.Context) {
 	wg.Wait()
 }
 
-// Marked is the highest entry that any voter of a generation is known here to have acknowledged, 0 if nothing is.
+// Marked is the highest entry that any voter of a generation is known here to have acknowledged, 0
+// if nothing is.
 func (n *Node) Marked(generation uint64) (index uint64) {
 	n.seen.mu.Lock()
 	defer n.seen.mu.Unlock()
@@ -217,7 +224,8 @@ func (n *Node) Marked(generation uint64) (index uint64) {
 	return index
 }
 
-// ahead tells whether a follower has more than this leader's log: entries that were decided and that the voters lost.
+// ahead tells whether a follower has more than this leader's log: entries that were decided and
+// that the voters lost.
 func (f *feeder) ahead(h followHello) bool {
 	s := f.seat
 	return h.Generation == s.generation && s.raft.State() == raft.Leader && f.n.lead.Load() != nil && h.Index > s.raft.LastIndex()

@@ -25,7 +25,8 @@ type memo struct {
 	Seat     uint64             `cbor:"1,keyasint,omitempty"` // generation of the ledger it votes in, 0 = it follows
 	Contacts []taskstate.PeerID `cbor:"2,keyasint,omitempty"`
 	Log      uint64             `cbor:"3,keyasint,omitempty"` // the seat's log holds everything up to here, on disk and committed
-	// Of the seat, or of the next one if there is none; "" in a memo of version 0.1, where it is that of the data folder.
+	// Of the seat, or of the next one if there is none; "" in a memo of version 0.1, where it is
+	// that of the data folder.
 	Incarnation taskstate.Incarnation `cbor:"4,keyasint,omitempty"`
 	Voters      []Voter               `cbor:"5,keyasint,omitempty"` // as this peer knew them last, for messages
 	Marked      bool                  `cbor:"7,keyasint,omitempty"` // there is a mark of how far the seat's log went
@@ -33,8 +34,9 @@ type memo struct {
 	Sum         uint32                `cbor:"8,keyasint,omitempty"` // CRC-32C of the memo without it; none in those of version 0.1
 }
 
-// logBound is how far the log of a seat reaches at least: what has been committed is never taken out of it again. A log that ends before
-// it was lost, and its owner must not vote as if it had never had it.
+// logBound is how far the log of a seat reaches at least: what has been committed is never taken
+// out of it again. A log that ends before it was lost, and its owner must not vote as if it had
+// never had it.
 type logBound struct {
 	generation uint64
 	index      uint64
@@ -64,7 +66,8 @@ func (n *Node) loadMemo() (memo, error) {
 	return m, nil
 }
 
-// withoutMemo puts a memo out of the way that is damaged, and goes on as if there were none: whose log is here, the mark and the log say.
+// withoutMemo puts a memo out of the way that is damaged, and goes on as if there were none: whose
+// log is here, the mark and the log say.
 func (n *Node) withoutMemo(damage error) (memo, error) {
 	aside := n.memoPath() + ".damaged"
 	if err := os.Rename(n.memoPath(), aside); err != nil {

@@ -27,15 +27,19 @@ type Config struct {
 	Dir         string                // belongs to the Node alone; created if absent
 	Mark        string                // file of the own mark (see package mark), best not in Dir, which may be turned back as a whole; "" is in Dir
 	Timings     Timings
-	// Candidates lists every admitted peer, dead ones too, for the voters' rules: whoever is not listed loses its vote. nil means
-	// that nobody but this peer ever votes. It is called about once a second while this peer leads, and must be quick.
+	// Candidates lists every admitted peer, dead ones too, for the voters' rules: whoever is not
+	// listed loses its vote. nil means that nobody but this peer ever votes. It is called about
+	// once a second while this peer leads, and must be quick.
 	Candidates func() []Candidate
-	// MayVote tells of peers that the own copy of the ledger does not know yet whether they are admitted with the role voter, for a peer
-	// that was away while others took over; nil knows none.
+	// MayVote tells of peers that the own copy of the ledger does not know yet whether they are
+	// admitted with the role voter, for a peer that was away while others took over; nil knows
+	// none.
 	MayVote func(taskstate.PeerID) bool
-	// Seats is who holds a seat, and the proof; it outlives restarts. nil keeps it in memory, unsigned.
+	// Seats is who holds a seat, and the proof; it outlives restarts. nil keeps it in memory,
+	// unsigned.
 	Seats *admission.SeatChain
-	// Sign signs for Self, and Verify proves what another peer signed; without them the voters keep no marks of each other (see seen).
+	// Sign signs for Self, and Verify proves what another peer signed; without them the voters keep
+	// no marks of each other (see seen).
 	Sign      func([]byte) ([]byte, error)
 	Verify    func(peer string, data, sig []byte) error
 	Refused   *Refusals // counts what no honest member says; nil counts nothing
@@ -67,8 +71,9 @@ func (t Timings) withDefaults() Timings {
 	}
 }
 
-// Node is a peer's part in the ledger: as a voter it runs raft, otherwise it follows a voter; its Replica is current either way.
-// Open, then Found or Follow if the folder is new, then Run, then Close.
+// Node is a peer's part in the ledger: as a voter it runs raft, otherwise it follows a voter; its
+// Replica is current either way. Open, then Found or Follow if the folder is new, then Run, then
+// Close.
 type Node struct {
 	cfg  Config
 	rep  *ledger.Replica
@@ -117,8 +122,8 @@ type Node struct {
 	compared    comparison
 }
 
-// Open prepares a Node from its folder: a voter takes its seat again, everybody has its copy of the ledger. Nothing is decided
-// or followed before Run.
+// Open prepares a Node from its folder: a voter takes its seat again, everybody has its copy of the
+// ledger. Nothing is decided or followed before Run.
 func Open(cfg Config) (*Node, error) {
 	cfg.Timings = cfg.Timings.withDefaults()
 	cfg.RingBytes = cmp.Or(cfg.RingBytes, 4<<20)
@@ -193,7 +198,8 @@ func (n *Node) restore() error {
 	return err
 }
 
-// Close ends the Node: its seat, its handlers, its files. Run must have returned. A copy of the ledger stays on disk.
+// Close ends the Node: its seat, its handlers, its files. Run must have returned. A copy of the
+// ledger stays on disk.
 func (n *Node) Close() error {
 	close(n.closing)
 	for _, p := range []string{RaftProtocol, FollowProtocol, VoterProtocol} {
@@ -233,9 +239,10 @@ func (n *Node) handle(protocol string, f func(string, connT)) {
 // Replica is this peer's copy of what was decided.
 func (n *Node) Replica() *ledger.Replica { return n.rep }
 
-// Run takes part until ctx ends: it coordinates when elected, follows otherwise, and keeps the copy on disk. lead is called in
-// its own goroutine once this peer's term is established – its barrier passed, its Lead entry applied – and must return when its
-// context ends, which is as soon as leadership is lost. Run waits for it.
+// Run takes part until ctx ends: it coordinates when elected, follows otherwise, and keeps the copy
+// on disk. lead is called in its own goroutine once this peer's term is established – its barrier
+// passed, its Lead entry applied – and must return when its context ends, which is as soon as
+// leadership is lost. Run waits for it.
 func (n *Node) Run(ctx context.Context, lead func(context.Context, taskstate.Epoch)) error {
 	var wg sync.WaitGroup
 	for _, f := range []func(context.Context){
@@ -250,7 +257,8 @@ func (n *Node) Run(ctx context.Context, lead func(context.Context, taskstate.Epo
 // kick wakes whoever decides whom to follow.
 func (n *Node) kick() { nudge(n.poke) }
 
-// Reconsider looks at the voters' rules, and at whom to follow, at once: call it when membership changed.
+// Reconsider looks at the voters' rules, and at whom to follow, at once: call it when membership
+// changed.
 func (n *Node) Reconsider() {
 	nudge(n.tendNow)
 	n.kick()

@@ -17,18 +17,20 @@ import (
 
 // Only a peer that needs the coordinator looks whether it lives. Raft's heartbeats are rare (see
 // raftTimers), because each wakes two processes up, and an idle cluster should sleep. What they are
-// for, noticing that a coordinator is gone, is done on evidence instead: a raft stream from it broke,
-// membership changed its verdict on a peer, or a call to it is not answered at once. Then each voter
-// probes the leader, and asks the other voters whether they hear it. If a majority does not, the one
-// among them with the longest log stands for election. Raft's own timers remain, as the last resort.
+// for, noticing that a coordinator is gone, is done on evidence instead: a raft stream from it
+// broke, membership changed its verdict on a peer, or a call to it is not answered at once. Then
+// each voter probes the leader, and asks the other voters whether they hear it. If a majority does
+// not, the one among them with the longest log stands for election. Raft's own timers remain, as
+// the last resort.
 //
 // Safety is raft's alone: the probe decides only who stands, and when.
 
 const (
-	// probeAgain is how soon a probe that could not be sent is sent again: a dying process loses its
-	// connections one after the other, and only the dial after that is refused.
+	// probeAgain is how soon a probe that could not be sent is sent again: a dying process loses
+	// its connections one after the other, and only the dial after that is refused.
 	probeAgain = 30 * time.Millisecond
-	// askLost is how often a peer without a seat asks the voters while nobody leads: what they have lost, for whoever wants to know.
+	// askLost is how often a peer without a seat asks the voters while nobody leads: what they have
+	// lost, for whoever wants to know.
 	askLost = 2 * time.Second
 	// probesAtOnce bounds the probes that are made for others at the same time.
 	probesAtOnce = 16
@@ -58,9 +60,10 @@ type probed struct {
 	probeAnswer
 }
 
-// judgeProbes tells from the answers of all other voters whether a voter with this log stands for election, and after how many others.
-// Everybody who has the same answers comes to the same order. A majority must be without a leader, as in raft's own pre-vote, so
-// that one broken link deposes nobody.
+// judgeProbes tells from the answers of all other voters whether a voter with this log stands for
+// election, and after how many others. Everybody who has the same answers comes to the same order.
+// A majority must be without a leader, as in raft's own pre-vote, so that one broken link deposes
+// nobody.
 func judgeProbes(self string, last uint64, others []probed) (stand bool, rank int) {
 	silent := 1
 	for _, o := range others {
@@ -114,7 +117,8 @@ func (n *Node) runSuspect(ctx context.Context) {
 		case alone || s.hasLeader():
 			seen = n.probeLeader(ctx, s)
 		}
-		// Raft goes on knowing a leader for seconds after its end: as long as nobody has seen it alive, it stays suspected.
+		// Raft goes on knowing a leader for seconds after its end: as long as nobody has seen it
+		// alive, it stays suspected.
 		if alone = s != nil && !(seen && s.hasLeader()); alone {
 			t.Reset(h + rand.N(h))
 		} else if s == nil && n.leaderless() {
@@ -212,8 +216,8 @@ func (n *Node) probeVoters(ctx context.Context, s *seat, voters []Voter, p patie
 	return out
 }
 
-// probe asks one voter, again if the question could not be sent. A refused dial is an answer: no process
-// is there.
+// probe asks one voter, again if the question could not be sent. A refused dial is an answer: no
+// process is there.
 func (n *Node) probe(ctx context.Context, peer taskstate.PeerID, ask probeAsk, limit time.Duration) (probeAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -260,8 +264,8 @@ func (n *Node) answerProbe(ctx context.Context, peer taskstate.PeerID, ask probe
 	return voterAnswer{Probe: &out}, nil
 }
 
-// hears tells whether the leader is heard from now. A voter that is asked by too many at once does not
-// look, and reports no leader missing.
+// hears tells whether the leader is heard from now. A voter that is asked by too many at once does
+// not look, and reports no leader missing.
 func (n *Node) hears(ctx context.Context, s *seat) bool {
 	leader, known := s.leader()
 	if !known {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Where two voters keep each other from standing, one of them tries again after a pause: that is rare, and at worst raft's own timers end it.
+// Where two voters keep each other from standing, one of them tries again after a pause: that is
+// rare, and at worst raft's own timers end it.
 func TestAnElectionOverSlowLinksTakesSomeRoundTrips(t *testing.T) {
 	for name, end := range map[string]func(fl *flock, id string){"killed": (*flock).kill, "cut off": (*flock).cutOff} {
 		t.Run(name, func(t *testing.T) {

@@ -23,8 +23,8 @@ const (
 // ErrTooLarge refuses a proposal that no entry can hold: hand in less at once.
 var ErrTooLarge = fmt.Errorf("more than %d MiB of decisions at once", maxEntryBytes>>20)
 
-// ErrOutcomeUnknown says that leadership was lost while a proposal was under way: it may or may not be decided. Ask the next
-// coordinator, or propose again what is harmless to repeat.
+// ErrOutcomeUnknown says that leadership was lost while a proposal was under way: it may or may not
+// be decided. Ask the next coordinator, or propose again what is harmless to repeat.
 var ErrOutcomeUnknown = errors.New("the coordinator changed while this was being decided; ask again")
 
 // leading is a term of this peer's own: established, not over.
@@ -52,8 +52,8 @@ type rawEntry struct {
 	Commands []cbor.RawMessage `cbor:"5,keyasint"`
 }
 
-// Propose implements Ledger. Calls that arrive while others are under way share the next entry. Beyond the errors of Ledger it fails
-// with ErrOutcomeUnknown and ErrTooLarge.
+// Propose implements Ledger. Calls that arrive while others are under way share the next entry.
+// Beyond the errors of Ledger it fails with ErrOutcomeUnknown and ErrTooLarge.
 func (n *Node) Propose(ctx context.Context, commands []ledger.Command) (uint64, []ledger.Result, error) {
 	l := n.lead.Load()
 	if l == nil {
@@ -116,7 +116,8 @@ type batch struct {
 	parts  []*proposal
 }
 
-// runProposals makes entries of proposals until ctx ends. Whatever gathers while inFlight entries are under way goes into the next.
+// runProposals makes entries of proposals until ctx ends. Whatever gathers while inFlight entries
+// are under way goes into the next.
 func (l *leading) runProposals(ctx context.Context, n *Node) {
 	under := make(chan batch, inFlight)
 	slots := make(chan struct{}, inFlight)
@@ -150,7 +151,8 @@ func (l *leading) runProposals(ctx context.Context, n *Node) {
 	l.refuse(n, held)
 }
 
-// propose hands raft an entry of first and what waits behind it. It returns the proposal that was too much, if any.
+// propose hands raft an entry of first and what waits behind it. It returns the proposal that was
+// too much, if any.
 func (l *leading) propose(n *Node, first *proposal) (b batch, held *proposal) {
 	b.parts = []*proposal{first}
 	commands, size := first.commands, first.bytes

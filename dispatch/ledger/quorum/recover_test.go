@@ -83,7 +83,8 @@ func TestOldVotersThatReturnSetTheirLedgerAsideAndFollow(t *testing.T) {
 		time.Sleep(time.Minute)
 		fl.recoverAt("c")
 		fl.insist(job(2))
-		// The two are a majority of the old voters, and may decide until they meet the new generation.
+		// The two are a majority of the old voters, and may decide until they meet the new
+		// generation.
 		for _, id := range []string{"a", "b"} {
 			fl.run(fl.start(id, "1"))
 			fl.see(id, "1", true)
@@ -373,7 +374,8 @@ func TestARecoveredStateGivesNoAttemptASecondTime(t *testing.T) {
 	if r := j.Slot(1); !r.Open || r.Attempt != 1 {
 		t.Errorf("what runs goes on as it is: %+v", r)
 	}
-	// A status of an assignment that was lost is of a task this ledger does not know, and never will.
+	// A status of an assignment that was lost is of a task this ledger does not know, and never
+	// will.
 	if _, _, _, st := s.Assigned(taskstate.Task(id, 4, 1)); st != taskstate.Retired {
 		t.Errorf("a lost attempt is %v, want retired", st)
 	}

@@ -12,8 +12,9 @@ type item struct {
 	More  bool   `cbor:"3,keyasint,omitempty"` // the next item goes on with the same entry
 }
 
-// ring holds the most recent entries, encoded, so that followers can be served and resumed without a snapshot. It is bounded by
-// bytes: what falls out at the old end raises the floor, and whoever asks from below it is too late.
+// ring holds the most recent entries, encoded, so that followers can be served and resumed without
+// a snapshot. It is bounded by bytes: what falls out at the old end raises the floor, and whoever
+// asks from below it is too late.
 type ring struct {
 	mu    sync.Mutex
 	limit int
@@ -56,7 +57,8 @@ func (r *ring) reset(index uint64) {
 	r.items, r.bytes, r.floor, r.last = nil, 0, index, index
 }
 
-// after returns entries above index, at most about limit bytes of them. ok is false if some are no longer there.
+// after returns entries above index, at most about limit bytes of them. ok is false if some are no
+// longer there.
 func (r *ring) after(index uint64, limit int) (items []item, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -44,7 +44,8 @@ func (fl *flock) newest(id, pattern string) string {
 	return files[len(files)-1]
 }
 
-// A voter whose log has one flipped bit anywhere starts, decides nothing with what the bit made of it, and has everything again soon.
+// A voter whose log has one flipped bit anywhere starts, decides nothing with what the bit made of
+// it, and has everything again soon.
 func TestAFlippedBitInAVotersLogIsNoticedWhereverItIs(t *testing.T) {
 	for seed := range uint64(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

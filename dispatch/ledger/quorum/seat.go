@@ -25,9 +25,10 @@ const (
 	snapshotEntries = 16 << 10
 	snapshotBytes   = 32 << 20
 	raftTimeout     = 5 * time.Second // for raft to send or hear one message
-	// noPipeline makes raft wait for each answer before it sends more to a voter; what gathers meanwhile goes together. Its pipeline
-	// can block for good when a voter refuses an entry while two more are on their way (raft 1.8.0): nobody reads the answers any more,
-	// the sender waits for room, and shutdown waits for the sender.
+	// noPipeline makes raft wait for each answer before it sends more to a voter; what gathers
+	// meanwhile goes together. Its pipeline can block for good when a voter refuses an entry while
+	// two more are on their way (raft 1.8.0): nobody reads the answers any more, the sender waits
+	// for room, and shutdown waits for the sender.
 	noPipeline      = 1
 	ringIdle        = 64 << 10 // recent entries kept by a peer that serves no followers, in bytes
 	shutdownTimeout = 10 * time.Second
@@ -63,8 +64,8 @@ func (n *Node) seatDir(generation uint64) string {
 	return filepath.Join(n.cfg.Dir, fmt.Sprintf("raft-%d", generation))
 }
 
-// openSeat starts raft from its folder. With first, the folder is new and first is the first entry of a new ledger, whose only voter
-// is this peer. The caller holds life.
+// openSeat starts raft from its folder. With first, the folder is new and first is the first entry
+// of a new ledger, whose only voter is this peer. The caller holds life.
 func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 	s := &seat{generation: generation, self: Voter{Peer: n.cfg.Self, Incarnation: n.SeatIncarnation(), Voting: true}, opened: time.Now(), config: newConfigLock()}
 	s.fsm = &fsm{n: n, generation: generation}
@@ -152,7 +153,8 @@ func soundState(snapshot []byte) error {
 
 func (n *Node) markPath() string { return cmp.Or(n.cfg.Mark, filepath.Join(n.cfg.Dir, "mark")) }
 
-// checkLog refuses a log that has less than it is known to have had, and has its mark kept from now on.
+// checkLog refuses a log that has less than it is known to have had, and has its mark kept from now
+// on.
 func (n *Node) checkLog(s *seat, snaps raft.SnapshotStore) error {
 	p := store.Promise{File: n.markPath(), Self: mark.Mark{Server: s.self.server(), Generation: s.generation}, Decided: s.fsm.decided.Load}
 	n.mu.Lock()
@@ -186,23 +188,26 @@ func (n *Node) raftConfig(s *seat) *raft.Config {
 	return c
 }
 
-// commitTimeout is how soon an idle leader tells the other voters what has been committed. It need not be soon: their replicas
-// follow the coordinator's stream (see runFollow), and an election commits by itself.
+// commitTimeout is how soon an idle leader tells the other voters what has been committed. It need
+// not be soon: their replicas follow the coordinator's stream (see runFollow), and an election
+// commits by itself.
 const commitTimeout = 4 * time.Second
 
-// Raft's own timers are slower than Timings say: whoever has a reason to ask whether the coordinator lives asks it directly, in the time
-// that Timings say (see probe.go), and raft's timers are left with what nobody had a reason to ask about. At 300/300/200 ms a leader
-// sends each voter a heartbeat every 0.75 to 1.5 s (see relax) and gives up after two seconds without a majority, still before its
-// peer calls a job HELD (3 s); a voter stands by itself after 2.25 to 4.5 s. Slower would save little: what is left wakes a coordinator up
-// five times a second, of about 25.
+// Raft's own timers are slower than Timings say: whoever has a reason to ask whether the
+// coordinator lives asks it directly, in the time that Timings say (see probe.go), and raft's
+// timers are left with what nobody had a reason to ask about. At 300/300/200 ms a leader sends each
+// voter a heartbeat every 0.75 to 1.5 s (see relax) and gives up after two seconds without a
+// majority, still before its peer calls a job HELD (3 s); a voter stands by itself after 2.25 to
+// 4.5 s. Slower would save little: what is left wakes a coordinator up five times a second, of
+// about 25.
 func raftTimers(t Timings) (heartbeat, election, lease time.Duration) {
 	lease = 10 * t.Lease
 	heartbeat = max(15*t.Heartbeat/2, lease) // raft demands that a voter's patience is no shorter than the lease, and an election no shorter than that
 	return heartbeat, max(15*t.Election/2, heartbeat), lease
 }
 
-// bootstrap writes the two entries a ledger begins with: its configuration, this peer alone, and its first decision. Alone, what is
-// on this disk is committed.
+// bootstrap writes the two entries a ledger begins with: its configuration, this peer alone, and
+// its first decision. Alone, what is on this disk is committed.
 func (s *seat) bootstrap(conf *raft.Config, snaps raft.SnapshotStore, first []byte) error {
 	id := s.self.server()
 	conf0 := raft.Configuration{Servers: []raft.Server{{Suffrage: raft.Voter, ID: raft.ServerID(id), Address: raft.ServerAddress(id)}}}
@@ -227,12 +232,13 @@ func (s *seat) observe(n *Node) {
 			n.leaderMoved(s)
 		}
 	}()
-	// The observer never blocks raft; a dropped notice is made up for by the next look, a second later.
+	// The observer never blocks raft; a dropped notice is made up for by the next look, a second
+	// later.
 	s.closeWatch = func() { s.raft.DeregisterObserver(s.watch); close(ch); <-s.watched }
 }
 
-// settle looks at the configuration on disk: it tells Voters something to begin with, and a lone voter need not wait for anybody's
-// heartbeat before it stands for election.
+// settle looks at the configuration on disk: it tells Voters something to begin with, and a lone
+// voter need not wait for anybody's heartbeat before it stands for election.
 func (s *seat) settle(n *Node) {
 	f := s.raft.GetConfiguration()
 	if f.Error() != nil {
@@ -261,7 +267,8 @@ func (s *seat) elect() {
 // is tells whether v is this server.
 func (s *seat) is(v Voter) bool { return v.Peer == s.self.Peer && v.Incarnation == s.self.Incarnation }
 
-// leader is the server raft believes to lead. One that waits for its own disk does not, whatever raft believes.
+// leader is the server raft believes to lead. One that waits for its own disk does not, whatever
+// raft believes.
 func (s *seat) leader() (taskstate.PeerID, bool) {
 	_, id := s.raft.LeaderWithID()
 	peer, _, err := parseServer(string(id))
@@ -290,7 +297,8 @@ func (n *Node) closeSeat() error {
 	return err
 }
 
-// shutdown stops raft and waits for it, within reason: a goroutine of raft's that never ends must not keep a peer from stopping.
+// shutdown stops raft and waits for it, within reason: a goroutine of raft's that never ends must
+// not keep a peer from stopping.
 func (s *seat) shutdown() error {
 	done := make(chan error, 1)
 	go func() { done <- s.raft.Shutdown().Error() }()
@@ -331,8 +339,8 @@ func (n *Node) seatTakenAway() bool {
 	return time.Since(s.opened) > seatPatience
 }
 
-// holds tells whether the seat's own log has it as a server still, for all that a committed configuration at index can say: one that
-// the log has gone beyond is history.
+// holds tells whether the seat's own log has it as a server still, for all that a committed
+// configuration at index can say: one that the log has gone beyond is history.
 func (s *seat) holds(index uint64) bool {
 	return index <= s.raft.CommitIndex() && slices.ContainsFunc(votersOf(s.raft.GetConfiguration().Configuration()), s.is)
 }

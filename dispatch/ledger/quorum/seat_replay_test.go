@@ -7,8 +7,8 @@ import (
 	"covey/dispatch/ledger/quorum"
 )
 
-// A voter that replays its log hears of every configuration there ever was, also of those from before its time. It once believed
-// the first it heard for a moment, and deleted its log.
+// A voter that replays its log hears of every configuration there ever was, also of those from
+// before its time. It once believed the first it heard for a moment, and deleted its log.
 func TestAVoterThatReplaysAConfigurationFromBeforeItsTimeKeepsItsSeatAndItsLog(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *flock) {
 		fl.grow(3, "a", "b", "c")

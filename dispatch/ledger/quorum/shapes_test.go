@@ -62,7 +62,8 @@ func TestEveryShapeIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// A field this program does not know is said by a newer one, and may mean that nothing else is as it seems: it is never passed over.
+// A field this program does not know is said by a newer one, and may mean that nothing else is as
+// it seems: it is never passed over.
 func TestAFieldFromTheFutureIsRefusedAndNotPassedOver(t *testing.T) {
 	for name, v := range shapes() {
 		var fields map[int]cbor.RawMessage

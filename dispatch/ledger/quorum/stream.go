@@ -18,8 +18,9 @@ import (
 // RaftProtocol carries raft's own messages between voters.
 const RaftProtocol = "/covey/raft/1"
 
-// raftHello comes before raft's bytes on every stream. It names both servers, so that nobody answers for a disk that was lost, and the
-// generation, so that ledgers of two generations never exchange a vote.
+// raftHello comes before raft's bytes on every stream. It names both servers, so that nobody
+// answers for a disk that was lost, and the generation, so that ledgers of two generations never
+// exchange a vote.
 type raftHello struct {
 	Generation uint64 `cbor:"1,keyasint"`
 	From       string `cbor:"2,keyasint"`
@@ -73,7 +74,8 @@ func newStreamLayer(n dialer, generation uint64, self Voter, foreign func(taskst
 	}
 }
 
-// Dial implements raft.StreamLayer. Raft's own connections to itself (see seat.elect) stay in memory.
+// Dial implements raft.StreamLayer. Raft's own connections to itself (see seat.elect) stay in
+// memory.
 func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	if string(address) == s.self.server() {
 		return s.dialSelf()
@@ -97,8 +99,8 @@ func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 	return s.keep(c)
 }
 
-// greet is the dialling side of the hello. The answer is one small frame, and raft says nothing before it is asked: no byte
-// of raft's is swallowed by the reader's buffer.
+// greet is the dialling side of the hello. The answer is one small frame, and raft says nothing
+// before it is asked: no byte of raft's is swallowed by the reader's buffer.
 func (s *streamLayer) greet(c net.Conn, peer taskstate.PeerID, to string) error {
 	h := raftHello{Generation: s.generation, From: s.self.server(), To: to}
 	if s.show != nil {
@@ -214,7 +216,8 @@ func (k *keptConn) Close() error {
 // errNoSeat answers whoever sends raft messages to a peer that holds no vote.
 var errNoSeat = errors.New("this peer is not a voter")
 
-// handleRaft is the accepting side of the hello. It returns when raft has taken over the stream or it was refused.
+// handleRaft is the accepting side of the hello. It returns when raft has taken over the stream or
+// it was refused.
 func (n *Node) handleRaft(peer string, c net.Conn) {
 	_ = c.SetDeadline(time.Now().Add(raftHelloTimeout))
 	var h raftHello
@@ -239,7 +242,8 @@ func (n *Node) handleRaft(peer string, c net.Conn) {
 	_ = s.stream.offer(c)
 }
 
-// admitRaft checks a hello: same generation, meant for this life of this peer, and from a peer that may vote.
+// admitRaft checks a hello: same generation, meant for this life of this peer, and from a peer that
+// may vote.
 func (n *Node) admitRaft(peer string, h raftHello) (*seat, error) {
 	s := n.currentSeat()
 	if s == nil {

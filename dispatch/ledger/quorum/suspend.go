@@ -8,8 +8,9 @@ import (
 	"covey/taskstate"
 )
 
-// suspension is a time in which this peer takes no part in deciding, whatever seat it has: another peer goes by the same key, and until a
-// person has settled which is the right one, none of the two votes or leads. Guarded by Node.mu.
+// suspension is a time in which this peer takes no part in deciding, whatever seat it has: another
+// peer goes by the same key, and until a person has settled which is the right one, none of the two
+// votes or leads. Guarded by Node.mu.
 type suspension struct {
 	on   bool
 	seat uint64 // generation of the seat that waits, 0 if there is none
@@ -18,7 +19,8 @@ type suspension struct {
 // errSuspended answers whoever would have this peer take part in deciding meanwhile.
 var errSuspended = errors.New("this peer takes no part in deciding: another one goes by the same key")
 
-// Suspend closes this peer's seat, if it has one, until Resume: it gives no vote, leads nothing, and follows. What is on disk stays as it is.
+// Suspend closes this peer's seat, if it has one, until Resume: it gives no vote, leads nothing,
+// and follows. What is on disk stays as it is.
 func (n *Node) Suspend() error {
 	n.life.Lock()
 	defer n.life.Unlock()

@@ -19,9 +19,10 @@ import (
 	"covey/taskstate"
 )
 
-// tenure is this peer's place among the servers of the ledger from seat to seat. Each seat has an incarnation of its own: it is part of the
-// server's name, so that what was sent to a seat that was lost, or given up, never reaches the one after it. It has nothing to do with the
-// incarnation of the worker's journal. Guarded by Node.mu, but for bad.
+// tenure is this peer's place among the servers of the ledger from seat to seat. Each seat has an
+// incarnation of its own: it is part of the server's name, so that what was sent to a seat that was
+// lost, or given up, never reaches the one after it. It has nothing to do with the incarnation of
+// the worker's journal. Guarded by Node.mu, but for bad.
 type tenure struct {
 	inc    taskstate.Incarnation     // of the seat, or of the next one
 	lost   *Loss                     // the seat this peer had to give up, until it is one of the voters again, or its old place is gone
@@ -54,8 +55,8 @@ func drawIncarnation() taskstate.Incarnation {
 // begin takes over what the memo says.
 func (t *tenure) begin(m memo) { t.inc, t.lost, t.marked = m.Incarnation, m.Lost, m.Marked }
 
-// SeatIncarnation is that of this peer's seat, or of the one it would take: others must know it to make this peer a voter. Reseated is
-// closed when it changes.
+// SeatIncarnation is that of this peer's seat, or of the one it would take: others must know it to
+// make this peer a voter. Reseated is closed when it changes.
 func (n *Node) SeatIncarnation() taskstate.Incarnation {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -108,8 +109,9 @@ func (n *Node) heardOfLoss(peer taskstate.PeerID, l *Loss) {
 // maxLossText bounds what others say about their losses.
 const maxLossText = 2 << 10
 
-// Losses are the voters that had to give up their seats, because their disks lost what they had acknowledged, and have no other yet; this
-// peer's own among them. Without them too few may be left to decide.
+// Losses are the voters that had to give up their seats, because their disks lost what they had
+// acknowledged, and have no other yet; this peer's own among them. Without them too few may be left
+// to decide.
 func (n *Node) Losses() (out []Loss) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -139,9 +141,10 @@ func (n *Node) redraw() {
 	n.reseated.fire()
 }
 
-// seatUnsound is for whoever finds, in any goroutine, that the log of a seat cannot be believed. The seat gives no vote, leads no more and
-// acknowledges nothing from this moment on. It is given up for good a moment later, on disk as well (see loseSeat), and the coordinator, if
-// the others can elect one, seats this peer anew, with an empty log that is brought up to date.
+// seatUnsound is for whoever finds, in any goroutine, that the log of a seat cannot be believed.
+// The seat gives no vote, leads no more and acknowledges nothing from this moment on. It is given
+// up for good a moment later, on disk as well (see loseSeat), and the coordinator, if the others
+// can elect one, seats this peer anew, with an empty log that is brought up to date.
 func (n *Node) seatUnsound(s *seat, why error) {
 	u, ok := why.(*store.Unsound) //nolint:errorlint // not one that is wrapped: what is around it would be lost
 	if !ok {
@@ -160,7 +163,8 @@ func (n *Node) seatUnsound(s *seat, why error) {
 	nudge(n.tenure.bad)
 }
 
-// keepTenure gives up a seat that was found to be unsound, forgets a loss that was made good, and remembers the voters for messages.
+// keepTenure gives up a seat that was found to be unsound, forgets a loss that was made good, and
+// remembers the voters for messages.
 func (n *Node) keepTenure() {
 	n.mu.Lock()
 	news := n.votersIndex > n.tenure.noted
@@ -187,8 +191,8 @@ func (n *Node) keepTenure() {
 	n.kick()
 }
 
-// loseSeat gives up a seat, open or not, whose log cannot be believed: it puts what is left aside for a person to look at, and remembers
-// what was lost. The caller holds life.
+// loseSeat gives up a seat, open or not, whose log cannot be believed: it puts what is left aside
+// for a person to look at, and remembers what was lost. The caller holds life.
 func (n *Node) loseSeat(generation uint64, u *store.Unsound) error {
 	side, err := n.sideFolder(generation)
 	if err != nil {
@@ -220,7 +224,8 @@ func (n *Node) loseSeat(generation uint64, u *store.Unsound) error {
 	return n.moveSeat(side, generation)
 }
 
-// forgetLoss: whoever coordinates knows that the old seat is gone, or this peer belongs to a newer ledger.
+// forgetLoss: whoever coordinates knows that the old seat is gone, or this peer belongs to a newer
+// ledger.
 func (n *Node) forgetLoss() {
 	_, _, led := n.Coordinator()
 	g := n.Generation()
@@ -241,8 +246,9 @@ func (n *Node) forgetLoss() {
 	}
 }
 
-// findSeat is for a folder without a memo: it is new, or only the memo is gone, and then the seat is the one whose log is there. Whose log
-// that is the mark says, or the newest configuration in it.
+// findSeat is for a folder without a memo: it is new, or only the memo is gone, and then the seat
+// is the one whose log is there. Whose log that is the mark says, or the newest configuration in
+// it.
 func (n *Node) findSeat() (memo, error) {
 	generation := uint64(0)
 	found, err := filepath.Glob(filepath.Join(n.cfg.Dir, "raft-*"))

@@ -11,7 +11,8 @@ import (
 	"covey/taskstate"
 )
 
-// runTerms follows raft's word on leadership until ctx ends: a term of our own for every time it is gained.
+// runTerms follows raft's word on leadership until ctx ends: a term of our own for every time it is
+// gained.
 func (n *Node) runTerms(ctx context.Context, lead func(context.Context, taskstate.Epoch)) {
 	up := n.alreadyLeads()
 	for {
@@ -37,7 +38,8 @@ func (n *Node) alreadyLeads() (up bool) {
 	}
 }
 
-// runTerm serves one term. Its context ends the moment raft says that leadership is lost; it returns when everything in it has.
+// runTerm serves one term. Its context ends the moment raft says that leadership is lost; it
+// returns when everything in it has.
 func (n *Node) runTerm(ctx context.Context, lead func(context.Context, taskstate.Epoch)) (up bool) {
 	tctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -54,8 +56,9 @@ func (n *Node) runTerm(ctx context.Context, lead func(context.Context, taskstate
 	return up
 }
 
-// serveTerm establishes the term and leads in it: the barrier of the term first, so that everything decided before is applied here;
-// then the Lead entry, so that everybody knows; then the coordinator's loop and the voters' rules.
+// serveTerm establishes the term and leads in it: the barrier of the term first, so that everything
+// decided before is applied here; then the Lead entry, so that everybody knows; then the
+// coordinator's loop and the voters' rules.
 func (n *Node) serveTerm(ctx context.Context, lead func(context.Context, taskstate.Epoch)) {
 	s := n.currentSeat()
 	if s == nil {
@@ -115,7 +118,8 @@ func (l *leading) announce(ctx context.Context) error {
 	}
 }
 
-// endTerm says that this peer does not coordinate any more, unless somebody else is known to already.
+// endTerm says that this peer does not coordinate any more, unless somebody else is known to
+// already.
 func (n *Node) endTerm(l *leading) {
 	n.lead.CompareAndSwap(l, nil)
 	n.mu.Lock()
@@ -128,10 +132,11 @@ func (n *Node) endTerm(l *leading) {
 	n.kick()
 }
 
-// relax makes the heartbeats of a leader rarer than a follower's patience demands. Raft derives the interval between two heartbeats
-// from the leader's own patience (a tenth of it, to a fifth). A leader has no use for patience, so it may take more: fifteen quarters of
-// the lease put heartbeats three eighths to three quarters of a lease apart. The lease still sees one in time, a follower hears two
-// before it loses patience, and that depends on its own patience alone.
+// relax makes the heartbeats of a leader rarer than a follower's patience demands. Raft derives the
+// interval between two heartbeats from the leader's own patience (a tenth of it, to a fifth). A
+// leader has no use for patience, so it may take more: fifteen quarters of the lease put heartbeats
+// three eighths to three quarters of a lease apart. The lease still sees one in time, a follower
+// hears two before it loses patience, and that depends on its own patience alone.
 func (n *Node) relax(s *seat, leader bool) {
 	heartbeat, election, lease := raftTimers(n.cfg.Timings)
 	err := s.reload(func(c *raft.ReloadableConfig) {
@@ -146,8 +151,8 @@ func (n *Node) relax(s *seat, leader bool) {
 	}
 }
 
-// leaderMoved hears from raft that there is another leader, or none. Without one nobody coordinates as far as this voter knows;
-// with one, runFollow asks it for the epoch.
+// leaderMoved hears from raft that there is another leader, or none. Without one nobody coordinates
+// as far as this voter knows; with one, runFollow asks it for the epoch.
 func (n *Node) leaderMoved(s *seat) {
 	peer, ok := s.leader()
 	n.mu.Lock()

@@ -21,8 +21,8 @@ func (n *Node) replicaGeneration() (g uint64) {
 	return g
 }
 
-// Coordinator is who decides now and in which epoch, as far as this peer knows: certain when it is this peer itself, the word of a
-// voter otherwise. ok is false while nobody is known to decide.
+// Coordinator is who decides now and in which epoch, as far as this peer knows: certain when it is
+// this peer itself, the word of a voter otherwise. ok is false while nobody is known to decide.
 func (n *Node) Coordinator() (taskstate.PeerID, taskstate.Epoch, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,8 +53,8 @@ func (n *Node) setCoordinator(peer taskstate.PeerID, e taskstate.Epoch) {
 	}
 }
 
-// Hint is news from gossip about who coordinates: it says whom to ask, nothing more. A peer that may have got a seat since this one heard
-// of seats is asked when nobody else answers.
+// Hint is news from gossip about who coordinates: it says whom to ask, nothing more. A peer that
+// may have got a seat since this one heard of seats is asked when nobody else answers.
 func (n *Node) Hint(peer taskstate.PeerID, e taskstate.Epoch) {
 	switch {
 	case peer == "" || n.epochBeyond(peer, e):

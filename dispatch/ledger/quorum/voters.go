@@ -12,16 +12,16 @@ import (
 	"covey/taskstate"
 )
 
-// Voter is one server of the ledger's configuration. The server is a life of a peer, not the peer: whoever comes back with another
-// incarnation lost its disk, and inherits no vote.
+// Voter is one server of the ledger's configuration. The server is a life of a peer, not the peer:
+// whoever comes back with another incarnation lost its disk, and inherits no vote.
 type Voter struct {
 	Peer        taskstate.PeerID      `cbor:"1,keyasint"`
 	Incarnation taskstate.Incarnation `cbor:"2,keyasint"`
 	Voting      bool                  `cbor:"3,keyasint,omitempty"` // false while it catches up
 }
 
-// server is the name of a voter inside raft: PEER/INCARNATION, id and address at once. The address carries the incarnation too, so
-// that a stream meant for a lost disk is refused by its successor.
+// server is the name of a voter inside raft: PEER/INCARNATION, id and address at once. The address
+// carries the incarnation too, so that a stream meant for a lost disk is refused by its successor.
 func (v Voter) server() string { return v.Peer + "/" + string(v.Incarnation) }
 
 // String writes the server, and whether it only listens.
@@ -41,7 +41,8 @@ func parseServer(s string) (taskstate.PeerID, taskstate.Incarnation, error) {
 	return peer, taskstate.Incarnation(inc), nil
 }
 
-// Candidate is a peer as the voters' rules see it: an observation, handed in by whoever watches the flock.
+// Candidate is a peer as the voters' rules see it: an observation, handed in by whoever watches the
+// flock.
 type Candidate struct {
 	Peer        taskstate.PeerID
 	Incarnation taskstate.Incarnation // the life that was seen last
@@ -54,7 +55,8 @@ type Candidate struct {
 // MaxVoters is the largest number of voters: more would cost more per decision than they save.
 const MaxVoters = 5
 
-// targetVoters is how many voters a flock of n eligible peers has: the largest odd number that is not above n or MaxVoters.
+// targetVoters is how many voters a flock of n eligible peers has: the largest odd number that is
+// not above n or MaxVoters.
 func targetVoters(n int) int {
 	n = min(n, MaxVoters)
 	if n%2 == 0 {
@@ -66,7 +68,8 @@ func targetVoters(n int) int {
 // majority of n voters.
 func majority(n int) int { return n/2 + 1 }
 
-// mayVote tells whether a peer may ever hold a seat: it does, or the roster says that it may get one. That alone gives no say in anything.
+// mayVote tells whether a peer may ever hold a seat: it does, or the roster says that it may get
+// one. That alone gives no say in anything.
 func (n *Node) mayVote(peer taskstate.PeerID) bool {
 	if peer == n.cfg.Self || n.Seated(peer) {
 		return true
@@ -115,8 +118,9 @@ type change struct {
 	Why     string
 }
 
-// planVoters says what to do next so that the largest odd number ≤ min(5, eligible peers) of live peers votes. It is a pure
-// function of what the coordinator sees; it proposes at most one step, and none that would leave the living without a majority.
+// planVoters says what to do next so that the largest odd number ≤ min(5, eligible peers) of live
+// peers votes. It is a pure function of what the coordinator sees; it proposes at most one step,
+// and none that would leave the living without a majority.
 func planVoters(in planInput) change {
 	p := newPlanner(in)
 	for _, step := range []func() change{p.dropListeners, p.dropVoters, p.promote, p.add, p.shrink} {
@@ -173,7 +177,8 @@ func newPlanner(in planInput) *planner {
 	return p
 }
 
-// spare lists live eligible peers whose present life has no server, those that have been here longest first.
+// spare lists live eligible peers whose present life has no server, those that have been here
+// longest first.
 func (p *planner) spare() []Voter {
 	var cs []Candidate
 	for _, c := range p.Candidates {
@@ -213,7 +218,8 @@ func (p *planner) deadFor(v Voter, d time.Duration) bool {
 	return v.Peer != p.Self && (!ok || !c.Alive && p.Now.Sub(c.Since) >= d)
 }
 
-// dropListeners removes servers that listen and are of no use: gone, lost, long dead, or more than are wanted.
+// dropListeners removes servers that listen and are of no use: gone, lost, long dead, or more than
+// are wanted.
 func (p *planner) dropListeners() change {
 	for _, s := range p.Servers {
 		if !s.Voting && (p.gone(s.Voter) || p.lost(s.Voter) || p.deadFor(s.Voter, p.Replace)) {
@@ -247,7 +253,8 @@ func (p *planner) seats() []Voter {
 	return out
 }
 
-// promote gives a vote to those that have caught up: in place of a lost one, or two at once so that the number stays odd.
+// promote gives a vote to those that have caught up: in place of a lost one, or two at once so that
+// the number stays odd.
 func (p *planner) promote() change {
 	var ready []Voter
 	for _, s := range p.learners {
@@ -273,7 +280,8 @@ func (p *planner) add() change {
 	return change{}
 }
 
-// shrink leaves fewer voters: when fewer are eligible, when one of five stays dead, and whenever the number is even and cannot grow.
+// shrink leaves fewer voters: when fewer are eligible, when one of five stays dead, and whenever
+// the number is even and cannot grow.
 func (p *planner) shrink() change {
 	n := len(p.voters)
 	why := ""
@@ -295,7 +303,8 @@ func (p *planner) shrink() change {
 	return change{}
 }
 
-// shrinkOrder lists whom to take the vote from first: the dead, then the living in reverse order of name, never the coordinator.
+// shrinkOrder lists whom to take the vote from first: the dead, then the living in reverse order of
+// name, never the coordinator.
 func shrinkOrder(voters []Voter, self taskstate.PeerID, alive func(Voter) bool) []Voter {
 	out := slices.DeleteFunc(slices.Clone(voters), func(v Voter) bool { return v.Peer == self })
 	slices.SortFunc(out, func(a, b Voter) int {
@@ -310,8 +319,9 @@ func shrinkOrder(voters []Voter, self taskstate.PeerID, alive func(Voter) bool) 
 	return out
 }
 
-// planLeave names the next voter to remove so that leaving can go and the living keep a majority all the way: leaving itself,
-// or first somebody dead. ok is false if nothing may be removed: leaving is alone, or the others could not decide.
+// planLeave names the next voter to remove so that leaving can go and the living keep a majority
+// all the way: leaving itself, or first somebody dead. ok is false if nothing may be removed:
+// leaving is alone, or the others could not decide.
 func planLeave(voters []Voter, leaving Voter, alive func(Voter) bool) (next Voter, ok bool) {
 	living, dead := others(voters, leaving, alive)
 	if living > 0 && living >= majority(len(voters)-1) {
@@ -323,8 +333,9 @@ func planLeave(voters []Voter, leaving Voter, alive func(Voter) bool) (next Vote
 	return Voter{}, false
 }
 
-// planHandover names the next voter to remove before leaving stops: none (done) while those who stay are a majority of the
-// configuration as it is. The dead go first: whoever leaves may be back soon.
+// planHandover names the next voter to remove before leaving stops: none (done) while those who
+// stay are a majority of the configuration as it is. The dead go first: whoever leaves may be back
+// soon.
 func planHandover(voters []Voter, leaving Voter, alive func(Voter) bool) (next Voter, ok bool) {
 	living, dead := others(voters, leaving, alive)
 	switch {

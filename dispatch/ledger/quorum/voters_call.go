@@ -12,7 +12,8 @@ import (
 	"covey/taskstate"
 )
 
-// VoterProtocol is how a coordinator asks a peer to take a seat, and how a voter asks to be let go: one question, one answer.
+// VoterProtocol is how a coordinator asks a peer to take a seat, and how a voter asks to be let go:
+// one question, one answer.
 const VoterProtocol = "/covey/voter/1"
 
 // voterAsk is a question: one field is set, or none but Marks.

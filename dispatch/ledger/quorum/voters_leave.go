@@ -16,10 +16,12 @@ import (
 // ErrSoleVoter refuses to take the vote from the only one that has it.
 var ErrSoleVoter = errors.New("it is the only voter: the ledger is nowhere else; start another peer and let it join first")
 
-// Handover prepares the flock for this peer's stop. If those who stay would not be a majority of the voters, the configuration
-// shrinks to them, one committed change at a time; if nobody else votes, a live peer becomes the voter first. A coordinator then
-// hands leadership over, so that there is no gap. It returns when somebody else coordinates or nothing needs doing, and the context's
-// error if that takes too long: stopping then is what a crash would be. Run must be running.
+// Handover prepares the flock for this peer's stop. If those who stay would not be a majority of
+// the voters, the configuration shrinks to them, one committed change at a time; if nobody else
+// votes, a live peer becomes the voter first. A coordinator then hands leadership over, so that
+// there is no gap. It returns when somebody else coordinates or nothing needs doing, and the
+// context's error if that takes too long: stopping then is what a crash would be. Run must be
+// running.
 func (n *Node) Handover(ctx context.Context) error {
 	if n.currentSeat() == nil {
 		return nil
@@ -44,8 +46,8 @@ func (n *Node) Handover(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// handOn takes one step of a handover: as coordinator it arranges what it can and transfers leadership, then asks its successor to
-// be let go.
+// handOn takes one step of a handover: as coordinator it arranges what it can and transfers
+// leadership, then asks its successor to be let go.
 func (n *Node) handOn(ctx context.Context) (done bool, err error) {
 	s := n.currentSeat()
 	if s == nil {
@@ -69,8 +71,9 @@ func (n *Node) handOn(ctx context.Context) (done bool, err error) {
 	return false, s.transfer(ctx, successor) // the successor is asked next, as soon as it is known
 }
 
-// transfer makes successor the leader. Raft must not lose leadership for another reason meanwhile: it would believe in a transfer under way
-// for ever, and refuse every proposal when it is elected again (hashicorp/raft#696). So the majority is asked first.
+// transfer makes successor the leader. Raft must not lose leadership for another reason meanwhile:
+// it would believe in a transfer under way for ever, and refuse every proposal when it is elected
+// again (hashicorp/raft#696). So the majority is asked first.
 func (s *seat) transfer(ctx context.Context, successor Voter) error {
 	if err := s.verified(ctx); err != nil {
 		return err
@@ -79,8 +82,9 @@ func (s *seat) transfer(ctx context.Context, successor Voter) error {
 	return s.raft.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(id)).Error()
 }
 
-// verified tells whether a majority still takes this server for the leader. Raft answers that only when enough of those it asked have
-// answered: if one of them leaves the configuration meanwhile, never.
+// verified tells whether a majority still takes this server for the leader. Raft answers that only
+// when enough of those it asked have answered: if one of them leaves the configuration meanwhile,
+// never.
 func (s *seat) verified(ctx context.Context) error {
 	asked := make(chan error, 1)
 	go func() { asked <- s.raft.VerifyLeader().Error() }() // ends at the latest when this server leads no more
@@ -111,8 +115,8 @@ func (n *Node) successor(s *seat) (Voter, bool, error) {
 	return Voter{}, false, nil
 }
 
-// letGo arranges, as coordinator, that leaving can stop: the living decide without it. When leaving is this peer itself, everything
-// but its own removal is done; its successor does that.
+// letGo arranges, as coordinator, that leaving can stop: the living decide without it. When leaving
+// is this peer itself, everything but its own removal is done; its successor does that.
 func (n *Node) letGo(ctx context.Context, leaving Voter) error {
 	s, done, err := n.without(ctx, leaving.Peer)
 	if err != nil {
@@ -149,8 +153,8 @@ func (n *Node) letGo(ctx context.Context, leaving Voter) error {
 	return ctx.Err()
 }
 
-// without is how a change of the voters begins at the coordinator when a peer goes: nobody else changes them until done is called,
-// and that peer is not made a voter again for a while.
+// without is how a change of the voters begins at the coordinator when a peer goes: nobody else
+// changes them until done is called, and that peer is not made a voter again for a while.
 func (n *Node) without(ctx context.Context, peer taskstate.PeerID) (s *seat, done func(), err error) {
 	l := n.lead.Load()
 	if l == nil {
@@ -205,9 +209,10 @@ func (n *Node) awaitReady(ctx context.Context, s *seat, v Voter) error {
 	}
 }
 
-// RemoveVoter takes the vote from a peer for good, before it is removed from the flock: call it on the coordinator, before the Remove
-// decision. It fails with ErrSoleVoter, and with ErrNotCoordinator here and when the peer is this one: leadership is on its way to
-// another then, to whom the caller forwards.
+// RemoveVoter takes the vote from a peer for good, before it is removed from the flock: call it on
+// the coordinator, before the Remove decision. It fails with ErrSoleVoter, and with
+// ErrNotCoordinator here and when the peer is this one: leadership is on its way to another then,
+// to whom the caller forwards.
 func (n *Node) RemoveVoter(ctx context.Context, peer taskstate.PeerID) error {
 	s, done, err := n.without(ctx, peer)
 	if err != nil {

@@ -12,8 +12,9 @@ import (
 	"covey/taskstate"
 )
 
-// The tables are written in small words. A server: "a" votes, "a?" listens and is ready, "a-" listens and is not. "b/2" is another
-// life of b. A candidate: "a" lives, "a!20s" is dead for so long, "a~" lives and is not eligible.
+// The tables are written in small words. A server: "a" votes, "a?" listens and is ready, "a-"
+// listens and is not. "b/2" is another life of b. A candidate: "a" lives, "a!20s" is dead for so
+// long, "a~" lives and is not eligible.
 func parsePlan(servers, cands string) planInput {
 	now := time.Unix(1_000_000, 0)
 	in := planInput{Self: "a", Now: now, Replace: 30 * time.Second, Shrink: 10 * time.Minute}
@@ -139,8 +140,9 @@ func TestLeavingShrinksToThoseWhoStay(t *testing.T) {
 	}
 }
 
-// Whatever the flock looks like: if the living are a majority before a step, they are after it; the number of voters stays within
-// bounds; the rules come to rest, at an odd number of voters, if nothing else changes.
+// Whatever the flock looks like: if the living are a majority before a step, they are after it; the
+// number of voters stays within bounds; the rules come to rest, at an odd number of voters, if
+// nothing else changes.
 func TestTheVotersRulesComeToRestAndNeverLoseTheMajority(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := parsePlan("a", "a")

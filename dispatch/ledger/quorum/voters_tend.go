@@ -36,7 +36,8 @@ func (l configLock) lock(ctx context.Context) error {
 
 func (l configLock) unlock() { <-l }
 
-// tend looks at the voters' rules while this peer leads: when it begins to, when membership changes, and on a timer.
+// tend looks at the voters' rules while this peer leads: when it begins to, when membership
+// changes, and on a timer.
 func (n *Node) tend(ctx context.Context, s *seat) {
 	t := time.NewTimer(0)
 	defer t.Stop()
@@ -116,7 +117,8 @@ func (n *Node) candidates() []Candidate {
 	return cs
 }
 
-// look asks the servers that listen how far they are. orphan is one that lives and has no such seat.
+// look asks the servers that listen how far they are. orphan is one that lives and has no such
+// seat.
 func (n *Node) look(ctx context.Context, s *seat, servers []Voter, cands []Candidate) (views []seatView, orphan *Voter) {
 	views = make([]seatView, len(servers))
 	none := make([]bool, len(servers))
@@ -141,7 +143,8 @@ func (n *Node) look(ctx context.Context, s *seat, servers []Voter, cands []Candi
 	return views, orphan
 }
 
-// carryOut makes one change. Promotions go back to back: the configuration is even for as short as can be.
+// carryOut makes one change. Promotions go back to back: the configuration is even for as short as
+// can be.
 func (n *Node) carryOut(ctx context.Context, s *seat, c change) error {
 	switch c.Kind {
 	case changeAdd:
@@ -195,7 +198,8 @@ func (n *Node) HasQuorum() bool {
 	return ok
 }
 
-// Missing lists the voters that do not answer, for messages. It goes by what membership says, and by name.
+// Missing lists the voters that do not answer, for messages. It goes by what membership says, and
+// by name.
 func (n *Node) Missing() []taskstate.PeerID {
 	alive := aliveAmong(n.cfg.Candidates(), n.server())
 	var out []taskstate.PeerID

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// longLock is a lock that is held for as long as something takes: a seat waits for its last calls before it is closed. A mutex would do
-// as well, but in a bubble of virtual time whoever waits for a mutex stops the time, and then nothing ends that takes some.
+// longLock is a lock that is held for as long as something takes: a seat waits for its last calls
+// before it is closed. A mutex would do as well, but in a bubble of virtual time whoever waits for
+// a mutex stops the time, and then nothing ends that takes some.
 type longLock chan struct{}
 
 // Lock waits until nobody else holds it.
@@ -55,8 +56,8 @@ func (s *parker) unpark() {
 	}
 }
 
-// park tells whether the one who looks may sleep until wake: not if something is busy. What begins to
-// move after busy was asked, wakes.
+// park tells whether the one who looks may sleep until wake: not if something is busy. What begins
+// to move after busy was asked, wakes.
 func (s *parker) park(busy func() bool) bool {
 	s.parked.Store(true)
 	if !busy() {

@@ -10,7 +10,8 @@ import (
 	"covey/p2p/wire"
 )
 
-// Signed is a mark with its owner's signature: whoever holds it can prove to anybody, the owner included, how far that had acknowledged.
+// Signed is a mark with its owner's signature: whoever holds it can prove to anybody, the owner
+// included, how far that had acknowledged.
 type Signed struct {
 	Mark Mark   `cbor:"1,keyasint"`
 	Sig  []byte `cbor:"2,keyasint"`
@@ -48,11 +49,12 @@ func (s Signed) Check(verify func(peer string, data, sig []byte) error) error {
 	return nil
 }
 
-// Book is the newest mark that was seen of each server. The zero value is empty. Not safe for concurrent use.
+// Book is the newest mark that was seen of each server. The zero value is empty. Not safe for
+// concurrent use.
 type Book struct{ list []Signed }
 
-// Add keeps a mark that was checked, if it is newer than what is known, and tells whether it is. A full book forgets one of the
-// oldest generation.
+// Add keeps a mark that was checked, if it is newer than what is known, and tells whether it is. A
+// full book forgets one of the oldest generation.
 func (b *Book) Add(s Signed) (news bool) {
 	i := slices.IndexFunc(b.list, func(o Signed) bool { return o.Mark.Same(s.Mark) })
 	if i >= 0 {

@@ -8,7 +8,8 @@ import (
 	"covey/dispatch/ledger/quorum/mark"
 )
 
-// sign and verify are those of a world in which a signature is the signer's name and what was signed.
+// sign and verify are those of a world in which a signature is the signer's name and what was
+// signed.
 func sign(name string) func([]byte) ([]byte, error) {
 	return func(b []byte) ([]byte, error) { return append([]byte(name), b[len(b)-8:]...), nil }
 }

@@ -13,8 +13,9 @@ import (
 	"covey/internal/flush"
 )
 
-// File is the own mark on disk: two slots that are written in turn, each with a checksum, so that a torn write leaves the mark before. A write
-// changes a few hundred bytes in place and the file's size never, so that it costs one flush of the disk. Not safe for concurrent use.
+// File is the own mark on disk: two slots that are written in turn, each with a checksum, so that a
+// torn write leaves the mark before. A write changes a few hundred bytes in place and the file's
+// size never, so that it costs one flush of the disk. Not safe for concurrent use.
 type File struct {
 	path string
 	f    *os.File // nil until there is something to write
@@ -32,7 +33,8 @@ const (
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// Open reads the mark in a file; there may be none, and what cannot be read is none: Mark.Server is "" then.
+// Open reads the mark in a file; there may be none, and what cannot be read is none: Mark.Server is
+// "" then.
 func Open(path string) (*File, Mark, error) {
 	x := &File{path: path}
 	b, err := readSome(path)
@@ -119,7 +121,8 @@ func (x *File) Close() error {
 	return err
 }
 
-// encode writes a slot: magic, sequence number, the numbers of the mark, its server; padded, with a checksum over all of it at the end.
+// encode writes a slot: magic, sequence number, the numbers of the mark, its server; padded, with a
+// checksum over all of it at the end.
 func encode(m Mark, seq uint64) []byte {
 	b := make([]byte, 0, slotBytes)
 	b = binary.LittleEndian.AppendUint32(b, magic)

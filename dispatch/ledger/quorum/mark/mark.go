@@ -2,8 +2,9 @@ package mark
 
 import "cmp"
 
-// Mark is how far one server of the ledger has acknowledged. The marks of a server only rise: an entry that is taken out of its log again,
-// because another leader decided otherwise, makes room for one that is acknowledged in a later term.
+// Mark is how far one server of the ledger has acknowledged. The marks of a server only rise: an
+// entry that is taken out of its log again, because another leader decided otherwise, makes room
+// for one that is acknowledged in a later term.
 type Mark struct {
 	Server     string `cbor:"1,keyasint"`           // PEER/INCARNATION
 	Generation uint64 `cbor:"2,keyasint"`           // of the ledger

@@ -9,7 +9,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Raft speaks a lot of peers that are away, an everyday thing: what a person should see is what nobody foresaw, once and as a warning.
+// Raft speaks a lot of peers that are away, an everyday thing: what a person should see is what
+// nobody foresaw, once and as a warning.
 func TestOfRaftsWordsOnlyWhatIsNotEverydayIsAWarning(t *testing.T) {
 	for _, c := range []struct {
 		what, want string // want: the level, "" = nothing

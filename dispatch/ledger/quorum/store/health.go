@@ -8,7 +8,8 @@ import (
 // Look is how often whoever waits for the disk looks whether it is stuck.
 const Look = 500 * time.Millisecond
 
-// stuckAfter is how long a write may take before its disk counts as stuck. Disks of busy machines take a second at times.
+// stuckAfter is how long a write may take before its disk counts as stuck. Disks of busy machines
+// take a second at times.
 const stuckAfter = 5 * time.Second
 
 // Stuck tells for how long a write has been under way, if that is longer than it should be.
@@ -21,7 +22,8 @@ func (s *Log) Stuck() (time.Duration, bool) {
 	return d, d >= stuckAfter
 }
 
-// Await waits until done is closed, but not for a disk that is stuck: what waits for that is left behind, and ends when the disk answers.
+// Await waits until done is closed, but not for a disk that is stuck: what waits for that is left
+// behind, and ends when the disk answers.
 func (s *Log) Await(done <-chan struct{}) {
 	t := time.NewTicker(Look)
 	defer t.Stop()
@@ -48,5 +50,6 @@ func (s *Log) Health() error {
 	return nil
 }
 
-// Busy tells whether a write is under way, or the last one failed, so that there is something to see soon.
+// Busy tells whether a write is under way, or the last one failed, so that there is something to
+// see soon.
 func (s *Log) Busy() bool { return s.since.Load() != nil || s.trouble.Load() != nil }

@@ -20,13 +20,16 @@ import (
 	"covey/dispatch/ledger/quorum/raftlog"
 )
 
-// Log is raft's log and its few stable values: entries in segment files, one fsync per batch of entries. It makes of a disk that
-// fails what raft expects of one, and what neither raft nor its log cope with by themselves:
+// Log is raft's log and its few stable values: entries in segment files, one fsync per batch of
+// entries. It makes of a disk that fails what raft expects of one, and what neither raft nor its
+// log cope with by themselves:
 //
-//   - After a failed write the log under it refuses all others. It is opened anew before the next one, and what the failed write may
-//     have left behind is cut off: raft was told that it is not there.
-//   - Raft ends the whole program when it cannot write its term. Here the term waits, and nothing that would rest on it – a vote, an
-//     entry – is written before it is. Nobody votes twice in a term, and nothing is acknowledged that is not on disk.
+//   - After a failed write the log under it refuses all others. It is opened anew before the next
+//     one, and what the failed write may have left behind is cut off: raft was told that it is not
+//     there.
+//   - Raft ends the whole program when it cannot write its term. Here the term waits, and nothing
+//     that would rest on it – a vote, an entry – is written before it is. No seat votes twice in a
+//     term, and nothing is acknowledged that is not on disk.
 //   - A write that does not come back is seen by others (see Stuck), while raft itself waits for it.
 //
 // Raft reads from many goroutines and writes from two.
@@ -61,14 +64,16 @@ var (
 type Config struct {
 	Dir string // there must be one
 	Log *slog.Logger
-	// Entry tells whether a decision makes sense: all that can be said of one from before entries had checksums. nil: any does.
+	// Entry tells whether a decision makes sense: all that can be said of one from before entries
+	// had checksums. nil: any does.
 	Entry func(data []byte) error
 	// Moved is called when a write begins, by whoever writes; it must be quick.
 	Moved func()
 	Hurt  func() error // for tests: asked before every write, which fails with what it answers, or waits for it
 }
 
-// Unsound is an error that says: this log has lost something, or is older than what was acknowledged, and must not be voted with.
+// Unsound is an error that says: this log has lost something, or is older than what was
+// acknowledged, and must not be voted with.
 type Unsound struct {
 	Why  error
 	Held uint64 // the log had reached this entry, as far as is known
@@ -81,7 +86,8 @@ func (u *Unsound) Error() string { return u.Why.Error() }
 // Unwrap implements errors' convention.
 func (u *Unsound) Unwrap() error { return u.Why }
 
-// Open opens or creates a log in a folder. An error is an Unsound one if it is about what is on the disk.
+// Open opens or creates a log in a folder. An error is an Unsound one if it is about what is on the
+// disk.
 func Open(cfg Config) (*Log, error) {
 	if err := proveMeta(cfg.Dir); err != nil {
 		return nil, &Unsound{Why: err}
@@ -258,7 +264,8 @@ func (s *Log) IsMonotonic() bool { return true }
 // keyTerm is the name under which raft keeps its term.
 const keyTerm = "CurrentTerm"
 
-// SetUint64 implements raft.StableStore. A term that cannot be written is kept for later and is no error.
+// SetUint64 implements raft.StableStore. A term that cannot be written is kept for later and is no
+// error.
 func (s *Log) SetUint64(key []byte, v uint64) error {
 	if string(key) != keyTerm {
 		return s.change(func() error { return s.set(string(key), v) })
@@ -307,8 +314,9 @@ func (s *Log) Get(key []byte) ([]byte, error) {
 	return s.wal.Get(key)
 }
 
-// Close closes the log and, what the log itself forgets, its meta store: otherwise the folder stays locked. While a write is stuck it
-// does not wait: both are closed when that comes back, if the program still runs then.
+// Close closes the log and, what the log itself forgets, its meta store: otherwise the folder stays
+// locked. While a write is stuck it does not wait: both are closed when that comes back, if the
+// program still runs then.
 func (s *Log) Close() error {
 	if _, yes := s.Stuck(); yes {
 		err := s.Health()
@@ -326,8 +334,8 @@ func (s *Log) close() error {
 	return errors.Join(s.wal.Close(), s.meta.Close(), s.acked.close())
 }
 
-// Configuration is the newest one in the log, or in the newest snapshot, and its index. (Raft itself does not tell: the index of its
-// GetConfiguration is always 0.)
+// Configuration is the newest one in the log, or in the newest snapshot, and its index. (Raft
+// itself does not tell: the index of its GetConfiguration is always 0.)
 func (s *Log) Configuration(snaps raft.SnapshotStore) (c raft.Configuration, index uint64, err error) {
 	first, err1 := s.FirstIndex()
 	last, err2 := s.LastIndex()

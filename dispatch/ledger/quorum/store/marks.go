@@ -10,8 +10,9 @@ import (
 	"covey/dispatch/ledger/quorum/mark"
 )
 
-// acked is the own mark of a seat's log: how far it has acknowledged, on disk before raft hears that a write succeeded. A nil one, of a log
-// that belongs to no seat yet, writes nothing. Guarded by Log.write, but for what is read before anything is written.
+// acked is the own mark of a seat's log: how far it has acknowledged, on disk before raft hears
+// that a write succeeded. A nil one, of a log that belongs to no seat yet, writes nothing. Guarded
+// by Log.write, but for what is read before anything is written.
 type acked struct {
 	file  *mark.File
 	self  mark.Mark // server and generation
@@ -23,7 +24,8 @@ type acked struct {
 	decided func() uint64
 }
 
-// before is what the mark says of this seat: nothing while it is still that of the seat, or the generation, before it.
+// before is what the mark says of this seat: nothing while it is still that of the seat, or the
+// generation, before it.
 func (a *acked) before() mark.Mark {
 	if m := a.file.Mark(); m.Same(a.self) {
 		return m
@@ -64,7 +66,8 @@ func (a *acked) put(m mark.Mark) error {
 	return nil
 }
 
-// Note brings to the disk how far what is in the log was decided, if no later entry has. It waits for no other write, which does the same.
+// Note brings to the disk how far what is in the log was decided, if no later entry has. It waits
+// for no other write, which does the same.
 func (s *Log) Note() error {
 	if !s.write.TryLock() {
 		return nil
@@ -76,8 +79,8 @@ func (s *Log) Note() error {
 	return s.locked(func() error { return s.acked.put(s.acked.file.Mark()) })
 }
 
-// shrinks notes, before it happens, that everything from an entry on is taken out of the log: because another leader decided otherwise, or
-// because a snapshot has it all.
+// shrinks notes, before it happens, that everything from an entry on is taken out of the log:
+// because another leader decided otherwise, or because a snapshot has it all.
 func (a *acked) shrinks(from, to uint64) error {
 	if a == nil {
 		return nil
@@ -89,7 +92,8 @@ func (a *acked) shrinks(from, to uint64) error {
 	return a.to(max(from-1, snap))
 }
 
-// errTakenBack is why a voter does not follow a leader: one that was elected by voters that had lost something.
+// errTakenBack is why a voter does not follow a leader: one that was elected by voters that had
+// lost something.
 type errTakenBack struct{ from, decided uint64 }
 
 func (e errTakenBack) Error() string {
@@ -113,7 +117,8 @@ func newestSnapshot(snaps raft.SnapshotStore) uint64 {
 	return metas[0].Index
 }
 
-// Marked is a store of snapshots that moves the log's mark when one has come from the leader: it is acknowledged like entries are.
+// Marked is a store of snapshots that moves the log's mark when one has come from the leader: it is
+// acknowledged like entries are.
 func (s *Log) Marked(snaps raft.SnapshotStore) raft.SnapshotStore { return markedSnaps{snaps, s} }
 
 type markedSnaps struct {
@@ -158,7 +163,8 @@ type Promise struct {
 	Decided func() uint64
 }
 
-// Check refuses a log that has less than it is known to have had, and keeps its mark from now on. It comes before the first write.
+// Check refuses a log that has less than it is known to have had, and keeps its mark from now on.
+// It comes before the first write.
 func (s *Log) Check(p Promise, snaps raft.SnapshotStore) error {
 	file, m, err := mark.Open(p.File)
 	if err != nil {

@@ -19,9 +19,10 @@ import (
 	"covey/p2p/wire"
 )
 
-// Snapshots keeps raft's snapshots as raft's own store does, which checks a checksum of a snapshot's content whenever it is opened, but
-// of nothing beside it. So what is beside it – which entry it is of, and the voters – is written once more at the beginning of the content.
-// Snapshots of version 0.1 have no such beginning.
+// Snapshots keeps raft's snapshots as raft's own store does, which checks a checksum of a
+// snapshot's content whenever it is opened, but of nothing beside it. So what is beside it – which
+// entry it is of, and the voters – is written once more at the beginning of the content. Snapshots
+// of version 0.1 have no such beginning.
 type Snapshots struct {
 	*raft.FileSnapshotStore
 	dir   string // of the seat
@@ -34,7 +35,8 @@ var _ raft.SnapshotStore = (*Snapshots)(nil)
 // snapsKept is how many snapshots stay.
 const snapsKept = 2
 
-// OpenSnapshots opens or creates the snapshots in a folder. sound tells whether the content of one makes sense.
+// OpenSnapshots opens or creates the snapshots in a folder. sound tells whether the content of one
+// makes sense.
 func OpenSnapshots(dir string, to *slog.Logger, sound func(content []byte) error) (*Snapshots, error) {
 	logger := raftlog.New(to)
 	s, err := raft.NewFileSnapshotStoreWithLogger(dir, snapsKept, logger)
@@ -44,7 +46,8 @@ func OpenSnapshots(dir string, to *slog.Logger, sound func(content []byte) error
 	return &Snapshots{FileSnapshotStore: s, dir: dir, log: logger, sound: sound}, nil
 }
 
-// snapMagic begins the content of a snapshot; the length of the snapHead follows in four bytes, and that.
+// snapMagic begins the content of a snapshot; the length of the snapHead follows in four bytes, and
+// that.
 const snapMagic = "covey raft snapshot 2\n"
 
 // maxSnapHead bounds it: five voters.
@@ -135,7 +138,8 @@ func (s *Snapshots) behindHead(meta *raft.SnapshotMeta, file io.Reader) (io.Read
 	return file, nil
 }
 
-// keepSound puts the snapshots that cannot be read beside the others, where raft does not look, up to the newest one that can.
+// keepSound puts the snapshots that cannot be read beside the others, where raft does not look, up
+// to the newest one that can.
 func (s *Snapshots) keepSound() error {
 	names, err := s.names()
 	if err != nil {

@@ -10,9 +10,10 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Every entry of the log carries a checksum of all it says, which is checked whenever it is read: raft-wal checks what the last write
-// left behind, and nothing after that. The checksum is in the entry's extensions, which raft leaves to its store. (raft-wal 0.4.1 takes a
-// codec too, but writes its own codec's number into every segment, and then refuses to open them with another.)
+// Every entry of the log carries a checksum of all it says, which is checked whenever it is read:
+// raft-wal checks what the last write left behind, and nothing after that. The checksum is in the
+// entry's extensions, which raft leaves to its store. (raft-wal 0.4.1 takes a codec too, but writes
+// its own codec's number into every segment, and then refuses to open them with another.)
 
 // rotten says that an entry is not what was written.
 type rotten struct {
@@ -61,7 +62,8 @@ func summed(logs []*raft.Log) []*raft.Log {
 	return out
 }
 
-// summedFrom is the index from which on every entry of a log has a checksum: all of a new one. Entries of version 0.1 have none.
+// summedFrom is the index from which on every entry of a log has a checksum: all of a new one.
+// Entries of version 0.1 have none.
 func summedFrom(stable raft.StableStore, last uint64) (uint64, error) {
 	from, err := stable.GetUint64([]byte(keySummed))
 	if err == nil && from > 0 {
@@ -70,8 +72,8 @@ func summedFrom(stable raft.StableStore, last uint64) (uint64, error) {
 	return last + 1, stable.SetUint64([]byte(keySummed), last+1)
 }
 
-// readLog reads an entry and proves that it is what was written. What the log knows not to be there, and what says nothing about what is
-// on the disk, is an error of another kind than rotten.
+// readLog reads an entry and proves that it is what was written. What the log knows not to be
+// there, and what says nothing about what is on the disk, is an error of another kind than rotten.
 func (s *Log) readLog(index uint64, l *raft.Log) (err error) {
 	defer func() {
 		if r := recover(); r != nil { // raft-wal's decoder, on nonsense
@@ -148,9 +150,10 @@ func (s *Log) Unsummed() bool {
 	return err == nil && first > 0 && first < s.summed
 }
 
-// Guarded is the log as raft reads it. Raft ends the whole program if it cannot read an entry that it is about to apply. Here the
-// goroutine of raft's that meets a rotten one ends instead, with all that it has deferred: a leader steps down, a question that is being
-// answered gets a no. The seat is given up then, and raft with it.
+// Guarded is the log as raft reads it. Raft ends the whole program if it cannot read an entry that
+// it is about to apply. Here the goroutine of raft's that meets a rotten one ends instead, with all
+// that it has deferred: a leader steps down, a question that is being answered gets a no. The seat
+// is given up then, and raft with it.
 type Guarded struct {
 	*Log
 	bad func(error)
@@ -169,8 +172,8 @@ func (l Guarded) GetLog(index uint64, out *raft.Log) error {
 	return err
 }
 
-// Sound looks at all that is in the folder before raft believes it. Snapshots that cannot be read are put away: the log may go on from an
-// older one.
+// Sound looks at all that is in the folder before raft believes it. Snapshots that cannot be read
+// are put away: the log may go on from an older one.
 func (s *Log) Sound(snaps *Snapshots) error {
 	if err := snaps.keepSound(); err != nil {
 		return err

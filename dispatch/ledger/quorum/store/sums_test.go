@@ -63,7 +63,8 @@ func confEntry(index uint64) *raft.Log {
 	return &raft.Log{Index: index, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(c), AppendedAt: time.Unix(7, 9)}
 }
 
-// What is read is what was written, or rotten, or not there: whichever bit of the file flips, before the log is opened or after.
+// What is read is what was written, or rotten, or not there: whichever bit of the file flips,
+// before the log is opened or after.
 func TestNoFlippedBitMakesAnEntryAnotherOne(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(Config{Dir: dir, Log: quiet, Entry: soundEntry})

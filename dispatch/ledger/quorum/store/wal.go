@@ -20,19 +20,22 @@ import (
 // segmentBytes is the size of one file of the log; it is preallocated.
 const segmentBytes = 4 << 20
 
-// keptMeta is a meta store that outlives the log it belongs to: one that is opened anew goes on with it.
+// keptMeta is a meta store that outlives the log it belongs to: one that is opened anew goes on
+// with it.
 type keptMeta struct{ *metadb.BoltMetaDB }
 
 // Close implements types.MetaStore.
 func (keptMeta) Close() error { return nil }
 
-// openWAL opens or creates a log in a folder. meta is opened with it, and stays open when the log is closed.
+// openWAL opens or creates a log in a folder. meta is opened with it, and stays open when the log
+// is closed.
 func openWAL(dir string, meta *metadb.BoltMetaDB, disk types.VFS, logger hclog.Logger) (*wal.WAL, error) {
 	return wal.Open(dir, wal.WithMetaStore(keptMeta{meta}), wal.WithSegmentFiler(segment.NewFiler(dir, disk)), wal.WithSegmentSize(segmentBytes), wal.WithLogger(logger))
 }
 
-// proveMeta reads the log's small store before anybody trusts its pages: a torn one leads to pages beyond its end (a fault) or to
-// nonsense (a panic). Segments without it are a log without its beginning.
+// proveMeta reads the log's small store before anybody trusts its pages: a torn one leads to pages
+// beyond its end (a fault) or to nonsense (a panic). Segments without it are a log without its
+// beginning.
 func proveMeta(dir string) (err error) {
 	path := filepath.Join(dir, metadb.FileName)
 	info, err := os.Stat(path)
