@@ -2,14 +2,13 @@ package node
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum"
 	"covey/membership"
 	"covey/node/api"
+	"covey/node/calls"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
@@ -20,17 +19,17 @@ func (n *Node) Remove(ctx context.Context, peer string) error {
 	if err != nil {
 		return err
 	}
-	return n.order(ctx, call{Remove: &ledger.Remove{Peer: id, Reason: "by " + n.view.Called(n.self)}}, peer+" was not removed")
+	return n.order(ctx, calls.Call{Remove: &ledger.Remove{Peer: id, Reason: "by " + n.view.Called(n.self)}}, peer+" was not removed")
 }
 
 // order is decide for commands that answer nothing, on a limit that leaves room for a change of voters.
-func (n *Node) order(ctx context.Context, c call, sequel string) error {
+func (n *Node) order(ctx context.Context, c calls.Call, sequel string) error {
 	if err := n.awaitCoordinator(ctx); err != nil {
 		return n.undecided(err, sequel)
 	}
-	try, cancel := context.WithTimeout(ctx, callTimeout)
+	try, cancel := context.WithTimeout(ctx, calls.Timeout)
 	defer cancel()
-	r, err := n.decide(try, c)
+	r, err := n.line.Decide(try, c)
 	if err != nil {
 		return n.undecided(err, sequel)
 	}
@@ -44,23 +43,11 @@ func (n *Node) order(ctx context.Context, c call, sequel string) error {
 func (n *Node) Thaw(ctx context.Context) (api.Thawed, error) {
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	r, err := n.decide(try, call{Thaw: &thawCall{}})
+	r, err := n.line.Decide(try, calls.Call{Thaw: &calls.ThawCall{}})
 	if err != nil {
 		return api.Thawed{}, n.undecided(err, "nothing was thawed")
 	}
 	return api.Thawed{Thawed: n.view.Names(r.Gone), AsOf: time.Now().UTC()}, nil
-}
-
-// executeThaw ends a freeze, as coordinator.
-func (n *Node) executeThaw(ctx context.Context) (reply, error) {
-	was, err := n.coord.Thaw(ctx)
-	switch {
-	case err != nil:
-		return reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
-	case !was.Active():
-		return reply{Error: api.Errorf(api.Conflict, "replacement is not frozen; see `peer peers`")}, nil
-	}
-	return reply{Gone: was.Gone}, nil
 }
 
 // awaitCoordinator waits until somebody is known to decide, as long as a person should be kept waiting for that.
@@ -75,7 +62,7 @@ func (n *Node) awaitCoordinator(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return errNobodyDecides
+			return calls.ErrNobodyDecides
 		}
 	}
 }
@@ -102,39 +89,16 @@ func (n *Node) leave(ctx context.Context) error {
 	if err := n.worker.Stop(ctx); err != nil {
 		n.log.Warn("leaving before every task's end was acknowledged", "err", err)
 	}
-	if err := n.order(ctx, call{Leave: &ledger.Depart{Peer: n.self}}, "this peer stopped its tasks and did not leave; stop it with `peer down`"); err != nil {
+	if err := n.order(ctx, calls.Call{Leave: &ledger.Depart{Peer: n.self}}, "this peer stopped its tasks and did not leave; stop it with `peer down`"); err != nil {
 		return err
 	}
 	if err := n.ledger.Handover(ctx); err != nil {
 		n.log.Info("vote not handed over; the others replace it", "err", err)
 	}
-	return n.order(ctx, call{Remove: &ledger.Remove{Peer: n.self, Reason: "left"}}, "this peer stopped its tasks but is still a member")
+	return n.order(ctx, calls.Call{Remove: &ledger.Remove{Peer: n.self, Reason: "left"}}, "this peer stopped its tasks but is still a member")
 }
 
 func (n *Node) alone() bool { return len(n.view.Admitted()) < 2 }
-
-// executeRemove ends a membership, as coordinator: the vote first, so that no majority counts on who is not let in any more.
-func (n *Node) executeRemove(ctx context.Context, r ledger.Remove) (reply, error) {
-	if err := n.ledger.RemoveVoter(ctx, r.Peer); err != nil {
-		if errors.Is(err, quorum.ErrSoleVoter) {
-			return reply{Error: refusal(ledger.Command{Remove: &r}, ledger.CodeSole)}, nil
-		}
-		return reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
-	}
-	old, ok := n.roster.Get(r.Peer)
-	if !ok {
-		return reply{Error: refusal(ledger.Command{Remove: &r}, ledger.CodeUnknown)}, nil
-	}
-	_, epoch, _ := n.coordinator()
-	old.Removed, old.At = true, max(n.ledgerTime(), old.At+1)
-	old.Index, old.Generation, old.Term = n.replica.Applied(), epoch.Generation, epoch.Term
-	tombstone, err := old.Signed(n.host)
-	if err != nil {
-		return reply{}, fmt.Errorf("sign the removal: %w", err)
-	}
-	r.Entry = &tombstone
-	return n.propose(ctx, ledger.Command{Remove: &r})
-}
 
 // trust keeps the roster, and so the gate, in step with the ledger.
 func (n *Node) trust(entries ...admission.Entry) {

@@ -5,6 +5,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/calls"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
@@ -14,8 +15,8 @@ func TestAPeerMaySayWhetherItTakesTasksItselfWhateverItsRoles(t *testing.T) {
 	worker, admin := newPuppet(t), newPuppet(t)
 	l.admit(worker, admission.Worker)
 	l.admit(admin, admission.Admin)
-	pause := func(who, of taskstate.PeerID) call {
-		return call{From: who, Avail: &ledger.Avail{Peer: of, Availability: ledger.AvailPause}}
+	pause := func(who, of taskstate.PeerID) calls.Call {
+		return calls.Call{From: who, Avail: &ledger.Avail{Peer: of, Availability: ledger.AvailPause}}
 	}
 	if r := worker.asks(l.self, pause(worker.Self(), worker.Self())); r.Error != nil || r.Lost {
 		t.Errorf("itself: %+v", r)
@@ -29,7 +30,7 @@ func TestAPeerMaySayWhetherItTakesTasksItselfWhateverItsRoles(t *testing.T) {
 	if r := admin.asks(l.self, pause(admin.Self(), "nobody")); r.Error == nil || r.Error.Code != api.NotFound {
 		t.Errorf("nobody: %+v", r)
 	}
-	if r := admin.asks(l.self, call{From: admin.Self(), Avail: &ledger.Avail{Peer: worker.Self(), Availability: "off"}}); r.Error == nil || r.Error.Code != api.Usage {
+	if r := admin.asks(l.self, calls.Call{From: admin.Self(), Avail: &ledger.Avail{Peer: worker.Self(), Availability: "off"}}); r.Error == nil || r.Error.Code != api.Usage {
 		t.Errorf("no such availability: %+v", r)
 	}
 	p, err := l.Peer(timed(t), worker.Self())
@@ -44,7 +45,7 @@ func TestAnAvailabilityThatMakesNoSenseIsRefused(t *testing.T) {
 		{Availability: "off"},
 		{Availability: api.Paused, Grace: 1},
 		{Availability: api.Drained, Grace: -1},
-		{Availability: api.Drained, Reason: string(make([]byte, maxCallReason+1))},
+		{Availability: api.Drained, Reason: string(make([]byte, calls.MaxReason+1))},
 	} {
 		_, err := s.SetAvailability(timed(t), "self", a)
 		wants(t, err, api.Usage)

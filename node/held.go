@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"covey/node/calls"
 	"covey/node/view"
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -20,7 +21,7 @@ import (
 // holds them. The newest come last in order.
 type heldJobs struct {
 	dir string
-	by  *callSigner // nil in tests of the files alone: nothing is signed then
+	by  *calls.Signer // nil in tests of the files alone: nothing is signed then
 
 	files sync.Mutex // one change at a time, held while it is written
 	mu    sync.Mutex // guards jobs; never held while anything is written, so that a stuck disk stops no question
@@ -31,7 +32,7 @@ type heldJob struct {
 	Since     int64         `cbor:"1,keyasint"` // milliseconds since 1970
 	Job       taskstate.Job `cbor:"2,keyasint"`
 	Withdrawn string        `cbor:"3,keyasint,omitempty"` // why it was cancelled here; it stays until no way out can bring it to the ledger
-	Signed    *signedCall   `cbor:"4,keyasint,omitempty"` // the submission as its peer signed it when it took it
+	Signed    *calls.Signed `cbor:"4,keyasint,omitempty"` // the submission as its peer signed it when it took it
 }
 
 const heldSuffix = ".held"
@@ -44,7 +45,7 @@ var errHeldFull = fmt.Errorf("%d jobs are held here already", maxHeld)
 // errHeldHere: this very job is held already.
 var errHeldHere = errors.New("it is held here already")
 
-func openHeld(dir string, by *callSigner) (*heldJobs, error) {
+func openHeld(dir string, by *calls.Signer) (*heldJobs, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make %s: %w", dir, err)
 	}
@@ -84,9 +85,9 @@ func (h *heldJobs) vouch(j *heldJob) error {
 		_ = h.sign(j) // on a disk that takes nothing it is signed in memory, and again at the next start
 		return nil
 	}
-	open := h.by.open
-	if h.by.cluster() == "" { // the roster is lost: the signature counts in a cluster, and which one it was is not known yet
-		open = h.by.read
+	open := h.by.Open
+	if h.by.Cluster() == "" { // the roster is lost: the signature counts in a cluster, and which one it was is not known yet
+		open = h.by.Read
 	}
 	c, err := open(*j.Signed)
 	if err != nil {
@@ -97,7 +98,7 @@ func (h *heldJobs) vouch(j *heldJob) error {
 		return fmt.Errorf("encode job: %w", err)
 	}
 	was, err := wire.Marshal(c.Submit)
-	if err != nil || c.From != h.by.self || !bytes.Equal(was, is) {
+	if err != nil || c.From != h.by.Self || !bytes.Equal(was, is) {
 		return errors.New("it is not the job that was signed when it was taken")
 	}
 	return nil
@@ -105,7 +106,7 @@ func (h *heldJobs) vouch(j *heldJob) error {
 
 // sign has this peer answer for a job, on disk.
 func (h *heldJobs) sign(j *heldJob) error {
-	q, err := h.by.seal(call{Submit: &j.Job})
+	q, err := h.by.Seal(calls.Call{Submit: &j.Job})
 	if err != nil {
 		return err
 	}

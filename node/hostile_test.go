@@ -14,6 +14,7 @@ import (
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/api"
+	"covey/node/calls"
 	"covey/node/stdin"
 	"covey/node/tasklog"
 	"covey/p2p"
@@ -29,7 +30,7 @@ func TestACallThatAsksForTwoThingsIsJudgedByBoth(t *testing.T) {
 	p := newPuppet(t)
 	all[0].admit(p, admission.Worker)
 	own := &ledger.Depart{Peer: p.Self()}
-	for what, c := range map[string]call{
+	for what, c := range map[string]calls.Call{
 		"remove":  {Remove: &ledger.Remove{Peer: all[1].self}},
 		"invite":  {Invite: inviteCall(p.Self()).Invite},
 		"cancel":  {Cancel: &ledger.Cancel{Job: "aaaaaaaaaa"}},
@@ -59,17 +60,17 @@ func TestWhatACallBringsIntoTheLedgerIsChecked(t *testing.T) {
 		return in, ""
 	})
 	long := strings.Repeat("x", 2000)
-	job := func(change func(*taskstate.Job)) call {
+	job := func(change func(*taskstate.Job)) calls.Call {
 		c := submitCall(p.Self())
 		change(c.Submit)
 		return c
 	}
-	invite := func(change func(*ledger.Invite)) call {
+	invite := func(change func(*ledger.Invite)) calls.Call {
 		c := inviteCall(p.Self())
 		change(c.Invite)
 		return c
 	}
-	for what, c := range map[string]call{
+	for what, c := range map[string]calls.Call{
 		"a path as id":       job(func(j *taskstate.Job) { j.ID = "../../../x" }),
 		"no id":              job(func(j *taskstate.Job) { j.ID = "" }),
 		"nothing to run":     job(func(j *taskstate.Job) { j.Run.Noop = nil }),
@@ -83,7 +84,7 @@ func TestWhatACallBringsIntoTheLedgerIsChecked(t *testing.T) {
 		"a short secret":     invite(func(i *ledger.Invite) { i.Secret = i.Secret[:8] }),
 		"an unknown role":    invite(func(i *ledger.Invite) { i.Roles = []admission.Role{"king"} }),
 		"negative uses":      invite(func(i *ledger.Invite) { i.Uses = -1 }),
-		"a newcomer's name":  {Join: &joinCall{Peer: "x", Request: admission.JoinRequest{Name: long}}},
+		"a newcomer's name":  {Join: &calls.JoinCall{Peer: "x", Request: admission.JoinRequest{Name: long}}},
 	} {
 		c.From = p.Self()
 		before := l.replica.Applied()
@@ -98,7 +99,7 @@ func TestWhatACallBringsIntoTheLedgerIsChecked(t *testing.T) {
 
 // everyProtocol is all that an admitted peer can open.
 var everyProtocol = [...]string{
-	admission.JoinProtocol, admission.RosterProtocol, callProtocol, session.Protocol, digest.Protocol, membership.PacketProtocol,
+	admission.JoinProtocol, admission.RosterProtocol, calls.Protocol, session.Protocol, digest.Protocol, membership.PacketProtocol,
 	membership.SyncProtocol, membership.ProbeProtocol, tasklog.LogsProtocol, quorum.FollowProtocol, quorum.RaftProtocol, quorum.VoterProtocol,
 	p2p.HelloProtocol, startProtocol, stdin.Protocol,
 }

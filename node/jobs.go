@@ -8,6 +8,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/calls"
 	"covey/node/view"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
@@ -44,12 +45,12 @@ func (n *Node) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) 
 	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	r, err := n.decide(try, call{Submit: &job})
+	r, err := n.line.Decide(try, calls.Call{Submit: &job})
 	switch {
 	case err == nil:
 		_ = n.view.Reach(try, r.Index) // so that what is asked next, here, knows the job
 		return api.Submitted{ID: string(job.ID), Note: n.cutAtOnce(&job)}, nil
-	case !errors.Is(err, errNobodyDecides):
+	case !errors.Is(err, calls.ErrNobodyDecides):
 		return n.submitUpdate(ctx, &job, r, err)
 	case ctx.Err() != nil:
 		return api.Submitted{}, ctx.Err()
@@ -82,12 +83,12 @@ func (n *Node) forward(ctx context.Context) error {
 	for {
 		for _, h := range n.held.list() {
 			try, cancel := context.WithTimeout(ctx, acceptTimeout)
-			_, err := n.decide(try, call{Submit: &h.Job, Again: true})
+			_, err := n.line.Decide(try, calls.Call{Submit: &h.Job, Again: true})
 			cancel()
 			if ctx.Err() != nil {
 				return nil
 			}
-			if errors.Is(err, errNobodyDecides) {
+			if errors.Is(err, calls.ErrNobodyDecides) {
 				n.wakeForwarder() // begin again with those that are still held
 				break
 			}
@@ -137,7 +138,7 @@ func (n *Node) Cancel(ctx context.Context, id string) (api.Job, error) {
 	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	r, err := n.decide(try, call{Cancel: &ledger.Cancel{Job: job, Reason: why}})
+	r, err := n.line.Decide(try, calls.Call{Cancel: &ledger.Cancel{Job: job, Reason: why}})
 	if err != nil {
 		return api.Job{}, n.undecided(err, "the job was not cancelled")
 	}
@@ -148,7 +149,7 @@ func (n *Node) Cancel(ctx context.Context, id string) (api.Job, error) {
 
 // undecided words the lack of a coordinator for commands that are not held.
 func (n *Node) undecided(err error, sequel string) error {
-	if !errors.Is(err, errNobodyDecides) {
+	if !errors.Is(err, calls.ErrNobodyDecides) {
 		return err
 	}
 	return api.Errorf(api.NoCoordinator, "%s: %s", sequel, n.view.TryAgain())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/node/calls"
 	"covey/p2p"
 	"covey/p2p/admission"
 )
@@ -75,7 +76,7 @@ func (n *Node) knock(ctx context.Context, doors []admission.PeerAddr, req admiss
 func (k *knocker) round(ctx context.Context) (answer admission.JoinAnswer, last error) {
 	for _, d := range k.doors {
 		k.n.host.SetAddrs(d.ID, d.Addrs)
-		try, cancel := context.WithTimeout(ctx, callTimeout)
+		try, cancel := context.WithTimeout(ctx, calls.Timeout)
 		answer, err := admission.Join(try, k.n.host, d.ID, k.req)
 		cancel()
 		var no *admission.Refusal

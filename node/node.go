@@ -16,6 +16,8 @@ import (
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/api"
+	"covey/node/calls"
+	"covey/node/decide"
 	"covey/node/heard"
 	"covey/node/room"
 	"covey/node/tasklog"
@@ -87,8 +89,8 @@ type Node struct {
 	logs     *tasklog.Store
 	feeds    *feeds
 	held     *heldJobs
-	signer   *callSigner
-	guard    callGuard
+	line     *calls.Line
+	desk     *decide.Desk
 	refused  *quorum.Refusals // what members said that no honest one does
 	disk     *disk
 	room     *room.Keeper
@@ -209,8 +211,8 @@ func (n *Node) openState() (err error) {
 	n.replica = n.ledger.Replica()
 	n.table = taskstate.NewTable(n.replica, parkLimit)
 	n.store = digest.NewStore(0)
-	n.signer = &callSigner{self: n.self, cluster: n.roster.Cluster, sign: n.host.Sign, now: n.ledgerTime}
-	if n.held, err = openHeld(n.folder.path("held"), n.signer.forDisk()); err != nil {
+	n.line = calls.NewLine(n.lineConfig())
+	if n.held, err = openHeld(n.folder.path("held"), n.line.Signer().ForDisk()); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.view = view.New(n.viewConfig())
@@ -247,6 +249,7 @@ func (n *Node) openWork() (err error) {
 	n.exchange = digest.New(n.exchangeConfig())
 	n.statuses.offer, n.statuses.allows = n.exchange.Offer, n.exchange.Allows
 	n.coord = coordinator.NewLoop(n.coordConfig())
+	n.desk = decide.New(n.deskConfig())
 	n.at = hostIPs(n.host.Addrs())
 	n.worker, err = worker.NewLoop(n.workerConfig())
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"covey/dispatch/ledger"
 	"covey/membership"
 	"covey/node/api"
+	"covey/node/calls"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
@@ -65,17 +66,17 @@ func TestLabelsThatNoConstraintCouldAskForAreRefused(t *testing.T) {
 		{},
 		{Set: map[string]string{"": "x"}},
 		{Set: map[string]string{"a b": "x"}},
-		{Set: map[string]string{"zone": strings.Repeat("x", maxLabelValue+1)}},
+		{Set: map[string]string{"zone": strings.Repeat("x", calls.MaxLabelValue+1)}},
 		{Set: map[string]string{"zone": "a\nb"}},
 		{Set: map[string]string{"zone": "\xff"}},
 		{Unset: []string{"a=b"}},
 		{Set: map[string]string{"zone": "a"}, Unset: []string{"zone"}},
 	} {
-		if e := checkLabels(l.Set, l.Unset); e == nil || e.Code != api.Usage {
+		if e := calls.CheckLabels(l.Set, l.Unset); e == nil || e.Code != api.Usage {
 			t.Errorf("%+v: %v", l, e)
 		}
 	}
-	if e := checkLabels(map[string]string{"zone": "", "k8s.io/a_b-c": strings.Repeat("x", maxLabelValue)}, []string{"other"}); e != nil {
+	if e := calls.CheckLabels(map[string]string{"zone": "", "k8s.io/a_b-c": strings.Repeat("x", calls.MaxLabelValue)}, []string{"other"}); e != nil {
 		t.Error(e)
 	}
 }
@@ -85,8 +86,8 @@ func TestAPeerMayLabelItselfWhateverItsRoles(t *testing.T) {
 	worker, admin := newPuppet(t), newPuppet(t)
 	l.admit(worker, admission.Worker)
 	l.admit(admin, admission.Admin)
-	label := func(who, of taskstate.PeerID, k string) call {
-		return call{From: who, Label: &ledger.Label{Peer: of, Set: map[string]string{k: "x"}}}
+	label := func(who, of taskstate.PeerID, k string) calls.Call {
+		return calls.Call{From: who, Label: &ledger.Label{Peer: of, Set: map[string]string{k: "x"}}}
 	}
 	if r := worker.asks(l.self, label(worker.Self(), worker.Self(), "zone")); r.Error != nil || r.Lost {
 		t.Errorf("itself: %+v", r)

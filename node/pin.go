@@ -5,6 +5,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/calls"
 )
 
 // Pin implements api.ChangeBackend.
@@ -19,7 +20,7 @@ func (n *Node) Pin(ctx context.Context, id string, not bool) (api.JobAnswer, err
 	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	r, err := n.decide(try, call{Pin: &ledger.Pin{Job: job.ID, Not: not}})
+	r, err := n.line.Decide(try, calls.Call{Pin: &ledger.Pin{Job: job.ID, Not: not}})
 	if err != nil {
 		return api.JobAnswer{}, n.undecided(err, "nothing was changed")
 	}

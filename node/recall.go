@@ -6,13 +6,14 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/calls"
 )
 
 const (
 	recallEvery = 3 * time.Second
 	// recallFor is how long after the last attempt to submit a job it may still reach the ledger: a call that was cut off is worked
 	// on for callTimeout at each peer on its way.
-	recallFor = (callHops + 1) * callTimeout
+	recallFor = (calls.Hops + 1) * calls.Timeout
 )
 
 // recall makes sure that jobs which were cancelled while they were held stay cancelled. An attempt to submit such a job may have
@@ -23,7 +24,7 @@ func (n *Node) recall(ctx context.Context) error {
 	for {
 		for _, h := range n.held.withdrawals() {
 			id := string(h.Job.ID)
-			_, err := n.decide(ctx, call{Cancel: &ledger.Cancel{Job: h.Job.ID, Reason: h.Withdrawn}})
+			_, err := n.line.Decide(ctx, calls.Call{Cancel: &ledger.Cancel{Job: h.Job.ID, Reason: h.Withdrawn}})
 			if ctx.Err() != nil {
 				return nil
 			}

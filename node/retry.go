@@ -7,12 +7,10 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/calls"
 	"covey/node/view"
 	"covey/taskstate"
 )
-
-// renewRuns bounds the runs of slots in one call, so that it stays below a frame.
-const renewRuns = 4096
 
 // Retry implements api.ChangeBackend.
 func (n *Node) Retry(ctx context.Context, subject string) (api.Retried, error) {
@@ -29,9 +27,9 @@ func (n *Node) Retry(ctx context.Context, subject string) (api.Retried, error) {
 	if slot > 0 && (count == 0 || attempt > 0 && runs[0].Attempt != attempt) {
 		return out, n.noRetry(job.ID, slot, attempt)
 	}
-	for part := range slices.Chunk(runs, renewRuns) {
+	for part := range slices.Chunk(runs, calls.MaxRuns) {
 		try, cancel := context.WithTimeout(ctx, acceptTimeout)
-		r, err := n.decide(try, call{Renew: &ledger.Renew{Job: job.ID, Slots: part, Reason: taskstate.ReasonRetried}})
+		r, err := n.line.Decide(try, calls.Call{Renew: &ledger.Renew{Job: job.ID, Slots: part, Reason: taskstate.ReasonRetried}})
 		_ = n.view.Reach(try, r.Index)
 		cancel()
 		if err != nil {
@@ -109,7 +107,7 @@ func (n *Node) cancelTask(ctx context.Context, subject string) (api.Job, error) 
 	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	r, err := n.decide(try, call{Retire: &ledger.Retire{
+	r, err := n.line.Decide(try, calls.Call{Retire: &ledger.Retire{
 		Job: job.ID, Slots: []ledger.Slots{{First: slot, N: 1, Attempt: rec.Attempt}}, Reason: taskstate.ReasonCancelled,
 	}})
 	_ = n.view.Reach(try, r.Index)
@@ -143,7 +141,7 @@ func (n *Node) Rebalance(ctx context.Context, id string, dryRun bool) (api.Rebal
 	out := api.Rebalanced{ID: string(job.ID), DryRun: dryRun, AtOnce: job.Updating().Parallelism, Moves: []api.Move{}}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	r, err := n.decide(try, call{Rebalance: &rebalanceCall{Job: job.ID, DryRun: dryRun}})
+	r, err := n.line.Decide(try, calls.Call{Rebalance: &calls.RebalanceCall{Job: job.ID, DryRun: dryRun}})
 	if err != nil {
 		return out, n.undecided(err, "nothing was moved")
 	}

@@ -7,6 +7,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/calls"
 )
 
 // Settings implements api.SettingsBackend.
@@ -40,7 +41,7 @@ func (n *Node) Set(ctx context.Context, s api.Settings) (api.SettingsAnswer, err
 	if err := n.settings().With(cmd).Check(); err != nil { // the ledger asks again; here there are words for it
 		return api.SettingsAnswer{}, api.Errorf(api.Usage, "%v", err)
 	}
-	if err := n.order(ctx, call{Set: &cmd}, "the settings are as before"); err != nil {
+	if err := n.order(ctx, calls.Call{Set: &cmd}, "the settings are as before"); err != nil {
 		return api.SettingsAnswer{}, err
 	}
 	return n.Settings(ctx)

@@ -6,6 +6,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/calls"
 	"covey/p2p/admission"
 )
 
@@ -30,8 +31,8 @@ func TestSettingsAreAnAdminsToChangeAndTheSameOnEveryPeer(t *testing.T) {
 	worker, admin := newPuppet(t), newPuppet(t)
 	all[0].admit(worker, admission.Worker, admission.Submit)
 	all[0].admit(admin, admission.Admin)
-	set := func(p puppet, beat int64) reply {
-		return p.asks(all[0].self, call{From: p.Self(), Set: &ledger.Set{Beat: beat}})
+	set := func(p puppet, beat int64) calls.Reply {
+		return p.asks(all[0].self, calls.Call{From: p.Self(), Set: &ledger.Set{Beat: beat}})
 	}
 	if r := set(worker, 700); r.Error == nil || r.Error.Code != api.Refused {
 		t.Errorf("a worker: %+v", r)

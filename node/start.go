@@ -9,6 +9,7 @@ import (
 	"covey/dispatch/ledger"
 	"covey/membership"
 	"covey/node/api"
+	"covey/node/calls"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -81,7 +82,7 @@ func (n *Node) lookAt(ctx context.Context) {
 	if len(n.cfg.Bootstrap) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, calls.Timeout)
 	defer cancel()
 	doors, err := n.doors(ctx, &admission.JoinRequest{})
 	if err != nil {

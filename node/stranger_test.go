@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"covey/node/api"
+	"covey/node/decide"
 	"covey/p2p/admission"
 )
 
@@ -53,7 +54,7 @@ func TestNewcomersWithOneTicketAreLetInByGroupsAndHoldUpNobodyElse(t *testing.T)
 		return err
 	}
 	first := l.ticket(api.TicketRequest{Expires: 3600})
-	for i := range joinGroup { // none of them ever comes to work
+	for i := range decide.JoinGroup { // none of them ever comes to work
 		if err := join(first.Ticket); err != nil {
 			t.Fatalf("newcomer %d: %v", i+1, err)
 		}
@@ -65,7 +66,7 @@ func TestNewcomersWithOneTicketAreLetInByGroupsAndHoldUpNobodyElse(t *testing.T)
 	if err := join(l.ticket(api.TicketRequest{Expires: 3600}).Ticket); err != nil {
 		t.Errorf("one with another ticket: %v", err)
 	}
-	if n := l.comingIn(first.ID, l.ledgerTime()+joinTime.Milliseconds()); n != 0 {
+	if n := l.desk.ComingIn(first.ID, l.ledgerTime()+decide.JoinTime.Milliseconds()); n != 0 {
 		t.Errorf("%d still count when their time is over", n)
 	}
 }

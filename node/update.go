@@ -9,6 +9,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/calls"
 	"covey/node/view"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
@@ -36,7 +37,7 @@ func (n *Node) namesake(job *taskstate.Job) (old *taskstate.Job, err error) {
 		return nil, nil
 	}
 	if old.Type != job.Type || (old.Schedule != nil) != (job.Schedule != nil) {
-		return nil, errTaken(old.Name, old.ID, kindOf(old))
+		return nil, calls.ErrTaken(old.Name, old.ID, kindOf(old))
 	}
 	return old, nil
 }
@@ -47,10 +48,6 @@ func kindOf(j *taskstate.Job) string {
 		return "scheduled"
 	}
 	return string(j.Type)
-}
-
-func errTaken(name string, id taskstate.JobID, kind string) *api.Error {
-	return api.Errorf(api.Conflict, "the name %q is that of %s job %s, which goes on; end that one first (`peer cancel %s`), or take another name", name, kind, id, name)
 }
 
 // resolveAfter puts ids in the place of the names, prefixes and `last` that a person gave for the jobs to wait for.
@@ -84,13 +81,13 @@ func (n *Node) foundByAccident(word string, id taskstate.JobID) bool {
 	if len(word) >= shortPrefix {
 		return false
 	}
-	j, err := n.jobOf(id)
+	j, err := n.view.JobOf(id)
 	return err == nil && j.Name != word
 }
 
 // mayComplete refuses to wait for what never will be complete: somebody ends it, and that takes along what waits for it.
 func (n *Node) mayComplete(id taskstate.JobID) error {
-	before, err := n.jobOf(id)
+	before, err := n.view.JobOf(id)
 	if err != nil {
 		return nil //nolint:nilerr // held: it comes to the ledger as it is
 	}
@@ -116,7 +113,7 @@ func (n *Node) update(ctx context.Context, old *taskstate.Job, build func(old *t
 			return out, api.Errorf(api.Usage, "%v", err)
 		}
 		try, cancel := context.WithTimeout(ctx, acceptTimeout)
-		r, err := n.decide(try, call{Update: &ledger.Update{Job: spec, From: old.Version}})
+		r, err := n.line.Decide(try, calls.Call{Update: &ledger.Update{Job: spec, From: old.Version}})
 		_ = n.view.Reach(try, r.Index) // so that what is asked next, here, knows it
 		cancel()
 		switch {
@@ -126,14 +123,14 @@ func (n *Node) update(ctx context.Context, old *taskstate.Job, build func(old *t
 		case !r.Moved || tries == updateTries:
 			return out, n.undecided(err, "the job was not updated")
 		}
-		if old, err = n.jobOf(old.ID); err != nil {
+		if old, err = n.view.JobOf(old.ID); err != nil {
 			return out, err
 		}
 	}
 }
 
 // submitUpdate makes a submission that was refused an update, if the refusal is that this peer had not heard of the job with that name.
-func (n *Node) submitUpdate(ctx context.Context, job *taskstate.Job, r reply, refused error) (api.Submitted, error) {
+func (n *Node) submitUpdate(ctx context.Context, job *taskstate.Job, r calls.Reply, refused error) (api.Submitted, error) {
 	if r.Job == "" {
 		return api.Submitted{}, refused
 	}
@@ -158,16 +155,6 @@ func asUpdate(spec, old *taskstate.Job) []taskstate.Change {
 		changes[i].Restarts = changes[i].Restarts && old.Type.Lasts() // a schedule has no tasks: its next run is as the file says
 	}
 	return changes
-}
-
-func (n *Node) jobOf(id taskstate.JobID) (job *taskstate.Job, err error) {
-	err = view.ErrNoJob(string(id))
-	n.replica.Read(func(s *ledger.State) {
-		if j, ok := s.Job(id); ok {
-			job, err = j.Job(), nil
-		}
-	})
-	return job, err
 }
 
 // Scale implements api.ChangeBackend.
@@ -197,7 +184,7 @@ func (n *Node) decidedJob(ctx context.Context, id string) (*taskstate.Job, error
 	if held != nil {
 		return nil, api.Errorf(api.Conflict, "job %s is held here until there is a coordinator: %s", job, n.view.WhoIsMissing())
 	}
-	return n.jobOf(job)
+	return n.view.JobOf(job)
 }
 
 // Rollout implements api.ChangeBackend.
@@ -218,7 +205,7 @@ func (n *Node) Rollout(ctx context.Context, id string, q api.RolloutRequest) (ap
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
 	message := fmt.Sprintf("%s by %s", q.Action, n.view.Called(n.self))
-	r, err := n.decide(try, call{Rollout: &ledger.Rollout{Job: job.ID, State: state, Message: message, Version: job.Version}})
+	r, err := n.line.Decide(try, calls.Call{Rollout: &ledger.Rollout{Job: job.ID, State: state, Message: message, Version: job.Version}})
 	if err != nil {
 		return api.JobAnswer{}, n.undecided(err, "nothing was changed")
 	}
@@ -253,7 +240,7 @@ func (n *Node) Preview(ctx context.Context, s api.Submit) (api.Preview, error) {
 	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	r, err := n.decide(try, call{Preview: &previewCall{Job: job}})
+	r, err := n.line.Decide(try, calls.Call{Preview: &calls.PreviewCall{Job: job}})
 	if err != nil {
 		return api.Preview{}, n.undecided(err, "only a coordinator can tell where tasks would go")
 	}
@@ -261,7 +248,7 @@ func (n *Node) Preview(ctx context.Context, s api.Submit) (api.Preview, error) {
 	return out, nil
 }
 
-func (n *Node) fillPreview(out *api.Preview, job *taskstate.Job, r reply) {
+func (n *Node) fillPreview(out *api.Preview, job *taskstate.Job, r calls.Reply) {
 	out.AsOf = time.Now().UTC()
 	if p := r.Preview; p != nil {
 		out.Tasks, out.Queued, out.Waiting, out.Reason = p.Tasks, p.Queued, p.Waiting, p.Reason

@@ -11,6 +11,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/calls"
 	"covey/p2p/admission"
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -166,7 +167,7 @@ func TestTheJobsToWaitForMayBeNamedAsAPersonDoes(t *testing.T) {
 	j := noopJob("second", 1, 0)
 	j.After = []taskstate.JobID{"first", "last", taskstate.JobID(first[:6]), taskstate.JobID(first)}
 	second := l.submit(j)
-	spec, err := l.jobOf(taskstate.JobID(second))
+	spec, err := l.JobOf(taskstate.JobID(second))
 	if err != nil || len(spec.After) != 1 || string(spec.After[0]) != first {
 		t.Errorf("%v, %v", spec.After, err)
 	}
@@ -265,7 +266,7 @@ func TestOnlyWhatAPersonMayDecideIsDecidedForAPeer(t *testing.T) {
 	l.admit(submitter, admission.Submit)
 	id := taskstate.JobID(l.submit(serviceJob("web", 1)))
 	l.runs(string(id), 1, 1)
-	spec, err := l.jobOf(id)
+	spec, err := l.JobOf(id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,28 +274,28 @@ func TestOnlyWhatAPersonMayDecideIsDecidedForAPeer(t *testing.T) {
 	broken.Count = -1
 	for _, x := range []struct {
 		name string
-		call call
+		call calls.Call
 		code api.Code // "" if it is done
 	}{
-		{"a retry of another version", call{Renew: &ledger.Renew{Job: id, Slots: slots, Version: 1, Reason: taskstate.ReasonRetried}}, api.Usage},
-		{"a retry at another time", call{Renew: &ledger.Renew{Job: id, Slots: slots, NotBefore: 1, Reason: taskstate.ReasonRetried}}, api.Usage},
-		{"a renewal for a reason of the coordinator's", call{Renew: &ledger.Renew{Job: id, Slots: slots, Reason: taskstate.ReasonUpdated}}, api.Usage},
-		{"more slots than a call may name", call{Renew: &ledger.Renew{Job: id, Slots: make([]ledger.Slots, renewRuns+1), Reason: taskstate.ReasonRetried}}, api.Usage},
-		{"a retirement for a reason of the coordinator's", call{Retire: &ledger.Retire{Job: id, Slots: slots, Reason: taskstate.ReasonScaled}}, api.Usage},
-		{"a cancel of a service's task", call{Retire: &ledger.Retire{Job: id, Slots: slots, Reason: taskstate.ReasonCancelled}}, api.Conflict},
-		{"an update said to be complete", call{Rollout: &ledger.Rollout{Job: id, State: ledger.Completed}}, api.Usage},
-		{"a pause of nothing", call{Rollout: &ledger.Rollout{Job: id, State: ledger.Paused}}, api.Conflict},
-		{"a spec that is none", call{Update: &ledger.Update{Job: broken}}, api.Usage},
-		{"an update of nothing", call{Update: &ledger.Update{Job: taskstate.Job{}}}, api.Usage},
-		{"an update of what has moved on", call{Update: &ledger.Update{Job: *spec, From: 7}}, api.Conflict},
-		{"two things at once", call{Update: &ledger.Update{Job: *spec}, Preview: &previewCall{Job: *spec}}, api.Usage},
-		{"a preview of nothing", call{Preview: &previewCall{}}, api.Usage},
-		{"a preview", call{Preview: &previewCall{Job: *spec}}, ""},
-		{"a plan to rebalance", call{Rebalance: &rebalanceCall{Job: id, DryRun: true}}, ""},
-		{"a rebalance without a job", call{Rebalance: &rebalanceCall{}}, api.Usage},
-		{"a run of what has no schedule", call{Trigger: &triggerCall{Job: id, Run: taskstate.NewJobID()}}, api.NotFound},
-		{"a run without an id", call{Trigger: &triggerCall{Job: id, Run: "x"}}, api.Usage},
-		{"an update", call{Update: &ledger.Update{Job: *spec}}, ""},
+		{"a retry of another version", calls.Call{Renew: &ledger.Renew{Job: id, Slots: slots, Version: 1, Reason: taskstate.ReasonRetried}}, api.Usage},
+		{"a retry at another time", calls.Call{Renew: &ledger.Renew{Job: id, Slots: slots, NotBefore: 1, Reason: taskstate.ReasonRetried}}, api.Usage},
+		{"a renewal for a reason of the coordinator's", calls.Call{Renew: &ledger.Renew{Job: id, Slots: slots, Reason: taskstate.ReasonUpdated}}, api.Usage},
+		{"more slots than a call may name", calls.Call{Renew: &ledger.Renew{Job: id, Slots: make([]ledger.Slots, calls.MaxRuns+1), Reason: taskstate.ReasonRetried}}, api.Usage},
+		{"a retirement for a reason of the coordinator's", calls.Call{Retire: &ledger.Retire{Job: id, Slots: slots, Reason: taskstate.ReasonScaled}}, api.Usage},
+		{"a cancel of a service's task", calls.Call{Retire: &ledger.Retire{Job: id, Slots: slots, Reason: taskstate.ReasonCancelled}}, api.Conflict},
+		{"an update said to be complete", calls.Call{Rollout: &ledger.Rollout{Job: id, State: ledger.Completed}}, api.Usage},
+		{"a pause of nothing", calls.Call{Rollout: &ledger.Rollout{Job: id, State: ledger.Paused}}, api.Conflict},
+		{"a spec that is none", calls.Call{Update: &ledger.Update{Job: broken}}, api.Usage},
+		{"an update of nothing", calls.Call{Update: &ledger.Update{Job: taskstate.Job{}}}, api.Usage},
+		{"an update of what has moved on", calls.Call{Update: &ledger.Update{Job: *spec, From: 7}}, api.Conflict},
+		{"two things at once", calls.Call{Update: &ledger.Update{Job: *spec}, Preview: &calls.PreviewCall{Job: *spec}}, api.Usage},
+		{"a preview of nothing", calls.Call{Preview: &calls.PreviewCall{}}, api.Usage},
+		{"a preview", calls.Call{Preview: &calls.PreviewCall{Job: *spec}}, ""},
+		{"a plan to rebalance", calls.Call{Rebalance: &calls.RebalanceCall{Job: id, DryRun: true}}, ""},
+		{"a rebalance without a job", calls.Call{Rebalance: &calls.RebalanceCall{}}, api.Usage},
+		{"a run of what has no schedule", calls.Call{Trigger: &calls.TriggerCall{Job: id, Run: taskstate.NewJobID()}}, api.NotFound},
+		{"a run without an id", calls.Call{Trigger: &calls.TriggerCall{Job: id, Run: "x"}}, api.Usage},
+		{"an update", calls.Call{Update: &ledger.Update{Job: *spec}}, ""},
 	} {
 		x.call.From = submitter.Self()
 		r := submitter.asks(l.self, x.call)
@@ -310,7 +311,7 @@ func TestOnlyWhatAPersonMayDecideIsDecidedForAPeer(t *testing.T) {
 			t.Errorf("%s was done for a worker: %+v", x.name, r)
 		}
 	}
-	if r := submitter.asks(l.self, call{From: submitter.Self(), Preview: &previewCall{Job: *spec}}); r.Preview == nil {
+	if r := submitter.asks(l.self, calls.Call{From: submitter.Self(), Preview: &calls.PreviewCall{Job: *spec}}); r.Preview == nil {
 		t.Errorf("the answer to a preview does not travel: %+v", r)
 	}
 }
@@ -341,17 +342,17 @@ func TestARefusedChangeSaysWhyAndWhatToType(t *testing.T) {
 		{rollout, ledger.Result{Refused: ledger.CodeUnknown, Version: 2}, api.Conflict, "nothing to go back to"},
 		{ledger.Command{Retire: &ledger.Retire{Job: id}}, ledger.Result{Refused: ledger.CodeOver}, api.Conflict, "is over"},
 	} {
-		r := answerTo(x.cmd, x.r, 7)
+		r := calls.AnswerTo(x.cmd, x.r, 7)
 		if r.Error == nil || r.Index != 7 {
 			t.Errorf("%+v: %+v", x.r, r)
 			continue
 		}
 		wants(t, r.Error, x.code, x.part)
 	}
-	if r := answerTo(update, ledger.Result{Refused: ledger.CodeConflict, Version: 4}, 7); !r.Moved || r.Version != 4 {
+	if r := calls.AnswerTo(update, ledger.Result{Refused: ledger.CodeConflict, Version: 4}, 7); !r.Moved || r.Version != 4 {
 		t.Errorf("%+v", r)
 	}
-	if r := answerTo(renew, ledger.Result{Refused: ledger.CodePartly, Slots: []ledger.Slots{{First: 1, N: 3}, {First: 9, N: 1}}}, 7); r.Error != nil || r.Partly != 4 {
+	if r := calls.AnswerTo(renew, ledger.Result{Refused: ledger.CodePartly, Slots: []ledger.Slots{{First: 1, N: 3}, {First: 9, N: 1}}}, 7); r.Error != nil || r.Partly != 4 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -377,16 +378,16 @@ func TestAnUpdateWhoseAnswerWasLostSaysWhatItChangedAllTheSame(t *testing.T) {
 	web := serviceJob("web", 1)
 	id := all[1].submit(web)
 	lost := make(chan struct{}, 1)
-	all[0].host.Handle(callProtocol, func(peer string, c net.Conn) {
+	all[0].host.Handle(calls.Protocol, func(peer string, c net.Conn) {
 		select {
 		case lost <- struct{}{}: // done, and gone before the answer
 			defer c.Close()
-			var q signedCall
+			var q calls.Signed
 			if err := wire.NewReader(c, 0).Read(&q); err == nil {
-				_ = all[0].answerCall(timed(t), peer, q)
+				_ = all[0].line.Answer(timed(t), peer, q)
 			}
 		default:
-			all[0].serveCall(timed(t), peer, c)
+			all[0].line.Serve(timed(t), peer, c)
 		}
 	})
 	web.Timeout, web.Run.Noop = 0, &taskstate.Noop{Duration: time.Minute.Milliseconds()}

@@ -14,6 +14,7 @@ import (
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/calls"
+	"covey/node/decide"
 	"covey/node/tasklog"
 	"covey/node/view"
 	"covey/p2p"
@@ -36,7 +37,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	undo = append(undo, func() { _ = files.Close() }) // nothing can fail but what is over anyway
 	undo = append(undo, n.feeds.serve())
 	n.host.Handle(session.Protocol, n.coord.ServeSession)
-	n.host.Handle(callProtocol, func(peer string, c net.Conn) { n.serveCall(life, peer, c) })
+	n.host.Handle(calls.Protocol, func(peer string, c net.Conn) { n.line.Serve(life, peer, c) })
 
 	n.host.Handle(startProtocol, n.copies.serve)
 
@@ -106,7 +107,7 @@ func (n *Node) verdict(m membership.Member) {
 
 // lead coordinates for one term. The ledger calls it, and waits for it, in a goroutine of its own.
 func (n *Node) lead(ctx context.Context, epoch taskstate.Epoch) {
-	n.guard.term(n.ledgerTime())
+	n.line.Lead()
 	n.members.SetHint(membership.Hint{Epoch: epoch, Coordinator: n.self})
 	n.worker.News()
 	n.wakeForwarder()
@@ -176,6 +177,23 @@ func (n *Node) coordConfig() coordinator.Config {
 	}
 }
 
+// lineConfig is what calls travel by.
+func (n *Node) lineConfig() calls.Config {
+	return calls.Config{
+		Self: n.self, Ledger: n.ledger, Dial: n.host.Dial, Cluster: n.roster.Cluster, Sign: n.host.Sign, Now: n.ledgerTime,
+		Execute: func(ctx context.Context, c calls.Call) (calls.Reply, error) { return n.desk.Execute(ctx, c) },
+		Removed: n.removed, Show: n.show, Note: n.refused.Note, Log: n.log,
+	}
+}
+
+// deskConfig is what this peer decides with while it coordinates.
+func (n *Node) deskConfig() decide.Config {
+	return decide.Config{
+		Self: n.self, Ledger: n.ledger, Replica: n.replica, Coord: n.coord, View: n.view, Roster: n.roster, Seats: n.seats, Host: n.host,
+		Doors: n.openDoors, Remember: n.remember, Wrong: n.troubles.List, Now: n.ledgerTime,
+	}
+}
+
 // viewConfig is what the questions of people are answered from.
 func (n *Node) viewConfig() view.Config {
 	return view.Config{
@@ -183,7 +201,7 @@ func (n *Node) viewConfig() view.Config {
 		Replica: n.replica, Ledger: n.ledger, Table: n.table, Members: func() *membership.View { return n.members.View() }, Roster: n.roster,
 		Held: n.held.shown, Offer: n.offer, Output: func() *tasklog.Store { return n.logs }, Net: n.host, Wrong: n.troubles.List,
 		Ask: func(ctx context.Context, q calls.FlockCall) *calls.Flock {
-			r, err := n.try(ctx, call{From: n.self, Flock: &q})
+			r, err := n.line.Try(ctx, calls.Call{From: n.self, Flock: &q})
 			if err != nil || r.Lost {
 				return nil
 			}

@@ -131,3 +131,14 @@ func (v *View) GoingOn(name string) (id string) {
 	})
 	return id
 }
+
+// JobOf is a job as the ledger has it.
+func (v *View) JobOf(id taskstate.JobID) (job *taskstate.Job, err error) {
+	err = ErrNoJob(string(id))
+	v.cfg.Replica.Read(func(s *ledger.State) {
+		if j, ok := s.Job(id); ok {
+			job, err = j.Job(), nil
+		}
+	})
+	return job, err
+}

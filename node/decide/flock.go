@@ -1,4 +1,4 @@
-package node
+package decide
 
 import (
 	"cmp"
@@ -11,15 +11,15 @@ import (
 )
 
 // flockNow is this peer's view as coordinator.
-func (n *Node) flockNow(ctx context.Context, ask calls.FlockCall) *calls.Flock {
-	f := &calls.Flock{Index: n.replica.Applied()}
-	voters := n.view.LivingVoters()
-	peers, err := n.coord.Peers(ctx)
+func (d *Desk) flockNow(ctx context.Context, ask calls.FlockCall) *calls.Flock {
+	f := &calls.Flock{Index: d.cfg.Replica.Applied()}
+	voters := d.cfg.View.LivingVoters()
+	peers, err := d.cfg.Coord.Peers(ctx)
 	if err != nil {
 		return nil // just elected, or no longer
 	}
 	for _, p := range peers {
-		known := n.troubles.List(p.Peer)
+		known := d.cfg.Wrong(p.Peer)
 		if p.Offer.Trouble != "" {
 			known = troubles.Merge(known, []api.Trouble{{Code: cmp.Or(p.Offer.TroubleCode, api.TroubleTakesNoTasks), Message: p.Offer.Trouble}})
 		}
@@ -32,15 +32,15 @@ func (n *Node) flockNow(ctx context.Context, ask calls.FlockCall) *calls.Flock {
 			Troubles: calls.ToldOf(known), Running: p.Running, Away: p.Away.Milliseconds(),
 		})
 	}
-	if freeze, err := n.coord.Frozen(ctx); err == nil {
+	if freeze, err := d.cfg.Coord.Frozen(ctx); err == nil {
 		f.Frozen, f.Gone = freeze.String(), freeze.Gone
 	}
 	if ask.All {
-		f.Whys, _ = n.coord.Whys(ctx)
+		f.Whys, _ = d.cfg.Coord.Whys(ctx)
 	}
 	if job := ask.Job; job != "" {
-		f.Waiting, _ = n.coord.Waiting(ctx, job) // said or not
-		spells, _ := n.coord.Waited(ctx, job)
+		f.Waiting, _ = d.cfg.Coord.Waiting(ctx, job) // said or not
+		spells, _ := d.cfg.Coord.Waited(ctx, job)
 		for _, s := range spells {
 			w := calls.Spell{Reason: s.Reason, From: s.From.UnixMilli()}
 			if !s.Lasts {

@@ -1,4 +1,4 @@
-package node
+package calls
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"covey/node/api"
 	"covey/p2p"
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -18,107 +17,107 @@ import (
 // A call is signed by the peer whose person asks. Whoever passes it on can drop it and cannot change or invent one, and so needs no
 // role to do it.
 
-// callDomain separates signatures over calls from all others made with the same key. The id of the cluster follows it: a call counts in
+// domain separates signatures over calls from all others made with the same key. The id of the cluster follows it: a call counts in
 // one cluster only.
-const callDomain = "covey call 2\x00"
+const domain = "covey call 2\x00"
 
 const (
-	callWindow   = 5 * time.Minute // how far the time in a call may be from the coordinator's
+	window       = 5 * time.Minute // how far the time in a call may be from the coordinator's
 	nonceLen     = 16              // bytes
 	noncesOfOne  = 4096            // remembered of one asker; above that its calls count from the newest that was forgotten
 	noncesOfAll  = 64 << 10        // remembered of all
 	maxClockLead = 24 * time.Hour  // a clock that differs by more is wrong in a way a person must know of; it is corrected all the same
 )
 
-// signedCall is a call on the wire. Body is the call's encoding as its asker made it, which is what Sig covers: passing it on changes
+// Signed is a call on the wire. Body is the call's encoding as its asker made it, which is what Sig covers: passing it on changes
 // nothing but Hops.
-type signedCall struct {
+type Signed struct {
 	Hops int    `cbor:"1,keyasint,omitempty"` // how often it was passed on
 	Body []byte `cbor:"2,keyasint"`
 	Sig  []byte `cbor:"3,keyasint"`
 }
 
-// callSigner makes and opens signed calls for one peer.
-type callSigner struct {
-	self    taskstate.PeerID
-	cluster func() string
-	sign    func([]byte) ([]byte, error)
-	now     func() int64 // milliseconds since 1970: the ledger's time, which a clock that lags does not hold up
+// Signer makes and opens signed calls for one peer.
+type Signer struct {
+	Self    taskstate.PeerID
+	Cluster func() string
+	Sign    func([]byte) ([]byte, error)
+	Now     func() int64 // milliseconds since 1970: the ledger's time, which a clock that lags does not hold up
 
 	mu    sync.Mutex
 	ahead int64 // added to now: what a coordinator said of its clock when it refused ours
 }
 
-// seal signs a call in this peer's name, as of now.
-func (s *callSigner) seal(c call) (signedCall, error) {
-	c.From, c.Hops = s.self, 0
-	c.At, c.Nonce = s.now()+s.lead(), make([]byte, nonceLen)
+// Seal signs a call in this peer's name, as of now.
+func (s *Signer) Seal(c Call) (Signed, error) {
+	c.From, c.Hops = s.Self, 0
+	c.At, c.Nonce = s.Now()+s.lead(), make([]byte, nonceLen)
 	_, _ = rand.Read(c.Nonce) // never fails (crypto/rand)
 	body, err := wire.Marshal(c)
 	if err != nil {
-		return signedCall{}, fmt.Errorf("encode the call: %w", err)
+		return Signed{}, fmt.Errorf("encode the call: %w", err)
 	}
-	sig, err := s.sign(signedPart(s.cluster(), body))
+	sig, err := s.Sign(signedPart(s.Cluster(), body))
 	if err != nil {
-		return signedCall{}, fmt.Errorf("sign the call: %w", err)
+		return Signed{}, fmt.Errorf("sign the call: %w", err)
 	}
-	return signedCall{Body: body, Sig: sig}, nil
+	return Signed{Body: body, Sig: sig}, nil
 }
 
-// forDisk signs what only this disk holds: it counts in no cluster, and whether the roster, which names the cluster, was lost or changed does
+// ForDisk signs what only this disk holds: it counts in no cluster, and whether the roster, which names the cluster, was lost or changed does
 // not matter to it.
-func (s *callSigner) forDisk() *callSigner {
-	return &callSigner{self: s.self, cluster: func() string { return "" }, sign: s.sign, now: s.now}
+func (s *Signer) ForDisk() *Signer {
+	return &Signer{Self: s.Self, Cluster: func() string { return "" }, Sign: s.Sign, Now: s.Now}
 }
 
-// open reads a call and checks that it was signed by whom it names.
-func (s *callSigner) open(q signedCall) (c call, err error) {
-	if c, err = s.read(q); err != nil {
-		return call{}, err
+// Open reads a call and checks that it was signed by whom it names.
+func (s *Signer) Open(q Signed) (c Call, err error) {
+	if c, err = s.Read(q); err != nil {
+		return Call{}, err
 	}
-	if err := p2p.Verify(c.From, signedPart(s.cluster(), q.Body), q.Sig); err != nil {
-		return call{}, fmt.Errorf("it is not signed by %s: %w", c.From, err)
+	if err := p2p.Verify(c.From, signedPart(s.Cluster(), q.Body), q.Sig); err != nil {
+		return Call{}, fmt.Errorf("it is not signed by %s: %w", c.From, err)
 	}
 	c.Hops = q.Hops
 	return c, nil
 }
 
-// read reads a call and checks nothing but its form.
-func (s *callSigner) read(q signedCall) (c call, err error) {
+// Read reads a call and checks nothing but its form.
+func (s *Signer) Read(q Signed) (c Call, err error) {
 	if err := wire.Unmarshal(q.Body, &c); err != nil {
-		return call{}, fmt.Errorf("unreadable: %w", err)
+		return Call{}, fmt.Errorf("unreadable: %w", err)
 	}
 	switch {
-	case c.From == "" || len(c.From) > maxCallWord:
-		return call{}, errors.New("it names nobody who asks")
+	case c.From == "" || len(c.From) > maxWord:
+		return Call{}, errors.New("it names nobody who asks")
 	case c.Hops != 0 || len(c.Nonce) != nonceLen:
-		return call{}, errors.New("it is not made as calls are")
+		return Call{}, errors.New("it is not made as calls are")
 	}
 	return c, nil
 }
 
 func signedPart(cluster string, body []byte) []byte {
-	return append([]byte(callDomain+cluster+"\x00"), body...)
+	return append([]byte(domain+cluster+"\x00"), body...)
 }
 
-func (s *callSigner) lead() int64 {
+func (s *Signer) lead() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ahead
 }
 
 // corrected takes the coordinator's clock for what calls say, and tells whether that is far from this machine's.
-func (s *callSigner) corrected(theirs int64) (far bool) {
-	ahead := theirs - s.now()
+func (s *Signer) corrected(theirs int64) (far bool) {
+	ahead := theirs - s.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ahead = ahead
 	return max(ahead, -ahead) > maxClockLead.Milliseconds()
 }
 
-// callGuard lets each signed call through once. It knows the calls of one term: what was signed before the term began is not taken, and
+// Guard lets each signed call through once. It knows the calls of one term: what was signed before the term began is not taken, and
 // its asker signs anew.
-type callGuard struct {
+type Guard struct {
 	mu     sync.Mutex
 	begin  int64 // of the term, milliseconds since 1970
 	askers map[taskstate.PeerID]*askerCalls
@@ -142,17 +141,17 @@ var (
 )
 
 // term forgets everything: this peer coordinates from now on.
-func (g *callGuard) term(now int64) {
+func (g *Guard) term(now int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.begin, g.askers, g.total = now, map[taskstate.PeerID]*askerCalls{}, 0
 }
 
 // admit tells whether a call counts: nil, errStale (signing anew helps) or errReplayed.
-func (g *callGuard) admit(from taskstate.PeerID, at int64, nonce []byte, now int64) error {
+func (g *Guard) admit(from taskstate.PeerID, at int64, nonce []byte, now int64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	window := callWindow.Milliseconds()
+	window := window.Milliseconds()
 	if at < max(g.begin, now-window) || at > now+window {
 		return errStale
 	}
@@ -183,7 +182,7 @@ func (g *callGuard) admit(from taskstate.PeerID, at int64, nonce []byte, now int
 }
 
 // forget drops what is too old to be taken again anyway, and the oldest above a limit. The caller holds mu.
-func (g *callGuard) forget(a *askerCalls, old int64, limit int) {
+func (g *Guard) forget(a *askerCalls, old int64, limit int) {
 	n := max(0, len(a.calls)-limit)
 	for n < len(a.calls) && a.calls[n].at < old {
 		n++
@@ -194,21 +193,4 @@ func (g *callGuard) forget(a *askerCalls, old int64, limit int) {
 	a.floor = max(a.floor, a.calls[n-1].at)
 	a.calls = slices.Delete(a.calls, 0, n)
 	g.total -= n
-}
-
-// fresh tells of a decision that somebody else asks for whether it is asked for the first time, and in time. What only asks may be asked
-// as often as one likes.
-func (n *Node) fresh(c call) (reply, bool) {
-	if c.From == n.self || c.Flock != nil || c.Preview != nil {
-		return reply{}, true
-	}
-	now := n.ledgerTime()
-	switch err := n.guard.admit(c.From, c.At, c.Nonce, now); {
-	case errors.Is(err, errStale):
-		return reply{Lost: true, Now: now}, false
-	case err != nil:
-		n.refused.Note(c.From, "a call that was made before")
-		return reply{Error: api.Errorf(api.Refused, "%v; ask again", err)}, false
-	}
-	return reply{}, true
 }

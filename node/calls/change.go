@@ -1,0 +1,107 @@
+package calls
+
+import (
+	"cmp"
+	"slices"
+
+	"covey/dispatch/coordinator"
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/taskstate"
+	"covey/taskstate/jobfile"
+)
+
+// PreviewCall asks where the tasks of a job would go.
+type PreviewCall struct {
+	Job taskstate.Job `cbor:"1,keyasint"`
+}
+
+// RebalanceCall asks for the tasks of a service to be spread anew, or which those would be.
+type RebalanceCall struct {
+	Job    taskstate.JobID `cbor:"1,keyasint"`
+	DryRun bool            `cbor:"2,keyasint,omitempty"`
+}
+
+// changes lists what of a job a call is to change, and queries about it.
+func (c *Call) changes() []bool {
+	return []bool{c.Update != nil, c.Renew != nil, c.Retire != nil, c.Rollout != nil, c.Preview != nil, c.Rebalance != nil, c.Trigger != nil, c.Pin != nil}
+}
+
+// ChangesJob tells whether a call is about changing a job.
+func (c *Call) ChangesJob() bool { return slices.Contains(c.changes(), true) }
+
+// checkChange refuses what no honest peer asks for: only the coordinator itself decides about versions and times of attempts.
+func (c *Call) checkChange() *api.Error {
+	id := func(s taskstate.JobID) *api.Error {
+		if s == "" || len(s) > maxWord {
+			return api.Errorf(api.Usage, "this is no job's id")
+		}
+		return nil
+	}
+	switch {
+	case c.Update != nil:
+		return cmp.Or(id(c.Update.Job.ID), checkSpec(&c.Update.Job))
+	case c.Preview != nil:
+		return cmp.Or(id(c.Preview.Job.ID), checkSpec(&c.Preview.Job))
+	case c.Renew != nil:
+		if c.Renew.Version != 0 || c.Renew.NotBefore != 0 || c.Renew.Reason != taskstate.ReasonRetried || len(c.Renew.Slots) > MaxRuns {
+			return api.Errorf(api.Usage, "this is no retry")
+		}
+		return id(c.Renew.Job)
+	case c.Retire != nil:
+		if c.Retire.Reason != taskstate.ReasonCancelled || len(c.Retire.Slots) > MaxRuns {
+			return api.Errorf(api.Usage, "this is no cancel of tasks")
+		}
+		return id(c.Retire.Job)
+	case c.Rollout != nil:
+		asked := []ledger.RolloutState{ledger.Paused, ledger.Updating, ledger.RollingBack}
+		if !slices.Contains(asked, c.Rollout.State) || len(c.Rollout.Message) > MaxReason {
+			return api.Errorf(api.Usage, "a rollout is paused, continued or turned back")
+		}
+		return id(c.Rollout.Job)
+	case c.Rebalance != nil:
+		return id(c.Rebalance.Job)
+	case c.Pin != nil:
+		return id(c.Pin.Job)
+	case c.Trigger != nil:
+		return cmp.Or(id(c.Trigger.Job), checkRunID(c.Trigger.Run))
+	}
+	return nil
+}
+
+// checkRunID refuses an id that no job has.
+func checkRunID(id taskstate.JobID) *api.Error {
+	if err := jobfile.ValidID(id); err != nil {
+		return api.Errorf(api.Usage, "%v", err)
+	}
+	return nil
+}
+
+func checkSpec(j *taskstate.Job) *api.Error {
+	if err := jobfile.Validate(j); err != nil {
+		return api.Errorf(api.Usage, "%v", err)
+	}
+	return nil
+}
+
+// told puts into a reply what a result says besides its refusal.
+func (r *Reply) told(res ledger.Result) {
+	r.Job, r.Version = res.Job, res.Version
+	r.Moved = res.Refused == ledger.CodeConflict && res.Version != 0
+	for _, s := range res.Slots {
+		r.Partly += s.N
+	}
+}
+
+// ChangeReply is what replies about jobs that are there say.
+type ChangeReply struct {
+	Job     taskstate.JobID      `cbor:"20,keyasint,omitempty"` // Submit: the job that has the name
+	Version int                  `cbor:"21,keyasint,omitempty"` // that is wanted now
+	Moved   bool                 `cbor:"22,keyasint,omitempty"` // refused because another version is wanted by now
+	Partly  int                  `cbor:"23,keyasint,omitempty"` // slots of which nothing was done
+	Preview *coordinator.Preview `cbor:"24,keyasint,omitempty"`
+	Moves   []coordinator.Move   `cbor:"25,keyasint,omitempty"`
+}
+
+// MaxRuns bounds the runs of slots in one call, so that it stays below a frame.
+const MaxRuns = 4096

@@ -1,0 +1,46 @@
+package decide
+
+import (
+	"context"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/node/calls"
+)
+
+// executeChange decides a call about a job that is there, as coordinator.
+func (d *Desk) executeChange(ctx context.Context, c calls.Call) (calls.Reply, error) {
+	switch {
+	case c.Preview != nil:
+		p, err := d.cfg.Coord.Preview(ctx, &c.Preview.Job)
+		if err != nil {
+			return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+		}
+		return calls.Reply{ChangeReply: calls.ChangeReply{Preview: &p}}, nil
+	case c.Rebalance != nil:
+		return d.executeRebalance(ctx, *c.Rebalance)
+	case c.Trigger != nil:
+		return d.executeTrigger(ctx, *c.Trigger)
+	}
+	if r := c.Retire; r != nil {
+		if job, err := d.cfg.View.JobOf(r.Job); err == nil && job.Type.Lasts() {
+			return calls.Reply{Error: api.Errorf(api.Conflict, "job %s keeps its tasks running; another one would take this one's place", job.Name)}, nil
+		}
+	}
+	return d.propose(ctx, ledger.Command{Update: c.Update, Renew: c.Renew, Retire: c.Retire, Rollout: c.Rollout, Pin: c.Pin})
+}
+
+func (d *Desk) executeRebalance(ctx context.Context, q calls.RebalanceCall) (calls.Reply, error) {
+	ask := d.cfg.Coord.Balance
+	if q.DryRun {
+		ask = d.cfg.Coord.Rebalance
+	}
+	moves, busy, err := ask(ctx, q.Job)
+	switch {
+	case err != nil:
+		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+	case busy:
+		return calls.Reply{Error: api.Errorf(api.Conflict, "tasks of job %s are on their way just now; see `peer tasks %s` and try again when they run", q.Job, q.Job)}, nil
+	}
+	return calls.Reply{ChangeReply: calls.ChangeReply{Moves: moves}}, nil
+}

@@ -1,0 +1,140 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum"
+	"covey/node/api"
+	"covey/node/calls"
+	"covey/p2p/admission"
+)
+
+// executeThaw ends a freeze, as coordinator.
+func (d *Desk) executeThaw(ctx context.Context) (calls.Reply, error) {
+	was, err := d.cfg.Coord.Thaw(ctx)
+	switch {
+	case err != nil:
+		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+	case !was.Active():
+		return calls.Reply{Error: api.Errorf(api.Conflict, "replacement is not frozen; see `peer peers`")}, nil
+	}
+	return calls.Reply{Gone: was.Gone}, nil
+}
+
+// executeRemove ends a membership, as coordinator: the vote first, so that no majority counts on who is not let in any more.
+func (d *Desk) executeRemove(ctx context.Context, r ledger.Remove) (calls.Reply, error) {
+	if err := d.cfg.Ledger.RemoveVoter(ctx, r.Peer); err != nil {
+		if errors.Is(err, quorum.ErrSoleVoter) {
+			return calls.Reply{Error: calls.Refusal(ledger.Command{Remove: &r}, ledger.CodeSole)}, nil
+		}
+		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+	}
+	old, ok := d.cfg.Roster.Get(r.Peer)
+	if !ok {
+		return calls.Reply{Error: calls.Refusal(ledger.Command{Remove: &r}, ledger.CodeUnknown)}, nil
+	}
+	_, epoch, _ := d.cfg.Ledger.Coordinator()
+	old.Removed, old.At = true, max(d.cfg.Now(), old.At+1)
+	old.Index, old.Generation, old.Term = d.cfg.Replica.Applied(), epoch.Generation, epoch.Term
+	tombstone, err := old.Signed(d.cfg.Host)
+	if err != nil {
+		return calls.Reply{}, fmt.Errorf("sign the removal: %w", err)
+	}
+	r.Entry = &tombstone
+	return d.propose(ctx, ledger.Command{Remove: &r})
+}
+
+// executeInvite makes a ticket, as coordinator: it expires by the ledger's time, whatever the clock says where it was asked for.
+func (d *Desk) executeInvite(ctx context.Context, inv ledger.Invite, lasts int64) (calls.Reply, error) {
+	if lasts > 0 {
+		inv.Expires = d.cfg.Now() + lasts
+	}
+	r, err := d.propose(ctx, ledger.Command{Invite: &inv})
+	r.Until = inv.Expires
+	return r, err
+}
+
+// executeJoin admits a stranger that proves an invite, as coordinator.
+func (d *Desk) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Reply, error) {
+	refuse := func(code admission.RefusalCode) (calls.Reply, error) {
+		return calls.Reply{Join: &admission.JoinAnswer{Refusal: &admission.Refusal{Code: code}}}, nil
+	}
+	var inv ledger.InviteRecord
+	var found, open bool
+	d.cfg.Replica.Read(func(s *ledger.State) {
+		inv, found = s.InviteBySecret(admission.HashSecret(j.Request.Secret))
+		open = s.Open()
+	})
+	switch {
+	case !found && !open: // whoever has no ticket does not learn which cluster this is either
+		return refuse(admission.Refused)
+	case j.Request.Cluster != "" && j.Request.Cluster != d.cfg.Roster.Cluster():
+		return refuse(admission.WrongCluster)
+	case !found:
+		inv.Roles = admission.AllRoles()
+	}
+	old, known := d.cfg.Roster.Get(j.Peer)
+	if known && !old.Removed && (!found || old.Ticket == inv.ID) {
+		return d.joined(old), nil // asked again: the answer was lost, or it lost its data but not its key
+	}
+	at := d.cfg.Now()
+	if d.ComingIn(inv.ID, at) >= JoinGroup {
+		return refuse(admission.Later)
+	}
+	if known {
+		at = max(at, old.At+1) // every gate believes the newer of two entries
+	}
+	entry, err := admission.Entry{
+		Cluster: d.cfg.Roster.Cluster(), Peer: j.Peer, Name: j.Request.Name, Roles: inv.Roles, Ticket: inv.ID, At: at, By: d.cfg.Self,
+	}.Signed(d.cfg.Host)
+	if err != nil {
+		return calls.Reply{}, err
+	}
+	_, results, err := d.cfg.Ledger.Propose(ctx, []ledger.Command{{Admit: &ledger.Admit{Entry: entry, Ticket: inv.ID}}})
+	if err != nil {
+		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+	}
+	switch results[0].Refused {
+	case ledger.CodeNone:
+		d.cfg.Remember([]admission.PeerAddr{{ID: j.Peer, Addrs: j.Request.Addrs}}) // killed now, we would come back and look for it in vain
+		return d.joined(entry), nil
+	case ledger.CodeExpired:
+		return refuse(admission.Expired)
+	case ledger.CodeUsedUp:
+		return refuse(admission.UsedUp)
+	case ledger.CodeRevoked:
+		return refuse(admission.Revoked)
+	case ledger.CodeStale:
+		return calls.Reply{Lost: true}, nil
+	}
+	return refuse(admission.Refused)
+}
+
+// Newcomers with one ticket are let in by groups: a newcomer meets everybody, and where a hundred do so at once on busy machines nobody
+// gets done in time and all begin again. Whoever has not come to work after JoinTime, because it died or works for nobody, holds up nobody.
+const (
+	JoinGroup = 12
+	JoinTime  = 15 * time.Second
+)
+
+// ComingIn counts the workers that were admitted with a ticket lately and have no session yet. at is the ledger's time.
+func (d *Desk) ComingIn(ticket string, at int64) (count int) {
+	d.cfg.Replica.Read(func(s *ledger.State) {
+		for m := range s.Members() {
+			if m.In() && m.Entry.Ticket == ticket && m.Incarnation == "" && m.Entry.Has(admission.Worker) && at-m.Since < JoinTime.Milliseconds() {
+				count++
+			}
+		}
+	})
+	return count
+}
+
+func (d *Desk) joined(e admission.Entry) calls.Reply {
+	return calls.Reply{Join: &admission.JoinAnswer{
+		Entry: e, Roster: d.cfg.Roster.All(), Voters: d.cfg.View.Voters(), Peers: d.cfg.Doors(), Cluster: d.cfg.Roster.Cluster(), Seats: d.cfg.Seats.Proof(),
+	}}
+}

@@ -1,0 +1,54 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum"
+	"covey/node/api"
+	"covey/node/calls"
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// executeRoles changes what a peer may do, as coordinator: its entry in the roster, signed anew. One that may not vote any more gives its
+// seat up first, so that no majority counts on it.
+func (d *Desk) executeRoles(ctx context.Context, q calls.RolesCall) (calls.Reply, error) {
+	e, ok := d.cfg.Roster.Get(q.Peer)
+	if !ok || e.Removed {
+		return calls.Reply{Error: api.Errorf(api.NotFound, "no peer %s; see `peer peers`", q.Peer)}, nil
+	}
+	if slices.Equal(e.Roles, q.Roles) {
+		return calls.Reply{Index: d.cfg.Replica.Applied()}, nil
+	}
+	if e.Has(admission.Voter) && !slices.Contains(q.Roles, admission.Voter) {
+		switch err := d.cfg.Ledger.RemoveVoter(ctx, q.Peer); {
+		case errors.Is(err, quorum.ErrSoleVoter):
+			return calls.Reply{Error: soleVoter(q.Peer)}, nil
+		case err != nil:
+			return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+		}
+	}
+	e.Roles, e.At = q.Roles, max(d.cfg.Now(), e.At+1)
+	e, err := e.Signed(d.cfg.Host)
+	if err != nil {
+		return calls.Reply{}, fmt.Errorf("sign the roles: %w", err)
+	}
+	_, results, err := d.cfg.Ledger.Propose(ctx, []ledger.Command{{Admit: &ledger.Admit{Entry: e}}})
+	switch {
+	case err != nil || results[0].Refused == ledger.CodeStale:
+		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+	case results[0].Refused == ledger.CodeSole:
+		return calls.Reply{Error: soleVoter(q.Peer)}, nil
+	case results[0].Refused != ledger.CodeNone:
+		return calls.Reply{Error: api.Errorf(api.Conflict, "the coordinator refused: %s", results[0].Refused)}, nil
+	}
+	return calls.Reply{Index: d.cfg.Replica.Applied()}, nil
+}
+
+func soleVoter(peer taskstate.PeerID) *api.Error {
+	return api.Errorf(api.Conflict, "%s is the only voter: without its vote nobody could decide anything; let another peer join first, or give one the role voter", peer)
+}
