@@ -25,9 +25,12 @@
 // reaches it, and within a second of the task's end it is killed, whatever session and environment it gave itself; what it wrote since is
 // cut away.
 //
-// The folder of an attempt stays until its job is cleaned away, even if it left nothing. Removing such folders at once looks tidy and is not: ext4
-// does not hand out an inode again for minutes and walks past all of these at every creation, which made starting a task ten times as expensive
-// after a few thousand of them. Version 0.1 put an empty file in place of the folder of an attempt that left nothing; it still counts as that.
+// The folder of an attempt that left neither output nor a file is given, with the empty files in it, to a later attempt (Linux): the two names change places
+// with renameat2, and what stays behind is one more name of an empty file, .nothing, that all such attempts share. It says that the task was here
+// and that its output is empty. Only a folder that is as it was made qualifies, and only if nobody has its output open: the kernel grants a lease for
+// writing. All others stay until their job is cleaned away. Removing them at once looks tidy and is not: ext4 does not hand out an inode again for minutes and
+// walks past all of these at every creation, which made starting a task ten times as expensive after a few thousand of them. For the same reason
+// a job of tasks that leave nothing should not make inodes that go with it.
 //
 // The package does not queue by resources, retry, decide or talk to anybody: the worker starts what may run now.
 package runner

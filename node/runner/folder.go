@@ -17,7 +17,10 @@ const (
 )
 
 // freshFolder makes the attempt's folder, with an empty work folder in it. If there is one – this attempt was started in an earlier life – it goes first.
-func freshFolder(home string) error {
+func (r *Runner) freshFolder(home string) error {
+	if r.spare.take(home) {
+		return nil
+	}
 	err := os.Mkdir(home, 0o700)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // the first task of its job
@@ -82,5 +85,7 @@ func (r *Runner) Clean(job taskstate.JobID) error {
 	if err != nil {
 		return err
 	}
-	return removeTree(filepath.Join(r.cfg.Dir, name))
+	dir := filepath.Join(r.cfg.Dir, name)
+	r.spare.forget(dir)
+	return removeTree(dir)
 }

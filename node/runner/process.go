@@ -106,7 +106,7 @@ func (r *Runner) prepare(t *task) (s supervise.Spec, err error) {
 		return s, err
 	}
 	home := filepath.Join(r.cfg.Dir, rel)
-	if err := freshFolder(home); err != nil {
+	if err := r.freshFolder(home); err != nil {
 		return s, err
 	}
 	if !l.Job.Stdin {
@@ -187,11 +187,17 @@ func (r *Runner) ended(t *task, e supervise.Event) {
 	t.mu.Unlock()
 	t.feed.end()
 	r.leave(t)
-	if e.Kind == supervise.Ended && !e.Unbegun {
+	if e.Kind == supervise.Ended && !e.Unbegun && !r.reusable(t, e) {
 		r.stray(t, e)
 	}
 	rep.Task = t.launch.Task
 	r.report(rep)
+}
+
+// reusable offers the folder of a task that left nothing to a later one, and tells whether that is so. It comes after leave: a reader that still takes
+// the task for a running one need not fear that the file is another's.
+func (r *Runner) reusable(t *task, e supervise.Event) bool {
+	return e.Alone && e.Sizes == [2]int64{} && t.home != "" && r.spare.offer(t.home)
 }
 
 func (r *Runner) stray(t *task, e supervise.Event) {

@@ -3,7 +3,6 @@
 package runner
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -113,16 +112,6 @@ func TestAnAttemptStartedAgainFindsAFreshFolder(t *testing.T) {
 	id, _ := h.run(shell("ls -A"))
 	if got := h.file(id, "stdout"); got != "" {
 		t.Errorf("left over: %q", got)
-	}
-	home := filepath.Dir(h.path(id, workName))
-	if err := errors.Join(os.RemoveAll(home), os.WriteFile(home, nil, 0o400)); err != nil { // as version 0.1 left it, if it left nothing
-		t.Fatal(err)
-	}
-	h.mu.Lock()
-	clear(h.got)
-	h.mu.Unlock()
-	if _, end := h.run(shell("true")); end.State != taskstate.Complete {
-		t.Errorf("with a file in place of its folder: %+v", end)
 	}
 }
 

@@ -20,6 +20,7 @@ type Runner struct {
 	lasting bool // processes outlive this one
 	reports *reporter
 	clock   *timers
+	spare   spare
 	strays  *strays
 
 	mu      sync.Mutex
@@ -66,7 +67,7 @@ func New(cfg Config) (*Runner, error) {
 		}
 	}
 	r := &Runner{
-		cfg: cfg, base: passed(cfg.Environ), reports: newReporter(cfg.Sink), clock: newTimers(),
+		cfg: cfg, spare: spare{dir: cfg.Dir}, base: passed(cfg.Environ), reports: newReporter(cfg.Sink), clock: newTimers(),
 		strays: newStrays(cfg.Log), tasks: make(map[taskstate.TaskID]*task), left: make(map[taskstate.TaskID]supervise.Event),
 	}
 	r.work.L = &r.mu

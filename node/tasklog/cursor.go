@@ -35,6 +35,7 @@ type part struct {
 	at     int64
 	times  marks
 	gone   int64 // bytes before at that are not kept any more, and were not yet said to be
+	ours   bool  // something in it was seen to be this task's
 	ended  bool
 }
 
@@ -96,8 +97,21 @@ func (c *cursor) first(p *part, f *os.File) (at int64, err error) {
 	return max(at, since), err
 }
 
+func (c *cursor) path(p *part) string { return filepath.Join(c.dir, c.rel, p.stream) }
+
 func (c *cursor) replaced(p *part) error {
 	return fmt.Errorf("its %s is not the file it was given: the task put something else there", p.stream)
+}
+
+// named tells whether the task's folder still has this file. The runner gives the files of a task that ended and wrote nothing to a later one, by
+// renaming, before that one starts: what is read from such a file is another's. A file that once had something of this task is never given away.
+func (c *cursor) named(p *part, f *os.File) bool {
+	there, err := os.Lstat(c.path(p))
+	if err != nil {
+		return false
+	}
+	read, err := f.Stat()
+	return err == nil && os.SameFile(there, read)
 }
 
 // end is where reading stops for now: at the cap while the task runs, because what is beyond will be cut away.
@@ -146,6 +160,9 @@ func (c *cursor) read(p *part, b []byte) (n int, end bool, err error) {
 		p.at += int64(n)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return n, false, err
+		}
+		if p.ours = p.ours || n > 0 && (c.running() || c.named(p, f)); n > 0 && !p.ours {
+			return 0, true, nil
 		}
 	}
 	return n, n == 0 && (!running || !c.req.Follow), nil

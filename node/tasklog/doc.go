@@ -11,7 +11,8 @@
 // Following ends when the runner says that the output is complete, not when a file stops growing. New bytes are looked for by the
 // file's size, 5 to 50 ms apart: the writer is the task itself, which tells nobody.
 //
-// In data folders of version 0.1 a task that left nothing may have an empty file in place of its folder.
+// A task that left nothing has an empty file in place of its folder: its folder, and its output files, may be a later task's by then. What is read
+// counts only if the name still leads to the file it was read from.
 //
 // The package does not decide who may read: the p2p gate lets admitted peers in and nobody else.
 package tasklog

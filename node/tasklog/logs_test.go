@@ -211,19 +211,51 @@ func TestAReaderFollowsUntilTheTaskIsOver(t *testing.T) {
 	})
 }
 
-func TestATaskOfVersion01ThatLeftNothingHasEmptyOutput(t *testing.T) {
-	o := newOwner(t, 0, false)
+// givenAway is what the runner does with the folder of a task that left nothing: it becomes another's, and an empty file takes its place.
+func (o *owner) givenAway() (other string) {
+	o.t.Helper()
 	rel, _ := task.Folder()
-	home := filepath.Join(o.dir, rel) // it put a file there
-	if err := errors.Join(os.MkdirAll(filepath.Dir(home), 0o700), os.WriteFile(home, nil, 0o400)); err != nil {
-		t.Fatal(err)
+	home := filepath.Join(o.dir, rel)
+	other = home + "x"
+	if err := errors.Join(os.Rename(home, other), os.WriteFile(home, nil, 0o400)); err != nil {
+		o.t.Fatal(err)
 	}
+	return other
+}
+
+func TestATaskThatLeftNothingHasEmptyOutput(t *testing.T) {
+	o := newOwner(t, 0, false)
+	o.write(Stdout, "")
+	o.givenAway()
 	var g got
 	if err := o.store.Copy(t.Context(), Both(task, true), g.chunk); err != nil {
 		t.Fatal(err)
 	}
 	if g.of(Stdout) != "" || g.of(Stderr) != "" || g.eof[Stdout] != 1 || g.eof[Stderr] != 1 {
 		t.Fatalf("%q, %q, ends %v", g.of(Stdout), g.of(Stderr), g.eof)
+	}
+}
+
+func TestWhatALaterTaskWritesIntoAFileIsNotShownAsTheEarlierOnes(t *testing.T) {
+	for _, tail := range []int{0, 1} {
+		o := newOwner(t, 0, true)
+		o.write(Stdout, "")
+		c, err := o.store.begin(Request{Task: task, Parts: []Part{{Stream: Stdout}}, Follow: true, Tail: tail})
+		if err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 100)
+		if n, end, err := c.read(c.parts[0], buf); n != 0 || end || err != nil { // now it has the file open
+			t.Fatal(n, end, err)
+		}
+		close(o.over)
+		if err := os.WriteFile(filepath.Join(o.givenAway(), Stdout), []byte("another's"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if n, end, err := c.read(c.parts[0], buf); n != 0 || !end || err != nil {
+			t.Errorf("tail %d: %q, %v, %v", tail, buf[:n], end, err)
+		}
+		_ = c.close()
 	}
 }
 

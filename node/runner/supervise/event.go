@@ -45,6 +45,7 @@ type Event struct {
 	Reason   string   // why it was asked to stop, "" if it was not
 	Timeout  bool     // it was stopped because its time was up
 	Unseen   bool     // nobody saw how it ended
+	Alone    bool     // nobody else was left in its group
 	Unbegun  bool     // it was stopped before it was started, or never was
 	Rebooted bool     // of Lost: the machine was started again since
 	Sizes    [2]int64 // of its output files

@@ -92,8 +92,7 @@ func appendEvent(b []byte, e Event) []byte {
 	for _, n := range []int64{e.At, int64(e.Exit), int64(e.Signal), e.Sizes[0], e.Sizes[1], int64(e.Errno), int64(e.version)} {
 		b = binary.AppendVarint(b, n)
 	}
-	// The third flag is of version 1: nobody else was left in its group.
-	flags := flagsOf(e.Timeout, e.Unseen, false, e.Unbegun, e.Rebooted, e.Cut[0], e.Cut[1])
+	flags := flagsOf(e.Timeout, e.Unseen, e.Alone, e.Unbegun, e.Rebooted, e.Cut[0], e.Cut[1])
 	b = appendText(appendText(append(b, flags), e.Reason), e.Err)
 	if e.Took != 0 {
 		b = binary.AppendVarint(b, e.Took)
@@ -107,7 +106,7 @@ func decodeEvent(body []byte) (Event, error) {
 	e.At, e.Exit, e.Signal = d.number(), int(d.number()), int(d.number())
 	e.Sizes = [2]int64{d.number(), d.number()}
 	e.Errno, e.version = int(d.number()), int(d.number())
-	d.flags(&e.Timeout, &e.Unseen, new(bool), &e.Unbegun, &e.Rebooted, &e.Cut[0], &e.Cut[1])
+	d.flags(&e.Timeout, &e.Unseen, &e.Alone, &e.Unbegun, &e.Rebooted, &e.Cut[0], &e.Cut[1])
 	e.Reason, e.Err = d.text(), d.text()
 	if !d.bad && len(d.b) > 0 {
 		e.Took = d.number()

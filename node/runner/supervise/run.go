@@ -162,7 +162,7 @@ func (e *Engine) await(x *proc) {
 
 // ended brings a process to its end.
 func (e *Engine) ended(x *proc, how ending) {
-	ev := Event{Kind: Ended, Task: x.spec.Task, At: now(), Exit: how.exit, Signal: how.signal}
+	ev := Event{Kind: Ended, Task: x.spec.Task, At: now(), Exit: how.exit, Signal: how.signal, Alone: how.alone}
 	short := e.shortage() // before x.mu: Attach takes the locks in that order
 	x.mu.Lock()
 	x.ended = true

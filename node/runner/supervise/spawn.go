@@ -27,4 +27,5 @@ func (c *child) group() int { return c.pid }
 type ending struct {
 	exit, signal int
 	err          error // its end could not be seen
+	alone        bool  // nobody else was left in its group; never known on Windows
 }

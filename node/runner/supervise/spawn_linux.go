@@ -70,6 +70,8 @@ func (c *child) reap(werr error) ending {
 	var ws syscall.WaitStatus
 	_, err := retry(func() (int, error) { return syscall.Wait4(c.pid, &ws, 0, nil) })
 	c.over = true
+	// With its leader reaped, only others are counted. Should the number belong to somebody new by now, it just is not alone.
+	alone := syscall.Kill(-c.pid, 0) == syscall.ESRCH
 	if c.fd >= 0 {
 		_ = syscall.Close(c.fd)
 	}
@@ -77,9 +79,9 @@ func (c *child) reap(werr error) ending {
 	case err != nil:
 		return ending{err: errors.Join(werr, err)}
 	case ws.Signaled():
-		return ending{signal: int(ws.Signal())}
+		return ending{signal: int(ws.Signal()), alone: alone}
 	}
-	return ending{exit: ws.ExitStatus()}
+	return ending{exit: ws.ExitStatus(), alone: alone}
 }
 
 // exited asks whether a child has ended and leaves it unreaped.

@@ -19,14 +19,14 @@ func (c *child) wait() ending {
 	st, err := c.p.Wait()
 	c.mu.Lock()
 	c.over = true
-	_ = syscall.Kill(-c.pid, sigKill) // at once: the group's number stays taken while it has members
+	alone := syscall.Kill(-c.pid, sigKill) == syscall.ESRCH // at once: the group's number stays taken while it has members
 	c.mu.Unlock()
 	if err != nil {
 		return ending{err: err}
 	}
 	ws := st.Sys().(syscall.WaitStatus)
 	if ws.Signaled() {
-		return ending{signal: int(ws.Signal())}
+		return ending{signal: int(ws.Signal()), alone: alone}
 	}
-	return ending{exit: ws.ExitStatus()}
+	return ending{exit: ws.ExitStatus(), alone: alone}
 }
