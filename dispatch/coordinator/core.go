@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"covey/dispatch/coordinator/freeze"
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
 	"covey/taskstate"
@@ -100,17 +101,14 @@ type Core struct {
 	skew        int64           // the ledger's stamp, in milliseconds, when this core was made: for all it knows so far
 	amends      time.Time       // when the first of the peers on which too much failed may have it again
 	schedules   []*scheduled
-	resting     []*jobState // whose delay lasts
-	wake        time.Time   // see Wake
-	settledDone bool        // twice the grace is over and every peer was reviewed
-	dirty       bool        // something may be placeable that was not
-	freed       bool        // something ended, or a peer came: queues may be uneven
-	replacing   bool        // something may have to be given up
-	changes     uint64      // counts changes of standings, and of what is known about what peers run
-	comeback    comeback
-	frozen      Freeze
-	doubts      bool // whether it is may have changed
-	limit       bucket
+	resting     []*jobState  // whose delay lasts
+	wake        time.Time    // see Wake
+	settledDone bool         // twice the grace is over and every peer was reviewed
+	dirty       bool         // something may be placeable that was not
+	freed       bool         // something ended, or a peer came: queues may be uneven
+	replacing   bool         // something may have to be given up
+	changes     uint64       // counts changes of standings, and of what is known about what peers run
+	guard       freeze.Guard // of replacement
 	seed        uint64
 	effects     []Effect
 	scratch     scratch

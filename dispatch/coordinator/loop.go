@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"covey/dispatch/coordinator/freeze"
 	"covey/dispatch/ledger"
 	"covey/p2p/starts"
 	"covey/taskstate"
@@ -173,13 +174,13 @@ func (c *Loop) Waited(ctx context.Context, job taskstate.JobID) (spells []Spell,
 }
 
 // Frozen tells whether and why nothing is replaced.
-func (c *Loop) Frozen(ctx context.Context) (f Freeze, err error) {
+func (c *Loop) Frozen(ctx context.Context) (f freeze.State, err error) {
 	err = c.ask(ctx, func(core *Core) { f = core.Frozen() })
 	return f, err
 }
 
 // Thaw ends a freeze: who has vanished does not count any more until it is back. It tells what it ended.
-func (c *Loop) Thaw(ctx context.Context) (was Freeze, err error) {
+func (c *Loop) Thaw(ctx context.Context) (was freeze.State, err error) {
 	if was, err = c.Frozen(ctx); err != nil {
 		return was, err
 	}

@@ -146,7 +146,7 @@ func (c *Core) dropPeer(p *peerState) {
 	}
 	c.order = slices.DeleteFunc(c.order, func(x *peerState) bool { return x == p })
 	c.changes++
-	c.doubts = true
+	c.guard.Doubt()
 }
 
 // hold returns what p has of j, for writing.

@@ -105,15 +105,15 @@ func (c *Core) waitingForPeers(j *jobState) string {
 		}
 		tasks := fmt.Sprintf("tasks on peer %s, which is %s: %d", p.id, p.standing, len(h.slots))
 		switch due, ever := c.replaceAt(p, j); {
-		case c.frozen.Active() && ever && p.standing == Unreachable:
-			return tasks + "; replacement is frozen: " + c.frozen.String() + " (peer thaw)"
+		case c.Frozen().Active() && ever && p.standing == Unreachable:
+			return tasks + "; replacement is frozen: " + c.Frozen().String() + " (peer thaw)"
 		case p.standing != Unreachable:
 			return tasks
 		case !ever:
 			return tasks + "; they must not run twice and wait for it (unreachable.wait)"
 		default:
 			said := fmt.Sprintf("%s; they go elsewhere in %s", tasks, max(0, later(due, c.held(p)).Sub(c.now).Round(100*time.Millisecond)))
-			if c.now.Before(c.comeback.until) {
+			if !c.guard.Returning(c.now).IsZero() {
 				said += ", for other peers are just coming back"
 			}
 			return said

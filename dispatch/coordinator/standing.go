@@ -88,7 +88,7 @@ func (c *Core) heardFrom(s *workerSession) {
 
 // review derives p's standing anew, after anything it depends on may have changed.
 func (c *Core) review(p *peerState) {
-	c.doubts = true
+	c.guard.Doubt()
 	was := p.standing
 	p.standing = StandingOf(c.facts(p))
 	if c.wantsProbe(p) && p.probeAt.IsZero() {

@@ -1,4 +1,4 @@
-package coordinator
+package freeze
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-func lostAt(seconds ...int) (out []loss) {
+func lostAt(seconds ...int) (out []Loss) {
 	for i, s := range seconds {
-		out = append(out, loss{fmt.Sprint("p", i), time.Unix(int64(s), 0)})
+		out = append(out, Loss{fmt.Sprint("p", i), time.Unix(int64(s), 0)})
 	}
 	return out
 }
@@ -19,7 +19,7 @@ func lostAt(seconds ...int) (out []loss) {
 func TestReplacementFreezesWhenAtLeastThreeAndMoreThanHalfVanishWithinAMinute(t *testing.T) {
 	for _, c := range []struct {
 		why    string
-		lost   []loss
+		lost   []Loss
 		others int
 		want   string
 	}{
@@ -36,7 +36,7 @@ func TestReplacementFreezesWhenAtLeastThreeAndMoreThanHalfVanishWithinAMinute(t 
 		{"long ago, and not back", lostAt(1, 2, 3, 5000), 5, "3 of 5 [p0 p1 p2]"},
 		{"all", lostAt(5, 4, 3, 2, 1), 5, "5 of 5 [p0 p1 p2 p3 p4]"},
 	} {
-		f := freezeOf(c.lost, c.others)
+		f := Of(c.lost, c.others)
 		got := ""
 		if f.Active() {
 			got = fmt.Sprintf("%d of %d %v", len(f.Gone), f.Of, f.Gone)
@@ -70,7 +70,7 @@ func TestFreezingAgreesWithItsDumbTwin(t *testing.T) {
 				most = max(most, gone)
 			}
 		}
-		f := freezeOf(lostAt(at...), others)
+		f := Of(lostAt(at...), others)
 		if len(f.Gone) != most || !slices.IsSorted(f.Gone) {
 			r.Fatalf("%d, want %d: %v", len(f.Gone), most, f)
 		}
