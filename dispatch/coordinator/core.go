@@ -81,9 +81,8 @@ type Core struct {
 	order     []*peerState                     // by id
 	strangers map[taskstate.PeerID]PeerVerdict // what gossip says about who is no member (yet)
 	jobs      map[taskstate.JobID]*jobState
-	classes   []*class    // jobs with pending work, by what a task needs
+	backlog   backlog     // what waits to be placed
 	lasting   []*jobState // services and global jobs, by age
-	classOf   map[needs]*class
 
 	sessions map[ConnID]*workerSession
 	touched  []*workerSession // have something to send when the step ends
@@ -226,7 +225,7 @@ func NewCore(cfg CoreConfig, epoch taskstate.Epoch, st *ledger.State, now time.T
 	c := &Core{
 		cfg: cfg.withDefaults(), epoch: epoch, index: st.Index(), started: now, now: now,
 		peers: map[taskstate.PeerID]*peerState{}, jobs: map[taskstate.JobID]*jobState{}, strangers: map[taskstate.PeerID]PeerVerdict{}, sessions: map[ConnID]*workerSession{},
-		classOf: map[needs]*class{}, seed: cfg.Seed,
+		seed: cfg.Seed,
 	}
 	c.base = pace{c.cfg.Beat, c.cfg.Grace}
 	c.setPace(st.Settings())

@@ -327,3 +327,79 @@ func (p *peerState) fence(inc taskstate.Incarnation) {
 		p.fenced = p.fenced[1:]
 	}
 }
+
+// derive fills the core from everything decided so far.
+func (c *Core) derive(st *ledger.State) {
+	c.began, c.skew = st.Began(), st.Stamp()
+	for m := range st.Members() {
+		if m.In() {
+			p := c.addPeer(m.Entry.Peer)
+			p.worker, p.incarnation, p.left = m.Entry.Has(admission.Worker), m.Incarnation, m.Left
+			c.deriveMember(p, m)
+			c.review(p)
+		}
+	}
+	var records []*ledger.JobRecord
+	for r := range st.Jobs() {
+		c.deriveGivenUp(r)
+		if _, over := r.Ended(); !over {
+			records = append(records, r)
+		}
+	}
+	slices.Reverse(records) // the oldest first
+	for _, r := range records {
+		c.deriveJob(r)
+	}
+}
+
+func (c *Core) deriveJob(r *ledger.JobRecord) {
+	j := c.takeUp(r.Outline())
+	_, _, j.cancelled = r.Cancelled()
+	c.rest(j) // nobody knows when it last started one
+	c.derivePending(j, r)
+	for s := range r.OpenSlots() {
+		p := c.peers[s.Peer]
+		if p == nil {
+			c.startOver("task " + taskstate.Task(j.id, s.Slot, s.Attempt).String() + " is assigned to a peer that is no member")
+			continue
+		}
+		h := p.hold(j)
+		x := rec{index: s.Index, attempt: uint32(s.Attempt), version: uint32(s.Version), state: taskstate.Assigned}
+		if s.Index < c.began {
+			x.marks |= inherited
+		}
+		h.slots[s.Slot] = x
+		j.open++
+		p.promise(h, 1, j.body(s.Version))
+		j.lasting.begun(s.Slot, s.Attempt, s.Version, s.Peer)
+		if s.Leaving != "" && !j.cancelled {
+			j.leave(s.Slot, leaving{why: s.Leaving, next: s.Next, retired: s.Retired})
+			j.lasting.retire(s.Slot, s.Retired)
+		}
+	}
+	c.enqueue(j)
+}
+
+// takeUp begins to drive a job that is under way, or goes on after it was over. Which of its slots wait, and who has others, comes after.
+func (c *Core) takeUp(o *ledger.Outline) *jobState {
+	j := c.addJob(o.Job, o.Index) // Version is the ledger's
+	j.first, j.blocked = o.First, o.Blocked
+	c.addSchedule(j, o.StartsFrom)
+	j.lasting.derive(o)
+	return j
+}
+
+// derivePending queues what waits. Slots that are alike come in runs; those of lasting jobs, and those that wait for their time, one by one.
+func (c *Core) derivePending(j *jobState, r *ledger.JobRecord) {
+	plain := j.lasting == nil && j.job.Restart == nil
+	for run := range r.PendingSlots() {
+		if plain {
+			j.wait(run, 0, "")
+			continue
+		}
+		for n := run.First; n < run.First+run.N; n++ {
+			s := r.Slot(n)
+			c.waits(ledger.Again{Job: j.id, Slots: ledger.Slots{First: n, N: 1, Attempt: s.Attempt}, Version: s.Version, NotBefore: s.NotBefore}, false)
+		}
+	}
+}

@@ -91,7 +91,7 @@ func (c *Core) cutSettles(cmds []ledger.Command, size int) []ledger.Command {
 func (c *Core) plan(cmds []ledger.Command, budget int) []ledger.Command {
 	c.dirty = false
 	c.fillPeers()
-	lines := c.busyClasses()
+	lines := c.backlog.busy()
 	for len(lines) > 0 && budget > 0 {
 		n := 1
 		for n < len(lines) && lines[n].need.priority == lines[0].need.priority {
@@ -124,11 +124,8 @@ func (c *Core) planEquals(cmds []ledger.Command, lines []*class, budget int) ([]
 
 // turnSize is how many slots a job may take at once.
 func (c *Core) turnSize() int {
-	n := 0
-	for _, k := range c.classes {
-		if n += len(k.line); n > 1 {
-			return jobTurn
-		}
+	if c.backlog.atLeast(2) {
+		return jobTurn
 	}
 	return maxAssign
 }

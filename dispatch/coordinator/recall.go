@@ -33,33 +33,13 @@ func (c *Core) dueRecalls() {
 	}
 }
 
-// waiting tells whether any job has something to place.
-func (c *Core) waiting() bool {
-	return slices.ContainsFunc(c.classes, func(k *class) bool { return len(k.line) > 0 })
-}
-
 // wanted tells whether something waits that the spare room is for: it will be placed there. What finds no room anywhere, however
 // long it waits, must not keep others from starting.
 func (c *Core) wanted(spare []spareRoom) bool {
-	const most = 16 // jobs of a class that are looked at: one that no cap of its own keeps away stands for all
-	for _, k := range c.classes {
-		for i, j := range k.line {
-			if i == most {
-				break
-			}
-			if j.mayStart() == 0 {
-				continue
-			}
-			w := wish{j.job, j.body, j.pin, c.avoided(j.job)}
-			if slices.ContainsFunc(spare, func(s spareRoom) bool { return s.takes(w) }) {
-				return true
-			}
-			if !j.ownCap() {
-				break
-			}
-		}
-	}
-	return false
+	return c.backlog.some(func(l *lot) bool {
+		w := wish{l.job, l.body, l.pin, c.avoided(l.job)}
+		return slices.ContainsFunc(spare, func(s spareRoom) bool { return s.takes(w) })
+	})
 }
 
 // spareRoom is what a peer could start at once.
@@ -167,7 +147,7 @@ func (c *Core) lookForRecalls() {
 		return
 	}
 	c.freed = false
-	if c.waiting() || slices.ContainsFunc(c.order, func(p *peerState) bool { return p.queued() > 0 }) {
+	if c.backlog.atLeast(1) || slices.ContainsFunc(c.order, func(p *peerState) bool { return p.queued() > 0 }) {
 		c.wakeAt(c.now.Add(c.cfg.AheadWindow))
 	}
 }

@@ -1,0 +1,133 @@
+package coordinator
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"covey/taskstate"
+)
+
+// needs is what decides where a task can go: where one finds no room, no other that needs the same does.
+type needs struct {
+	resources taskstate.Resources
+	where     string // constraints, and how to choose among those that fit
+	pin       taskstate.PeerID
+	priority  int
+}
+
+func (l *lot) needs() needs {
+	b := l.body
+	n := needs{resources: b.Resources, pin: l.pin, priority: l.job.job.Priority}
+	if w := l.job.job; len(w.Constraints) > 0 || w.Strategy != "" || w.Over != "" {
+		n.where = strings.Join(append([]string{string(w.Strategy), w.Over}, w.Constraints...), "\n")
+	}
+	return n
+}
+
+// class is the lots whose tasks need the same: where one of them finds no room, none does.
+type class struct {
+	need needs
+	line []*lot // who is next; lots that have nothing to place any more are dropped when their turn comes
+}
+
+// backlog is what waits to be placed: the lots of all jobs, in lines by what a task needs.
+type backlog struct {
+	classes []*class
+	of      map[needs]*class
+}
+
+// add puts a lot into its class's line, if it has something to place and does not stand there already. It tells whether it did.
+func (b *backlog) add(l *lot) bool {
+	if l.queued || l.mayStart() == 0 {
+		return false
+	}
+	need := l.needs()
+	k := b.of[need]
+	if k == nil {
+		if b.of == nil {
+			b.of = map[needs]*class{}
+		}
+		k = &class{need: need}
+		b.of[need] = k
+		b.classes = append(b.classes, k)
+	}
+	l.queued = true
+	k.line = append(k.line, l)
+	return true
+}
+
+// busy lists the classes with lots in line, the highest priority first; empty classes are dropped.
+func (b *backlog) busy() []*class {
+	kept := b.classes[:0]
+	for _, k := range b.classes {
+		if len(k.line) > 0 {
+			kept = append(kept, k)
+		} else {
+			delete(b.of, k.need)
+		}
+	}
+	clear(b.classes[len(kept):])
+	b.classes = kept
+	out := slices.Clone(kept)
+	slices.SortStableFunc(out, func(a, b *class) int { return cmp.Compare(b.need.priority, a.need.priority) })
+	return out
+}
+
+// drop takes a job's lots out of their lines.
+func (b *backlog) drop(j *jobState) {
+	for _, k := range b.classes {
+		k.line = slices.DeleteFunc(k.line, func(l *lot) bool { return l.job == j })
+	}
+	for _, l := range j.lots {
+		l.queued = false
+	}
+}
+
+// atLeast tells whether so many lots stand in line.
+func (b *backlog) atLeast(n int) bool {
+	for _, k := range b.classes {
+		if n -= len(k.line); n <= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// some tells whether there is a class of which the first lots, in turn, are wanted: a lot that a cap of its own keeps away does not
+// stand for those behind it, any other stands for all.
+func (b *backlog) some(wanted func(*lot) bool) bool {
+	const most = 16 // lots of a class that are looked at
+	for _, k := range b.classes {
+		for i, l := range k.line {
+			if i == most {
+				break
+			}
+			if l.mayStart() == 0 {
+				continue
+			}
+			if wanted(l) {
+				return true
+			}
+			if !l.ownCap() {
+				break
+			}
+		}
+	}
+	return false
+}
+
+// enqueue has a job's lots wait to be placed.
+func (c *Core) enqueue(j *jobState) {
+	for _, l := range j.lots {
+		if c.backlog.add(l) {
+			c.dirty = true
+		}
+	}
+}
+
+// reclassify has a job's lots stand where its new spec says.
+func (c *Core) reclassify(j *jobState) {
+	c.backlog.drop(j)
+	c.enqueue(j)
+}
