@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"github.com/fxamacker/cbor/v2"
+
 	"covey/p2p/admission"
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -16,6 +18,14 @@ type Entry struct {
 	Commands []Command        `cbor:"5,keyasint"`
 
 	raw []byte // as it is in the log; nil where there is none
+}
+
+// EncodedEntry encodes like an Entry without an Index, from commands that are encoded already.
+type EncodedEntry struct {
+	Epoch    taskstate.Epoch   `cbor:"2,keyasint"`
+	Stamp    int64             `cbor:"3,keyasint"`
+	By       taskstate.PeerID  `cbor:"4,keyasint"`
+	Commands []cbor.RawMessage `cbor:"5,keyasint"`
 }
 
 // ReadEntry reads what the log has at an index. The Entry keeps data, which must not change any

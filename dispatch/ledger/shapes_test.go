@@ -107,3 +107,21 @@ func TestAFieldFromTheFutureIsRefusedAndNotPassedOver(t *testing.T) {
 		}
 	}
 }
+
+// Entries are encoded from commands that came encoded, and read as entries.
+func TestAnEntryOfEncodedCommandsIsThatEntry(t *testing.T) {
+	var e Entry
+	fill(reflect.ValueOf(&e).Elem(), 1)
+	e.Index = 0
+	raw := EncodedEntry{Epoch: e.Epoch, Stamp: e.Stamp, By: e.By}
+	for _, c := range e.Commands {
+		raw.Commands = append(raw.Commands, encoded(t, c))
+	}
+	if !bytes.Equal(encoded(t, raw), encoded(t, e)) {
+		t.Errorf("as an entry\n%x\nand from encoded commands\n%x", encoded(t, e), encoded(t, raw))
+	}
+	back, err := ReadEntry(7, encoded(t, raw))
+	if err != nil || back.Index != 7 || !bytes.Equal(back.raw, encoded(t, raw)) || len(back.Commands) != len(e.Commands) {
+		t.Errorf("read back as %+v, %v", back, err)
+	}
+}

@@ -215,7 +215,7 @@ func foundingEntry(n *Node, f ledger.Found, p *proposal) ([]byte, error) {
 	if f.Generation == 0 {
 		return nil, errors.New("a ledger's first generation is 1")
 	}
-	return wire.Marshal(rawEntry{Epoch: taskstate.At(f.Generation, 1), Stamp: n.cfg.Now().UnixMilli(), By: n.cfg.Self, Commands: p.commands})
+	return wire.Marshal(ledger.EncodedEntry{Epoch: taskstate.At(f.Generation, 1), Stamp: n.cfg.Now().UnixMilli(), By: n.cfg.Self, Commands: p.commands})
 }
 
 // beginSeat opens a seat in an empty folder: what an earlier, unfinished beginning left there is

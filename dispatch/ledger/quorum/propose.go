@@ -44,14 +44,6 @@ type proposal struct {
 	done     chan decided // of one
 }
 
-// rawEntry encodes like Entry, from commands that are encoded already.
-type rawEntry struct {
-	Epoch    taskstate.Epoch   `cbor:"2,keyasint"`
-	Stamp    int64             `cbor:"3,keyasint"`
-	By       taskstate.PeerID  `cbor:"4,keyasint"`
-	Commands []cbor.RawMessage `cbor:"5,keyasint"`
-}
-
 // Propose implements Ledger. Calls that arrive while others are under way share the next entry.
 // Beyond the errors of Ledger it fails with ErrOutcomeUnknown and ErrTooLarge.
 func (n *Node) Propose(ctx context.Context, commands []ledger.Command) (uint64, []ledger.Result, error) {
@@ -171,7 +163,7 @@ gather:
 		}
 	}
 	now := n.cfg.Now()
-	data, err := wire.Marshal(rawEntry{Epoch: l.epoch, Stamp: l.stamps.At(now.UnixMilli(), now), By: n.cfg.Self, Commands: commands})
+	data, err := wire.Marshal(ledger.EncodedEntry{Epoch: l.epoch, Stamp: l.stamps.At(now.UnixMilli(), now), By: n.cfg.Self, Commands: commands})
 	if err != nil {
 		b.err = fmt.Errorf("encode a ledger entry: %w", err)
 		return b, held
