@@ -87,12 +87,8 @@ type Core struct {
 	sessions map[ConnID]*workerSession
 	touched  []*workerSession // have something to send when the step ends
 
-	inflight   int                 // proposals under way
-	registers  []*ledger.Register  // decided, not proposed
-	supersedes []*ledger.Supersede // decided, not proposed
-	decided    []ledger.Command    // what the steps of jobs decided, not proposed
-	settling   []*endQueue         // ends to settle, by whose they are
-	given      givenUps            // attempts whose end may still come
+	outbox outbox   // decided, not proposed
+	given  givenUps // attempts whose end may still come
 
 	base        pace            // beat and grace where the ledger does not say otherwise
 	settings    ledger.Settings // of the cluster
@@ -281,7 +277,7 @@ func (c *Core) take(ev Event) {
 	case LedgerApplied:
 		c.onApplied(ev)
 	case ProposalDone:
-		c.inflight = max(0, c.inflight-1)
+		c.outbox.answered()
 	case TimePassed:
 	}
 }

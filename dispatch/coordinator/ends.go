@@ -90,7 +90,7 @@ func (c *Core) onEnd(s *workerSession, st *taskstate.Status, batch uint64) bool 
 func (c *Core) settle(p *peerState, st *taskstate.Status) {
 	if p.ends == nil {
 		p.ends = &endQueue{peer: p.id, incarnation: p.incarnation}
-		c.settling = append(c.settling, p.ends)
+		c.outbox.settle(p.ends)
 	}
 	p.ends.list = append(p.ends.list, *st)
 }

@@ -61,13 +61,6 @@ type peerState struct {
 	recalling  int       // tasks it was asked to give back, and has not answered about
 }
 
-// endQueue is ends that one life of a peer told, to be settled.
-type endQueue struct {
-	peer        taskstate.PeerID
-	incarnation taskstate.Incarnation
-	list        []taskstate.Status
-}
-
 // holding is what one peer has of one job.
 type holding struct {
 	job   *jobState

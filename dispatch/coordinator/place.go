@@ -9,14 +9,10 @@ import (
 	"covey/taskstate"
 )
 
-// Bounds of one proposal, so that an entry of the ledger stays well below a frame.
+// Bounds of the assignments in one proposal.
 const (
-	maxAssign     = 8192      // slots assigned
-	maxDecideSize = 512 << 10 // estimated bytes of Settle and Supersede
-	jobTurn       = 64        // slots a job gets before the next job's turn, if several have something to place
-	statusBytes   = 72        // a status without its words, encoded
-
-	supersedeBytes = 2 * statusBytes
+	maxAssign = 8192 // slots assigned
+	jobTurn   = 64   // slots a job gets before the next job's turn, if several have something to place
 )
 
 // scratch is reused from step to step.
@@ -27,61 +23,27 @@ type scratch struct {
 // propose turns what is decided into proposals, as long as the pipeline has room. What comes up while it is full gathers, and
 // goes out as one when the next proposal is done.
 func (c *Core) propose() {
-	for c.inflight < c.cfg.Pipeline {
-		cmds := c.cut()
+	for c.outbox.inflight < c.cfg.Pipeline {
+		cmds := c.nextProposal()
 		if len(cmds) == 0 {
 			return
 		}
-		c.inflight++
+		c.outbox.inflight++
 		c.effects = append(c.effects, ProposeCommands{Commands: cmds})
 	}
 }
 
-// cut takes the next proposal out of what is decided, and plans assignments for what is free after it.
-func (c *Core) cut() []ledger.Command {
-	var cmds []ledger.Command
-	for _, r := range c.registers {
-		cmds = append(cmds, ledger.Command{Register: r})
-	}
-	c.registers = nil
-	cmds = append(cmds, c.decided...)
-	c.decided = nil
-	size := 0
-	n := 0
-	for ; n < len(c.supersedes) && size < maxDecideSize; n++ {
-		cmds = append(cmds, ledger.Command{Supersede: c.supersedes[n]})
-		size += supersedeBytes
-	}
-	if c.supersedes = c.supersedes[n:]; len(c.supersedes) == 0 {
-		c.supersedes = nil
-	}
+// nextProposal is what is decided, as far as one reaches, and assignments for what is free after it.
+func (c *Core) nextProposal() []ledger.Command {
+	cmds, size := c.outbox.urgent()
 	cmds, size = c.cutReplacements(cmds, size)
-	cmds = c.cutSettles(cmds, size)
-	if c.dirty {
-		cmds = c.plan(cmds, maxAssign)
-	}
-	return cmds
-}
-
-func (c *Core) cutSettles(cmds []ledger.Command, size int) []ledger.Command {
-	for len(c.settling) > 0 && size < maxDecideSize {
-		q := c.settling[0]
-		n := 0
-		for ; n < len(q.list) && size < maxDecideSize; n++ {
-			size += statusBytes + len(q.list[n].Message) + len(q.list[n].Reason)
-		}
-		if n > 0 {
-			cmds = append(cmds, ledger.Command{Settle: &ledger.Settle{
-				Peer: q.peer, Incarnation: q.incarnation, Statuses: q.list[:n:n],
-			}})
-		}
-		if q.list = q.list[n:]; len(q.list) > 0 {
-			break
-		}
+	cmds = c.outbox.ends(cmds, size, func(q *endQueue) {
 		if p := c.peers[q.peer]; p != nil && p.ends == q {
 			p.ends = nil
 		}
-		c.settling = c.settling[1:]
+	})
+	if c.dirty {
+		cmds = c.plan(cmds, maxAssign)
 	}
 	return cmds
 }

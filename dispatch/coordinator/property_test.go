@@ -41,7 +41,7 @@ func TestWhateverHappensTheCoreAgreesWithTheLedgerAndEveryJobEnds(t *testing.T) 
 
 // stuck tells all about what is still open.
 func (m *model) stuck() string {
-	s := fmt.Sprintf("%d proposals under way\n", m.core.inflight)
+	s := fmt.Sprintf("%d proposals under way\n", m.core.outbox.inflight)
 	for _, p := range m.core.order {
 		for _, h := range p.holds {
 			for n, r := range h.slots {

@@ -51,7 +51,7 @@ func (c *Core) stepSchedules() {
 		at, due, err := cron.Due(s.job.job.Schedule, s.last, now)
 		if err == nil && due {
 			s.last = at
-			c.decided = append(c.decided, c.startOrSkip(s, at))
+			c.outbox.decide(c.startOrSkip(s, at))
 		}
 		if s.next, err = cron.Next(s.job.job.Schedule, now); err != nil {
 			s.next = now + cron.MaxLate.Milliseconds()

@@ -81,7 +81,7 @@ func (c *Core) onHello(ev SessionOpened) {
 			return
 		} // it goes by another name now, which everybody is to know
 	}
-	c.registers = append(c.registers, &ledger.Register{Peer: p.id, Incarnation: s.incarnation, Name: ev.Hello.Offer.Name})
+	c.outbox.register(&ledger.Register{Peer: p.id, Incarnation: s.incarnation, Name: ev.Hello.Offer.Name})
 }
 
 // objection tells why a session cannot be, or nil.
@@ -273,7 +273,7 @@ func (c *Core) onDropped(p *peerState, t taskstate.TaskID) {
 
 // supersede gives an attempt up in the next proposal.
 func (c *Core) supersede(h *holding, t taskstate.TaskID, r rec, why taskstate.Reason, started bool) {
-	c.supersedes = append(c.supersedes, c.givenUp(h, t, r, why, started))
+	c.outbox.supersede(c.givenUp(h, t, r, why, started))
 }
 
 // givenUp is the decision to give an attempt up for a reason that is not the task's own: the slot gets another, unless the job was
