@@ -25,7 +25,7 @@ func (a availability) drained() bool { return a.state == ledger.AvailDrain }
 
 // deriveMember takes over what people said of a peer.
 func (c *Core) deriveMember(p *peerState, m ledger.Member) {
-	p.availability = availability{state: m.Availability, endless: c.when(m.AvailSince + m.Grace)}
+	p.availability = availability{state: m.Availability, endless: c.clock.when(m.AvailSince + m.Grace)}
 	p.labels, p.unlabelled, p.name = m.Labels, m.Removed, m.Name
 }
 

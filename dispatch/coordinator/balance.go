@@ -86,7 +86,7 @@ func (c *Core) balance(j *jobState, in rollout.Input) {
 	}
 	moves, busy := c.Rebalance(j.id)
 	if busy {
-		c.stepAgain(l, c.elapsed(c.now.Add(refusedPause)))
+		c.stepAgain(l, c.clock.elapsed(c.now.Add(refusedPause)))
 		return
 	}
 	moves = moves[:min(len(moves), room, l.moving)]

@@ -70,12 +70,12 @@ func (cfg CoreConfig) withDefaults() CoreConfig {
 // It does no I/O and reads no clock. Whoever drives it calls Step with an event and the time, carries out the effects in order,
 // and calls again no later than Wake says. It is not safe for concurrent use.
 type Core struct {
-	cfg     CoreConfig
-	epoch   taskstate.Epoch
-	index   uint64 // of the last entry applied
-	began   uint64 // index at which this generation of the ledger was recovered; 0: it is the first
-	started time.Time
-	now     time.Time
+	cfg   CoreConfig
+	epoch taskstate.Epoch
+	index uint64 // of the last entry applied
+	began uint64 // index at which this generation of the ledger was recovered; 0: it is the first
+	clock clock
+	now   time.Time
 
 	peers     map[taskstate.PeerID]*peerState
 	order     []*peerState                     // by id
@@ -93,7 +93,6 @@ type Core struct {
 	base        pace            // beat and grace where the ledger does not say otherwise
 	settings    ledger.Settings // of the cluster
 	settledAt   time.Time       // when peers that have not come back since the election stop being unknown
-	skew        int64           // the ledger's stamp, in milliseconds, when this core was made: for all it knows so far
 	amends      time.Time       // when the first of the peers on which too much failed may have it again
 	schedules   []*scheduled
 	resting     []*jobState  // whose delay lasts
@@ -219,7 +218,7 @@ func (StartOver) isEffect()       {}
 // which never change.
 func NewCore(cfg CoreConfig, epoch taskstate.Epoch, st *ledger.State, now time.Time) *Core {
 	c := &Core{
-		cfg: cfg.withDefaults(), epoch: epoch, index: st.Index(), started: now, now: now,
+		cfg: cfg.withDefaults(), epoch: epoch, index: st.Index(), clock: clock{started: now}, now: now,
 		peers: map[taskstate.PeerID]*peerState{}, jobs: map[taskstate.JobID]*jobState{}, strangers: map[taskstate.PeerID]PeerVerdict{}, sessions: map[ConnID]*workerSession{},
 		seed: cfg.Seed,
 	}
@@ -320,3 +319,28 @@ func (c *Core) startOver(why string) {
 }
 
 func (c *Core) log(msg string, args ...any) { c.cfg.Log.Debug(msg, args...) }
+
+// clock tells times as the ledger does, for a core that began at a moment of this machine's clock.
+type clock struct {
+	started time.Time
+	skew    int64 // the ledger's stamp, in milliseconds, when the core began: for all it knows so far
+}
+
+// stamp is a moment as the ledger tells it, in milliseconds: it never goes back, whatever the clock of a new coordinator says, and
+// goes on as time passes.
+func (k *clock) stamp(now time.Time) int64 { return k.skew + k.elapsed(now) }
+
+// when is a ledger stamp by this clock, to the millisecond after it.
+func (k *clock) when(stamp int64) time.Time { return k.after(stamp - k.skew) }
+
+// heard learns how far the ledger's clock is. It rounds so that nothing comes a millisecond early.
+func (k *clock) heard(stamp int64, now time.Time) {
+	passed := (now.Sub(k.started) + time.Millisecond - 1).Milliseconds()
+	k.skew = max(k.skew, stamp-passed)
+}
+
+// elapsed is a moment as a rollout is told it: milliseconds of the core's life, which no correction of a clock changes.
+func (k *clock) elapsed(t time.Time) int64 { return t.Sub(k.started).Milliseconds() }
+
+// after is the moment that elapsed tells as ms.
+func (k *clock) after(ms int64) time.Time { return k.started.Add(time.Duration(ms) * time.Millisecond) }

@@ -35,7 +35,7 @@ func (c *Core) appliedLasting(cmd *ledger.Command, r *ledger.Result) bool {
 	done := r.Refused == ledger.CodeNone || r.Refused == ledger.CodePartly
 	if l := j.lasting; l != nil {
 		if own := l.followed(cmd); own && !didAnything(cmd, r) {
-			c.stepAgain(l, c.elapsed(c.now.Add(refusedPause)))
+			c.stepAgain(l, c.clock.elapsed(c.now.Add(refusedPause)))
 		} else {
 			l.stale = true
 		}

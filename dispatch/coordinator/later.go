@@ -11,21 +11,6 @@ import (
 	"covey/taskstate"
 )
 
-// stamp is the time as the ledger tells it, in milliseconds: it never goes back, whatever the clock of a new coordinator says, and goes on
-// as time passes.
-func (c *Core) stamp() int64 { return c.skew + c.now.Sub(c.started).Milliseconds() }
-
-// when is a ledger stamp by this clock, to the millisecond after it.
-func (c *Core) when(stamp int64) time.Time {
-	return c.started.Add(time.Duration(stamp-c.skew) * time.Millisecond)
-}
-
-// heardStamp learns how far the ledger's clock is. It rounds so that nothing comes a millisecond early.
-func (c *Core) heardStamp(stamp int64) {
-	passed := (c.now.Sub(c.started) + time.Millisecond - 1).Milliseconds()
-	c.skew = max(c.skew, stamp-passed)
-}
-
 // laterQueue is slots that wait for their time, the earliest first.
 type laterQueue []laterSlot
 
@@ -84,20 +69,20 @@ func (c *Core) waits(a ledger.Again, renewed bool) {
 	}
 	for n := a.Slots.First; n < a.Slots.First+a.Slots.N; n++ {
 		j.lasting.waits(n, a.Slots.Attempt, a.Version)
-		if renewed && j.waitedBefore(n, a.Version, a.Slots.Attempt) || j.lasting == nil && !renewed && a.NotBefore <= c.stamp() {
+		if renewed && j.waitedBefore(n, a.Version, a.Slots.Attempt) || j.lasting == nil && !renewed && a.NotBefore <= c.clock.stamp(c.now) {
 			continue
 		}
 		c.waitsOne(j, ledger.Slots{First: n, N: 1, Attempt: a.Slots.Attempt}, a)
 	}
-	if j.lasting == nil && !renewed && a.NotBefore <= c.stamp() {
+	if j.lasting == nil && !renewed && a.NotBefore <= c.clock.stamp(c.now) {
 		j.wait(a.Slots, a.Version, "") // the usual case, in one piece
 	}
 }
 
 func (c *Core) waitsOne(j *jobState, slot ledger.Slots, a ledger.Again) {
-	if a.NotBefore > c.stamp() {
+	if a.NotBefore > c.clock.stamp(c.now) {
 		j.later.add(laterSlot{Slots: slot, version: a.Version, at: a.NotBefore})
-		c.wakeAt(c.when(j.later[0].at))
+		c.wakeAt(c.clock.when(j.later[0].at))
 		return
 	}
 	j.wait(slot, a.Version, j.lasting.pinOf(slot.First))
@@ -127,13 +112,13 @@ func (j *jobState) waitedBefore(slot, version, attempt int) bool {
 // dueLater queues the slots whose time has come.
 func (c *Core) dueLater() {
 	for _, j := range c.withLater() {
-		for len(j.later) > 0 && j.later[0].at <= c.stamp() {
+		for len(j.later) > 0 && j.later[0].at <= c.clock.stamp(c.now) {
 			s := j.later[0]
 			j.later = j.later[1:]
 			j.wait(s.Slots, s.version, j.lasting.pinOf(s.First))
 		}
 		if len(j.later) > 0 {
-			c.wakeAt(c.when(j.later[0].at))
+			c.wakeAt(c.clock.when(j.later[0].at))
 		}
 		c.enqueue(j)
 	}
@@ -163,7 +148,7 @@ func (c *Core) waitsFor(j *jobState) string {
 		return "after: " + strings.Join(names, ", ") + " must be complete first"
 	}
 	if n := len(j.later); n > 0 && n == j.pending() {
-		return fmt.Sprintf("restart: the next attempt starts in %s", max(0, c.when(j.later[0].at).Sub(c.now)).Round(100*time.Millisecond))
+		return fmt.Sprintf("restart: the next attempt starts in %s", max(0, c.clock.when(j.later[0].at).Sub(c.now)).Round(100*time.Millisecond))
 	}
 	return ""
 }

@@ -20,7 +20,7 @@ func (c *Core) onApplied(ev LedgerApplied) {
 		return
 	}
 	c.index = ev.Entry.Index
-	c.heardStamp(ev.Entry.Stamp)
+	c.clock.heard(ev.Entry.Stamp, c.now)
 	for i := range ev.Entry.Commands {
 		r := &ev.Results[i]
 		if o := r.Reopened; o != nil && c.jobs[o.Job.ID] == nil {
@@ -114,7 +114,7 @@ func (c *Core) appliedSubmit(s *ledger.Submit, index uint64) {
 			j.blocked = true
 		}
 	}
-	c.addSchedule(j, c.stamp())
+	c.addSchedule(j, c.clock.stamp(c.now))
 	if n := job.Count; n > 0 && job.Schedule == nil {
 		j.wait(ledger.Slots{First: 1, N: n, Attempt: j.first}, job.Version, "")
 		for k := 1; k <= n && j.lasting != nil; k++ {
@@ -330,7 +330,7 @@ func (p *peerState) fence(inc taskstate.Incarnation) {
 
 // derive fills the core from everything decided so far.
 func (c *Core) derive(st *ledger.State) {
-	c.began, c.skew = st.Began(), st.Stamp()
+	c.began, c.clock.skew = st.Began(), st.Stamp()
 	for m := range st.Members() {
 		if m.In() {
 			p := c.addPeer(m.Entry.Peer)

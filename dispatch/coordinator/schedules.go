@@ -32,7 +32,7 @@ func (c *Core) reschedule(j *jobState, next *taskstate.Job) {
 	j.job = next
 	for _, s := range c.schedules {
 		if s.job == j {
-			s.last, s.next = max(s.last, c.stamp()), 0
+			s.last, s.next = max(s.last, c.clock.stamp(c.now)), 0
 			c.wakeAt(c.now)
 		}
 	}
@@ -41,10 +41,10 @@ func (c *Core) reschedule(j *jobState, next *taskstate.Job) {
 // stepSchedules starts what is due.
 func (c *Core) stepSchedules() {
 	for _, s := range c.schedules {
-		now := c.stamp()
+		now := c.clock.stamp(c.now)
 		if s.job.cancelled || now < s.next {
 			if !s.job.cancelled {
-				c.wakeAt(c.when(s.next))
+				c.wakeAt(c.clock.when(s.next))
 			}
 			continue
 		}
@@ -56,7 +56,7 @@ func (c *Core) stepSchedules() {
 		if s.next, err = cron.Next(s.job.job.Schedule, now); err != nil {
 			s.next = now + cron.MaxLate.Milliseconds()
 		}
-		c.wakeAt(c.when(s.next))
+		c.wakeAt(c.clock.when(s.next))
 	}
 }
 

@@ -356,7 +356,7 @@ func (c *Core) setPace(s ledger.Settings) {
 	}
 	c.cfg.Beat, c.cfg.Grace = p.beat, p.grace
 	if !c.settledDone {
-		c.settledAt = c.started.Add(2 * p.grace)
+		c.settledAt = c.clock.started.Add(2 * p.grace)
 	}
 }
 

@@ -39,7 +39,7 @@ func (c *Core) steps() {
 
 // stepAgain has a job's step look again at a time, told as to a rollout.
 func (c *Core) stepAgain(l *lasting, at int64) {
-	when := c.started.Add(time.Duration(at) * time.Millisecond)
+	when := c.clock.after(at)
 	if l.wake.IsZero() || when.Before(l.wake) {
 		l.wake = when
 	}
@@ -84,9 +84,6 @@ func (c *Core) stepLasting(j *jobState) {
 		}})
 	}
 }
-
-// elapsed is a time as a rollout is told it: milliseconds of this core's life, which no correction of a clock changes.
-func (c *Core) elapsed(t time.Time) int64 { return t.Sub(c.started).Milliseconds() }
 
 func pausedPhase(p rollout.Phase) bool { return p == rollout.Paused || p == rollout.RollbackPaused }
 
@@ -133,7 +130,7 @@ func (c *Core) openTask(j *jobState, s *lastingSlot, n int) (rec, bool) {
 // rolloutOf gathers what the step of an update depends on. Slots pinned to a peer that is away are left out: they follow when it is back (catchUp).
 func (c *Core) rolloutOf(j *jobState) rollout.Input {
 	l := j.lasting
-	in := rollout.Input{Update: j.job.Updating(), Phase: l.phase, Target: j.job.Version, Now: c.elapsed(c.now)}
+	in := rollout.Input{Update: j.job.Updating(), Phase: l.phase, Target: j.job.Version, Now: c.clock.elapsed(c.now)}
 	if j.job.Type == taskstate.GlobalJob {
 		in.Update.Order = taskstate.StopFirst // a peer has one slot
 	}
@@ -146,9 +143,9 @@ func (c *Core) rolloutOf(j *jobState) rollout.Input {
 		x.Failing = s.version != j.job.Version && s.failedOn(s.version)
 		switch {
 		case x.Running:
-			x.Since = c.elapsed(s.running)
+			x.Since = c.clock.elapsed(s.running)
 		case c.mayRun(s.peer): // after an election for instance; taken for down, it would be taken down
-			x.Running, x.Since = true, c.elapsed(c.now)
+			x.Running, x.Since = true, c.clock.elapsed(c.now)
 		}
 		if leave, ok := j.leaving[n]; ok {
 			if leave.retired {
@@ -157,7 +154,7 @@ func (c *Core) rolloutOf(j *jobState) rollout.Input {
 			x.Version, x.Leaving, x.Running = leave.next, true, false
 		}
 		if s.failedOn(j.job.Version) {
-			x.Failed, x.FailedAt = true, c.elapsed(s.failedAt)
+			x.Failed, x.FailedAt = true, c.clock.elapsed(s.failedAt)
 		}
 		in.Slots = append(in.Slots, x)
 	}
