@@ -14,6 +14,7 @@ var floors = map[string]int{
 	"internal/pause":              0,
 	"internal/flush":              0,
 	"internal/golden":             0,
+	"internal/long":               0,
 	"internal/limit":              0,
 	"p2p/wire":                    0,
 	"p2p/starts":                  0,

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"covey/internal/long"
 	"covey/membership"
 )
 
@@ -43,9 +44,12 @@ func TestNobodyIsCalledDeadInTenMinutesOnBusyMachines(t *testing.T) {
 
 // All machines of a large flock come back at the same time, each at another address.
 func TestALargeFlockThatRestartsAtOnceFindsItselfAgain(t *testing.T) {
-	n := 200
-	if testing.Short() || raceDetector {
+	n := 60
+	switch {
+	case testing.Short() || raceDetector:
 		n = 20
+	case long.Tests:
+		n = 200
 	}
 	dir := memory(t) // so many books on a disk that syncs would take minutes
 	synctest.Test(t, func(t *testing.T) {

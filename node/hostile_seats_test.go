@@ -8,6 +8,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum"
+	"covey/internal/long"
 	"covey/node/api"
 	"covey/p2p"
 	"covey/p2p/admission"
@@ -267,6 +268,7 @@ func TestWhatWasShownAndNeverDecidedGoes(t *testing.T) {
 }
 
 func TestAPeerThatWasAwayWhileAllSeatsChangedHandsComesBack(t *testing.T) {
+	long.Test(t)
 	all := flockOf(t, "one", "two")
 	two := all[1]
 	_ = two.stop()

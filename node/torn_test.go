@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	marks "covey/dispatch/ledger/quorum/mark"
+	"covey/internal/long"
 	"covey/node/api"
 	"covey/node/runner/supervise"
 	"covey/p2p/starts"
@@ -66,6 +67,7 @@ var tornFiles = map[string][]string{
 }
 
 func TestATornFileIsNamedOrNotMissed(t *testing.T) {
+	long.Test(t)
 	l := alive(t, Config{Name: "one"})
 	id := l.submit(shellJob("done", 2, "echo here"))
 	l.outcome(id)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"covey/internal/long"
 	"covey/internal/pause"
 	"covey/node/api"
 )
@@ -155,6 +156,7 @@ var restarts = flag.Int("restarts", 5, "how often TestPlainRestarts… kills a p
 var alarms = []string{api.TroubleCopied, api.TroubleTurnedBack, api.TroubleJournalLost, api.TroubleMoved}
 
 func TestPlainRestartsRaiseNoAlarmAndRunNothingTwice(t *testing.T) {
+	long.Test(t)
 	if testing.Short() {
 		t.Skip("real processes")
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"covey/internal/long"
 	"covey/internal/pause"
 	"covey/node/api"
 	"covey/taskstate"
@@ -65,10 +66,10 @@ func TestDamagedDisksLoseNoAcceptedJobWhileAMajorityIsWhole(t *testing.T) {
 		t.Fatalf("no scene is called %q", *diskPlay)
 	}
 	n := *rounds
-	if n == 0 && long {
+	if n == 0 && long.Tests {
 		n = 13
 	} else if n == 0 {
-		n = 3
+		n = 1
 	}
 	for i := range n {
 		seed := *diskSeed + uint64(i)

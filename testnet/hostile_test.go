@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"covey/internal/long"
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/api"
@@ -173,6 +174,7 @@ func (h *hostile) counted(name string) (sum int64) {
 }
 
 func TestAMemberThatDefamesAllOthersKeepsNobodyFromItsTasks(t *testing.T) {
+	long.Test(t)
 	net := start(t, 4)
 	h := among(t, net)
 	quiet := h.steady(20, func(ctx context.Context) { <-ctx.Done() })
@@ -231,6 +233,7 @@ func naps(name string, count int) api.Submit {
 }
 
 func TestAMemberThatSendsCompressedGossipCostsNoMemory(t *testing.T) {
+	long.Test(t)
 	net := start(t, 3)
 	h := among(t, net)
 	var b bytes.Buffer
@@ -260,6 +263,7 @@ func TestAMemberThatSendsCompressedGossipCostsNoMemory(t *testing.T) {
 }
 
 func TestAMemberThatFloodsAllWithSignedStatusesCostsLittleMemory(t *testing.T) {
+	long.Test(t)
 	net := start(t, 3)
 	h := among(t, net)
 	topic, err := h.Topic("/covey/status/1", func(string, []byte) p2p.Verdict { return p2p.Ignore })

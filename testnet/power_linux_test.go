@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"covey/internal/long"
 	"covey/node/api"
 	"covey/taskstate"
 )
@@ -29,6 +30,7 @@ func (n internet) power(r resident) {
 }
 
 func TestTasksOfACoordinatorWithoutPowerRunElsewhere(t *testing.T) {
+	long.Test(t)
 	n := newInternet(t)
 	names := []string{"a", "b", "c"}
 	for i, name := range names {

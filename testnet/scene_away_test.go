@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"covey/internal/long"
 	"covey/testnet/stack"
 )
 
@@ -18,6 +19,7 @@ type away struct {
 // Thousands of tasks came and went meanwhile, and coordinators with them, each of which has started anew since: what they remember does
 // not reach back to what the returning peer saw last.
 func TestAPeerThatWasAwayForHoursIsCurrentWithinFiveSecondsOfItsReturn(t *testing.T) {
+	long.Test(t)
 	for name, a := range map[string]away{
 		"a follower that was switched off": {length: 3 * time.Hour},
 		"a follower that was cut off":      {length: 40 * time.Minute, cut: true},

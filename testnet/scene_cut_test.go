@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"covey/internal/long"
 	"covey/testnet/stack"
 )
 
@@ -29,6 +30,9 @@ func TestAllTablesAreEqualFiveSecondsAfterAPartitionHeals(t *testing.T) {
 		{3, 1, 10 * time.Minute},
 	} {
 		t.Run(fmt.Sprintf("%d of %d cut off for %v", c.off, c.peers, c.cut), func(t *testing.T) {
+			if c.peers > 3 || c.cut > time.Minute {
+				long.Test(t)
+			}
 			t.Parallel()
 			playScene(t, stack.Config{Seed: uint64(seed), Peers: c.peers}, func(s *stack.Scene) {
 				one, other := split(c.peers, c.off)

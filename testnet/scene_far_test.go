@@ -4,11 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"covey/internal/long"
 	"covey/testnet/stack"
 )
 
 // Round trips of 200 ms are those between continents.
 func TestOverSlowLinksAnotherPeerDecidesWithinThreeSeconds(t *testing.T) {
+	long.Test(t)
 	for what, power := range map[string]bool{"killed": false, "without power": true} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"covey/internal/long"
 	"covey/testnet/stack"
 )
 
@@ -38,6 +39,7 @@ func TestANewcomerWaitsWhileNobodyCanDecide(t *testing.T) {
 
 // Forty newcomers knock at one founder in the same moment.
 func TestAllOfAStormOfNewcomersComeIn(t *testing.T) {
+	long.Test(t)
 	storm := 40
 	if testing.Short() {
 		storm = 15

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"covey/internal/long"
 	"covey/taskstate"
 	"covey/testnet/stack"
 )
@@ -33,6 +34,9 @@ func TestTasksOfDeadMachinesRunElsewhereInTime(t *testing.T) {
 		"coordinator and worker of seven lose power": {7, both, true, 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if k.peers > 3 {
+				long.Test(t)
+			}
 			t.Parallel()
 			for seed := range uint64(2) {
 				playScene(t, stack.Config{Seed: seed, Peers: k.peers}, func(s *stack.Scene) { killing(t, s, k) })

@@ -6,14 +6,13 @@ import (
 	"sync"
 	"testing"
 
+	"covey/internal/long"
 	"covey/testnet/sim"
 )
 
 // TestTheSimulationNoticesWhatIsMadeWrongOnPurpose breaks each invariant once, and expects to be told so within a hundred lives.
 func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
-	if !long {
-		t.Skip("takes minutes: go test -tags long ./testnet")
-	}
+	long.Test(t)
 	for broken, rules := range map[sim.Break]string{
 		sim.BreakLoseAcked:     "I1",
 		sim.BreakOverwrite:     "I2",

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"covey/internal/long"
 	"covey/testnet/sim"
 )
 
@@ -27,7 +28,7 @@ func TestSimulation(t *testing.T) {
 	n := *seeds
 	if n <= 0 {
 		n = 40
-		if long {
+		if long.Tests {
 			n = 200
 		}
 	}

@@ -5,11 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"covey/internal/long"
 	"covey/testnet/stack"
 )
 
 // TestTheWholeStacksChecksNoticeWhatIsMadeWrongOnPurpose breaks one thing at a time, and expects to be told so within a few lives.
 func TestTheWholeStacksChecksNoticeWhatIsMadeWrongOnPurpose(t *testing.T) {
+	long.Test(t)
 	for broken, rules := range map[stack.Break]string{
 		stack.BreakDropAcked: "I1 clients",
 		stack.BreakAhead:     "clients",

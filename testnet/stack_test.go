@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"covey/internal/long"
 	"covey/testnet/history"
 	"covey/testnet/stack"
 )
@@ -21,9 +22,9 @@ import (
 func TestSimulationOfWholeStacks(t *testing.T) {
 	n := (*seeds + 9) / 10
 	if *seeds <= 0 {
-		n = 16
-		if testing.Short() {
-			n = 4
+		n = 6
+		if long.Tests {
+			n = 24
 		}
 	}
 	var sum stack.Stats

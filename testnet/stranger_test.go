@@ -33,6 +33,7 @@ import (
 	mss "github.com/multiformats/go-multistream"
 	"github.com/quic-go/quic-go"
 
+	"covey/internal/long"
 	"covey/node/api"
 	"covey/p2p"
 	"covey/p2p/admission"
@@ -361,9 +362,7 @@ const (
 
 // What strangers do, without a ticket: the cluster goes on as before, and lets in who has one.
 func TestStrangersNeitherStopTheClusterNorKeepOthersOut(t *testing.T) {
-	if !long {
-		t.Skip("takes most of a minute: go test -tags long ./testnet")
-	}
+	long.Test(t)
 	for _, attack := range assaults {
 		t.Run(attack.name, func(t *testing.T) {
 			n := start(t, 3)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"covey/internal/long"
 )
 
 func TestMain(m *testing.M) {
@@ -109,6 +111,8 @@ func prepareScript(env *testscript.Env) error {
 
 func scriptCondition(name string) (bool, error) {
 	switch name {
+	case "long":
+		return long.Tests, nil
 	case "root":
 		return os.Getuid() == 0, nil
 	case "tmpfs":
