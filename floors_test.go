@@ -61,6 +61,9 @@ var floors = map[string]int{
 	"dispatch/ledger/quorum/store":   2,
 	"dispatch/ledger/quorum/mark":    1,
 	"dispatch/ledger/quorum/raftlog": 0,
+	"internal/atomicfile":            1,
+	"node/orders":                    8,
+	"node/held":                      7,
 }
 
 func floorOf(pkg string) (int, bool) {

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"time"
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum"
@@ -12,60 +11,6 @@ import (
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
-
-// Remove implements api.AdminBackend.
-func (n *Node) Remove(ctx context.Context, peer string) error {
-	id, err := n.view.FindPeer(peer)
-	if err != nil {
-		return err
-	}
-	return n.order(ctx, calls.Call{Remove: &ledger.Remove{Peer: id, Reason: "by " + n.view.Called(n.self)}}, peer+" was not removed")
-}
-
-// order is decide for commands that answer nothing, on a limit that leaves room for a change of voters.
-func (n *Node) order(ctx context.Context, c calls.Call, sequel string) error {
-	if err := n.awaitCoordinator(ctx); err != nil {
-		return n.undecided(err, sequel)
-	}
-	try, cancel := context.WithTimeout(ctx, calls.Timeout)
-	defer cancel()
-	r, err := n.line.Decide(try, c)
-	if err != nil {
-		return n.undecided(err, sequel)
-	}
-	if c.Remove == nil || c.Remove.Peer != n.self { // its own removal is the one entry a peer never gets to see
-		_ = n.view.Reach(try, r.Index)
-	}
-	return nil
-}
-
-// Thaw implements api.AdminBackend.
-func (n *Node) Thaw(ctx context.Context) (api.Thawed, error) {
-	try, cancel := context.WithTimeout(ctx, acceptTimeout)
-	defer cancel()
-	r, err := n.line.Decide(try, calls.Call{Thaw: &calls.ThawCall{}})
-	if err != nil {
-		return api.Thawed{}, n.undecided(err, "nothing was thawed")
-	}
-	return api.Thawed{Thawed: n.view.Names(r.Gone), AsOf: time.Now().UTC()}, nil
-}
-
-// awaitCoordinator waits until somebody is known to decide, as long as a person should be kept waiting for that.
-func (n *Node) awaitCoordinator(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
-	defer cancel()
-	for {
-		changed := n.ledger.Changed()
-		if _, _, ok := n.coordinator(); ok {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return calls.ErrNobodyDecides
-		}
-	}
-}
 
 // Leave implements api.AdminBackend: tasks stop and are settled, the vote is handed over, then the membership ends.
 func (n *Node) Leave(ctx context.Context) error {
@@ -89,13 +34,13 @@ func (n *Node) leave(ctx context.Context) error {
 	if err := n.worker.Stop(ctx); err != nil {
 		n.log.Warn("leaving before every task's end was acknowledged", "err", err)
 	}
-	if err := n.order(ctx, calls.Call{Leave: &ledger.Depart{Peer: n.self}}, "this peer stopped its tasks and did not leave; stop it with `peer down`"); err != nil {
+	if err := n.orders.Order(ctx, calls.Call{Leave: &ledger.Depart{Peer: n.self}}, "this peer stopped its tasks and did not leave; stop it with `peer down`"); err != nil {
 		return err
 	}
 	if err := n.ledger.Handover(ctx); err != nil {
 		n.log.Info("vote not handed over; the others replace it", "err", err)
 	}
-	return n.order(ctx, calls.Call{Remove: &ledger.Remove{Peer: n.self, Reason: "left"}}, "this peer stopped its tasks but is still a member")
+	return n.orders.Order(ctx, calls.Call{Remove: &ledger.Remove{Peer: n.self, Reason: "left"}}, "this peer stopped its tasks but is still a member")
 }
 
 func (n *Node) alone() bool { return len(n.view.Admitted()) < 2 }

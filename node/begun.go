@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"covey/dispatch/worker/journal"
+	"covey/internal/atomicfile"
 	"covey/membership/digest"
 	"covey/node/api"
 	"covey/p2p/starts"
@@ -93,7 +94,7 @@ func (f *folder) remember(last lastBegun) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(f.path(startsName), withSum(b))
+	return atomicfile.Write(f.path(startsName), withSum(b))
 }
 
 // lastStart reads what the start before left: nothing in a new folder, or in one of version 0.1. A file that is damaged begins a new chain:

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -120,44 +119,5 @@ func TestAPeerWhoseClockIsWrongCanAsk(t *testing.T) {
 	for name, off := range map[string]time.Duration{"ahead": 30 * time.Hour, "behind": -30 * time.Hour} {
 		l := alive(t, Config{Name: name, Join: one.ticket(api.TicketRequest{Expires: 600}).Ticket, Now: func() time.Time { return time.Now().Add(off) }})
 		l.outcome(l.submit(noopJob("of-"+name, 1, 0)))
-	}
-}
-
-func TestAHeldJobIsSignedWhenItIsTaken(t *testing.T) {
-	p, other := newPuppet(t), newPuppet(t)
-	dir := filepath.Join(t.TempDir(), "held")
-	before, err := openHeld(dir, nil) // as version 0.1 wrote it
-	if err != nil {
-		t.Fatal(err)
-	}
-	old, young := jobNamed("old"), jobNamed("young")
-	if err := before.put(old, 1); err != nil {
-		t.Fatal(err)
-	}
-	h, err := openHeld(dir, p.signer())
-	if err != nil || len(h.list()) != 1 || h.list()[0].Signed == nil {
-		t.Fatalf("a job held by 0.1 is this peer's own, and signed now: %+v, %v", h, err)
-	}
-	if err := h.put(young, 2); err != nil {
-		t.Fatal(err)
-	}
-	if h, err = openHeld(dir, p.signer()); err != nil || len(h.list()) != 2 {
-		t.Fatal(err)
-	}
-	for _, j := range h.list() {
-		if c, err := p.signer().Open(*j.Signed); err != nil || c.Submit.ID != j.Job.ID || c.From != p.Self() {
-			t.Errorf("%+v, %v", c, err)
-		}
-	}
-	if _, err := openHeld(dir, other.signer()); err == nil {
-		t.Error("another peer takes it for its own")
-	}
-	rec := h.list()[1]
-	rec.Job.Run.Noop, rec.Job.Name = nil, "changed"
-	if err := h.write(rec); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openHeld(dir, p.signer()); err == nil {
-		t.Error("a job that was changed on disk is taken for the one that was signed")
 	}
 }

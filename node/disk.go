@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"covey/dispatch/worker"
-	"covey/node/api"
 )
 
 // diskPatience is how long a command waits for this peer's disk.
@@ -27,9 +26,9 @@ type disk struct {
 	since time.Time // when the first of them began
 }
 
-// do carries out a write and says what to do about it if it fails. One that it has given up on is taken back by undo (may be nil), if it
+// Do carries out a write and says what to do about it if it fails. One that it has given up on is taken back by undo (may be nil), if it
 // succeeds after all.
-func (d *disk) do(write func() error, undo func()) error {
+func (d *disk) Do(write func() error, undo func()) error {
 	if err := d.health(); err != nil {
 		return err
 	}
@@ -86,9 +85,9 @@ func (d *disk) advise(err error) error {
 	return fmt.Errorf("%w; %s", err, what)
 }
 
-// takes tells whether a block can be written now.
-func (d *disk) takes() error {
-	return d.do(func() error {
+// Takes tells whether a block can be written now.
+func (d *disk) Takes() error {
+	return d.Do(func() error {
 		f, err := os.CreateTemp(d.dir, "space-*") // one of its own: jobs are submitted side by side
 		if err != nil {
 			return err
@@ -96,14 +95,6 @@ func (d *disk) takes() error {
 		_, err = f.Write(make([]byte, 4096))
 		return errors.Join(err, f.Close(), os.Remove(f.Name())) // an empty one may be left
 	}, nil)
-}
-
-// diskTakes refuses a job early when this peer's own disk takes nothing: were there no coordinator, it could not be held.
-func (n *Node) diskTakes() error {
-	if err := n.disk.takes(); err != nil {
-		return api.Errorf(api.Failed, "nothing was submitted: this peer's data folder cannot be written (%v)", err)
-	}
-	return nil
 }
 
 // sickness lists what keeps this peer from taking part, for whoever asks it.

@@ -1,8 +1,6 @@
 package node
 
 import (
-	"bytes"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"reflect"
@@ -11,7 +9,6 @@ import (
 
 	"covey/internal/golden"
 	"covey/p2p/starts"
-	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -24,32 +21,18 @@ func somebodyMet() map[taskstate.PeerID]pastProof {
 	return map[taskstate.PeerID]pastProof{"b": {Nonce: 7, Proof: starts.Proof{Start: starts.Start{Number: 5, Before: 4}, Recent: []uint64{6, 7}, Halted: true, Sig: []byte("signed")}}}
 }
 
-func aHeldJob() (j heldJob) {
-	golden.Fill(reflect.ValueOf(&j).Elem(), 1, func(v reflect.Value, n int) bool {
-		if v.Type() == reflect.TypeFor[taskstate.Counts]() {
-			v.Set(reflect.ValueOf(taskstate.CountsOf(map[string]int64{"gpus": int64(n)})))
-			return true
-		}
-		return false
-	})
-	return j
-}
-
 // wholeFiles are the files that a start reads and this package writes, as they are written.
 func wholeFiles(t testing.TB) map[string][]byte {
 	t.Helper()
 	f := &folder{dir: t.TempDir()}
 	m := met{path: f.path(metName)}
-	h := heldJobs{dir: f.dir}
-	job := aHeldJob()
-	job.Job.ID = "job"
-	for _, err := range []error{f.remember(aStart()), m.save(somebodyMet), h.write(job)} {
+	for _, err := range []error{f.remember(aStart()), m.save(somebodyMet)} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	all := map[string][]byte{}
-	for name, path := range map[string]string{"starts": f.path(startsName), "met": f.path(metName), "held": h.file("job")} {
+	for name, path := range map[string]string{"starts": f.path(startsName), "met": f.path(metName)} {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +45,7 @@ func wholeFiles(t testing.TB) map[string][]byte {
 // What was written is read for ever.
 func TestTheFilesOfAFolderAreWrittenAsTheyAlwaysWere(t *testing.T) {
 	all := wholeFiles(t)
-	got := fmt.Sprintf("starts: %smet: %sheld: %s\n", all["starts"], all["met"], hex.EncodeToString(all["held"]))
+	got := fmt.Sprintf("starts: %smet: %s", all["starts"], all["met"])
 	if err := golden.Check("testdata/files.txt", got); err != nil {
 		t.Fatal(err)
 	}
@@ -115,26 +98,6 @@ func FuzzWhoWasMetFromDiskNeverPanics(f *testing.F) {
 			if !p.Proof.Sane() {
 				t.Fatalf("%+v", p)
 			}
-		}
-	})
-}
-
-func FuzzAHeldJobFromDiskNeverPanics(f *testing.F) {
-	f.Add(wholeFiles(f)["held"])
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var j, back heldJob
-		if wire.Unmarshal(b, &j) != nil {
-			return
-		}
-		again, err := wire.Marshal(j)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := wire.Unmarshal(again, &back); err != nil {
-			t.Fatal(err)
-		}
-		if twice, err := wire.Marshal(back); err != nil || !bytes.Equal(twice, again) {
-			t.Fatalf("%+v and %+v, %v", j, back, err)
 		}
 	})
 }

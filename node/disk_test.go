@@ -24,7 +24,7 @@ func (d *disk) begin(w *slowWrite) {
 	w.end = make(chan error, 1)
 	go func() {
 		began := time.Now()
-		w.said = d.do(func() error { return <-w.end }, func() { w.undone = true })
+		w.said = d.Do(func() error { return <-w.end }, func() { w.undone = true })
 		w.took = time.Since(began)
 	}()
 }
@@ -77,15 +77,15 @@ func TestAnErrorOfADiskSaysWhatToDo(t *testing.T) {
 		syscall.ENFILE: "ulimit -n", fs.ErrPermission: "belong to whoever runs the peer", syscall.EACCES: "belong to whoever runs the peer", syscall.EIO: "look at that disk",
 	} {
 		wrapped := fmt.Errorf("write: %w", &os.PathError{Op: "write", Path: "/data/x", Err: err})
-		got := d.do(func() error { return wrapped }, func() { t.Errorf("%v: undone", err) })
+		got := d.Do(func() error { return wrapped }, func() { t.Errorf("%v: undone", err) })
 		if !errors.Is(got, err) || !strings.Contains(got.Error(), says) {
 			t.Errorf("%v: %v", err, got)
 		}
 	}
-	if err := (&disk{dir: t.TempDir()}).takes(); err != nil {
+	if err := (&disk{dir: t.TempDir()}).Takes(); err != nil {
 		t.Error(err)
 	}
-	if err := (&disk{dir: t.TempDir() + "/none"}).takes(); !errors.Is(err, fs.ErrNotExist) {
+	if err := (&disk{dir: t.TempDir() + "/none"}).Takes(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }

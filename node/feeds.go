@@ -73,7 +73,7 @@ func (f *feeds) here(context.Context) (net.Conn, error) {
 // forget lets go of the stdins of jobs that nobody will run.
 func (f *feeds) forget() {
 	f.spools.Forget(func(id taskstate.JobID) (over bool) {
-		over = !f.n.held.has(id)
+		over = !f.n.held.Has(id)
 		f.n.replica.Read(func(s *ledger.State) {
 			if j, ok := s.Job(id); ok {
 				_, over = j.Ended()

@@ -7,37 +7,13 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
-	"covey/p2p/admission"
 	"covey/taskstate"
 )
-
-func TestATicketOfPrivateAddressesOnlySaysWhichPortToOpen(t *testing.T) {
-	doors := func(addrs ...string) []admission.PeerAddr { return []admission.PeerAddr{{ID: "p", Addrs: addrs}} }
-	for _, c := range []struct {
-		doors []admission.PeerAddr
-		want  string
-	}{
-		{doors("/ip4/192.168.1.7/tcp/26839", "/ip4/192.168.1.7/udp/26839/quic-v1"), "open port 26839"},
-		{doors("/ip4/127.0.0.1/tcp/4001"), "open port 4001"},
-		{doors("/ip6/fe80::1/tcp/4001", "/ip6/fd00::1/tcp/4001"), "open port 4001"},
-		{doors("/ip4/192.168.1.7/tcp/26839", "/ip4/11.0.0.1/tcp/26839"), ""},
-		{append(doors("/ip4/10.0.0.1/tcp/1"), doors("/ip6/2001:db8::1/tcp/2")...), ""},
-		{doors("/ip4/10.0.0.1/tcp/1", "/dns4/peer.example.com/tcp/26839"), ""},
-	} {
-		got := reachWarning(c.doors)
-		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
-			t.Errorf("%v: %q", c.doors, got)
-		}
-		if got != "" && !strings.Contains(got, "--announce") {
-			t.Errorf("%q does not say what to type", got)
-		}
-	}
-}
 
 func TestWhatATicketAsksForIsChecked(t *testing.T) {
 	n := newUnborn(t)
 	for _, r := range []api.TicketRequest{{Expires: 0}, {Expires: -1}, {Expires: 1, Uses: -1}, {Expires: 1, Roles: []string{"king"}}, {Expires: 1, Roles: []string{"worker", "worker"}}} {
-		_, err := n.Invite(timed(t), r)
+		_, err := n.orders.Invite(timed(t), r)
 		wants(t, err, api.Usage)
 	}
 }
@@ -45,11 +21,11 @@ func TestWhatATicketAsksForIsChecked(t *testing.T) {
 func TestEverythingWithoutACoordinatorSaysSo(t *testing.T) {
 	n := newUnborn(t)
 	began := time.Now()
-	s, err := n.Submit(timed(t), api.Submit{Job: noopJob("early", 1, 0)})
+	s, err := n.orders.Submit(timed(t), api.Submit{Job: noopJob("early", 1, 0)})
 	if err != nil || !s.Held || s.Note == "" {
 		t.Fatalf("%+v %v", s, err)
 	}
-	_, err = n.Invite(timed(t), api.TicketRequest{Expires: 60})
+	_, err = n.orders.Invite(timed(t), api.TicketRequest{Expires: 60})
 	wants(t, err, api.NoCoordinator, "no ticket was made", "no coordinator", "peer peers")
 	ps, err := n.view.Peers(timed(t))
 	if err != nil || ps.Coordinator != "" {
@@ -62,9 +38,9 @@ func TestEverythingWithoutACoordinatorSaysSo(t *testing.T) {
 
 func TestAJobThatMakesNoSenseIsRefusedAtTheDoor(t *testing.T) {
 	n := newUnborn(t)
-	_, err := n.Submit(timed(t), api.Submit{Job: taskstate.Job{Name: "empty", Count: 1}})
+	_, err := n.orders.Submit(timed(t), api.Submit{Job: taskstate.Job{Name: "empty", Count: 1}})
 	wants(t, err, api.Usage)
-	if len(n.held.list()) != 0 {
+	if len(n.held.List()) != 0 {
 		t.Fatal("it is held")
 	}
 }

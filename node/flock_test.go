@@ -8,6 +8,8 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/held"
+	"covey/p2p"
 	"covey/taskstate"
 )
 
@@ -127,7 +129,7 @@ func TestAJobIsHeldWhileTheOnlyVoterIsGoneAndGoesOutWhenItIsBack(t *testing.T) {
 	if done.State != "complete" || done.Tasks["complete"] != 3 {
 		t.Fatalf("%+v", done)
 	}
-	eventually(t, "nothing is held any more", func() (bool, string) { return len(other.held.list()) == 0, "" })
+	eventually(t, "nothing is held any more", func() (bool, string) { return len(other.held.List()) == 0, "" })
 }
 
 func TestAHeldJobSurvivesARestartAndCanBeCancelled(t *testing.T) {
@@ -146,7 +148,7 @@ func TestAHeldJobSurvivesARestartAndCanBeCancelled(t *testing.T) {
 		t.Fatalf("%+v, %v", row, err)
 	}
 	_ = other.stop()
-	if held, err := openHeld(other.folder.path("held"), nil); err != nil || len(held.list()) != 1 || held.list()[0].Job.Name != "first" {
+	if held, err := held.Open(other.folder.path("held"), nil); err != nil || len(held.List()) != 1 || held.List()[0].Job.Name != "first" {
 		t.Fatalf("%+v, %v", held, err)
 	}
 	back := voter.back()
@@ -255,7 +257,7 @@ func TestAPeerJoinsByAddressAndSecret(t *testing.T) {
 	k := a.ticket(api.TicketRequest{Expires: 600})
 	alive(t, Config{Name: "two", Bootstrap: []string{a.host.Addrs()[0] + "/p2p/" + a.self}, Invite: k.Secret})
 	hostPort := a.host.Addrs()[0]
-	_, p := ipAndPort(hostPort)
+	_, p := p2p.IPAndPort(hostPort)
 	alive(t, Config{Name: "three", Bootstrap: []string{"127.0.0.1:" + p}, Invite: k.Secret})
 	a.sees("one", "two", "three")
 	_, err := tryAlive(t, Config{Bootstrap: []string{"127.0.0.1:" + p}, Invite: "nonsense"})

@@ -15,6 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"covey/internal/atomicfile"
 	"covey/node/api"
 	"covey/taskstate"
 )
@@ -144,7 +145,7 @@ func (f *folder) name(given string) (string, error) {
 	case given != "" && given == before:
 		return given, nil
 	case given != "":
-		return given, writeFile(f.path("name"), []byte(given+"\n"))
+		return given, atomicfile.Write(f.path("name"), []byte(given+"\n"))
 	case err == nil && before != "" && checkName(before) == nil:
 		return before, nil
 	}
@@ -175,30 +176,8 @@ func readIncarnation(path string) (taskstate.Incarnation, error) {
 	var raw [incarnationLen / 2]byte
 	_, _ = rand.Read(raw[:]) // never fails (crypto/rand)
 	s := hex.EncodeToString(raw[:])
-	if err := writeFile(path, []byte(s+"\n")); err != nil {
+	if err := atomicfile.Write(path, []byte(s+"\n")); err != nil {
 		return "", err
 	}
 	return taskstate.Incarnation(s), nil
-}
-
-// writeFile replaces a file so that after a crash it is either the old or the new one, whole.
-func writeFile(path string, data []byte) error {
-	tmp := path + ".new"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
-	}
-	if err != nil {
-		_ = os.Remove(tmp)
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
 }

@@ -68,43 +68,6 @@ func TestAFolderThatCannotBeMadeSaysSo(t *testing.T) {
 	wants(t, err, api.Failed, "cannot make the data folder", "--data")
 }
 
-func TestAFileIsReplacedWholeOrNotAtAll(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "f")
-	for _, text := range []string{"old", "new and longer", ""} {
-		if err := writeFile(path, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-		if b, _ := os.ReadFile(path); string(b) != text {
-			t.Fatalf("%q", b)
-		}
-	}
-	if i, err := os.Stat(path); err != nil || i.Mode().Perm() != 0o600 {
-		t.Fatal(i.Mode(), err)
-	}
-	// A half-written file of a crash is in nobody's way.
-	if err := os.WriteFile(path+".new", []byte("torn"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeFile(path, []byte("whole")); err != nil {
-		t.Fatal(err)
-	}
-	entries, _ := os.ReadDir(dir)
-	if b, _ := os.ReadFile(path); string(b) != "whole" || len(entries) != 1 {
-		t.Fatalf("%q %v", b, entries)
-	}
-	// What cannot take its place leaves the old one, and no rubbish.
-	if err := os.Mkdir(filepath.Join(dir, "taken"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeFile(filepath.Join(dir, "taken"), nil); err == nil || !strings.Contains(err.Error(), "taken") {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "taken.new")); err == nil {
-		t.Fatal("the temporary file stays")
-	}
-}
-
 func TestTheLastPortIsRememberedIfItMakesSense(t *testing.T) {
 	f := &folder{dir: t.TempDir()}
 	for text, want := range map[string]int{"26839\n": 26839, "0": 0, "65536": 0, "-1": 0, "x": 0, "": 0} {
@@ -194,7 +157,7 @@ func TestJobsThatAreSubmittedSideBySideDoNotDisturbEachOther(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 50 {
-				if err := n.diskTakes(); err != nil {
+				if err := n.disk.Takes(); err != nil {
 					t.Error(err)
 					return
 				}

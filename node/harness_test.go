@@ -12,6 +12,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/orders"
 	"covey/node/view"
 	"covey/p2p"
 	"covey/p2p/admission"
@@ -35,6 +36,7 @@ func now() int64 { return time.Now().UnixMilli() }
 type living struct {
 	*Node
 	*view.View
+	*orders.Orders
 	t     *testing.T
 	cfg   Config
 	ready api.Status
@@ -81,7 +83,7 @@ func begun(t *testing.T, cfg Config) (*living, <-chan api.Status, error) {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &living{Node: n, View: n.view, t: t, cfg: cfg, end: cancel, ended: make(chan error, 1)}
+	l := &living{Node: n, View: n.view, Orders: n.orders, t: t, cfg: cfg, end: cancel, ended: make(chan error, 1)}
 	ready := make(chan api.Status, 1)
 	go func() { l.ended <- n.Run(ctx, func(s api.Status) { ready <- s }) }() // ends with the test's cleanup
 	t.Cleanup(func() { l.stop() })

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/node/orders"
 	"covey/node/runner/supervise"
 	"covey/node/view"
 )
@@ -54,8 +55,8 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("worker", n.worker.Run)
 	run("room", n.room.Run)
 	run("old files", n.sweep)
-	run("held jobs", n.forward)
-	run("withdrawn jobs", n.recall)
+	run("held jobs", n.orders.Forward)
+	run("withdrawn jobs", n.orders.Recall)
 	run("coordinator news", n.followLeads)
 	run("roster", n.reconsiderRoster)
 	run("liars", n.watchLiars)
@@ -130,12 +131,13 @@ func (n *Node) finish(wg *sync.WaitGroup, unwire func()) error {
 // lastAnswers is how long the API's last answers, to `peer down` for one, may take to be read.
 const lastAnswers = time.Second
 
-// Backend answers the local API: the view what is asked, the node what is to change.
+// Backend answers the local API: the view what is asked, the orders what is to change, the node what is this peer.
 func (n *Node) Backend() api.Backend {
 	return struct {
 		*view.View
+		*orders.Orders
 		*Node
-	}{n.view, n}
+	}{n.view, n.orders, n}
 }
 
 // serveAPI serves the local API until ctx ends.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 
+	"covey/internal/atomicfile"
 	"covey/taskstate"
 )
 
@@ -56,5 +57,5 @@ func (m *met) save(list func() map[taskstate.PeerID]pastProof) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(m.path, withSum(b))
+	return atomicfile.Write(m.path, withSum(b))
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"covey/internal/atomicfile"
+	"covey/internal/flush"
 	"covey/node/api"
 	"covey/node/runner/supervise"
 	"covey/p2p"
@@ -66,7 +68,7 @@ func (f *folder) newIdentity(joining bool) error {
 	if err := os.Remove(f.path(keyFile)); err != nil {
 		return api.Errorf(api.Failed, "cannot remove the old identity's key: %v", err)
 	}
-	return syncDir(f.dir)
+	return flush.Dir(f.dir)
 }
 
 func (f *folder) writeRenounced(r renounced) error {
@@ -74,7 +76,7 @@ func (f *folder) writeRenounced(r renounced) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(f.path(renouncedName), append(b, '\n'))
+	return atomicfile.Write(f.path(renouncedName), append(b, '\n'))
 }
 
 // setAside moves everything of a folder but what stays into one inside it.

@@ -19,6 +19,8 @@ import (
 	"covey/node/calls"
 	"covey/node/decide"
 	"covey/node/heard"
+	"covey/node/held"
+	"covey/node/orders"
 	"covey/node/room"
 	"covey/node/tasklog"
 	"covey/node/troubles"
@@ -88,13 +90,14 @@ type Node struct {
 	runner   Runner
 	logs     *tasklog.Store
 	feeds    *feeds
-	held     *heldJobs
+	held     *held.Store
 	line     *calls.Line
 	desk     *decide.Desk
 	refused  *quorum.Refusals // what members said that no honest one does
 	disk     *disk
 	room     *room.Keeper
 	view     *view.View
+	orders   *orders.Orders
 
 	topic atomic.Pointer[p2p.Topic]
 
@@ -111,8 +114,6 @@ type Node struct {
 	ready    atomic.Bool   // the start is over
 	up       chan struct{} // closed then
 	leaving  atomic.Bool   // the end of the membership is this peer's own wish
-	poke     chan struct{} // wakes the forwarder of held jobs
-	recalls  chan struct{} // wakes recall
 }
 
 // New opens the data folder and builds the parts. Nothing runs yet, but the folder is locked and the port is bound: Run or Close.
@@ -128,7 +129,7 @@ func New(cfg Config) (_ *Node, err error) {
 	}
 	n := &Node{
 		cfg: cfg, log: cfg.Log, started: time.Now(),
-		down: make(chan struct{}), up: make(chan struct{}), poke: make(chan struct{}, 1), recalls: make(chan struct{}, 1),
+		down: make(chan struct{}), up: make(chan struct{}),
 		rosterChanged: make(chan struct{}, 1),
 	}
 	defer func() {
@@ -212,10 +213,11 @@ func (n *Node) openState() (err error) {
 	n.table = taskstate.NewTable(n.replica, parkLimit)
 	n.store = digest.NewStore(0)
 	n.line = calls.NewLine(n.lineConfig())
-	if n.held, err = openHeld(n.folder.path("held"), n.line.Signer().ForDisk()); err != nil {
+	if n.held, err = held.Open(n.folder.path("held"), n.line.Signer().ForDisk()); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	n.view = view.New(n.viewConfig())
+	n.orders = orders.New(n.ordersConfig())
 	n.members, err = membership.New(membership.Config{
 		Net: n.host, Host: doorman{n}, Name: n.name, Incarnation: n.folder.incarnation, Start: n.start, Seat: n.ledger.SeatIncarnation(), Addrs: n.host.Addrs,
 		Version: n.cfg.Version, Sign: n.host.Sign, Verify: p2p.Verify, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,

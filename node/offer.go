@@ -10,6 +10,7 @@ import (
 
 	"covey/dispatch/session"
 	"covey/membership"
+	"covey/p2p"
 	"covey/taskstate"
 )
 
@@ -58,7 +59,7 @@ func hostIPs(multiaddrs []string) []string {
 		if strings.Contains(m, "/p2p-circuit") {
 			continue
 		}
-		text, _ := ipAndPort(m)
+		text, _ := p2p.IPAndPort(m)
 		ip, ok := netip.AddrFromSlice(text)
 		switch ip = ip.Unmap(); {
 		case !ok, ip.IsUnspecified(), ip.IsLinkLocalUnicast():

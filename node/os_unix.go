@@ -45,16 +45,6 @@ func onlyOurs(dir string) error {
 	return nil
 }
 
-// syncDir makes a rename in dir durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
-
 // cpuTime is the processor time this process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage

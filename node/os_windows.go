@@ -15,9 +15,6 @@ func lockFile(f *os.File) error {
 // fileIdentity says nothing: what is known of a file here does not tell it from a copy.
 func fileIdentity(os.FileInfo) string { return "" }
 
-// syncDir does nothing: NTFS journals renames and has no handle to sync a folder by.
-func syncDir(string) error { return nil }
-
 // cpuTime is the processor time this process has used.
 func cpuTime() time.Duration {
 	var created, exited, kernel, user windows.Filetime

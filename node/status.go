@@ -65,7 +65,7 @@ func (n *Node) namesakes() (warnings []string) {
 func (n *Node) Stats(context.Context) (api.Stats, error) {
 	return api.Stats{
 		RSS: residentMemory(), CPU: cpuTime().Seconds(), Uptime: time.Since(n.started).Seconds(), Goroutines: runtime.NumGoroutine(),
-		Counters: n.dropped(map[string]int64{"table": int64(n.table.Len()), "parked": int64(n.table.Parked()), "held": int64(len(n.held.list())), "faults": n.statuses.faults.total(), "refused": n.refused.Total()}),
+		Counters: n.dropped(map[string]int64{"table": int64(n.table.Len()), "parked": int64(n.table.Parked()), "held": int64(len(n.held.List())), "faults": n.statuses.faults.total(), "refused": n.refused.Total()}),
 	}, nil
 }
 

@@ -122,7 +122,7 @@ func (n *Node) leftovers(ctx context.Context) (out []leftover) {
 		if ctx.Err() != nil {
 			return nil
 		}
-		l := leftover{job: id, known: n.held.has(id), bytes: treeBytes(n.folder.path("tasks", e.Name()))}
+		l := leftover{job: id, known: n.held.Has(id), bytes: treeBytes(n.folder.path("tasks", e.Name()))}
 		n.replica.Read(func(s *ledger.State) {
 			if j, ok := s.Job(id); ok {
 				l.known, l.pin = true, j.Pinned()

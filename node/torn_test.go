@@ -74,7 +74,7 @@ func TestATornFileIsNamedOrNotMissed(t *testing.T) {
 	// Behind the forwarder's back: it looks at what is held only when something happens.
 	held := noopJob("held", 1, 0)
 	held.ID = "hhhhhhhhhh"
-	if err := l.held.put(held, now()); err != nil {
+	if err := l.held.Put(held, now()); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(l.stop(), supervise.EndAll(TasksFolder(l.cfg.Data))); err != nil {

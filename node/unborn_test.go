@@ -8,6 +8,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/membership/digest"
+	"covey/node/orders"
 	"covey/node/view"
 	"covey/p2p"
 	"covey/p2p/admission"
@@ -52,6 +53,7 @@ func snapshotOf(t *testing.T, l *living) (s *ledger.State) {
 type scripted struct {
 	*Node
 	*view.View
+	*orders.Orders
 	t      *testing.T
 	memory *ledger.Memory
 }
@@ -59,7 +61,7 @@ type scripted struct {
 func newScripted(t *testing.T) *scripted {
 	t.Helper()
 	n := newUnborn(t)
-	s := &scripted{n, n.view, t, ledger.NewMemory(n.self, time.Now)}
+	s := &scripted{n, n.view, n.orders, t, ledger.NewMemory(n.self, time.Now)}
 	s.follow()
 	return s
 }

@@ -188,7 +188,7 @@ func TestAJobDoesNotWaitForOneWhoseIdOnlyHappensToBeginLikeAName(t *testing.T) {
 	l := alive(t, Config{Name: "one"})
 	first := l.submit(noopJob("a", 1, time.Hour))
 	j := noopJob("second", 1, 0)
-	for k := 1; k < shortPrefix; k++ {
+	for k := 1; k < 4; k++ {
 		j.After = []taskstate.JobID{taskstate.JobID(first[:k])}
 		if first[:k] == "a" {
 			continue // by chance its name
@@ -198,7 +198,7 @@ func TestAJobDoesNotWaitForOneWhoseIdOnlyHappensToBeginLikeAName(t *testing.T) {
 		_, err = l.Preview(timed(t), api.Submit{Job: j})
 		wants(t, err, api.NotFound)
 	}
-	for _, word := range []string{"a", first[:shortPrefix], "last"} {
+	for _, word := range []string{"a", first[:4], "last"} {
 		j.After = []taskstate.JobID{taskstate.JobID(word)}
 		if p, err := l.Preview(timed(t), api.Submit{Job: j}); err != nil || len(p.Notes) != 1 {
 			t.Errorf("%s: %+v, %v", word, p, err)
@@ -368,7 +368,7 @@ func TestWithoutACoordinatorNothingIsChanged(t *testing.T) {
 	if e := (*api.Error)(nil); !errors.As(err, &e) || e.Code != api.NoCoordinator || !strings.Contains(e.Message, "was not updated") {
 		t.Errorf("%v", err)
 	}
-	if len(s.held.list()) != 0 {
+	if len(s.held.List()) != 0 {
 		t.Error("an update is held: who knows what it would meet")
 	}
 }

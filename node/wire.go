@@ -11,10 +11,12 @@ import (
 	"covey/dispatch/ledger/quorum"
 	"covey/dispatch/session"
 	"covey/dispatch/worker"
+	"covey/internal/atomicfile"
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/calls"
 	"covey/node/decide"
+	"covey/node/orders"
 	"covey/node/tasklog"
 	"covey/node/view"
 	"covey/p2p"
@@ -110,7 +112,7 @@ func (n *Node) lead(ctx context.Context, epoch taskstate.Epoch) {
 	n.line.Lead()
 	n.members.SetHint(membership.Hint{Epoch: epoch, Coordinator: n.self})
 	n.worker.News()
-	n.wakeForwarder()
+	n.orders.Wake()
 	n.coord.Run(ctx, epoch)
 }
 
@@ -120,7 +122,7 @@ func (n *Node) followLeads(ctx context.Context) error {
 		changed := n.ledger.Changed()
 		if who, epoch, ok := n.ledger.Coordinator(); ok {
 			n.members.SetHint(membership.Hint{Epoch: epoch, Coordinator: who})
-			n.wakeForwarder()
+			n.orders.Wake()
 		}
 		n.worker.News()
 		select {
@@ -186,6 +188,15 @@ func (n *Node) lineConfig() calls.Config {
 	}
 }
 
+// ordersConfig is what people's orders are carried out with.
+func (n *Node) ordersConfig() orders.Config {
+	return orders.Config{
+		Self: n.self, View: n.view, Line: n.line, Held: n.held, Replica: n.replica, Ledger: n.ledger, Roster: n.roster, Disk: n.disk, Doors: n.openDoors,
+		Members: func() *membership.View { return n.members.View() }, Expect: func(id taskstate.JobID) error { return n.feeds.spools.Expect(id) },
+		Now: n.now, LedgerTime: n.ledgerTime, Log: n.log,
+	}
+}
+
 // deskConfig is what this peer decides with while it coordinates.
 func (n *Node) deskConfig() decide.Config {
 	return decide.Config{
@@ -199,7 +210,13 @@ func (n *Node) viewConfig() view.Config {
 	return view.Config{
 		Self: n.self, Boot: string(n.folder.incarnation)[:4] + fmt.Sprintf("%x", n.started.UnixMilli()), Started: n.started, Up: n.up, Now: n.cfg.Now,
 		Replica: n.replica, Ledger: n.ledger, Table: n.table, Members: func() *membership.View { return n.members.View() }, Roster: n.roster,
-		Held: n.held.shown, Offer: n.offer, Output: func() *tasklog.Store { return n.logs }, Net: n.host, Wrong: n.troubles.List,
+		Held: func() (out []view.Held) {
+			for _, j := range n.held.List() {
+				out = append(out, view.Held{Since: j.Since, Job: j.Job})
+			}
+			return out
+		},
+		Offer: n.offer, Output: func() *tasklog.Store { return n.logs }, Net: n.host, Wrong: n.troubles.List,
 		Ask: func(ctx context.Context, q calls.FlockCall) *calls.Flock {
 			r, err := n.line.Try(ctx, calls.Call{From: n.self, Flock: &q})
 			if err != nil || r.Lost {
@@ -268,7 +285,7 @@ func (n *Node) askNewcomers() {
 
 // rememberPort writes down the port that was found free, so that the next start uses it again.
 func (n *Node) rememberPort() {
-	if err := writeFile(n.folder.path("port"), fmt.Appendf(nil, "%d\n", n.host.Port())); err != nil {
+	if err := atomicfile.Write(n.folder.path("port"), fmt.Appendf(nil, "%d\n", n.host.Port())); err != nil {
 		n.log.Warn("port not remembered", "err", err)
 	}
 }

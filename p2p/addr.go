@@ -204,3 +204,12 @@ func isVirtual(name string) bool {
 	}
 	return false
 }
+
+// IPAndPort reads an ip multiaddr's parts; nil for names.
+func IPAndPort(addr string) (net.IP, string) {
+	p := strings.Split(addr, "/")
+	if len(p) < 5 || p[1] != "ip4" && p[1] != "ip6" {
+		return nil, ""
+	}
+	return net.ParseIP(p[2]), p[4]
+}

@@ -1,4 +1,4 @@
-package node
+package orders
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 )
 
 // Settings implements api.SettingsBackend.
-func (n *Node) Settings(context.Context) (api.SettingsAnswer, error) {
-	s := n.settings().Full()
+func (o *Orders) Settings(context.Context) (api.SettingsAnswer, error) {
+	s := o.settings().Full()
 	return api.SettingsAnswer{
 		Settings: api.Settings{
 			Beat: float64(s.Beat) / 1000, Grace: float64(s.Grace) / 1000, KeepJobs: s.KeepJobs, KeepFor: float64(s.KeepFor) / 1000,
@@ -21,13 +21,13 @@ func (n *Node) Settings(context.Context) (api.SettingsAnswer, error) {
 	}, nil
 }
 
-func (n *Node) settings() (s ledger.Settings) {
-	n.replica.Read(func(st *ledger.State) { s = st.Settings() })
+func (o *Orders) settings() (s ledger.Settings) {
+	o.cfg.Replica.Read(func(st *ledger.State) { s = st.Settings() })
 	return s
 }
 
 // Set implements api.SettingsBackend.
-func (n *Node) Set(ctx context.Context, s api.Settings) (api.SettingsAnswer, error) {
+func (o *Orders) Set(ctx context.Context, s api.Settings) (api.SettingsAnswer, error) {
 	for _, v := range []float64{s.Beat, s.Grace, s.KeepFor} {
 		if math.IsNaN(v) || v < 0 || v > ledger.MostKeptFor {
 			return api.SettingsAnswer{}, api.Errorf(api.Usage, "beat, grace and keep_for are seconds above 0")
@@ -38,11 +38,11 @@ func (n *Node) Set(ctx context.Context, s api.Settings) (api.SettingsAnswer, err
 	if cmd == (ledger.Set{}) {
 		return api.SettingsAnswer{}, api.Errorf(api.Usage, "nothing to set: beat, grace, keep_jobs or keep_for")
 	}
-	if err := n.settings().With(cmd).Check(); err != nil { // the ledger asks again; here there are words for it
+	if err := o.settings().With(cmd).Check(); err != nil { // the ledger asks again; here there are words for it
 		return api.SettingsAnswer{}, api.Errorf(api.Usage, "%v", err)
 	}
-	if err := n.order(ctx, calls.Call{Set: &cmd}, "the settings are as before"); err != nil {
+	if err := o.Order(ctx, calls.Call{Set: &cmd}, "the settings are as before"); err != nil {
 		return api.SettingsAnswer{}, err
 	}
-	return n.Settings(ctx)
+	return o.Settings(ctx)
 }

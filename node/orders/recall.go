@@ -1,4 +1,4 @@
-package node
+package orders
 
 import (
 	"context"
@@ -16,15 +16,15 @@ const (
 	recallFor = (calls.Hops + 1) * calls.Timeout
 )
 
-// recall makes sure that jobs which were cancelled while they were held stay cancelled. An attempt to submit such a job may have
+// Recall makes sure that jobs which were cancelled while they were held stay cancelled. An attempt to submit such a job may have
 // reached a coordinator although its answer did not come back, or be under way still: the ledger is told to cancel it, again and
 // again, until it did, or until nothing can be under way any more. It ends with ctx.
-func (n *Node) recall(ctx context.Context) error {
+func (o *Orders) Recall(ctx context.Context) error {
 	unknown := map[string]time.Time{} // since when the ledger has said that it does not know the job
 	for {
-		for _, h := range n.held.withdrawals() {
+		for _, h := range o.cfg.Held.Withdrawals() {
 			id := string(h.Job.ID)
-			_, err := n.line.Decide(ctx, calls.Call{Cancel: &ledger.Cancel{Job: h.Job.ID, Reason: h.Withdrawn}})
+			_, err := o.cfg.Line.Decide(ctx, calls.Call{Cancel: &ledger.Cancel{Job: h.Job.ID, Reason: h.Withdrawn}})
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -37,26 +37,26 @@ func (n *Node) recall(ctx context.Context) error {
 				}
 			}
 			delete(unknown, id)
-			if _, err := n.held.drop(h.Job.ID, true); err != nil {
-				n.log.Warn("a cancelled job could not be forgotten; cancelling it again does no harm", "err", err)
+			if _, err := o.cfg.Held.Drop(h.Job.ID, true); err != nil {
+				o.cfg.Log.Warn("a cancelled job could not be forgotten; cancelling it again does no harm", "err", err)
 			}
 		}
 		var again <-chan time.Time
-		if len(n.held.withdrawals()) > 0 {
+		if len(o.cfg.Held.Withdrawals()) > 0 {
 			again = time.After(recallEvery)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-n.recalls:
+		case <-o.recalls:
 		case <-again:
 		}
 	}
 }
 
-func (n *Node) wakeRecall() {
+func (o *Orders) wakeRecall() {
 	select {
-	case n.recalls <- struct{}{}:
+	case o.recalls <- struct{}{}:
 	default:
 	}
 }

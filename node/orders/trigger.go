@@ -1,4 +1,4 @@
-package node
+package orders
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 )
 
 // Trigger implements api.ChangeBackend.
-func (n *Node) Trigger(ctx context.Context, id string) (api.Submitted, error) {
-	job, err := n.decidedJob(ctx, id)
+func (o *Orders) Trigger(ctx context.Context, id string) (api.Submitted, error) {
+	job, err := o.decidedJob(ctx, id)
 	if err == nil && job.Origin != nil { // a run has the name of its schedule
-		job, err = n.view.JobOf(job.Origin.Job)
+		job, err = o.cfg.View.JobOf(job.Origin.Job)
 	}
 	if err != nil {
 		return api.Submitted{}, err
@@ -23,10 +23,10 @@ func (n *Node) Trigger(ctx context.Context, id string) (api.Submitted, error) {
 	run := taskstate.NewJobID()
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	r, err := n.line.Decide(try, calls.Call{Trigger: &calls.TriggerCall{Job: job.ID, Run: run}})
+	r, err := o.cfg.Line.Decide(try, calls.Call{Trigger: &calls.TriggerCall{Job: job.ID, Run: run}})
 	if err != nil {
-		return api.Submitted{}, n.undecided(err, "nothing was started")
+		return api.Submitted{}, o.undecided(err, "nothing was started")
 	}
-	_ = n.view.Reach(try, r.Index)
+	_ = o.cfg.View.Reach(try, r.Index)
 	return api.Submitted{ID: string(run)}, nil
 }

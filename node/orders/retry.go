@@ -1,4 +1,4 @@
-package node
+package orders
 
 import (
 	"context"
@@ -13,27 +13,27 @@ import (
 )
 
 // Retry implements api.ChangeBackend.
-func (n *Node) Retry(ctx context.Context, subject string) (api.Retried, error) {
+func (o *Orders) Retry(ctx context.Context, subject string) (api.Retried, error) {
 	word, slot, attempt, err := view.SplitSubject(subject)
 	if err != nil {
 		return api.Retried{}, err
 	}
-	job, err := n.decidedJob(ctx, word)
+	job, err := o.decidedJob(ctx, word)
 	if err != nil {
 		return api.Retried{}, err
 	}
 	out := api.Retried{ID: string(job.ID)}
-	runs, count := n.endedBadly(job.ID, slot)
+	runs, count := o.endedBadly(job.ID, slot)
 	if slot > 0 && (count == 0 || attempt > 0 && runs[0].Attempt != attempt) {
-		return out, n.noRetry(job.ID, slot, attempt)
+		return out, o.noRetry(job.ID, slot, attempt)
 	}
 	for part := range slices.Chunk(runs, calls.MaxRuns) {
 		try, cancel := context.WithTimeout(ctx, acceptTimeout)
-		r, err := n.line.Decide(try, calls.Call{Renew: &ledger.Renew{Job: job.ID, Slots: part, Reason: taskstate.ReasonRetried}})
-		_ = n.view.Reach(try, r.Index)
+		r, err := o.cfg.Line.Decide(try, calls.Call{Renew: &ledger.Renew{Job: job.ID, Slots: part, Reason: taskstate.ReasonRetried}})
+		_ = o.cfg.View.Reach(try, r.Index)
 		cancel()
 		if err != nil {
-			return out, n.undecided(err, "nothing more was retried")
+			return out, o.undecided(err, "nothing more was retried")
 		}
 		count -= r.Partly
 	}
@@ -42,8 +42,8 @@ func (n *Node) Retry(ctx context.Context, subject string) (api.Retried, error) {
 }
 
 // noRetry is why a task is not run again.
-func (n *Node) noRetry(id taskstate.JobID, slot, attempt int) error {
-	rec, slots := n.slotOf(id, slot)
+func (o *Orders) noRetry(id taskstate.JobID, slot, attempt int) error {
+	rec, slots := o.slotOf(id, slot)
 	task := taskstate.Task(id, slot, max(1, rec.Attempt))
 	switch {
 	case slot > slots:
@@ -59,8 +59,8 @@ func (n *Node) noRetry(id taskstate.JobID, slot, attempt int) error {
 }
 
 // endedBadly lists the slots that are wanted and ended otherwise than complete, in the attempts they ended in: all, or only this one.
-func (n *Node) endedBadly(id taskstate.JobID, only int) (runs []ledger.Slots, count int) {
-	n.replica.Read(func(s *ledger.State) {
+func (o *Orders) endedBadly(id taskstate.JobID, only int) (runs []ledger.Slots, count int) {
+	o.cfg.Replica.Read(func(s *ledger.State) {
 		j, ok := s.Job(id)
 		if !ok {
 			return
@@ -82,16 +82,16 @@ func (n *Node) endedBadly(id taskstate.JobID, only int) (runs []ledger.Slots, co
 }
 
 // cancelTask stops one task of a batch job for good.
-func (n *Node) cancelTask(ctx context.Context, subject string) (api.Job, error) {
+func (o *Orders) cancelTask(ctx context.Context, subject string) (api.Job, error) {
 	word, slot, attempt, err := view.SplitSubject(subject)
 	if err != nil {
 		return api.Job{}, err
 	}
-	job, err := n.decidedJob(ctx, word)
+	job, err := o.decidedJob(ctx, word)
 	if err != nil {
 		return api.Job{}, err
 	}
-	rec, slots := n.slotOf(job.ID, slot)
+	rec, slots := o.slotOf(job.ID, slot)
 	switch {
 	case job.Type == taskstate.ServiceJob:
 		return api.Job{}, api.Errorf(api.Conflict, "service %s keeps %d tasks running, so another one would take its place; `peer scale %s=N` sets how many there are, `peer explain %s.%d` tells why one misbehaves",
@@ -107,21 +107,21 @@ func (n *Node) cancelTask(ctx context.Context, subject string) (api.Job, error) 
 	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	r, err := n.line.Decide(try, calls.Call{Retire: &ledger.Retire{
+	r, err := o.cfg.Line.Decide(try, calls.Call{Retire: &ledger.Retire{
 		Job: job.ID, Slots: []ledger.Slots{{First: slot, N: 1, Attempt: rec.Attempt}}, Reason: taskstate.ReasonCancelled,
 	}})
-	_ = n.view.Reach(try, r.Index)
+	_ = o.cfg.View.Reach(try, r.Index)
 	switch {
 	case err != nil:
-		return api.Job{}, n.undecided(err, "the task was not cancelled")
+		return api.Job{}, o.undecided(err, "the task was not cancelled")
 	case r.Partly > 0:
 		return api.Job{}, api.Errorf(api.Conflict, "task %s ended or was replaced just now; see `peer tasks %s`", taskstate.Task(job.ID, slot, rec.Attempt), job.ID)
 	}
-	return n.view.JobNow(job.ID)
+	return o.cfg.View.JobNow(job.ID)
 }
 
-func (n *Node) slotOf(id taskstate.JobID, slot int) (r ledger.SlotRecord, slots int) {
-	n.replica.Read(func(s *ledger.State) {
+func (o *Orders) slotOf(id taskstate.JobID, slot int) (r ledger.SlotRecord, slots int) {
+	o.cfg.Replica.Read(func(s *ledger.State) {
 		if j, ok := s.Job(id); ok {
 			r, slots = j.Slot(slot), j.Slots()
 		}
@@ -130,8 +130,8 @@ func (n *Node) slotOf(id taskstate.JobID, slot int) (r ledger.SlotRecord, slots 
 }
 
 // Rebalance implements api.ChangeBackend.
-func (n *Node) Rebalance(ctx context.Context, id string, dryRun bool) (api.Rebalanced, error) {
-	job, err := n.decidedJob(ctx, id)
+func (o *Orders) Rebalance(ctx context.Context, id string, dryRun bool) (api.Rebalanced, error) {
+	job, err := o.decidedJob(ctx, id)
 	if err != nil {
 		return api.Rebalanced{}, err
 	}
@@ -141,13 +141,13 @@ func (n *Node) Rebalance(ctx context.Context, id string, dryRun bool) (api.Rebal
 	out := api.Rebalanced{ID: string(job.ID), DryRun: dryRun, AtOnce: job.Updating().Parallelism, Moves: []api.Move{}}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	r, err := n.line.Decide(try, calls.Call{Rebalance: &calls.RebalanceCall{Job: job.ID, DryRun: dryRun}})
+	r, err := o.cfg.Line.Decide(try, calls.Call{Rebalance: &calls.RebalanceCall{Job: job.ID, DryRun: dryRun}})
 	if err != nil {
-		return out, n.undecided(err, "nothing was moved")
+		return out, o.undecided(err, "nothing was moved")
 	}
 	for _, m := range r.Moves {
 		out.Moves = append(out.Moves, api.Move{
-			Task: taskstate.Task(job.ID, m.Slot, m.Attempt).String(), From: m.From, FromName: n.view.Name(m.From), To: m.To, ToName: n.view.Name(m.To),
+			Task: taskstate.Task(job.ID, m.Slot, m.Attempt).String(), From: m.From, FromName: o.cfg.View.Name(m.From), To: m.To, ToName: o.cfg.View.Name(m.To),
 		})
 	}
 	out.AsOf = time.Now().UTC()

@@ -1,4 +1,4 @@
-package node
+package held
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	"covey/taskstate"
 )
 
-func namesOf(h *heldJobs) (out []string) {
-	for _, j := range h.list() {
+func namesOf(h *Store) (out []string) {
+	for _, j := range h.List() {
 		out = append(out, j.Job.Name)
 	}
 	return out
@@ -26,30 +26,30 @@ func jobNamed(name string) taskstate.Job {
 
 func TestHeldJobsSurviveARestartInTheirOrder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "held")
-	h, err := openHeld(dir, nil)
+	h, err := Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	third, first, second := jobNamed("third"), jobNamed("first"), jobNamed("second")
 	for at, j := range map[int64]taskstate.Job{300: third, 100: first, 200: second} {
-		if err := h.put(j, at); err != nil {
+		if err := h.Put(j, at); err != nil {
 			t.Fatal(err)
 		}
 	}
-	h, err = openHeld(dir, nil)
+	h, err = Open(dir, nil)
 	if err != nil || !slices.Equal(namesOf(h), []string{"first", "second", "third"}) {
 		t.Fatal(namesOf(h), err)
 	}
-	if got := h.list()[0]; got.Since != 100 || got.Job.ID != first.ID || got.Job.Run.Noop == nil {
+	if got := h.List()[0]; got.Since != 100 || got.Job.ID != first.ID || got.Job.Run.Noop == nil {
 		t.Fatalf("%+v", got)
 	}
-	if was, err := h.drop(second.ID, false); !was || err != nil {
+	if was, err := h.Drop(second.ID, false); !was || err != nil {
 		t.Fatal(was, err)
 	}
-	if was, err := h.drop(second.ID, false); was || err != nil {
+	if was, err := h.Drop(second.ID, false); was || err != nil {
 		t.Fatal("dropped twice", was, err)
 	}
-	if h, err = openHeld(dir, nil); err != nil || !slices.Equal(namesOf(h), []string{"first", "third"}) {
+	if h, err = Open(dir, nil); err != nil || !slices.Equal(namesOf(h), []string{"first", "third"}) {
 		t.Fatal(namesOf(h), err)
 	}
 }
@@ -60,25 +60,25 @@ func TestADamagedHeldJobIsNamedAndNotForgotten(t *testing.T) {
 	if err := os.WriteFile(path, []byte("torn"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := openHeld(dir, nil)
+	_, err := Open(dir, nil)
 	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "move the file away") {
 		t.Fatal(err)
 	}
 	if err := os.Rename(path, path+".damaged"); err != nil {
 		t.Fatal(err)
 	}
-	if h, err := openHeld(dir, nil); err != nil || len(h.list()) != 0 {
+	if h, err := Open(dir, nil); err != nil || len(h.List()) != 0 {
 		t.Fatal("other files are in the way", err)
 	}
 }
 
 func TestHeldJobsAreBounded(t *testing.T) {
-	h, err := openHeld(t.TempDir(), nil)
+	h, err := Open(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.jobs = make([]heldJob, maxHeld)
-	if err := h.put(jobNamed("one-too-many"), 1); !errors.Is(err, errHeldFull) {
+	h.jobs = make([]Job, most)
+	if err := h.Put(jobNamed("one-too-many"), 1); !errors.Is(err, ErrFull) {
 		t.Fatal(err)
 	}
 	if entries, _ := os.ReadDir(h.dir); len(entries) != 0 {
@@ -87,14 +87,14 @@ func TestHeldJobsAreBounded(t *testing.T) {
 }
 
 func TestAHeldJobThatCannotBeWrittenIsNotHeld(t *testing.T) {
-	h, err := openHeld(filepath.Join(t.TempDir(), "held"), nil)
+	h, err := Open(filepath.Join(t.TempDir(), "held"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(h.dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.put(jobNamed("lost"), 1); err == nil || len(h.list()) != 0 {
+	if err := h.Put(jobNamed("lost"), 1); err == nil || len(h.List()) != 0 {
 		t.Fatal("held without a disk", err)
 	}
 }

@@ -1,4 +1,4 @@
-package node
+package orders
 
 import (
 	"context"
@@ -20,11 +20,11 @@ const updateTries = 3
 
 // namesake finds the job that a submission is an update of: the service, global or scheduled job of that name that goes on. Nil if there
 // is none; one of another kind is a conflict.
-func (n *Node) namesake(job *taskstate.Job) (old *taskstate.Job, err error) {
+func (o *Orders) namesake(job *taskstate.Job) (old *taskstate.Job, err error) {
 	if !job.Type.Lasts() && job.Schedule == nil {
 		return nil, nil
 	}
-	n.replica.Read(func(s *ledger.State) {
+	o.cfg.Replica.Read(func(s *ledger.State) {
 		for _, j := range s.FindJobs(job.Name) {
 			_, over := j.Ended()
 			_, _, cancelled := j.Cancelled()
@@ -51,17 +51,17 @@ func kindOf(j *taskstate.Job) string {
 }
 
 // resolveAfter puts ids in the place of the names, prefixes and `last` that a person gave for the jobs to wait for.
-func (n *Node) resolveAfter(ctx context.Context, job *taskstate.Job) error {
+func (o *Orders) resolveAfter(ctx context.Context, job *taskstate.Job) error {
 	var ids []taskstate.JobID
 	for _, word := range job.After {
-		id, _, err := n.view.Find(ctx, string(word))
-		if err == nil && n.foundByAccident(string(word), id) {
+		id, _, err := o.cfg.View.Find(ctx, string(word))
+		if err == nil && o.foundByAccident(string(word), id) {
 			err = view.ErrNoJob(string(word))
 		}
 		if err != nil {
 			return api.Errorf(api.AsError(err).Code, "after: %v", err)
 		}
-		if err := n.mayComplete(id); err != nil {
+		if err := o.mayComplete(id); err != nil {
 			return err
 		}
 		if !slices.Contains(ids, id) {
@@ -77,17 +77,17 @@ const shortPrefix = 4
 
 // foundByAccident tells whether a word only happens to begin an id. Who types `after: [db]` means a job of that name, and with some hundred
 // jobs there is one whose id begins so: waiting for that would be wrong without anybody being told.
-func (n *Node) foundByAccident(word string, id taskstate.JobID) bool {
+func (o *Orders) foundByAccident(word string, id taskstate.JobID) bool {
 	if len(word) >= shortPrefix {
 		return false
 	}
-	j, err := n.view.JobOf(id)
+	j, err := o.cfg.View.JobOf(id)
 	return err == nil && j.Name != word
 }
 
 // mayComplete refuses to wait for what never will be complete: somebody ends it, and that takes along what waits for it.
-func (n *Node) mayComplete(id taskstate.JobID) error {
-	before, err := n.view.JobOf(id)
+func (o *Orders) mayComplete(id taskstate.JobID) error {
+	before, err := o.cfg.View.JobOf(id)
 	if err != nil {
 		return nil //nolint:nilerr // held: it comes to the ledger as it is
 	}
@@ -99,7 +99,7 @@ func (n *Node) mayComplete(id taskstate.JobID) error {
 }
 
 // update makes what build makes of a job its wanted spec. If somebody else's update comes in between, it is made on top of that.
-func (n *Node) update(ctx context.Context, old *taskstate.Job, build func(old *taskstate.Job) taskstate.Job) (api.Submitted, error) {
+func (o *Orders) update(ctx context.Context, old *taskstate.Job, build func(old *taskstate.Job) taskstate.Job) (api.Submitted, error) {
 	var meant []taskstate.Change
 	for tries := 1; ; tries++ {
 		spec := build(old)
@@ -113,38 +113,38 @@ func (n *Node) update(ctx context.Context, old *taskstate.Job, build func(old *t
 			return out, api.Errorf(api.Usage, "%v", err)
 		}
 		try, cancel := context.WithTimeout(ctx, acceptTimeout)
-		r, err := n.line.Decide(try, calls.Call{Update: &ledger.Update{Job: spec, From: old.Version}})
-		_ = n.view.Reach(try, r.Index) // so that what is asked next, here, knows it
+		r, err := o.cfg.Line.Decide(try, calls.Call{Update: &ledger.Update{Job: spec, From: old.Version}})
+		_ = o.cfg.View.Reach(try, r.Index) // so that what is asked next, here, knows it
 		cancel()
 		switch {
 		case err == nil:
 			out.Version = r.Version
 			return out, nil
 		case !r.Moved || tries == updateTries:
-			return out, n.undecided(err, "the job was not updated")
+			return out, o.undecided(err, "the job was not updated")
 		}
-		if old, err = n.view.JobOf(old.ID); err != nil {
+		if old, err = o.cfg.View.JobOf(old.ID); err != nil {
 			return out, err
 		}
 	}
 }
 
 // submitUpdate makes a submission that was refused an update, if the refusal is that this peer had not heard of the job with that name.
-func (n *Node) submitUpdate(ctx context.Context, job *taskstate.Job, r calls.Reply, refused error) (api.Submitted, error) {
+func (o *Orders) submitUpdate(ctx context.Context, job *taskstate.Job, r calls.Reply, refused error) (api.Submitted, error) {
 	if r.Job == "" {
 		return api.Submitted{}, refused
 	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	_ = n.view.Reach(try, r.Index)
-	old, err := n.namesake(job)
+	_ = o.cfg.View.Reach(try, r.Index)
+	old, err := o.namesake(job)
 	switch {
 	case err != nil:
 		return api.Submitted{}, err
 	case old == nil:
 		return api.Submitted{}, refused
 	}
-	return n.update(ctx, old, func(*taskstate.Job) taskstate.Job { return *job })
+	return o.update(ctx, old, func(*taskstate.Job) taskstate.Job { return *job })
 }
 
 // asUpdate completes a spec to an update of a job, and tells what it changes. What a job waited for before it began does not change.
@@ -158,8 +158,8 @@ func asUpdate(spec, old *taskstate.Job) []taskstate.Change {
 }
 
 // Scale implements api.ChangeBackend.
-func (n *Node) Scale(ctx context.Context, id string, r api.Scale) (api.Submitted, error) {
-	old, err := n.decidedJob(ctx, id)
+func (o *Orders) Scale(ctx context.Context, id string, r api.Scale) (api.Submitted, error) {
+	old, err := o.decidedJob(ctx, id)
 	switch {
 	case err != nil:
 		return api.Submitted{}, err
@@ -168,7 +168,7 @@ func (n *Node) Scale(ctx context.Context, id string, r api.Scale) (api.Submitted
 	case !old.Type.Lasts():
 		return api.Submitted{}, api.Errorf(api.Usage, "%s job %s has as many tasks as it was submitted with; only a service is scaled", kindOf(old), old.Name)
 	}
-	return n.update(ctx, old, func(old *taskstate.Job) taskstate.Job {
+	return o.update(ctx, old, func(old *taskstate.Job) taskstate.Job {
 		spec := *old
 		spec.Count = r.Count
 		return spec
@@ -176,26 +176,26 @@ func (n *Node) Scale(ctx context.Context, id string, r api.Scale) (api.Submitted
 }
 
 // decidedJob finds a job that the ledger has.
-func (n *Node) decidedJob(ctx context.Context, id string) (*taskstate.Job, error) {
-	job, held, err := n.view.Find(ctx, id)
+func (o *Orders) decidedJob(ctx context.Context, id string) (*taskstate.Job, error) {
+	job, held, err := o.cfg.View.Find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if held != nil {
-		return nil, api.Errorf(api.Conflict, "job %s is held here until there is a coordinator: %s", job, n.view.WhoIsMissing())
+		return nil, api.Errorf(api.Conflict, "job %s is held here until there is a coordinator: %s", job, o.cfg.View.WhoIsMissing())
 	}
-	return n.view.JobOf(job)
+	return o.cfg.View.JobOf(job)
 }
 
 // Rollout implements api.ChangeBackend.
-func (n *Node) Rollout(ctx context.Context, id string, q api.RolloutRequest) (api.JobAnswer, error) {
+func (o *Orders) Rollout(ctx context.Context, id string, q api.RolloutRequest) (api.JobAnswer, error) {
 	state, ok := map[string]ledger.RolloutState{
 		api.PauseRollout: ledger.Paused, api.ContinueRollout: ledger.Updating, api.RollBack: ledger.RollingBack,
 	}[q.Action]
 	if !ok {
 		return api.JobAnswer{}, api.Errorf(api.Usage, "rollout %q: want pause, continue or rollback", q.Action)
 	}
-	job, err := n.decidedJob(ctx, id)
+	job, err := o.decidedJob(ctx, id)
 	if err != nil {
 		return api.JobAnswer{}, err
 	}
@@ -204,28 +204,28 @@ func (n *Node) Rollout(ctx context.Context, id string, q api.RolloutRequest) (ap
 	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	message := fmt.Sprintf("%s by %s", q.Action, n.view.Called(n.self))
-	r, err := n.line.Decide(try, calls.Call{Rollout: &ledger.Rollout{Job: job.ID, State: state, Message: message, Version: job.Version}})
+	message := fmt.Sprintf("%s by %s", q.Action, o.cfg.View.Called(o.cfg.Self))
+	r, err := o.cfg.Line.Decide(try, calls.Call{Rollout: &ledger.Rollout{Job: job.ID, State: state, Message: message, Version: job.Version}})
 	if err != nil {
-		return api.JobAnswer{}, n.undecided(err, "nothing was changed")
+		return api.JobAnswer{}, o.undecided(err, "nothing was changed")
 	}
-	_ = n.view.Reach(try, r.Index)
-	return n.view.Job(ctx, string(job.ID))
+	_ = o.cfg.View.Reach(try, r.Index)
+	return o.cfg.View.Job(ctx, string(job.ID))
 }
 
 // Preview implements api.ChangeBackend.
-func (n *Node) Preview(ctx context.Context, s api.Submit) (api.Preview, error) {
+func (o *Orders) Preview(ctx context.Context, s api.Submit) (api.Preview, error) {
 	job := s.Job
-	job.Submitter = n.self
+	job.Submitter = o.cfg.Self
 	if job.ID == "" {
 		job.ID = taskstate.NewJobID()
 	}
 	if err := jobfile.Validate(&job); err != nil {
 		return api.Preview{}, api.Errorf(api.Usage, "%v", err)
 	}
-	old, err := n.namesake(&job)
+	old, err := o.namesake(&job)
 	if err == nil && old == nil { // an update goes on waiting for what its job waited for
-		err = n.resolveAfter(ctx, &job)
+		err = o.resolveAfter(ctx, &job)
 	}
 	if err != nil {
 		return api.Preview{}, err
@@ -240,27 +240,27 @@ func (n *Node) Preview(ctx context.Context, s api.Submit) (api.Preview, error) {
 	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	r, err := n.line.Decide(try, calls.Call{Preview: &calls.PreviewCall{Job: job}})
+	r, err := o.cfg.Line.Decide(try, calls.Call{Preview: &calls.PreviewCall{Job: job}})
 	if err != nil {
-		return api.Preview{}, n.undecided(err, "only a coordinator can tell where tasks would go")
+		return api.Preview{}, o.undecided(err, "only a coordinator can tell where tasks would go")
 	}
-	n.fillPreview(&out, &job, r)
+	o.fillPreview(&out, &job, r)
 	return out, nil
 }
 
-func (n *Node) fillPreview(out *api.Preview, job *taskstate.Job, r calls.Reply) {
+func (o *Orders) fillPreview(out *api.Preview, job *taskstate.Job, r calls.Reply) {
 	out.AsOf = time.Now().UTC()
 	if p := r.Preview; p != nil {
 		out.Tasks, out.Queued, out.Waiting, out.Reason = p.Tasks, p.Queued, p.Waiting, p.Reason
 		for _, x := range p.Places {
-			out.Places = append(out.Places, api.Place{Peer: x.Peer, PeerName: n.view.Name(x.Peer), Tasks: x.Tasks})
+			out.Places = append(out.Places, api.Place{Peer: x.Peer, PeerName: o.cfg.View.Name(x.Peer), Tasks: x.Tasks})
 		}
 		for _, x := range p.Refused {
 			out.Refused = append(out.Refused, api.Refusal{Reason: x.Text, Peers: x.Peers})
 		}
 	}
 	var names []string
-	for _, b := range n.view.Predecessors(job) {
+	for _, b := range o.cfg.View.Predecessors(job) {
 		if b.State != taskstate.Complete.String() {
 			names = append(names, strings.TrimSpace(b.Name+" "+b.ID))
 		}
@@ -269,7 +269,7 @@ func (n *Node) fillPreview(out *api.Preview, job *taskstate.Job, r calls.Reply) 
 		out.Notes = append(out.Notes, "it starts when "+strings.Join(names, ", ")+" is complete")
 	}
 	if job.Schedule != nil {
-		if next := view.NextRun(job.Schedule, n.now()); next != nil {
+		if next := view.NextRun(job.Schedule, o.cfg.Now()); next != nil {
 			out.Notes = append(out.Notes, "it starts at "+next.Format("2006-01-02 15:04 MST")+", as a job of its own each time")
 		}
 	}

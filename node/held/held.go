@@ -1,4 +1,4 @@
-package node
+package held
 
 import (
 	"bytes"
@@ -11,24 +11,25 @@ import (
 	"strings"
 	"sync"
 
+	"covey/internal/atomicfile"
 	"covey/node/calls"
-	"covey/node/view"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
-// heldJobs keeps jobs that no coordinator has accepted yet: one file each, durable before anybody is told HELD. Only this disk
+// Store keeps jobs that no coordinator has accepted yet: one file each, durable before anybody is told HELD. Only this disk
 // holds them. The newest come last in order.
-type heldJobs struct {
+type Store struct {
 	dir string
 	by  *calls.Signer // nil in tests of the files alone: nothing is signed then
 
 	files sync.Mutex // one change at a time, held while it is written
 	mu    sync.Mutex // guards jobs; never held while anything is written, so that a stuck disk stops no question
-	jobs  []heldJob  // replaced, never written to
+	jobs  []Job      // replaced, never written to
 }
 
-type heldJob struct {
+// Job is a job that waits.
+type Job struct {
 	Since     int64         `cbor:"1,keyasint"` // milliseconds since 1970
 	Job       taskstate.Job `cbor:"2,keyasint"`
 	Withdrawn string        `cbor:"3,keyasint,omitempty"` // why it was cancelled here; it stays until no way out can bring it to the ledger
@@ -37,19 +38,21 @@ type heldJob struct {
 
 const heldSuffix = ".held"
 
-// maxHeld bounds the jobs that wait on one peer; above it a submission is refused.
-const maxHeld = 1000
+// most bounds the jobs that wait on one peer; above it a submission is refused.
+const most = 1000
 
-var errHeldFull = fmt.Errorf("%d jobs are held here already", maxHeld)
+// ErrFull is of one job too many.
+var ErrFull = fmt.Errorf("%d jobs are held here already", most)
 
-// errHeldHere: this very job is held already.
-var errHeldHere = errors.New("it is held here already")
+// ErrHere: this very job is held already.
+var ErrHere = errors.New("it is held here already")
 
-func openHeld(dir string, by *calls.Signer) (*heldJobs, error) {
+// Open reads what is held in a folder. by signs what is taken, and vouches for what is there.
+func Open(dir string, by *calls.Signer) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make %s: %w", dir, err)
 	}
-	h := &heldJobs{dir: dir, by: by}
+	h := &Store{dir: dir, by: by}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read held jobs: %w", err)
@@ -62,7 +65,7 @@ func openHeld(dir string, by *calls.Signer) (*heldJobs, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read held job: %w", err)
 		}
-		var j heldJob
+		var j Job
 		if err := wire.Unmarshal(b, &j); err != nil {
 			return nil, fmt.Errorf("held job %s is damaged: %w; move the file away to start without it", filepath.Join(dir, e.Name()), err)
 		}
@@ -71,13 +74,13 @@ func openHeld(dir string, by *calls.Signer) (*heldJobs, error) {
 		}
 		h.jobs = append(h.jobs, j)
 	}
-	slices.SortFunc(h.jobs, func(a, b heldJob) int { return int(a.Since - b.Since) })
+	slices.SortFunc(h.jobs, func(a, b Job) int { return int(a.Since - b.Since) })
 	return h, nil
 }
 
 // vouch checks that a job was signed by this peer when it was taken. One that was held by version 0.1, which signed nothing, is this
 // peer's own, and signed now.
-func (h *heldJobs) vouch(j *heldJob) error {
+func (h *Store) vouch(j *Job) error {
 	switch {
 	case h.by == nil:
 		return nil
@@ -105,7 +108,7 @@ func (h *heldJobs) vouch(j *heldJob) error {
 }
 
 // sign has this peer answer for a job, on disk.
-func (h *heldJobs) sign(j *heldJob) error {
+func (h *Store) sign(j *Job) error {
 	q, err := h.by.Seal(calls.Call{Submit: &j.Job})
 	if err != nil {
 		return err
@@ -114,24 +117,24 @@ func (h *heldJobs) sign(j *heldJob) error {
 	return h.write(*j)
 }
 
-func (h *heldJobs) file(id taskstate.JobID) string {
+func (h *Store) file(id taskstate.JobID) string {
 	return filepath.Join(h.dir, string(id)+heldSuffix)
 }
 
-// put makes a job durable here. One that is here already – it was submitted again, because its answer was lost – is errHeldHere and stays as it is.
-func (h *heldJobs) put(j taskstate.Job, now int64) error {
+// Put makes a job durable here. One that is here already – it was submitted again, because its answer was lost – is ErrHere and stays as it is.
+func (h *Store) Put(j taskstate.Job, now int64) error {
 	h.files.Lock()
 	defer h.files.Unlock()
 	if err := h.taken(j); err != nil {
 		return err
 	}
-	if len(h.all()) >= maxHeld {
-		return errHeldFull
+	if len(h.all()) >= most {
+		return ErrFull
 	}
-	rec := heldJob{Since: now, Job: j}
+	rec := Job{Since: now, Job: j}
 	keep := h.write
 	if h.by != nil {
-		keep = func(heldJob) error { return h.sign(&rec) }
+		keep = func(Job) error { return h.sign(&rec) }
 	}
 	if err := keep(rec); err != nil {
 		return err
@@ -141,9 +144,9 @@ func (h *heldJobs) put(j taskstate.Job, now int64) error {
 }
 
 // taken says what is here under a job's id.
-func (h *heldJobs) taken(j taskstate.Job) error {
+func (h *Store) taken(j taskstate.Job) error {
 	all := h.all()
-	i := slices.IndexFunc(all, func(x heldJob) bool { return x.Job.ID == j.ID })
+	i := slices.IndexFunc(all, func(x Job) bool { return x.Job.ID == j.ID })
 	if i < 0 {
 		return nil
 	}
@@ -161,23 +164,23 @@ func (h *heldJobs) taken(j taskstate.Job) error {
 	case !bytes.Equal(was, is):
 		return fmt.Errorf("another job with the id %s is held here; submit this one under another id", j.ID)
 	}
-	return errHeldHere
+	return ErrHere
 }
 
-func (h *heldJobs) write(rec heldJob) error {
+func (h *Store) write(rec Job) error {
 	b, err := wire.Marshal(rec)
 	if err != nil {
 		return fmt.Errorf("encode job: %w", err)
 	}
-	return writeFile(h.file(rec.Job.ID), b)
+	return atomicfile.Write(h.file(rec.Job.ID), b)
 }
 
-// withdraw marks a held job as cancelled, on disk. It tells whether it was here and not withdrawn before.
-func (h *heldJobs) withdraw(id taskstate.JobID, why string) (bool, error) {
+// Withdraw marks a held job as cancelled, on disk. It tells whether it was here and not withdrawn before.
+func (h *Store) Withdraw(id taskstate.JobID, why string) (bool, error) {
 	h.files.Lock()
 	defer h.files.Unlock()
 	jobs := slices.Clone(h.all())
-	i := slices.IndexFunc(jobs, func(j heldJob) bool { return j.Job.ID == id && j.Withdrawn == "" })
+	i := slices.IndexFunc(jobs, func(j Job) bool { return j.Job.ID == id && j.Withdrawn == "" })
 	if i < 0 {
 		return false, nil
 	}
@@ -189,13 +192,13 @@ func (h *heldJobs) withdraw(id taskstate.JobID, why string) (bool, error) {
 	return true, nil
 }
 
-// drop forgets a job that was accepted, or one that was withdrawn and has not come to the ledger: whichever is said, and not the
+// Drop forgets a job that was accepted, or one that was withdrawn and has not come to the ledger: whichever is said, and not the
 // other. It tells whether it was here.
-func (h *heldJobs) drop(id taskstate.JobID, withdrawn bool) (bool, error) {
+func (h *Store) Drop(id taskstate.JobID, withdrawn bool) (bool, error) {
 	h.files.Lock()
 	defer h.files.Unlock()
 	jobs := slices.Clone(h.all())
-	i := slices.IndexFunc(jobs, func(j heldJob) bool { return j.Job.ID == id && (j.Withdrawn != "") == withdrawn })
+	i := slices.IndexFunc(jobs, func(j Job) bool { return j.Job.ID == id && (j.Withdrawn != "") == withdrawn })
 	if i < 0 {
 		return false, nil
 	}
@@ -207,37 +210,29 @@ func (h *heldJobs) drop(id taskstate.JobID, withdrawn bool) (bool, error) {
 }
 
 // all is every job here. Its holder must not write to it.
-func (h *heldJobs) all() []heldJob {
+func (h *Store) all() []Job {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.jobs
 }
 
-func (h *heldJobs) set(jobs []heldJob) {
+func (h *Store) set(jobs []Job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.jobs = jobs
 }
 
-// list is the jobs that wait for a coordinator, oldest first.
-func (h *heldJobs) list() []heldJob { return h.some(false) }
+// List is the jobs that wait for a coordinator, oldest first.
+func (h *Store) List() []Job { return h.some(false) }
 
-// shown is list as people are shown it.
-func (h *heldJobs) shown() (out []view.Held) {
-	for _, j := range h.list() {
-		out = append(out, view.Held{Since: j.Since, Job: j.Job})
-	}
-	return out
+// Has tells whether a job is held here.
+func (h *Store) Has(id taskstate.JobID) bool {
+	return slices.ContainsFunc(h.List(), func(j Job) bool { return j.Job.ID == id })
 }
 
-// has tells whether a job is held here.
-func (h *heldJobs) has(id taskstate.JobID) bool {
-	return slices.ContainsFunc(h.list(), func(j heldJob) bool { return j.Job.ID == id })
-}
+// Withdrawals is the jobs that were cancelled while they waited, and may have gone out all the same.
+func (h *Store) Withdrawals() []Job { return h.some(true) }
 
-// withdrawals is the jobs that were cancelled while they waited, and may have gone out all the same.
-func (h *heldJobs) withdrawals() []heldJob { return h.some(true) }
-
-func (h *heldJobs) some(withdrawn bool) []heldJob {
-	return slices.DeleteFunc(slices.Clone(h.all()), func(j heldJob) bool { return (j.Withdrawn != "") != withdrawn })
+func (h *Store) some(withdrawn bool) []Job {
+	return slices.DeleteFunc(slices.Clone(h.all()), func(j Job) bool { return (j.Withdrawn != "") != withdrawn })
 }

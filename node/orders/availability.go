@@ -1,4 +1,4 @@
-package node
+package orders
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 const maxGrace = 10 * 365 * 24 * time.Hour
 
 // SetAvailability implements api.PeerKeeper.
-func (n *Node) SetAvailability(ctx context.Context, peer string, a api.Availability) (api.PeerAnswer, error) {
-	id, err := n.view.MeantPeer(peer)
+func (o *Orders) SetAvailability(ctx context.Context, peer string, a api.Availability) (api.PeerAnswer, error) {
+	id, err := o.cfg.View.MeantPeer(peer)
 	if err != nil {
 		return api.PeerAnswer{}, err
 	}
@@ -31,8 +31,8 @@ func (n *Node) SetAvailability(ctx context.Context, peer string, a api.Availabil
 		return api.PeerAnswer{}, api.Errorf(api.Usage, "the reason has %d bytes, at most %d are kept", len(a.Reason), calls.MaxReason)
 	}
 	cmd.Grace = int64(a.Grace * 1000)
-	if err := n.order(ctx, calls.Call{Avail: &cmd}, n.view.Called(id)+" goes on as before"); err != nil {
+	if err := o.Order(ctx, calls.Call{Avail: &cmd}, o.cfg.View.Called(id)+" goes on as before"); err != nil {
 		return api.PeerAnswer{}, err
 	}
-	return n.view.PeerNow(ctx, id)
+	return o.cfg.View.PeerNow(ctx, id)
 }

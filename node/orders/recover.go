@@ -1,4 +1,4 @@
-package node
+package orders
 
 import (
 	"context"
@@ -31,31 +31,31 @@ type surveyed struct {
 }
 
 // PlanRecover implements api.AdminBackend.
-func (n *Node) PlanRecover(ctx context.Context) (api.RecoverPlan, error) {
-	s, err := n.surveyCopies(ctx)
+func (o *Orders) PlanRecover(ctx context.Context) (api.RecoverPlan, error) {
+	s, err := o.surveyCopies(ctx)
 	if err != nil {
 		return api.RecoverPlan{}, err
 	}
 	plan := api.RecoverPlan{
-		From: n.copyRow(s.copies[0]), Copies: []api.Copy{}, Voters: []string{}, Missing: []string{}, AsOf: time.Now().UTC(),
+		From: o.copyRow(s.copies[0]), Copies: []api.Copy{}, Voters: []string{}, Missing: []string{}, AsOf: time.Now().UTC(),
 		Generation: s.copies[0].copy.Generation + 1,
 	}
 	for _, c := range s.copies {
-		plan.Copies = append(plan.Copies, n.copyRow(c))
+		plan.Copies = append(plan.Copies, o.copyRow(c))
 	}
 	for _, v := range s.voters {
 		if !v.Voting {
 			continue
 		}
-		plan.Voters = append(plan.Voters, n.view.Called(v.Peer))
+		plan.Voters = append(plan.Voters, o.cfg.View.Called(v.Peer))
 		if !s.answers(v) {
-			plan.Missing = append(plan.Missing, n.view.Called(v.Peer))
+			plan.Missing = append(plan.Missing, o.cfg.View.Called(v.Peer))
 		}
 	}
-	plan.Marked = n.ledger.Marked(plan.From.Generation)
-	for _, l := range n.ledger.Losses() {
+	plan.Marked = o.cfg.Ledger.Marked(plan.From.Generation)
+	for _, l := range o.cfg.Ledger.Losses() {
 		if l.Generation == plan.From.Generation {
-			plan.Lost, plan.Marked = append(plan.Lost, n.view.LossText(l)), max(plan.Marked, l.Held)
+			plan.Lost, plan.Marked = append(plan.Lost, o.cfg.View.LossText(l)), max(plan.Marked, l.Held)
 		}
 	}
 	slices.Sort(plan.Voters)
@@ -64,75 +64,81 @@ func (n *Node) PlanRecover(ctx context.Context) (api.RecoverPlan, error) {
 }
 
 // Recover implements api.AdminBackend.
-func (n *Node) Recover(ctx context.Context, r api.Recover) (api.Recovered, error) {
+func (o *Orders) Recover(ctx context.Context, r api.Recover) (api.Recovered, error) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
-	s, err := n.surveyCopies(ctx)
+	s, err := o.surveyCopies(ctx)
 	if err != nil {
 		return api.Recovered{}, err
 	}
 	best := s.copies[0]
 	agreed := quorum.Copy{Generation: r.Generation, Epoch: taskstate.At(r.Generation, r.Term), Index: r.Index}
-	_, err = n.ledger.Recover(ctx, best.peer, agreed)
+	_, err = o.cfg.Ledger.Recover(ctx, best.peer, agreed)
 	switch {
 	case errors.Is(err, quorum.ErrOlderCopy):
 		return api.Recovered{}, api.Errorf(api.Conflict, "nothing was done: the copy that was shown is not reachable any more, and what is left is older; run `peer recover` again")
 	case errors.Is(err, quorum.ErrQuorum):
-		return api.Recovered{}, n.errDecides()
+		return api.Recovered{}, o.errDecides()
 	case errors.Is(err, quorum.ErrMayNotVote):
-		return api.Recovered{}, n.errMayNotVote()
+		return api.Recovered{}, o.errMayNotVote()
 	case err != nil:
 		return api.Recovered{}, api.Errorf(api.Failed, "not recovered: %v", err)
 	}
-	if err := n.awaitCoordinator(ctx); err != nil {
+	if err := o.awaitCoordinator(ctx); err != nil {
 		return api.Recovered{}, api.Errorf(api.NoCoordinator, "the new ledger is on disk, and this peer does not lead it yet; see `peer peers`")
 	}
-	who, epoch, _ := n.coordinator()
-	return api.Recovered{Generation: epoch.Generation, From: n.copyRow(best), Coordinator: who, Epoch: epoch.String(), AsOf: time.Now().UTC()}, nil
+	who, epoch, _ := o.cfg.Ledger.Coordinator()
+	return api.Recovered{Generation: epoch.Generation, From: o.copyRow(best), Coordinator: who, Epoch: epoch.String(), AsOf: time.Now().UTC()}, nil
 }
 
 // surveyCopies asks every peer that could vote for its copy. It refuses while anybody can decide, which it gives a moment to show.
-func (n *Node) surveyCopies(ctx context.Context) (survey, error) {
-	if n.awaitCoordinator(ctx) == nil {
-		return survey{}, n.errDecides()
+func (o *Orders) surveyCopies(ctx context.Context) (survey, error) {
+	if o.awaitCoordinator(ctx) == nil {
+		return survey{}, o.errDecides()
 	}
-	if !n.mayVote(n.self) {
-		return survey{}, n.errMayNotVote()
+	if !o.mayVote() {
+		return survey{}, o.errMayNotVote()
 	}
-	own, err := n.ledger.Copy()
+	own, err := o.cfg.Ledger.Copy()
 	if err != nil {
 		return survey{}, api.Errorf(api.Failed, "this peer's own ledger cannot be read: %v", err)
 	}
-	s := survey{copies: []surveyed{{peer: n.self, copy: own}}}
-	s.copies = append(s.copies, n.askCopies(ctx)...)
+	s := survey{copies: []surveyed{{peer: o.cfg.Self, copy: own}}}
+	s.copies = append(s.copies, o.askCopies(ctx)...)
 	slices.SortStableFunc(s.copies, func(a, b surveyed) int { return b.copy.Compare(a.copy) })
 	if s.copies[0].copy.Index == 0 {
 		return s, api.Errorf(api.NotFound, "no copy of the ledger is left on the peers in reach: there is nothing to recover from. To begin anew, start with an empty data folder (`peer up --data DIR`)")
 	}
-	return s, n.canDecide(&s)
+	return s, o.canDecide(&s)
 }
 
-func (n *Node) askCopies(ctx context.Context) []surveyed {
+// mayVote tells whether this peer has the role voter.
+func (o *Orders) mayVote() bool {
+	e, ok := o.cfg.Roster.Get(o.cfg.Self)
+	return ok && e.Has(admission.Voter)
+}
+
+func (o *Orders) askCopies(ctx context.Context) []surveyed {
 	var out []surveyed
-	for _, m := range n.view.Admitted() {
-		if m.Entry.Peer != n.self && m.Entry.Has(admission.Voter) {
+	for _, m := range o.cfg.View.Admitted() {
+		if m.Entry.Peer != o.cfg.Self && m.Entry.Has(admission.Voter) {
 			out = append(out, surveyed{peer: m.Entry.Peer})
 		}
 	}
 	var wg sync.WaitGroup
 	for i := range out {
-		wg.Go(func() { out[i].copy, out[i].err = n.ledger.AskCopy(ctx, out[i].peer) })
+		wg.Go(func() { out[i].copy, out[i].err = o.cfg.Ledger.AskCopy(ctx, out[i].peer) })
 	}
 	wg.Wait()
 	return out
 }
 
 // canDecide refuses to recover where somebody decides, or will: it fills in the voters on the way.
-func (n *Node) canDecide(s *survey) error {
+func (o *Orders) canDecide(s *survey) error {
 	known := uint64(0)
 	for _, c := range s.copies {
 		if c.err == nil && c.copy.Coordinator != "" {
-			return api.Errorf(api.Conflict, "nothing to recover: %s says that %s coordinates, and this peer only does not reach it; mend the network, or run `peer recover` again in ten seconds if it died just now", n.view.Called(c.peer), n.view.Called(c.copy.Coordinator))
+			return api.Errorf(api.Conflict, "nothing to recover: %s says that %s coordinates, and this peer only does not reach it; mend the network, or run `peer recover` again in ten seconds if it died just now", o.cfg.View.Called(c.peer), o.cfg.View.Called(c.copy.Coordinator))
 		}
 		if c.err == nil && c.copy.Generation == s.copies[0].copy.Generation && len(c.copy.Voters) > 0 && (c.copy.VotersIndex > known || s.voters == nil) {
 			s.voters, known = c.copy.Voters, c.copy.VotersIndex
@@ -149,7 +155,7 @@ func (n *Node) canDecide(s *survey) error {
 		}
 	}
 	if len(here) > all/2 {
-		return api.Errorf(api.Conflict, "nothing to recover: %s answer and are a majority of the voters; they elect a coordinator by themselves within seconds, see `peer peers`", view.Enumerate(n.view.Names(here)))
+		return api.Errorf(api.Conflict, "nothing to recover: %s answer and are a majority of the voters; they elect a coordinator by themselves within seconds, see `peer peers`", view.Enumerate(o.cfg.View.Names(here)))
 	}
 	return nil
 }
@@ -161,39 +167,39 @@ func (s *survey) answers(v quorum.Voter) bool {
 	})
 }
 
-func (n *Node) errDecides() error {
-	who, epoch, ok := n.coordinator()
+func (o *Orders) errDecides() error {
+	who, epoch, ok := o.cfg.Ledger.Coordinator()
 	if !ok {
 		return api.Errorf(api.Conflict, "nothing to recover: a coordinator was elected this very moment; see `peer peers`")
 	}
-	return api.Errorf(api.Conflict, "nothing to recover: %s coordinates (epoch %s), and the ledger is safe with its voters; see `peer peers`", n.view.Called(who), epoch)
+	return api.Errorf(api.Conflict, "nothing to recover: %s coordinates (epoch %s), and the ledger is safe with its voters; see `peer peers`", o.cfg.View.Called(who), epoch)
 }
 
 // errMayNotVote names the peers to go to instead.
-func (n *Node) errMayNotVote() error {
+func (o *Orders) errMayNotVote() error {
 	var others []taskstate.PeerID
-	for _, m := range n.view.Admitted() {
-		if m.Entry.Has(admission.Voter) && n.members.View().Verdict(m.Entry.Peer) == membership.Alive {
+	for _, m := range o.cfg.View.Admitted() {
+		if m.Entry.Has(admission.Voter) && o.cfg.Members().Verdict(m.Entry.Peer) == membership.Alive {
 			others = append(others, m.Entry.Peer)
 		}
 	}
 	where := "a peer that has it"
 	if len(others) > 0 {
-		where = view.Enumerate(n.view.Names(others))
+		where = view.Enumerate(o.cfg.View.Names(others))
 	}
 	return api.Errorf(api.Refused, "nothing was done: this peer was admitted without the role voter, and the others would not follow its ledger; run `peer recover` on %s", where)
 }
 
-func (n *Node) copyRow(c surveyed) api.Copy {
+func (o *Orders) copyRow(c surveyed) api.Copy {
 	row := api.Copy{
-		ID: c.peer, Name: n.view.Called(c.peer), Self: c.peer == n.self, Generation: c.copy.Generation, Term: c.copy.Epoch.Term, Index: c.copy.Index,
+		ID: c.peer, Name: o.cfg.View.Called(c.peer), Self: c.peer == o.cfg.Self, Generation: c.copy.Generation, Term: c.copy.Epoch.Term, Index: c.copy.Index,
 	}
 	if c.copy.Stamp > 0 {
 		row.Decided = time.UnixMilli(c.copy.Stamp).UTC()
 	}
 	if c.err != nil {
 		row.Error = "no answer"
-		if got, ok := n.members.View().Get(c.peer); ok && got.Verdict == membership.Alive {
+		if got, ok := o.cfg.Members().Get(c.peer); ok && got.Verdict == membership.Alive {
 			row.Error = "no answer: " + c.err.Error()
 		}
 	}

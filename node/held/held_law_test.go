@@ -1,4 +1,4 @@
-package node
+package held
 
 import (
 	"errors"
@@ -26,11 +26,11 @@ func TestAHeldJobIsHereOnceUntilItIsDroppedAsWhatItIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := openHeld(dir, nil)
+		h, err := Open(dir, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		model, now := map[taskstate.JobID]heldJob{}, int64(0)
+		model, now := map[taskstate.JobID]Job{}, int64(0)
 		id := func(t *rapid.T) taskstate.JobID { return rapid.SampledFrom(ids).Draw(t, "id") }
 		t.Repeat(map[string]func(*rapid.T){
 			"put": func(t *rapid.T) {
@@ -38,19 +38,19 @@ func TestAHeldJobIsHereOnceUntilItIsDroppedAsWhatItIs(t *testing.T) {
 				j.ID = id(t)
 				now++
 				here, taken := model[j.ID]
-				err := h.put(j, now)
+				err := h.Put(j, now)
 				same := taken && here.Withdrawn == "" && here.Job.Count == j.Count
-				if (err == nil) == taken || errors.Is(err, errHeldHere) != same {
+				if (err == nil) == taken || errors.Is(err, ErrHere) != same {
 					t.Fatalf("put %d tasks of %s: %v, here was %+v", j.Count, j.ID, err, here)
 				}
 				if !taken {
-					model[j.ID] = heldJob{Since: now, Job: j}
+					model[j.ID] = Job{Since: now, Job: j}
 				}
 			},
 			"withdraw": func(t *rapid.T) {
 				id := id(t)
 				here, taken := model[id]
-				if was, err := h.withdraw(id, "by wren"); err != nil || was != (taken && here.Withdrawn == "") {
+				if was, err := h.Withdraw(id, "by wren"); err != nil || was != (taken && here.Withdrawn == "") {
 					t.Fatalf("withdraw %s: %v, %v", id, was, err)
 				}
 				if taken && here.Withdrawn == "" {
@@ -62,7 +62,7 @@ func TestAHeldJobIsHereOnceUntilItIsDroppedAsWhatItIs(t *testing.T) {
 				id, withdrawn := id(t), rapid.Bool().Draw(t, "withdrawn")
 				here, taken := model[id]
 				fits := taken && (here.Withdrawn != "") == withdrawn
-				if was, err := h.drop(id, withdrawn); err != nil || was != fits {
+				if was, err := h.Drop(id, withdrawn); err != nil || was != fits {
 					t.Fatalf("drop %s: %v, %v", id, was, err)
 				}
 				if fits {
@@ -70,12 +70,12 @@ func TestAHeldJobIsHereOnceUntilItIsDroppedAsWhatItIs(t *testing.T) {
 				}
 			},
 			"restart": func(t *rapid.T) {
-				if h, err = openHeld(dir, nil); err != nil {
+				if h, err = Open(dir, nil); err != nil {
 					t.Fatal(err)
 				}
 			},
 			"": func(t *rapid.T) {
-				want := slices.SortedFunc(maps.Values(model), func(a, b heldJob) int { return int(a.Since - b.Since) })
+				want := slices.SortedFunc(maps.Values(model), func(a, b Job) int { return int(a.Since - b.Since) })
 				var waiting, gone []string
 				for _, x := range want {
 					text := fmt.Sprint(x.Job.ID, x.Since, x.Job.Count, x.Withdrawn)
@@ -85,14 +85,14 @@ func TestAHeldJobIsHereOnceUntilItIsDroppedAsWhatItIs(t *testing.T) {
 						gone = append(gone, text)
 					}
 				}
-				text := func(list []heldJob) (out []string) {
+				text := func(list []Job) (out []string) {
 					for _, x := range list {
 						out = append(out, fmt.Sprint(x.Job.ID, x.Since, x.Job.Count, x.Withdrawn))
 					}
 					return out
 				}
-				if !slices.Equal(text(h.list()), waiting) || !slices.Equal(text(h.withdrawals()), gone) {
-					t.Fatalf("waiting %v, withdrawn %v; want %v and %v", text(h.list()), text(h.withdrawals()), waiting, gone)
+				if !slices.Equal(text(h.List()), waiting) || !slices.Equal(text(h.Withdrawals()), gone) {
+					t.Fatalf("waiting %v, withdrawn %v; want %v and %v", text(h.List()), text(h.Withdrawals()), waiting, gone)
 				}
 			},
 		})

@@ -1,0 +1,157 @@
+package orders
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/node/calls"
+	"covey/node/held"
+	"covey/node/view"
+	"covey/taskstate"
+	"covey/taskstate/jobfile"
+)
+
+// acceptTimeout is how long a submission waits for a coordinator before it is held here.
+const acceptTimeout = 3 * time.Second
+
+// Submit implements api.JobBackend.
+func (o *Orders) Submit(ctx context.Context, s api.Submit) (api.Submitted, error) {
+	job := s.Job
+	if job.ID == "" {
+		job.ID = taskstate.NewJobID()
+	}
+	job.Submitter = o.cfg.Self
+	if err := jobfile.Validate(&job); err != nil {
+		return api.Submitted{}, api.Errorf(api.Usage, "%v", err)
+	}
+	if err := o.cfg.Disk.Takes(); err != nil { // were there no coordinator, it could not be held
+		return api.Submitted{}, api.Errorf(api.Failed, "nothing was submitted: this peer's data folder cannot be written (%v)", err)
+	}
+	if old, err := o.namesake(&job); err != nil {
+		return api.Submitted{}, err
+	} else if old != nil { // goes on waiting for what it waited for
+		return o.update(ctx, old, func(*taskstate.Job) taskstate.Job { return job })
+	}
+	if err := o.resolveAfter(ctx, &job); err != nil {
+		return api.Submitted{}, err
+	}
+	if job.Stdin {
+		if err := o.cfg.Expect(job.ID); err != nil {
+			return api.Submitted{}, api.Errorf(api.Failed, "there is no room for what it is to read: %v; nothing was submitted", err)
+		}
+	}
+	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	r, err := o.cfg.Line.Decide(try, calls.Call{Submit: &job})
+	switch {
+	case err == nil:
+		_ = o.cfg.View.Reach(try, r.Index) // so that what is asked next, here, knows the job
+		return api.Submitted{ID: string(job.ID), Note: o.cutAtOnce(&job)}, nil
+	case !errors.Is(err, calls.ErrNobodyDecides):
+		return o.submitUpdate(ctx, &job, r, err)
+	case ctx.Err() != nil:
+		return api.Submitted{}, ctx.Err()
+	}
+	err = o.cfg.Disk.Do(func() error { return o.cfg.Held.Put(job, o.cfg.Now()) }, func() { _, _ = o.cfg.Held.Drop(job.ID, false) })
+	again := errors.Is(err, held.ErrHere)
+	if err != nil && !again {
+		return api.Submitted{}, api.Errorf(api.Failed, "no coordinator, and the job cannot be held here: %v; nothing was submitted", err)
+	}
+	if !again {
+		o.cfg.View.Tell(job.ID, "held", job.Name)
+	}
+	o.Wake()
+	return api.Submitted{ID: string(job.ID), Held: true, Note: o.cfg.View.WhoIsMissing()}, nil
+}
+
+// cutAtOnce tells why a job that was just accepted is cancelled already: one it comes after did not end well.
+func (o *Orders) cutAtOnce(job *taskstate.Job) string {
+	if len(job.After) == 0 {
+		return ""
+	}
+	if row, err := o.cfg.View.JobNow(job.ID); err == nil && row.Cancelled != "" {
+		return "cancelled at once: " + row.Cancelled
+	}
+	return ""
+}
+
+// Forward brings held jobs to a coordinator, oldest first, until ctx ends.
+func (o *Orders) Forward(ctx context.Context) error {
+	for {
+		for _, h := range o.cfg.Held.List() {
+			try, cancel := context.WithTimeout(ctx, acceptTimeout)
+			_, err := o.cfg.Line.Decide(try, calls.Call{Submit: &h.Job, Again: true})
+			cancel()
+			if ctx.Err() != nil {
+				return nil
+			}
+			if errors.Is(err, calls.ErrNobodyDecides) {
+				o.Wake() // begin again with those that are still held
+				break
+			}
+			if err != nil {
+				o.cfg.Log.Warn("a held job was refused", "job", h.Job.ID, "err", err)
+				o.cfg.View.Tell(h.Job.ID, "refused", err.Error())
+			}
+			if _, err := o.cfg.Held.Drop(h.Job.ID, false); err != nil {
+				o.cfg.Log.Warn("held job went out and could not be forgotten; sending it again does no harm", "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-o.poke:
+		}
+	}
+}
+
+func (o *Orders) Wake() {
+	select {
+	case o.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Cancel implements api.JobBackend.
+func (o *Orders) Cancel(ctx context.Context, id string) (api.Job, error) {
+	if strings.Contains(id, ".") {
+		return o.cancelTask(ctx, id)
+	}
+	job, held, err := o.cfg.View.Find(ctx, o.cfg.View.GoingOn(id))
+	if err != nil {
+		return api.Job{}, err
+	}
+	why := "by " + o.cfg.View.Called(o.cfg.Self)
+	if held != nil {
+		ok := false
+		err := o.cfg.Disk.Do(func() (err error) { ok, err = o.cfg.Held.Withdraw(job, why); return err }, nil)
+		if err != nil {
+			return api.Job{}, api.Errorf(api.Failed, "the job was not cancelled: %v", err)
+		} else if ok {
+			o.cfg.View.Tell(job, "cancelled", "")
+			o.wakeRecall()
+			return view.HeldRow(*held, taskstate.Shutdown), nil
+		}
+	}
+	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	r, err := o.cfg.Line.Decide(try, calls.Call{Cancel: &ledger.Cancel{Job: job, Reason: why}})
+	if err != nil {
+		return api.Job{}, o.undecided(err, "the job was not cancelled")
+	}
+	_ = o.cfg.View.Reach(try, r.Index)
+	a, err := o.cfg.View.Job(ctx, string(job))
+	return a.Job, err
+}
+
+// undecided words the lack of a coordinator for commands that are not held.
+func (o *Orders) undecided(err error, sequel string) error {
+	if !errors.Is(err, calls.ErrNobodyDecides) {
+		return err
+	}
+	return api.Errorf(api.NoCoordinator, "%s: %s", sequel, o.cfg.View.TryAgain())
+}

@@ -1,0 +1,64 @@
+package orders
+
+import (
+	"context"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/node/calls"
+)
+
+// Remove implements api.AdminBackend.
+func (o *Orders) Remove(ctx context.Context, peer string) error {
+	id, err := o.cfg.View.FindPeer(peer)
+	if err != nil {
+		return err
+	}
+	return o.Order(ctx, calls.Call{Remove: &ledger.Remove{Peer: id, Reason: "by " + o.cfg.View.Called(o.cfg.Self)}}, peer+" was not removed")
+}
+
+// Order is decide for commands that answer nothing, on a limit that leaves room for a change of voters.
+func (o *Orders) Order(ctx context.Context, c calls.Call, sequel string) error {
+	if err := o.awaitCoordinator(ctx); err != nil {
+		return o.undecided(err, sequel)
+	}
+	try, cancel := context.WithTimeout(ctx, calls.Timeout)
+	defer cancel()
+	r, err := o.cfg.Line.Decide(try, c)
+	if err != nil {
+		return o.undecided(err, sequel)
+	}
+	if c.Remove == nil || c.Remove.Peer != o.cfg.Self { // its own removal is the one entry a peer never gets to see
+		_ = o.cfg.View.Reach(try, r.Index)
+	}
+	return nil
+}
+
+// Thaw implements api.AdminBackend.
+func (o *Orders) Thaw(ctx context.Context) (api.Thawed, error) {
+	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	r, err := o.cfg.Line.Decide(try, calls.Call{Thaw: &calls.ThawCall{}})
+	if err != nil {
+		return api.Thawed{}, o.undecided(err, "nothing was thawed")
+	}
+	return api.Thawed{Thawed: o.cfg.View.Names(r.Gone), AsOf: time.Now().UTC()}, nil
+}
+
+// awaitCoordinator waits until somebody is known to decide, as long as a person should be kept waiting for that.
+func (o *Orders) awaitCoordinator(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	for {
+		changed := o.cfg.Ledger.Changed()
+		if _, _, ok := o.cfg.Ledger.Coordinator(); ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return calls.ErrNobodyDecides
+		}
+	}
+}
