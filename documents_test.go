@@ -1,6 +1,7 @@
 package covey_test
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,7 +25,9 @@ func TestTheArchitectureDocumentHasTheFloorsAsTheyAre(t *testing.T) {
 }
 
 func TestEveryDocumentLinksToWhatIsThere(t *testing.T) {
-	pages, err := filepath.Glob("docs/adr/*.md")
+	pages, err := filepath.Glob("docs/*.md")
+	adrs, errs := filepath.Glob("docs/adr/*.md")
+	pages, err = append(pages, adrs...), errors.Join(err, errs)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"regexp"
@@ -272,5 +274,34 @@ func TestACommandInAnErrorAsJSONCarriesTheDataFolder(t *testing.T) {
 	}
 	if _, message := saidAsJSON(t, e.String()); !strings.Contains(message, "`peer --data '"+data+"' up`") {
 		t.Error(message)
+	}
+}
+
+func TestACommandThatNamesItsDataFolderIsLeftAlone(t *testing.T) {
+	h := &hints{data: " --data /a", dir: " --dir /t"}
+	for text, want := range map[string]string{
+		"stop it with `peer down --data /b`":             "stop it with `peer down --data /b`",
+		"see `peer jobs`, and `peer wait x`":             "see `peer --data /a jobs`, and `peer --data /a wait x`",
+		"start `peer up` there":                          "start `peer up` there",
+		"`peer testnet exec 1 -- peers`":                 "`peer testnet --dir /t exec 1 -- peers`",
+		"see `peer jobs --help`, or `peer up --join -`.": "see `peer jobs --help`, or `peer up --join -`.",
+	} {
+		if got := h.carry(text); got != want {
+			t.Errorf("%q\nnot %q", got, want)
+		}
+	}
+}
+
+// A soak is drawn from its seed for so many peers: with others it is another one.
+func TestASoakSaysHowToHaveItAgainWithTheNumberOfItsPeers(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	t.Setenv("TMPDIR", t.TempDir())
+	for typed, says := range map[string]string{"-n 4": "--seed 7 --peers 4\n", "--for 2s": "--for 2s --seed 7\n"} {
+		var talk bytes.Buffer
+		words := append([]string{"testnet", "soak", "--seed", "7"}, strings.Fields(typed)...)
+		if code := Main(ended, words, Streams{In: strings.NewReader(""), Out: io.Discard, Err: &talk}); code == 0 || !strings.Contains(talk.String(), says) {
+			t.Errorf("%s: exit %d, %q", typed, code, &talk)
+		}
 	}
 }
