@@ -49,7 +49,7 @@ func (h *hints) complete(found, after string) string {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(words, p) })
 	}
 	switch {
-	case strings.HasPrefix(after, " there"), strings.HasPrefix(after, " on "), said(" help", " up --join"), strings.Contains(words, " --data "), strings.Contains(words, " --help"):
+	case strings.HasPrefix(after, " there"), strings.HasPrefix(after, " on "), strings.HasPrefix(after, " at "), said(" help", " up --join"), strings.Contains(words, " --data "), strings.Contains(words, " --help"):
 		return found
 	case said(" testnet --dir "):
 		return found
