@@ -94,7 +94,7 @@ type Core struct {
 	settings    ledger.Settings // of the cluster
 	settledAt   time.Time       // when peers that have not come back since the election stop being unknown
 	amends      time.Time       // when the first of the peers on which too much failed may have it again
-	schedules   []*scheduled
+	schedules   schedules
 	resting     []*jobState  // whose delay lasts
 	wake        time.Time    // see Wake
 	settledDone bool         // twice the grace is over and every peer was reviewed

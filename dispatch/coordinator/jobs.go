@@ -218,7 +218,7 @@ func (c *Core) endJob(j *jobState) {
 	delete(c.jobs, j.id)
 	c.lasting = slices.DeleteFunc(c.lasting, func(x *jobState) bool { return x == j })
 	c.resting = slices.DeleteFunc(c.resting, func(x *jobState) bool { return x == j })
-	c.schedules = slices.DeleteFunc(c.schedules, func(x *scheduled) bool { return x.job == j })
+	c.schedules.forget(j)
 	for _, p := range c.order {
 		delete(p.holds, j.id)
 		if p.session != nil {

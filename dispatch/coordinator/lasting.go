@@ -63,7 +63,10 @@ func (c *Core) appliedUpdate(j *jobState, job *taskstate.Job, r *ledger.Result) 
 	next := *job
 	next.Version, next.Submitter, next.Origin = r.Version, j.job.Submitter, j.job.Origin
 	if j.lasting == nil {
-		c.reschedule(j, &next)
+		j.job = &next
+		if c.schedules.changed(j, c.clock.stamp(c.now)) {
+			c.wakeAt(c.now)
+		}
 		return
 	}
 	if l := j.lasting; next.Version != j.job.Version {

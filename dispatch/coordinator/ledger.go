@@ -54,7 +54,7 @@ func (c *Core) followed(r *ledger.Result) {
 
 func (c *Core) applied(cmd *ledger.Command, r *ledger.Result, index uint64) {
 	if cmd.Submit != nil {
-		c.runDecided(cmd.Submit.Job.ID)
+		c.schedules.decided(cmd.Submit.Job.ID)
 	}
 	switch {
 	case r.Refused == ledger.CodeStale:

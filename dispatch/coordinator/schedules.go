@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
+	"slices"
 	"strings"
 
 	"covey/dispatch/cron"
@@ -19,28 +20,53 @@ type scheduled struct {
 	starts taskstate.JobID // its newest run, as long as that is being decided
 }
 
-// addSchedule begins to watch the schedule of a job, if it has one, for starts after a moment.
-func (c *Core) addSchedule(j *jobState, last int64) {
-	if j.job.Schedule != nil && j.lasting == nil {
-		c.schedules = append(c.schedules, &scheduled{job: j, last: last})
-		c.wakeAt(c.now)
+// schedules are the jobs that only start others.
+type schedules struct{ all []*scheduled }
+
+// add begins to watch the schedule of a job, if it has one, for starts after a moment. It tells whether it has.
+func (ss *schedules) add(j *jobState, last int64) bool {
+	if j.job.Schedule == nil || j.lasting != nil {
+		return false
+	}
+	ss.all = append(ss.all, &scheduled{job: j, last: last})
+	return true
+}
+
+// changed has a job start others as its new spec says, from now on: what the old one did not start is not made up for. It tells whether
+// the job does start others.
+func (ss *schedules) changed(j *jobState, now int64) (does bool) {
+	for _, s := range ss.all {
+		if s.job == j {
+			s.last, s.next, does = max(s.last, now), 0, true
+		}
+	}
+	return does
+}
+
+// decided hears that a submission was decided, whichever way. If it is a run of a schedule, it is a job from now on, or will never be.
+func (ss *schedules) decided(id taskstate.JobID) {
+	for _, s := range ss.all {
+		if s.starts == id {
+			s.starts = ""
+		}
 	}
 }
 
-// reschedule has a job that only starts others do so as its new spec says, from now on: what the old one did not start is not made up for.
-func (c *Core) reschedule(j *jobState, next *taskstate.Job) {
-	j.job = next
-	for _, s := range c.schedules {
-		if s.job == j {
-			s.last, s.next = max(s.last, c.clock.stamp(c.now)), 0
-			c.wakeAt(c.now)
-		}
+// forget ends the watch of a job.
+func (ss *schedules) forget(j *jobState) {
+	ss.all = slices.DeleteFunc(ss.all, func(s *scheduled) bool { return s.job == j })
+}
+
+// addSchedule begins to watch the schedule of a job, if it has one, for starts after a moment.
+func (c *Core) addSchedule(j *jobState, last int64) {
+	if c.schedules.add(j, last) {
+		c.wakeAt(c.now)
 	}
 }
 
 // stepSchedules starts what is due.
 func (c *Core) stepSchedules() {
-	for _, s := range c.schedules {
+	for _, s := range c.schedules.all {
 		now := c.clock.stamp(c.now)
 		if s.job.cancelled || now < s.next {
 			if !s.job.cancelled {
@@ -86,15 +112,6 @@ func (c *Core) runsStill(s *scheduled) taskstate.JobID {
 		return ""
 	}
 	return newest.id
-}
-
-// runDecided hears that a submission was decided, whichever way. If it is a run of a schedule, it is a job from now on, or will never be.
-func (c *Core) runDecided(id taskstate.JobID) {
-	for _, s := range c.schedules {
-		if s.starts == id {
-			s.starts = ""
-		}
-	}
 }
 
 // runOf is the job that a schedule starts for a moment. Its id follows from both, so that whoever coordinates submits the same.
