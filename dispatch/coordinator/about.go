@@ -118,8 +118,8 @@ func (j *jobState) allows(p *peerState) bool {
 	return p.about == nil || !r.wrong && constraint.AllHold(r.constraints, p.about)
 }
 
-// need words what n tasks of a lot need.
-func (c *Core) need(l *lot, n int) placement.Need {
+// need words what n tasks of a group need.
+func (c *Core) need(l *pendingGroup, n int) placement.Need {
 	j := l.job
 	r := j.placing()
 	if r.wrong {

@@ -16,7 +16,7 @@ type needs struct {
 	priority  int
 }
 
-func (l *lot) needs() needs {
+func (l *pendingGroup) needs() needs {
 	b := l.body
 	n := needs{resources: b.Resources, pin: l.pin, priority: l.job.job.Priority}
 	if w := l.job.job; len(w.Constraints) > 0 || w.Strategy != "" || w.Over != "" {
@@ -25,20 +25,20 @@ func (l *lot) needs() needs {
 	return n
 }
 
-// class is the lots whose tasks need the same: where one of them finds no room, none does.
+// class is the groups whose tasks need the same: where one of them finds no room, none does.
 type class struct {
 	need needs
-	line []*lot // who is next; lots that have nothing to place any more are dropped when their turn comes
+	line []*pendingGroup // who is next; groups that have nothing to place any more are dropped when their turn comes
 }
 
-// backlog is what waits to be placed: the lots of all jobs, in lines by what a task needs.
+// backlog is what waits to be placed: the groups of all jobs, in lines by what a task needs.
 type backlog struct {
 	classes []*class
 	of      map[needs]*class
 }
 
-// add puts a lot into its class's line, if it has something to place and does not stand there already. It tells whether it did.
-func (b *backlog) add(l *lot) bool {
+// add puts a group into its class's line, if it has something to place and does not stand there already. It tells whether it did.
+func (b *backlog) add(l *pendingGroup) bool {
 	if l.queued || l.mayStart() == 0 {
 		return false
 	}
@@ -57,7 +57,7 @@ func (b *backlog) add(l *lot) bool {
 	return true
 }
 
-// busy lists the classes with lots in line, the highest priority first; empty classes are dropped.
+// busy lists the classes with groups in line, the highest priority first; empty classes are dropped.
 func (b *backlog) busy() []*class {
 	kept := b.classes[:0]
 	for _, k := range b.classes {
@@ -74,17 +74,17 @@ func (b *backlog) busy() []*class {
 	return out
 }
 
-// drop takes a job's lots out of their lines.
+// drop takes a job's groups out of their lines.
 func (b *backlog) drop(j *jobState) {
 	for _, k := range b.classes {
-		k.line = slices.DeleteFunc(k.line, func(l *lot) bool { return l.job == j })
+		k.line = slices.DeleteFunc(k.line, func(l *pendingGroup) bool { return l.job == j })
 	}
-	for _, l := range j.lots {
+	for _, l := range j.groups {
 		l.queued = false
 	}
 }
 
-// atLeast tells whether so many lots stand in line.
+// atLeast tells whether so many groups stand in line.
 func (b *backlog) atLeast(n int) bool {
 	for _, k := range b.classes {
 		if n -= len(k.line); n <= 0 {
@@ -94,10 +94,10 @@ func (b *backlog) atLeast(n int) bool {
 	return false
 }
 
-// some tells whether there is a class of which the first lots, in turn, are wanted: a lot that a cap of its own keeps away does not
+// some tells whether there is a class of which the first groups, in turn, are wanted: a group that a cap of its own keeps away does not
 // stand for those behind it, any other stands for all.
-func (b *backlog) some(wanted func(*lot) bool) bool {
-	const most = 16 // lots of a class that are looked at
+func (b *backlog) some(wanted func(*pendingGroup) bool) bool {
+	const most = 16 // groups of a class that are looked at
 	for _, k := range b.classes {
 		for i, l := range k.line {
 			if i == most {
@@ -117,16 +117,16 @@ func (b *backlog) some(wanted func(*lot) bool) bool {
 	return false
 }
 
-// enqueue has a job's lots wait to be placed.
+// enqueue has a job's groups wait to be placed.
 func (c *Core) enqueue(j *jobState) {
-	for _, l := range j.lots {
+	for _, l := range j.groups {
 		if c.backlog.add(l) {
 			c.dirty = true
 		}
 	}
 }
 
-// reclassify has a job's lots stand where its new spec says.
+// reclassify has a job's groups stand where its new spec says.
 func (c *Core) reclassify(j *jobState) {
 	c.backlog.drop(j)
 	c.enqueue(j)

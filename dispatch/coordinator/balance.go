@@ -30,7 +30,7 @@ func (c *Core) Rebalance(id taskstate.JobID) (moves []Move, busy bool) {
 	c.fillPeers()
 	c.with(j, c.scratch.peers)
 	var out []Move
-	for _, m := range placement.Rebalance(c.need(&lot{job: j, body: j.job}, 0), c.scratch.peers) {
+	for _, m := range placement.Rebalance(c.need(&pendingGroup{job: j, body: j.job}, 0), c.scratch.peers) {
 		h := c.peers[m.From].holds[id]
 		if h == nil {
 			continue

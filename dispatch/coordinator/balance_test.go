@@ -78,8 +78,8 @@ func TestARebalanceHasNoMoreTasksDownThanAnUpdateMayAndEndsEven(t *testing.T) {
 }
 
 // beingMoved is a service all four of whose tasks run on a when b comes, and two of which somebody has moved, one after the other.
-func beingMoved(t *testing.T) (*coordRig, taskstate.Job) {
-	r := newCoordRig(t, CoreConfig{})
+func beingMoved(t *testing.T) (*rig, taskstate.Job) {
+	r := newRig(t, CoreConfig{})
 	job := serviceOf("s", 4)
 	job.Update = &taskstate.Update{Parallelism: 1, Monitor: 2000}
 	r.commands("member a", "hello a cpus=4")

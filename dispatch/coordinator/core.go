@@ -95,7 +95,7 @@ type Core struct {
 	settledAt   time.Time       // when peers that have not come back since the election stop being unknown
 	amends      time.Time       // when the first of the peers on which too much failed may have it again
 	schedules   schedules
-	resting     []*jobState  // whose delay lasts
+	delayed     []*jobState  // whose delay lasts
 	wake        time.Time    // see Wake
 	settledDone bool         // twice the grace is over and every peer was reviewed
 	dirty       bool         // something may be placeable that was not
@@ -241,7 +241,7 @@ func (c *Core) StepAll(evs []Event, now time.Time) []Effect {
 		c.now = now
 	}
 	for _, ev := range evs {
-		c.take(ev)
+		c.handle(ev)
 	}
 	c.reviewFreeze()
 	c.due()
@@ -255,7 +255,7 @@ func (c *Core) StepAll(evs []Event, now time.Time) []Effect {
 	return out
 }
 
-func (c *Core) take(ev Event) {
+func (c *Core) handle(ev Event) {
 	switch ev := ev.(type) {
 	case SessionOpened:
 		c.onHello(ev)

@@ -27,7 +27,7 @@ type faultFlock struct {
 // newFaultFlock has no beats: hours pass.
 func newFaultFlock(t testing.TB, fail func(string, ...any)) *faultFlock {
 	f := &faultFlock{
-		model: newModel(newCoordRig(t, CoreConfig{Beat: 10_000 * time.Hour}), fail),
+		model: newModel(newRig(t, CoreConfig{Beat: 10_000 * time.Hour}), fail),
 		dur:   map[string]time.Duration{}, began: map[taskstate.TaskID]time.Time{}, failed: map[string]int{}, ran: map[string]int{}, watch: func() {},
 	}
 	return f
@@ -183,7 +183,7 @@ func TestAPeerWhereAllFailsGetsLittleWhileOthersDoWell(t *testing.T) {
 
 func TestAPeerIsFaultyWhenItsLastFiveEndsWereFailuresWithinFiveMinutes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		r := newCoordRig(t, CoreConfig{})
+		r := newRig(t, CoreConfig{})
 		j := &jobState{id: "j", job: &taskstate.Job{}}
 		var ends []taskstate.State
 		var at []time.Time
@@ -243,7 +243,7 @@ func TestARetryGivesEveryPeerAnotherChance(t *testing.T) {
 
 // Its one cpu is a service's, so that it never shows whether the job fails there, too.
 func TestAPeerThatIsFullOfWhatNeverEndsIsNoPlaceToWaitFor(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	long := taskstate.Job{ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 1, Constraints: []string{"peer.id == b"}, Resources: taskstate.Resources{MilliCPU: 50}}
 	long.Run.Noop = &taskstate.Noop{Duration: 1000}
 	r.commands("member b", "hello b cpus=1")

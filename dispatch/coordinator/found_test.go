@@ -12,7 +12,7 @@ import (
 
 // What the simulation found, each brought down to a few steps.
 
-func (r *coordRig) commands(lines ...string) string {
+func (r *rig) commands(lines ...string) string {
 	for _, line := range lines {
 		r.command(strings.Fields(line))
 	}
@@ -20,7 +20,7 @@ func (r *coordRig) commands(lines ...string) string {
 }
 
 // globalOn submits a global job, has it run on peers a, b, c …, and updates it, one at a time.
-func (r *coordRig) globalOn(n int) taskstate.Job {
+func (r *rig) globalOn(n int) taskstate.Job {
 	job := taskstate.Job{ID: "g", Name: "g", Type: taskstate.GlobalJob, Update: &taskstate.Update{Parallelism: 1, Monitor: 1000}, Restart: taskstate.DefaultRestart(taskstate.GlobalJob)}
 	job.Run.Noop = &taskstate.Noop{Duration: 1}
 	for i := range n {
@@ -36,7 +36,7 @@ func (r *coordRig) globalOn(n int) taskstate.Job {
 }
 
 func TestAfterAnElectionAnUpdateCountsTheTasksOfPeersThatAreNotBackYet(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := r.globalOn(3)
 	r.take()
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
@@ -49,7 +49,7 @@ func TestAfterAnElectionAnUpdateCountsTheTasksOfPeersThatAreNotBackYet(t *testin
 }
 
 func TestPeersThatWereAwayCatchUpWithAnUpdateNoFasterThanItGoes(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := r.globalOn(3)
 	r.commands("close b", "close c", "verdict b dead", "verdict c dead")
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
@@ -64,7 +64,7 @@ func TestPeersThatWereAwayCatchUpWithAnUpdateNoFasterThanItGoes(t *testing.T) {
 }
 
 func TestAnUpdateDoesNotWaitForAPeerThatIsPaused(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := r.globalOn(2)
 	r.apply(ledger.Command{Avail: &ledger.Avail{Peer: "b", Availability: ledger.AvailPause}})
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
@@ -79,7 +79,7 @@ func TestAnUpdateDoesNotWaitForAPeerThatIsPaused(t *testing.T) {
 }
 
 func TestWhatWaitsForOnePeerKeepsNothingElseFromBeingEvenedOut(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	global := taskstate.Job{ID: "g", Name: "g", Type: taskstate.GlobalJob, Resources: taskstate.Resources{MilliCPU: 1000}, Constraints: []string{"peer.id == a"}}
 	global.Run.Noop = &taskstate.Noop{}
 	r.commands("member a", "hello a cpus=1", "submit j count=2 cpus=1")
@@ -90,7 +90,7 @@ func TestWhatWaitsForOnePeerKeepsNothingElseFromBeingEvenedOut(t *testing.T) {
 }
 
 func TestARestartWaitsItsDelayAlthoughTheCoordinatorBeforeHadAnotherClock(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := jobOf("j", nil)
 	job.Restart = &taskstate.Restart{Condition: taskstate.RestartOnFailure, Delay: 5000}
 	r.commands("member a", "hello a cpus=1")
@@ -107,7 +107,7 @@ func TestARestartWaitsItsDelayAlthoughTheCoordinatorBeforeHadAnotherClock(t *tes
 }
 
 func TestAStartThatNobodyCoordinatedIsMadeUpForOnce(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := jobOf("s", nil)
 	job.Schedule = &taskstate.Schedule{Cron: "* * * * *"}
 	r.commands("member a", "hello a")
@@ -138,7 +138,7 @@ func TestWhatAPersonDecidesIsNotTakenForTheDecisionThatIsWaitedFor(t *testing.T)
 }
 
 // failing submits a job whose tasks fail on peer a until a is passed over. others join before the last of them fails.
-func failing(r *coordRig, others ...string) {
+func failing(r *rig, others ...string) {
 	job := jobOf("j", argsOf([]string{"count=20", "cpus=1", "parallel=1"}))
 	job.Restart = &taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: 1}
 	r.commands("member a", "hello a cpus=1")
@@ -151,9 +151,9 @@ func failing(r *coordRig, others ...string) {
 }
 
 // passedOver is a job that waits: it failed too often on a, and b has no room.
-func passedOver(t *testing.T) *coordRig {
+func passedOver(t *testing.T) *rig {
 	t.Helper()
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	busy := jobOf("busy", argsOf([]string{"count=9", "cpus=1"}))
 	busy.Constraints = []string{"peer.id == b"}
 	r.apply(ledger.Command{Submit: &ledger.Submit{Job: busy}})
@@ -165,12 +165,12 @@ func passedOver(t *testing.T) *coordRig {
 }
 
 // failOn has the only open task of job j fail.
-func (r *coordRig) failOn(peer string, batch int) {
+func (r *rig) failOn(peer string, batch int) {
 	r.commands(fmt.Sprintf("batch %s %d %s=failed", peer, batch, r.openOf("j")))
 }
 
 // openOf is the open task of a job; "" if it has none.
-func (r *coordRig) openOf(job string) string {
+func (r *rig) openOf(job string) string {
 	for _, line := range r.core.openTasks() {
 		if id, _, _ := strings.Cut(line, " "); strings.HasPrefix(id, job+".") {
 			return id
@@ -180,7 +180,7 @@ func (r *coordRig) openOf(job string) string {
 }
 
 func TestAJobThatFailedTooOftenEverywhereGoesOn(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	failing(r)
 	if r.openOf("j") == "" {
 		t.Error("nothing runs, though there is no better peer")
@@ -196,7 +196,7 @@ func TestAPeerThatWasPassedOverIsRememberedWhenItMayHaveTasksAgain(t *testing.T)
 }
 
 // spent has both tasks of an update fail for good, and the update pause because of it.
-func spent(r *coordRig) taskstate.Job {
+func spent(r *rig) taskstate.Job {
 	job := taskstate.Job{
 		ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 2, Run: taskstate.Run{Noop: &taskstate.Noop{Duration: 1}},
 		Update:  &taskstate.Update{Monitor: 1000, OnFailure: taskstate.PauseUpdate},
@@ -212,7 +212,7 @@ func spent(r *coordRig) taskstate.Job {
 }
 
 func TestAnUpdateOfWhichTasksFailedForGoodIsPausedByTheNextCoordinatorToo(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	spent(r)
 	r.hold = true // the coordinator goes before it has said that the update is to pause
 	r.commands("batch a 3 s.1.2=failed")
@@ -224,7 +224,7 @@ func TestAnUpdateOfWhichTasksFailedForGoodIsPausedByTheNextCoordinatorToo(t *tes
 }
 
 func TestAnUpdateThatIsToGoOnEndsAlthoughTasksFailedForGood(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	spent(r)
 	if got := r.commands("batch a 3 s.1.2=failed s.2.2=running"); !strings.Contains(got, "rollout s v2 paused") {
 		t.Fatalf("the update is not paused:\n%s", got)
@@ -236,7 +236,7 @@ func TestAnUpdateThatIsToGoOnEndsAlthoughTasksFailedForGood(t *testing.T) {
 }
 
 func TestAGlobalJobThatHasEndedIsNotAskedForOnAPeerThatComesLater(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := taskstate.Job{ID: "g", Name: "g", Type: taskstate.GlobalJob, Restart: &taskstate.Restart{Condition: taskstate.RestartNone}}
 	job.Run.Noop = &taskstate.Noop{Duration: 1}
 	r.commands("member a", "hello a")
@@ -256,7 +256,7 @@ func TestAGlobalJobThatHasEndedIsNotAskedForOnAPeerThatComesLater(t *testing.T) 
 }
 
 func TestASurgeThatIsOverIsNotWantedBackForWhatWasGivenUpWithIt(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := taskstate.Job{
 		ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{Duration: 1}},
 		Update:  &taskstate.Update{Parallelism: 1, Monitor: 5000, OnFailure: taskstate.ContinueUpdate, Order: taskstate.StartFirst},

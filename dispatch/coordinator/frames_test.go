@@ -12,7 +12,7 @@ import (
 )
 
 // frames returns what a session was sent, and checks that each frame fits.
-func (r *coordRig) collectFrames() *[]*session.Assignments {
+func (r *rig) collectFrames() *[]*session.Assignments {
 	var got []*session.Assignments
 	r.seen = func(ef Effect) {
 		if s, ok := ef.(SendDown); ok && s.Frame.Assignments != nil {
@@ -47,7 +47,7 @@ func itemsOf(t *testing.T, frames []*session.Assignments) map[taskstate.TaskID]s
 }
 
 func TestLargeSetsAreSplitIntoFramesThatFitAndLoseNothing(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	r.command([]string{"member", "a"})
 	got := r.collectFrames()
 	r.command([]string{"hello", "a"})
@@ -94,7 +94,7 @@ func TestLargeSetsAreSplitIntoFramesThatFitAndLoseNothing(t *testing.T) {
 }
 
 func TestManyStopsAreSplitToo(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{FrameBudget: 10_000})
+	r := newRig(t, CoreConfig{FrameBudget: 10_000})
 	r.command([]string{"member", "a"})
 	got := r.collectFrames()
 	r.command([]string{"hello", "a"})
@@ -133,7 +133,7 @@ func FuzzWorkerFrames(f *testing.F) {
 	add(session.Up{Dropped: &session.Dropped{Tasks: []taskstate.TaskID{task, taskstate.Task("other", -1, 0)}}})
 	add(session.Up{Offer: &session.Offer{Resources: taskstate.Resources{MilliCPU: -1 << 63, Memory: 1<<63 - 1}}}, session.Up{Beat: &session.Beat{}})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r := newCoordRig(t, CoreConfig{})
+		r := newRig(t, CoreConfig{})
 		for _, cmd := range []string{"member a", "member b", "hello a", "hello b", "submit j count=3 cpus=1", "submit k count=3"} {
 			r.command(strings.Fields(cmd))
 		}

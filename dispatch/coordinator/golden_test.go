@@ -56,7 +56,7 @@ func firstDifference(want, got string) string {
 
 // playScenario runs the commands of a file and returns the file with what happened.
 func playScenario(t *testing.T, text string) string {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	r.take()
 	var out strings.Builder
 	for block := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n\n") {
@@ -100,7 +100,7 @@ func duration(s string) time.Duration {
 	return d
 }
 
-func (r *coordRig) command(w []string) {
+func (r *rig) command(w []string) {
 	switch w[0] {
 	case "member": // member PEER
 		r.apply(ledger.Command{Admit: &ledger.Admit{Entry: admission.Entry{Cluster: "c", Peer: w[1], Roles: admission.AllRoles()}}},
@@ -171,7 +171,7 @@ func (r *coordRig) command(w []string) {
 	}
 }
 
-func (r *coordRig) showJob(id taskstate.JobID) {
+func (r *rig) showJob(id taskstate.JobID) {
 	j, ok := r.state.Job(id)
 	if !ok {
 		fmt.Fprintf(&r.out, "%s is gone\n", id)
@@ -183,7 +183,7 @@ func (r *coordRig) showJob(id taskstate.JobID) {
 }
 
 // sessionCommand is what a worker sends.
-func (r *coordRig) sessionCommand(w []string) {
+func (r *rig) sessionCommand(w []string) {
 	peer := w[1]
 	conn := r.conns[peer]
 	frame := func(f session.Up) { r.step(SessionFrame{Conn: conn, Frame: f}) }
@@ -243,7 +243,7 @@ func (r *coordRig) sessionCommand(w []string) {
 	}
 }
 
-func (r *coordRig) statuses(words []string) []taskstate.Status {
+func (r *rig) statuses(words []string) []taskstate.Status {
 	var out []taskstate.Status
 	for _, w := range words {
 		if strings.Count(w, ".") == 2 && strings.Contains(w, "=") {

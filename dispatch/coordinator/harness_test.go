@@ -15,9 +15,9 @@ import (
 	"covey/taskstate"
 )
 
-// coordRig drives a core against a ledger.State by hand: proposals are decided at once, or when the test says so, and everything
+// rig drives a core against a ledger.State by hand: proposals are decided at once, or when the test says so, and everything
 // the core wants is written down.
-type coordRig struct {
+type rig struct {
 	t       testing.TB
 	core    *Core
 	state   *ledger.State
@@ -34,8 +34,8 @@ type coordRig struct {
 	seen    func(Effect)
 }
 
-func newCoordRig(t testing.TB, cfg CoreConfig) *coordRig {
-	r := &coordRig{
+func newRig(t testing.TB, cfg CoreConfig) *rig {
+	r := &rig{
 		t: t, state: ledger.NewState(), epoch: taskstate.At(1, 1), now: time.UnixMilli(1_000_000),
 		conns: map[string]ConnID{}, names: map[ConnID]string{}, inc: map[string]string{},
 	}
@@ -45,7 +45,7 @@ func newCoordRig(t testing.TB, cfg CoreConfig) *coordRig {
 	return r
 }
 
-func (r *coordRig) build(cfg CoreConfig) {
+func (r *rig) build(cfg CoreConfig) {
 	cfg.Seed, cfg.Self = 1, "founder"
 	if cfg.StartWithin == 0 {
 		cfg.StartWithin = 24 * time.Hour // the workers of most tests say only what matters there
@@ -57,14 +57,14 @@ func (r *coordRig) build(cfg CoreConfig) {
 }
 
 // apply decides commands and tells the core.
-func (r *coordRig) apply(cmds ...ledger.Command) []ledger.Result {
+func (r *rig) apply(cmds ...ledger.Command) []ledger.Result {
 	e := ledger.Entry{Index: r.state.Index() + 1, Epoch: r.epoch, Stamp: r.now.UnixMilli(), By: "founder", Commands: cmds}
 	res := r.state.Apply(e)
 	r.step(LedgerApplied{Entry: e, Results: res})
 	return res
 }
 
-func (r *coordRig) step(evs ...Event) {
+func (r *rig) step(evs ...Event) {
 	for _, ef := range r.core.StepAll(evs, r.now) {
 		r.note(ef)
 		if r.seen != nil {
@@ -83,7 +83,7 @@ func (r *coordRig) step(evs ...Event) {
 }
 
 // decide carries out the oldest proposal.
-func (r *coordRig) decide() {
+func (r *rig) decide() {
 	cmds := r.pending[0]
 	r.pending = r.pending[1:]
 	r.apply(cmds...)
@@ -91,7 +91,7 @@ func (r *coordRig) decide() {
 }
 
 // advance lets time pass, stopping wherever the core asked to be woken.
-func (r *coordRig) advance(d time.Duration) {
+func (r *rig) advance(d time.Duration) {
 	end := r.now.Add(d)
 	for i := 0; ; i++ {
 		at := r.core.Wake()
@@ -108,7 +108,7 @@ func (r *coordRig) advance(d time.Duration) {
 	r.step(TimePassed{})
 }
 
-func (r *coordRig) note(ef Effect) {
+func (r *rig) note(ef Effect) {
 	switch ef := ef.(type) {
 	case SendDown:
 		fmt.Fprintf(&r.out, "%s <- %s\n", r.names[ef.Conn], downString(ef.Frame))
@@ -128,14 +128,14 @@ func (r *coordRig) note(ef Effect) {
 }
 
 // take returns what was written down since the last time.
-func (r *coordRig) take() string {
+func (r *rig) take() string {
 	s := r.out.String()
 	r.out.Reset()
 	return s
 }
 
 // hello opens a stream for a peer and sends its reports.
-func (r *coordRig) hello(peer string, h session.Hello, reports ...taskstate.Status) {
+func (r *rig) hello(peer string, h session.Hello, reports ...taskstate.Status) {
 	r.next++
 	r.conns[peer], r.names[r.next] = r.next, peer
 	r.step(SessionOpened{Conn: r.next, Peer: peer, Hello: h})
@@ -242,7 +242,7 @@ func downString(d session.Down) string {
 }
 
 // parseStatus reads JOB.SLOT.ATTEMPT=STATE or …=STATE/REASON.
-func (r *coordRig) parseStatus(s string) taskstate.Status {
+func (r *rig) parseStatus(s string) taskstate.Status {
 	id, what, _ := strings.Cut(s, "=")
 	t, err := taskstate.ParseTaskID(id)
 	if err != nil {
@@ -278,7 +278,7 @@ func (c *Core) pendingSlots() []string {
 	var out []string
 	for _, j := range c.jobs {
 		lines := [][]ledger.Slots{}
-		for _, l := range j.lots {
+		for _, l := range j.groups {
 			lines = append(lines, l.again.runs, l.fresh.runs)
 		}
 		for _, s := range j.later {
@@ -307,7 +307,7 @@ func (c *Core) pendingSlots() []string {
 }
 
 // check compares the core with one built anew from the ledger: what it followed step by step must be what the ledger holds.
-func (r *coordRig) check() error {
+func (r *rig) check() error {
 	fresh := NewCore(r.core.cfg, r.epoch, r.state, r.now)
 	if a, b := r.core.openTasks(), fresh.openTasks(); !slices.Equal(a, b) {
 		return fmt.Errorf("open tasks: core %v, ledger %v", a, b)

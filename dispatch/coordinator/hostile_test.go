@@ -17,9 +17,9 @@ import (
 // An admitted peer may be broken, or in bad hands. Whatever it says on its session, what others have and do stays as it is.
 
 // bystander is an honest worker with one running task, and evil an admitted peer beside it.
-func bystander(t *testing.T, f func(t *testing.T, b *coordBed, w *fakeWorker, task *session.Assignments)) {
+func bystander(t *testing.T, f func(t *testing.T, b *bed, w *fakeWorker, task *session.Assignments)) {
 	t.Helper()
-	inBubble(t, nil, func(t *testing.T, b *coordBed) {
+	inBubble(t, nil, func(t *testing.T, b *bed) {
 		b.memory.Join("w", "w-1")
 		b.memory.Join("evil", "evil-1")
 		defer b.lead()()
@@ -30,7 +30,7 @@ func bystander(t *testing.T, f func(t *testing.T, b *coordBed, w *fakeWorker, ta
 }
 
 // unharmed ends the honest worker's task and wants that to count.
-func (b *coordBed) unharmed(w *fakeWorker, task *session.Assignments) {
+func (b *bed) unharmed(w *fakeWorker, task *session.Assignments) {
 	b.t.Helper()
 	synctest.Wait()
 	if st := b.state("job"); st.Final() {
@@ -67,7 +67,7 @@ func endOf(a *session.Assignments, state taskstate.State) taskstate.Status {
 }
 
 func TestAForgedAuthorEndsTheForgersSessionAndNothingElse(t *testing.T) {
-	bystander(t, func(t *testing.T, b *coordBed, w *fakeWorker, task *session.Assignments) {
+	bystander(t, func(t *testing.T, b *bed, w *fakeWorker, task *session.Assignments) {
 		for _, forged := range [][2]string{{"w", "w-1"}, {"w", "evil-1"}, {"evil", "w-1"}} {
 			evil := b.hello("evil")
 			evil.until(func(d *session.Down) bool { return d.Welcome != nil })
@@ -83,7 +83,7 @@ func TestAForgedAuthorEndsTheForgersSessionAndNothingElse(t *testing.T) {
 }
 
 func TestWordsAboutForeignTasksChangeNothing(t *testing.T) {
-	bystander(t, func(t *testing.T, b *coordBed, w *fakeWorker, task *session.Assignments) {
+	bystander(t, func(t *testing.T, b *bed, w *fakeWorker, task *session.Assignments) {
 		foreign := endOf(task, taskstate.Failed)
 		evil := b.hello("evil")
 		evil.batchOf("evil", "evil-1", 1, foreign)
@@ -95,7 +95,7 @@ func TestWordsAboutForeignTasksChangeNothing(t *testing.T) {
 }
 
 func TestAReplayedBatchIsAcknowledgedAgainAndCountsOnce(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *coordBed) {
+	inBubble(t, nil, func(t *testing.T, b *bed) {
 		b.memory.Join("w", "w-1")
 		defer b.lead()()
 		w := b.hello("w")
@@ -131,7 +131,7 @@ func TestAHelloThatNoPeerMakesIsRefusedAndStaysOutOfTheLedger(t *testing.T) {
 		"endless memory":     {Incarnation: "evil-2", Offer: session.Offer{Resources: taskstate.Resources{Memory: 1 << 62}}},
 	} {
 		t.Run(what, func(t *testing.T) {
-			bystander(t, func(t *testing.T, b *coordBed, w *fakeWorker, task *session.Assignments) {
+			bystander(t, func(t *testing.T, b *bed, w *fakeWorker, task *session.Assignments) {
 				evil := b.dial("evil")
 				evil.send(session.Up{Hello: &hello})
 				if d := evil.next(); d == nil || d.Refuse == nil || d.Refuse.Code != session.RefuseMalformed {
@@ -149,7 +149,7 @@ func TestAHelloThatNoPeerMakesIsRefusedAndStaysOutOfTheLedger(t *testing.T) {
 }
 
 func TestAnOfferThatNoPeerMakesEndsTheSession(t *testing.T) {
-	bystander(t, func(t *testing.T, b *coordBed, w *fakeWorker, task *session.Assignments) {
+	bystander(t, func(t *testing.T, b *bed, w *fakeWorker, task *session.Assignments) {
 		evil := b.hello("evil")
 		evil.until(func(d *session.Down) bool { return d.Welcome != nil })
 		evil.send(session.Up{Offer: &session.Offer{Resources: taskstate.Resources{MilliCPU: 1 << 62}}})
@@ -159,7 +159,7 @@ func TestAnOfferThatNoPeerMakesEndsTheSession(t *testing.T) {
 }
 
 func TestAFloodOfSessionsIsTurnedAwayAndOthersDoNotNotice(t *testing.T) {
-	bystander(t, func(t *testing.T, b *coordBed, w *fakeWorker, task *session.Assignments) {
+	bystander(t, func(t *testing.T, b *bed, w *fakeWorker, task *session.Assignments) {
 		refused, began := 0, time.Now()
 		for range 500 {
 			evil := b.dial("evil")
@@ -179,7 +179,7 @@ func TestAFloodOfSessionsIsTurnedAwayAndOthersDoNotNotice(t *testing.T) {
 }
 
 func TestAFloodOfFramesOnASessionDoesNotHoldOthersUp(t *testing.T) {
-	bystander(t, func(t *testing.T, b *coordBed, w *fakeWorker, task *session.Assignments) {
+	bystander(t, func(t *testing.T, b *bed, w *fakeWorker, task *session.Assignments) {
 		evil := b.hello("evil")
 		began := time.Now()
 		go func() { // reads, so that its session is not ended for that
@@ -204,7 +204,7 @@ func TestAFloodOfFramesOnASessionDoesNotHoldOthersUp(t *testing.T) {
 }
 
 func TestGarbageOnASessionEndsItAndNothingElse(t *testing.T) {
-	bystander(t, func(t *testing.T, b *coordBed, w *fakeWorker, task *session.Assignments) {
+	bystander(t, func(t *testing.T, b *bed, w *fakeWorker, task *session.Assignments) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for i := range 100 {
 			evil := b.dial("evil")

@@ -16,7 +16,7 @@ type jobState struct {
 	cancelled bool
 	blocked   bool // waits for other jobs
 
-	lots     []*lot // what waits, by what it needs: one for a batch job
+	groups   []*pendingGroup // what waits, by what it needs: one for a batch job
 	later    laterQueue
 	first    int          // see ledger.JobRecord.FirstAttempt
 	inflight []assigning  // proposed, not applied
@@ -24,13 +24,13 @@ type jobState struct {
 	open     int          // assigned by the ledger and not settled
 	live     int          // proposed or assigned, and not known to have ended: what Parallel caps
 
-	rests   bool // until restsTo nothing more of it starts: its Delay
-	restsTo time.Time
-	leaving map[int]leaving // open slots whose worker is to stop them, and not because the job was cancelled
-	faults  faults
-	lost    lostOutputs
-	lasting *lasting // of a service or global job
-	where   *rules   // see placing
+	delayed      bool // until delayedUntil nothing more of it starts: its Delay
+	delayedUntil time.Time
+	leaving      map[int]leaving // open slots whose worker is to stop them, and not because the job was cancelled
+	faults       faults
+	lost         lostOutputs
+	lasting      *lasting // of a service or global job
+	where        *rules   // see placing
 
 	waited  []Spell // the newest times some of it waited; see noteWaiting
 	waiting bool    // the last of them goes on
@@ -45,8 +45,8 @@ type assigning struct {
 	ledger.Slots
 }
 
-// lot is the slots of a job that wait and need the same: all of a batch job's, those of one version (and one peer) of a lasting one.
-type lot struct {
+// pendingGroup is the slots of a job that wait and need the same: all of a batch job's, those of one version (and one peer) of a lasting one.
+type pendingGroup struct {
 	job    *jobState
 	body   *taskstate.Job
 	pin    taskstate.PeerID // the only peer they may go to; "" = any
@@ -55,21 +55,21 @@ type lot struct {
 	queued bool // stands in its class's line
 }
 
-func (l *lot) n() int { return l.again.n + l.fresh.n }
+func (l *pendingGroup) n() int { return l.again.n + l.fresh.n }
 
-// take removes n slots that wait, as runs.
-func (l *lot) take(n int) []ledger.Slots {
+// pop removes n slots that wait, as runs.
+func (l *pendingGroup) pop(n int) []ledger.Slots {
 	var out []ledger.Slots
-	out, n = l.again.take(out, n)
-	out, _ = l.fresh.take(out, n)
+	out, n = l.again.pop(out, n)
+	out, _ = l.fresh.pop(out, n)
 	return out
 }
 
-// mayStart is how many more tasks of the lot there may be at once.
-func (l *lot) mayStart() int {
+// mayStart is how many more tasks of the group there may be at once.
+func (l *pendingGroup) mayStart() int {
 	j := l.job
 	switch {
-	case j.cancelled || j.blocked || j.rests:
+	case j.cancelled || j.blocked || j.delayed:
 		return 0
 	}
 	n := l.n()
@@ -84,29 +84,29 @@ func (l *lot) mayStart() int {
 
 // takesTurn tells whether a task that needs nothing waits for its turn on a worker all the same: work that must not run twice is
 // marked as begun only when it is.
-func (l *lot) takesTurn() bool { return takesTurn(l.body) }
+func (l *pendingGroup) takesTurn() bool { return takesTurn(l.body) }
 
 func takesTurn(j *taskstate.Job) bool {
 	return j.Resources == (taskstate.Resources{}) && j.Unreachable.Wait
 }
 
-// lot finds the lot of a version and a peer, or begins it.
-func (j *jobState) lot(version int, pin taskstate.PeerID) *lot {
+// group finds the group of a version and a peer, or begins it.
+func (j *jobState) group(version int, pin taskstate.PeerID) *pendingGroup {
 	body := j.body(version)
-	for _, l := range j.lots {
+	for _, l := range j.groups {
 		if l.body == body && l.pin == pin {
 			return l
 		}
 	}
-	l := &lot{job: j, body: body, pin: pin}
-	j.lots = append(j.lots, l)
+	l := &pendingGroup{job: j, body: body, pin: pin}
+	j.groups = append(j.groups, l)
 	return l
 }
 
-// tidyLots forgets lots that are empty, as long as there are several.
-func (j *jobState) tidyLots() {
-	if len(j.lots) > 1 {
-		j.lots = slices.DeleteFunc(j.lots, func(l *lot) bool { return l.n() == 0 && !l.queued })
+// tidyGroups forgets groups that are empty, as long as there are several.
+func (j *jobState) tidyGroups() {
+	if len(j.groups) > 1 {
+		j.groups = slices.DeleteFunc(j.groups, func(l *pendingGroup) bool { return l.n() == 0 && !l.queued })
 	}
 }
 
@@ -123,7 +123,7 @@ func (j *jobState) body(version int) *taskstate.Job {
 // pending counts the slots nobody has, those under way excluded.
 func (j *jobState) pending() int {
 	n := len(j.later)
-	for _, l := range j.lots {
+	for _, l := range j.groups {
 		n += l.n()
 	}
 	return n
@@ -145,7 +145,7 @@ func (j *jobState) unwait(slot int) bool {
 	if j.later.remove(slot) {
 		return true
 	}
-	for _, l := range j.lots {
+	for _, l := range j.groups {
 		if l.again.remove(slot) || l.fresh.remove(slot) {
 			return true
 		}
@@ -161,7 +161,7 @@ func (j *jobState) underWay(slot int) bool {
 // mayStart is how many more tasks the job may have at once.
 func (j *jobState) mayStart() int {
 	n := 0
-	for _, l := range j.lots {
+	for _, l := range j.groups {
 		n = max(n, l.mayStart())
 	}
 	return n
@@ -182,8 +182,8 @@ func (q *slotQueue) add(r ledger.Slots) {
 	q.runs = append(q.runs, r)
 }
 
-// take removes up to n slots from the front and tells how many were missing.
-func (q *slotQueue) take(out []ledger.Slots, n int) ([]ledger.Slots, int) {
+// pop removes up to n slots from the front and tells how many were missing.
+func (q *slotQueue) pop(out []ledger.Slots, n int) ([]ledger.Slots, int) {
 	for n > 0 && q.n > 0 {
 		r := &q.runs[0]
 		k := min(n, r.N)
@@ -217,7 +217,7 @@ func (c *Core) endJob(j *jobState) {
 	}
 	delete(c.jobs, j.id)
 	c.lasting = slices.DeleteFunc(c.lasting, func(x *jobState) bool { return x == j })
-	c.resting = slices.DeleteFunc(c.resting, func(x *jobState) bool { return x == j })
+	c.delayed = slices.DeleteFunc(c.delayed, func(x *jobState) bool { return x == j })
 	c.schedules.forget(j)
 	for _, p := range c.order {
 		delete(p.holds, j.id)

@@ -101,7 +101,7 @@ func (c *Core) want(j *jobState, next *taskstate.Job) {
 			j.leaving[n] = x
 		}
 	}
-	for _, w := range j.lots {
+	for _, w := range j.groups {
 		if same[w.body.Version] {
 			w.body = next
 		}
@@ -213,7 +213,7 @@ func (c *Core) appliedGrow(j *jobState, g *ledger.Grow, r *ledger.Result) {
 		fresh = fresh[1:]
 		s := l.slot(n)
 		s.pin = p
-		for _, w := range j.lots { // from the lot of those that may go anywhere
+		for _, w := range j.groups { // from the group of those that may go anywhere
 			for _, q := range []*slotQueue{&w.again, &w.fresh} {
 				if attempt, ok := q.attempt(n); ok {
 					q.remove(n)

@@ -50,7 +50,7 @@ func (c *Core) lastingJobs() []string {
 func TestWhateverHappensJobsThatLastBecomeWhatIsWanted(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := CoreConfig{MaxAhead: 3}
-		r := newCoordRig(t, cfg)
+		r := newRig(t, cfg)
 		m := newModel(r, func(f string, args ...any) { rt.Fatalf(f+"\n%s", append(args, tail(r.out.String()))...) })
 		for _, w := range m.workers {
 			w.cpus = 8000 // what lasts must leave room for the rest

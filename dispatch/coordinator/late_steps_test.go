@@ -12,7 +12,7 @@ import (
 // Steps whose decisions come late: what they follow from has changed while they were under way.
 
 // serviceOn submits a service of two tasks that run on a and b, and holds every decision back from then on.
-func (r *coordRig) serviceOn(u taskstate.Update) taskstate.Job {
+func (r *rig) serviceOn(u taskstate.Update) taskstate.Job {
 	job := taskstate.Job{
 		ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 2, Run: taskstate.Run{Noop: &taskstate.Noop{Duration: 1}},
 		Restart: &taskstate.Restart{Condition: taskstate.RestartAny}, Resources: taskstate.Resources{MilliCPU: 1000}, Update: &u,
@@ -29,7 +29,7 @@ func (r *coordRig) serviceOn(u taskstate.Update) taskstate.Job {
 }
 
 // wanted counts the slots of the service that are wanted, and those that are to end.
-func (r *coordRig) wanted() (slots, leaving int) {
+func (r *rig) wanted() (slots, leaving int) {
 	rec, _ := r.state.Job("s")
 	for n := 1; n <= rec.Slots(); n++ {
 		if s := rec.Slot(n); !s.Retired {
@@ -43,7 +43,7 @@ func (r *coordRig) wanted() (slots, leaving int) {
 }
 
 // proposes fails the test unless that, and nothing else, is under way.
-func (r *coordRig) proposes(what string) {
+func (r *rig) proposes(what string) {
 	r.t.Helper()
 	if got := r.take(); !strings.Contains(got, "propose "+what) || len(r.pending) != 1 {
 		r.t.Fatalf("want %q proposed:\n%s", what, got)
@@ -51,7 +51,7 @@ func (r *coordRig) proposes(what string) {
 }
 
 // goesOn decides all that is still under way, and lets a second pass: what the core followed must be what the ledger holds.
-func (r *coordRig) goesOn() {
+func (r *rig) goesOn() {
 	r.t.Helper()
 	r.hold = false
 	r.step()
@@ -65,7 +65,7 @@ func (r *coordRig) goesOn() {
 }
 
 func TestASurgeIsNotAddedOnceAnotherUpdateNeedsNone(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := r.serviceOn(taskstate.Update{Parallelism: 2, Monitor: 1000, Order: taskstate.StartFirst})
 	job.Run.Noop = &taskstate.Noop{Duration: 2}
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
@@ -84,7 +84,7 @@ func TestASurgeIsNotAddedOnceAnotherUpdateNeedsNone(t *testing.T) {
 
 func TestATaskIsNotReplacedOnceItsUpdateIsPausedOrTurnedBack(t *testing.T) {
 	for _, to := range []ledger.RolloutState{ledger.Paused, ledger.RollingBack} {
-		r := newCoordRig(t, CoreConfig{})
+		r := newRig(t, CoreConfig{})
 		job := r.serviceOn(taskstate.Update{Parallelism: 1, Monitor: 1000})
 		job.Run.Noop = &taskstate.Noop{Duration: 2}
 		r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
@@ -99,7 +99,7 @@ func TestATaskIsNotReplacedOnceItsUpdateIsPausedOrTurnedBack(t *testing.T) {
 }
 
 func TestATaskIsNotGivenUpOnceItIsWantedAgain(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := r.serviceOn(taskstate.Update{Parallelism: 1})
 	job.Count = 1
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
@@ -114,7 +114,7 @@ func TestATaskIsNotGivenUpOnceItIsWantedAgain(t *testing.T) {
 }
 
 func TestAnUpdateIsNotTurnedBackOnceItMayGoOn(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := r.serviceOn(taskstate.Update{Parallelism: 2, Monitor: 5000, OnFailure: taskstate.RollBackUpdate})
 	job.Run.Noop, job.Restart = &taskstate.Noop{Duration: 2}, &taskstate.Restart{Condition: taskstate.RestartNone}
 	r.hold = false
@@ -142,7 +142,7 @@ func TestAnUpdateIsNotTurnedBackOnceItMayGoOn(t *testing.T) {
 }
 
 func TestATaskThatTookThePlaceOfADrainedOneIsLeftAlone(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	r.serviceOn(taskstate.Update{Parallelism: 1})
 	open := r.core.openTasks()[0]
 	id, rest, _ := strings.Cut(open, " on ")
@@ -168,7 +168,7 @@ func TestATaskThatTookThePlaceOfADrainedOneIsLeftAlone(t *testing.T) {
 }
 
 func TestWhatACoordinatorDecidesBesideItsFormerSelfIsDecidedAnew(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := r.serviceOn(taskstate.Update{Parallelism: 1, Monitor: 1000})
 	job.Run.Noop = &taskstate.Noop{Duration: 2}
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
@@ -203,7 +203,7 @@ func TestWhatACoordinatorDecidesBesideItsFormerSelfIsDecidedAnew(t *testing.T) {
 }
 
 func TestAStepThatTheLedgerRefusesAgainAndAgainRests(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := r.serviceOn(taskstate.Update{Parallelism: 1, Monitor: 1000})
 	job.Run.Noop = &taskstate.Noop{Duration: 2}
 	r.hold = false

@@ -36,7 +36,7 @@ func (q *laterQueue) remove(slot int) bool {
 
 // wait queues slots that nobody has.
 func (j *jobState) wait(run ledger.Slots, version int, pin taskstate.PeerID) {
-	l := j.lot(version, pin)
+	l := j.group(version, pin)
 	if run.Attempt > max(j.first, 1) {
 		l.again.add(run)
 	} else {

@@ -355,7 +355,7 @@ func (c *Core) derive(st *ledger.State) {
 func (c *Core) deriveJob(r *ledger.JobRecord) {
 	j := c.takeUp(r.Outline())
 	_, _, j.cancelled = r.Cancelled()
-	c.rest(j) // nobody knows when it last started one
+	c.delay(j) // nobody knows when it last started one
 	c.derivePending(j, r)
 	for s := range r.OpenSlots() {
 		p := c.peers[s.Peer]

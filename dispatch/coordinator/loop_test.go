@@ -18,8 +18,8 @@ import (
 	"covey/taskstate"
 )
 
-// coordBed is a Loop on an in-memory network and ledger, in a bubble.
-type coordBed struct {
+// bed is a Loop on an in-memory network and ledger, in a bubble.
+type bed struct {
 	t      *testing.T
 	net    *memnet.Network
 	memory *ledger.Memory
@@ -28,10 +28,10 @@ type coordBed struct {
 	lead   func() (stop func())
 }
 
-func inBubble(t *testing.T, change func(*Config), f func(*testing.T, *coordBed)) {
+func inBubble(t *testing.T, change func(*Config), f func(*testing.T, *bed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &coordBed{t: t, net: memnet.New()}
+		b := &bed{t: t, net: memnet.New()}
 		b.memory = ledger.NewMemory("boss", time.Now)
 		cfg := Config{
 			Core: CoreConfig{Self: "boss"}, Ledger: b.memory,
@@ -76,7 +76,7 @@ type fakeWorker struct {
 }
 
 // dial opens a stream without a word.
-func (b *coordBed) dial(id string) *fakeWorker {
+func (b *bed) dial(id string) *fakeWorker {
 	b.t.Helper()
 	conn, err := b.net.Host(id).Dial(b.t.Context(), "boss", session.Protocol)
 	if err != nil {
@@ -86,7 +86,7 @@ func (b *coordBed) dial(id string) *fakeWorker {
 }
 
 // hello opens a session of a worker with two cpus and nothing to report.
-func (b *coordBed) hello(id string) *fakeWorker {
+func (b *bed) hello(id string) *fakeWorker {
 	f := b.dial(id)
 	h := session.Hello{Incarnation: taskstate.Incarnation(id + "-1")}
 	h.Offer.Resources.MilliCPU = 2000
@@ -147,7 +147,7 @@ func (f *fakeWorker) end(a *session.Assignments) {
 	f.send(session.Up{Batch: env})
 }
 
-func (b *coordBed) submit(id string, count int, change ...func(*taskstate.Job)) {
+func (b *bed) submit(id string, count int, change ...func(*taskstate.Job)) {
 	b.t.Helper()
 	j := taskstate.Job{ID: taskstate.JobID(id), Type: taskstate.BatchJob, Count: count}
 	j.Run.Noop = &taskstate.Noop{}
@@ -159,7 +159,7 @@ func (b *coordBed) submit(id string, count int, change ...func(*taskstate.Job)) 
 	}
 }
 
-func (b *coordBed) state(id string) (st taskstate.State) {
+func (b *bed) state(id string) (st taskstate.State) {
 	b.memory.Replica().Read(func(s *ledger.State) {
 		if j, ok := s.Job(taskstate.JobID(id)); ok {
 			st = j.State()
@@ -169,7 +169,7 @@ func (b *coordBed) state(id string) (st taskstate.State) {
 }
 
 func TestASessionCarriesAJobFromSubmissionToAcknowledgementWithoutATick(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *coordBed) {
+	inBubble(t, nil, func(t *testing.T, b *bed) {
 		b.memory.Join("w", "w-1")
 		defer b.lead()()
 		began := time.Now()
@@ -198,7 +198,7 @@ func TestASessionCarriesAJobFromSubmissionToAcknowledgementWithoutATick(t *testi
 }
 
 func TestAPeerThatDoesNotCoordinateTurnsWorkersAwayWithAHint(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *coordBed) {
+	inBubble(t, nil, func(t *testing.T, b *bed) {
 		b.memory.Peer("other").Lead()
 		w := b.hello("w")
 		if d := w.next(); d == nil || d.Refuse == nil || d.Refuse.Code != session.RefuseNotCoordinator || d.Refuse.Coordinator != "other" {
@@ -211,7 +211,7 @@ func TestAPeerThatDoesNotCoordinateTurnsWorkersAwayWithAHint(t *testing.T) {
 }
 
 func TestAStreamWithoutHelloIsClosedAfterFiveSeconds(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *coordBed) {
+	inBubble(t, nil, func(t *testing.T, b *bed) {
 		defer b.lead()()
 		w, began := b.dial("w"), time.Now()
 		if d := w.next(); d != nil {
@@ -229,7 +229,7 @@ func TestAStreamWithoutHelloIsClosedAfterFiveSeconds(t *testing.T) {
 }
 
 func TestTheEndOfAnEpochEndsItsSessionsAndTheNextServesAgain(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *coordBed) {
+	inBubble(t, nil, func(t *testing.T, b *bed) {
 		b.memory.Join("w", "w-1")
 		stop := b.lead()
 		w := b.hello("w")
@@ -261,7 +261,7 @@ func TestTheEndOfAnEpochEndsItsSessionsAndTheNextServesAgain(t *testing.T) {
 }
 
 func TestASilentWorkerLosesItsSessionAfterTheGrace(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *coordBed) {
+	inBubble(t, nil, func(t *testing.T, b *bed) {
 		b.memory.Join("w", "w-1")
 		defer b.lead()()
 		w := b.hello("w")
@@ -289,7 +289,7 @@ func TestASilentWorkerLosesItsSessionAfterTheGrace(t *testing.T) {
 }
 
 func TestAWorkerThatDoesNotReadLosesItsSessionAndHarmsNobody(t *testing.T) {
-	inBubble(t, func(cfg *Config) { cfg.SendQueue = 4 }, func(t *testing.T, b *coordBed) {
+	inBubble(t, func(cfg *Config) { cfg.SendQueue = 4 }, func(t *testing.T, b *bed) {
 		b.memory.Join("slow", "slow-1")
 		b.memory.Join("w", "w-1")
 		defer b.lead()()
@@ -317,7 +317,7 @@ func TestAWorkerThatDoesNotReadLosesItsSessionAndHarmsNobody(t *testing.T) {
 }
 
 func TestAForgedBatchEndsTheSession(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *coordBed) {
+	inBubble(t, nil, func(t *testing.T, b *bed) {
 		b.memory.Join("w", "w-1")
 		defer b.lead()()
 		w := b.hello("w")
@@ -332,7 +332,7 @@ func TestAForgedBatchEndsTheSession(t *testing.T) {
 }
 
 func TestVerdictsFromBeforeTheElectionCount(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *coordBed) {
+	inBubble(t, nil, func(t *testing.T, b *bed) {
 		b.memory.Join("gone", "gone-1")
 		b.memory.Join("w", "w-1")
 		stop := b.lead()
@@ -373,7 +373,7 @@ func TestAProposalOfUnknownFateMakesTheCoordinatorStartOverFromTheLedger(t *test
 	inBubble(t, func(cfg *Config) {
 		broken.Memory = cfg.Ledger.(*ledger.Memory)
 		cfg.Ledger = broken
-	}, func(t *testing.T, b *coordBed) {
+	}, func(t *testing.T, b *bed) {
 		b.memory.Join("w", "w-1")
 		defer b.lead()()
 		w := b.hello("w")
@@ -394,7 +394,7 @@ func TestAProposalOfUnknownFateMakesTheCoordinatorStartOverFromTheLedger(t *test
 }
 
 func TestTheCoordinatorSaysWhyAJobWaitsAndWhatPeersCarry(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *coordBed) {
+	inBubble(t, nil, func(t *testing.T, b *bed) {
 		b.memory.Join("w", "w-1")
 		defer b.lead()()
 		b.hello("w")
@@ -415,7 +415,7 @@ func TestTheCoordinatorSaysWhyAJobWaitsAndWhatPeersCarry(t *testing.T) {
 
 // The reader's own deadline follows, too: with 15 s between two beats a session must outlive twice the grace it began with.
 func TestASessionOutlivesTheGraceItBeganWithWhenThatIsRaised(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *coordBed) {
+	inBubble(t, nil, func(t *testing.T, b *bed) {
 		b.memory.Join("w", "w-1")
 		defer b.lead()()
 		w := b.hello("w")

@@ -293,7 +293,7 @@ func (w *modelWorker) wipe() {
 
 // model is a small flock around one core.
 type model struct {
-	*coordRig
+	*rig
 	workers   []*modelWorker
 	conns     map[ConnID]*modelWorker
 	jobs      []taskstate.Job
@@ -304,9 +304,9 @@ type model struct {
 	verdicts  map[string]PeerVerdict
 }
 
-func newModel(r *coordRig, fail func(string, ...any)) *model {
+func newModel(r *rig, fail func(string, ...any)) *model {
 	m := &model{
-		coordRig: r, conns: map[ConnID]*modelWorker{}, runs: map[taskstate.TaskID]int{}, completed: map[taskstate.TaskID]int{},
+		rig: r, conns: map[ConnID]*modelWorker{}, runs: map[taskstate.TaskID]int{}, completed: map[taskstate.TaskID]int{},
 		cancelled: map[taskstate.JobID]bool{}, fail: fail, verdicts: map[string]PeerVerdict{},
 	}
 	r.seen = m.effect

@@ -36,7 +36,7 @@ func (c *Core) propose() {
 // nextProposal is what is decided, as far as one reaches, and assignments for what is free after it.
 func (c *Core) nextProposal() []ledger.Command {
 	cmds, size := c.outbox.urgent()
-	cmds, size = c.cutReplacements(cmds, size)
+	cmds, size = c.addReplacements(cmds, size)
 	cmds = c.outbox.ends(cmds, size, func(q *endQueue) {
 		if p := c.peers[q.peer]; p != nil && p.ends == q {
 			p.ends = nil
@@ -101,7 +101,7 @@ func (c *Core) turn(cmds []ledger.Command, k *class, n int) ([]ledger.Command, i
 		if want == 0 {
 			k.line = k.line[1:]
 			l.queued = false
-			l.job.tidyLots()
+			l.job.tidyGroups()
 			continue
 		}
 		plan := c.place(l, want)
@@ -120,8 +120,8 @@ func (c *Core) turn(cmds []ledger.Command, k *class, n int) ([]ledger.Command, i
 	return cmds, 0
 }
 
-// ownCap tells whether something besides room may hold a lot back that does not hold back others who need the same.
-func (l *lot) ownCap() bool { return l.job.job.MaxPerPeer > 0 || l.job.faults.any() }
+// ownCap tells whether something besides room may hold a group back that does not hold back others who need the same.
+func (l *pendingGroup) ownCap() bool { return l.job.job.MaxPerPeer > 0 || l.job.faults.any() }
 
 // fillPeers describes the peers to placement as they are now.
 func (c *Core) fillPeers() {
@@ -152,7 +152,7 @@ func (c *Core) measure(at *placement.Peer, p *peerState) {
 	}
 }
 
-func (c *Core) place(l *lot, n int) placement.Plan {
+func (c *Core) place(l *pendingGroup, n int) placement.Plan {
 	c.with(l.job, c.scratch.peers)
 	c.seed++
 	need := c.need(l, n)
@@ -182,20 +182,20 @@ func (c *Core) placeWithoutQueues(need placement.Need) placement.Plan {
 }
 
 // assign carries out a plan: the slots are under way until the ledger says so.
-func (c *Core) assign(cmds []ledger.Command, l *lot, plan placement.Plan) []ledger.Command {
+func (c *Core) assign(cmds []ledger.Command, l *pendingGroup, plan placement.Plan) []ledger.Command {
 	for i, n := range plan.Counts {
 		if n == 0 {
 			continue
 		}
 		p, j := c.order[i], l.job
-		slots := l.take(n)
+		slots := l.pop(n)
 		for _, run := range slots {
 			j.inflight = append(j.inflight, assigning{peer: p.id, body: l.body, Slots: run})
 		}
 		p.promise(p.hold(j), n, l.body)
 		p.assigning++
 		c.measure(&c.scratch.peers[i], p)
-		c.rest(j)
+		c.delay(j)
 		cmds = append(cmds, ledger.Command{Assign: &ledger.Assign{Job: j.id, Peer: p.id, Incarnation: p.incarnation, Slots: slots, Version: l.body.Version}})
 	}
 	return cmds
@@ -204,27 +204,27 @@ func (c *Core) assign(cmds []ledger.Command, l *lot, plan placement.Plan) []ledg
 // A job with a delay is given to peers one task at a time, to where it starts at once, and then rests. So its starts are as far apart as it
 // says, but for the time that an assignment is on its way.
 
-// rest has a job that says so start nothing more for its delay.
-func (c *Core) rest(j *jobState) {
+// delay has a job that says so start nothing more for its delay.
+func (c *Core) delay(j *jobState) {
 	if j.job.Delay <= 0 || j.job.Schedule != nil {
 		return
 	}
-	if !j.rests {
-		c.resting = append(c.resting, j)
+	if !j.delayed {
+		c.delayed = append(c.delayed, j)
 	}
-	j.rests, j.restsTo = true, c.now.Add(time.Duration(j.job.Delay)*time.Millisecond)
-	c.wakeAt(j.restsTo)
+	j.delayed, j.delayedUntil = true, c.now.Add(time.Duration(j.job.Delay)*time.Millisecond)
+	c.wakeAt(j.delayedUntil)
 }
 
-// stepResting lets go on what has rested for long enough.
-func (c *Core) stepResting() {
-	c.resting = slices.DeleteFunc(c.resting, func(j *jobState) bool {
-		if j.rests = c.now.Before(j.restsTo); j.rests {
-			c.wakeAt(j.restsTo)
+// stepDelayed lets go on what has rested for long enough.
+func (c *Core) stepDelayed() {
+	c.delayed = slices.DeleteFunc(c.delayed, func(j *jobState) bool {
+		if j.delayed = c.now.Before(j.delayedUntil); j.delayed {
+			c.wakeAt(j.delayedUntil)
 		} else {
 			c.enqueue(j)
 		}
-		return !j.rests
+		return !j.delayed
 	})
 }
 

@@ -35,7 +35,7 @@ func (c *Core) Preview(job *taskstate.Job) Preview {
 	c.fillPeers()
 	old := c.jobs[job.ID]
 	j := &jobState{id: job.ID, job: job}
-	l := &lot{job: j, body: job}
+	l := &pendingGroup{job: j, body: job}
 	n := job.Count
 	if job.Parallel > 0 {
 		n = min(n, job.Parallel)
@@ -56,7 +56,7 @@ func (c *Core) Preview(job *taskstate.Job) Preview {
 }
 
 // previewGlobal places one task on each peer that fits.
-func (c *Core) previewGlobal(l *lot, old *jobState, peers []placement.Peer) Preview {
+func (c *Core) previewGlobal(l *pendingGroup, old *jobState, peers []placement.Peer) Preview {
 	need := c.need(l, len(peers))
 	need.MaxPerPeer = 1
 	plan := placement.Place(need, peers, c.cfg.Seed)

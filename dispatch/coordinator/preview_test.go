@@ -17,8 +17,8 @@ func serviceOf(id string, n int, constraints ...string) taskstate.Job {
 }
 
 // previewRig has the peers a and b of two cpus each.
-func previewRig(t *testing.T) *coordRig {
-	r := newCoordRig(t, CoreConfig{})
+func previewRig(t *testing.T) *rig {
+	r := newRig(t, CoreConfig{})
 	for _, line := range []string{"member a", "member b", "hello a cpus=2", "hello b cpus=2"} {
 		r.command(strings.Fields(line))
 	}
@@ -88,7 +88,7 @@ func TestAPreviewOfAGlobalJobHasATaskForEachPeerThatFits(t *testing.T) {
 }
 
 func TestRebalancingNamesTheTasksThatWouldMove(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	for _, line := range []string{"member a", "hello a cpus=4"} {
 		r.command(strings.Fields(line))
 	}

@@ -17,7 +17,7 @@ import (
 func TestWhateverHappensTheCoreAgreesWithTheLedgerAndEveryJobEnds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := CoreConfig{MaxAhead: 3, FrameBudget: rapid.SampledFrom([]int{200, 1000, 512 << 10}).Draw(rt, "budget")}
-		r := newCoordRig(t, cfg)
+		r := newRig(t, cfg)
 		m := newModel(r, func(f string, args ...any) { rt.Fatalf(f+"\n%s", append(args, tail(r.out.String()))...) })
 		for range rapid.IntRange(5, 120).Draw(rt, "steps") {
 			m.randomStep(rt, cfg)

@@ -36,7 +36,7 @@ func (c *Core) dueRecalls() {
 // wanted tells whether something waits that the spare room is for: it will be placed there. What finds no room anywhere, however
 // long it waits, must not keep others from starting.
 func (c *Core) wanted(spare []spareRoom) bool {
-	return c.backlog.some(func(l *lot) bool {
+	return c.backlog.some(func(l *pendingGroup) bool {
 		w := wish{l.job, l.body, l.pin, c.avoided(l.job)}
 		return slices.ContainsFunc(spare, func(s spareRoom) bool { return s.takes(w) })
 	})

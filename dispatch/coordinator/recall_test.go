@@ -13,7 +13,7 @@ import (
 // A worker comes back with a task in its queue at the very moment when the coordinator looks for tasks to even out. What it asks
 // back then belongs to the Complete set it sends: left out, it would wait for an answer for ever, and ask for nothing more.
 func TestARecallDecidedWithACompleteSetIsSentWithIt(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	for _, line := range []string{
 		"member a", "member b", "hello a cpus=1", "submit j count=2 cpus=1", // both are a's: one runs, one waits
 		"open a cpus=1", "hello b cpus=1",
@@ -35,7 +35,7 @@ func TestARecallDecidedWithACompleteSetIsSentWithIt(t *testing.T) {
 // A worker starts its queue in order. What needs only memory does not start on a peer where something waits for a cpu: it was sent
 // there all the same, taken back, and sent to the next such peer, for ever.
 func TestATaskIsNotPassedAroundAmongPeersWithAQueue(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	for _, line := range []string{"member a", "member b", "hello a cpus=1", "hello b cpus=1", "submit busy count=4 cpus=1"} {
 		r.command(strings.Fields(line))
 	}
@@ -60,7 +60,7 @@ func TestATaskIsNotPassedAroundAmongPeersWithAQueue(t *testing.T) {
 
 // What waits for a peer that is given nothing waits on; the others have room for what stands in line elsewhere.
 func TestRoomOnAPeerThatIsGivenNothingKeepsNoOthersFromEveningOut(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	r.commands("member a", "hello a cpus=1", "submit j count=2 cpus=1", "advance 100ms a", "member b", "hello b cpus=8")
 	o := r.core.peers["b"].offer
 	o.Trouble = "no room on its disk"
@@ -77,7 +77,7 @@ func TestRoomOnAPeerThatIsGivenNothingKeepsNoOthersFromEveningOut(t *testing.T) 
 // Work that must not run twice takes its turn on a worker even if it needs nothing. It goes where nothing waits, and is taken back
 // from where something does.
 func TestWorkThatTakesItsTurnDoesNotWaitBehindAQueueWhileOthersAreFree(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	for _, line := range []string{"member a", "hello a cpus=1", "submit busy count=2 cpus=1", "submit once count=1 wait", "member b", "hello b cpus=1"} {
 		r.command(strings.Fields(line))
 	}

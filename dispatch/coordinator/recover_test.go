@@ -12,9 +12,9 @@ import (
 )
 
 // recovered builds a core on a recovered ledger, in which peer w has slots 1 to 3 of job j open, and the fourth waits.
-func recovered(t *testing.T, wait bool) *coordRig {
+func recovered(t *testing.T, wait bool) *rig {
 	t.Helper()
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	w := admission.Entry{Cluster: "c", Peer: "w", Roles: admission.AllRoles(), By: "founder"}
 	job := taskstate.Job{ID: "jjjjjjjjjj", Name: "j", Type: taskstate.BatchJob, Count: 4, Run: taskstate.Run{Noop: &taskstate.Noop{}}}
 	job.Unreachable.Wait = wait

@@ -7,7 +7,7 @@ import (
 )
 
 func TestAPeerThatComesBackUnderAnotherNameIsRegisteredByIt(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	if got := r.commands("admit a", "hello a name=old"); strings.Count(got, "register a") != 1 {
 		t.Fatalf("at first:\n%s", got)
 	}
@@ -23,7 +23,7 @@ func TestAPeerThatComesBackUnderAnotherNameIsRegisteredByIt(t *testing.T) {
 }
 
 func TestHowLongAPeerHasBeenAwayIsTold(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	r.commands("member a", "hello a", "close a", "verdict a dead", "advance 5s")
 	if p := r.core.Peers()[0]; p.Away < 5*time.Second || p.Away > 6*time.Second {
 		t.Errorf("away for %s: %+v", p.Away, p)

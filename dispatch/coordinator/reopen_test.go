@@ -8,7 +8,7 @@ import (
 	"covey/taskstate"
 )
 
-func (r *coordRig) retry(job string, runs ...ledger.Slots) {
+func (r *rig) retry(job string, runs ...ledger.Slots) {
 	r.t.Helper()
 	if res := r.apply(ledger.Command{Renew: &ledger.Renew{Job: taskstate.JobID(job), Slots: runs, Reason: taskstate.ReasonRetried}}); res[0].Reopened == nil {
 		r.t.Fatalf("the job was not over: %+v", res[0])
@@ -23,7 +23,7 @@ func TestARetriedJobThatWasOverGoesOnAndNoSessionEnds(t *testing.T) {
 		"new coordinator":      {"submit j count=3 cpus=1", "batch a 1 j.1.1=failed j.2.1=complete j.3.1=failed", "elect", "hello a cpus=4"},
 		"cancelled, unstarted": {"submit j count=9 cpus=1 parallel=1", "cancel j", "batch a 1 j.1.1=shutdown"},
 	} {
-		r := newCoordRig(t, CoreConfig{})
+		r := newRig(t, CoreConfig{})
 		for _, line := range append([]string{"member a", "hello a cpus=4", "submit other count=1 cpus=1"}, lines...) {
 			r.command(strings.Fields(line))
 		}
@@ -44,7 +44,7 @@ func TestARetriedJobThatWasOverGoesOnAndNoSessionEnds(t *testing.T) {
 
 // A service whose tasks have all ended for good is over, too; retried, it is what it was, with its versions.
 func TestARetriedServiceThatWasOverGoesOn(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	for _, line := range []string{"member a", "hello a cpus=4"} {
 		r.command(strings.Fields(line))
 	}
@@ -71,7 +71,7 @@ func TestARetriedServiceThatWasOverGoesOn(t *testing.T) {
 // A job is cancelled and wanted after all while an assignment of it is on its way to the ledger, which refuses that: it is of an attempt
 // nobody waits for any more.
 func TestAnAssignmentUnderWayDoesNotCountForAJobThatWasCancelledAndRetriedMeanwhile(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	for _, line := range []string{"member a", "hello a cpus=4", "hold", "submit j count=2 cpus=1"} {
 		r.command(strings.Fields(line))
 	}

@@ -32,8 +32,8 @@ func (c *Core) dueReplacements() {
 	}
 }
 
-// cutReplacements gives up what is due, as far as one proposal reaches: in the same entry of the ledger the slots wait again.
-func (c *Core) cutReplacements(cmds []ledger.Command, size int) ([]ledger.Command, int) {
+// addReplacements gives up what is due, as far as one proposal reaches: in the same entry of the ledger the slots wait again.
+func (c *Core) addReplacements(cmds []ledger.Command, size int) ([]ledger.Command, int) {
 	if !c.replacing {
 		return cmds, size
 	}
@@ -55,7 +55,7 @@ func (c *Core) cutReplacements(cmds []ledger.Command, size int) ([]ledger.Comman
 			}
 		}
 	}
-	return c.cutUntaken(cmds, size)
+	return c.addUntaken(cmds, size)
 }
 
 // giveUpSlots adds to cmds that the attempts of these slots are given up. It stops, and says so in replacing, where one proposal ends.
@@ -171,7 +171,7 @@ func (c *Core) appliedCancel(id taskstate.JobID) {
 		return
 	}
 	j.cancelled = true
-	j.lots, j.later, j.leaving = nil, nil, nil
+	j.groups, j.later, j.leaving = nil, nil, nil
 	for _, p := range c.order {
 		if h := p.holds[id]; h != nil {
 			c.stopAll(p, h)

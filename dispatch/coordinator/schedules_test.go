@@ -11,8 +11,8 @@ import (
 
 // everyMinute submits a schedule that is due with each minute, and lets two of them pass while nothing is decided: what it proposed is
 // told.
-func everyMinute(t *testing.T, overlap taskstate.Overlap) (r *coordRig, proposed string) {
-	r = newCoordRig(t, CoreConfig{})
+func everyMinute(t *testing.T, overlap taskstate.Overlap) (r *rig, proposed string) {
+	r = newRig(t, CoreConfig{})
 	job := jobOf("s", argsOf([]string{"count=1"}))
 	job.Name, job.Schedule = "s", &taskstate.Schedule{Cron: "* * * * *", Overlap: overlap}
 	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
@@ -55,7 +55,7 @@ func TestAScheduleThatAllowsOverlapWaitsForNoDecision(t *testing.T) {
 }
 
 // running submits a schedule, and has its first run begin on a.
-func running(r *coordRig, overlap taskstate.Overlap) {
+func running(r *rig, overlap taskstate.Overlap) {
 	job := jobOf("s", nil)
 	job.Schedule = &taskstate.Schedule{Cron: "* * * * *", Overlap: overlap}
 	r.commands("member a", "hello a")
@@ -65,7 +65,7 @@ func running(r *coordRig, overlap taskstate.Overlap) {
 }
 
 func TestAStartThatIsSkippedIsADecisionThatTheNextCoordinatorKeepsTo(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	running(r, "")
 	s, _ := r.state.Job("s")
 	first := s.LastRun()
@@ -91,7 +91,7 @@ func TestAStartThatIsSkippedIsADecisionThatTheNextCoordinatorKeepsTo(t *testing.
 }
 
 func TestWithOverlapAllowedNothingIsSkipped(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	running(r, taskstate.AllowOverlap)
 	if got := r.commands("advance 121s a"); strings.Count(got, "propose submit") != 2 || strings.Contains(got, "propose skip") {
 		t.Errorf("want two more runs:\n%s", got)
@@ -99,7 +99,7 @@ func TestWithOverlapAllowedNothingIsSkipped(t *testing.T) {
 }
 
 func TestTheNextCoordinatorMakesUpForNothingBeforeAScheduleWasChanged(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := jobOf("s", nil)
 	job.Schedule = &taskstate.Schedule{Cron: "0 0 1 1 *"}
 	r.commands("member a", "hello a")
@@ -113,7 +113,7 @@ func TestTheNextCoordinatorMakesUpForNothingBeforeAScheduleWasChanged(t *testing
 }
 
 func TestARunThatIsTriedAgainWhileTheNextIsBeingDecidedHasItSkipped(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	running(r, taskstate.SkipOverlap)
 	run, _, _ := strings.Cut(r.core.openTasks()[0], ".")
 	r.commands("batch a 1 " + run + ".1.1=failed")

@@ -9,7 +9,7 @@ import (
 )
 
 // trouble lets a peer say that it takes no tasks, or, with "", that it does again.
-func (r *coordRig) trouble(peer, what string) {
+func (r *rig) trouble(peer, what string) {
 	o := r.core.peers[peer].offer
 	o.Trouble = what
 	o.Resources.MilliCPU = 1000
@@ -20,7 +20,7 @@ func (r *coordRig) trouble(peer, what string) {
 }
 
 func TestWhatAPeerInTroubleHasNotTakenOnGoesElsewhereAndWhatItRunsDoesNot(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	for _, line := range []string{
 		"member a", "hello a cpus=1", "submit j count=2 cpus=1", // both are a's: one runs, of the other nothing was heard
 		"batch a 1 j.1.1=running", "member b",
@@ -45,7 +45,7 @@ func TestWhatAPeerInTroubleHasNotTakenOnGoesElsewhereAndWhatItRunsDoesNot(t *tes
 }
 
 func TestATroubleThatPassesCostsNoAttempt(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	for _, line := range []string{"member a", "member b", "hello a cpus=1", "submit j count=2 cpus=1", "batch a 1 j.1.1=running"} {
 		r.command(strings.Fields(line))
 	}
@@ -61,7 +61,7 @@ func TestATroubleThatPassesCostsNoAttempt(t *testing.T) {
 }
 
 func TestAPeerInTroubleGetsNoTasksNotEvenThoseThatTakeNothing(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	for _, line := range []string{"member a", "hello a cpus=1"} {
 		r.command(strings.Fields(line))
 	}
@@ -86,7 +86,7 @@ func TestAPeerInTroubleGetsNoTasksNotEvenThoseThatTakeNothing(t *testing.T) {
 // A worker's disk that takes nothing any more: what it has accepted and not begun is asked for, and given back at its word.
 func TestWhatAPeerInTroubleHasAcceptedAndNotBegunIsAskedFor(t *testing.T) {
 	for _, job := range []string{"submit j count=3 cpus=1", "submit j count=3 cpus=1 wait"} {
-		r := newCoordRig(t, CoreConfig{})
+		r := newRig(t, CoreConfig{})
 		for _, line := range []string{
 			"member a", "hello a cpus=2", job, "batch a 1 j.1.1=running j.2.1=running j.3.1=accepted", "member b",
 		} {
@@ -113,7 +113,7 @@ func TestWhatAPeerInTroubleHasAcceptedAndNotBegunIsAskedFor(t *testing.T) {
 
 // Between the worker's word and the decision nobody gives the task back to it: it may have ended, and come back without a memory of its word.
 func TestACompleteSetDoesNotListWhatIsJustBeingGivenBack(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	for _, line := range []string{"member a", "hello a cpus=1", "submit j count=2 cpus=1", "batch a 1 j.1.1=running j.2.1=accepted"} {
 		r.command(strings.Fields(line))
 	}

@@ -85,7 +85,7 @@ func TestWhatAWorkerDoesNotStartIsDueAfterABoundedTime(t *testing.T) {
 }
 
 func TestAWorkerThatBeatsAndStartsNothingLosesWhatItGotAndIsPassedOver(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{StartWithin: 30 * time.Second})
+	r := newRig(t, CoreConfig{StartWithin: 30 * time.Second})
 	r.commands("member a", "hello a cpus=2", "submit j count=2 cpus=1", "submit once count=1 wait", "member b", "hello b cpus=2")
 	if got := r.commands("advance 29s a b"); strings.Contains(got, "supersede") {
 		t.Fatalf("given up too soon:\n%s", got)

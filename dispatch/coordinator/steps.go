@@ -34,7 +34,7 @@ func (c *Core) steps() {
 	}
 	c.stepDrains()
 	c.stepSchedules()
-	c.stepResting()
+	c.stepDelayed()
 }
 
 // stepAgain has a job's step look again at a time, told as to a rollout.

@@ -9,8 +9,8 @@ import (
 )
 
 // growing is a service of one that is to be four: three slots are proposed, and nothing is decided until hold ends.
-func growing(t *testing.T) (*coordRig, taskstate.Job) {
-	r := newCoordRig(t, CoreConfig{})
+func growing(t *testing.T) (*rig, taskstate.Job) {
+	r := newRig(t, CoreConfig{})
 	job := taskstate.Job{ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}}
 	r.commands("member a", "hello a")
 	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})

@@ -126,7 +126,7 @@ func (s *serving) something(cfg CoreConfig) {
 func TestHoweverAnUpdateIsChangedOrTurnedBackItNeverHasMoreDownThanAllowed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := CoreConfig{MaxAhead: 3}
-		r := newCoordRig(t, cfg)
+		r := newRig(t, cfg)
 		s := &serving{model: newModel(r, func(f string, args ...any) { rt.Fatalf(f, args...) }), rt: rt}
 		s.job = taskstate.Job{
 			ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: rapid.IntRange(1, 5).Draw(rt, "count"), Run: taskstate.Run{Noop: &taskstate.Noop{Duration: 1}},
@@ -156,7 +156,7 @@ func TestHoweverAnUpdateIsChangedOrTurnedBackItNeverHasMoreDownThanAllowed(t *te
 }
 
 func TestTheSurgeOfAnUpdateIsNotGivenUpForWhatHasYetToStart(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := taskstate.Job{
 		ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{Duration: 1}},
 		Restart: &taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: 1},
@@ -183,7 +183,7 @@ func TestTheSurgeOfAnUpdateIsNotGivenUpForWhatHasYetToStart(t *testing.T) {
 }
 
 func TestWhatAnUpdateHasNotSeenRunForLongGoesFirstWhenItsSurgeEnds(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := taskstate.Job{ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 2, Run: taskstate.Run{Noop: &taskstate.Noop{}}}
 	r.commands("member a", "hello a")
 	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
@@ -203,7 +203,7 @@ func TestWhatAnUpdateHasNotSeenRunForLongGoesFirstWhenItsSurgeEnds(t *testing.T)
 }
 
 func TestAfterAnElectionNothingIsTakenDownBeforeItIsKnownWhatIsDown(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := taskstate.Job{
 		ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 2, Run: taskstate.Run{Noop: &taskstate.Noop{Duration: 1}},
 		Restart: &taskstate.Restart{Condition: taskstate.RestartAny}, Resources: taskstate.Resources{MilliCPU: 1000},
@@ -225,7 +225,7 @@ func TestAfterAnElectionNothingIsTakenDownBeforeItIsKnownWhatIsDown(t *testing.T
 
 // Gossip sees the peer, but it has not come back: for all that anybody knows, what was given to it never started.
 func TestATaskOnAPeerThatDoesNotComeBackAfterAnElectionIsTakenForDown(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := taskstate.Job{
 		ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 3, Run: taskstate.Run{Noop: &taskstate.Noop{Duration: 1}},
 		Restart: &taskstate.Restart{Condition: taskstate.RestartAny}, Resources: taskstate.Resources{MilliCPU: 1000}, MaxPerPeer: 1,
@@ -249,7 +249,7 @@ func TestATaskOnAPeerThatDoesNotComeBackAfterAnElectionIsTakenForDown(t *testing
 }
 
 func TestSlotsThatAreAddedWhileACoordinatorBeginsAnewAreAddedOnce(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	job := taskstate.Job{ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}}
 	r.commands("member a", "hello a")
 	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})

@@ -87,7 +87,7 @@ func (t *term) loop() string {
 
 // gather adds what else has happened meanwhile: first the ledger, so that outcomes never come before what they are about.
 func (t *term) gather(evs []Event) []Event {
-	boxed := t.box.take()
+	boxed := t.box.drain()
 	for _, ev := range boxed {
 		if o, ok := ev.(termOver); ok {
 			t.over = o.why
@@ -201,7 +201,7 @@ func (b *eventBox) put(ev Event) {
 	}
 }
 
-func (b *eventBox) take() []Event {
+func (b *eventBox) drain() []Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	evs := b.evs

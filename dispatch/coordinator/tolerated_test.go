@@ -9,8 +9,8 @@ import (
 )
 
 // updatedService has a service of some replicas run on peer a and updates it; every slot restarts for ever, as services do by default.
-func updatedService(t *testing.T, count int, u taskstate.Update) *coordRig {
-	r := newCoordRig(t, CoreConfig{})
+func updatedService(t *testing.T, count int, u taskstate.Update) *rig {
+	r := newRig(t, CoreConfig{})
 	u.Parallelism, u.Monitor = 1, 1000
 	job := taskstate.Job{
 		ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: count, Run: taskstate.Run{Noop: &taskstate.Noop{Duration: 1}},

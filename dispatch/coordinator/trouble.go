@@ -198,8 +198,8 @@ func (p *peerState) hasUntaken() bool {
 	return false
 }
 
-// cutUntaken gives up what peers in trouble have not taken on, as far as one proposal reaches.
-func (c *Core) cutUntaken(cmds []ledger.Command, size int) ([]ledger.Command, int) {
+// addUntaken gives up what peers in trouble have not taken on, as far as one proposal reaches.
+func (c *Core) addUntaken(cmds []ledger.Command, size int) ([]ledger.Command, int) {
 	for _, p := range c.order {
 		if p.sickSince.IsZero() || p.standing != Ready || c.now.Before(p.sickSince.Add(sickPatience)) {
 			continue

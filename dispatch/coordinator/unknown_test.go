@@ -10,7 +10,7 @@ import (
 
 // A new coordinator has heard of nobody: what it took for down it took down, beside what really was.
 func TestAfterAnElectionTasksThatMayRunAreNotTakenForDown(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	r.commands("member a", "hello a", "member b", "hello b")
 	job := taskstate.Job{ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 3, Run: taskstate.Run{Noop: &taskstate.Noop{Duration: 1}}, Restart: taskstate.DefaultRestart(taskstate.ServiceJob)}
 	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})

@@ -41,8 +41,8 @@ func (c *Core) Whys() map[taskstate.JobID]string {
 	return out
 }
 
-// sentence says for a person why tasks of a lot are not placed. Peers are named by their ids: who shows it puts names in their place.
-func (c *Core) sentence(l *lot, plan placement.Plan) string {
+// sentence says for a person why tasks of a group are not placed. Peers are named by their ids: who shows it puts names in their place.
+func (c *Core) sentence(l *pendingGroup, plan placement.Plan) string {
 	w := why{tasks: l.job.pending(), of: l.job.job.Count, need: c.need(l, 1)}
 	if said := w.say(c.scratch.peers); said != "" {
 		return said
@@ -278,14 +278,14 @@ func (c *Core) Waiting(id taskstate.JobID) string {
 	if why := c.waitsFor(j); why != "" {
 		return why
 	}
-	if j.rests {
+	if j.delayed {
 		return "delay: the next of its tasks starts " + (time.Duration(j.job.Delay) * time.Millisecond).String() + " after the one before"
 	}
 	if j.mayStart() == 0 {
 		return "parallel: as many of its tasks run as may run at once"
 	}
 	c.fillPeers()
-	for _, l := range j.lots {
+	for _, l := range j.groups {
 		if n := l.mayStart(); n > 0 {
 			if plan := c.place(l, n); plan.Reason != "" {
 				return c.sentence(l, plan)

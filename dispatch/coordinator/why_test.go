@@ -87,7 +87,7 @@ func TestNoSentenceContradictsPlacement(t *testing.T) {
 }
 
 func TestOneAnswerSaysOfManyJobsWhyTheyWaitWithinBounds(t *testing.T) {
-	r := newCoordRig(t, CoreConfig{})
+	r := newRig(t, CoreConfig{})
 	r.commands("member a", "hello a cpus=1")
 	for i := range maxWhys + 20 {
 		r.commands(fmt.Sprintf("submit j%d count=2 cpus=9", i))
