@@ -22,8 +22,8 @@ import (
 	"covey/taskstate"
 )
 
-// The tests of this file put both loops together: real workers with real journals, the real coordinator, an in-memory network and
-// ledger, a runner that only waits.
+// The tests of this file put both loops together: real workers with real journals, the real
+// coordinator, an in-memory network and ledger, a runner that only waits.
 
 // flock is a few peers in a bubble. Each could coordinate; one does.
 type flock struct {
@@ -484,8 +484,8 @@ func (f *flock) awaitReady() {
 	}
 }
 
-// BenchmarkFlockNoops is no-op tasks through both loops, with three journals on this disk: what is left out is raft, signatures,
-// gossip and the real network.
+// BenchmarkFlockNoops is no-op tasks through both loops, with three journals on this disk: what is
+// left out is raft, signatures, gossip and the real network.
 func BenchmarkFlockNoops(b *testing.B) {
 	f := newFlock(b, 3)
 	defer f.close()
@@ -508,8 +508,9 @@ func BenchmarkFlockOneTask(b *testing.B) {
 	}
 }
 
-// BenchmarkFlockShortTasks is a thousand tasks of two milliseconds, one cpu each, on three peers of four cpus: at best they take
-// 188 ms. What is more is time in which a cpu waited for its next task.
+// BenchmarkFlockShortTasks is a thousand tasks of two milliseconds, one cpu each, on three peers of
+// four cpus: at best they take 188 ms. What is more is time in which a cpu waited for its next
+// task.
 func BenchmarkFlockShortTasks(b *testing.B) {
 	f := newFlock(b, 3)
 	defer f.close()
@@ -521,8 +522,8 @@ func BenchmarkFlockShortTasks(b *testing.B) {
 	}
 }
 
-// A coordinator's own worker stops before it does. Whatever was decided for it meanwhile is in the next one's hands, not left with
-// a peer that is gone.
+// A coordinator's own worker stops before it does. Whatever was decided for it meanwhile is in the
+// next one's hands, not left with a peer that is gone.
 func TestACoordinatorThatStopsInOrderLeavesNothingAssignedToItself(t *testing.T) {
 	for after := range 10 {
 		inFlock(t, 3, func(t *testing.T, f *flock) {
@@ -643,8 +644,9 @@ func (f *flock) takes(peer string, takes bool) {
 	}
 }
 
-// A peer whose disk takes nothing any more has eight tasks, of which four run. The others go where there is room, in bounded time, and
-// none is started twice, whether the job allows that or not, and whoever coordinates.
+// A peer whose disk takes nothing any more has eight tasks, of which four run. The others go where
+// there is room, in bounded time, and none is started twice, whether the job allows that or not,
+// and whoever coordinates.
 func TestWhatAPeerWithAFullDiskHasNotBegunGoesElsewhere(t *testing.T) {
 	for name, change := range map[string]func(*taskstate.Job){
 		"may run twice":      func(*taskstate.Job) {},

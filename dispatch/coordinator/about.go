@@ -29,7 +29,8 @@ func (c *Core) deriveMember(p *peerState, m ledger.Member) {
 	p.labels, p.unlabelled, p.name = m.Labels, m.Removed, m.Name
 }
 
-// appliedAvail follows what people said about a peer. What waits in its line goes elsewhere at once if it is drained.
+// appliedAvail follows what people said about a peer. What waits in its line goes elsewhere at once
+// if it is drained.
 func (c *Core) appliedAvail(a *ledger.Avail, r *ledger.Result) {
 	p := c.peers[a.Peer]
 	if p == nil || r.Refused != ledger.CodeNone {
@@ -112,7 +113,8 @@ func (j *jobState) placing() *rules {
 	return j.where
 }
 
-// allows tells whether the rules let tasks of the job be on a peer; true of one that was not heard of in this epoch.
+// allows tells whether the rules let tasks of the job be on a peer; true of one that was not heard
+// of in this epoch.
 func (j *jobState) allows(p *peerState) bool {
 	r := j.placing()
 	return p.about == nil || !r.wrong && constraint.AllHold(r.constraints, p.about)

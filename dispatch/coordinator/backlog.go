@@ -8,7 +8,8 @@ import (
 	"covey/taskstate"
 )
 
-// needs is what decides where a task can go: where one finds no room, no other that needs the same does.
+// needs is what decides where a task can go: where one finds no room, no other that needs the same
+// does.
 type needs struct {
 	resources taskstate.Resources
 	where     string // constraints, and how to choose among those that fit
@@ -37,7 +38,8 @@ type backlog struct {
 	of      map[needs]*class
 }
 
-// add puts a group into its class's line, if it has something to place and does not stand there already. It tells whether it did.
+// add puts a group into its class's line, if it has something to place and does not stand there
+// already. It tells whether it did.
 func (b *backlog) add(l *pendingGroup) bool {
 	if l.queued || l.mayStart() == 0 {
 		return false
@@ -57,7 +59,8 @@ func (b *backlog) add(l *pendingGroup) bool {
 	return true
 }
 
-// busy lists the classes with groups in line, the highest priority first; empty classes are dropped.
+// busy lists the classes with groups in line, the highest priority first; empty classes are
+// dropped.
 func (b *backlog) busy() []*class {
 	kept := b.classes[:0]
 	for _, k := range b.classes {
@@ -94,8 +97,8 @@ func (b *backlog) atLeast(n int) bool {
 	return false
 }
 
-// some tells whether there is a class of which the first groups, in turn, are wanted: a group that a cap of its own keeps away does not
-// stand for those behind it, any other stands for all.
+// some tells whether there is a class of which the first groups, in turn, are wanted: a group that
+// a cap of its own keeps away does not stand for those behind it, any other stands for all.
 func (b *backlog) some(wanted func(*pendingGroup) bool) bool {
 	const most = 16 // groups of a class that are looked at
 	for _, k := range b.classes {

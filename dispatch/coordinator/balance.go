@@ -17,8 +17,8 @@ type Move struct {
 	To      taskstate.PeerID `cbor:"4,keyasint"` // as it looks now: where it goes is decided when it has ended
 }
 
-// Rebalance tells which tasks of a service to move so that its peers differ by one task at most, by slot. Nothing is changed. While tasks
-// are on their way – busy – there is nothing to say yet.
+// Rebalance tells which tasks of a service to move so that its peers differ by one task at most, by
+// slot. Nothing is changed. While tasks are on their way – busy – there is nothing to say yet.
 func (c *Core) Rebalance(id taskstate.JobID) (moves []Move, busy bool) {
 	j := c.jobs[id]
 	if j == nil || j.lasting == nil || j.job.Type != taskstate.ServiceJob || j.cancelled {
@@ -49,7 +49,8 @@ func (c *Core) Rebalance(id taskstate.JobID) (moves []Move, busy bool) {
 	return out, false
 }
 
-// undecided tells whether some task of a job may be about to begin anew, elsewhere perhaps: its peer was asked to give it back, or it has ended.
+// undecided tells whether some task of a job may be about to begin anew, elsewhere perhaps: its
+// peer was asked to give it back, or it has ended.
 func (c *Core) undecided(id taskstate.JobID) bool {
 	for _, p := range c.order {
 		if h := p.holds[id]; h != nil && h.some(recalled|deciding) {
@@ -66,8 +67,9 @@ func (c *Core) onBalance(b Balance) {
 	}
 }
 
-// balance goes on moving tasks of a service, no more at once than its update may, and only when those before have run for as long as an
-// update would watch them. It looks anew each time where tasks should be, and never moves more than it was asked to.
+// balance goes on moving tasks of a service, no more at once than its update may, and only when
+// those before have run for as long as an update would watch them. It looks anew each time where
+// tasks should be, and never moves more than it was asked to.
 func (c *Core) balance(j *jobState, in rollout.Input) {
 	l := j.lasting
 	if l.moving == 0 {
@@ -100,8 +102,8 @@ func (c *Core) balance(j *jobState, in rollout.Input) {
 	c.renew(j, slots, 0, taskstate.ReasonMoved)
 }
 
-// mayMove is how many slots may be stopped now so that no more are down than an update may have down, and when to ask again, 0 if time
-// alone changes nothing.
+// mayMove is how many slots may be stopped now so that no more are down than an update may have
+// down, and when to ask again, 0 if time alone changes nothing.
 func (c *Core) mayMove(in rollout.Input) (room int, wake int64) {
 	room = in.Update.Parallelism
 	if room <= 0 {
@@ -128,8 +130,8 @@ func (c *Loop) Rebalance(ctx context.Context, id taskstate.JobID) (moves []Move,
 	return moves, busy, err
 }
 
-// Balance begins to move tasks of a service as Rebalance says, no more at once than its update may. What is left to move when another peer
-// comes to coordinate stays where it is.
+// Balance begins to move tasks of a service as Rebalance says, no more at once than its update may.
+// What is left to move when another peer comes to coordinate stays where it is.
 func (c *Loop) Balance(ctx context.Context, id taskstate.JobID) (moves []Move, busy bool, err error) {
 	moves, busy, err = c.Rebalance(ctx, id)
 	if err != nil || busy || len(moves) == 0 {

@@ -77,7 +77,8 @@ func TestARebalanceHasNoMoreTasksDownThanAnUpdateMayAndEndsEven(t *testing.T) {
 	})
 }
 
-// beingMoved is a service all four of whose tasks run on a when b comes, and two of which somebody has moved, one after the other.
+// beingMoved is a service all four of whose tasks run on a when b comes, and two of which somebody
+// has moved, one after the other.
 func beingMoved(t *testing.T) (*rig, taskstate.Job) {
 	r := newRig(t, CoreConfig{})
 	job := serviceOf("s", 4)
@@ -116,7 +117,8 @@ func TestAnUpdateEndsARebalance(t *testing.T) {
 	}
 }
 
-// Seed 501353: a task that had been given back stood for nothing where it was, and for one more in the ledger.
+// Seed 501353: a task that had been given back stood for nothing where it was, and for one more in
+// the ledger.
 func TestNothingIsMovedWhileATaskMayBeAboutToBeginAnewElsewhere(t *testing.T) {
 	f := newFaultFlock(t, t.Fatalf)
 	f.fails = func(*modelWorker) bool { return false }

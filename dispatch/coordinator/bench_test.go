@@ -103,8 +103,9 @@ func (f *benchFlock) finish(conn ConnID, a *session.Assignments) {
 	flush()
 }
 
-// BenchmarkNoopTasks is what one no-op task costs the coordinator from its place in the job to its acknowledged end: Assign,
-// grant, batch, Settle, Ack. The ledger's own Apply runs too; its share is reported beside.
+// BenchmarkNoopTasks is what one no-op task costs the coordinator from its place in the job to its
+// acknowledged end: Assign, grant, batch, Settle, Ack. The ledger's own Apply runs too; its share
+// is reported beside.
 func BenchmarkNoopTasks(b *testing.B) {
 	for _, peers := range []int{3, 100} {
 		b.Run(fmt.Sprintf("%dpeers", peers), func(b *testing.B) {

@@ -19,12 +19,13 @@ type CoreConfig struct {
 	Outstanding int           // most tasks on one peer that have not ended: 4096
 	MaxAhead    int           // most tasks queued on one peer beyond what fits: 2048
 	AheadWindow time.Duration // a peer's queue is as long as what it finished in about this time: 100 ms
-	// Peers whose tasks are given up at once, at least (a quarter of them all, if that is more): 3. And how long it takes until one
-	// more may be: 5 s.
+	// Peers whose tasks are given up at once, at least (a quarter of them all, if that is more): 3.
+	// And how long it takes until one more may be: 5 s.
 	ReplaceBurst int
 	ReplaceEvery time.Duration
 
-	// StartWithin is how long a worker may have room for a task, by its own reports, and not start it. 0: 30 s.
+	// StartWithin is how long a worker may have room for a task, by its own reports, and not start
+	// it. 0: 30 s.
 	StartWithin time.Duration
 	Pipeline    int          // proposals under way at once: 2
 	FrameBudget int          // bytes a frame may be estimated at: 512 KiB
@@ -63,12 +64,14 @@ func (cfg CoreConfig) withDefaults() CoreConfig {
 	return cfg
 }
 
-// Coordinator is the pure core of the one peer that decides: who runs what, which ends are settled, which attempts are given up.
-// It is built from the ledger's state at the start of an epoch and lives no longer than that epoch. From then on every entry
-// applied must be fed to it, in order, as LedgerApplied; it changes its mind about decisions only by what was applied.
+// Coordinator is the pure core of the one peer that decides: who runs what, which ends are settled,
+// which attempts are given up. It is built from the ledger's state at the start of an epoch and
+// lives no longer than that epoch. From then on every entry applied must be fed to it, in order, as
+// LedgerApplied; it changes its mind about decisions only by what was applied.
 //
-// It does no I/O and reads no clock. Whoever drives it calls Step with an event and the time, carries out the effects in order,
-// and calls again no later than Wake says. It is not safe for concurrent use.
+// It does no I/O and reads no clock. Whoever drives it calls Step with an event and the time,
+// carries out the effects in order, and calls again no later than Wake says. It is not safe for
+// concurrent use.
 type Core struct {
 	cfg   CoreConfig
 	epoch taskstate.Epoch
@@ -108,16 +111,19 @@ type Core struct {
 	scratch     scratch
 }
 
-// ConnID names one accepted session stream. The shell counts them; a number is never used twice in one epoch.
+// ConnID names one accepted session stream. The shell counts them; a number is never used twice in
+// one epoch.
 type ConnID uint64
 
 // Event is what a Coordinator can be told: one of the types below.
 type Event interface{ isEvent() }
 
-// Effect is what a Coordinator wants done: one of the types below. Effects are to be carried out in order.
+// Effect is what a Coordinator wants done: one of the types below. Effects are to be carried out in
+// order.
 type Effect interface{ isEffect() }
 
-// Known is what others hold of a worker's incarnation: the highest batch it signed, and its EnvelopeSum if it is at hand.
+// Known is what others hold of a worker's incarnation: the highest batch it signed, and its
+// EnvelopeSum if it is at hand.
 type Known struct {
 	Batch uint64
 	Sum   []byte
@@ -144,8 +150,9 @@ type (
 	}
 	// SessionClosed tells that a stream is gone.
 	SessionClosed struct{ Conn ConnID }
-	// PeerVerdict is news of gossip about a peer. Since is when the verdict began. Never means that gossip here has not seen the
-	// peer alive since this one started: it cannot vanish. Parted means that it said goodbye: it did not vanish either.
+	// PeerVerdict is news of gossip about a peer. Since is when the verdict began. Never means that
+	// gossip here has not seen the peer alive since this one started: it cannot vanish. Parted
+	// means that it said goodbye: it did not vanish either.
 	PeerVerdict struct {
 		Peer    taskstate.PeerID
 		Verdict Verdict
@@ -155,7 +162,8 @@ type (
 	}
 	// Thaw is a person's word that the peers that have vanished are really gone.
 	Thaw struct{}
-	// Balance is a person's wish to have some of a service's tasks moved; see Coordinator.Rebalance.
+	// Balance is a person's wish to have some of a service's tasks moved; see
+	// Coordinator.Rebalance.
 	Balance struct {
 		Job   taskstate.JobID
 		Moves int // at most
@@ -165,7 +173,8 @@ type (
 		Peer   taskstate.PeerID
 		Failed bool
 	}
-	// LedgerApplied is the next entry of the ledger with its results. Entries the core was built from are skipped.
+	// LedgerApplied is the next entry of the ledger with its results. Entries the core was built
+	// from are skipped.
 	LedgerApplied struct {
 		Entry   ledger.Entry
 		Results []ledger.Result
@@ -214,8 +223,8 @@ func (ProposeCommands) isEffect() {}
 func (ProbePeer) isEffect()       {}
 func (StartOver) isEffect()       {}
 
-// NewCore builds the core for an epoch from everything decided before it. It keeps nothing of st but jobs as submitted,
-// which never change.
+// NewCore builds the core for an epoch from everything decided before it. It keeps nothing of st
+// but jobs as submitted, which never change.
 func NewCore(cfg CoreConfig, epoch taskstate.Epoch, st *ledger.State, now time.Time) *Core {
 	c := &Core{
 		cfg: cfg.withDefaults(), epoch: epoch, index: st.Index(), clock: clock{started: now}, now: now,
@@ -234,8 +243,8 @@ func (c *Core) Step(ev Event, now time.Time) []Effect {
 	return c.StepAll([]Event{ev}, now)
 }
 
-// StepAll takes events that have gathered. What follows from all of them together leaves in as few frames and proposals as
-// possible.
+// StepAll takes events that have gathered. What follows from all of them together leaves in as few
+// frames and proposals as possible.
 func (c *Core) StepAll(evs []Event, now time.Time) []Effect {
 	if now.After(c.now) {
 		c.now = now
@@ -281,7 +290,8 @@ func (c *Core) handle(ev Event) {
 	}
 }
 
-// Wake is when Step must be called at the latest, with TimePassed if nothing else happened; zero if time alone changes nothing.
+// Wake is when Step must be called at the latest, with TimePassed if nothing else happened; zero if
+// time alone changes nothing.
 func (c *Core) Wake() time.Time { return c.wake }
 
 func (c *Core) wakeAt(t time.Time) {
@@ -290,8 +300,8 @@ func (c *Core) wakeAt(t time.Time) {
 	}
 }
 
-// due does what time alone brings about. It looks at peers, never at tasks, and only when the moment has come that somebody asked
-// for.
+// due does what time alone brings about. It looks at peers, never at tasks, and only when the
+// moment has come that somebody asked for.
 func (c *Core) due() {
 	if c.wake.IsZero() || c.now.Before(c.wake) {
 		return
@@ -326,8 +336,8 @@ type clock struct {
 	skew    int64 // the ledger's stamp, in milliseconds, when the core began: for all it knows so far
 }
 
-// stamp is a moment as the ledger tells it, in milliseconds: it never goes back, whatever the clock of a new coordinator says, and
-// goes on as time passes.
+// stamp is a moment as the ledger tells it, in milliseconds: it never goes back, whatever the clock
+// of a new coordinator says, and goes on as time passes.
 func (k *clock) stamp(now time.Time) int64 { return k.skew + k.elapsed(now) }
 
 // when is a ledger stamp by this clock, to the millisecond after it.
@@ -339,7 +349,8 @@ func (k *clock) heard(stamp int64, now time.Time) {
 	k.skew = max(k.skew, stamp-passed)
 }
 
-// elapsed is a moment as a rollout is told it: milliseconds of the core's life, which no correction of a clock changes.
+// elapsed is a moment as a rollout is told it: milliseconds of the core's life, which no correction
+// of a clock changes.
 func (k *clock) elapsed(t time.Time) int64 { return t.Sub(k.started).Milliseconds() }
 
 // after is the moment that elapsed tells as ms.

@@ -6,10 +6,12 @@ import (
 	"covey/taskstate"
 )
 
-// stoppingFor is how long a peer that gives its running tasks back gets no new ones, if its session does not end before.
+// stoppingFor is how long a peer that gives its running tasks back gets no new ones, if its session
+// does not end before.
 const stoppingFor = 10 * time.Second
 
-// onBatch takes a worker's signed statuses: ends become decisions, and the batch is acknowledged when they all are.
+// onBatch takes a worker's signed statuses: ends become decisions, and the batch is acknowledged
+// when they all are.
 func (c *Core) onBatch(ev SessionBatch) {
 	s := c.sessions[ev.Conn]
 	if s == nil {
@@ -95,7 +97,8 @@ func (c *Core) settle(p *peerState, st *taskstate.Status) {
 	p.ends.list = append(p.ends.list, *st)
 }
 
-// runsAgain tells whether an end came about through no fault of the task, so that its slot gets another attempt.
+// runsAgain tells whether an end came about through no fault of the task, so that its slot gets
+// another attempt.
 func (c *Core) runsAgain(h *holding, st *taskstate.Status, started bool) bool {
 	switch st.Reason {
 	case taskstate.ReasonOutputLost:
@@ -109,8 +112,9 @@ func (c *Core) runsAgain(h *holding, st *taskstate.Status, started bool) bool {
 	return false
 }
 
-// ackWindow knows which batches of a session have ends that are not decided yet: the contiguous decided ones are acknowledged. It is
-// as long as what the worker has unacknowledged, and so bounded by the worker's own limit and by what it may have outstanding.
+// ackWindow knows which batches of a session have ends that are not decided yet: the contiguous
+// decided ones are acknowledged. It is as long as what the worker has unacknowledged, and so
+// bounded by the worker's own limit and by what it may have outstanding.
 type ackWindow struct {
 	base uint64 // all up to here are decided
 	open []int  // ends not decided of base+1, base+2, …; the last one is being received while busy
@@ -125,7 +129,8 @@ const (
 	ackFull
 )
 
-// maxUnacked bounds the batches that wait for decisions: far more than what a peer's outstanding tasks can fill.
+// maxUnacked bounds the batches that wait for decisions: far more than what a peer's outstanding
+// tasks can fill.
 const maxUnacked = 1 << 16
 
 // begin opens batch n.
@@ -179,16 +184,18 @@ func (s *workerSession) batchDone(c *Core, n uint64) {
 	}
 }
 
-// A task whose peer's disk did not take all of its output is no failure of the task: its slot gets another attempt, as with an attempt that was
-// interrupted, and the peer gets nothing until it had time to say how its disk stands.
+// A task whose peer's disk did not take all of its output is no failure of the task: its slot gets
+// another attempt, as with an attempt that was interrupted, and the peer gets nothing until it had
+// time to say how its disk stands.
 
-// givesBack tells whether the worker of an attempt that ended so takes nothing for the moment: it stops, or its disk takes nothing.
+// givesBack tells whether the worker of an attempt that ended so takes nothing for the moment: it
+// stops, or its disk takes nothing.
 func givesBack(why taskstate.Reason) bool {
 	return why == taskstate.ReasonInterrupted || why == taskstate.ReasonOutputLost || why == taskstate.ReasonStuck
 }
 
-// maxLost is how often a slot gets another attempt because its output was lost: a task that fills the disk of every peer it runs on must not go
-// through all of them.
+// maxLost is how often a slot gets another attempt because its output was lost: a task that fills
+// the disk of every peer it runs on must not go through all of them.
 const maxLost = 3
 
 // lostOutputs counts such attempts by slot. A new coordinator begins anew.

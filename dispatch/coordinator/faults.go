@@ -7,15 +7,16 @@ import (
 	"covey/taskstate"
 )
 
-// A version of a job of which so many tasks in a row failed on a peer in so short a time is not given to that peer for as long, if there is
-// another one that is not known to be as bad. A machine that lacks what the job needs fails at once, has room at once, and would get all of it.
+// A version of a job of which so many tasks in a row failed on a peer in so short a time is not
+// given to that peer for as long, if there is another one that is not known to be as bad. A machine
+// that lacks what the job needs fails at once, has room at once, and would get all of it.
 const (
 	faultCount = 5
 	faultTime  = 5 * time.Minute
 )
 
-// faults remembers where tasks of the present version failed: for each peer when, newest last, since one last ended well there. No more
-// than count.
+// faults remembers where tasks of the present version failed: for each peer when, newest last,
+// since one last ended well there. No more than count.
 type faults map[taskstate.PeerID][]time.Time
 
 func (f faults) any() bool { return len(f) > 0 }
@@ -39,9 +40,10 @@ func (f faults) faulty(p taskstate.PeerID, now time.Time) bool {
 // until is when a faulty peer may have tasks again.
 func (f faults) until(p taskstate.PeerID) time.Time { return f[p][0].Add(faultTime) }
 
-// excuse tells whether a job's tasks failed often on every peer they may go to: then the fault is the job's own, and all peers are as good as
-// any until one of its tasks ends well. Here it does not matter how long it took: a small peer shows it later than a big one. A peer that has no
-// room for them beside services and global jobs is none they may go to: that could take for ever.
+// excuse tells whether a job's tasks failed often on every peer they may go to: then the fault is
+// the job's own, and all peers are as good as any until one of its tasks ends well. Here it does
+// not matter how long it took: a small peer shows it later than a big one. A peer that has no room
+// for them beside services and global jobs is none they may go to: that could take for ever.
 func (c *Core) excuse(j *jobState) bool {
 	return !slices.ContainsFunc(c.order, func(p *peerState) bool {
 		return p.worker && p.standing == Ready && p.takes() && p.offer.Trouble == "" && !c.shunned(p) && !j.faults.often(p.id) &&

@@ -9,7 +9,8 @@ import (
 	"covey/taskstate"
 )
 
-// A person's decision was taken for one of the job's own step, which then came to the same again and took down more than allowed.
+// A person's decision was taken for one of the job's own step, which then came to the same again
+// and took down more than allowed.
 func TestADecisionOfSomebodyElseDoesNotCountAsTheStepsOwn(t *testing.T) {
 	r := previewRig(t)
 	r.hold = true

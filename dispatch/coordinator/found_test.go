@@ -137,7 +137,8 @@ func TestWhatAPersonDecidesIsNotTakenForTheDecisionThatIsWaitedFor(t *testing.T)
 	}
 }
 
-// failing submits a job whose tasks fail on peer a until a is passed over. others join before the last of them fails.
+// failing submits a job whose tasks fail on peer a until a is passed over. others join before the
+// last of them fails.
 func failing(r *rig, others ...string) {
 	job := jobOf("j", argsOf([]string{"count=20", "cpus=1", "parallel=1"}))
 	job.Restart = &taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: 1}

@@ -46,7 +46,8 @@ func (c *Core) flush() {
 	c.touched = c.touched[:0]
 }
 
-// letGo answers a Goodbye once no assignment to the worker is under way: those decided were sent before.
+// letGo answers a Goodbye once no assignment to the worker is under way: those decided were sent
+// before.
 func (c *Core) letGo(s *workerSession) {
 	if s.leaving && s.synced && !s.released && s.p.assigning == 0 {
 		s.released = true
@@ -54,8 +55,9 @@ func (c *Core) letGo(s *workerSession) {
 	}
 }
 
-// flushComplete sends everything the worker should have. Tasks of a cancelled job are not granted but stopped: a worker that has
-// them ends them with the right reason, one that has not writes a tombstone and says so.
+// flushComplete sends everything the worker should have. Tasks of a cancelled job are not granted
+// but stopped: a worker that has them ends them with the right reason, one that has not writes a
+// tombstone and says so.
 func (c *Core) flushComplete(s *workerSession) {
 	s.seq++
 	clear(s.jobs) // a worker that asks anew may have dropped them
@@ -81,7 +83,8 @@ func (c *Core) flushComplete(s *workerSession) {
 	f.finish()
 }
 
-// flushStops sends, after a Complete set, what is to be stopped of what it gave: tasks on a peer that was drained while it was away.
+// flushStops sends, after a Complete set, what is to be stopped of what it gave: tasks on a peer
+// that was drained while it was away.
 func (c *Core) flushStops(s *workerSession) {
 	f := framer{c: c, s: s, head: session.Assignments{Epoch: c.epoch}}
 	for _, st := range s.stops {
@@ -92,8 +95,8 @@ func (c *Core) flushStops(s *workerSession) {
 	f.finish()
 }
 
-// flushChanges sends what changed since the last set: grants first, in frames of their own, so that a stop never comes before
-// what it stops.
+// flushChanges sends what changed since the last set: grants first, in frames of their own, so that
+// a stop never comes before what it stops.
 func (c *Core) flushChanges(s *workerSession) {
 	f := framer{c: c, s: s, head: session.Assignments{Epoch: c.epoch}}
 	for _, g := range s.grants {
@@ -184,8 +187,8 @@ func (f *framer) recall(t taskstate.TaskID) {
 
 func (f *framer) finish() { f.send(false) }
 
-// send puts the frame out if it says anything. In a Complete set even an empty one does, and all but the last have More set;
-// incremental frames are each a set of their own.
+// send puts the frame out if it says anything. In a Complete set even an empty one does, and all
+// but the last have More set; incremental frames are each a set of their own.
 func (f *framer) send(more bool) {
 	empty := len(f.a.Jobs)+len(f.a.Grants)+len(f.a.Stop)+len(f.a.Recall) == 0
 	if !f.head.Complete && empty {

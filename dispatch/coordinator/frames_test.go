@@ -113,8 +113,8 @@ func TestManyStopsAreSplitToo(t *testing.T) {
 	}
 }
 
-// FuzzWorkerFrames feeds the core whatever a peer may send on its session: it must neither panic nor believe it about tasks that
-// are not this peer's.
+// FuzzWorkerFrames feeds the core whatever a peer may send on its session: it must neither panic
+// nor believe it about tasks that are not this peer's.
 func FuzzWorkerFrames(f *testing.F) {
 	add := func(ups ...session.Up) {
 		var b []byte

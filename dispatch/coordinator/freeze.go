@@ -7,17 +7,19 @@ import (
 	"covey/taskstate"
 )
 
-// holdMost is how long a loss is not acted on while so many others are silent that a freeze may follow: who vanishes together is not
-// missed in the same moment.
+// holdMost is how long a loss is not acted on while so many others are silent that a freeze may
+// follow: who vanishes together is not missed in the same moment.
 const holdMost = 2 * time.Second
 
-// vanished tells whether p was here and gossip doubts or buries it, with no sign of life since. Who said goodbye has not vanished.
+// vanished tells whether p was here and gossip doubts or buries it, with no sign of life since. Who
+// said goodbye has not vanished.
 func (c *Core) vanished(p *peerState) bool {
 	f := c.facts(p)
 	return !p.left && !p.never && !p.parted && (f.Verdict == VerdictSuspect || f.Verdict == VerdictDead) && !(f.Session && f.Newer)
 }
 
-// reviewFreeze looks anew whether replacement is frozen, after anything it depends on may have changed.
+// reviewFreeze looks anew whether replacement is frozen, after anything it depends on may have
+// changed.
 func (c *Core) reviewFreeze() {
 	change, over := c.guard.Review(
 		func() ([]freeze.Loss, int) { return c.losses(c.vanished) },
@@ -36,7 +38,8 @@ func (c *Core) reviewFreeze() {
 	}
 }
 
-// losses lists the peers that count as gone, and counts all others there are. Who is excused or said goodbye does not count at all.
+// losses lists the peers that count as gone, and counts all others there are. Who is excused or
+// said goodbye does not count at all.
 func (c *Core) losses(gone func(*peerState) bool) (lost []freeze.Loss, others int) {
 	for _, p := range c.order {
 		if !c.vanished(p) {
@@ -53,8 +56,9 @@ func (c *Core) losses(gone func(*peerState) bool) (lost []freeze.Loss, others in
 	return lost, others
 }
 
-// held tells until when what an unreachable peer has is not given to others although nothing is frozen: peers come back from a freeze,
-// or so many others are silent beside it that this may be the beginning of one. Zero: it is not held.
+// held tells until when what an unreachable peer has is not given to others although nothing is
+// frozen: peers come back from a freeze, or so many others are silent beside it that this may be
+// the beginning of one. Zero: it is not held.
 func (c *Core) held(p *peerState) time.Time {
 	if until := c.guard.Returning(c.now); !until.IsZero() {
 		return until
@@ -86,7 +90,8 @@ func (c *Core) silent(p *peerState) bool {
 // Frozen tells whether and why nothing is replaced.
 func (c *Core) Frozen() freeze.State { return c.guard.Frozen() }
 
-// thaw takes a person's word that who has vanished is really gone. Until they are back they do not count any more.
+// thaw takes a person's word that who has vanished is really gone. Until they are back they do not
+// count any more.
 func (c *Core) thaw() {
 	for _, p := range c.order {
 		p.excused = c.vanished(p)
@@ -94,8 +99,9 @@ func (c *Core) thaw() {
 	c.guard.Doubt()
 }
 
-// mayReplace tells whether attempts on an unreachable peer may be given up now. It costs a token per peer and outage, however many
-// tasks it has: one peer lost is one loss. Where it says no, it sees to it that it is asked again.
+// mayReplace tells whether attempts on an unreachable peer may be given up now. It costs a token
+// per peer and outage, however many tasks it has: one peer lost is one loss. Where it says no, it
+// sees to it that it is asked again.
 func (c *Core) mayReplace(p *peerState) bool {
 	if c.Frozen().Active() {
 		return false // its end wakes us

@@ -18,7 +18,8 @@ import (
 
 var updateGolden = flag.Bool("update", false, "write the golden files anew")
 
-// TestTheCoordinatorFollowsItsScenarios plays each file of testdata/coordinator: a command per line, below ---- what it led to.
+// TestTheCoordinatorFollowsItsScenarios plays each file of testdata/coordinator: a command per
+// line, below ---- what it led to.
 func TestTheCoordinatorFollowsItsScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenarios/*.txt")
 	if err != nil || len(files) == 0 {

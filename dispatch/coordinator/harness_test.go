@@ -15,8 +15,8 @@ import (
 	"covey/taskstate"
 )
 
-// rig drives a core against a ledger.State by hand: proposals are decided at once, or when the test says so, and everything
-// the core wants is written down.
+// rig drives a core against a ledger.State by hand: proposals are decided at once, or when the test
+// says so, and everything the core wants is written down.
 type rig struct {
 	t       testing.TB
 	core    *Core
@@ -306,7 +306,8 @@ func (c *Core) pendingSlots() []string {
 	return out
 }
 
-// check compares the core with one built anew from the ledger: what it followed step by step must be what the ledger holds.
+// check compares the core with one built anew from the ledger: what it followed step by step must
+// be what the ledger holds.
 func (r *rig) check() error {
 	fresh := NewCore(r.core.cfg, r.epoch, r.state, r.now)
 	if a, b := r.core.openTasks(), fresh.openTasks(); !slices.Equal(a, b) {

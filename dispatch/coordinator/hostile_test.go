@@ -14,7 +14,8 @@ import (
 	"covey/taskstate"
 )
 
-// An admitted peer may be broken, or in bad hands. Whatever it says on its session, what others have and do stays as it is.
+// An admitted peer may be broken, or in bad hands. Whatever it says on its session, what others
+// have and do stays as it is.
 
 // bystander is an honest worker with one running task, and evil an admitted peer beside it.
 func bystander(t *testing.T, f func(t *testing.T, b *bed, w *fakeWorker, task *session.Assignments)) {

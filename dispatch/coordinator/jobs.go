@@ -45,7 +45,8 @@ type assigning struct {
 	ledger.Slots
 }
 
-// pendingGroup is the slots of a job that wait and need the same: all of a batch job's, those of one version (and one peer) of a lasting one.
+// pendingGroup is the slots of a job that wait and need the same: all of a batch job's, those of
+// one version (and one peer) of a lasting one.
 type pendingGroup struct {
 	job    *jobState
 	body   *taskstate.Job
@@ -82,8 +83,8 @@ func (l *pendingGroup) mayStart() int {
 	return min(n, max(0, j.job.Parallel-j.live))
 }
 
-// takesTurn tells whether a task that needs nothing waits for its turn on a worker all the same: work that must not run twice is
-// marked as begun only when it is.
+// takesTurn tells whether a task that needs nothing waits for its turn on a worker all the same:
+// work that must not run twice is marked as begun only when it is.
 func (l *pendingGroup) takesTurn() bool { return takesTurn(l.body) }
 
 func takesTurn(j *taskstate.Job) bool {

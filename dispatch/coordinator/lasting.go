@@ -9,8 +9,8 @@ import (
 	"covey/taskstate"
 )
 
-// appliedLasting follows the decisions about services and global jobs, and about attempts that somebody asks for. It tells whether the
-// command was one.
+// appliedLasting follows the decisions about services and global jobs, and about attempts that
+// somebody asks for. It tells whether the command was one.
 func (c *Core) appliedLasting(cmd *ledger.Command, r *ledger.Result) bool {
 	var id taskstate.JobID
 	var follow func(j *jobState)
@@ -47,7 +47,8 @@ func (c *Core) appliedLasting(cmd *ledger.Command, r *ledger.Result) bool {
 	return true
 }
 
-// didAnything tells whether a command changed something: whoever came to it comes to the same again, if it did not.
+// didAnything tells whether a command changed something: whoever came to it comes to the same
+// again, if it did not.
 func didAnything(cmd *ledger.Command, r *ledger.Result) bool {
 	switch {
 	case r.Refused == ledger.CodePartly && cmd.Renew != nil:
@@ -137,7 +138,8 @@ func (l *lasting) tidyVersions(c *Core, j *jobState) {
 	maps.DeleteFunc(l.versions, func(v int, _ *taskstate.Job) bool { return !used[v] })
 }
 
-// appliedRollout follows how far an update has come. Turned back, the version before is wanted again.
+// appliedRollout follows how far an update has come. Turned back, the version before is wanted
+// again.
 func (c *Core) appliedRollout(j *jobState, ro *ledger.Rollout, r *ledger.Result) {
 	l := j.lasting
 	if l == nil {
@@ -157,7 +159,8 @@ func (c *Core) appliedRollout(j *jobState, ro *ledger.Rollout, r *ledger.Result)
 	}
 }
 
-// movedTo is what becomes of a rollout that is told to pause or to go on: turned back, it does so as what it is.
+// movedTo is what becomes of a rollout that is told to pause or to go on: turned back, it does so
+// as what it is.
 func movedTo(is, told rollout.Phase) rollout.Phase {
 	back := is == rollout.RollingBack || is == rollout.RollbackPaused
 	switch {

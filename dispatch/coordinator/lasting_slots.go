@@ -12,8 +12,8 @@ import (
 	"covey/taskstate"
 )
 
-// lasting is what a service or global job has besides: the mirror of what the ledger keeps of it, and what was seen of its tasks. A nil one,
-// as batch jobs have, takes note of nothing.
+// lasting is what a service or global job has besides: the mirror of what the ledger keeps of it,
+// and what was seen of its tasks. A nil one, as batch jobs have, takes note of nothing.
 type lasting struct {
 	versions map[int]*taskstate.Job
 	from     int // version to go back to, 0 = none
@@ -28,7 +28,8 @@ type lasting struct {
 	wake     time.Time
 }
 
-// lastingSlot is a slot of a lasting job. It waits, or is open on a peer, or has ended; retired ones are not wanted.
+// lastingSlot is a slot of a lasting job. It waits, or is open on a peer, or has ended; retired
+// ones are not wanted.
 type lastingSlot struct {
 	attempt int // it is in, or waits for
 	version int // of that attempt
@@ -44,8 +45,9 @@ type lastingSlot struct {
 	failedAt time.Time // when that version first did; zero: before this core knew of it
 }
 
-// followed takes a command that was applied, or refused, out of those of the job's own step. Others decide about the job, too: as long as a
-// decision of its own is under way, the step would come to it again. own tells whether it was the step's.
+// followed takes a command that was applied, or refused, out of those of the job's own step. Others
+// decide about the job, too: as long as a decision of its own is under way, the step would come to
+// it again. own tells whether it was the step's.
 func (l *lasting) followed(cmd *ledger.Command) (own bool) {
 	i := slices.IndexFunc(l.proposed, func(c ledger.Command) bool { return reflect.DeepEqual(c, *cmd) })
 	if i >= 0 {
@@ -75,7 +77,8 @@ func (l *lasting) stir() {
 	}
 }
 
-// runs packs slots, ascending, into runs of the attempts they are in: whichever comes after those is not meant.
+// runs packs slots, ascending, into runs of the attempts they are in: whichever comes after those
+// is not meant.
 func (l *lasting) runs(slots []int) []ledger.Slots {
 	var out []ledger.Slots
 	for _, n := range slots {
@@ -155,9 +158,9 @@ func (l *lasting) over(n int, p taskstate.PeerID) {
 	l.stale = true
 }
 
-// finished tells whether a job none of whose slots waits or is open has come to its end as the ledger sees it: as many as are wanted have
-// ended for good, and no update that goes on, or may be told to, could change that. A global job that ended so starts on nobody who comes
-// later.
+// finished tells whether a job none of whose slots waits or is open has come to its end as the
+// ledger sees it: as many as are wanted have ended for good, and no update that goes on, or may be
+// told to, could change that. A global job that ended so starts on nobody who comes later.
 func (l *lasting) finished(count int) bool {
 	wanted := 0
 	for _, s := range l.slots {
@@ -213,8 +216,9 @@ func (c *Core) stopLeaving(p *peerState, h *holding, slot int) {
 	}
 }
 
-// stopLeaving puts into a Complete set what is to be stopped. Like the tasks of a cancelled job they are not granted: a worker that has them
-// ends them with the right reason, one that has not says so.
+// stopLeaving puts into a Complete set what is to be stopped. Like the tasks of a cancelled job
+// they are not granted: a worker that has them ends them with the right reason, one that has not
+// says so.
 func (h *holding) stopLeaving(f *framer) {
 	if len(h.job.leaving) == 0 {
 		return

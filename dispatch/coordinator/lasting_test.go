@@ -15,7 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// lastingJobs describes, sorted, all that the core mirrors of jobs that last, and of slots that leave.
+// lastingJobs describes, sorted, all that the core mirrors of jobs that last, and of slots that
+// leave.
 func (c *Core) lastingJobs() []string {
 	var out []string
 	for id, j := range c.jobs {
@@ -43,10 +44,11 @@ func (c *Core) lastingJobs() []string {
 	return out
 }
 
-// TestWhateverHappensJobsThatLastBecomeWhatIsWanted lets a small flock with services, global jobs, restarts and dependencies live
-// through updates, drains, labels and the usual trouble. At every moment what the core followed equals what the ledger holds. Once
-// everybody behaves, every service has its replicas, every global job one on each peer that fits, all of the version wanted unless an
-// update is paused, and every other job ends.
+// TestWhateverHappensJobsThatLastBecomeWhatIsWanted lets a small flock with services, global jobs,
+// restarts and dependencies live through updates, drains, labels and the usual trouble. At every
+// moment what the core followed equals what the ledger holds. Once everybody behaves, every service
+// has its replicas, every global job one on each peer that fits, all of the version wanted unless
+// an update is paused, and every other job ends.
 func TestWhateverHappensJobsThatLastBecomeWhatIsWanted(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := CoreConfig{MaxAhead: 3}
@@ -225,7 +227,8 @@ func (m *model) failOne(w *modelWorker) {
 	}
 }
 
-// failAll ends every task of a job that is heard of as failed, and those that take their place, until none does.
+// failAll ends every task of a job that is heard of as failed, and those that take their place,
+// until none does.
 func (m *model) failAll(id taskstate.JobID) {
 	for range 3 {
 		for _, w := range m.workers {

@@ -7,12 +7,12 @@ import (
 	"covey/taskstate"
 )
 
-// keepGivenUp bounds the attempts whose late end is still passed on to the ledger. The end of one that was pushed out is
-// acknowledged and not looked at.
+// keepGivenUp bounds the attempts whose late end is still passed on to the ledger. The end of one
+// that was pushed out is acknowledged and not looked at.
 const keepGivenUp = 1 << 16
 
-// givenUps are attempts that were given up and whose end was not heard of: when their peer comes back it may be. The ledger decides
-// what such an end means.
+// givenUps are attempts that were given up and whose end was not heard of: when their peer comes
+// back it may be. The ledger decides what such an end means.
 type givenUps struct {
 	have  map[taskstate.TaskID]struct{}
 	order []taskstate.TaskID // the oldest first; some are not in have any more
@@ -49,8 +49,9 @@ func (c *Core) deriveGivenUp(j *ledger.JobRecord) {
 	}
 }
 
-// onLate takes the end of a task that is not open. If its attempt was given up, and the end says how far its run got, the ledger
-// hears of it: a success may count, anything else is part of the story.
+// onLate takes the end of a task that is not open. If its attempt was given up, and the end says
+// how far its run got, the ledger hears of it: a success may count, anything else is part of the
+// story.
 func (c *Core) onLate(s *workerSession, st *taskstate.Status, batch uint64) {
 	p := s.p
 	if old, ok := p.late[st.Task]; ok {
@@ -66,7 +67,8 @@ func (c *Core) onLate(s *workerSession, st *taskstate.Status, batch uint64) {
 	c.sendLate(s, st, batch)
 }
 
-// justGivenUp takes the success of a task whose giving up is on its way to the ledger: it follows there, and may still count.
+// justGivenUp takes the success of a task whose giving up is on its way to the ledger: it follows
+// there, and may still count.
 func (c *Core) justGivenUp(s *workerSession, h *holding, r rec, st *taskstate.Status, batch uint64) {
 	c.release(s.p, h, &r)
 	r.state = st.State
@@ -110,8 +112,9 @@ func (c *Core) lateDecided(p *peerState, t taskstate.TaskID) {
 	}
 }
 
-// keepTold takes the ends that p told and nobody proposed yet out of the hands of this life of p, which is over: what tells of a run
-// goes to the ledger as a late end, and is acknowledged when that is decided.
+// keepTold takes the ends that p told and nobody proposed yet out of the hands of this life of p,
+// which is over: what tells of a run goes to the ledger as a late end, and is acknowledged when
+// that is decided.
 func (c *Core) keepTold(p *peerState) {
 	q := p.ends
 	if p.ends = nil; q == nil {
@@ -158,7 +161,8 @@ func (c *Core) appliedLate(t taskstate.TaskID, overtaken []taskstate.TaskID) {
 	c.startOver("an attempt was overtaken that was not known here: " + overtaken[i].String())
 }
 
-// noLongerWaits takes a slot that has got its end out of those that wait or are on their way to somebody.
+// noLongerWaits takes a slot that has got its end out of those that wait or are on their way to
+// somebody.
 func (c *Core) noLongerWaits(j *jobState, slot int) {
 	if !j.unwait(slot) {
 		if j.early == nil {
@@ -199,8 +203,9 @@ func (q *slotQueue) remove(slot int) bool {
 	return false
 }
 
-// withoutEarly splits an assignment by what the ledger refused: those slots had got their end meanwhile, and what was promised for
-// them is free again. ok is false if any other slot was refused.
+// withoutEarly splits an assignment by what the ledger refused: those slots had got their end
+// meanwhile, and what was promised for them is free again. ok is false if any other slot was
+// refused.
 func (c *Core) withoutEarly(p *peerState, h *holding, body *taskstate.Job, slots, refused []ledger.Slots) (kept []ledger.Slots, ok bool) {
 	if len(refused) == 0 {
 		return slots, true

@@ -11,7 +11,8 @@ import (
 
 // Steps whose decisions come late: what they follow from has changed while they were under way.
 
-// serviceOn submits a service of two tasks that run on a and b, and holds every decision back from then on.
+// serviceOn submits a service of two tasks that run on a and b, and holds every decision back from
+// then on.
 func (r *rig) serviceOn(u taskstate.Update) taskstate.Job {
 	job := taskstate.Job{
 		ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 2, Run: taskstate.Run{Noop: &taskstate.Noop{Duration: 1}},
@@ -50,7 +51,8 @@ func (r *rig) proposes(what string) {
 	}
 }
 
-// goesOn decides all that is still under way, and lets a second pass: what the core followed must be what the ledger holds.
+// goesOn decides all that is still under way, and lets a second pass: what the core followed must
+// be what the ledger holds.
 func (r *rig) goesOn() {
 	r.t.Helper()
 	r.hold = false

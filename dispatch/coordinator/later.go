@@ -57,7 +57,8 @@ func (j *jobState) waitAgain(slot, attempt int) {
 	j.wait(ledger.Slots{First: slot, N: 1, Attempt: attempt}, version, j.lasting.pinOf(slot))
 }
 
-// waits mirrors slots that wait for an attempt since an entry was applied. Renewed tells that they may have waited before.
+// waits mirrors slots that wait for an attempt since an entry was applied. Renewed tells that they
+// may have waited before.
 func (c *Core) waits(a ledger.Again, renewed bool) {
 	j := c.jobs[a.Job]
 	switch {
@@ -88,8 +89,9 @@ func (c *Core) waitsOne(j *jobState, slot ledger.Slots, a ledger.Again) {
 	j.wait(slot, a.Version, j.lasting.pinOf(slot.First))
 }
 
-// waitedBefore takes a slot out of wherever it waits. It tells whether the slot is under way as what it waits for now: then nothing
-// changes. An assignment of another version will be refused, and so will one of an attempt from before a cancel that was taken back.
+// waitedBefore takes a slot out of wherever it waits. It tells whether the slot is under way as
+// what it waits for now: then nothing changes. An assignment of another version will be refused,
+// and so will one of an attempt from before a cancel that was taken back.
 func (j *jobState) waitedBefore(slot, version, attempt int) bool {
 	if j.unwait(slot) {
 		return false

@@ -10,7 +10,8 @@ import (
 	"covey/taskstate"
 )
 
-// onApplied follows the ledger. Each command is mirrored as ledger.State carried it out; the results say what was refused.
+// onApplied follows the ledger. Each command is mirrored as ledger.State carried it out; the
+// results say what was refused.
 func (c *Core) onApplied(ev LedgerApplied) {
 	if ev.Entry.Index <= c.index {
 		return
@@ -181,7 +182,8 @@ func (c *Core) appliedAssign(a *ledger.Assign, r *ledger.Result, index uint64) {
 	c.endJob(j)
 }
 
-// assigned counts an assignment to p as no longer under way; who waits to be let go may have waited for it.
+// assigned counts an assignment to p as no longer under way; who waits to be let go may have waited
+// for it.
 func (c *Core) assigned(p *peerState) {
 	p.assigning = max(0, p.assigning-1)
 	if p.session != nil && p.session.leaving {
@@ -201,8 +203,8 @@ func (j *jobState) landed(peer taskstate.PeerID, run ledger.Slots) bool {
 	return false
 }
 
-// assignRefused takes an assignment back: the peer went away or the job was cancelled while it was under way. p is nil if the
-// peer was removed.
+// assignRefused takes an assignment back: the peer went away or the job was cancelled while it was
+// under way. p is nil if the peer was removed.
 func (c *Core) assignRefused(j *jobState, p *peerState, a *ledger.Assign) {
 	for _, run := range a.Slots {
 		if !j.landed(a.Peer, run) {
@@ -242,7 +244,8 @@ func (c *Core) appliedSettle(s *ledger.Settle, r *ledger.Result) {
 			continue
 		}
 		if len(refused) > 0 && refused[0] == t {
-			// Decided before in another way; whatever decided it was mirrored here when it was applied.
+			// Decided before in another way; whatever decided it was mirrored here when it was
+			// applied.
 			refused = refused[1:]
 			if _, _, open := p.find(t); open && s.Incarnation == p.incarnation {
 				c.startOver("an end was refused for " + t.String() + ", which was thought open")
@@ -380,7 +383,8 @@ func (c *Core) deriveJob(r *ledger.JobRecord) {
 	c.enqueue(j)
 }
 
-// takeUp begins to drive a job that is under way, or goes on after it was over. Which of its slots wait, and who has others, comes after.
+// takeUp begins to drive a job that is under way, or goes on after it was over. Which of its slots
+// wait, and who has others, comes after.
 func (c *Core) takeUp(o *ledger.Outline) *jobState {
 	j := c.addJob(o.Job, o.Index) // Version is the ledger's
 	j.first, j.blocked = o.First, o.Blocked
@@ -389,7 +393,8 @@ func (c *Core) takeUp(o *ledger.Outline) *jobState {
 	return j
 }
 
-// derivePending queues what waits. Slots that are alike come in runs; those of lasting jobs, and those that wait for their time, one by one.
+// derivePending queues what waits. Slots that are alike come in runs; those of lasting jobs, and
+// those that wait for their time, one by one.
 func (c *Core) derivePending(j *jobState, r *ledger.JobRecord) {
 	plain := j.lasting == nil && j.job.Restart == nil
 	for run := range r.PendingSlots() {

@@ -18,13 +18,15 @@ import (
 type Config struct {
 	Core   CoreConfig
 	Ledger ledger.Ledger
-	// OpenEnvelope checks the signature of a batch that came on a peer's session, keeps it for others, and returns what is in
-	// it. Called from the session's reader. An error ends the session.
+	// OpenEnvelope checks the signature of a batch that came on a peer's session, keeps it for
+	// others, and returns what is in it. Called from the session's reader. An error ends the
+	// session.
 	OpenEnvelope func(peer string, envelope []byte) (taskstate.Batch, error)
-	// Vet tells why a peer that says Hello as this start gets no session: another process goes by its identity. Called on the session's own
-	// goroutine; may take seconds. Optional.
+	// Vet tells why a peer that says Hello as this start gets no session: another process goes by
+	// its identity. Called on the session's own goroutine; may take seconds. Optional.
 	Vet func(peer taskstate.PeerID, start starts.Start) error
-	// Known says what is held of an incarnation of a worker, for its Welcome. Must not block. Optional.
+	// Known says what is held of an incarnation of a worker, for its Welcome. Must not block.
+	// Optional.
 	Known func(peer taskstate.PeerID, inc taskstate.Incarnation) Known
 	// Probe dials a peer and fails if it does not answer. nil: nobody ever answers.
 	Probe func(ctx context.Context, peer taskstate.PeerID) error
@@ -58,8 +60,9 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// Loop is the coordinator's loop as a peer runs it: idle until the ledger says that this peer leads, then a Coordinator, its
-// sessions and its proposals, driven by one goroutine. Its methods are safe for concurrent use.
+// Loop is the coordinator's loop as a peer runs it: idle until the ledger says that this peer
+// leads, then a Coordinator, its sessions and its proposals, driven by one goroutine. Its methods
+// are safe for concurrent use.
 type Loop struct {
 	cfg       Config
 	conns     atomic.Uint64
@@ -78,8 +81,9 @@ func NewLoop(cfg Config) *Loop {
 // ErrNotLeading answers questions that only a coordinator can.
 var ErrNotLeading = errors.New("this peer does not coordinate")
 
-// Run coordinates in one epoch and returns when ctx ends: with all sessions closed, so that workers look for the next
-// coordinator at once, and nothing running. The ledger calls it after the barrier of its term.
+// Run coordinates in one epoch and returns when ctx ends: with all sessions closed, so that workers
+// look for the next coordinator at once, and nothing running. The ledger calls it after the barrier
+// of its term.
 func (c *Loop) Run(ctx context.Context, epoch taskstate.Epoch) {
 	const first, most = 100 * time.Millisecond, 5 * time.Second
 	for wait := first; ctx.Err() == nil; wait = min(2*wait, most) {
@@ -134,8 +138,8 @@ func (c *Loop) leave() {
 	c.standings.Store(nil)
 }
 
-// Verdict hears what gossip here says about a peer, and since when; whether it never was alive is found out here. It may be called at any
-// time and returns at once.
+// Verdict hears what gossip here says about a peer, and since when; whether it never was alive is
+// found out here. It may be called at any time and returns at once.
 func (c *Loop) Verdict(ev PeerVerdict) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +151,8 @@ func (c *Loop) Verdict(ev PeerVerdict) {
 	}
 }
 
-// Standings is how this coordinator sees every member; nil while it does not coordinate. The map is not to be changed.
+// Standings is how this coordinator sees every member; nil while it does not coordinate. The map is
+// not to be changed.
 func (c *Loop) Standings() map[taskstate.PeerID]Standing {
 	if m := c.standings.Load(); m != nil {
 		return *m
@@ -167,7 +172,8 @@ func (c *Loop) Whys(ctx context.Context) (why map[taskstate.JobID]string, err er
 	return why, err
 }
 
-// Waited lists the newest times in which a job waited because no peer could take it; see Coordinator.Waited.
+// Waited lists the newest times in which a job waited because no peer could take it; see
+// Coordinator.Waited.
 func (c *Loop) Waited(ctx context.Context, job taskstate.JobID) (spells []Spell, err error) {
 	err = c.ask(ctx, func(core *Core) { spells = core.Waited(job) })
 	return spells, err
@@ -179,7 +185,8 @@ func (c *Loop) Frozen(ctx context.Context) (f freeze.State, err error) {
 	return f, err
 }
 
-// Thaw ends a freeze: who has vanished does not count any more until it is back. It tells what it ended.
+// Thaw ends a freeze: who has vanished does not count any more until it is back. It tells what it
+// ended.
 func (c *Loop) Thaw(ctx context.Context) (was freeze.State, err error) {
 	if was, err = c.Frozen(ctx); err != nil {
 		return was, err

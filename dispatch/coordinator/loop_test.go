@@ -413,7 +413,8 @@ func TestTheCoordinatorSaysWhyAJobWaitsAndWhatPeersCarry(t *testing.T) {
 	})
 }
 
-// The reader's own deadline follows, too: with 15 s between two beats a session must outlive twice the grace it began with.
+// The reader's own deadline follows, too: with 15 s between two beats a session must outlive twice
+// the grace it began with.
 func TestASessionOutlivesTheGraceItBeganWithWhenThatIsRaised(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, b *bed) {
 		b.memory.Join("w", "w-1")

@@ -12,8 +12,9 @@ import (
 	"covey/taskstate"
 )
 
-// modelWorker is the least a worker must do, with everything it promises: what it was given it does once, what it ended it repeats
-// until that is acknowledged, what it has not it never starts after it said so.
+// modelWorker is the least a worker must do, with everything it promises: what it was given it does
+// once, what it ended it repeats until that is acknowledged, what it has not it never starts after
+// it said so.
 type modelWorker struct {
 	m        *model
 	id       string
@@ -382,7 +383,8 @@ func (m *model) checkCommand(c ledger.Command) {
 	}
 }
 
-// mostVanished tells whether every other peer is doubted or dead without a session, and all that began within a minute.
+// mostVanished tells whether every other peer is doubted or dead without a session, and all that
+// began within a minute.
 func (m *model) mostVanished() bool {
 	var first, last time.Time
 	for i, w := range m.workers {

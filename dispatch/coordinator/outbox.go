@@ -37,7 +37,8 @@ func (o *outbox) settle(q *endQueue)            { o.settling = append(o.settling
 // answered hears that a proposal was decided.
 func (o *outbox) answered() { o.inflight = max(0, o.inflight-1) }
 
-// urgent takes out all that is small, and what is given up as far as one proposal reaches. size is an estimate of the latter.
+// urgent takes out all that is small, and what is given up as far as one proposal reaches. size is
+// an estimate of the latter.
 func (o *outbox) urgent() (cmds []ledger.Command, size int) {
 	for _, r := range o.registers {
 		cmds = append(cmds, ledger.Command{Register: r})

@@ -90,7 +90,8 @@ const (
 
 func (r rec) is(m marks) bool { return r.marks&m != 0 }
 
-// idle tells whether the peer may still give it back: nothing of it has begun, and nobody has asked yet.
+// idle tells whether the peer may still give it back: nothing of it has begun, and nobody has asked
+// yet.
 func (r rec) idle() bool {
 	return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped)
 }
@@ -105,8 +106,8 @@ func (h *holding) some(m marks) bool {
 	return false
 }
 
-// returned tells whether its worker said that it does not have it and never will, which is about to be decided. Nobody gives it back
-// to that worker meanwhile: it may have given its word only.
+// returned tells whether its worker said that it does not have it and never will, which is about to
+// be decided. Nobody gives it back to that worker meanwhile: it may have given its word only.
 func (r rec) returned() bool { return r.is(ended) && r.is(deciding) && !r.state.Final() }
 
 // addPeer makes a member known, or changes what it may do.
@@ -190,7 +191,8 @@ func (p *peerState) find(t taskstate.TaskID) (*holding, rec, bool) {
 	return h, r, ok && int(r.attempt) == t.Attempt
 }
 
-// setOffer takes a worker's word for what it has, within reason: sums of offers and promises must not overflow.
+// setOffer takes a worker's word for what it has, within reason: sums of offers and promises must
+// not overflow.
 func (c *Core) setOffer(p *peerState, o session.Offer) {
 	const most = 1 << 50
 	o.Resources.MilliCPU = min(max(0, o.Resources.MilliCPU), most)
@@ -216,8 +218,9 @@ func (c *Core) recentEnds(p *peerState) float64 {
 	return p.finished * math.Exp(-float64(c.now.Sub(p.finishedAt))/float64(c.cfg.AheadWindow))
 }
 
-// ahead is how many tasks may wait on p beyond those that fit: what it finishes while an assignment travels, and at least one for
-// each of its cpus, so that none of them waits for a round trip however long its tasks take.
+// ahead is how many tasks may wait on p beyond those that fit: what it finishes while an assignment
+// travels, and at least one for each of its cpus, so that none of them waits for a round trip
+// however long its tasks take.
 func (c *Core) ahead(p *peerState) int {
 	return min(max(1, int(p.offer.Resources.MilliCPU/1000), int(c.recentEnds(p))), c.cfg.MaxAhead)
 }

@@ -20,8 +20,8 @@ type scratch struct {
 	peers []placement.Peer
 }
 
-// propose turns what is decided into proposals, as long as the pipeline has room. What comes up while it is full gathers, and
-// goes out as one when the next proposal is done.
+// propose turns what is decided into proposals, as long as the pipeline has room. What comes up
+// while it is full gathers, and goes out as one when the next proposal is done.
 func (c *Core) propose() {
 	for c.outbox.inflight < c.cfg.Pipeline {
 		cmds := c.nextProposal()
@@ -33,7 +33,8 @@ func (c *Core) propose() {
 	}
 }
 
-// nextProposal is what is decided, as far as one reaches, and assignments for what is free after it.
+// nextProposal is what is decided, as far as one reaches, and assignments for what is free after
+// it.
 func (c *Core) nextProposal() []ledger.Command {
 	cmds, size := c.outbox.urgent()
 	cmds, size = c.addReplacements(cmds, size)
@@ -48,8 +49,9 @@ func (c *Core) nextProposal() []ledger.Command {
 	return cmds
 }
 
-// plan assigns what waits to whom there is room with: the higher priority first, and among equals jobs take turns in the order of their
-// age. A class of jobs that needs what nobody has is left alone until something changes.
+// plan assigns what waits to whom there is room with: the higher priority first, and among equals
+// jobs take turns in the order of their age. A class of jobs that needs what nobody has is left
+// alone until something changes.
 func (c *Core) plan(cmds []ledger.Command, budget int) []ledger.Command {
 	c.dirty = false
 	c.fillPeers()
@@ -92,8 +94,8 @@ func (c *Core) turnSize() int {
 	return maxAssign
 }
 
-// turn lets the next job of a class place up to n slots. If it places none for want of room, it keeps its place in the line – but
-// a job that only its own cap holds back lets the next one try.
+// turn lets the next job of a class place up to n slots. If it places none for want of room, it
+// keeps its place in the line – but a job that only its own cap holds back lets the next one try.
 func (c *Core) turn(cmds []ledger.Command, k *class, n int) ([]ledger.Command, int) {
 	for tries := len(k.line); tries > 0; tries-- {
 		l := k.line[0]
@@ -120,7 +122,8 @@ func (c *Core) turn(cmds []ledger.Command, k *class, n int) ([]ledger.Command, i
 	return cmds, 0
 }
 
-// ownCap tells whether something besides room may hold a group back that does not hold back others who need the same.
+// ownCap tells whether something besides room may hold a group back that does not hold back others
+// who need the same.
 func (l *pendingGroup) ownCap() bool { return l.job.job.MaxPerPeer > 0 || l.job.faults.any() }
 
 // fillPeers describes the peers to placement as they are now.
@@ -143,8 +146,9 @@ func (c *Core) available(p *peerState) bool {
 	return p.worker && !p.left && c.staying(p) && p.takes() && p.offer.Trouble == "" && !c.shunned(p)
 }
 
-// measure tells placement what p can take now. While something waits in a worker's queue, what comes behind it starts only if it needs
-// nothing of what that waits for: better not to count on it.
+// measure tells placement what p can take now. While something waits in a worker's queue, what
+// comes behind it starts only if it needs nothing of what that waits for: better not to count on
+// it.
 func (c *Core) measure(at *placement.Peer, p *peerState) {
 	at.Free, at.Ahead, at.Room, at.Total = p.free(), c.ahead(p), c.cfg.Outstanding-p.outstanding, p.outstanding
 	if queue := p.queuedWarily(); queue > 0 {
@@ -167,7 +171,8 @@ func (c *Core) place(l *pendingGroup, n int) placement.Plan {
 	return placement.Place(need, c.scratch.peers, c.seed)
 }
 
-// placeWithoutQueues leaves out the peers where something waits: what needs nothing would find room there and wait as well.
+// placeWithoutQueues leaves out the peers where something waits: what needs nothing would find room
+// there and wait as well.
 func (c *Core) placeWithoutQueues(need placement.Need) placement.Plan {
 	for i, p := range c.order {
 		if p.queued() > 0 {
@@ -201,8 +206,9 @@ func (c *Core) assign(cmds []ledger.Command, l *pendingGroup, plan placement.Pla
 	return cmds
 }
 
-// A job with a delay is given to peers one task at a time, to where it starts at once, and then rests. So its starts are as far apart as it
-// says, but for the time that an assignment is on its way.
+// A job with a delay is given to peers one task at a time, to where it starts at once, and then
+// rests. So its starts are as far apart as it says, but for the time that an assignment is on its
+// way.
 
 // delay has a job that says so start nothing more for its delay.
 func (c *Core) delay(j *jobState) {

@@ -29,8 +29,8 @@ type Refusal struct {
 	Peers int    `cbor:"2,keyasint"`
 }
 
-// Preview tells where the tasks of a job would go now. If there is a job with its id, it is taken for an update of that. Nothing is
-// changed; a moment later the answer may be another.
+// Preview tells where the tasks of a job would go now. If there is a job with its id, it is taken
+// for an update of that. Nothing is changed; a moment later the answer may be another.
 func (c *Core) Preview(job *taskstate.Job) Preview {
 	c.fillPeers()
 	old := c.jobs[job.ID]
@@ -106,7 +106,8 @@ func (c *Core) with(j *jobState, peers []placement.Peer) {
 	}
 }
 
-// without has peers look as if the tasks of a job were not there: they make room for their successors.
+// without has peers look as if the tasks of a job were not there: they make room for their
+// successors.
 func (c *Core) without(j *jobState, peers []placement.Peer) {
 	for i, p := range c.order {
 		if h := p.holds[j.id]; h != nil {

@@ -120,7 +120,8 @@ func TestRebalancingNamesTheTasksThatWouldMove(t *testing.T) {
 	}
 }
 
-// A command that was done only in part was not mirrored at all: its worker was never told to stop the slots that were renewed.
+// A command that was done only in part was not mirrored at all: its worker was never told to stop
+// the slots that were renewed.
 func TestWhatIsDoneOnlyInPartIsFollowed(t *testing.T) {
 	r := previewRig(t)
 	r.apply(ledger.Command{Submit: &ledger.Submit{Job: serviceOf("s", 2)}})
@@ -134,7 +135,8 @@ func TestWhatIsDoneOnlyInPartIsFollowed(t *testing.T) {
 	}
 }
 
-// A decision of a job's step that was refused counted as under way for ever, and the job had no further step.
+// A decision of a job's step that was refused counted as under way for ever, and the job had no
+// further step.
 func TestARefusedDecisionDoesNotHoldItsJobBack(t *testing.T) {
 	r := previewRig(t)
 	r.apply(ledger.Command{Submit: &ledger.Submit{Job: serviceOf("s", 1)}})
@@ -169,8 +171,8 @@ func TestAnUpdatedScheduleStartsRunsAsItSaysNow(t *testing.T) {
 	}
 }
 
-// After an election the newest start that was missed is made up for; it was forgotten, because the new coordinator counted from its own
-// beginning.
+// After an election the newest start that was missed is made up for; it was forgotten, because the
+// new coordinator counted from its own beginning.
 func TestAStartThatNobodyCouldMakeIsMadeByTheNextCoordinator(t *testing.T) {
 	r := previewRig(t)
 	j := jobOf("hourly", nil)

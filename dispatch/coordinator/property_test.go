@@ -11,9 +11,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWhateverHappensTheCoreAgreesWithTheLedgerAndEveryJobEnds lets a small flock live through random trouble. At every moment what
-// the core followed equals what the ledger holds, nobody is granted what is not his, nothing is given up before its time, and work
-// that must not run twice does not (I4, I6, I10). Once everybody behaves, every job ends (I1).
+// TestWhateverHappensTheCoreAgreesWithTheLedgerAndEveryJobEnds lets a small flock live through
+// random trouble. At every moment what the core followed equals what the ledger holds, nobody is
+// granted what is not his, nothing is given up before its time, and work that must not run twice
+// does not (I4, I6, I10). Once everybody behaves, every job ends (I1).
 func TestWhateverHappensTheCoreAgreesWithTheLedgerAndEveryJobEnds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := CoreConfig{MaxAhead: 3, FrameBudget: rapid.SampledFrom([]int{200, 1000, 512 << 10}).Draw(rt, "budget")}
@@ -116,7 +117,8 @@ func (m *model) randomStep(rt *rapid.T, cfg CoreConfig) {
 	}
 }
 
-// returnLate lets a worker be thought dead for a while, in which it finishes what it can, and come back with that.
+// returnLate lets a worker be thought dead for a while, in which it finishes what it can, and come
+// back with that.
 func (m *model) returnLate(rt *rapid.T, w *modelWorker) {
 	if !w.up || w.silent {
 		return

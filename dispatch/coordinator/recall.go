@@ -6,8 +6,9 @@ import (
 	"covey/taskstate"
 )
 
-// dueRecalls takes queued tasks back from a peer that has more than it will soon start, when another could start them and nothing
-// else waits. Tasks that have started are not touched: the worker decides, it knows.
+// dueRecalls takes queued tasks back from a peer that has more than it will soon start, when
+// another could start them and nothing else waits. Tasks that have started are not touched: the
+// worker decides, it knows.
 func (c *Core) dueRecalls() {
 	var spare []spareRoom
 	for _, p := range c.order {
@@ -33,8 +34,8 @@ func (c *Core) dueRecalls() {
 	}
 }
 
-// wanted tells whether something waits that the spare room is for: it will be placed there. What finds no room anywhere, however
-// long it waits, must not keep others from starting.
+// wanted tells whether something waits that the spare room is for: it will be placed there. What
+// finds no room anywhere, however long it waits, must not keep others from starting.
 func (c *Core) wanted(spare []spareRoom) bool {
 	return c.backlog.some(func(l *pendingGroup) bool {
 		w := wish{l.job, l.body, l.pin, c.avoided(l.job)}
@@ -56,7 +57,8 @@ type wish struct {
 	avoid map[taskstate.PeerID]bool // see Coordinator.avoided
 }
 
-// spareRooms lists the peers that take tasks, have something free, and nothing in line that would start before.
+// spareRooms lists the peers that take tasks, have something free, and nothing in line that would
+// start before.
 func (c *Core) spareRooms() []spareRoom {
 	var out []spareRoom
 	for _, p := range c.order {
@@ -68,8 +70,8 @@ func (c *Core) spareRooms() []spareRoom {
 	return out
 }
 
-// takes tells whether there is room for a task: what is bound to another peer, or kept away by its constraints or by what failed here,
-// wants nothing of this room.
+// takes tells whether there is room for a task: what is bound to another peer, or kept away by its
+// constraints or by what failed here, wants nothing of this room.
 func (s *spareRoom) takes(w wish) bool {
 	if !w.body.Resources.Fits(s.free) || w.pin != "" && w.pin != s.p.id || !w.j.allows(s.p) || w.avoid[s.p.id] {
 		return false
@@ -91,14 +93,15 @@ func takeSpare(spare []spareRoom, w wish, from *peerState) bool {
 	return false
 }
 
-// queued estimates how many of p's tasks wait there because they do not fit: those promised beyond the offer. Where they differ in size it may be
-// one too few.
+// queued estimates how many of p's tasks wait there because they do not fit: those promised beyond
+// the offer. Where they differ in size it may be one too few.
 func (p *peerState) queued() int { return p.beyond(0) }
 
 // queuedWarily is queued rounded the other way, for whoever would add to them.
 func (p *peerState) queuedWarily() int { return p.beyond(1) }
 
-// beyond divides what is promised beyond the offer by what a task takes, and rounds down, or up if up is 1.
+// beyond divides what is promised beyond the offer by what a task takes, and rounds down, or up if
+// up is 1.
 func (p *peerState) beyond(up int64) int {
 	over := p.promised.Sub(p.offer.Resources)
 	if over.MilliCPU <= 0 && over.Memory <= 0 || p.outstanding == 0 {
@@ -116,7 +119,8 @@ func (p *peerState) beyond(up int64) int {
 	return max(1, n)
 }
 
-// recall asks p to give back up to n tasks that it has not started and another could start now: the last ones in its line.
+// recall asks p to give back up to n tasks that it has not started and another could start now: the
+// last ones in its line.
 func (c *Core) recall(p *peerState, n int, spare []spareRoom) int {
 	asked := 0
 	for _, h := range slices.Backward(p.byAge()) {
@@ -141,7 +145,8 @@ func (c *Core) recall(p *peerState, n int, spare []spareRoom) int {
 	return asked
 }
 
-// lookForRecalls asks to be woken when there may be something to even out: an end left a peer with room, or a peer came.
+// lookForRecalls asks to be woken when there may be something to even out: an end left a peer with
+// room, or a peer came.
 func (c *Core) lookForRecalls() {
 	if !c.freed {
 		return

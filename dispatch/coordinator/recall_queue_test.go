@@ -24,7 +24,8 @@ func TestTheQueueOfTasksOfOneSizeIsCountedExactlyAndOthersAreRoundedEitherWay(t 
 	})
 }
 
-// Three of two cpus each, on two cpus, and one of half a cpu: with three that wait there is no room for a fourth.
+// Three of two cpus each, on two cpus, and one of half a cpu: with three that wait there is no room
+// for a fourth.
 func TestAShortTaskInALongQueueIsNotOverlooked(t *testing.T) {
 	p := &peerState{outstanding: 4, promised: taskstate.Resources{MilliCPU: 6500}}
 	p.offer.Resources.MilliCPU = 2000

@@ -10,8 +10,9 @@ import (
 	"covey/taskstate"
 )
 
-// A worker comes back with a task in its queue at the very moment when the coordinator looks for tasks to even out. What it asks
-// back then belongs to the Complete set it sends: left out, it would wait for an answer for ever, and ask for nothing more.
+// A worker comes back with a task in its queue at the very moment when the coordinator looks for
+// tasks to even out. What it asks back then belongs to the Complete set it sends: left out, it
+// would wait for an answer for ever, and ask for nothing more.
 func TestARecallDecidedWithACompleteSetIsSentWithIt(t *testing.T) {
 	r := newRig(t, CoreConfig{})
 	for _, line := range []string{
@@ -32,8 +33,9 @@ func TestARecallDecidedWithACompleteSetIsSentWithIt(t *testing.T) {
 	}
 }
 
-// A worker starts its queue in order. What needs only memory does not start on a peer where something waits for a cpu: it was sent
-// there all the same, taken back, and sent to the next such peer, for ever.
+// A worker starts its queue in order. What needs only memory does not start on a peer where
+// something waits for a cpu: it was sent there all the same, taken back, and sent to the next such
+// peer, for ever.
 func TestATaskIsNotPassedAroundAmongPeersWithAQueue(t *testing.T) {
 	r := newRig(t, CoreConfig{})
 	for _, line := range []string{"member a", "member b", "hello a cpus=1", "hello b cpus=1", "submit busy count=4 cpus=1"} {
@@ -58,7 +60,8 @@ func TestATaskIsNotPassedAroundAmongPeersWithAQueue(t *testing.T) {
 	}
 }
 
-// What waits for a peer that is given nothing waits on; the others have room for what stands in line elsewhere.
+// What waits for a peer that is given nothing waits on; the others have room for what stands in
+// line elsewhere.
 func TestRoomOnAPeerThatIsGivenNothingKeepsNoOthersFromEveningOut(t *testing.T) {
 	r := newRig(t, CoreConfig{})
 	r.commands("member a", "hello a cpus=1", "submit j count=2 cpus=1", "advance 100ms a", "member b", "hello b cpus=8")
@@ -74,8 +77,8 @@ func TestRoomOnAPeerThatIsGivenNothingKeepsNoOthersFromEveningOut(t *testing.T) 
 	}
 }
 
-// Work that must not run twice takes its turn on a worker even if it needs nothing. It goes where nothing waits, and is taken back
-// from where something does.
+// Work that must not run twice takes its turn on a worker even if it needs nothing. It goes where
+// nothing waits, and is taken back from where something does.
 func TestWorkThatTakesItsTurnDoesNotWaitBehindAQueueWhileOthersAreFree(t *testing.T) {
 	r := newRig(t, CoreConfig{})
 	for _, line := range []string{"member a", "hello a cpus=1", "submit busy count=2 cpus=1", "submit once count=1 wait", "member b", "hello b cpus=1"} {

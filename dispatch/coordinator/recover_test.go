@@ -11,7 +11,8 @@ import (
 	"covey/taskstate"
 )
 
-// recovered builds a core on a recovered ledger, in which peer w has slots 1 to 3 of job j open, and the fourth waits.
+// recovered builds a core on a recovered ledger, in which peer w has slots 1 to 3 of job j open,
+// and the fourth waits.
 func recovered(t *testing.T, wait bool) *rig {
 	t.Helper()
 	r := newRig(t, CoreConfig{})

@@ -15,7 +15,8 @@ func (r *rig) retry(job string, runs ...ledger.Slots) {
 	}
 }
 
-// A person retries a job that is over. The coordinator had forgotten it, and goes on with it in place: no session notices.
+// A person retries a job that is over. The coordinator had forgotten it, and goes on with it in
+// place: no session notices.
 func TestARetriedJobThatWasOverGoesOnAndNoSessionEnds(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"failed":               {"submit j count=3 cpus=1", "batch a 1 j.1.1=failed j.2.1=complete j.3.1=failed"},
@@ -42,7 +43,8 @@ func TestARetriedJobThatWasOverGoesOnAndNoSessionEnds(t *testing.T) {
 	}
 }
 
-// A service whose tasks have all ended for good is over, too; retried, it is what it was, with its versions.
+// A service whose tasks have all ended for good is over, too; retried, it is what it was, with its
+// versions.
 func TestARetriedServiceThatWasOverGoesOn(t *testing.T) {
 	r := newRig(t, CoreConfig{})
 	for _, line := range []string{"member a", "hello a cpus=4"} {
@@ -68,8 +70,8 @@ func TestARetriedServiceThatWasOverGoesOn(t *testing.T) {
 	}
 }
 
-// A job is cancelled and wanted after all while an assignment of it is on its way to the ledger, which refuses that: it is of an attempt
-// nobody waits for any more.
+// A job is cancelled and wanted after all while an assignment of it is on its way to the ledger,
+// which refuses that: it is of an attempt nobody waits for any more.
 func TestAnAssignmentUnderWayDoesNotCountForAJobThatWasCancelledAndRetriedMeanwhile(t *testing.T) {
 	r := newRig(t, CoreConfig{})
 	for _, line := range []string{"member a", "hello a cpus=4", "hold", "submit j count=2 cpus=1"} {

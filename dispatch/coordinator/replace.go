@@ -11,8 +11,9 @@ import (
 	"covey/taskstate"
 )
 
-// dueReplacements looks whether a peer has been unreachable for as long as a job allows. What is given up is decided when the next
-// proposal is cut, so that a sign of life counts until the last moment.
+// dueReplacements looks whether a peer has been unreachable for as long as a job allows. What is
+// given up is decided when the next proposal is cut, so that a sign of life counts until the last
+// moment.
 func (c *Core) dueReplacements() {
 	for _, p := range c.order {
 		c.dueSick(p)
@@ -32,7 +33,8 @@ func (c *Core) dueReplacements() {
 	}
 }
 
-// addReplacements gives up what is due, as far as one proposal reaches: in the same entry of the ledger the slots wait again.
+// addReplacements gives up what is due, as far as one proposal reaches: in the same entry of the
+// ledger the slots wait again.
 func (c *Core) addReplacements(cmds []ledger.Command, size int) ([]ledger.Command, int) {
 	if !c.replacing {
 		return cmds, size
@@ -58,7 +60,8 @@ func (c *Core) addReplacements(cmds []ledger.Command, size int) ([]ledger.Comman
 	return c.addUntaken(cmds, size)
 }
 
-// giveUpSlots adds to cmds that the attempts of these slots are given up. It stops, and says so in replacing, where one proposal ends.
+// giveUpSlots adds to cmds that the attempts of these slots are given up. It stops, and says so in
+// replacing, where one proposal ends.
 func (c *Core) giveUpSlots(h *holding, slots []int, why taskstate.Reason, cmds []ledger.Command, size int) ([]ledger.Command, int) {
 	for _, n := range slots {
 		if size >= maxDecideSize {
@@ -75,8 +78,8 @@ func (c *Core) giveUpSlots(h *holding, slots []int, why taskstate.Reason, cmds [
 	return cmds, size
 }
 
-// replaceAt is when attempts of a job on an unreachable peer are given up; ever is false for work that must not run twice. A
-// cancelled job waits for nobody.
+// replaceAt is when attempts of a job on an unreachable peer are given up; ever is false for work
+// that must not run twice. A cancelled job waits for nobody.
 func (c *Core) replaceAt(p *peerState, j *jobState) (due time.Time, ever bool) {
 	switch {
 	case j.cancelled:
@@ -122,8 +125,8 @@ func (c *Core) waitingForPeers(j *jobState) string {
 	return ""
 }
 
-// giveUp mirrors what the ledger does when an open attempt ends without its worker. A worker that may still run it is told to
-// stop.
+// giveUp mirrors what the ledger does when an open attempt ends without its worker. A worker that
+// may still run it is told to stop.
 func (c *Core) giveUp(p *peerState, h *holding, slot int, r rec, again bool, why taskstate.Reason) {
 	t := taskstate.Task(h.job.id, slot, int(r.attempt))
 	if s := p.session; s != nil && s.synced && !r.is(ended) {
@@ -137,8 +140,9 @@ func (c *Core) giveUp(p *peerState, h *holding, slot int, r rec, again bool, why
 	c.enqueue(h.job)
 }
 
-// giveUpAll mirrors what happens to a peer's open tasks when it is removed, leaves or comes back as another incarnation. Ends that
-// it told before and that are not decided yet are decided as what they are now: late.
+// giveUpAll mirrors what happens to a peer's open tasks when it is removed, leaves or comes back as
+// another incarnation. Ends that it told before and that are not decided yet are decided as what
+// they are now: late.
 func (c *Core) giveUpAll(p *peerState) {
 	c.keepTold(p)
 	for _, h := range p.byAge() {
@@ -163,8 +167,8 @@ func (p *peerState) byAge() []*holding {
 	return out
 }
 
-// appliedCancel stops a job: what waits is over, what is open is stopped wherever a session is up; elsewhere it is stopped when
-// the worker comes back.
+// appliedCancel stops a job: what waits is over, what is open is stopped wherever a session is up;
+// elsewhere it is stopped when the worker comes back.
 func (c *Core) appliedCancel(id taskstate.JobID) {
 	j := c.jobs[id]
 	if j == nil {
@@ -210,9 +214,10 @@ func (h *holding) sorted(pick func(rec) bool) []int {
 	return out
 }
 
-// giveUpLost gives up what the recovered ledger says a worker has, and the worker has not: it never got there, or it ended and that
-// was decided, and acknowledged to the worker, in the part of the ledger that was lost. It must not be sent again, because the same
-// attempt would run twice: the slot gets another attempt, or, if its job must not run twice, ends.
+// giveUpLost gives up what the recovered ledger says a worker has, and the worker has not: it never
+// got there, or it ended and that was decided, and acknowledged to the worker, in the part of the
+// ledger that was lost. It must not be sent again, because the same attempt would run twice: the
+// slot gets another attempt, or, if its job must not run twice, ends.
 func (c *Core) giveUpLost(p *peerState) {
 	if c.began == 0 {
 		return

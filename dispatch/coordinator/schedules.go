@@ -23,7 +23,8 @@ type scheduled struct {
 // schedules are the jobs that only start others.
 type schedules struct{ all []*scheduled }
 
-// add begins to watch the schedule of a job, if it has one, for starts after a moment. It tells whether it has.
+// add begins to watch the schedule of a job, if it has one, for starts after a moment. It tells
+// whether it has.
 func (ss *schedules) add(j *jobState, last int64) bool {
 	if j.job.Schedule == nil || j.lasting != nil {
 		return false
@@ -32,8 +33,8 @@ func (ss *schedules) add(j *jobState, last int64) bool {
 	return true
 }
 
-// changed has a job start others as its new spec says, from now on: what the old one did not start is not made up for. It tells whether
-// the job does start others.
+// changed has a job start others as its new spec says, from now on: what the old one did not start
+// is not made up for. It tells whether the job does start others.
 func (ss *schedules) changed(j *jobState, now int64) (does bool) {
 	for _, s := range ss.all {
 		if s.job == j {
@@ -43,7 +44,8 @@ func (ss *schedules) changed(j *jobState, now int64) (does bool) {
 	return does
 }
 
-// decided hears that a submission was decided, whichever way. If it is a run of a schedule, it is a job from now on, or will never be.
+// decided hears that a submission was decided, whichever way. If it is a run of a schedule, it is a
+// job from now on, or will never be.
 func (ss *schedules) decided(id taskstate.JobID) {
 	for _, s := range ss.all {
 		if s.starts == id {
@@ -86,7 +88,8 @@ func (c *Core) stepSchedules() {
 	}
 }
 
-// startOrSkip starts the run of a schedule for a moment, or skips it because the one before goes on.
+// startOrSkip starts the run of a schedule for a moment, or skips it because the one before goes
+// on.
 func (c *Core) startOrSkip(s *scheduled, at int64) ledger.Command {
 	parent := s.job.job
 	if run := c.runsStill(s); run != "" && parent.Schedule.Overlap != taskstate.AllowOverlap {
@@ -114,7 +117,8 @@ func (c *Core) runsStill(s *scheduled) taskstate.JobID {
 	return newest.id
 }
 
-// runOf is the job that a schedule starts for a moment. Its id follows from both, so that whoever coordinates submits the same.
+// runOf is the job that a schedule starts for a moment. Its id follows from both, so that whoever
+// coordinates submits the same.
 func runOf(parent *taskstate.Job, at int64) taskstate.Job {
 	job := *parent
 	job.Schedule, job.After, job.Origin = nil, nil, &taskstate.Origin{Job: parent.ID, At: at}

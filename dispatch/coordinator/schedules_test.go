@@ -9,8 +9,8 @@ import (
 	"covey/taskstate"
 )
 
-// everyMinute submits a schedule that is due with each minute, and lets two of them pass while nothing is decided: what it proposed is
-// told.
+// everyMinute submits a schedule that is due with each minute, and lets two of them pass while
+// nothing is decided: what it proposed is told.
 func everyMinute(t *testing.T, overlap taskstate.Overlap) (r *rig, proposed string) {
 	r = newRig(t, CoreConfig{})
 	job := jobOf("s", argsOf([]string{"count=1"}))

@@ -34,8 +34,9 @@ func (l *link) send(f session.Down) bool {
 // abort ends the stream at once, whatever is queued.
 func (l *link) abort() { l.once.Do(func() { _ = l.c.Close() }) }
 
-// ServeSession serves one stream of Protocol: the handler to register with the network. It returns when the session is
-// over. While this peer does not coordinate, a worker is refused with a hint whom to ask.
+// ServeSession serves one stream of Protocol: the handler to register with the network. It returns
+// when the session is over. While this peer does not coordinate, a worker is refused with a hint
+// whom to ask.
 func (c *Loop) ServeSession(peer string, conn net.Conn) {
 	defer conn.Close()
 	_ = conn.SetReadDeadline(time.Now().Add(c.cfg.HelloTimeout))
@@ -111,8 +112,8 @@ func (t *term) post(ev termEvent) bool {
 	}
 }
 
-// read turns frames into events until the stream or the term ends. The core ends a session that is silent; the deadline is for the
-// case that nobody else does.
+// read turns frames into events until the stream or the term ends. The core ends a session that is
+// silent; the deadline is for the case that nobody else does.
 func (t *term) read(l *link, r *wire.Reader) {
 	for {
 		_ = l.c.SetReadDeadline(time.Now().Add(2 * time.Duration(t.grace.Load())))
@@ -140,7 +141,8 @@ func (t *term) read(l *link, r *wire.Reader) {
 	}
 }
 
-// write sends what is queued, and flushes whenever nothing more is. It ends the stream when the queue is closed.
+// write sends what is queued, and flushes whenever nothing more is. It ends the stream when the
+// queue is closed.
 func (l *link) write(timeout time.Duration) {
 	defer l.abort()
 	w := wire.NewWriter(l.c, 0)

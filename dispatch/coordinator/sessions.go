@@ -10,15 +10,17 @@ import (
 	"covey/taskstate"
 )
 
-// Registrations of one peer within RegistrationPeriod; one more is refused and told when to try again. A refused one does not
-// count, so a peer that restarts quickly is let in as soon as its oldest registration has aged.
+// Registrations of one peer within RegistrationPeriod; one more is refused and told when to try
+// again. A refused one does not count, so a peer that restarts quickly is let in as soon as its
+// oldest registration has aged.
 const (
 	RegistrationLimit  = 3
 	RegistrationPeriod = 8 * time.Second
 )
 
-// workerSession is one worker's stream. It begins with Hello; it is welcomed once the ledger knows the worker's incarnation; it is in
-// sync once all reports were heard and a Complete set was sent. Only then does it carry incremental changes.
+// workerSession is one worker's stream. It begins with Hello; it is welcomed once the ledger knows
+// the worker's incarnation; it is in sync once all reports were heard and a Complete set was sent.
+// Only then does it carry incremental changes.
 type workerSession struct {
 	conn        ConnID
 	id          string
@@ -47,7 +49,8 @@ type workerSession struct {
 	acked    uint64 // newest Ack sent
 }
 
-// onHello opens a session or refuses it. A session the peer still had is taken over: its stream is half open.
+// onHello opens a session or refuses it. A session the peer still had is taken over: its stream is
+// half open.
 func (c *Core) onHello(ev SessionOpened) {
 	s := &workerSession{conn: ev.Conn, incarnation: ev.Hello.Incarnation, opened: c.now, heard: c.now, grace: c.cfg.Grace, known: ev.Known}
 	p := c.peers[ev.Peer]
@@ -218,8 +221,9 @@ func (c *Core) onFrame(ev SessionFrame) {
 	}
 }
 
-// onReport learns how far the worker's tasks are. A task it lists that is not open any more is not in the Complete set, and
-// stopped by that; one it does not list may still be on its way to it, so that nothing is concluded.
+// onReport learns how far the worker's tasks are. A task it lists that is not open any more is not
+// in the Complete set, and stopped by that; one it does not list may still be on its way to it, so
+// that nothing is concluded.
 func (c *Core) onReport(s *workerSession, r *session.Report) {
 	for i := range r.Tasks {
 		c.observe(s.p, &r.Tasks[i])
@@ -253,8 +257,8 @@ func (c *Core) observe(p *peerState, st *taskstate.Status) {
 	h.job.lasting.stir()
 }
 
-// onDropped takes the worker's word that it does not have a task and never will: it wrote a tombstone first, or its disk takes nothing and
-// it had not begun.
+// onDropped takes the worker's word that it does not have a task and never will: it wrote a
+// tombstone first, or its disk takes nothing and it had not begun.
 func (c *Core) onDropped(p *peerState, t taskstate.TaskID) {
 	h, r, ok := p.find(t)
 	if !ok || r.is(deciding) {
@@ -276,8 +280,8 @@ func (c *Core) supersede(h *holding, t taskstate.TaskID, r rec, why taskstate.Re
 	c.outbox.supersede(c.givenUp(h, t, r, why, started))
 }
 
-// givenUp is the decision to give an attempt up for a reason that is not the task's own: the slot gets another, unless the job was
-// cancelled, or must not run twice and had started.
+// givenUp is the decision to give an attempt up for a reason that is not the task's own: the slot
+// gets another, unless the job was cancelled, or must not run twice and had started.
 func (c *Core) givenUp(h *holding, t taskstate.TaskID, r rec, why taskstate.Reason, started bool) *ledger.Supersede {
 	s := &ledger.Supersede{Task: t, Reason: why, Again: true}
 	end := taskstate.Status{Task: t, Index: r.index, At: c.now.UnixMilli(), Exit: taskstate.NoExit, Reason: why}
@@ -317,7 +321,8 @@ func (c *Core) dueSessions() {
 	}
 }
 
-// maxHeard bounds the attempts that a Welcome names. Their batches say the same, so that leaving some out does no harm.
+// maxHeard bounds the attempts that a Welcome names. Their batches say the same, so that leaving
+// some out does no harm.
 const maxHeard = 1024
 
 // heardOf lists open attempts of which the worker itself has spoken in this term.
@@ -360,8 +365,9 @@ func (c *Core) setPace(s ledger.Settings) {
 	}
 }
 
-// appliedSet tells every session of another beat and grace at once. A longer grace counts from now on; a shorter one for each session from
-// the first beat after, with which its worker shows that it knows, or could know.
+// appliedSet tells every session of another beat and grace at once. A longer grace counts from now
+// on; a shorter one for each session from the first beat after, with which its worker shows that it
+// knows, or could know.
 func (c *Core) appliedSet(set *ledger.Set) {
 	c.setPace(c.settings.With(*set))
 	for _, p := range c.order {

@@ -83,7 +83,8 @@ func TestAPeerInTroubleGetsNoTasksNotEvenThoseThatTakeNothing(t *testing.T) {
 	}
 }
 
-// A worker's disk that takes nothing any more: what it has accepted and not begun is asked for, and given back at its word.
+// A worker's disk that takes nothing any more: what it has accepted and not begun is asked for, and
+// given back at its word.
 func TestWhatAPeerInTroubleHasAcceptedAndNotBegunIsAskedFor(t *testing.T) {
 	for _, job := range []string{"submit j count=3 cpus=1", "submit j count=3 cpus=1 wait"} {
 		r := newRig(t, CoreConfig{})
@@ -111,7 +112,8 @@ func TestWhatAPeerInTroubleHasAcceptedAndNotBegunIsAskedFor(t *testing.T) {
 	}
 }
 
-// Between the worker's word and the decision nobody gives the task back to it: it may have ended, and come back without a memory of its word.
+// Between the worker's word and the decision nobody gives the task back to it: it may have ended,
+// and come back without a memory of its word.
 func TestACompleteSetDoesNotListWhatIsJustBeingGivenBack(t *testing.T) {
 	r := newRig(t, CoreConfig{})
 	for _, line := range []string{"member a", "hello a cpus=1", "submit j count=2 cpus=1", "batch a 1 j.1.1=running j.2.1=accepted"} {

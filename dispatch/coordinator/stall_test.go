@@ -13,7 +13,8 @@ import (
 
 func cpus(n int) taskstate.Resources { return taskstate.Resources{MilliCPU: int64(n) * 1000} }
 
-// An honest worker starts the first of its queue as soon as there is room: whatever the lengths of its tasks, none of them is due.
+// An honest worker starts the first of its queue as soon as there is room: whatever the lengths of
+// its tasks, none of them is due.
 func TestATaskThatWaitsBehindOthersOnAnHonestWorkerIsNeverTakenFromIt(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		type task struct {
@@ -56,7 +57,8 @@ func TestATaskThatWaitsBehindOthersOnAnHonestWorkerIsNeverTakenFromIt(t *testing
 	})
 }
 
-// One that starts nothing loses all that would fit, and one that passes some over for ever loses those.
+// One that starts nothing loses all that would fit, and one that passes some over for ever loses
+// those.
 func TestWhatAWorkerDoesNotStartIsDueAfterABoundedTime(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var s stalls

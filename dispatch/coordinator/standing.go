@@ -2,8 +2,8 @@ package coordinator
 
 import "time"
 
-// Standing is how the coordinator sees a peer. It is derived, never stored: from the ledger (left), the session and the verdict of
-// gossip.
+// Standing is how the coordinator sees a peer. It is derived, never stored: from the ledger (left),
+// the session and the verdict of gossip.
 type Standing string
 
 // The standings. Only a ready peer gets new tasks; only an unreachable one loses those it has.
@@ -78,7 +78,8 @@ func (c *Core) facts(p *peerState) Facts {
 	return f
 }
 
-// heardFrom notes a sign of life on a session. What its own worker says outranks what gossip said before it.
+// heardFrom notes a sign of life on a session. What its own worker says outranks what gossip said
+// before it.
 func (c *Core) heardFrom(s *workerSession) {
 	s.heard = c.now
 	if p := s.p; p.session == s && (p.verdict == VerdictSuspect || p.verdict == VerdictDead) && p.standing == Suspect {
@@ -105,7 +106,8 @@ func (c *Core) review(p *peerState) {
 	c.log("standing", "peer", p.id, "was", was, "is", p.standing)
 }
 
-// unreachableSince is the moment replacement counts from: the verdict, or the failed dial where gossip has none.
+// unreachableSince is the moment replacement counts from: the verdict, or the failed dial where
+// gossip has none.
 func (c *Core) unreachableSince(p *peerState) time.Time {
 	switch {
 	case p.standing != Unreachable:
@@ -128,7 +130,8 @@ func (c *Core) wantsProbe(p *peerState) bool {
 // maxStrangers bounds the verdicts kept about peers that are no members.
 const maxStrangers = 4096
 
-// introduce gives a new member the verdict that gossip had on it before: it is not said again as long as it does not change.
+// introduce gives a new member the verdict that gossip had on it before: it is not said again as
+// long as it does not change.
 func (c *Core) introduce(p *peerState) {
 	if ev, ok := c.strangers[p.id]; ok {
 		delete(c.strangers, p.id)

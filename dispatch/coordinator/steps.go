@@ -11,12 +11,12 @@ import (
 	"covey/taskstate"
 )
 
-// refusedPause is how long a job's step rests when the ledger refused what it came to, and nothing else changes: by what this core knows it would
-// come to the same again, at once and for ever.
+// refusedPause is how long a job's step rests when the ledger refused what it came to, and nothing
+// else changes: by what this core knows it would come to the same again, at once and for ever.
 const refusedPause = time.Second
 
-// steps asks the pure steps of everything that goes on by itself what is to be done now: what lasts, what is drained, what a schedule
-// starts. Their decisions go out with the next proposal.
+// steps asks the pure steps of everything that goes on by itself what is to be done now: what
+// lasts, what is drained, what a schedule starts. Their decisions go out with the next proposal.
 func (c *Core) steps() {
 	for _, j := range slices.Clone(c.lasting) {
 		l := j.lasting
@@ -65,7 +65,8 @@ func (c *Core) stepLasting(j *jobState) {
 		ch.Retire = nil
 	}
 	if !ch.Empty() {
-		// One thing at a time: what is given up now must not be renewed in the same breath. The rest follows when this is decided.
+		// One thing at a time: what is given up now must not be renewed in the same breath. The
+		// rest follows when this is decided.
 		c.change(j, ch)
 		return
 	}
@@ -87,7 +88,8 @@ func (c *Core) stepLasting(j *jobState) {
 
 func pausedPhase(p rollout.Phase) bool { return p == rollout.Paused || p == rollout.RollbackPaused }
 
-// decideFor has a command decided that the job's step came to, from what it knows now: should that be another by then, it is dropped.
+// decideFor has a command decided that the job's step came to, from what it knows now: should that
+// be another by then, it is dropped.
 func (c *Core) decideFor(j *jobState, cmd ledger.Command) {
 	switch {
 	case cmd.Renew != nil:
@@ -127,7 +129,8 @@ func (c *Core) openTask(j *jobState, s *lastingSlot, n int) (rec, bool) {
 	return r, ok
 }
 
-// rolloutOf gathers what the step of an update depends on. Slots pinned to a peer that is away are left out: they follow when it is back (catchUp).
+// rolloutOf gathers what the step of an update depends on. Slots pinned to a peer that is away are
+// left out: they follow when it is back (catchUp).
 func (c *Core) rolloutOf(j *jobState) rollout.Input {
 	l := j.lasting
 	in := rollout.Input{Update: j.job.Updating(), Phase: l.phase, Target: j.job.Version, Now: c.clock.elapsed(c.now)}
@@ -164,8 +167,8 @@ func (c *Core) rolloutOf(j *jobState) rollout.Input {
 	return in
 }
 
-// change has the slots that are missing added and those that are too many retired. While an update is paused, what is added is of the
-// version before: nobody knows the new one to be good.
+// change has the slots that are missing added and those that are too many retired. While an update
+// is paused, what is added is of the version before: nobody knows the new one to be good.
 func (c *Core) change(j *jobState, ch replicas.Change) {
 	version := j.job.Version
 	if l := j.lasting; l.phase == rollout.Paused && l.versions[l.from] != nil {
@@ -189,8 +192,8 @@ func (c *Core) renew(j *jobState, slots []int, version int, why taskstate.Reason
 	}
 }
 
-// catchUp renews slots that missed the update because their peer was away, no more at once than the update may: when half a flock comes
-// back together, its tasks do not all stop together.
+// catchUp renews slots that missed the update because their peer was away, no more at once than the
+// update may: when half a flock comes back together, its tasks do not all stop together.
 func (c *Core) catchUp(j *jobState, in rollout.Input) {
 	var late []int
 	most := in.Update.Parallelism
@@ -208,8 +211,8 @@ func (c *Core) catchUp(j *jobState, in rollout.Input) {
 	c.renew(j, late[:max(0, min(most, len(late)))], in.Target, taskstate.ReasonUpdated)
 }
 
-// moveAway renews the tasks of a service that are where they must not be: on a peer that is drained, or that the job's constraints do not
-// allow any more.
+// moveAway renews the tasks of a service that are where they must not be: on a peer that is
+// drained, or that the job's constraints do not allow any more.
 func (c *Core) moveAway(j *jobState) {
 	if j.job.Type != taskstate.ServiceJob {
 		return
@@ -230,7 +233,8 @@ func (c *Core) moveAway(j *jobState) {
 	c.renew(j, moved, 0, taskstate.ReasonMoved)
 }
 
-// stepDrains empties the peers that are to be empty of batch tasks: what waits there at once, what runs after the grace.
+// stepDrains empties the peers that are to be empty of batch tasks: what waits there at once, what
+// runs after the grace.
 func (c *Core) stepDrains() {
 	for _, p := range c.order {
 		if !p.drained() || p.session == nil || !p.session.synced {
@@ -275,7 +279,8 @@ func (c *Core) recallSlots(p *peerState, h *holding, slots []int) {
 	}
 }
 
-// markSurge marks as many slots of the version wanted as there are too many: those that have ended for good, then the highest.
+// markSurge marks as many slots of the version wanted as there are too many: those that have ended
+// for good, then the highest.
 func markSurge(slots []rollout.Slot, target, extra int) {
 	for _, done := range []bool{true, false} {
 		for i := range slices.Backward(slots) {
@@ -287,16 +292,18 @@ func markSurge(slots []rollout.Slot, target, extra int) {
 	}
 }
 
-// mayRun tells whether a task that was given to a peer may run there though nothing was heard of it yet: after an election, for as long as
-// everybody has to come back. Later a task that nobody has heard of is taken for one that is down, and is changed first; should it run all the
-// same, it is one of those that may be down.
+// mayRun tells whether a task that was given to a peer may run there though nothing was heard of it
+// yet: after an election, for as long as everybody has to come back. Later a task that nobody has
+// heard of is taken for one that is down, and is changed first; should it run all the same, it is
+// one of those that may be down.
 func (c *Core) mayRun(id taskstate.PeerID) bool {
 	p := c.peers[id]
 	return p != nil && p.standing == Unknown
 }
 
-// unsure tells whether it will be known soon, and is not yet, which tasks of a job run: after an election, until everybody has said what it has
-// or is known to be away. Whoever took something down meanwhile might do so beside what is down.
+// unsure tells whether it will be known soon, and is not yet, which tasks of a job run: after an
+// election, until everybody has said what it has or is known to be away. Whoever took something
+// down meanwhile might do so beside what is down.
 func (c *Core) unsure(j *jobState) bool {
 	for n, s := range j.lasting.slots {
 		p := c.peers[s.peer]
@@ -310,14 +317,15 @@ func (c *Core) unsure(j *jobState) bool {
 	return false
 }
 
-// away tells whether a peer can take no new task for now: it is gone, or somebody paused it. One that merely has no session, after an
-// election for instance, may well run its task.
+// away tells whether a peer can take no new task for now: it is gone, or somebody paused it. One
+// that merely has no session, after an election for instance, may well run its task.
 func (c *Core) away(id taskstate.PeerID) bool {
 	p := c.peers[id]
 	return p == nil || p.standing == Unreachable || p.standing == Left || !p.takes()
 }
 
-// surge is how many slots there are to be above the number wanted. A paused update keeps what it has.
+// surge is how many slots there are to be above the number wanted. A paused update keeps what it
+// has.
 func (c *Core) surge(j *jobState, in rollout.Input, out rollout.Output) int {
 	if !pausedPhase(in.Phase) || in.Update.Order != taskstate.StartFirst {
 		return out.Surge
@@ -331,9 +339,10 @@ func (c *Core) surge(j *jobState, in rollout.Input, out rollout.Output) int {
 	return extra
 }
 
-// serviceChange gives a service its replicas. Where the surge of an update comes first, it must be of the new version: what is left of a
-// higher count before is given up, and does not stand in for it. When the surge ends, what the update has not seen run for long goes first:
-// were it left, the update would begin anew; and what failed before what did not.
+// serviceChange gives a service its replicas. Where the surge of an update comes first, it must be
+// of the new version: what is left of a higher count before is given up, and does not stand in for
+// it. When the surge ends, what the update has not seen run for long goes first: were it left, the
+// update would begin anew; and what failed before what did not.
 func (c *Core) serviceChange(j *jobState, in rollout.Input, out rollout.Output) replicas.Change {
 	all := c.replicasOf(j)
 	for i, s := range all {

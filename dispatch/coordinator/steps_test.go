@@ -8,7 +8,8 @@ import (
 	"covey/taskstate"
 )
 
-// growing is a service of one that is to be four: three slots are proposed, and nothing is decided until hold ends.
+// growing is a service of one that is to be four: three slots are proposed, and nothing is decided
+// until hold ends.
 func growing(t *testing.T) (*rig, taskstate.Job) {
 	r := newRig(t, CoreConfig{})
 	job := taskstate.Job{ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}}

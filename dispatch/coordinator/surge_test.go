@@ -14,7 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// serving is a service in the hands of persons who cannot make up their minds, on workers that are slow and never fail.
+// serving is a service in the hands of persons who cannot make up their minds, on workers that are
+// slow and never fail.
 type serving struct {
 	*model
 	rt  *rapid.T
@@ -171,7 +172,8 @@ func TestTheSurgeOfAnUpdateIsNotGivenUpForWhatHasYetToStart(t *testing.T) {
 	if !strings.Contains(got, "renew s[1.1] v2 (updated)") {
 		t.Fatalf("the update does not go on:\n%s", got)
 	}
-	// Slot 1 fails, which this update bears: it has reached all there are, and of the two slots the one that failed is too many.
+	// Slot 1 fails, which this update bears: it has reached all there are, and of the two slots the
+	// one that failed is too many.
 	got = r.commands("batch a 3 s.1.1=shutdown/updated", "batch a 4 s.1.2=failed", "hold", "batch a 5 s.1.3=failed s.2.1=failed")
 	if !strings.Contains(got, "rollout s v2 completed") || !strings.Contains(got, "retire s[1.3]") {
 		t.Fatalf("the update does not end:\n%s", got)
@@ -223,7 +225,8 @@ func TestAfterAnElectionNothingIsTakenDownBeforeItIsKnownWhatIsDown(t *testing.T
 	}
 }
 
-// Gossip sees the peer, but it has not come back: for all that anybody knows, what was given to it never started.
+// Gossip sees the peer, but it has not come back: for all that anybody knows, what was given to it
+// never started.
 func TestATaskOnAPeerThatDoesNotComeBackAfterAnElectionIsTakenForDown(t *testing.T) {
 	r := newRig(t, CoreConfig{})
 	job := taskstate.Job{

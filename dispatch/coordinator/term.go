@@ -53,7 +53,8 @@ type termOver struct{ why string }
 
 func (termOver) isEvent() {}
 
-// loop owns the core: it waits until something has happened, takes all that has, and carries out what follows.
+// loop owns the core: it waits until something has happened, takes all that has, and carries out
+// what follows.
 func (t *term) loop() string {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -85,7 +86,8 @@ func (t *term) loop() string {
 	return t.over
 }
 
-// gather adds what else has happened meanwhile: first the ledger, so that outcomes never come before what they are about.
+// gather adds what else has happened meanwhile: first the ledger, so that outcomes never come
+// before what they are about.
 func (t *term) gather(evs []Event) []Event {
 	boxed := t.box.drain()
 	for _, ev := range boxed {
@@ -159,7 +161,8 @@ func (t *term) carryOut(e Effect) {
 	}
 }
 
-// propose has commands decided. One whose fate is unknown ends the core: the next one begins from what the ledger then holds.
+// propose has commands decided. One whose fate is unknown ends the core: the next one begins from
+// what the ledger then holds.
 func (t *term) propose(cmds []ledger.Command) {
 	if _, _, err := t.cfg.Ledger.Propose(t.ctx, cmds); err != nil {
 		t.box.put(termOver{"a proposal failed: " + err.Error()})
@@ -183,8 +186,8 @@ func (t *term) closeAll() {
 	}
 }
 
-// eventBox takes events without ever making the sender wait. It is bounded by what fills it: entries of a ledger that this peer
-// itself writes, a verdict per peer, an answer per question.
+// eventBox takes events without ever making the sender wait. It is bounded by what fills it:
+// entries of a ledger that this peer itself writes, a verdict per peer, an answer per question.
 type eventBox struct {
 	mu   sync.Mutex
 	evs  []Event

@@ -8,7 +8,8 @@ import (
 	"covey/taskstate"
 )
 
-// updatedService has a service of some replicas run on peer a and updates it; every slot restarts for ever, as services do by default.
+// updatedService has a service of some replicas run on peer a and updates it; every slot restarts
+// for ever, as services do by default.
 func updatedService(t *testing.T, count int, u taskstate.Update) *rig {
 	r := newRig(t, CoreConfig{})
 	u.Parallelism, u.Monitor = 1, 1000

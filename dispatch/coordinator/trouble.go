@@ -10,14 +10,16 @@ import (
 	"covey/taskstate"
 )
 
-// A worker that keeps its session and starts nothing of what it has, although by its own reports it has room for it, loses it after
-// StartWithin and is passed over for a while. Nobody else can tell whether it is broken or lies.
+// A worker that keeps its session and starts nothing of what it has, although by its own reports it
+// has room for it, loses it after StartWithin and is passed over for a while. Nobody else can tell
+// whether it is broken or lies.
 const (
 	stallLook = 5 * time.Second
 	stallShun = 5 * time.Minute // passed over, unless it starts something it has
 )
 
-// given is a task a worker has, as far as its own reports go. Workers start what they have in the order in which it came.
+// given is a task a worker has, as far as its own reports go. Workers start what they have in the
+// order in which it came.
 type given struct {
 	task  taskstate.TaskID
 	index uint64 // of the assignment
@@ -35,9 +37,9 @@ type stalled struct {
 	ahead int       // so many waited with it or before it
 }
 
-// look tells which tasks could have begun for too long. A task's clock runs while there is room for it and for each of those that
-// came before it and wait as well: whichever of them is the first in the worker's queue could begin. It starts anew when one of
-// those did, or went away.
+// look tells which tasks could have begun for too long. A task's clock runs while there is room for
+// it and for each of those that came before it and wait as well: whichever of them is the first in
+// the worker's queue could begin. It starts anew when one of those did, or went away.
 func (s *stalls) look(free taskstate.Resources, tasks []given, now time.Time, within time.Duration) (due []taskstate.TaskID) {
 	slices.SortFunc(tasks, func(a, b given) int { return cmp.Or(cmp.Compare(a.index, b.index), a.task.Compare(b.task)) })
 	var wait []given
@@ -104,7 +106,8 @@ func (c *Core) reported(p *peerState) (out []given) {
 	return out
 }
 
-// giveUpStalled takes from a peer what it does not start. It is asked for what must not run twice: nobody but it knows how far it got.
+// giveUpStalled takes from a peer what it does not start. It is asked for what must not run twice:
+// nobody but it knows how far it got.
 func (c *Core) giveUpStalled(p *peerState, due []taskstate.TaskID) {
 	if len(due) == 0 {
 		return
@@ -147,11 +150,12 @@ func (c *Core) stalledTasks(h *holding, p *peerState) string {
 	return fmt.Sprintf("tasks on peer %s, which has room and does not start them: %d; they must not run twice and wait for its word, or for yours (peer cancel, peer remove)", p.id, n)
 }
 
-// sickPatience is how long tasks wait for a peer that cannot take them on because its disk is full, read-only or stuck. Most such troubles
-// pass.
+// sickPatience is how long tasks wait for a peer that cannot take them on because its disk is full,
+// read-only or stuck. Most such troubles pass.
 const sickPatience = 10 * time.Second
 
-// dueSick looks whether a peer has been in trouble for so long that what it has not taken on goes elsewhere.
+// dueSick looks whether a peer has been in trouble for so long that what it has not taken on goes
+// elsewhere.
 func (c *Core) dueSick(p *peerState) {
 	if p.offer.Trouble == "" || p.standing != Ready || !p.session.synced { // one that reads its journal will say what it has
 		p.sickSince = time.Time{}
@@ -169,8 +173,9 @@ func (c *Core) dueSick(p *peerState) {
 	}
 }
 
-// recallUnbegun asks a peer in trouble for what it has accepted and not begun, and for what it may have and must not run twice: nobody
-// but it knows how far it got. It answers at its word (worker/disk_full.go).
+// recallUnbegun asks a peer in trouble for what it has accepted and not begun, and for what it may
+// have and must not run twice: nobody but it knows how far it got. It answers at its word
+// (worker/disk_full.go).
 func (c *Core) recallUnbegun(p *peerState) {
 	for _, h := range p.byAge() {
 		if h.job.cancelled {
@@ -181,8 +186,9 @@ func (c *Core) recallUnbegun(p *peerState) {
 	}
 }
 
-// untaken tells whether a task was given to a peer and nothing of it was heard: a peer in trouble has not begun with it, for it journals
-// first. One that must not run twice waits all the same: the peer may be getting well this very moment.
+// untaken tells whether a task was given to a peer and nothing of it was heard: a peer in trouble
+// has not begun with it, for it journals first. One that must not run twice waits all the same: the
+// peer may be getting well this very moment.
 func (h *holding) untaken(r rec) bool {
 	return r.state <= taskstate.Assigned && !r.is(ended|deciding|stopped) && !h.job.cancelled && !h.job.job.Unreachable.Wait
 }

@@ -8,7 +8,8 @@ import (
 	"covey/taskstate"
 )
 
-// A new coordinator has heard of nobody: what it took for down it took down, beside what really was.
+// A new coordinator has heard of nobody: what it took for down it took down, beside what really
+// was.
 func TestAfterAnElectionTasksThatMayRunAreNotTakenForDown(t *testing.T) {
 	r := newRig(t, CoreConfig{})
 	r.commands("member a", "hello a", "member b", "hello b")

@@ -12,7 +12,8 @@ import (
 	"covey/taskstate/constraint"
 )
 
-// Whys is an answer in one frame: it tells of the newest so many jobs, and of each no more than so many bytes.
+// Whys is an answer in one frame: it tells of the newest so many jobs, and of each no more than so
+// many bytes.
 const (
 	maxWhys = 500
 	maxWhy  = 500
@@ -41,7 +42,8 @@ func (c *Core) Whys() map[taskstate.JobID]string {
 	return out
 }
 
-// sentence says for a person why tasks of a group are not placed. Peers are named by their ids: who shows it puts names in their place.
+// sentence says for a person why tasks of a group are not placed. Peers are named by their ids: who
+// shows it puts names in their place.
 func (c *Core) sentence(l *pendingGroup, plan placement.Plan) string {
 	w := why{tasks: l.job.pending(), of: l.job.job.Count, need: c.need(l, 1)}
 	if said := w.say(c.scratch.peers); said != "" {
@@ -50,7 +52,8 @@ func (c *Core) sentence(l *pendingGroup, plan placement.Plan) string {
 	return plan.Reason
 }
 
-// why words the usual reasons for which tasks wait; there are so many others that the filters' own words have to do for them. It is pure.
+// why words the usual reasons for which tasks wait; there are so many others that the filters' own
+// words have to do for them. It is pure.
 type why struct {
 	tasks, of int // so many wait, of so many that the job has
 	need      placement.Need
@@ -202,7 +205,8 @@ func memoryText(n int64) string {
 	return strconv.FormatFloat(float64(int64(v*10))/10, 'f', -1, 64) + [...]string{"B", "KiB", "MiB", "GiB", "TiB"}[unit]
 }
 
-// inLine says that a peer has not begun with tasks of a job because others there are not done, if none of the job's has begun there.
+// inLine says that a peer has not begun with tasks of a job because others there are not done, if
+// none of the job's has begun there.
 func (c *Core) inLine(h *holding, p *peerState) string {
 	n := 0
 	var need taskstate.Resources
@@ -255,8 +259,8 @@ func (j *jobState) noteWaiting(reason string, now time.Time) {
 	j.waited = append(j.waited, Spell{Reason: reason, From: now, To: now})
 }
 
-// Waited lists the newest times in which a job's slots waited because nobody could take them, as far as this coordinator saw them
-// and until the job is over.
+// Waited lists the newest times in which a job's slots waited because nobody could take them, as
+// far as this coordinator saw them and until the job is over.
 func (c *Core) Waited(id taskstate.JobID) []Spell {
 	j := c.jobs[id]
 	if j == nil {

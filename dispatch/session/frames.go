@@ -35,7 +35,8 @@ type Down struct {
 	Released    *Released    `cbor:"6,keyasint,omitempty"`
 }
 
-// Hello opens a session. Session is the id of the session before it, if any. Reports follow, the last one marked.
+// Hello opens a session. Session is the id of the session before it, if any. Reports follow, the
+// last one marked.
 type Hello struct {
 	Incarnation taskstate.Incarnation `cbor:"1,keyasint"`
 	Session     string                `cbor:"2,keyasint,omitempty"`
@@ -44,12 +45,13 @@ type Hello struct {
 	Acked       uint64                `cbor:"5,keyasint"` // batches up to here were acknowledged
 	Last        uint64                `cbor:"6,keyasint"` // number of the newest batch signed
 	Start       starts.Start          `cbor:"7,keyasint,omitzero"`
-	// Replaces is the incarnation that this start of the peer began with, if it had to begin another: a stream it opened for that one may
-	// arrive after this one.
+	// Replaces is the incarnation that this start of the peer began with, if it had to begin
+	// another: a stream it opened for that one may arrive after this one.
 	Replaces taskstate.Incarnation `cbor:"8,keyasint,omitempty"`
 }
 
-// Report lists tasks a worker holds, each with its newest status: sent after Hello in as many frames as it takes.
+// Report lists tasks a worker holds, each with its newest status: sent after Hello in as many
+// frames as it takes.
 type Report struct {
 	Tasks []taskstate.Status `cbor:"1,keyasint"`
 	Done  bool               `cbor:"2,keyasint,omitempty"`
@@ -73,8 +75,9 @@ type Beat struct {
 	N uint64 `cbor:"1,keyasint"`
 }
 
-// BeatAnswer says whether the coordinator still holds the session: a half-open link heals within one beat. Beat and Grace, milliseconds,
-// take the place of the Welcome's; with them it also comes unasked (N is 0), when they have changed.
+// BeatAnswer says whether the coordinator still holds the session: a half-open link heals within
+// one beat. Beat and Grace, milliseconds, take the place of the Welcome's; with them it also comes
+// unasked (N is 0), when they have changed.
 type BeatAnswer struct {
 	N     uint64 `cbor:"1,keyasint"`
 	Held  bool   `cbor:"2,keyasint,omitempty"`
@@ -89,14 +92,16 @@ type Welcome struct {
 	Beat    int64           `cbor:"3,keyasint"` // send a beat this often, ± 10 %
 	Grace   int64           `cbor:"4,keyasint"` // the session is over after so long without a beat
 
-	// What is known of the worker's incarnation: the highest batch it signed, that batch's EnvelopeSum if it is at hand, and open
-	// attempts it has spoken of. A worker that knows less has lost its journal.
+	// What is known of the worker's incarnation: the highest batch it signed, that batch's
+	// EnvelopeSum if it is at hand, and open attempts it has spoken of. A worker that knows less
+	// has lost its journal.
 	Highest uint64  `cbor:"5,keyasint,omitempty"`
 	Sum     []byte  `cbor:"6,keyasint,omitempty"`
 	Heard   []Grant `cbor:"7,keyasint,omitempty"`
 }
 
-// Refuse declines a session and says why, whom to ask instead (a hint) and when to try again (milliseconds).
+// Refuse declines a session and says why, whom to ask instead (a hint) and when to try again
+// (milliseconds).
 type Refuse struct {
 	Code        string           `cbor:"1,keyasint"`
 	Message     string           `cbor:"2,keyasint"`
@@ -114,9 +119,10 @@ const (
 	RefuseMalformed      = "malformed" // a Hello that is too large or makes no sense
 )
 
-// Assignments changes what a worker should have. A Complete set lists everything: what it does not list is stopped. An
-// incremental one applies to the set with number AppliesTo and results in ResultsIn; on a gap the worker asks for one Complete
-// set, once (Resync). A set too large for a frame is split: all but the last part have More set, and only the last counts.
+// Assignments changes what a worker should have. A Complete set lists everything: what it does not
+// list is stopped. An incremental one applies to the set with number AppliesTo and results in
+// ResultsIn; on a gap the worker asks for one Complete set, once (Resync). A set too large for a
+// frame is split: all but the last part have More set, and only the last counts.
 type Assignments struct {
 	Complete  bool               `cbor:"1,keyasint,omitempty"`
 	More      bool               `cbor:"2,keyasint,omitempty"`
@@ -129,13 +135,15 @@ type Assignments struct {
 	Recall    []taskstate.TaskID `cbor:"9,keyasint,omitempty"` // give back if not started
 }
 
-// Grant gives slots of one job, decided at ledger index Index. Items has one element per slot, in order, if the job has Each.
+// Grant gives slots of one job, decided at ledger index Index. Items has one element per slot, in
+// order, if the job has Each.
 type Grant struct {
 	Job   taskstate.JobID `cbor:"1,keyasint"`
 	Index uint64          `cbor:"2,keyasint"`
 	Slots []ledger.Slots  `cbor:"3,keyasint"`
 	Items []string        `cbor:"4,keyasint,omitempty"`
-	// Version of the job these slots run: updates of services and global jobs have raised it. 0 for batch jobs.
+	// Version of the job these slots run: updates of services and global jobs have raised it. 0 for
+	// batch jobs.
 	Version int `cbor:"5,keyasint,omitempty"`
 }
 
@@ -190,8 +198,8 @@ type Stop struct {
 	Reason taskstate.Reason `cbor:"2,keyasint"`
 }
 
-// Ack acknowledges: every final status in batches up to and including Batch is settled, superseded or retired. The worker
-// forgets those tasks and batches.
+// Ack acknowledges: every final status in batches up to and including Batch is settled, superseded
+// or retired. The worker forgets those tasks and batches.
 type Ack struct {
 	Batch uint64 `cbor:"1,keyasint"`
 }
@@ -201,8 +209,9 @@ type Resync struct {
 	Have uint64 `cbor:"1,keyasint"`
 }
 
-// Dropped answers for tasks the coordinator believes here and the worker does not have: they were tombstoned first. A worker whose disk takes
-// nothing also gives back at its word what it was asked for and has not begun.
+// Dropped answers for tasks the coordinator believes here and the worker does not have: they were
+// tombstoned first. A worker whose disk takes nothing also gives back at its word what it was asked
+// for and has not begun.
 type Dropped struct {
 	Tasks []taskstate.TaskID `cbor:"1,keyasint"`
 }
@@ -210,8 +219,9 @@ type Dropped struct {
 // Goodbye says that this worker stops: it is to be given nothing more. Answered by Released.
 type Goodbye struct{}
 
-// Released answers Goodbye: every assignment to this worker that was decided, or may have been, was sent before. What it has given
-// back, and of what it has heard the acknowledgement, will not be waited for.
+// Released answers Goodbye: every assignment to this worker that was decided, or may have been, was
+// sent before. What it has given back, and of what it has heard the acknowledgement, will not be
+// waited for.
 type Released struct{}
 
 // EnvelopeSum is what two holders of a sealed batch compare.

@@ -17,7 +17,8 @@ const (
 	maxResources = 1 << 50 // thousandths of a processor, bytes: far above any machine, far below an overflow of sums
 )
 
-// Check tells why the offer cannot be made, for the peer that means to make it; the coordinator refuses such a one.
+// Check tells why the offer cannot be made, for the peer that means to make it; the coordinator
+// refuses such a one.
 func (o *Offer) Check() error {
 	r := o.Resources
 	switch {

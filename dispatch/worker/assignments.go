@@ -11,7 +11,8 @@ import (
 	"covey/taskstate"
 )
 
-// opened greets the coordinator: Hello, then, as soon as it is known, everything held, each task with the newest status that is on disk.
+// opened greets the coordinator: Hello, then, as soon as it is known, everything held, each task
+// with the newest status that is on disk.
 func (c *Core) opened(link uint64) {
 	if c.link.id != 0 {
 		c.closed(c.link.id)
@@ -157,7 +158,8 @@ func (c *Core) assignments(a *session.Assignments) {
 	l.have = a.ResultsIn
 }
 
-// lacksJob tells whether a body is missing that was dropped to stay within bounds: a Complete set brings it again.
+// lacksJob tells whether a body is missing that was dropped to stay within bounds: a Complete set
+// brings it again.
 func (c *Core) lacksJob(a *session.Assignments) bool {
 	for i := range a.Jobs {
 		c.keepJob(&a.Jobs[i])
@@ -300,8 +302,9 @@ func (c *Core) checkGrant(g session.Grant) (n int, err error) {
 	return n, nil
 }
 
-// endComplete is what the last part of a Complete set means: what it does not list is stopped, and tasks from the journal that
-// it lists may take their turn, since the ledger still gives them to this peer.
+// endComplete is what the last part of a Complete set means: what it does not list is stopped, and
+// tasks from the journal that it lists may take their turn, since the ledger still gives them to
+// this peer.
 func (c *Core) endComplete() {
 	confirmed := false
 	for _, h := range c.living() {

@@ -64,8 +64,8 @@ func (c *windowCoordinator) serve(_ string, conn net.Conn) {
 	}
 }
 
-// BenchmarkNoops is the whole way of a no-op through a worker: frame, journal with fsync, batch, signature, journal, session,
-// acknowledgement. cpu-µs/op is the processor time of both ends.
+// BenchmarkNoops is the whole way of a no-op through a worker: frame, journal with fsync, batch,
+// signature, journal, session, acknowledgement. cpu-µs/op is the processor time of both ends.
 func BenchmarkNoops(b *testing.B) {
 	for _, window := range []struct {
 		name string

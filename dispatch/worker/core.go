@@ -52,7 +52,8 @@ type (
 	OfferChanged struct{ Offer session.Offer }
 	// Stop: the peer leaves; everything it runs is stopped.
 	Stop struct{}
-	// Detach: the peer ends and comes back: nothing is taken on or started any more, what runs goes on without it.
+	// Detach: the peer ends and comes back: nothing is taken on or started any more, what runs goes
+	// on without it.
 	Detach struct{}
 	// Seen: others hold a batch of this number of an incarnation of this peer.
 	Seen struct {
@@ -63,10 +64,11 @@ type (
 	Mute struct{ On bool }
 	// TurnedBack: this peer's folder is older than what others saw of it.
 	TurnedBack struct{ Why string }
-	// Restored: the journal has been read. Comes once, to a core that began without; answered by Adopt.
+	// Restored: the journal has been read. Comes once, to a core that began without; answered by
+	// Adopt.
 	Restored struct{ Image *journal.Image }
-	// Adopted: the runner has taken up what was begun before a restart, except these. Comes once, before anything but streams and
-	// their frames.
+	// Adopted: the runner has taken up what was begun before a restart, except these. Comes once,
+	// before anything but streams and their frames.
 	Adopted struct{ Lost []taskstate.Loss }
 )
 
@@ -78,9 +80,11 @@ type (
 		Why   string
 		Again bool
 	}
-	// Save asks for one journal transaction; answered by Saved. There is never more than one under way.
+	// Save asks for one journal transaction; answered by Saved. There is never more than one under
+	// way.
 	Save struct{ Txn *journal.Txn }
-	// Publish hands sealed batches to the topic; answered by Published. There is never more than one under way.
+	// Publish hands sealed batches to the topic; answered by Published. There is never more than
+	// one under way.
 	Publish struct{ Envelopes [][]byte }
 	// Start starts a task.
 	Start struct{ Launch taskstate.Launch }
@@ -118,8 +122,9 @@ func (Adopt) isEffect()       {}
 
 // Core is the worker without disk, network, processes and clock. It is not safe for concurrent use.
 //
-// A task's life here: granted (its frame is on its way into the journal) → queued → started → over (its end waits for a batch,
-// for the journal, for the acknowledgement) → forgotten. Tasks whose resources are nothing skip the queue.
+// A task's life here: granted (its frame is on its way into the journal) → queued → started → over
+// (its end waits for a batch, for the journal, for the acknowledgement) → forgotten. Tasks whose
+// resources are nothing skip the queue.
 type Core struct {
 	self    taskstate.PeerID
 	inc     taskstate.Incarnation
@@ -196,8 +201,8 @@ type coreLink struct {
 	inSet    bool   // its first part has come
 }
 
-// NewCore starts from what the journal holds. Tasks in begun may have been started before: the runner takes them up, and Adopted
-// says of which it cannot.
+// NewCore starts from what the journal holds. Tasks in begun may have been started before: the
+// runner takes them up, and Adopted says of which it cannot.
 func NewCore(self taskstate.PeerID, inc taskstate.Incarnation, offer session.Offer, img *journal.Image, now time.Time) (c *Core, begun []taskstate.Launch) {
 	c = &Core{
 		self: self, inc: inc, offer: offer, born: now, now: now, fenced: true,
@@ -310,8 +315,8 @@ func (c *Core) offered() session.Offer {
 	return o
 }
 
-// Quiet tells whether nothing lives any more – or may live on alone – and every end has been published, and whether all is acknowledged as well
-// and nothing is on its way here.
+// Quiet tells whether nothing lives any more – or may live on alone – and every end has been
+// published, and whether all is acknowledged as well and nothing is on its way here.
 func (c *Core) Quiet() (published, acked bool) {
 	if _, over := c.Renounced(); c.lost != "" {
 		return over, over
@@ -320,10 +325,12 @@ func (c *Core) Quiet() (published, acked bool) {
 	return published, published && len(c.unacked) == 0 && c.parted()
 }
 
-// Wake is when Step must be called at the latest, with nil if nothing else happened; zero if time alone changes nothing.
+// Wake is when Step must be called at the latest, with nil if nothing else happened; zero if time
+// alone changes nothing.
 func (c *Core) Wake() time.Time { return c.wake }
 
-// Kept counts what is kept about tasks that were not forgotten: it goes back to zero when every end is acknowledged.
+// Kept counts what is kept about tasks that were not forgotten: it goes back to zero when every end
+// is acknowledged.
 func (c *Core) Kept() int {
 	return len(c.tasks) + len(c.frames) + len(c.unacked) + len(c.dirty) + len(c.queue) + len(c.newFrames)
 }

@@ -5,12 +5,15 @@ import (
 	"covey/taskstate"
 )
 
-// A worker whose disk is full, read-only or stuck can journal no end, and so tell none. What it has not begun must not wait for that disk:
-// it gives such tasks back at its word. It never starts them in this life; and should it end before the disk knows, then they are in
-// its journal as not begun at most, and such tasks are started only when a Complete set confirms them, which does not list what was
-// given back. That holds among coordinators of epochs that the disk has heard of. Work that must not run twice is given back to those only.
+// A worker whose disk is full, read-only or stuck can journal no end, and so tell none. What it has
+// not begun must not wait for that disk: it gives such tasks back at its word. It never starts them
+// in this life; and should it end before the disk knows, then they are in its journal as not begun
+// at most, and such tasks are started only when a Complete set confirms them, which does not list
+// what was given back. That holds among coordinators of epochs that the disk has heard of. Work
+// that must not run twice is given back to those only.
 
-// giveBackAtWord says of tasks that ended without having begun that they never will, while the disk does not take their end.
+// giveBackAtWord says of tasks that ended without having begun that they never will, while the disk
+// does not take their end.
 func (c *Core) giveBackAtWord() {
 	if c.sick == nil || !c.link.up {
 		return
@@ -26,15 +29,16 @@ func (c *Core) giveBackAtWord() {
 	c.sayDropped(back)
 }
 
-// forgetWord is called with every new session: what was said in the one before may not have been heard.
+// forgetWord is called with every new session: what was said in the one before may not have been
+// heard.
 func (c *Core) forgetWord() {
 	for _, h := range c.tasks {
 		h.atWord = false
 	}
 }
 
-// early looks at a command that waits for its epoch to be on disk: while the disk takes nothing, tasks it wants back are given back all the
-// same.
+// early looks at a command that waits for its epoch to be on disk: while the disk takes nothing,
+// tasks it wants back are given back all the same.
 func (c *Core) early(d *session.Down) {
 	if c.sick == nil || d.Assignments == nil {
 		return

@@ -9,7 +9,8 @@ import (
 	"covey/taskstate"
 )
 
-// The worker gives its word, and ends before its disk knows. What it comes back with, from its journal, it does not start.
+// The worker gives its word, and ends before its disk knows. What it comes back with, from its
+// journal, it does not start.
 func TestAWordHoldsWhenTheWorkerEndsBeforeItsDiskKnows(t *testing.T) {
 	for _, job := range []taskstate.JobID{jobWork, jobOnce} {
 		b := newBox(t)

@@ -2,10 +2,12 @@ package worker
 
 import "time"
 
-// While a worker is busy, every task that ends would be a journal transaction, a signature and a publication of its own, and for
-// short tasks that costs more than the tasks. So statuses gather a little as long as nobody can be waiting for them: while other
-// tasks live here. The end of the last one goes at once, and so does a whole batch. Where many end, they gather for longer: every batch is signed
-// once and verified by all others, and the coordinator keeps enough queued here that no slot waits for it (CoreConfig.AheadWindow).
+// While a worker is busy, every task that ends would be a journal transaction, a signature and a
+// publication of its own, and for short tasks that costs more than the tasks. So statuses gather a
+// little as long as nobody can be waiting for them: while other tasks live here. The end of the
+// last one goes at once, and so does a whole batch. Where many end, they gather for longer: every
+// batch is signed once and verified by all others, and the coordinator keeps enough queued here
+// that no slot waits for it (CoreConfig.AheadWindow).
 const (
 	gatherEnds = 20 * time.Millisecond // an end waits at most so long, counted from the last batch
 	gatherMany = 5 * gatherEnds / 2    // or so long, if there are several

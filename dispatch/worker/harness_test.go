@@ -26,8 +26,8 @@ const (
 // workerEpochBegin is when virtual workers start to live.
 var workerBirth = time.UnixMilli(1_700_000_000_000)
 
-// testJob is one of these jobs: no-ops that promise nothing, work of one cpu, work of one cpu that must not run twice, work that needs all memory
-// and no cpu, and work of two cpus.
+// testJob is one of these jobs: no-ops that promise nothing, work of one cpu, work of one cpu that
+// must not run twice, work that needs all memory and no cpu, and work of two cpus.
 func testJob(id taskstate.JobID) taskstate.Job {
 	j := taskstate.Job{ID: id, Type: taskstate.BatchJob, Count: 1_000_000, Run: taskstate.Run{Noop: &taskstate.Noop{}}}
 	switch id {
@@ -101,7 +101,8 @@ type fataler interface {
 	Fatalf(format string, args ...any)
 }
 
-// box drives a core: it carries out effects at the moments a test chooses, and checks what must hold at every one of them.
+// box drives a core: it carries out effects at the moments a test chooses, and checks what must
+// hold at every one of them.
 type box struct {
 	t    fataler
 	kv   memoryKV

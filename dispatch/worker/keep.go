@@ -45,8 +45,8 @@ func (c *Core) frameNeeds(f *heldFrame, j *heldJob) {
 	}
 }
 
-// dropIdleJobs forgets bodies without tasks when there are more, or larger, than that. Should a grant need one again, a Complete set
-// is asked for, which brings it.
+// dropIdleJobs forgets bodies without tasks when there are more, or larger, than that. Should a
+// grant need one again, a Complete set is asked for, which brings it.
 func (c *Core) dropIdleJobs(keep, size int) {
 	if c.idle <= keep && c.idleBytes <= size {
 		return
@@ -101,7 +101,8 @@ func (t *tombstones) trim() (gone []uint64) {
 	return gone
 }
 
-// drop buries tasks that are not here and never will be. The coordinator hears of it when that is on disk.
+// drop buries tasks that are not here and never will be. The coordinator hears of it when that is
+// on disk.
 func (c *Core) drop(ids []taskstate.TaskID) {
 	var known []taskstate.TaskID
 	for _, id := range ids {

@@ -14,8 +14,9 @@ import (
 	"covey/taskstate"
 )
 
-// worldOfOneWorker is a coordinator reduced to what it promises a worker, and a network that loses whole sessions: frames on the
-// way in both directions when a stream breaks, single frames (a gap) and repeated ones before that.
+// worldOfOneWorker is a coordinator reduced to what it promises a worker, and a network that loses
+// whole sessions: frames on the way in both directions when a stream breaks, single frames (a gap)
+// and repeated ones before that.
 type worldOfOneWorker struct {
 	*box
 	r        *rapid.T

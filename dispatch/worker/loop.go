@@ -23,42 +23,49 @@ type Dialer interface {
 // Config is what a worker is made of. Everything without "optional" is needed.
 type Config struct {
 	Self taskstate.PeerID
-	// Incarnation is of the first journal in a data folder. "" says that there must be one already: if it is gone, another incarnation
-	// begins.
+	// Incarnation is of the first journal in a data folder. "" says that there must be one already:
+	// if it is gone, another incarnation begins.
 	Incarnation taskstate.Incarnation
 	Start       starts.Start // of the peer, told to the coordinator; optional
-	// Stamps are the starts that may have used the journal last: one with another stamp is an old copy. Optional.
-	Stamps []uint64
-	// Signed is the highest batch number of an incarnation that this peer remembers beside its journal: one that ends before it is an old
+	// Stamps are the starts that may have used the journal last: one with another stamp is an old
 	// copy. Optional.
+	Stamps []uint64
+	// Signed is the highest batch number of an incarnation that this peer remembers beside its
+	// journal: one that ends before it is an old copy. Optional.
 	Signed func(inc taskstate.Incarnation) uint64
-	// Stamped hears that this start has used the journal: only its stamp is right from then on. Called once, from a goroutine of Run's.
-	// Optional.
+	// Stamped hears that this start has used the journal: only its stamp is right from then on.
+	// Called once, from a goroutine of Run's. Optional.
 	Stamped func()
 	Dir     string        // data folder; the journal is a file in it
 	Offer   session.Offer // what this peer gives to tasks
 	Net     Dialer
-	// Local serves the session of this peer's own worker, when this peer coordinates: a host does not dial itself. It closes the
-	// stream. Optional: without it, the own id is dialled like any other.
+	// Local serves the session of this peer's own worker, when this peer coordinates: a host does
+	// not dial itself. It closes the stream. Optional: without it, the own id is dialled like any
+	// other.
 	Local  func(peer string, c net.Conn)
 	Runner Runner
-	// Coordinator names whom to keep a session with, in which epoch: a hint. Called from one goroutine; must not block.
+	// Coordinator names whom to keep a session with, in which epoch: a hint. Called from one
+	// goroutine; must not block.
 	Coordinator func() (taskstate.PeerID, taskstate.Epoch, bool)
-	// Seated tells whether a peer holds a seat in the ledger: only such a one's Welcome counts. Lied hears what a coordinator said that no
-	// honest one says. Both must not block. Optional.
+	// Seated tells whether a peer holds a seat in the ledger: only such a one's Welcome counts.
+	// Lied hears what a coordinator said that no honest one says. Both must not block. Optional.
 	Seated func(peer taskstate.PeerID) bool
 	Lied   func(peer taskstate.PeerID, what string)
-	// Seal signs a batch: body is its encoding. Called from one goroutine, once per batch; the result is journaled and used ever after.
+	// Seal signs a batch: body is its encoding. Called from one goroutine, once per batch; the
+	// result is journaled and used ever after.
 	Seal func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error)
-	// Publish hands a sealed batch to the topic. An error is logged: the digest exchange brings what gossip lost.
+	// Publish hands a sealed batch to the topic. An error is logged: the digest exchange brings
+	// what gossip lost.
 	Publish func(ctx context.Context, envelope []byte) error
-	// Retired hears up to which number this worker's batches are of no use to anybody any more. Called from one goroutine; must not
-	// block. Optional.
+	// Retired hears up to which number this worker's batches are of no use to anybody any more.
+	// Called from one goroutine; must not block. Optional.
 	Retired func(inc taskstate.Incarnation, number uint64)
-	// Renewed hears that another incarnation has begun, and why: the journal of the one before was lost. Called by NewLoop and by Run
-	// before anything is said in its name; must not block. Optional.
+	// Renewed hears that another incarnation has begun, and why: the journal of the one before was
+	// lost. Called by NewLoop and by Run before anything is said in its name; must not block.
+	// Optional.
 	Renewed func(inc taskstate.Incarnation, why string)
-	// MakeRoom is asked when the disk refuses a transaction because it is full, and tells whether there is more room now. Optional.
+	// MakeRoom is asked when the disk refuses a transaction because it is full, and tells whether
+	// there is more room now. Optional.
 	MakeRoom func() bool
 	// Journal replaces what opens the journal in Dir, which it is given: how a test has a disk that
 	// takes its time, or refuses. Optional.
@@ -66,7 +73,8 @@ type Config struct {
 	Log     *slog.Logger // optional
 }
 
-// Worker runs tasks for whoever coordinates: the shell of the worker's core. Run owns all of its goroutines.
+// Worker runs tasks for whoever coordinates: the shell of the worker's core. Run owns all of its
+// goroutines.
 type Loop struct {
 	cfg     Config
 	inc     taskstate.Incarnation // changes between lives; guarded by mu for those outside
@@ -110,7 +118,8 @@ type Loop struct {
 	abandoned bool // a write is stuck in the journal, which cannot be closed; written before Run's goroutines end
 }
 
-// NewLoop looks whether the journal is this peer's; a large one is read by Run. The caller calls Run once, or Close.
+// NewLoop looks whether the journal is this peer's; a large one is read by Run. The caller calls
+// Run once, or Close.
 func NewLoop(cfg Config) (*Loop, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -203,8 +212,8 @@ func (w *Loop) TurnedBack(why string) {
 	}
 }
 
-// Mute has the worker sign nothing until it is called with false: somebody else may be signing in its name. What there is to say waits.
-// Called by one goroutine; never blocks.
+// Mute has the worker sign nothing until it is called with false: somebody else may be signing in
+// its name. What there is to say waits. Called by one goroutine; never blocks.
 func (w *Loop) Mute(on bool) {
 	select {
 	case <-w.mutes:
@@ -213,8 +222,9 @@ func (w *Loop) Mute(on bool) {
 	w.mutes <- on
 }
 
-// Seen says that others hold a batch of this number that this peer signed in that incarnation; differs says that it is another than the
-// one held here. If that shows that the journal is old, a new incarnation begins. Never blocks.
+// Seen says that others hold a batch of this number that this peer signed in that incarnation;
+// differs says that it is another than the one held here. If that shows that the journal is old, a
+// new incarnation begins. Never blocks.
 func (w *Loop) Seen(inc taskstate.Incarnation, number uint64, differs bool) {
 	if inc != w.Incarnation() {
 		return
@@ -250,15 +260,16 @@ func (cfg *Config) validate() error {
 	return nil
 }
 
-// Report is the sink for the runner. It never blocks and may be called from anywhere, also from within Runner.Start. What it
-// keeps is bounded by the tasks that were started.
+// Report is the sink for the runner. It never blocks and may be called from anywhere, also from
+// within Runner.Start. What it keeps is bounded by the tasks that were started.
 func (w *Loop) Report(r taskstate.RunReport) { w.reports.put(r) }
 
-// News says that the answer of Coordinator may have changed: a backoff is cut short, a session with an older one is ended.
-// Never blocks.
+// News says that the answer of Coordinator may have changed: a backoff is cut short, a session with
+// an older one is ended. Never blocks.
 func (w *Loop) News() { nudge(w.news) }
 
-// Connected says that a connection to peer came up: if it is the coordinator, a backoff is cut short. Never blocks.
+// Connected says that a connection to peer came up: if it is the coordinator, a backoff is cut
+// short. Never blocks.
 func (w *Loop) Connected(peer string) {
 	select {
 	case w.connected <- peer:
@@ -299,12 +310,14 @@ func (w *Loop) Close() error {
 	return nil
 }
 
-// Stop ends Run gracefully: what runs is stopped as interrupted, its end journaled, published and – while ctx lasts – acknowledged.
-// When ctx ends first, Run returns all the same, with what it was doing in its journal, and Stop says so. Run must have been called.
+// Stop ends Run gracefully: what runs is stopped as interrupted, its end journaled, published and –
+// while ctx lasts – acknowledged. When ctx ends first, Run returns all the same, with what it was
+// doing in its journal, and Stop says so. Run must have been called.
 func (w *Loop) Stop(ctx context.Context) error { return w.finish(ctx, w.stop) }
 
-// Detach ends Run so that the next start of this peer goes on where it ended: nothing is taken on or started any more, what runs is
-// left to the runner, and what is known of it is published and – while ctx lasts – acknowledged. Otherwise it is as Stop.
+// Detach ends Run so that the next start of this peer goes on where it ended: nothing is taken on
+// or started any more, what runs is left to the runner, and what is known of it is published and –
+// while ctx lasts – acknowledged. Otherwise it is as Stop.
 func (w *Loop) Detach(ctx context.Context) error { return w.finish(ctx, w.detach) }
 
 func (w *Loop) finish(ctx context.Context, how chan struct{}) error {
@@ -329,8 +342,9 @@ func (w *Loop) closeOnce(c chan struct{}) {
 	}
 }
 
-// Run keeps a session to whoever coordinates and runs tasks until Stop or Detach has been carried out (nil) or ctx ends. When ctx ends,
-// nothing is stopped or said any more, as in a crash; the journal is closed properly.
+// Run keeps a session to whoever coordinates and runs tasks until Stop or Detach has been carried
+// out (nil) or ctx ends. When ctx ends, nothing is stopped or said any more, as in a crash; the
+// journal is closed properly.
 func (w *Loop) Run(ctx context.Context) error {
 	var err error
 	w.once.Do(func() {

@@ -300,7 +300,8 @@ func (r *shellRig) direct(peer string, term uint64) {
 	r.pass(0)
 }
 
-// pass lets virtual time go by. What a test has read until now happened before what the coordinators write then.
+// pass lets virtual time go by. What a test has read until now happened before what the
+// coordinators write then.
 func (r *shellRig) pass(d time.Duration) {
 	for _, c := range r.coords {
 		c.ended() // takes their lock

@@ -17,10 +17,12 @@ import (
 	"covey/taskstate"
 )
 
-// A worker's journal may be gone, damaged, or older than what others saw of it: a file was deleted, a backup was put back. What it
-// says, and what it does not say, is worth nothing then: tasks that it does not know may have run, and numbers that it would use
-// were used. So the worker ends that incarnation – it stops what runs, signs nothing more – and begins another, with a journal of
-// its own. The coordinator learns of that by its Hello, and the ledger gives the old one's tasks up, each by its job's rule.
+// A worker's journal may be gone, damaged, or older than what others saw of it: a file was deleted,
+// a backup was put back. What it says, and what it does not say, is worth nothing then: tasks that
+// it does not know may have run, and numbers that it would use were used. So the worker ends that
+// incarnation – it stops what runs, signs nothing more – and begins another, with a journal of its
+// own. The coordinator learns of that by its Hello, and the ledger gives the old one's tasks up,
+// each by its job's rule.
 //
 // An ordinary crash does not look like that: a batch is on disk before anybody gets it.
 
@@ -32,15 +34,18 @@ type lostJournal struct {
 
 func (e *lostJournal) Error() string { return e.why }
 
-// signGrace is how long a worker that comes back with a past waits for a coordinator to tell it whether that is all of its past, before
-// it signs anything in its name. Without a coordinator others learn after that how its tasks are.
+// signGrace is how long a worker that comes back with a past waits for a coordinator to tell it
+// whether that is all of its past, before it signs anything in its name. Without a coordinator
+// others learn after that how its tasks are.
 const signGrace = 5 * time.Second
 
-// hearGrace is how long it waits beside a coordinator that has heard less of it than one did before, because it has just started, too:
-// others may know more, and level their batches with this peer's when they meet it.
+// hearGrace is how long it waits beside a coordinator that has heard less of it than one did
+// before, because it has just started, too: others may know more, and level their batches with this
+// peer's when they meet it.
 const hearGrace = time.Second
 
-// maySign tells whether batches may be numbered: not before it is known which numbers were used. If not yet, wake says when.
+// maySign tells whether batches may be numbered: not before it is known which numbers were used. If
+// not yet, wake says when.
 func (c *Core) maySign() bool {
 	if c.mute {
 		return false
@@ -58,7 +63,8 @@ func (c *Core) maySign() bool {
 	return false
 }
 
-// lose ends this incarnation: nothing is taken on, said or written any more, and what runs is stopped.
+// lose ends this incarnation: nothing is taken on, said or written any more, and what runs is
+// stopped.
 func (c *Core) lose(why string) {
 	if c.lost != "" {
 		return
@@ -77,7 +83,8 @@ func (c *Core) Renounced() (why string, over bool) {
 	return c.lost, c.lost != "" && !c.replaying && c.runs == 0 && c.saving == nil
 }
 
-// outrun says in which way others know more about this incarnation than the journal does, "" if they do not.
+// outrun says in which way others know more about this incarnation than the journal does, "" if
+// they do not.
 func (c *Core) outrun(w *session.Welcome) string {
 	if w.Highest > c.state.Last {
 		return fmt.Sprintf("it ends with batch %d of statuses, and others have batch %d", c.state.Last, w.Highest)
@@ -97,7 +104,8 @@ func (c *Core) outrun(w *session.Welcome) string {
 	return ""
 }
 
-// seen is what others hold of this incarnation, signed by this peer. Number is above all numbers if a batch differs from ours.
+// seen is what others hold of this incarnation, signed by this peer. Number is above all numbers if
+// a batch differs from ours.
 func (c *Core) seen(inc taskstate.Incarnation, number uint64) {
 	switch {
 	case inc != c.inc || number <= c.state.Last:
@@ -110,8 +118,8 @@ func (c *Core) seen(inc taskstate.Incarnation, number uint64) {
 
 const OtherBatch = 1<<64 - 1
 
-// claimJournal finds whose life goes on in a data folder. One without a journal, or with one that cannot be believed, begins another:
-// why says so, but for a folder in which nothing was before.
+// claimJournal finds whose life goes on in a data folder. One without a journal, or with one that
+// cannot be believed, begins another: why says so, but for a folder in which nothing was before.
 func claimJournal(cfg *Config) (head journal.Head, why string, err error) {
 	path := filepath.Join(cfg.Dir, journal.FileName)
 	_, err = os.Stat(path)
@@ -146,7 +154,8 @@ func newHead(self taskstate.PeerID, inc taskstate.Incarnation, start uint64) jou
 	return journal.Head{Owner: journal.Owner{Format: journal.Format, Peer: self, Incarnation: inc}, Start: start}
 }
 
-// replaceJournal begins a new incarnation. What the journal of the old one was is kept beside it, for people.
+// replaceJournal begins a new incarnation. What the journal of the old one was is kept beside it,
+// for people.
 func replaceJournal(dir string, self taskstate.PeerID, start uint64, fence taskstate.Epoch) (journal.Head, error) {
 	path := filepath.Join(dir, journal.FileName)
 	if err := os.Rename(path, path+".lost"); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -63,7 +63,8 @@ func TestAWorkerWhoseJournalIsOlderThanWhatOthersSawStopsWhatRunsAndSaysNothingM
 	}
 }
 
-// What others have is what the journal has, or less, after any crash: a batch is on disk before it is said.
+// What others have is what the journal has, or less, after any crash: a batch is on disk before it
+// is said.
 func TestABatchIsOnDiskBeforeAnybodyHearsOfIt(t *testing.T) {
 	b := newBox(t)
 	b.fate = func(taskstate.TaskID) fate { return fateRuns }
@@ -125,7 +126,8 @@ func TestAWorkerWithAPastSignsNothingBeforeACoordinatorHasSpokenOrAWhileHasPasse
 	}
 }
 
-// Simulated: all peers but some had just started, the one that coordinates too. What it did not know yet the others did.
+// Simulated: all peers but some had just started, the one that coordinates too. What it did not
+// know yet the others did.
 func TestACoordinatorThatHasHeardLessThanWasAcknowledgedIsNotAllAWorkerWaitsFor(t *testing.T) {
 	b := newBox(t)
 	b.fate = func(taskstate.TaskID) fate { return fateRuns }
@@ -165,7 +167,8 @@ func TestAClockThatIsSetBackKeepsAWorkerThatWasVouchedForFromNothing(t *testing.
 	}
 }
 
-// claimed opens a worker on a folder, and returns which incarnation it has and why another one than before.
+// claimed opens a worker on a folder, and returns which incarnation it has and why another one than
+// before.
 func claimed(t *testing.T, dir string, first taskstate.Incarnation, start uint64, stamps ...uint64) (taskstate.Incarnation, string) {
 	t.Helper()
 	head, why, err := claimJournal(&Config{Self: benchPeer, Incarnation: first, Dir: dir, Start: starts.Start{Number: start}, Stamps: stamps})
@@ -238,8 +241,8 @@ func TestAJournalThatEndsBeforeWhatItsPeerRemembersOfItBeginsAnotherIncarnation(
 	}
 }
 
-// A journal whose damage shows only when all of it is read is replaced while the worker runs: what the old one had running is ended
-// by the runner, and the new one is told as another.
+// A journal whose damage shows only when all of it is read is replaced while the worker runs: what
+// the old one had running is ended by the runner, and the new one is told as another.
 func TestDamageFoundLateBeginsAnotherIncarnationInPlace(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"covey/taskstate"
 )
 
-// changeOffer takes a new description of this peer: what runs goes on, what waits and can never fit any more goes back. It would
-// wait for ever, and all behind it.
+// changeOffer takes a new description of this peer: what runs goes on, what waits and can never fit
+// any more goes back. It would wait for ever, and all behind it.
 func (c *Core) changeOffer(o session.Offer) {
 	c.offer = o
 	for _, h := range c.living() {
@@ -42,7 +42,8 @@ func troubled(err error) string {
 	return s
 }
 
-// Coded is an error that programs are to know by a code: why a worker takes nothing on, as api.Trouble has it.
+// Coded is an error that programs are to know by a code: why a worker takes nothing on, as
+// api.Trouble has it.
 type Coded interface {
 	error
 	Code() string
@@ -56,13 +57,15 @@ func codeOf(err error) string {
 	return ""
 }
 
-// Refrain: this worker is to take nothing on, for a reason that is not its journal's (nil: it may again).
+// Refrain: this worker is to take nothing on, for a reason that is not its journal's (nil: it may
+// again).
 type Refrain struct{ Err error }
 
 func (Refrain) isEvent() {}
 
-// Refrain has the worker take nothing on and give back what it has not begun, until it is called with nil for the same reason. What runs goes on.
-// The error is what others are told; see Coded. Never blocks.
+// Refrain has the worker take nothing on and give back what it has not begun, until it is called
+// with nil for the same reason. What runs goes on. The error is what others are told; see Coded.
+// Never blocks.
 func (w *Loop) Refrain(reason string, err error) {
 	w.refrains.set(reason, err)
 	nudge(w.refrained)
@@ -100,8 +103,8 @@ func (r *refrains) first() error {
 	return nil
 }
 
-// setRefrain gives back what has not begun when the reason comes up, so that it need not wait for this peer; what is granted while it lasts
-// follows (takeOn, endComplete).
+// setRefrain gives back what has not begun when the reason comes up, so that it need not wait for
+// this peer; what is granted while it lasts follows (takeOn, endComplete).
 func (c *Core) setRefrain(err error) {
 	was := c.refrain
 	c.refrain = err

@@ -9,15 +9,16 @@ import (
 	"covey/taskstate"
 )
 
-// A worker that was busy when its peer ended has much to read when it comes back. Whoever asks meanwhile whether this peer is alive
-// is answered: it keeps a session, in which it beats and says that it reads its journal. Until it has reported what it holds it gets
-// no tasks, and nothing is concluded about those it has.
+// A worker that was busy when its peer ended has much to read when it comes back. Whoever asks
+// meanwhile whether this peer is alive is answered: it keeps a session, in which it beats and says
+// that it reads its journal. Until it has reported what it holds it gets no tasks, and nothing is
+// concluded about those it has.
 
 // ErrReplaying is why a worker takes no tasks while it reads its journal.
 var ErrReplaying = errors.New("it reads its journal after a restart, and takes tasks when it knows again what it had")
 
-// replayHeadStart is how long the first session waits for the journal: most are read by then, and the session begins with all there is
-// to say.
+// replayHeadStart is how long the first session waits for the journal: most are read by then, and
+// the session begins with all there is to say.
 const replayHeadStart = 250 * time.Millisecond
 
 // headStart waits for the journal, but not for long.
@@ -45,9 +46,10 @@ type restored struct {
 	err     error
 }
 
-// replay reads the journal and has the runner take up what it holds, while the owner, which is who calls it, looks after streams. on
-// tells whether Run goes on; a Detach is carried out here, for nothing has been begun that could be left alone. A Stop waits: what runs is to
-// be stopped, and what that is has yet to be read.
+// replay reads the journal and has the runner take up what it holds, while the owner, which is who
+// calls it, looks after streams. on tells whether Run goes on; a Detach is carried out here, for
+// nothing has been begun that could be left alone. A Stop waits: what runs is to be stopped, and
+// what that is has yet to be read.
 func (w *Loop) replay(ctx context.Context) (on bool, err error) {
 	reading, give := context.WithCancel(ctx)
 	defer give()
@@ -90,7 +92,8 @@ func (w *Loop) replay(ctx context.Context) (on bool, err error) {
 	}
 }
 
-// adopt has the runner look for what was running when this peer last ended: beside the owner, because it asks processes and files.
+// adopt has the runner look for what was running when this peer last ended: beside the owner,
+// because it asks processes and files.
 func (w *Loop) adopt(begun []taskstate.Launch) {
 	if w.adoptions++; w.adoptions > 1 { // what ran before was started in this process, and has ended
 		w.adopted <- nil

@@ -26,7 +26,8 @@ func slowJournal() (replay func(context.Context) error, read func()) {
 	return replay, func() { close(over) }
 }
 
-// workLeft has a worker begin two tasks and end without them, which leaves a journal in dir. It returns who gave them.
+// workLeft has a worker begin two tasks and end without them, which leaves a journal in dir. It
+// returns who gave them.
 func workLeft(t *testing.T, dir string) *scriptedCoordinator {
 	t.Helper()
 	robin := &scriptedCoordinator{name: "robin", grants: func(int) []session.Grant { return []session.Grant{grantOf(jobWork, 1, 2)} }}

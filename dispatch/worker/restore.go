@@ -12,9 +12,10 @@ import (
 
 // restore rebuilds the core from the journal and returns the tasks that may have been started.
 //
-// What was begun – or may have been, by the mark – and has no end in the journal counts as started, until the runner says that it
-// is not to be found. What was certainly not begun is parked until a Complete set confirms it: meanwhile the ledger may have given
-// the slot to another peer, and starting it before asking would run it twice.
+// What was begun – or may have been, by the mark – and has no end in the journal counts as started,
+// until the runner says that it is not to be found. What was certainly not begun is parked until a
+// Complete set confirms it: meanwhile the ledger may have given the slot to another peer, and
+// starting it before asking would run it twice.
 func (c *Core) restore(img *journal.Image) (begun []taskstate.Launch) {
 	c.state = img.State
 	c.begun, c.last = img.State.Begun, img.State.Last
@@ -51,16 +52,16 @@ func (c *Core) restore(img *journal.Image) (begun []taskstate.Launch) {
 	return begun
 }
 
-// newReplayingCore starts before its journal has been read: all it knows is the state. It keeps a session, in which it says so and
-// nothing else, until Restored and Adopted have come.
+// newReplayingCore starts before its journal has been read: all it knows is the state. It keeps a
+// session, in which it says so and nothing else, until Restored and Adopted have come.
 func newReplayingCore(self taskstate.PeerID, inc taskstate.Incarnation, offer session.Offer, state journal.State, now time.Time) *Core {
 	c, _ := NewCore(self, inc, offer, nil, now)
 	c.state, c.last, c.replaying = state, state.Last, true
 	return c
 }
 
-// replayed goes on with the session that is open, if one is, as if it had just been opened: it reports, and then heeds what has come
-// meanwhile.
+// replayed goes on with the session that is open, if one is, as if it had just been opened: it
+// reports, and then heeds what has come meanwhile.
 func (c *Core) replayed() {
 	c.replaying = false
 	if c.link.id == 0 {
@@ -71,8 +72,8 @@ func (c *Core) replayed() {
 	c.takeEarly()
 }
 
-// adopted ends what the runner could not take up: Orphaned, interrupted, nobody saw its end. What it certainly never started, and
-// nobody was told that it runs, has not begun after all.
+// adopted ends what the runner could not take up: Orphaned, interrupted, nobody saw its end. What
+// it certainly never started, and nobody was told that it runs, has not begun after all.
 func (c *Core) adopted(lost []taskstate.Loss) {
 	for _, l := range lost {
 		h := c.tasks[l.Task]
@@ -90,7 +91,8 @@ func (c *Core) adopted(lost []taskstate.Loss) {
 			c.finish(h, taskstate.Orphaned, taskstate.ReasonInterrupted, why)
 		}
 	}
-	// The rest goes on. The batch that said so may be acknowledged and gone, and whoever missed it could not get it any more: say it again.
+	// The rest goes on. The batch that said so may be acknowledged and gone, and whoever missed it
+	// could not get it any more: say it again.
 	for _, h := range c.living() {
 		if h.phase == phaseStarted && h.durable.Seq > 0 {
 			c.touch(h)

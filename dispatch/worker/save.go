@@ -17,8 +17,8 @@ type heldBatch struct {
 	envelope []byte               // the signed bytes, the same for the topic and every session
 }
 
-// tidyList is what may leave the journal because it was acknowledged. It goes with whatever is written next: losing it costs a
-// repetition, nothing else.
+// tidyList is what may leave the journal because it was acknowledged. It goes with whatever is
+// written next: losing it costs a repetition, nothing else.
 type tidyList struct {
 	frames map[uint64]*heldFrame // with positions to note as done, or wholly done
 	signed []uint64
@@ -28,8 +28,8 @@ type tidyList struct {
 
 func (t *tidyList) size() int { return len(t.frames) + len(t.signed) + len(t.live) }
 
-// flush sends one transaction on its way when there is something to write and none is under way. Statuses wait for the last
-// publication as well, and so gather into batches.
+// flush sends one transaction on its way when there is something to write and none is under way.
+// Statuses wait for the last publication as well, and so gather into batches.
 func (c *Core) flush() {
 	if c.saving != nil {
 		c.wake = time.Time{} // saved looks again; until then there is nothing to be woken for
@@ -102,8 +102,8 @@ func statusSize(s taskstate.Status) int {
 	return statusOverhead + len(s.Task.Job) + len(s.Reason) + len(s.Message)
 }
 
-// saved is called when the transaction under way is on disk: only now do its assignments count as accepted, its statuses as
-// said, its epoch as obeyed.
+// saved is called when the transaction under way is on disk: only now do its assignments count as
+// accepted, its statuses as said, its epoch as obeyed.
 func (c *Core) saved() {
 	t := c.saving
 	if t == nil {
@@ -206,11 +206,13 @@ func (c *Core) acked(n uint64) {
 	}
 }
 
-// retireEvery is how many acknowledged batches gather before those are looked for that nobody needs any more.
+// retireEvery is how many acknowledged batches gather before those are looked for that nobody needs
+// any more.
 const retireEvery = 64
 
-// Retirable is the number up to which batches say nothing that matters still: acknowledged, and no task that goes on has its newest
-// status there. Others that were away get those statuses from the batches above it. It is 0 when it is not worth looking yet.
+// Retirable is the number up to which batches say nothing that matters still: acknowledged, and no
+// task that goes on has its newest status there. Others that were away get those statuses from the
+// batches above it. It is 0 when it is not worth looking yet.
 func (c *Core) Retirable() uint64 {
 	floor := c.state.Acked
 	if floor == c.retired || len(c.tasks) > 0 && floor < c.retired+retireEvery {
@@ -295,7 +297,8 @@ func (c *Core) tidyInto(t *journal.Txn) {
 	c.dropIdleJobs(maxIdleJobs, maxIdleBytes)
 }
 
-// tidyJobs removes the bodies that only this frame needed from the disk; memory keeps them for the session.
+// tidyJobs removes the bodies that only this frame needed from the disk; memory keeps them for the
+// session.
 func (c *Core) tidyJobs(t *journal.Txn, f *heldFrame) {
 	for _, j := range f.jobs {
 		if j.frames == 0 && j.onDisk {

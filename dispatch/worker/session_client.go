@@ -11,8 +11,8 @@ import (
 	"covey/taskstate"
 )
 
-// The backoff between sessions: after every failure the bound grows to min(backoffStep + 2·bound, backoffMax) and the delay is
-// drawn from [0, bound). A registration resets it.
+// The backoff between sessions: after every failure the bound grows to min(backoffStep + 2·bound,
+// backoffMax) and the delay is drawn from [0, bound). A registration resets it.
 const (
 	backoffStep   = 100 * time.Millisecond
 	backoffMax    = 8 * time.Second
@@ -91,7 +91,8 @@ func (w *Loop) changed(last target) bool {
 	return ok && now != last
 }
 
-// pause waits before the next dial; news of another coordinator, or of a connection to this one, end it early.
+// pause waits before the next dial; news of another coordinator, or of a connection to this one,
+// end it early.
 func (w *Loop) pause(ctx context.Context, last target, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -16,8 +16,8 @@ import (
 	"covey/taskstate"
 )
 
-// maxOutbox bounds the frames that wait to be written: a coordinator that does not read loses the session, and gets everything
-// that counts again on the next.
+// maxOutbox bounds the frames that wait to be written: a coordinator that does not read loses the
+// session, and gets everything that counts again on the next.
 const maxOutbox = 4 * journal.MaxTasks
 
 // lastWordsWait is how long a failed write waits for the reader to learn the reason.
@@ -37,7 +37,8 @@ type endedBy struct {
 	retryAfter time.Duration
 }
 
-// link is one stream to a coordinator: a reader, a writer, and a queue between the owner and the writer.
+// link is one stream to a coordinator: a reader, a writer, and a queue between the owner and the
+// writer.
 type link struct {
 	id   uint64
 	conn net.Conn
@@ -120,7 +121,8 @@ func (l *link) greeted() *session.Welcome {
 	return l.welcome
 }
 
-// read passes frames to the owner until the stream ends. Silence is the end as well: the coordinator answers every beat.
+// read passes frames to the owner until the stream ends. Silence is the end as well: the
+// coordinator answers every beat.
 func (l *link) read(ctx context.Context, to chan<- Event) {
 	r := wire.NewReader(l.conn, 0)
 	_ = l.conn.SetReadDeadline(time.Now().Add(welcomeLimit))
@@ -179,7 +181,8 @@ func (l *link) note(d *session.Down) bool {
 	return true
 }
 
-// beyond tells of an epoch that cannot follow on one that is known: a worker that obeyed it would obey no other ever again.
+// beyond tells of an epoch that cannot follow on one that is known: a worker that obeyed it would
+// obey no other ever again.
 func beyond(e, known taskstate.Epoch) bool {
 	if e.Generation != known.Generation {
 		return e.Generation > known.Generation+admission.MaxLeap || e.Term > 1<<62
@@ -187,7 +190,8 @@ func beyond(e, known taskstate.Epoch) bool {
 	return e.Term > known.Term+admission.MaxLeap
 }
 
-// pace takes over another beat and grace. The writer beats at once, so that the coordinator knows that they are known.
+// pace takes over another beat and grace. The writer beats at once, so that the coordinator knows
+// that they are known.
 func (l *link) pace(a *session.BeatAnswer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,7 +212,8 @@ func refusal(r *session.Refuse) endedBy {
 	}
 }
 
-// write sends what is queued, and a beat now and then: the first at once, and one at once when beat and grace have changed.
+// write sends what is queued, and a beat now and then: the first at once, and one at once when beat
+// and grace have changed.
 func (l *link) write(ctx context.Context) {
 	w := wire.NewWriter(l.conn, 0)
 	beat := time.NewTimer(time.Hour)
@@ -240,7 +245,8 @@ func (l *link) write(ctx context.Context) {
 	}
 }
 
-// lastWords lets the reader hear why the other side closed: a refusal is written before that, and says more than a failed write.
+// lastWords lets the reader hear why the other side closed: a refusal is written before that, and
+// says more than a failed write.
 func (l *link) lastWords(ctx context.Context) {
 	t := time.NewTimer(lastWordsWait)
 	defer t.Stop()

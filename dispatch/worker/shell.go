@@ -124,8 +124,8 @@ func (w *Loop) linkChanged(e linkEvent) {
 	w.step(Closed{e.link.id})
 }
 
-// write seals batches and writes transactions. A disk that refuses is tried again and again: the core waits meanwhile, so
-// nothing is accepted, and nothing is lost.
+// write seals batches and writes transactions. A disk that refuses is tried again and again: the
+// core waits meanwhile, so nothing is accepted, and nothing is lost.
 func (w *Loop) write(ctx context.Context) {
 	for {
 		var t *journal.Txn
@@ -157,11 +157,13 @@ func (w *Loop) write(ctx context.Context) {
 	}
 }
 
-// stuckAfter is how long a write may take before its disk counts as stuck. Disks of busy machines take a second at times.
+// stuckAfter is how long a write may take before its disk counts as stuck. Disks of busy machines
+// take a second at times.
 const stuckAfter = 5 * time.Second
 
-// saveWatched is save that says so when the disk does not answer. A write that is stuck cannot be taken back: it goes on until the disk
-// answers or the program ends, also when back is false, which means that ctx ended first.
+// saveWatched is save that says so when the disk does not answer. A write that is stuck cannot be
+// taken back: it goes on until the disk answers or the program ends, also when back is false, which
+// means that ctx ended first.
 func (w *Loop) saveWatched(ctx context.Context, t *journal.Txn) (err error, back bool) {
 	done := make(chan error, 1)
 	go func() { done <- w.save(t) }()

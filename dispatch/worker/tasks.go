@@ -52,7 +52,8 @@ type heldJob struct {
 	onDisk bool
 }
 
-// heldFrame is one accepted set of assignments: it stays in the journal until its last task is acknowledged.
+// heldFrame is one accepted set of assignments: it stays in the journal until its last task is
+// acknowledged.
 type heldFrame struct {
 	record journal.Frame
 	tasks  []*heldTask // until it is on disk
@@ -62,8 +63,8 @@ type heldFrame struct {
 	acks   []uint64 // keys of its done records
 }
 
-// instant tasks promise nothing, so nothing can make them wait. Work that must not run twice takes its turn all the same: it
-// is marked as begun only when it is.
+// instant tasks promise nothing, so nothing can make them wait. Work that must not run twice takes
+// its turn all the same: it is marked as begun only when it is.
 func (j *heldJob) instant() bool {
 	return j.job.Resources == (taskstate.Resources{}) && !j.job.Unreachable.Wait
 }
@@ -191,7 +192,8 @@ func (c *Core) recall(h *heldTask) {
 	}
 }
 
-// detach answers SIGTERM: the peer will be back, so what runs goes on without it. What has not started need not wait for that.
+// detach answers SIGTERM: the peer will be back, so what runs goes on without it. What has not
+// started need not wait for that.
 func (c *Core) detach() {
 	if c.stopping {
 		return
@@ -200,7 +202,8 @@ func (c *Core) detach() {
 	c.handBack()
 }
 
-// stopAll answers a peer that leaves: whatever has not ended ends as interrupted, and the coordinator gives it to others.
+// stopAll answers a peer that leaves: whatever has not ended ends as interrupted, and the
+// coordinator gives it to others.
 func (c *Core) stopAll() {
 	if c.stopping {
 		return

@@ -5,9 +5,10 @@ import "covey/taskstate"
 // maxPassed is how many waiting tasks are looked past for one that could start.
 const maxPassed = 64
 
-// turns says, task by task in the order of the queue, which of them may start now. What is free is kept for the first one that does not
-// fit: those behind it may have what it leaves over – a task that waits for the last licence is no reason to leave cpus idle – and never
-// anything that would make it wait longer. So everyone gets to the front, and starts there.
+// turns says, task by task in the order of the queue, which of them may start now. What is free is
+// kept for the first one that does not fit: those behind it may have what it leaves over – a task
+// that waits for the last licence is no reason to leave cpus idle – and never anything that would
+// make it wait longer. So everyone gets to the front, and starts there.
 type turns struct {
 	free   taskstate.Resources
 	first  *heldTask // that does not fit
@@ -18,7 +19,8 @@ func (c *Core) turns() turns {
 	return turns{free: c.offer.Resources.Sub(c.used)}
 }
 
-// take tells whether a task may start, and keeps what it needs for it if so, or if it is the first that has to wait.
+// take tells whether a task may start, and keeps what it needs for it if so, or if it is the first
+// that has to wait.
 func (t *turns) take(h *heldTask) bool {
 	need := h.job.job.Resources
 	fits := (t.first == nil || h.job != t.first.job) && need.Fits(t.free)
@@ -75,8 +77,9 @@ func (c *Core) dequeue(kept, next int) {
 	}
 }
 
-// begunMark is how far the mark "may have been started" should reach: over what may start now, and some way ahead, so that a slot
-// seldom waits for the disk. After a crash, marked tasks count as begun; work that must not run twice is marked only when it may start.
+// begunMark is how far the mark "may have been started" should reach: over what may start now, and
+// some way ahead, so that a slot seldom waits for the disk. After a crash, marked tasks count as
+// begun; work that must not run twice is marked only when it may start.
 func (c *Core) begunMark() (mark uint64, needed bool) {
 	mark = c.begun
 	ahead, t := max(minBegunAhead, 2*c.runs), c.turns()

@@ -1,6 +1,6 @@
-// Package freeze says when tasks of vanished peers are not to be replaced: when so many vanish at once that it is more likely that
-// this coordinator is the isolated one, while they come back, and when too many were replaced just now. It is pure: whoever owns a
-// Guard tells it who is gone.
+// Package freeze says when tasks of vanished peers are not to be replaced: when so many vanish at
+// once that it is more likely that this coordinator is the isolated one, while they come back, and
+// when too many were replaced just now. It is pure: whoever owns a Guard tells it who is gone.
 package freeze
 
 import (
@@ -11,15 +11,16 @@ import (
 	"covey/taskstate"
 )
 
-// When so many of the other peers vanish so quickly, it is more likely that this coordinator is the isolated one: nothing is
-// replaced until enough of them are back, or a person says that they are really gone.
+// When so many of the other peers vanish so quickly, it is more likely that this coordinator is the
+// isolated one: nothing is replaced until enough of them are back, or a person says that they are
+// really gone.
 const (
 	within = time.Minute
 	least  = 3
 )
 
-// Settle is how long replacement waits for the others after each return from a freeze: so long it takes until everybody knows
-// everybody again.
+// Settle is how long replacement waits for the others after each return from a freeze: so long it
+// takes until everybody knows everybody again.
 const Settle = 5 * time.Second
 
 // State says why nothing is replaced; the zero value means that replacement goes its way.
@@ -45,9 +46,10 @@ type Loss struct {
 	Since time.Time
 }
 
-// Of looks for a minute in which at least three peers vanished that are not back, and more than half of those that were
-// there when it began. others counts all other peers, vanished or not. Of several such minutes the one with the most counts. It
-// depends on who is gone now and since when, and on nothing before: a coordinator elected meanwhile comes to the same.
+// Of looks for a minute in which at least three peers vanished that are not back, and more than
+// half of those that were there when it began. others counts all other peers, vanished or not. Of
+// several such minutes the one with the most counts. It depends on who is gone now and since when,
+// and on nothing before: a coordinator elected meanwhile comes to the same.
 func Of(lost []Loss, others int) (f State) {
 	slices.SortFunc(lost, func(a, b Loss) int { return a.Since.Compare(b.Since) })
 	end := 0
@@ -68,8 +70,8 @@ func Of(lost []Loss, others int) (f State) {
 	return f
 }
 
-// Guard holds replacement back while too many are gone, while they come back, and to a pace. Whoever owns it says when anything it
-// depends on may have changed, and has it look.
+// Guard holds replacement back while too many are gone, while they come back, and to a pace.
+// Whoever owns it says when anything it depends on may have changed, and has it look.
 type Guard struct {
 	frozen   State
 	comeback comeback
@@ -90,8 +92,9 @@ const (
 // Doubt says that a peer may have vanished or come back.
 func (g *Guard) Doubt() { g.doubts = true }
 
-// Review looks anew, if there is a doubt. look lists who has vanished, and counts all others there are; back tells whether a peer has
-// come back, or is not missed. Over tells that the wait for those that come back has just ended.
+// Review looks anew, if there is a doubt. look lists who has vanished, and counts all others there
+// are; back tells whether a peer has come back, or is not missed. Over tells that the wait for
+// those that come back has just ended.
 func (g *Guard) Review(look func() ([]Loss, int), back func(taskstate.PeerID) bool, now time.Time) (ch Change, over bool) {
 	if !g.doubts {
 		return Same, false
@@ -120,12 +123,14 @@ func (g *Guard) Returning(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// Spend takes a token for a replacement, if there is one of burst, refilled one by one; otherwise next is when there will be.
+// Spend takes a token for a replacement, if there is one of burst, refilled one by one; otherwise
+// next is when there will be.
 func (g *Guard) Spend(now time.Time, burst int, every time.Duration) (ok bool, next time.Time) {
 	return g.limit.take(now, burst, every)
 }
 
-// comeback holds replacement back after a freeze that the return of peers ended, as long as more of them come back.
+// comeback holds replacement back after a freeze that the return of peers ended, as long as more of
+// them come back.
 type comeback struct {
 	gone  []taskstate.PeerID // vanished together and not back
 	first time.Time          // when the freeze ended
@@ -137,7 +142,8 @@ func (b *comeback) begin(gone []taskstate.PeerID, now time.Time) {
 	*b = comeback{gone: slices.Clone(gone), first: now, until: now.Add(Settle)}
 }
 
-// look takes those off who are back; each return has the others waited for anew, but not for ever. It tells whether the wait ends.
+// look takes those off who are back; each return has the others waited for anew, but not for ever.
+// It tells whether the wait ends.
 func (b *comeback) look(back func(taskstate.PeerID) bool, now time.Time) (over bool) {
 	if b.until.IsZero() {
 		return false

@@ -25,8 +25,8 @@ var ErrInUse = errors.New("data folder in use")
 // ErrCorrupt is returned for a journal that cannot be read to its end.
 var ErrCorrupt = errors.New("worker journal is damaged")
 
-// Journal makes transactions durable. Save is called by one goroutine at a time; it either did all of it or may be
-// repeated with the same transaction: every operation in one is idempotent.
+// Journal makes transactions durable. Save is called by one goroutine at a time; it either did all
+// of it or may be repeated with the same transaction: every operation in one is idempotent.
 type Journal interface {
 	Save(*Txn) error
 	Close() error
@@ -53,7 +53,8 @@ type File struct {
 	db *bbolt.DB
 }
 
-// Peek reads the little that a session begins with: whose journal it is, which epoch was obeyed, which batches were signed.
+// Peek reads the little that a session begins with: whose journal it is, which epoch was obeyed,
+// which batches were signed.
 func Peek(dir string, self taskstate.PeerID) (head Head, err error) {
 	err = lookThrough(filepath.Join(dir, FileName), func(db *bbolt.DB) error {
 		return db.View(func(tx *bbolt.Tx) error {
@@ -69,8 +70,8 @@ func Peek(dir string, self taskstate.PeerID) (head Head, err error) {
 	return head, err
 }
 
-// LastStart is the start of the peer that used the journal in a data folder last: 0 if there is none that can be read, or one of
-// version 0.1.
+// LastStart is the start of the peer that used the journal in a data folder last: 0 if there is
+// none that can be read, or one of version 0.1.
 func LastStart(dir string, self taskstate.PeerID) uint64 {
 	if _, err := os.Stat(filepath.Join(dir, FileName)); err != nil {
 		return 0
@@ -82,12 +83,12 @@ func LastStart(dir string, self taskstate.PeerID) uint64 {
 	return head.Start
 }
 
-// Open opens the journal in dir and reads all of it, which takes as long as it is large; ctx ends that early. It is marked as
-// used by this start of the peer.
+// Open opens the journal in dir and reads all of it, which takes as long as it is large; ctx ends
+// that early. It is marked as used by this start of the peer.
 func Open(ctx context.Context, dir string, owner Owner, start uint64) (j *File, img *Image, err error) {
 	path := filepath.Join(dir, FileName)
-	// bbolt trusts its pages, and looks through them in a goroutine of its own when it opens a file for writing. So all of it is
-	// read first, in this one.
+	// bbolt trusts its pages, and looks through them in a goroutine of its own when it opens a file
+	// for writing. So all of it is read first, in this one.
 	err = lookThrough(path, func(db *bbolt.DB) error {
 		_, err := read(ctx, db, owner)
 		return err
@@ -104,7 +105,8 @@ func Open(ctx context.Context, dir string, owner Owner, start uint64) (j *File, 
 		return nil, nil, errors.Join(explain(path, err), db.Close())
 	}
 	if start != 0 {
-		// A disk that takes nothing now leaves the stamp of the start before, which is as good while nobody is told.
+		// A disk that takes nothing now leaves the stamp of the start before, which is as good
+		// while nobody is told.
 		if db.Update(func(tx *bbolt.Tx) error { return putRecord(boltKV{tx}, BucketMeta, []byte("start"), start) }) == nil {
 			img.Start = start
 		}
@@ -112,8 +114,8 @@ func Open(ctx context.Context, dir string, owner Owner, start uint64) (j *File, 
 	return &File{db: db}, img, nil
 }
 
-// lookThrough reads in the file without changing it. A damaged one can lead to pages beyond its end (a fault) or to nonsense (a
-// panic): both become an error here.
+// lookThrough reads in the file without changing it. A damaged one can lead to pages beyond its end
+// (a fault) or to nonsense (a panic): both become an error here.
 func lookThrough(path string, read func(*bbolt.DB) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -139,7 +141,8 @@ func read(ctx context.Context, db *bbolt.DB, owner Owner) (img *Image, err error
 	return img, err
 }
 
-// endingKV is a journal whose reader may be told to end: a large one is not waited for by a peer that stops.
+// endingKV is a journal whose reader may be told to end: a large one is not waited for by a peer
+// that stops.
 type endingKV struct {
 	KV
 	ctx context.Context
@@ -165,8 +168,8 @@ func explain(path string, err error) error {
 	return corrupt(path, err)
 }
 
-// Create makes an empty journal under its final name in one step, so that a file found there later is whole or damaged,
-// never half made. It takes the place of one that is there.
+// Create makes an empty journal under its final name in one step, so that a file found there later
+// is whole or damaged, never half made. It takes the place of one that is there.
 func Create(dir string, head Head) error {
 	path := filepath.Join(dir, FileName)
 	if err := create(path, head); err != nil {
@@ -235,8 +238,8 @@ func openBolt(path string, readOnly bool) (*bbolt.DB, error) {
 	return db, nil
 }
 
-// checkSize refuses an existing file that is too short to hold anything: bbolt would start it afresh, and batch numbers that
-// were used before would be used again.
+// checkSize refuses an existing file that is too short to hold anything: bbolt would start it
+// afresh, and batch numbers that were used before would be used again.
 func checkSize(path string) error {
 	info, err := os.Stat(path)
 	switch {

@@ -145,8 +145,8 @@ func TestAJournalIsForOneProcessAtATime(t *testing.T) {
 	}
 }
 
-// TestADamagedJournalIsSaidToBe cuts and spoils a file everywhere: it is read as it was, or refused with advice; never a panic,
-// never something else.
+// TestADamagedJournalIsSaidToBe cuts and spoils a file everywhere: it is read as it was, or refused
+// with advice; never a panic, never something else.
 func TestADamagedJournalIsSaidToBe(t *testing.T) {
 	dir := t.TempDir()
 	j, _ := openTestJournal(t, dir)
@@ -199,7 +199,8 @@ func TestADamagedJournalIsSaidToBe(t *testing.T) {
 	}
 }
 
-// TestAFullDiskLosesNothing writes into a file system of one megabyte until it is full, then makes room.
+// TestAFullDiskLosesNothing writes into a file system of one megabyte until it is full, then makes
+// room.
 func TestAFullDiskLosesNothing(t *testing.T) {
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "covey", dir).CombinedOutput(); err != nil {

@@ -30,7 +30,8 @@ func buckets() []string {
 // MaxTasks bounds the tasks a worker holds at once, whatever state they are in.
 const MaxTasks = 1 << 16
 
-// KV is the map of buckets a journal is. Each visits keys in ascending order; what it passes is only valid meanwhile.
+// KV is the map of buckets a journal is. Each visits keys in ascending order; what it passes is
+// only valid meanwhile.
 type KV interface {
 	Put(bucket string, key, value []byte) error
 	Delete(bucket string, key []byte) error
@@ -45,7 +46,8 @@ type State struct {
 	Begun uint64          `cbor:"4,keyasint"` // tasks up to this order may have been started
 }
 
-// Frame is one accepted set of assignments. Its tasks are numbered from Base, in the order of Grants.
+// Frame is one accepted set of assignments. Its tasks are numbered from Base, in the order of
+// Grants.
 type Frame struct {
 	Number uint64          `cbor:"1,keyasint"`
 	Base   uint64          `cbor:"2,keyasint"`
@@ -71,7 +73,8 @@ type Tomb struct {
 	Task   taskstate.TaskID
 }
 
-// SealedBatch is a batch on its way into the journal: Body and Envelope are filled in before it is saved.
+// SealedBatch is a batch on its way into the journal: Body and Envelope are filled in before it is
+// saved.
 type SealedBatch struct {
 	Number   uint64
 	Statuses []taskstate.Status
@@ -154,7 +157,8 @@ func Init(kv KV, head Head) error {
 	)
 }
 
-// apply writes the transaction. Removals come last: an id may be put and removed in one transaction.
+// apply writes the transaction. Removals come last: an id may be put and removed in one
+// transaction.
 func (t *Txn) Apply(kv KV) error {
 	w := txnWriter{kv: kv}
 	w.put(BucketMeta, []byte("state"), t.State)
