@@ -4,7 +4,7 @@
 //	worker          runs what was decided for this peer
 //	worker/journal  what a worker must not forget
 //	session         what the two say to each other
-//	ledger          the log of decisions
+//	ledger          the log of decisions, and ledger/quorum, which keeps it
 //	replicas, rollout, cron   rules for jobs that last
 //
 // Coordinator and worker are a pure core each – Step(event) → effects, with time as an argument –

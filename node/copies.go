@@ -475,7 +475,7 @@ func (errCopied) Error() string {
 	return "another process goes by this peer's identity: it takes nothing until a person decides (`peer status` there)"
 }
 
-// Code implements dispatch.Coded.
+// Code implements worker.Coded.
 func (errCopied) Code() string { return api.TroubleCopied }
 
 // copiesConfig joins the copies with the rest of the peer.

@@ -10,7 +10,7 @@ import (
 	"covey/taskstate"
 )
 
-// term is one coordinator's core with everything around it, as Coord drives it.
+// term is one coordinator's core with everything around it, as coordinator.Loop drives it.
 type term struct {
 	l     *life
 	lead  *leadership

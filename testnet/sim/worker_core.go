@@ -13,16 +13,16 @@ import (
 	"covey/taskstate"
 )
 
-// workerCore drives a worker's core: what worker.Loop does with goroutines, a file, a network and processes, it does with ports of the
-// simulation. It adds nothing to the core.
+// workerCore drives a worker's core: what worker.Loop does with goroutines, a file, a network and
+// processes, it does with ports of the simulation. It adds nothing to the core.
 type workerCore struct {
 	core  *worker.Core
 	ports workerPorts
 	due   time.Time // when Wake was last asked for
 }
 
-// newWorkerCore begins with what the disk holds. The tasks in begun may have been started before: Begin is told which of them cannot be
-// taken up.
+// newWorkerCore begins with what the disk holds. The tasks in begun may have been started before:
+// Begin is told which of them cannot be taken up.
 func newWorkerCore(self taskstate.PeerID, inc taskstate.Incarnation, offer session.Offer, disk *diskImage, ports workerPorts, now time.Time) (w *workerCore, begun []taskstate.Launch, err error) {
 	img, err := journal.Load(disk, simOwner(self, inc))
 	if err != nil {
@@ -33,8 +33,8 @@ func newWorkerCore(self taskstate.PeerID, inc taskstate.Incarnation, offer sessi
 	return w, begun, nil
 }
 
-// Lost tells whether the worker has found out that its disk is older than what others saw, and whether nothing runs of that any more: then it
-// ends, and another one begins on a new disk.
+// Lost tells whether the worker has found out that its disk is older than what others saw, and
+// whether nothing runs of that any more: then it ends, and another one begins on a new disk.
 func (w *workerCore) Lost() (why string, over bool) { return w.core.Renounced() }
 
 // Seen tells of a batch that others hold; differs: another than the one held here.
@@ -181,7 +181,8 @@ func (d *diskImage) Clone() *diskImage {
 	return c
 }
 
-// Records counts what is in the journal besides its two fixed records and the tombstones, which have a bound of their own.
+// Records counts what is in the journal besides its two fixed records and the tombstones, which
+// have a bound of their own.
 func (d *diskImage) Records() int {
 	n := 0
 	for k, b := range d.buckets {
