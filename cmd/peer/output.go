@@ -57,7 +57,7 @@ type grid struct {
 // there is cut.
 func (g *grid) fit(w io.Writer) *grid {
 	if isTerminal(w) {
-		g.room = widthOf(w)
+		g.room = widthOf(w) - 1 // the last column makes some terminals go to the next line
 	}
 	return g
 }
@@ -108,6 +108,7 @@ func (g *grid) write(w io.Writer) {
 			width[i] = max(width[i], utf8.RuneCountInString(cell))
 		}
 	}
+	g.narrow()
 	for n, r := range rows {
 		var b strings.Builder
 		r, below := g.fitted(r)
@@ -131,6 +132,19 @@ func (g *grid) write(w io.Writer) {
 	}
 }
 
+// narrow takes from the widest column what the others need, but for the last one: names and items may be long.
+func (g *grid) narrow() {
+	widest, all := 0, -2
+	for i, w := range g.width[:len(g.width)-1] {
+		if all += w + 2; w > g.width[widest] {
+			widest = i
+		}
+	}
+	if over := all - g.room; g.room > 0 && over > 0 {
+		g.width[widest] = max(g.width[widest]-over, 8)
+	}
+}
+
 // fitted is a row that has room, and what goes below it.
 func (g *grid) fitted(r []string) (row []string, below string) {
 	if g.room == 0 {
@@ -138,6 +152,10 @@ func (g *grid) fitted(r []string) (row []string, below string) {
 	}
 	column := 0
 	for i, cell := range r {
+		if i < len(r)-1 {
+			cell = clip(cell, g.width[i])
+			r[i] = cell
+		}
 		switch room := g.room - column; {
 		case utf8.RuneCountInString(cell) <= room:
 		case i == len(r)-1:
@@ -169,7 +187,7 @@ func isTerminal(w io.Writer) bool {
 }
 
 func (s style) paint(code, text string) string {
-	if !s {
+	if !s || text == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"

@@ -127,6 +127,9 @@ func TestATableThatMustFitATerminalDoes(t *testing.T) {
 				t.Fatalf("%d columns, %d may be: %q", utf8.RuneCountInString(line), g.room, line)
 			}
 		}
+		if states := strings.Count(b.String(), "running"); g.room >= 40 && states != len(notes) {
+			t.Fatalf("a long name takes the room of %d states:\n%s", len(notes)-states, &b)
+		}
 		for _, n := range notes {
 			if shown := clip(n, g.room-2); !strings.Contains(b.String(), strings.TrimRight(shown, " ")) {
 				t.Fatalf("%q is not in\n%s", shown, &b)
