@@ -64,6 +64,8 @@ var floors = map[string]int{
 	"internal/atomicfile":            1,
 	"node/orders":                    8,
 	"node/held":                      7,
+	"node/sweep":                     3,
+	"node/entry":                     7,
 }
 
 func floorOf(pkg string) (int, bool) {

@@ -168,7 +168,7 @@ func (n *Node) beginStart() {
 
 // firstIncarnation is the worker's in a folder that has none: one that was a member's must have a journal.
 func (n *Node) firstIncarnation() taskstate.Incarnation {
-	if n.folder.fresh || n.roster.Cluster() == "" && !n.lostRoster() {
+	if n.folder.fresh || n.roster.Cluster() == "" && !n.folder.lostRoster() {
 		return n.folder.incarnation
 	}
 	return ""

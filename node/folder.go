@@ -181,3 +181,9 @@ func readIncarnation(path string) (taskstate.Incarnation, error) {
 	}
 	return taskstate.Incarnation(s), nil
 }
+
+// lostRoster tells whether this folder was a member's once: found would begin another cluster in it unawares.
+func (f *folder) lostRoster() bool {
+	_, err := os.Stat(f.path("roster.damaged"))
+	return err == nil
+}

@@ -12,6 +12,7 @@ import (
 	"covey/node/api"
 	"covey/node/orders"
 	"covey/node/runner/supervise"
+	"covey/node/sweep"
 	"covey/node/view"
 )
 
@@ -24,7 +25,7 @@ const removedGrace = 2 * time.Second
 // Run lives until ctx ends, Down or Leave is asked for, or something essential fails. ready is called once when the peer can be
 // used. Before Run returns everything it started has ended.
 func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
-	if err := n.begin(ctx); err != nil {
+	if err := n.enter(ctx); err != nil {
 		err = errors.Join(err, n.Close())
 		if n.removed() { // while this peer was away: what it left running must end
 			err = errors.Join(err, n.endTasks())
@@ -54,7 +55,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
 	run("worker", n.worker.Run)
 	run("room", n.room.Run)
-	run("old files", n.sweep)
+	run("old files", sweep.New(n.sweepConfig()).Run)
 	run("held jobs", n.orders.Forward)
 	run("withdrawn jobs", n.orders.Recall)
 	run("coordinator news", n.followLeads)

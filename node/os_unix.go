@@ -24,15 +24,6 @@ func fileIdentity(info os.FileInfo) string {
 	return ""
 }
 
-// onDisk is what a file takes on its disk.
-func onDisk(info os.FileInfo) int64 {
-	const block = 512 // of st_blocks, whatever the disk's are
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return st.Blocks * block
-	}
-	return info.Size()
-}
-
 // onlyOurs refuses a data folder that others can write to: they could put a key, a roster or a socket of theirs there.
 func onlyOurs(dir string) error {
 	st, err := os.Stat(dir)

@@ -26,6 +26,3 @@ func cpuTime() time.Duration {
 
 // onlyOurs is left to the system here: its folders have lists of who may what.
 func onlyOurs(string) error { return nil }
-
-// onDisk is what a file takes on its disk.
-func onDisk(info os.FileInfo) int64 { return info.Size() }

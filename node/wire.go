@@ -16,7 +16,9 @@ import (
 	"covey/membership/digest"
 	"covey/node/calls"
 	"covey/node/decide"
+	"covey/node/entry"
 	"covey/node/orders"
+	"covey/node/sweep"
 	"covey/node/tasklog"
 	"covey/node/view"
 	"covey/p2p"
@@ -202,6 +204,27 @@ func (n *Node) deskConfig() decide.Config {
 	return decide.Config{
 		Self: n.self, Ledger: n.ledger, Replica: n.replica, Coord: n.coord, View: n.view, Roster: n.roster, Seats: n.seats, Host: n.host,
 		Doors: n.openDoors, Remember: n.remember, Wrong: n.troubles.List, Now: n.ledgerTime,
+	}
+}
+
+// enter founds, joins or resumes the cluster.
+func (n *Node) enter(ctx context.Context) error {
+	e := entry.New(entry.Config{
+		Ticket: n.cfg.Join, Bootstrap: n.cfg.Bootstrap, Invite: n.cfg.Invite, Open: n.cfg.Open,
+		Self: n.self, Name: n.name, Incarnation: string(n.folder.incarnation), Dir: n.folder.dir, Lost: n.folder.lostRoster(),
+		Roster: n.roster, Replica: n.replica, Ledger: n.ledger, Net: n.host, TrustLedger: n.trustLedger, Remember: n.remember,
+		Removed: n.removed, ErrRemoved: n.errRemoved, Now: n.now, Say: n.cfg.Say,
+	})
+	err := e.Begin(ctx)
+	n.how, n.warnings = e.How, append(n.warnings, e.Warnings...)
+	return err
+}
+
+// sweepConfig is what old files are removed by.
+func (n *Node) sweepConfig() sweep.Config {
+	return sweep.Config{
+		Dir: n.folder.path("tasks"), Keep: n.cfg.KeepOutput, Replica: n.replica, Held: n.held.Has, Forget: n.feeds.forget, Clean: n.runner.Clean, Log: n.log,
+		Current: n.level,
 	}
 }
 

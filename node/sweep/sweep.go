@@ -1,9 +1,10 @@
-package node
+package sweep
 
 import (
 	"cmp"
 	"context"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,9 +16,9 @@ import (
 
 // Bounds of what ended tasks leave on this peer's disk.
 const (
-	sweepEvery    = time.Minute
-	sweepPatience = 10 * time.Minute // how long a job has to be unknown here before its files go
-	outputBytes   = 16 << 30         // what the files of finished jobs may take together; those that ended first go first
+	every       = time.Minute
+	Patience    = 10 * time.Minute // how long a job has to be unknown here before its files go
+	outputBytes = 16 << 30         // what the files of finished jobs may take together; those that ended first go first
 )
 
 // leftover is what is on this disk of one job.
@@ -29,15 +30,16 @@ type leftover struct {
 	ended int64 // ledger stamp; 0 while it goes on
 }
 
-// sweeper decides whose files go. It is a pure core: what is there, and the time, are its arguments.
-type sweeper struct {
+// Sweeper decides whose files go. It is a pure core: what is there, and the time, are its arguments.
+type Sweeper struct {
+	cfg     Config
 	limit   int64
 	unknown map[taskstate.JobID]time.Time // since when
 }
 
 // step takes what is on the disk now and returns the jobs whose files are to be removed. current tells whether this peer's copy of the
 // ledger can be believed when it does not know a job.
-func (s *sweeper) step(found []leftover, current bool, now time.Time) (remove []taskstate.JobID) {
+func (s *Sweeper) step(found []leftover, current bool, now time.Time) (remove []taskstate.JobID) {
 	was := s.unknown
 	s.unknown = map[taskstate.JobID]time.Time{}
 	var total int64
@@ -53,7 +55,7 @@ func (s *sweeper) step(found []leftover, current bool, now time.Time) (remove []
 			if !seen {
 				since = now
 			}
-			if s.unknown[l.job] = since; now.Sub(since) >= sweepPatience {
+			if s.unknown[l.job] = since; now.Sub(since) >= Patience {
 				remove = append(remove, l.job)
 				total -= l.bytes
 			}
@@ -82,36 +84,51 @@ func rank(l leftover) int {
 	return 0
 }
 
-// sweep removes the files of jobs that the ledger has forgotten, and of finished ones when they take too much room, until ctx ends.
-func (n *Node) sweep(ctx context.Context) error {
-	s := &sweeper{limit: cmp.Or(n.cfg.KeepOutput, outputBytes)}
-	t := time.NewTicker(sweepEvery)
+// Config is what sweeping rests on.
+type Config struct {
+	Dir     string // the tasks folder
+	Keep    int64  // bytes that the files of finished jobs may take together; default 16 GiB
+	Replica *ledger.Replica
+	Current func() bool                // this peer's copy of the ledger can be believed when it does not know a job
+	Held    func(taskstate.JobID) bool // the job waits here for a coordinator
+	Forget  func()                     // lets go of what else is kept for jobs
+	Clean   func(taskstate.JobID) error
+	Log     *slog.Logger
+}
+
+// New makes a Sweeper.
+func New(cfg Config) *Sweeper { return &Sweeper{cfg: cfg, limit: cmp.Or(cfg.Keep, outputBytes)} }
+
+// Run removes the files of jobs that the ledger has forgotten, and of finished ones when they take too much room, until ctx ends.
+func (s *Sweeper) Run(ctx context.Context) error {
+	t := time.NewTicker(every)
 	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
-			n.sweepOnce(ctx, s, time.Now())
+			s.Once(ctx, time.Now())
 		}
 	}
 }
 
-func (n *Node) sweepOnce(ctx context.Context, s *sweeper, now time.Time) {
-	current, _ := n.ledger.InSync() // before the look: who is current now knows every job whose folder is there then, or will soon
-	n.feeds.forget()
-	for _, job := range s.step(n.leftovers(ctx), current, now) {
-		if err := n.runner.Clean(job); err != nil {
-			n.log.Warn("the files of a job could not be removed", "job", job, "err", err)
+// Once looks at what is there, as of now.
+func (s *Sweeper) Once(ctx context.Context, now time.Time) {
+	current := s.cfg.Current() // before the look: who is current now knows every job whose folder is there then, or will soon
+	s.cfg.Forget()
+	for _, job := range s.step(s.cfg.leftovers(ctx), current, now) {
+		if err := s.cfg.Clean(job); err != nil {
+			s.cfg.Log.Warn("the files of a job could not be removed", "job", job, "err", err)
 		}
 	}
 }
 
 // leftovers lists what is in the tasks folder. A disk that cannot be read has nothing to remove.
-func (n *Node) leftovers(ctx context.Context) (out []leftover) {
-	entries, err := os.ReadDir(n.folder.path("tasks"))
+func (cfg *Config) leftovers(ctx context.Context) (out []leftover) {
+	entries, err := os.ReadDir(cfg.Dir)
 	if err != nil {
-		n.log.Debug("tasks folder not looked at", "err", err)
+		cfg.Log.Debug("tasks folder not looked at", "err", err)
 		return nil
 	}
 	for _, e := range entries {
@@ -122,8 +139,8 @@ func (n *Node) leftovers(ctx context.Context) (out []leftover) {
 		if ctx.Err() != nil {
 			return nil
 		}
-		l := leftover{job: id, known: n.held.Has(id), bytes: treeBytes(n.folder.path("tasks", e.Name()))}
-		n.replica.Read(func(s *ledger.State) {
+		l := leftover{job: id, known: cfg.Held(id), bytes: treeBytes(filepath.Join(cfg.Dir, e.Name()))}
+		cfg.Replica.Read(func(s *ledger.State) {
 			if j, ok := s.Job(id); ok {
 				l.known, l.pin = true, j.Pinned()
 				if at, over := j.Ended(); over {

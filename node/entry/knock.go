@@ -1,4 +1,4 @@
-package node
+package entry
 
 import (
 	"context"
@@ -26,7 +26,7 @@ const (
 // knocker asks to be let in until somebody does, or refuses, or nobody is there. Who answers "not now", or is reached and too busy to
 // answer, is waited for: of many newcomers at once each gets its turn.
 type knocker struct {
-	n     *Node
+	e     *Entry
 	doors []admission.PeerAddr
 	req   admission.JoinRequest
 
@@ -36,14 +36,14 @@ type knocker struct {
 }
 
 // knock asks door after door, in an order of its own each round.
-func (n *Node) knock(ctx context.Context, doors []admission.PeerAddr, req admission.JoinRequest) (admission.JoinAnswer, error) {
-	doors = slices.DeleteFunc(doors, func(d admission.PeerAddr) bool { return d.ID == n.self })
+func (e *Entry) knock(ctx context.Context, doors []admission.PeerAddr, req admission.JoinRequest) (admission.JoinAnswer, error) {
+	doors = slices.DeleteFunc(doors, func(d admission.PeerAddr) bool { return d.ID == e.cfg.Self })
 	if len(doors) == 0 {
 		return admission.JoinAnswer{}, api.Errorf(api.NoCoordinator, "the ticket or address leads to this peer itself and to nobody else; make a ticket at another peer of the cluster (`peer ticket`) and type `peer up --join TICKET`")
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinLimit)
 	defer cancel()
-	k := &knocker{n: n, doors: doors, req: req, heard: time.Now()}
+	k := &knocker{e: e, doors: doors, req: req, heard: time.Now()}
 	for pause := joinPause; ; pause = min(2*pause, joinRest) {
 		answer, err := k.round(ctx)
 		var no *admission.Refusal
@@ -75,9 +75,9 @@ func (n *Node) knock(ctx context.Context, doors []admission.PeerAddr, req admiss
 // round asks every door once. The error is that of the last, unless one was refused for good.
 func (k *knocker) round(ctx context.Context) (answer admission.JoinAnswer, last error) {
 	for _, d := range k.doors {
-		k.n.host.SetAddrs(d.ID, d.Addrs)
+		k.e.cfg.Net.SetAddrs(d.ID, d.Addrs)
 		try, cancel := context.WithTimeout(ctx, calls.Timeout)
-		answer, err := admission.Join(try, k.n.host, d.ID, k.req)
+		answer, err := admission.Join(try, k.e.cfg.Net, d.ID, k.req)
 		cancel()
 		var no *admission.Refusal
 		if err == nil || errors.As(err, &no) && !no.Temporary() {
@@ -96,7 +96,7 @@ func (k *knocker) round(ctx context.Context) (answer admission.JoinAnswer, last 
 func (k *knocker) listens(ctx context.Context) bool {
 	for _, d := range k.doors {
 		for _, a := range d.Addrs {
-			if k.n.host.Listens(ctx, a) {
+			if k.e.cfg.Net.Listens(ctx, a) {
 				return true
 			}
 		}
@@ -116,7 +116,7 @@ func (k *knocker) wait(err error) {
 		return
 	}
 	k.why, k.said = why, time.Now()
-	k.n.cfg.Say("not let in yet: " + why + "; this peer goes on asking")
+	k.e.cfg.Say("not let in yet: " + why + "; this peer goes on asking")
 }
 
 // word says in one line what came of asking somebody who is there.
