@@ -66,6 +66,7 @@ var floors = map[string]int{
 	"node/held":                      7,
 	"node/sweep":                     3,
 	"node/entry":                     7,
+	"node/roster":                    4,
 }
 
 func floorOf(pkg string) (int, bool) {

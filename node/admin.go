@@ -9,7 +9,6 @@ import (
 	"covey/node/api"
 	"covey/node/calls"
 	"covey/p2p/admission"
-	"covey/taskstate"
 )
 
 // Leave implements api.AdminBackend: tasks stop and are settled, the vote is handed over, then the membership ends.
@@ -20,7 +19,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	n.leaving.Store(true)
 	if err := n.leave(ctx); err != nil {
 		n.leaving.Store(false)
-		n.rosterMoved()
+		n.keeper.Moved()
 		return err
 	}
 	return n.Down(ctx)
@@ -44,32 +43,6 @@ func (n *Node) leave(ctx context.Context) error {
 }
 
 func (n *Node) alone() bool { return len(n.view.Admitted()) < 2 }
-
-// trust keeps the roster, and so the gate, in step with the ledger.
-func (n *Node) trust(entries ...admission.Entry) {
-	if err := n.roster.Trust(entries...); err != nil {
-		n.log.Warn("roster not kept", "err", err)
-	}
-	n.rosterMoved()
-}
-
-// trustLedger brings the roster level with the replica: after a snapshot, and at the start, when entries were applied before
-// anybody listened.
-func (n *Node) trustLedger() {
-	var all []admission.Entry
-	n.replica.Read(func(s *ledger.State) {
-		for m := range s.Members() {
-			all = append(all, m.Entry)
-		}
-	})
-	n.trust(all...)
-}
-
-// mayVote tells whether the roster has a peer with the role voter.
-func (n *Node) mayVote(peer taskstate.PeerID) bool {
-	e, ok := n.roster.Get(peer)
-	return ok && e.Has(admission.Voter)
-}
 
 // candidates are the peers that may vote, and how they are, for whoever coordinates.
 func (n *Node) candidates() []quorum.Candidate {

@@ -28,13 +28,13 @@
 //	     └─► Node
 //
 // What happens comes the other way, on the goroutine of the part it happens to, and nothing on it waits (wire.go): an applied entry goes to
-// the roster and the digests (heed), the view and the table, in this order; a view of the members to the coordinator's loop, the voters'
+// the roster's keeper and the digests (heed), the view and the table, in this order; a view of the members to the coordinator's loop, the voters'
 // rules and the view; statuses come as signed envelopes, by topic, by session and by digest, and all three ways lead through one door
 // (statuses.accept).
 //
 // # What it owns
 //
-// The data folder and its lock, the numbers of its starts (begun.go), whether another process goes by its key (copies.go), the roster in
-// step with the ledger (admin.go, roster_settle.go), the door of the statuses, and the stdins under way (feeds.go). Everything else is
+// The data folder and its lock, the numbers of its starts (begun.go), whether another process goes by its key (copies.go), the door of the
+// statuses (statuses.go), and the stdins under way (feeds.go). Everything else is
 // owned by the part that does it.
 package node

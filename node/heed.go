@@ -29,7 +29,7 @@ func (n *Node) heed(ev ledger.Event) {
 		}
 	}
 	if len(entries) > 0 {
-		n.trust(entries...)
+		n.keeper.Trust(entries...)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"covey/dispatch/ledger/quorum"
 	"covey/internal/long"
 	"covey/node/api"
+	"covey/node/roster"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/p2p/wire"
@@ -259,9 +260,9 @@ func TestWhatWasShownAndNeverDecidedGoes(t *testing.T) {
 	if err := one.roster.Offer(e); err != nil || !one.roster.Admitted(friend.Self()) {
 		t.Fatal(err)
 	}
-	s, again := settling{friend.Self(): time.Now().Add(-2 * settleAfter)}, time.NewTimer(time.Hour)
+	s, again := roster.Settling{friend.Self(): time.Now().Add(-2 * roster.SettleAfter)}, time.NewTimer(time.Hour)
 	defer again.Stop()
-	s.look(one.Node, again)
+	s.Look(one.keeper, again)
 	if one.roster.Admitted(friend.Self()) || !one.roster.Admitted(one.self) || one.refused.Total() == 0 {
 		t.Errorf("%+v", one.roster.All())
 	}

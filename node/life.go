@@ -27,7 +27,7 @@ const removedGrace = 2 * time.Second
 func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	if err := n.enter(ctx); err != nil {
 		err = errors.Join(err, n.Close())
-		if n.removed() { // while this peer was away: what it left running must end
+		if n.keeper.Removed() { // while this peer was away: what it left running must end
 			err = errors.Join(err, n.endTasks())
 		}
 		return n.forWantOfRoom(err)
@@ -59,7 +59,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("held jobs", n.orders.Forward)
 	run("withdrawn jobs", n.orders.Recall)
 	run("coordinator news", n.followLeads)
-	run("roster", n.reconsiderRoster)
+	run("roster", func(ctx context.Context) error { return n.keeper.Run(ctx, n.rosterChanged) })
 	run("liars", n.watchLiars)
 	run("seat", n.tellSeat)
 	listener, err := n.listenAPI()
@@ -89,11 +89,11 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	if err != nil {
 		return err
 	}
-	if n.removed() {
+	if n.keeper.Removed() {
 		if err := n.endTasks(); err != nil || n.leaving.Load() {
 			return err
 		}
-		return n.errRemoved()
+		return n.keeper.ErrRemoved()
 	}
 	return nil
 }
@@ -167,13 +167,13 @@ func (n *Node) serveAPI(ctx context.Context, l net.Listener) error {
 // goodbye ends in order: the worker's last statuses, the vote, the neighbours.
 func (n *Node) goodbye() {
 	grace := stopGrace
-	if n.removed() {
+	if n.keeper.Removed() {
 		grace = removedGrace
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	end := n.worker.Detach                  // back soon: processes go on and are taken up again
-	if !n.runner.Lasting() || n.removed() { // one that was removed takes nothing up again
+	end := n.worker.Detach                         // back soon: processes go on and are taken up again
+	if !n.runner.Lasting() || n.keeper.Removed() { // one that was removed takes nothing up again
 		end = n.worker.Stop
 	}
 	if err := end(ctx); err != nil { // at once after Leave, which has stopped it

@@ -22,6 +22,7 @@ import (
 	"covey/node/held"
 	"covey/node/orders"
 	"covey/node/room"
+	"covey/node/roster"
 	"covey/node/tasklog"
 	"covey/node/troubles"
 	"covey/node/view"
@@ -101,7 +102,7 @@ type Node struct {
 
 	topic atomic.Pointer[p2p.Topic]
 
-	rosterChanged chan struct{} // the gate must look again
+	keeper *roster.Keeper // has the roster in step with the ledger
 
 	atMu sync.Mutex
 	at   []string // addresses that were offered last
@@ -130,7 +131,6 @@ func New(cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg, log: cfg.Log, started: time.Now(),
 		down: make(chan struct{}), up: make(chan struct{}),
-		rosterChanged: make(chan struct{}, 1),
 	}
 	defer func() {
 		if err != nil {
@@ -200,7 +200,8 @@ func (n *Node) openNetwork() (err error) {
 	} else if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
-	n.roster.Believe(n.seats, n.level, n.past)
+	n.keeper = roster.New(roster.Config{Self: n.self, Roster: n.roster, Ledger: func() *quorum.Node { return n.ledger }, Net: n.host, Note: n.refused.Note, Log: n.log})
+	n.roster.Believe(n.seats, n.keeper.Level, n.keeper.Past)
 	return nil
 }
 
@@ -227,7 +228,7 @@ func (n *Node) openState() (err error) {
 
 func (n *Node) openLedger(candidates func() []quorum.Candidate) (*quorum.Node, error) {
 	l, err := quorum.Open(quorum.Config{
-		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Mark: n.folder.path("voter.mark"), Sign: n.host.Sign, Verify: p2p.Verify, Candidates: candidates, MayVote: n.mayVote, Seats: n.seats, Refused: n.refused, Log: n.log, Now: n.cfg.Now,
+		Net: n.host, Self: n.self, Incarnation: n.folder.incarnation, Dir: n.folder.path("ledger"), Mark: n.folder.path("voter.mark"), Sign: n.host.Sign, Verify: p2p.Verify, Candidates: candidates, MayVote: n.keeper.MayVote, Seats: n.seats, Refused: n.refused, Log: n.log, Now: n.cfg.Now,
 	})
 	if err != nil {
 		return nil, api.Errorf(api.Failed, "%v", err)

@@ -267,7 +267,7 @@ func (s *statuses) open(peer string, raw []byte) (taskstate.Batch, error) {
 func (n *Node) decided(ev ledger.Event) {
 	n.keepLives(ev)
 	if ev.Reset {
-		n.trustLedger()
+		n.keeper.TrustLedger()
 		n.view.Decided(ev)
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"time"
 
 	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
@@ -46,7 +45,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	n.host.Handle(startProtocol, n.copies.serve)
 
 	undo = append(undo, n.observe()...)
-	n.trustLedger()
+	n.keeper.TrustLedger()
 	n.keepLives(ledger.Event{Reset: true})
 	undo = append(undo, n.members.Observe(n.seen))
 	undo = append(undo, n.members.OnHint(func(h membership.Hint) {
@@ -86,7 +85,7 @@ func (n *Node) seen(v *membership.View) {
 	n.ledger.Reconsider()
 	n.offerAnew(v)
 	if current, _ := n.ledger.InSync(); !current {
-		n.rosterMoved() // there may be somebody new to follow
+		n.keeper.Moved() // there may be somebody new to follow
 	}
 	for _, peer := range n.view.Seen(v) {
 		n.host.Doubt(peer)
@@ -186,7 +185,7 @@ func (n *Node) lineConfig() calls.Config {
 	return calls.Config{
 		Self: n.self, Ledger: n.ledger, Dial: n.host.Dial, Cluster: n.roster.Cluster, Sign: n.host.Sign, Now: n.ledgerTime,
 		Execute: func(ctx context.Context, c calls.Call) (calls.Reply, error) { return n.desk.Execute(ctx, c) },
-		Removed: n.removed, Show: n.show, Note: n.refused.Note, Log: n.log,
+		Removed: n.keeper.Removed, Show: n.keeper.Show, Note: n.refused.Note, Log: n.log,
 	}
 }
 
@@ -212,8 +211,8 @@ func (n *Node) enter(ctx context.Context) error {
 	e := entry.New(entry.Config{
 		Ticket: n.cfg.Join, Bootstrap: n.cfg.Bootstrap, Invite: n.cfg.Invite, Open: n.cfg.Open,
 		Self: n.self, Name: n.name, Incarnation: string(n.folder.incarnation), Dir: n.folder.dir, Lost: n.folder.lostRoster(),
-		Roster: n.roster, Replica: n.replica, Ledger: n.ledger, Net: n.host, TrustLedger: n.trustLedger, Remember: n.remember,
-		Removed: n.removed, ErrRemoved: n.errRemoved, Now: n.now, Say: n.cfg.Say,
+		Roster: n.roster, Replica: n.replica, Ledger: n.ledger, Net: n.host, TrustLedger: n.keeper.TrustLedger, Remember: n.remember,
+		Removed: n.keeper.Removed, ErrRemoved: n.keeper.ErrRemoved, Now: n.now, Say: n.cfg.Say,
 	})
 	err := e.Begin(ctx)
 	n.how, n.warnings = e.How, append(n.warnings, e.Warnings...)
@@ -224,7 +223,7 @@ func (n *Node) enter(ctx context.Context) error {
 func (n *Node) sweepConfig() sweep.Config {
 	return sweep.Config{
 		Dir: n.folder.path("tasks"), Keep: n.cfg.KeepOutput, Replica: n.replica, Held: n.held.Has, Forget: n.feeds.forget, Clean: n.runner.Clean, Log: n.log,
-		Current: n.level,
+		Current: n.keeper.Level,
 	}
 }
 
@@ -265,28 +264,15 @@ func (n *Node) neighbour(by *p2p.Host, peer string, addrs []string) {
 	}
 }
 
-// reconsiderRoster is called after the roster changed, off the goroutine that feeds the replica.
-func (n *Node) reconsiderRoster(ctx context.Context) error {
-	again := time.NewTimer(settleFirst)
-	defer again.Stop()
-	settle := settling{}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-n.rosterChanged:
-			if n.removed() && !n.leaving.Load() { // one that leaves is answered first
-				n.downOnce.Do(func() { close(n.down) })
-			}
-			n.host.Recheck()
-			n.members.Recheck()
-			n.ledger.Reconsider()
-			n.askNewcomers()
-			settle.look(n, again)
-		case <-again.C:
-			settle.look(n, again)
-		}
+// rosterChanged hears that the gate must look again.
+func (n *Node) rosterChanged() {
+	if n.keeper.Removed() && !n.leaving.Load() { // one that leaves is answered first
+		n.downOnce.Do(func() { close(n.down) })
 	}
+	n.host.Recheck()
+	n.members.Recheck()
+	n.ledger.Reconsider()
+	n.askNewcomers()
 }
 
 // askNewcomers gives the ledger others to ask, while it has nobody to follow: peers that were admitted while this one was away, of
@@ -297,7 +283,7 @@ func (n *Node) askNewcomers() {
 	}
 	var ask []taskstate.PeerID
 	for m := range n.members.View().Alive() {
-		if m.ID != n.self && n.mayVote(m.ID) {
+		if m.ID != n.self && n.keeper.MayVote(m.ID) {
 			ask = append(ask, m.ID)
 		}
 	}

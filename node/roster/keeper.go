@@ -1,0 +1,135 @@
+// Package roster keeps the roster, and so the gate in front of every handler, in step with the ledger.
+//
+//	k := roster.New(roster.Config{…})
+//	k.Trust(entries…)          // an applied entry changed who is a member
+//	go k.Run(ctx, changed)     // calls changed whenever the gate must look again, and puts right what was never decided
+//
+// It admits nobody: that is decided in the ledger. Entries that peers show are believed on a signature for a moment only.
+package roster
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum"
+	"covey/node/api"
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// Config is what a Keeper joins.
+type Config struct {
+	Self   taskstate.PeerID
+	Roster *admission.Roster
+	Ledger func() *quorum.Node     // nil before it is open
+	Net    admission.Net           // shows this peer's entry to others
+	Note   func(peer, what string) // hears what no honest peer sends
+	Log    *slog.Logger
+}
+
+// Keeper keeps one peer's roster.
+type Keeper struct {
+	cfg   Config
+	moved chan struct{} // the gate must look again
+}
+
+// New makes a Keeper.
+func New(cfg Config) *Keeper { return &Keeper{cfg: cfg, moved: make(chan struct{}, 1)} }
+
+// Run calls changed after the roster changed, off the goroutine that feeds the replica, and settles what differs from the ledger, until ctx
+// ends.
+func (k *Keeper) Run(ctx context.Context, changed func()) error {
+	again := time.NewTimer(settleFirst)
+	defer again.Stop()
+	settle := Settling{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.moved:
+			changed()
+			settle.Look(k, again)
+		case <-again.C:
+			settle.Look(k, again)
+		}
+	}
+}
+
+// Level tells whether this peer's replica of the ledger is current.
+func (k *Keeper) Level() bool {
+	l := k.cfg.Ledger()
+	if l == nil {
+		return false
+	}
+	ok, _ := l.InSync()
+	return ok
+}
+
+// Past is up to where this peer has applied the ledger.
+func (k *Keeper) Past() (generation, index uint64) {
+	l := k.cfg.Ledger()
+	if l == nil {
+		return 0, 0
+	}
+	return l.Generation(), l.Replica().Applied()
+}
+
+// Trust keeps the roster, and so the gate, in step with the ledger.
+func (k *Keeper) Trust(entries ...admission.Entry) {
+	if err := k.cfg.Roster.Trust(entries...); err != nil {
+		k.cfg.Log.Warn("roster not kept", "err", err)
+	}
+	k.Moved()
+}
+
+// TrustLedger brings the roster level with the replica: after a snapshot, and at the start, when entries were applied before
+// anybody listened.
+func (k *Keeper) TrustLedger() {
+	var all []admission.Entry
+	k.cfg.Ledger().Replica().Read(func(s *ledger.State) {
+		for m := range s.Members() {
+			all = append(all, m.Entry)
+		}
+	})
+	k.Trust(all...)
+}
+
+// MayVote tells whether the roster has a peer with the role voter.
+func (k *Keeper) MayVote(peer taskstate.PeerID) bool {
+	e, ok := k.cfg.Roster.Get(peer)
+	return ok && e.Has(admission.Voter)
+}
+
+// Show presents this peer's roster entry to one that refused it, and tells whether it admits us now. If this peer was removed, the
+// roster has the proof afterwards.
+func (k *Keeper) Show(ctx context.Context, peer taskstate.PeerID) bool {
+	err := admission.Show(ctx, k.cfg.Net, peer, k.cfg.Roster)
+	if err != nil {
+		k.cfg.Log.Debug("not admitted", "by", peer, "err", err)
+	}
+	k.Moved()
+	return err == nil
+}
+
+// Moved has the roster looked at again, off the goroutine that calls.
+func (k *Keeper) Moved() {
+	select {
+	case k.moved <- struct{}{}:
+	default:
+	}
+}
+
+// Removed tells whether this peer's own membership has ended.
+func (k *Keeper) Removed() bool {
+	e, ok := k.cfg.Roster.Get(k.cfg.Self)
+	return ok && e.Removed
+}
+
+// ErrRemoved says what became of this peer's membership.
+func (k *Keeper) ErrRemoved() error {
+	e, _ := k.cfg.Roster.Get(k.cfg.Self)
+	return api.Errorf(api.Refused, "this peer was removed from cluster %s at %s; to join again use a fresh data folder (--data DIR) and a ticket",
+		k.cfg.Roster.Cluster(), time.UnixMilli(e.At).Format(time.DateTime+" MST"))
+}
