@@ -11,7 +11,8 @@ import (
 	"covey/p2p/admission"
 )
 
-// Leave implements api.AdminBackend: tasks stop and are settled, the vote is handed over, then the membership ends.
+// Leave implements api.AdminBackend: tasks stop and are settled, the vote is handed over, then the
+// membership ends.
 func (n *Node) Leave(ctx context.Context) error {
 	if n.alone() {
 		return api.Errorf(api.Conflict, "this is the only peer: nobody would be left to leave. Stop it with `peer down`; to give the cluster up, remove its data folder %s", n.folder.dir)

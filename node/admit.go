@@ -22,7 +22,8 @@ func (n *Node) openDoors() []admission.PeerAddr {
 	return doors
 }
 
-// Admit implements admission.Admitter: any peer may be dialled by a stranger, the coordinator decides.
+// Admit implements admission.Admitter: any peer may be dialled by a stranger, the coordinator
+// decides.
 func (n *Node) Admit(ctx context.Context, from string, req admission.JoinRequest) (admission.JoinAnswer, error) {
 	r, err := n.line.Decide(ctx, calls.Call{Join: &calls.JoinCall{Peer: from, Request: req}})
 	if err != nil || r.Join == nil {

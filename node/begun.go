@@ -17,11 +17,12 @@ import (
 	"covey/taskstate"
 )
 
-// startsName is the file in which a data folder remembers its starts. It is written anew by each, before that start's number is used.
+// startsName is the file in which a data folder remembers its starts. It is written anew by each,
+// before that start's number is used.
 const startsName = "starts"
 
-// maxChain is how many starts a folder remembers. One that others know and the folder does not is a sign that it was turned back, see
-// startChain.
+// maxChain is how many starts a folder remembers. One that others know and the folder does not is a
+// sign that it was turned back, see startChain.
 const maxChain = 1024
 
 // lastBegun is what a start leaves for the next one.
@@ -41,13 +42,14 @@ type startChain struct {
 	gap     bool // there were others before these
 }
 
-// outrun tells whether a start of this peer came after all of these: then the folder was turned back. One that is not known may also be from
-// before a gap, unless it followed one that is known.
+// outrun tells whether a start of this peer came after all of these: then the folder was turned
+// back. One that is not known may also be from before a gap, unless it followed one that is known.
 func (c startChain) outrun(by starts.Start) bool {
 	return !slices.Contains(c.numbers, by.Number) && (!c.gap || slices.Contains(c.numbers, by.Before))
 }
 
-// begin draws the number of this start and writes it down. moved says, if it is not "", that the folder is not where it was.
+// begin draws the number of this start and writes it down. moved says, if it is not "", that the
+// folder is not where it was.
 func (f *folder) begin(self taskstate.PeerID) (now starts.Start, stamps []uint64, chain startChain, moved string, err error) {
 	last, err := f.lastStart()
 	if err != nil {
@@ -72,14 +74,16 @@ func (f *folder) begin(self taskstate.PeerID) (now starts.Start, stamps []uint64
 	return now, stamps, chain, moved, f.remember(next)
 }
 
-// hasMet tells whether this folder has met others as one that counts its starts: if it knows of none, they were lost.
+// hasMet tells whether this folder has met others as one that counts its starts: if it knows of
+// none, they were lost.
 func (f *folder) hasMet() bool {
 	_, err := os.Stat(f.path(metName))
 	return err == nil
 }
 
-// stamped notes that this start has used the worker's journal: one with the stamp of another start is a copy from then on. Should that not
-// reach the disk, a copy of the start before would not be noticed by this.
+// stamped notes that this start has used the worker's journal: one with the stamp of another start
+// is a copy from then on. Should that not reach the disk, a copy of the start before would not be
+// noticed by this.
 func (f *folder) stamped() error {
 	last, err := f.lastStart()
 	if err != nil || last.Number == 0 {
@@ -97,8 +101,9 @@ func (f *folder) remember(last lastBegun) error {
 	return atomicfile.Write(f.path(startsName), withSum(b))
 }
 
-// lastStart reads what the start before left: nothing in a new folder, or in one of version 0.1. A file that is damaged begins a new chain:
-// whether somebody else goes on with the old one is asked of whoever answers, not of the file.
+// lastStart reads what the start before left: nothing in a new folder, or in one of version 0.1. A
+// file that is damaged begins a new chain: whether somebody else goes on with the old one is asked
+// of whoever answers, not of the file.
 func (f *folder) lastStart() (last lastBegun, err error) {
 	b, err := os.ReadFile(f.path(startsName))
 	switch {
@@ -119,7 +124,8 @@ func decodeStart(file []byte) (last lastBegun) {
 	return last
 }
 
-// movedFrom tells whether the folder is where it was at its last start, as far as the system can tell.
+// movedFrom tells whether the folder is where it was at its last start, as far as the system can
+// tell.
 func (f *folder) movedFrom(last lastBegun) string {
 	here, host := f.place(), machineID()
 	switch {
@@ -153,7 +159,8 @@ func machineID() string {
 func (n *Node) beginStart() {
 	start, stamps, chain, moved, err := n.folder.begin(n.self)
 	if err != nil {
-		// A number that the next start would not know of is not used: others take this one for what it was.
+		// A number that the next start would not know of is not used: others take this one for what
+		// it was.
 		n.log.Warn("this start cannot be remembered, so that a copy of this peer may go unnoticed", "err", err)
 		return
 	}
@@ -166,7 +173,8 @@ func (n *Node) beginStart() {
 	}
 }
 
-// firstIncarnation is the worker's in a folder that has none: one that was a member's must have a journal.
+// firstIncarnation is the worker's in a folder that has none: one that was a member's must have a
+// journal.
 func (n *Node) firstIncarnation() taskstate.Incarnation {
 	if n.folder.fresh || n.roster.Cluster() == "" && !n.folder.lostRoster() {
 		return n.folder.incarnation

@@ -23,7 +23,8 @@ import (
 	"covey/taskstate/jobfile"
 )
 
-// flock runs n whole peers in this process, each with its own folder, key and sockets, until the benchmark ends.
+// flock runs n whole peers in this process, each with its own folder, key and sockets, until the
+// benchmark ends.
 func flock(b *testing.B, n int) []*api.Client {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -73,7 +74,8 @@ func flock(b *testing.B, n int) []*api.Client {
 	return clients
 }
 
-// BenchmarkNoopTasks is one job of b.N tasks that do nothing, from submission to its end, on three whole peers in one process.
+// BenchmarkNoopTasks is one job of b.N tasks that do nothing, from submission to its end, on three
+// whole peers in one process.
 func BenchmarkNoopTasks(b *testing.B) {
 	clients := flock(b, 3)
 	job := taskstate.Job{Count: b.N}
@@ -90,8 +92,8 @@ func BenchmarkNoopTasks(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 }
 
-// BenchmarkProcessTasks is one job of b.N × /bin/true on three whole peers in one process, and what a task costs in processor time,
-// the process itself included.
+// BenchmarkProcessTasks is one job of b.N × /bin/true on three whole peers in one process, and what
+// a task costs in processor time, the process itself included.
 func BenchmarkProcessTasks(b *testing.B) {
 	path, err := exec.LookPath("true")
 	if err != nil {
@@ -152,7 +154,8 @@ func BenchmarkPlainProcesses(b *testing.B) {
 	b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-us/task")
 }
 
-// cpu is the processor time of this process, of its children that ended, and of those that live – supervisors – with theirs.
+// cpu is the processor time of this process, of its children that ended, and of those that live –
+// supervisors – with theirs.
 func cpu() time.Duration {
 	sum := childrenCPU()
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {

@@ -25,12 +25,14 @@ import (
 	"covey/taskstate"
 )
 
-// A machine may be cloned, restored from a backup, or resumed from a snapshot: then two processes go by one key, each with its own idea of
-// what was decided and what runs. Neither can see the other, but everybody else can: it has connections to both. Whoever sees a
-// second connection to a peer, or another start number than before, asks on each connection who is there. If two processes answer
-// now, it brings them together: each gets, from the other, an answer to a challenge of its own, signed with the key both have. No word of
-// anybody else counts. A process that has seen such an answer stops voting and taking tasks until a person has decided which of the
-// two keeps the identity.
+// A machine may be cloned, restored from a backup, or resumed from a snapshot: then two processes
+// go by one key, each with its own idea of what was decided and what runs. Neither can see the
+// other, but everybody else can: it has connections to both. Whoever sees a second connection to a
+// peer, or another start number than before, asks on each connection who is there. If two processes
+// answer now, it brings them together: each gets, from the other, an answer to a challenge of its
+// own, signed with the key both have. No word of anybody else counts. A process that has seen such
+// an answer stops voting and taking tasks until a person has decided which of the two keeps the
+// identity.
 
 // startProtocol asks a process which start of its peer it is. It is for members.
 const startProtocol = "/covey/start/1"
@@ -88,7 +90,8 @@ type copiesConfig struct {
 	log    *slog.Logger
 }
 
-// copies finds processes that go by one key. Run owns the looking; what others ask is answered on their own goroutines.
+// copies finds processes that go by one key. Run owns the looking; what others ask is answered on
+// their own goroutines.
 type copies struct {
 	cfg     copiesConfig
 	history starts.History
@@ -150,7 +153,8 @@ func (c *copies) doubles() (all []string) {
 	return all
 }
 
-// Ask has a peer looked at soon. It never blocks: if very many wait, one that is met again is asked then.
+// Ask has a peer looked at soon. It never blocks: if very many wait, one that is met again is asked
+// then.
 func (c *copies) Ask(peer string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +187,8 @@ func (c *copies) Heard(peer string, start starts.Start) {
 	}
 }
 
-// Vet tells whether a peer that says Hello as a start may have a session: not while two processes answer for it.
+// Vet tells whether a peer that says Hello as a start may have a session: not while two processes
+// answer for it.
 func (c *copies) Vet(peer string, start starts.Start) error {
 	if peer == c.cfg.self {
 		return nil
@@ -419,8 +424,8 @@ func (c *copies) meet(from string, nonce uint64, p starts.Proof) bool {
 	return true
 }
 
-// wasSomebody is shown an answer that this peer gave before. If the start that gave it is none of those the folder remembers, the folder was
-// turned back to what it was before that.
+// wasSomebody is shown an answer that this peer gave before. If the start that gave it is none of
+// those the folder remembers, the folder was turned back to what it was before that.
 func (c *copies) wasSomebody(from string, p pastProof) bool {
 	n := p.Proof.Start.Number
 	if !c.own(p.Nonce, p.Proof) || n == c.cfg.start.Number || !c.cfg.chain.outrun(p.Proof.Start) || c.knowsOther(n) {

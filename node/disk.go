@@ -16,8 +16,9 @@ import (
 // diskPatience is how long a command waits for this peer's disk.
 const diskPatience = 3 * time.Second
 
-// disk carries out writes to the data folder for those who must answer in time. A write that does not come back is left to itself; until
-// it does, no other is begun, so that only those wait that were under way side by side.
+// disk carries out writes to the data folder for those who must answer in time. A write that does
+// not come back is left to itself; until it does, no other is begun, so that only those wait that
+// were under way side by side.
 type disk struct {
 	dir string
 
@@ -26,8 +27,8 @@ type disk struct {
 	since time.Time // when the first of them began
 }
 
-// Do carries out a write and says what to do about it if it fails. One that it has given up on is taken back by undo (may be nil), if it
-// succeeds after all.
+// Do carries out a write and says what to do about it if it fails. One that it has given up on is
+// taken back by undo (may be nil), if it succeeds after all.
 func (d *disk) Do(write func() error, undo func()) error {
 	if err := d.health(); err != nil {
 		return err

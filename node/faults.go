@@ -10,9 +10,10 @@ import (
 	"covey/taskstate"
 )
 
-// A peer numbers its batches and signs each number once. One that signs two different batches with one number lets others believe
-// different things of its tasks until they are settled: honest software does not, except from a copied data folder. Whoever sees
-// both keeps the first, and holds it against the author.
+// A peer numbers its batches and signs each number once. One that signs two different batches with
+// one number lets others believe different things of its tasks until they are settled: honest
+// software does not, except from a copied data folder. Whoever sees both keeps the first, and holds
+// it against the author.
 
 // faults counts what members did that honest software does not.
 type faults struct {
@@ -29,7 +30,8 @@ type faults struct {
 // floodLog is how often the log speaks of envelopes that are too many.
 const floodLog = time.Minute
 
-// flooded notes an envelope that was dropped unread because its author, as it says, brings in too much.
+// flooded notes an envelope that was dropped unread because its author, as it says, brings in too
+// much.
 func (f *faults) flooded(author taskstate.PeerID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,7 +53,8 @@ func newFaults(log *slog.Logger) *faults {
 	return &faults{log: log, of: map[taskstate.PeerID]int64{}}
 }
 
-// twice notes that an author signed a second batch with a number. The first of each author is logged, the others are counted.
+// twice notes that an author signed a second batch with a number. The first of each author is
+// logged, the others are counted.
 func (f *faults) twice(k batchKey) {
 	f.mu.Lock()
 	f.of[k.author]++
@@ -70,7 +73,8 @@ func (f *faults) total() int64 {
 	return f.count
 }
 
-// first is the batch that is kept under the number of env; other tells that it is another than env's.
+// first is the batch that is kept under the number of env; other tells that it is another than
+// env's.
 func (s *statuses) first(env digest.Envelope) (b taskstate.Batch, other bool) {
 	held, ok := s.store.Held(env.Author, env.Incarnation, env.Number)
 	if !ok || bytes.Equal(held.Body, env.Body) {

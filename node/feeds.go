@@ -14,10 +14,12 @@ import (
 	"covey/taskstate"
 )
 
-// mayWithin is how long a peer that asks for the stdin of a task waits for this one to hear that it has the task.
+// mayWithin is how long a peer that asks for the stdin of a task waits for this one to hear that it
+// has the task.
 const mayWithin = 5 * time.Second
 
-// feeds passes stdins on: from the commands of this machine to wherever their tasks run, and to the tasks that run here.
+// feeds passes stdins on: from the commands of this machine to wherever their tasks run, and to the
+// tasks that run here.
 type feeds struct {
 	n      *Node
 	spools *stdin.Spools
@@ -35,7 +37,8 @@ func (f *feeds) serve() func() {
 	return s.Close
 }
 
-// may implements stdin.Config.May: a stdin is for the peer that runs the task, by the ledger's word.
+// may implements stdin.Config.May: a stdin is for the peer that runs the task, by the ledger's
+// word.
 func (f *feeds) may(ctx context.Context, peer string, q stdin.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, mayWithin)
 	defer cancel()

@@ -75,7 +75,8 @@ func TestLogsOfATaskAreAskedForByItsSlotAndAttempt(t *testing.T) {
 	err = s.Logs(timed(t), "talk.1.2", api.LogQuery{}, func(api.LogChunk) error { return nil })
 	wants(t, err, api.NotFound, "not the newest attempt")
 
-	// A peer that cannot be reached for what it has is named, on one line, and what never began is silent.
+	// A peer that cannot be reached for what it has is named, on one line, and what never began is
+	// silent.
 	var chunks []api.LogChunk
 	if err := s.Logs(timed(t), string(someJob), api.LogQuery{}, func(c api.LogChunk) error { chunks = append(chunks, c); return nil }); err != nil {
 		t.Fatal(err)

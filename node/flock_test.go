@@ -185,8 +185,9 @@ func TestAPeerThatRestartsOnAnotherPortIsReadyAgain(t *testing.T) {
 	}
 }
 
-// What a peer that stops in order had begun is its own until it is back: processes go on without it. Everything else runs elsewhere at once,
-// and if the peer stays away that is all the job waits for.
+// What a peer that stops in order had begun is its own until it is back: processes go on without
+// it. Everything else runs elsewhere at once, and if the peer stays away that is all the job waits
+// for.
 func TestAJobEndsAlthoughTheCoordinatorStopsInOrder(t *testing.T) {
 	all := flockOf(t, "one", "two", "three")
 	j := noopJob("handed-over", 200, 20*time.Millisecond)
@@ -208,7 +209,8 @@ func TestAJobEndsAlthoughTheCoordinatorStopsInOrder(t *testing.T) {
 	}
 }
 
-// openOn lists the slots of a job whose open task a peer has, and counts the others that are not over.
+// openOn lists the slots of a job whose open task a peer has, and counts the others that are not
+// over.
 func (l *living) openOn(id, peer string) (here []int, elsewhere int) {
 	l.replica.Read(func(s *ledger.State) {
 		rec, ok := s.Job(taskstate.JobID(id))
@@ -389,8 +391,8 @@ func (l *living) outcomeOf(t *testing.T, id string) (api.Job, map[int]api.Task) 
 }
 
 func TestAFollowerBehindASnapshotTakesTheRosterFromIt(t *testing.T) {
-	// Peer two is away while three joins; with so much decided meanwhile that the followed voter answers with a snapshot, its entry
-	// is in no delta that two ever sees.
+	// Peer two is away while three joins; with so much decided meanwhile that the followed voter
+	// answers with a snapshot, its entry is in no delta that two ever sees.
 	all := flockOf(t, "one", "two")
 	if err := all[1].stop(); err != nil {
 		t.Fatal(err)
@@ -402,7 +404,8 @@ func TestAFollowerBehindASnapshotTakesTheRosterFromIt(t *testing.T) {
 	if !two.roster.Admitted(three.self) {
 		t.Fatal("two does not know three")
 	}
-	// A new follower begins with a snapshot: its reset event must bring the roster level, whatever the join's answer said.
+	// A new follower begins with a snapshot: its reset event must bring the roster level, whatever
+	// the join's answer said.
 	fresh := newUnborn(t)
 	state := snapshotOf(t, all[0])
 	fresh.replica.Reset(state)

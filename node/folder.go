@@ -28,8 +28,9 @@ type folder struct {
 	fresh       bool // the incarnation was drawn now: nothing was here before
 }
 
-// openFolder makes the folder if it is not there, locks it and reads (or draws) its incarnation. One that has lost everything but
-// its key is opened only to join with: who types `peer up` there means the cluster it was in, and must not found another unawares.
+// openFolder makes the folder if it is not there, locks it and reads (or draws) its incarnation.
+// One that has lost everything but its key is opened only to join with: who types `peer up` there
+// means the cluster it was in, and must not found another unawares.
 func openFolder(dir string, joining, anew bool) (*folder, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -70,8 +71,8 @@ func openFolder(dir string, joining, anew bool) (*folder, error) {
 	return f, nil
 }
 
-// InUse tells whether a peer holds this data folder: one that was told to stop may still be closing its files when it does not answer any
-// more.
+// InUse tells whether a peer holds this data folder: one that was told to stop may still be closing
+// its files when it does not answer any more.
 func InUse(dir string) bool {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
 	if err != nil {
@@ -94,8 +95,8 @@ func (f *folder) wiped() bool {
 	return errors.Is(noLife, fs.ErrNotExist) && noKey == nil && !f.lived()
 }
 
-// lived tells whether something of a life that was begun is here, beside the files that every start makes first: the worker's journal and
-// the ledger's memo say themselves whose they are.
+// lived tells whether something of a life that was begun is here, beside the files that every start
+// makes first: the worker's journal and the ledger's memo say themselves whose they are.
 func (f *folder) lived() bool {
 	return slices.ContainsFunc([]string{"roster", "worker.db", filepath.Join("ledger", "memo")}, func(file string) bool {
 		_, err := os.Stat(f.path(file))
@@ -123,7 +124,8 @@ func (f *folder) port() int {
 // maxPeerName is how long a peer's name may be, in bytes.
 const maxPeerName = 63
 
-// checkName refuses what is no name for a peer. None at all is fine: there is one from before, or the host's.
+// checkName refuses what is no name for a peer. None at all is fine: there is one from before, or
+// the host's.
 func checkName(name string) error {
 	switch {
 	case len(name) > maxPeerName:
@@ -136,8 +138,9 @@ func checkName(name string) error {
 	return nil
 }
 
-// name is this peer's: the one given now, or else the one it was given before, or else the host's. A name that is given is remembered:
-// constraints, and people, know the peer by it, also when it comes back by a plain `peer up`. An error says that it cannot be remembered.
+// name is this peer's: the one given now, or else the one it was given before, or else the host's.
+// A name that is given is remembered: constraints, and people, know the peer by it, also when it
+// comes back by a plain `peer up`. An error says that it cannot be remembered.
 func (f *folder) name(given string) (string, error) {
 	b, err := os.ReadFile(f.path("name"))
 	before := strings.TrimSuffix(string(b), "\n")
@@ -182,7 +185,8 @@ func readIncarnation(path string) (taskstate.Incarnation, error) {
 	return taskstate.Incarnation(s), nil
 }
 
-// lostRoster tells whether this folder was a member's once: found would begin another cluster in it unawares.
+// lostRoster tells whether this folder was a member's once: found would begin another cluster in it
+// unawares.
 func (f *folder) lostRoster() bool {
 	_, err := os.Stat(f.path("roster.damaged"))
 	return err == nil

@@ -5,7 +5,8 @@ import (
 	"covey/taskstate"
 )
 
-// roomChanged has this peer take nothing on while its disk is full, and says so: here and, with its offer, to all.
+// roomChanged has this peer take nothing on while its disk is full, and says so: here and, with its
+// offer, to all.
 func (n *Node) roomChanged(err error) {
 	n.worker.Refrain(api.TroubleDiskFull, err)
 	switch {
@@ -17,7 +18,8 @@ func (n *Node) roomChanged(err error) {
 	}
 }
 
-// besidesRoom adds to the end of a task what its disk may have to do with it. Whether it failed because of that only the task knows: its code stands.
+// besidesRoom adds to the end of a task what its disk may have to do with it. Whether it failed
+// because of that only the task knows: its code stands.
 func (n *Node) besidesRoom(r taskstate.RunReport) taskstate.RunReport {
 	switch {
 	case r.Reason == taskstate.ReasonOutputLost, r.Reason == taskstate.ReasonStuck:
@@ -29,7 +31,8 @@ func (n *Node) besidesRoom(r taskstate.RunReport) taskstate.RunReport {
 	return r
 }
 
-// forWantOfRoom says of a start that failed what the disk has to do with it. Tasks of before go on meanwhile: their supervisor has them.
+// forWantOfRoom says of a start that failed what the disk has to do with it. Tasks of before go on
+// meanwhile: their supervisor has them.
 func (n *Node) forWantOfRoom(err error) error {
 	if n.room == nil || api.AsError(err).Code != api.Failed || n.room.LowNow() == nil {
 		return err

@@ -44,7 +44,8 @@ type living struct {
 	ended chan error
 }
 
-// alive runs a peer until the test ends, on a loopback port of its own, and returns when it is ready.
+// alive runs a peer until the test ends, on a loopback port of its own, and returns when it is
+// ready.
 func alive(t *testing.T, cfg Config) *living {
 	t.Helper()
 	l, err := tryAlive(t, cfg)
@@ -90,7 +91,8 @@ func begun(t *testing.T, cfg Config) (*living, <-chan api.Status, error) {
 	return l, ready, nil
 }
 
-// small fills a Config for tests: loopback, a free port, no multicast, one folder that a restart can use again.
+// small fills a Config for tests: loopback, a free port, no multicast, one folder that a restart
+// can use again.
 func small(t *testing.T, cfg Config) Config {
 	if cfg.Data == "" {
 		cfg.Data = t.TempDir()
@@ -121,7 +123,8 @@ func (l *living) stop() error {
 	}
 }
 
-// crash ends the peer as a power cut looks to the others: no goodbye, every connection gone at once.
+// crash ends the peer as a power cut looks to the others: no goodbye, every connection gone at
+// once.
 func (l *living) crash() {
 	_ = l.host.Close()
 	_ = l.stop()
@@ -283,7 +286,8 @@ func wants(t *testing.T, err error, code api.Code, parts ...string) {
 	}
 }
 
-// puppet is a host that speaks what a test has it say: the other end of protocols that a whole peer would get right.
+// puppet is a host that speaks what a test has it say: the other end of protocols that a whole peer
+// would get right.
 type puppet struct {
 	*p2p.Host
 	t       *testing.T

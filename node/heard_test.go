@@ -10,8 +10,8 @@ import (
 	"covey/node/heard"
 )
 
-// A copy of the journal is put back that was made while the peer ran, and everybody is down: the start that used it is the right one, and
-// nobody has in memory what came after it.
+// A copy of the journal is put back that was made while the peer ran, and everybody is down: the
+// start that used it is the right one, and nobody has in memory what came after it.
 func TestAJournalPutBackWhileAllWereDownIsToldByWhatIsRememberedOnDisk(t *testing.T) {
 	for name, memory := range map[string]string{"the peer's own": "two", "the coordinator's": "one"} {
 		t.Run(name, func(t *testing.T) {

@@ -33,8 +33,8 @@ func (n *Node) heed(ev ledger.Event) {
 	}
 }
 
-// keepLives tells the digests whose statuses matter: those of the incarnations that the ledger counts. Of itself this peer knows better than
-// a ledger that has not come here yet.
+// keepLives tells the digests whose statuses matter: those of the incarnations that the ledger
+// counts. Of itself this peer knows better than a ledger that has not come here yet.
 func (n *Node) keepLives(ev ledger.Event) {
 	n.replica.Lives(ev, func(peer taskstate.PeerID, inc taskstate.Incarnation) {
 		if peer != n.self {

@@ -17,7 +17,8 @@ import (
 	"covey/taskstate"
 )
 
-// A peer that was admitted with every role, and never got a seat in the ledger, lies as if it had one.
+// A peer that was admitted with every role, and never got a seat in the ledger, lies as if it had
+// one.
 
 // exchange sends one frame on a protocol and reads one.
 func (p puppet) exchange(peer, protocol string, question any, answer any) error {
@@ -97,7 +98,8 @@ func TestWhoHoldsNoSeatSeatsNobody(t *testing.T) {
 	}
 }
 
-// lyingFeed serves what a voter would, forged: an entry that admits a crony and submits a job, and a bookmark that names the liar.
+// lyingFeed serves what a voter would, forged: an entry that admits a crony and submits a job, and
+// a bookmark that names the liar.
 func (p puppet) lyingFeed(epoch taskstate.Epoch, index uint64, proof ...admission.Seats) (asked *atomic.Int32) {
 	p.t.Helper()
 	asked = new(atomic.Int32)
@@ -249,7 +251,8 @@ func TestWhoHoldsNoSeatRemovesAndAdmitsNobody(t *testing.T) {
 	}
 }
 
-// One that holds a seat and lies about the roster is believed for a moment, by peers that were away; the ledger has the last word.
+// One that holds a seat and lies about the roster is believed for a moment, by peers that were
+// away; the ledger has the last word.
 func TestWhatWasShownAndNeverDecidedGoes(t *testing.T) {
 	one := alive(t, Config{Name: "one"})
 	friend := newPuppet(t)

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// BenchmarkIdle is three whole peers that have nothing to do, for b.N seconds: profile it to see what idleness costs.
+// BenchmarkIdle is three whole peers that have nothing to do, for b.N seconds: profile it to see
+// what idleness costs.
 func BenchmarkIdle(b *testing.B) {
 	flock(b, 3)
 	<-time.After(3 * time.Second)

@@ -14,7 +14,8 @@ const (
 	liarsFor   = 10 * time.Minute // after the last lie it is not said any more
 )
 
-// watchLiars says of members what they send that honest software never sends, until ctx ends: in `peers`, with how often.
+// watchLiars says of members what they send that honest software never sends, until ctx ends: in
+// `peers`, with how often.
 func (n *Node) watchLiars(ctx context.Context) error {
 	t := time.NewTicker(liarsEvery)
 	defer t.Stop()

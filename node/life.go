@@ -19,11 +19,12 @@ import (
 // stopGrace bounds how long an orderly end may take: hand over, last statuses, goodbyes.
 const stopGrace = 12 * time.Second
 
-// removedGrace is the same for a peer that was removed: tasks are stopped, and nobody listens any more.
+// removedGrace is the same for a peer that was removed: tasks are stopped, and nobody listens any
+// more.
 const removedGrace = 2 * time.Second
 
-// Run lives until ctx ends, Down or Leave is asked for, or something essential fails. ready is called once when the peer can be
-// used. Before Run returns everything it started has ended.
+// Run lives until ctx ends, Down or Leave is asked for, or something essential fails. ready is
+// called once when the peer can be used. Before Run returns everything it started has ended.
 func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	if err := n.enter(ctx); err != nil {
 		err = errors.Join(err, n.Close())
@@ -98,7 +99,8 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	return nil
 }
 
-// endTasks ends whatever still runs here of a peer that was removed: its tasks run elsewhere by now. The parts are closed already.
+// endTasks ends whatever still runs here of a peer that was removed: its tasks run elsewhere by
+// now. The parts are closed already.
 func (n *Node) endTasks() error {
 	if err := supervise.EndAll(TasksFolder(n.folder.dir)); err != nil {
 		return api.Errorf(api.Failed, "tasks of this peer, which was removed, may still run: %v; look for them and end them by hand", err)
@@ -106,11 +108,12 @@ func (n *Node) endTasks() error {
 	return nil
 }
 
-// finishGrace is how long the parts may take to end and to close their files, when all has been said.
+// finishGrace is how long the parts may take to end and to close their files, when all has been
+// said.
 const finishGrace = 20 * time.Second
 
-// finish waits for all that Run started, takes the wiring back and closes the parts. A disk that is stuck is not waited for: what waits
-// for it ends with the program.
+// finish waits for all that Run started, takes the wiring back and closes the parts. A disk that is
+// stuck is not waited for: what waits for it ends with the program.
 func (n *Node) finish(wg *sync.WaitGroup, unwire func()) error {
 	done := make(chan error, 1)
 	go func() {
@@ -132,7 +135,8 @@ func (n *Node) finish(wg *sync.WaitGroup, unwire func()) error {
 // lastAnswers is how long the API's last answers, to `peer down` for one, may take to be read.
 const lastAnswers = time.Second
 
-// Backend answers the local API: the view what is asked, the orders what is to change, the node what is this peer.
+// Backend answers the local API: the view what is asked, the orders what is to change, the node
+// what is this peer.
 func (n *Node) Backend() api.Backend {
 	return struct {
 		*view.View

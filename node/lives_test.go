@@ -11,7 +11,8 @@ import (
 	"covey/taskstate"
 )
 
-// outlasts tells whether the only batch of an incarnation is in a store still after those of twenty others have come.
+// outlasts tells whether the only batch of an incarnation is in a store still after those of twenty
+// others have come.
 func outlasts(t *testing.T, s *digest.Store, peer, inc string) bool {
 	t.Helper()
 	s.Add(digest.Envelope{Author: peer, Incarnation: inc, Number: 1, Body: []byte("running")})
@@ -22,8 +23,9 @@ func outlasts(t *testing.T, s *digest.Store, peer, inc string) bool {
 	return ok
 }
 
-// Statuses of a worker that lost its folder many times stay where others find them, whether it registered since or is in a snapshot. What the
-// ledger says of this peer itself may be old: it knows better.
+// Statuses of a worker that lost its folder many times stay where others find them, whether it
+// registered since or is in a snapshot. What the ledger says of this peer itself may be old: it
+// knows better.
 func TestStatusesOfTheLifeThatCountsOutlastThoseOfLivesThatAreOver(t *testing.T) {
 	lead := ledger.NewMemory("c", time.Now)
 	for _, peer := range []taskstate.PeerID{"early", "worker", "self"} {

@@ -10,8 +10,9 @@ import (
 	"covey/taskstate"
 )
 
-// metName is the file in which a peer remembers which start of every other one it met last, as that one signed it: so that a folder
-// that was turned back is noticed also where everybody was down at once.
+// metName is the file in which a peer remembers which start of every other one it met last, as that
+// one signed it: so that a folder that was turned back is noticed also where everybody was down at
+// once.
 const metName = "met"
 
 // maxMet bounds what is read of it.

@@ -21,7 +21,8 @@ import (
 	"covey/taskstate"
 )
 
-// renouncedName is the file in which a peer remembers that it gave an identity up, until whoever keeps that has heard of it.
+// renouncedName is the file in which a peer remembers that it gave an identity up, until whoever
+// keeps that has heard of it.
 const renouncedName = "renounced"
 
 // keptFiles stay when a peer takes another identity: nothing in them acts in the old one's name.
@@ -29,8 +30,9 @@ func keptFiles() []string {
 	return []string{lockName, keyFile, renouncedName, "name", "port", "peer.yaml", "peer.log", "peer.log.1"}
 }
 
-// newIdentity makes a folder ready for another identity. What it holds of the old one is set aside, for people, but for the key, which is
-// destroyed last: until then the same command does the rest. What still runs in the old one's name is ended.
+// newIdentity makes a folder ready for another identity. What it holds of the old one is set aside,
+// for people, but for the key, which is destroyed last: until then the same command does the rest.
+// What still runs in the old one's name is ended.
 func (f *folder) newIdentity(joining bool) error {
 	if !joining {
 		return api.Errorf(api.Usage, "--new-identity needs a ticket, for under its new identity nobody knows this peer: make one at another peer (`peer ticket`) and type `peer up --new-identity --join TICKET`")
@@ -101,7 +103,8 @@ func (f *folder) setAside(name string) error {
 	return nil
 }
 
-// giveUp tells whoever keeps the identity this peer has given up, until it has heard of it or ctx ends.
+// giveUp tells whoever keeps the identity this peer has given up, until it has heard of it or ctx
+// ends.
 func (n *Node) giveUp(ctx context.Context) error {
 	b, err := os.ReadFile(n.folder.path(renouncedName))
 	if err != nil {

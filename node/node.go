@@ -59,8 +59,8 @@ type Config struct {
 	Machine    Machine
 }
 
-// Node is one peer: its parts, and the wires between them. All fields are set before Run's goroutines start and not changed after,
-// except where their own type guards them.
+// Node is one peer: its parts, and the wires between them. All fields are set before Run's
+// goroutines start and not changed after, except where their own type guards them.
 type Node struct {
 	cfg     Config
 	log     *slog.Logger
@@ -117,7 +117,8 @@ type Node struct {
 	leaving  atomic.Bool   // the end of the membership is this peer's own wish
 }
 
-// New opens the data folder and builds the parts. Nothing runs yet, but the folder is locked and the port is bound: Run or Close.
+// New opens the data folder and builds the parts. Nothing runs yet, but the folder is locked and
+// the port is bound: Run or Close.
 func New(cfg Config) (_ *Node, err error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -289,10 +290,12 @@ func (n *Node) Close() error {
 
 func totalCPU() int64 { return int64(runtime.NumCPU()) * 1000 }
 
-// now is this machine's clock, in milliseconds since 1970. It may be wrong, and it may be set: nothing that is decided rests on it alone.
+// now is this machine's clock, in milliseconds since 1970. It may be wrong, and it may be set:
+// nothing that is decided rests on it alone.
 func (n *Node) now() int64 { return n.cfg.Now().UnixMilli() }
 
-// ledgerTime is the time that decisions go by: that of the clock, and never before what the ledger has been stamped with.
+// ledgerTime is the time that decisions go by: that of the clock, and never before what the ledger
+// has been stamped with.
 func (n *Node) ledgerTime() (at int64) {
 	n.replica.Read(func(s *ledger.State) { at = s.Stamp() })
 	return max(at, n.now())

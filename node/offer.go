@@ -30,7 +30,8 @@ func (n *Node) offer() session.Offer {
 	return o
 }
 
-// offerAnew describes this peer again when its addresses have changed. The view tells: membership looks after them.
+// offerAnew describes this peer again when its addresses have changed. The view tells: membership
+// looks after them.
 func (n *Node) offerAnew(v *membership.View) {
 	self, ok := v.Get(n.self)
 	if !ok {
@@ -51,8 +52,8 @@ func (n *Node) offerAnew(v *membership.View) {
 // maxOfferedIPs is more than a machine has; a worker that offers more is refused.
 const maxOfferedIPs = 32
 
-// hostIPs are the IP addresses of the machine itself among multiaddrs, ascending: not those of relays. Loopback counts only where there
-// is nothing else.
+// hostIPs are the IP addresses of the machine itself among multiaddrs, ascending: not those of
+// relays. Loopback counts only where there is nothing else.
 func hostIPs(multiaddrs []string) []string {
 	var reached, loopback []netip.Addr
 	for _, m := range multiaddrs {

@@ -11,7 +11,8 @@ import (
 	"covey/node/api"
 )
 
-// lockFile takes the lock or fails at once; the system releases it when the process ends, however it ends.
+// lockFile takes the lock or fails at once; the system releases it when the process ends, however
+// it ends.
 func lockFile(f *os.File) error {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
@@ -24,7 +25,8 @@ func fileIdentity(info os.FileInfo) string {
 	return ""
 }
 
-// onlyOurs refuses a data folder that others can write to: they could put a key, a roster or a socket of theirs there.
+// onlyOurs refuses a data folder that others can write to: they could put a key, a roster or a
+// socket of theirs there.
 func onlyOurs(dir string) error {
 	st, err := os.Stat(dir)
 	if err != nil {

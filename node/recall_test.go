@@ -7,7 +7,8 @@ import (
 	"covey/taskstate"
 )
 
-// The answer to a submission can be lost on its way back: then the job is held here, and accepted there.
+// The answer to a submission can be lost on its way back: then the job is held here, and accepted
+// there.
 func TestAHeldJobThatWasAcceptedAllTheSameIsCancelledThere(t *testing.T) {
 	all := flockOf(t, "voter", "other")
 	other := all[1]

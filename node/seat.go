@@ -6,7 +6,8 @@ import (
 	"covey/node/api"
 )
 
-// tellSeat tells the other members when this peer's seat among the voters is another one: the coordinator must know it to seat it anew.
+// tellSeat tells the other members when this peer's seat among the voters is another one: the
+// coordinator must know it to seat it anew.
 func (n *Node) tellSeat(ctx context.Context) error {
 	for {
 		moved := n.ledger.Reseated()

@@ -8,8 +8,9 @@ import (
 	"covey/taskstate"
 )
 
-// doorman is the network as membership dials it: where another peer does not admit this one, it shows its roster entry. A newcomer
-// can be faster than the news of its admission, and a removed peer learns that it was.
+// doorman is the network as membership dials it: where another peer does not admit this one, it
+// shows its roster entry. A newcomer can be faster than the news of its admission, and a removed
+// peer learns that it was.
 type doorman struct{ n *Node }
 
 // SetAddrs implements membership.Host.

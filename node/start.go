@@ -14,8 +14,9 @@ import (
 // readyTimeout is how long a peer that resumes waits for contact, before it says so and goes on.
 const readyTimeout = 8 * time.Second
 
-// moveOver lets a peer that founded a cluster by itself, and has done nothing in it, join another one: whoever typed `peer up`
-// before `peer up --join` has lost nothing. The old ledger is kept beside the new one.
+// moveOver lets a peer that founded a cluster by itself, and has done nothing in it, join another
+// one: whoever typed `peer up` before `peer up --join` has lost nothing. The old ledger is kept
+// beside the new one.
 func (n *Node) moveOver() error {
 	cluster := n.roster.Cluster()
 	if n.cfg.Join == "" || cluster == "" || len(n.roster.All()) != 1 || !n.roster.Admitted(n.self) {
@@ -60,8 +61,9 @@ func (n *Node) remember(peers []admission.PeerAddr) {
 	n.members.Remember(told)
 }
 
-// awaitReady waits until this peer can be used: it knows a coordinator, its own replica holds its own admission, and its worker knows
-// what it had. One that resumes without contact, or has much to read, is ready too, after a while, and says so.
+// awaitReady waits until this peer can be used: it knows a coordinator, its own replica holds its
+// own admission, and its worker knows what it had. One that resumes without contact, or has much to
+// read, is ready too, after a while, and says so.
 func (n *Node) awaitReady(ctx, life context.Context) error {
 	limit := time.NewTimer(readyTimeout)
 	defer limit.Stop()

@@ -51,7 +51,8 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 	return st, nil
 }
 
-// namesakes warns of other peers that have this one's name. Machines of one make are often called alike, so it keeps nobody out.
+// namesakes warns of other peers that have this one's name. Machines of one make are often called
+// alike, so it keeps nobody out.
 func (n *Node) namesakes() (warnings []string) {
 	for _, m := range n.view.Admitted() {
 		if m.Entry.Peer != n.self && cmp.Or(m.Name, m.Entry.Name) == n.name {
@@ -69,7 +70,8 @@ func (n *Node) Stats(context.Context) (api.Stats, error) {
 	}, nil
 }
 
-// residentMemory is this process's resident memory in bytes where the system tells (Linux), otherwise what the runtime took.
+// residentMemory is this process's resident memory in bytes where the system tells (Linux),
+// otherwise what the runtime took.
 func residentMemory() int64 {
 	if b, err := os.ReadFile("/proc/self/statm"); err == nil {
 		if f := strings.Fields(string(b)); len(f) > 1 {

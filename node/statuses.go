@@ -20,8 +20,9 @@ import (
 // statusTopic carries signed envelopes of statuses to every peer.
 const statusTopic = "/covey/status/1"
 
-// statuses is the one door for what workers report: whichever way an envelope comes – topic, session, digest, this peer's own
-// worker – it is checked, kept for others to pull, and merged, once.
+// statuses is the one door for what workers report: whichever way an envelope comes – topic,
+// session, digest, this peer's own worker – it is checked, kept for others to pull, and merged,
+// once.
 type statuses struct {
 	table   *taskstate.Table
 	replica *ledger.Replica
@@ -37,8 +38,9 @@ type statuses struct {
 
 	spilled chan struct{} // the table lost some
 
-	// order is held from looking into the table until what was found is told: otherwise two who merge one task's statuses at one time,
-	// or one who merges while an entry of the ledger is told, could tell them in the wrong order.
+	// order is held from looking into the table until what was found is told: otherwise two who
+	// merge one task's statuses at one time, or one who merges while an entry of the ledger is
+	// told, could tell them in the wrong order.
 	order sync.Mutex
 
 	mu     sync.Mutex
@@ -46,7 +48,8 @@ type statuses struct {
 	slot   int
 }
 
-// recentBatches is how many decoded batches are remembered, so that the second way an envelope comes costs no second check.
+// recentBatches is how many decoded batches are remembered, so that the second way an envelope
+// comes costs no second check.
 const recentBatches = 64
 
 type recentBatch struct {
@@ -65,7 +68,8 @@ func newStatuses(n *Node) *statuses {
 	return &statuses{table: n.table, replica: n.replica, report: n.view.Reported, admits: n.roster.Admitted, store: n.store, self: n.self, heard: n.heard, own: n.seenOwn, faults: newFaults(n.log), spilled: make(chan struct{}, 1)}
 }
 
-// accept takes an envelope in. fresh tells whether it was new here; then, and only then, it should travel on.
+// accept takes an envelope in. fresh tells whether it was new here; then, and only then, it should
+// travel on.
 func (s *statuses) accept(raw []byte) (b taskstate.Batch, fresh bool, err error) {
 	env, err := digest.Decode(raw)
 	if err != nil {
@@ -93,7 +97,8 @@ func (s *statuses) pulled(env digest.Envelope) {
 	s.hearOwn(env, false)
 }
 
-// hearOwn tells the worker what others hold that this peer signed: if it is more than its journal has, that is old.
+// hearOwn tells the worker what others hold that this peer signed: if it is more than its journal
+// has, that is old.
 func (s *statuses) hearOwn(env digest.Envelope, differs bool) {
 	if env.Author == s.self && s.own != nil {
 		s.own(env, differs)
@@ -220,7 +225,8 @@ func (s *statuses) refill(ctx context.Context, store *digest.Store) error {
 	}
 }
 
-// refillEvery is the pause after merging everything anew: a replica far behind comes nearer in many steps.
+// refillEvery is the pause after merging everything anew: a replica far behind comes nearer in many
+// steps.
 const refillEvery = time.Second
 
 // moved is told after every step of the replica.
@@ -262,8 +268,8 @@ func (s *statuses) open(peer string, raw []byte) (taskstate.Batch, error) {
 	return b, err
 }
 
-// decided folds an applied ledger entry into events. It runs on the goroutine that feeds the replica, before the table forgets what
-// the ledger now knows for good.
+// decided folds an applied ledger entry into events. It runs on the goroutine that feeds the
+// replica, before the table forgets what the ledger now knows for good.
 func (n *Node) decided(ev ledger.Event) {
 	n.keepLives(ev)
 	if ev.Reset {

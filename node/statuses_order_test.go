@@ -12,7 +12,8 @@ import (
 	"covey/taskstate"
 )
 
-// telling makes the part of a peer that tells what becomes of tasks: one job of n slots, all given to one worker.
+// telling makes the part of a peer that tells what becomes of tasks: one job of n slots, all given
+// to one worker.
 func telling(t *testing.T, n int, early func(*Node)) (_ *Node, told func() map[string][]taskstate.State) {
 	t.Helper()
 	p := &Node{replica: ledger.NewReplica(), store: digest.NewStore(0)}
@@ -74,8 +75,8 @@ func TestAnAssignmentIsNotToldAfterWhatTheWorkerReportedAboutIt(t *testing.T) {
 	}
 }
 
-// Two batches come at one time by two ways, and the second is short: it must not be told while the first, which was merged before it,
-// is still made into events.
+// Two batches come at one time by two ways, and the second is short: it must not be told while the
+// first, which was merged before it, is still made into events.
 func TestStatusesThatComeTogetherAreToldInTheirOrder(t *testing.T) {
 	const tasks = 500 // so few events that whoever watches is told each of them
 	for range 120 {

@@ -11,8 +11,9 @@ import (
 	"covey/taskstate"
 )
 
-// A replica that is far behind has more statuses waiting for their assignment than there is room for. What was lost then is shown
-// all the same once the replica has caught up: the batches are here, and nobody will send them again.
+// A replica that is far behind has more statuses waiting for their assignment than there is room
+// for. What was lost then is shown all the same once the replica has caught up: the batches are
+// here, and nobody will send them again.
 func TestStatusesLostForWantOfRoomAreMergedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5

@@ -14,8 +14,8 @@ import (
 	"covey/node/api"
 )
 
-// BenchmarkMeeting is thirty whole peers that join one founder at once, until everybody holds everybody ready: what a pair that meets
-// costs in processor time, both ends.
+// BenchmarkMeeting is thirty whole peers that join one founder at once, until everybody holds
+// everybody ready: what a pair that meets costs in processor time, both ends.
 func BenchmarkMeeting(b *testing.B) {
 	const n = 30
 	for range b.N {

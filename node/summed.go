@@ -10,7 +10,8 @@ import (
 // errSum is of a file that is not as it was written.
 var errSum = errors.New("its checksum does not fit")
 
-// withSum is a line of text with a checksum below it: a digit that a disk changed makes another number of it, and nobody would notice.
+// withSum is a line of text with a checksum below it: a digit that a disk changed makes another
+// number of it, and nobody would notice.
 func withSum(line []byte) []byte {
 	return fmt.Appendf(bytes.Clone(line), "\n%08x\n", crc32.Checksum(line, crc32.MakeTable(crc32.Castagnoli)))
 }

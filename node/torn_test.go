@@ -16,7 +16,8 @@ import (
 	"covey/taskstate"
 )
 
-// A disk that fails, or an editor in the wrong place, leaves files empty, cut off or full of something else; one that rots flips a bit.
+// A disk that fails, or an editor in the wrong place, leaves files empty, cut off or full of
+// something else; one that rots flips a bit.
 var tears = map[string]func([]byte) []byte{
 	"empty":     func([]byte) []byte { return nil },
 	"half":      func(b []byte) []byte { return b[:len(b)/2] },
@@ -42,8 +43,9 @@ func flipped(b []byte, n int) []byte {
 	return b
 }
 
-// tornFiles are all files a peer writes beside its tasks' folders and its log, and what a start says when one is torn: nil where it
-// goes on without it and nothing is missing afterwards. Where it may go on and may not, it either does, or says this.
+// tornFiles are all files a peer writes beside its tasks' folders and its log, and what a start
+// says when one is torn: nil where it goes on without it and nothing is missing afterwards. Where
+// it may go on and may not, it either does, or says this.
 var tornFiles = map[string][]string{
 	"book":                 nil, // where others were
 	"port":                 nil,
@@ -138,7 +140,8 @@ func metSomebody(t *testing.T, f *folder) {
 	}
 }
 
-// unharmed wants everything that a peer knew before: its job, its held job, its members, and that it works.
+// unharmed wants everything that a peer knew before: its job, its held job, its members, and that
+// it works.
 func (l *living) unharmed(job string, held taskstate.JobID) {
 	l.t.Helper()
 	if row, _ := l.outcome(job); row.State != "complete" || row.Tasks["complete"] != 2 {

@@ -15,7 +15,8 @@ import (
 	"covey/taskstate"
 )
 
-// newUnborn is a peer that has all its parts and does not run: its replica is fed by the test, and it hears it.
+// newUnborn is a peer that has all its parts and does not run: its replica is fed by the test, and
+// it hears it.
 func newUnborn(t *testing.T) *Node {
 	t.Helper()
 	n, err := New(small(t, Config{}))
@@ -49,7 +50,8 @@ func snapshotOf(t *testing.T, l *living) (s *ledger.State) {
 	return s
 }
 
-// scripted is an unborn peer whose ledger a test writes: a memory twin decides, the peer follows entry by entry.
+// scripted is an unborn peer whose ledger a test writes: a memory twin decides, the peer follows
+// entry by entry.
 type scripted struct {
 	*Node
 	*view.View

@@ -113,7 +113,8 @@ func (l *living) goesBack(id string) {
 	wants(l.t, err, api.Usage, "pause, continue or rollback")
 }
 
-// Each of them may have asked before it heard of the other's: there is one service in the end, and all know it by the same id.
+// Each of them may have asked before it heard of the other's: there is one service in the end, and
+// all know it by the same id.
 func TestPeersThatSubmitTheSameServiceAtOnceMakeOneOfIt(t *testing.T) {
 	all := flockOf(t, "one", "two")
 	var wg sync.WaitGroup

@@ -38,7 +38,8 @@ func TestAWatchBeginsWithASnapshotAndIsResumedWhereItEnded(t *testing.T) {
 	id := l.submit(noopJob("seen", 2, 0))
 	over := func(e api.Event) bool { return e.Kind == "job" && e.Job == id && e.State == "complete" }
 	all := l.watched(start[0].Token, over)
-	// This peer's own registration may still come in between: the first word about the job is that it is pending.
+	// This peer's own registration may still come in between: the first word about the job is that
+	// it is pending.
 	first := slices.IndexFunc(all, func(e api.Event) bool { return e.Job == id })
 	if first < 0 || all[first].Kind != "job" || all[first].State != "pending" || all[first].Message != "seen" {
 		t.Fatalf("%d: %+v", first, all)
@@ -101,7 +102,8 @@ func TestAWatchThatLostEventsSaysThatItDid(t *testing.T) {
 }
 
 func TestAFollowerToldTooLittleIsToldAgain(t *testing.T) {
-	// More happens between two lines than the ring holds: the next line lists every slot that began.
+	// More happens between two lines than the ring holds: the next line lists every slot that
+	// began.
 	l := alive(t, Config{Name: "one"})
 	id := l.submit(noopJob("busy", 30, time.Millisecond))
 	flooded := false

@@ -25,8 +25,8 @@ import (
 	"covey/taskstate"
 )
 
-// wire joins the parts: who calls whom when something happens. Nothing here waits; what takes long is handed to the part's own
-// goroutine. The returned function takes everything back.
+// wire joins the parts: who calls whom when something happens. Nothing here waits; what takes long
+// is handed to the part's own goroutine. The returned function takes everything back.
 func (n *Node) wire(life context.Context) (func(), error) {
 	topic, err := n.host.Topic(statusTopic, n.statuses.fromTopic)
 	if err != nil {
@@ -68,7 +68,8 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	}, nil
 }
 
-// observe makes events, table and mark follow the replica, in this order. The returned functions take it back.
+// observe makes events, table and mark follow the replica, in this order. The returned functions
+// take it back.
 func (n *Node) observe() []func() {
 	return []func(){
 		n.replica.Observe(n.decided), n.replica.Observe(n.statuses.keepUp),
@@ -76,7 +77,8 @@ func (n *Node) observe() []func() {
 	}
 }
 
-// seen hears every new view of the members: the coordinator's standings and the voters' rules rest on it.
+// seen hears every new view of the members: the coordinator's standings and the voters' rules rest
+// on it.
 func (n *Node) seen(v *membership.View) {
 	for _, m := range v.Members {
 		n.verdict(m)
@@ -160,7 +162,8 @@ func (n *Node) workerConfig() worker.Config {
 	}
 }
 
-// publish sends an envelope of this peer's own worker to everybody. It is in our own table before anybody else's.
+// publish sends an envelope of this peer's own worker to everybody. It is in our own table before
+// anybody else's.
 func (n *Node) publish(ctx context.Context, raw []byte) error {
 	if err := n.statuses.acceptOwn(raw); err != nil {
 		return fmt.Errorf("own statuses: %w", err)
@@ -257,7 +260,8 @@ func (n *Node) exchangeConfig() digest.Config {
 	}
 }
 
-// neighbour hears of a peer found by mDNS: only those that are admitted are of interest. It can come before the node has its host.
+// neighbour hears of a peer found by mDNS: only those that are admitted are of interest. It can
+// come before the node has its host.
 func (n *Node) neighbour(by *p2p.Host, peer string, addrs []string) {
 	if n.roster.Admitted(peer) {
 		by.AddAddrs(peer, addrs) // anybody on the network may have said so
@@ -275,8 +279,9 @@ func (n *Node) rosterChanged() {
 	n.askNewcomers()
 }
 
-// askNewcomers gives the ledger others to ask, while it has nobody to follow: peers that were admitted while this one was away, of
-// whom gossip may have said that they coordinate before the roster knew them.
+// askNewcomers gives the ledger others to ask, while it has nobody to follow: peers that were
+// admitted while this one was away, of whom gossip may have said that they coordinate before the
+// roster knew them.
 func (n *Node) askNewcomers() {
 	if current, _ := n.ledger.InSync(); current {
 		return

@@ -1,4 +1,5 @@
-// Package limit bounds how many are served at once: in all, and of each who asks. It knows nothing of what they are served.
+// Package limit bounds how many are served at once: in all, and of each who asks. It knows nothing
+// of what they are served.
 package limit
 
 import "sync"
@@ -17,7 +18,8 @@ type Limit struct {
 // New serves at most so many in all, and so many of each.
 func New(all, each int) *Limit { return &Limit{all: all, each: each, of: map[string]int{}} }
 
-// Enter counts one in; false means that there are too many, or that nobody is served any more. Whoever came in leaves.
+// Enter counts one in; false means that there are too many, or that nobody is served any more.
+// Whoever came in leaves.
 func (l *Limit) Enter(who string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,7 +43,8 @@ func (l *Limit) Leave(who string) {
 	l.inside.Done()
 }
 
-// Close lets nobody in any more, calls end, which ends what is under way, and waits until all have left.
+// Close lets nobody in any more, calls end, which ends what is under way, and waits until all have
+// left.
 func (l *Limit) Close(end func()) {
 	l.mu.Lock()
 	l.shut = true

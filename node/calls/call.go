@@ -10,7 +10,8 @@ import (
 	"covey/taskstate"
 )
 
-// Protocol carries what only the coordinator decides. Whoever is asked and does not coordinate passes the call on.
+// Protocol carries what only the coordinator decides. Whoever is asked and does not coordinate
+// passes the call on.
 const Protocol = "/covey/call/2"
 
 const (
@@ -21,7 +22,8 @@ const (
 	silent  = time.Second            // and so does one that goes on not to be answered, so often
 )
 
-// Call is a request for a decision. Exactly one of the commands is set. All are idempotent, so that any call may be repeated.
+// Call is a request for a decision. Exactly one of the commands is set. All are idempotent, so that
+// any call may be repeated.
 type Call struct {
 	From   taskstate.PeerID `cbor:"1,keyasint"` // the peer whose person asks, and who signs
 	Hops   int              `cbor:"-"`          // see Signed
@@ -62,7 +64,8 @@ type JoinCall struct {
 // ThawCall says that the peers that vanished are really gone.
 type ThawCall struct{}
 
-// Reply answers a call. Lost means: this peer does not coordinate and could not pass the call on; ask again.
+// Reply answers a call. Lost means: this peer does not coordinate and could not pass the call on;
+// ask again.
 type Reply struct {
 	Error *api.Error            `cbor:"1,keyasint,omitempty"`
 	Lost  bool                  `cbor:"2,keyasint,omitempty"`
@@ -78,7 +81,8 @@ type Reply struct {
 // ErrNobodyDecides is what Decide ends with when its context does before a coordinator was found.
 var ErrNobodyDecides = errors.New("no coordinator")
 
-// TriggerCall asks for a run of a schedule now. Whoever asks draws its id, so that asking again is the same run.
+// TriggerCall asks for a run of a schedule now. Whoever asks draws its id, so that asking again is
+// the same run.
 type TriggerCall struct {
 	Job taskstate.JobID `cbor:"1,keyasint"`
 	Run taskstate.JobID `cbor:"2,keyasint"`

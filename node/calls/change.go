@@ -30,7 +30,8 @@ func (c *Call) changes() []bool {
 // ChangesJob tells whether a call is about changing a job.
 func (c *Call) ChangesJob() bool { return slices.Contains(c.changes(), true) }
 
-// checkChange refuses what no honest peer asks for: only the coordinator itself decides about versions and times of attempts.
+// checkChange refuses what no honest peer asks for: only the coordinator itself decides about
+// versions and times of attempts.
 func (c *Call) checkChange() *api.Error {
 	id := func(s taskstate.JobID) *api.Error {
 		if s == "" || len(s) > maxWord {

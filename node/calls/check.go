@@ -21,8 +21,9 @@ const (
 	maxLasts      = 100 * 366 * 24 * 3600 * 1000 // milliseconds that a ticket may be good: more would overflow
 )
 
-// Check refuses a call that no honest peer makes: the roles it needs are judged by the one thing it asks for, and what it brings goes
-// into the ledger of all. Only what came from another peer can fail here.
+// Check refuses a call that no honest peer makes: the roles it needs are judged by the one thing it
+// asks for, and what it brings goes into the ledger of all. Only what came from another peer can
+// fail here.
 func (c *Call) Check() *api.Error {
 	asked := 0
 	for _, set := range append(c.changes(),
@@ -115,7 +116,8 @@ func (q *RolesCall) Check() *api.Error {
 	return nil
 }
 
-// OfItself tells whether a peer asks for something about itself that is its owner's to say, whatever roles it was given.
+// OfItself tells whether a peer asks for something about itself that is its owner's to say,
+// whatever roles it was given.
 func (c *Call) OfItself() bool {
 	return c.Avail != nil && c.Avail.Peer == c.From || c.Label != nil && c.Label.Peer == c.From || c.Remove != nil && c.Remove.Peer == c.From
 }

@@ -19,7 +19,8 @@ type Flock struct {
 	Whys map[taskstate.JobID]string `cbor:"7,keyasint,omitempty"`
 }
 
-// Spell is a coordinator.Spell on the wire; times in milliseconds since 1970, To is 0 while it lasts.
+// Spell is a coordinator.Spell on the wire; times in milliseconds since 1970, To is 0 while it
+// lasts.
 type Spell struct {
 	_        struct{} `cbor:",toarray"`
 	Reason   string

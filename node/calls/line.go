@@ -37,7 +37,8 @@ type Ledger interface {
 	SuspectLeader()           // has the voters look whether the coordinator lives
 }
 
-// Line is a peer's line to whoever coordinates: it brings calls there, its own and those of others, and lets in those that are for itself.
+// Line is a peer's line to whoever coordinates: it brings calls there, its own and those of others,
+// and lets in those that are for itself.
 type Line struct {
 	cfg    Config
 	signer *Signer
@@ -55,8 +56,8 @@ func (l *Line) Signer() *Signer { return l.signer }
 // Lead hears that this peer coordinates from now on: calls that were signed before are not taken.
 func (l *Line) Lead() { l.guard.term(l.cfg.Now()) }
 
-// Decide brings a call to the coordinator, wherever that is, and goes on trying until ctx ends. Errors of the decision itself are
-// *api.Error; without a coordinator it is ErrNobodyDecides.
+// Decide brings a call to the coordinator, wherever that is, and goes on trying until ctx ends.
+// Errors of the decision itself are *api.Error; without a coordinator it is ErrNobodyDecides.
 func (l *Line) Decide(ctx context.Context, c Call) (Reply, error) {
 	c.From = l.cfg.Self
 	var last error
@@ -87,7 +88,8 @@ func (l *Line) Decide(ctx context.Context, c Call) (Reply, error) {
 	}
 }
 
-// Try asks once, in this peer's own name: this peer itself if it coordinates, otherwise the one it believes does.
+// Try asks once, in this peer's own name: this peer itself if it coordinates, otherwise the one it
+// believes does.
 func (l *Line) Try(ctx context.Context, c Call) (Reply, error) {
 	if who, _, ok := l.cfg.Ledger.Coordinator(); ok && who == l.cfg.Self {
 		return l.cfg.Execute(ctx, c)
@@ -113,8 +115,9 @@ func (l *Line) pass(ctx context.Context, q Signed) (Reply, error) {
 	return l.ask(ctx, who, q)
 }
 
-// untilAnotherDecides gives a call up as soon as somebody else than the one that was asked coordinates: that one may never answer. While
-// it does not, the voters look whether it lives, again and again. It ends with ctx, the call's own.
+// untilAnotherDecides gives a call up as soon as somebody else than the one that was asked
+// coordinates: that one may never answer. While it does not, the voters look whether it lives,
+// again and again. It ends with ctx, the call's own.
 func (l *Line) untilAnotherDecides(ctx context.Context, asked taskstate.PeerID, giveUp func()) {
 	late := time.NewTimer(slow) // from before the dial: a silent peer does not answer that either
 	defer late.Stop()
@@ -201,8 +204,8 @@ func (l *Line) Answer(ctx context.Context, peer taskstate.PeerID, q Signed) Repl
 	return r
 }
 
-// fresh tells of a decision that somebody else asks for whether it is asked for the first time, and in time. What only asks may be asked
-// as often as one likes.
+// fresh tells of a decision that somebody else asks for whether it is asked for the first time, and
+// in time. What only asks may be asked as often as one likes.
 func (l *Line) fresh(c Call) (Reply, bool) {
 	if c.From == l.cfg.Self || c.Flock != nil || c.Preview != nil {
 		return Reply{}, true

@@ -14,11 +14,11 @@ import (
 	"covey/taskstate"
 )
 
-// A call is signed by the peer whose person asks. Whoever passes it on can drop it and cannot change or invent one, and so needs no
-// role to do it.
+// A call is signed by the peer whose person asks. Whoever passes it on can drop it and cannot
+// change or invent one, and so needs no role to do it.
 
-// domain separates signatures over calls from all others made with the same key. The id of the cluster follows it: a call counts in
-// one cluster only.
+// domain separates signatures over calls from all others made with the same key. The id of the
+// cluster follows it: a call counts in one cluster only.
 const domain = "covey call 2\x00"
 
 const (
@@ -29,8 +29,8 @@ const (
 	maxClockLead = 24 * time.Hour  // a clock that differs by more is wrong in a way a person must know of; it is corrected all the same
 )
 
-// Signed is a call on the wire. Body is the call's encoding as its asker made it, which is what Sig covers: passing it on changes
-// nothing but Hops.
+// Signed is a call on the wire. Body is the call's encoding as its asker made it, which is what Sig
+// covers: passing it on changes nothing but Hops.
 type Signed struct {
 	Hops int    `cbor:"1,keyasint,omitempty"` // how often it was passed on
 	Body []byte `cbor:"2,keyasint"`
@@ -64,8 +64,8 @@ func (s *Signer) Seal(c Call) (Signed, error) {
 	return Signed{Body: body, Sig: sig}, nil
 }
 
-// ForDisk signs what only this disk holds: it counts in no cluster, and whether the roster, which names the cluster, was lost or changed does
-// not matter to it.
+// ForDisk signs what only this disk holds: it counts in no cluster, and whether the roster, which
+// names the cluster, was lost or changed does not matter to it.
 func (s *Signer) ForDisk() *Signer {
 	return &Signer{Self: s.Self, Cluster: func() string { return "" }, Sign: s.Sign, Now: s.Now}
 }
@@ -106,7 +106,8 @@ func (s *Signer) lead() int64 {
 	return s.ahead
 }
 
-// corrected takes the coordinator's clock for what calls say, and tells whether that is far from this machine's.
+// corrected takes the coordinator's clock for what calls say, and tells whether that is far from
+// this machine's.
 func (s *Signer) corrected(theirs int64) (far bool) {
 	ahead := theirs - s.Now()
 	s.mu.Lock()
@@ -115,8 +116,8 @@ func (s *Signer) corrected(theirs int64) (far bool) {
 	return max(ahead, -ahead) > maxClockLead.Milliseconds()
 }
 
-// Guard lets each signed call through once. It knows the calls of one term: what was signed before the term began is not taken, and
-// its asker signs anew.
+// Guard lets each signed call through once. It knows the calls of one term: what was signed before
+// the term began is not taken, and its asker signs anew.
 type Guard struct {
 	mu     sync.Mutex
 	begin  int64 // of the term, milliseconds since 1970
@@ -181,7 +182,8 @@ func (g *Guard) admit(from taskstate.PeerID, at int64, nonce []byte, now int64) 
 	return nil
 }
 
-// forget drops what is too old to be taken again anyway, and the oldest above a limit. The caller holds mu.
+// forget drops what is too old to be taken again anyway, and the oldest above a limit. The caller
+// holds mu.
 func (g *Guard) forget(a *askerCalls, old int64, limit int) {
 	n := max(0, len(a.calls)-limit)
 	for n < len(a.calls) && a.calls[n].at < old {

@@ -28,7 +28,8 @@ func TestARefusalSaysWhatToType(t *testing.T) {
 	}
 }
 
-// Whoever asks again after an answer was lost may be so late that the job has ended and is forgotten. It was accepted all the same.
+// Whoever asks again after an answer was lost may be so late that the job has ended and is
+// forgotten. It was accepted all the same.
 func TestAJobThatIsOverAndForgottenWasAccepted(t *testing.T) {
 	submit := ledger.Command{Submit: &ledger.Submit{}}
 	if r := AnswerTo(submit, ledger.Result{Refused: ledger.CodeOver, Existed: true}, 7); r.Error != nil || r.Lost || r.Index != 7 {

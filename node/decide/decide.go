@@ -9,7 +9,8 @@ import (
 	"covey/p2p/admission"
 )
 
-// Execute decides a call, as coordinator. A ledger that stops leading meanwhile makes it Lost: the asker tries again.
+// Execute decides a call, as coordinator. A ledger that stops leading meanwhile makes it Lost: the
+// asker tries again.
 func (d *Desk) Execute(ctx context.Context, c calls.Call) (calls.Reply, error) {
 	if e := d.allowed(c); e != nil {
 		return calls.Reply{Error: e}, nil

@@ -25,7 +25,8 @@ func (d *Desk) executeThaw(ctx context.Context) (calls.Reply, error) {
 	return calls.Reply{Gone: was.Gone}, nil
 }
 
-// executeRemove ends a membership, as coordinator: the vote first, so that no majority counts on who is not let in any more.
+// executeRemove ends a membership, as coordinator: the vote first, so that no majority counts on
+// who is not let in any more.
 func (d *Desk) executeRemove(ctx context.Context, r ledger.Remove) (calls.Reply, error) {
 	if err := d.cfg.Ledger.RemoveVoter(ctx, r.Peer); err != nil {
 		if errors.Is(err, quorum.ErrSoleVoter) {
@@ -48,7 +49,8 @@ func (d *Desk) executeRemove(ctx context.Context, r ledger.Remove) (calls.Reply,
 	return d.propose(ctx, ledger.Command{Remove: &r})
 }
 
-// executeInvite makes a ticket, as coordinator: it expires by the ledger's time, whatever the clock says where it was asked for.
+// executeInvite makes a ticket, as coordinator: it expires by the ledger's time, whatever the clock
+// says where it was asked for.
 func (d *Desk) executeInvite(ctx context.Context, inv ledger.Invite, lasts int64) (calls.Reply, error) {
 	if lasts > 0 {
 		inv.Expires = d.cfg.Now() + lasts
@@ -114,14 +116,16 @@ func (d *Desk) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Reply, 
 	return refuse(admission.Refused)
 }
 
-// Newcomers with one ticket are let in by groups: a newcomer meets everybody, and where a hundred do so at once on busy machines nobody
-// gets done in time and all begin again. Whoever has not come to work after JoinTime, because it died or works for nobody, holds up nobody.
+// Newcomers with one ticket are let in by groups: a newcomer meets everybody, and where a hundred
+// do so at once on busy machines nobody gets done in time and all begin again. Whoever has not come
+// to work after JoinTime, because it died or works for nobody, holds up nobody.
 const (
 	JoinGroup = 12
 	JoinTime  = 15 * time.Second
 )
 
-// ComingIn counts the workers that were admitted with a ticket lately and have no session yet. at is the ledger's time.
+// ComingIn counts the workers that were admitted with a ticket lately and have no session yet. at
+// is the ledger's time.
 func (d *Desk) ComingIn(ticket string, at int64) (count int) {
 	d.cfg.Replica.Read(func(s *ledger.State) {
 		for m := range s.Members() {

@@ -14,8 +14,8 @@ import (
 	"covey/taskstate"
 )
 
-// executeRoles changes what a peer may do, as coordinator: its entry in the roster, signed anew. One that may not vote any more gives its
-// seat up first, so that no majority counts on it.
+// executeRoles changes what a peer may do, as coordinator: its entry in the roster, signed anew.
+// One that may not vote any more gives its seat up first, so that no majority counts on it.
 func (d *Desk) executeRoles(ctx context.Context, q calls.RolesCall) (calls.Reply, error) {
 	e, ok := d.cfg.Roster.Get(q.Peer)
 	if !ok || e.Removed {

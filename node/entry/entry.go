@@ -94,7 +94,8 @@ func (e *Entry) Begin(ctx context.Context) error {
 	return e.resume()
 }
 
-// awaitLedger waits until the log of a voter that lost its roster is applied, as far as this peer can do that alone.
+// awaitLedger waits until the log of a voter that lost its roster is applied, as far as this peer
+// can do that alone.
 func (e *Entry) awaitLedger(ctx context.Context) {
 	if c, err := e.cfg.Ledger.Copy(); err != nil || c.Index == 0 {
 		return
@@ -111,8 +112,8 @@ func (e *Entry) awaitLedger(ctx context.Context) {
 	}
 }
 
-// lookAt remembers the bootstrap addresses of a peer that comes back: where its peer book leads nowhere, because everybody moved, they
-// do. One that does not answer is no reason not to start.
+// lookAt remembers the bootstrap addresses of a peer that comes back: where its peer book leads
+// nowhere, because everybody moved, they do. One that does not answer is no reason not to start.
 func (e *Entry) lookAt(ctx context.Context) {
 	if len(e.cfg.Bootstrap) == 0 {
 		return
@@ -134,7 +135,8 @@ func (e *Entry) found(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sign the first roster entry: %w", err)
 	}
-	// The ledger first: a roster without one would make the next start resume a cluster that does not exist.
+	// The ledger first: a roster without one would make the next start resume a cluster that does
+	// not exist.
 	err = e.cfg.Ledger.Found(ctx, ledger.Found{Cluster: cluster, Generation: 1, Open: e.cfg.Open, Founder: entry})
 	if err != nil {
 		return api.Errorf(api.Failed, "cannot found a cluster: %v", err)

@@ -17,8 +17,8 @@ import (
 	"covey/taskstate"
 )
 
-// Store keeps jobs that no coordinator has accepted yet: one file each, durable before anybody is told HELD. Only this disk
-// holds them. The newest come last in order.
+// Store keeps jobs that no coordinator has accepted yet: one file each, durable before anybody is
+// told HELD. Only this disk holds them. The newest come last in order.
 type Store struct {
 	dir string
 	by  *calls.Signer // nil in tests of the files alone: nothing is signed then
@@ -78,8 +78,8 @@ func Open(dir string, by *calls.Signer) (*Store, error) {
 	return h, nil
 }
 
-// vouch checks that a job was signed by this peer when it was taken. One that was held by version 0.1, which signed nothing, is this
-// peer's own, and signed now.
+// vouch checks that a job was signed by this peer when it was taken. One that was held by version
+// 0.1, which signed nothing, is this peer's own, and signed now.
 func (h *Store) vouch(j *Job) error {
 	switch {
 	case h.by == nil:
@@ -121,7 +121,8 @@ func (h *Store) file(id taskstate.JobID) string {
 	return filepath.Join(h.dir, string(id)+heldSuffix)
 }
 
-// Put makes a job durable here. One that is here already – it was submitted again, because its answer was lost – is ErrHere and stays as it is.
+// Put makes a job durable here. One that is here already – it was submitted again, because its
+// answer was lost – is ErrHere and stays as it is.
 func (h *Store) Put(j taskstate.Job, now int64) error {
 	h.files.Lock()
 	defer h.files.Unlock()
@@ -175,7 +176,8 @@ func (h *Store) write(rec Job) error {
 	return atomicfile.Write(h.file(rec.Job.ID), b)
 }
 
-// Withdraw marks a held job as cancelled, on disk. It tells whether it was here and not withdrawn before.
+// Withdraw marks a held job as cancelled, on disk. It tells whether it was here and not withdrawn
+// before.
 func (h *Store) Withdraw(id taskstate.JobID, why string) (bool, error) {
 	h.files.Lock()
 	defer h.files.Unlock()
@@ -192,8 +194,8 @@ func (h *Store) Withdraw(id taskstate.JobID, why string) (bool, error) {
 	return true, nil
 }
 
-// Drop forgets a job that was accepted, or one that was withdrawn and has not come to the ledger: whichever is said, and not the
-// other. It tells whether it was here.
+// Drop forgets a job that was accepted, or one that was withdrawn and has not come to the ledger:
+// whichever is said, and not the other. It tells whether it was here.
 func (h *Store) Drop(id taskstate.JobID, withdrawn bool) (bool, error) {
 	h.files.Lock()
 	defer h.files.Unlock()
@@ -230,7 +232,8 @@ func (h *Store) Has(id taskstate.JobID) bool {
 	return slices.ContainsFunc(h.List(), func(j Job) bool { return j.Job.ID == id })
 }
 
-// Withdrawals is the jobs that were cancelled while they waited, and may have gone out all the same.
+// Withdrawals is the jobs that were cancelled while they waited, and may have gone out all the
+// same.
 func (h *Store) Withdrawals() []Job { return h.some(true) }
 
 func (h *Store) some(withdrawn bool) []Job {

@@ -13,7 +13,8 @@ import (
 	"covey/taskstate"
 )
 
-// A job that was said to be held is here once, as it was said, until it is dropped as what it is: waiting, or withdrawn. So it is after every restart.
+// A job that was said to be held is here once, as it was said, until it is dropped as what it is:
+// waiting, or withdrawn. So it is after every restart.
 func TestAHeldJobIsHereOnceUntilItIsDroppedAsWhatItIs(t *testing.T) {
 	top := t.TempDir()
 	if dir, err := os.MkdirTemp("/dev/shm", "covey-test-"); err == nil { // where fsync costs nothing

@@ -68,7 +68,8 @@ func (o *Orders) Submit(ctx context.Context, s api.Submit) (api.Submitted, error
 	return api.Submitted{ID: string(job.ID), Held: true, Note: o.cfg.View.WhoIsMissing()}, nil
 }
 
-// cutAtOnce tells why a job that was just accepted is cancelled already: one it comes after did not end well.
+// cutAtOnce tells why a job that was just accepted is cancelled already: one it comes after did not
+// end well.
 func (o *Orders) cutAtOnce(job *taskstate.Job) string {
 	if len(job.After) == 0 {
 		return ""
@@ -109,6 +110,7 @@ func (o *Orders) Forward(ctx context.Context) error {
 	}
 }
 
+// Wake has held jobs tried again: somebody may decide now.
 func (o *Orders) Wake() {
 	select {
 	case o.poke <- struct{}{}:

@@ -18,7 +18,8 @@ func (o *Orders) Remove(ctx context.Context, peer string) error {
 	return o.Order(ctx, calls.Call{Remove: &ledger.Remove{Peer: id, Reason: "by " + o.cfg.View.Called(o.cfg.Self)}}, peer+" was not removed")
 }
 
-// Order is decide for commands that answer nothing, on a limit that leaves room for a change of voters.
+// Order is decide for commands that answer nothing, on a limit that leaves room for a change of
+// voters.
 func (o *Orders) Order(ctx context.Context, c calls.Call, sequel string) error {
 	if err := o.awaitCoordinator(ctx); err != nil {
 		return o.undecided(err, sequel)
@@ -46,7 +47,8 @@ func (o *Orders) Thaw(ctx context.Context) (api.Thawed, error) {
 	return api.Thawed{Thawed: o.cfg.View.Names(r.Gone), AsOf: time.Now().UTC()}, nil
 }
 
-// awaitCoordinator waits until somebody is known to decide, as long as a person should be kept waiting for that.
+// awaitCoordinator waits until somebody is known to decide, as long as a person should be kept
+// waiting for that.
 func (o *Orders) awaitCoordinator(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()

@@ -11,14 +11,15 @@ import (
 
 const (
 	recallEvery = 3 * time.Second
-	// recallFor is how long after the last attempt to submit a job it may still reach the ledger: a call that was cut off is worked
-	// on for callTimeout at each peer on its way.
+	// recallFor is how long after the last attempt to submit a job it may still reach the ledger: a
+	// call that was cut off is worked on for calls.Timeout at each peer on its way.
 	recallFor = (calls.Hops + 1) * calls.Timeout
 )
 
-// Recall makes sure that jobs which were cancelled while they were held stay cancelled. An attempt to submit such a job may have
-// reached a coordinator although its answer did not come back, or be under way still: the ledger is told to cancel it, again and
-// again, until it did, or until nothing can be under way any more. It ends with ctx.
+// Recall makes sure that jobs which were cancelled while they were held stay cancelled. An attempt
+// to submit such a job may have reached a coordinator although its answer did not come back, or be
+// under way still: the ledger is told to cancel it, again and again, until it did, or until nothing
+// can be under way any more. It ends with ctx.
 func (o *Orders) Recall(ctx context.Context) error {
 	unknown := map[string]time.Time{} // since when the ledger has said that it does not know the job
 	for {

@@ -15,7 +15,8 @@ import (
 	"covey/taskstate"
 )
 
-// recoverTimeout bounds one recovery: the largest copy over a slow link, and the first election of the new ledger.
+// recoverTimeout bounds one recovery: the largest copy over a slow link, and the first election of
+// the new ledger.
 const recoverTimeout = 2 * time.Minute
 
 // survey is what the reachable peers say about their copies of the ledger.
@@ -91,7 +92,8 @@ func (o *Orders) Recover(ctx context.Context, r api.Recover) (api.Recovered, err
 	return api.Recovered{Generation: epoch.Generation, From: o.copyRow(best), Coordinator: who, Epoch: epoch.String(), AsOf: time.Now().UTC()}, nil
 }
 
-// surveyCopies asks every peer that could vote for its copy. It refuses while anybody can decide, which it gives a moment to show.
+// surveyCopies asks every peer that could vote for its copy. It refuses while anybody can decide,
+// which it gives a moment to show.
 func (o *Orders) surveyCopies(ctx context.Context) (survey, error) {
 	if o.awaitCoordinator(ctx) == nil {
 		return survey{}, o.errDecides()

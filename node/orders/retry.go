@@ -58,7 +58,8 @@ func (o *Orders) noRetry(id taskstate.JobID, slot, attempt int) error {
 	return api.Errorf(api.Conflict, "task %s is complete; only what did not end well is run again", task)
 }
 
-// endedBadly lists the slots that are wanted and ended otherwise than complete, in the attempts they ended in: all, or only this one.
+// endedBadly lists the slots that are wanted and ended otherwise than complete, in the attempts
+// they ended in: all, or only this one.
 func (o *Orders) endedBadly(id taskstate.JobID, only int) (runs []ledger.Slots, count int) {
 	o.cfg.Replica.Read(func(s *ledger.State) {
 		j, ok := s.Job(id)

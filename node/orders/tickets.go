@@ -44,7 +44,8 @@ func (o *Orders) Invite(ctx context.Context, r api.TicketRequest) (api.Ticket, e
 	}, nil
 }
 
-// reachWarning tells when nobody outside the local network can use the addresses, and which port to open.
+// reachWarning tells when nobody outside the local network can use the addresses, and which port to
+// open.
 func reachWarning(doors []admission.PeerAddr) string {
 	port := ""
 	for _, d := range doors {

@@ -18,8 +18,8 @@ import (
 // updateTries is how often an update is made again when somebody else's came in between.
 const updateTries = 3
 
-// namesake finds the job that a submission is an update of: the service, global or scheduled job of that name that goes on. Nil if there
-// is none; one of another kind is a conflict.
+// namesake finds the job that a submission is an update of: the service, global or scheduled job of
+// that name that goes on. Nil if there is none; one of another kind is a conflict.
 func (o *Orders) namesake(job *taskstate.Job) (old *taskstate.Job, err error) {
 	if !job.Type.Lasts() && job.Schedule == nil {
 		return nil, nil
@@ -50,7 +50,8 @@ func kindOf(j *taskstate.Job) string {
 	return string(j.Type)
 }
 
-// resolveAfter puts ids in the place of the names, prefixes and `last` that a person gave for the jobs to wait for.
+// resolveAfter puts ids in the place of the names, prefixes and `last` that a person gave for the
+// jobs to wait for.
 func (o *Orders) resolveAfter(ctx context.Context, job *taskstate.Job) error {
 	var ids []taskstate.JobID
 	for _, word := range job.After {
@@ -75,8 +76,9 @@ func (o *Orders) resolveAfter(ctx context.Context, job *taskstate.Job) error {
 // shortPrefix is how much of an id it takes at least to mean a job to wait for.
 const shortPrefix = 4
 
-// foundByAccident tells whether a word only happens to begin an id. Who types `after: [db]` means a job of that name, and with some hundred
-// jobs there is one whose id begins so: waiting for that would be wrong without anybody being told.
+// foundByAccident tells whether a word only happens to begin an id. Who types `after: [db]` means a
+// job of that name, and with some hundred jobs there is one whose id begins so: waiting for that
+// would be wrong without anybody being told.
 func (o *Orders) foundByAccident(word string, id taskstate.JobID) bool {
 	if len(word) >= shortPrefix {
 		return false
@@ -85,7 +87,8 @@ func (o *Orders) foundByAccident(word string, id taskstate.JobID) bool {
 	return err == nil && j.Name != word
 }
 
-// mayComplete refuses to wait for what never will be complete: somebody ends it, and that takes along what waits for it.
+// mayComplete refuses to wait for what never will be complete: somebody ends it, and that takes
+// along what waits for it.
 func (o *Orders) mayComplete(id taskstate.JobID) error {
 	before, err := o.cfg.View.JobOf(id)
 	if err != nil {
@@ -98,7 +101,8 @@ func (o *Orders) mayComplete(id taskstate.JobID) error {
 	return api.Errorf(api.Usage, "after: %s is a %s job, which goes on until somebody ends it and is never complete; wait for a batch job, or take it out", before.Name, kindOf(before))
 }
 
-// update makes what build makes of a job its wanted spec. If somebody else's update comes in between, it is made on top of that.
+// update makes what build makes of a job its wanted spec. If somebody else's update comes in
+// between, it is made on top of that.
 func (o *Orders) update(ctx context.Context, old *taskstate.Job, build func(old *taskstate.Job) taskstate.Job) (api.Submitted, error) {
 	var meant []taskstate.Change
 	for tries := 1; ; tries++ {
@@ -129,7 +133,8 @@ func (o *Orders) update(ctx context.Context, old *taskstate.Job, build func(old 
 	}
 }
 
-// submitUpdate makes a submission that was refused an update, if the refusal is that this peer had not heard of the job with that name.
+// submitUpdate makes a submission that was refused an update, if the refusal is that this peer had
+// not heard of the job with that name.
 func (o *Orders) submitUpdate(ctx context.Context, job *taskstate.Job, r calls.Reply, refused error) (api.Submitted, error) {
 	if r.Job == "" {
 		return api.Submitted{}, refused
@@ -147,7 +152,8 @@ func (o *Orders) submitUpdate(ctx context.Context, job *taskstate.Job, r calls.R
 	return o.update(ctx, old, func(*taskstate.Job) taskstate.Job { return *job })
 }
 
-// asUpdate completes a spec to an update of a job, and tells what it changes. What a job waited for before it began does not change.
+// asUpdate completes a spec to an update of a job, and tells what it changes. What a job waited for
+// before it began does not change.
 func asUpdate(spec, old *taskstate.Job) []taskstate.Change {
 	spec.ID, spec.Version, spec.Submitter, spec.Origin, spec.After = old.ID, old.Version, old.Submitter, old.Origin, old.After
 	changes := taskstate.Changes(old, spec)

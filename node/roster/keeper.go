@@ -1,10 +1,12 @@
-// Package roster keeps the roster, and so the gate in front of every handler, in step with the ledger.
+// Package roster keeps the roster, and so the gate in front of every handler, in step with the
+// ledger.
 //
 //	k := roster.New(roster.Config{…})
 //	k.Trust(entries…)          // an applied entry changed who is a member
 //	go k.Run(ctx, changed)     // calls changed whenever the gate must look again, and puts right what was never decided
 //
-// It admits nobody: that is decided in the ledger. Entries that peers show are believed on a signature for a moment only.
+// It admits nobody: that is decided in the ledger. Entries that peers show are believed on a
+// signature for a moment only.
 package roster
 
 import (
@@ -38,8 +40,8 @@ type Keeper struct {
 // New makes a Keeper.
 func New(cfg Config) *Keeper { return &Keeper{cfg: cfg, moved: make(chan struct{}, 1)} }
 
-// Run calls changed after the roster changed, off the goroutine that feeds the replica, and settles what differs from the ledger, until ctx
-// ends.
+// Run calls changed after the roster changed, off the goroutine that feeds the replica, and settles
+// what differs from the ledger, until ctx ends.
 func (k *Keeper) Run(ctx context.Context, changed func()) error {
 	again := time.NewTimer(settleFirst)
 	defer again.Stop()
@@ -84,8 +86,8 @@ func (k *Keeper) Trust(entries ...admission.Entry) {
 	k.Moved()
 }
 
-// TrustLedger brings the roster level with the replica: after a snapshot, and at the start, when entries were applied before
-// anybody listened.
+// TrustLedger brings the roster level with the replica: after a snapshot, and at the start, when
+// entries were applied before anybody listened.
 func (k *Keeper) TrustLedger() {
 	var all []admission.Entry
 	k.cfg.Ledger().Replica().Read(func(s *ledger.State) {
@@ -102,8 +104,8 @@ func (k *Keeper) MayVote(peer taskstate.PeerID) bool {
 	return ok && e.Has(admission.Voter)
 }
 
-// Show presents this peer's roster entry to one that refused it, and tells whether it admits us now. If this peer was removed, the
-// roster has the proof afterwards.
+// Show presents this peer's roster entry to one that refused it, and tells whether it admits us
+// now. If this peer was removed, the roster has the proof afterwards.
 func (k *Keeper) Show(ctx context.Context, peer taskstate.PeerID) bool {
 	err := admission.Show(ctx, k.cfg.Net, peer, k.cfg.Roster)
 	if err != nil {

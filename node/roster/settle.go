@@ -9,8 +9,9 @@ import (
 	"covey/taskstate"
 )
 
-// A peer that shows its entry is believed on a signature, so that it need not wait for the news of its admission. What the ledger does not
-// say within a moment, once this peer's replica is current, was never decided: it goes.
+// A peer that shows its entry is believed on a signature, so that it need not wait for the news of
+// its admission. What the ledger does not say within a moment, once this peer's replica is current,
+// was never decided: it goes.
 
 const (
 	settleFirst = 10 * time.Second // after the start
@@ -20,7 +21,8 @@ const (
 // Settling is since when entries of the roster differ from the ledger, while that was current.
 type Settling map[taskstate.PeerID]time.Time
 
-// Look compares roster and ledger, puts right what has differed for long enough, and sets the timer for when it is to be called again.
+// Look compares roster and ledger, puts right what has differed for long enough, and sets the timer
+// for when it is to be called again.
 func (s Settling) Look(k *Keeper, again *time.Timer) {
 	if !k.Level() {
 		clear(s)

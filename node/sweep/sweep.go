@@ -30,15 +30,16 @@ type leftover struct {
 	ended int64 // ledger stamp; 0 while it goes on
 }
 
-// Sweeper decides whose files go. It is a pure core: what is there, and the time, are its arguments.
+// Sweeper decides whose files go. It is a pure core: what is there, and the time, are its
+// arguments.
 type Sweeper struct {
 	cfg     Config
 	limit   int64
 	unknown map[taskstate.JobID]time.Time // since when
 }
 
-// step takes what is on the disk now and returns the jobs whose files are to be removed. current tells whether this peer's copy of the
-// ledger can be believed when it does not know a job.
+// step takes what is on the disk now and returns the jobs whose files are to be removed. current
+// tells whether this peer's copy of the ledger can be believed when it does not know a job.
 func (s *Sweeper) step(found []leftover, current bool, now time.Time) (remove []taskstate.JobID) {
 	was := s.unknown
 	s.unknown = map[taskstate.JobID]time.Time{}
@@ -99,7 +100,8 @@ type Config struct {
 // New makes a Sweeper.
 func New(cfg Config) *Sweeper { return &Sweeper{cfg: cfg, limit: cmp.Or(cfg.Keep, outputBytes)} }
 
-// Run removes the files of jobs that the ledger has forgotten, and of finished ones when they take too much room, until ctx ends.
+// Run removes the files of jobs that the ledger has forgotten, and of finished ones when they take
+// too much room, until ctx ends.
 func (s *Sweeper) Run(ctx context.Context) error {
 	t := time.NewTicker(every)
 	defer t.Stop()
@@ -153,7 +155,8 @@ func (cfg *Config) leftovers(ctx context.Context) (out []leftover) {
 	return out
 }
 
-// treeBytes is what the files below a folder take; what was dropped of a service's output takes nothing. What vanishes meanwhile, or cannot be read, counts nothing.
+// treeBytes is what the files below a folder take; what was dropped of a service's output takes
+// nothing. What vanishes meanwhile, or cannot be read, counts nothing.
 func treeBytes(dir string) (sum int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {

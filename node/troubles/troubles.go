@@ -1,5 +1,5 @@
-// Package troubles keeps what a peer knows to be wrong with peers, itself included, and joins it with what others know. It does not find out
-// what is wrong, and does nothing about it.
+// Package troubles keeps what a peer knows to be wrong with peers, itself included, and joins it
+// with what others know. It does not find out what is wrong, and does nothing about it.
 package troubles
 
 import (
@@ -14,14 +14,16 @@ import (
 	"covey/taskstate"
 )
 
-// maxTroubles bounds what is kept about one peer, and maxTroubleText one message: what others say of themselves is in there, too.
+// maxTroubles bounds what is kept about one peer, and maxTroubleText one message: what others say
+// of themselves is in there, too.
 const (
 	maxTroubles    = 16
 	maxTroubleText = 512
 )
 
-// Troubles is what is wrong with peers, as this one knows it: by peer, and by a code that does not change, so that saying a thing
-// again replaces what was said before. Safe for concurrent use. It is bounded by the peers that are members and maxTroubles.
+// Troubles is what is wrong with peers, as this one knows it: by peer, and by a code that does not
+// change, so that saying a thing again replaces what was said before. Safe for concurrent use. It
+// is bounded by the peers that are members and maxTroubles.
 type Troubles struct {
 	mu sync.Mutex
 	of map[taskstate.PeerID]map[string]string // message by code

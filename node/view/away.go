@@ -14,8 +14,8 @@ import (
 	"covey/taskstate"
 )
 
-// away is which peers cannot be reached: as the coordinator sees it, which decides what becomes of their tasks, or without one as this
-// peer does.
+// away is which peers cannot be reached: as the coordinator sees it, which decides what becomes of
+// their tasks, or without one as this peer does.
 type away struct {
 	since   map[taskstate.PeerID]time.Time
 	frozen  bool // replacement is
@@ -57,7 +57,8 @@ func (v *View) away(ctx context.Context, job taskstate.JobID) (a away) {
 	return a
 }
 
-// of says since when a task's peer cannot be reached, and what will happen; nil if it can, or the task has ended.
+// of says since when a task's peer cannot be reached, and what will happen; nil if it can, or the
+// task has ended.
 func (a *away) of(job *taskstate.Job, r ledger.SlotRecord, cancelled bool) *api.Unreachable {
 	since, gone := a.since[r.Peer]
 	if !gone || !r.Open {
@@ -123,7 +124,8 @@ func (v *View) state(t taskstate.TaskID) taskstate.State {
 	return st.State
 }
 
-// nameAway puts names to the unreachable peers of a job's row. They are all it waits for if nothing else of it is to start.
+// nameAway puts names to the unreachable peers of a job's row. They are all it waits for if nothing
+// else of it is to start.
 func (v *View) nameAway(row *api.Job) {
 	for i := range row.Unreachable {
 		row.Unreachable[i].PeerName = v.Called(row.Unreachable[i].Peer)

@@ -1,9 +1,10 @@
-// Package view answers what people ask of a peer: jobs, tasks and peers as rows, the story of a task, the progress of a job, output, and
-// the stream of events. It changes nothing.
+// Package view answers what people ask of a peer: jobs, tasks and peers as rows, the story of a
+// task, the progress of a job, output, and the stream of events. It changes nothing.
 //
 // # How it is driven
 //
-// The node makes one View and tells it what happens, in this order for each step of the replica; nothing here waits for a reader:
+// The node makes one View and tells it what happens, in this order for each step of the replica;
+// nothing here waits for a reader:
 //
 //	v := view.New(view.Config{…})      // all that it reads: see Config
 //	replica.Observe(v.Decided)         // an entry was applied: events of decisions, before the table forgets what is settled
@@ -12,9 +13,10 @@
 //	v.Seen(members)                    // gossip has another view of who is here; returns who died
 //	v.Tell(job, "held", name)          // something became of a job at this peer alone
 //
-// The local API calls the rest directly, each call on a goroutine of its own: Jobs, Job, JobFile, Tasks, AllTasks, Explain, Follow, Logs,
-// Peers, Peer, Draining, Watch. What changes something finds its job or peer here, too (Find, MeantPeer), and waits with Reach until this
-// peer has heard of what was decided.
+// The local API calls the rest directly, each call on a goroutine of its own: Jobs, Job, JobFile,
+// Tasks, AllTasks, Explain, Follow, Logs, Peers, Peer, Draining, Watch. What changes something
+// finds its job or peer here, too (Find, MeantPeer), and waits with Reach until this peer has heard
+// of what was decided.
 //
 // # What an answer is made of
 //
@@ -25,17 +27,20 @@
 //	                  why jobs wait, standings   │
 //	Config.Held ───── what waits on this disk ──┘
 //
-// Decisions win over reports: an end counts as the ledger has it. Without a coordinator (Ask answers nil within half a second) this peer's
-// own view of the members has to do, and the answer says who is missing.
+// Decisions win over reports: an end counts as the ledger has it. Without a coordinator (Ask
+// answers nil within half a second) this peer's own view of the members has to do, and the answer
+// says who is missing.
 //
 // # State, and its bounds
 //
-// A View owns three things: the ring of events (at most 8,192, none older than an hour, with any number of readers, each at its own pace:
-// one that falls out of the ring is told how things stand), the index the replica has come to, and the verdicts it told last. Rows of a job
-// with very many tasks are made a few thousand at a time, as they are read.
+// A View owns three things: the ring of events (at most 8,192, none older than an hour, with any
+// number of readers, each at its own pace: one that falls out of the ring is told how things
+// stand), the index the replica has come to, and the verdicts it told last. Rows of a job with very
+// many tasks are made a few thousand at a time, as they are read.
 //
 // # What it does not do
 //
-// It decides nothing, asks nobody but the coordinator and the peer that has the output of a task, and writes nothing to the disk. It has
-// no lock of the parts it reads: each row is true at a moment, and two rows may be of two moments.
+// It decides nothing, asks nobody but the coordinator and the peer that has the output of a task,
+// and writes nothing to the disk. It has no lock of the parts it reads: each row is true at a
+// moment, and two rows may be of two moments.
 package view

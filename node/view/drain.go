@@ -40,9 +40,10 @@ func (v *View) PeerNow(ctx context.Context, id taskstate.PeerID) (api.PeerAnswer
 	return api.PeerAnswer{}, api.Errorf(api.NotFound, "no peer %s; see `peer peers`", id)
 }
 
-// Draining implements api.PeerKeeper. The ledger refuses every assignment that is decided after the drain, so that what is open there
-// can only become less; a task is open until its last status was settled, which is what acknowledging it means. Nothing open is therefore
-// all there is to wait for: nobody else has to be asked, and it stays true.
+// Draining implements api.PeerKeeper. The ledger refuses every assignment that is decided after the
+// drain, so that what is open there can only become less; a task is open until its last status was
+// settled, which is what acknowledging it means. Nothing open is therefore all there is to wait
+// for: nobody else has to be asked, and it stays true.
 func (v *View) Draining(ctx context.Context, peer string, send func(api.Draining) error) error {
 	id, err := v.MeantPeer(peer)
 	if err != nil {

@@ -67,7 +67,8 @@ func (v *View) memberEvent(e ledger.Entry, c *ledger.Command) event {
 	return ev
 }
 
-// assignEvents makes an event of every slot of which the worker has not told more already: it may be faster than this peer.
+// assignEvents makes an event of every slot of which the worker has not told more already: it may
+// be faster than this peer.
 func (v *View) assignEvents(e ledger.Entry, a *ledger.Assign) []event {
 	var out []event
 	for _, run := range a.Slots {

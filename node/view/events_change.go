@@ -50,7 +50,8 @@ func none(runs, refused []ledger.Slots) bool {
 	return left == 0
 }
 
-// rolloutState is what became of a rollout that was told to be in a state: going on, a rollback goes on as one.
+// rolloutState is what became of a rollout that was told to be in a state: going on, a rollback
+// goes on as one.
 func (v *View) rolloutState(c *ledger.Rollout) (is ledger.RolloutState) {
 	is = c.State
 	v.cfg.Replica.Read(func(s *ledger.State) {

@@ -15,7 +15,8 @@ import (
 	"covey/taskstate"
 )
 
-// Of a job with many slots the story tells each slot only up to so many; then those that did not simply complete, and then sums.
+// Of a job with many slots the story tells each slot only up to so many; then those that did not
+// simply complete, and then sums.
 const (
 	tellSlots = 20
 	tellOdd   = 50
@@ -56,7 +57,8 @@ func (v *View) Explain(ctx context.Context, id string) (api.Explanation, error) 
 	return out, nil
 }
 
-// SplitSubject reads what a story is asked about: a job, JOB.SLOT or JOB.SLOT.ATTEMPT. Names of jobs have no dots.
+// SplitSubject reads what a story is asked about: a job, JOB.SLOT or JOB.SLOT.ATTEMPT. Names of
+// jobs have no dots.
 func SplitSubject(id string) (job string, slot, attempt int, err error) {
 	parts := strings.Split(id, ".")
 	bad := api.Errorf(api.Usage, "%q: want a job, or a task as JOB.SLOT or JOB.SLOT.ATTEMPT with numbers from 1", id)

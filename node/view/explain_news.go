@@ -8,8 +8,8 @@ import (
 	"covey/taskstate"
 )
 
-// tellNews adds what this peer observed and still remembers: states below the end, what became of the peers meanwhile, elections.
-// What it does not remember is not made up; a note says so.
+// tellNews adds what this peer observed and still remembers: states below the end, what became of
+// the peers meanwhile, elections. What it does not remember is not made up; a note says so.
 func (t *teller) tellNews() {
 	evs, _, _ := t.view.hub.after(0)
 	seen := map[seenState]bool{}
@@ -69,7 +69,8 @@ func (t *teller) tellState(e *event, v visit) bool {
 	return true
 }
 
-// tellReported adds the newest status of open tasks, where the ring does not have it any more, or the end is not decided yet.
+// tellReported adds the newest status of open tasks, where the ring does not have it any more, or
+// the end is not decided yet.
 func (t *teller) tellReported(seen map[seenState]bool) {
 	for _, v := range t.visits {
 		st, ok := t.view.cfg.Table.Get(v.task)

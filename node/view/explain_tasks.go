@@ -212,7 +212,8 @@ func spanText(ms int64) string {
 	return d.String()
 }
 
-// ranText says behind an end how long it took, and how long the task had waited for its turn where that was worth a word.
+// ranText says behind an end how long it took, and how long the task had waited for its turn where
+// that was worth a word.
 func ranText(took, waited int64) string {
 	switch {
 	case took <= 0:

@@ -31,8 +31,8 @@ func (v *View) FindPeer(text string) (taskstate.PeerID, error) {
 	return "", api.Errorf(api.Conflict, "%q fits %d peers; type more of the id (see `peer peers -o json`)", text, len(found))
 }
 
-// Find is resolve, and where this peer knows no such job it first catches up with the coordinator: a job that was accepted through
-// another peer a moment ago is found.
+// Find is resolve, and where this peer knows no such job it first catches up with the coordinator:
+// a job that was accepted through another peer a moment ago is found.
 func (v *View) Find(ctx context.Context, id string) (taskstate.JobID, *Held, error) {
 	job, held, err := v.resolve(id)
 	if err == nil || api.AsError(err).Code != api.NotFound {
@@ -51,8 +51,8 @@ func (v *View) Find(ctx context.Context, id string) (taskstate.JobID, *Held, err
 	return job, held, err
 }
 
-// resolve finds the job a person means: `last`, an id, the newest of a name, a unique prefix. held is set when it waits here for a
-// coordinator.
+// resolve finds the job a person means: `last`, an id, the newest of a name, a unique prefix. held
+// is set when it waits here for a coordinator.
 func (v *View) resolve(id string) (taskstate.JobID, *Held, error) {
 	held := v.cfg.Held()
 	slices.Reverse(held)
@@ -109,7 +109,7 @@ func (v *View) lastJob(held []Held) (taskstate.JobID, *Held, error) {
 // selfWord is what a person types for the peer that is asked.
 const selfWord = "self"
 
-// MeantPeer finds the peer a person means: findPeer, or self.
+// MeantPeer finds the peer a person means: FindPeer, or self.
 func (v *View) MeantPeer(text string) (taskstate.PeerID, error) {
 	if text == selfWord {
 		return v.cfg.Self, nil
@@ -117,8 +117,9 @@ func (v *View) MeantPeer(text string) (taskstate.PeerID, error) {
 	return v.FindPeer(text)
 }
 
-// GoingOn is the id of the service, global job or schedule that has a name for as long as it goes on: that is what a person means to end,
-// not one of the runs it started, which have the same name. Any other word stays as it is.
+// GoingOn is the id of the service, global job or schedule that has a name for as long as it goes
+// on: that is what a person means to end, not one of the runs it started, which have the same name.
+// Any other word stays as it is.
 func (v *View) GoingOn(name string) (id string) {
 	id = name
 	v.cfg.Replica.Read(func(s *ledger.State) {

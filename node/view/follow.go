@@ -10,8 +10,8 @@ import (
 	"covey/taskstate"
 )
 
-// progressEvery is the least time between two lines about a job that goes on: enough for a person's eye, and cheap. The end of a
-// job never waits for it.
+// progressEvery is the least time between two lines about a job that goes on: enough for a person's
+// eye, and cheap. The end of a job never waits for it.
 const progressEvery = 50 * time.Millisecond
 
 // Tasks implements api.JobBackend.
@@ -41,7 +41,8 @@ func (v *View) Tasks(ctx context.Context, id string) (api.Tasks, error) {
 // piece is how many rows of tasks are made at once: a job may have a million.
 const piece = 4096
 
-// inPieces answers with the rows of slots, those beyond the first piece only when they are asked for.
+// inPieces answers with the rows of slots, those beyond the first piece only when they are asked
+// for.
 func inPieces(slots []int, rows func(slots []int) ([]api.Task, error)) (out api.Tasks, err error) {
 	n := min(piece, len(slots))
 	out.AsOf = time.Now().UTC()
@@ -143,7 +144,8 @@ func (v *View) Follow(ctx context.Context, id string, tasks bool, send func(api.
 	return f.run(ctx)
 }
 
-// followHeld waits until a held job is known to the ledger, and returns the hub's position from before it looked.
+// followHeld waits until a held job is known to the ledger, and returns the hub's position from
+// before it looked.
 func (v *View) followHeld(ctx context.Context, id taskstate.JobID, send func(api.Progress) error) (uint64, error) {
 	for first := true; ; first = false {
 		seen := v.hub.last()
@@ -185,7 +187,8 @@ func (f *follower) run(ctx context.Context) error {
 	var slots []int // nil: all that began
 	told := time.Time{}
 	for {
-		// The position (seen) is from before this look: what happens in between is told twice, never not at all.
+		// The position (seen) is from before this look: what happens in between is told twice,
+		// never not at all.
 		row, err := f.view.JobNow(f.job)
 		if err != nil {
 			return err
@@ -256,7 +259,8 @@ func (f *follower) ended(evs []event) bool {
 	return false
 }
 
-// next waits for events of this job and returns the slots they are about; nil when events were lost.
+// next waits for events of this job and returns the slots they are about; nil when events were
+// lost.
 func (f *follower) next(ctx context.Context) ([]int, error) {
 	for {
 		evs, lost, more := f.view.hub.after(f.seen)
@@ -299,7 +303,8 @@ func (f *follower) untold() ([]api.Task, error) {
 	return slices.DeleteFunc(rows, func(t api.Task) bool { return f.shown[t.Slot] == t.Attempt }), err
 }
 
-// changed lists rows of the slots (nil: of every slot that began), each once, and remembers whose end is told with it.
+// changed lists rows of the slots (nil: of every slot that began), each once, and remembers whose
+// end is told with it.
 func (f *follower) changed(slots []int) ([]api.Task, error) {
 	rows, err := f.rows(slots)
 	for i := range rows {

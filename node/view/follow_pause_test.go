@@ -10,7 +10,8 @@ import (
 	"covey/taskstate"
 )
 
-// Between two lines about a job that goes on there is a pause, whatever happens to the job meanwhile; only its end cuts it short.
+// Between two lines about a job that goes on there is a pause, whatever happens to the job
+// meanwhile; only its end cuts it short.
 func TestAPauseBetweenTwoLinesEndsEarlyOnlyWithTheJob(t *testing.T) {
 	for name, c := range map[string]struct {
 		evs  []event

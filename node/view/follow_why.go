@@ -8,7 +8,8 @@ import (
 	"covey/node/api"
 )
 
-// whyEvery is after how long who follows a job hears why it waits, and how often anew: most waits are over before.
+// whyEvery is after how long who follows a job hears why it waits, and how often anew: most waits
+// are over before.
 const whyEvery = 2 * time.Second
 
 // reasons tell who follows a job why it waits, and what of it cannot be reached.

@@ -9,7 +9,8 @@ import (
 	"covey/taskstate"
 )
 
-// notHere says why there is no such job: it may have been here, and names of jobs that were are not known any more.
+// notHere says why there is no such job: it may have been here, and names of jobs that were are not
+// known any more.
 func (v *View) notHere(id string, err error) error {
 	var gone ledger.Gone
 	var was bool
@@ -40,7 +41,8 @@ func whyGone(g ledger.Gone) string {
 	return " at " + stamp(g.At).Format(time.DateTime+" MST") + ", as " + why
 }
 
-// tellForgotten says of the jobs beside this one that some are not kept any more: whoever looks for them looks here.
+// tellForgotten says of the jobs beside this one that some are not kept any more: whoever looks for
+// them looks here.
 func (t *teller) tellForgotten() {
 	var count int
 	var last taskstate.JobID

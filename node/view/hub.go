@@ -38,14 +38,17 @@ const (
 	kindEnd         = "end"
 )
 
-// hubSize is how many events are kept for those who resume; a reader further behind starts over from a list.
+// hubSize is how many events are kept for those who resume; a reader further behind starts over
+// from a list.
 const hubSize = 8192
 
-// hubAge is how long they are kept. Who comes back later has more use for how things stand than for how they came to.
+// hubAge is how long they are kept. Who comes back later has more use for how things stand than for
+// how they came to.
 const hubAge = time.Hour
 
-// hub is a ring of events, bounded by count and by age, with any number of readers, each at its own pace. Appending never waits for a
-// reader: one who falls out of the ring is told that it lost events.
+// hub is a ring of events, bounded by count and by age, with any number of readers, each at its own
+// pace. Appending never waits for a reader: one who falls out of the ring is told that it lost
+// events.
 type hub struct {
 	boot string // tells this start of the peer from others in tokens
 
@@ -100,8 +103,8 @@ func (h *hub) append(evs []event) {
 	}
 }
 
-// after returns the events with a seq above seen, whether some were lost in between, and a channel that is closed when there is
-// more. The slice is the caller's.
+// after returns the events with a seq above seen, whether some were lost in between, and a channel
+// that is closed when there is more. The slice is the caller's.
 func (h *hub) after(seen uint64) (evs []event, lost bool, more <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,7 +131,8 @@ func (h *hub) last() uint64 {
 
 func (h *hub) token(seq uint64) string { return h.boot + "." + strconv.FormatUint(seq, 10) }
 
-// parseToken reads a token of this very hub. ok is false for one of another peer or start, or one from the future.
+// parseToken reads a token of this very hub. ok is false for one of another peer or start, or one
+// from the future.
 func (h *hub) parseToken(s string) (seq uint64, ok bool, err error) {
 	boot, n, found := strings.Cut(s, ".")
 	seq, perr := strconv.ParseUint(n, 10, 64)

@@ -36,8 +36,8 @@ func (v *View) Jobs(ctx context.Context) (api.Jobs, error) {
 	return out, nil
 }
 
-// explainRows says in the rows of jobs why what waits does, and what cannot be reached: of all of them with one question to the
-// coordinator, and none if all jobs are over.
+// explainRows says in the rows of jobs why what waits does, and what cannot be reached: of all of
+// them with one question to the coordinator, and none if all jobs are over.
 func (v *View) explainRows(ctx context.Context, rows []api.Job) {
 	unfinished := func(r api.Job) bool { return !r.Over() && r.State != "held" && r.Schedule == nil }
 	if !slices.ContainsFunc(rows, unfinished) {
@@ -59,7 +59,8 @@ func (v *View) explainRows(ctx context.Context, rows []api.Job) {
 	}
 }
 
-// sayWhy fills in what explainRows says of one job: why it waits, if any of it does, and what of it cannot be reached.
+// sayWhy fills in what explainRows says of one job: why it waits, if any of it does, and what of it
+// cannot be reached.
 func (v *View) sayWhy(row *api.Job, why string, gone *away) {
 	if gone.decides || row.Tasks["pending"] > 0 { // without a coordinator only what waits for one is known to wait
 		row.Waiting = why
@@ -124,6 +125,7 @@ func (v *View) explainRow(ctx context.Context, row *api.Job) {
 	v.sayWhy(row, why, &gone)
 }
 
+// JobNow is the row of one job as this peer has it, with nobody asked.
 func (v *View) JobNow(id taskstate.JobID) (row api.Job, err error) {
 	progress := v.progress()
 	err = ErrNoJob(string(id))
@@ -135,6 +137,7 @@ func (v *View) JobNow(id taskstate.JobID) (row api.Job, err error) {
 	return row, err
 }
 
+// ErrNoJob says that nothing here is called so.
 func ErrNoJob(id string) error {
 	if strings.Contains(id, ".") { // no job has one in its name
 		return api.Errorf(api.NotFound, "no job %q: this is about jobs, and with a dot it would be a task; see `peer jobs`", id)

@@ -18,7 +18,8 @@ import (
 // logFanOut is how many tasks' logs are followed at once; the others wait for their turn.
 const logFanOut = 64
 
-// A log stream that broke, or that was asked for before the task began, is opened again after a wait that doubles.
+// A log stream that broke, or that was asked for before the task began, is opened again after a
+// wait that doubles.
 const (
 	logRetryFirst = 5 * time.Millisecond
 	logRetryMost  = 500 * time.Millisecond
@@ -147,7 +148,8 @@ func (l *logReader) all(ctx context.Context, slots []int) error {
 	return nil
 }
 
-// slot sends one slot's log: of the attempt asked for, or of the newest and, following, of those that replace it.
+// slot sends one slot's log: of the attempt asked for, or of the newest and, following, of those
+// that replace it.
 func (l *logReader) slot(ctx context.Context, slot int) error {
 	shown := 0
 	for {
@@ -165,8 +167,9 @@ func (l *logReader) slot(ctx context.Context, slot int) error {
 	}
 }
 
-// attemptNow finds the attempt to show after the one shown last; following, it waits for one. No peer in the record means that there is
-// none. While a slot waits for its next attempt, what the one before said is what a person wants to read.
+// attemptNow finds the attempt to show after the one shown last; following, it waits for one. No
+// peer in the record means that there is none. While a slot waits for its next attempt, what the
+// one before said is what a person wants to read.
 func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger.SlotRecord, over bool, err error) {
 	for {
 		var before ledger.SlotRecord
@@ -209,8 +212,8 @@ func (l *logReader) attemptNow(ctx context.Context, slot, shown int) (rec ledger
 	}
 }
 
-// task sends one attempt's log from the peer that has it. Following, a broken stream is opened again where it broke, as long as the
-// attempt lives and its peer is not dead.
+// task sends one attempt's log from the peer that has it. Following, a broken stream is opened
+// again where it broke, as long as the attempt lives and its peer is not dead.
 func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 	task := taskstate.Task(l.job, r.Slot, r.Attempt)
 	req := tasklog.Both(task, l.q.Follow)

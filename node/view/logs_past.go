@@ -5,7 +5,8 @@ import (
 	"covey/taskstate"
 )
 
-// lastEnded is the newest attempt a slot has left behind that is known to have run to an end; without a peer if there is none.
+// lastEnded is the newest attempt a slot has left behind that is known to have run to an end;
+// without a peer if there is none.
 func lastEnded(j *ledger.JobRecord, slot int) ledger.SlotRecord {
 	past := j.Past(slot)
 	for i := len(past) - 1; i >= 0; i-- {

@@ -35,8 +35,8 @@ func (v *View) TryAgain() string {
 	return "no coordinator yet, though its voters are here: one is being elected; try again in a few seconds, and see `peer peers`"
 }
 
-// WaitingFor words which voters have to come back, "" if none is missing: "one", "one and two", "2 of one, two and three". Those that lost
-// their logs are here and cannot help.
+// WaitingFor words which voters have to come back, "" if none is missing: "one", "one and two", "2
+// of one, two and three". Those that lost their logs are here and cannot help.
 func (v *View) WaitingFor() string {
 	names, lost := v.Missing(), v.cfg.Ledger.Losses()
 	helpful := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
@@ -81,7 +81,8 @@ func (v *View) LossText(lost ...quorum.Loss) string {
 	return strings.Join(words, " ")
 }
 
-// TooMuchLost says that voters lost so much that no return of those who are away makes a majority, "" if it does not come to that.
+// TooMuchLost says that voters lost so much that no return of those who are away makes a majority,
+// "" if it does not come to that.
 func (v *View) TooMuchLost() string {
 	lost, voters := v.cfg.Ledger.Losses(), v.Voters()
 	if len(lost) == 0 || len(voters)-len(lost) > len(voters)/2 {
@@ -104,8 +105,9 @@ func Enumerate(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// Missing names the voters that do not answer. A peer that does not know the voters, because it has not heard from any since it
-// started, names the peers that may be: those of the roster that could vote and are not here.
+// Missing names the voters that do not answer. A peer that does not know the voters, because it has
+// not heard from any since it started, names the peers that may be: those of the roster that could
+// vote and are not here.
 func (v *View) Missing() []string {
 	out := v.missingVoters()
 	slices.Sort(out)

@@ -15,6 +15,7 @@ func (v *View) Called(id taskstate.PeerID) string {
 	return id
 }
 
+// Name is a peer's name, "" if it is not known.
 func (v *View) Name(id taskstate.PeerID) (name string) {
 	v.cfg.Replica.Read(func(s *ledger.State) {
 		if m, ok := s.Member(id); ok {

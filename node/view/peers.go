@@ -18,9 +18,11 @@ import (
 	"covey/taskstate"
 )
 
-// flockTimeout bounds asking the coordinator for its view; without an answer, this peer's own has to do.
+// flockTimeout bounds asking the coordinator for its view; without an answer, this peer's own has
+// to do.
 const flockTimeout = 500 * time.Millisecond
 
+// Voters are the peers that vote on decisions.
 func (v *View) Voters() (ids []taskstate.PeerID) {
 	for _, x := range v.cfg.Ledger.Voters() {
 		if x.Voting {
@@ -30,7 +32,8 @@ func (v *View) Voters() (ids []taskstate.PeerID) {
 	return ids
 }
 
-// LivingVoters are the voters without those whose vote went with their disk: the peer is here, in another life.
+// LivingVoters are the voters without those whose vote went with their disk: the peer is here, in
+// another life.
 func (v *View) LivingVoters() (ids []taskstate.PeerID) {
 	view := v.cfg.Members()
 	for _, x := range v.cfg.Ledger.Voters() {
@@ -46,7 +49,7 @@ func (v *View) AskFlock(ctx context.Context, job taskstate.JobID) *calls.Flock {
 	return v.askFlockFor(ctx, calls.FlockCall{Job: job})
 }
 
-// askFlockFor is askFlock about jobs, too. What is said about those names peers as people do.
+// askFlockFor is AskFlock about jobs, too. What is said about those names peers as people do.
 func (v *View) askFlockFor(ctx context.Context, ask calls.FlockCall) *calls.Flock {
 	ctx, cancel := context.WithTimeout(ctx, flockTimeout)
 	defer cancel()
@@ -109,7 +112,8 @@ func (v *View) Peers(ctx context.Context) (api.Peers, error) {
 	return out, nil
 }
 
-// Admitted is everybody admitted: from the ledger, or before its first entry has come, from the roster.
+// Admitted is everybody admitted: from the ledger, or before its first entry has come, from the
+// roster.
 func (v *View) Admitted() (out []ledger.Member) {
 	v.cfg.Replica.Read(func(s *ledger.State) {
 		for m := range s.Members() {

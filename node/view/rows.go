@@ -67,7 +67,8 @@ func noTasks() map[string]int {
 	return tasks
 }
 
-// HeldRow is a job that waits here for a coordinator (held), or that was taken back before one saw it (shutdown).
+// HeldRow is a job that waits here for a coordinator (held), or that was taken back before one saw
+// it (shutdown).
 func HeldRow(h Held, state taskstate.State) api.Job {
 	tasks, name := noTasks(), "held"
 	if h.Job.Schedule == nil { // the tasks of a schedule are those of its runs
@@ -92,7 +93,8 @@ const (
 	exitSignal   = 128 // plus the signal's number
 )
 
-// exitCode is what run and wait exit with for an ended job: the task's own code if there is one task, otherwise 0 or 1.
+// exitCode is what run and wait exit with for an ended job: the task's own code if there is one
+// task, otherwise 0 or 1.
 func exitCode(j *ledger.JobRecord) int {
 	if j.Truncated() && !j.Lasts() {
 		return exitOurs
@@ -123,7 +125,8 @@ func exitCode(j *ledger.JobRecord) int {
 	return 1
 }
 
-// waitsSince is when the newest attempt of a slot began to wait for a peer: as the job was accepted, or as the attempt before was over.
+// waitsSince is when the newest attempt of a slot began to wait for a peer: as the job was
+// accepted, or as the attempt before was over.
 func waitsSince(j *ledger.JobRecord, slot int) int64 {
 	if past := j.Past(slot); len(past) > 0 {
 		return past[len(past)-1].GivenUpAt
@@ -134,7 +137,8 @@ func waitsSince(j *ledger.JobRecord, slot int) int64 {
 // seconds is a time between two moments, or measured by a worker, both in milliseconds.
 func seconds(ms int64) float64 { return float64(max(0, ms)) / 1000 }
 
-// taskRow is the newest attempt of a slot, which waits since then; st is its newest report, if there is one.
+// taskRow is the newest attempt of a slot, which waits since then; st is its newest report, if
+// there is one.
 func taskRow(job *taskstate.Job, r ledger.SlotRecord, since int64, st *taskstate.Status, cancelled bool) api.Task {
 	t := api.Task{
 		ID: taskstate.Task(job.ID, r.Slot, max(r.Attempt, 1)).String(), Job: string(job.ID), Slot: r.Slot, Attempt: max(r.Attempt, 1),

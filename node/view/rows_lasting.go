@@ -11,7 +11,8 @@ import (
 	"covey/taskstate"
 )
 
-// fullRow is a job's row with what services, global jobs, schedules and jobs that wait for others have besides.
+// fullRow is a job's row with what services, global jobs, schedules and jobs that wait for others
+// have besides.
 func fullRow(s *ledger.State, j *ledger.JobRecord, reported map[taskstate.State]int) api.Job {
 	row := jobRow(j, reported)
 	job := j.Job()
@@ -154,7 +155,8 @@ func (v *View) everyTask(job taskstate.JobID, slots []int, gone *away) ([]api.Ta
 	return out, err
 }
 
-// pastRow is an attempt that its slot has left behind, which waited since then: with its end, or with why it was given up.
+// pastRow is an attempt that its slot has left behind, which waited since then: with its end, or
+// with why it was given up.
 func pastRow(job *taskstate.Job, slot int, p ledger.PastAttempt, since int64) api.Task {
 	r := ledger.SlotRecord{Slot: slot, Attempt: p.Attempt, Peer: p.Peer, Version: p.Version, AssignedAt: p.AssignedAt}
 	end := p.End
@@ -191,7 +193,8 @@ func lastMessage(j *ledger.JobRecord, slot int) string {
 	return past[len(past)-1].End.Message
 }
 
-// shownSlots lists the slots that a person means: those that are wanted, or not yet stopped. Of a batch job that is all of them.
+// shownSlots lists the slots that a person means: those that are wanted, or not yet stopped. Of a
+// batch job that is all of them.
 func shownSlots(j *ledger.JobRecord) []int {
 	out := make([]int, 0, j.Slots())
 	for n := 1; n <= j.Slots(); n++ {

@@ -23,7 +23,8 @@ import (
 	"covey/taskstate/jobfile"
 )
 
-// scripted is the view of a peer whose ledger a test writes: a memory twin decides, the replica follows entry by entry.
+// scripted is the view of a peer whose ledger a test writes: a memory twin decides, the replica
+// follows entry by entry.
 type scripted struct {
 	*View
 	t      *testing.T

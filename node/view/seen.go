@@ -8,7 +8,8 @@ import (
 	"covey/taskstate"
 )
 
-// Seen makes events of the verdicts that changed since the view before, and tells who of the members died.
+// Seen makes events of the verdicts that changed since the view before, and tells who of the
+// members died.
 func (v *View) Seen(view *membership.View) (died []taskstate.PeerID) {
 	v.mu.Lock()
 	var evs []event

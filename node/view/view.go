@@ -16,7 +16,8 @@ import (
 	"covey/taskstate"
 )
 
-// Config is all that a View reads, and whom it asks. What is a function is called anew for each answer.
+// Config is all that a View reads, and whom it asks. What is a function is called anew for each
+// answer.
 type Config struct {
 	Self    taskstate.PeerID
 	Boot    string    // tells this start of the peer from others in the tokens of events
@@ -74,8 +75,8 @@ func New(cfg Config) *View {
 	return v
 }
 
-// Decided makes events of an applied entry, or of a ledger that was replaced as a whole. It comes before the table forgets what the ledger
-// now knows for good.
+// Decided makes events of an applied entry, or of a ledger that was replaced as a whole. It comes
+// before the table forgets what the ledger now knows for good.
 func (v *View) Decided(ev ledger.Event) {
 	if ev.Reset {
 		v.hub.append([]event{{at: v.now(), kind: kindSnapshot}})
@@ -87,7 +88,8 @@ func (v *View) Decided(ev ledger.Event) {
 // Applied hears that the replica has come further: whoever waits for that in Reach goes on.
 func (v *View) Applied() { v.applied.set(v.cfg.Replica.Applied()) }
 
-// Reach waits until this peer's replica has come to an index, so that what is asked next knows what was decided there.
+// Reach waits until this peer's replica has come to an index, so that what is asked next knows what
+// was decided there.
 func (v *View) Reach(ctx context.Context, index uint64) error { return v.applied.reach(ctx, index) }
 
 // Reported makes events of what was news of tasks.

@@ -15,7 +15,8 @@ const (
 	watchLeast    = 5 * time.Minute  // a stream ends after so long, to twice that: its reader resumes, wherever it is then served best
 )
 
-// watchBehind is how far behind a reader may be before it gets only the newest event of each job, task and peer.
+// watchBehind is how far behind a reader may be before it gets only the newest event of each job,
+// task and peer.
 const watchBehind = 1024
 
 // Watch implements api.PeerBackend.
@@ -93,8 +94,9 @@ func (w *watcher) begin(since string) error {
 	return w.snapshot("foreign token: it is of another peer, or of an earlier start of this one; this is how things stand now")
 }
 
-// catchUp tells all there is, and returns a channel that is closed when there is more. A reader that is far behind is told the newest of
-// each thing only; one that fell out of the ring, how things stand.
+// catchUp tells all there is, and returns a channel that is closed when there is more. A reader
+// that is far behind is told the newest of each thing only; one that fell out of the ring, how
+// things stand.
 func (w *watcher) catchUp() (more <-chan struct{}, err error) {
 	for {
 		evs, lost, more := w.hub.after(w.seen)
@@ -126,8 +128,9 @@ func (w *watcher) catchUp() (more <-chan struct{}, err error) {
 	}
 }
 
-// snapshot tells how things stand. Its lines carry no token until all have been sent: a reader that is cut off in between gets it anew.
-// What happens meanwhile is told again after it, only the newest of each thing: nothing goes back.
+// snapshot tells how things stand. Its lines carry no token until all have been sent: a reader that
+// is cut off in between gets it anew. What happens meanwhile is told again after it, only the
+// newest of each thing: nothing goes back.
 func (w *watcher) snapshot(why string) error { return w.snapshotOf(why, 3) }
 
 func (w *watcher) snapshotOf(why string, tries int) error {
@@ -190,7 +193,8 @@ func (e *event) about() thing {
 	return thing{kind: e.kind}
 }
 
-// newest keeps the last event about each thing, in order: a reader that is behind need not see what is over.
+// newest keeps the last event about each thing, in order: a reader that is behind need not see what
+// is over.
 func newest(evs []event) []event {
 	last := make(map[thing]uint64, len(evs))
 	for i := range evs {
@@ -205,7 +209,8 @@ func newest(evs []event) []event {
 	return kept
 }
 
-// listEvents tells how everything stands: coordinator, peers, jobs, and the tasks of those that are not over.
+// listEvents tells how everything stands: coordinator, peers, jobs, and the tasks of those that are
+// not over.
 func (v *View) listEvents(tell func(event) error) error {
 	if who, epoch, ok := v.cfg.Ledger.Coordinator(); ok {
 		if err := tell(event{kind: kindCoordinator, peer: who, state: "elected", note: "epoch " + epoch.String()}); err != nil {

@@ -17,7 +17,8 @@ import (
 	"covey/taskstate"
 )
 
-// watchedWorld is what happens at a peer: jobs whose state is a number that only rises, and that may go for good.
+// watchedWorld is what happens at a peer: jobs whose state is a number that only rises, and that
+// may go for good.
 type watchedWorld struct {
 	hub   *hub
 	boots int
@@ -94,7 +95,8 @@ func must(n int, err error) int {
 	return n
 }
 
-// connect watches for as many lines as the reader takes before it is cut off, or to the end of what there is.
+// connect watches for as many lines as the reader takes before it is cut off, or to the end of what
+// there is.
 func (v *view) connect(w *watchedWorld, lines int) {
 	v.left, v.listed = lines, nil // half a snapshot is nothing
 	s := &watcher{hub: w.hub, now: func() int64 { return 1 }, send: v.take, list: func(tell func(event) error) error {
