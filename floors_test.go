@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// floors is the house: a package imports only packages of floors strictly below its own. The longest prefix counts.
+// floors is the house: a package imports only packages of floors strictly below its own. The
+// longest prefix counts.
 var floors = map[string]int{
 	"internal/pause":              0,
 	"internal/flush":              0,

@@ -43,9 +43,10 @@ type hearing struct {
 	accusation
 }
 
-// accused tells whether memberlist may hear an accusation now. Anybody can accuse anybody, so another's word is a reason to look: the
-// accused is pinged, and what it is accused of is passed on to memberlist if it does not answer. An own word of leaving
-// counts, and so does what this peer has seen itself.
+// accused tells whether memberlist may hear an accusation now. Anybody can accuse anybody, so
+// another's word is a reason to look: the accused is pinged, and what it is accused of is passed on
+// to memberlist if it does not answer. An own word of leaving counts, and so does what this peer
+// has seen itself.
 func (m *Membership) accused(from string, a accusation) bool {
 	if a.Node == m.self {
 		return a.Incarnation <= m.seal.newest() && m.intake.defends(time.Now())
@@ -102,7 +103,8 @@ func (m *Membership) hear(from string, a accusation) {
 	}
 }
 
-// examine pings an accused peer, and passes the accusation on if it is silent. Only what comes from the peer itself shows that it lives.
+// examine pings an accused peer, and passes the accusation on if it is silent. Only what comes from
+// the peer itself shows that it lives.
 func (m *Membership) examine(ctx context.Context, peer string, leaves bool) {
 	if leaves {
 		select {

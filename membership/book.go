@@ -37,8 +37,9 @@ type book struct {
 	dirty bool
 }
 
-// openBook reads the file, one JSON object per line. Lines that cannot be read are skipped and counted: the book is a help for coming back,
-// so half of it is better than none, and it fills itself again.
+// openBook reads the file, one JSON object per line. Lines that cannot be read are skipped and
+// counted: the book is a help for coming back, so half of it is better than none, and it fills
+// itself again.
 func openBook(path string) (b *book, torn int, err error) {
 	b = &book{path: path, peers: map[string]record{}}
 	if path == "" {

@@ -23,7 +23,8 @@ func TestABookIsWrittenAsItAlwaysWas(t *testing.T) {
 	}
 }
 
-// A book is a help to find others again: a line of it that a disk changed costs at most that line, or is what somebody says wrongly.
+// A book is a help to find others again: a line of it that a disk changed costs at most that line,
+// or is what somebody says wrongly.
 func FuzzABookFromDiskNeverPanics(f *testing.F) {
 	f.Add(someBook().encode())
 	f.Add([]byte("{\"id\":\"a\"}\n{\"id\":\"\"}\n[]\nnull\n{\"id\":\"b\",\"addrs\":[\"\"],\"roles\":[\"x\"]}"))

@@ -19,12 +19,13 @@ const (
 	ProbeProtocol  = "/covey/probe/1"         // "is it gone for you too?"
 )
 
-// Host is the part of p2p.Host that knows where peers are. Both methods are called without locks held, except that SetAddrs must not
-// block.
+// Host is the part of p2p.Host that knows where peers are. Both methods are called without locks
+// held, except that SetAddrs must not block.
 type Host interface {
 	// SetAddrs remembers where a peer is.
 	SetAddrs(peer string, addrs []string)
-	// Connect dials afresh and ends with a round trip. p2p.Refused tells whether the other machine refused.
+	// Connect dials afresh and ends with a round trip. p2p.Refused tells whether the other machine
+	// refused.
 	Connect(ctx context.Context, peer string, addrs []string) error
 }
 
@@ -39,7 +40,8 @@ type Config struct {
 	Addrs       func() []string       // own multiaddrs, best first; asked again every few seconds. nil: none
 	Roles       []admission.Role      // own roles, for others to see; the roster decides
 	Version     string                // of this program
-	// Sign makes this peer's signature, Verify checks another's: members' words about themselves are signed. Both or neither.
+	// Sign makes this peer's signature, Verify checks another's: members' words about themselves
+	// are signed. Both or neither.
 	Sign     func(data []byte) ([]byte, error)
 	Verify   func(peer string, data, sig []byte) error
 	Admitted func(peer string) bool // may this peer be a member? nil: everybody. Quick, calls nothing of this package
@@ -65,9 +67,10 @@ type Timings struct {
 // LargeFlock is the number of peers above which DefaultTimings are those of a LAN.
 const LargeFlock = 50
 
-// DefaultTimings notices a silent peer in about three seconds in a small flock, and costs less than a thousandth of a core there: most of it is
-// waking up, for 1.4 probes a second and as many of others. Above LargeFlock peers they are memberlist's LAN values (eight to ten
-// seconds): the faster ones accuse the innocent while a hundred peers start together.
+// DefaultTimings notices a silent peer in about three seconds in a small flock, and costs less than
+// a thousandth of a core there: most of it is waking up, for 1.4 probes a second and as many of
+// others. Above LargeFlock peers they are memberlist's LAN values (eight to ten seconds): the
+// faster ones accuse the innocent while a hundred peers start together.
 func DefaultTimings(peers int) Timings {
 	t := Timings{
 		Probe: 700 * time.Millisecond, ProbeTimeout: 300 * time.Millisecond, Suspicion: 2, Patience: 2,

@@ -12,7 +12,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// delegate is what memberlist calls. Alive and Events come with memberlist's lock held: nothing here may call memberlist.
+// delegate is what memberlist calls. Alive and Events come with memberlist's lock held: nothing
+// here may call memberlist.
 type delegate struct{ m *Membership }
 
 var (
@@ -56,8 +57,9 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	return nil
 }
 
-// NotifyMerge refuses a flock of which nobody is admitted here. Single strangers are left out by NotifyAlive: the other side may just
-// have heard earlier of a newcomer. It also notes when others have an outdated picture of this peer.
+// NotifyMerge refuses a flock of which nobody is admitted here. Single strangers are left out by
+// NotifyAlive: the other side may just have heard earlier of a newcomer. It also notes when others
+// have an outdated picture of this peer.
 func (d delegate) NotifyMerge(nodes []*memberlist.Node) error {
 	known := len(nodes) == 0
 	for _, n := range nodes {
@@ -110,8 +112,8 @@ func (m *Membership) listConfig(t *transport, timings Timings) *memberlist.Confi
 	return c
 }
 
-// listLogger passes memberlist's lines on as debug lines, until Run ends: what a person should know is logged by this package. When
-// nobody listens it costs nothing.
+// listLogger passes memberlist's lines on as debug lines, until Run ends: what a person should know
+// is logged by this package. When nobody listens it costs nothing.
 func (m *Membership) listLogger() *log.Logger {
 	if !m.log.Enabled(context.Background(), slog.LevelDebug) {
 		return log.New(io.Discard, "", 0)

@@ -20,7 +20,8 @@ import (
 // gate says who is admitted, and may change its mind.
 type gate map[string]bool
 
-// quiet is a membership that nobody has given a life: what memberlist would tell it is told by the test.
+// quiet is a membership that nobody has given a life: what memberlist would tell it is told by the
+// test.
 func quiet(t *testing.T, open gate, tweak ...func(*Config)) *Membership {
 	t.Helper()
 	h := memnet.New().Host("self")

@@ -13,7 +13,8 @@ const (
 	doubtShare  = 5 // of Timings.Probe passes before each: most doubts are refuted by then
 )
 
-// doubt has askDoubted look into a suspicion that memberlist begins to believe. The lock is held. When the queue is full gossip has to do.
+// doubt has askDoubted look into a suspicion that memberlist begins to believe. The lock is held.
+// When the queue is full gossip has to do.
 func (m *Membership) doubt(r rumour) {
 	if m.large || m.left {
 		return // in a large flock everybody would ask at once, and suspicion is slow there
@@ -24,9 +25,10 @@ func (m *Membership) doubt(r rumour) {
 	}
 }
 
-// askDoubted asks peers that are doubted until ctx ends. A refutation is gossiped a few times, and whoever misses all of them goes on
-// to call the peer dead: the next probe takes the doubt along, but its answer says nothing of a refutation that is already out. So the
-// state is exchanged with the peer itself; if it has not heard of the doubt it refutes it now.
+// askDoubted asks peers that are doubted until ctx ends. A refutation is gossiped a few times, and
+// whoever misses all of them goes on to call the peer dead: the next probe takes the doubt along,
+// but its answer says nothing of a refutation that is already out. So the state is exchanged with
+// the peer itself; if it has not heard of the doubt it refutes it now.
 func (m *Membership) askDoubted(ctx context.Context) {
 	slots := make(chan struct{}, LargeFlock)
 	var work sync.WaitGroup

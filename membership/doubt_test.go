@@ -17,8 +17,8 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// deafTo is a network on which no packet arrives that has word in it, nor, while it is shut, anything that the peer
-// named closed begins.
+// deafTo is a network on which no packet arrives that has word in it, nor, while it is shut,
+// anything that the peer named closed begins.
 type deafTo struct {
 	p2p.Net
 	word, closed string
@@ -44,7 +44,8 @@ func (d deafTo) Handle(protocol string, f func(string, net.Conn)) {
 	d.Net.Handle(protocol, func(peer string, c net.Conn) { f(peer, &deafConn{Conn: c, to: d, from: peer}) })
 }
 
-// deafConn reads whole packets, each behind two bytes of length, and hands on those without the word.
+// deafConn reads whole packets, each behind two bytes of length, and hands on those without the
+// word.
 type deafConn struct {
 	net.Conn
 	to   deafTo
@@ -98,8 +99,8 @@ func (f *flock) whisper(from, to, suspect string) {
 	}
 }
 
-// deafFlock is five peers of which p2 gets no packet with p4's words about itself, which a refutation takes along. Nor does an exchange
-// with somebody at random help it by chance.
+// deafFlock is five peers of which p2 gets no packet with p4's words about itself, which a
+// refutation takes along. Nor does an exchange with somebody at random help it by chance.
 func deafFlock(t *testing.T) (*flock, *atomic.Int64, *atomic.Bool) {
 	f := newFlock(t, 0)
 	var missed atomic.Int64
@@ -192,7 +193,8 @@ func TestNobodyIsAskedWhileNobodyIsDoubtedNorWhoIsDead(t *testing.T) {
 			f.net.Cut(id, "p4")
 		}
 		f.within(6*time.Second, "p4 is dead for all", func() bool { return f.all("p4", membership.Dead) })
-		// Each asks once, a dial into silence takes longer than suspicion, and its own probes of p4 try a stream too.
+		// Each asks once, a dial into silence takes longer than suspicion, and its own probes of p4
+		// try a stream too.
 		if got := begun.Load() - before; got < 4 || got > 16 {
 			t.Errorf("%d streams were opened to p4 before all held it dead", got)
 		}

@@ -4,7 +4,8 @@ import (
 	"time"
 )
 
-// What memberlist tells, through delegate and transport. All of it may come with memberlist's lock held.
+// What memberlist tells, through delegate and transport. All of it may come with memberlist's lock
+// held.
 
 func (m *Membership) ownMeta() []byte {
 	m.mu.Lock()
@@ -80,7 +81,8 @@ func (m *Membership) turnedAway(id string, words meta) {
 	}
 }
 
-// kick asks the reconnect loop to reach a peer. The lock is held. When the queue is full the loop comes round to it by itself.
+// kick asks the reconnect loop to reach a peer. The lock is held. When the queue is full the loop
+// comes round to it by itself.
 func (m *Membership) kick(peer string) {
 	select {
 	case m.kicks <- peer:

@@ -10,11 +10,12 @@ import (
 // gossipTo is how many members each round of gossip tells.
 const gossipTo = 3
 
-// pump sends memberlist's news when there is some. memberlist itself looks every so often whether there is anything to gossip, which an
-// idle peer wakes up for in vain, and what there is waits for it; its probes and their answers carry news besides. The pump is rung by
-// whatever makes or brings news, and by every packet that was seen to carry some. A round pings a few members: the pings take the
-// news along. Rounds go on while packets carry any; the last one finds nothing more to carry. Should nobody ring, the next probe
-// (Timings.Probe) takes the news along, and rings.
+// pump sends memberlist's news when there is some. memberlist itself looks every so often whether
+// there is anything to gossip, which an idle peer wakes up for in vain, and what there is waits for
+// it; its probes and their answers carry news besides. The pump is rung by whatever makes or brings
+// news, and by every packet that was seen to carry some. A round pings a few members: the pings
+// take the news along. Rounds go on while packets carry any; the last one finds nothing more to
+// carry. Should nobody ring, the next probe (Timings.Probe) takes the news along, and rings.
 type pump struct {
 	bell chan struct{}
 }
@@ -58,8 +59,9 @@ func (m *Membership) runPump(ctx context.Context) {
 	}
 }
 
-// tellSome pings a few members at random, without waiting for their answers: those first to whom packets go already. News is no reason
-// to make a connection: where many peers come at once each would make one with everybody within seconds, when all have most to do.
+// tellSome pings a few members at random, without waiting for their answers: those first to whom
+// packets go already. News is no reason to make a connection: where many peers come at once each
+// would make one with everybody within seconds, when all have most to do.
 func (m *Membership) tellSome(work *sync.WaitGroup) {
 	list := m.running()
 	if list == nil {

@@ -7,14 +7,16 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Hint says who coordinates, as far as anybody said. It is a hint about whom to ask: only a voter's own word counts.
+// Hint says who coordinates, as far as anybody said. It is a hint about whom to ask: only a voter's
+// own word counts.
 type Hint struct {
 	_           struct{} `cbor:",toarray"`
 	Epoch       taskstate.Epoch
 	Coordinator string // peer id
 }
 
-// newer orders hints: by epoch; two coordinators of one epoch cannot be, but if somebody says so, all settle on the same one.
+// newer orders hints: by epoch; two coordinators of one epoch cannot be, but if somebody says so,
+// all settle on the same one.
 func (h Hint) newer(o Hint) bool {
 	if c := h.Epoch.Compare(o.Epoch); c != 0 {
 		return c > 0
@@ -50,7 +52,8 @@ func (m *Membership) Hint() Hint {
 	return m.hint
 }
 
-// SetHint says who coordinates; older news than what is known is ignored. Everybody alive is told at once, the rest by gossip.
+// SetHint says who coordinates; older news than what is known is ignored. Everybody alive is told
+// at once, the rest by gossip.
 func (m *Membership) SetHint(h Hint) {
 	if h.Epoch.IsZero() || h.Coordinator == "" || !m.takeHint(h) {
 		return
@@ -73,7 +76,8 @@ func (m *Membership) SetHint(h Hint) {
 	}
 }
 
-// OnHint registers f for every newer hint, whoever it came from. Several in a row may come as the last one. cancel takes it back.
+// OnHint registers f for every newer hint, whoever it came from. Several in a row may come as the
+// last one. cancel takes it back.
 func (m *Membership) OnHint(f func(Hint)) (cancel func()) { return m.hintWatch.add(f) }
 
 func (m *Membership) hintFrom(b []byte) {

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What one neighbour may send. A message costs one, a record whose signature must be checked verifyCost.
+// What one neighbour may send. A message costs one, a record whose signature must be checked
+// verifyCost.
 const (
 	neighbourPace  = 2000 // a second
 	neighbourBurst = 4000
@@ -25,9 +26,10 @@ const (
 	defendBurst    = 6
 )
 
-// intake stands between what others send and memberlist, which believes everybody: it decompresses what arrives, takes anybody's word
-// for who is dead and for what others say about themselves, and an incarnation as high as can be for the truth. Only messages that peers
-// of this program send get through; records must be signed by their subject; accusations are looked into (see accuse).
+// intake stands between what others send and memberlist, which believes everybody: it decompresses
+// what arrives, takes anybody's word for who is dead and for what others say about themselves, and
+// an incarnation as high as can be for the truth. Only messages that peers of this program send get
+// through; records must be signed by their subject; accusations are looked into (see accuse).
 //
 // Each neighbour's messages come from its own goroutine, which waits here when there are too many.
 type intake struct {
@@ -52,7 +54,8 @@ func newIntake(m *Membership) *intake {
 	}
 }
 
-// pace waits until a neighbour may send n more. Only admitted peers have a pace, and it goes with them.
+// pace waits until a neighbour may send n more. Only admitted peers have a pace, and it goes with
+// them.
 func (in *intake) pace(ctx context.Context, from string, n int) error {
 	in.mu.Lock()
 	p := in.paces[from]
@@ -103,7 +106,8 @@ func (in *intake) message(ctx context.Context, from string, msg []byte) []byte {
 		return msg
 	case pingMsg, indirectMsg:
 		var p pingBody
-		// The answer goes to the source, and the question on to the node: both name a peer, and get a stream.
+		// The answer goes to the source, and the question on to the node: both name a peer, and get
+		// a stream.
 		if decodeBody(body, &p) == nil && p.SourceNode == from && in.m.cfg.Admitted(p.Node) || p.Node == in.self && p.SourceNode == from {
 			return msg
 		}
@@ -133,7 +137,8 @@ func (in *intake) message(ctx context.Context, from string, msg []byte) []byte {
 	return nil
 }
 
-// hint tells whether a hint may be one. A term as high as can be would be the last that anybody hears of.
+// hint tells whether a hint may be one. A term as high as can be would be the last that anybody
+// hears of.
 func (in *intake) hint(from string, b []byte) bool {
 	h, ok := decodeHint(b)
 	known := in.m.Hint().Epoch
@@ -149,8 +154,8 @@ func (in *intake) hint(from string, b []byte) bool {
 	return false
 }
 
-// alive tells whether memberlist may see what a member is said to say of itself. A record of this peer itself loses its signature:
-// memberlist compares it to what it knows.
+// alive tells whether memberlist may see what a member is said to say of itself. A record of this
+// peer itself loses its signature: memberlist compares it to what it knows.
 func (in *intake) alive(ctx context.Context, from string, a *aliveBody) bool {
 	if why := odd(a); why != nil {
 		in.m.refusals.note(from, forged, why.Error())
@@ -211,15 +216,16 @@ func (in *intake) believes(ctx context.Context, from, peer string, incarnation u
 	return true
 }
 
-// remind tells a peer that counts its incarnations anew, since it was restarted, how far it had counted: it goes on from there.
+// remind tells a peer that counts its incarnations anew, since it was restarted, how far it had
+// counted: it goes on from there.
 func (in *intake) remind(peer string, last signedRecord) {
 	in.m.sendAlive(peer, aliveBody{
 		Incarnation: last.incarnation, Node: peer, Addr: syntheticIP(peer), Port: 1, Meta: last.signed, Vsn: versions[:],
 	})
 }
 
-// ownRecord is what others have of this peer. It is believed if this peer signed it, perhaps in an earlier life: memberlist then goes
-// on from that incarnation.
+// ownRecord is what others have of this peer. It is believed if this peer signed it, perhaps in an
+// earlier life: memberlist then goes on from that incarnation.
 func (in *intake) ownRecord(from string, incarnation uint32, meta *[]byte) bool {
 	if err := in.m.cfg.checkRecord(in.self, incarnation, *meta); err != nil {
 		in.m.refusals.note(from, forged, "of this peer itself: "+err.Error())
@@ -263,5 +269,6 @@ func (m *Membership) sendAlive(peer string, a aliveBody) {
 	}
 }
 
-// defends tells whether this peer answers another accusation of itself now: one answer answers them all.
+// defends tells whether this peer answers another accusation of itself now: one answer answers them
+// all.
 func (in *intake) defends(now time.Time) bool { return in.defence.AllowN(now, 1) }

@@ -22,8 +22,8 @@ const (
 
 var errNotOurs = errors.New("not what a peer of this version sends")
 
-// syncConn is a stream as memberlist sees it: what comes was looked at first, what goes has this peer's record signed. It also tells
-// when memberlist has closed it.
+// syncConn is a stream as memberlist sees it: what comes was looked at first, what goes has this
+// peer's record signed. It also tells when memberlist has closed it.
 type syncConn struct {
 	net.Conn
 	t    *transport
@@ -46,7 +46,8 @@ func (s *syncConn) Close() (err error) {
 	return err
 }
 
-// Read gives memberlist the one message that either side sends, once it is whole. memberlist reads from one goroutine.
+// Read gives memberlist the one message that either side sends, once it is whole. memberlist reads
+// from one goroutine.
 func (s *syncConn) Read(b []byte) (int, error) {
 	if s.t.intake == nil {
 		return s.Conn.Read(b)
@@ -76,7 +77,8 @@ func (s *syncConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// within reads one value after another, none longer than it may be. The decoder takes what it needs and no more.
+// within reads one value after another, none longer than it may be. The decoder takes what it needs
+// and no more.
 type within struct {
 	r    *bufio.Reader
 	left int
@@ -106,7 +108,8 @@ func (w *within) UnreadByte() error {
 	return w.r.UnreadByte()
 }
 
-// states reads what an exchange of everything brings: the header, each member, and what goes with it.
+// states reads what an exchange of everything brings: the header, each member, and what goes with
+// it.
 type states struct {
 	in  within
 	dec *codec.Decoder

@@ -13,7 +13,8 @@ const (
 	saveDelay    = 300 * time.Millisecond // changes of the book gather for so long
 )
 
-// keep looks after what changes slowly: the own addresses, strangers that were admitted, the peer book on disk.
+// keep looks after what changes slowly: the own addresses, strangers that were admitted, the peer
+// book on disk.
 func (m *Membership) keep(ctx context.Context) {
 	refresh := time.NewTicker(refreshEvery)
 	defer refresh.Stop()
@@ -42,7 +43,8 @@ func (m *Membership) keep(ctx context.Context) {
 	}
 }
 
-// SetSeat gossips that this peer's seat among the voters is another one. It may be called before Run.
+// SetSeat gossips that this peer's seat among the voters is another one. It may be called before
+// Run.
 func (m *Membership) SetSeat(seat taskstate.Incarnation) {
 	m.mu.Lock()
 	same := m.seat == seat

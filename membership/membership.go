@@ -91,7 +91,8 @@ func New(cfg Config) (*Membership, error) {
 	return m, nil
 }
 
-// Run is this peer's life in the flock: it ends with ctx, silently; call Leave before to say goodbye. It is called once.
+// Run is this peer's life in the flock: it ends with ctx, silently; call Leave before to say
+// goodbye. It is called once.
 func (m *Membership) Run(ctx context.Context) error {
 	t := newTransport(m)
 	t.intake = m.intake
@@ -152,12 +153,13 @@ func (m *Membership) currentView() *View {
 	return m.view
 }
 
-// Observe registers f for every later change of a verdict, an address or another word of a member. Changes in quick succession may come as
-// one View; the last one always comes. cancel takes it back; a call may still be under way then.
+// Observe registers f for every later change of a verdict, an address or another word of a member.
+// Changes in quick succession may come as one View; the last one always comes. cancel takes it
+// back; a call may still be under way then.
 func (m *Membership) Observe(f func(*View)) (cancel func()) { return m.viewWatch.add(f) }
 
-// Leave says goodbye, so that the others hold this peer dead at once instead of missing it. It returns when the news is out, or with an
-// error when ctx ends first. Afterwards end Run.
+// Leave says goodbye, so that the others hold this peer dead at once instead of missing it. It
+// returns when the news is out, or with an error when ctx ends first. Afterwards end Run.
 func (m *Membership) Leave(ctx context.Context) error {
 	select {
 	case m.ending <- struct{}{}: // memberlist panics when asked to leave after its shutdown
@@ -197,8 +199,9 @@ func (m *Membership) sayGoodbye(list *memberlist.Memberlist, t *transport) {
 	}
 }
 
-// Heard is a sign of life from elsewhere: a connection or session of that peer came up. It clears evidence against it; a peer that memberlist
-// holds dead, or does not know, is told so within a second.
+// Heard is a sign of life from elsewhere: a connection or session of that peer came up. It clears
+// evidence against it; a peer that memberlist holds dead, or does not know, is told so within a
+// second.
 func (m *Membership) Heard(peer string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,8 +218,8 @@ func (m *Membership) Heard(peer string) {
 	}
 }
 
-// Recheck is called after the roster changed: members that were turned away are tried again, members that are no longer admitted are
-// forgotten.
+// Recheck is called after the roster changed: members that were turned away are tried again,
+// members that are no longer admitted are forgotten.
 func (m *Membership) Recheck() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -247,7 +250,8 @@ func (m *Membership) welcomeStrangers() {
 	}
 }
 
-// Peers is where others can be dialled, for tickets and answers: alive ones first, then the rest of the book.
+// Peers is where others can be dialled, for tickets and answers: alive ones first, then the rest of
+// the book.
 func (m *Membership) Peers() []PeerAddr {
 	m.mu.Lock()
 	defer m.mu.Unlock()

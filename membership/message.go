@@ -9,7 +9,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// memberlist's message types (its protocol, versions 1 to 5) that peers of this program send each other.
+// memberlist's message types (its protocol, versions 1 to 5) that peers of this program send each
+// other.
 const (
 	pingMsg     = 0
 	indirectMsg = 1
@@ -25,7 +26,8 @@ const (
 	errMsg      = 13
 )
 
-// The bodies of those messages, as memberlist writes them. The names are its own: they are keys of maps on the wire.
+// The bodies of those messages, as memberlist writes them. The names are its own: they are keys of
+// maps on the wire.
 type (
 	aliveBody struct {
 		Incarnation uint32
@@ -60,7 +62,8 @@ type (
 	}
 )
 
-// versions is what every peer of this program says of its protocols: another list could end all exchanges, memberlist insists that all agree.
+// versions is what every peer of this program says of its protocols: another list could end all
+// exchanges, memberlist insists that all agree.
 var versions = [...]uint8{memberlist.ProtocolVersionMin, memberlist.ProtocolVersionMax, memberlist.ProtocolVersion2Compatible, 0, 0, 0}
 
 func decodeBody(b []byte, v any) error {
@@ -86,7 +89,8 @@ func bare(packet []byte) []byte {
 
 var errTorn = errors.New("it ends too early")
 
-// split calls each with every message of a packet, until it is false. What is cut off is an error; what came before was given to each.
+// split calls each with every message of a packet, until it is false. What is cut off is an error;
+// what came before was given to each.
 func split(packet []byte, each func(msg []byte) bool) error {
 	packet = bare(packet)
 	if len(packet) == 0 {

@@ -9,13 +9,15 @@ import (
 	"covey/taskstate"
 )
 
-// metaVersion is the version of the words between members. A member with another one is refused, with both numbers in the log.
+// metaVersion is the version of the words between members. A member with another one is refused,
+// with both numbers in the log.
 const metaVersion = 1
 
 // maxMeta is memberlist's cap in bytes; above it memberlist panics.
 const maxMeta = 512
 
-// meta is what a member says about itself: everything that rarely changes. Every change is gossiped to all.
+// meta is what a member says about itself: everything that rarely changes. Every change is gossiped
+// to all.
 type meta struct {
 	Protocol    int                   `cbor:"1,keyasint"`
 	Name        string                `cbor:"2,keyasint,omitempty"`

@@ -49,8 +49,9 @@ type prober struct {
 	serving int
 }
 
-// Probe is called when there is evidence of trouble with a peer: its last connection or its session broke. It returns at once. If a dial is
-// refused here the peer is suspect, if it is refused to another peer too it is dead; a timeout changes nothing.
+// Probe is called when there is evidence of trouble with a peer: its last connection or its session
+// broke. It returns at once. If a dial is refused here the peer is suspect, if it is refused to
+// another peer too it is dead; a timeout changes nothing.
 func (m *Membership) Probe(peer string) {
 	p := &m.probes
 	p.mu.Lock()
@@ -156,7 +157,8 @@ func (m *Membership) accuse(peer string, v Verdict, lives uint64) {
 	}
 }
 
-// tryConnect dials a peer afresh. A connection that breaks under the first try is no refusal yet: the next try tells.
+// tryConnect dials a peer afresh. A connection that breaks under the first try is no refusal yet:
+// the next try tells.
 func (m *Membership) tryConnect(ctx context.Context, peer string) outcome {
 	m.mu.Lock()
 	var addrs []string
@@ -244,7 +246,8 @@ func (m *Membership) serveProbe(from string, c net.Conn) {
 	_ = wire.NewWriter(c, probeFrame).Send(probeAnswerFrame{Outcome: m.witness(ctx, q.Peer)})
 }
 
-// witness is the own knowledge about a peer, made fresh if need be. Who asks was refused itself, so a refusal here makes two.
+// witness is the own knowledge about a peer, made fresh if need be. Who asks was refused itself, so
+// a refusal here makes two.
 func (m *Membership) witness(ctx context.Context, peer string) outcome {
 	m.mu.Lock()
 	e := m.table.entries[peer]

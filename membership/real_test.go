@@ -12,8 +12,9 @@ import (
 	"covey/p2p"
 )
 
-// TestOnRealHosts runs on libp2p over loopback: what the in-memory twin cannot show is whether a dead process really refuses, and whether a
-// peer that comes back elsewhere is dialled there. It waits generously and measures nothing.
+// TestOnRealHosts runs on libp2p over loopback: what the in-memory twin cannot show is whether a
+// dead process really refuses, and whether a peer that comes back elsewhere is dialled there. It
+// waits generously and measures nothing.
 func TestOnRealHosts(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup

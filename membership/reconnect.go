@@ -19,8 +19,9 @@ const (
 	kickDelay    = 200 * time.Millisecond // a peer that was heard usually joins by itself
 )
 
-// Join makes contact with peers by address: to found a neighbourhood, or because a ticket or the roster names them. They go into the
-// peer book, so that those that do not answer are tried again. The error says why none of them answered; one that does is enough.
+// Join makes contact with peers by address: to found a neighbourhood, or because a ticket or the
+// roster names them. They go into the peer book, so that those that do not answer are tried again.
+// The error says why none of them answered; one that does is enough.
 func (m *Membership) Join(ctx context.Context, peers []PeerAddr) error {
 	select {
 	case <-m.ready:
@@ -54,8 +55,9 @@ func (m *Membership) Join(ctx context.Context, peers []PeerAddr) error {
 	return nil
 }
 
-// Remember writes down where peers are, on disk when it returns. They are greeted once Run runs. A peer that has just joined calls it
-// before anything else is durable: killed before the first gossip, it would come back knowing nobody.
+// Remember writes down where peers are, on disk when it returns. They are greeted once Run runs. A
+// peer that has just joined calls it before anything else is durable: killed before the first
+// gossip, it would come back knowing nobody.
 func (m *Membership) Remember(peers []PeerAddr) {
 	m.mu.Lock()
 	for _, p := range peers {
@@ -67,8 +69,9 @@ func (m *Membership) Remember(peers []PeerAddr) {
 	m.save(false)
 }
 
-// reconnect keeps trying the absent peers of the book: all of them at once now, then one at random per Retry, several per RetryFast while
-// this peer is alone or young. memberlist alone never heals a partition that lasted longer than it remembers its dead.
+// reconnect keeps trying the absent peers of the book: all of them at once now, then one at random
+// per Retry, several per RetryFast while this peer is alone or young. memberlist alone never heals
+// a partition that lasted longer than it remembers its dead.
 func (m *Membership) reconnect(ctx context.Context) {
 	m.reachAbsent(ctx, m.absent(0))
 	t := time.NewTimer(m.pace())
@@ -88,7 +91,8 @@ func (m *Membership) reconnect(ctx context.Context) {
 	}
 }
 
-// welcome reaches peers that were heard of, until ctx ends; it does not wait behind the loop above, which may be dialling into silence.
+// welcome reaches peers that were heard of, until ctx ends; it does not wait behind the loop above,
+// which may be dialling into silence.
 func (m *Membership) welcome(ctx context.Context) {
 	for {
 		select {
@@ -170,8 +174,8 @@ func (m *Membership) hurried() bool {
 	return len(m.currentView().Others()) == 0
 }
 
-// pace is the time until the next try, with jitter: RetryFast to twice that, or Retry ± a quarter; a third of that while a hurry would
-// have nobody to go to.
+// pace is the time until the next try, with jitter: RetryFast to twice that, or Retry ± a quarter;
+// a third of that while a hurry would have nobody to go to.
 func (m *Membership) pace() time.Duration {
 	if m.hurried() {
 		if len(m.absent(1)) == 0 {
@@ -191,8 +195,9 @@ func (m *Membership) reachAll(ctx context.Context, ids []string, report func(id 
 	})
 }
 
-// reachAbsent reaches peers of the book that are not here, reachAtOnce at a time. Whoever was reached has told of others: those are only
-// greeted in their turn. Otherwise a large flock that starts at once would exchange all it knows once for every pair of its peers.
+// reachAbsent reaches peers of the book that are not here, reachAtOnce at a time. Whoever was
+// reached has told of others: those are only greeted in their turn. Otherwise a large flock that
+// starts at once would exchange all it knows once for every pair of its peers.
 func (m *Membership) reachAbsent(ctx context.Context, ids []string) {
 	each(ids, func(id string) {
 		switch {
@@ -226,7 +231,8 @@ func each(ids []string, f func(id string)) {
 	work.Wait()
 }
 
-// reach connects to a peer and exchanges everything with it: each side learns that the other lives, and whom it knows.
+// reach connects to a peer and exchanges everything with it: each side learns that the other lives,
+// and whom it knows.
 func (m *Membership) reach(ctx context.Context, id string) error {
 	m.mu.Lock()
 	addrs := m.book.peers[id].Addrs
@@ -274,7 +280,8 @@ func (m *Membership) note(id string, err error) {
 	}
 }
 
-// grace is how long after the start a peer of the book is not held dead: somebody else may still tell of it.
+// grace is how long after the start a peer of the book is not held dead: somebody else may still
+// tell of it.
 func (m *Membership) grace() time.Duration {
 	return time.Duration(m.timings.Suspicion*m.timings.Patience)*m.timings.Probe + m.timings.Probe
 }

@@ -8,19 +8,22 @@ import (
 	"covey/p2p/wire"
 )
 
-// A member's record is what it says about itself, and its memberlist incarnation, under its own signature. Others pass it on and can change
-// nothing of it: neither give a member another name or address, nor an incarnation it never had. Without the latter, somebody else
-// could say that a member has the highest incarnation there is, and nothing it says would count any more.
+// A member's record is what it says about itself, and its memberlist incarnation, under its own
+// signature. Others pass it on and can change nothing of it: neither give a member another name or
+// address, nor an incarnation it never had. Without the latter, somebody else could say that a
+// member has the highest incarnation there is, and nothing it says would count any more.
 //
-// memberlist chooses the incarnation after it has asked for the words, so records are signed on their way out (transport) and opened
-// where a member's words are read. In between, at other peers, they are memberlist's Meta.
+// memberlist chooses the incarnation after it has asked for the words, so records are signed on
+// their way out (transport) and opened where a member's words are read. In between, at other peers,
+// they are memberlist's Meta.
 
 const recordDomain = "covey/member/1\x00"
 
 // maxSeal is what a signature and its length take of a record, in bytes.
 const maxSeal = 65
 
-// maxWords caps what a member says about itself, in bytes, so that the record fits memberlist's Meta.
+// maxWords caps what a member says about itself, in bytes, so that the record fits memberlist's
+// Meta.
 const maxWords = maxMeta - maxSeal
 
 type recordSigned struct {

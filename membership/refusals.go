@@ -10,7 +10,8 @@ import (
 // reason says why something that a member sent was not believed.
 type reason string
 
-// The reasons. What is never sent by honest software is logged as a warning and shown; the others happen in bad networks, too.
+// The reasons. What is never sent by honest software is logged as a warning and shown; the others
+// happen in bad networks, too.
 const (
 	notOurs   reason = "what no peer of this version sends"
 	forged    reason = "records that their subject did not sign"
@@ -25,7 +26,8 @@ func (r reason) honest() bool { return r != notOurs && r != forged }
 // refusalLog is how often the log speaks of one peer.
 const refusalLog = time.Minute
 
-// refusals counts what was not believed, by who sent it. Only admitted peers get so far, so it is bounded.
+// refusals counts what was not believed, by who sent it. Only admitted peers get so far, so it is
+// bounded.
 type refusals struct {
 	log *slog.Logger
 

@@ -21,7 +21,8 @@ type sender struct {
 	conn  net.Conn
 }
 
-// put queues a packet; the oldest one makes room: of two probes the newer counts. The transport's lock is held.
+// put queues a packet; the oldest one makes room: of two probes the newer counts. The transport's
+// lock is held.
 func (s *sender) put(b []byte) {
 	s.left.Add(1)
 	for {
@@ -38,7 +39,8 @@ func (s *sender) put(b []byte) {
 	}
 }
 
-// run sends until nothing came for senderIdle. A packet that cannot be sent is lost, like a datagram, and so is what waits behind it.
+// run sends until nothing came for senderIdle. A packet that cannot be sent is lost, like a
+// datagram, and so is what waits behind it.
 func (s *sender) run() {
 	defer s.hangUp()
 	defer context.AfterFunc(s.t.ctx, s.unblock)()
@@ -63,7 +65,8 @@ func (s *sender) run() {
 	}
 }
 
-// unblock ends a write that is under way. To close a stream to somebody who does not answer takes seconds: not under the lock.
+// unblock ends a write that is under way. To close a stream to somebody who does not answer takes
+// seconds: not under the lock.
 func (s *sender) unblock() {
 	s.mu.Lock()
 	c := s.conn
@@ -102,8 +105,8 @@ func (s *sender) drop() {
 	}
 }
 
-// send writes b and whatever waits behind it in one go, and tells how many packets that were. A stream that broke since the last packet is
-// replaced once.
+// send writes b and whatever waits behind it in one go, and tells how many packets that were. A
+// stream that broke since the last packet is replaced once.
 func (s *sender) send(b []byte) (n int, err error) {
 	buf, n := appendPacket(nil, b), 1
 	for more := true; more && len(buf) < packetBytes; {

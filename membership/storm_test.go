@@ -14,7 +14,8 @@ import (
 	"covey/membership"
 )
 
-// A machine whose cores are taken by other work answers late, now and then very late. That is no reason to call anybody dead.
+// A machine whose cores are taken by other work answers late, now and then very late. That is no
+// reason to call anybody dead.
 func TestNobodyIsCalledDeadInTenMinutesOnBusyMachines(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, f *flock) {
 		for id, p := range f.peers {

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// table joins what is known about each peer into one verdict: what memberlist says, worsened by own evidence. It is pure: no clock, no
-// lock, no I/O. Methods that can change a verdict tell whether they did.
+// table joins what is known about each peer into one verdict: what memberlist says, worsened by own
+// evidence. It is pure: no clock, no lock, no I/O. Methods that can change a verdict tell whether
+// they did.
 type table struct {
 	self    string
 	entries map[string]*entry
@@ -48,7 +49,8 @@ func (t *table) change(id string, now time.Time, f func(*entry)) bool {
 	return true
 }
 
-// joined: memberlist has the peer alive, with these words about itself. They may be new though the verdict is not.
+// joined: memberlist has the peer alive, with these words about itself. They may be new though the
+// verdict is not.
 func (t *table) joined(id string, m meta, now time.Time) {
 	t.change(id, now, func(e *entry) {
 		e.meta, e.addrs = m, m.Addrs
@@ -58,8 +60,8 @@ func (t *table) joined(id string, m meta, now time.Time) {
 	})
 }
 
-// rumoured: memberlist believes a suspicion or a refutation. It repeats itself, so only what is newer counts (see rank). doubt
-// tells that a suspicion is a new one.
+// rumoured: memberlist believes a suspicion or a refutation. It repeats itself, so only what is
+// newer counts (see rank). doubt tells that a suspicion is a new one.
 func (t *table) rumoured(r rumour, now time.Time) (changed, doubt bool) {
 	e := t.entries[r.node]
 	if e == nil || e.gossip != Alive && e.gossip != Suspect || r.rank() <= e.rumour {
@@ -73,7 +75,8 @@ func (t *table) rumoured(r rumour, now time.Time) (changed, doubt bool) {
 	return t.change(r.node, now, func(e *entry) { e.gossip = v }), r.suspect
 }
 
-// doubted: memberlist goes on from this suspicion, whatever was heard of the peer since. It calls the peer dead unless it is refuted.
+// doubted: memberlist goes on from this suspicion, whatever was heard of the peer since. It calls
+// the peer dead unless it is refuted.
 func (t *table) doubted(r rumour) bool {
 	e := t.entries[r.node]
 	return e != nil && (e.gossip == Alive || e.gossip == Suspect) && r.suspect && e.rumour == r.rank()
@@ -94,7 +97,8 @@ func (t *table) gone(id string, now time.Time) bool {
 	return t.change(id, now, func(e *entry) { e.gossip, e.evidence = Dead, 0 })
 }
 
-// missed: a peer of the book that nobody in the flock speaks of did not answer. Whoever is already known is left alone.
+// missed: a peer of the book that nobody in the flock speaks of did not answer. Whoever is already
+// known is left alone.
 func (t *table) missed(id string, m meta, now time.Time) bool {
 	if e := t.entries[id]; e != nil && e.gossip != 0 {
 		return false
@@ -102,7 +106,8 @@ func (t *table) missed(id string, m meta, now time.Time) bool {
 	return t.change(id, now, func(e *entry) { e.meta, e.addrs, e.gossip = m, m.Addrs, Dead })
 }
 
-// heard: a sign of life came from the peer itself. dead tells that memberlist holds it dead or does not know it: it has to be told.
+// heard: a sign of life came from the peer itself. dead tells that memberlist holds it dead or does
+// not know it: it has to be told.
 func (t *table) heard(id string, now time.Time) (changed, dead bool) {
 	e := t.entries[id]
 	if e == nil {

@@ -116,8 +116,8 @@ func TestASlowAccusationAfterASignOfLifeIsVoid(t *testing.T) {
 	}
 }
 
-// TestTheTableKeepsItsLaws: whatever happens in whatever order, only memberlist or two refusals make a peer dead, Since never moves without
-// the verdict, and a new life is alive at once.
+// TestTheTableKeepsItsLaws: whatever happens in whatever order, only memberlist or two refusals
+// make a peer dead, Since never moves without the verdict, and a new life is alive at once.
 func TestTheTableKeepsItsLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := newTable("self")

@@ -20,7 +20,8 @@ type rumour struct {
 	incarnation uint32
 }
 
-// rank orders rumours about one peer: a suspicion is newer than the life it doubts, the next incarnation is newer than both.
+// rank orders rumours about one peer: a suspicion is newer than the life it doubts, the next
+// incarnation is newer than both.
 func (r rumour) rank() uint64 {
 	if r.suspect {
 		return 2*uint64(r.incarnation) + 2
@@ -28,8 +29,9 @@ func (r rumour) rank() uint64 {
 	return 2*uint64(r.incarnation) + 1
 }
 
-// rumours finds what an outgoing packet says about suspicions. memberlist tells its delegates who joined and who died but not whom it
-// suspects; it does pass every suspicion, and every refutation, on to others at the moment it believes it.
+// rumours finds what an outgoing packet says about suspicions. memberlist tells its delegates who
+// joined and who died but not whom it suspects; it does pass every suspicion, and every refutation,
+// on to others at the moment it believes it.
 func rumours(packet []byte, tell func(rumour)) {
 	_ = split(packet, func(msg []byte) bool { // what memberlist wrote is whole
 		if msg[0] == suspectMsg || msg[0] == aliveMsg {

@@ -25,8 +25,8 @@ const (
 	allSyncs      = 64
 )
 
-// transport carries memberlist over the Net port. Writing never blocks and never dials inline, and never fails: memberlist would take an
-// error for its own fault and stop suspecting the dead.
+// transport carries memberlist over the Net port. Writing never blocks and never dials inline, and
+// never fails: memberlist would take an error for its own fault and stop suspecting the dead.
 type transport struct {
 	net      p2p.Net
 	ip       net.IP
@@ -62,13 +62,15 @@ func newTransport(m *Membership) *transport {
 	return t
 }
 
-// open begins to serve, once memberlist knows itself: before, it would answer a push/pull with nobody.
+// open begins to serve, once memberlist knows itself: before, it would answer a push/pull with
+// nobody.
 func (t *transport) open() {
 	t.net.Handle(PacketProtocol, t.servePackets)
 	t.net.Handle(SyncProtocol, t.serveStream)
 }
 
-// syntheticIP is a member's constant address, from its name. memberlist refuses a member whose address changes while it is alive.
+// syntheticIP is a member's constant address, from its name. memberlist refuses a member whose
+// address changes while it is alive.
 func syntheticIP(peer string) net.IP {
 	h := sha256.Sum256([]byte(peer))
 	ip := make(net.IP, net.IPv6len)
@@ -95,7 +97,8 @@ func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 // StreamCh implements memberlist.Transport.
 func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
 
-// WriteTo is never called by memberlist when names are required; a packet without a name goes nowhere.
+// WriteTo is never called by memberlist when names are required; a packet without a name goes
+// nowhere.
 func (t *transport) WriteTo([]byte, string) (time.Time, error) { return time.Now(), nil }
 
 // WriteToAddress queues a packet.
@@ -235,7 +238,8 @@ func reset(c net.Conn) {
 	}
 }
 
-// readPacket reads two bytes of length and so many bytes. memberlist keeps the slice, so each is its own.
+// readPacket reads two bytes of length and so many bytes. memberlist keeps the slice, so each is
+// its own.
 func readPacket(r io.Reader) ([]byte, error) {
 	var n [2]byte
 	if _, err := io.ReadFull(r, n[:]); err != nil {

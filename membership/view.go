@@ -14,7 +14,8 @@ import (
 // PeerAddr is a peer id and multiaddrs to dial it at, without /p2p.
 type PeerAddr = admission.PeerAddr
 
-// Verdict is what this peer thinks of another's life. It is an observation; the zero Verdict is none yet.
+// Verdict is what this peer thinks of another's life. It is an observation; the zero Verdict is
+// none yet.
 type Verdict uint8
 
 // The verdicts, from good to bad.

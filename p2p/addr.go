@@ -15,8 +15,9 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// ParseAddr reads where a peer is, as a person gives it: a multiaddr, with or without /p2p/ID, or host:port (IPv4, [IPv6] or a
-// name; TCP). id is "" if s does not say who is there. addr is a multiaddr without /p2p/ID.
+// ParseAddr reads where a peer is, as a person gives it: a multiaddr, with or without /p2p/ID, or
+// host:port (IPv4, [IPv6] or a name; TCP). id is "" if s does not say who is there. addr is a
+// multiaddr without /p2p/ID.
 func ParseAddr(s string) (id, addr string, err error) {
 	s = strings.TrimSpace(s)
 	if !strings.HasPrefix(s, "/") {
@@ -129,8 +130,9 @@ func parseAddrs(addrs []string) []ma.Multiaddr {
 	return ma.Unique(out)
 }
 
-// orderAddrs puts the addresses others should try first in front: announced, public, private on real interfaces, virtual
-// interfaces, relayed; TCP before QUIC. Loopback and link-local are dropped if anything else is there.
+// orderAddrs puts the addresses others should try first in front: announced, public, private on
+// real interfaces, virtual interfaces, relayed; TCP before QUIC. Loopback and link-local are
+// dropped if anything else is there.
 func orderAddrs(addrs, announced []ma.Multiaddr, virtual func(netip.Addr) bool) []ma.Multiaddr {
 	rank := func(m ma.Multiaddr) int {
 		switch {

@@ -10,7 +10,8 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// relayCandidates are admitted peers that we have a direct connection to which we opened ourselves: others can, too. Best first.
+// relayCandidates are admitted peers that we have a direct connection to which we opened ourselves:
+// others can, too. Best first.
 func (h *Host) relayCandidates() []peer.ID {
 	if h.cfg.RelayPeers != nil {
 		var out []peer.ID
@@ -52,7 +53,8 @@ func (h *Host) directTo(p peer.ID) (found network.Conn) {
 	return found
 }
 
-// addrsOfRelay are addresses others may find the relay at: the one that worked for us, then what it told.
+// addrsOfRelay are addresses others may find the relay at: the one that worked for us, then what it
+// told.
 func (h *Host) addrsOfRelay(p peer.ID) []ma.Multiaddr {
 	var list []ma.Multiaddr
 	if c := h.directTo(p); c != nil && c.Stat().Direction == network.DirOutbound {

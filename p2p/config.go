@@ -14,7 +14,8 @@ import (
 // DefaultPort is TCP and UDP.
 const DefaultPort = 26839
 
-// HelloProtocol tells a caller whether it is admitted, and measures the round trip. Every host serves it, to strangers too.
+// HelloProtocol tells a caller whether it is admitted, and measures the round trip. Every host
+// serves it, to strangers too.
 const HelloProtocol = "/covey/hello/2"
 
 // oldHello is what version 0.1 serves in its place.
@@ -46,41 +47,48 @@ const (
 type Config struct {
 	Key crypto.PrivKey
 
-	// Listen has IPs, IP:port pairs or multiaddrs (/ip4/…, /ip4/…/tcp/…); empty listens on every interface. Each is listened on
-	// with TCP and QUIC on one port; a port given here overrides Port for that address, 0 means Prefer or a free one.
+	// Listen has IPs, IP:port pairs or multiaddrs (/ip4/…, /ip4/…/tcp/…); empty listens on every
+	// interface. Each is listened on with TCP and QUIC on one port; a port given here overrides
+	// Port for that address, 0 means Prefer or a free one.
 	Listen []string
-	// Announce are addresses to tell others beside those found, as multiaddr or host:port: a forwarded port, a name.
+	// Announce are addresses to tell others beside those found, as multiaddr or host:port: a
+	// forwarded port, a name.
 	Announce []string
-	// Port was asked for by a person: if it is taken, New fails and names it. 0 tries Prefer, then DefaultPort, then a free one.
+	// Port was asked for by a person: if it is taken, New fails and names it. 0 tries Prefer, then
+	// DefaultPort, then a free one.
 	Port int
 	// Prefer is the port of the last run, or 0.
 	Prefer int
-	// Sought has a peer that listens elsewhere than on Prefer keep a side door besides, where others that know its id find it: they may be
-	// looking for it where it was.
+	// Sought has a peer that listens elsewhere than on Prefer keep a side door besides, where
+	// others that know its id find it: they may be looking for it where it was.
 	Sought bool
 
-	// Admitted is asked for every inbound stream; it must be quick and safe for concurrent use. nil admits nobody. After its
-	// answers have changed, call Host.Recheck.
+	// Admitted is asked for every inbound stream; it must be quick and safe for concurrent use. nil
+	// admits nobody. After its answers have changed, call Host.Recheck.
 	Admitted func(peer string) bool
 	// Strangers are the protocols that peers which are not admitted may open.
 	Strangers []string
 
 	// MDNS looks for peers on the local networks. It is off when only loopback is listened on.
 	MDNS bool
-	// OnFound hears of peers seen by mDNS, admitted or not, repeatedly. It must be quick. A neighbour may answer before New has returned, so
-	// it is told by which host.
+	// OnFound hears of peers seen by mDNS, admitted or not, repeatedly. It must be quick. A
+	// neighbour may answer before New has returned, so it is told by which host.
 	OnFound func(by *Host, peer string, addrs []string)
 
-	// Relay serves circuits to admitted peers, and keeps relays for ourselves while we cannot be reached directly.
+	// Relay serves circuits to admitted peers, and keeps relays for ourselves while we cannot be
+	// reached directly.
 	Relay bool
-	// RelayPeers are peers to ask for a relay, best first; nil takes the admitted peers we have opened a connection to.
+	// RelayPeers are peers to ask for a relay, best first; nil takes the admitted peers we have
+	// opened a connection to.
 	RelayPeers func() []string
 	// Reachability skips finding out whether we can be reached.
 	Reachability Reachability
-	// RelayCheck is how often reachability and relays are looked after when nothing happens; 0 means five minutes.
+	// RelayCheck is how often reachability and relays are looked after when nothing happens; 0
+	// means five minutes.
 	RelayCheck time.Duration
 
-	// Sockets are TCP without the machine's own; nil is the machine's. With others there is no QUIC.
+	// Sockets are TCP without the machine's own; nil is the machine's. With others there is no
+	// QUIC.
 	Sockets Sockets
 
 	// Peers is how many admitted peers to be ready for; 0 means 500.
@@ -89,8 +97,9 @@ type Config struct {
 	// Version of this program, and which start of it this is: told with every hello. Optional.
 	Version string
 	Start   starts.Start
-	// OnHello hears what admitted peers told with theirs. OnOld hears of peers of a version that does not understand this one. OnSecond hears
-	// that there is another connection to an admitted peer that has one already: the same process, its successor, or a copy of it. All may be
+	// OnHello hears what admitted peers told with theirs. OnOld hears of peers of a version that
+	// does not understand this one. OnSecond hears that there is another connection to an admitted
+	// peer that has one already: the same process, its successor, or a copy of it. All may be
 	// called by anybody, must be quick and must not call the host back. Optional.
 	OnHello  func(peer string, start starts.Start)
 	OnOld    func(peer string)

@@ -24,7 +24,8 @@ var ErrNotAdmitted = errors.New("this peer is not admitted there: ask for a tick
 // ErrBusy is what a peer says that has as many streams of strangers as it allows.
 var ErrBusy = errors.New("that peer is busy with other newcomers: try again in a few seconds")
 
-// ErrTooMany is what a peer says that has as many streams of one protocol from us as it allows: we are admitted, and there.
+// ErrTooMany is what a peer says that has as many streams of one protocol from us as it allows: we
+// are admitted, and there.
 var ErrTooMany = errors.New("this peer has too many streams open to that one at once: try again when some of them have ended")
 
 const (
@@ -33,8 +34,9 @@ const (
 	connectTime = time.Hour       // what Connect was given is kept; identify, which tells no addresses, ends libp2p's own times
 )
 
-// Dial opens a stream, connecting first if need be. It fails within three seconds; Refused tells a dead process from silence. The
-// gate of the other side shows at the first Read, as ErrNotAdmitted, ErrBusy or ErrTooMany.
+// Dial opens a stream, connecting first if need be. It fails within three seconds; Refused tells a
+// dead process from silence. The gate of the other side shows at the first Read, as ErrNotAdmitted,
+// ErrBusy or ErrTooMany.
 func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) {
 	p, err := peer.Decode(peerID)
 	if err != nil {
@@ -52,14 +54,16 @@ func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) 
 	return h.watched(newConn(s, false)), nil
 }
 
-// watched has the connections to a peer looked at when somebody has waited on a stream in vain. TCP tries again ever later what a
-// cut has swallowed: after a cut of seven seconds it may be silent for six more, while a new connection would be answered at once.
+// watched has the connections to a peer looked at when somebody has waited on a stream in vain. TCP
+// tries again ever later what a cut has swallowed: after a cut of seven seconds it may be silent
+// for six more, while a new connection would be answered at once.
 func (h *Host) watched(c *conn) *conn {
 	c.silent = func() { h.doubt(c.Conn().RemotePeer(), dialTimeout) }
 	return c
 }
 
-// open is NewStream without libp2p's memory of failures, and with a second try if the connection it used turned out dead.
+// open is NewStream without libp2p's memory of failures, and with a second try if the connection it
+// used turned out dead.
 func (h *Host) open(ctx context.Context, p peer.ID, name string) (network.Stream, error) {
 	ctx, search, done := h.refusals.watch(network.WithAllowLimitedConn(ctx, name), p)
 	defer done()
@@ -82,8 +86,8 @@ func (h *Host) open(ctx context.Context, p peer.ID, name string) (network.Stream
 	}
 }
 
-// SetAddrs remembers where a peer is, in place of what was remembered. What cannot be parsed or dialled is dropped; an empty list
-// changes nothing.
+// SetAddrs remembers where a peer is, in place of what was remembered. What cannot be parsed or
+// dialled is dropped; an empty list changes nothing.
 func (h *Host) SetAddrs(peerID string, addrs []string) {
 	p, err := peer.Decode(peerID)
 	list := parseAddrs(addrs)
@@ -94,8 +98,9 @@ func (h *Host) SetAddrs(peerID string, addrs []string) {
 	h.sw.Peerstore().AddAddrs(p, list, peerstore.PermanentAddrTTL)
 }
 
-// AddAddrs remembers for a while where else a peer may be, on the word of somebody who may be wrong or lie. It takes nothing away, and adds
-// nothing where a connection stands or where there is enough to try.
+// AddAddrs remembers for a while where else a peer may be, on the word of somebody who may be wrong
+// or lie. It takes nothing away, and adds nothing where a connection stands or where there is
+// enough to try.
 func (h *Host) AddAddrs(peerID string, addrs []string) {
 	p, err := peer.Decode(peerID)
 	if err != nil || p == h.id || len(h.sw.ConnsToPeer(p)) > 0 {
@@ -106,9 +111,10 @@ func (h *Host) AddAddrs(peerID string, addrs []string) {
 	h.sw.Peerstore().AddAddrs(p, list[:min(len(list), max(0, hintedAddrs-len(known)))], hintTime)
 }
 
-// Connect makes sure that there is a connection to a peer, dialling addrs and what is remembered, that the peer answers on it, and
-// that it has us in its roster: if not, the error is ErrNotAdmitted, and the connection stays for the protocols strangers may open.
-// Connections on which nothing came back for three seconds are closed, so that the next Connect dials.
+// Connect makes sure that there is a connection to a peer, dialling addrs and what is remembered,
+// that the peer answers on it, and that it has us in its roster: if not, the error is
+// ErrNotAdmitted, and the connection stays for the protocols strangers may open. Connections on
+// which nothing came back for three seconds are closed, so that the next Connect dials.
 func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error {
 	p, err := peer.Decode(peerID)
 	if err != nil {
@@ -123,7 +129,8 @@ func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error
 	old := h.sw.ConnsToPeer(p)
 	if err := h.hello(ctx, p); err != nil {
 		if !answered(err) {
-			// Connections without a sign of life, to a machine that slept or moved, would be used again and again.
+			// Connections without a sign of life, to a machine that slept or moved, would be used
+			// again and again.
 			for _, c := range old {
 				h.spawn(func() { c.Close() })
 			}
@@ -138,8 +145,8 @@ func answered(err error) bool {
 	return errors.Is(err, ErrOld) || errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrBusy) || errors.Is(err, ErrTooMany)
 }
 
-// pokeTopics tells pubsub to look at a peer again: it gives up on one that refused it, which may only have been waiting for the
-// news of our admission.
+// pokeTopics tells pubsub to look at a peer again: it gives up on one that refused it, which may
+// only have been waiting for the news of our admission.
 func (h *Host) pokeTopics(p peer.ID) {
 	h.poke.Emit(event.EvtPeerProtocolsUpdated{Peer: p, Added: []protocol.ID{pubsub.GossipSubID_v11, pubsub.GossipSubID_v12}})
 }
@@ -147,16 +154,17 @@ func (h *Host) pokeTopics(p peer.ID) {
 // doubtTime is how long a connected peer has to answer when others say that it is gone.
 const doubtTime = time.Second
 
-// Doubt closes the connections to a peer on which it does not answer within a second. Others say that it is gone, which is right or
-// not: a silently dead connection would make dials to its next life hang, and one that works is better news than theirs. It returns
-// at once.
+// Doubt closes the connections to a peer on which it does not answer within a second. Others say
+// that it is gone, which is right or not: a silently dead connection would make dials to its next
+// life hang, and one that works is better news than theirs. It returns at once.
 func (h *Host) Doubt(peerID string) {
 	if p, err := peer.Decode(peerID); err == nil {
 		h.doubt(p, doubtTime)
 	}
 }
 
-// doubt closes the connections to a peer on which it does not answer in time. One look at a peer at once is enough.
+// doubt closes the connections to a peer on which it does not answer in time. One look at a peer at
+// once is enough.
 func (h *Host) doubt(p peer.ID, patience time.Duration) {
 	if len(h.sw.ConnsToPeer(p)) == 0 {
 		return

@@ -34,13 +34,15 @@ const (
 	prefixIPv6       = 56
 )
 
-// errDoorstep is what libp2p hears when there is no place; the other side sees a closed connection or a reset stream.
+// errDoorstep is what libp2p hears when there is no place; the other side sees a closed connection
+// or a reset stream.
 var errDoorstep = errors.New("too many like that at once")
 
-// doorstep is the resource manager in front of libp2p's. It bounds what comes in before the gate can look at it: handshakes of nobody
-// knows whom, for each address, connections of strangers, and streams that name no protocol. Nothing of it is shared between strangers
-// and members. Where places are taken, whoever stood longest on one without getting anywhere loses it, of the address with
-// the most: silence must not keep others out. Who lost a place tries again.
+// doorstep is the resource manager in front of libp2p's. It bounds what comes in before the gate
+// can look at it: handshakes of nobody knows whom, for each address, connections of strangers, and
+// streams that name no protocol. Nothing of it is shared between strangers and members. Where
+// places are taken, whoever stood longest on one without getting anywhere loses it, of the address
+// with the most: silence must not keep others out. Who lost a place tries again.
 type doorstep struct {
 	network.ResourceManager
 	admitted func(string) bool
@@ -58,7 +60,8 @@ func newDoorstep(inner network.ResourceManager, admitted func(string) bool) *doo
 	return &doorstep{ResourceManager: inner, admitted: admitted, streams: map[peer.ID]*streamCount{}}
 }
 
-// inbound is an inbound connection on its way to being a member's. The doorstep's lock guards its fields.
+// inbound is an inbound connection on its way to being a member's. The doorstep's lock guards its
+// fields.
 type inbound struct {
 	network.ConnManagementScope
 	d     *doorstep
@@ -90,7 +93,8 @@ func (d *doorstep) OpenConnection(dir network.Direction, usefd bool, at ma.Multi
 	return c, nil
 }
 
-// VerifySourceAddress has QUIC prove addresses while many handshakes are under way: forged ones would take the places of others.
+// VerifySourceAddress has QUIC prove addresses while many handshakes are under way: forged ones
+// would take the places of others.
 func (d *doorstep) VerifySourceAddress(a net.Addr) bool {
 	d.mu.Lock()
 	n := 0
@@ -103,8 +107,8 @@ func (d *doorstep) VerifySourceAddress(a net.Addr) bool {
 	return n >= handshakesProven || d.ResourceManager.VerifySourceAddress(a)
 }
 
-// arrive takes a place for a handshake. Over TCP the oldest one makes room, once it had its time; QUIC's cannot be ended from here, and
-// end by themselves.
+// arrive takes a place for a handshake. Over TCP the oldest one makes room, once it had its time;
+// QUIC's cannot be ended from here, and end by themselves.
 func (d *doorstep) arrive(c *inbound) bool {
 	var out *inbound
 	defer func() { out.close() }()
@@ -225,8 +229,8 @@ func (d *doorstep) authenticated(c *inbound, p peer.ID, stranger bool) (out *inb
 	return out, true
 }
 
-// idlest is the stranger that is to go: of the address with the most, the oldest of those that say nothing, or of all. Who has been admitted
-// meanwhile is none. nil if nobody has to go after all.
+// idlest is the stranger that is to go: of the address with the most, the oldest of those that say
+// nothing, or of all. Who has been admitted meanwhile is none. nil if nobody has to go after all.
 func (d *doorstep) idlest() *inbound {
 	d.strangers = slices.DeleteFunc(d.strangers, func(c *inbound) bool { return d.admitted(c.peer.String()) })
 	if len(d.strangers) < strangerConns {
@@ -270,7 +274,8 @@ func (d *doorstep) OpenStream(p peer.ID, dir network.Direction) (network.StreamM
 	return s, nil
 }
 
-// unnamedStream is an inbound stream, until it ends; named tells that it has said what for. The doorstep's lock guards it.
+// unnamedStream is an inbound stream, until it ends; named tells that it has said what for. The
+// doorstep's lock guards it.
 type unnamedStream struct {
 	network.StreamManagementScope
 	d        *doorstep
@@ -280,8 +285,8 @@ type unnamedStream struct {
 	done     bool
 }
 
-// begin takes a place for a stream. A stranger that opens one after the other gets no more: to be cut off would only bring it back with another
-// handshake.
+// begin takes a place for a stream. A stranger that opens one after the other gets no more: to be
+// cut off would only bring it back with another handshake.
 func (d *doorstep) begin(s *unnamedStream) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

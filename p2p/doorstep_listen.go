@@ -7,8 +7,8 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// The doorstep ends connections that stand in the way of others, so listeners tell it how: TCP's from the moment they are
-// accepted, QUIC's when their handshake is over.
+// The doorstep ends connections that stand in the way of others, so listeners tell it how: TCP's
+// from the moment they are accepted, QUIC's when their handshake is over.
 
 // doorUpgrader upgrades what listeners accept over the doorstep.
 type doorUpgrader struct {
@@ -32,7 +32,8 @@ type doorListener struct {
 	u doorUpgrader
 }
 
-// Accept implements transport.GatedMaListener. Whoever has no place on the doorstep is closed, and tries again.
+// Accept implements transport.GatedMaListener. Whoever has no place on the doorstep is closed, and
+// tries again.
 func (l doorListener) Accept() (manet.Conn, network.ConnManagementScope, error) {
 	for {
 		c, err := l.Listener.Accept()

@@ -275,7 +275,8 @@ func TestAMemberThatNamesNoProtocolHoldsUpOnlyItself(t *testing.T) {
 	}
 }
 
-// Whatever comes and goes, the counts are those of what is there, and nothing stays when all has gone.
+// Whatever comes and goes, the counts are those of what is there, and nothing stays when all has
+// gone.
 func TestTheDoorstepForgetsWhoLeft(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) { synctest.Test(t, func(t *testing.T) { theyComeAndGo(t, r) }) })
 }

@@ -12,8 +12,9 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 )
 
-// gate decides which connections stand. It is libp2p's ConnectionGater, asked on every transport, relayed connections included;
-// which protocols may be opened on them is decided for every stream (Host.guard).
+// gate decides which connections stand. It is libp2p's ConnectionGater, asked on every transport,
+// relayed connections included; which protocols may be opened on them is decided for every stream
+// (Host.guard).
 type gate struct {
 	mu      sync.Mutex
 	blocked map[peer.ID]bool
@@ -46,7 +47,8 @@ func (g *gate) InterceptAddrDial(peer.ID, ma.Multiaddr) bool { return true }
 // InterceptAccept allows everybody to begin a handshake; the doorstep bounds how many.
 func (g *gate) InterceptAccept(network.ConnMultiaddrs) bool { return true }
 
-// InterceptSecured knows who it is, and refuses blocked peers. Strangers are the doorstep's business.
+// InterceptSecured knows who it is, and refuses blocked peers. Strangers are the doorstep's
+// business.
 func (g *gate) InterceptSecured(_ network.Direction, p peer.ID, _ network.ConnMultiaddrs) bool {
 	return !g.isBlocked(p)
 }
@@ -73,8 +75,8 @@ func (g *gate) leave(p peer.ID) {
 	}
 }
 
-// enterAdmitted takes an admitted peer's place for one stream of a protocol, if there is one: a peer in bad hands must not fill the
-// memory with streams on which it says nothing.
+// enterAdmitted takes an admitted peer's place for one stream of a protocol, if there is one: a
+// peer in bad hands must not fill the memory with streams on which it says nothing.
 func (g *gate) enterAdmitted(o opened) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,8 +95,8 @@ func (g *gate) leaveAdmitted(o opened) {
 	}
 }
 
-// guard stands in front of every handler, on every stream: admitted peers pass, strangers only to their protocols, few at a time,
-// for a short time and with little to say.
+// guard stands in front of every handler, on every stream: admitted peers pass, strangers only to
+// their protocols, few at a time, for a short time and with little to say.
 func (h *Host) guard(protocol string, next func(s network.Stream, stranger bool)) network.StreamHandler {
 	return func(s network.Stream) {
 		p := s.Conn().RemotePeer()
@@ -133,8 +135,8 @@ func gated(err error) error {
 	return err
 }
 
-// Block cuts these peers off, both ways, existing connections too, and lets everybody else in again; nil heals. It is the
-// testnet's partition.
+// Block cuts these peers off, both ways, existing connections too, and lets everybody else in
+// again; nil heals. It is the testnet's partition.
 func (h *Host) Block(peers []string) {
 	next := map[peer.ID]bool{}
 	for _, s := range peers {

@@ -10,8 +10,9 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 )
 
-// greetings are TCP dials that somebody has taken up: the handshake goes on. QUIC to the same place waits for their outcome. Otherwise
-// machines with much to do, where a handshake takes longer than QUIC's head start for TCP, would make two of each.
+// greetings are TCP dials that somebody has taken up: the handshake goes on. QUIC to the same place
+// waits for their outcome. Otherwise machines with much to do, where a handshake takes longer than
+// QUIC's head start for TCP, would make two of each.
 type greetings struct {
 	mu   sync.Mutex
 	with map[netip.AddrPort]*greeting

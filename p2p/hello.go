@@ -19,7 +19,8 @@ import (
 // ErrOld is what a peer comes to that runs version 0.1: it does not understand this one.
 var ErrOld = errors.New("that peer runs version 0.1, which does not understand this version: install this version there and restart it")
 
-// helloFrame is both frames of the hello protocol. Strangers are told the version, and nothing that is of members.
+// helloFrame is both frames of the hello protocol. Strangers are told the version, and nothing that
+// is of members.
 type helloFrame struct {
 	Version  string       `cbor:"1,keyasint,omitempty"`
 	Admitted bool         `cbor:"2,keyasint,omitempty"` // the answer: whether the asking peer is
@@ -74,8 +75,8 @@ func (h *Host) hello(ctx context.Context, p peer.ID) error {
 	return nil
 }
 
-// older makes an error of one that has nothing but the hello of version 0.1. libp2p opens streams before it knows, so that the refusal may
-// come late.
+// older makes an error of one that has nothing but the hello of version 0.1. libp2p opens streams
+// before it knows, so that the refusal may come late.
 func (h *Host) older(p peer.ID, err error) error {
 	var none mss.ErrNotSupported[protocol.ID]
 	if !errors.As(err, &none) {
@@ -120,8 +121,8 @@ func (h *Host) second(p peer.ID) {
 	}
 }
 
-// OnEach opens a stream on every connection to a peer that stands, direct or relayed: to ask on each who is at its other end. It dials nobody.
-// The caller closes them.
+// OnEach opens a stream on every connection to a peer that stands, direct or relayed: to ask on
+// each who is at its other end. It dials nobody. The caller closes them.
 func (h *Host) OnEach(ctx context.Context, peerID, name string) (streams []net.Conn) {
 	p, err := peer.Decode(peerID)
 	if err != nil {

@@ -63,7 +63,8 @@ type Host struct {
 
 var _ Net = (*Host)(nil)
 
-// New starts a host: it listens, serves the hello protocol, and looks around if Config says so. Close ends it.
+// New starts a host: it listens, serves the hello protocol, and looks around if Config says so.
+// Close ends it.
 func New(cfg Config) (*Host, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -158,7 +159,8 @@ func (h *Host) network() error {
 	return h.useRelays(upgrade)
 }
 
-// Close ends every stream, connection and goroutine. It waits for handlers, which see their streams break, but not for ever.
+// Close ends every stream, connection and goroutine. It waits for handlers, which see their streams
+// break, but not for ever.
 func (h *Host) Close() error {
 	var err error
 	h.close.Do(func() {
@@ -206,7 +208,8 @@ func (h *Host) spawn(f func()) {
 // Self is the own peer id.
 func (h *Host) Self() string { return h.id.String() }
 
-// Addrs are the multiaddrs others may dial, best first, without /p2p/ID: announced ones, public ones, private ones, relayed ones.
+// Addrs are the multiaddrs others may dial, best first, without /p2p/ID: announced ones, public
+// ones, private ones, relayed ones.
 func (h *Host) Addrs() []string {
 	list := orderAddrs(h.advertised(), h.announce, virtualIPs())
 	out := make([]string, len(list))
@@ -222,12 +225,12 @@ func (h *Host) advertised() []ma.Multiaddr {
 	return orderAddrs(append(addrs, h.relay.addresses()...), h.announce, nil)
 }
 
-// untold is what identify, which answers anybody, says of our addresses: nothing. Whoever asks knows the one it dialled; members learn
-// the others from membership.
+// untold is what identify, which answers anybody, says of our addresses: nothing. Whoever asks
+// knows the one it dialled; members learn the others from membership.
 func untold([]ma.Multiaddr) []ma.Multiaddr { return nil }
 
-// Handle serves a protocol. f gets one stream at a time per goroutine and closes it; nil stops serving. Peers that are not
-// admitted reach f only if Config.Strangers has the protocol.
+// Handle serves a protocol. f gets one stream at a time per goroutine and closes it; nil stops
+// serving. Peers that are not admitted reach f only if Config.Strangers has the protocol.
 func (h *Host) Handle(name string, f func(peer string, c net.Conn)) {
 	if f == nil {
 		h.bh.RemoveStreamHandler(protocol.ID(name))
@@ -254,7 +257,8 @@ func (h *Host) Handle(name string, f func(peer string, c net.Conn)) {
 	}))
 }
 
-// gatedHost is the host as libp2p's own services see it: strangers do not reach their handlers, and they open nothing to strangers.
+// gatedHost is the host as libp2p's own services see it: strangers do not reach their handlers, and
+// they open nothing to strangers.
 type gatedHost struct {
 	host.Host
 	h *Host

@@ -15,8 +15,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// LoadIdentity reads a peer's private key from path, or makes one there (mode 0600) if the file does not exist. A file that
-// others may read, cannot be read, or does not hold a key is an error and is left as it is.
+// LoadIdentity reads a peer's private key from path, or makes one there (mode 0600) if the file
+// does not exist. A file that others may read, cannot be read, or does not hold a key is an error
+// and is left as it is.
 func LoadIdentity(path string) (crypto.PrivKey, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,7 +50,8 @@ func LoadIdentity(path string) (crypto.PrivKey, error) {
 	return key, nil
 }
 
-// proveKey refuses a key with a flipped bit: both its halves are in the file, and the second follows from the first.
+// proveKey refuses a key with a flipped bit: both its halves are in the file, and the second
+// follows from the first.
 func proveKey(key crypto.PrivKey) error {
 	raw, err := key.Raw()
 	if err != nil {

@@ -11,9 +11,11 @@ import (
 	"github.com/pbnjay/memory"
 )
 
-// newLimits builds libp2p's resource manager for a full mesh of peers. Its defaults (128 inbound connections, 8 for each address) would
-// refuse a lab behind one NAT. It counts what members may have, and memory; its scope of what is under way is left open, because
-// everybody shares it: whoever fills it shuts the door for all. The doorstep in front of it bounds that, for each by itself.
+// newLimits builds libp2p's resource manager for a full mesh of peers. Its defaults (128 inbound
+// connections, 8 for each address) would refuse a lab behind one NAT. It counts what members may
+// have, and memory; its scope of what is under way is left open, because everybody shares it:
+// whoever fills it shuts the door for all. The doorstep in front of it bounds that, for each by
+// itself.
 func newLimits(peers int) (network.ResourceManager, error) {
 	n := rcmgr.LimitVal(peers)
 	limits := rcmgr.PartialLimitConfig{
@@ -46,7 +48,8 @@ func newLimits(peers int) (network.ResourceManager, error) {
 	)
 }
 
-// muxMemory is what all streams together may buffer: an eighth of the machine, between 128 MiB and 1 GiB.
+// muxMemory is what all streams together may buffer: an eighth of the machine, between 128 MiB and
+// 1 GiB.
 func muxMemory() int64 {
 	total := memory.TotalMemory()
 	if total > math.MaxInt64 {

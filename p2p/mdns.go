@@ -21,9 +21,10 @@ const (
 	mdnsAddrs   = 6 // taken, at most
 )
 
-// startMDNS tells the local networks that we are there, and listens for others, on real interfaces only. That it cannot is not an
-// error: there may be no multicast here. Each network is told the addresses of its own interface, which anybody there could dial anyway,
-// and nothing of others: the records of addresses are made for the interface they go out on.
+// startMDNS tells the local networks that we are there, and listens for others, on real interfaces
+// only. That it cannot is not an error: there may be no multicast here. Each network is told the
+// addresses of its own interface, which anybody there could dial anyway, and nothing of others: the
+// records of addresses are made for the interface they go out on.
 func (h *Host) startMDNS() error {
 	ifs := realInterfaces()
 	if !h.cfg.MDNS || h.onlyLoopback() || len(ifs) == 0 {
@@ -36,7 +37,8 @@ func (h *Host) startMDNS() error {
 	if ifs = h.listenedOn(ifs); len(ifs) == 0 {
 		return nil
 	}
-	// The instance name is public to the whole network segment: a part of the peer id says nothing more than its records do.
+	// The instance name is public to the whole network segment: a part of the peer id says nothing
+	// more than its records do.
 	name := "covey-" + h.id.String()[len(h.id.String())-12:]
 	s, err := zeroconf.RegisterProxy(name, mdnsService, mdnsDomain, h.Port(), name, nil, []string{"id=" + h.Self()}, ifs, zeroconf.TTL(120))
 	if err != nil {

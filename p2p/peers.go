@@ -12,7 +12,8 @@ import (
 // rttAge is after how long a measured round trip is measured again, once somebody asks for it.
 const rttAge = 30 * time.Second
 
-// peers is who is connected. Connections of peers that are not admitted live in strange, for a short time.
+// peers is who is connected. Connections of peers that are not admitted live in strange, for a
+// short time.
 type peers struct {
 	mu      sync.Mutex
 	strange map[network.Conn]time.Time // until when
@@ -112,23 +113,24 @@ func (h *Host) settle(p peer.ID) {
 	}
 }
 
-// OnConnect calls f when an admitted peer has its first connection, or a connected one is admitted. f must be quick and not call
-// the host back; calls come one at a time, in order.
+// OnConnect calls f when an admitted peer has its first connection, or a connected one is admitted.
+// f must be quick and not call the host back; calls come one at a time, in order.
 func (h *Host) OnConnect(f func(peer string)) {
 	h.peers.tell.Lock()
 	defer h.peers.tell.Unlock()
 	h.peers.onUp = append(h.peers.onUp, f)
 }
 
-// OnDisconnect calls f when the last connection to an admitted peer is gone, or its admission is. As for OnConnect.
+// OnDisconnect calls f when the last connection to an admitted peer is gone, or its admission is.
+// As for OnConnect.
 func (h *Host) OnDisconnect(f func(peer string)) {
 	h.peers.tell.Lock()
 	defer h.peers.tell.Unlock()
 	h.peers.onDown = append(h.peers.onDown, f)
 }
 
-// Recheck asks Config.Admitted about every connection again: who was removed is cut off, who was admitted gets its topics. Call it
-// after the roster changed.
+// Recheck asks Config.Admitted about every connection again: who was removed is cut off, who was
+// admitted gets its topics. Call it after the roster changed.
 func (h *Host) Recheck() {
 	for _, p := range h.sw.Peers() {
 		h.peers.tell.Lock()
@@ -142,7 +144,8 @@ func (h *Host) Recheck() {
 	h.peers.nudge()
 }
 
-// watch looks after connections of peers that are not admitted: until they are, or their time is over.
+// watch looks after connections of peers that are not admitted: until they are, or their time is
+// over.
 func (h *Host) watch() {
 	const often = 250 * time.Millisecond
 	t := time.NewTimer(often)
@@ -201,7 +204,8 @@ func (h *Host) promoted(p peer.ID) {
 	})
 }
 
-// Connected tells how a peer is connected: by a direct connection, by a relayed one, both or neither.
+// Connected tells how a peer is connected: by a direct connection, by a relayed one, both or
+// neither.
 func (h *Host) Connected(peerID string) (direct, relayed bool) {
 	p, err := peer.Decode(peerID)
 	if err != nil {
@@ -217,8 +221,8 @@ func (h *Host) Connected(peerID string) (direct, relayed bool) {
 	return direct, relayed
 }
 
-// RTT is the round trip to a connected peer as last measured, and whether it was. A measurement older than half a minute starts a
-// new one in the background.
+// RTT is the round trip to a connected peer as last measured, and whether it was. A measurement
+// older than half a minute starts a new one in the background.
 func (h *Host) RTT(peerID string) (time.Duration, bool) {
 	p, err := peer.Decode(peerID)
 	if err != nil || h.ctx.Err() != nil || len(h.sw.ConnsToPeer(p)) == 0 {

@@ -17,9 +17,10 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// Two peers behind NATs that talk through a relay try for a direct QUIC connection, both sending at the same moment. Each must know
-// its own UDP address as the world sees it; our connections to relays are TCP, which says nothing about UDP. So a peer sends its
-// relay a datagram from its QUIC socket, and the relay answers with the address it came from: a mirror. Only those who got the
+// Two peers behind NATs that talk through a relay try for a direct QUIC connection, both sending at
+// the same moment. Each must know its own UDP address as the world sees it; our connections to
+// relays are TCP, which says nothing about UDP. So a peer sends its relay a datagram from its QUIC
+// socket, and the relay answers with the address it came from: a mirror. Only those who got the
 // relay's key on an authenticated stream are answered, with fewer bytes than they sent.
 
 const (

@@ -15,7 +15,8 @@ import (
 	"covey/p2p"
 )
 
-// childEnv makes this test binary a peer that does what it reads from stdin: for tests that need several network namespaces.
+// childEnv makes this test binary a peer that does what it reads from stdin: for tests that need
+// several network namespaces.
 const childEnv = "COVEY_P2P_TEST_CHILD"
 
 func TestMain(m *testing.M) {

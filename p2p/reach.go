@@ -14,8 +14,9 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// reachProtocol asks an admitted peer to dial us back, so that we learn whether others can. It dials only the address the question
-// came from, so that nobody can be made to knock on foreign doors.
+// reachProtocol asks an admitted peer to dial us back, so that we learn whether others can. It
+// dials only the address the question came from, so that nobody can be made to knock on foreign
+// doors.
 const reachProtocol = "/covey/reach/1"
 
 const (
@@ -34,7 +35,8 @@ type reachAnswer struct {
 	Mirror  []byte `cbor:"3,keyasint,omitempty"` // key to ask for one's own UDP address with
 }
 
-// askReach asks a few directly connected peers that have not been asked lately, and forgets those that are gone.
+// askReach asks a few directly connected peers that have not been asked lately, and forgets those
+// that are gone.
 func (h *Host) askReach() {
 	h.relay.mu.Lock()
 	var ask []peer.ID

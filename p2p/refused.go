@@ -21,8 +21,9 @@ const (
 	refusalGrace = 300 * time.Millisecond // how long a dial goes on with other addresses after the one that used to work refused
 )
 
-// refusals knows what refused TCP dials mean. Our peers listen on one port with TCP and QUIC, and a UDP dial to a dead process
-// would otherwise keep us waiting for seconds to learn the same; so would addresses that lead nowhere from here.
+// refusals knows what refused TCP dials mean. Our peers listen on one port with TCP and QUIC, and a
+// UDP dial to a dead process would otherwise keep us waiting for seconds to learn the same; so
+// would addresses that lead nowhere from here.
 type refusals struct {
 	mu    sync.Mutex
 	at    map[string]time.Time   // ip:port refused, when
@@ -80,8 +81,9 @@ func (r *refusals) fresh(m ma.Multiaddr) bool {
 	return time.Since(r.at[key.String()]) <= refusalAge
 }
 
-// watch cuts a dial short once the address that used to work has refused. search ends as soon as there is a connection, too: a dial that
-// began while nobody answered would go on for seconds beside one that the other side made. done ends the watch.
+// watch cuts a dial short once the address that used to work has refused. search ends as soon as
+// there is a connection, too: a dial that began while nobody answered would go on for seconds
+// beside one that the other side made. done ends the watch.
 func (r *refusals) watch(ctx context.Context, p peer.ID) (whole, search context.Context, done func()) {
 	whole, cancel := context.WithCancelCause(ctx)
 	search, met := context.WithCancel(whole)
@@ -167,8 +169,8 @@ func (r *refusals) judge(ctx context.Context, p peer.ID, err error) error {
 	return e
 }
 
-// TakenUp tells whether a dial failed although somebody listens there: it closed the connection before it stood, as a peer does that has too
-// many on its doorstep.
+// TakenUp tells whether a dial failed although somebody listens there: it closed the connection
+// before it stood, as a peer does that has too many on its doorstep.
 func TakenUp(err error) bool {
 	var de *swarm.DialError
 	return errors.As(err, &de) && slices.ContainsFunc(de.DialErrors, func(t swarm.TransportError) bool { return closedOnUs(t.Cause) })

@@ -23,8 +23,9 @@ const (
 	relayCircuits = 64               // connections through one relay for each peer, at once
 )
 
-// relayState is what a peer knows about being reached, and the places it holds at relays. libp2p's autorelay knows public relays of
-// the internet only; ours may stand in any network, and are the peers we could open a connection to.
+// relayState is what a peer knows about being reached, and the places it holds at relays. libp2p's
+// autorelay knows public relays of the internet only; ours may stand in any network, and are the
+// peers we could open a connection to.
 type relayState struct {
 	mu      sync.Mutex
 	asked   map[peer.ID]answer // what peers say about reaching us

@@ -13,9 +13,10 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// Peers that all come back on other ports at once would not find each other: what each remembers of the others is of before. So a peer that
-// others know and that listens elsewhere than last time keeps a side door besides: on a port that follows from its id, where it was. Who finds
-// nobody at the addresses it remembers asks there.
+// Peers that all come back on other ports at once would not find each other: what each remembers of
+// the others is of before. So a peer that others know and that listens elsewhere than last time
+// keeps a side door besides: on a port that follows from its id, where it was. Who finds nobody at
+// the addresses it remembers asks there.
 
 const (
 	sideDoors = 3     // ports that follow from an id; the first that is free is the side door
@@ -36,7 +37,8 @@ func sidePorts(p peer.ID) (ports [sideDoors]int) {
 // sideDoor is where this peer listens besides; zero if it does not.
 type sideDoor struct{ port int }
 
-// openSideDoor listens on a side door with TCP, on the addresses listened on. That none is free is no error: it is for the worst case only.
+// openSideDoor listens on a side door with TCP, on the addresses listened on. That none is free is
+// no error: it is for the worst case only.
 func (h *Host) openSideDoor(where []place) {
 	for _, port := range sidePorts(h.id) {
 		var bound []ma.Multiaddr
@@ -57,7 +59,8 @@ func (h *Host) openSideDoor(where []place) {
 	h.log.Debug("no side door is free")
 }
 
-// has tells whether an address is the side door's: it is not told to others, who know how to find it.
+// has tells whether an address is the side door's: it is not told to others, who know how to find
+// it.
 func (s sideDoor) has(a ma.Multiaddr) bool {
 	v, err := a.ValueForProtocol(ma.P_TCP)
 	return err == nil && s.port > 0 && v == fmt.Sprint(s.port) && !isRelay(a)

@@ -14,9 +14,11 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// Sockets is TCP as a host uses it. The host brings the machine's own; tests bring a network they can hurt (memnet.Wires).
+// Sockets is TCP as a host uses it. The host brings the machine's own; tests bring a network they
+// can hurt (memnet.Wires).
 type Sockets interface {
-	// Listen opens a port; port 0 takes a free one. The listener's and its connections' addresses are *net.TCPAddr.
+	// Listen opens a port; port 0 takes a free one. The listener's and its connections' addresses
+	// are *net.TCPAddr.
 	Listen(at netip.AddrPort) (net.Listener, error)
 	// Dial connects. An error that is syscall.ECONNREFUSED says that nobody listens there.
 	Dial(ctx context.Context, to netip.AddrPort) (net.Conn, error)
@@ -51,7 +53,8 @@ func addrPort(a ma.Multiaddr) (netip.AddrPort, error) {
 	return at, nil
 }
 
-// socketTransport is libp2p's TCP transport on other sockets: what it says about addresses is kept, how it listens and dials is not.
+// socketTransport is libp2p's TCP transport on other sockets: what it says about addresses is kept,
+// how it listens and dials is not.
 type socketTransport struct {
 	*tcp.TcpTransport
 	upgrade transport.Upgrader

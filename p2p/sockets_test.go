@@ -29,7 +29,8 @@ func onWires(t *testing.T, w *memnet.Wires, ip string) (*p2p.Host, *memnet.Machi
 	return h, m
 }
 
-// The real host, in virtual time: who knows an address finds out who is there, streams carry bytes, and the end of a process is seen.
+// The real host, in virtual time: who knows an address finds out who is there, streams carry bytes,
+// and the end of a process is seen.
 func TestAHostLivesOnOtherSockets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := memnet.NewWires()
@@ -70,7 +71,8 @@ func TestAHostLivesOnOtherSockets(t *testing.T) {
 	})
 }
 
-// Gossip can be wrong about who is gone: a peer that could not hear the others says so of them all once it is heard again.
+// Gossip can be wrong about who is gone: a peer that could not hear the others says so of them all
+// once it is heard again.
 func TestAConnectionStandsAsLongAsThePeerAnswersWhateverOthersSay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := memnet.NewWires()

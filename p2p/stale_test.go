@@ -13,7 +13,8 @@ import (
 	"covey/p2p"
 )
 
-// cable is one with somebody's hand on it: a TCP proxy that can stop passing bytes without closing anything.
+// cable is one with somebody's hand on it: a TCP proxy that can stop passing bytes without closing
+// anything.
 type cable struct {
 	l      net.Listener
 	frozen chan struct{}
@@ -79,7 +80,8 @@ func (c *cable) pass(to io.Writer, from io.Reader) {
 
 func (c *cable) freeze() { c.once.Do(func() { close(c.frozen) }) }
 
-// throughCable is a host and another that it reaches through a cable; gone tells who was disconnected.
+// throughCable is a host and another that it reaches through a cable; gone tells who was
+// disconnected.
 func throughCable(t *testing.T) (a, b *p2p.Host, c *cable, gone chan string) {
 	t.Helper()
 	a, b = start(t, everybody()), start(t, everybody())

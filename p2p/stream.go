@@ -33,8 +33,9 @@ type conn struct {
 	left int64
 }
 
-// silentFor is how long a Read waits in vain before somebody looks whether the connection lives. Those who wait for a sign of
-// life every second end at three; what is slower is no reason to close anything, and costs one hello.
+// silentFor is how long a Read waits in vain before somebody looks whether the connection lives.
+// Those who wait for a sign of life every second end at three; what is slower is no reason to close
+// anything, and costs one hello.
 const silentFor = 2 * time.Second
 
 func newConn(s network.Stream, stranger bool) *conn {
@@ -51,8 +52,8 @@ func (c *conn) RemoteAddr() net.Addr { return Addr(c.Conn().RemotePeer().String(
 // errTooMuch ends a stranger's stream.
 var errTooMuch = errors.New("a peer that is not admitted sent more than it may")
 
-// Read returns os.ErrDeadlineExceeded past its deadline, net.ErrClosed after Close, ErrNotAdmitted, ErrBusy or
-// ErrTooMany if the other side's gate refused the stream.
+// Read returns os.ErrDeadlineExceeded past its deadline, net.ErrClosed after Close, ErrNotAdmitted,
+// ErrBusy or ErrTooMany if the other side's gate refused the stream.
 func (c *conn) Read(b []byte) (int, error) {
 	if c.left >= 0 {
 		if c.left == 0 {
@@ -96,7 +97,8 @@ func (c *conn) explain(err error) error {
 // Close ends both directions; what was written is still delivered. It unblocks Read at once.
 func (c *conn) Close() error {
 	c.once.Do(func() { close(c.done) })
-	// A Read that still waits for the other side to agree on the protocol would hold up Close, and so would a peer that does not read.
+	// A Read that still waits for the other side to agree on the protocol would hold up Close, and
+	// so would a peer that does not read.
 	c.Stream.SetReadDeadline(time.Now())
 	c.Stream.SetWriteDeadline(c.capped(time.Now().Add(dialTimeout)))
 	return c.Stream.Close()

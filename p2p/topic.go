@@ -25,20 +25,24 @@ const (
 	Reject         // wrong: the neighbour should not have passed it on
 )
 
-// MaxMessage caps what a topic carries, in bytes; it leaves room for pubsub's own framing within 1 MiB.
+// MaxMessage caps what a topic carries, in bytes; it leaves room for pubsub's own framing within 1
+// MiB.
 const MaxMessage = 1<<20 - 4<<10
 
-// topicQueue is how many messages wait per neighbour, and for validation, before they are dropped (and counted, Host.Dropped): enough
-// for a burst, and not so many that a neighbour which stopped reading costs gigabytes.
+// topicQueue is how many messages wait per neighbour, and for validation, before they are dropped
+// (and counted, Host.Dropped): enough for a burst, and not so many that a neighbour which stopped
+// reading costs gigabytes.
 const topicQueue = 1024
 
-// topicHeartbeat is how often GossipSub looks after its mesh (its default is a second). What is published goes to every neighbour at
-// once (flood publishing), and what is lost on the way is fetched elsewhere, so that only forwarding in a flock that is not fully
-// connected waits for the mesh; waking up for it costs a peer that has nothing to do as much as a message.
+// topicHeartbeat is how often GossipSub looks after its mesh (its default is a second). What is
+// published goes to every neighbour at once (flood publishing), and what is lost on the way is
+// fetched elsewhere, so that only forwarding in a flock that is not fully connected waits for the
+// mesh; waking up for it costs a peer that has nothing to do as much as a message.
 const topicHeartbeat = 3 * time.Second
 
-// Topic is a subscription to one name, spread by GossipSub among admitted peers. It promises nothing: messages can be lost, and
-// come in any order. It does not say who wrote a message; messages are signed by those who publish them, if that matters.
+// Topic is a subscription to one name, spread by GossipSub among admitted peers. It promises
+// nothing: messages can be lost, and come in any order. It does not say who wrote a message;
+// messages are signed by those who publish them, if that matters.
 type Topic struct {
 	h     *Host
 	name  string
@@ -47,9 +51,10 @@ type Topic struct {
 	once  sync.Once
 }
 
-// Topic joins a topic. deliver gets every message of others once (while it is remembered: half a minute), with the neighbour it
-// came from. It runs on pubsub's validation workers, several at a time, and what it takes is time the next message waits; data
-// must not be changed. A name can be joined once at a time.
+// Topic joins a topic. deliver gets every message of others once (while it is remembered: half a
+// minute), with the neighbour it came from. It runs on pubsub's validation workers, several at a
+// time, and what it takes is time the next message waits; data must not be changed. A name can be
+// joined once at a time.
 func (h *Host) Topic(name string, deliver func(from string, data []byte) Verdict) (*Topic, error) {
 	ps, err := h.pubsub()
 	if err != nil {
@@ -85,7 +90,8 @@ func (h *Host) Topic(name string, deliver func(from string, data []byte) Verdict
 	return t, nil
 }
 
-// Publish hands data to the neighbours. It does not wait for anybody, and our own deliver does not see it.
+// Publish hands data to the neighbours. It does not wait for anybody, and our own deliver does not
+// see it.
 func (t *Topic) Publish(ctx context.Context, data []byte) error {
 	if len(data) > MaxMessage {
 		return fmt.Errorf("topic %s: a message of %d bytes is above the cap of %d: split it", t.name, len(data), MaxMessage)
@@ -135,8 +141,9 @@ func (h *Host) pubsub() (*pubsub.PubSub, error) {
 	return ps, nil
 }
 
-// untagged is the host for pubsub, which wants to tag connections by what they deliver so that a connection manager spares the useful
-// ones. We have none that closes connections, and pubsub would complain about that at every message.
+// untagged is the host for pubsub, which wants to tag connections by what they deliver so that a
+// connection manager spares the useful ones. We have none that closes connections, and pubsub would
+// complain about that at every message.
 type untagged struct{ gatedHost }
 
 func (untagged) ConnManager() connmgr.ConnManager { return noTags{} }

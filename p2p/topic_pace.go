@@ -15,8 +15,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What one neighbour may publish and pass on to this peer. pubsub remembers every message's name and keeps, checks and passes on what
-// is accepted: what is above this is dropped before it sees it. Topics promise nothing anyway.
+// What one neighbour may publish and pass on to this peer. pubsub remembers every message's name
+// and keeps, checks and passes on what is accepted: what is above this is dropped before it sees
+// it. Topics promise nothing anyway.
 const (
 	topicMessages      = 2000 // a second
 	topicMessageBurst  = 8000
@@ -62,7 +63,8 @@ func (t *topicPaces) pace(id peer.ID) *topicPace {
 	return p
 }
 
-// inspect takes out of what a neighbour sent the messages that are too many. pubsub calls it from its one loop.
+// inspect takes out of what a neighbour sent the messages that are too many. pubsub calls it from
+// its one loop.
 func (t *topicPaces) inspect(from peer.ID, rpc *pubsub.RPC) error {
 	if len(rpc.GetPublish()) == 0 {
 		return nil
@@ -92,7 +94,8 @@ var _ pubsub.SubscriptionFilter = (*topicPaces)(nil)
 // CanSubscribe implements pubsub.SubscriptionFilter.
 func (*topicPaces) CanSubscribe(string) bool { return true }
 
-// FilterIncomingSubscriptions implements pubsub.SubscriptionFilter: nobody is subscribed to more than a few topics, whose names pubsub keeps.
+// FilterIncomingSubscriptions implements pubsub.SubscriptionFilter: nobody is subscribed to more
+// than a few topics, whose names pubsub keeps.
 func (t *topicPaces) FilterIncomingSubscriptions(from peer.ID, subs []*pb.RPC_SubOpts) ([]*pb.RPC_SubOpts, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,7 +116,8 @@ func (t *topicPaces) FilterIncomingSubscriptions(from peer.ID, subs []*pb.RPC_Su
 	}), nil
 }
 
-// slowed is pubsub's host: what a neighbour sends is read no faster than one may publish, so that the rest waits at its own end.
+// slowed is pubsub's host: what a neighbour sends is read no faster than one may publish, so that
+// the rest waits at its own end.
 type slowed struct {
 	untagged
 	paces *topicPaces

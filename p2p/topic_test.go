@@ -42,7 +42,8 @@ func (b *inbox) has(s string) bool {
 	return b.got[s] != ""
 }
 
-// publishUntil repeats a message, each time another one, until everybody had one: a mesh takes a moment to form.
+// publishUntil repeats a message, each time another one, until everybody had one: a mesh takes a
+// moment to form.
 func publishUntil(t *testing.T, from *p2p.Topic, boxes ...*inbox) {
 	t.Helper()
 	n := 0

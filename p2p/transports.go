@@ -27,8 +27,8 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// The host is assembled from libp2p's parts and not by its top-level package: that would link WebRTC, WebTransport, WebSocket and
-// a dependency injector, megabytes that a peer never uses.
+// The host is assembled from libp2p's parts and not by its top-level package: that would link
+// WebRTC, WebTransport, WebSocket and a dependency injector, megabytes that a peer never uses.
 
 const (
 	tcpFirst  = 250 * time.Millisecond // QUIC is dialled so much later than TCP: the end of a process is seen at once on TCP
@@ -37,7 +37,8 @@ const (
 	dialTries = 5                      // dials of an address that closes them before they stand: a second and a half, all together
 )
 
-// transports gives the swarm TCP (noise, yamux) and QUIC, and returns what relayed connections are upgraded with.
+// transports gives the swarm TCP (noise, yamux) and QUIC, and returns what relayed connections are
+// upgraded with.
 func (h *Host) transports() (upgrade transport.Upgrader, err error) {
 	muxers := []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: yamux.DefaultTransport}}
 	security, err := noise.New(noise.ID, h.cfg.Key, muxers)
@@ -140,9 +141,10 @@ func (t *tcpTransport) Dial(ctx context.Context, a ma.Multiaddr, p peer.ID) (tra
 
 func (t *tcpTransport) DialWithUpdates(ctx context.Context, a ma.Multiaddr, p peer.ID, up chan<- transport.DialUpdate) (transport.CapableConn, error) {
 	c, err := t.dial(ctx, a, p, up)
-	// A dying process loses its connections a moment before its ports, and who dials at once is reset instead of refused; QUIC
-	// would then wait in vain, and everybody who dials that peer with it. Ask once more. One that has too many on its doorstep closes
-	// connections, too: ask again, later each time.
+	// A dying process loses its connections a moment before its ports, and who dials at once is
+	// reset instead of refused; QUIC would then wait in vain, and everybody who dials that peer
+	// with it. Ask once more. One that has too many on its doorstep closes connections, too: ask
+	// again, later each time.
 	for try := 0; err != nil && !errors.Is(err, syscall.ECONNREFUSED) && (try == 0 || try < dialTries && closedOnUs(err)); try++ {
 		wait := dyingTime << try
 		if try > 0 {

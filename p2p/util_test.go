@@ -126,7 +126,8 @@ func again(ctx context.Context, f func() error) error {
 	}
 }
 
-// slow tells whether something failed because its time was up, here or, for the choice of a protocol, on the other side.
+// slow tells whether something failed because its time was up, here or, for the choice of a
+// protocol, on the other side.
 func slow(err error) bool {
 	var late net.Error
 	var reset *network.StreamError

@@ -14,8 +14,9 @@ import (
 	mss "github.com/multiformats/go-multistream"
 )
 
-// Who asks which peer lives at an address (a TCP multiaddr, names allowed): for a bootstrap address without a peer id. The answer
-// is proven by the peer's key, but not that it is the peer one wanted.
+// Who asks which peer lives at an address (a TCP multiaddr, names allowed): for a bootstrap address
+// without a peer id. The answer is proven by the peer's key, but not that it is the peer one
+// wanted.
 func (h *Host) Who(ctx context.Context, addr string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()

@@ -17,8 +17,8 @@ import (
 // wordedAddrs is how many addresses an error names; a person looks at the first few.
 const wordedAddrs = 4
 
-// Why says in one line why a Dial or Connect failed, without the peer's id and the protocol, for people who know whom they asked. Of
-// other errors it is their text.
+// Why says in one line why a Dial or Connect failed, without the peer's id and the protocol, for
+// people who know whom they asked. Of other errors it is their text.
 func Why(err error) string {
 	var d *dialError
 	if errors.As(err, &d) {
@@ -27,7 +27,8 @@ func Why(err error) string {
 	return oneLine(err.Error())
 }
 
-// wordDial says in one line what was tried and what came of it: libp2p lists every transport of every address on lines of their own.
+// wordDial says in one line what was tried and what came of it: libp2p lists every transport of
+// every address on lines of their own.
 func wordDial(err error) string {
 	var de *swarm.DialError
 	if !errors.As(err, &de) {

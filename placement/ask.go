@@ -35,8 +35,9 @@ func prepare(need Need) *ask {
 	return a
 }
 
-// howMany tasks fit into what is free: negative where more is promised than offered, MaxInt32 where nothing is asked for. missed is
-// what there is least of: 0 for cpus and memory, i+1 for a.counts[i].
+// howMany tasks fit into what is free: negative where more is promised than offered, MaxInt32 where
+// nothing is asked for. missed is what there is least of: 0 for cpus and memory, i+1 for
+// a.counts[i].
 func (a *ask) howMany(free taskstate.Resources) (n, missed int) {
 	least := int64(math.MaxInt32)
 	if a.Resources.MilliCPU > 0 {

@@ -53,7 +53,8 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// Turn by turn is how the coordinator asks: a few hundred tasks at a time, the peers a little fuller each time.
+// Turn by turn is how the coordinator asks: a few hundred tasks at a time, the peers a little
+// fuller each time.
 func BenchmarkPlaceInTurns(b *testing.B) {
 	need := placement.Need{Tasks: 256, Resources: cpus(1), Constraints: five(b), Over: over(b, "peer.label.zone"), Matcher: &placement.Matcher{}}
 	for b.Loop() {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// processorTime is what this process has used. On a machine that others use too, only this can be compared.
+// processorTime is what this process has used. On a machine that others use too, only this can be
+// compared.
 func processorTime() time.Duration {
 	var use syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {

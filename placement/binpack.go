@@ -7,8 +7,9 @@ import (
 	"covey/taskstate"
 )
 
-// binpack fills the candidates one after the other, the fullest first, so that others stay free for tasks that need much. How full a
-// peer is: see fullness, then the number of its tasks. The order is that before the plan: a peer that is being filled stays the fullest.
+// binpack fills the candidates one after the other, the fullest first, so that others stay free for
+// tasks that need much. How full a peer is: see fullness, then the number of its tasks. The order
+// is that before the plan: a peer that is being filled stays the fullest.
 func binpack(a *ask, cands []candidate, seed uint64) func(t tier, n int) int {
 	type shelf struct {
 		*candidate
@@ -37,8 +38,8 @@ func binpack(a *ask, cands []candidate, seed uint64) func(t tier, n int) int {
 	}
 }
 
-// fullness is the greatest share that is promised of the cpus, the memory, or a named count the job asks for. One division per share
-// and no sums: the same on every machine.
+// fullness is the greatest share that is promised of the cpus, the memory, or a named count the job
+// asks for. One division per share and no sums: the same on every machine.
 func (a *ask) fullness(offer, free taskstate.Resources) float64 {
 	share := func(offer, free int64) float64 {
 		if offer <= 0 {

@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// A filter narrows how many tasks a peer may get; one that leaves none refuses the peer and is counted, together with which of
-// several things it missed: a constraint, a named count. The order is the order in which reasons are looked for and shown: what would
-// stand in the way of an idle peer too comes before what passes by itself, so that nobody waits for a peer that will never do.
+// A filter narrows how many tasks a peer may get; one that leaves none refuses the peer and is
+// counted, together with which of several things it missed: a constraint, a named count. The order
+// is the order in which reasons are looked for and shown: what would stand in the way of an idle
+// peer too comes before what passes by itself, so that nobody waits for a peer that will never do.
 type filter struct {
 	narrow func(*ask, *candidate) (missed int)
 	say    func(a *ask, missed int, on string) string // on is "2 peers"
@@ -109,9 +110,10 @@ func (c *candidate) demand(ok bool) int {
 	return 0
 }
 
-// admit runs the filters over the peers. Those where the job failed too often stand aside until it is known whether there is another
-// one. One that is only busy or full counts: where tasks fail at once there is always room, and all would end there. One that has
-// reached max_per_peer does not: waiting for it may be for ever.
+// admit runs the filters over the peers. Those where the job failed too often stand aside until it
+// is known whether there is another one. One that is only busy or full counts: where tasks fail at
+// once there is always room, and all would end there. One that has reached max_per_peer does not:
+// waiting for it may be for ever.
 func (a *ask) admit(peers []Peer) ([]candidate, refusals) {
 	fs, busyAt, faultyAt := filters()
 	ref := refusals{counts: make([][]int, len(fs))}
@@ -155,7 +157,8 @@ type refusals struct {
 	considered int // peers there were at all
 }
 
-// pass runs some of the filters, counts the one that refuses and tells which it was; to if none did.
+// pass runs some of the filters, counts the one that refuses and tells which it was; to if none
+// did.
 func (r *refusals) pass(a *ask, fs []filter, from, to int, c *candidate) int {
 	for f := from; f < to; f++ {
 		if missed := fs[f].narrow(a, c); c.room == 0 {
@@ -187,7 +190,8 @@ func (r *refusals) list(a *ask) []Refusal {
 	return out
 }
 
-// reason words why a plan came up short. Peers that took tasks until they were full stand beside those that were refused.
+// reason words why a plan came up short. Peers that took tasks until they were full stand beside
+// those that were refused.
 func reason(a *ask, refused []Refusal, suitable, considered int) string {
 	parts := make([]string, 0, len(refused)+1)
 	if suitable > 0 {

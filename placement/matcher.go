@@ -2,9 +2,10 @@ package placement
 
 import "covey/taskstate/constraint"
 
-// Matcher remembers which constraints the peers meet, so that asking again costs a comparison per peer. It only saves work: a peer's
-// facts are immutable, so an answer is good as long as the pointer to them is the same. It pays when the peers are given in the same
-// order from call to call. The zero Matcher is ready for use, by one goroutine at a time, best by one class of jobs.
+// Matcher remembers which constraints the peers meet, so that asking again costs a comparison per
+// peer. It only saves work: a peer's facts are immutable, so an answer is good as long as the
+// pointer to them is the same. It pays when the peers are given in the same order from call to
+// call. The zero Matcher is ready for use, by one goroutine at a time, best by one class of jobs.
 type Matcher struct {
 	of    []constraint.Constraint
 	peers []answer // by position

@@ -114,7 +114,8 @@ func (o *oracle) place() (placed int) {
 	return placed
 }
 
-// heights are the numbers of tasks of the job on the peers, or under the values, sorted: all that ties cannot change.
+// heights are the numbers of tasks of the job on the peers, or under the values, sorted: all that
+// ties cannot change.
 func (o *oracle) heights(counts []int) []int {
 	if o.Over == (constraint.Key{}) {
 		var hs []int
@@ -142,8 +143,8 @@ func TestAPlanIsAsGoodAsPlacingOneByOne(t *testing.T) {
 		if placed := o.place(); plan.Placed != placed || (plan.Reason == "") != (placed == o.Tasks) {
 			t.Fatalf("placed %d (%v, %q), one by one %d (%v)", plan.Placed, plan.Counts, plan.Reason, placed, o.counts)
 		}
-		// Ties may be broken differently, and a tie in the first round can shift the limits of the second: only plans without
-		// queueing must agree to the level. By lot there are no levels.
+		// Ties may be broken differently, and a tie in the first round can shift the limits of the
+		// second: only plans without queueing must agree to the level. By lot there are no levels.
 		if o.Strategy == taskstate.Random || plan.Queued > 0 {
 			return
 		}

@@ -5,7 +5,8 @@ import (
 	"covey/taskstate/constraint"
 )
 
-// Need is what is to be placed: Tasks tasks of one job, all alike. What is not said does not restrict.
+// Need is what is to be placed: Tasks tasks of one job, all alike. What is not said does not
+// restrict.
 type Need struct {
 	Tasks       int                     // how many, ≥ 0
 	Resources   taskstate.Resources     // of each
@@ -49,17 +50,20 @@ type Plan struct {
 	Refused  []Refusal // when not all could be placed: all other peers, by what refused them
 }
 
-// Refusal is a reason and the number of peers it refused. A peer is counted once, by the first filter that refused it.
+// Refusal is a reason and the number of peers it refused. A peer is counted once, by the first
+// filter that refused it.
 type Refusal struct {
 	Text  string // "constraint peer.os == linux not met by 2 peers"
 	Peers int
 }
 
-// Place plans need over peers. Peers with free resources come before peers that would only queue; among those the strategy chooses,
-// and where it sees no difference a draw decides that depends on seed and peer id alone.
+// Place plans need over peers. Peers with free resources come before peers that would only queue;
+// among those the strategy chooses, and where it sees no difference a draw decides that depends on
+// seed and peer id alone.
 //
-// It never plans more on a peer than fits there (plus Ahead, up to Room), nor more of the job than MaxPerPeer, nor anything on a
-// peer that breaks a constraint. It costs O(peers · log peers), however many tasks there are; random costs O(tasks) more.
+// It never plans more on a peer than fits there (plus Ahead, up to Room), nor more of the job than
+// MaxPerPeer, nor anything on a peer that breaks a constraint. It costs O(peers · log peers),
+// however many tasks there are; random costs O(tasks) more.
 func Place(need Need, peers []Peer, seed uint64) Plan {
 	plan := Plan{Counts: make([]int, len(peers))}
 	a := prepare(need)
@@ -86,7 +90,8 @@ func Place(need Need, peers []Peer, seed uint64) Plan {
 	return plan
 }
 
-// strategy gives the function that hands up to n tasks to the candidates, within their limits for a tier, and tells how many.
+// strategy gives the function that hands up to n tasks to the candidates, within their limits for a
+// tier, and tells how many.
 func (a *ask) strategy(cands []candidate, peers []Peer, seed uint64) func(t tier, n int) int {
 	switch a.Strategy {
 	case taskstate.Binpack:

@@ -14,11 +14,12 @@ type vessel struct {
 	take  int // what pour gave it
 }
 
-// pour hands up to n tasks to the vessels, each time to the one that has the fewest of the job, and tells how many it handed out.
+// pour hands up to n tasks to the vessels, each time to the one that has the fewest of the job, and
+// tells how many it handed out.
 //
-// Handing them out one by one fills the vessels like water fills a basin with an uneven floor. So the water level is computed
-// instead: every vessel is raised to it, and the few tasks that do not make a whole level go to those at the surface with the fewest
-// tasks in total.
+// Handing them out one by one fills the vessels like water fills a basin with an uneven floor. So
+// the water level is computed instead: every vessel is raised to it, and the few tasks that do not
+// make a whole level go to those at the surface with the fewest tasks in total.
 func pour(vs []vessel, n int, seed uint64) int {
 	if n <= 0 || len(vs) == 0 {
 		return 0
@@ -54,7 +55,8 @@ func pour(vs []vessel, n int, seed uint64) int {
 	return given
 }
 
-// waterLevel is the highest number of tasks of the job to which all vessels can be raised with at most n tasks.
+// waterLevel is the highest number of tasks of the job to which all vessels can be raised with at
+// most n tasks.
 func waterLevel(vs []vessel, n int) int {
 	low, high := vs[0].have, vs[0].have
 	for i := range vs {

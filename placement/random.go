@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// random gives each task to one of the candidates that can still take one, all with equal chances: a peer with much room is not more
-// likely than one with little, until that is full.
+// random gives each task to one of the candidates that can still take one, all with equal chances:
+// a peer with much room is not more likely than one with little, until that is full.
 func random(cands []candidate, seed uint64) func(t tier, n int) int {
 	drum := make([]*candidate, len(cands))
 	for i := range cands {

@@ -14,11 +14,12 @@ type Move struct {
 	N        int
 }
 
-// Rebalance says which tasks that are there already (OfJob) should move, so that the peers – with Over first the values of its key –
-// differ by one task of the job at most, or by as little as resources, Room and MaxPerPeer let them. It moves as few as that takes, and
-// only onto what is free now. Peers that Place would refuse for good, and those not ready or not available, give and take nothing;
-// where the job failed too often takes nothing while there are others. need.Tasks does not matter. Binpack and random have no balance:
-// no moves.
+// Rebalance says which tasks that are there already (OfJob) should move, so that the peers – with
+// Over first the values of its key – differ by one task of the job at most, or by as little as
+// resources, Room and MaxPerPeer let them. It moves as few as that takes, and only onto what is
+// free now. Peers that Place would refuse for good, and those not ready or not available, give and
+// take nothing; where the job failed too often takes nothing while there are others. need.Tasks
+// does not matter. Binpack and random have no balance: no moves.
 func Rebalance(need Need, peers []Peer) []Move {
 	if need.Only != "" || need.Strategy == taskstate.Binpack || need.Strategy == taskstate.Random {
 		return nil
@@ -106,8 +107,9 @@ func (a *ask) group(part []side, others []*Peer) []side {
 	return groups
 }
 
-// level says how many of n tasks each side should have: as evenly as they can take them. What does not make a whole level goes where
-// it saves most moves, for a move saved is a task that is not stopped.
+// level says how many of n tasks each side should have: as evenly as they can take them. What does
+// not make a whole level goes where it saves most moves, for a move saved is a task that is not
+// stopped.
 func level(sides []side, n int) {
 	if len(sides) == 0 {
 		return

@@ -103,8 +103,9 @@ func TestOnlySpreadHasABalance(t *testing.T) {
 	}
 }
 
-// balance tries every way to distribute the tasks and tells how few moves the best ones take. Best is: the values of the key as even as
-// can be, then the peers of each. Uneven is the sum of squares, which is least where no task can go from a higher to a lower place.
+// balance tries every way to distribute the tasks and tells how few moves the best ones take. Best
+// is: the values of the key as even as can be, then the peers of each. Uneven is the sum of
+// squares, which is least where no task can go from a higher to a lower place.
 type balance struct {
 	peers []placement.Peer
 	most  []int

@@ -23,7 +23,8 @@ type group struct {
 	members []candidate
 }
 
-// spreadOver spreads over two levels: the tasks evenly over the values of a key, and those of a value over its peers.
+// spreadOver spreads over two levels: the tasks evenly over the values of a key, and those of a
+// value over its peers.
 func spreadOver(a *ask, cands []candidate, peers []Peer, seed uint64) func(t tier, n int) int {
 	groups := a.groups(cands, peers)
 	return func(t tier, n int) int {

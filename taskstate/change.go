@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Change is one difference between two specs of a job, for people: what is shown before an update is made.
+// Change is one difference between two specs of a job, for people: what is shown before an update
+// is made.
 type Change struct {
 	Field    string `cbor:"1,keyasint" json:"field"`          // spelt as in a job file
 	From     string `cbor:"2,keyasint,omitempty" json:"from"` // about as in a job file, cut around the first difference; "" is nothing
@@ -19,8 +20,8 @@ const (
 	DefaultMonitor     = 5 * time.Second
 )
 
-// DefaultUpdate is how a new version is rolled out unless the job says otherwise: slot by slot, each watched for five seconds, the old
-// task stopped first, paused at the first failure.
+// DefaultUpdate is how a new version is rolled out unless the job says otherwise: slot by slot,
+// each watched for five seconds, the old task stopped first, paused at the first failure.
 func DefaultUpdate() Update {
 	return Update{Parallelism: DefaultParallelism, Monitor: DefaultMonitor.Milliseconds(), OnFailure: PauseUpdate, Order: StopFirst}
 }
@@ -40,7 +41,8 @@ func (j *Job) Updating() Update {
 	return u
 }
 
-// aspect is one entry of the table below: a field of Job, and what a change of it means for tasks that run.
+// aspect is one entry of the table below: a field of Job, and what a change of it means for tasks
+// that run.
 type aspect struct {
 	field    string         // of the job file
 	restarts bool           // a running task is not as the new spec wants it, so a new version is rolled out
@@ -49,7 +51,8 @@ type aspect struct {
 	show     func(*Job) string
 }
 
-// aspects has one entry per field of Job, in the order in which changes are shown, under the name the field has in Go.
+// aspects has one entry per field of Job, in the order in which changes are shown, under the name
+// the field has in Go.
 func aspects() []aspect {
 	return []aspect{
 		{"id", false, true, func(j *Job) Job { return Job{ID: j.ID} }, nil},
@@ -69,8 +72,9 @@ func aspects() []aspect {
 		{"stdin", true, false, func(j *Job) Job { return Job{Stdin: j.Stdin} }, func(j *Job) string { return text(j.Stdin) }},
 		{"max_output", true, false, func(j *Job) Job { return Job{MaxOutput: j.outputKept()} }, func(j *Job) string { return bytesOf(j.outputKept()) }},
 		{"timeout", true, false, func(j *Job) Job { return Job{Timeout: j.Timeout} }, func(j *Job) string { return span(j.Timeout) }},
-		// The rest says when and where tasks start and what follows their end. What runs is as good as before; tasks that the new words would not
-		// have put where they are, the coordinator moves one by one.
+		// The rest says when and where tasks start and what follows their end. What runs is as good
+		// as before; tasks that the new words would not have put where they are, the coordinator
+		// moves one by one.
 		{"constraints", false, false, func(j *Job) Job { return Job{Constraints: j.Constraints} }, func(j *Job) string { return list(j.Constraints) }},
 		{"placement.strategy", false, false, func(j *Job) Job { return Job{Strategy: j.strategy()} }, func(j *Job) string { return string(j.strategy()) }},
 		{"placement.over", false, false, func(j *Job) Job { return Job{Over: j.Over} }, func(j *Job) string { return j.Over }},
@@ -87,8 +91,9 @@ func aspects() []aspect {
 	}
 }
 
-// Changes lists what an update from old to new changes, in a fixed order. Who the job is – id, submitter, version, origin – is no
-// change, and neither is a default that is now written out. An empty list means that the update does nothing.
+// Changes lists what an update from old to new changes, in a fixed order. Who the job is – id,
+// submitter, version, origin – is no change, and neither is a default that is now written out. An
+// empty list means that the update does nothing.
 func Changes(old, new *Job) []Change {
 	var out []Change
 	for _, a := range aspects() {
@@ -105,7 +110,8 @@ func Changes(old, new *Job) []Change {
 	return out
 }
 
-// Restarts tells whether tasks that run under old are not as new wants them, so that a new version has to be rolled out.
+// Restarts tells whether tasks that run under old are not as new wants them, so that a new version
+// has to be rolled out.
 func Restarts(old, new *Job) bool {
 	for _, a := range aspects() {
 		if a.restarts && !a.same(old, new) {
@@ -124,7 +130,8 @@ func (j *Job) strategy() Strategy {
 	return j.Strategy
 }
 
-// restarting is the policy in one form: no policy is that which never restarts, and then the rest says nothing.
+// restarting is the policy in one form: no policy is that which never restarts, and then the rest
+// says nothing.
 func (j *Job) restarting() *Restart {
 	if j.Restart == nil || j.Restart.Condition == "" || j.Restart.Condition == RestartNone {
 		return &Restart{Condition: RestartNone}

@@ -167,7 +167,8 @@ const (
 	shownLead  = 24
 )
 
-// around cuts two long texts to what surrounds the place where they begin to differ, so that the difference is what is seen.
+// around cuts two long texts to what surrounds the place where they begin to differ, so that the
+// difference is what is seen.
 func around(a, b string) (string, string) {
 	if len(a) <= shownBytes && len(b) <= shownBytes {
 		return a, b

@@ -29,7 +29,8 @@ func mustEncode(v any) []byte {
 	return b
 }
 
-// EncodeBatch is the deterministic encoding that is signed and travels. What DecodeBatch would refuse is an error here already.
+// EncodeBatch is the deterministic encoding that is signed and travels. What DecodeBatch would
+// refuse is an error here already.
 func EncodeBatch(b Batch) ([]byte, error) {
 	if err := b.Check(); err != nil {
 		return nil, err

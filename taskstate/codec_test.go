@@ -105,7 +105,8 @@ func TestFitCutsBatchesThatEncode(t *testing.T) {
 	}
 }
 
-// FuzzDecodeBatch holds DecodeBatch to two promises: it never panics, and what it lets in is what EncodeBatch would write.
+// FuzzDecodeBatch holds DecodeBatch to two promises: it never panics, and what it lets in is what
+// EncodeBatch would write.
 func FuzzDecodeBatch(f *testing.F) {
 	for _, b := range []Batch{
 		says(ann, life),

@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// Counts is how many there are of things that are counted by name: "gpus=2,license=1". It is kept as text in one canonical form – names
-// ascending, no zeroes – so that it can be compared and used as a key like any other part of Resources. "" is none of anything.
-// Numbers may be negative where more is promised than offered.
+// Counts is how many there are of things that are counted by name: "gpus=2,license=1". It is kept
+// as text in one canonical form – names ascending, no zeroes – so that it can be compared and used
+// as a key like any other part of Resources. "" is none of anything. Numbers may be negative where
+// more is promised than offered.
 type Counts string
 
 // Bounds of Counts from outside.
@@ -67,7 +68,8 @@ func (c Counts) Of(name string) int64 {
 	return 0
 }
 
-// Check tells what is wrong with counts from outside: their form, a name, or a number below one or too large.
+// Check tells what is wrong with counts from outside: their form, a name, or a number below one or
+// too large.
 func (c Counts) Check() error {
 	m := c.Map()
 	if len(m) > MaxCounts {
@@ -87,8 +89,9 @@ func (c Counts) Check() error {
 	return nil
 }
 
-// CheckCountName tells what is wrong with the name of something counted. Whoever makes Counts of names from outside asks it first: a name
-// with a comma or an equals sign in it would read as several.
+// CheckCountName tells what is wrong with the name of something counted. Whoever makes Counts of
+// names from outside asks it first: a name with a comma or an equals sign in it would read as
+// several.
 func CheckCountName(name string) error {
 	if !validCountName(name) {
 		return fmt.Errorf("%.80q is no name of a count: want 1 to %d characters a-z, 0-9, _ and -, beginning with a letter", name, maxCountName)

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// PeerID is the text form of a peer's public-key hash (as libp2p prints it). It is an alias, so that the packages of the ground
-// floor agree on it without importing each other.
+// PeerID is the text form of a peer's public-key hash (as libp2p prints it). It is an alias, so
+// that the packages of the ground floor agree on it without importing each other.
 type PeerID = string
 
-// Incarnation tells two lives of one peer's data folder apart: random, drawn when the folder is created. A peer that lost its
-// disk comes back as the same PeerID with another Incarnation.
+// Incarnation tells two lives of one peer's data folder apart: random, drawn when the folder is
+// created. A peer that lost its disk comes back as the same PeerID with another Incarnation.
 type Incarnation string
 
 // JobID names a job: ten random lower-case base32 characters, minted by the peer that was asked.
@@ -32,7 +32,8 @@ func NewJobID() JobID {
 	return JobID(idEncoding.EncodeToString(b[:])[:JobIDLen])
 }
 
-// TaskID names a task: one attempt of one slot of one job. Slots and attempts count from 1. It is comparable and serves as map key.
+// TaskID names a task: one attempt of one slot of one job. Slots and attempts count from 1. It is
+// comparable and serves as map key.
 type TaskID struct {
 	_       struct{} `cbor:",toarray"`
 	Job     JobID
@@ -68,8 +69,8 @@ func ParseTaskID(s string) (TaskID, error) {
 	return t, nil
 }
 
-// Epoch stamps every decision: the generation of the ledger, raised only by a person (`peer recover`), and the term of the
-// coordinator within it.
+// Epoch stamps every decision: the generation of the ledger, raised only by a person (`peer
+// recover`), and the term of the coordinator within it.
 type Epoch struct {
 	_          struct{} `cbor:",toarray"`
 	Generation uint64

@@ -5,8 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// Frames and JSON carry text, the names of files are bytes. A job with an item that is not UTF-8 is Escaped: in all its items a backslash is
-// written \\ and a byte that belongs to no character \xHH. Everybody passes that form on, and only the runner undoes it.
+// Frames and JSON carry text, the names of files are bytes. A job with an item that is not UTF-8 is
+// Escaped: in all its items a backslash is written \\ and a byte that belongs to no character \xHH.
+// Everybody passes that form on, and only the runner undoes it.
 
 // EscapeItem writes bytes as an item of an Escaped job.
 func EscapeItem(raw string) string {
@@ -27,7 +28,8 @@ func EscapeItem(raw string) string {
 	return b.String()
 }
 
-// UnescapeItem gives the bytes of an item of an Escaped job. Only what EscapeItem writes is one: each item has one form.
+// UnescapeItem gives the bytes of an item of an Escaped job. Only what EscapeItem writes is one:
+// each item has one form.
 func UnescapeItem(item string) (raw string, ok bool) {
 	var b strings.Builder
 	for rest := item; rest != ""; {

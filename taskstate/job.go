@@ -17,11 +17,12 @@ const (
 	GlobalJob  JobType = "global"  // one slot on each peer that fits, also on those that join later; Count is 0 when it is submitted
 )
 
-// Lasts tells whether jobs of this type go on until somebody ends them. Their names are unique, and they can be updated.
+// Lasts tells whether jobs of this type go on until somebody ends them. Their names are unique, and
+// they can be updated.
 func (t JobType) Lasts() bool { return t == ServiceJob || t == GlobalJob }
 
-// Job is what a person submitted, complete with defaults: immutable once accepted. CBOR is its form between peers and on disk, JSON
-// the one in POST /v1/jobs.
+// Job is what a person submitted, complete with defaults: immutable once accepted. CBOR is its form
+// between peers and on disk, JSON the one in POST /v1/jobs.
 type Job struct {
 	ID          JobID       `cbor:"1,keyasint" json:"id"`
 	Name        string      `cbor:"2,keyasint,omitempty" json:"name,omitempty"`
@@ -133,7 +134,8 @@ const (
 	AllowOverlap Overlap = "allow" // both run
 )
 
-// Origin tells which job's schedule started this one, and for which moment (milliseconds since 1970).
+// Origin tells which job's schedule started this one, and for which moment (milliseconds since
+// 1970).
 type Origin struct {
 	Job JobID `cbor:"1,keyasint" json:"job"`
 	At  int64 `cbor:"2,keyasint" json:"at_ms"`
@@ -145,7 +147,8 @@ type Run struct {
 	Noop    *Noop    `cbor:"2,keyasint,omitempty" json:"noop,omitempty"`
 }
 
-// Process is a command to execute. ${COVEY_…} is expanded in Command by the runner; with Braces, {} is the item too.
+// Process is a command to execute. ${COVEY_…} is expanded in Command by the runner; with Braces, {}
+// is the item too.
 type Process struct {
 	Command []string          `cbor:"1,keyasint" json:"command,omitempty"`
 	Env     map[string]string `cbor:"2,keyasint,omitempty" json:"env,omitempty"`
@@ -171,7 +174,8 @@ type Noop struct {
 	Duration int64 `cbor:"1,keyasint,omitempty" json:"duration_ms,omitempty"`
 }
 
-// Resources a task promises itself on a peer, or a peer offers. CPU in thousandths of one, memory in bytes.
+// Resources a task promises itself on a peer, or a peer offers. CPU in thousandths of one, memory
+// in bytes.
 type Resources struct {
 	MilliCPU int64  `cbor:"1,keyasint,omitempty" json:"milli_cpu,omitempty"`
 	Memory   int64  `cbor:"2,keyasint,omitempty" json:"memory,omitempty"`
@@ -210,7 +214,8 @@ const DefaultPriority = 50
 // DefaultReplaceAfter is how long after a dead verdict a batch attempt is given up.
 const DefaultReplaceAfter = 10 * time.Second
 
-// UnmarshalJSON reads a job; one that does not speak of priority has the default. It is strict: a field there is not is an error.
+// UnmarshalJSON reads a job; one that does not speak of priority has the default. It is strict: a
+// field there is not is an error.
 func (j *Job) UnmarshalJSON(b []byte) error {
 	type plain Job
 	job := plain{Priority: DefaultPriority}
@@ -223,7 +228,8 @@ func (j *Job) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Item is the item of a slot (from 1): the element of Each, the number of an array, the values of a matrix joined by commas, or "".
+// Item is the item of a slot (from 1): the element of Each, the number of an array, the values of a
+// matrix joined by commas, or "".
 func (j *Job) Item(slot int) string {
 	switch {
 	case len(j.Matrix) > 0:
@@ -236,8 +242,8 @@ func (j *Job) Item(slot int) string {
 	return ""
 }
 
-// Point is where a slot (from 1) stands in the matrix: a value for each axis, in order. It is nil without a matrix and for slots
-// there are not.
+// Point is where a slot (from 1) stands in the matrix: a value for each axis, in order. It is nil
+// without a matrix and for slots there are not.
 func (j *Job) Point(slot int) []string {
 	if len(j.Matrix) == 0 || slot < 1 || slot > j.Count {
 		return nil

@@ -1,6 +1,7 @@
 package taskstate
 
-// DefaultParkLimit is how many statuses wait for their assignment at most: as many as a busy flock reports in a second or two.
+// DefaultParkLimit is how many statuses wait for their assignment at most: as many as a busy flock
+// reports in a second or two.
 const DefaultParkLimit = 32768
 
 // What one author may park at most: this part of all, and so many bytes.
@@ -10,11 +11,13 @@ const (
 	parkBytes      = 8 << 20
 )
 
-// maxAhead is how many ledger entries a status may be ahead of this replica: no replica is ever so far behind.
+// maxAhead is how many ledger entries a status may be ahead of this replica: no replica is ever so
+// far behind.
 const maxAhead = 1 << 32
 
-// parking holds statuses that came before the news of their assignment. When it is full the author with the most makes room with
-// the one that has waited longest, so that nobody crowds out the others; and so it does when it has its share. What was lost here is told by Table.Spilled.
+// parking holds statuses that came before the news of their assignment. When it is full the author
+// with the most makes room with the one that has waited longest, so that nobody crowds out the
+// others; and so it does when it has its share. What was lost here is told by Table.Spilled.
 type parking struct {
 	limit int
 	spilt bool // something was lost

@@ -25,8 +25,8 @@ const (
 // maxStamp bounds the times a decision is made with (the year 144,683), so that no sum overflows.
 const maxStamp = 1 << 52
 
-// DefaultRestart is the policy of a job of this type that says nothing: a batch slot ends with its attempt, the slots of the others are kept
-// running.
+// DefaultRestart is the policy of a job of this type that says nothing: a batch slot ends with its
+// attempt, the slots of the others are kept running.
 func DefaultRestart(t JobType) *Restart {
 	if !t.Lasts() {
 		return nil
@@ -34,8 +34,9 @@ func DefaultRestart(t JobType) *Restart {
 	return &Restart{Condition: RestartAny, Delay: DefaultRestartDelay.Milliseconds()}
 }
 
-// History is what a slot has to remember between its attempts. The zero value is that of a new slot, and of one whose job got a new version.
-// It is a plain value: it can be compared, copied and kept in a snapshot.
+// History is what a slot has to remember between its attempts. The zero value is that of a new
+// slot, and of one whose job got a new version. It is a plain value: it can be compared, copied and
+// kept in a snapshot.
 type History struct {
 	Restarts int    `cbor:"1,keyasint,omitempty" json:"restarts,omitempty"` // granted so far
 	Quick    int    `cbor:"2,keyasint,omitempty" json:"quick,omitempty"`    // attempts in a row that ended within QuickEnd of their start
@@ -50,13 +51,15 @@ type Verdict struct {
 	History   History // to be remembered instead of the one that was given
 }
 
-// Next decides about a slot whose attempt ended as end after running for ran milliseconds (0 if it never started), at now (milliseconds since
-// 1970; the ledger's stamp, so that every peer decides alike). A nil policy never restarts; neither does any after Shutdown, which
-// somebody asked for, nor after what is no end. An orphan is taken for a failure only by a policy that restarts anything, because nobody
-// saw whether it failed.
+// Next decides about a slot whose attempt ended as end after running for ran milliseconds (0 if it
+// never started), at now (milliseconds since 1970; the ledger's stamp, so that every peer decides
+// alike). A nil policy never restarts; neither does any after Shutdown, which somebody asked for,
+// nor after what is no end. An orphan is taken for a failure only by a policy that restarts
+// anything, because nobody saw whether it failed.
 //
-// The delay is the policy's; from the second quick end in a row on it doubles with each, up to MaxBackoff. Success counts too: a command that
-// ends at once whenever it is started must not keep a flock busy.
+// The delay is the policy's; from the second quick end in a row on it doubles with each, up to
+// MaxBackoff. Success counts too: a command that ends at once whenever it is started must not keep
+// a flock busy.
 func (r *Restart) Next(h History, end State, ran, now int64) Verdict {
 	if !r.after(end) {
 		return Verdict{History: h}
@@ -129,8 +132,8 @@ func (r *Restart) delay(quick int) int64 {
 	return min(wait, longest)
 }
 
-// Stamps are points in time, ascending, as one comparable text: the first in milliseconds since 1970, then the distance of each to the
-// one before, all in base 36. "" is none.
+// Stamps are points in time, ascending, as one comparable text: the first in milliseconds since
+// 1970, then the distance of each to the one before, all in base 36. "" is none.
 type Stamps string
 
 func stampsOf(at []int64) Stamps {
@@ -147,8 +150,8 @@ func stampsOf(at []int64) Stamps {
 	return Stamps(b.String())
 }
 
-// within gives the stamps less than window before now; those after now are among them, for a clock may have been set back. What cannot be
-// read counts as none.
+// within gives the stamps less than window before now; those after now are among them, for a clock
+// may have been set back. What cannot be read counts as none.
 func (s Stamps) within(now, window int64) []int64 {
 	all, err := s.list()
 	if err != nil {

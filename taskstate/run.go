@@ -2,7 +2,8 @@ package taskstate
 
 import "fmt"
 
-// Launch is everything a runner needs to run one attempt. The worker makes it and never changes it afterwards.
+// Launch is everything a runner needs to run one attempt. The worker makes it and never changes it
+// afterwards.
 type Launch struct {
 	Task  TaskID
 	Job   *Job   // shared by all tasks of the job: read only; may come without Each
@@ -13,15 +14,16 @@ type Launch struct {
 	Since int64  // local clock, milliseconds since 1970: when an earlier life of this peer said that it runs; 0: it is new, or that is not known
 }
 
-// Loss is a task that an earlier life of a peer may have started and that its runner cannot take up again.
+// Loss is a task that an earlier life of a peer may have started and that its runner cannot take up
+// again.
 type Loss struct {
 	Task    TaskID
 	Never   bool   // it certainly never ran
 	Message string // why, for people
 }
 
-// RunReport is what a runner saw of a task. For one task they come in order: Running at most once, then exactly one end. A task
-// that ends before it ran has no Running.
+// RunReport is what a runner saw of a task. For one task they come in order: Running at most once,
+// then exactly one end. A task that ends before it ran has no Running.
 type RunReport struct {
 	Task    TaskID
 	State   State // Running, or an end
@@ -38,8 +40,8 @@ type RunReport struct {
 // MaxJobID caps a job id in bytes wherever one is taken from outside; ours are JobIDLen long.
 const MaxJobID = 64
 
-// Folder is the path of the attempt's own folder below a peer's tasks folder: JOB/SLOT.ATTEMPT. The id may come from outside, so
-// whatever could lead out of that folder is an error.
+// Folder is the path of the attempt's own folder below a peer's tasks folder: JOB/SLOT.ATTEMPT. The
+// id may come from outside, so whatever could lead out of that folder is an error.
 func (t TaskID) Folder() (string, error) {
 	if !t.Job.local() {
 		return "", fmt.Errorf("job id %.80q: want lower-case letters and digits, at most %d", string(t.Job), MaxJobID)
@@ -50,7 +52,8 @@ func (t TaskID) Folder() (string, error) {
 	return string(t.Job) + "/" + itoa(t.Slot) + "." + itoa(t.Attempt), nil
 }
 
-// Folder is the name of the job's folder below a peer's tasks folder, checked as TaskID.Folder checks it.
+// Folder is the name of the job's folder below a peer's tasks folder, checked as TaskID.Folder
+// checks it.
 func (j JobID) Folder() (string, error) {
 	if !j.local() {
 		return "", fmt.Errorf("job id %.80q: want lower-case letters and digits, at most %d", string(j), MaxJobID)

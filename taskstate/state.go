@@ -2,11 +2,12 @@ package taskstate
 
 import "fmt"
 
-// State is how far a task got: a Lamport clock, of two observations the greater is right. The numbers leave room between states.
+// State is how far a task got: a Lamport clock, of two observations the greater is right. The
+// numbers leave room between states.
 type State uint16
 
-// The states, in order. New and Pending are the coordinator's; Assigned is the coordinator's decision; everything after is
-// written by the assigned worker alone.
+// The states, in order. New and Pending are the coordinator's; Assigned is the coordinator's
+// decision; everything after is written by the assigned worker alone.
 const (
 	New       State = 0
 	Pending   State = 64

@@ -5,11 +5,13 @@ import (
 	"cmp"
 )
 
-// Reason is a short machine-readable word that says why a status is what it is. Message says it to a person.
+// Reason is a short machine-readable word that says why a status is what it is. Message says it to
+// a person.
 type Reason string
 
-// The reasons a worker gives. Recalled, Interrupted, OutputLost and Stuck mark attempts that ended through no fault of the task: the coordinator
-// gives the slot a new attempt (as the job's policy allows) instead of counting a failure.
+// The reasons a worker gives. Recalled, Interrupted, OutputLost and Stuck mark attempts that ended
+// through no fault of the task: the coordinator gives the slot a new attempt (as the job's policy
+// allows) instead of counting a failure.
 const (
 	ReasonNone        Reason = ""
 	ReasonExit        Reason = "exit"           // non-zero exit code
@@ -40,13 +42,16 @@ const (
 	ReasonAfter    Reason = "after"     // a job that had to be complete first was not
 )
 
-// NoExit is the exit code of a task that has none: not finished, killed by a signal, or an end nobody saw.
+// NoExit is the exit code of a task that has none: not finished, killed by a signal, or an end
+// nobody saw.
 const NoExit = -1
 
-// Status is one numbered report of a worker about one of its tasks. Author and incarnation are those of the Batch it travels in.
+// Status is one numbered report of a worker about one of its tasks. Author and incarnation are
+// those of the Batch it travels in.
 //
-// What version 0.1 wrote has no keys: an array of the first ten fields, in this order. It is read for ever (status_old.go). A peer that
-// does not know a key refuses the whole batch, so a new field waits for a version that peers of this one do not talk to.
+// What version 0.1 wrote has no keys: an array of the first ten fields, in this order. It is read
+// for ever (status_old.go). A peer that does not know a key refuses the whole batch, so a new field
+// waits for a version that peers of this one do not talk to.
 type Status struct {
 	Task    TaskID `cbor:"1,keyasint"`
 	Seq     uint64 `cbor:"2,keyasint"` // counts the statuses of this task, from 1
@@ -57,8 +62,9 @@ type Status struct {
 	Signal  int    `cbor:"7,keyasint,omitempty"` // number of the signal that ended it, 0 if none
 	Reason  Reason `cbor:"8,keyasint,omitempty"`
 	Message string `cbor:"9,keyasint,omitempty"` // for people; at most MaxMessage bytes
-	// Took is how long the process ran, of an end; Waited how long the worker had had the task when it started it. Both are milliseconds by
-	// the worker's monotonic clock, 0 if that is not known or never was.
+	// Took is how long the process ran, of an end; Waited how long the worker had had the task when
+	// it started it. Both are milliseconds by the worker's monotonic clock, 0 if that is not known
+	// or never was.
 	Took      int64 `cbor:"10,keyasint,omitempty"`
 	Waited    int64 `cbor:"11,keyasint,omitempty"`
 	Truncated bool  `cbor:"12,keyasint,omitempty"` // it wrote more than is kept of its output
@@ -67,9 +73,10 @@ type Status struct {
 // MaxMessage caps Status.Message in bytes.
 const MaxMessage = 1024
 
-// Compare is the total order of two statuses of the same task. Below the end: by state, then by number. Every end is above
-// everything else. Of two different ends the one with the lower number is greater – the first end a worker wrote stands – and
-// between equal numbers the deterministic encoding decides, so that all peers decide alike.
+// Compare is the total order of two statuses of the same task. Below the end: by state, then by
+// number. Every end is above everything else. Of two different ends the one with the lower number
+// is greater – the first end a worker wrote stands – and between equal numbers the deterministic
+// encoding decides, so that all peers decide alike.
 func (s Status) Compare(o Status) int {
 	sf, of := s.State.Final(), o.State.Final()
 	switch {
@@ -100,8 +107,8 @@ func Join(a, b Status) Status {
 	return b
 }
 
-// Batch is what a worker signs and publishes: statuses of its tasks, numbered per incarnation without gaps, from 1. Version 0.1 wrote an
-// array of these fields.
+// Batch is what a worker signs and publishes: statuses of its tasks, numbered per incarnation
+// without gaps, from 1. Version 0.1 wrote an array of these fields.
 type Batch struct {
 	Author      PeerID      `cbor:"1,keyasint"`
 	Incarnation Incarnation `cbor:"2,keyasint"`

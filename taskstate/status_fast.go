@@ -18,8 +18,9 @@ const (
 
 const cborTrue = 0xf5
 
-// fastStatus reads a status that is written as wire.Marshal does. Statuses are most of what a peer decodes, and this takes a third of the
-// time. Whatever looks otherwise is left to wire.Unmarshal to judge: ok is false.
+// fastStatus reads a status that is written as wire.Marshal does. Statuses are most of what a peer
+// decodes, and this takes a third of the time. Whatever looks otherwise is left to wire.Unmarshal
+// to judge: ok is false.
 func fastStatus(b []byte) (s Status, ok bool) {
 	r := cborReader{b: b}
 	fields, last := r.head(cborMap), uint64(0)
@@ -66,7 +67,8 @@ func fastStatus(b []byte) (s Status, ok bool) {
 	return s, !r.bad && len(r.b) == 0
 }
 
-// cborReader takes an encoding apart; the first thing that does not fit makes it bad, and all that follows zero.
+// cborReader takes an encoding apart; the first thing that does not fit makes it bad, and all that
+// follows zero.
 type cborReader struct {
 	b   []byte
 	bad bool

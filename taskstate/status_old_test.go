@@ -25,7 +25,8 @@ func fullBatch() Batch {
 	}}
 }
 
-// What is signed and kept in journals is read for ever: a line that changes is a batch that others cannot read.
+// What is signed and kept in journals is read for ever: a line that changes is a batch that others
+// cannot read.
 func TestABatchKeepsItsShape(t *testing.T) {
 	p, err := EncodeBatch(fullBatch())
 	if err != nil {

@@ -26,16 +26,18 @@ func (s Standing) String() string {
 	return "unknown"
 }
 
-// Assignments is what a Table asks of a ledger replica: whom a task was given to, and how far the replica is.
+// Assignments is what a Table asks of a ledger replica: whom a task was given to, and how far the
+// replica is.
 type Assignments interface {
-	// Assigned tells the only author a task's statuses may have. Peer, incarnation and index mean nothing unless Known.
+	// Assigned tells the only author a task's statuses may have. Peer, incarnation and index mean
+	// nothing unless Known.
 	Assigned(t TaskID) (peer PeerID, inc Incarnation, index uint64, st Standing)
 	// Applied is the index of the last ledger entry the replica holds.
 	Applied() uint64
 }
 
-// Table holds the newest status of every task that has one and whose end the ledger has not decided yet. It is safe for
-// concurrent use.
+// Table holds the newest status of every task that has one and whose end the ledger has not decided
+// yet. It is safe for concurrent use.
 type Table struct {
 	mu     sync.Mutex
 	ledger Assignments
@@ -46,7 +48,8 @@ type Table struct {
 
 type slotAttempt struct{ slot, attempt int }
 
-// NewTable makes an empty Table. At most parkLimit statuses wait for their assignment; 0 means DefaultParkLimit.
+// NewTable makes an empty Table. At most parkLimit statuses wait for their assignment; 0 means
+// DefaultParkLimit.
 func NewTable(a Assignments, parkLimit int) *Table {
 	if parkLimit <= 0 {
 		parkLimit = DefaultParkLimit
@@ -54,14 +57,16 @@ func NewTable(a Assignments, parkLimit int) *Table {
 	return &Table{ledger: a, jobs: map[JobID]map[slotAttempt]Status{}, parked: newParking(parkLimit)}
 }
 
-// Merge takes a batch in and returns what was news: only that needs to travel on. A status whose task was not given to the
-// batch's author and incarnation is refused, and so is one of a retired task; one whose assignment this replica has not applied
-// yet is parked until Advance. refused counts the first two.
+// Merge takes a batch in and returns what was news: only that needs to travel on. A status whose
+// task was not given to the batch's author and incarnation is refused, and so is one of a retired
+// task; one whose assignment this replica has not applied yet is parked until Advance. refused
+// counts the first two.
 func (t *Table) Merge(b Batch) (news []Status, refused int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// Read before the assignments are: if the replica moves on meanwhile, a status is parked that need not be, and the Advance
-	// that follows every step of the replica takes it in. The other way round it would be refused wrongly.
+	// Read before the assignments are: if the replica moves on meanwhile, a status is parked that
+	// need not be, and the Advance that follows every step of the replica takes it in. The other
+	// way round it would be refused wrongly.
 	applied := t.ledger.Applied()
 	for i := range b.Statuses {
 		switch t.take(b.Author, b.Incarnation, &b.Statuses[i], applied) {
@@ -113,8 +118,8 @@ func (t *Table) take(author PeerID, inc Incarnation, s *Status, applied uint64) 
 	return fresh
 }
 
-// Advance tries the parked statuses again, after the replica moved on, and returns what was news. Whoever feeds the replica
-// calls it after each step.
+// Advance tries the parked statuses again, after the replica moved on, and returns what was news.
+// Whoever feeds the replica calls it after each step.
 func (t *Table) Advance() (news []Status) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,7 +155,8 @@ func (t *Table) Retire(tasks ...TaskID) {
 	}
 }
 
-// Sweep drops every task whose end the ledger has decided: after it took a step whose tasks are not at hand.
+// Sweep drops every task whose end the ledger has decided: after it took a step whose tasks are not
+// at hand.
 func (t *Table) Sweep() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -214,8 +220,9 @@ func (t *Table) Parked() int {
 	return t.parked.size
 }
 
-// Spilled tells that statuses were lost because too many waited for their assignment, and that the replica has come nearer to them
-// since. It says so once: whoever keeps the batches merges all of them anew, since nobody else will send what was received here.
+// Spilled tells that statuses were lost because too many waited for their assignment, and that the
+// replica has come nearer to them since. It says so once: whoever keeps the batches merges all of
+// them anew, since nobody else will send what was received here.
 func (t *Table) Spilled() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,7 +18,8 @@ const (
 	life        = Incarnation("life-1")
 )
 
-// book is an Assignments in a test's hands: what was assigned at which index, and how far a replica has come.
+// book is an Assignments in a test's hands: what was assigned at which index, and how far a replica
+// has come.
 type book struct {
 	applied uint64
 	rows    map[TaskID]row
@@ -170,7 +171,8 @@ func TestTheGreediestAuthorMakesRoomInAFullParking(t *testing.T) {
 	}
 }
 
-// What a full parking lost nobody sends again: the batches are here, as far as everybody knows. The table says when to merge them anew.
+// What a full parking lost nobody sends again: the batches are here, as far as everybody knows. The
+// table says when to merge them anew.
 func TestATableTellsThatItLostParkedStatusesOnceThereIsRoom(t *testing.T) {
 	b := &book{applied: 1, rows: map[TaskID]row{}}
 	tab := NewTable(b, 3)
@@ -268,8 +270,9 @@ func TestATaskNeverGoesBackwards(t *testing.T) {
 	})
 }
 
-// TestTablesConvergeWhateverTheNetworkDid gives three tables the same worker's reports and a forger's, each shuffled, thinned and
-// repeated in its own way while its replica moves on in its own way; then one exchange of everything.
+// TestTablesConvergeWhateverTheNetworkDid gives three tables the same worker's reports and a
+// forger's, each shuffled, thinned and repeated in its own way while its replica moves on in its
+// own way; then one exchange of everything.
 func TestTablesConvergeWhateverTheNetworkDid(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		rows := map[TaskID]row{}

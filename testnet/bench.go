@@ -62,7 +62,8 @@ type bench struct {
 	report Report
 }
 
-// Bench measures. What needs a testnet (kills, status spread, resources) is left out when an existing cluster is measured.
+// Bench measures. What needs a testnet (kills, status spread, resources) is left out when an
+// existing cluster is measured.
 func Bench(ctx context.Context, cfg BenchConfig) (Report, error) {
 	if cfg.Talk == nil {
 		cfg.Talk = io.Discard
@@ -188,7 +189,8 @@ func processJob(count int, command ...string) taskstate.Job {
 	return j
 }
 
-// runJob submits a job through c and waits for its end. The clock runs from before the submission to the news of the end.
+// runJob submits a job through c and waits for its end. The clock runs from before the submission
+// to the news of the end.
 func runJob(ctx context.Context, c *api.Client, j taskstate.Job) (time.Duration, error) {
 	began := time.Now()
 	sub, err := c.Submit(ctx, api.Submit{Job: j})
@@ -265,7 +267,8 @@ func (b *bench) processes(ctx context.Context) error {
 	return nil
 }
 
-// plainProcesses runs n processes, each in a fresh folder with two log files, so many at once: what any such system must at least do.
+// plainProcesses runs n processes, each in a fresh folder with two log files, so many at once: what
+// any such system must at least do.
 func plainProcesses(dir, path string, n, parallel int) (time.Duration, error) {
 	root, err := os.MkdirTemp(dir, "plain-")
 	if err != nil {

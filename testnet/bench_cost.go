@@ -47,8 +47,8 @@ func (b *bench) idle(ctx context.Context) error {
 	return nil
 }
 
-// spread: how long after a worker wrote a task's end every one of ten peers shows it. The worker's clock is this machine's, in
-// milliseconds.
+// spread: how long after a worker wrote a task's end every one of ten peers shows it. The worker's
+// clock is this machine's, in milliseconds.
 func (b *bench) spread(ctx context.Context) error {
 	tasks := 100
 	if b.cfg.Quick {

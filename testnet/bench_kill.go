@@ -40,7 +40,8 @@ func (b *bench) kills(ctx context.Context) error {
 // settleAfterKill is how long the peers are left alone between two kills.
 const settleAfterKill = 2 * time.Second
 
-// killCoordinator measures from the kill to the end of a job submitted right after it through another peer.
+// killCoordinator measures from the kill to the end of a job submitted right after it through
+// another peer.
 func (b *bench) killCoordinator(ctx context.Context) (time.Duration, error) {
 	boss, err := b.coordinator(ctx)
 	if err != nil {
@@ -105,8 +106,9 @@ func (b *bench) revive(ctx context.Context, ks ...int) error {
 	})
 }
 
-// killWorker starts a task that sleeps, kills the peer that runs it, and measures until another attempt runs elsewhere. With both,
-// the task runs on a peer that is not the coordinator, and the coordinator is killed in the same moment.
+// killWorker starts a task that sleeps, kills the peer that runs it, and measures until another
+// attempt runs elsewhere. With both, the task runs on a peer that is not the coordinator, and the
+// coordinator is killed in the same moment.
 func (b *bench) killWorker(ctx context.Context, both bool) (time.Duration, error) {
 	boss, err := b.coordinator(ctx)
 	if err != nil {

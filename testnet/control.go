@@ -16,8 +16,8 @@ import (
 	"covey/node/api"
 )
 
-// Order is what another command of the same user asks of a running testnet. Op is one of status, kill, restart, partition, heal,
-// down.
+// Order is what another command of the same user asks of a running testnet. Op is one of status,
+// kill, restart, partition, heal, down.
 type Order struct {
 	Op     string  `json:"op"`
 	Peer   int     `json:"peer,omitempty"`

@@ -23,7 +23,8 @@ import (
 	"covey/taskstate/jobfile"
 )
 
-// HashFolder writes the SHA-256 of every file directly in dir, by name: what one task of the demonstration does.
+// HashFolder writes the SHA-256 of every file directly in dir, by name: what one task of the
+// demonstration does.
 func HashFolder(w io.Writer, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -50,7 +51,8 @@ func HashFolder(w io.Writer, dir string) error {
 	return nil
 }
 
-// packageFolders lists the folders of the installed Go toolchain's standard library that hold Go files.
+// packageFolders lists the folders of the installed Go toolchain's standard library that hold Go
+// files.
 func packageFolders(ctx context.Context) (root string, dirs []string, err error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	root = strings.TrimSpace(string(out))
@@ -98,8 +100,8 @@ type demo struct {
 
 const demoPeers = 5
 
-// Demo shows, with explanations on talk and a table on out, that a flock finishes a job although its coordinator is killed in the
-// middle. It fails unless every result is there and right.
+// Demo shows, with explanations on talk and a table on out, that a flock finishes a job although
+// its coordinator is killed in the middle. It fails unless every result is there and right.
 func Demo(ctx context.Context, cfg Config, out io.Writer) error {
 	d := &demo{talk: cfg.Talk, out: out}
 	say := func(format string, args ...any) { fmt.Fprintf(d.talk, format+"\n", args...) }
@@ -138,7 +140,8 @@ func (d *demo) workLocally() error {
 	return nil
 }
 
-// act is the play: submit through one peer, watch through another, kill the coordinator in the middle, collect, compare.
+// act is the play: submit through one peer, watch through another, kill the coordinator in the
+// middle, collect, compare.
 func (d *demo) act(ctx context.Context, say func(string, ...any)) error {
 	boss, err := d.net.Coordinator(ctx, 1)
 	if err != nil {
@@ -261,7 +264,8 @@ func (d *demo) killCoordinator(ctx context.Context, boss, witness int) (time.Dur
 	return time.Since(dead), err
 }
 
-// bringBack restarts the dead peer: results that only its disk has are fetched, and it is a peer like the others again.
+// bringBack restarts the dead peer: results that only its disk has are fetched, and it is a peer
+// like the others again.
 func (d *demo) bringBack(ctx context.Context, say func(string, ...any), boss, through int, job string) error {
 	began := time.Now()
 	if err := d.net.Restart(ctx, boss); err != nil {

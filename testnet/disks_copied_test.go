@@ -73,7 +73,8 @@ func copiedScenes() []diskScene {
 			clone := filepath.Join(w.t.TempDir(), "clone")
 			w.copyFolder(w.net.Data(k), clone)
 			w.hurt[k] = "copied"
-			// Each half lives while the other does not, as if there were a cut between them; then both do.
+			// Each half lives while the other does not, as if there were a cut between them; then
+			// both do.
 			w.start(there)
 			copied, end := w.startCopy(k, clone)
 			w.await("the copy decides with the other peer", func() string { return noCoordinator(w.t.Context(), copied, w.net.Client(there)) })
@@ -100,7 +101,8 @@ func copiedScenes() []diskScene {
 	}
 }
 
-// acquainted waits until every peer has on disk where the others are, so that any two find each other after all were down.
+// acquainted waits until every peer has on disk where the others are, so that any two find each
+// other after all were down.
 func (w *workRound) acquainted() {
 	w.t.Helper()
 	w.await("every peer knows where the others are", func() string {
@@ -126,7 +128,8 @@ func noCoordinator(ctx context.Context, peers ...*api.Client) string {
 	return ""
 }
 
-// startCopy starts a second process from a copy of peer k's folder, and returns who asks it and what ends it.
+// startCopy starts a second process from a copy of peer k's folder, and returns who asks it and
+// what ends it.
 func (w *workRound) startCopy(k int, dir string) (*api.Client, func()) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())

@@ -11,7 +11,8 @@ import (
 	"covey/node/api"
 )
 
-// journalScenes: the journal of a peer's worker is gone, garbage, or an older one; or its whole data folder is.
+// journalScenes: the journal of a peer's worker is gone, garbage, or an older one; or its whole
+// data folder is.
 func journalScenes() []diskScene {
 	return []diskScene{
 		{"a worker's journal is deleted", withWork(func(w *workRound) {
@@ -73,7 +74,8 @@ func (w *workRound) loseJournal(k int) {
 	}
 }
 
-// turnedBack copies what a peer has on disk, lets it go on and work, and puts the copy in its place while it is down. The copy is of when it was stopped, or of when it ran.
+// turnedBack copies what a peer has on disk, lets it go on and work, and puts the copy in its place
+// while it is down. The copy is of when it was stopped, or of when it ran.
 func (w *workRound) turnedBack(k int, what string) {
 	w.t.Helper()
 	if w.r.IntN(2) == 0 {
@@ -103,7 +105,8 @@ func (w *workRound) turnedBack(k int, what string) {
 	w.start(down...)
 }
 
-// copyFrozen copies files of a peer that runs as they are at one moment, as an image of its machine would have them.
+// copyFrozen copies files of a peer that runs as they are at one moment, as an image of its machine
+// would have them.
 func (w *workRound) copyFrozen(k int, from, to string) {
 	w.t.Helper()
 	if err := w.net.Pause(k); err != nil {
@@ -115,7 +118,8 @@ func (w *workRound) copyFrozen(k int, from, to string) {
 	}
 }
 
-// copyBack makes a folder what it was, but for the file of the identity, which stays the same file: so that nothing but what it says tells that it was turned back.
+// copyBack makes a folder what it was, but for the file of the identity, which stays the same file:
+// so that nothing but what it says tells that it was turned back.
 func (w *workRound) copyBack(old, now string) {
 	w.t.Helper()
 	for _, dir := range []string{now, old} {

@@ -80,7 +80,8 @@ func (w *workRound) rot(k int, live bool) {
 	}
 }
 
-// flip turns a few bits of a file around, where something was written. It tells whether there is one.
+// flip turns a few bits of a file around, where something was written. It tells whether there is
+// one.
 func (d *diskRound) flip(k int, what, files string) bool {
 	d.t.Helper()
 	found, err := filepath.Glob(filepath.Join(d.net.Data(k), files))
@@ -117,8 +118,8 @@ func (d *diskRound) flip(k int, what, files string) bool {
 	return true
 }
 
-// snapshots has so much decided that every voter makes a snapshot of it. These jobs are not counted as accepted: what is over is forgotten
-// when it weighs too much.
+// snapshots has so much decided that every voter makes a snapshot of it. These jobs are not counted
+// as accepted: what is over is forgotten when it weighs too much.
 func (d *diskRound) snapshots() {
 	d.t.Helper()
 	big := strings.Repeat("all work and no play ", 2900)
@@ -172,8 +173,8 @@ func (d *diskRound) agree() {
 	})
 }
 
-// decidesOrSays wants one of two: what was accepted is known to all, and somebody decides; or every peer names those whose disks are hurt
-// and what to type.
+// decidesOrSays wants one of two: what was accepted is known to all, and somebody decides; or every
+// peer names those whose disks are hurt and what to type.
 func (d *diskRound) decidesOrSays() {
 	d.t.Helper()
 	d.await("somebody decides with all that was accepted, or all say why nobody can", func() string {

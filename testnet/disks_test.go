@@ -34,8 +34,9 @@ var (
 	diskPlay = flag.String("disk-scene", "", "play only the scenes whose name this regular expression matches")
 )
 
-// diskScene is what happens to a flock of three voters in one round. What a scene promises it checks by itself; that no accepted job is lost
-// while a majority of the disks is whole is checked at the end of every round.
+// diskScene is what happens to a flock of three voters in one round. What a scene promises it
+// checks by itself; that no accepted job is lost while a majority of the disks is whole is checked
+// at the end of every round.
 type diskScene struct {
 	name string
 	play func(*diskRound)
@@ -241,7 +242,8 @@ func (d *diskRound) leaderLacksNothing(while time.Duration) (led bool) {
 	return led
 }
 
-// stuck checks what is said where the disks of a majority are hurt: nobody leads, the peers that lost something are named, and what to type.
+// stuck checks what is said where the disks of a majority are hurt: nobody leads, the peers that
+// lost something are named, and what to type.
 func (d *diskRound) stuck() {
 	d.t.Helper()
 	if d.leaderLacksNothing(3 * time.Second) {
@@ -382,8 +384,9 @@ func (d *diskRound) damage(k int) {
 	}
 }
 
-// cut ends a file of the log in the first half of what was written: behind that is room for what is to come. (The last batch may be one that
-// was never acknowledged, because the kill came first: who loses no more than that has lost nothing.)
+// cut ends a file of the log in the first half of what was written: behind that is room for what is
+// to come. (The last batch may be one that was never acknowledged, because the kill came first: who
+// loses no more than that has lost nothing.)
 func (d *diskRound) cut(path string) error {
 	b, err := os.ReadFile(path)
 	if err != nil {

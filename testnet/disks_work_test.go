@@ -17,8 +17,9 @@ import (
 	"covey/taskstate/jobfile"
 )
 
-// workRound is a round in which tasks are real processes. Each writes its name (job.slot.attempt) to a file outside of every data folder as soon as it runs: what is
-// there twice ran twice under one number.
+// workRound is a round in which tasks are real processes. Each writes its name (job.slot.attempt)
+// to a file outside of every data folder as soon as it runs: what is there twice ran twice under
+// one number.
 type workRound struct {
 	*diskRound
 	ran  string // the file
@@ -87,7 +88,8 @@ func (w *workRound) give(j workJob, on int) workJob {
 	return j
 }
 
-// work gives every peer tasks that last, and some that end at once, of which half must not run twice, and waits until all have begun.
+// work gives every peer tasks that last, and some that end at once, of which half must not run
+// twice, and waits until all have begun.
 func (w *workRound) work() {
 	w.t.Helper()
 	w.give(workJob{count: 4, once: true, stays: true}, 0)
@@ -167,8 +169,9 @@ func (w *workRound) ranOnce() {
 	}
 }
 
-// comesToAnEnd lets go what lasts, and wants every slot over: those that may be repeated complete, the others complete or ended for a reason. An at-most-once task whose
-// peer forgot it is no exception: its peer says that it is over.
+// comesToAnEnd lets go what lasts, and wants every slot over: those that may be repeated complete,
+// the others complete or ended for a reason. An at-most-once task whose peer forgot it is no
+// exception: its peer says that it is over.
 func (w *workRound) comesToAnEnd() {
 	w.t.Helper()
 	w.ranOnce()
@@ -190,7 +193,8 @@ func (w *workRound) comesToAnEnd() {
 	})
 }
 
-// says waits until peer k itself tells of one of these troubles, and returns those that it tells of.
+// says waits until peer k itself tells of one of these troubles, and returns those that it tells
+// of.
 func (w *workRound) says(k int, codes ...string) (told []string) {
 	w.t.Helper()
 	w.await(fmt.Sprintf("peer %d says one of %v", k, codes), func() string {

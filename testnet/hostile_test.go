@@ -30,7 +30,8 @@ import (
 // mostGrowth is how many bytes a peer may grow by while a member does its worst.
 const mostGrowth = 200 << 20
 
-// hostile is a member in bad hands against peers that run as processes: a host with an admitted key that says what a test has it say.
+// hostile is a member in bad hands against peers that run as processes: a host with an admitted key
+// that says what a test has it say.
 type hostile struct {
 	*p2p.Host
 	t     *testing.T
@@ -117,8 +118,8 @@ func word(kind byte, body any) []byte {
 	return append([]byte{kind}, b...)
 }
 
-// steady does attack again and again while jobs run, and holds what the peers grow by against mostGrowth. It is the median of what
-// `peer run -- true` took.
+// steady does attack again and again while jobs run, and holds what the peers grow by against
+// mostGrowth. It is the median of what `peer run -- true` took.
 func (h *hostile) steady(jobs int, attack func(ctx context.Context)) time.Duration {
 	h.t.Helper()
 	var took []time.Duration

@@ -23,8 +23,8 @@ func (n *Net) signal(k int, f func(*proc) error) error {
 	return f(p)
 }
 
-// Pause freezes peer k's process (SIGSTOP): its connections stay open and nothing is answered, as with a machine that swaps or a
-// laptop whose lid is shut.
+// Pause freezes peer k's process (SIGSTOP): its connections stay open and nothing is answered, as
+// with a machine that swaps or a laptop whose lid is shut.
 func (n *Net) Pause(k int) error {
 	return n.signal(k, func(p *proc) error {
 		if err := suspend(p.cmd.Process); err != nil {
@@ -57,8 +57,8 @@ func (n *Net) Paused(k int) bool {
 	return n.peers[k-1].paused
 }
 
-// Halt asks peer k to end in order (SIGTERM: back soon) and returns when it is gone; one that does not end in time is killed, and
-// that is an error.
+// Halt asks peer k to end in order (SIGTERM: back soon) and returns when it is gone; one that does
+// not end in time is killed, and that is an error.
 func (n *Net) Halt(ctx context.Context, k int) error {
 	if err := n.signal(k, func(p *proc) error { return interrupt(p.cmd.Process) }); err != nil {
 		return err

@@ -31,7 +31,8 @@ func (n *Net) Kill(k int) error {
 	return nil
 }
 
-// Restart starts peer k again with its data folder (after a kill if it still runs) and a port of its own choice.
+// Restart starts peer k again with its data folder (after a kill if it still runs) and a port of
+// its own choice.
 func (n *Net) Restart(ctx context.Context, k int) error {
 	p, err := n.peer(k)
 	if err != nil {
@@ -42,15 +43,16 @@ func (n *Net) Restart(ctx context.Context, k int) error {
 			return err
 		}
 	}
-	// Without its note of the last port it takes another: the harder case for those who look for it.
+	// Without its note of the last port it takes another: the harder case for those who look for
+	// it.
 	if err := os.Remove(filepath.Join(p.data, "port")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("restart peer %d: %w", k, err)
 	}
 	return n.Revive(ctx, k)
 }
 
-// Revive starts peer k, which does not run, again where it was: with its data folder and, if it is still free, its port. Peers of
-// which nobody stayed find each other by that alone.
+// Revive starts peer k, which does not run, again where it was: with its data folder and, if it is
+// still free, its port. Peers of which nobody stayed find each other by that alone.
 func (n *Net) Revive(ctx context.Context, k int) error {
 	p, err := n.peer(k)
 	if err != nil {
@@ -65,8 +67,8 @@ func (n *Net) Revive(ctx context.Context, k int) error {
 	return n.reapply(ctx)
 }
 
-// Partition cuts the peers into groups that cannot reach each other: existing connections too, in both directions. Peers in no
-// group are a group of their own.
+// Partition cuts the peers into groups that cannot reach each other: existing connections too, in
+// both directions. Peers in no group are a group of their own.
 func (n *Net) Partition(ctx context.Context, groups [][]int) error {
 	for _, g := range groups {
 		for _, k := range g {
@@ -154,7 +156,8 @@ func (n *Net) Stop() {
 	}
 }
 
-// Quit ends all peers at once, without goodbyes: for measurements that need nothing of them any more.
+// Quit ends all peers at once, without goodbyes: for measurements that need nothing of them any
+// more.
 func (n *Net) Quit() {
 	for _, p := range n.peers {
 		if n.Running(p.k) {

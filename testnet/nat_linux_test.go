@@ -16,8 +16,8 @@ import (
 	"covey/taskstate/jobfile"
 )
 
-// internet is one public network, and houses behind NAT routers of their own, made of network namespaces. p2p's tests have the same;
-// here whole peers live in it.
+// internet is one public network, and houses behind NAT routers of their own, made of network
+// namespaces. p2p's tests have the same; here whole peers live in it.
 type internet struct {
 	t    *testing.T
 	name string
@@ -70,7 +70,8 @@ func (n internet) cable(a, endA, b, endB string) {
 	n.in(b, "ip", "link", "set", endB, "up")
 }
 
-// house is a router that lets nothing in unasked, and one machine behind it. drop is a further rule about what it passes on.
+// house is a router that lets nothing in unasked, and one machine behind it. drop is a further rule
+// about what it passes on.
 func (n internet) house(name string, i int, drop ...string) {
 	n.t.Helper()
 	router := name + "r"
@@ -98,7 +99,8 @@ func (n internet) house(name string, i int, drop ...string) {
 	}
 }
 
-// resident is a real peer process in a namespace. Its API is a socket in the file system, which namespaces share.
+// resident is a real peer process in a namespace. Its API is a socket in the file system, which
+// namespaces share.
 type resident struct {
 	*api.Client
 	api.Status
@@ -154,8 +156,8 @@ func (r resident) path(t *testing.T, id string) (path, standing string) {
 	return "", ""
 }
 
-// acrossTwoNATs has a and b, each in a house of its own, join through a public peer, and runs a job that only b has room for, handed in
-// at a. It returns both.
+// acrossTwoNATs has a and b, each in a house of its own, join through a public peer, and runs a job
+// that only b has room for, handed in at a. It returns both.
 func acrossTwoNATs(t *testing.T, drop ...string) (a, b resident) {
 	n := newInternet(t)
 	n.house("a", 2, drop...)

@@ -16,8 +16,8 @@ type away struct {
 	voter, cut bool // otherwise it follows, and is switched off
 }
 
-// Thousands of tasks came and went meanwhile, and coordinators with them, each of which has started anew since: what they remember does
-// not reach back to what the returning peer saw last.
+// Thousands of tasks came and went meanwhile, and coordinators with them, each of which has started
+// anew since: what they remember does not reach back to what the returning peer saw last.
 func TestAPeerThatWasAwayForHoursIsCurrentWithinFiveSecondsOfItsReturn(t *testing.T) {
 	long.Test(t)
 	for name, a := range map[string]away{

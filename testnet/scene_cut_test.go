@@ -9,8 +9,8 @@ import (
 	"covey/testnet/stack"
 )
 
-// Each side has gone on with what it could: tasks ended where nobody could be told, one side took jobs, the other held some, and the
-// coordinator is another one or not.
+// Each side has gone on with what it could: tasks ended where nobody could be told, one side took
+// jobs, the other held some, and the coordinator is another one or not.
 func TestAllTablesAreEqualFiveSecondsAfterAPartitionHeals(t *testing.T) {
 	for seed, c := range []struct {
 		peers, off int // so many of them are cut off, the founder among them

@@ -18,7 +18,8 @@ func playScene(t *testing.T, cfg stack.Config, f func(*stack.Scene)) {
 	}
 }
 
-// napJob is a job whose tasks do nothing for a while, and go elsewhere as soon as their peer is known to be gone.
+// napJob is a job whose tasks do nothing for a while, and go elsewhere as soon as their peer is
+// known to be gone.
 func napJob(id string, count int, nap time.Duration) taskstate.Job {
 	j := taskstate.Job{ID: taskstate.JobID(id), Name: id, Count: count}
 	j.Run.Noop = &taskstate.Noop{Duration: nap.Milliseconds()}

@@ -10,7 +10,8 @@ import (
 	"covey/testnet/sim"
 )
 
-// TestTheSimulationNoticesWhatIsMadeWrongOnPurpose breaks each invariant once, and expects to be told so within a hundred lives.
+// TestTheSimulationNoticesWhatIsMadeWrongOnPurpose breaks each invariant once, and expects to be
+// told so within a hundred lives.
 func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 	long.Test(t)
 	for broken, rules := range map[sim.Break]string{
@@ -83,7 +84,8 @@ func TestTheSameSeedIsTheSameLife(t *testing.T) {
 	})
 }
 
-// TestSmallFlocksLiveToo simulates one to five peers: where most people begin, and where such systems behave worst.
+// TestSmallFlocksLiveToo simulates one to five peers: where most people begin, and where such
+// systems behave worst.
 func TestSmallFlocksLiveToo(t *testing.T) {
 	var mu sync.Mutex
 	each(40, 1, func(seed uint64) bool {

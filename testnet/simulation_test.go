@@ -23,7 +23,8 @@ var (
 	storyTo   = flag.String("story", "", "file that gets all that happens in the life of the first seed")
 )
 
-// TestSimulation lives through many lives of a cluster of ten and more peers, each of ten minutes and until all is at rest.
+// TestSimulation lives through many lives of a cluster of ten and more peers, each of ten minutes
+// and until all is at rest.
 func TestSimulation(t *testing.T) {
 	n := *seeds
 	if n <= 0 {

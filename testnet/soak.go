@@ -82,8 +82,9 @@ type soak struct {
 	boss    int      // coordinator as a majority names it, 0: none
 }
 
-// Soak keeps a flock of real processes under load while hurting it, and then tells what became of everything that was asked of it.
-// The seed replays the hurts and the jobs, not how they interleave.
+// Soak keeps a flock of real processes under load while hurting it, and then tells what became of
+// everything that was asked of it. The seed replays the hurts and the jobs, not how they
+// interleave.
 func Soak(ctx context.Context, cfg SoakConfig) (SoakReport, error) {
 	if cfg.Talk == nil {
 		cfg.Talk = io.Discard
@@ -122,7 +123,8 @@ func Soak(ctx context.Context, cfg SoakConfig) (SoakReport, error) {
 	return s.report, nil
 }
 
-// awaitWhole waits until everybody is ready and as many vote as will: before that, one peer's loss can be a majority's.
+// awaitWhole waits until everybody is ready and as many vote as will: before that, one peer's loss
+// can be a majority's.
 func (s *soak) awaitWhole(ctx context.Context) error {
 	if err := s.net.AwaitReady(ctx); err != nil {
 		return err
@@ -230,7 +232,8 @@ func (s *soak) hurt(ctx context.Context, h hurt) {
 	s.each(victims, func(k int) { s.undo(ctx, k, bring) })
 }
 
-// gone recognises the answer of a peer that ended while it was told something: another hurt's victim.
+// gone recognises the answer of a peer that ended while it was told something: another hurt's
+// victim.
 func gone(err error) bool {
 	return api.AsError(err).Code == api.NoCoordinator || errors.Is(err, context.DeadlineExceeded)
 }

@@ -24,7 +24,8 @@ type undo struct {
 	victims []int
 }
 
-// Nobody is killed, paused or halted twice at a time, there is one cut at most, and when all is undone nothing is left of it.
+// Nobody is killed, paused or halted twice at a time, there is one cut at most, and when all is
+// undone nothing is left of it.
 func TestHurtsThatOverlapDoNotHitTheSamePeerTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const peers = 5

@@ -204,7 +204,8 @@ func countRuns(marks string) map[int]int {
 // outputSample is how many jobs' outputs are fetched and compared.
 const outputSample = 30
 
-// judgeOutputs compares the output of the last completed process jobs, asked of one peer, with what they must have written.
+// judgeOutputs compares the output of the last completed process jobs, asked of one peer, with what
+// they must have written.
 func (s *soak) judgeOutputs(ctx context.Context) {
 	n := 0
 	for _, id := range slices.Backward(s.order) {

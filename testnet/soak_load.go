@@ -90,7 +90,8 @@ func (s *soak) longSleep() string {
 	return fmt.Sprintf("3600.%d", s.cfg.Seed%1e6*1e6+uint64(os.Getpid()))
 }
 
-// client submits jobs through whichever peer until loading ends; what it began it brings to an answer.
+// client submits jobs through whichever peer until loading ends; what it began it brings to an
+// answer.
 func (s *soak) client(loading, ctx context.Context, w int) {
 	r := rand.New(rand.NewPCG(s.cfg.Seed, uint64(100+w)))
 	for pause.For(loading, between(r, 0, soakThink)) == nil {

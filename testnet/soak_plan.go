@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// hurt is one thing done to the flock and undone after a while. Whom it hits is said by role: the coordinator of that moment, or
-// others by their place in a shuffled list, so that the plan needs no knowledge of the run.
+// hurt is one thing done to the flock and undone after a while. Whom it hits is said by role: the
+// coordinator of that moment, or others by their place in a shuffled list, so that the plan needs
+// no knowledge of the run.
 type hurt struct {
 	What  string        // kill pause halt cut
 	Boss  bool          // the coordinator is among the victims
@@ -32,7 +33,8 @@ type act struct {
 	Rest  time.Duration // afterwards
 }
 
-// kinds of hurts with their weights: single losses are the rule, more than a majority survives is the exception.
+// kinds of hurts with their weights: single losses are the rule, more than a majority survives is
+// the exception.
 var hurtKinds = [...]struct {
 	weight int
 	what   string

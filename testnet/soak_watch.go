@@ -14,7 +14,8 @@ const (
 	endsEvery = time.Second
 )
 
-// watchCoordinator measures the longest time during which a majority was up and connected and did not agree on a coordinator.
+// watchCoordinator measures the longest time during which a majority was up and connected and did
+// not agree on a coordinator.
 func (s *soak) watchCoordinator(ctx context.Context) {
 	since := time.Now() // of the present time without one
 	for pause.For(ctx, bossEvery) == nil {
@@ -64,7 +65,8 @@ func (s *soak) namedBoss(ctx context.Context) int {
 	return 0
 }
 
-// majorityAble tells whether more than half of the peers have nothing done to them and are on one side. The caller holds the lock.
+// majorityAble tells whether more than half of the peers have nothing done to them and are on one
+// side. The caller holds the lock.
 func (s *soak) majorityAble() bool {
 	whole := 0
 	for _, n := range s.hurting {
@@ -89,7 +91,8 @@ func (s *soak) watchEnds(ctx context.Context) {
 	}
 }
 
-// noteEnds reads peer k's list. An end that one peer shows and another shows differently is trouble.
+// noteEnds reads peer k's list. An end that one peer shows and another shows differently is
+// trouble.
 func (s *soak) noteEnds(ctx context.Context, k int) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

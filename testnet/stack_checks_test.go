@@ -9,7 +9,8 @@ import (
 	"covey/testnet/stack"
 )
 
-// TestTheWholeStacksChecksNoticeWhatIsMadeWrongOnPurpose breaks one thing at a time, and expects to be told so within a few lives.
+// TestTheWholeStacksChecksNoticeWhatIsMadeWrongOnPurpose breaks one thing at a time, and expects to
+// be told so within a few lives.
 func TestTheWholeStacksChecksNoticeWhatIsMadeWrongOnPurpose(t *testing.T) {
 	long.Test(t)
 	for broken, rules := range map[stack.Break]string{

@@ -17,8 +17,9 @@ import (
 	"covey/testnet/stack"
 )
 
-// TestSimulationOfWholeStacks lives through lives of a flock of real peers in virtual time. Of the lives that -seeds asks for it lives
-// one in ten: each of them is worth ten of the others in time, and in depth.
+// TestSimulationOfWholeStacks lives through lives of a flock of real peers in virtual time. Of the
+// lives that -seeds asks for it lives one in ten: each of them is worth ten of the others in time,
+// and in depth.
 func TestSimulationOfWholeStacks(t *testing.T) {
 	n := (*seeds + 9) / 10
 	if *seeds <= 0 {
@@ -82,8 +83,8 @@ func (l *locked) Write(b []byte) (int, error) {
 
 var _ io.Writer = (*locked)(nil)
 
-// hangs is how long a life may take of real time. It takes seconds; one that hangs would otherwise end all tests without a word about
-// its seed.
+// hangs is how long a life may take of real time. It takes seconds; one that hangs would otherwise
+// end all tests without a word about its seed.
 const hangs = 3 * time.Minute
 
 // liveStack lives one life in a bubble, and judges what its clients were told.

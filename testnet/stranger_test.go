@@ -155,7 +155,8 @@ func (a assault) persist(pause time.Duration, f func()) {
 	})
 }
 
-// unnamed keeps streams open that name no protocol: some strangers with many each, 1300 at every peer.
+// unnamed keeps streams open that name no protocol: some strangers with many each, 1300 at every
+// peer.
 func (a assault) unnamed(t testing.TB, all []target) {
 	for i := range 20 {
 		a.nameless(stranger(t), all, i%2 == 1, 65)
@@ -184,7 +185,8 @@ func (a assault) member(t testing.TB, all []target) {
 	a.nameless(host(t, key), all, false, 1300)
 }
 
-// nameless has one host open so many streams at every peer, and as many again whenever they have ended.
+// nameless has one host open so many streams at every peer, and as many again whenever they have
+// ended.
 func (a assault) nameless(s *swarm.Swarm, all []target, quic bool, streams int) {
 	for _, to := range all {
 		s.Peerstore().AddAddrs(to.id, to.over(quic), peerstore.PermanentAddrTTL)
@@ -264,7 +266,8 @@ func (a assault) silentQUIC(t testing.TB, all []target) {
 	}
 }
 
-// crowd is 120 identities that sit on their connections, half of them with a stream on which they ask to join and say no more.
+// crowd is 120 identities that sit on their connections, half of them with a stream on which they
+// ask to join and say no more.
 func (a assault) crowd(t testing.TB, all []target) {
 	for i := range 120 {
 		s := stranger(t)
@@ -351,8 +354,8 @@ func epoch(t testing.TB, n *testnet.Net) string {
 	return st.Epoch
 }
 
-// What strangers do not reach is measured here because it is what the limits are for. It takes a tenth of this on a machine with nothing
-// else to do, and many times this without them.
+// What strangers do not reach is measured here because it is what the limits are for. It takes a
+// tenth of this on a machine with nothing else to do, and many times this without them.
 const (
 	assaultRounds = 3
 	assaultMemory = 200 << 20              // bytes by which no peer may grow
@@ -372,7 +375,8 @@ func TestStrangersNeitherStopTheClusterNorKeepOthersOut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// On and off in turn: a machine with other work is slow for a while, and both must have their share of that.
+			// On and off in turn: a machine with other work is slow for a while, and both must have
+			// their share of that.
 			var off, on []time.Duration
 			var took time.Duration
 			var grown int64

@@ -219,7 +219,8 @@ func (n *Net) Coordinator(ctx context.Context, k int) (int, error) {
 	return 0, api.Errorf(api.NoCoordinator, "peer %d knows no coordinator", k)
 }
 
-// AwaitReady waits until every running peer sees every running peer as ready and knows the coordinator.
+// AwaitReady waits until every running peer sees every running peer as ready and knows the
+// coordinator.
 func (n *Net) AwaitReady(ctx context.Context) error {
 	for k := 1; k <= n.N(); k++ {
 		if !n.Running(k) {

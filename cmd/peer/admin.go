@@ -31,8 +31,8 @@ func (c *cli) downCommand() *cobra.Command {
 	}
 }
 
-// awaitGone returns when the peer no longer answers and has closed its files: its last word was kept, and its folder is free for the next
-// `peer up`, or to be moved.
+// awaitGone returns when the peer no longer answers and has closed its files: its last word was
+// kept, and its folder is free for the next `peer up`, or to be moved.
 func (c *cli) awaitGone(cmd *cobra.Command, cl *api.Client) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -95,7 +95,8 @@ good would let it in again: they are named, and with --tickets revoked.`,
 	return cmd
 }
 
-// idOf is the id of the peer a person names; "" where that is not certain, which the peer says better.
+// idOf is the id of the peer a person names; "" where that is not certain, which the peer says
+// better.
 func idOf(cmd *cobra.Command, cl *api.Client, name string) (id string, err error) {
 	ps, err := cl.Peers(cmd.Context())
 	if err != nil {

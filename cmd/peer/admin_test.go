@@ -9,7 +9,8 @@ import (
 	"covey/node/api"
 )
 
-// Who types `peer down && peer up` must not be told that a peer still runs: one that does not answer any more may be closing its files.
+// Who types `peer down && peer up` must not be told that a peer still runs: one that does not
+// answer any more may be closing its files.
 func TestAPeerIsGoneWhenItsFolderIsFree(t *testing.T) {
 	c := &cli{data: t.TempDir()}
 	n, err := node.New(node.Config{Data: c.data, Name: "one", Listen: []string{"127.0.0.1:0"}, NoMDNS: true})

@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completionLimit is how long a shell waits for words: a peer that does not answer offers none, without a word.
+// completionLimit is how long a shell waits for words: a peer that does not answer offers none,
+// without a word.
 const completionLimit = 700 * time.Millisecond
 
 // completionJobs is how many jobs are offered: the newest.

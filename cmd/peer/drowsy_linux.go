@@ -11,15 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// drowsySlack is how late timers of a peer may be. The Go runtime has a thread that looks every 20 µs what the others do as long as one of
-// them is busy, and an idle peer is busy for moments, at each packet and timer. With the slack that Linux gives every process, 50 µs, that
-// thread, and timers that come too early and are set again, are a quarter of what an idle peer costs, and a tenth of what a busy one does. A larger
-// slack saves little more, and a goroutine whose processor waits for a disk is helped so much later.
+// drowsySlack is how late timers of a peer may be. The Go runtime has a thread that looks every 20
+// µs what the others do as long as one of them is busy, and an idle peer is busy for moments, at
+// each packet and timer. With the slack that Linux gives every process, 50 µs, that thread, and
+// timers that come too early and are set again, are a quarter of what an idle peer costs, and a
+// tenth of what a busy one does. A larger slack saves little more, and a goroutine whose processor
+// waits for a disk is helped so much later.
 const drowsySlack = time.Millisecond
 
-// drowse gives this process drowsySlack. Threads inherit it when they are made, and the runtime's are made before main: so the program is
-// started anew, as the same process, with the same words, which takes some 20 ms. What cannot be had is done without: it only costs more. It
-// returns at once in a process that has it already. ctx is what SIGTERM ends; from here on, that ends the process.
+// drowse gives this process drowsySlack. Threads inherit it when they are made, and the runtime's
+// are made before main: so the program is started anew, as the same process, with the same words,
+// which takes some 20 ms. What cannot be had is done without: it only costs more. It returns at
+// once in a process that has it already. ctx is what SIGTERM ends; from here on, that ends the
+// process.
 func drowse(ctx context.Context) {
 	if timerSlack() >= drowsySlack {
 		return

@@ -43,8 +43,8 @@ on that is.`,
 	}
 }
 
-// explainTable leaves the job out of task ids: the story is about one job. It says a day once, above what happened on it, and the rule
-// by which tasks were placed the first time.
+// explainTable leaves the job out of task ids: the story is about one job. It says a day once,
+// above what happened on it, and the rule by which tasks were placed the first time.
 func explainTable(e api.Explanation) *grid {
 	t := table("TIME", "TASK", "WHAT")
 	day, rules := "", map[string]bool{}

@@ -33,7 +33,8 @@ func (d *durationFlag) Set(s string) error {
 	return nil
 }
 
-// String implements pflag.Value: nothing for zero, so that help shows no default where there is none.
+// String implements pflag.Value: nothing for zero, so that help shows no default where there is
+// none.
 func (d *durationFlag) String() string {
 	if *d == 0 {
 		return ""
@@ -44,7 +45,8 @@ func (d *durationFlag) String() string {
 // Type implements pflag.Value.
 func (d *durationFlag) Type() string { return "duration" }
 
-// noEmptyFlags refuses a flag with an empty text: most often a shell's variable is not set, and another job would run than was meant.
+// noEmptyFlags refuses a flag with an empty text: most often a shell's variable is not set, and
+// another job would run than was meant.
 func noEmptyFlags(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Value.Type() == "string" && f.Value.String() == "" && err == nil {
@@ -65,7 +67,8 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	return api.Errorf(api.Usage, "%v; see `%s --help`", err, cmd.CommandPath())
 }
 
-// nearestFlag is the flag of a command that a word is a few slips of the finger away from, "" if none is.
+// nearestFlag is the flag of a command that a word is a few slips of the finger away from, "" if
+// none is.
 func nearestFlag(cmd *cobra.Command, word string) string {
 	if len(word) < 2 {
 		return ""

@@ -12,7 +12,8 @@ import (
 	"covey/node/api"
 )
 
-// hints is where talk goes. A command in it, between backquotes, is for pasting: it carries what said which peer, or which testnet, is meant.
+// hints is where talk goes. A command in it, between backquotes, is for pasting: it carries what
+// said which peer, or which testnet, is meant.
 type hints struct {
 	w    io.Writer
 	data string // of the words before the command; "" if there is nothing to say
@@ -42,7 +43,8 @@ func (h *hints) carry(text string) string {
 	return b.String() + text[done:]
 }
 
-// complete completes one command. What asks for help, or is to be typed on another machine, as what follows it says, stays as it is.
+// complete completes one command. What asks for help, or is to be typed on another machine, as what
+// follows it says, stays as it is.
 func (h *hints) complete(found, after string) string {
 	words := strings.TrimSuffix(strings.TrimPrefix(found, "`peer"), "`")
 	said := func(prefixes ...string) bool {
@@ -149,7 +151,8 @@ var withoutForm = map[string]string{
 // tableForm is the format of whoever asks for none.
 const tableForm = "table"
 
-// checkForm refuses a format where it would go unheard. One that comes from the environment is for the other commands.
+// checkForm refuses a format where it would go unheard. One that comes from the environment is for
+// the other commands.
 func (c *cli) checkForm(cmd *cobra.Command) error {
 	switch c.output {
 	case tableForm:

@@ -12,10 +12,12 @@ import (
 	"covey/taskstate"
 )
 
-// jobLogHead is the first line of a job log: the columns of GNU parallel's, so that what reads that one reads this. Send and Receive are 0.
+// jobLogHead is the first line of a job log: the columns of GNU parallel's, so that what reads that
+// one reads this. Send and Receive are 0.
 const jobLogHead = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"
 
-// jobLog is a file to which a line is added for each attempt that ends. It is appended to, a line in one write, so that several runs may share it.
+// jobLog is a file to which a line is added for each attempt that ends. It is appended to, a line
+// in one write, so that several runs may share it.
 type jobLog struct {
 	f   *os.File
 	job *taskstate.Job
@@ -54,8 +56,8 @@ func (l *jobLog) close() error {
 	return nil
 }
 
-// jobLogLine is a line of the log. Exitval is what a shell has where there was no process, and -1 where one ended without an exit code;
-// what has no start has the time of its end.
+// jobLogLine is a line of the log. Exitval is what a shell has where there was no process, and -1
+// where one ended without an exit code; what has no start has the time of its end.
 func jobLogLine(job *taskstate.Job, t api.Task) string {
 	exit := -1
 	switch {

@@ -75,8 +75,8 @@ func noCoordinatorLine(ps api.Peers) string {
 	return line
 }
 
-// ofOffer writes what is promised of what a peer offers. Of one that was not heard since the coordinator is coordinator nobody knows
-// its offer: no peer offers no memory.
+// ofOffer writes what is promised of what a peer offers. Of one that was not heard since the
+// coordinator is coordinator nobody knows its offer: no peer offers no memory.
 func ofOffer(p api.Peer, used, offered string) string {
 	if p.Memory == 0 {
 		offered = "-"
@@ -84,7 +84,8 @@ func ofOffer(p api.Peer, used, offered string) string {
 	return used + "/" + offered
 }
 
-// availabilityText says whether a peer takes tasks, of one that is drained what is left on it, and why, as whoever decided it said.
+// availabilityText says whether a peer takes tasks, of one that is drained what is left on it, and
+// why, as whoever decided it said.
 func availabilityText(p api.Peer) string {
 	text := availabilityWord(p)
 	if p.AvailabilityReason != "" && p.Availability != api.Active {
@@ -206,7 +207,8 @@ func tallyOf(j api.Job) tally {
 	return t
 }
 
-// jobsTable has a column for tasks that were stopped, and one for those that cannot be reached, if there are any.
+// jobsTable has a column for tasks that were stopped, and one for those that cannot be reached, if
+// there are any.
 func jobsTable(jobs []api.Job) *grid {
 	var all tally
 	for _, j := range jobs {

@@ -17,8 +17,8 @@ type peerColumn struct {
 	cell func(api.Peer) string
 }
 
-// peersTable fits a terminal: who, as what, how it stands, what it is doing and how it is reached. Anything else has a column where
-// it tells peers apart, or if all is wanted.
+// peersTable fits a terminal: who, as what, how it stands, what it is doing and how it is reached.
+// Anything else has a column where it tells peers apart, or if all is wanted.
 func peersTable(ps api.Peers, wide, labels bool) *grid {
 	any := func(is func(api.Peer) bool) bool { return slices.ContainsFunc(ps.Peers, is) }
 	columns := []peerColumn{
@@ -51,7 +51,8 @@ func peersTable(ps api.Peers, wide, labels bool) *grid {
 	return t
 }
 
-// cpusOf is how many cpus are used of those offered, and how many are promised to what waits in the peer's line.
+// cpusOf is how many cpus are used of those offered, and how many are promised to what waits in the
+// peer's line.
 func cpusOf(p api.Peer) string {
 	text := ofOffer(p, number(p.CPUsRunning), number(p.CPUs))
 	if p.CPUsQueued > 0 {

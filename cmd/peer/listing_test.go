@@ -108,7 +108,8 @@ func TestOnlyStatesHaveAColourAndEachHasASignOfItsOwn(t *testing.T) {
 	}
 }
 
-// Each task of a job is in one column of the table, whatever its state, and counted once in its text.
+// Each task of a job is in one column of the table, whatever its state, and counted once in its
+// text.
 func TestTheColumnsOfJobsAddUpToItsTasks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := api.Job{ID: "k", Tasks: map[string]int{}}

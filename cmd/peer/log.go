@@ -12,8 +12,8 @@ import (
 	"covey/taskstate/jobfile"
 )
 
-// A detached peer's stdout and stderr are the file peer.log in its data folder. When that has grown to its cap, what it holds becomes
-// peer.log.1, in place of what that held, and it begins anew.
+// A detached peer's stdout and stderr are the file peer.log in its data folder. When that has grown
+// to its cap, what it holds becomes peer.log.1, in place of what that held, and it begins anew.
 
 const (
 	logName    = "peer.log"
@@ -22,7 +22,8 @@ const (
 	leastLog   = 4 << 10 // below that a log explains nothing
 )
 
-// freshLog begins a log. That of the start before is kept beside it: it may say why there is a new one.
+// freshLog begins a log. That of the start before is kept beside it: it may say why there is a new
+// one.
 func freshLog(path string) (*os.File, error) {
 	if err := os.Rename(path, path+olderName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -61,8 +62,9 @@ func sameFile(f *os.File, path string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// cappedLog writes to the end of a file that others – the runtime, when it panics – may write to as well, and so cannot be put aside: its
-// content is copied, and the file is cut. Safe for concurrent use.
+// cappedLog writes to the end of a file that others – the runtime, when it panics – may write to as
+// well, and so cannot be put aside: its content is copied, and the file is cut. Safe for concurrent
+// use.
 type cappedLog struct {
 	path  string
 	limit int64
@@ -81,7 +83,8 @@ func (l *cappedLog) Write(b []byte) (int, error) {
 	return l.to.Write(b)
 }
 
-// turn puts what the file holds aside and empties it. Where there is no room for both, it is lost: the cap holds.
+// turn puts what the file holds aside and empties it. Where there is no room for both, it is lost:
+// the cap holds.
 func (l *cappedLog) turn() error {
 	older := l.path + olderName
 	if err := copyFile(l.path, older, l.limit); err != nil {

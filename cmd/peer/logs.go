@@ -60,7 +60,8 @@ func (c *cli) followsMany(ctx context.Context, ids []string, q api.LogQuery) boo
 	return err == nil && max(a.Job.Count, a.Job.Wanted) > 1
 }
 
-// allLogs shows the output of several jobs or tasks: of each at once if they are followed, else of one after the other.
+// allLogs shows the output of several jobs or tasks: of each at once if they are followed, else of
+// one after the other.
 func (c *cli) allLogs(ctx context.Context, ids []string, q api.LogQuery, prefix *prefixer) error {
 	if !q.Follow || len(ids) == 1 {
 		return c.eachOf(ids, func(id string) error { return c.logs(ctx, id, q, prefix) })

@@ -14,7 +14,8 @@ func main() {
 	os.Exit(mainCode())
 }
 
-// mainCode runs the command line of this process and returns its exit code: what tests call in place of main.
+// mainCode runs the command line of this process and returns its exit code: what tests call in
+// place of main.
 func mainCode() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

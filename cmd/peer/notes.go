@@ -25,7 +25,8 @@ func jobNote(j api.Job) string {
 	return originNote(j)
 }
 
-// tableNote is jobNote for a list: what cannot be reached and why the job waits come before all else.
+// tableNote is jobNote for a list: what cannot be reached and why the job waits come before all
+// else.
 func tableNote(j api.Job) string {
 	var parts []string
 	for _, a := range j.Unreachable {

@@ -13,7 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// emit writes a listing in the format asked for: whole is the JSON object, rows its elements for jsonl, table the text form.
+// emit writes a listing in the format asked for: whole is the JSON object, rows its elements for
+// jsonl, table the text form.
 func emit[R any](c *cli, whole any, rows []R, table func(io.Writer)) error {
 	switch c.output {
 	case "json":
@@ -37,15 +38,16 @@ func writeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// encoder writes JSON for a terminal: no web page will hold it, and a shell's && and <file stay what they are.
+// encoder writes JSON for a terminal: no web page will hold it, and a shell's && and <file stay
+// what they are.
 func encoder(w io.Writer) *json.Encoder {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	return enc
 }
 
-// grid is a table: a header and rows, aligned by what a person sees (runes, not bytes). A long one may be written piece by piece: its columns
-// become wider where they must, and never narrower.
+// grid is a table: a header and rows, aligned by what a person sees (runes, not bytes). A long one
+// may be written piece by piece: its columns become wider where they must, and never narrower.
 type grid struct {
 	head  []string
 	rows  [][]string
@@ -53,8 +55,8 @@ type grid struct {
 	room  int   // columns a line may take; 0: as many as it likes
 }
 
-// fit has a table not be wider than the terminal it is written to: a last cell that has no room goes below its row, and what has none
-// there is cut.
+// fit has a table not be wider than the terminal it is written to: a last cell that has no room
+// goes below its row, and what has none there is cut.
 func (g *grid) fit(w io.Writer) *grid {
 	if isTerminal(w) {
 		g.room = widthOf(w) - 1 // the last column makes some terminals go to the next line
@@ -71,7 +73,8 @@ func (g *grid) add(cells ...string) {
 	g.rows = append(g.rows, cells)
 }
 
-// printable spells out what would break a row or speak to the terminal: items, labels and messages come from anywhere.
+// printable spells out what would break a row or speak to the terminal: items, labels and messages
+// come from anywhere.
 func printable(s string) string {
 	if !strings.ContainsFunc(s, unprintable) {
 		return s
@@ -132,7 +135,8 @@ func (g *grid) write(w io.Writer) {
 	}
 }
 
-// narrow takes from the widest column what the others need, but for the last one: names and items may be long.
+// narrow takes from the widest column what the others need, but for the last one: names and items
+// may be long.
 func (g *grid) narrow() {
 	widest, all := 0, -2
 	for i, w := range g.width[:len(g.width)-1] {
@@ -198,7 +202,8 @@ func (s style) dim(text string) string { return s.paint("2", text) }
 // stateColumn is the head of the one column whose words are states: a name `ready` is no state.
 const stateColumn = "STATE"
 
-// state colours the words for how something stands: green is well, blue is under way, dim waits, red went wrong.
+// state colours the words for how something stands: green is well, blue is under way, dim waits,
+// red went wrong.
 func (s style) state(text string) string {
 	_, word, marked := strings.Cut(text, " ")
 	if !marked {

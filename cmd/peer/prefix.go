@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// maxHeldLine is how much of an unfinished line is kept back, in bytes: a longer one is written in pieces.
+// maxHeldLine is how much of an unfinished line is kept back, in bytes: a longer one is written in
+// pieces.
 const maxHeldLine = 64 << 10
 
-// prefixer writes the output of several tasks that run at once, line by line, each line with the task it is from, or when it came. It may
-// be used by several goroutines.
+// prefixer writes the output of several tasks that run at once, line by line, each line with the
+// task it is from, or when it came. It may be used by several goroutines.
 type prefixer struct {
 	label func(task string) string // what a task's lines begin with
 	times bool                     // and before that, when the line began
@@ -96,7 +97,8 @@ func (p *prefixer) line(task string, to io.Writer, at time.Time, text []byte) er
 	return err
 }
 
-// lineTime is how a line says when it came: by the clock of the peer it came from, in the reader's zone, which it names.
+// lineTime is how a line says when it came: by the clock of the peer it came from, in the reader's
+// zone, which it names.
 func lineTime(wanted bool, at time.Time) string {
 	switch {
 	case !wanted:

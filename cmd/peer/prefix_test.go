@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever the pieces in which output comes, each line is whole, is under its task's name once, and none is lost.
+// Whatever the pieces in which output comes, each line is whole, is under its task's name once, and
+// none is lost.
 func TestLinesOfSeveralTasksAreWholeAndUnderTheirNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var out bytes.Buffer

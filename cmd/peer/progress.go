@@ -63,7 +63,8 @@ func (p *progress) show(j api.Job, tasks ...api.Task) {
 // ended counts the tasks of a job that are over.
 func ended(j api.Job) int { return j.Tasks["complete"] + failures(j) + j.Tasks["shutdown"] }
 
-// line is what fits: how many are done, what failed, how fast and how long still, then where tasks run, then a bar in what room is left.
+// line is what fits: how many are done, what failed, how fast and how long still, then where tasks
+// run, then a bar in what room is left.
 func (p *progress) line(j api.Job) string {
 	room := p.width() - 1 // the last column makes some terminals go to the next line
 	done := ended(j)
@@ -108,7 +109,8 @@ func timeLeft(s float64) string {
 	return short(max(seconds(s).Round(time.Second), time.Second)) + " left"
 }
 
-// barOf is a bar of a width, filled as far as done is of all. Of a service that shrank more may have ended than are wanted.
+// barOf is a bar of a width, filled as far as done is of all. Of a service that shrank more may
+// have ended than are wanted.
 func barOf(width, done, all int) string {
 	fill := min(width*done/max(all, 1), width)
 	return strings.Repeat("━", fill) + strings.Repeat("─", width-fill)
@@ -143,7 +145,8 @@ func (p *progress) clear() {
 
 func (p *progress) done() { p.clear() }
 
-// summary replaces the line of a job that is over by what became of it, on a terminal, and tells whether it did.
+// summary replaces the line of a job that is over by what became of it, on a terminal, and tells
+// whether it did.
 func (p *progress) summary(j api.Job) bool {
 	p.clear()
 	if !p.on || j.Count < 2 || !j.Over() {
@@ -206,7 +209,8 @@ func (p *pace) heard(ended int, now time.Time) {
 	p.samples = slices.Delete(p.samples, 0, old)
 }
 
-// at is the rate at a moment, 0 while nothing can be said: nothing has ended, or it was looked at for too short a time.
+// at is the rate at a moment, 0 while nothing can be said: nothing has ended, or it was looked at
+// for too short a time.
 func (p *pace) at(now time.Time) float64 {
 	if len(p.samples) == 0 {
 		return 0

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// results is standard output that remembers whether it took everything: a full disk behind a redirection must not look like
-// success. Its methods may be called from several goroutines.
+// results is standard output that remembers whether it took everything: a full disk behind a
+// redirection must not look like success. Its methods may be called from several goroutines.
 type results struct {
 	w io.Writer
 

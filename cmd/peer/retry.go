@@ -110,7 +110,8 @@ func (c *cli) retryWith(ctx context.Context, id, script string) error {
 	return c.runJob(ctx, job, true, outputFlags{})
 }
 
-// failedItems are the items of the tasks that failed, escaped if those of the job are, and how many such tasks there are.
+// failedItems are the items of the tasks that failed, escaped if those of the job are, and how many
+// such tasks there are.
 func failedItems(ts api.Tasks) (items []string, count int, err error) {
 	for _, t := range ts.Tasks {
 		if !wentWrong(t) {

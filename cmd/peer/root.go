@@ -24,7 +24,8 @@ type cli struct {
 	outputFromEnv bool
 }
 
-// exitError ends a command with the code of a task instead of one of Covey's own. Nothing is printed for it.
+// exitError ends a command with the code of a task instead of one of Covey's own. Nothing is
+// printed for it.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
@@ -111,8 +112,8 @@ func (c *cli) root() *cobra.Command {
 	return root
 }
 
-// fromEnvironment gives every flag that was not typed the value of PEER_<FLAG>, if there is one. A value that does not parse is
-// reported like a typed one.
+// fromEnvironment gives every flag that was not typed the value of PEER_<FLAG>, if there is one. A
+// value that does not parse is reported like a typed one.
 func fromEnvironment(cmd *cobra.Command) error {
 	if cmd.Name() != "up" && cmd.Parent() != nil {
 		return setFromEnvironment(cmd.InheritedFlags())
@@ -172,7 +173,8 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// complete is the exit code of a command, unless its results could not be written: then it failed, whatever it found.
+// complete is the exit code of a command, unless its results could not be written: then it failed,
+// whatever it found.
 func (c *cli) complete(cmd *cobra.Command, code int, written error) int {
 	if written == nil {
 		return code
@@ -247,7 +249,8 @@ func isUsage(err error) bool {
 
 func (c *cli) client() *api.Client { return api.NewClient(api.SocketPath(c.data)) }
 
-// untilCtrlC lets a command that looks on end at Ctrl-C or SIGTERM, with the code for it and without a word.
+// untilCtrlC lets a command that looks on end at Ctrl-C or SIGTERM, with the code for it and
+// without a word.
 func untilCtrlC(look func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx, cancel := signal.NotifyContext(cmd.Context(), os.Interrupt)
@@ -274,7 +277,8 @@ func atLeastOne(what string) cobra.PositionalArgs {
 	}
 }
 
-// eachOf does something for each of several words: all of them, whatever fails. A failure names its word if there are others.
+// eachOf does something for each of several words: all of them, whatever fails. A failure names its
+// word if there are others.
 func (c *cli) eachOf(words []string, do func(word string) error) error {
 	var first error
 	for _, w := range words {

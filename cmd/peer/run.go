@@ -174,7 +174,8 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 	return j, nil
 }
 
-// items tells whether tasks have items. Without them {} is the command's own, as in find -exec ls {} \;
+// items tells whether tasks have items. Without them {} is the command's own, as in find -exec ls
+// {} \;
 func (f *runFlags) items() bool {
 	return f.array != "" || f.eachLine != "" || len(f.policy.matrix) > 0
 }
@@ -261,7 +262,8 @@ func fileOrStdin(file string, stdin io.Reader, limit int64) ([]byte, error) {
 	return readFile(file, limit)
 }
 
-// readFile reads a file, of one that has more than limit bytes one more than that: who goes on with it says that it is too long.
+// readFile reads a file, of one that has more than limit bytes one more than that: who goes on with
+// it says that it is too long.
 func readFile(file string, limit int64) ([]byte, error) {
 	f, err := os.Open(filepath.Clean(file))
 	if err != nil {

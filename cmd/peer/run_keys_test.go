@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// keysAndFlags says for each key of a job file which flag of `peer run` says the same; "" with a reason for those that have none.
+// keysAndFlags says for each key of a job file which flag of `peer run` says the same; "" with a
+// reason for those that have none.
 var keysAndFlags = map[string]struct{ flag, why string }{
 	"name":                      {"name", ""},
 	"type":                      {"", "a service is known by its name and updated by a new file; what run says would be gone"},

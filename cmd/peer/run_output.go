@@ -62,7 +62,8 @@ func newOutputOrder(keep bool) *outputOrder {
 	return &outputOrder{keep: keep, next: 1, waiting: map[int]api.Task{}}
 }
 
-// ended takes a task that has ended and says which ones to show now. again means that its slot may get another attempt.
+// ended takes a task that has ended and says which ones to show now. again means that its slot may
+// get another attempt.
 func (o *outputOrder) ended(t api.Task, again bool) (show []api.Task) {
 	if !o.keep {
 		return []api.Task{t}

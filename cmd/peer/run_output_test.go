@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever the order in which tasks end, with failures that are tried again in between, each slot is shown once, in order, and with
-// the end that counts.
+// Whatever the order in which tasks end, with failures that are tried again in between, each slot
+// is shown once, in order, and with the end that counts.
 func TestOutputInOrderShowsEachSlotOnceWithItsLastEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "slots")

@@ -12,7 +12,8 @@ import (
 	"covey/taskstate/jobfile"
 )
 
-// policyFlags are what `peer run` lets a person say about when and where tasks start, and what follows their end.
+// policyFlags are what `peer run` lets a person say about when and where tasks start, and what
+// follows their end.
 type policyFlags struct {
 	restart                    string
 	matrix, constraints, after []string

@@ -21,7 +21,8 @@ func (f *stdinFlags) register(fl *pflag.FlagSet) {
 	fl.BoolVar(&f.no, "no-stdin", false, "leave stdin alone: for loops (while read) and cron")
 }
 
-// passed tells whether the task is to read in. Many tasks cannot read one stdin, nobody stays to read it for --detach, and --each-line - reads it itself.
+// passed tells whether the task is to read in. Many tasks cannot read one stdin, nobody stays to
+// read it for --detach, and --each-line - reads it itself.
 func (f *stdinFlags) passed(in io.Reader, run *runFlags) (bool, error) {
 	other := ""
 	switch {
@@ -51,7 +52,8 @@ func (f *stdinFlags) passed(in io.Reader, run *runFlags) (bool, error) {
 	return !drained(file, st), nil
 }
 
-// drained tells whether there is nothing to read, for certain and at once: then there is nothing to pass on.
+// drained tells whether there is nothing to read, for certain and at once: then there is nothing to
+// pass on.
 func drained(f *os.File, st os.FileInfo) bool {
 	if !st.Mode().IsRegular() {
 		return hungUp(f)
@@ -88,7 +90,8 @@ func (c *cli) feed(ctx context.Context, cl *api.Client, id string) *feeding {
 	return f
 }
 
-// stop ends it: the job is over, and needs no more. The error is why its stdin was not passed on before.
+// stop ends it: the job is over, and needs no more. The error is why its stdin was not passed on
+// before.
 func (f *feeding) stop() error {
 	if f == nil {
 		return nil

@@ -17,7 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/golden instead of comparing with it")
 
-// The JSON that scripts of others may count on. What differs from run to run is replaced by what it is.
+// The JSON that scripts of others may count on. What differs from run to run is replaced by what it
+// is.
 var (
 	peerIDs = regexp.MustCompile(`12D3Koo[1-9A-HJ-NP-Za-km-z]{45}`)
 	spans   = regexp.MustCompile(` after [0-9.]+(ms|s|m[0-9]+s)( \(and [0-9a-z.]+ in line there\))?`)
@@ -59,7 +60,8 @@ func plain(key string, v any, names map[string]string) any {
 	return v
 }
 
-// scriptGolden compares the shape of what was printed with a file. `golden NAME [ID=WORD…]`: each ID is written as WORD.
+// scriptGolden compares the shape of what was printed with a file. `golden NAME [ID=WORD…]`: each
+// ID is written as WORD.
 func scriptGolden(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 1, "golden NAME [ID=WORD…]")
 	names := map[string]string{}

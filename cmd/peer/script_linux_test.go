@@ -19,7 +19,8 @@ func programs() map[string]func() { return map[string]func(){"peer": main, "drow
 // childAttr lets a child end with the test, however that ends.
 func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// killBelow kills every process that works in a folder below dir: detached peers, and tasks of peers that were killed.
+// killBelow kills every process that works in a folder below dir: detached peers, and tasks of
+// peers that were killed.
 func killBelow(dir string) {
 	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
 	for _, l := range links {
@@ -52,10 +53,12 @@ func canMountTmpfs() bool {
 	return unmount(dir) == nil
 }
 
-// disk is a file system of its own in a file, which can be made to fail in ways that nothing else can.
+// disk is a file system of its own in a file, which can be made to fail in ways that nothing else
+// can.
 type disk struct{ dir, image, device string }
 
-// makeDisk makes and mounts one. It goes read-only by itself at the first error, as most are mounted.
+// makeDisk makes and mounts one. It goes read-only by itself at the first error, as most are
+// mounted.
 func makeDisk(dir string, size int64) (*disk, error) {
 	d := &disk{dir: dir, image: dir + ".image"}
 	f, err := os.Create(d.image)
@@ -77,7 +80,8 @@ func makeDisk(dir string, size int64) (*disk, error) {
 	return d, err
 }
 
-// breakDown reports an error of the file system to itself: it goes read-only, under the feet of those who write to it.
+// breakDown reports an error of the file system to itself: it goes read-only, under the feet of
+// those who write to it.
 func (d *disk) breakDown() error {
 	return os.WriteFile(filepath.Join("/sys/fs/ext4", d.device, "trigger_fs_error"), []byte("1"), 0o600)
 }

@@ -47,8 +47,9 @@ func unpack(path string, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// scriptStumble starts a peer again and again, each time killing it a little later than the time before. What it found in its folder
-// is then read, changed or left alone up to any point, and nobody has to know which.
+// scriptStumble starts a peer again and again, each time killing it a little later than the time
+// before. What it found in its folder is then read, changed or left alone up to any point, and
+// nobody has to know which.
 func scriptStumble(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 3, "stumble NAME STARTS MILLISECONDS")
 	starts, err := strconv.Atoi(args[1])

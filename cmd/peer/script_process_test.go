@@ -19,7 +19,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// patience is how long a script waits for something that will come: generous, because machines that test are busy.
+// patience is how long a script waits for something that will come: generous, because machines that
+// test are busy.
 const patience = 60 * time.Second
 
 // processesKey finds a script's processes in its values.
@@ -58,7 +59,8 @@ func (b *safeBuffer) String() string {
 	return b.buf.String()
 }
 
-// commandLine is `peer` on the data folder of name. `up` gets what keeps tests apart: loopback, a free port, no multicast.
+// commandLine is `peer` on the data folder of name. `up` gets what keeps tests apart: loopback, a
+// free port, no multicast.
 func commandLine(work, name string, args []string) []string {
 	line := append([]string{"--data", filepath.Join(work, name)}, args...)
 	if len(args) == 0 || args[0] != "up" || slices.Contains(args, "--help") {
@@ -169,7 +171,8 @@ func scriptUp(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// greeted tells whether a peer has said all it says when it is ready: who it is, and what to type next.
+// greeted tells whether a peer has said all it says when it is ready: who it is, and what to type
+// next.
 func greeted(out, talk string) bool {
 	if strings.HasPrefix(out, "{") {
 		return strings.HasSuffix(out, "\n")

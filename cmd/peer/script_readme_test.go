@@ -10,7 +10,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// scriptReadme writes the examples below a heading of README.md to a file: all its blocks of shell, one after the other.
+// scriptReadme writes the examples below a heading of README.md to a file: all its blocks of shell,
+// one after the other.
 func scriptReadme(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, neg, args, 2, "readme FILE HEADING…")
 	page, err := os.ReadFile(filepath.Join(ts.Getenv("TESTDATA"), "../../../README.md"))

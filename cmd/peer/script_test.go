@@ -17,8 +17,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, programs())
 }
 
-// TestScripts drives the real program as real processes: testdata/*.txtar, each a few sentences about what a person sees. What
-// the scripts can say beyond testscript's own words is in scriptWords.
+// TestScripts drives the real program as real processes: testdata/*.txtar, each a few sentences
+// about what a person sees. What the scripts can say beyond testscript's own words is in
+// scriptWords.
 //
 // No script waits for a fixed time. A script that hangs is ended by scriptLimit.
 func TestScripts(t *testing.T) {

@@ -15,7 +15,8 @@ import (
 // maxSecretFile bounds a file with a ticket, in bytes.
 const maxSecretFile = 64 << 10
 
-// secrets are the flags of `peer up` that nobody but its owner may see: `ps` shows everybody what was typed.
+// secrets are the flags of `peer up` that nobody but its owner may see: `ps` shows everybody what
+// was typed.
 func secrets(cfg *node.Config) map[string]*string {
 	return map[string]*string{"join": &cfg.Join, "invite": &cfg.Invite}
 }
@@ -23,7 +24,8 @@ func secrets(cfg *node.Config) map[string]*string {
 // secretFlags is the order in which they are handed over on stdin.
 func secretFlags() []string { return []string{"join", "invite"} }
 
-// takeSecrets reads those that are elsewhere – on stdin (-), in a file (@FILE) – and makes those unreadable that were typed or in the environment.
+// takeSecrets reads those that are elsewhere – on stdin (-), in a file (@FILE) – and makes those
+// unreadable that were typed or in the environment.
 func takeSecrets(cfg *node.Config, stdin io.Reader) error {
 	all := secrets(cfg)
 	for _, name := range secretFlags() {
@@ -68,7 +70,8 @@ func readWord(r io.Reader) (string, error) {
 	return strings.TrimSpace(string(line)), nil
 }
 
-// wipe overwrites a text in the memory the program was given its command line and environment in, which others can read. Anything else is left alone.
+// wipe overwrites a text in the memory the program was given its command line and environment in,
+// which others can read. Anything else is left alone.
 func wipe(s string) {
 	if s == "" || runtime.GOOS == "windows" || !within(s, os.Args) && !within(s, os.Environ()) {
 		return
@@ -91,7 +94,8 @@ func within(s string, all []string) bool {
 	return false
 }
 
-// handOver is the command line of the same command in another process, without --detach and with its secrets on stdin.
+// handOver is the command line of the same command in another process, without --detach and with
+// its secrets on stdin.
 func handOver(args []string, cfg *node.Config) (rest []string, stdin string) {
 	all := secrets(cfg)
 	for i := 0; i < len(args); i++ {

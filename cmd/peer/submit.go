@@ -210,7 +210,8 @@ const (
 	settledBadly
 )
 
-// settled tells whether what was asked of a service or global job has come about, or will not by itself.
+// settled tells whether what was asked of a service or global job has come about, or will not by
+// itself.
 func settled(j api.Job) verdict {
 	if j.Over() {
 		return going // its end says how it went

@@ -15,7 +15,8 @@ import (
 // taskPiece is how many tasks a table takes in before they are written.
 const taskPiece = 1000
 
-// listTasks writes a job's tasks as they come: there may be a million, and most often the first ones are wanted.
+// listTasks writes a job's tasks as they come: there may be a million, and most often the first
+// ones are wanted.
 func (c *cli) listTasks(ctx context.Context, id string, all, failed, wide bool) error {
 	only := func(add func(api.Task) error) func(api.Task) error {
 		return func(t api.Task) error {
@@ -65,7 +66,8 @@ func (c *cli) listItems(ctx context.Context, id string, failed, null bool) error
 	return errors.Join(err, out.Flush())
 }
 
-// taskRows writes tasks as a table, piece by piece. It has a column for versions if there are any: a job has them, or not.
+// taskRows writes tasks as a table, piece by piece. It has a column for versions if there are any:
+// a job has them, or not.
 type taskRows struct {
 	out   io.Writer
 	carry func(string) string // completes the commands in why a task is as it is

@@ -118,8 +118,8 @@ func (c *cli) upCommand() *cobra.Command {
 	return cmd
 }
 
-// noEmptyDoor refuses --join and its like with nothing in them: most often a shell's variable is not set, and to found a cluster instead
-// of joining one is not what was meant.
+// noEmptyDoor refuses --join and its like with nothing in them: most often a shell's variable is
+// not set, and to found a cluster instead of joining one is not what was meant.
 func noEmptyDoor(cmd *cobra.Command) error {
 	for _, name := range []string{"join", "invite", "bootstrap"} {
 		f := cmd.Flags().Lookup(name)
@@ -259,7 +259,8 @@ const (
 	readySay = 5 * time.Second
 )
 
-// upDetached starts the same command without --detach in a session of its own and returns when it answers.
+// upDetached starts the same command without --detach in a session of its own and returns when it
+// answers.
 func (c *cli) upDetached(ctx context.Context, cfg *node.Config, memory *upMemory) error {
 	if s, err := c.client().Status(ctx); err == nil {
 		return api.Errorf(api.Conflict, "a peer already runs with this data folder (%s, process %d); stop it with `peer down`", s.Data, s.PID)

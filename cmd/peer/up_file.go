@@ -20,8 +20,9 @@ import (
 	"covey/taskstate/spell"
 )
 
-// upFileName is the file in the data folder that holds what `peer up` was told, for the next plain `peer up`. People may edit it:
-// its keys are the flags of up, a typed flag goes before the environment, and that before the file.
+// upFileName is the file in the data folder that holds what `peer up` was told, for the next plain
+// `peer up`. People may edit it: its keys are the flags of up, a typed flag goes before the
+// environment, and that before the file.
 const upFileName = "peer.yaml"
 
 // maxUpFile is how large the file may be, in bytes: many times what all flags together need.
@@ -35,7 +36,8 @@ const (
 	fromFile = "from-file"
 )
 
-// onceOnly are flags that say something of one start alone. They are never written, and mean nothing in the file.
+// onceOnly are flags that say something of one start alone. They are never written, and mean
+// nothing in the file.
 var onceOnly = []string{"join", "bootstrap", "invite", "new-identity", "open", "detach", "data", "output", "once", "testnet", "help"}
 
 // upFile is the file as it was read: where each key's lines begin and end, and its words.
@@ -131,7 +133,8 @@ func (u *upFile) read(key ast.MapKeyNode, value ast.Node) error {
 	return nil
 }
 
-// endOf is where a key's lines end: at the next line that begins at the margin with anything but an item of its list.
+// endOf is where a key's lines end: at the next line that begins at the margin with anything but an
+// item of its list.
 func (u *upFile) endOf(key int) int {
 	end := u.keys[key].begin + 1
 	for end < len(u.lines) && strings.TrimSpace(u.lines[end]) != "" && strings.ContainsAny(u.lines[end][:1], " \t-]") {
@@ -189,7 +192,8 @@ func mark(f *pflag.Flag, source string) {
 	f.Annotations[source] = []string{"1"}
 }
 
-// remembered is one flag that was typed and is kept for the next start, with what the file said before; was is nil if nothing.
+// remembered is one flag that was typed and is kept for the next start, with what the file said
+// before; was is nil if nothing.
 type remembered struct {
 	name     string
 	now, was []string
@@ -202,7 +206,8 @@ type upMemory struct {
 	news  []remembered
 }
 
-// recallUp reads the file and completes the flags of `peer up` by it. With --once it is left as it is.
+// recallUp reads the file and completes the flags of `peer up` by it. With --once it is left as it
+// is.
 func recallUp(data string, flags *pflag.FlagSet) (*upMemory, error) {
 	file, err := readUpFile(data)
 	if err == nil {
@@ -244,7 +249,8 @@ func (u *upFile) news(flags *pflag.FlagSet) (all []remembered) {
 	return all
 }
 
-// keep writes what was typed into the file: each key in its place, whatever else people wrote there as it was.
+// keep writes what was typed into the file: each key in its place, whatever else people wrote there
+// as it was.
 func (u *upFile) keep(news []remembered) error {
 	if len(news) == 0 {
 		return nil

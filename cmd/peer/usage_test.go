@@ -265,7 +265,8 @@ func TestAFormatThatNothingComesOfIsRefused(t *testing.T) {
 	}
 }
 
-// A command in a message is for pasting wherever the message is, quoted as the data folder needs it.
+// A command in a message is for pasting wherever the message is, quoted as the data folder needs
+// it.
 func TestACommandInAnErrorAsJSONCarriesTheDataFolder(t *testing.T) {
 	data := filepath.Join(t.TempDir(), `a "quoted" folder`)
 	var o, e bytes.Buffer

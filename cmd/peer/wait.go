@@ -71,7 +71,8 @@ func (c *cli) waitJob(ctx context.Context, id string, timeout time.Duration) err
 	return jobExit(last)
 }
 
-// sayTruncated names tasks whose output was cut: without them it is not clear why the exit code is 125.
+// sayTruncated names tasks whose output was cut: without them it is not clear why the exit code is
+// 125.
 func (c *cli) sayTruncated(ctx context.Context, j api.Job) {
 	const most = 5
 	var cut []string
@@ -95,7 +96,8 @@ func (c *cli) sayTruncated(ctx context.Context, j api.Job) {
 
 var errEnough = errors.New("enough")
 
-// sayFailed tells of a job of many tasks how many went wrong: the exit code is 1 whichever it was. That of a single task speaks for itself.
+// sayFailed tells of a job of many tasks how many went wrong: the exit code is 1 whichever it was.
+// That of a single task speaks for itself.
 func (c *cli) sayFailed(j api.Job) {
 	all := max(j.Count, j.Wanted)
 	if n := failures(j); n > 0 && j.Over() && j.Cancelled == "" && (all > 1 || j.Version > 0) {

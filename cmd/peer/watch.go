@@ -11,8 +11,9 @@ import (
 	"covey/node/api"
 )
 
-// A watch whose peer does not answer asks again after a wait that doubles, and begins with the short one again when it has been answered.
-// To ask a socket that nobody serves costs nothing: it goes on within a second of its peer's return.
+// A watch whose peer does not answer asks again after a wait that doubles, and begins with the
+// short one again when it has been answered. To ask a socket that nobody serves costs nothing: it
+// goes on within a second of its peer's return.
 const (
 	watchRetryFirst = 200 * time.Millisecond
 	watchRetryMost  = 900 * time.Millisecond
@@ -59,7 +60,8 @@ func (w *watching) run(ctx context.Context) error {
 	}
 }
 
-// nextRetry is how long to wait before the peer is asked again, after a stream it answered, or one that came to nothing.
+// nextRetry is how long to wait before the peer is asked again, after a stream it answered, or one
+// that came to nothing.
 func nextRetry(last time.Duration, answered bool) time.Duration {
 	if answered {
 		return watchRetryFirst

@@ -7,8 +7,8 @@ import (
 	"covey/node/api"
 )
 
-// whyTeller tells who waits for a job why nothing of it runs, and what of it cannot be reached: each thing once. The peer says it after
-// two seconds.
+// whyTeller tells who waits for a job why nothing of it runs, and what of it cannot be reached:
+// each thing once. The peer says it after two seconds.
 type whyTeller struct {
 	w    io.Writer
 	bar  *progress // on a terminal it says the same; nil: none

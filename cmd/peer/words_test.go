@@ -235,7 +235,8 @@ func TestAJobsNoteSaysWhatItsCountsDoNot(t *testing.T) {
 	}
 }
 
-// Every state of a rollout has words, says whether somebody who waits has what was asked for, and what to do if not.
+// Every state of a rollout has words, says whether somebody who waits has what was asked for, and
+// what to do if not.
 func TestEveryStateOfARolloutIsToldAndSettledOrNot(t *testing.T) {
 	running := func(n int) map[string]int { return map[string]int{"running": n} }
 	service := func(state string, tasks map[string]int) api.Job {

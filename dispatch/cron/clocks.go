@@ -7,8 +7,9 @@ import (
 	"github.com/adhocore/gronx"
 )
 
-// next is the first start after t, in t's zone. The library compares the fields of a clock on the wall, so it is only asked about
-// times between two changes of that clock, and the changes are seen to here.
+// next is the first start after t, in t's zone. The library compares the fields of a clock on the
+// wall, so it is only asked about times between two changes of that clock, and the changes are seen
+// to here.
 func next(expr string, t time.Time) (time.Time, error) {
 	named := !everyHour(expr)
 	for too := false; ; too = true { // too: t itself may be the start

@@ -14,7 +14,8 @@ import (
 // change is a day on which the clocks of a zone are set.
 type change struct{ zone, day string }
 
-// changes are forward and back, by an hour and by half of one, at night and at midnight, north and south.
+// changes are forward and back, by an hour and by half of one, at night and at midnight, north and
+// south.
 func changes() []change {
 	return []change{
 		{"Europe/Berlin", "2026-03-29"},

@@ -1,9 +1,11 @@
-// Package cron tells when a schedule starts its job: a pure function of the schedule, the start before and the time. A coordinator that
-// was away makes up for at most one start, the newest it missed.
+// Package cron tells when a schedule starts its job: a pure function of the schedule, the start
+// before and the time. A coordinator that was away makes up for at most one start, the newest it
+// missed.
 //
-// Where clocks are set forward or back, a start at hours that are named (30 2 * * *) comes once on every day there is: at the end of the
-// hour that is left out if it would have been in it, the first time in the hour that comes twice. Starts of every hour (*/15 * * * *) go on as
-// if nothing had happened.
+// Where clocks are set forward or back, a start at hours that are named (30 2 * * *) comes once on
+// every day there is: at the end of the hour that is left out if it would have been in it, the
+// first time in the hour that comes twice. Starts of every hour (*/15 * * * *) go on as if nothing
+// had happened.
 package cron
 
 import (
@@ -65,14 +67,15 @@ func Next(s *taskstate.Schedule, after int64) (int64, error) {
 	return t.UnixMilli(), nil
 }
 
-// Due tells whether a start is due: the newest that lies after last (the start before, or when the schedule was accepted), is not in
-// the future and not too late.
+// Due tells whether a start is due: the newest that lies after last (the start before, or when the
+// schedule was accepted), is not in the future and not too late.
 func Due(s *taskstate.Schedule, last, now int64) (at int64, due bool, err error) {
 	from := max(last, now-MaxLate.Milliseconds())
 	if at, err = Next(s, from); err != nil || at > now {
 		return 0, false, err
 	}
-	// The newest is looked for from now on backwards, in spans that grow: where starts are many, a short one has some.
+	// The newest is looked for from now on backwards, in spans that grow: where starts are many, a
+	// short one has some.
 	for span := time.Minute.Milliseconds(); ; span *= 8 {
 		since := max(from, now-span)
 		at, err = Next(s, since)

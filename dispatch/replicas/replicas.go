@@ -27,8 +27,8 @@ type Change struct {
 // Empty tells that nothing is to change.
 func (c Change) Empty() bool { return c.Grow == 0 && len(c.Pins)+len(c.Renew)+len(c.Retire) == 0 }
 
-// Service makes the number of slots that are not retired want. Growing takes retired slots back, the lowest first, before it adds
-// others. Shrinking gives up the Surplus.
+// Service makes the number of slots that are not retired want. Growing takes retired slots back,
+// the lowest first, before it adds others. Shrinking gives up the Surplus.
 func Service(slots []Slot, want int) Change {
 	var have, idle []Slot
 	for _, s := range slots {
@@ -51,8 +51,10 @@ func Service(slots []Slot, want int) Change {
 	return ch
 }
 
-// Surplus picks the n of these slots that are given up first, ascending: those that wait, then those whose tasks do not run, so that
-// nothing that runs is given up beside something that is down; then those on which their version failed; then from the peer with most of them, the highest slot first.
+// Surplus picks the n of these slots that are given up first, ascending: those that wait, then
+// those whose tasks do not run, so that nothing that runs is given up beside something that is
+// down; then those on which their version failed; then from the peer with most of them, the highest
+// slot first.
 func Surplus(slots []Slot, n int) []int {
 	have := slices.Clone(slots)
 	on := map[taskstate.PeerID]int{}
@@ -96,8 +98,9 @@ func before(a, b Slot, on map[taskstate.PeerID]int) bool {
 	return a.N > b.N
 }
 
-// Global gives each of the peers that fit (ascending) one slot, and takes the others theirs. keep tells of peers that do not fit now
-// but keep the slot they have: one that is merely away comes back.
+// Global gives each of the peers that fit (ascending) one slot, and takes the others theirs. keep
+// tells of peers that do not fit now but keep the slot they have: one that is merely away comes
+// back.
 func Global(slots []Slot, fit []taskstate.PeerID, keep func(taskstate.PeerID) bool) Change {
 	var ch Change
 	has := map[taskstate.PeerID]bool{}

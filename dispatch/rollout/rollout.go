@@ -11,7 +11,8 @@ import (
 // Phase is how far an update has come: a decision, kept in the ledger.
 type Phase string
 
-// The phases. Updating and RollingBack go on by themselves; the others wait for a person or for the next update.
+// The phases. Updating and RollingBack go on by themselves; the others wait for a person or for the
+// next update.
 const (
 	None           Phase = ""
 	Updating       Phase = "updating"
@@ -37,8 +38,8 @@ type Slot struct {
 	Done    bool  // the attempt of Version has ended, and its job wants no other: it is as it will be
 	Surge   bool  // above the number wanted, for as long as the update lasts
 
-	// An attempt of the target ended within the monitor time, or never ran. The slot counts as failed from then on, whatever its
-	// restarts come to, and is not waited for.
+	// An attempt of the target ended within the monitor time, or never ran. The slot counts as
+	// failed from then on, whatever its restarts come to, and is not waited for.
 	Failed   bool
 	FailedAt int64 // when it first did (milliseconds)
 }
@@ -75,8 +76,9 @@ func Step(in Input) Output {
 	}
 	switch {
 	case len(v.old)+len(v.stale)+v.flux == 0:
-		// It is complete before its surge goes. Those that go then need not be the surge – one that has failed for good goes first – and
-		// an update that went on would watch what stays, want its surge back for that, and so on for ever.
+		// It is complete before its surge goes. Those that go then need not be the surge – one that
+		// has failed for good goes first – and an update that went on would watch what stays, want
+		// its surge back for that, and so on for ever.
 		out.Phase, out.Surge, out.Failed = Completed, v.surge, min(v.failed, v.wanted)
 		out.Message = v.done(in, out.Failed)
 		if in.Phase == RollingBack {
@@ -143,8 +145,8 @@ func survey(in Input) view {
 	return v
 }
 
-// settled tells whether the update is through with a slot, as it has taken its version for good or failed, and otherwise when it will
-// be, if time alone decides.
+// settled tells whether the update is through with a slot, as it has taken its version for good or
+// failed, and otherwise when it will be, if time alone decides.
 func (s Slot) settled(in Input) (bool, int64) {
 	at := s.Since + in.Update.Monitor
 	switch {
@@ -180,7 +182,8 @@ func (v view) atOnce(in Input) int {
 	return min(in.Update.Parallelism, v.wanted)
 }
 
-// surgeWanted is the number of extra slots: as many as may be in flux, until none is left that could be.
+// surgeWanted is the number of extra slots: as many as may be in flux, until none is left that
+// could be.
 func (v view) surgeWanted(in Input) int {
 	if in.Update.Order != taskstate.StartFirst || len(v.old)+v.flux == 0 {
 		return 0
@@ -188,11 +191,12 @@ func (v view) surgeWanted(in Input) int {
 	return v.atOnce(in)
 }
 
-// next picks the slots that change now, in order: first those that are down anyway, or that an update before told to end, then those
-// whose version failed there, then those of which nobody has heard that they run – should they run all the same, one more is down – then the others.
+// next picks the slots that change now, in order: first those that are down anyway, or that an
+// update before told to end, then those whose version failed there, then those of which nobody has
+// heard that they run – should they run all the same, one more is down – then the others.
 //
-// On the way back to a version that is known to be good, what is broken does not wait for what runs to be watched: that takes nothing down, and
-// each moment it waits, the bad version fails again.
+// On the way back to a version that is known to be good, what is broken does not wait for what runs
+// to be watched: that takes nothing down, and each moment it waits, the bad version fails again.
 func (v view) next(in Input) []int {
 	room := v.atOnce(in)
 	if in.Update.Order == taskstate.StartFirst {
@@ -248,7 +252,8 @@ func (out *Output) stopForFailures(in Input, v view) bool {
 	return true
 }
 
-// tolerated is on how many slots the update may fail. A share of them is not lost to rounding: 0.29 of 100 is 29.
+// tolerated is on how many slots the update may fail. A share of them is not lost to rounding: 0.29
+// of 100 is 29.
 func (v view) tolerated(in Input) int {
 	return int(in.Update.MaxFailureRatio*float64(v.wanted) + 1e-9)
 }

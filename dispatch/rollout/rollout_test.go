@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// flock is a dumb service: slots take the version they are told to, run after a while, and may fail.
+// flock is a dumb service: slots take the version they are told to, run after a while, and may
+// fail.
 type flock struct {
 	update  taskstate.Update
 	phase   rollout.Phase
@@ -294,7 +295,8 @@ func TestASlotThatDoesNotRunIsChangedFirst(t *testing.T) {
 	}
 }
 
-// Seed 504708: a task that nobody had heard of yet after an election was changed, and ran, beside one that waited for its peer.
+// Seed 504708: a task that nobody had heard of yet after an election was changed, and ran, beside
+// one that waited for its peer.
 func TestASlotThatIsDownForCertainIsChangedBeforeOneThatMayRunUnheard(t *testing.T) {
 	f := service(4, taskstate.Update{Parallelism: 1, Monitor: 50})
 	f.slots[1].Running = false
@@ -318,7 +320,8 @@ func TestASlotThatAnUpdateBeforeToldToEndIsChangedBeforeOneThatMayRunUnheard(t *
 	}
 }
 
-// A rollback counts what never left the version before as its own; some of that may have begun just now.
+// A rollback counts what never left the version before as its own; some of that may have begun just
+// now.
 func TestARollbackReplacesWhatFailsWithoutWaitingForWhatRuns(t *testing.T) {
 	young := rollout.Slot{Version: 3, Running: true, Since: 999_990}
 	failing := rollout.Slot{Version: 2, Failing: true, Running: true}

@@ -1,5 +1,5 @@
-// Package golden holds what is written, to a disk or to others, against files that say how it was: for the tests of whoever must go on
-// reading it.
+// Package golden holds what is written, to a disk or to others, against files that say how it was:
+// for the tests of whoever must go on reading it.
 package golden
 
 import (
@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// Check compares text with a file, line by line; the error says where they differ. With UPDATE_GOLDEN set it writes the file first.
+// Check compares text with a file, line by line; the error says where they differ. With
+// UPDATE_GOLDEN set it writes the file first.
 func Check(path, got string) error {
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -51,9 +52,10 @@ func difference(a, b string) (line int, inA, inB string) {
 	return 0, "", ""
 }
 
-// Fill gives every exported field of a value something of its own in its struct, n to begin with, so that a field which is left out,
-// renamed, renumbered or exchanged shows. own fills what wants a value of a certain form, and tells whether it did; nil: nothing does.
-// Functions stay as they are. It panics on kinds that are never written.
+// Fill gives every exported field of a value something of its own in its struct, n to begin with,
+// so that a field which is left out, renamed, renumbered or exchanged shows. own fills what wants a
+// value of a certain form, and tells whether it did; nil: nothing does. Functions stay as they are.
+// It panics on kinds that are never written.
 func Fill(v reflect.Value, n int, own func(reflect.Value, int) bool) {
 	if own != nil && own(v, n) {
 		return

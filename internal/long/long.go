@@ -1,4 +1,5 @@
-// Package long marks the tests that take long: they run with `go test -tags long`, and leave themselves out otherwise. Only tests import it.
+// Package long marks the tests that take long: they run with `go test -tags long`, and leave
+// themselves out otherwise. Only tests import it.
 package long
 
 // T is the part of testing.TB that is needed here.

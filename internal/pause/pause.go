@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// For waits for d, or until ctx is done, and returns ctx's error then. Without a positive d it returns at once, with ctx's error if
-// it is done already.
+// For waits for d, or until ctx is done, and returns ctx's error then. Without a positive d it
+// returns at once, with ctx's error if it is done already.
 func For(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

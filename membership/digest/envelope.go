@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// MaxBody caps an envelope's body in bytes, so that an envelope fits a frame and a gossip message.
+	// MaxBody caps an envelope's body in bytes, so that an envelope fits a frame and a gossip
+	// message.
 	MaxBody = 512 << 10
 	maxName = 128 // bytes of a peer id or an incarnation
 	maxSig  = 512
@@ -77,7 +78,8 @@ func (e Envelope) Encode() ([]byte, error) {
 	return wire.Marshal(e)
 }
 
-// Decode reads what Encode wrote; anything else is an error. The signature is not checked, see Verify.
+// Decode reads what Encode wrote; anything else is an error. The signature is not checked, see
+// Verify.
 func Decode(b []byte) (Envelope, error) {
 	if len(b) > MaxBody+maxSig+2*maxName+64 {
 		return Envelope{}, fmt.Errorf("envelope of %d bytes: the cap of its body is %d", len(b), MaxBody)

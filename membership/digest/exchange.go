@@ -80,8 +80,9 @@ func New(cfg Config) *Exchange {
 	return &Exchange{cfg: cfg, meet: make(chan string, 64), gaps: make(chan string, 1), busy: map[string]bool{}, served: map[string]int{}, recent: map[string]*rate.Limiter{}}
 }
 
-// Offer adds an envelope that came another way (gossip, a session, this peer's own) and whose signature was checked. fresh tells the caller
-// to use it; Deliver is not called. A gap below it brings an exchange soon. It never blocks.
+// Offer adds an envelope that came another way (gossip, a session, this peer's own) and whose
+// signature was checked. fresh tells the caller to use it; Deliver is not called. A gap below it
+// brings an exchange soon. It never blocks.
 func (x *Exchange) Offer(e Envelope) (fresh bool) {
 	fresh, gap := x.cfg.Store.add(e)
 	if fresh {
@@ -96,8 +97,8 @@ func (x *Exchange) Offer(e Envelope) (fresh bool) {
 	return fresh
 }
 
-// Meet asks for an exchange with a peer now: it joined, or a connection to it came back. It never blocks; when very many come at once, some wait
-// for the timer.
+// Meet asks for an exchange with a peer now: it joined, or a connection to it came back. It never
+// blocks; when very many come at once, some wait for the timer.
 func (x *Exchange) Meet(peer string) {
 	select {
 	case x.meet <- peer:
@@ -157,7 +158,8 @@ func (x *Exchange) pick(wanted string) string {
 	return peers[rand.N(len(peers))]
 }
 
-// start runs one exchange in its own goroutine; one with the same peer that is under way is followed by another.
+// start runs one exchange in its own goroutine; one with the same peer that is under way is
+// followed by another.
 func (x *Exchange) start(ctx context.Context, slots chan struct{}, peer string) {
 	if peer == "" || peer == x.cfg.Net.Self() {
 		return
@@ -193,7 +195,8 @@ func (x *Exchange) start(ctx context.Context, slots chan struct{}, peer string) 
 	})
 }
 
-// With exchanges with one peer until neither has more for the other. Run need not be running here, but there.
+// With exchanges with one peer until neither has more for the other. Run need not be running here,
+// but there.
 func (x *Exchange) With(ctx context.Context, peer string) error {
 	for range maxRounds {
 		more, err := x.round(ctx, peer)

@@ -18,7 +18,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever another peer says of its marks, this one's own fit a frame: else it could exchange with nobody any more.
+// Whatever another peer says of its marks, this one's own fit a frame: else it could exchange with
+// nobody any more.
 func TestNoMarksOfOthersKeepAStoreFromSayingItsOwn(t *testing.T) {
 	s := digest.NewStore(0)
 	for n := range 20 {

@@ -1,8 +1,9 @@
 package digest
 
-// Current says which incarnation of an author counts: the one whose tasks others wait for. Its stream gives way to none of an incarnation
-// that is over. Until something is said of an author, all its incarnations are alike. Whoever follows the ledger calls it, and for itself
-// whoever makes the Store.
+// Current says which incarnation of an author counts: the one whose tasks others wait for. Its
+// stream gives way to none of an incarnation that is over. Until something is said of an author,
+// all its incarnations are alike. Whoever follows the ledger calls it, and for itself whoever makes
+// the Store.
 func (s *Store) Current(author, incarnation string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +73,9 @@ type victim struct {
 	counts bool
 }
 
-// before tells whether a stream is to be pushed out before another: those of incarnations that are over go first, and of equals the one that
-// was silent longest. When something was added says nothing of whether its author lives: an exchange brings what is long over, too.
+// before tells whether a stream is to be pushed out before another: those of incarnations that are
+// over go first, and of equals the one that was silent longest. When something was added says
+// nothing of whether its author lives: an exchange brings what is long over, too.
 func (v victim) before(o victim) bool {
 	if o.stream == nil || v.counts != o.counts {
 		return o.stream == nil || o.counts
@@ -81,7 +83,8 @@ func (v victim) before(o victim) bool {
 	return v.stream.used < o.stream.used
 }
 
-// room is what a Store has left for streams that others tell of. It is good for one look at their marks.
+// room is what a Store has left for streams that others tell of. It is good for one look at their
+// marks.
 type room struct {
 	s        *Store
 	siblings map[string]int
@@ -90,8 +93,9 @@ type room struct {
 
 func (s *Store) room() *room { return &room{s: s} }
 
-// takes tells whether a stream that is not here is worth having: for one that counts others make room, and any other must find some. Else
-// peers that hold different ones of an author with many incarnations would go on exchanging them for ever.
+// takes tells whether a stream that is not here is worth having: for one that counts others make
+// room, and any other must find some. Else peers that hold different ones of an author with many
+// incarnations would go on exchanging them for ever.
 func (r *room) takes(k Stream) bool {
 	if r.s.counts(k) {
 		return true

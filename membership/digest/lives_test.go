@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// alone is a store that holds batch 1 of one incarnation of an author, and knows that this one counts.
+// alone is a store that holds batch 1 of one incarnation of an author, and knows that this one
+// counts.
 func alone(author, inc string) *digest.Store {
 	s := digest.NewStore(0)
 	s.Current(author, inc)
@@ -97,8 +98,9 @@ func TestAnExchangeMakesRoomOnlyForTheIncarnationThatCounts(t *testing.T) {
 	}
 }
 
-// TestWhatCountsReachesEverybodyPastAllThatIsOver: an author with many incarnations, of which everybody holds others, and the newest, of
-// which some heard a part while its author has all. Exchanges bring all of the newest to everybody, and come to rest.
+// TestWhatCountsReachesEverybodyPastAllThatIsOver: an author with many incarnations, of which
+// everybody holds others, and the newest, of which some heard a part while its author has all.
+// Exchanges bring all of the newest to everybody, and come to rest.
 func TestWhatCountsReachesEverybodyPastAllThatIsOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const batches = 4

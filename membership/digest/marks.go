@@ -47,7 +47,8 @@ func (s *Store) Believe(from string, theirs []Mark) {
 	}
 }
 
-// Wants is what another peer, going by its marks, may have and this store has not, as far as there is room for its stream.
+// Wants is what another peer, going by its marks, may have and this store has not, as far as there
+// is room for its stream.
 func (s *Store) Wants(theirs []Mark) []Range {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +89,8 @@ func (st *stream) holes(m Mark) (out []Range) {
 	return out
 }
 
-// Missing answers wants: what is held of them, in order, up to about budget bytes. more tells that the budget ended it.
+// Missing answers wants: what is held of them, in order, up to about budget bytes. more tells that
+// the budget ended it.
 func (s *Store) Missing(wants []Range, budget int) (out []Envelope, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What one author may bring in, whichever way its batches come. A batch costs what it holds and envelopeCost: checking a signature is
-// dear, too. What is above that is not looked at; it is a hole, which exchanges fill when the author's pace allows.
+// What one author may bring in, whichever way its batches come. A batch costs what it holds and
+// envelopeCost: checking a signature is dear, too. What is above that is not looked at; it is a
+// hole, which exchanges fill when the author's pace allows.
 const (
 	authorPace   = 2 << 20 // bytes a second
 	authorBurst  = 16 << 20
@@ -36,13 +37,14 @@ func (p *paces) author(name string) *rate.Limiter {
 	return l
 }
 
-// Allows tells whether an author may bring in this envelope now. It is asked before the signature is checked, so it takes nothing off the
-// author's pace: somebody else may have written its name.
+// Allows tells whether an author may bring in this envelope now. It is asked before the signature
+// is checked, so it takes nothing off the author's pace: somebody else may have written its name.
 func (x *Exchange) Allows(e Envelope) bool {
 	return e.Author == x.cfg.Net.Self() || x.paces.author(e.Author).Tokens() >= float64(e.cost())
 }
 
-// wantsOf tells whether there is room for more of an author: what it may not bring in now would only keep others' envelopes out of a turn.
+// wantsOf tells whether there is room for more of an author: what it may not bring in now would
+// only keep others' envelopes out of a turn.
 func (x *Exchange) wantsOf(author string) bool {
 	return author == x.cfg.Net.Self() || x.paces.author(author).Tokens() >= authorBurst/8
 }

@@ -48,7 +48,8 @@ type Range struct {
 	From, To uint64
 }
 
-// Store holds envelopes and marks. It is pure but for its lock: no clock, no I/O. Safe for concurrent use.
+// Store holds envelopes and marks. It is pure but for its lock: no clock, no I/O. Safe for
+// concurrent use.
 type Store struct {
 	mu      sync.Mutex
 	limit   int
@@ -77,8 +78,9 @@ func NewStore(limit int) *Store {
 	return &Store{limit: limit, share: max(limit/authorShare, 1<<20), authors: map[string]int{}, streams: map[Stream]*stream{}, current: map[string]string{}}
 }
 
-// Add keeps a verified envelope. fresh tells that it was not known: whoever adds then delivers it. An envelope that is fresh may still not be
-// kept (see the package's word on a full store); it is then fresh again.
+// Add keeps a verified envelope. fresh tells that it was not known: whoever adds then delivers it.
+// An envelope that is fresh may still not be kept (see the package's word on a full store); it is
+// then fresh again.
 func (s *Store) Add(e Envelope) (fresh bool) {
 	fresh, _ = s.add(e)
 	return fresh
@@ -143,7 +145,8 @@ func (st *stream) advance() {
 	}
 }
 
-// evict drops the lowest envelope of the stream that holds the most bytes, of one author or ("") of all.
+// evict drops the lowest envelope of the stream that holds the most bytes, of one author or ("") of
+// all.
 func (s *Store) evict(author string) {
 	var largest *stream
 	var name Stream
@@ -173,7 +176,8 @@ func (s *Store) cut(st *stream, n int) {
 	}
 }
 
-// Retire says that everything up to a number is settled: those envelopes go, the mark stays or rises.
+// Retire says that everything up to a number is settled: those envelopes go, the mark stays or
+// rises.
 func (s *Store) Retire(author, incarnation string, upTo uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// plainStore is a Store written for the reader: every number is looked at one by one, and nothing is ever dropped for lack of room.
+// plainStore is a Store written for the reader: every number is looked at one by one, and nothing
+// is ever dropped for lack of room.
 type plainStore map[digest.Stream]*plainStream
 
 type plainStream struct {

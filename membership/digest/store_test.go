@@ -24,7 +24,8 @@ func sized(author, inc string, n uint64, size int) digest.Envelope {
 	return e
 }
 
-// level is one exchange without a network: both sides compare marks and pull. It returns what was fresh at a and at b.
+// level is one exchange without a network: both sides compare marks and pull. It returns what was
+// fresh at a and at b.
 func level(a, b *digest.Store, nameA, nameB string) (atA, atB []digest.Envelope) {
 	pull := func(to, from *digest.Store, name string, theirs []digest.Mark) (news []digest.Envelope) {
 		to.Believe(name, theirs)
@@ -164,8 +165,9 @@ func TestIncarnationsPerAuthorAreBounded(t *testing.T) {
 	}
 }
 
-// TestAnyDeliveryConvergesAfterExchanges: whatever order, loss, repetition and retirement, once each peer has exchanged around the ring and
-// back all have everything that was not settled, given to them exactly once, and their marks say so. (Of an author of whom everything is settled a peer
+// TestAnyDeliveryConvergesAfterExchanges: whatever order, loss, repetition and retirement, once
+// each peer has exchanged around the ring and back all have everything that was not settled, given
+// to them exactly once, and their marks say so. (Of an author of whom everything is settled a peer
 // may never have seen a signature; its mark may then stay where it is.)
 func TestAnyDeliveryConvergesAfterExchanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

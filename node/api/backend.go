@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Backend is what the server serves: node implements it, tests bring their own. Ids may be whatever a person types: an id, a
-// unique prefix, a name, `last`. Errors are *Error; others become Failed.
+// Backend is what the server serves: node implements it, tests bring their own. Ids may be whatever
+// a person types: an id, a unique prefix, a name, `last`. Errors are *Error; others become Failed.
 type Backend interface {
 	JobBackend
 	ChangeBackend
@@ -27,10 +27,11 @@ type JobBackend interface {
 	Tasks(ctx context.Context, id string) (Tasks, error)
 	// Explain tells the story of a job, or of a task: JOB.SLOT or JOB.SLOT.ATTEMPT.
 	Explain(ctx context.Context, id string) (Explanation, error)
-	// Stdin reads r to its end, for the task of a job that was submitted here with Stdin set. It returns when all is read, or of no use any more.
+	// Stdin reads r to its end, for the task of a job that was submitted here with Stdin set. It
+	// returns when all is read, or of no use any more.
 	Stdin(ctx context.Context, id string, r io.Reader) error
-	// Follow calls send with the job's progress until the job is over, send fails or ctx ends. With tasks it lists changed
-	// tasks, otherwise only the job.
+	// Follow calls send with the job's progress until the job is over, send fails or ctx ends. With
+	// tasks it lists changed tasks, otherwise only the job.
 	Follow(ctx context.Context, id string, tasks bool, send func(Progress) error) error
 	// Logs calls send with log chunks until all is sent (with q.Follow: until the tasks are over).
 	Logs(ctx context.Context, id string, q LogQuery, send func(LogChunk) error) error
@@ -41,7 +42,8 @@ type PeerBackend interface {
 	Peers(ctx context.Context) (Peers, error)
 	Status(ctx context.Context) (Status, error)
 	Stats(ctx context.Context) (Stats, error)
-	// Watch calls send with every event after since ("" = from now on, beginning with a snapshot event).
+	// Watch calls send with every event after since ("" = from now on, beginning with a snapshot
+	// event).
 	Watch(ctx context.Context, since string, send func(Event) error) error
 }
 
@@ -55,9 +57,11 @@ type AdminBackend interface {
 	// Thaw ends a freeze of replacement: whoever has vanished is really gone.
 	Thaw(ctx context.Context) (Thawed, error)
 	Down(ctx context.Context) error
-	// PlanRecover tells from which copy Recover would make a new ledger. It fails with Conflict while anybody can decide.
+	// PlanRecover tells from which copy Recover would make a new ledger. It fails with Conflict
+	// while anybody can decide.
 	PlanRecover(ctx context.Context) (RecoverPlan, error)
-	// Recover makes a new ledger. It fails with Conflict while anybody can decide, and when what was confirmed is no longer to be had.
+	// Recover makes a new ledger. It fails with Conflict while anybody can decide, and when what
+	// was confirmed is no longer to be had.
 	Recover(ctx context.Context, r Recover) (Recovered, error)
 	// Block cuts this peer off from others; refused unless the peer was started for a testnet.
 	Block(ctx context.Context, b Block) error

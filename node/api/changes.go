@@ -10,7 +10,8 @@ import (
 
 // ChangeBackend changes jobs that were submitted, and tells what a change would do.
 type ChangeBackend interface {
-	// Preview tells where the tasks of a job would go if it were submitted now, and what that changes if it is an update.
+	// Preview tells where the tasks of a job would go if it were submitted now, and what that
+	// changes if it is an update.
 	Preview(ctx context.Context, s Submit) (Preview, error)
 	// Scale gives a service another count.
 	Scale(ctx context.Context, id string, r Scale) (Submitted, error)
@@ -22,9 +23,11 @@ type ChangeBackend interface {
 	Pin(ctx context.Context, id string, not bool) (JobAnswer, error)
 	// Trigger starts a run of a schedule now.
 	Trigger(ctx context.Context, id string) (Submitted, error)
-	// Rebalance moves tasks of a service so that its peers have about as many each; with dryRun it only tells.
+	// Rebalance moves tasks of a service so that its peers have about as many each; with dryRun it
+	// only tells.
 	Rebalance(ctx context.Context, id string, dryRun bool) (Rebalanced, error)
-	// AllTasks is Tasks with slots that are not wanted any more and with earlier attempts, as far as they are remembered.
+	// AllTasks is Tasks with slots that are not wanted any more and with earlier attempts, as far
+	// as they are remembered.
 	AllTasks(ctx context.Context, id string) (Tasks, error)
 }
 
@@ -89,7 +92,8 @@ type Rebalanced struct {
 	AsOf   time.Time `json:"as_of"`
 }
 
-// Move is a task that moves, or would. Where it goes is decided when it has ended: To is where that would be now.
+// Move is a task that moves, or would. Where it goes is decided when it has ended: To is where that
+// would be now.
 type Move struct {
 	Task     string `json:"task"`
 	From     string `json:"from"`

@@ -140,7 +140,8 @@ func stream[T any](ctx context.Context, c *Client, path string, each func(T) err
 	}
 }
 
-// streamError recognises the last line of a stream that failed: an object with nothing but an error in it.
+// streamError recognises the last line of a stream that failed: an object with nothing but an error
+// in it.
 func streamError(raw json.RawMessage) (*Error, bool) {
 	if !bytes.HasPrefix(raw, []byte(`{"error":`)) {
 		return nil, false
@@ -152,7 +153,8 @@ func streamError(raw json.RawMessage) (*Error, bool) {
 	return e.Error, true
 }
 
-// segment is an id as one part of a path, whatever a person typed: "." and ".." would lead to another call.
+// segment is an id as one part of a path, whatever a person typed: "." and ".." would lead to
+// another call.
 func segment(id string) string {
 	if strings.Trim(id, ".") == "" {
 		return strings.Repeat("%2E", len(id))
@@ -228,7 +230,8 @@ func (c *Client) Logs(ctx context.Context, id string, q LogQuery, each func(LogC
 	return stream(ctx, c, jobPath(id, "/logs?"+v.Encode()), each)
 }
 
-// Stdin passes on what the task of a job is to read, until r or ctx ends. An error of r's is told to the task, which fails.
+// Stdin passes on what the task of a job is to read, until r or ctx ends. An error of r's is told
+// to the task, which fails.
 func (c *Client) Stdin(ctx context.Context, id string, r io.Reader) error {
 	resp, err := c.send(ctx, http.MethodPost, jobPath(id, "/stdin"), r)
 	if err == nil {

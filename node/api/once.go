@@ -5,9 +5,10 @@ import "covey/taskstate"
 // onceMost is how many events Once remembers: more than a peer keeps for those who resume.
 const onceMost = 1 << 15
 
-// Once knows events again that it was shown. A peer that was restarted learns anew, from the ledger and from others, what it had told
-// before, and tells it again: under another token, but otherwise the same. Who follows one across its restarts has Once leave that out.
-// What a peer that has just started lists is what it knows by then: Once leaves out as well what would have a task go back.
+// Once knows events again that it was shown. A peer that was restarted learns anew, from the ledger
+// and from others, what it had told before, and tells it again: under another token, but otherwise
+// the same. Who follows one across its restarts has Once leave that out. What a peer that has just
+// started lists is what it knows by then: Once leaves out as well what would have a task go back.
 // The zero value has seen nothing; it is not safe for concurrent use.
 type Once struct {
 	seen  map[happening]struct{}
@@ -23,8 +24,8 @@ type happening struct {
 	exit                                  int
 }
 
-// First tells whether an event was not shown before, as far as Once remembers. Lines that are no events are always first; what a list
-// of how things stand has said need not be told again.
+// First tells whether an event was not shown before, as far as Once remembers. Lines that are no
+// events are always first; what a list of how things stand has said need not be told again.
 func (o *Once) First(e Event) bool {
 	switch e.Kind {
 	case "job", "task", "peer", "coordinator":

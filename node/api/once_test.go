@@ -68,7 +68,8 @@ func TestOnceForgetsTheOldestAndIsBounded(t *testing.T) {
 	}
 }
 
-// All peers were killed, and the one that is asked lists what the ledger has before it hears from the workers again.
+// All peers were killed, and the one that is asked lists what the ledger has before it hears from
+// the workers again.
 func TestATaskNeverGoesBackWhateverAPeerListsAfterItsStart(t *testing.T) {
 	var o api.Once
 	tell := func(task, state string, at int64, listed bool) bool {

@@ -11,7 +11,8 @@ import (
 	"covey/node/api"
 )
 
-// longData is a data folder whose path is too long for a socket, so that the socket is in the runtime folder.
+// longData is a data folder whose path is too long for a socket, so that the socket is in the
+// runtime folder.
 func longData(t *testing.T) (data, sockets string) {
 	t.Helper()
 	runtime, err := os.MkdirTemp("/tmp", "rt")

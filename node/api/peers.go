@@ -9,8 +9,8 @@ import (
 // Stopped is the standing of a peer that was ended by hand and said goodbye: nobody waits for it.
 const Stopped = "stopped"
 
-// PeerKeeper changes what peers are for. A peer may be whatever a person types: its id, a unique part of it, its name, or `self`, the
-// peer that is asked.
+// PeerKeeper changes what peers are for. A peer may be whatever a person types: its id, a unique
+// part of it, its name, or `self`, the peer that is asked.
 type PeerKeeper interface {
 	// Peer tells about one peer.
 	Peer(ctx context.Context, peer string) (PeerAnswer, error)
@@ -20,8 +20,8 @@ type PeerKeeper interface {
 	SetLabels(ctx context.Context, peer string, l Labels) (PeerAnswer, error)
 	// SetRoles says what a peer may do.
 	SetRoles(ctx context.Context, peer string, r Roles) (PeerAnswer, error)
-	// Draining calls send with what is left on a drained peer, whenever that changes, until nothing is. It fails with Conflict when the
-	// peer is not drained, or not any more.
+	// Draining calls send with what is left on a drained peer, whenever that changes, until nothing
+	// is. It fails with Conflict when the peer is not drained, or not any more.
 	Draining(ctx context.Context, peer string, send func(Draining) error) error
 }
 
@@ -50,14 +50,15 @@ type Roles struct {
 	Roles []string `json:"roles"`
 }
 
-// Labels is the body of POST /v1/peers/{id}/labels: what to set, and what is not to be there any more, whoever it comes from.
+// Labels is the body of POST /v1/peers/{id}/labels: what to set, and what is not to be there any
+// more, whoever it comes from.
 type Labels struct {
 	Set   map[string]string `json:"set,omitempty"`
 	Unset []string          `json:"unset,omitempty"`
 }
 
-// Draining is one line of GET /v1/peers/{id}/drain: the tasks on a drained peer whose end is not acknowledged yet. The line with
-// nothing left is the last.
+// Draining is one line of GET /v1/peers/{id}/drain: the tasks on a drained peer whose end is not
+// acknowledged yet. The line with nothing left is the last.
 type Draining struct {
 	Peer  string     `json:"peer"`
 	Name  string     `json:"name"`

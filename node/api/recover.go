@@ -26,8 +26,8 @@ type RecoverPlan struct {
 	Marked     uint64    `json:"marked,omitempty"` // the highest index that any voter is known to have acknowledged in this generation
 }
 
-// Recover is the body of POST /v1/recover: the copy that a person agreed to, from a RecoverPlan. A newer one may be used, an older
-// one never.
+// Recover is the body of POST /v1/recover: the copy that a person agreed to, from a RecoverPlan. A
+// newer one may be used, an older one never.
 type Recover struct {
 	Generation uint64 `json:"generation"`
 	Term       uint64 `json:"term"`

@@ -2,7 +2,8 @@ package api
 
 import "fmt"
 
-// OneSeat is the warning that all decisions are on one machine's disk, though so many machines may hold a seat in the ledger.
+// OneSeat is the warning that all decisions are on one machine's disk, though so many machines may
+// hold a seat in the ledger.
 func OneSeat(who string, may int) string {
 	if may > 2 {
 		return fmt.Sprintf("only %s holds a seat: until others have caught up, all decisions are on its disk alone", who)

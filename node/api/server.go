@@ -134,7 +134,8 @@ func fail(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(errorBody{e})
 }
 
-// lines sends JSON lines, each flushed. An error before the first line is a plain error answer; later it is a last line of its own.
+// lines sends JSON lines, each flushed. An error before the first line is a plain error answer;
+// later it is a last line of its own.
 type lines[T any] struct {
 	w       http.ResponseWriter
 	enc     *json.Encoder

@@ -13,11 +13,13 @@ import (
 
 var errPermission = fs.ErrPermission
 
-// maxSocketPath is how long a path may be before it no longer fits every system's sockaddr_un (104 bytes on macOS, 108 on Linux).
+// maxSocketPath is how long a path may be before it no longer fits every system's sockaddr_un (104
+// bytes on macOS, 108 on Linux).
 const maxSocketPath = 100
 
-// SocketPath is where the peer with this data folder listens: <data>/peer.sock, or, where that path is too long for a socket, a
-// short name that is derived from it, in a folder of the user's own in the runtime folder.
+// SocketPath is where the peer with this data folder listens: <data>/peer.sock, or, where that path
+// is too long for a socket, a short name that is derived from it, in a folder of the user's own in
+// the runtime folder.
 func SocketPath(data string) string {
 	if abs, err := filepath.Abs(data); err == nil {
 		data = abs
@@ -39,8 +41,9 @@ func SocketPath(data string) string {
 // ownFolder is how the folder for sockets begins that are not in a data folder.
 const ownFolder = "covey-"
 
-// checkFolder tells whether nobody else can put a socket where this one is: in a folder that others can write to – /tmp is one – anybody could be first to
-// have the name. A data folder is the peer's own, which looks after it.
+// checkFolder tells whether nobody else can put a socket where this one is: in a folder that others
+// can write to – /tmp is one – anybody could be first to have the name. A data folder is the peer's
+// own, which looks after it.
 func checkFolder(path string) error {
 	dir := filepath.Dir(path)
 	if !strings.HasPrefix(filepath.Base(dir), ownFolder) {
@@ -56,8 +59,8 @@ func checkFolder(path string) error {
 	return nil
 }
 
-// Listen opens the socket for its owner alone. The caller holds the data folder's lock, so that a socket file that is there is a
-// left-over and is replaced.
+// Listen opens the socket for its owner alone. The caller holds the data folder's lock, so that a
+// socket file that is there is a left-over and is replaced.
 func Listen(path string) (net.Listener, error) {
 	if dir := filepath.Dir(path); strings.HasPrefix(filepath.Base(dir), ownFolder) {
 		if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {

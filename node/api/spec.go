@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// Spec is what a job runs and what it needs, as far as people want to see it at a glance: the values of its environment, its items
-// and a script's text are not in it. GET /v1/jobs/{id}/file has all.
+// Spec is what a job runs and what it needs, as far as people want to see it at a glance: the
+// values of its environment, its items and a script's text are not in it. GET /v1/jobs/{id}/file
+// has all.
 type Spec struct {
 	Command     []string         `json:"command,omitempty"` // words, or one line for a shell
 	Shell       bool             `json:"shell,omitempty"`

@@ -12,12 +12,13 @@ type Tasks struct {
 	Tasks []Task    `json:"tasks"`
 	AsOf  time.Time `json:"as_of"`
 
-	// More, if it is there, yields further tasks, some at a time: a backend need not hold a million of them at once. An error cuts the
-	// answer off. Clients get them all in Tasks.
+	// More, if it is there, yields further tasks, some at a time: a backend need not hold a million
+	// of them at once. An error cuts the answer off. Clients get them all in Tasks.
 	More iter.Seq2[[]Task, error] `json:"-"`
 }
 
-// writeTo writes the answer as it comes. What is cut off is no JSON, so that nobody takes it for all there is.
+// writeTo writes the answer as it comes. What is cut off is no JSON, so that nobody takes it for
+// all there is.
 func (t Tasks) writeTo(w io.Writer) error {
 	if t.More == nil {
 		if t.Tasks == nil {

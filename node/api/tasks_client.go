@@ -6,8 +6,9 @@ import (
 	"net/http"
 )
 
-// EachTask calls each with a job's tasks as they come, in the order of Tasks, or of AllTasks: a million of them need not be held at once. An
-// error of each ends it. What was called before an error is part of the answer only.
+// EachTask calls each with a job's tasks as they come, in the order of Tasks, or of AllTasks: a
+// million of them need not be held at once. An error of each ends it. What was called before an
+// error is part of the answer only.
 func (c *Client) EachTask(ctx context.Context, id string, all bool, each func(Task) error) error {
 	path := "/tasks"
 	if all {

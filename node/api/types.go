@@ -41,8 +41,8 @@ type Peer struct {
 	TasksLeft          *int   `json:"tasks_left,omitempty"`          // drained: tasks on it whose end is not acknowledged yet
 }
 
-// Trouble is something that is wrong with a peer. Code is for programs and never changes its meaning; Message says to a person what
-// happened, and what to type.
+// Trouble is something that is wrong with a peer. Code is for programs and never changes its
+// meaning; Message says to a person what happened, and what to type.
 type Trouble struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -71,8 +71,8 @@ type Peers struct {
 	Missing     []string `json:"missing,omitempty"`     // voters that do not answer, when there is no coordinator
 	WaitingFor  string   `json:"waiting_for,omitempty"` // the same in words, and how many of them are enough
 
-	// Frozen means that no task of an unreachable peer is given to another one: so many vanished together that the coordinator may
-	// be the isolated one. Ended by their return or `peer thaw`.
+	// Frozen means that no task of an unreachable peer is given to another one: so many vanished
+	// together that the coordinator may be the isolated one. Ended by their return or `peer thaw`.
 	Frozen       bool      `json:"frozen"`
 	FrozenReason string    `json:"frozen_reason,omitempty"`
 	AsOf         time.Time `json:"as_of"`
@@ -110,7 +110,8 @@ type Job struct {
 
 	Truncated bool `json:"truncated,omitempty"` // not all output of its tasks was kept, because of the cap: ExitCode is 125
 
-	// Unreachable lists the peers that cannot be reached and have tasks of the job, which are counted as what they were when last heard of.
+	// Unreachable lists the peers that cannot be reached and have tasks of the job, which are
+	// counted as what they were when last heard of.
 	Unreachable []Away `json:"unreachable,omitempty"`
 	Pace        *Pace  `json:"pace,omitempty"` // how fast it goes; only where one job is asked for that ends by itself
 }
@@ -210,11 +211,13 @@ type Explanation struct {
 	AsOf    time.Time `json:"as_of"`
 }
 
-// Event is one line of `peer watch`. Token resumes after it, at the same peer and the same start of it.
+// Event is one line of `peer watch`. Token resumes after it, at the same peer and the same start of
+// it.
 //
-// A snapshot says that events may be missing before it, and why. If it has no token, what is known now follows, each line marked
-// Snapshot, up to the line "synced": what is not listed is not there any more, and none of it counts before synced has come. A bookmark
-// says that nothing has happened; an end, that the stream ends here and is to be resumed.
+// A snapshot says that events may be missing before it, and why. If it has no token, what is known
+// now follows, each line marked Snapshot, up to the line "synced": what is not listed is not there
+// any more, and none of it counts before synced has come. A bookmark says that nothing has
+// happened; an end, that the stream ends here and is to be resumed.
 type Event struct {
 	Seq     uint64    `json:"seq"`
 	Token   string    `json:"token,omitempty"`
@@ -231,25 +234,28 @@ type Event struct {
 	Forgotten bool `json:"forgotten,omitempty"` // of a job that had ended so: it is not kept any more
 }
 
-// Submit is the body of POST /v1/jobs. The id is minted by the peer that is asked, unless the job brings one.
+// Submit is the body of POST /v1/jobs. The id is minted by the peer that is asked, unless the job
+// brings one.
 type Submit struct {
 	Job taskstate.Job `json:"job"`
 }
 
-// Submitted answers POST /v1/jobs. Held means: journaled here, no coordinator has accepted it yet; Note says who is missing and
-// what to type.
+// Submitted answers POST /v1/jobs. Held means: journaled here, no coordinator has accepted it yet;
+// Note says who is missing and what to type.
 type Submitted struct {
 	ID   string `json:"id"`
 	Held bool   `json:"held"`
 	Note string `json:"note,omitempty"`
 
-	// A job whose name is that of a service, global or scheduled job that goes on is an update of that. Without changes nothing was done.
+	// A job whose name is that of a service, global or scheduled job that goes on is an update of
+	// that. Without changes nothing was done.
 	Updated bool               `json:"updated,omitempty"`
 	Version int                `json:"version,omitempty"`
 	Changes []taskstate.Change `json:"changes,omitempty"`
 }
 
-// LogChunk is one line of GET /v1/jobs/{id}/logs. Exactly one of Data, Note and Error is set, or none on a final line.
+// LogChunk is one line of GET /v1/jobs/{id}/logs. Exactly one of Data, Note and Error is set, or
+// none on a final line.
 type LogChunk struct {
 	Task   string `json:"task"`
 	Stream string `json:"stream,omitempty"` // stdout stderr
@@ -272,8 +278,9 @@ type LogQuery struct {
 	Times  bool // chunks say when they were written
 }
 
-// Progress is one line of GET /v1/jobs/{id}/follow: the job as it is now, and the tasks that changed since the line before
-// (all that have begun, on the first line). The line of an ended job is the last.
+// Progress is one line of GET /v1/jobs/{id}/follow: the job as it is now, and the tasks that
+// changed since the line before (all that have begun, on the first line). The line of an ended job
+// is the last.
 type Progress struct {
 	Job   Job    `json:"job"`
 	Tasks []Task `json:"tasks,omitempty"`
@@ -303,7 +310,8 @@ type Invite struct {
 	Uses    int       `json:"uses"`
 	Used    int       `json:"used"`
 	State   string    `json:"state"` // valid expired used-up revoked
-	// By is the id of the peer that made it, "" if that is not known, and Admitted those of the peers it let in, removed ones too.
+	// By is the id of the peer that made it, "" if that is not known, and Admitted those of the
+	// peers it let in, removed ones too.
 	By       string   `json:"by,omitempty"`
 	Admitted []string `json:"admitted,omitempty"`
 }

@@ -13,7 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever a person types for an id reaches the call that was meant, as it was typed: never another call.
+// Whatever a person types for an id reaches the call that was meant, as it was typed: never another
+// call.
 func TestAnIDReachesItsCallHoweverItIsSpelt(t *testing.T) {
 	var asked []string
 	note := func(what, id string) { asked = append(asked, what+" "+id) }

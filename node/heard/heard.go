@@ -1,10 +1,12 @@
-// Package heard remembers on disk how many batches of statuses every worker has signed: so that a worker's journal that was put back is
-// noticed also where everybody was down at once, by whoever coordinates then, or by the peer itself. A worker has a batch on disk before
-// anybody gets it: one that begins with less than is remembered has lost what came after.
+// Package heard remembers on disk how many batches of statuses every worker has signed: so that a
+// worker's journal that was put back is noticed also where everybody was down at once, by whoever
+// coordinates then, or by the peer itself. A worker has a batch on disk before anybody gets it: one
+// that begins with less than is remembered has lost what came after.
 //
-// The file is written after a batch was shown, at once if nothing was written just now: what a worker began in the last moment before all
-// peers were cut off at once is not in it. Any batch after those of the copy shows that it is one, so that this matters only where the copy was
-// made in that moment, too.
+// The file is written after a batch was shown, at once if nothing was written just now: what a
+// worker began in the last moment before all peers were cut off at once is not in it. Any batch
+// after those of the copy shows that it is one, so that this matters only where the copy was made
+// in that moment, too.
 //
 // The package does not decide what follows from a journal that is behind; the worker does.
 package heard
@@ -108,7 +110,8 @@ func (h *File) Noted() {
 	}
 }
 
-// Highest is the number of the newest batch that is remembered of a worker's incarnation, 0 if none is.
+// Highest is the number of the newest batch that is remembered of a worker's incarnation, 0 if none
+// is.
 func (h *File) Highest(peer taskstate.PeerID, inc taskstate.Incarnation) uint64 {
 	if h == nil {
 		return 0
@@ -146,7 +149,8 @@ func (h *File) Run(ctx context.Context) error {
 	}
 }
 
-// save writes what is more than what is on disk. Run alone calls it: nobody else changes what is saved.
+// save writes what is more than what is on disk. Run alone calls it: nobody else changes what is
+// saved.
 func (h *File) save() error {
 	all := h.cfg.Newest()
 	next := map[int]record{}
@@ -181,8 +185,8 @@ func (h *File) save() error {
 	return nil
 }
 
-// vacant finds a place for a worker that has none: one that is free, or behind the last, or that of one who is not here any more; -1 if there
-// is none.
+// vacant finds a place for a worker that has none: one that is free, or behind the last, or that of
+// one who is not here any more; -1 if there is none.
 func (h *File) vacant(next map[int]record, all []digest.Mark) int {
 	here := func(m record) bool {
 		return slices.ContainsFunc(all, func(t digest.Mark) bool { return t.Stream.Author == m.Author })
@@ -219,8 +223,8 @@ func write(path string, records map[int]record) error {
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// encode makes a record: a checksum of the rest, the length of the mark, the mark, zeros. One flipped bit in a number would make an old
-// journal of an honest one.
+// encode makes a record: a checksum of the rest, the length of the mark, the mark, zeros. One
+// flipped bit in a number would make an old journal of an honest one.
 func encode(m record) ([]byte, error) {
 	v, err := wire.Marshal(m)
 	if err == nil && len(v) > recordBytes-6 {

@@ -1,7 +1,9 @@
-// Package room looks after the free room of a peer's disk: it says when next to nothing is left, and keeps some in reserve that can be given back,
-// so that a peer whose disk was filled up by others can still write down how its tasks ended, and start.
+// Package room looks after the free room of a peer's disk: it says when next to nothing is left,
+// and keeps some in reserve that can be given back, so that a peer whose disk was filled up by
+// others can still write down how its tasks ended, and start.
 //
-// It takes one call of the system every two seconds, and one for a task that failed. It makes no room: what may be removed is for others to know.
+// It takes one call of the system every two seconds, and one for a task that failed. It makes no
+// room: what may be removed is for others to know.
 package room
 
 import (
@@ -19,13 +21,15 @@ import (
 // File is the name of the reserve in the data folder.
 const File = "reserve"
 
-// The reserve: a hundredth of the disk, at most so much. The journal grows by a few pages for a hundred ends; a start needs less.
+// The reserve: a hundredth of the disk, at most so much. The journal grows by a few pages for a
+// hundred ends; a start needs less.
 const (
 	maxReserve   = 8 << 20
 	reserveShare = 100
 )
 
-// A disk that was low is well again when an eighth more than the mark is free, so that it does not change its mind all the time.
+// A disk that was low is well again when an eighth more than the mark is free, so that it does not
+// change its mind all the time.
 const wellShare = 8
 
 // every is how often the disk is looked at, and lookAge how old a look may be that Low rests on.
@@ -89,7 +93,8 @@ func size(n int64) string {
 	return fmt.Sprintf("%d MiB", n/mib)
 }
 
-// Open looks at the disk. If it is low, the reserve of before is given back, so that this start can write what it must; otherwise there is one now.
+// Open looks at the disk. If it is low, the reserve of before is given back, so that this start can
+// write what it must; otherwise there is one now.
 func Open(cfg Config) *Keeper {
 	k := &Keeper{cfg: cfg, wake: make(chan struct{}, 1)}
 	if cfg.Look == nil {

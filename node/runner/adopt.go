@@ -25,9 +25,10 @@ func (r *Runner) takeNote() {
 	r.keeper.Ack(strange)
 }
 
-// Adopt is called once, before anything is started, with the tasks that an earlier life of this peer may have started and not seen the end
-// of. Those that still run are taken up again – they are reported, stopped and followed like any other – and those that ended
-// meanwhile are reported with what is known of their end. It returns the others. What an earlier life left besides is stopped.
+// Adopt is called once, before anything is started, with the tasks that an earlier life of this
+// peer may have started and not seen the end of. Those that still run are taken up again – they are
+// reported, stopped and followed like any other – and those that ended meanwhile are reported with
+// what is known of their end. It returns the others. What an earlier life left besides is stopped.
 func (r *Runner) Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 	gone := make(map[string]bool)
 	over := make(map[*task]supervise.Event)
@@ -84,8 +85,8 @@ func (r *Runner) lossOf(id taskstate.TaskID) taskstate.Loss {
 	return taskstate.Loss{Task: id, Message: "this peer, or its machine, was restarted while it ran; nobody saw its end"}
 }
 
-// dismiss ends what nobody asks for any more, and waits until it has ended: it may be given to others, or here, as soon as Adopt
-// returns.
+// dismiss ends what nobody asks for any more, and waits until it has ended: it may be given to
+// others, or here, as soon as Adopt returns.
 func (r *Runner) dismiss(left map[taskstate.TaskID]supervise.Event, gone <-chan struct{}) {
 	var over []string
 	running := 0

@@ -36,7 +36,8 @@ func TestWhoLeavesTheGroupButHoldsTheOutputEndsWithTheTask(t *testing.T) {
 		t.Fatalf("%d, %v", n, err)
 	}
 	rel, _ := l.Task.Folder()
-	// A process that ends closes its files one after the other, out of anybody's sight, and the fifo may come before the output.
+	// A process that ends closes its files one after the other, out of anybody's sight, and the
+	// fifo may come before the output.
 	eventually(t, "nobody writes the output", func() bool { return unwritten(filepath.Join(h.dir, rel, "stdout")) })
 }
 

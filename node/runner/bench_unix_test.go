@@ -77,7 +77,8 @@ func cpuMicros() (sum int64) {
 	return sum + supervisorMicros()
 }
 
-// supervisorMicros is what living children of this process have used, and their children that have ended.
+// supervisorMicros is what living children of this process have used, and their children that have
+// ended.
 func supervisorMicros() (sum int64) {
 	lists, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, l := range lists {

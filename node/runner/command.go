@@ -15,8 +15,9 @@ var passedOn = [...]string{"PATH", "HOME", "LANG", "TMPDIR"}
 // variables are names and values.
 type variables [][2]string
 
-// coveyVars are the variables every task has, sorted by name, and then one for each axis of its job's matrix. An axis that would hide one of
-// the others is left out: job files cannot name it so, and what COVEY_TASK says must be true.
+// coveyVars are the variables every task has, sorted by name, and then one for each axis of its
+// job's matrix. An axis that would hide one of the others is left out: job files cannot name it so,
+// and what COVEY_TASK says must be true.
 func coveyVars(l taskstate.Launch) variables {
 	vars := variables{
 		{"COVEY_ATTEMPT", strconv.Itoa(l.Task.Attempt)},
@@ -51,7 +52,8 @@ func passed(environ []string) []string {
 	return out
 }
 
-// environment is all a task sees: base, then the job's own, then COVEY_…, each name once, the later one winning.
+// environment is all a task sees: base, then the job's own, then COVEY_…, each name once, the later
+// one winning.
 func environment(base []string, own map[string]string, vars variables) []string {
 	env := make([]string, 0, len(base)+len(own)+len(vars))
 	for _, kv := range base {
@@ -83,8 +85,8 @@ func getenv(env []string, name string) string {
 	return ""
 }
 
-// expand replaces ${COVEY_NAME} for the names of vars – others stay as they are – and, if braces is set, {} by item and \{} by {}.
-// What comes in is not looked at again.
+// expand replaces ${COVEY_NAME} for the names of vars – others stay as they are – and, if braces is
+// set, {} by item and \{} by {}. What comes in is not looked at again.
 func expand(s string, vars variables, braces bool, item string) string {
 	if !strings.Contains(s, "${COVEY_") && !(braces && strings.Contains(s, "{}")) {
 		return s
@@ -129,9 +131,10 @@ func variableAt(s string, vars variables) (value string, n int, ok bool) {
 	return "", 0, false
 }
 
-// arguments is the command line as it is executed, before the program is looked up. A line for a shell keeps its ${…}, which the shell
-// itself expands out of the environment, so that an item with blanks or quotes does no harm; for the same reason {} in such a line
-// becomes a reference to the item.
+// arguments is the command line as it is executed, before the program is looked up. A line for a
+// shell keeps its ${…}, which the shell itself expands out of the environment, so that an item with
+// blanks or quotes does no harm; for the same reason {} in such a line becomes a reference to the
+// item.
 func arguments(p *taskstate.Process, vars variables, item string) ([]string, error) {
 	switch {
 	case p.Shell:

@@ -29,7 +29,8 @@ type Config struct {
 	Environ  []string                  // the daemon's environment; nil = os.Environ(). Only PATH HOME LANG TMPDIR are passed on
 	Log      *slog.Logger              // nil = silent
 
-	// Copied says that Dir is a copy of another one, or was moved: the processes its notes speak of are that one's, and are left alone.
+	// Copied says that Dir is a copy of another one, or was moved: the processes its notes speak of
+	// are that one's, and are left alone.
 	Copied bool
 
 	// Stdin is where the stdin of tasks comes from whose job has one; nil: they are rejected.
@@ -42,8 +43,9 @@ type Config struct {
 
 // Stdin brings what a task is to read.
 type Stdin interface {
-	// Copy calls put with what follows offset at, piece by piece, and at the end with nothing; before that ready, once, when it is certain that all of it
-	// is still there. It returns nil after the end, and an error that says to a person why there is no more. It ends with ctx.
+	// Copy calls put with what follows offset at, piece by piece, and at the end with nothing;
+	// before that ready, once, when it is certain that all of it is still there. It returns nil
+	// after the end, and an error that says to a person why there is no more. It ends with ctx.
 	Copy(ctx context.Context, l taskstate.Launch, at int64, ready func(), put func([]byte) error) error
 }
 

@@ -16,7 +16,8 @@ import (
 	"covey/taskstate"
 )
 
-// How many pieces of a stdin wait on disk for the task to read them: with the largest that Stdin gives, a MiB or so. More are not asked for.
+// How many pieces of a stdin wait on disk for the task to read them: with the largest that Stdin
+// gives, a MiB or so. More are not asked for.
 const maxPieces = 16
 
 // How long to wait before looking whether a piece was read: the first is doubled up to the second.
@@ -25,7 +26,8 @@ const (
 	pieceLate = 20 * time.Millisecond
 )
 
-// feed is a task's stdin on its way from Config.Stdin to the supervisor, which keeps what was put and feeds the task. A nil one is none.
+// feed is a task's stdin on its way from Config.Stdin to the supervisor, which keeps what was put
+// and feeds the task. A nil one is none.
 type feed struct {
 	dir    string
 	ctx    context.Context
@@ -42,7 +44,8 @@ func (r *Runner) newFeed(home string) *feed {
 	return f
 }
 
-// startFed begins a task as soon as it is certain that its stdin is to be had from its beginning: an earlier attempt may have read what nobody has kept.
+// startFed begins a task as soon as it is certain that its stdin is to be had from its beginning:
+// an earlier attempt may have read what nobody has kept.
 func (r *Runner) startFed(t *task, s supervise.Spec) {
 	f := r.newFeed(s.Home)
 	t.mu.Lock()
@@ -82,8 +85,8 @@ func (r *Runner) unfed(t *task, home string, err error) {
 	}
 }
 
-// fed is called when there is no more for a task that runs. Without an end of its stdin it would wait for ever, with one it would do something else than
-// was asked: so it is stopped.
+// fed is called when there is no more for a task that runs. Without an end of its stdin it would
+// wait for ever, with one it would do something else than was asked: so it is stopped.
 func (r *Runner) fed(t *task, err error) {
 	if err == nil || t.feed.ctx.Err() != nil {
 		return
@@ -94,7 +97,8 @@ func (r *Runner) fed(t *task, err error) {
 	r.halt(t, taskstate.Reason(supervise.ReasonInput))
 }
 
-// feedOn goes on where an earlier life of this peer stopped feeding a task that runs. Called with r.mu held.
+// feedOn goes on where an earlier life of this peer stopped feeding a task that runs. Called with
+// r.mu held.
 func (r *Runner) feedOn(t *task) {
 	rel, err := t.launch.Task.Folder()
 	if !t.launch.Job.Stdin || err != nil {
@@ -168,7 +172,8 @@ func (f *feed) room() error {
 	return f.ctx.Err()
 }
 
-// end is called when the task has ended: what it did not read is of no use. A piece that is put at this moment has no folder any more.
+// end is called when the task has ended: what it did not read is of no use. A piece that is put at
+// this moment has no folder any more.
 func (f *feed) end() {
 	if f != nil {
 		f.once.Do(func() {

@@ -159,7 +159,8 @@ func (s *silent) Copy(ctx context.Context, _ taskstate.Launch, _ int64, _ func()
 	return ctx.Err()
 }
 
-// The task's pipe is the supervisor's: a peer that ends and comes back goes on to the byte, and the task does not notice.
+// The task's pipe is the supervisor's: a peer that ends and comes back goes on to the byte, and the
+// task does not notice.
 func TestAPeerThatComesBackGoesOnWithTheStdinWhereItWas(t *testing.T) {
 	s := newSource()
 	h := fedBy(t, s)

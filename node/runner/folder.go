@@ -16,7 +16,8 @@ const (
 	scriptName = "script"
 )
 
-// freshFolder makes the attempt's folder, with an empty work folder in it. If there is one – this attempt was started in an earlier life – it goes first.
+// freshFolder makes the attempt's folder, with an empty work folder in it. If there is one – this
+// attempt was started in an earlier life – it goes first.
 func (r *Runner) freshFolder(home string) error {
 	if r.spare.take(home) {
 		return nil
@@ -55,8 +56,9 @@ func workFolder(work string, p *taskstate.Process) (dir string, err error) {
 	return dir, os.MkdirAll(dir, 0o700)
 }
 
-// writeScript writes an executable. No fork may happen while it is open for writing: the child would hold it open until its own exec,
-// and executing the script fails as "text file busy" as long as anybody does.
+// writeScript writes an executable. No fork may happen while it is open for writing: the child
+// would hold it open until its own exec, and executing the script fails as "text file busy" as long
+// as anybody does.
 func writeScript(path string, script []byte) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -78,8 +80,8 @@ func removeTree(path string) error {
 	return os.RemoveAll(path)
 }
 
-// Clean removes everything kept of a job: folders, output, scripts. The node calls it for jobs it has forgotten; none of their tasks may
-// be running. Nothing to remove is no error.
+// Clean removes everything kept of a job: folders, output, scripts. The node calls it for jobs it
+// has forgotten; none of their tasks may be running. Nothing to remove is no error.
 func (r *Runner) Clean(job taskstate.JobID) error {
 	name, err := job.Folder()
 	if err != nil {

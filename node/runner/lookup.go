@@ -23,8 +23,8 @@ func reject(reason taskstate.Reason, format string, a ...any) *rejection {
 	return &rejection{reason: reason, message: fmt.Sprintf(format, a...)}
 }
 
-// lookup finds the program a task names: in the PATH of the task's own environment, or, with a slash in it, from the folder it runs
-// in.
+// lookup finds the program a task names: in the PATH of the task's own environment, or, with a
+// slash in it, from the folder it runs in.
 func lookup(name, path, dir string) (string, *rejection) {
 	if name == "" {
 		return "", reject(taskstate.ReasonNotFound, "the command is empty; name a program to run")

@@ -20,8 +20,9 @@ func program(file string) (string, error) {
 	return found, nil
 }
 
-// shellArguments runs the line with cmd, which knows no ${…}: the runner expands it. There is no way to quote that holds everywhere in such a
-// line, so what cmd would read as its own language is refused.
+// shellArguments runs the line with cmd, which knows no ${…}: the runner expands it. There is no
+// way to quote that holds everywhere in such a line, so what cmd would read as its own language is
+// refused.
 func shellArguments(line string, vars variables, braces bool, item string) ([]string, error) {
 	const special = "\"&|<>^%!()\r\n"
 	for _, v := range vars {

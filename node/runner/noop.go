@@ -86,7 +86,8 @@ func timeoutMessage(t *task) string {
 	return "its time was up: " + (time.Duration(t.launch.Job.Timeout) * time.Millisecond).String()
 }
 
-// cutMessage makes a message valid – a file's name may be any bytes – and as short as a status may carry, without tearing a character.
+// cutMessage makes a message valid – a file's name may be any bytes – and as short as a status may
+// carry, without tearing a character.
 func cutMessage(s string) string {
 	const mark = " […]"
 	s = strings.ToValidUTF8(s, "?")

@@ -70,7 +70,8 @@ func (r *Runner) begin(t *task, s supervise.Spec) {
 	}
 }
 
-// unprepared is why a task could not be prepared: if the disk takes nothing, that is no fault of the task.
+// unprepared is why a task could not be prepared: if the disk takes nothing, that is no fault of
+// the task.
 func unprepared(err error) *rejection {
 	if supervise.TakesNothing(err) {
 		return reject(taskstate.ReasonStuck, "could not be prepared, the disk of its peer takes nothing: %v", err)
@@ -86,7 +87,8 @@ func rejected(why *rejection) taskstate.RunReport {
 	return taskstate.RunReport{State: taskstate.Rejected, Exit: taskstate.NoExit, Reason: why.reason, Message: why.message}
 }
 
-// emptyOutput leaves the two files of a task that never ran, so that its output is empty instead of not there.
+// emptyOutput leaves the two files of a task that never ran, so that its output is empty instead of
+// not there.
 func emptyOutput(home string) {
 	if home == "" {
 		return
@@ -98,7 +100,8 @@ func emptyOutput(home string) {
 	}
 }
 
-// prepare makes the folder, finds the program and says how it is to be run. With an error, Home is set if there is one.
+// prepare makes the folder, finds the program and says how it is to be run. With an error, Home is
+// set if there is one.
 func (r *Runner) prepare(t *task) (s supervise.Spec, err error) {
 	l, p := &t.launch, t.launch.Job.Run.Process
 	rel, err := l.Task.Folder()
@@ -194,8 +197,9 @@ func (r *Runner) ended(t *task, e supervise.Event) {
 	r.report(rep)
 }
 
-// reusable offers the folder of a task that left nothing to a later one, and tells whether that is so. It comes after leave: a reader that still takes
-// the task for a running one need not fear that the file is another's.
+// reusable offers the folder of a task that left nothing to a later one, and tells whether that is
+// so. It comes after leave: a reader that still takes the task for a running one need not fear that
+// the file is another's.
 func (r *Runner) reusable(t *task, e supervise.Event) bool {
 	return e.Alone && e.Sizes == [2]int64{} && t.home != "" && r.spare.offer(t.home)
 }
@@ -213,13 +217,15 @@ func (r *Runner) finish(t *task, rep taskstate.RunReport) {
 	r.report(rep)
 }
 
-// leave tells who follows the output that it is complete. The end is reported after it, so that whoever hears of the end can read it all.
+// leave tells who follows the output that it is complete. The end is reported after it, so that
+// whoever hears of the end can read it all.
 func (r *Runner) leave(t *task) {
 	r.forget(t.launch.Task)
 	close(t.over)
 }
 
-// Kept says that the ends of these tasks are in the worker's journal, so that the supervisor may forget them.
+// Kept says that the ends of these tasks are in the worker's journal, so that the supervisor may
+// forget them.
 func (r *Runner) Kept(tasks []taskstate.TaskID) {
 	ids := make([]string, len(tasks))
 	for i, id := range tasks {
@@ -228,7 +234,8 @@ func (r *Runner) Kept(tasks []taskstate.TaskID) {
 	r.keeper.Ack(ids)
 }
 
-// classify turns what became of a process, and what was asked of it, into an end. Called with t.mu held.
+// classify turns what became of a process, and what was asked of it, into an end. Called with t.mu
+// held.
 func classify(t *task, e supervise.Event) taskstate.RunReport {
 	rep := taskstate.RunReport{Exit: e.Exit, Signal: e.Signal, At: e.At, Took: e.Took, Truncated: e.Cut[0] || e.Cut[1]}
 	if e.Signal != 0 || e.Kind != supervise.Ended || e.Unseen || e.Unbegun {

@@ -248,7 +248,8 @@ func TestAStopRightAfterTheStartIsObeyed(t *testing.T) {
 
 func TestWhatIsLeftOfTheGroupIsKilledWithTheTask(t *testing.T) {
 	h := start(t, nil)
-	// A grandchild that ignores SIGTERM holds the write end of a fifo: it is gone when the fifo ends.
+	// A grandchild that ignores SIGTERM holds the write end of a fifo: it is gone when the fifo
+	// ends.
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)

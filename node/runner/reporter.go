@@ -6,8 +6,9 @@ import (
 	"covey/taskstate"
 )
 
-// reporter hands reports to the sink in the order they were made, from one goroutine, so that nobody who makes a report waits for
-// whoever reads it. It holds at most two reports per task that was started and not yet reported over: the worker bounds it.
+// reporter hands reports to the sink in the order they were made, from one goroutine, so that
+// nobody who makes a report waits for whoever reads it. It holds at most two reports per task that
+// was started and not yet reported over: the worker bounds it.
 type reporter struct {
 	sink func(taskstate.RunReport)
 	mu   sync.Mutex

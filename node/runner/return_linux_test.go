@@ -18,7 +18,8 @@ import (
 	"covey/taskstate"
 )
 
-// Environment of a process that is an earlier life of a peer: its tasks folder, and the job it runs.
+// Environment of a process that is an earlier life of a peer: its tasks folder, and the job it
+// runs.
 const (
 	lifeDir  = "COVEY_TEST_LIFE"
 	lifeLine = "COVEY_TEST_LINE"
@@ -32,7 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// liveOn is a peer reduced to its runner: it starts three slots of a job, says what is reported, journals nothing, and never ends by itself.
+// liveOn is a peer reduced to its runner: it starts three slots of a job, says what is reported,
+// journals nothing, and never ends by itself.
 func liveOn(dir, line string) {
 	r, err := New(Config{Dir: dir, Environ: os.Environ(), Sink: func(rep taskstate.RunReport) { fmt.Println(rep.Task.Slot, rep.State) }})
 	if err != nil {
@@ -52,7 +54,8 @@ func lifeJob(line string) *taskstate.Job {
 	return j
 }
 
-// own gives a job an id that no other run of these tests uses: what is lost is looked for on the whole machine, by name.
+// own gives a job an id that no other run of these tests uses: what is lost is looked for on the
+// whole machine, by name.
 func own(j *taskstate.Job) *taskstate.Job {
 	j.ID = ownID()
 	return j
@@ -158,7 +161,8 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// opened tells whether a process has a file open. A supervisor opens a task's output once it has found the task's process.
+// opened tells whether a process has a file open. A supervisor opens a task's output once it has
+// found the task's process.
 func opened(pid int, file string) bool {
 	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	for _, fd := range fds {
@@ -169,8 +173,8 @@ func opened(pid int, file string) bool {
 	return false
 }
 
-// nobodyCarries waits until no process of these slots runs any more. It only looks: what was killed may take a moment to go on a busy machine, what
-// was not killed goes on until the test has failed.
+// nobodyCarries waits until no process of these slots runs any more. It only looks: what was killed
+// may take a moment to go on a busy machine, what was not killed goes on until the test has failed.
 func nobodyCarries(t *testing.T, slots ...int) {
 	t.Helper()
 	for _, slot := range slots {

@@ -12,7 +12,8 @@ import (
 	"covey/taskstate"
 )
 
-// Runner runs tasks. All methods may be called by anybody at any time; none waits for a task, but Close does where there is no supervisor.
+// Runner runs tasks. All methods may be called by anybody at any time; none waits for a task, but
+// Close does where there is no supervisor.
 type Runner struct {
 	cfg     Config
 	base    []string // environment passed on from the daemon
@@ -52,7 +53,8 @@ type task struct {
 	began   time.Time        // a no-op
 }
 
-// New makes the tasks folder and starts the runner's goroutines; Close ends them. What an earlier life left running waits for Adopt.
+// New makes the tasks folder and starts the runner's goroutines; Close ends them. What an earlier
+// life left running waits for Adopt.
 func New(cfg Config) (*Runner, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -83,11 +85,12 @@ func New(cfg Config) (*Runner, error) {
 	return r, nil
 }
 
-// Lasting tells whether processes go on when this peer ends, and its next start takes them up again.
+// Lasting tells whether processes go on when this peer ends, and its next start takes them up
+// again.
 func (r *Runner) Lasting() bool { return r.lasting }
 
-// Start runs a task. It returns at once; what becomes of it is reported. A task that is running already is left alone, and after Close
-// nothing starts.
+// Start runs a task. It returns at once; what becomes of it is reported. A task that is running
+// already is left alone, and after Close nothing starts.
 func (r *Runner) Start(l taskstate.Launch) {
 	if l.Job == nil || (l.Job.Run.Process == nil && l.Job.Run.Noop == nil) {
 		r.end(l.Task, taskstate.Rejected, taskstate.ReasonPrepare, "the job says nothing that this peer can run; is it older than the others?")
@@ -113,8 +116,9 @@ func (r *Runner) Start(l taskstate.Launch) {
 	r.work.Signal()
 }
 
-// Stop ends a task: SIGTERM to its group, after the grace SIGKILL. It ends as Shutdown with this reason, unless it had ended by itself.
-// The first reason stands. A task that is not here is ignored: its end was reported already.
+// Stop ends a task: SIGTERM to its group, after the grace SIGKILL. It ends as Shutdown with this
+// reason, unless it had ended by itself. The first reason stands. A task that is not here is
+// ignored: its end was reported already.
 func (r *Runner) Stop(id taskstate.TaskID, reason taskstate.Reason) {
 	r.mu.Lock()
 	t := r.tasks[id]
@@ -142,8 +146,8 @@ func (r *Runner) halt(t *task, reason taskstate.Reason) {
 	}
 }
 
-// Live tells whether a process of this task may still write, and gives a channel that is closed when its output is complete. What is beyond limit may be
-// cut away yet; 0: nothing will be.
+// Live tells whether a process of this task may still write, and gives a channel that is closed
+// when its output is complete. What is beyond limit may be cut away yet; 0: nothing will be.
 func (r *Runner) Live(id taskstate.TaskID) (over <-chan struct{}, limit int64, live bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,8 +168,9 @@ func (r *Runner) Running() int {
 	return len(r.tasks)
 }
 
-// Close ends the runner's goroutines. Processes of a supervisor go on, and what was not begun is forgotten; otherwise every task is
-// stopped as interrupted and its end reported, which takes up to the grace.
+// Close ends the runner's goroutines. Processes of a supervisor go on, and what was not begun is
+// forgotten; otherwise every task is stopped as interrupted and its end reported, which takes up to
+// the grace.
 func (r *Runner) Close() error {
 	r.mu.Lock()
 	if r.shut {

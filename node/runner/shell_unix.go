@@ -9,8 +9,8 @@ import (
 	posix "covey/taskstate/shell"
 )
 
-// posixShell runs a line with /bin/sh, which finds COVEY_… in its environment, and the item as well: text that became part of the line would be
-// read as shell.
+// posixShell runs a line with /bin/sh, which finds COVEY_… in its environment, and the item as
+// well: text that became part of the line would be read as shell.
 func posixShell(line string, braces bool) ([]string, error) {
 	if braces {
 		filled, err := posix.Fill(line, "COVEY_ITEM")

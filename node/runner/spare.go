@@ -11,17 +11,21 @@ import (
 	"syscall"
 )
 
-// nothingFile, in the tasks folder, is what attempts that left nothing have in common: each has a name for it instead of a folder.
+// nothingFile, in the tasks folder, is what attempts that left nothing have in common: each has a
+// name for it instead of a folder.
 const nothingFile = ".nothing"
 
-// maxSpare is how many folders are remembered: more than tasks that are being started at once helps nobody.
+// maxSpare is how many folders are remembered: more than tasks that are being started at once helps
+// nobody.
 const maxSpare = 64
 
-// spare remembers the folders of ended attempts that left neither output nor a file. The next attempt gets one of these, work folder and output
-// files included, and what stays in its place is one more name of nothingFile. So a task that leaves nothing makes no file, no folder and no work
+// spare remembers the folders of ended attempts that left neither output nor a file. The next
+// attempt gets one of these, work folder and output files included, and what stays in its place is
+// one more name of nothingFile. So a task that leaves nothing makes no file, no folder and no work
 // for whoever cleans up. Until it is taken a folder stays where it was.
 //
-// Whoever reads output of an ended attempt must look, after reading, whether the name still leads to the file that was read.
+// Whoever reads output of an ended attempt must look, after reading, whether the name still leads
+// to the file that was read.
 type spare struct {
 	dir   string // the tasks folder
 	mu    sync.Mutex
@@ -29,8 +33,8 @@ type spare struct {
 	off   bool // this system, or this disk, cannot do it
 }
 
-// offer gives the folder of an attempt that is over. It tells whether it is remembered, which it is only if it is as good as new and nobody has its
-// output open.
+// offer gives the folder of an attempt that is over. It tells whether it is remembered, which it is
+// only if it is as good as new and nobody has its output open.
 func (s *spare) offer(home string) bool {
 	s.mu.Lock()
 	full := s.off || len(s.homes) >= maxSpare
@@ -44,8 +48,8 @@ func (s *spare) offer(home string) bool {
 	return true
 }
 
-// take puts a spare folder at home; false if there is none, or home is not free. It holds the lock until that is done: forget must not return while a
-// folder is on its way.
+// take puts a spare folder at home; false if there is none, or home is not free. It holds the lock
+// until that is done: forget must not return while a folder is on its way.
 func (s *spare) take(home string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,8 +8,9 @@ import (
 	"covey/node/runner/supervise"
 )
 
-// asNew tells whether an attempt's folder is as it was made: a work folder with nothing in it, and output files that are empty and that nobody has open.
-// It is asked after every task, so it does without os.File.
+// asNew tells whether an attempt's folder is as it was made: a work folder with nothing in it, and
+// output files that are empty and that nobody has open. It is asked after every task, so it does
+// without os.File.
 func asNew(home string) bool {
 	const names = 3 // work, stdout, stderr
 	dir, ok := bareFolder(unix.AT_FDCWD, home, names)
@@ -59,8 +60,9 @@ func countNames(fd, most int) (count int) {
 	}
 }
 
-// blankFile tells whether a file is an empty one of ours, with no other name, that nobody has open, for reading or writing: only then the kernel grants a
-// lease for writing, which closing gives back.
+// blankFile tells whether a file is an empty one of ours, with no other name, that nobody has open,
+// for reading or writing: only then the kernel grants a lease for writing, which closing gives
+// back.
 func blankFile(at int, name string) bool {
 	fd, err := syscall.Openat(at, name, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NONBLOCK|noFollow, 0)
 	if err != nil {

@@ -12,16 +12,17 @@ import (
 	"covey/taskstate"
 )
 
-// How long after the end of a task somebody looks whether its output is still being written, and how many wait for that at most: more
-// ends in that time, and the rest is not looked at.
+// How long after the end of a task somebody looks whether its output is still being written, and
+// how many wait for that at most: more ends in that time, and the rest is not looked at.
 const (
 	strayAfter = time.Second
 	maxStrays  = 1 << 14
 )
 
-// strays sees to it that the output of ended tasks stays as it is. A process that left its group – a daemon, say – may hold the files open
-// and could fill the disk. Looking takes a moment of its own, beside the way of a task: right at the end there may be a child of ours between
-// fork and exec, which for an instant holds everything we had open.
+// strays sees to it that the output of ended tasks stays as it is. A process that left its group –
+// a daemon, say – may hold the files open and could fill the disk. Looking takes a moment of its
+// own, beside the way of a task: right at the end there may be a child of ours between fork and
+// exec, which for an instant holds everything we had open.
 type strays struct {
 	log  *slog.Logger
 	mu   sync.Mutex
@@ -111,15 +112,17 @@ func streams(home string) []string {
 	return []string{filepath.Join(home, names[0]), filepath.Join(home, names[1])}
 }
 
-// How often those who write are looked for, and how often in a row in vain: a process that is just being started shows no environment, one that has
-// ended lets go of its files a moment later, and one that carries another task's name, or none, is not ours to kill.
+// How often those who write are looked for, and how often in a row in vain: a process that is just
+// being started shows no environment, one that has ended lets go of its files a moment later, and
+// one that carries another task's name, or none, is not ours to kill.
 const (
 	strayRounds = 100
 	strayInVain = 3
 	strayPause  = 5 * time.Millisecond
 )
 
-// endWriters kills the processes of these tasks until nobody writes their output any more, or none is found who does.
+// endWriters kills the processes of these tasks until nobody writes their output any more, or none
+// is found who does.
 func endWriters(found map[taskstate.TaskID]stray) (killed int) {
 	tasks := make(map[string]bool, len(found))
 	for id := range found {

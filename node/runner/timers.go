@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// timers is one heap and one goroutine for everything that waits: no-ops, timeouts, graces and looks at log files. Thousands wait at
-// once at the price of an entry each. Functions run on the timers' goroutine and must be quick.
+// timers is one heap and one goroutine for everything that waits: no-ops, timeouts, graces and
+// looks at log files. Thousands wait at once at the price of an entry each. Functions run on the
+// timers' goroutine and must be quick.
 type timers struct {
 	mu   sync.Mutex
 	heap timerHeap

@@ -29,8 +29,9 @@ type Asker struct {
 	Put   func([]byte) error // what comes next; nothing: that was all. It may take its time
 }
 
-// Copy reads on from an offset to the end. Streams that break are opened again where they broke. An *Error is the other peer's word; any other means that
-// it could not be asked for Patience, that Put failed, or ctx ended.
+// Copy reads on from an offset to the end. Streams that break are opened again where they broke. An
+// *Error is the other peer's word; any other means that it could not be asked for Patience, that
+// Put failed, or ctx ended.
 func (a Asker) Copy(ctx context.Context, q Request) error {
 	var lost time.Time
 	ready := a.Ready
@@ -113,8 +114,8 @@ func (a Asker) once(ctx context.Context, q *Request) (met bool, err error) {
 	}
 }
 
-// inbox is what came and was not put yet: a Window at most, since no more is sent before it is said to be there. One goroutine fills it, so that signs of
-// life are heard while a task takes its time.
+// inbox is what came and was not put yet: a Window at most, since no more is sent before it is said
+// to be there. One goroutine fills it, so that signs of life are heard while a task takes its time.
 type inbox struct {
 	more chan struct{} // one token: there is news
 
@@ -164,7 +165,8 @@ func (b *inbox) add(w answer, err error) (over bool) {
 	return b.over
 }
 
-// take waits for what is next, the first time for any word. Nothing and end means that all was taken.
+// take waits for what is next, the first time for any word. Nothing and end means that all was
+// taken.
 func (b *inbox) take(into []byte) (n int, end bool, err error) {
 	for {
 		b.mu.Lock()

@@ -6,7 +6,8 @@ import (
 	"covey/taskstate"
 )
 
-// Protocol is the stream protocol: one Request, answered by frames until the end; meanwhile the asker says how far it has come.
+// Protocol is the stream protocol: one Request, answered by frames until the end; meanwhile the
+// asker says how far it has come.
 const Protocol = "/covey/stdin/1"
 
 // Limits of the protocol.
@@ -34,7 +35,8 @@ func (r Request) check() error {
 	return nil
 }
 
-// answer is a frame from the submitter: with nothing set, a sign of life. The first says that the stdin is to be had.
+// answer is a frame from the submitter: with nothing set, a sign of life. The first says that the
+// stdin is to be had.
 type answer struct {
 	Data  []byte `cbor:"1,keyasint,omitempty"`
 	End   bool   `cbor:"2,keyasint,omitempty"` // that was all

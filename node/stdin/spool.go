@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// Keep is how many bytes of a stdin are kept for another attempt, and how far a command may be ahead of its task.
+// Keep is how many bytes of a stdin are kept for another attempt, and how far a command may be
+// ahead of its task.
 const Keep = 16 << 20
 
 // Names in a job's folder.
@@ -18,7 +19,8 @@ const (
 	partName  = "stdin.part" // byte n is at n modulo Keep
 )
 
-// Spool is the stdin of one job on its way. One goroutine writes; any may read, and the newest who begins is the one that counts.
+// Spool is the stdin of one job on its way. One goroutine writes; any may read, and the newest who
+// begins is the one that counts.
 type Spool struct {
 	keep int64
 
@@ -122,7 +124,8 @@ func (s *Spool) begin(at int64) (*reader, error) {
 
 var errReplaced = &Error{Code: CodeBusy, Message: "somebody else reads it now"}
 
-// read takes what is next into b, as far as limit. Without anything there it returns a channel that is closed when there is news; the end is io.EOF.
+// read takes what is next into b, as far as limit. Without anything there it returns a channel that
+// is closed when there is news; the end is io.EOF.
 func (r *reader) read(b []byte, limit int64) (n int, changed <-chan struct{}, err error) {
 	s := r.s
 	s.mu.Lock()

@@ -14,7 +14,8 @@ import (
 	"covey/taskstate"
 )
 
-// giveWithin is how long after its submission a job's stdin has to begin: whoever submitted it may have been killed.
+// giveWithin is how long after its submission a job's stdin has to begin: whoever submitted it may
+// have been killed.
 const giveWithin = time.Minute
 
 // Spools are the stdins of the jobs that were submitted through this peer.
@@ -75,8 +76,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Give reads a job's stdin to its end, as fast as the task takes it. It returns when the task cannot use any more, too, and with an error if that is
-// not all.
+// Give reads a job's stdin to its end, as fast as the task takes it. It returns when the task
+// cannot use any more, too, and with an error if that is not all.
 func (s *Spools) Give(ctx context.Context, job taskstate.JobID, from io.Reader) error {
 	s.mu.Lock()
 	o := s.open[job]

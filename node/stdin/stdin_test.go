@@ -105,7 +105,8 @@ func noise(n int) []byte {
 	return b
 }
 
-// However the pieces fall and whenever streams break: the task reads every byte once, in order, and then one end.
+// However the pieces fall and whenever streams break: the task reads every byte once, in order, and
+// then one end.
 func TestATaskReadsEveryByteOnceAndThenTheEnd(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		keep := rapid.Int64Range(1, 3*MaxPiece).Draw(rt, "keep")
@@ -412,8 +413,8 @@ func TestAStdinIsGivenOnce(t *testing.T) {
 	}
 }
 
-// What these frames look like is what peers of this version and of later ones agree on. A field that is added gets the next number: who does not know it
-// refuses the frame, and says so.
+// What these frames look like is what peers of this version and of later ones agree on. A field
+// that is added gets the next number: who does not know it refuses the frame, and says so.
 func TestFramesLookAsTheyDid(t *testing.T) {
 	var b bytes.Buffer
 	for _, v := range []any{

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openBeneath opens a file below a folder for reading. No part of the way there may be a symbolic link: a task could have it lead anywhere. It does not
-// wait: a pipe that a task put there would wait for a writer.
+// openBeneath opens a file below a folder for reading. No part of the way there may be a symbolic
+// link: a task could have it lead anywhere. It does not wait: a pipe that a task put there would
+// wait for a writer.
 func openBeneath(dir, rel string) (*os.File, error) {
 	path := filepath.Join(dir, rel)
 	at, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

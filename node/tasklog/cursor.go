@@ -103,8 +103,9 @@ func (c *cursor) replaced(p *part) error {
 	return fmt.Errorf("its %s is not the file it was given: the task put something else there", p.stream)
 }
 
-// named tells whether the task's folder still has this file. The runner gives the files of a task that ended and wrote nothing to a later one, by
-// renaming, before that one starts: what is read from such a file is another's. A file that once had something of this task is never given away.
+// named tells whether the task's folder still has this file. The runner gives the files of a task
+// that ended and wrote nothing to a later one, by renaming, before that one starts: what is read
+// from such a file is another's. A file that once had something of this task is never given away.
 func (c *cursor) named(p *part, f *os.File) bool {
 	there, err := os.Lstat(c.path(p))
 	if err != nil {
@@ -114,7 +115,8 @@ func (c *cursor) named(p *part, f *os.File) bool {
 	return err == nil && os.SameFile(there, read)
 }
 
-// end is where reading stops for now: at the cap while the task runs, because what is beyond will be cut away.
+// end is where reading stops for now: at the cap while the task runs, because what is beyond will
+// be cut away.
 func (c *cursor) end() int64 {
 	if c.running() && c.limit > 0 {
 		return c.limit
@@ -134,7 +136,8 @@ func (c *cursor) running() bool {
 	}
 }
 
-// read reads what is there, with times no more than came at once. Nothing and end means that nothing will follow.
+// read reads what is there, with times no more than came at once. Nothing and end means that
+// nothing will follow.
 func (c *cursor) read(p *part, b []byte) (n int, end bool, err error) {
 	running := c.running() // asked before reading: what is read after its end is all there is
 	f, err := c.open(p)
@@ -168,7 +171,8 @@ func (c *cursor) read(p *part, b []byte) (n int, end bool, err error) {
 	return n, n == 0 && (!running || !c.req.Follow), nil
 }
 
-// skip goes on to what is kept: of a service the oldest output is dropped, which reads as zeros, and what is left stays where it was.
+// skip goes on to what is kept: of a service the oldest output is dropped, which reads as zeros,
+// and what is left stays where it was.
 func (p *part) skip(f *os.File) {
 	from := keptFrom(f, p.at)
 	p.gone, p.at = p.gone+from-p.at, from
@@ -231,7 +235,8 @@ func (c *cursor) run(ctx context.Context, f func(Chunk) error) error {
 	}
 }
 
-// tailOffset finds where the last lines begin, reading backwards. A last line without a newline counts.
+// tailOffset finds where the last lines begin, reading backwards. A last line without a newline
+// counts.
 func tailOffset(f *os.File, lines int, end int64) (int64, error) {
 	st, err := f.Stat()
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// drop gives the disk back the beginning of a stream, as the supervisor does with that of a service.
+// drop gives the disk back the beginning of a stream, as the supervisor does with that of a
+// service.
 func (o *owner) drop(stream string, n int64) {
 	o.t.Helper()
 	rel, err := task.Folder()
@@ -27,7 +28,8 @@ func (o *owner) drop(stream string, n int64) {
 	}
 }
 
-// What a service has dropped is not shown as zeros; whoever reads it meanwhile goes on with what is kept, at the offsets it has always had.
+// What a service has dropped is not shown as zeros; whoever reads it meanwhile goes on with what is
+// kept, at the offsets it has always had.
 func TestAReaderGoesOnWhereTheOldestOutputWasDropped(t *testing.T) {
 	const block = 64 << 10
 	o := newOwner(t, 0, true)

@@ -211,7 +211,8 @@ func TestAReaderFollowsUntilTheTaskIsOver(t *testing.T) {
 	})
 }
 
-// givenAway is what the runner does with the folder of a task that left nothing: it becomes another's, and an empty file takes its place.
+// givenAway is what the runner does with the folder of a task that left nothing: it becomes
+// another's, and an empty file takes its place.
 func (o *owner) givenAway() (other string) {
 	o.t.Helper()
 	rel, _ := task.Folder()
@@ -505,7 +506,8 @@ func FuzzADecodedRequestIsAlwaysValid(f *testing.F) {
 	})
 }
 
-// A peer that has just started does not know yet that a task of its earlier life runs: whoever follows it would take what is there for all there is.
+// A peer that has just started does not know yet that a task of its earlier life runs: whoever
+// follows it would take what is there for all there is.
 func TestNobodyFollowsATaskBeforeItIsKnownWhatRuns(t *testing.T) {
 	o, started := newOwner(t, 0, true), make(chan struct{})
 	o.write(Stdout, "so far")

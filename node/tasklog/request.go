@@ -98,7 +98,8 @@ type Chunk struct {
 	Dropped int64 `cbor:"6,keyasint,omitempty"` // so many bytes before Offset are not kept any more: of a service, only the newest output is
 }
 
-// answer is a frame from the peer that has the output: a chunk, an error, or neither – a sign of life.
+// answer is a frame from the peer that has the output: a chunk, an error, or neither – a sign of
+// life.
 type answer struct {
 	Chunk *Chunk `cbor:"1,keyasint,omitempty"`
 	Error *Error `cbor:"2,keyasint,omitempty"`

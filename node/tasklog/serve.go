@@ -14,7 +14,8 @@ import (
 	"covey/p2p/wire"
 )
 
-// Deadlines on a stream. While a task is silent, signs of life keep a follower's read from timing out.
+// Deadlines on a stream. While a task is silent, signs of life keep a follower's read from timing
+// out.
 const (
 	requestTimeout = 10 * time.Second
 	writeTimeout   = 30 * time.Second
@@ -104,8 +105,9 @@ func (s *Server) answer(c net.Conn, out *sender) error {
 	return err
 }
 
-// sender writes frames, also for the goroutine that sends signs of life. turn holds a token while somebody writes: a channel and not a
-// mutex, because who waits on a mutex stops virtual time in tests.
+// sender writes frames, also for the goroutine that sends signs of life. turn holds a token while
+// somebody writes: a channel and not a mutex, because who waits on a mutex stops virtual time in
+// tests.
 type sender struct {
 	turn chan struct{}
 	c    net.Conn
@@ -148,8 +150,9 @@ func (s *sender) life(ctx context.Context) {
 	}
 }
 
-// Fetch gives f the output of a task on another peer, as Store.Copy does for one of ours. An *Error is that peer's word; any other error
-// means that it could not be asked or that the stream broke, and a new Fetch may go on at the offsets reached.
+// Fetch gives f the output of a task on another peer, as Store.Copy does for one of ours. An *Error
+// is that peer's word; any other error means that it could not be asked or that the stream broke,
+// and a new Fetch may go on at the offsets reached.
 func Fetch(ctx context.Context, n Dialer, peer string, req Request, f func(Chunk) error) error {
 	if err := req.Validate(); err != nil {
 		return &Error{Code: CodeBad, Message: err.Error()}
@@ -172,8 +175,8 @@ func Fetch(ctx context.Context, n Dialer, peer string, req Request, f func(Chunk
 	return receive(ctx, c, req, f)
 }
 
-// receive hands chunks on until every stream has ended. What was not asked for, or does not follow what came before, ends it: the
-// reader would take it for output.
+// receive hands chunks on until every stream has ended. What was not asked for, or does not follow
+// what came before, ends it: the reader would take it for output.
 func receive(ctx context.Context, c net.Conn, req Request, f func(Chunk) error) error {
 	r := wire.NewReader(c, maxAnswer)
 	want := expecting(req)
@@ -201,7 +204,8 @@ func receive(ctx context.Context, c net.Conn, req Request, f func(Chunk) error) 
 	return nil
 }
 
-// expected is where the next chunk of each stream that has not ended begins; -1: the owner says, as with Tail and Since.
+// expected is where the next chunk of each stream that has not ended begins; -1: the owner says, as
+// with Tail and Since.
 type expected map[string]int64
 
 func expecting(req Request) expected {

@@ -12,13 +12,15 @@ import (
 	"covey/taskstate"
 )
 
-// How long to wait before looking for new bytes: the first is doubled up to the second while nothing comes.
+// How long to wait before looking for new bytes: the first is doubled up to the second while
+// nothing comes.
 const (
 	lookSoon = 5 * time.Millisecond
 	lookLate = 50 * time.Millisecond
 )
 
-// Store reads the output of this peer's tasks. It only reads, keeps nothing open between calls and may be used by many at once.
+// Store reads the output of this peer's tasks. It only reads, keeps nothing open between calls and
+// may be used by many at once.
 type Store struct {
 	dir     string
 	live    func(taskstate.TaskID) (<-chan struct{}, int64, bool)
@@ -28,9 +30,11 @@ type Store struct {
 // Config is what a Store needs.
 type Config struct {
 	Dir string // the tasks folder, as of the runner
-	// Live is Runner.Live: what is beyond limit is not shown while a task runs, because it may be cut away; 0: nothing will be.
+	// Live is Runner.Live: what is beyond limit is not shown while a task runs, because it may be
+	// cut away; 0: nothing will be.
 	Live func(taskstate.TaskID) (over <-chan struct{}, limit int64, running bool)
-	// Started is closed when Live can be believed: until then, tasks that an earlier life of this peer left running are not known to run. nil: at once.
+	// Started is closed when Live can be believed: until then, tasks that an earlier life of this
+	// peer left running are not known to run. nil: at once.
 	Started <-chan struct{}
 }
 
@@ -44,8 +48,9 @@ func NewStore(cfg Config) *Store {
 	return &Store{dir: cfg.Dir, live: cfg.Live, started: cfg.Started}
 }
 
-// Copy gives f the output asked for, in chunks, until its end – with Follow, the end of the task. An error of f ends it and is returned.
-// A task this peer knows nothing of is an *Error with CodeNotFound.
+// Copy gives f the output asked for, in chunks, until its end – with Follow, the end of the task.
+// An error of f ends it and is returned. A task this peer knows nothing of is an *Error with
+// CodeNotFound.
 func (s *Store) Copy(ctx context.Context, req Request, f func(Chunk) error) error {
 	if err := req.Validate(); err != nil {
 		return &Error{Code: CodeBad, Message: err.Error()}
@@ -58,8 +63,8 @@ func (s *Store) Copy(ctx context.Context, req Request, f func(Chunk) error) erro
 	return c.run(ctx, f)
 }
 
-// Open reads one stream from an offset. A following reader blocks until more comes, and ends with io.EOF when the task is over; Close
-// unblocks it.
+// Open reads one stream from an offset. A following reader blocks until more comes, and ends with
+// io.EOF when the task is over; Close unblocks it.
 func (s *Store) Open(id taskstate.TaskID, stream string, offset int64, follow bool) (io.ReadCloser, error) {
 	req := Request{Task: id, Parts: []Part{{Stream: stream, Offset: offset}}, Follow: follow}
 	if err := req.Validate(); err != nil {
@@ -87,7 +92,8 @@ func (s *Store) begin(req Request) (*cursor, error) {
 		}
 	}
 	c := &cursor{req: req, dir: s.dir, rel: rel}
-	// First who is alive, then what is there: a task that ends in between has left everything behind.
+	// First who is alive, then what is there: a task that ends in between has left everything
+	// behind.
 	c.over, c.limit, c.live = s.live(req.Task)
 	if _, err := os.Lstat(filepath.Join(s.dir, rel)); err != nil && !c.live {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -131,7 +137,8 @@ func (r *reader) Read(b []byte) (int, error) {
 	}
 }
 
-// Close unblocks Read and may be called while one is under way; the file goes with the reader's memory, or here if nobody reads.
+// Close unblocks Read and may be called while one is under way; the file goes with the reader's
+// memory, or here if nobody reads.
 func (r *reader) Close() error {
 	r.cancel()
 	return r.c.close()

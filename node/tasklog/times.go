@@ -31,7 +31,8 @@ func (c *cursor) date(p *part, n int64) int64 {
 	return min(n, end-p.at)
 }
 
-// learnTimes reads the marks of a part if there are others than last time. None are no error: they are for people.
+// learnTimes reads the marks of a part if there are others than last time. None are no error: they
+// are for people.
 func (c *cursor) learnTimes(p *part) {
 	f, err := openBeneath(c.dir, filepath.Join(c.rel, supervise.TimesFile(p.stream)))
 	if err != nil {

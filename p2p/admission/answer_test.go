@@ -36,7 +36,8 @@ type parts struct {
 	More   bool                  `cbor:"3,keyasint,omitempty"`
 }
 
-// A peer that answers is not one that is trusted: what it says must be about who asked, and hold together.
+// A peer that answers is not one that is trusted: what it says must be about who asked, and hold
+// together.
 func TestAnAnswerThatDoesNotFitTheQuestionIsRefused(t *testing.T) {
 	f := newFlock(t)
 	founder, mine, others := f.admit("v1", "v1"), f.admit("v1", "x"), f.admit("v1", "y")

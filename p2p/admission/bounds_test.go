@@ -31,7 +31,8 @@ func TestAMachineWithMoreAddressesThanAnybodyNeedsJoinsWithItsFirst(t *testing.T
 	})
 }
 
-// What is adopted can be read back: a file with more entries than a roster may have would be set aside as damaged.
+// What is adopted can be read back: a file with more entries than a roster may have would be set
+// aside as damaged.
 func TestAdoptingKeepsTheRosterWithinItsCap(t *testing.T) {
 	f := newFlock(t)
 	r, err := admission.OpenRoster("", memnet.Verify)

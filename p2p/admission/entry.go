@@ -14,8 +14,8 @@ const (
 // AllRoles in the order they are shown.
 func AllRoles() []Role { return []Role{Worker, Submit, Voter, Admin} }
 
-// Entry is one line of the roster: who was admitted, as what, by whom. Sig is By's signature over the deterministic encoding of
-// the entry without Sig, prefixed with a domain string.
+// Entry is one line of the roster: who was admitted, as what, by whom. Sig is By's signature over
+// the deterministic encoding of the entry without Sig, prefixed with a domain string.
 type Entry struct {
 	Cluster string `cbor:"1,keyasint"` // cluster id
 	Peer    string `cbor:"2,keyasint"` // peer id
@@ -27,7 +27,8 @@ type Entry struct {
 	Removed bool   `cbor:"8,keyasint,omitempty"` // a tombstone: it was removed at At
 	Sig     []byte `cbor:"9,keyasint,omitempty"`
 
-	// A tombstone also names the decision it is of: the ledger's index when it was signed, and the epoch of its coordinator.
+	// A tombstone also names the decision it is of: the ledger's index when it was signed, and the
+	// epoch of its coordinator.
 	Index      uint64 `cbor:"10,keyasint,omitempty"`
 	Generation uint64 `cbor:"11,keyasint,omitempty"`
 	Term       uint64 `cbor:"12,keyasint,omitempty"`

@@ -12,8 +12,8 @@ import (
 	"covey/p2p/wire"
 )
 
-// ErrDamaged is returned, beside a usable empty roster or chain of seats, when its file did not survive: the ledger's replica or the next
-// contact fills it again.
+// ErrDamaged is returned, beside a usable empty roster or chain of seats, when its file did not
+// survive: the ledger's replica or the next contact fills it again.
 var ErrDamaged = errors.New("file is damaged")
 
 const (
@@ -26,8 +26,9 @@ type rosterFile struct {
 	Entries []Entry `cbor:"2,keyasint"`
 }
 
-// OpenRoster reads the roster at path, which need not exist yet. A damaged file is moved aside and reported with ErrDamaged *together
-// with* an empty roster to go on with; any other error comes with nil. verify is how signatures are checked: p2p.Verify.
+// OpenRoster reads the roster at path, which need not exist yet. A damaged file is moved aside and
+// reported with ErrDamaged *together with* an empty roster to go on with; any other error comes
+// with nil. verify is how signatures are checked: p2p.Verify.
 func OpenRoster(path string, verify VerifyFunc) (*Roster, error) {
 	r := &Roster{path: path, verify: verify}
 	r.now.Store(&roll{entries: map[string]Entry{}})
@@ -105,7 +106,8 @@ func summed(magic string, b []byte) ([]byte, error) {
 	return body, nil
 }
 
-// saveRoll replaces the file in one step: a crash leaves the old one or the new one. An empty path keeps the roster in memory only.
+// saveRoll replaces the file in one step: a crash leaves the old one or the new one. An empty path
+// keeps the roster in memory only.
 func saveRoll(path string, l *roll) error {
 	if path == "" {
 		return nil

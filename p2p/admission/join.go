@@ -34,7 +34,8 @@ type JoinRequest struct {
 	Incarnation string   `cbor:"5,keyasint,omitempty"`
 }
 
-// JoinAnswer is a peer's way in, or the reason there is none: with Refusal set everything else is empty.
+// JoinAnswer is a peer's way in, or the reason there is none: with Refusal set everything else is
+// empty.
 type JoinAnswer struct {
 	Entry   Entry      `cbor:"1,keyasint"`           // the newcomer's own
 	Roster  []Entry    `cbor:"2,keyasint,omitempty"` // all entries, tombstones included
@@ -45,13 +46,15 @@ type JoinAnswer struct {
 	Seats   []Seats    `cbor:"7,keyasint,omitempty"` // who holds a seat in the ledger, and the proof
 }
 
-// Admitter decides about newcomers: a node forwards to the coordinator. from is the authenticated peer id. It refuses with
-// JoinAnswer.Refusal or an error that is a *Refusal; any other error is logged and told as no-coordinator. ctx ends after Config.Timeout.
+// Admitter decides about newcomers: a node forwards to the coordinator. from is the authenticated
+// peer id. It refuses with JoinAnswer.Refusal or an error that is a *Refusal; any other error is
+// logged and told as no-coordinator. ctx ends after Config.Timeout.
 type Admitter interface {
 	Admit(ctx context.Context, from string, req JoinRequest) (JoinAnswer, error)
 }
 
-// Check tells whether the request keeps its limits; the coordinator's side calls it on what was forwarded.
+// Check tells whether the request keeps its limits; the coordinator's side calls it on what was
+// forwarded.
 func (q JoinRequest) Check() error {
 	switch {
 	case len(q.Secret) > maxSecretLen:
@@ -68,7 +71,8 @@ func (q JoinRequest) Check() error {
 	return nil
 }
 
-// trimmed drops addresses from the end until the request fits a stranger's frame: with the first few it can be reached as well.
+// trimmed drops addresses from the end until the request fits a stranger's frame: with the first
+// few it can be reached as well.
 func (q JoinRequest) trimmed() JoinRequest {
 	for len(q.Addrs) > 0 {
 		b, err := wire.Marshal(q)
@@ -80,25 +84,29 @@ func (q JoinRequest) trimmed() JoinRequest {
 	return q
 }
 
-// answerFrame carries an answer in parts: the first has Answer, all but the last have More, each has up to chunk roster entries.
+// answerFrame carries an answer in parts: the first has Answer, all but the last have More, each
+// has up to chunk roster entries.
 type answerFrame struct {
 	Answer *JoinAnswer `cbor:"1,keyasint,omitempty"`
 	Roster []Entry     `cbor:"2,keyasint,omitempty"`
 	More   bool        `cbor:"3,keyasint,omitempty"`
 }
 
-// chunk is how many roster entries go into one frame; an entry is at most about 900 bytes. maxPeers is how many addresses of peers an
-// answer carries: enough to begin with, membership finds the rest.
+// chunk is how many roster entries go into one frame; an entry is at most about 900 bytes. maxPeers
+// is how many addresses of peers an answer carries: enough to begin with, membership finds the
+// rest.
 const (
 	chunk    = 500
 	maxPeers = 64
 )
 
-// ErrNoContact is what Join fails with when nobody was reached; all else is an answer, or a peer too busy for one.
+// ErrNoContact is what Join fails with when nobody was reached; all else is an answer, or a peer
+// too busy for one.
 var ErrNoContact = errors.New("no contact")
 
-// Join asks via, which n can dial, to be let in. The error is a *Refusal if the cluster said no, and otherwise says why there was no
-// answer; another peer may then be tried. The caller hands the answer to Roster.Adopt.
+// Join asks via, which n can dial, to be let in. The error is a *Refusal if the cluster said no,
+// and otherwise says why there was no answer; another peer may then be tried. The caller hands the
+// answer to Roster.Adopt.
 func Join(ctx context.Context, n Net, via string, req JoinRequest) (JoinAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()

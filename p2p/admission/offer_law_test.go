@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anyEntries draws entries that few peers sign about each other, at few moments, some of them for another cluster and some forged.
+// anyEntries draws entries that few peers sign about each other, at few moments, some of them for
+// another cluster and some forged.
 func (f *flock) anyEntries(r *rapid.T) (out []admission.Entry) {
 	who := rapid.SampledFrom([]string{"v1", "v2", "v3", "x", "y"})
 	for range rapid.IntRange(0, 10).Draw(r, "entries") {
@@ -54,7 +55,8 @@ func fresh(r *rapid.T, base ...admission.Entry) *admission.Roster {
 	return believing(out, seated...)
 }
 
-// seated are those whose signatures count in these laws: "v3", "x" and "y" hold no seat, whatever roles entries give them.
+// seated are those whose signatures count in these laws: "v3", "x" and "y" hold no seat, whatever
+// roles entries give them.
 var seated = []string{"v1", "v2"}
 
 func TestInWhateverOrderAnOfferComesTheRosterIsTheSame(t *testing.T) {
@@ -88,8 +90,9 @@ func TestOfTwoEntriesOfOneMomentEveryRosterTakesTheSame(t *testing.T) {
 	}
 }
 
-// What a roster takes over is what is newer, of its cluster, truly signed, and signed by somebody who holds a seat in the ledger, whatever
-// roles others have; and a second time the same offer brings nothing.
+// What a roster takes over is what is newer, of its cluster, truly signed, and signed by somebody
+// who holds a seat in the ledger, whatever roles others have; and a second time the same offer
+// brings nothing.
 func TestAnOfferBringsOnlyWhatIsProved(t *testing.T) {
 	f := newFlock(t)
 	founder := f.sign("v1", admission.Entry{Cluster: cluster, Peer: "v1", At: 1, Roles: admission.AllRoles()})

@@ -2,7 +2,8 @@ package admission
 
 import "strings"
 
-// RefusalCode says why a newcomer was not let in. Only who proves an invite's secret hears more than Refused.
+// RefusalCode says why a newcomer was not let in. Only who proves an invite's secret hears more
+// than Refused.
 type RefusalCode string
 
 // The codes of a refusal.

@@ -21,8 +21,9 @@ var (
 	ErrNotAdmitted = errors.New("not admitted")
 )
 
-// Roster is who is admitted, as far as this peer knows: a copy of what the ledger says, plus newcomers that proved themselves
-// faster than the ledger's news. Reading never waits for a writer or the disk; it is safe for concurrent use.
+// Roster is who is admitted, as far as this peer knows: a copy of what the ledger says, plus
+// newcomers that proved themselves faster than the ledger's news. Reading never waits for a writer
+// or the disk; it is safe for concurrent use.
 type Roster struct {
 	path   string
 	verify VerifyFunc
@@ -39,10 +40,12 @@ type roll struct {
 	entries map[string]Entry
 }
 
-// Believe says whose signatures count in what others show: of those that hold a seat. While level, which may be nil, tells that this
-// peer's own replica of the ledger is current, nobody else's; otherwise also of those that held one, as far as is remembered here: what
-// they admitted may not have come through yet. A removal counts then if its signer held a seat at the index it names, and if that is not
-// long before past, up to which this peer has applied the ledger itself; nil: it has none. It is called before the roster is used.
+// Believe says whose signatures count in what others show: of those that hold a seat. While level,
+// which may be nil, tells that this peer's own replica of the ledger is current, nobody else's;
+// otherwise also of those that held one, as far as is remembered here: what they admitted may not
+// have come through yet. A removal counts then if its signer held a seat at the index it names, and
+// if that is not long before past, up to which this peer has applied the ledger itself; nil: it has
+// none. It is called before the roster is used.
 func (r *Roster) Believe(seats *SeatChain, level func() bool, past func() (generation, index uint64)) {
 	r.seats, r.level, r.past = seats, level, past
 }
@@ -50,8 +53,9 @@ func (r *Roster) Believe(seats *SeatChain, level func() bool, past func() (gener
 // Seats is who holds a seat, as this roster believes; nil if nobody was named.
 func (r *Roster) Seats() *SeatChain { return r.seats }
 
-// signs tells whether an entry's signature counts. Of a signer that was removed it is what it signed before, as long as the own replica of
-// the ledger cannot say better: the peers it admitted may be all there are by now.
+// signs tells whether an entry's signature counts. Of a signer that was removed it is what it
+// signed before, as long as the own replica of the ledger cannot say better: the peers it admitted
+// may be all there are by now.
 func (r *Roster) signs(l *roll, e Entry) bool {
 	by := l.entries[e.By]
 	switch {
@@ -69,10 +73,12 @@ func (r *Roster) signs(l *roll, e Entry) bool {
 	return r.seats.WasSeated(e.By)
 }
 
-// removedWithin is how many entries may be decided between the one at which a removal is signed and the removal itself.
+// removedWithin is how many entries may be decided between the one at which a removal is signed and
+// the removal itself.
 const removedWithin = 1024
 
-// belied tells whether a removal would have to be in this peer's own replica of the ledger, which does not have it: it was never decided.
+// belied tells whether a removal would have to be in this peer's own replica of the ledger, which
+// does not have it: it was never decided.
 func (r *Roster) belied(e Entry) bool {
 	if r.past == nil {
 		return false
@@ -103,8 +109,9 @@ func (r *Roster) All() []Entry {
 	return all
 }
 
-// Trust stores entries that are decided already: those of our own ledger replica, in its order. They replace what is held, even
-// what looks newer, for the ledger has the last word. Entries of another cluster are refused (see Replace).
+// Trust stores entries that are decided already: those of our own ledger replica, in its order.
+// They replace what is held, even what looks newer, for the ledger has the last word. Entries of
+// another cluster are refused (see Replace).
 func (r *Roster) Trust(entries ...Entry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,7 +124,8 @@ func (r *Roster) Trust(entries ...Entry) error {
 	return r.store(next)
 }
 
-// Replace forgets the roster and begins again with these entries: a peer that moves to another cluster, or the first contact.
+// Replace forgets the roster and begins again with these entries: a peer that moves to another
+// cluster, or the first contact.
 func (r *Roster) Replace(entries ...Entry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,9 +138,9 @@ func (r *Roster) Replace(entries ...Entry) error {
 	return r.store(next)
 }
 
-// Adopt takes the roster of a join's answer, on the word of the peer that gave it: the joiner named that peer and has no other root
-// of trust. Every entry must still carry its signature. What is held of another cluster is forgotten, of the same it stays unless
-// the answer is newer.
+// Adopt takes the roster of a join's answer, on the word of the peer that gave it: the joiner named
+// that peer and has no other root of trust. Every entry must still carry its signature. What is
+// held of another cluster is forgotten, of the same it stays unless the answer is newer.
 func (r *Roster) Adopt(a JoinAnswer) error {
 	next := &roll{entries: map[string]Entry{}}
 	for _, e := range append(slices.Clone(a.Roster), a.Entry) {
@@ -161,9 +169,10 @@ func (r *Roster) Adopt(a JoinAnswer) error {
 	return r.store(next)
 }
 
-// Offer takes entries from outside, in any order: each must be signed by who holds a seat in the ledger (see Believe). Entries not newer
-// than what is held are passed over. What proves sound is stored even when other entries do not; the error then wraps ErrUntrusted,
-// ErrBadEntry or ErrOtherGroup. A voter that was removed proves nothing any more.
+// Offer takes entries from outside, in any order: each must be signed by who holds a seat in the
+// ledger (see Believe). Entries not newer than what is held are passed over. What proves sound is
+// stored even when other entries do not; the error then wraps ErrUntrusted, ErrBadEntry or
+// ErrOtherGroup. A voter that was removed proves nothing any more.
 func (r *Roster) Offer(entries ...Entry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,8 +216,9 @@ func (r *Roster) Drop(peers ...string) error {
 	return r.store(next)
 }
 
-// sound picks the entries worth proving: new, of this cluster, and truly signed. Tombstones come first, and of two that contradict each other in
-// the same millisecond always the same one, so that the outcome of an offer does not depend on its order.
+// sound picks the entries worth proving: new, of this cluster, and truly signed. Tombstones come
+// first, and of two that contradict each other in the same millisecond always the same one, so that
+// the outcome of an offer does not depend on its order.
 func (r *Roster) sound(held *roll, entries []Entry) (good []Entry, first error) {
 	for _, e := range entries {
 		if h, ok := held.entries[e.Peer]; ok && e.At <= h.At {
@@ -243,8 +253,8 @@ func (r *Roster) dated(e Entry) error {
 	return nil
 }
 
-// Chain returns peer's entry and those of the voters that vouch for it, one after another up to a founder: what a stranger shows. At
-// most limit entries.
+// Chain returns peer's entry and those of the voters that vouch for it, one after another up to a
+// founder: what a stranger shows. At most limit entries.
 func (r *Roster) Chain(peer string, limit int) []Entry {
 	var chain []Entry
 	for held := r.now.Load(); len(chain) < limit; {

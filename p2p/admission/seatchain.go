@@ -17,9 +17,10 @@ const (
 	MaxLeap      = 1 << 20 // of a generation, a term or an index beyond what is known here: no honest peer is further ahead
 )
 
-// SeatChain is what a peer knows of who holds a seat in the ledger, and how it can prove it: records, each signed by one who held a seat
-// by the one before. It is learnt from the own log (Hold), from whoever can prove it back to a seat known here (Offer), and to begin with
-// from whom a person named (Adopt, Assume). It survives restarts. Safe for concurrent use.
+// SeatChain is what a peer knows of who holds a seat in the ledger, and how it can prove it:
+// records, each signed by one who held a seat by the one before. It is learnt from the own log
+// (Hold), from whoever can prove it back to a seat known here (Offer), and to begin with from whom
+// a person named (Adopt, Assume). It survives restarts. Safe for concurrent use.
 type SeatChain struct {
 	path   string
 	signer Signer // nil: signs nothing
@@ -41,8 +42,9 @@ const (
 	maxSeatsFile = 1 << 20
 )
 
-// OpenSeats reads what is known of seats at path, "" for none on disk. A file that did not survive is as good as none, and reported with
-// ErrDamaged *together with* an empty chain: who holds seats is learnt again from the peers that were followed last.
+// OpenSeats reads what is known of seats at path, "" for none on disk. A file that did not survive
+// is as good as none, and reported with ErrDamaged *together with* an empty chain: who holds seats
+// is learnt again from the peers that were followed last.
 func OpenSeats(path string, signer Signer, verify VerifyFunc) (*SeatChain, error) {
 	c := &SeatChain{path: path, signer: signer, verify: verify}
 	if path == "" {
@@ -80,7 +82,8 @@ func decodeSeats(b []byte) (f seatsFile, err error) {
 	return f, nil
 }
 
-// Save puts on disk what is new. Nothing is lost for good without it: the next start learns it again.
+// Save puts on disk what is new. Nothing is lost for good without it: the next start learns it
+// again.
 func (c *SeatChain) Save() error {
 	c.mu.Lock()
 	f, dirty := seatsFile{Chain: slices.Clone(c.chain), Now: c.now}, c.dirty
@@ -119,7 +122,8 @@ func (c *SeatChain) WasSeated(peer string) bool {
 	return c.now.Holds(peer) || slices.ContainsFunc(c.chain, func(s Seats) bool { return s.Holds(peer) })
 }
 
-// SeatedAt tells whether a peer held a seat when the ledger had got to an index, as far as that is known here.
+// SeatedAt tells whether a peer held a seat when the ledger had got to an index, as far as that is
+// known here.
 func (c *SeatChain) SeatedAt(peer string, generation, index uint64) bool {
 	at := Seats{Generation: generation, Index: index}
 	c.mu.Lock()
@@ -135,15 +139,16 @@ func (c *SeatChain) SeatedAt(peer string, generation, index uint64) bool {
 	return false
 }
 
-// Proof is the chain of records, oldest first: whoever knows one of them can follow it to the newest.
+// Proof is the chain of records, oldest first: whoever knows one of them can follow it to the
+// newest.
 func (c *SeatChain) Proof() []Seats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.chain)
 }
 
-// ShortProof is a chain to the newest record with as few steps as possible, of at most limit records, oldest first: each is the oldest by
-// which the signer of the next held a seat.
+// ShortProof is a chain to the newest record with as few steps as possible, of at most limit
+// records, oldest first: each is the oldest by which the signer of the next held a seat.
 func (c *SeatChain) ShortProof(limit int) []Seats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,8 +166,8 @@ func (c *SeatChain) ShortProof(limit int) []Seats {
 	return out
 }
 
-// Assume begins with peers that a person, or a folder of an earlier version, named as those that hold the ledger. What is known of
-// seats already is not touched.
+// Assume begins with peers that a person, or a folder of an earlier version, named as those that
+// hold the ledger. What is known of seats already is not touched.
 func (c *SeatChain) Assume(voters []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,7 +183,8 @@ func (c *SeatChain) Forget() {
 	c.chain, c.now, c.dirty = nil, Seats{}, true
 }
 
-// Adopt takes the records of a join's answer on the word of the peer that gave it, as Roster.Adopt does.
+// Adopt takes the records of a join's answer on the word of the peer that gave it, as Roster.Adopt
+// does.
 func (c *SeatChain) Adopt(cluster string, records []Seats, voters []string) error {
 	for _, s := range records {
 		if err := s.check(c.verify); err != nil {
@@ -200,8 +206,8 @@ func (c *SeatChain) Adopt(cluster string, records []Seats, voters []string) erro
 	return nil
 }
 
-// Hold records a configuration that is committed in this peer's own log, and signs it if it may: whoever held a seat before, and whoever
-// founds a ledger or begins it again.
+// Hold records a configuration that is committed in this peer's own log, and signs it if it may:
+// whoever held a seat before, and whoever founds a ledger or begins it again.
 func (c *SeatChain) Hold(cluster string, generation, index uint64, voters []string) {
 	s := Seats{Cluster: cluster, Generation: generation, Index: index, Voters: voters}
 	c.mu.Lock()
@@ -226,9 +232,11 @@ func (c *SeatChain) Hold(cluster string, generation, index uint64, voters []stri
 	}
 }
 
-// Offer takes records from outside, in any order, as far as they can be proved from what is known. may tells whether a peer may begin a
-// new generation of the ledger though it holds no seat: nobody decides any more, and it recovered what it had; it must not ask the chain. nil is never. The error
-// says why the newest that was offered is not believed; what could be proved counts all the same.
+// Offer takes records from outside, in any order, as far as they can be proved from what is known.
+// may tells whether a peer may begin a new generation of the ledger though it holds no seat: nobody
+// decides any more, and it recovered what it had; it must not ask the chain. nil is never. The
+// error says why the newest that was offered is not believed; what could be proved counts all the
+// same.
 func (c *SeatChain) Offer(may func(peer string) bool, records ...Seats) error {
 	if len(records) > maxSeatChain {
 		return fmt.Errorf("%w: %d records at once", ErrBadSeats, len(records))
@@ -265,7 +273,8 @@ func (c *SeatChain) Offer(may func(peer string) bool, records ...Seats) error {
 	return first
 }
 
-// tooFar: numbers no honest peer can say. What was merely assumed bounds nothing. The caller holds mu.
+// tooFar: numbers no honest peer can say. What was merely assumed bounds nothing. The caller holds
+// mu.
 func (c *SeatChain) tooFar(s Seats) bool {
 	known := c.now.Generation > 0
 	return known && s.Generation > c.now.Generation+MaxLeap || !known && s.Generation > MaxLeap || s.Index > 1<<62
@@ -278,8 +287,8 @@ func (c *SeatChain) Beyond(generation, index uint64) bool {
 	return c.tooFar(Seats{Generation: generation, Index: index})
 }
 
-// merge goes on from the newest record known, as far as signatures lead, and never looks behind it: who held a seat once has no say in
-// what came after. The caller holds mu.
+// merge goes on from the newest record known, as far as signatures lead, and never looks behind it:
+// who held a seat once has no say in what came after. The caller holds mu.
 func (c *SeatChain) merge(may func(string) bool, news []Seats) {
 	news = sorted(news)
 	if n := len(c.chain); n > 0 && c.chain[n-1].Compare(c.now) < 0 { // the proof of what is known already may be among them
@@ -298,7 +307,8 @@ func (c *SeatChain) merge(may func(string) bool, news []Seats) {
 	c.chain = capped(c.chain)
 }
 
-// walk lists the records that lead on from one, each signed by a holder of a seat by the one before.
+// walk lists the records that lead on from one, each signed by a holder of a seat by the one
+// before.
 func walk(at Seats, may func(string) bool, all []Seats) (out []Seats) {
 	for _, s := range all {
 		begins := s.Generation > at.Generation && at.Generation > 0

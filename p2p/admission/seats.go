@@ -10,8 +10,9 @@ import (
 	"covey/p2p/wire"
 )
 
-// Seats says who holds a seat in the ledger: the voters of a configuration that was committed, as one says who held a seat in the
-// configuration before. Only who holds a seat decides; the role voter merely makes a peer eligible for one.
+// Seats says who holds a seat in the ledger: the voters of a configuration that was committed, as
+// one says who held a seat in the configuration before. Only who holds a seat decides; the role
+// voter merely makes a peer eligible for one.
 type Seats struct {
 	Cluster    string   `cbor:"1,keyasint"`
 	Generation uint64   `cbor:"2,keyasint"` // of the ledger
@@ -61,7 +62,8 @@ func (s Seats) SignedBy(by Signer) (Seats, error) {
 	return s, err
 }
 
-// check tells whether a record is well-formed and signed by By. A nil verify takes every signature for good.
+// check tells whether a record is well-formed and signed by By. A nil verify takes every signature
+// for good.
 func (s Seats) check(verify VerifyFunc) error {
 	for _, id := range append([]string{s.Cluster, s.By}, s.Voters...) {
 		if id == "" || len(id) > maxID || !utf8.ValidString(id) {

@@ -164,7 +164,8 @@ func TestSeatsAreThereAfterARestart(t *testing.T) {
 	}
 }
 
-// Whatever is offered in whatever order and pieces: what is believed was signed step by step by holders of seats, and it never goes back.
+// Whatever is offered in whatever order and pieces: what is believed was signed step by step by
+// holders of seats, and it never goes back.
 func TestNobodyWithoutASeatHasAnythingToDoWithWhoHoldsOne(t *testing.T) {
 	f := newFlock(t)
 	people := []string{"a", "b", "c", "d", "x"}

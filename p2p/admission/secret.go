@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// text is how ids, secrets and tickets are spelt: lower-case base32, which survives being read out over a telephone.
+// text is how ids, secrets and tickets are spelt: lower-case base32, which survives being read out
+// over a telephone.
 var text = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
 // Sizes of a ticket's secret in bytes.
@@ -24,7 +25,8 @@ func NewSecret() []byte {
 	return b
 }
 
-// HashSecret is what the ledger keeps of a secret: its SHA-256. The secret is random, so the hash needs neither salt nor stretching.
+// HashSecret is what the ledger keeps of a secret: its SHA-256. The secret is random, so the hash
+// needs neither salt nor stretching.
 func HashSecret(secret []byte) []byte {
 	h := sha256.Sum256(secret)
 	return h[:]
@@ -46,7 +48,8 @@ func ParseSecret(s string) ([]byte, error) {
 	return b, nil
 }
 
-// NewTicketID draws the id of an invite: eight characters, for people to name it by. It is not secret.
+// NewTicketID draws the id of an invite: eight characters, for people to name it by. It is not
+// secret.
 func NewTicketID() string { return randomText(5) }
 
 // NewClusterID draws the id of a cluster: sixteen characters.

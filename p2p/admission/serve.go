@@ -23,8 +23,9 @@ type Config struct {
 	Log     *slog.Logger  // nil discards
 }
 
-// Serve answers both of the protocols strangers may open: join (through a; nil leaves it unserved) and roster (from r). How many streams a stranger may have
-// open at once is the gate's business. The returned stop takes the handlers away, ends what is under way and waits for it.
+// Serve answers both of the protocols strangers may open: join (through a; nil leaves it unserved)
+// and roster (from r). How many streams a stranger may have open at once is the gate's business.
+// The returned stop takes the handlers away, ends what is under way and waits for it.
 func Serve(n Net, a Admitter, r *Roster, cfg Config) (stop func()) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = DefaultTimeout
@@ -129,7 +130,8 @@ type oldRefusal struct {
 	Refusal Refusal `cbor:"6,keyasint"`
 }
 
-// joinOld tells a newcomer of version 0.1 that it does not understand this one. What it asks is not looked at.
+// joinOld tells a newcomer of version 0.1 that it does not understand this one. What it asks is not
+// looked at.
 func (s *server) joinOld(_ context.Context, peer string, r *wire.Reader, w *wire.Writer) error {
 	var asked map[int]any
 	_ = r.Read(&asked) // so that it is not cut off while it writes

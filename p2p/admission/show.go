@@ -7,8 +7,8 @@ import (
 	"covey/p2p/wire"
 )
 
-// RosterProtocol is the stream protocol on which a peer shows its entry to one that may not have heard of it, and both learn what
-// the other's roster has; strangers may open it.
+// RosterProtocol is the stream protocol on which a peer shows its entry to one that may not have
+// heard of it, and both learn what the other's roster has; strangers may open it.
 const RosterProtocol = "/covey/roster/1"
 
 // showRequest is a chain of entries: the caller's own first, then those that vouch for it.
@@ -17,15 +17,18 @@ type showRequest struct {
 	Seats   []Seats `cbor:"2,keyasint,omitempty"` // that whoever signed them holds a seat
 }
 
-// maxChain and maxShown cap the entries and records of seats one shows: they must fit a stranger's frame.
+// maxChain and maxShown cap the entries and records of seats one shows: they must fit a stranger's
+// frame.
 const (
 	maxChain = 8
 	maxShown = 4
 )
 
-// Show presents own entry, and those that vouch for it, to via, and takes what via's roster has that this one does not and that can be
-// proved. A *Refusal means via does not admit this peer; if the reason is a removal, the roster holds the signed proof afterwards. Called
-// when a returning peer meets another that changed while it was away, and when a dial was answered with "not admitted".
+// Show presents own entry, and those that vouch for it, to via, and takes what via's roster has
+// that this one does not and that can be proved. A *Refusal means via does not admit this peer; if
+// the reason is a removal, the roster holds the signed proof afterwards. Called when a returning
+// peer meets another that changed while it was away, and when a dial was answered with "not
+// admitted".
 func Show(ctx context.Context, n Net, via string, r *Roster) error {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
@@ -62,7 +65,8 @@ func Show(ctx context.Context, n Net, via string, r *Roster) error {
 	return nil
 }
 
-// show is the other side: learn, then tell – everything to an admitted peer, to a removed one its removal, to others nothing.
+// show is the other side: learn, then tell – everything to an admitted peer, to a removed one its
+// removal, to others nothing.
 func (s *server) show(_ context.Context, peer string, r *wire.Reader, w *wire.Writer) error {
 	var req showRequest
 	if err := r.Read(&req); err != nil {
@@ -103,7 +107,8 @@ func (r *Roster) proof() []Seats {
 	return r.seats.Proof()
 }
 
-// trimmed drops vouchers from the end, and then the oldest records of seats, until the request fits a stranger's frame.
+// trimmed drops vouchers from the end, and then the oldest records of seats, until the request fits
+// a stranger's frame.
 func (q showRequest) trimmed() showRequest {
 	for len(q.Entries) > 1 || len(q.Seats) > 0 {
 		if b, err := wire.Marshal(q); err == nil && len(b) <= StrangerFrame {

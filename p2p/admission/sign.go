@@ -44,7 +44,8 @@ func (e Entry) Signed(s Signer) (Entry, error) {
 	return e, e.check()
 }
 
-// Verify tells whether the entry is well-formed and was signed by By. It does not tell whether By may admit: see Roster.Offer.
+// Verify tells whether the entry is well-formed and was signed by By. It does not tell whether By
+// may admit: see Roster.Offer.
 func (e Entry) Verify(verify VerifyFunc) error {
 	if err := e.check(); err != nil {
 		return err

@@ -19,7 +19,8 @@ type PeerAddr struct {
 	Addrs []string `cbor:"2,keyasint,omitempty"`
 }
 
-// Ticket invites into a cluster: whoever shows Secret to one of the peers in Addrs is admitted with Roles, until Expires.
+// Ticket invites into a cluster: whoever shows Secret to one of the peers in Addrs is admitted with
+// Roles, until Expires.
 type Ticket struct {
 	ID      string
 	Secret  []byte // 16 to 20 bytes
@@ -36,7 +37,8 @@ var (
 	ErrMistyped  = errors.New("mistyped ticket")
 )
 
-// Shape of a ticket: ticketWord, then base32 of length(2) body checksum(4). The length tells a ticket that was cut from one that was mistyped.
+// Shape of a ticket: ticketWord, then base32 of length(2) body checksum(4). The length tells a
+// ticket that was cut from one that was mistyped.
 const (
 	ticketFamily = "covey"
 	ticketWord   = "covey1"
@@ -44,7 +46,8 @@ const (
 	sumLen       = 4
 )
 
-// String spells the ticket on one line. It is "" for a ticket that cannot be spelt (above 64 KiB): ParseTicket refuses that.
+// String spells the ticket on one line. It is "" for a ticket that cannot be spelt (above 64 KiB):
+// ParseTicket refuses that.
 func (t Ticket) String() string {
 	w := ticketBody{ID: t.ID, Secret: t.Secret, Cluster: t.Cluster, Roles: t.Roles, Expires: t.Expires}
 	for _, p := range t.Addrs {
@@ -63,8 +66,8 @@ func (t Ticket) String() string {
 	return ticketWord + text.EncodeToString(append(b, checksum(b)...))
 }
 
-// ParseTicket reads what String wrote. Space anywhere (a wrapped line) and letter case do not matter. The error says whether the
-// text is no ticket, was cut, or was mistyped, and what to do.
+// ParseTicket reads what String wrote. Space anywhere (a wrapped line) and letter case do not
+// matter. The error says whether the text is no ticket, was cut, or was mistyped, and what to do.
 func ParseTicket(s string) (Ticket, error) {
 	s = strings.ToLower(strings.Join(strings.Fields(s), ""))
 	body, err := ticketBytes(s)
@@ -161,8 +164,9 @@ type compactPeer struct {
 	Addrs [][]byte
 }
 
-// pack shortens a multiaddr (after prefix) to its binary form, which halves a ticket. What does not survive the way there and back
-// stays text. The first byte tells which: no multiaddr begins with 0.
+// pack shortens a multiaddr (after prefix) to its binary form, which halves a ticket. What does not
+// survive the way there and back stays text. The first byte tells which: no multiaddr begins with
+// 0.
 func pack(prefix, s string) []byte {
 	if m, err := multiaddr.NewMultiaddr(prefix + s); err == nil && m.String() == prefix+s {
 		return m.Bytes()

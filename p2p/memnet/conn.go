@@ -135,7 +135,8 @@ func (c *Conn) reset() {
 	c.forget()
 }
 
-// forget drops the stream from the network's list once either end is closed and nothing can be reset any more.
+// forget drops the stream from the network's list once either end is closed and nothing can be
+// reset any more.
 func (c *Conn) forget() {
 	if c.in.over() && c.out.over() {
 		c.net.forget(c.dialler)

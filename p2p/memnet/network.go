@@ -74,7 +74,8 @@ func (n *Network) Heal() {
 	n.changed()
 }
 
-// Kill ends peers, all at once: their streams are reset, dials to them are refused, their own dials fail. Their handlers stay for Revive.
+// Kill ends peers, all at once: their streams are reset, dials to them are refused, their own dials
+// fail. Their handlers stay for Revive.
 func (n *Network) Kill(ids ...string) {
 	n.mu.Lock()
 	for _, id := range ids {
@@ -190,8 +191,8 @@ func (h *Host) Handle(protocol string, f func(peer string, c net.Conn)) {
 	h.handlers[protocol] = f
 }
 
-// Dial opens a stream. A dead or unknown peer refuses at once (p2p.Refused), a cut one times out after three seconds, unless Heal
-// comes first.
+// Dial opens a stream. A dead or unknown peer refuses at once (p2p.Refused), a cut one times out
+// after three seconds, unless Heal comes first.
 func (h *Host) Dial(ctx context.Context, peer, protocol string) (net.Conn, error) {
 	if peer == h.id {
 		return nil, fmt.Errorf("dial %s: to itself", peer)

@@ -94,7 +94,8 @@ func (p *pipe) put(b []byte, due time.Time) (int, <-chan struct{}, error) {
 	return n, p.wake, nil
 }
 
-// resume lets what a cut has held up since a moment arrive when TCP sends it next: the longer it has tried in vain, the later.
+// resume lets what a cut has held up since a moment arrive when TCP sends it next: the longer it
+// has tried in vain, the later.
 func (p *pipe) resume(since, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,14 +108,16 @@ func (p *pipe) resume(since, now time.Time) {
 	p.changed()
 }
 
-// How long TCP waits for an answer before it sends again, the first time; it doubles each time, up to the last.
+// How long TCP waits for an answer before it sends again, the first time; it doubles each time, up
+// to the last.
 const (
 	firstResend = 200 * time.Millisecond
 	lastResend  = 2 * time.Minute
 	synResend   = time.Second // of the first packet of a connection
 )
 
-// resent is when something is sent again next, from now on, that was sent first at a moment and never answered.
+// resent is when something is sent again next, from now on, that was sent first at a moment and
+// never answered.
 func resent(first, now time.Time, wait time.Duration) time.Time {
 	at := first
 	for at.Before(now) {

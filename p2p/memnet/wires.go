@@ -13,10 +13,11 @@ import (
 	"covey/internal/pause"
 )
 
-// Wires is an internet in memory: machines with an address, TCP between them. With it under a p2p.Host (p2p.Config.Sockets) all of
-// libp2p is real. Directions are cut and slowed one by one; a stream that is cut in one direction stalls in that direction, as TCP
-// does that repeats itself in vain, and loses nothing if it is healed: it goes on when TCP would try again next, which after a long cut
-// is long after its end. It is safe for concurrent use.
+// Wires is an internet in memory: machines with an address, TCP between them. With it under a
+// p2p.Host (p2p.Config.Sockets) all of libp2p is real. Directions are cut and slowed one by one; a
+// stream that is cut in one direction stalls in that direction, as TCP does that repeats itself in
+// vain, and loses nothing if it is healed: it goes on when TCP would try again next, which after a
+// long cut is long after its end. It is safe for concurrent use.
 type Wires struct {
 	mu       sync.Mutex
 	machines map[netip.Addr]*Machine // the newest of each address
@@ -39,8 +40,8 @@ func NewWires() *Wires {
 	}
 }
 
-// Machine boots a machine with this address; one that has it already must be dead. It answers for what its last life left behind:
-// streams that others still hold open to that are reset.
+// Machine boots a machine with this address; one that has it already must be dead. It answers for
+// what its last life left behind: streams that others still hold open to that are reset.
 func (w *Wires) Machine(ip netip.Addr) *Machine {
 	w.mu.Lock()
 	m := &Machine{w: w, ip: ip, listeners: map[uint16]*listener{}}
@@ -70,8 +71,8 @@ func (w *Wires) answer() {
 	}
 }
 
-// Cut keeps everything from getting from one machine to another (n = 1) or takes that back (n = -1); cuts are counted. Dials between
-// the two time out, whichever direction is cut.
+// Cut keeps everything from getting from one machine to another (n = 1) or takes that back (n =
+// -1); cuts are counted. Dials between the two time out, whichever direction is cut.
 func (w *Wires) Cut(from, to netip.Addr, n int) {
 	w.mu.Lock()
 	was := w.cuts[way{from, to}]
@@ -149,8 +150,9 @@ type Machine struct {
 	dark      bool                 // the machine is gone: nothing answers
 }
 
-// Kill ends the process: its streams are reset and its ports refuse. With power the whole machine goes: nothing answers, and others
-// go on waiting for what it would have said. What the process itself still tries fails, but nobody tells it so: it may go on listening.
+// Kill ends the process: its streams are reset and its ports refuse. With power the whole machine
+// goes: nothing answers, and others go on waiting for what it would have said. What the process
+// itself still tries fails, but nobody tells it so: it may go on listening.
 func (m *Machine) Kill(power bool) {
 	w := m.w
 	w.mu.Lock()
@@ -197,8 +199,8 @@ func (m *Machine) Listen(at netip.AddrPort) (net.Listener, error) {
 	return l, nil
 }
 
-// Dial connects: refused at once where no process listens, not answered where there is no machine, or no way there and back. Like TCP it
-// tries a second later again, then after three, after seven.
+// Dial connects: refused at once where no process listens, not answered where there is no machine,
+// or no way there and back. Like TCP it tries a second later again, then after three, after seven.
 func (m *Machine) Dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 	w, begin := m.w, time.Now()
 	for rode := false; ; {

@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// Proof is what a process answers to a challenge: which start it is, and which challenges it has answered before. It is signed with the
-// peer's key, so that it can be shown to the other holder of that key: to whoever made the challenge it proves that somebody answers now.
+// Proof is what a process answers to a challenge: which start it is, and which challenges it has
+// answered before. It is signed with the peer's key, so that it can be shown to the other holder of
+// that key: to whoever made the challenge it proves that somebody answers now.
 type Proof struct {
 	_      struct{} `cbor:",toarray"`
 	Start  Start
@@ -38,8 +39,9 @@ func Renunciation(peer string, number uint64) []byte {
 // remembered is how many challenges a process remembers.
 const remembered = 64
 
-// History is the challenges a process has answered. A machine that was stopped and copied goes on twice under one number; from then on
-// the histories differ. The zero value is empty; it is safe for concurrent use.
+// History is the challenges a process has answered. A machine that was stopped and copied goes on
+// twice under one number; from then on the histories differ. The zero value is empty; it is safe
+// for concurrent use.
 type History struct {
 	mu     sync.Mutex
 	recent []uint64
@@ -69,7 +71,8 @@ type Answer struct {
 	Proof Proof
 }
 
-// Processes finds which answers, given one after the other, came from different processes: the index of the first of each.
+// Processes finds which answers, given one after the other, came from different processes: the
+// index of the first of each.
 func Processes(answers []Answer) (first []int) {
 	for i, a := range answers {
 		if !slices.ContainsFunc(first, func(j int) bool { return answers[j].same(a) }) {

@@ -1,16 +1,18 @@
-// Package starts tells the starts of one peer apart: its program's process now from the one before it, and from another one that
-// goes by the same key, because a machine or its data folder was copied, or turned back to what it was.
+// Package starts tells the starts of one peer apart: its program's process now from the one before
+// it, and from another one that goes by the same key, because a machine or its data folder was
+// copied, or turned back to what it was.
 //
-// Each start draws a number and names the number of the start before it. Both are on disk before they are used. So the starts of a
-// folder form a chain; two successors of one number mean that the folder was copied, or turned back. A number is living only if
-// somebody answers with it now.
+// Each start draws a number and names the number of the start before it. Both are on disk before
+// they are used. So the starts of a folder form a chain; two successors of one number mean that the
+// folder was copied, or turned back. A number is living only if somebody answers with it now.
 //
 // It does no I/O: who asks the holders, and what follows, is up to others.
 package starts
 
 import "math/rand/v2"
 
-// Start is one start of a peer's program. The zero value is none: a peer of version 0.1 has no number.
+// Start is one start of a peer's program. The zero value is none: a peer of version 0.1 has no
+// number.
 type Start struct {
 	_      struct{} `cbor:",toarray"`
 	Number uint64

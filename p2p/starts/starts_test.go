@@ -19,8 +19,8 @@ func TestEachStartNamesTheOneBeforeIt(t *testing.T) {
 	}
 }
 
-// However the connections to some processes are asked in turn, as many processes are found as there are: also when they go by one number, and
-// when others ask them, too.
+// However the connections to some processes are asked in turn, as many processes are found as there
+// are: also when they go by one number, and when others ask them, too.
 func TestAsManyProcessesAreFoundAsAnswer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := Start{}.Next()

@@ -7,9 +7,10 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// The two modes are immutable after construction and safe for concurrent use. Encoding is Core Deterministic (RFC 8949 §4.2.1),
-// because encodings are signed and compared. Decoding refuses duplicate keys, indefinite lengths, tags, unknown fields and deep or huge
-// containers: everything decoded here comes from outside.
+// The two modes are immutable after construction and safe for concurrent use. Encoding is Core
+// Deterministic (RFC 8949 §4.2.1), because encodings are signed and compared. Decoding refuses
+// duplicate keys, indefinite lengths, tags, unknown fields and deep or huge containers: everything
+// decoded here comes from outside.
 var (
 	encMode = must(cbor.CoreDetEncOptions().EncMode())
 	decMode = must(cbor.DecOptions{
@@ -25,8 +26,8 @@ var (
 	}.DecMode())
 )
 
-// ErrMalformed is returned for bytes that are not exactly one value of the shape asked for. It never is an io.EOF: an empty frame
-// must not pass for the end of a stream.
+// ErrMalformed is returned for bytes that are not exactly one value of the shape asked for. It
+// never is an io.EOF: an empty frame must not pass for the end of a stream.
 var ErrMalformed = errors.New("malformed CBOR")
 
 func must[M any](m M, err error) M {
@@ -39,8 +40,9 @@ func must[M any](m M, err error) M {
 // Marshal encodes v deterministically: equal values have equal bytes.
 func Marshal(v any) ([]byte, error) { return encMode.Marshal(v) }
 
-// Unmarshal decodes exactly one value from b into v; trailing bytes, unknown fields and malformed input are ErrMalformed. What it
-// stores never shares memory with b. Fields that b does not mention keep what v holds: pass a fresh value.
+// Unmarshal decodes exactly one value from b into v; trailing bytes, unknown fields and malformed
+// input are ErrMalformed. What it stores never shares memory with b. Fields that b does not mention
+// keep what v holds: pass a fresh value.
 func Unmarshal(b []byte, v any) error {
 	if err := decMode.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("%w: %v", ErrMalformed, err) // %v: an io.EOF inside must not show through
@@ -48,5 +50,6 @@ func Unmarshal(b []byte, v any) error {
 	return nil
 }
 
-// IsArray tells whether b begins with the head of an array. What used to be an array and has keys now is read in both forms.
+// IsArray tells whether b begins with the head of an array. What used to be an array and has keys
+// now is read in both forms.
 func IsArray(b []byte) bool { return len(b) > 0 && b[0]>>5 == 4 }

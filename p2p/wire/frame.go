@@ -14,8 +14,8 @@ const MaxFrame = 1 << 20
 // ErrTooLarge is returned for a frame above the cap, on either side.
 var ErrTooLarge = errors.New("frame too large")
 
-// Writer writes frames: four bytes of big-endian length, then the CBOR of one value. It buffers; nothing leaves before Flush.
-// It is for one goroutine.
+// Writer writes frames: four bytes of big-endian length, then the CBOR of one value. It buffers;
+// nothing leaves before Flush. It is for one goroutine.
 type Writer struct {
 	w   *bufio.Writer
 	cap int
@@ -58,12 +58,14 @@ func (w *Writer) Send(v any) error {
 	return w.Flush()
 }
 
-// keepBuffer is the largest payload buffer, in bytes, a Reader holds on to: one big frame must not cost a quiet stream its size.
+// keepBuffer is the largest payload buffer, in bytes, a Reader holds on to: one big frame must not
+// cost a quiet stream its size.
 const keepBuffer = 64 << 10
 
-// Reader reads frames written by Writer. It is for one goroutine. A frame that does not decode is skipped and the next may be
-// read. An error in the middle of a frame (or a frame above the cap) sticks, because where the next one begins is lost; between
-// frames, a passed deadline for one, Read may be tried again.
+// Reader reads frames written by Writer. It is for one goroutine. A frame that does not decode is
+// skipped and the next may be read. An error in the middle of a frame (or a frame above the cap)
+// sticks, because where the next one begins is lost; between frames, a passed deadline for one,
+// Read may be tried again.
 type Reader struct {
 	r   *bufio.Reader
 	cap int
@@ -79,8 +81,8 @@ func NewReader(r io.Reader, limit int) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, min(limit, 32<<10)), cap: limit}
 }
 
-// Read decodes the next frame into v, which must be fresh (see Unmarshal). io.EOF means the stream ended between frames,
-// io.ErrUnexpectedEOF inside one.
+// Read decodes the next frame into v, which must be fresh (see Unmarshal). io.EOF means the stream
+// ended between frames, io.ErrUnexpectedEOF inside one.
 func (r *Reader) Read(v any) error {
 	if r.err != nil {
 		return r.err
@@ -117,7 +119,8 @@ func (r *Reader) payload() ([]byte, error) {
 	return b, nil
 }
 
-// fill reads size bytes. Room for a large frame is made as it arrives: announcing one costs whoever reads nothing.
+// fill reads size bytes. Room for a large frame is made as it arrives: announcing one costs whoever
+// reads nothing.
 func (r *Reader) fill(size int) ([]byte, error) {
 	if size <= keepBuffer {
 		if cap(r.buf) < size {

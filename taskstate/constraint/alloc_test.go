@@ -4,7 +4,8 @@ package constraint_test
 
 import "testing"
 
-// Not in race mode, where a sync.Pool drops some of what it is given, on purpose: package regexp keeps its machines in one.
+// Not in race mode, where a sync.Pool drops some of what it is given, on purpose: package regexp
+// keeps its machines in one.
 func TestAskingAllocatesNothing(t *testing.T) {
 	f := server()
 	for _, text := range []string{

@@ -23,8 +23,9 @@ type value struct {
 	network netip.Prefix // of peer.addr
 }
 
-// Facts is what constraints can ask about a peer. It is immutable once it is shown to anybody: a change is a new Facts, so that whoever
-// remembers an answer can tell by the pointer whether it is still good.
+// Facts is what constraints can ask about a peer. It is immutable once it is shown to anybody: a
+// change is a new Facts, so that whoever remembers an answer can tell by the pointer whether it is
+// still good.
 type Facts struct {
 	ID, Name, OS, Arch string
 	MilliCPU, Memory   int64             // offered in all: thousandths of a cpu, bytes
@@ -39,7 +40,8 @@ func (c Constraint) String() string { return c.text }
 // Key is what the constraint asks about.
 func (c Constraint) Key() Key { return c.key }
 
-// Holds tells whether a peer meets the constraint. Nothing is allocated. Without facts nothing holds.
+// Holds tells whether a peer meets the constraint. Nothing is allocated. Without facts nothing
+// holds.
 func (c Constraint) Holds(f *Facts) bool {
 	if f == nil || len(c.values) == 0 {
 		return false
@@ -91,7 +93,8 @@ func (c *Constraint) holdsAddress(have []netip.Addr) bool {
 // AllHold tells whether a peer meets all of them.
 func AllHold(cs []Constraint, f *Facts) bool { return FirstBroken(cs, f) < 0 }
 
-// FirstBroken is the position of the first constraint that a peer does not meet, -1 if it meets all.
+// FirstBroken is the position of the first constraint that a peer does not meet, -1 if it meets
+// all.
 func FirstBroken(cs []Constraint, f *Facts) int {
 	for i := range cs {
 		if !cs[i].Holds(f) {

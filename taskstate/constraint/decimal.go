@@ -8,7 +8,8 @@ import (
 // maxDecimal caps the digits of a number that is compared, far above any that means something.
 const maxDecimal = 64
 
-// decimal tells whether s is a plain decimal number: an optional sign, digits, at most one point. No exponent, no infinity.
+// decimal tells whether s is a plain decimal number: an optional sign, digits, at most one point.
+// No exponent, no infinity.
 func decimal(s string) bool {
 	if len(s) > maxDecimal {
 		return false

@@ -75,7 +75,8 @@ func (k Key) String() string {
 	return strings.Fields(words)[k.what-1] + k.name
 }
 
-// Value is the fact as text, and whether the peer has it. Only keys that ParseOver accepts have one.
+// Value is the fact as text, and whether the peer has it. Only keys that ParseOver accepts have
+// one.
 func (k Key) Value(f *Facts) (string, bool) {
 	switch k.what {
 	case peerID:
@@ -105,8 +106,9 @@ func (k Key) number(f *Facts) int64 {
 	return 0
 }
 
-// ParseOver reads the key over whose values a job is spread, as in peer.label.zone: a label, or peer.os, peer.arch, peer.name, peer.id.
-// The error says what is wrong and gives an example. "" is the zero Key: spread over nothing but the peers.
+// ParseOver reads the key over whose values a job is spread, as in peer.label.zone: a label, or
+// peer.os, peer.arch, peer.name, peer.id. The error says what is wrong and gives an example. "" is
+// the zero Key: spread over nothing but the peers.
 func ParseOver(text string) (Key, error) {
 	const example = "peer.label.zone"
 	if text == "" {
@@ -122,7 +124,8 @@ func ParseOver(text string) (Key, error) {
 	return k, nil
 }
 
-// CheckLabel tells what is wrong with the name of a label or an offer, so that constraints can ask for it.
+// CheckLabel tells what is wrong with the name of a label or an offer, so that constraints can ask
+// for it.
 func CheckLabel(name string) error {
 	if msg := badName(name); msg != "" {
 		return fmt.Errorf("the name of a label %s", msg)
@@ -146,7 +149,8 @@ func nameRune(r rune) bool {
 	return r != unicode.ReplacementChar && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-/", r))
 }
 
-// parseKey reads a key in any case; the name of a label or an offer stays as it is. The message says what is wrong.
+// parseKey reads a key in any case; the name of a label or an offer stays as it is. The message
+// says what is wrong.
 func parseKey(text string) (Key, string) {
 	for i, w := range strings.Fields(words) {
 		stem, named := strings.CutSuffix(w, ".")
@@ -179,8 +183,8 @@ func known() string {
 	return strings.Join(list, " ")
 }
 
-// meantKey is the key a person meant who wrote another one: what other systems call it, a name without peer. before it, or slips of
-// the finger. "" if none is near.
+// meantKey is the key a person meant who wrote another one: what other systems call it, a name
+// without peer. before it, or slips of the finger. "" if none is near.
 func meantKey(text string) string {
 	first, rest, dotted := strings.Cut(text, ".")
 	switch strings.ToLower(first) {

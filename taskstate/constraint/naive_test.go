@@ -34,8 +34,8 @@ func (a asked) text() string {
 	return fmt.Sprintf("%s %s %s", a.key, a.op, quoted[0])
 }
 
-// holds is the language as doc.go tells it, written for the reader: exact fractions, addresses as strings of bits, nothing shared with
-// the package.
+// holds is the language as doc.go tells it, written for the reader: exact fractions, addresses as
+// strings of bits, nothing shared with the package.
 func (a asked) holds(f *constraint.Facts) bool {
 	switch {
 	case a.key == "peer.addr":
@@ -136,7 +136,8 @@ func anyOf(t *rapid.T, what string, from ...string) string {
 	return rapid.SampledFrom(from).Draw(t, what)
 }
 
-// anyAsked draws what may be asked of a key: an operator that makes sense for it, and values that are near what peers have.
+// anyAsked draws what may be asked of a key: an operator that makes sense for it, and values that
+// are near what peers have.
 func anyAsked(t *rapid.T) asked {
 	equality, order := []string{"==", "!=", "in"}, []string{">=", "<=", ">", "<"}
 	a := asked{key: anyOf(t, "key", "peer.id", "peer.name", "peer.os", "peer.arch", "peer.cpus", "peer.memory", "peer.addr", "peer.offer.gpus", "peer.offer.none", "peer.label.zone", "peer.label.gen", "peer.label.none")}

@@ -37,7 +37,8 @@ func parseOp(s string) op {
 	return noOp
 }
 
-// ordered tells whether the operator holds for a comparison: negative where the fact is less than the value.
+// ordered tells whether the operator holds for a comparison: negative where the fact is less than
+// the value.
 func (o op) ordered(order int) bool {
 	switch o {
 	case equal:
@@ -59,7 +60,8 @@ func (o op) ordered(order int) bool {
 // orders tells whether the operator asks for more or less.
 func (o op) orders() bool { return o == atLeast || o == atMost || o == more || o == less }
 
-// meantOp is what a person meant who wrote an operator of another language; "" if that is not known.
+// meantOp is what a person meant who wrote an operator of another language; "" if that is not
+// known.
 func meantOp(s string) string {
 	switch strings.ToLower(s) {
 	case "=", "===", "is", "eq", "equals":

@@ -36,7 +36,8 @@ func (e *Error) Error() string {
 	return where + e.Problem + ", as in: " + e.Example
 }
 
-// ParseAll reads a job's constraints, all of which must hold. The first that cannot be read is an *Error with its index.
+// ParseAll reads a job's constraints, all of which must hold. The first that cannot be read is an
+// *Error with its index.
 func ParseAll(texts []string) ([]Constraint, error) {
 	if len(texts) > MaxCount {
 		p := fmt.Sprintf("there are %d constraints, at most %d are allowed; say several values at once with in", len(texts), MaxCount)

@@ -142,7 +142,8 @@ func (c *Constraint) value(text string) (value, string) {
 	return v, ""
 }
 
-// compile reads a regular expression, and refuses one that would cost much: a job's are asked of every peer.
+// compile reads a regular expression, and refuses one that would cost much: a job's are asked of
+// every peer.
 func (c *Constraint) compile(text string) string {
 	if len(text) > MaxRegexp {
 		return "the regular expression has more than " + strconv.Itoa(MaxRegexp) + " bytes"
@@ -160,7 +161,8 @@ func (c *Constraint) compile(text string) string {
 	return ""
 }
 
-// steps is how long an expression is when its repetitions are written out. The parser has bounded those, and the text is short.
+// steps is how long an expression is when its repetitions are written out. The parser has bounded
+// those, and the text is short.
 func steps(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)
 	if re.Op == syntax.OpCharClass {

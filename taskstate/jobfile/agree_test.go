@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is accepted here is understood where it is carried out: a job that passes and then cannot be placed waits for ever.
+// What is accepted here is understood where it is carried out: a job that passes and then cannot be
+// placed waits for ever.
 
 func TestConstraintsThatPassCanBeAskedOfPeers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

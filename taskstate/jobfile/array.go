@@ -8,7 +8,8 @@ import (
 	"covey/taskstate"
 )
 
-// arrayRange is one part of an array: first, first+step … up to last, each written with at least width digits.
+// arrayRange is one part of an array: first, first+step … up to last, each written with at least
+// width digits.
 type arrayRange struct{ first, last, step, width int }
 
 func (r arrayRange) count() int { return (r.last-r.first)/r.step + 1 }
@@ -16,8 +17,9 @@ func (r arrayRange) count() int { return (r.last-r.first)/r.step + 1 }
 // plain tells whether its numbers follow each other and are written as they are.
 func (r arrayRange) plain() bool { return r.step == 1 && r.width == 0 }
 
-// Array gives a job a slot for each number of what is written like 5, 1-100, 1,3,5, 1-10:2 or 01-10, or several of them with commas.
-// Numbers in a row cost nothing; any others are a list of items. The error says what is wanted.
+// Array gives a job a slot for each number of what is written like 5, 1-100, 1,3,5, 1-10:2 or
+// 01-10, or several of them with commas. Numbers in a row cost nothing; any others are a list of
+// items. The error says what is wanted.
 func Array(j *taskstate.Job, s string) error {
 	var parts []arrayRange
 	count := 0
@@ -44,7 +46,8 @@ func Array(j *taskstate.Job, s string) error {
 	return nil
 }
 
-// parseArrayRange reads N, A-B or A-B:STEP. A zero in front of A or B keeps the width: 08-10 is 08, 09, 10.
+// parseArrayRange reads N, A-B or A-B:STEP. A zero in front of A or B keeps the width: 08-10 is 08,
+// 09, 10.
 func parseArrayRange(s string) (arrayRange, bool) {
 	word, stride, stepped := strings.Cut(s, ":")
 	a, b, ranged := strings.Cut(word, "-")

@@ -48,7 +48,8 @@ func TestAnArrayIsWrittenAsInOtherSchedulers(t *testing.T) {
 	}
 }
 
-// Whatever is written, its numbers come in that order, and a range in a row takes no room however long it is.
+// Whatever is written, its numbers come in that order, and a range in a row takes no room however
+// long it is.
 func TestAnArraysNumbersComeInTheOrderTheyAreWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var words, want []string

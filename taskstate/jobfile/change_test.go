@@ -22,7 +22,8 @@ const (
 	scheduleRun = "run: {noop: {}}\n"
 )
 
-// keyCases has a case for every key there is, by its path. What a job is – its name, its type – no update changes: it would be another job.
+// keyCases has a case for every key there is, by its path. What a job is – its name, its type – no
+// update changes: it would be another job.
 func keyCases() map[string]keyCase {
 	return map[string]keyCase{
 		"count":     {"count: 2", "count: 3", false, ""},

@@ -9,8 +9,8 @@ import (
 	"covey/taskstate/constraint"
 )
 
-// conditions checks what peers must be like. The language is read by the package that carries it out, so that what is accepted here is
-// understood there.
+// conditions checks what peers must be like. The language is read by the package that carries it
+// out, so that what is accepted here is understood there.
 func (ps *checks) conditions(j *taskstate.Job) {
 	before := len(*ps)
 	for i, c := range j.Constraints {

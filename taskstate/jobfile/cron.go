@@ -31,8 +31,9 @@ func parts() [5]part {
 	}
 }
 
-// checkCron tells what is wrong with an expression. It knows the plain form every cron has – numbers, names of months and weekdays, * , - / – and
-// nothing else, because what one cron's extension means another's does not.
+// checkCron tells what is wrong with an expression. It knows the plain form every cron has –
+// numbers, names of months and weekdays, * , - / – and nothing else, because what one cron's
+// extension means another's does not.
 func checkCron(expr string) error {
 	words := strings.Fields(expr)
 	if len(expr) > maxCron || len(words) != 5 {
@@ -45,7 +46,8 @@ func checkCron(expr string) error {
 			}
 		}
 	}
-	// A fixed day, so that a file that is valid once is so for ever; from it on every day there is comes soon.
+	// A fixed day, so that a file that is valid once is so for ever; from it on every day there is
+	// comes soon.
 	if _, err := gronx.NextTickAfter(expr, time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC), true); err != nil || !gronx.IsValid(expr) {
 		return fmt.Errorf("%q never comes; is there such a day?", clip(expr))
 	}

@@ -90,7 +90,8 @@ func (p cronPart) holds(field string, n int) bool {
 	return false
 }
 
-// due tells whether a job starts at a minute. Of the two fields for days either is enough, unless one of them begins with a star.
+// due tells whether a job starts at a minute. Of the two fields for days either is enough, unless
+// one of them begins with a star.
 func due(expr string, at time.Time) bool {
 	f, p := strings.Fields(expr), cronParts()
 	day := p[2].holds(f[2], at.Day())
@@ -102,7 +103,8 @@ func due(expr string, at time.Time) bool {
 	return p[0].holds(f[0], at.Minute()) && p[1].holds(f[1], at.Hour()) && days && p[3].holds(f[3], int(at.Month()))
 }
 
-// What is accepted starts when crontab(5) says: whoever writes 7, SUN or 5-7 means the days that every cron means.
+// What is accepted starts when crontab(5) says: whoever writes 7, SUN or 5-7 means the days that
+// every cron means.
 func TestAScheduleThatIsAcceptedStartsWhenCronSays(t *testing.T) {
 	checked := 0
 	rapid.Check(t, func(r *rapid.T) {

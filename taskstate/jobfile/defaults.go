@@ -10,12 +10,14 @@ import (
 // DefaultMilliCPU is what a process promises itself unless its job says otherwise: one cpu.
 const DefaultMilliCPU = 1000
 
-// Defaults fills in what whoever wrote the job left out: a batch job of one slot (or one per item, or per point of the matrix), one cpu for a
-// process and nothing for a noop, middle priority, a name from the command. An unreachable peer's batch attempt is replaced after ten
-// seconds; service and global jobs replace it at once and restart whatever ends, after a second.
+// Defaults fills in what whoever wrote the job left out: a batch job of one slot (or one per item,
+// or per point of the matrix), one cpu for a process and nothing for a noop, middle priority, a
+// name from the command. An unreachable peer's batch attempt is replaced after ten seconds; service
+// and global jobs replace it at once and restart whatever ends, after a second.
 //
-// It is for who builds a job – Parse, and the command line's flags – once: zero means "not said" here, so an explicit zero (count of a service,
-// cpus, replace_after, priority) is set afterwards. A job that arrived from elsewhere is complete and is never given defaults.
+// It is for who builds a job – Parse, and the command line's flags – once: zero means "not said"
+// here, so an explicit zero (count of a service, cpus, replace_after, priority) is set afterwards.
+// A job that arrived from elsewhere is complete and is never given defaults.
 func Defaults(j *taskstate.Job) {
 	if j.Type == "" {
 		j.Type = taskstate.BatchJob
@@ -52,7 +54,8 @@ func commandName(run taskstate.Run) string {
 	}
 }
 
-// NameFrom makes a job's name of a path: the last part of it, without .yaml or .yml, in the letters a name may have. It never is empty, and never `last`.
+// NameFrom makes a job's name of a path: the last part of it, without .yaml or .yml, in the letters
+// a name may have. It never is empty, and never `last`.
 func NameFrom(path string) string {
 	base := strings.ToLower(filepath.Base(filepath.ToSlash(path)))
 	base = strings.TrimSuffix(strings.TrimSuffix(base, ".yaml"), ".yml")

@@ -17,7 +17,8 @@ import (
 // MaxList caps the file each_line names, in bytes.
 const MaxList = 4 << 20
 
-// top reads the keys of the file. A key that is built moves from the list of those that are not to a line of its own.
+// top reads the keys of the file. A key that is built moves from the list of those that are not to
+// a line of its own.
 func (r *reader) top(n ast.Node, j *taskstate.Job) {
 	before := len(r.errs)
 	r.object(n, "", []field{

@@ -11,7 +11,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// restart reads a policy; what it leaves out depends on the job's type, which may follow: see completeRestart.
+// restart reads a policy; what it leaves out depends on the job's type, which may follow: see
+// completeRestart.
 func (r *reader) restart(n ast.Node, path string) *taskstate.Restart {
 	p := &taskstate.Restart{}
 	if _, ok := entries(n); !ok && n.Type() != ast.SequenceType {
@@ -33,8 +34,8 @@ func (r *reader) restart(n ast.Node, path string) *taskstate.Restart {
 	return p
 }
 
-// RestartPolicy reads the short form of a policy: "on-failure", or "on-failure:3" for at most three restarts. The error says what is
-// wanted; the policy is never nil.
+// RestartPolicy reads the short form of a policy: "on-failure", or "on-failure:3" for at most three
+// restarts. The error says what is wanted; the policy is never nil.
 func RestartPolicy(s string) (*taskstate.Restart, error) {
 	when, times, limited := strings.Cut(s, ":")
 	p := &taskstate.Restart{Condition: taskstate.RestartCondition(when)}
@@ -47,7 +48,8 @@ func RestartPolicy(s string) (*taskstate.Restart, error) {
 	return p, nil
 }
 
-// completeRestart fills in what a policy leaves out: who writes one for a batch job means failures, and the others keep their default delay.
+// completeRestart fills in what a policy leaves out: who writes one for a batch job means failures,
+// and the others keep their default delay.
 func (r *reader) completeRestart(j *taskstate.Job) {
 	p := j.Restart
 	if p.Condition == "" {
@@ -150,7 +152,8 @@ func (r *reader) matrix(n ast.Node, path string) []taskstate.Axis {
 	return axes
 }
 
-// resources reads what has a unit, and numbers of anything else by name. A slip of the finger must not become a name of its own.
+// resources reads what has a unit, and numbers of anything else by name. A slip of the finger must
+// not become a name of its own.
 func (r *reader) resources(n ast.Node, path string, res *taskstate.Resources) {
 	counts := map[string]int64{}
 	count := func(n ast.Node, at string) {
@@ -182,8 +185,8 @@ func (r *reader) resources(n ast.Node, path string, res *taskstate.Resources) {
 	}
 }
 
-// ownName tells whether a key under resources is meant as the name of something counted: it is not a key known here or elsewhere, nor
-// what a person wrote who meant one of them.
+// ownName tells whether a key under resources is meant as the name of something counted: it is not
+// a key known here or elsewhere, nor what a person wrote who meant one of them.
 func ownName(key string) bool {
 	switch key {
 	case "tpu", "tpus", "npu", "npus", "vpu", "vpus", "dpu", "dpus", "ipu", "ipus": // processors that only look like cpus and gpus

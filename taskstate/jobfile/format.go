@@ -17,8 +17,9 @@ import (
 	"covey/taskstate/shell"
 )
 
-// Format writes a job as a file that Parse reads as the same job: what a person would write, without what is the default anyway.
-// What belongs to one submission – id, submitter, version, origin – is left out. The error says what a file cannot hold.
+// Format writes a job as a file that Parse reads as the same job: what a person would write,
+// without what is the default anyway. What belongs to one submission – id, submitter, version,
+// origin – is left out. The error says what a file cannot hold.
 func Format(j *taskstate.Job) ([]byte, error) {
 	w := &writer{}
 	if j.Stdin {
@@ -60,7 +61,8 @@ func Format(j *taskstate.Job) ([]byte, error) {
 // writer writes a job file line by line.
 type writer struct{ b strings.Builder }
 
-// check holds what was written against what reading it again gives: a file that means something else is worse than none.
+// check holds what was written against what reading it again gives: a file that means something
+// else is worse than none.
 func (w *writer) check(j *taskstate.Job) ([]byte, error) {
 	out := []byte(w.b.String())
 	again, err := Parse("job.yaml", out, Options{})

@@ -16,13 +16,14 @@ import (
 // MaxFile caps a job file in bytes.
 const MaxFile = 1 << 20
 
-// maxErrors is how many errors one reading reports: enough to mend a file in one go, few enough to read.
+// maxErrors is how many errors one reading reports: enough to mend a file in one go, few enough to
+// read.
 const maxErrors = 10
 
 // Options of Parse; the zero value is usable.
 type Options struct {
-	// ReadFile reads the file each_line names, given its path with the job file's folder in front. nil reads from disk, at most
-	// MaxList bytes.
+	// ReadFile reads the file each_line names, given its path with the job file's folder in front.
+	// nil reads from disk, at most MaxList bytes.
 	ReadFile func(path string) ([]byte, error)
 }
 
@@ -36,7 +37,8 @@ type Error struct {
 // Error is FILE:LINE:COLUMN: MESSAGE, which terminals and editors turn into a link.
 func (e *Error) Error() string { return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Col, e.Msg) }
 
-// Errors are the faults of one job file in the order of its lines, at most ten. Parse returns this type.
+// Errors are the faults of one job file in the order of its lines, at most ten. Parse returns this
+// type.
 type Errors []*Error
 
 // Error lists one fault per line.
@@ -57,8 +59,9 @@ func (e Errors) Unwrap() []error {
 	return s
 }
 
-// Parse reads a job file. name is its path: it stands in errors, names the job that does not name itself, and its folder is where
-// each_line is looked for. The job has its defaults and has passed Validate; id and submitter are still empty. The error is an Errors.
+// Parse reads a job file. name is its path: it stands in errors, names the job that does not name
+// itself, and its folder is where each_line is looked for. The job has its defaults and has passed
+// Validate; id and submitter are still empty. The error is an Errors.
 func Parse(name string, data []byte, opts Options) (*taskstate.Job, error) {
 	r := &reader{file: name, opts: opts, at: map[string]place{}}
 	job := r.job(data)
@@ -89,7 +92,8 @@ func (r *reader) fail(at place, format string, args ...any) {
 	r.errs = append(r.errs, &Error{File: r.file, Line: max(at.line, 1), Col: max(at.col, 1), Msg: oneLine(fmt.Sprintf(format, args...))})
 }
 
-// oneLine spells out what would break a line or change a terminal: keys come from the file as they are.
+// oneLine spells out what would break a line or change a terminal: keys come from the file as they
+// are.
 func oneLine(s string) string {
 	if !strings.ContainsFunc(s, unicode.IsControl) {
 		return s
@@ -148,7 +152,8 @@ func (r *reader) job(data []byte) *taskstate.Job {
 	return j
 }
 
-// complete fills in what the file leaves out. A zero that stands in the file was meant: it is no gap for Defaults to fill.
+// complete fills in what the file leaves out. A zero that stands in the file was meant: it is no
+// gap for Defaults to fill.
 func (r *reader) complete(j *taskstate.Job) {
 	given := *j
 	if j.Restart != nil {

@@ -201,7 +201,8 @@ func TestAsManyItemsAsAFrameHolds(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever the file, Parse ends with a place in the file or a job that every peer accepts and that survives the wire.
+// FuzzParse: whatever the file, Parse ends with a place in the file or a job that every peer
+// accepts and that survives the wire.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"run: {process: {command: [hostname]}}\n", "each_line: list.txt\nrun:\n  noop:\n    duration: 5s\n", "name: x\ncount: 3\nrun: {noop: {}}\n",

@@ -13,9 +13,10 @@ import (
 // lookUp is what to do with a list that is too long to travel with a job.
 const lookUp = `give slots numbers (count) and let each task look up its own line, as in sed -n "${COVEY_SLOT}p" list`
 
-// Lines splits a list into items, one per line: what each_line and `peer run --each-line` run on. Line ends may be \n or \r\n, blank lines are
-// not items, and everything else in a line is part of its item, also what is no UTF-8: then all are escaped (taskstate.EscapeItem). An error says
-// why the list cannot be used.
+// Lines splits a list into items, one per line: what each_line and `peer run --each-line` run on.
+// Line ends may be \n or \r\n, blank lines are not items, and everything else in a line is part of
+// its item, also what is no UTF-8: then all are escaped (taskstate.EscapeItem). An error says why
+// the list cannot be used.
 func Lines(data []byte) (items []string, escaped bool, err error) {
 	if len(data) > MaxList {
 		return nil, false, fmt.Errorf("the list has more than %s bytes; %s", grouped(MaxList), lookUp)
@@ -30,8 +31,9 @@ func Lines(data []byte) (items []string, escaped bool, err error) {
 	return listed(items, "lines")
 }
 
-// NullItems reads a list whose items end with a zero byte, as find -print0 writes them: each is what it is, with spaces and new
-// lines. The last one may lack the zero byte; empty ones are left out.
+// NullItems reads a list whose items end with a zero byte, as find -print0 writes them: each is
+// what it is, with spaces and new lines. The last one may lack the zero byte; empty ones are left
+// out.
 func NullItems(data []byte) (items []string, escaped bool, err error) {
 	if len(data) > MaxList {
 		return nil, false, fmt.Errorf("the list has more than %s bytes; %s", grouped(MaxList), lookUp)

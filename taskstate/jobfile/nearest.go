@@ -35,7 +35,8 @@ func others() map[string]string {
 	}
 }
 
-// nearest picks the word a person probably meant: another system's name for it, or one a few slips of the finger away. "" if none is near.
+// nearest picks the word a person probably meant: another system's name for it, or one a few slips
+// of the finger away. "" if none is near.
 func nearest(word string, words []string) string {
 	low := strings.ReplaceAll(strings.ToLower(word), "-", "_")
 	if w := others()[low]; indexOf(words, w) >= 0 {

@@ -200,8 +200,8 @@ func TestAScheduleIsReadAsCronReadsIt(t *testing.T) {
 	}
 }
 
-// The first of a month is a given weekday at least once in twelve years: the longest that a step in the days, which has to meet the
-// weekday, can wait ("* * */7 12 4").
+// The first of a month is a given weekday at least once in twelve years: the longest that a step in
+// the days, which has to meet the weekday, can wait ("* * */7 12 4").
 func TestEveryScheduleThatIsAcceptedComesSoonFromAnyDay(t *testing.T) {
 	number := func(low, high int) *rapid.Generator[string] {
 		return rapid.Custom(func(t *rapid.T) string {

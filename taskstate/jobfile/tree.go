@@ -12,16 +12,17 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Limits on the shape of a file. The YAML parser is recursive, and takes quadratic time in depth, in the keys of a block, in documents and
-// in empty list items, so tokens are counted first.
+// Limits on the shape of a file. The YAML parser is recursive, and takes quadratic time in depth,
+// in the keys of a block, in documents and in empty list items, so tokens are counted first.
 const (
 	maxDepth  = 16   // brackets in brackets, dashes in a row
 	maxColumn = 200  // of a block's key or dash
 	maxKeys   = 5000 // in the whole file
 )
 
-// parse turns text into the one mapping a job file is, or reports why it is not. Anchors and aliases, which can make a small file huge, tags and
-// directives are refused before the parser sees them.
+// parse turns text into the one mapping a job file is, or reports why it is not. Anchors and
+// aliases, which can make a small file huge, tags and directives are refused before the parser sees
+// them.
 func (r *reader) parse(text string) (root ast.Node) {
 	defer func() {
 		if p := recover(); p != nil { // a bug of the YAML library must not take the peer down

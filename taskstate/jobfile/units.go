@@ -17,11 +17,12 @@ const (
 	maxSize     = spell.MaxSize
 )
 
-// ParseDuration reads "90s", "1h30m", "250ms", "2d" or "0", in whole milliseconds up to MaxDuration. The error says what is wanted.
+// ParseDuration reads "90s", "1h30m", "250ms", "2d" or "0", in whole milliseconds up to
+// MaxDuration. The error says what is wanted.
 func ParseDuration(s string) (time.Duration, error) { return spell.Duration(s) }
 
-// ParseSize reads "256MiB", "1.5GB" or "0". Any other number needs its unit: 4 would be four bytes, and four gigabytes are meant.
-// The error says what is wanted.
+// ParseSize reads "256MiB", "1.5GB" or "0". Any other number needs its unit: 4 would be four bytes,
+// and four gigabytes are meant. The error says what is wanted.
 func ParseSize(s string) (int64, error) {
 	n, err := spell.Size(s)
 	if err == nil && n != 0 && strings.Trim(s, "0123456789.") == "" {
@@ -39,7 +40,8 @@ func ParseOutput(s string) (int64, error) {
 	return n, err
 }
 
-// ParseCPUs reads "0.5", "2" or "500m" and returns thousandths of a cpu. The error says what is wanted.
+// ParseCPUs reads "0.5", "2" or "500m" and returns thousandths of a cpu. The error says what is
+// wanted.
 func ParseCPUs(s string) (int64, error) { return spell.CPUs(s) }
 
 func clip(s string) string { return spell.Clip(s) }

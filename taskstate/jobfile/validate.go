@@ -13,7 +13,8 @@ import (
 	"covey/taskstate"
 )
 
-// Limits of a job. A job travels in one frame with what is said about it, so its encoding stays below a frame.
+// Limits of a job. A job travels in one frame with what is said about it, so its encoding stays
+// below a frame.
 const (
 	MaxCount   = 1_000_000              // slots
 	MaxCommand = 256 << 10              // bytes of command and environment together
@@ -40,8 +41,8 @@ type problem struct{ field, msg string }
 
 func (p problem) String() string { return oneLine(p.field + ": " + p.msg) }
 
-// Validate checks a complete job, whoever built it: a peer calls it on every job that arrives. The error names every field at fault,
-// spelt as in a job file, one per line.
+// Validate checks a complete job, whoever built it: a peer calls it on every job that arrives. The
+// error names every field at fault, spelt as in a job file, one per line.
 func Validate(j *taskstate.Job) error {
 	if j == nil {
 		return errors.New("there is no job")
@@ -236,7 +237,8 @@ func (ps *checks) variable(field, name, value string) {
 	}
 }
 
-// dir refuses what leads out of the task's own folder on any platform: the task may run on another one than this.
+// dir refuses what leads out of the task's own folder on any platform: the task may run on another
+// one than this.
 func (ps *checks) dir(field, dir string) {
 	parts := strings.FieldsFunc(dir, func(c rune) bool { return c == '/' || c == '\\' })
 	if dir == "" {
@@ -248,5 +250,6 @@ func (ps *checks) dir(field, dir string) {
 	}
 }
 
-// plain tells whether s can be an argument, a variable or an item: execve ends at a zero byte, and frames carry UTF-8.
+// plain tells whether s can be an argument, a variable or an item: execve ends at a zero byte, and
+// frames carry UTF-8.
 func plain(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }

@@ -17,7 +17,8 @@ const (
 	axisRule    = "want 1 to 63 letters a-z, digits and _, beginning with a letter: it becomes COVEY_ and the name in capitals"
 )
 
-// reserved tells whether COVEY_<name> is a variable the runner sets, or one that a peer's own commands read.
+// reserved tells whether COVEY_<name> is a variable the runner sets, or one that a peer's own
+// commands read.
 func reserved(axis string) bool {
 	return slices.Contains([]string{"job", "task", "slot", "attempt", "epoch", "count", "item", "peer", "version"}, axis)
 }

@@ -2,7 +2,8 @@ package jobfile
 
 import "covey/taskstate"
 
-// byType refuses what makes no sense for a job's type. Each refusal says why and what to do instead.
+// byType refuses what makes no sense for a job's type. Each refusal says why and what to do
+// instead.
 func (ps *checks) byType(j *taskstate.Job) {
 	switch j.Type {
 	case taskstate.BatchJob:

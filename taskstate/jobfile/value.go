@@ -16,7 +16,8 @@ type field struct {
 	read func(n ast.Node, path string)
 }
 
-// object reads a mapping. What is not in fields is an error: later names what the design promises and nobody has built.
+// object reads a mapping. What is not in fields is an error: later names what the design promises
+// and nobody has built.
 func (r *reader) object(n ast.Node, path string, fields []field, later ...string) {
 	names := make([]string, len(fields))
 	for i, f := range fields {
@@ -79,7 +80,8 @@ func entries(n ast.Node) ([]*ast.MappingValueNode, bool) {
 	return nil, false
 }
 
-// text reads any single value as it is spelt: numbers and true/false need no quotes where text is wanted.
+// text reads any single value as it is spelt: numbers and true/false need no quotes where text is
+// wanted.
 func (r *reader) text(n ast.Node, path string) (string, bool) {
 	switch v := n.(type) {
 	case *ast.StringNode:

@@ -8,8 +8,8 @@ import (
 // Mark is what stands in a line for the value.
 const Mark = "{}"
 
-// Fill replaces each {} in a line by a reference to an environment variable, so that the shell puts in its value and nothing else. A {} in a
-// comment and \{} stay as they are.
+// Fill replaces each {} in a line by a reference to an environment variable, so that the shell puts
+// in its value and nothing else. A {} in a comment and \{} stay as they are.
 func Fill(line, variable string) (string, error) {
 	if !strings.Contains(line, Mark) {
 		return line, nil
@@ -149,8 +149,8 @@ func (f *filler) span(what string, n int) error {
 	return nil
 }
 
-// spanOf is how long what begins and ends with the same quote is; escape takes the quote's meaning away, 0: nothing does. One that does not end
-// takes all of the line.
+// spanOf is how long what begins and ends with the same quote is; escape takes the quote's meaning
+// away, 0: nothing does. One that does not end takes all of the line.
 func spanOf(rest string, quote, escape byte) int {
 	for i := 1; i < len(rest); i++ {
 		switch {

@@ -1,5 +1,6 @@
-// Package spell reads what people write the same way wherever they write it: sizes, numbers of cpus, durations, and the word they
-// probably meant. Its errors say what is wanted, so that a caller only adds where.
+// Package spell reads what people write the same way wherever they write it: sizes, numbers of
+// cpus, durations, and the word they probably meant. Its errors say what is wanted, so that a
+// caller only adds where.
 //
 // It knows no jobs and no files.
 package spell

@@ -2,7 +2,8 @@ package spell
 
 import "strings"
 
-// Nearest picks the word a person probably meant: one a few slips of the finger away. "" if none is near. Words are in lower case.
+// Nearest picks the word a person probably meant: one a few slips of the finger away. "" if none is
+// near. Words are in lower case.
 func Nearest(word string, words []string) string {
 	low := strings.ToLower(word)
 	best, near := "", 1+min(len(low), 12)/4

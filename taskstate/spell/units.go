@@ -17,7 +17,8 @@ const (
 	MaxSize     = 1 << 60
 )
 
-// Duration reads "90s", "1h30m", "250ms", "2d" or "0", in whole milliseconds up to MaxDuration. The error says what is wanted.
+// Duration reads "90s", "1h30m", "250ms", "2d" or "0", in whole milliseconds up to MaxDuration. The
+// error says what is wanted.
 func Duration(s string) (time.Duration, error) {
 	if s == "0" {
 		return 0, nil
@@ -53,7 +54,8 @@ func cutDays(s string) (days time.Duration, rest string, err error) {
 	return time.Duration(n) * 24 * time.Hour, rest, err
 }
 
-// sizeUnit gives the bytes of a unit. K, M and G alone are not units: half of the world means 1000 and half 1024.
+// sizeUnit gives the bytes of a unit. K, M and G alone are not units: half of the world means 1000
+// and half 1024.
 func sizeUnit(u string) (int64, bool) {
 	switch strings.ToLower(u) {
 	case "", "b":

@@ -87,8 +87,8 @@ func behind(now, was View) bool {
 	return was.Known && !now.Known || was.Cancelled && !now.Cancelled || was.End != "" && now.End != was.End
 }
 
-// operations makes what porcupine wants. A read that may be behind may have its moment anywhere before its response; of those that
-// saw the same, the first to return says it all.
+// operations makes what porcupine wants. A read that may be behind may have its moment anywhere
+// before its response; of those that saw the same, the first to return says it all.
 func operations(ops []Op) []porcupine.Operation {
 	var out []porcupine.Operation
 	add := func(o Op, call, ret time.Duration) {

@@ -10,7 +10,8 @@ import (
 // Kind is what a client asked for.
 type Kind uint8
 
-// The kinds. End is nobody's call: it is the moment the job's end was decided, for histories that know it.
+// The kinds. End is nobody's call: it is the moment the job's end was decided, for histories that
+// know it.
 const (
 	Submit Kind = iota + 1
 	Cancel

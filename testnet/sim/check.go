@@ -162,7 +162,8 @@ func (c *check) offered(p *peer, r *proc) {
 // ended hears the end of a process, whoever else does.
 func (c *check) ended(r *proc, rep taskstate.RunReport) { c.outcomes[r.launch.Task] = rep }
 
-// say is a frame as the worker sends it: as it was made, or without a word about the epochs it has obeyed, for a Break.
+// say is a frame as the worker sends it: as it was made, or without a word about the epochs it has
+// obeyed, for a Break.
 func (c *check) say(u session.Up) session.Up {
 	if h := u.Hello; h != nil && c.w.cfg.Break == BreakUnfence {
 		as := *h
@@ -171,7 +172,8 @@ func (c *check) say(u session.Up) session.Up {
 	return u
 }
 
-// heed is a frame as the worker takes it: as it was sent, or as if it came in the newest epoch, for a Break.
+// heed is a frame as the worker takes it: as it was sent, or as if it came in the newest epoch, for
+// a Break.
 func (c *check) heed(l *life, d session.Down) *session.Down {
 	if c.w.cfg.Break != BreakUnfence {
 		return &d

@@ -71,7 +71,8 @@ func (c *check) life(id taskstate.JobID, index uint64) int {
 	return n
 }
 
-// retried is what a person's word changes about slots: they may run again, also where a job must not run twice.
+// retried is what a person's word changes about slots: they may run again, also where a job must
+// not run twice.
 func (c *check) retried(cmd *ledger.Renew) {
 	if cmd.Reason != taskstate.ReasonRetried {
 		return
@@ -85,8 +86,8 @@ func (c *check) retried(cmd *ledger.Renew) {
 	}
 }
 
-// taskCancelled takes note of what nobody may start any more, as somebody was told: a task that was cancelled runs at most until its worker
-// hears of that.
+// taskCancelled takes note of what nobody may start any more, as somebody was told: a task that was
+// cancelled runs at most until its worker hears of that.
 func (c *check) taskCancelled(t taskstate.TaskID) {
 	rec, ok := c.w.quorum.truth.Job(t.Job)
 	if !ok {

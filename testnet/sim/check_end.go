@@ -21,7 +21,8 @@ const (
 	restFor     = 30 * time.Second
 )
 
-// settle is what happens after the faults: tables become equal, then all jobs end, then everything is at rest.
+// settle is what happens after the faults: tables become equal, then all jobs end, then everything
+// is at rest.
 func (c *check) settle() {
 	c.await(quietWithin, "I1", c.busy, func() {
 		c.level()
@@ -167,8 +168,8 @@ func onlyOne(a, b *taskstate.Table) string {
 	return fmt.Sprint(slices.SortedFunc(maps.Keys(only), taskstate.TaskID.Compare))
 }
 
-// justStarted tells of a run that a schedule, which goes on in peace, started a moment ago: it takes up to a minute and a half, twice that
-// if its attempt is repeated.
+// justStarted tells of a run that a schedule, which goes on in peace, started a moment ago: it
+// takes up to a minute and a half, twice that if its attempt is repeated.
 func (j *work) justStarted(now time.Duration) bool {
 	return j.job.Origin != nil && now-j.ackedAt < 200*time.Second
 }

@@ -75,8 +75,8 @@ func (c *check) tellWaiting() {
 	}
 }
 
-// passedOver tells whether the coordinator may give a peer nothing for now, as it started nothing of what it got a moment ago: both that it
-// does so, and that it may.
+// passedOver tells whether the coordinator may give a peer nothing for now, as it started nothing
+// of what it got a moment ago: both that it does so, and that it may.
 func (c *check) passedOver(p *peer) bool {
 	if p.lied == 0 || c.w.now()-p.lied > shunFor+patience {
 		return false
@@ -87,7 +87,8 @@ func (c *check) passedOver(p *peer) bool {
 // shunFor is how long it gives nothing to such a peer; see dispatch.
 const shunFor = 5 * time.Minute
 
-// faultCount is how many tasks of a job must have failed on a peer before it is passed over; see dispatch.
+// faultCount is how many tasks of a job must have failed on a peer before it is passed over; see
+// dispatch.
 const faultCount = 5
 
 // wasted finds room that something waits for.

@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// keepsAtMost is how long a worker that lies may keep what it does not start, in good circumstances: a coordinator lets a task wait for
-// half a minute, and the time of one behind others begins when those are gone.
+// keepsAtMost is how long a worker that lies may keep what it does not start, in good
+// circumstances: a coordinator lets a task wait for half a minute, and the time of one behind
+// others begins when those are gone.
 const keepsAtMost = 2 * time.Minute
 
-// kept holds that a worker which beats and starts nothing loses what it got, unless only its own word could tell whether that ran.
+// kept holds that a worker which beats and starts nothing loses what it got, unless only its own
+// word could tell whether that ran.
 func (c *check) kept() {
 	for _, p := range c.w.peers {
 		if !c.keepsOnly(p) {
@@ -23,7 +25,8 @@ func (c *check) kept() {
 	}
 }
 
-// keepsOnly tells whether a worker lies, and that is all that is the matter: it has a session, and room for each task it has.
+// keepsOnly tells whether a worker lies, and that is all that is the matter: it has a session, and
+// room for each task it has.
 func (c *check) keepsOnly(p *peer) bool {
 	w := c.w
 	at := w.quorum.leader

@@ -92,8 +92,8 @@ func (c *check) about(id taskstate.JobID) *watched {
 	return nil
 }
 
-// heardWithin is how long news may be under way: what happened since then the coordinator need not know when it comes to a decision, nor until that
-// is written.
+// heardWithin is how long news may be under way: what happened since then the coordinator need not
+// know when it comes to a decision, nor until that is written.
 const heardWithin = 2 * time.Second
 
 // scheduled takes note of a job that a schedule started.
@@ -203,7 +203,8 @@ func (c *check) downward(x *watched, rec *ledger.JobRecord) {
 	}
 }
 
-// excused tells whether an update goes on without a slot of a global job: nobody waits for a peer that is unreachable or paused.
+// excused tells whether an update goes on without a slot of a global job: nobody waits for a peer
+// that is unreachable or paused.
 func (c *check) excused(rec *ledger.JobRecord, t taken) bool {
 	p := t.peer
 	return rec.Job().Type == taskstate.GlobalJob && (p.pains > 0 || p.trouble > t.at || p.life == nil || c.passive(p.id) || c.unreachable(p))

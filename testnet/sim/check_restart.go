@@ -79,13 +79,15 @@ func (c *check) early(t taskstate.TaskID) {
 	}
 }
 
-// wantedAgain tells whether somebody wanted another attempt while this one was given out. Whoever has it may be cut off, and start it after that.
+// wantedAgain tells whether somebody wanted another attempt while this one was given out. Whoever
+// has it may be cut off, and start it after that.
 func (c *check) wantedAgain(t taskstate.TaskID) bool {
 	last, ok := c.redone[slotOf(t)]
 	return ok && t.Attempt <= last
 }
 
-// mayFollow tells whether an attempt of a job that must not run twice ended in a way that its policy answers with another one.
+// mayFollow tells whether an attempt of a job that must not run twice ended in a way that its
+// policy answers with another one.
 func (c *check) mayFollow(j *work, before taskstate.TaskID) bool {
 	if last, ok := c.redone[slotOf(before)]; ok && before.Attempt <= last {
 		return true // somebody said so

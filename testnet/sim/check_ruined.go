@@ -38,7 +38,8 @@ func (c *check) ruined(x *watched, rec *ledger.JobRecord, n int) {
 	}
 }
 
-// heldUp tells whether news of a peer may have been on its way for long: a fault has touched it since a moment.
+// heldUp tells whether news of a peer may have been on its way for long: a fault has touched it
+// since a moment.
 func (c *check) heldUp(id taskstate.PeerID, since time.Duration) bool {
 	p := c.w.byID[id] // nobody: it waits
 	return p != nil && (p.pains > 0 || p.trouble > since)

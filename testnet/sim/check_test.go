@@ -9,7 +9,8 @@ import (
 	"covey/taskstate"
 )
 
-// decide writes commands into the ledger of a world in which nothing happens by itself, and returns what came of the last one.
+// decide writes commands into the ledger of a world in which nothing happens by itself, and returns
+// what came of the last one.
 func (w *world) decide(t *testing.T, cmds ...ledger.Command) ledger.Result {
 	t.Helper()
 	results := w.quorum.write(ledger.Entry{Epoch: taskstate.At(1, 1), Stamp: birth.UnixMilli() + int64(len(w.quorum.log)), By: w.peers[0].id, Commands: cmds})
@@ -88,7 +89,8 @@ func TestWhetherAPeerIsDrainedIsWhatWasDecidedLastWhateverWasAnsweredLast(t *tes
 	}
 }
 
-// Nobody knows that a task runs that does not say so: an update that ends it has taken nothing down.
+// Nobody knows that a task runs that does not say so: an update that ends it has taken nothing
+// down.
 func TestATaskThatGoesOnForAWhileSaysThatItRuns(t *testing.T) {
 	w := newWorld(Config{Seed: 1, Peers: 3})
 	silent := 0

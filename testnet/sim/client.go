@@ -255,7 +255,8 @@ func (c *client) over(e sessionEnd) {
 	c.later(e.retryAfter+time.Duration(l.w.rng.Int64N(int64(c.bound))), c.next)
 }
 
-// misled names a wrong peer to dial: one that believes to coordinate and is not the newest, if there is one, or anybody.
+// misled names a wrong peer to dial: one that believes to coordinate and is not the newest, if
+// there is one, or anybody.
 func (w *world) misled() *peer {
 	for _, p := range w.peers {
 		if l := p.life; l != nil && l.leading != nil && l != w.quorum.leader {

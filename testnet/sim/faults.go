@@ -45,7 +45,8 @@ func faultKinds() []fault {
 	}
 }
 
-// faults plans the next one, as long as there are to be any. Some lives are rough, some quiet, some know only few kinds.
+// faults plans the next one, as long as there are to be any. Some lives are rough, some quiet, some
+// know only few kinds.
 func (w *world) faults() {
 	mean := pick(w, 2, 4, 8, 16, 30) * 1000
 	kinds := faultKinds()
@@ -159,7 +160,8 @@ func (w *world) loseDisk() {
 	w.tracef("%s loses its disk", p.id)
 }
 
-// terminate asks a peer to stop, for good or for a while, and ends it when it has given everything back, or a while later.
+// terminate asks a peer to stop, for good or for a while, and ends it when it has given everything
+// back, or a while later.
 func (w *world) terminate() {
 	p := w.anyone()
 	l := p.life
@@ -209,7 +211,8 @@ func (w *world) dieForGood() {
 	})
 }
 
-// changeOffer lets a peer give more or less to tasks from now on. In the end it is again what it was.
+// changeOffer lets a peer give more or less to tasks from now on. In the end it is again what it
+// was.
 func (w *world) changeOffer() {
 	p := w.anyone()
 	if p.full == nil {
@@ -266,7 +269,8 @@ func (w *world) freeze() {
 	w.until(d, heal)
 }
 
-// idle has a worker lie: it keeps its session and starts nothing of what it is given, for a while, or until nothing hurts any more.
+// idle has a worker lie: it keeps its session and starts nothing of what it is given, for a while,
+// or until nothing hurts any more.
 func (w *world) idle() {
 	p := w.anyone()
 	heal, d := w.hurt(p), w.spell()

@@ -50,7 +50,8 @@ func (p *peer) output(r *proc, rep *taskstate.RunReport) {
 	w.check.lost[slotOf(r.launch.Task)]++
 }
 
-// outputLost is I1 for such an end: it stands if the task must not run twice, or if it was tried often enough.
+// outputLost is I1 for such an end: it stands if the task must not run twice, or if it was tried
+// often enough.
 func (c *check) outputLost(j *work, id taskstate.TaskID, final *taskstate.Status) {
 	n := c.lost[slotOf(id)]
 	if n == 0 || final.State != taskstate.Failed || j.job.Unreachable.Wait {

@@ -10,7 +10,8 @@ import (
 	"covey/taskstate"
 )
 
-// loseJournal makes a peer come back without what its worker wrote down. Its processes may run on meanwhile.
+// loseJournal makes a peer come back without what its worker wrote down. Its processes may run on
+// meanwhile.
 func (w *world) loseJournal() {
 	p := w.anyone()
 	if p.life == nil {
@@ -26,8 +27,9 @@ func (w *world) loseJournal() {
 	p.newJournal()
 }
 
-// turnBackJournal has a peer come back with a copy of its worker's journal that was made a while before. The copy is of the same start:
-// nothing here tells that it is old. One from before that would be known by the number of the start in it, and is as good as none.
+// turnBackJournal has a peer come back with a copy of its worker's journal that was made a while
+// before. The copy is of the same start: nothing here tells that it is old. One from before that
+// would be known by the number of the start in it, and is as good as none.
 func (w *world) turnBackJournal() {
 	p := w.anyone()
 	l := p.life
@@ -46,8 +48,8 @@ func (w *world) turnBackJournal() {
 	})
 }
 
-// heardAll tells whether all others who are there have heard of what a machine started since a moment. What nobody has heard of nobody can
-// tell the worker.
+// heardAll tells whether all others who are there have heard of what a machine started since a
+// moment. What nobody has heard of nobody can tell the worker.
 func (w *world) heardAll(p *peer, since time.Duration) bool {
 	others := 0
 	for _, o := range w.peers {
@@ -71,7 +73,8 @@ func (w *world) heardAll(p *peer, since time.Duration) bool {
 	return others > w.size/2
 }
 
-// strays ends what runs on a machine and what the journal, which is not what it was, does not tell of.
+// strays ends what runs on a machine and what the journal, which is not what it was, does not tell
+// of.
 func (p *peer) strays() {
 	if !p.astray {
 		return
@@ -85,7 +88,8 @@ func (p *peer) strays() {
 	}
 }
 
-// renew begins another incarnation in place of one that has found out that its journal is not all of its past.
+// renew begins another incarnation in place of one that has found out that its journal is not all
+// of its past.
 func (l *life) renew() {
 	w, p := l.w, l.p
 	why, over := l.worker.Lost()
@@ -114,7 +118,8 @@ func (l *life) known(p *peer, inc taskstate.Incarnation) (k coordinator.Known) {
 	return k
 }
 
-// hearOwn tells the worker which batch in its name came from elsewhere. held: one of that number was here before.
+// hearOwn tells the worker which batch in its name came from elsewhere. held: one of that number
+// was here before.
 func (l *life) hearOwn(env digest.Envelope) {
 	p := l.p
 	if env.Author != p.id || p.heedless {

@@ -9,7 +9,8 @@ import (
 	"covey/taskstate"
 )
 
-// load is the people: they submit and cancel jobs, through whichever peer answers, until they are told that it is done.
+// load is the people: they submit and cancel jobs, through whichever peer answers, until they are
+// told that it is done.
 type load struct {
 	w        *world
 	jobs     []*work
@@ -146,7 +147,8 @@ func (d *load) small() {
 	d.w.after(d.w.ms(0, 700), d.small)
 }
 
-// giant brings a job that nobody has room for, and which must be in nobody's way. It is cancelled in the end.
+// giant brings a job that nobody has room for, and which must be in nobody's way. It is cancelled
+// in the end.
 func (d *load) giant() {
 	j := &work{giant: true, job: taskstate.Job{Count: 3, Resources: taskstate.Resources{MilliCPU: 1_000_000}, Run: taskstate.Run{Noop: &taskstate.Noop{}}}}
 	d.put(j)

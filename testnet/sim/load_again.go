@@ -7,7 +7,8 @@ import (
 	"covey/taskstate"
 )
 
-// whim is what people want now and then of what has failed, of single tasks, and of services that are spread badly.
+// whim is what people want now and then of what has failed, of single tasks, and of services that
+// are spread badly.
 func (d *load) whim() {
 	w := d.w
 	if w.calm {
@@ -35,7 +36,8 @@ func (d *load) some(newest int, want func(*work, *ledger.JobRecord) bool) {
 	}
 }
 
-// retry has what ended badly run again, also where the job is over or was cancelled. Nobody cancels a job meanwhile.
+// retry has what ended badly run again, also where the job is over or was cancelled. Nobody cancels
+// a job meanwhile.
 func (d *load) retry(j *work, rec *ledger.JobRecord) bool {
 	var slots []ledger.Slots
 	for n := 1; n <= rec.Slots(); n++ {

@@ -162,7 +162,8 @@ func (d *load) steer(j *work, to ledger.RolloutState) {
 	}
 }
 
-// avail asks for a peer to take tasks, or not. What counts is what was decided last: answers may cross each other.
+// avail asks for a peer to take tasks, or not. What counts is what was decided last: answers may
+// cross each other.
 func (d *load) avail(p *peer, to ledger.Availability) {
 	if p.gone {
 		return

@@ -7,10 +7,11 @@ import (
 	"covey/taskstate"
 )
 
-// mend is what people do once nothing hurts any more: most peers take tasks again, and what does not work is replaced by what does, once
-// its update has come to an end. They
-// mind it until they end everything: a task that began among the faults may still fail, late, and pause the update or the way back that it
-// is part of. Then it is for people to have that go on, and until somebody does, whatever does not work is tried again and again.
+// mend is what people do once nothing hurts any more: most peers take tasks again, and what does
+// not work is replaced by what does, once its update has come to an end. They mind it until they
+// end everything: a task that began among the faults may still fail, late, and pause the update or
+// the way back that it is part of. Then it is for people to have that go on, and until somebody
+// does, whatever does not work is tried again and again.
 func (d *load) mend(first bool) {
 	w := d.w
 	if w.finished || d.ended {

@@ -7,7 +7,8 @@ import (
 	"covey/taskstate"
 )
 
-// stuck is a service whose only slot waits for another try of a version that does not work, while the way back from there is paused.
+// stuck is a service whose only slot waits for another try of a version that does not work, while
+// the way back from there is paused.
 func stuck(t *testing.T, w *world) *work {
 	id := failing(t, w)
 	j := w.load.byID[id]

@@ -83,7 +83,8 @@ func (p *peer) blankJournal() {
 // up tells whether its process runs.
 func (p *peer) up() bool { return p.life != nil }
 
-// wall is what the machine's clock says. (The time Go programs measure durations with is not changed by a step.)
+// wall is what the machine's clock says. (The time Go programs measure durations with is not
+// changed by a step.)
 func (p *peer) wall() time.Time { return birth.Add(p.w.now() + p.clock) }
 
 // life is one process.

@@ -10,8 +10,9 @@ import (
 	"covey/testnet/history"
 )
 
-// reader is the people who only look: it asks any peer about any job, and keeps what everybody was told for the end of the life, when
-// it is held against what was promised. What it draws is drawn apart, so that looking changes nothing.
+// reader is the people who only look: it asks any peer about any job, and keeps what everybody was
+// told for the end of the life, when it is held against what was promised. What it draws is drawn
+// apart, so that looking changes nothing.
 type reader struct {
 	w    *world
 	rng  *rand.Rand
@@ -37,7 +38,8 @@ func (r *reader) look() {
 	r.read(p.life, w.load.jobs[len(w.load.jobs)-1-r.rng.IntN(n)].job.ID, false)
 }
 
-// read asks one peer about one job. A job that is over may be forgotten, and whether it is says nothing.
+// read asks one peer about one job. A job that is over may be forgotten, and whether it is says
+// nothing.
 func (r *reader) read(l *life, id taskstate.JobID, fresh bool) {
 	w := r.w
 	v := r.view(l.replica, id)
@@ -82,7 +84,8 @@ func (r *reader) answered(q *request, res ledger.Result) {
 	r.told.Add(o)
 }
 
-// job names one life of a job: one that is over and is tried again begins another, in which nothing is as it was.
+// job names one life of a job: one that is over and is tried again begins another, in which nothing
+// is as it was.
 func (r *reader) job(id taskstate.JobID, life int) string {
 	if life == 0 {
 		return string(id)
@@ -93,7 +96,8 @@ func (r *reader) job(id taskstate.JobID, life int) string {
 // now names the newest life of a job.
 func (r *reader) now(id taskstate.JobID) string { return r.job(id, len(r.w.check.lives[id])) }
 
-// followed records what a decision brought about that nobody asked for: a job that a schedule started, or one that was cut short.
+// followed records what a decision brought about that nobody asked for: a job that a schedule
+// started, or one that was cut short.
 func (r *reader) followed(kind history.Kind, id taskstate.JobID) {
 	o := history.Op{Kind: kind, Job: r.now(id), Answer: history.Done, Call: r.w.now(), Return: r.w.now()}
 	if kind == history.Submit {

@@ -65,7 +65,8 @@ func (l *life) start(launch taskstate.Launch) {
 // truncatedEvery: of so many tasks that end by themselves one has written more than is kept.
 const truncatedEvery = 5
 
-// brief is how long a task may go on without saying that it runs: news of a start may be held back until the end is known, too.
+// brief is how long a task may go on without saying that it runs: news of a start may be held back
+// until the end is known, too.
 const brief = 50 * time.Millisecond
 
 // saysItRuns tells whether anybody hears that a task runs before it has ended.
@@ -92,7 +93,8 @@ func (p *peer) finish(r *proc, exit int) {
 // ran is how long a process has run, in milliseconds.
 func (r *proc) ran(w *world) int64 { return (w.now() - r.since).Milliseconds() }
 
-// tell keeps an end and brings it to the worker that started the task or has taken it up, if there is one.
+// tell keeps an end and brings it to the worker that started the task or has taken it up, if there
+// is one.
 func (p *peer) tell(r *proc, rep taskstate.RunReport) {
 	p.reports[rep.Task] = rep
 	if l := r.life; l != nil && !l.dead {
@@ -140,7 +142,8 @@ func (p *peer) lose(r *proc) {
 	p.w.check.ended(r, taskstate.RunReport{Task: r.launch.Task, State: taskstate.Orphaned, Exit: taskstate.NoExit})
 }
 
-// adopt is the runner's Adopt: what runs goes on, what ended meanwhile is told. After that nothing may run that the worker does not know of.
+// adopt is the runner's Adopt: what runs goes on, what ended meanwhile is told. After that nothing
+// may run that the worker does not know of.
 func (l *life) adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 	p := l.p
 	for _, t := range tasks {

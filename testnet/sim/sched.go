@@ -2,7 +2,8 @@ package sim
 
 import "time"
 
-// scheduler is virtual time: a heap of what is to happen. Of two things at the same moment the one planned first comes first.
+// scheduler is virtual time: a heap of what is to happen. Of two things at the same moment the one
+// planned first comes first.
 type scheduler struct {
 	now  time.Duration
 	seq  uint64

@@ -156,7 +156,8 @@ func (w *world) fail(rule, format string, args ...any) {
 	}
 }
 
-// tracef tells a reader what happens. It costs nothing when nobody reads; callers on hot paths ask tracing first.
+// tracef tells a reader what happens. It costs nothing when nobody reads; callers on hot paths ask
+// tracing first.
 func (w *world) tracef(format string, args ...any) {
 	if w.cfg.Trace != nil {
 		fmt.Fprintf(w.cfg.Trace, "%11.6f ", w.now().Seconds())

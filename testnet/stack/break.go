@@ -22,7 +22,8 @@ const (
 	BreakStillCut  Break = "still-cut"  // I5: what was cut stays so for a while when it is said to heal
 )
 
-// shows names the fault without which a break changes nothing: lives with that break have more of it. "" is none.
+// shows names the fault without which a break changes nothing: lives with that break have more of
+// it. "" is none.
 func (b Break) shows() string {
 	switch b {
 	case BreakFill:

@@ -78,7 +78,8 @@ func (c *check) started(x *proc) {
 	}
 }
 
-// deaf tells whether a cut has touched whoever coordinates since a moment: with the only vote it goes on, and finds others gone.
+// deaf tells whether a cut has touched whoever coordinates since a moment: with the only vote it
+// goes on, and finds others gone.
 func (c *check) deaf(since time.Duration) bool {
 	p := c.w.named(c.coordinator())
 	if p == nil {
@@ -89,18 +90,21 @@ func (c *check) deaf(since time.Duration) bool {
 	return p.severed > 0 && p.severed >= since
 }
 
-// lastStart is when a task was started last: as long as there is work, and somebody takes it, all is well.
+// lastStart is when a task was started last: as long as there is work, and somebody takes it, all
+// is well.
 func (c *check) lastStart() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last
 }
 
-// contact is how long after a fault a peer may still be out of reach: sessions are picked up again within their backoff.
+// contact is how long after a fault a peer may still be out of reach: sessions are picked up again
+// within their backoff.
 const contact = 10 * time.Second
 
-// watch is I2: it follows what a peer tells about tasks until ctx ends. A task never goes backwards, in one life of one peer, and
-// whoever goes on with its token after a restart is told no event twice.
+// watch is I2: it follows what a peer tells about tasks until ctx ends. A task never goes
+// backwards, in one life of one peer, and whoever goes on with its token after a restart is told no
+// event twice.
 func (c *check) watch(ctx context.Context, l *life) {
 	seen := map[string]taskstate.State{}
 	var last *api.Event
@@ -153,7 +157,8 @@ func (c *check) pretends(id string, on bool) {
 	c.liars[id] = on
 }
 
-// asked is I3 as it shows: in one epoch there is one coordinator, whoever is asked; and I8: it is never one without a seat.
+// asked is I3 as it shows: in one epoch there is one coordinator, whoever is asked; and I8: it is
+// never one without a seat.
 func (c *check) asked(l *life, ps api.Peers) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"covey/taskstate"
 )
 
-// healsWithin is how long after a cut heals everybody must know what anybody knew, if nothing else is broken.
+// healsWithin is how long after a cut heals everybody must know what anybody knew, if nothing else
+// is broken.
 const healsWithin = 5 * time.Second
 
 // known is what the peers together knew at a moment.
@@ -22,14 +23,16 @@ type known struct {
 	tasks map[string]reach  // by job and slot
 }
 
-// reach is how far a slot has got: an attempt, and its state. An earlier attempt is not shown any more once there is a later one.
+// reach is how far a slot has got: an attempt, and its state. An earlier attempt is not shown any
+// more once there is a later one.
 type reach struct {
 	attempt int
 	state   taskstate.State
 }
 
-// before tells whether o is news to who knows r. A late success of an attempt that was given up ends its slot, unless that has ended already
-// – somebody cancelled its job; a late failure does not. Of two ends of one attempt the one that is decided first counts: the worker may have shown
+// before tells whether o is news to who knows r. A late success of an attempt that was given up
+// ends its slot, unless that has ended already – somebody cancelled its job; a late failure does
+// not. Of two ends of one attempt the one that is decided first counts: the worker may have shown
 // another until it heard.
 func (r reach) before(o reach) bool {
 	switch {
@@ -43,8 +46,8 @@ func (r reach) before(o reach) bool {
 	return true
 }
 
-// add notes how far a peer says that tasks have got. That a slot waits for its first peer is no news: so it does in a job that a peer
-// holds, under the id of another, and that is refused later.
+// add notes how far a peer says that tasks have got. That a slot waits for its first peer is no
+// news: so it does in a job that a peer holds, under the id of another, and that is refused later.
 func add(to map[string]reach, tasks []api.Task) {
 	for _, t := range tasks {
 		r := reach{attempt: t.Attempt}
@@ -62,7 +65,8 @@ func (c *check) healed() {
 	}
 }
 
-// await looks again and again whether everybody knows what was known, until there is a moment when they do or it takes too long.
+// await looks again and again whether everybody knows what was known, until there is a moment when
+// they do or it takes too long.
 func (c *check) await(k *known) {
 	c.w.at(c.w.now()+healsWithin/20, func() {
 		if !c.undisturbed(k) {
@@ -86,7 +90,8 @@ func (c *check) await(k *known) {
 	})
 }
 
-// tellHow writes into the story what each peer has of the slots that somebody is behind with, and how they came to be so.
+// tellHow writes into the story what each peer has of the slots that somebody is behind with, and
+// how they came to be so.
 func (c *check) tellHow(k *known) {
 	for _, l := range k.lives {
 		for task, r := range k.tasks {

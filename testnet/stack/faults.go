@@ -44,7 +44,8 @@ func (w *world) temper(n int) {
 	}
 }
 
-// faults plans the first fault and what must be looked after. Some lives are rough, some quiet, some know only few kinds.
+// faults plans the first fault and what must be looked after. Some lives are rough, some quiet,
+// some know only few kinds.
 func (w *world) faults() {
 	mean := [...]int{2, 5, 5, 12, 30}[w.rng.IntN(5)] * 1000
 	kinds := faultKinds()

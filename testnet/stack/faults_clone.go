@@ -11,8 +11,9 @@ import (
 	"covey/taskstate"
 )
 
-// clone starts a copy of a peer's whole folder on another machine, as one does that was made from an image of the first. Whoever sees both
-// says so: neither votes nor takes tasks. After a while the copy goes for good, and the peer is started again, as a person does who was told.
+// clone starts a copy of a peer's whole folder on another machine, as one does that was made from
+// an image of the first. Whoever sees both says so: neither votes nor takes tasks. After a while
+// the copy goes for good, and the peer is started again, as a person does who was told.
 func (w *world) clone() {
 	p := w.anyone()
 	l := p.usable()
@@ -74,7 +75,8 @@ func (w *world) hurting() bool {
 	return false
 }
 
-// apart tells whether one of two processes with one key may have been out of everybody's reach who saw the other.
+// apart tells whether one of two processes with one key may have been out of everybody's reach who
+// saw the other.
 func (w *world) apart(a, b *peer) bool {
 	for _, p := range []*peer{a, b} {
 		if p.lives >= 100 && p.cuts != w.cuts.Load() {

@@ -14,10 +14,11 @@ import (
 	"covey/taskstate"
 )
 
-// A life has one machine with a bad disk: whatever happens to it, and however often, the disks of the other voters are a majority that is
-// whole, and nothing that was accepted may be lost.
+// A life has one machine with a bad disk: whatever happens to it, and however often, the disks of
+// the other voters are a majority that is whole, and nothing that was accepted may be lost.
 
-// badDisk is that machine, if its disk may be hurt now: others are there to make good what it loses, and vote.
+// badDisk is that machine, if its disk may be hurt now: others are there to make good what it
+// loses, and vote.
 func (w *world) badDisk() *peer {
 	if len(w.peers) < 3 {
 		return nil
@@ -31,7 +32,8 @@ func (w *world) badDisk() *peer {
 	return w.bad
 }
 
-// voters are those that hold seats, by the account of whoever has applied most of the ledger, and how much that is; nil if nobody can say.
+// voters are those that hold seats, by the account of whoever has applied most of the ledger, and
+// how much that is; nil if nobody can say.
 func (w *world) voters() (ids []string, most uint64) {
 	for _, p := range w.peers {
 		if l := p.usable(); l != nil {
@@ -85,7 +87,8 @@ func (w *world) rot() {
 	})
 }
 
-// rotten lists the files that may rot: of the ledger, or others that no person must mend. A roster is one only while a copy of the ledger is there.
+// rotten lists the files that may rot: of the ledger, or others that no person must mend. A roster
+// is one only while a copy of the ledger is there.
 func rotten(dir string, ledger bool) (out []string, err error) {
 	if !ledger {
 		for _, name := range []string{"voter.mark", "seats", "starts", "met", "book", "worker.db"} {
@@ -104,7 +107,8 @@ func rotten(dir string, ledger bool) (out []string, err error) {
 	return out, err
 }
 
-// flip turns one bit over, rather one in a byte that says something, and tells which; -1 in an empty file.
+// flip turns one bit over, rather one in a byte that says something, and tells which; -1 in an
+// empty file.
 func flip(b []byte, rng *rand.Rand) int {
 	var said []int
 	for i, x := range b {
@@ -167,8 +171,8 @@ func (w *world) loseLedgers() {
 	}
 }
 
-// turnBack has a peer come back with a copy of its whole folder that was made a while before. What nobody else has heard of since nobody can
-// tell it.
+// turnBack has a peer come back with a copy of its whole folder that was made a while before. What
+// nobody else has heard of since nobody can tell it.
 func (w *world) turnBack() {
 	p := w.badDisk()
 	if p == nil {
@@ -217,7 +221,8 @@ func (p *peer) startedSince(since time.Duration) (out []*proc) {
 	return out
 }
 
-// heardAll tells whether all others who are there, more than half of all, know that these tasks were begun.
+// heardAll tells whether all others who are there, more than half of all, know that these tasks
+// were begun.
 func (w *world) heardAll(p *peer, since time.Duration) bool {
 	others := 0
 	for _, o := range w.peers {

@@ -20,9 +20,10 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// liar is a peer's key in bad hands: its process is dead, and a host with its key tells the others that each of them is silent, gone or
-// has left, and signs statuses of tasks that are not its own, now and then a flood of them. If it held no seat in the ledger, it acts as if
-// it did. None of it may cost anybody else anything.
+// liar is a peer's key in bad hands: its process is dead, and a host with its key tells the others
+// that each of them is silent, gone or has left, and signs statuses of tasks that are not its own,
+// now and then a flood of them. If it held no seat in the ledger, it acts as if it did. None of it
+// may cost anybody else anything.
 type liar struct {
 	w       *world
 	seat    *pretender // nil: it held one

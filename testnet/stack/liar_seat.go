@@ -23,7 +23,8 @@ type pretender struct {
 	voters  []quorum.Voter
 }
 
-// newPretender reads what the peer knew, whose key it has; nil if it held a seat, or knew too little.
+// newPretender reads what the peer knew, whose key it has; nil if it held a seat, or knew too
+// little.
 func (l *liar) newPretender(dir string, index uint64, seated []string) *pretender {
 	x := &pretender{l: l, index: index}
 	for _, id := range seated {

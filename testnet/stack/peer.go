@@ -88,7 +88,8 @@ func (l *life) killed() bool {
 	}
 }
 
-// gone tells whether nobody hears what the process says any more: it was killed, or has come to its end.
+// gone tells whether nobody hears what the process says any more: it was killed, or has come to its
+// end.
 func (l *life) gone() bool {
 	select {
 	case <-l.ended:
@@ -178,7 +179,8 @@ func (p *peer) sold() int64 {
 	return p.offer.MilliCPU
 }
 
-// run lives until the process is stopped or killed. One that could not join, with nobody to let it in, tries again.
+// run lives until the process is stopped or killed. One that could not join, with nobody to let it
+// in, tries again.
 func (l *life) run(ctx context.Context) {
 	p, w := l.p, l.p.w
 	watch, unwatch := context.WithCancel(context.Background())
@@ -226,8 +228,8 @@ func (p *peer) invite() (string, error) {
 	return k.Ticket, err
 }
 
-// kill ends the process without warning: what is on disk in this moment is what the next life finds. Nothing else happens while the
-// folder is copied, for it takes no time.
+// kill ends the process without warning: what is on disk in this moment is what the next life
+// finds. Nothing else happens while the folder is copied, for it takes no time.
 func (p *peer) kill(power bool) {
 	l := p.alive()
 	if l == nil {

@@ -34,7 +34,8 @@ type work struct {
 	cancelled bool  // acknowledged
 }
 
-// client is one person at a keyboard. What it draws is its own, so that nobody's luck hangs on another's pace.
+// client is one person at a keyboard. What it draws is its own, so that nobody's luck hangs on
+// another's pace.
 type client struct {
 	w    *world
 	n    int
@@ -129,8 +130,8 @@ func (c *client) live() {
 // callLimit bounds a call as a person's patience does.
 const callLimit = 20 * time.Second
 
-// call asks a peer something, and tells whether it lived long enough for its answer to count. f must keep to itself what it finds if
-// it did not.
+// call asks a peer something, and tells whether it lived long enough for its answer to count. f
+// must keep to itself what it finds if it did not.
 func (c *client) call(l *life, limit time.Duration, f func(ctx context.Context)) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

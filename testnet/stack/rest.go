@@ -11,8 +11,9 @@ import (
 	"covey/taskstate"
 )
 
-// restWithin is how long after the last fault, or after the last task was started then, everything must have come to rest: the longest
-// task, the longest grace, and the backoffs of raft and membership after a long cut.
+// restWithin is how long after the last fault, or after the last task was started then, everything
+// must have come to rest: the longest task, the longest grace, and the backoffs of raft and
+// membership after a long cut.
 const restWithin = 90 * time.Second
 
 // rest waits until all peers agree and nothing is left to do (I1, I5, I7), and has them say so.
@@ -47,7 +48,8 @@ func (w *world) rest() {
 	}
 }
 
-// decideForThePerson cancels what must not run twice and waits for a person, because a disk went that knew whether it ran.
+// decideForThePerson cancels what must not run twice and waits for a person, because a disk went
+// that knew whether it ran.
 func (w *world) decideForThePerson() {
 	l := w.peers[0].usable()
 	if !w.orphaned || l == nil {
@@ -195,7 +197,8 @@ func plain(ts []api.Task) (s string) {
 	return s
 }
 
-// ends holds the ends of all tasks against what the runners did: where nothing happened to a peer, its tasks ended as they do.
+// ends holds the ends of all tasks against what the runners did: where nothing happened to a peer,
+// its tasks ended as they do.
 func (w *world) ends() {
 	l := w.peers[0].usable()
 	for _, j := range w.people.jobs {

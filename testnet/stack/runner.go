@@ -9,8 +9,8 @@ import (
 	"covey/taskstate"
 )
 
-// runner is what runs tasks on one machine: it lets time pass. Its tasks outlive a killed process, as real ones do, until the next one
-// takes them up, or the power goes.
+// runner is what runs tasks on one machine: it lets time pass. Its tasks outlive a killed process,
+// as real ones do, until the next one takes them up, or the power goes.
 type runner struct {
 	l    *life
 	sink func(taskstate.RunReport)
@@ -149,7 +149,8 @@ func (r *runner) Stop(t taskstate.TaskID, reason taskstate.Reason) {
 	}
 }
 
-// Adopt implements node.Runner: what runs on goes on for this life, what ended meanwhile is told, the rest never ran or is lost.
+// Adopt implements node.Runner: what runs on goes on for this life, what ended meanwhile is told,
+// the rest never ran or is lost.
 func (r *runner) Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 	p := r.l.p
 	p.mu.Lock()

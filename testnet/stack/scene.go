@@ -10,16 +10,16 @@ import (
 	"covey/taskstate"
 )
 
-// Scene is a life in which its author, not fate, says what happens and when. All its methods are called by the function given to Play,
-// in the bubble; peers are counted from 0.
+// Scene is a life in which its author, not fate, says what happens and when. All its methods are
+// called by the function given to Play, in the bubble; peers are counted from 0.
 type Scene struct {
 	w     *world
 	heals map[int]func()    // of the peers that are down
 	jobs  []taskstate.JobID // handed in, accepted or held
 }
 
-// Play founds a flock of cfg.Peers peers, waits until each of them lists all as ready, and lets f say what happens. The checks of every
-// life look on: the first that is broken is in the result.
+// Play founds a flock of cfg.Peers peers, waits until each of them lists all as ready, and lets f
+// say what happens. The checks of every life look on: the first that is broken is in the result.
 func Play(cfg Config, f func(*Scene)) Result {
 	w := &world{cfg: cfg, birth: time.Now(), rng: rand.New(rand.NewPCG(cfg.Seed, 0x7363656e65)), wires: memnet.NewWires()}
 	w.stats.Lives, w.stats.Peers = 1, cfg.Peers
@@ -54,8 +54,8 @@ func (s *Scene) Sleep(d time.Duration) { s.w.runUntil(s.w.now() + d) }
 // lookEvery is how exactly a scene measures.
 const lookEvery = 20 * time.Millisecond
 
-// Await lets time pass until what says that nothing is missing, and returns how long that took. If limit passes first, it returns also
-// what was missing last.
+// Await lets time pass until what says that nothing is missing, and returns how long that took. If
+// limit passes first, it returns also what was missing last.
 func (s *Scene) Await(limit time.Duration, what func() string) (took time.Duration, missing string) {
 	begin := s.w.now()
 	for !s.w.broken() {
@@ -72,8 +72,8 @@ func (s *Scene) Await(limit time.Duration, what func() string) (took time.Durati
 // Tellf puts a line into the story.
 func (s *Scene) Tellf(format string, args ...any) { s.w.tellf(format, args...) }
 
-// Kill ends a peer without warning: by kill -9, after which its machine resets what the process had open and refuses its ports, or with
-// power, by a cut of it, after which nothing answers any more.
+// Kill ends a peer without warning: by kill -9, after which its machine resets what the process had
+// open and refuses its ports, or with power, by a cut of it, after which nothing answers any more.
 func (s *Scene) Kill(k int, power bool) {
 	p := s.w.peers[k]
 	heal := s.w.hurt(p)
@@ -100,7 +100,8 @@ func (s *Scene) Boot(k int) {
 	s.w.peers[k].boot()
 }
 
-// Join starts another peer, which asks to be let in with the flock's ticket, and returns its number.
+// Join starts another peer, which asks to be let in with the flock's ticket, and returns its
+// number.
 func (s *Scene) Join() int {
 	w := s.w
 	p := newPeer(w, len(w.peers))
@@ -113,7 +114,8 @@ func (s *Scene) Join() int {
 	return p.n
 }
 
-// Cut keeps everything from getting from one side to the other, both ways, until the returned function is called.
+// Cut keeps everything from getting from one side to the other, both ways, until the returned
+// function is called.
 func (s *Scene) Cut(one, other []int) (heal func()) {
 	w := s.w
 	set := func(n int) {

@@ -56,8 +56,9 @@ func (s *Scene) Running(id taskstate.JobID) map[taskstate.TaskID]int {
 	return out
 }
 
-// Apart says in what peers differ: each that is not down must be up, list all of those as ready, know every job that was handed in, and
-// have the same jobs and tasks as the others. "" if they do not.
+// Apart says in what peers differ: each that is not down must be up, list all of those as ready,
+// know every job that was handed in, and have the same jobs and tasks as the others. "" if they do
+// not.
 func (s *Scene) Apart() string {
 	var first []api.Job
 	var up []*life

@@ -84,8 +84,8 @@ func (s *Stats) Add(o Stats) {
 	s.Slowest = max(s.Slowest, o.Slowest)
 }
 
-// world is everything there is in one life. Its goroutines: fate's, which is Run's and alone does harm and good; one for every client;
-// and those of the peers.
+// world is everything there is in one life. Its goroutines: fate's, which is Run's and alone does
+// harm and good; one for every client; and those of the peers.
 type world struct {
 	cfg   Config
 	birth time.Time
@@ -179,7 +179,8 @@ func (w *world) end() {
 	time.Sleep(linger)
 }
 
-// linger is how long libraries' goroutines may outlive the peers they served: memberlist's last probe waits for its answer.
+// linger is how long libraries' goroutines may outlive the peers they served: memberlist's last
+// probe waits for its answer.
 const linger = 10 * time.Second
 
 func (w *world) now() time.Duration { return time.Since(w.birth) }
@@ -224,7 +225,8 @@ func (w *world) count(f func(s *Stats)) {
 	f(&w.stats)
 }
 
-// chance is true with probability p. Like all that draws, it is fate's alone; clients have draws of their own.
+// chance is true with probability p. Like all that draws, it is fate's alone; clients have draws of
+// their own.
 func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
 
 // between draws a number, both ends included.

@@ -31,7 +31,8 @@ func begun(t *testing.T, dir string, recs ...record) {
 	}
 }
 
-// orphaned starts a process as a task of a supervisor that was killed, with its folder and its record.
+// orphaned starts a process as a task of a supervisor that was killed, with its folder and its
+// record.
 func orphaned(t *testing.T, dir, task, line string) record {
 	t.Helper()
 	s := specIn(t, dir, task, line)

@@ -7,9 +7,10 @@ import (
 	"path/filepath"
 )
 
-// checkBoot tells whether the machine was started since the folder was last used, and whether the folder says so already. A new folder is marked
-// at once; one of another boot when the first process starts, because until then the peer may not have written down what the restart has cost it, and
-// a peer that is killed in between must find out again.
+// checkBoot tells whether the machine was started since the folder was last used, and whether the
+// folder says so already. A new folder is marked at once; one of another boot when the first
+// process starts, because until then the peer may not have written down what the restart has cost
+// it, and a peer that is killed in between must find out again.
 func checkBoot(dir string) (rebooted, marked bool, err error) {
 	was, err := os.ReadFile(filepath.Join(dir, bootName))
 	switch {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A mark that cannot be written must not be mistaken for that of another boot: what ran would count as lost.
+// A mark that cannot be written must not be mistaken for that of another boot: what ran would count
+// as lost.
 func TestAFullDiskTakesNothingFromTheMarkOfTheBoot(t *testing.T) {
 	for what, was := range map[string]string{"new": "", "of another boot": "another", "of this boot": BootID()} {
 		dir := t.TempDir()

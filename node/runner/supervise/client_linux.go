@@ -44,8 +44,8 @@ func (c ClientConfig) wait() time.Duration {
 	return startWait
 }
 
-// Client is a peer's end: it starts the supervisor when there is something to run, and a new one should it be killed. Methods may be
-// called by anybody and return at once.
+// Client is a peer's end: it starts the supervisor when there is something to run, and a new one
+// should it be killed. Methods may be called by anybody and return at once.
 type Client struct {
 	cfg      ClientConfig
 	rebooted bool
@@ -74,8 +74,8 @@ type Client struct {
 	foreign error // why the supervisor that was met last cannot be understood, nil: it can, or there was none
 }
 
-// Open finds what an earlier peer left: a supervisor, or what is on disk of one that was killed. What is known is in Left; nothing of it
-// is told to Sink.
+// Open finds what an earlier peer left: a supervisor, or what is on disk of one that was killed.
+// What is known is in Left; nothing of it is told to Sink.
 func Open(cfg ClientConfig) (*Client, error) {
 	if cfg.Idle <= 0 {
 		cfg.Idle = DefaultIdle
@@ -98,7 +98,8 @@ func Open(cfg ClientConfig) (*Client, error) {
 	return c, nil
 }
 
-// find takes up what is there. A supervisor may be just about to end: then it has left on disk what there was to say.
+// find takes up what is there. A supervisor may be just about to end: then it has left on disk what
+// there was to say.
 func (c *Client) find() error {
 	if c.connect() == nil && c.greet(c.remember) == nil {
 		return nil
@@ -131,7 +132,8 @@ func (c *Client) remember(e Event) {
 // Left is what Open found.
 func (c *Client) Left() []Event { return c.left }
 
-// Complete tells whether Left is all there was: false after the machine was started again, since what ran then may not be on disk.
+// Complete tells whether Left is all there was: false after the machine was started again, since
+// what ran then may not be on disk.
 func (c *Client) Complete() bool { return !c.rebooted && BootID() != "" }
 
 // Rebooted tells whether the machine was started again since the folder was last used.
@@ -150,7 +152,8 @@ func (c *Client) anythingLeft() bool {
 	return len(r.left) > 0
 }
 
-// Close lets go of the supervisor, which goes on with what runs. What was ordered before has been sent.
+// Close lets go of the supervisor, which goes on with what runs. What was ordered before has been
+// sent.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	select {

@@ -18,7 +18,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// impostor holds a folder as its supervisor does, lock and socket, and answers each peer by a script.
+// impostor holds a folder as its supervisor does, lock and socket, and answers each peer by a
+// script.
 func impostor(t *testing.T, dir string, script func(conn net.Conn, r *bufio.Reader)) {
 	t.Helper()
 	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
@@ -53,7 +54,8 @@ var (
 	allTold  = Event{Kind: synced}
 )
 
-// One that ends is followed by another; one that goes on has tasks, and nobody must be told to end it.
+// One that ends is followed by another; one that goes on has tasks, and nobody must be told to end
+// it.
 func TestAPeerWaitsForTheEndOfASupervisorItCannotUnderstandAndThenSaysWhatToDo(t *testing.T) {
 	for what, goesOn := range map[string]bool{"it ends": false, "it goes on": true} {
 		dir, over := t.TempDir(), make(chan struct{})
@@ -93,7 +95,8 @@ func TestASupervisorThatHoldsItsFolderAndDoesNotAnswerIsNamed(t *testing.T) {
 	}
 }
 
-// A supervisor that is killed while it says what it has: only what is on disk counts, and nothing twice.
+// A supervisor that is killed while it says what it has: only what is on disk counts, and nothing
+// twice.
 func TestASupervisorKilledAtAnyWordOfItsWelcomeLeavesWhatIsOnDisk(t *testing.T) {
 	kept := Event{Kind: Ended, Task: "a.1.1", At: 7, Exit: 3}
 	words := events(welcomed, kept, Event{Kind: Started, Task: "b.1.1"}, allTold)
@@ -165,7 +168,8 @@ func TestWhatAPeerFindsIsLeftAndOnlyWhatComesAfterIsTold(t *testing.T) {
 	}
 }
 
-// What was ordered and not begun when the supervisor died is told as such, so that it may be tried again.
+// What was ordered and not begun when the supervisor died is told as such, so that it may be tried
+// again.
 func TestWhatASupervisorTookWithItIsToldAsNeverBegun(t *testing.T) {
 	for what, lastWords := range map[string][]byte{"silently": nil, "within a word": events(allTold)[:2], "with nonsense": appendFrame(nil, []byte("nonsense"))} {
 		t.Run(what, func(t *testing.T) {
@@ -208,7 +212,8 @@ func TestWhatASupervisorTookWithItIsToldAsNeverBegun(t *testing.T) {
 	}
 }
 
-// What is said is all acknowledgements, then all orders as they came, once; and what is open is what was started or found, and not acknowledged.
+// What is said is all acknowledgements, then all orders as they came, once; and what is open is
+// what was started or found, and not acknowledged.
 func TestWordsSayEverythingOnceAcknowledgementsFirst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &Client{open: map[string]bool{"found": true}}

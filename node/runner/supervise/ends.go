@@ -10,7 +10,8 @@ import (
 
 const endsName = ".ends"
 
-// endsFile keeps ends that nobody was there to hear of: LENGTH CRC EVENT, one after the other. A torn last one is cut off.
+// endsFile keeps ends that nobody was there to hear of: LENGTH CRC EVENT, one after the other. A
+// torn last one is cut off.
 type endsFile struct {
 	f     *os.File
 	have  map[string]bool // what is in it and not acknowledged
@@ -61,7 +62,8 @@ func parseEnds(b []byte) (left []Event, good int) {
 	}
 }
 
-// add writes an end, unless it is there; sync makes sure that it stays. After an error it is as if it had not been called.
+// add writes an end, unless it is there; sync makes sure that it stays. After an error it is as if
+// it had not been called.
 func (e *endsFile) add(ev Event) error {
 	if e.have[ev.Task] {
 		return nil
@@ -77,8 +79,8 @@ func (e *endsFile) add(ev Event) error {
 	return nil
 }
 
-// sync brings to disk what was added. If that fails, all of it must be added again: what a disk failed to write once it may never
-// try to write again.
+// sync brings to disk what was added. If that fails, all of it must be added again: what a disk
+// failed to write once it may never try to write again.
 func (e *endsFile) sync() error {
 	if len(e.fresh) == 0 {
 		return nil

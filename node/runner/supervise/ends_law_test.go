@@ -20,7 +20,8 @@ func inMemory(t *testing.T) string {
 	return dir
 }
 
-// What was synced survives any crash, and a crash invents nothing: the file is cut or garbled at any byte behind what was synced.
+// What was synced survives any crash, and a crash invents nothing: the file is cut or garbled at
+// any byte behind what was synced.
 func TestEndsThatWereSyncedSurviveACrash(t *testing.T) {
 	dir := inMemory(t)
 	path := filepath.Join(dir, endsName)

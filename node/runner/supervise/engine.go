@@ -33,8 +33,8 @@ type process interface {
 	wait() ending // returns when it has ended and what was left of its group is killed
 }
 
-// Engine starts processes and sees them to their end: the supervisor's inside, and all of it where there is no supervisor. Methods may be
-// called by anybody; none waits for a process except Close.
+// Engine starts processes and sees them to their end: the supervisor's inside, and all of it where
+// there is no supervisor. Methods may be called by anybody; none waits for a process except Close.
 type Engine struct {
 	cfg     EngineConfig
 	null    *os.File
@@ -63,7 +63,8 @@ type end struct {
 	slot  int
 }
 
-// NewEngine takes up what an earlier one left: processes that still run, and ends that nobody has acknowledged.
+// NewEngine takes up what an earlier one left: processes that still run, and ends that nobody has
+// acknowledged.
 func NewEngine(cfg EngineConfig) (*Engine, error) {
 	if cfg.LogCap <= 0 {
 		cfg.LogCap = DefaultLogCap
@@ -105,8 +106,8 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	return e, nil
 }
 
-// Attach makes sink the one that hears: first of everything that runs or is over and not acknowledged, then of what happens. It is called under a lock and
-// must be quick.
+// Attach makes sink the one that hears: first of everything that runs or is over and not
+// acknowledged, then of what happens. It is called under a lock and must be quick.
 func (e *Engine) Attach(sink func(Event)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -132,7 +133,8 @@ func (e *Engine) Detach() {
 	e.keep()
 }
 
-// keep brings every end that nobody has acknowledged to disk, and tells whether that succeeded. Called with e.mu held.
+// keep brings every end that nobody has acknowledged to disk, and tells whether that succeeded.
+// Called with e.mu held.
 func (e *Engine) keep() bool {
 	var err error
 	for _, t := range e.taken {

@@ -24,7 +24,8 @@ func (s Spec) plain() bool { return s.Cap == 0 && !s.Newest && !s.Stdin }
 // Kind says what an Event is.
 type Kind uint8
 
-// Kinds of events. Started comes first or not at all; Refused, Ended and Lost are the end of a task and come once per connection until acknowledged.
+// Kinds of events. Started comes first or not at all; Refused, Ended and Lost are the end of a task
+// and come once per connection until acknowledged.
 const (
 	Started Kind = iota + 1 // it runs; also: it still runs, in what a Client finds
 	Refused                 // it could not be started: Errno and Err say why
@@ -63,8 +64,8 @@ func (e Event) in(version int) Event {
 	return e
 }
 
-// heard is the event as a supervisor meant it that speaks a version of the protocol and has this cap: before version 2, a file that is larger than that was
-// cut and ends with a note.
+// heard is the event as a supervisor meant it that speaks a version of the protocol and has this
+// cap: before version 2, a file that is larger than that was cut and ends with a note.
 func (e Event) heard(version int, logCap int64) Event {
 	if version < 2 && e.Kind == Ended {
 		e.Cut = [2]bool{e.Sizes[0] > logCap, e.Sizes[1] > logCap}

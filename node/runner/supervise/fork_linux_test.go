@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// startStuck starts a task whose disk does not answer: it is being started, and its second file is not open before free is called.
+// startStuck starts a task whose disk does not answer: it is being started, and its second file is
+// not open before free is called.
 func startStuck(t *testing.T, e *Engine, dir, task, line string) (free func()) {
 	t.Helper()
 	s := specIn(t, dir, task, line)

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// A supervisor lives as long as its tasks, also over an upgrade of the program. So each side speaks all versions from oldestVersion to
-// protocolVersion: the peer's hello names its newest, the supervisor's welcome the one that is spoken, which is the newest both know. A hello and
-// a welcome look the same in every version. Version 2 has orderStartWith, and in events Cut and Took, this one behind everything else and only if
-// there is one, so that files of ends are read as they were.
+// A supervisor lives as long as its tasks, also over an upgrade of the program. So each side speaks
+// all versions from oldestVersion to protocolVersion: the peer's hello names its newest, the
+// supervisor's welcome the one that is spoken, which is the newest both know. A hello and a welcome
+// look the same in every version. Version 2 has orderStartWith, and in events Cut and Took, this
+// one behind everything else and only if there is one, so that files of ends are read as they were.
 const (
 	protocolVersion = 2
 	oldestVersion   = 1
@@ -23,8 +24,9 @@ const maxFrame = 8 << 20
 
 var errFrame = errors.New("supervisor: a message that makes no sense")
 
-// A message is LENGTH BODY, numbers are varints, texts are LENGTH BYTES. It is written by hand so that the supervisor needs nothing but the standard
-// library. Every field of a kind is there; nothing may follow.
+// A message is LENGTH BODY, numbers are varints, texts are LENGTH BYTES. It is written by hand so
+// that the supervisor needs nothing but the standard library. Every field of a kind is there;
+// nothing may follow.
 func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
@@ -126,7 +128,8 @@ func flagsOf(all ...bool) (b byte) {
 	return b
 }
 
-// decoder takes a message apart; the first thing that does not fit makes it bad, and all that follows zero.
+// decoder takes a message apart; the first thing that does not fit makes it bad, and all that
+// follows zero.
 type decoder struct {
 	b   []byte
 	bad bool

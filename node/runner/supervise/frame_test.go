@@ -69,7 +69,8 @@ func TestAMessageArrivesAsItWasSent(t *testing.T) {
 	})
 }
 
-// An end in the words of version 1 is what a supervisor, or a file of ends, of that version has to say.
+// An end in the words of version 1 is what a supervisor, or a file of ends, of that version has to
+// say.
 func TestAnEndOfVersion1IsRead(t *testing.T) {
 	const v1 = "\x03\x05j.1.1\x14\x06\x00\x02\x04\x00\x00\x04\x04stop\x00"
 	want := Event{Kind: Ended, Task: "j.1.1", At: 10, Exit: 3, Sizes: [2]int64{1, 2}, Alone: true, Reason: "stop"}

@@ -61,7 +61,8 @@ func (e *Engine) StopAll(reason string) {
 	}
 }
 
-// KillAll ends everything that runs, at once, also what was asked to stop before and has some of its grace left.
+// KillAll ends everything that runs, at once, also what was asked to stop before and has some of
+// its grace left.
 func (e *Engine) KillAll(reason string) {
 	e.Configure(0, time.Nanosecond)
 	e.StopAll(reason)

@@ -67,8 +67,10 @@ func (e *Engine) enrol(task string, p process, slot int) *proc {
 	return x
 }
 
-// A course is what happens to one process: when its time is up, when it would end by itself, and what is asked of it when. All moments are chosen so
-// that no two are the same: those of orders end in 001, of the time limit in 200, of the grace in 300, of its obedience in 050, of its own end in 700.
+// A course is what happens to one process: when its time is up, when it would end by itself, and
+// what is asked of it when. All moments are chosen so that no two are the same: those of orders end
+// in 001, of the time limit in 200, of the grace in 300, of its obedience in 050, of its own end in
+// 700.
 type course struct {
 	grace, limit, heeds, life time.Duration
 	orders                    []demand
@@ -104,7 +106,8 @@ type fate struct {
 
 const never = time.Duration(1<<63 - 1)
 
-// foretell is the rule, without clocks and locks: who comes first is obeyed, the grace counts from then, and KillAll waits for nobody.
+// foretell is the rule, without clocks and locks: who comes first is obeyed, the grace counts from
+// then, and KillAll waits for nobody.
 func (c course) foretell() fate {
 	var f fate
 	f.end.Kind, f.end.Task, f.end.Exit, f.at = Ended, "a.1.1", 3, c.life

@@ -10,14 +10,16 @@ import (
 	"time"
 )
 
-// The stdin of a task comes in pieces: files in a folder of its home, put there by the peer, each named by the offset of its first byte. An empty one
-// is the end. They are fed to the task in order and removed, but for the last: so a peer that was killed knows from the names how far it had come,
-// and the task, whose pipe is here, never notices. No piece is not the end: the task waits.
+// The stdin of a task comes in pieces: files in a folder of its home, put there by the peer, each
+// named by the offset of its first byte. An empty one is the end. They are fed to the task in order
+// and removed, but for the last: so a peer that was killed knows from the names how far it had
+// come, and the task, whose pipe is here, never notices. No piece is not the end: the task waits.
 
 // InputFolder is the folder of a task's home that its stdin is put into.
 const InputFolder = "stdin"
 
-// ReasonInput is why a task is stopped whose stdin cannot be read from the disk: an end of file in its place would be a wrong result.
+// ReasonInput is why a task is stopped whose stdin cannot be read from the disk: an end of file in
+// its place would be a wrong result.
 const ReasonInput = "stdin"
 
 // InputPiece is the name of the piece that begins at an offset. Names sort as offsets do.
@@ -79,7 +81,8 @@ func (e *Engine) feed(x *proc) {
 	})
 }
 
-// run feeds piece after piece. It ends without an error at the end of the stdin, and when nobody reads any more.
+// run feeds piece after piece. It ends without an error at the end of the stdin, and when nobody
+// reads any more.
 func (in *input) run() error {
 	buf := make([]byte, 64<<10)
 	last := ""

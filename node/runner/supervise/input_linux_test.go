@@ -57,7 +57,8 @@ func TestATaskReadsItsStdinAsItComesAndItsEnd(t *testing.T) {
 	}
 }
 
-// What is fed is removed, but for the last piece, which tells a peer that comes back how far it had come.
+// What is fed is removed, but for the last piece, which tells a peer that comes back how far it had
+// come.
 func TestOfWhatWasFedOnlyTheLastPieceStays(t *testing.T) {
 	s, e, h := fedTask(t, "cat >/dev/null; echo read")
 	at := 0
@@ -87,7 +88,8 @@ func TestATaskThatDoesNotReadItsStdinEndsAsAny(t *testing.T) {
 	}
 }
 
-// A disk that cannot be read is not the end of the stdin: the task would take what it has for all there is.
+// A disk that cannot be read is not the end of the stdin: the task would take what it has for all
+// there is.
 func TestATaskWhoseStdinCannotBeReadIsStoppedAndNeverSeesAnEnd(t *testing.T) {
 	s, e, h := fedTask(t, "cat; echo whole")
 	at := put(t, s, 0, "some\n")

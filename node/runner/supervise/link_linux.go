@@ -101,8 +101,9 @@ func (c *Client) hello(found func(Event)) error {
 	}
 }
 
-// answered waits for a supervisor's first word. One whose disk is stuck comes to it when the disk answers: what is to be started there waits for that and
-// must not fail. Should the supervisor end, so does the wait. A peer that begins or ends does not wait for longer than it must.
+// answered waits for a supervisor's first word. One whose disk is stuck comes to it when the disk
+// answers: what is to be started there waits for that and must not fail. Should the supervisor end,
+// so does the wait. A peer that begins or ends does not wait for longer than it must.
 func (c *Client) answered(r *bufio.Reader) error {
 	patience := c.cfg.wait()
 	for start, said := time.Now(), false; ; {

@@ -77,7 +77,8 @@ func mute(t *testing.T, dir string) *net.UnixListener {
 	return l
 }
 
-// unanswered is a client that has ordered a start from a supervisor that takes its connection and says nothing.
+// unanswered is a client that has ordered a start from a supervisor that takes its connection and
+// says nothing.
 func unanswered(t *testing.T, dir string, h *heard) (c *Client, l *net.UnixListener, conn net.Conn, warned chan string) {
 	t.Helper()
 	warned = make(chan string, 1)
@@ -175,7 +176,8 @@ func TestARestartOfTheMachineIsKnownUntilAProcessIsStarted(t *testing.T) {
 	}
 }
 
-// A task's end from a supervisor of version 0.1: its output is larger than the cap by the note that ends it, and so it was cut.
+// A task's end from a supervisor of version 0.1: its output is larger than the cap by the note that
+// ends it, and so it was cut.
 func TestWhatAnOlderSupervisorCutIsToldFromItsSize(t *testing.T) {
 	old := Event{Kind: Ended, Task: "a.1.1", Sizes: [2]int64{1100, 1000}}
 	if e := old.heard(1, 1000); e.Cut != [2]bool{true, false} {

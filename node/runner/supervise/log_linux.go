@@ -6,7 +6,8 @@ import (
 	"syscall"
 )
 
-// logFile is an open output file: its descriptor. os.File would cost two more calls of the system and a finaliser for each.
+// logFile is an open output file: its descriptor. os.File would cost two more calls of the system
+// and a finaliser for each.
 type logFile int
 
 const noLog logFile = -1
@@ -49,7 +50,8 @@ func (f logFile) hold(at, n int64) error {
 	return err
 }
 
-// drop gives the disk back n bytes from an offset on. They read as zeros then; the others stay where they are.
+// drop gives the disk back n bytes from an offset on. They read as zeros then; the others stay
+// where they are.
 func (f logFile) drop(at, n int64) error {
 	const keepSize, punchHole = 1, 2 // of FALLOC_FL_
 	_, err := retry(func() (int, error) { return 0, syscall.Fallocate(int(f), keepSize|punchHole, at, n) })

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// orphan is a process of a supervisor that was killed: it is nobody's child here, so its exit code is not to be had.
+// orphan is a process of a supervisor that was killed: it is nobody's child here, so its exit code
+// is not to be had.
 type orphan struct {
 	pid int
 	at  int64 // its start, milliseconds since boot
@@ -19,7 +20,8 @@ const orphanLook = 50 * time.Millisecond
 
 var errUnseen = errors.New("nobody saw its exit code: the supervisor it belonged to was killed")
 
-// findOrphan finds the process a record tells of, if it still is that process: who got its number later started later, or on another boot.
+// findOrphan finds the process a record tells of, if it still is that process: who got its number
+// later started later, or on another boot.
 func findOrphan(rec record) (process, bool) {
 	if rec.pid <= 1 || rec.boot == "" || rec.boot != BootID() {
 		return nil, false

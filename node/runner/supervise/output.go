@@ -83,7 +83,8 @@ func (o *output) look() (over bool) {
 	return over
 }
 
-// keep brings the file back to its cap if it is over that, and says how large it is then and when it was written to.
+// keep brings the file back to its cap if it is over that, and says how large it is then and when
+// it was written to.
 func (c *capped) keep(to outputCap) (size, written int64, err error) {
 	limit := to.limit
 	if c.frozen > 0 {
@@ -103,11 +104,12 @@ func (c *capped) keep(to outputCap) (size, written int64, err error) {
 	return limit, written, nil
 }
 
-// dropAlign is what the part that is dropped is a multiple of at least: disks give back whole blocks.
+// dropAlign is what the part that is dropped is a multiple of at least: disks give back whole
+// blocks.
 const dropAlign = 4 << 10
 
-// dropOldest gives back the disk what is older than the newest half of the cap. The bytes that stay have the offsets they had. It says false where
-// the disk cannot do that: then the oldest stays.
+// dropOldest gives back the disk what is older than the newest half of the cap. The bytes that stay
+// have the offsets they had. It says false where the disk cannot do that: then the oldest stays.
 func (c *capped) dropOldest(size, limit int64) bool {
 	to := size - limit/2
 	to -= to % max(dropAlign, c.f.block())
@@ -127,7 +129,8 @@ type outputEnd struct {
 	cut   [2]bool // what was written beyond the cap was not kept
 }
 
-// finish brings both files to their cap a last time, notes in stderr what was cut, and closes them. The error is why they may not hold all they should.
+// finish brings both files to their cap a last time, notes in stderr what was cut, and closes them.
+// The error is why they may not hold all they should.
 func (o *output) finish(task string) (end outputEnd, err error) {
 	var errs []error
 	for i := range o.files {

@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// However a task writes and whenever its files are looked at: the beginning is kept to the byte, the rest is counted, and the end says so once, in stderr.
+// However a task writes and whenever its files are looked at: the beginning is kept to the byte,
+// the rest is counted, and the end says so once, in stderr.
 func TestOfOutputTheBeginningIsKeptAndTheRestCounted(t *testing.T) {
 	home := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -101,8 +102,9 @@ func TestOutputThatCannotBeCompletedIsWarnedOfAndTheTaskEnds(t *testing.T) {
 	e.warn("to nobody")
 }
 
-// However a service writes and whenever its files are looked at: what is there is the newest, at least half of the cap of it, where it was written, and
-// the rest takes no room. Whoever takes the files up later goes on with that.
+// However a service writes and whenever its files are looked at: what is there is the newest, at
+// least half of the cap of it, where it was written, and the rest takes no room. Whoever takes the
+// files up later goes on with that.
 func TestOfAServiceTheNewestOutputIsKeptWhereItWasWritten(t *testing.T) {
 	home := t.TempDir()
 	if f, err := openLog(filepath.Join(home, "probe")); err != nil || f.drop(0, dropAlign) != nil {
@@ -159,8 +161,8 @@ func TestOfAServiceTheNewestOutputIsKeptWhereItWasWritten(t *testing.T) {
 	})
 }
 
-// A task that may write much does not take the room that others need: on a disk that is low it keeps what it has, if that is more than tasks may
-// write otherwise.
+// A task that may write much does not take the room that others need: on a disk that is low it
+// keeps what it has, if that is more than tasks may write otherwise.
 func TestOnADiskThatIsLowALargeCapIsNoMoreThanWhatIsThere(t *testing.T) {
 	home := t.TempDir()
 	const had = DefaultLogCap + 1000

@@ -43,8 +43,8 @@ func startedAt(pid int) (int64, bool) {
 	return ticks * 10, err == nil
 }
 
-// awaitDeath waits until a killed process runs no more; as long as it takes, up to a second – nothing follows SIGKILL but a slow disk – and tells
-// whether that was long enough.
+// awaitDeath waits until a killed process runs no more; as long as it takes, up to a second –
+// nothing follows SIGKILL but a slow disk – and tells whether that was long enough.
 func awaitDeath(pid int) bool {
 	for range 200 {
 		if s := stateOf(pid); s == 0 || s == 'Z' || s == 'X' {
@@ -64,7 +64,8 @@ func stateOf(pid int) byte {
 	return f[0][0]
 }
 
-// statFields are the fields of a process's stat line from the third on; nil if there is no such process.
+// statFields are the fields of a process's stat line from the third on; nil if there is no such
+// process.
 func statFields(pid int) []string {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -73,11 +74,13 @@ func statFields(pid int) []string {
 	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // the name before may hold anything
 }
 
-// killRounds bounds how often KillByEnvironment looks again: against whoever starts processes faster than they can be found.
+// killRounds bounds how often KillByEnvironment looks again: against whoever starts processes
+// faster than they can be found.
 const killRounds = 64
 
-// KillByEnvironment kills every process whose environment names a task that is wanted, and tells how many it were. Such a process may have started
-// another between the moment the list of processes was read and its end, so it looks again until none is found.
+// KillByEnvironment kills every process whose environment names a task that is wanted, and tells
+// how many it were. Such a process may have started another between the moment the list of
+// processes was read and its end, so it looks again until none is found.
 func KillByEnvironment(want func(task string) bool) (killed int) {
 	return killAll(func(pid int) bool {
 		id := taskOf(pid)
@@ -85,7 +88,8 @@ func KillByEnvironment(want func(task string) bool) (killed int) {
 	})
 }
 
-// KillTasks kills every process that was started in one of these tasks, however it hides, and tells how many it were.
+// KillTasks kills every process that was started in one of these tasks, however it hides, and tells
+// how many it were.
 func KillTasks(tasks map[string]bool) (killed int) {
 	tags := tagsOf(maps.Keys(tasks))
 	return killAll(func(pid int) bool {
@@ -105,7 +109,8 @@ func killTagged(tasks map[string]bool) (killed int) {
 	return killAll(func(pid int) bool { return tags[tagAt(pid)] })
 }
 
-// termTagged asks the processes of these tasks to end, but for those in the group that goes with each: it was asked already.
+// termTagged asks the processes of these tasks to end, but for those in the group that goes with
+// each: it was asked already.
 func termTagged(tasks map[string]int) {
 	tags, groups := tagsOf(maps.Keys(tasks)), map[int]bool{}
 	for _, g := range tasks {
@@ -155,7 +160,8 @@ func killAll(match func(pid int) bool) (killed int) {
 	return killed
 }
 
-// killListed kills those on the list of processes as it is now. died tells whether one of them was seen to end.
+// killListed kills those on the list of processes as it is now. died tells whether one of them was
+// seen to end.
 func killListed(match func(pid int) bool) (killed int, died bool) {
 	_ = eachProcess(func(pid int) {
 		if !match(pid) {

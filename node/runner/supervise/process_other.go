@@ -2,7 +2,8 @@
 
 package supervise
 
-// Elsewhere there is no cheap and safe way to tell a process from a later one of the same number, so nothing is recorded, adopted or killed.
+// Elsewhere there is no cheap and safe way to tell a process from a later one of the same number,
+// so nothing is recorded, adopted or killed.
 
 // BootID is "": not known here.
 func BootID() string { return "" }

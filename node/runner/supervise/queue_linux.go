@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// startedWait is how long the news that something runs may wait for more: a process that ends sooner takes one message, not two, and waking a peer
-// costs as much as all the rest of a message.
+// startedWait is how long the news that something runs may wait for more: a process that ends
+// sooner takes one message, not two, and waking a peer costs as much as all the rest of a message.
 const startedWait = 5 * time.Millisecond
 
-// queue gathers events while the last ones are being written, by a goroutine of its own: a peer that does not read must not keep the supervisor from
-// anything. It is bounded by the tasks that run and those whose end is not acknowledged.
+// queue gathers events while the last ones are being written, by a goroutine of its own: a peer
+// that does not read must not keep the supervisor from anything. It is bounded by the tasks that
+// run and those whose end is not acknowledged.
 type queue struct {
 	c     net.Conn
 	mu    sync.Mutex

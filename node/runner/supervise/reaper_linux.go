@@ -6,8 +6,9 @@ import (
 	"syscall"
 )
 
-// reaper waits for the ends of all children at once: one goroutine and no thread, however many there are. It is a poller of pidfds of its own, because
-// an os.File for each would cost a short process more than waiting does.
+// reaper waits for the ends of all children at once: one goroutine and no thread, however many
+// there are. It is a poller of pidfds of its own, because an os.File for each would cost a short
+// process more than waiting does.
 type reaper struct {
 	ep   *os.File // an epoll, itself watched by the runtime's
 	fd   int      // of it: Fd() would make it blocking
@@ -30,7 +31,8 @@ func newReaper() (*reaper, error) {
 	return r, nil
 }
 
-// follow calls ended, from the reaper's goroutine, when the child has ended; it is to reap it. False: somebody must wait for this one.
+// follow calls ended, from the reaper's goroutine, when the child has ended; it is to reap it.
+// False: somebody must wait for this one.
 func (r *reaper) follow(c *child, ended func()) bool {
 	if c.fd < 0 {
 		return false
@@ -38,7 +40,8 @@ func (r *reaper) follow(c *child, ended func()) bool {
 	r.mu.Lock()
 	r.next[int32(c.fd)] = ended
 	r.mu.Unlock()
-	// Once: a child that is just being forked may hold the pidfd open for a moment longer than we do.
+	// Once: a child that is just being forked may hold the pidfd open for a moment longer than we
+	// do.
 	err := syscall.EpollCtl(r.fd, syscall.EPOLL_CTL_ADD, c.fd, &syscall.EpollEvent{Events: syscall.EPOLLIN | syscall.EPOLLONESHOT, Fd: int32(c.fd)})
 	if err != nil {
 		r.take(int32(c.fd))

@@ -13,13 +13,15 @@ import (
 	"sync"
 )
 
-// recordSize is one line of the file .running: PID BEFORE AFTER DEADLINE BOOT TASK CAP, padded with blanks. A free line is blank. CAP is that of the
-// task's output, below zero if the newest stays; lines of 0.1 have none, and its readers do not look so far.
+// recordSize is one line of the file .running: PID BEFORE AFTER DEADLINE BOOT TASK CAP, padded with
+// blanks. A free line is blank. CAP is that of the task's output, below zero if the newest stays;
+// lines of 0.1 have none, and its readers do not look so far.
 const recordSize = 192
 
 const runningFile = ".running"
 
-// Forget removes what is noted about processes in dir: they are not those of who uses it now. Nobody may be supervising there.
+// Forget removes what is noted about processes in dir: they are not those of who uses it now.
+// Nobody may be supervising there.
 func Forget(dir string) error {
 	for _, name := range []string{runningFile, endsName} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -40,8 +42,9 @@ type record struct {
 	slot          int
 }
 
-// records says on disk which processes run: two writes without fsync per start, one per end, and no file to create, which would cost
-// twenty times as much. After a crash of the machine there is nothing to find, so nothing needs to be synced.
+// records says on disk which processes run: two writes without fsync per start, one per end, and no
+// file to create, which would cost twenty times as much. After a crash of the machine there is
+// nothing to find, so nothing needs to be synced.
 type records struct {
 	f    *os.File
 	boot string
@@ -90,7 +93,8 @@ func parseRecord(line string) (record, bool) {
 	return r, r.pid == 0 || r.pid > 1
 }
 
-// begin takes note that a process is about to be started and returns the record. Where boots cannot be told apart there are none: slot -1.
+// begin takes note that a process is about to be started and returns the record. Where boots cannot
+// be told apart there are none: slot -1.
 func (r *records) begin(task string, c outputCap) (record, error) {
 	rec := record{task: task, before: sinceBoot(), boot: r.boot, cap: c, slot: -1}
 	if r.boot == "" {

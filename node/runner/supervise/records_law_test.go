@@ -146,7 +146,8 @@ func TestANameThatIsTooLongIsRefusedAndTakesNoPlace(t *testing.T) {
 	r.remove(-1) // of a process that had none
 }
 
-// Whatever may be the name of a task fits with the longest numbers it can have: else a task could begin and never be found again.
+// Whatever may be the name of a task fits with the longest numbers it can have: else a task could
+// begin and never be found again.
 func TestARecordHasRoomForTheLongestNameWithTheLongestNumbers(t *testing.T) {
 	if BootID() == "" {
 		t.Skip("boots cannot be told apart here")

@@ -6,8 +6,10 @@ import (
 	"time"
 )
 
-// Below so much free room a disk is low: not even one task could write all the output it may by default. Where that is more than a twentieth of the disk – what
-// ext4 keeps for root by default – that twentieth counts. HTCondor keeps 500 MiB free (RESERVED_DISK), kubelet a tenth (nodefs.available).
+// Below so much free room a disk is low: not even one task could write all the output it may by
+// default. Where that is more than a twentieth of the disk – what ext4 keeps for root by default –
+// that twentieth counts. HTCondor keeps 500 MiB free (RESERVED_DISK), kubelet a tenth
+// (nodefs.available).
 const (
 	lowRoom  = 2 * DefaultLogCap
 	lowShare = 20
@@ -25,7 +27,8 @@ func (r Room) Mark() int64 { return min(lowRoom, r.Total/lowShare) }
 // Low tells whether next to nothing can be written any more.
 func (r Room) Low() bool { return r.ReadOnly || r.Free < r.Mark() }
 
-// TakesNothing tells whether an error means that a disk takes no writes: it is full, read-only or broken.
+// TakesNothing tells whether an error means that a disk takes no writes: it is full, read-only or
+// broken.
 func TakesNothing(err error) bool {
 	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO} {
 		if errors.Is(err, e) {
@@ -35,8 +38,8 @@ func TakesNothing(err error) bool {
 	return false
 }
 
-// roomAge is how old a look at the disk may be: however many tasks end, it costs no more than a hundred calls of the system a second. No disk gets from
-// low to full in that time.
+// roomAge is how old a look at the disk may be: however many tasks end, it costs no more than a
+// hundred calls of the system a second. No disk gets from low to full in that time.
 const roomAge = 10 * time.Millisecond
 
 // roomWatch looks at the disk for an Engine. Its owner's lock guards it.
@@ -55,15 +58,17 @@ func (w *roomWatch) now() (Room, error) {
 	return w.room, w.err
 }
 
-// Of what is free on a disk that is low, the output of running tasks gets a part in advance, so that a task that writes little loses nothing when the
-// disk is full: at most so much per file, and an eighth in all.
+// Of what is free on a disk that is low, the output of running tasks gets a part in advance, so
+// that a task that writes little loses nothing when the disk is full: at most so much per file, and
+// an eighth in all.
 const (
 	maxHold   = 1 << 20
 	minHold   = 16 << 10
 	holdShare = 8
 )
 
-// shortage is how the disk stands as far as it matters to output: refused is why it takes nothing at all, hold what each output file may have.
+// shortage is how the disk stands as far as it matters to output: refused is why it takes nothing
+// at all, hold what each output file may have.
 type shortage struct {
 	low     bool
 	refused error
@@ -120,16 +125,19 @@ func (c *capped) secure(s shortage) {
 	}
 }
 
-// freeze ends the growth of a file that is larger than any is by default: a job that may write much must not take the room that the others need. Its
-// beginning stays as it is, whatever room there is later, so that it has no gap.
+// freeze ends the growth of a file that is larger than any is by default: a job that may write much
+// must not take the room that the others need. Its beginning stays as it is, whatever room there is
+// later, so that it has no gap.
 func (c *capped) freeze() {
 	if size, _, err := c.f.stat(); err == nil && c.frozen == 0 {
 		c.frozen = max(DefaultLogCap, size-c.start)
 	}
 }
 
-// cutShort is why a file may not hold all that was written to it: a write would have been refused while the task ran, and there was no room in advance
-// that what it wrote stayed well within. Of what is at its cap all is there that should be. Nobody but the task sees whether one of its writes was refused.
+// cutShort is why a file may not hold all that was written to it: a write would have been refused
+// while the task ran, and there was no room in advance that what it wrote stayed well within. Of
+// what is at its cap all is there that should be. Nobody but the task sees whether one of its
+// writes was refused.
 func (c *capped) cutShort(size int64) error {
 	if c.refused == nil || c.lost > 0 || c.held > 0 && size <= c.held-c.hold/2 {
 		return nil

@@ -82,7 +82,8 @@ func TestOutputOnADiskWithRoomIsWhole(t *testing.T) {
 	}
 }
 
-// Room is held while there is some: what writes little on a disk that fills up later loses nothing and is not taken for something that did.
+// Room is held while there is some: what writes little on a disk that fills up later loses nothing
+// and is not taken for something that did.
 func TestATaskThatWritesLittleKeepsItsOutputOnADiskThatIsFull(t *testing.T) {
 	dir, e, h := onSmallDisk(t)
 	s := specIn(t, dir, "a.1.1", `until [ -e go ]; do sleep 0.01; done; echo little; echo more >&2`)

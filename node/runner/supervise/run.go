@@ -48,7 +48,8 @@ func (e *Engine) begin(s Spec) {
 	e.queued.Signal()
 }
 
-// forker starts processes, one after the other. There are a few, so that a program on a disk that hangs does not hold up all others.
+// forker starts processes, one after the other. There are a few, so that a program on a disk that
+// hangs does not hold up all others.
 func (e *Engine) forker() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -190,7 +191,8 @@ func (e *Engine) ended(x *proc, how ending) {
 	e.over(x, ev)
 }
 
-// took is how long ago something began, in milliseconds: at least one, as 0 says that it is not known.
+// took is how long ago something began, in milliseconds: at least one, as 0 says that it is not
+// known.
 func took(began time.Time) int64 {
 	if began.IsZero() {
 		return 0

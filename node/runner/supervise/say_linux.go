@@ -26,7 +26,8 @@ func (c *Client) Stop(task, reason string) {
 	c.poke()
 }
 
-// Ack says that the ends of these tasks need not be told again. It goes with the next order, or after a while.
+// Ack says that the ends of these tasks need not be told again. It goes with the next order, or
+// after a while.
 func (c *Client) Ack(tasks []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,8 +51,9 @@ func (c *Client) poke() {
 	}
 }
 
-// flush writes what is to be said, unless nobody is there to hear it: then it says false. Whoever comes while another writes leaves
-// its words to that one. Called with c.mu held, which it gives up meanwhile.
+// flush writes what is to be said, unless nobody is there to hear it: then it says false. Whoever
+// comes while another writes leaves its words to that one. Called with c.mu held, which it gives up
+// meanwhile.
 func (c *Client) flush() bool {
 	for !c.writing && c.up != nil && len(c.next)+len(c.acks) > 0 {
 		if !c.marked && c.starting() {
@@ -73,8 +75,8 @@ func (c *Client) flush() bool {
 	return c.writing || c.up != nil
 }
 
-// refuseFed reports tasks that the supervisor does not know how to feed: with an empty stdin in place of theirs they would do something else. Called with c.mu
-// held, which it gives up meanwhile.
+// refuseFed reports tasks that the supervisor does not know how to feed: with an empty stdin in
+// place of theirs they would do something else. Called with c.mu held, which it gives up meanwhile.
 func (c *Client) refuseFed() {
 	fed := func(o order) bool { return o.kind == orderStart && o.spec.Stdin }
 	var refuse []order
@@ -94,7 +96,8 @@ func (c *Client) refuseFed() {
 	c.mu.Lock()
 }
 
-// words encodes what is to be said. Acknowledgements come first: the same attempt may be started anew.
+// words encodes what is to be said. Acknowledgements come first: the same attempt may be started
+// anew.
 func (c *Client) words() (words []byte) {
 	var body []byte
 	say := func(o order) {
@@ -122,7 +125,8 @@ func (c *Client) words() (words []byte) {
 	return words
 }
 
-// send says what Start could not say itself. If a supervisor is needed and none is to be had, nothing starts.
+// send says what Start could not say itself. If a supervisor is needed and none is to be had,
+// nothing starts.
 func (c *Client) send() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

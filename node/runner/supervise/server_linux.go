@@ -22,8 +22,8 @@ const (
 	houseEvery = time.Second
 )
 
-// server is a supervisor: an Engine and one peer at a time. Orders of a peer that was killed are carried out to the last one before the
-// next peer is heard, so that what it finds is all there is.
+// server is a supervisor: an Engine and one peer at a time. Orders of a peer that was killed are
+// carried out to the last one before the next peer is heard, so that what it finds is all there is.
 type server struct {
 	dir    string
 	engine *Engine
@@ -112,7 +112,8 @@ func (s *server) live(peers <-chan net.Conn) {
 	}
 }
 
-// forgotten tells whether the folder was removed, be it that another has its name by now: then no peer will ever come.
+// forgotten tells whether the folder was removed, be it that another has its name by now: then no
+// peer will ever come.
 func (s *server) forgotten() bool { return !s.engine.records.here(filepath.Join(s.dir, runningFile)) }
 
 // serve is one peer, from its hello until it is gone. It tells whether the supervisor shall end.
@@ -175,7 +176,8 @@ func (s *server) obey(r *bufio.Reader, buf []byte) (end bool) {
 	}
 }
 
-// guarded is a process whose end is the supervisor's: that of a testnet, so that nothing is left on the machine.
+// guarded is a process whose end is the supervisor's: that of a testnet, so that nothing is left on
+// the machine.
 type guarded struct{ p *os.Process }
 
 func guardian(pid int) guarded {

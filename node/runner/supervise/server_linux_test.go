@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// house is a supervisor without processes of the system: it sees to puppets, and what it is told to start stays in its queue.
+// house is a supervisor without processes of the system: it sees to puppets, and what it is told to
+// start stays in its queue.
 type house struct {
 	*server
 	log   bytes.Buffer

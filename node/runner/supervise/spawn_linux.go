@@ -13,9 +13,10 @@ const (
 	wNoWait = 0x1000000
 )
 
-// child is a started process, the leader of its own group. It is syscall.ForkExec with a pidfd instead of os.Process, because the end
-// must be seen before the process is reaped – only so long its number is safe to signal – and because waiting for all at once costs neither thread
-// nor goroutine.
+// child is a started process, the leader of its own group. It is syscall.ForkExec with a pidfd
+// instead of os.Process, because the end must be seen before the process is reaped – only so long
+// its number is safe to signal – and because waiting for all at once costs neither thread nor
+// goroutine.
 type child struct {
 	pid int
 	fd  int // pidfd, -1 if the kernel has none
@@ -62,7 +63,8 @@ func (c *child) wait() ending {
 	return c.reap(err)
 }
 
-// reap is called when the process has ended: it kills what is left of its group and says how it ended. werr is why that could not be awaited.
+// reap is called when the process has ended: it kills what is left of its group and says how it
+// ended. werr is why that could not be awaited.
 func (c *child) reap(werr error) ending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +72,8 @@ func (c *child) reap(werr error) ending {
 	var ws syscall.WaitStatus
 	_, err := retry(func() (int, error) { return syscall.Wait4(c.pid, &ws, 0, nil) })
 	c.over = true
-	// With its leader reaped, only others are counted. Should the number belong to somebody new by now, it just is not alone.
+	// With its leader reaped, only others are counted. Should the number belong to somebody new by
+	// now, it just is not alone.
 	alone := syscall.Kill(-c.pid, 0) == syscall.ESRCH
 	if c.fd >= 0 {
 		_ = syscall.Close(c.fd)

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// start starts a supervisor. Its socket is bound here, so that it can be dialled at once and what goes wrong is known.
+// start starts a supervisor. Its socket is bound here, so that it can be dialled at once and what
+// goes wrong is known.
 func (c *Client) start() error {
 	lock, err := c.lock()
 	if err != nil {
@@ -82,7 +83,8 @@ func (c *Client) lock() (*os.File, error) {
 	}
 }
 
-// reap takes note of the end of a supervisor this process started, so that it does not stay in the list of processes.
+// reap takes note of the end of a supervisor this process started, so that it does not stay in the
+// list of processes.
 func (c *Client) reap(patience time.Duration) {
 	if c.child == 0 {
 		return
@@ -96,8 +98,8 @@ func (c *Client) reap(patience time.Duration) {
 	c.child = 0
 }
 
-// EndAll ends the supervisor of a tasks folder and everything it runs, and returns when that is done. No peer may use the folder. It is for testnets
-// and tests, which leave nothing behind.
+// EndAll ends the supervisor of a tasks folder and everything it runs, and returns when that is
+// done. No peer may use the folder. It is for testnets and tests, which leave nothing behind.
 func EndAll(dir string) error {
 	c := &Client{cfg: ClientConfig{Dir: dir, Warn: func(string) {}}, lost: make(chan net.Conn, 1), open: map[string]bool{}}
 	if err := c.connect(); err != nil {

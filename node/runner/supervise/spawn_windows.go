@@ -2,8 +2,8 @@ package supervise
 
 import "syscall"
 
-// apart keeps console signals from a child. Windows has no process groups in our sense and no SIGTERM: stopping kills the process itself, at
-// once, and what it started lives on.
+// apart keeps console signals from a child. Windows has no process groups in our sense and no
+// SIGTERM: stopping kills the process itself, at once, and what it started lives on.
 func apart() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
 }

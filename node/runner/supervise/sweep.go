@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// How long after the end of a task what it left behind is looked for: many that end together are looked for together. Where looking takes long, on a
-// machine with very many processes, it is a tenth of the time at most, and a second later at the latest.
+// How long after the end of a task what it left behind is looked for: many that end together are
+// looked for together. Where looking takes long, on a machine with very many processes, it is a
+// tenth of the time at most, and a second later at the latest.
 const (
 	sweepAfter = 300 * time.Millisecond
 	sweepLate  = time.Second
@@ -16,8 +17,8 @@ const (
 // maxSwept is for how many ended tasks is looked at once; more wait.
 const maxSwept = 1 << 16
 
-// sweeper ends what tasks leave behind outside of their process group: daemons, whole sessions. It is a goroutine of its own, beside the way of a task.
-// A nil one does nothing.
+// sweeper ends what tasks leave behind outside of their process group: daemons, whole sessions. It
+// is a goroutine of its own, beside the way of a task. A nil one does nothing.
 type sweeper struct {
 	kill func(tasks map[string]bool) int // ends all processes of these tasks
 	term func(tasks map[string]int)      // asks those to end that are not in a group, by task

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// hermit is a line that leaves a process behind which nothing ties to its task any more: a pid, a parent, a folder and an environment of its own. It
-// writes its number to a file; with SIGTERM it writes there that it heard.
+// hermit is a line that leaves a process behind which nothing ties to its task any more: a pid, a
+// parent, a folder and an environment of its own. It writes its number to a file; with SIGTERM it
+// writes there that it heard.
 func hermit(t *testing.T, file string) (line string) {
 	t.Helper()
 	text := "cd /; exec >/dev/null 2>&1; trap 'echo heard >> " + file + "; exit' TERM\n" +

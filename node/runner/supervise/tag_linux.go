@@ -8,9 +8,11 @@ import (
 	"unsafe"
 )
 
-// A task's processes are known by a limit they inherit: whoever is started in a task has the soft RLIMIT_RTTIME that was set when the task was forked,
-// whatever session, group, parent and environment it gives itself. The limit is for processes with a real-time policy only, and the value is tens of
-// thousands of years. Where the limit cannot be raised (somebody lowered the hard one), only the environment tells (docs/adr/0013).
+// A task's processes are known by a limit they inherit: whoever is started in a task has the soft
+// RLIMIT_RTTIME that was set when the task was forked, whatever session, group, parent and
+// environment it gives itself. The limit is for processes with a real-time policy only, and the
+// value is tens of thousands of years. Where the limit cannot be raised (somebody lowered the hard
+// one), only the environment tells (docs/adr/0013).
 const rlimitRTTime = 15
 
 // rlimit is struct rlimit64.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// talkLimit is how many bytes a supervisor says to its log in its life, and how large a log may be for another to go on with it: of what
-// goes wrong again and again, the beginning explains most.
+// talkLimit is how many bytes a supervisor says to its log in its life, and how large a log may be
+// for another to go on with it: of what goes wrong again and again, the beginning explains most.
 const talkLimit = 1 << 20
 
 // talk is a supervisor's log: bounded, because trouble on a machine may last for months.
@@ -39,7 +39,8 @@ func (t *talk) say(what string) {
 	_, _ = io.WriteString(t.to, line)
 }
 
-// freshTalk opens the log of a supervisor that begins. A large one is put aside, in place of the one put aside before.
+// freshTalk opens the log of a supervisor that begins. A large one is put aside, in place of the
+// one put aside before.
 func freshTalk(path string) (*os.File, error) {
 	if st, err := os.Stat(path); err == nil && st.Size() >= talkLimit {
 		if err := os.Rename(path, path+".1"); err != nil {

@@ -8,11 +8,13 @@ import (
 	"slices"
 )
 
-// Output is bytes in a file, without times: the task writes it itself. When it came is noted beside it, whenever the output is looked at
-// and has grown: so much was there when it was last written to. Output of tasks that end before the first look, and what came after the
-// last one, is dated by the file itself. So a line's time is right to lookEvery.
+// Output is bytes in a file, without times: the task writes it itself. When it came is noted beside
+// it, whenever the output is looked at and has grown: so much was there when it was last written
+// to. Output of tasks that end before the first look, and what came after the last one, is dated by
+// the file itself. So a line's time is right to lookEvery.
 //
-// The notes are for people who read logs. Whatever goes wrong with them ends them, and nothing else.
+// The notes are for people who read logs. Whatever goes wrong with them ends them, and nothing
+// else.
 const (
 	timesSuffix = ".times"
 	timeRecord  = 16      // bytes: offset and Unix milliseconds, each 8, big-endian
@@ -31,7 +33,8 @@ type TimeMark struct {
 // Times are the marks of one stream, End rising.
 type Times []TimeMark
 
-// ReadTimes reads marks as they are on disk, as far as they make sense: the task could have written to that file.
+// ReadTimes reads marks as they are on disk, as far as they make sense: the task could have written
+// to that file.
 func ReadTimes(r io.Reader) Times {
 	b, _ := io.ReadAll(io.LimitReader(r, maxTimes*timeRecord)) // what was read counts
 	var t Times
@@ -65,7 +68,8 @@ func (t Times) When(offset int64) (at, end int64) {
 	return t[i].At, t[i].End
 }
 
-// Since is where what came at a moment or later begins; size and written say how much there is now, and since when.
+// Since is where what came at a moment or later begins; size and written say how much there is now,
+// and since when.
 func (t Times) Since(at, size, written int64) int64 {
 	begin := int64(0)
 	for _, m := range t {
@@ -88,7 +92,8 @@ type times struct {
 	ended bool  // they cannot be written
 }
 
-// note takes down that there are size bytes, the last of them written at a moment in Unix milliseconds.
+// note takes down that there are size bytes, the last of them written at a moment in Unix
+// milliseconds.
 func (t *times) note(size, written int64) {
 	if size <= t.end || t.path == "" || t.ended {
 		return
@@ -133,7 +138,8 @@ func appendMark(b []byte, m TimeMark) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, uint64(m.End)), uint64(m.At))
 }
 
-// thin lets every second mark of the older half go, so that what is old is known less exactly and what is new as exactly as ever.
+// thin lets every second mark of the older half go, so that what is old is known less exactly and
+// what is new as exactly as ever.
 func (t *times) thin() error {
 	f, err := openNotes(t.path, os.O_RDONLY)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// However often output grows and is looked at, and however full the notes get: each byte is dated by the first look that saw it or a
-// later one, and those of the newer half exactly.
+// However often output grows and is looked at, and however full the notes get: each byte is dated
+// by the first look that saw it or a later one, and those of the newer half exactly.
 func TestAByteIsDatedByTheFirstLookThatSawIt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stdout.times")
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A task may put anything where the notes are: nothing waits for it, and nothing else is written to.
+// A task may put anything where the notes are: nothing waits for it, and nothing else is written
+// to.
 func TestWhatATaskPutsInPlaceOfTheNotesIsLeftAlone(t *testing.T) {
 	for name, put := range map[string]func(path string) error{
 		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },

@@ -168,7 +168,8 @@ func (h *history) close(t *rapid.T) {
 	}
 }
 
-// Whoever comes is told of everything that runs or has ended, as it was, until it has said that it knows; and a crash costs exit codes, never an end.
+// Whoever comes is told of everything that runs or has ended, as it was, until it has said that it
+// knows; and a crash costs exit codes, never an end.
 func TestEveryTaskIsToldOfUntilItsEndIsAcknowledgedWhateverHappensBetween(t *testing.T) {
 	if BootID() == "" {
 		t.Skip("boots cannot be told apart here")

@@ -4,7 +4,8 @@ import (
 	"time"
 )
 
-// How often the size of running tasks' output is looked at: normally, and once one was over the cap.
+// How often the size of running tasks' output is looked at: normally, and once one was over the
+// cap.
 const (
 	lookEvery     = 100 * time.Millisecond
 	lookEveryOver = 10 * time.Millisecond

@@ -25,12 +25,15 @@ import (
 // log cope with by themselves:
 //
 //   - After a failed write the log under it refuses all others. It is opened anew before the next
-//     one, and what the failed write may have left behind is cut off: raft was told that it is not
-//     there.
+//
+// one, and what the failed write may have left behind is cut off: raft was told that it is not
+// there.
 //   - Raft ends the whole program when it cannot write its term. Here the term waits, and nothing
-//     that would rest on it – a vote, an entry – is written before it is. No seat votes twice in a
-//     term, and nothing is acknowledged that is not on disk.
-//   - A write that does not come back is seen by others (see Stuck), while raft itself waits for it.
+//
+// that would rest on it – a vote, an entry – is written before it is. No seat votes twice in a
+// term, and nothing is acknowledged that is not on disk.
+//   - A write that does not come back is seen by others (see Stuck), while raft itself waits for
+//     it.
 //
 // Raft reads from many goroutines and writes from two.
 type Log struct {
