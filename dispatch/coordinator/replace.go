@@ -163,7 +163,9 @@ func (p *peerState) byAge() []*holding {
 	for _, h := range p.holds {
 		out = append(out, h)
 	}
-	slices.SortFunc(out, func(a, b *holding) int { return int(min(1, max(-1, int64(a.job.index)-int64(b.job.index)))) })
+	slices.SortFunc(out, func(a, b *holding) int { // several may have come with one entry
+		return cmp.Or(cmp.Compare(a.job.index, b.job.index), cmp.Compare(a.job.id, b.job.id))
+	})
 	return out
 }
 
