@@ -58,7 +58,7 @@ func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) 
 // tries again ever later what a cut has swallowed: after a cut of seven seconds it may be silent
 // for six more, while a new connection would be answered at once.
 func (h *Host) watched(c *conn) *conn {
-	c.silent = func() { h.doubt(c.Conn().RemotePeer(), dialTimeout) }
+	c.silent = func() { h.silent(c.Conn().RemotePeer()) }
 	return c
 }
 
@@ -159,31 +159,35 @@ const doubtTime = time.Second
 // life hang, and one that works is better news than theirs. It returns at once.
 func (h *Host) Doubt(peerID string) {
 	if p, err := peer.Decode(peerID); err == nil {
-		h.doubt(p, doubtTime)
+		h.spawn(func() { h.closeSilent(p, doubtTime) })
 	}
 }
 
-// doubt closes the connections to a peer on which it does not answer in time. One look at a peer at
-// once is enough.
-func (h *Host) doubt(p peer.ID, patience time.Duration) {
-	if len(h.sw.ConnsToPeer(p)) == 0 {
-		return
-	}
-	if _, looked := h.doubted.LoadOrStore(p, nil); looked {
+// silent is told of a Read that waited in vain. One look at a peer at once is enough.
+func (h *Host) silent(p peer.ID) {
+	if _, looked := h.looking.LoadOrStore(p, nil); looked {
 		return
 	}
 	h.spawn(func() {
-		defer h.doubted.Delete(p)
-		old := h.sw.ConnsToPeer(p)
-		ctx, cancel := context.WithTimeout(network.WithNoDial(h.ctx, "doubt"), patience)
-		defer cancel()
-		if err := h.hello(ctx, p); err == nil || answered(err) {
-			return
-		}
-		for _, c := range old {
-			c.Close()
-		}
+		defer h.looking.Delete(p)
+		h.closeSilent(p, dialTimeout)
 	})
+}
+
+// closeSilent closes the connections to a peer on which it does not answer in time.
+func (h *Host) closeSilent(p peer.ID, patience time.Duration) {
+	old := h.sw.ConnsToPeer(p)
+	if len(old) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(network.WithNoDial(h.ctx, "doubt"), patience)
+	defer cancel()
+	if err := h.hello(ctx, p); err == nil || answered(err) {
+		return
+	}
+	for _, c := range old {
+		c.Close()
+	}
 }
 
 // Disconnect closes every connection to a peer.

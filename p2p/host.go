@@ -57,7 +57,7 @@ type Host struct {
 		ps *pubsub.PubSub
 	}
 	drops   drops
-	doubted sync.Map // the peers whose connections are being looked at
+	looking sync.Map // the peers whose connections are being looked at
 	relay   relayState
 }
 
