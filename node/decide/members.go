@@ -118,7 +118,8 @@ func (d *Desk) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Reply, 
 
 // Newcomers with one ticket are let in by groups: a newcomer meets everybody, and where a hundred
 // do so at once on busy machines nobody gets done in time and all begin again. Whoever has not come
-// to work after JoinTime, because it died or works for nobody, holds up nobody.
+// to work after JoinTime, because it died or works for nobody, holds up nobody. A group may be larger
+// by those that are decided at the same moment.
 const (
 	JoinGroup = 12
 	JoinTime  = 15 * time.Second
