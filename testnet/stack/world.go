@@ -203,7 +203,7 @@ func (w *world) broken() bool {
 }
 
 // tailLength is how much of the story is kept for whoever must understand what broke.
-const tailLength = 120
+const tailLength = 40
 
 // tellf tells the story.
 func (w *world) tellf(format string, args ...any) {
