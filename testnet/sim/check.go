@@ -6,7 +6,6 @@ import (
 
 	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
-	"covey/dispatch/session"
 	"covey/taskstate"
 	"covey/testnet/history"
 )
@@ -20,18 +19,15 @@ type check struct {
 	slots     map[slot][]*proc                      // that ran or run, in order
 	reasons   map[taskstate.TaskID]taskstate.Reason // why the ledger gave attempts up by name
 	cancels   map[taskstate.JobID]time.Duration
-	epochs    map[taskstate.Epoch]taskstate.PeerID      // whose commands were obeyed
-	obeyed    map[taskstate.Incarnation]taskstate.Epoch // newest epoch whose grants are on that disk
-	newest    map[taskstate.Incarnation]taskstate.Epoch // newest epoch it was welcomed in, for a Break
+	epochs    epochs
 	ambiguous map[*leadership]bool
 	over      map[taskstate.JobID]bool           // ended, and held against what really happened; the ledger may have forgotten it
 	entries   int                                // in the log when last looked at
 	still     time.Duration                      // since when
 	lasting   map[taskstate.JobID]*watched       // services and global jobs
 	leaves    map[taskstate.TaskID]time.Duration // since when they are to be stopped
-	restarts  map[slot]*restarts
+	restarts  restarts
 	lives     map[taskstate.JobID][]uint64       // entries with which a job that was over went on
-	redone    map[slot]int                       // attempts after which somebody wanted another one
 	promised  map[slot]int                       // the same, as somebody was told
 	gone      map[slot]int                       // the last attempts of slots that were cancelled alone
 	unmissed  map[taskstate.TaskID]bool          // they ended while their job was cancelled, whichever way
@@ -53,9 +49,11 @@ func (c *check) init(w *world) {
 	*c = check{
 		w: w, starts: map[taskstate.TaskID]*proc{}, outcomes: map[taskstate.TaskID]taskstate.RunReport{}, slots: map[slot][]*proc{}, lost: map[slot]int{},
 		reasons: map[taskstate.TaskID]taskstate.Reason{}, cancels: map[taskstate.JobID]time.Duration{},
-		epochs: map[taskstate.Epoch]taskstate.PeerID{}, obeyed: map[taskstate.Incarnation]taskstate.Epoch{}, newest: map[taskstate.Incarnation]taskstate.Epoch{}, ambiguous: map[*leadership]bool{}, over: map[taskstate.JobID]bool{},
-		lasting: map[taskstate.JobID]*watched{}, leaves: map[taskstate.TaskID]time.Duration{}, restarts: map[slot]*restarts{},
-		lives: map[taskstate.JobID][]uint64{}, redone: map[slot]int{}, promised: map[slot]int{}, gone: map[slot]int{}, keeping: map[*peer]time.Duration{}, given: map[taskstate.TaskID]time.Duration{}, unmissed: map[taskstate.TaskID]bool{},
+		epochs: epochs{
+			w: w, of: map[taskstate.Epoch]taskstate.PeerID{}, obeyed: map[taskstate.Incarnation]taskstate.Epoch{}, newest: map[taskstate.Incarnation]taskstate.Epoch{},
+		}, ambiguous: map[*leadership]bool{}, over: map[taskstate.JobID]bool{},
+		lasting: map[taskstate.JobID]*watched{}, leaves: map[taskstate.TaskID]time.Duration{}, restarts: restarts{w: w, of: map[slot]*restarted{}, wanted: map[slot]int{}},
+		lives: map[taskstate.JobID][]uint64{}, promised: map[slot]int{}, gone: map[slot]int{}, keeping: map[*peer]time.Duration{}, given: map[taskstate.TaskID]time.Duration{}, unmissed: map[taskstate.TaskID]bool{},
 	}
 }
 
@@ -125,7 +123,7 @@ func (c *check) started(l *life, r *proc) {
 	j := w.load.byID[t.Job]
 	for _, o := range c.slots[slotOf(t)] {
 		other := o.launch.Task
-		if j != nil && j.job.Unreachable.Wait && !c.mayFollow(j, other) && !c.wantedAgain(t) {
+		if j != nil && j.job.Unreachable.Wait && !c.mayFollow(j, other) && !c.restarts.wantedAfter(t) {
 			w.fail("I4", "%s starts %s, and %s was started before: the job must not run twice", l.p.id, t, other)
 		}
 		if _, over := c.outcomes[other]; over {
@@ -161,61 +159,6 @@ func (c *check) offered(p *peer, r *proc) {
 
 // ended hears the end of a process, whoever else does.
 func (c *check) ended(r *proc, rep taskstate.RunReport) { c.outcomes[r.launch.Task] = rep }
-
-// say is a frame as the worker sends it: as it was made, or without a word about the epochs it has
-// obeyed, for a Break.
-func (c *check) say(u session.Up) session.Up {
-	if h := u.Hello; h != nil && c.w.cfg.Break == BreakUnfence {
-		as := *h
-		as.Fence, u.Hello = taskstate.Epoch{}, &as
-	}
-	return u
-}
-
-// heed is a frame as the worker takes it: as it was sent, or as if it came in the newest epoch, for
-// a Break.
-func (c *check) heed(l *life, d session.Down) *session.Down {
-	if c.w.cfg.Break != BreakUnfence {
-		return &d
-	}
-	newest := c.newest[l.p.inc]
-	if w := d.Welcome; w != nil && newest.Less(w.Epoch) {
-		c.newest[l.p.inc] = w.Epoch
-	} else if w != nil {
-		as := *w
-		as.Epoch, d.Welcome = newest, &as
-	}
-	if a := d.Assignments; a != nil && a.Epoch.Less(newest) {
-		as := *a
-		as.Epoch, d.Assignments = newest, &as
-	}
-	return &d
-}
-
-// welcomed is I3: in one epoch one coordinator is obeyed, and none of an older one.
-func (c *check) welcomed(l *life, at *peer, d *session.Down, refused bool) {
-	if refused {
-		return
-	}
-	e := d.Welcome.Epoch
-	if other, ok := c.epochs[e]; ok && other != at.id {
-		c.w.fail("I3", "%s obeys %s in epoch %s, which is %s's", l.p.id, at.id, e, other)
-	}
-	c.epochs[e] = at.id
-	if e.Less(c.obeyed[l.p.inc]) {
-		c.w.fail("I3", "%s obeys %s in epoch %s, and has obeyed epoch %s before", l.p.id, at.id, e, c.obeyed[l.p.inc])
-	}
-}
-
-// journaled is I3 again: what is accepted comes in epochs that never fall.
-func (c *check) journaled(l *life, t *transaction) {
-	for id, e := range t.Grants() {
-		if e.Less(c.obeyed[l.p.inc]) {
-			c.w.fail("I3", "%s accepts %s in epoch %s, and has obeyed epoch %s before", l.p.id, id, e, c.obeyed[l.p.inc])
-		}
-		c.obeyed[l.p.inc] = e
-	}
-}
 
 // news is I2: what a table calls news is.
 func (c *check) news(l *life, news []taskstate.Status) {

@@ -81,7 +81,7 @@ func (c *check) retried(cmd *ledger.Renew) {
 	j.retried = true
 	for _, run := range cmd.Slots {
 		for n := run.First; n < run.First+run.N; n++ {
-			c.redone[slot{cmd.Job, n}] = run.Attempt
+			c.restarts.wanted[slot{cmd.Job, n}] = run.Attempt
 		}
 	}
 }

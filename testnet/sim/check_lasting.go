@@ -62,7 +62,7 @@ func (x *watched) specs(j *work) []*taskstate.Job {
 func (c *check) followed(cmd *ledger.Command, r *ledger.Result) {
 	for _, a := range r.Again {
 		if cmd.Renew == nil { // whoever renews a slot does not restart it, also where a restart waited for its delay
-			c.again(&a)
+			c.restarts.again(&a)
 		}
 	}
 	switch {
@@ -121,7 +121,7 @@ func (c *check) renewed(cmd *ledger.Renew, r *ledger.Result) {
 	x, took := c.about(cmd.Job), false
 	for _, n := range decidedOf(cmd.Slots, r) {
 		s := rec.Slot(n)
-		delete(c.restarts, slot{cmd.Job, n})
+		delete(c.restarts.of, slot{cmd.Job, n})
 		if s.Leaving == "" {
 			continue
 		}
@@ -283,7 +283,7 @@ func (c *check) begun(p *peer, r *proc) {
 			}
 		}
 	}
-	c.early(t)
+	c.restarts.early(t)
 }
 
 // ruined is I12: a running task gave way to one that cannot run.

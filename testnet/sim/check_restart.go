@@ -7,8 +7,15 @@ import (
 	"covey/taskstate"
 )
 
-// restarts is what the restart policy did to one slot.
+// restarts is I15: what restart policies did to slots, and what people did besides.
 type restarts struct {
+	w      *world
+	of     map[slot]*restarted
+	wanted map[slot]int // attempts after which somebody wanted another one
+}
+
+// restarted is what the restart policy did to one slot.
+type restarted struct {
 	policy  taskstate.Restart
 	version int
 	granted []int64 // ledger stamps
@@ -17,8 +24,8 @@ type restarts struct {
 }
 
 // again is I15, as the ledger decides: no policy grants more than its attempts.
-func (c *check) again(a *ledger.Again) {
-	w := c.w
+func (r *restarts) again(a *ledger.Again) {
+	w := r.w
 	rec, ok := w.quorum.truth.Job(a.Job)
 	j := w.load.byID[a.Job]
 	if !ok || j == nil {
@@ -31,7 +38,7 @@ func (c *check) again(a *ledger.Again) {
 	for n := a.Slots.First; n < a.Slots.First+a.Slots.N; n++ {
 		k, past := slot{a.Job, n}, rec.Past(n)
 		if len(past) == 0 || past[len(past)-1].Reason != taskstate.ReasonRestart {
-			if x := c.restarts[k]; x != nil {
+			if x := r.of[k]; x != nil {
 				x.attempt = 0
 			}
 			continue
@@ -40,10 +47,10 @@ func (c *check) again(a *ledger.Again) {
 			w.fail("I15", "%v is restarted, and nobody asked for that", k)
 			return
 		}
-		x := c.restarts[k]
+		x := r.of[k]
 		if x == nil || x.version != a.Version || x.policy != *policy {
-			x = &restarts{policy: *policy, version: a.Version}
-			c.restarts[k] = x
+			x = &restarted{policy: *policy, version: a.Version}
+			r.of[k] = x
 		}
 		x.attempt, x.since = a.Slots.Attempt, w.now()
 		x.granted = append(x.granted, w.quorum.truth.Stamp())
@@ -54,7 +61,7 @@ func (c *check) again(a *ledger.Again) {
 }
 
 // within counts the restarts within the window.
-func (x *restarts) within() int {
+func (x *restarted) within() int {
 	n, now := 0, x.granted[len(x.granted)-1]
 	for _, t := range x.granted {
 		if x.policy.Window == 0 || now-t < x.policy.Window {
@@ -65,31 +72,31 @@ func (x *restarts) within() int {
 }
 
 // early is I15, as it really is: no restart comes before its delay.
-func (c *check) early(t taskstate.TaskID) {
-	x := c.restarts[slotOf(t)]
+func (r *restarts) early(t taskstate.TaskID) {
+	x := r.of[slotOf(t)]
 	if x == nil || x.attempt != t.Attempt {
 		return
 	}
-	waited, told := c.w.now()-x.since, millis(c.w.quorum.truth.Stamp()-x.granted[len(x.granted)-1])
-	if c.w.clocks {
+	waited, told := r.w.now()-x.since, millis(r.w.quorum.truth.Stamp()-x.granted[len(x.granted)-1])
+	if r.w.clocks {
 		waited = told // the ledger's time is that of clocks that were wrong
 	}
 	if delay := millis(x.policy.Delay); waited <= delay-time.Millisecond || told < delay {
-		c.w.fail("I15", "%s starts %v after the attempt before it ended, by the ledger %v, and should wait %v", t, waited, told, delay)
+		r.w.fail("I15", "%s starts %v after the attempt before it ended, by the ledger %v, and should wait %v", t, waited, told, delay)
 	}
 }
 
-// wantedAgain tells whether somebody wanted another attempt while this one was given out. Whoever
+// wantedAfter tells whether somebody wanted another attempt while this one was given out. Whoever
 // has it may be cut off, and start it after that.
-func (c *check) wantedAgain(t taskstate.TaskID) bool {
-	last, ok := c.redone[slotOf(t)]
+func (r *restarts) wantedAfter(t taskstate.TaskID) bool {
+	last, ok := r.wanted[slotOf(t)]
 	return ok && t.Attempt <= last
 }
 
 // mayFollow tells whether an attempt of a job that must not run twice ended in a way that its
 // policy answers with another one.
 func (c *check) mayFollow(j *work, before taskstate.TaskID) bool {
-	if last, ok := c.redone[slotOf(before)]; ok && before.Attempt <= last {
+	if c.restarts.wantedAfter(before) {
 		return true // somebody said so
 	}
 	rep, over := c.outcomes[before]

@@ -72,7 +72,7 @@ func TestASlotThatIsTakenBackWhileItWaitsForItsRestartIsNotRestarted(t *testing.
 func TestARestartMoreThanThePolicyAllowsIsNoticed(t *testing.T) {
 	w := founded(t)
 	id := failing(t, w)
-	w.check.again(&ledger.Again{Job: id, Slots: ledger.Slots{First: 1, N: 1, Attempt: 2}, Version: 1})
+	w.check.restarts.again(&ledger.Again{Job: id, Slots: ledger.Slots{First: 1, N: 1, Attempt: 2}, Version: 1})
 	if w.violation == nil || w.violation.Rule != "I15" {
 		t.Errorf("%v, want I15", w.violation)
 	}

@@ -116,7 +116,7 @@ func (c *client) connected(to *peer) {
 
 func (c *client) send(u session.Up) {
 	if c.link != nil && !c.ending {
-		c.link.send(copyUp(c.l.w, c.l.w.check.say(u)))
+		c.link.send(copyUp(c.l.w, c.l.w.check.epochs.say(u)))
 	}
 }
 
@@ -172,8 +172,8 @@ func (c *client) recv(from *link, d session.Down) {
 		if first {
 			c.welcome, c.since = d.Welcome, l.w.now()
 		}
-		l.worker.Frame(c.id, l.w.check.heed(l, d), l.p.wall())
-		l.w.check.welcomed(l, c.at, &d, c.ending)
+		l.worker.Frame(c.id, l.w.check.epochs.heed(l, d), l.p.wall())
+		l.w.check.epochs.welcomed(l, c.at, &d, c.ending)
 		if first && !c.ending {
 			c.beat()
 			c.watch()
@@ -181,7 +181,7 @@ func (c *client) recv(from *link, d session.Down) {
 		l.renew()
 	case d.Assignments != nil && l.p.idles > 0: // it beats, and never starts what it got
 	default:
-		l.worker.Frame(c.id, l.w.check.heed(l, d), l.p.wall())
+		l.worker.Frame(c.id, l.w.check.epochs.heed(l, d), l.p.wall())
 	}
 }
 

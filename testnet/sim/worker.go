@@ -108,7 +108,7 @@ func (j *journalWriter) write() {
 	if l.w.cfg.Break == BreakNoSync {
 		l.p.older = l.p.disk.Clone()
 	}
-	l.w.check.journaled(l, j.txn)
+	l.w.check.epochs.journaled(l, j.txn)
 	if err := j.txn.Write(l.p.disk, l.seal); err != nil {
 		l.w.fail("bug", "%s cannot write its journal: %v", l.p.id, err)
 	}
