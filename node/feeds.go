@@ -51,7 +51,7 @@ func (f *feeds) may(ctx context.Context, peer string, q stdin.Request) error {
 	return nil
 }
 
-// Copy implements runner.Stdin.
+// Copy implements process.Stdin.
 func (f *feeds) Copy(ctx context.Context, l taskstate.Launch, at int64, ready func(), put func([]byte) error) error {
 	dial := func(ctx context.Context) (net.Conn, error) {
 		return f.n.host.Dial(ctx, l.Job.Submitter, stdin.Protocol)

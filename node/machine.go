@@ -7,7 +7,7 @@ import (
 	"covey/dispatch/worker"
 	"covey/dispatch/worker/journal"
 	"covey/node/api"
-	"covey/node/runner"
+	runner "covey/node/runner/process"
 	"covey/node/runner/supervise"
 	"covey/p2p"
 	"covey/taskstate"

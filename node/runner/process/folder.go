@@ -1,0 +1,93 @@
+package process
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"covey/taskstate"
+)
+
+// Names in an attempt's folder and in the folder it runs in.
+const (
+	workName   = "work"
+	scriptName = "script"
+)
+
+// freshFolder makes the attempt's folder, with an empty work folder in it. If there is one – this
+// attempt was started in an earlier life – it goes first.
+func (r *Runner) freshFolder(home string) error {
+	if r.spare.take(home) {
+		return nil
+	}
+	err := os.Mkdir(home, 0o700)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // the first task of its job
+		if err = os.MkdirAll(filepath.Dir(home), 0o700); err == nil {
+			err = os.Mkdir(home, 0o700)
+		}
+	case errors.Is(err, fs.ErrExist):
+		if err = removeTree(home); err == nil {
+			err = os.Mkdir(home, 0o700)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.Mkdir(filepath.Join(home, workName), 0o700)
+}
+
+// workFolder puts the script into the folder a task runs in, and returns the one it starts in.
+func workFolder(work string, p *taskstate.Process) (dir string, err error) {
+	if len(p.Script) > 0 {
+		if err := writeScript(filepath.Join(work, scriptName), p.Script); err != nil {
+			return "", err
+		}
+	}
+	if p.Dir == "" {
+		return work, nil
+	}
+	if !filepath.IsLocal(p.Dir) {
+		return "", reject(taskstate.ReasonPrepare, "dir %q leads out of the task's folder; give a relative path below it", p.Dir)
+	}
+	dir = filepath.Join(work, p.Dir)
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// writeScript writes an executable. No fork may happen while it is open for writing: the child
+// would hold it open until its own exec, and executing the script fails as "text file busy" as long
+// as anybody does.
+func writeScript(path string, script []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, script, 0o700)
+}
+
+// removeTree is os.RemoveAll that also gets past folders a task made read-only.
+func removeTree(path string) error {
+	err := os.RemoveAll(path)
+	if err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = filepath.WalkDir(path, func(p string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(p, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(path)
+}
+
+// Clean removes everything kept of a job: folders, output, scripts. The node calls it for jobs it
+// has forgotten; none of their tasks may be running. Nothing to remove is no error.
+func (r *Runner) Clean(job taskstate.JobID) error {
+	name, err := job.Folder()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(r.cfg.Dir, name)
+	r.spare.forget(dir)
+	return removeTree(dir)
+}

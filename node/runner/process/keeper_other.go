@@ -1,0 +1,10 @@
+//go:build !linux
+
+package process
+
+import "covey/node/runner/supervise"
+
+func openKeeper(cfg Config, sink func(supervise.Event)) (k keeper, lasting bool, err error) {
+	k, err = openInside(cfg, sink)
+	return k, false, err
+}

@@ -1,0 +1,317 @@
+package process
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"covey/node/runner/supervise"
+	"covey/taskstate"
+)
+
+// starter prepares processes, one after the other, and hands them to the keeper.
+func (r *Runner) starter() {
+	for {
+		r.mu.Lock()
+		for len(r.queue) == 0 && !r.shut {
+			r.work.Wait()
+		}
+		if len(r.queue) == 0 {
+			r.mu.Unlock()
+			return
+		}
+		t := r.queue[0]
+		r.queue[0] = nil
+		r.queue = r.queue[1:]
+		r.mu.Unlock()
+		r.launch(t)
+	}
+}
+
+// launch brings a task from the queue to the keeper, or to its end.
+func (r *Runner) launch(t *task) {
+	t.mu.Lock()
+	stopped := t.stop
+	t.mu.Unlock()
+	if stopped != "" {
+		r.finish(t, stoppedBefore(stopped))
+		return
+	}
+	s, err := r.prepare(t)
+	if err != nil {
+		var why *rejection
+		if !errors.As(err, &why) {
+			why = unprepared(err)
+		}
+		emptyOutput(s.Home)
+		r.finish(t, rejected(why))
+		return
+	}
+	if s.Stdin {
+		r.startFed(t, s)
+		return
+	}
+	r.begin(t, s)
+}
+
+// begin hands a prepared task to the keeper.
+func (r *Runner) begin(t *task, s supervise.Spec) {
+	r.keeper.Start(s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sent = true
+	if t.stop != "" && !t.ended {
+		r.keeper.Stop(s.Task, string(t.stop))
+	}
+}
+
+// unprepared is why a task could not be prepared: if the disk takes nothing, that is no fault of
+// the task.
+func unprepared(err error) *rejection {
+	if supervise.TakesNothing(err) {
+		return reject(taskstate.ReasonStuck, "could not be prepared, the disk of its peer takes nothing: %v", err)
+	}
+	return reject(taskstate.ReasonPrepare, "could not be prepared: %v", err)
+}
+
+func stoppedBefore(reason taskstate.Reason) taskstate.RunReport {
+	return taskstate.RunReport{State: taskstate.Shutdown, Exit: taskstate.NoExit, Reason: reason, Message: "stopped before it started"}
+}
+
+func rejected(why *rejection) taskstate.RunReport {
+	return taskstate.RunReport{State: taskstate.Rejected, Exit: taskstate.NoExit, Reason: why.reason, Message: why.message}
+}
+
+// emptyOutput leaves the two files of a task that never ran, so that its output is empty instead of
+// not there.
+func emptyOutput(home string) {
+	if home == "" {
+		return
+	}
+	for _, name := range supervise.Streams() {
+		if f, err := os.OpenFile(filepath.Join(home, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// prepare makes the folder, finds the program and says how it is to be run. With an error, Home is
+// set if there is one.
+func (r *Runner) prepare(t *task) (s supervise.Spec, err error) {
+	l, p := &t.launch, t.launch.Job.Run.Process
+	rel, err := l.Task.Folder()
+	if err != nil {
+		return s, err
+	}
+	home := filepath.Join(r.cfg.Dir, rel)
+	if err := r.freshFolder(home); err != nil {
+		return s, err
+	}
+	if !l.Job.Stdin {
+		t.home = home
+	} else if r.cfg.Stdin == nil {
+		return s, reject(taskstate.ReasonStdin, "this peer passes no stdin on")
+	} else if err := os.Mkdir(filepath.Join(home, supervise.InputFolder), 0o700); err != nil {
+		return s, err
+	}
+	s.Task, s.Home, s.Timeout = l.Task.String(), home, time.Duration(l.Job.Timeout)*time.Millisecond
+	s.Stdin = l.Job.Stdin
+	s.Cap, s.Newest = l.Job.MaxOutput, l.Job.Type.Lasts()
+	work := filepath.Join(home, workName)
+	if s.Dir, err = workFolder(work, p); err != nil {
+		return s, err
+	}
+	vars := coveyVars(*l)
+	s.Env = environment(r.base, p.Env, vars)
+	if s.Argv, err = arguments(p, vars, l.Job.RawItem(l.Item)); err != nil {
+		return s, err
+	}
+	s.Path = filepath.Join(work, scriptName)
+	if len(p.Script) == 0 {
+		if len(s.Argv) == 0 {
+			return s, reject(taskstate.ReasonNotFound, "the command is empty; name a program to run")
+		}
+		var why *rejection
+		if s.Path, why = lookup(s.Argv[0], getenv(s.Env, "PATH"), s.Dir); why != nil {
+			return s, why
+		}
+	}
+	return s, nil
+}
+
+// happened takes in what the keeper tells, from one goroutine at a time.
+func (r *Runner) happened(e supervise.Event) {
+	id, err := taskstate.ParseTaskID(e.Task)
+	var t *task
+	if err == nil {
+		r.mu.Lock()
+		if t = r.tasks[id]; t == nil && r.left != nil {
+			r.left[id] = e // Adopt has not been asked yet
+			r.mu.Unlock()
+			return
+		}
+		if t == nil && e.Final() {
+			r.departed(e.Task)
+		}
+		r.mu.Unlock()
+	}
+	switch {
+	case t == nil && e.Final(): // told twice, or nobody's
+		r.keeper.Ack([]string{e.Task})
+	case t == nil:
+	case e.Final():
+		r.ended(t, e)
+	default:
+		r.show(t, e.At)
+	}
+}
+
+// show reports a task as running, once.
+func (r *Runner) show(t *task, at int64) {
+	t.mu.Lock()
+	again := t.shown
+	t.shown = true
+	t.mu.Unlock()
+	if !again {
+		r.reports.add(running(t.launch.Task, at))
+	}
+}
+
+// ended brings a task to its end. The keeper keeps that, too, until Kept.
+func (r *Runner) ended(t *task, e supervise.Event) {
+	t.mu.Lock()
+	t.ended = true
+	rep := classify(t, e)
+	t.mu.Unlock()
+	t.feed.end()
+	r.leave(t)
+	if e.Kind == supervise.Ended && !e.Unbegun && !r.reusable(t, e) {
+		r.stray(t, e)
+	}
+	rep.Task = t.launch.Task
+	r.report(rep)
+}
+
+// reusable offers the folder of a task that left nothing to a later one, and tells whether that is
+// so. It comes after leave: a reader that still takes the task for a running one need not fear that
+// the file is another's.
+func (r *Runner) reusable(t *task, e supervise.Event) bool {
+	return e.Alone && e.Sizes == [2]int64{} && t.home != "" && r.spare.offer(t.home)
+}
+
+func (r *Runner) stray(t *task, e supervise.Event) {
+	if rel, err := t.launch.Task.Folder(); err == nil {
+		r.strays.add(r.clock, stray{task: t.launch.Task, home: filepath.Join(r.cfg.Dir, rel), sizes: e.Sizes})
+	}
+}
+
+// finish ends a task that was not handed to the keeper.
+func (r *Runner) finish(t *task, rep taskstate.RunReport) {
+	r.leave(t)
+	rep.Task = t.launch.Task
+	r.report(rep)
+}
+
+// leave tells who follows the output that it is complete. The end is reported after it, so that
+// whoever hears of the end can read it all.
+func (r *Runner) leave(t *task) {
+	r.forget(t.launch.Task)
+	close(t.over)
+}
+
+// Kept says that the ends of these tasks are in the worker's journal, so that the supervisor may
+// forget them.
+func (r *Runner) Kept(tasks []taskstate.TaskID) {
+	ids := make([]string, len(tasks))
+	for i, id := range tasks {
+		ids[i] = id.String()
+	}
+	r.keeper.Ack(ids)
+}
+
+// classify turns what became of a process, and what was asked of it, into an end. Called with t.mu
+// held.
+func classify(t *task, e supervise.Event) taskstate.RunReport {
+	rep := taskstate.RunReport{Exit: e.Exit, Signal: e.Signal, At: e.At, Took: e.Took, Truncated: e.Cut[0] || e.Cut[1]}
+	if e.Signal != 0 || e.Kind != supervise.Ended || e.Unseen || e.Unbegun {
+		rep.Exit = taskstate.NoExit
+	}
+	switch {
+	case e.Kind == supervise.Refused:
+		name := "the script"
+		if p := t.launch.Job.Run.Process; p != nil && len(p.Command) > 0 && len(p.Script) == 0 {
+			name = p.Command[0]
+		}
+		why := startError(name, e.Cause())
+		if supervise.TakesNothing(e.Cause()) {
+			why = unprepared(e.Cause())
+		}
+		rep.State, rep.Reason, rep.Message = taskstate.Rejected, why.reason, why.message
+	case e.Kind == supervise.Lost:
+		rep.State, rep.Reason, rep.Message = taskstate.Orphaned, taskstate.ReasonInterrupted, lostMessage(e)
+	case e.Timeout:
+		rep.State, rep.Exit, rep.Reason, rep.Message = taskstate.Failed, taskstate.NoExit, taskstate.ReasonTimeout, timeoutMessage(t)
+	case e.Unbegun:
+		rep.State, rep.Reason, rep.Message = taskstate.Shutdown, taskstate.Reason(e.Reason), "stopped before it started"
+	case e.Reason == supervise.ReasonInput:
+		rep.State, rep.Reason, rep.Message = taskstate.Failed, taskstate.ReasonStdin, cmp.Or(t.starved, "stopped: its peer's disk did not give back what it was to read")
+	case e.Reason != "":
+		rep.State, rep.Reason, rep.Message = taskstate.Shutdown, taskstate.Reason(e.Reason), "stopped: "+e.Reason
+	case e.Unseen:
+		rep.State, rep.Reason, rep.Message = taskstate.Failed, taskstate.ReasonExit, "it ended, its exit code is unknown: "+e.Err
+	case e.Lost() != nil:
+		rep.State, rep.Reason, rep.Message = taskstate.Failed, taskstate.ReasonOutputLost, lostOutput(e)
+	case e.Signal != 0:
+		rep.State, rep.Reason = taskstate.Failed, taskstate.ReasonSignal
+		rep.Message = fmt.Sprintf("ended by signal %d (%v)", e.Signal, syscall.Signal(e.Signal))
+	case e.Exit != 0:
+		rep.State, rep.Reason, rep.Message = taskstate.Failed, taskstate.ReasonExit, fmt.Sprintf("exit code %d", e.Exit)
+	default:
+		rep.State = taskstate.Complete
+	}
+	if rep.Truncated {
+		rep.Message = strings.TrimPrefix(rep.Message+"; ", "; ") + truncated(e)
+	}
+	return rep
+}
+
+// truncated says of which output not all was kept.
+func truncated(e supervise.Event) string {
+	names := supervise.Streams()
+	which := names[0]
+	switch {
+	case e.Cut[0] && e.Cut[1]:
+		which += " and " + names[1]
+	case e.Cut[1]:
+		which = names[1]
+	}
+	return "not all of its " + which + " was kept; --max-output SIZE keeps more"
+}
+
+// lostOutput says how a task ended whose output may not be whole.
+func lostOutput(e supervise.Event) string {
+	how := fmt.Sprintf("exit code %d", e.Exit)
+	if e.Signal != 0 {
+		how = fmt.Sprintf("signal %d", e.Signal)
+	}
+	return fmt.Sprintf("it ended (%s), but the disk of its peer may not have taken all of its output: %v", how, e.Lost())
+}
+
+const rebooted = "the machine was restarted while it ran"
+
+func lostMessage(e supervise.Event) string {
+	switch {
+	case e.Rebooted:
+		return rebooted
+	case e.Err != "":
+		return "its supervisor was killed: " + e.Err
+	case e.Unbegun:
+		return "its supervisor was killed before it started"
+	}
+	return "it ended while neither its peer nor its supervisor ran; nobody saw its exit code"
+}

@@ -1,0 +1,230 @@
+package process
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"covey/node/runner/supervise"
+	"covey/taskstate"
+)
+
+// Runner runs tasks. All methods may be called by anybody at any time; none waits for a task, but
+// Close does where there is no supervisor.
+type Runner struct {
+	cfg     Config
+	base    []string // environment passed on from the daemon
+	keeper  keeper
+	lasting bool // processes outlive this one
+	reports *reporter
+	clock   *timers
+	spare   spare
+	strays  *strays
+
+	mu      sync.Mutex
+	tasks   map[taskstate.TaskID]*task // not yet ended
+	queue   []*task                    // processes waiting for a starter, first in first out; the worker bounds it
+	left    map[taskstate.TaskID]supervise.Event
+	strange *dismissed      // what Adopt stops
+	life    context.Context // ends with Close
+	die     func()
+	work    sync.Cond // on mu: queue or shut changed
+	shut    bool
+	all     sync.WaitGroup // starters
+	feeds   sync.WaitGroup
+}
+
+// task is one task that has not ended. Its fields are guarded by mu; launch never changes.
+type task struct {
+	launch  taskstate.Launch
+	over    chan struct{} // closed when its output is complete; nil for a no-op
+	mu      sync.Mutex
+	sent    bool   // the keeper has it, and hears of a stop
+	shown   bool   // reported as running
+	home    string // its folder, once it is made
+	ended   bool
+	stop    taskstate.Reason // why it was asked to stop, "" if it was not
+	feed    *feed            // nil: its stdin is empty
+	starved string           // why its stdin had no end, for people; "" if it was not stopped for that
+	waiting *timer           // end of a no-op
+	began   time.Time        // a no-op
+}
+
+// New makes the tasks folder and starts the runner's goroutines; Close ends them. What an earlier
+// life left running waits for Adopt.
+func New(cfg Config) (*Runner, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("the tasks folder cannot be made: %w", err)
+	}
+	if cfg.Copied {
+		if err := supervise.Forget(cfg.Dir); err != nil {
+			return nil, fmt.Errorf("notes about processes of another folder cannot be removed: %w", err)
+		}
+	}
+	r := &Runner{
+		cfg: cfg, spare: spare{dir: cfg.Dir}, base: passed(cfg.Environ), reports: newReporter(cfg.Sink), clock: newTimers(),
+		strays: newStrays(cfg.Log), tasks: make(map[taskstate.TaskID]*task), left: make(map[taskstate.TaskID]supervise.Event),
+	}
+	r.work.L = &r.mu
+	r.life, r.die = context.WithCancel(context.Background())
+	if r.keeper, r.lasting, err = openKeeper(cfg, r.happened); err != nil {
+		r.closeParts()
+		return nil, fmt.Errorf("what this peer left running cannot be found out: %w", err)
+	}
+	r.takeNote()
+	for range cfg.Starters {
+		r.all.Go(r.starter)
+	}
+	return r, nil
+}
+
+// Lasting tells whether processes go on when this peer ends, and its next start takes them up
+// again.
+func (r *Runner) Lasting() bool { return r.lasting }
+
+// Start runs a task. It returns at once; what becomes of it is reported. A task that is running
+// already is left alone, and after Close nothing starts.
+func (r *Runner) Start(l taskstate.Launch) {
+	if l.Job == nil || (l.Job.Run.Process == nil && l.Job.Run.Noop == nil) {
+		r.end(l.Task, taskstate.Rejected, taskstate.ReasonPrepare, "the job says nothing that this peer can run; is it older than the others?")
+		return
+	}
+	if n := l.Job.Run.Noop; n != nil && n.Duration <= 0 {
+		r.noopAtOnce(l.Task)
+		return
+	}
+	t := &task{launch: l}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.tasks[l.Task]; known || r.shut {
+		return
+	}
+	r.tasks[l.Task] = t
+	if l.Job.Run.Noop != nil {
+		r.noop(t)
+		return
+	}
+	t.over = make(chan struct{})
+	r.queue = append(r.queue, t)
+	r.work.Signal()
+}
+
+// Stop ends a task: SIGTERM to its group, after the grace SIGKILL. It ends as Shutdown with this
+// reason, unless it had ended by itself. The first reason stands. A task that is not here is
+// ignored: its end was reported already.
+func (r *Runner) Stop(id taskstate.TaskID, reason taskstate.Reason) {
+	r.mu.Lock()
+	t := r.tasks[id]
+	r.mu.Unlock()
+	if t != nil {
+		r.halt(t, reason)
+	}
+}
+
+func (r *Runner) halt(t *task, reason taskstate.Reason) {
+	if t.launch.Job.Run.Noop != nil {
+		r.stopNoop(t, reason)
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended || t.stop != "" {
+		return
+	}
+	t.stop = reason
+	if t.sent { // otherwise it waits for a starter or its stdin, or is being prepared: who starts it looks
+		r.keeper.Stop(t.launch.Task.String(), string(reason))
+	} else if t.feed != nil {
+		t.feed.cancel()
+	}
+}
+
+// Live tells whether a process of this task may still write, and gives a channel that is closed
+// when its output is complete. What is beyond limit may be cut away yet; 0: nothing will be.
+func (r *Runner) Live(id taskstate.TaskID) (over <-chan struct{}, limit int64, live bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.tasks[id]
+	if t == nil || t.over == nil {
+		return nil, 0, false
+	}
+	if t.launch.Job.Type.Lasts() {
+		return t.over, 0, true
+	}
+	return t.over, cmp.Or(t.launch.Job.MaxOutput, r.cfg.LogCap), true
+}
+
+// Running counts the tasks that were started and have not ended.
+func (r *Runner) Running() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.tasks)
+}
+
+// Close ends the runner's goroutines. Processes of a supervisor go on, and what was not begun is
+// forgotten; otherwise every task is stopped as interrupted and its end reported, which takes up to
+// the grace.
+func (r *Runner) Close() error {
+	r.mu.Lock()
+	if r.shut {
+		r.mu.Unlock()
+		return nil
+	}
+	r.shut = true
+	if r.lasting {
+		r.queue = nil
+	}
+	left := make([]*task, 0, len(r.tasks))
+	for _, t := range r.tasks {
+		left = append(left, t)
+	}
+	r.mu.Unlock()
+	r.work.Broadcast()
+	if !r.lasting {
+		for _, t := range left {
+			r.halt(t, taskstate.ReasonInterrupted)
+		}
+	}
+	if r.lasting {
+		r.die()
+	}
+	r.all.Wait()
+	err := r.keeper.Close()
+	r.die()
+	r.feeds.Wait()
+	r.closeParts()
+	return err
+}
+
+func (r *Runner) closeParts() {
+	r.clock.close()
+	r.strays.close()
+	r.reports.close()
+}
+
+// forget takes an ended task off the list.
+func (r *Runner) forget(id taskstate.TaskID) {
+	r.mu.Lock()
+	delete(r.tasks, id)
+	r.mu.Unlock()
+}
+
+// end reports an end without exit code or signal.
+func (r *Runner) end(id taskstate.TaskID, s taskstate.State, reason taskstate.Reason, message string) {
+	r.report(taskstate.RunReport{Task: id, State: s, Exit: taskstate.NoExit, Reason: reason, Message: message})
+}
+
+func (r *Runner) report(rep taskstate.RunReport) {
+	if rep.At == 0 {
+		rep.At = time.Now().UnixMilli()
+	}
+	rep.Message = cutMessage(rep.Message)
+	r.reports.add(rep)
+}

@@ -1,0 +1,26 @@
+//go:build unix
+
+package process
+
+import (
+	"syscall"
+
+	"covey/taskstate"
+	posix "covey/taskstate/shell"
+)
+
+// posixShell runs a line with /bin/sh, which finds COVEY_… in its environment, and the item as
+// well: text that became part of the line would be read as shell.
+func posixShell(line string, braces bool) ([]string, error) {
+	if braces {
+		filled, err := posix.Fill(line, "COVEY_ITEM")
+		if err != nil {
+			return nil, reject(taskstate.ReasonPrepare, "%v", err)
+		}
+		line = filled
+	}
+	return []string{"/bin/sh", "-c", line}, nil
+}
+
+// noFollow keeps from opening what a task put in place of its folder.
+const noFollow = syscall.O_NOFOLLOW
