@@ -46,7 +46,7 @@ type Config struct {
 	Verify   func(peer string, data, sig []byte) error
 	Admitted func(peer string) bool // may this peer be a member? nil: everybody. Quick, calls nothing of this package
 	Book     string                 // path of the peer book; "": it is not kept
-	Expect   int                    // how many peers the flock has, if known (size of the roster); chooses the timings
+	Expect   int                    // how many peers the cluster has, if known (size of the roster); chooses the timings
 	Timings  Timings                // zero fields take the default for that many peers
 	Log      *slog.Logger           // nil: silent
 }
@@ -67,7 +67,7 @@ type Timings struct {
 // LargeFlock is the number of peers above which DefaultTimings are those of a LAN.
 const LargeFlock = 50
 
-// DefaultTimings notices a silent peer in about three seconds in a small flock, and costs less than
+// DefaultTimings notices a silent peer in about three seconds in a small cluster, and costs less than
 // a thousandth of a core there: most of it is waking up, for 1.4 probes a second and as many of
 // others. Above LargeFlock peers they are memberlist's LAN values (eight to ten seconds): the
 // faster ones accuse the innocent while a hundred peers start together.

@@ -57,7 +57,7 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	return nil
 }
 
-// NotifyMerge refuses a flock of which nobody is admitted here. Single strangers are left out by
+// NotifyMerge refuses a cluster of which nobody is admitted here. Single strangers are left out by
 // NotifyAlive: the other side may just have heard earlier of a newcomer. It also notes when others
 // have an outdated picture of this peer.
 func (d delegate) NotifyMerge(nodes []*memberlist.Node) error {

@@ -1,4 +1,4 @@
-// Package membership says who is here: which peers of the flock are alive, suspect or dead, where
+// Package membership says who is here: which peers of the cluster are alive, suspect or dead, where
 // they are dialled and who is said to coordinate.
 //
 // It is hashicorp/memberlist (SWIM: random probes, indirect probes, suspicion, gossip) spoken over
@@ -18,7 +18,7 @@
 //     evidence.
 //   - Doubts. A refutation is gossiped a few times only, and memberlist at a peer that misses it
 //     calls the suspect dead. So everything is exchanged with a suspect itself, unless it has been
-//     refuted a moment later, in flocks up to LargeFlock.
+//     refuted a moment later, in clusters up to LargeFlock.
 //   - Members that lie. memberlist takes everybody's word; what stands between (intake) lets only
 //     messages through that peers of this program send, and few of one peer at a time. What a
 //     member says about itself is signed, with its incarnation: others pass it on and can change
@@ -47,6 +47,6 @@
 // It keeps no liar from saying of itself what it likes, from vouching for a peer that is dead to
 // whoever asks it for an indirect probe, or from making everybody ping everybody.
 //
-// It decides nothing: verdicts are input to the coordinator. It does not heal a flock all of whose
+// It decides nothing: verdicts are input to the coordinator. It does not heal a cluster all of whose
 // members changed their addresses at once; discovery on the local network (p2p) or a ticket does.
 package membership

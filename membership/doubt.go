@@ -17,7 +17,7 @@ const (
 // When the queue is full gossip has to do.
 func (m *Membership) doubt(r rumour) {
 	if m.large || m.left {
-		return // in a large flock everybody would ask at once, and suspicion is slow there
+		return // in a large cluster everybody would ask at once, and suspicion is slow there
 	}
 	select {
 	case m.doubts <- r:
@@ -41,7 +41,7 @@ func (m *Membership) askDoubted(ctx context.Context) {
 			select {
 			case slots <- struct{}{}:
 			default:
-				continue // the flock has grown large
+				continue // the cluster has grown large
 			}
 			work.Go(func() {
 				defer func() { <-slots }()

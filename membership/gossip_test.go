@@ -37,7 +37,7 @@ func (c countingConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// counted is a flock whose writes to packet streams are counted.
+// counted is a cluster whose writes to packet streams are counted.
 func counted(t *testing.T, ids ...string) (*flock, *atomic.Int64) {
 	f := newFlock(t, 0)
 	var writes atomic.Int64

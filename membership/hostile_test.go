@@ -126,7 +126,7 @@ func (l liar) knows(peer string) map[string]state {
 	return all
 }
 
-// amongLiars is a flock of n peers, and a member that is none of them and in bad hands.
+// amongLiars is a cluster of n peers, and a member that is none of them and in bad hands.
 func amongLiars(t *testing.T, n int, body func(t *testing.T, f *flock, l liar)) {
 	bubble(t, n, func(t *testing.T, f *flock) {
 		time.Sleep(5 * time.Second) // what there was to tell has been told
@@ -134,7 +134,7 @@ func amongLiars(t *testing.T, n int, body func(t *testing.T, f *flock, l liar)) 
 	})
 }
 
-// undoubted fails if any peer's view ever shows one of the flock as anything but alive.
+// undoubted fails if any peer's view ever shows one of the cluster as anything but alive.
 func (f *flock) undoubted(t *testing.T) {
 	ours := map[string]bool{}
 	for id := range f.peers {

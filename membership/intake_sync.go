@@ -15,7 +15,7 @@ import (
 
 // Caps of what one exchange of everything may bring.
 const (
-	maxStates     = 4096    // members: a flock of ours is a fraction of it
+	maxStates     = 4096    // members: a cluster of ours is a fraction of it
 	maxStateBytes = 4 << 20 // of all of them, as they are read
 	maxSyncWords  = 1 << 10 // bytes of a ping, an answer or an error
 )

@@ -14,7 +14,7 @@ import (
 	"covey/taskstate"
 )
 
-// Membership is this peer's part in the flock. Make it with New, give it life with Run.
+// Membership is this peer's part in the cluster. Make it with New, give it life with Run.
 type Membership struct {
 	cfg       Config
 	self      string
@@ -91,7 +91,7 @@ func New(cfg Config) (*Membership, error) {
 	return m, nil
 }
 
-// Run is this peer's life in the flock: it ends with ctx, silently; call Leave before to say
+// Run is this peer's life in the cluster: it ends with ctx, silently; call Leave before to say
 // goodbye. It is called once.
 func (m *Membership) Run(ctx context.Context) error {
 	t := newTransport(m)
@@ -182,7 +182,7 @@ func (m *Membership) Leave(ctx context.Context) error {
 	m.sayGoodbye(list, t)
 	t.flush(ctx)
 	if err != nil {
-		return fmt.Errorf("nobody took the goodbye; the others will miss this peer in a few seconds: %w", err)
+		return fmt.Errorf("no peer took the goodbye; the others will notice that this peer is gone in a few seconds: %w", err)
 	}
 	return ctx.Err()
 }

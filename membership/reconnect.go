@@ -196,7 +196,7 @@ func (m *Membership) reachAll(ctx context.Context, ids []string, report func(id 
 }
 
 // reachAbsent reaches peers of the book that are not here, reachAtOnce at a time. Whoever was
-// reached has told of others: those are only greeted in their turn. Otherwise a large flock that
+// reached has told of others: those are only greeted in their turn. Otherwise a large cluster that
 // starts at once would exchange all it knows once for every pair of its peers.
 func (m *Membership) reachAbsent(ctx context.Context, ids []string) {
 	each(ids, func(id string) {

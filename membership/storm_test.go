@@ -43,7 +43,7 @@ func TestNobodyIsCalledDeadInTenMinutesOnBusyMachines(t *testing.T) {
 	})
 }
 
-// All machines of a large flock come back at the same time, each at another address.
+// All machines of a large cluster come back at the same time, each at another address.
 func TestALargeFlockThatRestartsAtOnceFindsItselfAgain(t *testing.T) {
 	n := 60
 	switch {

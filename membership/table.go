@@ -97,7 +97,7 @@ func (t *table) gone(id string, now time.Time) bool {
 	return t.change(id, now, func(e *entry) { e.gossip, e.evidence = Dead, 0 })
 }
 
-// missed: a peer of the book that nobody in the flock speaks of did not answer. Whoever is already
+// missed: a peer of the book that nobody in the cluster speaks of did not answer. Whoever is already
 // known is left alone.
 func (t *table) missed(id string, m meta, now time.Time) bool {
 	if e := t.entries[id]; e != nil && e.gossip != 0 {

@@ -15,7 +15,7 @@ import (
 // membership ends.
 func (n *Node) Leave(ctx context.Context) error {
 	if n.alone() {
-		return api.Errorf(api.Conflict, "this is the only peer: nobody would be left to leave. Stop it with `peer down`; to give the cluster up, remove its data folder %s", n.folder.dir)
+		return api.Errorf(api.Conflict, "this is the only peer of its cluster. Stop it with `peer down`; to give the cluster up, remove its data folder %s", n.folder.dir)
 	}
 	n.leaving.Store(true)
 	if err := n.leave(ctx); err != nil {

@@ -27,7 +27,7 @@ func (n *Node) openDoors() []admission.PeerAddr {
 func (n *Node) Admit(ctx context.Context, from string, req admission.JoinRequest) (admission.JoinAnswer, error) {
 	r, err := n.line.Decide(ctx, calls.Call{Join: &calls.JoinCall{Peer: from, Request: req}})
 	if err != nil || r.Join == nil {
-		return admission.JoinAnswer{}, fmt.Errorf("nobody here can decide about newcomers now: %w", err)
+		return admission.JoinAnswer{}, fmt.Errorf("no coordinator can decide about newcomers now: %w", err)
 	}
 	return *r.Join, nil
 }

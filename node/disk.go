@@ -81,7 +81,7 @@ func (d *disk) advise(err error) error {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		what = "this peer may not open more files: raise the limit (`ulimit -n`) and start it again, or let some of its tasks end"
 	case errors.Is(err, fs.ErrPermission):
-		what = "the folder must belong to whoever runs the peer"
+		what = "the folder must belong to the user who runs the peer"
 	}
 	return fmt.Errorf("%w; %s", err, what)
 }

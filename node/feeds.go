@@ -43,10 +43,10 @@ func (f *feeds) may(ctx context.Context, peer string, q stdin.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, mayWithin)
 	defer cancel()
 	if f.n.view.Reach(ctx, q.Index) != nil {
-		return &stdin.Error{Code: stdin.CodeBusy, Message: "the peer it was submitted to has not heard yet who runs it"}
+		return &stdin.Error{Code: stdin.CodeBusy, Message: "the peer it was submitted to does not know yet which peer runs it"}
 	}
 	if who, _, _, now := f.n.replica.Assigned(q.Task); now != taskstate.Known || who != peer {
-		return &stdin.Error{Code: stdin.CodeNot, Message: "its stdin is for whoever runs it, and that is another peer now"}
+		return &stdin.Error{Code: stdin.CodeNot, Message: "its stdin is for the peer that runs it, and that is another one now"}
 	}
 	return nil
 }

@@ -170,7 +170,7 @@ func readIncarnation(path string) (taskstate.Incarnation, error) {
 	case err == nil:
 		s := strings.TrimSpace(string(b))
 		if _, err := hex.DecodeString(s); err != nil || len(s) != incarnationLen {
-			return "", api.Errorf(api.Failed, "%s is damaged (want %d hexadecimal characters); delete the file and type `peer up`; if that is refused, move the data folder away and join again (`peer up --join TICKET`)", path, incarnationLen)
+			return "", api.Errorf(api.Failed, "%s is damaged (expected %d hexadecimal characters); delete the file and type `peer up`; if that is refused, move the data folder away and join again (`peer up --join TICKET`)", path, incarnationLen)
 		}
 		return taskstate.Incarnation(s), nil
 	case !errors.Is(err, fs.ErrNotExist):

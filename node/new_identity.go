@@ -35,7 +35,7 @@ func keptFiles() []string {
 // What still runs in the old one's name is ended.
 func (f *folder) newIdentity(joining bool) error {
 	if !joining {
-		return api.Errorf(api.Usage, "--new-identity needs a ticket, for under its new identity nobody knows this peer: make one at another peer (`peer ticket`) and type `peer up --new-identity --join TICKET`")
+		return api.Errorf(api.Usage, "--new-identity needs a ticket, for no peer knows it under its new identity: make one at another peer (`peer ticket`) and type `peer up --new-identity --join TICKET`")
 	}
 	if _, err := os.Stat(f.path(keyFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil // there is none yet

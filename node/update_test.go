@@ -224,7 +224,7 @@ func TestWhatDidNotEndWellIsTriedAgain(t *testing.T) {
 	}
 	story, err := l.Explain(timed(t), id+".2")
 	if err != nil || !slices.ContainsFunc(story.Explain, func(f api.Fact) bool {
-		return strings.HasPrefix(f.Text, "somebody asked for another attempt: attempt 2 follows")
+		return strings.HasPrefix(f.Text, "retried: attempt 2 follows")
 	}) {
 		t.Errorf("%+v, %v", story.Explain, err)
 	}

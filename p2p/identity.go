@@ -30,7 +30,7 @@ func LoadIdentity(path string) (crypto.PrivKey, error) {
 		return nil, fmt.Errorf("identity: %s is not a file", path)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("identity: others can read %s (mode %04o): if nobody has, type `chmod 600 %s`", path, mode, path)
+		return nil, fmt.Errorf("identity: others can read %s (mode %04o): if none did, type `chmod 600 %s`", path, mode, path)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -36,7 +36,7 @@ const topicQueue = 1024
 
 // topicHeartbeat is how often GossipSub looks after its mesh (its default is a second). What is
 // published goes to every neighbour at once (flood publishing), and what is lost on the way is
-// fetched elsewhere, so that only forwarding in a flock that is not fully connected waits for the
+// fetched elsewhere, so that only forwarding in a cluster that is not fully connected waits for the
 // mesh; waking up for it costs a peer that has nothing to do as much as a message.
 const topicHeartbeat = 3 * time.Second
 

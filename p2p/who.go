@@ -38,7 +38,7 @@ func (h *Host) Who(ctx context.Context, addr string) (string, error) {
 			return id, nil
 		}
 	}
-	return "", fmt.Errorf("nobody answers as a peer at %s: %w", addr, err)
+	return "", fmt.Errorf("no peer answers at %s: %w", addr, err)
 }
 
 // dialTCP opens a connection with nothing on it.

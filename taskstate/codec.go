@@ -75,7 +75,7 @@ func Fit(statuses []Status) int {
 func (b Batch) Check() error {
 	switch {
 	case badWord(b.Author), badWord(string(b.Incarnation)):
-		return errors.New("status batch: no author or incarnation, or one that is no word")
+		return errors.New("status batch: no author or incarnation, or an invalid one")
 	case b.Number == 0:
 		return errors.New("status batch: batches are numbered from 1")
 	case len(b.Statuses) > MaxBatchStatuses:

@@ -80,7 +80,7 @@ func (c Counts) Check() error {
 			return err
 		}
 		if n < 1 || n > MaxCountOf {
-			return fmt.Errorf("%s: want 1 to %d, got %d", name, MaxCountOf, n)
+			return fmt.Errorf("%s: expected 1 to %d, got %d", name, MaxCountOf, n)
 		}
 	}
 	if CountsOf(m) != c {
@@ -94,7 +94,7 @@ func (c Counts) Check() error {
 // several.
 func CheckCountName(name string) error {
 	if !validCountName(name) {
-		return fmt.Errorf("%.80q is no name of a count: want 1 to %d characters a-z, 0-9, _ and -, beginning with a letter", name, maxCountName)
+		return fmt.Errorf("%.80q is no name of a count: expected 1 to %d characters a-z, 0-9, _ and -, beginning with a letter", name, maxCountName)
 	}
 	return nil
 }

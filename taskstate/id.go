@@ -58,7 +58,7 @@ func (t TaskID) Compare(o TaskID) int {
 func ParseTaskID(s string) (TaskID, error) {
 	parts := strings.Split(s, ".")
 	if len(parts) != 3 || parts[0] == "" {
-		return TaskID{}, fmt.Errorf("task id %q: want JOB.SLOT.ATTEMPT, as in %q", s, "k3v5q7x2ab.1.1")
+		return TaskID{}, fmt.Errorf("task id %q: expected JOB.SLOT.ATTEMPT, as in %q", s, "k3v5q7x2ab.1.1")
 	}
 	slot, err1 := strconv.Atoi(parts[1])
 	attempt, err2 := strconv.Atoi(parts[2])

@@ -1,6 +1,6 @@
 package taskstate
 
-// DefaultParkLimit is how many statuses wait for their assignment at most: as many as a busy flock
+// DefaultParkLimit is how many statuses wait for their assignment at most: as many as a busy cluster
 // reports in a second or two.
 const DefaultParkLimit = 32768
 

@@ -59,7 +59,7 @@ type Verdict struct {
 //
 // The delay is the policy's; from the second quick end in a row on it doubles with each, up to
 // MaxBackoff. Success counts too: a command that ends at once whenever it is started must not keep
-// a flock busy.
+// a cluster busy.
 func (r *Restart) Next(h History, end State, ran, now int64) Verdict {
 	if !r.after(end) {
 		return Verdict{History: h}

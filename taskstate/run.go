@@ -44,7 +44,7 @@ const MaxJobID = 64
 // id may come from outside, so whatever could lead out of that folder is an error.
 func (t TaskID) Folder() (string, error) {
 	if !t.Job.local() {
-		return "", fmt.Errorf("job id %.80q: want lower-case letters and digits, at most %d", string(t.Job), MaxJobID)
+		return "", fmt.Errorf("job id %.80q: expected lower-case letters and digits, at most %d", string(t.Job), MaxJobID)
 	}
 	if t.Slot < 1 || t.Attempt < 1 {
 		return "", fmt.Errorf("task id %q: slot and attempt are whole numbers from 1", t.String())
@@ -56,7 +56,7 @@ func (t TaskID) Folder() (string, error) {
 // checks it.
 func (j JobID) Folder() (string, error) {
 	if !j.local() {
-		return "", fmt.Errorf("job id %.80q: want lower-case letters and digits, at most %d", string(j), MaxJobID)
+		return "", fmt.Errorf("job id %.80q: expected lower-case letters and digits, at most %d", string(j), MaxJobID)
 	}
 	return string(j), nil
 }

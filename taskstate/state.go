@@ -21,7 +21,7 @@ const (
 	Shutdown  State = 640 // stopped because somebody asked
 	Failed    State = 704 // went wrong from Starting on
 	Rejected  State = 768 // went wrong before Starting
-	Orphaned  State = 832 // the worker lost it: nobody saw its end
+	Orphaned  State = 832 // the worker lost it: its end was not observed
 )
 
 var stateNames = map[State]string{
@@ -67,4 +67,17 @@ func (s *State) UnmarshalText(b []byte) error {
 		}
 	}
 	return fmt.Errorf("unknown task state %q", b)
+}
+
+// Shown is how people read the word of a state: a program's word says less than it could.
+func Shown(state string) string {
+	switch state {
+	case Shutdown.String():
+		return "stopped"
+	case Orphaned.String():
+		return "lost"
+	case Rejected.String():
+		return "could not start"
+	}
+	return state
 }

@@ -36,7 +36,7 @@ const (
 	ReasonDrained  Reason = "drained"   // its peer is to be empty
 	ReasonMoved    Reason = "moved"     // it belongs elsewhere
 	ReasonRetired  Reason = "retired"   // its slot is not wanted any more
-	ReasonRetried  Reason = "retried"   // somebody asked for another attempt
+	ReasonRetried  Reason = "retried"   // a person asked for another attempt
 	ReasonRestart  Reason = "restart"   // the job's restart policy gave its slot another attempt
 	ReasonMaxFails Reason = "max_fails" // too many tasks of the job failed
 	ReasonAfter    Reason = "after"     // a job that had to be complete first was not

@@ -163,7 +163,7 @@ func ParseGroups(s string) ([][]int, error) {
 		for x := range strings.SplitSeq(g, ",") {
 			k, err := strconv.Atoi(strings.TrimSpace(x))
 			if err != nil || k < 1 || seen[k] {
-				return nil, api.Errorf(api.Usage, "groups %q: want numbers of peers, each once, as in 1,2/3,4,5", s)
+				return nil, api.Errorf(api.Usage, "groups %q: expected numbers of peers, each once, as in 1,2/3,4,5", s)
 			}
 			seen[k] = true
 			group = append(group, k)

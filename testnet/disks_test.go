@@ -34,7 +34,7 @@ var (
 	diskPlay = flag.String("disk-scene", "", "play only the scenes whose name this regular expression matches")
 )
 
-// diskScene is what happens to a flock of three voters in one round. What a scene promises it
+// diskScene is what happens to a cluster of three voters in one round. What a scene promises it
 // checks by itself; that no accepted job is lost while a majority of the disks is whole is checked
 // at the end of every round.
 type diskScene struct {
@@ -47,7 +47,7 @@ func diskScenes() []diskScene {
 	return slices.Concat(lostLogScenes(), journalScenes(), copiedScenes(), rotScenes())
 }
 
-// diskRound is one flock, and what was done to it.
+// diskRound is one cluster, and what was done to it.
 type diskRound struct {
 	t        *testing.T
 	r        *rand.Rand

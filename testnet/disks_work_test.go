@@ -27,7 +27,7 @@ type workRound struct {
 	jobs []workJob
 }
 
-// workJob is a job that a round gave to its flock.
+// workJob is a job that a round gave to its cluster.
 type workJob struct {
 	id    string
 	count int

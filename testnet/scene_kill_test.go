@@ -10,7 +10,7 @@ import (
 	"covey/testnet/stack"
 )
 
-// killed is a way in which machines of a flock go, and how soon their tasks must run elsewhere.
+// killed is a way in which machines of a cluster go, and how soon their tasks must run elsewhere.
 type killed struct {
 	peers int
 	who   func(boss int, n int) []int

@@ -14,7 +14,7 @@ import (
 	"covey/node/api"
 )
 
-// SoakConfig says how long to hurt a flock and how.
+// SoakConfig says how long to hurt a cluster and how.
 type SoakConfig struct {
 	Exe   string
 	Dir   string // of the testnet, new; kept if something is wrong
@@ -26,7 +26,7 @@ type SoakConfig struct {
 	Keep  bool      // keep Dir also if all is well
 }
 
-// SoakReport is what became of what was asked of the flock.
+// SoakReport is what became of what was asked of the cluster.
 type SoakReport struct {
 	Seed     uint64         `json:"seed"`
 	Peers    int            `json:"peers"`
@@ -35,7 +35,7 @@ type SoakReport struct {
 	Accepted int            `json:"accepted"`                       // jobs, and of them
 	Held     int            `json:"held"`                           //   first only held by the peer that was asked
 	Cancels  int            `json:"cancels"`                        //   cancelled, and told so
-	Lost     int            `json:"lost"`                           //   gone, or without an end after everybody was back
+	Lost     int            `json:"lost"`                           //   gone, or without an end after all peers were back
 	Wrong    int            `json:"wrong"`                          //   ended as they should not, or not all peers agree on them
 	Runs     int            `json:"runs"`                           // processes begun
 	Again    int            `json:"double_runs"`                    // slots begun more than once although a second run may happen
@@ -82,7 +82,7 @@ type soak struct {
 	boss    int      // coordinator as a majority names it, 0: none
 }
 
-// Soak keeps a flock of real processes under load while hurting it, and then tells what became of
+// Soak keeps a cluster of real processes under load while hurting it, and then tells what became of
 // everything that was asked of it. The seed replays the hurts and the jobs, not how they
 // interleave.
 func Soak(ctx context.Context, cfg SoakConfig) (SoakReport, error) {
@@ -152,7 +152,7 @@ func (s *soak) run(ctx context.Context) {
 	for _, a := range soakPlan(s.cfg.Seed, s.cfg.Peers, s.cfg.For) {
 		s.act(ctx, a)
 	}
-	s.say("the hurting is over, bringing everybody back")
+	s.say("no more faults, bringing all peers back")
 	s.reviveAll(ctx)
 	s.mu.Lock()
 	s.report.Seconds = time.Since(s.began).Seconds()
@@ -322,6 +322,6 @@ func (s *soak) reviveAll(ctx context.Context) {
 		s.undo(ctx, k, s.net.Restart)
 	}
 	if err := s.within(ctx, settleLimit, s.net.AwaitReady); err != nil {
-		s.trouble("after everybody was back: %v", err)
+		s.trouble("after all peers were back: %v", err)
 	}
 }

@@ -32,7 +32,7 @@ func (s *soak) settle(ctx context.Context) {
 	s.report.Settled = time.Since(began).Seconds()
 	s.mu.Unlock()
 	if err != nil && ctx.Err() == nil {
-		s.trouble("%s after everybody was back: %s", settleLimit, why)
+		s.trouble("%s after all peers were back: %s", settleLimit, why)
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 	soakThink      = 1500 * time.Millisecond // longest rest of a client between two jobs
 	soakUnfinished = 40                      // jobs under way, above which clients wait
 	commandLimit   = 30 * time.Second        // a command that takes longer hangs: no pause of a peer lasts so long
-	retryLimit     = 2 * time.Minute         // a client that got no good answer from anybody for so long was let down
+	retryLimit     = 2 * time.Minute         // a client that got no good answer from any peer for so long was let down
 )
 
 // soakJob is one job as its client sees it.
@@ -183,7 +183,7 @@ func (s *soak) retry(ctx context.Context, r *rand.Rand, what string, f func(cont
 		}
 		if time.Since(began) > retryLimit {
 			s.count(&s.report.Hung)
-			s.trouble("%s: no good answer from anybody for %s: %v", what, retryLimit, err)
+			s.trouble("%s: no good answer from any peer for %s: %v", what, retryLimit, err)
 			return err
 		}
 		if err := pause.For(ctx, between(r, 100*time.Millisecond, 500*time.Millisecond)); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// hurt is one thing done to the flock and undone after a while. Whom it hits is said by role: the
+// hurt is one thing done to the cluster and undone after a while. Whom it hits is said by role: the
 // coordinator of that moment, or others by their place in a shuffled list, so that the plan needs
 // no knowledge of the run.
 type hurt struct {

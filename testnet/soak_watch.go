@@ -80,7 +80,7 @@ func (s *soak) majorityAble() bool {
 	return 2*whole > len(s.hurting)
 }
 
-// watchEnds notes jobs as they end, before the flock forgets them.
+// watchEnds notes jobs as they end, before the cluster forgets them.
 func (s *soak) watchEnds(ctx context.Context) {
 	for pause.For(ctx, endsEvery) == nil {
 		for k := 1; k <= s.net.N(); k++ {

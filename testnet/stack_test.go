@@ -17,7 +17,7 @@ import (
 	"covey/testnet/stack"
 )
 
-// TestSimulationOfWholeStacks lives through lives of a flock of real peers in virtual time. Of the
+// TestSimulationOfWholeStacks lives through lives of a cluster of real peers in virtual time. Of the
 // lives that -seeds asks for it lives one in ten: each of them is worth ten of the others in time,
 // and in depth.
 func TestSimulationOfWholeStacks(t *testing.T) {

@@ -72,10 +72,10 @@ func (c *cli) removeCommand() *cobra.Command {
 	tickets := false
 	cmd := &cobra.Command{
 		Use:   "remove PEER",
-		Short: "End another peer's membership: its gate closes, its tasks stop and run elsewhere",
-		Long: `End another peer's membership: its gate closes, its tasks stop there and run elsewhere. One that
-is away stops them when it learns of it. A ticket that let it in, or that it made, and is still
-good would let it in again: they are named, and with --tickets revoked.`,
+		Short: "Remove another peer: it is cut off at once, its tasks run elsewhere",
+		Long: `Remove another peer for good: it is cut off at once, its tasks stop there and run elsewhere. One
+that is away stops them when it learns of it. A ticket that let it in, or that it made, and is
+still valid would let it in again: such tickets are named, and revoked with --tickets.`,
 		Example: "  peer remove laptop2\n  peer remove laptop2 --tickets",
 		Args:    exactly(1, "a peer: its id, a unique part of it, or its name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -152,7 +152,7 @@ func (c *cli) ticketCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "ticket",
-		Short: "Make an invite: one line to type on the machine that shall join",
+		Short: "Make an invite: one line to type on the machine that is to join",
 		Example: `  peer ticket                          then, there: peer up --join covey1…
   peer ticket --uses 20 --expires 72h  for a room full of machines
   peer ticket --guest                  for somebody else's machine: it does not decide
@@ -170,7 +170,7 @@ func (c *cli) ticketCommand() *cobra.Command {
 				return cl.Revoke(cmd.Context(), revoke)
 			}
 			if expires == 0 || uses < 0 {
-				return api.Errorf(api.Usage, "--expires wants a duration above 0 as in 24h, --uses a whole number from 0 (0: no limit)")
+				return api.Errorf(api.Usage, "--expires needs a duration above 0 as in 24h, --uses a whole number from 0 (0: no limit)")
 			}
 			if guest && len(roles) > 0 {
 				return api.Errorf(api.Usage, "--guest gives the roles worker and submit: use it or --role")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/taskstate"
 )
 
 // attached is a person staying with a job: its output comes here, Ctrl-C goes there.
@@ -60,7 +61,7 @@ func (a *attached) stay(ctx context.Context, many bool) error {
 		return exitError(interruptCode) // detached by a hang-up or SIGTERM: the job goes on
 	case err != nil:
 		if api.AsError(err).Code == api.NoCoordinator { // it is this machine's peer that is gone
-			fmt.Fprintf(a.Err, "job %s goes on without you: see `peer logs -f %s` and `peer wait %s`\n", a.id, a.id, a.id)
+			fmt.Fprintf(a.Err, "detached; job %s keeps running: see `peer logs -f %s` and `peer wait %s`\n", a.id, a.id, a.id)
 		}
 		return err
 	case many:
@@ -83,11 +84,11 @@ func (a *attached) heed(ctx context.Context, letGo func(), signals <-chan os.Sig
 			}
 			a.mu.Unlock()
 			if s != os.Interrupt || again {
-				fmt.Fprintf(a.Err, "\njob %s goes on without you; see `peer job %s`\n", a.id, a.id)
+				fmt.Fprintf(a.Err, "\ndetached; job %s keeps running: see `peer job %s`\n", a.id, a.id)
 				letGo()
 				return
 			}
-			fmt.Fprintf(a.Err, "\ncancelling job %s; Ctrl-C again leaves it to itself\n", a.id)
+			fmt.Fprintf(a.Err, "\ncancelling job %s; Ctrl-C again detaches and leaves it running\n", a.id)
 			if _, err := a.client.Cancel(ctx, a.id); err != nil && ctx.Err() == nil {
 				fmt.Fprintf(a.Err, "peer: cannot cancel: %v\n", err)
 			}
@@ -154,7 +155,7 @@ func (a *attached) explainFailure(ctx context.Context) {
 	}
 	for _, t := range ts.Tasks {
 		if t.Message != "" && (t.Reason != "exit" || t.Truncated) {
-			fmt.Fprintf(a.Err, "peer: task %s %s on %s: %s\n", t.ID, t.State, printable(orDash(t.PeerName)), printable(t.Message))
+			fmt.Fprintf(a.Err, "peer: task %s %s on %s: %s\n", t.ID, taskstate.Shown(t.State), printable(orDash(t.PeerName)), printable(t.Message))
 		}
 	}
 }
@@ -289,7 +290,7 @@ func (a *attached) taskOutput(ctx context.Context, t api.Task) error {
 		if t.Item != "" {
 			item = " (" + t.Item + ")"
 		}
-		fmt.Fprintln(a.Err, printable(fmt.Sprintf("peer: task %s%s %s on %s: %s", t.ID, item, t.State, orDash(t.PeerName), orDash(what))))
+		fmt.Fprintln(a.Err, printable(fmt.Sprintf("peer: task %s%s %s on %s: %s", t.ID, item, taskstate.Shown(t.State), orDash(t.PeerName), orDash(what))))
 	}
 	return ctx.Err()
 }

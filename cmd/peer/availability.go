@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"covey/node/api"
+	"covey/taskstate"
 )
 
 // whichPeer says what stands for a peer on a command line.
@@ -22,7 +23,7 @@ func (c *cli) drainCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "drain PEER",
-		Short: "Give a peer no more tasks, and move what runs there elsewhere",
+		Short: "Move all tasks away from a peer and give it no more",
 		Long: `Give a peer no more tasks, and move those it has: a service's go elsewhere at once, a global job's
 end, and a batch job's are stopped and run again elsewhere – at once, or when --grace is over and
 they still run. (Of a batch job that must not run twice, what had begun ends there.) It holds
@@ -42,7 +43,7 @@ that is drained already it only waits, and the grace it was given stays; without
 		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
 			switch {
 			case timeout > 0 && !wait:
-				return api.Errorf(api.Usage, "--timeout wants a duration above 0 and goes with --wait")
+				return api.Errorf(api.Usage, "--timeout needs a duration above 0 and goes with --wait")
 			}
 			a := api.Availability{Availability: api.Drained, Grace: grace.Seconds(), Reason: reason}
 			said := cmd.Flags().Changed("grace") || cmd.Flags().Changed("reason")
@@ -187,7 +188,7 @@ func leftText(d api.Draining, shown int) string {
 		if i == shown {
 			break
 		}
-		names = append(names, t.ID+" "+t.State)
+		names = append(names, t.ID+" "+taskstate.Shown(t.State))
 	}
 	text := tasksText(d.Left) + " left"
 	if len(names) > 0 {

@@ -37,7 +37,7 @@ Kills, spread and costs are only measured on a testnet.`,
 			}
 			for _, part := range cfg.Only {
 				if !slices.Contains(testnet.BenchParts(), part) {
-					return api.Errorf(api.Usage, "--only %q: there is no such part; want some of %s", part, strings.Join(testnet.BenchParts(), ","))
+					return api.Errorf(api.Usage, "--only %q: there is no such part; expected some of %s", part, strings.Join(testnet.BenchParts(), ","))
 				}
 			}
 			r, err := c.bench(ctx, cfg)
@@ -57,7 +57,7 @@ Kills, spread and costs are only measured on a testnet.`,
 
 func (c *cli) bench(ctx context.Context, cfg testnet.BenchConfig) (testnet.Report, error) {
 	if cfg.Peers < 0 || cfg.Peers > testnet.MaxPeers {
-		return testnet.Report{}, api.Errorf(api.Usage, "--testnet wants 1 to %d peers", testnet.MaxPeers)
+		return testnet.Report{}, api.Errorf(api.Usage, "--testnet needs 1 to %d peers", testnet.MaxPeers)
 	}
 	exe, dir, err := scratch()
 	if err != nil {

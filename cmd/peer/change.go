@@ -14,8 +14,8 @@ import (
 func (c *cli) scaleCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "scale JOB=N",
-		Short: "Have a service keep another number of tasks running",
-		Long: `Have a service keep N tasks running. What is too much goes in this order: tasks that wait for a
+		Short: "Change how many tasks a service runs",
+		Long: `Keep N tasks of a service running. Surplus tasks are removed in this order: tasks that wait for a
 peer, tasks that do not run, those whose version failed there, then on the peers that have most of
 it, the highest slot first. Tasks that go on are not restarted. With 0 it is switched off, and can
 be switched on again.`,
@@ -25,7 +25,7 @@ be switched on again.`,
 			job, number, ok := strings.Cut(args[0], "=")
 			n, err := strconv.Atoi(number)
 			if !ok || job == "" || err != nil || n < 0 {
-				return api.Errorf(api.Usage, "%q: want a service and a number from 0, as in web=5", args[0])
+				return api.Errorf(api.Usage, "%q: expected a service and a number from 0, as in web=5", args[0])
 			}
 			s, err := c.client().Scale(cmd.Context(), job, n)
 			if err != nil {
@@ -39,7 +39,7 @@ be switched on again.`,
 func (c *cli) rolloutCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rollout JOB [pause|continue]",
-		Short: "How far a service's update is; pause it, or have it go on",
+		Short: "Show, pause or continue a service's update",
 		Long: `How far the tasks of a service or global job follow its newest version. An update that fails
 pauses by itself, unless the job's update.on_failure says otherwise: continue goes on all the
 same, ` + "`peer rollback`" + ` goes back, and submitting a better file is an update like any other.`,
@@ -65,9 +65,9 @@ same, ` + "`peer rollback`" + ` goes back, and submitting a better file is an up
 func (c *cli) rollbackCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rollback JOB",
-		Short: "Have a service go back to what it was before its last update",
-		Long: `Have a service or global job go back to the version before its last update, with all it said, its
-count too, replacing its tasks as its update: says. It goes one version back; to go further,
+		Short: "Return a service to what it was before its last update",
+		Long: `Return a service or global job to the version before its last update, its count included; tasks are
+replaced as its update: says. It goes one version back; to go further,
 submit the file of then. A rollback that fails stays paused.`,
 		Example: "  peer rollback web && peer rollout web",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),

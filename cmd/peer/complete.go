@@ -25,7 +25,7 @@ var completed = map[string]func(*cli, context.Context) []cobra.Completion{
 // valuesOf are flags with a few words for values.
 var valuesOf = map[string][]cobra.Completion{
 	"output": {"table", "json", "jsonl"}, "stream": {"stdout", "stderr"}, "strategy": {"spread", "binpack", "random"},
-	"restart": {"none", "on-failure", "any"}, "state": {"held", "pending", "running", "complete", "failed", "shutdown"},
+	"restart": {"none", "on-failure", "any"}, "state": {"held", "pending", "running", "complete", "failed", "cancelled"},
 }
 
 // offerWords has the shell complete jobs, peers and values; files only where a file is meant.
@@ -73,7 +73,7 @@ func jobWords(c *cli, ctx context.Context) []cobra.Completion {
 		if i >= completionJobs {
 			break
 		}
-		out = append(out, cobra.CompletionWithDesc(j.ID, j.Name+" "+j.State))
+		out = append(out, cobra.CompletionWithDesc(j.ID, j.Name+" "+jobState(j.State)))
 		if j.Name != "" && !slices.Contains(out, j.Name) {
 			out = append(out, j.Name)
 		}

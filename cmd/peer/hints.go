@@ -159,7 +159,7 @@ func (c *cli) checkForm(cmd *cobra.Command) error {
 		return nil
 	case "json", "jsonl":
 	default:
-		return api.Errorf(api.Usage, "--output %q: want table, json or jsonl", c.output)
+		return api.Errorf(api.Usage, "--output %q: expected table, json or jsonl", c.output)
 	}
 	f := cmd.Flags().Lookup("output")
 	c.outputFromEnv = f != nil && !wasTyped(f)

@@ -15,8 +15,8 @@ import (
 func (c *cli) labelCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "label PEER [K=V | K-]…",
-		Short: "Put labels on a peer, or take them away; without any: show them",
-		Long: `Put labels on a peer (K=V), or take them away (K-), and print those that hold then. They lie over
+		Short: "Show, set or remove labels of a peer",
+		Long: `Set labels of a peer (K=V) or remove them (K-), and print those it has then. They lie over
 what the peer says of itself (` + "`peer up --label`" + `) and stay until they are changed again. A label
 that is taken away does not count, whoever it comes from.
 
@@ -76,7 +76,7 @@ func labelWords(words []string) (l api.Labels, err error) {
 		case unset:
 			l.Unset = append(l.Unset, gone)
 		default:
-			return l, api.Errorf(api.Usage, "%q: want K=V to set a label, or K- to take it away, as in zone=west disk-", w)
+			return l, api.Errorf(api.Usage, "%q: expected K=V to set a label, or K- to remove it, as in zone=west disk-", w)
 		}
 	}
 	return l, nil

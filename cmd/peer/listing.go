@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"covey/node/api"
+	"covey/taskstate"
 	"covey/taskstate/spell"
 )
 
@@ -116,8 +117,8 @@ type jobFilter struct {
 
 func (f jobFilter) check() error {
 	for _, s := range f.states {
-		if !slices.Contains(jobStates, s) {
-			msg := fmt.Sprintf("--state %q: want %s", s, strings.Join(jobStates, ", "))
+		if s != taskstate.Shutdown.String() && !slices.Contains(jobStates, s) {
+			msg := fmt.Sprintf("--state %q: expected %s", s, strings.Join(jobStates, ", "))
 			if near := spell.Nearest(s, jobStates); near != "" {
 				msg += fmt.Sprintf("; did you mean %s?", near)
 			}
@@ -125,7 +126,7 @@ func (f jobFilter) check() error {
 		}
 	}
 	if f.limit < 0 {
-		return api.Errorf(api.Usage, "--limit %d: want a whole number from 1", f.limit)
+		return api.Errorf(api.Usage, "--limit %d: expected a whole number from 1", f.limit)
 	}
 	return nil
 }
@@ -137,15 +138,23 @@ func (f jobFilter) of(jobs []api.Job) []api.Job {
 		if f.limit > 0 && len(out) == f.limit {
 			break
 		}
-		if (len(f.states) == 0 || slices.Contains(f.states, j.State)) && (f.name == "" || j.Name == f.name) {
+		if (len(f.states) == 0 || slices.Contains(f.states, j.State) || slices.Contains(f.states, jobState(j.State))) && (f.name == "" || j.Name == f.name) {
 			out = append(out, j)
 		}
 	}
 	return out
 }
 
-// jobStates are the states a job may be in.
-var jobStates = []string{"held", "pending", "running", "complete", "failed", "shutdown"}
+// jobStates are the states a job may be in, as people read them.
+var jobStates = []string{"held", "pending", "running", "complete", "failed", "cancelled"}
+
+// jobState is how people read the state of a job; in JSON one that was cancelled is "shutdown".
+func jobState(state string) string {
+	if state == taskstate.Shutdown.String() {
+		return "cancelled"
+	}
+	return state
+}
 
 func (c *cli) jobsCommand() *cobra.Command {
 	var f jobFilter
@@ -236,7 +245,7 @@ func jobsTable(jobs []api.Job) *grid {
 		case j.Schedule != nil: // the tasks are those of its runs
 			done, running = "-", "-"
 		}
-		cells := []string{j.ID, orDash(j.Name), j.State, done, running, strconv.Itoa(n.waiting), strconv.Itoa(n.failed)}
+		cells := []string{j.ID, orDash(j.Name), jobState(j.State), done, running, strconv.Itoa(n.waiting), strconv.Itoa(n.failed)}
 		t.add(append(columns(cells, strconv.Itoa(n.away), strconv.Itoa(n.stopped)), ago(j.Submitted), took(j), tableNote(j))...)
 	}
 	return t
@@ -298,7 +307,7 @@ func jobText(w io.Writer, j api.Job) {
 	line("id", j.ID)
 	line("name", j.Name)
 	specText(line, j.Spec)
-	fmt.Fprintf(w, "%-10s %s\n", "state", styleFor(w).state(j.State))
+	fmt.Fprintf(w, "%-10s %s\n", "state", styleFor(w).state(jobState(j.State)))
 	var parts []string
 	for _, s := range []string{"pending", "assigned", "accepted", "preparing", "ready", "starting", "running", "complete", "failed", "rejected", "shutdown", "orphaned"} {
 		n := j.Tasks[s]
@@ -309,7 +318,7 @@ func jobText(w io.Writer, j api.Job) {
 			}
 		}
 		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+			parts = append(parts, fmt.Sprintf("%d %s", n, taskstate.Shown(s)))
 		}
 	}
 	if j.Version > 0 {
@@ -429,7 +438,7 @@ will happen.`,
 		},
 	}
 	cmd.Flags().BoolVar(&wide, "wide", false, "whole lines, however narrow the terminal is")
-	cmd.Flags().BoolVar(&failed, "failed", false, "only those that did not end well: failed, rejected, orphaned")
+	cmd.Flags().BoolVar(&failed, "failed", false, "only those that failed, could not start or were lost")
 	cmd.Flags().BoolVar(&items, "items", false, "print only the items, one per line, to the byte: with --failed a list of what to do again")
 	cmd.Flags().BoolVar(&null, "null", false, "with --items: end each with a zero byte, for peer run --null and xargs -0")
 	cmd.Flags().BoolVar(&all, "all", false, "also earlier attempts, and slots that are not wanted any more")

@@ -97,7 +97,7 @@ func TestAStoryTellsADayAndARuleOnce(t *testing.T) {
 func TestOnlyStatesHaveAColourAndEachHasASignOfItsOwn(t *testing.T) {
 	on := style(true)
 	seen := map[string]bool{}
-	for _, s := range append(jobStates, "ready", "suspect", "unreachable", "rejected", "orphaned") {
+	for _, s := range append(jobStates, "ready", "suspect", "unreachable", "stopped", "could not start", "lost") {
 		if on.state(glyph(s)+" "+s) == glyph(s)+" "+s {
 			t.Errorf("%s has no colour", s)
 		}

@@ -41,7 +41,7 @@ func (c *cli) capLog(size string) error {
 			return api.Errorf(api.Usage, "--keep-log: %v", err)
 		}
 		if n < leastLog {
-			return api.Errorf(api.Usage, "--keep-log %s: want at least %d bytes, as in --keep-log 8MiB", size, leastLog)
+			return api.Errorf(api.Usage, "--keep-log %s: expected at least %d bytes, as in --keep-log 8MiB", size, leastLog)
 		}
 		limit = n
 	}

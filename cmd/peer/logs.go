@@ -44,7 +44,7 @@ func (c *cli) logsCommand() *cobra.Command {
 			return c.allLogs(cmd.Context(), args, q, p)
 		}),
 	}
-	cmd.Flags().BoolVarP(&q.Follow, "follow", "f", false, "go on until the tasks are over")
+	cmd.Flags().BoolVarP(&q.Follow, "follow", "f", false, "follow until the tasks end")
 	cmd.Flags().BoolVar(&prefix, "prefix", false, "begin each line with its task (default with -f of several tasks; --prefix=false: never)")
 	cmd.Flags().IntVar(&q.Slot, "task", 0, "only slot `N`")
 	f.register(cmd.Flags(), &q)

@@ -28,13 +28,13 @@ func (f *logsFlags) into(q *api.LogQuery, fl *pflag.FlagSet, now time.Time) (err
 	case "", "stdout", "stderr":
 		q.Stream = f.stream
 	default:
-		return api.Errorf(api.Usage, "--stream %q: want stdout or stderr", f.stream)
+		return api.Errorf(api.Usage, "--stream %q: expected stdout or stderr", f.stream)
 	}
 	if fl.Changed("task") && q.Slot < 1 {
-		return api.Errorf(api.Usage, "--task %d: want the number of a slot, from 1", q.Slot)
+		return api.Errorf(api.Usage, "--task %d: expected the number of a slot, from 1", q.Slot)
 	}
 	if fl.Changed("tail") && (q.Tail < 1 || q.Tail > tasklog.MaxTail) {
-		return api.Errorf(api.Usage, "--tail %d: want 1 to %d lines; for what comes from now on, type --since 0s -f", q.Tail, tasklog.MaxTail)
+		return api.Errorf(api.Usage, "--tail %d: expected 1 to %d lines; for what comes from now on, type --since 0s -f", q.Tail, tasklog.MaxTail)
 	}
 	if fl.Changed("since") {
 		q.Since, err = since(f.since, now)

@@ -214,11 +214,11 @@ func (s style) state(text string) string {
 		return s.paint("32", text)
 	case "running", "starting", "preparing":
 		return s.paint("34", text)
-	case "pending", "held", "assigned", "accepted", "shutdown", "left", "stopped":
+	case "pending", "held", "assigned", "accepted", "cancelled", "left", "stopped":
 		return s.dim(text)
 	case "suspect", "detached", "unknown":
 		return s.paint("33", text)
-	case "failed", "rejected", "orphaned", "unreachable":
+	case "failed", "could not start", "lost", "unreachable":
 		return s.paint("31", text)
 	}
 	return text
@@ -231,7 +231,7 @@ func glyph(state string) string {
 		return "●"
 	case "complete":
 		return "✓"
-	case "failed", "rejected", "orphaned", "unreachable":
+	case "failed", "could not start", "lost", "unreachable":
 		return "✗"
 	case "suspect", "detached", "unknown":
 		return "◐"

@@ -9,13 +9,13 @@ import (
 	"covey/node/api"
 )
 
-const pinLong = `Keep a job when it is over. Otherwise jobs that are over are forgotten a week later, output and
-all – see keep-for and keep-jobs of ` + "`peer set`" + ` –, and earlier when all together take more than 32
-MiB of the ledger. Pinned ones go last, and only for want of that room. Up to 100 jobs are pinned.`
+const pinLong = `Keep a job when it is finished. Other finished jobs are deleted with their output after a week (see
+keep-for and keep-jobs of ` + "`peer set`" + `), or earlier when all together take more than 32 MiB of the
+ledger. Pinned ones go last, and only for lack of that room. Up to 100 jobs can be pinned.`
 
 func (c *cli) pinCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "pin JOB…", Short: "Keep a job when it is over, whatever else is forgotten", Long: pinLong,
+		Use: "pin JOB…", Short: "Keep a finished job, whatever other jobs are deleted", Long: pinLong,
 		Example: "  peer pin last",
 		Args:    atLeastOne("a job: its id, a unique prefix, its name, or `last`"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.pin(cmd, args, false) },
@@ -24,7 +24,7 @@ func (c *cli) pinCommand() *cobra.Command {
 
 func (c *cli) unpinCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "unpin JOB…", Short: "Let a job be forgotten as any other", Example: "  peer unpin last",
+		Use: "unpin JOB…", Short: "Let a finished job be deleted like any other", Example: "  peer unpin last",
 		Args: atLeastOne("a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.pin(cmd, args, true) },
 	}
@@ -38,7 +38,7 @@ func (c *cli) pin(cmd *cobra.Command, ids []string, not bool) error {
 		}
 		return emit(c, a, []api.Job{a.Job}, func(io.Writer) {
 			if not {
-				fmt.Fprintf(c.Err, "job %s is forgotten as any other\n", a.Job.ID)
+				fmt.Fprintf(c.Err, "job %s is deleted in time like any other\n", a.Job.ID)
 				return
 			}
 			fmt.Fprintf(c.Err, "job %s is kept\n", a.Job.ID)

@@ -57,7 +57,7 @@ func (c *cli) recoverCommand() *cobra.Command {
 // showRecover says what would be done, and at what price.
 func (c *cli) showRecover(p api.RecoverPlan) {
 	w := c.Err
-	fmt.Fprintf(w, "Nobody can decide: of the voters (%s) these do not answer: %s.\n\n", orDash(strings.Join(p.Voters, ", ")), orDash(strings.Join(p.Missing, ", ")))
+	fmt.Fprintf(w, "No majority is left to decide: of the voters (%s) these do not answer: %s.\n\n", orDash(strings.Join(p.Voters, ", ")), orDash(strings.Join(p.Missing, ", ")))
 	t := table("COPY OF", "GENERATION", "INDEX", "NEWEST DECISION")
 	for _, x := range p.Copies {
 		name := x.Name
@@ -111,7 +111,7 @@ func (c *cli) confirm(cmd *cobra.Command) error {
 			return api.Errorf(api.Failed, "nothing was done")
 		}
 		fmt.Fprintln(c.Err)
-		return api.Errorf(api.Usage, "nothing was done: nobody answers here; if this is meant, say `peer recover --yes`")
+		return api.Errorf(api.Usage, "nothing was done: there is no terminal to ask on; if this is meant, say `peer recover --yes`")
 	case <-cmd.Context().Done():
 		return cmd.Context().Err()
 	}

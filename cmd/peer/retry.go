@@ -12,11 +12,11 @@ import (
 	"covey/taskstate/jobfile"
 )
 
-const retryLong = `Give every task of a job that failed, was rejected, orphaned or stopped another attempt; with
+const retryLong = `Give every task of a job that failed, could not start, was lost or stopped another attempt; with
 JOB.SLOT only that one. What is complete stays so. A job that is over goes on; one that was
 cancelled starts what it had not begun.
 
-What a job runs is never changed. --script submits a new job of the items that did not end well,
+What a job runs is never changed. --script submits a new job of the failed items,
 which is otherwise like this one, with the script in FILE in place of its own, and prints the new
 job's id. Slots count from 1 again. ` + "`peer tasks JOB --failed --items`" + ` prints those items, for a
 command of your own.`
@@ -25,11 +25,11 @@ func (c *cli) retryCommand() *cobra.Command {
 	var script string
 	cmd := &cobra.Command{
 		Use:   "retry JOB[.SLOT]",
-		Short: "Run those tasks of a job again that did not end well",
+		Short: "Retry a job's failed tasks",
 		Long:  retryLong,
 		Example: `  peer retry last && peer wait last
   peer retry frames.17
-  peer wait $(peer retry last --script mended.sh)
+  peer wait $(peer retry last --script fixed.sh)
   peer tasks last --failed --items | peer run --each-line - -- ./other {}`,
 		Args: exactly(1, "a job (its id, a unique prefix, its name, or `last`) or a task (JOB.SLOT)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,15 +44,18 @@ func (c *cli) retryCommand() *cobra.Command {
 				return err
 			}
 			return emit(c, r, []api.Retried{r}, func(io.Writer) {
-				what := "tasks run"
-				if r.Retried == 1 {
-					what = "task runs"
+				switch r.Retried {
+				case 0:
+					fmt.Fprintln(c.Err, "nothing to retry")
+				case 1:
+					fmt.Fprintln(c.Err, "1 task runs again")
+				default:
+					fmt.Fprintf(c.Err, "%d tasks run again\n", r.Retried)
 				}
-				fmt.Fprintf(c.Err, "%d %s again\n", r.Retried, what)
 			})
 		},
 	}
-	cmd.Flags().StringVar(&script, "script", "", "submit what did not end well as a new job, with the script in `FILE`; print its id")
+	cmd.Flags().StringVar(&script, "script", "", "submit the failed items as a new job, with the script in `FILE`; print its id")
 	return cmd
 }
 
@@ -94,7 +97,7 @@ func (c *cli) retryWith(ctx context.Context, id, script string) error {
 	case len(job.Matrix) > 0:
 		return api.Errorf(api.Conflict, "job %s is a matrix, and what failed of it need not be one; edit what `peer job %s --file` prints, and submit that", id, id)
 	case job.Type.Lasts() || job.Schedule != nil:
-		return api.Errorf(api.Conflict, "job %s goes on; change what it runs by submitting a mended file with its name, see `peer submit --help`", id)
+		return api.Errorf(api.Conflict, "job %s goes on; change what it runs by submitting a fixed file with its name, see `peer submit --help`", id)
 	}
 	items, count, err := failedItems(ts)
 	switch {

@@ -13,7 +13,7 @@ import (
 func (c *cli) rolesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "roles PEER [ROLE…]",
-		Short: "Say what a peer may do; without roles: show them",
+		Short: "Show or change what a peer may do",
 		Long: `Give an admitted peer these roles and no others, and print those it has then:
 
   worker   is given tasks

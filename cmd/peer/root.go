@@ -47,7 +47,7 @@ and exit codes – with no server to keep alive and no shared disk.
   peer submit web.yaml                   a job file: also services, and updates of them
   peer peers                             who is here
 
-Every command works on every peer. Data goes to stdout, talk to stderr.
+Every command works on every peer. Results go to stdout, messages to stderr.
 
 Exit codes: 0 done · 1 failed · 2 usage · 3 not found · 4 no coordinator or no contact ·
 5 timed out · 6 conflict · 7 refused · 130 Ctrl-C. run, wait and submit --wait exit with the task's
@@ -102,7 +102,7 @@ func (c *cli) root() *cobra.Command {
 		if cmd.Name() == "completion" {
 			cmd.RunE = func(cmd *cobra.Command, args []string) error {
 				if len(args) > 0 {
-					return api.Errorf(api.Usage, "no completion for %q: want bash, zsh, fish or powershell", args[0])
+					return api.Errorf(api.Usage, "no completion for %q: expected bash, zsh, fish or powershell", args[0])
 				}
 				return cmd.Help()
 			}
@@ -269,9 +269,9 @@ func atLeastOne(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) == 0:
-			return api.Errorf(api.Usage, "`%s` wants %s; see `%s --help`", cmd.CommandPath(), what, cmd.CommandPath())
+			return api.Errorf(api.Usage, "`%s` needs %s; see `%s --help`", cmd.CommandPath(), what, cmd.CommandPath())
 		case slices.Contains(args, ""):
-			return api.Errorf(api.Usage, "`%s` wants %s, not an empty word; see `%s --help`", cmd.CommandPath(), what, cmd.CommandPath())
+			return api.Errorf(api.Usage, "`%s` needs %s, not an empty word; see `%s --help`", cmd.CommandPath(), what, cmd.CommandPath())
 		}
 		return nil
 	}
@@ -304,7 +304,7 @@ func (s *said) Unwrap() error { return s.error }
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if n > 0 && slices.Contains(args, "") {
-			return api.Errorf(api.Usage, "`%s` wants %s, not an empty word; see `%s --help`", cmd.CommandPath(), what, cmd.CommandPath())
+			return api.Errorf(api.Usage, "`%s` needs %s, not an empty word; see `%s --help`", cmd.CommandPath(), what, cmd.CommandPath())
 		}
 		if len(args) == n {
 			return nil
@@ -312,6 +312,6 @@ func exactly(n int, what string) cobra.PositionalArgs {
 		if n == 0 {
 			return api.Errorf(api.Usage, "`%s` takes no argument (got %q); see `%s --help`", cmd.CommandPath(), args[0], cmd.CommandPath())
 		}
-		return api.Errorf(api.Usage, "`%s` wants %s (got %d arguments); see `%s --help`", cmd.CommandPath(), what, len(args), cmd.CommandPath())
+		return api.Errorf(api.Usage, "`%s` needs %s (got %d arguments); see `%s --help`", cmd.CommandPath(), what, len(args), cmd.CommandPath())
 	}
 }

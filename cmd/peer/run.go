@@ -99,11 +99,11 @@ func (c *cli) runCommand() *cobra.Command {
 	fl.BoolVar(&f.null, "null", false, "with --each-line: items end with a zero byte, as find -print0 writes them")
 	fl.StringVar(&f.script, "script", "", "a `FILE` (≤ 64 KiB) that travels with the job and is run with the arguments")
 	fl.StringVar(&f.dir, "dir", "", "run in this `DIR` below the task's own folder")
-	fl.StringVar(&f.cpus, "cpus", "", "`N` processors the task promises itself (default 1)")
-	fl.StringVar(&f.memory, "memory", "", "memory the task promises itself, as a `SIZE` like 512MiB")
+	fl.StringVar(&f.cpus, "cpus", "", "`N` CPUs to reserve per task (default 1)")
+	fl.StringVar(&f.memory, "memory", "", "memory to reserve per task, as a `SIZE` like 512MiB")
 	fl.StringVar(&f.maxOutput, "max-output", "", "`SIZE` kept of each task's stdout and of its stderr (default 64MiB)")
 	fl.StringVar(&f.timeout, "timeout", "", "stop an attempt after this `DURATION`, as in 10m")
-	fl.StringVar(&f.replaceAfter, "replace-after", "", "give up an attempt so long (`DURATION`) after its peer was found dead (default 10s)")
+	fl.StringVar(&f.replaceAfter, "replace-after", "", "restart elsewhere this `DURATION` after the peer is declared dead (default 10s)")
 	fl.BoolVar(&f.wait, "at-most-once", false, "never run it twice: wait for a lost peer instead of replacing the attempt")
 	fl.StringArrayVar(&f.env, "env", nil, "`K=V` for the task's environment (repeatable)")
 	fl.IntVar(&f.parallel, "parallel", 0, "at most `N` tasks at once")
@@ -152,7 +152,7 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 	for _, kv := range f.env {
 		k, v, ok := strings.Cut(kv, "=")
 		if !ok || k == "" {
-			return nil, api.Errorf(api.Usage, "--env %q: want K=V", kv)
+			return nil, api.Errorf(api.Usage, "--env %q: expected K=V", kv)
 		}
 		if p.Env == nil {
 			p.Env = map[string]string{}
@@ -183,7 +183,7 @@ func (f *runFlags) items() bool {
 func (f *runFlags) many(j *taskstate.Job, stdin io.Reader) error {
 	switch {
 	case f.array != "" && f.eachLine != "":
-		return api.Errorf(api.Usage, "--array and --each-line exclude each other")
+		return api.Errorf(api.Usage, "use --array or --each-line, not both")
 	case len(f.policy.matrix) > 0 && f.array+f.eachLine != "":
 		return api.Errorf(api.Usage, "--matrix excludes --array and --each-line")
 	case f.array != "":
@@ -223,7 +223,7 @@ func (f *runFlags) numbers(j *taskstate.Job) error {
 	}
 	j.Unreachable.Wait = f.wait
 	if f.wait && f.replaceAfter != "" {
-		return api.Errorf(api.Usage, "--at-most-once and --replace-after exclude each other")
+		return api.Errorf(api.Usage, "use --at-most-once or --replace-after, not both")
 	}
 	if f.replaceAfter != "" && j.Unreachable.ReplaceAfter == 0 {
 		j.Unreachable.ReplaceAfter = 1 // at once: 0 means the default

@@ -118,16 +118,16 @@ func TestAScriptThatIsNoneIsRefused(t *testing.T) {
 
 func TestFlagsThatExcludeEachOtherSaySo(t *testing.T) {
 	for says, f := range map[string]runFlags{
-		"--array and --each-line exclude each other":            {array: "1-2", eachLine: "-"},
-		"--at-most-once and --replace-after exclude each other": {wait: true, replaceAfter: "1s"},
-		"--cpus: want a number of cpus":                         {cpus: "many"},
+		"use --array or --each-line, not both":                  {array: "1-2", eachLine: "-"},
+		"use --at-most-once or --replace-after, not both":       {wait: true, replaceAfter: "1s"},
+		"--cpus: expected a number of cpus":                     {cpus: "many"},
 		"--memory: the unit of 1G is unclear":                   {memory: "1G"},
-		"--timeout: say the unit of 10":                         {timeout: "10"},
-		"--replace-after: want a duration":                      {replaceAfter: "soon"},
-		`--env "=v": want K=V`:                                  {env: []string{"=v"}},
+		"--timeout: no unit: write 10":                          {timeout: "10"},
+		"--replace-after: expected a duration":                  {replaceAfter: "soon"},
+		`--env "=v": expected K=V`:                              {env: []string{"=v"}},
 		"run.process.env.COVEY_X: names that begin with COVEY_": {env: []string{"COVEY_X=1"}},
-		"run.process.dir: want a relative path":                 {dir: "../x"},
-		"parallel: want 0 to":                                   {parallel: -1},
+		"run.process.dir: expected a relative path":             {dir: "../x"},
+		"parallel: expected 0 to":                               {parallel: -1},
 	} {
 		_, err := f.job([]string{"true"}, bytes.NewReader(nil))
 		if e := api.AsError(err); e == nil || e.Code != api.Usage || !strings.Contains(e.Message, says) {

@@ -27,7 +27,7 @@ type policyFlags struct {
 func (f *policyFlags) register(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.matrix, "matrix", nil, "one task per combination: `NAME=A,B,C` (repeatable); ${COVEY_NAME} is the value, {} all of them")
 	fl.StringArrayVar(&f.constraints, "constraint", nil, "only on peers for which `EXPR` holds, as in 'peer.os == linux' (repeatable)")
-	fl.IntVar(&f.gpus, "gpus", 0, "`N` gpus the task promises itself, of those a peer offers")
+	fl.IntVar(&f.gpus, "gpus", 0, "`N` GPUs to reserve per task, of those a peer offers")
 	fl.StringArrayVar(&f.resources, "resource", nil, "`NAME=N` of what peers offer by a name, see peer up --offer (repeatable)")
 	fl.StringVar(&f.strategy, "strategy", "", "which peers first: `spread` (the emptiest), binpack (the fullest), random")
 	fl.StringVar(&f.over, "over", "", "spread evenly over the values of `KEY` first, as in peer.label.zone")
@@ -69,7 +69,7 @@ func (f *policyFlags) others() (taskstate.Counts, error) {
 		name, number, ok := strings.Cut(s, "=")
 		n, err := strconv.ParseInt(number, 10, 64)
 		if !ok || err != nil || n < 1 {
-			return "", api.Errorf(api.Usage, "--resource %q: want NAME=N, as in licence=1", s)
+			return "", api.Errorf(api.Usage, "--resource %q: expected NAME=N, as in licence=1", s)
 		}
 		if _, twice := counts[name]; twice {
 			return "", api.Errorf(api.Usage, "--resource %s is given twice", name)
@@ -91,7 +91,7 @@ func parseMatrix(flags []string) ([]taskstate.Axis, error) {
 	for _, s := range flags {
 		name, values, ok := strings.Cut(s, "=")
 		if !ok || name == "" || values == "" {
-			return nil, api.Errorf(api.Usage, "--matrix %q: want NAME=A,B,C, as in size=small,large", s)
+			return nil, api.Errorf(api.Usage, "--matrix %q: expected NAME=A,B,C, as in size=small,large", s)
 		}
 		if slices.ContainsFunc(axes, func(a taskstate.Axis) bool { return a.Name == name }) {
 			return nil, api.Errorf(api.Usage, "--matrix %s is given twice; put its values into one, as in %s=A,B,C", name, name)

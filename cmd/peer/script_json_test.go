@@ -104,7 +104,7 @@ func holds(text string, pairs []string) (ok bool, why string) {
 			return false, err.Error()
 		}
 		if textOf(got) != pairs[i+1] {
-			return false, fmt.Sprintf("%s is %s, want %s", pairs[i], textOf(got), pairs[i+1])
+			return false, fmt.Sprintf("%s is %s, expected %s", pairs[i], textOf(got), pairs[i+1])
 		}
 	}
 	return true, ""

@@ -17,18 +17,19 @@ func (c *cli) setCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "set [NAME=VALUE]…",
 		Short: "Show or change settings of the whole cluster, while it runs",
-		Long: `Show the settings of the whole cluster, or change some. A change is decided once, holds for
-everybody, and is followed at once, without a restart and without the loss of a session.
+		Long: `Show the settings of the whole cluster, or change some. A change applies to every
+peer at once, without restarts and without losing sessions.
 
-  beat       how often each peer gives the coordinator a sign of life: 100ms to 1m (default 1s)
+  beat       how often each peer reports to the coordinator: 100ms to 1m (default 1s)
   grace      after how long without one its session is over, and gossip decides whether it is
              unreachable: 2 beats to 10m (default 3 beats)
 
-  keep-for   for how long jobs that are over are remembered: 1s to ten years (default 168h)
+  keep-for   how long finished jobs are kept: 1s to ten years (default 168h)
   keep-jobs  and how many of them: 1 to 100000 (default: as many as end in a week; of older ones
-             1000). What is above either is forgotten at once; ` + "`peer pin`" + ` keeps single jobs
+             1000). Jobs beyond either limit are deleted at once, with their output; ` + "`peer pin`" + `
+             keeps single jobs
 
-On slow or lossy networks a longer grace is calmer; a shorter one notices sooner that a peer hangs.`,
+On slow or lossy networks use a longer grace; a shorter one notices sooner that a peer hangs.`,
 		Example: "  peer set\n  peer set beat=2s grace=10s\n  peer set keep-jobs=5000 keep-for=720h",
 		Args:    func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,13 +63,13 @@ func settingsOf(words []string) (s api.Settings, err error) {
 		if ok && name == "keep-jobs" {
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 1 || s.KeepJobs != 0 {
-				return s, api.Errorf(api.Usage, "%q: want a whole number from 1, once", w)
+				return s, api.Errorf(api.Usage, "%q: expected a whole number from 1, once", w)
 			}
 			s.KeepJobs = n
 			continue
 		}
 		if !ok || field == nil {
-			msg := fmt.Sprintf("%q: want NAME=VALUE with %s", w, strings.Join(names, ", "))
+			msg := fmt.Sprintf("%q: expected NAME=VALUE with %s", w, strings.Join(names, ", "))
 			if near := spell.Nearest(name, names); near != "" && near != name {
 				msg += fmt.Sprintf("; did you mean %s?", near)
 			}
@@ -79,7 +80,7 @@ func settingsOf(words []string) (s api.Settings, err error) {
 		case err != nil:
 			return s, api.Errorf(api.Usage, "%q: %v", w, err)
 		case d == 0:
-			return s, api.Errorf(api.Usage, "%q: want a duration above 0, as in 2s or 500ms", w)
+			return s, api.Errorf(api.Usage, "%q: expected a duration above 0, as in 2s or 500ms", w)
 		case *field != 0:
 			return s, api.Errorf(api.Usage, "%q: %s is set twice", w, name)
 		}

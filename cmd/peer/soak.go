@@ -19,10 +19,10 @@ func (c *cli) testnetSoak() *cobra.Command {
 	cfg := testnet.SoakConfig{}
 	cmd := &cobra.Command{
 		Use:   "soak",
-		Short: "Keep a flock under load while killing, pausing, stopping and cutting peers at random",
+		Short: "Keep a cluster under load while killing, pausing, stopping and cutting peers at random",
 		Long: `Start a testnet, submit and cancel jobs through random peers, and meanwhile kill, pause (SIGSTOP),
 stop (SIGTERM) and cut off peers, the coordinator among them, at random from a seed. At the end
-everybody is brought back, and a table says what became of all that was asked. It exits with 0
+all peers are brought back, and a table says what became of all that was asked. It exits with 0
 only if nothing was lost, wrong or hung and all peers agree.`,
 		Example: "  peer testnet soak --for 5m\n  peer testnet soak --for 1m --seed 7",
 		Args:    exactly(0, ""),
@@ -30,7 +30,7 @@ only if nothing was lost, wrong or hung and all peers agree.`,
 			ctx, cancel := untilInterrupted(cmd.Context())
 			defer cancel()
 			if cfg.For < time.Second || cfg.Peers < 3 || cfg.Peers > testnet.MaxPeers {
-				return api.Errorf(api.Usage, "--for wants at least 1s, and --peers 3 to %d", testnet.MaxPeers)
+				return api.Errorf(api.Usage, "--for needs at least 1s, and --peers 3 to %d", testnet.MaxPeers)
 			}
 			if !cmd.Flags().Changed("seed") {
 				cfg.Seed = rand.Uint64N(1_000_000)

@@ -186,14 +186,14 @@ func (c *cli) awaitRollout(ctx context.Context, id string) error {
 		return nil
 	case last.Over():
 		if c.sayCancelled(last); last.Cancelled == "" && failures(last) > 0 {
-			fmt.Fprintf(c.Err, "peer: job %s is over: %s; `peer explain %s` tells why\n", last.ID, last.State, last.ID)
+			fmt.Fprintf(c.Err, "peer: job %s is over: %s; `peer explain %s` tells why\n", last.ID, jobState(last.State), last.ID)
 		}
 		return jobExit(last)
 	case verdict == settledBadly:
 		fmt.Fprintf(c.Err, "peer: job %s: %s; %s\n", id, rolloutText(last), afterBadUpdate(last))
 		return exitError(1)
 	case ctx.Err() != nil:
-		fmt.Fprintf(c.Err, "job %s goes on without you; see `peer rollout %s`\n", id, id)
+		fmt.Fprintf(c.Err, "detached; job %s keeps running: see `peer rollout %s`\n", id, id)
 		return exitError(interruptCode)
 	}
 	return err
@@ -236,15 +236,15 @@ func settled(j api.Job) verdict {
 // afterBadUpdate says what to do about an update that came to nothing.
 func afterBadUpdate(j api.Job) string {
 	if j.Rollout != nil && j.Rollout.State == "paused" {
-		return fmt.Sprintf("`peer explain %s` tells why; submit a mended file, or go back with `peer rollback %s`", j.Name, j.Name)
+		return fmt.Sprintf("`peer explain %s` tells why; submit a fixed file, or go back with `peer rollback %s`", j.Name, j.Name)
 	}
-	return fmt.Sprintf("`peer explain %s` tells why; submit a mended file", j.Name)
+	return fmt.Sprintf("`peer explain %s` tells why; submit a fixed file", j.Name)
 }
 
 // rolloutText says in a line how far a service or global job is.
 func rolloutText(j api.Job) string {
 	if j.Over() {
-		return j.State
+		return jobState(j.State)
 	}
 	text := fmt.Sprintf("version %d, %d of %d tasks run", max(j.Version, 1), reached(j), j.Wanted)
 	r := j.Rollout

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"covey/node/api"
+	"covey/taskstate"
 )
 
 // taskPiece is how many tasks a table takes in before they are written.
@@ -125,7 +126,7 @@ func taskState(t api.Task) string {
 	if t.Unreachable != nil {
 		return "unreachable"
 	}
-	return t.State
+	return taskstate.Shown(t.State)
 }
 
 // taskTook is how long a task ran that has ended.

@@ -24,7 +24,7 @@ func (c *cli) testnetCommand() *cobra.Command {
 		Use:   "testnet",
 		Short: "A local cluster of real processes, and ways to hurt it",
 		Long:  testnetLong,
-		Example: `  peer testnet demo                    see a flock lose its coordinator and finish its job
+		Example: `  peer testnet demo                    see a cluster lose its coordinator and finish its job
   peer testnet up -n 5                 five peers, until Ctrl-C
   peer testnet exec 2 -- peers         run a command against peer 2
   peer testnet kill 1                  kill -9
@@ -117,7 +117,7 @@ func (c *cli) testnetPeerOrder(dir *string, op, short string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k, err := strconv.Atoi(args[0])
 			if err != nil {
-				return api.Errorf(api.Usage, "%q: want a peer's number, as `peer testnet status` shows", args[0])
+				return api.Errorf(api.Usage, "%q: expected a peer's number, as `peer testnet status` shows", args[0])
 			}
 			_, err = testnet.Do(cmd.Context(), *dir, testnet.Order{Op: op, Peer: k})
 			return err
@@ -164,11 +164,11 @@ func (c *cli) testnetExec(dir *string) *cobra.Command {
 				args = append(args[:1:1], args[2:]...)
 			}
 			if len(args) < 2 {
-				return api.Errorf(api.Usage, "`peer testnet exec` wants a peer's number and a command, as in `peer testnet exec 2 -- peers`")
+				return api.Errorf(api.Usage, "`peer testnet exec` needs a peer's number and a command, as in `peer testnet exec 2 -- peers`")
 			}
 			k, err := strconv.Atoi(args[0])
 			if err != nil {
-				return api.Errorf(api.Usage, "%q: want a peer's number, as `peer testnet status` shows", args[0])
+				return api.Errorf(api.Usage, "%q: expected a peer's number, as `peer testnet status` shows", args[0])
 			}
 			a, err := testnet.Do(cmd.Context(), *dir, testnet.Order{Op: "status"})
 			if err != nil {

@@ -11,7 +11,7 @@ import (
 func (c *cli) thawCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "thaw",
-		Short: "Say that peers that vanished together are gone: their tasks may run elsewhere",
+		Short: "Confirm that vanished peers are gone: their tasks may run elsewhere",
 		Long: `When at least three and more than half of the other peers vanish within a minute, it is more
 likely that the coordinator is the isolated one: their tasks are not given to others until enough
 of them are back. This is said by ` + "`peer peers`" + `. If they are really gone, thaw: until they are back
@@ -27,7 +27,7 @@ best removed (` + "`peer remove`" + `).`,
 				return err
 			}
 			return emit(c, t, t.Thawed, func(io.Writer) {
-				fmt.Fprintf(c.Err, "replacement goes on without %s\n", strings.Join(t.Thawed, ", "))
+				fmt.Fprintf(c.Err, "tasks of these peers may be replaced: %s\n", strings.Join(t.Thawed, ", "))
 			})
 		},
 	}

@@ -156,7 +156,7 @@ func (f *upFlags) into(cfg *node.Config) (err error) {
 	for _, l := range f.labels {
 		k, v, ok := strings.Cut(l, "=")
 		if !ok || k == "" {
-			return api.Errorf(api.Usage, "--label %q: want K=V", l)
+			return api.Errorf(api.Usage, "--label %q: expected K=V", l)
 		}
 		if err := constraint.CheckLabel(k); err != nil {
 			return api.Errorf(api.Usage, "--label %q: %v", l, err)
@@ -180,7 +180,7 @@ func (f *upFlags) counts() (taskstate.Counts, error) {
 		name, text, _ := strings.Cut(w, "=")
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 1 {
-			return "", api.Errorf(api.Usage, "--offer %q: want NAME=N with a whole number from 1, as in gpus=2", w)
+			return "", api.Errorf(api.Usage, "--offer %q: expected NAME=N with a whole number from 1, as in gpus=2", w)
 		}
 		if _, twice := m[name]; twice {
 			return "", api.Errorf(api.Usage, "--offer %q: %s is offered twice", w, name)
@@ -235,7 +235,7 @@ func (c *cli) greet(s api.Status) {
 	_, _ = c.Out.Write(all.Bytes()) // at once: whoever waits for it reads all of it
 	switch {
 	case s.Open:
-		fmt.Fprintln(c.Err, "\nTHIS CLUSTER IS OPEN: whoever reaches one of the addresses above can join it and run commands here.")
+		fmt.Fprintln(c.Err, "\nTHIS CLUSTER IS OPEN: anybody who can reach one of the addresses above can join it and run commands here.")
 		fmt.Fprintf(c.Err, "join from another machine:  peer up --bootstrap %s/p2p/%s\n", first(s.Addrs), s.ID)
 	case s.How == "founded":
 		fmt.Fprintln(c.Err, "\nnext, here:                 "+c.command("ticket"))

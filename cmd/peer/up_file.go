@@ -96,7 +96,7 @@ func (u *upFile) parse(b []byte) (err error) {
 		at := doc.Body.GetToken().Position
 		m, ok := doc.Body.(ast.MapNode)
 		if !ok || i > 0 {
-			return u.wrong(at.Line, at.Column, "want one list of KEY: VALUE, with the flags of `peer up` as keys")
+			return u.wrong(at.Line, at.Column, "expected one list of KEY: VALUE, with the flags of `peer up` as keys")
 		}
 		for it := m.MapRange(); it.Next(); {
 			if err := u.read(it.Key(), it.Value()); err != nil {
@@ -126,7 +126,7 @@ func (u *upFile) read(key ast.MapKeyNode, value ast.Node) error {
 			k.words = append(k.words, n.GetToken().Value)
 		default:
 			p := n.GetToken().Position
-			return u.wrong(p.Line, p.Column, fmt.Sprintf("%s: want a word, a number, or a list of them", spell.Clip(k.name)))
+			return u.wrong(p.Line, p.Column, fmt.Sprintf("%s: expected a word, a number, or a list of them", spell.Clip(k.name)))
 		}
 	}
 	u.keys = append(u.keys, k)
@@ -160,7 +160,7 @@ func (u *upFile) into(flags *pflag.FlagSet) error {
 		}
 		_, repeats := f.Value.(pflag.SliceValue)
 		if k.list && !repeats {
-			return u.wrong(k.begin+1, k.column, fmt.Sprintf("%s: want one value, not a list", k.name))
+			return u.wrong(k.begin+1, k.column, fmt.Sprintf("%s: expected one value, not a list", k.name))
 		}
 		if f.Changed {
 			continue

@@ -64,7 +64,7 @@ func TestEveryFlagThatTakesADurationTakesItsUnitAndWantsIt(t *testing.T) {
 				seen++
 				for text, good := range map[string]bool{"5s": true, "1d": true, "1h30m": true, "5": false, "soon": false, "-5s": false} {
 					err := f.Value.Set(text)
-					if (err == nil) != good || text == "5" && !strings.Contains(err.Error(), "say the unit of 5") {
+					if (err == nil) != good || text == "5" && !strings.Contains(err.Error(), "no unit: write 5") {
 						t.Errorf("%s %s: %v", which, text, err)
 					}
 				}
@@ -76,7 +76,7 @@ func TestEveryFlagThatTakesADurationTakesItsUnitAndWantsIt(t *testing.T) {
 					return
 				}
 				line := strings.Fields(which)[1:]
-				for text, says := range map[string]string{"5": "say the unit of 5", "soon": "soon", "5s": "no peer answers", "1d": "no peer answers"} {
+				for text, says := range map[string]string{"5": "no unit: write 5", "soon": "soon", "5s": "no peer answers", "1d": "no peer answers"} {
 					if code, _, talk := runWithout(t, slices.Concat(line, []string{text}, rest)...); code == 0 || !strings.Contains(talk, says) {
 						t.Errorf("%s %s: exit %d, %q", which, text, code, talk)
 					}

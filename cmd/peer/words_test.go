@@ -68,7 +68,7 @@ func TestAJobsTextCountsTasksInEveryState(t *testing.T) {
 	var b bytes.Buffer
 	jobText(&b, j)
 	for s, n := range j.Tasks {
-		if !strings.Contains(b.String(), fmt.Sprintf(" %d %s", n, s)) {
+		if !strings.Contains(b.String(), fmt.Sprintf(" %d %s", n, taskstate.Shown(s))) {
 			t.Errorf("%d %s are left out:\n%s", n, s, b.String())
 		}
 	}
@@ -110,7 +110,7 @@ func TestAnAttemptThatWasLostIsNotShownAsAFailure(t *testing.T) {
 
 func TestAnAnswerToAQuestionIsYesOrNothingIsDone(t *testing.T) {
 	for in, want := range map[string]string{
-		"yes\n": "", " yes \r\n": "", "yes": "nobody answers here", "": "nobody answers here", "\n": "nothing was done", "y\n": "nothing was done",
+		"yes\n": "", " yes \r\n": "", "yes": "no terminal to ask on", "": "no terminal to ask on", "\n": "nothing was done", "y\n": "nothing was done",
 		"YES\n": "nothing was done", "no\nyes\n": "nothing was done",
 	} {
 		c, _, talk := speaking()
@@ -252,15 +252,15 @@ func TestEveryStateOfARolloutIsToldAndSettledOrNot(t *testing.T) {
 		text string
 		todo string
 	}{
-		{service("", running(2)), settledWell, "version 2, 2 of 2 tasks run", "mended file"},
-		{service("", running(1)), going, "version 2, 1 of 2 tasks run", "mended file"},
-		{service("", map[string]int{"running": 2, "pending": 1}), going, "version 2, 2 of 2 tasks run", "mended file"},
-		{service("updating", running(2)), going, "updating to version 2: 1 of 2 tasks are of it (it fails)", "mended file"},
+		{service("", running(2)), settledWell, "version 2, 2 of 2 tasks run", "fixed file"},
+		{service("", running(1)), going, "version 2, 1 of 2 tasks run", "fixed file"},
+		{service("", map[string]int{"running": 2, "pending": 1}), going, "version 2, 2 of 2 tasks run", "fixed file"},
+		{service("updating", running(2)), going, "updating to version 2: 1 of 2 tasks are of it (it fails)", "fixed file"},
 		{service("paused", running(2)), settledBadly, "update to version 2 is paused: 1 of 2 tasks are of it (it fails)", "peer rollback web"},
-		{service("completed", running(2)), settledWell, "version 2, 2 of 2 tasks run; its update is complete but for 1 task, to be replaced when the peer takes tasks", "mended file"},
-		{service("rolling-back", running(2)), going, "going back, as version 2: 1 of 2 tasks are of it (it fails)", "mended file"},
-		{service("rolled-back", running(2)), settledBadly, "version 2, 2 of 2 tasks run; it was rolled back (it fails)", "mended file"},
-		{service("rollback-paused", running(2)), settledBadly, "going back, as version 2, is paused: 1 of 2 tasks are of it (it fails)", "mended file"},
+		{service("completed", running(2)), settledWell, "version 2, 2 of 2 tasks run; its update is complete but for 1 task, to be replaced when the peer takes tasks", "fixed file"},
+		{service("rolling-back", running(2)), going, "going back, as version 2: 1 of 2 tasks are of it (it fails)", "fixed file"},
+		{service("rolled-back", running(2)), settledBadly, "version 2, 2 of 2 tasks run; it was rolled back (it fails)", "fixed file"},
+		{service("rollback-paused", running(2)), settledBadly, "going back, as version 2, is paused: 1 of 2 tasks are of it (it fails)", "fixed file"},
 	} {
 		if got := settled(x.job); got != x.want {
 			t.Errorf("%s: settled is %d", x.text, got)
@@ -292,17 +292,17 @@ func TestSettingsAreReadAsTheyAreTyped(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for words, says := range map[string]string{
-		"beat":                    "want NAME=VALUE",
+		"beat":                    "expected NAME=VALUE",
 		"baet=2s":                 "did you mean beat?",
 		"keep-job=3":              "did you mean keep-jobs?",
 		"beat=2":                  "as in 2s or 2m",
-		"beat=-2s":                "want a duration of zero or more",
-		"beat=0s":                 "want a duration above 0",
+		"beat=-2s":                "expected a duration of zero or more",
+		"beat=0s":                 "expected a duration above 0",
 		"beat=1500us":             "is not in whole milliseconds",
 		"beat=1s beat=1s":         "set twice",
-		"keep-jobs=0":             "want a whole number from 1, once",
-		"keep-jobs=1 keep-jobs=2": "want a whole number from 1, once",
-		"keep-jobs=many":          "want a whole number from 1, once",
+		"keep-jobs=0":             "expected a whole number from 1, once",
+		"keep-jobs=1 keep-jobs=2": "expected a whole number from 1, once",
+		"keep-jobs=many":          "expected a whole number from 1, once",
 	} {
 		if _, err := settingsOf(strings.Fields(words)); api.AsError(err).Code != api.Usage || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", words, err)

@@ -292,7 +292,7 @@ func (w *modelWorker) wipe() {
 	w.order, w.unacked, w.fresh, w.batch, w.acked = nil, nil, nil, 0, 0
 }
 
-// model is a small flock around one core.
+// model is a small cluster around one core.
 type model struct {
 	*rig
 	workers   []*modelWorker

@@ -186,7 +186,7 @@ func TestAStartThatNobodyCouldMakeIsMadeByTheNextCoordinator(t *testing.T) {
 		}
 		return n
 	}
-	r.now = r.now.Add(3 * 3600e9) // nobody coordinates meanwhile; then somebody's first entry brings the time
+	r.now = r.now.Add(3 * 3600e9) // no peer coordinates meanwhile; then somebody's first entry brings the time
 	r.state.Apply(ledger.Entry{
 		Index: r.state.Index() + 1, Epoch: r.epoch, Stamp: r.now.UnixMilli(), By: "founder", Commands: []ledger.Command{{Lead: &ledger.Lead{}}},
 	})

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWhateverHappensTheCoreAgreesWithTheLedgerAndEveryJobEnds lets a small flock live through
+// TestWhateverHappensTheCoreAgreesWithTheLedgerAndEveryJobEnds lets a small cluster live through
 // random trouble. At every moment what the core followed equals what the ledger holds, nobody is
 // granted what is not his, nothing is given up before its time, and work that must not run twice
 // does not (I4, I6, I10). Once everybody behaves, every job ends (I1).

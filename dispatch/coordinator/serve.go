@@ -76,7 +76,7 @@ func (c *Loop) ServeSession(peer string, conn net.Conn) {
 	writer.Wait()
 }
 
-// join counts a session in, so that Run waits for it; nil while nobody coordinates here.
+// join counts a session in, so that Run waits for it; nil while no peer coordinates here.
 func (c *Loop) join() *term {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -294,7 +294,7 @@ func (c *Core) givenUp(h *holding, t taskstate.TaskID, r rec, why taskstate.Reas
 		}
 	case h.job.job.Unreachable.Wait && started:
 		end.State, s.Again, s.Status = taskstate.Orphaned, false, &end
-		end.Message = "nobody saw its end, and the job must not run twice"
+		end.Message = "its end was not observed, and the job must not run twice"
 	}
 	return s
 }

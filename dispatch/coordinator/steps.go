@@ -193,7 +193,7 @@ func (c *Core) renew(j *jobState, slots []int, version int, why taskstate.Reason
 }
 
 // catchUp renews slots that missed the update because their peer was away, no more at once than the
-// update may: when half a flock comes back together, its tasks do not all stop together.
+// update may: when half a cluster comes back together, its tasks do not all stop together.
 func (c *Core) catchUp(j *jobState, in rollout.Input) {
 	var late []int
 	most := in.Update.Parallelism

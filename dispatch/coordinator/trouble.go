@@ -147,7 +147,7 @@ func (c *Core) stalledTasks(h *holding, p *peerState) string {
 	if !c.shunned(p) || n == 0 || !h.job.job.Unreachable.Wait {
 		return ""
 	}
-	return fmt.Sprintf("tasks on peer %s, which has room and does not start them: %d; they must not run twice and wait for its word, or for yours (peer cancel, peer remove)", p.id, n)
+	return fmt.Sprintf("tasks on peer %s, which has room and does not start them: %d; they must not run twice and wait for it, or for you (peer cancel, peer remove)", p.id, n)
 }
 
 // sickPatience is how long tasks wait for a peer that cannot take them on because its disk is full,

@@ -25,10 +25,10 @@ const MaxLate = 24 * time.Hour
 // Check tells what is wrong with a schedule, for people.
 func Check(s *taskstate.Schedule) error {
 	if n := len(strings.Fields(s.Cron)); n != 5 && !strings.HasPrefix(s.Cron, "@") {
-		return fmt.Errorf(`%q has %d fields: want five, minute hour day month weekday, as in "0 3 * * *" for every day at three`, s.Cron, n)
+		return fmt.Errorf(`%q has %d fields: expected five, minute hour day month weekday, as in "0 3 * * *" for every day at three`, s.Cron, n)
 	}
 	if !gronx.IsValid(s.Cron) {
-		return fmt.Errorf(`%q is no cron expression: want minute hour day month weekday, as in "*/15 8-18 * * 1-5"`, s.Cron)
+		return fmt.Errorf(`%q is no cron expression: expected minute hour day month weekday, as in "*/15 8-18 * * 1-5"`, s.Cron)
 	}
 	zone, err := location(s)
 	if err != nil {

@@ -84,9 +84,9 @@ func (s Settings) Check() error {
 	case s.Beat < 0 || s.Grace < 0:
 		return errors.New("beat and grace are above 0")
 	case s.KeepJobs < 0 || s.KeepJobs > MostKept:
-		return fmt.Errorf("jobs that are over are kept from 1 to %d, not %d", MostKept, s.KeepJobs)
+		return fmt.Errorf("finished jobs are kept from 1 to %d, not %d", MostKept, s.KeepJobs)
 	case full.KeepFor < LeastKeptFor || full.KeepFor > MostKeptFor:
-		return fmt.Errorf("jobs that are over are kept for 1s to ten years, not %s", ms(full.KeepFor))
+		return fmt.Errorf("finished jobs are kept for 1s to ten years, not %s", ms(full.KeepFor))
 	case full.Beat < MinBeat || full.Beat > MaxBeat:
 		return fmt.Errorf("a beat is %s to %s, not %s", ms(MinBeat), ms(MaxBeat), ms(full.Beat))
 	case full.Grace > MaxGrace:

@@ -23,9 +23,9 @@ func (o *Offer) Check() error {
 	r := o.Resources
 	switch {
 	case r.MilliCPU < 0 || r.MilliCPU > maxResources:
-		return errors.New("processors: want 0 to a million million")
+		return errors.New("processors: expected 0 to a million million")
 	case r.Memory < 0 || r.Memory > maxResources:
-		return errors.New("memory: want 0 to 1 PiB")
+		return errors.New("memory: expected 0 to 1 PiB")
 	case r.Others.Check() != nil:
 		return r.Others.Check()
 	case len(o.Addrs) > maxAddrs:

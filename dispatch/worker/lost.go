@@ -97,7 +97,7 @@ func (c *Core) outrun(w *session.Welcome) string {
 	for _, g := range w.Heard {
 		for t := range g.Tasks() {
 			if c.tasks[t] == nil && !c.tombs.has(t) {
-				return fmt.Sprintf("it does not know task %s, of which others have heard from it", t)
+				return fmt.Sprintf("it does not know task %s, which it reported to others before", t)
 			}
 		}
 	}
@@ -139,9 +139,9 @@ func claimJournal(cfg *Config) (head journal.Head, why string, err error) {
 		case err != nil:
 			return head, "", err
 		case len(cfg.Stamps) > 0 && !slices.Contains(cfg.Stamps, head.Start):
-			why = "it is older than the last start of this peer: somebody put back a copy"
+			why = "it is older than the last start of this peer: an older copy was put back"
 		case cfg.Signed != nil && cfg.Signed(head.Owner.Incarnation) > head.State.Last:
-			why = fmt.Sprintf("it ends with batch %d of statuses, and this peer remembers %d: somebody put back a copy", head.State.Last, cfg.Signed(head.Owner.Incarnation))
+			why = fmt.Sprintf("it ends with batch %d of statuses, and this peer remembers %d: an older copy was put back", head.State.Last, cfg.Signed(head.Owner.Incarnation))
 		default:
 			return head, "", nil
 		}

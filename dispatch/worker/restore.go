@@ -72,7 +72,7 @@ func (c *Core) replayed() {
 	c.takeEarly()
 }
 
-// adopted ends what the runner could not take up: Orphaned, interrupted, nobody saw its end. What
+// adopted ends what the runner could not take up: Orphaned, interrupted, its end was not observed. What
 // it certainly never started, and nobody was told that it runs, has not begun after all.
 func (c *Core) adopted(lost []taskstate.Loss) {
 	for _, l := range lost {
@@ -86,7 +86,7 @@ func (c *Core) adopted(lost []taskstate.Loss) {
 		default:
 			why := l.Message
 			if why == "" {
-				why = "its peer ended while it ran; nobody saw its end"
+				why = "its peer ended while it ran; its end was not observed"
 			}
 			c.finish(h, taskstate.Orphaned, taskstate.ReasonInterrupted, why)
 		}

@@ -46,7 +46,7 @@ func (w *Loop) sessions(ctx context.Context) {
 	for ctx.Err() == nil {
 		t, ok := w.target(hint)
 		if !ok {
-			select { // nobody coordinates: there will be news
+			select { // no peer coordinates: there will be news
 			case <-w.news:
 			case <-ctx.Done():
 			}

@@ -62,13 +62,13 @@ func TestASocketWhereOthersCouldPutOneIsNeitherOpenedNorAsked(t *testing.T) {
 		if err := make(); err != nil {
 			t.Fatal(err)
 		}
-		if l, err := api.Listen(api.SocketPath(data)); err == nil || !strings.Contains(err.Error(), "somebody else may have made it") {
+		if l, err := api.Listen(api.SocketPath(data)); err == nil || !strings.Contains(err.Error(), "another user may have made it") {
 			if err == nil {
 				l.Close()
 			}
 			t.Errorf("%s: listens there: %v", what, err)
 		}
-		if _, err := api.NewClient(api.SocketPath(data)).Status(t.Context()); err == nil || !strings.Contains(err.Error(), "somebody else may have made it") {
+		if _, err := api.NewClient(api.SocketPath(data)).Status(t.Context()); err == nil || !strings.Contains(err.Error(), "another user may have made it") {
 			t.Errorf("%s: asked: %v", what, err)
 		}
 		if err := os.RemoveAll(sockets); err != nil {

@@ -188,14 +188,14 @@ func (s *server) logs(w http.ResponseWriter, r *http.Request) {
 		}
 		var err error
 		if *into, err = strconv.Atoi(n); err != nil || *into < 1 {
-			fail(w, Errorf(Usage, "%s %q: want a whole number from 1", name, n))
+			fail(w, Errorf(Usage, "%s %q: expected a whole number from 1", name, n))
 			return
 		}
 	}
 	if at := v.Get("since"); at != "" {
 		var err error
 		if q.Since, err = time.Parse(time.RFC3339, at); err != nil {
-			fail(w, Errorf(Usage, "since %q: want a time like 2006-01-02T15:04:05Z", at))
+			fail(w, Errorf(Usage, "since %q: expected a time like 2006-01-02T15:04:05Z", at))
 			return
 		}
 	}

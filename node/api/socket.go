@@ -54,7 +54,7 @@ func checkFolder(path string) error {
 		return err
 	}
 	if why := notOurs(st); why != "" {
-		return Errorf(Refused, "the folder %s for sockets %s: somebody else may have made it; remove it, or set XDG_RUNTIME_DIR to a folder of your own", dir, why)
+		return Errorf(Refused, "the folder %s for sockets %s: another user may have made it; remove it, or set XDG_RUNTIME_DIR to a folder of your own", dir, why)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func expect(d *json.Decoder, tokens ...json.Token) error {
 			return err
 		}
 		if got != want {
-			return Errorf(Failed, "want %v, got %v", want, got)
+			return Errorf(Failed, "expected %v, got %v", want, got)
 		}
 	}
 	return nil

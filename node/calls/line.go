@@ -105,7 +105,7 @@ func (l *Line) Try(ctx context.Context, c Call) (Reply, error) {
 func (l *Line) pass(ctx context.Context, q Signed) (Reply, error) {
 	who, _, ok := l.cfg.Ledger.Coordinator()
 	if !ok || who == l.cfg.Self {
-		return Reply{Lost: true}, errors.New("nobody coordinates")
+		return Reply{Lost: true}, errors.New("no peer coordinates")
 	}
 	var watch sync.WaitGroup
 	defer watch.Wait()

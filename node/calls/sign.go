@@ -89,7 +89,7 @@ func (s *Signer) Read(q Signed) (c Call, err error) {
 	}
 	switch {
 	case c.From == "" || len(c.From) > maxWord:
-		return Call{}, errors.New("it names nobody who asks")
+		return Call{}, errors.New("it names no peer that asks")
 	case c.Hops != 0 || len(c.Nonce) != nonceLen:
 		return Call{}, errors.New("it is not made as calls are")
 	}

@@ -51,7 +51,7 @@ func Refusal(cmd ledger.Command, code ledger.Code) *api.Error {
 	case cmd.Remove != nil && code == ledger.CodeUnknown:
 		return api.Errorf(api.NotFound, "no peer %s; see `peer peers`", cmd.Remove.Peer)
 	case cmd.Remove != nil && code == ledger.CodeSole:
-		return api.Errorf(api.Conflict, "%s is the only voter: without it nobody could decide anything; let another peer join first", cmd.Remove.Peer)
+		return api.Errorf(api.Conflict, "%s is the only voter: without it nothing could be decided; let another peer join first", cmd.Remove.Peer)
 	}
 	return api.Errorf(api.Conflict, "the coordinator refused: %s", code)
 }
@@ -102,7 +102,7 @@ func refusedSubmit(job *taskstate.Job, r ledger.Result) *api.Error {
 	case code == ledger.CodeUnknown && r.Missing != "":
 		return api.Errorf(api.NotFound, "after: job %s is not known any more; see `peer jobs`", r.Missing)
 	case code == ledger.CodeInvalid:
-		return api.Errorf(api.Usage, "the ledger does not take this job: more slots than there may be, or keys that exclude each other")
+		return api.Errorf(api.Usage, "the ledger does not take this job: more slots than there may be, or keys that cannot be used together")
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (d *Desk) executeRebalance(ctx context.Context, q calls.RebalanceCall) (cal
 	case err != nil:
 		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
 	case busy:
-		return calls.Reply{Error: api.Errorf(api.Conflict, "tasks of job %s are on their way just now; see `peer tasks %s` and try again when they run", q.Job, q.Job)}, nil
+		return calls.Reply{Error: api.Errorf(api.Conflict, "tasks of job %s are still starting; see `peer tasks %s` and try again when they run", q.Job, q.Job)}, nil
 	}
 	return calls.Reply{ChangeReply: calls.ChangeReply{Moves: moves}}, nil
 }

@@ -50,5 +50,5 @@ func (d *Desk) executeRoles(ctx context.Context, q calls.RolesCall) (calls.Reply
 }
 
 func soleVoter(peer taskstate.PeerID) *api.Error {
-	return api.Errorf(api.Conflict, "%s is the only voter: without its vote nobody could decide anything; let another peer join first, or give one the role voter", peer)
+	return api.Errorf(api.Conflict, "%s is the only voter: without its vote nothing could be decided; let another peer join first, or give one the role voter", peer)
 }

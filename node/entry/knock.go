@@ -40,7 +40,7 @@ type knocker struct {
 func (e *Entry) knock(ctx context.Context, doors []admission.PeerAddr, req admission.JoinRequest) (admission.JoinAnswer, error) {
 	doors = slices.DeleteFunc(doors, func(d admission.PeerAddr) bool { return d.ID == e.cfg.Self })
 	if len(doors) == 0 {
-		return admission.JoinAnswer{}, api.Errorf(api.NoCoordinator, "the ticket or address leads to this peer itself and to nobody else; make a ticket at another peer of the cluster (`peer ticket`) and type `peer up --join TICKET`")
+		return admission.JoinAnswer{}, api.Errorf(api.NoCoordinator, "the ticket or address leads to this peer itself and to no other; make a ticket at another peer of the cluster (`peer ticket`) and type `peer up --join TICKET`")
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinLimit)
 	defer cancel()

@@ -22,7 +22,7 @@ func (o *Orders) SetAvailability(ctx context.Context, peer string, a api.Availab
 	cmd := ledger.Avail{Peer: id, Availability: ledger.Availability(a.Availability), Reason: a.Reason}
 	switch {
 	case a.Availability != api.Active && a.Availability != api.Paused && a.Availability != api.Drained:
-		return api.PeerAnswer{}, api.Errorf(api.Usage, "availability %q: want active, pause or drain", a.Availability)
+		return api.PeerAnswer{}, api.Errorf(api.Usage, "availability %q: expected active, pause or drain", a.Availability)
 	case math.IsNaN(a.Grace) || a.Grace < 0 || a.Grace > maxGrace.Seconds():
 		return api.PeerAnswer{}, api.Errorf(api.Usage, "the grace is 0 s to ten years")
 	case a.Grace > 0 && a.Availability != api.Drained:

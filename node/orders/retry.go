@@ -55,7 +55,7 @@ func (o *Orders) noRetry(id taskstate.JobID, slot, attempt int) error {
 	case rec.Retired:
 		return api.Errorf(api.Conflict, "task %s was cancelled for good, or is not wanted any more; it is not run again", task)
 	}
-	return api.Errorf(api.Conflict, "task %s is complete; only what did not end well is run again", task)
+	return api.Errorf(api.Conflict, "task %s is complete; only failed or stopped tasks are retried", task)
 }
 
 // endedBadly lists the slots that are wanted and ended otherwise than complete, in the attempts

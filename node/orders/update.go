@@ -98,7 +98,7 @@ func (o *Orders) mayComplete(id taskstate.JobID) error {
 	if !forever && before.Schedule == nil {
 		return nil
 	}
-	return api.Errorf(api.Usage, "after: %s is a %s job, which goes on until somebody ends it and is never complete; wait for a batch job, or take it out", before.Name, kindOf(before))
+	return api.Errorf(api.Usage, "after: %s is a %s job, which runs until it is cancelled and is never complete; wait for a batch job, or take it out", before.Name, kindOf(before))
 }
 
 // update makes what build makes of a job its wanted spec. If somebody else's update comes in
@@ -199,7 +199,7 @@ func (o *Orders) Rollout(ctx context.Context, id string, q api.RolloutRequest) (
 		api.PauseRollout: ledger.Paused, api.ContinueRollout: ledger.Updating, api.RollBack: ledger.RollingBack,
 	}[q.Action]
 	if !ok {
-		return api.JobAnswer{}, api.Errorf(api.Usage, "rollout %q: want pause, continue or rollback", q.Action)
+		return api.JobAnswer{}, api.Errorf(api.Usage, "rollout %q: expected pause, continue or rollback", q.Action)
 	}
 	job, err := o.decidedJob(ctx, id)
 	if err != nil {

@@ -57,20 +57,20 @@ func (r Request) Validate() error {
 	}
 	for i, p := range r.Parts {
 		if p.Stream != Stdout && p.Stream != Stderr {
-			return fmt.Errorf("stream %.20q: want %s or %s", p.Stream, Stdout, Stderr)
+			return fmt.Errorf("stream %.20q: expected %s or %s", p.Stream, Stdout, Stderr)
 		}
 		if p.Offset < 0 {
-			return fmt.Errorf("offset %d of %s: want 0 or more", p.Offset, p.Stream)
+			return fmt.Errorf("offset %d of %s: expected 0 or more", p.Offset, p.Stream)
 		}
 		if slices.ContainsFunc(r.Parts[:i], func(o Part) bool { return o.Stream == p.Stream }) {
 			return fmt.Errorf("stream %s is asked for twice", p.Stream)
 		}
 	}
 	if r.Tail < 0 || r.Tail > MaxTail {
-		return fmt.Errorf("tail %d: want 0 to %d lines", r.Tail, MaxTail)
+		return fmt.Errorf("tail %d: expected 0 to %d lines", r.Tail, MaxTail)
 	}
 	if r.Since < 0 {
-		return fmt.Errorf("since %d: want 0 or more", r.Since)
+		return fmt.Errorf("since %d: expected 0 or more", r.Since)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (v *View) Explain(ctx context.Context, id string) (api.Explanation, error) 
 // jobs have no dots.
 func SplitSubject(id string) (job string, slot, attempt int, err error) {
 	parts := strings.Split(id, ".")
-	bad := api.Errorf(api.Usage, "%q: want a job, or a task as JOB.SLOT or JOB.SLOT.ATTEMPT with numbers from 1", id)
+	bad := api.Errorf(api.Usage, "%q: expected a job, or a task as JOB.SLOT or JOB.SLOT.ATTEMPT with numbers from 1", id)
 	if len(parts) > 3 || parts[0] == "" {
 		return "", 0, 0, bad
 	}
@@ -236,7 +236,7 @@ func (t *teller) tellJob() {
 		}
 		t.add(c.At, api.Fact{
 			Kind: kindTask, Task: taskstate.Task(t.id, c.Slot, c.Attempt).String(), Peer: c.Peer, State: c.State.String(), Reason: "conflict",
-			Text: fmt.Sprintf("a second end came from %s: %s; the first one stands", t.name(c.Peer), c.State),
+			Text: fmt.Sprintf("a second end came from %s: %s; the first one stands", t.name(c.Peer), taskstate.Shown(c.State.String())),
 		})
 	}
 }
@@ -270,7 +270,7 @@ func (t *teller) sums() string {
 		{c.Orphaned, taskstate.Orphaned},
 	} {
 		if x.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.what))
+			parts = append(parts, fmt.Sprintf("%d %s", x.n, taskstate.Shown(x.what.String())))
 		}
 	}
 	if c.Retired > 0 {

@@ -48,7 +48,7 @@ func TestAStoryTellsAnUpdateAndAMove(t *testing.T) {
 		"2000  accepted through name-b, by coordinator name-a in epoch 1/1",
 		"3000 1.1 given to name-a "+spread,
 		"4000  updated to version 2",
-		"6000 1.1 shutdown, by signal 15 (updated) on name-a; another version takes its place: attempt 2 follows, on name-b",
+		"6000 1.1 stopped, by signal 15 (updated) on name-a; another version takes its place: attempt 2 follows, on name-b",
 		"7000 1.2 given to name-b "+spread,
 		"8000  update to version 2: paused: for lunch",
 	)
@@ -235,7 +235,7 @@ func TestAStoryNamesTheRuleByWhichTasksWerePlaced(t *testing.T) {
 		"given to name-a (spread: free peers first, then the one with the fewest tasks of the job)": {},
 		"given to name-a (spread: evenly over the values of peer.label.zone)":                       {Over: "peer.label.zone"},
 		"given to name-a (binpack: the fullest peer that has room)":                                 {Strategy: taskstate.Binpack},
-		"given to name-a (random: by lot among the peers that have room)":                           {Strategy: taskstate.Random},
+		"given to name-a (random: at random among the peers that have room)":                        {Strategy: taskstate.Random},
 	} {
 		b := newStoryBook(t)
 		job.ID, job.Count, job.Run = "j", 1, taskstate.Run{Noop: &taskstate.Noop{}}

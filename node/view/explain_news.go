@@ -77,7 +77,7 @@ func (t *teller) tellReported(seen map[seenState]bool) {
 		if !ok || seen[seenState{v.task, st.State.String()}] {
 			continue
 		}
-		text := st.State.String()
+		text := taskstate.Shown(st.State.String())
 		if st.State.Final() {
 			text = "reported " + endText(st) + ", not decided yet"
 		}

@@ -91,7 +91,7 @@ func (t *teller) rule() (name, words string) {
 	case j.Strategy == taskstate.Binpack:
 		return string(j.Strategy), "the fullest peer that has room"
 	case j.Strategy == taskstate.Random:
-		return string(j.Strategy), "by lot among the peers that have room"
+		return string(j.Strategy), "at random among the peers that have room"
 	case j.Over != "":
 		return string(taskstate.Spread), "evenly over the values of " + j.Over
 	}
@@ -126,7 +126,7 @@ func (t *teller) tellPast(slot int, p ledger.PastAttempt, next int, peer tasksta
 // tellLate tells an end that came when the attempt had been given up, and does not count.
 func (t *teller) tellLate(task taskstate.TaskID, p ledger.PastAttempt) {
 	f := api.Fact{Kind: kindTask, Task: task.String(), Peer: p.Peer, State: p.Late.State.String(), Reason: "late"}
-	f.Text = fmt.Sprintf("heard late, and does not count: %s on %s", endText(taskstate.Status{State: p.Late.State, Exit: p.Late.Exit}), t.name(p.Peer)) + ranText(p.Late.Took, 0)
+	f.Text = fmt.Sprintf("reported late, and does not count: %s on %s", endText(taskstate.Status{State: p.Late.State, Exit: p.Late.Exit}), t.name(p.Peer)) + ranText(p.Late.Took, 0)
 	if p.Late.State == taskstate.Complete || p.Late.State == taskstate.Failed {
 		f.Text += "; so this slot ran more than once"
 	}
@@ -157,7 +157,7 @@ func whyGivenUp(r taskstate.Reason) string {
 	case taskstate.ReasonRestart:
 		return "the restart policy"
 	case taskstate.ReasonRetried:
-		return "somebody asked for another attempt"
+		return "retried"
 	case taskstate.ReasonUpdated:
 		return "another version takes its place"
 	case taskstate.ReasonDrained:
@@ -226,7 +226,7 @@ func ranText(took, waited int64) string {
 
 // endText says an end in a person's words, without its message.
 func endText(f taskstate.Status) string {
-	text := f.State.String()
+	text := taskstate.Shown(f.State.String())
 	switch {
 	case f.Signal > 0:
 		text += fmt.Sprintf(", by signal %d", f.Signal)

@@ -135,9 +135,9 @@ func TestAStoryTellsWhatContradictsAndWhoCancelled(t *testing.T) {
 		"2000  accepted through name-b, by coordinator name-a in epoch 1/1",
 		"3000 1.1 given to name-a "+spread,
 		"4000  cancelled by name-b",
-		"4000 2.1 shutdown (cancelled): by name-b",
-		"4500 1.1 shutdown, by signal 15 (cancelled) on name-a",
-		"5000  the job is over: 2 shutdown; exit code 1",
+		"4000 2.1 stopped (cancelled): by name-b",
+		"4500 1.1 stopped, by signal 15 (cancelled) on name-a",
+		"5000  the job is over: 2 stopped; exit code 1",
 		"6000 1.1 a second end came from name-a: complete; the first one stands",
 	)
 }
@@ -160,7 +160,7 @@ func TestAStoryTellsWhatCameBackLate(t *testing.T) {
 		"4000 1.1 "+gone+"b",
 		"6000 1.2 given to name-b "+spread,
 		"6500 1.2 complete with exit code 0 on name-b",
-		"8000 1.1 heard late, and does not count: complete with exit code 0 on name-a; so this slot ran more than once",
+		"8000 1.1 reported late, and does not count: complete with exit code 0 on name-a; so this slot ran more than once",
 		"8000  the job is over: 2 complete; exit code 0",
 	)
 	b.is("j.2",
@@ -171,7 +171,7 @@ func TestAStoryTellsWhatCameBackLate(t *testing.T) {
 		"7500 2.1 complete with exit code 0 on name-a; it had been given up, came back with this, and counts",
 		"8000 2.2 stopped: an earlier attempt came back with its success, and that counts",
 		"8000  the job is over: 2 complete; exit code 0",
-		"9000 2.2 heard late, and does not count: shutdown on name-b",
+		"9000 2.2 reported late, and does not count: stopped on name-b",
 	)
 }
 

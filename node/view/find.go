@@ -28,7 +28,7 @@ func (v *View) FindPeer(text string) (taskstate.PeerID, error) {
 	case 0:
 		return "", api.Errorf(api.NotFound, "no peer %q; see `peer peers`", text)
 	}
-	return "", api.Errorf(api.Conflict, "%q fits %d peers; type more of the id (see `peer peers -o json`)", text, len(found))
+	return "", api.Errorf(api.Conflict, "%q matches %d peers; use more of the id (see `peer peers -o json`)", text, len(found))
 }
 
 // Find is resolve, and where this peer knows no such job it first catches up with the coordinator:
@@ -76,7 +76,7 @@ func (v *View) resolve(id string) (taskstate.JobID, *Held, error) {
 	case len(found) == 1, len(found) > 1 && named:
 		return found[0], nil, nil
 	case len(found) > 1:
-		return "", nil, api.Errorf(api.Conflict, "%q begins the ids of %d jobs (%s, %s, …); type more of it", id, len(found), found[0], found[1])
+		return "", nil, api.Errorf(api.Conflict, "%q begins the ids of %d jobs (%s, %s, …); use more of it", id, len(found), found[0], found[1])
 	}
 	for i, h := range held {
 		if id != "" && (h.Job.Name == id || strings.HasPrefix(string(h.Job.ID), id)) {

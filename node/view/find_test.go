@@ -23,7 +23,7 @@ func TestAJobIsFoundByWhatAPersonTypes(t *testing.T) {
 		}
 	}
 	_, _, err := s.resolve("aaaa")
-	wants(t, err, api.Conflict, `"aaaa" begins the ids of 2 jobs`, "type more")
+	wants(t, err, api.Conflict, `"aaaa" begins the ids of 2 jobs`, "use more")
 	_, _, err = s.Find(timed(t), "cccc")
 	wants(t, err, api.NotFound, `no job "cccc"`, "peer jobs")
 	_, _, err = s.Find(timed(t), "aaaa1.3")
@@ -72,7 +72,7 @@ func TestAPeerIsFoundByIdPartOrName(t *testing.T) {
 		}
 	}
 	_, err := s.FindPeer("right")
-	wants(t, err, api.Conflict, `"right" fits 2 peers`)
+	wants(t, err, api.Conflict, `"right" matches 2 peers`)
 	_, err = s.FindPeer("nobody")
 	wants(t, err, api.NotFound, "peer peers")
 	_, err = s.FindPeer(ids[0][len(ids[0])-3:])

@@ -23,17 +23,17 @@ func (v *View) notHere(id string, err error) error {
 	case !was && others == 0:
 		return err
 	case !was:
-		return api.Errorf(api.NotFound, "%v (jobs that were over and have been forgotten: %d, see `peer help pin`)", err, others)
+		return api.Errorf(api.NotFound, "%v (finished jobs that were deleted: %d, see `peer help pin`)", err, others)
 	}
-	return api.Errorf(api.NotFound, "job %s ended and was forgotten%s, and so was its output; `peer pin` keeps one", id, whyGone(gone))
+	return api.Errorf(api.NotFound, "job %s ended and was deleted%s, and so was its output; `peer pin` keeps one", id, whyGone(gone))
 }
 
 // whyGone says when and why a job was forgotten; nothing if that is not known.
 func whyGone(g ledger.Gone) string {
 	why := map[ledger.GoneFor]string{
-		ledger.GoneForAge:   "it had ended longer ago than jobs that are over are remembered (keep-for, see `peer set`)",
-		ledger.GoneForCount: "more jobs ended after it than are remembered (keep-jobs, see `peer set`)",
-		ledger.GoneForSize:  fmt.Sprintf("jobs that are over took more than %d MiB of the ledger together", ledger.KeepBytes>>20),
+		ledger.GoneForAge:   "it had ended longer ago than finished jobs are kept (keep-for, see `peer set`)",
+		ledger.GoneForCount: "more jobs ended after it than are kept (keep-jobs, see `peer set`)",
+		ledger.GoneForSize:  fmt.Sprintf("finished jobs took more than %d MiB of the ledger together", ledger.KeepBytes>>20),
 	}[g.For]
 	if why == "" {
 		return ""
@@ -54,9 +54,9 @@ func (t *teller) tellForgotten() {
 	if count == 0 || t.slot > 0 {
 		return
 	}
-	what := fmt.Sprintf("job %s, which was over, was forgotten", last)
+	what := fmt.Sprintf("job %s, which had finished, was deleted", last)
 	if count > 1 {
-		what = fmt.Sprintf("%d jobs that were over have been forgotten since this one was accepted, the last of them %s", count, last)
+		what = fmt.Sprintf("%d finished jobs have been deleted since this one was accepted, the last of them %s", count, last)
 	}
 	t.add(gone.At, api.Fact{Kind: "note", Text: what + whyGone(gone) + "; `peer pin` keeps one"})
 }

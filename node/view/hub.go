@@ -137,7 +137,7 @@ func (h *hub) parseToken(s string) (seq uint64, ok bool, err error) {
 	boot, n, found := strings.Cut(s, ".")
 	seq, perr := strconv.ParseUint(n, 10, 64)
 	if !found || perr != nil {
-		return 0, false, api.Errorf(api.Usage, "token %q: want the token of an event that `peer watch` printed", s)
+		return 0, false, api.Errorf(api.Usage, "token %q: expected the token of an event that `peer watch` printed", s)
 	}
 	return seq, boot == h.boot && seq <= h.last(), nil
 }

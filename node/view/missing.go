@@ -92,7 +92,7 @@ func (v *View) TooMuchLost() string {
 	if at := v.cfg.Replica.Applied(); at > 0 {
 		copied = fmt.Sprintf(" This peer's copy of the ledger ends at entry %d.", at)
 	}
-	return fmt.Sprintf("%s Too few voters are left with what was decided, and nobody else's return can help.%s `peer recover` goes on from the newest copy in reach and says what may be lost; a new start with an empty data folder loses everything.",
+	return fmt.Sprintf("%s Too few voters are left with what was decided, and no other peer's return can help.%s `peer recover` goes on from the newest copy in reach and says what may be lost; a new start with an empty data folder loses everything.",
 		v.LossText(lost...), copied)
 }
 

@@ -163,7 +163,7 @@ func pastRow(job *taskstate.Job, slot int, p ledger.PastAttempt, since int64) ap
 	if end == nil {
 		end = &taskstate.Status{State: taskstate.Shutdown, At: p.GivenUpAt, Exit: taskstate.NoExit, Reason: p.Reason, Message: "given up: " + whyGivenUp(p.Reason)}
 		if l := p.Late; l != nil {
-			end.State, end.At, end.Exit, end.Took, end.Message = l.State, l.At, l.Exit, l.Took, "given up, and heard of late: it does not count"
+			end.State, end.At, end.Exit, end.Took, end.Message = l.State, l.At, l.Exit, l.Took, "given up, and reported late: it does not count"
 		}
 	}
 	r.Final = end

@@ -32,7 +32,7 @@ func refuses(err error) admitter {
 	}
 }
 
-// bubble runs a flock in virtual time; everything it started must end.
+// bubble runs a cluster in virtual time; everything it started must end.
 func bubble(t *testing.T, run func(t *testing.T, f *flock)) {
 	synctest.Test(t, func(t *testing.T) { run(t, newFlock(t)) })
 }

@@ -44,7 +44,7 @@ func (r *Refusal) explain() string {
 	case WrongCluster:
 		return "the ticket is for another cluster than the one that answered; a peer belongs to one cluster, use another `--data` folder for a second one"
 	case NoCoordinator:
-		return "nobody in the cluster can decide about newcomers right now; try again in a few seconds"
+		return "no coordinator can decide about newcomers right now; try again in a few seconds"
 	case Later:
 		return "others with this ticket are being let in first; try again in a few seconds"
 	default:

@@ -43,7 +43,7 @@ func ParseSecret(s string) ([]byte, error) {
 	}
 	b, err := text.DecodeString(s)
 	if err != nil || len(b) < secretLen || len(b) > maxSecretLen {
-		return nil, fmt.Errorf("not an invite's secret: want 26 to 32 letters a-z and digits 2-7, got %d characters", len(s))
+		return nil, fmt.Errorf("not an invite's secret: expected 26 to 32 letters a-z and digits 2-7, got %d characters", len(s))
 	}
 	return b, nil
 }

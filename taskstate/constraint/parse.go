@@ -143,9 +143,9 @@ func (p *parser) readKey() *Error {
 	key := p.word(func(r rune) bool { return !unicode.IsSpace(r) && !isOpRune(r) && !strings.ContainsRune(`()",'`, r) })
 	if key == "" {
 		if p.rest() == "" {
-			return p.fail(start, "it is empty: want a key, an operator and a value")
+			return p.fail(start, "it is empty: expected a key, an operator and a value")
 		}
-		return p.fail(start, "want a key first, one of %s", known())
+		return p.fail(start, "expected a key first, one of %s", known())
 	}
 	k, msg := parseKey(key)
 	if msg != "" {
@@ -170,7 +170,7 @@ func (p *parser) readOp() *Error {
 	case text == "" && p.rest() == "":
 		return p.fail(start, "an operator and a value are missing after %s; operators are %s", p.c.key, ops)
 	case text == "":
-		return p.fail(start, "want an operator after %s, one of %s", p.c.key, ops)
+		return p.fail(start, "expected an operator after %s, one of %s", p.c.key, ops)
 	case o == noOp && meantOp(text) != "":
 		return p.fail(start, "unknown operator %q: did you mean %s? Known are %s", spell.Clip(text), meantOp(text), ops)
 	case o == noOp:

@@ -19,7 +19,7 @@ func (p *parser) readValues() *Error {
 		return p.readValue(false)
 	}
 	if !strings.HasPrefix(p.rest(), "(") {
-		return p.fail(p.at, "in wants a list in round brackets")
+		return p.fail(p.at, "in needs a list in round brackets")
 	}
 	open := p.at
 	p.at++
@@ -38,7 +38,7 @@ func (p *parser) readValues() *Error {
 			p.at++
 			return nil
 		case p.rest()[0] != ',':
-			return p.fail(p.at, "want , or ) after a value of the list")
+			return p.fail(p.at, "expected , or ) after a value of the list")
 		}
 		p.at++
 	}
@@ -75,7 +75,7 @@ func (p *parser) bare(inList bool) (string, *Error) {
 	case text == "" && p.rest() == "":
 		return "", p.fail(start, "the value is missing after %s", p.c.op)
 	case text == "":
-		return "", p.fail(start, "want a value; an empty one, or one with brackets or commas, goes into quotes")
+		return "", p.fail(start, "expected a value; an empty one, or one with brackets or commas, goes into quotes")
 	case i >= 0:
 		return "", p.fail(start+i, "a value with quotes in it goes into quotes itself")
 	case isOpRune(rune(text[0])):
@@ -127,7 +127,7 @@ func (c *Constraint) value(text string) (value, string) {
 		v.number, err = spell.Size(text)
 	case class == count:
 		if v.number, err = strconv.ParseInt(text, 10, 64); err != nil || v.number < 0 || strconv.FormatInt(v.number, 10) != text {
-			return v, "want a whole number, got " + strconv.Quote(spell.Clip(text))
+			return v, "expected a whole number, got " + strconv.Quote(spell.Clip(text))
 		}
 	case class == address:
 		return v, v.parseNetwork()
@@ -179,7 +179,7 @@ func steps(re *syntax.Regexp) int {
 
 // parseNetwork reads an address, or a network with its length: 10.1.2.3/8 is 10.0.0.0/8.
 func (v *value) parseNetwork() string {
-	const want = "want an address or a network, got "
+	const want = "expected an address or a network, got "
 	n, err := netip.ParsePrefix(v.text)
 	if a, e := netip.ParseAddr(v.text); e == nil {
 		if a.Zone() != "" {

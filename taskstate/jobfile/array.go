@@ -26,7 +26,7 @@ func Array(j *taskstate.Job, s string) error {
 	for word := range strings.SplitSeq(s, ",") {
 		r, ok := parseArrayRange(word)
 		if !ok {
-			return fmt.Errorf("want numbers and ranges A-B with A ≤ B, as in 5, 1-100, 1,3,5, 1-10:2 or 01-10, got %q", clip(s))
+			return fmt.Errorf("expected numbers and ranges A-B with A ≤ B, as in 5, 1-100, 1,3,5, 1-10:2 or 01-10, got %q", clip(s))
 		}
 		parts = append(parts, r)
 		if count += r.count(); count > MaxCount {

@@ -37,7 +37,7 @@ func parts() [5]part {
 func checkCron(expr string) error {
 	words := strings.Fields(expr)
 	if len(expr) > maxCron || len(words) != 5 {
-		return fmt.Errorf(`want five fields – minute, hour, day of the month, month, weekday – as in "0 3 * * *", got %q`, clip(expr))
+		return fmt.Errorf(`expected five fields – minute, hour, day of the month, month, weekday – as in "0 3 * * *", got %q`, clip(expr))
 	}
 	for i, p := range parts() {
 		for item := range strings.SplitSeq(words[i], ",") {
@@ -58,7 +58,7 @@ func checkCron(expr string) error {
 func (p part) check(item string) error {
 	span, step, stepped := strings.Cut(item, "/")
 	if n, err := strconv.Atoi(step); stepped && (err != nil || n < 1 || n > p.high || step != strconv.Itoa(n)) {
-		return fmt.Errorf("want a step from 1 to %d, as in */5, got %q", p.high, clip(step))
+		return fmt.Errorf("expected a step from 1 to %d, as in */5, got %q", p.high, clip(step))
 	}
 	if span == "*" {
 		return nil
@@ -96,7 +96,7 @@ func (p part) value(s string) (int, error) {
 		if p.names != "" {
 			words = " or " + strings.ReplaceAll(p.names, " ", ", ")
 		}
-		return 0, fmt.Errorf("want * or %d to %d%s, got %q", p.low, p.high, words, clip(s))
+		return 0, fmt.Errorf("expected * or %d to %d%s, got %q", p.low, p.high, words, clip(s))
 	}
 	return n, nil
 }
@@ -111,10 +111,10 @@ func checkZone(zone string) error {
 		return errors.New("every peer may have another local time; name a zone, as in Europe/Berlin")
 	}
 	if len(zone) > 64 {
-		return errors.New("want a time zone, as in Europe/Berlin or UTC")
+		return errors.New("expected a time zone, as in Europe/Berlin or UTC")
 	}
 	if _, err := time.LoadLocation(zone); err != nil {
-		return fmt.Errorf("there is no time zone %q; want one as in Europe/Berlin, America/New_York or UTC", clip(zone))
+		return fmt.Errorf("there is no time zone %q; expected one as in Europe/Berlin, America/New_York or UTC", clip(zone))
 	}
 	return nil
 }

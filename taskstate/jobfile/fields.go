@@ -53,7 +53,7 @@ func (r *reader) top(n ast.Node, j *taskstate.Job) {
 	r.oneOf("", "each_line", "escaped") // a list is read as it is
 }
 
-// oneOf refuses more than one of keys that exclude each other.
+// oneOf refuses more than one of keys that cannot be used together.
 func (r *reader) oneOf(path string, keys ...string) (given int) {
 	first := ""
 	for _, k := range keys {
@@ -62,7 +62,7 @@ func (r *reader) oneOf(path string, keys ...string) (given int) {
 		case !ok:
 			continue
 		case first != "":
-			r.fail(at, "%s%s and %s exclude each other; keep one", prefix(path), first, k)
+			r.fail(at, "%s%s and %s cannot be used together; keep one", prefix(path), first, k)
 		default:
 			first = k
 		}
@@ -206,7 +206,7 @@ func (r *reader) process(n ast.Node, path string) *taskstate.Process {
 			p.Command = []string{line}
 		}
 	case command.Type() == ast.StringType || command.Type() == ast.LiteralType:
-		r.fail(placeAt(command), "%s: want a list of words, as in [convert, in.png, out.png], got %s; for a line of shell add shell: true", at, kind(command))
+		r.fail(placeAt(command), "%s: expected a list of words, as in [convert, in.png, out.png], got %s; for a line of shell add shell: true", at, kind(command))
 	default:
 		p.Command = r.texts(command, at, "[convert, in.png, out.png]")
 	}
@@ -216,7 +216,7 @@ func (r *reader) process(n ast.Node, path string) *taskstate.Process {
 func (r *reader) env(n ast.Node, path string) map[string]string {
 	pairs, ok := entries(n)
 	if !ok {
-		r.fail(placeAt(n), "%s: want names and values, as in {LANG: C}, got %s", path, kind(n))
+		r.fail(placeAt(n), "%s: expected names and values, as in {LANG: C}, got %s", path, kind(n))
 		return nil
 	}
 	env := make(map[string]string, len(pairs))

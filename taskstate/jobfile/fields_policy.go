@@ -42,7 +42,7 @@ func RestartPolicy(s string) (*taskstate.Restart, error) {
 	known := []taskstate.RestartCondition{taskstate.RestartNone, taskstate.RestartOnFailure, taskstate.RestartAny}
 	n, err := strconv.Atoi(times)
 	if !slices.Contains(known, p.Condition) || limited && (err != nil || n < 1) {
-		return p, fmt.Errorf("want none, on-failure or any, or with a number of times, as in on-failure:3, got %q", clip(s))
+		return p, fmt.Errorf("expected none, on-failure or any, or with a number of times, as in on-failure:3, got %q", clip(s))
 	}
 	p.Attempts = n
 	return p, nil
@@ -108,7 +108,7 @@ func (r *reader) schedule(n ast.Node, path string) *taskstate.Schedule {
 	s := &taskstate.Schedule{}
 	if _, ok := entries(n); !ok {
 		if n.Type() == ast.SequenceType {
-			r.fail(placeAt(n), `%s: want a cron expression, as in "0 3 * * *", or {cron: "0 3 * * *", zone: Europe/Berlin, overlap: skip}, got a list`, path)
+			r.fail(placeAt(n), `%s: expected a cron expression, as in "0 3 * * *", or {cron: "0 3 * * *", zone: Europe/Berlin, overlap: skip}, got a list`, path)
 			return s
 		}
 		s.Cron, _ = r.text(n, path)
@@ -132,7 +132,7 @@ func (r *reader) schedule(n ast.Node, path string) *taskstate.Schedule {
 func (r *reader) matrix(n ast.Node, path string) []taskstate.Axis {
 	pairs, ok := entries(n)
 	if !ok {
-		r.fail(placeAt(n), "%s: want names and lists of values, as in {size: [s, l], seed: [1, 2, 3]}, got %s", path, kind(n))
+		r.fail(placeAt(n), "%s: expected names and lists of values, as in {size: [s, l], seed: [1, 2, 3]}, got %s", path, kind(n))
 		return nil
 	}
 	if len(pairs) == 0 {
@@ -195,7 +195,7 @@ func ownName(key string) bool {
 	return homes()[key] == "" && nearest(key, []string{"cpus", "memory", taskstate.GPUs}) == ""
 }
 
-const ratioRule = "want a share from 0 to 1, as in 0.25"
+const ratioRule = "expected a share from 0 to 1, as in 0.25"
 
 // validRatio is false for what is no number, too.
 func validRatio(v float64) bool { return v >= 0 && v <= 1 }

@@ -188,7 +188,7 @@ func placeAt(n ast.Node) place {
 	return place{t.Position.Line, t.Position.Column}
 }
 
-// kind words what a node is, for "want a list, got …".
+// kind words what a node is, for "expected a list, got …".
 func kind(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.NullNode:

@@ -26,7 +26,7 @@ func ParseDuration(s string) (time.Duration, error) { return spell.Duration(s) }
 func ParseSize(s string) (int64, error) {
 	n, err := spell.Size(s)
 	if err == nil && n != 0 && strings.Trim(s, "0123456789.") == "" {
-		return 0, fmt.Errorf("say the unit of %s, as in %sGiB, %sMiB or %sB", clip(s), clip(s), clip(s), clip(s))
+		return 0, fmt.Errorf("no unit: write %sGiB, %sMiB or %sB", clip(s), clip(s), clip(s))
 	}
 	return n, err
 }
@@ -35,7 +35,7 @@ func ParseSize(s string) (int64, error) {
 func ParseOutput(s string) (int64, error) {
 	n, err := ParseSize(s)
 	if err == nil && (n < MinOutput || n > MaxOutput) {
-		err = fmt.Errorf("want %s to %s, got %s", size(MinOutput), size(MaxOutput), clip(s))
+		err = fmt.Errorf("expected %s to %s, got %s", size(MinOutput), size(MaxOutput), clip(s))
 	}
 	return n, err
 }

@@ -27,7 +27,7 @@ const (
 	maxDir     = 1024                   // bytes
 	maxEnvName = 256                    // bytes
 	maxFirst   = 1_000_000_000_000_000  // of an array's numbers, either way
-	nameRule   = "want 1 to 63 letters a-z, digits and dashes, beginning with a letter or digit"
+	nameRule   = "expected 1 to 63 letters a-z, digits and dashes, beginning with a letter or digit"
 	envRule    = "a variable's name is letters, digits and _, not beginning with a digit"
 	escapeRule = `with escaped: true, an item has \\ for a backslash and \xHH for a byte that belongs to no character, and no other backslash`
 	itemRule   = "an item is UTF-8 text without zero bytes: it becomes an environment variable"
@@ -70,7 +70,7 @@ func problems(j *taskstate.Job) []problem {
 	case p == nil && n == nil:
 		ps.bad("run", "say what to run: a process or a noop")
 	case p != nil && n != nil:
-		ps.bad("run", "process and noop exclude each other")
+		ps.bad("run", "use process or noop, not both")
 	case p != nil:
 		ps.process(p)
 	default:
@@ -95,7 +95,7 @@ func (ps *checks) bad(field, format string, args ...any) {
 
 func (ps *checks) between(field string, v, low, high int64) {
 	if v < low || v > high {
-		ps.bad(field, "want %s to %s, got %s", grouped(int(low)), grouped(int(high)), grouped(int(v)))
+		ps.bad(field, "expected %s to %s, got %s", grouped(int(low)), grouped(int(high)), grouped(int(v)))
 	}
 }
 
@@ -107,7 +107,7 @@ func (ps *checks) identity(j *taskstate.Job) {
 		ps.bad("name", "last means the newest job wherever a job is asked for, so none can have it as its name; take another one")
 	}
 	if j.ID != "" && !validID(j.ID) {
-		ps.bad("id", "want %d characters a-z and 2-7, got %q", taskstate.JobIDLen, clip(string(j.ID)))
+		ps.bad("id", "expected %d characters a-z and 2-7, got %q", taskstate.JobIDLen, clip(string(j.ID)))
 	}
 	if len(j.Submitter) > 128 || !utf8.ValidString(j.Submitter) {
 		ps.bad("submitter", "this is no peer id")
@@ -117,7 +117,7 @@ func (ps *checks) identity(j *taskstate.Job) {
 // ValidID tells what is wrong with the id of a job that is to be.
 func ValidID(id taskstate.JobID) error {
 	if !validID(id) {
-		return fmt.Errorf("id: want %d characters a-z and 2-7, got %q", taskstate.JobIDLen, clip(string(id)))
+		return fmt.Errorf("id: expected %d characters a-z and 2-7, got %q", taskstate.JobIDLen, clip(string(id)))
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (ps *checks) slots(j *taskstate.Job) {
 	if j.Numbered {
 		ps.between("array", int64(j.First), -maxFirst, maxFirst)
 		if len(j.Each) > 0 {
-			ps.bad("each", "items and an array of numbers exclude each other")
+			ps.bad("each", "use items or an array of numbers, not both")
 		}
 	} else if j.First != 0 {
 		ps.bad("array", "a first number without an array")
@@ -170,7 +170,7 @@ func (ps *checks) policy(j *taskstate.Job) {
 	ps.between("resources.cpus", j.Resources.MilliCPU, 0, maxMilliCPU)
 	ps.between("resources.memory", j.Resources.Memory, 0, maxSize)
 	if n := j.MaxOutput; n != 0 && (n < MinOutput || n > MaxOutput) {
-		ps.bad("max_output", "want %s to %s, got %s bytes", size(MinOutput), size(MaxOutput), grouped(int(n)))
+		ps.bad("max_output", "expected %s to %s, got %s bytes", size(MinOutput), size(MaxOutput), grouped(int(n)))
 	}
 	ps.between("timeout", j.Timeout, 0, MaxDuration.Milliseconds())
 	ps.between("delay", j.Delay, 0, MaxDuration.Milliseconds())
@@ -179,7 +179,7 @@ func (ps *checks) policy(j *taskstate.Job) {
 	ps.between("max_fails", int64(j.MaxFails), 0, MaxCount)
 	ps.between("unreachable.replace_after", j.Unreachable.ReplaceAfter, 0, MaxDuration.Milliseconds())
 	if j.Unreachable.Wait && j.Unreachable.ReplaceAfter != 0 {
-		ps.bad("unreachable", "replace_after and wait exclude each other")
+		ps.bad("unreachable", "use replace_after or wait, not both")
 	}
 }
 
@@ -246,7 +246,7 @@ func (ps *checks) dir(field, dir string) {
 	}
 	if len(dir) > maxDir || !plain(dir) || strings.ContainsAny(dir[:1], `/\`) || strings.Contains(dir, ":") ||
 		slices.Contains(parts, "..") || !filepath.IsLocal(dir) {
-		ps.bad(field, "want a relative path below the task's own folder, without .. and colons, got %q", clip(dir))
+		ps.bad(field, "expected a relative path below the task's own folder, without .. and colons, got %q", clip(dir))
 	}
 }
 

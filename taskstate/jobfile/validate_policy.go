@@ -14,7 +14,7 @@ const (
 	MaxPriority = 100
 	MaxAxes     = 16 // of a matrix
 	MaxAfter    = 64 // jobs to wait for
-	axisRule    = "want 1 to 63 letters a-z, digits and _, beginning with a letter: it becomes COVEY_ and the name in capitals"
+	axisRule    = "expected 1 to 63 letters a-z, digits and _, beginning with a letter: it becomes COVEY_ and the name in capitals"
 )
 
 // reserved tells whether COVEY_<name> is a variable the runner sets, or one that a peer's own
@@ -135,7 +135,7 @@ func (ps *checks) starting(j *taskstate.Job) {
 		at := fmt.Sprintf("after[%d]", i)
 		switch {
 		case !validName(string(word)):
-			ps.bad(at, "want the name or the id of a job, got %q", clip(string(word)))
+			ps.bad(at, "expected the name or the id of a job, got %q", clip(string(word)))
 		case slices.Contains(j.After[:i], word):
 			ps.bad(at, "%s is given twice", word)
 		}
@@ -149,7 +149,7 @@ func (ps *checks) starting(j *taskstate.Job) {
 		}
 		ps.oneOf("schedule.overlap", string(s.Overlap), "", string(taskstate.SkipOverlap), string(taskstate.AllowOverlap))
 		if len(j.After) > 0 {
-			ps.bad("after", "it and schedule exclude each other: a job starts when others are complete, or by the clock")
+			ps.bad("after", "use it or schedule, not both: a job starts when others are complete, or by the clock")
 		}
 	}
 	if o := j.Origin; o != nil && (!validID(o.Job) || o.At < 0) {

@@ -47,44 +47,44 @@ func TestDefaultsAreGivenOnceAndPassValidation(t *testing.T) {
 func TestAJobFromAnywhereIsChecked(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	for says, change := range map[string]func(j *taskstate.Job, p *taskstate.Process){
-		"count: want 1 to 1,000,000, got 0":         func(j *taskstate.Job, _ *taskstate.Process) { j.Count = 0 },
-		"name: last means the newest job":           func(j *taskstate.Job, _ *taskstate.Process) { j.Name = "last" },
-		"count: want 1 to 1,000,000, got 1,000,001": func(j *taskstate.Job, _ *taskstate.Process) { j.Count = 1_000_001 },
-		"each: it has 1 items for 2 slots":          func(j *taskstate.Job, _ *taskstate.Process) { j.Count, j.Each = 2, []string{"a"} },
-		"each[1]: an item is UTF-8":                 func(j *taskstate.Job, _ *taskstate.Process) { j.Count, j.Each = 2, []string{"a", "\xff"} },
-		"each[0]: an item is UTF-8":                 func(j *taskstate.Job, _ *taskstate.Process) { j.Each = []string{"\x00"} },
-		"each: items and an array":                  func(j *taskstate.Job, _ *taskstate.Process) { j.Each, j.Numbered = []string{"a"}, true },
-		"array: a first number without":             func(j *taskstate.Job, _ *taskstate.Process) { j.First = 3 },
-		"array: want":                               func(j *taskstate.Job, _ *taskstate.Process) { j.Numbered, j.First = true, -1<<62 },
+		"count: expected 1 to 1,000,000, got 0":         func(j *taskstate.Job, _ *taskstate.Process) { j.Count = 0 },
+		"name: last means the newest job":               func(j *taskstate.Job, _ *taskstate.Process) { j.Name = "last" },
+		"count: expected 1 to 1,000,000, got 1,000,001": func(j *taskstate.Job, _ *taskstate.Process) { j.Count = 1_000_001 },
+		"each: it has 1 items for 2 slots":              func(j *taskstate.Job, _ *taskstate.Process) { j.Count, j.Each = 2, []string{"a"} },
+		"each[1]: an item is UTF-8":                     func(j *taskstate.Job, _ *taskstate.Process) { j.Count, j.Each = 2, []string{"a", "\xff"} },
+		"each[0]: an item is UTF-8":                     func(j *taskstate.Job, _ *taskstate.Process) { j.Each = []string{"\x00"} },
+		"each: use items or an array":                   func(j *taskstate.Job, _ *taskstate.Process) { j.Each, j.Numbered = []string{"a"}, true },
+		"array: a first number without":                 func(j *taskstate.Job, _ *taskstate.Process) { j.First = 3 },
+		"array: expected":                               func(j *taskstate.Job, _ *taskstate.Process) { j.Numbered, j.First = true, -1<<62 },
 		"each: the items have 1,000,000 bytes": func(j *taskstate.Job, _ *taskstate.Process) {
 			j.Count = 1000
 			for range 1000 {
 				j.Each = append(j.Each, long)
 			}
 		},
-		"name: want 1 to 63 letters": func(j *taskstate.Job, _ *taskstate.Process) { j.Name = strings.Repeat("a", 64) },
-		`got "-x"`:                   func(j *taskstate.Job, _ *taskstate.Process) { j.Name = "-x" },
+		"name: expected 1 to 63 letters": func(j *taskstate.Job, _ *taskstate.Process) { j.Name = strings.Repeat("a", 64) },
+		`got "-x"`:                       func(j *taskstate.Job, _ *taskstate.Process) { j.Name = "-x" },
 		"type: allowed is batch, service, global, got": func(j *taskstate.Job, _ *taskstate.Process) { j.Type = "cron" },
-		"id: want 10 characters":                       func(j *taskstate.Job, _ *taskstate.Process) { j.ID = "../../etc" },
+		"id: expected 10 characters":                   func(j *taskstate.Job, _ *taskstate.Process) { j.ID = "../../etc" },
 		"submitter: this is no peer id":                func(j *taskstate.Job, _ *taskstate.Process) { j.Submitter = long },
-		"resources.cpus: want 0 to":                    func(j *taskstate.Job, _ *taskstate.Process) { j.Resources.MilliCPU = -1 },
-		"resources.memory: want 0 to":                  func(j *taskstate.Job, _ *taskstate.Process) { j.Resources.Memory = 1 << 62 },
+		"resources.cpus: expected 0 to":                func(j *taskstate.Job, _ *taskstate.Process) { j.Resources.MilliCPU = -1 },
+		"resources.memory: expected 0 to":              func(j *taskstate.Job, _ *taskstate.Process) { j.Resources.Memory = 1 << 62 },
 		"stdin: it can be read once": func(j *taskstate.Job, _ *taskstate.Process) {
 			j.Stdin, j.Type = true, taskstate.ServiceJob
 		},
 		"stdin: it can be read once, so only by a batch job of one task": func(j *taskstate.Job, _ *taskstate.Process) {
 			j.Stdin, j.Count = true, 2
 		},
-		"max_output: want 4KiB to 1TiB, got 4,095 bytes": func(j *taskstate.Job, _ *taskstate.Process) { j.MaxOutput = 4095 },
-		"max_output: want 4KiB to 1TiB, got -1 bytes":    func(j *taskstate.Job, _ *taskstate.Process) { j.MaxOutput = -1 },
-		"timeout: want 0 to":                             func(j *taskstate.Job, _ *taskstate.Process) { j.Timeout = -1 },
-		"parallel: want 0 to":                            func(j *taskstate.Job, _ *taskstate.Process) { j.Parallel = -1 },
-		"placement.max_per_peer: want":                   func(j *taskstate.Job, _ *taskstate.Process) { j.MaxPerPeer = -1 },
-		"unreachable.replace_after: want":                func(j *taskstate.Job, _ *taskstate.Process) { j.Unreachable.ReplaceAfter = 1 << 60 },
-		"unreachable: replace_after and":                 func(j *taskstate.Job, _ *taskstate.Process) { j.Unreachable.Wait = true },
-		"run: say what to run":                           func(j *taskstate.Job, _ *taskstate.Process) { j.Run.Process = nil },
-		"run: process and noop exclude":                  func(j *taskstate.Job, _ *taskstate.Process) { j.Run.Noop = &taskstate.Noop{} },
-		"run.noop.duration: want": func(j *taskstate.Job, _ *taskstate.Process) {
+		"max_output: expected 4KiB to 1TiB, got 4,095 bytes": func(j *taskstate.Job, _ *taskstate.Process) { j.MaxOutput = 4095 },
+		"max_output: expected 4KiB to 1TiB, got -1 bytes":    func(j *taskstate.Job, _ *taskstate.Process) { j.MaxOutput = -1 },
+		"timeout: expected 0 to":                             func(j *taskstate.Job, _ *taskstate.Process) { j.Timeout = -1 },
+		"parallel: expected 0 to":                            func(j *taskstate.Job, _ *taskstate.Process) { j.Parallel = -1 },
+		"placement.max_per_peer: expected":                   func(j *taskstate.Job, _ *taskstate.Process) { j.MaxPerPeer = -1 },
+		"unreachable.replace_after: expected":                func(j *taskstate.Job, _ *taskstate.Process) { j.Unreachable.ReplaceAfter = 1 << 60 },
+		"unreachable: use replace_after or":                  func(j *taskstate.Job, _ *taskstate.Process) { j.Unreachable.Wait = true },
+		"run: say what to run":                               func(j *taskstate.Job, _ *taskstate.Process) { j.Run.Process = nil },
+		"run: use process or noop":                           func(j *taskstate.Job, _ *taskstate.Process) { j.Run.Noop = &taskstate.Noop{} },
+		"run.noop.duration: expected": func(j *taskstate.Job, _ *taskstate.Process) {
 			j.Run = taskstate.Run{Noop: &taskstate.Noop{Duration: -1}}
 		},
 		"run.process.command: it is empty": func(_ *taskstate.Job, p *taskstate.Process) { p.Command = nil },

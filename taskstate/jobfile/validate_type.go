@@ -41,7 +41,7 @@ func (ps *checks) lasting(j *taskstate.Job) {
 	refuse("each", len(j.Each) > 0, alike)
 	refuse("array", j.Numbered, alike)
 	refuse("matrix", len(j.Matrix) > 0, alike)
-	refuse("timeout", j.Timeout != 0, "runs until somebody ends it; a timeout would fail every task in turn. End it from within, or take type: batch")
+	refuse("timeout", j.Timeout != 0, "runs until it is cancelled; a timeout would fail every task in turn. End it from within, or take type: batch")
 	refuse("parallel", j.Parallel != 0, "has all its tasks running at once; set count, or update.parallelism for updates")
 	refuse("delay", j.Delay != 0, "has all its tasks running at once; update.delay spaces its updates")
 	refuse("max_fails", j.MaxFails != 0, "goes on whatever fails; limit restart.attempts, or take type: batch")
@@ -61,6 +61,6 @@ func (ps *checks) global(j *taskstate.Job) {
 		}
 	}
 	if j.Update != nil && j.Update.Order == taskstate.StartFirst {
-		ps.bad("update.order", "a global job has one task on each peer, so the old one must stop first; want stop-first")
+		ps.bad("update.order", "a global job has one task on each peer, so the old one must stop first; expected stop-first")
 	}
 }

@@ -25,7 +25,7 @@ func (r *reader) object(n ast.Node, path string, fields []field, later ...string
 	}
 	pairs, ok := entries(n)
 	if !ok {
-		r.fail(placeAt(n), "%swant keys and values (%s), got %s", prefix(path), strings.Join(names, ", "), kind(n))
+		r.fail(placeAt(n), "%sexpected keys and values (%s), got %s", prefix(path), strings.Join(names, ", "), kind(n))
 		return
 	}
 	seen := map[string]bool{}
@@ -91,7 +91,7 @@ func (r *reader) text(n ast.Node, path string) (string, bool) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		return n.GetToken().Value, true
 	}
-	r.fail(placeAt(n), "%swant text, got %s", prefix(path), kind(n))
+	r.fail(placeAt(n), "%sexpected text, got %s", prefix(path), kind(n))
 	return "", false
 }
 
@@ -99,7 +99,7 @@ func (r *reader) text(n ast.Node, path string) (string, bool) {
 func (r *reader) texts(n ast.Node, path, example string) []string {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
-		r.fail(placeAt(n), "%swant a list, as in %s, got %s", prefix(path), example, kind(n))
+		r.fail(placeAt(n), "%sexpected a list, as in %s, got %s", prefix(path), example, kind(n))
 		return nil
 	}
 	out := make([]string, 0, len(seq.Values))
@@ -119,13 +119,13 @@ func (r *reader) whole(n ast.Node, path string, low, high int) int {
 		ok = text.Value != "" && strings.Trim(text.Value, "0123456789") == ""
 	}
 	if !ok {
-		r.fail(placeAt(n), "%swant a whole number, got %s", prefix(path), kind(n))
+		r.fail(placeAt(n), "%sexpected a whole number, got %s", prefix(path), kind(n))
 		return 0
 	}
 	s := n.GetToken().Value
 	v, err := strconv.Atoi(s)
 	if err != nil || strconv.Itoa(v) != s || v < low || v > high {
-		r.fail(placeAt(n), "%swant a whole number from %s to %s, got %s", prefix(path), grouped(low), grouped(high), clip(s))
+		r.fail(placeAt(n), "%sexpected a whole number from %s to %s, got %s", prefix(path), grouped(low), grouped(high), clip(s))
 		return 0
 	}
 	return v
@@ -135,7 +135,7 @@ func (r *reader) whole(n ast.Node, path string, low, high int) int {
 func (r *reader) flag(n ast.Node, path string) bool {
 	b, ok := n.(*ast.BoolNode)
 	if !ok {
-		r.fail(placeAt(n), "%swant true or false, got %s", prefix(path), kind(n))
+		r.fail(placeAt(n), "%sexpected true or false, got %s", prefix(path), kind(n))
 		return false
 	}
 	return b.Value

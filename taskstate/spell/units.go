@@ -30,11 +30,11 @@ func Duration(s string) (time.Duration, error) {
 	}
 	switch total := days + d; {
 	case s != "" && strings.Trim(s, "0123456789.") == "":
-		return 0, fmt.Errorf("say the unit of %s, as in %ss or %sm", Clip(s), Clip(s), Clip(s))
+		return 0, fmt.Errorf("no unit: write %ss or %sm", Clip(s), Clip(s))
 	case strings.HasPrefix(s, "-"):
-		return 0, fmt.Errorf("want a duration of zero or more, got %q", Clip(s))
+		return 0, fmt.Errorf("expected a duration of zero or more, got %q", Clip(s))
 	case err != nil || s == "" || rest != "" && (rest[0] == '-' || rest[0] == '+'):
-		return 0, fmt.Errorf("want a duration in ms, s, m, h or d, as in 90s, 10m or 1h30m, got %q", Clip(s))
+		return 0, fmt.Errorf("expected a duration in ms, s, m, h or d, as in 90s, 10m or 1h30m, got %q", Clip(s))
 	case total > MaxDuration || total < 0:
 		return 0, fmt.Errorf("the duration %s is longer than ten years", Clip(s))
 	case total%time.Millisecond != 0:
@@ -92,7 +92,7 @@ func Size(s string) (int64, error) {
 		u := strings.ToUpper(unit)
 		return 0, fmt.Errorf("the unit of %s is unclear: say %s%sB (powers of 1000) or %s%siB (powers of 1024)", Clip(s), Clip(number), u, Clip(number), u)
 	case !ok || !known:
-		return 0, fmt.Errorf("want a size in B, kB, MB, GB, TB or KiB, MiB, GiB, TiB, as in 256MiB or 1GB, got %q", Clip(s))
+		return 0, fmt.Errorf("expected a size in B, kB, MB, GB, TB or KiB, MiB, GiB, TiB, as in 256MiB or 1GB, got %q", Clip(s))
 	case v*float64(scale) > MaxSize:
 		return 0, fmt.Errorf("the size %s is too large", Clip(s))
 	}
@@ -116,7 +116,7 @@ func CPUs(s string) (int64, error) {
 	n := math.Round(v)
 	switch {
 	case !ok:
-		return 0, fmt.Errorf("want a number of cpus, as in 2, 0.5 or 500m, got %q", Clip(s))
+		return 0, fmt.Errorf("expected a number of cpus, as in 2, 0.5 or 500m, got %q", Clip(s))
 	case n > MaxMilliCPU:
 		return 0, fmt.Errorf("%s cpus are too many", Clip(s))
 	case math.Abs(v-n) > 1e-6:

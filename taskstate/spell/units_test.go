@@ -21,8 +21,8 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	for in, says := range map[string]string{
-		"": "want a size", "MiB": "want a size", "-1GB": "want a size", "1e9": "want a size", "1 2GB": "want a size", "1PB": "want a size", "1..5GB": "want a size",
-		"256M": "256MB (powers of 1000) or 256MiB", "1g": "1GB", "9999999TiB": "too large", "99999999999999999999": "too large", "1152921504606846977": "too large", "1125899906842625KiB": "too large", "NaN": "want a size", ".": "want a size",
+		"": "expected a size", "MiB": "expected a size", "-1GB": "expected a size", "1e9": "expected a size", "1 2GB": "expected a size", "1PB": "expected a size", "1..5GB": "expected a size",
+		"256M": "256MB (powers of 1000) or 256MiB", "1g": "1GB", "9999999TiB": "too large", "99999999999999999999": "too large", "1152921504606846977": "too large", "1125899906842625KiB": "too large", "NaN": "expected a size", ".": "expected a size",
 		strings.Repeat("x", 100): "…",
 	} {
 		if _, err := spell.Size(in); err == nil || !strings.Contains(err.Error(), says) {
@@ -41,9 +41,9 @@ func TestDurations(t *testing.T) {
 		}
 	}
 	for in, says := range map[string]string{
-		"": "want a duration", "10": "10s or 10m", "1.5": "say the unit", "ten": "want a duration", "-1s": "zero or more", "1d-1h": "want a duration", "1d+1h": "want a duration",
-		"1us": "whole milliseconds", "3651d": "ten years", "99999d": "want a duration", "999999999h": "want a duration", "1.5d": "want a duration", "d": "want a duration",
-		"10 s": "want a duration", "1h 5m": "want a duration", "+5s": "want a duration", strings.Repeat("1", 100): "…s or",
+		"": "expected a duration", "10": "10s or 10m", "1.5": "no unit", "ten": "expected a duration", "-1s": "zero or more", "1d-1h": "expected a duration", "1d+1h": "expected a duration",
+		"1us": "whole milliseconds", "3651d": "ten years", "99999d": "expected a duration", "999999999h": "expected a duration", "1.5d": "expected a duration", "d": "expected a duration",
+		"10 s": "expected a duration", "1h 5m": "expected a duration", "+5s": "expected a duration", strings.Repeat("1", 100): "…s or",
 	} {
 		if _, err := spell.Duration(in); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", in, err, says)
@@ -58,7 +58,7 @@ func TestCPUs(t *testing.T) {
 		}
 	}
 	for in, says := range map[string]string{
-		"": "want a number", "-1": "want a number", "1e3": "want a number", "two": "want a number", "inf": "want a number", "m": "want a number",
+		"": "expected a number", "-1": "expected a number", "1e3": "expected a number", "two": "expected a number", "inf": "expected a number", "m": "expected a number",
 		"0.0005": "finer than 0.001", "0.5m": "finer", "1000001": "too many",
 	} {
 		if _, err := spell.CPUs(in); err == nil || !strings.Contains(err.Error(), says) {

@@ -1,4 +1,4 @@
-// Package history holds what clients were told against what a flock promises them: a job whose
+// Package history holds what clients were told against what a cluster promises them: a job whose
 // submission was acknowledged is there, one id is one job, a cancel is final, a job ends once and
 // everywhere the same, and what one peer has shown it does not take back.
 //

@@ -224,7 +224,7 @@ func (c *check) why(rec *ledger.JobRecord) string {
 	if l := c.w.quorum.leader; l != nil && l.term != nil {
 		return "; the coordinator says: " + l.term.core.Waiting(rec.Job().ID)
 	}
-	return "; nobody coordinates"
+	return "; no peer coordinates"
 }
 
 // ends holds the ends of a job in the ledger against what really happened.

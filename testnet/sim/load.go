@@ -48,7 +48,7 @@ type need struct {
 
 func (d *load) init(w *world) {
 	d.w, d.byID, d.pace = w, map[taskstate.JobID]*work{}, pick(w, 3000, 16_000, 16_000)
-	d.pace *= 1 + 15/w.size // a small flock has less to give
+	d.pace *= 1 + 15/w.size // a small cluster has less to give
 }
 
 func (d *load) begin() {

@@ -1,4 +1,4 @@
-// Package stack lives through whole lives of a flock of real peers in virtual time: node.Node with
+// Package stack lives through whole lives of a cluster of real peers in virtual time: node.Node with
 // libp2p, GossipSub, memberlist, raft, journals and ledger on disk, in one testing/synctest bubble.
 // Only two things are played: the wires between the machines (memnet.Wires), and what tasks do
 // (runner).

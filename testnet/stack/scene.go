@@ -18,7 +18,7 @@ type Scene struct {
 	jobs  []taskstate.JobID // handed in, accepted or held
 }
 
-// Play founds a flock of cfg.Peers peers, waits until each of them lists all as ready, and lets f
+// Play founds a cluster of cfg.Peers peers, waits until each of them lists all as ready, and lets f
 // say what happens. The checks of every life look on: the first that is broken is in the result.
 func Play(cfg Config, f func(*Scene)) Result {
 	w := &world{cfg: cfg, birth: time.Now(), rng: rand.New(rand.NewPCG(cfg.Seed, 0x7363656e65)), wires: memnet.NewWires()}
@@ -45,7 +45,7 @@ func Play(cfg Config, f func(*Scene)) Result {
 	return Result{Violation: w.violation, Stats: w.stats}
 }
 
-// Now is the time since the flock's founding began.
+// Now is the time since the cluster's founding began.
 func (s *Scene) Now() time.Duration { return s.w.now() }
 
 // Sleep lets time pass.
@@ -100,7 +100,7 @@ func (s *Scene) Boot(k int) {
 	s.w.peers[k].boot()
 }
 
-// Join starts another peer, which asks to be let in with the flock's ticket, and returns its
+// Join starts another peer, which asks to be let in with the cluster's ticket, and returns its
 // number.
 func (s *Scene) Join() int {
 	w := s.w

@@ -15,7 +15,7 @@ import (
 	"covey/testnet/history"
 )
 
-// Config is one life of a flock.
+// Config is one life of a cluster.
 type Config struct {
 	Seed   uint64
 	Peers  int           // 0: three to seven, drawn

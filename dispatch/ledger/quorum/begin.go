@@ -19,7 +19,7 @@ import (
 // Errors of Recover.
 var (
 	// ErrQuorum refuses to recover a ledger that decides.
-	ErrQuorum = errors.New("somebody coordinates: there is nothing to recover")
+	ErrQuorum = errors.New("there is a coordinator: nothing to recover")
 	// ErrOlderCopy refuses to recover from a copy that is older than what was agreed on.
 	ErrOlderCopy = errors.New("the copy is older than the one that was shown")
 	// ErrNoCopy says that there is nothing to recover from.

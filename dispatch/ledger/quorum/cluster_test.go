@@ -183,7 +183,7 @@ func (fl *flock) found(ids ...string) *bird {
 	return b
 }
 
-// grow founds a flock and lets everybody join, until all replicas and voters are as they should be.
+// grow founds a cluster and lets everybody join, until all replicas and voters are as they should be.
 func (fl *flock) grow(voters int, ids ...string) {
 	fl.t.Helper()
 	fl.found(ids...)
@@ -293,7 +293,7 @@ func (fl *flock) propose(b *bird, c ledger.Command) uint64 {
 	return i
 }
 
-// insist proposes at whoever leads until it is decided: what a client of the flock does.
+// insist proposes at whoever leads until it is decided: what a client of the cluster does.
 func (fl *flock) insist(c ledger.Command) {
 	fl.t.Helper()
 	fl.await("a decision", func() bool {

@@ -128,7 +128,7 @@ func (n *Node) lookIntoDifference(ctx context.Context, index uint64) string {
 	}
 	switch {
 	case !ok && differing(have):
-		said := fmt.Sprintf("the voters' copies of the ledger differ after entry %d, and no majority of them agrees: nobody can say which is right", index)
+		said := fmt.Sprintf("the voters' copies of the ledger differ after entry %d, and no majority of them agrees: which is right cannot be told", index)
 		n.compared.set(0, said)
 		return said
 	case !ok:

@@ -266,7 +266,7 @@ func (n *Node) addContacts(peers []taskstate.PeerID) {
 	}
 }
 
-// setContacts remembers the voters on disk, so that this peer finds the flock again after a
+// setContacts remembers the voters on disk, so that this peer finds the cluster again after a
 // restart.
 func (n *Node) setContacts(vs []Voter) {
 	peers := slices.DeleteFunc(peersOf(vs), func(p taskstate.PeerID) bool { return p == n.cfg.Self })

@@ -201,7 +201,7 @@ func TestAFollowerIsToldWhyItIsNotServed(t *testing.T) {
 		{"it does not vote", "idle", followHello{}, refuseNotVoter},
 		{"the follower is of another cluster", "a", followHello{Cluster: "other", Generation: 1}, refuseForeign},
 		{"the follower has a newer ledger", "a", followHello{Cluster: "c", Generation: 7}, refuseOlder},
-		{"another cluster wants a copy", "a", followHello{Cluster: "other", Copy: true}, refuseForeign},
+		{"another cluster needs a copy", "a", followHello{Cluster: "other", Copy: true}, refuseForeign},
 	} {
 		got := hello(t, netw, "b", c.at, c.hello)
 		if len(got) != 1 || got[0].Refuse == nil || got[0].Refuse.Code != c.want || got[0].Refuse.Generation != map[string]uint64{"a": 1}[c.at] {

@@ -85,7 +85,7 @@ const (
 	greetTimeout  = 3 * time.Second  // until the first frame, which says nothing but that there is somebody
 	partBytes     = 512 << 10        // of snapshots and large entries, per frame
 	maxSnapshot   = 512 << 20        // a follower refuses to gather more
-	maxFollowers  = 128              // streams one voter serves; a flock has more voters by then
+	maxFollowers  = 128              // streams one voter serves; a cluster has more voters by then
 	seatsShown    = 4                // records of seats in a bookmark, and in a hello
 	maxFollowing  = 4                // of them to one peer: one, and some whose end was not noticed yet
 )

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// votingPeer is one voter of a drawn flock: what it would answer, and who gets that answer.
+// votingPeer is one voter of a drawn cluster: what it would answer, and who gets that answer.
 type votingPeer struct {
 	server string
 	probeAnswer

@@ -151,7 +151,7 @@ func (n *Node) relax(s *seat, leader bool) {
 	}
 }
 
-// leaderMoved hears from raft that there is another leader, or none. Without one nobody coordinates
+// leaderMoved hears from raft that there is another leader, or none. Without one no peer coordinates
 // as far as this voter knows; with one, runFollow asks it for the epoch.
 func (n *Node) leaderMoved(s *seat) {
 	peer, ok := s.leader()

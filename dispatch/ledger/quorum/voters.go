@@ -42,7 +42,7 @@ func parseServer(s string) (taskstate.PeerID, taskstate.Incarnation, error) {
 }
 
 // Candidate is a peer as the voters' rules see it: an observation, handed in by whoever watches the
-// flock.
+// cluster.
 type Candidate struct {
 	Peer        taskstate.PeerID
 	Incarnation taskstate.Incarnation // the life that was seen last
@@ -55,7 +55,7 @@ type Candidate struct {
 // MaxVoters is the largest number of voters: more would cost more per decision than they save.
 const MaxVoters = 5
 
-// targetVoters is how many voters a flock of n eligible peers has: the largest odd number that is
+// targetVoters is how many voters a cluster of n eligible peers has: the largest odd number that is
 // not above n or MaxVoters.
 func targetVoters(n int) int {
 	n = min(n, MaxVoters)

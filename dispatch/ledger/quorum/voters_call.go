@@ -112,7 +112,7 @@ func (n *Node) handleVoter(peer string, c connT) {
 
 func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (voterAnswer, error) {
 	switch {
-	case ask.Probe != nil: // anybody in the flock may need the coordinator
+	case ask.Probe != nil: // anybody in the cluster may need the coordinator
 		return n.answerProbe(ctx, peer, *ask.Probe)
 	case ask.Chain != nil:
 		return n.answerChain(ask.Chain), nil

@@ -16,7 +16,7 @@ import (
 // ErrSoleVoter refuses to take the vote from the only one that has it.
 var ErrSoleVoter = errors.New("it is the only voter: the ledger is nowhere else; start another peer and let it join first")
 
-// Handover prepares the flock for this peer's stop. If those who stay would not be a majority of
+// Handover prepares the cluster for this peer's stop. If those who stay would not be a majority of
 // the voters, the configuration shrinks to them, one committed change at a time; if nobody else
 // votes, a live peer becomes the voter first. A coordinator then hands leadership over, so that
 // there is no gap. It returns when somebody else coordinates or nothing needs doing, and the
@@ -209,7 +209,7 @@ func (n *Node) awaitReady(ctx context.Context, s *seat, v Voter) error {
 	}
 }
 
-// RemoveVoter takes the vote from a peer for good, before it is removed from the flock: call it on
+// RemoveVoter takes the vote from a peer for good, before it is removed from the cluster: call it on
 // the coordinator, before the Remove decision. It fails with ErrSoleVoter, and with
 // ErrNotCoordinator here and when the peer is this one: leadership is on its way to another then,
 // to whom the caller forwards.

@@ -140,7 +140,7 @@ func TestLeavingShrinksToThoseWhoStay(t *testing.T) {
 	}
 }
 
-// Whatever the flock looks like: if the living are a majority before a step, they are after it; the
+// Whatever the cluster looks like: if the living are a majority before a step, they are after it; the
 // number of voters stays within bounds; the rules come to rest, at an odd number of voters, if
 // nothing else changes.
 func TestTheVotersRulesComeToRestAndNeverLoseTheMajority(t *testing.T) {

@@ -74,7 +74,7 @@ func (r *Runner) Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 // lossOf says what is known of a task that the keeper knows nothing of.
 func (r *Runner) lossOf(id taskstate.TaskID) taskstate.Loss {
 	if r.cfg.Copied {
-		return taskstate.Loss{Task: id, Message: "this peer's data folder was copied or moved while it ran; nobody saw its end"}
+		return taskstate.Loss{Task: id, Message: "this peer's data folder was copied or moved while it ran; its end was not observed"}
 	}
 	if r.keeper.Complete() {
 		return taskstate.Loss{Task: id, Never: true}
@@ -82,7 +82,7 @@ func (r *Runner) lossOf(id taskstate.TaskID) taskstate.Loss {
 	if r.keeper.Rebooted() {
 		return taskstate.Loss{Task: id, Message: rebooted}
 	}
-	return taskstate.Loss{Task: id, Message: "this peer, or its machine, was restarted while it ran; nobody saw its end"}
+	return taskstate.Loss{Task: id, Message: "this peer, or its machine, was restarted while it ran; its end was not observed"}
 }
 
 // dismiss ends what nobody asks for any more, and waits until it has ended: it may be given to

@@ -83,7 +83,7 @@ func complete(id taskstate.TaskID, at int64) taskstate.RunReport {
 }
 
 func timeoutMessage(t *task) string {
-	return "its time was up: " + (time.Duration(t.launch.Job.Timeout) * time.Millisecond).String()
+	return "timed out after " + (time.Duration(t.launch.Job.Timeout) * time.Millisecond).String()
 }
 
 // cutMessage makes a message valid – a file's name may be any bytes – and as short as a status may

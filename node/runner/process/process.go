@@ -313,5 +313,5 @@ func lostMessage(e supervise.Event) string {
 	case e.Unbegun:
 		return "its supervisor was killed before it started"
 	}
-	return "it ended while neither its peer nor its supervisor ran; nobody saw its exit code"
+	return "it ended while neither its peer nor its supervisor ran; its exit code was not observed"
 }

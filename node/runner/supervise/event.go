@@ -44,7 +44,7 @@ type Event struct {
 	Exit     int
 	Signal   int
 	Reason   string   // why it was asked to stop, "" if it was not
-	Timeout  bool     // it was stopped because its time was up
+	Timeout  bool     // it was stopped at its timeout
 	Unseen   bool     // nobody saw how it ended
 	Alone    bool     // nobody else was left in its group
 	Unbegun  bool     // it was stopped before it was started, or never was

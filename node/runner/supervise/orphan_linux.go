@@ -18,7 +18,7 @@ type orphan struct {
 // orphanLook is how often an orphan is looked at: there is no signal when it ends.
 const orphanLook = 50 * time.Millisecond
 
-var errUnseen = errors.New("nobody saw its exit code: the supervisor it belonged to was killed")
+var errUnseen = errors.New("its exit code was not observed: the supervisor it belonged to was killed")
 
 // findOrphan finds the process a record tells of, if it still is that process: who got its number
 // later started later, or on another boot.
