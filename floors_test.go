@@ -38,6 +38,7 @@ var floors = map[string]int{
 	"dispatch":                    5, // the tests of both loops together
 	"dispatch/session":            3,
 	"dispatch/coordinator/freeze": 2,
+	"dispatch/coordinator/clock":  0,
 	"dispatch/coordinator":        5,
 	"dispatch/worker":             5,
 	"dispatch/worker/journal":     4,

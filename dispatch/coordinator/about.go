@@ -24,27 +24,27 @@ func (a availability) takes() bool { return a.state == "" || a.state == ledger.A
 func (a availability) drained() bool { return a.state == ledger.AvailDrain }
 
 // deriveMember takes over what people said of a peer.
-func (c *Core) deriveMember(p *peerState, m ledger.Member) {
-	p.availability = availability{state: m.Availability, endless: c.clock.when(m.AvailSince + m.Grace)}
+func (ps *peers) deriveMember(p *peerState, m ledger.Member) {
+	p.availability = availability{state: m.Availability, endless: ps.clock.When(m.AvailSince + m.Grace)}
 	p.labels, p.unlabelled, p.name = m.Labels, m.Removed, m.Name
 }
 
 // appliedAvail follows what people said about a peer. What waits in its line goes elsewhere at once
 // if it is drained.
-func (c *Core) appliedAvail(a *ledger.Avail, r *ledger.Result) {
-	p := c.peers[a.Peer]
+func (ps *peers) appliedAvail(a *ledger.Avail, r *ledger.Result) {
+	p := ps.of(a.Peer)
 	if p == nil || r.Refused != ledger.CodeNone {
 		return
 	}
-	p.availability = availability{state: a.Availability, endless: c.now.Add(time.Duration(a.Grace) * time.Millisecond)}
-	c.changes++
-	c.dirty, c.freed = true, true
-	c.wakeAt(c.now)
+	p.availability = availability{state: a.Availability, endless: ps.clock.Now().Add(time.Duration(a.Grace) * time.Millisecond)}
+	ps.agenda.changed()
+	ps.agenda.room()
+	ps.clock.WakeAt(ps.clock.Now())
 }
 
 // appliedLabel follows labels that people put on a peer.
-func (c *Core) appliedLabel(l *ledger.Label, r *ledger.Result) {
-	p := c.peers[l.Peer]
+func (ps *peers) appliedLabel(l *ledger.Label, r *ledger.Result) {
+	p := ps.of(l.Peer)
 	if p == nil || r.Refused != ledger.CodeNone {
 		return
 	}
@@ -60,12 +60,12 @@ func (c *Core) appliedLabel(l *ledger.Label, r *ledger.Result) {
 		delete(p.labels, k)
 		p.unlabelled = append(p.unlabelled, k)
 	}
-	c.describe(p)
-	c.dirty, c.freed = true, true
+	ps.describe(p)
+	ps.agenda.room()
 }
 
 // describe gathers anew what constraints can ask about a peer.
-func (c *Core) describe(p *peerState) {
+func (ps *peers) describe(p *peerState) {
 	o := p.offer
 	about := &constraint.Facts{
 		ID: p.id, Name: o.Name, OS: o.OS, Arch: o.Arch, MilliCPU: o.Resources.MilliCPU, Memory: o.Resources.Memory,
@@ -83,7 +83,7 @@ func (c *Core) describe(p *peerState) {
 		return // nothing was heard of it yet
 	}
 	p.about = about
-	c.changes++
+	ps.agenda.changed()
 }
 
 func sameFacts(a, b *constraint.Facts) bool {
@@ -121,7 +121,7 @@ func (j *jobState) allows(p *peerState) bool {
 }
 
 // need words what n tasks of a group need.
-func (c *Core) need(l *pendingGroup, n int) placement.Need {
+func (pl *placer) need(l *pendingGroup, n int) placement.Need {
 	j := l.job
 	r := j.placing()
 	if r.wrong {

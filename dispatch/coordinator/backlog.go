@@ -121,16 +121,16 @@ func (b *backlog) some(wanted func(*pendingGroup) bool) bool {
 }
 
 // enqueue has a job's groups wait to be placed.
-func (c *Core) enqueue(j *jobState) {
+func (js *jobs) enqueue(j *jobState) {
 	for _, l := range j.groups {
-		if c.backlog.add(l) {
-			c.dirty = true
+		if js.backlog.add(l) {
+			js.agenda.place()
 		}
 	}
 }
 
 // reclassify has a job's groups stand where its new spec says.
-func (c *Core) reclassify(j *jobState) {
-	c.backlog.drop(j)
-	c.enqueue(j)
+func (js *jobs) reclassify(j *jobState) {
+	js.backlog.drop(j)
+	js.enqueue(j)
 }

@@ -17,21 +17,19 @@ type Move struct {
 	To      taskstate.PeerID `cbor:"4,keyasint"` // as it looks now: where it goes is decided when it has ended
 }
 
-// Rebalance tells which tasks of a service to move so that its peers differ by one task at most, by
-// slot. Nothing is changed. While tasks are on their way – busy – there is nothing to say yet.
-func (c *Core) Rebalance(id taskstate.JobID) (moves []Move, busy bool) {
-	j := c.jobs[id]
+func (u *upkeep) rebalance(id taskstate.JobID) (moves []Move, busy bool) {
+	j := u.jobs.of(id)
 	if j == nil || j.lasting == nil || j.job.Type != taskstate.ServiceJob || j.cancelled {
 		return nil, false
 	}
-	if len(j.leaving)+len(j.inflight)+j.pending() > 0 || c.undecided(id) {
+	if len(j.leaving)+len(j.inflight)+j.pending() > 0 || u.peers.undecided(id) {
 		return nil, true
 	}
-	c.fillPeers()
-	c.with(j, c.scratch.peers)
+	u.placer.fillPeers()
+	u.placer.with(j, u.placer.scratch.peers)
 	var out []Move
-	for _, m := range placement.Rebalance(c.need(&pendingGroup{job: j, body: j.job}, 0), c.scratch.peers) {
-		h := c.peers[m.From].holds[id]
+	for _, m := range placement.Rebalance(u.placer.need(&pendingGroup{job: j, body: j.job}, 0), u.placer.scratch.peers) {
+		h := u.peers.of(m.From).holds[id]
 		if h == nil {
 			continue
 		}
@@ -51,8 +49,8 @@ func (c *Core) Rebalance(id taskstate.JobID) (moves []Move, busy bool) {
 
 // undecided tells whether some task of a job may be about to begin anew, elsewhere perhaps: its
 // peer was asked to give it back, or it has ended.
-func (c *Core) undecided(id taskstate.JobID) bool {
-	for _, p := range c.order {
+func (ps *peers) undecided(id taskstate.JobID) bool {
+	for _, p := range ps.order {
 		if h := p.holds[id]; h != nil && h.some(recalled|deciding) {
 			return true
 		}
@@ -61,8 +59,8 @@ func (c *Core) undecided(id taskstate.JobID) bool {
 }
 
 // onBalance begins to move what a person asked for.
-func (c *Core) onBalance(b Balance) {
-	if j := c.jobs[b.Job]; j != nil && j.lasting != nil {
+func (u *upkeep) onBalance(b Balance) {
+	if j := u.jobs.of(b.Job); j != nil && j.lasting != nil {
 		j.lasting.moving, j.lasting.stale = b.Moves, true
 	}
 }
@@ -70,7 +68,7 @@ func (c *Core) onBalance(b Balance) {
 // balance goes on moving tasks of a service, no more at once than its update may, and only when
 // those before have run for as long as an update would watch them. It looks anew each time where
 // tasks should be, and never moves more than it was asked to.
-func (c *Core) balance(j *jobState, in rollout.Input) {
+func (u *upkeep) balance(j *jobState, in rollout.Input) {
 	l := j.lasting
 	if l.moving == 0 {
 		return
@@ -79,16 +77,16 @@ func (c *Core) balance(j *jobState, in rollout.Input) {
 		l.moving = 0 // the update gives every task its place
 		return
 	}
-	room, wake := c.mayMove(in)
+	room, wake := u.mayMove(in)
 	if wake > 0 {
-		c.stepAgain(l, wake)
+		u.stepAgain(l, wake)
 	}
 	if room <= 0 {
 		return
 	}
-	moves, busy := c.Rebalance(j.id)
+	moves, busy := u.rebalance(j.id)
 	if busy {
-		c.stepAgain(l, c.clock.elapsed(c.now.Add(refusedPause)))
+		u.stepAgain(l, u.clock.Elapsed(u.clock.Now().Add(refusedPause)))
 		return
 	}
 	moves = moves[:min(len(moves), room, l.moving)]
@@ -99,12 +97,12 @@ func (c *Core) balance(j *jobState, in rollout.Input) {
 	for _, m := range moves {
 		slots = append(slots, m.Slot)
 	}
-	c.renew(j, slots, 0, taskstate.ReasonMoved)
+	u.renew(j, slots, 0, taskstate.ReasonMoved)
 }
 
 // mayMove is how many slots may be stopped now so that no more are down than an update may have
 // down, and when to ask again, 0 if time alone changes nothing.
-func (c *Core) mayMove(in rollout.Input) (room int, wake int64) {
+func (u *upkeep) mayMove(in rollout.Input) (room int, wake int64) {
 	room = in.Update.Parallelism
 	if room <= 0 {
 		room = len(in.Slots)
@@ -124,7 +122,7 @@ func (c *Core) mayMove(in rollout.Input) (room int, wake int64) {
 	return room, wake
 }
 
-// Rebalance tells which tasks of a service to move; see Coordinator.Rebalance.
+// Rebalance tells which tasks of a service to move; see Core.Rebalance.
 func (c *Loop) Rebalance(ctx context.Context, id taskstate.JobID) (moves []Move, busy bool, err error) {
 	err = c.ask(ctx, func(core *Core) { moves, busy = core.Rebalance(id) })
 	return moves, busy, err

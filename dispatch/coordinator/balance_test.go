@@ -112,7 +112,7 @@ func TestAnUpdateEndsARebalance(t *testing.T) {
 	r.commands("batch a 2 s.3.1=shutdown/moved")
 	job.Timeout = 1000
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
-	if got := r.commands("batch b 1 s.3.2=running", "advance 1s a b"); r.core.jobs["s"].lasting.moving != 0 || strings.Contains(got, "(moved)") {
+	if got := r.commands("batch b 1 s.3.2=running", "advance 1s a b"); r.core.jobs.of("s").lasting.moving != 0 || strings.Contains(got, "(moved)") {
 		t.Errorf("the update is to place them now:\n%s", got)
 	}
 }
@@ -133,7 +133,7 @@ func TestNothingIsMovedWhileATaskMayBeAboutToBeginAnewElsewhere(t *testing.T) {
 	if moves, busy := f.core.Rebalance("s"); busy || len(moves) != 2 {
 		t.Fatalf("%v, busy %t", moves, busy)
 	}
-	h := f.core.peers[f.workers[0].id].holds["s"]
+	h := f.core.peers.all[f.workers[0].id].holds["s"]
 	for _, m := range []marks{recalled, deciding, ended | deciding} {
 		was := h.slots[2]
 		r := was

@@ -84,7 +84,7 @@ func (f *benchFlock) finish(conn ConnID, a *session.Assignments) {
 	flush := func() {
 		if len(sts) > 0 {
 			f.batches[conn]++
-			s := f.core.sessions[conn]
+			s := f.core.sessions.of(conn)
 			f.events = append(f.events, SessionBatch{Conn: conn, Batch: taskstate.Batch{Author: s.p.id, Incarnation: "i", Number: f.batches[conn], Statuses: sts}})
 			sts = nil
 		}

@@ -1,16 +1,18 @@
 package coordinator
 
 import (
+	"iter"
 	"log/slog"
 	"time"
 
+	"covey/dispatch/coordinator/clock"
 	"covey/dispatch/coordinator/freeze"
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
 	"covey/taskstate"
 )
 
-// CoreConfig sets a Coordinator up. Zero fields take the defaults named.
+// CoreConfig sets a Core up. Zero fields take the defaults named.
 type CoreConfig struct {
 	Self        taskstate.PeerID
 	Beat        time.Duration // how often a worker beats: 1 s
@@ -64,61 +66,42 @@ func (cfg CoreConfig) withDefaults() CoreConfig {
 	return cfg
 }
 
-// Coordinator is the pure core of the one peer that decides: who runs what, which ends are settled,
-// which attempts are given up. It is built from the ledger's state at the start of an epoch and
-// lives no longer than that epoch. From then on every entry applied must be fed to it, in order, as
+// Core is the pure core of the one peer that decides: who runs what, which ends are settled, which
+// attempts are given up. It is built from the ledger's state at the start of an epoch and lives no
+// longer than that epoch. From then on every entry applied must be fed to it, in order, as
 // LedgerApplied; it changes its mind about decisions only by what was applied.
 //
 // It does no I/O and reads no clock. Whoever drives it calls Step with an event and the time,
 // carries out the effects in order, and calls again no later than Wake says. It is not safe for
 // concurrent use.
+//
+// It has no state of its own: each part owns its own, and knows only those above it here.
 type Core struct {
-	cfg   CoreConfig
+	cfg   *CoreConfig
 	epoch taskstate.Epoch
-	index uint64 // of the last entry applied
-	began uint64 // index at which this generation of the ledger was recovered; 0: it is the first
-	clock clock
-	now   time.Time
 
-	peers     map[taskstate.PeerID]*peerState
-	order     []*peerState                     // by id
-	strangers map[taskstate.PeerID]PeerVerdict // what gossip says about who is no member (yet)
-	jobs      map[taskstate.JobID]*jobState
-	backlog   backlog     // what waits to be placed
-	lasting   []*jobState // services and global jobs, by age
-
-	sessions map[ConnID]*workerSession
-	touched  []*workerSession // have something to send when the step ends
-
-	outbox outbox   // decided, not proposed
-	given  givenUps // attempts whose end may still come
-
-	base        pace            // beat and grace where the ledger does not say otherwise
-	settings    ledger.Settings // of the cluster
-	settledAt   time.Time       // when peers that have not come back since the election stop being unknown
-	amends      time.Time       // when the first of the peers on which too much failed may have it again
-	schedules   schedules
-	delayed     []*jobState  // whose delay lasts
-	wake        time.Time    // see Wake
-	settledDone bool         // twice the grace is over and every peer was reviewed
-	dirty       bool         // something may be placeable that was not
-	freed       bool         // something ended, or a peer came: queues may be uneven
-	replacing   bool         // something may have to be given up
-	changes     uint64       // counts changes of standings, and of what is known about what peers run
-	guard       freeze.Guard // of replacement
-	seed        uint64
-	effects     []Effect
-	scratch     scratch
+	clock    *clock.Clock
+	agenda   *agenda
+	outbox   *outbox
+	peers    *peers
+	jobs     *jobs
+	sessions *sessions
+	tasks    *tasks
+	placer   *placer
+	replacer *replacer
+	recaller *recaller
+	upkeep   *upkeep
+	explain  *explainer
 }
 
 // ConnID names one accepted session stream. The shell counts them; a number is never used twice in
 // one epoch.
 type ConnID uint64
 
-// Event is what a Coordinator can be told: one of the types below.
+// Event is what a Core can be told: one of the types below.
 type Event interface{ isEvent() }
 
-// Effect is what a Coordinator wants done: one of the types below. Effects are to be carried out in
+// Effect is what a Core wants done: one of the types below. Effects are to be carried out in
 // order.
 type Effect interface{ isEffect() }
 
@@ -163,7 +146,7 @@ type (
 	// Thaw is a person's word that the peers that have vanished are really gone.
 	Thaw struct{}
 	// Balance is a person's wish to have some of a service's tasks moved; see
-	// Coordinator.Rebalance.
+	// Core.Rebalance.
 	Balance struct {
 		Job   taskstate.JobID
 		Moves int // at most
@@ -226,15 +209,23 @@ func (StartOver) isEffect()       {}
 // NewCore builds the core for an epoch from everything decided before it. It keeps nothing of st
 // but jobs as submitted, which never change.
 func NewCore(cfg CoreConfig, epoch taskstate.Epoch, st *ledger.State, now time.Time) *Core {
+	cfg = cfg.withDefaults()
+	k, a, o := clock.New(now, st.Stamp(), st.Index()), &agenda{}, &outbox{}
+	ps := &peers{cfg: &cfg, clock: k, agenda: a, all: map[taskstate.PeerID]*peerState{}, strangers: map[taskstate.PeerID]PeerVerdict{}}
+	js := &jobs{clock: k, agenda: a, outbox: o, peers: ps, all: map[taskstate.JobID]*jobState{}}
+	ss := &sessions{cfg: &cfg, epoch: epoch, clock: k, agenda: a, peers: ps, open: map[ConnID]*workerSession{}, base: pace{cfg.Beat, cfg.Grace}}
+	ts := &tasks{clock: k, agenda: a, outbox: o, peers: ps, jobs: js, sessions: ss, began: st.Began()}
+	pl := &placer{cfg: &cfg, clock: k, agenda: a, peers: ps, jobs: js, seed: cfg.Seed}
 	c := &Core{
-		cfg: cfg.withDefaults(), epoch: epoch, index: st.Index(), clock: clock{started: now}, now: now,
-		peers: map[taskstate.PeerID]*peerState{}, jobs: map[taskstate.JobID]*jobState{}, strangers: map[taskstate.PeerID]PeerVerdict{}, sessions: map[ConnID]*workerSession{},
-		seed: cfg.Seed,
+		cfg: &cfg, epoch: epoch, clock: k, agenda: a, outbox: o, peers: ps, jobs: js, sessions: ss, tasks: ts, placer: pl,
+		replacer: &replacer{cfg: &cfg, clock: k, agenda: a, peers: ps, sessions: ss, tasks: ts},
+		recaller: &recaller{cfg: &cfg, clock: k, agenda: a, peers: ps, jobs: js, sessions: ss},
+		upkeep:   &upkeep{clock: k, agenda: a, outbox: o, peers: ps, jobs: js, sessions: ss, placer: pl},
 	}
-	c.base = pace{c.cfg.Beat, c.cfg.Grace}
-	c.setPace(st.Settings())
+	c.explain = &explainer{clock: k, peers: ps, jobs: js, placer: pl, replacer: c.replacer}
+	ss.setPace(st.Settings())
 	c.derive(st)
-	c.wakeAt(c.settledAt)
+	k.WakeAt(ps.settledAt)
 	return c
 }
 
@@ -246,22 +237,21 @@ func (c *Core) Step(ev Event, now time.Time) []Effect {
 // StepAll takes events that have gathered. What follows from all of them together leaves in as few
 // frames and proposals as possible.
 func (c *Core) StepAll(evs []Event, now time.Time) []Effect {
-	if now.After(c.now) {
-		c.now = now
-	}
+	c.clock.Advance(now)
 	for _, ev := range evs {
 		c.handle(ev)
 	}
-	c.reviewFreeze()
+	c.peers.reviewFreeze()
 	c.due()
-	c.reviewFreeze() // sessions may have ended just now
-	c.steps()
+	c.peers.reviewFreeze() // sessions may have ended just now
+	c.upkeep.step()
+	c.sessions.stepDrains()
+	c.jobs.stepSchedules()
+	c.jobs.stepDelayed()
 	c.propose()
-	c.lookForRecalls()
-	c.flush()
-	out := c.effects
-	c.effects = nil
-	return out
+	c.recaller.lookForRecalls()
+	c.sessions.flush()
+	return c.agenda.done()
 }
 
 func (c *Core) handle(ev Event) {
@@ -273,15 +263,15 @@ func (c *Core) handle(ev Event) {
 	case SessionBatch:
 		c.onBatch(ev)
 	case SessionClosed:
-		c.onClosed(ev.Conn)
+		c.sessions.onClosed(ev.Conn)
 	case PeerVerdict:
-		c.onVerdict(ev)
+		c.peers.onVerdict(ev)
 	case PeerProbed:
-		c.onProbed(ev)
+		c.peers.onProbed(ev)
 	case Thaw:
-		c.thaw()
+		c.peers.thaw()
 	case Balance:
-		c.onBalance(ev)
+		c.upkeep.onBalance(ev)
 	case LedgerApplied:
 		c.onApplied(ev)
 	case ProposalDone:
@@ -292,66 +282,76 @@ func (c *Core) handle(ev Event) {
 
 // Wake is when Step must be called at the latest, with TimePassed if nothing else happened; zero if
 // time alone changes nothing.
-func (c *Core) Wake() time.Time { return c.wake }
+func (c *Core) Wake() time.Time { return c.clock.Wake() }
 
-func (c *Core) wakeAt(t time.Time) {
-	if c.wake.IsZero() || t.Before(c.wake) {
-		c.wake = t
-	}
-}
+// Peers lists the members, by id.
+func (c *Core) Peers() []PeerLoad { return c.peers.loads() }
+
+// Standings yields every member's standing, by id.
+func (c *Core) Standings() iter.Seq2[taskstate.PeerID, Standing] { return c.peers.standings }
+
+// Frozen tells whether and why nothing is replaced.
+func (c *Core) Frozen() freeze.State { return c.peers.frozen() }
+
+// Waiting tells a person why a job has slots that nobody runs; "" if it has none, or is over.
+func (c *Core) Waiting(id taskstate.JobID) string { return c.explain.waiting(id) }
+
+// Whys says of every job that waits for something why, as Waiting does of one.
+func (c *Core) Whys() map[taskstate.JobID]string { return c.explain.whys() }
+
+// Waited lists the newest times in which a job's slots waited because nobody could take them, as
+// far as this coordinator saw them and until the job is over.
+func (c *Core) Waited(id taskstate.JobID) []Spell { return c.explain.waited(id) }
+
+// Preview tells where the tasks of a job would go now. If there is a job with its id, it is taken
+// for an update of that. Nothing is changed; a moment later the answer may be another.
+func (c *Core) Preview(job *taskstate.Job) Preview { return c.placer.preview(job) }
+
+// Rebalance tells which tasks of a service to move so that its peers differ by one task at most, by
+// slot. Nothing is changed. While tasks are on their way – busy – there is nothing to say yet.
+func (c *Core) Rebalance(id taskstate.JobID) (moves []Move, busy bool) { return c.upkeep.rebalance(id) }
 
 // due does what time alone brings about. It looks at peers, never at tasks, and only when the
 // moment has come that somebody asked for.
 func (c *Core) due() {
-	if c.wake.IsZero() || c.now.Before(c.wake) {
+	if !c.clock.Due() {
 		return
 	}
-	c.wake = time.Time{}
-	if c.now.Before(c.settledAt) {
-		c.wakeAt(c.settledAt)
-	} else if !c.settledDone {
-		c.settledDone = true
-		for _, p := range c.order {
-			c.review(p)
-		}
-	}
-	c.dueSessions()
-	c.dueProbes()
-	c.dueReplacements()
-	c.dueRecalls()
-	c.dueLater()
-	c.dueAmends()
+	c.peers.dueSettled()
+	c.sessions.dueSessions()
+	c.peers.dueProbes()
+	c.replacer.dueReplacements()
+	c.recaller.dueRecalls()
+	c.jobs.dueLater()
+	c.jobs.dueAmends()
+}
+
+// agenda is what a step is to bring about: effects, and what is still to be looked at before it
+// ends. All parts add to it.
+type agenda struct {
+	effects   []Effect
+	dirty     bool   // something may be placeable that was not
+	freed     bool   // something ended, or a peer came: queues may be uneven
+	replacing bool   // something may have to be given up
+	changes   uint64 // counts changes of standings, and of what is known about what peers run
+}
+
+func (a *agenda) do(e Effect) { a.effects = append(a.effects, e) }
+
+// place has the step look whether what waits can be placed.
+func (a *agenda) place() { a.dirty = true }
+
+// room says that there is room where there was none, or other room than before.
+func (a *agenda) room() { a.dirty, a.freed = true, true }
+
+func (a *agenda) changed() { a.changes++ }
+
+// done takes out the effects of the step.
+func (a *agenda) done() []Effect {
+	out := a.effects
+	a.effects = nil
+	return out
 }
 
 // startOver gives up on this core: something was applied that it cannot place.
-func (c *Core) startOver(why string) {
-	c.effects = append(c.effects, StartOver{Why: why})
-}
-
-func (c *Core) log(msg string, args ...any) { c.cfg.Log.Debug(msg, args...) }
-
-// clock tells times as the ledger does, for a core that began at a moment of this machine's clock.
-type clock struct {
-	started time.Time
-	skew    int64 // the ledger's stamp, in milliseconds, when the core began: for all it knows so far
-}
-
-// stamp is a moment as the ledger tells it, in milliseconds: it never goes back, whatever the clock
-// of a new coordinator says, and goes on as time passes.
-func (k *clock) stamp(now time.Time) int64 { return k.skew + k.elapsed(now) }
-
-// when is a ledger stamp by this clock, to the millisecond after it.
-func (k *clock) when(stamp int64) time.Time { return k.after(stamp - k.skew) }
-
-// heard learns how far the ledger's clock is. It rounds so that nothing comes a millisecond early.
-func (k *clock) heard(stamp int64, now time.Time) {
-	passed := (now.Sub(k.started) + time.Millisecond - 1).Milliseconds()
-	k.skew = max(k.skew, stamp-passed)
-}
-
-// elapsed is a moment as a rollout is told it: milliseconds of the core's life, which no correction
-// of a clock changes.
-func (k *clock) elapsed(t time.Time) int64 { return t.Sub(k.started).Milliseconds() }
-
-// after is the moment that elapsed tells as ms.
-func (k *clock) after(ms int64) time.Time { return k.started.Add(time.Duration(ms) * time.Millisecond) }
+func (a *agenda) startOver(why string) { a.do(StartOver{Why: why}) }

@@ -25,6 +25,24 @@
 // holds to be true changes when the decision comes back applied. When it meets something it cannot
 // place, it answers StartOver, and Loop builds another from the ledger.
 //
+// # Who owns what
+//
+// Core takes events apart and follows what was decided; each part below owns its fields, and calls
+// only those above it. Nobody knows Core.
+//
+//	clock      the time, by this machine and by the ledger, and when to look again
+//	agenda     effects of the step, and what is to be looked at before it ends
+//	outbox     what is decided and not proposed
+//	peers      members: standing, offer, labels, and with a freeze.Guard who may be replaced
+//	jobs       jobs that go on: what waits, in the backlog or for its time, their schedules and faults
+//	sessions   streams of workers: frames gathered for each, pace, what is to be stopped or given back
+//	tasks      attempts that peers have: their ends, told, settled, late or given up
+//	placer     places for what waits, and previews: asked by Core, upkeep and explainer
+//	replacer   what peers have that are away, in trouble or do not start it: driven by time
+//	recaller   evens out what waits on workers: driven by time
+//	upkeep     what services and global jobs need next, and their decisions applied
+//	explainer  why something waits, for people
+//
 // # States
 //
 // A Loop:

@@ -13,65 +13,65 @@ const stoppingFor = 10 * time.Second
 // onBatch takes a worker's signed statuses: ends become decisions, and the batch is acknowledged
 // when they all are.
 func (c *Core) onBatch(ev SessionBatch) {
-	s := c.sessions[ev.Conn]
+	s := c.sessions.of(ev.Conn)
 	if s == nil {
 		return
 	}
-	c.heardFrom(s)
+	c.peers.heardFrom(s)
 	b := &ev.Batch
 	if b.Author != s.p.id || b.Incarnation != s.incarnation || !s.welcomed {
-		c.endSession(s, "a batch before Welcome, or of another author or incarnation")
+		c.sessions.endSession(s, "a batch before Welcome, or of another author or incarnation")
 		return
 	}
 	switch s.acks.begin(b.Number) {
 	case ackOld:
-		c.touch(s) // it missed our acknowledgement: say it again
+		c.sessions.touch(s) // it missed our acknowledgement: say it again
 		s.acked = min(s.acked, b.Number-1)
 		return
 	case ackGap: // ended, so that the worker says again all that is not acknowledged
-		c.endSession(s, "a batch is missing before this one")
+		c.sessions.endSession(s, "a batch is missing before this one")
 		return
 	case ackFull:
-		c.endSession(s, "too many batches wait for decisions")
+		c.sessions.endSession(s, "too many batches wait for decisions")
 		return
 	}
 	ends := 0
 	for i := range b.Statuses {
 		st := &b.Statuses[i]
 		if !st.State.Final() {
-			c.observe(s.p, st)
+			c.tasks.observe(s.p, st)
 			continue
 		}
-		if c.onEnd(s, st, b.Number) {
+		if c.tasks.onEnd(s, st, b.Number) {
 			ends++
 		}
 	}
-	c.countEnds(s.p, ends)
+	c.peers.countEnds(s.p, ends)
 	s.acks.received()
-	c.touch(s)
+	c.sessions.touch(s)
 }
 
 // onEnd takes the end of a task and tells whether it was news.
-func (c *Core) onEnd(s *workerSession, st *taskstate.Status, batch uint64) bool {
+func (ts *tasks) onEnd(s *workerSession, st *taskstate.Status, batch uint64) bool {
 	p := s.p
 	h, r, ok := p.find(st.Task)
 	if !ok {
-		c.onLate(s, st, batch)
+		ts.onLate(s, st, batch)
 		return false
 	}
 	if _, late := p.late[st.Task]; late || r.batch != 0 {
 		return false // ended twice: the first end stands
 	}
 	if r.is(deciding) && !r.is(ended) && st.State == taskstate.Complete && !h.job.cancelled {
-		c.justGivenUp(s, h, r, st, batch)
+		ts.justGivenUp(s, h, r, st, batch)
 		return true
 	}
 	started := r.state >= taskstate.Starting || st.State != taskstate.Rejected
 	if givesBack(st.Reason) && !r.is(ended) && s.synced {
-		p.stopping = c.now.Add(stoppingFor) // it is giving its tasks back: they go elsewhere
-		c.wakeAt(p.stopping)
+		p.stopping = ts.clock.Now().Add(stoppingFor) // it is giving its tasks back: they go elsewhere
+		ts.clock.WakeAt(p.stopping)
 	}
-	c.release(p, h, &r)
+	ts.release(p, h, &r)
 	r.batch, r.state = batch, st.State
 	s.acks.add()
 	decided := r.is(deciding)
@@ -80,26 +80,26 @@ func (c *Core) onEnd(s *workerSession, st *taskstate.Status, batch uint64) bool 
 	if decided {
 		return false
 	}
-	if c.runsAgain(h, st, started) {
-		c.supersede(h, st.Task, r, st.Reason, started)
+	if ts.runsAgain(h, st, started) {
+		ts.supersede(h, st.Task, r, st.Reason, started)
 		return true
 	}
-	c.settle(p, st)
+	ts.settle(p, st)
 	return true
 }
 
 // settle has an end decided with the next proposal that has room.
-func (c *Core) settle(p *peerState, st *taskstate.Status) {
+func (ts *tasks) settle(p *peerState, st *taskstate.Status) {
 	if p.ends == nil {
 		p.ends = &endQueue{peer: p.id, incarnation: p.incarnation}
-		c.outbox.settle(p.ends)
+		ts.outbox.settle(p.ends)
 	}
 	p.ends.list = append(p.ends.list, *st)
 }
 
 // runsAgain tells whether an end came about through no fault of the task, so that its slot gets
 // another attempt.
-func (c *Core) runsAgain(h *holding, st *taskstate.Status, started bool) bool {
+func (ts *tasks) runsAgain(h *holding, st *taskstate.Status, started bool) bool {
 	switch st.Reason {
 	case taskstate.ReasonOutputLost:
 		if !h.job.lost.again(st.Task.Slot) {
@@ -177,10 +177,14 @@ func (w *ackWindow) advance() {
 	w.open = w.open[k:]
 }
 
-func (s *workerSession) batchDone(c *Core, n uint64) {
+// batchDone counts one end of a batch as decided.
+func (ss *sessions) batchDone(s *workerSession, n uint64) {
+	if s == nil || n == 0 {
+		return
+	}
 	s.acks.done(n)
 	if s.acks.base > s.acked {
-		c.touch(s)
+		ss.touch(s)
 	}
 }
 

@@ -44,9 +44,9 @@ func (f faults) until(p taskstate.PeerID) time.Time { return f[p][0].Add(faultTi
 // the job's own, and all peers are as good as any until one of its tasks ends well. Here it does
 // not matter how long it took: a small peer shows it later than a big one. A peer that has no room
 // for them beside services and global jobs is none they may go to: that could take for ever.
-func (c *Core) excuse(j *jobState) bool {
-	return !slices.ContainsFunc(c.order, func(p *peerState) bool {
-		return p.worker && p.standing == Ready && p.takes() && p.offer.Trouble == "" && !c.shunned(p) && !j.faults.often(p.id) &&
+func (js *jobs) excuse(j *jobState) bool {
+	return !slices.ContainsFunc(js.peers.list(), func(p *peerState) bool {
+		return p.worker && p.standing == Ready && p.takes() && p.offer.Trouble == "" && !js.peers.shunned(p) && !j.faults.often(p.id) &&
 			j.allows(p) && j.job.Resources.Fits(p.offer.Resources.Sub(p.lastingShare()))
 	})
 }
@@ -62,74 +62,74 @@ func (p *peerState) lastingShare() (sum taskstate.Resources) {
 }
 
 // avoided are the peers that a job's tasks are not given to as long as others would do.
-func (c *Core) avoided(j *jobState) map[taskstate.PeerID]bool {
+func (js *jobs) avoided(j *jobState) map[taskstate.PeerID]bool {
 	var out map[taskstate.PeerID]bool
 	for p := range j.faults {
-		if j.faults.faulty(p, c.now) {
+		if j.faults.faulty(p, js.clock.Now()) {
 			if out == nil {
 				out = map[taskstate.PeerID]bool{}
 			}
 			out[p] = true
 		}
 	}
-	if len(out) > 0 && c.excuse(j) {
+	if len(out) > 0 && js.excuse(j) {
 		return nil
 	}
 	return out
 }
 
 // amend has the core look again when a peer may have back what failed there.
-func (c *Core) amend(at time.Time) {
-	if c.amends.IsZero() || at.Before(c.amends) {
-		c.amends = at
+func (js *jobs) amend(at time.Time) {
+	if js.amends.IsZero() || at.Before(js.amends) {
+		js.amends = at
 	}
-	c.wakeAt(c.amends)
+	js.clock.WakeAt(js.amends)
 }
 
 // dueAmends lets peers have what failed there again, once it was long enough ago.
-func (c *Core) dueAmends() {
-	if c.amends.IsZero() {
+func (js *jobs) dueAmends() {
+	if js.amends.IsZero() {
 		return
 	}
-	if c.now.Before(c.amends) {
-		c.wakeAt(c.amends)
+	if js.clock.Now().Before(js.amends) {
+		js.clock.WakeAt(js.amends)
 		return
 	}
-	c.dirty, c.amends = true, time.Time{}
-	for _, j := range c.jobs {
+	js.agenda.dirty, js.amends = true, time.Time{}
+	for _, j := range js.all {
 		for p := range j.faults {
-			if j.faults.faulty(p, c.now) {
-				c.amend(j.faults.until(p))
+			if j.faults.faulty(p, js.clock.Now()) {
+				js.amend(j.faults.until(p))
 			}
 		}
 	}
 }
 
 // blame takes note of how a task of a job's present version ended on a peer.
-func (c *Core) blame(j *jobState, p taskstate.PeerID, end taskstate.State) {
+func (js *jobs) blame(j *jobState, p taskstate.PeerID, end taskstate.State) {
 	switch end {
 	case taskstate.Complete:
 		if len(j.faults[p]) > 0 {
 			delete(j.faults, p)
-			c.dirty = true
+			js.agenda.place()
 		}
 	case taskstate.Failed, taskstate.Rejected:
-		j.faults.add(p, c.now)
-		c.dirty = c.dirty || j.faults.often(p) // the fault may be the job's own
-		if j.faults.faulty(p, c.now) {
-			c.amend(j.faults.until(p))
+		j.faults.add(p, js.clock.Now())
+		js.agenda.dirty = js.agenda.dirty || j.faults.often(p) // the fault may be the job's own
+		if j.faults.faulty(p, js.clock.Now()) {
+			js.amend(j.faults.until(p))
 		}
 	}
 }
 
 // ended takes note of how a task ended whose end is decided now.
-func (c *Core) ended(p *peerState, h *holding, st *taskstate.Status, r rec) {
+func (js *jobs) ended(p *peerState, h *holding, st *taskstate.Status, r rec) {
 	j := h.job
 	if j.leaves(st.Task.Slot) || j.cancelled {
 		return
 	}
 	if int(r.version) == j.job.Version {
-		c.blame(j, p.id, st.State)
+		js.blame(j, p.id, st.State)
 	}
-	j.lasting.ended(st, int(r.version), j.job, c.now)
+	j.lasting.ended(st, int(r.version), j.job, js.clock.Now())
 }

@@ -188,18 +188,18 @@ func TestAPeerIsFaultyWhenItsLastFiveEndsWereFailuresWithinFiveMinutes(t *testin
 		var ends []taskstate.State
 		var at []time.Time
 		for range rapid.IntRange(1, 30).Draw(rt, "ends") {
-			r.core.now = r.core.now.Add(time.Duration(rapid.IntRange(0, 100).Draw(rt, "seconds")) * time.Second)
+			r.core.clock.Advance(r.core.clock.Now().Add(time.Duration(rapid.IntRange(0, 100).Draw(rt, "seconds")) * time.Second))
 			end := rapid.SampledFrom([]taskstate.State{taskstate.Failed, taskstate.Failed, taskstate.Failed, taskstate.Rejected, taskstate.Shutdown, taskstate.Complete}).Draw(rt, "end")
-			r.core.blame(j, "a", end)
+			r.core.jobs.blame(j, "a", end)
 			if end != taskstate.Shutdown { // somebody stopped it: that says nothing
-				ends, at = append(ends, end), append(at, r.core.now)
+				ends, at = append(ends, end), append(at, r.core.clock.Now())
 			}
 			n := len(ends)
-			want := n >= faultCount && r.core.now.Sub(at[n-faultCount]) < faultTime
+			want := n >= faultCount && r.core.clock.Now().Sub(at[n-faultCount]) < faultTime
 			for i := max(0, n-faultCount); i < n; i++ {
 				want = want && ends[i] != taskstate.Complete
 			}
-			if got := j.faults.faulty("a", r.core.now); got != want || j.faults.faulty("b", r.core.now) {
+			if got := j.faults.faulty("a", r.core.clock.Now()); got != want || j.faults.faulty("b", r.core.clock.Now()) {
 				rt.Fatalf("after %v it is %v, want %v", ends, got, want)
 			}
 		}
@@ -219,12 +219,12 @@ func TestTheFirstSuccessShowsThatTheFaultIsNotTheJobs(t *testing.T) {
 	for range 10 {
 		f.next()
 	}
-	if len(f.core.avoided(f.core.jobs["j"])) != 0 {
+	if len(f.core.jobs.avoided(f.core.jobs.of("j"))) != 0 {
 		t.Fatalf("peers are passed over, though it fails everywhere: %v", f.failed)
 	}
 	good = true
 	for f.began = map[taskstate.TaskID]time.Time{}; ; f.next() {
-		if got := f.core.avoided(f.core.jobs["j"]); len(got) == 2 && got["w1"] && got["w2"] {
+		if got := f.core.jobs.avoided(f.core.jobs.of("j")); len(got) == 2 && got["w1"] && got["w2"] {
 			break
 		} else if f.over("j") {
 			t.Fatalf("w0 does well, and those passed over are %v", got)

@@ -251,7 +251,7 @@ func TestAGlobalJobThatHasEndedIsNotAskedForOnAPeerThatComesLater(t *testing.T) 
 	if got := r.commands("hello b"); strings.Contains(got, "grow") {
 		t.Errorf("the job is over, and:\n%s", got)
 	}
-	if r.core.jobs["g"] != nil {
+	if r.core.jobs.of("g") != nil {
 		t.Error("the job is over, and still driven")
 	}
 }

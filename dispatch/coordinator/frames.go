@@ -16,52 +16,52 @@ type grantPiece struct {
 }
 
 // touch remembers that a session has something to send when the step ends.
-func (c *Core) touch(s *workerSession) {
+func (ss *sessions) touch(s *workerSession) {
 	if !s.touched {
 		s.touched = true
-		c.touched = append(c.touched, s)
+		ss.touched = append(ss.touched, s)
 	}
 }
 
 // flush sends what the step gathered, for each session in as few frames as it takes.
-func (c *Core) flush() {
-	for _, s := range c.touched {
-		if c.sessions[s.conn] != s {
+func (ss *sessions) flush() {
+	for _, s := range ss.touched {
+		if ss.open[s.conn] != s {
 			continue
 		}
 		s.touched = false
 		if s.complete {
-			c.flushComplete(s)
-			c.flushStops(s)
+			ss.flushComplete(s)
+			ss.flushStops(s)
 		} else if s.synced {
-			c.flushChanges(s)
+			ss.flushChanges(s)
 		}
 		s.complete, s.grants, s.stops, s.recalls = false, nil, nil, nil
 		if s.welcomed && s.acks.base > s.acked {
 			s.acked = s.acks.base
-			c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: session.Down{Ack: &session.Ack{Batch: s.acked}}})
+			ss.agenda.do(SendDown{Conn: s.conn, Frame: session.Down{Ack: &session.Ack{Batch: s.acked}}})
 		}
-		c.letGo(s)
+		ss.letGo(s)
 	}
-	c.touched = c.touched[:0]
+	ss.touched = ss.touched[:0]
 }
 
 // letGo answers a Goodbye once no assignment to the worker is under way: those decided were sent
 // before.
-func (c *Core) letGo(s *workerSession) {
+func (ss *sessions) letGo(s *workerSession) {
 	if s.leaving && s.synced && !s.released && s.p.assigning == 0 {
 		s.released = true
-		c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: session.Down{Released: &session.Released{}}})
+		ss.agenda.do(SendDown{Conn: s.conn, Frame: session.Down{Released: &session.Released{}}})
 	}
 }
 
 // flushComplete sends everything the worker should have. Tasks of a cancelled job are not granted
 // but stopped: a worker that has them ends them with the right reason, one that has not writes a
 // tombstone and says so.
-func (c *Core) flushComplete(s *workerSession) {
+func (ss *sessions) flushComplete(s *workerSession) {
 	s.seq++
 	clear(s.jobs) // a worker that asks anew may have dropped them
-	f := framer{c: c, s: s, head: session.Assignments{Complete: true, ResultsIn: s.seq, Epoch: c.epoch}}
+	f := framer{ss: ss, s: s, head: session.Assignments{Complete: true, ResultsIn: s.seq, Epoch: ss.epoch}}
 	for _, h := range s.p.byAge() {
 		if h.job.cancelled {
 			for _, n := range h.sorted(func(r rec) bool { return !r.is(ended | inherited) }) {
@@ -85,8 +85,8 @@ func (c *Core) flushComplete(s *workerSession) {
 
 // flushStops sends, after a Complete set, what is to be stopped of what it gave: tasks on a peer
 // that was drained while it was away.
-func (c *Core) flushStops(s *workerSession) {
-	f := framer{c: c, s: s, head: session.Assignments{Epoch: c.epoch}}
+func (ss *sessions) flushStops(s *workerSession) {
+	f := framer{ss: ss, s: s, head: session.Assignments{Epoch: ss.epoch}}
 	for _, st := range s.stops {
 		if h, r, ok := s.p.find(st.Task); ok && !r.is(inherited) && !h.job.cancelled && !h.job.leaves(st.Task.Slot) {
 			f.stop(st)
@@ -97,8 +97,8 @@ func (c *Core) flushStops(s *workerSession) {
 
 // flushChanges sends what changed since the last set: grants first, in frames of their own, so that
 // a stop never comes before what it stops.
-func (c *Core) flushChanges(s *workerSession) {
-	f := framer{c: c, s: s, head: session.Assignments{Epoch: c.epoch}}
+func (ss *sessions) flushChanges(s *workerSession) {
+	f := framer{ss: ss, s: s, head: session.Assignments{Epoch: ss.epoch}}
 	for _, g := range s.grants {
 		f.grant(g)
 	}
@@ -116,7 +116,7 @@ func (c *Core) flushChanges(s *workerSession) {
 
 // framer packs assignments into frames below the budget.
 type framer struct {
-	c    *Core
+	ss   *sessions
 	s    *workerSession
 	head session.Assignments // what every frame of this set carries
 	a    session.Assignments
@@ -131,7 +131,7 @@ const (
 )
 
 func (f *framer) room(n int) {
-	if f.size > 0 && f.size+n > f.c.cfg.FrameBudget {
+	if f.size > 0 && f.size+n > f.ss.cfg.FrameBudget {
 		f.send(true)
 	}
 	f.size += n
@@ -151,7 +151,7 @@ func (f *framer) grant(g grantPiece) {
 	out := session.Grant{Job: j.id, Index: g.index, Version: g.body.Version}
 	for _, run := range g.slots {
 		if len(g.body.Each) == 0 {
-			if f.size+runBytes > f.c.cfg.FrameBudget && len(out.Slots) > 0 {
+			if f.size+runBytes > f.ss.cfg.FrameBudget && len(out.Slots) > 0 {
 				f.a.Grants = append(f.a.Grants, out)
 				f.send(true)
 				out = session.Grant{Job: j.id, Index: g.index, Version: g.body.Version}
@@ -162,7 +162,7 @@ func (f *framer) grant(g grantPiece) {
 		}
 		for n := run.First; n < run.First+run.N; n++ {
 			item := g.body.Item(n)
-			if f.size+len(item)+runBytes > f.c.cfg.FrameBudget && len(out.Slots) > 0 {
+			if f.size+len(item)+runBytes > f.ss.cfg.FrameBudget && len(out.Slots) > 0 {
 				f.a.Grants = append(f.a.Grants, out)
 				f.send(true)
 				out = session.Grant{Job: j.id, Index: g.index, Version: g.body.Version}
@@ -205,7 +205,7 @@ func (f *framer) send(more bool) {
 		a.ResultsIn = f.s.seq
 	}
 	f.a, f.size = session.Assignments{}, 0
-	f.c.effects = append(f.c.effects, SendDown{Conn: f.s.conn, Frame: session.Down{Assignments: &a}})
+	f.ss.agenda.do(SendDown{Conn: f.s.conn, Frame: session.Down{Assignments: &a}})
 }
 
 // bytes estimates the job's size on the wire without Each; measured once.

@@ -137,7 +137,7 @@ func FuzzWorkerFrames(f *testing.F) {
 		for _, cmd := range []string{"member a", "member b", "hello a", "hello b", "submit j count=3 cpus=1", "submit k count=3"} {
 			r.command(strings.Fields(cmd))
 		}
-		other := len(r.core.peers["b"].holds)
+		other := len(r.core.peers.of("b").holds)
 		for len(b) >= 2 {
 			n := min(len(b)-2, int(b[0])|int(b[1])<<8)
 			var u session.Up
@@ -153,7 +153,7 @@ func FuzzWorkerFrames(f *testing.F) {
 		if r.over != "" {
 			t.Fatalf("a worker made the core start over: %s", r.over)
 		}
-		if len(r.core.peers["b"].holds) < other {
+		if len(r.core.peers.of("b").holds) < other {
 			t.Fatal("one worker's frames ended another's tasks")
 		}
 	})

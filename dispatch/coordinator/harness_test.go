@@ -262,7 +262,7 @@ func (r *rig) parseStatus(s string) taskstate.Status {
 // open lists, sorted, which tasks the core believes open, and where.
 func (c *Core) openTasks() []string {
 	var out []string
-	for _, p := range c.order {
+	for _, p := range c.peers.list() {
 		for _, h := range p.holds {
 			for n, r := range h.slots {
 				out = append(out, fmt.Sprintf("%s on %s@%d", taskstate.Task(h.job.id, n, int(r.attempt)), p.id, r.index))
@@ -276,7 +276,7 @@ func (c *Core) openTasks() []string {
 // pendingSlots lists, sorted, what the core believes waits.
 func (c *Core) pendingSlots() []string {
 	var out []string
-	for _, j := range c.jobs {
+	for _, j := range c.jobs.all {
 		lines := [][]ledger.Slots{}
 		for _, l := range j.groups {
 			lines = append(lines, l.again.runs, l.fresh.runs)
@@ -309,7 +309,7 @@ func (c *Core) pendingSlots() []string {
 // check compares the core with one built anew from the ledger: what it followed step by step must
 // be what the ledger holds.
 func (r *rig) check() error {
-	fresh := NewCore(r.core.cfg, r.epoch, r.state, r.now)
+	fresh := NewCore(*r.core.cfg, r.epoch, r.state, r.now)
 	if a, b := r.core.openTasks(), fresh.openTasks(); !slices.Equal(a, b) {
 		return fmt.Errorf("open tasks: core %v, ledger %v", a, b)
 	}
@@ -322,7 +322,7 @@ func (r *rig) check() error {
 	if a, b := r.core.pendingSlots(), fresh.pendingSlots(); !slices.Equal(a, b) {
 		return fmt.Errorf("pending slots: core %v, ledger %v", a, b)
 	}
-	for _, p := range r.core.order {
+	for _, p := range r.core.peers.list() {
 		live, res := 0, taskstate.Resources{}
 		for _, h := range p.holds {
 			n := 0

@@ -4,9 +4,28 @@ import (
 	"slices"
 	"time"
 
+	"covey/dispatch/coordinator/clock"
 	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
+
+// jobs are the jobs that are not over: what of them waits, and for what besides room.
+type jobs struct {
+	clock  *clock.Clock
+	agenda *agenda
+	outbox *outbox
+	peers  *peers
+
+	all       map[taskstate.JobID]*jobState
+	lasting   []*jobState // services and global jobs, by age
+	backlog   backlog     // what waits to be placed
+	schedules schedules
+	delayed   []*jobState // whose delay lasts
+	amends    time.Time   // when the first of the peers on which too much failed may have it again
+}
+
+// of finds a job that is not over.
+func (js *jobs) of(id taskstate.JobID) *jobState { return js.all[id] }
 
 // jobState is a job that is not over, as the coordinator drives it.
 type jobState struct {
@@ -201,26 +220,26 @@ func (q *slotQueue) pop(out []ledger.Slots, n int) ([]ledger.Slots, int) {
 }
 
 // addJob begins to drive a job. Whoever calls fills its slots in and then enqueues it.
-func (c *Core) addJob(job *taskstate.Job, index uint64) *jobState {
+func (js *jobs) addJob(job *taskstate.Job, index uint64) *jobState {
 	j := &jobState{id: job.ID, job: job, index: index}
 	if job.Type.Lasts() {
 		j.lasting = newLasting(j)
-		c.lasting = append(c.lasting, j)
+		js.lasting = append(js.lasting, j)
 	}
-	c.jobs[job.ID] = j
+	js.all[job.ID] = j
 	return j
 }
 
 // endJob forgets a job that is over, here and in every session that was sent it.
-func (c *Core) endJob(j *jobState) {
+func (js *jobs) endJob(j *jobState) {
 	if !j.over() {
 		return
 	}
-	delete(c.jobs, j.id)
-	c.lasting = slices.DeleteFunc(c.lasting, func(x *jobState) bool { return x == j })
-	c.delayed = slices.DeleteFunc(c.delayed, func(x *jobState) bool { return x == j })
-	c.schedules.forget(j)
-	for _, p := range c.order {
+	delete(js.all, j.id)
+	js.lasting = slices.DeleteFunc(js.lasting, func(x *jobState) bool { return x == j })
+	js.delayed = slices.DeleteFunc(js.delayed, func(x *jobState) bool { return x == j })
+	js.schedules.forget(j)
+	for _, p := range js.peers.list() {
 		delete(p.holds, j.id)
 		if p.session != nil {
 			p.session.forget(j)

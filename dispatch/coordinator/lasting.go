@@ -11,31 +11,31 @@ import (
 
 // appliedLasting follows the decisions about services and global jobs, and about attempts that
 // somebody asks for. It tells whether the command was one.
-func (c *Core) appliedLasting(cmd *ledger.Command, r *ledger.Result) bool {
+func (u *upkeep) appliedLasting(cmd *ledger.Command, r *ledger.Result) bool {
 	var id taskstate.JobID
 	var follow func(j *jobState)
 	switch {
 	case cmd.Update != nil:
-		id, follow = cmd.Update.Job.ID, func(j *jobState) { c.appliedUpdate(j, &cmd.Update.Job, r) }
+		id, follow = cmd.Update.Job.ID, func(j *jobState) { u.appliedUpdate(j, &cmd.Update.Job, r) }
 	case cmd.Renew != nil:
-		id, follow = cmd.Renew.Job, func(j *jobState) { c.appliedRenew(j, cmd.Renew, r) }
+		id, follow = cmd.Renew.Job, func(j *jobState) { u.appliedRenew(j, cmd.Renew, r) }
 	case cmd.Retire != nil:
-		id, follow = cmd.Retire.Job, func(j *jobState) { c.appliedRetire(j, cmd.Retire, r) }
+		id, follow = cmd.Retire.Job, func(j *jobState) { u.appliedRetire(j, cmd.Retire, r) }
 	case cmd.Grow != nil:
-		id, follow = cmd.Grow.Job, func(j *jobState) { c.appliedGrow(j, cmd.Grow, r) }
+		id, follow = cmd.Grow.Job, func(j *jobState) { u.appliedGrow(j, cmd.Grow, r) }
 	case cmd.Rollout != nil:
-		id, follow = cmd.Rollout.Job, func(j *jobState) { c.appliedRollout(j, cmd.Rollout, r) }
+		id, follow = cmd.Rollout.Job, func(j *jobState) { u.appliedRollout(j, cmd.Rollout, r) }
 	default:
 		return false
 	}
-	j := c.jobs[id]
+	j := u.jobs.of(id)
 	if j == nil {
 		return true
 	}
 	done := r.Refused == ledger.CodeNone || r.Refused == ledger.CodePartly
 	if l := j.lasting; l != nil {
 		if own := l.followed(cmd); own && !didAnything(cmd, r) {
-			c.stepAgain(l, c.clock.elapsed(c.now.Add(refusedPause)))
+			u.stepAgain(l, u.clock.Elapsed(u.clock.Now().Add(refusedPause)))
 		} else {
 			l.stale = true
 		}
@@ -43,7 +43,7 @@ func (c *Core) appliedLasting(cmd *ledger.Command, r *ledger.Result) bool {
 	if done && !r.Existed {
 		follow(j)
 	}
-	c.endJob(j)
+	u.jobs.endJob(j)
 	return true
 }
 
@@ -60,13 +60,13 @@ func didAnything(cmd *ledger.Command, r *ledger.Result) bool {
 }
 
 // appliedUpdate takes a new spec over. Tasks go on as they are until the rollout comes to them.
-func (c *Core) appliedUpdate(j *jobState, job *taskstate.Job, r *ledger.Result) {
+func (u *upkeep) appliedUpdate(j *jobState, job *taskstate.Job, r *ledger.Result) {
 	next := *job
 	next.Version, next.Submitter, next.Origin = r.Version, j.job.Submitter, j.job.Origin
 	if j.lasting == nil {
 		j.job = &next
-		if c.schedules.changed(j, c.clock.stamp(c.now)) {
-			c.wakeAt(c.now)
+		if u.jobs.schedules.changed(j, u.clock.Stamp()) {
+			u.clock.WakeAt(u.clock.Now())
 		}
 		return
 	}
@@ -76,11 +76,11 @@ func (c *Core) appliedUpdate(j *jobState, job *taskstate.Job, r *ledger.Result) 
 		}
 		l.phase = rollout.Updating
 	}
-	c.want(j, &next)
+	u.want(j, &next)
 }
 
 // want makes a spec the one that is wanted.
-func (c *Core) want(j *jobState, next *taskstate.Job) {
+func (u *upkeep) want(j *jobState, next *taskstate.Job) {
 	l := j.lasting
 	if next.Version != j.job.Version {
 		j.faults = nil
@@ -112,12 +112,12 @@ func (c *Core) want(j *jobState, next *taskstate.Job) {
 			j.later[i].version = next.Version
 		}
 	}
-	c.reclassify(j)
-	l.tidyVersions(c, j)
+	u.jobs.reclassify(j)
+	l.tidyVersions(u.peers.list(), j)
 }
 
 // tidyVersions forgets versions nobody can need any more.
-func (l *lasting) tidyVersions(c *Core, j *jobState) {
+func (l *lasting) tidyVersions(all []*peerState, j *jobState) {
 	used := map[int]bool{j.job.Version: true, l.from: true}
 	for _, s := range l.slots {
 		used[s.version] = true
@@ -128,7 +128,7 @@ func (l *lasting) tidyVersions(c *Core, j *jobState) {
 	for _, x := range j.inflight {
 		used[x.body.Version] = true
 	}
-	for _, p := range c.order {
+	for _, p := range all {
 		if h := p.holds[j.id]; h != nil {
 			for _, r := range h.slots {
 				used[int(r.version)] = true
@@ -140,7 +140,7 @@ func (l *lasting) tidyVersions(c *Core, j *jobState) {
 
 // appliedRollout follows how far an update has come. Turned back, the version before is wanted
 // again.
-func (c *Core) appliedRollout(j *jobState, ro *ledger.Rollout, r *ledger.Result) {
+func (u *upkeep) appliedRollout(j *jobState, ro *ledger.Rollout, r *ledger.Result) {
 	l := j.lasting
 	if l == nil {
 		return
@@ -148,7 +148,7 @@ func (c *Core) appliedRollout(j *jobState, ro *ledger.Rollout, r *ledger.Result)
 	if before := l.versions[l.from]; r.Version > j.job.Version && before != nil {
 		next := *before
 		next.Version, l.from, l.phase = r.Version, 0, rollout.RollingBack
-		c.want(j, &next)
+		u.want(j, &next)
 		return
 	}
 	l.phase = movedTo(l.phase, rollout.Phase(ro.State))
@@ -192,7 +192,7 @@ func slotsOf(runs, refused []ledger.Slots) []int {
 }
 
 // appliedGrow learns which of the slots that were added are for which peer; they wait already.
-func (c *Core) appliedGrow(j *jobState, g *ledger.Grow, r *ledger.Result) {
+func (u *upkeep) appliedGrow(j *jobState, g *ledger.Grow, r *ledger.Result) {
 	l := j.lasting
 	if l == nil || len(g.Peers) == 0 {
 		return
@@ -225,33 +225,33 @@ func (c *Core) appliedGrow(j *jobState, g *ledger.Grow, r *ledger.Result) {
 			}
 		}
 	}
-	c.enqueue(j)
+	u.jobs.enqueue(j)
 }
 
 // appliedRenew has slots get a fresh attempt. Those that are open are stopped first.
-func (c *Core) appliedRenew(j *jobState, w *ledger.Renew, r *ledger.Result) {
+func (u *upkeep) appliedRenew(j *jobState, w *ledger.Renew, r *ledger.Result) {
 	if w.Reason == taskstate.ReasonRetried {
-		j.faults, c.dirty = nil, true // whoever asks may have mended the peer
+		j.faults, u.agenda.dirty = nil, true // whoever asks may have mended the peer
 	}
 	for _, n := range slotsOf(w.Slots, r.Slots) {
-		if p, h := c.holder(j, n); p != nil {
+		if p, h := u.peers.holder(j, n); p != nil {
 			version := w.Version
 			if version == 0 && j.lasting != nil {
 				version = j.lasting.slot(n).version
 			}
 			j.leave(n, leaving{why: w.Reason, next: version})
 			j.lasting.retire(n, false)
-			c.stopLeaving(p, h, n)
+			u.sessions.stopLeaving(p, h, n)
 		}
 	}
 }
 
 // appliedRetire ends slots that are not wanted any more.
-func (c *Core) appliedRetire(j *jobState, w *ledger.Retire, r *ledger.Result) {
+func (u *upkeep) appliedRetire(j *jobState, w *ledger.Retire, r *ledger.Result) {
 	for _, n := range slotsOf(w.Slots, r.Slots) {
-		if p, h := c.holder(j, n); p != nil {
+		if p, h := u.peers.holder(j, n); p != nil {
 			j.leave(n, leaving{why: w.Reason, retired: true})
-			c.stopLeaving(p, h, n)
+			u.sessions.stopLeaving(p, h, n)
 		} else if !j.unwait(n) && j.underWay(n) {
 			if j.early == nil {
 				j.early = map[int]bool{}
@@ -263,8 +263,8 @@ func (c *Core) appliedRetire(j *jobState, w *ledger.Retire, r *ledger.Result) {
 }
 
 // holder finds the peer a slot is open on.
-func (c *Core) holder(j *jobState, slot int) (*peerState, *holding) {
-	for _, p := range c.order {
+func (ps *peers) holder(j *jobState, slot int) (*peerState, *holding) {
+	for _, p := range ps.order {
 		if h := p.holds[j.id]; h != nil {
 			if _, open := h.slots[slot]; open {
 				return p, h

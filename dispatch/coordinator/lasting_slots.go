@@ -206,13 +206,13 @@ func (j *jobState) leave(slot int, l leaving) {
 func (j *jobState) leaves(slot int) bool { _, ok := j.leaving[slot]; return ok }
 
 // stopLeaving tells a peer with a session to stop a task that leaves.
-func (c *Core) stopLeaving(p *peerState, h *holding, slot int) {
+func (ss *sessions) stopLeaving(p *peerState, h *holding, slot int) {
 	r, open := h.slots[slot]
 	if s := p.session; s != nil && s.synced && open && !r.is(ended|stopped) {
 		r.marks |= stopped
 		h.slots[slot] = r
 		s.stops = append(s.stops, session.Stop{Task: taskstate.Task(h.job.id, slot, int(r.attempt)), Reason: h.job.leaving[slot].why})
-		c.touch(s)
+		ss.touch(s)
 	}
 }
 

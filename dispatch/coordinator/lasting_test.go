@@ -19,7 +19,7 @@ import (
 // leave.
 func (c *Core) lastingJobs() []string {
 	var out []string
-	for id, j := range c.jobs {
+	for id, j := range c.jobs.all {
 		if j.lasting == nil && len(j.leaving) == 0 && !j.blocked || j.cancelled {
 			continue
 		}
@@ -154,9 +154,9 @@ func (m *model) asWanted(id taskstate.JobID) error {
 		return nil
 	}
 	for _, w := range m.workers {
-		j := m.core.jobs[id]
+		j := m.core.jobs.of(id)
 		want := 0
-		if j != nil && j.allows(m.core.peers[w.id]) {
+		if j != nil && j.allows(m.core.peers.of(w.id)) {
 			want = 1
 		}
 		if running[w.id] != want && !paused {

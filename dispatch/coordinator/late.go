@@ -3,9 +3,23 @@ package coordinator
 import (
 	"slices"
 
+	"covey/dispatch/coordinator/clock"
 	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
+
+// tasks are the attempts that peers have: how each ends, and is given up.
+type tasks struct {
+	clock    *clock.Clock
+	agenda   *agenda
+	outbox   *outbox
+	peers    *peers
+	jobs     *jobs
+	sessions *sessions
+
+	given givenUps // attempts whose end may still come
+	began uint64   // index at which this generation of the ledger was recovered; 0: it is the first
+}
 
 // keepGivenUp bounds the attempts whose late end is still passed on to the ledger. The end of one
 // that was pushed out is acknowledged and not looked at.
@@ -38,12 +52,12 @@ func (g *givenUps) has(t taskstate.TaskID) bool { _, ok := g.have[t]; return ok 
 func (g *givenUps) drop(t taskstate.TaskID) { delete(g.have, t) }
 
 // deriveGivenUp finds the attempts of a job whose end may still come.
-func (c *Core) deriveGivenUp(j *ledger.JobRecord) {
+func (ts *tasks) deriveGivenUp(j *ledger.JobRecord) {
 	for n := range j.PastSlots() {
 		s := j.Slot(n)
 		for _, p := range j.Past(n) {
 			if p.Late == nil && !(s.Final != nil && s.Attempt == p.Attempt) {
-				c.given.add(taskstate.Task(j.Job().ID, n, p.Attempt))
+				ts.given.add(taskstate.Task(j.Job().ID, n, p.Attempt))
 			}
 		}
 	}
@@ -52,7 +66,7 @@ func (c *Core) deriveGivenUp(j *ledger.JobRecord) {
 // onLate takes the end of a task that is not open. If its attempt was given up, and the end says
 // how far its run got, the ledger hears of it: a success may count, anything else is part of the
 // story.
-func (c *Core) onLate(s *workerSession, st *taskstate.Status, batch uint64) {
+func (ts *tasks) onLate(s *workerSession, st *taskstate.Status, batch uint64) {
 	p := s.p
 	if old, ok := p.late[st.Task]; ok {
 		if old == 0 { // on its way to the ledger since the session before
@@ -61,29 +75,29 @@ func (c *Core) onLate(s *workerSession, st *taskstate.Status, batch uint64) {
 		}
 		return
 	}
-	if !c.given.has(st.Task) || !tellsOfARun(st) {
+	if !ts.given.has(st.Task) || !tellsOfARun(st) {
 		return
 	}
-	c.sendLate(s, st, batch)
+	ts.sendLate(s, st, batch)
 }
 
 // justGivenUp takes the success of a task whose giving up is on its way to the ledger: it follows
 // there, and may still count.
-func (c *Core) justGivenUp(s *workerSession, h *holding, r rec, st *taskstate.Status, batch uint64) {
-	c.release(s.p, h, &r)
+func (ts *tasks) justGivenUp(s *workerSession, h *holding, r rec, st *taskstate.Status, batch uint64) {
+	ts.release(s.p, h, &r)
 	r.state = st.State
 	h.slots[st.Task.Slot] = r
-	c.sendLate(s, st, batch)
+	ts.sendLate(s, st, batch)
 }
 
 // sendLate has the ledger hear of an end that may be too late.
-func (c *Core) sendLate(s *workerSession, st *taskstate.Status, batch uint64) {
+func (ts *tasks) sendLate(s *workerSession, st *taskstate.Status, batch uint64) {
 	if s.p.late == nil {
 		s.p.late = map[taskstate.TaskID]uint64{}
 	}
 	s.p.late[st.Task] = batch
 	s.acks.add()
-	c.settle(s.p, st)
+	ts.settle(s.p, st)
 }
 
 // tellsOfARun tells whether an end is more than the word that there was nothing.
@@ -96,9 +110,9 @@ func tellsOfARun(st *taskstate.Status) bool {
 }
 
 // lateDecided ends the waiting for a late end, if t is one.
-func (c *Core) lateDecided(p *peerState, t taskstate.TaskID) {
+func (ts *tasks) lateDecided(p *peerState, t taskstate.TaskID) {
 	if p == nil {
-		c.given.drop(t)
+		ts.given.drop(t)
 		return
 	}
 	batch, ok := p.late[t]
@@ -106,16 +120,14 @@ func (c *Core) lateDecided(p *peerState, t taskstate.TaskID) {
 		return
 	}
 	delete(p.late, t)
-	c.given.drop(t)
-	if batch != 0 && p.session != nil {
-		p.session.batchDone(c, batch)
-	}
+	ts.given.drop(t)
+	ts.sessions.batchDone(p.session, batch)
 }
 
 // keepTold takes the ends that p told and nobody proposed yet out of the hands of this life of p,
 // which is over: what tells of a run goes to the ledger as a late end, and is acknowledged when
 // that is decided.
-func (c *Core) keepTold(p *peerState) {
+func (ts *tasks) keepTold(p *peerState) {
 	q := p.ends
 	if p.ends = nil; q == nil {
 		return
@@ -139,38 +151,38 @@ func (c *Core) keepTold(p *peerState) {
 }
 
 // appliedLate follows a success that came back and counts: the attempt that took its place is over.
-func (c *Core) appliedLate(t taskstate.TaskID, overtaken []taskstate.TaskID) {
-	c.given.drop(t)
-	j := c.jobs[t.Job]
+func (ts *tasks) appliedLate(t taskstate.TaskID, overtaken []taskstate.TaskID) {
+	ts.given.drop(t)
+	j := ts.jobs.of(t.Job)
 	if j == nil {
-		c.startOver("an end counts in a job that was thought over: " + t.String())
+		ts.agenda.startOver("an end counts in a job that was thought over: " + t.String())
 		return
 	}
 	i := slices.IndexFunc(overtaken, func(o taskstate.TaskID) bool { return o.Job == t.Job && o.Slot == t.Slot })
 	if i < 0 {
-		c.noLongerWaits(j, t.Slot)
+		ts.jobs.noLongerWaits(j, t.Slot)
 		return
 	}
-	for _, p := range c.order {
+	for _, p := range ts.peers.list() {
 		if h, r, ok := p.find(overtaken[i]); ok {
-			c.given.add(overtaken[i])
-			c.giveUp(p, h, t.Slot, r, false, taskstate.ReasonOvertaken)
+			ts.given.add(overtaken[i])
+			ts.giveUp(p, h, t.Slot, r, false, taskstate.ReasonOvertaken)
 			return
 		}
 	}
-	c.startOver("an attempt was overtaken that was not known here: " + overtaken[i].String())
+	ts.agenda.startOver("an attempt was overtaken that was not known here: " + overtaken[i].String())
 }
 
 // noLongerWaits takes a slot that has got its end out of those that wait or are on their way to
 // somebody.
-func (c *Core) noLongerWaits(j *jobState, slot int) {
+func (js *jobs) noLongerWaits(j *jobState, slot int) {
 	if !j.unwait(slot) {
 		if j.early == nil {
 			j.early = map[int]bool{}
 		}
 		j.early[slot] = true // its assignment will be refused
 	}
-	c.endJob(j)
+	js.endJob(j)
 }
 
 // attempt is the attempt a slot of the line waits for.
@@ -206,7 +218,7 @@ func (q *slotQueue) remove(slot int) bool {
 // withoutEarly splits an assignment by what the ledger refused: those slots had got their end
 // meanwhile, and what was promised for them is free again. ok is false if any other slot was
 // refused.
-func (c *Core) withoutEarly(p *peerState, h *holding, body *taskstate.Job, slots, refused []ledger.Slots) (kept []ledger.Slots, ok bool) {
+func (ts *tasks) withoutEarly(p *peerState, h *holding, body *taskstate.Job, slots, refused []ledger.Slots) (kept []ledger.Slots, ok bool) {
 	if len(refused) == 0 {
 		return slots, true
 	}
@@ -232,7 +244,7 @@ func (c *Core) withoutEarly(p *peerState, h *holding, body *taskstate.Job, slots
 			}
 		}
 	}
-	c.dirty, c.freed = true, true
-	c.enqueue(h.job) // its Parallel may have room again
+	ts.agenda.room()
+	ts.jobs.enqueue(h.job) // its Parallel may have room again
 	return kept, true
 }

@@ -61,7 +61,7 @@ func (r *rig) goesOn() {
 	if err := r.check(); err != nil || r.over != "" {
 		r.t.Fatalf("%v %s", err, r.over)
 	}
-	if l := r.core.jobs["s"].lasting; len(l.proposed) > 0 {
+	if l := r.core.jobs.of("s").lasting; len(l.proposed) > 0 {
 		r.t.Errorf("it still waits for %s", commandString(l.proposed[0]))
 	}
 }
@@ -209,7 +209,7 @@ func TestAStepThatTheLedgerRefusesAgainAndAgainRests(t *testing.T) {
 	job := r.serviceOn(taskstate.Update{Parallelism: 1, Monitor: 1000})
 	job.Run.Noop = &taskstate.Noop{Duration: 2}
 	r.hold = false
-	r.core.jobs["s"].lasting.slots[1].attempt = 7 // it is wrong about what there is
+	r.core.jobs.of("s").lasting.slots[1].attempt = 7 // it is wrong about what there is
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
 	r.take()
 	before := r.state.Index()

@@ -59,31 +59,31 @@ func (j *jobState) waitAgain(slot, attempt int) {
 
 // waits mirrors slots that wait for an attempt since an entry was applied. Renewed tells that they
 // may have waited before.
-func (c *Core) waits(a ledger.Again, renewed bool) {
-	j := c.jobs[a.Job]
+func (js *jobs) waits(a ledger.Again, renewed bool) {
+	j := js.of(a.Job)
 	switch {
 	case j == nil:
-		c.startOver("a job that was over goes on: " + string(a.Job))
+		js.agenda.startOver("a job that was over goes on: " + string(a.Job))
 		return
 	case j.cancelled:
 		j.cancelled = false // somebody wants it after all
 	}
 	for n := a.Slots.First; n < a.Slots.First+a.Slots.N; n++ {
 		j.lasting.waits(n, a.Slots.Attempt, a.Version)
-		if renewed && j.waitedBefore(n, a.Version, a.Slots.Attempt) || j.lasting == nil && !renewed && a.NotBefore <= c.clock.stamp(c.now) {
+		if renewed && j.waitedBefore(n, a.Version, a.Slots.Attempt) || j.lasting == nil && !renewed && a.NotBefore <= js.clock.Stamp() {
 			continue
 		}
-		c.waitsOne(j, ledger.Slots{First: n, N: 1, Attempt: a.Slots.Attempt}, a)
+		js.waitsOne(j, ledger.Slots{First: n, N: 1, Attempt: a.Slots.Attempt}, a)
 	}
-	if j.lasting == nil && !renewed && a.NotBefore <= c.clock.stamp(c.now) {
+	if j.lasting == nil && !renewed && a.NotBefore <= js.clock.Stamp() {
 		j.wait(a.Slots, a.Version, "") // the usual case, in one piece
 	}
 }
 
-func (c *Core) waitsOne(j *jobState, slot ledger.Slots, a ledger.Again) {
-	if a.NotBefore > c.clock.stamp(c.now) {
+func (js *jobs) waitsOne(j *jobState, slot ledger.Slots, a ledger.Again) {
+	if a.NotBefore > js.clock.Stamp() {
 		j.later.add(laterSlot{Slots: slot, version: a.Version, at: a.NotBefore})
-		c.wakeAt(c.clock.when(j.later[0].at))
+		js.clock.WakeAt(js.clock.When(j.later[0].at))
 		return
 	}
 	j.wait(slot, a.Version, j.lasting.pinOf(slot.First))
@@ -112,24 +112,24 @@ func (j *jobState) waitedBefore(slot, version, attempt int) bool {
 }
 
 // dueLater queues the slots whose time has come.
-func (c *Core) dueLater() {
-	for _, j := range c.withLater() {
-		for len(j.later) > 0 && j.later[0].at <= c.clock.stamp(c.now) {
+func (js *jobs) dueLater() {
+	for _, j := range js.withLater() {
+		for len(j.later) > 0 && j.later[0].at <= js.clock.Stamp() {
 			s := j.later[0]
 			j.later = j.later[1:]
 			j.wait(s.Slots, s.version, j.lasting.pinOf(s.First))
 		}
 		if len(j.later) > 0 {
-			c.wakeAt(c.clock.when(j.later[0].at))
+			js.clock.WakeAt(js.clock.When(j.later[0].at))
 		}
-		c.enqueue(j)
+		js.enqueue(j)
 	}
 }
 
 // withLater lists the jobs with slots that wait for their time, the oldest first.
-func (c *Core) withLater() []*jobState {
+func (js *jobs) withLater() []*jobState {
 	var out []*jobState
-	for _, j := range c.jobs {
+	for _, j := range js.all {
 		if len(j.later) > 0 {
 			out = append(out, j)
 		}
@@ -139,18 +139,18 @@ func (c *Core) withLater() []*jobState {
 }
 
 // waitsFor says what a job's slots wait for besides room; "" if nothing.
-func (c *Core) waitsFor(j *jobState) string {
+func (js *jobs) waitsFor(j *jobState) string {
 	if j.blocked {
 		var names []string
 		for _, id := range j.job.After {
-			if b := c.jobs[id]; b != nil {
+			if b := js.of(id); b != nil {
 				names = append(names, strings.TrimSpace(b.job.Name+" "+string(id)))
 			}
 		}
 		return "after: " + strings.Join(names, ", ") + " must be complete first"
 	}
 	if n := len(j.later); n > 0 && n == j.pending() {
-		return fmt.Sprintf("restart: the next attempt starts in %s", max(0, c.clock.when(j.later[0].at).Sub(c.now)).Round(100*time.Millisecond))
+		return fmt.Sprintf("restart: the next attempt starts in %s", max(0, js.clock.When(j.later[0].at).Sub(js.clock.Now())).Round(100*time.Millisecond))
 	}
 	return ""
 }

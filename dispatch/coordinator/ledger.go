@@ -13,22 +13,21 @@ import (
 // onApplied follows the ledger. Each command is mirrored as ledger.State carried it out; the
 // results say what was refused.
 func (c *Core) onApplied(ev LedgerApplied) {
-	if ev.Entry.Index <= c.index {
+	if ev.Entry.Index <= c.clock.Index() {
 		return
 	}
 	if len(ev.Results) != len(ev.Entry.Commands) {
-		c.startOver("an entry came without its results")
+		c.agenda.startOver("an entry came without its results")
 		return
 	}
-	c.index = ev.Entry.Index
-	c.clock.heard(ev.Entry.Stamp, c.now)
+	c.clock.Heard(ev.Entry.Index, ev.Entry.Stamp)
 	for i := range ev.Entry.Commands {
 		r := &ev.Results[i]
-		if o := r.Reopened; o != nil && c.jobs[o.Job.ID] == nil {
-			c.takeUp(o)
+		if o := r.Reopened; o != nil && c.jobs.of(o.Job.ID) == nil {
+			c.jobs.takeUp(o)
 		}
 		for _, a := range r.Again {
-			c.waits(a, ev.Entry.Commands[i].Renew != nil) // before what made it wait ends: no job is over in between
+			c.jobs.waits(a, ev.Entry.Commands[i].Renew != nil) // before what made it wait ends: no job is over in between
 		}
 		c.applied(&ev.Entry.Commands[i], r, ev.Entry.Index)
 		c.followed(r)
@@ -38,29 +37,29 @@ func (c *Core) onApplied(ev LedgerApplied) {
 // followed carries out what a command brought about besides what it says.
 func (c *Core) followed(r *ledger.Result) {
 	for _, a := range r.Again {
-		if j := c.jobs[a.Job]; j != nil {
-			c.enqueue(j)
+		if j := c.jobs.of(a.Job); j != nil {
+			c.jobs.enqueue(j)
 		}
 	}
 	for _, id := range r.Cut {
 		c.appliedCancel(id)
 	}
 	for _, id := range r.Released {
-		if j := c.jobs[id]; j != nil {
+		if j := c.jobs.of(id); j != nil {
 			j.blocked = false
-			c.enqueue(j)
+			c.jobs.enqueue(j)
 		}
 	}
 }
 
 func (c *Core) applied(cmd *ledger.Command, r *ledger.Result, index uint64) {
 	if cmd.Submit != nil {
-		c.schedules.decided(cmd.Submit.Job.ID)
+		c.jobs.schedules.decided(cmd.Submit.Job.ID)
 	}
 	switch {
 	case r.Refused == ledger.CodeStale:
 		if cmd.Assign != nil || cmd.Settle != nil || cmd.Supersede != nil {
-			c.startOver("a decision was refused as stale")
+			c.agenda.startOver("a decision was refused as stale")
 		}
 	case cmd.Settle != nil:
 		c.appliedSettle(cmd.Settle, r)
@@ -70,32 +69,35 @@ func (c *Core) applied(cmd *ledger.Command, r *ledger.Result, index uint64) {
 		c.appliedSupersede(cmd.Supersede, r)
 	case cmd.Register != nil:
 		c.appliedRegister(cmd.Register, r)
-	case c.appliedLasting(cmd, r): // also what was refused – it is not under way any more – or only partly done
+	case c.upkeep.appliedLasting(cmd, r): // also what was refused – it is not under way any more – or only partly done
 	case r.Refused != ledger.CodeNone || r.Existed || r.Skipped:
 	case cmd.Submit != nil:
 		c.appliedSubmit(cmd.Submit, index)
 	case cmd.Cancel != nil:
 		c.appliedCancel(cmd.Cancel.Job)
 	case cmd.Avail != nil:
-		c.appliedAvail(cmd.Avail, r)
+		c.peers.appliedAvail(cmd.Avail, r)
 	case cmd.Set != nil:
-		c.appliedSet(cmd.Set)
+		c.sessions.appliedSet(cmd.Set)
 	case cmd.Label != nil:
-		c.appliedLabel(cmd.Label, r)
+		c.peers.appliedLabel(cmd.Label, r)
 	case cmd.Found != nil:
-		c.appliedEntry(cmd.Found.Founder)
+		c.peers.appliedEntry(cmd.Found.Founder)
 	case cmd.Admit != nil:
-		c.appliedEntry(cmd.Admit.Entry)
+		c.peers.appliedEntry(cmd.Admit.Entry)
 	case cmd.Remove != nil:
-		if p := c.peers[cmd.Remove.Peer]; p != nil {
-			c.giveUpAll(p)
-			c.dropPeer(p)
+		if p := c.peers.of(cmd.Remove.Peer); p != nil {
+			c.tasks.giveUpAll(p)
+			if p.session != nil {
+				c.sessions.endSession(p.session, "removed from the cluster")
+			}
+			c.peers.dropPeer(p)
 		}
 	case cmd.Depart != nil:
-		if p := c.peers[cmd.Depart.Peer]; p != nil {
-			c.giveUpAll(p)
+		if p := c.peers.of(cmd.Depart.Peer); p != nil {
+			c.tasks.giveUpAll(p)
 			p.left = true
-			c.review(p)
+			c.peers.review(p)
 		}
 	}
 }
@@ -108,58 +110,58 @@ func (c *Core) appliedSubmit(s *ledger.Submit, index uint64) {
 		first.Version = 1 // as the ledger has it
 		job = &first
 	}
-	j := c.addJob(job, index)
+	j := c.jobs.addJob(job, index)
 	j.first = s.FirstAttempt(c.epoch.Generation)
 	for _, id := range job.After {
-		if c.jobs[id] != nil { // one that is over would have let it go, or cut it
+		if c.jobs.of(id) != nil { // one that is over would have let it go, or cut it
 			j.blocked = true
 		}
 	}
-	c.addSchedule(j, c.clock.stamp(c.now))
+	c.jobs.addSchedule(j, c.clock.Stamp())
 	if n := job.Count; n > 0 && job.Schedule == nil {
 		j.wait(ledger.Slots{First: 1, N: n, Attempt: j.first}, job.Version, "")
 		for k := 1; k <= n && j.lasting != nil; k++ {
 			j.lasting.waits(k, j.first, job.Version)
 		}
 	}
-	c.enqueue(j)
+	c.jobs.enqueue(j)
 }
 
-func (c *Core) appliedEntry(e admission.Entry) {
-	p := c.addPeer(e.Peer)
+func (ps *peers) appliedEntry(e admission.Entry) {
+	p := ps.addPeer(e.Peer)
 	p.worker = e.Has(admission.Worker)
-	c.review(p)
-	c.dirty = true
+	ps.review(p)
+	ps.agenda.place()
 }
 
 // appliedAssign turns slots under way into open tasks and hands them to the peer's session.
 func (c *Core) appliedAssign(a *ledger.Assign, r *ledger.Result, index uint64) {
-	j, p := c.jobs[a.Job], c.peers[a.Peer]
+	j, p := c.jobs.of(a.Job), c.peers.of(a.Peer)
 	if p != nil {
-		c.assigned(p)
+		c.sessions.assigned(p)
 	}
 	if j == nil || p == nil {
 		if r.Refused != ledger.CodeUnknown && r.Refused != ledger.CodeOver {
-			c.startOver("an assignment was applied for a job or peer that is not known here")
+			c.agenda.startOver("an assignment was applied for a job or peer that is not known here")
 		} else if j != nil {
-			c.assignRefused(j, nil, a)
+			c.tasks.assignRefused(j, nil, a)
 		}
 		return
 	}
 	if r.Refused != ledger.CodeNone && r.Refused != ledger.CodePartly {
-		c.assignRefused(j, p, a)
+		c.tasks.assignRefused(j, p, a)
 		return
 	}
 	for _, run := range a.Slots {
 		if !j.landed(a.Peer, run) {
-			c.startOver("an assignment was applied that this core did not propose")
+			c.agenda.startOver("an assignment was applied that this core did not propose")
 			return
 		}
 	}
 	h, body := p.hold(j), j.body(a.Version)
-	slots, ok := c.withoutEarly(p, h, body, a.Slots, r.Slots)
+	slots, ok := c.tasks.withoutEarly(p, h, body, a.Slots, r.Slots)
 	if !ok {
-		c.startOver("slots that were thought to wait did not")
+		c.agenda.startOver("slots that were thought to wait did not")
 		return
 	}
 	for _, run := range slots {
@@ -171,23 +173,23 @@ func (c *Core) appliedAssign(a *ledger.Assign, r *ledger.Result, index uint64) {
 	}
 	if s := p.session; s != nil && s.synced && len(slots) > 0 {
 		s.grants = append(s.grants, grantPiece{job: j, body: body, index: index, slots: slots})
-		c.touch(s)
+		c.sessions.touch(s)
 	}
 	if j.cancelled {
-		c.stopAll(p, h)
+		c.sessions.stopAll(p, h)
 	}
 	if p.standing == Unreachable {
-		c.wakeAt(c.now) // it went away meanwhile
+		c.clock.WakeAt(c.clock.Now()) // it went away meanwhile
 	}
-	c.endJob(j)
+	c.jobs.endJob(j)
 }
 
 // assigned counts an assignment to p as no longer under way; who waits to be let go may have waited
 // for it.
-func (c *Core) assigned(p *peerState) {
+func (ss *sessions) assigned(p *peerState) {
 	p.assigning = max(0, p.assigning-1)
 	if p.session != nil && p.session.leaving {
-		c.touch(p.session)
+		ss.touch(p.session)
 	}
 }
 
@@ -205,10 +207,10 @@ func (j *jobState) landed(peer taskstate.PeerID, run ledger.Slots) bool {
 
 // assignRefused takes an assignment back: the peer went away or the job was cancelled while it was
 // under way. p is nil if the peer was removed.
-func (c *Core) assignRefused(j *jobState, p *peerState, a *ledger.Assign) {
+func (ts *tasks) assignRefused(j *jobState, p *peerState, a *ledger.Assign) {
 	for _, run := range a.Slots {
 		if !j.landed(a.Peer, run) {
-			c.startOver("an assignment was refused that this core did not propose")
+			ts.agenda.startOver("an assignment was refused that this core did not propose")
 			return
 		}
 		if p != nil {
@@ -223,23 +225,23 @@ func (c *Core) assignRefused(j *jobState, p *peerState, a *ledger.Assign) {
 			delete(j.early, n)
 		}
 	}
-	c.enqueue(j)
-	c.endJob(j)
+	ts.jobs.enqueue(j)
+	ts.jobs.endJob(j)
 }
 
 // appliedSettle closes tasks whose end is decided.
 func (c *Core) appliedSettle(s *ledger.Settle, r *ledger.Result) {
-	p := c.peers[s.Peer] // nil: it was removed, and may have told of a success before
+	p := c.peers.of(s.Peer) // nil: it was removed, and may have told of a success before
 	refused := r.Statuses
 	var h *holding
 	for i := range s.Statuses {
 		t := s.Statuses[i].Task
-		c.lateDecided(p, t)
+		c.tasks.lateDecided(p, t)
 		if p == nil {
 			if len(refused) > 0 && refused[0] == t {
 				refused = refused[1:]
 			} else {
-				c.appliedLate(t, r.Overtaken)
+				c.tasks.appliedLate(t, r.Overtaken)
 			}
 			continue
 		}
@@ -248,7 +250,7 @@ func (c *Core) appliedSettle(s *ledger.Settle, r *ledger.Result) {
 			// applied.
 			refused = refused[1:]
 			if _, _, open := p.find(t); open && s.Incarnation == p.incarnation {
-				c.startOver("an end was refused for " + t.String() + ", which was thought open")
+				c.agenda.startOver("an end was refused for " + t.String() + ", which was thought open")
 			}
 			continue
 		}
@@ -257,52 +259,50 @@ func (c *Core) appliedSettle(s *ledger.Settle, r *ledger.Result) {
 		}
 		if h != nil {
 			if rc, ok := h.slots[t.Slot]; ok && int(rc.attempt) == t.Attempt {
-				c.ended(p, h, &s.Statuses[i], rc)
-				c.close(p, h, t.Slot, rc)
+				c.jobs.ended(p, h, &s.Statuses[i], rc)
+				c.tasks.close(p, h, t.Slot, rc)
 				continue
 			}
 		}
-		c.appliedLate(t, r.Overtaken)
+		c.tasks.appliedLate(t, r.Overtaken)
 	}
 }
 
 // close forgets an open task: its slot has its end.
-func (c *Core) close(p *peerState, h *holding, slot int, r rec) {
-	c.release(p, h, &r)
-	if r.batch != 0 && p.session != nil {
-		p.session.batchDone(c, r.batch)
-	}
+func (ts *tasks) close(p *peerState, h *holding, slot int, r rec) {
+	ts.release(p, h, &r)
+	ts.sessions.batchDone(p.session, r.batch)
 	delete(h.slots, slot)
 	delete(h.job.leaving, slot)
 	h.job.lasting.over(slot, p.id)
 	h.job.open--
-	c.endJob(h.job)
+	ts.jobs.endJob(h.job)
 }
 
 // appliedSupersede gives an attempt up: its slot waits again, or has its end.
 func (c *Core) appliedSupersede(s *ledger.Supersede, r *ledger.Result) {
-	j := c.jobs[s.Task.Job]
+	j := c.jobs.of(s.Task.Job)
 	if j == nil || r.Refused != ledger.CodeNone {
 		return
 	}
-	for _, p := range c.order {
+	for _, p := range c.peers.list() {
 		if h, rc, ok := p.find(s.Task); ok {
-			c.giveUp(p, h, s.Task.Slot, rc, s.Again, s.Reason)
+			c.tasks.giveUp(p, h, s.Task.Slot, rc, s.Again, s.Reason)
 			return
 		}
 	}
-	c.startOver("an attempt was given up that was not known here: " + s.Task.String())
+	c.agenda.startOver("an attempt was given up that was not known here: " + s.Task.String())
 }
 
 // appliedRegister knows the life a peer is in now, and lets a session go on that waited for it.
 func (c *Core) appliedRegister(reg *ledger.Register, r *ledger.Result) {
-	p := c.peers[reg.Peer]
+	p := c.peers.of(reg.Peer)
 	if p == nil {
 		return
 	}
 	if r.Refused == ledger.CodeNone && !r.Existed {
 		if p.incarnation != reg.Incarnation {
-			c.giveUpAll(p)
+			c.tasks.giveUpAll(p)
 			p.fence(p.incarnation)
 		}
 		p.incarnation, p.left = reg.Incarnation, false
@@ -310,11 +310,11 @@ func (c *Core) appliedRegister(reg *ledger.Register, r *ledger.Result) {
 	}
 	s := p.session
 	if s == nil || s.welcomed || s.incarnation != reg.Incarnation {
-		c.review(p)
+		c.peers.review(p)
 		return
 	}
 	if r.Refused != ledger.CodeNone {
-		c.refuse(s, session.Refuse{Code: session.RefuseNotAdmitted, Message: "the ledger refused to register this worker: " + string(r.Refused)})
+		c.sessions.refuse(s, session.Refuse{Code: session.RefuseNotAdmitted, Message: "the ledger refused to register this worker: " + string(r.Refused)})
 		return
 	}
 	c.welcome(s)
@@ -333,18 +333,17 @@ func (p *peerState) fence(inc taskstate.Incarnation) {
 
 // derive fills the core from everything decided so far.
 func (c *Core) derive(st *ledger.State) {
-	c.began, c.clock.skew = st.Began(), st.Stamp()
 	for m := range st.Members() {
 		if m.In() {
-			p := c.addPeer(m.Entry.Peer)
+			p := c.peers.addPeer(m.Entry.Peer)
 			p.worker, p.incarnation, p.left = m.Entry.Has(admission.Worker), m.Incarnation, m.Left
-			c.deriveMember(p, m)
-			c.review(p)
+			c.peers.deriveMember(p, m)
+			c.peers.review(p)
 		}
 	}
 	var records []*ledger.JobRecord
 	for r := range st.Jobs() {
-		c.deriveGivenUp(r)
+		c.tasks.deriveGivenUp(r)
 		if _, over := r.Ended(); !over {
 			records = append(records, r)
 		}
@@ -356,19 +355,19 @@ func (c *Core) derive(st *ledger.State) {
 }
 
 func (c *Core) deriveJob(r *ledger.JobRecord) {
-	j := c.takeUp(r.Outline())
+	j := c.jobs.takeUp(r.Outline())
 	_, _, j.cancelled = r.Cancelled()
-	c.delay(j) // nobody knows when it last started one
-	c.derivePending(j, r)
+	c.jobs.delay(j) // nobody knows when it last started one
+	c.jobs.derivePending(j, r)
 	for s := range r.OpenSlots() {
-		p := c.peers[s.Peer]
+		p := c.peers.of(s.Peer)
 		if p == nil {
-			c.startOver("task " + taskstate.Task(j.id, s.Slot, s.Attempt).String() + " is assigned to a peer that is no member")
+			c.agenda.startOver("task " + taskstate.Task(j.id, s.Slot, s.Attempt).String() + " is assigned to a peer that is no member")
 			continue
 		}
 		h := p.hold(j)
 		x := rec{index: s.Index, attempt: uint32(s.Attempt), version: uint32(s.Version), state: taskstate.Assigned}
-		if s.Index < c.began {
+		if s.Index < c.tasks.began {
 			x.marks |= inherited
 		}
 		h.slots[s.Slot] = x
@@ -380,22 +379,22 @@ func (c *Core) deriveJob(r *ledger.JobRecord) {
 			j.lasting.retire(s.Slot, s.Retired)
 		}
 	}
-	c.enqueue(j)
+	c.jobs.enqueue(j)
 }
 
 // takeUp begins to drive a job that is under way, or goes on after it was over. Which of its slots
 // wait, and who has others, comes after.
-func (c *Core) takeUp(o *ledger.Outline) *jobState {
-	j := c.addJob(o.Job, o.Index) // Version is the ledger's
+func (js *jobs) takeUp(o *ledger.Outline) *jobState {
+	j := js.addJob(o.Job, o.Index) // Version is the ledger's
 	j.first, j.blocked = o.First, o.Blocked
-	c.addSchedule(j, o.StartsFrom)
+	js.addSchedule(j, o.StartsFrom)
 	j.lasting.derive(o)
 	return j
 }
 
 // derivePending queues what waits. Slots that are alike come in runs; those of lasting jobs, and
 // those that wait for their time, one by one.
-func (c *Core) derivePending(j *jobState, r *ledger.JobRecord) {
+func (js *jobs) derivePending(j *jobState, r *ledger.JobRecord) {
 	plain := j.lasting == nil && j.job.Restart == nil
 	for run := range r.PendingSlots() {
 		if plain {
@@ -404,7 +403,7 @@ func (c *Core) derivePending(j *jobState, r *ledger.JobRecord) {
 		}
 		for n := run.First; n < run.First+run.N; n++ {
 			s := r.Slot(n)
-			c.waits(ledger.Again{Job: j.id, Slots: ledger.Slots{First: n, N: 1, Attempt: s.Attempt}, Version: s.Version, NotBefore: s.NotBefore}, false)
+			js.waits(ledger.Again{Job: j.id, Slots: ledger.Slots{First: n, N: 1, Attempt: s.Attempt}, Version: s.Version, NotBefore: s.NotBefore}, false)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (cfg Config) withDefaults() Config {
 }
 
 // Loop is the coordinator's loop as a peer runs it: idle until the ledger says that this peer
-// leads, then a Coordinator, its sessions and its proposals, driven by one goroutine. Its methods
+// leads, then a Core, its sessions and its proposals, driven by one goroutine. Its methods
 // are safe for concurrent use.
 type Loop struct {
 	cfg       Config
@@ -166,14 +166,14 @@ func (c *Loop) Waiting(ctx context.Context, job taskstate.JobID) (why string, er
 	return why, err
 }
 
-// Whys says why jobs wait that do; see Coordinator.Whys.
+// Whys says why jobs wait that do; see Core.Whys.
 func (c *Loop) Whys(ctx context.Context) (why map[taskstate.JobID]string, err error) {
 	err = c.ask(ctx, func(core *Core) { why = core.Whys() })
 	return why, err
 }
 
 // Waited lists the newest times in which a job waited because no peer could take it; see
-// Coordinator.Waited.
+// Core.Waited.
 func (c *Loop) Waited(ctx context.Context, job taskstate.JobID) (spells []Spell, err error) {
 	err = c.ask(ctx, func(core *Core) { spells = core.Waited(job) })
 	return spells, err

@@ -373,7 +373,7 @@ func (m *model) checkCommand(c ledger.Command) {
 	v := m.verdicts[peer]
 	after := time.Duration(j.Job().Unreachable.ReplaceAfter) * time.Millisecond
 	_, _, cancelled := j.Cancelled()
-	switch p := m.core.peers[peer]; {
+	switch p := m.core.peers.of(peer); {
 	case p != nil && p.session != nil && p.session.welcomed:
 		m.fail("%s was given up on %s, which has a session", s.Task, peer)
 	case v.Verdict == VerdictDead && !cancelled && (m.now.Before(v.Since.Add(after)) || j.Job().Unreachable.Wait):
@@ -388,7 +388,7 @@ func (m *model) checkCommand(c ledger.Command) {
 func (m *model) mostVanished() bool {
 	var first, last time.Time
 	for i, w := range m.workers {
-		v, p := m.verdicts[w.id], m.core.peers[w.id]
+		v, p := m.verdicts[w.id], m.core.peers.of(w.id)
 		if v.Verdict != VerdictDead && v.Verdict != VerdictSuspect || p == nil || p.left || p.session != nil || p.excused {
 			return false
 		}
@@ -421,7 +421,7 @@ func (m *model) verdict(peer string, v Verdict) {
 
 // check adds to the rig's checks: promises never exceed the offer by more than the queue.
 func (m *model) checkPromises() {
-	for _, p := range m.core.order {
+	for _, p := range m.core.peers.list() {
 		most := int64(m.core.cfg.MaxAhead) * 2000
 		if p.session != nil && p.promised.MilliCPU > p.offer.Resources.MilliCPU+most {
 			m.fail("peer %s: %d promised of %d", p.id, p.promised.MilliCPU, p.offer.Resources.MilliCPU)

@@ -1,17 +1,39 @@
 package coordinator
 
 import (
-	"iter"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"covey/dispatch/coordinator/clock"
+	"covey/dispatch/coordinator/freeze"
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
 	"covey/taskstate"
 	"covey/taskstate/constraint"
 )
+
+// peers are the members as this coordinator sees them: who there is, how each stands, what it
+// offers, and whether those that have vanished may be replaced.
+type peers struct {
+	cfg    *CoreConfig
+	clock  *clock.Clock
+	agenda *agenda
+
+	all         map[taskstate.PeerID]*peerState
+	order       []*peerState                     // by id
+	strangers   map[taskstate.PeerID]PeerVerdict // what gossip says about who is no member (yet)
+	guard       freeze.Guard                     // of replacement
+	settledAt   time.Time                        // when peers that have not come back since the election stop being unknown
+	settledDone bool                             // that was, and every peer was reviewed
+}
+
+// of finds a member; nil: it is none.
+func (ps *peers) of(id taskstate.PeerID) *peerState { return ps.all[id] }
+
+// list is the members, by id.
+func (ps *peers) list() []*peerState { return ps.order }
 
 // peerState is a member as the coordinator drives it.
 type peerState struct {
@@ -111,36 +133,33 @@ func (h *holding) some(m marks) bool {
 func (r rec) returned() bool { return r.is(ended) && r.is(deciding) && !r.state.Final() }
 
 // addPeer makes a member known, or changes what it may do.
-func (c *Core) addPeer(id taskstate.PeerID) *peerState {
-	if p := c.peers[id]; p != nil {
+func (ps *peers) addPeer(id taskstate.PeerID) *peerState {
+	if p := ps.of(id); p != nil {
 		return p
 	}
 	p := &peerState{id: id, holds: map[taskstate.JobID]*holding{}, standing: Unknown}
-	c.peers[id] = p
-	c.introduce(p)
-	i, _ := slices.BinarySearchFunc(c.order, id, func(p *peerState, id string) int { return strings.Compare(p.id, id) })
-	c.order = slices.Insert(c.order, i, p)
-	c.changes++
+	ps.all[id] = p
+	ps.introduce(p)
+	i, _ := slices.BinarySearchFunc(ps.order, id, func(p *peerState, id string) int { return strings.Compare(p.id, id) })
+	ps.order = slices.Insert(ps.order, i, p)
+	ps.agenda.changed()
 	return p
 }
 
 // staying tells whether p may be given tasks as far as it has a say in it: it is not about to stop.
-func (c *Core) staying(p *peerState) bool {
-	return !c.now.Before(p.stopping) && (p.session == nil || !p.session.leaving)
+func (ps *peers) staying(p *peerState) bool {
+	return !ps.clock.Now().Before(p.stopping) && (p.session == nil || !p.session.leaving)
 }
 
-// dropPeer forgets a removed member. Its tasks are gone from it already.
-func (c *Core) dropPeer(p *peerState) {
-	if p.session != nil {
-		c.endSession(p.session, "removed from the cluster")
-	}
-	delete(c.peers, p.id)
+// dropPeer forgets a removed member. Its tasks and its session are gone from it already.
+func (ps *peers) dropPeer(p *peerState) {
+	delete(ps.all, p.id)
 	if p.verdict != VerdictNone {
-		c.onVerdict(PeerVerdict{Peer: p.id, Verdict: p.verdict, Since: p.since, Never: p.never, Parted: p.parted})
+		ps.onVerdict(PeerVerdict{Peer: p.id, Verdict: p.verdict, Since: p.since, Never: p.never, Parted: p.parted})
 	}
-	c.order = slices.DeleteFunc(c.order, func(x *peerState) bool { return x == p })
-	c.changes++
-	c.guard.Doubt()
+	ps.order = slices.DeleteFunc(ps.order, func(x *peerState) bool { return x == p })
+	ps.agenda.changed()
+	ps.guard.Doubt()
 }
 
 // hold returns what p has of j, for writing.
@@ -162,15 +181,15 @@ func (p *peerState) promise(h *holding, n int, body *taskstate.Job) {
 }
 
 // release frees what one ended task reserved.
-func (c *Core) release(p *peerState, h *holding, r *rec) {
+func (ts *tasks) release(p *peerState, h *holding, r *rec) {
 	if r.is(ended) {
 		return
 	}
 	p.answered(r)
 	r.marks |= ended
 	p.promise(h, -1, h.job.body(int(r.version)))
-	c.dirty, c.freed = true, true
-	c.enqueue(h.job) // its Parallel may have room again
+	ts.agenda.room()
+	ts.jobs.enqueue(h.job) // its Parallel may have room again
 }
 
 // answered notes that a recall has had its effect, or came too late.
@@ -193,36 +212,36 @@ func (p *peerState) find(t taskstate.TaskID) (*holding, rec, bool) {
 
 // setOffer takes a worker's word for what it has, within reason: sums of offers and promises must
 // not overflow.
-func (c *Core) setOffer(p *peerState, o session.Offer) {
+func (ps *peers) setOffer(p *peerState, o session.Offer) {
 	const most = 1 << 50
 	o.Resources.MilliCPU = min(max(0, o.Resources.MilliCPU), most)
 	o.Resources.Memory = min(max(0, o.Resources.Memory), most)
 	p.offer = o
-	c.describe(p)
+	ps.describe(p)
 }
 
 // free is what p can still promise; negative where tasks queue ahead of need.
 func (p *peerState) free() taskstate.Resources { return p.offer.Resources.Sub(p.promised) }
 
 // countEnds remembers that n tasks ended now, for the length of the queue.
-func (c *Core) countEnds(p *peerState, n int) {
-	p.finished = c.recentEnds(p) + float64(n)
-	p.finishedAt = c.now
+func (ps *peers) countEnds(p *peerState, n int) {
+	p.finished = ps.recentEnds(p) + float64(n)
+	p.finishedAt = ps.clock.Now()
 }
 
 // recentEnds is about how many tasks ended on p within the last AheadWindow.
-func (c *Core) recentEnds(p *peerState) float64 {
+func (ps *peers) recentEnds(p *peerState) float64 {
 	if p.finished == 0 {
 		return 0
 	}
-	return p.finished * math.Exp(-float64(c.now.Sub(p.finishedAt))/float64(c.cfg.AheadWindow))
+	return p.finished * math.Exp(-float64(ps.clock.Now().Sub(p.finishedAt))/float64(ps.cfg.AheadWindow))
 }
 
 // ahead is how many tasks may wait on p beyond those that fit: what it finishes while an assignment
 // travels, and at least one for each of its cpus, so that none of them waits for a round trip
 // however long its tasks take.
-func (c *Core) ahead(p *peerState) int {
-	return min(max(1, int(p.offer.Resources.MilliCPU/1000), int(c.recentEnds(p))), c.cfg.MaxAhead)
+func (ps *peers) ahead(p *peerState) int {
+	return min(max(1, int(p.offer.Resources.MilliCPU/1000), int(ps.recentEnds(p))), ps.cfg.MaxAhead)
 }
 
 // runsOf lists the open tasks of a holding that pick accepts, as ascending runs per ledger index.
@@ -287,29 +306,27 @@ func (p *peerState) running() (sum taskstate.Resources) {
 }
 
 // awayFor is how long p has been unreachable, at least a moment; 0 if it is not.
-func (c *Core) awayFor(p *peerState) time.Duration {
+func (ps *peers) awayFor(p *peerState) time.Duration {
 	if p.standing != Unreachable {
 		return 0
 	}
-	return max(time.Millisecond, c.now.Sub(p.lostSince))
+	return max(time.Millisecond, ps.clock.Now().Sub(p.lostSince))
 }
 
-// Peers lists the members, by id.
-func (c *Core) Peers() []PeerLoad {
-	out := make([]PeerLoad, 0, len(c.order))
-	for _, p := range c.order {
-		out = append(out, PeerLoad{Peer: p.id, Standing: p.standing, Offer: p.offer, Promised: p.promised, Outstanding: p.outstanding, Running: p.running(), PassedOver: c.shunned(p), Away: c.awayFor(p)})
+// loads lists the members, by id.
+func (ps *peers) loads() []PeerLoad {
+	out := make([]PeerLoad, 0, len(ps.order))
+	for _, p := range ps.order {
+		out = append(out, PeerLoad{Peer: p.id, Standing: p.standing, Offer: p.offer, Promised: p.promised, Outstanding: p.outstanding, Running: p.running(), PassedOver: ps.shunned(p), Away: ps.awayFor(p)})
 	}
 	return out
 }
 
-// Standings yields every member's standing, by id.
-func (c *Core) Standings() iter.Seq2[taskstate.PeerID, Standing] {
-	return func(yield func(taskstate.PeerID, Standing) bool) {
-		for _, p := range c.order {
-			if !yield(p.id, p.standing) {
-				return
-			}
+// standings yields every member's standing, by id.
+func (ps *peers) standings(yield func(taskstate.PeerID, Standing) bool) {
+	for _, p := range ps.order {
+		if !yield(p.id, p.standing) {
+			return
 		}
 	}
 }

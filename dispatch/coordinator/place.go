@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"covey/dispatch/coordinator/clock"
 	"covey/dispatch/ledger"
 	"covey/placement"
 	"covey/taskstate"
@@ -14,6 +15,18 @@ const (
 	maxAssign = 8192 // slots assigned
 	jobTurn   = 64   // slots a job gets before the next job's turn, if several have something to place
 )
+
+// placer finds places for what waits.
+type placer struct {
+	cfg    *CoreConfig
+	clock  *clock.Clock
+	agenda *agenda
+	peers  *peers
+	jobs   *jobs
+
+	scratch scratch
+	seed    uint64
+}
 
 // scratch is reused from step to step.
 type scratch struct {
@@ -29,7 +42,7 @@ func (c *Core) propose() {
 			return
 		}
 		c.outbox.inflight++
-		c.effects = append(c.effects, ProposeCommands{Commands: cmds})
+		c.agenda.do(ProposeCommands{Commands: cmds})
 	}
 }
 
@@ -37,14 +50,14 @@ func (c *Core) propose() {
 // it.
 func (c *Core) nextProposal() []ledger.Command {
 	cmds, size := c.outbox.urgent()
-	cmds, size = c.addReplacements(cmds, size)
+	cmds, size = c.replacer.addReplacements(cmds, size)
 	cmds = c.outbox.ends(cmds, size, func(q *endQueue) {
-		if p := c.peers[q.peer]; p != nil && p.ends == q {
+		if p := c.peers.of(q.peer); p != nil && p.ends == q {
 			p.ends = nil
 		}
 	})
-	if c.dirty {
-		cmds = c.plan(cmds, maxAssign)
+	if c.agenda.dirty {
+		cmds = c.placer.plan(cmds, maxAssign)
 	}
 	return cmds
 }
@@ -52,31 +65,31 @@ func (c *Core) nextProposal() []ledger.Command {
 // plan assigns what waits to whom there is room with: the higher priority first, and among equals
 // jobs take turns in the order of their age. A class of jobs that needs what nobody has is left
 // alone until something changes.
-func (c *Core) plan(cmds []ledger.Command, budget int) []ledger.Command {
-	c.dirty = false
-	c.fillPeers()
-	lines := c.backlog.busy()
+func (pl *placer) plan(cmds []ledger.Command, budget int) []ledger.Command {
+	pl.agenda.dirty = false
+	pl.fillPeers()
+	lines := pl.jobs.backlog.busy()
 	for len(lines) > 0 && budget > 0 {
 		n := 1
 		for n < len(lines) && lines[n].need.priority == lines[0].need.priority {
 			n++
 		}
-		cmds, budget = c.planEquals(cmds, lines[:n], budget)
+		cmds, budget = pl.planEquals(cmds, lines[:n], budget)
 		lines = lines[n:]
 	}
 	if budget <= 0 {
-		c.dirty = true // there may be more in the next proposal
+		pl.agenda.place() // there may be more in the next proposal
 	}
 	return cmds
 }
 
 // planEquals lets classes of one priority take turns until none finds room.
-func (c *Core) planEquals(cmds []ledger.Command, lines []*class, budget int) ([]ledger.Command, int) {
+func (pl *placer) planEquals(cmds []ledger.Command, lines []*class, budget int) ([]ledger.Command, int) {
 	for len(lines) > 0 && budget > 0 {
 		rest := lines[:0]
 		for _, k := range lines {
 			var placed int
-			cmds, placed = c.turn(cmds, k, min(budget, c.turnSize()))
+			cmds, placed = pl.turn(cmds, k, min(budget, pl.turnSize()))
 			if budget -= placed; placed > 0 && len(k.line) > 0 {
 				rest = append(rest, k)
 			}
@@ -87,8 +100,8 @@ func (c *Core) planEquals(cmds []ledger.Command, lines []*class, budget int) ([]
 }
 
 // turnSize is how many slots a job may take at once.
-func (c *Core) turnSize() int {
-	if c.backlog.atLeast(2) {
+func (pl *placer) turnSize() int {
+	if pl.jobs.backlog.atLeast(2) {
 		return jobTurn
 	}
 	return maxAssign
@@ -96,7 +109,7 @@ func (c *Core) turnSize() int {
 
 // turn lets the next job of a class place up to n slots. If it places none for want of room, it
 // keeps its place in the line – but a job that only its own cap holds back lets the next one try.
-func (c *Core) turn(cmds []ledger.Command, k *class, n int) ([]ledger.Command, int) {
+func (pl *placer) turn(cmds []ledger.Command, k *class, n int) ([]ledger.Command, int) {
 	for tries := len(k.line); tries > 0; tries-- {
 		l := k.line[0]
 		want := min(n, l.mayStart())
@@ -106,14 +119,14 @@ func (c *Core) turn(cmds []ledger.Command, k *class, n int) ([]ledger.Command, i
 			l.job.tidyGroups()
 			continue
 		}
-		plan := c.place(l, want)
-		l.job.noteWaiting(plan.Reason, c.now)
+		plan := pl.place(l, want)
+		l.job.noteWaiting(plan.Reason, pl.clock.Now())
 		own := l.ownCap()
 		if plan.Placed > 0 || own {
 			k.line = append(k.line[1:], l)
 		}
 		if plan.Placed > 0 {
-			return c.assign(cmds, l, plan), plan.Placed
+			return pl.assign(cmds, l, plan), plan.Placed
 		}
 		if !own {
 			return cmds, 0
@@ -127,80 +140,80 @@ func (c *Core) turn(cmds []ledger.Command, k *class, n int) ([]ledger.Command, i
 func (l *pendingGroup) ownCap() bool { return l.job.job.MaxPerPeer > 0 || l.job.faults.any() }
 
 // fillPeers describes the peers to placement as they are now.
-func (c *Core) fillPeers() {
-	c.scratch.peers = c.scratch.peers[:0]
-	for _, p := range c.order {
-		c.scratch.peers = append(c.scratch.peers, placement.Peer{
+func (pl *placer) fillPeers() {
+	pl.scratch.peers = pl.scratch.peers[:0]
+	for _, p := range pl.peers.list() {
+		pl.scratch.peers = append(pl.scratch.peers, placement.Peer{
 			ID:        p.id,
 			Ready:     !p.worker || p.standing == Ready && p.session.synced,
-			Available: c.available(p),
+			Available: pl.peers.available(p),
 			Offer:     p.offer.Resources,
 			Facts:     p.about,
 		})
-		c.measure(&c.scratch.peers[len(c.scratch.peers)-1], p)
+		pl.measure(&pl.scratch.peers[len(pl.scratch.peers)-1], p)
 	}
 }
 
 // available tells whether p may have more tasks, if it has room.
-func (c *Core) available(p *peerState) bool {
-	return p.worker && !p.left && c.staying(p) && p.takes() && p.offer.Trouble == "" && !c.shunned(p)
+func (ps *peers) available(p *peerState) bool {
+	return p.worker && !p.left && ps.staying(p) && p.takes() && p.offer.Trouble == "" && !ps.shunned(p)
 }
 
 // measure tells placement what p can take now. While something waits in a worker's queue, what
 // comes behind it starts only if it needs nothing of what that waits for: better not to count on
 // it.
-func (c *Core) measure(at *placement.Peer, p *peerState) {
-	at.Free, at.Ahead, at.Room, at.Total = p.free(), c.ahead(p), c.cfg.Outstanding-p.outstanding, p.outstanding
+func (pl *placer) measure(at *placement.Peer, p *peerState) {
+	at.Free, at.Ahead, at.Room, at.Total = p.free(), pl.peers.ahead(p), pl.cfg.Outstanding-p.outstanding, p.outstanding
 	if queue := p.queuedWarily(); queue > 0 {
 		at.Free, at.Ahead = taskstate.Resources{}, max(0, at.Ahead-queue)
 	}
 }
 
-func (c *Core) place(l *pendingGroup, n int) placement.Plan {
-	c.with(l.job, c.scratch.peers)
-	c.seed++
-	need := c.need(l, n)
+func (pl *placer) place(l *pendingGroup, n int) placement.Plan {
+	pl.with(l.job, pl.scratch.peers)
+	pl.seed++
+	need := pl.need(l, n)
 	if l.job.job.Delay > 0 {
-		return c.placeAtOnce(need)
+		return pl.placeAtOnce(need)
 	}
 	if l.takesTurn() {
-		if plan := c.placeWithoutQueues(need); plan.Placed > 0 {
+		if plan := pl.placeWithoutQueues(need); plan.Placed > 0 {
 			return plan
 		}
 	}
-	return placement.Place(need, c.scratch.peers, c.seed)
+	return placement.Place(need, pl.scratch.peers, pl.seed)
 }
 
 // placeWithoutQueues leaves out the peers where something waits: what needs nothing would find room
 // there and wait as well.
-func (c *Core) placeWithoutQueues(need placement.Need) placement.Plan {
-	for i, p := range c.order {
+func (pl *placer) placeWithoutQueues(need placement.Need) placement.Plan {
+	for i, p := range pl.peers.list() {
 		if p.queued() > 0 {
-			c.scratch.peers[i].Room = 0
+			pl.scratch.peers[i].Room = 0
 		}
 	}
-	plan := placement.Place(need, c.scratch.peers, c.seed)
-	for i, p := range c.order {
-		c.scratch.peers[i].Room = c.cfg.Outstanding - p.outstanding
+	plan := placement.Place(need, pl.scratch.peers, pl.seed)
+	for i, p := range pl.peers.list() {
+		pl.scratch.peers[i].Room = pl.cfg.Outstanding - p.outstanding
 	}
 	return plan
 }
 
 // assign carries out a plan: the slots are under way until the ledger says so.
-func (c *Core) assign(cmds []ledger.Command, l *pendingGroup, plan placement.Plan) []ledger.Command {
+func (pl *placer) assign(cmds []ledger.Command, l *pendingGroup, plan placement.Plan) []ledger.Command {
 	for i, n := range plan.Counts {
 		if n == 0 {
 			continue
 		}
-		p, j := c.order[i], l.job
+		p, j := pl.peers.list()[i], l.job
 		slots := l.pop(n)
 		for _, run := range slots {
 			j.inflight = append(j.inflight, assigning{peer: p.id, body: l.body, Slots: run})
 		}
 		p.promise(p.hold(j), n, l.body)
 		p.assigning++
-		c.measure(&c.scratch.peers[i], p)
-		c.delay(j)
+		pl.measure(&pl.scratch.peers[i], p)
+		pl.jobs.delay(j)
 		cmds = append(cmds, ledger.Command{Assign: &ledger.Assign{Job: j.id, Peer: p.id, Incarnation: p.incarnation, Slots: slots, Version: l.body.Version}})
 	}
 	return cmds
@@ -211,40 +224,40 @@ func (c *Core) assign(cmds []ledger.Command, l *pendingGroup, plan placement.Pla
 // way.
 
 // delay has a job that says so start nothing more for its delay.
-func (c *Core) delay(j *jobState) {
+func (js *jobs) delay(j *jobState) {
 	if j.job.Delay <= 0 || j.job.Schedule != nil {
 		return
 	}
 	if !j.delayed {
-		c.delayed = append(c.delayed, j)
+		js.delayed = append(js.delayed, j)
 	}
-	j.delayed, j.delayedUntil = true, c.now.Add(time.Duration(j.job.Delay)*time.Millisecond)
-	c.wakeAt(j.delayedUntil)
+	j.delayed, j.delayedUntil = true, js.clock.Now().Add(time.Duration(j.job.Delay)*time.Millisecond)
+	js.clock.WakeAt(j.delayedUntil)
 }
 
 // stepDelayed lets go on what has rested for long enough.
-func (c *Core) stepDelayed() {
-	c.delayed = slices.DeleteFunc(c.delayed, func(j *jobState) bool {
-		if j.delayed = c.now.Before(j.delayedUntil); j.delayed {
-			c.wakeAt(j.delayedUntil)
+func (js *jobs) stepDelayed() {
+	js.delayed = slices.DeleteFunc(js.delayed, func(j *jobState) bool {
+		if j.delayed = js.clock.Now().Before(j.delayedUntil); j.delayed {
+			js.clock.WakeAt(j.delayedUntil)
 		} else {
-			c.enqueue(j)
+			js.enqueue(j)
 		}
 		return !j.delayed
 	})
 }
 
 // placeAtOnce finds a place where a task need not wait for others.
-func (c *Core) placeAtOnce(need placement.Need) placement.Plan {
-	for i, p := range c.order {
-		at := &c.scratch.peers[i]
+func (pl *placer) placeAtOnce(need placement.Need) placement.Plan {
+	for i, p := range pl.peers.list() {
+		at := &pl.scratch.peers[i]
 		if at.Ahead = 0; p.queued() > 0 {
 			at.Room = 0
 		}
 	}
-	plan := placement.Place(need, c.scratch.peers, c.seed)
-	for i, p := range c.order {
-		c.measure(&c.scratch.peers[i], p)
+	plan := placement.Place(need, pl.scratch.peers, pl.seed)
+	for i, p := range pl.peers.list() {
+		pl.measure(&pl.scratch.peers[i], p)
 	}
 	return plan
 }

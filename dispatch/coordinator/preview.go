@@ -29,51 +29,49 @@ type Refusal struct {
 	Peers int    `cbor:"2,keyasint"`
 }
 
-// Preview tells where the tasks of a job would go now. If there is a job with its id, it is taken
-// for an update of that. Nothing is changed; a moment later the answer may be another.
-func (c *Core) Preview(job *taskstate.Job) Preview {
-	c.fillPeers()
-	old := c.jobs[job.ID]
+func (pl *placer) preview(job *taskstate.Job) Preview {
+	pl.fillPeers()
+	old := pl.jobs.of(job.ID)
 	j := &jobState{id: job.ID, job: job}
 	l := &pendingGroup{job: j, body: job}
 	n := job.Count
 	if job.Parallel > 0 {
 		n = min(n, job.Parallel)
 	}
-	peers := c.scratch.peers
+	peers := pl.scratch.peers
 	switch {
 	case old == nil:
 	case taskstate.Restarts(old.job, job):
-		c.without(old, peers)
+		pl.without(old, peers)
 	default:
 		n = max(0, n-old.wanted())
-		c.with(old, peers)
+		pl.with(old, peers)
 	}
 	if job.Type == taskstate.GlobalJob {
-		return c.previewGlobal(l, old, peers)
+		return pl.previewGlobal(l, old, peers)
 	}
-	return c.previewed(placement.Place(c.need(l, n), peers, c.cfg.Seed), n)
+	return pl.previewed(placement.Place(pl.need(l, n), peers, pl.cfg.Seed), n)
 }
 
 // previewGlobal places one task on each peer that fits.
-func (c *Core) previewGlobal(l *pendingGroup, old *jobState, peers []placement.Peer) Preview {
-	need := c.need(l, len(peers))
+func (pl *placer) previewGlobal(l *pendingGroup, old *jobState, peers []placement.Peer) Preview {
+	need := pl.need(l, len(peers))
 	need.MaxPerPeer = 1
-	plan := placement.Place(need, peers, c.cfg.Seed)
+	plan := placement.Place(need, peers, pl.cfg.Seed)
 	fit := 0
-	for i, p := range c.order {
-		if c.fitsGlobal(l.job, p) && (peers[i].OfJob == 0 || old == nil) {
+	for i, p := range pl.peers.list() {
+		if pl.peers.fitsGlobal(l.job, p) && (peers[i].OfJob == 0 || old == nil) {
 			fit++
 		}
 	}
-	return c.previewed(plan, max(fit, plan.Placed))
+	return pl.previewed(plan, max(fit, plan.Placed))
 }
 
-func (c *Core) previewed(plan placement.Plan, tasks int) Preview {
+func (pl *placer) previewed(plan placement.Plan, tasks int) Preview {
 	out := Preview{Tasks: tasks, Queued: plan.Queued, Waiting: max(0, tasks-plan.Placed), Reason: plan.Reason}
 	for i, n := range plan.Counts {
 		if n > 0 {
-			out.Places = append(out.Places, Place{Peer: c.order[i].id, Tasks: n})
+			out.Places = append(out.Places, Place{Peer: pl.peers.list()[i].id, Tasks: n})
 		}
 	}
 	for _, r := range plan.Refused {
@@ -96,9 +94,9 @@ func (j *jobState) wanted() (n int) {
 }
 
 // with has peers, as described for placement, count the tasks of a job that are there.
-func (c *Core) with(j *jobState, peers []placement.Peer) {
-	avoided := c.avoided(j)
-	for i, p := range c.order {
+func (pl *placer) with(j *jobState, peers []placement.Peer) {
+	avoided := pl.jobs.avoided(j)
+	for i, p := range pl.peers.list() {
 		peers[i].OfJob, peers[i].Faulty = 0, avoided[p.id]
 		if h := p.holds[j.id]; h != nil {
 			peers[i].OfJob = h.live
@@ -108,8 +106,8 @@ func (c *Core) with(j *jobState, peers []placement.Peer) {
 
 // without has peers look as if the tasks of a job were not there: they make room for their
 // successors.
-func (c *Core) without(j *jobState, peers []placement.Peer) {
-	for i, p := range c.order {
+func (pl *placer) without(j *jobState, peers []placement.Peer) {
+	for i, p := range pl.peers.list() {
 		if h := p.holds[j.id]; h != nil {
 			at := &peers[i]
 			at.Room, at.Total = at.Room+h.live, at.Total-h.live
@@ -118,7 +116,7 @@ func (c *Core) without(j *jobState, peers []placement.Peer) {
 	}
 }
 
-// Preview tells where the tasks of a job would go now; see Coordinator.Preview.
+// Preview tells where the tasks of a job would go now; see Core.Preview.
 func (c *Loop) Preview(ctx context.Context, job *taskstate.Job) (p Preview, err error) {
 	err = c.ask(ctx, func(core *Core) { p = core.Preview(job) })
 	return p, err

@@ -52,7 +52,7 @@ func TestAPreviewSaysWhereTheTasksOfAJobWouldGoAndChangesNothing(t *testing.T) {
 		}
 	}
 	r.step(TimePassed{})
-	if out := r.take(); out != "" || len(r.core.jobs) != 0 {
+	if out := r.take(); out != "" || len(r.core.jobs.all) != 0 {
 		t.Errorf("asking did something: %s", out)
 	}
 }
@@ -140,7 +140,7 @@ func TestWhatIsDoneOnlyInPartIsFollowed(t *testing.T) {
 func TestARefusedDecisionDoesNotHoldItsJobBack(t *testing.T) {
 	r := previewRig(t)
 	r.apply(ledger.Command{Submit: &ledger.Submit{Job: serviceOf("s", 1)}})
-	l := r.core.jobs["s"].lasting
+	l := r.core.jobs.of("s").lasting
 	done := ledger.Command{Rollout: &ledger.Rollout{Job: "s", State: ledger.Completed}}
 	l.proposed = []ledger.Command{done}
 	if res := r.apply(done); res[0].Refused != ledger.CodeConflict {

@@ -43,7 +43,7 @@ func TestWhateverHappensTheCoreAgreesWithTheLedgerAndEveryJobEnds(t *testing.T) 
 // stuck tells all about what is still open.
 func (m *model) stuck() string {
 	s := fmt.Sprintf("%d proposals under way\n", m.core.outbox.inflight)
-	for _, p := range m.core.order {
+	for _, p := range m.core.peers.list() {
 		for _, h := range p.holds {
 			for n, r := range h.slots {
 				t := taskstate.Task(h.job.id, n, int(r.attempt))
@@ -175,7 +175,7 @@ func (m *model) elect(cfg CoreConfig) {
 }
 
 func (m *model) allEnded() bool {
-	return len(m.core.jobs) == 0
+	return len(m.core.jobs.all) == 0
 }
 
 // heal makes everybody behave and lets time pass.
@@ -184,7 +184,7 @@ func (m *model) heal() {
 	m.step()
 	for _, w := range m.workers {
 		w.up = true
-		if p := m.core.peers[w.id]; w.silent || p.left {
+		if p := m.core.peers.of(w.id); w.silent || p.left {
 			w.silent = false // one that left starts anew, and registers
 			w.cutOff(true)
 		}

@@ -3,42 +3,53 @@ package coordinator
 import (
 	"slices"
 
+	"covey/dispatch/coordinator/clock"
 	"covey/taskstate"
 )
+
+// recaller evens out what waits on workers.
+type recaller struct {
+	cfg      *CoreConfig
+	clock    *clock.Clock
+	agenda   *agenda
+	peers    *peers
+	jobs     *jobs
+	sessions *sessions
+}
 
 // dueRecalls takes queued tasks back from a peer that has more than it will soon start, when
 // another could start them and nothing else waits. Tasks that have started are not touched: the
 // worker decides, it knows.
-func (c *Core) dueRecalls() {
+func (re *recaller) dueRecalls() {
 	var spare []spareRoom
-	for _, p := range c.order {
+	for _, p := range re.peers.list() {
 		queued := p.queued()
 		if queued == 0 || p.standing != Ready || !p.session.synced {
 			continue
 		}
-		if c.now.Before(p.recallAt) {
-			c.wakeAt(p.recallAt)
+		if re.clock.Now().Before(p.recallAt) {
+			re.clock.WakeAt(p.recallAt)
 			continue
 		}
 		if spare == nil {
-			if spare = c.spareRooms(); len(spare) == 0 || c.wanted(spare) {
+			if spare = re.spareRooms(); len(spare) == 0 || re.wanted(spare) {
 				return
 			}
 		}
-		if n := queued - p.recalling - int(c.recentEnds(p)); n > 0 && c.recall(p, (n+1)/2, spare) > 0 {
-			p.recallAt = c.now.Add(2 * c.cfg.AheadWindow)
-			c.wakeAt(p.recallAt)
+		if n := queued - p.recalling - int(re.peers.recentEnds(p)); n > 0 && re.recall(p, (n+1)/2, spare) > 0 {
+			p.recallAt = re.clock.Now().Add(2 * re.cfg.AheadWindow)
+			re.clock.WakeAt(p.recallAt)
 		} else if n <= 0 { // it will get to them; look again when its pace has slowed
-			c.wakeAt(c.now.Add(c.cfg.AheadWindow))
+			re.clock.WakeAt(re.clock.Now().Add(re.cfg.AheadWindow))
 		}
 	}
 }
 
 // wanted tells whether something waits that the spare room is for: it will be placed there. What
 // finds no room anywhere, however long it waits, must not keep others from starting.
-func (c *Core) wanted(spare []spareRoom) bool {
-	return c.backlog.some(func(l *pendingGroup) bool {
-		w := wish{l.job, l.body, l.pin, c.avoided(l.job)}
+func (re *recaller) wanted(spare []spareRoom) bool {
+	return re.jobs.backlog.some(func(l *pendingGroup) bool {
+		w := wish{l.job, l.body, l.pin, re.jobs.avoided(l.job)}
 		return slices.ContainsFunc(spare, func(s spareRoom) bool { return s.takes(w) })
 	})
 }
@@ -54,16 +65,16 @@ type wish struct {
 	j     *jobState
 	body  *taskstate.Job
 	pin   taskstate.PeerID          // the only peer it may go to, if there is one
-	avoid map[taskstate.PeerID]bool // see Coordinator.avoided
+	avoid map[taskstate.PeerID]bool // see jobs.avoided
 }
 
 // spareRooms lists the peers that take tasks, have something free, and nothing in line that would
 // start before.
-func (c *Core) spareRooms() []spareRoom {
+func (re *recaller) spareRooms() []spareRoom {
 	var out []spareRoom
-	for _, p := range c.order {
+	for _, p := range re.peers.list() {
 		f := p.free()
-		if p.standing == Ready && p.session.synced && c.available(p) && p.queued() == 0 && (f.MilliCPU > 0 || f.Memory > 0) {
+		if p.standing == Ready && p.session.synced && re.peers.available(p) && p.queued() == 0 && (f.MilliCPU > 0 || f.Memory > 0) {
 			out = append(out, spareRoom{p, f})
 		}
 	}
@@ -121,14 +132,14 @@ func (p *peerState) beyond(up int64) int {
 
 // recall asks p to give back up to n tasks that it has not started and another could start now: the
 // last ones in its line.
-func (c *Core) recall(p *peerState, n int, spare []spareRoom) int {
+func (re *recaller) recall(p *peerState, n int, spare []spareRoom) int {
 	asked := 0
 	for _, h := range slices.Backward(p.byAge()) {
 		if h.job.job.Resources == (taskstate.Resources{}) && !takesTurn(h.job.job) {
 			continue // reserves nothing, so it never queues
 		}
 		idle := h.sorted(rec.idle)
-		avoid := c.avoided(h.job)
+		avoid := re.jobs.avoided(h.job)
 		for _, slot := range slices.Backward(idle) {
 			r := h.slots[slot]
 			if asked == n || !takeSpare(spare, wish{h.job, h.job.body(int(r.version)), h.job.lasting.pinOf(slot), avoid}, p) {
@@ -138,7 +149,7 @@ func (c *Core) recall(p *peerState, n int, spare []spareRoom) int {
 			h.slots[slot] = r
 			p.recalling++
 			p.session.recalls = append(p.session.recalls, taskstate.Task(h.job.id, slot, int(r.attempt)))
-			c.touch(p.session)
+			re.sessions.touch(p.session)
 			asked++
 		}
 	}
@@ -147,12 +158,12 @@ func (c *Core) recall(p *peerState, n int, spare []spareRoom) int {
 
 // lookForRecalls asks to be woken when there may be something to even out: an end left a peer with
 // room, or a peer came.
-func (c *Core) lookForRecalls() {
-	if !c.freed {
+func (re *recaller) lookForRecalls() {
+	if !re.agenda.freed {
 		return
 	}
-	c.freed = false
-	if c.backlog.atLeast(1) || slices.ContainsFunc(c.order, func(p *peerState) bool { return p.queued() > 0 }) {
-		c.wakeAt(c.now.Add(c.cfg.AheadWindow))
+	re.agenda.freed = false
+	if re.jobs.backlog.atLeast(1) || slices.ContainsFunc(re.peers.list(), func(p *peerState) bool { return p.queued() > 0 }) {
+		re.clock.WakeAt(re.clock.Now().Add(re.cfg.AheadWindow))
 	}
 }

@@ -42,7 +42,7 @@ func TestATaskIsNotPassedAroundAmongPeersWithAQueue(t *testing.T) {
 		r.command(strings.Fields(line))
 	}
 	for _, p := range []string{"a", "b"} {
-		o := r.core.peers[p].offer
+		o := r.core.peers.of(p).offer
 		o.Resources.Memory = 1 << 30
 		r.step(SessionFrame{Conn: r.conns[p], Frame: session.Up{Offer: &o}})
 	}
@@ -65,7 +65,7 @@ func TestATaskIsNotPassedAroundAmongPeersWithAQueue(t *testing.T) {
 func TestRoomOnAPeerThatIsGivenNothingKeepsNoOthersFromEveningOut(t *testing.T) {
 	r := newRig(t, CoreConfig{})
 	r.commands("member a", "hello a cpus=1", "submit j count=2 cpus=1", "advance 100ms a", "member b", "hello b cpus=8")
-	o := r.core.peers["b"].offer
+	o := r.core.peers.of("b").offer
 	o.Trouble = "no room on its disk"
 	r.step(SessionFrame{Conn: r.conns["b"], Frame: session.Up{Offer: &o}})
 	r.commands("submit big count=1 cpus=8", "advance 1s a b")

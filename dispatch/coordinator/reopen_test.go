@@ -29,7 +29,7 @@ func TestARetriedJobThatWasOverGoesOnAndNoSessionEnds(t *testing.T) {
 			r.command(strings.Fields(line))
 		}
 		r.take()
-		if r.core.jobs["j"] != nil {
+		if r.core.jobs.of("j") != nil {
 			t.Fatalf("%s: the core still drives the job", name)
 		}
 		r.retry("j", ledger.Slots{First: 1, N: 1}, ledger.Slots{First: 3, N: 1})

@@ -6,27 +6,38 @@ import (
 	"slices"
 	"time"
 
+	"covey/dispatch/coordinator/clock"
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
 	"covey/taskstate"
 )
 
+// replacer gives up what peers have that are away, in trouble, or do not start it.
+type replacer struct {
+	cfg      *CoreConfig
+	clock    *clock.Clock
+	agenda   *agenda
+	peers    *peers
+	sessions *sessions
+	tasks    *tasks
+}
+
 // dueReplacements looks whether a peer has been unreachable for as long as a job allows. What is
 // given up is decided when the next proposal is cut, so that a sign of life counts until the last
 // moment.
-func (c *Core) dueReplacements() {
-	for _, p := range c.order {
-		c.dueSick(p)
-		c.dueStall(p)
+func (rp *replacer) dueReplacements() {
+	for _, p := range rp.peers.list() {
+		rp.dueSick(p)
+		rp.dueStall(p)
 		if p.standing != Unreachable {
 			continue
 		}
 		for _, h := range p.holds {
-			if due, ever := c.replaceAt(p, h.job); ever && len(h.slots) > 0 {
-				if c.now.Before(due) {
-					c.wakeAt(due)
+			if due, ever := rp.replaceAt(p, h.job); ever && len(h.slots) > 0 {
+				if rp.clock.Now().Before(due) {
+					rp.clock.WakeAt(due)
 				} else {
-					c.replacing = true
+					rp.agenda.replacing = true
 				}
 			}
 		}
@@ -35,44 +46,44 @@ func (c *Core) dueReplacements() {
 
 // addReplacements gives up what is due, as far as one proposal reaches: in the same entry of the
 // ledger the slots wait again.
-func (c *Core) addReplacements(cmds []ledger.Command, size int) ([]ledger.Command, int) {
-	if !c.replacing {
+func (rp *replacer) addReplacements(cmds []ledger.Command, size int) ([]ledger.Command, int) {
+	if !rp.agenda.replacing {
 		return cmds, size
 	}
-	c.replacing = false
-	for _, p := range c.order {
+	rp.agenda.replacing = false
+	for _, p := range rp.peers.list() {
 		if p.standing != Unreachable || p.session != nil { // a Hello is a sign of life, welcomed or not
 			continue
 		}
 		for _, h := range p.byAge() {
-			if due, ever := c.replaceAt(p, h.job); !ever || c.now.Before(due) {
+			if due, ever := rp.replaceAt(p, h.job); !ever || rp.clock.Now().Before(due) {
 				continue
 			}
 			slots := h.sorted(func(r rec) bool { return !r.is(deciding) })
-			if len(slots) == 0 || !h.job.cancelled && !c.mayReplace(p) {
+			if len(slots) == 0 || !h.job.cancelled && !rp.peers.mayReplace(p) {
 				continue // what is cancelled needs no replacement, only an end
 			}
-			if cmds, size = c.giveUpSlots(h, slots, taskstate.ReasonUnreachable, cmds, size); c.replacing {
+			if cmds, size = rp.tasks.giveUpSlots(h, slots, taskstate.ReasonUnreachable, cmds, size); rp.agenda.replacing {
 				return cmds, size
 			}
 		}
 	}
-	return c.addUntaken(cmds, size)
+	return rp.addUntaken(cmds, size)
 }
 
 // giveUpSlots adds to cmds that the attempts of these slots are given up. It stops, and says so in
 // replacing, where one proposal ends.
-func (c *Core) giveUpSlots(h *holding, slots []int, why taskstate.Reason, cmds []ledger.Command, size int) ([]ledger.Command, int) {
+func (ts *tasks) giveUpSlots(h *holding, slots []int, why taskstate.Reason, cmds []ledger.Command, size int) ([]ledger.Command, int) {
 	for _, n := range slots {
 		if size >= maxDecideSize {
-			c.replacing = true
+			ts.agenda.replacing = true
 			return cmds, size
 		}
 		r := h.slots[n]
 		r.marks |= deciding
 		h.slots[n] = r
 		t := taskstate.Task(h.job.id, n, int(r.attempt))
-		cmds = append(cmds, ledger.Command{Supersede: c.givenUp(h, t, r, why, false)})
+		cmds = append(cmds, ledger.Command{Supersede: ts.givenUp(h, t, r, why, false)})
 		size += supersedeBytes
 	}
 	return cmds, size
@@ -80,7 +91,7 @@ func (c *Core) giveUpSlots(h *holding, slots []int, why taskstate.Reason, cmds [
 
 // replaceAt is when attempts of a job on an unreachable peer are given up; ever is false for work
 // that must not run twice. A cancelled job waits for nobody.
-func (c *Core) replaceAt(p *peerState, j *jobState) (due time.Time, ever bool) {
+func (rp *replacer) replaceAt(p *peerState, j *jobState) (due time.Time, ever bool) {
 	switch {
 	case j.cancelled:
 		return p.lostSince, true
@@ -91,32 +102,32 @@ func (c *Core) replaceAt(p *peerState, j *jobState) (due time.Time, ever bool) {
 }
 
 // waitingForPeers says which of a job's tasks hang on peers that do not answer.
-func (c *Core) waitingForPeers(j *jobState) string {
+func (ex *explainer) waitingForPeers(j *jobState) string {
 	if j == nil {
 		return ""
 	}
-	for _, p := range c.order {
+	for _, p := range ex.peers.list() {
 		h := p.holds[j.id]
 		if h == nil || len(h.slots) == 0 {
 			continue
 		}
 		if p.standing == Ready {
-			if said := cmp.Or(c.stalledTasks(h, p), c.inLine(h, p)); said != "" {
+			if said := cmp.Or(ex.stalledTasks(h, p), ex.inLine(h, p)); said != "" {
 				return said
 			}
 			continue
 		}
 		tasks := fmt.Sprintf("tasks on peer %s, which is %s: %d", p.id, p.standing, len(h.slots))
-		switch due, ever := c.replaceAt(p, j); {
-		case c.Frozen().Active() && ever && p.standing == Unreachable:
-			return tasks + "; replacement is frozen: " + c.Frozen().String() + " (peer thaw)"
+		switch due, ever := ex.replacer.replaceAt(p, j); {
+		case ex.peers.frozen().Active() && ever && p.standing == Unreachable:
+			return tasks + "; replacement is frozen: " + ex.peers.frozen().String() + " (peer thaw)"
 		case p.standing != Unreachable:
 			return tasks
 		case !ever:
 			return tasks + "; they must not run twice and wait for it (unreachable.wait)"
 		default:
-			said := fmt.Sprintf("%s; they go elsewhere in %s", tasks, max(0, later(due, c.held(p)).Sub(c.now).Round(100*time.Millisecond)))
-			if !c.guard.Returning(c.now).IsZero() {
+			said := fmt.Sprintf("%s; they go elsewhere in %s", tasks, max(0, later(due, ex.peers.held(p)).Sub(ex.clock.Now()).Round(100*time.Millisecond)))
+			if !ex.peers.guard.Returning(ex.clock.Now()).IsZero() {
 				said += ", for other peers are just coming back"
 			}
 			return said
@@ -127,24 +138,24 @@ func (c *Core) waitingForPeers(j *jobState) string {
 
 // giveUp mirrors what the ledger does when an open attempt ends without its worker. A worker that
 // may still run it is told to stop.
-func (c *Core) giveUp(p *peerState, h *holding, slot int, r rec, again bool, why taskstate.Reason) {
+func (ts *tasks) giveUp(p *peerState, h *holding, slot int, r rec, again bool, why taskstate.Reason) {
 	t := taskstate.Task(h.job.id, slot, int(r.attempt))
 	if s := p.session; s != nil && s.synced && !r.is(ended) {
 		s.stops = append(s.stops, session.Stop{Task: t, Reason: why})
-		c.touch(s)
+		ts.sessions.touch(s)
 	}
 	if again && !h.job.cancelled {
-		c.given.add(t)
+		ts.given.add(t)
 	}
-	c.close(p, h, slot, r)
-	c.enqueue(h.job)
+	ts.close(p, h, slot, r)
+	ts.jobs.enqueue(h.job)
 }
 
 // giveUpAll mirrors what happens to a peer's open tasks when it is removed, leaves or comes back as
 // another incarnation. Ends that it told before and that are not decided yet are decided as what
 // they are now: late.
-func (c *Core) giveUpAll(p *peerState) {
-	c.keepTold(p)
+func (ts *tasks) giveUpAll(p *peerState) {
+	ts.keepTold(p)
 	for _, h := range p.byAge() {
 		slots := make([]int, 0, len(h.slots))
 		for n := range h.slots {
@@ -152,7 +163,7 @@ func (c *Core) giveUpAll(p *peerState) {
 		}
 		slices.Sort(slots)
 		for _, n := range slots {
-			c.giveUp(p, h, n, h.slots[n], !h.job.job.Unreachable.Wait, taskstate.ReasonInterrupted)
+			ts.giveUp(p, h, n, h.slots[n], !h.job.job.Unreachable.Wait, taskstate.ReasonInterrupted)
 		}
 	}
 }
@@ -172,25 +183,25 @@ func (p *peerState) byAge() []*holding {
 // appliedCancel stops a job: what waits is over, what is open is stopped wherever a session is up;
 // elsewhere it is stopped when the worker comes back.
 func (c *Core) appliedCancel(id taskstate.JobID) {
-	j := c.jobs[id]
+	j := c.jobs.of(id)
 	if j == nil {
 		return
 	}
 	j.cancelled = true
 	j.groups, j.later, j.leaving = nil, nil, nil
-	for _, p := range c.order {
+	for _, p := range c.peers.list() {
 		if h := p.holds[id]; h != nil {
-			c.stopAll(p, h)
+			c.sessions.stopAll(p, h)
 			if p.standing == Unreachable {
-				c.wakeAt(c.now)
+				c.clock.WakeAt(c.clock.Now())
 			}
 		}
 	}
-	c.endJob(j)
+	c.jobs.endJob(j)
 }
 
 // stopAll tells a peer with a session to stop all it has of a job.
-func (c *Core) stopAll(p *peerState, h *holding) {
+func (ss *sessions) stopAll(p *peerState, h *holding) {
 	s := p.session
 	if s == nil || !s.synced {
 		return
@@ -201,7 +212,7 @@ func (c *Core) stopAll(p *peerState, h *holding) {
 		h.slots[n] = r
 		s.stops = append(s.stops, session.Stop{Task: taskstate.Task(h.job.id, n, int(r.attempt)), Reason: taskstate.ReasonCancelled})
 	}
-	c.touch(s)
+	ss.touch(s)
 }
 
 // sorted lists the slots of a holding whose task pick accepts, ascending.
@@ -220,17 +231,17 @@ func (h *holding) sorted(pick func(rec) bool) []int {
 // got there, or it ended and that was decided, and acknowledged to the worker, in the part of the
 // ledger that was lost. It must not be sent again, because the same attempt would run twice: the
 // slot gets another attempt, or, if its job must not run twice, ends.
-func (c *Core) giveUpLost(p *peerState) {
-	if c.began == 0 {
+func (ts *tasks) giveUpLost(p *peerState) {
+	if ts.began == 0 {
 		return
 	}
 	for _, h := range p.byAge() {
 		for _, n := range h.sorted(func(r rec) bool { return r.is(inherited) && !r.is(deciding) }) {
 			r := h.slots[n]
-			c.release(p, h, &r)
+			ts.release(p, h, &r)
 			r.marks |= deciding
 			h.slots[n] = r
-			c.supersede(h, taskstate.Task(h.job.id, n, int(r.attempt)), r, taskstate.ReasonDropped, true)
+			ts.supersede(h, taskstate.Task(h.job.id, n, int(r.attempt)), r, taskstate.ReasonDropped, true)
 		}
 	}
 }

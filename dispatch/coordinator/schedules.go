@@ -21,7 +21,7 @@ type scheduled struct {
 }
 
 // schedules are the jobs that only start others.
-type schedules struct{ all []*scheduled }
+type schedules struct{ watched []*scheduled }
 
 // add begins to watch the schedule of a job, if it has one, for starts after a moment. It tells
 // whether it has.
@@ -29,14 +29,14 @@ func (ss *schedules) add(j *jobState, last int64) bool {
 	if j.job.Schedule == nil || j.lasting != nil {
 		return false
 	}
-	ss.all = append(ss.all, &scheduled{job: j, last: last})
+	ss.watched = append(ss.watched, &scheduled{job: j, last: last})
 	return true
 }
 
 // changed has a job start others as its new spec says, from now on: what the old one did not start
 // is not made up for. It tells whether the job does start others.
 func (ss *schedules) changed(j *jobState, now int64) (does bool) {
-	for _, s := range ss.all {
+	for _, s := range ss.watched {
 		if s.job == j {
 			s.last, s.next, does = max(s.last, now), 0, true
 		}
@@ -47,7 +47,7 @@ func (ss *schedules) changed(j *jobState, now int64) (does bool) {
 // decided hears that a submission was decided, whichever way. If it is a run of a schedule, it is a
 // job from now on, or will never be.
 func (ss *schedules) decided(id taskstate.JobID) {
-	for _, s := range ss.all {
+	for _, s := range ss.watched {
 		if s.starts == id {
 			s.starts = ""
 		}
@@ -56,43 +56,43 @@ func (ss *schedules) decided(id taskstate.JobID) {
 
 // forget ends the watch of a job.
 func (ss *schedules) forget(j *jobState) {
-	ss.all = slices.DeleteFunc(ss.all, func(s *scheduled) bool { return s.job == j })
+	ss.watched = slices.DeleteFunc(ss.watched, func(s *scheduled) bool { return s.job == j })
 }
 
 // addSchedule begins to watch the schedule of a job, if it has one, for starts after a moment.
-func (c *Core) addSchedule(j *jobState, last int64) {
-	if c.schedules.add(j, last) {
-		c.wakeAt(c.now)
+func (js *jobs) addSchedule(j *jobState, last int64) {
+	if js.schedules.add(j, last) {
+		js.clock.WakeAt(js.clock.Now())
 	}
 }
 
 // stepSchedules starts what is due.
-func (c *Core) stepSchedules() {
-	for _, s := range c.schedules.all {
-		now := c.clock.stamp(c.now)
+func (js *jobs) stepSchedules() {
+	for _, s := range js.schedules.watched {
+		now := js.clock.Stamp()
 		if s.job.cancelled || now < s.next {
 			if !s.job.cancelled {
-				c.wakeAt(c.clock.when(s.next))
+				js.clock.WakeAt(js.clock.When(s.next))
 			}
 			continue
 		}
 		at, due, err := cron.Due(s.job.job.Schedule, s.last, now)
 		if err == nil && due {
 			s.last = at
-			c.outbox.decide(c.startOrSkip(s, at))
+			js.outbox.decide(js.startOrSkip(s, at))
 		}
 		if s.next, err = cron.Next(s.job.job.Schedule, now); err != nil {
 			s.next = now + cron.MaxLate.Milliseconds()
 		}
-		c.wakeAt(c.clock.when(s.next))
+		js.clock.WakeAt(js.clock.When(s.next))
 	}
 }
 
 // startOrSkip starts the run of a schedule for a moment, or skips it because the one before goes
 // on.
-func (c *Core) startOrSkip(s *scheduled, at int64) ledger.Command {
+func (js *jobs) startOrSkip(s *scheduled, at int64) ledger.Command {
 	parent := s.job.job
-	if run := c.runsStill(s); run != "" && parent.Schedule.Overlap != taskstate.AllowOverlap {
+	if run := js.runsStill(s); run != "" && parent.Schedule.Overlap != taskstate.AllowOverlap {
 		return ledger.Command{Skip: &ledger.Skip{Job: parent.ID, At: at, Run: run}}
 	}
 	run := runOf(parent, at)
@@ -101,12 +101,12 @@ func (c *Core) startOrSkip(s *scheduled, at int64) ledger.Command {
 }
 
 // runsStill is the newest run of a schedule that goes on, or is being decided; "" if there is none.
-func (c *Core) runsStill(s *scheduled) taskstate.JobID {
+func (js *jobs) runsStill(s *scheduled) taskstate.JobID {
 	if s.starts != "" {
 		return s.starts
 	}
 	var newest *jobState
-	for _, j := range c.jobs {
+	for _, j := range js.all {
 		if o := j.job.Origin; o != nil && o.Job == s.job.id && (newest == nil || j.index > newest.index) {
 			newest = j
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"covey/dispatch/coordinator/clock"
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
 	"covey/taskstate"
@@ -17,6 +18,25 @@ const (
 	RegistrationLimit  = 3
 	RegistrationPeriod = 8 * time.Second
 )
+
+// sessions are the streams of workers, and what is gathered for each until the step ends.
+type sessions struct {
+	cfg    *CoreConfig
+	epoch  taskstate.Epoch
+	clock  *clock.Clock
+	agenda *agenda
+	peers  *peers
+
+	open     map[ConnID]*workerSession
+	touched  []*workerSession // have something to send when the step ends
+	base     pace             // beat and grace where the ledger does not say otherwise
+	settings ledger.Settings  // of the cluster
+}
+
+func (ss *sessions) add(s *workerSession) { ss.open[s.conn] = s }
+
+// of finds a stream that is still a session.
+func (ss *sessions) of(conn ConnID) *workerSession { return ss.open[conn] }
 
 // workerSession is one worker's stream. It begins with Hello; it is welcomed once the ledger knows
 // the worker's incarnation; it is in sync once all reports were heard and a Complete set was sent.
@@ -52,11 +72,11 @@ type workerSession struct {
 // onHello opens a session or refuses it. A session the peer still had is taken over: its stream is
 // half open.
 func (c *Core) onHello(ev SessionOpened) {
-	s := &workerSession{conn: ev.Conn, incarnation: ev.Hello.Incarnation, opened: c.now, heard: c.now, grace: c.cfg.Grace, known: ev.Known}
-	p := c.peers[ev.Peer]
+	s := &workerSession{conn: ev.Conn, incarnation: ev.Hello.Incarnation, opened: c.clock.Now(), heard: c.clock.Now(), grace: c.cfg.Grace, known: ev.Known}
+	p := c.peers.of(ev.Peer)
 	s.p = p
-	if no := c.objection(p, ev.Hello); no != nil {
-		c.refuse(s, *no)
+	if no := c.sessions.objection(p, ev.Hello); no != nil {
+		c.sessions.refuse(s, *no)
 		return
 	}
 	p.fence(ev.Hello.Replaces)
@@ -65,19 +85,19 @@ func (c *Core) onHello(ev SessionOpened) {
 		if ev.Hello.Session == old.id && old.incarnation == s.incarnation {
 			s.id = old.id // resumed: no new registration
 		} else {
-			p.registered = append(p.registered, c.now)
+			p.registered = append(p.registered, c.clock.Now())
 		}
-		c.endSession(old, "replaced by a newer session of the same peer")
+		c.sessions.endSession(old, "replaced by a newer session of the same peer")
 	} else {
-		p.registered = append(p.registered, c.now)
+		p.registered = append(p.registered, c.clock.Now())
 	}
 	s.jobs = map[session.BodyID]struct{}{}
 	s.acks.base, s.acked = ev.Hello.Acked, ev.Hello.Acked
-	c.sessions[s.conn] = s
+	c.sessions.add(s)
 	p.session, p.unanswered, p.stopping, p.parted = s, false, time.Time{}, false
-	c.setOffer(p, ev.Hello.Offer)
+	c.peers.setOffer(p, ev.Hello.Offer)
 	p.forgetSession()
-	c.wakeAt(c.now.Add(s.grace))
+	c.clock.WakeAt(c.clock.Now().Add(s.grace))
 	if p.incarnation == s.incarnation && !p.left {
 		c.welcome(s)
 		if name := ev.Hello.Offer.Name; name == "" || name == p.name {
@@ -88,12 +108,12 @@ func (c *Core) onHello(ev SessionOpened) {
 }
 
 // objection tells why a session cannot be, or nil.
-func (c *Core) objection(p *peerState, h session.Hello) *session.Refuse {
+func (ss *sessions) objection(p *peerState, h session.Hello) *session.Refuse {
 	switch {
 	case p == nil:
-		return &session.Refuse{Code: session.RefuseNotAdmitted, Message: "this peer is not admitted", RetryAfter: c.cfg.Beat.Milliseconds()}
-	case c.epoch.Less(h.Fence):
-		return &session.Refuse{Code: session.RefuseNotCoordinator, Message: "this worker has obeyed epoch " + h.Fence.String() + ", which is newer than " + c.epoch.String()}
+		return &session.Refuse{Code: session.RefuseNotAdmitted, Message: "this peer is not admitted", RetryAfter: ss.cfg.Beat.Milliseconds()}
+	case ss.epoch.Less(h.Fence):
+		return &session.Refuse{Code: session.RefuseNotCoordinator, Message: "this worker has obeyed epoch " + h.Fence.String() + ", which is newer than " + ss.epoch.String()}
 	case h.Incarnation == "" || !session.ShortText(string(h.Incarnation)):
 		return &session.Refuse{Code: session.RefuseMalformed, Message: "hello without a proper incarnation", RetryAfter: RegistrationPeriod.Milliseconds()}
 	case h.Offer.Check() != nil:
@@ -101,12 +121,12 @@ func (c *Core) objection(p *peerState, h session.Hello) *session.Refuse {
 	case slices.Contains(p.fenced, h.Incarnation) && p.incarnation != h.Incarnation:
 		return &session.Refuse{Code: session.RefuseFenced, Message: "this data folder was replaced by another one of the same peer; remove it, or stop the other"}
 	}
-	p.registered = slices.DeleteFunc(p.registered, func(t time.Time) bool { return c.now.Sub(t) >= RegistrationPeriod })
+	p.registered = slices.DeleteFunc(p.registered, func(t time.Time) bool { return ss.clock.Now().Sub(t) >= RegistrationPeriod })
 	resumes := p.session != nil && p.session.id == h.Session && p.session.incarnation == h.Incarnation
 	if len(p.registered) < RegistrationLimit || resumes {
 		return nil
 	}
-	wait := RegistrationPeriod - c.now.Sub(p.registered[0])
+	wait := RegistrationPeriod - ss.clock.Now().Sub(p.registered[0])
 	return &session.Refuse{Code: session.RefuseTooMany, Message: fmt.Sprintf("too many registrations: %d in %s", RegistrationLimit, RegistrationPeriod), RetryAfter: wait.Milliseconds() + 1}
 }
 
@@ -127,44 +147,44 @@ func (p *peerState) forgetSession() {
 }
 
 // refuse answers a stream that gets no session, and ends it.
-func (c *Core) refuse(s *workerSession, no session.Refuse) {
-	c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: session.Down{Refuse: &no}})
-	c.endSession(s, no.Code)
+func (ss *sessions) refuse(s *workerSession, no session.Refuse) {
+	ss.agenda.do(SendDown{Conn: s.conn, Frame: session.Down{Refuse: &no}})
+	ss.endSession(s, no.Code)
 }
 
 // endSession closes the stream and forgets the session.
-func (c *Core) endSession(s *workerSession, why string) {
-	c.effects = append(c.effects, EndSession{Conn: s.conn, Why: why})
-	c.forget(s)
+func (ss *sessions) endSession(s *workerSession, why string) {
+	ss.agenda.do(EndSession{Conn: s.conn, Why: why})
+	ss.forget(s)
 }
 
-func (c *Core) forget(s *workerSession) {
-	delete(c.sessions, s.conn)
+func (ss *sessions) forget(s *workerSession) {
+	delete(ss.open, s.conn)
 	s.touched, s.synced = true, false // nothing is gathered for it any more
 	if s.p != nil && s.p.session == s {
 		s.p.session = nil
 		s.p.parted = s.p.parted || s.released
-		c.review(s.p)
+		ss.peers.review(s.p)
 		if s.p.standing == Unreachable {
-			c.wakeAt(c.now) // it was a sign of life for a while
+			ss.clock.WakeAt(ss.clock.Now()) // it was a sign of life for a while
 		}
 	}
 }
 
-func (c *Core) onClosed(conn ConnID) {
-	if s := c.sessions[conn]; s != nil {
-		c.forget(s)
+func (ss *sessions) onClosed(conn ConnID) {
+	if s := ss.open[conn]; s != nil {
+		ss.forget(s)
 	}
 }
 
 // welcome lets a session in.
 func (c *Core) welcome(s *workerSession) {
 	s.welcomed, s.p.back = true, true
-	c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: session.Down{Welcome: &session.Welcome{
+	c.agenda.do(SendDown{Conn: s.conn, Frame: session.Down{Welcome: &session.Welcome{
 		Session: s.id, Epoch: c.epoch, Beat: c.cfg.Beat.Milliseconds(), Grace: c.cfg.Grace.Milliseconds(),
 		Highest: s.known.Batch, Sum: s.known.Sum, Heard: s.p.heardOf(),
 	}}})
-	c.review(s.p)
+	c.peers.review(s.p)
 	c.sync(s)
 }
 
@@ -173,32 +193,32 @@ func (c *Core) sync(s *workerSession) {
 	if !s.welcomed || !s.reported {
 		return
 	}
-	c.giveUpLost(s.p)
+	c.tasks.giveUpLost(s.p)
 	s.synced, s.complete = true, true
-	c.dirty, c.freed = true, true
-	c.changes++ // what it runs is known now
-	c.touch(s)
+	c.agenda.room()
+	c.agenda.changed() // what it runs is known now
+	c.sessions.touch(s)
 }
 
 // onFrame takes a frame of a session.
 func (c *Core) onFrame(ev SessionFrame) {
-	s := c.sessions[ev.Conn]
+	s := c.sessions.of(ev.Conn)
 	f := ev.Frame
 	if s == nil {
 		if f.Beat != nil { // a half-open link: the worker learns it with its next beat
-			c.effects = append(c.effects, SendDown{Conn: ev.Conn, Frame: session.Down{Beat: &session.BeatAnswer{N: f.Beat.N}}})
+			c.agenda.do(SendDown{Conn: ev.Conn, Frame: session.Down{Beat: &session.BeatAnswer{N: f.Beat.N}}})
 		}
 		return
 	}
-	c.heardFrom(s)
+	c.peers.heardFrom(s)
 	switch {
 	case f.Beat != nil:
-		c.keepPace(s)
-		c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: session.Down{Beat: &session.BeatAnswer{N: f.Beat.N, Held: true}}})
+		c.sessions.keepPace(s)
+		c.agenda.do(SendDown{Conn: s.conn, Frame: session.Down{Beat: &session.BeatAnswer{N: f.Beat.N, Held: true}}})
 	case s.p.incarnation != s.incarnation: // not registered yet: it cannot speak about tasks of the life before
 		s.reported = s.reported || f.Report != nil && f.Report.Done
 		if f.Offer != nil && f.Offer.Check() == nil {
-			c.setOffer(s.p, *f.Offer)
+			c.peers.setOffer(s.p, *f.Offer)
 		}
 	case f.Report != nil:
 		c.onReport(s, f.Report)
@@ -206,17 +226,17 @@ func (c *Core) onFrame(ev SessionFrame) {
 		c.sync(s)
 	case f.Goodbye != nil:
 		s.leaving = true
-		c.touch(s)
+		c.sessions.touch(s)
 	case f.Offer != nil:
 		if f.Offer.Check() != nil {
-			c.endSession(s, "an offer that no peer makes")
+			c.sessions.endSession(s, "an offer that no peer makes")
 			return
 		}
-		c.setOffer(s.p, *f.Offer)
-		c.dirty, c.freed = true, true
+		c.peers.setOffer(s.p, *f.Offer)
+		c.agenda.room()
 	case f.Dropped != nil:
 		for _, t := range f.Dropped.Tasks {
-			c.onDropped(s.p, t)
+			c.tasks.onDropped(s.p, t)
 		}
 	}
 }
@@ -226,7 +246,7 @@ func (c *Core) onFrame(ev SessionFrame) {
 // that nothing is concluded.
 func (c *Core) onReport(s *workerSession, r *session.Report) {
 	for i := range r.Tasks {
-		c.observe(s.p, &r.Tasks[i])
+		c.tasks.observe(s.p, &r.Tasks[i])
 	}
 	if r.Done {
 		s.reported = true
@@ -235,7 +255,7 @@ func (c *Core) onReport(s *workerSession, r *session.Report) {
 }
 
 // observe joins a worker's status into what is known of an open task.
-func (c *Core) observe(p *peerState, st *taskstate.Status) {
+func (ts *tasks) observe(p *peerState, st *taskstate.Status) {
 	h, r, ok := p.find(st.Task)
 	if !ok || !st.State.Valid() {
 		return
@@ -244,13 +264,13 @@ func (c *Core) observe(p *peerState, st *taskstate.Status) {
 		was := r.state
 		if r.state = max(r.state, st.State); r.state >= taskstate.Preparing {
 			p.answered(&r)
-			if was < taskstate.Preparing && c.shunned(p) {
-				p.shunned, c.dirty = time.Time{}, true // it does start what it has
+			if was < taskstate.Preparing && ts.peers.shunned(p) {
+				p.shunned, ts.agenda.dirty = time.Time{}, true // it does start what it has
 			}
 		}
 	}
 	if st.State.Final() {
-		c.release(p, h, &r)
+		ts.release(p, h, &r)
 	}
 	r.marks &^= inherited
 	h.slots[st.Task.Slot] = r
@@ -259,32 +279,32 @@ func (c *Core) observe(p *peerState, st *taskstate.Status) {
 
 // onDropped takes the worker's word that it does not have a task and never will: it wrote a
 // tombstone first, or its disk takes nothing and it had not begun.
-func (c *Core) onDropped(p *peerState, t taskstate.TaskID) {
+func (ts *tasks) onDropped(p *peerState, t taskstate.TaskID) {
 	h, r, ok := p.find(t)
 	if !ok || r.is(deciding) {
 		return
 	}
 	started := r.state >= taskstate.Starting
-	c.release(p, h, &r)
+	ts.release(p, h, &r)
 	r.marks |= deciding
 	h.slots[t.Slot] = r
 	why := taskstate.ReasonDropped
 	if p.offer.Trouble != "" {
 		why = taskstate.ReasonStuck
 	}
-	c.supersede(h, t, r, why, started)
+	ts.supersede(h, t, r, why, started)
 }
 
 // supersede gives an attempt up in the next proposal.
-func (c *Core) supersede(h *holding, t taskstate.TaskID, r rec, why taskstate.Reason, started bool) {
-	c.outbox.supersede(c.givenUp(h, t, r, why, started))
+func (ts *tasks) supersede(h *holding, t taskstate.TaskID, r rec, why taskstate.Reason, started bool) {
+	ts.outbox.supersede(ts.givenUp(h, t, r, why, started))
 }
 
 // givenUp is the decision to give an attempt up for a reason that is not the task's own: the slot
 // gets another, unless the job was cancelled, or must not run twice and had started.
-func (c *Core) givenUp(h *holding, t taskstate.TaskID, r rec, why taskstate.Reason, started bool) *ledger.Supersede {
+func (ts *tasks) givenUp(h *holding, t taskstate.TaskID, r rec, why taskstate.Reason, started bool) *ledger.Supersede {
 	s := &ledger.Supersede{Task: t, Reason: why, Again: true}
-	end := taskstate.Status{Task: t, Index: r.index, At: c.now.UnixMilli(), Exit: taskstate.NoExit, Reason: why}
+	end := taskstate.Status{Task: t, Index: r.index, At: ts.clock.Now().UnixMilli(), Exit: taskstate.NoExit, Reason: why}
 	switch {
 	case h.job.cancelled:
 		end.State, s.Again, s.Status = taskstate.Shutdown, false, &end
@@ -300,24 +320,24 @@ func (c *Core) givenUp(h *holding, t taskstate.TaskID, r rec, why taskstate.Reas
 }
 
 // dueSessions ends sessions that have been silent for longer than the grace.
-func (c *Core) dueSessions() {
-	for _, p := range c.order {
+func (ss *sessions) dueSessions() {
+	for _, p := range ss.peers.list() {
 		if !p.stopping.IsZero() {
-			if c.now.Before(p.stopping) {
-				c.wakeAt(p.stopping)
+			if ss.clock.Now().Before(p.stopping) {
+				ss.clock.WakeAt(p.stopping)
 			} else {
-				p.stopping, c.dirty = time.Time{}, true
+				p.stopping, ss.agenda.dirty = time.Time{}, true
 			}
 		}
 		s := p.session
 		if s == nil {
 			continue
 		}
-		if over := s.heard.Add(s.grace); c.now.Before(over) {
-			c.wakeAt(over)
+		if over := s.heard.Add(s.grace); ss.clock.Now().Before(over) {
+			ss.clock.WakeAt(over)
 			continue
 		}
-		c.endSession(s, "no beat for "+s.grace.String())
+		ss.endSession(s, "no beat for "+s.grace.String())
 	}
 }
 
@@ -349,9 +369,9 @@ func (p *peerState) heardOf() (out []session.Grant) {
 type pace struct{ beat, grace time.Duration }
 
 // setPace keeps to the settings of the cluster from now on.
-func (c *Core) setPace(s ledger.Settings) {
-	c.settings = s
-	p := c.base
+func (ss *sessions) setPace(s ledger.Settings) {
+	ss.settings = s
+	p := ss.base
 	if s.Beat > 0 {
 		p.beat = session.Millis(s.Beat)
 		p.grace = ledger.GraceBeats * p.beat
@@ -359,36 +379,34 @@ func (c *Core) setPace(s ledger.Settings) {
 	if s.Grace > 0 {
 		p.grace = session.Millis(s.Grace)
 	}
-	c.cfg.Beat, c.cfg.Grace = p.beat, p.grace
-	if !c.settledDone {
-		c.settledAt = c.clock.started.Add(2 * p.grace)
-	}
+	ss.cfg.Beat, ss.cfg.Grace = p.beat, p.grace
+	ss.peers.settleAfter(2 * p.grace)
 }
 
 // appliedSet tells every session of another beat and grace at once. A longer grace counts from now
 // on; a shorter one for each session from the first beat after, with which its worker shows that it
 // knows, or could know.
-func (c *Core) appliedSet(set *ledger.Set) {
-	c.setPace(c.settings.With(*set))
-	for _, p := range c.order {
+func (ss *sessions) appliedSet(set *ledger.Set) {
+	ss.setPace(ss.settings.With(*set))
+	for _, p := range ss.peers.list() {
 		s := p.session
 		if s == nil {
 			continue
 		}
-		s.grace = max(s.grace, c.cfg.Grace)
+		s.grace = max(s.grace, ss.cfg.Grace)
 		if s.welcomed {
-			c.effects = append(c.effects, SendDown{Conn: s.conn, Frame: session.Down{Beat: &session.BeatAnswer{
-				Held: true, Beat: c.cfg.Beat.Milliseconds(), Grace: c.cfg.Grace.Milliseconds(),
+			ss.agenda.do(SendDown{Conn: s.conn, Frame: session.Down{Beat: &session.BeatAnswer{
+				Held: true, Beat: ss.cfg.Beat.Milliseconds(), Grace: ss.cfg.Grace.Milliseconds(),
 			}}})
 		}
 	}
-	c.wakeAt(c.now)
+	ss.clock.WakeAt(ss.clock.Now())
 }
 
 // keepPace lets a shorter grace count for a session whose worker beats.
-func (c *Core) keepPace(s *workerSession) {
-	if s.grace != c.cfg.Grace {
-		s.grace = c.cfg.Grace
-		c.wakeAt(c.now.Add(s.grace))
+func (ss *sessions) keepPace(s *workerSession) {
+	if s.grace != ss.cfg.Grace {
+		s.grace = ss.cfg.Grace
+		ss.clock.WakeAt(ss.clock.Now().Add(s.grace))
 	}
 }

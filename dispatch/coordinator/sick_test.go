@@ -10,7 +10,7 @@ import (
 
 // trouble lets a peer say that it takes no tasks, or, with "", that it does again.
 func (r *rig) trouble(peer, what string) {
-	o := r.core.peers[peer].offer
+	o := r.core.peers.of(peer).offer
 	o.Trouble = what
 	o.Resources.MilliCPU = 1000
 	if what != "" {

@@ -67,10 +67,10 @@ func StandingOf(f Facts) Standing {
 }
 
 // facts gathers what is known of p.
-func (c *Core) facts(p *peerState) Facts {
+func (ps *peers) facts(p *peerState) Facts {
 	f := Facts{
 		Left: p.left, Back: p.back, Verdict: p.verdict, Unanswered: p.unanswered,
-		Settled: !c.now.Before(c.settledAt),
+		Settled: !ps.clock.Now().Before(ps.settledAt),
 	}
 	if s := p.session; s != nil && s.welcomed {
 		f.Session, f.Newer = true, s.opened.After(p.since) || s.heard.After(p.since)
@@ -80,50 +80,50 @@ func (c *Core) facts(p *peerState) Facts {
 
 // heardFrom notes a sign of life on a session. What its own worker says outranks what gossip said
 // before it.
-func (c *Core) heardFrom(s *workerSession) {
-	s.heard = c.now
+func (ps *peers) heardFrom(s *workerSession) {
+	s.heard = ps.clock.Now()
 	if p := s.p; p.session == s && (p.verdict == VerdictSuspect || p.verdict == VerdictDead) && p.standing == Suspect {
-		c.review(p)
+		ps.review(p)
 	}
 }
 
 // review derives p's standing anew, after anything it depends on may have changed.
-func (c *Core) review(p *peerState) {
-	c.guard.Doubt()
+func (ps *peers) review(p *peerState) {
+	ps.guard.Doubt()
 	was := p.standing
-	p.standing = StandingOf(c.facts(p))
-	if c.wantsProbe(p) && p.probeAt.IsZero() {
-		p.probeAt = c.now
-		c.wakeAt(c.now)
+	p.standing = StandingOf(ps.facts(p))
+	if ps.wantsProbe(p) && p.probeAt.IsZero() {
+		p.probeAt = ps.clock.Now()
+		ps.clock.WakeAt(ps.clock.Now())
 	}
 	if p.standing == was {
 		return
 	}
-	c.changes++
-	c.dirty = true
-	p.lostSince, p.charged = c.unreachableSince(p), false
-	c.wakeAt(c.now)
-	c.log("standing", "peer", p.id, "was", was, "is", p.standing)
+	ps.agenda.changed()
+	ps.agenda.place()
+	p.lostSince, p.charged = ps.unreachableSince(p), false
+	ps.clock.WakeAt(ps.clock.Now())
+	ps.cfg.Log.Debug("standing", "peer", p.id, "was", was, "is", p.standing)
 }
 
 // unreachableSince is the moment replacement counts from: the verdict, or the failed dial where
 // gossip has none.
-func (c *Core) unreachableSince(p *peerState) time.Time {
+func (ps *peers) unreachableSince(p *peerState) time.Time {
 	switch {
 	case p.standing != Unreachable:
 		return time.Time{}
 	case p.verdict == VerdictDead && !p.since.IsZero():
 		return p.since
 	}
-	return c.now
+	return ps.clock.Now()
 }
 
 // wantsProbe tells whether a dial by the coordinator itself would settle p's standing.
-func (c *Core) wantsProbe(p *peerState) bool {
+func (ps *peers) wantsProbe(p *peerState) bool {
 	if p.left || p.unanswered || p.session != nil {
 		return false
 	}
-	f := c.facts(p)
+	f := ps.facts(p)
 	return f.Verdict == VerdictDead && p.standing == Unknown || f.Verdict == VerdictNone && f.Settled
 }
 
@@ -132,19 +132,19 @@ const maxStrangers = 4096
 
 // introduce gives a new member the verdict that gossip had on it before: it is not said again as
 // long as it does not change.
-func (c *Core) introduce(p *peerState) {
-	if ev, ok := c.strangers[p.id]; ok {
-		delete(c.strangers, p.id)
+func (ps *peers) introduce(p *peerState) {
+	if ev, ok := ps.strangers[p.id]; ok {
+		delete(ps.strangers, p.id)
 		p.verdict, p.since, p.never, p.parted = ev.Verdict, ev.Since, ev.Never, ev.Parted
 	}
 }
 
 // onVerdict hears gossip. A verdict of life cancels what failed dials said.
-func (c *Core) onVerdict(ev PeerVerdict) {
-	p := c.peers[ev.Peer]
+func (ps *peers) onVerdict(ev PeerVerdict) {
+	p := ps.of(ev.Peer)
 	if p == nil {
-		if len(c.strangers) < maxStrangers {
-			c.strangers[ev.Peer] = ev
+		if len(ps.strangers) < maxStrangers {
+			ps.strangers[ev.Peer] = ev
 		}
 		return
 	}
@@ -153,12 +153,12 @@ func (c *Core) onVerdict(ev PeerVerdict) {
 	if ev.Verdict == VerdictAlive {
 		p.unanswered = false
 	}
-	c.review(p)
+	ps.review(p)
 }
 
 // onProbed hears the outcome of a dial.
-func (c *Core) onProbed(ev PeerProbed) {
-	p := c.peers[ev.Peer]
+func (ps *peers) onProbed(ev PeerProbed) {
+	p := ps.of(ev.Peer)
 	if p == nil {
 		return
 	}
@@ -169,24 +169,43 @@ func (c *Core) onProbed(ev PeerProbed) {
 	if ev.Failed {
 		p.unanswered = true
 	} else {
-		p.probeAt = c.now.Add(c.cfg.Beat)
-		c.wakeAt(p.probeAt)
+		p.probeAt = ps.clock.Now().Add(ps.cfg.Beat)
+		ps.clock.WakeAt(p.probeAt)
 	}
-	c.review(p)
+	ps.review(p)
+}
+
+// settleAfter says how long after an election everybody has to come back.
+func (ps *peers) settleAfter(d time.Duration) {
+	if !ps.settledDone {
+		ps.settledAt = ps.clock.Started().Add(d)
+	}
+}
+
+// dueSettled ends the time in which everybody has to come back after an election.
+func (ps *peers) dueSettled() {
+	if ps.clock.Now().Before(ps.settledAt) {
+		ps.clock.WakeAt(ps.settledAt)
+	} else if !ps.settledDone {
+		ps.settledDone = true
+		for _, p := range ps.order {
+			ps.review(p)
+		}
+	}
 }
 
 // dueProbes starts the dials whose time has come.
-func (c *Core) dueProbes() {
-	for _, p := range c.order {
+func (ps *peers) dueProbes() {
+	for _, p := range ps.order {
 		switch {
 		case p.probeAt.IsZero() || p.probing:
-		case !c.wantsProbe(p):
+		case !ps.wantsProbe(p):
 			p.probeAt = time.Time{}
-		case c.now.Before(p.probeAt):
-			c.wakeAt(p.probeAt)
+		case ps.clock.Now().Before(p.probeAt):
+			ps.clock.WakeAt(p.probeAt)
 		default:
 			p.probing, p.probeAt = true, time.Time{}
-			c.effects = append(c.effects, ProbePeer{Peer: p.id})
+			ps.agenda.do(ProbePeer{Peer: p.id})
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"covey/dispatch/coordinator/clock"
 	"covey/dispatch/ledger"
 	"covey/dispatch/replicas"
 	"covey/dispatch/rollout"
@@ -15,72 +16,80 @@ import (
 // else changes: by what this core knows it would come to the same again, at once and for ever.
 const refusedPause = time.Second
 
-// steps asks the pure steps of everything that goes on by itself what is to be done now: what
-// lasts, what is drained, what a schedule starts. Their decisions go out with the next proposal.
-func (c *Core) steps() {
-	for _, j := range slices.Clone(c.lasting) {
+// upkeep brings services and global jobs nearer to what is wanted of them.
+type upkeep struct {
+	clock    *clock.Clock
+	agenda   *agenda
+	outbox   *outbox
+	peers    *peers
+	jobs     *jobs
+	sessions *sessions
+	placer   *placer
+}
+
+// step asks the pure steps of what lasts what is to be done now. Their decisions go out with the
+// next proposal.
+func (u *upkeep) step() {
+	for _, j := range slices.Clone(u.jobs.lasting) {
 		l := j.lasting
-		if l.seen != c.changes {
-			l.seen, l.stale = c.changes, true
+		if l.seen != u.agenda.changes {
+			l.seen, l.stale = u.agenda.changes, true
 		}
-		if !l.wake.IsZero() && !c.now.Before(l.wake) {
+		if !l.wake.IsZero() && !u.clock.Now().Before(l.wake) {
 			l.stale = true
 		}
 		if !l.stale || len(l.proposed) > 0 || j.cancelled || j.blocked {
 			continue
 		}
 		l.stale, l.wake = false, time.Time{}
-		c.stepLasting(j)
+		u.stepLasting(j)
 	}
-	c.stepDrains()
-	c.stepSchedules()
-	c.stepDelayed()
 }
 
 // stepAgain has a job's step look again at a time, told as to a rollout.
-func (c *Core) stepAgain(l *lasting, at int64) {
-	when := c.clock.after(at)
+func (u *upkeep) stepAgain(l *lasting, at int64) {
+	when := u.clock.After(at)
 	if l.wake.IsZero() || when.Before(l.wake) {
 		l.wake = when
 	}
-	c.wakeAt(l.wake)
+	u.clock.WakeAt(l.wake)
 }
 
 // stepLasting brings one service or global job nearer to what is wanted.
-func (c *Core) stepLasting(j *jobState) {
-	c.watchRunning(j)
-	in := c.rolloutOf(j)
+func (u *upkeep) stepLasting(j *jobState) {
+	u.watchRunning(j)
+	in := u.rolloutOf(j)
 	out := rollout.Step(in)
 	if out.Wake > 0 {
-		c.stepAgain(j.lasting, out.Wake)
+		u.stepAgain(j.lasting, out.Wake)
 	}
 	var ch replicas.Change
 	if j.job.Type == taskstate.GlobalJob {
-		ch = c.globalChange(j)
+		ch = u.globalChange(j)
 	} else {
-		ch = c.serviceChange(j, in, out)
+		ch = u.serviceChange(j, in, out)
 	}
-	unsure := c.unsure(j)
+	unsure := u.unsure(j)
 	if unsure && j.job.Type == taskstate.ServiceJob {
 		ch.Retire = nil
 	}
 	if !ch.Empty() {
 		// One thing at a time: what is given up now must not be renewed in the same breath. The
 		// rest follows when this is decided.
-		c.change(j, ch)
+		u.change(j, ch)
 		return
 	}
 	if !unsure {
-		c.renew(j, out.Renew, j.job.Version, taskstate.ReasonUpdated)
+		u.renew(j, out.Renew, j.job.Version, taskstate.ReasonUpdated)
 		if !in.Phase.Active() && !pausedPhase(in.Phase) {
-			c.catchUp(j, in)
+			u.catchUp(j, in)
 		}
 	}
-	if c.moveAway(j); len(j.lasting.proposed) == 0 {
-		c.balance(j, in)
+	if u.moveAway(j); len(j.lasting.proposed) == 0 {
+		u.balance(j, in)
 	}
 	if out.Phase != rollout.None {
-		c.decideFor(j, ledger.Command{Rollout: &ledger.Rollout{
+		u.decideFor(j, ledger.Command{Rollout: &ledger.Rollout{
 			Job: j.id, State: ledger.RolloutState(out.Phase), Message: out.Message, Version: j.job.Version, Failed: out.Failed,
 		}})
 	}
@@ -90,28 +99,28 @@ func pausedPhase(p rollout.Phase) bool { return p == rollout.Paused || p == roll
 
 // decideFor has a command decided that the job's step came to, from what it knows now: should that
 // be another by then, it is dropped.
-func (c *Core) decideFor(j *jobState, cmd ledger.Command) {
+func (u *upkeep) decideFor(j *jobState, cmd ledger.Command) {
 	switch {
 	case cmd.Renew != nil:
-		cmd.Renew.Seen = c.index
+		cmd.Renew.Seen = u.clock.Index()
 	case cmd.Retire != nil:
-		cmd.Retire.Seen = c.index
+		cmd.Retire.Seen = u.clock.Index()
 	case cmd.Grow != nil:
-		cmd.Grow.Seen = c.index
+		cmd.Grow.Seen = u.clock.Index()
 	case cmd.Rollout != nil:
-		cmd.Rollout.Seen = c.index
+		cmd.Rollout.Seen = u.clock.Index()
 	}
-	c.outbox.decide(cmd)
+	u.outbox.decide(cmd)
 	j.lasting.proposed = append(j.lasting.proposed, cmd)
 }
 
 // watchRunning notes since when tasks are seen to run.
-func (c *Core) watchRunning(j *jobState) {
+func (u *upkeep) watchRunning(j *jobState) {
 	for _, n := range j.lasting.ordered() {
 		s := j.lasting.slots[n]
-		if r, ok := c.openTask(j, s, n); ok && r.state >= taskstate.Running && !r.is(ended) {
+		if r, ok := u.peers.openTask(j, s, n); ok && r.state >= taskstate.Running && !r.is(ended) {
 			if s.running.IsZero() {
-				s.running, s.ran = c.now, c.now
+				s.running, s.ran = u.clock.Now(), u.clock.Now()
 			}
 		} else {
 			s.running = time.Time{}
@@ -120,8 +129,8 @@ func (c *Core) watchRunning(j *jobState) {
 }
 
 // openTask is the open task of a slot.
-func (c *Core) openTask(j *jobState, s *lastingSlot, n int) (rec, bool) {
-	p := c.peers[s.peer]
+func (ps *peers) openTask(j *jobState, s *lastingSlot, n int) (rec, bool) {
+	p := ps.of(s.peer)
 	if p == nil || p.holds[j.id] == nil {
 		return rec{}, false
 	}
@@ -131,24 +140,24 @@ func (c *Core) openTask(j *jobState, s *lastingSlot, n int) (rec, bool) {
 
 // rolloutOf gathers what the step of an update depends on. Slots pinned to a peer that is away are
 // left out: they follow when it is back (catchUp).
-func (c *Core) rolloutOf(j *jobState) rollout.Input {
+func (u *upkeep) rolloutOf(j *jobState) rollout.Input {
 	l := j.lasting
-	in := rollout.Input{Update: j.job.Updating(), Phase: l.phase, Target: j.job.Version, Now: c.clock.elapsed(c.now)}
+	in := rollout.Input{Update: j.job.Updating(), Phase: l.phase, Target: j.job.Version, Now: u.clock.Elapsed(u.clock.Now())}
 	if j.job.Type == taskstate.GlobalJob {
 		in.Update.Order = taskstate.StopFirst // a peer has one slot
 	}
 	for _, n := range l.ordered() {
 		s := l.slots[n]
-		if s.retired || s.pin != "" && c.away(s.pin) {
+		if s.retired || s.pin != "" && u.peers.away(s.pin) {
 			continue
 		}
 		x := rollout.Slot{N: n, Version: s.version, Done: s.done && s.peer == "" && !s.waits, Running: !s.running.IsZero(), Down: s.waits}
 		x.Failing = s.version != j.job.Version && s.failedOn(s.version)
 		switch {
 		case x.Running:
-			x.Since = c.clock.elapsed(s.running)
-		case c.mayRun(s.peer): // after an election for instance; taken for down, it would be taken down
-			x.Running, x.Since = true, c.clock.elapsed(c.now)
+			x.Since = u.clock.Elapsed(s.running)
+		case u.peers.mayRun(s.peer): // after an election for instance; taken for down, it would be taken down
+			x.Running, x.Since = true, u.clock.Elapsed(u.clock.Now())
 		}
 		if leave, ok := j.leaving[n]; ok {
 			if leave.retired {
@@ -157,7 +166,7 @@ func (c *Core) rolloutOf(j *jobState) rollout.Input {
 			x.Version, x.Leaving, x.Running = leave.next, true, false
 		}
 		if s.failedOn(j.job.Version) {
-			x.Failed, x.FailedAt = true, c.clock.elapsed(s.failedAt)
+			x.Failed, x.FailedAt = true, u.clock.Elapsed(s.failedAt)
 		}
 		in.Slots = append(in.Slots, x)
 	}
@@ -169,32 +178,32 @@ func (c *Core) rolloutOf(j *jobState) rollout.Input {
 
 // change has the slots that are missing added and those that are too many retired. While an update
 // is paused, what is added is of the version before: nobody knows the new one to be good.
-func (c *Core) change(j *jobState, ch replicas.Change) {
+func (u *upkeep) change(j *jobState, ch replicas.Change) {
 	version := j.job.Version
 	if l := j.lasting; l.phase == rollout.Paused && l.versions[l.from] != nil {
 		version = l.from
 	}
-	c.renew(j, ch.Renew, version, taskstate.ReasonScaled)
+	u.renew(j, ch.Renew, version, taskstate.ReasonScaled)
 	if len(ch.Retire) > 0 {
-		c.decideFor(j, ledger.Command{Retire: &ledger.Retire{Job: j.id, Slots: j.lasting.runs(ch.Retire), Reason: taskstate.ReasonScaled}})
+		u.decideFor(j, ledger.Command{Retire: &ledger.Retire{Job: j.id, Slots: j.lasting.runs(ch.Retire), Reason: taskstate.ReasonScaled}})
 	}
 	if ch.Grow > 0 {
-		c.decideFor(j, ledger.Command{Grow: &ledger.Grow{Job: j.id, N: ch.Grow, Version: version, First: j.lasting.top + 1}})
+		u.decideFor(j, ledger.Command{Grow: &ledger.Grow{Job: j.id, N: ch.Grow, Version: version, First: j.lasting.top + 1}})
 	}
 	if len(ch.Pins) > 0 {
-		c.decideFor(j, ledger.Command{Grow: &ledger.Grow{Job: j.id, Peers: ch.Pins, Version: version}})
+		u.decideFor(j, ledger.Command{Grow: &ledger.Grow{Job: j.id, Peers: ch.Pins, Version: version}})
 	}
 }
 
-func (c *Core) renew(j *jobState, slots []int, version int, why taskstate.Reason) {
+func (u *upkeep) renew(j *jobState, slots []int, version int, why taskstate.Reason) {
 	if len(slots) > 0 {
-		c.decideFor(j, ledger.Command{Renew: &ledger.Renew{Job: j.id, Slots: j.lasting.runs(slots), Version: version, Reason: why}})
+		u.decideFor(j, ledger.Command{Renew: &ledger.Renew{Job: j.id, Slots: j.lasting.runs(slots), Version: version, Reason: why}})
 	}
 }
 
 // catchUp renews slots that missed the update because their peer was away, no more at once than the
 // update may: when half a cluster comes back together, its tasks do not all stop together.
-func (c *Core) catchUp(j *jobState, in rollout.Input) {
+func (u *upkeep) catchUp(j *jobState, in rollout.Input) {
 	var late []int
 	most := in.Update.Parallelism
 	if most <= 0 {
@@ -208,19 +217,19 @@ func (c *Core) catchUp(j *jobState, in rollout.Input) {
 			late = append(late, s.N)
 		}
 	}
-	c.renew(j, late[:max(0, min(most, len(late)))], in.Target, taskstate.ReasonUpdated)
+	u.renew(j, late[:max(0, min(most, len(late)))], in.Target, taskstate.ReasonUpdated)
 }
 
 // moveAway renews the tasks of a service that are where they must not be: on a peer that is
 // drained, or that the job's constraints do not allow any more.
-func (c *Core) moveAway(j *jobState) {
+func (u *upkeep) moveAway(j *jobState) {
 	if j.job.Type != taskstate.ServiceJob {
 		return
 	}
 	var drained, moved []int
 	for _, n := range j.lasting.ordered() {
 		s := j.lasting.slots[n]
-		p := c.peers[s.peer]
+		p := u.peers.of(s.peer)
 		switch {
 		case p == nil || j.leaves(n) || s.retired:
 		case p.drained():
@@ -229,53 +238,53 @@ func (c *Core) moveAway(j *jobState) {
 			moved = append(moved, n)
 		}
 	}
-	c.renew(j, drained, 0, taskstate.ReasonDrained)
-	c.renew(j, moved, 0, taskstate.ReasonMoved)
+	u.renew(j, drained, 0, taskstate.ReasonDrained)
+	u.renew(j, moved, 0, taskstate.ReasonMoved)
 }
 
 // stepDrains empties the peers that are to be empty of batch tasks: what waits there at once, what
 // runs after the grace.
-func (c *Core) stepDrains() {
-	for _, p := range c.order {
+func (ss *sessions) stepDrains() {
+	for _, p := range ss.peers.list() {
 		if !p.drained() || p.session == nil || !p.session.synced {
 			continue
 		}
-		over := !c.now.Before(p.endless)
+		over := !ss.clock.Now().Before(p.endless)
 		if !over && p.outstanding > 0 {
-			c.wakeAt(p.endless)
+			ss.clock.WakeAt(p.endless)
 		}
 		for _, h := range p.byAge() {
 			if h.job.lasting == nil {
-				c.drain(p, h, over)
+				ss.drain(p, h, over)
 			}
 		}
 	}
 }
 
 // drain takes a batch job's tasks back from a peer: those that have not begun, or all of them.
-func (c *Core) drain(p *peerState, h *holding, all bool) {
+func (ss *sessions) drain(p *peerState, h *holding, all bool) {
 	if all {
 		for _, n := range h.sorted(func(r rec) bool { return !r.is(ended | stopped | deciding) }) {
 			r := h.slots[n]
 			r.marks |= stopped
 			h.slots[n] = r
 			p.session.stops = append(p.session.stops, session.Stop{Task: taskstate.Task(h.job.id, n, int(r.attempt)), Reason: taskstate.ReasonDrained})
-			c.touch(p.session)
+			ss.touch(p.session)
 		}
 		return
 	}
-	c.recallSlots(p, h, h.sorted(rec.idle))
+	ss.recallSlots(p, h, h.sorted(rec.idle))
 }
 
 // recallSlots asks a peer, whose session is in sync, to give these back if they have not started.
-func (c *Core) recallSlots(p *peerState, h *holding, slots []int) {
+func (ss *sessions) recallSlots(p *peerState, h *holding, slots []int) {
 	for _, n := range slots {
 		r := h.slots[n]
 		r.marks |= recalled
 		h.slots[n] = r
 		p.recalling++
 		p.session.recalls = append(p.session.recalls, taskstate.Task(h.job.id, n, int(r.attempt)))
-		c.touch(p.session)
+		ss.touch(p.session)
 	}
 }
 
@@ -296,17 +305,17 @@ func markSurge(slots []rollout.Slot, target, extra int) {
 // yet: after an election, for as long as everybody has to come back. Later a task that nobody has
 // heard of is taken for one that is down, and is changed first; should it run all the same, it is
 // one of those that may be down.
-func (c *Core) mayRun(id taskstate.PeerID) bool {
-	p := c.peers[id]
+func (ps *peers) mayRun(id taskstate.PeerID) bool {
+	p := ps.of(id)
 	return p != nil && p.standing == Unknown
 }
 
 // unsure tells whether it will be known soon, and is not yet, which tasks of a job run: after an
 // election, until everybody has said what it has or is known to be away. Whoever took something
 // down meanwhile might do so beside what is down.
-func (c *Core) unsure(j *jobState) bool {
+func (u *upkeep) unsure(j *jobState) bool {
 	for n, s := range j.lasting.slots {
-		p := c.peers[s.peer]
+		p := u.peers.of(s.peer)
 		if s.retired || p == nil || !s.running.IsZero() || j.leaves(n) {
 			continue
 		}
@@ -319,14 +328,14 @@ func (c *Core) unsure(j *jobState) bool {
 
 // away tells whether a peer can take no new task for now: it is gone, or somebody paused it. One
 // that merely has no session, after an election for instance, may well run its task.
-func (c *Core) away(id taskstate.PeerID) bool {
-	p := c.peers[id]
+func (ps *peers) away(id taskstate.PeerID) bool {
+	p := ps.of(id)
 	return p == nil || p.standing == Unreachable || p.standing == Left || !p.takes()
 }
 
 // surge is how many slots there are to be above the number wanted. A paused update keeps what it
 // has.
-func (c *Core) surge(j *jobState, in rollout.Input, out rollout.Output) int {
+func (u *upkeep) surge(j *jobState, in rollout.Input, out rollout.Output) int {
 	if !pausedPhase(in.Phase) || in.Update.Order != taskstate.StartFirst {
 		return out.Surge
 	}
@@ -343,8 +352,8 @@ func (c *Core) surge(j *jobState, in rollout.Input, out rollout.Output) int {
 // of the new version: what is left of a higher count before is given up, and does not stand in for
 // it. When the surge ends, what the update has not seen run for long goes first: were it left, the
 // update would begin anew; and what failed before what did not.
-func (c *Core) serviceChange(j *jobState, in rollout.Input, out rollout.Output) replicas.Change {
-	all := c.replicasOf(j)
+func (u *upkeep) serviceChange(j *jobState, in rollout.Input, out rollout.Output) replicas.Change {
+	all := u.replicasOf(j)
 	for i, s := range all {
 		fresh := out.Surge == 0 && slices.Contains(out.Fresh, s.N)
 		all[i].Running = s.Running && !fresh
@@ -360,11 +369,11 @@ func (c *Core) serviceChange(j *jobState, in rollout.Input, out rollout.Output) 
 			return replicas.Service(old, j.job.Count)
 		}
 	}
-	return replicas.Service(all, j.job.Count+min(c.surge(j, in, out), j.job.Count)) // an update of all at once means all there are to be
+	return replicas.Service(all, j.job.Count+min(u.surge(j, in, out), j.job.Count)) // an update of all at once means all there are to be
 }
 
 // replicasOf describes the slots of a service.
-func (c *Core) replicasOf(j *jobState) []replicas.Slot {
+func (u *upkeep) replicasOf(j *jobState) []replicas.Slot {
 	var out []replicas.Slot
 	for _, n := range j.lasting.ordered() {
 		s := j.lasting.slots[n]
@@ -377,25 +386,25 @@ func (c *Core) replicasOf(j *jobState) []replicas.Slot {
 }
 
 // globalChange gives each peer that fits its slot.
-func (c *Core) globalChange(j *jobState) replicas.Change {
+func (u *upkeep) globalChange(j *jobState) replicas.Change {
 	var slots []replicas.Slot
 	for _, n := range j.lasting.ordered() {
 		s := j.lasting.slots[n]
 		slots = append(slots, replicas.Slot{N: n, Retired: s.retired || j.leaving[n].retired, Peer: s.pin, Running: !s.running.IsZero()})
 	}
 	var fit []taskstate.PeerID
-	for _, p := range c.order {
-		if c.fitsGlobal(j, p) {
+	for _, p := range u.peers.list() {
+		if u.peers.fitsGlobal(j, p) {
 			fit = append(fit, p.id)
 		}
 	}
 	return replicas.Global(slots, fit, func(id taskstate.PeerID) bool {
-		p := c.peers[id]
+		p := u.peers.of(id)
 		return p != nil && p.worker && !p.left && !p.drained() && j.allows(p)
 	})
 }
 
 // fitsGlobal tells whether a peer is to have a task of a global job.
-func (c *Core) fitsGlobal(j *jobState, p *peerState) bool {
+func (ps *peers) fitsGlobal(j *jobState, p *peerState) bool {
 	return p.worker && !p.left && p.takes() && p.standing == Ready && p.about != nil && j.allows(p) && j.job.Resources.Fits(p.offer.Resources)
 }

@@ -193,13 +193,13 @@ func TestWhatAnUpdateHasNotSeenRunForLongGoesFirstWhenItsSurgeEnds(t *testing.T)
 	job.Count = 3
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
 	r.commands("batch b 1 s.3.1=running")
-	j, fewer := r.core.jobs["s"], job
+	j, fewer := r.core.jobs.of("s"), job
 	fewer.Count = 2
 	j.job = &fewer
-	if got := r.core.serviceChange(j, r.core.rolloutOf(j), rollout.Output{}); !slices.Equal(got.Retire, []int{2}) {
+	if got := r.core.upkeep.serviceChange(j, r.core.upkeep.rolloutOf(j), rollout.Output{}); !slices.Equal(got.Retire, []int{2}) {
 		t.Fatalf("%v go, want a task of a, which has two", got.Retire)
 	}
-	if got := r.core.serviceChange(j, r.core.rolloutOf(j), rollout.Output{Fresh: []int{3}}); !slices.Equal(got.Retire, []int{3}) {
+	if got := r.core.upkeep.serviceChange(j, r.core.upkeep.rolloutOf(j), rollout.Output{Fresh: []int{3}}); !slices.Equal(got.Retire, []int{3}) {
 		t.Errorf("%v go, want the task that may not last", got.Retire)
 	}
 }

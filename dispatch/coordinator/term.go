@@ -127,7 +127,7 @@ func (t *term) turn(evs []Event) {
 	for _, e := range effects {
 		t.carryOut(e)
 	}
-	if n := t.core.changes; n != t.shown || t.coord.standings.Load() == nil {
+	if n := t.core.agenda.changes; n != t.shown || t.coord.standings.Load() == nil {
 		t.shown = n
 		m := maps.Collect(t.core.Standings())
 		t.coord.standings.Store(&m)

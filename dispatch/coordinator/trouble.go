@@ -73,28 +73,28 @@ func (s *stalls) look(free taskstate.Resources, tasks []given, now time.Time, wi
 }
 
 // dueStall looks whether a peer starts what it has.
-func (c *Core) dueStall(p *peerState) {
-	if c.now.Before(p.stallAt) {
-		c.wakeAt(p.stallAt)
+func (rp *replacer) dueStall(p *peerState) {
+	if rp.clock.Now().Before(p.stallAt) {
+		rp.clock.WakeAt(p.stallAt)
 		return
 	}
 	p.stallAt = time.Time{}
-	if c.shunned(p) {
-		c.wakeAt(p.shunned)
+	if rp.peers.shunned(p) {
+		rp.clock.WakeAt(p.shunned)
 	} else if !p.shunned.IsZero() {
-		p.shunned, c.dirty = time.Time{}, true
+		p.shunned, rp.agenda.dirty = time.Time{}, true
 	}
-	if p.outstanding == 0 || p.standing != Ready || !p.session.synced || p.offer.Trouble != "" || !c.staying(p) {
+	if p.outstanding == 0 || p.standing != Ready || !p.session.synced || p.offer.Trouble != "" || !rp.peers.staying(p) {
 		p.stalls = stalls{} // it has nothing, or what it has waits for a reason that is known
 		return
 	}
-	p.stallAt = c.now.Add(stallLook)
-	c.wakeAt(p.stallAt)
-	c.giveUpStalled(p, p.stalls.look(p.offer.Resources, c.reported(p), c.now, c.cfg.StartWithin))
+	p.stallAt = rp.clock.Now().Add(stallLook)
+	rp.clock.WakeAt(p.stallAt)
+	rp.giveUpStalled(p, p.stalls.look(p.offer.Resources, rp.reported(p), rp.clock.Now(), rp.cfg.StartWithin))
 }
 
 // reported lists what a peer has, as it says itself.
-func (c *Core) reported(p *peerState) (out []given) {
+func (rp *replacer) reported(p *peerState) (out []given) {
 	for _, h := range p.holds {
 		for n, r := range h.slots {
 			if !r.is(ended | deciding) {
@@ -108,43 +108,43 @@ func (c *Core) reported(p *peerState) (out []given) {
 
 // giveUpStalled takes from a peer what it does not start. It is asked for what must not run twice:
 // nobody but it knows how far it got.
-func (c *Core) giveUpStalled(p *peerState, due []taskstate.TaskID) {
+func (rp *replacer) giveUpStalled(p *peerState, due []taskstate.TaskID) {
 	if len(due) == 0 {
 		return
 	}
-	if !c.shunned(p) {
-		c.cfg.Log.Warn("a peer starts nothing of what it has, and is passed over", "peer", p.id, "tasks", len(due), "for", stallShun)
+	if !rp.peers.shunned(p) {
+		rp.cfg.Log.Warn("a peer starts nothing of what it has, and is passed over", "peer", p.id, "tasks", len(due), "for", stallShun)
 	}
-	p.shunned, c.changes = c.now.Add(stallShun), c.changes+1
-	c.wakeAt(p.shunned)
+	p.shunned, rp.agenda.changes = rp.clock.Now().Add(stallShun), rp.agenda.changes+1
+	rp.clock.WakeAt(p.shunned)
 	for _, t := range due {
 		h, r, ok := p.find(t)
 		switch {
 		case !ok:
 		case h.job.job.Unreachable.Wait && !h.job.cancelled:
 			if r.idle() {
-				c.recallSlots(p, h, []int{t.Slot})
+				rp.sessions.recallSlots(p, h, []int{t.Slot})
 			}
 		default:
 			r.marks |= deciding
 			h.slots[t.Slot] = r
-			c.supersede(h, t, r, taskstate.ReasonNotStarted, false)
+			rp.tasks.supersede(h, t, r, taskstate.ReasonNotStarted, false)
 		}
 	}
 }
 
 // shunned tells whether a peer is passed over because it did not start what it had.
-func (c *Core) shunned(p *peerState) bool { return c.now.Before(p.shunned) }
+func (ps *peers) shunned(p *peerState) bool { return ps.clock.Now().Before(p.shunned) }
 
 // stalledTasks says which of a job's tasks wait for the word of a peer that does not start them.
-func (c *Core) stalledTasks(h *holding, p *peerState) string {
+func (ex *explainer) stalledTasks(h *holding, p *peerState) string {
 	n := 0
 	for _, r := range h.slots {
 		if r.state < taskstate.Preparing {
 			n++
 		}
 	}
-	if !c.shunned(p) || n == 0 || !h.job.job.Unreachable.Wait {
+	if !ex.peers.shunned(p) || n == 0 || !h.job.job.Unreachable.Wait {
 		return ""
 	}
 	return fmt.Sprintf("tasks on peer %s, which has room and does not start them: %d; they must not run twice and wait for it, or for you (peer cancel, peer remove)", p.id, n)
@@ -156,33 +156,33 @@ const sickPatience = 10 * time.Second
 
 // dueSick looks whether a peer has been in trouble for so long that what it has not taken on goes
 // elsewhere.
-func (c *Core) dueSick(p *peerState) {
+func (rp *replacer) dueSick(p *peerState) {
 	if p.offer.Trouble == "" || p.standing != Ready || !p.session.synced { // one that reads its journal will say what it has
 		p.sickSince = time.Time{}
 		return
 	}
 	if p.sickSince.IsZero() {
-		p.sickSince = c.now
+		p.sickSince = rp.clock.Now()
 	}
 	switch due := p.sickSince.Add(sickPatience); {
-	case c.now.Before(due):
-		c.wakeAt(due)
+	case rp.clock.Now().Before(due):
+		rp.clock.WakeAt(due)
 	default:
-		c.replacing = c.replacing || p.hasUntaken()
-		c.recallUnbegun(p)
+		rp.agenda.replacing = rp.agenda.replacing || p.hasUntaken()
+		rp.recallUnbegun(p)
 	}
 }
 
 // recallUnbegun asks a peer in trouble for what it has accepted and not begun, and for what it may
 // have and must not run twice: nobody but it knows how far it got. It answers at its word
 // (worker/disk_full.go).
-func (c *Core) recallUnbegun(p *peerState) {
+func (rp *replacer) recallUnbegun(p *peerState) {
 	for _, h := range p.byAge() {
 		if h.job.cancelled {
 			continue
 		}
 		idle := h.sorted(func(r rec) bool { return r.idle() && !h.untaken(r) })
-		c.recallSlots(p, h, idle)
+		rp.sessions.recallSlots(p, h, idle)
 	}
 }
 
@@ -205,13 +205,13 @@ func (p *peerState) hasUntaken() bool {
 }
 
 // addUntaken gives up what peers in trouble have not taken on, as far as one proposal reaches.
-func (c *Core) addUntaken(cmds []ledger.Command, size int) ([]ledger.Command, int) {
-	for _, p := range c.order {
-		if p.sickSince.IsZero() || p.standing != Ready || c.now.Before(p.sickSince.Add(sickPatience)) {
+func (rp *replacer) addUntaken(cmds []ledger.Command, size int) ([]ledger.Command, int) {
+	for _, p := range rp.peers.list() {
+		if p.sickSince.IsZero() || p.standing != Ready || rp.clock.Now().Before(p.sickSince.Add(sickPatience)) {
 			continue
 		}
 		for _, h := range p.byAge() {
-			if cmds, size = c.giveUpSlots(h, h.sorted(h.untaken), taskstate.ReasonStuck, cmds, size); c.replacing {
+			if cmds, size = rp.tasks.giveUpSlots(h, h.sorted(h.untaken), taskstate.ReasonStuck, cmds, size); rp.agenda.replacing {
 				return cmds, size
 			}
 		}

@@ -16,7 +16,7 @@ func TestAfterAnElectionTasksThatMayRunAreNotTakenForDown(t *testing.T) {
 	job := taskstate.Job{ID: "s", Name: "s", Type: taskstate.ServiceJob, Count: 3, Run: taskstate.Run{Noop: &taskstate.Noop{Duration: 1}}, Restart: taskstate.DefaultRestart(taskstate.ServiceJob)}
 	r.apply(ledger.Command{Submit: &ledger.Submit{Job: job}})
 	r.command([]string{"elect"})
-	in := r.core.rolloutOf(r.core.jobs["s"])
+	in := r.core.upkeep.rolloutOf(r.core.jobs.of("s"))
 	if len(in.Slots) != 3 {
 		t.Fatalf("%+v", in.Slots)
 	}

@@ -46,14 +46,14 @@ func TestAJobsSpellsOfWaitingAreRememberedByReasonTheNewestFew(t *testing.T) {
 
 func TestASpellOfWaitingLastsUntilAllCouldBePlaced(t *testing.T) {
 	j := &jobState{}
-	c := &Core{jobs: map[taskstate.JobID]*jobState{"j": j}}
+	c := &explainer{jobs: &jobs{all: map[taskstate.JobID]*jobState{"j": j}}}
 	j.noteWaiting("no room", time.Unix(1, 0))
 	j.noteWaiting("no peers", time.Unix(2, 0))
-	if w := c.Waited("j"); len(w) != 2 || w[0].Lasts || !w[1].Lasts {
+	if w := c.waited("j"); len(w) != 2 || w[0].Lasts || !w[1].Lasts {
 		t.Errorf("while it waits: %+v", w)
 	}
 	j.noteWaiting("", time.Unix(3, 0))
-	if w := c.Waited("j"); len(w) != 2 || w[1].Lasts || w[1].To != time.Unix(3, 0) {
+	if w := c.waited("j"); len(w) != 2 || w[1].Lasts || w[1].To != time.Unix(3, 0) {
 		t.Errorf("afterwards: %+v", w)
 	}
 }

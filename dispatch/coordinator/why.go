@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"covey/dispatch/coordinator/clock"
 	"covey/placement"
 	"covey/taskstate"
 	"covey/taskstate/constraint"
@@ -19,12 +20,20 @@ const (
 	maxWhy  = 500
 )
 
+// explainer tells people why something waits. It changes nothing.
+type explainer struct {
+	clock    *clock.Clock
+	peers    *peers
+	jobs     *jobs
+	placer   *placer
+	replacer *replacer
+}
+
 const aboutToStart = "it is about to be assigned"
 
-// Whys says of every job that waits for something why, as Waiting does of one.
-func (c *Core) Whys() map[taskstate.JobID]string {
+func (ex *explainer) whys() map[taskstate.JobID]string {
 	var waits []*jobState
-	for _, j := range c.jobs {
+	for _, j := range ex.jobs.all {
 		if j.pending() > 0 || j.live > 0 {
 			waits = append(waits, j)
 		}
@@ -35,7 +44,7 @@ func (c *Core) Whys() map[taskstate.JobID]string {
 		if len(out) == maxWhys {
 			break
 		}
-		if why := c.Waiting(j.id); why != "" && why != aboutToStart {
+		if why := ex.waiting(j.id); why != "" && why != aboutToStart {
 			out[j.id] = taskstate.ClipText(why, maxWhy)
 		}
 	}
@@ -44,9 +53,9 @@ func (c *Core) Whys() map[taskstate.JobID]string {
 
 // sentence says for a person why tasks of a group are not placed. Peers are named by their ids: who
 // shows it puts names in their place.
-func (c *Core) sentence(l *pendingGroup, plan placement.Plan) string {
-	w := why{tasks: l.job.pending(), of: l.job.job.Count, need: c.need(l, 1)}
-	if said := w.say(c.scratch.peers); said != "" {
+func (ex *explainer) sentence(l *pendingGroup, plan placement.Plan) string {
+	w := why{tasks: l.job.pending(), of: l.job.job.Count, need: ex.placer.need(l, 1)}
+	if said := w.say(ex.placer.scratch.peers); said != "" {
 		return said
 	}
 	return plan.Reason
@@ -207,7 +216,7 @@ func memoryText(n int64) string {
 
 // inLine says that a peer has not begun with tasks of a job because others there are not done, if
 // none of the job's has begun there.
-func (c *Core) inLine(h *holding, p *peerState) string {
+func (ex *explainer) inLine(h *holding, p *peerState) string {
 	n := 0
 	var need taskstate.Resources
 	for _, r := range h.slots {
@@ -259,10 +268,8 @@ func (j *jobState) noteWaiting(reason string, now time.Time) {
 	j.waited = append(j.waited, Spell{Reason: reason, From: now, To: now})
 }
 
-// Waited lists the newest times in which a job's slots waited because nobody could take them, as
-// far as this coordinator saw them and until the job is over.
-func (c *Core) Waited(id taskstate.JobID) []Spell {
-	j := c.jobs[id]
+func (ex *explainer) waited(id taskstate.JobID) []Spell {
+	j := ex.jobs.of(id)
 	if j == nil {
 		return nil
 	}
@@ -273,13 +280,12 @@ func (c *Core) Waited(id taskstate.JobID) []Spell {
 	return out
 }
 
-// Waiting tells a person why a job has slots that nobody runs; "" if it has none, or is over.
-func (c *Core) Waiting(id taskstate.JobID) string {
-	j := c.jobs[id]
+func (ex *explainer) waiting(id taskstate.JobID) string {
+	j := ex.jobs.of(id)
 	if j == nil || j.pending() == 0 {
-		return c.waitingForPeers(j)
+		return ex.waitingForPeers(j)
 	}
-	if why := c.waitsFor(j); why != "" {
+	if why := ex.jobs.waitsFor(j); why != "" {
 		return why
 	}
 	if j.delayed {
@@ -288,11 +294,11 @@ func (c *Core) Waiting(id taskstate.JobID) string {
 	if j.mayStart() == 0 {
 		return "parallel: as many of its tasks run as may run at once"
 	}
-	c.fillPeers()
+	ex.placer.fillPeers()
 	for _, l := range j.groups {
 		if n := l.mayStart(); n > 0 {
-			if plan := c.place(l, n); plan.Reason != "" {
-				return c.sentence(l, plan)
+			if plan := ex.placer.place(l, n); plan.Reason != "" {
+				return ex.sentence(l, plan)
 			}
 		}
 	}
