@@ -99,7 +99,7 @@ func TestAWorkerThatBeatsAndStartsNothingLosesWhatItGotAndIsPassedOver(t *testin
 	if strings.Contains(got, "supersede once") {
 		t.Fatalf("what must not run twice is given up without a word:\n%s", got)
 	}
-	if why := r.core.Waiting("once"); !strings.Contains(why, "does not start them: 1; they must not run twice and wait for its word") {
+	if why := r.core.Waiting("once"); !strings.Contains(why, "does not start them: 1; they must not run twice and wait for it, or for you") {
 		t.Errorf("once waits: %q", why)
 	}
 	if peers := r.core.Peers(); !peers[0].PassedOver || peers[0].Peer != "a" || peers[1].PassedOver {
