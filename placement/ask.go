@@ -70,21 +70,6 @@ func (a *ask) resource(missed int) string {
 	return a.counts[missed-1].name
 }
 
-func (a *ask) platforms() string {
-	words := make([]string, len(a.Platforms))
-	for i, p := range a.Platforms {
-		words[i] = orAny(p.OS) + "/" + orAny(p.Arch)
-	}
-	return strings.Join(words, " or ")
-}
-
-func orAny(s string) string {
-	if s == "" {
-		return "any"
-	}
-	return s
-}
-
 // broken is the first constraint that a peer does not meet, -1 for none.
 func (a *ask) broken(c *candidate) int {
 	switch {

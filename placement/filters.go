@@ -3,7 +3,6 @@ package placement
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 )
 
@@ -21,8 +20,6 @@ func lasting() []filter {
 	return []filter{
 		{ready, plain("%s not ready")},
 		{available, plain("%s not available for new tasks")},
-		{executor, func(a *ask, _ int, on string) string { return fmt.Sprintf("no executor %s on %s", a.Executor, on) }},
-		{platform, func(a *ask, _ int, on string) string { return fmt.Sprintf("no platform %s on %s", a.platforms(), on) }},
 		{never, func(a *ask, missed int, on string) string {
 			return fmt.Sprintf("insufficient %s on %s", a.resource(missed), on)
 		}},
@@ -53,16 +50,6 @@ func plain(format string) func(*ask, int, string) string {
 func ready(_ *ask, c *candidate) int { return c.demand(c.Ready) }
 
 func available(_ *ask, c *candidate) int { return c.demand(c.Available) }
-
-func executor(a *ask, c *candidate) int {
-	return c.demand(a.Executor == "" || c.Executors == nil || slices.Contains(c.Executors, a.Executor))
-}
-
-func platform(a *ask, c *candidate) int {
-	return c.demand(len(a.Platforms) == 0 || c.Facts != nil && slices.ContainsFunc(a.Platforms, func(p Platform) bool {
-		return (p.OS == "" || p.OS == c.Facts.OS) && (p.Arch == "" || p.Arch == c.Facts.Arch)
-	}))
-}
 
 // never refuses a peer that could not run such a task even if it were idle.
 func never(a *ask, c *candidate) int {

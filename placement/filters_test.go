@@ -40,7 +40,7 @@ func offering(offer, promised int64) func(*placement.Peer) {
 	}
 }
 
-func TestReasonsNameTheConstraintTheCountAndThePlatform(t *testing.T) {
+func TestReasonsNameTheConstraintAndTheCount(t *testing.T) {
 	linux := constraints(t, "peer.label.zone != nowhere", "PEER.os=='linux'")
 	gpus := counts(map[string]int64{"gpus": 2}).Add(cpus(1))
 	for _, c := range []struct {
@@ -54,8 +54,6 @@ func TestReasonsNameTheConstraintTheCountAndThePlatform(t *testing.T) {
 		{placement.Need{Resources: gpus}, []placement.Peer{with("a"), with("b", offering(1, 0))}, "no suitable peer (insufficient gpus on 2 peers)"},
 		{placement.Need{Resources: gpus}, []placement.Peer{with("a", offering(2, 1)), with("b", offering(2, 0), busy)}, "no suitable peer (no free resources on 1 peer; no free gpus on 1 peer)"},
 		{placement.Need{Resources: cpus(3).Add(gpus)}, []placement.Peer{with("a", offering(9, 0))}, "no suitable peer (insufficient resources on 1 peer)"},
-		{placement.Need{Platforms: []placement.Platform{{OS: "linux", Arch: "arm64"}, {OS: "windows"}}}, []placement.Peer{with("a"), with("b", stranger)}, "no suitable peer (no platform linux/arm64 or windows/any on 2 peers)"},
-		{placement.Need{Executor: "wasm"}, []placement.Peer{with("a", func(p *placement.Peer) { p.Executors = []string{"process"} })}, "no suitable peer (no executor wasm on 1 peer)"},
 		{placement.Need{Only: "c"}, []placement.Peer{with("a"), with("b")}, "no suitable peer (the only one it may run on is not here)"},
 		{placement.Need{Only: "b"}, []placement.Peer{with("a"), with("b", crowded)}, "no suitable peer (queue full on 1 peer)"},
 	} {
@@ -75,15 +73,6 @@ func TestRefusalsAreCountedOneByOne(t *testing.T) {
 	}
 	if want := "no more room on 1 peer; constraint peer.os == linux not met by 2 peers; failed too often on 1 peer; queue full on 1 peer"; plan.Reason != want {
 		t.Errorf("%q", plan.Reason)
-	}
-}
-
-func TestAPeerThatMeetsThePlatformTakesTheTask(t *testing.T) {
-	for _, p := range []placement.Platform{{OS: "darwin"}, {Arch: "arm64"}, {OS: "darwin", Arch: "arm64"}} {
-		plan := placement.Place(placement.Need{Tasks: 2, Platforms: []placement.Platform{{OS: "plan9"}, p}, Executor: "process"}, []placement.Peer{with("a"), with("b", mac)}, 0)
-		if fmt.Sprint(plan.Counts) != "[0 2]" {
-			t.Errorf("%+v: %v", p, plan.Counts)
-		}
 	}
 }
 

@@ -27,8 +27,7 @@ func (o *oracle) lasts(p placement.Peer) bool {
 			return false
 		}
 	}
-	platform := o.Platforms == nil || p.Facts.OS == "linux" || p.Facts.Arch == "arm64"
-	return (o.Only == "" || o.Only == p.ID) && p.Ready && p.Available && (o.Executor == "" || p.Executors == nil) && platform && o.Resources.Fits(p.Offer)
+	return (o.Only == "" || o.Only == p.ID) && p.Ready && p.Available && o.Resources.Fits(p.Offer)
 }
 
 // shunned tells whether p failed too often and there is another.

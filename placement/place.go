@@ -11,8 +11,6 @@ type Need struct {
 	Tasks       int                     // how many, ≥ 0
 	Resources   taskstate.Resources     // of each
 	MaxPerPeer  int                     // at most so many tasks of this job on one peer at once, 0 = no cap
-	Executor    string                  // what must be able to run it, as in wasm
-	Platforms   []Platform              // it runs on any of these
 	Constraints []constraint.Constraint // all must hold
 	Strategy    taskstate.Strategy      // "" is spread
 	Over        constraint.Key          // spread: first evenly over the values of this key; peers without it are one more value
@@ -20,23 +18,19 @@ type Need struct {
 	Matcher     *Matcher                // optional: remembers what constraints said of the peers; changes nothing but the cost
 }
 
-// Platform is a system and a machine: linux, amd64. "" is any.
-type Platform struct{ OS, Arch string }
-
 // Peer is one peer as the coordinator sees it now.
 type Peer struct {
 	ID        taskstate.PeerID
 	Ready     bool                // alive, with a session
 	Available bool                // takes new tasks (active; neither paused nor drained, and a worker)
 	Faulty    bool                // this version of the job failed there too often lately: avoided while others would do
-	Executors []string            // what it can run; nil = everything
 	Offer     taskstate.Resources // what it has to give in all
 	Free      taskstate.Resources // Offer less what is promised there; negative where tasks queue ahead of need
 	Ahead     int                 // so many tasks may wait there beyond what fits, so that a slot never waits for a round trip
 	Room      int                 // so many more tasks of any kind it takes, whatever they need
 	OfJob     int                 // tasks of this job there now
 	Total     int                 // tasks of all jobs there now
-	Facts     *constraint.Facts   // what constraints, platforms and Over ask about; nil meets none
+	Facts     *constraint.Facts   // what constraints and Over ask about; nil meets none
 }
 
 // Plan says how many tasks go to each peer.

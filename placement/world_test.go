@@ -79,9 +79,6 @@ var anyPeer = rapid.Custom(func(t *rapid.T) placement.Peer {
 		Offer: offer, Free: offer.Sub(anyResources.Draw(t, "promised")), Ahead: rapid.IntRange(0, 4).Draw(t, "ahead"),
 		Room: rapid.IntRange(0, 12).Draw(t, "room"), OfJob: rapid.IntRange(0, 4).Draw(t, "ofJob"), Total: rapid.IntRange(0, 6).Draw(t, "total"),
 	}
-	if some(t, "few executors", 4) {
-		p.Executors = []string{"process"}
-	}
 	return p
 })
 
@@ -112,12 +109,6 @@ var anyJob = rapid.Custom(func(t *rapid.T) job {
 	}
 	if some(t, "over", 2) {
 		j.Over, _ = constraint.ParseOver("peer.label.zone")
-	}
-	if some(t, "platform", 6) {
-		j.Platforms = []placement.Platform{{OS: "linux"}, {OS: "darwin", Arch: "arm64"}}
-	}
-	if some(t, "executor", 6) {
-		j.Executor = "wasm"
 	}
 	if some(t, "only", 8) {
 		j.Only = fmt.Sprintf("peer-%d", rapid.IntRange(0, 8).Draw(t, "pin"))
