@@ -42,7 +42,9 @@ var floors = map[string]int{
 	"dispatch/coordinator":        5,
 	"dispatch/worker":             5,
 	"dispatch/worker/journal":     4,
+	"node/runner":                 3,
 	"node/runner/process":         2,
+	"node/runner/noop":            2,
 	"node/room":                   1, // rests on how the supervisor tells a disk that is low
 	"node/tasklog":                3,
 	"node/heard":                  2,

@@ -4,10 +4,9 @@ import (
 	"net"
 	"os"
 
-	"covey/dispatch/worker"
 	"covey/dispatch/worker/journal"
 	"covey/node/api"
-	runner "covey/node/runner/process"
+	"covey/node/runner"
 	"covey/node/runner/supervise"
 	"covey/p2p"
 	"covey/taskstate"
@@ -29,18 +28,10 @@ type Machine struct {
 
 // Runner runs tasks, for the worker, and knows whose output still grows.
 type Runner interface {
-	worker.Runner
-	// Live tells whether a task may still write, and gives a channel that is closed when its output
-	// is complete. What is beyond limit may be cut away yet; 0: nothing will be.
-	Live(id taskstate.TaskID) (over <-chan struct{}, limit int64, live bool)
-	// Clean removes what tasks of a job left behind, when the job is forgotten.
-	Clean(job taskstate.JobID) error
+	runner.Executor
 	// Lasting tells whether processes go on when this peer ends, and its next start takes them up
 	// again.
 	Lasting() bool
-	// Close ends the runner. What lasts goes on; otherwise every task is stopped as interrupted.
-	// All reports are delivered when it returns.
-	Close() error
 }
 
 // newRunner makes what runs tasks.
@@ -49,11 +40,11 @@ func (n *Node) newRunner() (Runner, error) {
 	if n.cfg.Machine.Runner != nil {
 		return n.cfg.Machine.Runner(sink)
 	}
-	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Sink: sink, Log: n.log, Copied: n.moved, Stdin: n.feeds}
+	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Log: n.log, Copied: n.moved, Stdin: n.feeds}
 	if n.cfg.Testnet {
 		cfg.Guard = os.Getppid() // nothing of a testnet outlives it
 	}
-	r, err := runner.New(cfg)
+	r, err := runner.New(sink, cfg)
 	if err != nil {
 		return nil, err // not r: a nil *runner.Runner would be a Runner that is not nil
 	}

@@ -1,6 +1,9 @@
 package taskstate
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Launch is everything a runner needs to run one attempt. The worker makes it and never changes it
 // afterwards.
@@ -72,4 +75,21 @@ func (j JobID) local() bool {
 		}
 	}
 	return true
+}
+
+// Kind names what runs such tasks: "process" or "noop"; "" if the job says neither, as one does that
+// was made by a newer peer.
+func (r *Run) Kind() string {
+	switch {
+	case r.Process != nil:
+		return "process"
+	case r.Noop != nil:
+		return "noop"
+	}
+	return ""
+}
+
+// TimedOut says of a task of the job that it was stopped at its timeout.
+func (j *Job) TimedOut() string {
+	return "timed out after " + (time.Duration(j.Timeout) * time.Millisecond).String()
 }

@@ -5,8 +5,8 @@ import (
 	"covey/taskstate"
 )
 
-// epochs is I3: whose commands are obeyed, and that epochs never fall. The client's end of a session
-// and the journal tell it.
+// epochs is I3: whose commands are obeyed, and that epochs never fall. The client's end of a
+// session and the journal tell it.
 type epochs struct {
 	w      *world
 	of     map[taskstate.Epoch]taskstate.PeerID      // whose commands were obeyed

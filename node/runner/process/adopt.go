@@ -8,7 +8,7 @@ import (
 )
 
 // takeNote sorts what an earlier life left.
-func (r *Runner) takeNote() {
+func (r *Executor) takeNote() {
 	var strange []string
 	r.mu.Lock()
 	for _, e := range r.keeper.Left() {
@@ -29,7 +29,7 @@ func (r *Runner) takeNote() {
 // peer may have started and not seen the end of. Those that still run are taken up again – they are
 // reported, stopped and followed like any other – and those that ended meanwhile are reported with
 // what is known of their end. It returns the others. What an earlier life left besides is stopped.
-func (r *Runner) Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
+func (r *Executor) Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 	gone := make(map[string]bool)
 	over := make(map[*task]supervise.Event)
 	r.mu.Lock()
@@ -39,10 +39,6 @@ func (r *Runner) Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 		e, known := left[l.Task]
 		delete(left, l.Task)
 		switch {
-		case l.Job.Run.Process == nil:
-			if !r.resumeNoop(l) {
-				lost = append(lost, taskstate.Loss{Task: l.Task, Never: true})
-			}
 		case known:
 			t := &task{launch: l, over: make(chan struct{}), sent: true}
 			r.tasks[l.Task] = t
@@ -72,7 +68,7 @@ func (r *Runner) Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 }
 
 // lossOf says what is known of a task that the keeper knows nothing of.
-func (r *Runner) lossOf(id taskstate.TaskID) taskstate.Loss {
+func (r *Executor) lossOf(id taskstate.TaskID) taskstate.Loss {
 	if r.cfg.Copied {
 		return taskstate.Loss{Task: id, Message: "this peer's data folder was copied or moved while it ran; its end was not observed"}
 	}
@@ -87,7 +83,7 @@ func (r *Runner) lossOf(id taskstate.TaskID) taskstate.Loss {
 
 // dismiss ends what nobody asks for any more, and waits until it has ended: it may be given to
 // others, or here, as soon as Adopt returns.
-func (r *Runner) dismiss(left map[taskstate.TaskID]supervise.Event, gone <-chan struct{}) {
+func (r *Executor) dismiss(left map[taskstate.TaskID]supervise.Event, gone <-chan struct{}) {
 	var over []string
 	running := 0
 	for id, e := range left {
@@ -112,7 +108,7 @@ func (r *Runner) dismiss(left map[taskstate.TaskID]supervise.Event, gone <-chan 
 }
 
 // expect begins to wait for the ends of those that still run. Called with r.mu held.
-func (r *Runner) expect(left map[taskstate.TaskID]supervise.Event) <-chan struct{} {
+func (r *Executor) expect(left map[taskstate.TaskID]supervise.Event) <-chan struct{} {
 	d := &dismissed{left: make(map[string]bool), gone: make(chan struct{})}
 	for id, e := range left {
 		if !e.Final() {
@@ -135,7 +131,7 @@ type dismissed struct {
 }
 
 // departed notes that a task nobody asked for has ended. Called with r.mu held.
-func (r *Runner) departed(task string) {
+func (r *Executor) departed(task string) {
 	d := r.strange
 	if d == nil || !d.left[task] {
 		return
@@ -145,16 +141,4 @@ func (r *Runner) departed(task string) {
 		close(d.gone)
 		r.strange = nil
 	}
-}
-
-// resumeNoop goes on waiting for what is left of a no-op that was running. Called with r.mu held.
-func (r *Runner) resumeNoop(l taskstate.Launch) bool {
-	n := l.Job.Run.Noop
-	if n == nil || l.Since == 0 || n.Duration <= 0 {
-		return false
-	}
-	t := &task{launch: l}
-	r.tasks[l.Task] = t
-	r.awaitNoop(t, time.Duration(max(0, time.Now().UnixMilli()-l.Since))*time.Millisecond)
-	return true
 }

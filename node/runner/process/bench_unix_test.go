@@ -21,11 +21,12 @@ import (
 // parallelism of both loops: about what three peers with two CPUs each have under way.
 const parallelism = 6
 
-// BenchmarkTrue runs /bin/true by a plain loop – a fresh folder, two log files, fork, exec, wait – and through the runner, with processes of its own and with a supervisor. cpu-µs/task is
-// what all of it takes, children included, and does not depend on who else uses the machine. Folders are removed at the very end only:
-// on ext4, removing makes the next creations slow (see doc.go).
+// BenchmarkTrue runs /bin/true by a plain loop – a fresh folder, two log files, fork, exec, wait –
+// and through the runner, with processes of its own and with a supervisor. cpu-µs/task is what all
+// of it takes, children included, and does not depend on who else uses the machine. Folders are
+// removed at the very end only: on ext4, removing makes the next creations slow (see doc.go).
 //
-//	go test ./node/runner -run xxx -bench True -benchtime 500x
+//	go test ./node/runner/process -run xxx -bench True -benchtime 500x
 func BenchmarkTrue(b *testing.B) {
 	root := b.TempDir()
 	n := 0
@@ -35,27 +36,6 @@ func BenchmarkTrue(b *testing.B) {
 		b.Run("inside", func(b *testing.B) { benchRunner(b, fresh(), true) })
 		b.Run("supervised", func(b *testing.B) { benchRunner(b, fresh(), false) })
 	}
-}
-
-// BenchmarkNoop is what a task costs the runner when there is nothing to do.
-func BenchmarkNoop(b *testing.B) {
-	var all sync.WaitGroup
-	r, err := New(Config{Dir: b.TempDir(), Sink: func(rep taskstate.RunReport) {
-		if rep.State.Final() {
-			all.Done()
-		}
-	}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = r.Close() }()
-	job := noop(0)
-	all.Add(b.N)
-	b.ReportAllocs()
-	for i := range b.N {
-		r.Start(launch(job, i+1))
-	}
-	all.Wait()
 }
 
 // measured runs f over b.N tasks and adds the CPU time used.
@@ -142,9 +122,9 @@ func benchRunner(b *testing.B, root string, inside bool) {
 	b.Helper()
 	job := process(taskstate.Process{Command: []string{"/bin/true"}})
 	free := make(chan struct{}, parallelism)
-	var r *Runner
+	var r *Executor
 	var err error
-	r, err = New(Config{Dir: root, InProcess: inside, Sink: func(rep taskstate.RunReport) {
+	report, _ := queued(func(rep taskstate.RunReport) {
 		if rep.State.Final() {
 			if rep.State != taskstate.Complete {
 				b.Errorf("%+v", rep)
@@ -152,7 +132,8 @@ func benchRunner(b *testing.B, root string, inside bool) {
 			r.Kept([]taskstate.TaskID{rep.Task})
 			<-free
 		}
-	}})
+	})
+	r, err = New(Config{Dir: root, InProcess: inside, Report: report})
 	if err != nil {
 		b.Fatal(err)
 	}

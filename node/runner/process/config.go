@@ -19,15 +19,15 @@ const (
 	DefaultGrace  = supervise.DefaultGrace
 )
 
-// Config is what a Runner needs. Dir and Sink have no default.
+// Config is what an Executor needs. Dir and Report have no default.
 type Config struct {
-	Dir      string                    // the peer's tasks folder; made if absent, owned by one runner at a time
-	Sink     func(taskstate.RunReport) // told everything, by one goroutine, in order; may block, but then all reports wait
-	LogCap   int64                     // bytes kept of stdout and of stderr, each; 0 = DefaultLogCap
-	Grace    time.Duration             // from SIGTERM to SIGKILL; 0 = DefaultGrace
-	Starters int                       // how many processes are prepared at once; 0 = two per CPU
-	Environ  []string                  // the daemon's environment; nil = os.Environ(). Only PATH HOME LANG TMPDIR are passed on
-	Log      *slog.Logger              // nil = silent
+	Dir      string                       // the peer's tasks folder; made if absent, owned by one executor at a time
+	Report   func(...taskstate.RunReport) // told everything, in order of each task; must not block
+	LogCap   int64                        // bytes kept of stdout and of stderr, each; 0 = DefaultLogCap
+	Grace    time.Duration                // from SIGTERM to SIGKILL; 0 = DefaultGrace
+	Starters int                          // how many processes are prepared at once; 0 = two per CPU
+	Environ  []string                     // the daemon's environment; nil = os.Environ(). Only PATH HOME LANG TMPDIR are passed on
+	Log      *slog.Logger                 // nil = silent
 
 	// Copied says that Dir is a copy of another one, or was moved: the processes its notes speak of
 	// are that one's, and are left alone.
@@ -50,8 +50,8 @@ type Stdin interface {
 }
 
 func (c Config) withDefaults() (Config, error) {
-	if c.Dir == "" || c.Sink == nil {
-		return c, errors.New("runner: Dir and Sink must be set")
+	if c.Dir == "" || c.Report == nil {
+		return c, errors.New("process: Dir and Report must be set")
 	}
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {

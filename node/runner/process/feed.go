@@ -38,7 +38,7 @@ type feed struct {
 	there  []string // pieces that were not seen to be read
 }
 
-func (r *Runner) newFeed(home string) *feed {
+func (r *Executor) newFeed(home string) *feed {
 	f := &feed{dir: filepath.Join(home, supervise.InputFolder)}
 	f.ctx, f.cancel = context.WithCancel(r.life)
 	return f
@@ -46,7 +46,7 @@ func (r *Runner) newFeed(home string) *feed {
 
 // startFed begins a task as soon as it is certain that its stdin is to be had from its beginning:
 // an earlier attempt may have read what nobody has kept.
-func (r *Runner) startFed(t *task, s supervise.Spec) {
+func (r *Executor) startFed(t *task, s supervise.Spec) {
 	f := r.newFeed(s.Home)
 	t.mu.Lock()
 	t.feed = f
@@ -66,7 +66,7 @@ func (r *Runner) startFed(t *task, s supervise.Spec) {
 }
 
 // unfed ends a task that has not begun.
-func (r *Runner) unfed(t *task, home string, err error) {
+func (r *Executor) unfed(t *task, home string, err error) {
 	t.mu.Lock()
 	stop := t.stop
 	t.mu.Unlock()
@@ -87,7 +87,7 @@ func (r *Runner) unfed(t *task, home string, err error) {
 
 // fed is called when there is no more for a task that runs. Without an end of its stdin it would
 // wait for ever, with one it would do something else than was asked: so it is stopped.
-func (r *Runner) fed(t *task, err error) {
+func (r *Executor) fed(t *task, err error) {
 	if err == nil || t.feed.ctx.Err() != nil {
 		return
 	}
@@ -99,7 +99,7 @@ func (r *Runner) fed(t *task, err error) {
 
 // feedOn goes on where an earlier life of this peer stopped feeding a task that runs. Called with
 // r.mu held.
-func (r *Runner) feedOn(t *task) {
+func (r *Executor) feedOn(t *task) {
 	rel, err := t.launch.Task.Folder()
 	if !t.launch.Job.Stdin || err != nil {
 		return

@@ -191,7 +191,7 @@ func TestAPeerThatComesBackGoesOnWithTheStdinWhereItWas(t *testing.T) {
 }
 
 func TestWhatWasPutIsFoundAgainToTheByte(t *testing.T) {
-	r := &Runner{}
+	r := &Executor{}
 	r.life, r.die = context.WithCancel(t.Context())
 	home := t.TempDir()
 	put := r.newFeed(home)

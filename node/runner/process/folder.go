@@ -18,7 +18,7 @@ const (
 
 // freshFolder makes the attempt's folder, with an empty work folder in it. If there is one – this
 // attempt was started in an earlier life – it goes first.
-func (r *Runner) freshFolder(home string) error {
+func (r *Executor) freshFolder(home string) error {
 	if r.spare.take(home) {
 		return nil
 	}
@@ -82,7 +82,7 @@ func removeTree(path string) error {
 
 // Clean removes everything kept of a job: folders, output, scripts. The node calls it for jobs it
 // has forgotten; none of their tasks may be running. Nothing to remove is no error.
-func (r *Runner) Clean(job taskstate.JobID) error {
+func (r *Executor) Clean(job taskstate.JobID) error {
 	name, err := job.Folder()
 	if err != nil {
 		return err

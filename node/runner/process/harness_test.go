@@ -14,21 +14,25 @@ import (
 
 const testJob = taskstate.JobID("k3v5q7x2ab")
 
-// harness is a runner and everything it reported.
+// harness is an executor and everything it reported.
 type harness struct {
-	*Runner
+	*Executor
 	t    testing.TB
 	dir  string
 	mu   sync.Mutex
 	cond sync.Cond
 	got  map[taskstate.TaskID][]taskstate.RunReport
 	keep bool // the worker never journals an end
+
+	delivered *sync.WaitGroup
 }
 
 func start(t testing.TB, change func(*Config)) *harness {
 	h := &harness{t: t, dir: filepath.Join(t.TempDir(), "tasks"), got: make(map[taskstate.TaskID][]taskstate.RunReport)}
 	h.cond.L = &h.mu
-	cfg := Config{Dir: h.dir, Sink: h.sink, Grace: 200 * time.Millisecond, Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=/h", "LANG=C", "TMPDIR=/tmp", "SECRET=1"}}
+	report, delivered := queued(h.sink)
+	h.delivered = delivered
+	cfg := Config{Dir: h.dir, Report: report, Grace: 200 * time.Millisecond, Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=/h", "LANG=C", "TMPDIR=/tmp", "SECRET=1"}}
 	if change != nil {
 		change(&cfg)
 	}
@@ -37,7 +41,7 @@ func start(t testing.TB, change func(*Config)) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Runner = r
+	h.Executor = r
 	t.Cleanup(func() {
 		_ = r.Close()
 		if err := supervise.EndAll(cfg.Dir); err != nil {
@@ -45,6 +49,32 @@ func start(t testing.TB, change func(*Config)) *harness {
 		}
 	})
 	return h
+}
+
+// queued hands reports on from a goroutine of its own: an executor must not wait for who reads
+// them.
+func queued(sink func(taskstate.RunReport)) (report func(...taskstate.RunReport), delivered *sync.WaitGroup) {
+	queue := make(chan taskstate.RunReport, 1<<16)
+	delivered = new(sync.WaitGroup)
+	go func() { // lives as long as the test binary
+		for r := range queue {
+			sink(r)
+			delivered.Done()
+		}
+	}()
+	return func(reports ...taskstate.RunReport) {
+		for _, r := range reports {
+			delivered.Add(1)
+			queue <- r
+		}
+	}, delivered
+}
+
+// Close closes the executor and waits until everything it reported has been heard.
+func (h *harness) Close() error {
+	err := h.Executor.Close()
+	h.delivered.Wait()
+	return err
 }
 
 func (h *harness) sink(r taskstate.RunReport) {

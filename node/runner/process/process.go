@@ -15,7 +15,7 @@ import (
 )
 
 // starter prepares processes, one after the other, and hands them to the keeper.
-func (r *Runner) starter() {
+func (r *Executor) starter() {
 	for {
 		r.mu.Lock()
 		for len(r.queue) == 0 && !r.shut {
@@ -34,7 +34,7 @@ func (r *Runner) starter() {
 }
 
 // launch brings a task from the queue to the keeper, or to its end.
-func (r *Runner) launch(t *task) {
+func (r *Executor) launch(t *task) {
 	t.mu.Lock()
 	stopped := t.stop
 	t.mu.Unlock()
@@ -60,7 +60,7 @@ func (r *Runner) launch(t *task) {
 }
 
 // begin hands a prepared task to the keeper.
-func (r *Runner) begin(t *task, s supervise.Spec) {
+func (r *Executor) begin(t *task, s supervise.Spec) {
 	r.keeper.Start(s)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,7 +102,7 @@ func emptyOutput(home string) {
 
 // prepare makes the folder, finds the program and says how it is to be run. With an error, Home is
 // set if there is one.
-func (r *Runner) prepare(t *task) (s supervise.Spec, err error) {
+func (r *Executor) prepare(t *task) (s supervise.Spec, err error) {
 	l, p := &t.launch, t.launch.Job.Run.Process
 	rel, err := l.Task.Folder()
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *Runner) prepare(t *task) (s supervise.Spec, err error) {
 }
 
 // happened takes in what the keeper tells, from one goroutine at a time.
-func (r *Runner) happened(e supervise.Event) {
+func (r *Executor) happened(e supervise.Event) {
 	id, err := taskstate.ParseTaskID(e.Task)
 	var t *task
 	if err == nil {
@@ -172,18 +172,18 @@ func (r *Runner) happened(e supervise.Event) {
 }
 
 // show reports a task as running, once.
-func (r *Runner) show(t *task, at int64) {
+func (r *Executor) show(t *task, at int64) {
 	t.mu.Lock()
 	again := t.shown
 	t.shown = true
 	t.mu.Unlock()
 	if !again {
-		r.reports.add(running(t.launch.Task, at))
+		r.cfg.Report(taskstate.RunReport{Task: t.launch.Task, State: taskstate.Running, Exit: taskstate.NoExit, At: at})
 	}
 }
 
 // ended brings a task to its end. The keeper keeps that, too, until Kept.
-func (r *Runner) ended(t *task, e supervise.Event) {
+func (r *Executor) ended(t *task, e supervise.Event) {
 	t.mu.Lock()
 	t.ended = true
 	rep := classify(t, e)
@@ -194,39 +194,39 @@ func (r *Runner) ended(t *task, e supervise.Event) {
 		r.stray(t, e)
 	}
 	rep.Task = t.launch.Task
-	r.report(rep)
+	r.cfg.Report(rep)
 }
 
 // reusable offers the folder of a task that left nothing to a later one, and tells whether that is
 // so. It comes after leave: a reader that still takes the task for a running one need not fear that
 // the file is another's.
-func (r *Runner) reusable(t *task, e supervise.Event) bool {
+func (r *Executor) reusable(t *task, e supervise.Event) bool {
 	return e.Alone && e.Sizes == [2]int64{} && t.home != "" && r.spare.offer(t.home)
 }
 
-func (r *Runner) stray(t *task, e supervise.Event) {
+func (r *Executor) stray(t *task, e supervise.Event) {
 	if rel, err := t.launch.Task.Folder(); err == nil {
-		r.strays.add(r.clock, stray{task: t.launch.Task, home: filepath.Join(r.cfg.Dir, rel), sizes: e.Sizes})
+		r.strays.add(stray{task: t.launch.Task, home: filepath.Join(r.cfg.Dir, rel), sizes: e.Sizes})
 	}
 }
 
 // finish ends a task that was not handed to the keeper.
-func (r *Runner) finish(t *task, rep taskstate.RunReport) {
+func (r *Executor) finish(t *task, rep taskstate.RunReport) {
 	r.leave(t)
 	rep.Task = t.launch.Task
-	r.report(rep)
+	r.cfg.Report(rep)
 }
 
 // leave tells who follows the output that it is complete. The end is reported after it, so that
 // whoever hears of the end can read it all.
-func (r *Runner) leave(t *task) {
+func (r *Executor) leave(t *task) {
 	r.forget(t.launch.Task)
 	close(t.over)
 }
 
 // Kept says that the ends of these tasks are in the worker's journal, so that the supervisor may
 // forget them.
-func (r *Runner) Kept(tasks []taskstate.TaskID) {
+func (r *Executor) Kept(tasks []taskstate.TaskID) {
 	ids := make([]string, len(tasks))
 	for i, id := range tasks {
 		ids[i] = id.String()
@@ -255,7 +255,7 @@ func classify(t *task, e supervise.Event) taskstate.RunReport {
 	case e.Kind == supervise.Lost:
 		rep.State, rep.Reason, rep.Message = taskstate.Orphaned, taskstate.ReasonInterrupted, lostMessage(e)
 	case e.Timeout:
-		rep.State, rep.Exit, rep.Reason, rep.Message = taskstate.Failed, taskstate.NoExit, taskstate.ReasonTimeout, timeoutMessage(t)
+		rep.State, rep.Exit, rep.Reason, rep.Message = taskstate.Failed, taskstate.NoExit, taskstate.ReasonTimeout, t.launch.Job.TimedOut()
 	case e.Unbegun:
 		rep.State, rep.Reason, rep.Message = taskstate.Shutdown, taskstate.Reason(e.Reason), "stopped before it started"
 	case e.Reason == supervise.ReasonInput:

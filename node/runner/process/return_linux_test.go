@@ -33,10 +33,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// liveOn is a peer reduced to its runner: it starts three slots of a job, says what is reported,
-// journals nothing, and never ends by itself.
+// liveOn is a peer reduced to what runs its processes: it starts three slots of a job, says what is
+// reported, journals nothing, and never ends by itself.
 func liveOn(dir, line string) {
-	r, err := New(Config{Dir: dir, Environ: os.Environ(), Sink: func(rep taskstate.RunReport) { fmt.Println(rep.Task.Slot, rep.State) }})
+	report, _ := queued(func(rep taskstate.RunReport) { fmt.Println(rep.Task.Slot, rep.State) })
+	r, err := New(Config{Dir: dir, Environ: os.Environ(), Report: report})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -416,19 +417,6 @@ func TestAfterTheMachineWasRestartedNothingCountsAsNeverStarted(t *testing.T) {
 	h = start(t, func(c *Config) { c.Dir = h.dir })
 	if lost := h.Adopt([]taskstate.Launch{launch(own(shell("true")), 1)}); len(lost) != 1 || lost[0].Never || lost[0].Message == "" {
 		t.Fatalf("%+v", lost)
-	}
-}
-
-func TestANoopGoesOnWhereItWas(t *testing.T) {
-	h := start(t, nil)
-	l := launch(noop(time.Hour), 1)
-	l.Since = time.Now().Add(-2 * time.Hour).UnixMilli()
-	fresh := launch(noop(time.Hour), 2)
-	if lost := h.Adopt([]taskstate.Launch{l, fresh}); len(lost) != 1 || lost[0].Task != fresh.Task || !lost[0].Never {
-		t.Fatalf("%+v", lost)
-	}
-	if end := h.end(l.Task); end.State != taskstate.Complete {
-		t.Fatalf("%+v", end)
 	}
 }
 

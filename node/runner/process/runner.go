@@ -6,21 +6,18 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"time"
 
 	"covey/node/runner/supervise"
 	"covey/taskstate"
 )
 
-// Runner runs tasks. All methods may be called by anybody at any time; none waits for a task, but
-// Close does where there is no supervisor.
-type Runner struct {
+// Executor runs processes. All methods may be called by anybody at any time; none waits for a task,
+// but Close does where there is no supervisor.
+type Executor struct {
 	cfg     Config
 	base    []string // environment passed on from the daemon
 	keeper  keeper
 	lasting bool // processes outlive this one
-	reports *reporter
-	clock   *timers
 	spare   spare
 	strays  *strays
 
@@ -40,7 +37,7 @@ type Runner struct {
 // task is one task that has not ended. Its fields are guarded by mu; launch never changes.
 type task struct {
 	launch  taskstate.Launch
-	over    chan struct{} // closed when its output is complete; nil for a no-op
+	over    chan struct{} // closed when its output is complete
 	mu      sync.Mutex
 	sent    bool   // the keeper has it, and hears of a stop
 	shown   bool   // reported as running
@@ -49,13 +46,11 @@ type task struct {
 	stop    taskstate.Reason // why it was asked to stop, "" if it was not
 	feed    *feed            // nil: its stdin is empty
 	starved string           // why its stdin had no end, for people; "" if it was not stopped for that
-	waiting *timer           // end of a no-op
-	began   time.Time        // a no-op
 }
 
-// New makes the tasks folder and starts the runner's goroutines; Close ends them. What an earlier
+// New makes the tasks folder and starts the executor's goroutines; Close ends them. What an earlier
 // life left running waits for Adopt.
-func New(cfg Config) (*Runner, error) {
+func New(cfg Config) (*Executor, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
@@ -68,14 +63,14 @@ func New(cfg Config) (*Runner, error) {
 			return nil, fmt.Errorf("notes about processes of another folder cannot be removed: %w", err)
 		}
 	}
-	r := &Runner{
-		cfg: cfg, spare: spare{dir: cfg.Dir}, base: passed(cfg.Environ), reports: newReporter(cfg.Sink), clock: newTimers(),
+	r := &Executor{
+		cfg: cfg, spare: spare{dir: cfg.Dir}, base: passed(cfg.Environ),
 		strays: newStrays(cfg.Log), tasks: make(map[taskstate.TaskID]*task), left: make(map[taskstate.TaskID]supervise.Event),
 	}
 	r.work.L = &r.mu
 	r.life, r.die = context.WithCancel(context.Background())
 	if r.keeper, r.lasting, err = openKeeper(cfg, r.happened); err != nil {
-		r.closeParts()
+		r.strays.close()
 		return nil, fmt.Errorf("what this peer left running cannot be found out: %w", err)
 	}
 	r.takeNote()
@@ -87,31 +82,18 @@ func New(cfg Config) (*Runner, error) {
 
 // Lasting tells whether processes go on when this peer ends, and its next start takes them up
 // again.
-func (r *Runner) Lasting() bool { return r.lasting }
+func (r *Executor) Lasting() bool { return r.lasting }
 
 // Start runs a task. It returns at once; what becomes of it is reported. A task that is running
 // already is left alone, and after Close nothing starts.
-func (r *Runner) Start(l taskstate.Launch) {
-	if l.Job == nil || (l.Job.Run.Process == nil && l.Job.Run.Noop == nil) {
-		r.end(l.Task, taskstate.Rejected, taskstate.ReasonPrepare, "the job says nothing that this peer can run; is it older than the others?")
-		return
-	}
-	if n := l.Job.Run.Noop; n != nil && n.Duration <= 0 {
-		r.noopAtOnce(l.Task)
-		return
-	}
-	t := &task{launch: l}
+func (r *Executor) Start(l taskstate.Launch) {
+	t := &task{launch: l, over: make(chan struct{})}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, known := r.tasks[l.Task]; known || r.shut {
 		return
 	}
 	r.tasks[l.Task] = t
-	if l.Job.Run.Noop != nil {
-		r.noop(t)
-		return
-	}
-	t.over = make(chan struct{})
 	r.queue = append(r.queue, t)
 	r.work.Signal()
 }
@@ -119,7 +101,7 @@ func (r *Runner) Start(l taskstate.Launch) {
 // Stop ends a task: SIGTERM to its group, after the grace SIGKILL. It ends as Shutdown with this
 // reason, unless it had ended by itself. The first reason stands. A task that is not here is
 // ignored: its end was reported already.
-func (r *Runner) Stop(id taskstate.TaskID, reason taskstate.Reason) {
+func (r *Executor) Stop(id taskstate.TaskID, reason taskstate.Reason) {
 	r.mu.Lock()
 	t := r.tasks[id]
 	r.mu.Unlock()
@@ -128,11 +110,7 @@ func (r *Runner) Stop(id taskstate.TaskID, reason taskstate.Reason) {
 	}
 }
 
-func (r *Runner) halt(t *task, reason taskstate.Reason) {
-	if t.launch.Job.Run.Noop != nil {
-		r.stopNoop(t, reason)
-		return
-	}
+func (r *Executor) halt(t *task, reason taskstate.Reason) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended || t.stop != "" {
@@ -148,11 +126,11 @@ func (r *Runner) halt(t *task, reason taskstate.Reason) {
 
 // Live tells whether a process of this task may still write, and gives a channel that is closed
 // when its output is complete. What is beyond limit may be cut away yet; 0: nothing will be.
-func (r *Runner) Live(id taskstate.TaskID) (over <-chan struct{}, limit int64, live bool) {
+func (r *Executor) Live(id taskstate.TaskID) (over <-chan struct{}, limit int64, live bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.tasks[id]
-	if t == nil || t.over == nil {
+	if t == nil {
 		return nil, 0, false
 	}
 	if t.launch.Job.Type.Lasts() {
@@ -161,17 +139,10 @@ func (r *Runner) Live(id taskstate.TaskID) (over <-chan struct{}, limit int64, l
 	return t.over, cmp.Or(t.launch.Job.MaxOutput, r.cfg.LogCap), true
 }
 
-// Running counts the tasks that were started and have not ended.
-func (r *Runner) Running() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.tasks)
-}
-
-// Close ends the runner's goroutines. Processes of a supervisor go on, and what was not begun is
+// Close ends the executor's goroutines. Processes of a supervisor go on, and what was not begun is
 // forgotten; otherwise every task is stopped as interrupted and its end reported, which takes up to
 // the grace.
-func (r *Runner) Close() error {
+func (r *Executor) Close() error {
 	r.mu.Lock()
 	if r.shut {
 		r.mu.Unlock()
@@ -199,32 +170,13 @@ func (r *Runner) Close() error {
 	err := r.keeper.Close()
 	r.die()
 	r.feeds.Wait()
-	r.closeParts()
+	r.strays.close()
 	return err
 }
 
-func (r *Runner) closeParts() {
-	r.clock.close()
-	r.strays.close()
-	r.reports.close()
-}
-
 // forget takes an ended task off the list.
-func (r *Runner) forget(id taskstate.TaskID) {
+func (r *Executor) forget(id taskstate.TaskID) {
 	r.mu.Lock()
 	delete(r.tasks, id)
 	r.mu.Unlock()
-}
-
-// end reports an end without exit code or signal.
-func (r *Runner) end(id taskstate.TaskID, s taskstate.State, reason taskstate.Reason, message string) {
-	r.report(taskstate.RunReport{Task: id, State: s, Exit: taskstate.NoExit, Reason: reason, Message: message})
-}
-
-func (r *Runner) report(rep taskstate.RunReport) {
-	if rep.At == 0 {
-		rep.At = time.Now().UnixMilli()
-	}
-	rep.Message = cutMessage(rep.Message)
-	r.reports.add(rep)
 }

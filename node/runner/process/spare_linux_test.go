@@ -92,7 +92,7 @@ func TestAFolderInWhichSomethingIsLeftIsNotGivenAway(t *testing.T) {
 
 func TestAPipeInPlaceOfOutputIsNeitherGivenAwayNorWaitedFor(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "job", "1.1")
-	r := &Runner{}
+	r := &Executor{}
 	if err := r.freshFolder(home); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestWithoutTheFileOfNothingAnotherOneIsMade(t *testing.T) {
 
 // attempts is a tasks folder and what should be in it.
 type attempts struct {
-	r    *Runner
+	r    *Executor
 	live []string
 	over map[string]string // what its output is
 	next int
@@ -266,7 +266,7 @@ func TestWhateverComesAndGoesEveryTaskHasAFolderOfItsOwnAndKeepsWhatItWrote(t *t
 		if err != nil {
 			rt.Fatal(err)
 		}
-		a := &attempts{r: &Runner{cfg: Config{Dir: dir}, spare: spare{dir: dir}}, over: map[string]string{}}
+		a := &attempts{r: &Executor{cfg: Config{Dir: dir}, spare: spare{dir: dir}}, over: map[string]string{}}
 		rt.Repeat(map[string]func(*rapid.T){"begin": a.begin, "end": a.end, "clean": a.clean, "": a.check})
 	})
 }

@@ -45,7 +45,7 @@ func newStrays(log *slog.Logger) *strays {
 	return s
 }
 
-func (s *strays) add(clock *timers, e stray) {
+func (s *strays) add(e stray) {
 	s.mu.Lock()
 	first := len(s.list) == 0
 	if len(s.list) < maxStrays {
@@ -53,7 +53,7 @@ func (s *strays) add(clock *timers, e stray) {
 	}
 	s.mu.Unlock()
 	if first {
-		clock.after(strayAfter, func() {
+		time.AfterFunc(strayAfter, func() {
 			select {
 			case s.wake <- struct{}{}:
 			default:

@@ -1,7 +1,9 @@
-package process
+package runner
 
 import (
+	"strings"
 	"sync"
+	"time"
 
 	"covey/taskstate"
 )
@@ -27,6 +29,12 @@ func newReporter(sink func(taskstate.RunReport)) *reporter {
 
 // add queues reports together: nobody else's come between them.
 func (r *reporter) add(reports ...taskstate.RunReport) {
+	for i := range reports {
+		reports[i].Message = cutMessage(reports[i].Message)
+		if reports[i].At == 0 {
+			reports[i].At = time.Now().UnixMilli()
+		}
+	}
 	r.mu.Lock()
 	idle := len(r.next) == 0
 	r.next = append(r.next, reports...)
@@ -67,4 +75,15 @@ func (r *reporter) close() {
 	r.mu.Unlock()
 	r.more.Signal()
 	<-r.done
+}
+
+// cutMessage makes a message valid – a file's name may be any bytes – and as short as a status may
+// carry, without tearing a character.
+func cutMessage(s string) string {
+	const mark = " […]"
+	s = strings.ToValidUTF8(s, "?")
+	if len(s) <= taskstate.MaxMessage {
+		return s
+	}
+	return strings.ToValidUTF8(s[:taskstate.MaxMessage-len(mark)], "") + mark
 }
