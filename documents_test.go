@@ -82,3 +82,40 @@ func read(t *testing.T, path string) string {
 	}
 	return string(b)
 }
+
+// The table of wires is what a change of one is looked up in: each file of fingerprints is of one
+// of its rows, and what a row names is there.
+func TestTheDocumentOfWiresHasThemAll(t *testing.T) {
+	page := read(t, "docs/wires.md")
+	var rows int
+	for line := range strings.Lines(page) {
+		cells := strings.Split(line, " | ")
+		if len(cells) != 5 || !strings.Contains(cells[2], "`") {
+			continue
+		}
+		rows++
+		dir := ""
+		for _, file := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[2], -1) {
+			path := file[1]
+			if !strings.Contains(path, "/") {
+				path = filepath.Join(dir, path)
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%v", err)
+			}
+			dir = filepath.Dir(path)
+		}
+	}
+	if rows < 30 {
+		t.Errorf("it has %d rows", rows)
+	}
+	err := filepath.WalkDir(".", func(path string, _ os.DirEntry, err error) error {
+		if filepath.Base(path) == "fingerprints.txt" && !strings.Contains(page, "`"+filepath.ToSlash(filepath.Dir(path))) {
+			t.Errorf("%s: no row names its folder", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -5,17 +5,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
-)
 
-var update = flag.Bool("update", false, "write testdata/golden instead of comparing with it")
+	"covey/internal/golden"
+)
 
 // The JSON that scripts of others may count on. What differs from run to run is replaced by what it
 // is.
@@ -77,32 +74,7 @@ func scriptGolden(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(enc.Encode(plain("", v, names)))
 	home := ts.Getenv("TESTDATA")
 	file := filepath.Join(home, "golden", args[0]+".json")
-	if *update {
-		ts.Check(os.WriteFile(file, got.Bytes(), 0o644))
-		return
+	if err := golden.Check(file, got.String()); err != nil {
+		ts.Fatalf("this is what people's scripts read; a change of it belongs into the CHANGELOG: %v", err)
 	}
-	old, err := os.ReadFile(file)
-	ts.Check(err)
-	if !bytes.Equal(old, got.Bytes()) {
-		ts.Fatalf("%s has changed: this is what people's scripts read. If it is meant, run go test -update and say so in the CHANGELOG.\n%s", file, diff(string(old), got.String()))
-	}
-}
-
-// diff shows the lines that only one side has.
-func diff(old, fresh string) string {
-	var b strings.Builder
-	a, c := strings.Split(old, "\n"), strings.Split(fresh, "\n")
-	for i := range max(len(a), len(c)) {
-		var x, y string
-		if i < len(a) {
-			x = a[i]
-		}
-		if i < len(c) {
-			y = c[i]
-		}
-		if x != y {
-			fmt.Fprintf(&b, "%d:\n- %s\n+ %s\n", i+1, x, y)
-		}
-	}
-	return b.String()
 }

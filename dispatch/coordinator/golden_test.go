@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,11 +11,10 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
+	"covey/internal/golden"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
-
-var updateGolden = flag.Bool("update", false, "write the golden files anew")
 
 // TestTheCoordinatorFollowsItsScenarios plays each file of testdata/coordinator: a command per
 // line, below ---- what it led to.
@@ -32,27 +30,11 @@ func TestTheCoordinatorFollowsItsScenarios(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := playScenario(t, string(b))
-			if *updateGolden {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != string(b) {
-				t.Errorf("%s is not what happened (go test -run Scenarios -update writes it anew)\n%s", file, firstDifference(string(b), got))
+			if err := golden.Check(file, got); err != nil {
+				t.Error(err)
 			}
 		})
 	}
-}
-
-func firstDifference(want, got string) string {
-	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
-	for i := range min(len(w), len(g)) {
-		if w[i] != g[i] {
-			return fmt.Sprintf("line %d\nwant %s\ngot  %s", i+1, w[i], g[i])
-		}
-	}
-	return fmt.Sprintf("%d lines wanted, %d got", len(w), len(g))
 }
 
 // playScenario runs the commands of a file and returns the file with what happened.

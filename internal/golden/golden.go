@@ -1,8 +1,10 @@
 // Package golden holds what is written, to a disk or to others, against files that say how it was:
-// for the tests of whoever must go on reading it.
+// for the tests of whoever must go on reading it. `go test PACKAGE -update` writes the files anew,
+// but for fingerprints, which stay what they were.
 package golden
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,10 +12,21 @@ import (
 	"strings"
 )
 
-// Check compares text with a file, line by line; the error says where they differ. With
-// UPDATE_GOLDEN set it writes the file first.
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// T is the part of testing.TB that is needed here.
+type T interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
+// Updating tells whether golden files are written instead of compared with.
+func Updating() bool { return *update }
+
+// Check compares text with a file, line by line; the error says where they differ. With -update it
+// writes the file first.
 func Check(path, got string) error {
-	if os.Getenv("UPDATE_GOLDEN") != "" {
+	if *update {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
@@ -26,7 +39,7 @@ func Check(path, got string) error {
 		return err
 	}
 	if line, is, was := difference(got, string(want)); line > 0 {
-		return fmt.Errorf("%s:%d is\n%s\nnow, and was\n%s\nwith UPDATE_GOLDEN=1 it is written anew", path, line, is, was)
+		return fmt.Errorf("%s:%d is\n%s\nnow, and was\n%s\nwith -update it is written anew", path, line, is, was)
 	}
 	return nil
 }
@@ -87,7 +100,7 @@ func Fill(v reflect.Value, n int, own func(reflect.Value, int) bool) {
 		v.SetBool(true)
 	case reflect.String:
 		v.SetString(fmt.Sprint("s", n))
-	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		v.SetUint(uint64(n))
 	case reflect.Int, reflect.Int64:
 		v.SetInt(int64(n))

@@ -65,17 +65,23 @@ func TestEveryFieldGetsSomethingOfItsOwn(t *testing.T) {
 	}
 }
 
+func updating(t *testing.T, now bool) {
+	was := *update
+	*update = now
+	t.Cleanup(func() { *update = was })
+}
+
 func TestAFileThatSaysOtherwiseIsNamedWithItsLine(t *testing.T) {
-	t.Setenv("UPDATE_GOLDEN", "")
+	updating(t, false)
 	path := filepath.Join(t.TempDir(), "new", "file")
 	if err := Check(path, "a\n"); !os.IsNotExist(err) {
 		t.Errorf("there is none: %v", err)
 	}
-	t.Setenv("UPDATE_GOLDEN", "1")
+	*update = true
 	if err := Check(path, "a\nb\n"); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("UPDATE_GOLDEN", "")
+	*update = false
 	if err := Check(path, "a\nb\n"); err != nil {
 		t.Error(err)
 	}

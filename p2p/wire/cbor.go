@@ -30,6 +30,10 @@ var (
 // never is an io.EOF: an empty frame must not pass for the end of a stream.
 var ErrMalformed = errors.New("malformed CBOR")
 
+// ErrUnknown is ErrMalformed by nothing but a field that this program does not know: most likely
+// the word of a newer one.
+var ErrUnknown = fmt.Errorf("%w: a field this program does not know", ErrMalformed)
+
 func must[M any](m M, err error) M {
 	if err != nil {
 		panic("wire: constant CBOR options do not build: " + err.Error())
@@ -45,6 +49,9 @@ func Marshal(v any) ([]byte, error) { return encMode.Marshal(v) }
 // keep what v holds: pass a fresh value.
 func Unmarshal(b []byte, v any) error {
 	if err := decMode.Unmarshal(b, v); err != nil {
+		if unknown := new(cbor.UnknownFieldError); errors.As(err, &unknown) || errors.Is(err, ErrUnknown) {
+			return fmt.Errorf("%w: %v", ErrUnknown, err)
+		}
 		return fmt.Errorf("%w: %v", ErrMalformed, err) // %v: an io.EOF inside must not show through
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"covey/internal/golden"
 	"covey/taskstate/jobfile"
 
 	"github.com/rogpeppe/go-internal/txtar"
@@ -37,7 +38,7 @@ func TestEveryFaultIsExplainedWhereItStands(t *testing.T) {
 				t.Fatal("it was accepted")
 			}
 			got := err.Error() + "\n"
-			if os.Getenv("UPDATE_GOLDEN") != "" {
+			if golden.Updating() {
 				want.Data = []byte(got)
 				return
 			}
@@ -51,7 +52,7 @@ func TestEveryFaultIsExplainedWhereItStands(t *testing.T) {
 			}
 		})
 	}
-	if os.Getenv("UPDATE_GOLDEN") != "" {
+	if golden.Updating() {
 		if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,16 @@
+package journal
+
+import (
+	"fmt"
+	"testing"
+
+	"covey/internal/golden"
+	"covey/taskstate"
+)
+
+func TestRecordsAreAsTheirFormatHasThem(t *testing.T) {
+	golden.Wires(t, "wires.txt", golden.Wire{Name: fmt.Sprint("worker.db format ", Format), Frames: map[string]any{
+		"meta owner": &Owner{}, "meta state": &State{}, "meta start": new(uint64), "frames": &Frame{}, "done": &[]uint32{}, "jobs": &taskstate.Job{},
+		"batches": &Batch{}, "tombs": &taskstate.TaskID{}, "live": &taskstate.Status{},
+	}})
+}

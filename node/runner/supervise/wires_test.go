@@ -1,0 +1,72 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"covey/internal/golden"
+)
+
+// A message of a supervisor is every field of its kind, in order: any change shows here. With what
+// is new goes another protocolVersion.
+func TestMessagesAreAsTheirVersionHasThem(t *testing.T) {
+	spec := Spec{
+		Task: "j.1.1", Home: "/home", Path: "/bin/sh", Dir: "/work", Argv: []string{"sh", "-c"}, Env: []string{"A=B"},
+		Timeout: time.Second, Cap: 7, Stdin: true, Newest: true,
+	}
+	var b strings.Builder
+	for k := orderHello; k <= orderStartWith; k++ {
+		o := order{kind: k, spec: spec, task: "j.1.1", reason: "why", tasks: []string{"j.1.1", "j.2.1"}, version: 9, logCap: 8, grace: 7, guard: 6}
+		fmt.Fprintf(&b, "order %d: %q\n", k, appendOrder(nil, o))
+	}
+	if _, err := decodeOrder([]byte{byte(orderStartWith) + 1}); err == nil {
+		t.Error("there is another order: add it here")
+	}
+	for k := Started; k <= synced; k++ {
+		e := Event{
+			Kind: k, Task: "j.1.1", At: 1, Took: 2, Exit: 3, Signal: 4, Reason: "why", Timeout: true, Unseen: true, Alone: true, Unbegun: true,
+			Rebooted: true, Sizes: [2]int64{5, 6}, Cut: [2]bool{true, true}, Errno: 7, Err: "err", version: 8,
+		}
+		fmt.Fprintf(&b, "event %d: %q\n", k, appendEvent(nil, e))
+		fmt.Fprintf(&b, "event %d for version 1: %q\n", k, appendEvent(nil, e.in(1)))
+	}
+	golden.Freeze(t, fmt.Sprint("supervisor protocol ", protocolVersion), b.String())
+	if err := golden.Check("testdata/wires.txt", b.String()); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a supervisor leaves on the disk is read by the next one, also of another version.
+func TestFilesAreWrittenAsTheyAlwaysWere(t *testing.T) {
+	dir := t.TempDir()
+	r, err := openRecords(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.put(record{task: "j.1.1", pid: 42, before: 1, after: 2, deadline: 3, boot: "boot", cap: outputCap{limit: 9, newest: true}}); err != nil {
+		t.Fatal(err)
+	}
+	e, _, err := openEnds(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.add(Event{Kind: Ended, Task: "j.1.1", At: 10, Took: 7, Exit: 3, Sizes: [2]int64{1, 2}, Alone: true, Reason: "stop"}); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, f := range []*os.File{r.f, e.f} {
+		whole, err := os.ReadFile(f.Name())
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%s: %q\n", filepath.Base(f.Name()), whole)
+	}
+	if err := golden.Check("testdata/files.txt", b.String()); err != nil {
+		t.Error(err)
+	}
+}

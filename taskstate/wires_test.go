@@ -1,0 +1,12 @@
+package taskstate_test
+
+import (
+	"testing"
+
+	"covey/internal/golden"
+	. "covey/taskstate"
+)
+
+func TestBatchesAreAsTheirVersionHasThem(t *testing.T) {
+	golden.Wires(t, "wires.txt", golden.Wire{Name: "/covey/status/1", Frames: map[string]any{"batch": &Batch{}}})
+}
