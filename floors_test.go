@@ -13,6 +13,7 @@ import (
 // longest prefix counts.
 var floors = map[string]int{
 	"internal/pause":              0,
+	"internal/wake":               0,
 	"internal/flush":              0,
 	"internal/golden":             1,
 	"internal/long":               0,

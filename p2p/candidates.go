@@ -12,11 +12,11 @@ import (
 
 // relayCandidates are admitted peers that we have a direct connection to which we opened ourselves:
 // others can, too. Best first.
-func (h *Host) relayCandidates() []peer.ID {
-	if h.cfg.RelayPeers != nil {
+func (r *relays) relayCandidates() []peer.ID {
+	if r.cfg.RelayPeers != nil {
 		var out []peer.ID
-		for _, s := range h.cfg.RelayPeers() {
-			if p, err := peer.Decode(s); err == nil && p != h.id && h.cfg.Admitted(s) {
+		for _, s := range r.cfg.RelayPeers() {
+			if p, err := peer.Decode(s); err == nil && p != r.bh.ID() && r.cfg.Admitted(s) {
 				out = append(out, p)
 			}
 		}
@@ -24,9 +24,9 @@ func (h *Host) relayCandidates() []peer.ID {
 	}
 	var out []peer.ID
 	public := map[peer.ID]int{}
-	for _, p := range h.sw.Peers() {
-		c := h.directTo(p)
-		if c == nil || c.Stat().Direction != network.DirOutbound || !h.cfg.Admitted(p.String()) {
+	for _, p := range r.sw.Peers() {
+		c := r.directTo(p)
+		if c == nil || c.Stat().Direction != network.DirOutbound || !r.gated.gate.admits(p) {
 			continue
 		}
 		if manet.IsPublicAddr(c.RemoteMultiaddr()) {
@@ -41,8 +41,8 @@ func (h *Host) relayCandidates() []peer.ID {
 }
 
 // directTo is a direct connection to p, one we opened if there is one, or nil.
-func (h *Host) directTo(p peer.ID) (found network.Conn) {
-	for _, c := range h.sw.ConnsToPeer(p) {
+func (r *relays) directTo(p peer.ID) (found network.Conn) {
+	for _, c := range r.sw.ConnsToPeer(p) {
 		if isRelay(c.RemoteMultiaddr()) || c.IsClosed() {
 			continue
 		}
@@ -55,12 +55,12 @@ func (h *Host) directTo(p peer.ID) (found network.Conn) {
 
 // addrsOfRelay are addresses others may find the relay at: the one that worked for us, then what it
 // told.
-func (h *Host) addrsOfRelay(p peer.ID) []ma.Multiaddr {
+func (r *relays) addrsOfRelay(p peer.ID) []ma.Multiaddr {
 	var list []ma.Multiaddr
-	if c := h.directTo(p); c != nil && c.Stat().Direction == network.DirOutbound {
+	if c := r.directTo(p); c != nil && c.Stat().Direction == network.DirOutbound {
 		list = append(list, c.RemoteMultiaddr())
 	}
-	for _, a := range orderAddrs(h.sw.Peerstore().Addrs(p), nil, nil) {
+	for _, a := range orderAddrs(r.sw.Peerstore().Addrs(p), nil, nil) {
 		if !isRelay(a) && !manet.IsIPLoopback(a) {
 			list = append(list, a)
 		}

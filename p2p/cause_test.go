@@ -226,7 +226,7 @@ func TestTheGatesWordIsHeardOnTheOtherSide(t *testing.T) {
 // The gate's counts are held against maps that forget nothing.
 func TestTheGateLetsInAsManyAsItSaysAndForgetsWhoLeft(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		g := newGate()
+		g := newGate(Config{Admitted: func(string) bool { return false }})
 		strangers, admitted := map[peer.ID]int{}, map[opened]int{}
 		for range rapid.IntRange(0, 200).Draw(r, "steps") {
 			p := rapid.SampledFrom([]peer.ID{"a", "b", "c", "d", "e", "f"}).Draw(r, "peer")
@@ -267,7 +267,7 @@ func TestTheGateLetsInAsManyAsItSaysAndForgetsWhoLeft(t *testing.T) {
 			}
 		}
 	})
-	g, o := newGate(), opened{"a", "/x/1"}
+	g, o := newGate(Config{Admitted: func(string) bool { return false }}), opened{"a", "/x/1"}
 	for i := range admittedStreams + 1 {
 		if got := g.enterAdmitted(o); got != (i < admittedStreams) {
 			t.Fatalf("stream %d: %t", i+1, got)
@@ -280,7 +280,7 @@ func TestTheGateLetsInAsManyAsItSaysAndForgetsWhoLeft(t *testing.T) {
 
 func TestABlockedPeerPassesInNoDirection(t *testing.T) {
 	friend, other := anID(t), anID(t)
-	g := newGate()
+	g := newGate(Config{Admitted: func(string) bool { return false }})
 	g.blocked[friend] = true
 	for _, dir := range []network.Direction{network.DirInbound, network.DirOutbound} {
 		if g.InterceptSecured(dir, friend, nil) || g.InterceptPeerDial(friend) {

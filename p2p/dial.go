@@ -10,8 +10,6 @@ import (
 
 	ma "github.com/multiformats/go-multiaddr"
 
-	pubsub "github.com/libp2p/go-libp2p-pubsub"
-	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/peerstore"
@@ -51,15 +49,7 @@ func (h *Host) Dial(ctx context.Context, peerID, name string) (net.Conn, error) 
 	if err != nil {
 		return nil, fmt.Errorf("dial %s %s: %w", peerID, name, h.older(p, err))
 	}
-	return h.watched(newConn(s, false)), nil
-}
-
-// watched has the connections to a peer looked at when somebody has waited on a stream in vain. TCP
-// tries again ever later what a cut has swallowed: after a cut of seven seconds it may be silent
-// for six more, while a new connection would be answered at once.
-func (h *Host) watched(c *conn) *conn {
-	c.silent = func() { h.silent(c.Conn().RemotePeer()) }
-	return c
+	return h.silence.watch(newConn(s, false)), nil
 }
 
 // open is NewStream without libp2p's memory of failures, and with a second try if the connection it
@@ -132,7 +122,7 @@ func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error
 			// Connections without a sign of life, to a machine that slept or moved, would be used
 			// again and again.
 			for _, c := range old {
-				h.spawn(func() { c.Close() })
+				h.life.spawn(func() { c.Close() })
 			}
 		}
 		return fmt.Errorf("connect to %s: %w", peerID, err)
@@ -143,51 +133,6 @@ func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error
 // answered tells whether an error is an answer of the other side's gate: whoever says no lives.
 func answered(err error) bool {
 	return errors.Is(err, ErrOld) || errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrBusy) || errors.Is(err, ErrTooMany)
-}
-
-// pokeTopics tells pubsub to look at a peer again: it gives up on one that refused it, which may
-// only have been waiting for the news of our admission.
-func (h *Host) pokeTopics(p peer.ID) {
-	h.poke.Emit(event.EvtPeerProtocolsUpdated{Peer: p, Added: []protocol.ID{pubsub.GossipSubID_v11, pubsub.GossipSubID_v12}})
-}
-
-// doubtTime is how long a connected peer has to answer when others say that it is gone.
-const doubtTime = time.Second
-
-// Doubt closes the connections to a peer on which it does not answer within a second. Others say
-// that it is gone, which is right or not: a silently dead connection would make dials to its next
-// life hang, and one that works is better news than theirs. It returns at once.
-func (h *Host) Doubt(peerID string) {
-	if p, err := peer.Decode(peerID); err == nil {
-		h.spawn(func() { h.closeSilent(p, doubtTime) })
-	}
-}
-
-// silent is told of a Read that waited in vain. One look at a peer at once is enough.
-func (h *Host) silent(p peer.ID) {
-	if _, looked := h.looking.LoadOrStore(p, nil); looked {
-		return
-	}
-	h.spawn(func() {
-		defer h.looking.Delete(p)
-		h.closeSilent(p, dialTimeout)
-	})
-}
-
-// closeSilent closes the connections to a peer on which it does not answer in time.
-func (h *Host) closeSilent(p peer.ID, patience time.Duration) {
-	old := h.sw.ConnsToPeer(p)
-	if len(old) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(network.WithNoDial(h.ctx, "doubt"), patience)
-	defer cancel()
-	if err := h.hello(ctx, p); err == nil || answered(err) {
-		return
-	}
-	for _, c := range old {
-		c.Close()
-	}
 }
 
 // Disconnect closes every connection to a peer.

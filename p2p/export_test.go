@@ -79,6 +79,6 @@ func Listening(h *Host) (out []string) {
 
 // Doubted tells whether h looks at a connection at the moment.
 func Doubted(h *Host) (found bool) {
-	h.looking.Range(func(_, _ any) bool { found = true; return false })
+	h.silence.looking.Range(func(_, _ any) bool { found = true; return false })
 	return found
 }

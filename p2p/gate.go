@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -14,8 +15,12 @@ import (
 
 // gate decides which connections stand. It is libp2p's ConnectionGater, asked on every transport,
 // relayed connections included; which protocols may be opened on them is decided for every stream
-// (Host.guard).
+// (guard).
 type gate struct {
+	admitted  func(peer string) bool // Config.Admitted
+	strangers []string               // protocols that everybody may open
+	log       *slog.Logger
+
 	mu      sync.Mutex
 	blocked map[peer.ID]bool
 	streams map[peer.ID]int // of strangers; how many strangers there are is the doorstep's business
@@ -28,9 +33,12 @@ type opened struct {
 	protocol string
 }
 
-func newGate() *gate {
-	return &gate{blocked: map[peer.ID]bool{}, streams: map[peer.ID]int{}, open: map[opened]int{}}
+func newGate(cfg Config) *gate {
+	return &gate{admitted: cfg.Admitted, strangers: append([]string{HelloProtocol}, cfg.Strangers...), log: cfg.Log, blocked: map[peer.ID]bool{}, streams: map[peer.ID]int{}, open: map[opened]int{}}
 }
+
+// admits asks the roster.
+func (g *gate) admits(p peer.ID) bool { return g.admitted(p.String()) }
 
 func (g *gate) isBlocked(p peer.ID) bool {
 	g.mu.Lock()
@@ -97,23 +105,23 @@ func (g *gate) leaveAdmitted(o opened) {
 
 // guard stands in front of every handler, on every stream: admitted peers pass, strangers only to
 // their protocols, few at a time, for a short time and with little to say.
-func (h *Host) guard(protocol string, next func(s network.Stream, stranger bool)) network.StreamHandler {
+func (g *gate) guard(protocol string, next func(s network.Stream, stranger bool)) network.StreamHandler {
 	return func(s network.Stream) {
 		p := s.Conn().RemotePeer()
-		if h.cfg.Admitted(p.String()) {
+		if g.admits(p) {
 			next(s, false)
 			return
 		}
-		if protocol != HelloProtocol && !slices.Contains(h.cfg.Strangers, protocol) {
-			h.log.Debug("a peer that is not admitted was refused", "peer", p, "protocol", protocol)
+		if !slices.Contains(g.strangers, protocol) {
+			g.log.Debug("a peer that is not admitted was refused", "peer", p, "protocol", protocol)
 			s.ResetWithError(network.StreamGated)
 			return
 		}
-		if !h.gate.enter(p) {
+		if !g.enter(p) {
 			s.ResetWithError(network.StreamRateLimited)
 			return
 		}
-		defer h.gate.leave(p)
+		defer g.leave(p)
 		s.SetDeadline(time.Now().Add(strangerTime))
 		next(s, true)
 	}

@@ -110,7 +110,7 @@ func (h *Host) serveHello(s network.Stream, stranger bool) {
 	}
 	if !stranger {
 		h.greeted(s.Conn().RemotePeer(), true, g)
-		h.pokeTopics(s.Conn().RemotePeer())
+		h.topics.lookAgain(s.Conn().RemotePeer())
 	}
 }
 

@@ -8,9 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"time"
 
-	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
@@ -36,29 +34,20 @@ type Host struct {
 	refusals  refusals
 	greetings greetings
 	limits    *doorstep
-	side      sideDoor
 	sw        *swarm.Swarm
 	bus       event.Bus
 	bh        *bhost.BasicHost
 	quic      *quicreuse.ConnManager
-	poke      event.Emitter
 
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	close  sync.Once
-	life   sync.Mutex // guards closed, and with it the first Add of wg against Wait
-	closed bool
-	undo   []io.Closer // in order of making
+	life  *life
+	close sync.Once
+	undo  []io.Closer // in order of making
 
-	peers  peers
-	topics struct {
-		sync.Mutex
-		ps *pubsub.PubSub
-	}
-	drops   drops
-	looking sync.Map // the peers whose connections are being looked at
-	relay   relayState
+	doors   *doors
+	peers   *peers
+	silence *silence
+	topics  *topics
+	relays  *relays
 }
 
 var _ Net = (*Host)(nil)
@@ -74,7 +63,7 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("p2p: %w", err)
 	}
-	h := &Host{cfg: cfg, log: cfg.Log, id: id, gate: newGate()}
+	h := &Host{cfg: cfg, log: cfg.Log, id: id, gate: newGate(cfg), life: newLife()}
 	for _, s := range cfg.Announce {
 		_, a, err := ParseAddr(s)
 		if err != nil {
@@ -82,8 +71,6 @@ func New(cfg Config) (*Host, error) {
 		}
 		h.announce = append(h.announce, parseAddrs([]string{a})...)
 	}
-	h.ctx, h.cancel = context.WithCancel(context.Background())
-	h.peers.init()
 	h.refusals.init()
 	if err := h.build(); err != nil {
 		h.Close()
@@ -102,18 +89,18 @@ func (h *Host) build() (err error) {
 	if err := h.network(); err != nil {
 		return err
 	}
-	if h.poke, err = h.bus.Emitter(new(event.EvtPeerProtocolsUpdated)); err != nil {
-		return fmt.Errorf("p2p: %w", err)
+	if h.topics, err = newTopics(h.life, h.gated(), h.bus, h.log); err != nil {
+		return err
 	}
-	h.undo = append(h.undo, h.poke)
-	if err := h.listen(); err != nil {
+	h.undo = append(h.undo, h.topics.poke)
+	if err := h.doors.open(h.cfg); err != nil {
 		return err
 	}
 	h.sw.Notify(&network.NotifyBundle{ConnectedF: h.connected, DisconnectedF: h.disconnected})
-	h.bh.SetStreamHandler(HelloProtocol, h.guard(HelloProtocol, h.serveHello))
+	h.bh.SetStreamHandler(HelloProtocol, h.gate.guard(HelloProtocol, h.serveHello))
 	h.bh.Start()
-	h.spawn(h.watch)
-	if err := h.startRelay(); err != nil {
+	h.life.spawn(h.watch)
+	if err := h.relays.start(); err != nil {
 		return err
 	}
 	return h.startMDNS()
@@ -156,7 +143,11 @@ func (h *Host) network() error {
 		return fmt.Errorf("p2p: %w", err)
 	}
 	h.undo = append(h.undo, h.bh)
-	return h.useRelays(upgrade)
+	h.doors = &doors{id: h.id, sockets: h.cfg.Sockets, sw: h.sw, log: h.log}
+	h.peers = newPeers(h.sw, h.cfg.Admitted)
+	h.silence = &silence{life: h.life, sw: h.sw, hello: h.hello}
+	h.relays = newRelays(h)
+	return h.relays.use(upgrade)
 }
 
 // Close ends every stream, connection and goroutine. It waits for handlers, which see their streams
@@ -164,45 +155,20 @@ func (h *Host) network() error {
 func (h *Host) Close() error {
 	var err error
 	h.close.Do(func() {
-		h.life.Lock()
-		h.closed = true
-		h.life.Unlock()
-		h.cancel()
-		h.stopRelay()
+		h.life.end()
+		if h.relays != nil {
+			h.relays.stop()
+		}
 		for i := len(h.undo) - 1; i >= 0; i-- {
 			if e := h.undo[i].Close(); err == nil {
 				err = e
 			}
 		}
-		done := make(chan struct{})
-		go func() { h.wg.Wait(); close(done) }()
-		select {
-		case <-done:
-		case <-time.After(5 * time.Second):
+		if !h.life.wait() {
 			h.log.Error("a stream handler does not return after its stream was broken")
 		}
 	})
 	return err
-}
-
-// begin counts something that Close waits for, unless Close has begun.
-func (h *Host) begin() bool {
-	h.life.Lock()
-	defer h.life.Unlock()
-	if !h.closed {
-		h.wg.Add(1)
-	}
-	return !h.closed
-}
-
-// spawn runs f in a goroutine that Close waits for.
-func (h *Host) spawn(f func()) {
-	if h.begin() {
-		go func() {
-			defer h.wg.Done()
-			f()
-		}()
-	}
 }
 
 // Self is the own peer id.
@@ -221,8 +187,8 @@ func (h *Host) Addrs() []string {
 
 // advertised are all addresses others may dial.
 func (h *Host) advertised() []ma.Multiaddr {
-	addrs := append(slices.DeleteFunc(slices.Clone(h.bh.AllAddrs()), h.side.has), h.announce...)
-	return orderAddrs(append(addrs, h.relay.addresses()...), h.announce, nil)
+	addrs := append(slices.DeleteFunc(slices.Clone(h.bh.AllAddrs()), h.doors.aside), h.announce...)
+	return orderAddrs(append(addrs, h.relays.addresses()...), h.announce, nil)
 }
 
 // untold is what identify, which answers anybody, says of our addresses: nothing. Whoever asks
@@ -236,12 +202,12 @@ func (h *Host) Handle(name string, f func(peer string, c net.Conn)) {
 		h.bh.RemoveStreamHandler(protocol.ID(name))
 		return
 	}
-	h.bh.SetStreamHandler(protocol.ID(name), h.guard(name, func(s network.Stream, stranger bool) {
-		if !h.begin() {
+	h.bh.SetStreamHandler(protocol.ID(name), h.gate.guard(name, func(s network.Stream, stranger bool) {
+		if !h.life.begin() {
 			s.Reset()
 			return
 		}
-		defer h.wg.Done()
+		defer h.life.wg.Done()
 		if o := (opened{s.Conn().RemotePeer(), name}); !stranger {
 			if !h.gate.enterAdmitted(o) {
 				s.ResetWithError(network.StreamResourceLimitExceeded)
@@ -251,7 +217,7 @@ func (h *Host) Handle(name string, f func(peer string, c net.Conn)) {
 		}
 		c := newConn(s, stranger)
 		if !stranger {
-			h.watched(c)
+			h.silence.watch(c)
 		}
 		f(s.Conn().RemotePeer().String(), c)
 	}))
@@ -261,23 +227,26 @@ func (h *Host) Handle(name string, f func(peer string, c net.Conn)) {
 // they open nothing to strangers.
 type gatedHost struct {
 	host.Host
-	h *Host
+	gate *gate
+	ids  identify.IDService
 }
 
+func (h *Host) gated() gatedHost { return gatedHost{h.bh, h.gate, h.bh.IDService()} }
+
 func (g gatedHost) SetStreamHandler(p protocol.ID, f network.StreamHandler) {
-	g.Host.SetStreamHandler(p, g.h.guard(string(p), func(s network.Stream, _ bool) { f(s) }))
+	g.Host.SetStreamHandler(p, g.gate.guard(string(p), func(s network.Stream, _ bool) { f(s) }))
 }
 
 func (g gatedHost) SetStreamHandlerMatch(p protocol.ID, match func(protocol.ID) bool, f network.StreamHandler) {
-	g.Host.SetStreamHandlerMatch(p, match, g.h.guard(string(p), func(s network.Stream, _ bool) { f(s) }))
+	g.Host.SetStreamHandlerMatch(p, match, g.gate.guard(string(p), func(s network.Stream, _ bool) { f(s) }))
 }
 
 func (g gatedHost) NewStream(ctx context.Context, p peer.ID, ps ...protocol.ID) (network.Stream, error) {
-	if !g.h.cfg.Admitted(p.String()) {
+	if !g.gate.admits(p) {
 		return nil, ErrNotAdmitted
 	}
 	return g.Host.NewStream(ctx, p, ps...)
 }
 
 // IDService is what circuit and hole punching look for beside host.Host.
-func (g gatedHost) IDService() identify.IDService { return g.h.bh.IDService() }
+func (g gatedHost) IDService() identify.IDService { return g.ids }

@@ -3,9 +3,12 @@ package p2p
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"strings"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 )
@@ -64,42 +67,52 @@ func parsePlace(s string) (place, error) {
 	return p, nil
 }
 
-// listen binds every place, on the asked port or on the first that is free, and returns the port.
-func (h *Host) listen() error {
-	where, err := places(h.cfg.Listen)
+// doors is where a host listens: everywhere on one port, and at a side door if it is sought. It is
+// opened once, while the host is made.
+type doors struct {
+	id      peer.ID
+	sockets Sockets
+	sw      *swarm.Swarm
+	log     *slog.Logger
+	side    int // the side door's port; 0 without one
+}
+
+// open binds every place, on the asked port or on the first that is free.
+func (d *doors) open(cfg Config) error {
+	where, err := places(cfg.Listen)
 	if err != nil {
 		return err
 	}
 	tries := []int{DefaultPort, 0}
 	switch {
-	case h.cfg.Port > 0:
-		tries = []int{h.cfg.Port}
-	case h.cfg.Prefer > 0:
-		tries = []int{h.cfg.Prefer, DefaultPort, 0}
+	case cfg.Port > 0:
+		tries = []int{cfg.Port}
+	case cfg.Prefer > 0:
+		tries = []int{cfg.Prefer, DefaultPort, 0}
 	}
 	for _, port := range tries {
 		// A free TCP port may be taken for UDP, so that one draw is not always enough.
 		for draw := 0; draw < 1 || port == 0 && draw < 10; draw++ {
-			if err = h.listenOn(where, port); err == nil {
-				if h.cfg.Sought && h.Port() != h.cfg.Prefer {
-					h.openSideDoor(where)
+			if err = d.listenOn(where, port, cfg.Prefer); err == nil {
+				if cfg.Sought && d.port() != cfg.Prefer {
+					d.openSide(where)
 				}
 				return nil
 			}
 		}
 	}
-	if h.cfg.Port > 0 {
-		return fmt.Errorf("port %d cannot be listened on: %w: choose another port, or none to take a free one", h.cfg.Port, err)
+	if cfg.Port > 0 {
+		return fmt.Errorf("port %d cannot be listened on: %w: choose another port, or none to take a free one", cfg.Port, err)
 	}
 	return fmt.Errorf("listen: %w", err)
 }
 
 // listenOn binds every place on one port (0: a free one) or nothing.
-func (h *Host) listenOn(where []place, port int) (err error) {
+func (d *doors) listenOn(where []place, port, prefer int) (err error) {
 	var bound []ma.Multiaddr
 	defer func() {
 		if err != nil {
-			h.sw.ListenClose(bound...)
+			d.sw.ListenClose(bound...)
 		}
 	}()
 	for _, w := range where {
@@ -107,10 +120,10 @@ func (h *Host) listenOn(where []place, port int) (err error) {
 		switch {
 		case w.port > 0:
 			want = w.port
-		case w.port == 0 && port != h.cfg.Prefer:
+		case w.port == 0 && port != prefer:
 			want = 0 // any will do, and best the one of the last run: others know it
 		}
-		got, as, err := h.listenPair(w.ip, want)
+		got, as, err := d.listenPair(w.ip, want)
 		bound = append(bound, as...)
 		if err != nil {
 			if w.optional && len(bound) > 0 {
@@ -129,19 +142,19 @@ func (h *Host) listenOn(where []place, port int) (err error) {
 }
 
 // listenPair binds UDP first: its socket is exclusive, so that two peers never share a port.
-func (h *Host) listenPair(ip netip.Addr, port int) (got int, bound []ma.Multiaddr, err error) {
-	if h.cfg.Sockets != nil {
-		return h.listenTCP(ip, port)
+func (d *doors) listenPair(ip netip.Addr, port int) (got int, bound []ma.Multiaddr, err error) {
+	if d.sockets != nil {
+		return d.listenTCP(ip, port)
 	}
-	before := h.sw.ListenAddresses()
+	before := d.sw.ListenAddresses()
 	u, err := ma.NewMultiaddr(fmt.Sprintf("/%s/udp/%d/quic-v1", ipPart(ip), port))
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := h.sw.Listen(u); err != nil {
+	if err := d.sw.Listen(u); err != nil {
 		return 0, nil, err
 	}
-	for _, a := range h.sw.ListenAddresses() {
+	for _, a := range d.sw.ListenAddresses() {
 		if !isQUIC(a) || containsAddr(before, a) {
 			continue
 		}
@@ -152,26 +165,26 @@ func (h *Host) listenPair(ip netip.Addr, port int) (got int, bound []ma.Multiadd
 	}
 	t, err := ma.NewMultiaddr(fmt.Sprintf("/%s/tcp/%d", ipPart(ip), got))
 	if err == nil {
-		err = h.sw.Listen(t)
+		err = d.sw.Listen(t)
 	}
 	if err != nil {
-		h.sw.ListenClose(bound...)
+		d.sw.ListenClose(bound...)
 		return 0, nil, err
 	}
 	return got, append(bound, t), nil
 }
 
 // listenTCP binds TCP alone.
-func (h *Host) listenTCP(ip netip.Addr, port int) (got int, bound []ma.Multiaddr, err error) {
-	before := h.sw.ListenAddresses()
+func (d *doors) listenTCP(ip netip.Addr, port int) (got int, bound []ma.Multiaddr, err error) {
+	before := d.sw.ListenAddresses()
 	t, err := ma.NewMultiaddr(fmt.Sprintf("/%s/tcp/%d", ipPart(ip), port))
 	if err == nil {
-		err = h.sw.Listen(t)
+		err = d.sw.Listen(t)
 	}
 	if err != nil {
 		return 0, nil, err
 	}
-	for _, a := range h.sw.ListenAddresses() {
+	for _, a := range d.sw.ListenAddresses() {
 		if containsAddr(before, a) {
 			continue
 		}
@@ -193,8 +206,8 @@ func containsAddr(list []ma.Multiaddr, m ma.Multiaddr) bool {
 }
 
 // onlyLoopback tells whether nobody but this machine can reach us.
-func (h *Host) onlyLoopback() bool {
-	for _, a := range h.sw.ListenAddresses() {
+func (d *doors) onlyLoopback() bool {
+	for _, a := range d.sw.ListenAddresses() {
 		if !isRelay(a) && len(a) > 1 && !manet.IsIPLoopback(a) {
 			return false
 		}
@@ -203,9 +216,11 @@ func (h *Host) onlyLoopback() bool {
 }
 
 // Port is the port listened on, the first place's if they differ.
-func (h *Host) Port() int {
-	for _, a := range h.sw.ListenAddresses() {
-		if v, err := a.ValueForProtocol(ma.P_TCP); err == nil && !isRelay(a) && !h.side.has(a) {
+func (h *Host) Port() int { return h.doors.port() }
+
+func (d *doors) port() int {
+	for _, a := range d.sw.ListenAddresses() {
+		if v, err := a.ValueForProtocol(ma.P_TCP); err == nil && !isRelay(a) && !d.aside(a) {
 			port := 0
 			fmt.Sscanf(v, "%d", &port)
 			return port

@@ -1,7 +1,9 @@
 package p2p
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
@@ -27,14 +29,18 @@ const (
 // records of addresses are made for the interface they go out on.
 func (h *Host) startMDNS() error {
 	ifs := realInterfaces()
-	if !h.cfg.MDNS || h.onlyLoopback() || len(ifs) == 0 {
+	if !h.cfg.MDNS || h.doors.onlyLoopback() || len(ifs) == 0 {
 		return nil
 	}
 	if h.cfg.OnFound != nil {
-		all := ifs
-		h.spawn(func() { h.browse(all) })
+		n := neighbours{h.life.ctx, ifs, h.log, func(id string, addrs []string) {
+			if id != h.Self() {
+				h.cfg.OnFound(h, id, addrs)
+			}
+		}}
+		h.life.spawn(n.browse)
 	}
-	if ifs = h.listenedOn(ifs); len(ifs) == 0 {
+	if ifs = h.doors.on(ifs); len(ifs) == 0 {
 		return nil
 	}
 	// The instance name is public to the whole network segment: a part of the peer id says nothing
@@ -53,10 +59,10 @@ type closer func()
 
 func (c closer) Close() error { c(); return nil }
 
-// listenedOn keeps the interfaces on which somebody could reach us.
-func (h *Host) listenedOn(ifs []net.Interface) []net.Interface {
+// on keeps the interfaces on which somebody could reach us.
+func (d *doors) on(ifs []net.Interface) []net.Interface {
 	own := map[netip.Addr]bool{}
-	for _, a := range h.sw.ListenAddresses() {
+	for _, a := range d.sw.ListenAddresses() {
 		if ip, err := manet.ToIP(a); err == nil && !isRelay(a) {
 			at, _ := netip.AddrFromSlice(ip)
 			if at.IsUnspecified() {
@@ -74,21 +80,29 @@ func (h *Host) listenedOn(ifs []net.Interface) []net.Interface {
 	})
 }
 
+// neighbours listens for peers on the local networks.
+type neighbours struct {
+	ctx   context.Context
+	ifs   []net.Interface
+	log   *slog.Logger
+	found func(id string, addrs []string)
+}
+
 // browse reports what others tell until the host closes.
-func (h *Host) browse(ifs []net.Interface) {
-	for h.ctx.Err() == nil {
+func (n neighbours) browse() {
+	for n.ctx.Err() == nil {
 		found := make(chan *zeroconf.ServiceEntry, 16)
 		done := make(chan error, 1)
-		go func() { done <- zeroconf.Browse(h.ctx, mdnsService, mdnsDomain, found, zeroconf.SelectIfaces(ifs)) }()
-		if err := h.report(found, done); err != nil {
-			h.log.Debug("mDNS", "err", err)
-			_ = pause.For(h.ctx, time.Minute)
+		go func() { done <- zeroconf.Browse(n.ctx, mdnsService, mdnsDomain, found, zeroconf.SelectIfaces(n.ifs)) }()
+		if err := n.report(found, done); err != nil {
+			n.log.Debug("mDNS", "err", err)
+			_ = pause.For(n.ctx, time.Minute)
 		}
 	}
 }
 
 // report passes on entries until Browse has ended.
-func (h *Host) report(found <-chan *zeroconf.ServiceEntry, done <-chan error) error {
+func (n neighbours) report(found <-chan *zeroconf.ServiceEntry, done <-chan error) error {
 	for {
 		select {
 		case e, ok := <-found:
@@ -96,8 +110,8 @@ func (h *Host) report(found <-chan *zeroconf.ServiceEntry, done <-chan error) er
 				found = nil
 				continue
 			}
-			if id, addrs, err := parseMDNS(e.Text, e.Port, append(e.AddrIPv4, e.AddrIPv6...)); err == nil && id != h.Self() && h.ctx.Err() == nil {
-				h.cfg.OnFound(h, id, addrs)
+			if id, addrs, err := parseMDNS(e.Text, e.Port, append(e.AddrIPv4, e.AddrIPv6...)); err == nil && n.ctx.Err() == nil {
+				n.found(id, addrs)
 			}
 		case err := <-done:
 			return err

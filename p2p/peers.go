@@ -7,18 +7,24 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+
+	"covey/internal/wake"
 )
 
 // rttAge is after how long a measured round trip is measured again, once somebody asks for it.
 const rttAge = 30 * time.Second
 
-// peers is who is connected. Connections of peers that are not admitted live in strange, for a
-// short time.
+// peers is who is connected: it tells of those who come and go, keeps the connections of peers that
+// are not admitted for a short time, and knows round trips.
 type peers struct {
+	sw       *swarm.Swarm
+	admitted func(peer string) bool
+	wake     wake.Signal // there is a stranger to look after
+
 	mu      sync.Mutex
 	strange map[network.Conn]time.Time // until when
 	rtt     map[peer.ID]rtt
-	wake    chan struct{} // the watch has something to do
 
 	tell   sync.Mutex // orders callbacks; held while they run
 	up     map[peer.ID]bool
@@ -32,85 +38,132 @@ type rtt struct {
 	busy bool
 }
 
-func (p *peers) init() {
-	p.strange, p.rtt, p.up = map[network.Conn]time.Time{}, map[peer.ID]rtt{}, map[peer.ID]bool{}
-	p.wake = make(chan struct{}, 1)
-}
-
-func (p *peers) nudge() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
+func newPeers(sw *swarm.Swarm, admitted func(string) bool) *peers {
+	return &peers{
+		sw: sw, admitted: admitted, wake: wake.New(),
+		strange: map[network.Conn]time.Time{}, rtt: map[peer.ID]rtt{}, up: map[peer.ID]bool{},
 	}
 }
 
-func (p *peers) measured(id peer.ID, d time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.rtt[id] = rtt{d: d, at: time.Now()}
+// stranger keeps a connection of a peer that is not admitted, for a while.
+func (ps *peers) stranger(c network.Conn) {
+	until := strangerConnTime
+	if c.Stat().Direction == network.DirOutbound {
+		until = unknownDialedTime
+	}
+	ps.mu.Lock()
+	ps.strange[c] = time.Now().Add(until)
+	ps.mu.Unlock()
+	ps.wake.Set()
+}
+
+// strangers takes out those that are admitted now and those whose time is over, and counts the rest.
+func (ps *peers) strangers(now time.Time) (admitted, over []network.Conn, left int) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for c, until := range ps.strange {
+		switch {
+		case ps.admitted(c.RemotePeer().String()):
+			admitted = append(admitted, c)
+		case now.After(until):
+			over = append(over, c)
+		default:
+			continue
+		}
+		delete(ps.strange, c)
+	}
+	return admitted, over, len(ps.strange)
+}
+
+// ended forgets a connection.
+func (ps *peers) ended(c network.Conn) {
+	last := len(ps.sw.ConnsToPeer(c.RemotePeer())) == 0
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	delete(ps.strange, c)
+	if last {
+		delete(ps.rtt, c.RemotePeer())
+	}
+}
+
+// settle compares what was told about a peer with how it is, and tells.
+func (ps *peers) settle(p peer.ID) {
+	ps.tell.Lock()
+	defer ps.tell.Unlock()
+	up := ps.admitted(p.String()) && len(ps.sw.ConnsToPeer(p)) > 0
+	if up == ps.up[p] {
+		return
+	}
+	calls := ps.onDown
+	if up {
+		ps.up[p] = true
+		calls = ps.onUp
+	} else {
+		delete(ps.up, p)
+	}
+	for _, f := range calls {
+		f(p.String())
+	}
+}
+
+// told tells whether a peer was told to be connected.
+func (ps *peers) told(p peer.ID) bool {
+	ps.tell.Lock()
+	defer ps.tell.Unlock()
+	return ps.up[p]
+}
+
+func (ps *peers) measured(id peer.ID, d time.Duration) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.rtt[id] = rtt{d: d, at: time.Now()}
+}
+
+// unmeasured has the round trip measured again in half a minute.
+func (ps *peers) unmeasured(id peer.ID) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if r, ok := ps.rtt[id]; ok {
+		r.busy, r.at = false, time.Now()
+		ps.rtt[id] = r
+	}
+}
+
+// roundTrip is as last measured; due says that the caller is to measure it again.
+func (ps *peers) roundTrip(id peer.ID) (d time.Duration, known, due bool) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	r, known := ps.rtt[id]
+	if due = !r.busy && time.Since(r.at) > rttAge; due {
+		r.busy = true
+		ps.rtt[id] = r
+	}
+	return r.d, known && r.d > 0, due
 }
 
 // connected is called by the swarm for every new connection, before streams on it are served.
 func (h *Host) connected(_ network.Network, c network.Conn) {
 	p := c.RemotePeer()
 	if h.gate.isBlocked(p) { // blocked while the handshake was under way
-		h.spawn(func() { c.Close() })
+		h.life.spawn(func() { c.Close() })
 		return
 	}
 	h.refusals.arrived(p)
-	if !h.cfg.Admitted(p.String()) {
-		until := strangerConnTime
-		if c.Stat().Direction == network.DirOutbound {
-			until = unknownDialedTime
-		}
-		h.peers.mu.Lock()
-		h.peers.strange[c] = time.Now().Add(until)
-		h.peers.mu.Unlock()
-		h.peers.nudge()
+	if !h.gate.admits(p) {
+		h.peers.stranger(c)
 		return
 	}
 	h.refusals.was(c)
-	h.settle(p)
-	h.relay.nudge()
+	h.peers.settle(p)
+	h.relays.wake.Set()
 	h.second(p)
 }
 
 // disconnected is called by the swarm for every connection that ended.
 func (h *Host) disconnected(_ network.Network, c network.Conn) {
-	h.notStrange(c)
-	h.settle(c.RemotePeer())
-	if len(h.sw.ConnsToPeer(c.RemotePeer())) == 0 {
-		h.peers.mu.Lock()
-		delete(h.peers.rtt, c.RemotePeer())
-		h.peers.mu.Unlock()
-	}
-	h.relay.nudge()
-}
-
-func (h *Host) notStrange(c network.Conn) {
-	h.peers.mu.Lock()
-	delete(h.peers.strange, c)
-	h.peers.mu.Unlock()
-}
-
-// settle compares what was told about a peer with how it is, and tells.
-func (h *Host) settle(p peer.ID) {
-	h.peers.tell.Lock()
-	defer h.peers.tell.Unlock()
-	up := h.cfg.Admitted(p.String()) && len(h.sw.ConnsToPeer(p)) > 0
-	if up == h.peers.up[p] {
-		return
-	}
-	calls := h.peers.onDown
-	if up {
-		h.peers.up[p] = true
-		calls = h.peers.onUp
-	} else {
-		delete(h.peers.up, p)
-	}
-	for _, f := range calls {
-		f(p.String())
-	}
+	h.peers.settle(c.RemotePeer())
+	h.peers.ended(c)
+	h.relays.wake.Set()
 }
 
 // OnConnect calls f when an admitted peer has its first connection, or a connected one is admitted.
@@ -133,15 +186,12 @@ func (h *Host) OnDisconnect(f func(peer string)) {
 // admitted gets its topics. Call it after the roster changed.
 func (h *Host) Recheck() {
 	for _, p := range h.sw.Peers() {
-		h.peers.tell.Lock()
-		was := h.peers.up[p]
-		h.peers.tell.Unlock()
-		if was && !h.cfg.Admitted(p.String()) {
-			h.settle(p)
+		if h.peers.told(p) && !h.gate.admits(p) {
+			h.peers.settle(p)
 			h.sw.ClosePeer(p)
 		}
 	}
-	h.peers.nudge()
+	h.peers.wake.Set()
 }
 
 // watch looks after connections of peers that are not admitted: until they are, or their time is
@@ -152,7 +202,7 @@ func (h *Host) watch() {
 	defer t.Stop()
 	for {
 		select {
-		case <-h.ctx.Done():
+		case <-h.life.ctx.Done():
 			return
 		case <-h.peers.wake:
 		case <-t.C:
@@ -165,24 +215,11 @@ func (h *Host) watch() {
 
 // sweep returns how many such connections are left.
 func (h *Host) sweep(now time.Time) int {
-	h.peers.mu.Lock()
-	var admitted, over []network.Conn
-	for c, until := range h.peers.strange {
-		switch {
-		case h.cfg.Admitted(c.RemotePeer().String()):
-			admitted = append(admitted, c)
-		case now.After(until):
-			over = append(over, c)
-		}
-	}
-	left := len(h.peers.strange) - len(admitted) - len(over)
-	h.peers.mu.Unlock()
+	admitted, over, left := h.peers.strangers(now)
 	for _, c := range over {
-		h.notStrange(c)
-		h.spawn(func() { c.Close() })
+		h.life.spawn(func() { c.Close() })
 	}
 	for _, c := range admitted {
-		h.notStrange(c)
 		h.refusals.was(c)
 		h.promoted(c.RemotePeer())
 		h.second(c.RemotePeer())
@@ -192,11 +229,11 @@ func (h *Host) sweep(now time.Time) int {
 
 // promoted starts what a peer gets that was admitted while connected.
 func (h *Host) promoted(p peer.ID) {
-	h.settle(p)
-	h.pokeTopics(p)
-	h.relay.nudge()
-	h.spawn(func() { // so that it looks at us again, too
-		ctx, cancel := context.WithTimeout(h.ctx, dialTimeout)
+	h.peers.settle(p)
+	h.topics.lookAgain(p)
+	h.relays.wake.Set()
+	h.life.spawn(func() { // so that it looks at us again, too
+		ctx, cancel := context.WithTimeout(h.life.ctx, dialTimeout)
 		defer cancel()
 		if err := h.hello(ctx, p); err != nil {
 			h.log.Debug("hello to a newly admitted peer", "peer", p, "err", err)
@@ -225,30 +262,20 @@ func (h *Host) Connected(peerID string) (direct, relayed bool) {
 // older than half a minute starts a new one in the background.
 func (h *Host) RTT(peerID string) (time.Duration, bool) {
 	p, err := peer.Decode(peerID)
-	if err != nil || h.ctx.Err() != nil || len(h.sw.ConnsToPeer(p)) == 0 {
+	if err != nil || h.life.ctx.Err() != nil || len(h.sw.ConnsToPeer(p)) == 0 {
 		return 0, false
 	}
-	h.peers.mu.Lock()
-	defer h.peers.mu.Unlock()
-	r, known := h.peers.rtt[p]
-	if !r.busy && time.Since(r.at) > rttAge {
-		r.busy = true
-		h.peers.rtt[p] = r
-		h.spawn(func() { h.measure(p) })
+	d, known, due := h.peers.roundTrip(p)
+	if due {
+		h.life.spawn(func() { h.measure(p) })
 	}
-	return r.d, known && r.d > 0
+	return d, known
 }
 
 func (h *Host) measure(p peer.ID) {
-	ctx, cancel := context.WithTimeout(h.ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(h.life.ctx, dialTimeout)
 	defer cancel()
-	if err := h.hello(network.WithNoDial(ctx, "rtt"), p); err == nil {
-		return
-	}
-	h.peers.mu.Lock()
-	defer h.peers.mu.Unlock()
-	if r, ok := h.peers.rtt[p]; ok { // try again in half a minute
-		r.busy, r.at = false, time.Now()
-		h.peers.rtt[p] = r
+	if err := h.hello(network.WithNoDial(ctx, "rtt"), p); err != nil {
+		h.peers.unmeasured(p)
 	}
 }

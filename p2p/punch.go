@@ -56,10 +56,10 @@ func (m *mirror) draw() {
 }
 
 // startMirror listens for datagrams that are not QUIC.
-func (h *Host) startMirror() {
-	m := &h.relay.mirror
+func (r *relays) startMirror() {
+	m := &r.mirror
 	m.draw()
-	for _, a := range h.sw.ListenAddresses() {
+	for _, a := range r.sw.ListenAddresses() {
 		if !isQUIC(a) {
 			continue
 		}
@@ -67,27 +67,28 @@ func (h *Host) startMirror() {
 		if err != nil {
 			continue
 		}
-		c, err := h.quic.SharedNonQUICPacketConn(u.Network(), u.(*net.UDPAddr))
+		c, err := r.quic.SharedNonQUICPacketConn(u.Network(), u.(*net.UDPAddr))
 		if err != nil {
-			h.log.Debug("no mirror on a socket", "addr", a, "err", err)
+			r.log.Debug("no mirror on a socket", "addr", a, "err", err)
 			continue
 		}
 		m.conns = append(m.conns, c)
-		h.relay.undo = append(h.relay.undo, c)
-		h.spawn(func() { h.mirrorLoop(c) })
+		r.undo = append(r.undo, c)
+		r.life.spawn(func() {
+			if err := m.serve(c, r.startPunching); r.life.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+				r.log.Debug("mirror", "err", err)
+			}
+		})
 	}
 }
 
-func (h *Host) mirrorLoop(c net.PacketConn) {
-	m := &h.relay.mirror
+// serve answers and hears answers on a socket, until that fails; told runs after each answer.
+func (m *mirror) serve(c net.PacketConn, told func()) error {
 	buf := make([]byte, 2*mirrorSize)
 	for {
 		n, from, err := c.ReadFrom(buf)
 		if err != nil {
-			if h.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
-				h.log.Debug("mirror", "err", err)
-			}
-			return
+			return err
 		}
 		u, ok := from.(*net.UDPAddr)
 		if !ok {
@@ -99,7 +100,7 @@ func (h *Host) mirrorLoop(c net.PacketConn) {
 			m.mu.Lock()
 			m.seen, m.at = seen, time.Now()
 			m.mu.Unlock()
-			h.startPunching()
+			told()
 		}
 	}
 }
@@ -133,18 +134,18 @@ func (m *mirror) read(b []byte) (seen netip.AddrPort, ok bool) {
 }
 
 // look asks the mirrors of our relays.
-func (h *Host) look() {
-	h.relay.mu.Lock()
+func (r *relays) look() {
+	r.mu.Lock()
 	ask := map[peer.ID][]byte{}
-	for p := range h.relay.places {
-		if a, ok := h.relay.asked[p]; ok && len(a.mirror) == mirrorKey {
+	for p := range r.places {
+		if a, ok := r.asked[p]; ok && len(a.mirror) == mirrorKey {
 			ask[p] = a.mirror
 		}
 	}
-	h.relay.mu.Unlock()
-	m := &h.relay.mirror
+	r.mu.Unlock()
+	m := &r.mirror
 	for p, key := range ask {
-		c := h.directTo(p)
+		c := r.directTo(p)
 		if c == nil {
 			continue
 		}
@@ -166,8 +167,7 @@ func (h *Host) look() {
 }
 
 // outside is our UDP address as relays see it, if we know.
-func (h *Host) outside() []ma.Multiaddr {
-	m := &h.relay.mirror
+func (m *mirror) outside() []ma.Multiaddr {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if time.Since(m.at) > mirrorAge {
@@ -181,8 +181,8 @@ func (h *Host) outside() []ma.Multiaddr {
 }
 
 // startPunching serves hole punching from the moment we know where we are.
-func (h *Host) startPunching() {
-	m := &h.relay.mirror
+func (r *relays) startPunching() {
+	m := &r.mirror
 	m.mu.Lock()
 	first := !m.punching
 	m.punching = true
@@ -190,16 +190,16 @@ func (h *Host) startPunching() {
 	if !first {
 		return
 	}
-	s, err := holepunch.NewService(gatedHost{h.bh, h}, h.bh.IDService(), h.outside, holepunch.DirectDialTimeout(dialTimeout))
+	s, err := holepunch.NewService(r.gated, r.gated.ids, r.mirror.outside, holepunch.DirectDialTimeout(dialTimeout))
 	if err != nil {
-		h.log.Warn("no direct connections between peers behind NATs", "err", err)
+		r.log.Warn("no direct connections between peers behind NATs", "err", err)
 		return
 	}
-	h.relay.mu.Lock()
-	defer h.relay.mu.Unlock()
-	if h.ctx.Err() != nil { // closed meanwhile
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.life.ctx.Err() != nil { // closed meanwhile
 		s.Close()
 		return
 	}
-	h.relay.undo = append(h.relay.undo, s)
+	r.undo = append(r.undo, s)
 }

@@ -37,53 +37,53 @@ type reachAnswer struct {
 
 // askReach asks a few directly connected peers that have not been asked lately, and forgets those
 // that are gone.
-func (h *Host) askReach() {
-	h.relay.mu.Lock()
+func (r *relays) askReach() {
+	r.mu.Lock()
 	var ask []peer.ID
-	for p := range h.relay.asked {
-		if h.directTo(p) == nil {
-			delete(h.relay.asked, p)
+	for p := range r.asked {
+		if r.directTo(p) == nil {
+			delete(r.asked, p)
 		}
 	}
 	fresh := 0
-	for _, a := range h.relay.asked {
-		if time.Since(a.at) < h.cfg.RelayCheck {
+	for _, a := range r.asked {
+		if time.Since(a.at) < r.cfg.RelayCheck {
 			fresh++
 		}
 	}
-	for _, p := range h.sw.Peers() {
-		if a, ok := h.relay.asked[p]; ok && time.Since(a.at) < h.cfg.RelayCheck {
+	for _, p := range r.sw.Peers() {
+		if a, ok := r.asked[p]; ok && time.Since(a.at) < r.cfg.RelayCheck {
 			continue
 		}
-		if fresh+len(ask) < reachAsks && h.cfg.Admitted(p.String()) && h.directTo(p) != nil {
+		if fresh+len(ask) < reachAsks && r.gated.gate.admits(p) && r.directTo(p) != nil {
 			ask = append(ask, p)
 		}
 	}
-	h.relay.mu.Unlock()
+	r.mu.Unlock()
 	for _, p := range ask {
-		a, err := h.reach(p)
+		a, err := r.reach(p)
 		if err != nil {
-			h.log.Debug("asking to be dialled back", "peer", p, "err", err)
+			r.log.Debug("asking to be dialled back", "peer", p, "err", err)
 		}
-		h.relay.mu.Lock()
+		r.mu.Lock()
 		// Only a failed attempt is evidence that we cannot be reached.
-		h.relay.asked[p] = answer{reached: a.Reached || !a.Known, mirror: a.Mirror, at: time.Now()}
-		h.relay.mu.Unlock()
+		r.asked[p] = answer{reached: a.Reached || !a.Known, mirror: a.Mirror, at: time.Now()}
+		r.mu.Unlock()
 	}
 }
 
 // reach asks one peer.
-func (h *Host) reach(p peer.ID) (a reachAnswer, err error) {
-	ctx, cancel := context.WithTimeout(h.ctx, 2*dialTimeout)
+func (r *relays) reach(p peer.ID) (a reachAnswer, err error) {
+	ctx, cancel := context.WithTimeout(r.life.ctx, 2*dialTimeout)
 	defer cancel()
-	s, err := h.bh.NewStream(network.WithNoDial(ctx, "reach"), p, reachProtocol)
+	s, err := r.bh.NewStream(network.WithNoDial(ctx, "reach"), p, reachProtocol)
 	if err != nil {
 		return a, err
 	}
 	c := newConn(s, false)
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(2 * dialTimeout))
-	if err := wire.NewWriter(c, reachFrame).Send(reachQuestion{Ports: h.ports()}); err != nil {
+	if err := wire.NewWriter(c, reachFrame).Send(reachQuestion{Ports: r.ports()}); err != nil {
 		return a, err
 	}
 	err = wire.NewReader(c, reachFrame).Read(&a)
@@ -114,7 +114,7 @@ func contains(list []uint16, n uint16) bool {
 	return false
 }
 
-func (h *Host) serveReach(s network.Stream, _ bool) {
+func (r *relays) serveReach(s network.Stream, _ bool) {
 	c := newConn(s, false)
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(2 * dialTimeout))
@@ -125,21 +125,21 @@ func (h *Host) serveReach(s network.Stream, _ bool) {
 		}
 		return
 	}
-	a := h.dialBack(s.Conn(), q)
-	if len(h.relay.mirror.conns) > 0 {
-		a.Mirror = h.relay.mirror.key[:]
+	a := r.dialBack(s.Conn(), q)
+	if len(r.mirror.conns) > 0 {
+		a.Mirror = r.mirror.key[:]
 	}
 	wire.NewWriter(c, reachFrame).Send(a)
 }
 
 // dialBack goes as far as the handshake that proves who answers.
-func (h *Host) dialBack(from network.Conn, q reachQuestion) (a reachAnswer) {
+func (r *relays) dialBack(from network.Conn, q reachQuestion) (a reachAnswer) {
 	ip, err := manet.ToIP(from.RemoteMultiaddr())
 	if err != nil || isRelay(from.RemoteMultiaddr()) || len(q.Ports) == 0 || len(q.Ports) > reachPorts {
 		return a
 	}
 	a.Known = true
-	ctx, cancel := context.WithTimeout(h.ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(r.life.ctx, dialTimeout)
 	defer cancel()
 	found := make(chan bool, len(q.Ports))
 	for _, port := range q.Ports {
@@ -150,7 +150,7 @@ func (h *Host) dialBack(from network.Conn, q reachQuestion) (a reachAnswer) {
 			}
 			var id string
 			if err == nil {
-				id, err = h.who(ctx, m)
+				id, err = r.who(ctx, m)
 			}
 			found <- err == nil && id == from.RemotePeer().String()
 		}()

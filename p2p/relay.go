@@ -4,15 +4,21 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/transport"
+	bhost "github.com/libp2p/go-libp2p/p2p/host/basic"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	circuit "github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/client"
 	relayserver "github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
+	"github.com/libp2p/go-libp2p/p2p/transport/quicreuse"
 	ma "github.com/multiformats/go-multiaddr"
+
+	"covey/internal/wake"
 )
 
 const (
@@ -23,18 +29,43 @@ const (
 	relayCircuits = 64               // connections through one relay for each peer, at once
 )
 
-// relayState is what a peer knows about being reached, and the places it holds at relays. libp2p's
-// autorelay knows public relays of the internet only; ours may stand in any network, and are the
-// peers we could open a connection to.
-type relayState struct {
+// relays is what a peer knows about being reached, and the places it holds at relays; it serves
+// circuits to others and looks for a direct way beside them. libp2p's autorelay knows public relays
+// of the internet only; ours may stand in any network, and are the peers we could open a connection
+// to.
+type relays struct {
+	cfg   Config
+	log   *slog.Logger
+	life  *life
+	sw    *swarm.Swarm
+	bh    *bhost.BasicHost
+	gated gatedHost
+	doors *doors
+	ports func() []uint16                                     // at which others may find us
+	who   func(context.Context, ma.Multiaddr) (string, error) // lives there
+	quic  *quicreuse.ConnManager
+	wake  wake.Signal // nil if relays are off
+
+	mirror mirror
+
 	mu      sync.Mutex
 	asked   map[peer.ID]answer // what peers say about reaching us
 	places  map[peer.ID]relayPlace
 	addrs   []ma.Multiaddr
 	onAddrs []func()
-	wake    chan struct{}
 	undo    []io.Closer
-	mirror  mirror
+}
+
+func newRelays(h *Host) *relays {
+	r := &relays{
+		cfg: h.cfg, log: h.log, life: h.life, sw: h.sw, bh: h.bh, gated: h.gated(), doors: h.doors,
+		ports: h.ports, who: h.who, quic: h.quic,
+		asked: map[peer.ID]answer{}, places: map[peer.ID]relayPlace{},
+	}
+	if h.cfg.Relay {
+		r.wake = wake.New()
+	}
+	return r
 }
 
 type answer struct {
@@ -48,16 +79,8 @@ type relayPlace struct {
 	addrs []ma.Multiaddr // of the relay
 }
 
-// nudge has the relay loop look again.
-func (r *relayState) nudge() {
-	select {
-	case r.wake <- struct{}{}: // a nil channel if relays are off
-	default:
-	}
-}
-
 // addresses are those through relays.
-func (r *relayState) addresses() []ma.Multiaddr {
+func (r *relays) addresses() []ma.Multiaddr {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.addrs
@@ -65,39 +88,37 @@ func (r *relayState) addresses() []ma.Multiaddr {
 
 // OnAddrs calls f when Addrs has changed because of a relay. f must be quick.
 func (h *Host) OnAddrs(f func()) {
-	h.relay.mu.Lock()
-	defer h.relay.mu.Unlock()
-	h.relay.onAddrs = append(h.relay.onAddrs, f)
+	h.relays.mu.Lock()
+	defer h.relays.mu.Unlock()
+	h.relays.onAddrs = append(h.relays.onAddrs, f)
 }
 
-// useRelays lets the host dial and be dialled through relays.
-func (h *Host) useRelays(upgrade transport.Upgrader) error {
-	if !h.cfg.Relay {
+// use lets the host dial and be dialled through relays.
+func (r *relays) use(upgrade transport.Upgrader) error {
+	if !r.cfg.Relay {
 		return nil
 	}
-	c, err := circuit.New(gatedHost{h.bh, h}, upgrade)
+	c, err := circuit.New(r.gated, upgrade)
 	if err != nil {
 		return fmt.Errorf("p2p: %w", err)
 	}
-	if err := h.sw.AddTransport(c); err != nil {
+	if err := r.sw.AddTransport(c); err != nil {
 		return fmt.Errorf("p2p: %w", err)
 	}
-	if err := h.sw.Listen(ma.StringCast("/p2p-circuit")); err != nil {
+	if err := r.sw.Listen(ma.StringCast("/p2p-circuit")); err != nil {
 		return fmt.Errorf("p2p: %w", err)
 	}
 	c.Start()
 	return nil
 }
 
-// startRelay serves circuits and starts the loop that looks for relays when we need one.
-func (h *Host) startRelay() error {
-	if !h.cfg.Relay {
+// start serves circuits and starts the loop that looks for relays when we need one.
+func (r *relays) start() error {
+	if !r.cfg.Relay {
 		return nil
 	}
-	r := &h.relay
-	r.asked, r.places, r.wake = map[peer.ID]answer{}, map[peer.ID]relayPlace{}, make(chan struct{}, 1)
-	n := h.cfg.Peers
-	server, err := relayserver.New(gatedHost{h.bh, h}, relayserver.WithACL(relayACL{h}),
+	n := r.cfg.Peers
+	server, err := relayserver.New(r.gated, relayserver.WithACL(relayACL{r.gated.gate}),
 		relayserver.WithReservationAddressFilter(func(ma.Multiaddr) bool { return true }),
 		relayserver.WithResources(relayserver.Resources{
 			// No Limit: circuits of admitted peers are not cut off after two minutes or 128 KiB.
@@ -108,35 +129,35 @@ func (h *Host) startRelay() error {
 		return fmt.Errorf("p2p: relay: %w", err)
 	}
 	r.undo = append(r.undo, server)
-	if !h.onlyLoopback() {
-		h.startMirror()
+	if !r.doors.onlyLoopback() {
+		r.startMirror()
 	}
-	h.bh.SetStreamHandler(reachProtocol, h.guard(reachProtocol, h.serveReach))
-	if h.cfg.Reachability == ReachPublic || h.onlyLoopback() && h.cfg.Reachability == ReachAuto {
+	r.bh.SetStreamHandler(reachProtocol, r.gated.gate.guard(reachProtocol, r.serveReach))
+	if r.cfg.Reachability == ReachPublic || r.doors.onlyLoopback() && r.cfg.Reachability == ReachAuto {
 		return nil
 	}
-	h.spawn(h.keepRelays)
-	r.nudge()
+	r.life.spawn(r.keepRelays)
+	r.wake.Set()
 	return nil
 }
 
-// stopRelay ends the services before the host they run on.
-func (h *Host) stopRelay() {
-	h.relay.mu.Lock()
-	undo := h.relay.undo
-	h.relay.undo = nil
-	h.relay.mu.Unlock()
+// stop ends the services before the host they run on.
+func (r *relays) stop() {
+	r.mu.Lock()
+	undo := r.undo
+	r.undo = nil
+	r.mu.Unlock()
 	for _, c := range slices.Backward(undo) {
 		c.Close()
 	}
 }
 
 // relayACL serves admitted peers only.
-type relayACL struct{ h *Host }
+type relayACL struct{ gate *gate }
 
 // AllowReserve asks whether a peer may be reached through us.
 func (a relayACL) AllowReserve(p peer.ID, _ ma.Multiaddr) bool {
-	return a.h.cfg.Admitted(p.String()) && !a.h.gate.isBlocked(p)
+	return a.gate.admits(p) && !a.gate.isBlocked(p)
 }
 
 // AllowConnect asks whether src may reach dest through us.
@@ -145,40 +166,40 @@ func (a relayACL) AllowConnect(src peer.ID, _ ma.Multiaddr, dest peer.ID) bool {
 }
 
 // keepRelays runs while the host does: after every change of connections, and now and then.
-func (h *Host) keepRelays() {
+func (r *relays) keepRelays() {
 	for {
-		h.askReach()
-		every := h.cfg.RelayCheck
-		if h.private() {
-			h.reserve()
-			h.look()
+		r.askReach()
+		every := r.cfg.RelayCheck
+		if r.private() {
+			r.reserve()
+			r.look()
 			every = min(every, mirrorEvery)
 		} else {
-			h.setPlaces(map[peer.ID]relayPlace{})
+			r.setPlaces(map[peer.ID]relayPlace{})
 		}
 		t := time.NewTimer(every)
 		select {
-		case <-h.ctx.Done():
+		case <-r.life.ctx.Done():
 			t.Stop()
 			return
 		case <-t.C:
-		case <-h.relay.wake:
+		case <-r.wake:
 			t.Stop()
 		}
 	}
 }
 
 // private tells whether some peer cannot reach us.
-func (h *Host) private() bool {
-	switch h.cfg.Reachability {
+func (r *relays) private() bool {
+	switch r.cfg.Reachability {
 	case ReachPrivate:
 		return true
 	case ReachPublic:
 		return false
 	}
-	h.relay.mu.Lock()
-	defer h.relay.mu.Unlock()
-	for _, a := range h.relay.asked {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.asked {
 		if !a.reached {
 			return true
 		}
@@ -187,41 +208,41 @@ func (h *Host) private() bool {
 }
 
 // reserve takes and refreshes places at relays, and lets go of those whose relay is gone.
-func (h *Host) reserve() {
+func (r *relays) reserve() {
 	now := time.Now()
-	h.relay.mu.Lock()
-	old := h.relay.places
-	h.relay.mu.Unlock()
+	r.mu.Lock()
+	old := r.places
+	r.mu.Unlock()
 	next := map[peer.ID]relayPlace{}
 	for p, pl := range old {
-		if h.directTo(p) != nil && now.Before(pl.until.Add(-relayRefresh)) {
+		if r.directTo(p) != nil && now.Before(pl.until.Add(-relayRefresh)) {
 			next[p] = pl
 		}
 	}
-	for _, p := range h.relayCandidates() {
-		if len(next) >= relaysKept || h.ctx.Err() != nil {
+	for _, p := range r.relayCandidates() {
+		if len(next) >= relaysKept || r.life.ctx.Err() != nil {
 			break
 		}
 		if _, ok := next[p]; ok {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(h.ctx, dialTimeout)
-		res, err := circuit.Reserve(ctx, gatedHost{h.bh, h}, peer.AddrInfo{ID: p})
+		ctx, cancel := context.WithTimeout(r.life.ctx, dialTimeout)
+		res, err := circuit.Reserve(ctx, r.gated, peer.AddrInfo{ID: p})
 		cancel()
 		if err != nil {
-			h.log.Debug("no place at a relay", "relay", p, "err", err)
+			r.log.Debug("no place at a relay", "relay", p, "err", err)
 			continue
 		}
 		if res.LimitData > 0 || res.LimitDuration > 0 {
 			continue // a foreign relay with libp2p's limits: jobs do not fit
 		}
-		next[p] = relayPlace{until: res.Expiration, addrs: h.addrsOfRelay(p)}
+		next[p] = relayPlace{until: res.Expiration, addrs: r.addrsOfRelay(p)}
 	}
-	h.setPlaces(next)
+	r.setPlaces(next)
 }
 
 // setPlaces publishes the addresses through relays, if they changed.
-func (h *Host) setPlaces(places map[peer.ID]relayPlace) {
+func (r *relays) setPlaces(places map[peer.ID]relayPlace) {
 	var addrs []ma.Multiaddr
 	for p, pl := range places {
 		for _, a := range pl.addrs {
@@ -232,16 +253,16 @@ func (h *Host) setPlaces(places map[peer.ID]relayPlace) {
 		}
 	}
 	slices.SortFunc(addrs, ma.Multiaddr.Compare)
-	h.relay.mu.Lock()
-	h.relay.places = places
-	same := slices.EqualFunc(addrs, h.relay.addrs, ma.Multiaddr.Equal)
-	h.relay.addrs = addrs
-	tell := slices.Clone(h.relay.onAddrs)
-	h.relay.mu.Unlock()
+	r.mu.Lock()
+	r.places = places
+	same := slices.EqualFunc(addrs, r.addrs, ma.Multiaddr.Equal)
+	r.addrs = addrs
+	tell := slices.Clone(r.onAddrs)
+	r.mu.Unlock()
 	if same {
 		return
 	}
-	h.log.Info("addresses through relays changed", "addrs", addrs)
+	r.log.Info("addresses through relays changed", "addrs", addrs)
 	for _, f := range tell {
 		f()
 	}

@@ -34,36 +34,33 @@ func sidePorts(p peer.ID) (ports [sideDoors]int) {
 	return ports
 }
 
-// sideDoor is where this peer listens besides; zero if it does not.
-type sideDoor struct{ port int }
-
-// openSideDoor listens on a side door with TCP, on the addresses listened on. That none is free is
+// openSide listens on a side door with TCP, on the addresses listened on. That none is free is
 // no error: it is for the worst case only.
-func (h *Host) openSideDoor(where []place) {
-	for _, port := range sidePorts(h.id) {
+func (d *doors) openSide(where []place) {
+	for _, port := range sidePorts(d.id) {
 		var bound []ma.Multiaddr
 		var err error
 		for _, w := range where {
-			_, as, e := h.listenTCP(w.ip, port)
+			_, as, e := d.listenTCP(w.ip, port)
 			bound = append(bound, as...)
 			if e != nil && !w.optional {
 				err = e
 			}
 		}
 		if err == nil && len(bound) > 0 {
-			h.side.port = port
+			d.side = port
 			return
 		}
-		h.sw.ListenClose(bound...)
+		d.sw.ListenClose(bound...)
 	}
-	h.log.Debug("no side door is free")
+	d.log.Debug("no side door is free")
 }
 
-// has tells whether an address is the side door's: it is not told to others, who know how to find
+// aside tells whether an address is the side door's: it is not told to others, who know how to find
 // it.
-func (s sideDoor) has(a ma.Multiaddr) bool {
+func (d *doors) aside(a ma.Multiaddr) bool {
 	v, err := a.ValueForProtocol(ma.P_TCP)
-	return err == nil && s.port > 0 && v == fmt.Sprint(s.port) && !isRelay(a)
+	return err == nil && d.side > 0 && v == fmt.Sprint(d.side) && !isRelay(a)
 }
 
 // sideAddrs are the side doors of a peer that was at these addresses.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	pb "github.com/libp2p/go-libp2p-pubsub/pb"
 	"github.com/libp2p/go-libp2p/core/connmgr"
+	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
@@ -44,11 +46,37 @@ const topicHeartbeat = 3 * time.Second
 // nothing: messages can be lost, and come in any order. It does not say who wrote a message;
 // messages are signed by those who publish them, if that matters.
 type Topic struct {
-	h     *Host
+	all   *topics
 	name  string
 	topic *pubsub.Topic
 	stop  pubsub.RelayCancelFunc
 	once  sync.Once
+}
+
+// topics is GossipSub, started at the first topic. It owns which are joined and counts what is lost.
+type topics struct {
+	life  *life
+	host  gatedHost
+	log   *slog.Logger
+	poke  event.Emitter // has pubsub look at a peer again
+	drops drops
+
+	mu sync.Mutex
+	ps *pubsub.PubSub
+}
+
+func newTopics(l *life, host gatedHost, bus event.Bus, log *slog.Logger) (*topics, error) {
+	poke, err := bus.Emitter(new(event.EvtPeerProtocolsUpdated))
+	if err != nil {
+		return nil, fmt.Errorf("p2p: %w", err)
+	}
+	return &topics{life: l, host: host, log: log, poke: poke}, nil
+}
+
+// lookAgain tells pubsub to look at a peer again: it gives up on one that refused it, which may
+// only have been waiting for the news of our admission.
+func (t *topics) lookAgain(p peer.ID) {
+	t.poke.Emit(event.EvtPeerProtocolsUpdated{Peer: p, Added: []protocol.ID{pubsub.GossipSubID_v11, pubsub.GossipSubID_v12}})
 }
 
 // Topic joins a topic. deliver gets every message of others once (while it is remembered: half a
@@ -56,15 +84,19 @@ type Topic struct {
 // time, and what it takes is time the next message waits; data must not be changed. A name can be
 // joined once at a time.
 func (h *Host) Topic(name string, deliver func(from string, data []byte) Verdict) (*Topic, error) {
-	ps, err := h.pubsub()
+	return h.topics.join(name, deliver)
+}
+
+func (t *topics) join(name string, deliver func(from string, data []byte) Verdict) (*Topic, error) {
+	ps, err := t.start()
 	if err != nil {
 		return nil, err
 	}
 	err = ps.RegisterTopicValidator(name, func(_ context.Context, from peer.ID, m *pubsub.Message) pubsub.ValidationResult {
-		if from == h.id {
+		if from == t.host.ID() {
 			return pubsub.ValidationAccept
 		}
-		if !h.cfg.Admitted(from.String()) {
+		if !t.host.gate.admits(from) {
 			return pubsub.ValidationIgnore
 		}
 		switch deliver(from.String(), m.GetData()) {
@@ -79,15 +111,15 @@ func (h *Host) Topic(name string, deliver func(from string, data []byte) Verdict
 	if err != nil {
 		return nil, fmt.Errorf("topic %s: %w", name, err)
 	}
-	t := &Topic{h: h, name: name}
-	if t.topic, err = ps.Join(name); err == nil {
-		t.stop, err = t.topic.Relay()
+	joined := &Topic{all: t, name: name}
+	if joined.topic, err = ps.Join(name); err == nil {
+		joined.stop, err = joined.topic.Relay()
 	}
 	if err != nil {
 		ps.UnregisterTopicValidator(name)
 		return nil, fmt.Errorf("topic %s: %w", name, err)
 	}
-	return t, nil
+	return joined, nil
 }
 
 // Publish hands data to the neighbours. It does not wait for anybody, and our own deliver does not
@@ -106,38 +138,38 @@ func (t *Topic) Publish(ctx context.Context, data []byte) error {
 func (t *Topic) Close() {
 	t.once.Do(func() {
 		t.stop()
-		t.h.topics.Lock()
-		defer t.h.topics.Unlock()
-		t.h.topics.ps.UnregisterTopicValidator(t.name)
+		t.all.mu.Lock()
+		defer t.all.mu.Unlock()
+		t.all.ps.UnregisterTopicValidator(t.name)
 		t.topic.Close()
 	})
 }
 
 // Dropped counts messages that were lost because a queue was full, or a neighbour sent too many.
-func (h *Host) Dropped() uint64 { return h.drops.n.Load() }
+func (h *Host) Dropped() uint64 { return h.topics.drops.n.Load() }
 
-// pubsub starts GossipSub at the first topic.
-func (h *Host) pubsub() (*pubsub.PubSub, error) {
-	h.topics.Lock()
-	defer h.topics.Unlock()
-	if h.topics.ps != nil {
-		return h.topics.ps, nil
+// start starts GossipSub at the first topic.
+func (t *topics) start() (*pubsub.PubSub, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ps != nil {
+		return t.ps, nil
 	}
 	params := pubsub.DefaultGossipSubParams()
 	params.HeartbeatInterval = topicHeartbeat
 	params.HistoryLength = params.HistoryGossip // what is accepted is kept for so many heartbeats, and no longer than it is offered to others
-	paces := newTopicPaces(h.log, func(n uint64) { h.drops.n.Add(n) })
-	ps, err := pubsub.NewGossipSub(h.ctx, slowed{untagged{gatedHost{h.bh, h}}, paces}, pubsub.WithGossipSubParams(params),
+	paces := newTopicPaces(t.log, func(n uint64) { t.drops.n.Add(n) })
+	ps, err := pubsub.NewGossipSub(t.life.ctx, slowed{untagged{t.host}, t.life.ctx, paces}, pubsub.WithGossipSubParams(params),
 		pubsub.WithMessageSignaturePolicy(pubsub.StrictNoSign), pubsub.WithNoAuthor(), pubsub.WithMessageIdFn(messageID),
 		pubsub.WithFloodPublish(true), pubsub.WithMaxMessageSize(1<<20),
 		pubsub.WithPeerOutboundQueueSize(topicQueue), pubsub.WithValidateQueueSize(topicQueue),
 		pubsub.WithAppSpecificRpcInspector(paces.inspect), pubsub.WithSubscriptionFilter(paces), pubsub.WithSeenMessagesTTL(topicSeen),
-		pubsub.WithRawTracer(&h.drops), pubsub.WithLogger(h.log),
+		pubsub.WithRawTracer(&t.drops), pubsub.WithLogger(t.log),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("topics: %w", err)
 	}
-	h.topics.ps = ps
+	t.ps = ps
 	return ps, nil
 }
 

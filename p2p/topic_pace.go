@@ -120,6 +120,7 @@ func (t *topicPaces) FilterIncomingSubscriptions(from peer.ID, subs []*pb.RPC_Su
 // the rest waits at its own end.
 type slowed struct {
 	untagged
+	ctx   context.Context // of the host
 	paces *topicPaces
 }
 
@@ -134,7 +135,7 @@ func (s slowed) SetStreamHandlerMatch(p protocol.ID, match func(protocol.ID) boo
 func (s slowed) slow(st network.Stream) network.Stream {
 	s.paces.mu.Lock()
 	defer s.paces.mu.Unlock()
-	return slowStream{st, s.h.ctx, s.paces.pace(st.Conn().RemotePeer()).read}
+	return slowStream{st, s.ctx, s.paces.pace(st.Conn().RemotePeer()).read}
 }
 
 // slowStream waits after each read as long as the next one has to.
