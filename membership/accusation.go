@@ -115,7 +115,7 @@ func (m *Membership) examine(ctx context.Context, peer string, leaves bool) {
 	lives := m.livesOf(peer)
 	for range accusedPings {
 		if ctx.Err() == nil && m.livesOf(peer) == lives {
-			m.greet(peer) // waits for ProbeTimeout
+			m.reach.greet(peer) // waits for ProbeTimeout
 		}
 	}
 	newest, _ := m.intake.highest(peer)

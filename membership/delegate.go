@@ -64,7 +64,7 @@ func (d delegate) NotifyMerge(nodes []*memberlist.Node) error {
 	known := len(nodes) == 0
 	for _, n := range nodes {
 		if n.Name == d.m.self && (n.State != memberlist.StateAlive || !bytes.Equal(n.Meta, d.m.ownMeta())) {
-			d.m.outdated.Add(1)
+			d.m.reach.outdated.Add(1)
 		}
 		known = known || n.Name == d.m.self || d.m.cfg.Admitted(n.Name)
 	}

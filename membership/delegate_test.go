@@ -61,21 +61,21 @@ func TestAStrangerIsTurnedAwayAndTriedOnceItIsAdmitted(t *testing.T) {
 		t.Errorf("a stranger: %v", err)
 	}
 	m.Recheck()
-	if len(m.kicks) != 0 || len(m.Peers()) != 0 {
+	if len(m.reach.kicks) != 0 || len(m.Peers()) != 0 {
 		t.Fatalf("a stranger is tried: %v", m.Peers())
 	}
 	open["stranger"] = true
 	m.Recheck()
-	if who := <-m.kicks; who != "stranger" || len(m.Peers()) != 1 || !slices.Equal(m.Peers()[0].Addrs, []string{"/mem/stranger"}) {
+	if who := <-m.reach.kicks; who != "stranger" || len(m.Peers()) != 1 || !slices.Equal(m.Peers()[0].Addrs, []string{"/mem/stranger"}) {
 		t.Errorf("tried is %s, known are %v", who, m.Peers())
 	}
-	for range len(m.kicks) {
-		<-m.kicks
+	for range len(m.reach.kicks) {
+		<-m.reach.kicks
 	}
 	m.mu.Lock()
 	m.welcomeStrangers()
 	m.mu.Unlock()
-	if len(m.kicks) != 0 {
+	if len(m.reach.kicks) != 0 {
 		t.Error("a stranger is welcomed twice")
 	}
 }
@@ -116,7 +116,7 @@ func TestWhoHasAnOutdatedPictureOfThisPeerIsNoticed(t *testing.T) {
 		node("self", memberlist.StateAlive, meta{Name: "an older name"}),
 	} {
 		_ = delegate{m}.NotifyMerge([]*memberlist.Node{n})
-		if got := int(m.outdated.Load()); got != i {
+		if got := int(m.reach.outdated.Load()); got != i {
 			t.Errorf("after picture %d: %d were outdated", i, got)
 		}
 	}

@@ -80,12 +80,3 @@ func (m *Membership) turnedAway(id string, words meta) {
 		m.strangers[id] = words
 	}
 }
-
-// kick asks the reconnect loop to reach a peer. The lock is held. When the queue is full the loop
-// comes round to it by itself.
-func (m *Membership) kick(peer string) {
-	select {
-	case m.kicks <- peer:
-	default:
-	}
-}

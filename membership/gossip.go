@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"covey/internal/wake"
 )
 
 // gossipTo is how many members each round of gossip tells.
@@ -16,19 +18,10 @@ const gossipTo = 3
 // news, and by every packet that was seen to carry some. A round pings a few members: the pings
 // take the news along. Rounds go on while packets carry any; the last one finds nothing more to
 // carry. Should nobody ring, the next probe (Timings.Probe) takes the news along, and rings.
-type pump struct {
-	bell chan struct{}
-}
-
-func newPump() pump { return pump{bell: make(chan struct{}, 1)} }
+type pump struct{ wake.Signal }
 
 // ring says that there is, or may be, something to tell. It never blocks.
-func (p pump) ring() {
-	select {
-	case p.bell <- struct{}{}:
-	default:
-	}
-}
+func (p pump) ring() { p.Set() }
 
 // saw looks at a packet, sent or received.
 func (p pump) saw(packet []byte) {
@@ -47,7 +40,7 @@ func (m *Membership) runPump(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-m.pump.bell:
+		case <-m.pump.Signal:
 		}
 		m.tellSome(&work)
 		t.Reset(m.timings.Gossip)
@@ -81,6 +74,6 @@ func (m *Membership) tellSome(work *sync.WaitGroup) {
 	rand.Shuffle(len(far), func(i, j int) { far[i], far[j] = far[j], far[i] })
 	all := append(near, far...)
 	for _, name := range all[:min(len(all), gossipTo)] {
-		work.Go(func() { m.greet(name) })
+		work.Go(func() { m.reach.greet(name) })
 	}
 }

@@ -95,7 +95,7 @@ func (m *Membership) takeHint(h Hint) bool {
 	}
 	m.hint = h
 	m.hints.QueueBroadcast(hintBroadcast(h.encode()))
-	m.news()
+	m.signal.Set()
 	m.pump.ring()
 	return true
 }

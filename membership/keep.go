@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"covey/internal/wake"
 	"covey/taskstate"
 )
 
@@ -18,13 +19,8 @@ const (
 func (m *Membership) keep(ctx context.Context) {
 	refresh := time.NewTicker(refreshEvery)
 	defer refresh.Stop()
-	changes := make(chan struct{}, 1)
-	defer m.Observe(func(*View) {
-		select {
-		case changes <- struct{}{}:
-		default:
-		}
-	})()
+	changes := wake.New()
+	defer m.Observe(func(*View) { changes.Set() })()
 	for {
 		select {
 		case <-ctx.Done():

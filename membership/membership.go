@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"covey/internal/wake"
 	"covey/taskstate"
 )
 
@@ -23,11 +24,11 @@ type Membership struct {
 	viewWatch watchers[*View]
 	hintWatch watchers[Hint]
 	hints     memberlist.TransmitLimitedQueue
-	signal    chan struct{} // something to publish
+	signal    wake.Signal   // something to publish
 	ready     chan struct{} // closed when memberlist runs
-	kicks     chan string   // peers to reach soon
 	doubts    chan rumour   // suspicions to look into
-	probes    prober
+	probes    *prober
+	reach     *reacher
 	pump      pump
 	seal      *sealer
 	intake    *intake
@@ -35,7 +36,6 @@ type Membership struct {
 	large     bool         // more than LargeFlock peers were known at the start: memberlist gossips by itself, there always is news
 	count     atomic.Int64 // members in the table, for the gossip queue, which asks with its own lock held
 
-	outdated  atomic.Int64  // how often somebody had an old picture of this peer
 	over      atomic.Bool   // Run has ended
 	ending    chan struct{} // a lock between Leave, which takes its time, and the end of Run
 	mu        sync.Mutex
@@ -72,13 +72,14 @@ func New(cfg Config) (*Membership, error) {
 	b.forget(self)
 	m := &Membership{
 		cfg: cfg, self: self, log: cfg.Log, book: b, table: newTable(self), born: time.Now(),
-		signal: make(chan struct{}, 1), ready: make(chan struct{}), ending: make(chan struct{}, 1), kicks: make(chan string, 64),
+		signal: wake.New(), ready: make(chan struct{}), ending: make(chan struct{}, 1),
 		doubts: make(chan rumour, 64), strangers: map[string]meta{}, hearings: map[string]hearing{},
 		seal: &sealer{sign: cfg.Sign, self: self}, refusals: newRefusals(cfg.Log),
 	}
-	m.intake = newIntake(m)
+	m.intake, m.probes = newIntake(m), &prober{cfg: &m.cfg, flock: m}
 	expect := max(len(b.peers)+1, cfg.Expect)
-	m.timings, m.large, m.pump = cfg.Timings.or(DefaultTimings(expect)), expect > LargeFlock, newPump()
+	m.timings, m.large, m.pump = cfg.Timings.or(DefaultTimings(expect)), expect > LargeFlock, pump{wake.New()}
+	m.reach = &reacher{host: cfg.Host, timings: m.timings, flock: m, kicks: make(chan string, 64)}
 	m.own, m.seat = slices.Clone(cfg.Addrs()), cfg.Seat
 	m.hints.RetransmitMult = 4
 	m.hints.NumNodes = func() int { return int(m.count.Load()) + 1 }
@@ -104,7 +105,7 @@ func (m *Membership) Run(ctx context.Context) error {
 	m.mu.Lock()
 	m.list, m.transport, m.born = list, t, time.Now()
 	m.view, m.changed = nil, true
-	m.news()
+	m.signal.Set()
 	m.mu.Unlock()
 	t.open()
 	close(m.ready)
@@ -114,13 +115,13 @@ func (m *Membership) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { m.publish(ctx) })
 	work.Go(func() { m.keep(ctx) })
-	work.Go(func() { m.reconnect(ctx) })
-	work.Go(func() { m.welcome(ctx) })
+	work.Go(func() { m.reach.reconnect(ctx) })
+	work.Go(func() { m.reach.welcome(ctx) })
 	work.Go(func() { m.askDoubted(ctx) })
 	if !m.large {
 		work.Go(func() { m.runPump(ctx) })
 	}
-	m.startProbing(ctx)
+	m.probes.start(ctx)
 	<-ctx.Done()
 	m.cfg.Net.Handle(ProbeProtocol, nil)
 	m.ending <- struct{}{}
@@ -214,7 +215,7 @@ func (m *Membership) Heard(peer string) {
 		m.log.Info("peer is alive", "peer", peer)
 	}
 	if dead && !m.left {
-		m.kick(peer)
+		m.reach.kick(peer)
 	}
 }
 
@@ -234,7 +235,7 @@ func (m *Membership) Recheck() {
 	}
 	for id := range m.book.peers {
 		if e := m.table.entries[id]; e == nil && m.cfg.Admitted(id) {
-			m.kick(id)
+			m.reach.kick(id)
 		}
 	}
 }
@@ -245,7 +246,7 @@ func (m *Membership) welcomeStrangers() {
 		if m.cfg.Admitted(id) {
 			delete(m.strangers, id)
 			m.book.told(PeerAddr{ID: id, Addrs: words.Addrs})
-			m.kick(id)
+			m.reach.kick(id)
 		}
 	}
 }
@@ -283,16 +284,8 @@ func (m *Membership) running() *memberlist.Memberlist {
 func (m *Membership) dirty() {
 	m.count.Store(int64(len(m.table.entries)))
 	m.view, m.changed = nil, true
-	m.news()
+	m.signal.Set()
 	m.pump.ring()
-}
-
-// news wakes the publisher. The lock is held.
-func (m *Membership) news() {
-	select {
-	case m.signal <- struct{}{}:
-	default:
-	}
 }
 
 // publish tells observers until ctx ends.

@@ -40,8 +40,12 @@ type probeAnswerFrame struct {
 	Outcome outcome
 }
 
-// prober runs one check per peer at a time.
+// prober finds out whether peers refuse connections, one check of each at a time, and answers others
+// who ask. What it finds it tells whoever keeps the verdicts.
 type prober struct {
+	cfg   *Config
+	flock verdicts
+
 	mu      sync.Mutex
 	ctx     context.Context // of Run; nil before and after
 	running map[string]bool // true: again, please
@@ -49,14 +53,47 @@ type prober struct {
 	serving int
 }
 
+// verdicts is what a prober asks and tells of peers.
+type verdicts interface {
+	known(peer string) acquaintance
+	accuse(peer string, v Verdict, lives uint64)
+	Heard(peer string)
+	View() *View
+}
+
+// acquaintance is what is known of a peer; zero: nothing.
+type acquaintance struct {
+	verdict  Verdict
+	gossiped bool // memberlist knows it
+	lives    uint64
+	addrs    []string
+	refused  time.Time // its last refusal here
+}
+
+// known is what is known of a peer now.
+func (m *Membership) known(peer string) (a acquaintance) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.table.entries[peer]; e != nil {
+		a = acquaintance{e.verdict(), e.gossip != 0, e.lives, e.addrs, e.refused}
+	}
+	return a
+}
+
 // Probe is called when there is evidence of trouble with a peer: its last connection or its session
 // broke. It returns at once. If a dial is refused here the peer is suspect, if it is refused to
 // another peer too it is dead; a timeout changes nothing.
 func (m *Membership) Probe(peer string) {
-	p := &m.probes
+	if peer != m.self {
+		m.probes.look(peer)
+	}
+}
+
+// look checks a peer, again if it is being checked.
+func (p *prober) look(peer string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ctx == nil || p.ctx.Err() != nil || peer == m.self {
+	if p.ctx == nil || p.ctx.Err() != nil {
 		return
 	}
 	if _, busy := p.running[peer]; busy {
@@ -67,7 +104,7 @@ func (m *Membership) Probe(peer string) {
 	ctx := p.ctx
 	p.work.Go(func() {
 		for again := true; again; {
-			m.check(ctx, peer)
+			p.check(ctx, peer)
 			p.mu.Lock()
 			if again = p.running[peer] && ctx.Err() == nil; again {
 				p.running[peer] = false
@@ -79,12 +116,11 @@ func (m *Membership) Probe(peer string) {
 	})
 }
 
-func (m *Membership) startProbing(ctx context.Context) {
-	p := &m.probes
+func (p *prober) start(ctx context.Context) {
 	p.mu.Lock()
 	p.ctx, p.running = ctx, map[string]bool{}
 	p.mu.Unlock()
-	m.cfg.Net.Handle(ProbeProtocol, m.serveProbe)
+	p.cfg.Net.Handle(ProbeProtocol, p.serve)
 }
 
 // wait ends it: no check starts any more, and those under way have ended (their context has).
@@ -127,24 +163,17 @@ func (p *prober) leave() {
 }
 
 // check gathers evidence about one peer.
-func (m *Membership) check(ctx context.Context, peer string) {
-	m.mu.Lock()
-	e := m.table.entries[peer]
-	if e == nil || e.verdict() == Dead {
-		m.mu.Unlock()
+func (p *prober) check(ctx context.Context, peer string) {
+	a := p.flock.known(peer)
+	if a.verdict == 0 || a.verdict == Dead || p.connect(ctx, peer, a.addrs) != refused {
 		return
 	}
-	lives := e.lives
-	m.mu.Unlock()
-	if m.tryConnect(ctx, peer) != refused {
-		return
-	}
-	m.accuse(peer, Suspect, lives)
-	switch m.askOthers(ctx, peer) {
+	p.flock.accuse(peer, Suspect, a.lives)
+	switch p.askOthers(ctx, peer) {
 	case refused:
-		m.accuse(peer, Dead, lives)
+		p.flock.accuse(peer, Dead, a.lives)
 	case answered:
-		m.Heard(peer)
+		p.flock.Heard(peer)
 	}
 }
 
@@ -157,27 +186,21 @@ func (m *Membership) accuse(peer string, v Verdict, lives uint64) {
 	}
 }
 
-// tryConnect dials a peer afresh. A connection that breaks under the first try is no refusal yet:
+// connect dials a peer afresh. A connection that breaks under the first try is no refusal yet:
 // the next try tells.
-func (m *Membership) tryConnect(ctx context.Context, peer string) outcome {
-	m.mu.Lock()
-	var addrs []string
-	if e := m.table.entries[peer]; e != nil {
-		addrs = e.addrs
-	}
-	m.mu.Unlock()
+func (p *prober) connect(ctx context.Context, peer string, addrs []string) outcome {
 	ctx, cancel := context.WithTimeout(ctx, probeConnect)
 	defer cancel()
 	for {
-		err := m.cfg.Host.Connect(ctx, peer, addrs)
+		err := p.cfg.Host.Connect(ctx, peer, addrs)
 		switch {
 		case err == nil:
-			m.Heard(peer)
+			p.flock.Heard(peer)
 			return answered
 		case p2p.Refused(err):
 			return refused
 		}
-		m.log.Debug("a probe is unclear", "peer", peer, "err", err)
+		p.cfg.Log.Debug("a probe is unclear", "peer", peer, "err", err)
 		select {
 		case <-ctx.Done():
 			return unclear
@@ -187,9 +210,9 @@ func (m *Membership) tryConnect(ctx context.Context, peer string) outcome {
 }
 
 // askOthers asks a few live members; the first clear answer counts.
-func (m *Membership) askOthers(ctx context.Context, peer string) outcome {
+func (p *prober) askOthers(ctx context.Context, peer string) outcome {
 	var others []string
-	for _, id := range m.View().Others() {
+	for _, id := range p.flock.View().Others() {
 		if id != peer {
 			others = append(others, id)
 		}
@@ -200,7 +223,7 @@ func (m *Membership) askOthers(ctx context.Context, peer string) outcome {
 	defer cancel()
 	answers := make(chan outcome, len(others))
 	for _, id := range others {
-		m.probes.work.Go(func() { answers <- m.ask(ctx, id, peer) })
+		p.work.Go(func() { answers <- p.ask(ctx, id, peer) })
 	}
 	for range others {
 		if o := <-answers; o != unclear {
@@ -210,8 +233,8 @@ func (m *Membership) askOthers(ctx context.Context, peer string) outcome {
 	return unclear
 }
 
-func (m *Membership) ask(ctx context.Context, witness, peer string) outcome {
-	c, err := m.cfg.Net.Dial(ctx, witness, ProbeProtocol)
+func (p *prober) ask(ctx context.Context, witness, peer string) outcome {
+	c, err := p.cfg.Net.Dial(ctx, witness, ProbeProtocol)
 	if err != nil {
 		return unclear
 	}
@@ -227,45 +250,38 @@ func (m *Membership) ask(ctx context.Context, witness, peer string) outcome {
 	return a.Outcome
 }
 
-// serveProbe answers another member's question about a third one.
-func (m *Membership) serveProbe(from string, c net.Conn) {
+// serve answers another member's question about a third one.
+func (p *prober) serve(from string, c net.Conn) {
 	defer c.Close()
-	if !m.cfg.Admitted(from) || c.SetDeadline(time.Now().Add(probeAnswer)) != nil {
+	if !p.cfg.Admitted(from) || c.SetDeadline(time.Now().Add(probeAnswer)) != nil {
 		return
 	}
-	ctx := m.probes.enter()
+	ctx := p.enter()
 	if ctx == nil {
 		return
 	}
-	defer m.probes.leave()
+	defer p.leave()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	var q probeRequest
 	if wire.NewReader(c, probeFrame).Read(&q) != nil {
 		return
 	}
-	_ = wire.NewWriter(c, probeFrame).Send(probeAnswerFrame{Outcome: m.witness(ctx, q.Peer)})
+	_ = wire.NewWriter(c, probeFrame).Send(probeAnswerFrame{Outcome: p.witness(ctx, q.Peer)})
 }
 
 // witness is the own knowledge about a peer, made fresh if need be. Who asks was refused itself, so
 // a refusal here makes two.
-func (m *Membership) witness(ctx context.Context, peer string) outcome {
-	m.mu.Lock()
-	e := m.table.entries[peer]
-	if e == nil || e.gossip == 0 || !m.cfg.Admitted(peer) {
-		m.mu.Unlock()
+func (p *prober) witness(ctx context.Context, peer string) outcome {
+	a := p.flock.known(peer)
+	if !a.gossiped || !p.cfg.Admitted(peer) {
 		return unclear
 	}
-	lives := e.lives
-	o := unclear
-	if !e.refused.IsZero() && time.Since(e.refused) < refusalStands {
-		o = refused
-	}
-	m.mu.Unlock()
-	if o == unclear {
-		o = m.tryConnect(ctx, peer)
+	o := refused
+	if a.refused.IsZero() || time.Since(a.refused) >= refusalStands {
+		o = p.connect(ctx, peer, a.addrs)
 	}
 	if o == refused {
-		m.accuse(peer, Dead, lives)
+		p.flock.accuse(peer, Dead, a.lives)
 	}
 	return o
 }

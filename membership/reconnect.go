@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/memberlist"
 
 	"covey/p2p"
 )
@@ -18,6 +23,48 @@ const (
 	joinTries    = 4                      // push/pulls with a peer that answers
 	kickDelay    = 200 * time.Millisecond // a peer that was heard usually joins by itself
 )
+
+// reacher keeps trying the peers of the book that are not here, and those it is asked to.
+type reacher struct {
+	host     Host
+	timings  Timings
+	flock    absentees
+	kicks    chan string  // peers to reach soon
+	outdated atomic.Int64 // how often somebody had an old picture of this peer
+}
+
+// absentees is what a reacher asks of the peers it may reach, and tells.
+type absentees interface {
+	wanted(id string) bool
+	present(id string) bool
+	hurried() bool
+	booked() []string
+	bookAddrs(id string) []string
+	note(id string, err error)
+	running() *memberlist.Memberlist
+}
+
+// kick asks for a peer to be reached. When the queue is full the loop comes round to it by itself.
+func (r *reacher) kick(peer string) {
+	select {
+	case r.kicks <- peer:
+	default:
+	}
+}
+
+// booked are all peers of the book.
+func (m *Membership) booked() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.book.peers))
+}
+
+// bookAddrs is where the book has a peer.
+func (m *Membership) bookAddrs(id string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.book.peers[id].Addrs
+}
 
 // Join makes contact with peers by address: to found a neighbourhood, or because a ticket or the
 // roster names them. They go into the peer book, so that those that do not answer are tried again.
@@ -42,7 +89,7 @@ func (m *Membership) Join(ctx context.Context, peers []PeerAddr) error {
 	}
 	var mu sync.Mutex
 	var errs []error
-	m.reachAll(ctx, ids, func(id string, err error) {
+	m.reach.reachAll(ctx, ids, func(id string, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
@@ -72,9 +119,9 @@ func (m *Membership) Remember(peers []PeerAddr) {
 // reconnect keeps trying the absent peers of the book: all of them at once now, then one at random
 // per Retry, several per RetryFast while this peer is alone or young. memberlist alone never heals
 // a partition that lasted longer than it remembers its dead.
-func (m *Membership) reconnect(ctx context.Context) {
-	m.reachAbsent(ctx, m.absent(0))
-	t := time.NewTimer(m.pace())
+func (r *reacher) reconnect(ctx context.Context) {
+	r.reachAbsent(ctx, r.absent(0))
+	t := time.NewTimer(r.pace())
 	defer t.Stop()
 	for {
 		select {
@@ -82,30 +129,30 @@ func (m *Membership) reconnect(ctx context.Context) {
 			return
 		case <-t.C:
 			n := 1
-			if m.hurried() {
+			if r.flock.hurried() {
 				n = reachAtOnce
 			}
-			m.reachAbsent(ctx, m.absent(n))
-			t.Reset(m.pace())
+			r.reachAbsent(ctx, r.absent(n))
+			t.Reset(r.pace())
 		}
 	}
 }
 
 // welcome reaches peers that were heard of, until ctx ends; it does not wait behind the loop above,
 // which may be dialling into silence.
-func (m *Membership) welcome(ctx context.Context) {
+func (r *reacher) welcome(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case id := <-m.kicks:
-			m.answerKicks(ctx, id)
+		case id := <-r.kicks:
+			r.answerKicks(ctx, id)
 		}
 	}
 }
 
 // answerKicks reaches peers that were just heard of, unless they turn up by themselves in a moment.
-func (m *Membership) answerKicks(ctx context.Context, first string) {
+func (r *reacher) answerKicks(ctx context.Context, first string) {
 	want := map[string]bool{first: true}
 	late := time.NewTimer(kickDelay)
 	defer late.Stop()
@@ -113,7 +160,7 @@ func (m *Membership) answerKicks(ctx context.Context, first string) {
 		select {
 		case <-ctx.Done():
 			return
-		case id := <-m.kicks:
+		case id := <-r.kicks:
 			want[id] = true
 		case <-late.C:
 			waiting = false
@@ -121,11 +168,11 @@ func (m *Membership) answerKicks(ctx context.Context, first string) {
 	}
 	var ids []string
 	for id := range want {
-		if m.wanted(id) {
+		if r.flock.wanted(id) {
 			ids = append(ids, id)
 		}
 	}
-	m.reachAbsent(ctx, ids)
+	r.reachAbsent(ctx, ids)
 }
 
 // wanted: the peer may be a member and memberlist does not hold it alive.
@@ -145,17 +192,12 @@ func (m *Membership) present(id string) bool {
 }
 
 // absent picks up to n peers of the book that are not here, at random; 0 means all.
-func (m *Membership) absent(n int) []string {
-	m.mu.Lock()
-	var ids []string
-	for id := range m.book.peers {
-		ids = append(ids, id)
-	}
-	m.mu.Unlock()
+func (r *reacher) absent(n int) []string {
+	ids := r.flock.booked()
 	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 	var out []string
 	for _, id := range ids {
-		if m.wanted(id) {
+		if r.flock.wanted(id) {
 			if out = append(out, id); len(out) == n {
 				break
 			}
@@ -176,21 +218,21 @@ func (m *Membership) hurried() bool {
 
 // pace is the time until the next try, with jitter: RetryFast to twice that, or Retry ± a quarter;
 // a third of that while a hurry would have nobody to go to.
-func (m *Membership) pace() time.Duration {
-	if m.hurried() {
-		if len(m.absent(1)) == 0 {
-			return m.timings.Retry/4 + rand.N(m.timings.Retry/6)
+func (r *reacher) pace() time.Duration {
+	if r.flock.hurried() {
+		if len(r.absent(1)) == 0 {
+			return r.timings.Retry/4 + rand.N(r.timings.Retry/6)
 		}
-		return m.timings.RetryFast + rand.N(m.timings.RetryFast)
+		return r.timings.RetryFast + rand.N(r.timings.RetryFast)
 	}
-	return m.timings.Retry*3/4 + rand.N(m.timings.Retry/2)
+	return r.timings.Retry*3/4 + rand.N(r.timings.Retry/2)
 }
 
 // reachAll reaches several peers, reachAtOnce at a time, and reports each.
-func (m *Membership) reachAll(ctx context.Context, ids []string, report func(id string, err error)) {
+func (r *reacher) reachAll(ctx context.Context, ids []string, report func(id string, err error)) {
 	each(ids, func(id string) {
 		if ctx.Err() == nil {
-			report(id, m.reach(ctx, id))
+			report(id, r.reach(ctx, id))
 		}
 	})
 }
@@ -198,21 +240,21 @@ func (m *Membership) reachAll(ctx context.Context, ids []string, report func(id 
 // reachAbsent reaches peers of the book that are not here, reachAtOnce at a time. Whoever was
 // reached has told of others: those are only greeted in their turn. Otherwise a large cluster that
 // starts at once would exchange all it knows once for every pair of its peers.
-func (m *Membership) reachAbsent(ctx context.Context, ids []string) {
+func (r *reacher) reachAbsent(ctx context.Context, ids []string) {
 	each(ids, func(id string) {
 		switch {
 		case ctx.Err() != nil:
-		case m.wanted(id):
-			m.note(id, m.reach(ctx, id))
-		case m.present(id):
-			m.greet(id)
+		case r.flock.wanted(id):
+			r.flock.note(id, r.reach(ctx, id))
+		case r.flock.present(id):
+			r.greet(id)
 		}
 	})
 }
 
 // greet lets a peer hear of this one: if gossip has not told it, it asks for more.
-func (m *Membership) greet(id string) {
-	if list := m.running(); list != nil {
+func (r *reacher) greet(id string) {
+	if list := r.flock.running(); list != nil {
 		_, _ = list.Ping(id, &net.UDPAddr{IP: syntheticIP(id), Port: 1})
 	}
 }
@@ -233,23 +275,20 @@ func each(ids []string, f func(id string)) {
 
 // reach connects to a peer and exchanges everything with it: each side learns that the other lives,
 // and whom it knows.
-func (m *Membership) reach(ctx context.Context, id string) error {
-	m.mu.Lock()
-	addrs := m.book.peers[id].Addrs
-	m.mu.Unlock()
+func (r *reacher) reach(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
-	if err := m.cfg.Host.Connect(ctx, id, addrs); err != nil {
+	if err := r.host.Connect(ctx, id, r.flock.bookAddrs(id)); err != nil {
 		return err
 	}
 	for try := 1; ; try++ {
-		list := m.running()
+		list := r.flock.running()
 		if list == nil {
 			return errors.New("this peer is stopping")
 		}
-		old := m.outdated.Load()
+		old := r.outdated.Load()
 		_, err := list.Join([]string{joinString(id)})
-		if err == nil && m.outdated.Load() != old { // it now knows that it has to be told better: do so, gossip takes its time
+		if err == nil && r.outdated.Load() != old { // it now knows that it has to be told better: do so, gossip takes its time
 			_, err = list.Join([]string{joinString(id)})
 		}
 		if err == nil || try == joinTries {

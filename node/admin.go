@@ -14,7 +14,7 @@ import (
 // Leave implements api.AdminBackend: tasks stop and are settled, the vote is handed over, then the
 // membership ends.
 func (n *Node) Leave(ctx context.Context) error {
-	if n.alone() {
+	if len(n.view.Who.Admitted()) < 2 {
 		return api.Errorf(api.Conflict, "this is the only peer of its cluster. Stop it with `peer down`; to give the cluster up, remove its data folder %s", n.folder.dir)
 	}
 	n.leaving.Store(true)
@@ -28,7 +28,7 @@ func (n *Node) Leave(ctx context.Context) error {
 
 func (n *Node) leave(ctx context.Context) error {
 	if n.view.AskFlock(ctx, "") == nil {
-		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.view.TryAgain())
+		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.view.Deciders.TryAgain())
 	}
 	// The worker first: one that still looks for a session would register again.
 	if err := n.worker.Stop(ctx); err != nil {
@@ -43,13 +43,11 @@ func (n *Node) leave(ctx context.Context) error {
 	return n.orders.Order(ctx, calls.Call{Remove: &ledger.Remove{Peer: n.self, Reason: "left"}}, "this peer stopped its tasks but is still a member")
 }
 
-func (n *Node) alone() bool { return len(n.view.Admitted()) < 2 }
-
 // candidates are the peers that may vote, and how they are, for whoever coordinates.
 func (n *Node) candidates() []quorum.Candidate {
 	view := n.members.View()
 	var out []quorum.Candidate
-	for _, m := range n.view.Admitted() {
+	for _, m := range n.view.Who.Admitted() {
 		got, ok := view.Get(m.Entry.Peer)
 		seat := got.Seat
 		if m.Entry.Peer == n.self {

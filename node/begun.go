@@ -175,9 +175,9 @@ func (n *Node) beginStart() {
 
 // firstIncarnation is the worker's in a folder that has none: one that was a member's must have a
 // journal.
-func (n *Node) firstIncarnation() taskstate.Incarnation {
-	if n.folder.fresh || n.roster.Cluster() == "" && !n.folder.lostRoster() {
-		return n.folder.incarnation
+func (f *folder) firstIncarnation(member bool) taskstate.Incarnation {
+	if f.fresh || !member && !f.lostRoster() {
+		return f.incarnation
 	}
 	return ""
 }

@@ -489,7 +489,7 @@ func (n *Node) copiesConfig(key crypto.PrivKey) copiesConfig {
 		self: n.self, start: n.start, chain: n.chain, sign: key.Sign, say: &n.troubles, halt: n.halt, log: n.log,
 		onEach: func(ctx context.Context, peer, protocol string) []net.Conn { return n.host.OnEach(ctx, peer, protocol) },
 		back:   func(why string) { n.worker.TurnedBack(why) },
-		name:   func(peer string) string { return n.view.Name(peer) },
+		name:   func(peer string) string { return n.view.Who.Name(peer) },
 		met:    n.folder.path(metName),
 	}
 }
@@ -513,7 +513,7 @@ func (n *Node) halt(on bool) {
 
 // tooOld hears that a peer does not understand this version.
 func (n *Node) tooOld(peer string) {
-	text := fmt.Sprintf("peer %s runs version 0.1, which does not understand this one (%s): install this version there and restart it", cmp.Or(n.view.Name(peer), peer), n.cfg.Version)
+	text := fmt.Sprintf("peer %s runs version 0.1, which does not understand this one (%s): install this version there and restart it", cmp.Or(n.view.Who.Name(peer), peer), n.cfg.Version)
 	if n.troubles.Set(peer, api.TroubleOldVersion, text) {
 		n.log.Warn(text, "peer", peer)
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"covey/node/api"
+	"covey/node/room"
 	"covey/taskstate"
 )
 
@@ -18,24 +19,27 @@ func (n *Node) roomChanged(err error) {
 	}
 }
 
-// besidesRoom adds to the end of a task what its disk may have to do with it. Whether it failed
+// fullDisk says of ends and of starts that failed what a full disk has to do with it.
+type fullDisk struct{ *room.Keeper }
+
+// addTo adds to the end of a task what its disk may have to do with it. Whether it failed
 // because of that only the task knows: its code stands.
-func (n *Node) besidesRoom(r taskstate.RunReport) taskstate.RunReport {
+func (f fullDisk) addTo(r taskstate.RunReport) taskstate.RunReport {
 	switch {
 	case r.Reason == taskstate.ReasonOutputLost, r.Reason == taskstate.ReasonStuck:
-		n.room.LookNow()
-	case r.State == taskstate.Failed && r.Reason == taskstate.ReasonExit && n.room.LowNow() != nil:
-		n.room.LookNow()
+		f.LookNow()
+	case r.State == taskstate.Failed && r.Reason == taskstate.ReasonExit && f.LowNow() != nil:
+		f.LookNow()
 		r.Message += "; the disk of its peer was full at its end"
 	}
 	return r
 }
 
-// forWantOfRoom says of a start that failed what the disk has to do with it. Tasks of before go on
+// explain says of a start that failed what the disk has to do with it. Tasks of before go on
 // meanwhile: their supervisor has them.
-func (n *Node) forWantOfRoom(err error) error {
-	if n.room == nil || api.AsError(err).Code != api.Failed || n.room.LowNow() == nil {
+func (f fullDisk) explain(err error) error {
+	if f.Keeper == nil || api.AsError(err).Code != api.Failed || f.LowNow() == nil {
 		return err
 	}
-	return api.Errorf(api.Failed, "%v. %s, and start this peer again: what runs here goes on meanwhile", err, n.room.Advice())
+	return api.Errorf(api.Failed, "%v. %s, and start this peer again: what runs here goes on meanwhile", err, f.Advice())
 }

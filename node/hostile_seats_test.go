@@ -50,7 +50,7 @@ func unseated(t *testing.T, all ...*living) puppet {
 
 func TestWhoHoldsNoSeatSendsNoEntries(t *testing.T) {
 	all := flockOf(t, "one", "two", "three")
-	eventually(t, "three peers vote", func() (bool, string) { return len(all[0].Voters()) == 3, "" })
+	eventually(t, "three peers vote", func() (bool, string) { return len(all[0].Deciders.Voters()) == 3, "" })
 	p := unseated(t, all...)
 	for _, v := range all[0].ledger.Voters() {
 		hello := map[int]any{1: all[0].ledger.Generation(), 2: p.Self() + "/1", 3: v.Peer + "/" + string(v.Incarnation)}
@@ -280,12 +280,12 @@ func TestAPeerThatWasAwayWhileAllSeatsChangedHandsComesBack(t *testing.T) {
 	three := alive(t, Config{Name: "three", Join: ticket.Ticket})
 	four := alive(t, Config{Name: "four", Join: ticket.Ticket})
 	eventually(t, "three and four vote", func() (bool, string) {
-		vs := three.Voters()
+		vs := three.Deciders.Voters()
 		return len(vs) == 3 && three.ledger.Seated(three.self) && four.ledger.Seated(four.self), ""
 	})
 	_ = all[0].stop() // for good
 	eventually(t, "they decide", func() (bool, string) {
-		who, _, ok := three.coordinator()
+		who, _, ok := three.ledger.Coordinator()
 		return ok && who != all[0].self, ""
 	})
 	two = two.back()
@@ -305,7 +305,7 @@ func TestARemovalNamesTheDecisionItIsOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, ok := all[0].roster.Get(all[1].self)
-	if _, epoch, _ := all[0].coordinator(); !ok || !e.Removed || e.Index < index || e.Generation != epoch.Generation || e.Term != epoch.Term {
+	if _, epoch, _ := all[0].ledger.Coordinator(); !ok || !e.Removed || e.Index < index || e.Generation != epoch.Generation || e.Term != epoch.Term {
 		t.Errorf("%+v", e)
 	}
 	if err := e.Verify(p2p.Verify); err != nil {

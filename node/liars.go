@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/node/troubles"
 	"covey/taskstate"
 )
 
@@ -16,7 +17,7 @@ const (
 
 // watchLiars says of members what they send that honest software never sends, until ctx ends: in
 // `peers`, with how often.
-func (n *Node) watchLiars(ctx context.Context) error {
+func watchLiars(ctx context.Context, liars func() map[string]int64, name func(taskstate.PeerID) string, say *troubles.Troubles) error {
 	t := time.NewTicker(liarsEvery)
 	defer t.Stop()
 	type lies struct {
@@ -30,26 +31,16 @@ func (n *Node) watchLiars(ctx context.Context) error {
 			return nil
 		case <-t.C:
 		}
-		for peer, count := range n.members.Liars() {
+		for peer, count := range liars() {
 			was := known[peer]
 			switch {
 			case count > was.n:
 				known[peer] = lies{count, time.Now()}
-				n.troubles.Set(peer, api.TroubleLies, fmt.Sprintf("it sent this peer gossip that no peer of this version sends (%d times); nothing of it was believed. If that machine is not in the hands you think, type `peer remove %s`", count, n.view.Name(peer)))
+				say.Set(peer, api.TroubleLies, fmt.Sprintf("it sent this peer gossip that no peer of this version sends (%d times); nothing of it was believed. If that machine is not in the hands you think, type `peer remove %s`", count, name(peer)))
 			case !was.last.IsZero() && time.Since(was.last) > liarsFor:
 				known[peer] = lies{n: count}
-				n.troubles.Clear(peer, api.TroubleLies)
+				say.Clear(peer, api.TroubleLies)
 			}
 		}
 	}
-}
-
-// dropped counts what was not taken in because no honest peer sends it, or so much of it.
-func (n *Node) dropped(counters map[string]int64) map[string]int64 {
-	for _, count := range n.members.Refused() {
-		counters["gossip_refused"] += count
-	}
-	counters["status_flood"] = n.statuses.faults.flooding()
-	counters["topic_dropped"] = int64(n.host.Dropped())
-	return counters
 }

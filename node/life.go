@@ -29,9 +29,9 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	if err := n.enter(ctx); err != nil {
 		err = errors.Join(err, n.Close())
 		if n.keeper.Removed() { // while this peer was away: what it left running must end
-			err = errors.Join(err, n.endTasks())
+			err = errors.Join(err, n.folder.endTasks())
 		}
-		return n.forWantOfRoom(err)
+		return n.room.explain(err)
 	}
 	life, end := context.WithCancelCause(context.Background()) // ends after the goodbyes, not with ctx
 	defer end(nil)
@@ -52,7 +52,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("digest", n.exchange.Run)
 	run("copies", n.copies.Run)
 	run("workers heard", n.heard.Run)
-	run("former identity", n.giveUp)
+	run("former identity", func(ctx context.Context) error { return n.folder.giveUp(ctx, n.self, n.host.Dial, n.log) })
 	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
 	run("worker", n.worker.Run)
 	run("room", n.room.Run)
@@ -61,14 +61,14 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("withdrawn jobs", n.orders.Recall)
 	run("coordinator news", n.followLeads)
 	run("roster", func(ctx context.Context) error { return n.keeper.Run(ctx, n.rosterChanged) })
-	run("liars", n.watchLiars)
+	run("liars", func(ctx context.Context) error { return watchLiars(ctx, n.members.Liars, n.view.Who.Name, &n.troubles) })
 	run("seat", n.tellSeat)
-	listener, err := n.listenAPI()
+	listener, err := n.cfg.Machine.listenAPI(n.folder.dir)
 	if err != nil {
 		end(nil)
 		return errors.Join(api.Errorf(api.Failed, "%v", err), n.finish(&wg, stop))
 	}
-	run("api", func(ctx context.Context) error { return n.serveAPI(ctx, listener) })
+	run("api", func(ctx context.Context) error { return serveAPI(ctx, listener, n.Backend()) })
 
 	if err := n.awaitReady(ctx, life); err == nil {
 		n.ready.Store(true)
@@ -91,7 +91,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 		return err
 	}
 	if n.keeper.Removed() {
-		if err := n.endTasks(); err != nil || n.leaving.Load() {
+		if err := n.folder.endTasks(); err != nil || n.leaving.Load() {
 			return err
 		}
 		return n.keeper.ErrRemoved()
@@ -101,8 +101,8 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 
 // endTasks ends whatever still runs here of a peer that was removed: its tasks run elsewhere by
 // now. The parts are closed already.
-func (n *Node) endTasks() error {
-	if err := supervise.EndAll(TasksFolder(n.folder.dir)); err != nil {
+func (f *folder) endTasks() error {
+	if err := supervise.EndAll(TasksFolder(f.dir)); err != nil {
 		return api.Errorf(api.Failed, "tasks of this peer, which was removed, may still run: %v; look for them and end them by hand", err)
 	}
 	return nil
@@ -146,9 +146,9 @@ func (n *Node) Backend() api.Backend {
 }
 
 // serveAPI serves the local API until ctx ends.
-func (n *Node) serveAPI(ctx context.Context, l net.Listener) error {
+func serveAPI(ctx context.Context, l net.Listener, b api.Backend) error {
 	srv := &http.Server{
-		Handler: api.NewHandler(n.Backend()), ReadHeaderTimeout: 5 * time.Second,
+		Handler: api.NewHandler(b), ReadHeaderTimeout: 5 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	closed := make(chan struct{})

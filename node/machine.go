@@ -36,7 +36,7 @@ type Runner interface {
 
 // newRunner makes what runs tasks.
 func (n *Node) newRunner() (Runner, error) {
-	sink := func(r taskstate.RunReport) { n.worker.Report(n.besidesRoom(r)) }
+	sink := func(r taskstate.RunReport) { n.worker.Report(n.room.addTo(r)) }
 	if n.cfg.Machine.Runner != nil {
 		return n.cfg.Machine.Runner(sink)
 	}
@@ -52,9 +52,9 @@ func (n *Node) newRunner() (Runner, error) {
 }
 
 // listenAPI opens where people ask this peer.
-func (n *Node) listenAPI() (net.Listener, error) {
-	if n.cfg.Machine.API != nil {
-		return n.cfg.Machine.API, nil
+func (m Machine) listenAPI(dir string) (net.Listener, error) {
+	if m.API != nil {
+		return m.API, nil
 	}
-	return api.Listen(api.SocketPath(n.folder.dir))
+	return api.Listen(api.SocketPath(dir))
 }

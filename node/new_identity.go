@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -105,19 +107,19 @@ func (f *folder) setAside(name string) error {
 
 // giveUp tells whoever keeps the identity this peer has given up, until it has heard of it or ctx
 // ends.
-func (n *Node) giveUp(ctx context.Context) error {
-	b, err := os.ReadFile(n.folder.path(renouncedName))
+func (f *folder) giveUp(ctx context.Context, self taskstate.PeerID, dial dialFunc, log *slog.Logger) error {
+	b, err := os.ReadFile(f.path(renouncedName))
 	if err != nil {
 		return nil //nolint:nilerr // most peers never gave one up
 	}
 	var r renounced
-	if json.Unmarshal(b, &r) != nil || r.Peer == n.self {
+	if json.Unmarshal(b, &r) != nil || r.Peer == self {
 		return nil
 	}
 	for {
-		if err := n.tellRenounced(ctx, r); err == nil {
-			if err := os.Remove(n.folder.path(renouncedName)); err != nil {
-				n.log.Warn("a note about an identity that was given up stays", "err", err)
+		if err := tellRenounced(ctx, dial, r); err == nil {
+			if err := os.Remove(f.path(renouncedName)); err != nil {
+				log.Warn("a note about an identity that was given up stays", "err", err)
 			}
 			return nil
 		}
@@ -129,8 +131,11 @@ func (n *Node) giveUp(ctx context.Context) error {
 	}
 }
 
-func (n *Node) tellRenounced(ctx context.Context, r renounced) error {
-	c, err := n.host.Dial(ctx, taskstate.PeerID(r.Peer), startProtocol)
+// dialFunc opens a stream to a peer.
+type dialFunc func(ctx context.Context, peer, protocol string) (net.Conn, error)
+
+func tellRenounced(ctx context.Context, dial dialFunc, r renounced) error {
+	c, err := dial(ctx, taskstate.PeerID(r.Peer), startProtocol)
 	if err != nil {
 		return err
 	}

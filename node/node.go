@@ -2,9 +2,9 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +13,7 @@ import (
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum"
 	"covey/dispatch/worker"
+	"covey/internal/atomicfile"
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/api"
@@ -96,16 +97,14 @@ type Node struct {
 	desk     *decide.Desk
 	refused  *quorum.Refusals // what members said that no honest one does
 	disk     *disk
-	room     *room.Keeper
+	room     fullDisk
 	view     *view.View
 	orders   *orders.Orders
+	offer    *offering
 
 	topic atomic.Pointer[p2p.Topic]
 
 	keeper *roster.Keeper // has the roster in step with the ledger
-
-	atMu sync.Mutex
-	at   []string // addresses that were offered last
 
 	how      string            // founded, joined, resumed
 	warnings []string          // of the start; not changed later
@@ -136,20 +135,21 @@ func New(cfg Config) (_ *Node, err error) {
 	defer func() {
 		if err != nil {
 			n.Close()
-			err = n.forWantOfRoom(err)
+			err = n.room.explain(err)
 		}
 	}()
 	if err = checkName(cfg.Name); err != nil {
 		return nil, err
 	}
-	if offer := n.offer(); offer.Check() != nil {
+	n.offer = &offering{cfg: cfg}
+	if offer := n.offer.now(); offer.Check() != nil {
 		return nil, api.Errorf(api.Usage, "this peer cannot offer that: %v", offer.Check())
 	}
 	if n.folder, err = openFolder(cfg.Data, cfg.Join != "" || len(cfg.Bootstrap) > 0, cfg.NewIdentity); err != nil {
 		return nil, err
 	}
 	n.disk = &disk{dir: n.folder.dir}
-	n.room = room.Open(room.Config{Dir: n.folder.dir, Look: cfg.Machine.Room, Say: n.roomChanged})
+	n.room = fullDisk{room.Open(room.Config{Dir: n.folder.dir, Look: cfg.Machine.Room, Say: n.roomChanged})}
 	if n.name, err = n.folder.name(cfg.Name); err != nil {
 		n.log.Warn("name not remembered", "err", err)
 	}
@@ -193,7 +193,10 @@ func (n *Node) openNetwork() (err error) {
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
-	n.rememberPort()
+	n.offer.name, n.offer.addrs = n.name, n.host.Addrs
+	if err := atomicfile.Write(n.folder.path("port"), fmt.Appendf(nil, "%d\n", n.host.Port())); err != nil {
+		n.log.Warn("port not remembered", "err", err)
+	}
 	n.refused = quorum.NewRefusals(n.log)
 	n.seats, err = admission.OpenSeats(n.folder.path("seats"), n.host, p2p.Verify)
 	if errors.Is(err, admission.ErrDamaged) {
@@ -221,7 +224,7 @@ func (n *Node) openState() (err error) {
 	n.view = view.New(n.viewConfig())
 	n.orders = orders.New(n.ordersConfig())
 	n.members, err = membership.New(membership.Config{
-		Net: n.host, Host: doorman{n}, Name: n.name, Incarnation: n.folder.incarnation, Start: n.start, Seat: n.ledger.SeatIncarnation(), Addrs: n.host.Addrs,
+		Net: n.host, Host: dialer{n.host, n.keeper.Show}, Name: n.name, Incarnation: n.folder.incarnation, Start: n.start, Seat: n.ledger.SeatIncarnation(), Addrs: n.host.Addrs,
 		Version: n.cfg.Version, Sign: n.host.Sign, Verify: p2p.Verify, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
 	})
 	return err
@@ -254,7 +257,7 @@ func (n *Node) openWork() (err error) {
 	n.statuses.offer, n.statuses.allows = n.exchange.Offer, n.exchange.Allows
 	n.coord = coordinator.NewLoop(n.coordConfig())
 	n.desk = decide.New(n.deskConfig())
-	n.at = hostIPs(n.host.Addrs())
+	n.offer.moved(n.host.Addrs())
 	n.worker, err = worker.NewLoop(n.workerConfig())
 	if err != nil {
 		return api.Errorf(api.Failed, "%v", err)
@@ -287,8 +290,6 @@ func (n *Node) Close() error {
 	}
 	return errors.Join(errs...)
 }
-
-func totalCPU() int64 { return int64(runtime.NumCPU()) * 1000 }
 
 // now is this machine's clock, in milliseconds since 1970. It may be wrong, and it may be set:
 // nothing that is decided rests on it alone.

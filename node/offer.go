@@ -5,48 +5,55 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/pbnjay/memory"
 
 	"covey/dispatch/session"
-	"covey/membership"
 	"covey/p2p"
 	"covey/taskstate"
 )
 
-// offer is what this peer gives to tasks, and what constraints may ask about it.
-func (n *Node) offer() session.Offer {
-	r := taskstate.Resources{MilliCPU: n.cfg.MilliCPU, Memory: n.cfg.Memory, Others: n.cfg.Others}
+// offering is what this peer gives to tasks. It owns which addresses were offered last.
+type offering struct {
+	cfg   Config
+	name  string
+	addrs func() []string // multiaddrs; nil before there is a network
+
+	mu sync.Mutex
+	at []string // the IPs offered last
+}
+
+// now is what this peer gives to tasks, and what constraints may ask about it.
+func (f *offering) now() session.Offer {
+	r := taskstate.Resources{MilliCPU: f.cfg.MilliCPU, Memory: f.cfg.Memory, Others: f.cfg.Others}
 	if r.MilliCPU <= 0 {
-		r.MilliCPU = totalCPU()
+		r.MilliCPU = int64(runtime.NumCPU()) * 1000
 	}
 	if r.Memory <= 0 {
 		r.Memory = int64(memory.TotalMemory())
 	}
-	o := session.Offer{Resources: r, Name: n.name, Labels: n.cfg.Labels, OS: runtime.GOOS, Arch: runtime.GOARCH}
-	if n.host != nil {
-		o.Addrs = hostIPs(n.host.Addrs())
+	o := session.Offer{Resources: r, Name: f.name, Labels: f.cfg.Labels, OS: runtime.GOOS, Arch: runtime.GOARCH}
+	if f.addrs != nil {
+		o.Addrs = hostIPs(f.addrs())
 	}
 	return o
 }
 
-// offerAnew describes this peer again when its addresses have changed. The view tells: membership
+// moved describes this peer again when its addresses have changed, as the view tells: membership
 // looks after them.
-func (n *Node) offerAnew(v *membership.View) {
-	self, ok := v.Get(n.self)
-	if !ok {
-		return
+func (f *offering) moved(addrs []string) (o session.Offer, changed bool) {
+	addrs = hostIPs(addrs)
+	f.mu.Lock()
+	same := slices.Equal(addrs, f.at)
+	f.at = addrs
+	f.mu.Unlock()
+	if same {
+		return o, false
 	}
-	addrs := hostIPs(self.Addrs)
-	n.atMu.Lock()
-	same := slices.Equal(addrs, n.at)
-	n.at = addrs
-	n.atMu.Unlock()
-	if !same {
-		o := n.offer()
-		o.Addrs = addrs
-		n.worker.SetOffer(o)
-	}
+	o = f.now()
+	o.Addrs = addrs
+	return o, true
 }
 
 // maxOfferedIPs is more than a machine has; a worker that offers more is refused.

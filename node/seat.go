@@ -28,5 +28,5 @@ func (n *Node) noteLoss() {
 		n.troubles.Clear(n.self, api.TroubleLogLost)
 		return
 	}
-	n.troubles.Set(n.self, api.TroubleLogLost, n.view.LossText(*l)+" It is seated anew, without help, as soon as there is a coordinator; what is left of the log is in "+l.Folder)
+	n.troubles.Set(n.self, api.TroubleLogLost, n.view.Deciders.LossText(*l)+" It is seated anew, without help, as soon as there is a coordinator; what is left of the log is in "+l.Folder)
 }

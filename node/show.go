@@ -5,31 +5,28 @@ import (
 	"errors"
 
 	"covey/p2p"
-	"covey/taskstate"
 )
 
-// doorman is the network as membership dials it: where another peer does not admit this one, it
+// dialer is the network as membership dials it: where another peer does not admit this one, it
 // shows its roster entry. A newcomer can be faster than the news of its admission, and a removed
 // peer learns that it was.
-type doorman struct{ n *Node }
+type dialer struct {
+	host *p2p.Host
+	show func(ctx context.Context, peer string) bool
+}
 
 // SetAddrs implements membership.Host.
-func (d doorman) SetAddrs(peer string, addrs []string) { d.n.host.SetAddrs(peer, addrs) }
+func (d dialer) SetAddrs(peer string, addrs []string) { d.host.SetAddrs(peer, addrs) }
 
 // Connect implements membership.Host.
-func (d doorman) Connect(ctx context.Context, peer string, addrs []string) error {
-	err := d.n.host.Connect(ctx, peer, addrs)
-	if errors.Is(err, p2p.ErrNotAdmitted) && d.n.keeper.Show(ctx, peer) {
-		return d.n.host.Connect(ctx, peer, addrs)
+func (d dialer) Connect(ctx context.Context, peer string, addrs []string) error {
+	err := d.host.Connect(ctx, peer, addrs)
+	if errors.Is(err, p2p.ErrNotAdmitted) && d.show(ctx, peer) {
+		return d.host.Connect(ctx, peer, addrs)
 	}
-	if err != nil && !d.n.connected(peer) && d.n.host.Seek(ctx, peer, addrs) == nil { // it moved when we did
+	direct, relayed := d.host.Connected(peer)
+	if err != nil && !direct && !relayed && d.host.Seek(ctx, peer, addrs) == nil { // it moved when we did
 		return nil
 	}
 	return err
-}
-
-// connected tells whether there is a connection to a peer, of any kind.
-func (n *Node) connected(peer taskstate.PeerID) bool {
-	direct, relayed := n.host.Connected(peer)
-	return direct || relayed
 }

@@ -70,11 +70,16 @@ func (n *Node) awaitReady(ctx, life context.Context) error {
 	replayed := n.worker.Replayed()
 	for {
 		changed := n.ledger.Changed()
-		_, _, led := n.coordinator()
-		if led && n.isMember() && replayed == nil {
+		_, _, led := n.ledger.Coordinator()
+		var in bool
+		n.replica.Read(func(s *ledger.State) {
+			m, ok := s.Member(n.self)
+			in = ok && m.In()
+		})
+		if led && in && replayed == nil {
 			return nil
 		}
-		wake := n.view.Next()
+		wake := n.view.Events.Next()
 		select {
 		case <-changed:
 		case <-wake:
@@ -90,12 +95,4 @@ func (n *Node) awaitReady(ctx, life context.Context) error {
 			return context.Cause(life)
 		}
 	}
-}
-
-func (n *Node) isMember() (in bool) {
-	n.replica.Read(func(s *ledger.State) {
-		m, ok := s.Member(n.self)
-		in = ok && m.In()
-	})
-	return in
 }

@@ -20,10 +20,10 @@ import (
 
 // Status implements api.PeerBackend.
 func (n *Node) Status(ctx context.Context) (api.Status, error) {
-	who, epoch, ok := n.coordinator()
+	who, epoch, ok := n.ledger.Coordinator()
 	st := api.Status{
 		ID: n.self, Name: n.name, Version: n.cfg.Version, Cluster: n.roster.Cluster(), How: n.how, Addrs: n.host.Addrs(), Data: n.folder.dir,
-		PID: os.Getpid(), Ready: n.ready.Load(), Index: n.replica.Applied(), Voters: n.view.Voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
+		PID: os.Getpid(), Ready: n.ready.Load(), Index: n.replica.Applied(), Voters: n.view.Deciders.Voters(), Warnings: n.warnings, AsOf: time.Now().UTC(),
 	}
 	n.replica.Read(func(s *ledger.State) { st.Open = s.Open() })
 	if differs := n.ledger.Differs(); differs != "" {
@@ -40,12 +40,12 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 	if ok {
 		st.Coordinator, st.Epoch = who, epoch.String()
 	} else {
-		st.Missing = n.view.Missing()
+		st.Missing = n.view.Deciders.Missing()
 		st.Warnings = append(slices.Clip(st.Warnings), "no coordinator yet: jobs are held here until there is one")
-		if why := n.view.TooMuchLost(); why != "" {
+		if why := n.view.Deciders.TooMuchLost(); why != "" {
 			st.Warnings = append(st.Warnings, why)
-		} else if why := n.view.CannotHelp(); why != "" {
-			st.Warnings = append(st.Warnings, fmt.Sprintf("%s Waiting for %s.%s", strings.TrimSpace(why), n.view.WaitingFor(), view.ForGood))
+		} else if why := n.view.Deciders.CannotHelp(); why != "" {
+			st.Warnings = append(st.Warnings, fmt.Sprintf("%s Waiting for %s.%s", strings.TrimSpace(why), n.view.Deciders.WaitingFor(), view.ForGood))
 		}
 	}
 	return st, nil
@@ -54,7 +54,7 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 // namesakes warns of other peers that have this one's name. Machines of one make are often called
 // alike, so it keeps nobody out.
 func (n *Node) namesakes() (warnings []string) {
-	for _, m := range n.view.Admitted() {
+	for _, m := range n.view.Who.Admitted() {
 		if m.Entry.Peer != n.self && cmp.Or(m.Name, m.Entry.Name) == n.name {
 			warnings = append(warnings, fmt.Sprintf("%s is called %s, too: commands and constraints cannot tell the two apart by name; give one of them another with `peer up --name NAME`", m.Entry.Peer, n.name))
 		}
@@ -64,9 +64,16 @@ func (n *Node) namesakes() (warnings []string) {
 
 // Stats implements api.PeerBackend.
 func (n *Node) Stats(context.Context) (api.Stats, error) {
+	counters := map[string]int64{
+		"table": int64(n.table.Len()), "parked": int64(n.table.Parked()), "held": int64(len(n.held.List())), "faults": n.statuses.faults.total(),
+		"refused": n.refused.Total(), "status_flood": n.statuses.faults.flooding(), "topic_dropped": int64(n.host.Dropped()),
+	}
+	for _, count := range n.members.Refused() { // not taken in because no honest peer sends it, or so much of it
+		counters["gossip_refused"] += count
+	}
 	return api.Stats{
 		RSS: residentMemory(), CPU: cpuTime().Seconds(), Uptime: time.Since(n.started).Seconds(), Goroutines: runtime.NumGoroutine(),
-		Counters: n.dropped(map[string]int64{"table": int64(n.table.Len()), "parked": int64(n.table.Parked()), "held": int64(len(n.held.List())), "faults": n.statuses.faults.total(), "refused": n.refused.Total()}),
+		Counters: counters,
 	}, nil
 }
 
@@ -99,12 +106,12 @@ const settled = 5 * time.Second
 
 // oneSeat warns while a single machine holds all decisions though others may.
 func (n *Node) oneSeat() []string {
-	vs := n.view.Voters()
+	vs := n.view.Deciders.Voters()
 	if len(vs) != 1 || time.Since(n.started) < settled {
 		return nil
 	}
 	may := 0
-	for _, m := range n.view.Admitted() {
+	for _, m := range n.view.Who.Admitted() {
 		if m.Entry.Has(admission.Voter) && !m.Left {
 			may++
 		}
@@ -112,5 +119,5 @@ func (n *Node) oneSeat() []string {
 	if may < 2 {
 		return nil
 	}
-	return []string{api.OneSeat(n.view.Called(vs[0]), may)}
+	return []string{api.OneSeat(n.view.Who.Called(vs[0]), may)}
 }

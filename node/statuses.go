@@ -65,7 +65,7 @@ type batchKey struct {
 }
 
 func newStatuses(n *Node) *statuses {
-	return &statuses{table: n.table, replica: n.replica, report: n.view.Reported, admits: n.roster.Admitted, store: n.store, self: n.self, heard: n.heard, own: n.seenOwn, faults: newFaults(n.log), spilled: make(chan struct{}, 1)}
+	return &statuses{table: n.table, replica: n.replica, report: n.view.Events.Reported, admits: n.roster.Admitted, store: n.store, self: n.self, heard: n.heard, own: n.seenOwn, faults: newFaults(n.log), spilled: make(chan struct{}, 1)}
 }
 
 // accept takes an envelope in. fresh tells whether it was new here; then, and only then, it should
@@ -274,11 +274,11 @@ func (n *Node) decided(ev ledger.Event) {
 	n.keepLives(ev)
 	if ev.Reset {
 		n.keeper.TrustLedger()
-		n.view.Decided(ev)
+		n.view.Events.Decided(ev)
 		return
 	}
 	n.heed(ev)
 	n.statuses.order.Lock()
 	defer n.statuses.order.Unlock()
-	n.view.Decided(ev)
+	n.view.Events.Decided(ev)
 }

@@ -19,7 +19,7 @@ func telling(t *testing.T, n int, early func(*Node)) (_ *Node, told func() map[s
 	p := &Node{replica: ledger.NewReplica(), store: digest.NewStore(0)}
 	p.table = taskstate.NewTable(p.replica, 0)
 	p.view = view.New(view.Config{Boot: "boot", Now: time.Now, Replica: p.replica, Table: p.table})
-	p.statuses = &statuses{table: p.table, replica: p.replica, report: p.view.Reported, offer: p.store.Add, spilled: make(chan struct{}, 1)}
+	p.statuses = &statuses{table: p.table, replica: p.replica, report: p.view.Events.Reported, offer: p.store.Add, spilled: make(chan struct{}, 1)}
 	begin := token(t, p.view)
 	lead := ledger.NewMemory("c", time.Now)
 	lead.Join("w", "w-1")

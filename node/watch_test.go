@@ -64,7 +64,7 @@ func TestAWatchBeginsWithASnapshotAndIsResumedWhereItEnded(t *testing.T) {
 // flood has more happen than a peer keeps.
 func (l *living) flood() {
 	for range 9000 {
-		l.Tell("another", "seen", "")
+		l.Events.Tell("another", "seen", "")
 	}
 }
 

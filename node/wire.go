@@ -10,7 +10,6 @@ import (
 	"covey/dispatch/ledger/quorum"
 	"covey/dispatch/session"
 	"covey/dispatch/worker"
-	"covey/internal/atomicfile"
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/calls"
@@ -85,11 +84,15 @@ func (n *Node) seen(v *membership.View) {
 		n.copies.Heard(m.ID, m.Start)
 	}
 	n.ledger.Reconsider()
-	n.offerAnew(v)
+	if self, ok := v.Get(n.self); ok {
+		if o, changed := n.offer.moved(self.Addrs); changed {
+			n.worker.SetOffer(o)
+		}
+	}
 	if current, _ := n.ledger.InSync(); !current {
 		n.keeper.Moved() // there may be somebody new to follow
 	}
-	for _, peer := range n.view.Seen(v) {
+	for _, peer := range n.view.Events.Seen(v) {
 		n.host.Doubt(peer)
 	}
 }
@@ -136,13 +139,10 @@ func (n *Node) followLeads(ctx context.Context) error {
 	}
 }
 
-// coordinator is who decides, as far as this peer knows.
-func (n *Node) coordinator() (taskstate.PeerID, taskstate.Epoch, bool) { return n.ledger.Coordinator() }
-
 func (n *Node) workerConfig() worker.Config {
 	return worker.Config{
-		Self: n.self, Incarnation: n.firstIncarnation(), Start: n.start, Stamps: n.stamps, Dir: n.folder.dir, Offer: n.offer(), Net: n.host, Local: n.coord.ServeSession,
-		Runner: n.runner, Coordinator: n.coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Log: n.log,
+		Self: n.self, Incarnation: n.folder.firstIncarnation(n.roster.Cluster() != ""), Start: n.start, Stamps: n.stamps, Dir: n.folder.dir, Offer: n.offer.now(), Net: n.host, Local: n.coord.ServeSession,
+		Runner: n.runner, Coordinator: n.ledger.Coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Log: n.log,
 		Seal: func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error) {
 			env, err := digest.Seal(n.self, string(inc), number, body, n.host.Sign)
 			if err != nil {
@@ -195,7 +195,7 @@ func (n *Node) lineConfig() calls.Config {
 // ordersConfig is what people's orders are carried out with.
 func (n *Node) ordersConfig() orders.Config {
 	return orders.Config{
-		Self: n.self, View: n.view, Line: n.line, Held: n.held, Replica: n.replica, Ledger: n.ledger, Roster: n.roster, Disk: n.disk, Doors: n.openDoors,
+		Self: n.self, View: n.view, Who: n.view.Who, Deciders: n.view.Deciders, Tell: n.view.Events.Tell, Line: n.line, Held: n.held, Replica: n.replica, Ledger: n.ledger, Roster: n.roster, Disk: n.disk, Doors: n.openDoors,
 		Members: func() *membership.View { return n.members.View() }, Expect: func(id taskstate.JobID) error { return n.feeds.spools.Expect(id) },
 		Now: n.now, LedgerTime: n.ledgerTime, Log: n.log,
 	}
@@ -204,7 +204,7 @@ func (n *Node) ordersConfig() orders.Config {
 // deskConfig is what this peer decides with while it coordinates.
 func (n *Node) deskConfig() decide.Config {
 	return decide.Config{
-		Self: n.self, Ledger: n.ledger, Replica: n.replica, Coord: n.coord, View: n.view, Roster: n.roster, Seats: n.seats, Host: n.host,
+		Self: n.self, Ledger: n.ledger, Replica: n.replica, Coord: n.coord, View: n.view, Deciders: n.view.Deciders, Roster: n.roster, Seats: n.seats, Host: n.host,
 		Doors: n.openDoors, Remember: n.remember, Wrong: n.troubles.List, Now: n.ledgerTime,
 	}
 }
@@ -241,7 +241,7 @@ func (n *Node) viewConfig() view.Config {
 			}
 			return out
 		},
-		Offer: n.offer, Output: func() *tasklog.Store { return n.logs }, Net: n.host, Wrong: n.troubles.List,
+		Offer: n.offer.now, Output: func() view.Output { return n.logs }, Net: n.host, Wrong: n.troubles.List,
 		Ask: func(ctx context.Context, q calls.FlockCall) *calls.Flock {
 			r, err := n.line.Try(ctx, calls.Call{From: n.self, Flock: &q})
 			if err != nil || r.Lost {
@@ -295,13 +295,6 @@ func (n *Node) askNewcomers() {
 	n.ledger.Follow(ask)
 	h := n.members.Hint()
 	n.ledger.Hint(h.Coordinator, h.Epoch)
-}
-
-// rememberPort writes down the port that was found free, so that the next start uses it again.
-func (n *Node) rememberPort() {
-	if err := atomicfile.Write(n.folder.path("port"), fmt.Appendf(nil, "%d\n", n.host.Port())); err != nil {
-		n.log.Warn("port not remembered", "err", err)
-	}
 }
 
 var _ ledger.Ledger = (*quorum.Node)(nil)

@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"covey/dispatch/coordinator"
+	"covey/dispatch/coordinator/freeze"
 	"covey/dispatch/ledger"
 	"covey/node/api"
-	"covey/node/view"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
@@ -15,11 +15,12 @@ import (
 type Config struct {
 	Self     taskstate.PeerID
 	Ledger   Ledger
-	Replica  *ledger.Replica
-	Coord    *coordinator.Loop
-	View     *view.View
-	Roster   *admission.Roster
-	Seats    *admission.SeatChain
+	Replica  Replica
+	Coord    Coordinator
+	View     View
+	Deciders Deciders
+	Roster   Roster
+	Seats    interface{ Proof() []admission.Seats }
 	Host     admission.Signer            // signs entries of the roster
 	Doors    func() []admission.PeerAddr // where a newcomer finds this peer, and others
 	Remember func([]admission.PeerAddr)  // where peers are
@@ -32,6 +33,44 @@ type Ledger interface {
 	Coordinator() (taskstate.PeerID, taskstate.Epoch, bool)
 	Propose(context.Context, []ledger.Command) (uint64, []ledger.Result, error)
 	RemoveVoter(context.Context, taskstate.PeerID) error
+}
+
+// Replica is the ledger as far as this peer has heard.
+type Replica interface {
+	Read(func(*ledger.State))
+	Applied() uint64
+}
+
+// View is what is known here of jobs.
+type View interface {
+	JobOf(taskstate.JobID) (*taskstate.Job, error)
+	Reach(ctx context.Context, index uint64) error
+}
+
+// Deciders are those who vote; Living without those who lost what they knew.
+type Deciders interface {
+	Voters() []taskstate.PeerID
+	LivingVoters() []taskstate.PeerID
+}
+
+// Roster is who is admitted.
+type Roster interface {
+	Get(peer string) (admission.Entry, bool)
+	All() []admission.Entry
+	Cluster() string
+}
+
+// Coordinator is the loop that places tasks, while this peer coordinates.
+type Coordinator interface {
+	Waiting(context.Context, taskstate.JobID) (why string, err error)
+	Whys(context.Context) (map[taskstate.JobID]string, error)
+	Waited(context.Context, taskstate.JobID) ([]coordinator.Spell, error)
+	Frozen(context.Context) (freeze.State, error)
+	Thaw(context.Context) (was freeze.State, err error)
+	Peers(context.Context) ([]coordinator.PeerLoad, error)
+	Rebalance(context.Context, taskstate.JobID) (moves []coordinator.Move, busy bool, err error)
+	Balance(context.Context, taskstate.JobID) (moves []coordinator.Move, busy bool, err error)
+	Preview(context.Context, *taskstate.Job) (coordinator.Preview, error)
 }
 
 // Desk decides what peers call for while this peer coordinates.

@@ -13,7 +13,7 @@ import (
 // flockNow is this peer's view as coordinator.
 func (d *Desk) flockNow(ctx context.Context, ask calls.FlockCall) *calls.Flock {
 	f := &calls.Flock{Index: d.cfg.Replica.Applied()}
-	voters := d.cfg.View.LivingVoters()
+	voters := d.cfg.Deciders.LivingVoters()
 	peers, err := d.cfg.Coord.Peers(ctx)
 	if err != nil {
 		return nil // just elected, or no longer

@@ -140,6 +140,6 @@ func (d *Desk) ComingIn(ticket string, at int64) (count int) {
 
 func (d *Desk) joined(e admission.Entry) calls.Reply {
 	return calls.Reply{Join: &admission.JoinAnswer{
-		Entry: e, Roster: d.cfg.Roster.All(), Voters: d.cfg.View.Voters(), Peers: d.cfg.Doors(), Cluster: d.cfg.Roster.Cluster(), Seats: d.cfg.Seats.Proof(),
+		Entry: e, Roster: d.cfg.Roster.All(), Voters: d.cfg.Deciders.Voters(), Peers: d.cfg.Doors(), Cluster: d.cfg.Roster.Cluster(), Seats: d.cfg.Seats.Proof(),
 	}}
 }

@@ -15,7 +15,7 @@ const maxGrace = 10 * 365 * 24 * time.Hour
 
 // SetAvailability implements api.PeerKeeper.
 func (o *Orders) SetAvailability(ctx context.Context, peer string, a api.Availability) (api.PeerAnswer, error) {
-	id, err := o.cfg.View.MeantPeer(peer)
+	id, err := o.cfg.Who.MeantPeer(peer)
 	if err != nil {
 		return api.PeerAnswer{}, err
 	}
@@ -31,7 +31,7 @@ func (o *Orders) SetAvailability(ctx context.Context, peer string, a api.Availab
 		return api.PeerAnswer{}, api.Errorf(api.Usage, "the reason has %d bytes, at most %d are kept", len(a.Reason), calls.MaxReason)
 	}
 	cmd.Grace = int64(a.Grace * 1000)
-	if err := o.Order(ctx, calls.Call{Avail: &cmd}, o.cfg.View.Called(id)+" goes on as before"); err != nil {
+	if err := o.Order(ctx, calls.Call{Avail: &cmd}, o.cfg.Who.Called(id)+" goes on as before"); err != nil {
 		return api.PeerAnswer{}, err
 	}
 	return o.cfg.View.PeerNow(ctx, id)

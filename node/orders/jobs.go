@@ -62,10 +62,10 @@ func (o *Orders) Submit(ctx context.Context, s api.Submit) (api.Submitted, error
 		return api.Submitted{}, api.Errorf(api.Failed, "no coordinator, and the job cannot be held here: %v; nothing was submitted", err)
 	}
 	if !again {
-		o.cfg.View.Tell(job.ID, "held", job.Name)
+		o.cfg.Tell(job.ID, "held", job.Name)
 	}
 	o.Wake()
-	return api.Submitted{ID: string(job.ID), Held: true, Note: o.cfg.View.WhoIsMissing()}, nil
+	return api.Submitted{ID: string(job.ID), Held: true, Note: o.cfg.Deciders.WhoIsMissing()}, nil
 }
 
 // cutAtOnce tells why a job that was just accepted is cancelled already: one it comes after did not
@@ -96,7 +96,7 @@ func (o *Orders) Forward(ctx context.Context) error {
 			}
 			if err != nil {
 				o.cfg.Log.Warn("a held job was refused", "job", h.Job.ID, "err", err)
-				o.cfg.View.Tell(h.Job.ID, "refused", err.Error())
+				o.cfg.Tell(h.Job.ID, "refused", err.Error())
 			}
 			if _, err := o.cfg.Held.Drop(h.Job.ID, false); err != nil {
 				o.cfg.Log.Warn("held job went out and could not be forgotten; sending it again does no harm", "err", err)
@@ -127,14 +127,14 @@ func (o *Orders) Cancel(ctx context.Context, id string) (api.Job, error) {
 	if err != nil {
 		return api.Job{}, err
 	}
-	why := "by " + o.cfg.View.Called(o.cfg.Self)
+	why := "by " + o.cfg.Who.Called(o.cfg.Self)
 	if held != nil {
 		ok := false
 		err := o.cfg.Disk.Do(func() (err error) { ok, err = o.cfg.Held.Withdraw(job, why); return err }, nil)
 		if err != nil {
 			return api.Job{}, api.Errorf(api.Failed, "the job was not cancelled: %v", err)
 		} else if ok {
-			o.cfg.View.Tell(job, "cancelled", "")
+			o.cfg.Tell(job, "cancelled", "")
 			o.wakeRecall()
 			return view.HeldRow(*held, taskstate.Shutdown), nil
 		}
@@ -155,5 +155,5 @@ func (o *Orders) undecided(err error, sequel string) error {
 	if !errors.Is(err, calls.ErrNobodyDecides) {
 		return err
 	}
-	return api.Errorf(api.NoCoordinator, "%s: %s", sequel, o.cfg.View.TryAgain())
+	return api.Errorf(api.NoCoordinator, "%s: %s", sequel, o.cfg.Deciders.TryAgain())
 }

@@ -11,14 +11,14 @@ import (
 
 // SetLabels implements api.PeerKeeper.
 func (o *Orders) SetLabels(ctx context.Context, peer string, l api.Labels) (api.PeerAnswer, error) {
-	id, err := o.cfg.View.MeantPeer(peer)
+	id, err := o.cfg.Who.MeantPeer(peer)
 	if err != nil {
 		return api.PeerAnswer{}, err
 	}
 	if e := calls.CheckLabels(l.Set, l.Unset); e != nil {
 		return api.PeerAnswer{}, e
 	}
-	if err := o.Order(ctx, calls.Call{Label: &ledger.Label{Peer: id, Set: l.Set, Unset: l.Unset}}, "the labels of "+o.cfg.View.Called(id)+" are as before"); err != nil {
+	if err := o.Order(ctx, calls.Call{Label: &ledger.Label{Peer: id, Set: l.Set, Unset: l.Unset}}, "the labels of "+o.cfg.Who.Called(id)+" are as before"); err != nil {
 		return api.PeerAnswer{}, err
 	}
 	return o.cfg.View.PeerNow(ctx, id)
@@ -26,7 +26,7 @@ func (o *Orders) SetLabels(ctx context.Context, peer string, l api.Labels) (api.
 
 // SetRoles implements api.PeerKeeper.
 func (o *Orders) SetRoles(ctx context.Context, peer string, r api.Roles) (api.PeerAnswer, error) {
-	id, err := o.cfg.View.MeantPeer(peer)
+	id, err := o.cfg.Who.MeantPeer(peer)
 	if err != nil {
 		return api.PeerAnswer{}, err
 	}
@@ -37,7 +37,7 @@ func (o *Orders) SetRoles(ctx context.Context, peer string, r api.Roles) (api.Pe
 	if e := q.Check(); e != nil {
 		return api.PeerAnswer{}, e
 	}
-	if err := o.Order(ctx, calls.Call{Roles: &q}, "the roles of "+o.cfg.View.Called(id)+" are as before"); err != nil {
+	if err := o.Order(ctx, calls.Call{Roles: &q}, "the roles of "+o.cfg.Who.Called(id)+" are as before"); err != nil {
 		return api.PeerAnswer{}, err
 	}
 	return o.cfg.View.PeerNow(ctx, id)

@@ -11,11 +11,11 @@ import (
 
 // Remove implements api.AdminBackend.
 func (o *Orders) Remove(ctx context.Context, peer string) error {
-	id, err := o.cfg.View.FindPeer(peer)
+	id, err := o.cfg.Who.FindPeer(peer)
 	if err != nil {
 		return err
 	}
-	return o.Order(ctx, calls.Call{Remove: &ledger.Remove{Peer: id, Reason: "by " + o.cfg.View.Called(o.cfg.Self)}}, peer+" was not removed")
+	return o.Order(ctx, calls.Call{Remove: &ledger.Remove{Peer: id, Reason: "by " + o.cfg.Who.Called(o.cfg.Self)}}, peer+" was not removed")
 }
 
 // Order is decide for commands that answer nothing, on a limit that leaves room for a change of
@@ -44,7 +44,7 @@ func (o *Orders) Thaw(ctx context.Context) (api.Thawed, error) {
 	if err != nil {
 		return api.Thawed{}, o.undecided(err, "nothing was thawed")
 	}
-	return api.Thawed{Thawed: o.cfg.View.Names(r.Gone), AsOf: time.Now().UTC()}, nil
+	return api.Thawed{Thawed: o.cfg.Who.Sorted(r.Gone), AsOf: time.Now().UTC()}, nil
 }
 
 // awaitCoordinator waits until somebody is known to decide, as long as a person should be kept

@@ -7,6 +7,7 @@ import (
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum"
 	"covey/membership"
+	"covey/node/api"
 	"covey/node/calls"
 	"covey/node/held"
 	"covey/node/view"
@@ -17,19 +18,64 @@ import (
 // Config is what Orders are carried out with.
 type Config struct {
 	Self       taskstate.PeerID
-	View       *view.View
-	Line       *calls.Line
-	Held       *held.Store
-	Replica    *ledger.Replica
+	View       View
+	Who        *view.Names
+	Deciders   Deciders
+	Tell       func(job taskstate.JobID, state, note string) // who watches
+	Line       Line
+	Held       Held
+	Replica    Replica
 	Ledger     Ledger
 	Members    func() *membership.View
-	Roster     *admission.Roster
+	Roster     Roster
 	Disk       Disk
 	Expect     func(taskstate.JobID) error // makes room for what a job is to read
 	Doors      func() []admission.PeerAddr // where a newcomer finds this peer, and others
 	Now        func() int64                // this machine's clock, in milliseconds since 1970
 	LedgerTime func() int64                // the time that decisions go by
 	Log        *slog.Logger
+}
+
+// View is what is known here of jobs and peers.
+type View interface {
+	Find(ctx context.Context, id string) (taskstate.JobID, *view.Held, error)
+	GoingOn(name string) string
+	Job(ctx context.Context, id string) (api.JobAnswer, error)
+	JobNow(id taskstate.JobID) (api.Job, error)
+	JobOf(id taskstate.JobID) (*taskstate.Job, error)
+	PeerNow(ctx context.Context, id taskstate.PeerID) (api.PeerAnswer, error)
+	Predecessors(job *taskstate.Job) []api.Predecessor
+	Reach(ctx context.Context, index uint64) error
+}
+
+// Deciders words why nobody decides.
+type Deciders interface {
+	WhoIsMissing() string
+	TryAgain() string
+	LossText(lost ...quorum.Loss) string
+}
+
+// Line brings a call to whoever coordinates.
+type Line interface {
+	Decide(context.Context, calls.Call) (calls.Reply, error)
+}
+
+// Held keeps jobs that nobody has accepted yet.
+type Held interface {
+	Put(j taskstate.Job, now int64) error
+	List() []held.Job
+	Drop(id taskstate.JobID, withdrawn bool) (bool, error)
+	Withdraw(id taskstate.JobID, why string) (bool, error)
+	Withdrawals() []held.Job
+}
+
+// Replica is the ledger as far as this peer has heard.
+type Replica interface{ Read(func(*ledger.State)) }
+
+// Roster is who is admitted.
+type Roster interface {
+	Get(peer string) (admission.Entry, bool)
+	Cluster() string
 }
 
 // Ledger tells who coordinates, and begins anew from a copy when nobody can.

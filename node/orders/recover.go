@@ -48,15 +48,15 @@ func (o *Orders) PlanRecover(ctx context.Context) (api.RecoverPlan, error) {
 		if !v.Voting {
 			continue
 		}
-		plan.Voters = append(plan.Voters, o.cfg.View.Called(v.Peer))
+		plan.Voters = append(plan.Voters, o.cfg.Who.Called(v.Peer))
 		if !s.answers(v) {
-			plan.Missing = append(plan.Missing, o.cfg.View.Called(v.Peer))
+			plan.Missing = append(plan.Missing, o.cfg.Who.Called(v.Peer))
 		}
 	}
 	plan.Marked = o.cfg.Ledger.Marked(plan.From.Generation)
 	for _, l := range o.cfg.Ledger.Losses() {
 		if l.Generation == plan.From.Generation {
-			plan.Lost, plan.Marked = append(plan.Lost, o.cfg.View.LossText(l)), max(plan.Marked, l.Held)
+			plan.Lost, plan.Marked = append(plan.Lost, o.cfg.Deciders.LossText(l)), max(plan.Marked, l.Held)
 		}
 	}
 	slices.Sort(plan.Voters)
@@ -122,7 +122,7 @@ func (o *Orders) mayVote() bool {
 
 func (o *Orders) askCopies(ctx context.Context) []surveyed {
 	var out []surveyed
-	for _, m := range o.cfg.View.Admitted() {
+	for _, m := range o.cfg.Who.Admitted() {
 		if m.Entry.Peer != o.cfg.Self && m.Entry.Has(admission.Voter) {
 			out = append(out, surveyed{peer: m.Entry.Peer})
 		}
@@ -140,7 +140,7 @@ func (o *Orders) canDecide(s *survey) error {
 	known := uint64(0)
 	for _, c := range s.copies {
 		if c.err == nil && c.copy.Coordinator != "" {
-			return api.Errorf(api.Conflict, "nothing to recover: %s says that %s coordinates, and this peer only does not reach it; mend the network, or run `peer recover` again in ten seconds if it died just now", o.cfg.View.Called(c.peer), o.cfg.View.Called(c.copy.Coordinator))
+			return api.Errorf(api.Conflict, "nothing to recover: %s says that %s coordinates, and this peer only does not reach it; mend the network, or run `peer recover` again in ten seconds if it died just now", o.cfg.Who.Called(c.peer), o.cfg.Who.Called(c.copy.Coordinator))
 		}
 		if c.err == nil && c.copy.Generation == s.copies[0].copy.Generation && len(c.copy.Voters) > 0 && (c.copy.VotersIndex > known || s.voters == nil) {
 			s.voters, known = c.copy.Voters, c.copy.VotersIndex
@@ -157,7 +157,7 @@ func (o *Orders) canDecide(s *survey) error {
 		}
 	}
 	if len(here) > all/2 {
-		return api.Errorf(api.Conflict, "nothing to recover: %s answer and are a majority of the voters; they elect a coordinator by themselves within seconds, see `peer peers`", view.Enumerate(o.cfg.View.Names(here)))
+		return api.Errorf(api.Conflict, "nothing to recover: %s answer and are a majority of the voters; they elect a coordinator by themselves within seconds, see `peer peers`", view.Enumerate(o.cfg.Who.Sorted(here)))
 	}
 	return nil
 }
@@ -174,27 +174,27 @@ func (o *Orders) errDecides() error {
 	if !ok {
 		return api.Errorf(api.Conflict, "nothing to recover: a coordinator was elected this very moment; see `peer peers`")
 	}
-	return api.Errorf(api.Conflict, "nothing to recover: %s coordinates (epoch %s), and the ledger is safe with its voters; see `peer peers`", o.cfg.View.Called(who), epoch)
+	return api.Errorf(api.Conflict, "nothing to recover: %s coordinates (epoch %s), and the ledger is safe with its voters; see `peer peers`", o.cfg.Who.Called(who), epoch)
 }
 
 // errMayNotVote names the peers to go to instead.
 func (o *Orders) errMayNotVote() error {
 	var others []taskstate.PeerID
-	for _, m := range o.cfg.View.Admitted() {
+	for _, m := range o.cfg.Who.Admitted() {
 		if m.Entry.Has(admission.Voter) && o.cfg.Members().Verdict(m.Entry.Peer) == membership.Alive {
 			others = append(others, m.Entry.Peer)
 		}
 	}
 	where := "a peer that has it"
 	if len(others) > 0 {
-		where = view.Enumerate(o.cfg.View.Names(others))
+		where = view.Enumerate(o.cfg.Who.Sorted(others))
 	}
 	return api.Errorf(api.Refused, "nothing was done: this peer was admitted without the role voter, and the others would not follow its ledger; run `peer recover` on %s", where)
 }
 
 func (o *Orders) copyRow(c surveyed) api.Copy {
 	row := api.Copy{
-		ID: c.peer, Name: o.cfg.View.Called(c.peer), Self: c.peer == o.cfg.Self, Generation: c.copy.Generation, Term: c.copy.Epoch.Term, Index: c.copy.Index,
+		ID: c.peer, Name: o.cfg.Who.Called(c.peer), Self: c.peer == o.cfg.Self, Generation: c.copy.Generation, Term: c.copy.Epoch.Term, Index: c.copy.Index,
 	}
 	if c.copy.Stamp > 0 {
 		row.Decided = time.UnixMilli(c.copy.Stamp).UTC()

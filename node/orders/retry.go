@@ -148,7 +148,7 @@ func (o *Orders) Rebalance(ctx context.Context, id string, dryRun bool) (api.Reb
 	}
 	for _, m := range r.Moves {
 		out.Moves = append(out.Moves, api.Move{
-			Task: taskstate.Task(job.ID, m.Slot, m.Attempt).String(), From: m.From, FromName: o.cfg.View.Name(m.From), To: m.To, ToName: o.cfg.View.Name(m.To),
+			Task: taskstate.Task(job.ID, m.Slot, m.Attempt).String(), From: m.From, FromName: o.cfg.Who.Name(m.From), To: m.To, ToName: o.cfg.Who.Name(m.To),
 		})
 	}
 	out.AsOf = time.Now().UTC()

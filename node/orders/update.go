@@ -188,7 +188,7 @@ func (o *Orders) decidedJob(ctx context.Context, id string) (*taskstate.Job, err
 		return nil, err
 	}
 	if held != nil {
-		return nil, api.Errorf(api.Conflict, "job %s is held here until there is a coordinator: %s", job, o.cfg.View.WhoIsMissing())
+		return nil, api.Errorf(api.Conflict, "job %s is held here until there is a coordinator: %s", job, o.cfg.Deciders.WhoIsMissing())
 	}
 	return o.cfg.View.JobOf(job)
 }
@@ -210,7 +210,7 @@ func (o *Orders) Rollout(ctx context.Context, id string, q api.RolloutRequest) (
 	}
 	try, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	message := fmt.Sprintf("%s by %s", q.Action, o.cfg.View.Called(o.cfg.Self))
+	message := fmt.Sprintf("%s by %s", q.Action, o.cfg.Who.Called(o.cfg.Self))
 	r, err := o.cfg.Line.Decide(try, calls.Call{Rollout: &ledger.Rollout{Job: job.ID, State: state, Message: message, Version: job.Version}})
 	if err != nil {
 		return api.JobAnswer{}, o.undecided(err, "nothing was changed")
@@ -259,7 +259,7 @@ func (o *Orders) fillPreview(out *api.Preview, job *taskstate.Job, r calls.Reply
 	if p := r.Preview; p != nil {
 		out.Tasks, out.Queued, out.Waiting, out.Reason = p.Tasks, p.Queued, p.Waiting, p.Reason
 		for _, x := range p.Places {
-			out.Places = append(out.Places, api.Place{Peer: x.Peer, PeerName: o.cfg.View.Name(x.Peer), Tasks: x.Tasks})
+			out.Places = append(out.Places, api.Place{Peer: x.Peer, PeerName: o.cfg.Who.Name(x.Peer), Tasks: x.Tasks})
 		}
 		for _, x := range p.Refused {
 			out.Refused = append(out.Refused, api.Refusal{Reason: x.Text, Peers: x.Peers})

@@ -128,7 +128,7 @@ func (v *View) state(t taskstate.TaskID) taskstate.State {
 // else of it is to start.
 func (v *View) nameAway(row *api.Job) {
 	for i := range row.Unreachable {
-		row.Unreachable[i].PeerName = v.Called(row.Unreachable[i].Peer)
+		row.Unreachable[i].PeerName = v.Who.Called(row.Unreachable[i].Peer)
 	}
 	if len(row.Unreachable) > 0 && row.Tasks["pending"] == 0 {
 		row.Waiting = ""

@@ -8,10 +8,10 @@
 //
 //	v := view.New(view.Config{…})      // all that it reads: see Config
 //	replica.Observe(v.Decided)         // an entry was applied: events of decisions, before the table forgets what is settled
-//	v.Reported(news)                   // the table took in news of tasks: events of observations
+//	v.Events.Reported(news)                   // the table took in news of tasks: events of observations
 //	v.Applied()                        // whoever waits in Reach goes on
-//	v.Seen(members)                    // gossip has another view of who is here; returns who died
-//	v.Tell(job, "held", name)          // something became of a job at this peer alone
+//	v.Events.Seen(members)                    // gossip has another view of who is here; returns who died
+//	v.Events.Tell(job, "held", name)          // something became of a job at this peer alone
 //
 // The local API calls the rest directly, each call on a goroutine of its own: Jobs, Job, JobFile,
 // Tasks, AllTasks, Explain, Follow, Logs, Peers, Peer, Draining, Watch. What changes something

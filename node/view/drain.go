@@ -19,7 +19,7 @@ const (
 
 // Peer implements api.PeerKeeper.
 func (v *View) Peer(ctx context.Context, peer string) (api.PeerAnswer, error) {
-	id, err := v.MeantPeer(peer)
+	id, err := v.Who.MeantPeer(peer)
 	if err != nil {
 		return api.PeerAnswer{}, err
 	}
@@ -45,7 +45,7 @@ func (v *View) PeerNow(ctx context.Context, id taskstate.PeerID) (api.PeerAnswer
 // settled, which is what acknowledging it means. Nothing open is therefore all there is to wait
 // for: nobody else has to be asked, and it stays true.
 func (v *View) Draining(ctx context.Context, peer string, send func(api.Draining) error) error {
-	id, err := v.MeantPeer(peer)
+	id, err := v.Who.MeantPeer(peer)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (v *View) Draining(ctx context.Context, peer string, send func(api.Draining
 	defer tick.Stop()
 	told := ""
 	for {
-		more := v.Next()
+		more := v.Events.Next()
 		line, err := v.drainNow(id)
 		if err != nil {
 			return err
@@ -82,7 +82,7 @@ func (v *View) Draining(ctx context.Context, peer string, send func(api.Draining
 
 // drainNow says what is left on a drained peer.
 func (v *View) drainNow(id taskstate.PeerID) (api.Draining, error) {
-	out := api.Draining{Peer: id, Name: v.Called(id)}
+	out := api.Draining{Peer: id, Name: v.Who.Called(id)}
 	var open []taskstate.TaskID
 	var m ledger.Member
 	var batch bool
@@ -119,7 +119,7 @@ func (v *View) drainNow(id taskstate.PeerID) (api.Draining, error) {
 // whyLeft says what keeps the tasks of a drained peer where it is not they themselves.
 func (v *View) whyLeft(id taskstate.PeerID) string {
 	if _, _, ok := v.cfg.Ledger.Coordinator(); !ok {
-		if w := v.WaitingFor(); w != "" {
+		if w := v.Deciders.WaitingFor(); w != "" {
 			return "no coordinator: waiting for " + w
 		}
 		return "no coordinator yet: one is being elected"

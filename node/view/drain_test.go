@@ -74,9 +74,9 @@ func TestWhoeverWaitsForADrainHearsThatItWasTakenBack(t *testing.T) {
 func TestAPeerIsMeantByItsIdItsNameOrSelf(t *testing.T) {
 	s := newScripted(t)
 	s.newAuthor()
-	if id, err := s.MeantPeer("self"); id != s.self || err != nil {
+	if id, err := s.Who.MeantPeer("self"); id != s.self || err != nil {
 		t.Error(id, err)
 	}
-	_, err := s.MeantPeer("nobody")
+	_, err := s.Who.MeantPeer("nobody")
 	wants(t, err, api.NotFound, "peer peers")
 }

@@ -1,9 +1,56 @@
 package view
 
 import (
+	"fmt"
+	"sync"
+
 	"covey/dispatch/ledger"
+	"covey/membership"
 	"covey/taskstate"
 )
+
+// Events makes events of what happens, for whoever watches. It hears of everything by Decided,
+// Reported, Seen and Tell.
+type Events struct {
+	hub     *hub
+	replica Replica
+	table   Table
+	now     func() int64 // this machine's clock, in milliseconds since 1970
+
+	mu       sync.Mutex
+	verdicts map[taskstate.PeerID]membership.Verdict // told last
+}
+
+// Decided makes events of an applied entry, or of a ledger that was replaced as a whole. It comes
+// before the table forgets what the ledger now knows for good.
+func (v *Events) Decided(ev ledger.Event) {
+	if ev.Reset {
+		v.hub.append([]event{{at: v.now(), kind: kindSnapshot}})
+		return
+	}
+	v.hub.append(v.entryEvents(ev))
+}
+
+// Reported makes events of what was news of tasks.
+func (v *Events) Reported(news []taskstate.Status) {
+	evs := make([]event, 0, len(news))
+	for _, st := range news {
+		peer, _, _, _ := v.replica.Assigned(st.Task)
+		evs = append(evs, taskEvent(st, peer))
+	}
+	v.hub.append(evs)
+}
+
+// Tell makes an event of what became of a job at this peer: decided is nothing of it.
+func (v *Events) Tell(job taskstate.JobID, state, note string) {
+	v.hub.append([]event{{at: v.now(), kind: kindJob, job: job, state: state, note: note}})
+}
+
+// Next is closed when the next event comes.
+func (v *Events) Next() <-chan struct{} {
+	_, _, more := v.hub.after(v.hub.last())
+	return more
+}
 
 // Refused tells whether a command of an entry changed nothing.
 func Refused(ev ledger.Event, i int) bool {
@@ -11,7 +58,7 @@ func Refused(ev ledger.Event, i int) bool {
 }
 
 // entryEvents lists what an applied entry means to whoever watches.
-func (v *View) entryEvents(ev ledger.Event) []event {
+func (v *Events) entryEvents(ev ledger.Event) []event {
 	e := ev.Entry
 	var out []event
 	for i := range e.Commands {
@@ -50,7 +97,7 @@ func (v *View) entryEvents(ev ledger.Event) []event {
 	return append(append(out, v.jobEnds(ev)...), forgotten(ev)...)
 }
 
-func (v *View) memberEvent(e ledger.Entry, c *ledger.Command) event {
+func (v *Events) memberEvent(e ledger.Entry, c *ledger.Command) event {
 	ev := event{at: e.Stamp, kind: kindPeer}
 	switch {
 	case c.Found != nil:
@@ -69,11 +116,11 @@ func (v *View) memberEvent(e ledger.Entry, c *ledger.Command) event {
 
 // assignEvents makes an event of every slot of which the worker has not told more already: it may
 // be faster than this peer.
-func (v *View) assignEvents(e ledger.Entry, a *ledger.Assign) []event {
+func (v *Events) assignEvents(e ledger.Entry, a *ledger.Assign) []event {
 	var out []event
 	for _, run := range a.Slots {
 		for i := range run.N {
-			if _, ok := v.cfg.Table.Get(taskstate.Task(a.Job, run.First+i, run.Attempt)); ok {
+			if _, ok := v.table.Get(taskstate.Task(a.Job, run.First+i, run.Attempt)); ok {
 				continue
 			}
 			out = append(out, event{
@@ -86,14 +133,14 @@ func (v *View) assignEvents(e ledger.Entry, a *ledger.Assign) []event {
 }
 
 // settleEvents makes an event of every end that the table had not shown already.
-func (v *View) settleEvents(e ledger.Entry, c *ledger.Settle, r ledger.Result) (out []event) {
+func (v *Events) settleEvents(e ledger.Entry, c *ledger.Settle, r ledger.Result) (out []event) {
 	refused := r.Statuses
 	for _, s := range c.Statuses {
 		if len(refused) > 0 && refused[0] == s.Task {
 			refused = refused[1:] // it changed nothing; `peer explain` tells it
 			continue
 		}
-		if have, ok := v.cfg.Table.Get(s.Task); !ok || !have.State.Final() {
+		if have, ok := v.table.Get(s.Task); !ok || !have.State.Final() {
 			out = append(out, taskEvent(s, c.Peer))
 		}
 	}
@@ -104,11 +151,11 @@ func (v *View) settleEvents(e ledger.Entry, c *ledger.Settle, r ledger.Result) (
 }
 
 // jobEnds are the jobs that this entry ended.
-func (v *View) jobEnds(ev ledger.Event) (out []event) {
+func (v *Events) jobEnds(ev ledger.Event) (out []event) {
 	if len(ev.Ended) == 0 {
 		return nil
 	}
-	v.cfg.Replica.Read(func(s *ledger.State) {
+	v.replica.Read(func(s *ledger.State) {
 		for _, id := range ev.Ended {
 			if j, ok := s.Job(id); ok {
 				out = append(out, event{at: ev.Entry.Stamp, kind: kindJob, job: id, state: j.State().String()})
@@ -124,4 +171,47 @@ func forgotten(ev ledger.Event) (out []event) {
 		out = append(out, event{at: ev.Entry.Stamp, kind: kindJob, job: f.Job, state: f.State.String(), gone: true, note: "not kept any more"})
 	}
 	return out
+}
+
+// Seen makes events of the verdicts that changed since the view before, and tells who of the
+// members died.
+func (v *Events) Seen(view *membership.View) (died []taskstate.PeerID) {
+	v.mu.Lock()
+	var evs []event
+	for _, m := range view.Members {
+		if was, ok := v.verdicts[m.ID]; !ok || was != m.Verdict {
+			v.verdicts[m.ID] = m.Verdict
+			evs = append(evs, event{at: v.now(), kind: kindPeer, peer: m.ID, state: m.Verdict.String(), note: v.verdictNote(m)})
+			if m.Verdict == membership.Dead {
+				died = append(died, m.ID)
+			}
+		}
+	}
+	v.mu.Unlock()
+	v.hub.append(evs)
+	return died
+}
+
+// verdictNote names a peer, and says what it has if it cannot be reached.
+func (v *Events) verdictNote(m membership.Member) string {
+	if m.Verdict != membership.Dead {
+		return m.Name
+	}
+	open := 0
+	v.replica.Read(func(s *ledger.State) {
+		for j := range s.Jobs() {
+			if _, over := j.Ended(); over {
+				continue
+			}
+			for r := range j.OpenSlots() {
+				if r.Peer == m.ID {
+					open++
+				}
+			}
+		}
+	})
+	if open == 0 {
+		return m.Name
+	}
+	return fmt.Sprintf("%s; unreachable with %s that had not ended", m.Name, tasksText(open))
 }

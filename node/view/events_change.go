@@ -9,7 +9,7 @@ import (
 )
 
 // changeEvents lists what a change of a job that is there means to whoever watches.
-func (v *View) changeEvents(e ledger.Entry, c *ledger.Command, r ledger.Result) []event {
+func (v *Events) changeEvents(e ledger.Entry, c *ledger.Command, r ledger.Result) []event {
 	ev := event{at: e.Stamp, kind: kindJob}
 	switch {
 	case r.Existed, c.Renew != nil && none(c.Renew.Slots, r.Slots), c.Retire != nil && none(c.Retire.Slots, r.Slots):
@@ -52,9 +52,9 @@ func none(runs, refused []ledger.Slots) bool {
 
 // rolloutState is what became of a rollout that was told to be in a state: going on, a rollback
 // goes on as one.
-func (v *View) rolloutState(c *ledger.Rollout) (is ledger.RolloutState) {
+func (v *Events) rolloutState(c *ledger.Rollout) (is ledger.RolloutState) {
 	is = c.State
-	v.cfg.Replica.Read(func(s *ledger.State) {
+	v.replica.Read(func(s *ledger.State) {
 		if j, ok := s.Job(c.Job); ok && (c.State == ledger.Updating || c.State == ledger.Paused) {
 			if now := j.Rollout().State; now == ledger.RollingBack || now == ledger.RollbackPaused {
 				is = now
@@ -101,7 +101,7 @@ func slotsText(runs, refused []ledger.Slots) string {
 }
 
 // consequences lists what a command brought about besides what it says.
-func (v *View) consequences(e ledger.Entry, c *ledger.Command, r ledger.Result) (out []event) {
+func (v *Events) consequences(e ledger.Entry, c *ledger.Command, r ledger.Result) (out []event) {
 	for _, id := range r.Released {
 		out = append(out, event{at: e.Stamp, kind: kindJob, job: id, state: "released", note: "what it waited for is complete"})
 	}
@@ -130,8 +130,8 @@ func again(a ledger.Again, stampNow int64) string {
 	return "another attempt, not before " + stamp(a.NotBefore).Format("15:04:05.000 MST")
 }
 
-func (v *View) whyCut(id taskstate.JobID) (why string) {
-	v.cfg.Replica.Read(func(s *ledger.State) {
+func (v *Events) whyCut(id taskstate.JobID) (why string) {
+	v.replica.Read(func(s *ledger.State) {
 		if j, ok := s.Job(id); ok {
 			why, _, _ = j.Cancelled()
 		}

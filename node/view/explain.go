@@ -37,7 +37,7 @@ func (v *View) Explain(ctx context.Context, id string) (api.Explanation, error) 
 		out.Spec = specOf(&held.Job)
 		out.Explain = []api.Fact{
 			{Time: stamp(held.Since), Kind: kindJob, State: "held", Text: "held on this peer's disk until there is a coordinator"},
-			{Time: out.AsOf, Kind: "waiting", Reason: "no-coordinator", Text: v.WhoIsMissing()},
+			{Time: out.AsOf, Kind: "waiting", Reason: "no-coordinator", Text: v.Deciders.WhoIsMissing()},
 		}
 		return out, nil
 	}
@@ -202,7 +202,7 @@ func (t *teller) name(peer taskstate.PeerID) string {
 	}
 	name, ok := t.names[peer]
 	if !ok {
-		name = t.view.Called(peer)
+		name = t.view.Who.Called(peer)
 		t.names[peer] = name
 	}
 	return name
@@ -286,7 +286,7 @@ func (t *teller) tellWaiting(ctx context.Context) {
 	}
 	f := t.view.AskFlock(ctx, t.id)
 	if f == nil {
-		t.add(t.now, api.Fact{Kind: "waiting", Reason: "no-coordinator", Text: t.view.WhoIsMissing()})
+		t.add(t.now, api.Fact{Kind: "waiting", Reason: "no-coordinator", Text: t.view.Deciders.WhoIsMissing()})
 		return
 	}
 	for _, w := range f.Waited {

@@ -162,7 +162,7 @@ func TestARowTellsHowFarAnUpdateIs(t *testing.T) {
 func TestAWatcherHearsOfEveryChangeOfAJob(t *testing.T) {
 	b := newStoryBook(t)
 	job := b.service("s", 12)
-	b.cfg.Replica.Observe(func(ev ledger.Event) { b.hub.append(b.entryEvents(ev)) })
+	b.cfg.Replica.(*ledger.Replica).Observe(func(ev ledger.Event) { b.hub.append(b.Events.entryEvents(ev)) })
 	since := b.hub.last()
 	all := []ledger.Slots{{First: 1, N: 12}}
 	job.Timeout = 1000
@@ -190,7 +190,7 @@ func TestAWatcherHearsOfEveryChangeOfAJob(t *testing.T) {
 
 func TestAWatcherHearsOfARunThatWasSkippedWhenItWasDecided(t *testing.T) {
 	b := newStoryBook(t)
-	b.cfg.Replica.Observe(func(ev ledger.Event) { b.hub.append(b.entryEvents(ev)) })
+	b.cfg.Replica.(*ledger.Replica).Observe(func(ev ledger.Event) { b.hub.append(b.Events.entryEvents(ev)) })
 	job := taskstate.Job{ID: "p", Name: "p", Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}, Schedule: &taskstate.Schedule{Cron: "* * * * *"}}
 	b.decide(ledger.Command{Submit: &ledger.Submit{Job: job}})
 	for i, id := range []taskstate.JobID{"r1", "r2"} {
@@ -206,7 +206,7 @@ func TestAWatcherHearsOfARunThatWasSkippedWhenItWasDecided(t *testing.T) {
 
 func TestAWatcherHearsOfWhatFollowsFromADecision(t *testing.T) {
 	b := newStoryBook(t)
-	b.cfg.Replica.Observe(func(ev ledger.Event) { b.hub.append(b.entryEvents(ev)) })
+	b.cfg.Replica.(*ledger.Replica).Observe(func(ev ledger.Event) { b.hub.append(b.Events.entryEvents(ev)) })
 	b.submit("first", 1)
 	after := taskstate.Job{ID: "second", Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}, After: []taskstate.JobID{"first"}}
 	b.decide(ledger.Command{Submit: &ledger.Submit{Job: after}})

@@ -43,7 +43,7 @@ func newStoryBook(t *testing.T) *storyBook {
 // decide applies commands a second after what was decided before.
 func (b *storyBook) decide(cmds ...ledger.Command) {
 	b.stamp += 1000
-	b.cfg.Replica.Apply(ledger.Entry{Index: b.cfg.Replica.Applied() + 1, Epoch: taskstate.At(1, 1), Stamp: b.stamp, By: "a", Commands: cmds})
+	b.cfg.Replica.(*ledger.Replica).Apply(ledger.Entry{Index: b.cfg.Replica.Applied() + 1, Epoch: taskstate.At(1, 1), Stamp: b.stamp, By: "a", Commands: cmds})
 }
 
 func (b *storyBook) submit(id taskstate.JobID, count int) {

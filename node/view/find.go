@@ -10,27 +10,6 @@ import (
 	"covey/taskstate"
 )
 
-// FindPeer finds the peer a person means: its id, a unique part of it, its name.
-func (v *View) FindPeer(text string) (taskstate.PeerID, error) {
-	var found []taskstate.PeerID
-	for _, m := range v.Admitted() {
-		id := m.Entry.Peer
-		if id == text {
-			return id, nil
-		}
-		if v.Name(id) == text || len(text) >= 4 && strings.Contains(id, text) {
-			found = append(found, id)
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return "", api.Errorf(api.NotFound, "no peer %q; see `peer peers`", text)
-	}
-	return "", api.Errorf(api.Conflict, "%q matches %d peers; use more of the id (see `peer peers -o json`)", text, len(found))
-}
-
 // Find is resolve, and where this peer knows no such job it first catches up with the coordinator:
 // a job that was accepted through another peer a moment ago is found.
 func (v *View) Find(ctx context.Context, id string) (taskstate.JobID, *Held, error) {
@@ -104,17 +83,6 @@ func (v *View) lastJob(held []Held) (taskstate.JobID, *Held, error) {
 		return "", nil, api.Errorf(api.NotFound, "no job was submitted through this peer yet; see `peer jobs` for those of others")
 	}
 	return id, nil, nil
-}
-
-// selfWord is what a person types for the peer that is asked.
-const selfWord = "self"
-
-// MeantPeer finds the peer a person means: FindPeer, or self.
-func (v *View) MeantPeer(text string) (taskstate.PeerID, error) {
-	if text == selfWord {
-		return v.cfg.Self, nil
-	}
-	return v.FindPeer(text)
 }
 
 // GoingOn is the id of the service, global job or schedule that has a name for as long as it goes

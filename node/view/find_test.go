@@ -67,15 +67,15 @@ func TestAPeerIsFoundByIdPartOrName(t *testing.T) {
 		ids = append(ids, a.id)
 	}
 	for _, typed := range []string{ids[0], ids[0][len(ids[0])-12:], "left"} {
-		if got, err := s.FindPeer(typed); got != ids[0] || err != nil {
+		if got, err := s.Who.FindPeer(typed); got != ids[0] || err != nil {
 			t.Errorf("%s: %s %v", typed, got, err)
 		}
 	}
-	_, err := s.FindPeer("right")
+	_, err := s.Who.FindPeer("right")
 	wants(t, err, api.Conflict, `"right" matches 2 peers`)
-	_, err = s.FindPeer("nobody")
+	_, err = s.Who.FindPeer("nobody")
 	wants(t, err, api.NotFound, "peer peers")
-	_, err = s.FindPeer(ids[0][len(ids[0])-3:])
+	_, err = s.Who.FindPeer(ids[0][len(ids[0])-3:])
 	wants(t, err, api.NotFound) // too short to mean a peer for sure
 }
 

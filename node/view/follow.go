@@ -118,7 +118,7 @@ func (v *View) taskRowsNow(id taskstate.JobID, slots []int, gone *away) (rows []
 		if row.Peer != "" {
 			name, ok := names[row.Peer]
 			if !ok {
-				name = v.Name(row.Peer)
+				name = v.Who.Name(row.Peer)
 				names[row.Peer] = name
 			}
 			row.PeerName = name
@@ -159,7 +159,7 @@ func (v *View) followHeld(ctx context.Context, id taskstate.JobID, send func(api
 		}
 		if first && held != nil {
 			row := HeldRow(*held, taskstate.Pending)
-			row.Waiting = v.WhoIsMissing()
+			row.Waiting = v.Deciders.WhoIsMissing()
 			if err := send(api.Progress{Job: row}); err != nil {
 				return seen, err
 			}

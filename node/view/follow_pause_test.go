@@ -29,7 +29,7 @@ func TestAPauseBetweenTwoLinesEndsEarlyOnlyWithTheJob(t *testing.T) {
 				v := New(Config{Boot: "boot", Now: time.Now, Replica: replica, Table: taskstate.NewTable(replica, 0)})
 				submitted := ledger.Command{Submit: &ledger.Submit{Job: noopJob("j", 2, time.Hour)}}
 				submitted.Submit.Job.ID = "j"
-				v.cfg.Replica.Apply(ledger.Entry{Index: 1, Epoch: taskstate.At(1, 1), Commands: []ledger.Command{submitted}})
+				v.cfg.Replica.(*ledger.Replica).Apply(ledger.Entry{Index: 1, Epoch: taskstate.At(1, 1), Commands: []ledger.Command{submitted}})
 				f := follower{view: v, job: "j"}
 				v.hub.append(c.evs)
 				start := time.Now()

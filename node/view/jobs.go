@@ -21,7 +21,7 @@ func (v *View) Jobs(ctx context.Context) (api.Jobs, error) {
 		out.Jobs = append(out.Jobs, HeldRow(h, taskstate.Pending))
 	}
 	if len(held) > 0 {
-		why := v.WhoIsMissing()
+		why := v.Deciders.WhoIsMissing()
 		for i := range out.Jobs {
 			out.Jobs[i].Waiting = why
 		}
@@ -45,7 +45,7 @@ func (v *View) explainRows(ctx context.Context, rows []api.Job) {
 	}
 	f, missing := v.askFlockFor(ctx, calls.FlockCall{All: true}), ""
 	if f == nil {
-		missing = v.WhoIsMissing()
+		missing = v.Deciders.WhoIsMissing()
 	}
 	gone := v.awayOf(f)
 	for i := range rows {
@@ -95,7 +95,7 @@ func (v *View) Job(ctx context.Context, id string) (api.JobAnswer, error) {
 	}
 	if held != nil {
 		row := HeldRow(*held, taskstate.Pending)
-		row.Waiting, row.Spec = v.WhoIsMissing(), specOf(&held.Job)
+		row.Waiting, row.Spec = v.Deciders.WhoIsMissing(), specOf(&held.Job)
 		return api.JobAnswer{Job: row, AsOf: time.Now().UTC()}, nil
 	}
 	row, err := v.JobNow(job)
@@ -119,7 +119,7 @@ func (v *View) explainRow(ctx context.Context, row *api.Job) {
 	if f != nil {
 		why = f.Waiting
 	} else {
-		why = v.WhoIsMissing()
+		why = v.Deciders.WhoIsMissing()
 	}
 	gone := v.awayOf(f)
 	v.sayWhy(row, why, &gone)

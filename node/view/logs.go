@@ -47,7 +47,7 @@ func (v *View) Logs(ctx context.Context, id string, q api.LogQuery, send func(ap
 	}
 	if held != nil {
 		if !q.Follow {
-			return api.Errorf(api.NotFound, "job %s is held here and has no output yet: %s", job, v.WhoIsMissing())
+			return api.Errorf(api.NotFound, "job %s is held here and has no output yet: %s", job, v.Deciders.WhoIsMissing())
 		}
 		if _, err := v.followHeld(ctx, job, func(api.Progress) error { return nil }); err != nil {
 			return err
@@ -302,7 +302,7 @@ func (l *logReader) attemptOf(slot int) (rec ledger.SlotRecord, over bool, err e
 }
 
 func (l *logReader) wordLogError(err error, r ledger.SlotRecord) *api.Error {
-	who := l.view.Called(r.Peer)
+	who := l.view.Who.Called(r.Peer)
 	if tasklog.NotFound(err) {
 		return api.Errorf(api.NotFound, "%s has no output of this task (it did not begin, or its files were removed)", who)
 	}

@@ -2,22 +2,33 @@ package view
 
 import (
 	"slices"
+	"strings"
 
 	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/node/calls"
 	"covey/taskstate"
 )
 
+// Names tells who everybody is: from the ledger, or before its first entry has come, from the
+// roster.
+type Names struct {
+	self    taskstate.PeerID
+	replica Replica
+	roster  Roster
+}
+
 // Called is a peer's name with enough of its id to tell two apart.
-func (v *View) Called(id taskstate.PeerID) string {
-	if name := v.Name(id); name != "" {
+func (n *Names) Called(id taskstate.PeerID) string {
+	if name := n.Name(id); name != "" {
 		return name
 	}
 	return id
 }
 
 // Name is a peer's name, "" if it is not known.
-func (v *View) Name(id taskstate.PeerID) (name string) {
-	v.cfg.Replica.Read(func(s *ledger.State) {
+func (n *Names) Name(id taskstate.PeerID) (name string) {
+	n.replica.Read(func(s *ledger.State) {
 		if m, ok := s.Member(id); ok {
 			if name = m.Name; name == "" {
 				name = m.Entry.Name
@@ -25,7 +36,7 @@ func (v *View) Name(id taskstate.PeerID) (name string) {
 		}
 	})
 	if name == "" {
-		if e, ok := v.cfg.Roster.Get(id); ok {
+		if e, ok := n.roster.Get(id); ok {
 			name = e.Name
 		}
 	}
@@ -33,11 +44,79 @@ func (v *View) Name(id taskstate.PeerID) (name string) {
 }
 
 // Names are peers' names, for people.
-func (v *View) Names(ids []taskstate.PeerID) []string {
+func (n *Names) Sorted(ids []taskstate.PeerID) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
-		out[i] = v.Called(id)
+		out[i] = n.Called(id)
 	}
 	slices.Sort(out)
 	return out
+}
+
+// FindPeer finds the peer a person means: its id, a unique part of it, its name.
+func (n *Names) FindPeer(text string) (taskstate.PeerID, error) {
+	var found []taskstate.PeerID
+	for _, m := range n.Admitted() {
+		id := m.Entry.Peer
+		if id == text {
+			return id, nil
+		}
+		if n.Name(id) == text || len(text) >= 4 && strings.Contains(id, text) {
+			found = append(found, id)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", api.Errorf(api.NotFound, "no peer %q; see `peer peers`", text)
+	}
+	return "", api.Errorf(api.Conflict, "%q matches %d peers; use more of the id (see `peer peers -o json`)", text, len(found))
+}
+
+// selfWord is what a person types for the peer that is asked.
+const selfWord = "self"
+
+// MeantPeer finds the peer a person means: FindPeer, or self.
+func (n *Names) MeantPeer(text string) (taskstate.PeerID, error) {
+	if text == selfWord {
+		return n.self, nil
+	}
+	return n.FindPeer(text)
+}
+
+// Admitted is everybody admitted: from the ledger, or before its first entry has come, from the
+// roster.
+func (n *Names) Admitted() (out []ledger.Member) {
+	n.replica.Read(func(s *ledger.State) {
+		for m := range s.Members() {
+			if m.In() {
+				out = append(out, m)
+			}
+		}
+	})
+	if len(out) == 0 {
+		for _, e := range n.roster.All() {
+			if !e.Removed {
+				out = append(out, ledger.Member{Entry: e, Name: e.Name})
+			}
+		}
+	}
+	return out
+}
+
+// in puts names in place of ids in what a coordinator says for people.
+func (n *Names) in(f *calls.Flock) {
+	if f == nil || f.Waiting == "" && len(f.Whys) == 0 {
+		return
+	}
+	var pairs []string
+	for _, p := range f.Peers {
+		pairs = append(pairs, p.ID, n.Called(p.ID))
+	}
+	names := strings.NewReplacer(pairs...)
+	f.Waiting = names.Replace(f.Waiting)
+	for id, why := range f.Whys {
+		f.Whys[id] = names.Replace(why)
+	}
 }

@@ -87,7 +87,7 @@ func (v *View) pace(id taskstate.JobID) *api.Pace {
 		}
 	})
 	for peer, k := range running {
-		out.Running[v.Called(peer)] += k
+		out.Running[v.Who.Called(peer)] += k
 	}
 	return out
 }

@@ -22,28 +22,6 @@ import (
 // to do.
 const flockTimeout = 500 * time.Millisecond
 
-// Voters are the peers that vote on decisions.
-func (v *View) Voters() (ids []taskstate.PeerID) {
-	for _, x := range v.cfg.Ledger.Voters() {
-		if x.Voting {
-			ids = append(ids, x.Peer)
-		}
-	}
-	return ids
-}
-
-// LivingVoters are the voters without those whose vote went with their disk: the peer is here, in
-// another life.
-func (v *View) LivingVoters() (ids []taskstate.PeerID) {
-	view := v.cfg.Members()
-	for _, x := range v.cfg.Ledger.Voters() {
-		if got, ok := view.Get(x.Peer); x.Voting && !(ok && got.Verdict == membership.Alive && got.Seat != x.Incarnation) {
-			ids = append(ids, x.Peer)
-		}
-	}
-	return ids
-}
-
 // AskFlock asks the coordinator how it sees everybody; nil if there is none in time.
 func (v *View) AskFlock(ctx context.Context, job taskstate.JobID) *calls.Flock {
 	return v.askFlockFor(ctx, calls.FlockCall{Job: job})
@@ -54,24 +32,8 @@ func (v *View) askFlockFor(ctx context.Context, ask calls.FlockCall) *calls.Floc
 	ctx, cancel := context.WithTimeout(ctx, flockTimeout)
 	defer cancel()
 	f := v.cfg.Ask(ctx, ask)
-	v.nameIn(f)
+	v.Who.in(f)
 	return f
-}
-
-// nameIn puts names in place of ids in what a coordinator says for people.
-func (v *View) nameIn(f *calls.Flock) {
-	if f == nil || f.Waiting == "" && len(f.Whys) == 0 {
-		return
-	}
-	var pairs []string
-	for _, p := range f.Peers {
-		pairs = append(pairs, p.ID, v.Called(p.ID))
-	}
-	names := strings.NewReplacer(pairs...)
-	f.Waiting = names.Replace(f.Waiting)
-	for id, why := range f.Whys {
-		f.Whys[id] = names.Replace(why)
-	}
 }
 
 // Peers implements api.PeerBackend.
@@ -84,19 +46,19 @@ func (v *View) Peers(ctx context.Context) (api.Peers, error) {
 		seen = v.AskFlock(ctx, "")
 	}
 	if seen == nil {
-		out.Coordinator, out.Missing, out.WaitingFor = "", v.Missing(), v.WaitingFor()
+		out.Coordinator, out.Missing, out.WaitingFor = "", v.Deciders.Missing(), v.Deciders.WaitingFor()
 	}
 	if seen != nil && seen.Frozen != "" {
-		out.Frozen, out.FrozenReason = true, fmt.Sprintf("%s (%s)", seen.Frozen, strings.Join(v.Names(seen.Gone), ", "))
+		out.Frozen, out.FrozenReason = true, fmt.Sprintf("%s (%s)", seen.Frozen, strings.Join(v.Who.Sorted(seen.Gone), ", "))
 	}
 	view := v.cfg.Members()
-	for _, m := range v.Admitted() {
+	for _, m := range v.Who.Admitted() {
 		row := v.peerRow(m, view)
 		row.Coordinator = m.Entry.Peer == out.Coordinator
 		if seen != nil {
 			row.overlay(seen, m)
 		} else {
-			row.Voter = slices.Contains(v.LivingVoters(), row.ID)
+			row.Voter = slices.Contains(v.Deciders.LivingVoters(), row.ID)
 		}
 		if got, ok := view.Get(row.ID); ok && got.Parted && row.Standing != string(coordinator.Left) {
 			row.Standing = api.Stopped
@@ -112,33 +74,13 @@ func (v *View) Peers(ctx context.Context) (api.Peers, error) {
 	return out, nil
 }
 
-// Admitted is everybody admitted: from the ledger, or before its first entry has come, from the
-// roster.
-func (v *View) Admitted() (out []ledger.Member) {
-	v.cfg.Replica.Read(func(s *ledger.State) {
-		for m := range s.Members() {
-			if m.In() {
-				out = append(out, m)
-			}
-		}
-	})
-	if len(out) == 0 {
-		for _, e := range v.cfg.Roster.All() {
-			if !e.Removed {
-				out = append(out, ledger.Member{Entry: e, Name: e.Name})
-			}
-		}
-	}
-	return out
-}
-
 type peerRow struct{ api.Peer }
 
 // peerRow is a member as this peer sees it by itself.
 func (v *View) peerRow(m ledger.Member, view *membership.View) peerRow {
 	id := m.Entry.Peer
 	p := api.Peer{
-		ID: id, Name: v.Name(id), Self: id == v.cfg.Self, Path: "none", Addrs: []string{}, Roles: RoleNames(m.Entry.Roles),
+		ID: id, Name: v.Who.Name(id), Self: id == v.cfg.Self, Path: "none", Addrs: []string{}, Roles: RoleNames(m.Entry.Roles),
 		Standing: string(coordinator.Unknown), Labels: m.LabelsOver(nil), Offers: map[string]int64{}, OffersUsed: map[string]int64{},
 	}
 	if p.Self {

@@ -147,7 +147,7 @@ func (v *View) everyTask(job taskstate.JobID, slots []int, gone *away) ([]api.Ta
 		for _, p := range earlier[r.Slot] {
 			row := pastRow(spec, r.Slot, p, since)
 			since = p.GivenUpAt
-			row.PeerName = v.Name(row.Peer)
+			row.PeerName = v.Who.Name(row.Peer)
 			out = append(out, row)
 		}
 		out = append(out, r)

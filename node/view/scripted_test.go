@@ -49,8 +49,8 @@ func newScripted(t *testing.T) *scripted {
 		Offer: func() session.Offer { return session.Offer{} }, Net: nowhere{}, Wrong: func(string) []api.Trouble { return nil },
 		Ask: func(context.Context, calls.FlockCall) *calls.Flock { return nil },
 	})
-	replica.Observe(s.Decided)
-	replica.Observe(func(ev ledger.Event) { s.Reported(ledger.KeepUp(s.table, ev)) })
+	replica.Observe(s.Events.Decided)
+	replica.Observe(func(ev ledger.Event) { s.Events.Reported(ledger.KeepUp(s.table, ev)) })
 	replica.Observe(func(ledger.Event) { s.Applied() })
 	s.follow()
 	return s
@@ -75,7 +75,7 @@ func (nowhere) Dial(context.Context, string, string) (net.Conn, error) {
 // follow applies what the memory twin has decided.
 func (s *scripted) follow() {
 	for _, e := range s.memory.Entries() {
-		s.cfg.Replica.Apply(e) // skips what it has
+		s.cfg.Replica.(*ledger.Replica).Apply(e) // skips what it has
 	}
 }
 
@@ -132,7 +132,7 @@ func (s *scripted) assign(job taskstate.JobID, a author, first, n int) uint64 {
 func (s *scripted) report(a author, number uint64, statuses ...taskstate.Status) {
 	s.t.Helper()
 	news, _ := s.table.Merge(taskstate.Batch{Author: a.id, Incarnation: a.inc, Number: number, Statuses: statuses})
-	s.Reported(news)
+	s.Events.Reported(news)
 }
 
 // settle decides the end of one assigned slot.

@@ -218,12 +218,12 @@ func (v *View) listEvents(tell func(event) error) error {
 		}
 	}
 	view := v.cfg.Members()
-	for _, m := range v.Admitted() {
+	for _, m := range v.Who.Admitted() {
 		state := "admitted"
 		if got, ok := view.Get(m.Entry.Peer); ok {
 			state = got.Verdict.String()
 		}
-		if err := tell(event{kind: kindPeer, peer: m.Entry.Peer, state: state, note: v.Name(m.Entry.Peer)}); err != nil {
+		if err := tell(event{kind: kindPeer, peer: m.Entry.Peer, state: state, note: v.Who.Name(m.Entry.Peer)}); err != nil {
 			return err
 		}
 	}
