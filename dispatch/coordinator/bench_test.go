@@ -91,7 +91,7 @@ func (f *benchFlock) finish(conn ConnID, a *session.Assignments) {
 	}
 	for _, g := range a.Grants {
 		for _, run := range g.Slots {
-			for n := run.First; n < run.First+run.N; n++ {
+			for n := range run.All() {
 				sts = append(sts, taskstate.Status{Task: taskstate.Task(g.Job, n, run.Attempt), Seq: 1, State: taskstate.Complete, Index: g.Index})
 				f.done++
 				if len(sts) == 1000 {

@@ -160,7 +160,7 @@ func (f *framer) grant(g grantPiece) {
 			out.Slots = append(out.Slots, run)
 			continue
 		}
-		for n := run.First; n < run.First+run.N; n++ {
+		for n := range run.All() {
 			item := g.body.Item(n)
 			if f.size+len(item)+runBytes > f.ss.cfg.FrameBudget && len(out.Slots) > 0 {
 				f.a.Grants = append(f.a.Grants, out)

@@ -33,7 +33,7 @@ func itemsOf(t *testing.T, frames []*session.Assignments) map[taskstate.TaskID]s
 		for _, g := range a.Grants {
 			i := 0
 			for _, run := range g.Slots {
-				for n := run.First; n < run.First+run.N; n++ {
+				for n := range run.All() {
 					out[taskstate.Task(g.Job, n, run.Attempt)] = g.Items[i]
 					i++
 				}

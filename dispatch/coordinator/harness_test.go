@@ -286,7 +286,7 @@ func (c *Core) pendingSlots() []string {
 		}
 		for _, q := range lines {
 			for _, run := range q {
-				for n := run.First; n < run.First+run.N; n++ {
+				for n := range run.All() {
 					out = append(out, taskstate.Task(j.id, n, run.Attempt).String())
 				}
 			}
@@ -295,7 +295,7 @@ func (c *Core) pendingSlots() []string {
 			continue // what is under way will be refused
 		}
 		for _, run := range j.inflight {
-			for n := run.First; n < run.First+run.N; n++ {
+			for n := range run.All() {
 				if !j.early[n] { // it has its end: this assignment will be refused
 					out = append(out, taskstate.Task(j.id, n, run.Attempt).String())
 				}

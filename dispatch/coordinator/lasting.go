@@ -176,13 +176,13 @@ func movedTo(is, told rollout.Phase) rollout.Phase {
 func slotsOf(runs, refused []ledger.Slots) []int {
 	no := map[int]bool{}
 	for _, r := range refused {
-		for n := r.First; n < r.First+r.N; n++ {
+		for n := range r.All() {
 			no[n] = true
 		}
 	}
 	var out []int
 	for _, r := range runs {
-		for n := r.First; n < r.First+r.N; n++ {
+		for n := range r.All() {
 			if !no[n] {
 				out = append(out, n)
 			}

@@ -224,7 +224,7 @@ func (ts *tasks) withoutEarly(p *peerState, h *holding, body *taskstate.Job, slo
 	}
 	no := map[int]bool{}
 	for _, run := range refused {
-		for n := run.First; n < run.First+run.N; n++ {
+		for n := range run.All() {
 			switch {
 			case h.job.early[n]:
 			case h.job.lasting != nil: // another version of it is wanted by now
@@ -238,7 +238,7 @@ func (ts *tasks) withoutEarly(p *peerState, h *holding, body *taskstate.Job, slo
 		}
 	}
 	for _, run := range slots {
-		for n := run.First; n < run.First+run.N; n++ {
+		for n := range run.All() {
 			if !no[n] {
 				kept = appendRun(kept, ledger.Slots{First: n, N: 1, Attempt: run.Attempt})
 			}

@@ -165,7 +165,7 @@ func (c *Core) appliedAssign(a *ledger.Assign, r *ledger.Result, index uint64) {
 		return
 	}
 	for _, run := range slots {
-		for n := run.First; n < run.First+run.N; n++ {
+		for n := range run.All() {
 			h.slots[n] = rec{index: index, attempt: uint32(run.Attempt), version: uint32(a.Version), state: taskstate.Assigned}
 			j.lasting.begun(n, run.Attempt, a.Version, p.id)
 		}
@@ -218,7 +218,7 @@ func (ts *tasks) assignRefused(j *jobState, p *peerState, a *ledger.Assign) {
 		} else {
 			j.live -= run.N
 		}
-		for n := run.First; n < run.First+run.N; n++ {
+		for n := range run.All() {
 			if !j.cancelled && !j.early[n] {
 				j.waitAgain(n, run.Attempt)
 			}
@@ -401,7 +401,7 @@ func (js *jobs) derivePending(j *jobState, r *ledger.JobRecord) {
 			j.wait(run, 0, "")
 			continue
 		}
-		for n := run.First; n < run.First+run.N; n++ {
+		for n := range run.All() {
 			s := r.Slot(n)
 			js.waits(ledger.Again{Job: j.id, Slots: ledger.Slots{First: n, N: 1, Attempt: s.Attempt}, Version: s.Version, NotBefore: s.NotBefore}, false)
 		}

@@ -133,7 +133,7 @@ func (f *fakeWorker) end(a *session.Assignments) {
 	b := taskstate.Batch{Author: f.id, Incarnation: taskstate.Incarnation(f.id + "-1")}
 	for _, g := range a.Grants {
 		for _, run := range g.Slots {
-			for n := run.First; n < run.First+run.N; n++ {
+			for n := range run.All() {
 				b.Statuses = append(b.Statuses, taskstate.Status{Task: taskstate.Task(g.Job, n, run.Attempt), Seq: 1, State: taskstate.Complete, Index: g.Index})
 			}
 		}

@@ -191,7 +191,7 @@ func (w *modelWorker) part(a *session.Assignments, listed map[taskstate.TaskID]b
 			w.m.fail("%s was granted %s without the job", w.id, g.Job)
 		}
 		for _, run := range g.Slots {
-			for n := run.First; n < run.First+run.N; n++ {
+			for n := range run.All() {
 				id := taskstate.Task(g.Job, n, run.Attempt)
 				listed[id] = true
 				if w.tombs[id] {

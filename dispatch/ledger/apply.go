@@ -8,12 +8,12 @@ import "covey/taskstate"
 // commands are answered CodeStale.
 func (s *State) Apply(e Entry) []Result {
 	results := s.carryOut(&e)
-	s.extendChain(&e, results)
+	s.chain.extend(&e, results, uint64(s.stamp), uint64(len(s.order)), uint64(len(s.finished.list)), uint64(len(s.roster.members)), uint64(len(s.roster.invites)), uint64(len(s.finished.gone.ids)))
 	return results
 }
 
 func (s *State) carryOut(e *Entry) []Result {
-	s.index, s.ending, s.forgotten = e.Index, nil, nil
+	s.index, s.ending, s.finished.forgotten = e.Index, nil, nil
 	results := make([]Result, len(e.Commands))
 	if e.Epoch.Less(s.epoch) {
 		for i := range results {
@@ -47,20 +47,23 @@ func (s *State) apply(e *Entry, c *Command) Result {
 	case c.Cancel != nil:
 		return s.cancel(c.Cancel)
 	case c.Register != nil:
-		return s.register(c.Register)
+		r, gone := s.roster.register(c.Register, s.stamp)
+		return s.lost(c.Register.Peer, r, gone)
 	case c.Lead != nil:
 		s.coordinator = e.By
 		return Result{}
 	case c.Admit != nil:
-		return s.admit(c.Admit)
+		return s.roster.admit(c.Admit, s.stamp)
 	case c.Remove != nil:
-		return s.remove(c.Remove)
+		r, gone := s.roster.remove(c.Remove, s.stamp)
+		return s.lost(c.Remove.Peer, r, gone)
 	case c.Depart != nil:
-		return s.depart(c.Depart)
+		r, gone := s.roster.depart(c.Depart, s.stamp)
+		return s.lost(c.Depart.Peer, r, gone)
 	case c.Invite != nil:
-		return s.invite(c.Invite)
+		return s.roster.invite(c.Invite, s.stamp)
 	case c.Revoke != nil:
-		return s.revoke(c.Revoke)
+		return s.roster.revoke(c.Revoke)
 	case c.Found != nil:
 		return s.found(c.Found)
 	}
@@ -80,11 +83,11 @@ func (s *State) applyLasting(c *Command) Result {
 	case c.Rollout != nil:
 		return s.rollout(c.Rollout)
 	case c.Avail != nil:
-		return s.avail(c.Avail)
+		return s.roster.avail(c.Avail, s.stamp)
 	case c.Label != nil:
-		return s.label(c.Label)
+		return s.roster.label(c.Label)
 	case c.Set != nil:
-		return s.set(c.Set)
+		return s.settings.set(c.Set)
 	case c.Skip != nil:
 		return s.skip(c.Skip)
 	case c.Pin != nil:
@@ -92,6 +95,16 @@ func (s *State) applyLasting(c *Command) Result {
 	}
 	return Result{Refused: CodeInvalid}
 }
+
+// turn is what a job may know of the entry that is being applied, and where it notes what it did
+// beyond what the command says.
+type turn struct {
+	index   uint64
+	stamp   int64
+	effects *effects
+}
+
+func (s *State) turn() turn { return turn{index: s.index, stamp: s.stamp, effects: &s.effects} }
 
 // effects is what a command did beyond what it says.
 type effects struct {
@@ -104,7 +117,7 @@ func (f *effects) into(r *Result) { r.Again, r.Released, r.Cut = f.again, f.rele
 
 // waits notes that a slot waits, in one run with the slot before if that waits alike.
 func (f *effects) waits(j *JobRecord, n, attempt int, x slotExtras) {
-	a := Again{Job: j.job.ID, Slots: Slots{First: n, N: 1, Attempt: attempt}, Version: j.version(x), NotBefore: x.notBefore}
+	a := Again{Job: j.job.ID, Slots: Slots{First: n, N: 1, Attempt: attempt}, Version: j.slots.version(x), NotBefore: x.notBefore}
 	if k := len(f.again) - 1; k >= 0 {
 		l := &f.again[k]
 		next := Again{Job: l.Job, Slots: Slots{First: l.Slots.First + l.Slots.N, N: 1, Attempt: l.Slots.Attempt}, Version: l.Version, NotBefore: l.NotBefore}

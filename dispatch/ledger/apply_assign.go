@@ -9,7 +9,7 @@ import (
 func (s *State) assign(a *Assign) Result {
 	j, ok := s.jobs[a.Job]
 	code := CodeNone
-	m := s.members[a.Peer]
+	m := s.roster.members[a.Peer]
 	switch {
 	case !ok || m == nil || !m.In() || m.Left || m.Incarnation != a.Incarnation:
 		code = CodeUnknown
@@ -28,23 +28,23 @@ func (s *State) assign(a *Assign) Result {
 	id := s.owners.id(a.Peer, a.Incarnation)
 	wanted, refused := a.Slots, []Slots(nil)
 	if j.long != nil {
-		wanted, refused = j.assignable(a)
+		wanted, refused = j.slots.assignable(a)
 	}
 	for _, want := range wanted {
 		attempt, taken := uint32(want.Attempt), 0
-		refused = j.pending.take(want, func(first, n int) {
+		refused = j.slots.pending.take(want, func(first, n int) {
 			for i := first; i < first+n; i++ {
 				c, ch := j.slots.at(i)
 				*c = cell{index: s.index, assigned: s.stamp, owner: id, attempt: attempt, kind: kindOpen}
 				ch.open++
 			}
-			j.begun(first, n)
+			j.slots.begun(first, n)
 			taken += n
 		}, refused)
 		if taken > 0 {
-			j.open[id] += taken
-			j.counts.Pending -= taken
-			j.counts.Open += taken
+			j.slots.open[id] += taken
+			j.slots.counts.Pending -= taken
+			j.slots.counts.Open += taken
 		}
 	}
 	if len(refused) > 0 {
@@ -55,13 +55,13 @@ func (s *State) assign(a *Assign) Result {
 
 // assignable tells the slots of a lasting job that wait for this version and may go to this peer
 // from the others.
-func (j *JobRecord) assignable(a *Assign) (wanted, refused []Slots) {
+func (t *slotTable) assignable(a *Assign) (wanted, refused []Slots) {
 	for _, want := range a.Slots {
-		inside, outside := j.within(want)
+		inside, outside := t.within(want)
 		refused = append(refused, outside...)
-		for n := inside.First; n < inside.First+inside.N; n++ {
-			x := j.extrasOf(n)
-			if j.version(x) == a.Version && (x.pin == "" || x.pin == a.Peer) {
+		for n := range inside.All() {
+			x := t.extrasOf(n)
+			if t.version(x) == a.Version && (x.pin == "" || x.pin == a.Peer) {
 				wanted = addSlot(wanted, n, want.Attempt)
 			} else {
 				refused = addSlot(refused, n, want.Attempt)
@@ -69,40 +69,6 @@ func (j *JobRecord) assignable(a *Assign) (wanted, refused []Slots) {
 		}
 	}
 	return wanted, refused
-}
-
-// begun forgets when slots were to start, as they have.
-func (j *JobRecord) begun(first, n int) {
-	if len(j.extras) == 0 {
-		return
-	}
-	for i := first; i < first+n; i++ {
-		if x := j.extrasOf(i); x.notBefore != 0 {
-			x.notBefore = 0
-			j.putExtras(i, x)
-		}
-	}
-}
-
-// within cuts a run to the slots there are.
-func (j *JobRecord) within(want Slots) (inside Slots, outside []Slots) {
-	count := j.slots.count
-	if want.N <= 0 {
-		return Slots{}, nil
-	}
-	if want.First > count || want.First < -MaxSlots {
-		return Slots{}, []Slots{want}
-	}
-	if want.First < 1 {
-		n := min(want.N, 1-want.First)
-		outside = append(outside, Slots{First: want.First, N: n, Attempt: want.Attempt})
-		want.First, want.N = want.First+n, want.N-n
-	}
-	if most := count - want.First + 1; want.N > most {
-		outside = append(outside, Slots{First: count + 1, N: want.N - most, Attempt: want.Attempt})
-		want.N = most
-	}
-	return want, outside
 }
 
 // addSlot adds a slot behind a list of runs.
@@ -127,7 +93,7 @@ func (s *State) settle(c *Settle) Result {
 			refused = append(refused, st.Task)
 			continue
 		}
-		ok, gone := s.settleOne(j, id, st)
+		ok, gone := j.settle(id, st, s.turn())
 		if !ok {
 			refused = append(refused, st.Task)
 			continue
@@ -135,7 +101,7 @@ func (s *State) settle(c *Settle) Result {
 		if gone != nil {
 			overtaken = append(overtaken, *gone)
 		}
-		if j.counts.Pending+j.counts.Open == 0 || j.job.MaxFails > 0 {
+		if j.slots.counts.Pending+j.slots.counts.Open == 0 || j.job.MaxFails > 0 {
 			s.close(j)
 		}
 	}
@@ -145,27 +111,27 @@ func (s *State) settle(c *Settle) Result {
 	return Result{Overtaken: overtaken}
 }
 
-// settleOne makes a worker's status the end of its slot, if it is an end, the newest attempt, and
+// settle makes a worker's status the end of its slot, if it is an end, the newest attempt, and
 // its author has it; see late for older attempts.
-func (s *State) settleOne(j *JobRecord, by uint32, st *taskstate.Status) (ok bool, overtaken *taskstate.TaskID) {
+func (j *JobRecord) settle(by uint32, st *taskstate.Status, t turn) (ok bool, overtaken *taskstate.TaskID) {
 	n := st.Task.Slot
 	if n < 1 || n > j.slots.count || !isEnd(st.State) {
 		return false, nil
 	}
 	c, ch := j.slots.peek(n)
 	if c != nil && int(c.attempt) != st.Task.Attempt {
-		return j.late(by, st, s.stamp)
+		return j.late(by, st, t.stamp)
 	}
 	if c == nil || c.kind < kindOpen || c.owner != by {
 		return false, nil
 	}
 	if c.kind != kindOpen {
-		if c.seq != seq32(st) || c.end != st.At || j.kinds.list[c.kind-kindFirst] != endKindOf(st) {
-			j.contradict(st, by, s.stamp)
+		if c.seq != seq32(st) || c.end != st.At || j.slots.kinds.list[c.kind-kindFirst] != endKindOf(st) {
+			j.past.contradict(st, by, t.stamp)
 		}
 		return false, nil
 	}
-	s.conclude(j, c, ch, st)
+	j.conclude(c, ch, st, t)
 	return true, nil
 }
 
@@ -173,22 +139,6 @@ func isEnd(st taskstate.State) bool { return st.Final() && st.Valid() }
 
 // seq32 is a status's number as a cell keeps it; no honest worker gets near the end.
 func seq32(st *taskstate.Status) uint32 { return uint32(min(st.Seq, math.MaxUint32)) }
-
-// end closes an open slot.
-func (j *JobRecord) end(c *cell, ch *chunk, st *taskstate.Status) {
-	c.kind, c.end, c.seq, c.lasted = j.kinds.id(endKindOf(st)), st.At, seq32(st), lastedOf(st)
-	j.shut(c, ch)
-	j.counts.count(st.State, 1)
-}
-
-// shut takes a slot out of the open ones.
-func (j *JobRecord) shut(c *cell, ch *chunk) {
-	ch.open--
-	j.counts.Open--
-	if j.open[c.owner]--; j.open[c.owner] == 0 {
-		delete(j.open, c.owner)
-	}
-}
 
 func (c *Counts) count(st taskstate.State, n int) {
 	switch st {

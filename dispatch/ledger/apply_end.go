@@ -10,73 +10,58 @@ import (
 
 // conclude makes an end that was heard of the end of its open slot, or the beginning of the slot's
 // next attempt: if it was leaving for another one, or if the restart policy says so.
-func (s *State) conclude(j *JobRecord, c *cell, ch *chunk, st *taskstate.Status) {
+func (j *JobRecord) conclude(c *cell, ch *chunk, st *taskstate.Status, t turn) {
 	n := st.Task.Slot
-	if j.job.Restart == nil && len(j.extras) == 0 {
-		j.end(c, ch, st)
+	if j.job.Restart == nil && len(j.slots.extras) == 0 {
+		j.slots.end(c, ch, st)
 		return
 	}
-	x := j.extrasOf(n)
+	x := j.slots.extrasOf(n)
 	switch {
 	case j.cancelled || x.retired:
-		s.rest(j, n, c, ch, st)
+		j.slots.rest(n, c, ch, st)
 	case st.Reason == taskstate.ReasonOutputLost && j.job.Unreachable.Wait: // nobody knows whether it did what it should
-		s.rest(j, n, c, ch, st)
+		j.slots.rest(n, c, ch, st)
 	case x.leaving:
-		s.another(j, n, c, ch, x.reason, st)
+		j.another(n, c, ch, x.reason, st, t)
 	default:
-		ran := s.stamp - c.assigned
+		ran := t.stamp - c.assigned
 		if st.State == taskstate.Rejected {
 			ran = 0
 		}
-		v := j.job.Restart.Next(x.history, st.State, ran, s.stamp)
+		v := j.job.Restart.Next(x.history, st.State, ran, t.stamp)
 		if !v.Again {
-			s.rest(j, n, c, ch, st)
+			j.slots.rest(n, c, ch, st)
 			return
 		}
 		x.history, x.notBefore = v.History, v.NotBefore
-		j.putExtras(n, x)
-		s.another(j, n, c, ch, taskstate.ReasonRestart, st)
+		j.slots.putExtras(n, x)
+		j.another(n, c, ch, taskstate.ReasonRestart, st, t)
 	}
-}
-
-// rest closes an open slot for good, as far as its job's own rules go.
-func (s *State) rest(j *JobRecord, n int, c *cell, ch *chunk, st *taskstate.Status) {
-	j.end(c, ch, st)
-	x := j.extrasOf(n)
-	if x.retired {
-		j.counts.count(st.State, -1)
-		j.counts.Retired++
-	}
-	x.leaving, x.next, x.notBefore, x.history = false, 0, 0, taskstate.History{}
-	if !x.retired {
-		x.reason = ""
-	}
-	j.putExtras(n, x)
 }
 
 // another ends the open attempt of a slot and has the slot wait for the next one. end is nil if
 // nobody heard of one.
-func (s *State) another(j *JobRecord, n int, c *cell, ch *chunk, why taskstate.Reason, end *taskstate.Status) {
-	x := j.extrasOf(n)
-	j.shut(c, ch)
-	j.remember(n, c, formerAttempt{givenUp: s.stamp, reason: why, version: uint32(j.version(x)), end: endOf(end)})
+func (j *JobRecord) another(n int, c *cell, ch *chunk, why taskstate.Reason, end *taskstate.Status, t turn) {
+	x := j.slots.extrasOf(n)
+	j.slots.shut(c, ch)
+	j.past.remember(n, c, formerAttempt{givenUp: t.stamp, reason: why, version: uint32(j.slots.version(x)), end: endOf(end)})
 	if x.leaving {
-		if x.next != uint32(j.version(x)) {
+		if x.next != uint32(j.slots.version(x)) {
 			x.history = taskstate.History{}
 		}
 		x.version, x.next, x.leaving, x.reason = x.next, 0, false, ""
-		j.putExtras(n, x)
+		j.slots.putExtras(n, x)
 	}
-	j.pending.put(n, s.next(j, n, c, j.extrasOf(n)))
+	j.slots.pending.put(n, j.next(n, c, j.slots.extrasOf(n), t))
 }
 
 // next moves a slot on to the attempt after the one in its cell. The caller puts it among those
 // that wait.
-func (s *State) next(j *JobRecord, n int, c *cell, x slotExtras) (attempt int) {
-	*c = cell{attempt: max(uint32(j.attempt(*c))+1, j.first), kind: kindPending}
-	j.counts.Pending++
-	s.effects.waits(j, n, int(c.attempt), x)
+func (j *JobRecord) next(n int, c *cell, x slotExtras, t turn) (attempt int) {
+	*c = cell{attempt: max(uint32(j.slots.attempt(*c))+1, j.slots.first), kind: kindPending}
+	j.slots.counts.Pending++
+	t.effects.waits(j, n, int(c.attempt), x)
 	return int(c.attempt)
 }
 
@@ -99,12 +84,12 @@ func (s *State) supersede(c *Supersede) Result {
 // must not run twice.
 func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, end *taskstate.Status) {
 	c, ch := j.slots.at(n)
-	x := j.extrasOf(n)
+	x := j.slots.extrasOf(n)
 	if end != nil && (again || !isEnd(end.State)) {
 		end = nil
 	}
 	if !j.cancelled && !x.retired && (again || x.leaving && !j.job.Unreachable.Wait) {
-		s.another(j, n, c, ch, why, end)
+		j.another(n, c, ch, why, end, s.turn())
 		return
 	}
 	st := taskstate.Status{State: taskstate.Orphaned, At: s.stamp, Exit: taskstate.NoExit, Reason: why}
@@ -116,7 +101,7 @@ func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, en
 	case again:
 		st.State, st.Reason = taskstate.Shutdown, cmp.Or(x.reason, taskstate.ReasonRetired)
 	}
-	s.rest(j, n, c, ch, &st)
+	j.slots.rest(n, c, ch, &st)
 	s.close(j)
 }
 
@@ -124,8 +109,8 @@ func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, en
 // if its job must not run twice.
 func (s *State) giveUpAll(peer taskstate.PeerID, why taskstate.Reason) {
 	for _, j := range s.order {
-		for r := range j.openOf(peer) {
-			s.giveUp(j, r.Slot, why, !j.job.Unreachable.Wait, nil)
+		for n := range j.slots.openOf(peer) {
+			s.giveUp(j, n, why, !j.job.Unreachable.Wait, nil)
 		}
 	}
 }
@@ -137,20 +122,19 @@ func (s *State) close(j *JobRecord) {
 		return
 	}
 	if !j.done() {
-		if most, failed := j.job.MaxFails, j.counts.Failed+j.counts.Rejected-j.forgiven; most > 0 && failed >= most && !j.cancelled && !j.Lasts() {
+		if most, failed := j.job.MaxFails, j.slots.counts.Failed+j.slots.counts.Rejected-j.forgiven; most > 0 && failed >= most && !j.cancelled && !j.Lasts() {
 			s.cut(j, taskstate.ReasonMaxFails, fmt.Sprintf("%d task%s failed (max_fails: %d)", failed, plural(failed), most))
 		}
 		return
 	}
 	j.over, j.ended = true, s.stamp
-	j.pending = nil
-	j.tidyKinds()
+	j.slots.pending = nil
+	j.slots.tidyKinds()
 	j.weight = j.estimateBytes()
-	s.finished = append(s.finished, j)
+	s.finished.add(j)
 	s.ending = append(s.ending, j.job.ID)
-	s.kept += j.weight
-	s.unname(j)
-	s.unblock(j)
+	s.names.free(j)
+	s.waiters.remove(j)
 	s.proceed(j)
 }
 
@@ -165,7 +149,7 @@ func plural(n int) string {
 // cancelled, or when as many slots as are wanted have ended for good and no rollout is under way
 // that could change that.
 func (j *JobRecord) done() bool {
-	c := j.counts
+	c := j.slots.counts
 	switch {
 	case j.Scheduled():
 		return j.cancelled
@@ -197,10 +181,8 @@ func (s *State) follow(j *JobRecord) {
 // proceed tells those who wait for a job that it is over.
 func (s *State) proceed(j *JobRecord) {
 	id := j.job.ID
-	waiting := s.waiters[id]
-	delete(s.waiters, id)
 	complete := j.State() == taskstate.Complete
-	for _, w := range waiting {
+	for _, w := range s.waiters.take(id) {
 		w.blocked = slices.DeleteFunc(w.blocked, func(x taskstate.JobID) bool { return x == id })
 		switch {
 		case w.cancelled:
@@ -219,14 +201,23 @@ func (s *State) cut(j *JobRecord, why taskstate.Reason, message string) {
 	s.stop(j, why, message)
 }
 
-// unblock takes a job out of the lists of those it waits for.
-func (s *State) unblock(j *JobRecord) {
+// waiters are the jobs that wait for others, by what they wait for, in order of acceptance.
+type waiters map[taskstate.JobID][]*JobRecord
+
+// take hands over those that wait for a job.
+func (w waiters) take(id taskstate.JobID) []*JobRecord {
+	defer delete(w, id)
+	return w[id]
+}
+
+// remove takes a job out of the lists of those it waits for.
+func (w waiters) remove(j *JobRecord) {
 	for _, id := range j.blocked {
-		rest := slices.DeleteFunc(s.waiters[id], func(x *JobRecord) bool { return x == j })
+		rest := slices.DeleteFunc(w[id], func(x *JobRecord) bool { return x == j })
 		if len(rest) == 0 {
-			delete(s.waiters, id)
+			delete(w, id)
 		} else {
-			s.waiters[id] = rest
+			w[id] = rest
 		}
 	}
 	j.blocked = nil

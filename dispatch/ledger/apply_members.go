@@ -27,16 +27,16 @@ func (s *State) found(f *Found) Result {
 		s.beginAgain()
 	}
 	s.cluster, s.generation, s.open = f.Cluster, f.Generation, f.Open
-	s.enter(f.Founder)
+	s.roster.enter(f.Founder, s.stamp)
 	return Result{}
 }
 
 // enter writes an entry into the roster.
-func (s *State) enter(e admission.Entry) {
-	m := s.members[e.Peer]
+func (r *roster) enter(e admission.Entry, stamp int64) {
+	m := r.members[e.Peer]
 	if m == nil {
 		m = &Member{}
-		s.members[e.Peer] = m
+		r.members[e.Peer] = m
 	}
 	if m.Name == "" || m.Entry.Removed {
 		m.Name = e.Name
@@ -44,64 +44,71 @@ func (s *State) enter(e admission.Entry) {
 	if m.Entry.Removed {
 		*m = Member{Name: m.Name} // what was said of its former membership does not count
 	}
-	m.Entry, m.Since = e, s.stamp
+	m.Entry, m.Since = e, stamp
 }
 
-func (s *State) admit(a *Admit) Result {
+func (r *roster) admit(a *Admit, stamp int64) Result {
 	e := a.Entry
 	if e.Peer == "" || e.Removed {
 		return Result{Refused: CodeInvalid}
 	}
-	old := s.members[e.Peer]
+	old := r.members[e.Peer]
 	if old != nil && old.In() && a.Ticket != "" && old.Entry.Ticket == a.Ticket {
 		return Result{Existed: true} // its answer was lost: no second use
 	}
 	if old != nil && !old.In() && (a.Ticket == "" || old.Entry.Ticket == a.Ticket) {
 		return Result{Refused: CodeRevoked} // removed for good, unless somebody invites it again
 	}
-	if old != nil && old.Entry.Has(admission.Voter) && !e.Has(admission.Voter) && s.voters() == 1 {
+	if old != nil && old.Entry.Has(admission.Voter) && !e.Has(admission.Voter) && r.voters() == 1 {
 		return Result{Refused: CodeSole} // an entry with fewer roles would leave nobody to decide
 	}
 	if a.Ticket != "" {
-		inv := s.invites[a.Ticket]
+		inv := r.invites[a.Ticket]
 		if inv == nil {
 			return Result{Refused: CodeUnknown}
 		}
-		if code := inv.Check(s.stamp); code != CodeNone {
+		if code := inv.Check(stamp); code != CodeNone {
 			return Result{Refused: code}
 		}
 		inv.Used++
 	}
-	s.enter(e)
+	r.enter(e, stamp)
 	return Result{}
 }
 
-func (s *State) remove(r *Remove) Result {
-	m := s.members[r.Peer]
+func (r *roster) remove(c *Remove, stamp int64) (res Result, gone bool) {
+	m := r.members[c.Peer]
 	switch {
 	case m == nil:
-		return Result{Refused: CodeUnknown}
+		return Result{Refused: CodeUnknown}, false
 	case !m.In():
-		return Result{Existed: true}
-	case m.Entry.Has(admission.Voter) && s.voters() == 1:
-		return Result{Refused: CodeSole}
-	case r.Entry != nil && (r.Entry.Peer != r.Peer || !r.Entry.Removed):
-		return Result{Refused: CodeInvalid}
+		return Result{Existed: true}, false
+	case m.Entry.Has(admission.Voter) && r.voters() == 1:
+		return Result{Refused: CodeSole}, false
+	case c.Entry != nil && (c.Entry.Peer != c.Peer || !c.Entry.Removed):
+		return Result{Refused: CodeInvalid}, false
 	}
-	if r.Entry != nil {
-		m.Entry = *r.Entry
+	if c.Entry != nil {
+		m.Entry = *c.Entry
 	} else {
-		m.Entry.Removed, m.Entry.At, m.Entry.Sig = true, s.stamp, nil
+		m.Entry.Removed, m.Entry.At, m.Entry.Sig = true, stamp, nil
 	}
-	m.Since = s.stamp
-	s.giveUpAll(r.Peer, taskstate.ReasonInterrupted)
-	return Result{}
+	m.Since = stamp
+	return Result{}, true
+}
+
+// lost gives up what a peer had that is gone, or is not the one it was.
+func (s *State) lost(peer taskstate.PeerID, r Result, gone bool) Result {
+	if gone {
+		s.giveUpAll(peer, taskstate.ReasonInterrupted)
+	}
+	return r
 }
 
 // voters counts the members that could decide.
-func (s *State) voters() int {
+func (r *roster) voters() int {
 	n := 0
-	for _, m := range s.members {
+	for _, m := range r.members {
 		if m.Entry.Has(admission.Voter) {
 			n++
 		}
@@ -109,76 +116,73 @@ func (s *State) voters() int {
 	return n
 }
 
-func (s *State) depart(d *Depart) Result {
-	m := s.members[d.Peer]
+func (r *roster) depart(d *Depart, stamp int64) (res Result, gone bool) {
+	m := r.members[d.Peer]
 	switch {
 	case m == nil || !m.In():
-		return Result{Refused: CodeUnknown}
+		return Result{Refused: CodeUnknown}, false
 	case m.Left:
-		return Result{Existed: true}
+		return Result{Existed: true}, false
 	}
-	m.Left, m.Since = true, s.stamp
-	s.giveUpAll(d.Peer, taskstate.ReasonInterrupted)
-	return Result{}
+	m.Left, m.Since = true, stamp
+	return Result{}, true
 }
 
-func (s *State) register(r *Register) Result {
-	m := s.members[r.Peer]
+func (r *roster) register(c *Register, stamp int64) (res Result, gone bool) {
+	m := r.members[c.Peer]
 	switch {
 	case m == nil || !m.In():
-		return Result{Refused: CodeUnknown}
-	case r.Incarnation == "":
-		return Result{Refused: CodeInvalid}
-	case m.Incarnation == r.Incarnation && !m.Left && (r.Name == "" || r.Name == m.Name):
-		return Result{Existed: true}
+		return Result{Refused: CodeUnknown}, false
+	case c.Incarnation == "":
+		return Result{Refused: CodeInvalid}, false
+	case m.Incarnation == c.Incarnation && !m.Left && (c.Name == "" || c.Name == m.Name):
+		return Result{Existed: true}, false
 	}
-	if m.Incarnation != r.Incarnation {
-		s.giveUpAll(r.Peer, taskstate.ReasonInterrupted)
-	}
-	m.Incarnation, m.Left, m.Since = r.Incarnation, false, s.stamp
-	m.Name = cmp.Or(r.Name, m.Name)
-	return Result{}
+	gone = m.Incarnation != c.Incarnation
+	m.Incarnation, m.Left, m.Since = c.Incarnation, false, stamp
+	m.Name = cmp.Or(c.Name, m.Name)
+	return Result{}, gone
 }
 
-func (s *State) invite(i *Invite) Result {
+func (r *roster) invite(i *Invite, stamp int64) Result {
 	if i.ID == "" || len(i.Secret) == 0 {
 		return Result{Refused: CodeInvalid}
 	}
-	if old, ok := s.invites[i.ID]; ok {
+	if old, ok := r.invites[i.ID]; ok {
 		if bytes.Equal(old.Secret, i.Secret) {
 			return Result{Existed: true}
 		}
 		return Result{Refused: CodeConflict}
 	}
-	s.pruneInvites()
-	if len(s.invites) >= KeepInvites {
+	r.pruneInvites(stamp)
+	if len(r.invites) >= KeepInvites {
 		return Result{Refused: CodeOver} // every one of them still admits somebody
 	}
-	s.invites[i.ID] = &InviteRecord{Invite: *i, Created: s.stamp}
+	r.invites[i.ID] = &InviteRecord{Invite: *i, Created: stamp}
 	return Result{}
 }
 
 // pruneInvites makes room for one more, if there are invites that admit nobody any more.
-func (s *State) pruneInvites() {
-	if len(s.invites) < KeepInvites {
+func (r *roster) pruneInvites(stamp int64) {
+	if len(r.invites) < KeepInvites {
 		return
 	}
 	var dead []*InviteRecord
-	for _, r := range s.invites {
-		if r.Check(s.stamp) != CodeNone {
-			dead = append(dead, r)
+	for _, inv := range r.invites {
+		if inv.Check(stamp) != CodeNone {
+			dead = append(dead, inv)
 		}
 	}
 	slices.SortFunc(dead, func(a, b *InviteRecord) int {
 		return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.ID, b.ID))
 	})
-	for _, r := range dead[:min(len(dead), len(s.invites)-KeepInvites+1)] {
-		delete(s.invites, r.ID)
+	for _, inv := range dead[:min(len(dead), len(r.invites)-KeepInvites+1)] {
+		delete(r.invites, inv.ID)
 	}
 }
 
-func (s *State) revoke(r *Revoke) Result {
-	inv, ok := s.invites[r.ID]
+func (r *roster) revoke(c *Revoke) Result {
+	inv, ok := r.invites[c.ID]
 	switch {
 	case !ok:
 		return Result{Refused: CodeUnknown}
@@ -192,8 +196,8 @@ func (s *State) revoke(r *Revoke) Result {
 // maxLabelBytes caps a label, name and value together.
 const maxLabelBytes = 512
 
-func (s *State) avail(c *Avail) Result {
-	m := s.members[c.Peer]
+func (r *roster) avail(c *Avail, stamp int64) Result {
+	m := r.members[c.Peer]
 	switch {
 	case m == nil || !m.In():
 		return Result{Refused: CodeUnknown}
@@ -207,12 +211,12 @@ func (s *State) avail(c *Avail) Result {
 	if m.Availability == to && m.Grace == c.Grace && m.AvailReason == c.Reason {
 		return Result{Existed: true}
 	}
-	m.Availability, m.Grace, m.AvailReason, m.AvailSince = to, c.Grace, c.Reason, s.stamp
+	m.Availability, m.Grace, m.AvailReason, m.AvailSince = to, c.Grace, c.Reason, stamp
 	return Result{}
 }
 
-func (s *State) label(c *Label) Result {
-	m := s.members[c.Peer]
+func (r *roster) label(c *Label) Result {
+	m := r.members[c.Peer]
 	switch {
 	case m == nil || !m.In():
 		return Result{Refused: CodeUnknown}

@@ -12,30 +12,9 @@ func (s *State) beginAgain() {
 	s.began = s.index
 	for _, j := range s.order {
 		if !j.cancelled { // one that is over can be renewed; lift raises a cancelled one
-			j.raise()
+			j.slots.raise()
 		}
 	}
-}
-
-// raise moves the numbers of the attempts that are still to begin to the next multiple of
-// attemptGap, plus one. Attempts that are open keep theirs: their workers go on with them.
-func (j *JobRecord) raise() {
-	top := 1
-	for _, r := range j.pending {
-		top = max(top, r.Attempt)
-	}
-	for k := range j.slots.chunks {
-		for _, c := range j.slots.chunks[k].cells {
-			top = max(top, int(c.attempt))
-		}
-	}
-	first := (top-1)/attemptGap*attemptGap + attemptGap + 1
-	j.first = uint32(first)
-	var raised runs
-	for _, r := range j.pending {
-		raised.add(Slots{First: r.First, N: r.N, Attempt: first})
-	}
-	j.pending = raised
 }
 
 // FirstAttempt is the number of the first attempt of each slot of a job that is accepted in a

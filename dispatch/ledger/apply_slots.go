@@ -6,25 +6,6 @@ import (
 	"covey/taskstate"
 )
 
-// eachSlot calls f for the slots of runs that there are, and lists those that f, or their absence,
-// refuses.
-func (j *JobRecord) eachSlot(runs []Slots, f func(n, attempt int) bool) Result {
-	var refused []Slots
-	for _, want := range runs {
-		inside, outside := j.within(want)
-		refused = append(refused, outside...)
-		for n := inside.First; n < inside.First+inside.N; n++ {
-			if !f(n, want.Attempt) {
-				refused = addSlot(refused, n, want.Attempt)
-			}
-		}
-	}
-	if len(refused) > 0 {
-		return Result{Refused: CodePartly, Slots: refused}
-	}
-	return Result{}
-}
-
 // renewable tells whether a job's slots can be renewed at all.
 func (s *State) renewable(j *JobRecord, c *Renew) Result {
 	switch {
@@ -53,13 +34,13 @@ func (s *State) renew(c *Renew) Result {
 	}
 	var slots []int
 	found := false
-	r := j.eachSlot(c.Slots, func(n, attempt int) bool {
+	r := j.slots.eachSlot(c.Slots, func(n, attempt int) bool {
 		was := j.slots.get(n)
-		if attempt != 0 && attempt != j.attempt(was) {
+		if attempt != 0 && attempt != j.slots.attempt(was) {
 			return false
 		}
 		found = true
-		if !j.cancelled || was.kind >= kindOpen || j.extrasOf(n).retired { // others wait again once the cancel is taken back
+		if !j.cancelled || was.kind >= kindOpen || j.slots.extrasOf(n).retired { // others wait again once the cancel is taken back
 			slots = append(slots, n)
 		}
 		return true
@@ -75,17 +56,17 @@ func (s *State) renew(c *Renew) Result {
 	var waiting runs // put among the others at once: one by one, scattered slots would cost the square of their number
 	slices.Sort(slots)
 	for _, n := range slots {
-		if attempt, again := s.renewSlot(j, n, c); again {
+		if attempt, again := j.renewSlot(n, c, s.turn()); again {
 			waiting.add(Slots{First: n, N: 1, Attempt: attempt})
 		}
 	}
-	j.pending = j.pending.merge(waiting)
+	j.slots.pending = j.slots.pending.merge(waiting)
 	if j.job.MaxFails > 0 {
-		j.forgiven = j.counts.Failed + j.counts.Rejected
+		j.forgiven = j.slots.counts.Failed + j.slots.counts.Rejected
 	}
 	s.reopen(j)
-	if len(j.kinds.list) > 1024+2*j.slots.count {
-		j.tidyKinds()
+	if len(j.slots.kinds.list) > 1024+2*j.slots.count {
+		j.slots.tidyKinds()
 	}
 	if over && !j.over {
 		r.Reopened = j.Outline()
@@ -94,72 +75,61 @@ func (s *State) renew(c *Renew) Result {
 }
 
 // renewSlot renews one slot. again says that it waits and did not before.
-func (s *State) renewSlot(j *JobRecord, n int, c *Renew) (attempt int, again bool) {
-	x, was := j.extrasOf(n), j.slots.get(n)
+func (j *JobRecord) renewSlot(n int, c *Renew, t turn) (attempt int, again bool) {
+	x, was := j.slots.extrasOf(n), j.slots.get(n)
 	version := uint32(c.Version)
 	if version == 0 {
-		version = uint32(j.version(x))
+		version = uint32(j.slots.version(x))
 	}
 	if was.kind == kindOpen {
 		x.leaving, x.retired, x.reason, x.next, x.notBefore = true, false, c.Reason, version, c.NotBefore
-		j.putExtras(n, x)
+		j.slots.putExtras(n, x)
 		return 0, false
 	}
 	waits := was.kind < kindOpen
 	if retired := x.retired; retired || !waits {
 		cell, _ := j.slots.at(n)
 		if retired {
-			j.counts.Retired--
+			j.slots.counts.Retired--
 		} else {
-			j.counts.count(j.kinds.list[was.kind-kindFirst].State, -1)
+			j.slots.counts.count(j.slots.kinds.list[was.kind-kindFirst].State, -1)
 		}
 		if !waits {
-			j.stale = true
-			j.remember(n, cell, formerAttempt{givenUp: s.stamp, reason: c.Reason, version: uint32(j.version(x)), end: endOfCell(j, was)})
+			j.slots.stale = true
+			j.past.remember(n, cell, formerAttempt{givenUp: t.stamp, reason: c.Reason, version: uint32(j.slots.version(x)), end: endOfCell(j, was)})
 		}
 		x.retired, x.reason, x.at = false, "", 0
-		j.renewExtras(n, &x, version, c.NotBefore)
-		return s.next(j, n, cell, x), true
+		j.slots.renewExtras(n, &x, version, c.NotBefore)
+		return j.next(n, cell, x, t), true
 	}
-	j.renewExtras(n, &x, version, c.NotBefore)
-	s.effects.waits(j, n, j.attempt(was), x)
+	j.slots.renewExtras(n, &x, version, c.NotBefore)
+	t.effects.waits(j, n, j.slots.attempt(was), x)
 	return 0, false
-}
-
-func (j *JobRecord) renewExtras(n int, x *slotExtras, version uint32, notBefore int64) {
-	if j.version(*x) != int(version) {
-		x.history = taskstate.History{}
-	}
-	x.version, x.notBefore = version, notBefore
-	j.putExtras(n, *x)
 }
 
 // lift takes a cancel back: what waited when the job was cancelled waits again, in attempts that
 // nobody has heard of as cut off.
 func (s *State) lift(j *JobRecord) {
 	j.cancelled, j.why, j.reason, j.at = false, "", "", 0
-	j.over, j.ended = false, 0
-	s.finished = slices.DeleteFunc(s.finished, func(x *JobRecord) bool { return x == j })
-	s.kept -= j.weight
-	j.weight = 0
-	top, any := j.first, false
+	s.finished.reopen(j)
+	top, any := j.slots.first, false
 	for n := 1; n <= j.slots.count; n++ {
-		if c := j.slots.get(n); c.kind < kindOpen && !j.extrasOf(n).retired {
-			top, any = max(top, uint32(j.attempt(c))), true
+		if c := j.slots.get(n); c.kind < kindOpen && !j.slots.extrasOf(n).retired {
+			top, any = max(top, uint32(j.slots.attempt(c))), true
 		}
 	}
 	if any {
-		j.first = top + 1
+		j.slots.first = top + 1
 	}
 	if s.generation > 1 {
-		j.raise()
+		j.slots.raise()
 	}
 	for n := 1; n <= j.slots.count; n++ {
-		if c := j.slots.get(n); c.kind < kindOpen && !j.extrasOf(n).retired {
-			j.pending.add(Slots{First: n, N: 1, Attempt: j.attempt(c)})
-			j.counts.Pending++
-			j.counts.Shutdown--
-			s.effects.waits(j, n, j.attempt(c), j.extrasOf(n))
+		if c := j.slots.get(n); c.kind < kindOpen && !j.slots.extrasOf(n).retired {
+			j.slots.pending.add(Slots{First: n, N: 1, Attempt: j.slots.attempt(c)})
+			j.slots.counts.Pending++
+			j.slots.counts.Shutdown--
+			s.effects.waits(j, n, j.slots.attempt(c), j.slots.extrasOf(n))
 		}
 	}
 }
@@ -171,10 +141,7 @@ func (s *State) reopen(j *JobRecord) {
 		return
 	}
 	if j.over {
-		j.over, j.ended = false, 0
-		s.finished = slices.DeleteFunc(s.finished, func(x *JobRecord) bool { return x == j })
-		s.kept -= j.weight
-		j.weight = 0
+		s.finished.reopen(j)
 	}
 	if j.unique() {
 		s.names[j.job.Name] = j
@@ -193,39 +160,39 @@ func (s *State) retire(c *Retire) Result {
 	case j.long.unknown(c.Seen, s.index):
 		return Result{Refused: CodeConflict}
 	}
-	r := j.eachSlot(c.Slots, func(n, attempt int) bool {
+	r := j.slots.eachSlot(c.Slots, func(n, attempt int) bool {
 		was := j.slots.get(n)
-		if attempt != 0 && attempt != j.attempt(was) {
+		if attempt != 0 && attempt != j.slots.attempt(was) {
 			return false
 		}
-		return s.retireSlot(j, n, was, c.Reason)
+		return j.retireSlot(n, was, c.Reason, s.turn())
 	})
 	s.close(j)
 	return r
 }
 
-func (s *State) retireSlot(j *JobRecord, n int, was cell, why taskstate.Reason) bool {
-	x := j.extrasOf(n)
+func (j *JobRecord) retireSlot(n int, was cell, why taskstate.Reason, t turn) bool {
+	x := j.slots.extrasOf(n)
 	if x.retired {
 		return true
 	}
-	j.long.moves(s.index)
+	j.long.moves(t.index)
 	switch {
 	case was.kind == kindOpen:
 		x.leaving, x.next, x.notBefore = true, 0, 0
 	case was.kind < kindOpen:
-		j.pending.take(Slots{First: n, N: 1, Attempt: j.attempt(was)}, func(int, int) {}, nil)
-		j.counts.Pending--
-		j.counts.Retired++
-		x.at, x.notBefore, x.history = s.stamp, 0, taskstate.History{}
+		j.slots.pending.take(Slots{First: n, N: 1, Attempt: j.slots.attempt(was)}, func(int, int) {}, nil)
+		j.slots.counts.Pending--
+		j.slots.counts.Retired++
+		x.at, x.notBefore, x.history = t.stamp, 0, taskstate.History{}
 	case j.long == nil:
 		return false
 	default:
-		j.counts.count(j.kinds.list[was.kind-kindFirst].State, -1)
-		j.counts.Retired++
+		j.slots.counts.count(j.slots.kinds.list[was.kind-kindFirst].State, -1)
+		j.slots.counts.Retired++
 	}
 	x.retired, x.reason = true, why
-	j.putExtras(n, x)
+	j.slots.putExtras(n, x)
 	return true
 }
 
@@ -252,14 +219,14 @@ func (s *State) grow(c *Grow) Result {
 		x.version = uint32(j.job.Version)
 	}
 	for range c.N {
-		s.add(j, x)
+		j.add(x, s.turn())
 	}
 	added := c.N
 	for _, p := range c.Peers {
 		if _, has := j.long.pins[p]; !has && p != "" {
 			x.pin = p
 			j.long.pins[p] = j.slots.count + 1
-			s.add(j, x)
+			j.add(x, s.turn())
 			added++
 		}
 	}
@@ -267,13 +234,13 @@ func (s *State) grow(c *Grow) Result {
 }
 
 // add appends a slot.
-func (s *State) add(j *JobRecord, x slotExtras) {
-	j.long.moves(s.index)
+func (j *JobRecord) add(x slotExtras, t turn) {
+	j.long.moves(t.index)
 	j.slots.count++
 	n := j.slots.count
-	attempt := j.attempt(cell{})
-	j.putExtras(n, x)
-	j.pending.add(Slots{First: n, N: 1, Attempt: attempt})
-	j.counts.Pending++
-	s.effects.waits(j, n, attempt, x)
+	attempt := j.slots.attempt(cell{})
+	j.slots.putExtras(n, x)
+	j.slots.pending.add(Slots{First: n, N: 1, Attempt: attempt})
+	j.slots.counts.Pending++
+	t.effects.waits(j, n, attempt, x)
 }

@@ -16,7 +16,7 @@ func (s *State) submit(c *Submit) Result {
 		}
 		return Result{Existed: true, Refused: CodeConflict}
 	}
-	if s.gone.have(job.ID) {
+	if s.finished.gone.have(job.ID) {
 		return Result{Existed: true, Refused: CodeOver}
 	}
 	if !submittable(job) {
@@ -36,12 +36,12 @@ func (s *State) submit(c *Submit) Result {
 	}
 	j := newJobRecord(&kept, s.index, s.stamp, &s.owners)
 	if first := c.FirstAttempt(s.generation); first > 1 {
-		j.first = uint32(first)
+		j.slots.first = uint32(first)
 	}
 	j.by, j.epoch = s.coordinator, s.epoch
 	if j.slots.count > 0 {
-		j.pending = runs{{First: 1, N: j.slots.count, Attempt: j.attempt(cell{})}}
-		j.counts.Pending = j.slots.count
+		j.slots.pending = runs{{First: 1, N: j.slots.count, Attempt: j.slots.attempt(cell{})}}
+		j.slots.counts.Pending = j.slots.count
 	}
 	s.jobs[job.ID] = j
 	s.order = append(s.order, j)
@@ -101,8 +101,8 @@ func (j *JobRecord) unique() bool { return j.job.Name != "" && (j.Lasts() || j.S
 
 func newJobRecord(job *taskstate.Job, index uint64, stamp int64, o *owners) *JobRecord {
 	j := &JobRecord{
-		job: job, index: index, accepted: stamp, owners: o,
-		slots: slotTable{count: job.Count}, open: map[uint32]int{},
+		job: job, index: index, accepted: stamp,
+		slots: slotTable{count: job.Count, owners: o, open: map[uint32]int{}, versioned: job.Type.Lasts()},
 	}
 	if job.Schedule != nil {
 		j.slots.count = 0
@@ -152,22 +152,25 @@ func (s *State) cancel(c *Cancel) Result {
 // stop cancels a job: why is ReasonNone if somebody asked.
 func (s *State) stop(j *JobRecord, why taskstate.Reason, message string) {
 	j.cancelled, j.why, j.reason, j.at = true, why, message, s.stamp
-	j.counts.Shutdown += j.counts.Pending // no cell is made for them: their end follows from the cancel
-	j.counts.Pending = 0
-	j.pending = nil
-	for n, x := range j.extras { // nothing is to start, or to make room for another attempt
+	j.slots.counts.Shutdown += j.slots.counts.Pending // no cell is made for them: their end follows from the cancel
+	j.slots.counts.Pending = 0
+	j.slots.pending = nil
+	for n, x := range j.slots.extras { // nothing is to start, or to make room for another attempt
 		if !x.retired {
-			j.putExtras(int(n), slotExtras{version: x.version, pin: x.pin})
+			j.slots.putExtras(int(n), slotExtras{version: x.version, pin: x.pin})
 		}
 	}
-	s.unname(j)
-	s.unblock(j)
+	s.names.free(j)
+	s.waiters.remove(j)
 	s.close(j)
 }
 
-// unname gives a job's name free.
-func (s *State) unname(j *JobRecord) {
-	if s.names[j.job.Name] == j {
-		delete(s.names, j.job.Name)
+// names are those of lasting and scheduled jobs that go on.
+type names map[string]*JobRecord
+
+// free gives a job's name free.
+func (n names) free(j *JobRecord) {
+	if n[j.job.Name] == j {
+		delete(n, j.job.Name)
 	}
 }

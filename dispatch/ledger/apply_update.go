@@ -31,7 +31,7 @@ func (s *State) update(c *Update) Result {
 		j.long.revised = s.index
 	}
 	if j.Lasts() && taskstate.Restarts(j.job, &spec) {
-		s.newVersion(j, spec)
+		j.newVersion(spec, s.stamp)
 	} else {
 		j.adopt(&spec)
 	}
@@ -41,14 +41,14 @@ func (s *State) update(c *Update) Result {
 
 // newVersion begins a rollout. The version to roll back to is the one before, unless that never got
 // so far: then it is the one before it.
-func (s *State) newVersion(j *JobRecord, spec taskstate.Job) {
+func (j *JobRecord) newVersion(spec taskstate.Job, stamp int64) {
 	if !j.long.rollout.State.forward() || j.long.previous == 0 {
 		j.long.previous = j.job.Version
 	}
 	spec.Version = j.job.Version + 1
 	j.adopt(&spec)
 	j.relabel()
-	j.long.rollout = RolloutRecord{State: Updating, Since: s.stamp, Began: s.stamp}
+	j.long.rollout = RolloutRecord{State: Updating, Since: stamp, Began: stamp}
 	j.tidyVersions()
 }
 
@@ -71,14 +71,14 @@ func (j *JobRecord) relabel() {
 		same[v] = v != j.job.Version && !taskstate.Restarts(spec, j.job)
 	}
 	for n := 1; n <= j.slots.count; n++ {
-		x := j.extrasOf(n)
-		if same[j.version(x)] {
+		x := j.slots.extrasOf(n)
+		if same[j.slots.version(x)] {
 			x.version = uint32(j.job.Version)
 		}
 		if same[int(x.next)] {
 			x.next = uint32(j.job.Version)
 		}
-		j.putExtras(n, x)
+		j.slots.putExtras(n, x)
 	}
 }
 
@@ -86,8 +86,8 @@ func (j *JobRecord) relabel() {
 func (j *JobRecord) tidyVersions() {
 	used := map[int]bool{j.job.Version: true, j.long.previous: true}
 	for n := 1; n <= j.slots.count; n++ {
-		x := j.extrasOf(n)
-		used[j.version(x)], used[int(x.next)] = true, true
+		x := j.slots.extrasOf(n)
+		used[j.slots.version(x)], used[int(x.next)] = true, true
 	}
 	for v := range j.long.versions {
 		if !used[v] {
@@ -131,7 +131,7 @@ func (s *State) rollout(c *Rollout) Result {
 		return Result{Refused: CodeUnknown, Version: j.job.Version} // there is nothing to go back to
 	case !ok && c.State == RollingBack:
 		j.long.revised = s.index
-		s.rollBack(j, c.Message)
+		j.rollBack(c.Message, s.stamp)
 		return Result{Version: j.job.Version}
 	case !ok:
 		return Result{Refused: CodeConflict, Version: j.job.Version}
@@ -150,12 +150,12 @@ func (s *State) rollout(c *Rollout) Result {
 
 // rollBack makes the spec before the wanted one again, under a new number: attempts of the version
 // in between stay told apart. There is no way back from there: a rollback is never rolled back.
-func (s *State) rollBack(j *JobRecord, message string) {
+func (j *JobRecord) rollBack(message string, stamp int64) {
 	spec := *j.long.versions[j.long.previous]
 	spec.Version = j.job.Version + 1
 	j.adopt(&spec)
 	j.long.previous = 0
 	j.relabel()
-	j.long.rollout = RolloutRecord{State: RollingBack, Message: message, Since: s.stamp, Began: s.stamp}
+	j.long.rollout = RolloutRecord{State: RollingBack, Message: message, Since: stamp, Began: stamp}
 	j.tidyVersions()
 }

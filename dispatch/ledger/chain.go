@@ -20,9 +20,9 @@ type chain struct {
 	sum  [sha256.Size]byte
 }
 
-// extendChain adds an entry that was just applied.
-func (s *State) extendChain(e *Entry, results []Result) {
-	c := &s.chain
+// extend adds an entry that was just applied, what came of it, and how much there is of what the
+// state holds.
+func (c *chain) extend(e *Entry, results []Result, sizes ...uint64) {
 	if c.from == 0 && !slices.ContainsFunc(e.Commands, func(c Command) bool { return c.Lead != nil && c.Lead.Chain }) {
 		return
 	}
@@ -44,7 +44,7 @@ func (s *State) extendChain(e *Entry, results []Result) {
 		number(h, uint64(i), uint64(len(b)))
 		h.Write(b)
 	}
-	number(h, uint64(s.stamp), uint64(len(s.order)), uint64(len(s.finished)), uint64(len(s.members)), uint64(len(s.invites)), uint64(len(s.gone.ids)))
+	number(h, sizes...)
 	h.Sum(c.sum[:0])
 }
 
@@ -90,7 +90,3 @@ func (l *chainHistory) at(index uint64) (ChainMark, bool) {
 	m := l.marks[index%chainKept]
 	return m, m.Index == index
 }
-
-// Chain tells with which entry the rolling checksum over what was applied begins – 0: it has not
-// begun – and what it is now.
-func (s *State) Chain() (from uint64, sum []byte) { return s.chain.from, s.chain.sum[:] }

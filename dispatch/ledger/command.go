@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"iter"
+
 	"github.com/fxamacker/cbor/v2"
 
 	"covey/p2p/admission"
@@ -138,6 +140,17 @@ type Slots struct {
 	First   int
 	N       int
 	Attempt int
+}
+
+// All yields the numbers of the slots, ascending.
+func (r Slots) All() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for n := r.First; n < r.First+r.N; n++ {
+			if !yield(n) {
+				return
+			}
+		}
+	}
 }
 
 // Assign gives slots of one job to one incarnation of one peer. What no longer holds when it is

@@ -1,10 +1,20 @@
 package ledger
 
 // Kept is what the finished jobs are taken to weigh.
-func (s *State) Kept() int { return s.kept }
+func (s *State) Kept() int { return s.finished.bytes }
 
 // Forms is how many different ends a job keeps.
-func (j *JobRecord) Forms() int { return len(j.kinds.list) }
+func (j *JobRecord) Forms() int { return len(j.slots.kinds.list) }
+
+// Conflicts counts ends that came after another end had been decided for the same task.
+func (j *JobRecord) Conflicts() int { return j.past.conflicts }
+
+// NotBefore is the ledger stamp before which a slot that waits does not start; 0 = at once.
+func (j *JobRecord) NotBefore(slot int) int64 { return j.slots.extrasOf(slot).notBefore }
+
+// Chain tells with which entry the rolling checksum over what was applied begins – 0: it has not
+// begun – and what it is now.
+func (s *State) Chain() (from uint64, sum []byte) { return s.chain.from, s.chain.sum[:] }
 
 // Unchained is the state without its rolling checksum, which every entry changes, whatever it comes
 // to.

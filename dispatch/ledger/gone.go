@@ -22,17 +22,18 @@ type Gone struct {
 // Forgotten tells whether a job was here once and is forgotten, as far as that is remembered, and
 // why.
 func (s *State) Forgotten(id taskstate.JobID) (Gone, bool) {
-	g, was := s.gone.why[id]
+	g, was := s.finished.gone.why[id]
 	return g, was
 }
 
 // ForgottenSince counts the jobs that were forgotten after a moment, and names the last one.
 func (s *State) ForgottenSince(stamp int64) (n int, last taskstate.JobID) {
-	for i := len(s.gone.ids) - 1; i >= 0 && s.gone.why[s.gone.ids[i]].At > stamp; i-- {
+	g := &s.finished.gone
+	for i := len(g.ids) - 1; i >= 0 && g.why[g.ids[i]].At > stamp; i-- {
 		n++
 	}
 	if n > 0 {
-		last = s.gone.ids[len(s.gone.ids)-1]
+		last = g.ids[len(g.ids)-1]
 	}
 	return n, last
 }

@@ -88,7 +88,7 @@ func newFormerEnd(f endKind, at int64, seq uint32, l lasted) *formerEnd {
 
 // endOfCell is the end that a cell has.
 func endOfCell(j *JobRecord, c cell) *formerEnd {
-	return newFormerEnd(j.kinds.list[c.kind-kindFirst], c.end, c.seq, c.lasted)
+	return newFormerEnd(j.slots.kinds.list[c.kind-kindFirst], c.end, c.seq, c.lasted)
 }
 
 // conflict is a Conflict as a job keeps it.
@@ -98,22 +98,30 @@ type conflict struct {
 	at                   int64
 }
 
+// pastAttempts is what a job remembers of the attempts that its slots have left behind, and of ends
+// that came too late to count. Only the job's record calls it.
+type pastAttempts struct {
+	former     map[uint32][]formerAttempt // by slot; see KeepPast
+	conflicts  int
+	conflicted []conflict // the newest of conflicts
+}
+
 // remember keeps the attempt that slot n is in before the slot leaves it behind. Of p, the cell
 // says who had it.
-func (j *JobRecord) remember(n int, c *cell, p formerAttempt) {
+func (h *pastAttempts) remember(n int, c *cell, p formerAttempt) {
 	k := uint32(n)
-	list, ok := j.former[k]
-	if !ok && len(j.former) >= KeepPastSlots {
+	list, ok := h.former[k]
+	if !ok && len(h.former) >= KeepPastSlots {
 		return
 	}
-	if j.former == nil {
-		j.former = map[uint32][]formerAttempt{}
+	if h.former == nil {
+		h.former = map[uint32][]formerAttempt{}
 	}
 	if len(list) >= KeepPast {
 		list = slices.Delete(list, 0, len(list)-KeepPast+1)
 	}
 	p.index, p.assigned, p.owner, p.attempt = c.index, c.assigned, c.owner, c.attempt
-	j.former[k] = append(list, p)
+	h.former[k] = append(list, p)
 }
 
 // late takes the end of an attempt that was given up. A success counts if the slot has no end: then
@@ -121,26 +129,26 @@ func (j *JobRecord) remember(n int, c *cell, p formerAttempt) {
 // else is remembered, and so is a success in a job that lasts: its slots go on. counts is false if
 // the end was refused.
 func (j *JobRecord) late(by uint32, st *taskstate.Status, stamp int64) (counts bool, overtaken *taskstate.TaskID) {
-	list := j.former[uint32(st.Task.Slot)]
+	list := j.past.former[uint32(st.Task.Slot)]
 	i := slices.IndexFunc(list, func(p formerAttempt) bool { return int(p.attempt) == st.Task.Attempt && p.owner == by })
 	if i < 0 {
 		return false, nil
 	}
 	if old := list[i].end; old != nil { // it was not given up, it ended
 		if *old != *endOf(st) {
-			j.contradict(st, by, stamp)
+			j.past.contradict(st, by, stamp)
 		}
 		return false, nil
 	}
 	c, ch := j.slots.peek(st.Task.Slot)
-	ended := c.kind >= kindFirst || c.kind != kindOpen && (j.cancelled || j.extrasOf(st.Task.Slot).retired)
+	ended := c.kind >= kindFirst || c.kind != kindOpen && (j.cancelled || j.slots.extrasOf(st.Task.Slot).retired)
 	if ended || j.Lasts() || st.State != taskstate.Complete {
 		end := LateEnd{State: st.State, Exit: st.Exit, At: st.At, Heard: stamp, Took: st.Took}
 		switch old := list[i].late; {
 		case old == nil:
 			list[i].late = &end
 		case old.State != end.State || old.Exit != end.Exit || old.At != end.At:
-			j.contradict(st, by, stamp)
+			j.past.contradict(st, by, stamp)
 		}
 		return false, nil
 	}
@@ -153,38 +161,45 @@ func (j *JobRecord) overtake(c *cell, ch *chunk, p formerAttempt, st *taskstate.
 	if c.kind == kindOpen {
 		t := taskstate.Task(j.job.ID, n, int(c.attempt))
 		overtaken = &t
-		j.remember(n, c, formerAttempt{givenUp: stamp, reason: taskstate.ReasonOvertaken})
+		j.past.remember(n, c, formerAttempt{givenUp: stamp, reason: taskstate.ReasonOvertaken})
 	} else { // as if it had been given out and were open
-		j.pending.take(Slots{First: n, N: 1, Attempt: j.attempt(*c)}, func(int, int) {}, nil)
-		j.counts.Pending--
-		j.counts.Open++
+		j.slots.pending.take(Slots{First: n, N: 1, Attempt: j.slots.attempt(*c)}, func(int, int) {}, nil)
+		j.slots.counts.Pending--
+		j.slots.counts.Open++
 		c.owner = p.owner
-		j.open[c.owner]++
+		j.slots.open[c.owner]++
 		ch.open++
 	}
-	j.shut(c, ch)
+	j.slots.shut(c, ch)
 	*c = cell{
 		index: p.index, assigned: p.assigned, owner: p.owner, attempt: p.attempt,
-		kind: j.kinds.id(endKindOf(st)), end: st.At, seq: seq32(st), lasted: lastedOf(st),
+		kind: j.slots.kinds.id(endKindOf(st)), end: st.At, seq: seq32(st), lasted: lastedOf(st),
 	}
-	if x := j.extrasOf(n); x.retired {
+	if x := j.slots.extrasOf(n); x.retired {
 		x.leaving = false // the attempt that was to go is over
-		j.putExtras(n, x)
-		j.counts.Retired++
+		j.slots.putExtras(n, x)
+		j.slots.counts.Retired++
 	} else {
-		j.putExtras(n, slotExtras{})
-		j.counts.count(st.State, 1)
+		j.slots.putExtras(n, slotExtras{})
+		j.slots.counts.count(st.State, 1)
 	}
 	return overtaken
 }
 
+// left tells whether a slot has left an attempt behind that is newer than the one it is in: an
+// earlier one overtook it. Any other newer attempt is one that is still to be heard of, also where
+// a slot has ended or is not wanted: it may be renewed.
+func (h *pastAttempts) left(t taskstate.TaskID) bool {
+	return slices.ContainsFunc(h.former[uint32(t.Slot)], func(p formerAttempt) bool { return int(p.attempt) == t.Attempt })
+}
+
 // contradict keeps an end that came too late to count.
-func (j *JobRecord) contradict(st *taskstate.Status, owner uint32, stamp int64) {
-	j.conflicts++
-	if len(j.conflicted) >= KeepConflicts {
-		j.conflicted = slices.Delete(j.conflicted, 0, len(j.conflicted)-KeepConflicts+1)
+func (h *pastAttempts) contradict(st *taskstate.Status, owner uint32, stamp int64) {
+	h.conflicts++
+	if len(h.conflicted) >= KeepConflicts {
+		h.conflicted = slices.Delete(h.conflicted, 0, len(h.conflicted)-KeepConflicts+1)
 	}
-	j.conflicted = append(j.conflicted, conflict{
+	h.conflicted = append(h.conflicted, conflict{
 		slot: uint32(st.Task.Slot), owner: owner, attempt: uint32(st.Task.Attempt), state: st.State, at: stamp,
 	})
 }
@@ -192,8 +207,8 @@ func (j *JobRecord) contradict(st *taskstate.Status, owner uint32, stamp int64) 
 // Past lists what is remembered of the attempts that a slot has left behind, the oldest first.
 func (j *JobRecord) Past(slot int) []PastAttempt {
 	var out []PastAttempt
-	for _, p := range j.former[uint32(slot)] {
-		o := j.owners.list[p.owner]
+	for _, p := range j.past.former[uint32(slot)] {
+		o := j.slots.owners.list[p.owner]
 		a := PastAttempt{
 			Attempt: int(p.attempt), Peer: o.Peer, Incarnation: o.Incarnation, Index: p.index,
 			AssignedAt: p.assigned, GivenUpAt: p.givenUp, Reason: p.reason, Late: p.late, Version: int(p.version),
@@ -211,7 +226,7 @@ func (j *JobRecord) Past(slot int) []PastAttempt {
 // PastSlots yields the slots of which Past remembers something, ascending.
 func (j *JobRecord) PastSlots() iter.Seq[int] {
 	return func(yield func(int) bool) {
-		for _, n := range slices.Sorted(maps.Keys(j.former)) {
+		for _, n := range slices.Sorted(maps.Keys(j.past.former)) {
 			if !yield(int(n)) {
 				return
 			}
@@ -219,12 +234,13 @@ func (j *JobRecord) PastSlots() iter.Seq[int] {
 	}
 }
 
-// Contradictions lists the newest of the ends that Conflicts counts, the oldest first.
+// Contradictions lists the newest of the ends that came after another one had been decided for the same
+// task, the oldest first.
 func (j *JobRecord) Contradictions() []Conflict {
 	var out []Conflict
-	for _, c := range j.conflicted {
+	for _, c := range j.past.conflicted {
 		out = append(out, Conflict{
-			Slot: int(c.slot), Attempt: int(c.attempt), Peer: j.owners.list[c.owner].Peer, State: c.state, At: c.at,
+			Slot: int(c.slot), Attempt: int(c.attempt), Peer: j.slots.owners.list[c.owner].Peer, State: c.state, At: c.at,
 		})
 	}
 	return out

@@ -22,31 +22,20 @@ type JobRecord struct {
 	reason    string
 	at        int64 // stamp of the cancel
 
-	pinned    bool
-	over      bool
-	ended     int64
-	weight    int // bytes it is taken to weigh, once over
-	counts    Counts
-	conflicts int
+	pinned bool
+	over   bool
+	ended  int64
+	weight int // bytes it is taken to weigh, once over
 
-	former     map[uint32][]formerAttempt // by slot; see KeepPast
-	conflicted []conflict                 // the newest of conflicts
+	slots slotTable
+	past  pastAttempts
 
-	first   uint32 // number of the first attempt begun from now on, if it is higher than what comes next; see raise
-	pending runs
-	slots   slotTable
-	kinds   endKinds
-	owners  *owners
-	open    map[uint32]int // open slots by owner
-
-	why      taskstate.Reason       // of the cancel; "" is taskstate.ReasonCancelled
-	blocked  []taskstate.JobID      // jobs that have to be complete first, and are not
-	origin   []byte                 // digest of what was submitted, once that was updated
-	starts   starts                 // of a schedule
-	forgiven int                    // failed slots that do not count for MaxFails: somebody asked for others to be tried again
-	extras   map[uint32]*slotExtras // by slot: what only few slots have
-	long     *long                  // of a service or global job
-	stale    bool                   // kinds may have some that no slot has any more
+	why      taskstate.Reason  // of the cancel; "" is taskstate.ReasonCancelled
+	blocked  []taskstate.JobID // jobs that have to be complete first, and are not
+	origin   []byte            // digest of what was submitted, once that was updated
+	starts   starts            // of a schedule
+	forgiven int               // failed slots that do not count for MaxFails: somebody asked for others to be tried again
+	long     *long             // of a service or global job
 }
 
 // Counts says how many slots of a job are where. They add up to the job's Slots.
@@ -105,18 +94,15 @@ func (j *JobRecord) Ended() (at int64, ok bool) { return j.ended, j.over }
 
 // FirstAttempt is the number of the first attempt of a slot that has had none, 1 unless the ledger
 // was recovered: a slot's next attempt is the one after its last, or this one if it is higher.
-func (j *JobRecord) FirstAttempt() int { return int(max(j.first, 1)) }
+func (j *JobRecord) FirstAttempt() int { return int(max(j.slots.first, 1)) }
 
 // Counts says how many slots are where.
-func (j *JobRecord) Counts() Counts { return j.counts }
-
-// Conflicts counts ends that came after another end had been decided for the same task.
-func (j *JobRecord) Conflicts() int { return j.conflicts }
+func (j *JobRecord) Counts() Counts { return j.slots.counts }
 
 // Truncated tells whether not all output of a slot's end was kept, because of the cap. It is
 // certain once the job is over.
 func (j *JobRecord) Truncated() bool {
-	return slices.ContainsFunc(j.kinds.list, func(f endKind) bool { return f.Truncated })
+	return slices.ContainsFunc(j.slots.kinds.list, func(f endKind) bool { return f.Truncated })
 }
 
 // Slot describes slot n, from 1; the zero record if there is no such slot.
@@ -131,7 +117,7 @@ func (j *JobRecord) Slot(n int) SlotRecord {
 // assigned costs nothing.
 func (j *JobRecord) PendingSlots() iter.Seq[Slots] {
 	return func(yield func(Slots) bool) {
-		for _, r := range j.pending {
+		for _, r := range j.slots.pending {
 			if !yield(r) {
 				return
 			}
@@ -142,7 +128,7 @@ func (j *JobRecord) PendingSlots() iter.Seq[Slots] {
 // OpenSlots yields the slots that are assigned and not settled, ascending.
 func (j *JobRecord) OpenSlots() iter.Seq[SlotRecord] {
 	return func(yield func(SlotRecord) bool) {
-		if j.counts.Open == 0 {
+		if j.slots.counts.Open == 0 {
 			return
 		}
 		for n, c := range j.slots.opened() {
@@ -153,26 +139,8 @@ func (j *JobRecord) OpenSlots() iter.Seq[SlotRecord] {
 	}
 }
 
-// openOf yields the open slots of any incarnation of a peer, ascending.
-func (j *JobRecord) openOf(peer taskstate.PeerID) iter.Seq[SlotRecord] {
-	return func(yield func(SlotRecord) bool) {
-		has := false
-		for o := range j.open {
-			has = has || j.owners.list[o].Peer == peer
-		}
-		if !has {
-			return
-		}
-		for n, c := range j.slots.opened() {
-			if j.owners.list[c.owner].Peer == peer && !yield(j.record(n, *c)) {
-				return
-			}
-		}
-	}
-}
-
 func (j *JobRecord) record(n int, c cell) SlotRecord {
-	r := SlotRecord{Slot: n, Attempt: j.attempt(c)}
+	r := SlotRecord{Slot: n, Attempt: j.slots.attempt(c)}
 	j.addExtras(&r, c)
 	if c.kind == kindUntouched || c.kind == kindPending {
 		if r.Retired || j.cancelled {
@@ -182,7 +150,7 @@ func (j *JobRecord) record(n int, c cell) SlotRecord {
 		return r
 	}
 	r.Index, r.AssignedAt = c.index, c.assigned
-	r.Peer, r.Incarnation = j.owners.list[c.owner].Peer, j.owners.list[c.owner].Incarnation
+	r.Peer, r.Incarnation = j.slots.owners.list[c.owner].Peer, j.slots.owners.list[c.owner].Incarnation
 	if c.kind == kindOpen {
 		r.Open = true
 		return r
@@ -198,7 +166,7 @@ func (j *JobRecord) cutOff(r SlotRecord) taskstate.Status {
 		Task: taskstate.Task(j.job.ID, r.Slot, r.Attempt), State: taskstate.Shutdown, At: j.at,
 		Exit: taskstate.NoExit, Reason: j.Why(), Message: j.reason,
 	}
-	if x := j.extrasOf(r.Slot); x.retired {
+	if x := j.slots.extrasOf(r.Slot); x.retired {
 		st.At, st.Reason, st.Message = x.at, cmp.Or(x.reason, taskstate.ReasonRetired), ""
 	}
 	return st
@@ -206,16 +174,9 @@ func (j *JobRecord) cutOff(r SlotRecord) taskstate.Status {
 
 // status puts a settled slot's end together again.
 func (j *JobRecord) status(n int, c cell) taskstate.Status {
-	st := j.kinds.list[c.kind-kindFirst].status(taskstate.Task(j.job.ID, n, int(c.attempt)), c.seq, c.end, c.lasted)
+	st := j.slots.kinds.list[c.kind-kindFirst].status(taskstate.Task(j.job.ID, n, int(c.attempt)), c.seq, c.end, c.lasted)
 	st.Index = c.index
 	return st
-}
-
-// left tells whether a slot has left an attempt behind that is newer than the one it is in: an
-// earlier one overtook it. Any other newer attempt is one that is still to be heard of, also where
-// a slot has ended or is not wanted: it may be renewed.
-func (j *JobRecord) left(t taskstate.TaskID) bool {
-	return slices.ContainsFunc(j.former[uint32(t.Slot)], func(p formerAttempt) bool { return int(p.attempt) == t.Attempt })
 }
 
 func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {
@@ -224,16 +185,16 @@ func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.In
 	}
 	c := j.slots.get(t.Slot)
 	waits := c.kind == kindUntouched || c.kind == kindPending
-	cut := waits && (j.cancelled || j.extrasOf(t.Slot).retired)
-	switch now := j.attempt(c); {
+	cut := waits && (j.cancelled || j.slots.extrasOf(t.Slot).retired)
+	switch now := j.slots.attempt(c); {
 	case t.Attempt < now:
 		return "", "", 0, taskstate.Retired
-	case cut && t.Attempt == now, t.Attempt > now && j.left(t):
+	case cut && t.Attempt == now, t.Attempt > now && j.past.left(t):
 		return "", "", 0, taskstate.Retired
 	case waits || t.Attempt > now:
 		return "", "", 0, taskstate.Unknown
 	}
-	o, st := j.owners.list[c.owner], taskstate.Known
+	o, st := j.slots.owners.list[c.owner], taskstate.Known
 	if c.kind != kindOpen {
 		st = taskstate.Retired
 	}

@@ -115,22 +115,19 @@ func (j *JobRecord) Blocked() []taskstate.JobID { return slices.Clone(j.blocked)
 // Scheduled tells whether the job only starts others like it.
 func (j *JobRecord) Scheduled() bool { return j.job.Schedule != nil }
 
-// NotBefore is the ledger stamp before which a slot that waits does not start; 0 = at once.
-func (j *JobRecord) NotBefore(slot int) int64 { return j.extrasOf(slot).notBefore }
-
 // Pin is the only peer a slot may go to; "" = any.
-func (j *JobRecord) Pin(slot int) taskstate.PeerID { return j.extrasOf(slot).pin }
+func (j *JobRecord) Pin(slot int) taskstate.PeerID { return j.slots.extrasOf(slot).pin }
 
 // Waiting yields what nobody has, as PendingSlots does, in runs that are of one version and start
 // at the same time.
 func (j *JobRecord) Waiting() iter.Seq[Again] {
 	return func(yield func(Again) bool) {
-		special := slices.Sorted(maps.Keys(j.extras))
-		for _, run := range j.pending {
+		special := slices.Sorted(maps.Keys(j.slots.extras))
+		for _, run := range j.slots.pending {
 			i, _ := slices.BinarySearch(special, uint32(run.First))
 			for first := run.First; first < run.First+run.N; {
-				x, n := j.extrasOf(first), 1
-				if j.extras[uint32(first)] == nil { // up to the next slot that has something
+				x, n := j.slots.extrasOf(first), 1
+				if j.slots.extras[uint32(first)] == nil { // up to the next slot that has something
 					n = run.First + run.N - first
 					if i < len(special) {
 						n = min(n, int(special[i])-first)
@@ -139,7 +136,7 @@ func (j *JobRecord) Waiting() iter.Seq[Again] {
 					i++
 				}
 				slots := Slots{First: first, N: n, Attempt: run.Attempt}
-				if !yield(Again{Job: j.job.ID, Slots: slots, Version: j.version(x), NotBefore: x.notBefore}) {
+				if !yield(Again{Job: j.job.ID, Slots: slots, Version: j.slots.version(x), NotBefore: x.notBefore}) {
 					return
 				}
 				first += n
@@ -160,41 +157,10 @@ func (j *JobRecord) Why() taskstate.Reason {
 	return j.why
 }
 
-// extrasOf is what a slot has beyond its cell; the zero value if it has nothing.
-func (j *JobRecord) extrasOf(slot int) slotExtras {
-	if x := j.extras[uint32(slot)]; x != nil {
-		return *x
-	}
-	return slotExtras{}
-}
-
-// version is the version of the attempt a slot is in, or waits for; 0 in jobs without versions.
-func (j *JobRecord) version(x slotExtras) int {
-	if j.long == nil {
-		return 0
-	}
-	return int(max(x.version, 1))
-}
-
-// putExtras replaces what a slot has beyond its cell.
-func (j *JobRecord) putExtras(slot int, x slotExtras) {
-	if x.version == 1 {
-		x.version = 0
-	}
-	if x == (slotExtras{}) {
-		delete(j.extras, uint32(slot))
-		return
-	}
-	if j.extras == nil {
-		j.extras = map[uint32]*slotExtras{}
-	}
-	j.extras[uint32(slot)] = &x
-}
-
 // addExtras fills in what only few slots have.
 func (j *JobRecord) addExtras(r *SlotRecord, c cell) {
-	x := j.extrasOf(r.Slot)
-	r.Version, r.Retired, r.Pin = j.version(x), x.retired, x.pin
+	x := j.slots.extrasOf(r.Slot)
+	r.Version, r.Retired, r.Pin = j.slots.version(x), x.retired, x.pin
 	switch {
 	case c.kind == kindOpen && x.leaving:
 		r.Leaving, r.Next = cmp.Or(x.reason, taskstate.ReasonRetired), int(x.next)
@@ -208,7 +174,7 @@ func (j *JobRecord) addExtras(r *SlotRecord, c cell) {
 // Shutdown (it was cancelled and that cut something off) or Failed. A lasting job is Running until
 // its end.
 func (j *JobRecord) State() taskstate.State {
-	c := j.counts
+	c := j.slots.counts
 	wanted := j.slots.count - c.Retired
 	switch {
 	case !j.over && (len(j.blocked) > 0 || j.Scheduled()):

@@ -41,9 +41,9 @@ const (
 )
 
 // attempt is the attempt a slot is in, or waits for.
-func (j *JobRecord) attempt(c cell) int {
+func (t *slotTable) attempt(c cell) int {
 	if c.kind == kindUntouched || c.kind == kindPending {
-		return int(max(c.attempt, j.first, 1))
+		return int(max(c.attempt, t.first, 1))
 	}
 	return int(c.attempt)
 }
@@ -101,21 +101,21 @@ func (f *endKinds) id(x endKind) uint32 {
 
 // tidyKinds numbers the ends anew that are some slot's still. Slots that are renewed for years end
 // in many ways; and what a job weighs must not depend on what it was long ago.
-func (j *JobRecord) tidyKinds() {
-	if !j.stale {
+func (t *slotTable) tidyKinds() {
+	if !t.stale {
 		return
 	}
-	j.stale = false
+	t.stale = false
 	var kept endKinds
-	for k := range j.slots.chunks {
-		cells := j.slots.chunks[k].cells
+	for k := range t.chunks {
+		cells := t.chunks[k].cells
 		for i := range cells {
 			if f := cells[i].kind; f >= kindFirst {
-				cells[i].kind = kept.id(j.kinds.list[f-kindFirst])
+				cells[i].kind = kept.id(t.kinds.list[f-kindFirst])
 			}
 		}
 	}
-	j.kinds = kept
+	t.kinds = kept
 }
 
 // chunkSize is a compromise: small enough that a scan for open slots skips most, large enough to be
@@ -127,10 +127,22 @@ type chunk struct {
 	open  int
 }
 
-// slotTable holds the cells of a job in chunks that exist once one of their slots was assigned.
+// slotTable is where each slot of a job is: the cells of those that were assigned, in chunks that
+// exist once one of their slots was, the runs of those that wait, and what follows from both. Only
+// the job's record calls it.
 type slotTable struct {
-	count  int
-	chunks []chunk
+	count   int
+	chunks  []chunk
+	kinds   endKinds
+	stale   bool // kinds may have some that no slot has any more
+	pending runs
+	counts  Counts
+	owners  *owners
+	open    map[uint32]int         // open slots by owner
+	extras  map[uint32]*slotExtras // by slot: what only few slots have
+
+	versioned bool   // the job has versions
+	first     uint32 // number of the first attempt begun from now on, if it is higher than what comes next; see raise
 }
 
 // get returns the cell of slot n (1 … count); a zero one if it was never touched.
@@ -180,6 +192,169 @@ func (t *slotTable) opened() iter.Seq2[int, *cell] {
 				if c.kind == kindOpen && !yield(k*chunkSize+i+1, c) {
 					return
 				}
+			}
+		}
+	}
+}
+
+// begun forgets when slots were to start, as they have.
+func (t *slotTable) begun(first, n int) {
+	if len(t.extras) == 0 {
+		return
+	}
+	for i := first; i < first+n; i++ {
+		if x := t.extrasOf(i); x.notBefore != 0 {
+			x.notBefore = 0
+			t.putExtras(i, x)
+		}
+	}
+}
+
+// within cuts a run to the slots there are.
+func (t *slotTable) within(want Slots) (inside Slots, outside []Slots) {
+	count := t.count
+	if want.N <= 0 {
+		return Slots{}, nil
+	}
+	if want.First > count || want.First < -MaxSlots {
+		return Slots{}, []Slots{want}
+	}
+	if want.First < 1 {
+		n := min(want.N, 1-want.First)
+		outside = append(outside, Slots{First: want.First, N: n, Attempt: want.Attempt})
+		want.First, want.N = want.First+n, want.N-n
+	}
+	if most := count - want.First + 1; want.N > most {
+		outside = append(outside, Slots{First: count + 1, N: want.N - most, Attempt: want.Attempt})
+		want.N = most
+	}
+	return want, outside
+}
+
+// eachSlot calls f for the slots of runs that there are, and lists those that f, or their absence,
+// refuses.
+func (t *slotTable) eachSlot(runs []Slots, f func(n, attempt int) bool) Result {
+	var refused []Slots
+	for _, want := range runs {
+		inside, outside := t.within(want)
+		refused = append(refused, outside...)
+		for n := range inside.All() {
+			if !f(n, want.Attempt) {
+				refused = addSlot(refused, n, want.Attempt)
+			}
+		}
+	}
+	if len(refused) > 0 {
+		return Result{Refused: CodePartly, Slots: refused}
+	}
+	return Result{}
+}
+
+// end closes an open slot.
+func (t *slotTable) end(c *cell, ch *chunk, st *taskstate.Status) {
+	c.kind, c.end, c.seq, c.lasted = t.kinds.id(endKindOf(st)), st.At, seq32(st), lastedOf(st)
+	t.shut(c, ch)
+	t.counts.count(st.State, 1)
+}
+
+// shut takes a slot out of the open ones.
+func (t *slotTable) shut(c *cell, ch *chunk) {
+	ch.open--
+	t.counts.Open--
+	if t.open[c.owner]--; t.open[c.owner] == 0 {
+		delete(t.open, c.owner)
+	}
+}
+
+// rest closes an open slot for good, as far as its job's own rules go.
+func (t *slotTable) rest(n int, c *cell, ch *chunk, st *taskstate.Status) {
+	t.end(c, ch, st)
+	x := t.extrasOf(n)
+	if x.retired {
+		t.counts.count(st.State, -1)
+		t.counts.Retired++
+	}
+	x.leaving, x.next, x.notBefore, x.history = false, 0, 0, taskstate.History{}
+	if !x.retired {
+		x.reason = ""
+	}
+	t.putExtras(n, x)
+}
+
+// raise moves the numbers of the attempts that are still to begin to the next multiple of
+// attemptGap, plus one. Attempts that are open keep theirs: their workers go on with them.
+func (t *slotTable) raise() {
+	top := 1
+	for _, r := range t.pending {
+		top = max(top, r.Attempt)
+	}
+	for k := range t.chunks {
+		for _, c := range t.chunks[k].cells {
+			top = max(top, int(c.attempt))
+		}
+	}
+	first := (top-1)/attemptGap*attemptGap + attemptGap + 1
+	t.first = uint32(first)
+	var raised runs
+	for _, r := range t.pending {
+		raised.add(Slots{First: r.First, N: r.N, Attempt: first})
+	}
+	t.pending = raised
+}
+
+// extrasOf is what a slot has beyond its cell; the zero value if it has nothing.
+func (t *slotTable) extrasOf(slot int) slotExtras {
+	if x := t.extras[uint32(slot)]; x != nil {
+		return *x
+	}
+	return slotExtras{}
+}
+
+// putExtras replaces what a slot has beyond its cell.
+func (t *slotTable) putExtras(slot int, x slotExtras) {
+	if x.version == 1 {
+		x.version = 0
+	}
+	if x == (slotExtras{}) {
+		delete(t.extras, uint32(slot))
+		return
+	}
+	if t.extras == nil {
+		t.extras = map[uint32]*slotExtras{}
+	}
+	t.extras[uint32(slot)] = &x
+}
+
+// version is the version of the attempt a slot is in, or waits for; 0 in jobs without versions.
+func (t *slotTable) version(x slotExtras) int {
+	if !t.versioned {
+		return 0
+	}
+	return int(max(x.version, 1))
+}
+
+func (t *slotTable) renewExtras(n int, x *slotExtras, version uint32, notBefore int64) {
+	if t.version(*x) != int(version) {
+		x.history = taskstate.History{}
+	}
+	x.version, x.notBefore = version, notBefore
+	t.putExtras(n, *x)
+}
+
+// openOf yields the open slots of any incarnation of a peer, ascending. The cell may be changed
+// meanwhile.
+func (t *slotTable) openOf(peer taskstate.PeerID) iter.Seq2[int, *cell] {
+	return func(yield func(int, *cell) bool) {
+		has := false
+		for o := range t.open {
+			has = has || t.owners.list[o].Peer == peer
+		}
+		if !has {
+			return
+		}
+		for n, c := range t.opened() {
+			if t.owners.list[c.owner].Peer == peer && !yield(n, c) {
+				return
 			}
 		}
 	}

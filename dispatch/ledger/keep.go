@@ -30,60 +30,92 @@ type Pin struct {
 
 func (s *State) pin(c *Pin) Result {
 	j, ok := s.jobs[c.Job]
+	pins := 0
+	for _, x := range s.order {
+		if x.pinned {
+			pins++
+		}
+	}
 	switch {
 	case !ok:
 		return Result{Refused: CodeUnknown}
 	case j.pinned == !c.Not:
 		return Result{Existed: true}
-	case !c.Not && s.pins() >= MaxPins:
+	case !c.Not && pins >= MaxPins:
 		return Result{Refused: CodeInvalid}
 	}
 	j.pinned = !c.Not
 	return Result{}
 }
 
-func (s *State) pins() (n int) {
-	for _, j := range s.order {
-		if j.pinned {
-			n++
-		}
-	}
-	return n
-}
-
 // Pinned tells whether the job is kept because somebody said so.
 func (j *JobRecord) Pinned() bool { return j.pinned }
+
+// finishedJobs are the jobs that are over and those that were: it says which of them is to be
+// forgotten. Only State calls it.
+type finishedJobs struct {
+	list      []*JobRecord // in the order they ended
+	bytes     int          // what they weigh
+	forgotten []Forgotten  // with the newest entry
+	gone      goneJobs
+}
+
+// add takes a job that has ended.
+func (f *finishedJobs) add(j *JobRecord) {
+	f.list = append(f.list, j)
+	f.bytes += j.weight
+}
+
+// reopen takes out a job that goes on.
+func (f *finishedJobs) reopen(j *JobRecord) {
+	f.list = slices.DeleteFunc(f.list, func(x *JobRecord) bool { return x == j })
+	f.bytes -= j.weight
+	j.over, j.ended, j.weight = false, 0, 0
+}
 
 // forget drops the finished jobs that are too many, too old or too heavy, the ones that ended first
 // first. Those that are pinned go last, and only because all together are too heavy.
 func (s *State) forget() {
 	for {
-		i, why := s.due()
-		if i < 0 {
+		j := s.finished.drop(s.settings, s.stamp)
+		if j == nil {
 			return
 		}
-		j := s.finished[i]
-		s.finished = slices.Delete(s.finished, i, i+1)
-		s.kept -= j.weight
-		s.drop(j, why)
+		delete(s.jobs, j.job.ID)
+		i := slices.Index(s.order, j)
+		s.order = append(s.order[:i], s.order[i+1:]...)
 	}
 }
 
+// drop takes out a job that is to be forgotten now, and remembers that it was here; nil if none is.
+func (f *finishedJobs) drop(settings Settings, stamp int64) *JobRecord {
+	i, why := f.due(settings, stamp)
+	if i < 0 {
+		return nil
+	}
+	j := f.list[i]
+	f.list = slices.Delete(f.list, i, i+1)
+	f.bytes -= j.weight
+	f.gone.add(j.job.ID, Gone{For: why, At: stamp})
+	f.forgotten = append(f.forgotten, Forgotten{Job: j.job.ID, State: j.State()})
+	return j
+}
+
 // due is the finished job that is to be forgotten now, and why; -1 if none is.
-func (s *State) due() (int, GoneFor) {
-	if len(s.finished) == 0 {
+func (f *finishedJobs) due(settings Settings, stamp int64) (int, GoneFor) {
+	if len(f.list) == 0 {
 		return -1, 0
 	}
-	heavy := s.kept > KeepBytes && len(s.finished) > 1
-	i := slices.IndexFunc(s.finished, func(j *JobRecord) bool { return !j.pinned })
-	if i < 0 || heavy && i == len(s.finished)-1 { // the newest one always stays
+	heavy := f.bytes > KeepBytes && len(f.list) > 1
+	i := slices.IndexFunc(f.list, func(j *JobRecord) bool { return !j.pinned })
+	if i < 0 || heavy && i == len(f.list)-1 { // the newest one always stays
 		if heavy {
 			return 0, GoneForSize
 		}
 		return -1, 0
 	}
-	keep, age := s.settings.Full(), s.stamp-s.finished[i].ended
-	many := len(s.finished)-i > keep.KeepJobs && (s.settings.KeepJobs != 0 || age > KeepSure)
+	keep, age := settings.Full(), stamp-f.list[i].ended
+	many := len(f.list)-i > keep.KeepJobs && (settings.KeepJobs != 0 || age > KeepSure)
 	switch {
 	case age > keep.KeepFor:
 		return i, GoneForAge
@@ -95,22 +127,10 @@ func (s *State) due() (int, GoneFor) {
 	return -1, 0
 }
 
-func (s *State) drop(j *JobRecord, why GoneFor) {
-	delete(s.jobs, j.job.ID)
-	for i, x := range s.order {
-		if x == j {
-			s.order = append(s.order[:i], s.order[i+1:]...)
-			break
-		}
-	}
-	s.gone.add(j.job.ID, Gone{For: why, At: s.stamp})
-	s.forgotten = append(s.forgotten, Forgotten{Job: j.job.ID, State: j.State()})
-}
-
 // estimateBytes is about what a finished job occupies.
 func (j *JobRecord) estimateBytes() int {
 	const cellBytes, pastBytes, sideBytes = 48, 64, 160
-	w := 512 + j.slots.touched()*cellBytes + len(j.extras)*sideBytes + specBytes(j.job)
+	w := 512 + j.slots.touched()*cellBytes + len(j.slots.extras)*sideBytes + specBytes(j.job)
 	if j.long != nil {
 		for v, spec := range j.long.versions {
 			if v != j.job.Version {
@@ -118,7 +138,7 @@ func (j *JobRecord) estimateBytes() int {
 			}
 		}
 	}
-	for _, list := range j.former {
+	for _, list := range j.past.former {
 		w += pastBytes * (1 + len(list))
 		for i := range list {
 			if e := list[i].end; e != nil {
@@ -126,7 +146,7 @@ func (j *JobRecord) estimateBytes() int {
 			}
 		}
 	}
-	for _, f := range j.kinds.list {
+	for _, f := range j.slots.kinds.list {
 		w += 128 + len(f.Reason) + len(f.Message)
 	}
 	return w

@@ -64,11 +64,22 @@ func (r InviteRecord) Check(at int64) Code {
 	return CodeNone
 }
 
+// roster is who was ever admitted, and the invites. Only State calls it, which also sees to the
+// tasks of those who go.
+type roster struct {
+	members map[taskstate.PeerID]*Member
+	invites map[string]*InviteRecord
+}
+
+func newRoster() roster {
+	return roster{members: map[taskstate.PeerID]*Member{}, invites: map[string]*InviteRecord{}}
+}
+
 // Invites lists the invites, the oldest first.
 func (s *State) Invites() []InviteRecord {
-	out := make([]InviteRecord, 0, len(s.invites))
-	for _, id := range slices.Sorted(maps.Keys(s.invites)) {
-		out = append(out, *s.invites[id])
+	out := make([]InviteRecord, 0, len(s.roster.invites))
+	for _, id := range slices.Sorted(maps.Keys(s.roster.invites)) {
+		out = append(out, *s.roster.invites[id])
 	}
 	slices.SortStableFunc(out, func(a, b InviteRecord) int { return int(min(1, max(-1, a.Created-b.Created))) })
 	return out
@@ -78,7 +89,7 @@ func (s *State) Invites() []InviteRecord {
 // of them, so that the time it takes tells nothing.
 func (s *State) InviteBySecret(hash []byte) (InviteRecord, bool) {
 	var found *InviteRecord
-	for _, r := range s.invites {
+	for _, r := range s.roster.invites {
 		if bytes.Equal(r.Secret, hash) && (found == nil || r.ID < found.ID) {
 			found = r
 		}

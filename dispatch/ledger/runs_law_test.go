@@ -16,7 +16,7 @@ const runSlots = 20 // slots of the sets that are drawn here
 func (r runs) waiting() map[int]int {
 	out := map[int]int{}
 	for _, x := range r {
-		for n := x.First; n < x.First+x.N; n++ {
+		for n := range x.All() {
 			out[n] = x.Attempt
 		}
 	}
@@ -50,12 +50,12 @@ func TestWhatIsTakenAndWhatIsRefusedTogetherAreWhatWasAskedFor(t *testing.T) {
 			if x.Attempt != want.Attempt || x.N < 1 {
 				t.Fatalf("refused is %+v of %+v", x, want)
 			}
-			for n := x.First; n < x.First+x.N; n++ {
+			for n := range x.All() {
 				refused = append(refused, n)
 			}
 		}
 		var shouldTake, shouldRefuse []int
-		for n := want.First; n < want.First+want.N; n++ {
+		for n := range want.All() {
 			if m[n] == want.Attempt {
 				shouldTake = append(shouldTake, n)
 				delete(m, n)
@@ -145,7 +145,7 @@ func TestAnAssignmentIsAnsweredSlotBySlot(t *testing.T) {
 		}
 		refused := map[Slots]int{}
 		for _, x := range asked {
-			for n := x.First; n < x.First+x.N; n++ {
+			for n := range x.All() {
 				one := Slots{First: n, N: 1, Attempt: x.Attempt}
 				if waits[one]--; waits[one] < 0 {
 					refused[one]++
@@ -154,7 +154,7 @@ func TestAnAssignmentIsAnsweredSlotBySlot(t *testing.T) {
 		}
 		r := st.Apply(Entry{Index: 2, Epoch: taskstate.At(1, 1), By: "p", Commands: []Command{{Assign: &Assign{Job: "j", Peer: "p", Incarnation: "i", Slots: asked, Version: versionOf(*j.Job())}}}})[0]
 		for _, x := range r.Slots {
-			for n := x.First; n < x.First+x.N; n++ {
+			for n := range x.All() {
 				refused[Slots{First: n, N: 1, Attempt: x.Attempt}]--
 			}
 		}

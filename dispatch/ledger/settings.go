@@ -100,14 +100,14 @@ func (s Settings) Check() error {
 // Settings are those of the cluster, zero where nobody said anything.
 func (s *State) Settings() Settings { return s.settings }
 
-func (s *State) set(c *Set) Result {
-	next := s.settings.With(*c)
+func (s *Settings) set(c *Set) Result {
+	next := s.With(*c)
 	switch {
 	case *c == (Set{}) || next.Check() != nil:
 		return Result{Refused: CodeInvalid}
-	case next == s.settings:
+	case next == *s:
 		return Result{Existed: true}
 	}
-	s.settings = next
+	*s = next
 	return Result{}
 }

@@ -75,7 +75,7 @@ func (s *State) Encode() ([]byte, error) {
 	out := snapshot{
 		Version: snapshotVersion, Index: s.index, Epoch: s.epoch, Stamp: s.stamp, Coordinator: s.coordinator,
 		Cluster: s.cluster, Generation: s.generation, Open: s.open, Began: s.began,
-		Members: slices.Collect(s.Members()), Gone: s.gone.ids, GoneFor: s.gone.reasons(),
+		Members: slices.Collect(s.Members()), Gone: s.finished.gone.ids, GoneFor: s.finished.gone.reasons(),
 	}
 	if s.settings != (Settings{}) {
 		out.Settings = &s.settings
@@ -83,8 +83,8 @@ func (s *State) Encode() ([]byte, error) {
 	if s.chain.from != 0 {
 		out.ChainFrom, out.Chain = s.chain.from, s.chain.sum[:]
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.invites)) {
-		r := s.invites[id]
+	for _, id := range slices.Sorted(maps.Keys(s.roster.invites)) {
+		r := s.roster.invites[id]
 		out.Invites = append(out.Invites, inviteSnapshot{r.Invite, r.Used, r.Revoked, r.Created})
 	}
 	names := newOwners()
@@ -93,7 +93,7 @@ func (s *State) Encode() ([]byte, error) {
 		place[j] = i
 		out.Jobs = append(out.Jobs, j.snapshot(&names))
 	}
-	for _, j := range s.finished {
+	for _, j := range s.finished.list {
 		out.Finished = append(out.Finished, place[j])
 	}
 	out.Owners = names.list
@@ -103,12 +103,12 @@ func (s *State) Encode() ([]byte, error) {
 func (j *JobRecord) snapshot(names *owners) jobSnapshot {
 	out := jobSnapshot{
 		Job: *j.job, Index: j.index, Accepted: j.accepted, Cancelled: j.cancelled, Reason: j.reason, At: j.at,
-		Ended: j.ended, Conflicts: j.conflicts, First: j.first, By: j.by, Epoch: j.epoch,
+		Ended: j.ended, Conflicts: j.past.conflicts, First: j.slots.first, By: j.by, Epoch: j.epoch,
 	}
-	p := cellPacker{job: j, names: names}
+	p := cellPacker{slots: &j.slots, names: names}
 	out.Cells = p.pack()
 	out.Forms = p.forms.list
-	out.Past, out.Conflicted = j.packPast(names), j.packConflicts(names)
+	out.Past, out.Conflicted = j.past.pack(names, j.slots.owners), j.past.packConflicts(names, j.slots.owners)
 	out.lastingSnapshot = j.packLasting()
 	return out
 }
@@ -140,22 +140,22 @@ func DecodeState(b []byte) (*State, error) {
 	if len(s.owners.list) != len(in.Owners) {
 		return nil, errors.New("ledger snapshot: an incarnation is listed twice")
 	}
-	if err := errors.Join(s.restoreChain(&in), s.restoreRoster(&in), s.restoreJobs(&in)); err != nil {
+	if err := errors.Join(s.chain.restore(&in), s.roster.restore(&in), s.restoreJobs(&in)); err != nil {
 		return nil, fmt.Errorf("ledger snapshot: %w", err)
 	}
 	return s, nil
 }
 
-func (s *State) restoreChain(in *snapshot) error {
-	if (in.ChainFrom == 0) != (in.Chain == nil) || in.ChainFrom > in.Index || in.Chain != nil && len(in.Chain) != len(s.chain.sum) {
+func (c *chain) restore(in *snapshot) error {
+	if (in.ChainFrom == 0) != (in.Chain == nil) || in.ChainFrom > in.Index || in.Chain != nil && len(in.Chain) != len(c.sum) {
 		return errors.New("its chain is impossible")
 	}
-	s.chain.from = in.ChainFrom
-	copy(s.chain.sum[:], in.Chain)
+	c.from = in.ChainFrom
+	copy(c.sum[:], in.Chain)
 	return nil
 }
 
-func (s *State) restoreRoster(in *snapshot) error {
+func (r *roster) restore(in *snapshot) error {
 	last := ""
 	for i := range in.Members {
 		m := in.Members[i]
@@ -163,15 +163,15 @@ func (s *State) restoreRoster(in *snapshot) error {
 			return errors.New("members are not in order")
 		}
 		last = m.Entry.Peer
-		s.members[last] = &m
+		r.members[last] = &m
 	}
 	last = ""
-	for _, r := range in.Invites {
-		if r.Invite.ID <= last {
+	for _, x := range in.Invites {
+		if x.Invite.ID <= last {
 			return errors.New("invites are not in order")
 		}
-		last = r.Invite.ID
-		s.invites[last] = &InviteRecord{Invite: r.Invite, Used: r.Used, Revoked: r.Revoked, Created: r.Created}
+		last = x.Invite.ID
+		r.invites[last] = &InviteRecord{Invite: x.Invite, Used: x.Used, Revoked: x.Revoked, Created: x.Created}
 	}
 	return nil
 }
@@ -188,9 +188,9 @@ func (s *State) restoreJobs(in *snapshot) error {
 		if len(in.GoneFor) > 0 {
 			why = in.GoneFor[i]
 		}
-		s.gone.add(id, why)
+		s.finished.gone.add(id, why)
 	}
-	if len(s.gone.why) != len(in.Gone) {
+	if len(s.finished.gone.why) != len(in.Gone) {
 		return errors.New("a job was forgotten twice")
 	}
 	over := 0
@@ -209,8 +209,7 @@ func (s *State) restoreJobs(in *snapshot) error {
 			return errors.New("the list of finished jobs is wrong")
 		}
 		seen[i] = true
-		s.finished = append(s.finished, s.order[i])
-		s.kept += s.order[i].weight
+		s.finished.add(s.order[i])
 	}
 	if len(seen) != over {
 		return errors.New("the list of finished jobs is too short")
@@ -220,28 +219,31 @@ func (s *State) restoreJobs(in *snapshot) error {
 
 func (s *State) restoreJob(in *jobSnapshot, version int) (*JobRecord, error) {
 	job := &in.Job
-	if !submittable(job) || s.jobs[job.ID] != nil || s.gone.have(job.ID) {
+	if !submittable(job) || s.jobs[job.ID] != nil || s.finished.gone.have(job.ID) {
 		return nil, errors.New("is impossible or there twice")
 	}
 	if k := len(s.order); k > 0 && s.order[k-1].index > in.Index {
 		return nil, errors.New("is out of order")
 	}
 	j := newJobRecord(job, in.Index, in.Accepted, &s.owners)
-	j.cancelled, j.reason, j.at, j.conflicts, j.first = in.Cancelled, in.Reason, in.At, in.Conflicts, in.First
+	j.cancelled, j.reason, j.at, j.past.conflicts, j.slots.first = in.Cancelled, in.Reason, in.At, in.Conflicts, in.First
 	j.by, j.epoch = in.By, in.Epoch
 	for _, f := range in.Forms {
 		if !isEnd(f.State) {
 			return nil, fmt.Errorf("%v is no end", f.State)
 		}
-		j.kinds.id(f)
+		j.slots.kinds.id(f)
 	}
-	if len(j.kinds.list) != len(in.Forms) {
+	if len(j.slots.kinds.list) != len(in.Forms) {
 		return nil, errors.New("an end is listed twice")
 	}
 	if err := j.unpackLasting(&in.lastingSnapshot); err != nil {
 		return nil, err
 	}
-	err := cmp.Or(j.unpack(in.Cells, version), j.checkExtras(), j.unpackPast(in.Past), j.unpackEnds(in.PastEnds), j.unpackConflicts(in.Conflicted))
+	err := cmp.Or(
+		j.slots.unpack(in.Cells, version, j.cancelled), j.checkExtras(),
+		j.past.unpack(in.Past, &j.slots), j.past.unpackEnds(in.PastEnds, j.long != nil), j.past.unpackConflicts(in.Conflicted, &j.slots),
+	)
 	if err != nil {
 		return nil, err
 	}

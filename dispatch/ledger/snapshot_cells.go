@@ -12,7 +12,7 @@ import (
 // ran and had waited. Owners and kinds of ends are numbered as they come. About eleven bytes per
 // slot.
 type cellPacker struct {
-	job   *JobRecord
+	slots *slotTable
 	names *owners
 	forms endKinds
 	buf   []byte
@@ -21,10 +21,10 @@ type cellPacker struct {
 
 func (p *cellPacker) pack() []byte {
 	skipped := 0
-	for k := range p.job.slots.chunks {
-		cells := p.job.slots.chunks[k].cells
+	for k := range p.slots.chunks {
+		cells := p.slots.chunks[k].cells
 		if cells == nil {
-			skipped += min(chunkSize, p.job.slots.count-k*chunkSize)
+			skipped += min(chunkSize, p.slots.count-k*chunkSize)
 		}
 		for i := range cells {
 			if cells[i].kind == kindUntouched {
@@ -41,7 +41,7 @@ func (p *cellPacker) pack() []byte {
 func (p *cellPacker) cell(skipped int, c *cell) {
 	f := c.kind
 	if f >= kindFirst {
-		f = p.forms.id(p.job.kinds.list[f-kindFirst])
+		f = p.forms.id(p.slots.kinds.list[f-kindFirst])
 	}
 	p.buf = binary.AppendUvarint(p.buf, uint64(skipped))
 	p.buf = binary.AppendUvarint(p.buf, uint64(f))
@@ -49,7 +49,7 @@ func (p *cellPacker) cell(skipped int, c *cell) {
 	if f == kindPending {
 		return
 	}
-	o := p.job.owners.list[c.owner]
+	o := p.slots.owners.list[c.owner]
 	p.buf = binary.AppendUvarint(p.buf, uint64(p.names.id(o.Peer, o.Incarnation)))
 	p.buf = binary.AppendVarint(p.buf, int64(c.index-p.prev.index))
 	p.buf = binary.AppendVarint(p.buf, c.assigned-p.prev.assigned)
@@ -92,29 +92,29 @@ func (r *cellReader) int() int64 {
 }
 
 // unpack fills cells, and from them everything that follows: counts, runs, what is open where.
-func (j *JobRecord) unpack(packed []byte, version int) error {
+func (t *slotTable) unpack(packed []byte, version int, cancelled bool) error {
 	r := &cellReader{buf: packed, timed: version >= 5}
 	prev, next := cell{}, 1 // next is the first slot not accounted for
 	for len(r.buf) > 0 {
-		skipped := int(r.uint(uint64(j.slots.count)))
-		c := j.readCell(r, &prev)
+		skipped := int(r.uint(uint64(t.count)))
+		c := t.readCell(r, &prev)
 		n := next + skipped
-		if r.bad || n > j.slots.count {
+		if r.bad || n > t.count {
 			return errCells
 		}
-		j.wait(Slots{First: next, N: skipped, Attempt: j.attempt(cell{})})
-		j.restoreCell(n, c)
+		t.wait(Slots{First: next, N: skipped, Attempt: t.attempt(cell{})}, cancelled)
+		t.restoreCell(n, c, cancelled)
 		next = n + 1
 	}
 	if r.bad {
 		return errCells
 	}
-	j.wait(Slots{First: next, N: j.slots.count + 1 - next, Attempt: j.attempt(cell{})})
+	t.wait(Slots{First: next, N: t.count + 1 - next, Attempt: t.attempt(cell{})}, cancelled)
 	return nil
 }
 
-func (j *JobRecord) readCell(r *cellReader, prev *cell) cell {
-	c := cell{kind: uint32(r.uint(uint64(kindFirst) + uint64(len(j.kinds.list)) - 1)), attempt: uint32(r.uint(math.MaxUint32))}
+func (t *slotTable) readCell(r *cellReader, prev *cell) cell {
+	c := cell{kind: uint32(r.uint(uint64(kindFirst) + uint64(len(t.kinds.list)) - 1)), attempt: uint32(r.uint(math.MaxUint32))}
 	switch {
 	case c.kind == kindUntouched, c.attempt < 1, c.kind == kindPending && c.attempt < 2:
 		r.bad = true
@@ -133,41 +133,41 @@ func (j *JobRecord) readCell(r *cellReader, prev *cell) cell {
 			c.took, c.waited = uint32(r.uint(math.MaxUint32)), uint32(r.uint(math.MaxUint32))
 		}
 	}
-	r.bad = r.bad || int(c.owner) >= len(j.owners.list)
+	r.bad = r.bad || int(c.owner) >= len(t.owners.list)
 	return c
 }
 
-func (j *JobRecord) restoreCell(n int, c cell) {
-	p, ch := j.slots.at(n)
+func (t *slotTable) restoreCell(n int, c cell, cancelled bool) {
+	p, ch := t.at(n)
 	*p = c
 	switch {
 	case c.kind == kindPending:
-		j.wait(Slots{First: n, N: 1, Attempt: j.attempt(c)})
+		t.wait(Slots{First: n, N: 1, Attempt: t.attempt(c)}, cancelled)
 	case c.kind == kindOpen:
 		ch.open++
-		j.counts.Open++
-		j.open[c.owner]++
-	case j.extrasOf(n).retired:
-		j.counts.Retired++
+		t.counts.Open++
+		t.open[c.owner]++
+	case t.extrasOf(n).retired:
+		t.counts.Retired++
 	default:
-		j.counts.count(j.kinds.list[c.kind-kindFirst].State, 1)
+		t.counts.count(t.kinds.list[c.kind-kindFirst].State, 1)
 	}
 }
 
 // wait adds a run of slots nobody has; retired ones are over, and so are all in a cancelled job.
-func (j *JobRecord) wait(x Slots) {
+func (t *slotTable) wait(x Slots, cancelled bool) {
 	if x.N <= 0 {
 		return
 	}
-	j.split(x, func(run Slots, retired bool) {
+	t.split(x, func(run Slots, retired bool) {
 		switch {
 		case retired:
-			j.counts.Retired += run.N
-		case j.cancelled:
-			j.counts.Shutdown += run.N
+			t.counts.Retired += run.N
+		case cancelled:
+			t.counts.Shutdown += run.N
 		default:
-			j.pending.add(run)
-			j.counts.Pending += run.N
+			t.pending.add(run)
+			t.counts.Pending += run.N
 		}
 	})
 }

@@ -58,9 +58,9 @@ type pastEndSnapshot struct {
 }
 
 func (j *JobRecord) packLasting() lastingSnapshot {
-	out := lastingSnapshot{Why: j.why, Blocked: j.blocked, LastRun: j.starts.last, Starts: j.starts.pack(), Forgiven: j.forgiven, Submitted: j.origin, PastEnds: j.packEnds()}
-	for _, n := range slices.Sorted(maps.Keys(j.extras)) {
-		x := j.extras[n]
+	out := lastingSnapshot{Why: j.why, Blocked: j.blocked, LastRun: j.starts.last, Starts: j.starts.pack(), Forgiven: j.forgiven, Submitted: j.origin, PastEnds: j.past.packEnds()}
+	for _, n := range slices.Sorted(maps.Keys(j.slots.extras)) {
+		x := j.slots.extras[n]
 		out.Sides = append(out.Sides, sideSnapshot{
 			Slot: int(n), Version: x.version, Next: x.next, Leaving: x.leaving, Retired: x.retired, Reason: x.reason,
 			NotBefore: x.notBefore, At: x.at, Pin: x.pin,
@@ -84,10 +84,10 @@ func (j *JobRecord) packLasting() lastingSnapshot {
 	return out
 }
 
-func (j *JobRecord) packEnds() (out []pastEndSnapshot) {
+func (h *pastAttempts) packEnds() (out []pastEndSnapshot) {
 	i := 0
-	for _, n := range slices.Sorted(maps.Keys(j.former)) {
-		for _, p := range j.former[n] {
+	for _, n := range slices.Sorted(maps.Keys(h.former)) {
+		for _, p := range h.former[n] {
 			if p.version != 0 || p.end != nil {
 				x := pastEndSnapshot{Position: i, Version: p.version}
 				if e := p.end; e != nil {
@@ -126,7 +126,7 @@ func (j *JobRecord) unpackLasting(in *lastingSnapshot) error {
 			return err
 		}
 		last = x.Slot
-		j.putExtras(x.Slot, s)
+		j.slots.putExtras(x.Slot, s)
 	}
 	return nil
 }
@@ -168,10 +168,10 @@ func (j *JobRecord) unpackVersions(in *lastingSnapshot) error {
 
 // checkExtras holds what slots have beyond their cells against their cells, and finds the pins.
 func (j *JobRecord) checkExtras() error {
-	for _, n := range slices.Sorted(maps.Keys(j.extras)) {
-		x, open := j.extras[n], j.slots.get(int(n)).kind == kindOpen
+	for _, n := range slices.Sorted(maps.Keys(j.slots.extras)) {
+		x, open := j.slots.extras[n], j.slots.get(int(n)).kind == kindOpen
 		known := j.long == nil && x.version == 0 && x.next == 0 && x.pin == "" ||
-			j.long != nil && j.JobOf(j.version(*x)) != nil && (x.next == 0 || j.JobOf(int(x.next)) != nil)
+			j.long != nil && j.JobOf(j.slots.version(*x)) != nil && (x.next == 0 || j.JobOf(int(x.next)) != nil)
 		switch {
 		case !known, x.leaving && !open, open && x.retired && !x.leaving, x.next != 0 && (!x.leaving || x.retired):
 			return errLasting
@@ -188,16 +188,16 @@ func (j *JobRecord) checkExtras() error {
 }
 
 // unpackEnds comes after the past they belong to.
-func (j *JobRecord) unpackEnds(in []pastEndSnapshot) error {
+func (h *pastAttempts) unpackEnds(in []pastEndSnapshot, versioned bool) error {
 	var all []*formerAttempt
-	for _, n := range slices.Sorted(maps.Keys(j.former)) {
-		for i := range j.former[n] {
-			all = append(all, &j.former[n][i])
+	for _, n := range slices.Sorted(maps.Keys(h.former)) {
+		for i := range h.former[n] {
+			all = append(all, &h.former[n][i])
 		}
 	}
 	last := -1
 	for _, x := range in {
-		if x.Position <= last || x.Position >= len(all) || x.End == nil && x.Version == 0 || x.Version != 0 && j.long == nil {
+		if x.Position <= last || x.Position >= len(all) || x.End == nil && x.Version == 0 || x.Version != 0 && !versioned {
 			return errPast
 		}
 		last = x.Position
@@ -235,20 +235,20 @@ func (s *State) enlist(j *JobRecord) error {
 }
 
 // split cuts a run into what is retired and what is not, in order.
-func (j *JobRecord) split(x Slots, yield func(run Slots, retired bool)) {
-	if len(j.extras) == 0 {
+func (t *slotTable) split(x Slots, yield func(run Slots, retired bool)) {
+	if len(t.extras) == 0 {
 		yield(x, false)
 		return
 	}
 	var retired []int
-	if x.N < len(j.extras) {
-		for n := x.First; n < x.First+x.N; n++ {
-			if j.extrasOf(n).retired {
+	if x.N < len(t.extras) {
+		for n := range x.All() {
+			if t.extrasOf(n).retired {
 				retired = append(retired, n)
 			}
 		}
 	} else {
-		for n, s := range j.extras {
+		for n, s := range t.extras {
 			if i := int(n); s.retired && i >= x.First && i < x.First+x.N {
 				retired = append(retired, i)
 			}

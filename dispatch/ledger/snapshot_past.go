@@ -42,11 +42,11 @@ type conflictSnapshot struct {
 	At      int64
 }
 
-func (j *JobRecord) packPast(names *owners) (out []pastSnapshot) {
-	for _, n := range slices.Sorted(maps.Keys(j.former)) {
-		for _, p := range j.former[n] {
+func (h *pastAttempts) pack(names, owners *owners) (out []pastSnapshot) {
+	for _, n := range slices.Sorted(maps.Keys(h.former)) {
+		for _, p := range h.former[n] {
 			x := pastSnapshot{
-				Slot: int(n), Attempt: p.attempt, Owner: names.of(j.owners, p.owner), Index: p.index,
+				Slot: int(n), Attempt: p.attempt, Owner: names.of(owners, p.owner), Index: p.index,
 				Assigned: p.assigned, GivenUp: p.givenUp, Reason: p.reason,
 			}
 			if l := p.late; l != nil {
@@ -58,10 +58,10 @@ func (j *JobRecord) packPast(names *owners) (out []pastSnapshot) {
 	return out
 }
 
-func (j *JobRecord) packConflicts(names *owners) (out []conflictSnapshot) {
-	for _, c := range j.conflicted {
+func (h *pastAttempts) packConflicts(names, owners *owners) (out []conflictSnapshot) {
+	for _, c := range h.conflicted {
 		out = append(out, conflictSnapshot{
-			Slot: int(c.slot), Attempt: c.attempt, Owner: names.of(j.owners, c.owner), State: c.state, At: c.at,
+			Slot: int(c.slot), Attempt: c.attempt, Owner: names.of(owners, c.owner), State: c.state, At: c.at,
 		})
 	}
 	return out
@@ -75,21 +75,21 @@ func (o *owners) of(other *owners, id uint32) uint32 {
 
 var errPast = errors.New("its past is garbled")
 
-func (j *JobRecord) unpackPast(in []pastSnapshot) error {
+func (h *pastAttempts) unpack(in []pastSnapshot, slots *slotTable) error {
 	last := 0
 	for _, p := range in {
-		if p.Slot < last || !j.possible(p.Slot, p.Attempt, p.Owner) {
+		if p.Slot < last || !slots.possible(p.Slot, p.Attempt, p.Owner) {
 			return errPast
 		}
-		if c := j.slots.get(p.Slot); c.kind == kindUntouched {
+		if c := slots.get(p.Slot); c.kind == kindUntouched {
 			return errPast // it was never given to anybody
 		}
 		last = p.Slot
 		k := uint32(p.Slot)
-		if j.former == nil {
-			j.former = map[uint32][]formerAttempt{}
+		if h.former == nil {
+			h.former = map[uint32][]formerAttempt{}
 		}
-		if len(j.former[k]) >= KeepPast || len(p.Late) > 1 {
+		if len(h.former[k]) >= KeepPast || len(p.Late) > 1 {
 			return errPast
 		}
 		x := formerAttempt{index: p.Index, assigned: p.Assigned, givenUp: p.GivenUp, owner: p.Owner, attempt: p.Attempt, reason: p.Reason}
@@ -99,23 +99,23 @@ func (j *JobRecord) unpackPast(in []pastSnapshot) error {
 			}
 			x.late = (*LateEnd)(&l)
 		}
-		j.former[k] = append(j.former[k], x)
+		h.former[k] = append(h.former[k], x)
 	}
-	if len(j.former) > KeepPastSlots {
+	if len(h.former) > KeepPastSlots {
 		return errPast
 	}
 	return nil
 }
 
-func (j *JobRecord) unpackConflicts(in []conflictSnapshot) error {
-	if len(in) > KeepConflicts || len(in) > j.conflicts {
+func (h *pastAttempts) unpackConflicts(in []conflictSnapshot, slots *slotTable) error {
+	if len(in) > KeepConflicts || len(in) > h.conflicts {
 		return errPast
 	}
 	for _, c := range in {
-		if !j.possible(c.Slot, c.Attempt, c.Owner) || !isEnd(c.State) {
+		if !slots.possible(c.Slot, c.Attempt, c.Owner) || !isEnd(c.State) {
 			return errPast
 		}
-		j.conflicted = append(j.conflicted, conflict{
+		h.conflicted = append(h.conflicted, conflict{
 			slot: uint32(c.Slot), owner: c.Owner, attempt: c.Attempt, state: c.State, at: c.At,
 		})
 	}
@@ -123,8 +123,8 @@ func (j *JobRecord) unpackConflicts(in []conflictSnapshot) error {
 }
 
 // possible tells whether there can be such an attempt.
-func (j *JobRecord) possible(slot int, attempt, owner uint32) bool {
-	return slot >= 1 && slot <= min(j.slots.count, math.MaxInt32) && attempt >= 1 && int(owner) < len(j.owners.list)
+func (t *slotTable) possible(slot int, attempt, owner uint32) bool {
+	return slot >= 1 && slot <= min(t.count, math.MaxInt32) && attempt >= 1 && int(owner) < len(t.owners.list)
 }
 
 // keyedForm and keyedLate are what they are called after, read as they are written now.

@@ -22,43 +22,35 @@ type State struct {
 	open        bool
 	settings    Settings
 
-	members map[taskstate.PeerID]*Member
-	invites map[string]*InviteRecord
+	roster roster
 
-	jobs      map[taskstate.JobID]*JobRecord
-	order     []*JobRecord // by index of acceptance, ascending
-	finished  []*JobRecord // in the order they ended
-	kept      int          // bytes the finished jobs weigh
-	ending    []taskstate.JobID
-	forgotten []Forgotten // with the newest entry
-	gone      goneJobs
+	jobs     map[taskstate.JobID]*JobRecord
+	order    []*JobRecord // by index of acceptance, ascending
+	finished finishedJobs
+	ending   []taskstate.JobID // with the newest entry
 
 	owners owners
 	chain  chain
 
-	names   map[string]*JobRecord            // of lasting and scheduled jobs that go on
-	waiters map[taskstate.JobID][]*JobRecord // by what they are blocked by, in order of acceptance
-	effects effects                          // of the command that is being applied
+	names   names
+	waiters waiters
+	effects effects // of the command that is being applied
 }
 
 // NewState is a ledger before its first entry.
 func NewState() *State {
 	return &State{
-		members: map[taskstate.PeerID]*Member{},
-		invites: map[string]*InviteRecord{},
-		jobs:    map[taskstate.JobID]*JobRecord{},
-		gone:    newGoneJobs(),
-		owners:  newOwners(),
-		names:   map[string]*JobRecord{},
-		waiters: map[taskstate.JobID][]*JobRecord{},
+		roster:   newRoster(),
+		jobs:     map[taskstate.JobID]*JobRecord{},
+		finished: finishedJobs{gone: newGoneJobs()},
+		owners:   newOwners(),
+		names:    names{},
+		waiters:  waiters{},
 	}
 }
 
 // Index is the index of the last entry applied.
 func (s *State) Index() uint64 { return s.index }
-
-// Applied is Index, under the name taskstate.Assignments gives it.
-func (s *State) Applied() uint64 { return s.index }
 
 // JustEnded lists the jobs that ended with the last entry applied, in the order they did. The slice
 // is not written to again.
@@ -133,8 +125,7 @@ func (s *State) FindJobs(nameOrPrefix string) []*JobRecord {
 	return prefixed
 }
 
-// Assigned tells whom a task was given to, and whether the ledger still waits for its end. It makes
-// a State serve as taskstate.Assignments.
+// Assigned tells whom a task was given to, and whether the ledger still waits for its end.
 func (s *State) Assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing) {
 	j, ok := s.jobs[t.Job]
 	if !ok {
@@ -148,8 +139,8 @@ func (s *State) Assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Incarn
 func (s *State) OpenOn(peer taskstate.PeerID) iter.Seq[taskstate.TaskID] {
 	return func(yield func(taskstate.TaskID) bool) {
 		for _, j := range s.order {
-			for r := range j.openOf(peer) {
-				if !yield(taskstate.Task(j.job.ID, r.Slot, r.Attempt)) {
+			for n, c := range j.slots.openOf(peer) {
+				if !yield(taskstate.Task(j.job.ID, n, int(c.attempt))) {
 					return
 				}
 			}
@@ -160,8 +151,8 @@ func (s *State) OpenOn(peer taskstate.PeerID) iter.Seq[taskstate.TaskID] {
 // Members yields every peer that was ever admitted, by id; look at Entry.Removed and Left.
 func (s *State) Members() iter.Seq[Member] {
 	return func(yield func(Member) bool) {
-		for _, id := range slices.Sorted(maps.Keys(s.members)) {
-			if !yield(*s.members[id]) {
+		for _, id := range slices.Sorted(maps.Keys(s.roster.members)) {
+			if !yield(*s.roster.members[id]) {
 				return
 			}
 		}
@@ -170,7 +161,7 @@ func (s *State) Members() iter.Seq[Member] {
 
 // Member finds a peer that was ever admitted.
 func (s *State) Member(peer taskstate.PeerID) (Member, bool) {
-	m, ok := s.members[peer]
+	m, ok := s.roster.members[peer]
 	if !ok {
 		return Member{}, false
 	}

@@ -44,7 +44,7 @@ func checkJob(r *rapid.T, j *ledger.JobRecord) {
 		if x.N < 1 || x.First < last.First+last.N || x.First == last.First+last.N && x.Attempt == last.Attempt {
 			r.Fatalf("run %v follows %v", x, last)
 		}
-		for n := x.First; n < x.First+x.N; n++ {
+		for n := range x.All() {
 			runs = append(runs, n)
 			if j.Slot(n).Attempt != x.Attempt {
 				r.Fatalf("slot %d waits in attempt %d, its run says %v", n, j.Slot(n).Attempt, x)

@@ -46,7 +46,7 @@ func (d *dumb) lasting(c ledger.Command) {
 // picked lists the slots that runs mean, as they are now.
 func (j *dumbJob) picked(runs []ledger.Slots) (out []int) {
 	for _, r := range runs {
-		for n := r.First; n < r.First+r.N; n++ {
+		for n := range r.All() {
 			if n >= 1 && n <= len(j.slots) && (r.Attempt == 0 || j.slots[n-1].attempt == r.Attempt) {
 				out = append(out, n-1)
 			}

@@ -221,7 +221,7 @@ func (d *dumb) assign(index uint64, a *ledger.Assign) {
 		return
 	}
 	for _, r := range a.Slots {
-		for n := r.First; n < r.First+r.N; n++ {
+		for n := range r.All() {
 			s := d.slot(taskstate.Task(a.Job, n, r.Attempt))
 			if s != nil && !s.open && s.final == nil && s.version == a.Version && (s.pin == "" || s.pin == a.Peer) {
 				s.notBefore, s.open, s.peer, s.inc, s.index, s.since = 0, true, a.Peer, a.Incarnation, index, d.stamp

@@ -75,14 +75,14 @@ func tasksText(n int) string {
 func slotsText(runs, refused []ledger.Slots) string {
 	no := map[int]bool{}
 	for _, r := range refused {
-		for n := r.First; n < r.First+r.N; n++ {
+		for n := range r.All() {
 			no[n] = true
 		}
 	}
 	var parts []string
 	slots := 0
 	for _, r := range runs {
-		for n := r.First; n < r.First+r.N; n++ {
+		for n := range r.All() {
 			if no[n] {
 				continue
 			}

@@ -80,7 +80,7 @@ func (c *check) retried(cmd *ledger.Renew) {
 	j := c.w.load.byID[cmd.Job]
 	j.retried = true
 	for _, run := range cmd.Slots {
-		for n := run.First; n < run.First+run.N; n++ {
+		for n := range run.All() {
 			c.restarts.wanted[slot{cmd.Job, n}] = run.Attempt
 		}
 	}

@@ -150,7 +150,7 @@ func decidedOf(runs []ledger.Slots, r *ledger.Result) (out []int) {
 		return nil
 	}
 	for _, run := range runs {
-		for n := run.First; n < run.First+run.N; n++ {
+		for n := range run.All() {
 			if !slices.ContainsFunc(r.Slots, func(no ledger.Slots) bool { return n >= no.First && n < no.First+no.N }) {
 				out = append(out, n)
 			}

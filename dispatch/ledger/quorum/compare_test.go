@@ -3,19 +3,14 @@ package quorum_test
 import (
 	"testing"
 	"time"
-
-	"covey/dispatch/ledger"
 )
 
 func (fl *flock) chains() map[string]string {
 	out := map[string]string{}
 	for id, b := range fl.nodes {
-		b.Replica().Read(func(s *ledger.State) {
-			from, sum := s.Chain()
-			if from > 0 {
-				out[id] = string(sum)
-			}
-		})
+		if m, ok := b.Replica().ChainAt(0); ok {
+			out[id] = string(m.Sum[:])
+		}
 	}
 	return out
 }
