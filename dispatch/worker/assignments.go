@@ -1,10 +1,8 @@
 package worker
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	"covey/dispatch/session"
 	"covey/dispatch/worker/journal"
@@ -14,15 +12,15 @@ import (
 // opened greets the coordinator: Hello, then, as soon as it is known, everything held, each task
 // with the newest status that is on disk.
 func (c *Core) opened(link uint64) {
-	if c.link.id != 0 {
-		c.closed(c.link.id)
-	}
+	c.link.close(c.link.id)
 	if c.lost != "" {
 		return // nobody is to hear of it any more
 	}
 	c.link = coreLink{id: link, session: c.link.session, pass: c.link.pass}
-	c.dropIdleJobs(0, 0)
-	c.forgetWord()
+	c.bodies.trim(0, 0)
+	for _, h := range c.held.of { // what was said in the session before may not have been heard
+		h.atWord = false
+	}
 	c.send(session.Up{Hello: &session.Hello{
 		Incarnation: c.inc, Session: c.link.session, Fence: c.state.Fence, Offer: c.offered(),
 		Acked: c.state.Acked, Last: c.last,
@@ -37,7 +35,7 @@ func (c *Core) opened(link uint64) {
 func (c *Core) report() {
 	r := &session.Report{}
 	size := 0
-	for _, h := range c.held() {
+	for _, h := range c.held.all() {
 		if h.frame.tasks != nil {
 			continue // its assignment is not on disk
 		}
@@ -62,18 +60,12 @@ func acceptedStatus(h *heldTask) taskstate.Status {
 	}
 }
 
-// closed forgets the stream: what has not arrived is sent again on the next.
-func (c *Core) closed(link uint64) {
-	if link == c.link.id {
-		c.link = coreLink{session: c.link.session, pass: c.link.pass}
-	}
-}
-
 func (c *Core) frame(d *session.Down) {
 	switch {
 	case c.replaying:
-		// Without knowing what is here nothing can be obeyed.
-		c.later(d, "it sends more than a worker can heed that reads its journal")
+		if !c.link.keep(d) { // without knowing what is here nothing can be obeyed
+			c.end("it sends more than a worker can heed that reads its journal", false)
+		}
 	case d.Welcome != nil:
 		c.welcomed(d.Welcome)
 	case !c.link.up:
@@ -81,7 +73,9 @@ func (c *Core) frame(d *session.Down) {
 	case !c.fenced:
 		// Nothing of this epoch is obeyed before the disk knows that older ones no longer are.
 		c.early(d)
-		c.later(d, "the journal does not take the new epoch")
+		if !c.link.keep(d) {
+			c.end("the journal does not take the new epoch", false)
+		}
 	case d.Ack != nil:
 		c.acked(d.Ack.Batch)
 	case d.Assignments != nil:
@@ -89,15 +83,6 @@ func (c *Core) frame(d *session.Down) {
 	case d.Released != nil:
 		c.link.released = true
 	}
-}
-
-// later keeps a frame for takeEarly, or ends the stream.
-func (c *Core) later(d *session.Down, full string) {
-	if len(c.link.early) == maxEarly {
-		c.end(full, false)
-		return
-	}
-	c.link.early = append(c.link.early, d)
 }
 
 // welcomed is the only place where the fence rises.
@@ -113,10 +98,7 @@ func (c *Core) welcomed(w *session.Welcome) {
 		c.lose(why)
 		return
 	}
-	if !c.known && w.Highest < c.state.Acked {
-		c.vouched = c.now.Add(hearGrace)
-	}
-	c.known = true
+	c.signing.welcomed(w.Highest, c.state.Acked, c.now)
 	if c.state.Fence.Less(w.Epoch) {
 		c.state.Fence, c.fenced = w.Epoch, false
 	}
@@ -124,7 +106,7 @@ func (c *Core) welcomed(w *session.Welcome) {
 	if c.link.stale {
 		c.sendOffer()
 	}
-	for _, b := range c.unacked {
+	for _, b := range c.outbox.unacked {
 		c.send(session.Up{Batch: b.envelope})
 	}
 	c.giveBackAtWord()
@@ -140,11 +122,11 @@ func (c *Core) assignments(a *session.Assignments) {
 		return
 	case l.synced && a.ResultsIn <= l.have:
 		return // had that
-	case !a.Complete && (!l.synced || a.AppliesTo != l.have || c.lacksJob(a)):
+	case !a.Complete && (!l.synced || a.AppliesTo != l.have || c.bodies.lacks(a)):
 		c.resync()
 		return
 	}
-	if err := c.take(a); err != nil {
+	if err := c.carryOut(a); err != nil {
 		c.end(err.Error(), false)
 		return
 	}
@@ -158,15 +140,6 @@ func (c *Core) assignments(a *session.Assignments) {
 	l.have = a.ResultsIn
 }
 
-// lacksJob tells whether a body is missing that was dropped to stay within bounds: a Complete set
-// brings it again.
-func (c *Core) lacksJob(a *session.Assignments) bool {
-	for i := range a.Jobs {
-		c.keepJob(&a.Jobs[i])
-	}
-	return slices.ContainsFunc(a.Grants, func(g session.Grant) bool { return c.jobs[g.Body()] == nil })
-}
-
 // resync asks for one Complete set, once.
 func (c *Core) resync() {
 	if !c.link.asked {
@@ -175,13 +148,13 @@ func (c *Core) resync() {
 	}
 }
 
-// take carries out one frame.
-func (c *Core) take(a *session.Assignments) error {
+// carryOut does what one frame says.
+func (c *Core) carryOut(a *session.Assignments) error {
 	if a.Complete && !c.link.inSet {
 		c.link.inSet = true
 		c.link.pass++
 	}
-	if c.lacksJob(a) {
+	if c.bodies.lacks(a) {
 		return fmt.Errorf("%w: it was never sent their job", errGrant)
 	}
 	if err := c.granted(a); err != nil {
@@ -189,14 +162,14 @@ func (c *Core) take(a *session.Assignments) error {
 	}
 	var missing []taskstate.TaskID
 	for _, s := range a.Stop {
-		if h := c.tasks[s.Task]; h != nil {
+		if h := c.held.of[s.Task]; h != nil {
 			c.stop(h, s.Reason)
 		} else {
 			missing = append(missing, s.Task)
 		}
 	}
 	for _, id := range a.Recall {
-		if h := c.tasks[id]; h != nil {
+		if h := c.held.of[id]; h != nil {
 			c.recall(h)
 		} else {
 			missing = append(missing, id)
@@ -213,32 +186,32 @@ var errGrant = errors.New("the coordinator sent a grant that makes no sense")
 func (c *Core) granted(a *session.Assignments) error {
 	total := 0
 	for _, g := range a.Grants {
-		n, err := c.checkGrant(g)
+		n, err := checkGrant(g)
 		if err != nil {
 			return err
 		}
-		if total += n; total > journal.MaxTasks || len(c.tasks)+total > 2*journal.MaxTasks {
+		if total += n; total > journal.MaxTasks || len(c.held.of)+total > 2*journal.MaxTasks {
 			return fmt.Errorf("%w: it would make this peer hold more than %d tasks", errGrant, journal.MaxTasks)
 		}
 	}
-	f := &heldFrame{record: journal.Frame{Base: c.order + 1, Epoch: a.Epoch, At: c.now.UnixMilli()}}
+	f := &heldFrame{record: journal.Frame{Base: c.held.order + 1, Epoch: a.Epoch, At: c.now.UnixMilli()}}
 	var dropped []taskstate.TaskID
 	for _, g := range a.Grants {
-		dropped = append(dropped, c.takeGrant(f, g)...)
+		dropped = append(dropped, c.hold(f, g)...)
 	}
 	c.sendDropped(dropped)
 	c.takeOn(f)
 	return nil
 }
 
-// takeGrant holds what is new of one grant, and returns what is forbidden here.
-func (c *Core) takeGrant(f *heldFrame, g session.Grant) (dropped []taskstate.TaskID) {
-	j := c.jobs[g.Body()]
+// hold takes on what is new of one grant, and returns what is forbidden here.
+func (c *Core) hold(f *heldFrame, g session.Grant) (dropped []taskstate.TaskID) {
+	j := c.bodies.of[g.Body()]
 	fresh := session.Grant{Job: g.Job, Index: g.Index, Version: g.Version}
 	n := -1
 	for id := range g.Tasks() {
 		n++
-		if h := c.tasks[id]; h != nil {
+		if h := c.held.of[id]; h != nil {
 			h.pass = c.link.pass
 			continue
 		}
@@ -250,14 +223,14 @@ func (c *Core) takeGrant(f *heldFrame, g session.Grant) (dropped []taskstate.Tas
 		if len(g.Items) > 0 {
 			item = g.Items[n]
 		}
-		h := c.hold(id, j, f, g.Index, item)
+		h := c.held.add(id, j, f, g.Index, item, c.now)
 		h.pass = c.link.pass
 		f.tasks = append(f.tasks, h)
 		fresh.Add(id, item, len(g.Items) > 0)
 	}
 	if len(fresh.Slots) > 0 {
 		f.record.Grants = append(f.record.Grants, fresh)
-		c.frameNeeds(f, j)
+		c.bodies.need(f, j)
 	}
 	return dropped
 }
@@ -267,26 +240,16 @@ func (c *Core) takeOn(f *heldFrame) {
 	if f.left == 0 {
 		return
 	}
-	c.frameNo++
-	f.record.Number = c.frameNo
-	c.frames[c.frameNo] = f
-	c.newFrames = append(c.newFrames, f)
+	c.frames.add(f)
 	for _, h := range f.tasks {
-		switch {
-		case c.stopping:
-			c.giveBack(h)
-		case c.refrain != nil:
-			c.passOn(h)
-		case c.tooLarge(h):
-			c.rejectLarge(h)
-		case !h.job.instant():
-			c.queue = append(c.queue, h)
+		if !c.turnAway(h) && !h.job.instant() {
+			c.queue.add(h)
 		}
 	}
 }
 
 // checkGrant bounds what a grant unfolds to before it is unfolded.
-func (c *Core) checkGrant(g session.Grant) (n int, err error) {
+func checkGrant(g session.Grant) (n int, err error) {
 	if _, err := g.Job.Folder(); err != nil {
 		return 0, fmt.Errorf("%w: %w", errGrant, err)
 	}
@@ -306,23 +269,15 @@ func (c *Core) checkGrant(g session.Grant) (n int, err error) {
 // tasks from the journal that it lists may take their turn, since the ledger still gives them to
 // this peer.
 func (c *Core) endComplete() {
-	confirmed := false
-	for _, h := range c.living() {
+	var confirmed []*heldTask
+	for _, h := range c.held.living() {
 		switch {
 		case h.pass != c.link.pass:
 			c.stop(h, taskstate.ReasonCancelled)
-		case h.phase == phaseParked && c.refrain != nil:
-			c.passOn(h)
-		case h.phase == phaseParked && c.tooLarge(h): // this peer came back with less to offer
-			c.rejectLarge(h)
-		case h.phase == phaseParked:
-			h.phase = phaseQueued
-			c.queue = append(c.queue, h)
-			c.fresh = append(c.fresh, freshTask{h, c.now})
-			confirmed = true
+		case h.phase == phaseParked && !c.turnAway(h): // it may be: this peer came back with less to offer
+			c.accepted(h)
+			confirmed = append(confirmed, h)
 		}
 	}
-	if confirmed {
-		slices.SortStableFunc(c.queue, func(a, b *heldTask) int { return cmp.Compare(a.order, b.order) })
-	}
+	c.queue.add(confirmed...)
 }

@@ -132,7 +132,6 @@ type Core struct {
 	started starts.Start
 	// replaces is the incarnation before, if this start began with it.
 	replaces taskstate.Incarnation
-	born     time.Time
 	now      time.Time
 	out      []Effect
 
@@ -143,48 +142,25 @@ type Core struct {
 	last      uint64        // state.Last as it is on disk
 	saving    *journal.Txn
 	sick      error
-	refrain   error     // why nothing is taken on although the journal could take it
-	stopping  bool      // nothing is taken on or started any more
-	detached  bool      // stopping, but what runs goes on
-	vouched   time.Time // until then batches are not numbered: see hearGrace
-	known     bool      // a coordinator has named what is known of this incarnation, and it is not more than the journal has
-	mute      bool      // nothing is signed, see Worker.Mute
-	lost      string    // why this incarnation is over, see lose
+	refrain   error  // why nothing is taken on although the journal could take it
+	stopping  bool   // nothing is taken on or started any more
+	detached  bool   // stopping, but what runs goes on
+	lost      string // why this incarnation is over, see lose
+	signing   signing
 
-	tasks     map[taskstate.TaskID]*heldTask
-	jobs      map[session.BodyID]*heldJob
-	idle      int // jobs without a frame
-	idleBytes int
-	queue     []*heldTask
-	fresh     []freshTask // accepted, in order: shown as Accepted if they do not start soon
-	order     uint64      // of the newest task
-	used      taskstate.Resources
-	runs      int // started tasks
-	live      int // tasks that are not over
+	held   tasks
+	bodies bodies
+	queue  queue
+	link   coreLink
+	tombs  tombstones
+	frames frames
+	outbox outbox
+	tidy   tidyList
 
-	link  coreLink
-	tombs tombstones
-
-	frames     map[uint64]*heldFrame
-	frameNo    uint64
-	newFrames  []*heldFrame // granted, not yet in a transaction
-	saveFrames []*heldFrame // in the transaction under way
-
-	dirty       []*heldTask // newest status not in a batch yet
-	saveBatches []*heldBatch
-	unacked     []*heldBatch
-	retired     uint64 // batches up to here nobody needs
-
-	gather     time.Duration // how long ends may gather while other tasks live; 0: not at all
-	dirtySince time.Time     // dirty was empty before
-	lastCut    time.Time     // of a batch
-	wake       time.Time     // when statuses that gather are due; zero: nothing gathers
-	publishing bool
-
-	tidy tidyList
+	wake time.Time // when time alone changes something; zero: never
 }
 
-// coreLink is the core's end of the open stream.
+// coreLink owns what is known of the open stream. Only the core calls it.
 type coreLink struct {
 	id      uint64 // 0: none
 	up      bool   // welcomed
@@ -201,12 +177,32 @@ type coreLink struct {
 	inSet    bool   // its first part has come
 }
 
+// close forgets a stream: what has not arrived is sent again on the next.
+func (l *coreLink) close(id uint64) {
+	if id == l.id {
+		*l = coreLink{session: l.session, pass: l.pass}
+	}
+}
+
+// keep holds a frame back until it may be obeyed; false: there are too many.
+func (l *coreLink) keep(d *session.Down) bool {
+	if len(l.early) == maxEarly {
+		return false
+	}
+	l.early = append(l.early, d)
+	return true
+}
+
+// parted tells whether nothing can be on its way to this worker any more, as far as it can find
+// out: without a stream it cannot.
+func (l *coreLink) parted() bool { return l.id == 0 || l.released }
+
 // NewCore starts from what the journal holds. Tasks in begun may have been started before: the
 // runner takes them up, and Adopted says of which it cannot.
 func NewCore(self taskstate.PeerID, inc taskstate.Incarnation, offer session.Offer, img *journal.Image, now time.Time) (c *Core, begun []taskstate.Launch) {
 	c = &Core{
-		self: self, inc: inc, offer: offer, born: now, now: now, fenced: true,
-		tasks: map[taskstate.TaskID]*heldTask{}, jobs: map[session.BodyID]*heldJob{}, frames: map[uint64]*heldFrame{},
+		self: self, inc: inc, offer: offer, now: now, fenced: true, signing: signing{born: now},
+		held: tasks{of: map[taskstate.TaskID]*heldTask{}}, bodies: bodies{of: map[session.BodyID]*heldJob{}}, frames: frames{of: map[uint64]*heldFrame{}},
 	}
 	if img != nil {
 		begun = c.restore(img)
@@ -221,7 +217,7 @@ func (c *Core) Step(ev Event, now time.Time) []Effect {
 	case Opened:
 		c.opened(e.Link)
 	case Closed:
-		c.closed(e.Link)
+		c.link.close(e.Link)
 	case Frame:
 		if e.Link == c.link.id {
 			c.frame(e.Down)
@@ -233,15 +229,15 @@ func (c *Core) Step(ev Event, now time.Time) []Effect {
 	case Sick:
 		c.setSick(e.Err)
 	case Published:
-		c.publishing = false
+		c.outbox.publishing = false
 	case OfferChanged:
 		c.changeOffer(e.Offer)
 	case Refrain:
 		c.setRefrain(e.Err)
 	case Stop:
-		c.stopAll()
+		c.windDown(false)
 	case Detach:
-		c.detach()
+		c.windDown(true)
 	case Restored:
 		c.do(Adopt{c.restore(e.Image)})
 	case Adopted:
@@ -249,12 +245,11 @@ func (c *Core) Step(ev Event, now time.Time) []Effect {
 	case Seen:
 		c.seen(e.Incarnation, e.Number)
 	case Mute:
-		c.mute = e.On
+		c.signing.mute = e.On
 	case TurnedBack:
 		c.lose(e.Why)
 	}
-	c.startQueued()
-	c.showQueued()
+	c.serveQueue()
 	c.flush()
 	return c.out
 }
@@ -273,7 +268,7 @@ func (c *Core) end(why string, again bool) {
 		return
 	}
 	c.do(End{Why: why, Again: again})
-	c.closed(c.link.id)
+	c.link.close(c.link.id)
 }
 
 func (c *Core) setSick(err error) {
@@ -321,8 +316,8 @@ func (c *Core) Quiet() (published, acked bool) {
 	if _, over := c.Renounced(); c.lost != "" {
 		return over, over
 	}
-	published = (c.live == 0 || c.detached) && c.saving == nil && !c.publishing && (len(c.dirty) == 0 || c.mute) && len(c.newFrames) == 0
-	return published, published && len(c.unacked) == 0 && c.parted()
+	published = (c.held.live == 0 || c.detached) && c.saving == nil && !c.outbox.publishing && (len(c.outbox.dirty) == 0 || c.signing.mute) && len(c.frames.fresh) == 0
+	return published, published && len(c.outbox.unacked) == 0 && c.link.parted()
 }
 
 // Wake is when Step must be called at the latest, with nil if nothing else happened; zero if time
@@ -332,5 +327,5 @@ func (c *Core) Wake() time.Time { return c.wake }
 // Kept counts what is kept about tasks that were not forgotten: it goes back to zero when every end
 // is acknowledged.
 func (c *Core) Kept() int {
-	return len(c.tasks) + len(c.frames) + len(c.unacked) + len(c.dirty) + len(c.queue) + len(c.newFrames)
+	return len(c.held.of) + len(c.frames.of) + len(c.outbox.unacked) + len(c.outbox.dirty) + len(c.queue.tasks) + len(c.frames.fresh)
 }

@@ -19,7 +19,7 @@ func (c *Core) giveBackAtWord() {
 		return
 	}
 	var back []taskstate.TaskID
-	for _, h := range c.held() {
+	for _, h := range c.held.all() {
 		if h.phase != phaseOver || !h.unbegun || h.end > 0 || h.atWord || !c.fenced && h.job.job.Unreachable.Wait {
 			continue
 		}
@@ -29,14 +29,6 @@ func (c *Core) giveBackAtWord() {
 	c.sayDropped(back)
 }
 
-// forgetWord is called with every new session: what was said in the one before may not have been
-// heard.
-func (c *Core) forgetWord() {
-	for _, h := range c.tasks {
-		h.atWord = false
-	}
-}
-
 // early looks at a command that waits for its epoch to be on disk: while the disk takes nothing,
 // tasks it wants back are given back all the same.
 func (c *Core) early(d *session.Down) {
@@ -44,7 +36,7 @@ func (c *Core) early(d *session.Down) {
 		return
 	}
 	for _, id := range d.Assignments.Recall {
-		if h := c.tasks[id]; h != nil && !h.job.job.Unreachable.Wait {
+		if h := c.held.of[id]; h != nil && !h.job.job.Unreachable.Wait {
 			c.recall(h)
 		}
 	}

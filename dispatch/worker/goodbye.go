@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"fmt"
+
 	"covey/dispatch/session"
 	"covey/taskstate"
 )
@@ -11,11 +13,20 @@ import (
 // coordinator gives it nothing more and answers Released once what was under way has been sent, and
 // what comes before that is given back as well.
 
-// handBack gives back everything that has not started. The caller has set stopping.
-func (c *Core) handBack() {
-	for _, h := range c.living() {
-		if h.phase != phaseStarted {
-			c.giveBack(h)
+// windDown answers a peer that leaves – whatever has not ended ends as interrupted, and the
+// coordinator gives it to others – or one that ends for a while, by SIGTERM: what runs goes on
+// without it. What has not started need not wait for that.
+func (c *Core) windDown(detach bool) {
+	if c.stopping {
+		return
+	}
+	c.stopping, c.detached = true, detach
+	for _, h := range c.held.living() {
+		switch {
+		case h.phase != phaseStarted:
+			c.turnAway(h)
+		case !detach:
+			c.stop(h, taskstate.ReasonInterrupted)
 		}
 	}
 	c.sendOffer()
@@ -23,19 +34,24 @@ func (c *Core) handBack() {
 	c.sayGoodbye()
 }
 
-// giveBack ends a task that was not started, so that another peer gets its slot at once.
-func (c *Core) giveBack(h *heldTask) {
-	c.finish(h, taskstate.Rejected, taskstate.ReasonInterrupted, "its peer stopped before it started")
+// turnAway gives back a task that was not started and must not be, so that another peer gets its
+// slot at once, and tells whether that is so.
+func (c *Core) turnAway(h *heldTask) bool {
+	switch {
+	case c.stopping:
+		c.finish(h, taskstate.Rejected, taskstate.ReasonInterrupted, "its peer stopped before it started")
+	case c.refrain != nil:
+		c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, troubled(c.refrain))
+	case !h.job.job.Resources.Fits(c.offer.Resources):
+		c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, fmt.Sprintf("it needs %+v, this peer offers %+v", h.job.job.Resources, c.offer.Resources))
+	default:
+		return false
+	}
+	return true
 }
 
 func (c *Core) sayGoodbye() {
 	if c.stopping && c.link.up {
 		c.send(session.Up{Goodbye: &session.Goodbye{}})
 	}
-}
-
-// parted tells whether nothing can be on its way to this worker any more, as far as it can find
-// out: without a stream it cannot.
-func (c *Core) parted() bool {
-	return c.link.id == 0 || c.link.released
 }

@@ -79,7 +79,7 @@ func TestAWorkerThatWillBeBackGivesBackOnlyWhatHasNotStarted(t *testing.T) {
 	if b.goodbyes() != 1 {
 		t.Fatalf("sent %v", b.ups)
 	}
-	for id, h := range b.core.tasks {
+	for id, h := range b.core.held.of {
 		_, runs := b.running[id]
 		if over := h.status.State == taskstate.Rejected && h.status.Reason == taskstate.ReasonInterrupted; over == runs {
 			t.Errorf("%v runs: %v, and is said to be %v %v", id, runs, h.status.State, h.status.Reason)

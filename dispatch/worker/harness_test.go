@@ -153,7 +153,7 @@ func (b *box) boot() {
 	}
 	b.txn, b.publishing, b.ups, b.running = nil, false, nil, map[taskstate.TaskID]taskstate.Launch{}
 	b.core, b.begun = NewCore(benchPeer, benchLife, testOffer(), img, b.now)
-	b.core.gather = b.gather
+	b.core.outbox.gather = b.gather
 	b.link += 10
 }
 
@@ -248,7 +248,7 @@ func (b *box) effect(e Effect) {
 		b.halted = append(b.halted, e.Stop)
 	case Kept:
 		for _, id := range e.Tasks {
-			if h := b.core.tasks[id]; h == nil || !h.durable.State.Final() {
+			if h := b.core.held.of[id]; h == nil || !h.durable.State.Final() {
 				b.t.Fatalf("the end of %v is not on disk", id)
 			}
 			b.kept[id] = true
@@ -266,8 +266,8 @@ func (b *box) checkPromises() {
 	if !sum.Fits(testOffer().Resources) {
 		b.t.Fatalf("promised %+v of %+v", sum, testOffer().Resources)
 	}
-	if sum != b.core.used {
-		b.t.Fatalf("the core counts %+v as used, %+v is", b.core.used, sum)
+	if sum != b.core.held.used {
+		b.t.Fatalf("the core counts %+v as used, %+v is", b.core.held.used, sum)
 	}
 	// A wake that time does not use up would have the shell ask again and again.
 	if w := b.core.wake; !w.IsZero() && (!w.After(b.now) || b.txn != nil) {

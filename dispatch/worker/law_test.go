@@ -299,7 +299,7 @@ func (w *worldOfOneWorker) detach() {
 	w.disconnect()
 	w.fate = func(taskstate.TaskID) fate { return fateRuns }
 	w.crash(true)
-	for id, h := range w.core.tasks {
+	for id, h := range w.core.held.of {
 		if h.status.Reason == taskstate.ReasonInterrupted && w.newestOf[id].Reason != taskstate.ReasonInterrupted && h.durable.Reason != taskstate.ReasonInterrupted {
 			w.t.Fatalf("SIGTERM cost %v: %+v", id, h.status)
 		}
@@ -338,20 +338,20 @@ func (w *worldOfOneWorker) calmDown() {
 		}
 		w.wait()
 		w.hear()
-		if len(w.open) == 0 && len(w.core.tasks) == 0 && len(w.downs) == 0 && w.txn == nil && !w.publishing {
+		if len(w.open) == 0 && len(w.core.held.of) == 0 && len(w.downs) == 0 && w.txn == nil && !w.publishing {
 			break
 		}
 	}
-	if len(w.open) > 0 || len(w.core.tasks) > 0 {
-		w.t.Fatalf("never over: in the ledger %v, held %v", w.open, w.core.held())
+	if len(w.open) > 0 || len(w.core.held.of) > 0 {
+		w.t.Fatalf("never over: in the ledger %v, held %v", w.open, w.core.held.all())
 	}
 	w.step(Stop{}) // writes what may be removed
 	w.settle()
 	if n := w.kv.records() - len(w.kv[journal.BucketTombs]); n != 0 {
 		w.t.Fatalf("%d records are left in the journal: %v", n, w.kv)
 	}
-	if len(w.core.frames) != 0 || len(w.core.unacked) != 0 {
-		w.t.Fatalf("left in memory: %d frames, %d batches", len(w.core.frames), len(w.core.unacked))
+	if len(w.core.frames.of) != 0 || len(w.core.outbox.unacked) != 0 {
+		w.t.Fatalf("left in memory: %d frames, %d batches", len(w.core.frames.of), len(w.core.outbox.unacked))
 	}
 	if w.resyncs > w.gaps {
 		w.t.Fatalf("asked for a Complete set %d times, for %d gaps", w.resyncs, w.gaps)

@@ -172,8 +172,8 @@ func (w *Loop) begin(head journal.Head, offer session.Offer) {
 	w.saves, w.publishes = make(chan *journal.Txn, 1), make(chan [][]byte, 1)
 	w.journal, w.link = nil, nil
 	w.core = newReplayingCore(w.cfg.Self, w.inc, offer, head.State, time.Now())
-	w.core.refrain, w.core.mute = w.refrains.first(), w.muted
-	w.core.started, w.core.gather = w.cfg.Start, gatherEnds
+	w.core.refrain, w.core.signing.mute = w.refrains.first(), w.muted
+	w.core.started, w.core.outbox.gather = w.cfg.Start, gatherEnds
 }
 
 // renew begins another incarnation in place of one whose journal cannot be believed.

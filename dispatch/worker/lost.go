@@ -44,23 +44,33 @@ const signGrace = 5 * time.Second
 // peer's when they meet it.
 const hearGrace = time.Second
 
-// maySign tells whether batches may be numbered: not before it is known which numbers were used. If
-// not yet, wake says when.
-func (c *Core) maySign() bool {
-	if c.mute {
-		return false
+// signing owns the answer to when batches may be numbered: not before it is known which numbers were
+// used. Only the core calls it.
+type signing struct {
+	born    time.Time
+	known   bool      // a coordinator has named what is known of this incarnation, and it is not more than the journal has
+	vouched time.Time // until then batches are not numbered: see hearGrace
+	mute    bool      // nothing is signed, see Loop.Mute
+}
+
+// welcomed hears of the highest batch a coordinator knows, which is not above the last one.
+func (s *signing) welcomed(highest, acked uint64, now time.Time) {
+	if !s.known && highest < acked {
+		s.vouched = now.Add(hearGrace)
 	}
-	begin, due := time.Time{}, c.born.Add(signGrace)
-	if c.known {
-		begin, due = c.vouched.Add(-hearGrace), c.vouched // a clock that was set back since does not make it wait anew
+	s.known = true
+}
+
+// may tells whether batches may be numbered after the last one. If not yet, it says when.
+func (s *signing) may(now time.Time, last uint64, stopping bool) (at time.Time, ok bool) {
+	if s.mute {
+		return at, false
 	}
-	if c.stopping || c.state.Last == 0 || c.now.Before(begin) || !c.now.Before(due) {
-		return true
+	begin, due := time.Time{}, s.born.Add(signGrace)
+	if s.known {
+		begin, due = s.vouched.Add(-hearGrace), s.vouched // a clock that was set back since does not make it wait anew
 	}
-	if len(c.dirty) > 0 && (c.wake.IsZero() || due.Before(c.wake)) {
-		c.wake = due
-	}
-	return false
+	return due, stopping || last == 0 || now.Before(begin) || !now.Before(due)
 }
 
 // lose ends this incarnation: nothing is taken on, said or written any more, and what runs is
@@ -70,7 +80,7 @@ func (c *Core) lose(why string) {
 		return
 	}
 	c.lost, c.stopping = why, true
-	for _, h := range c.living() {
+	for _, h := range c.held.living() {
 		if h.phase == phaseStarted {
 			c.stop(h, taskstate.ReasonInterrupted)
 		}
@@ -80,7 +90,7 @@ func (c *Core) lose(why string) {
 
 // Renounced tells whether the incarnation is over, and why: nothing of it runs any more.
 func (c *Core) Renounced() (why string, over bool) {
-	return c.lost, c.lost != "" && !c.replaying && c.runs == 0 && c.saving == nil
+	return c.lost, c.lost != "" && !c.replaying && c.held.runs == 0 && c.saving == nil
 }
 
 // outrun says in which way others know more about this incarnation than the journal does, "" if
@@ -89,14 +99,14 @@ func (c *Core) outrun(w *session.Welcome) string {
 	if w.Highest > c.state.Last {
 		return fmt.Sprintf("it ends with batch %d of statuses, and others have batch %d", c.state.Last, w.Highest)
 	}
-	for _, b := range c.unacked {
+	for _, b := range c.outbox.unacked {
 		if b.number == w.Highest && len(w.Sum) > 0 && !bytes.Equal(w.Sum, session.EnvelopeSum(b.envelope)) {
 			return fmt.Sprintf("it has another batch %d of statuses than others have", b.number)
 		}
 	}
 	for _, g := range w.Heard {
 		for t := range g.Tasks() {
-			if c.tasks[t] == nil && !c.tombs.has(t) {
+			if c.held.of[t] == nil && !c.tombs.has(t) {
 				return fmt.Sprintf("it does not know task %s, which it reported to others before", t)
 			}
 		}

@@ -116,7 +116,7 @@ func TestAWorkerWithAPastSignsNothingBeforeACoordinatorHasSpokenOrAWhileHasPasse
 	b.crash(true)
 	last := b.core.state.Last
 	b.step(nil)
-	if b.txn != nil || b.core.state.Last != last || !b.core.wake.Equal(b.core.born.Add(signGrace)) {
+	if b.txn != nil || b.core.state.Last != last || !b.core.wake.Equal(b.core.signing.born.Add(signGrace)) {
 		t.Fatalf("it signed at once, or will not: %v", b.core.wake)
 	}
 	b.now = b.core.wake
@@ -142,7 +142,7 @@ func TestACoordinatorThatHasHeardLessThanWasAcknowledgedIsNotAllAWorkerWaitsFor(
 	last, w := b.core.state.Last, welcomeIn(2)
 	b.step(Frame{b.link, &w})
 	b.settle()
-	if b.core.state.Last != last || b.core.vouched.IsZero() || !b.core.wake.Equal(b.core.vouched) {
+	if b.core.state.Last != last || b.core.signing.vouched.IsZero() || !b.core.wake.Equal(b.core.signing.vouched) {
 		t.Fatalf("it signed at once, or will not: %d, %v", b.core.state.Last, b.core.wake)
 	}
 	b.step(Seen{benchLife, last + 1})
@@ -157,7 +157,7 @@ func TestAClockThatIsSetBackKeepsAWorkerThatWasVouchedForFromNothing(t *testing.
 	b.session(1, grantOf(jobWork, 1, 1))
 	b.runs(wtask(jobWork, 1))
 	b.settle()
-	b.core.vouched = b.now.Add(hearGrace)
+	b.core.signing.vouched = b.now.Add(hearGrace)
 	b.now = b.now.Add(-time.Hour)
 	last := b.core.state.Last
 	b.finish(wtask(jobWork, 1), taskstate.Complete, "")

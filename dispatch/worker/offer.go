@@ -2,7 +2,6 @@ package worker
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,26 +9,18 @@ import (
 	"unicode/utf8"
 
 	"covey/dispatch/session"
-	"covey/taskstate"
 )
 
 // changeOffer takes a new description of this peer: what runs goes on, what waits and can never fit
 // any more goes back. It would wait for ever, and all behind it.
 func (c *Core) changeOffer(o session.Offer) {
 	c.offer = o
-	for _, h := range c.living() {
-		if (h.phase == phaseQueued || h.phase == phaseGranted) && c.tooLarge(h) {
-			c.rejectLarge(h)
+	for _, h := range c.held.living() {
+		if h.phase == phaseQueued || h.phase == phaseGranted {
+			c.turnAway(h)
 		}
 	}
 	c.sendOffer()
-}
-
-// tooLarge tells whether a task needs more than this peer offers at all.
-func (c *Core) tooLarge(h *heldTask) bool { return !h.job.job.Resources.Fits(c.offer.Resources) }
-
-func (c *Core) rejectLarge(h *heldTask) {
-	c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, fmt.Sprintf("it needs %+v, this peer offers %+v", h.job.job.Resources, c.offer.Resources))
 }
 
 // troubled is why a worker takes nothing on, as its offer says it.
@@ -114,14 +105,9 @@ func (c *Core) setRefrain(err error) {
 	if err == nil || was != nil {
 		return
 	}
-	for _, h := range c.living() {
+	for _, h := range c.held.living() {
 		if h.phase != phaseStarted {
-			c.passOn(h)
+			c.turnAway(h)
 		}
 	}
-}
-
-// passOn gives back a task that was not started, for the reason there is.
-func (c *Core) passOn(h *heldTask) {
-	c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, troubled(c.refrain))
 }

@@ -8,54 +8,56 @@ import (
 	"covey/taskstate"
 )
 
-// queueing is a core with tasks that were accepted a while ago and wait for their turn.
-func queueing(ago ...time.Duration) *Core {
-	c := gathering(len(ago))
+// queueing is a queue of tasks that were accepted a while before now and wait for their turn.
+func queueing(ago ...time.Duration) (q *queue, now time.Time) {
+	q, now = &queue{}, time.Unix(1_000_000, 0)
 	for _, d := range ago {
-		c.fresh = append(c.fresh, freshTask{&heldTask{phase: phaseQueued, status: taskstate.Status{State: taskstate.Accepted}}, c.now.Add(-d)})
+		q.accepted(&heldTask{status: taskstate.Status{State: taskstate.Accepted}}, now.Add(gatherTurn-d))
 	}
-	return c
+	return q, now
 }
 
 func TestThatATaskWaitsForItsTurnIsSaidAfterAMoment(t *testing.T) {
-	c := queueing(gatherTurn, gatherTurn-time.Millisecond)
-	c.showQueued()
-	if len(c.dirty) != 1 || len(c.fresh) != 1 {
-		t.Fatalf("said of %d, %d are left", len(c.dirty), len(c.fresh))
+	q, now := queueing(gatherTurn, gatherTurn-time.Millisecond)
+	if said := q.overdue(now, false); len(said) != 1 || len(q.unsaid) != 1 {
+		t.Fatalf("said of %d, %d are left", len(said), len(q.unsaid))
 	}
-	c.wakeForQueued()
-	if want := c.now.Add(time.Millisecond); c.wake != want {
-		t.Fatalf("wake %v, want %v", c.wake, want)
+	if want := now.Add(time.Millisecond); q.wake() != want {
+		t.Fatalf("wake %v, want %v", q.wake(), want)
 	}
-	c.now = c.wake
-	if c.showQueued(); len(c.dirty) != 2 || c.fresh != nil {
-		t.Fatalf("said of %d, %d are left", len(c.dirty), len(c.fresh))
+	if said := q.overdue(q.wake(), false); len(said) != 1 || q.unsaid != nil || !q.wake().IsZero() {
+		t.Fatalf("said of %d, %d are left", len(said), len(q.unsaid))
 	}
 }
 
 func TestATaskWhoseTurnComesSoonNeverSaysThatItWaits(t *testing.T) {
-	c := queueing(0)
-	c.showQueued()
-	c.fresh[0].phase = phaseStarted
-	c.now = c.now.Add(gatherTurn)
-	if c.showQueued(); len(c.dirty) != 0 || c.fresh != nil {
-		t.Errorf("said of %d, %d are left", len(c.dirty), len(c.fresh))
+	q, now := queueing(0)
+	q.overdue(now, false)
+	q.unsaid[0].phase = phaseStarted
+	if said := q.overdue(now.Add(gatherTurn), false); len(said) != 0 || q.unsaid != nil {
+		t.Errorf("said of %d, %d are left", len(said), len(q.unsaid))
 	}
 }
 
-func TestAnEarlierWakeIsNotPutOff(t *testing.T) {
-	c := queueing(0)
-	early := c.now.Add(time.Millisecond)
-	c.wake = early
-	if c.wakeForQueued(); c.wake != early {
-		t.Errorf("wake %v, want %v", c.wake, early)
+func TestAWorkerThatStopsSaysOfAllThatTheyWait(t *testing.T) {
+	q, now := queueing(0, 0)
+	if said := q.overdue(now, true); len(said) != 2 || q.unsaid != nil {
+		t.Errorf("said of %d, %d are left", len(said), len(q.unsaid))
+	}
+}
+
+func TestTheSoonerOfTwoTimesIsNeverTheOneThatNeverComes(t *testing.T) {
+	never, early, late := time.Time{}, time.Unix(1, 0), time.Unix(2, 0)
+	for _, c := range [][3]time.Time{{never, never, never}, {never, early, early}, {early, never, early}, {late, early, early}, {early, late, early}} {
+		if got := sooner(c[0], c[1]); got != c[2] {
+			t.Errorf("of %v and %v the sooner is %v", c[0], c[1], got)
+		}
 	}
 }
 
 func TestAWorkerThatWaitsForItsDiskIsNotWokenByTheClock(t *testing.T) {
-	c := queueing(gatherTurn)
-	c.wake = c.now.Add(-time.Second)
-	c.saving = &journal.Txn{}
+	q, now := queueing(gatherTurn)
+	c := &Core{queue: *q, now: now, wake: now.Add(-time.Second), saving: &journal.Txn{}}
 	if c.flush(); !c.wake.IsZero() {
 		t.Errorf("it would be woken at %v, again and again", c.wake)
 	}

@@ -19,31 +19,28 @@ import (
 func (c *Core) restore(img *journal.Image) (begun []taskstate.Launch) {
 	c.state = img.State
 	c.begun, c.last = img.State.Begun, img.State.Last
-	c.order = img.State.Begun
+	c.held.order = img.State.Begun
 	for _, j := range img.Jobs {
-		c.keepJob(j)
-		c.jobs[session.BodyOf(j)].onDisk = true
+		c.bodies.keep(j).onDisk = true
 	}
 	for _, t := range img.Tombs {
 		c.tombs.add(t, true)
 	}
-	newest := c.order
+	newest := c.held.order
 	for _, r := range img.Frames {
 		c.restoreFrame(r, img.Done[r.Number])
-		newest = max(newest, c.order)
-		c.frameNo = max(c.frameNo, r.Number)
+		newest = max(newest, c.held.order)
+		c.frames.newest = max(c.frames.newest, r.Number)
 	}
-	c.order = newest
+	c.held.order = newest
 	c.restoreStatuses(img)
-	for _, h := range c.living() {
+	for _, h := range c.held.living() {
 		if h.durable.State <= taskstate.Accepted && !h.job.instant() && h.order > c.begun {
 			h.phase = phaseParked
 			continue
 		}
-		h.phase = phaseStarted
-		c.used = c.used.Add(h.job.job.Resources)
-		c.runs++
-		l := c.launchOf(h)
+		c.held.begin(h)
+		l := h.launch(c.self)
 		if h.durable.State == taskstate.Running {
 			l.Since = h.durable.At
 		}
@@ -76,13 +73,11 @@ func (c *Core) replayed() {
 // it certainly never started, and nobody was told that it runs, has not begun after all.
 func (c *Core) adopted(lost []taskstate.Loss) {
 	for _, l := range lost {
-		h := c.tasks[l.Task]
+		h := c.held.of[l.Task]
 		switch {
 		case h == nil || h.phase != phaseStarted:
 		case l.Never && h.durable.State <= taskstate.Accepted:
-			c.used = c.used.Sub(h.job.job.Resources)
-			c.runs--
-			h.phase = phaseParked
+			c.held.leave(h, phaseParked)
 		default:
 			why := l.Message
 			if why == "" {
@@ -93,9 +88,9 @@ func (c *Core) adopted(lost []taskstate.Loss) {
 	}
 	// The rest goes on. The batch that said so may be acknowledged and gone, and whoever missed it
 	// could not get it any more: say it again.
-	for _, h := range c.living() {
+	for _, h := range c.held.living() {
 		if h.phase == phaseStarted && h.durable.Seq > 0 {
-			c.touch(h)
+			c.outbox.touch(h, c.now)
 		}
 	}
 	if c.replaying {
@@ -109,10 +104,10 @@ func (c *Core) restoreFrame(r journal.Frame, done *journal.ImageDone) {
 	if done != nil {
 		f.acks = done.Acks
 	}
-	c.order = r.Base - 1
+	c.held.order = r.Base - 1
 	for _, g := range r.Grants {
-		j := c.jobs[g.Body()]
-		c.frameNeeds(f, j) // as long as the record names it, done or not
+		j := c.bodies.of[g.Body()]
+		c.bodies.need(f, j) // as long as the record names it, done or not
 		n := 0
 		for id := range g.Tasks() {
 			item := j.job.Item(id.Slot)
@@ -120,24 +115,24 @@ func (c *Core) restoreFrame(r journal.Frame, done *journal.ImageDone) {
 				item = g.Items[n]
 			}
 			n++
-			if done != nil && done.Positions[uint32(c.order+1-r.Base)] {
-				c.order++
+			if done != nil && done.Positions[uint32(c.held.order+1-r.Base)] {
+				c.held.order++
 				continue
 			}
-			c.hold(id, j, f, g.Index, item)
+			c.held.add(id, j, f, g.Index, item, time.UnixMilli(r.At))
 		}
 	}
 	if f.left > 0 {
-		c.frames[r.Number] = f
+		c.frames.of[r.Number] = f
 	}
 }
 
 // restoreStatuses applies what was said before, in the order it was said.
 func (c *Core) restoreStatuses(img *journal.Image) {
 	for id, s := range img.Live {
-		if h := c.tasks[id]; h != nil {
+		if h := c.held.of[id]; h != nil {
 			h.onDisk = true
-			c.recallStatus(h, s, 0)
+			c.held.restore(h, s, 0)
 		}
 	}
 	slices.SortFunc(img.Batches, func(a, b journal.ImageBatch) int { return cmp.Compare(a.Number, b.Number) })
@@ -147,20 +142,20 @@ func (c *Core) restoreStatuses(img *journal.Image) {
 		}
 		hb := &heldBatch{number: b.Number, envelope: b.Envelope}
 		for _, s := range b.Statuses {
-			if h := c.tasks[s.Task]; h != nil {
-				c.recallStatus(h, s, b.Number)
+			if h := c.held.of[s.Task]; h != nil {
+				c.held.restore(h, s, b.Number)
 				hb.tasks = append(hb.tasks, h)
 			}
 		}
-		c.unacked = append(c.unacked, hb)
+		c.outbox.unacked = append(c.outbox.unacked, hb)
 	}
 }
 
-func (c *Core) recallStatus(h *heldTask, s taskstate.Status, batch uint64) {
+// restore gives a task the status that was said last, in batch number n.
+func (ts *tasks) restore(h *heldTask, s taskstate.Status, n uint64) {
 	h.status, h.waited = s, s.Waited
-	h.said(s, batch)
-	if s.State.Final() && h.phase != phaseOver {
-		h.phase = phaseOver
-		c.live--
+	h.said(s, n)
+	if s.State.Final() {
+		ts.leave(h, phaseOver)
 	}
 }

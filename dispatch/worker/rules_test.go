@@ -49,7 +49,7 @@ func TestATaskThatEndsAtOnceNeverShowsThatItRan(t *testing.T) {
 	b := newBox(t)
 	b.session(1, grantOf(jobNoop, 1, 1))
 	b.publishing = true // hold the next batch back
-	b.core.publishing = true
+	b.core.outbox.publishing = true
 	b.runs(wtask(jobNoop, 1))
 	b.finish(wtask(jobNoop, 1), taskstate.Complete, "")
 	b.settle()
@@ -331,8 +331,8 @@ func TestWhatIsAcknowledgedLeavesMemoryAndJournal(t *testing.T) {
 	}
 	b.down(session.Down{Ack: &session.Ack{Batch: b.lastBatch}})
 	b.crash(false) // what was acknowledged is told again
-	if len(b.core.tasks) != 6 {
-		t.Fatalf("holds %d", len(b.core.tasks))
+	if len(b.core.held.of) != 6 {
+		t.Fatalf("holds %d", len(b.core.held.of))
 	}
 	b.session(1, grantOf(jobWork, 1, 1))
 	b.down(session.Down{Ack: &session.Ack{Batch: b.lastBatch}})
@@ -340,8 +340,8 @@ func TestWhatIsAcknowledgedLeavesMemoryAndJournal(t *testing.T) {
 	b.settle()
 	b.down(session.Down{Ack: &session.Ack{Batch: b.lastBatch}})
 	b.settle()
-	if b.kv.records() != 0 || len(b.core.tasks) != 0 || len(b.core.frames) != 0 {
-		t.Fatalf("left: %d records, %d tasks, %d frames: %v", b.kv.records(), len(b.core.tasks), len(b.core.frames), b.kv)
+	if b.kv.records() != 0 || len(b.core.held.of) != 0 || len(b.core.frames.of) != 0 {
+		t.Fatalf("left: %d records, %d tasks, %d frames: %v", b.kv.records(), len(b.core.held.of), len(b.core.frames.of), b.kv)
 	}
 }
 
@@ -378,7 +378,7 @@ func TestAfterARestartWhatRanIsOverAndWhatWaitedIsAskedAbout(t *testing.T) {
 	if len(b.begun) != 3 {
 		t.Fatalf("asked for %v", b.begun)
 	}
-	if s := b.core.tasks[wtask(jobOnce, 1)].status; s.Seq != 3 {
+	if s := b.core.held.of[wtask(jobOnce, 1)].status; s.Seq != 3 {
 		t.Fatalf("numbers go on after Accepted and Running: %+v", s)
 	}
 	b.settle()
@@ -437,8 +437,8 @@ func TestAGrantThatMakesNoSenseEndsTheSession(t *testing.T) {
 			b.session(1)
 			b.down(setOf(false, 1, 1, 2, grantOf(jobNoop, 1, 1), g))
 			b.settle()
-			if len(b.ended) != 1 || len(b.core.tasks) != 0 {
-				t.Fatalf("ended %v, holds %d", b.ended, len(b.core.tasks))
+			if len(b.ended) != 1 || len(b.core.held.of) != 0 {
+				t.Fatalf("ended %v, holds %d", b.ended, len(b.core.held.of))
 			}
 		})
 	}
@@ -503,8 +503,8 @@ func TestABodyThatOneLiveTaskNeedsStaysInTheJournal(t *testing.T) {
 	b.down(session.Down{Ack: &session.Ack{Batch: b.lastBatch}})
 	b.down(setOf(false, 1, 1, 2, grantOf(jobOnce, 1, 1)))
 	b.settle() // every write is checked to load again
-	if len(b.core.tasks) != 1 {
-		t.Fatalf("holds %v", b.core.held())
+	if len(b.core.held.of) != 1 {
+		t.Fatalf("holds %v", b.core.held.all())
 	}
 }
 
@@ -531,13 +531,13 @@ func TestBodiesWithoutTasksAreBounded(t *testing.T) {
 		b.down(d)
 		b.settle()
 	}
-	if len(b.core.jobs) > maxIdleJobs+200 || b.core.idle < 0 || b.core.idleBytes < 0 {
-		t.Fatalf("%d bodies, %d idle of %d bytes", len(b.core.jobs), b.core.idle, b.core.idleBytes)
+	if len(b.core.bodies.of) > maxIdleJobs+200 || b.core.bodies.idle < 0 || b.core.bodies.idleBytes < 0 {
+		t.Fatalf("%d bodies, %d idle of %d bytes", len(b.core.bodies.of), b.core.bodies.idle, b.core.bodies.idleBytes)
 	}
 }
 
 func TestABatchIsRetiredOnceItIsAcknowledgedAndNoTaskThatGoesOnHasItsNewestStatusInIt(t *testing.T) {
-	c := &Core{tasks: map[taskstate.TaskID]*heldTask{}}
+	c := &Core{held: tasks{of: map[taskstate.TaskID]*heldTask{}}}
 	c.state.Acked = 5
 	if n := c.Retirable(); n != 5 {
 		t.Fatalf("nothing goes on: retirable %d, want 5", n)
@@ -546,7 +546,7 @@ func TestABatchIsRetiredOnceItIsAcknowledgedAndNoTaskThatGoesOnHasItsNewestStatu
 		t.Fatalf("nothing new: retirable %d, want 0", n)
 	}
 	running := taskstate.Task("aaaaaaaaaa", 1, 1)
-	c.tasks[running] = &heldTask{id: running, lastSaid: 9}
+	c.held.of[running] = &heldTask{id: running, lastSaid: 9}
 	c.state.Acked = 6
 	if n := c.Retirable(); n != 0 {
 		t.Fatalf("a few more while a task goes on: retirable %d, want 0", n)
@@ -555,7 +555,7 @@ func TestABatchIsRetiredOnceItIsAcknowledgedAndNoTaskThatGoesOnHasItsNewestStatu
 	if n := c.Retirable(); n != 8 {
 		t.Fatalf("a task goes on whose status is in batch 9: retirable %d, want 8", n)
 	}
-	delete(c.tasks, running)
+	delete(c.held.of, running)
 	if n := c.Retirable(); n != 5+retireEvery {
 		t.Fatalf("it ended: retirable %d, want %d", n, 5+retireEvery)
 	}

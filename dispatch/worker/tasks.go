@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"covey/dispatch/session"
-	"covey/dispatch/worker/journal"
 	"covey/taskstate"
 )
 
@@ -45,42 +44,78 @@ type heldTask struct {
 	durable  taskstate.Status // newest that is in the journal
 }
 
-// heldJob is a job body and how many frames need it.
-type heldJob struct {
-	job    *taskstate.Job
-	frames int
-	onDisk bool
+func (h *heldTask) String() string {
+	return fmt.Sprintf("%v phase %d %v seq %d", h.id, h.phase, h.status.State, h.status.Seq)
 }
 
-// heldFrame is one accepted set of assignments: it stays in the journal until its last task is
-// acknowledged.
-type heldFrame struct {
-	record journal.Frame
-	tasks  []*heldTask // until it is on disk
-	jobs   []*heldJob
-	left   int      // tasks not acknowledged
-	done   []uint32 // positions acknowledged since the last transaction
-	acks   []uint64 // keys of its done records
-}
-
-// instant tasks promise nothing, so nothing can make them wait. Work that must not run twice takes
-// its turn all the same: it is marked as begun only when it is.
-func (j *heldJob) instant() bool {
-	return j.job.Resources == (taskstate.Resources{}) && !j.job.Unreachable.Wait
-}
-
-// hold makes a task known, as granted.
-func (c *Core) hold(id taskstate.TaskID, j *heldJob, f *heldFrame, index uint64, item string) *heldTask {
-	c.order++
-	h := &heldTask{id: id, job: j, frame: f, pos: uint32(c.order - f.record.Base), order: c.order, item: item, since: time.UnixMilli(f.record.At)}
-	if f.record.Number == 0 { // it is new: time passes by the monotonic clock
-		h.since = c.now
+// said notes that a status is on disk, in batch number n.
+func (h *heldTask) said(s taskstate.Status, n uint64) {
+	h.durable, h.lastSaid = s, n
+	if s.State.Final() {
+		h.end = n
 	}
+}
+
+// launch is what a runner needs to run it on this peer.
+func (h *heldTask) launch(self taskstate.PeerID) taskstate.Launch {
+	return taskstate.Launch{
+		Task: h.id, Job: h.job.job, Item: h.item, Epoch: h.frame.record.Epoch, Index: h.status.Index, Peer: string(self),
+	}
+}
+
+// tasks owns the tasks held here, from when they are granted until their end is acknowledged, and
+// counts what those that run use. Only the core calls it.
+type tasks struct {
+	of    map[taskstate.TaskID]*heldTask
+	order uint64 // of the newest
+	used  taskstate.Resources
+	runs  int // started tasks
+	live  int // tasks that are not over
+}
+
+// add makes a task known, as granted.
+func (ts *tasks) add(id taskstate.TaskID, j *heldJob, f *heldFrame, index uint64, item string, since time.Time) *heldTask {
+	ts.order++
+	h := &heldTask{id: id, job: j, frame: f, pos: uint32(ts.order - f.record.Base), order: ts.order, item: item, since: since}
 	h.status = taskstate.Status{Task: id, Seq: 1, State: taskstate.Accepted, Index: index, At: f.record.At, Exit: taskstate.NoExit}
 	f.left++
-	c.tasks[id] = h
-	c.live++
+	ts.of[id] = h
+	ts.live++
 	return h
+}
+
+// begin counts a task as started.
+func (ts *tasks) begin(h *heldTask) {
+	h.phase = phaseStarted
+	ts.used = ts.used.Add(h.job.job.Resources)
+	ts.runs++
+}
+
+// free is what is left of an offer.
+func (ts *tasks) free(of session.Offer) taskstate.Resources { return of.Resources.Sub(ts.used) }
+
+// leave takes a task out of those that were started, if it is one, for another phase.
+func (ts *tasks) leave(h *heldTask, to phase) {
+	if h.phase == phaseStarted {
+		ts.used = ts.used.Sub(h.job.job.Resources)
+		ts.runs--
+	}
+	if to == phaseOver && h.phase != phaseOver {
+		ts.live--
+	}
+	h.phase = to
+}
+
+// all lists the tasks in order of acceptance.
+func (ts *tasks) all() []*heldTask {
+	hs := slices.Collect(maps.Values(ts.of))
+	slices.SortFunc(hs, func(a, b *heldTask) int { return cmp.Compare(a.order, b.order) })
+	return hs
+}
+
+// living lists those that have not ended, in order of acceptance.
+func (ts *tasks) living() []*heldTask {
+	return slices.DeleteFunc(ts.all(), func(h *heldTask) bool { return h.phase == phaseOver })
 }
 
 // accept is called when a task's assignment is on disk.
@@ -90,29 +125,20 @@ func (c *Core) accept(h *heldTask) {
 	case h.job.instant() && !c.stopping:
 		c.start(h)
 	default:
-		h.phase = phaseQueued
-		c.fresh = append(c.fresh, freshTask{h, c.now})
+		c.accepted(h)
 	}
 }
 
 func (c *Core) start(h *heldTask) {
-	h.phase = phaseStarted
 	h.waited = max(0, c.now.Sub(h.since).Milliseconds())
-	c.used = c.used.Add(h.job.job.Resources)
-	c.runs++
-	c.do(Start{c.launchOf(h)})
-}
-
-func (c *Core) launchOf(h *heldTask) taskstate.Launch {
-	return taskstate.Launch{
-		Task: h.id, Job: h.job.job, Item: h.item, Epoch: h.frame.record.Epoch, Index: h.status.Index, Peer: string(c.self),
-	}
+	c.held.begin(h)
+	c.do(Start{h.launch(c.self)})
 }
 
 // ran takes in what the runner reports.
 func (c *Core) ran(reports []taskstate.RunReport) {
 	for _, r := range reports {
-		h := c.tasks[r.Task]
+		h := c.held.of[r.Task]
 		if h == nil || h.phase != phaseStarted || !r.State.Valid() || r.State <= taskstate.Accepted {
 			continue
 		}
@@ -140,17 +166,12 @@ func (c *Core) advance(h *heldTask, s taskstate.Status) {
 	s.Message = taskstate.ClipText(s.Message, taskstate.MaxMessage)
 	s.Reason = taskstate.Reason(taskstate.ClipText(string(s.Reason), maxReason))
 	h.status = s
-	c.touch(h)
+	c.outbox.touch(h, c.now)
 }
 
 // over ends a task.
 func (c *Core) over(h *heldTask, s taskstate.Status) {
-	if h.phase == phaseStarted {
-		c.used = c.used.Sub(h.job.job.Resources)
-		c.runs--
-	}
-	h.phase = phaseOver
-	c.live--
+	c.held.leave(h, phaseOver)
 	c.advance(h, s)
 }
 
@@ -160,17 +181,6 @@ func (c *Core) finish(h *heldTask, state taskstate.State, why taskstate.Reason, 
 	s := h.status
 	s.State, s.At, s.Exit, s.Signal, s.Reason, s.Message = state, c.now.UnixMilli(), taskstate.NoExit, 0, why, message
 	c.over(h, s)
-}
-
-// touch marks a task's newest status as not published.
-func (c *Core) touch(h *heldTask) {
-	if !h.dirty {
-		h.dirty = true
-		if len(c.dirty) == 0 {
-			c.dirtySince = c.now
-		}
-		c.dirty = append(c.dirty, h)
-	}
 }
 
 // stop ends a task by order: a started one through the runner, others at once.
@@ -190,45 +200,4 @@ func (c *Core) recall(h *heldTask) {
 	if h.phase != phaseStarted && h.phase != phaseOver {
 		c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, "")
 	}
-}
-
-// detach answers SIGTERM: the peer will be back, so what runs goes on without it. What has not
-// started need not wait for that.
-func (c *Core) detach() {
-	if c.stopping {
-		return
-	}
-	c.stopping, c.detached = true, true
-	c.handBack()
-}
-
-// stopAll answers a peer that leaves: whatever has not ended ends as interrupted, and the
-// coordinator gives it to others.
-func (c *Core) stopAll() {
-	if c.stopping {
-		return
-	}
-	c.stopping = true
-	for _, h := range c.living() {
-		if h.phase == phaseStarted {
-			c.stop(h, taskstate.ReasonInterrupted)
-		}
-	}
-	c.handBack()
-}
-
-// living lists what has not ended, in order of acceptance.
-func (c *Core) living() []*heldTask {
-	return slices.DeleteFunc(c.held(), func(h *heldTask) bool { return h.phase == phaseOver })
-}
-
-// held lists all tasks in order of acceptance.
-func (c *Core) held() []*heldTask {
-	hs := slices.Collect(maps.Values(c.tasks))
-	slices.SortFunc(hs, func(a, b *heldTask) int { return cmp.Compare(a.order, b.order) })
-	return hs
-}
-
-func (h *heldTask) String() string {
-	return fmt.Sprintf("%v phase %d %v seq %d", h.id, h.phase, h.status.State, h.status.Seq)
 }

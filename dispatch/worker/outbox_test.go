@@ -4,17 +4,30 @@ import (
 	"testing"
 	"time"
 
+	"covey/dispatch/worker/journal"
 	"covey/taskstate"
 )
 
-// gathering is a core with these statuses waiting and so many tasks alive.
-func gathering(live int, states ...taskstate.State) *Core {
+// gatherer is an outbox, with what the core tells it.
+type gatherer struct {
+	outbox
+	now, wake time.Time
+	live      int
+}
+
+// gathering has these statuses waiting and so many tasks alive.
+func gathering(live int, states ...taskstate.State) *gatherer {
 	start := time.Unix(1_000_000, 0)
-	c := &Core{gather: gatherEnds, live: live, now: start, dirtySince: start, lastCut: start}
+	g := &gatherer{outbox: outbox{gather: gatherEnds, dirtySince: start, lastBatch: start}, now: start, live: live}
 	for _, s := range states {
-		c.dirty = append(c.dirty, &heldTask{status: taskstate.Status{State: s}})
+		g.dirty = append(g.dirty, &heldTask{status: taskstate.Status{State: s}})
 	}
-	return c
+	return g
+}
+
+func (g *gatherer) gathered() (ok bool) {
+	g.wake, ok = g.due(g.now, g.live)
+	return ok
 }
 
 func TestTheEndOfTheLastTaskGoesAtOnce(t *testing.T) {
@@ -28,7 +41,7 @@ func TestAnEndWaitsForOthersWhileTasksLiveButNotLongerThanTheLimit(t *testing.T)
 	if c.gathered() {
 		t.Fatal("it went alone while three tasks live")
 	}
-	if want := c.lastCut.Add(gatherEnds); c.wake != want {
+	if want := c.lastBatch.Add(gatherEnds); c.wake != want {
 		t.Fatalf("wake %v, want %v", c.wake, want)
 	}
 	c.now = c.wake
@@ -42,7 +55,7 @@ func TestAnEndWaitsForOthersWhileTasksLiveButNotLongerThanTheLimit(t *testing.T)
 
 func TestAnEndDoesNotWaitWhenTheLastBatchWasLongAgo(t *testing.T) {
 	c := gathering(3, taskstate.Complete)
-	c.lastCut = c.now.Add(-time.Minute)
+	c.lastBatch = c.now.Add(-time.Minute)
 	if !c.gathered() {
 		t.Fatal("it waits although no batch went for a minute")
 	}
@@ -67,27 +80,29 @@ func TestAWholeBatchAndAStoppingWorkerDoNotWait(t *testing.T) {
 	if c := gathering(1000, states...); !c.gathered() {
 		t.Fatal("a whole batch waits")
 	}
-	c := gathering(3, taskstate.Complete)
-	c.stopping = true
-	if !c.gathered() {
-		t.Fatal("a stopping worker waits")
+	g := gathering(3, taskstate.Complete)
+	for _, stopping := range []bool{false, true} {
+		c, txn := &Core{outbox: g.outbox, now: g.now, stopping: stopping, held: tasks{live: g.live}}, journal.Txn{}
+		if c.batch(&txn); len(txn.Batches) == 0 == stopping {
+			t.Fatalf("stopping %v: %d batches", stopping, len(txn.Batches))
+		}
 	}
 }
 
 func TestWhereManyEndTheyGatherForLonger(t *testing.T) {
 	c := gathering(3, taskstate.Complete, taskstate.Failed, taskstate.Complete, taskstate.Running, taskstate.Shutdown)
-	c.now = c.lastCut.Add(gatherEnds)
+	c.now = c.lastBatch.Add(gatherEnds)
 	if c.gathered() {
 		t.Fatal("a stream of ends goes in batches as small as a lone one")
 	}
-	if want := c.lastCut.Add(gatherMany); c.wake != want {
+	if want := c.lastBatch.Add(gatherMany); c.wake != want {
 		t.Fatalf("wake %v, want %v", c.wake, want)
 	}
 	c.now = c.wake
 	if !c.gathered() {
 		t.Fatal("they wait past the limit")
 	}
-	c.now, c.live = c.lastCut, 0
+	c.now, c.live = c.lastBatch, 0
 	if !c.gathered() {
 		t.Fatal("they wait although nothing else lives here")
 	}

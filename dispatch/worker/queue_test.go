@@ -54,40 +54,40 @@ func TestWhatPassesLeavesTheQueueInOrder(t *testing.T) {
 				bodies[id] = &heldJob{job: &j}
 			}
 			at := rapid.SampledFrom([]phase{phaseQueued, phaseQueued, phaseQueued, phaseOver}).Draw(rt, "phase")
-			c.queue = append(c.queue, &heldTask{job: bodies[id], frame: &heldFrame{}, phase: at, order: uint64(n + 1)})
+			c.queue.add(&heldTask{job: bodies[id], frame: &heldFrame{}, phase: at, order: uint64(n + 1)})
 		}
 		for began := true; began; {
-			before, first := c.runs, waiting(c)
-			c.startQueued()
-			began = c.runs > before
-			if free := c.offer.Resources.Sub(c.used); free.MilliCPU < 0 || free.Memory < 0 {
+			before, first := c.held.runs, waiting(c)
+			c.serveQueue()
+			began = c.held.runs > before
+			if free := c.offer.Resources.Sub(c.held.used); free.MilliCPU < 0 || free.Memory < 0 {
 				rt.Fatalf("more is promised than there is: %+v", free)
 			}
-			if first != nil && first.phase == phaseQueued && first.job.job.Resources.Fits(c.offer.Resources.Sub(c.used)) {
+			if first != nil && first.phase == phaseQueued && first.job.job.Resources.Fits(c.offer.Resources.Sub(c.held.used)) {
 				rt.Fatalf("the first fits and waits")
 			}
-			for i, h := range c.queue {
-				if i > 0 && h.order <= c.queue[i-1].order {
+			for i, h := range c.queue.tasks {
+				if i > 0 && h.order <= c.queue.tasks[i-1].order {
 					rt.Fatal("the queue is out of order")
 				}
 				if i < maxPassed && h.phase != phaseQueued {
 					rt.Fatalf("place %d: phase %v stands in the queue", i, h.phase)
 				}
 			}
-			if next := waiting(c); next != nil && c.used != (taskstate.Resources{}) { // one that runs ends
-				c.used = taskstate.Resources{}
+			if next := waiting(c); next != nil && c.held.used != (taskstate.Resources{}) { // one that runs ends
+				c.held.used = taskstate.Resources{}
 				began = true
 			}
 		}
 		if waiting(c) != nil {
-			rt.Fatalf("somebody never starts: %d are left", len(c.queue))
+			rt.Fatalf("somebody never starts: %d are left", len(c.queue.tasks))
 		}
 	})
 }
 
 // waiting is the first task that waits.
 func waiting(c *Core) *heldTask {
-	for _, h := range c.queue {
+	for _, h := range c.queue.tasks {
 		if h.phase == phaseQueued {
 			return h
 		}

@@ -1,0 +1,103 @@
+package worker
+
+import (
+	"slices"
+
+	"covey/dispatch/session"
+	"covey/taskstate"
+)
+
+// heldJob is a job body and how many frames need it.
+type heldJob struct {
+	job    *taskstate.Job
+	frames int
+	onDisk bool
+}
+
+// instant tasks promise nothing, so nothing can make them wait. Work that must not run twice takes
+// its turn all the same: it is marked as begun only when it is.
+func (j *heldJob) instant() bool {
+	return j.job.Resources == (taskstate.Resources{}) && !j.job.Unreachable.Wait
+}
+
+// size estimates the bytes of a body: what can be large in one.
+func (j *heldJob) size() int {
+	n := 256
+	if p := j.job.Run.Process; p != nil {
+		n += len(p.Script)
+		for _, a := range p.Command {
+			n += len(a)
+		}
+		for k, v := range p.Env {
+			n += len(k) + len(v)
+		}
+	}
+	return n
+}
+
+// bodies owns the job bodies that are known here: those that frames need, and idle ones that a
+// grant of this session may need again. Only the core calls it.
+type bodies struct {
+	of        map[session.BodyID]*heldJob
+	idle      int // without a frame
+	idleBytes int
+}
+
+// keep remembers a body. Jobs are immutable: what is known stays.
+func (b *bodies) keep(j *taskstate.Job) *heldJob {
+	id := session.BodyOf(j)
+	h := b.of[id]
+	if h == nil {
+		h = &heldJob{job: j}
+		b.of[id] = h
+		b.idle++
+		b.idleBytes += h.size()
+	}
+	return h
+}
+
+// lacks keeps the bodies of a frame, and tells whether one is missing that was dropped to stay
+// within bounds: a Complete set brings it again.
+func (b *bodies) lacks(a *session.Assignments) bool {
+	for i := range a.Jobs {
+		b.keep(&a.Jobs[i])
+	}
+	return slices.ContainsFunc(a.Grants, func(g session.Grant) bool { return b.of[g.Body()] == nil })
+}
+
+// need ties a body to a frame.
+func (b *bodies) need(f *heldFrame, j *heldJob) {
+	if slices.Contains(f.jobs, j) {
+		return
+	}
+	f.jobs = append(f.jobs, j)
+	if j.frames++; j.frames == 1 {
+		b.idle--
+		b.idleBytes -= j.size()
+	}
+}
+
+// release is called when a frame needs its bodies no more.
+func (b *bodies) release(f *heldFrame) {
+	for _, j := range f.jobs {
+		if j.frames--; j.frames == 0 {
+			b.idle++
+			b.idleBytes += j.size()
+		}
+	}
+}
+
+// trim forgets the idle bodies when there are more, or larger, than that. Should a grant need one
+// again, a Complete set is asked for, which brings it.
+func (b *bodies) trim(keep, size int) {
+	if b.idle <= keep && b.idleBytes <= size {
+		return
+	}
+	for id, j := range b.of {
+		if j.frames == 0 && !j.onDisk {
+			delete(b.of, id)
+			b.idle--
+			b.idleBytes -= j.size()
+		}
+	}
+}

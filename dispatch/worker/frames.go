@@ -1,0 +1,134 @@
+package worker
+
+import (
+	"slices"
+
+	"covey/dispatch/session"
+	"covey/dispatch/worker/journal"
+	"covey/taskstate"
+)
+
+// heldFrame is one accepted set of assignments: it stays in the journal until its last task is
+// acknowledged.
+type heldFrame struct {
+	record journal.Frame
+	tasks  []*heldTask // until it is on disk
+	jobs   []*heldJob
+	left   int      // tasks not acknowledged
+	done   []uint32 // positions acknowledged since the last transaction
+	acks   []uint64 // keys of its done records
+}
+
+// frames owns the accepted sets of assignments, from when they are granted on. Only the core calls
+// it.
+type frames struct {
+	of     map[uint64]*heldFrame
+	newest uint64       // number
+	fresh  []*heldFrame // granted, not yet in a transaction
+	saving []*heldFrame // in the transaction under way
+}
+
+// add numbers a frame and sends it on its way into the journal.
+func (fs *frames) add(f *heldFrame) {
+	fs.newest++
+	f.record.Number = fs.newest
+	fs.of[fs.newest] = f
+	fs.fresh = append(fs.fresh, f)
+}
+
+// write adds the frames that are new, with their job bodies, to a transaction.
+func (fs *frames) write(t *journal.Txn) {
+	for _, f := range fs.fresh {
+		t.Frames = append(t.Frames, f.record)
+		for _, j := range f.jobs {
+			if !j.onDisk {
+				j.onDisk = true
+				t.Jobs = append(t.Jobs, j.job)
+			}
+		}
+	}
+	fs.saving, fs.fresh = fs.fresh, nil
+}
+
+// saved hands out the tasks of the frames that are on disk now.
+func (fs *frames) saved() (tasks []*heldTask) {
+	for _, f := range fs.saving {
+		tasks = append(tasks, f.tasks...)
+		f.tasks = nil
+	}
+	fs.saving = nil
+	return tasks
+}
+
+// tidyList owns what may leave the journal because it was acknowledged. It goes with whatever is
+// written next: losing it costs a repetition, nothing else. Only the core calls it.
+type tidyList struct {
+	frames map[uint64]*heldFrame // with positions to note as done, or wholly done
+	signed []uint64
+	live   map[taskstate.TaskID]*taskstate.Status // to note, nil: to remove
+	tombs  []uint64
+}
+
+func (l *tidyList) size() int { return len(l.frames) + len(l.signed) + len(l.live) }
+
+// note has the journal remember the newest status of a task that goes on, or forget it (nil).
+func (l *tidyList) note(id taskstate.TaskID, s *taskstate.Status) {
+	if l.live == nil {
+		l.live = map[taskstate.TaskID]*taskstate.Status{}
+	}
+	l.live[id] = s
+}
+
+// done has the journal note that a task of a frame is acknowledged.
+func (l *tidyList) done(h *heldTask) {
+	f := h.frame
+	f.left--
+	f.done = append(f.done, h.pos)
+	if l.frames == nil {
+		l.frames = map[uint64]*heldFrame{}
+	}
+	l.frames[f.record.Number] = f
+}
+
+// write adds to a transaction what may go. Bodies that only a frame needed that is done leave the
+// disk; memory keeps them for the session.
+func (l *tidyList) write(t *journal.Txn, acked uint64) {
+	t.GoneSigned, t.GoneTombs = l.signed, l.tombs
+	for _, f := range l.frames {
+		if f.left > 0 {
+			t.Done = append(t.Done, journal.Done{Frame: f.record.Number, Runs: runsOf(f.done)})
+			f.acks = append(f.acks, acked)
+			f.done = nil
+			continue
+		}
+		t.GoneFrames = append(t.GoneFrames, journal.GoneFrame{Number: f.record.Number, Acks: f.acks})
+		for _, j := range f.jobs {
+			if j.frames == 0 && j.onDisk {
+				j.onDisk = false
+				t.GoneJobs = append(t.GoneJobs, session.BodyOf(j.job))
+			}
+		}
+	}
+	for id, s := range l.live {
+		if s == nil {
+			t.GoneLive = append(t.GoneLive, id)
+			continue
+		}
+		t.Live = append(t.Live, *s)
+	}
+	*l = tidyList{}
+}
+
+// runsOf packs positions into pairs of first and count.
+func runsOf(positions []uint32) []uint32 {
+	slices.Sort(positions)
+	var runs []uint32
+	for _, p := range positions {
+		if n := len(runs); n > 0 && runs[n-2]+runs[n-1] == p {
+			runs[n-1]++
+			continue
+		}
+		runs = append(runs, p, 1)
+	}
+	return runs
+}
