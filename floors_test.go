@@ -58,6 +58,7 @@ var floors = map[string]int{
 	"testnet/history":             4,
 	"testnet":                     10,
 	"testnet/sim":                 10,
+	"testnet/sim/memjournal":      5,
 	"testnet/stack":               10,
 	"cmd/peer":                    11,
 	"node/runner/supervise":       0,

@@ -11,6 +11,7 @@ import (
 	"covey/dispatch/session"
 	"covey/dispatch/worker/journal"
 	"covey/taskstate"
+	"covey/testnet/sim/memjournal"
 )
 
 const (
@@ -47,48 +48,6 @@ func testOffer() session.Offer {
 	return session.Offer{Resources: taskstate.Resources{MilliCPU: 2000, Memory: 1 << 30}}
 }
 
-// memoryKV is a journal in memory: the twin of the bbolt file.
-type memoryKV map[string]map[string][]byte
-
-func newMemoryKV(owner journal.Owner) memoryKV {
-	kv := memoryKV{}
-	if err := journal.Init(kv, journal.Head{Owner: owner}); err != nil {
-		panic(err)
-	}
-	return kv
-}
-
-func (kv memoryKV) Put(bucket string, key, value []byte) error {
-	if kv[bucket] == nil {
-		kv[bucket] = map[string][]byte{}
-	}
-	kv[bucket][string(key)] = bytes.Clone(value)
-	return nil
-}
-
-func (kv memoryKV) Delete(bucket string, key []byte) error {
-	delete(kv[bucket], string(key))
-	return nil
-}
-
-func (kv memoryKV) Each(bucket string, f func(key, value []byte) error) error {
-	for _, k := range slices.Sorted(maps.Keys(kv[bucket])) {
-		if err := f([]byte(k), kv[bucket][k]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// records counts what is in the journal besides its three fixed records.
-func (kv memoryKV) records() int {
-	n := 0
-	for _, b := range kv {
-		n += len(b)
-	}
-	return n - 3
-}
-
 func testOwner() journal.Owner {
 	return journal.Owner{Format: journal.Format, Peer: benchPeer, Incarnation: benchLife}
 }
@@ -105,7 +64,7 @@ type fataler interface {
 // hold at every one of them.
 type box struct {
 	t    fataler
-	kv   memoryKV
+	kv   memjournal.Journal
 	core *Core
 	now  time.Time
 	link uint64
@@ -136,8 +95,12 @@ const (
 )
 
 func newBox(t fataler) *box {
+	kv, err := memjournal.New(testOwner())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
 	b := &box{
-		t: t, kv: newMemoryKV(testOwner()), now: workerBirth,
+		t: t, kv: kv, now: workerBirth,
 		published: map[uint64][]byte{}, started: map[taskstate.TaskID]int{}, kept: map[taskstate.TaskID]bool{},
 	}
 	b.boot()

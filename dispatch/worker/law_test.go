@@ -10,7 +10,6 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
-	"covey/dispatch/worker/journal"
 	"covey/taskstate"
 )
 
@@ -347,7 +346,7 @@ func (w *worldOfOneWorker) calmDown() {
 	}
 	w.step(Stop{}) // writes what may be removed
 	w.settle()
-	if n := w.kv.records() - len(w.kv[journal.BucketTombs]); n != 0 {
+	if n := w.kv.Records(); n != 0 {
 		w.t.Fatalf("%d records are left in the journal: %v", n, w.kv)
 	}
 	if len(w.core.frames.of) != 0 || len(w.core.outbox.unacked) != 0 {

@@ -340,8 +340,8 @@ func TestWhatIsAcknowledgedLeavesMemoryAndJournal(t *testing.T) {
 	b.settle()
 	b.down(session.Down{Ack: &session.Ack{Batch: b.lastBatch}})
 	b.settle()
-	if b.kv.records() != 0 || len(b.core.held.of) != 0 || len(b.core.frames.of) != 0 {
-		t.Fatalf("left: %d records, %d tasks, %d frames: %v", b.kv.records(), len(b.core.held.of), len(b.core.frames.of), b.kv)
+	if b.kv.Records() != 0 || len(b.kv[journal.BucketTombs]) != 0 || len(b.core.held.of) != 0 || len(b.core.frames.of) != 0 {
+		t.Fatalf("left: %d records, %d tasks, %d frames: %v", b.kv.Records(), len(b.core.held.of), len(b.core.frames.of), b.kv)
 	}
 }
 

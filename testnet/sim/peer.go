@@ -10,6 +10,7 @@ import (
 	"covey/dispatch/session"
 	"covey/membership/digest"
 	"covey/taskstate"
+	"covey/testnet/sim/memjournal"
 )
 
 // peer is a machine: what is left of it when its process ends.
@@ -31,14 +32,14 @@ type peer struct {
 
 	inc      taskstate.Incarnation
 	incs     int
-	disk     *diskImage
-	older    *diskImage // as it was one write ago, for a Break
-	slowDisk int        // how many faults make it slow
-	badDisk  int        // or refuse
-	astray   bool       // the journal is not what it was when this machine last ran
-	heedless bool       // it does not hear what others know of it, for a Break
-	filled   int        // next to no room, but for what the journal has in reserve
-	copy     []byte     // of the ledger, as saved now and then
+	disk     memjournal.Journal
+	older    memjournal.Journal // as it was one write ago, for a Break
+	slowDisk int                // how many faults make it slow
+	badDisk  int                // or refuse
+	astray   bool               // the journal is not what it was when this machine last ran
+	heedless bool               // it does not hear what others know of it, for a Break
+	filled   int                // next to no room, but for what the journal has in reserve
+	copy     []byte             // of the ledger, as saved now and then
 	procs    map[taskstate.TaskID]*proc
 	begun    map[taskstate.TaskID]bool                // ever started
 	reports  map[taskstate.TaskID]taskstate.RunReport // the ends of its processes: its supervisor keeps them
@@ -72,7 +73,7 @@ func (p *peer) newJournal() {
 
 // blankJournal forgets what the worker wrote down.
 func (p *peer) blankJournal() {
-	d, err := newDiskImage(p.id, p.inc)
+	d, err := memjournal.New(simOwner(p.id, p.inc))
 	if err != nil {
 		p.w.fail("bug", "a new journal: %v", err)
 		return

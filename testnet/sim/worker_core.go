@@ -1,16 +1,14 @@
 package sim
 
 import (
-	"bytes"
 	"iter"
-	"maps"
-	"slices"
 	"time"
 
 	"covey/dispatch/session"
 	"covey/dispatch/worker"
 	"covey/dispatch/worker/journal"
 	"covey/taskstate"
+	"covey/testnet/sim/memjournal"
 )
 
 // workerCore drives a worker's core: what worker.Loop does with goroutines, a file, a network and
@@ -23,7 +21,7 @@ type workerCore struct {
 
 // newWorkerCore begins with what the disk holds. The tasks in begun may have been started before:
 // Begin is told which of them cannot be taken up.
-func newWorkerCore(self taskstate.PeerID, inc taskstate.Incarnation, offer session.Offer, disk *diskImage, ports workerPorts, now time.Time) (w *workerCore, begun []taskstate.Launch, err error) {
+func newWorkerCore(self taskstate.PeerID, inc taskstate.Incarnation, offer session.Offer, disk memjournal.Journal, ports workerPorts, now time.Time) (w *workerCore, begun []taskstate.Launch, err error) {
 	img, err := journal.Load(disk, simOwner(self, inc))
 	if err != nil {
 		return nil, nil, err
@@ -152,7 +150,7 @@ func (t *transaction) Grants() iter.Seq2[taskstate.TaskID, taskstate.Epoch] {
 }
 
 // Write seals what is not sealed yet, and puts the transaction on the disk.
-func (t *transaction) Write(disk *diskImage, seal func(number uint64, statuses []taskstate.Status) (body, envelope []byte, err error)) (err error) {
+func (t *transaction) Write(disk memjournal.Journal, seal func(number uint64, statuses []taskstate.Status) (body, envelope []byte, err error)) (err error) {
 	for _, b := range t.txn.Batches {
 		if b.Envelope == nil {
 			if b.Body, b.Envelope, err = seal(b.Number, b.Statuses); err != nil {
@@ -161,61 +159,4 @@ func (t *transaction) Write(disk *diskImage, seal func(number uint64, statuses [
 		}
 	}
 	return t.txn.Apply(disk)
-}
-
-// diskImage is a journal in memory.
-type diskImage struct{ buckets map[string]map[string][]byte }
-
-// newDiskImage is an empty journal of one life of a peer.
-func newDiskImage(self taskstate.PeerID, inc taskstate.Incarnation) (*diskImage, error) {
-	d := &diskImage{buckets: map[string]map[string][]byte{}}
-	return d, journal.Init(d, journal.Head{Owner: simOwner(self, inc)})
-}
-
-// Clone is the disk as it is now: what a crash leaves if nothing after this was synced.
-func (d *diskImage) Clone() *diskImage {
-	c := &diskImage{buckets: map[string]map[string][]byte{}}
-	for k, b := range d.buckets {
-		c.buckets[k] = maps.Clone(b) // values are never changed in place
-	}
-	return c
-}
-
-// Records counts what is in the journal besides its two fixed records and the tombstones, which
-// have a bound of their own.
-func (d *diskImage) Records() int {
-	n := 0
-	for k, b := range d.buckets {
-		if k != journal.BucketTombs && k != journal.BucketMeta {
-			n += len(b)
-		}
-	}
-	return n
-}
-
-// Put implements the journal's map.
-func (d *diskImage) Put(bucket string, key, value []byte) error {
-	b := d.buckets[bucket]
-	if b == nil {
-		b = map[string][]byte{}
-		d.buckets[bucket] = b
-	}
-	b[string(key)] = bytes.Clone(value)
-	return nil
-}
-
-// Delete implements the journal's map.
-func (d *diskImage) Delete(bucket string, key []byte) error {
-	delete(d.buckets[bucket], string(key))
-	return nil
-}
-
-// Each implements the journal's map.
-func (d *diskImage) Each(bucket string, f func(key, value []byte) error) error {
-	for _, k := range slices.Sorted(maps.Keys(d.buckets[bucket])) {
-		if err := f([]byte(k), d.buckets[bucket][k]); err != nil {
-			return err
-		}
-	}
-	return nil
 }

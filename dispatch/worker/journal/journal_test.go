@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +20,7 @@ import (
 	"covey/dispatch/worker"
 	"covey/dispatch/worker/journal"
 	"covey/taskstate"
+	"covey/testnet/sim/memjournal"
 )
 
 const (
@@ -34,37 +33,13 @@ func testOwner() journal.Owner {
 	return journal.Owner{Format: journal.Format, Peer: self, Incarnation: life}
 }
 
-// memoryKV is a journal in memory: the twin of the bbolt file.
-type memoryKV map[string]map[string][]byte
-
-func newMemoryKV(owner journal.Owner) memoryKV {
-	kv := memoryKV{}
-	if err := journal.Init(kv, journal.Head{Owner: owner}); err != nil {
-		panic(err)
+func newJournal(t testing.TB) memjournal.Journal {
+	t.Helper()
+	kv, err := memjournal.New(testOwner())
+	if err != nil {
+		t.Fatal(err)
 	}
 	return kv
-}
-
-func (kv memoryKV) Put(bucket string, key, value []byte) error {
-	if kv[bucket] == nil {
-		kv[bucket] = map[string][]byte{}
-	}
-	kv[bucket][string(key)] = bytes.Clone(value)
-	return nil
-}
-
-func (kv memoryKV) Delete(bucket string, key []byte) error {
-	delete(kv[bucket], string(key))
-	return nil
-}
-
-func (kv memoryKV) Each(bucket string, f func(key, value []byte) error) error {
-	for _, k := range slices.Sorted(maps.Keys(kv[bucket])) {
-		if err := f([]byte(k), kv[bucket][k]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // fullTxn touches every bucket.
@@ -105,7 +80,7 @@ func openTestJournal(t *testing.T, dir string) (*journal.File, *journal.Image) {
 func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	j, _ := openTestJournal(t, dir)
-	kv := newMemoryKV(testOwner())
+	kv := newJournal(t)
 	for n := uint64(1); n <= 3; n++ {
 		for range 2 { // a repetition changes nothing
 			if err := errors.Join(j.Save(fullTxn(n)), fullTxn(n).Apply(kv)); err != nil {
@@ -238,7 +213,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 }
 
 func FuzzARecordOfDebrisIsRefused(f *testing.F) {
-	kv := newMemoryKV(testOwner())
+	kv := newJournal(f)
 	if err := fullTxn(1).Apply(kv); err != nil {
 		f.Fatal(err)
 	}
@@ -248,7 +223,7 @@ func FuzzARecordOfDebrisIsRefused(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, bucket string, key, value []byte) {
-		kv := newMemoryKV(testOwner())
+		kv := newJournal(t)
 		if err := fullTxn(1).Apply(kv); err != nil {
 			t.Fatal(err)
 		}
