@@ -20,6 +20,7 @@ import (
 	"covey/p2p/memnet"
 	"covey/p2p/wire"
 	"covey/taskstate"
+	"covey/testnet/sim/memledger"
 )
 
 // The tests of this file put both loops together: real workers with real journals, the real
@@ -40,7 +41,7 @@ type flockPeer struct {
 	f      *flock
 	id     string
 	dir    string
-	ledger *ledger.Memory
+	ledger *memledger.Ledger
 	coord  *coordinator.Loop
 	worker *worker.Loop
 	runner *idleRunner
@@ -53,11 +54,11 @@ type flockPeer struct {
 }
 
 // farLedger takes its time over a proposal, and a different one over each.
-type farLedger struct{ *ledger.Memory }
+type farLedger struct{ *memledger.Ledger }
 
 func (l farLedger) Propose(ctx context.Context, cmds []ledger.Command) (uint64, []ledger.Result, error) {
 	_ = pause.For(ctx, time.Duration(rand.N(4_000))*time.Microsecond)
-	return l.Memory.Propose(ctx, cmds)
+	return l.Ledger.Propose(ctx, cmds)
 }
 
 // idleRunner ends every task after a while, as asked of a no-op, successfully.
@@ -160,7 +161,7 @@ func inFlock(t *testing.T, n int, test func(*testing.T, *flock)) {
 // newFlock starts n peers; the first one coordinates.
 func newFlock(t testing.TB, n int) *flock {
 	f := &flock{t: t, net: memnet.New(), ran: map[taskstate.TaskID]int{}}
-	first := ledger.NewMemory("p0", time.Now)
+	first := memledger.New("p0", time.Now)
 	for i := range n {
 		p := &flockPeer{f: f, id: fmt.Sprintf("p%d", i), dir: t.TempDir()}
 		p.ledger = first.Peer(p.id)

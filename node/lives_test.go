@@ -9,6 +9,7 @@ import (
 	"covey/membership/digest"
 	"covey/node/view"
 	"covey/taskstate"
+	"covey/testnet/sim/memledger"
 )
 
 // outlasts tells whether the only batch of an incarnation is in a store still after those of twenty
@@ -27,7 +28,7 @@ func outlasts(t *testing.T, s *digest.Store, peer, inc string) bool {
 // registered since or is in a snapshot. What the ledger says of this peer itself may be old: it
 // knows better.
 func TestStatusesOfTheLifeThatCountsOutlastThoseOfLivesThatAreOver(t *testing.T) {
-	lead := ledger.NewMemory("c", time.Now)
+	lead := memledger.New("c", time.Now)
 	for _, peer := range []taskstate.PeerID{"early", "worker", "self"} {
 		lead.Join(peer, "1")
 	}

@@ -10,6 +10,7 @@ import (
 	"covey/membership/digest"
 	"covey/node/view"
 	"covey/taskstate"
+	"covey/testnet/sim/memledger"
 )
 
 // telling makes the part of a peer that tells what becomes of tasks: one job of n slots, all given
@@ -21,7 +22,7 @@ func telling(t *testing.T, n int, early func(*Node)) (_ *Node, told func() map[s
 	p.view = view.New(view.Config{Boot: "boot", Now: time.Now, Replica: p.replica, Table: p.table})
 	p.statuses = &statuses{table: p.table, replica: p.replica, report: p.view.Events.Reported, offer: p.store.Add, spilled: make(chan struct{}, 1)}
 	begin := token(t, p.view)
-	lead := ledger.NewMemory("c", time.Now)
+	lead := memledger.New("c", time.Now)
 	lead.Join("w", "w-1")
 	propose(t, lead, ledger.Command{Submit: &ledger.Submit{Job: taskstate.Job{
 		ID: "j", Type: taskstate.BatchJob, Count: n, Run: taskstate.Run{Noop: &taskstate.Noop{}},
@@ -50,7 +51,7 @@ func telling(t *testing.T, n int, early func(*Node)) (_ *Node, told func() map[s
 	}
 }
 
-func propose(t *testing.T, lead *ledger.Memory, c ledger.Command) {
+func propose(t *testing.T, lead *memledger.Ledger, c ledger.Command) {
 	t.Helper()
 	if _, r, err := lead.Propose(t.Context(), []ledger.Command{c}); err != nil || r[0].Refused != ledger.CodeNone {
 		t.Fatal(r, err)

@@ -9,6 +9,7 @@ import (
 	"covey/dispatch/ledger"
 	"covey/membership/digest"
 	"covey/taskstate"
+	"covey/testnet/sim/memledger"
 )
 
 // A replica that is far behind has more statuses waiting for their assignment than there is room
@@ -17,7 +18,7 @@ import (
 func TestStatusesLostForWantOfRoomAreMergedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5
-		lead := ledger.NewMemory("a", time.Now)
+		lead := memledger.New("a", time.Now)
 		lead.Join("w", "w-1")
 		late := lead.Peer("late")
 		late.SetLag(1)

@@ -13,6 +13,7 @@ import (
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
+	"covey/testnet/sim/memledger"
 )
 
 // newUnborn is a peer that has all its parts and does not run: its replica is fed by the test, and
@@ -57,13 +58,13 @@ type scripted struct {
 	*view.View
 	*orders.Orders
 	t      *testing.T
-	memory *ledger.Memory
+	memory *memledger.Ledger
 }
 
 func newScripted(t *testing.T) *scripted {
 	t.Helper()
 	n := newUnborn(t)
-	s := &scripted{n, n.view, n.orders, t, ledger.NewMemory(n.self, time.Now)}
+	s := &scripted{n, n.view, n.orders, t, memledger.New(n.self, time.Now)}
 	s.follow()
 	return s
 }

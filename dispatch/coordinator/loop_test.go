@@ -16,13 +16,14 @@ import (
 	"covey/p2p/memnet"
 	"covey/p2p/wire"
 	"covey/taskstate"
+	"covey/testnet/sim/memledger"
 )
 
 // bed is a Loop on an in-memory network and ledger, in a bubble.
 type bed struct {
 	t      *testing.T
 	net    *memnet.Network
-	memory *ledger.Memory
+	memory *memledger.Ledger
 	coord  *Loop
 	probes atomic.Int64
 	lead   func() (stop func())
@@ -32,7 +33,7 @@ func inBubble(t *testing.T, change func(*Config), f func(*testing.T, *bed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bed{t: t, net: memnet.New()}
-		b.memory = ledger.NewMemory("boss", time.Now)
+		b.memory = memledger.New("boss", time.Now)
 		cfg := Config{
 			Core: CoreConfig{Self: "boss"}, Ledger: b.memory,
 			OpenEnvelope: func(_ string, envelope []byte) (batch taskstate.Batch, err error) {
@@ -357,7 +358,7 @@ func TestVerdictsFromBeforeTheElectionCount(t *testing.T) {
 
 // brokenLedger fails proposals while it is told to.
 type brokenLedger struct {
-	*ledger.Memory
+	*memledger.Ledger
 	broken atomic.Bool
 }
 
@@ -365,13 +366,13 @@ func (l *brokenLedger) Propose(ctx context.Context, cmds []ledger.Command) (uint
 	if l.broken.Load() {
 		return 0, nil, errors.New("disk full")
 	}
-	return l.Memory.Propose(ctx, cmds)
+	return l.Ledger.Propose(ctx, cmds)
 }
 
 func TestAProposalOfUnknownFateMakesTheCoordinatorStartOverFromTheLedger(t *testing.T) {
 	broken := &brokenLedger{}
 	inBubble(t, func(cfg *Config) {
-		broken.Memory = cfg.Ledger.(*ledger.Memory)
+		broken.Ledger = cfg.Ledger.(*memledger.Ledger)
 		cfg.Ledger = broken
 	}, func(t *testing.T, b *bed) {
 		b.memory.Join("w", "w-1")

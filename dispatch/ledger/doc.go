@@ -16,8 +16,8 @@
 //	Apply(entry)             the next entry, in order; one that was applied before is skipped
 //
 // Package quorum does that with what a majority of voters agreed on (ReadEntry reads an entry of
-// its log), and Memory with a log in memory, for the tests of other packages. Both implement
-// Ledger, and nobody who has a Ledger sees which it is.
+// its log), and testnet/sim/memledger with a log in memory, for tests. Both implement Ledger, and
+// who has a Ledger does not see which it is.
 //
 // Whoever wants a decision calls Ledger.Propose, which returns once the own replica has applied it.
 // Only the coordinator's proposals are taken; the others get ErrNotCoordinator. The coordinator's

@@ -6,8 +6,7 @@ import (
 	"covey/taskstate"
 )
 
-// Ledger is what the coordinator's loop and the node need of a ledger. Node (raft) and Memory
-// implement it.
+// Ledger is what the coordinator's loop and the node need of a ledger. quorum.Node implements it.
 type Ledger interface {
 	// Propose decides commands together, in order, and returns once they are applied in the own
 	// replica: one result per command, and the index of the entry. Concurrent calls may share an

@@ -9,9 +9,10 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/taskstate"
+	"covey/testnet/sim/memledger"
 )
 
-var _ ledger.Ledger = (*ledger.Memory)(nil)
+var _ ledger.Ledger = (*memledger.Ledger)(nil)
 
 // clock is a clock that stands still.
 func clock() func() time.Time {
@@ -34,7 +35,7 @@ func propose(t *testing.T, l ledger.Ledger, c ...ledger.Command) uint64 {
 }
 
 func TestAMemoryBeginsFoundedAndLed(t *testing.T) {
-	m := ledger.NewMemory("p1", clock())
+	m := memledger.New("p1", clock())
 	peer, epoch, ok := m.Coordinator()
 	if peer != "p1" || epoch != taskstate.At(1, 1) || !ok {
 		t.Errorf("coordinator %s in %v (%t)", peer, epoch, ok)
@@ -47,7 +48,7 @@ func TestAMemoryBeginsFoundedAndLed(t *testing.T) {
 }
 
 func TestOnlyTheLeaderProposesAndOthersAreSentToIt(t *testing.T) {
-	m := ledger.NewMemory("p1", clock())
+	m := memledger.New("p1", clock())
 	other := m.Peer("p2")
 	_, _, err := other.Propose(context.Background(), []ledger.Command{submit("j", 1)})
 	var not ledger.ErrNotCoordinator
@@ -71,7 +72,7 @@ func TestOnlyTheLeaderProposesAndOthersAreSentToIt(t *testing.T) {
 }
 
 func TestAnEpochThatIsSetMarksWhatFollows(t *testing.T) {
-	m := ledger.NewMemory("p1", clock())
+	m := memledger.New("p1", clock())
 	m.SetEpoch(taskstate.At(3, 7))
 	propose(t, m, submit("j", 1))
 	m.SetEpoch(taskstate.At(3, 6))
@@ -82,7 +83,7 @@ func TestAnEpochThatIsSetMarksWhatFollows(t *testing.T) {
 }
 
 func TestAViewLagsAsFarAsItIsTold(t *testing.T) {
-	m := ledger.NewMemory("p1", clock())
+	m := memledger.New("p1", clock())
 	far := m.Peer("p2")
 	far.SetLag(2)
 	for _, id := range []taskstate.JobID{"a", "b", "c"} {
@@ -106,7 +107,7 @@ func TestAViewLagsAsFarAsItIsTold(t *testing.T) {
 }
 
 func TestManyMayProposeAtOnce(t *testing.T) {
-	m := ledger.NewMemory("p1", clock())
+	m := memledger.New("p1", clock())
 	m.Join("p2", "i1")
 	m.Peer("p2")
 	propose(t, m, submit("j", 100))
@@ -128,7 +129,7 @@ func TestManyMayProposeAtOnce(t *testing.T) {
 }
 
 func TestAProposalWhoseTimeIsOverIsNotMade(t *testing.T) {
-	m := ledger.NewMemory("p1", clock())
+	m := memledger.New("p1", clock())
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
 	if _, _, err := m.Propose(ctx, []ledger.Command{submit("j", 1)}); !errors.Is(err, context.Canceled) {

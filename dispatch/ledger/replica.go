@@ -7,7 +7,7 @@ import (
 )
 
 // Replica is one peer's copy of the ledger: a State that many may read while one source – a raft
-// node, a follower, a Memory – feeds it. It implements taskstate.Assignments.
+// node, a follower – feeds it. It implements taskstate.Assignments.
 type Replica struct {
 	feed sync.Mutex // serialises Apply and Reset with their notices, so that observers hear them in order
 

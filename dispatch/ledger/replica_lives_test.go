@@ -7,10 +7,11 @@ import (
 	"covey/dispatch/ledger"
 	"covey/p2p/admission"
 	"covey/taskstate"
+	"covey/testnet/sim/memledger"
 )
 
 func TestWhoeverObservesHearsWhichIncarnationsCount(t *testing.T) {
-	m := ledger.NewMemory("p1", clock())
+	m := memledger.New("p1", clock())
 	heard := map[taskstate.PeerID]taskstate.Incarnation{}
 	at := func(ev ledger.Event) {
 		m.Replica().Lives(ev, func(peer taskstate.PeerID, inc taskstate.Incarnation) { heard[peer] = inc })

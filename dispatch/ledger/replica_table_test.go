@@ -9,6 +9,7 @@ import (
 	"covey/dispatch/ledger"
 	"covey/p2p/admission"
 	"covey/taskstate"
+	"covey/testnet/sim/memledger"
 )
 
 func running(id taskstate.JobID, slot, attempt int, index uint64) taskstate.Status {
@@ -20,7 +21,7 @@ func batch(author string, s ...taskstate.Status) taskstate.Batch {
 }
 
 func TestATableThatIsKeptHoldsWhatIsOpenAndNothingElse(t *testing.T) {
-	m := ledger.NewMemory("p1", clock())
+	m := memledger.New("p1", clock())
 	m.Join("p1", "i1")
 	m.Join("p2", "i1")
 	tab := taskstate.NewTable(m.Replica(), 0)
@@ -58,7 +59,7 @@ func TestATableThatIsKeptHoldsWhatIsOpenAndNothingElse(t *testing.T) {
 }
 
 func TestAResetSweepsTheTable(t *testing.T) {
-	m := ledger.NewMemory("p1", clock())
+	m := memledger.New("p1", clock())
 	m.Join("p1", "i1")
 	tab := taskstate.NewTable(m.Replica(), 0)
 	defer m.Replica().Keep(tab, nil)()
@@ -72,7 +73,7 @@ func TestAResetSweepsTheTable(t *testing.T) {
 }
 
 func TestAnEndedJobIsToldOfOnce(t *testing.T) {
-	m := ledger.NewMemory("p1", clock())
+	m := memledger.New("p1", clock())
 	told := map[taskstate.JobID]int{}
 	defer m.Replica().Observe(func(ev ledger.Event) {
 		if peer, _, ok := m.Coordinator(); !ok || peer != "p1" {
@@ -97,9 +98,9 @@ func TestAnEndedJobIsToldOfOnce(t *testing.T) {
 // and hear everything once more.
 func TestEveryPeerHoldsTheSameTableInTheEnd(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		m := ledger.NewMemory("p1", clock())
+		m := memledger.New("p1", clock())
 		m.Join("w", "i1")
-		views := []*ledger.Memory{m, m.Peer("p2"), m.Peer("p3")}
+		views := []*memledger.Ledger{m, m.Peer("p2"), m.Peer("p3")}
 		var tables []*taskstate.Table
 		for _, v := range views {
 			tables = append(tables, taskstate.NewTable(v.Replica(), 0))

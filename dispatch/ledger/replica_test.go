@@ -5,6 +5,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/taskstate"
+	"covey/testnet/sim/memledger"
 )
 
 var _ taskstate.Assignments = (*ledger.Replica)(nil)
@@ -80,7 +81,7 @@ func TestAReplicaTellsATableWhatItKnowsOfATask(t *testing.T) {
 }
 
 func TestATableFollowsItsReplica(t *testing.T) {
-	m := ledger.NewMemory("p1", clock())
+	m := memledger.New("p1", clock())
 	m.Join("p2", "i1")
 	far := m.Peer("p3")
 	far.SetLag(1)

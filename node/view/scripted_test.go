@@ -21,6 +21,7 @@ import (
 	"covey/p2p/admission"
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
+	"covey/testnet/sim/memledger"
 )
 
 // scripted is the view of a peer whose ledger a test writes: a memory twin decides, the replica
@@ -29,7 +30,7 @@ type scripted struct {
 	*View
 	t      *testing.T
 	self   taskstate.PeerID
-	memory *ledger.Memory
+	memory *memledger.Ledger
 	table  *taskstate.Table
 	held   []Held
 	made   int
@@ -42,7 +43,7 @@ func newScripted(t *testing.T) *scripted {
 		t.Fatal(err)
 	}
 	replica := ledger.NewReplica()
-	s := &scripted{t: t, self: "self", memory: ledger.NewMemory("self", time.Now), table: taskstate.NewTable(replica, 100)}
+	s := &scripted{t: t, self: "self", memory: memledger.New("self", time.Now), table: taskstate.NewTable(replica, 100)}
 	s.View = New(Config{
 		Self: s.self, Boot: "boot", Started: time.Now(), Now: time.Now, Replica: replica, Ledger: nobody{}, Table: s.table, Roster: roster,
 		Members: func() *membership.View { return &membership.View{} }, Held: func() []Held { return slices.Clone(s.held) },

@@ -9,12 +9,13 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/taskstate"
+	"covey/testnet/sim/memledger"
 )
 
 // somethingDecided is a replica of some decisions.
 func somethingDecided(t *testing.T) *ledger.Replica {
 	t.Helper()
-	m := ledger.NewMemory("p1", time.Now)
+	m := memledger.New("p1", time.Now)
 	m.Join("p2", "i1")
 	for _, id := range []taskstate.JobID{"j1", "j2"} {
 		_, res, err := m.Propose(t.Context(), []ledger.Command{{Submit: &ledger.Submit{Job: taskstate.Job{ID: id, Name: "x", Type: taskstate.BatchJob, Count: 3}}}})

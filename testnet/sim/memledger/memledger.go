@@ -1,4 +1,5 @@
-package ledger
+// Package memledger is a ledger for tests: a log in memory instead of raft.
+package memledger
 
 import (
 	"context"
@@ -7,26 +8,27 @@ import (
 	"sync/atomic"
 	"time"
 
+	"covey/dispatch/ledger"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
 
-// Memory is the Ledger for tests: a log in memory that several peers share, each through its own
+// Ledger is a ledger.Ledger for tests: a log in memory that several peers share, each through its own
 // view. What is proposed is decided and applied at once in the proposer's replica and in every view
 // that does not lag. It is safe for concurrent use.
-type Memory struct {
+type Ledger struct {
 	log     *memoryLog
 	self    taskstate.PeerID
-	replica *Replica
+	replica *ledger.Replica
 	lag     int // guarded by log.mu
 }
 
 type memoryLog struct {
 	mu      sync.Mutex
 	now     func() time.Time
-	entries []Entry // entries[i] has index i+1
-	views   map[taskstate.PeerID]*Memory
-	order   []*Memory
+	entries []ledger.Entry // entries[i] has index i+1
+	views   map[taskstate.PeerID]*Ledger
+	order   []*Ledger
 	lead    atomic.Pointer[leadership] // written under mu; read by observers, who are called under mu
 }
 
@@ -35,21 +37,21 @@ type leadership struct {
 	epoch taskstate.Epoch
 }
 
-// NewMemory founds a cluster of one: index 1 holds Found and Lead, self is admitted in every role
-// and coordinates in epoch 1/1. Its worker is not registered yet. now stamps the entries.
-func NewMemory(self taskstate.PeerID, now func() time.Time) *Memory {
-	l := &memoryLog{now: now, views: map[taskstate.PeerID]*Memory{}}
+// New founds a cluster of one: index 1 holds Found and Lead, self is admitted in every role and
+// coordinates in epoch 1/1. Its worker is not registered yet. now stamps the entries.
+func New(self taskstate.PeerID, now func() time.Time) *Ledger {
+	l := &memoryLog{now: now, views: map[taskstate.PeerID]*Ledger{}}
 	l.lead.Store(&leadership{self, taskstate.At(1, 1)})
 	m := l.view(self)
 	founder := admission.Entry{Cluster: "memorymemorymemo", Peer: self, Roles: admission.AllRoles(), At: now().UnixMilli(), By: self}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.append(m, []Command{{Found: &Found{Cluster: founder.Cluster, Generation: 1, Founder: founder}}, {Lead: &Lead{Chain: true}}})
+	l.append(m, []ledger.Command{{Found: &ledger.Found{Cluster: founder.Cluster, Generation: 1, Founder: founder}}, {Lead: &ledger.Lead{Chain: true}}})
 	return m
 }
 
-func (l *memoryLog) view(id taskstate.PeerID) *Memory {
-	m := &Memory{log: l, self: id, replica: NewReplica()}
+func (l *memoryLog) view(id taskstate.PeerID) *Ledger {
+	m := &Ledger{log: l, self: id, replica: ledger.NewReplica()}
 	l.views[id] = m
 	l.order = append(l.order, m)
 	return m
@@ -57,7 +59,7 @@ func (l *memoryLog) view(id taskstate.PeerID) *Memory {
 
 // Peer is another peer's Ledger on the same log: the same one every time. It holds all that was
 // decided so far; it is not admitted by this.
-func (m *Memory) Peer(id taskstate.PeerID) *Memory {
+func (m *Ledger) Peer(id taskstate.PeerID) *Ledger {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
 	v, ok := m.log.views[id]
@@ -70,7 +72,7 @@ func (m *Memory) Peer(id taskstate.PeerID) *Memory {
 
 // SetLag keeps this view so many entries behind the log from now on; 0 catches up at once.
 // Proposing catches up, too.
-func (m *Memory) SetLag(entries int) {
+func (m *Ledger) SetLag(entries int) {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
 	m.lag = entries
@@ -78,25 +80,25 @@ func (m *Memory) SetLag(entries int) {
 }
 
 // SetEpoch sets the epoch that entries carry from now on.
-func (m *Memory) SetEpoch(e taskstate.Epoch) {
+func (m *Ledger) SetEpoch(e taskstate.Epoch) {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
 	m.log.lead.Store(&leadership{m.log.lead.Load().peer, e})
 }
 
 // Lead makes this peer the coordinator, in the next term, and writes the Lead entry.
-func (m *Memory) Lead() taskstate.Epoch {
+func (m *Ledger) Lead() taskstate.Epoch {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
 	e := m.log.lead.Load().epoch
 	e.Term++
 	m.log.lead.Store(&leadership{m.self, e})
-	m.log.append(m, []Command{{Lead: &Lead{Chain: true}}})
+	m.log.append(m, []ledger.Command{{Lead: &ledger.Lead{Chain: true}}})
 	return e
 }
 
 // Unlead ends this peer's coordination: nobody can propose until somebody leads.
-func (m *Memory) Unlead() {
+func (m *Ledger) Unlead() {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
 	if l := m.log.lead.Load(); l.peer == m.self {
@@ -106,46 +108,46 @@ func (m *Memory) Unlead() {
 
 // Join admits a peer in every role and registers its worker, whoever leads: what most tests begin
 // with.
-func (m *Memory) Join(peer taskstate.PeerID, inc taskstate.Incarnation) {
+func (m *Ledger) Join(peer taskstate.PeerID, inc taskstate.Incarnation) {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
 	e := admission.Entry{Cluster: "memorymemorymemo", Peer: peer, Roles: admission.AllRoles(), At: m.log.now().UnixMilli(), By: m.self}
-	m.log.append(m, []Command{{Admit: &Admit{Entry: e}}, {Register: &Register{Peer: peer, Incarnation: inc}}})
+	m.log.append(m, []ledger.Command{{Admit: &ledger.Admit{Entry: e}}, {Register: &ledger.Register{Peer: peer, Incarnation: inc}}})
 }
 
-// Propose implements Ledger.
-func (m *Memory) Propose(ctx context.Context, commands []Command) (uint64, []Result, error) {
+// Propose implements ledger.Ledger.
+func (m *Ledger) Propose(ctx context.Context, commands []ledger.Command) (uint64, []ledger.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, nil, err
 	}
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
 	if l := m.log.lead.Load(); l.peer != m.self {
-		return 0, nil, ErrNotCoordinator{Hint: l.peer}
+		return 0, nil, ledger.ErrNotCoordinator{Hint: l.peer}
 	}
 	results := m.log.append(m, commands)
 	return uint64(len(m.log.entries)), results, nil
 }
 
-// Replica implements Ledger.
-func (m *Memory) Replica() *Replica { return m.replica }
+// Replica implements ledger.Ledger.
+func (m *Ledger) Replica() *ledger.Replica { return m.replica }
 
-// Coordinator implements Ledger.
-func (m *Memory) Coordinator() (taskstate.PeerID, taskstate.Epoch, bool) {
+// Coordinator implements ledger.Ledger.
+func (m *Ledger) Coordinator() (taskstate.PeerID, taskstate.Epoch, bool) {
 	l := m.log.lead.Load()
 	return l.peer, l.epoch, l.peer != ""
 }
 
 // Entries is a copy of the log, for tests that replay it.
-func (m *Memory) Entries() []Entry {
+func (m *Ledger) Entries() []ledger.Entry {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
 	return slices.Clone(m.log.entries)
 }
 
 // append writes one entry and applies it everywhere it is due.
-func (l *memoryLog) append(by *Memory, commands []Command) []Result {
-	e := Entry{
+func (l *memoryLog) append(by *Ledger, commands []ledger.Command) []ledger.Result {
+	e := ledger.Entry{
 		Index: uint64(len(l.entries)) + 1, Epoch: l.lead.Load().epoch, Stamp: l.now().UnixMilli(), By: by.self,
 		Commands: slices.Clone(commands),
 	}
@@ -161,7 +163,7 @@ func (l *memoryLog) append(by *Memory, commands []Command) []Result {
 }
 
 // catchUp applies what is due in this view.
-func (m *Memory) catchUp() {
+func (m *Ledger) catchUp() {
 	due := len(m.log.entries) - m.lag
 	for i := int(m.replica.Applied()); i < due; i++ {
 		m.replica.Apply(m.log.entries[i])
