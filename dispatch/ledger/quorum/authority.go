@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,12 +18,15 @@ import (
 // questions, the stream that is followed, signatures in the roster and hints about who coordinates
 // are believed from seats only.
 
-// authority is what this peer knows of seats. now is read through seats; leaderless is guarded by
-// Node.mu.
+// authority says who and what is believed of what others say: who holds a seat, which configuration
+// is the committed one, how far numbers can have come. now is read through seats.
 type authority struct {
-	seats      *admission.SeatChain
-	refused    *Refusals
-	leaderless time.Time // since when nobody is known to coordinate; zero while somebody is
+	cfg     *Config
+	place   *place
+	dir     *directory
+	wakes   *wakes
+	seats   *admission.SeatChain
+	refused *Refusals
 }
 
 const (
@@ -36,26 +40,26 @@ const (
 // errUnseated ends a stream of a peer that cannot prove that it holds a seat.
 var errUnseated = errors.New("it holds no seat in the ledger, as far as is known here")
 
-func (n *Node) openAuthority() error {
-	n.authority = authority{seats: n.cfg.Seats, refused: n.cfg.Refused, leaderless: time.Now()}
-	if n.authority.seats != nil {
-		return nil
+func newAuthority(cfg *Config, p *place, dir *directory, w *wakes) (*authority, error) {
+	a := &authority{cfg: cfg, place: p, dir: dir, wakes: w, seats: cfg.Seats, refused: cfg.Refused}
+	if a.seats != nil {
+		return a, nil
 	}
-	signer, _ := n.cfg.Net.(admission.Signer)
-	seats, err := admission.OpenSeats("", signer, nil)
-	n.authority.seats = seats
-	return err
+	signer, _ := cfg.Net.(admission.Signer)
+	var err error
+	a.seats, err = admission.OpenSeats("", signer, nil)
+	return a, err
 }
 
-// Seated tells whether a peer holds a seat in the ledger, as far as this peer knows.
-func (n *Node) Seated(peer taskstate.PeerID) bool {
-	now := n.authority.seats.Now()
+// seated tells whether a peer holds a seat in the ledger, as far as this peer knows.
+func (a *authority) seated(peer taskstate.PeerID) bool {
+	now := a.seats.Now()
 	if now.Holds(peer) {
 		return true
 	}
 	// What raft itself goes by counts, too, where this voter's log has not been overtaken: only who
 	// holds a seat can have put it there.
-	s := n.currentSeat()
+	s := a.place.seat.Load()
 	if s == nil || s.generation < now.Generation || s.generation == now.Generation && s.raft.LastIndex() < now.Index {
 		return false
 	}
@@ -72,14 +76,21 @@ func votesIn(vs []Voter, peer taskstate.PeerID) bool {
 	return false
 }
 
-// holdSeats keeps the newest committed configuration known here, signed if this peer may.
-func (n *Node) holdSeats() {
-	cluster, generation := n.cluster(), n.Generation()
-	n.mu.Lock()
-	index, vs := n.votersIndex, n.voters
-	n.mu.Unlock()
-	if index > 0 && cluster != "" {
-		n.authority.seats.Hold(cluster, generation, index, seatsOf(vs))
+// setVoters records a committed configuration, unless a newer one is known.
+func (a *authority) setVoters(index uint64, vs []Voter) {
+	if a.dir.setVoters(index, vs) {
+		a.hold()
+		a.wakes.moved.fire()
+		nudge(a.wakes.follow)
+		nudge(a.wakes.unsound)
+	}
+}
+
+// hold keeps the newest committed configuration known here, signed if this peer may.
+func (a *authority) hold() {
+	index, _, vs := a.dir.configuration()
+	if cluster := a.place.cluster(); index > 0 && cluster != "" {
+		a.seats.Hold(cluster, a.place.generation(), index, seatsOf(vs))
 	}
 }
 
@@ -93,88 +104,117 @@ func seatsOf(vs []Voter) (peers []string) {
 	return peers
 }
 
-// confirmVoters is called when a term is established: its barrier has committed what was in the log
+// confirm is called when a term is established: its barrier has committed what was in the log
 // before, the configuration included, which raft does not say again if it was read from disk.
-func (n *Node) confirmVoters(s *seat) {
-	n.mu.Lock()
-	index := n.votersFloor
-	known := n.votersIndex > 0
-	n.mu.Unlock()
-	if vs, err := s.servers(); err == nil && !known && index > 0 {
-		n.setVoters(index, vs)
+func (a *authority) confirm(s *seat) {
+	index, floor, _ := a.dir.configuration()
+	if vs, err := s.servers(); err == nil && index == 0 && floor > 0 {
+		a.setVoters(floor, vs)
 	}
-	n.holdSeats()
+	a.hold()
 }
 
 // proves takes a peer's proof that it holds a seat, and tells whether it does.
-func (n *Node) proves(peer taskstate.PeerID, records []admission.Seats) bool {
+func (a *authority) proves(peer taskstate.PeerID, records []admission.Seats) bool {
 	if len(records) > 0 {
 		begin := map[string]bool{} // asked beforehand: the chain is locked while it asks
 		for _, s := range records {
-			begin[s.By] = n.mayBegin(s.By)
+			begin[s.By] = a.mayBegin(s.By)
 		}
-		if err := n.authority.seats.Offer(func(by string) bool { return begin[by] }, records...); errors.Is(err, admission.ErrBadSeats) {
-			n.authority.refused.Note(peer, "a record of seats that no honest peer makes")
+		if err := a.seats.Offer(func(by string) bool { return begin[by] }, records...); errors.Is(err, admission.ErrBadSeats) {
+			a.refused.Note(peer, "a record of seats that no honest peer makes")
 		}
 	}
-	return n.Seated(peer)
+	return a.seated(peer)
+}
+
+// mayVote tells whether a peer may ever hold a seat: it does, or the roster says that it may get
+// one. That alone gives no say in anything.
+func (a *authority) mayVote(peer taskstate.PeerID) bool {
+	if peer == a.cfg.Self || a.seated(peer) {
+		return true
+	}
+	known, member := false, false
+	a.place.rep.Read(func(s *ledger.State) {
+		var m ledger.Member
+		m, member = s.Member(peer)
+		known = member && m.Entry.Has(admission.Voter)
+	})
+	return known || !member && a.cfg.MayVote != nil && a.cfg.MayVote(peer)
 }
 
 // askForProof has a peer followed, when nobody better answers, that may have got a seat since this
 // one heard of seats: its stream begins with the proof.
-func (n *Node) askForProof(peer taskstate.PeerID) {
-	if n.mayVote(peer) {
-		n.addContacts([]taskstate.PeerID{peer})
-		n.kick()
+func (a *authority) askForProof(peer taskstate.PeerID) {
+	if a.mayVote(peer) {
+		a.dir.addContacts([]taskstate.PeerID{peer}, maxContacts)
+		nudge(a.wakes.follow)
 	}
 }
 
 // mayBegin tells whether a peer that holds no seat may have begun the ledger again: nobody has been
 // known to decide for a while, and it has the role.
-func (n *Node) mayBegin(peer taskstate.PeerID) bool {
-	n.mu.Lock()
-	since := n.authority.leaderless
-	n.mu.Unlock()
-	return !since.IsZero() && time.Since(since) >= orphanAfter && n.mayVote(peer)
+func (a *authority) mayBegin(peer taskstate.PeerID) bool {
+	since := a.dir.withoutCoordinator()
+	return !since.IsZero() && time.Since(since) >= orphanAfter && a.mayVote(peer)
 }
 
-// leaderKnown notes whether somebody is known to coordinate. The caller holds mu.
-func (a *authority) leaderKnown(known bool, now time.Time) {
+// hint is news from gossip about who coordinates: it says whom to ask, nothing more. A peer that
+// may have got a seat since this one heard of seats is asked when nobody else answers.
+func (a *authority) hint(peer taskstate.PeerID, e taskstate.Epoch) {
 	switch {
-	case known:
-		a.leaderless = time.Time{}
-	case a.leaderless.IsZero():
-		a.leaderless = now
+	case peer == "" || a.epochBeyond(peer, e):
+	case !a.seated(peer):
+		a.askForProof(peer)
+	case e.Generation > a.place.generation() && a.place.generation() > 0:
+		a.reportForeign(peer, e.Generation)
+	case a.dir.takeHint(peer, e):
+		nudge(a.wakes.follow)
+	}
+}
+
+// reportForeign hears that a peer belongs to a higher generation. It is a hint about whom to ask:
+// the own ledger is set aside once the newer one was received from a peer that may vote, not
+// before.
+func (a *authority) reportForeign(peer taskstate.PeerID, generation uint64, others ...taskstate.PeerID) {
+	own := a.place.generation()
+	if generation <= own || own == 0 || a.generationBeyond(peer, generation) {
+		return
+	}
+	ask := slices.DeleteFunc(append([]taskstate.PeerID{peer}, others...), func(p taskstate.PeerID) bool {
+		return p == "" || p == a.cfg.Self || !a.mayVote(p)
+	})
+	if a.dir.addForeign(generation, ask) {
+		a.cfg.Log.Warn("a peer belongs to a newer generation of the ledger", "peer", peer, "theirs", generation, "ours", own)
+		nudge(a.wakes.follow)
 	}
 }
 
 // epochBeyond tells of an epoch that no honest peer can name, by what is known here, and counts it.
 // Where nothing is known yet nothing bounds it but the generation.
-func (n *Node) epochBeyond(peer taskstate.PeerID, e taskstate.Epoch) bool {
-	known := n.newestEpoch()
+func (a *authority) epochBeyond(peer taskstate.PeerID, e taskstate.Epoch) bool {
+	known := a.newestEpoch()
 	far := e.Generation > known.Generation+admission.MaxLeap ||
 		known.Term > 0 && e.Generation == known.Generation && e.Term > known.Term+admission.MaxLeap || e.Term > maxIndex
 	if far {
-		n.authority.refused.Note(peer, "an epoch that no honest peer can name")
+		a.refused.Note(peer, "an epoch that no honest peer can name")
 	}
 	return far
 }
 
 // newestEpoch is the newest epoch known here.
-func (n *Node) newestEpoch() (e taskstate.Epoch) {
-	n.rep.Read(func(s *ledger.State) { e = s.Epoch() })
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if e.Less(n.epoch) {
-		return n.epoch
+func (a *authority) newestEpoch() (e taskstate.Epoch) {
+	a.place.rep.Read(func(s *ledger.State) { e = s.Epoch() })
+	if _, led, _ := a.dir.coordinator(); e.Less(led) {
+		return led
 	}
 	return e
 }
 
 // generationBeyond is epochBeyond for a generation alone.
-func (n *Node) generationBeyond(peer taskstate.PeerID, generation uint64) bool {
-	if own := n.Generation(); generation > own+admission.MaxLeap && own > 0 {
-		n.authority.refused.Note(peer, "a generation of the ledger that no honest peer can name")
+func (a *authority) generationBeyond(peer taskstate.PeerID, generation uint64) bool {
+	if own := a.place.generation(); generation > own+admission.MaxLeap && own > 0 {
+		a.refused.Note(peer, "a generation of the ledger that no honest peer can name")
 		return true
 	}
 	return false
@@ -182,11 +222,11 @@ func (n *Node) generationBeyond(peer taskstate.PeerID, generation uint64) bool {
 
 // indexBeyond tells of an index of an entry, or of what is said to follow from one, that cannot
 // follow on what is known here.
-func (n *Node) indexBeyond(peer taskstate.PeerID, index uint64) bool {
-	if index <= n.rep.Applied()+admission.MaxLeap {
+func (a *authority) indexBeyond(peer taskstate.PeerID, index uint64) bool {
+	if index <= a.place.rep.Applied()+admission.MaxLeap {
 		return false
 	}
-	n.authority.refused.Note(peer, "an index of the ledger that no honest peer can name")
+	a.refused.Note(peer, "an index of the ledger that no honest peer can name")
 	return true
 }
 

@@ -40,7 +40,7 @@ const indexGap = 1 << 20
 // least, the copy; an older one is refused. Recover returns once the new ledger is on disk; the
 // peer leads it a moment later. Run must be running.
 func (n *Node) Recover(ctx context.Context, from taskstate.PeerID, least Copy) (generation uint64, err error) {
-	if _, _, ok := n.Coordinator(); ok {
+	if _, _, ok := n.dir.coordinator(); ok {
 		return 0, ErrQuorum
 	}
 	var st *ledger.State
@@ -49,50 +49,52 @@ func (n *Node) Recover(ctx context.Context, from taskstate.PeerID, least Copy) (
 			return 0, fmt.Errorf("get the copy of %s: %w", from, err)
 		}
 	}
-	n.life.Lock()
-	defer n.life.Unlock()
-	if n.lead.Load() != nil {
+	n.seating.life.Lock()
+	defer n.seating.life.Unlock()
+	if n.terms.lead.Load() != nil {
 		return 0, ErrQuorum
 	}
 	last := uint64(0)
-	if s := n.currentSeat(); s != nil {
+	if s := n.place.seat.Load(); s != nil {
 		last = s.raft.LastIndex()
 	}
 	if st == nil {
-		if st, err = n.ownSurvivor(); err != nil {
+		if st, err = n.seating.survivor(); err != nil {
 			return 0, err
 		}
 	}
-	generation = max(st.Generation(), n.Generation(), n.Foreign()) + 1
-	if err := n.again(st, least, generation); err != nil {
+	generation = max(st.Generation(), n.place.generation(), n.dir.newerGeneration()) + 1
+	if err := n.seating.again(st, least, generation); err != nil {
 		return 0, err
 	}
-	return generation, n.startAgain(st, last)
+	return generation, n.seating.startAgain(st, last)
 }
 
-func (n *Node) ownSurvivor() (*ledger.State, error) {
-	if s := n.currentSeat(); s != nil {
-		return n.survivor(s.logBeyond(n.replicaGeneration()))
+// survivor is all this peer has.
+func (t *seating) survivor() (*ledger.State, error) {
+	rep := t.place.rep
+	if s := t.place.seat.Load(); s != nil {
+		return survivor(rep, s.logBeyond(t.place.replicaGeneration()))
 	}
 	var st *ledger.State
-	err := n.salvaged(func(log raft.LogStore, generation uint64) (err error) {
-		if own := n.replicaGeneration(); own == 0 || own == generation {
-			st, err = n.survivor(log)
+	err := t.folder.salvaged(t.tenure.loss(), rep.Applied(), func(log raft.LogStore, generation uint64) (err error) {
+		if own := t.place.replicaGeneration(); own == 0 || own == generation {
+			st, err = survivor(rep, log)
 		}
 		return err
 	})
 	if st != nil || err != nil {
 		return st, err
 	}
-	return n.survivor(nil)
+	return survivor(rep, nil)
 }
 
 // again turns a copy into the first state of the next generation.
-func (n *Node) again(st *ledger.State, least Copy, generation uint64) error {
+func (t *seating) again(st *ledger.State, least Copy, generation uint64) error {
 	have := Copy{Generation: st.Generation(), Epoch: st.Epoch(), Index: st.Index()}
-	me, ok := st.Member(n.cfg.Self)
+	me, ok := st.Member(t.cfg.Self)
 	switch {
-	case n.suspended():
+	case t.tenure.isSuspended():
 		return errSuspended
 	case st.Cluster() == "":
 		return ErrNoCopy
@@ -102,7 +104,7 @@ func (n *Node) again(st *ledger.State, least Copy, generation uint64) error {
 		return ErrMayNotVote
 	}
 	begin := ledger.Entry{
-		Index: st.Index() + indexGap, Epoch: taskstate.At(generation, 1), Stamp: n.cfg.Now().UnixMilli(), By: n.cfg.Self,
+		Index: st.Index() + indexGap, Epoch: taskstate.At(generation, 1), Stamp: t.cfg.Now().UnixMilli(), By: t.cfg.Self,
 		Commands: []ledger.Command{{Found: &ledger.Found{Cluster: st.Cluster(), Generation: generation, Open: st.Open(), Founder: me.Entry}}},
 	}
 	if r := st.Apply(begin); r[0].Refused != ledger.CodeNone {
@@ -114,39 +116,39 @@ func (n *Node) again(st *ledger.State, least Copy, generation uint64) error {
 // startAgain puts the state on disk as the beginning of a log whose only voter is this peer, and
 // starts from it. Should that fail, the old seat is taken again. last is the end of the old seat's
 // log when the state was made. The caller holds life.
-func (n *Node) startAgain(st *ledger.State, last uint64) error {
-	before := n.Generation()
-	if err := n.writeSeat(st); err != nil {
+func (t *seating) startAgain(st *ledger.State, last uint64) error {
+	before := t.place.generation()
+	if err := t.folder.writeSeat(st, t.tenure.server()); err != nil {
 		return fmt.Errorf("write the recovered ledger: %w", err)
 	}
-	side, err := n.sideFolder(before)
+	side, err := t.folder.sideFolder(t.place.rep, before)
 	if err != nil {
 		return err
 	}
-	old := n.currentSeat()
-	n.leaveSeat()
+	old := t.place.seat.Load()
+	t.leave()
 	if old != nil && old.raft.LastIndex() != last {
-		return errors.Join(ErrQuorum, n.openSeat(old.generation, nil)) // somebody came back this very moment
+		return errors.Join(ErrQuorum, t.open(old.generation, nil)) // somebody came back this very moment
 	}
-	if err := n.openSeat(st.Generation(), nil); err != nil {
+	if err := t.open(st.Generation(), nil); err != nil {
 		if old != nil {
-			err = errors.Join(err, n.openSeat(old.generation, nil))
+			err = errors.Join(err, t.open(old.generation, nil))
 		}
 		return err
 	}
-	n.authority.seats.Hold(st.Cluster(), st.Generation(), st.Index(), []string{n.cfg.Self})
-	n.cfg.Log.Warn("recovered the ledger", "generation", st.Generation(), "index", st.Index(), "before", before)
-	n.kick()
-	return errors.Join(n.save(), n.moveSeat(side, before))
+	t.authority.seats.Hold(st.Cluster(), st.Generation(), st.Index(), []string{t.cfg.Self})
+	t.cfg.Log.Warn("recovered the ledger", "generation", st.Generation(), "index", st.Index(), "before", before)
+	nudge(t.wakes.follow)
+	return errors.Join(t.saveCopy(), t.folder.moveSeat(side, before))
 }
 
 // writeSeat makes the folder of a seat that begins with a snapshot.
-func (n *Node) writeSeat(st *ledger.State) (err error) {
-	dir := n.seatDir(st.Generation())
+func (f folder) writeSeat(st *ledger.State, self Voter) (err error) {
+	dir := f.seatDir(st.Generation())
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
 		return err
 	}
-	log, err := store.Open(n.logIn(dir))
+	log, err := store.Open(f.logIn(dir))
 	if err != nil {
 		return err
 	}
@@ -154,7 +156,7 @@ func (n *Node) writeSeat(st *ledger.State) (err error) {
 	if err := log.SetUint64([]byte("CurrentTerm"), 1); err != nil {
 		return err
 	}
-	snaps, err := store.OpenSnapshots(dir, n.cfg.Log, soundState)
+	snaps, err := store.OpenSnapshots(dir, f.cfg.Log, soundState)
 	if err != nil {
 		return err
 	}
@@ -162,7 +164,7 @@ func (n *Node) writeSeat(st *ledger.State) (err error) {
 	if err != nil {
 		return err
 	}
-	id := Voter{Peer: n.cfg.Self, Incarnation: n.SeatIncarnation()}.server()
+	id := self.server()
 	_, trans := raft.NewInmemTransport(raft.ServerAddress(id)) // raft asks it to spell addresses, nothing more
 	conf := raft.Configuration{Servers: []raft.Server{{Suffrage: raft.Voter, ID: raft.ServerID(id), Address: raft.ServerAddress(id)}}}
 	sink, err := snaps.Create(raft.SnapshotVersionMax, st.Index(), 1, conf, st.Index(), trans)
@@ -179,23 +181,23 @@ func (n *Node) Found(ctx context.Context, f ledger.Found) error {
 	if err != nil {
 		return err
 	}
-	data, err := foundingEntry(n, f, p)
+	data, err := foundingEntry(&n.cfg, f, p)
 	if err != nil {
 		return err
 	}
-	n.life.Lock()
-	if n.currentSeat() != nil || n.rep.Applied() != 0 {
-		n.life.Unlock()
+	n.seating.life.Lock()
+	if n.place.seat.Load() != nil || n.place.rep.Applied() != 0 {
+		n.seating.life.Unlock()
 		return errFounded
 	}
-	err = n.beginSeat(f.Generation, data)
-	n.life.Unlock()
+	err = n.seating.begin(f.Generation, data)
+	n.seating.life.Unlock()
 	if err != nil {
 		return err
 	}
 	for {
-		wait := n.moved.wait()
-		if n.rep.Applied() > 0 {
+		wait := n.wakes.moved.wait()
+		if n.place.rep.Applied() > 0 {
 			return nil
 		}
 		select {
@@ -211,24 +213,22 @@ func (n *Node) Found(ctx context.Context, f ledger.Found) error {
 var errFounded = errors.New("this folder holds a ledger already; take an empty one to found another")
 
 // foundingEntry is the first decision of a ledger, in its first epoch.
-func foundingEntry(n *Node, f ledger.Found, p *proposal) ([]byte, error) {
+func foundingEntry(cfg *Config, f ledger.Found, p *proposal) ([]byte, error) {
 	if f.Generation == 0 {
 		return nil, errors.New("a ledger's first generation is 1")
 	}
-	return wire.Marshal(ledger.EncodedEntry{Epoch: taskstate.At(f.Generation, 1), Stamp: n.cfg.Now().UnixMilli(), By: n.cfg.Self, Commands: p.commands})
+	return wire.Marshal(ledger.EncodedEntry{Epoch: taskstate.At(f.Generation, 1), Stamp: cfg.Now().UnixMilli(), By: cfg.Self, Commands: p.commands})
 }
 
-// beginSeat opens a seat in an empty folder: what an earlier, unfinished beginning left there is
+// begin opens a seat in an empty folder: what an earlier, unfinished beginning left there is
 // removed. The caller holds life.
-func (n *Node) beginSeat(generation uint64, first []byte) error {
-	if n.suspended() {
+func (t *seating) begin(generation uint64, first []byte) error {
+	if t.tenure.isSuspended() {
 		return errSuspended
 	}
-	n.mu.Lock()
-	n.bound, n.tenure.marked = logBound{}, false
-	n.mu.Unlock()
-	if err := os.RemoveAll(n.seatDir(generation)); err != nil {
+	t.tenure.fresh()
+	if err := os.RemoveAll(t.folder.seatDir(generation)); err != nil {
 		return fmt.Errorf("make the ledger's folder: %w", err)
 	}
-	return n.openSeat(generation, first)
+	return t.open(generation, first)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -19,6 +20,13 @@ import (
 // more – and fetches a snapshot. Without a majority it is only said. Who is asked by somebody with
 // another chain asks the voters as well, so that a leader that is wrong hears of it.
 type comparison struct {
+	self   taskstate.PeerID
+	log    *slog.Logger
+	rep    *ledger.Replica
+	voters func() []Voter
+	ask    func(context.Context, taskstate.PeerID, voterAsk, time.Duration) (voterAnswer, error)
+	found  func(said string) // called when the replica is found to be wrong
+
 	due chan uint64 // of one: somebody has another chain after this entry
 
 	mu        sync.Mutex
@@ -53,32 +61,30 @@ func (c *comparison) set(distrust uint64, said string) {
 	c.distrust, c.complaint = distrust, said
 }
 
-// Differs says in a sentence how this peer's copy of the ledger, or somebody's, differs from the
-// others'; "" if nothing is known.
-func (n *Node) Differs() string {
-	n.compared.mu.Lock()
-	defer n.compared.mu.Unlock()
-	return n.compared.complaint
+func (c *comparison) said() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.complaint
 }
 
 // compare holds the own chain against somebody's.
-func (n *Node) compare(m *ledger.ChainMark) {
+func (c *comparison) compare(m *ledger.ChainMark) {
 	if m == nil {
 		return
 	}
-	if own, ok := n.rep.ChainAt(m.Index); ok && own.From == m.From && own.Sum != m.Sum {
-		n.compared.differs(m.Index)
+	if own, ok := c.rep.ChainAt(m.Index); ok && own.From == m.From && own.Sum != m.Sum {
+		c.differs(m.Index)
 	}
 }
 
-// answerChain tells what the own chain was after an entry, if it is known and began where the
+// answer tells what the own chain was after an entry, if it is known and began where the
 // other's did.
-func (n *Node) answerChain(ask *ledger.ChainMark) voterAnswer {
-	own, ok := n.rep.ChainAt(ask.Index)
+func (c *comparison) answer(ask *ledger.ChainMark) voterAnswer {
+	own, ok := c.rep.ChainAt(ask.Index)
 	if !ok || own.From != ask.From {
 		return voterAnswer{}
 	}
-	n.compare(ask)
+	c.compare(ask)
 	return voterAnswer{Chain: &own}
 }
 
@@ -93,32 +99,32 @@ func rightSum(have map[taskstate.PeerID][sha256.Size]byte, n int) (sum [sha256.S
 	return sum, false
 }
 
-// runCompare looks into differences until ctx ends.
-func (n *Node) runCompare(ctx context.Context) {
+// run looks into differences until ctx ends.
+func (c *comparison) run(ctx context.Context) {
 	var complained time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case index := <-n.compared.due:
-			said := n.lookIntoDifference(ctx, index)
+		case index := <-c.due:
+			said := c.look(ctx, index)
 			if said != "" && time.Since(complained) > compareAgain {
 				complained = time.Now()
-				n.cfg.Log.Error(said)
+				c.log.Error(said)
 			}
 		}
 		sleep(ctx, compareRest)
 	}
 }
 
-// lookIntoDifference asks the voters who is right. It returns what a person should know.
-func (n *Node) lookIntoDifference(ctx context.Context, index uint64) string {
-	own, ok := n.rep.ChainAt(index)
-	if !ok || n.compared.wrong() {
+// look asks the voters who is right. It returns what a person should know.
+func (c *comparison) look(ctx context.Context, index uint64) string {
+	own, ok := c.rep.ChainAt(index)
+	if !ok || c.wrong() {
 		return ""
 	}
-	voters := slices.DeleteFunc(slices.Clone(n.Voters()), func(v Voter) bool { return !v.Voting })
-	have := n.askChains(ctx, voters, own)
+	voters := slices.DeleteFunc(c.voters(), func(v Voter) bool { return !v.Voting })
+	have := c.askChains(ctx, voters, own)
 	sum, ok := rightSum(have, len(voters))
 	var others []taskstate.PeerID
 	for _, v := range voters {
@@ -129,22 +135,19 @@ func (n *Node) lookIntoDifference(ctx context.Context, index uint64) string {
 	switch {
 	case !ok && differing(have):
 		said := fmt.Sprintf("the voters' copies of the ledger differ after entry %d, and no majority of them agrees: which is right cannot be told", index)
-		n.compared.set(0, said)
+		c.set(0, said)
 		return said
 	case !ok:
 		return "" // not all have come so far
 	case sum == own.Sum && len(others) > 0:
 		return fmt.Sprintf("the copy of the ledger at %v differs from that of the majority of the voters after entry %d", others, index)
 	case sum == own.Sum:
-		n.compared.set(0, "")
+		c.set(0, "")
 		return ""
 	}
 	said := fmt.Sprintf("this peer's copy of the ledger differs from that of the majority of the voters after entry %d: its disk or its memory is bad", index)
-	n.compared.set(index, said)
-	if s := n.currentSeat(); s != nil {
-		n.seatUnsound(s, errors.New(said))
-	}
-	n.kick()
+	c.set(index, said)
+	c.found(said)
 	return said
 }
 
@@ -161,19 +164,19 @@ func differing(have map[taskstate.PeerID][sha256.Size]byte) bool {
 }
 
 // askChains asks voters for their chains, this one included if it votes.
-func (n *Node) askChains(ctx context.Context, voters []Voter, own ledger.ChainMark) map[taskstate.PeerID][sha256.Size]byte {
+func (c *comparison) askChains(ctx context.Context, voters []Voter, own ledger.ChainMark) map[taskstate.PeerID][sha256.Size]byte {
 	have := map[taskstate.PeerID][sha256.Size]byte{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, v := range voters {
-		if v.Peer == n.cfg.Self {
+		if v.Peer == c.self {
 			mu.Lock()
 			have[v.Peer] = own.Sum
 			mu.Unlock()
 			continue
 		}
 		wg.Go(func() {
-			a, err := n.callVoter(ctx, v.Peer, voterAsk{Chain: &own}, voterTimeout)
+			a, err := c.ask(ctx, v.Peer, voterAsk{Chain: &own}, voterTimeout)
 			if err == nil && a.Chain != nil && a.Chain.From == own.From && a.Chain.Index == own.Index {
 				mu.Lock()
 				have[v.Peer] = a.Chain.Sum

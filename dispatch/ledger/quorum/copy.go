@@ -15,6 +15,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum/store"
+	"covey/internal/atomicfile"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
@@ -29,7 +30,7 @@ func saveCopy(r *ledger.Replica, path string) error {
 		return fmt.Errorf("save ledger copy: %w", err)
 	}
 	sum := sha256.Sum256(b)
-	if err := writeFile(path, append(append([]byte(fileMagic), sum[:]...), b...)); err != nil {
+	if err := atomicfile.Write(path, append(append([]byte(fileMagic), sum[:]...), b...)); err != nil {
 		return fmt.Errorf("save ledger copy: %w", err)
 	}
 	return nil
@@ -90,11 +91,11 @@ type copyAsk struct{}
 // those who hold it have heard that it is.
 func (n *Node) Copy() (Copy, error) {
 	var c Copy
-	n.rep.Read(func(s *ledger.State) {
+	n.place.rep.Read(func(s *ledger.State) {
 		c.Generation, c.Epoch, c.Index, c.Stamp = s.Generation(), s.Epoch(), s.Index(), s.Stamp()
 	})
-	if s := n.currentSeat(); s == nil {
-		err := n.salvaged(func(log raft.LogStore, generation uint64) error {
+	if s := n.place.seat.Load(); s == nil {
+		err := n.folder.salvaged(n.tenure.loss(), n.place.rep.Applied(), func(log raft.LogStore, generation uint64) error {
 			if c.Generation != 0 && c.Generation != generation {
 				return nil
 			}
@@ -116,15 +117,14 @@ func (n *Node) Copy() (Copy, error) {
 			}
 		}
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	c.Coordinator, c.Voters, c.VotersIndex = n.coord, n.voters, n.votersIndex
+	at := n.dir.bookmark()
+	c.Coordinator, c.Voters, c.VotersIndex = at.Coordinator, at.Voters, at.VotersIndex
 	return c, nil
 }
 
 // AskCopy asks another peer how new its copy is.
 func (n *Node) AskCopy(ctx context.Context, peer taskstate.PeerID) (Copy, error) {
-	a, err := n.callVoter(ctx, peer, voterAsk{Copy: &copyAsk{}}, voterTimeout)
+	a, err := n.call.ask(ctx, peer, voterAsk{Copy: &copyAsk{}}, voterTimeout)
 	if err != nil {
 		return Copy{}, err
 	}
@@ -172,31 +172,30 @@ func (s *seat) logBeyond(generation uint64) raft.LogStore {
 
 // salvaged reads what is left of a log that was lost and set aside, if it goes on without a gap
 // from what was applied here.
-func (n *Node) salvaged(read func(log raft.LogStore, generation uint64) error) error {
-	l := n.Lost()
+func (f folder) salvaged(l *Loss, applied uint64, read func(log raft.LogStore, generation uint64) error) error {
 	if l == nil || l.Folder == "" {
 		return nil
 	}
-	dir := filepath.Join(l.Folder, filepath.Base(n.seatDir(l.Generation)))
+	dir := filepath.Join(l.Folder, filepath.Base(f.seatDir(l.Generation)))
 	if _, err := os.Stat(filepath.Join(dir, "wal-meta.db")); err != nil {
 		return nil //nolint:nilerr // nothing is left
 	}
-	conf := n.logIn(dir)
+	conf := f.logIn(dir)
 	conf.Hurt = nil
 	log, err := store.Open(conf)
 	if err != nil {
 		return nil //nolint:nilerr // the same; the seat was given up because of it
 	}
 	first, err := log.FirstIndex()
-	if err == nil && first > 0 && first <= n.rep.Applied()+1 {
+	if err == nil && first > 0 && first <= applied+1 {
 		err = read(log, l.Generation)
 	}
 	return errors.Join(err, log.Close())
 }
 
-// survivor is all this peer has: its replica, and what log holds beyond it. log may be nil.
-func (n *Node) survivor(log raft.LogStore) (*ledger.State, error) {
-	b, err := n.rep.Encode()
+// survivor is all a replica has, and what log holds beyond it. log may be nil.
+func survivor(rep *ledger.Replica, log raft.LogStore) (*ledger.State, error) {
+	b, err := rep.Encode()
 	if err != nil {
 		return nil, err
 	}
@@ -212,19 +211,19 @@ func (n *Node) survivor(log raft.LogStore) (*ledger.State, error) {
 
 // serveCopy sends all this peer has to one that recovers the ledger.
 func (f *feeder) serveCopy(h followHello) {
-	if own := f.n.cluster(); h.Cluster != "" && own != "" && h.Cluster != own {
-		_ = f.send(followFrame{Refuse: f.n.refusal(refuseForeign)})
+	if own := f.n.place.cluster(); h.Cluster != "" && own != "" && h.Cluster != own {
+		_ = f.send(followFrame{Refuse: f.n.dir.refusal(refuseForeign)})
 		return
 	}
-	if !f.n.serving.snapshot(f.peer, time.Now()) {
-		_ = f.send(followFrame{Refuse: f.n.refusal(refuseBusy)})
+	if !f.n.snapshots.allow(f.peer) {
+		_ = f.send(followFrame{Refuse: f.n.dir.refusal(refuseBusy)})
 		return
 	}
 	var log raft.LogStore
 	if f.seat != nil {
-		log = f.seat.logBeyond(f.n.replicaGeneration())
+		log = f.seat.logBeyond(f.n.place.replicaGeneration())
 	}
-	st, err := f.n.survivor(log)
+	st, err := survivor(f.n.place.rep, log)
 	var b []byte
 	if err == nil {
 		b, err = st.Encode()
@@ -246,7 +245,7 @@ func (n *Node) fetch(ctx context.Context, peer taskstate.PeerID) (*ledger.State,
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	_ = c.SetWriteDeadline(time.Now().Add(followTimeout))
-	if err := wire.NewWriter(c, raftHelloCap).Send(followHello{Cluster: n.cluster(), Copy: true}); err != nil {
+	if err := wire.NewWriter(c, raftHelloCap).Send(followHello{Cluster: n.place.cluster(), Copy: true}); err != nil {
 		return nil, err
 	}
 	g, r := gathering{}, wire.NewReader(c, 0)

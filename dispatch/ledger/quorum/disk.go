@@ -2,21 +2,13 @@ package quorum
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/hashicorp/raft"
 
 	"covey/dispatch/ledger/quorum/store"
 )
-
-// Health is nil, or why this peer, as a voter, cannot write its log now: it takes no part in
-// decisions meanwhile. Others go on without it, as long as they are a majority.
-func (n *Node) Health() error {
-	if s := n.currentSeat(); s != nil {
-		return s.store.Health()
-	}
-	return nil
-}
 
 // errStuck is why a leader whose disk is stuck sends nothing.
 type errStuck struct{}
@@ -41,84 +33,67 @@ func (t steadyTransport) AppendEntries(id raft.ServerID, to raft.ServerAddress, 
 	return t.NetworkTransport.AppendEntries(id, to, req, resp)
 }
 
-// watchDisk says in the log when this voter's disk begins and ceases to take what is written, until
-// ctx ends. It ends this peer's own term when the disk is stuck: raft, which waits for the disk,
-// cannot. That term is over for good: when the disk answers again, raft hears of the next one from
-// the others, or begins one.
-func (n *Node) watchDisk(ctx context.Context) {
+// diskWatch says in the log when this voter's disk begins and ceases to take what is written. It
+// ends this peer's own term when the disk is stuck: raft, which waits for the disk, cannot. That
+// term is over for good: when the disk answers again, raft hears of the next one from the others,
+// or begins one.
+type diskWatch struct {
+	place  *place
+	terms  *terms
+	prober *prober
+	parker *parker
+	log    *slog.Logger
+
+	sick, stuck bool // as it saw last
+}
+
+// run watches until ctx ends.
+func (w *diskWatch) run(ctx context.Context) {
 	t := time.NewTimer(store.Look)
 	defer t.Stop()
-	var w diskWatch
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-n.disk.wake:
+		case <-w.parker.wake:
 			t.Reset(store.Look)
 			continue
 		case <-t.C:
 		}
-		w.look(ctx, n)
-		if !n.disk.park(n.diskBusy) {
+		w.look(ctx)
+		if !w.parker.park(w.busy) {
 			t.Reset(store.Look)
 		}
 	}
 }
 
-// diskWatch is what watchDisk saw last.
-type diskWatch struct{ sick, stuck bool }
-
-func (w *diskWatch) look(ctx context.Context, n *Node) {
-	s := n.currentSeat()
+func (w *diskWatch) look(ctx context.Context) {
+	s := w.place.seat.Load()
 	if s == nil {
-		*w = diskWatch{}
+		w.sick, w.stuck = false, false
 		return
 	}
 	err := s.store.Health()
 	_, stuck := s.store.Stuck()
 	switch {
 	case err != nil && !w.sick:
-		n.cfg.Log.Error("this voter takes no part in decisions", "err", err)
+		w.log.Error("this voter takes no part in decisions", "err", err)
 	case err == nil && w.sick:
-		n.cfg.Log.Info("this voter takes part in decisions again: its log can be written")
+		w.log.Info("this voter takes part in decisions again: its log can be written")
 	}
 	if stuck && !w.stuck {
-		n.resign(ctx)
+		if w.terms.resign(ctx) {
+			w.prober.passSuspicion(ctx)
+		}
 	} else if w.stuck && !stuck {
-		n.renew(ctx, s)
+		w.terms.renew(ctx, s)
 	}
-	*w = diskWatch{sick: err != nil, stuck: stuck}
+	w.sick, w.stuck = err != nil, stuck
 }
 
-// diskBusy tells whether a write is under way, or the last one failed, so that there is something
-// to see soon.
-func (n *Node) diskBusy() bool {
-	s := n.currentSeat()
+// busy tells whether a write is under way, or the last one failed, so that there is something to
+// see soon.
+func (w *diskWatch) busy() bool {
+	s := w.place.seat.Load()
 	return s != nil && s.store.Busy()
-}
-
-// resign ends a term as if raft had said that it is over, and has the other voters look for
-// themselves.
-func (n *Node) resign(ctx context.Context) {
-	if n.lead.Load() == nil {
-		return
-	}
-	select {
-	case n.notify <- false:
-	case <-ctx.Done():
-		return
-	}
-	n.passSuspicion(ctx)
-}
-
-// renew gives up raft's own term as well, if it outlived what held up the disk: it was ended here,
-// and raft does not say again that it leads.
-func (n *Node) renew(ctx context.Context, s *seat) {
-	if s.raft.State() != raft.Leader || n.lead.Load() != nil {
-		return
-	}
-	select {
-	case n.notify <- true: // a lone voter: nobody was elected meanwhile, and the barrier of serveTerm proves it
-	case <-ctx.Done():
-	}
 }

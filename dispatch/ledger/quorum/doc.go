@@ -22,7 +22,7 @@
 //   - Hint, SuspectLeader and Reconsider bring in what others observe: gossip names a coordinator; a
 //     call to it is late, or membership suspects it; membership changed. They return at once.
 //   - Changed and Reseated are closed when the coordinator, or this peer's place, are others.
-//   - InSync, HasQuorum, Missing, Losses, Health, Differs and Foreign say how things are, for people.
+//   - InSync, Missing, Losses, Health, Differs and Foreign say how things are, for people.
 //   - RemoveVoter is for the coordinator, before the decision that removes a peer.
 //   - Suspend and Resume are for a peer that learns of a copy of itself.
 //   - Copy, AskCopy, Marked and Recover are for a person who has lost a majority for good.

@@ -49,13 +49,13 @@ func (s *permits) withdraw(server string) {
 
 // mayAskPermit tells whether a peer may ask for a permit: for itself, if it votes, and in a term
 // that follows on what this voter knows.
-func (n *Node) mayAskPermit(s *seat, peer taskstate.PeerID, ask probeAsk) bool {
+func (p *prober) mayAskPermit(s *seat, peer taskstate.PeerID, ask probeAsk) bool {
 	of, _, err := parseServer(ask.Permit)
-	if err != nil || of != peer || !n.Seated(peer) {
+	if err != nil || of != peer || !p.authority.seated(peer) {
 		return false
 	}
 	if ask.Term > s.raft.CurrentTerm()+admission.MaxLeap {
-		n.authority.refused.Note(peer, "a term that no honest peer can name")
+		p.authority.refused.Note(peer, "a term that no honest peer can name")
 		return false
 	}
 	return true
@@ -63,16 +63,16 @@ func (n *Node) mayAskPermit(s *seat, peer taskstate.PeerID, ask probeAsk) bool {
 
 // getPermit asks the other voters to permit this one to stand for election. It gives up when
 // another got so far, or the leader is heard.
-func (n *Node) getPermit(ctx context.Context, s *seat, others []Voter, p patience) bool {
-	begin, me := time.Now().Add(p.way), s.self.server()
+func (p *prober) getPermit(ctx context.Context, s *seat, others []Voter, w patience) bool {
+	begin, me := time.Now().Add(w.way), s.self.server()
 	for range permitTries {
-		if n.permits.grant(me, s.raft.CurrentTerm(), time.Now(), p.leader) {
-			if n.permittedBy(ctx, s, others, p) {
+		if p.permits.grant(me, s.raft.CurrentTerm(), time.Now(), w.leader) {
+			if p.permittedBy(ctx, s, others, w) {
 				return true
 			}
-			n.permits.withdraw(me)
+			p.permits.withdraw(me)
 		}
-		sleep(ctx, p.pause+rand.N(2*p.pause))
+		sleep(ctx, w.pause+rand.N(2*w.pause))
 		if ctx.Err() != nil || s.heardSince(begin) {
 			return false
 		}
@@ -81,12 +81,12 @@ func (n *Node) getPermit(ctx context.Context, s *seat, others []Voter, p patienc
 }
 
 // permittedBy tells whether a majority, this voter included, permits it to stand.
-func (n *Node) permittedBy(ctx context.Context, s *seat, others []Voter, p patience) bool {
+func (p *prober) permittedBy(ctx context.Context, s *seat, others []Voter, wait patience) bool {
 	type word struct{ permits, said bool }
 	words := make(chan word, len(others))
 	for _, v := range others {
 		go func() { // ends with the question, which has its limit
-			a, err := n.probe(ctx, v.Peer, probeAsk{Generation: s.generation, Permit: s.self.server(), Term: s.raft.CurrentTerm()}, p.leader)
+			a, err := p.probe(ctx, v.Peer, probeAsk{Generation: s.generation, Permit: s.self.server(), Term: s.raft.CurrentTerm()}, wait.leader)
 			words <- word{permits: a.Permits, said: err == nil}
 		}()
 	}
@@ -136,20 +136,20 @@ func patienceFor(t Timings, rtt time.Duration) patience {
 }
 
 // patience is for the voters of a seat, by what membership measured.
-func (n *Node) patience(s *seat) patience {
+func (p *prober) patience(s *seat) patience {
 	vs, err := s.servers()
 	if err != nil {
-		return patienceFor(n.cfg.Timings, 0)
+		return patienceFor(p.cfg.Timings, 0)
 	}
 	votes := map[taskstate.PeerID]bool{}
 	for _, v := range vs {
 		votes[v.Peer] = v.Voting
 	}
 	var rtt time.Duration
-	for _, c := range n.cfg.Candidates() {
+	for _, c := range p.cfg.Candidates() {
 		if votes[c.Peer] {
 			rtt = max(rtt, c.RTT)
 		}
 	}
-	return patienceFor(n.cfg.Timings, rtt)
+	return patienceFor(p.cfg.Timings, rtt)
 }

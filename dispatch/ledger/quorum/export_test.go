@@ -12,19 +12,19 @@ import (
 )
 
 // SnapshotsTaken is how many snapshots this peer has taken from voters it followed.
-func (n *Node) SnapshotsTaken() int { return int(n.snapshots.Load()) }
+func (n *Node) SnapshotsTaken() int { return int(n.snapshotsTaken.Load()) }
 
 // HasSeat tells whether this peer runs raft.
-func (n *Node) HasSeat() bool { return n.currentSeat() != nil }
+func (n *Node) HasSeat() bool { return n.place.seat.Load() != nil }
 
 // SnapshotNow makes raft take a snapshot and forget most of its log.
-func (n *Node) SnapshotNow() error { return n.currentSeat().raft.Snapshot().Error() }
+func (n *Node) SnapshotNow() error { return n.place.seat.Load().raft.Snapshot().Error() }
 
 // FirstLogIndex is the oldest entry raft still has.
-func (n *Node) FirstLogIndex() (uint64, error) { return n.currentSeat().store.FirstIndex() }
+func (n *Node) FirstLogIndex() (uint64, error) { return n.place.seat.Load().store.FirstIndex() }
 
 // Replay lets the node hear of a committed configuration as raft does while it replays its log.
-func (n *Node) Replay(index uint64, vs ...Voter) { n.setVoters(index, vs) }
+func (n *Node) Replay(index uint64, vs ...Voter) { n.authority.setVoters(index, vs) }
 
 // firstSeat draws the incarnation that tests give their seats.
 func firstSeat() taskstate.Incarnation { return "1" }
@@ -32,7 +32,7 @@ func firstSeat() taskstate.Incarnation { return "1" }
 // Corrupt makes the replica another one without anybody's decision, as a bad memory does: it has
 // the oldest job no more.
 func (n *Node) Corrupt() error {
-	b, err := n.rep.Encode()
+	b, err := n.place.rep.Encode()
 	if err != nil {
 		return err
 	}
@@ -52,9 +52,9 @@ func (n *Node) Corrupt() error {
 	if err != nil {
 		return err
 	}
-	n.rep.Reset(st)
+	n.place.rep.Reset(st)
 	return nil
 }
 
 // FindUnsound is what happens when something in this peer's log cannot be believed.
-func (n *Node) FindUnsound(why string) { n.seatUnsound(n.currentSeat(), errors.New(why)) }
+func (n *Node) FindUnsound(why string) { n.seating.unsound(n.place.seat.Load(), errors.New(why)) }

@@ -3,8 +3,9 @@ package quorum
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
-	"slices"
+	"sync"
 	"time"
 
 	"covey/p2p/wire"
@@ -26,33 +27,55 @@ var (
 	errSnapshot  = errors.New("a snapshot is too large or malformed")
 )
 
-// syncState is how current the replica is.
-type syncState struct {
+// follower keeps the replica current from others. It owns whom it follows, and how current the
+// replica is.
+type follower struct {
+	log      *slog.Logger
+	bookmark time.Duration // others say at least so often that they live
+	dir      *directory
+	terms    *terms
+	wakes    *wakes
+	stream   func(ctx context.Context, peer taskstate.PeerID) (caughtUp bool, err error) // takes entries until it breaks
+
+	mu   sync.Mutex
 	from taskstate.PeerID // whom it is followed from now, "" = nobody
 	ok   bool             // the stream has caught up
 	at   time.Time        // when the last frame came
 }
 
-// InSync tells whether this peer's copy is current: it coordinates itself, or follows somebody and
-// has caught up. at is when it last was known to be (zero: never).
-func (n *Node) InSync() (ok bool, at time.Time) {
-	if n.lead.Load() != nil {
+// inSync tells whether the replica is current, and when it last was known to be.
+func (f *follower) inSync() (ok bool, at time.Time) {
+	if f.terms.lead.Load() != nil {
 		return true, time.Now()
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	fresh := time.Since(n.sync.at) < 3*n.cfg.Timings.Bookmark
-	return n.sync.ok && n.sync.from != "" && n.coord != "" && fresh, n.sync.at
+	_, _, led := f.dir.coordinator()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ok && f.from != "" && led && time.Since(f.at) < 3*f.bookmark, f.at
 }
 
-// runFollow keeps the replica current until ctx ends: from the coordinator if it can be reached,
+// touch notes that a frame came.
+func (f *follower) touch(from taskstate.PeerID, caughtUp bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.from, f.ok, f.at = from, caughtUp, time.Now()
+}
+
+// ended notes that nobody is followed now.
+func (f *follower) ended() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.from, f.ok = "", false
+}
+
+// run keeps the replica current until ctx ends: from the coordinator if it can be reached,
 // otherwise from any voter. A voter follows the coordinator too – raft tells it late what has been
 // committed – and the one that coordinates follows nobody.
-func (n *Node) runFollow(ctx context.Context) {
+func (f *follower) run(ctx context.Context) {
 	avoid := map[taskstate.PeerID]time.Time{}
 	backoff := backoffMin
 	for ctx.Err() == nil {
-		asked, err := n.followAny(ctx, avoid)
+		asked, err := f.followAny(ctx, avoid)
 		switch {
 		case errors.Is(err, errElsewhere):
 			backoff = backoffMin
@@ -62,8 +85,8 @@ func (n *Node) runFollow(ctx context.Context) {
 			continue
 		case err == nil:
 			backoff = backoffMin
-		case asked > 0 && n.lead.Load() == nil:
-			n.forgetCoordinator()
+		case asked > 0 && f.terms.lead.Load() == nil:
+			f.dir.forgetCoordinator()
 		}
 		wait := backoffMax
 		if asked > 0 {
@@ -72,7 +95,7 @@ func (n *Node) runFollow(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-n.poke:
+		case <-f.wakes.follow:
 			backoff = backoffMin
 		case <-time.After(wait):
 		}
@@ -82,18 +105,18 @@ func (n *Node) runFollow(ctx context.Context) {
 // followAny follows the best of the targets that answers, until that ends. err is nil if the
 // replica was current meanwhile, errElsewhere if it ended because there is somebody better, and
 // otherwise that of the last one tried.
-func (n *Node) followAny(ctx context.Context, avoid map[taskstate.PeerID]time.Time) (asked int, err error) {
-	targets := n.targets(avoid)
+func (f *follower) followAny(ctx context.Context, avoid map[taskstate.PeerID]time.Time) (asked int, err error) {
+	targets := f.dir.targets(f.terms.lead.Load() != nil, avoid)
 	err = errAimless
 	for _, peer := range targets {
 		var ok bool
-		ok, err = n.follow(ctx, peer, avoid)
-		n.cfg.Log.Debug("stopped following", "peer", peer, "why", err)
+		ok, err = f.follow(ctx, peer, avoid)
+		f.log.Debug("stopped following", "peer", peer, "why", err)
 		if errors.Is(err, errElsewhere) || ctx.Err() != nil {
 			return len(targets), err
 		}
 		avoid[peer] = time.Now().Add(avoidFor)
-		n.forgetNewer(peer)
+		f.dir.forgetNewer(peer)
 		if ok && !errors.Is(err, errStale) {
 			return len(targets), nil
 		}
@@ -101,109 +124,9 @@ func (n *Node) followAny(ctx context.Context, avoid map[taskstate.PeerID]time.Ti
 	return len(targets), err
 }
 
-// forgetCoordinator: nobody who could know answers.
-func (n *Node) forgetCoordinator() {
-	n.mu.Lock()
-	mine := n.coord == n.cfg.Self
-	n.mu.Unlock()
-	if !mine {
-		n.setCoordinator("", taskstate.Epoch{})
-	}
-}
-
-// targets lists whom to follow, best first: who has a ledger of a higher generation, whom raft
-// takes for leader, whom gossip names in a newer epoch, the coordinator as it is known, the other
-// voters in random order, whoever else might know. Those in avoid come last.
-func (n *Node) targets(avoid map[taskstate.PeerID]time.Time) []taskstate.PeerID {
-	out := n.newerLedgers() // even a coordinator looks there: its ledger may be one that others have given up
-	if n.lead.Load() != nil {
-		return out
-	}
-	s := n.currentSeat()
-	if s != nil {
-		if leader, ok := s.leader(); ok {
-			if leader == n.cfg.Self {
-				return out // elected, about to lead
-			}
-			out = append(out, leader)
-		}
-	}
-	n.mu.Lock()
-	avoid = n.stillAvoided(avoid)
-	if n.epoch.Less(n.hintEpoch) {
-		out = append(out, n.hint)
-	}
-	out = append(out, n.coord)
-	k := len(out)
-	for _, v := range n.voters {
-		if v.Voting {
-			out = append(out, v.Peer)
-		}
-	}
-	others := out[k:]
-	rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
-	out = append(out, n.contacts...)
-	n.mu.Unlock()
-	seen := map[taskstate.PeerID]bool{n.cfg.Self: true, "": true}
-	out = slices.DeleteFunc(out, func(p taskstate.PeerID) bool { had := seen[p]; seen[p] = true; return had })
-	now := time.Now()
-	slices.SortStableFunc(out, func(a, b taskstate.PeerID) int { return avoided(avoid, a, now).Compare(avoided(avoid, b, now)) })
-	return out
-}
-
-// stillAvoided is avoid without those that were named since they failed: a leader raft hears from
-// lives, whatever a dial said before it was up. The caller holds mu.
-func (n *Node) stillAvoided(avoid map[taskstate.PeerID]time.Time) map[taskstate.PeerID]time.Time {
-	out := make(map[taskstate.PeerID]time.Time, len(avoid))
-	for p, until := range avoid {
-		if !n.heard[p].After(until.Add(-avoidFor)) {
-			out[p] = until
-		}
-	}
-	return out
-}
-
-// avoided is until when a peer comes after the others; zero if it does not.
-func avoided(avoid map[taskstate.PeerID]time.Time, peer taskstate.PeerID, now time.Time) time.Time {
-	if until := avoid[peer]; now.Before(until) {
-		return until
-	}
-	return time.Time{}
-}
-
-// better tells whether there is now somebody better to follow than peer: the leader as raft sees
-// it, the coordinator, or whom gossip takes for a newer one. Not one that failed a moment ago.
-func (n *Node) better(peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Time) bool {
-	newer := n.newerLedgers()
-	switch {
-	case slices.Contains(newer, peer):
-		return false
-	case n.lead.Load() != nil:
-		return true
-	}
-	ts := n.targets(avoid)
-	n.mu.Lock()
-	avoid = n.stillAvoided(avoid)
-	n.mu.Unlock()
-	if len(ts) == 0 || ts[0] == peer || !avoided(avoid, ts[0], time.Now()).IsZero() {
-		return false
-	}
-	if slices.Contains(newer, ts[0]) {
-		return true
-	}
-	if s := n.currentSeat(); s != nil {
-		if leader, ok := s.leader(); ok {
-			return ts[0] == leader
-		}
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return ts[0] == n.coord || ts[0] == n.hint && n.epoch.Less(n.hintEpoch)
-}
-
 // follow takes entries from one peer until the stream breaks or there is somebody better. ok tells
 // whether it caught up.
-func (n *Node) follow(ctx context.Context, peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Time) (ok bool, err error) {
+func (f *follower) follow(ctx context.Context, peer taskstate.PeerID, avoid map[taskstate.PeerID]time.Time) (ok bool, err error) {
 	sctx, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
 	go func() { // ends the stream, or the wait for one, when it is time
@@ -212,28 +135,28 @@ func (n *Node) follow(ctx context.Context, peer taskstate.PeerID, avoid map[task
 			select {
 			case <-sctx.Done():
 				return
-			case <-n.poke:
-				if n.better(peer, avoid) {
+			case <-f.wakes.follow:
+				if f.dir.better(peer, f.terms.lead.Load() != nil, avoid) {
 					cancel(errElsewhere)
 				}
 			}
 		}
 	}()
-	f := &following{n: n, peer: peer}
-	err = f.open(sctx)
+	ok, err = f.stream(sctx, peer)
 	cancel(err)
 	<-watched
 	if cause := context.Cause(sctx); errors.Is(cause, errElsewhere) {
 		err = cause
 	}
-	return f.synced, err
+	return ok, err
 }
 
-// open follows as long as ctx lives.
-func (f *following) open(ctx context.Context) error {
+// follow takes entries from a peer as long as ctx lives and the stream holds.
+func (n *Node) follow(ctx context.Context, peer taskstate.PeerID) (caughtUp bool, err error) {
+	f := &following{n: n, peer: peer}
 	c, err := f.n.cfg.Net.Dial(ctx, f.peer, FollowProtocol)
 	if err != nil {
-		return err
+		return false, err
 	}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -249,38 +172,6 @@ func (f *following) open(ctx context.Context) error {
 	}()
 	f.c, f.r = c, wire.NewReader(c, 0)
 	err = f.run()
-	f.n.mu.Lock()
-	f.n.sync.from, f.n.sync.ok = "", false
-	f.n.mu.Unlock()
-	return err
-}
-
-// addContacts remembers peers somebody named, for this run only.
-func (n *Node) addContacts(peers []taskstate.PeerID) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, p := range peers {
-		if p != "" && p != n.cfg.Self && !slices.Contains(n.contacts, p) && len(n.contacts) < maxContacts {
-			n.contacts = append(n.contacts, p)
-		}
-	}
-}
-
-// setContacts remembers the voters on disk, so that this peer finds the cluster again after a
-// restart.
-func (n *Node) setContacts(vs []Voter) {
-	peers := slices.DeleteFunc(peersOf(vs), func(p taskstate.PeerID) bool { return p == n.cfg.Self })
-	n.mu.Lock()
-	missing := slices.DeleteFunc(slices.Clone(peers), func(p taskstate.PeerID) bool { return slices.Contains(n.contacts, p) })
-	if len(missing) == 0 {
-		n.mu.Unlock()
-		return
-	}
-	old := slices.DeleteFunc(n.contacts, func(p taskstate.PeerID) bool { return slices.Contains(peers, p) })
-	n.contacts = append(old, peers...)
-	n.contacts = n.contacts[max(0, len(n.contacts)-maxContacts):]
-	n.mu.Unlock()
-	if err := n.saveMemo(); err != nil {
-		n.cfg.Log.Warn("cannot remember the voters", "err", err)
-	}
+	n.follower.ended()
+	return f.synced, err
 }

@@ -78,8 +78,8 @@ func TestPartsThatMakeNoSnapshotAreRefused(t *testing.T) {
 	}
 }
 
-// follower is a peer that has nothing yet.
-func follower(t *testing.T) *following {
+// newFollowing is a peer that has nothing yet.
+func newFollowing(t *testing.T) *following {
 	t.Helper()
 	n, err := Open(Config{Net: memnet.New().Host("b"), Self: "b", Incarnation: "1", Dir: t.TempDir()})
 	if err != nil {
@@ -101,7 +101,7 @@ func largeEntry(t *testing.T, id taskstate.JobID) []byte {
 
 func TestAnEntryIsTheSameInWhateverPartsItComes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		f := follower(t)
+		f := newFollowing(t)
 		var frames []followFrame
 		for i, id := range []taskstate.JobID{"one", "two"} {
 			rest := largeEntry(t, id)
@@ -116,7 +116,7 @@ func TestAnEntryIsTheSameInWhateverPartsItComes(t *testing.T) {
 				r.Fatalf("part %d: %v", i, err)
 			}
 		}
-		f.n.rep.Read(func(s *ledger.State) {
+		f.n.place.rep.Read(func(s *ledger.State) {
 			for _, id := range []taskstate.JobID{"one", "two"} {
 				if j, ok := s.Job(id); !ok || len(j.Job().Each) != 100 {
 					r.Fatalf("job %s did not arrive whole", id)
@@ -134,21 +134,21 @@ func TestPartsOfTwoEntriesAreNotTakenForOne(t *testing.T) {
 		"what is no entry":                     {{Index: 1, Data: []byte("hello")}},
 		"an entry with a field of a newer one": {{Index: 1, Data: encoded(t, map[int]any{2: taskstate.At(1, 1), 3: 1, 4: "a", 5: []any{}, 99: 1})}},
 	} {
-		f := follower(t)
+		f := newFollowing(t)
 		var err error
 		for _, it := range frames {
 			if err = f.take(followFrame{Items: []item{it}}); err != nil {
 				break
 			}
 		}
-		if err == nil || f.n.rep.Applied() != 0 {
-			t.Errorf("%s: %v, and %d entries are applied", what, err, f.n.rep.Applied())
+		if err == nil || f.n.place.rep.Applied() != 0 {
+			t.Errorf("%s: %v, and %d entries are applied", what, err, f.n.place.rep.Applied())
 		}
 	}
 }
 
 func TestWhatAFollowerHasIsNotAppliedAgain(t *testing.T) {
-	f := follower(t)
+	f := newFollowing(t)
 	one := item{Index: 7, Data: largeEntry(t, "one")}
 	for range 2 {
 		if err := f.take(followFrame{Items: []item{one}}); err != nil {
@@ -158,7 +158,7 @@ func TestWhatAFollowerHasIsNotAppliedAgain(t *testing.T) {
 	if err := f.take(followFrame{Items: []item{{Index: 6, Data: largeEntry(t, "two")}}}); err != nil {
 		t.Fatal(err)
 	}
-	f.n.rep.Read(func(s *ledger.State) {
+	f.n.place.rep.Read(func(s *ledger.State) {
 		if _, ok := s.Job("two"); ok || s.Index() != 7 || s.JobCount() != 1 {
 			t.Errorf("%d jobs at index %d", s.JobCount(), s.Index())
 		}
@@ -230,7 +230,7 @@ func TestACopyIsServedWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want, err := n.rep.Encode()
+	want, err := n.place.rep.Encode()
 	if err != nil || st == nil {
 		t.Fatal(err, st)
 	}

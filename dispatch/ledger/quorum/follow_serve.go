@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"covey/dispatch/ledger"
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -23,23 +25,23 @@ func (n *Node) handleFollow(peer string, c connT) {
 	}
 	_ = c.SetReadDeadline(time.Time{})
 	if len(h.Seats) > 0 {
-		_ = n.proves(peer, h.Seats)
+		_ = n.authority.proves(peer, h.Seats)
 	}
-	n.learnMarks(peer, h.Marks)
-	f := &feeder{n: n, peer: peer, c: c, w: wire.NewWriter(c, 0), seat: n.currentSeat()}
+	n.seating.learnMarks(peer, h.Marks)
+	f := &feeder{n: n, peer: peer, c: c, w: wire.NewWriter(c, 0), seat: n.place.seat.Load()}
 	if h.Copy {
 		f.serveCopy(h)
 		return
 	}
 	if code := f.refusal(peer, h); code != "" {
-		_ = f.send(followFrame{Refuse: n.refusal(code)})
+		_ = f.send(followFrame{Refuse: n.dir.refusal(code)})
 		return
 	}
-	if !n.serving.enter(peer) {
-		_ = f.send(followFrame{Refuse: n.refusal(refuseBusy)})
+	if !n.served.Enter(peer) {
+		_ = f.send(followFrame{Refuse: n.dir.refusal(refuseBusy)})
 		return
 	}
-	defer n.serving.leave(peer)
+	defer n.served.Leave(peer)
 	gone := make(chan struct{})
 	go func() { // a follower says nothing more: the end of its stream is all there is to read
 		defer close(gone)
@@ -67,47 +69,20 @@ type feeder struct {
 
 func (f *feeder) refusal(peer string, h followHello) string {
 	switch {
-	case f.seat == nil || !f.n.votes(f.seat):
+	case f.seat == nil || !f.n.dir.votes(f.seat):
 		return refuseNotVoter
-	case f.n.generationBeyond(peer, h.Generation):
+	case f.n.authority.generationBeyond(peer, h.Generation):
 		return refuseForeign
 	case h.Generation > f.seat.generation:
-		f.n.reportForeign(peer, h.Generation)
+		f.n.authority.reportForeign(peer, h.Generation)
 		return refuseOlder
-	case h.Cluster != "" && h.Cluster != f.n.cluster():
+	case h.Cluster != "" && h.Cluster != f.n.place.cluster():
 		return refuseForeign
 	case f.ahead(h):
 		f.n.cfg.Log.Error("a follower says that it has decisions which this ledger does not have: if that is so, the voters' disks were turned back", "peer", peer, "theirs", h.Index, "ours", f.seat.raft.LastIndex())
 		return refuseAhead
 	}
 	return ""
-}
-
-// refusal says whom to ask instead.
-func (n *Node) refusal(code string) *followRefuse {
-	r := &followRefuse{Code: code, Generation: n.Generation()}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	r.Coordinator = n.coord
-	for _, v := range n.voters {
-		if v.Voting && v.Peer != n.cfg.Self {
-			r.Voters = append(r.Voters, v.Peer)
-		}
-	}
-	return r
-}
-
-// cluster is the id of the own ledger, "" before it is known.
-func (n *Node) cluster() (id string) {
-	n.rep.Read(func(s *ledger.State) { id = s.Cluster() })
-	return id
-}
-
-// votes tells whether a seat is a voting one, as far as is known.
-func (n *Node) votes(s *seat) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.seat == s && s.unsound.Load() == nil && slices.ContainsFunc(n.voters, func(v Voter) bool { return v.Voting && s.is(v) })
 }
 
 // serve sends what is new, all that has gathered while the last write was under way in one go, and
@@ -123,15 +98,15 @@ func (f *feeder) serve(h followHello, gone <-chan struct{}) error {
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
-		wait := f.n.moved.wait()
+		wait := f.n.wakes.moved.wait()
 		for more := true; more; {
 			var err error
 			if more, err = f.step(); err != nil {
 				return err
 			}
 		}
-		if !f.n.votes(f.seat) {
-			return f.send(followFrame{Refuse: f.n.refusal(refuseNotVoter)})
+		if !f.n.dir.votes(f.seat) {
+			return f.send(followFrame{Refuse: f.n.dir.refusal(refuseNotVoter)})
 		}
 		t.Reset(time.Until(f.due))
 		select {
@@ -150,12 +125,12 @@ func (f *feeder) serve(h followHello, gone <-chan struct{}) error {
 func (f *feeder) begin(h followHello) error {
 	if h.Generation == f.seat.generation {
 		f.cursor = h.Index
-		if _, ok := f.n.ring.after(h.Index, 1); ok {
+		if _, ok := f.n.feed.ring.after(h.Index, 1); ok {
 			return nil
 		}
 	}
-	if !f.n.serving.snapshot(f.peer, time.Now()) {
-		_ = f.send(followFrame{Refuse: f.n.refusal(refuseBusy)})
+	if !f.n.snapshots.allow(f.peer) {
+		_ = f.send(followFrame{Refuse: f.n.dir.refusal(refuseBusy)})
 		return errTooMany
 	}
 	return f.snapshot()
@@ -166,7 +141,7 @@ var errTooMany = errors.New("it asks for one snapshot after another")
 func (f *feeder) snapshot() error {
 	var b []byte
 	var err error
-	f.n.rep.Read(func(s *ledger.State) {
+	f.n.place.rep.Read(func(s *ledger.State) {
 		f.cursor = s.Index()
 		if s.Index() > 0 {
 			b, err = s.Encode()
@@ -193,9 +168,9 @@ func (f *feeder) parts(b []byte) error {
 // due.
 func (f *feeder) step() (more bool, err error) {
 	mark := f.n.mark() // before the entries: it must not promise what is not sent yet
-	items, ok := f.n.ring.after(f.cursor, partBytes)
+	items, ok := f.n.feed.ring.after(f.cursor, partBytes)
 	if !ok {
-		_ = f.send(followFrame{Refuse: f.n.refusal(refuseTooSlow)})
+		_ = f.send(followFrame{Refuse: f.n.dir.refusal(refuseTooSlow)})
 		return false, errTooSlow
 	}
 	if len(items) > 0 {
@@ -215,7 +190,7 @@ func (f *feeder) step() (more bool, err error) {
 		if mark.VotersIndex != f.marked.VotersIndex {
 			mark.Seats = f.n.authority.seats.ShortProof(seatsShown)
 		}
-		mark.Marks = f.n.showMarks(f.seat)
+		mark.Marks = f.n.marks.show(f.seat)
 		f.marked, f.due = mark, now.Add(f.n.cfg.Timings.Bookmark)
 		return false, f.send(followFrame{Mark: &mark})
 	}
@@ -260,67 +235,28 @@ const (
 	snapshotEvery = 2 * time.Second // one more in so long
 )
 
-// servingLimits counts who is served. A peer has few places of the many: one that opens stream
-// after stream leaves room for the others.
-type servingLimits struct {
-	mu   sync.Mutex
-	all  int
-	each map[taskstate.PeerID]int
-	took map[taskstate.PeerID]allowance // snapshots; whoever has its whole allowance again is not in it
+// snapshotLimits is how many more snapshots each peer may have now.
+type snapshotLimits struct {
+	mu sync.Mutex
+	of map[taskstate.PeerID]*rate.Limiter // whoever has its whole allowance again is not in it
 }
 
-// allowance is a bucket of tokens: missing many are spent, and one is back at refill.
-type allowance struct {
-	missing int
-	refill  time.Time
-}
-
-func (c *servingLimits) enter(peer taskstate.PeerID) bool {
+// allow tells whether peer may have one more now, and counts it.
+func (c *snapshotLimits) allow(peer taskstate.PeerID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.all >= maxFollowers || c.each[peer] >= maxFollowing {
-		return false
-	}
-	if c.each == nil {
-		c.each = map[taskstate.PeerID]int{}
-	}
-	c.all++
-	c.each[peer]++
-	return true
-}
-
-func (c *servingLimits) leave(peer taskstate.PeerID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all--
-	if c.each[peer]--; c.each[peer] == 0 {
-		delete(c.each, peer)
-	}
-}
-
-// snapshot tells whether peer may have one more now, and counts it.
-func (c *servingLimits) snapshot(peer taskstate.PeerID, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.took == nil {
-		c.took = map[taskstate.PeerID]allowance{}
-	}
-	for p, a := range c.took {
-		for a.missing > 0 && !now.Before(a.refill) {
-			a.missing, a.refill = a.missing-1, a.refill.Add(snapshotEvery)
-		}
-		if c.took[p] = a; a.missing == 0 {
-			delete(c.took, p)
+	for p, l := range c.of {
+		if l.Tokens() >= snapshotBurst {
+			delete(c.of, p)
 		}
 	}
-	a := c.took[peer]
-	if a.missing >= snapshotBurst {
-		return false
+	l := c.of[peer]
+	if l == nil {
+		if c.of == nil {
+			c.of = map[taskstate.PeerID]*rate.Limiter{}
+		}
+		l = rate.NewLimiter(rate.Every(snapshotEvery), snapshotBurst)
+		c.of[peer] = l
 	}
-	if a.missing == 0 {
-		a.refill = now.Add(snapshotEvery)
-	}
-	a.missing++
-	c.took[peer] = a
-	return true
+	return l.Allow()
 }

@@ -24,10 +24,10 @@ type following struct {
 
 func (f *following) run() error {
 	h := followHello{}
-	f.n.rep.Read(func(s *ledger.State) {
+	f.n.place.rep.Read(func(s *ledger.State) {
 		h = followHello{Generation: s.Generation(), Index: s.Index(), Cluster: s.Cluster()}
 	})
-	h.Marks = f.n.showMarks(f.n.currentSeat())
+	h.Marks = f.n.marks.show(f.n.place.seat.Load())
 	h.Seats = f.n.authority.seats.ShortProof(seatsShown)
 	if f.anew = f.n.compared.wrong(); f.anew {
 		h.Generation, h.Index = 0, 0
@@ -56,7 +56,7 @@ func (f *following) take(fr followFrame) error {
 	switch {
 	case fr.Refuse != nil:
 		return f.refused(fr.Refuse)
-	case !f.n.proves(f.peer, fr.Seats):
+	case !f.n.authority.proves(f.peer, fr.Seats):
 		f.n.authority.refused.Note(f.peer, "a stream of the ledger, from a peer that holds no seat")
 		return errUnseated
 	case !f.anew && f.n.compared.wrong():
@@ -72,22 +72,16 @@ func (f *following) take(fr followFrame) error {
 	case fr.Mark != nil:
 		return f.mark(fr.Mark)
 	}
-	f.touch()
+	f.n.follower.touch(f.peer, f.synced)
 	return nil
-}
-
-func (f *following) touch() {
-	f.n.mu.Lock()
-	f.n.sync = syncState{from: f.peer, ok: f.synced, at: time.Now()}
-	f.n.mu.Unlock()
 }
 
 // refused learns whom to ask instead.
 func (f *following) refused(r *followRefuse) error {
-	f.n.reportForeign(f.peer, r.Generation, append(r.Voters, r.Coordinator)...)
-	f.n.addContacts(append(r.Voters, r.Coordinator))
+	f.n.authority.reportForeign(f.peer, r.Generation, append(r.Voters, r.Coordinator)...)
+	f.n.dir.addContacts(append(r.Voters, r.Coordinator), maxContacts)
 	if r.Code == refuseAhead {
-		f.n.cfg.Log.Error("the coordinator has less than this peer: the copy of the ledger here is kept", "peer", f.peer, "index", f.n.rep.Applied())
+		f.n.cfg.Log.Error("the coordinator has less than this peer: the copy of the ledger here is kept", "peer", f.peer, "index", f.n.place.rep.Applied())
 	}
 	return fmt.Errorf("refused: %s", r.Code)
 }
@@ -97,18 +91,18 @@ func (f *following) part(p *snapshotPart) error {
 	if err != nil || st == nil {
 		return err
 	}
-	f.n.snapshots.Add(1)
-	if err := f.n.adopt(f.peer, st); err != nil || !f.anew {
+	f.n.snapshotsTaken.Add(1)
+	if err := f.n.seating.adopt(f.peer, st); err != nil || !f.anew {
 		return err
 	}
 	if f.n.compared.wrong() {
 		return errStale
 	}
-	return f.n.save()
+	return f.n.seating.saveCopy()
 }
 
 func (f *following) entries(items []item) error {
-	if f.n.lead.Load() != nil {
+	if f.n.terms.lead.Load() != nil {
 		return errElsewhere // who leads takes a whole newer ledger from others, or nothing
 	}
 	for _, it := range items {
@@ -122,53 +116,47 @@ func (f *following) entries(items []item) error {
 			}
 			it, f.partial = f.partial, item{}
 		}
-		if f.n.indexBeyond(f.peer, it.Index) {
-			return fmt.Errorf("entry %d cannot follow on %d", it.Index, f.n.rep.Applied())
+		if f.n.authority.indexBeyond(f.peer, it.Index) {
+			return fmt.Errorf("entry %d cannot follow on %d", it.Index, f.n.place.rep.Applied())
 		}
-		if _, err := f.n.take(it.Index, it.Data); err != nil {
+		if _, err := f.n.feed.take(it.Index, it.Data); err != nil {
 			return err
 		}
 	}
-	f.n.moved.fire()
+	f.n.wakes.moved.fire()
 	return nil
 }
 
 // mark takes a voter's word on coordinator and voters, unless this peer knows better.
 func (f *following) mark(m *bookmark) error {
-	f.touch()
+	f.n.follower.touch(f.peer, f.synced)
 	n := f.n
-	n.learnMarks(f.peer, m.Marks)
-	n.mu.Lock()
-	known := n.epoch
-	if f.peer == n.hint && m.Epoch.Less(n.hintEpoch) {
-		n.hintEpoch = m.Epoch // it knows better what it is said to do
-	}
-	n.mu.Unlock()
-	own := n.replicaGeneration()
+	n.seating.learnMarks(f.peer, m.Marks)
+	known, own := n.dir.correctHint(f.peer, m.Epoch), n.place.replicaGeneration()
 	switch {
 	case own > 0 && m.Epoch.Generation > own: // a newer ledger comes before its bookmark
 		n.authority.refused.Note(f.peer, "an epoch that no honest peer can name")
 		return fmt.Errorf("epoch %s in a ledger of generation %d", m.Epoch, own)
-	case n.epochBeyond(f.peer, m.Epoch) || n.indexBeyond(f.peer, m.VotersIndex):
+	case n.authority.epochBeyond(f.peer, m.Epoch) || n.authority.indexBeyond(f.peer, m.VotersIndex):
 		return fmt.Errorf("epoch %s and index %d cannot follow on what is known here", m.Epoch, m.VotersIndex)
 	case m.Epoch.Less(known):
 		return errStale
 	}
-	_ = n.proves(f.peer, m.Seats)
-	n.compare(m.Chain)
+	_ = n.authority.proves(f.peer, m.Seats)
+	n.compared.compare(m.Chain)
 	if len(m.Voters) > 0 && m.VotersIndex > 0 {
-		n.setVoters(m.VotersIndex, m.Voters)
-		n.setContacts(m.Voters)
+		n.authority.setVoters(m.VotersIndex, m.Voters)
+		n.seating.setContacts(m.Voters)
 	}
 	if m.Coordinator != "" && m.Coordinator != n.cfg.Self {
 		f.aimless = time.Time{}
-		n.setCoordinator(m.Coordinator, m.Epoch)
+		n.dir.setCoordinator(m.Coordinator, m.Epoch)
 		if m.Coordinator != f.peer {
-			n.kick()
+			nudge(n.wakes.follow)
 		}
 		return nil
 	}
-	n.forgetCoordinator()
+	n.dir.forgetCoordinator()
 	if f.aimless.IsZero() {
 		f.aimless = time.Now()
 	} else if time.Since(f.aimless) > time.Second {

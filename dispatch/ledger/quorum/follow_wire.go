@@ -92,12 +92,11 @@ const (
 
 // mark is this peer's bookmark now.
 func (n *Node) mark() bookmark {
-	index := n.ring.end()
-	var chain *ledger.ChainMark
-	if m, ok := n.rep.ChainAt(0); ok {
-		chain = &m
+	index := n.feed.ring.end()
+	chain, ok := n.place.rep.ChainAt(0)
+	b := n.dir.bookmark()
+	if b.Index = index; ok {
+		b.Chain = &chain
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return bookmark{Index: index, Coordinator: n.coord, Epoch: n.epoch, Voters: n.voters, VotersIndex: n.votersIndex, Chain: chain}
+	return b
 }

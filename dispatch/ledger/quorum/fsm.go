@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,12 +16,12 @@ import (
 
 // fsm is raft's view of the replica. Raft calls it from one goroutine.
 type fsm struct {
-	n          *Node
-	generation uint64
-	bytes      atomic.Int64  // applied since the last snapshot
-	last       atomic.Int64  // when something was applied, in nanoseconds
-	decided    atomic.Uint64 // raft's newest entry that was
-	busy       atomic.Bool   // a snapshot is being made
+	feed      *feed
+	authority *authority
+	bytes     atomic.Int64  // applied since the last snapshot
+	last      atomic.Int64  // when something was applied, in nanoseconds
+	decided   atomic.Uint64 // raft's newest entry that was
+	busy      atomic.Bool   // a snapshot is being made
 }
 
 var (
@@ -37,7 +39,7 @@ type decided struct {
 // Apply implements raft.FSM.
 func (f *fsm) Apply(l *raft.Log) any {
 	f.bytes.Add(int64(len(l.Data)))
-	results, err := f.n.take(l.Index, l.Data)
+	results, err := f.feed.take(l.Index, l.Data)
 	return decided{index: l.Index, results: results, err: err}
 }
 
@@ -56,13 +58,13 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 		f.decided.Store(logs[len(logs)-1].Index)
 	}
 	f.last.Store(time.Now().UnixNano())
-	f.n.moved.fire()
+	f.feed.wakes.moved.fire()
 	return out
 }
 
 // StoreConfiguration implements raft.ConfigurationStore: it hears of committed configurations only.
 func (f *fsm) StoreConfiguration(index uint64, c raft.Configuration) {
-	f.n.setVoters(index, votersOf(c))
+	f.authority.setVoters(index, votersOf(c))
 }
 
 // Snapshot implements raft.FSM. The replica may be ahead of raft here: it took committed entries
@@ -70,7 +72,7 @@ func (f *fsm) StoreConfiguration(index uint64, c raft.Configuration) {
 // that follow are skipped when they are applied to it.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	f.bytes.Store(0)
-	b, err := f.n.rep.Encode()
+	b, err := f.feed.rep.Encode()
 	if err != nil {
 		return nil, fmt.Errorf("snapshot of the ledger: %w", err)
 	}
@@ -88,7 +90,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	if err != nil {
 		return fmt.Errorf("restore the ledger: %w", err)
 	}
-	f.n.reset(st)
+	f.feed.reset(st)
 	return nil
 }
 
@@ -118,37 +120,49 @@ func (b fsmSnapshot) Persist(sink raft.SnapshotSink) error {
 // Release implements raft.FSMSnapshot.
 func (fsmSnapshot) Release() {}
 
+// feed is what goes into this peer's replica, and the newest of it, encoded, for followers. Raft and
+// the stream that is followed put in.
+type feed struct {
+	rep      *ledger.Replica
+	ring     *ring
+	compared *comparison
+	wakes    *wakes
+	log      *slog.Logger
+
+	mu sync.Mutex // one entry or snapshot at a time
+}
+
 // take feeds one committed entry into replica and ring, from whichever source it comes first.
-func (n *Node) take(index uint64, data []byte) ([]ledger.Result, error) {
-	n.feed.Lock()
-	defer n.feed.Unlock()
-	if index <= n.rep.Applied() {
+func (f *feed) take(index uint64, data []byte) ([]ledger.Result, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if index <= f.rep.Applied() {
 		return nil, nil
 	}
 	e, err := ledger.ReadEntry(index, data)
 	if err != nil {
-		n.cfg.Log.Error("an entry of the ledger cannot be read: this peer's program is older than the coordinator's, or its disk is bad", "index", index, "err", err)
+		f.log.Error("an entry of the ledger cannot be read: this peer's program is older than the coordinator's, or its disk is bad", "index", index, "err", err)
 		return nil, fmt.Errorf("ledger entry %d: %w", index, err)
 	}
-	results := n.rep.Apply(e)
-	n.ring.add(index, data)
+	results := f.rep.Apply(e)
+	f.ring.add(index, data)
 	return results, nil
 }
 
 // reset replaces the replica by a snapshot, unless it is further already.
-func (n *Node) reset(st *ledger.State) {
-	n.feed.Lock()
-	defer n.feed.Unlock()
+func (f *feed) reset(st *ledger.State) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var g uint64
-	n.rep.Read(func(s *ledger.State) { g = s.Generation() })
-	have := n.rep.Applied()
-	if st.Generation() < g || st.Generation() == g && (st.Index() < have || st.Index() == have && !n.compared.wrong()) {
+	f.rep.Read(func(s *ledger.State) { g = s.Generation() })
+	have := f.rep.Applied()
+	if st.Generation() < g || st.Generation() == g && (st.Index() < have || st.Index() == have && !f.compared.wrong()) {
 		return
 	}
-	n.rep.Reset(st)
-	n.compared.set(0, "")
-	n.ring.reset(st.Index())
-	n.moved.fire()
+	f.rep.Reset(st)
+	f.compared.set(0, "")
+	f.ring.reset(st.Index())
+	f.wakes.moved.fire()
 }
 
 // renewLog makes a snapshot and cuts off all entries before it if there are some without checksums.

@@ -10,9 +10,16 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"time"
 
+	"github.com/hashicorp/raft"
+
+	"covey/dispatch/ledger"
+	"covey/dispatch/ledger/quorum/mark"
+	"covey/dispatch/ledger/quorum/raftlog"
+	"covey/dispatch/ledger/quorum/store"
+	"covey/internal/atomicfile"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
@@ -45,36 +52,153 @@ type logBound struct {
 // maxContacts bounds the peers remembered to ask.
 const maxContacts = 32
 
-func (n *Node) memoPath() string { return filepath.Join(n.cfg.Dir, "memo") }
+// folder is where this peer's part of the ledger lies on disk: the memo, the copy, the log of each
+// seat, and what was set aside. It knows what the files are called and holds nothing itself.
+type folder struct{ cfg *Config }
 
-func (n *Node) loadMemo() (memo, error) {
+func (f folder) path(name string) string { return filepath.Join(f.cfg.Dir, name) }
+
+func (f folder) markPath() string { return cmp.Or(f.cfg.Mark, f.path("mark")) }
+
+func (f folder) seatDir(generation uint64) string { return f.path(fmt.Sprintf("raft-%d", generation)) }
+
+// logIn is how a log in a folder is opened.
+func (f folder) logIn(dir string) store.Config {
+	return store.Config{Dir: dir, Log: f.cfg.Log, Hurt: f.cfg.Hurt, Entry: soundEntry}
+}
+
+func (f folder) loadMemo() (memo, error) {
 	var m memo
-	b, err := os.ReadFile(n.memoPath())
+	b, err := os.ReadFile(f.path("memo"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return n.findSeat()
+		return f.findSeat()
 	}
 	if err != nil {
 		return m, fmt.Errorf("read the ledger's memo: %w", err)
 	}
 	if m, err = decodeMemo(b); err != nil {
-		return n.withoutMemo(err)
+		return f.withoutMemo(err)
 	}
-	m.Incarnation = cmp.Or(m.Incarnation, n.cfg.Incarnation)
+	m.Incarnation = cmp.Or(m.Incarnation, f.cfg.Incarnation)
 	if m.Incarnation == "" {
-		m.Incarnation = n.cfg.Draw()
+		m.Incarnation = f.cfg.Draw()
 	}
 	return m, nil
 }
 
 // withoutMemo puts a memo out of the way that is damaged, and goes on as if there were none: whose
 // log is here, the mark and the log say.
-func (n *Node) withoutMemo(damage error) (memo, error) {
-	aside := n.memoPath() + ".damaged"
-	if err := os.Rename(n.memoPath(), aside); err != nil {
+func (f folder) withoutMemo(damage error) (memo, error) {
+	aside := f.path("memo.damaged")
+	if err := os.Rename(f.path("memo"), aside); err != nil {
 		return memo{}, fmt.Errorf("the ledger's memo is damaged (%w) and cannot be moved aside: %w", damage, err)
 	}
-	n.cfg.Log.Warn("the ledger's memo is damaged; the peer goes on without it", "why", damage, "moved to", aside)
-	return n.findSeat()
+	f.cfg.Log.Warn("the ledger's memo is damaged; the peer goes on without it", "why", damage, "moved to", aside)
+	return f.findSeat()
+}
+
+// findSeat is for a folder without a memo: it is new, or only the memo is gone, and then the seat
+// is the one whose log is there. Whose log that is the mark says, or the newest configuration in
+// it.
+func (f folder) findSeat() (memo, error) {
+	generation := uint64(0)
+	found, err := filepath.Glob(f.path("raft-*"))
+	if err != nil {
+		return memo{}, err
+	}
+	for _, dir := range found {
+		var g uint64
+		if _, err := fmt.Sscanf(filepath.Base(dir), "raft-%d", &g); err == nil {
+			generation = max(generation, g)
+		}
+	}
+	if generation == 0 {
+		return memo{Incarnation: f.cfg.Draw()}, nil
+	}
+	_, m, err := mark.Open(f.markPath())
+	if err != nil {
+		return memo{}, err
+	}
+	if peer, inc, err := parseServer(m.Server); err == nil && peer == f.cfg.Self && m.Generation == generation {
+		f.cfg.Log.Warn("the ledger's memo is gone; the seat among the voters is the one whose log is here", "seat", m.Server, "generation", generation)
+		return memo{Seat: generation, Incarnation: inc, Marked: true}, nil
+	}
+	inc, err := f.ownServer(generation)
+	if err != nil {
+		f.cfg.Log.Warn("the ledger's memo is gone, and the log that is here does not say whose it is; it is not used", "err", err)
+		return memo{Incarnation: f.cfg.Draw()}, nil
+	}
+	return memo{Seat: generation, Incarnation: inc}, nil
+}
+
+// ownServer is the incarnation of this peer's only server in the newest configuration of a log.
+func (f folder) ownServer(generation uint64) (inc taskstate.Incarnation, err error) {
+	dir := f.seatDir(generation)
+	if _, err := os.Stat(filepath.Join(dir, "wal-meta.db")); err != nil {
+		return "", err
+	}
+	log, err := store.Open(f.logIn(dir))
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, raftlog.New(f.cfg.Log))
+	if err != nil {
+		return "", err
+	}
+	c, _, err := log.Configuration(snaps)
+	if err != nil {
+		return "", err
+	}
+	var own []string
+	for _, s := range c.Servers {
+		if strings.HasPrefix(string(s.ID), f.cfg.Self+"/") {
+			own = append(own, string(s.ID))
+		}
+	}
+	if len(own) != 1 {
+		return "", fmt.Errorf("its newest configuration has %d servers of this peer", len(own))
+	}
+	_, inc, err = parseServer(own[0])
+	return inc, err
+}
+
+// writeMemo replaces the memo, all of it or nothing.
+func (f folder) writeMemo(m memo) error {
+	b, err := m.encode()
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(f.path("memo"), b)
+}
+
+// keep writes the copy for questions without a quorum, if there is anything to keep.
+func (f folder) keep(r *ledger.Replica) error {
+	if r.Applied() == 0 {
+		return nil
+	}
+	return saveCopy(r, f.path("copy"))
+}
+
+// sideFolder makes a folder for a ledger that is given up, with what this peer knows of it now.
+func (f folder) sideFolder(r *ledger.Replica, generation uint64) (string, error) {
+	side := filepath.Join(f.path("set-aside"), fmt.Sprintf("generation-%d-%s", generation, f.cfg.Now().UTC().Format("20060102T150405.000")))
+	if err := os.MkdirAll(side, 0o700); err != nil {
+		return "", fmt.Errorf("set the ledger aside: %w", err)
+	}
+	if r.Applied() == 0 {
+		return side, nil
+	}
+	return side, saveCopy(r, filepath.Join(side, "copy"))
+}
+
+// moveSeat puts the folder of a closed seat aside, if there is one.
+func (f folder) moveSeat(side string, generation uint64) error {
+	dir := f.seatDir(generation)
+	if err := os.Rename(dir, filepath.Join(side, filepath.Base(dir))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("set the ledger aside: %w", err)
+	}
+	return nil
 }
 
 func decodeMemo(b []byte) (m memo, err error) {
@@ -105,31 +229,7 @@ func (m memo) sum() uint32 {
 	return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
 }
 
-// saveMemo writes the memo, all of it or nothing.
-func (n *Node) saveMemo() error {
-	n.memos.Lock() // what is newer is written later, too
-	defer n.memos.Unlock()
-	n.mu.Lock()
-	m := memo{Contacts: slices.Clone(n.contacts), Voters: n.voters, Incarnation: n.tenure.inc, Lost: n.tenure.lost}
-	if n.seat != nil {
-		m.Seat, m.Marked = n.seat.generation, true
-		n.bound.rise(n.seat)
-		m.Log = n.bound.index
-	} else if g := n.suspension.seat; g != 0 { // it waits
-		m.Seat, m.Marked, m.Log = g, true, n.bound.index
-	}
-	n.mu.Unlock()
-	if len(m.Contacts) > maxContacts {
-		m.Contacts = m.Contacts[len(m.Contacts)-maxContacts:]
-	}
-	b, err := m.encode()
-	if err != nil {
-		return err
-	}
-	return writeFile(n.memoPath(), b)
-}
-
-// rise notes what a seat's log holds now. The caller holds Node.mu.
+// rise notes what a seat's log holds now. The caller holds tenure.mu.
 func (b *logBound) rise(s *seat) {
 	if b.generation != s.generation {
 		*b = logBound{generation: s.generation}
@@ -137,48 +237,23 @@ func (b *logBound) rise(s *seat) {
 	b.index = max(b.index, min(s.raft.CommitIndex(), s.raft.LastIndex()))
 }
 
-// writeFile replaces a file (0600) so that a crash leaves the old or the new one.
-func writeFile(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
-}
-
-// save writes the copy for questions without a quorum, if there is anything to keep.
-func (n *Node) save() error {
-	if n.rep.Applied() == 0 {
-		return nil
-	}
-	return saveCopy(n.rep, n.copyPath())
-}
-
 // runUpkeep gives up a seat that was taken away, makes snapshots, and keeps the copy on disk.
 func (n *Node) runUpkeep(ctx context.Context) {
 	const look, rest = time.Second, 10 * time.Second // between looks while entries come and until one look later; and while nothing does
-	saved, next := n.rep.Applied(), time.Now().Add(n.cfg.Timings.Save)
+	saved, next := n.place.rep.Applied(), time.Now().Add(n.cfg.Timings.Save)
 	pace := look
 	t := time.NewTimer(pace)
 	defer t.Stop()
 	for {
-		wait := n.moved.wait()
-		if s := n.currentSeat(); s == nil {
+		wait := n.wakes.moved.wait()
+		if s := n.place.seat.Load(); s == nil {
 			wait = nil
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-wait:
-			if !n.seatTakenAway() {
+			if !n.seating.takenAway() {
 				// Entries move all the time; look at the rest once a second.
 				if pace == rest {
 					t.Reset(look)
@@ -187,26 +262,26 @@ func (n *Node) runUpkeep(ctx context.Context) {
 				case <-ctx.Done():
 					return
 				case <-t.C:
-				case <-n.tenure.bad:
+				case <-n.wakes.unsound:
 				}
 			}
 			pace = look
 		case <-t.C:
 			pace = rest
-		case <-n.tenure.bad:
+		case <-n.wakes.unsound:
 		}
 		t.Reset(pace)
-		n.keepSeat()
-		n.keepTenure()
-		n.holdSeats()
+		n.seating.keep()
+		n.seating.keepTenure()
+		n.authority.hold()
 		if err := n.authority.seats.Save(); err != nil {
 			n.cfg.Log.Warn("cannot remember who holds a seat", "err", err)
 		}
-		if now := time.Now(); now.After(next) && n.rep.Applied() != saved {
-			if err := errors.Join(n.save(), n.saveMemo()); err != nil {
+		if now := time.Now(); now.After(next) && n.place.rep.Applied() != saved {
+			if err := errors.Join(n.seating.saveCopy(), n.seating.saveMemo()); err != nil {
 				n.cfg.Log.Warn("cannot keep a copy of the ledger", "err", err)
 			}
-			saved, next = n.rep.Applied(), now.Add(n.cfg.Timings.Save)
+			saved, next = n.place.rep.Applied(), now.Add(n.cfg.Timings.Save)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"covey/dispatch/ledger"
+	"covey/internal/atomicfile"
 	"covey/internal/golden"
 	"covey/p2p/memnet"
 	"covey/taskstate"
@@ -36,13 +37,13 @@ func TestAPeerFindsTheNewestVotersAgainAfterARestart(t *testing.T) {
 	var last []Voter
 	for i := range 3 * maxContacts {
 		last = []Voter{{Peer: fmt.Sprint("v", i), Incarnation: "1"}, {Peer: fmt.Sprint("v", i+1), Incarnation: "1"}, {Peer: "b", Incarnation: "1"}}
-		n.setContacts(last)
+		n.seating.setContacts(last)
 	}
 	if n, err = reopened(t, dir); err != nil { // as after a crash
 		t.Fatal(err)
 	}
-	if len(n.contacts) != maxContacts || slices.Contains(n.contacts, "b") || !slices.Contains(n.contacts, last[0].Peer) || !slices.Contains(n.contacts, last[1].Peer) || slices.Contains(n.contacts, "v0") {
-		t.Errorf("it remembers %v", n.contacts)
+	if len(n.dir.contacts) != maxContacts || slices.Contains(n.dir.contacts, "b") || !slices.Contains(n.dir.contacts, last[0].Peer) || !slices.Contains(n.dir.contacts, last[1].Peer) || slices.Contains(n.dir.contacts, "v0") {
+		t.Errorf("it remembers %v", n.dir.contacts)
 	}
 }
 
@@ -52,10 +53,10 @@ func TestAPeerRemembersNoMoreThanItNeedsOfWhomItWasTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 * maxContacts {
-		n.addContacts([]taskstate.PeerID{fmt.Sprint("v", i), "", "b", "v0"})
+		n.dir.addContacts([]taskstate.PeerID{fmt.Sprint("v", i), "", "b", "v0"}, maxContacts)
 	}
-	if len(n.contacts) != maxContacts || n.contacts[0] != "v0" || slices.Contains(n.contacts, "") || slices.Contains(n.contacts, "b") {
-		t.Errorf("it remembers %v", n.contacts)
+	if len(n.dir.contacts) != maxContacts || n.dir.contacts[0] != "v0" || slices.Contains(n.dir.contacts, "") || slices.Contains(n.dir.contacts, "b") {
+		t.Errorf("it remembers %v", n.dir.contacts)
 	}
 }
 
@@ -146,7 +147,7 @@ func TestACopyThatCannotBeReadIsFetchedAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, err := reopened(t, dir)
-	if err != nil || n.rep.Applied() != 0 {
+	if err != nil || n.place.rep.Applied() != 0 {
 		t.Errorf("it does not start: %v", err)
 	}
 }
@@ -155,7 +156,7 @@ func TestAFileThatCannotBeReplacedStaysAsItWas(t *testing.T) {
 	rep := ledger.NewReplica()
 	rep.Apply(ledger.Entry{Index: 1, Epoch: taskstate.At(1, 1)})
 	for what, write := range map[string]func(path string) error{
-		"the memo": func(path string) error { return writeFile(path, []byte("new")) }, "the copy": func(path string) error { return saveCopy(rep, path) },
+		"the memo": func(path string) error { return atomicfile.Write(path, []byte("new")) }, "the copy": func(path string) error { return saveCopy(rep, path) },
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "taken", "file")

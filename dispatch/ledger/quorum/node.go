@@ -6,14 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum/store"
+	"covey/internal/limit"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -73,53 +74,33 @@ func (t Timings) withDefaults() Timings {
 
 // Node is a peer's part in the ledger: as a voter it runs raft, otherwise it follows a voter; its
 // Replica is current either way. Open, then Found or Follow if the folder is new, then Run, then
-// Close.
+// Close. It puts the parts together, serves the protocols, and is what others see of this package;
+// no part knows it.
 type Node struct {
-	cfg  Config
-	rep  *ledger.Replica
-	ring *ring
+	cfg        Config
+	place      *place
+	feed       *feed
+	wakes      *wakes
+	folder     folder
+	tenure     *tenure
+	dir        *directory
+	authority  *authority
+	marks      *seenMarks
+	seating    *seating
+	terms      *terms
+	call       *caller
+	prober     *prober
+	electorate *electorate
+	compared   *comparison
+	follower   *follower
 
-	feed      sync.Mutex // one entry or snapshot at a time goes into replica and ring
-	life      longLock   // one start or stop of a seat at a time
-	notify    chan bool  // raft: leadership gained or lost
-	poke      chan struct{}
-	tendNow   chan struct{}
-	suspect   chan struct{}
-	disk      parker       // of watchDisk
-	permits   permits      // which server this voter permits to stand for election
-	probing   atomic.Int32 // questions about the leader that are looked into now
-	moved     signal       // entries, coordinator or voters changed: for those that serve followers
-	changed   signal       // the coordinator changed
-	reseated  signal       // this peer's seat is, or will be, another
-	lead      atomic.Pointer[leading]
-	serving   servingLimits // followers served now
-	snapshots atomic.Int64  // taken from others so far
-	handing   atomic.Bool   // Handover is under way: leave the voters alone
-	handlers  sync.WaitGroup
-	closing   chan struct{}
+	served         *limit.Limit // followers
+	snapshots      snapshotLimits
+	snapshotsTaken atomic.Int64 // from others so far
 
-	memos sync.Mutex // one writer of the memo at a time
-
-	mu          sync.Mutex
-	seat        *seat
-	coord       taskstate.PeerID
-	epoch       taskstate.Epoch // of coord
-	hint        taskstate.PeerID
-	hintEpoch   taskstate.Epoch
-	voters      []Voter
-	votersIndex uint64 // raft index of voters; 0 if they are only what the disk held at start
-	votersFloor uint64 // configurations below it are of the past
-	bound       logBound
-	contacts    []taskstate.PeerID // peers to try that might be voters
-	absent      map[string]time.Time
-	heard       map[taskstate.PeerID]time.Time // when raft or gossip last named a peer as the one to follow
-	sync        syncState
-	foreign     foreign
-	tenure      tenure
-	seen        seen
-	authority   authority
-	suspension  suspension
-	compared    comparison
+	mu       sync.Mutex // of closing and handlers: none begins after it was closed
+	handlers sync.WaitGroup
+	closing  chan struct{}
 }
 
 // Open prepares a Node from its folder: a voter takes its seat again, everybody has its copy of the
@@ -144,15 +125,10 @@ func Open(cfg Config) (*Node, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	n := &Node{
-		cfg: cfg, rep: ledger.NewReplica(), ring: newRing(ringIdle), notify: make(chan bool, 64), life: make(longLock, 1),
-		poke: make(chan struct{}, 1), tendNow: make(chan struct{}, 1), suspect: make(chan struct{}, 1), disk: parker{wake: make(chan struct{}, 1)}, closing: make(chan struct{}), absent: map[string]time.Time{}, heard: map[taskstate.PeerID]time.Time{},
-	}
-	n.tenure.bad = make(chan struct{}, 1)
-	if err := n.openAuthority(); err != nil {
+	n := &Node{cfg: cfg, wakes: newWakes(), served: limit.New(maxFollowers, maxFollowing), closing: make(chan struct{})}
+	if err := n.assemble(); err != nil {
 		return nil, err
 	}
-	n.compared.due = make(chan uint64, 1)
 	if err := n.restore(); err != nil {
 		return nil, err
 	}
@@ -162,40 +138,62 @@ func Open(cfg Config) (*Node, error) {
 	return n, nil
 }
 
+// assemble makes the parts, those that others need first.
+func (n *Node) assemble() (err error) {
+	cfg, rep := &n.cfg, ledger.NewReplica()
+	n.place, n.folder = &place{rep: rep}, folder{cfg}
+	n.tenure = &tenure{cfg: cfg, wakes: n.wakes}
+	n.dir = newDirectory(n.place, n.wakes, cfg)
+	if n.authority, err = newAuthority(cfg, n.place, n.dir, n.wakes); err != nil {
+		return err
+	}
+	n.marks = &seenMarks{cfg: cfg, place: n.place, folder: n.folder}
+	n.compared = &comparison{self: cfg.Self, log: cfg.Log, rep: rep, voters: n.dir.list, due: make(chan uint64, 1)}
+	n.feed = &feed{rep: rep, ring: newRing(ringIdle), compared: n.compared, wakes: n.wakes, log: cfg.Log}
+	n.terms = &terms{cfg: cfg, place: n.place, dir: n.dir, wakes: n.wakes, notify: make(chan bool, 64), established: n.authority.confirm}
+	n.seating = &seating{
+		cfg: cfg, place: n.place, feed: n.feed, dir: n.dir, wakes: n.wakes, authority: n.authority, tenure: n.tenure,
+		folder: n.folder, marks: n.marks, terms: n.terms, disk: parker{wake: make(chan struct{}, 1)}, life: make(longLock, 1),
+	}
+	n.call = &caller{net: cfg.Net, marks: n.marks, place: n.place, tenure: n.tenure, learn: n.seating.learnMarks}
+	n.compared.ask, n.compared.found = n.call.ask, n.seating.differs
+	n.prober = &prober{cfg: cfg, place: n.place, dir: n.dir, authority: n.authority, wakes: n.wakes, call: n.call}
+	n.electorate = &electorate{
+		cfg: cfg, place: n.place, dir: n.dir, tenure: n.tenure, terms: n.terms, wakes: n.wakes, call: n.call,
+		remember: n.seating.setContacts, absent: map[taskstate.PeerID]time.Time{},
+	}
+	n.terms.tend = n.electorate.tend
+	n.follower = &follower{log: cfg.Log, bookmark: cfg.Timings.Bookmark, dir: n.dir, terms: n.terms, wakes: n.wakes, stream: n.follow}
+	return nil
+}
+
 // restore reads what the folder holds: the copy, the contacts and, for a voter, its seat.
 func (n *Node) restore() error {
-	mem, err := n.loadMemo()
+	mem, err := n.folder.loadMemo()
 	if err != nil {
 		return err
 	}
-	n.contacts = mem.Contacts
+	n.dir.addContacts(mem.Contacts, math.MaxInt)
 	n.authority.seats.Assume(mem.Contacts) // a folder of version 0.1 knows no better
 	n.tenure.begin(mem)
-	n.loadSeen()
-	n.voters = mem.Voters
-	n.bound = logBound{generation: mem.Seat, index: mem.Log}
-	if err := loadCopy(n.rep, n.copyPath()); err != nil {
+	n.marks.load()
+	n.dir.suppose(mem.Voters)
+	if err := loadCopy(n.place.rep, n.folder.path("copy")); err != nil {
 		n.cfg.Log.Warn("the copy of the ledger cannot be read, another will be fetched", "err", err)
 	}
-	if mem.Seat != 0 && n.Generation() != 0 && n.Generation() != mem.Seat {
-		n.rep.Reset(ledger.NewState())
+	if own := n.place.generation(); mem.Seat != 0 && own != 0 && own != mem.Seat {
+		n.place.rep.Reset(ledger.NewState())
 	}
-	n.ring.reset(n.rep.Applied())
+	n.feed.ring.reset(n.place.rep.Applied())
 	if mem.Seat == 0 {
 		return nil
 	}
-	n.life.Lock()
-	defer n.life.Unlock()
-	_, err = os.Stat(n.seatDir(mem.Seat))
-	if err != nil {
-		err = &store.Unsound{Why: fmt.Errorf("its folder is missing: %w", err)}
-	} else {
-		err = n.openSeat(mem.Seat, nil)
+	n.seating.life.Lock()
+	defer n.seating.life.Unlock()
+	if _, err := os.Stat(n.folder.seatDir(mem.Seat)); err != nil {
+		return n.seating.lose(mem.Seat, &store.Unsound{Why: fmt.Errorf("its folder is missing: %w", err)})
 	}
-	if bad := new(store.Unsound); errors.As(err, &bad) {
-		return n.loseSeat(mem.Seat, bad)
-	}
-	return err
+	return n.seating.retake(mem.Seat)
 }
 
 // Close ends the Node: its seat, its handlers, its files. Run must have returned. A copy of the
@@ -205,17 +203,17 @@ func (n *Node) Close() error {
 	for _, p := range []string{RaftProtocol, FollowProtocol, VoterProtocol} {
 		n.cfg.Net.Handle(p, nil)
 	}
-	n.life.Lock()
-	defer n.life.Unlock()
+	n.seating.life.Lock()
+	defer n.seating.life.Unlock()
 	var err error
-	if n.currentSeat() != nil {
-		err = n.saveMemo()
+	if n.place.seat.Load() != nil {
+		err = n.seating.saveMemo()
 	}
-	err = errors.Join(err, n.closeSeat())
-	n.moved.fire()
+	err = errors.Join(err, n.seating.close())
+	n.wakes.moved.fire()
 	n.handlers.Wait()
-	n.saveSeen(true)
-	return errors.Join(err, n.save(), n.authority.seats.Save())
+	n.marks.save(true)
+	return errors.Join(err, n.seating.saveCopy(), n.authority.seats.Save())
 }
 
 // handle serves a protocol until Close, which waits for the handlers under way.
@@ -236,17 +234,15 @@ func (n *Node) handle(protocol string, f func(string, connT)) {
 	})
 }
 
-// Replica is this peer's copy of what was decided.
-func (n *Node) Replica() *ledger.Replica { return n.rep }
-
 // Run takes part until ctx ends: it coordinates when elected, follows otherwise, and keeps the copy
 // on disk. lead is called in its own goroutine once this peer's term is established – its barrier
 // passed, its Lead entry applied – and must return when its context ends, which is as soon as
 // leadership is lost. Run waits for it.
 func (n *Node) Run(ctx context.Context, lead func(context.Context, taskstate.Epoch)) error {
+	disk := diskWatch{place: n.place, terms: n.terms, prober: n.prober, parker: &n.seating.disk, log: n.cfg.Log}
 	var wg sync.WaitGroup
 	for _, f := range []func(context.Context){
-		func(ctx context.Context) { n.runTerms(ctx, lead) }, n.runFollow, n.runUpkeep, n.runSuspect, n.runTell, n.runCompare, n.watchDisk,
+		func(ctx context.Context) { n.terms.run(ctx, lead) }, n.follower.run, n.runUpkeep, n.prober.run, n.runTell, n.compared.run, disk.run,
 	} {
 		wg.Go(func() { f(ctx) })
 	}
@@ -254,16 +250,120 @@ func (n *Node) Run(ctx context.Context, lead func(context.Context, taskstate.Epo
 	return context.Cause(ctx)
 }
 
-// kick wakes whoever decides whom to follow.
-func (n *Node) kick() { nudge(n.poke) }
+// Replica is this peer's copy of what was decided.
+func (n *Node) Replica() *ledger.Replica { return n.place.rep }
+
+// Propose implements Ledger. Calls that arrive while others are under way share the next entry.
+// Beyond the errors of Ledger it fails with ErrOutcomeUnknown and ErrTooLarge.
+func (n *Node) Propose(ctx context.Context, commands []ledger.Command) (uint64, []ledger.Result, error) {
+	return n.terms.propose(ctx, commands)
+}
+
+// Coordinator is who decides now and in which epoch, as far as this peer knows: certain when it is
+// this peer itself, the word of a voter otherwise. ok is false while nobody is known to decide.
+func (n *Node) Coordinator() (taskstate.PeerID, taskstate.Epoch, bool) { return n.dir.coordinator() }
+
+// Changed is closed when coordinator or epoch change after the call.
+func (n *Node) Changed() <-chan struct{} { return n.wakes.changed.wait() }
+
+// InSync tells whether this peer's copy is current: it coordinates itself, or follows somebody and
+// has caught up. at is when it last was known to be (zero: never).
+func (n *Node) InSync() (ok bool, at time.Time) { return n.follower.inSync() }
+
+// Generation of the ledger this peer belongs to; 0 before it knows one.
+func (n *Node) Generation() uint64 { return n.place.generation() }
+
+// Foreign is the highest generation this peer has heard of that is above its own, 0 if none:
+// somebody recovered the ledger elsewhere.
+func (n *Node) Foreign() uint64 { return n.dir.newerGeneration() }
+
+// Voters is the committed configuration, as far as this peer knows.
+func (n *Node) Voters() []Voter { return n.dir.list() }
+
+// Missing lists the voters that do not answer, for messages. It goes by what membership says, and
+// by name.
+func (n *Node) Missing() []taskstate.PeerID { return n.electorate.missing() }
+
+// Seated tells whether a peer holds a seat in the ledger, as far as this peer knows.
+func (n *Node) Seated(peer taskstate.PeerID) bool { return n.authority.seated(peer) }
+
+// SeatIncarnation is that of this peer's seat, or of the one it would take: others must know it to
+// make this peer a voter. Reseated is closed when it changes.
+func (n *Node) SeatIncarnation() taskstate.Incarnation { return n.tenure.server().Incarnation }
+
+// Reseated is closed when SeatIncarnation or Lost change after the call.
+func (n *Node) Reseated() <-chan struct{} { return n.wakes.reseated.wait() }
+
+// Lost is the seat this peer had to give up and has not got back yet; nil if there is none.
+func (n *Node) Lost() *Loss { return n.tenure.loss() }
+
+// Losses are the voters that had to give up their seats, because their disks lost what they had
+// acknowledged, and have no other yet; this peer's own among them. Without them too few may be left
+// to decide.
+func (n *Node) Losses() []Loss { return n.tenure.losses(n.dir.list()) }
+
+// Marked is the highest entry that any voter of a generation is known here to have acknowledged, 0
+// if nothing is.
+func (n *Node) Marked(generation uint64) uint64 { return n.marks.highest(generation) }
+
+// Differs says in a sentence how this peer's copy of the ledger, or somebody's, differs from the
+// others'; "" if nothing is known.
+func (n *Node) Differs() string { return n.compared.said() }
+
+// Health is nil, or why this peer, as a voter, cannot write its log now: it takes no part in
+// decisions meanwhile. Others go on without it, as long as they are a majority.
+func (n *Node) Health() error {
+	if s := n.place.seat.Load(); s != nil {
+		return s.store.Health()
+	}
+	return nil
+}
+
+// Follow names peers that may be voters: whom a newcomer asks first.
+func (n *Node) Follow(voters []taskstate.PeerID) {
+	n.authority.seats.Assume(voters)
+	if n.dir.addContacts(voters, math.MaxInt) {
+		n.seating.remember("cannot remember whom to follow")
+		nudge(n.wakes.follow)
+	}
+}
+
+// Hint is news from gossip about who coordinates: it says whom to ask, nothing more.
+func (n *Node) Hint(peer taskstate.PeerID, e taskstate.Epoch) { n.authority.hint(peer, e) }
+
+// SuspectLeader says that somebody waits for the coordinator, or has seen a sign of its end. It
+// returns at once; if the coordinator is gone there will be an election, about Timings.Heartbeat
+// later on fast links (much sooner if dials to it are refused). If it lives, nothing happens.
+func (n *Node) SuspectLeader() { nudge(n.wakes.suspect) }
 
 // Reconsider looks at the voters' rules, and at whom to follow, at once: call it when membership
 // changed.
 func (n *Node) Reconsider() {
-	nudge(n.tendNow)
-	n.kick()
+	nudge(n.wakes.voters)
+	nudge(n.wakes.follow)
 }
 
-func (n *Node) copyPath() string { return filepath.Join(n.cfg.Dir, "copy") }
+// Handover prepares the cluster for this peer's stop. If those who stay would not be a majority of
+// the voters, the configuration shrinks to them, one committed change at a time; if nobody else
+// votes, a live peer becomes the voter first. A coordinator then hands leadership over, so that
+// there is no gap. It returns when somebody else coordinates or nothing needs doing, and the
+// context's error if that takes too long: stopping then is what a crash would be. Run must be
+// running.
+func (n *Node) Handover(ctx context.Context) error { return n.electorate.handover(ctx) }
+
+// RemoveVoter takes the vote from a peer for good, before it is removed from the cluster: call it
+// on the coordinator, before the Remove decision. It fails with ErrSoleVoter, and with
+// ErrNotCoordinator here and when the peer is this one: leadership is on its way to another then,
+// to whom the caller forwards.
+func (n *Node) RemoveVoter(ctx context.Context, peer taskstate.PeerID) error {
+	return n.electorate.removeVoter(ctx, peer)
+}
+
+// Suspend closes this peer's seat, if it has one, until Resume: it gives no vote, leads nothing,
+// and follows. What is on disk stays as it is.
+func (n *Node) Suspend() error { return n.seating.suspend() }
+
+// Resume ends a suspension: this peer takes its seat again.
+func (n *Node) Resume() error { return n.seating.resume() }
 
 var _ ledger.Ledger = (*Node)(nil)

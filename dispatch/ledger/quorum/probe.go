@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -81,16 +82,25 @@ func judgeProbes(self string, last uint64, others []probed) (stand bool, rank in
 	return 2*silent > len(others)+1, rank
 }
 
-// SuspectLeader says that somebody waits for the coordinator, or has seen a sign of its end. It
-// returns at once; if the coordinator is gone there will be an election, about Timings.Heartbeat
-// later on fast links (much sooner if dials to it are refused). If it lives, nothing happens.
-func (n *Node) SuspectLeader() { nudge(n.suspect) }
+// prober finds out whether a leader that is suspected lives, stands for election if a majority does
+// not hear it, and answers the other voters who find out. It owns which of them this voter permits
+// to stand.
+type prober struct {
+	cfg       *Config
+	place     *place
+	dir       *directory
+	authority *authority
+	wakes     *wakes
+	call      *caller
+	permits   permits
+	looking   atomic.Int32 // questions about the leader that are looked into now
+}
 
-// runSuspect probes a leader that is suspected, until ctx ends. While this voter knows no leader it
+// run probes a leader that is suspected, until ctx ends. While this voter knows no leader it
 // looks by itself, every one to two Timings.Heartbeat: not at once, for another may be about to be
 // elected.
-func (n *Node) runSuspect(ctx context.Context) {
-	h := n.cfg.Timings.Heartbeat
+func (p *prober) run(ctx context.Context) {
+	h := p.cfg.Timings.Heartbeat
 	t := time.NewTimer(h + rand.N(h))
 	defer t.Stop()
 	alone := true // no leader was known when the timer was set; while it runs, it alone makes this peer look
@@ -100,28 +110,28 @@ func (n *Node) runSuspect(ctx context.Context) {
 			return
 		case <-t.C:
 			alone = true
-		case <-n.suspect:
-			if s := n.currentSeat(); alone && s != nil && !s.hasLeader() {
+		case <-p.wakes.suspect:
+			if s := p.place.seat.Load(); alone && s != nil && !s.hasLeader() {
 				continue
 			}
 			alone = false
 		}
-		s := n.currentSeat()
+		s := p.place.seat.Load()
 		seen := true
 		switch {
 		case s == nil:
-			if !alone || n.leaderless() {
-				n.passSuspicion(ctx)
+			if !alone || p.leaderless() {
+				p.passSuspicion(ctx)
 			}
 		case s.raft.State() == raft.Leader:
 		case alone || s.hasLeader():
-			seen = n.probeLeader(ctx, s)
+			seen = p.probeLeader(ctx, s)
 		}
 		// Raft goes on knowing a leader for seconds after its end: as long as nobody has seen it
 		// alive, it stays suspected.
 		if alone = s != nil && !(seen && s.hasLeader()); alone {
 			t.Reset(h + rand.N(h))
-		} else if s == nil && n.leaderless() {
+		} else if s == nil && p.leaderless() {
 			t.Reset(askLost)
 		} else {
 			sleep(ctx, h/3) // the next suspicion is not looked into at once
@@ -130,8 +140,8 @@ func (n *Node) runSuspect(ctx context.Context) {
 }
 
 // leaderless tells whether nobody is known here to coordinate.
-func (n *Node) leaderless() bool {
-	_, _, ok := n.Coordinator()
+func (p *prober) leaderless() bool {
+	_, _, ok := p.dir.coordinator()
 	return !ok
 }
 
@@ -143,13 +153,13 @@ func (s *seat) hasLeader() bool {
 
 // passSuspicion tells the voters that somebody waits for the coordinator: they probe it, not this
 // peer, which has no vote.
-func (n *Node) passSuspicion(ctx context.Context) {
-	g := n.Generation()
+func (p *prober) passSuspicion(ctx context.Context) {
+	g := p.place.generation()
 	var wg sync.WaitGroup
-	for _, v := range n.Voters() {
-		if v.Voting && v.Peer != n.cfg.Self {
+	for _, v := range p.dir.list() {
+		if v.Voting && v.Peer != p.cfg.Self {
 			wg.Go(func() {
-				_, _ = n.callVoter(ctx, v.Peer, voterAsk{Probe: &probeAsk{Generation: g, Look: true}}, n.cfg.Timings.Heartbeat)
+				_, _ = p.call.ask(ctx, v.Peer, voterAsk{Probe: &probeAsk{Generation: g, Look: true}}, p.cfg.Timings.Heartbeat)
 			})
 		}
 	}
@@ -158,13 +168,13 @@ func (n *Node) passSuspicion(ctx context.Context) {
 
 // probeLeader asks all other voters at once, and stands for election if it comes to that. It tells
 // whether the leader lives, as far as any of them says, or this is not for this peer to find out.
-func (n *Node) probeLeader(ctx context.Context, s *seat) (seen bool) {
+func (p *prober) probeLeader(ctx context.Context, s *seat) (seen bool) {
 	vs, err := s.servers()
 	if err != nil || s.raft.State() != raft.Follower {
 		return true
 	}
-	p := n.patience(s)
-	begin, term, last := time.Now().Add(p.way), s.raft.CurrentTerm(), s.raft.LastIndex()
+	wait := p.patience(s)
+	begin, term, last := time.Now().Add(wait.way), s.raft.CurrentTerm(), s.raft.LastIndex()
 	var others []Voter
 	votes := false
 	for _, v := range vs {
@@ -177,7 +187,7 @@ func (n *Node) probeLeader(ctx context.Context, s *seat) (seen bool) {
 	if !votes {
 		return true
 	}
-	said := n.probeVoters(ctx, s, others, p)
+	said := p.probeVoters(ctx, s, others, wait)
 	stand, rank := judgeProbes(s.self.server(), last, said)
 	switch {
 	case s.heardSince(begin), slices.ContainsFunc(said, func(o probed) bool { return o.answered && o.Leads }):
@@ -185,30 +195,30 @@ func (n *Node) probeLeader(ctx context.Context, s *seat) (seen bool) {
 	case !stand:
 		return slices.ContainsFunc(said, func(o probed) bool { return o.answered && o.Hears })
 	}
-	sleep(ctx, time.Duration(rank)*p.step)
+	sleep(ctx, time.Duration(rank)*wait.step)
 	if ctx.Err() != nil || s.raft.State() != raft.Follower || s.raft.CurrentTerm() != term || s.heardSince(begin) {
 		return s.heardSince(begin) // somebody else stands, or leads
 	}
-	if !n.getPermit(ctx, s, others, p) {
+	if !p.getPermit(ctx, s, others, wait) {
 		return false
 	}
-	n.cfg.Log.Info("the coordinator is gone for a majority of the voters; standing for election", "term", term, "silent for", time.Since(begin)+p.way)
+	p.cfg.Log.Info("the coordinator is gone for a majority of the voters; standing for election", "term", term, "silent for", time.Since(begin)+wait.way)
 	s.elect()
 	return false // not before it is known who won
 }
 
 // probeVoters asks the voters. Each has a little longer to answer than it gives the leader.
-func (n *Node) probeVoters(ctx context.Context, s *seat, voters []Voter, p patience) []probed {
+func (p *prober) probeVoters(ctx context.Context, s *seat, voters []Voter, wait patience) []probed {
 	leader, known := s.leader()
 	out := make([]probed, len(voters))
 	var wg sync.WaitGroup
 	for i, v := range voters {
 		wg.Go(func() {
-			limit := p.voter
+			limit := wait.voter
 			if known && v.Peer == leader {
-				limit = p.leader
+				limit = wait.leader
 			}
-			a, err := n.probe(ctx, v.Peer, probeAsk{Generation: s.generation}, limit)
+			a, err := p.probe(ctx, v.Peer, probeAsk{Generation: s.generation}, limit)
 			out[i] = probed{server: v.server(), answered: err == nil, probeAnswer: a}
 		})
 	}
@@ -218,11 +228,11 @@ func (n *Node) probeVoters(ctx context.Context, s *seat, voters []Voter, p patie
 
 // probe asks one voter, again if the question could not be sent. A refused dial is an answer: no
 // process is there.
-func (n *Node) probe(ctx context.Context, peer taskstate.PeerID, ask probeAsk, limit time.Duration) (probeAnswer, error) {
+func (p *prober) probe(ctx context.Context, peer taskstate.PeerID, ask probeAsk, limit time.Duration) (probeAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
-		a, err := n.callVoter(ctx, peer, voterAsk{Probe: &ask}, limit)
+		a, err := p.call.ask(ctx, peer, voterAsk{Probe: &ask}, limit)
 		switch {
 		case err == nil && a.Probe != nil:
 			return *a.Probe, nil
@@ -237,14 +247,14 @@ func (n *Node) probe(ctx context.Context, peer taskstate.PeerID, ask probeAsk, l
 	}
 }
 
-// answerProbe probes the leader on behalf of another voter. If this one does not hear it either, it
+// answer probes the leader on behalf of another voter. If this one does not hear it either, it
 // suspects it from then on.
-func (n *Node) answerProbe(ctx context.Context, peer taskstate.PeerID, ask probeAsk) (voterAnswer, error) {
-	s := n.currentSeat()
+func (p *prober) answer(ctx context.Context, peer taskstate.PeerID, ask probeAsk) (voterAnswer, error) {
+	s := p.place.seat.Load()
 	if s == nil || s.generation != ask.Generation || s.unsound.Load() != nil {
 		return voterAnswer{}, errNoSeat
 	}
-	if ask.Permit != "" && !n.mayAskPermit(s, peer, ask) {
+	if ask.Permit != "" && !p.mayAskPermit(s, peer, ask) {
 		return voterAnswer{}, errors.New("only who holds a seat stands for election, in a term that can be")
 	}
 	_, stuck := s.store.Stuck() // one that waits for its own disk does not lead, whatever raft believes
@@ -253,12 +263,12 @@ func (n *Node) answerProbe(ctx context.Context, peer taskstate.PeerID, ask probe
 	case out.Leads || ask.Direct:
 	case ask.Permit != "":
 		// Whoever has begun an election of its own meanwhile lets nobody else.
-		out.Permits = ask.Term >= s.raft.CurrentTerm() && n.permits.grant(ask.Permit, ask.Term, time.Now(), n.patience(s).leader)
+		out.Permits = ask.Term >= s.raft.CurrentTerm() && p.permits.grant(ask.Permit, ask.Term, time.Now(), p.patience(s).leader)
 	case ask.Look:
-		n.SuspectLeader()
+		nudge(p.wakes.suspect)
 	default:
-		if out.Hears = n.hears(ctx, s); !out.Hears {
-			n.SuspectLeader()
+		if out.Hears = p.hears(ctx, s); !out.Hears {
+			nudge(p.wakes.suspect)
 		}
 	}
 	return voterAnswer{Probe: &out}, nil
@@ -266,19 +276,19 @@ func (n *Node) answerProbe(ctx context.Context, peer taskstate.PeerID, ask probe
 
 // hears tells whether the leader is heard from now. A voter that is asked by too many at once does
 // not look, and reports no leader missing.
-func (n *Node) hears(ctx context.Context, s *seat) bool {
+func (p *prober) hears(ctx context.Context, s *seat) bool {
 	leader, known := s.leader()
 	if !known {
 		return false
 	}
-	if n.probing.Add(1) > probesAtOnce {
-		n.probing.Add(-1)
+	if p.looking.Add(1) > probesAtOnce {
+		p.looking.Add(-1)
 		return true
 	}
-	defer n.probing.Add(-1)
-	p := n.patience(s)
-	begin := time.Now().Add(p.way)
-	a, err := n.probe(ctx, leader, probeAsk{Generation: s.generation, Direct: true}, p.leader)
+	defer p.looking.Add(-1)
+	wait := p.patience(s)
+	begin := time.Now().Add(wait.way)
+	a, err := p.probe(ctx, leader, probeAsk{Generation: s.generation, Direct: true}, wait.leader)
 	return err == nil && a.Leads || s.heardSince(begin)
 }
 

@@ -44,12 +44,11 @@ type proposal struct {
 	done     chan decided // of one
 }
 
-// Propose implements Ledger. Calls that arrive while others are under way share the next entry.
-// Beyond the errors of Ledger it fails with ErrOutcomeUnknown and ErrTooLarge.
-func (n *Node) Propose(ctx context.Context, commands []ledger.Command) (uint64, []ledger.Result, error) {
-	l := n.lead.Load()
+// propose hands a proposal to the term that lasts, and waits for the answer.
+func (t *terms) propose(ctx context.Context, commands []ledger.Command) (uint64, []ledger.Result, error) {
+	l := t.lead.Load()
 	if l == nil {
-		return 0, nil, n.notCoordinator()
+		return 0, nil, t.notCoordinator()
 	}
 	p, err := newProposal(commands)
 	if err != nil {
@@ -58,7 +57,7 @@ func (n *Node) Propose(ctx context.Context, commands []ledger.Command) (uint64, 
 	select {
 	case l.queue <- p:
 	case <-l.over:
-		return 0, nil, n.notCoordinator()
+		return 0, nil, t.notCoordinator()
 	case <-ctx.Done():
 		return 0, nil, ctx.Err()
 	}
@@ -73,13 +72,13 @@ func (n *Node) Propose(ctx context.Context, commands []ledger.Command) (uint64, 
 	case d := <-p.done:
 		return d.index, d.results, d.err
 	default:
-		return 0, nil, n.notCoordinator() // it came into the queue after the last look: nobody took it
+		return 0, nil, t.notCoordinator() // it came into the queue after the last look: nobody took it
 	}
 }
 
-func (n *Node) notCoordinator() error {
-	hint, _, _ := n.Coordinator()
-	if hint == n.cfg.Self {
+func (t *terms) notCoordinator() error {
+	hint, _, _ := t.dir.coordinator()
+	if hint == t.cfg.Self {
 		hint = ""
 	}
 	return ledger.ErrNotCoordinator{Hint: hint}
@@ -110,14 +109,14 @@ type batch struct {
 
 // runProposals makes entries of proposals until ctx ends. Whatever gathers while inFlight entries
 // are under way goes into the next.
-func (l *leading) runProposals(ctx context.Context, n *Node) {
+func (l *leading) runProposals(ctx context.Context, t *terms) {
 	under := make(chan batch, inFlight)
 	slots := make(chan struct{}, inFlight)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for b := range under {
-			b.answer(n)
+			b.answer(t)
 			<-slots
 		}
 	}()
@@ -133,19 +132,19 @@ func (l *leading) runProposals(ctx context.Context, n *Node) {
 		select { // the slot first, then the gathering: what arrives meanwhile shares the entry
 		case slots <- struct{}{}:
 			var b batch
-			b, held = l.propose(n, held)
+			b, held = l.propose(t.cfg, held)
 			under <- b
 		case <-ctx.Done():
 		}
 	}
 	close(under)
 	<-done
-	l.refuse(n, held)
+	l.refuse(t.notCoordinator(), held)
 }
 
 // propose hands raft an entry of first and what waits behind it. It returns the proposal that was
 // too much, if any.
-func (l *leading) propose(n *Node, first *proposal) (b batch, held *proposal) {
+func (l *leading) propose(cfg *Config, first *proposal) (b batch, held *proposal) {
 	b.parts = []*proposal{first}
 	commands, size := first.commands, first.bytes
 gather:
@@ -162,8 +161,8 @@ gather:
 			break gather
 		}
 	}
-	now := n.cfg.Now()
-	data, err := wire.Marshal(ledger.EncodedEntry{Epoch: l.epoch, Stamp: l.stamps.At(now.UnixMilli(), now), By: n.cfg.Self, Commands: commands})
+	now := cfg.Now()
+	data, err := wire.Marshal(ledger.EncodedEntry{Epoch: l.epoch, Stamp: l.stamps.At(now.UnixMilli(), now), By: cfg.Self, Commands: commands})
 	if err != nil {
 		b.err = fmt.Errorf("encode a ledger entry: %w", err)
 		return b, held
@@ -173,11 +172,11 @@ gather:
 }
 
 // answer waits for the entry and tells every caller its part.
-func (b batch) answer(n *Node) {
+func (b batch) answer(t *terms) {
 	d := decided{err: b.err}
 	if b.future != nil {
 		if err := b.future.Error(); err != nil {
-			d.err = n.raftError(err)
+			d.err = t.raftError(err)
 		} else if x, ok := b.future.Response().(decided); ok {
 			d = x
 		}
@@ -197,10 +196,10 @@ func (b batch) answer(n *Node) {
 }
 
 // raftError tells apart what was certainly not decided and what may have been.
-func (n *Node) raftError(err error) error {
+func (t *terms) raftError(err error) error {
 	switch {
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress), errors.Is(err, raft.ErrEnqueueTimeout):
-		return n.notCoordinator()
+		return t.notCoordinator()
 	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrRaftShutdown), errors.Is(err, raft.ErrAbortedByRestore):
 		return ErrOutcomeUnknown
 	}
@@ -208,9 +207,8 @@ func (n *Node) raftError(err error) error {
 }
 
 // refuse answers everything that was never handed to raft, then closes the term.
-func (l *leading) refuse(n *Node, held *proposal) {
+func (l *leading) refuse(err error, held *proposal) {
 	defer close(l.over)
-	err := n.notCoordinator()
 	if held != nil {
 		held.done <- decided{err: err}
 	}

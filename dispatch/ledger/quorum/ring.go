@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 )
@@ -65,14 +66,7 @@ func (r *ring) after(index uint64, limit int) (items []item, ok bool) {
 	if index < r.floor {
 		return nil, false
 	}
-	lo, hi := 0, len(r.items)
-	for lo < hi {
-		if m := (lo + hi) / 2; r.items[m].Index > index {
-			hi = m
-		} else {
-			lo = m + 1
-		}
-	}
+	lo, _ := slices.BinarySearchFunc(r.items, index+1, func(it item, i uint64) int { return cmp.Compare(it.Index, i) })
 	end, bytes := lo, 0
 	for end < len(r.items) && (end == lo || bytes+len(r.items[end].Data) <= limit) {
 		bytes += len(r.items[end].Data)

@@ -1,11 +1,9 @@
 package quorum
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -48,38 +46,49 @@ type seat struct {
 	watched    chan struct{} // closed when the watcher has ended
 	closeWatch func()
 	opened     time.Time
-	seen       bool // a configuration that contains this server was seen; guarded by Node.mu
-	config     configLock
+	seen       atomic.Bool                   // a configuration that contains this server was seen
+	config     longLock                      // one change of the configuration is worked out and made at a time
 	settings   sync.Mutex                    // one change of raft's settings at a time
 	unsound    atomic.Pointer[store.Unsound] // why this seat must not vote any more
 }
 
-func (n *Node) currentSeat() *seat {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.seat
+// seating is this peer's way from seat to seat: it opens and closes the one there is, checks what
+// its disk says, gives it up when it was taken away or cannot be believed, and takes another. It
+// alone changes which seat there is.
+type seating struct {
+	cfg       *Config
+	place     *place
+	feed      *feed
+	dir       *directory
+	wakes     *wakes
+	authority *authority
+	tenure    *tenure
+	folder    folder
+	marks     *seenMarks
+	terms     *terms
+	disk      parker // of watchDisk
+
+	life  longLock   // one start or stop of a seat at a time
+	files sync.Mutex // one writer of the memo and the copy at a time
 }
 
-func (n *Node) seatDir(generation uint64) string {
-	return filepath.Join(n.cfg.Dir, fmt.Sprintf("raft-%d", generation))
-}
-
-// openSeat starts raft from its folder. With first, the folder is new and first is the first entry
+// open starts raft from its folder. With first, the folder is new and first is the first entry
 // of a new ledger, whose only voter is this peer. The caller holds life.
-func (n *Node) openSeat(generation uint64, first []byte) (err error) {
-	s := &seat{generation: generation, self: Voter{Peer: n.cfg.Self, Incarnation: n.SeatIncarnation(), Voting: true}, opened: time.Now(), config: newConfigLock()}
-	s.fsm = &fsm{n: n, generation: generation}
-	dir := n.seatDir(generation)
+func (t *seating) open(generation uint64, first []byte) (err error) {
+	s := &seat{generation: generation, self: t.tenure.server(), opened: time.Now(), config: make(longLock, 1)}
+	s.self.Voting = true
+	s.fsm = &fsm{feed: t.feed, authority: t.authority}
+	dir := t.folder.seatDir(generation)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the ledger's folder: %w", err)
 	}
-	logger := raftlog.New(n.cfg.Log)
-	onDisk := n.logIn(dir)
-	onDisk.Moved = n.disk.unpark
+	logger := raftlog.New(t.cfg.Log)
+	onDisk := t.folder.logIn(dir)
+	onDisk.Moved = t.disk.unpark
 	if s.store, err = store.Open(onDisk); err != nil {
 		return err
 	}
-	kept, err := store.OpenSnapshots(dir, n.cfg.Log, soundState)
+	kept, err := store.OpenSnapshots(dir, t.cfg.Log, soundState)
 	if err == nil {
 		err = s.store.Sound(kept)
 	}
@@ -87,9 +96,9 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 		return errors.Join(err, s.store.Close())
 	}
 	snaps := s.store.Marked(kept)
-	conf := n.raftConfig(s)
+	conf := raftConfig(s, t.cfg.Timings, t.terms.notify)
 	conf.Logger = logger
-	if err := n.checkLog(s, snaps); err != nil {
+	if err := t.checkLog(s, snaps); err != nil {
 		return errors.Join(err, s.store.Close())
 	}
 	if first != nil {
@@ -103,42 +112,33 @@ func (n *Node) openSeat(generation uint64, first []byte) (err error) {
 		_ = s.store.Close()
 		return fmt.Errorf("read the ledger's log in %s: %w", dir, err)
 	}
-	n.mu.Lock()
-	n.votersFloor = floor // before raft says anything: while it replays its log, older ones come by again, and they are history
-	n.mu.Unlock()
-	s.stream = newStreamLayer(n.cfg.Net, generation, s.self, n.reportForeign, n.SuspectLeader)
-	s.stream.show = func() []mark.Signed { return n.showMarks(s) }
+	t.dir.setFloor(floor) // before raft says anything: while it replays its log, older ones come by again, and they are history
+	s.stream = newStreamLayer(t.cfg.Net, generation, s.self, t.authority.reportForeign, func() { nudge(t.wakes.suspect) })
+	s.stream.show = func() []mark.Signed { return t.marks.show(s) }
 	s.stream.learn = func(peer taskstate.PeerID, shown []mark.Signed) error {
-		if n.learnMarks(peer, shown); s.unsound.Load() != nil {
+		if t.learnMarks(peer, shown); s.unsound.Load() != nil {
 			return errNoSeat
 		}
 		return nil
 	}
 	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Logger: logger, Stream: s.stream, MaxPool: 3, Timeout: raftTimeout, MaxRPCsInFlight: noPipeline})
-	s.raft, err = newRaft(conf, s.fsm, s.store.Guarded(func(err error) { n.seatUnsound(s, err) }), snaps, steadyTransport{s.trans, s.store})
+	s.raft, err = newRaft(conf, s.fsm, s.store.Guarded(func(err error) { t.unsound(s, err) }), snaps, steadyTransport{s.trans, s.store})
 	if err != nil {
 		s.trans.CloseStreams()
 		_ = s.trans.Close()
 		_ = s.store.Close()
 		return fmt.Errorf("start the ledger from %s: %w", dir, err)
 	}
-	n.mu.Lock()
-	n.seat = s
-	n.mu.Unlock()
-	n.disk.unpark() // a write of before was not seen
-	n.ring.bound(n.cfg.RingBytes)
-	s.observe(n)
-	if err := n.saveMemo(); err != nil {
-		return errors.Join(fmt.Errorf("remember the seat among the voters: %w", err), n.closeSeat())
+	t.place.seat.Store(s)
+	t.disk.unpark() // a write of before was not seen
+	t.feed.ring.bound(t.cfg.RingBytes)
+	s.observe(t.leaderMoved)
+	if err := t.saveMemo(); err != nil {
+		return errors.Join(fmt.Errorf("remember the seat among the voters: %w", err), t.close())
 	}
-	s.settle(n)
-	n.SuspectLeader()
+	s.settle(t.dir)
+	nudge(t.wakes.suspect)
 	return nil
-}
-
-// logIn is how a log in a folder is opened.
-func (n *Node) logIn(dir string) store.Config {
-	return store.Config{Dir: dir, Log: n.cfg.Log, Hurt: n.cfg.Hurt, Entry: soundEntry}
 }
 
 func soundEntry(data []byte) error {
@@ -151,31 +151,22 @@ func soundState(snapshot []byte) error {
 	return err
 }
 
-func (n *Node) markPath() string { return cmp.Or(n.cfg.Mark, filepath.Join(n.cfg.Dir, "mark")) }
-
 // checkLog refuses a log that has less than it is known to have had, and has its mark kept from now
 // on.
-func (n *Node) checkLog(s *seat, snaps raft.SnapshotStore) error {
-	p := store.Promise{File: n.markPath(), Self: mark.Mark{Server: s.self.server(), Generation: s.generation}, Decided: s.fsm.decided.Load}
-	n.mu.Lock()
-	if n.bound.generation == s.generation {
-		p.Reaches = n.bound.index
-	}
-	p.Marked = n.tenure.marked
-	n.mu.Unlock()
+func (t *seating) checkLog(s *seat, snaps raft.SnapshotStore) error {
+	p := store.Promise{File: t.folder.markPath(), Self: mark.Mark{Server: s.self.server(), Generation: s.generation}, Decided: s.fsm.decided.Load}
+	p.Reaches, p.Marked = t.tenure.reaches(s.generation)
 	if err := s.store.Check(p, snaps); err != nil {
 		return err
 	}
-	n.mu.Lock()
-	n.tenure.marked = false
-	n.mu.Unlock()
+	t.tenure.checked()
 	return nil
 }
 
-func (n *Node) raftConfig(s *seat) *raft.Config {
+func raftConfig(s *seat, t Timings, leads chan<- bool) *raft.Config {
 	c := raft.DefaultConfig()
 	c.LocalID = raft.ServerID(s.self.server())
-	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = raftTimers(n.cfg.Timings)
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = raftTimers(t)
 	c.CommitTimeout = commitTimeout
 	c.BatchApplyCh = true
 	c.MaxAppendEntries = 16 // our entries are batches already; sixteen of the largest must pass within raftTimeout
@@ -184,7 +175,7 @@ func (n *Node) raftConfig(s *seat) *raft.Config {
 	c.SnapshotThreshold = snapshotEntries
 	c.SnapshotInterval = 30 * time.Second
 	c.NoLegacyTelemetry = true
-	c.NotifyCh = n.notify
+	c.NotifyCh = leads
 	return c
 }
 
@@ -217,8 +208,8 @@ func (s *seat) bootstrap(conf *raft.Config, snaps raft.SnapshotStore, first []by
 	return s.store.StoreLog(&raft.Log{Index: 2, Term: 1, Type: raft.LogCommand, Data: first, AppendedAt: time.Now()})
 }
 
-// observe wakes whoever decides whom to follow when raft learns of another leader.
-func (s *seat) observe(n *Node) {
+// observe calls moved when raft learns of another leader.
+func (s *seat) observe(moved func(*seat)) {
 	ch := make(chan raft.Observation, 16)
 	s.watched = make(chan struct{})
 	s.watch = raft.NewObserver(ch, false, func(o *raft.Observation) bool {
@@ -229,7 +220,7 @@ func (s *seat) observe(n *Node) {
 	go func() {
 		defer close(s.watched)
 		for range ch {
-			n.leaderMoved(s)
+			moved(s)
 		}
 	}()
 	// The observer never blocks raft; a dropped notice is made up for by the next look, a second
@@ -239,18 +230,14 @@ func (s *seat) observe(n *Node) {
 
 // settle looks at the configuration on disk: it tells Voters something to begin with, and a lone
 // voter need not wait for anybody's heartbeat before it stands for election.
-func (s *seat) settle(n *Node) {
+func (s *seat) settle(dir *directory) {
 	f := s.raft.GetConfiguration()
 	if f.Error() != nil {
 		return
 	}
 	vs := votersOf(f.Configuration())
-	n.mu.Lock()
-	s.seen = slices.ContainsFunc(vs, s.is)
-	if n.votersIndex == 0 {
-		n.voters = vs
-	}
-	n.mu.Unlock()
+	s.seen.Store(slices.ContainsFunc(vs, s.is))
+	dir.suppose(slices.Clone(vs))
 	voting := slices.DeleteFunc(vs, func(v Voter) bool { return !v.Voting })
 	if len(voting) == 1 && s.is(voting[0]) {
 		s.elect()
@@ -278,22 +265,19 @@ func (s *seat) leader() (taskstate.PeerID, bool) {
 	return peer, err == nil
 }
 
-// closeSeat stops raft and leaves its folder. The caller holds life.
-func (n *Node) closeSeat() error {
-	n.mu.Lock()
-	s := n.seat
-	n.seat = nil
-	n.mu.Unlock()
+// close stops raft and leaves its folder. The caller holds life.
+func (t *seating) close() error {
+	s := t.place.seat.Swap(nil)
 	if s == nil {
 		return nil
 	}
-	n.ring.bound(ringIdle)
+	t.feed.ring.bound(ringIdle)
 	s.closeWatch()
 	err := s.shutdown()
 	s.trans.CloseStreams()
 	_ = s.trans.Close()
 	err = errors.Join(err, s.store.Close())
-	n.moved.fire()
+	t.wakes.moved.fire()
 	return err
 }
 
@@ -321,20 +305,19 @@ func votersOf(c raft.Configuration) []Voter {
 	return out
 }
 
-// seatTakenAway tells whether a committed configuration no longer has this server, or never got it.
-func (n *Node) seatTakenAway() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	s := n.seat
+// takenAway tells whether a committed configuration no longer has this server, or never got it.
+func (t *seating) takenAway() bool {
+	s := t.place.seat.Load()
 	if s == nil {
 		return false
 	}
-	if slices.ContainsFunc(n.voters, s.is) {
-		s.seen = true
+	index, _, voters := t.dir.configuration()
+	if slices.ContainsFunc(voters, s.is) {
+		s.seen.Store(true)
 		return false
 	}
-	if s.seen {
-		return n.votersIndex > 0 && !s.holds(n.votersIndex)
+	if s.seen.Load() {
+		return index > 0 && !s.holds(index)
 	}
 	return time.Since(s.opened) > seatPatience
 }
@@ -345,38 +328,38 @@ func (s *seat) holds(index uint64) bool {
 	return index <= s.raft.CommitIndex() && slices.ContainsFunc(votersOf(s.raft.GetConfiguration().Configuration()), s.is)
 }
 
-// keepSeat gives up a seat that was taken away, together with its folder, and sees to snapshots.
-func (n *Node) keepSeat() {
-	n.saveSeen(false)
-	if s := n.currentSeat(); s != nil {
+// keep gives up a seat that was taken away, together with its folder, and sees to snapshots.
+func (t *seating) keep() {
+	t.marks.save(false)
+	if s := t.place.seat.Load(); s != nil {
 		s.renewLog()
 		s.fsm.snapshotIfDue(s)
 		_ = s.store.Note() // Health says what is wrong with the disk
 	}
-	if !n.seatTakenAway() {
+	if !t.takenAway() {
 		return
 	}
-	n.life.Lock()
-	defer n.life.Unlock()
-	s := n.currentSeat()
-	if s == nil || !n.seatTakenAway() {
+	t.life.Lock()
+	defer t.life.Unlock()
+	s := t.place.seat.Load()
+	if s == nil || !t.takenAway() {
 		return
 	}
-	n.cfg.Log.Info("no longer a voter; following from now on")
-	if err := n.dropSeat(s); err != nil {
-		n.cfg.Log.Warn("gave up the seat among the voters, with trouble", "err", err)
+	t.cfg.Log.Info("no longer a voter; following from now on")
+	if err := t.drop(s); err != nil {
+		t.cfg.Log.Warn("gave up the seat among the voters, with trouble", "err", err)
 	}
-	n.kick()
+	nudge(t.wakes.follow)
 }
 
-// dropSeat closes the seat and forgets it for good. The caller holds life.
-func (n *Node) dropSeat(s *seat) error {
-	err := n.closeSeat()
-	n.redraw()
-	if e := n.saveMemo(); e != nil {
+// drop closes the seat and forgets it for good. The caller holds life.
+func (t *seating) drop(s *seat) error {
+	err := t.close()
+	t.tenure.redraw()
+	if e := t.saveMemo(); e != nil {
 		return e
 	}
-	if e := os.RemoveAll(n.seatDir(s.generation)); e != nil {
+	if e := os.RemoveAll(t.folder.seatDir(s.generation)); e != nil {
 		return e
 	}
 	return err

@@ -226,9 +226,9 @@ func (n *Node) handleRaft(peer string, c net.Conn) {
 		return
 	}
 	s, why := n.admitRaft(peer, h)
-	a := raftAnswer{OK: why == nil, Generation: n.Generation()}
-	if s := n.currentSeat(); s != nil {
-		a.Marks = n.showMarks(s)
+	a := raftAnswer{OK: why == nil, Generation: n.place.generation()}
+	if s := n.place.seat.Load(); s != nil {
+		a.Marks = n.marks.show(s)
 	}
 	if why != nil {
 		a.Why = why.Error()
@@ -245,7 +245,7 @@ func (n *Node) handleRaft(peer string, c net.Conn) {
 // admitRaft checks a hello: same generation, meant for this life of this peer, and from a peer that
 // may vote.
 func (n *Node) admitRaft(peer string, h raftHello) (*seat, error) {
-	s := n.currentSeat()
+	s := n.place.seat.Load()
 	if s == nil {
 		return nil, errNoSeat
 	}
@@ -257,19 +257,19 @@ func (n *Node) admitRaft(peer string, h raftHello) (*seat, error) {
 		return nil, fmt.Errorf("%s speaks for %s", peer, from)
 	case h.Generation != s.generation:
 		if h.Generation > s.generation {
-			n.reportForeign(peer, h.Generation)
+			n.authority.reportForeign(peer, h.Generation)
 		}
 		return nil, fmt.Errorf("generation %d here, %d there", s.generation, h.Generation)
 	case h.To != s.stream.self.server():
 		return nil, fmt.Errorf("%s was lost with its disk; this is %s", h.To, s.stream.self.server())
-	case !n.Seated(peer):
-		n.askForProof(peer)
+	case !n.authority.seated(peer):
+		n.authority.askForProof(peer)
 		return nil, fmt.Errorf("%s: %w", peer, errUnseated)
 	}
-	if n.learnMarks(peer, h.Marks); s.unsound.Load() != nil {
+	if n.seating.learnMarks(peer, h.Marks); s.unsound.Load() != nil {
 		return nil, errNoSeat
 	}
-	if n.turnedBack(h.From, h.Generation, h.Marks) {
+	if n.marks.turnedBack(h.From, h.Generation, h.Marks) {
 		return nil, fmt.Errorf("%s had acknowledged more than it knows of now: its folder was turned back", h.From)
 	}
 	return s, nil

@@ -123,15 +123,15 @@ func TestAVoterWhoseLogIsMissingGivesNoVoteAndSaysSo(t *testing.T) {
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(n.seatDir(1)); err != nil {
+	if err := os.RemoveAll(n.folder.seatDir(1)); err != nil {
 		t.Fatal(err)
 	}
 	if n, err = open(); err != nil {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	if l := n.Lost(); n.currentSeat() != nil || l == nil || l.Server != "a/1" || !strings.Contains(l.Why, "missing") {
-		t.Errorf("opened without its log: %v, lost %+v", n.currentSeat(), l)
+	if l := n.Lost(); n.place.seat.Load() != nil || l == nil || l.Server != "a/1" || !strings.Contains(l.Why, "missing") {
+		t.Errorf("opened without its log: %v, lost %+v", n.place.seat.Load(), l)
 	}
 }
 

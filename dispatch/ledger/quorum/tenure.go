@@ -6,15 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
+	"sync"
 
-	"github.com/hashicorp/raft"
-
-	"covey/dispatch/ledger/quorum/mark"
-	"covey/dispatch/ledger/quorum/raftlog"
 	"covey/dispatch/ledger/quorum/store"
 	"covey/taskstate"
 )
@@ -22,14 +16,21 @@ import (
 // tenure is this peer's place among the servers of the ledger from seat to seat. Each seat has an
 // incarnation of its own: it is part of the server's name, so that what was sent to a seat that was
 // lost, or given up, never reaches the one after it. It has nothing to do with the incarnation of
-// the worker's journal. Guarded by Node.mu, but for bad.
+// the worker's journal. Only seating changes it; what others say that they lost is entered by
+// whoever hears it.
 type tenure struct {
-	inc    taskstate.Incarnation     // of the seat, or of the next one
-	lost   *Loss                     // the seat this peer had to give up, until it is one of the voters again, or its old place is gone
-	marked bool                      // the memo says that there is a mark of the seat
-	noted  uint64                    // index of the voters the memo was asked to keep last
-	heard  map[taskstate.PeerID]Loss // what other peers said that they lost
-	bad    chan struct{}             // wakes runUpkeep: the seat was found to be unsound
+	cfg   *Config
+	wakes *wakes
+
+	mu        sync.Mutex
+	inc       taskstate.Incarnation     // of the seat, or of the next one
+	lost      *Loss                     // the seat this peer had to give up, until it is one of the voters again, or its old place is gone
+	marked    bool                      // the memo says that there is a mark of the seat
+	noted     uint64                    // index of the voters the memo was asked to keep last
+	heard     map[taskstate.PeerID]Loss // what other peers said that they lost
+	bound     logBound
+	suspended bool   // see Suspend
+	waits     uint64 // generation of the seat that waits for Resume, 0 if there is none
 }
 
 // Loss is a seat that was given up, because what its disk holds cannot be believed.
@@ -53,29 +54,26 @@ func drawIncarnation() taskstate.Incarnation {
 }
 
 // begin takes over what the memo says.
-func (t *tenure) begin(m memo) { t.inc, t.lost, t.marked = m.Incarnation, m.Lost, m.Marked }
-
-// SeatIncarnation is that of this peer's seat, or of the one it would take: others must know it to
-// make this peer a voter. Reseated is closed when it changes.
-func (n *Node) SeatIncarnation() taskstate.Incarnation {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.tenure.inc
+func (t *tenure) begin(m memo) {
+	t.inc, t.lost, t.marked, t.bound = m.Incarnation, m.Lost, m.Marked, logBound{generation: m.Seat, index: m.Log}
 }
 
-// Reseated is closed when SeatIncarnation or Lost change after the call.
-func (n *Node) Reseated() <-chan struct{} { return n.reseated.wait() }
-
-// Lost is the seat this peer had to give up and has not got back yet; nil if there is none.
-func (n *Node) Lost() *Loss {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.tenure.lost
+// server is this peer's seat, or the one it would take.
+func (t *tenure) server() Voter {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return Voter{Peer: t.cfg.Self, Incarnation: t.inc}
 }
 
-// lostForOthers is what this peer tells about the seat it lost.
-func (n *Node) lostForOthers() *Loss {
-	l := n.Lost()
+func (t *tenure) loss() *Loss {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lost
+}
+
+// lossForOthers is what this peer tells about the seat it lost.
+func (t *tenure) lossForOthers() *Loss {
+	l := t.loss()
 	if l == nil {
 		return nil
 	}
@@ -84,42 +82,40 @@ func (n *Node) lostForOthers() *Loss {
 	return &out
 }
 
-// heardOfLoss notes what a peer says about its own seat; nil is that it lost none.
-func (n *Node) heardOfLoss(peer taskstate.PeerID, l *Loss) {
+// hearLoss notes what a peer says about its own seat; nil is that it lost none.
+func (t *tenure) hearLoss(peer taskstate.PeerID, l *Loss) {
 	if l != nil {
 		of, _, err := parseServer(l.Server)
 		if err != nil || of != peer || len(l.Server) > maxLossText || len(l.Why) > maxLossText {
 			return
 		}
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if l == nil {
-		delete(n.tenure.heard, peer)
+		delete(t.heard, peer)
 		return
 	}
-	if n.tenure.heard == nil {
-		n.tenure.heard = map[taskstate.PeerID]Loss{}
+	if t.heard == nil {
+		t.heard = map[taskstate.PeerID]Loss{}
 	}
-	if _, known := n.tenure.heard[peer]; known || len(n.tenure.heard) < maxContacts {
-		n.tenure.heard[peer] = *l
+	if _, known := t.heard[peer]; known || len(t.heard) < maxContacts {
+		t.heard[peer] = *l
 	}
 }
 
 // maxLossText bounds what others say about their losses.
 const maxLossText = 2 << 10
 
-// Losses are the voters that had to give up their seats, because their disks lost what they had
-// acknowledged, and have no other yet; this peer's own among them. Without them too few may be left
-// to decide.
-func (n *Node) Losses() (out []Loss) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.tenure.lost != nil {
-		out = append(out, *n.tenure.lost)
+// losses are the voters that lost their seats and have no other yet, this peer's own among them.
+func (t *tenure) losses(voters []Voter) (out []Loss) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost != nil {
+		out = append(out, *t.lost)
 	}
-	for _, l := range n.tenure.heard {
-		if slices.ContainsFunc(n.voters, func(v Voter) bool { return v.Voting && v.server() == l.Server }) {
+	for _, l := range t.heard {
+		if slices.ContainsFunc(voters, func(v Voter) bool { return v.Voting && v.server() == l.Server }) {
 			out = append(out, l)
 		}
 	}
@@ -134,18 +130,118 @@ func (l Loss) Peer() taskstate.PeerID {
 }
 
 // redraw gives the next seat an incarnation of its own. The caller holds life, and saves the memo.
-func (n *Node) redraw() {
-	n.mu.Lock()
-	n.tenure.inc = n.cfg.Draw()
-	n.mu.Unlock()
-	n.reseated.fire()
+func (t *tenure) redraw() {
+	t.mu.Lock()
+	t.inc = t.cfg.Draw()
+	t.mu.Unlock()
+	t.wakes.reseated.fire()
 }
 
-// seatUnsound is for whoever finds, in any goroutine, that the log of a seat cannot be believed.
-// The seat gives no vote, leads no more and acknowledges nothing from this moment on. It is given
-// up for good a moment later, on disk as well (see loseSeat), and the coordinator, if the others
-// can elect one, seats this peer anew, with an empty log that is brought up to date.
-func (n *Node) seatUnsound(s *seat, why error) {
+// lose notes that the seat of a generation is lost, and draws an incarnation for the next.
+func (t *tenure) lose(generation uint64, u *store.Unsound, side string) {
+	t.mu.Lock()
+	t.lost = &Loss{
+		Server: Voter{Peer: t.cfg.Self, Incarnation: t.inc}.server(), Generation: generation, Held: u.Held, Left: u.Left,
+		Why: u.Error(), At: t.cfg.Now().UnixMilli(), Folder: side,
+	}
+	t.mu.Unlock()
+	t.redraw()
+}
+
+// forgetLoss tells whether the loss is made good: whoever coordinates knows that the old seat is
+// gone, or this peer belongs to a newer ledger.
+func (t *tenure) forgetLoss(generation uint64, gone func(server string) bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l := t.lost; l == nil || generation <= l.Generation && !gone(l.Server) {
+		return false
+	}
+	t.lost = nil
+	return true
+}
+
+// note tells whether voters at an index are news to the memo.
+func (t *tenure) note(index uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	news := index > t.noted
+	t.noted = index
+	return news
+}
+
+// fresh forgets how far a log reached: that of the next seat begins empty.
+func (t *tenure) fresh() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.bound, t.marked = logBound{}, false
+}
+
+// reaches is how far the log of a seat reaches at least, and whether there is a mark of it.
+func (t *tenure) reaches(generation uint64) (index uint64, marked bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.bound.generation == generation {
+		index = t.bound.index
+	}
+	return index, t.marked
+}
+
+// checked: the seat's log has what it had, and a mark of its own from now on.
+func (t *tenure) checked() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.marked = false
+}
+
+// memo is what is to be remembered of the seat that is open, if one is.
+func (t *tenure) memo(s *seat) memo {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := memo{Incarnation: t.inc, Lost: t.lost}
+	if s != nil {
+		m.Seat, m.Marked = s.generation, true
+		t.bound.rise(s)
+		m.Log = t.bound.index
+	} else if t.waits != 0 {
+		m.Seat, m.Marked, m.Log = t.waits, true, t.bound.index
+	}
+	return m
+}
+
+// suspend begins a time without a seat; false if it has begun.
+func (t *tenure) suspend(s *seat) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.suspended {
+		return false
+	}
+	t.suspended, t.waits = true, 0
+	if s != nil {
+		t.waits = s.generation
+		t.bound.rise(s)
+	}
+	return true
+}
+
+// resume ends it, and names the generation of the seat that waited, 0 if none did.
+func (t *tenure) resume() (waited uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	waited, t.suspended, t.waits = t.waits, false, 0
+	return waited
+}
+
+func (t *tenure) isSuspended() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.suspended
+}
+
+// unsound is for whoever finds, in any goroutine, that the log of a seat cannot be believed. The
+// seat gives no vote, leads no more and acknowledges nothing from this moment on. It is given up
+// for good a moment later, on disk as well (see lose), and the coordinator, if the others can elect
+// one, seats this peer anew, with an empty log that is brought up to date.
+func (t *seating) unsound(s *seat, why error) {
 	u, ok := why.(*store.Unsound) //nolint:errorlint // not one that is wrapped: what is around it would be lost
 	if !ok {
 		u = &store.Unsound{Why: why}
@@ -153,161 +249,132 @@ func (n *Node) seatUnsound(s *seat, why error) {
 	if !s.unsound.CompareAndSwap(nil, u) {
 		return
 	}
-	n.cfg.Log.Error("this voter's log cannot be believed: it votes no more and asks for another seat", "err", u)
+	t.cfg.Log.Error("this voter's log cannot be believed: it votes no more and asks for another seat", "err", u)
 	_ = s.stream.Close()
 	s.store.Bar(u)
 	select {
-	case n.notify <- false:
+	case t.terms.notify <- false:
 	default: // full of news of its own
 	}
-	nudge(n.tenure.bad)
+	nudge(t.wakes.unsound)
+}
+
+// differs is for whoever finds that the replica is wrong: so is the seat, and another copy is
+// fetched.
+func (t *seating) differs(said string) {
+	if s := t.place.seat.Load(); s != nil {
+		t.unsound(s, errors.New(said))
+	}
+	nudge(t.wakes.follow)
 }
 
 // keepTenure gives up a seat that was found to be unsound, forgets a loss that was made good, and
 // remembers the voters for messages.
-func (n *Node) keepTenure() {
-	n.mu.Lock()
-	news := n.votersIndex > n.tenure.noted
-	n.tenure.noted = n.votersIndex
-	n.mu.Unlock()
-	if news {
-		if err := n.saveMemo(); err != nil {
-			n.cfg.Log.Warn("cannot remember the voters", "err", err)
-		}
+func (t *seating) keepTenure() {
+	if index, _, _ := t.dir.configuration(); t.tenure.note(index) {
+		t.remember("cannot remember the voters")
 	}
-	s := n.currentSeat()
+	s := t.place.seat.Load()
 	if s == nil || s.unsound.Load() == nil {
-		n.forgetLoss()
+		t.forgetLoss()
 		return
 	}
-	n.life.Lock()
-	defer n.life.Unlock()
-	if n.currentSeat() != s {
+	t.life.Lock()
+	defer t.life.Unlock()
+	if t.place.seat.Load() != s {
 		return
 	}
-	if err := n.loseSeat(s.generation, s.unsound.Load()); err != nil {
-		n.cfg.Log.Error("the seat among the voters was given up, with trouble", "err", err)
+	if err := t.lose(s.generation, s.unsound.Load()); err != nil {
+		t.cfg.Log.Error("the seat among the voters was given up, with trouble", "err", err)
 	}
-	n.kick()
+	nudge(t.wakes.follow)
 }
 
-// loseSeat gives up a seat, open or not, whose log cannot be believed: it puts what is left aside
-// for a person to look at, and remembers what was lost. The caller holds life.
-func (n *Node) loseSeat(generation uint64, u *store.Unsound) error {
-	side, err := n.sideFolder(generation)
+// lose gives up a seat, open or not, whose log cannot be believed: it puts what is left aside for a
+// person to look at, and remembers what was lost. The caller holds life.
+func (t *seating) lose(generation uint64, u *store.Unsound) error {
+	side, err := t.folder.sideFolder(t.place.rep, generation)
 	if err != nil {
-		n.cfg.Log.Warn("what is left of the ledger's log stays where it is", "err", err)
+		t.cfg.Log.Warn("what is left of the ledger's log stays where it is", "err", err)
 	}
-	n.mu.Lock()
-	voters := n.voters
-	n.mu.Unlock()
-	if n.currentSeat() != nil {
-		n.leaveSeat()
+	voters := t.dir.list()
+	if t.place.seat.Load() != nil {
+		t.leave()
 	}
-	n.mu.Lock()
-	n.voters = voters // for messages
-	t := &n.tenure
-	t.lost = &Loss{
-		Server: Voter{Peer: n.cfg.Self, Incarnation: t.inc}.server(), Generation: generation, Held: u.Held, Left: u.Left,
-		Why: u.Error(), At: n.cfg.Now().UnixMilli(), Folder: side,
-	}
-	t.inc = n.cfg.Draw()
-	n.mu.Unlock()
-	n.reseated.fire()
-	n.cfg.Log.Error("this peer's log of the ledger was lost: it gives no vote until it is seated anew", "why", u, "set aside", side)
-	if err := n.saveMemo(); err != nil {
+	t.dir.suppose(voters) // for messages
+	t.tenure.lose(generation, u, side)
+	t.cfg.Log.Error("this peer's log of the ledger was lost: it gives no vote until it is seated anew", "why", u, "set aside", side)
+	if err := t.saveMemo(); err != nil {
 		return fmt.Errorf("remember that the seat among the voters was lost: %w", err)
 	}
 	if side == "" {
 		return nil
 	}
-	return n.moveSeat(side, generation)
+	return t.folder.moveSeat(side, generation)
 }
 
 // forgetLoss: whoever coordinates knows that the old seat is gone, or this peer belongs to a newer
 // ledger.
-func (n *Node) forgetLoss() {
-	_, _, led := n.Coordinator()
-	g := n.Generation()
-	n.mu.Lock()
-	l := n.tenure.lost
-	over := l != nil && (g > l.Generation || led && n.votersIndex > 0 && !slices.ContainsFunc(n.voters, func(v Voter) bool { return v.server() == l.Server }))
+func (t *seating) forgetLoss() {
+	_, _, led := t.dir.coordinator()
+	index, _, voters := t.dir.configuration()
+	over := t.tenure.forgetLoss(t.place.generation(), func(server string) bool {
+		return led && index > 0 && !slices.ContainsFunc(voters, func(v Voter) bool { return v.server() == server })
+	})
 	if over {
-		n.tenure.lost = nil
-	}
-	n.mu.Unlock()
-	if !over {
-		return
-	}
-	n.cfg.Log.Info("the seat that was lost is out of the configuration")
-	n.reseated.fire()
-	if err := n.saveMemo(); err != nil {
-		n.cfg.Log.Warn("cannot remember that", "err", err)
+		t.cfg.Log.Info("the seat that was lost is out of the configuration")
+		t.wakes.reseated.fire()
+		t.remember("cannot remember that")
 	}
 }
 
-// findSeat is for a folder without a memo: it is new, or only the memo is gone, and then the seat
-// is the one whose log is there. Whose log that is the mark says, or the newest configuration in
-// it.
-func (n *Node) findSeat() (memo, error) {
-	generation := uint64(0)
-	found, err := filepath.Glob(filepath.Join(n.cfg.Dir, "raft-*"))
-	if err != nil {
-		return memo{}, err
-	}
-	for _, dir := range found {
-		var g uint64
-		if _, err := fmt.Sscanf(filepath.Base(dir), "raft-%d", &g); err == nil {
-			generation = max(generation, g)
-		}
-	}
-	if generation == 0 {
-		return memo{Incarnation: n.cfg.Draw()}, nil
-	}
-	_, m, err := mark.Open(n.markPath())
-	if err != nil {
-		return memo{}, err
-	}
-	if peer, inc, err := parseServer(m.Server); err == nil && peer == n.cfg.Self && m.Generation == generation {
-		n.cfg.Log.Warn("the ledger's memo is gone; the seat among the voters is the one whose log is here", "seat", m.Server, "generation", generation)
-		return memo{Seat: generation, Incarnation: inc, Marked: true}, nil
-	}
-	inc, err := n.ownServer(generation)
-	if err != nil {
-		n.cfg.Log.Warn("the ledger's memo is gone, and the log that is here does not say whose it is; it is not used", "err", err)
-		return memo{Incarnation: n.cfg.Draw()}, nil
-	}
-	return memo{Seat: generation, Incarnation: inc}, nil
+// saveMemo writes the memo, all of it or nothing.
+func (t *seating) saveMemo() error {
+	t.files.Lock() // what is newer is written later, too
+	defer t.files.Unlock()
+	m := t.tenure.memo(t.place.seat.Load())
+	m.Contacts, m.Voters = t.dir.ask(), t.dir.list()
+	m.Contacts = m.Contacts[max(0, len(m.Contacts)-maxContacts):]
+	return t.folder.writeMemo(m)
 }
 
-// ownServer is the incarnation of this peer's only server in the newest configuration of a log.
-func (n *Node) ownServer(generation uint64) (inc taskstate.Incarnation, err error) {
-	dir := n.seatDir(generation)
-	if _, err := os.Stat(filepath.Join(dir, "wal-meta.db")); err != nil {
-		return "", err
+// saveCopy writes the copy for questions without a quorum.
+func (t *seating) saveCopy() error {
+	t.files.Lock()
+	defer t.files.Unlock()
+	return t.folder.keep(t.place.rep)
+}
+
+// remember is saveMemo for what can do without.
+func (t *seating) remember(trouble string) {
+	if err := t.saveMemo(); err != nil {
+		t.cfg.Log.Warn(trouble, "err", err)
 	}
-	log, err := store.Open(n.logIn(dir))
-	if err != nil {
-		return "", err
+}
+
+// setContacts remembers the voters on disk, so that this peer finds the cluster again after a
+// restart.
+func (t *seating) setContacts(vs []Voter) {
+	if t.dir.setContacts(vs) {
+		t.remember("cannot remember the voters")
 	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	snaps, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, raftlog.New(n.cfg.Log))
-	if err != nil {
-		return "", err
+}
+
+// leaderMoved hears from raft that there is another leader, or none. Without one no peer coordinates
+// as far as this voter knows; with one, the follower asks it for the epoch.
+func (t *seating) leaderMoved(s *seat) {
+	peer, ok := s.leader()
+	if ok {
+		t.dir.hear(peer)
 	}
-	c, _, err := log.Configuration(snaps)
-	if err != nil {
-		return "", err
+	mine := t.place.seat.Load() == s && slices.ContainsFunc(t.dir.list(), func(v Voter) bool { return v.Voting && s.is(v) })
+	coord, _, _ := t.dir.coordinator()
+	lost := mine && coord != "" && coord != t.cfg.Self && coord != peer
+	if lost || !ok && mine && t.terms.lead.Load() == nil {
+		t.dir.setCoordinator("", taskstate.Epoch{})
 	}
-	var own []string
-	for _, s := range c.Servers {
-		if strings.HasPrefix(string(s.ID), n.cfg.Self+"/") {
-			own = append(own, string(s.ID))
-		}
+	if !ok {
+		nudge(t.wakes.suspect) // from now on this peer looks by itself
 	}
-	if len(own) != 1 {
-		return "", fmt.Errorf("its newest configuration has %d servers of this peer", len(own))
-	}
-	_, inc, err = parseServer(own[0])
-	return inc, err
+	nudge(t.wakes.follow)
 }

@@ -2,7 +2,7 @@ package quorum
 
 import (
 	"context"
-	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -11,27 +11,41 @@ import (
 	"covey/taskstate"
 )
 
-// runTerms follows raft's word on leadership until ctx ends: a term of our own for every time it is
+// terms are the times in which this peer coordinates: it hears from raft when one begins and ends,
+// and takes proposals in between.
+type terms struct {
+	cfg    *Config
+	place  *place
+	dir    *directory
+	wakes  *wakes
+	notify chan bool // raft: leadership gained or lost
+	lead   atomic.Pointer[leading]
+
+	established func(*seat)                  // called when a term is, before it is said
+	tend        func(context.Context, *seat) // runs in each: the voters' rules
+}
+
+// run follows raft's word on leadership until ctx ends: a term of our own for every time it is
 // gained.
-func (n *Node) runTerms(ctx context.Context, lead func(context.Context, taskstate.Epoch)) {
-	up := n.alreadyLeads()
+func (t *terms) run(ctx context.Context, lead func(context.Context, taskstate.Epoch)) {
+	up := t.alreadyLeads()
 	for {
 		for !up {
 			select {
-			case up = <-n.notify:
+			case up = <-t.notify:
 			case <-ctx.Done():
 				return
 			}
 		}
-		up = n.runTerm(ctx, lead)
+		up = t.runTerm(ctx, lead)
 	}
 }
 
 // alreadyLeads empties what raft said before anybody listened.
-func (n *Node) alreadyLeads() (up bool) {
+func (t *terms) alreadyLeads() (up bool) {
 	for {
 		select {
-		case up = <-n.notify:
+		case up = <-t.notify:
 		default:
 			return up
 		}
@@ -40,15 +54,15 @@ func (n *Node) alreadyLeads() (up bool) {
 
 // runTerm serves one term. Its context ends the moment raft says that leadership is lost; it
 // returns when everything in it has.
-func (n *Node) runTerm(ctx context.Context, lead func(context.Context, taskstate.Epoch)) (up bool) {
+func (t *terms) runTerm(ctx context.Context, lead func(context.Context, taskstate.Epoch)) (up bool) {
 	tctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		n.serveTerm(tctx, lead)
+		t.serve(tctx, lead)
 	}()
 	select {
-	case up = <-n.notify:
+	case up = <-t.notify:
 	case <-ctx.Done():
 	}
 	cancel()
@@ -56,11 +70,11 @@ func (n *Node) runTerm(ctx context.Context, lead func(context.Context, taskstate
 	return up
 }
 
-// serveTerm establishes the term and leads in it: the barrier of the term first, so that everything
+// serve establishes the term and leads in it: the barrier of the term first, so that everything
 // decided before is applied here; then the Lead entry, so that everybody knows; then the
 // coordinator's loop and the voters' rules.
-func (n *Node) serveTerm(ctx context.Context, lead func(context.Context, taskstate.Epoch)) {
-	s := n.currentSeat()
+func (t *terms) serve(ctx context.Context, lead func(context.Context, taskstate.Epoch)) {
+	s := t.place.seat.Load()
 	if s == nil {
 		return
 	}
@@ -68,33 +82,33 @@ func (n *Node) serveTerm(ctx context.Context, lead func(context.Context, tasksta
 	if err := s.raft.Barrier(0).Error(); err != nil || s.raft.State() != raft.Leader || s.raft.CurrentTerm() != term || ctx.Err() != nil {
 		return
 	}
-	n.relax(s, true)
-	context.AfterFunc(ctx, func() { n.relax(s, false) }) // at once, not when lead has returned
+	t.relax(s, true)
+	context.AfterFunc(ctx, func() { t.relax(s, false) }) // at once, not when lead has returned
 	l := &leading{epoch: taskstate.At(s.generation, term), seat: s, queue: make(chan *proposal, queueLen), over: make(chan struct{})}
-	n.rep.Read(func(s *ledger.State) { l.stamps = ledger.NewStamps(s.Stamp(), n.cfg.Now()) })
+	t.place.rep.Read(func(s *ledger.State) { l.stamps = ledger.NewStamps(s.Stamp(), t.cfg.Now()) })
 	proposals := make(chan struct{})
 	go func() {
 		defer close(proposals)
-		l.runProposals(ctx, n)
+		l.runProposals(ctx, t)
 	}()
 	defer func() {
-		n.lead.CompareAndSwap(l, nil)
+		t.lead.CompareAndSwap(l, nil)
 		s.store.Await(proposals)
 	}()
 	if err := l.announce(ctx); err != nil {
-		n.cfg.Log.Debug("elected, but could not say so", "epoch", l.epoch, "err", err)
+		t.cfg.Log.Debug("elected, but could not say so", "epoch", l.epoch, "err", err)
 		<-ctx.Done()
 		return
 	}
-	n.lead.Store(l)
-	n.confirmVoters(s)
-	n.setCoordinator(n.cfg.Self, l.epoch)
-	n.cfg.Log.Info("coordinating", "epoch", l.epoch.String())
-	defer n.endTerm(l)
+	t.lead.Store(l)
+	t.established(s)
+	t.dir.setCoordinator(t.cfg.Self, l.epoch)
+	t.cfg.Log.Info("coordinating", "epoch", l.epoch.String())
+	defer t.end(l)
 	tended := make(chan struct{})
 	go func() {
 		defer close(tended)
-		n.tend(ctx, s)
+		t.tend(ctx, s)
 	}()
 	if lead != nil {
 		lead(ctx, l.epoch)
@@ -118,18 +132,15 @@ func (l *leading) announce(ctx context.Context) error {
 	}
 }
 
-// endTerm says that this peer does not coordinate any more, unless somebody else is known to
+// end says that this peer does not coordinate any more, unless somebody else is known to
 // already.
-func (n *Node) endTerm(l *leading) {
-	n.lead.CompareAndSwap(l, nil)
-	n.mu.Lock()
-	mine := n.coord == n.cfg.Self && n.epoch == l.epoch
-	n.mu.Unlock()
-	if mine {
-		n.setCoordinator("", taskstate.Epoch{})
+func (t *terms) end(l *leading) {
+	t.lead.CompareAndSwap(l, nil)
+	if coord, epoch, _ := t.dir.coordinator(); coord == t.cfg.Self && epoch == l.epoch {
+		t.dir.setCoordinator("", taskstate.Epoch{})
 	}
-	n.cfg.Log.Info("no longer coordinating", "epoch", l.epoch.String())
-	n.kick()
+	t.cfg.Log.Info("no longer coordinating", "epoch", l.epoch.String())
+	nudge(t.wakes.follow)
 }
 
 // relax makes the heartbeats of a leader rarer than a follower's patience demands. Raft derives the
@@ -137,8 +148,8 @@ func (n *Node) endTerm(l *leading) {
 // leader has no use for patience, so it may take more: fifteen quarters of the lease put heartbeats
 // three eighths to three quarters of a lease apart. The lease still sees one in time, a follower
 // hears two before it loses patience, and that depends on its own patience alone.
-func (n *Node) relax(s *seat, leader bool) {
-	heartbeat, election, lease := raftTimers(n.cfg.Timings)
+func (t *terms) relax(s *seat, leader bool) {
+	heartbeat, election, lease := raftTimers(t.cfg.Timings)
 	err := s.reload(func(c *raft.ReloadableConfig) {
 		c.HeartbeatTimeout, c.ElectionTimeout = heartbeat, election
 		if leader {
@@ -147,26 +158,51 @@ func (n *Node) relax(s *seat, leader bool) {
 		}
 	})
 	if err != nil {
-		n.cfg.Log.Warn("raft refuses its timers", "err", err)
+		t.cfg.Log.Warn("raft refuses its timers", "err", err)
 	}
 }
 
-// leaderMoved hears from raft that there is another leader, or none. Without one no peer coordinates
-// as far as this voter knows; with one, runFollow asks it for the epoch.
-func (n *Node) leaderMoved(s *seat) {
-	peer, ok := s.leader()
-	n.mu.Lock()
-	mine := n.seat == s && slices.ContainsFunc(n.voters, func(v Voter) bool { return v.Voting && s.is(v) })
-	if ok {
-		n.heard[peer] = time.Now()
+// resign ends a term as if raft had said that it is over; false if there is none.
+func (t *terms) resign(ctx context.Context) bool {
+	if t.lead.Load() == nil {
+		return false
 	}
-	lost := mine && n.coord != "" && n.coord != n.cfg.Self && n.coord != peer
-	n.mu.Unlock()
-	if lost || !ok && mine && n.lead.Load() == nil {
-		n.setCoordinator("", taskstate.Epoch{})
+	select {
+	case t.notify <- false:
+		return true
+	case <-ctx.Done():
+		return false
 	}
-	if !ok {
-		n.SuspectLeader() // from now on this peer looks by itself
+}
+
+// renew begins a term that raft never gave up while the disk held it up: it was ended here, and
+// raft does not say again that it leads.
+func (t *terms) renew(ctx context.Context, s *seat) {
+	if s.raft.State() != raft.Leader || t.lead.Load() != nil {
+		return
 	}
-	n.kick()
+	select {
+	case t.notify <- true: // a lone voter: nobody was elected meanwhile, and the barrier of serve proves it
+	case <-ctx.Done():
+	}
+}
+
+// endPatience bounds how long the end of a term is waited for.
+const endPatience = 10 * time.Second
+
+// awaitEnd waits until nobody leads here any more, after the seat was closed.
+func (t *terms) awaitEnd() {
+	limit := time.NewTimer(endPatience)
+	defer limit.Stop()
+	for {
+		wait := t.wakes.changed.wait()
+		if t.lead.Load() == nil {
+			return
+		}
+		select {
+		case <-wait:
+		case <-limit.C:
+			return
+		}
+	}
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/p2p/admission"
 	"covey/taskstate"
 )
 
@@ -67,21 +65,6 @@ func targetVoters(n int) int {
 
 // majority of n voters.
 func majority(n int) int { return n/2 + 1 }
-
-// mayVote tells whether a peer may ever hold a seat: it does, or the roster says that it may get
-// one. That alone gives no say in anything.
-func (n *Node) mayVote(peer taskstate.PeerID) bool {
-	if peer == n.cfg.Self || n.Seated(peer) {
-		return true
-	}
-	known, member := false, false
-	n.rep.Read(func(s *ledger.State) {
-		var m ledger.Member
-		m, member = s.Member(peer)
-		known = member && m.Entry.Has(admission.Voter)
-	})
-	return known || !member && n.cfg.MayVote != nil && n.cfg.MayVote(peer)
-}
 
 // seatView is a server of the configuration together with what was seen of it.
 type seatView struct {
@@ -287,7 +270,7 @@ func (p *planner) shrink() change {
 	why := ""
 	switch {
 	case n > p.target:
-		why = "more voters than the flock needs"
+		why = "more voters than the cluster needs"
 	case n%2 == 0 && p.grow == 0:
 		why = "an even number of voters survives no more than one less"
 	case n >= MaxVoters && p.replace == 0 && slices.ContainsFunc(p.voters, func(s seatView) bool { return p.deadFor(s.Voter, p.Shrink) }):

@@ -54,27 +54,37 @@ const (
 	leaveTimeout = 20 * time.Second // for the answer to Leave, which takes several decisions
 )
 
-// callVoter asks one question.
-func (n *Node) callVoter(ctx context.Context, peer taskstate.PeerID, ask voterAsk, timeout time.Duration) (voterAnswer, error) {
+// caller asks voters. With each question and answer go the marks that both know of, and what seats
+// were lost.
+type caller struct {
+	net    dialer
+	marks  *seenMarks
+	place  *place
+	tenure *tenure
+	learn  func(from taskstate.PeerID, shown []mark.Signed)
+}
+
+// ask asks one question.
+func (k *caller) ask(ctx context.Context, peer taskstate.PeerID, ask voterAsk, timeout time.Duration) (voterAnswer, error) {
 	var a voterAnswer
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	c, err := n.cfg.Net.Dial(ctx, peer, VoterProtocol)
+	c, err := k.net.Dial(ctx, peer, VoterProtocol)
 	if err != nil {
 		return a, err
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	_ = c.SetDeadline(time.Now().Add(timeout))
-	ask.Marks = n.showMarks(n.currentSeat())
+	ask.Marks = k.marks.show(k.place.seat.Load())
 	if err := wire.NewWriter(c, raftHelloCap).Send(ask); err != nil {
 		return a, err
 	}
 	if err := wire.NewReader(c, raftHelloCap).Read(&a); err != nil {
 		return a, err
 	}
-	n.heardOfLoss(peer, a.Lost)
-	n.learnMarks(peer, a.Marks)
+	k.tenure.hearLoss(peer, a.Lost)
+	k.learn(peer, a.Marks)
 	if !a.OK {
 		return a, fmt.Errorf("%s: %s", peer, a.Why)
 	}
@@ -100,12 +110,12 @@ func (n *Node) handleVoter(peer string, c connT) {
 		case <-stop:
 		}
 	}()
-	n.learnMarks(peer, ask.Marks)
+	n.seating.learnMarks(peer, ask.Marks)
 	a, err := n.answerVoter(ctx, peer, ask)
 	if err != nil {
 		a.Why = err.Error()
 	}
-	a.OK, a.Lost, a.Marks = err == nil, n.lostForOthers(), n.showMarks(n.currentSeat())
+	a.OK, a.Lost, a.Marks = err == nil, n.tenure.lossForOthers(), n.marks.show(n.place.seat.Load())
 	_ = c.SetDeadline(time.Now().Add(voterTimeout))
 	_ = wire.NewWriter(c, raftHelloCap).Send(a)
 }
@@ -113,23 +123,23 @@ func (n *Node) handleVoter(peer string, c connT) {
 func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (voterAnswer, error) {
 	switch {
 	case ask.Probe != nil: // anybody in the cluster may need the coordinator
-		return n.answerProbe(ctx, peer, *ask.Probe)
+		return n.prober.answer(ctx, peer, *ask.Probe)
 	case ask.Chain != nil:
-		return n.answerChain(ask.Chain), nil
-	case (ask.Prepare != nil || ask.Status != nil) && !n.Seated(peer):
-		n.askForProof(peer)
+		return n.compared.answer(ask.Chain), nil
+	case (ask.Prepare != nil || ask.Status != nil) && !n.authority.seated(peer):
+		n.authority.askForProof(peer)
 		return voterAnswer{}, fmt.Errorf("%s: %w", peer, errUnseated)
-	case ask.Copy != nil && !n.mayVote(peer):
+	case ask.Copy != nil && !n.authority.mayVote(peer):
 		return voterAnswer{}, fmt.Errorf("%s is not known here as a possible voter", peer)
 	case ask.Prepare != nil:
 		return n.prepare(peer, *ask.Prepare)
 	case ask.Status != nil:
-		return n.seatStatus(*ask.Status)
+		return n.seating.status(*ask.Status)
 	case ask.Leave != nil:
 		if ask.Leave.Peer != peer {
 			return voterAnswer{}, errors.New("a voter leaves for itself only")
 		}
-		return voterAnswer{}, n.letGo(ctx, *ask.Leave)
+		return voterAnswer{}, n.electorate.letGo(ctx, *ask.Leave)
 	case ask.Copy != nil:
 		c, err := n.Copy()
 		return voterAnswer{Copy: &c}, err
@@ -141,40 +151,40 @@ func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (vote
 
 // prepare takes a seat: raft starts with an empty log and waits for the coordinator to add it.
 func (n *Node) prepare(peer taskstate.PeerID, ask seatAsk) (voterAnswer, error) {
-	self := n.server()
+	self := n.tenure.server()
 	if ask.Server != self.server() {
 		return voterAnswer{None: true}, fmt.Errorf("this is %s", self.server())
 	}
-	if n.generationBeyond(peer, ask.Generation) {
+	if n.authority.generationBeyond(peer, ask.Generation) {
 		return voterAnswer{}, fmt.Errorf("generation %d is beyond what any honest peer knows", ask.Generation)
 	}
-	if g := n.Generation(); g > ask.Generation {
+	if g := n.place.generation(); g > ask.Generation {
 		return voterAnswer{}, fmt.Errorf("generation %d here, %d there", g, ask.Generation)
 	}
-	n.life.Lock()
-	defer n.life.Unlock()
+	n.seating.life.Lock()
+	defer n.seating.life.Unlock()
 	select {
 	case <-n.closing:
 		return voterAnswer{}, errors.New("this peer is stopping")
 	default:
 	}
-	if s := n.currentSeat(); s != nil && s.generation < ask.Generation {
-		n.reportForeign(peer, ask.Generation) // the seat is set aside once the newer ledger is seen
+	if s := n.place.seat.Load(); s != nil && s.generation < ask.Generation {
+		n.authority.reportForeign(peer, ask.Generation) // the seat is set aside once the newer ledger is seen
 		return voterAnswer{None: true}, fmt.Errorf("generation %d here, %d there", s.generation, ask.Generation)
 	}
-	if n.currentSeat() == nil {
-		if err := n.beginSeat(ask.Generation, nil); err != nil {
+	if n.place.seat.Load() == nil {
+		if err := n.seating.begin(ask.Generation, nil); err != nil {
 			n.cfg.Log.Warn("asked to become a voter, and cannot", "err", err)
 			return voterAnswer{}, err
 		}
 		n.cfg.Log.Info("asked to become a voter")
 	}
-	return n.seatStatus(ask)
+	return n.seating.status(ask)
 }
 
-// seatStatus says how far the log of a seat is.
-func (n *Node) seatStatus(ask seatAsk) (voterAnswer, error) {
-	s := n.currentSeat()
+// status says how far the log of a seat is.
+func (t *seating) status(ask seatAsk) (voterAnswer, error) {
+	s := t.place.seat.Load()
 	if s == nil || s.self.server() != ask.Server || s.generation != ask.Generation {
 		return voterAnswer{None: true}, errNoSeat
 	}

@@ -16,26 +16,21 @@ import (
 // ErrSoleVoter refuses to take the vote from the only one that has it.
 var ErrSoleVoter = errors.New("it is the only voter: the ledger is nowhere else; start another peer and let it join first")
 
-// Handover prepares the cluster for this peer's stop. If those who stay would not be a majority of
-// the voters, the configuration shrinks to them, one committed change at a time; if nobody else
-// votes, a live peer becomes the voter first. A coordinator then hands leadership over, so that
-// there is no gap. It returns when somebody else coordinates or nothing needs doing, and the
-// context's error if that takes too long: stopping then is what a crash would be. Run must be
-// running.
-func (n *Node) Handover(ctx context.Context) error {
-	if n.currentSeat() == nil {
+// handover is Node.Handover.
+func (e *electorate) handover(ctx context.Context) error {
+	if e.place.seat.Load() == nil {
 		return nil
 	}
-	n.handing.Store(true)
-	defer n.handing.Store(false)
+	e.handing.Store(true)
+	defer e.handing.Store(false)
 	for ctx.Err() == nil {
-		wait := n.changed.wait()
-		done, err := n.handOn(ctx)
+		wait := e.wakes.changed.wait()
+		done, err := e.handOn(ctx)
 		if done {
 			return err
 		}
 		if err != nil {
-			n.cfg.Log.Debug("handing over", "err", err)
+			e.cfg.Log.Debug("handing over", "err", err)
 		}
 		select {
 		case <-wait:
@@ -48,23 +43,23 @@ func (n *Node) Handover(ctx context.Context) error {
 
 // handOn takes one step of a handover: as coordinator it arranges what it can and transfers
 // leadership, then asks its successor to be let go.
-func (n *Node) handOn(ctx context.Context) (done bool, err error) {
-	s := n.currentSeat()
+func (e *electorate) handOn(ctx context.Context) (done bool, err error) {
+	s := e.place.seat.Load()
 	if s == nil {
 		return true, nil
 	}
-	if n.lead.Load() == nil {
-		coord, _, ok := n.Coordinator()
-		if !ok || coord == n.cfg.Self {
+	if e.terms.lead.Load() == nil {
+		coord, _, ok := e.dir.coordinator()
+		if !ok || coord == e.cfg.Self {
 			return false, nil
 		}
-		_, err := n.callVoter(ctx, coord, voterAsk{Leave: &s.self}, leaveTimeout)
+		_, err := e.call.ask(ctx, coord, voterAsk{Leave: &s.self}, leaveTimeout)
 		return err == nil, err
 	}
-	if err := n.letGo(ctx, s.self); err != nil {
+	if err := e.letGo(ctx, s.self); err != nil {
 		return errors.Is(err, ErrSoleVoter), nil
 	}
-	successor, ok, err := n.successor(s)
+	successor, ok, err := e.successor(s)
 	if err != nil || !ok {
 		return false, err
 	}
@@ -101,12 +96,12 @@ func (s *seat) verified(ctx context.Context) error {
 }
 
 // successor is a live voter other than this peer.
-func (n *Node) successor(s *seat) (Voter, bool, error) {
+func (e *electorate) successor(s *seat) (Voter, bool, error) {
 	servers, err := s.servers()
 	if err != nil {
 		return Voter{}, false, err
 	}
-	alive := aliveAmong(n.candidates(), n.server())
+	alive := aliveAmong(e.candidates(), e.tenure.server())
 	for _, v := range servers {
 		if v.Voting && !s.is(v) && alive(v) {
 			return v, true, nil
@@ -117,8 +112,8 @@ func (n *Node) successor(s *seat) (Voter, bool, error) {
 
 // letGo arranges, as coordinator, that leaving can stop: the living decide without it. When leaving
 // is this peer itself, everything but its own removal is done; its successor does that.
-func (n *Node) letGo(ctx context.Context, leaving Voter) error {
-	s, done, err := n.without(ctx, leaving.Peer)
+func (e *electorate) letGo(ctx context.Context, leaving Voter) error {
+	s, done, err := e.without(ctx, leaving.Peer)
 	if err != nil {
 		return err
 	}
@@ -133,10 +128,10 @@ func (n *Node) letGo(ctx context.Context, leaving Voter) error {
 		if me < 0 {
 			return nil // it does not vote
 		}
-		alive := aliveAmong(n.candidates(), n.server())
+		alive := aliveAmong(e.candidates(), e.tenure.server())
 		others := slices.ContainsFunc(voters, func(v Voter) bool { return v != voters[me] && alive(v) })
 		if !others {
-			if err := n.appoint(ctx, s, voters[me]); err != nil {
+			if err := e.appoint(ctx, s, voters[me]); err != nil {
 				return err
 			}
 			continue
@@ -145,7 +140,7 @@ func (n *Node) letGo(ctx context.Context, leaving Voter) error {
 		if !ok || s.is(next) {
 			return nil
 		}
-		n.cfg.Log.Info("changing the voters", "what", changeRemove, "who", next, "why", leaving.Peer+" stops")
+		e.cfg.Log.Info("changing the voters", "what", changeRemove, "who", next, "why", leaving.Peer+" stops")
 		if err := s.remove(next); err != nil {
 			return err
 		}
@@ -155,31 +150,31 @@ func (n *Node) letGo(ctx context.Context, leaving Voter) error {
 
 // without is how a change of the voters begins at the coordinator when a peer goes: nobody else
 // changes them until done is called, and that peer is not made a voter again for a while.
-func (n *Node) without(ctx context.Context, peer taskstate.PeerID) (s *seat, done func(), err error) {
-	l := n.lead.Load()
+func (e *electorate) without(ctx context.Context, peer taskstate.PeerID) (s *seat, done func(), err error) {
+	l := e.terms.lead.Load()
 	if l == nil {
-		return nil, nil, n.notCoordinator()
+		return nil, nil, e.terms.notCoordinator()
 	}
-	if err := l.seat.config.lock(ctx); err != nil {
+	if err := l.seat.config.LockUntil(ctx); err != nil {
 		return nil, nil, err
 	}
-	n.mu.Lock()
-	n.absent[peer] = time.Now().Add(absentFor)
-	n.mu.Unlock()
-	return l.seat, l.seat.config.unlock, nil
+	e.mu.Lock()
+	e.absent[peer] = time.Now().Add(absentFor)
+	e.mu.Unlock()
+	return l.seat, l.seat.config.Unlock, nil
 }
 
 // appoint makes some live peer a voter, beside a last one that leaves.
-func (n *Node) appoint(ctx context.Context, s *seat, leaving Voter) error {
-	cs := slices.DeleteFunc(n.candidates(), func(c Candidate) bool {
+func (e *electorate) appoint(ctx context.Context, s *seat, leaving Voter) error {
+	cs := slices.DeleteFunc(e.candidates(), func(c Candidate) bool {
 		return !c.Alive || !c.Eligible || c.Peer == leaving.Peer || c.Incarnation == ""
 	})
 	var errs []error
 	for _, c := range cs {
 		v := Voter{Peer: c.Peer, Incarnation: c.Incarnation}
-		err := n.addListener(ctx, s, v)
+		err := e.addListener(ctx, s, v)
 		if err == nil {
-			err = n.awaitReady(ctx, s, v)
+			err = e.awaitReady(ctx, s, v)
 		}
 		if err == nil {
 			err = s.promote(v)
@@ -193,11 +188,11 @@ func (n *Node) appoint(ctx context.Context, s *seat, leaving Voter) error {
 }
 
 // awaitReady waits until a listener has caught up.
-func (n *Node) awaitReady(ctx context.Context, s *seat, v Voter) error {
+func (e *electorate) awaitReady(ctx context.Context, s *seat, v Voter) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
 	for {
-		a, err := n.callVoter(ctx, v.Peer, voterAsk{Status: &seatAsk{Generation: s.generation, Server: v.server()}}, voterTimeout)
+		a, err := e.call.ask(ctx, v.Peer, voterAsk{Status: &seatAsk{Generation: s.generation, Server: v.server()}}, voterTimeout)
 		if err == nil && a.Last+caughtUp >= s.raft.LastIndex() {
 			return nil
 		}
@@ -209,12 +204,9 @@ func (n *Node) awaitReady(ctx context.Context, s *seat, v Voter) error {
 	}
 }
 
-// RemoveVoter takes the vote from a peer for good, before it is removed from the cluster: call it on
-// the coordinator, before the Remove decision. It fails with ErrSoleVoter, and with
-// ErrNotCoordinator here and when the peer is this one: leadership is on its way to another then,
-// to whom the caller forwards.
-func (n *Node) RemoveVoter(ctx context.Context, peer taskstate.PeerID) error {
-	s, done, err := n.without(ctx, peer)
+// removeVoter is Node.RemoveVoter.
+func (e *electorate) removeVoter(ctx context.Context, peer taskstate.PeerID) error {
+	s, done, err := e.without(ctx, peer)
 	if err != nil {
 		return err
 	}
@@ -224,12 +216,12 @@ func (n *Node) RemoveVoter(ctx context.Context, peer taskstate.PeerID) error {
 		if err != nil {
 			return err
 		}
-		next, ok, err := n.nextRemoval(servers, peer)
+		next, ok, err := e.nextRemoval(servers, peer)
 		if err != nil || !ok {
 			return err
 		}
 		if s.is(next) {
-			successor, ok, err := n.successor(s)
+			successor, ok, err := e.successor(s)
 			if err == nil && ok {
 				err = s.transfer(ctx, successor)
 			}
@@ -246,7 +238,7 @@ func (n *Node) RemoveVoter(ctx context.Context, peer taskstate.PeerID) error {
 }
 
 // nextRemoval names the next server to remove so that peer has none: ok is false when it has none.
-func (n *Node) nextRemoval(servers []Voter, peer taskstate.PeerID) (next Voter, ok bool, err error) {
+func (e *electorate) nextRemoval(servers []Voter, peer taskstate.PeerID) (next Voter, ok bool, err error) {
 	i := slices.IndexFunc(servers, func(v Voter) bool { return v.Peer == peer })
 	if i < 0 {
 		return Voter{}, false, nil
@@ -259,9 +251,9 @@ func (n *Node) nextRemoval(servers []Voter, peer taskstate.PeerID) (next Voter, 
 	if len(voters) == 1 {
 		return Voter{}, false, ErrSoleVoter
 	}
-	next, ok = planLeave(voters, leaving, aliveAmong(n.cfg.Candidates(), n.server()))
+	next, ok = planLeave(voters, leaving, aliveAmong(e.cfg.Candidates(), e.tenure.server()))
 	if !ok {
-		return Voter{}, false, fmt.Errorf("without %s the voters that are left could not decide; start one of %v first", peer, n.Missing())
+		return Voter{}, false, fmt.Errorf("without %s the voters that are left could not decide; start one of %v first", peer, e.missing())
 	}
 	return next, true, nil
 }

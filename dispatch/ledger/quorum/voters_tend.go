@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -20,67 +21,69 @@ const (
 	absentFor     = 10 * time.Second       // who asked to be let go is not asked back sooner
 )
 
-// configLock lets one change of the configuration be worked out and made at a time.
-type configLock chan struct{}
+// electorate keeps the voters as the rules want them while this peer coordinates, and arranges that
+// peers can go: another voter, or this one. It owns who asked to be let go.
+type electorate struct {
+	cfg      *Config
+	place    *place
+	dir      *directory
+	tenure   *tenure
+	terms    *terms
+	wakes    *wakes
+	call     *caller
+	remember func([]Voter) // as contacts, on disk
 
-func newConfigLock() configLock { return make(configLock, 1) }
+	handing atomic.Bool // a handover is under way: leave the voters alone
 
-func (l configLock) lock(ctx context.Context) error {
-	select {
-	case l <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	mu     sync.Mutex
+	absent map[taskstate.PeerID]time.Time // who asked to be let go, until when
 }
-
-func (l configLock) unlock() { <-l }
 
 // tend looks at the voters' rules while this peer leads: when it begins to, when membership
 // changes, and on a timer.
-func (n *Node) tend(ctx context.Context, s *seat) {
+func (e *electorate) tend(ctx context.Context, s *seat) {
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-n.tendNow:
+		case <-e.wakes.voters:
 		case <-t.C:
 		}
-		again, err := n.tendOnce(ctx, s)
+		again, err := e.tendOnce(ctx, s)
 		if err != nil && ctx.Err() == nil {
-			n.cfg.Log.Info("the voters could not be changed, will try again", "err", err)
+			e.cfg.Log.Info("the voters could not be changed, will try again", "err", err)
 		}
 		switch {
 		case again && err == nil:
 			t.Reset(hurry)
-		case err == nil && len(n.Missing()) == 0:
-			t.Reset(contentFor * n.cfg.Timings.Tend) // what changes that is told: see Reconsider
+		case err == nil && len(e.missing()) == 0:
+			t.Reset(contentFor * e.cfg.Timings.Tend) // what changes that is told: see Reconsider
 		default:
-			t.Reset(n.cfg.Timings.Tend)
+			t.Reset(e.cfg.Timings.Tend)
 		}
 	}
 }
 
 // tendOnce takes one step of the plan. again tells whether the next is due soon.
-func (n *Node) tendOnce(ctx context.Context, s *seat) (again bool, err error) {
-	if n.handing.Load() {
+func (e *electorate) tendOnce(ctx context.Context, s *seat) (again bool, err error) {
+	if e.handing.Load() {
 		return false, nil
 	}
-	if err := s.config.lock(ctx); err != nil {
+	if err := s.config.LockUntil(ctx); err != nil {
 		return false, nil
 	}
-	defer s.config.unlock()
+	defer s.config.Unlock()
 	servers, err := s.servers()
 	if err != nil {
 		return false, err
 	}
-	n.setContacts(servers)
-	cands := n.candidates()
-	views, orphan := n.look(ctx, s, servers, cands)
-	t := n.cfg.Timings
-	c := planVoters(planInput{Self: n.cfg.Self, Servers: views, Candidates: cands, Now: n.cfg.Now(), Replace: t.Replace, Shrink: t.Shrink})
+	e.remember(servers)
+	cands := e.candidates()
+	views, orphan := e.look(ctx, s, servers, cands)
+	t := e.cfg.Timings
+	c := planVoters(planInput{Self: e.cfg.Self, Servers: views, Candidates: cands, Now: e.cfg.Now(), Replace: t.Replace, Shrink: t.Shrink})
 	if c.Kind == changeNone && orphan != nil {
 		c = change{Kind: changeRemove, Servers: []Voter{*orphan}, Why: "it no longer has its log"}
 	}
@@ -88,8 +91,8 @@ func (n *Node) tendOnce(ctx context.Context, s *seat) (again bool, err error) {
 	if c.Kind == changeNone {
 		return listening, nil
 	}
-	n.cfg.Log.Info("changing the voters", "what", c.Kind, "who", c.Servers, "instead of", c.Old.Peer, "why", c.Why)
-	return true, n.carryOut(ctx, s, c)
+	e.cfg.Log.Info("changing the voters", "what", c.Kind, "who", c.Servers, "instead of", c.Old.Peer, "why", c.Why)
+	return true, e.carryOut(ctx, s, c)
 }
 
 // servers is the latest configuration; the leader's is the committed one or about to be.
@@ -102,16 +105,16 @@ func (s *seat) servers() ([]Voter, error) {
 }
 
 // candidates is the node's list, with those that asked to be let go counted as away.
-func (n *Node) candidates() []Candidate {
-	cs := slices.Clone(n.cfg.Candidates())
+func (e *electorate) candidates() []Candidate {
+	cs := slices.Clone(e.cfg.Candidates())
 	now := time.Now()
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for i, c := range cs {
-		if until, ok := n.absent[c.Peer]; ok && now.Before(until) {
+		if until, ok := e.absent[c.Peer]; ok && now.Before(until) {
 			cs[i].Alive = false
 		} else if ok {
-			delete(n.absent, c.Peer)
+			delete(e.absent, c.Peer)
 		}
 	}
 	return cs
@@ -119,7 +122,7 @@ func (n *Node) candidates() []Candidate {
 
 // look asks the servers that listen how far they are. orphan is one that lives and has no such
 // seat.
-func (n *Node) look(ctx context.Context, s *seat, servers []Voter, cands []Candidate) (views []seatView, orphan *Voter) {
+func (e *electorate) look(ctx context.Context, s *seat, servers []Voter, cands []Candidate) (views []seatView, orphan *Voter) {
 	views = make([]seatView, len(servers))
 	none := make([]bool, len(servers))
 	var wg sync.WaitGroup
@@ -129,7 +132,7 @@ func (n *Node) look(ctx context.Context, s *seat, servers []Voter, cands []Candi
 			continue
 		}
 		wg.Go(func() {
-			a, err := n.callVoter(ctx, v.Peer, voterAsk{Status: &seatAsk{Generation: s.generation, Server: v.server()}}, voterTimeout)
+			a, err := e.call.ask(ctx, v.Peer, voterAsk{Status: &seatAsk{Generation: s.generation, Server: v.server()}}, voterTimeout)
 			views[i].Ready = err == nil && a.Last+caughtUp >= s.raft.LastIndex()
 			none[i] = a.None
 		})
@@ -145,11 +148,11 @@ func (n *Node) look(ctx context.Context, s *seat, servers []Voter, cands []Candi
 
 // carryOut makes one change. Promotions go back to back: the configuration is even for as short as
 // can be.
-func (n *Node) carryOut(ctx context.Context, s *seat, c change) error {
+func (e *electorate) carryOut(ctx context.Context, s *seat, c change) error {
 	switch c.Kind {
 	case changeAdd:
 		for _, v := range c.Servers {
-			if err := n.addListener(ctx, s, v); err != nil {
+			if err := e.addListener(ctx, s, v); err != nil {
 				return err
 			}
 		}
@@ -175,8 +178,8 @@ func (n *Node) carryOut(ctx context.Context, s *seat, c change) error {
 }
 
 // addListener asks a peer to take a seat and adds it, not voting.
-func (n *Node) addListener(ctx context.Context, s *seat, v Voter) error {
-	if _, err := n.callVoter(ctx, v.Peer, voterAsk{Prepare: &seatAsk{Generation: s.generation, Server: v.server()}}, voterTimeout); err != nil {
+func (e *electorate) addListener(ctx context.Context, s *seat, v Voter) error {
+	if _, err := e.call.ask(ctx, v.Peer, voterAsk{Prepare: &seatAsk{Generation: s.generation, Server: v.server()}}, voterTimeout); err != nil {
 		return fmt.Errorf("prepare a voter: %w", err)
 	}
 	id := v.server()
@@ -192,18 +195,12 @@ func (s *seat) remove(v Voter) error {
 	return s.raft.RemoveServer(raft.ServerID(v.server()), 0, changeTimeout).Error()
 }
 
-// HasQuorum tells whether decisions can be made now, as far as this peer knows.
-func (n *Node) HasQuorum() bool {
-	ok, _ := n.InSync()
-	return ok
-}
-
-// Missing lists the voters that do not answer, for messages. It goes by what membership says, and
+// missing lists the voters that do not answer, for messages. It goes by what membership says, and
 // by name.
-func (n *Node) Missing() []taskstate.PeerID {
-	alive := aliveAmong(n.cfg.Candidates(), n.server())
+func (e *electorate) missing() []taskstate.PeerID {
+	alive := aliveAmong(e.cfg.Candidates(), e.tenure.server())
 	var out []taskstate.PeerID
-	for _, v := range n.Voters() {
+	for _, v := range e.dir.list() {
 		if v.Voting && !alive(v) {
 			out = append(out, v.Peer)
 		}
@@ -211,9 +208,6 @@ func (n *Node) Missing() []taskstate.PeerID {
 	slices.Sort(out)
 	return out
 }
-
-// server is this peer's seat, or the one it would take.
-func (n *Node) server() Voter { return Voter{Peer: n.cfg.Self, Incarnation: n.SeatIncarnation()} }
 
 // aliveAmong tells of a voter whether this very life of it was seen alive.
 func aliveAmong(cs []Candidate, self Voter) func(Voter) bool {

@@ -15,8 +15,35 @@ type longLock chan struct{}
 // Lock waits until nobody else holds it.
 func (l longLock) Lock() { l <- struct{}{} }
 
+// LockUntil is Lock, until ctx ends.
+func (l longLock) LockUntil(ctx context.Context) error {
+	select {
+	case l <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // Unlock lets the next one have it.
 func (l longLock) Unlock() { <-l }
+
+// wakes has those in this package look again who wait for something: each of the channels has room
+// for one notice, and one goroutine that hears it.
+type wakes struct {
+	follow  chan struct{} // whom to follow may be another
+	voters  chan struct{} // the voters' rules may want something
+	suspect chan struct{} // the coordinator may be gone
+	unsound chan struct{} // the seat, or what is known of it, may be another
+
+	moved    signal // entries, coordinator or voters changed: for those that serve followers
+	changed  signal // the coordinator changed
+	reseated signal // this peer's seat is, or will be, another
+}
+
+func newWakes() *wakes {
+	return &wakes{follow: make(chan struct{}, 1), voters: make(chan struct{}, 1), suspect: make(chan struct{}, 1), unsound: make(chan struct{}, 1)}
+}
 
 // signal wakes everybody who waits. The zero value is ready.
 type signal struct {
