@@ -36,7 +36,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 
 	undo = append(undo, admission.Serve(n.host, n, n.roster, admission.Config{Log: n.log}))
 	files := tasklog.Serve(n.host, n.logs, n.log)
-	undo = append(undo, func() { _ = files.Close() }) // nothing can fail but what is over anyway
+	undo = append(undo, files.Close)
 	undo = append(undo, n.feeds.serve())
 	n.host.Handle(session.Protocol, n.coord.ServeSession)
 	n.host.Handle(calls.Protocol, func(peer string, c net.Conn) { n.line.Serve(life, peer, c) })

@@ -17,19 +17,19 @@ func TestAPeerIsGoneWhenItsFolderIsFree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := c.downCommand()
+	cmd := downCommand(c)
 	soon, cancel := context.WithCancel(t.Context())
 	cancel()
 	cmd.SetContext(soon)
 	silent := api.NewClient(c.data + "/none.sock")
-	if err := c.awaitGone(cmd, silent); !errors.Is(err, context.Canceled) {
+	if err := awaitGone(cmd.Context(), c.data, silent); !errors.Is(err, context.Canceled) {
 		t.Errorf("it still holds its folder: %v", err)
 	}
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
 	cmd.SetContext(t.Context())
-	if err := c.awaitGone(cmd, silent); err != nil {
+	if err := awaitGone(cmd.Context(), c.data, silent); err != nil {
 		t.Errorf("it is gone: %v", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // attached is a person staying with a job: its output comes here, Ctrl-C goes there.
 type attached struct {
-	*cli
+	Streams
 	client *api.Client
 	id     string
 	prefix *prefixer // nil: output comes as it is
@@ -65,7 +65,7 @@ func (a *attached) stay(ctx context.Context, many bool) error {
 		}
 		return err
 	case many:
-		a.sayCancelled(job)
+		sayCancelled(a.Err, job)
 	}
 	return jobExit(job)
 }

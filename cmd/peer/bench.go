@@ -15,7 +15,7 @@ import (
 	"covey/testnet"
 )
 
-func (c *cli) benchCommand() *cobra.Command {
+func benchCommand(c *cli) *cobra.Command {
 	var (
 		cfg  testnet.BenchConfig
 		only string
@@ -40,11 +40,8 @@ Kills, spread and costs are only measured on a testnet.`,
 					return api.Errorf(api.Usage, "--only %q: there is no such part; expected some of %s", part, strings.Join(testnet.BenchParts(), ","))
 				}
 			}
-			r, err := c.bench(ctx, cfg)
-			if err != nil {
-				return err
-			}
-			return emit(c, r, r.Measures, func(w io.Writer) { benchTable(r).write(w) })
+			r, err := bench(ctx, c, cfg)
+			return emit(c, err, r, r.Measures, func(w io.Writer) { benchTable(r).write(w) })
 		},
 	}
 	f := cmd.Flags()
@@ -55,7 +52,7 @@ Kills, spread and costs are only measured on a testnet.`,
 	return cmd
 }
 
-func (c *cli) bench(ctx context.Context, cfg testnet.BenchConfig) (testnet.Report, error) {
+func bench(ctx context.Context, c *cli, cfg testnet.BenchConfig) (testnet.Report, error) {
 	if cfg.Peers < 0 || cfg.Peers > testnet.MaxPeers {
 		return testnet.Report{}, api.Errorf(api.Usage, "--testnet needs 1 to %d peers", testnet.MaxPeers)
 	}

@@ -120,14 +120,13 @@ func TestTheNoteOfATaskSaysWhyItIsNotJustThere(t *testing.T) {
 }
 
 func TestWhatAnUpdateChangesIsATable(t *testing.T) {
-	c := &cli{}
 	var b bytes.Buffer
-	c.showChanges(&b, nil)
+	showChanges(&b, nil)
 	if b.String() != "nothing changed\n" {
 		t.Errorf("%q", b.String())
 	}
 	b.Reset()
-	c.showChanges(&b, []taskstate.Change{{Field: "count", From: "3", To: "5"}, {Field: "timeout", To: "1s", Restarts: true}})
+	showChanges(&b, []taskstate.Change{{Field: "count", From: "3", To: "5"}, {Field: "timeout", To: "1s", Restarts: true}})
 	want := "FIELD    FROM  TO  TASKS\ncount    3     5   go on\ntimeout  -     1s  restart\n"
 	if !strings.HasPrefix(b.String(), want) || !strings.Contains(b.String(), "peer rollout") {
 		t.Errorf("%s", b.String())

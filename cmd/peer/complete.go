@@ -29,12 +29,12 @@ var valuesOf = map[string][]cobra.Completion{
 }
 
 // offerWords has the shell complete jobs, peers and values; files only where a file is meant.
-func (c *cli) offerWords(root *cobra.Command) {
+func offerWords(c *cli, root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		words := completed[cmd.Name()]
 		switch {
 		case words != nil:
-			cmd.ValidArgsFunction = c.completer(words)
+			cmd.ValidArgsFunction = completer(c, words)
 		case cmd.Name() != "run" && cmd.Name() != "submit" && cmd.Name() != "help" && cmd.ValidArgsFunction == nil && !cmd.HasSubCommands():
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
@@ -44,14 +44,14 @@ func (c *cli) offerWords(root *cobra.Command) {
 			}
 		}
 		if cmd.Flags().Lookup("after") != nil {
-			_ = cmd.RegisterFlagCompletionFunc("after", c.completer(jobWords))
+			_ = cmd.RegisterFlagCompletionFunc("after", completer(c, jobWords))
 		}
 	}
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(valuesOf["output"], cobra.ShellCompDirectiveNoFileComp))
 }
 
 // completer asks this machine's peer for words.
-func (c *cli) completer(words func(*cli, context.Context) []cobra.Completion) cobra.CompletionFunc {
+func completer(c *cli, words func(*cli, context.Context) []cobra.Completion) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if fromEnvironment(cmd) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp

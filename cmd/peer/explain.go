@@ -11,7 +11,7 @@ import (
 	"covey/taskstate"
 )
 
-func (c *cli) explainCommand() *cobra.Command {
+func explainCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain ID",
 		Short: "A job's or task's story: every decision and observation, with times, peers and reasons",
@@ -30,10 +30,7 @@ on that is.`,
 		Args: exactly(1, "a job (its id, a unique prefix, its name, or `last`) or a task (JOB.SLOT or JOB.SLOT.ATTEMPT)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e, err := c.client().Explain(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return emit(c, e, e.Explain, func(w io.Writer) {
+			return emit(c, err, e, e.Explain, func(w io.Writer) {
 				for i := range e.Explain {
 					e.Explain[i].Text = c.carry(e.Explain[i].Text)
 				}

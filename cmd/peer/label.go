@@ -12,7 +12,7 @@ import (
 	"covey/node/api"
 )
 
-func (c *cli) labelCommand() *cobra.Command {
+func labelCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "label PEER [K=V | K-]…",
 		Short: "Show, set or remove labels of a peer",
@@ -47,10 +47,7 @@ is letters, digits and . _ - /.`,
 			} else {
 				p, err = c.client().SetLabels(cmd.Context(), args[0], l)
 			}
-			if err != nil {
-				return err
-			}
-			return emit(c, p, []api.Peer{p.Peer}, func(w io.Writer) {
+			return emit(c, err, p, []api.Peer{p.Peer}, func(w io.Writer) {
 				for _, k := range slices.Sorted(maps.Keys(p.Peer.Labels)) {
 					fmt.Fprintf(w, "%s=%s\n", k, p.Peer.Labels[k])
 				}

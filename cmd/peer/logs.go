@@ -13,7 +13,7 @@ import (
 	"covey/node/api"
 )
 
-func (c *cli) logsCommand() *cobra.Command {
+func logsCommand(c *cli) *cobra.Command {
 	var (
 		q      api.LogQuery
 		f      logsFlags
@@ -35,13 +35,13 @@ func (c *cli) logsCommand() *cobra.Command {
 				return err
 			}
 			var p *prefixer
-			if prefix || !cmd.Flags().Changed("prefix") && c.followsMany(cmd.Context(), args, q) {
+			if prefix || !cmd.Flags().Changed("prefix") && followsMany(cmd.Context(), c.client(), args, q) {
 				p = newPrefixer()
 			}
 			if q.Times {
 				p = timed(p)
 			}
-			return c.allLogs(cmd.Context(), args, q, p)
+			return allLogs(cmd.Context(), c, args, q, p)
 		}),
 	}
 	cmd.Flags().BoolVarP(&q.Follow, "follow", "f", false, "follow until the tasks end")
@@ -52,32 +52,32 @@ func (c *cli) logsCommand() *cobra.Command {
 }
 
 // followsMany tells whether output of several tasks comes at once.
-func (c *cli) followsMany(ctx context.Context, ids []string, q api.LogQuery) bool {
+func followsMany(ctx context.Context, cl *api.Client, ids []string, q api.LogQuery) bool {
 	if !q.Follow || len(ids) > 1 || q.Slot > 0 || strings.Contains(ids[0], ".") {
 		return q.Follow && len(ids) > 1
 	}
-	a, err := c.client().Job(ctx, ids[0])
+	a, err := cl.Job(ctx, ids[0])
 	return err == nil && max(a.Job.Count, a.Job.Wanted) > 1
 }
 
 // allLogs shows the output of several jobs or tasks: of each at once if they are followed, else of
 // one after the other.
-func (c *cli) allLogs(ctx context.Context, ids []string, q api.LogQuery, prefix *prefixer) error {
+func allLogs(ctx context.Context, c *cli, ids []string, q api.LogQuery, prefix *prefixer) error {
 	if !q.Follow || len(ids) == 1 {
-		return c.eachOf(ids, func(id string) error { return c.logs(ctx, id, q, prefix) })
+		return c.eachOf(ids, func(id string) error { return logs(ctx, c, id, q, prefix) })
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, len(ids))
 	for i, id := range ids {
-		wg.Go(func() { errs[i] = c.logs(ctx, id, q, prefix) })
+		wg.Go(func() { errs[i] = logs(ctx, c, id, q, prefix) })
 	}
 	wg.Wait()
 	return c.eachOf(ids, func(id string) error { return errs[slices.Index(ids, id)] })
 }
 
-func (c *cli) logs(ctx context.Context, id string, q api.LogQuery, prefix *prefixer) error {
+func logs(ctx context.Context, c *cli, id string, q api.LogQuery, prefix *prefixer) error {
 	failed := false
-	a := &attached{cli: c, prefix: prefix}
+	a := &attached{Streams: c.Streams, prefix: prefix}
 	err := c.client().Logs(ctx, id, q, func(ch api.LogChunk) error {
 		if ch.Error != nil {
 			failed = true

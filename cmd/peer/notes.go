@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/taskstate"
 )
 
 // jobNote says in a few words what there is to know about a job besides its counts.
@@ -108,4 +109,67 @@ func taskNote(t api.Task) string {
 		return t.Reason
 	}
 	return t.Message
+}
+
+func peerCalled(p api.Peer) string {
+	if p.Name != "" {
+		return p.Name
+	}
+	return p.ID
+}
+
+func tasksLeft(p api.Peer) int {
+	if p.TasksLeft == nil {
+		return 0
+	}
+	return *p.TasksLeft
+}
+
+func tasksText(n int) string {
+	if n == 1 {
+		return "1 task"
+	}
+	return fmt.Sprintf("%d tasks", n)
+}
+
+// wentWrong tells of a task what failures counts.
+func wentWrong(t api.Task) bool {
+	return t.State == "failed" || t.State == "rejected" || t.State == "orphaned"
+}
+
+// failures counts the tasks that went wrong, whatever the way.
+func failures(j api.Job) int { return j.Tasks["failed"] + j.Tasks["rejected"] + j.Tasks["orphaned"] }
+
+func took(j api.Job) string {
+	if j.Ended == nil {
+		return "-"
+	}
+	return short(j.Ended.Sub(j.Submitted))
+}
+
+// reached counts the tasks that run on peers that can be reached. What others do nobody knows.
+func reached(j api.Job) int {
+	n := j.Tasks["running"]
+	for _, a := range j.Unreachable {
+		n -= a.Running
+	}
+	return max(0, n)
+}
+
+// awayText says what a peer has of a job that cannot be reached.
+func awayText(a api.Away) string {
+	return countOf(a.Tasks, "task") + " " + unreachableText(a.PeerName, a.Unreachable)
+}
+
+// unreachableText says since when a peer cannot be reached, and what will happen with what it has.
+func unreachableText(peer string, u api.Unreachable) string {
+	return fmt.Sprintf("unreachable on %s for %s; %s", peer, short(time.Since(u.Since)), u.Then)
+}
+
+// jobState is how people read the state of a job; in JSON one that was cancelled is "shutdown".
+func jobState(state string) string {
+	if state == taskstate.Shutdown.String() {
+		return "cancelled"
+	}
+	return state
 }

@@ -13,13 +13,15 @@ import (
 	"unicode/utf8"
 )
 
-// emit writes a listing in the format asked for: whole is the JSON object, rows its elements for
-// jsonl, table the text form.
-func emit[R any](c *cli, whole any, rows []R, table func(io.Writer)) error {
-	switch c.output {
-	case "json":
+// emit writes an answer in the format asked for, or returns why there is none: whole is the JSON
+// object, rows its elements for jsonl, table the text form.
+func emit[R any](c *cli, err error, whole any, rows []R, table func(io.Writer)) error {
+	switch {
+	case err != nil:
+		return err
+	case c.output == "json":
 		return writeJSON(c.Out, whole)
-	case "jsonl":
+	case c.output == "jsonl":
 		enc := encoder(c.Out)
 		for _, r := range rows {
 			if err := enc.Encode(r); err != nil {
@@ -305,3 +307,5 @@ func shortID(id string) string {
 	}
 	return id
 }
+
+func writeLine(w io.Writer, v any) error { return encoder(w).Encode(v) }

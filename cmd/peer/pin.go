@@ -13,30 +13,19 @@ const pinLong = `Keep a job when it is finished. Other finished jobs are deleted
 keep-for and keep-jobs of ` + "`peer set`" + `), or earlier when all together take more than 32 MiB of the
 ledger. Pinned ones go last, and only for lack of that room. Up to 100 jobs can be pinned.`
 
-func (c *cli) pinCommand() *cobra.Command {
+func pinCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "pin JOB…", Short: "Keep a finished job, whatever other jobs are deleted", Long: pinLong,
 		Example: "  peer pin last",
 		Args:    atLeastOne("a job: its id, a unique prefix, its name, or `last`"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return c.pin(cmd, args, false) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return pin(c, cmd, args, false) },
 	}
 }
 
-func (c *cli) unpinCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "unpin JOB…", Short: "Let a finished job be deleted like any other", Example: "  peer unpin last",
-		Args: atLeastOne("a job: its id, a unique prefix, its name, or `last`"),
-		RunE: func(cmd *cobra.Command, args []string) error { return c.pin(cmd, args, true) },
-	}
-}
-
-func (c *cli) pin(cmd *cobra.Command, ids []string, not bool) error {
+func pin(c *cli, cmd *cobra.Command, ids []string, not bool) error {
 	return c.eachOf(ids, func(id string) error {
 		a, err := c.client().Pin(cmd.Context(), id, not)
-		if err != nil {
-			return err
-		}
-		return emit(c, a, []api.Job{a.Job}, func(io.Writer) {
+		return emit(c, err, a, []api.Job{a.Job}, func(io.Writer) {
 			if not {
 				fmt.Fprintf(c.Err, "job %s is deleted in time like any other\n", a.Job.ID)
 				return

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -21,7 +22,7 @@ reach how new its copy of the ledger is, says which one it would use and what ma
 asks. This peer then coordinates; the others follow it within seconds, and old voters that do come
 back set their own ledger aside and follow too. Running tasks go on, jobs that are held go out.`
 
-func (c *cli) recoverCommand() *cobra.Command {
+func recoverCommand(c *cli) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "recover",
@@ -36,9 +37,9 @@ func (c *cli) recoverCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c.showRecover(plan)
+			showRecover(c.Err, plan)
 			if !yes {
-				if err := c.confirm(cmd); err != nil {
+				if err := confirm(cmd.Context(), c.Streams); err != nil {
 					return err
 				}
 			}
@@ -47,7 +48,7 @@ func (c *cli) recoverCommand() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(c.Err, "recovered: generation %d of the ledger, coordinated by this peer; see `peer peers`\n", done.Generation)
-			return emit(c, done, []api.Recovered{done}, func(io.Writer) {})
+			return emit(c, nil, done, []api.Recovered{done}, func(io.Writer) {})
 		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
@@ -55,8 +56,7 @@ func (c *cli) recoverCommand() *cobra.Command {
 }
 
 // showRecover says what would be done, and at what price.
-func (c *cli) showRecover(p api.RecoverPlan) {
-	w := c.Err
+func showRecover(w io.Writer, p api.RecoverPlan) {
 	fmt.Fprintf(w, "No majority is left to decide: of the voters (%s) these do not answer: %s.\n\n", orDash(strings.Join(p.Voters, ", ")), orDash(strings.Join(p.Missing, ", ")))
 	t := table("COPY OF", "GENERATION", "INDEX", "NEWEST DECISION")
 	for _, x := range p.Copies {
@@ -93,12 +93,12 @@ func decidedText(t time.Time) string {
 }
 
 // confirm asks on a terminal. Where nobody can answer it refuses.
-func (c *cli) confirm(cmd *cobra.Command) error {
-	fmt.Fprint(c.Err, "\nGo on? Type yes: ")
+func confirm(ctx context.Context, s Streams) error {
+	fmt.Fprint(s.Err, "\nGo on? Type yes: ")
 	answer := make(chan string, 1)
 	go func() { // ends with the answer, or with this process
 		defer close(answer)
-		if line, err := bufio.NewReader(c.In).ReadString('\n'); err == nil {
+		if line, err := bufio.NewReader(s.In).ReadString('\n'); err == nil {
 			answer <- strings.TrimSpace(line)
 		}
 	}()
@@ -110,9 +110,9 @@ func (c *cli) confirm(cmd *cobra.Command) error {
 		case ok:
 			return api.Errorf(api.Failed, "nothing was done")
 		}
-		fmt.Fprintln(c.Err)
+		fmt.Fprintln(s.Err)
 		return api.Errorf(api.Usage, "nothing was done: there is no terminal to ask on; if this is meant, say `peer recover --yes`")
-	case <-cmd.Context().Done():
-		return cmd.Context().Err()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

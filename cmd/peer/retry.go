@@ -21,7 +21,7 @@ which is otherwise like this one, with the script in FILE in place of its own, a
 job's id. Slots count from 1 again. ` + "`peer tasks JOB --failed --items`" + ` prints those items, for a
 command of your own.`
 
-func (c *cli) retryCommand() *cobra.Command {
+func retryCommand(c *cli) *cobra.Command {
 	var script string
 	cmd := &cobra.Command{
 		Use:   "retry JOB[.SLOT]",
@@ -37,13 +37,10 @@ func (c *cli) retryCommand() *cobra.Command {
 				return err
 			}
 			if script != "" {
-				return c.retryWith(cmd.Context(), args[0], script)
+				return retryWith(cmd.Context(), c, args[0], script)
 			}
 			r, err := c.client().Retry(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return emit(c, r, []api.Retried{r}, func(io.Writer) {
+			return emit(c, err, r, []api.Retried{r}, func(io.Writer) {
 				switch r.Retried {
 				case 0:
 					fmt.Fprintln(c.Err, "nothing to retry")
@@ -60,7 +57,7 @@ func (c *cli) retryCommand() *cobra.Command {
 }
 
 // retryWith submits a new job of the items of one that did not end well, with another script.
-func (c *cli) retryWith(ctx context.Context, id, script string) error {
+func retryWith(ctx context.Context, c *cli, id, script string) error {
 	if strings.Contains(id, ".") {
 		return api.Errorf(api.Usage, "--script is for a whole job: it makes a new one of all that failed")
 	}
@@ -110,7 +107,7 @@ func (c *cli) retryWith(ctx context.Context, id, script string) error {
 	}
 	job.Each, job.Count, job.Numbered, job.First, job.After = items, count, false, 0, nil
 	p.Script = b
-	return c.runJob(ctx, job, true, outputFlags{})
+	return runJob(ctx, c, job, true, outputFlags{})
 }
 
 // failedItems are the items of the tasks that failed, escaped if those of the job are, and how many

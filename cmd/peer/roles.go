@@ -10,7 +10,7 @@ import (
 	"covey/node/api"
 )
 
-func (c *cli) rolesCommand() *cobra.Command {
+func rolesCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "roles PEER [ROLE…]",
 		Short: "Show or change what a peer may do",
@@ -48,10 +48,7 @@ PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that 
 			} else {
 				p, err = c.client().SetRoles(cmd.Context(), args[0], api.Roles{Roles: roles})
 			}
-			if err != nil {
-				return err
-			}
-			return emit(c, p, []api.Peer{p.Peer}, func(w io.Writer) { fmt.Fprintln(w, strings.Join(p.Peer.Roles, " ")) })
+			return emit(c, err, p, []api.Peer{p.Peer}, func(w io.Writer) { fmt.Fprintln(w, strings.Join(p.Peer.Roles, " ")) })
 		},
 	}
 }

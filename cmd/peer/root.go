@@ -89,14 +89,14 @@ func (c *cli) root() *cobra.Command {
 	root.SetHelpCommand(helpCommand())
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 100 "))
 	root.AddCommand(
-		c.upCommand(), c.downCommand(), c.statusCommand(), c.ticketCommand(), c.removeCommand(), c.leaveCommand(), c.thawCommand(), c.peersCommand(),
-		c.drainCommand(), c.pauseCommand(), c.activateCommand(), c.labelCommand(), c.rolesCommand(), c.setCommand(),
-		c.runCommand(), c.submitCommand(), c.jobsCommand(), c.jobCommand(), c.tasksCommand(), c.explainCommand(), c.logsCommand(), c.waitCommand(),
-		c.cancelCommand(), c.retryCommand(), c.scaleCommand(), c.rolloutCommand(), c.rollbackCommand(), c.rebalanceCommand(), c.triggerCommand(), c.pinCommand(), c.unpinCommand(),
-		c.watchCommand(), c.recoverCommand(), c.testnetCommand(), c.benchCommand(), c.versionCommand(),
+		upCommand(c), downCommand(c), statusCommand(c), ticketCommand(c), removeCommand(c), leaveCommand(c), thawCommand(c), peersCommand(c),
+		drainCommand(c), pauseCommand(c), activateCommand(c), labelCommand(c), rolesCommand(c), setCommand(c),
+		runCommand(c), submitCommand(c), jobsCommand(c), jobCommand(c), tasksCommand(c), explainCommand(c), logsCommand(c), waitCommand(c),
+		cancelCommand(c), retryCommand(c), scaleCommand(c), rolloutCommand(c), rollbackCommand(c), rebalanceCommand(c), triggerCommand(c), pinCommand(c), unpinCommand(c),
+		watchCommand(c), recoverCommand(c), testnetCommand(c), benchCommand(c), versionCommand(c),
 	)
 	root.SuggestionsMinimumDistance = 2 // typing errors in a command's name that are still recognised
-	c.offerWords(root)
+	offerWords(c, root)
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {

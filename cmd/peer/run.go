@@ -54,7 +54,7 @@ once and, if that fails within ten seconds too, after 1 s, 2 s, 4 s … up to a 
 
 Ctrl-C cancels the job, a second one leaves it running; a hang-up leaves it running.`
 
-func (c *cli) runCommand() *cobra.Command {
+func runCommand(c *cli) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- CMD ARG…",
@@ -83,12 +83,12 @@ func (c *cli) runCommand() *cobra.Command {
 			}
 			job.Stdin = passed
 			if f.dry {
-				return c.preview(cmd.Context(), job)
+				return preview(cmd.Context(), c, job)
 			}
 			if err := f.output.check(job.Count > 1, f.detach); err != nil {
 				return err
 			}
-			return c.runJob(cmd.Context(), job, f.detach, f.output)
+			return runJob(cmd.Context(), c, job, f.detach, f.output)
 		},
 	}
 	fl := cmd.Flags()
@@ -274,7 +274,7 @@ func readFile(file string, limit int64) ([]byte, error) {
 }
 
 // runJob submits a job and stays with it to its end.
-func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool, output outputFlags) error {
+func runJob(ctx context.Context, c *cli, job *taskstate.Job, detach bool, output outputFlags) error {
 	if c.output != tableForm && !detach && !c.outputFromEnv {
 		return api.Errorf(api.Usage, "its output is the tasks' own, so it takes no -o but with --detach, --dry-run or without --wait; see `peer job ID -o json`")
 	}
@@ -297,24 +297,24 @@ func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool, outpu
 		fmt.Fprintf(c.Err, "job %s: %s\n", sub.ID, sub.Note)
 	}
 	if sub.Updated {
-		c.showChanges(c.Err, sub.Changes)
+		showChanges(c.Err, sub.Changes)
 	}
 	switch {
 	case detach:
-		return emit(c, sub, []api.Submitted{sub}, func(w io.Writer) { fmt.Fprintln(w, sub.ID) })
+		return emit(c, nil, sub, []api.Submitted{sub}, func(w io.Writer) { fmt.Fprintln(w, sub.ID) })
 	case job.Schedule != nil:
 		fmt.Fprintln(c.Out, sub.ID)
 		fmt.Fprintf(c.Err, "job %s starts others at its times and does not end by itself: not waiting; see `peer job %s`\n", sub.ID, sub.ID)
 		return nil
 	case job.Type.Lasts():
 		fmt.Fprintln(c.Out, sub.ID)
-		return c.awaitRollout(ctx, sub.ID)
+		return awaitRollout(ctx, cl, c.Err, sub.ID)
 	}
-	a := &attached{cli: c, client: cl, id: sub.ID, output: output, again: mayRestart(job), log: log}
+	a := &attached{Streams: c.Streams, client: cl, id: sub.ID, output: output, again: mayRestart(job), log: log}
 	if !job.Stdin {
 		return a.stay(ctx, job.Count > 1)
 	}
-	fed := c.feed(ctx, cl, sub.ID)
+	fed := feed(ctx, c.Streams, cl, sub.ID)
 	err = a.stay(ctx, job.Count > 1)
 	if ferr := fed.stop(); ferr != nil && err != nil {
 		fmt.Fprintf(c.Err, "peer: %v\n", ferr)
@@ -323,7 +323,7 @@ func (c *cli) runJob(ctx context.Context, job *taskstate.Job, detach bool, outpu
 }
 
 // taskly is for commands that speak for a task only with a flag: Covey's own failure becomes 125.
-func (c *cli) taskly(err error) error {
+func taskly(c *cli, err error) error {
 	if _, ok := err.(exitError); ok {
 		return err
 	}

@@ -114,7 +114,7 @@ func TestEveryKeyOfAJobFileHasAFlagOfRunOrAReasonAndTheReverse(t *testing.T) {
 		}
 	}
 	known := map[string]bool{}
-	flags := (&cli{}).runCommand().Flags()
+	flags := runCommand(&cli{}).Flags()
 	for k, x := range keysAndFlags {
 		if !slices.Contains(keys, k) {
 			t.Errorf("there is no key %s", k)

@@ -70,16 +70,16 @@ type feeding struct {
 }
 
 // feed begins to pass in on. Whoever is stuck reading it ends with this process.
-func (c *cli) feed(ctx context.Context, cl *api.Client, id string) *feeding {
+func feed(ctx context.Context, s Streams, cl *api.Client, id string) *feeding {
 	ctx, cancel := context.WithCancel(ctx)
 	out, in := io.Pipe()
 	f := &feeding{}
 	f.cancel = func() { cancel(); _ = out.CloseWithError(context.Canceled) }
 	go func() {
-		_, err := io.Copy(in, c.In)
+		_, err := io.Copy(in, s.In)
 		if err != nil && !errors.Is(err, context.Canceled) {
 			err = fmt.Errorf("stdin cannot be read: %w", err)
-			fmt.Fprintf(c.Err, "peer: %v\n", err)
+			fmt.Fprintf(s.Err, "peer: %v\n", err)
 		}
 		_ = in.CloseWithError(err) // nil: that was all
 	}()

@@ -13,7 +13,7 @@ import (
 	"covey/taskstate/spell"
 )
 
-func (c *cli) setCommand() *cobra.Command {
+func setCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "set [NAME=VALUE]…",
 		Short: "Show or change settings of the whole cluster, while it runs",
@@ -42,10 +42,7 @@ On slow or lossy networks use a longer grace; a shorter one notices sooner that 
 				ask = func(ctx context.Context) (api.SettingsAnswer, error) { return c.client().Set(ctx, s) }
 			}
 			a, err := ask(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return emit(c, a, []api.Settings{a.Settings}, func(w io.Writer) {
+			return emit(c, err, a, []api.Settings{a.Settings}, func(w io.Writer) {
 				fmt.Fprintf(w, "beat       %s\ngrace      %s\nkeep-jobs  %d\nkeep-for   %s\n",
 					seconds(a.Settings.Beat), seconds(a.Settings.Grace), a.Settings.KeepJobs, seconds(a.Settings.KeepFor))
 			})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strconv"
 	"strings"
 
@@ -39,7 +37,7 @@ still run. Tasks of a service do not move because a peer joined; see ` + "`peer 
 rollback is never rolled back, and one that fails stays paused. Declared resources are counted,
 not enforced. docs/differences.md has them all.`
 
-func (c *cli) submitCommand() *cobra.Command {
+func submitCommand(c *cli) *cobra.Command {
 	var wait, dry bool
 	var maxOutput string
 	cmd := &cobra.Command{
@@ -52,7 +50,7 @@ func (c *cli) submitCommand() *cobra.Command {
   peer submit --wait web.yaml          roll a new version out`,
 		Args: exactly(1, "a job file (- for stdin)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			job, err := c.readJob(args[0])
+			job, err := readJob(args[0], c.In)
 			if err == nil && maxOutput != "" {
 				if job.MaxOutput, err = jobfile.ParseOutput(maxOutput); err != nil {
 					err = api.Errorf(api.Usage, "--max-output: %v", err)
@@ -60,15 +58,15 @@ func (c *cli) submitCommand() *cobra.Command {
 			}
 			switch {
 			case err != nil && wait && !dry:
-				return c.taskly(err)
+				return taskly(c, err)
 			case err != nil:
 				return err
 			case dry:
-				return c.preview(cmd.Context(), job)
+				return preview(cmd.Context(), c, job)
 			}
-			err = c.runJob(cmd.Context(), job, !wait, outputFlags{})
+			err = runJob(cmd.Context(), c, job, !wait, outputFlags{})
 			if wait && err != nil {
-				return c.taskly(err)
+				return taskly(c, err)
 			}
 			return err
 		},
@@ -80,12 +78,12 @@ func (c *cli) submitCommand() *cobra.Command {
 }
 
 // readJob reads a job file.
-func (c *cli) readJob(file string) (*taskstate.Job, error) {
+func readJob(file string, stdin io.Reader) (*taskstate.Job, error) {
 	name := file
 	if file == "-" {
 		name = "stdin"
 	}
-	data, err := fileOrStdin(file, c.In, jobfile.MaxFile)
+	data, err := fileOrStdin(file, stdin, jobfile.MaxFile)
 	if err != nil {
 		return nil, api.Errorf(api.Usage, "%v", err)
 	}
@@ -97,7 +95,7 @@ func (c *cli) readJob(file string) (*taskstate.Job, error) {
 }
 
 // showChanges tells what an update changes.
-func (c *cli) showChanges(w io.Writer, changes []taskstate.Change) {
+func showChanges(w io.Writer, changes []taskstate.Change) {
 	if len(changes) == 0 {
 		fmt.Fprintln(w, "nothing changed")
 		return
@@ -117,15 +115,12 @@ func (c *cli) showChanges(w io.Writer, changes []taskstate.Change) {
 }
 
 // preview shows what a job would do.
-func (c *cli) preview(ctx context.Context, job *taskstate.Job) error {
+func preview(ctx context.Context, c *cli, job *taskstate.Job) error {
 	p, err := c.client().Preview(ctx, api.Submit{Job: *job})
-	if err != nil {
-		return err
-	}
-	return emit(c, p, p.Places, func(w io.Writer) {
+	return emit(c, err, p, p.Places, func(w io.Writer) {
 		if p.Update {
 			fmt.Fprintf(w, "an update of job %s\n", p.ID)
-			c.showChanges(w, p.Changes)
+			showChanges(w, p.Changes)
 		}
 		previewText(w, p)
 	})
@@ -161,119 +156,4 @@ func previewText(w io.Writer, p api.Preview) {
 		fmt.Fprintln(w, n)
 	}
 	fmt.Fprintln(w, "nothing was changed (--dry-run)")
-}
-
-// awaitRollout stays until all tasks of a service or global job run as they should.
-func (c *cli) awaitRollout(ctx context.Context, id string) error {
-	ctx, cancel := signal.NotifyContext(ctx, os.Interrupt)
-	defer cancel()
-	var last api.Job
-	verdict, bar := going, newProgress(c.Err)
-	why := whyTeller{w: c.Err, bar: bar}
-	err := c.client().Follow(ctx, id, false, func(p api.Progress) error {
-		last = p.Job
-		why.heard(p.Job)
-		bar.show(p.Job)
-		if verdict = settled(p.Job); verdict != going {
-			return errSettled
-		}
-		return nil
-	})
-	bar.done()
-	switch {
-	case verdict == settledWell:
-		fmt.Fprintln(c.Err, rolloutText(last))
-		return nil
-	case last.Over():
-		if c.sayCancelled(last); last.Cancelled == "" && failures(last) > 0 {
-			fmt.Fprintf(c.Err, "peer: job %s is over: %s; `peer explain %s` tells why\n", last.ID, jobState(last.State), last.ID)
-		}
-		return jobExit(last)
-	case verdict == settledBadly:
-		fmt.Fprintf(c.Err, "peer: job %s: %s; %s\n", id, rolloutText(last), afterBadUpdate(last))
-		return exitError(1)
-	case ctx.Err() != nil:
-		fmt.Fprintf(c.Err, "detached; job %s keeps running: see `peer rollout %s`\n", id, id)
-		return exitError(interruptCode)
-	}
-	return err
-}
-
-// errSettled ends following a job whose update has come to its end.
-var errSettled = fmt.Errorf("settled")
-
-type verdict int
-
-const (
-	going verdict = iota
-	settledWell
-	settledBadly
-)
-
-// settled tells whether what was asked of a service or global job has come about, or will not by
-// itself.
-func settled(j api.Job) verdict {
-	if j.Over() {
-		return going // its end says how it went
-	}
-	if r := j.Rollout; r != nil {
-		switch r.State {
-		case "paused", "rolled-back", "rollback-paused":
-			return settledBadly
-		case "updating", "rolling-back":
-			return going
-		}
-	}
-	if r := j.Rollout; r != nil && r.Failed > 0 && j.Tasks["running"]+j.Tasks["complete"] >= j.Wanted-r.Failed {
-		return settledWell // the update bore it; its restarts go on
-	}
-	if j.Tasks["running"]+j.Tasks["complete"] == j.Wanted && (j.Wanted > 0 || j.Type == string(taskstate.ServiceJob)) && j.Tasks["pending"] == 0 {
-		return settledWell
-	}
-	return going
-}
-
-// afterBadUpdate says what to do about an update that came to nothing.
-func afterBadUpdate(j api.Job) string {
-	if j.Rollout != nil && j.Rollout.State == "paused" {
-		return fmt.Sprintf("`peer explain %s` tells why; submit a fixed file, or go back with `peer rollback %s`", j.Name, j.Name)
-	}
-	return fmt.Sprintf("`peer explain %s` tells why; submit a fixed file", j.Name)
-}
-
-// rolloutText says in a line how far a service or global job is.
-func rolloutText(j api.Job) string {
-	if j.Over() {
-		return jobState(j.State)
-	}
-	text := fmt.Sprintf("version %d, %d of %d tasks run", max(j.Version, 1), reached(j), j.Wanted)
-	r := j.Rollout
-	if r == nil {
-		return text
-	}
-	done := fmt.Sprintf("%d of %d tasks are of it", r.Updated, r.Slots)
-	switch r.State {
-	case "updating":
-		text = fmt.Sprintf("updating to version %d: %s", j.Version, done)
-	case "paused":
-		text = fmt.Sprintf("update to version %d is paused: %s", j.Version, done)
-	case "completed":
-		text += "; its update is complete"
-		if r.Failed > 0 {
-			text += fmt.Sprintf(", and failed on %s; `peer explain %s` tells why", tasksText(r.Failed), j.Name)
-		}
-		if old := j.Tasks["running"] - r.Updated; old > 0 { // of a global job, on peers that take nothing now
-			text += fmt.Sprintf(" but for %s, to be replaced when the peer takes tasks", tasksText(old))
-		}
-	case "rolling-back":
-		text = fmt.Sprintf("going back, as version %d: %s", j.Version, done)
-	case "rolled-back":
-		text += "; it was rolled back"
-	case "rollback-paused":
-		text = fmt.Sprintf("going back, as version %d, is paused: %s", j.Version, done)
-	}
-	if r.Message != "" && r.State != "completed" {
-		text += " (" + strings.TrimSpace(r.Message) + ")"
-	}
-	return text
 }

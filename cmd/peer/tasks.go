@@ -9,16 +9,63 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"covey/node/api"
 	"covey/taskstate"
 )
+
+func tasksCommand(c *cli) *cobra.Command {
+	var all, failed, items, null, wide bool
+	cmd := &cobra.Command{
+		Use:   "tasks ID",
+		Short: "A job's tasks: state, peer, exit code, how long, why",
+		Long: `A job's tasks: the newest attempt of each slot that is wanted. --all adds the earlier attempts
+that are remembered (the last five of a slot), and slots a service does not want any more. TOOK is
+how long it ran; in JSON "took", and "waited" for how long it waited to be started. What a peer
+that cannot be reached does nobody knows: its tasks are unreachable, and the last column says what
+will happen.`,
+		Example: "  peer tasks last\n  peer tasks last --failed\n  peer tasks last --failed --items | peer run --each-line - -- ./again {}\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'\n  peer tasks web --all",
+		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case null && !items:
+				return api.Errorf(api.Usage, "--null goes with --items")
+			case items && c.output != tableForm:
+				return api.Errorf(api.Usage, "--items prints items and nothing else; leave out -o, or take .tasks[].item of the JSON")
+			case items:
+				return listItems(cmd.Context(), c.client(), c.Out, args[0], failed, null)
+			case c.output != "json":
+				return listTasks(cmd.Context(), c, args[0], all, failed, wide)
+			}
+			list := c.client().Tasks
+			if all {
+				list = c.client().AllTasks
+			}
+			ts, err := list(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if failed {
+				ts.Tasks = slices.DeleteFunc(ts.Tasks, func(t api.Task) bool { return !wentWrong(t) })
+			}
+			return writeJSON(c.Out, ts)
+		},
+	}
+	cmd.Flags().BoolVar(&wide, "wide", false, "whole lines, however narrow the terminal is")
+	cmd.Flags().BoolVar(&failed, "failed", false, "only those that failed, could not start or were lost")
+	cmd.Flags().BoolVar(&items, "items", false, "print only the items, one per line, to the byte: with --failed a list of what to do again")
+	cmd.Flags().BoolVar(&null, "null", false, "with --items: end each with a zero byte, for peer run --null and xargs -0")
+	cmd.Flags().BoolVar(&all, "all", false, "also earlier attempts, and slots that are not wanted any more")
+	return cmd
+}
 
 // taskPiece is how many tasks a table takes in before they are written.
 const taskPiece = 1000
 
 // listTasks writes a job's tasks as they come: there may be a million, and most often the first
 // ones are wanted.
-func (c *cli) listTasks(ctx context.Context, id string, all, failed, wide bool) error {
+func listTasks(ctx context.Context, c *cli, id string, all, failed, wide bool) error {
 	only := func(add func(api.Task) error) func(api.Task) error {
 		return func(t api.Task) error {
 			if failed && !wentWrong(t) {
@@ -42,13 +89,13 @@ func (c *cli) listTasks(ctx context.Context, id string, all, failed, wide bool) 
 }
 
 // listItems writes the items of a job's tasks, to the byte.
-func (c *cli) listItems(ctx context.Context, id string, failed, null bool) error {
+func listItems(ctx context.Context, cl *api.Client, w io.Writer, id string, failed, null bool) error {
 	end := "\n"
 	if null {
 		end = "\x00"
 	}
-	out := bufio.NewWriter(c.Out)
-	err := c.client().EachTask(ctx, id, false, func(t api.Task) error {
+	out := bufio.NewWriter(w)
+	err := cl.EachTask(ctx, id, false, func(t api.Task) error {
 		item := t.Item
 		if t.ItemBase64 != nil {
 			item = string(t.ItemBase64)

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *cli) thawCommand() *cobra.Command {
+func thawCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "thaw",
 		Short: "Confirm that vanished peers are gone: their tasks may run elsewhere",
@@ -23,10 +23,7 @@ best removed (` + "`peer remove`" + `).`,
 		Args:    exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			t, err := c.client().Thaw(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return emit(c, t, t.Thawed, func(io.Writer) {
+			return emit(c, err, t, t.Thawed, func(io.Writer) {
 				fmt.Fprintf(c.Err, "tasks of these peers may be replaced: %s\n", strings.Join(t.Thawed, ", "))
 			})
 		},

@@ -9,7 +9,7 @@ import (
 	"covey/node/api"
 )
 
-func (c *cli) triggerCommand() *cobra.Command {
+func triggerCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "trigger JOB",
 		Short: "Start a scheduled job now; print its run's id",
@@ -19,10 +19,7 @@ as they are. While another run goes on it is refused, unless the schedule says o
 		Args:    exactly(1, "a scheduled job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := c.client().Trigger(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return emit(c, s, []api.Submitted{s}, func(w io.Writer) { fmt.Fprintln(w, s.ID) })
+			return emit(c, err, s, []api.Submitted{s}, func(w io.Writer) { fmt.Fprintln(w, s.ID) })
 		},
 	}
 }

@@ -51,7 +51,7 @@ type upFlags struct {
 	verbose      bool
 }
 
-func (c *cli) upCommand() *cobra.Command {
+func upCommand(c *cli) *cobra.Command {
 	var (
 		f   upFlags
 		cfg node.Config
@@ -88,9 +88,9 @@ func (c *cli) upCommand() *cobra.Command {
 				return err
 			}
 			if f.detach {
-				return c.upDetached(cmd.Context(), &cfg, memory)
+				return upDetached(cmd.Context(), c, &cfg, memory)
 			}
-			return c.up(cmd.Context(), cfg, &f, memory)
+			return f.run(cmd.Context(), c, cfg, memory)
 		},
 	}
 	fl := cmd.Flags()
@@ -194,7 +194,7 @@ func (f *upFlags) counts() (taskstate.Counts, error) {
 	return counts, nil
 }
 
-func (c *cli) up(ctx context.Context, cfg node.Config, f *upFlags, memory *upMemory) error {
+func (f *upFlags) run(ctx context.Context, c *cli, cfg node.Config, memory *upMemory) error {
 	ctx, cancel := untilInterrupted(ctx)
 	defer cancel()
 	if err := c.capLog(f.logSize); err != nil {
@@ -220,18 +220,18 @@ func (c *cli) up(ctx context.Context, cfg node.Config, f *upFlags, memory *upMem
 			fmt.Fprintf(c.Err, "peer: these flags are not remembered for the next start: %v\n", err)
 		}
 		memory.say(c.Err)
-		c.greet(s)
+		greet(c, s)
 	})
 }
 
 // greet says what a person needs next.
-func (c *cli) greet(s api.Status) {
+func greet(c *cli, s api.Status) {
 	if c.output != tableForm {
 		_ = writeLine(c.Out, s)
 		return
 	}
 	var all bytes.Buffer
-	c.statusText(&all, s)
+	statusText(&all, s, c.carry)
 	_, _ = c.Out.Write(all.Bytes()) // at once: whoever waits for it reads all of it
 	switch {
 	case s.Open:
@@ -261,7 +261,7 @@ const (
 
 // upDetached starts the same command without --detach in a session of its own and returns when it
 // answers.
-func (c *cli) upDetached(ctx context.Context, cfg *node.Config, memory *upMemory) error {
+func upDetached(ctx context.Context, c *cli, cfg *node.Config, memory *upMemory) error {
 	if s, err := c.client().Status(ctx); err == nil {
 		return api.Errorf(api.Conflict, "a peer already runs with this data folder (%s, process %d); stop it with `peer down`", s.Data, s.PID)
 	}
@@ -289,10 +289,10 @@ func (c *cli) upDetached(ctx context.Context, cfg *node.Config, memory *upMemory
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- child.Wait() }() // ends with the child, or with this process, which is about to end
-	return c.awaitReady(ctx, ended, logPath, memory)
+	return awaitReady(ctx, c, ended, logPath, memory)
 }
 
-func (c *cli) awaitReady(ctx context.Context, ended <-chan error, logPath string, memory *upMemory) error {
+func awaitReady(ctx context.Context, c *cli, ended <-chan error, logPath string, memory *upMemory) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	limit, say := time.NewTimer(readyLimit), time.After(readySay)
@@ -321,7 +321,7 @@ func (c *cli) awaitReady(ctx context.Context, ended <-chan error, logPath string
 		case <-tick.C:
 			if s, err := c.client().Status(ctx); err == nil && s.Ready {
 				memory.say(c.Err)
-				c.greet(s)
+				greet(c, s)
 				return nil
 			}
 			if said.more() {

@@ -18,7 +18,7 @@ import (
 // upFlagSet is up's own flags, and what they are after args and the file of a data folder.
 func upFlagSet(t interface{ Fatal(...any) }, args ...string) *pflag.FlagSet {
 	c := &cli{}
-	fl := c.upCommand().Flags()
+	fl := upCommand(c).Flags()
 	if err := fl.Parse(args); err != nil {
 		t.Fatal(err)
 	}

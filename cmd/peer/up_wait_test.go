@@ -35,7 +35,7 @@ func TestADetachedStartWaitsAsLongAsItsPeerSaysSomething(t *testing.T) {
 			}
 		}()
 		begin := time.Now()
-		err := c.awaitReady(t.Context(), make(chan error), path, nil)
+		err := awaitReady(t.Context(), c, make(chan error), path, nil)
 		var e *api.Error
 		if took := time.Since(begin); !errors.As(err, &e) || e.Code != api.TimedOut || took < 5*time.Minute || took > 7*time.Minute {
 			t.Errorf("it gave up after %v: %v", took, err)

@@ -29,14 +29,14 @@ func versionLine() string {
 	return fmt.Sprintf("peer %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-func (c *cli) versionCommand() *cobra.Command {
+func versionCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Version of this program",
 		Args:  exactly(0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			v := map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}
-			return emit(c, v, []map[string]string{v}, func(w io.Writer) { fmt.Fprintln(w, versionLine()) })
+			return emit(c, nil, v, []map[string]string{v}, func(w io.Writer) { fmt.Fprintln(w, versionLine()) })
 		},
 	}
 }

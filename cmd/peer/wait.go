@@ -13,7 +13,7 @@ import (
 	"covey/node/api"
 )
 
-func (c *cli) waitCommand() *cobra.Command {
+func waitCommand(c *cli) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait ID…",
@@ -30,7 +30,7 @@ the first that did not end with 0. A --timeout is for all of them together.`,
 				ctx, cancel = context.WithTimeout(ctx, timeout)
 				defer cancel()
 			}
-			return c.eachOf(args, func(id string) error { return c.waitJob(ctx, id, timeout) })
+			return c.eachOf(args, func(id string) error { return waitJob(ctx, c.client(), c.Err, id, timeout) })
 		}),
 	}
 	durationVar(cmd.Flags(), &timeout, "timeout", 0, "give up waiting after this `DURATION` (exit 124; the job goes on)")
@@ -40,13 +40,13 @@ the first that did not end with 0. A --timeout is for all of them together.`,
 // waitTimedOut is what `peer wait --timeout` exits with, as timeout(1) does.
 const waitTimedOut = 124
 
-func (c *cli) waitJob(ctx context.Context, id string, timeout time.Duration) error {
+func waitJob(ctx context.Context, cl *api.Client, w io.Writer, id string, timeout time.Duration) error {
 	var last api.Job
-	bar := newProgress(c.Err)
-	why := whyTeller{w: c.Err, bar: bar}
-	err := c.client().Follow(ctx, id, false, func(p api.Progress) error {
+	bar := newProgress(w)
+	why := whyTeller{w: w, bar: bar}
+	err := cl.Follow(ctx, id, false, func(p api.Progress) error {
 		if last.ID == "" && !p.Job.Over() {
-			c.sayLasting(p.Job)
+			sayLasting(w, p.Job)
 		}
 		last = p.Job
 		why.heard(p.Job)
@@ -55,28 +55,28 @@ func (c *cli) waitJob(ctx context.Context, id string, timeout time.Duration) err
 	})
 	told := bar.summary(last)
 	if err != nil && ctx.Err() == context.DeadlineExceeded {
-		fmt.Fprintf(c.Err, "peer: job %s has not ended after %s; it goes on\n", orDash(last.ID), timeout)
+		fmt.Fprintf(w, "peer: job %s has not ended after %s; it goes on\n", orDash(last.ID), timeout)
 		return exitError(waitTimedOut)
 	}
 	if err != nil {
 		return err
 	}
-	c.sayCancelled(last)
+	sayCancelled(w, last)
 	if !told {
-		c.sayFailed(last)
+		sayFailed(w, last)
 	}
 	if last.Truncated {
-		c.sayTruncated(ctx, last)
+		sayTruncated(ctx, cl, w, last)
 	}
 	return jobExit(last)
 }
 
 // sayTruncated names tasks whose output was cut: without them it is not clear why the exit code is
 // 125.
-func (c *cli) sayTruncated(ctx context.Context, j api.Job) {
+func sayTruncated(ctx context.Context, cl *api.Client, w io.Writer, j api.Job) {
 	const most = 5
 	var cut []string
-	err := c.client().EachTask(ctx, j.ID, false, func(t api.Task) error {
+	err := cl.EachTask(ctx, j.ID, false, func(t api.Task) error {
 		if t.Truncated {
 			cut = append(cut, t.ID)
 		}
@@ -91,34 +91,34 @@ func (c *cli) sayTruncated(ctx context.Context, j api.Job) {
 	if len(cut) > most {
 		cut[most] = "…"
 	}
-	fmt.Fprintf(c.Err, "peer: job %s: not all output was kept of %s; --max-output SIZE keeps more\n", j.ID, strings.Join(cut, ", "))
+	fmt.Fprintf(w, "peer: job %s: not all output was kept of %s; --max-output SIZE keeps more\n", j.ID, strings.Join(cut, ", "))
 }
 
 var errEnough = errors.New("enough")
 
 // sayFailed tells of a job of many tasks how many went wrong: the exit code is 1 whichever it was.
 // That of a single task speaks for itself.
-func (c *cli) sayFailed(j api.Job) {
+func sayFailed(w io.Writer, j api.Job) {
 	all := max(j.Count, j.Wanted)
 	if n := failures(j); n > 0 && j.Over() && j.Cancelled == "" && (all > 1 || j.Version > 0) {
-		fmt.Fprintf(c.Err, "peer: job %s: %d of %s failed; see `peer tasks %s`\n", j.ID, n, tasksText(all), j.ID)
+		fmt.Fprintf(w, "peer: job %s: %d of %s failed; see `peer tasks %s`\n", j.ID, n, tasksText(all), j.ID)
 	}
 }
 
 // sayCancelled tells why a job ended that was cancelled: its exit code does not.
-func (c *cli) sayCancelled(j api.Job) {
+func sayCancelled(w io.Writer, j api.Job) {
 	if j.Over() && j.Cancelled != "" {
-		fmt.Fprintf(c.Err, "peer: job %s was %s\n", j.ID, cancelText(j))
+		fmt.Fprintf(w, "peer: job %s was %s\n", j.ID, cancelText(j))
 	}
 }
 
 // sayLasting tells who waits for a job that does not end by itself.
-func (c *cli) sayLasting(j api.Job) {
+func sayLasting(w io.Writer, j api.Job) {
 	switch {
 	case j.Schedule != nil:
-		fmt.Fprintf(c.Err, "job %s starts others at its times until it is cancelled; waiting for that\n", j.ID)
+		fmt.Fprintf(w, "job %s starts others at its times until it is cancelled; waiting for that\n", j.ID)
 	case j.Version > 0:
-		fmt.Fprintf(c.Err, "job %s is a %s job: it goes on until it is cancelled; waiting for that\n", j.ID, j.Type)
+		fmt.Fprintf(w, "job %s is a %s job: it goes on until it is cancelled; waiting for that\n", j.ID, j.Type)
 	}
 }
 
@@ -131,33 +131,4 @@ func jobExit(j api.Job) error {
 		return nil
 	}
 	return exitError(*j.ExitCode)
-}
-
-func (c *cli) cancelCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "cancel ID…",
-		Short: "Stop a job's tasks, or one task; what has not started never will",
-		Long: `Stop a job: its tasks are asked to end and, five seconds later, made to; what has not started
-never will. With a task, as JOB.SLOT, only that one is stopped, and the job is complete if all
-others are. A service keeps its tasks running: see ` + "`peer scale`" + `.`,
-		Example: "  peer cancel last\n  peer cancel frames.17\n  peer cancel $(peer jobs --state running --name probe -o jsonl | jq -r .id)",
-		Args:    atLeastOne("a job (its id, a unique prefix, its name, or `last`) or a task (JOB.SLOT or JOB.SLOT.ATTEMPT)"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.eachOf(args, func(id string) error { return c.cancel(cmd.Context(), id) })
-		},
-	}
-}
-
-func (c *cli) cancel(ctx context.Context, id string) error {
-	a, err := c.client().Cancel(ctx, id)
-	if err != nil {
-		return err
-	}
-	return emit(c, a, []api.Job{a.Job}, func(io.Writer) {
-		what := a.Job.ID
-		if _, task, ok := strings.Cut(id, "."); ok {
-			what += "." + task
-		}
-		fmt.Fprintf(c.Err, "cancelled %s\n", what)
-	})
 }

@@ -7,9 +7,39 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"covey/internal/pause"
 	"covey/node/api"
 )
+
+func watchCommand(c *cli) *cobra.Command {
+	var (
+		since     string
+		bookmarks bool
+	)
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Events as JSON lines, as they happen",
+		Long: `Events as JSON lines: jobs accepted, changed and ended (updated, the states of a rollout, slots
+renewed, retired or grown), every task's states, peers coming and going, coordinators. Each line
+has a token; --since TOKEN goes on after it. When the peer restarts, watching goes on as soon as
+it is back, and tells nothing again that it has told.
+
+Where events may be missing – the token is too old, or of another peer or start – a line of kind
+"snapshot" says why, lines with "snapshot": true list how things stand, and "synced" ends them:
+what was not listed is not there any more.`,
+		Example: "  peer watch | jq -r 'select(.kind==\"task\" and .state==\"failed\")'",
+		Args:    exactly(0, ""),
+		RunE: untilCtrlC(func(cmd *cobra.Command, _ []string) error {
+			w := watching{Streams: c.Streams, client: c.client(), token: since, bookmarks: bookmarks}
+			return w.run(cmd.Context())
+		}),
+	}
+	cmd.Flags().BoolVar(&bookmarks, "bookmarks", false, "print a line from time to time when nothing happens, with the newest token")
+	cmd.Flags().StringVar(&since, "since", "", "go on after the event with this `TOKEN`")
+	return cmd
+}
 
 // A watch whose peer does not answer asks again after a wait that doubles, and begins with the
 // short one again when it has been answered. To ask a socket that nobody serves costs nothing: it
@@ -21,7 +51,8 @@ const (
 
 // watching follows events across the ends of streams and restarts of the peer.
 type watching struct {
-	*cli
+	Streams
+	client    *api.Client
 	token     string // of the newest event
 	bookmarks bool
 	heard     bool // the peer has answered once
@@ -37,7 +68,7 @@ func (w *watching) run(ctx context.Context) error {
 	for wait := watchRetryFirst / 2; ; {
 		begin := time.Now()
 		w.answered = false
-		err := w.client().Watch(ctx, w.token, w.print)
+		err := w.client.Watch(ctx, w.token, w.print)
 		var gone errPrint
 		switch {
 		case errors.As(err, &gone):

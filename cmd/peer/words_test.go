@@ -32,13 +32,13 @@ const hostile = "\x1b]0;owned\x07\rall is well\n\u202edne"
 func TestWhatOthersWroteDoesNotSpeakToTheTerminal(t *testing.T) {
 	for what, say := range map[string]func(c *cli, w io.Writer){
 		"a task that failed": func(c *cli, _ io.Writer) {
-			a := &attached{cli: c}
+			a := &attached{Streams: c.Streams}
 			if err := a.taskOutput(t.Context(), api.Task{ID: "j.1.1", State: "rejected", Peer: "x", PeerName: hostile, Item: hostile, Message: hostile}); err != nil {
 				t.Error(err)
 			}
 		},
 		"a note beside output": func(c *cli, _ io.Writer) {
-			a := &attached{cli: c}
+			a := &attached{Streams: c.Streams}
 			if err := a.chunk(api.LogChunk{Task: "j.1.1", Note: hostile, Error: api.Errorf(api.Failed, "%s", hostile)}); err != nil {
 				t.Error(err)
 			}
@@ -77,7 +77,7 @@ func TestAJobsTextCountsTasksInEveryState(t *testing.T) {
 // What a task itself writes is the user's own, and comes as it is.
 func TestOutputIsHandedOnToTheByte(t *testing.T) {
 	c, out, talk := speaking()
-	a := &attached{cli: c}
+	a := &attached{Streams: c.Streams}
 	data := []byte(hostile + "\x00\xff")
 	for _, stream := range []string{"stdout", "stderr", ""} {
 		if err := a.chunk(api.LogChunk{Task: "j.1.1", Stream: stream, Data: data}); err != nil {
@@ -117,7 +117,7 @@ func TestAnAnswerToAQuestionIsYesOrNothingIsDone(t *testing.T) {
 		c.In = strings.NewReader(in)
 		cmd := &cobra.Command{}
 		cmd.SetContext(t.Context())
-		err := c.confirm(cmd)
+		err := confirm(cmd.Context(), c.Streams)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || !strings.Contains(talk.String(), "Type yes") {
 			t.Errorf("%q: %v", in, err)
 		}
@@ -130,7 +130,7 @@ func TestAnAnswerToAQuestionIsYesOrNothingIsDone(t *testing.T) {
 	cancel()
 	cmd := &cobra.Command{}
 	cmd.SetContext(ctx)
-	if err := c.confirm(cmd); !errors.Is(err, context.Canceled) {
+	if err := confirm(cmd.Context(), c.Streams); !errors.Is(err, context.Canceled) {
 		t.Errorf("after Ctrl-C: %v", err)
 	}
 }
@@ -195,11 +195,11 @@ func TestWhoStopsAskingHasNotSeenThePeerStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if err := c.awaitGone(cmd, asked); !errors.Is(err, context.Canceled) {
+	if err := awaitGone(cmd.Context(), c.data, asked); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, said %q", err, talk)
 	}
 	cmd.SetContext(t.Context())
-	if err := c.awaitGone(cmd, api.NewClient(filepath.Join(c.data, "nobody"))); err != nil {
+	if err := awaitGone(cmd.Context(), c.data, api.NewClient(filepath.Join(c.data, "nobody"))); err != nil {
 		t.Errorf("it is gone: %v", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package limit bounds how many are served at once: in all, and of each who asks. It knows nothing
-// of what they are served.
+// Package limit bounds how many are served at once: in all, and of each who asks; and serves the
+// streams of those who read what grows slowly. It knows nothing of what they are served.
 package limit
 
 import "sync"

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"covey/internal/limit"
 	"covey/internal/pause"
 	"covey/p2p/wire"
 )
@@ -81,7 +82,7 @@ func (a Asker) once(ctx context.Context, q *Request) (met bool, err error) {
 	defer func() { _ = c.Close() }()
 	unblock := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer unblock()
-	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = c.SetWriteDeadline(time.Now().Add(limit.WriteTimeout))
 	out := wire.NewWriter(c, maxRequest)
 	if err := out.Send(*q); err != nil {
 		return false, err
@@ -107,7 +108,7 @@ func (a Asker) once(ctx context.Context, q *Request) (met bool, err error) {
 			return met, nil
 		}
 		q.At += int64(n)
-		_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
+		_ = c.SetWriteDeadline(time.Now().Add(limit.WriteTimeout))
 		if err := out.Send(progress{At: q.At}); err != nil {
 			return met, err
 		}
@@ -132,7 +133,7 @@ func newInbox() *inbox { return &inbox{more: make(chan struct{}, 1)} }
 func (b *inbox) fill(c net.Conn) {
 	in := wire.NewReader(c, maxAnswer)
 	for over := false; !over; {
-		_ = c.SetReadDeadline(time.Now().Add(lifeTimeout))
+		_ = c.SetReadDeadline(time.Now().Add(limit.LifeTimeout))
 		var w answer
 		err := in.Read(&w)
 		if errors.Is(err, io.EOF) {

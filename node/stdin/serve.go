@@ -13,28 +13,9 @@ import (
 	"covey/p2p/wire"
 )
 
-// Deadlines on a stream. While nothing comes, signs of life keep the asker's read from timing out.
-const (
-	requestTimeout = 10 * time.Second
-	writeTimeout   = 30 * time.Second
-	lifeEvery      = 10 * time.Second
-	lifeTimeout    = 30 * time.Second
-)
-
-// How many read from this peer at once, in all and per peer. More are told "busy".
-const (
-	maxReaders        = 512
-	maxReadersPerPeer = 128
-)
-
-// Net is what this package needs of the network.
-type Net interface {
-	Handle(protocol string, h func(peer string, c net.Conn))
-}
-
 // Config is what a Server needs.
 type Config struct {
-	Net    Net
+	Net    limit.Net
 	Spools *Spools
 	// May tells whether the peer runs the task and may read its stdin; the error is told to it.
 	May func(ctx context.Context, peer string, r Request) error
@@ -43,10 +24,8 @@ type Config struct {
 
 // Server lets the peers that run tasks read what they are to read.
 type Server struct {
-	cfg     Config
-	ctx     context.Context
-	cancel  context.CancelFunc
-	readers *limit.Limit
+	*limit.Readers
+	cfg Config
 }
 
 // Serve answers Protocol until Close.
@@ -54,30 +33,18 @@ func Serve(cfg Config) *Server {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, readers: limit.New(maxReaders, maxReadersPerPeer)}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	cfg.Net.Handle(Protocol, s.Answer)
+	s := &Server{cfg: cfg}
+	s.Readers = limit.Serve(cfg.Net, Protocol, s.handle)
 	return s
 }
 
-// Close takes the handler away, ends what is under way and waits for it.
-func (s *Server) Close() {
-	s.cfg.Net.Handle(Protocol, nil)
-	s.readers.Close(s.cancel)
-}
-
-// Answer serves one stream of a peer to its end.
-func (s *Server) Answer(peer string, c net.Conn) {
-	defer func() { _ = c.Close() }()
+func (s *Server) handle(ctx context.Context, peer string, c net.Conn, busy bool) {
 	out := wire.NewWriter(c, maxAnswer)
-	if !s.readers.Enter(peer) {
+	if busy {
 		_ = send(c, out, answer{Error: &Error{Code: CodeBusy, Message: "this peer passes too much on at the moment"}})
 		return
 	}
-	defer s.readers.Leave(peer)
-	unblock := context.AfterFunc(s.ctx, func() { _ = c.Close() })
-	defer unblock()
-	err := s.answer(peer, c, out)
+	err := s.answer(ctx, peer, c, out)
 	var told *Error
 	if errors.As(err, &told) {
 		err = send(c, out, answer{Error: told})
@@ -87,8 +54,8 @@ func (s *Server) Answer(peer string, c net.Conn) {
 	}
 }
 
-func (s *Server) answer(peer string, c net.Conn, out *wire.Writer) error {
-	_ = c.SetReadDeadline(time.Now().Add(requestTimeout))
+func (s *Server) answer(ctx context.Context, peer string, c net.Conn, out *wire.Writer) error {
+	_ = c.SetReadDeadline(time.Now().Add(limit.RequestTimeout))
 	in := wire.NewReader(c, maxRequest)
 	var q Request
 	if err := in.Read(&q); err != nil {
@@ -97,7 +64,7 @@ func (s *Server) answer(peer string, c net.Conn, out *wire.Writer) error {
 	if err := q.check(); err != nil {
 		return &Error{Code: CodeBad, Message: err.Error()}
 	}
-	if err := s.cfg.May(s.ctx, peer, q); err != nil {
+	if err := s.cfg.May(ctx, peer, q); err != nil {
 		return err
 	}
 	sp, done, err := s.cfg.Spools.find(q.Task.Job)
@@ -113,7 +80,7 @@ func (s *Server) answer(peer string, c net.Conn, out *wire.Writer) error {
 		return err
 	}
 	_ = c.SetReadDeadline(time.Time{}) // it has nothing to say while it is full
-	return passOn(s.ctx, c, in, out, r)
+	return passOn(ctx, c, in, out, r)
 }
 
 // passOn sends what the reader finds, never more than a window ahead of what was taken.
@@ -125,7 +92,7 @@ func passOn(ctx context.Context, c net.Conn, in *wire.Reader, out *wire.Writer, 
 	defer func() { _ = c.Close() }()
 	defer cancel(nil)
 	acks.Go(func() { cancel(hear(in, r, took)) })
-	life := time.NewTicker(lifeEvery)
+	life := time.NewTicker(limit.LifeEvery)
 	defer life.Stop()
 	limit := r.at + Window
 	buf := make([]byte, MaxPiece)
@@ -188,6 +155,6 @@ func hear(in *wire.Reader, r *reader, took chan int64) error {
 }
 
 func send(c net.Conn, out *wire.Writer, a answer) error {
-	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = c.SetWriteDeadline(time.Now().Add(limit.WriteTimeout))
 	return out.Send(a)
 }

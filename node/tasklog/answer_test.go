@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"covey/internal/limit"
 	"covey/p2p/memnet"
 	"covey/p2p/wire"
 )
@@ -37,7 +38,7 @@ func against(t *testing.T, req Request, answers ...answer) (string, error) {
 		})
 		began := time.Now()
 		err = Fetch(context.Background(), network.Host("reader"), "owner", req, g.chunk)
-		if time.Since(began) > lifeTimeout {
+		if time.Since(began) > limit.LifeTimeout {
 			t.Errorf("it held out for %s", time.Since(began))
 		}
 		<-gone

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"covey/internal/limit"
 	"covey/p2p/memnet"
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -297,7 +298,7 @@ func far(t *testing.T, running bool, f func(t *testing.T, o *owner, n *memnet.Ne
 		o := newOwner(t, 0, running)
 		srv := Serve(n.Host("a"), o.store, nil)
 		f(t, o, n, n.Host("b"))
-		_ = srv.Close()
+		srv.Close()
 		_ = n.Close()
 	})
 }
@@ -412,7 +413,7 @@ func TestClosingTheServerEndsItsReaders(t *testing.T) {
 			ended <- Fetch(t.Context(), n.Host("b"), "a", Both(task, true), func(Chunk) error { return nil })
 		}()
 		time.Sleep(time.Second)
-		_ = srv.Close()
+		srv.Close()
 		if err := <-ended; err == nil {
 			t.Error("no error")
 		}
@@ -424,7 +425,7 @@ func TestTooManyReadersAreToldSo(t *testing.T) {
 	far(t, true, func(t *testing.T, o *owner, _ *memnet.Network, b *memnet.Host) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		for range maxReadersPerPeer {
+		for range limit.MaxReadersPerPeer {
 			go func() { _ = Fetch(ctx, b, "a", Both(task, true), func(Chunk) error { return nil }) }()
 		}
 		time.Sleep(time.Second)

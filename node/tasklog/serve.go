@@ -14,83 +14,48 @@ import (
 	"covey/p2p/wire"
 )
 
-// Deadlines on a stream. While a task is silent, signs of life keep a follower's read from timing
-// out.
-const (
-	requestTimeout = 10 * time.Second
-	writeTimeout   = 30 * time.Second
-	lifeEvery      = 10 * time.Second
-	lifeTimeout    = 30 * time.Second
-)
-
-// How many may read at once, in all and per peer. More are told "busy".
-const (
-	maxReaders        = 512
-	maxReadersPerPeer = 128
-)
-
 // Dialer is what fetching output needs of the network.
 type Dialer interface {
 	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
 }
 
-// Net is what answering others needs of it.
-type Net interface {
-	Handle(protocol string, h func(peer string, c net.Conn))
-}
-
 // Server answers other peers' requests.
 type Server struct {
-	store   *Store
-	net     Net
-	log     *slog.Logger
-	ctx     context.Context
-	cancel  context.CancelFunc
-	readers *limit.Limit
+	*limit.Readers
+	store *Store
+	log   *slog.Logger
 }
 
 // Serve answers LogsProtocol on n until Close. log may be nil.
-func Serve(n Net, s *Store, log *slog.Logger) *Server {
+func Serve(n limit.Net, s *Store, log *slog.Logger) *Server {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	srv := &Server{store: s, net: n, log: log, readers: limit.New(maxReaders, maxReadersPerPeer)}
-	srv.ctx, srv.cancel = context.WithCancel(context.Background())
-	n.Handle(LogsProtocol, srv.handle)
+	srv := &Server{store: s, log: log}
+	srv.Readers = limit.Serve(n, LogsProtocol, srv.handle)
 	return srv
 }
 
-// Close takes the handler away, ends what is under way and waits for it.
-func (s *Server) Close() error {
-	s.net.Handle(LogsProtocol, nil)
-	s.readers.Close(s.cancel)
-	return nil
-}
-
-func (s *Server) handle(peer string, c net.Conn) {
-	defer func() { _ = c.Close() }()
+func (s *Server) handle(ctx context.Context, peer string, c net.Conn, busy bool) {
 	out := newSender(c)
-	if !s.readers.Enter(peer) {
+	if busy {
 		_ = out.send(answer{Error: &Error{Code: CodeBusy, Message: "this peer serves too many readers at the moment; try again"}})
 		return
 	}
-	defer s.readers.Leave(peer)
-	unblock := context.AfterFunc(s.ctx, func() { _ = c.Close() })
-	defer unblock()
-	if err := s.answer(c, out); err != nil {
+	if err := s.answer(ctx, c, out); err != nil {
 		s.log.Debug("logs for a peer ended early", "peer", peer, "error", err)
 	}
 }
 
 // answer reads the one request and answers it.
-func (s *Server) answer(c net.Conn, out *sender) error {
-	_ = c.SetReadDeadline(time.Now().Add(requestTimeout))
+func (s *Server) answer(ctx context.Context, c net.Conn, out *sender) error {
+	_ = c.SetReadDeadline(time.Now().Add(limit.RequestTimeout))
 	var req Request
 	if err := wire.NewReader(c, maxRequest).Read(&req); err != nil {
 		return errors.Join(err, out.send(answer{Error: &Error{Code: CodeBad, Message: "that is no logs request; is that peer of another version?"}}))
 	}
 	_ = c.SetReadDeadline(time.Time{}) // the reader may go away at any time, and says nothing else
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	defer func() { _ = c.Close() }()
@@ -126,13 +91,13 @@ func (s *sender) send(a answer) error {
 // write is called by whoever has put the token, and takes it out again.
 func (s *sender) write(a answer) error {
 	defer func() { <-s.turn }()
-	_ = s.c.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = s.c.SetWriteDeadline(time.Now().Add(limit.WriteTimeout))
 	return s.w.Send(a)
 }
 
 // life sends signs of life; while something else is being sent, that is one.
 func (s *sender) life(ctx context.Context) {
-	t := time.NewTicker(lifeEvery)
+	t := time.NewTicker(limit.LifeEvery)
 	defer t.Stop()
 	for {
 		select {
@@ -164,7 +129,7 @@ func Fetch(ctx context.Context, n Dialer, peer string, req Request, f func(Chunk
 	defer func() { _ = c.Close() }()
 	unblock := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer unblock()
-	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = c.SetWriteDeadline(time.Now().Add(limit.WriteTimeout))
 	if err := wire.NewWriter(c, maxRequest).Send(req); err != nil {
 		var told *Error // an owner that is busy says so and closes, without waiting for the request
 		if errors.As(receive(ctx, c, req, f), &told) {
@@ -181,7 +146,7 @@ func receive(ctx context.Context, c net.Conn, req Request, f func(Chunk) error) 
 	r := wire.NewReader(c, maxAnswer)
 	want := expecting(req)
 	for len(want) > 0 {
-		_ = c.SetReadDeadline(time.Now().Add(lifeTimeout))
+		_ = c.SetReadDeadline(time.Now().Add(limit.LifeTimeout))
 		var a answer
 		if err := r.Read(&a); err != nil {
 			if errors.Is(err, io.EOF) {

@@ -15,7 +15,7 @@ import (
 	"covey/testnet"
 )
 
-func (c *cli) testnetSoak() *cobra.Command {
+func testnetSoak(c *cli) *cobra.Command {
 	cfg := testnet.SoakConfig{}
 	cmd := &cobra.Command{
 		Use:   "soak",
@@ -46,7 +46,7 @@ only if nothing was lost, wrong or hung and all peers agree.`,
 			if err != nil {
 				return err
 			}
-			if err := emit(c, r, []testnet.SoakReport{r}, func(w io.Writer) { soakTable(r).write(w) }); err != nil {
+			if err := emit(c, nil, r, []testnet.SoakReport{r}, func(w io.Writer) { soakTable(r).write(w) }); err != nil {
 				return err
 			}
 			if r.OK() && r.Kept != "" {

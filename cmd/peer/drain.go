@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+func drainCommand(c *cli) *cobra.Command {
+	var grace, timeout time.Duration
+	var wait bool
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "drain PEER",
+		Short: "Move all tasks away from a peer and give it no more",
+		Long: `Give a peer no more tasks, and move those it has: a service's go elsewhere at once, a global job's
+end, and a batch job's are stopped and run again elsewhere – at once, or when --grace is over and
+they still run. (Of a batch job that must not run twice, what had begun ends there.) It holds
+until ` + "`peer activate`" + `, also across restarts; a peer that is away now learns it when it is back.
+
+PEER is an id, a unique part of one, a name, or ` + "`self`" + `: the peer that is asked.
+
+--wait returns when nothing is left there: every task given to it has ended, and its last status
+is acknowledged. Nothing is lost if it is then switched off. With --timeout it gives up waiting
+with exit code 5 and says what is left; the drain goes on. So it does after Ctrl-C. For a peer
+that is drained already it only waits, and the grace it was given stays; without --wait, or with
+--grace, what is said now holds.`,
+		Example: `  peer drain laptop --wait && ssh laptop peer down
+  peer drain laptop --grace 10m --reason "goes to the repair shop"
+  peer drain self`,
+		Args: exactly(1, whichPeer),
+		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
+			switch {
+			case timeout > 0 && !wait:
+				return api.Errorf(api.Usage, "--timeout needs a duration above 0 and goes with --wait")
+			}
+			a := api.Availability{Availability: api.Drained, Grace: grace.Seconds(), Reason: reason}
+			said := cmd.Flags().Changed("grace") || cmd.Flags().Changed("reason")
+			return draining{wait: wait, timeout: timeout, join: wait && !said}.run(cmd.Context(), c, args[0], a)
+		}),
+	}
+	f := cmd.Flags()
+	durationVar(f, &grace, "grace", 0, "let tasks of batch jobs that run go on for `D`, as in 10m")
+	f.BoolVar(&wait, "wait", false, "return when nothing is left there")
+	durationVar(f, &timeout, "timeout", 0, "with --wait: give up waiting after `D`")
+	f.StringVar(&reason, "reason", "", "`TEXT` for people, shown in `peer peers`")
+	return cmd
+}
+
+// draining is how a drain is followed.
+type draining struct {
+	wait    bool
+	timeout time.Duration
+	join    bool // one that somebody began: what they said of it stays
+}
+
+func (d draining) run(ctx context.Context, c *cli, peer string, a api.Availability) error {
+	cl := c.client()
+	var p api.PeerAnswer
+	var err error
+	if d.join {
+		p, err = cl.Peer(ctx, peer)
+	}
+	if err == nil && p.Peer.Availability != api.Drained {
+		p, err = cl.SetAvailability(ctx, peer, a)
+	}
+	if err != nil {
+		return err
+	}
+	if d.wait {
+		if err := awaitEmpty(ctx, cl, c.Err, p.Peer.ID, d.timeout); err != nil {
+			return err
+		}
+		if p, err = cl.Peer(ctx, p.Peer.ID); err != nil {
+			return err
+		}
+	}
+	return emit(c, nil, p, []api.Peer{p.Peer}, func(io.Writer) {
+		if left := tasksLeft(p.Peer); left > 0 {
+			fmt.Fprintf(c.Err, "%s is drained; %s left (`peer peers` says how many are, `peer drain %s --wait` waits for them)\n", peerCalled(p.Peer), tasksText(left), peer)
+			return
+		}
+		fmt.Fprintf(c.Err, "%s is drained; nothing is left on it\n", peerCalled(p.Peer))
+	})
+}
+
+// awaitEmpty returns when nothing is left on a drained peer.
+func awaitEmpty(ctx context.Context, cl *api.Client, w io.Writer, peer string, timeout time.Duration) error {
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if timeout > 0 {
+		limited, cancel = context.WithTimeout(ctx, timeout)
+	}
+	defer cancel()
+	line := newProgress(w)
+	var last api.Draining
+	err := cl.Draining(limited, peer, func(d api.Draining) error {
+		last = d
+		line.text(leftText(d, 1))
+		return nil
+	})
+	line.done()
+	if errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil && (err != nil || last.Left > 0) {
+		return api.Errorf(api.TimedOut, "%s is not empty after %s: %s. The drain goes on; see `peer peers`", last.Name, timeout, leftText(last, 3))
+	}
+	return err
+}
+
+// leftText says what is left on a peer, naming so many of the tasks, and what keeps it.
+func leftText(d api.Draining, shown int) string {
+	var names []string
+	for i, t := range d.Tasks {
+		if i == shown {
+			break
+		}
+		names = append(names, t.ID+" "+taskstate.Shown(t.State))
+	}
+	text := tasksText(d.Left) + " left"
+	if len(names) > 0 {
+		text += ": " + strings.Join(names, ", ")
+	}
+	if more := d.Left - len(names); more > 0 && len(names) > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	if d.Until != nil {
+		text += fmt.Sprintf(" (batch tasks may go on for %s)", short(max(0, time.Until(*d.Until)).Round(time.Second)))
+	}
+	if d.Note != "" {
+		text += "; " + d.Note
+	}
+	return text
+}

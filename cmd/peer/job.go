@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+func jobCommand(c *cli) *cobra.Command {
+	var file bool
+	cmd := &cobra.Command{
+		Use:   "job ID",
+		Short: "One job: what it runs, state, counts, why it waits",
+		Long: `One job: what it runs and needs, its state, its tasks, how fast they end and how long they ran,
+why any of them wait, and what cannot be reached. --file prints a job file that would do the same,
+to be changed and submitted again.`,
+		Example: "  peer job last\n  peer job k3v5 -o json\n  peer job sweep --file > sweep.yaml",
+		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if file {
+				f, err := c.client().JobFile(cmd.Context(), args[0])
+				return emit(c, err, f, []api.JobFile{f}, func(w io.Writer) { fmt.Fprint(w, f.File) })
+			}
+			a, err := c.client().Job(cmd.Context(), args[0])
+			return emit(c, err, a, []api.Job{a.Job}, func(w io.Writer) {
+				c.carryJobs(a.Job)
+				jobText(w, a.Job)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&file, "file", false, "print a job file that would do the same, values of its environment included")
+	return cmd
+}
+
+func jobText(w io.Writer, j api.Job) {
+	line := func(k, v string) {
+		if v != "" {
+			fmt.Fprintf(w, "%-10s %s\n", k, printable(v))
+		}
+	}
+	line("id", j.ID)
+	line("name", j.Name)
+	specText(line, j.Spec)
+	fmt.Fprintf(w, "%-10s %s\n", "state", styleFor(w).state(jobState(j.State)))
+	var parts []string
+	for _, s := range []string{"pending", "assigned", "accepted", "preparing", "ready", "starting", "running", "complete", "failed", "rejected", "shutdown", "orphaned"} {
+		n := j.Tasks[s]
+		if s == "running" {
+			n = reached(j)
+			if away := j.Tasks[s] - n; away > 0 {
+				parts = append(parts, fmt.Sprintf("%d unreachable", away))
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, taskstate.Shown(s)))
+		}
+	}
+	if j.Version > 0 {
+		line("type", j.Type)
+		line("rollout", rolloutText(j))
+	}
+	if all := tasksOf(j); all > 0 { // a schedule has none: they are those of its runs
+		line("tasks", fmt.Sprintf("%d: %s", all, strings.Join(parts, ", ")))
+	}
+	if !j.Over() {
+		line("progress", paceLine(j))
+	}
+	line("times", timesText(j.Pace))
+	line("submitted", j.Submitted.Local().Format(withZone)+" through "+shortID(j.Submitter))
+	if j.Ended != nil {
+		line("ended", j.Ended.Local().Format(withZone)+", took "+took(j))
+	}
+	if j.Version == 0 {
+		line("note", jobNote(j))
+	}
+	line("cancelled", j.Cancelled)
+	line("waiting", j.Waiting)
+	for _, a := range j.Unreachable {
+		line("away", awayText(a))
+	}
+}
+
+// tasksOf counts the tasks of a job, those included that are only still to be stopped.
+func tasksOf(j api.Job) (all int) {
+	for _, n := range j.Tasks {
+		all += n
+	}
+	return all
+}
+
+// paceLine is the line of progress of a job as it stands, without its bar.
+func paceLine(j api.Job) string {
+	if j.Pace == nil || j.Count < 2 {
+		return ""
+	}
+	line := progressCounts(j)
+	if j.Pace.Rate > 0 {
+		line += "  " + number(j.Pace.Rate) + "/s"
+	}
+	if j.Pace.Left > 0 {
+		line += "  " + timeLeft(j.Pace.Left)
+	}
+	if on := peersText(j.Pace.Running); on != "" {
+		line += "  " + on
+	}
+	return line
+}
+
+// timesText says how long the tasks of a job ran and had waited.
+func timesText(p *api.Pace) string {
+	if p == nil || p.Longest == "" {
+		return ""
+	}
+	return fmt.Sprintf("tasks ran %s on average, after waiting %s; the longest, %s, %s",
+		short(seconds(p.Ran)), short(seconds(p.Waited)), p.Longest, short(seconds(p.LongestTook)))
+}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+func leaveCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "leave",
+		Short: "Stop this peer's tasks, give up its membership and stop it",
+		Long: `Stop this peer's tasks, give up its place among the peers and stop it. Its tasks run elsewhere. To
+come back it needs a ticket. To stop it for a while only, use ` + "`peer down`.",
+		Args: exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cl := c.client()
+			if err := cl.Leave(cmd.Context()); err != nil {
+				return err
+			}
+			return awaitGone(cmd.Context(), c.data, cl)
+		},
+	}
+}

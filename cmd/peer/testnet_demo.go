@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+	"covey/testnet"
+)
+
+func testnetDemo(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "demo",
+		Short: "Five peers, a real job of hundreds of tasks, kill -9 of the coordinator in the middle",
+		Args:  exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := untilInterrupted(cmd.Context())
+			defer cancel()
+			exe, dir, err := scratch()
+			if err != nil {
+				return err
+			}
+			return testnet.Demo(ctx, testnet.Config{Dir: dir, Exe: exe, Talk: c.Err}, c.Out)
+		},
+	}
+}
+
+// scratch is this program and a new folder for a testnet that nobody names.
+func scratch() (exe, dir string, err error) {
+	if exe, err = os.Executable(); err != nil {
+		return "", "", fmt.Errorf("find this program: %w", err)
+	}
+	if dir, err = os.MkdirTemp("", "covey-"); err != nil {
+		return "", "", api.Errorf(api.Failed, "cannot make a folder for the testnet: %v", err)
+	}
+	return exe, dir, nil
+}
+
+func testnetHash(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:    "hash DIR",
+		Short:  "SHA-256 of every file in DIR: a task of the demonstration",
+		Hidden: true,
+		Args:   exactly(1, "a folder"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return testnet.HashFolder(c.Out, args[0])
+		},
+	}
+}
