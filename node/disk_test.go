@@ -74,7 +74,7 @@ func TestAnErrorOfADiskSaysWhatToDo(t *testing.T) {
 	d := &disk{dir: "/data"}
 	for err, says := range map[error]string{
 		syscall.ENOSPC: "make room in /data", syscall.EDQUOT: "make room in /data", syscall.EROFS: "mount it for writing", syscall.EMFILE: "ulimit -n",
-		syscall.ENFILE: "ulimit -n", fs.ErrPermission: "belong to whoever runs the peer", syscall.EACCES: "belong to whoever runs the peer", syscall.EIO: "look at that disk",
+		syscall.ENFILE: "ulimit -n", fs.ErrPermission: "belong to the user who runs the peer", syscall.EACCES: "belong to the user who runs the peer", syscall.EIO: "look at that disk",
 	} {
 		wrapped := fmt.Errorf("write: %w", &os.PathError{Op: "write", Path: "/data/x", Err: err})
 		got := d.Do(func() error { return wrapped }, func() { t.Errorf("%v: undone", err) })

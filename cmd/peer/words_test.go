@@ -295,7 +295,7 @@ func TestSettingsAreReadAsTheyAreTyped(t *testing.T) {
 		"beat":                    "expected NAME=VALUE",
 		"baet=2s":                 "did you mean beat?",
 		"keep-job=3":              "did you mean keep-jobs?",
-		"beat=2":                  "as in 2s or 2m",
+		"beat=2":                  "write 2s or 2m",
 		"beat=-2s":                "expected a duration of zero or more",
 		"beat=0s":                 "expected a duration above 0",
 		"beat=1500us":             "is not in whole milliseconds",
