@@ -11,6 +11,7 @@ import (
 )
 
 func TestAPeerMaySayWhetherItTakesTasksItselfWhateverItsRoles(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one"})
 	worker, admin := newPuppet(t), newPuppet(t)
 	l.admit(worker, admission.Worker)
@@ -40,6 +41,7 @@ func TestAPeerMaySayWhetherItTakesTasksItselfWhateverItsRoles(t *testing.T) {
 }
 
 func TestAnAvailabilityThatMakesNoSenseIsRefused(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t)
 	for _, a := range []api.Availability{
 		{Availability: "off"},

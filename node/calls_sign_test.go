@@ -12,6 +12,7 @@ import (
 )
 
 func TestNobodyAsksInAnothersName(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two") // two does not coordinate
 	voter, admin := newPuppet(t), newPuppet(t)
 	all[0].admit(voter, admission.Voter) // never seated
@@ -70,6 +71,7 @@ func TestNobodyAsksInAnothersName(t *testing.T) {
 }
 
 func TestWhoeverPassesACallOnNeedsNoRole(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	worker, admin := newPuppet(t), newPuppet(t)
 	all[0].admit(worker, admission.Worker)
@@ -80,6 +82,7 @@ func TestWhoeverPassesACallOnNeedsNoRole(t *testing.T) {
 }
 
 func TestACallCountsOnce(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	p := newPuppet(t)
 	all[0].admit(p, admission.AllRoles()...)
@@ -115,6 +118,7 @@ func TestACallCountsOnce(t *testing.T) {
 
 // A machine's clock may be wrong by any amount: it asks by the coordinator's.
 func TestAPeerWhoseClockIsWrongCanAsk(t *testing.T) {
+	t.Parallel()
 	one := alive(t, Config{Name: "one"})
 	for name, off := range map[string]time.Duration{"ahead": 30 * time.Hour, "behind": -30 * time.Hour} {
 		l := alive(t, Config{Name: name, Join: one.ticket(api.TicketRequest{Expires: 600}).Ticket, Now: func() time.Time { return time.Now().Add(off) }})

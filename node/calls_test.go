@@ -67,6 +67,7 @@ func submitCall(from taskstate.PeerID) calls.Call {
 }
 
 func TestAPeerMayDoWhatItsRolesSay(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one"})
 	worker, submitter, admin := newPuppet(t), newPuppet(t), newPuppet(t)
 	l.admit(worker, admission.Worker)
@@ -102,6 +103,7 @@ func TestAPeerMayDoWhatItsRolesSay(t *testing.T) {
 }
 
 func TestACallIsPassedOnButNotForEver(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two") // two does not coordinate
 	p := newPuppet(t)
 	all[0].admit(p, admission.AllRoles()...)
@@ -127,6 +129,7 @@ func TestACallIsPassedOnButNotForEver(t *testing.T) {
 }
 
 func TestALostCallIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	var asked atomic.Int32
 	all[0].host.Handle(calls.Protocol, func(peer string, c net.Conn) {
@@ -149,6 +152,7 @@ func TestALostCallIsTriedAgain(t *testing.T) {
 }
 
 func TestTheLackOfACoordinatorEndsWithTheContext(t *testing.T) {
+	t.Parallel()
 	n := newUnborn(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -159,6 +163,7 @@ func TestTheLackOfACoordinatorEndsWithTheContext(t *testing.T) {
 }
 
 func TestARubbishCallIsNotAnswered(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one"})
 	p := newPuppet(t)
 	l.admit(p, admission.AllRoles()...)
@@ -173,6 +178,7 @@ func TestARubbishCallIsNotAnswered(t *testing.T) {
 }
 
 func TestAStrangerReachesNoCalls(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one"})
 	p := newPuppet(t)
 	p.SetAddrs(l.self, l.host.Addrs())

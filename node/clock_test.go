@@ -19,6 +19,7 @@ func (c *wrongClock) now() time.Time { return time.Now().Add(time.Duration(c.off
 func (c *wrongClock) step(d time.Duration) { c.off.Store(int64(d)) }
 
 func TestATicketMadeAfterTheCoordinatorsClockWasSetBackLetsPeersIn(t *testing.T) {
+	t.Parallel()
 	c := &wrongClock{}
 	c.step(time.Hour)
 	one := alive(t, Config{Name: "one", Now: c.now})
@@ -35,6 +36,7 @@ func TestATicketMadeAfterTheCoordinatorsClockWasSetBackLetsPeersIn(t *testing.T)
 }
 
 func TestATicketExpiresByTheCoordinatorsClockNotByThatOfThePeerThatWasAsked(t *testing.T) {
+	t.Parallel()
 	one := alive(t, Config{Name: "one"})
 	c := &wrongClock{}
 	c.step(-3 * time.Hour)
@@ -48,6 +50,7 @@ func TestATicketExpiresByTheCoordinatorsClockNotByThatOfThePeerThatWasAsked(t *t
 }
 
 func TestAPeerThatWasRemovedComesBackWithATicketAlthoughTheClockWasSetBackSince(t *testing.T) {
+	t.Parallel()
 	c := &wrongClock{}
 	c.step(time.Hour)
 	one := alive(t, Config{Name: "one", Now: c.now})
@@ -76,6 +79,7 @@ func TestAPeerThatWasRemovedComesBackWithATicketAlthoughTheClockWasSetBackSince(
 }
 
 func TestAJobNeverEndsBeforeItBeganWhateverTheClockDoes(t *testing.T) {
+	t.Parallel()
 	c := &wrongClock{}
 	one := alive(t, Config{Name: "one", Now: c.now})
 	for _, d := range []time.Duration{0, -time.Hour, time.Hour, -time.Hour} {

@@ -92,6 +92,7 @@ func has(x *troubles.Troubles, peer, code string) bool {
 }
 
 func TestTwoHundredRestartsAreNoCopy(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t)
 	s := starts.Start{}.Next()
 	var chain []uint64
@@ -108,6 +109,7 @@ func TestTwoHundredRestartsAreNoCopy(t *testing.T) {
 }
 
 func TestTwoThatAnswerNowKnowOfEachOtherAndOneThatDoesNotAnswerIsNone(t *testing.T) {
+	t.Parallel()
 	first := starts.Start{}.Next()
 	for name, second := range map[string]starts.Start{
 		"a successor while its predecessor runs": first.Next(),
@@ -138,6 +140,7 @@ func TestTwoThatAnswerNowKnowOfEachOtherAndOneThatDoesNotAnswerIsNone(t *testing
 }
 
 func TestWhatAnotherHolderGaveUpIsBelievedByItsSignatureOnly(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t)
 	s := starts.Start{}.Next()
 	a, b := v.process(s), v.process(s.Next(), s.Number)
@@ -160,6 +163,7 @@ func TestWhatAnotherHolderGaveUpIsBelievedByItsSignatureOnly(t *testing.T) {
 }
 
 func TestAMemberCannotSayThatAnotherIsACopy(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t)
 	s := starts.Start{}.Next()
 	a := v.process(s)
@@ -184,6 +188,7 @@ func TestAMemberCannotSayThatAnotherIsACopy(t *testing.T) {
 }
 
 func TestAFolderThatWasTurnedBackIsTold(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t)
 	s := starts.Start{}.Next()
 	later := s.Next()
@@ -201,6 +206,7 @@ func TestAFolderThatWasTurnedBackIsTold(t *testing.T) {
 }
 
 func TestAStartFromBeforeWhatTheFolderRemembersIsNoSignThatItWasTurnedBack(t *testing.T) {
+	t.Parallel()
 	v := newVillage(t)
 	long := []starts.Start{starts.Start{}.Next()}
 	for range 3 {
@@ -222,6 +228,7 @@ func TestAStartFromBeforeWhatTheFolderRemembersIsNoSignThatItWasTurnedBack(t *te
 }
 
 func TestAFolderThatForgetsItsFirstStartsOrLosesThemSaysSo(t *testing.T) {
+	t.Parallel()
 	f := &folder{dir: t.TempDir()}
 	var first, last starts.Start
 	for i := range maxChain + 3 {

@@ -44,6 +44,7 @@ func wholeFiles(t testing.TB) map[string][]byte {
 
 // What was written is read for ever.
 func TestTheFilesOfAFolderAreWrittenAsTheyAlwaysWere(t *testing.T) {
+	t.Parallel()
 	all := wholeFiles(t)
 	got := fmt.Sprintf("starts: %smet: %s", all["starts"], all["met"])
 	if err := golden.Check("testdata/files.txt", got); err != nil {
@@ -58,6 +59,7 @@ func TestTheFilesOfAFolderAreWrittenAsTheyAlwaysWere(t *testing.T) {
 }
 
 func TestNoFlippedBitMakesAStartOrWhoWasMetAnotherOne(t *testing.T) {
+	t.Parallel()
 	all := wholeFiles(t)
 	for name, read := range map[string]func([]byte) bool{
 		"starts": func(b []byte) bool { return decodeStart(b).Number != 0 },

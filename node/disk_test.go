@@ -71,6 +71,7 @@ func TestADiskIsStuckUntilTheLastWriteThatWasGivenUpIsBack(t *testing.T) {
 }
 
 func TestAnErrorOfADiskSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	d := &disk{dir: "/data"}
 	for err, says := range map[error]string{
 		syscall.ENOSPC: "make room in /data", syscall.EDQUOT: "make room in /data", syscall.EROFS: "mount it for writing", syscall.EMFILE: "ulimit -n",

@@ -8,6 +8,7 @@ import (
 )
 
 func TestOfTwoBatchesWithOneNumberTheFirstCountsAndTheAuthorIsFound(t *testing.T) {
+	t.Parallel()
 	for what, between := range map[string]uint64{"at once": 0, "when only the store remembers the first": recentBatches + 1} {
 		t.Run(what, func(t *testing.T) {
 			s := newScripted(t)
@@ -44,6 +45,7 @@ func TestOfTwoBatchesWithOneNumberTheFirstCountsAndTheAuthorIsFound(t *testing.T
 }
 
 func TestAForgedSecondBatchIsNoFaultOfItsAuthor(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t)
 	a, b := s.newAuthor(), s.newAuthor()
 	s.take(someJob, "job", s.self, 1)

@@ -23,6 +23,7 @@ func reading(name, line string) taskstate.Job {
 }
 
 func TestATaskReadsWhatIsGivenAndNobodyElseDoes(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	p := newPuppet(t)
 	all[0].admit(p, admission.AllRoles()...)

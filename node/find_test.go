@@ -11,6 +11,7 @@ import (
 )
 
 func TestWhatATicketAsksForIsChecked(t *testing.T) {
+	t.Parallel()
 	n := newUnborn(t)
 	for _, r := range []api.TicketRequest{{Expires: 0}, {Expires: -1}, {Expires: 1, Uses: -1}, {Expires: 1, Roles: []string{"king"}}, {Expires: 1, Roles: []string{"worker", "worker"}}} {
 		_, err := n.orders.Invite(timed(t), r)
@@ -19,6 +20,7 @@ func TestWhatATicketAsksForIsChecked(t *testing.T) {
 }
 
 func TestEverythingWithoutACoordinatorSaysSo(t *testing.T) {
+	t.Parallel()
 	n := newUnborn(t)
 	began := time.Now()
 	s, err := n.orders.Submit(timed(t), api.Submit{Job: noopJob("early", 1, 0)})
@@ -37,6 +39,7 @@ func TestEverythingWithoutACoordinatorSaysSo(t *testing.T) {
 }
 
 func TestAJobThatMakesNoSenseIsRefusedAtTheDoor(t *testing.T) {
+	t.Parallel()
 	n := newUnborn(t)
 	_, err := n.orders.Submit(timed(t), api.Submit{Job: taskstate.Job{Name: "empty", Count: 1}})
 	wants(t, err, api.Usage)
@@ -46,6 +49,7 @@ func TestAJobThatMakesNoSenseIsRefusedAtTheDoor(t *testing.T) {
 }
 
 func TestNamesakesOfAPeerAreTold(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t)
 	a := s.newAuthor()
 	s.write(ledger.Command{Register: &ledger.Register{Peer: a.id, Incarnation: a.inc, Name: "left"}})
@@ -60,6 +64,7 @@ func TestNamesakesOfAPeerAreTold(t *testing.T) {
 }
 
 func TestLogsOfATaskAreAskedForByItsSlotAndAttempt(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t)
 	a := s.newAuthor()
 	j := shellJob("talk", 3, "echo")

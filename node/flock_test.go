@@ -14,6 +14,7 @@ import (
 )
 
 func TestAPeerAloneFoundsAndRunsAJob(t *testing.T) {
+	t.Parallel()
 	a := alive(t, Config{Name: "one"})
 	if a.ready.How != "founded" || a.ready.Coordinator != a.self || len(a.ready.Voters) != 1 {
 		t.Fatalf("%+v", a.ready)
@@ -26,6 +27,7 @@ func TestAPeerAloneFoundsAndRunsAJob(t *testing.T) {
 }
 
 func TestThreePeersTakeJobsAndAnswerAlike(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two", "three")
 	for _, l := range all {
 		if want := map[string]string{"one": "founded", "two": "joined", "three": "joined"}[l.name]; l.ready.How != want {
@@ -54,6 +56,7 @@ func TestThreePeersTakeJobsAndAnswerAlike(t *testing.T) {
 }
 
 func TestTheOutputOfATaskIsReadThroughAnyPeer(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	id := all[1].submit(shellJob("talk", 4, "echo out; echo err >&2; exit 3"))
 	for _, l := range all {
@@ -82,6 +85,7 @@ func TestTheOutputOfATaskIsReadThroughAnyPeer(t *testing.T) {
 }
 
 func TestAJobIsCancelledThroughAnotherPeer(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	id := all[0].submit(noopJob("long", 50, time.Hour))
 	if _, err := all[1].Cancel(timed(t), id); err != nil {
@@ -106,6 +110,7 @@ func TestAJobIsCancelledThroughAnotherPeer(t *testing.T) {
 }
 
 func TestAJobIsHeldWhileTheOnlyVoterIsGoneAndGoesOutWhenItIsBack(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "voter", "other")
 	voter, other := all[0], all[1]
 	voter.crash()
@@ -133,6 +138,7 @@ func TestAJobIsHeldWhileTheOnlyVoterIsGoneAndGoesOutWhenItIsBack(t *testing.T) {
 }
 
 func TestAHeldJobSurvivesARestartAndCanBeCancelled(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "voter", "other")
 	voter, other := all[0], all[1]
 	voter.crash()
@@ -162,6 +168,7 @@ func TestAHeldJobSurvivesARestartAndCanBeCancelled(t *testing.T) {
 }
 
 func TestAPeerThatRestartsOnAnotherPortIsReadyAgain(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"stopped", "crashed"} {
 		t.Run(how, func(t *testing.T) {
 			all := flockOf(t, "one", "two")
@@ -189,6 +196,7 @@ func TestAPeerThatRestartsOnAnotherPortIsReadyAgain(t *testing.T) {
 // it. Everything else runs elsewhere at once, and if the peer stays away that is all the job waits
 // for.
 func TestAJobEndsAlthoughTheCoordinatorStopsInOrder(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two", "three")
 	j := noopJob("handed-over", 200, 20*time.Millisecond)
 	j.Resources.MilliCPU = 1000                           // two at a time on each peer, the others wait there
@@ -231,6 +239,7 @@ func (l *living) openOn(id, peer string) (here []int, elsewhere int) {
 }
 
 func TestOneTicketOfOneUseLetsOnePeerIn(t *testing.T) {
+	t.Parallel()
 	a := alive(t, Config{Name: "one"})
 	k := a.ticket(api.TicketRequest{Expires: 600, Uses: 1})
 	alive(t, Config{Name: "two", Join: k.Ticket})
@@ -255,6 +264,7 @@ func TestOneTicketOfOneUseLetsOnePeerIn(t *testing.T) {
 }
 
 func TestAPeerJoinsByAddressAndSecret(t *testing.T) {
+	t.Parallel()
 	a := alive(t, Config{Name: "one"})
 	k := a.ticket(api.TicketRequest{Expires: 600})
 	alive(t, Config{Name: "two", Bootstrap: []string{a.host.Addrs()[0] + "/p2p/" + a.self}, Invite: k.Secret})
@@ -273,6 +283,7 @@ func TestAPeerJoinsByAddressAndSecret(t *testing.T) {
 }
 
 func TestAnOpenClusterLetsAnybodyIn(t *testing.T) {
+	t.Parallel()
 	a := alive(t, Config{Name: "one", Open: true})
 	if !a.ready.Open {
 		t.Fatalf("%+v", a.ready)
@@ -282,6 +293,7 @@ func TestAnOpenClusterLetsAnybodyIn(t *testing.T) {
 }
 
 func TestAFolderWithJobsOfAnotherClusterIsRefusedATicket(t *testing.T) {
+	t.Parallel()
 	a := alive(t, Config{Name: "one"})
 	k := a.ticket(api.TicketRequest{Expires: 600})
 	b := alive(t, Config{Name: "other"})
@@ -294,6 +306,7 @@ func TestAFolderWithJobsOfAnotherClusterIsRefusedATicket(t *testing.T) {
 }
 
 func TestAPeerThatWasAloneAndHadNoJobsMovesOver(t *testing.T) {
+	t.Parallel()
 	a := alive(t, Config{Name: "one"})
 	k := a.ticket(api.TicketRequest{Expires: 600})
 	b := alive(t, Config{Name: "other"})
@@ -308,6 +321,7 @@ func TestAPeerThatWasAloneAndHadNoJobsMovesOver(t *testing.T) {
 }
 
 func TestARemovedPeerIsOutAndToldSo(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	wants(t, alive(t, Config{}).Remove(timed(t), "peer"), api.Conflict, "only voter")
 	if err := all[0].Remove(timed(t), "two"); err != nil {
@@ -330,6 +344,7 @@ func TestARemovedPeerIsOutAndToldSo(t *testing.T) {
 }
 
 func TestAPeerThatWasRemovedWhileItWasAwayIsToldAtItsReturn(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	if err := all[1].stop(); err != nil {
 		t.Fatal(err)
@@ -342,6 +357,7 @@ func TestAPeerThatWasRemovedWhileItWasAwayIsToldAtItsReturn(t *testing.T) {
 }
 
 func TestAPeerThatLeavesIsGoneAndTheLastCannot(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	wants(t, alive(t, Config{}).Leave(timed(t)), api.Conflict, "only peer", "peer down")
 	if err := all[0].Leave(timed(t)); err != nil { // the voter and coordinator
@@ -362,6 +378,7 @@ func TestAPeerThatLeavesIsGoneAndTheLastCannot(t *testing.T) {
 }
 
 func TestABlockedPeerIsCutOffAndOnlyInATestnet(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	if err := all[1].Block(timed(t), api.Block{Peers: []string{all[0].self}}); err != nil {
 		t.Fatal(err)
@@ -391,6 +408,7 @@ func (l *living) outcomeOf(t *testing.T, id string) (api.Job, map[int]api.Task) 
 }
 
 func TestAFollowerBehindASnapshotTakesTheRosterFromIt(t *testing.T) {
+	t.Parallel()
 	// Peer two is away while three joins; with so much decided meanwhile that the followed voter
 	// answers with a snapshot, its entry is in no delta that two ever sees.
 	all := flockOf(t, "one", "two")

@@ -11,6 +11,7 @@ import (
 )
 
 func TestAFolderIsLockedForOneProcessAndKeepsItsIncarnation(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "deep", "er")
 	f, err := openFolder(dir, false, false)
 	if err != nil {
@@ -37,6 +38,7 @@ func TestAFolderIsLockedForOneProcessAndKeepsItsIncarnation(t *testing.T) {
 }
 
 func TestADamagedIncarnationIsNamedAndNotReplaced(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"", "short\n", "not hexadecimal!", strings.Repeat("a", 17), strings.Repeat("a", 15)} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "incarnation")
@@ -60,6 +62,7 @@ func TestADamagedIncarnationIsNamedAndNotReplaced(t *testing.T) {
 }
 
 func TestAFolderThatCannotBeMadeSaysSo(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -69,6 +72,7 @@ func TestAFolderThatCannotBeMadeSaysSo(t *testing.T) {
 }
 
 func TestTheLastPortIsRememberedIfItMakesSense(t *testing.T) {
+	t.Parallel()
 	f := &folder{dir: t.TempDir()}
 	for text, want := range map[string]int{"26839\n": 26839, "0": 0, "65536": 0, "-1": 0, "x": 0, "": 0} {
 		if err := os.WriteFile(f.path("port"), []byte(text), 0o600); err != nil {
@@ -84,6 +88,7 @@ func TestTheLastPortIsRememberedIfItMakesSense(t *testing.T) {
 }
 
 func TestAFolderIsInUseUntilItsPeerHasClosedIt(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if InUse(dir) || InUse(filepath.Join(dir, "none")) {
 		t.Fatal("nobody was here yet")
@@ -107,6 +112,7 @@ func TestAFolderIsInUseUntilItsPeerHasClosedIt(t *testing.T) {
 }
 
 func TestANameIsTheHostsUnlessItIsGiven(t *testing.T) {
+	t.Parallel()
 	f := &folder{dir: t.TempDir()}
 	if n, err := f.name(""); err != nil || n == "" || checkName(n) != nil {
 		t.Error(n, err)
@@ -117,6 +123,7 @@ func TestANameIsTheHostsUnlessItIsGiven(t *testing.T) {
 }
 
 func TestANameThatWasGivenIsRememberedUntilAnotherIs(t *testing.T) {
+	t.Parallel()
 	f := &folder{dir: t.TempDir()}
 	for _, step := range []struct{ given, want string }{{"left", "left"}, {"", "left"}, {"links 2", "links 2"}, {"", "links 2"}, {"", "links 2"}} {
 		if n, err := f.name(step.given); err != nil || n != step.want {
@@ -138,6 +145,7 @@ func TestANameThatWasGivenIsRememberedUntilAnotherIs(t *testing.T) {
 }
 
 func TestWhatIsNoNameForAPeerIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"", "left", "büro 2", "a.example.org", strings.Repeat("ü", 31)} {
 		if err := checkName(name); err != nil {
 			t.Errorf("%q: %v", name, err)
@@ -152,6 +160,7 @@ func TestWhatIsNoNameForAPeerIsRefused(t *testing.T) {
 }
 
 func TestJobsThatAreSubmittedSideBySideDoNotDisturbEachOther(t *testing.T) {
+	t.Parallel()
 	n := newUnborn(t)
 	var wg sync.WaitGroup
 	for range 8 {

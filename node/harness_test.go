@@ -3,9 +3,11 @@ package node
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +24,28 @@ import (
 
 // patience bounds every wait of these tests: against hanging, not as a measure.
 const patience = 60 * time.Second
+
+// atOnce is how many tests run at once: they wait for peers most of their time.
+const atOnce = 4
+
+// TestMain runs tests whose folders are in memory, where there is some: a sync costs nothing there.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(atOnce))
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "covey-node-")
+	if err == nil {
+		_ = os.Setenv("TMPDIR", dir)
+	}
+	code := m.Run()
+	if err == nil {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
 
 func timed(t *testing.T) context.Context {
 	t.Helper()

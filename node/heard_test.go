@@ -13,6 +13,7 @@ import (
 // A copy of the journal is put back that was made while the peer ran, and everybody is down: the
 // start that used it is the right one, and nobody has in memory what came after it.
 func TestAJournalPutBackWhileAllWereDownIsToldByWhatIsRememberedOnDisk(t *testing.T) {
+	t.Parallel()
 	for name, memory := range map[string]string{"the peer's own": "two", "the coordinator's": "one"} {
 		t.Run(name, func(t *testing.T) {
 			all := flockOf(t, "one", "two")

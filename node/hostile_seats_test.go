@@ -49,6 +49,7 @@ func unseated(t *testing.T, all ...*living) puppet {
 }
 
 func TestWhoHoldsNoSeatSendsNoEntries(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two", "three")
 	eventually(t, "three peers vote", func() (bool, string) { return len(all[0].Deciders.Voters()) == 3, "" })
 	p := unseated(t, all...)
@@ -81,6 +82,7 @@ func TestWhoHoldsNoSeatSendsNoEntries(t *testing.T) {
 }
 
 func TestWhoHoldsNoSeatSeatsNobody(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two") // two follows
 	p := unseated(t, all...)
 	server := all[1].self + "/" + string(all[1].ledger.SeatIncarnation())
@@ -139,6 +141,7 @@ func (p puppet) lyingFeed(epoch taskstate.Epoch, index uint64, proof ...admissio
 }
 
 func TestWhoHoldsNoSeatIsNotFollowed(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	p := unseated(t, all...)
 	index := all[1].replica.Applied() + 1
@@ -178,6 +181,7 @@ func unharmed(t *testing.T, l *living, p puppet) {
 }
 
 func TestWhoHoldsNoSeatBeginsNoOtherLedgerWhileSomebodyDecides(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	p := unseated(t, all...)
 	s, err := admission.Seats{Cluster: all[0].roster.Cluster(), Generation: 2, Index: 1 << 20, Voters: []string{p.Self()}, By: p.Self()}.SignedBy(p)
@@ -201,6 +205,7 @@ func TestWhoHoldsNoSeatBeginsNoOtherLedgerWhileSomebodyDecides(t *testing.T) {
 }
 
 func TestWhoHoldsNoSeatRemovesAndAdmitsNobody(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	p, friend := unseated(t, all...), newPuppet(t)
 	type show struct {
@@ -254,6 +259,7 @@ func TestWhoHoldsNoSeatRemovesAndAdmitsNobody(t *testing.T) {
 // One that holds a seat and lies about the roster is believed for a moment, by peers that were
 // away; the ledger has the last word.
 func TestWhatWasShownAndNeverDecidedGoes(t *testing.T) {
+	t.Parallel()
 	one := alive(t, Config{Name: "one"})
 	friend := newPuppet(t)
 	e, err := admission.Entry{Cluster: one.roster.Cluster(), Peer: friend.Self(), Roles: admission.AllRoles(), At: now()}.Signed(one.host)
@@ -299,6 +305,7 @@ func TestAPeerThatWasAwayWhileAllSeatsChangedHandsComesBack(t *testing.T) {
 }
 
 func TestARemovalNamesTheDecisionItIsOf(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	index := all[0].replica.Applied()
 	if err := all[0].Remove(timed(t), all[1].self); err != nil {

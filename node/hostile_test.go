@@ -26,6 +26,7 @@ import (
 // A peer that was admitted and is in bad hands, here a puppet, against a whole peer.
 
 func TestACallThatAsksForTwoThingsIsJudgedByBoth(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	p := newPuppet(t)
 	all[0].admit(p, admission.Worker)
@@ -52,6 +53,7 @@ func TestACallThatAsksForTwoThingsIsJudgedByBoth(t *testing.T) {
 }
 
 func TestWhatACallBringsIntoTheLedgerIsChecked(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one"})
 	p := newPuppet(t)
 	l.admit(p, admission.AllRoles()...)
@@ -105,6 +107,7 @@ var everyProtocol = [...]string{
 }
 
 func TestGarbageOnEveryProtocolHarmsNobody(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	p := newPuppet(t)
 	all[0].admit(p, admission.AllRoles()...)
@@ -168,6 +171,7 @@ func rubbish(t *testing.T, r *rand.Rand, i int) []byte {
 }
 
 func TestForgedStatusesChangeNothingAndDoNotTravelOn(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	one := all[0]
 	p := newPuppet(t)
@@ -253,6 +257,7 @@ func TestForgedStatusesChangeNothingAndDoNotTravelOn(t *testing.T) {
 }
 
 func TestReadersThatNeverReadLeaveRoomForTheOthers(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one"})
 	p := newPuppet(t)
 	l.admit(p, admission.AllRoles()...)

@@ -10,6 +10,7 @@ import (
 
 // A peer that lost all but its key comes back with the ticket it made itself, when it was alone.
 func TestATicketThatLeadsToThePeerItselfAloneIsRefusedInWords(t *testing.T) {
+	t.Parallel()
 	one := alive(t, Config{Name: "one"})
 	k := one.ticket(api.TicketRequest{Expires: 600})
 	if err := one.stop(); err != nil {

@@ -28,6 +28,7 @@ func outlasts(t *testing.T, s *digest.Store, peer, inc string) bool {
 // registered since or is in a snapshot. What the ledger says of this peer itself may be old: it
 // knows better.
 func TestStatusesOfTheLifeThatCountsOutlastThoseOfLivesThatAreOver(t *testing.T) {
+	t.Parallel()
 	lead := memledger.New("c", time.Now)
 	for _, peer := range []taskstate.PeerID{"early", "worker", "self"} {
 		lead.Join(peer, "1")

@@ -9,6 +9,7 @@ import (
 
 // A peer that comes back hears its neighbours while its network is still being opened.
 func TestANeighbourThatIsSeenBeforeTheNodeHasItsHostIsRemembered(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "neighbour"})
 	key, err := p2p.NewIdentity()
 	if err != nil {

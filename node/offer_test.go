@@ -14,6 +14,7 @@ import (
 )
 
 func TestAPeerIsDescribedByItsOwnAddressesAndNotThoseOfRelays(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ multiaddrs, want string }{
 		{"/ip4/127.0.0.1/tcp/1 /ip4/127.0.0.1/udp/1/quic-v1", "127.0.0.1"},
 		{"/ip4/192.168.1.7/tcp/1 /ip4/10.0.0.2/tcp/1 /ip4/10.0.0.2/udp/1/quic-v1 /ip4/127.0.0.1/tcp/1", "10.0.0.2 192.168.1.7"},
@@ -38,6 +39,7 @@ func TestAPeerIsDescribedByItsOwnAddressesAndNotThoseOfRelays(t *testing.T) {
 
 // A peer that moves to another network is described anew in the session it has.
 func TestChangedAddressesReachTheCoordinatorInTheSession(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	elsewhere := func() (bool, string) {
 		peers, err := all[0].coord.Peers(timed(t))
@@ -64,6 +66,7 @@ func TestChangedAddressesReachTheCoordinatorInTheSession(t *testing.T) {
 }
 
 func TestLabelsThatNoConstraintCouldAskForAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, l := range []api.Labels{
 		{},
 		{Set: map[string]string{"": "x"}},
@@ -84,6 +87,7 @@ func TestLabelsThatNoConstraintCouldAskForAreRefused(t *testing.T) {
 }
 
 func TestAPeerMayLabelItselfWhateverItsRoles(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one", Labels: map[string]string{"zone": "own", "disk": "ssd"}})
 	worker, admin := newPuppet(t), newPuppet(t)
 	l.admit(worker, admission.Worker)

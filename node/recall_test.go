@@ -10,6 +10,7 @@ import (
 // The answer to a submission can be lost on its way back: then the job is held here, and accepted
 // there.
 func TestAHeldJobThatWasAcceptedAllTheSameIsCancelledThere(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "voter", "other")
 	other := all[1]
 	job := noopJob("elsewhere", 1, time.Hour)

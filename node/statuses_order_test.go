@@ -70,6 +70,7 @@ func (n *Node) reports(state taskstate.State, slots int) {
 }
 
 func TestAnAssignmentIsNotToldAfterWhatTheWorkerReportedAboutIt(t *testing.T) {
+	t.Parallel()
 	_, told := telling(t, 1, func(n *Node) { n.reports(taskstate.Running, 1) }) // it is applied, and nobody was told yet
 	if got := told()["j.1.1"]; len(got) != 1 || got[0] != taskstate.Running {
 		t.Errorf("told %v", got)
@@ -79,6 +80,7 @@ func TestAnAssignmentIsNotToldAfterWhatTheWorkerReportedAboutIt(t *testing.T) {
 // Two batches come at one time by two ways, and the second is short: it must not be told while the
 // first, which was merged before it, is still made into events.
 func TestStatusesThatComeTogetherAreToldInTheirOrder(t *testing.T) {
+	t.Parallel()
 	const tasks = 500 // so few events that whoever watches is told each of them
 	for range 120 {
 		n, told := telling(t, tasks, func(*Node) {})

@@ -31,6 +31,7 @@ func (s *scripted) taskEvents(seen string) (states []string) {
 }
 
 func TestAnEnvelopeIsNewsOnceWhicheverWayItComes(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t)
 	a := s.newAuthor()
 	s.take(someJob, "job", s.self, 3)
@@ -66,6 +67,7 @@ func TestAnEnvelopeIsNewsOnceWhicheverWayItComes(t *testing.T) {
 }
 
 func TestWhatAnExchangeBroughtIsMergedWithoutBeingKeptAgain(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t)
 	a := s.newAuthor()
 	s.take(someJob, "job", s.self, 1)
@@ -83,6 +85,7 @@ func TestWhatAnExchangeBroughtIsMergedWithoutBeingKeptAgain(t *testing.T) {
 }
 
 func TestStatusesThatAreNotTheirAuthorsAreRefused(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t)
 	a, b := s.newAuthor(), s.newAuthor()
 	s.take(someJob, "job", s.self, 1)
@@ -126,6 +129,7 @@ func TestStatusesThatAreNotTheirAuthorsAreRefused(t *testing.T) {
 }
 
 func TestStatusesAheadOfTheLedgerWaitForIt(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t)
 	a := s.newAuthor()
 	s.take(someJob, "job", s.self, 1)
@@ -146,6 +150,7 @@ func TestStatusesAheadOfTheLedgerWaitForIt(t *testing.T) {
 }
 
 func TestAnEndIsShownOnceAndForgottenWhenItIsDecided(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t)
 	a := s.newAuthor()
 	s.take(someJob, "job", s.self, 2)
@@ -170,6 +175,7 @@ func TestAnEndIsShownOnceAndForgottenWhenItIsDecided(t *testing.T) {
 }
 
 func TestEventsTellWhatWasDecided(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t)
 	seen := token(t, s.View)
 	a := s.newAuthor()

@@ -11,6 +11,7 @@ import (
 )
 
 func TestWhoHasNoTicketDoesNotLearnWhichClusterItIs(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one"})
 	p := newPuppet(t)
 	p.SetAddrs(l.self, l.host.Addrs())
@@ -42,6 +43,7 @@ func TestWhoHasNoTicketDoesNotLearnWhichClusterItIs(t *testing.T) {
 }
 
 func TestNewcomersWithOneTicketAreLetInByGroupsAndHoldUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "a"})
 	join := func(ticket string) error {
 		valid, err := admission.ParseTicket(ticket)

@@ -10,6 +10,7 @@ import (
 )
 
 func TestWhatAJobLeftOnDiskIsRemovedAndWhatTheFolderIsForStays(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one", KeepOutput: 1})
 	id := l.submit(shellJob("loud", 1, "echo a line; mkdir sub; echo more > sub/file"))
 	l.outcome(id)

@@ -57,6 +57,7 @@ func fields(changes []taskstate.Change) (out []string) {
 }
 
 func TestASubmissionWithTheNameOfAServiceIsAnUpdateOfIt(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	two := all[1] // which does not coordinate
 	web := serviceJob("web", 2)
@@ -116,6 +117,7 @@ func (l *living) goesBack(id string) {
 // Each of them may have asked before it heard of the other's: there is one service in the end, and
 // all know it by the same id.
 func TestPeersThatSubmitTheSameServiceAtOnceMakeOneOfIt(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	var wg sync.WaitGroup
 	ids := make([]string, 6)
@@ -135,6 +137,7 @@ func TestPeersThatSubmitTheSameServiceAtOnceMakeOneOfIt(t *testing.T) {
 }
 
 func TestAServiceIsScaledAndOnlyAService(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one"})
 	id := l.submit(serviceJob("web", 1))
 	for _, n := range []int{3, 0, 2} {
@@ -163,6 +166,7 @@ func TestAServiceIsScaledAndOnlyAService(t *testing.T) {
 }
 
 func TestTheJobsToWaitForMayBeNamedAsAPersonDoes(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one"})
 	first := l.submit(noopJob("first", 1, time.Hour))
 	j := noopJob("second", 1, 0)
@@ -186,6 +190,7 @@ func TestTheJobsToWaitForMayBeNamedAsAPersonDoes(t *testing.T) {
 }
 
 func TestAJobDoesNotWaitForOneWhoseIdOnlyHappensToBeginLikeAName(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one"})
 	first := l.submit(noopJob("a", 1, time.Hour))
 	j := noopJob("second", 1, 0)
@@ -208,6 +213,7 @@ func TestAJobDoesNotWaitForOneWhoseIdOnlyHappensToBeginLikeAName(t *testing.T) {
 }
 
 func TestWhatDidNotEndWellIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one"})
 	id := l.submit(shellJob("flaky", 3, `test "$COVEY_SLOT" != 2 || test "$COVEY_ATTEMPT" = 2`))
 	if job, _ := l.outcome(id); job.Tasks["failed"] != 1 {
@@ -231,6 +237,7 @@ func TestWhatDidNotEndWellIsTriedAgain(t *testing.T) {
 }
 
 func TestOneTaskOfManyIsCancelled(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one"})
 	j := noopJob("parts", 2, 0)
 	j.Run.Noop.Duration, j.Resources = time.Hour.Milliseconds(), taskstate.Resources{MilliCPU: 2000}
@@ -261,6 +268,7 @@ func TestOneTaskOfManyIsCancelled(t *testing.T) {
 }
 
 func TestOnlyWhatAPersonMayDecideIsDecidedForAPeer(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one"})
 	worker, submitter := newPuppet(t), newPuppet(t)
 	l.admit(worker, admission.Worker)
@@ -318,6 +326,7 @@ func TestOnlyWhatAPersonMayDecideIsDecidedForAPeer(t *testing.T) {
 }
 
 func TestARefusedChangeSaysWhyAndWhatToType(t *testing.T) {
+	t.Parallel()
 	id := taskstate.JobID("k3v5q7x2ab")
 	spec := taskstate.Job{ID: id, Name: "web"}
 	update, renew := ledger.Command{Update: &ledger.Update{Job: spec}}, ledger.Command{Renew: &ledger.Renew{Job: id}}
@@ -359,6 +368,7 @@ func TestARefusedChangeSaysWhyAndWhatToType(t *testing.T) {
 }
 
 func TestWithoutACoordinatorNothingIsChanged(t *testing.T) {
+	t.Parallel()
 	s := newScripted(t)
 	web := serviceJob("web", 1)
 	web.ID = "web2345abc"
@@ -375,6 +385,7 @@ func TestWithoutACoordinatorNothingIsChanged(t *testing.T) {
 }
 
 func TestAnUpdateWhoseAnswerWasLostSaysWhatItChangedAllTheSame(t *testing.T) {
+	t.Parallel()
 	all := flockOf(t, "one", "two")
 	web := serviceJob("web", 1)
 	id := all[1].submit(web)

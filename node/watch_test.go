@@ -30,6 +30,7 @@ func (l *living) watched(since string, enough func(api.Event) bool) (evs []api.E
 }
 
 func TestAWatchBeginsWithASnapshotAndIsResumedWhereItEnded(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one"})
 	start := l.watched("", func(api.Event) bool { return true })
 	if start[0].Kind != "snapshot" || start[0].Message != "events from here on" {
@@ -69,6 +70,7 @@ func (l *living) flood() {
 }
 
 func TestAWatchThatLostEventsSaysThatItDid(t *testing.T) {
+	t.Parallel()
 	l := alive(t, Config{Name: "one"})
 	id := l.submit(noopJob("listed", 1, 0))
 	l.outcome(id)
@@ -102,6 +104,7 @@ func TestAWatchThatLostEventsSaysThatItDid(t *testing.T) {
 }
 
 func TestAFollowerToldTooLittleIsToldAgain(t *testing.T) {
+	t.Parallel()
 	// More happens between two lines than the ring holds: the next line lists every slot that
 	// began.
 	l := alive(t, Config{Name: "one"})

@@ -11,11 +11,13 @@ import (
 )
 
 func TestFramesAreAsTheirVersionHasThem(t *testing.T) {
+	t.Parallel()
 	golden.Wires(t, "wires.txt", golden.Wire{Name: startProtocol, Frames: map[string]any{"start": &startAsk{}, "start answer": &startAnswer{}}})
 }
 
 // The two files of one word are read by every later version.
 func TestAnIncarnationAndAnIdentityGivenUpAreWrittenAsTheyAlwaysWere(t *testing.T) {
+	t.Parallel()
 	f := &folder{dir: t.TempDir()}
 	if err := f.writeRenounced(renounced{Peer: "p1", Number: 7, Sig: []byte("signed")}); err != nil {
 		t.Fatal(err)

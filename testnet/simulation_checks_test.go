@@ -69,7 +69,11 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 func TestTheSameSeedIsTheSameLife(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[uint64]uint64{}
-	each(6, 1000, func(seed uint64) bool {
+	n := 2
+	if long.Tests {
+		n = 6
+	}
+	each(n, 1000, func(seed uint64) bool {
 		a, b := sim.Run(sim.Config{Seed: seed}), sim.Run(sim.Config{Seed: seed})
 		mu.Lock()
 		defer mu.Unlock()
@@ -88,7 +92,11 @@ func TestTheSameSeedIsTheSameLife(t *testing.T) {
 // systems behave worst.
 func TestSmallFlocksLiveToo(t *testing.T) {
 	var mu sync.Mutex
-	each(40, 1, func(seed uint64) bool {
+	n := 10 // each size twice
+	if long.Tests {
+		n = 40
+	}
+	each(n, 1, func(seed uint64) bool {
 		cfg := sim.Config{Seed: seed, Peers: 1 + int(seed%5)}
 		r := sim.Run(cfg)
 		mu.Lock()

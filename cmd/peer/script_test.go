@@ -3,8 +3,10 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,7 +15,18 @@ import (
 	"covey/internal/long"
 )
 
+// atOnce is how many scripts run at once: they wait for processes most of their time.
+const atOnce = 4
+
 func TestMain(m *testing.M) {
+	if _, program := programs()[filepath.Base(os.Args[0])]; !program { // a script starts this binary by other names
+		flag.Parse()
+		given := false
+		flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+		if !given {
+			_ = flag.Set("test.parallel", strconv.Itoa(atOnce))
+		}
+	}
 	testscript.Main(m, programs())
 }
 
