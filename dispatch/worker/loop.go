@@ -11,6 +11,7 @@ import (
 
 	"covey/dispatch/session"
 	"covey/dispatch/worker/journal"
+	"covey/internal/wake"
 	"covey/p2p/starts"
 	"covey/taskstate"
 )
@@ -87,7 +88,7 @@ type Loop struct {
 	results   chan Event // from the writer and the publisher
 	saves     chan *journal.Txn
 	publishes chan [][]byte
-	news      chan struct{}      // something about coordinators changed
+	news      wake.Signal        // something about coordinators changed
 	connected chan string        // peers that came into reach
 	stop      chan struct{}      // closed by Stop
 	detach    chan struct{}      // closed by Detach
@@ -98,7 +99,7 @@ type Loop struct {
 	mutes     chan bool          // newest only
 	muted     bool               // for the owner
 	refrains  refrains
-	refrained chan struct{}  // they changed
+	refrained wake.Signal    // they changed
 	ended     chan struct{}  // closed when Run returns
 	anew      bool           // this incarnation took the place of one whose journal was lost
 	adoptions int            // how often the runner was asked; for the owner
@@ -154,10 +155,10 @@ func newLoopOn(cfg Config, head journal.Head, open journal.Opener) *Loop {
 	}
 	w := &Loop{
 		cfg: cfg, open: open, replayed: make(chan struct{}), adopted: make(chan []taskstate.Loss, 1),
-		seen: make(chan Seen, 1), back: make(chan string, 1), mutes: make(chan bool, 1), news: make(chan struct{}, 1), offers: make(chan session.Offer, 1), refrained: make(chan struct{}, 1),
+		seen: make(chan Seen, 1), back: make(chan string, 1), mutes: make(chan bool, 1), news: wake.New(), offers: make(chan session.Offer, 1), refrained: wake.New(),
 		connected: make(chan string, 16), abort: make(chan struct{}),
 		stop: make(chan struct{}), detach: make(chan struct{}), ended: make(chan struct{}),
-		reports: reportBox{wake: make(chan struct{}, 1)},
+		reports: reportBox{wake: wake.New()},
 	}
 	w.begin(head, cfg.Offer)
 	return w
@@ -214,13 +215,7 @@ func (w *Loop) TurnedBack(why string) {
 
 // Mute has the worker sign nothing until it is called with false: somebody else may be signing in
 // its name. What there is to say waits. Called by one goroutine; never blocks.
-func (w *Loop) Mute(on bool) {
-	select {
-	case <-w.mutes:
-	default:
-	}
-	w.mutes <- on
-}
+func (w *Loop) Mute(on bool) { replace(w.mutes, on) }
 
 // Seen says that others hold a batch of this number that this peer signed in that incarnation;
 // differs says that it is another than the one held here. If that shows that the journal is old, a
@@ -266,7 +261,7 @@ func (w *Loop) Report(r taskstate.RunReport) { w.reports.put(r) }
 
 // News says that the answer of Coordinator may have changed: a backoff is cut short, a session with
 // an older one is ended. Never blocks.
-func (w *Loop) News() { nudge(w.news) }
+func (w *Loop) News() { w.news.Set() }
 
 // Connected says that a connection to peer came up: if it is the coordinator, a backoff is cut
 // short. Never blocks.
@@ -278,19 +273,7 @@ func (w *Loop) Connected(peer string) {
 }
 
 // SetOffer changes what this peer gives to tasks.
-func (w *Loop) SetOffer(o session.Offer) {
-	for {
-		select {
-		case w.offers <- o:
-			return
-		default:
-		}
-		select {
-		case <-w.offers:
-		default:
-		}
-	}
-}
+func (w *Loop) SetOffer(o session.Offer) { replace(w.offers, o) }
 
 // Health is nil, or why the worker cannot take on tasks now.
 func (w *Loop) Health() error {
@@ -395,17 +378,17 @@ func (w *Loop) life(ctx context.Context) (err error) {
 type reportBox struct {
 	mu   sync.Mutex
 	got  []taskstate.RunReport
-	wake chan struct{}
+	wake wake.Signal
 }
 
 func (m *reportBox) put(r taskstate.RunReport) {
 	m.mu.Lock()
 	m.got = append(m.got, r)
 	m.mu.Unlock()
-	nudge(m.wake)
+	m.wake.Set()
 }
 
-func (m *reportBox) take() []taskstate.RunReport {
+func (m *reportBox) all() []taskstate.RunReport {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	got := m.got
@@ -413,10 +396,17 @@ func (m *reportBox) take() []taskstate.RunReport {
 	return got
 }
 
-// nudge wakes whoever waits on a channel of one.
-func nudge(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+// replace puts a value into a channel of one, in place of one that is there.
+func replace[T any](c chan T, v T) {
+	for {
+		select {
+		case c <- v:
+			return
+		default:
+		}
+		select {
+		case <-c:
+		default:
+		}
 	}
 }

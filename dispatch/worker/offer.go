@@ -59,7 +59,7 @@ func (Refrain) isEvent() {}
 // Never blocks.
 func (w *Loop) Refrain(reason string, err error) {
 	w.refrains.set(reason, err)
-	nudge(w.refrained)
+	w.refrained.Set()
 }
 
 // refrain is what the core is told: the first of the reasons.

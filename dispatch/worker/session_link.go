@@ -11,6 +11,7 @@ import (
 
 	"covey/dispatch/session"
 	"covey/dispatch/worker/journal"
+	"covey/internal/wake"
 	"covey/p2p/admission"
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -44,7 +45,7 @@ type link struct {
 	conn net.Conn
 	log  *slog.Logger
 	over chan struct{} // closed by end
-	wake chan struct{} // something to write
+	wake wake.Signal   // something to write
 
 	dialled target // whom, in the hope of which epoch
 	lied    func(peer taskstate.PeerID, what string)
@@ -58,7 +59,7 @@ type link struct {
 }
 
 func newLink(id uint64, conn net.Conn, log *slog.Logger) *link {
-	return &link{id: id, conn: conn, log: log, over: make(chan struct{}), wake: make(chan struct{}, 1)}
+	return &link{id: id, conn: conn, log: log, over: make(chan struct{}), wake: wake.New()}
 }
 
 // send queues a frame; it never blocks.
@@ -73,10 +74,10 @@ func (l *link) send(u session.Up) {
 		l.end(endedBy{why: "the coordinator does not read what it is sent"})
 		return
 	}
-	nudge(l.wake)
+	l.wake.Set()
 }
 
-func (l *link) take() []session.Up {
+func (l *link) queued() []session.Up {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o := l.outbox
@@ -176,7 +177,7 @@ func (l *link) note(d *session.Down) bool {
 			l.welcome = d.Welcome
 		}
 		l.mu.Unlock()
-		nudge(l.wake)
+		l.wake.Set()
 	}
 	return true
 }
@@ -202,7 +203,7 @@ func (l *link) pace(a *session.BeatAnswer) {
 	next := *w
 	next.Beat, next.Grace = a.Beat, a.Grace
 	l.welcome = &next
-	nudge(l.wake)
+	l.wake.Set()
 }
 
 func refusal(r *session.Refuse) endedBy {
@@ -259,7 +260,7 @@ func (l *link) lastWords(ctx context.Context) {
 
 func (l *link) drain(w *wire.Writer) error {
 	for {
-		ups := l.take()
+		ups := l.queued()
 		if len(ups) == 0 {
 			return w.Flush()
 		}

@@ -39,7 +39,7 @@ func (w *Loop) own(ctx context.Context) error {
 		case ev := <-w.events:
 			w.step(ev)
 		case <-w.reports.wake:
-			w.step(Ran{w.reports.take()})
+			w.step(Ran{w.reports.all()})
 		case ev := <-w.results:
 			w.step(ev)
 		case o := <-w.offers:

@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 	bolterr "go.etcd.io/bbolt/errors"
 
+	"covey/internal/flush"
 	"covey/taskstate"
 )
 
@@ -204,15 +205,7 @@ func create(path string, head Head) error {
 	if err := os.Rename(fresh, path); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return flush.Dir(filepath.Dir(path))
 }
 
 // openBolt opens the file and translates what bbolt says about a file it cannot use.
