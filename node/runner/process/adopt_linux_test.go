@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"covey/taskstate"
 )
@@ -35,10 +36,6 @@ func TestWhoLeavesTheGroupButHoldsTheOutputEndsWithTheTask(t *testing.T) {
 	if n, err := r.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) { // would hang if it lived
 		t.Fatalf("%d, %v", n, err)
 	}
-	rel, _ := l.Task.Folder()
-	// A process that ends closes its files one after the other, out of anybody's sight, and the
-	// fifo may come before the output.
-	eventually(t, "nobody writes the output", func() bool { return unwritten(filepath.Join(h.dir, rel, "stdout")) })
 }
 
 func TestAWriterThatIsNobodysTaskIsLeftAloneAndWhatItWroteIsCutAway(t *testing.T) {
@@ -53,12 +50,38 @@ func TestAWriterThatIsNobodysTaskIsLeftAloneAndWhatItWroteIsCutAway(t *testing.T
 	}
 	e := stray{task: taskstate.Task(testJob, 1, 1), home: home, sizes: [2]int64{11, 0}}
 	s := &strays{log: slog.New(slog.DiscardHandler), list: []stray{e}}
-	if !e.written() {
-		t.Skip("this file system tells nobody who writes")
-	}
-	s.look() // this process, which writes, carries no task's name
+	s.look(time.Now()) // this process, which writes, carries no task's name
 	if b, err := os.ReadFile(f.Name()); string(b) != "the task's\n" {
 		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestOutputIsLookedAtWhenItsTaskHasBeenOverForAWhileAndAtTheLatestAtClose(t *testing.T) {
+	s, began := &strays{log: slog.New(slog.DiscardHandler)}, time.Now()
+	var files []string
+	for i := range 3 {
+		home := t.TempDir()
+		files = append(files, filepath.Join(home, "stdout"))
+		if err := os.WriteFile(files[i], []byte("the task's\nmore\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.add(stray{at: began.Add(time.Duration(i) * time.Hour), task: taskstate.Task(testJob, i+1, 1), home: home, sizes: [2]int64{11, 0}})
+	}
+	cut := func() (n int) {
+		for _, f := range files {
+			if b, err := os.ReadFile(f); err == nil && string(b) == "the task's\n" {
+				n++
+			}
+		}
+		return n
+	}
+	s.look(began.Add(time.Hour))
+	if n := cut(); n != 2 {
+		t.Fatalf("an hour later %d are as they were at their ends, want 2", n)
+	}
+	s.list[0].at = began // close comes later than any end
+	if s.close(); cut() != 3 {
+		t.Fatal("at close the last one is not looked at")
 	}
 }
 

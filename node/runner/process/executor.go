@@ -19,7 +19,7 @@ type Executor struct {
 	keeper  keeper
 	lasting bool // processes outlive this one
 	spare   spare
-	strays  *strays
+	strays  strays
 
 	mu      sync.Mutex
 	tasks   map[taskstate.TaskID]*task // not yet ended
@@ -65,12 +65,11 @@ func New(cfg Config) (*Executor, error) {
 	}
 	r := &Executor{
 		cfg: cfg, spare: spare{dir: cfg.Dir}, base: passed(cfg.Environ),
-		strays: newStrays(cfg.Log), tasks: make(map[taskstate.TaskID]*task), left: make(map[taskstate.TaskID]supervise.Event),
+		strays: strays{log: cfg.Log}, tasks: make(map[taskstate.TaskID]*task), left: make(map[taskstate.TaskID]supervise.Event),
 	}
 	r.work.L = &r.mu
 	r.life, r.die = context.WithCancel(context.Background())
 	if r.keeper, r.lasting, err = openKeeper(cfg, r.happened); err != nil {
-		r.strays.close()
 		return nil, fmt.Errorf("what this peer left running cannot be found out: %w", err)
 	}
 	r.takeNote()

@@ -32,6 +32,3 @@ func shellArguments(line string, vars variables, braces bool, item string) ([]st
 	}
 	return []string{"cmd", "/C", expand(line, vars, braces, item)}, nil
 }
-
-// noFollow has no meaning here.
-const noFollow = 0

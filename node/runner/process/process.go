@@ -206,7 +206,7 @@ func (r *Executor) reusable(t *task, e supervise.Event) bool {
 
 func (r *Executor) stray(t *task, e supervise.Event) {
 	if rel, err := t.launch.Task.Folder(); err == nil {
-		r.strays.add(stray{task: t.launch.Task, home: filepath.Join(r.cfg.Dir, rel), sizes: e.Sizes})
+		r.strays.add(stray{at: time.Now(), task: t.launch.Task, home: filepath.Join(r.cfg.Dir, rel), sizes: e.Sizes})
 	}
 }
 

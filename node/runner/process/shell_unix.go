@@ -3,8 +3,6 @@
 package process
 
 import (
-	"syscall"
-
 	"covey/taskstate"
 	posix "covey/taskstate/shell"
 )
@@ -21,6 +19,3 @@ func posixShell(line string, braces bool) ([]string, error) {
 	}
 	return []string{"/bin/sh", "-c", line}, nil
 }
-
-// noFollow keeps from opening what a task put in place of its folder.
-const noFollow = syscall.O_NOFOLLOW

@@ -33,7 +33,7 @@ func asNew(home string) bool {
 
 // bareFolder opens a folder that has the mode we make it with and so many names in it.
 func bareFolder(at int, name string, names int) (fd int, ok bool) {
-	fd, err := syscall.Openat(at, name, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC|noFollow, 0)
+	fd, err := syscall.Openat(at, name, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return -1, false
 	}
@@ -64,7 +64,7 @@ func countNames(fd, most int) (count int) {
 // for reading or writing: only then the kernel grants a lease for writing, which closing gives
 // back.
 func blankFile(at int, name string) bool {
-	fd, err := syscall.Openat(at, name, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NONBLOCK|noFollow, 0)
+	fd, err := syscall.Openat(at, name, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return false
 	}

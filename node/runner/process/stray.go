@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,153 +11,100 @@ import (
 	"covey/taskstate"
 )
 
-// How long after the end of a task somebody looks whether its output is still being written, and
-// how many wait for that at most: more ends in that time, and the rest is not looked at.
+// How long after its end a task's output is looked at again – its supervisor ends whatever the task
+// left behind within a second – how much later at most, and how many tasks wait for that: more ends
+// in that time, and the others are not looked at.
 const (
-	strayAfter = time.Second
+	strayAfter = 2 * time.Second
+	strayBatch = strayAfter / 4
 	maxStrays  = 1 << 14
 )
 
 // strays sees to it that the output of ended tasks stays as it is. A process that left its group –
-// a daemon, say – may hold the files open and could fill the disk. Looking takes a moment of its
-// own, beside the way of a task: right at the end there may be a child of ours between fork and
-// exec, which for an instant holds everything we had open.
+// a daemon, say – may have gone on writing until the supervisor ended it; one of version 0.1 ends
+// only the group.
 type strays struct {
-	log  *slog.Logger
-	mu   sync.Mutex
-	list []stray
-	wake chan struct{} // one token: the list has waited long enough
-	stop chan struct{}
-	done chan struct{}
+	log *slog.Logger
+
+	looking sync.Mutex
+
+	mu    sync.Mutex
+	list  []stray // in the order of their ends
+	timer *time.Timer
 }
 
 // stray is an ended task whose output was sizes long at the end.
 type stray struct {
+	at    time.Time
 	task  taskstate.TaskID
 	home  string
 	sizes [2]int64
 }
 
-func newStrays(log *slog.Logger) *strays {
-	s := &strays{log: log, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
-	go s.run()
-	return s
-}
-
 func (s *strays) add(e stray) {
 	s.mu.Lock()
-	first := len(s.list) == 0
+	defer s.mu.Unlock()
 	if len(s.list) < maxStrays {
 		s.list = append(s.list, e)
 	}
-	s.mu.Unlock()
-	if first {
-		time.AfterFunc(strayAfter, func() {
-			select {
-			case s.wake <- struct{}{}:
-			default:
-			}
-		})
+	if len(s.list) == 1 {
+		s.timer = time.AfterFunc(strayAfter, func() { s.look(time.Now().Add(-strayAfter)) })
 	}
 }
 
-func (s *strays) run() {
-	defer close(s.done)
-	for {
-		select {
-		case <-s.wake:
-			s.look()
-		case <-s.stop:
-			s.look()
-			return
-		}
-	}
-}
-
-// look kills who still writes, and cuts away what was written since the end.
-func (s *strays) look() {
+// due hands out the tasks that ended until then, and has the others looked at in their time.
+func (s *strays) due(until time.Time) []stray {
 	s.mu.Lock()
-	list := s.list
-	s.list = nil
-	s.mu.Unlock()
-	found := make(map[taskstate.TaskID]stray)
-	for _, e := range list {
-		if e.written() {
-			found[e.task] = e
+	defer s.mu.Unlock()
+	n := 0
+	for n < len(s.list) && !s.list[n].at.After(until) {
+		n++
+	}
+	due := s.list[:n]
+	if s.list = s.list[n:]; len(s.list) > 0 {
+		s.timer = time.AfterFunc(strayBatch, func() { s.look(time.Now().Add(-strayAfter)) })
+	}
+	return due
+}
+
+// look cuts away what was written since the end, and kills who wrote it.
+func (s *strays) look(until time.Time) {
+	s.looking.Lock()
+	defer s.looking.Unlock()
+	due, grown := s.due(until), map[string]bool{}
+	for _, e := range due {
+		if e.eachGrown(func(string, int64) {}) {
+			grown[e.task.String()] = true
 		}
 	}
-	if len(found) > 0 {
-		n := endWriters(found)
-		for id := range found {
-			s.log.Info("a process outside its group still wrote a task's output", "task", id.String(), "killed_in_all", n)
-		}
+	if len(grown) == 0 {
+		return
 	}
-	for _, e := range list { // the supervisor may have ended who wrote
-		for i, path := range streams(e.home) {
-			if larger(path, e.sizes[i]) {
-				_ = os.Truncate(path, e.sizes[i])
-			}
-		}
+	s.log.Info("processes outside their group wrote output of tasks that had ended", "tasks", len(grown), "killed", supervise.KillTasks(grown))
+	for _, e := range due {
+		e.eachGrown(func(path string, size int64) { _ = os.Truncate(path, size) })
 	}
 }
 
-// written tells whether somebody has one of the files open for writing.
-func (e *stray) written() bool {
-	return slices.ContainsFunc(streams(e.home), func(path string) bool { return !unwritten(path) })
-}
-
-func streams(home string) []string {
-	names := supervise.Streams()
-	return []string{filepath.Join(home, names[0]), filepath.Join(home, names[1])}
-}
-
-// How often those who write are looked for, and how often in a row in vain: a process that is just
-// being started shows no environment, one that has ended lets go of its files a moment later, and
-// one that carries another task's name, or none, is not ours to kill.
-const (
-	strayRounds = 100
-	strayInVain = 3
-	strayPause  = 5 * time.Millisecond
-)
-
-// endWriters kills the processes of these tasks until nobody writes their output any more, or none
-// is found who does.
-func endWriters(found map[taskstate.TaskID]stray) (killed int) {
-	tasks := make(map[string]bool, len(found))
-	for id := range found {
-		tasks[id.String()] = true
-	}
-	vain := 0
-	for range strayRounds {
-		n := supervise.KillTasks(tasks)
-		killed += n
-		if vain++; n > 0 {
-			vain = 0
-		}
-		if vain == strayInVain || !anyWritten(found) {
-			break
-		}
-		time.Sleep(strayPause)
-	}
-	return killed
-}
-
-func anyWritten(found map[taskstate.TaskID]stray) bool {
-	for _, e := range found {
-		if e.written() {
-			return true
+// eachGrown calls f for the output files that are longer than at the end, and tells whether one is.
+// The task may have put something else in their place.
+func (e *stray) eachGrown(f func(path string, size int64)) (some bool) {
+	for i, name := range supervise.Streams() {
+		path := filepath.Join(e.home, name)
+		if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() && st.Size() > e.sizes[i] {
+			some = true
+			f(path, e.sizes[i])
 		}
 	}
-	return false
-}
-
-func larger(path string, size int64) bool {
-	st, err := os.Lstat(path)
-	return err == nil && st.Mode().IsRegular() && st.Size() > size
+	return some
 }
 
 // close looks a last time.
 func (s *strays) close() {
-	close(s.stop)
-	<-s.done
+	s.look(time.Now())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timer != nil {
+		s.timer.Stop()
+	}
 }
