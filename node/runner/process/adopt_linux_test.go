@@ -48,8 +48,8 @@ func TestAWriterThatIsNobodysTaskIsLeftAloneAndWhatItWroteIsCutAway(t *testing.T
 	if _, err := f.WriteString("the task's\nnot the task's\n"); err != nil {
 		t.Fatal(err)
 	}
-	e := stray{task: taskstate.Task(testJob, 1, 1), home: home, sizes: [2]int64{11, 0}}
-	s := &strays{log: slog.New(slog.DiscardHandler), list: []stray{e}}
+	e := endedTask{task: taskstate.Task(testJob, 1, 1), home: home, sizes: [2]int64{11, 0}}
+	s := &lateOutput{log: slog.New(slog.DiscardHandler), list: []endedTask{e}}
 	s.look(time.Now()) // this process, which writes, carries no task's name
 	if b, err := os.ReadFile(f.Name()); string(b) != "the task's\n" {
 		t.Errorf("%q, %v", b, err)
@@ -57,7 +57,7 @@ func TestAWriterThatIsNobodysTaskIsLeftAloneAndWhatItWroteIsCutAway(t *testing.T
 }
 
 func TestOutputIsLookedAtWhenItsTaskHasBeenOverForAWhileAndAtTheLatestAtClose(t *testing.T) {
-	s, began := &strays{log: slog.New(slog.DiscardHandler)}, time.Now()
+	s, began := &lateOutput{log: slog.New(slog.DiscardHandler)}, time.Now()
 	var files []string
 	for i := range 3 {
 		home := t.TempDir()
@@ -65,7 +65,7 @@ func TestOutputIsLookedAtWhenItsTaskHasBeenOverForAWhileAndAtTheLatestAtClose(t 
 		if err := os.WriteFile(files[i], []byte("the task's\nmore\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s.add(stray{at: began.Add(time.Duration(i) * time.Hour), task: taskstate.Task(testJob, i+1, 1), home: home, sizes: [2]int64{11, 0}})
+		s.add(endedTask{at: began.Add(time.Duration(i) * time.Hour), task: taskstate.Task(testJob, i+1, 1), home: home, sizes: [2]int64{11, 0}})
 	}
 	cut := func() (n int) {
 		for _, f := range files {

@@ -19,7 +19,7 @@ type Executor struct {
 	keeper  keeper
 	lasting bool // processes outlive this one
 	spare   spare
-	strays  strays
+	late    lateOutput
 
 	mu      sync.Mutex
 	tasks   map[taskstate.TaskID]*task // not yet ended
@@ -65,7 +65,7 @@ func New(cfg Config) (*Executor, error) {
 	}
 	r := &Executor{
 		cfg: cfg, spare: spare{dir: cfg.Dir}, base: passed(cfg.Environ),
-		strays: strays{log: cfg.Log}, tasks: make(map[taskstate.TaskID]*task), left: make(map[taskstate.TaskID]supervise.Event),
+		late: lateOutput{log: cfg.Log}, tasks: make(map[taskstate.TaskID]*task), left: make(map[taskstate.TaskID]supervise.Event),
 	}
 	r.work.L = &r.mu
 	r.life, r.die = context.WithCancel(context.Background())
@@ -169,7 +169,7 @@ func (r *Executor) Close() error {
 	err := r.keeper.Close()
 	r.die()
 	r.feeds.Wait()
-	r.strays.close()
+	r.late.close()
 	return err
 }
 

@@ -19,7 +19,7 @@ const (
 // freshFolder makes the attempt's folder, with an empty work folder in it. If there is one – this
 // attempt was started in an earlier life – it goes first.
 func (r *Executor) freshFolder(home string) error {
-	if r.spare.take(home) {
+	if r.spare.reuse(home) {
 		return nil
 	}
 	err := os.Mkdir(home, 0o700)

@@ -191,7 +191,7 @@ func (r *Executor) ended(t *task, e supervise.Event) {
 	t.feed.end()
 	r.leave(t)
 	if e.Kind == supervise.Ended && !e.Unbegun && !r.reusable(t, e) {
-		r.stray(t, e)
+		r.watchLate(t, e)
 	}
 	rep.Task = t.launch.Task
 	r.cfg.Report(rep)
@@ -204,9 +204,9 @@ func (r *Executor) reusable(t *task, e supervise.Event) bool {
 	return e.Alone && e.Sizes == [2]int64{} && t.home != "" && r.spare.offer(t.home)
 }
 
-func (r *Executor) stray(t *task, e supervise.Event) {
+func (r *Executor) watchLate(t *task, e supervise.Event) {
 	if rel, err := t.launch.Task.Folder(); err == nil {
-		r.strays.add(stray{at: time.Now(), task: t.launch.Task, home: filepath.Join(r.cfg.Dir, rel), sizes: e.Sizes})
+		r.late.add(endedTask{at: time.Now(), task: t.launch.Task, home: filepath.Join(r.cfg.Dir, rel), sizes: e.Sizes})
 	}
 }
 

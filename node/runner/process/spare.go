@@ -48,9 +48,9 @@ func (s *spare) offer(home string) bool {
 	return true
 }
 
-// take puts a spare folder at home; false if there is none, or home is not free. It holds the lock
+// reuse puts a spare folder at home; false if there is none, or home is not free. It holds the lock
 // until that is done: forget must not return while a folder is on its way.
-func (s *spare) take(home string) bool {
+func (s *spare) reuse(home string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.homes = slices.DeleteFunc(s.homes, func(h string) bool { return h == home }) // started before: from now on it is in use

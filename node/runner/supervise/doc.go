@@ -15,7 +15,7 @@
 //	.ends            ends that no peer was there to hear of
 //	.boot            the boot of the machine .running speaks of
 //	.supervisor      the lock a supervisor holds as long as it lives
-//	.supervisor.log  what it had to say, normally nothing; bounded (talkLimit)
+//	.supervisor.log  what it had to say, normally nothing; bounded (logLimit)
 //
 // An end stays with the supervisor until the peer acknowledges it, which it does when it has the
 // end in its own journal. If the supervisor was killed, its processes go on; the next one watches

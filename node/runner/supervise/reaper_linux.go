@@ -44,12 +44,12 @@ func (r *reaper) follow(c *child, ended func()) bool {
 	// do.
 	err := syscall.EpollCtl(r.fd, syscall.EPOLL_CTL_ADD, c.fd, &syscall.EpollEvent{Events: syscall.EPOLLIN | syscall.EPOLLONESHOT, Fd: int32(c.fd)})
 	if err != nil {
-		r.take(int32(c.fd))
+		r.claim(int32(c.fd))
 	}
 	return err == nil
 }
 
-func (r *reaper) take(fd int32) func() {
+func (r *reaper) claim(fd int32) func() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := r.next[fd]
@@ -71,7 +71,7 @@ func (r *reaper) run() {
 				return false
 			}
 			for _, ev := range events[:n] {
-				if f := r.take(ev.Fd); f != nil {
+				if f := r.claim(ev.Fd); f != nil {
 					f()
 				}
 			}

@@ -31,7 +31,7 @@ type server struct {
 	engine *Engine
 	ending bool
 	guard  chan int
-	talk   *talk
+	log    *boundedLog
 }
 
 // superviseMain is all of a supervisor's life; dir is its tasks folder. It returns the exit code.
@@ -41,9 +41,9 @@ func superviseMain(dir string) int {
 	lock := os.NewFile(lockFD, "lock") // held as long as this process lives
 	defer lock.Close()
 	_ = os.WriteFile("/proc/self/comm", []byte("peer-supervise"), 0) // how `ps` calls it; only a name
-	s := &server{dir: dir, guard: make(chan int, 1), talk: newTalk(os.Stderr, time.Now, talkLimit)}
+	s := &server{dir: dir, guard: make(chan int, 1), log: newLog(os.Stderr, time.Now, logLimit)}
 	if err := s.run(); err != nil {
-		s.talk.say(err.Error())
+		s.log.write(err.Error())
 		return 1
 	}
 	return 0
@@ -57,7 +57,7 @@ func (s *server) run() (err error) {
 		return fmt.Errorf("the supervisor has no socket: %w", err)
 	}
 	defer l.Close()
-	s.engine, err = NewEngine(EngineConfig{Dir: s.dir, Warn: s.talk.say})
+	s.engine, err = NewEngine(EngineConfig{Dir: s.dir, Warn: s.log.write})
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (s *server) obey(r *bufio.Reader, buf []byte) (end bool) {
 		}
 		o, err := decodeOrder(body)
 		if err != nil {
-			s.talk.say(err.Error())
+			s.log.write(err.Error())
 			return false
 		}
 		switch o.kind {
@@ -195,12 +195,12 @@ func guardian(pid int) guarded {
 
 func (g guarded) gone() bool { return g.p != nil && g.p.Signal(syscall.Signal(0)) != nil }
 
-// talkLimit is how many bytes a supervisor says to its log in its life, and how large a log may be
+// logLimit is how many bytes a supervisor says to its log in its life, and how large a log may be
 // for another to go on with it: of what goes wrong again and again, the beginning explains most.
-const talkLimit = 1 << 20
+const logLimit = 1 << 20
 
-// talk is a supervisor's log: bounded, because trouble on a machine may last for months.
-type talk struct {
+// boundedLog is a supervisor's log: bounded, because trouble on a machine may last for months.
+type boundedLog struct {
 	now func() time.Time
 
 	mu   sync.Mutex
@@ -208,12 +208,12 @@ type talk struct {
 	left int
 }
 
-func newTalk(to io.Writer, now func() time.Time, limit int) *talk {
-	return &talk{to: to, now: now, left: limit}
+func newLog(to io.Writer, now func() time.Time, limit int) *boundedLog {
+	return &boundedLog{to: to, now: now, left: limit}
 }
 
-// say writes a line, or nothing once the limit is reached. Safe for concurrent use.
-func (t *talk) say(what string) {
+// write adds a line, or nothing once the limit is reached. Safe for concurrent use.
+func (t *boundedLog) write(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.left <= 0 {
@@ -226,10 +226,10 @@ func (t *talk) say(what string) {
 	_, _ = io.WriteString(t.to, line)
 }
 
-// freshTalk opens the log of a supervisor that begins. A large one is put aside, in place of the
+// openLogFile opens the log of a supervisor that begins. A large one is put aside, in place of the
 // one put aside before.
-func freshTalk(path string) (*os.File, error) {
-	if st, err := os.Stat(path); err == nil && st.Size() >= talkLimit {
+func openLogFile(path string) (*os.File, error) {
+	if st, err := os.Stat(path); err == nil && st.Size() >= logLimit {
 		if err := os.Rename(path, path+".1"); err != nil {
 			return nil, err
 		}

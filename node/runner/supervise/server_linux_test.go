@@ -45,7 +45,7 @@ func keepHouse(t *testing.T, f func(t *testing.T, h *house)) {
 		if e.ends, _, err = openEnds(dir); err != nil {
 			t.Fatal(err)
 		}
-		h.server = &server{dir: dir, engine: e, guard: make(chan int, 1), talk: newTalk(&h.log, time.Now, talkLimit)}
+		h.server = &server{dir: dir, engine: e, guard: make(chan int, 1), log: newLog(&h.log, time.Now, logLimit)}
 		go func() {
 			h.live(h.peers)
 			close(h.over)

@@ -40,7 +40,7 @@ func (c *Client) start() error {
 		return err
 	}
 	defer socket.Close()
-	log, err := freshTalk(filepath.Join(c.cfg.Dir, logName))
+	log, err := openLogFile(filepath.Join(c.cfg.Dir, logName))
 	if err != nil {
 		return err
 	}

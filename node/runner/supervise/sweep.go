@@ -106,18 +106,18 @@ func (s *sweeper) run() {
 }
 
 func (s *sweeper) ask() {
-	if tasks := take(s, &s.stopped); len(tasks) > 0 {
+	if tasks := drain(s, &s.stopped); len(tasks) > 0 {
 		s.term(tasks)
 	}
 }
 
 func (s *sweeper) sweep() {
-	if tasks := take(s, &s.ended); len(tasks) > 0 {
+	if tasks := drain(s, &s.ended); len(tasks) > 0 {
 		s.kill(tasks)
 	}
 }
 
-func take[V any](s *sweeper, from *map[string]V) map[string]V {
+func drain[V any](s *sweeper, from *map[string]V) map[string]V {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := *from

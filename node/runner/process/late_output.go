@@ -15,45 +15,45 @@ import (
 // left behind within a second – how much later at most, and how many tasks wait for that: more ends
 // in that time, and the others are not looked at.
 const (
-	strayAfter = 2 * time.Second
-	strayBatch = strayAfter / 4
-	maxStrays  = 1 << 14
+	lateAfter = 2 * time.Second
+	lateBatch = lateAfter / 4
+	maxEnded  = 1 << 14
 )
 
-// strays sees to it that the output of ended tasks stays as it is. A process that left its group –
+// lateOutput sees to it that the output of ended tasks stays as it is. A process that left its group –
 // a daemon, say – may have gone on writing until the supervisor ended it; one of version 0.1 ends
 // only the group.
-type strays struct {
+type lateOutput struct {
 	log *slog.Logger
 
 	looking sync.Mutex
 
 	mu    sync.Mutex
-	list  []stray // in the order of their ends
+	list  []endedTask // in the order of their ends
 	timer *time.Timer
 }
 
-// stray is an ended task whose output was sizes long at the end.
-type stray struct {
+// endedTask is one whose output was sizes long at the end.
+type endedTask struct {
 	at    time.Time
 	task  taskstate.TaskID
 	home  string
 	sizes [2]int64
 }
 
-func (s *strays) add(e stray) {
+func (s *lateOutput) add(e endedTask) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.list) < maxStrays {
+	if len(s.list) < maxEnded {
 		s.list = append(s.list, e)
 	}
 	if len(s.list) == 1 {
-		s.timer = time.AfterFunc(strayAfter, func() { s.look(time.Now().Add(-strayAfter)) })
+		s.timer = time.AfterFunc(lateAfter, func() { s.look(time.Now().Add(-lateAfter)) })
 	}
 }
 
 // due hands out the tasks that ended until then, and has the others looked at in their time.
-func (s *strays) due(until time.Time) []stray {
+func (s *lateOutput) due(until time.Time) []endedTask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
@@ -62,13 +62,13 @@ func (s *strays) due(until time.Time) []stray {
 	}
 	due := s.list[:n]
 	if s.list = s.list[n:]; len(s.list) > 0 {
-		s.timer = time.AfterFunc(strayBatch, func() { s.look(time.Now().Add(-strayAfter)) })
+		s.timer = time.AfterFunc(lateBatch, func() { s.look(time.Now().Add(-lateAfter)) })
 	}
 	return due
 }
 
 // look cuts away what was written since the end, and kills who wrote it.
-func (s *strays) look(until time.Time) {
+func (s *lateOutput) look(until time.Time) {
 	s.looking.Lock()
 	defer s.looking.Unlock()
 	due, grown := s.due(until), map[string]bool{}
@@ -88,7 +88,7 @@ func (s *strays) look(until time.Time) {
 
 // eachGrown calls f for the output files that are longer than at the end, and tells whether one is.
 // The task may have put something else in their place.
-func (e *stray) eachGrown(f func(path string, size int64)) (some bool) {
+func (e *endedTask) eachGrown(f func(path string, size int64)) (some bool) {
 	for i, name := range supervise.Streams() {
 		path := filepath.Join(e.home, name)
 		if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() && st.Size() > e.sizes[i] {
@@ -100,7 +100,7 @@ func (e *stray) eachGrown(f func(path string, size int64)) (some bool) {
 }
 
 // close looks a last time.
-func (s *strays) close() {
+func (s *lateOutput) close() {
 	s.look(time.Now())
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 
 func TestASupervisorsLogIsBoundedAndSaysWhereItEnds(t *testing.T) {
 	var log bytes.Buffer
-	k := newTalk(&log, func() time.Time { return time.Unix(0, 0).UTC() }, 1000)
+	k := newLog(&log, func() time.Time { return time.Unix(0, 0).UTC() }, 1000)
 	for range 1000 {
-		k.say("no space left on device")
+		k.write("no space left on device")
 	}
 	if log.Len() > 1200 {
 		t.Errorf("%d bytes of 1000", log.Len())
@@ -28,7 +28,7 @@ func TestOnlyALargeLogOfASupervisorIsPutAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	write := func(text string) {
 		t.Helper()
-		f, err := freshTalk(path)
+		f, err := openLogFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,14 +40,14 @@ func TestOnlyALargeLogOfASupervisorIsPutAside(t *testing.T) {
 		}
 	}
 	write("a")
-	write(strings.Repeat("b", talkLimit))
-	if st, err := os.Stat(path); err != nil || st.Size() != talkLimit+1 {
+	write(strings.Repeat("b", logLimit))
+	if st, err := os.Stat(path); err != nil || st.Size() != logLimit+1 {
 		t.Fatalf("a small log was not gone on with: %v", err)
 	}
 	write("c")
 	now, _ := os.ReadFile(path)
 	before, _ := os.ReadFile(path + ".1")
-	if string(now) != "c" || len(before) != talkLimit+1 {
+	if string(now) != "c" || len(before) != logLimit+1 {
 		t.Errorf("the log is %q, the one before has %d bytes", now, len(before))
 	}
 }
