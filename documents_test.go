@@ -2,6 +2,7 @@ package covey_test
 
 import (
 	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -37,6 +38,31 @@ func TestEveryDocumentLinksToWhatIsThere(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(page), to[1])); err != nil {
 				t.Errorf("%s links to %s: %v", page, to[1], err)
 			}
+		}
+	}
+}
+
+// What a page of files and tests names is there: whoever moves one corrects the page.
+func TestThePageOfWhatToChangeWhereNamesFilesAndTestsThatAreThere(t *testing.T) {
+	page := read(t, "docs/where-to-change.md")
+	for _, name := range regexp.MustCompile("`([a-z]+/[a-z_./-]+)`").FindAllStringSubmatch(page, -1) {
+		if _, err := os.Stat(name[1]); err != nil {
+			t.Error(err)
+		}
+	}
+	tests := ""
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			tests += read(t, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range regexp.MustCompile(`\*\*(Test\w+)\*\*`).FindAllStringSubmatch(page, -1) {
+		if !strings.Contains(tests, "func "+name[1]+"(") {
+			t.Errorf("there is no %s", name[1])
 		}
 	}
 }
