@@ -64,12 +64,12 @@ type Timings struct {
 	Young        time.Duration // how long "newly started" is
 }
 
-// LargeFlock is the number of peers above which DefaultTimings are those of a LAN.
-const LargeFlock = 50
+// LargeCluster is the number of peers above which DefaultTimings are those of a LAN.
+const LargeCluster = 50
 
 // DefaultTimings notices a silent peer in about three seconds in a small cluster, and costs less than
 // a thousandth of a core there: most of it is waking up, for 1.4 probes a second and as many of
-// others. Above LargeFlock peers they are memberlist's LAN values (eight to ten seconds): the
+// others. Above LargeCluster peers they are memberlist's LAN values (eight to ten seconds): the
 // faster ones accuse the innocent while a hundred peers start together.
 func DefaultTimings(peers int) Timings {
 	t := Timings{
@@ -77,7 +77,7 @@ func DefaultTimings(peers int) Timings {
 		Gossip: 100 * time.Millisecond, PushPull: 10 * time.Second,
 		Retry: 15 * time.Second, RetryFast: time.Second, Young: 30 * time.Second,
 	}
-	if peers > LargeFlock {
+	if peers > LargeCluster {
 		t.Probe, t.ProbeTimeout, t.Suspicion, t.Patience = time.Second, 500*time.Millisecond, 4, 6
 		t.Gossip = 200 * time.Millisecond
 	}

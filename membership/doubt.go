@@ -30,7 +30,7 @@ func (m *Membership) doubt(r rumour) {
 // but its answer says nothing of a refutation that is already out. So the state is exchanged with
 // the peer itself; if it has not heard of the doubt it refutes it now.
 func (m *Membership) askDoubted(ctx context.Context) {
-	slots := make(chan struct{}, LargeFlock)
+	slots := make(chan struct{}, LargeCluster)
 	var work sync.WaitGroup
 	defer work.Wait() // an exchange ends with memberlist's transport
 	for {

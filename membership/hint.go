@@ -64,7 +64,7 @@ func (m *Membership) SetHint(h Hint) {
 	}
 	msg := h.encode()
 	others := list.Members()
-	if len(others) > LargeFlock {
+	if len(others) > LargeCluster {
 		return // gossip does it
 	}
 	for _, n := range others {

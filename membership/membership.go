@@ -33,7 +33,7 @@ type Membership struct {
 	seal      *sealer
 	intake    *intake
 	refusals  *refusals
-	large     bool         // more than LargeFlock peers were known at the start: memberlist gossips by itself, there always is news
+	large     bool         // more than LargeCluster peers were known at the start: memberlist gossips by itself, there always is news
 	count     atomic.Int64 // members in the table, for the gossip queue, which asks with its own lock held
 
 	over      atomic.Bool   // Run has ended
@@ -78,7 +78,7 @@ func New(cfg Config) (*Membership, error) {
 	}
 	m.intake, m.probes = newIntake(m), &prober{cfg: &m.cfg, flock: m}
 	expect := max(len(b.peers)+1, cfg.Expect)
-	m.timings, m.large, m.pump = cfg.Timings.or(DefaultTimings(expect)), expect > LargeFlock, pump{wake.New()}
+	m.timings, m.large, m.pump = cfg.Timings.or(DefaultTimings(expect)), expect > LargeCluster, pump{wake.New()}
 	m.reach = &reacher{host: cfg.Host, timings: m.timings, flock: m, kicks: make(chan string, 64)}
 	m.own, m.seat = slices.Clone(cfg.Addrs()), cfg.Seat
 	m.hints.RetransmitMult = 4
@@ -191,7 +191,7 @@ func (m *Membership) Leave(ctx context.Context) error {
 // sayGoodbye tells everybody itself: a goodbye that another passes on is believed later only.
 func (m *Membership) sayGoodbye(list *memberlist.Memberlist, t *transport) {
 	members := list.Members()
-	if len(members) > LargeFlock {
+	if len(members) > LargeCluster {
 		return // gossip and their own probes do it
 	}
 	msg := encodeMessage(deadMsg, accuseBody{Incarnation: m.seal.newest(), Node: m.self, From: m.self})

@@ -44,7 +44,7 @@ func TestNobodyIsCalledDeadInTenMinutesOnBusyMachines(t *testing.T) {
 }
 
 // All machines of a large cluster come back at the same time, each at another address.
-func TestALargeFlockThatRestartsAtOnceFindsItselfAgain(t *testing.T) {
+func TestALargeClusterThatRestartsAtOnceFindsItselfAgain(t *testing.T) {
 	n := 60
 	switch {
 	case testing.Short() || raceDetector:
@@ -78,7 +78,7 @@ func TestALargeFlockThatRestartsAtOnceFindsItselfAgain(t *testing.T) {
 }
 
 // Everybody is in the book of a peer that comes back. The first it reaches tell it of the rest.
-func TestAPeerThatComesBackDoesNotAskAllOfALargeFlock(t *testing.T) {
+func TestAPeerThatComesBackDoesNotAskAllOfALargeCluster(t *testing.T) {
 	const n = 60
 	synctest.Test(t, func(t *testing.T) {
 		f := flockIn(t, memory(t), n)

@@ -204,7 +204,7 @@ func TestOnlyWhatMattersMakesTheBookDirty(t *testing.T) {
 	}
 }
 
-func TestALargeFlockIsGivenMoreTime(t *testing.T) {
+func TestALargeClusterIsGivenMoreTime(t *testing.T) {
 	small, large := DefaultTimings(3), DefaultTimings(100)
 	if small.Probe >= large.Probe || large.Probe != time.Second || large.Suspicion != 4 {
 		t.Errorf("%+v %+v", small, large)
