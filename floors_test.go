@@ -13,8 +13,8 @@ import (
 // longest prefix counts.
 var floors = map[string]int{
 	"internal/pause":              0,
+	"internal/atomicfile":         0,
 	"internal/wake":               0,
-	"internal/flush":              0,
 	"internal/golden":             1,
 	"internal/long":               0,
 	"internal/limit":              0,
@@ -67,7 +67,6 @@ var floors = map[string]int{
 	"dispatch/ledger/quorum/store":   2,
 	"dispatch/ledger/quorum/mark":    1,
 	"dispatch/ledger/quorum/raftlog": 0,
-	"internal/atomicfile":            1,
 	"node/orders":                    8,
 	"node/held":                      7,
 	"node/sweep":                     3,

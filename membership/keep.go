@@ -81,6 +81,8 @@ func (m *Membership) save(always bool) {
 	if m.cfg.Book == "" {
 		return
 	}
+	m.saving.Lock() // the newest book is written last
+	defer m.saving.Unlock()
 	m.mu.Lock()
 	if !m.book.dirty && !always {
 		m.mu.Unlock()

@@ -38,6 +38,7 @@ type Membership struct {
 
 	over      atomic.Bool   // Run has ended
 	ending    chan struct{} // a lock between Leave, which takes its time, and the end of Run
+	saving    sync.Mutex    // the book
 	mu        sync.Mutex
 	born      time.Time
 	own       []string // the addresses this peer gives

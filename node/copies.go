@@ -17,6 +17,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
+	"covey/internal/wake"
 	"covey/node/api"
 	"covey/node/troubles"
 	"covey/p2p"
@@ -97,7 +98,7 @@ type copies struct {
 	history starts.History
 	met     met
 	queue   chan string
-	turn    chan struct{} // the halt changed
+	turn    wake.Signal // the halt changed
 
 	mu     sync.Mutex
 	known  map[taskstate.PeerID]starts.Start
@@ -110,7 +111,7 @@ type copies struct {
 
 func newCopies(cfg copiesConfig) *copies {
 	c := &copies{
-		cfg: cfg, met: met{path: cfg.met}, queue: make(chan string, maxLookQueue), turn: make(chan struct{}, 1),
+		cfg: cfg, met: met{path: cfg.met}, queue: make(chan string, maxLookQueue), turn: wake.New(),
 		known: map[taskstate.PeerID]starts.Start{}, proofs: map[taskstate.PeerID]pastProof{}, asked: map[taskstate.PeerID]bool{},
 		double: map[taskstate.PeerID]bool{}, others: map[uint64]bool{}, looks: map[taskstate.PeerID]chan struct{}{},
 	}
@@ -419,7 +420,7 @@ func (c *copies) meet(from string, nonce uint64, p starts.Proof) bool {
 		text := "another process goes by this peer's identity right now: this machine or its data folder was copied. Neither votes nor takes tasks until a person decides: stop one of them and give it an identity of its own with `peer up --new-identity --join TICKET` (`peer ticket` at another peer); if the other one is gone for good, restart this one"
 		c.cfg.say.Set(c.cfg.self, api.TroubleCopied, text)
 		c.cfg.log.Error(text, "told by", c.cfg.name(from), "start", c.cfg.start.Number, "other start", p.Start.Number)
-		nudgeTurn(c.turn)
+		c.turn.Set()
 	}
 	return true
 }
@@ -461,16 +462,9 @@ func (c *copies) renounce(r renounced) bool {
 	if free {
 		c.cfg.say.Clear(c.cfg.self, api.TroubleCopied)
 		c.cfg.log.Info("the other process that went by this peer's identity has one of its own now")
-		nudgeTurn(c.turn)
+		c.turn.Set()
 	}
 	return true
-}
-
-func nudgeTurn(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // errCopied is why a worker takes nothing on while there are two of it.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"covey/internal/atomicfile"
-	"covey/internal/flush"
 	"covey/node/api"
 	"covey/node/runner/supervise"
 	"covey/p2p"
@@ -72,7 +71,7 @@ func (f *folder) newIdentity(joining bool) error {
 	if err := os.Remove(f.path(keyFile)); err != nil {
 		return api.Errorf(api.Failed, "cannot remove the old identity's key: %v", err)
 	}
-	return flush.Dir(f.dir)
+	return atomicfile.FlushDir(f.dir)
 }
 
 func (f *folder) writeRenounced(r renounced) error {

@@ -1,4 +1,5 @@
-// Package atomicfile replaces files whole. It knows nothing of what is in them.
+// Package atomicfile replaces files whole, and brings what was written in place to the disk as
+// cheaply as the system can. It knows nothing of what is in them.
 package atomicfile
 
 import (
@@ -6,8 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"covey/internal/flush"
 )
 
 // Write replaces a file so that after a crash it is either the old or the new one, whole.
@@ -23,7 +22,7 @@ func Write(path string, data []byte) error {
 		err = os.Rename(tmp, path)
 	}
 	if err == nil {
-		err = flush.Dir(filepath.Dir(path))
+		err = FlushDir(filepath.Dir(path))
 	}
 	if err != nil {
 		_ = os.Remove(tmp)

@@ -25,8 +25,9 @@ import (
 	"sync"
 	"time"
 
-	"covey/internal/flush"
+	"covey/internal/atomicfile"
 	"covey/internal/pause"
+	"covey/internal/wake"
 	"covey/membership/digest"
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -63,7 +64,7 @@ type Config struct {
 // File is the file, and whoever writes it. It is safe for concurrent use; nil remembers nothing.
 type File struct {
 	cfg  Config
-	news chan struct{}
+	news wake.Signal
 
 	mu    sync.Mutex
 	saved []record // on disk, each where it is in the file; with an empty author: free
@@ -72,7 +73,7 @@ type File struct {
 
 // Open reads what was remembered. A record that cannot be read is as good as none.
 func Open(cfg Config) *File {
-	h := &File{cfg: cfg, news: make(chan struct{}, 1), at: map[taskstate.PeerID]int{}}
+	h := &File{cfg: cfg, news: wake.New(), at: map[taskstate.PeerID]int{}}
 	b, err := readUpTo(cfg.Path, maxRecords*recordBytes)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		cfg.Log.Warn("how far the workers were is not remembered; it is heard again from them", "err", err)
@@ -101,12 +102,8 @@ func readUpTo(path string, limit int64) ([]byte, error) {
 
 // Noted says that there may be more to remember. It never blocks.
 func (h *File) Noted() {
-	if h == nil {
-		return
-	}
-	select {
-	case h.news <- struct{}{}:
-	default:
+	if h != nil {
+		h.news.Set()
 	}
 }
 
@@ -218,7 +215,7 @@ func write(path string, records map[int]record) error {
 		}
 		err = errors.Join(err, encErr)
 	}
-	return errors.Join(err, flush.Data(f), f.Close())
+	return errors.Join(err, atomicfile.FlushData(f), f.Close())
 }
 
 var table = crc32.MakeTable(crc32.Castagnoli)

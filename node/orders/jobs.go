@@ -111,12 +111,7 @@ func (o *Orders) Forward(ctx context.Context) error {
 }
 
 // Wake has held jobs tried again: somebody may decide now.
-func (o *Orders) Wake() {
-	select {
-	case o.poke <- struct{}{}:
-	default:
-	}
-}
+func (o *Orders) Wake() { o.poke.Set() }
 
 // Cancel implements api.JobBackend.
 func (o *Orders) Cancel(ctx context.Context, id string) (api.Job, error) {
@@ -135,7 +130,7 @@ func (o *Orders) Cancel(ctx context.Context, id string) (api.Job, error) {
 			return api.Job{}, api.Errorf(api.Failed, "the job was not cancelled: %v", err)
 		} else if ok {
 			o.cfg.Tell(job, "cancelled", "")
-			o.wakeRecall()
+			o.recalls.Set()
 			return view.HeldRow(*held, taskstate.Shutdown), nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum"
+	"covey/internal/wake"
 	"covey/membership"
 	"covey/node/api"
 	"covey/node/calls"
@@ -97,11 +98,11 @@ type Disk interface {
 // Orders carry out what a person orders at this peer. They are safe for concurrent use.
 type Orders struct {
 	cfg     Config
-	poke    chan struct{} // wakes Forward
-	recalls chan struct{} // wakes Recall
+	poke    wake.Signal // has Forward look
+	recalls wake.Signal // has Recall look
 }
 
 // New makes Orders. Forward and Recall are to run as long as the peer does.
 func New(cfg Config) *Orders {
-	return &Orders{cfg: cfg, poke: make(chan struct{}, 1), recalls: make(chan struct{}, 1)}
+	return &Orders{cfg: cfg, poke: wake.New(), recalls: wake.New()}
 }

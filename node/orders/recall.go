@@ -54,10 +54,3 @@ func (o *Orders) Recall(ctx context.Context) error {
 		}
 	}
 }
-
-func (o *Orders) wakeRecall() {
-	select {
-	case o.recalls <- struct{}{}:
-	default:
-	}
-}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"covey/internal/wake"
 	"covey/node/runner/supervise"
 )
 
@@ -48,7 +49,7 @@ type Config struct {
 // Keeper looks after the room of one disk. Its methods may be called by anybody.
 type Keeper struct {
 	cfg  Config
-	wake chan struct{}
+	wake wake.Signal
 
 	mu   sync.Mutex
 	low  *Low
@@ -96,7 +97,7 @@ func size(n int64) string {
 // Open looks at the disk. If it is low, the reserve of before is given back, so that this start can
 // write what it must; otherwise there is one now.
 func Open(cfg Config) *Keeper {
-	k := &Keeper{cfg: cfg, wake: make(chan struct{}, 1)}
+	k := &Keeper{cfg: cfg, wake: wake.New()}
 	if cfg.Look == nil {
 		k.cfg.Look = func() (supervise.Room, error) { return supervise.RoomOf(cfg.Dir) }
 	}
@@ -150,10 +151,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // LookNow has Run look at once: something was refused.
 func (k *Keeper) LookNow() {
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
+	k.wake.Set()
 }
 
 // Low is why this peer is to take nothing on, nil if there is room.

@@ -16,6 +16,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum"
+	"covey/internal/wake"
 	"covey/node/api"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -34,11 +35,11 @@ type Config struct {
 // Keeper keeps one peer's roster.
 type Keeper struct {
 	cfg   Config
-	moved chan struct{} // the gate must look again
+	moved wake.Signal // the gate must look again
 }
 
 // New makes a Keeper.
-func New(cfg Config) *Keeper { return &Keeper{cfg: cfg, moved: make(chan struct{}, 1)} }
+func New(cfg Config) *Keeper { return &Keeper{cfg: cfg, moved: wake.New()} }
 
 // Run calls changed after the roster changed, off the goroutine that feeds the replica, and settles
 // what differs from the ledger, until ctx ends.
@@ -116,12 +117,7 @@ func (k *Keeper) Show(ctx context.Context, peer taskstate.PeerID) bool {
 }
 
 // Moved has the roster looked at again, off the goroutine that calls.
-func (k *Keeper) Moved() {
-	select {
-	case k.moved <- struct{}{}:
-	default:
-	}
-}
+func (k *Keeper) Moved() { k.moved.Set() }
 
 // Removed tells whether this peer's own membership has ended.
 func (k *Keeper) Removed() bool {

@@ -11,6 +11,7 @@ import (
 
 	"covey/internal/limit"
 	"covey/internal/pause"
+	"covey/internal/wake"
 	"covey/p2p/wire"
 )
 
@@ -118,7 +119,7 @@ func (a Asker) once(ctx context.Context, q *Request) (met bool, err error) {
 // inbox is what came and was not put yet: a Window at most, since no more is sent before it is said
 // to be there. One goroutine fills it, so that signs of life are heard while a task takes its time.
 type inbox struct {
-	more chan struct{} // one token: there is news
+	more wake.Signal // there is news
 
 	mu   sync.Mutex
 	buf  []byte
@@ -127,7 +128,7 @@ type inbox struct {
 	err  error
 }
 
-func newInbox() *inbox { return &inbox{more: make(chan struct{}, 1)} }
+func newInbox() *inbox { return &inbox{more: wake.New()} }
 
 // fill reads until nothing more comes.
 func (b *inbox) fill(c net.Conn) {
@@ -159,10 +160,7 @@ func (b *inbox) add(w answer, err error) (over bool) {
 		}
 	}
 	b.over, b.err = w.End || err != nil, err
-	select {
-	case b.more <- struct{}{}:
-	default:
-	}
+	b.more.Set()
 	return b.over
 }
 

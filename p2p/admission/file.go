@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
+	"covey/internal/atomicfile"
 	"covey/p2p/wire"
 )
 
@@ -114,41 +114,10 @@ func saveRoll(path string, l *roll) error {
 	}
 	b, err := encodeRoll(l)
 	if err == nil {
-		err = replaceFile(path, b)
+		err = atomicfile.Write(path, b)
 	}
 	if err != nil {
 		return fmt.Errorf("save the roster: %w", err)
-	}
-	return nil
-}
-
-func replaceFile(path string, b []byte) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, ".roster-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if c := f.Close(); err == nil {
-		err = c
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return err
-	}
-	if d, e := os.Open(dir); e == nil { // the rename itself on disk, where the platform can
-		_ = d.Sync()
-		_ = d.Close()
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"covey/internal/atomicfile"
 	"covey/p2p/wire"
 )
 
@@ -94,7 +95,7 @@ func (c *SeatChain) Save() error {
 	}
 	body, err := wire.Marshal(f)
 	if err == nil {
-		err = replaceFile(c.path, withSum(seatsMagic, body))
+		err = atomicfile.Write(c.path, withSum(seatsMagic, body))
 	}
 	if err != nil {
 		c.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"covey/internal/flush"
+	"covey/internal/atomicfile"
 )
 
 // File is the own mark on disk: two slots that are written in turn, each with a checksum, so that a
@@ -76,7 +76,7 @@ func (x *File) Put(m Mark) error {
 	seq := x.seq + 1
 	_, err := x.f.WriteAt(encode(m, seq), int64(seq%2)*slotEvery)
 	if err == nil {
-		err = flush.Data(x.f)
+		err = atomicfile.FlushData(x.f)
 	}
 	if err != nil {
 		return fmt.Errorf("write the ledger's mark: %w", err)
@@ -101,7 +101,7 @@ func (x *File) make() error {
 			copy(whole[int(x.seq%2)*slotEvery:], encode(x.mark, x.seq))
 		}
 		if _, err = f.WriteAt(whole, 0); err == nil {
-			err = errors.Join(f.Truncate(fileBytes), f.Sync(), flush.Dir(filepath.Dir(x.path)))
+			err = errors.Join(f.Truncate(fileBytes), f.Sync(), atomicfile.FlushDir(filepath.Dir(x.path)))
 		}
 	}
 	if err != nil {

@@ -1,4 +1,4 @@
-package flush
+package atomicfile
 
 import (
 	"errors"
@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Data brings what was written in place to the disk, without the file's times.
-func Data(f *os.File) error {
+// FlushData brings what was written in place to the disk, without the file's times.
+func FlushData(f *os.File) error {
 	for {
 		if err := syscall.Fdatasync(int(f.Fd())); !errors.Is(err, syscall.EINTR) {
 			return err
@@ -15,8 +15,8 @@ func Data(f *os.File) error {
 	}
 }
 
-// Dir brings the names of a folder's files to the disk.
-func Dir(path string) error {
+// FlushDir brings the names of a folder's files to the disk.
+func FlushDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
 		return err
