@@ -24,13 +24,11 @@ var (
 	_ memberlist.PingDelegate  = delegate{}
 )
 
-// NodeMeta implements memberlist.Delegate.
 func (d delegate) NodeMeta(int) []byte { return d.m.ownMeta() }
 
 // NotifyMsg takes a gossiped hint. The bytes are memberlist's.
 func (d delegate) NotifyMsg(b []byte) { d.m.hintFrom(b) }
 
-// GetBroadcasts implements memberlist.Delegate.
 func (d delegate) GetBroadcasts(overhead, limit int) [][]byte {
 	return d.m.hints.GetBroadcasts(overhead, limit)
 }
@@ -74,19 +72,15 @@ func (d delegate) NotifyMerge(nodes []*memberlist.Node) error {
 	return nil
 }
 
-// NotifyJoin implements memberlist.EventDelegate.
 func (d delegate) NotifyJoin(n *memberlist.Node) { d.m.joined(n.Name, n.Meta) }
 
-// NotifyUpdate implements memberlist.EventDelegate.
 func (d delegate) NotifyUpdate(n *memberlist.Node) { d.m.joined(n.Name, n.Meta) }
 
 // NotifyLeave implements memberlist.EventDelegate: it failed or said goodbye.
 func (d delegate) NotifyLeave(n *memberlist.Node) { d.m.gone(n.Name) }
 
-// AckPayload implements memberlist.PingDelegate.
 func (d delegate) AckPayload() []byte { return nil }
 
-// NotifyPingComplete implements memberlist.PingDelegate.
 func (d delegate) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, _ []byte) {
 	d.m.pinged(n.Name, rtt)
 }

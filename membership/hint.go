@@ -105,17 +105,13 @@ type hintBroadcast []byte
 
 var _ memberlist.NamedBroadcast = hintBroadcast(nil)
 
-// Name implements memberlist.NamedBroadcast.
 func (hintBroadcast) Name() string { return "hint" }
 
-// Invalidates implements memberlist.Broadcast.
 func (hintBroadcast) Invalidates(o memberlist.Broadcast) bool {
 	_, ok := o.(hintBroadcast)
 	return ok
 }
 
-// Message implements memberlist.Broadcast.
 func (h hintBroadcast) Message() []byte { return h }
 
-// Finished implements memberlist.Broadcast.
 func (hintBroadcast) Finished() {}

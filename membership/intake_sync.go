@@ -93,7 +93,6 @@ func (w *within) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// ReadByte implements io.ByteScanner.
 func (w *within) ReadByte() (byte, error) {
 	if w.left <= 0 {
 		return 0, io.ErrUnexpectedEOF
@@ -102,7 +101,6 @@ func (w *within) ReadByte() (byte, error) {
 	return w.r.ReadByte()
 }
 
-// UnreadByte implements io.ByteScanner.
 func (w *within) UnreadByte() error {
 	w.left++
 	return w.r.UnreadByte()

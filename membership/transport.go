@@ -88,13 +88,10 @@ type peerName string
 func (peerName) Network() string  { return "covey" }
 func (p peerName) String() string { return string(p) }
 
-// FinalAdvertiseAddr implements memberlist.Transport.
 func (t *transport) FinalAdvertiseAddr(string, int) (net.IP, int, error) { return t.ip, 1, nil }
 
-// PacketCh implements memberlist.Transport.
 func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 
-// StreamCh implements memberlist.Transport.
 func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
 
 // WriteTo is never called by memberlist when names are required; a packet without a name goes

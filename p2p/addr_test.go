@@ -125,13 +125,11 @@ func TestABadConfigSaysWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for says, cfg := range map[string]p2p.Config{
-		"key":          {},
-		"port":         {Key: key, Port: 70000},
-		"announce":     {Key: key, Announce: []string{"nonsense"}},
-		"listen":       {Key: key, Listen: []string{"nonsense"}},
-		"IP:port":      {Key: key, Listen: []string{"/dns/x/tcp/1"}},
-		"reachability": {Key: key, Reachability: "maybe"},
-		"192.0.2.77":   {Key: key, Listen: []string{"192.0.2.77"}},
+		"key":        {},
+		"announce":   {Key: key, Announce: []string{"nonsense"}},
+		"listen":     {Key: key, Listen: []string{"nonsense"}},
+		"IP:port":    {Key: key, Listen: []string{"/dns/x/tcp/1"}},
+		"192.0.2.77": {Key: key, Listen: []string{"192.0.2.77"}},
 	} {
 		h, err := p2p.New(cfg)
 		if err == nil {

@@ -13,15 +13,6 @@ import (
 // relayCandidates are admitted peers that we have a direct connection to which we opened ourselves:
 // others can, too. Best first.
 func (r *relays) relayCandidates() []peer.ID {
-	if r.cfg.RelayPeers != nil {
-		var out []peer.ID
-		for _, s := range r.cfg.RelayPeers() {
-			if p, err := peer.Decode(s); err == nil && p != r.bh.ID() && r.cfg.Admitted(s) {
-				out = append(out, p)
-			}
-		}
-		return out
-	}
 	var out []peer.ID
 	public := map[peer.ID]int{}
 	for _, p := range r.sw.Peers() {

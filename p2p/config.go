@@ -2,7 +2,6 @@ package p2p
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -33,31 +32,18 @@ const (
 	unknownDialedTime = 2 * time.Minute // a connection we opened to a peer that is not (yet) in our roster
 )
 
-// Reachability is whether others can open connections to this peer.
-type Reachability string
-
-// Reachability as configured.
-const (
-	ReachAuto    Reachability = ""        // ask admitted peers to dial back
-	ReachPublic  Reachability = "public"  // never ask for a relay
-	ReachPrivate Reachability = "private" // always keep a relay
-)
-
 // Config is what a Host is made from. Key is required; the rest has defaults.
 type Config struct {
 	Key crypto.PrivKey
 
 	// Listen has IPs, IP:port pairs or multiaddrs (/ip4/…, /ip4/…/tcp/…); empty listens on every
-	// interface. Each is listened on with TCP and QUIC on one port; a port given here overrides
-	// Port for that address, 0 means Prefer or a free one.
+	// interface. Each is listened on with TCP and QUIC on one port; one given here holds for that
+	// address, 0 means Prefer or a free one.
 	Listen []string
 	// Announce are addresses to tell others beside those found, as multiaddr or host:port: a
 	// forwarded port, a name.
 	Announce []string
-	// Port was asked for by a person: if it is taken, New fails and names it. 0 tries Prefer, then
-	// DefaultPort, then a free one.
-	Port int
-	// Prefer is the port of the last run, or 0.
+	// Prefer is the port of the last run, or 0: it is tried before DefaultPort and a free one.
 	Prefer int
 	// Sought has a peer that listens elsewhere than on Prefer keep a side door besides, where
 	// others that know its id find it: they may be looking for it where it was.
@@ -78,11 +64,6 @@ type Config struct {
 	// Relay serves circuits to admitted peers, and keeps relays for ourselves while we cannot be
 	// reached directly.
 	Relay bool
-	// RelayPeers are peers to ask for a relay, best first; nil takes the admitted peers we have
-	// opened a connection to.
-	RelayPeers func() []string
-	// Reachability skips finding out whether we can be reached.
-	Reachability Reachability
 	// RelayCheck is how often reachability and relays are looked after when nothing happens; 0
 	// means five minutes.
 	RelayCheck time.Duration
@@ -112,9 +93,6 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Key == nil {
 		return c, errors.New("p2p: a host needs a key")
 	}
-	if c.Port < 0 || c.Port > 65535 {
-		return c, fmt.Errorf("port %d does not exist: give one between 1 and 65535", c.Port)
-	}
 	if c.Admitted == nil {
 		c.Admitted = func(string) bool { return false }
 	}
@@ -126,11 +104,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
-	}
-	switch c.Reachability {
-	case ReachAuto, ReachPublic, ReachPrivate:
-	default:
-		return c, fmt.Errorf("reachability %q: use public, private, or leave it empty", c.Reachability)
 	}
 	return c, nil
 }

@@ -134,10 +134,3 @@ func (h *Host) Connect(ctx context.Context, peerID string, addrs []string) error
 func answered(err error) bool {
 	return errors.Is(err, ErrOld) || errors.Is(err, ErrNotAdmitted) || errors.Is(err, ErrBusy) || errors.Is(err, ErrTooMany)
 }
-
-// Disconnect closes every connection to a peer.
-func (h *Host) Disconnect(peerID string) {
-	if p, err := peer.Decode(peerID); err == nil {
-		h.sw.ClosePeer(p)
-	}
-}

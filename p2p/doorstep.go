@@ -75,7 +75,6 @@ type inbound struct {
 	ended  bool   // it lost its place
 }
 
-// OpenConnection implements network.ResourceManager.
 func (d *doorstep) OpenConnection(dir network.Direction, usefd bool, at ma.Multiaddr) (network.ConnManagementScope, error) {
 	if dir == network.DirOutbound {
 		return d.ResourceManager.OpenConnection(dir, usefd, at)
@@ -245,13 +244,11 @@ func (d *doorstep) idlest() *inbound {
 	return oldest(d.strangers, most)
 }
 
-// Done implements network.ResourceScopeSpan.
 func (c *inbound) Done() {
 	c.d.forget(c)
 	c.ConnManagementScope.Done()
 }
 
-// OpenStream implements network.ResourceManager.
 func (d *doorstep) OpenStream(p peer.ID, dir network.Direction) (network.StreamManagementScope, error) {
 	if dir == network.DirOutbound {
 		return d.ResourceManager.OpenStream(p, dir)
@@ -336,7 +333,6 @@ func (s *unnamedStream) SetProtocol(p protocol.ID) error {
 	return nil
 }
 
-// Done implements network.ResourceScopeSpan.
 func (s *unnamedStream) Done() {
 	s.d.over(s)
 	s.StreamManagementScope.Done()

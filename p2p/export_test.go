@@ -82,3 +82,9 @@ func Doubted(h *Host) (found bool) {
 	h.silence.looking.Range(func(_, _ any) bool { found = true; return false })
 	return found
 }
+
+// Disconnect closes every connection to a peer.
+func Disconnect(h *Host, id string) {
+	p, _ := peer.Decode(id)
+	h.sw.ClosePeer(p)
+}

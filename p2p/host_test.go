@@ -193,7 +193,7 @@ func TestBlockCutsBothWaysAndHealLetsInAgain(t *testing.T) {
 func TestATakenPortIsNamedIfItWasAskedForAndReplacedIfNot(t *testing.T) {
 	a := start(t, everybody())
 	key, _ := p2p.NewIdentity()
-	_, err := p2p.New(p2p.Config{Key: key, Listen: []string{"127.0.0.1"}, Port: a.Port()})
+	_, err := p2p.New(p2p.Config{Key: key, Listen: []string{net.JoinHostPort("127.0.0.1", itoa(a.Port()))}})
 	if err == nil || !strings.Contains(err.Error(), "port") || !strings.Contains(err.Error(), "another") {
 		t.Fatalf("%v", err)
 	}

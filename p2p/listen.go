@@ -77,17 +77,14 @@ type doors struct {
 	side    int // the side door's port; 0 without one
 }
 
-// open binds every place, on the asked port or on the first that is free.
+// open binds every place, on the first port that is free.
 func (d *doors) open(cfg Config) error {
 	where, err := places(cfg.Listen)
 	if err != nil {
 		return err
 	}
 	tries := []int{DefaultPort, 0}
-	switch {
-	case cfg.Port > 0:
-		tries = []int{cfg.Port}
-	case cfg.Prefer > 0:
+	if cfg.Prefer > 0 {
 		tries = []int{cfg.Prefer, DefaultPort, 0}
 	}
 	for _, port := range tries {
@@ -100,9 +97,6 @@ func (d *doors) open(cfg Config) error {
 				return nil
 			}
 		}
-	}
-	if cfg.Port > 0 {
-		return fmt.Errorf("port %d cannot be listened on: %w: choose another port, or none to take a free one", cfg.Port, err)
 	}
 	return fmt.Errorf("listen: %w", err)
 }

@@ -48,12 +48,11 @@ type relays struct {
 
 	mirror mirror
 
-	mu      sync.Mutex
-	asked   map[peer.ID]answer // what peers say about reaching us
-	places  map[peer.ID]relayPlace
-	addrs   []ma.Multiaddr
-	onAddrs []func()
-	undo    []io.Closer
+	mu     sync.Mutex
+	asked  map[peer.ID]answer // what peers say about reaching us
+	places map[peer.ID]relayPlace
+	addrs  []ma.Multiaddr
+	undo   []io.Closer
 }
 
 func newRelays(h *Host) *relays {
@@ -84,13 +83,6 @@ func (r *relays) addresses() []ma.Multiaddr {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.addrs
-}
-
-// OnAddrs calls f when Addrs has changed because of a relay. f must be quick.
-func (h *Host) OnAddrs(f func()) {
-	h.relays.mu.Lock()
-	defer h.relays.mu.Unlock()
-	h.relays.onAddrs = append(h.relays.onAddrs, f)
 }
 
 // use lets the host dial and be dialled through relays.
@@ -133,7 +125,7 @@ func (r *relays) start() error {
 		r.startMirror()
 	}
 	r.bh.SetStreamHandler(reachProtocol, r.gated.gate.guard(reachProtocol, r.serveReach))
-	if r.cfg.Reachability == ReachPublic || r.doors.onlyLoopback() && r.cfg.Reachability == ReachAuto {
+	if r.doors.onlyLoopback() {
 		return nil
 	}
 	r.life.spawn(r.keepRelays)
@@ -191,12 +183,6 @@ func (r *relays) keepRelays() {
 
 // private tells whether some peer cannot reach us.
 func (r *relays) private() bool {
-	switch r.cfg.Reachability {
-	case ReachPrivate:
-		return true
-	case ReachPublic:
-		return false
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.asked {
@@ -257,13 +243,8 @@ func (r *relays) setPlaces(places map[peer.ID]relayPlace) {
 	r.places = places
 	same := slices.EqualFunc(addrs, r.addrs, ma.Multiaddr.Equal)
 	r.addrs = addrs
-	tell := slices.Clone(r.onAddrs)
 	r.mu.Unlock()
-	if same {
-		return
-	}
-	r.log.Info("addresses through relays changed", "addrs", addrs)
-	for _, f := range tell {
-		f()
+	if !same {
+		r.log.Info("addresses through relays changed", "addrs", addrs)
 	}
 }

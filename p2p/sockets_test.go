@@ -105,7 +105,7 @@ func TestAMachineThatDoesNotAnswerIsNotTakenForOneThatRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		mb.Kill(true)
-		a.Disconnect(b.Self())
+		p2p.Disconnect(a, b.Self())
 		start := time.Now()
 		err := a.Connect(context.Background(), b.Self(), nil)
 		if err == nil || p2p.Refused(err) || time.Since(start) > 4*time.Second {

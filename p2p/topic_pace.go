@@ -91,7 +91,6 @@ func (t *topicPaces) inspect(from peer.ID, rpc *pubsub.RPC) error {
 
 var _ pubsub.SubscriptionFilter = (*topicPaces)(nil)
 
-// CanSubscribe implements pubsub.SubscriptionFilter.
 func (*topicPaces) CanSubscribe(string) bool { return true }
 
 // FilterIncomingSubscriptions implements pubsub.SubscriptionFilter: nobody is subscribed to more

@@ -23,7 +23,6 @@ func durationVar(f *pflag.FlagSet, into *time.Duration, name string, def time.Du
 	f.Var((*durationFlag)(into), name, usage)
 }
 
-// Set implements pflag.Value.
 func (d *durationFlag) Set(s string) error {
 	v, err := spell.Duration(s)
 	if err != nil {
@@ -42,7 +41,6 @@ func (d *durationFlag) String() string {
 	return short(time.Duration(*d))
 }
 
-// Type implements pflag.Value.
 func (d *durationFlag) Type() string { return "duration" }
 
 // noEmptyFlags refuses a flag with an empty text: most often a shell's variable is not set, and

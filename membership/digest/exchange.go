@@ -16,7 +16,7 @@ import (
 const Protocol = "/covey/digest/1"
 
 const (
-	defaultEvery  = 10 * time.Second
+	exchangeEvery = 10 * time.Second       // with a random peer, ± a fifth
 	gapDelay      = 100 * time.Millisecond // what is missing may just be a little late
 	gapEvery      = time.Second            // a hole nobody can fill is not asked for more often, the timer aside
 	frameDeadline = 5 * time.Second
@@ -46,7 +46,6 @@ type Config struct {
 	Deliver func(Envelope)                            // gets every fresh envelope that was pulled, from several goroutines; required
 	Accept  func(author string) bool                  // whose envelopes are wanted (admitted peers); nil: everybody's
 	Peers   func() []string                           // other peers that are alive; required
-	Every   time.Duration                             // pace of exchanges with a random peer, ± a fifth; 0: ten seconds
 	Log     *slog.Logger                              // nil: silent
 }
 
@@ -68,9 +67,6 @@ type Exchange struct {
 
 // New makes an Exchange that is not alive yet.
 func New(cfg Config) *Exchange {
-	if cfg.Every <= 0 {
-		cfg.Every = defaultEvery
-	}
 	if cfg.Accept == nil {
 		cfg.Accept = func(string) bool { return true }
 	}
@@ -147,7 +143,7 @@ func (x *Exchange) Run(ctx context.Context) error {
 	}
 }
 
-func (x *Exchange) pace() time.Duration { return x.cfg.Every*4/5 + rand.N(x.cfg.Every*2/5) }
+func (x *Exchange) pace() time.Duration { return exchangeEvery*4/5 + rand.N(exchangeEvery*2/5) }
 
 // pick chooses the wanted peer if it is alive, else anyone.
 func (x *Exchange) pick(wanted string) string {

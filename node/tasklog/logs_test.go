@@ -479,10 +479,18 @@ func TestABadRequestIsRefusedBeforeAnythingIsOpened(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := DecodeRequest(b); err == nil {
+		if _, err := decodeRequest(b); err == nil {
 			t.Errorf("%s is decoded", name)
 		}
 	}
+}
+
+// decodeRequest is how a request from outside is read.
+func decodeRequest(b []byte) (r Request, err error) {
+	if err = wire.Unmarshal(b, &r); err == nil {
+		err = r.Validate()
+	}
+	return r, err
 }
 
 func FuzzADecodedRequestIsAlwaysValid(f *testing.F) {
@@ -490,7 +498,7 @@ func FuzzADecodedRequestIsAlwaysValid(f *testing.F) {
 	f.Add(b)
 	f.Add([]byte{0xa0})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := DecodeRequest(b)
+		r, err := decodeRequest(b)
 		if err != nil {
 			return
 		}
@@ -501,7 +509,7 @@ func FuzzADecodedRequestIsAlwaysValid(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := DecodeRequest(again); err != nil {
+		if _, err := decodeRequest(again); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -73,18 +72,6 @@ func (r Request) Validate() error {
 		return fmt.Errorf("since %d: expected 0 or more", r.Since)
 	}
 	return nil
-}
-
-// DecodeRequest reads and validates a request from outside.
-func DecodeRequest(b []byte) (Request, error) {
-	var r Request
-	if len(b) > maxRequest {
-		return r, wire.ErrTooLarge
-	}
-	if err := wire.Unmarshal(b, &r); err != nil {
-		return Request{}, err
-	}
-	return r, r.Validate()
 }
 
 // Chunk is a piece of one stream.

@@ -13,7 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 	bolterr "go.etcd.io/bbolt/errors"
 
-	"covey/internal/flush"
+	"covey/internal/atomicfile"
 	"covey/taskstate"
 )
 
@@ -205,7 +205,7 @@ func create(path string, head Head) error {
 	if err := os.Rename(fresh, path); err != nil {
 		return err
 	}
-	return flush.Dir(filepath.Dir(path))
+	return atomicfile.FlushDir(filepath.Dir(path))
 }
 
 // openBolt opens the file and translates what bbolt says about a file it cannot use.
