@@ -11,18 +11,18 @@ import (
 
 // opened greets the coordinator: Hello, then, as soon as it is known, everything held, each task
 // with the newest status that is on disk.
-func (c *Core) opened(link uint64) {
-	c.link.close(c.link.id)
+func (c *Core) opened(stream uint64) {
+	c.stream.close(c.stream.id)
 	if c.lost != "" {
 		return // nobody is to hear of it any more
 	}
-	c.link = coreLink{id: link, session: c.link.session, pass: c.link.pass}
+	c.stream = openStream{id: stream, session: c.stream.session, pass: c.stream.pass}
 	c.bodies.trim(0, 0)
 	for _, h := range c.held.of { // what was said in the session before may not have been heard
 		h.atWord = false
 	}
 	c.send(session.Up{Hello: &session.Hello{
-		Incarnation: c.inc, Session: c.link.session, Fence: c.state.Fence, Offer: c.offered(),
+		Incarnation: c.inc, Session: c.stream.session, Fence: c.state.Fence, Offer: c.offered(),
 		Acked: c.state.Acked, Last: c.last,
 		Start: c.started, Replaces: c.replaces,
 	}})
@@ -63,35 +63,35 @@ func acceptedStatus(h *heldTask) taskstate.Status {
 func (c *Core) frame(d *session.Down) {
 	switch {
 	case c.replaying:
-		if !c.link.keep(d) { // without knowing what is here nothing can be obeyed
-			c.end("it sends more than a worker can heed that reads its journal", false)
+		if !c.stream.keep(d) { // without knowing what is here nothing can be obeyed
+			c.hangUp("it sends more than a worker can heed that reads its journal", false)
 		}
 	case d.Welcome != nil:
 		c.welcomed(d.Welcome)
-	case !c.link.up:
-		c.end("the coordinator sent a command before it said Welcome", false)
+	case !c.stream.up:
+		c.hangUp("the coordinator sent a command before it said Welcome", false)
 	case !c.fenced:
 		// Nothing of this epoch is obeyed before the disk knows that older ones no longer are.
 		c.early(d)
-		if !c.link.keep(d) {
-			c.end("the journal does not take the new epoch", false)
+		if !c.stream.keep(d) {
+			c.hangUp("the journal does not take the new epoch", false)
 		}
 	case d.Ack != nil:
 		c.acked(d.Ack.Batch)
 	case d.Assignments != nil:
 		c.assignments(d.Assignments)
 	case d.Released != nil:
-		c.link.released = true
+		c.stream.released = true
 	}
 }
 
 // welcomed is the only place where the fence rises.
 func (c *Core) welcomed(w *session.Welcome) {
-	if c.link.up {
+	if c.stream.up {
 		return
 	}
 	if w.Epoch.Less(c.state.Fence) {
-		c.end(fmt.Sprintf("its epoch %v is over: %v has been obeyed here", w.Epoch, c.state.Fence), false)
+		c.hangUp(fmt.Sprintf("its epoch %v is over: %v has been obeyed here", w.Epoch, c.state.Fence), false)
 		return
 	}
 	if why := c.outrun(w); why != "" {
@@ -102,8 +102,8 @@ func (c *Core) welcomed(w *session.Welcome) {
 	if c.state.Fence.Less(w.Epoch) {
 		c.state.Fence, c.fenced = w.Epoch, false
 	}
-	c.link.up, c.link.session, c.link.epoch = true, w.Session, w.Epoch
-	if c.link.stale {
+	c.stream.up, c.stream.session, c.stream.epoch = true, w.Session, w.Epoch
+	if c.stream.stale {
 		c.sendOffer()
 	}
 	for _, b := range c.outbox.unacked {
@@ -115,10 +115,10 @@ func (c *Core) welcomed(w *session.Welcome) {
 
 // assignments takes in one frame of a set.
 func (c *Core) assignments(a *session.Assignments) {
-	l := &c.link
+	l := &c.stream
 	switch {
 	case a.Epoch != l.epoch:
-		c.end(fmt.Sprintf("a command of epoch %v came in a session of epoch %v", a.Epoch, l.epoch), false)
+		c.hangUp(fmt.Sprintf("a command of epoch %v came in a session of epoch %v", a.Epoch, l.epoch), false)
 		return
 	case l.synced && a.ResultsIn <= l.have:
 		return // had that
@@ -127,7 +127,7 @@ func (c *Core) assignments(a *session.Assignments) {
 		return
 	}
 	if err := c.carryOut(a); err != nil {
-		c.end(err.Error(), false)
+		c.hangUp(err.Error(), false)
 		return
 	}
 	if a.More {
@@ -142,17 +142,17 @@ func (c *Core) assignments(a *session.Assignments) {
 
 // resync asks for one Complete set, once.
 func (c *Core) resync() {
-	if !c.link.asked {
-		c.link.asked = true
-		c.send(session.Up{Resync: &session.Resync{Have: c.link.have}})
+	if !c.stream.asked {
+		c.stream.asked = true
+		c.send(session.Up{Resync: &session.Resync{Have: c.stream.have}})
 	}
 }
 
 // carryOut does what one frame says.
 func (c *Core) carryOut(a *session.Assignments) error {
-	if a.Complete && !c.link.inSet {
-		c.link.inSet = true
-		c.link.pass++
+	if a.Complete && !c.stream.inSet {
+		c.stream.inSet = true
+		c.stream.pass++
 	}
 	if c.bodies.lacks(a) {
 		return fmt.Errorf("%w: it was never sent their job", errGrant)
@@ -212,7 +212,7 @@ func (c *Core) hold(f *heldFrame, g session.Grant) (dropped []taskstate.TaskID) 
 	for id := range g.Tasks() {
 		n++
 		if h := c.held.of[id]; h != nil {
-			h.pass = c.link.pass
+			h.pass = c.stream.pass
 			continue
 		}
 		if c.tombs.has(id) {
@@ -224,7 +224,7 @@ func (c *Core) hold(f *heldFrame, g session.Grant) (dropped []taskstate.TaskID) 
 			item = g.Items[n]
 		}
 		h := c.held.add(id, j, f, g.Index, item, c.now)
-		h.pass = c.link.pass
+		h.pass = c.stream.pass
 		f.tasks = append(f.tasks, h)
 		fresh.Add(id, item, len(g.Items) > 0)
 	}
@@ -272,7 +272,7 @@ func (c *Core) endComplete() {
 	var confirmed []*heldTask
 	for _, h := range c.held.living() {
 		switch {
-		case h.pass != c.link.pass:
+		case h.pass != c.stream.pass:
 			c.stop(h, taskstate.ReasonCancelled)
 		case h.phase == phaseParked && !c.turnAway(h): // it may be: this peer came back with less to offer
 			c.accepted(h)

@@ -31,14 +31,14 @@ type Event interface{ isEvent() }
 type Effect interface{ isEffect() }
 
 type (
-	// Opened: a stream to a coordinator is up; link numbers it, ascending.
-	Opened struct{ Link uint64 }
+	// Opened: a stream to a coordinator is up; Stream numbers it, ascending.
+	Opened struct{ Stream uint64 }
 	// Closed: that stream is gone.
-	Closed struct{ Link uint64 }
+	Closed struct{ Stream uint64 }
 	// Frame: a frame came down that stream. Refuse and Beat stay with the session client.
 	Frame struct {
-		Link uint64
-		Down *session.Down
+		Stream uint64
+		Down   *session.Down
 	}
 	// Ran: the runner reported.
 	Ran struct{ Reports []taskstate.RunReport }
@@ -151,7 +151,7 @@ type Core struct {
 	held   tasks
 	bodies bodies
 	queue  queue
-	link   coreLink
+	stream openStream
 	tombs  tombstones
 	frames frames
 	outbox outbox
@@ -160,8 +160,8 @@ type Core struct {
 	wake time.Time // when time alone changes something; zero: never
 }
 
-// coreLink owns what is known of the open stream. Only the core calls it.
-type coreLink struct {
+// openStream owns what the core knows of the stream that is open. Only the core calls it.
+type openStream struct {
 	id      uint64 // 0: none
 	up      bool   // welcomed
 	session string // id of the last session, also when it is over
@@ -178,14 +178,14 @@ type coreLink struct {
 }
 
 // close forgets a stream: what has not arrived is sent again on the next.
-func (l *coreLink) close(id uint64) {
+func (l *openStream) close(id uint64) {
 	if id == l.id {
-		*l = coreLink{session: l.session, pass: l.pass}
+		*l = openStream{session: l.session, pass: l.pass}
 	}
 }
 
 // keep holds a frame back until it may be obeyed; false: there are too many.
-func (l *coreLink) keep(d *session.Down) bool {
+func (l *openStream) keep(d *session.Down) bool {
 	if len(l.early) == maxEarly {
 		return false
 	}
@@ -195,7 +195,7 @@ func (l *coreLink) keep(d *session.Down) bool {
 
 // parted tells whether nothing can be on its way to this worker any more, as far as it can find
 // out: without a stream it cannot.
-func (l *coreLink) parted() bool { return l.id == 0 || l.released }
+func (l *openStream) parted() bool { return l.id == 0 || l.released }
 
 // NewCore starts from what the journal holds. Tasks in begun may have been started before: the
 // runner takes them up, and Adopted says of which it cannot.
@@ -215,11 +215,11 @@ func (c *Core) Step(ev Event, now time.Time) []Effect {
 	c.now, c.out = now, nil
 	switch e := ev.(type) {
 	case Opened:
-		c.opened(e.Link)
+		c.opened(e.Stream)
 	case Closed:
-		c.link.close(e.Link)
+		c.stream.close(e.Stream)
 	case Frame:
-		if e.Link == c.link.id {
+		if e.Stream == c.stream.id {
 			c.frame(e.Down)
 		}
 	case Ran:
@@ -257,18 +257,18 @@ func (c *Core) Step(ev Event, now time.Time) []Effect {
 func (c *Core) do(e Effect) { c.out = append(c.out, e) }
 
 func (c *Core) send(u session.Up) {
-	if c.link.id != 0 {
+	if c.stream.id != 0 {
 		c.do(Send{u})
 	}
 }
 
-// end gives up the open stream.
-func (c *Core) end(why string, again bool) {
-	if c.link.id == 0 {
+// hangUp gives up the open stream.
+func (c *Core) hangUp(why string, again bool) {
+	if c.stream.id == 0 {
 		return
 	}
 	c.do(End{Why: why, Again: again})
-	c.link.close(c.link.id)
+	c.stream.close(c.stream.id)
 }
 
 func (c *Core) setSick(err error) {
@@ -277,7 +277,7 @@ func (c *Core) setSick(err error) {
 	if (was == nil) != (err == nil) || was != nil && was.Error() != err.Error() {
 		c.sendOffer()
 	}
-	for _, d := range c.link.early {
+	for _, d := range c.stream.early {
 		c.early(d)
 	}
 	c.giveBackAtWord()
@@ -285,8 +285,8 @@ func (c *Core) setSick(err error) {
 
 // sendOffer tells the coordinator what there is to give.
 func (c *Core) sendOffer() {
-	if !c.link.up {
-		c.link.stale = true
+	if !c.stream.up {
+		c.stream.stale = true
 		return
 	}
 	o := c.offered()
@@ -317,7 +317,7 @@ func (c *Core) Quiet() (published, acked bool) {
 		return over, over
 	}
 	published = (c.held.live == 0 || c.detached) && c.saving == nil && !c.outbox.publishing && (len(c.outbox.dirty) == 0 || c.signing.mute) && len(c.frames.fresh) == 0
-	return published, published && len(c.outbox.unacked) == 0 && c.link.parted()
+	return published, published && len(c.outbox.unacked) == 0 && c.stream.parted()
 }
 
 // Wake is when Step must be called at the latest, with nil if nothing else happened; zero if time

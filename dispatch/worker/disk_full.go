@@ -15,7 +15,7 @@ import (
 // giveBackAtWord says of tasks that ended without having begun that they never will, while the disk
 // does not take their end.
 func (c *Core) giveBackAtWord() {
-	if c.sick == nil || !c.link.up {
+	if c.sick == nil || !c.stream.up {
 		return
 	}
 	var back []taskstate.TaskID

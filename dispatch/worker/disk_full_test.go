@@ -76,7 +76,7 @@ func TestAWordIsRepeatedInEverySessionUntilTheDiskKnows(t *testing.T) {
 		t.Fatalf("said %d times at first", n)
 	}
 	for term := range uint64(2) {
-		b.step(Closed{b.link})
+		b.step(Closed{b.stream})
 		b.open()
 		b.down(welcomeIn(1 + term)) // the second one is of an epoch no disk knows yet
 		if n := words(); n != 1 {
@@ -85,7 +85,7 @@ func TestAWordIsRepeatedInEverySessionUntilTheDiskKnows(t *testing.T) {
 	}
 	b.step(Sick{nil})
 	b.settle()
-	b.step(Closed{b.link})
+	b.step(Closed{b.stream})
 	b.open()
 	b.down(welcomeIn(2))
 	b.settle()
@@ -99,7 +99,7 @@ func TestARecallThatWaitsForTheNewEpochIsAnsweredWhenTheDiskTurnsOutToTakeNothin
 	b := newBox(t)
 	b.session(1, grantOf(jobWork, 1, 3))
 	b.settle()
-	b.step(Closed{b.link})
+	b.step(Closed{b.stream})
 	b.open()
 	b.down(welcomeIn(2))
 	d := setOf(true, 2, 0, 1, grantOf(jobWork, 1, 3))

@@ -51,7 +51,7 @@ func (c *Core) turnAway(h *heldTask) bool {
 }
 
 func (c *Core) sayGoodbye() {
-	if c.stopping && c.link.up {
+	if c.stopping && c.stream.up {
 		c.send(session.Up{Goodbye: &session.Goodbye{}})
 	}
 }

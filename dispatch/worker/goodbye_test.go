@@ -46,7 +46,7 @@ func TestAStoppingWorkerSaysGoodbyeToTheNextCoordinatorToo(t *testing.T) {
 	b := newBox(t)
 	b.session(1)
 	b.step(Stop{})
-	b.step(Closed{b.link})
+	b.step(Closed{b.stream})
 	if _, acked := b.core.Quiet(); !acked {
 		t.Fatal("it waits for a coordinator though it has nothing to say")
 	}

@@ -63,11 +63,11 @@ type fataler interface {
 // box drives a core: it carries out effects at the moments a test chooses, and checks what must
 // hold at every one of them.
 type box struct {
-	t    fataler
-	kv   memjournal.Journal
-	core *Core
-	now  time.Time
-	link uint64
+	t      fataler
+	kv     memjournal.Journal
+	core   *Core
+	now    time.Time
+	stream uint64
 
 	gather time.Duration // of the core, from its next start on
 
@@ -117,7 +117,7 @@ func (b *box) boot() {
 	b.txn, b.publishing, b.ups, b.running = nil, false, nil, map[taskstate.TaskID]taskstate.Launch{}
 	b.core, b.begun = NewCore(benchPeer, benchLife, testOffer(), img, b.now)
 	b.core.outbox.gather = b.gather
-	b.link += 10
+	b.stream += 10
 }
 
 // crash ends the process; the transaction under way may or may not have reached the disk.
@@ -321,9 +321,9 @@ func (b *box) publish() {
 // open brings a stream up and returns the greeting.
 func (b *box) open() {
 	b.t.Helper()
-	b.link++
+	b.stream++
 	b.ups = nil
-	b.step(Opened{b.link})
+	b.step(Opened{b.stream})
 }
 
 func (b *box) down(d session.Down) {
@@ -331,7 +331,7 @@ func (b *box) down(d session.Down) {
 	if d.Welcome != nil { // of one that was there before
 		d.Welcome.Highest = max(d.Welcome.Highest, b.core.state.Acked)
 	}
-	b.step(Frame{Link: b.link, Down: &d})
+	b.step(Frame{Stream: b.stream, Down: &d})
 }
 
 // session opens a stream and is welcomed in epoch 1/term with a Complete set of grants.

@@ -154,7 +154,7 @@ func (w *worldOfOneWorker) disconnect() {
 	w.ups = w.ups[:w.draw("heard of the last words", 0, len(w.ups))]
 	w.hear()
 	w.up, w.downs = false, nil
-	w.step(Closed{w.link})
+	w.step(Closed{w.stream})
 }
 
 func (w *worldOfOneWorker) draw(what string, lo, hi int) int {

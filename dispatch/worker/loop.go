@@ -99,13 +99,13 @@ type Loop struct {
 	mutes     chan bool          // newest only
 	muted     bool               // for the owner
 	refrains  refrains
-	refrained wake.Signal    // they changed
-	ended     chan struct{}  // closed when Run returns
-	anew      bool           // this incarnation took the place of one whose journal was lost
-	adoptions int            // how often the runner was asked; for the owner
-	replayed  chan struct{}  // closed when the journal has been read and the runner knows what it has to go on with
-	link      *link          // the open stream; owned by own
-	links     chan linkEvent // streams coming up and going
+	refrained wake.Signal      // they changed
+	ended     chan struct{}    // closed when Run returns
+	anew      bool             // this incarnation took the place of one whose journal was lost
+	adoptions int              // how often the runner was asked; for the owner
+	replayed  chan struct{}    // closed when the journal has been read and the runner knows what it has to go on with
+	stream    *stream          // the open stream; owned by own
+	streams   chan streamEvent // streams coming up and going
 
 	once  sync.Once
 	local sync.WaitGroup // ends of pipes that Local serves
@@ -169,9 +169,9 @@ func (w *Loop) begin(head journal.Head, offer session.Offer) {
 	w.mu.Lock()
 	w.inc = head.Owner.Incarnation
 	w.mu.Unlock()
-	w.events, w.results, w.links = make(chan Event, 64), make(chan Event, 4), make(chan linkEvent)
+	w.events, w.results, w.streams = make(chan Event, 64), make(chan Event, 4), make(chan streamEvent)
 	w.saves, w.publishes = make(chan *journal.Txn, 1), make(chan [][]byte, 1)
-	w.journal, w.link = nil, nil
+	w.journal, w.stream = nil, nil
 	w.core = newReplayingCore(w.cfg.Self, w.inc, offer, head.State, time.Now())
 	w.core.refrain, w.core.signing.mute = w.refrains.first(), w.muted
 	w.core.started, w.core.outbox.gather = w.cfg.Start, gatherEnds

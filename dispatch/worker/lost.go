@@ -85,7 +85,7 @@ func (c *Core) lose(why string) {
 			c.stop(h, taskstate.ReasonInterrupted)
 		}
 	}
-	c.end("this worker begins a new incarnation: "+why, true)
+	c.hangUp("this worker begins a new incarnation: "+why, true)
 }
 
 // Renounced tells whether the incarnation is over, and why: nothing of it runs any more.

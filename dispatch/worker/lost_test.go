@@ -25,13 +25,13 @@ func TestAWorkerWhoseJournalIsOlderThanWhatOthersSawStopsWhatRunsAndSaysNothingM
 			b.open()
 			w := welcomeIn(1)
 			w.Welcome.Highest = 9
-			b.step(Frame{b.link, &w})
+			b.step(Frame{b.stream, &w})
 		},
 		"the coordinator heard of a task it has not": func(b *box) {
 			b.open()
 			w := welcomeIn(1)
 			w.Welcome.Heard = []session.Grant{{Job: jobWork, Slots: []ledger.Slots{{First: 77, N: 1, Attempt: 1}}}}
-			b.step(Frame{b.link, &w})
+			b.step(Frame{b.stream, &w})
 		},
 		"a peer has a higher batch":    func(b *box) { b.step(Seen{benchLife, 9}) },
 		"a peer has a different batch": func(b *box) { b.step(Seen{benchLife, OtherBatch}) },
@@ -50,7 +50,7 @@ func TestAWorkerWhoseJournalIsOlderThanWhatOthersSawStopsWhatRunsAndSaysNothingM
 			if why, over := b.core.Renounced(); why == "" || over {
 				t.Fatalf("lost %q, over %v, while a task of it runs", why, over)
 			}
-			if len(b.halted) != 1 || !slices.ContainsFunc(b.ended, func(e End) bool { return strings.Contains(e.Why, "new incarnation") }) && b.core.link.id != 0 {
+			if len(b.halted) != 1 || !slices.ContainsFunc(b.ended, func(e End) bool { return strings.Contains(e.Why, "new incarnation") }) && b.core.stream.id != 0 {
 				t.Fatalf("%d tasks were stopped", len(b.halted))
 			}
 			b.finish(b.halted[0].Task, taskstate.Shutdown, taskstate.ReasonInterrupted)
@@ -82,7 +82,7 @@ func TestABatchIsOnDiskBeforeAnybodyHearsOfIt(t *testing.T) {
 				w.Welcome.Highest, w.Welcome.Sum = number, session.EnvelopeSum(envelope)
 			}
 		}
-		b.step(Frame{b.link, &w})
+		b.step(Frame{b.stream, &w})
 		if why, _ := b.core.Renounced(); why != "" {
 			t.Fatalf("restart %d is taken for a loss: %s", n, why)
 		}
@@ -101,7 +101,7 @@ func TestAnOtherBatchUnderANumberThatWasUsedIsNoticedByTheWelcome(t *testing.T) 
 	b.open()
 	w := welcomeIn(1)
 	w.Welcome.Highest, w.Welcome.Sum = b.core.state.Last, session.EnvelopeSum([]byte("another"))
-	b.step(Frame{b.link, &w})
+	b.step(Frame{b.stream, &w})
 	if why, _ := b.core.Renounced(); !strings.Contains(why, "another batch") {
 		t.Fatalf("lost: %q", why)
 	}
@@ -140,7 +140,7 @@ func TestACoordinatorThatHasHeardLessThanWasAcknowledgedIsNotAllAWorkerWaitsFor(
 	b.crash(true)
 	b.open()
 	last, w := b.core.state.Last, welcomeIn(2)
-	b.step(Frame{b.link, &w})
+	b.step(Frame{b.stream, &w})
 	b.settle()
 	if b.core.state.Last != last || b.core.signing.vouched.IsZero() || !b.core.wake.Equal(b.core.signing.vouched) {
 		t.Fatalf("it signed at once, or will not: %d, %v", b.core.state.Last, b.core.wake)

@@ -51,7 +51,7 @@ func TestADescriptionThatChangesWhileTheStreamOpensIsSaidAfterTheWelcome(t *test
 	if got := b.offers(); len(got) != 1 || got[0].Name != "finch" {
 		t.Fatalf("said %+v", got)
 	}
-	b.step(Closed{b.link})
+	b.step(Closed{b.stream})
 	b.open()
 	if hello := b.ups[0].Hello; hello == nil || hello.Offer.Name != "finch" {
 		t.Fatalf("%+v", b.ups[0])

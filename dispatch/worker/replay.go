@@ -76,8 +76,8 @@ func (w *Loop) replay(ctx context.Context) (on bool, err error) {
 			w.closeOnce(w.replayed)
 			w.cfg.Log.Debug("journal read", "after", time.Since(begin))
 			return true, nil
-		case e := <-w.links:
-			w.linkChanged(e)
+		case e := <-w.streams:
+			w.streamChanged(e)
 		case ev := <-w.events:
 			w.step(ev)
 		case o := <-w.offers:

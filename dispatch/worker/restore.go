@@ -61,10 +61,10 @@ func newReplayingCore(self taskstate.PeerID, inc taskstate.Incarnation, offer se
 // reports, and then heeds what has come meanwhile.
 func (c *Core) replayed() {
 	c.replaying = false
-	if c.link.id == 0 {
+	if c.stream.id == 0 {
 		return
 	}
-	c.link.stale = true // Hello said that there is nothing to give
+	c.stream.stale = true // Hello said that there is nothing to give
 	c.report()
 	c.takeEarly()
 }

@@ -353,7 +353,7 @@ func TestAnUnacknowledgedBatchIsSentAgainAsItWas(t *testing.T) {
 		b.settle()
 	}
 	b.down(session.Down{Ack: &session.Ack{Batch: 1}})
-	for _, again := range []func(){func() { b.step(Closed{b.link}) }, func() { b.crash(true) }} {
+	for _, again := range []func(){func() { b.step(Closed{b.stream}) }, func() { b.crash(true) }} {
 		again()
 		b.open()
 		b.down(welcomeIn(1))

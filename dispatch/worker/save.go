@@ -75,7 +75,7 @@ func (c *Core) saved() {
 		c.accept(h)
 	}
 	if envelopes, ended := c.outbox.saved(); len(envelopes) > 0 {
-		if c.link.up {
+		if c.stream.up {
 			for _, e := range envelopes {
 				c.send(session.Up{Batch: e})
 			}
@@ -94,11 +94,11 @@ func (c *Core) saved() {
 
 // takeEarly obeys what waited for the fence.
 func (c *Core) takeEarly() {
-	early := c.link.early
-	c.link.early = nil
-	link := c.link.id
+	early := c.stream.early
+	c.stream.early = nil
+	stream := c.stream.id
 	for _, d := range early {
-		if c.link.id == link {
+		if c.stream.id == stream {
 			c.frame(d)
 		}
 	}

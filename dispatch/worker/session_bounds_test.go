@@ -24,7 +24,7 @@ func TestAWelcomeInAnEpochThatCannotBeIsNotObeyed(t *testing.T) {
 	} {
 		here, there := net.Pipe()
 		lies := 0
-		l := newLink(1, here, slog.New(slog.DiscardHandler))
+		l := newStream(1, here, slog.New(slog.DiscardHandler))
 		l.dialled = target{peer: "c", epoch: taskstate.At(1, 7)}
 		l.lied = func(peer taskstate.PeerID, _ string) {
 			if peer == "c" {

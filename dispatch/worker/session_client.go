@@ -39,9 +39,9 @@ type sessionEnd struct {
 // sessions keeps a session up: dial, serve, back off.
 func (w *Loop) sessions(ctx context.Context) {
 	var (
-		bound time.Duration
-		hint  taskstate.PeerID // from a refusal: tried once
-		links uint64
+		bound   time.Duration
+		hint    taskstate.PeerID // from a refusal: tried once
+		streams uint64
 	)
 	for ctx.Err() == nil {
 		t, ok := w.target(hint)
@@ -52,10 +52,10 @@ func (w *Loop) sessions(ctx context.Context) {
 			}
 			continue
 		}
-		links++
+		streams++
 		asked := hint != ""
 		hint = ""
-		end := w.session(ctx, t, links)
+		end := w.session(ctx, t, streams)
 		if ctx.Err() != nil {
 			return
 		}
@@ -126,20 +126,20 @@ func (w *Loop) session(ctx context.Context, t target, id uint64) sessionEnd {
 	if err != nil {
 		return sessionEnd{err: fmt.Errorf("dial the coordinator %s: %w", t.peer, err)}
 	}
-	l := newLink(id, conn, w.cfg.Log)
+	l := newStream(id, conn, w.cfg.Log)
 	l.dialled = t
 	l.lied = w.cfg.Lied
 	defer l.close()
-	if !w.announce(ctx, linkEvent{link: l, up: true}) {
+	if !w.announce(ctx, streamEvent{stream: l, up: true}) {
 		return sessionEnd{err: ctx.Err()}
 	}
 	end := w.serve(ctx, t, l)
-	w.announce(ctx, linkEvent{link: l})
+	w.announce(ctx, streamEvent{stream: l})
 	return end
 }
 
 // serve runs reader and writer until either ends, and watches for another coordinator.
-func (w *Loop) serve(ctx context.Context, t target, l *link) (end sessionEnd) {
+func (w *Loop) serve(ctx context.Context, t target, l *stream) (end sessionEnd) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan struct{}, 2)
@@ -184,9 +184,9 @@ func (w *Loop) dial(ctx context.Context, peer taskstate.PeerID) (net.Conn, error
 }
 
 // announce tells the owner of a stream; it waits until the owner knows.
-func (w *Loop) announce(ctx context.Context, e linkEvent) bool {
+func (w *Loop) announce(ctx context.Context, e streamEvent) bool {
 	select {
-	case w.links <- e:
+	case w.streams <- e:
 		return true
 	case <-ctx.Done():
 		return false

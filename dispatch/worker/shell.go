@@ -34,8 +34,8 @@ func (w *Loop) own(ctx context.Context) error {
 			w.step(nil)
 		case <-ctx.Done():
 			return nil
-		case e := <-w.links:
-			w.linkChanged(e)
+		case e := <-w.streams:
+			w.streamChanged(e)
 		case ev := <-w.events:
 			w.step(ev)
 		case <-w.reports.wake:
@@ -84,12 +84,12 @@ func (w *Loop) step(ev Event) {
 	for _, e := range w.core.Step(ev, time.Now()) {
 		switch e := e.(type) {
 		case Send:
-			if w.link != nil {
-				w.link.send(e.Frame)
+			if w.stream != nil {
+				w.stream.send(e.Frame)
 			}
 		case End:
-			if w.link != nil {
-				w.link.end(endedBy{why: e.Why, again: e.Again})
+			if w.stream != nil {
+				w.stream.end(endedBy{why: e.Why, again: e.Again})
 			}
 		case Save:
 			w.saves <- e.Txn // never waits: one is under way at most
@@ -112,16 +112,16 @@ func (w *Loop) step(ev Event) {
 	}
 }
 
-func (w *Loop) linkChanged(e linkEvent) {
+func (w *Loop) streamChanged(e streamEvent) {
 	if e.up {
-		w.link = e.link
-		w.step(Opened{e.link.id})
+		w.stream = e.stream
+		w.step(Opened{e.stream.id})
 		return
 	}
-	if w.link == e.link {
-		w.link = nil
+	if w.stream == e.stream {
+		w.stream = nil
 	}
-	w.step(Closed{e.link.id})
+	w.step(Closed{e.stream.id})
 }
 
 // write seals batches and writes transactions. A disk that refuses is tried again and again: the

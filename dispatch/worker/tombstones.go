@@ -83,7 +83,7 @@ const maxDropped = 10_000
 
 // sendDropped says that these tasks will never run here.
 func (c *Core) sendDropped(ids []taskstate.TaskID) {
-	if !c.link.up {
+	if !c.stream.up {
 		return
 	}
 	c.sayDropped(slices.DeleteFunc(ids, func(id taskstate.TaskID) bool { return !c.tombs.of[id].onDisk }))

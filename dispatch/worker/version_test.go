@@ -21,8 +21,8 @@ func TestATaskRunsTheVersionItWasGivenAlsoBesideAnother(t *testing.T) {
 	one, first := versioned(1, 1, 1)
 	two, second := versioned(2, 2, 1)
 	b.session(1)
-	b.down(session.Down{Assignments: &session.Assignments{AppliesTo: 1, ResultsIn: 2, Epoch: b.core.link.epoch, Jobs: []taskstate.Job{one}, Grants: []session.Grant{first}}})
-	b.down(session.Down{Assignments: &session.Assignments{AppliesTo: 2, ResultsIn: 3, Epoch: b.core.link.epoch, Jobs: []taskstate.Job{two}, Grants: []session.Grant{second}}})
+	b.down(session.Down{Assignments: &session.Assignments{AppliesTo: 1, ResultsIn: 2, Epoch: b.core.stream.epoch, Jobs: []taskstate.Job{one}, Grants: []session.Grant{first}}})
+	b.down(session.Down{Assignments: &session.Assignments{AppliesTo: 2, ResultsIn: 3, Epoch: b.core.stream.epoch, Jobs: []taskstate.Job{two}, Grants: []session.Grant{second}}})
 	b.settle()
 	for slot, version := range map[int]int{1: 1, 2: 2} {
 		if got := b.running[wtask(jobWork, slot)]; got.Job == nil || got.Job.Timeout != int64(version)*1000 {
@@ -36,9 +36,9 @@ func TestAVersionThatWasNeverSentIsAskedFor(t *testing.T) {
 	one, first := versioned(1, 1, 1)
 	_, second := versioned(2, 2, 1)
 	b.session(1)
-	b.down(session.Down{Assignments: &session.Assignments{AppliesTo: 1, ResultsIn: 2, Epoch: b.core.link.epoch, Jobs: []taskstate.Job{one}, Grants: []session.Grant{first}}})
+	b.down(session.Down{Assignments: &session.Assignments{AppliesTo: 1, ResultsIn: 2, Epoch: b.core.stream.epoch, Jobs: []taskstate.Job{one}, Grants: []session.Grant{first}}})
 	b.ups = nil
-	b.down(session.Down{Assignments: &session.Assignments{AppliesTo: 2, ResultsIn: 3, Epoch: b.core.link.epoch, Grants: []session.Grant{second}}})
+	b.down(session.Down{Assignments: &session.Assignments{AppliesTo: 2, ResultsIn: 3, Epoch: b.core.stream.epoch, Grants: []session.Grant{second}}})
 	for _, u := range b.ups {
 		if u.Resync != nil {
 			return
@@ -54,17 +54,17 @@ func TestAfterARestartAQueuedTaskStillRunsItsOwnVersion(t *testing.T) {
 	first.Slots[0].N = 1
 	b.session(1)
 	b.down(session.Down{Assignments: &session.Assignments{
-		AppliesTo: 1, ResultsIn: 2, Epoch: b.core.link.epoch, Jobs: []taskstate.Job{one, two}, Grants: []session.Grant{first, second},
+		AppliesTo: 1, ResultsIn: 2, Epoch: b.core.stream.epoch, Jobs: []taskstate.Job{one, two}, Grants: []session.Grant{first, second},
 	}})
 	third := second
 	third.Slots = []ledger.Slots{{First: 3, N: 1, Attempt: 1}}
-	b.down(session.Down{Assignments: &session.Assignments{AppliesTo: 2, ResultsIn: 3, Epoch: b.core.link.epoch, Grants: []session.Grant{third}}})
+	b.down(session.Down{Assignments: &session.Assignments{AppliesTo: 2, ResultsIn: 3, Epoch: b.core.stream.epoch, Grants: []session.Grant{third}}})
 	b.settle() // two run, the third waits for its turn
 	b.crash(true)
 	b.open()
 	b.down(welcomeIn(1))
 	b.settle()
-	b.down(session.Down{Assignments: &session.Assignments{Complete: true, ResultsIn: 1, Epoch: b.core.link.epoch, Jobs: []taskstate.Job{one, two}, Grants: []session.Grant{first, second, third}}})
+	b.down(session.Down{Assignments: &session.Assignments{Complete: true, ResultsIn: 1, Epoch: b.core.stream.epoch, Jobs: []taskstate.Job{one, two}, Grants: []session.Grant{first, second, third}}})
 	b.settle()
 	got := b.running[wtask(jobWork, 3)]
 	if got.Job == nil || got.Job.Version != 2 {

@@ -54,15 +54,15 @@ func (w *workerCore) Begin(lost []taskstate.Loss, now time.Time) {
 	w.step(worker.Adopted{Lost: lost}, now)
 }
 
-// Opened tells of a stream to a coordinator; links are numbered, ascending.
-func (w *workerCore) Opened(link uint64, now time.Time) { w.step(worker.Opened{Link: link}, now) }
+// Opened tells of a stream to a coordinator; streams are numbered, ascending.
+func (w *workerCore) Opened(stream uint64, now time.Time) { w.step(worker.Opened{Stream: stream}, now) }
 
 // Closed tells that a stream is gone.
-func (w *workerCore) Closed(link uint64, now time.Time) { w.step(worker.Closed{Link: link}, now) }
+func (w *workerCore) Closed(stream uint64, now time.Time) { w.step(worker.Closed{Stream: stream}, now) }
 
 // Frame hands a Welcome, Assignments or Ack over.
-func (w *workerCore) Frame(link uint64, d *session.Down, now time.Time) {
-	w.step(worker.Frame{Link: link, Down: d}, now)
+func (w *workerCore) Frame(stream uint64, d *session.Down, now time.Time) {
+	w.step(worker.Frame{Stream: stream, Down: d}, now)
 }
 
 // Ran reports about tasks.

@@ -24,10 +24,10 @@ const maxOutbox = 4 * journal.MaxTasks
 // lastWordsWait is how long a failed write waits for the reader to learn the reason.
 const lastWordsWait = 200 * time.Millisecond
 
-// linkEvent tells the owner that a stream came up or went.
-type linkEvent struct {
-	link *link
-	up   bool
+// streamEvent tells the owner that a stream came up or went.
+type streamEvent struct {
+	stream *stream
+	up     bool
 }
 
 // endedBy is why a session is over; the first reason stands.
@@ -38,9 +38,9 @@ type endedBy struct {
 	retryAfter time.Duration
 }
 
-// link is one stream to a coordinator: a reader, a writer, and a queue between the owner and the
+// stream is a connection to a coordinator: a reader, a writer, and a queue between the owner and the
 // writer.
-type link struct {
+type stream struct {
 	id   uint64
 	conn net.Conn
 	log  *slog.Logger
@@ -58,12 +58,12 @@ type link struct {
 	once    sync.Once
 }
 
-func newLink(id uint64, conn net.Conn, log *slog.Logger) *link {
-	return &link{id: id, conn: conn, log: log, over: make(chan struct{}), wake: wake.New()}
+func newStream(id uint64, conn net.Conn, log *slog.Logger) *stream {
+	return &stream{id: id, conn: conn, log: log, over: make(chan struct{}), wake: wake.New()}
 }
 
 // send queues a frame; it never blocks.
-func (l *link) send(u session.Up) {
+func (l *stream) send(u session.Up) {
 	l.mu.Lock()
 	full := len(l.outbox) >= maxOutbox
 	if !full {
@@ -77,7 +77,7 @@ func (l *link) send(u session.Up) {
 	l.wake.Set()
 }
 
-func (l *link) queued() []session.Up {
+func (l *stream) queued() []session.Up {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o := l.outbox
@@ -86,7 +86,7 @@ func (l *link) queued() []session.Up {
 }
 
 // end gives the session up.
-func (l *link) end(why endedBy) {
+func (l *stream) end(why endedBy) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.reason == nil {
@@ -95,9 +95,9 @@ func (l *link) end(why endedBy) {
 	}
 }
 
-func (l *link) close() { l.once.Do(func() { _ = l.conn.Close() }) }
+func (l *stream) close() { l.once.Do(func() { _ = l.conn.Close() }) }
 
-func (l *link) outcome() sessionEnd {
+func (l *stream) outcome() sessionEnd {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return sessionEnd{
@@ -107,7 +107,7 @@ func (l *link) outcome() sessionEnd {
 }
 
 // olderThan tells whether the session's epoch, or the one it was dialled for, is below e.
-func (l *link) olderThan(e, dialled taskstate.Epoch) bool {
+func (l *stream) olderThan(e, dialled taskstate.Epoch) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.welcome != nil {
@@ -116,7 +116,7 @@ func (l *link) olderThan(e, dialled taskstate.Epoch) bool {
 	return dialled.Less(e)
 }
 
-func (l *link) greeted() *session.Welcome {
+func (l *stream) greeted() *session.Welcome {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.welcome
@@ -124,7 +124,7 @@ func (l *link) greeted() *session.Welcome {
 
 // read passes frames to the owner until the stream ends. Silence is the end as well: the
 // coordinator answers every beat.
-func (l *link) read(ctx context.Context, to chan<- Event) {
+func (l *stream) read(ctx context.Context, to chan<- Event) {
 	r := wire.NewReader(l.conn, 0)
 	_ = l.conn.SetReadDeadline(time.Now().Add(welcomeLimit))
 	for {
@@ -143,7 +143,7 @@ func (l *link) read(ctx context.Context, to chan<- Event) {
 			continue
 		}
 		select {
-		case to <- Frame{Link: l.id, Down: d}:
+		case to <- Frame{Stream: l.id, Down: d}:
 		case <-ctx.Done():
 			return
 		}
@@ -151,7 +151,7 @@ func (l *link) read(ctx context.Context, to chan<- Event) {
 }
 
 // note takes in what concerns the session itself, and tells whether it goes on.
-func (l *link) note(d *session.Down) bool {
+func (l *stream) note(d *session.Down) bool {
 	switch {
 	case d.Refuse != nil:
 		l.end(refusal(d.Refuse))
@@ -193,7 +193,7 @@ func beyond(e, known taskstate.Epoch) bool {
 
 // pace takes over another beat and grace. The writer beats at once, so that the coordinator knows
 // that they are known.
-func (l *link) pace(a *session.BeatAnswer) {
+func (l *stream) pace(a *session.BeatAnswer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := l.welcome
@@ -215,7 +215,7 @@ func refusal(r *session.Refuse) endedBy {
 
 // write sends what is queued, and a beat now and then: the first at once, and one at once when beat
 // and grace have changed.
-func (l *link) write(ctx context.Context) {
+func (l *stream) write(ctx context.Context) {
 	w := wire.NewWriter(l.conn, 0)
 	beat := time.NewTimer(time.Hour)
 	beat.Stop()
@@ -248,7 +248,7 @@ func (l *link) write(ctx context.Context) {
 
 // lastWords lets the reader hear why the other side closed: a refusal is written before that, and
 // says more than a failed write.
-func (l *link) lastWords(ctx context.Context) {
+func (l *stream) lastWords(ctx context.Context) {
 	t := time.NewTimer(lastWordsWait)
 	defer t.Stop()
 	select {
@@ -258,7 +258,7 @@ func (l *link) lastWords(ctx context.Context) {
 	}
 }
 
-func (l *link) drain(w *wire.Writer) error {
+func (l *stream) drain(w *wire.Writer) error {
 	for {
 		ups := l.queued()
 		if len(ups) == 0 {
