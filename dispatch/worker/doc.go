@@ -49,6 +49,19 @@
 // Any error ends it; the next one is dialled after a pause that grows, at once where another peer
 // is said to coordinate.
 //
+// # Parts
+//
+// What the core knows has owners, each with fields of its own and a few methods that only the core
+// calls; none knows the core.
+//
+//	openStream                      the stream that is open, and how far its set has come
+//	tasks                           what is held, and what those that run use
+//	queue                           whose turn it is, and of whom it is still to be said that it waits
+//	bodies                          job bodies, as long as a task may need them
+//	frames, tombstones, tidyList    what the journal is to take, and what it may forget
+//	outbox                          statuses, from when they are news until they are acknowledged
+//	signing                         when batches may be numbered
+//
 // # Bounds
 //
 // Tasks held at once (journal.MaxTasks), tombstones, frames that wait for the fence, statuses and
