@@ -57,20 +57,6 @@ func DecodeBatch(p []byte) (Batch, error) {
 	return b, nil
 }
 
-// Fit tells how many of the first statuses go into one batch: at least one, unless there is none.
-func Fit(statuses []Status) int {
-	const fixed = 512 // author, incarnation, number
-	size := fixed
-	for i := range statuses {
-		s := &statuses[i]
-		size += 112 + len(s.Task.Job) + len(s.Reason) + len(s.Message) // eleven numbers of at most nine bytes, their keys, heads of maps and strings
-		if i > 0 && (size > MaxBatchBytes || i >= MaxBatchStatuses) {
-			return i
-		}
-	}
-	return len(statuses)
-}
-
 // Check tells what is wrong with a batch: nobody may have written it so.
 func (b Batch) Check() error {
 	switch {

@@ -83,28 +83,6 @@ func TestWhatNoWorkerMayWriteIsRefusedOnBothSides(t *testing.T) {
 	}
 }
 
-func TestFitCutsBatchesThatEncode(t *testing.T) {
-	rest := make([]Status, 0, 2500)
-	for i := range 2500 {
-		s := status(i+1, 1<<60, Failed, 1<<60)
-		s.At, s.Message = 1<<60, strings.Repeat("é", i%(MaxMessage/2))
-		rest = append(rest, s)
-	}
-	for len(rest) > 0 {
-		n := Fit(rest)
-		if n < 1 || n > MaxBatchStatuses {
-			t.Fatalf("Fit says %d of %d", n, len(rest))
-		}
-		if _, err := EncodeBatch(says(ann, life, rest[:n]...)); err != nil {
-			t.Fatal(err)
-		}
-		rest = rest[n:]
-	}
-	if n := Fit(nil); n != 0 {
-		t.Fatalf("nothing fits %d times", n)
-	}
-}
-
 // FuzzDecodeBatch holds DecodeBatch to two promises: it never panics, and what it lets in is what
 // EncodeBatch would write.
 func FuzzDecodeBatch(f *testing.F) {

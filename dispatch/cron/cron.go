@@ -11,34 +11,13 @@ package cron
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"covey/taskstate"
-
-	"github.com/adhocore/gronx"
 )
 
 // MaxLate is how late a start may be: what was missed for longer waits for the next one.
 const MaxLate = 24 * time.Hour
-
-// Check tells what is wrong with a schedule, for people.
-func Check(s *taskstate.Schedule) error {
-	if n := len(strings.Fields(s.Cron)); n != 5 && !strings.HasPrefix(s.Cron, "@") {
-		return fmt.Errorf(`%q has %d fields: expected five, minute hour day month weekday, as in "0 3 * * *" for every day at three`, s.Cron, n)
-	}
-	if !gronx.IsValid(s.Cron) {
-		return fmt.Errorf(`%q is no cron expression: expected minute hour day month weekday, as in "*/15 8-18 * * 1-5"`, s.Cron)
-	}
-	zone, err := location(s)
-	if err != nil {
-		return err
-	}
-	if _, err := gronx.NextTickAfter(s.Cron, time.Unix(0, 0).In(zone), false); err != nil {
-		return fmt.Errorf("%q never comes: %w", s.Cron, err)
-	}
-	return nil
-}
 
 func location(s *taskstate.Schedule) (*time.Location, error) {
 	if s.Zone == "" {

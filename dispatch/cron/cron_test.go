@@ -6,6 +6,7 @@ import (
 
 	"covey/dispatch/cron"
 	"covey/taskstate"
+	"covey/taskstate/jobfile"
 
 	"pgregory.net/rapid"
 )
@@ -86,10 +87,18 @@ func TestAStartThatIsDueLiesBetweenTheLastAndNowAndIsTheNewest(t *testing.T) {
 	})
 }
 
+// scheduled is a job that a schedule starts: checked where jobs are.
+func scheduled(s taskstate.Schedule) *taskstate.Job {
+	j := &taskstate.Job{Run: taskstate.Run{Noop: &taskstate.Noop{}}, Schedule: &s}
+	jobfile.Defaults(j)
+	return j
+}
+
 func TestASchedulesMistakesAreSaid(t *testing.T) {
 	for _, bad := range []taskstate.Schedule{
 		{},
 		{Cron: "hourly"},
+		{Cron: "@daily"},
 		{Cron: "0 3 * *"},
 		{Cron: "0 25 * * *"},
 		{Cron: "61 * * * *"},
@@ -98,12 +107,12 @@ func TestASchedulesMistakesAreSaid(t *testing.T) {
 		{Cron: "0 3 * * *", Zone: "Local"},
 		{Cron: "0 0 31 2 *"},
 	} {
-		if cron.Check(&bad) == nil {
+		if jobfile.Validate(scheduled(bad)) == nil {
 			t.Errorf("%+v passed", bad)
 		}
 	}
-	for _, good := range []taskstate.Schedule{{Cron: "0 3 * * *"}, {Cron: "@daily"}, {Cron: "*/5 * * * MON-FRI", Zone: "Europe/Berlin"}} {
-		if err := cron.Check(&good); err != nil {
+	for _, good := range []taskstate.Schedule{{Cron: "0 3 * * *"}, {Cron: "*/5 * * * MON-FRI", Zone: "Europe/Berlin"}} {
+		if err := jobfile.Validate(scheduled(good)); err != nil {
 			t.Errorf("%+v: %v", good, err)
 		}
 	}

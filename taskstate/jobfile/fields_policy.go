@@ -210,12 +210,3 @@ func points(axes []taskstate.Axis) int {
 	}
 	return n
 }
-
-// Points is how many slots a matrix makes, 0 without one. The error says that it is too many.
-func Points(axes []taskstate.Axis) (int, error) {
-	n := points(axes)
-	if n > MaxCount {
-		return 0, fmt.Errorf("the axes make more than %s slots", grouped(MaxCount))
-	}
-	return n, nil
-}

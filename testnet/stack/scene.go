@@ -69,9 +69,6 @@ func (s *Scene) Await(limit time.Duration, what func() string) (took time.Durati
 	return s.w.now() - begin, "an invariant is broken"
 }
 
-// Tellf puts a line into the story.
-func (s *Scene) Tellf(format string, args ...any) { s.w.tellf(format, args...) }
-
 // Kill ends a peer without warning: by kill -9, after which its machine resets what the process had
 // open and refuses its ports, or with power, by a cut of it, after which nothing answers any more.
 func (s *Scene) Kill(k int, power bool) {

@@ -21,12 +21,3 @@ func (m Mark) Same(o Mark) bool { return m.Server == o.Server && m.Generation ==
 func (m Mark) Behind(o Mark) bool {
 	return m.Same(o) && (m.Voted < o.Voted || cmp.Or(cmp.Compare(m.Term, o.Term), cmp.Compare(m.Index, o.Index)) < 0)
 }
-
-// Merge is all that the two, of the same server, say together.
-func (m Mark) Merge(o Mark) Mark {
-	if cmp.Or(cmp.Compare(m.Term, o.Term), cmp.Compare(m.Index, o.Index)) < 0 {
-		m.Term, m.Index = o.Term, o.Index
-	}
-	m.Voted, m.Decided = max(m.Voted, o.Voted), max(m.Decided, o.Decided)
-	return m
-}
