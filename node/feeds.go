@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"sync/atomic"
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/internal/limit"
 	"covey/node/api"
 	"covey/node/stdin"
 	"covey/taskstate"
@@ -21,18 +23,23 @@ const mayWithin = 5 * time.Second
 // feeds passes stdins on: from the commands of this machine to wherever their tasks run, and to the
 // tasks that run here.
 type feeds struct {
-	n      *Node
-	spools *stdin.Spools
-	server atomic.Pointer[stdin.Server] // nil until this peer is wired
+	self     taskstate.PeerID
+	host     feedsNet
+	assigned func(taskstate.TaskID) (taskstate.PeerID, taskstate.Incarnation, uint64, taskstate.Standing)
+	reach    func(context.Context, uint64) error // this peer's replica comes to an index
+	spools   *stdin.Spools
+	server   atomic.Pointer[stdin.Server] // nil until this peer is wired
 }
 
-func newFeeds(n *Node) *feeds {
-	return &feeds{n: n, spools: stdin.Open(n.folder.path("tasks"))}
+// feedsNet is how stdins travel.
+type feedsNet interface {
+	limit.Net
+	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
 }
 
 // serve lets other peers ask, until the returned function is called.
-func (f *feeds) serve() func() {
-	s := stdin.Serve(stdin.Config{Net: f.n.host, Spools: f.spools, May: f.may, Log: f.n.log})
+func (f *feeds) serve(log *slog.Logger) func() {
+	s := stdin.Serve(stdin.Config{Net: f.host, Spools: f.spools, May: f.may, Log: log})
 	f.server.Store(s)
 	return s.Close
 }
@@ -42,10 +49,10 @@ func (f *feeds) serve() func() {
 func (f *feeds) may(ctx context.Context, peer string, q stdin.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, mayWithin)
 	defer cancel()
-	if f.n.view.Reach(ctx, q.Index) != nil {
+	if f.reach(ctx, q.Index) != nil {
 		return &stdin.Error{Code: stdin.CodeBusy, Message: "the peer it was submitted to does not know yet which peer runs it"}
 	}
-	if who, _, _, now := f.n.replica.Assigned(q.Task); now != taskstate.Known || who != peer {
+	if who, _, _, now := f.assigned(q.Task); now != taskstate.Known || who != peer {
 		return &stdin.Error{Code: stdin.CodeNot, Message: "its stdin is for the peer that runs it, and that is another one now"}
 	}
 	return nil
@@ -54,9 +61,9 @@ func (f *feeds) may(ctx context.Context, peer string, q stdin.Request) error {
 // Copy implements process.Stdin.
 func (f *feeds) Copy(ctx context.Context, l taskstate.Launch, at int64, ready func(), put func([]byte) error) error {
 	dial := func(ctx context.Context) (net.Conn, error) {
-		return f.n.host.Dial(ctx, l.Job.Submitter, stdin.Protocol)
+		return f.host.Dial(ctx, l.Job.Submitter, stdin.Protocol)
 	}
-	if l.Job.Submitter == f.n.self {
+	if l.Job.Submitter == f.self {
 		dial = f.here
 	}
 	return stdin.Asker{Dial: dial, Ready: ready, Put: put}.Copy(ctx, stdin.Request{Task: l.Task, Index: l.Index, At: at})
@@ -69,18 +76,18 @@ func (f *feeds) here(context.Context) (net.Conn, error) {
 		return nil, errors.New("this peer is starting")
 	}
 	ask, answer := net.Pipe()
-	go s.Answer(f.n.self, answer) // ends with the stream, and with the server
+	go s.Answer(f.self, answer) // ends with the stream, and with the server
 	return ask, nil
 }
 
-// forget lets go of the stdins of jobs that nobody will run.
-func (f *feeds) forget() {
-	f.spools.Forget(func(id taskstate.JobID) (over bool) {
-		over = !f.n.held.Has(id)
-		f.n.replica.Read(func(s *ledger.State) {
+// forgetStdins lets go of the stdins of jobs that nobody will run.
+func (n *Node) forgetStdins() {
+	n.feeds.spools.Forget(func(id taskstate.JobID) (over bool) {
+		over = !n.held.Has(id)
+		n.replica.Read(func(s *ledger.State) {
 			if j, ok := s.Job(id); ok {
 				_, over = j.Ended()
-			} else if current, _ := f.n.ledger.InSync(); !current {
+			} else if current, _ := n.ledger.InSync(); !current {
 				over = false
 			}
 		})

@@ -24,6 +24,7 @@ import (
 	"covey/node/orders"
 	"covey/node/room"
 	"covey/node/roster"
+	"covey/node/stdin"
 	"covey/node/tasklog"
 	"covey/node/troubles"
 	"covey/node/view"
@@ -245,7 +246,7 @@ const parkLimit = 100_000
 
 // openWork: running tasks here, and coordinating those of all when this peer is elected.
 func (n *Node) openWork() (err error) {
-	n.feeds = newFeeds(n)
+	n.feeds = &feeds{self: n.self, host: n.host, assigned: n.replica.Assigned, reach: n.view.Reach, spools: stdin.Open(n.folder.path("tasks"))}
 	if n.runner, err = n.newRunner(); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}

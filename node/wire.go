@@ -37,7 +37,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	undo = append(undo, admission.Serve(n.host, n, n.roster, admission.Config{Log: n.log}))
 	files := tasklog.Serve(n.host, n.logs, n.log)
 	undo = append(undo, files.Close)
-	undo = append(undo, n.feeds.serve())
+	undo = append(undo, n.feeds.serve(n.log))
 	n.host.Handle(session.Protocol, n.coord.ServeSession)
 	n.host.Handle(calls.Protocol, func(peer string, c net.Conn) { n.line.Serve(life, peer, c) })
 
@@ -225,7 +225,7 @@ func (n *Node) enter(ctx context.Context) error {
 // sweepConfig is what old files are removed by.
 func (n *Node) sweepConfig() sweep.Config {
 	return sweep.Config{
-		Dir: n.folder.path("tasks"), Keep: n.cfg.KeepOutput, Replica: n.replica, Held: n.held.Has, Forget: n.feeds.forget, Clean: n.runner.Clean, Log: n.log,
+		Dir: n.folder.path("tasks"), Keep: n.cfg.KeepOutput, Replica: n.replica, Held: n.held.Has, Forget: n.forgetStdins, Clean: n.runner.Clean, Log: n.log,
 		Current: n.keeper.Level,
 	}
 }

@@ -31,6 +31,11 @@
 //
 // # What goes on inside
 //
+// A [Host] is made of parts that own their fields: life counts what Close waits for, doors is where
+// it listens, gate and doorstep are who may come in, peers is who is connected, silence closes
+// connections that say nothing, topics is GossipSub, relays keeps places at relays and looks for a
+// direct way beside them.
+//
 // One goroutine looks after connections of strangers while there are any, one after relays if they
 // are on, two after mDNS; the rest is libp2p's. Callbacks run one at a time on libp2p's goroutines
 // and must not call the host back. [Host.Recheck] is to be called when the roster has changed:
