@@ -12,6 +12,7 @@ import (
 const (
 	refreshEvery = 5 * time.Second        // own addresses are looked at
 	saveDelay    = 300 * time.Millisecond // changes of the book gather for so long
+	saveEvery    = 3 * time.Second        // and while there are many, for so long
 )
 
 // keep looks after what changes slowly: the own addresses, strangers that were admitted, the peer
@@ -19,6 +20,7 @@ const (
 func (m *Membership) keep(ctx context.Context) {
 	refresh := time.NewTicker(refreshEvery)
 	defer refresh.Stop()
+	var saved time.Time
 	changes := wake.New()
 	defer m.Observe(func(*View) { changes.Set() })()
 	for {
@@ -32,8 +34,9 @@ func (m *Membership) keep(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(saveDelay):
+			case <-time.After(max(saveDelay, saveEvery-time.Since(saved))):
 				m.save(false)
+				saved = time.Now()
 			}
 		}
 	}

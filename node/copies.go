@@ -107,6 +107,7 @@ type copies struct {
 	double map[taskstate.PeerID]bool // there are two of them
 	others map[uint64]bool           // numbers of other holders of our key
 	looks  map[taskstate.PeerID]chan struct{}
+	unkept bool // the file has less than proofs
 }
 
 func newCopies(cfg copiesConfig) *copies {
@@ -125,6 +126,7 @@ func newCopies(cfg copiesConfig) *copies {
 func (c *copies) Run(ctx context.Context) error {
 	again := time.NewTicker(lookAgain)
 	defer again.Stop()
+	defer c.keep()
 	for {
 		select {
 		case <-ctx.Done():
@@ -137,6 +139,7 @@ func (c *copies) Run(ctx context.Context) error {
 			c.mu.Unlock()
 			c.look(ctx, p)
 		case <-again.C:
+			c.keep() // of many that are met at once in one write
 			for _, p := range c.doubles() {
 				c.look(ctx, p)
 			}
@@ -280,13 +283,9 @@ func (c *copies) judge(peer string, answers []starts.Answer, first []int) {
 		delete(c.double, peer)
 		c.known[peer] = newest.Proof.Start
 		c.proofs[peer] = pastProof{Nonce: newest.Nonce, Proof: newest.Proof}
+		c.unkept = c.unkept || before != newest.Proof.Start.Number
 	}
 	c.mu.Unlock()
-	if !double && before != newest.Proof.Start.Number {
-		if err := c.met.save(c.pasts); err != nil {
-			c.cfg.log.Warn("whom this peer met cannot be remembered", "err", err)
-		}
-	}
 	switch {
 	case double && !was:
 		text := fmt.Sprintf("two processes go by the identity of %s: a machine or a data folder was copied. Neither votes nor takes tasks until one of them is stopped and given another with `peer up --new-identity --join TICKET`", c.cfg.name(peer))
@@ -295,6 +294,20 @@ func (c *copies) judge(peer string, answers []starts.Answer, first []int) {
 	case !double && was:
 		c.cfg.say.Clear(peer, api.TroubleCopied)
 		c.cfg.log.Info("only one process goes by this identity again", "peer", peer)
+	}
+}
+
+// keep writes down whom this peer met since the last time.
+func (c *copies) keep() {
+	c.mu.Lock()
+	news := c.unkept
+	c.unkept = false
+	c.mu.Unlock()
+	if !news {
+		return
+	}
+	if err := c.met.save(c.pasts); err != nil {
+		c.cfg.log.Warn("whom this peer met cannot be remembered", "err", err)
 	}
 }
 

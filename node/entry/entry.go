@@ -2,6 +2,7 @@ package entry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -141,7 +142,7 @@ func (e *Entry) found(ctx context.Context) error {
 	if err != nil {
 		return api.Errorf(api.Failed, "cannot found a cluster: %v", err)
 	}
-	if err := e.cfg.Roster.Trust(entry); err != nil {
+	if err := errors.Join(e.cfg.Roster.Trust(entry), e.cfg.Roster.Flush()); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
 	e.How = "founded"

@@ -46,17 +46,36 @@ func New(cfg Config) *Keeper { return &Keeper{cfg: cfg, moved: wake.New()} }
 func (k *Keeper) Run(ctx context.Context, changed func()) error {
 	again := time.NewTimer(settleFirst)
 	defer again.Stop()
+	defer k.flush()
 	settle := Settling{}
+	var late <-chan time.Time // when what moved is looked at and kept
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-k.moved:
 			changed()
+			if late == nil {
+				late = time.After(flushDelay)
+			}
+		case <-late:
+			late = nil
+			k.flush()
 			settle.Look(k, again)
 		case <-again.C:
 			settle.Look(k, again)
 		}
+	}
+}
+
+// flushDelay is how long changes of the roster gather before they are written: many peers that come
+// at once are few writes.
+const flushDelay = time.Second
+
+func (k *Keeper) flush() {
+	if err := k.cfg.Roster.Flush(); err != nil {
+		k.cfg.Log.Warn("roster not kept", "err", err)
+		k.Moved() // tried again
 	}
 }
 

@@ -72,9 +72,7 @@ func (s Settling) carryOut(k *Keeper, drop []string, trust []admission.Entry) {
 		k.cfg.Note(p, "an entry of the roster that was never decided")
 	}
 	k.cfg.Log.Warn("the roster had entries that were never decided: the ledger's count", "dropped", drop, "changed back", peersOf(trust))
-	if err := k.cfg.Roster.Drop(drop...); err != nil {
-		k.cfg.Log.Warn("roster not kept", "err", err)
-	}
+	k.cfg.Roster.Drop(drop...)
 	k.Trust(trust...)
 }
 

@@ -30,8 +30,8 @@ type rosterFile struct {
 // reported with ErrDamaged *together with* an empty roster to go on with; any other error comes
 // with nil. verify is how signatures are checked: p2p.Verify.
 func OpenRoster(path string, verify VerifyFunc) (*Roster, error) {
-	r := &Roster{path: path, verify: verify}
-	r.now.Store(&roll{entries: map[string]Entry{}})
+	r := &Roster{path: path, verify: verify, kept: &roll{entries: map[string]Entry{}}}
+	r.now.Store(r.kept)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
@@ -47,6 +47,7 @@ func OpenRoster(path string, verify VerifyFunc) (*Roster, error) {
 	}
 	l, err := decodeRoll(b)
 	if err == nil {
+		r.kept = l
 		r.now.Store(l)
 		return r, nil
 	}

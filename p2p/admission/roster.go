@@ -30,8 +30,11 @@ type Roster struct {
 	seats  *SeatChain  // whose signatures count; nil: nobody's
 	level  func() bool // see Believe; nil: never
 	past   func() (generation, index uint64)
-	mu     sync.Mutex // serialises writers, held over the write to disk
+	mu     sync.Mutex // serialises writers
 	now    atomic.Pointer[roll]
+
+	disk sync.Mutex // held over a write to disk, taken after mu
+	kept *roll      // what the file has
 }
 
 // roll is one immutable version of the roster.
@@ -111,7 +114,7 @@ func (r *Roster) All() []Entry {
 
 // Trust stores entries that are decided already: those of our own ledger replica, in its order.
 // They replace what is held, even what looks newer, for the ledger has the last word. Entries of
-// another cluster are refused (see Replace).
+// another cluster are refused (see Replace). They are on disk after the next Flush.
 func (r *Roster) Trust(entries ...Entry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +124,8 @@ func (r *Roster) Trust(entries ...Entry) error {
 			return err
 		}
 	}
-	return r.store(next)
+	r.learn(next)
+	return nil
 }
 
 // Replace forgets the roster and begins again with these entries: a peer that moves to another
@@ -202,18 +206,19 @@ func (r *Roster) Offer(entries ...Entry) error {
 	if !changed {
 		return first
 	}
-	return errors.Join(first, r.store(next))
+	r.learn(next)
+	return first
 }
 
 // Drop forgets entries that were shown to this peer and are not in the ledger.
-func (r *Roster) Drop(peers ...string) error {
+func (r *Roster) Drop(peers ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := r.now.Load().clone()
 	for _, p := range peers {
 		delete(next.entries, p)
 	}
-	return r.store(next)
+	r.learn(next)
 }
 
 // sound picks the entries worth proving: new, of this cluster, and truly signed. Tombstones come
@@ -267,14 +272,40 @@ func (r *Roster) Chain(peer string, limit int) []Entry {
 	return chain
 }
 
+// store keeps what nobody else could tell this peer again: it is on disk before it counts.
 func (r *Roster) store(next *roll) error {
 	if maps.EqualFunc(next.entries, r.now.Load().entries, Entry.Same) {
-		return nil
+		return r.Flush()
 	}
-	if err := saveRoll(r.path, next); err != nil {
+	if err := r.save(next); err != nil {
 		return err
 	}
 	r.now.Store(next)
+	return nil
+}
+
+// learn takes what the ledger or another peer would tell again. Each newcomer is such news to
+// every peer: a write to disk for each of them is what a large cluster would drown in.
+func (r *Roster) learn(next *roll) {
+	if !maps.EqualFunc(next.entries, r.now.Load().entries, Entry.Same) {
+		r.now.Store(next)
+	}
+}
+
+// Flush writes what was learnt since the last time. Trust, Offer and Drop do not wait for the disk;
+// who uses them calls it soon, and in the end.
+func (r *Roster) Flush() error { return r.save(r.now.Load()) }
+
+func (r *Roster) save(l *roll) error {
+	r.disk.Lock()
+	defer r.disk.Unlock()
+	if l == r.kept {
+		return nil
+	}
+	if err := saveRoll(r.path, l); err != nil {
+		return err
+	}
+	r.kept = l
 	return nil
 }
 

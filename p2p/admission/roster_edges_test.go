@@ -36,7 +36,7 @@ func TestTheLargestRosterThereMayBeIsThereAfterARestart(t *testing.T) {
 	for n := range admission.MaxRoster {
 		all = append(all, f.largest(n))
 	}
-	if err := r.Trust(all...); err != nil {
+	if err := errors.Join(r.Trust(all...), r.Flush()); err != nil {
 		t.Fatal(err)
 	}
 	again, err := admission.OpenRoster(path, memnet.Verify)

@@ -53,6 +53,12 @@ func TestARosterIsThereAfterARestart(t *testing.T) {
 	if err := r.Trust(f.admit("v1", "v1"), f.admit("v1", "x"), f.admit("v1", "y"), f.remove("v1", "y")); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("what is learnt is written before anybody asks for it")
+	}
+	if err := r.Flush(); err != nil {
+		t.Fatal(err)
+	}
 	again, err := admission.OpenRoster(path, memnet.Verify)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +82,7 @@ func TestADamagedFileIsSetAsideAndSaidSo(t *testing.T) {
 	f := newFlock(t)
 	path := filepath.Join(t.TempDir(), "roster")
 	r, _ := admission.OpenRoster(path, memnet.Verify)
-	if err := r.Trust(f.admit("v1", "v1"), f.admit("v1", "x")); err != nil {
+	if err := errors.Join(r.Trust(f.admit("v1", "v1"), f.admit("v1", "x")), r.Flush()); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := os.ReadFile(path)
@@ -112,8 +118,33 @@ func TestARosterThatCannotBeSavedIsNotChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Trust(f.admit("v1", "v1")); err == nil || r.Admitted("v1") {
+	if err := r.Replace(f.admit("v1", "v1")); err == nil || r.Admitted("v1") {
 		t.Errorf("got %v; admitted %v: what is not on disk must not be acted on", err, r.Admitted("v1"))
+	}
+}
+
+func TestWhatTheLedgerSaysCountsBeforeItIsOnDiskAndIsTriedAgain(t *testing.T) {
+	f := newFlock(t)
+	dir := filepath.Join(t.TempDir(), "gone")
+	r, err := admission.OpenRoster(filepath.Join(dir, "roster"), memnet.Verify)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Trust(f.admit("v1", "v1")); err != nil || !r.Admitted("v1") {
+		t.Errorf("got %v; admitted %v", err, r.Admitted("v1"))
+	}
+	if err := r.Flush(); err == nil {
+		t.Error("that the roster is not kept goes unsaid")
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Flush(); err != nil {
+		t.Error(err)
+	}
+	again, err := admission.OpenRoster(filepath.Join(dir, "roster"), memnet.Verify)
+	if err != nil || !again.Admitted("v1") {
+		t.Errorf("after reopening: %v, %v", peers(again), err)
 	}
 }
 
