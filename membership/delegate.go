@@ -98,6 +98,7 @@ func (m *Membership) listConfig(t *transport, timings Timings) *memberlist.Confi
 	c.AwarenessMaxMultiplier = 4
 	c.ProbeInterval, c.ProbeTimeout = timings.Probe, timings.ProbeTimeout
 	c.SuspicionMult, c.SuspicionMaxTimeoutMult = timings.Suspicion, timings.Patience
+	c.RetransmitMult = retransmit
 	c.GossipInterval, c.PushPullInterval = 0, timings.PushPull // the pump gossips
 	if m.large {
 		c.GossipInterval = timings.Gossip

@@ -12,6 +12,11 @@ import (
 // gossipTo is how many members each round of gossip tells.
 const gossipTo = 3
 
+// retransmit is how often a member passes a piece of news on, times log10(members), rounded up.
+// About half of it is spent on answers to those who told the news: with memberlist's 4 one in
+// twenty pieces missed one of ten members, which then waited for a probe, for up to seven seconds.
+const retransmit = 8
+
 // pump sends memberlist's news when there is some. memberlist itself looks every so often whether
 // there is anything to gossip, which an idle peer wakes up for in vain, and what there is waits for
 // it; its probes and their answers carry news besides. The pump is rung by whatever makes or brings
