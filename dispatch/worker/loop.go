@@ -74,7 +74,7 @@ type Config struct {
 	Log     *slog.Logger // optional
 }
 
-// Worker runs tasks for whoever coordinates: the shell of the worker's core. Run owns all of its
+// Loop runs tasks for whoever coordinates: the shell of the worker's core. Run owns all of its
 // goroutines.
 type Loop struct {
 	cfg     Config

@@ -2,7 +2,7 @@ package worker
 
 import "covey/taskstate"
 
-// Runner runs tasks. It is given a sink for its reports at construction – Worker.Report – and may
+// Runner runs tasks. It is given a sink for its reports at construction – Loop.Report – and may
 // call it from any goroutine, also before Start returns: a task that does nothing needs neither
 // goroutine nor timer. Reports of one task come in order; after a final one nothing follows. The
 // worker calls Adopt, Start, Stop and Kept one at a time.
