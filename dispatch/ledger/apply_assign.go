@@ -32,7 +32,7 @@ func (s *State) assign(a *Assign) Result {
 	}
 	for _, want := range wanted {
 		attempt, taken := uint32(want.Attempt), 0
-		refused = j.slots.pending.take(want, func(first, n int) {
+		refused = j.slots.pending.remove(want, func(first, n int) {
 			for i := first; i < first+n; i++ {
 				c, ch := j.slots.at(i)
 				*c = cell{index: s.index, assigned: s.stamp, owner: id, attempt: attempt, kind: kindOpen}

@@ -13,15 +13,15 @@ import (
 func (j *JobRecord) conclude(c *cell, ch *chunk, st *taskstate.Status, t turn) {
 	n := st.Task.Slot
 	if j.job.Restart == nil && len(j.slots.extras) == 0 {
-		j.slots.end(c, ch, st)
+		j.slots.settle(c, ch, st)
 		return
 	}
 	x := j.slots.extrasOf(n)
 	switch {
 	case j.cancelled || x.retired:
-		j.slots.rest(n, c, ch, st)
+		j.slots.finish(n, c, ch, st)
 	case st.Reason == taskstate.ReasonOutputLost && j.job.Unreachable.Wait: // nobody knows whether it did what it should
-		j.slots.rest(n, c, ch, st)
+		j.slots.finish(n, c, ch, st)
 	case x.leaving:
 		j.another(n, c, ch, x.reason, st, t)
 	default:
@@ -31,7 +31,7 @@ func (j *JobRecord) conclude(c *cell, ch *chunk, st *taskstate.Status, t turn) {
 		}
 		v := j.job.Restart.Next(x.history, st.State, ran, t.stamp)
 		if !v.Again {
-			j.slots.rest(n, c, ch, st)
+			j.slots.finish(n, c, ch, st)
 			return
 		}
 		x.history, x.notBefore = v.History, v.NotBefore
@@ -44,7 +44,7 @@ func (j *JobRecord) conclude(c *cell, ch *chunk, st *taskstate.Status, t turn) {
 // nobody heard of one.
 func (j *JobRecord) another(n int, c *cell, ch *chunk, why taskstate.Reason, end *taskstate.Status, t turn) {
 	x := j.slots.extrasOf(n)
-	j.slots.shut(c, ch)
+	j.slots.closeOpen(c, ch)
 	j.past.remember(n, c, formerAttempt{givenUp: t.stamp, reason: why, version: uint32(j.slots.version(x)), end: endOf(end)})
 	if x.leaving {
 		if x.next != uint32(j.slots.version(x)) {
@@ -101,7 +101,7 @@ func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, en
 	case again:
 		st.State, st.Reason = taskstate.Shutdown, cmp.Or(x.reason, taskstate.ReasonRetired)
 	}
-	j.slots.rest(n, c, ch, &st)
+	j.slots.finish(n, c, ch, &st)
 	s.close(j)
 }
 
@@ -123,7 +123,7 @@ func (s *State) close(j *JobRecord) {
 	}
 	if !j.done() {
 		if most, failed := j.job.MaxFails, j.slots.counts.Failed+j.slots.counts.Rejected-j.forgiven; most > 0 && failed >= most && !j.cancelled && !j.Lasts() {
-			s.cut(j, taskstate.ReasonMaxFails, fmt.Sprintf("%d task%s failed (max_fails: %d)", failed, plural(failed), most))
+			s.cancelAfter(j, taskstate.ReasonMaxFails, fmt.Sprintf("%d task%s failed (max_fails: %d)", failed, plural(failed), most))
 		}
 		return
 	}
@@ -169,7 +169,7 @@ func (s *State) follow(j *JobRecord) {
 		before := s.jobs[id]
 		switch {
 		case before.over && before.State() != taskstate.Complete:
-			s.cut(j, taskstate.ReasonAfter, before.endSummary())
+			s.cancelAfter(j, taskstate.ReasonAfter, before.endSummary())
 			return
 		case !before.over && !slices.Contains(j.blocked, id):
 			j.blocked = append(j.blocked, id)
@@ -182,12 +182,12 @@ func (s *State) follow(j *JobRecord) {
 func (s *State) proceed(j *JobRecord) {
 	id := j.job.ID
 	complete := j.State() == taskstate.Complete
-	for _, w := range s.waiters.take(id) {
+	for _, w := range s.waiters.pop(id) {
 		w.blocked = slices.DeleteFunc(w.blocked, func(x taskstate.JobID) bool { return x == id })
 		switch {
 		case w.cancelled:
 		case !complete:
-			s.cut(w, taskstate.ReasonAfter, j.endSummary())
+			s.cancelAfter(w, taskstate.ReasonAfter, j.endSummary())
 		case len(w.blocked) == 0:
 			w.blocked = nil
 			s.effects.released = append(s.effects.released, w.job.ID)
@@ -195,8 +195,8 @@ func (s *State) proceed(j *JobRecord) {
 	}
 }
 
-// cut cancels a job as a consequence of something else.
-func (s *State) cut(j *JobRecord, why taskstate.Reason, message string) {
+// cancelAfter cancels a job as a consequence of something else.
+func (s *State) cancelAfter(j *JobRecord, why taskstate.Reason, message string) {
 	s.effects.cut = append(s.effects.cut, j.job.ID)
 	s.stop(j, why, message)
 }
@@ -204,8 +204,8 @@ func (s *State) cut(j *JobRecord, why taskstate.Reason, message string) {
 // waiters are the jobs that wait for others, by what they wait for, in order of acceptance.
 type waiters map[taskstate.JobID][]*JobRecord
 
-// take hands over those that wait for a job.
-func (w waiters) take(id taskstate.JobID) []*JobRecord {
+// pop hands over those that wait for a job.
+func (w waiters) pop(id taskstate.JobID) []*JobRecord {
 	defer delete(w, id)
 	return w[id]
 }

@@ -181,7 +181,7 @@ func (j *JobRecord) retireSlot(n int, was cell, why taskstate.Reason, t turn) bo
 	case was.kind == kindOpen:
 		x.leaving, x.next, x.notBefore = true, 0, 0
 	case was.kind < kindOpen:
-		j.slots.pending.take(Slots{First: n, N: 1, Attempt: j.slots.attempt(was)}, func(int, int) {}, nil)
+		j.slots.pending.remove(Slots{First: n, N: 1, Attempt: j.slots.attempt(was)}, func(int, int) {}, nil)
 		j.slots.counts.Pending--
 		j.slots.counts.Retired++
 		x.at, x.notBefore, x.history = t.stamp, 0, taskstate.History{}

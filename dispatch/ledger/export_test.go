@@ -3,8 +3,8 @@ package ledger
 // Kept is what the finished jobs are taken to weigh.
 func (s *State) Kept() int { return s.finished.bytes }
 
-// Forms is how many different ends a job keeps.
-func (j *JobRecord) Forms() int { return len(j.slots.kinds.list) }
+// EndKinds is how many different ends a job keeps.
+func (j *JobRecord) EndKinds() int { return len(j.slots.kinds.list) }
 
 // Conflicts counts ends that came after another end had been decided for the same task.
 func (j *JobRecord) Conflicts() int { return j.past.conflicts }

@@ -163,14 +163,14 @@ func (j *JobRecord) overtake(c *cell, ch *chunk, p formerAttempt, st *taskstate.
 		overtaken = &t
 		j.past.remember(n, c, formerAttempt{givenUp: stamp, reason: taskstate.ReasonOvertaken})
 	} else { // as if it had been given out and were open
-		j.slots.pending.take(Slots{First: n, N: 1, Attempt: j.slots.attempt(*c)}, func(int, int) {}, nil)
+		j.slots.pending.remove(Slots{First: n, N: 1, Attempt: j.slots.attempt(*c)}, func(int, int) {}, nil)
 		j.slots.counts.Pending--
 		j.slots.counts.Open++
 		c.owner = p.owner
 		j.slots.open[c.owner]++
 		ch.open++
 	}
-	j.slots.shut(c, ch)
+	j.slots.closeOpen(c, ch)
 	*c = cell{
 		index: p.index, assigned: p.assigned, owner: p.owner, attempt: p.attempt,
 		kind: j.slots.kinds.id(endKindOf(st)), end: st.At, seq: seq32(st), lasted: lastedOf(st),

@@ -20,8 +20,8 @@ func (r runs) find(n int) int {
 	return i
 }
 
-// take removes as much of want as waits in want's attempt, and appends what does not to refused.
-func (r *runs) take(want Slots, took func(first, n int), refused []Slots) []Slots {
+// remove takes out as much of want as waits in want's attempt, and appends what does not to refused.
+func (r *runs) remove(want Slots, took func(first, n int), refused []Slots) []Slots {
 	for want.N > 0 {
 		i := r.find(want.First)
 		if i == len(*r) || (*r)[i].First >= want.First+want.N {
@@ -34,7 +34,7 @@ func (r *runs) take(want Slots, took func(first, n int), refused []Slots) []Slot
 		}
 		n := min(want.N, x.First+x.N-want.First)
 		if x.Attempt == want.Attempt {
-			r.cut(i, want.First, n)
+			r.shorten(i, want.First, n)
 			took(want.First, n)
 		} else {
 			refused = append(refused, Slots{First: want.First, N: n, Attempt: want.Attempt})
@@ -44,8 +44,8 @@ func (r *runs) take(want Slots, took func(first, n int), refused []Slots) []Slot
 	return refused
 }
 
-// cut removes first … first+n-1 from run i, which contains them.
-func (r *runs) cut(i, first, n int) {
+// shorten takes out first … first+n-1 from run i, which contains them.
+func (r *runs) shorten(i, first, n int) {
 	x := &(*r)[i]
 	before, after := first-x.First, x.First+x.N-(first+n)
 	rest := Slots{First: first + n, N: after, Attempt: x.Attempt}

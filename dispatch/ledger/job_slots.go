@@ -250,15 +250,15 @@ func (t *slotTable) eachSlot(runs []Slots, f func(n, attempt int) bool) Result {
 	return Result{}
 }
 
-// end closes an open slot.
-func (t *slotTable) end(c *cell, ch *chunk, st *taskstate.Status) {
+// settle closes an open slot.
+func (t *slotTable) settle(c *cell, ch *chunk, st *taskstate.Status) {
 	c.kind, c.end, c.seq, c.lasted = t.kinds.id(endKindOf(st)), st.At, seq32(st), lastedOf(st)
-	t.shut(c, ch)
+	t.closeOpen(c, ch)
 	t.counts.count(st.State, 1)
 }
 
-// shut takes a slot out of the open ones.
-func (t *slotTable) shut(c *cell, ch *chunk) {
+// closeOpen takes a slot out of the open ones.
+func (t *slotTable) closeOpen(c *cell, ch *chunk) {
 	ch.open--
 	t.counts.Open--
 	if t.open[c.owner]--; t.open[c.owner] == 0 {
@@ -266,9 +266,9 @@ func (t *slotTable) shut(c *cell, ch *chunk) {
 	}
 }
 
-// rest closes an open slot for good, as far as its job's own rules go.
-func (t *slotTable) rest(n int, c *cell, ch *chunk, st *taskstate.Status) {
-	t.end(c, ch, st)
+// finish closes an open slot for good, as far as its job's own rules go.
+func (t *slotTable) finish(n int, c *cell, ch *chunk, st *taskstate.Status) {
+	t.settle(c, ch, st)
 	x := t.extrasOf(n)
 	if x.retired {
 		t.counts.count(st.State, -1)

@@ -129,8 +129,8 @@ func (f *finishedJobs) due(settings Settings, stamp int64) (int, GoneFor) {
 
 // estimateBytes is about what a finished job occupies.
 func (j *JobRecord) estimateBytes() int {
-	const cellBytes, pastBytes, sideBytes = 48, 64, 160
-	w := 512 + j.slots.touched()*cellBytes + len(j.slots.extras)*sideBytes + specBytes(j.job)
+	const cellBytes, pastBytes, extrasBytes = 48, 64, 160
+	w := 512 + j.slots.touched()*cellBytes + len(j.slots.extras)*extrasBytes + specBytes(j.job)
 	if j.long != nil {
 		for v, spec := range j.long.versions {
 			if v != j.job.Version {

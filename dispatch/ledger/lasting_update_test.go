@@ -248,7 +248,7 @@ func TestEndsOfSlotsLongRenewedAreNotKept(t *testing.T) {
 		st.Message = fmt.Sprint("it took ", i)
 		l.must(assignOf(1, "j", "p2", run(1, 1, i)), settle("p2", st), renew("j", 0, run(1, 1, i)))
 	}
-	if n := l.record("j").Forms(); n > 1100 {
+	if n := l.record("j").EndKinds(); n > 1100 {
 		t.Errorf("%d different ends are kept of a service with two slots", n)
 	}
 	if p := l.record("j").Past(1); len(p) != ledger.KeepPast || p[4].End.Message != "it took 3000" {

@@ -42,7 +42,7 @@ func TestWhatIsTakenAndWhatIsRefusedTogetherAreWhatWasAskedFor(t *testing.T) {
 		r := asRuns(m)
 		want := Slots{First: rapid.IntRange(1, runSlots).Draw(t, "first"), N: rapid.IntRange(0, runSlots).Draw(t, "n"), Attempt: rapid.IntRange(1, 2).Draw(t, "attempt")}
 		var taken, refused []int
-		for _, x := range r.take(want, func(first, n int) {
+		for _, x := range r.remove(want, func(first, n int) {
 			for i := range n {
 				taken = append(taken, first+i)
 			}

@@ -58,7 +58,7 @@ type jobSnapshot struct {
 	At        int64         `cbor:"6,keyasint,omitempty"`
 	Ended     int64         `cbor:"7,keyasint,omitempty"`
 	Conflicts int           `cbor:"8,keyasint,omitempty"`
-	Forms     []endKind     `cbor:"9,keyasint,omitempty"` // in the order cells name them first
+	Kinds     []endKind     `cbor:"9,keyasint,omitempty"` // in the order cells name them first
 	Cells     []byte        `cbor:"10,keyasint,omitempty"`
 	First     uint32        `cbor:"11,keyasint,omitempty"`
 
@@ -107,7 +107,7 @@ func (j *JobRecord) snapshot(names *owners) jobSnapshot {
 	}
 	p := cellPacker{slots: &j.slots, names: names}
 	out.Cells = p.pack()
-	out.Forms = p.forms.list
+	out.Kinds = p.kinds.list
 	out.Past, out.Conflicted = j.past.pack(names, j.slots.owners), j.past.packConflicts(names, j.slots.owners)
 	out.lastingSnapshot = j.packLasting()
 	return out
@@ -228,13 +228,13 @@ func (s *State) restoreJob(in *jobSnapshot, version int) (*JobRecord, error) {
 	j := newJobRecord(job, in.Index, in.Accepted, &s.owners)
 	j.cancelled, j.reason, j.at, j.past.conflicts, j.slots.first = in.Cancelled, in.Reason, in.At, in.Conflicts, in.First
 	j.by, j.epoch = in.By, in.Epoch
-	for _, f := range in.Forms {
+	for _, f := range in.Kinds {
 		if !isEnd(f.State) {
 			return nil, fmt.Errorf("%v is no end", f.State)
 		}
 		j.slots.kinds.id(f)
 	}
-	if len(j.slots.kinds.list) != len(in.Forms) {
+	if len(j.slots.kinds.list) != len(in.Kinds) {
 		return nil, errors.New("an end is listed twice")
 	}
 	if err := j.unpackLasting(&in.lastingSnapshot); err != nil {

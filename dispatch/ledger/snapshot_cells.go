@@ -14,7 +14,7 @@ import (
 type cellPacker struct {
 	slots *slotTable
 	names *owners
-	forms endKinds
+	kinds endKinds
 	buf   []byte
 	prev  cell
 }
@@ -41,7 +41,7 @@ func (p *cellPacker) pack() []byte {
 func (p *cellPacker) cell(skipped int, c *cell) {
 	f := c.kind
 	if f >= kindFirst {
-		f = p.forms.id(p.slots.kinds.list[f-kindFirst])
+		f = p.kinds.id(p.slots.kinds.list[f-kindFirst])
 	}
 	p.buf = binary.AppendUvarint(p.buf, uint64(skipped))
 	p.buf = binary.AppendUvarint(p.buf, uint64(f))

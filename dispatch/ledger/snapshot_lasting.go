@@ -17,7 +17,7 @@ type lastingSnapshot struct {
 	Blocked   []taskstate.JobID `cbor:"17,keyasint,omitempty"`
 	LastRun   int64             `cbor:"18,keyasint,omitempty"`
 	Grown     int               `cbor:"19,keyasint,omitempty"` // slots of a lasting job
-	Sides     []sideSnapshot    `cbor:"20,keyasint,omitempty"` // by slot
+	Extras    []extrasSnapshot  `cbor:"20,keyasint,omitempty"` // by slot
 	Versions  []taskstate.Job   `cbor:"21,keyasint,omitempty"` // ascending, without the wanted one
 	Previous  int               `cbor:"22,keyasint,omitempty"`
 	Rollout   *RolloutRecord    `cbor:"23,keyasint,omitempty"`
@@ -30,8 +30,8 @@ type lastingSnapshot struct {
 	Pinned    bool              `cbor:"30,keyasint,omitempty"`
 }
 
-// sideSnapshot is the slotExtras of a slot in a snapshot.
-type sideSnapshot struct {
+// extrasSnapshot is the slotExtras of a slot in a snapshot.
+type extrasSnapshot struct {
 	Slot      int              `cbor:"1,keyasint"`
 	Version   uint32           `cbor:"2,keyasint,omitempty"`
 	Next      uint32           `cbor:"3,keyasint,omitempty"`
@@ -61,7 +61,7 @@ func (j *JobRecord) packLasting() lastingSnapshot {
 	out := lastingSnapshot{Why: j.why, Blocked: j.blocked, LastRun: j.starts.last, Starts: j.starts.pack(), Forgiven: j.forgiven, Submitted: j.origin, PastEnds: j.past.packEnds()}
 	for _, n := range slices.Sorted(maps.Keys(j.slots.extras)) {
 		x := j.slots.extras[n]
-		out.Sides = append(out.Sides, sideSnapshot{
+		out.Extras = append(out.Extras, extrasSnapshot{
 			Slot: int(n), Version: x.version, Next: x.next, Leaving: x.leaving, Retired: x.retired, Reason: x.reason,
 			NotBefore: x.notBefore, At: x.at, Pin: x.pin,
 			Restarts: x.history.Restarts, Quick: x.history.Quick, Recent: x.history.Recent,
@@ -113,7 +113,7 @@ func (j *JobRecord) unpackLasting(in *lastingSnapshot) error {
 		return err
 	}
 	last := 0
-	for _, x := range in.Sides {
+	for _, x := range in.Extras {
 		s := slotExtras{
 			version: x.Version, next: x.Next, leaving: x.Leaving, retired: x.Retired, reason: x.Reason,
 			notBefore: x.NotBefore, at: x.At, pin: x.Pin,

@@ -127,14 +127,14 @@ func (t *slotTable) possible(slot int, attempt, owner uint32) bool {
 	return slot >= 1 && slot <= min(t.count, math.MaxInt32) && attempt >= 1 && int(owner) < len(t.owners.list)
 }
 
-// keyedForm and keyedLate are what they are called after, read as they are written now.
+// keyedEndKind and keyedLate are what they are called after, read as they are written now.
 type (
-	keyedForm endKind
-	keyedLate lateSnapshot
+	keyedEndKind endKind
+	keyedLate    lateSnapshot
 )
 
-// oldForm is an endKind in snapshots of version 4 and before.
-type oldForm struct {
+// oldEndKind is an endKind in snapshots of version 4 and before.
+type oldEndKind struct {
 	_       struct{} `cbor:",toarray"`
 	State   taskstate.State
 	Exit    int
@@ -155,9 +155,9 @@ type oldLate struct {
 // UnmarshalCBOR reads an endKind as it is written now, or as before version 5.
 func (f *endKind) UnmarshalCBOR(b []byte) error {
 	if !wire.IsArray(b) {
-		return wire.Unmarshal(b, (*keyedForm)(f))
+		return wire.Unmarshal(b, (*keyedEndKind)(f))
 	}
-	var o oldForm
+	var o oldEndKind
 	err := wire.Unmarshal(b, &o)
 	*f = endKind{State: o.State, Exit: o.Exit, Signal: o.Signal, Reason: o.Reason, Message: o.Message}
 	return err

@@ -81,8 +81,8 @@ func (a *authority) setVoters(index uint64, vs []Voter) {
 	if a.dir.setVoters(index, vs) {
 		a.hold()
 		a.wakes.moved.fire()
-		nudge(a.wakes.follow)
-		nudge(a.wakes.unsound)
+		a.wakes.follow.Set()
+		a.wakes.unsound.Set()
 	}
 }
 
@@ -148,7 +148,7 @@ func (a *authority) mayVote(peer taskstate.PeerID) bool {
 func (a *authority) askForProof(peer taskstate.PeerID) {
 	if a.mayVote(peer) {
 		a.dir.addContacts([]taskstate.PeerID{peer}, maxContacts)
-		nudge(a.wakes.follow)
+		a.wakes.follow.Set()
 	}
 }
 
@@ -169,7 +169,7 @@ func (a *authority) hint(peer taskstate.PeerID, e taskstate.Epoch) {
 	case e.Generation > a.place.generation() && a.place.generation() > 0:
 		a.reportForeign(peer, e.Generation)
 	case a.dir.takeHint(peer, e):
-		nudge(a.wakes.follow)
+		a.wakes.follow.Set()
 	}
 }
 
@@ -186,7 +186,7 @@ func (a *authority) reportForeign(peer taskstate.PeerID, generation uint64, othe
 	})
 	if a.dir.addForeign(generation, ask) {
 		a.cfg.Log.Warn("a peer belongs to a newer generation of the ledger", "peer", peer, "theirs", generation, "ours", own)
-		nudge(a.wakes.follow)
+		a.wakes.follow.Set()
 	}
 }
 

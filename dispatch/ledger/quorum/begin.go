@@ -121,7 +121,7 @@ func (t *seating) startAgain(st *ledger.State, last uint64) error {
 	if err := t.folder.writeSeat(st, t.tenure.server()); err != nil {
 		return fmt.Errorf("write the recovered ledger: %w", err)
 	}
-	side, err := t.folder.sideFolder(t.place.rep, before)
+	aside, err := t.folder.asideFolder(t.place.rep, before)
 	if err != nil {
 		return err
 	}
@@ -138,8 +138,8 @@ func (t *seating) startAgain(st *ledger.State, last uint64) error {
 	}
 	t.authority.seats.Hold(st.Cluster(), st.Generation(), st.Index(), []string{t.cfg.Self})
 	t.cfg.Log.Warn("recovered the ledger", "generation", st.Generation(), "index", st.Index(), "before", before)
-	nudge(t.wakes.follow)
-	return errors.Join(t.saveCopy(), t.folder.moveSeat(side, before))
+	t.wakes.follow.Set()
+	return errors.Join(t.saveCopy(), t.folder.moveSeat(aside, before))
 }
 
 // writeSeat makes the folder of a seat that begins with a snapshot.

@@ -107,7 +107,7 @@ func (c *comparison) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case index := <-c.due:
-			said := c.look(ctx, index)
+			said := c.investigate(ctx, index)
 			if said != "" && time.Since(complained) > compareAgain {
 				complained = time.Now()
 				c.log.Error(said)
@@ -117,8 +117,8 @@ func (c *comparison) run(ctx context.Context) {
 	}
 }
 
-// look asks the voters who is right. It returns what a person should know.
-func (c *comparison) look(ctx context.Context, index uint64) string {
+// investigate asks the voters who is right. It returns what a person should know.
+func (c *comparison) investigate(ctx context.Context, index uint64) string {
 	own, ok := c.rep.ChainAt(index)
 	if !ok || c.wrong() {
 		return ""

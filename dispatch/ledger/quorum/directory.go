@@ -89,7 +89,7 @@ func (d *directory) setCoordinator(peer taskstate.PeerID, e taskstate.Epoch) {
 		d.wakes.changed.fire()
 		d.wakes.moved.fire()
 		if peer == "" {
-			nudge(d.wakes.suspect)
+			d.wakes.suspect.Set()
 		}
 	}
 }

@@ -112,7 +112,7 @@ func TestAnEntryIsTheSameInWhateverPartsItComes(t *testing.T) {
 			}
 		}
 		for i, fr := range frames {
-			if err := f.take(fr); err != nil {
+			if err := f.handle(fr); err != nil {
 				r.Fatalf("part %d: %v", i, err)
 			}
 		}
@@ -137,7 +137,7 @@ func TestPartsOfTwoEntriesAreNotTakenForOne(t *testing.T) {
 		f := newFollowing(t)
 		var err error
 		for _, it := range frames {
-			if err = f.take(followFrame{Items: []item{it}}); err != nil {
+			if err = f.handle(followFrame{Items: []item{it}}); err != nil {
 				break
 			}
 		}
@@ -151,11 +151,11 @@ func TestWhatAFollowerHasIsNotAppliedAgain(t *testing.T) {
 	f := newFollowing(t)
 	one := item{Index: 7, Data: largeEntry(t, "one")}
 	for range 2 {
-		if err := f.take(followFrame{Items: []item{one}}); err != nil {
+		if err := f.handle(followFrame{Items: []item{one}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := f.take(followFrame{Items: []item{{Index: 6, Data: largeEntry(t, "two")}}}); err != nil {
+	if err := f.handle(followFrame{Items: []item{{Index: 6, Data: largeEntry(t, "two")}}}); err != nil {
 		t.Fatal(err)
 	}
 	f.n.place.rep.Read(func(s *ledger.State) {

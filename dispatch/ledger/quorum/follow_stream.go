@@ -41,7 +41,7 @@ func (f *following) run() error {
 		if err := f.r.Read(&fr); err != nil {
 			return err
 		}
-		if err := f.take(fr); err != nil {
+		if err := f.handle(fr); err != nil {
 			return err
 		}
 		patience := 3 * f.n.cfg.Timings.Bookmark
@@ -52,7 +52,7 @@ func (f *following) run() error {
 	}
 }
 
-func (f *following) take(fr followFrame) error {
+func (f *following) handle(fr followFrame) error {
 	switch {
 	case fr.Refuse != nil:
 		return f.refused(fr.Refuse)
@@ -119,7 +119,7 @@ func (f *following) entries(items []item) error {
 		if f.n.authority.indexBeyond(f.peer, it.Index) {
 			return fmt.Errorf("entry %d cannot follow on %d", it.Index, f.n.place.rep.Applied())
 		}
-		if _, err := f.n.feed.take(it.Index, it.Data); err != nil {
+		if _, err := f.n.feed.apply(it.Index, it.Data); err != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (f *following) mark(m *bookmark) error {
 		f.aimless = time.Time{}
 		n.dir.setCoordinator(m.Coordinator, m.Epoch)
 		if m.Coordinator != f.peer {
-			nudge(n.wakes.follow)
+			n.wakes.follow.Set()
 		}
 		return nil
 	}

@@ -38,10 +38,10 @@ func (t *seating) adopt(from taskstate.PeerID, st *ledger.State) error {
 	return nil
 }
 
-// setAside moves this peer's ledger to a side folder, for whoever wants to look, and gives up its
+// setAside moves this peer's ledger to a folder aside, for whoever wants to look, and gives up its
 // seat. The replica stays as it is until it is replaced. The caller holds life.
 func (t *seating) setAside(generation uint64) error {
-	side, err := t.folder.sideFolder(t.place.rep, generation)
+	aside, err := t.folder.asideFolder(t.place.rep, generation)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (t *seating) setAside(generation uint64) error {
 	if err := t.saveMemo(); err != nil {
 		return fmt.Errorf("set the ledger aside: %w", err)
 	}
-	return t.folder.moveSeat(side, generation)
+	return t.folder.moveSeat(aside, generation)
 }
 
 // leave closes the seat and waits until nobody leads here any more.

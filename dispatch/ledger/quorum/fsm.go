@@ -39,7 +39,7 @@ type decided struct {
 // Apply implements raft.FSM.
 func (f *fsm) Apply(l *raft.Log) any {
 	f.bytes.Add(int64(len(l.Data)))
-	results, err := f.feed.take(l.Index, l.Data)
+	results, err := f.feed.apply(l.Index, l.Data)
 	return decided{index: l.Index, results: results, err: err}
 }
 
@@ -132,8 +132,8 @@ type feed struct {
 	mu sync.Mutex // one entry or snapshot at a time
 }
 
-// take feeds one committed entry into replica and ring, from whichever source it comes first.
-func (f *feed) take(index uint64, data []byte) ([]ledger.Result, error) {
+// apply feeds one committed entry into replica and ring, from whichever source it comes first.
+func (f *feed) apply(index uint64, data []byte) ([]ledger.Result, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if index <= f.rep.Applied() {

@@ -180,22 +180,22 @@ func (f folder) keep(r *ledger.Replica) error {
 	return saveCopy(r, f.path("copy"))
 }
 
-// sideFolder makes a folder for a ledger that is given up, with what this peer knows of it now.
-func (f folder) sideFolder(r *ledger.Replica, generation uint64) (string, error) {
-	side := filepath.Join(f.path("set-aside"), fmt.Sprintf("generation-%d-%s", generation, f.cfg.Now().UTC().Format("20060102T150405.000")))
-	if err := os.MkdirAll(side, 0o700); err != nil {
+// asideFolder makes a folder for a ledger that is given up, with what this peer knows of it now.
+func (f folder) asideFolder(r *ledger.Replica, generation uint64) (string, error) {
+	aside := filepath.Join(f.path("set-aside"), fmt.Sprintf("generation-%d-%s", generation, f.cfg.Now().UTC().Format("20060102T150405.000")))
+	if err := os.MkdirAll(aside, 0o700); err != nil {
 		return "", fmt.Errorf("set the ledger aside: %w", err)
 	}
 	if r.Applied() == 0 {
-		return side, nil
+		return aside, nil
 	}
-	return side, saveCopy(r, filepath.Join(side, "copy"))
+	return aside, saveCopy(r, filepath.Join(aside, "copy"))
 }
 
 // moveSeat puts the folder of a closed seat aside, if there is one.
-func (f folder) moveSeat(side string, generation uint64) error {
+func (f folder) moveSeat(aside string, generation uint64) error {
 	dir := f.seatDir(generation)
-	if err := os.Rename(dir, filepath.Join(side, filepath.Base(dir))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Rename(dir, filepath.Join(aside, filepath.Base(dir))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("set the ledger aside: %w", err)
 	}
 	return nil

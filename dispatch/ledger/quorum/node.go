@@ -15,6 +15,7 @@ import (
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum/store"
 	"covey/internal/limit"
+	"covey/internal/wake"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -153,7 +154,7 @@ func (n *Node) assemble() (err error) {
 	n.terms = &terms{cfg: cfg, place: n.place, dir: n.dir, wakes: n.wakes, notify: make(chan bool, 64), established: n.authority.confirm}
 	n.seating = &seating{
 		cfg: cfg, place: n.place, feed: n.feed, dir: n.dir, wakes: n.wakes, authority: n.authority, tenure: n.tenure,
-		folder: n.folder, marks: n.marks, terms: n.terms, disk: parker{wake: make(chan struct{}, 1)}, life: make(longLock, 1),
+		folder: n.folder, marks: n.marks, terms: n.terms, disk: parker{wake: wake.New()}, life: make(longLock, 1),
 	}
 	n.call = &caller{net: cfg.Net, marks: n.marks, place: n.place, tenure: n.tenure, learn: n.seating.learnMarks}
 	n.compared.ask, n.compared.found = n.call.ask, n.seating.differs
@@ -324,7 +325,7 @@ func (n *Node) Follow(voters []taskstate.PeerID) {
 	n.authority.seats.Assume(voters)
 	if n.dir.addContacts(voters, math.MaxInt) {
 		n.seating.remember("cannot remember whom to follow")
-		nudge(n.wakes.follow)
+		n.wakes.follow.Set()
 	}
 }
 
@@ -334,13 +335,13 @@ func (n *Node) Hint(peer taskstate.PeerID, e taskstate.Epoch) { n.authority.hint
 // SuspectLeader says that somebody waits for the coordinator, or has seen a sign of its end. It
 // returns at once; if the coordinator is gone there will be an election, about Timings.Heartbeat
 // later on fast links (much sooner if dials to it are refused). If it lives, nothing happens.
-func (n *Node) SuspectLeader() { nudge(n.wakes.suspect) }
+func (n *Node) SuspectLeader() { n.wakes.suspect.Set() }
 
 // Reconsider looks at the voters' rules, and at whom to follow, at once: call it when membership
 // changed.
 func (n *Node) Reconsider() {
-	nudge(n.wakes.voters)
-	nudge(n.wakes.follow)
+	n.wakes.voters.Set()
+	n.wakes.follow.Set()
 }
 
 // Handover prepares the cluster for this peer's stop. If those who stay would not be a majority of

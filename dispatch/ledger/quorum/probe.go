@@ -265,10 +265,10 @@ func (p *prober) answer(ctx context.Context, peer taskstate.PeerID, ask probeAsk
 		// Whoever has begun an election of its own meanwhile lets nobody else.
 		out.Permits = ask.Term >= s.raft.CurrentTerm() && p.permits.grant(ask.Permit, ask.Term, time.Now(), p.patience(s).leader)
 	case ask.Look:
-		nudge(p.wakes.suspect)
+		p.wakes.suspect.Set()
 	default:
 		if out.Hears = p.hears(ctx, s); !out.Hears {
-			nudge(p.wakes.suspect)
+			p.wakes.suspect.Set()
 		}
 	}
 	return voterAnswer{Probe: &out}, nil

@@ -67,9 +67,9 @@ func TestASurvivorRecoversTheLedgerAndTheOthersFollow(t *testing.T) {
 				t.Errorf("%s lacks a job", id)
 			}
 		}
-		side, _ := filepath.Glob(filepath.Join(fl.dir, "c1", "set-aside", "generation-1-*", "raft-1"))
-		if len(side) != 1 {
-			t.Errorf("the old log was not kept: %v", side)
+		aside, _ := filepath.Glob(filepath.Join(fl.dir, "c1", "set-aside", "generation-1-*", "raft-1"))
+		if len(aside) != 1 {
+			t.Errorf("the old log was not kept: %v", aside)
 		}
 	})
 }

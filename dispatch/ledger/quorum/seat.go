@@ -113,7 +113,7 @@ func (t *seating) open(generation uint64, first []byte) (err error) {
 		return fmt.Errorf("read the ledger's log in %s: %w", dir, err)
 	}
 	t.dir.setFloor(floor) // before raft says anything: while it replays its log, older ones come by again, and they are history
-	s.stream = newStreamLayer(t.cfg.Net, generation, s.self, t.authority.reportForeign, func() { nudge(t.wakes.suspect) })
+	s.stream = newStreamLayer(t.cfg.Net, generation, s.self, t.authority.reportForeign, t.wakes.suspect.Set)
 	s.stream.show = func() []mark.Signed { return t.marks.show(s) }
 	s.stream.learn = func(peer taskstate.PeerID, shown []mark.Signed) error {
 		if t.learnMarks(peer, shown); s.unsound.Load() != nil {
@@ -137,7 +137,7 @@ func (t *seating) open(generation uint64, first []byte) (err error) {
 		return errors.Join(fmt.Errorf("remember the seat among the voters: %w", err), t.close())
 	}
 	s.settle(t.dir)
-	nudge(t.wakes.suspect)
+	t.wakes.suspect.Set()
 	return nil
 }
 
@@ -349,7 +349,7 @@ func (t *seating) keep() {
 	if err := t.drop(s); err != nil {
 		t.cfg.Log.Warn("gave up the seat among the voters, with trouble", "err", err)
 	}
-	nudge(t.wakes.follow)
+	t.wakes.follow.Set()
 }
 
 // drop closes the seat and forgets it for good. The caller holds life.

@@ -184,7 +184,7 @@ func FuzzAFollowerSurvivesAnyFrame(f *testing.F) {
 		s := &following{n: n, peer: "b"}
 		for _, b := range [][]byte{one, two, one} {
 			var fr followFrame
-			if wire.Unmarshal(b, &fr) == nil && s.take(fr) != nil {
+			if wire.Unmarshal(b, &fr) == nil && s.handle(fr) != nil {
 				return
 			}
 		}

@@ -25,7 +25,7 @@ func (t *seating) suspend() error {
 	t.terms.awaitEnd()
 	t.dir.addContacts(peersOf(voters), math.MaxInt) // there may be one to follow
 	t.dir.setCoordinator("", taskstate.Epoch{})
-	nudge(t.wakes.follow)
+	t.wakes.follow.Set()
 	return err
 }
 
@@ -37,7 +37,7 @@ func (t *seating) resume() error {
 	if generation == 0 {
 		return nil
 	}
-	defer nudge(t.wakes.follow)
+	defer t.wakes.follow.Set()
 	return t.retake(generation)
 }
 

@@ -138,11 +138,11 @@ func (t *tenure) redraw() {
 }
 
 // lose notes that the seat of a generation is lost, and draws an incarnation for the next.
-func (t *tenure) lose(generation uint64, u *store.Unsound, side string) {
+func (t *tenure) lose(generation uint64, u *store.Unsound, aside string) {
 	t.mu.Lock()
 	t.lost = &Loss{
 		Server: Voter{Peer: t.cfg.Self, Incarnation: t.inc}.server(), Generation: generation, Held: u.Held, Left: u.Left,
-		Why: u.Error(), At: t.cfg.Now().UnixMilli(), Folder: side,
+		Why: u.Error(), At: t.cfg.Now().UnixMilli(), Folder: aside,
 	}
 	t.mu.Unlock()
 	t.redraw()
@@ -256,7 +256,7 @@ func (t *seating) unsound(s *seat, why error) {
 	case t.terms.notify <- false:
 	default: // full of news of its own
 	}
-	nudge(t.wakes.unsound)
+	t.wakes.unsound.Set()
 }
 
 // differs is for whoever finds that the replica is wrong: so is the seat, and another copy is
@@ -265,7 +265,7 @@ func (t *seating) differs(said string) {
 	if s := t.place.seat.Load(); s != nil {
 		t.unsound(s, errors.New(said))
 	}
-	nudge(t.wakes.follow)
+	t.wakes.follow.Set()
 }
 
 // keepTenure gives up a seat that was found to be unsound, forgets a loss that was made good, and
@@ -287,13 +287,13 @@ func (t *seating) keepTenure() {
 	if err := t.lose(s.generation, s.unsound.Load()); err != nil {
 		t.cfg.Log.Error("the seat among the voters was given up, with trouble", "err", err)
 	}
-	nudge(t.wakes.follow)
+	t.wakes.follow.Set()
 }
 
 // lose gives up a seat, open or not, whose log cannot be believed: it puts what is left aside for a
 // person to look at, and remembers what was lost. The caller holds life.
 func (t *seating) lose(generation uint64, u *store.Unsound) error {
-	side, err := t.folder.sideFolder(t.place.rep, generation)
+	aside, err := t.folder.asideFolder(t.place.rep, generation)
 	if err != nil {
 		t.cfg.Log.Warn("what is left of the ledger's log stays where it is", "err", err)
 	}
@@ -302,15 +302,15 @@ func (t *seating) lose(generation uint64, u *store.Unsound) error {
 		t.leave()
 	}
 	t.dir.suppose(voters) // for messages
-	t.tenure.lose(generation, u, side)
-	t.cfg.Log.Error("this peer's log of the ledger was lost: it gives no vote until it is seated anew", "why", u, "set aside", side)
+	t.tenure.lose(generation, u, aside)
+	t.cfg.Log.Error("this peer's log of the ledger was lost: it gives no vote until it is seated anew", "why", u, "set aside", aside)
 	if err := t.saveMemo(); err != nil {
 		return fmt.Errorf("remember that the seat among the voters was lost: %w", err)
 	}
-	if side == "" {
+	if aside == "" {
 		return nil
 	}
-	return t.folder.moveSeat(side, generation)
+	return t.folder.moveSeat(aside, generation)
 }
 
 // forgetLoss: whoever coordinates knows that the old seat is gone, or this peer belongs to a newer
@@ -374,7 +374,7 @@ func (t *seating) leaderMoved(s *seat) {
 		t.dir.setCoordinator("", taskstate.Epoch{})
 	}
 	if !ok {
-		nudge(t.wakes.suspect) // from now on this peer looks by itself
+		t.wakes.suspect.Set() // from now on this peer looks by itself
 	}
-	nudge(t.wakes.follow)
+	t.wakes.follow.Set()
 }

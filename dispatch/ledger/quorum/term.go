@@ -104,7 +104,7 @@ func (t *terms) serve(ctx context.Context, lead func(context.Context, taskstate.
 	t.established(s)
 	t.dir.setCoordinator(t.cfg.Self, l.epoch)
 	t.cfg.Log.Info("coordinating", "epoch", l.epoch.String())
-	defer t.end(l)
+	defer t.finish(l)
 	tended := make(chan struct{})
 	go func() {
 		defer close(tended)
@@ -132,15 +132,15 @@ func (l *leading) announce(ctx context.Context) error {
 	}
 }
 
-// end says that this peer does not coordinate any more, unless somebody else is known to
+// finish says that this peer does not coordinate any more, unless somebody else is known to
 // already.
-func (t *terms) end(l *leading) {
+func (t *terms) finish(l *leading) {
 	t.lead.CompareAndSwap(l, nil)
 	if coord, epoch, _ := t.dir.coordinator(); coord == t.cfg.Self && epoch == l.epoch {
 		t.dir.setCoordinator("", taskstate.Epoch{})
 	}
 	t.cfg.Log.Info("no longer coordinating", "epoch", l.epoch.String())
-	nudge(t.wakes.follow)
+	t.wakes.follow.Set()
 }
 
 // relax makes the heartbeats of a leader rarer than a follower's patience demands. Raft derives the

@@ -81,7 +81,7 @@ func (e *electorate) tendOnce(ctx context.Context, s *seat) (again bool, err err
 	}
 	e.remember(servers)
 	cands := e.candidates()
-	views, orphan := e.look(ctx, s, servers, cands)
+	views, orphan := e.askListeners(ctx, s, servers, cands)
 	t := e.cfg.Timings
 	c := planVoters(planInput{Self: e.cfg.Self, Servers: views, Candidates: cands, Now: e.cfg.Now(), Replace: t.Replace, Shrink: t.Shrink})
 	if c.Kind == changeNone && orphan != nil {
@@ -120,9 +120,9 @@ func (e *electorate) candidates() []Candidate {
 	return cs
 }
 
-// look asks the servers that listen how far they are. orphan is one that lives and has no such
+// askListeners asks the servers that listen how far they are. orphan is one that lives and has no such
 // seat.
-func (e *electorate) look(ctx context.Context, s *seat, servers []Voter, cands []Candidate) (views []seatView, orphan *Voter) {
+func (e *electorate) askListeners(ctx context.Context, s *seat, servers []Voter, cands []Candidate) (views []seatView, orphan *Voter) {
 	views = make([]seatView, len(servers))
 	none := make([]bool, len(servers))
 	var wg sync.WaitGroup

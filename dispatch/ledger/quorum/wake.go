@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"covey/internal/wake"
 )
 
 // longLock is a lock that is held for as long as something takes: a seat waits for its last calls
@@ -28,30 +30,30 @@ func (l longLock) LockUntil(ctx context.Context) error {
 // Unlock lets the next one have it.
 func (l longLock) Unlock() { <-l }
 
-// wakes has those in this package look again who wait for something: each of the channels has room
-// for one notice, and one goroutine that hears it.
+// wakes has those in this package look again who wait for something: each signal is heard by one
+// goroutine, each broadcast by whoever waits.
 type wakes struct {
-	follow  chan struct{} // whom to follow may be another
-	voters  chan struct{} // the voters' rules may want something
-	suspect chan struct{} // the coordinator may be gone
-	unsound chan struct{} // the seat, or what is known of it, may be another
+	follow  wake.Signal // whom to follow may be another
+	voters  wake.Signal // the voters' rules may want something
+	suspect wake.Signal // the coordinator may be gone
+	unsound wake.Signal // the seat, or what is known of it, may be another
 
-	moved    signal // entries, coordinator or voters changed: for those that serve followers
-	changed  signal // the coordinator changed
-	reseated signal // this peer's seat is, or will be, another
+	moved    broadcast // entries, coordinator or voters changed: for those that serve followers
+	changed  broadcast // the coordinator changed
+	reseated broadcast // this peer's seat is, or will be, another
 }
 
 func newWakes() *wakes {
-	return &wakes{follow: make(chan struct{}, 1), voters: make(chan struct{}, 1), suspect: make(chan struct{}, 1), unsound: make(chan struct{}, 1)}
+	return &wakes{follow: wake.New(), voters: wake.New(), suspect: wake.New(), unsound: wake.New()}
 }
 
-// signal wakes everybody who waits. The zero value is ready.
-type signal struct {
+// broadcast wakes everybody who waits. The zero value is ready.
+type broadcast struct {
 	mu sync.Mutex
 	ch chan struct{}
 }
 
-func (s *signal) wait() <-chan struct{} {
+func (s *broadcast) wait() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ch == nil {
@@ -60,7 +62,7 @@ func (s *signal) wait() <-chan struct{} {
 	return s.ch
 }
 
-func (s *signal) fire() {
+func (s *broadcast) fire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ch != nil {
@@ -72,14 +74,14 @@ func (s *signal) fire() {
 // parker lets one who looks at something every now and then sleep while nothing moves.
 type parker struct {
 	parked atomic.Bool
-	wake   chan struct{} // room for one
+	wake   wake.Signal
 }
 
 // unpark is called by whatever moves, after it has begun to. It costs next to nothing while nobody
 // sleeps. A nil parker is nobody's.
 func (s *parker) unpark() {
 	if s != nil && s.parked.Load() && s.parked.CompareAndSwap(true, false) {
-		nudge(s.wake)
+		s.wake.Set()
 	}
 }
 
@@ -92,13 +94,6 @@ func (s *parker) park(busy func() bool) bool {
 	}
 	s.parked.Store(false)
 	return false
-}
-
-func nudge(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 func sleep(ctx context.Context, d time.Duration) {
