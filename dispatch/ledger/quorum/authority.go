@@ -51,7 +51,6 @@ func newAuthority(cfg *Config, p *place, dir *directory, w *wakes) (*authority, 
 	return a, err
 }
 
-// seated tells whether a peer holds a seat in the ledger, as far as this peer knows.
 func (a *authority) seated(peer taskstate.PeerID) bool {
 	now := a.seats.Now()
 	if now.Holds(peer) {
@@ -64,16 +63,7 @@ func (a *authority) seated(peer taskstate.PeerID) bool {
 		return false
 	}
 	vs, err := s.servers()
-	return err == nil && votesIn(vs, peer)
-}
-
-func votesIn(vs []Voter, peer taskstate.PeerID) bool {
-	for _, v := range vs {
-		if v.Voting && v.Peer == peer {
-			return true
-		}
-	}
-	return false
+	return err == nil && slices.ContainsFunc(vs, func(v Voter) bool { return v.Voting && v.Peer == peer })
 }
 
 // setVoters records a committed configuration, unless a newer one is known.
@@ -159,8 +149,8 @@ func (a *authority) mayBegin(peer taskstate.PeerID) bool {
 	return !since.IsZero() && time.Since(since) >= orphanAfter && a.mayVote(peer)
 }
 
-// hint is news from gossip about who coordinates: it says whom to ask, nothing more. A peer that
-// may have got a seat since this one heard of seats is asked when nobody else answers.
+// hint: a peer that may have got a seat since this one heard of seats is asked when nobody else
+// answers.
 func (a *authority) hint(peer taskstate.PeerID, e taskstate.Epoch) {
 	switch {
 	case peer == "" || a.epochBeyond(peer, e):

@@ -65,7 +65,6 @@ func newDirectory(p *place, w *wakes, cfg *Config) *directory {
 	return &directory{self: cfg.Self, place: p, wakes: w, log: cfg.Log, leaderless: time.Now(), heard: map[taskstate.PeerID]time.Time{}}
 }
 
-// coordinator is who decides now and in which epoch; ok is false while nobody is known to.
 func (d *directory) coordinator() (taskstate.PeerID, taskstate.Epoch, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -139,7 +138,6 @@ func (d *directory) correctHint(peer taskstate.PeerID, e taskstate.Epoch) taskst
 	return d.epoch
 }
 
-// list is the committed configuration, as far as this peer knows.
 func (d *directory) list() []Voter {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -273,15 +271,14 @@ func (d *directory) forgetNewer(peer taskstate.PeerID) {
 	}
 }
 
-// newerGeneration is the highest generation heard of that is above the own, 0 if none.
 func (d *directory) newerGeneration() uint64 {
 	own := d.place.generation()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.foreign.generation <= own {
-		return 0
+	if d.foreign.generation > own {
+		return d.foreign.generation
 	}
-	return d.foreign.generation
+	return 0
 }
 
 // addForeign notes that peers know of a ledger of a higher generation. It tells whether that is

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -11,9 +12,7 @@ import (
 )
 
 // errStuck is why a leader whose disk is stuck sends nothing.
-type errStuck struct{}
-
-func (errStuck) Error() string { return "this peer's disk is stuck" }
+var errStuck = errors.New("this peer's disk is stuck")
 
 // steadyTransport keeps a leader whose own log is stuck from being taken for one that works: raft
 // sends heartbeats from other goroutines than the one that waits for the disk, for ever. Without
@@ -28,7 +27,7 @@ var _ raft.WithPreVote = steadyTransport{}
 // AppendEntries implements raft.Transport.
 func (t steadyTransport) AppendEntries(id raft.ServerID, to raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	if _, stuck := t.store.Stuck(); stuck {
-		return errStuck{}
+		return errStuck
 	}
 	return t.NetworkTransport.AppendEntries(id, to, req, resp)
 }

@@ -43,7 +43,6 @@ type follower struct {
 	at   time.Time        // when the last frame came
 }
 
-// inSync tells whether the replica is current, and when it last was known to be.
 func (f *follower) inSync() (ok bool, at time.Time) {
 	if f.terms.lead.Load() != nil {
 		return true, time.Now()

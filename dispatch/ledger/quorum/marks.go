@@ -212,8 +212,6 @@ func (n *Node) runTell(ctx context.Context) {
 	}
 }
 
-// highest is the highest entry that any voter of a generation is known here to have acknowledged, 0
-// if nothing is.
 func (m *seenMarks) highest(generation uint64) (index uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -70,6 +70,7 @@ type seating struct {
 
 	life  longLock   // one start or stop of a seat at a time
 	files sync.Mutex // one writer of the memo and the copy at a time
+	noted uint64     // index of the voters the memo was asked to keep last; of keepTenure
 }
 
 // open starts raft from its folder. With first, the folder is new and first is the first entry
@@ -156,11 +157,7 @@ func soundState(snapshot []byte) error {
 func (t *seating) checkLog(s *seat, snaps raft.SnapshotStore) error {
 	p := store.Promise{File: t.folder.markPath(), Self: mark.Mark{Server: s.self.server(), Generation: s.generation}, Decided: s.fsm.decided.Load}
 	p.Reaches, p.Marked = t.tenure.reaches(s.generation)
-	if err := s.store.Check(p, snaps); err != nil {
-		return err
-	}
-	t.tenure.checked()
-	return nil
+	return s.store.Check(p, snaps)
 }
 
 func raftConfig(s *seat, t Timings, leads chan<- bool) *raft.Config {

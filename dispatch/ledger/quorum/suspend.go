@@ -11,9 +11,8 @@ import (
 // errSuspended answers whoever would have this peer take part in deciding meanwhile.
 var errSuspended = errors.New("this peer takes no part in deciding: another one goes by the same key")
 
-// suspend closes this peer's seat, if it has one, until resume. What is on disk stays as it is.
-// Another peer goes by the same key, and until a person has settled which is the right one, none of
-// the two votes or leads.
+// suspend: another peer goes by the same key, and until a person has settled which is the right
+// one, none of the two votes or leads.
 func (t *seating) suspend() error {
 	t.life.Lock()
 	defer t.life.Unlock()
@@ -29,7 +28,6 @@ func (t *seating) suspend() error {
 	return err
 }
 
-// resume takes the seat again that suspend closed.
 func (t *seating) resume() error {
 	t.life.Lock()
 	defer t.life.Unlock()

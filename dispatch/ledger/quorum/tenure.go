@@ -26,7 +26,6 @@ type tenure struct {
 	inc       taskstate.Incarnation     // of the seat, or of the next one
 	lost      *Loss                     // the seat this peer had to give up, until it is one of the voters again, or its old place is gone
 	marked    bool                      // the memo says that there is a mark of the seat
-	noted     uint64                    // index of the voters the memo was asked to keep last
 	heard     map[taskstate.PeerID]Loss // what other peers said that they lost
 	bound     logBound
 	suspended bool   // see Suspend
@@ -107,7 +106,6 @@ func (t *tenure) hearLoss(peer taskstate.PeerID, l *Loss) {
 // maxLossText bounds what others say about their losses.
 const maxLossText = 2 << 10
 
-// losses are the voters that lost their seats and have no other yet, this peer's own among them.
 func (t *tenure) losses(voters []Voter) (out []Loss) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,15 +158,6 @@ func (t *tenure) forgetLoss(generation uint64, gone func(server string) bool) bo
 	return true
 }
 
-// note tells whether voters at an index are news to the memo.
-func (t *tenure) note(index uint64) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	news := index > t.noted
-	t.noted = index
-	return news
-}
-
 // fresh forgets how far a log reached: that of the next seat begins empty.
 func (t *tenure) fresh() {
 	t.mu.Lock()
@@ -176,21 +165,16 @@ func (t *tenure) fresh() {
 	t.bound, t.marked = logBound{}, false
 }
 
-// reaches is how far the log of a seat reaches at least, and whether there is a mark of it.
+// reaches is how far the log of a seat that is opened reaches at least, and whether there is a mark
+// of it; from now on it has one of its own.
 func (t *tenure) reaches(generation uint64) (index uint64, marked bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.bound.generation == generation {
 		index = t.bound.index
 	}
-	return index, t.marked
-}
-
-// checked: the seat's log has what it had, and a mark of its own from now on.
-func (t *tenure) checked() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.marked = false
+	marked, t.marked = t.marked, false
+	return index, marked
 }
 
 // memo is what is to be remembered of the seat that is open, if one is.
@@ -271,8 +255,11 @@ func (t *seating) differs(said string) {
 // keepTenure gives up a seat that was found to be unsound, forgets a loss that was made good, and
 // remembers the voters for messages.
 func (t *seating) keepTenure() {
-	if index, _, _ := t.dir.configuration(); t.tenure.note(index) {
-		t.remember("cannot remember the voters")
+	if index, _, _ := t.dir.configuration(); index != t.noted {
+		if index > t.noted {
+			t.remember("cannot remember the voters")
+		}
+		t.noted = index
 	}
 	s := t.place.seat.Load()
 	if s == nil || s.unsound.Load() == nil {

@@ -16,7 +16,6 @@ import (
 // ErrSoleVoter refuses to take the vote from the only one that has it.
 var ErrSoleVoter = errors.New("it is the only voter: the ledger is nowhere else; start another peer and let it join first")
 
-// handover is Node.Handover.
 func (e *electorate) handover(ctx context.Context) error {
 	if e.place.seat.Load() == nil {
 		return nil
@@ -204,7 +203,6 @@ func (e *electorate) awaitReady(ctx context.Context, s *seat, v Voter) error {
 	}
 }
 
-// removeVoter is Node.RemoveVoter.
 func (e *electorate) removeVoter(ctx context.Context, peer taskstate.PeerID) error {
 	s, done, err := e.without(ctx, peer)
 	if err != nil {

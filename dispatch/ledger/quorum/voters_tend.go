@@ -195,8 +195,6 @@ func (s *seat) remove(v Voter) error {
 	return s.raft.RemoveServer(raft.ServerID(v.server()), 0, changeTimeout).Error()
 }
 
-// missing lists the voters that do not answer, for messages. It goes by what membership says, and
-// by name.
 func (e *electorate) missing() []taskstate.PeerID {
 	alive := aliveAmong(e.cfg.Candidates(), e.tenure.server())
 	var out []taskstate.PeerID
