@@ -220,7 +220,7 @@ func NewCore(cfg CoreConfig, epoch taskstate.Epoch, st *ledger.State, now time.T
 		cfg: &cfg, epoch: epoch, clock: k, agenda: a, outbox: o, peers: ps, jobs: js, sessions: ss, tasks: ts, placer: pl,
 		replacer: &replacer{cfg: &cfg, clock: k, agenda: a, peers: ps, sessions: ss, tasks: ts},
 		recaller: &recaller{cfg: &cfg, clock: k, agenda: a, peers: ps, jobs: js, sessions: ss},
-		upkeep:   &upkeep{clock: k, agenda: a, outbox: o, peers: ps, jobs: js, sessions: ss, placer: pl},
+		upkeep:   &upkeep{born: st.Index(), clock: k, agenda: a, outbox: o, peers: ps, jobs: js, sessions: ss, placer: pl},
 	}
 	c.explain = &explainer{clock: k, peers: ps, jobs: js, placer: pl, replacer: c.replacer}
 	ss.setPace(st.Settings())

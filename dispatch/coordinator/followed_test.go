@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"slices"
 	"testing"
 
 	"covey/dispatch/ledger"
@@ -23,7 +22,9 @@ func TestADecisionOfSomebodyElseDoesNotCountAsTheStepsOwn(t *testing.T) {
 		for _, cmds := range r.pending {
 			for _, c := range cmds {
 				if c.Renew != nil {
-					n += len(slotsOf(c.Renew.Slots, nil))
+					for _, run := range c.Renew.Slots {
+						n += run.N
+					}
 				}
 			}
 		}
@@ -50,7 +51,17 @@ func TestADecisionIsRecognisedWhenItComesBackFromTheLedger(t *testing.T) {
 		{Grow: &ledger.Grow{Job: "s", Peers: []taskstate.PeerID{"a", "b"}, Version: 1}},
 		{Rollout: &ledger.Rollout{Job: "s", State: ledger.Paused, Message: "why", Version: 3}},
 	}
-	l := &lasting{proposed: slices.Clone(own)}
+	r := previewRig(t)
+	r.apply(ledger.Command{Submit: &ledger.Submit{Job: serviceOf("s", 3)}})
+	u, j := r.core.upkeep, r.core.jobs.of("s")
+	j.lasting.proposed = 0
+	for i := range own {
+		u.decideFor(j, own[i])
+	}
+	somebodys := ledger.Command{Renew: &ledger.Renew{Job: "s", Slots: runs}}
+	if u.applied(&somebodys, &ledger.Result{Refused: ledger.CodeOver}); j.lasting.proposed != len(own) {
+		t.Error("somebody else's is taken for one of the step's")
+	}
 	for i := range own {
 		b, err := wire.Marshal(own[i])
 		if err != nil {
@@ -60,7 +71,7 @@ func TestADecisionIsRecognisedWhenItComesBackFromTheLedger(t *testing.T) {
 		if err := wire.Unmarshal(b, &back); err != nil {
 			t.Fatal(err)
 		}
-		if l.followed(&back); len(l.proposed) != len(own)-i-1 {
+		if u.applied(&back, &ledger.Result{Refused: ledger.CodeConflict}); j.lasting.proposed != len(own)-i-1 {
 			t.Errorf("%s is not recognised", commandString(own[i]))
 		}
 	}

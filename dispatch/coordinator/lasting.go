@@ -9,107 +9,136 @@ import (
 	"covey/taskstate"
 )
 
-// appliedLasting follows the decisions about services and global jobs, and about attempts that
-// somebody asks for. It tells whether the command was one.
-func (u *upkeep) appliedLasting(cmd *ledger.Command, r *ledger.Result) bool {
-	var id taskstate.JobID
-	var follow func(j *jobState)
-	switch {
-	case cmd.Update != nil:
-		id, follow = cmd.Update.Job.ID, func(j *jobState) { u.appliedUpdate(j, &cmd.Update.Job, r) }
-	case cmd.Renew != nil:
-		id, follow = cmd.Renew.Job, func(j *jobState) { u.appliedRenew(j, cmd.Renew, r) }
-	case cmd.Retire != nil:
-		id, follow = cmd.Retire.Job, func(j *jobState) { u.appliedRetire(j, cmd.Retire, r) }
-	case cmd.Grow != nil:
-		id, follow = cmd.Grow.Job, func(j *jobState) { u.appliedGrow(j, cmd.Grow, r) }
-	case cmd.Rollout != nil:
-		id, follow = cmd.Rollout.Job, func(j *jobState) { u.appliedRollout(j, cmd.Rollout, r) }
-	default:
+// applied follows the decisions about what a job is to be – its spec, how far its tasks follow that,
+// which of them there are – and about attempts that somebody asks for. What they mean, the ledger
+// says in Result.Now. It tells whether the command was one.
+func (u *upkeep) applied(cmd *ledger.Command, r *ledger.Result) bool {
+	id, seen := about(cmd)
+	if id == "" {
 		return false
 	}
 	j := u.jobs.of(id)
 	if j == nil {
 		return true
 	}
-	done := r.Refused == ledger.CodeNone || r.Refused == ledger.CodePartly
 	if l := j.lasting; l != nil {
-		if own := l.followed(cmd); own && !didAnything(cmd, r) {
+		own := seen != nil && *seen >= u.born && l.proposed > 0
+		if own {
+			l.proposed--
+		}
+		if own && r.Now == nil { // it would come to the same again
 			u.stepAgain(l, u.clock.Elapsed(u.clock.Now().Add(refusedPause)))
 		} else {
 			l.stale = true
 		}
 	}
-	if done && !r.Existed {
-		follow(j)
+	if r.Now != nil {
+		u.adopt(j, r.Now, cmd)
 	}
 	u.jobs.endJob(j)
 	return true
 }
 
-// didAnything tells whether a command changed something: whoever came to it comes to the same
-// again, if it did not.
-func didAnything(cmd *ledger.Command, r *ledger.Result) bool {
+// about is the job that such a command is about, "" for others, and how far its author had seen the
+// ledger, where it says so: only steps do.
+func about(cmd *ledger.Command) (id taskstate.JobID, seen *uint64) {
 	switch {
-	case r.Refused == ledger.CodePartly && cmd.Renew != nil:
-		return len(slotsOf(cmd.Renew.Slots, r.Slots)) > 0
-	case r.Refused == ledger.CodePartly && cmd.Retire != nil:
-		return len(slotsOf(cmd.Retire.Slots, r.Slots)) > 0
+	case cmd.Update != nil:
+		return cmd.Update.Job.ID, nil
+	case cmd.Renew != nil:
+		return cmd.Renew.Job, &cmd.Renew.Seen
+	case cmd.Retire != nil:
+		return cmd.Retire.Job, &cmd.Retire.Seen
+	case cmd.Grow != nil:
+		return cmd.Grow.Job, &cmd.Grow.Seen
+	case cmd.Rollout != nil:
+		return cmd.Rollout.Job, &cmd.Rollout.Seen
 	}
-	return r.Refused == ledger.CodeNone && !r.Existed
+	return "", nil
 }
 
-// appliedUpdate takes a new spec over. Tasks go on as they are until the rollout comes to them.
-func (u *upkeep) appliedUpdate(j *jobState, job *taskstate.Job, r *ledger.Result) {
-	next := *job
-	next.Version, next.Submitter, next.Origin = r.Version, j.job.Submitter, j.job.Origin
-	if j.lasting == nil {
-		j.job = &next
-		if u.jobs.schedules.changed(j, u.clock.Stamp()) {
+// adopt takes over what a job is to be now, and the slots of it that are to stop, or not to begin.
+func (u *upkeep) adopt(j *jobState, o *ledger.Outline, cmd *ledger.Command) {
+	l, other := j.lasting, o.Job != j.job
+	if l != nil {
+		l.from, l.phase = o.Rollout.From, rollout.Phase(o.Rollout.State)
+	}
+	if other {
+		u.respec(j, o)
+	} else if cmd.Rollout != nil && l.phase.Active() {
+		for _, s := range l.slots {
+			s.failed = 0 // from here on it counts anew
+		}
+	}
+	if cmd.Renew != nil && cmd.Renew.Reason == taskstate.ReasonRetried {
+		j.faults = nil
+		u.agenda.place() // whoever asks may have mended the peer
+	}
+	for _, s := range o.Slots {
+		l.retire(s.Slot, s.Retired)
+		if s.Leaving != "" {
+			j.leave(s.Slot, leaving{why: s.Leaving, next: s.Next, retired: s.Retired})
+			if p, h := u.peers.holder(j, s.Slot); p != nil {
+				u.sessions.stopLeaving(p, h, s.Slot)
+			}
+		} else if s.Retired && !j.unwait(s.Slot) && j.underWay(s.Slot) {
+			if j.early == nil {
+				j.early = map[int]bool{}
+			}
+			j.early[s.Slot] = true
+		}
+	}
+}
+
+// pin notes which of the slots a command added are for which peer, before they wait.
+func (u *upkeep) pin(o *ledger.Outline) {
+	if o == nil || len(o.Slots) == 0 {
+		return
+	}
+	if j := u.jobs.of(o.Job.ID); j != nil && j.lasting != nil {
+		for _, s := range o.Slots {
+			j.lasting.slot(s.Slot).pin = s.Pin
+		}
+	}
+}
+
+// respec makes another spec the one that is wanted. Tasks go on as they are until the rollout comes
+// to them; those that do already what is wanted count as of it.
+func (u *upkeep) respec(j *jobState, o *ledger.Outline) {
+	version := o.Job.Version
+	if version != j.job.Version {
+		j.faults = nil
+	}
+	delete(j.size, version)
+	j.job = o.Job
+	l := j.lasting
+	if l == nil {
+		if u.jobs.schedules.changed(j, o.StartsFrom) {
 			u.clock.WakeAt(u.clock.Now())
 		}
 		return
 	}
-	if l := j.lasting; next.Version != j.job.Version {
-		if l.from == 0 || l.phase != rollout.Updating && l.phase != rollout.Paused {
-			l.from = j.job.Version
-		}
-		l.phase = rollout.Updating
-	}
-	u.want(j, &next)
-}
-
-// want makes a spec the one that is wanted.
-func (u *upkeep) want(j *jobState, next *taskstate.Job) {
-	l := j.lasting
-	if next.Version != j.job.Version {
-		j.faults = nil
-	}
-	delete(j.size, next.Version)
-	j.job, l.versions[next.Version] = next, next
-	same := map[int]bool{}
-	for v, b := range l.versions {
-		same[v] = !taskstate.Restarts(b, next)
-	}
+	l.versions[version] = o.Job
+	same := func(v int) bool { return v == version || slices.Contains(o.Same, v) }
 	for _, s := range l.slots {
-		if same[s.version] { // it does already what is wanted: after a way back, for instance
-			s.version = next.Version
+		if same(s.version) {
+			s.version = version
 		}
 	}
 	for n, x := range j.leaving {
-		if same[x.next] && !x.retired {
-			x.next = next.Version
+		if same(x.next) && !x.retired {
+			x.next = version
 			j.leaving[n] = x
 		}
 	}
 	for _, w := range j.groups {
-		if same[w.body.Version] {
-			w.body = next
+		if same(w.body.Version) {
+			w.body = o.Job
 		}
 	}
 	for i := range j.later {
-		if same[j.later[i].version] {
-			j.later[i].version = next.Version
+		if same(j.later[i].version) {
+			j.later[i].version = version
 		}
 	}
 	u.jobs.reclassify(j)
@@ -136,130 +165,6 @@ func (l *lasting) tidyVersions(all []*peerState, j *jobState) {
 		}
 	}
 	maps.DeleteFunc(l.versions, func(v int, _ *taskstate.Job) bool { return !used[v] })
-}
-
-// appliedRollout follows how far an update has come. Turned back, the version before is wanted
-// again.
-func (u *upkeep) appliedRollout(j *jobState, ro *ledger.Rollout, r *ledger.Result) {
-	l := j.lasting
-	if l == nil {
-		return
-	}
-	if before := l.versions[l.from]; r.Version > j.job.Version && before != nil {
-		next := *before
-		next.Version, l.from, l.phase = r.Version, 0, rollout.RollingBack
-		u.want(j, &next)
-		return
-	}
-	l.phase = movedTo(l.phase, rollout.Phase(ro.State))
-	for _, s := range l.slots {
-		if l.phase.Active() {
-			s.failed = 0 // from here on it counts anew
-		}
-	}
-}
-
-// movedTo is what becomes of a rollout that is told to pause or to go on: turned back, it does so
-// as what it is.
-func movedTo(is, told rollout.Phase) rollout.Phase {
-	back := is == rollout.RollingBack || is == rollout.RollbackPaused
-	switch {
-	case back && told == rollout.Updating:
-		return rollout.RollingBack
-	case back && told == rollout.Paused:
-		return rollout.RollbackPaused
-	}
-	return told
-}
-
-// slotsOf yields the slots of runs, without those refused.
-func slotsOf(runs, refused []ledger.Slots) []int {
-	no := map[int]bool{}
-	for _, r := range refused {
-		for n := range r.All() {
-			no[n] = true
-		}
-	}
-	var out []int
-	for _, r := range runs {
-		for n := range r.All() {
-			if !no[n] {
-				out = append(out, n)
-			}
-		}
-	}
-	return out
-}
-
-// appliedGrow learns which of the slots that were added are for which peer; they wait already.
-func (u *upkeep) appliedGrow(j *jobState, g *ledger.Grow, r *ledger.Result) {
-	l := j.lasting
-	if l == nil || len(g.Peers) == 0 {
-		return
-	}
-	has := map[taskstate.PeerID]bool{}
-	for _, s := range l.slots {
-		has[s.pin] = true
-	}
-	var fresh []int
-	for _, a := range r.Again {
-		for n := a.Slots.First; n < a.Slots.First+a.Slots.N; n++ {
-			fresh = append(fresh, n)
-		}
-	}
-	for _, p := range g.Peers {
-		if has[p] || p == "" || len(fresh) == 0 {
-			continue
-		}
-		has[p] = true
-		n := fresh[0]
-		fresh = fresh[1:]
-		s := l.slot(n)
-		s.pin = p
-		for _, w := range j.groups { // from the group of those that may go anywhere
-			for _, q := range []*slotQueue{&w.again, &w.fresh} {
-				if attempt, ok := q.attempt(n); ok {
-					q.remove(n)
-					j.wait(ledger.Slots{First: n, N: 1, Attempt: attempt}, s.version, p)
-				}
-			}
-		}
-	}
-	u.jobs.enqueue(j)
-}
-
-// appliedRenew has slots get a fresh attempt. Those that are open are stopped first.
-func (u *upkeep) appliedRenew(j *jobState, w *ledger.Renew, r *ledger.Result) {
-	if w.Reason == taskstate.ReasonRetried {
-		j.faults, u.agenda.dirty = nil, true // whoever asks may have mended the peer
-	}
-	for _, n := range slotsOf(w.Slots, r.Slots) {
-		if p, h := u.peers.holder(j, n); p != nil {
-			version := w.Version
-			if version == 0 && j.lasting != nil {
-				version = j.lasting.slot(n).version
-			}
-			j.leave(n, leaving{why: w.Reason, next: version})
-			j.lasting.retire(n, false)
-			u.sessions.stopLeaving(p, h, n)
-		}
-	}
-}
-
-// appliedRetire ends slots that are not wanted any more.
-func (u *upkeep) appliedRetire(j *jobState, w *ledger.Retire, r *ledger.Result) {
-	for _, n := range slotsOf(w.Slots, r.Slots) {
-		if p, h := u.peers.holder(j, n); p != nil {
-			j.leave(n, leaving{why: w.Reason, retired: true})
-			u.sessions.stopLeaving(p, h, n)
-		} else if !j.unwait(n) && j.underWay(n) {
-			if j.early == nil {
-				j.early = map[int]bool{}
-			}
-			j.early[n] = true
-		}
-		j.lasting.retire(n, true)
-	}
 }
 
 // holder finds the peer a slot is open on.

@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"time"
 
@@ -21,10 +20,10 @@ type lasting struct {
 	slots    map[int]*lastingSlot
 	top      int // the highest slot there is
 
-	stale    bool             // something changed since its step
-	proposed []ledger.Command // decisions of its step that are not applied
-	moving   int              // so many tasks are still to be moved, because a person asked; see balance
-	seen     uint64           // changes of peers its step knew of
+	stale    bool   // something changed since its step
+	proposed int    // decisions of its step that are not applied, nor refused
+	moving   int    // so many tasks are still to be moved, because a person asked; see balance
+	seen     uint64 // changes of peers its step knew of
 	wake     time.Time
 }
 
@@ -43,17 +42,6 @@ type lastingSlot struct {
 	failed  int       // the version whose attempt failed last, before it had run for the monitor time
 
 	failedAt time.Time // when that version first did; zero: before this core knew of it
-}
-
-// followed takes a command that was applied, or refused, out of those of the job's own step. Others
-// decide about the job, too: as long as a decision of its own is under way, the step would come to
-// it again. own tells whether it was the step's.
-func (l *lasting) followed(cmd *ledger.Command) (own bool) {
-	i := slices.IndexFunc(l.proposed, func(c ledger.Command) bool { return reflect.DeepEqual(c, *cmd) })
-	if i >= 0 {
-		l.proposed = slices.Delete(l.proposed, i, i+1)
-	}
-	return i >= 0
 }
 
 func newLasting(j *jobState) *lasting {

@@ -61,8 +61,8 @@ func (r *rig) goesOn() {
 	if err := r.check(); err != nil || r.over != "" {
 		r.t.Fatalf("%v %s", err, r.over)
 	}
-	if l := r.core.jobs.of("s").lasting; len(l.proposed) > 0 {
-		r.t.Errorf("it still waits for %s", commandString(l.proposed[0]))
+	if l := r.core.jobs.of("s").lasting; l.proposed > 0 {
+		r.t.Errorf("it still waits for %d decisions", l.proposed)
 	}
 }
 

@@ -26,6 +26,7 @@ func (c *Core) onApplied(ev LedgerApplied) {
 		if o := r.Reopened; o != nil && c.jobs.of(o.Job.ID) == nil {
 			c.jobs.takeUp(o)
 		}
+		c.upkeep.pin(r.Now)
 		for _, a := range r.Again {
 			c.jobs.waits(a, ev.Entry.Commands[i].Renew != nil) // before what made it wait ends: no job is over in between
 		}
@@ -69,10 +70,10 @@ func (c *Core) applied(cmd *ledger.Command, r *ledger.Result, index uint64) {
 		c.appliedSupersede(cmd.Supersede, r)
 	case cmd.Register != nil:
 		c.appliedRegister(cmd.Register, r)
-	case c.upkeep.appliedLasting(cmd, r): // also what was refused – it is not under way any more – or only partly done
+	case c.upkeep.applied(cmd, r): // also what was refused – it is not under way any more – or only partly done
 	case r.Refused != ledger.CodeNone || r.Existed || r.Skipped:
 	case cmd.Submit != nil:
-		c.appliedSubmit(cmd.Submit, index)
+		c.jobs.appliedSubmit(r.Now)
 	case cmd.Cancel != nil:
 		c.appliedCancel(cmd.Cancel.Job)
 	case cmd.Avail != nil:
@@ -103,28 +104,15 @@ func (c *Core) applied(cmd *ledger.Command, r *ledger.Result, index uint64) {
 }
 
 // appliedSubmit begins to drive a job that was accepted.
-func (c *Core) appliedSubmit(s *ledger.Submit, index uint64) {
-	job := &s.Job
-	if job.Type.Lasts() {
-		first := *job
-		first.Version = 1 // as the ledger has it
-		job = &first
-	}
-	j := c.jobs.addJob(job, index)
-	j.first = s.FirstAttempt(c.epoch.Generation)
-	for _, id := range job.After {
-		if c.jobs.of(id) != nil { // one that is over would have let it go, or cut it
-			j.blocked = true
-		}
-	}
-	c.jobs.addSchedule(j, c.clock.Stamp())
-	if n := job.Count; n > 0 && job.Schedule == nil {
-		j.wait(ledger.Slots{First: 1, N: n, Attempt: j.first}, job.Version, "")
+func (js *jobs) appliedSubmit(o *ledger.Outline) {
+	j := js.takeUp(o)
+	if n := j.job.Count; n > 0 && j.job.Schedule == nil {
+		j.wait(ledger.Slots{First: 1, N: n, Attempt: j.first}, j.job.Version, "")
 		for k := 1; k <= n && j.lasting != nil; k++ {
-			j.lasting.waits(k, j.first, job.Version)
+			j.lasting.waits(k, j.first, j.job.Version)
 		}
 	}
-	c.jobs.enqueue(j)
+	js.enqueue(j)
 }
 
 func (ps *peers) appliedEntry(e admission.Entry) {

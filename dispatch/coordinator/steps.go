@@ -25,6 +25,8 @@ type upkeep struct {
 	jobs     *jobs
 	sessions *sessions
 	placer   *placer
+
+	born uint64 // index the core was built at: no command of its own had seen less
 }
 
 // step asks the pure steps of what lasts what is to be done now. Their decisions go out with the
@@ -38,7 +40,7 @@ func (u *upkeep) step() {
 		if !l.wake.IsZero() && !u.clock.Now().Before(l.wake) {
 			l.stale = true
 		}
-		if !l.stale || len(l.proposed) > 0 || j.cancelled || j.blocked {
+		if !l.stale || l.proposed > 0 || j.cancelled || j.blocked {
 			continue
 		}
 		l.stale, l.wake = false, time.Time{}
@@ -85,7 +87,7 @@ func (u *upkeep) stepLasting(j *jobState) {
 			u.catchUp(j, in)
 		}
 	}
-	if u.moveAway(j); len(j.lasting.proposed) == 0 {
+	if u.moveAway(j); j.lasting.proposed == 0 {
 		u.balance(j, in)
 	}
 	if out.Phase != rollout.None {
@@ -100,18 +102,10 @@ func pausedPhase(p rollout.Phase) bool { return p == rollout.Paused || p == roll
 // decideFor has a command decided that the job's step came to, from what it knows now: should that
 // be another by then, it is dropped.
 func (u *upkeep) decideFor(j *jobState, cmd ledger.Command) {
-	switch {
-	case cmd.Renew != nil:
-		cmd.Renew.Seen = u.clock.Index()
-	case cmd.Retire != nil:
-		cmd.Retire.Seen = u.clock.Index()
-	case cmd.Grow != nil:
-		cmd.Grow.Seen = u.clock.Index()
-	case cmd.Rollout != nil:
-		cmd.Rollout.Seen = u.clock.Index()
-	}
+	_, seen := about(&cmd)
+	*seen = u.clock.Index()
 	u.outbox.decide(cmd)
-	j.lasting.proposed = append(j.lasting.proposed, cmd)
+	j.lasting.proposed++
 }
 
 // watchRunning notes since when tasks are seen to run.

@@ -55,9 +55,12 @@ func (s *State) renew(c *Renew) Result {
 	}
 	var waiting runs // put among the others at once: one by one, scattered slots would cost the square of their number
 	slices.Sort(slots)
+	var leaving []int
 	for _, n := range slots {
 		if attempt, again := j.renewSlot(n, c, s.turn()); again {
 			waiting.add(Slots{First: n, N: 1, Attempt: attempt})
+		} else if j.slots.get(n).kind == kindOpen {
+			leaving = append(leaving, n)
 		}
 	}
 	j.slots.pending = j.slots.pending.merge(waiting)
@@ -71,6 +74,7 @@ func (s *State) renew(c *Renew) Result {
 	if over && !j.over {
 		r.Reopened = j.Outline()
 	}
+	r.Now = j.outline(leaving...)
 	return r
 }
 
@@ -160,14 +164,19 @@ func (s *State) retire(c *Retire) Result {
 	case j.long.unknown(c.Seen, s.index):
 		return Result{Refused: CodeConflict}
 	}
+	var slots []int
 	r := j.slots.eachSlot(c.Slots, func(n, attempt int) bool {
 		was := j.slots.get(n)
-		if attempt != 0 && attempt != j.slots.attempt(was) {
+		if attempt != 0 && attempt != j.slots.attempt(was) || !j.retireSlot(n, was, c.Reason, s.turn()) {
 			return false
 		}
-		return j.retireSlot(n, was, c.Reason, s.turn())
+		slots = append(slots, n)
+		return true
 	})
 	s.close(j)
+	if len(slots) > 0 {
+		r.Now = j.outline(slots...)
+	}
 	return r
 }
 
@@ -221,16 +230,19 @@ func (s *State) grow(c *Grow) Result {
 	for range c.N {
 		j.add(x, s.turn())
 	}
-	added := c.N
+	var pinned []int
 	for _, p := range c.Peers {
 		if _, has := j.long.pins[p]; !has && p != "" {
 			x.pin = p
 			j.long.pins[p] = j.slots.count + 1
 			j.add(x, s.turn())
-			added++
+			pinned = append(pinned, j.slots.count)
 		}
 	}
-	return Result{Existed: added == 0}
+	if c.N+len(pinned) == 0 {
+		return Result{Existed: true}
+	}
+	return Result{Now: j.outline(pinned...)}
 }
 
 // add appends a slot.

@@ -52,7 +52,7 @@ func (s *State) submit(c *Submit) Result {
 		s.jobs[o.Job].starts.last = o.At
 	}
 	s.follow(j)
-	return Result{}
+	return Result{Now: j.outline()}
 }
 
 func submittable(job *taskstate.Job) bool {

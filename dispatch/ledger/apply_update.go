@@ -1,6 +1,11 @@
 package ledger
 
-import "covey/taskstate"
+import (
+	"maps"
+	"slices"
+
+	"covey/taskstate"
+)
 
 func (s *State) update(c *Update) Result {
 	j, ok := s.jobs[c.Job.ID]
@@ -30,26 +35,35 @@ func (s *State) update(c *Update) Result {
 	} else {
 		j.long.revised = s.index
 	}
+	var same []int
 	if j.Lasts() && taskstate.Restarts(j.job, &spec) {
-		j.newVersion(spec, s.stamp)
+		same = j.newVersion(spec, s.stamp)
 	} else {
 		j.adopt(&spec)
 	}
 	s.close(j) // with a lower count, nothing may be left to run
-	return Result{Version: j.job.Version}
+	return j.wants(same)
 }
 
 // newVersion begins a rollout. The version to roll back to is the one before, unless that never got
 // so far: then it is the one before it.
-func (j *JobRecord) newVersion(spec taskstate.Job, stamp int64) {
+func (j *JobRecord) newVersion(spec taskstate.Job, stamp int64) (same []int) {
 	if !j.long.rollout.State.forward() || j.long.previous == 0 {
 		j.long.previous = j.job.Version
 	}
 	spec.Version = j.job.Version + 1
 	j.adopt(&spec)
-	j.relabel()
+	same = j.relabel()
 	j.long.rollout = RolloutRecord{State: Updating, Since: stamp, Began: stamp}
 	j.tidyVersions()
+	return same
+}
+
+// wants is the result of a command that changed what is wanted of a job.
+func (j *JobRecord) wants(same []int) Result {
+	r := Result{Version: j.job.Version, Now: j.outline()}
+	r.Now.Same = same
+	return r
 }
 
 // forward tells whether a version is being rolled out that nobody knows to be good.
@@ -65,10 +79,12 @@ func (j *JobRecord) adopt(spec *taskstate.Job) {
 
 // relabel counts slots that do already what the wanted version wants as slots of that version:
 // after a way back, for instance.
-func (j *JobRecord) relabel() {
+func (j *JobRecord) relabel() []int {
 	same := map[int]bool{}
 	for v, spec := range j.long.versions {
-		same[v] = v != j.job.Version && !taskstate.Restarts(spec, j.job)
+		if v != j.job.Version && !taskstate.Restarts(spec, j.job) {
+			same[v] = true
+		}
 	}
 	for n := 1; n <= j.slots.count; n++ {
 		x := j.slots.extrasOf(n)
@@ -80,6 +96,7 @@ func (j *JobRecord) relabel() {
 		}
 		j.slots.putExtras(n, x)
 	}
+	return slices.Sorted(maps.Keys(same))
 }
 
 // tidyVersions drops the specs that no slot is of and that nobody can go back to.
@@ -131,8 +148,7 @@ func (s *State) rollout(c *Rollout) Result {
 		return Result{Refused: CodeUnknown, Version: j.job.Version} // there is nothing to go back to
 	case !ok && c.State == RollingBack:
 		j.long.revised = s.index
-		j.rollBack(c.Message, s.stamp)
-		return Result{Version: j.job.Version}
+		return j.wants(j.rollBack(c.Message, s.stamp))
 	case !ok:
 		return Result{Refused: CodeConflict, Version: j.job.Version}
 	case to == now.State && (c.Message == "" || c.Message == now.Message):
@@ -145,17 +161,18 @@ func (s *State) rollout(c *Rollout) Result {
 	now.Message, now.Failed = c.Message, c.Failed
 	j.tidyVersions()
 	s.close(j)
-	return Result{Version: j.job.Version}
+	return j.wants(nil)
 }
 
 // rollBack makes the spec before the wanted one again, under a new number: attempts of the version
 // in between stay told apart. There is no way back from there: a rollback is never rolled back.
-func (j *JobRecord) rollBack(message string, stamp int64) {
+func (j *JobRecord) rollBack(message string, stamp int64) (same []int) {
 	spec := *j.long.versions[j.long.previous]
 	spec.Version = j.job.Version + 1
 	j.adopt(&spec)
 	j.long.previous = 0
-	j.relabel()
+	same = j.relabel()
 	j.long.rollout = RolloutRecord{State: RollingBack, Message: message, Since: stamp, Began: stamp}
 	j.tidyVersions()
+	return same
 }

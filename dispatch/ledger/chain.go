@@ -33,11 +33,12 @@ func (c *chain) extend(e *Entry, results []Result, sizes ...uint64) {
 	h.Write(c.sum[:])
 	number(h, e.Index, uint64(len(e.raw)))
 	h.Write(e.raw)
-	for i := range results {
-		if reflect.ValueOf(&results[i]).Elem().IsZero() {
+	for i, r := range results {
+		r.Now = nil
+		if reflect.ValueOf(&r).Elem().IsZero() {
 			continue
 		}
-		b, err := wire.Marshal(results[i])
+		b, err := wire.Marshal(r)
 		if err != nil {
 			b = []byte(err.Error())
 		}

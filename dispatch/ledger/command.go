@@ -217,6 +217,11 @@ type Result struct {
 	Missing  taskstate.JobID   // Submit: the job of After or Origin that is not known
 	Version  int               // Update, Rollout: the version that is wanted now
 	Reopened *Outline          // Renew: the job was over, and goes on
+
+	// Now is the job after a command that changed what it is to be: Submit, Update, Rollout, Renew,
+	// Retire, Grow. Of its slots it has those that leave now, were retired, or added for one peer.
+	// It follows from the rest, and is no part of what replicas compare.
+	Now *Outline `cbor:"-"`
 }
 
 // Again is a run of slots that wait for somebody to be given them.

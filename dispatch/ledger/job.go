@@ -214,15 +214,27 @@ type Outline struct {
 	Versions map[int]*taskstate.Job
 	Rollout  RolloutRecord
 	Slots    []SlotRecord
+
+	// Only in a Result: versions that want the same as Job. Their slots count as of its version.
+	Same []int `cbor:"-"`
+}
+
+// outline describes the job without its versions, and of its slots only these.
+func (j *JobRecord) outline(slots ...int) *Outline {
+	o := &Outline{Job: j.job, Index: j.index, StartsFrom: j.StartsFrom(), First: j.FirstAttempt(), Blocked: len(j.blocked) > 0, Rollout: j.Rollout()}
+	for _, n := range slots {
+		o.Slots = append(o.Slots, j.Slot(n))
+	}
+	return o
 }
 
 // Outline describes the job as it is now.
 func (j *JobRecord) Outline() *Outline {
-	o := &Outline{Job: j.job, Index: j.index, StartsFrom: j.StartsFrom(), First: j.FirstAttempt(), Blocked: len(j.blocked) > 0}
+	o := j.outline()
 	if j.long == nil {
 		return o
 	}
-	o.Versions, o.Rollout = maps.Clone(j.long.versions), j.Rollout()
+	o.Versions = maps.Clone(j.long.versions)
 	o.Slots = make([]SlotRecord, 0, j.slots.count)
 	for n := 1; n <= j.slots.count; n++ {
 		o.Slots = append(o.Slots, j.Slot(n))
