@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/p2p/admission"
 	"covey/placement"
 	"covey/taskstate"
 	"covey/taskstate/constraint"
@@ -22,12 +23,6 @@ type availability struct {
 func (a availability) takes() bool { return a.state == "" || a.state == ledger.AvailActive }
 
 func (a availability) drained() bool { return a.state == ledger.AvailDrain }
-
-// deriveMember takes over what people said of a peer.
-func (ps *peers) deriveMember(p *peerState, m ledger.Member) {
-	p.availability = availability{state: m.Availability, endless: ps.clock.When(m.AvailSince + m.Grace)}
-	p.labels, p.unlabelled, p.name = m.Labels, m.Removed, m.Name
-}
 
 // appliedAvail follows what people said about a peer. What waits in its line goes elsewhere at once
 // if it is drained.
@@ -120,15 +115,9 @@ func (j *jobState) allows(p *peerState) bool {
 	return p.about == nil || !r.wrong && constraint.AllHold(r.constraints, p.about)
 }
 
-// need words what n tasks of a group need.
-func (pl *placer) need(l *pendingGroup, n int) placement.Need {
-	j := l.job
-	r := j.placing()
-	if r.wrong {
-		n = 0
-	}
-	return placement.Need{
-		Tasks: n, Resources: l.body.Resources, MaxPerPeer: j.job.MaxPerPeer, Strategy: j.job.Strategy, Over: r.over,
-		Constraints: r.constraints, Only: l.pin, Matcher: &r.matcher,
-	}
+func (ps *peers) appliedEntry(e admission.Entry) {
+	p := ps.addPeer(e.Peer)
+	p.worker = e.Has(admission.Worker)
+	ps.review(p)
+	ps.agenda.place()
 }

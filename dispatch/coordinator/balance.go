@@ -47,17 +47,6 @@ func (u *upkeep) rebalance(id taskstate.JobID) (moves []Move, busy bool) {
 	return out, false
 }
 
-// undecided tells whether some task of a job may be about to begin anew, elsewhere perhaps: its
-// peer was asked to give it back, or it has ended.
-func (ps *peers) undecided(id taskstate.JobID) bool {
-	for _, p := range ps.order {
-		if h := p.holds[id]; h != nil && h.some(recalled|deciding) {
-			return true
-		}
-	}
-	return false
-}
-
 // onBalance begins to move what a person asked for.
 func (u *upkeep) onBalance(b Balance) {
 	if j := u.jobs.of(b.Job); j != nil && j.lasting != nil {

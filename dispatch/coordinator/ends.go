@@ -51,67 +51,6 @@ func (c *Core) onBatch(ev SessionBatch) {
 	c.sessions.touch(s)
 }
 
-// onEnd takes the end of a task and tells whether it was news.
-func (ts *tasks) onEnd(s *workerSession, st *taskstate.Status, batch uint64) bool {
-	p := s.p
-	h, r, ok := p.find(st.Task)
-	if !ok {
-		ts.onLate(s, st, batch)
-		return false
-	}
-	if _, late := p.late[st.Task]; late || r.batch != 0 {
-		return false // ended twice: the first end stands
-	}
-	if r.is(deciding) && !r.is(ended) && st.State == taskstate.Complete && !h.job.cancelled {
-		ts.justGivenUp(s, h, r, st, batch)
-		return true
-	}
-	started := r.state >= taskstate.Starting || st.State != taskstate.Rejected
-	if givesBack(st.Reason) && !r.is(ended) && s.synced {
-		p.stopping = ts.clock.Now().Add(stoppingFor) // it is giving its tasks back: they go elsewhere
-		ts.clock.WakeAt(p.stopping)
-	}
-	ts.release(p, h, &r)
-	r.batch, r.state = batch, st.State
-	s.acks.add()
-	decided := r.is(deciding)
-	r.marks |= deciding
-	h.slots[st.Task.Slot] = r
-	if decided {
-		return false
-	}
-	if ts.runsAgain(h, st, started) {
-		ts.supersede(h, st.Task, r, st.Reason, started)
-		return true
-	}
-	ts.settle(p, st)
-	return true
-}
-
-// settle has an end decided with the next proposal that has room.
-func (ts *tasks) settle(p *peerState, st *taskstate.Status) {
-	if p.ends == nil {
-		p.ends = &endQueue{peer: p.id, incarnation: p.incarnation}
-		ts.outbox.settle(p.ends)
-	}
-	p.ends.list = append(p.ends.list, *st)
-}
-
-// runsAgain tells whether an end came about through no fault of the task, so that its slot gets
-// another attempt.
-func (ts *tasks) runsAgain(h *holding, st *taskstate.Status, started bool) bool {
-	switch st.Reason {
-	case taskstate.ReasonOutputLost:
-		if !h.job.lost.again(st.Task.Slot) {
-			return false
-		}
-		fallthrough
-	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonDrained, taskstate.ReasonStuck:
-		return st.State != taskstate.Complete && !h.job.cancelled && !h.job.leaves(st.Task.Slot) && !(h.job.job.Unreachable.Wait && started)
-	}
-	return false
-}
-
 // ackWindow knows which batches of a session have ends that are not decided yet: the contiguous
 // decided ones are acknowledged. It is as long as what the worker has unacknowledged, and so
 // bounded by the worker's own limit and by what it may have outstanding.

@@ -234,3 +234,75 @@ func (s *workerSession) forget(j *jobState) {
 		}
 	}
 }
+
+// stopAll tells a peer with a session to stop all it has of a job.
+func (ss *sessions) stopAll(p *peerState, h *holding) {
+	s := p.session
+	if s == nil || !s.synced {
+		return
+	}
+	for _, n := range h.sorted(func(r rec) bool { return !r.is(ended | stopped) }) {
+		r := h.slots[n]
+		r.marks |= stopped
+		h.slots[n] = r
+		s.stops = append(s.stops, session.Stop{Task: taskstate.Task(h.job.id, n, int(r.attempt)), Reason: taskstate.ReasonCancelled})
+	}
+	ss.touch(s)
+}
+
+// stopLeaving tells a peer with a session to stop a task that leaves.
+func (ss *sessions) stopLeaving(p *peerState, h *holding, slot int) {
+	r, open := h.slots[slot]
+	if s := p.session; s != nil && s.synced && open && !r.is(ended|stopped) {
+		r.marks |= stopped
+		h.slots[slot] = r
+		s.stops = append(s.stops, session.Stop{Task: taskstate.Task(h.job.id, slot, int(r.attempt)), Reason: h.job.leaving[slot].why})
+		ss.touch(s)
+	}
+}
+
+// recallSlots asks a peer, whose session is in sync, to give these back if they have not started.
+func (ss *sessions) recallSlots(p *peerState, h *holding, slots []int) {
+	for _, n := range slots {
+		r := h.slots[n]
+		r.marks |= recalled
+		h.slots[n] = r
+		p.recalling++
+		p.session.recalls = append(p.session.recalls, taskstate.Task(h.job.id, n, int(r.attempt)))
+		ss.touch(p.session)
+	}
+}
+
+// stepDrains empties the peers that are to be empty of batch tasks: what waits there at once, what
+// runs after the grace.
+func (ss *sessions) stepDrains() {
+	for _, p := range ss.peers.list() {
+		if !p.drained() || p.session == nil || !p.session.synced {
+			continue
+		}
+		over := !ss.clock.Now().Before(p.endless)
+		if !over && p.outstanding > 0 {
+			ss.clock.WakeAt(p.endless)
+		}
+		for _, h := range p.byAge() {
+			if h.job.lasting == nil {
+				ss.drain(p, h, over)
+			}
+		}
+	}
+}
+
+// drain takes a batch job's tasks back from a peer: those that have not begun, or all of them.
+func (ss *sessions) drain(p *peerState, h *holding, all bool) {
+	if all {
+		for _, n := range h.sorted(func(r rec) bool { return !r.is(ended | stopped | deciding) }) {
+			r := h.slots[n]
+			r.marks |= stopped
+			h.slots[n] = r
+			p.session.stops = append(p.session.stops, session.Stop{Task: taskstate.Task(h.job.id, n, int(r.attempt)), Reason: taskstate.ReasonDrained})
+			ss.touch(p.session)
+		}
+		return
+	}
+	ss.recallSlots(p, h, h.sorted(rec.idle))
+}

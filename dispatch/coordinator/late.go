@@ -3,23 +3,9 @@ package coordinator
 import (
 	"slices"
 
-	"covey/dispatch/coordinator/clock"
 	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
-
-// tasks are the attempts that peers have: how each ends, and is given up.
-type tasks struct {
-	clock    *clock.Clock
-	agenda   *agenda
-	outbox   *outbox
-	peers    *peers
-	jobs     *jobs
-	sessions *sessions
-
-	given givenUps // attempts whose end may still come
-	began uint64   // index at which this generation of the ledger was recovered; 0: it is the first
-}
 
 // keepGivenUp bounds the attempts whose late end is still passed on to the ledger. The end of one
 // that was pushed out is acknowledged and not looked at.
@@ -50,18 +36,6 @@ func (g *givenUps) add(t taskstate.TaskID) {
 func (g *givenUps) has(t taskstate.TaskID) bool { _, ok := g.have[t]; return ok }
 
 func (g *givenUps) drop(t taskstate.TaskID) { delete(g.have, t) }
-
-// deriveGivenUp finds the attempts of a job whose end may still come.
-func (ts *tasks) deriveGivenUp(j *ledger.JobRecord) {
-	for n := range j.PastSlots() {
-		s := j.Slot(n)
-		for _, p := range j.Past(n) {
-			if p.Late == nil && !(s.Final != nil && s.Attempt == p.Attempt) {
-				ts.given.add(taskstate.Task(j.Job().ID, n, p.Attempt))
-			}
-		}
-	}
-}
 
 // onLate takes the end of a task that is not open. If its attempt was given up, and the end says
 // how far its run got, the ledger hears of it: a success may count, anything else is part of the
@@ -150,41 +124,6 @@ func (ts *tasks) keepTold(p *peerState) {
 	q.list = kept
 }
 
-// appliedLate follows a success that came back and counts: the attempt that took its place is over.
-func (ts *tasks) appliedLate(t taskstate.TaskID, overtaken []taskstate.TaskID) {
-	ts.given.drop(t)
-	j := ts.jobs.of(t.Job)
-	if j == nil {
-		ts.agenda.startOver("an end counts in a job that was thought over: " + t.String())
-		return
-	}
-	i := slices.IndexFunc(overtaken, func(o taskstate.TaskID) bool { return o.Job == t.Job && o.Slot == t.Slot })
-	if i < 0 {
-		ts.jobs.noLongerWaits(j, t.Slot)
-		return
-	}
-	for _, p := range ts.peers.list() {
-		if h, r, ok := p.find(overtaken[i]); ok {
-			ts.given.add(overtaken[i])
-			ts.giveUp(p, h, t.Slot, r, false, taskstate.ReasonOvertaken)
-			return
-		}
-	}
-	ts.agenda.startOver("an attempt was overtaken that was not known here: " + overtaken[i].String())
-}
-
-// noLongerWaits takes a slot that has got its end out of those that wait or are on their way to
-// somebody.
-func (js *jobs) noLongerWaits(j *jobState, slot int) {
-	if !j.unwait(slot) {
-		if j.early == nil {
-			j.early = map[int]bool{}
-		}
-		j.early[slot] = true // its assignment will be refused
-	}
-	js.endJob(j)
-}
-
 // attempt is the attempt a slot of the line waits for.
 func (q *slotQueue) attempt(slot int) (int, bool) {
 	for _, r := range q.runs {
@@ -213,38 +152,4 @@ func (q *slotQueue) remove(slot int) bool {
 		return true
 	}
 	return false
-}
-
-// withoutEarly splits an assignment by what the ledger refused: those slots had got their end
-// meanwhile, and what was promised for them is free again. ok is false if any other slot was
-// refused.
-func (ts *tasks) withoutEarly(p *peerState, h *holding, body *taskstate.Job, slots, refused []ledger.Slots) (kept []ledger.Slots, ok bool) {
-	if len(refused) == 0 {
-		return slots, true
-	}
-	no := map[int]bool{}
-	for _, run := range refused {
-		for n := range run.All() {
-			switch {
-			case h.job.early[n]:
-			case h.job.lasting != nil: // another version of it is wanted by now
-				h.job.waitAgain(n, run.Attempt)
-			default:
-				return nil, false
-			}
-			delete(h.job.early, n)
-			no[n] = true
-			p.promise(h, -1, body)
-		}
-	}
-	for _, run := range slots {
-		for n := range run.All() {
-			if !no[n] {
-				kept = appendRun(kept, ledger.Slots{First: n, N: 1, Attempt: run.Attempt})
-			}
-		}
-	}
-	ts.agenda.room()
-	ts.jobs.enqueue(h.job) // its Parallel may have room again
-	return kept, true
 }

@@ -180,18 +180,6 @@ func (p *peerState) promise(h *holding, n int, body *taskstate.Job) {
 	p.promised = p.promised.Add(body.Resources.Times(int64(n)))
 }
 
-// release frees what one ended task reserved.
-func (ts *tasks) release(p *peerState, h *holding, r *rec) {
-	if r.is(ended) {
-		return
-	}
-	p.answered(r)
-	r.marks |= ended
-	p.promise(h, -1, h.job.body(int(r.version)))
-	ts.agenda.room()
-	ts.jobs.enqueue(h.job) // its Parallel may have room again
-}
-
 // answered notes that a recall has had its effect, or came too late.
 func (p *peerState) answered(r *rec) {
 	if r.is(recalled) {
@@ -329,4 +317,58 @@ func (ps *peers) standings(yield func(taskstate.PeerID, Standing) bool) {
 			return
 		}
 	}
+}
+
+// holder finds the peer a slot is open on.
+func (ps *peers) holder(j *jobState, slot int) (*peerState, *holding) {
+	for _, p := range ps.order {
+		if h := p.holds[j.id]; h != nil {
+			if _, open := h.slots[slot]; open {
+				return p, h
+			}
+		}
+	}
+	return nil, nil
+}
+
+// openTask is the open task of a slot.
+func (ps *peers) openTask(j *jobState, s *lastingSlot, n int) (rec, bool) {
+	p := ps.of(s.peer)
+	if p == nil || p.holds[j.id] == nil {
+		return rec{}, false
+	}
+	r, ok := p.holds[j.id].slots[n]
+	return r, ok
+}
+
+// away tells whether a peer can take no new task for now: it is gone, or somebody paused it. One
+// that merely has no session, after an election for instance, may well run its task.
+func (ps *peers) away(id taskstate.PeerID) bool {
+	p := ps.of(id)
+	return p == nil || p.standing == Unreachable || p.standing == Left || !p.takes()
+}
+
+// mayRun tells whether a task that was given to a peer may run there though nothing was heard of it
+// yet: after an election, for as long as everybody has to come back. Later a task that nobody has
+// heard of is taken for one that is down, and is changed first; should it run all the same, it is
+// one of those that may be down.
+func (ps *peers) mayRun(id taskstate.PeerID) bool {
+	p := ps.of(id)
+	return p != nil && p.standing == Unknown
+}
+
+// fitsGlobal tells whether a peer is to have a task of a global job.
+func (ps *peers) fitsGlobal(j *jobState, p *peerState) bool {
+	return p.worker && !p.left && p.takes() && p.standing == Ready && p.about != nil && j.allows(p) && j.job.Resources.Fits(p.offer.Resources)
+}
+
+// undecided tells whether some task of a job may be about to begin anew, elsewhere perhaps: its
+// peer was asked to give it back, or it has ended.
+func (ps *peers) undecided(id taskstate.JobID) bool {
+	for _, p := range ps.order {
+		if h := p.holds[id]; h != nil && h.some(recalled|deciding) {
+			return true
+		}
+	}
+	return false
 }

@@ -261,3 +261,39 @@ func (pl *placer) placeAtOnce(need placement.Need) placement.Plan {
 	}
 	return plan
 }
+
+// need words what n tasks of a group need.
+func (pl *placer) need(l *pendingGroup, n int) placement.Need {
+	j := l.job
+	r := j.placing()
+	if r.wrong {
+		n = 0
+	}
+	return placement.Need{
+		Tasks: n, Resources: l.body.Resources, MaxPerPeer: j.job.MaxPerPeer, Strategy: j.job.Strategy, Over: r.over,
+		Constraints: r.constraints, Only: l.pin, Matcher: &r.matcher,
+	}
+}
+
+// with has peers, as described for placement, count the tasks of a job that are there.
+func (pl *placer) with(j *jobState, peers []placement.Peer) {
+	avoided := pl.jobs.avoided(j)
+	for i, p := range pl.peers.list() {
+		peers[i].OfJob, peers[i].Faulty = 0, avoided[p.id]
+		if h := p.holds[j.id]; h != nil {
+			peers[i].OfJob = h.live
+		}
+	}
+}
+
+// without has peers look as if the tasks of a job were not there: they make room for their
+// successors.
+func (pl *placer) without(j *jobState, peers []placement.Peer) {
+	for i, p := range pl.peers.list() {
+		if h := p.holds[j.id]; h != nil {
+			at := &peers[i]
+			at.Room, at.Total = at.Room+h.live, at.Total-h.live
+			at.Free = at.Free.Add(j.job.Resources.Times(int64(h.live)))
+		}
+	}
+}

@@ -93,29 +93,6 @@ func (j *jobState) wanted() (n int) {
 	return n
 }
 
-// with has peers, as described for placement, count the tasks of a job that are there.
-func (pl *placer) with(j *jobState, peers []placement.Peer) {
-	avoided := pl.jobs.avoided(j)
-	for i, p := range pl.peers.list() {
-		peers[i].OfJob, peers[i].Faulty = 0, avoided[p.id]
-		if h := p.holds[j.id]; h != nil {
-			peers[i].OfJob = h.live
-		}
-	}
-}
-
-// without has peers look as if the tasks of a job were not there: they make room for their
-// successors.
-func (pl *placer) without(j *jobState, peers []placement.Peer) {
-	for i, p := range pl.peers.list() {
-		if h := p.holds[j.id]; h != nil {
-			at := &peers[i]
-			at.Room, at.Total = at.Room+h.live, at.Total-h.live
-			at.Free = at.Free.Add(j.job.Resources.Times(int64(h.live)))
-		}
-	}
-}
-
 // Preview tells where the tasks of a job would go now; see Core.Preview.
 func (c *Loop) Preview(ctx context.Context, job *taskstate.Job) (p Preview, err error) {
 	err = c.ask(ctx, func(core *Core) { p = core.Preview(job) })

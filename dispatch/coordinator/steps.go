@@ -8,7 +8,6 @@ import (
 	"covey/dispatch/ledger"
 	"covey/dispatch/replicas"
 	"covey/dispatch/rollout"
-	"covey/dispatch/session"
 	"covey/taskstate"
 )
 
@@ -122,16 +121,6 @@ func (u *upkeep) watchRunning(j *jobState) {
 	}
 }
 
-// openTask is the open task of a slot.
-func (ps *peers) openTask(j *jobState, s *lastingSlot, n int) (rec, bool) {
-	p := ps.of(s.peer)
-	if p == nil || p.holds[j.id] == nil {
-		return rec{}, false
-	}
-	r, ok := p.holds[j.id].slots[n]
-	return r, ok
-}
-
 // rolloutOf gathers what the step of an update depends on. Slots pinned to a peer that is away are
 // left out: they follow when it is back (catchUp).
 func (u *upkeep) rolloutOf(j *jobState) rollout.Input {
@@ -236,52 +225,6 @@ func (u *upkeep) moveAway(j *jobState) {
 	u.renew(j, moved, 0, taskstate.ReasonMoved)
 }
 
-// stepDrains empties the peers that are to be empty of batch tasks: what waits there at once, what
-// runs after the grace.
-func (ss *sessions) stepDrains() {
-	for _, p := range ss.peers.list() {
-		if !p.drained() || p.session == nil || !p.session.synced {
-			continue
-		}
-		over := !ss.clock.Now().Before(p.endless)
-		if !over && p.outstanding > 0 {
-			ss.clock.WakeAt(p.endless)
-		}
-		for _, h := range p.byAge() {
-			if h.job.lasting == nil {
-				ss.drain(p, h, over)
-			}
-		}
-	}
-}
-
-// drain takes a batch job's tasks back from a peer: those that have not begun, or all of them.
-func (ss *sessions) drain(p *peerState, h *holding, all bool) {
-	if all {
-		for _, n := range h.sorted(func(r rec) bool { return !r.is(ended | stopped | deciding) }) {
-			r := h.slots[n]
-			r.marks |= stopped
-			h.slots[n] = r
-			p.session.stops = append(p.session.stops, session.Stop{Task: taskstate.Task(h.job.id, n, int(r.attempt)), Reason: taskstate.ReasonDrained})
-			ss.touch(p.session)
-		}
-		return
-	}
-	ss.recallSlots(p, h, h.sorted(rec.idle))
-}
-
-// recallSlots asks a peer, whose session is in sync, to give these back if they have not started.
-func (ss *sessions) recallSlots(p *peerState, h *holding, slots []int) {
-	for _, n := range slots {
-		r := h.slots[n]
-		r.marks |= recalled
-		h.slots[n] = r
-		p.recalling++
-		p.session.recalls = append(p.session.recalls, taskstate.Task(h.job.id, n, int(r.attempt)))
-		ss.touch(p.session)
-	}
-}
-
 // markSurge marks as many slots of the version wanted as there are too many: those that have ended
 // for good, then the highest.
 func markSurge(slots []rollout.Slot, target, extra int) {
@@ -293,15 +236,6 @@ func markSurge(slots []rollout.Slot, target, extra int) {
 			}
 		}
 	}
-}
-
-// mayRun tells whether a task that was given to a peer may run there though nothing was heard of it
-// yet: after an election, for as long as everybody has to come back. Later a task that nobody has
-// heard of is taken for one that is down, and is changed first; should it run all the same, it is
-// one of those that may be down.
-func (ps *peers) mayRun(id taskstate.PeerID) bool {
-	p := ps.of(id)
-	return p != nil && p.standing == Unknown
 }
 
 // unsure tells whether it will be known soon, and is not yet, which tasks of a job run: after an
@@ -318,13 +252,6 @@ func (u *upkeep) unsure(j *jobState) bool {
 		}
 	}
 	return false
-}
-
-// away tells whether a peer can take no new task for now: it is gone, or somebody paused it. One
-// that merely has no session, after an election for instance, may well run its task.
-func (ps *peers) away(id taskstate.PeerID) bool {
-	p := ps.of(id)
-	return p == nil || p.standing == Unreachable || p.standing == Left || !p.takes()
 }
 
 // surge is how many slots there are to be above the number wanted. A paused update keeps what it
@@ -396,9 +323,4 @@ func (u *upkeep) globalChange(j *jobState) replicas.Change {
 		p := u.peers.of(id)
 		return p != nil && p.worker && !p.left && !p.drained() && j.allows(p)
 	})
-}
-
-// fitsGlobal tells whether a peer is to have a task of a global job.
-func (ps *peers) fitsGlobal(j *jobState, p *peerState) bool {
-	return p.worker && !p.left && p.takes() && p.standing == Ready && p.about != nil && j.allows(p) && j.job.Resources.Fits(p.offer.Resources)
 }

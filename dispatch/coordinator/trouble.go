@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -135,20 +134,6 @@ func (rp *replacer) giveUpStalled(p *peerState, due []taskstate.TaskID) {
 
 // shunned tells whether a peer is passed over because it did not start what it had.
 func (ps *peers) shunned(p *peerState) bool { return ps.clock.Now().Before(p.shunned) }
-
-// stalledTasks says which of a job's tasks wait for the word of a peer that does not start them.
-func (ex *explainer) stalledTasks(h *holding, p *peerState) string {
-	n := 0
-	for _, r := range h.slots {
-		if r.state < taskstate.Preparing {
-			n++
-		}
-	}
-	if !ex.peers.shunned(p) || n == 0 || !h.job.job.Unreachable.Wait {
-		return ""
-	}
-	return fmt.Sprintf("tasks on peer %s, which has room and does not start them: %d; they must not run twice and wait for it, or for you (peer cancel, peer remove)", p.id, n)
-}
 
 // sickPatience is how long tasks wait for a peer that cannot take them on because its disk is full,
 // read-only or stuck. Most such troubles pass.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"covey/dispatch/coordinator/clock"
@@ -303,4 +304,70 @@ func (ex *explainer) waiting(id taskstate.JobID) string {
 		}
 	}
 	return aboutToStart
+}
+
+// waitingForPeers says which of a job's tasks hang on peers that do not answer.
+func (ex *explainer) waitingForPeers(j *jobState) string {
+	if j == nil {
+		return ""
+	}
+	for _, p := range ex.peers.list() {
+		h := p.holds[j.id]
+		if h == nil || len(h.slots) == 0 {
+			continue
+		}
+		if p.standing == Ready {
+			if said := cmp.Or(ex.stalledTasks(h, p), ex.inLine(h, p)); said != "" {
+				return said
+			}
+			continue
+		}
+		tasks := fmt.Sprintf("tasks on peer %s, which is %s: %d", p.id, p.standing, len(h.slots))
+		switch due, ever := ex.replacer.replaceAt(p, j); {
+		case ex.peers.frozen().Active() && ever && p.standing == Unreachable:
+			return tasks + "; replacement is frozen: " + ex.peers.frozen().String() + " (peer thaw)"
+		case p.standing != Unreachable:
+			return tasks
+		case !ever:
+			return tasks + "; they must not run twice and wait for it (unreachable.wait)"
+		default:
+			said := fmt.Sprintf("%s; they go elsewhere in %s", tasks, max(0, later(due, ex.peers.held(p)).Sub(ex.clock.Now()).Round(100*time.Millisecond)))
+			if !ex.peers.guard.Returning(ex.clock.Now()).IsZero() {
+				said += ", for other peers are just coming back"
+			}
+			return said
+		}
+	}
+	return ""
+}
+
+// stalledTasks says which of a job's tasks wait for the word of a peer that does not start them.
+func (ex *explainer) stalledTasks(h *holding, p *peerState) string {
+	n := 0
+	for _, r := range h.slots {
+		if r.state < taskstate.Preparing {
+			n++
+		}
+	}
+	if !ex.peers.shunned(p) || n == 0 || !h.job.job.Unreachable.Wait {
+		return ""
+	}
+	return fmt.Sprintf("tasks on peer %s, which has room and does not start them: %d; they must not run twice and wait for it, or for you (peer cancel, peer remove)", p.id, n)
+}
+
+// waitsFor says what a job's slots wait for besides room; "" if nothing.
+func (js *jobs) waitsFor(j *jobState) string {
+	if j.blocked {
+		var names []string
+		for _, id := range j.job.After {
+			if b := js.of(id); b != nil {
+				names = append(names, strings.TrimSpace(b.job.Name+" "+string(id)))
+			}
+		}
+		return "after: " + strings.Join(names, ", ") + " must be complete first"
+	}
+	if n := len(j.later); n > 0 && n == j.pending() {
+		return fmt.Sprintf("restart: the next attempt starts in %s", max(0, js.clock.When(j.later[0].at).Sub(js.clock.Now())).Round(100*time.Millisecond))
+	}
+	return ""
 }

@@ -6,7 +6,6 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
-	"covey/p2p/admission"
 	"covey/taskstate"
 )
 
@@ -113,13 +112,6 @@ func (js *jobs) appliedSubmit(o *ledger.Outline) {
 		}
 	}
 	js.enqueue(j)
-}
-
-func (ps *peers) appliedEntry(e admission.Entry) {
-	p := ps.addPeer(e.Peer)
-	p.worker = e.Has(admission.Worker)
-	ps.review(p)
-	ps.agenda.place()
 }
 
 // appliedAssign turns slots under way into open tasks and hands them to the peer's session.
@@ -256,17 +248,6 @@ func (c *Core) appliedSettle(s *ledger.Settle, r *ledger.Result) {
 	}
 }
 
-// close forgets an open task: its slot has its end.
-func (ts *tasks) close(p *peerState, h *holding, slot int, r rec) {
-	ts.release(p, h, &r)
-	ts.sessions.batchDone(p.session, r.batch)
-	delete(h.slots, slot)
-	delete(h.job.leaving, slot)
-	h.job.lasting.over(slot, p.id)
-	h.job.open--
-	ts.jobs.endJob(h.job)
-}
-
 // appliedSupersede gives an attempt up: its slot waits again, or has its end.
 func (c *Core) appliedSupersede(s *ledger.Supersede, r *ledger.Result) {
 	j := c.jobs.of(s.Task.Job)
@@ -319,79 +300,91 @@ func (p *peerState) fence(inc taskstate.Incarnation) {
 	}
 }
 
-// derive fills the core from everything decided so far.
-func (c *Core) derive(st *ledger.State) {
-	for m := range st.Members() {
-		if m.In() {
-			p := c.peers.addPeer(m.Entry.Peer)
-			p.worker, p.incarnation, p.left = m.Entry.Has(admission.Worker), m.Incarnation, m.Left
-			c.peers.deriveMember(p, m)
-			c.peers.review(p)
+// appliedCancel stops a job: what waits is over, what is open is stopped wherever a session is up;
+// elsewhere it is stopped when the worker comes back.
+func (c *Core) appliedCancel(id taskstate.JobID) {
+	j := c.jobs.of(id)
+	if j == nil {
+		return
+	}
+	j.cancelled = true
+	j.groups, j.later, j.leaving = nil, nil, nil
+	for _, p := range c.peers.list() {
+		if h := p.holds[id]; h != nil {
+			c.sessions.stopAll(p, h)
+			if p.standing == Unreachable {
+				c.clock.WakeAt(c.clock.Now())
+			}
 		}
 	}
-	var records []*ledger.JobRecord
-	for r := range st.Jobs() {
-		c.tasks.deriveGivenUp(r)
-		if _, over := r.Ended(); !over {
-			records = append(records, r)
-		}
-	}
-	slices.Reverse(records) // the oldest first
-	for _, r := range records {
-		c.deriveJob(r)
-	}
+	c.jobs.endJob(j)
 }
 
-func (c *Core) deriveJob(r *ledger.JobRecord) {
-	j := c.jobs.takeUp(r.Outline())
-	_, _, j.cancelled = r.Cancelled()
-	c.jobs.delay(j) // nobody knows when it last started one
-	c.jobs.derivePending(j, r)
-	for s := range r.OpenSlots() {
-		p := c.peers.of(s.Peer)
-		if p == nil {
-			c.agenda.startOver("task " + taskstate.Task(j.id, s.Slot, s.Attempt).String() + " is assigned to a peer that is no member")
-			continue
-		}
-		h := p.hold(j)
-		x := rec{index: s.Index, attempt: uint32(s.Attempt), version: uint32(s.Version), state: taskstate.Assigned}
-		if s.Index < c.tasks.began {
-			x.marks |= inherited
-		}
-		h.slots[s.Slot] = x
-		j.open++
-		p.promise(h, 1, j.body(s.Version))
-		j.lasting.begun(s.Slot, s.Attempt, s.Version, s.Peer)
-		if s.Leaving != "" && !j.cancelled {
-			j.leave(s.Slot, leaving{why: s.Leaving, next: s.Next, retired: s.Retired})
-			j.lasting.retire(s.Slot, s.Retired)
+// appliedLate follows a success that came back and counts: the attempt that took its place is over.
+func (ts *tasks) appliedLate(t taskstate.TaskID, overtaken []taskstate.TaskID) {
+	ts.given.drop(t)
+	j := ts.jobs.of(t.Job)
+	if j == nil {
+		ts.agenda.startOver("an end counts in a job that was thought over: " + t.String())
+		return
+	}
+	i := slices.IndexFunc(overtaken, func(o taskstate.TaskID) bool { return o.Job == t.Job && o.Slot == t.Slot })
+	if i < 0 {
+		ts.jobs.noLongerWaits(j, t.Slot)
+		return
+	}
+	for _, p := range ts.peers.list() {
+		if h, r, ok := p.find(overtaken[i]); ok {
+			ts.given.add(overtaken[i])
+			ts.giveUp(p, h, t.Slot, r, false, taskstate.ReasonOvertaken)
+			return
 		}
 	}
-	c.jobs.enqueue(j)
+	ts.agenda.startOver("an attempt was overtaken that was not known here: " + overtaken[i].String())
 }
 
-// takeUp begins to drive a job that is under way, or goes on after it was over. Which of its slots
-// wait, and who has others, comes after.
-func (js *jobs) takeUp(o *ledger.Outline) *jobState {
-	j := js.addJob(o.Job, o.Index) // Version is the ledger's
-	j.first, j.blocked = o.First, o.Blocked
-	js.addSchedule(j, o.StartsFrom)
-	j.lasting.derive(o)
-	return j
-}
-
-// derivePending queues what waits. Slots that are alike come in runs; those of lasting jobs, and
-// those that wait for their time, one by one.
-func (js *jobs) derivePending(j *jobState, r *ledger.JobRecord) {
-	plain := j.lasting == nil && j.job.Restart == nil
-	for run := range r.PendingSlots() {
-		if plain {
-			j.wait(run, 0, "")
-			continue
+// noLongerWaits takes a slot that has got its end out of those that wait or are on their way to
+// somebody.
+func (js *jobs) noLongerWaits(j *jobState, slot int) {
+	if !j.unwait(slot) {
+		if j.early == nil {
+			j.early = map[int]bool{}
 		}
+		j.early[slot] = true // its assignment will be refused
+	}
+	js.endJob(j)
+}
+
+// withoutEarly splits an assignment by what the ledger refused: those slots had got their end
+// meanwhile, and what was promised for them is free again. ok is false if any other slot was
+// refused.
+func (ts *tasks) withoutEarly(p *peerState, h *holding, body *taskstate.Job, slots, refused []ledger.Slots) (kept []ledger.Slots, ok bool) {
+	if len(refused) == 0 {
+		return slots, true
+	}
+	no := map[int]bool{}
+	for _, run := range refused {
 		for n := range run.All() {
-			s := r.Slot(n)
-			js.waits(ledger.Again{Job: j.id, Slots: ledger.Slots{First: n, N: 1, Attempt: s.Attempt}, Version: s.Version, NotBefore: s.NotBefore}, false)
+			switch {
+			case h.job.early[n]:
+			case h.job.lasting != nil: // another version of it is wanted by now
+				h.job.waitAgain(n, run.Attempt)
+			default:
+				return nil, false
+			}
+			delete(h.job.early, n)
+			no[n] = true
+			p.promise(h, -1, body)
 		}
 	}
+	for _, run := range slots {
+		for n := range run.All() {
+			if !no[n] {
+				kept = appendRun(kept, ledger.Slots{First: n, N: 1, Attempt: run.Attempt})
+			}
+		}
+	}
+	ts.agenda.room()
+	ts.jobs.enqueue(h.job) // its Parallel may have room again
+	return kept, true
 }

@@ -1,0 +1,104 @@
+package coordinator
+
+import (
+	"slices"
+
+	"covey/dispatch/ledger"
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// derive fills the core from everything decided so far.
+func (c *Core) derive(st *ledger.State) {
+	for m := range st.Members() {
+		if m.In() {
+			p := c.peers.addPeer(m.Entry.Peer)
+			p.worker, p.incarnation, p.left = m.Entry.Has(admission.Worker), m.Incarnation, m.Left
+			c.peers.deriveMember(p, m)
+			c.peers.review(p)
+		}
+	}
+	var records []*ledger.JobRecord
+	for r := range st.Jobs() {
+		c.tasks.deriveGivenUp(r)
+		if _, over := r.Ended(); !over {
+			records = append(records, r)
+		}
+	}
+	slices.Reverse(records) // the oldest first
+	for _, r := range records {
+		c.deriveJob(r)
+	}
+}
+
+func (c *Core) deriveJob(r *ledger.JobRecord) {
+	j := c.jobs.takeUp(r.Outline())
+	_, _, j.cancelled = r.Cancelled()
+	c.jobs.delay(j) // nobody knows when it last started one
+	c.jobs.derivePending(j, r)
+	for s := range r.OpenSlots() {
+		p := c.peers.of(s.Peer)
+		if p == nil {
+			c.agenda.startOver("task " + taskstate.Task(j.id, s.Slot, s.Attempt).String() + " is assigned to a peer that is no member")
+			continue
+		}
+		h := p.hold(j)
+		x := rec{index: s.Index, attempt: uint32(s.Attempt), version: uint32(s.Version), state: taskstate.Assigned}
+		if s.Index < c.tasks.began {
+			x.marks |= inherited
+		}
+		h.slots[s.Slot] = x
+		j.open++
+		p.promise(h, 1, j.body(s.Version))
+		j.lasting.begun(s.Slot, s.Attempt, s.Version, s.Peer)
+		if s.Leaving != "" && !j.cancelled {
+			j.leave(s.Slot, leaving{why: s.Leaving, next: s.Next, retired: s.Retired})
+			j.lasting.retire(s.Slot, s.Retired)
+		}
+	}
+	c.jobs.enqueue(j)
+}
+
+// takeUp begins to drive a job that is under way, or goes on after it was over. Which of its slots
+// wait, and who has others, comes after.
+func (js *jobs) takeUp(o *ledger.Outline) *jobState {
+	j := js.addJob(o.Job, o.Index) // Version is the ledger's
+	j.first, j.blocked = o.First, o.Blocked
+	js.addSchedule(j, o.StartsFrom)
+	j.lasting.derive(o)
+	return j
+}
+
+// derivePending queues what waits. Slots that are alike come in runs; those of lasting jobs, and
+// those that wait for their time, one by one.
+func (js *jobs) derivePending(j *jobState, r *ledger.JobRecord) {
+	plain := j.lasting == nil && j.job.Restart == nil
+	for run := range r.PendingSlots() {
+		if plain {
+			j.wait(run, 0, "")
+			continue
+		}
+		for n := range run.All() {
+			s := r.Slot(n)
+			js.waits(ledger.Again{Job: j.id, Slots: ledger.Slots{First: n, N: 1, Attempt: s.Attempt}, Version: s.Version, NotBefore: s.NotBefore}, false)
+		}
+	}
+}
+
+// deriveMember takes over what people said of a peer.
+func (ps *peers) deriveMember(p *peerState, m ledger.Member) {
+	p.availability = availability{state: m.Availability, endless: ps.clock.When(m.AvailSince + m.Grace)}
+	p.labels, p.unlabelled, p.name = m.Labels, m.Removed, m.Name
+}
+
+// deriveGivenUp finds the attempts of a job whose end may still come.
+func (ts *tasks) deriveGivenUp(j *ledger.JobRecord) {
+	for n := range j.PastSlots() {
+		s := j.Slot(n)
+		for _, p := range j.Past(n) {
+			if p.Late == nil && !(s.Final != nil && s.Attempt == p.Attempt) {
+				ts.given.add(taskstate.Task(j.Job().ID, n, p.Attempt))
+			}
+		}
+	}
+}

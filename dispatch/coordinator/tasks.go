@@ -1,0 +1,242 @@
+package coordinator
+
+import (
+	"slices"
+	"time"
+
+	"covey/dispatch/coordinator/clock"
+	"covey/dispatch/ledger"
+	"covey/dispatch/session"
+	"covey/taskstate"
+)
+
+// tasks are the attempts that peers have: how each ends, and is given up.
+type tasks struct {
+	clock    *clock.Clock
+	agenda   *agenda
+	outbox   *outbox
+	peers    *peers
+	jobs     *jobs
+	sessions *sessions
+
+	given givenUps // attempts whose end may still come
+	began uint64   // index at which this generation of the ledger was recovered; 0: it is the first
+}
+
+// release frees what one ended task reserved.
+func (ts *tasks) release(p *peerState, h *holding, r *rec) {
+	if r.is(ended) {
+		return
+	}
+	p.answered(r)
+	r.marks |= ended
+	p.promise(h, -1, h.job.body(int(r.version)))
+	ts.agenda.room()
+	ts.jobs.enqueue(h.job) // its Parallel may have room again
+}
+
+// observe joins a worker's status into what is known of an open task.
+func (ts *tasks) observe(p *peerState, st *taskstate.Status) {
+	h, r, ok := p.find(st.Task)
+	if !ok || !st.State.Valid() {
+		return
+	}
+	if !r.state.Final() {
+		was := r.state
+		if r.state = max(r.state, st.State); r.state >= taskstate.Preparing {
+			p.answered(&r)
+			if was < taskstate.Preparing && ts.peers.shunned(p) {
+				p.shunned, ts.agenda.dirty = time.Time{}, true // it does start what it has
+			}
+		}
+	}
+	if st.State.Final() {
+		ts.release(p, h, &r)
+	}
+	r.marks &^= inherited
+	h.slots[st.Task.Slot] = r
+	h.job.lasting.stir()
+}
+
+// onDropped takes the worker's word that it does not have a task and never will: it wrote a
+// tombstone first, or its disk takes nothing and it had not begun.
+func (ts *tasks) onDropped(p *peerState, t taskstate.TaskID) {
+	h, r, ok := p.find(t)
+	if !ok || r.is(deciding) {
+		return
+	}
+	started := r.state >= taskstate.Starting
+	ts.release(p, h, &r)
+	r.marks |= deciding
+	h.slots[t.Slot] = r
+	why := taskstate.ReasonDropped
+	if p.offer.Trouble != "" {
+		why = taskstate.ReasonStuck
+	}
+	ts.supersede(h, t, r, why, started)
+}
+
+// onEnd takes the end of a task and tells whether it was news.
+func (ts *tasks) onEnd(s *workerSession, st *taskstate.Status, batch uint64) bool {
+	p := s.p
+	h, r, ok := p.find(st.Task)
+	if !ok {
+		ts.onLate(s, st, batch)
+		return false
+	}
+	if _, late := p.late[st.Task]; late || r.batch != 0 {
+		return false // ended twice: the first end stands
+	}
+	if r.is(deciding) && !r.is(ended) && st.State == taskstate.Complete && !h.job.cancelled {
+		ts.justGivenUp(s, h, r, st, batch)
+		return true
+	}
+	started := r.state >= taskstate.Starting || st.State != taskstate.Rejected
+	if givesBack(st.Reason) && !r.is(ended) && s.synced {
+		p.stopping = ts.clock.Now().Add(stoppingFor) // it is giving its tasks back: they go elsewhere
+		ts.clock.WakeAt(p.stopping)
+	}
+	ts.release(p, h, &r)
+	r.batch, r.state = batch, st.State
+	s.acks.add()
+	decided := r.is(deciding)
+	r.marks |= deciding
+	h.slots[st.Task.Slot] = r
+	if decided {
+		return false
+	}
+	if ts.runsAgain(h, st, started) {
+		ts.supersede(h, st.Task, r, st.Reason, started)
+		return true
+	}
+	ts.settle(p, st)
+	return true
+}
+
+// runsAgain tells whether an end came about through no fault of the task, so that its slot gets
+// another attempt.
+func (ts *tasks) runsAgain(h *holding, st *taskstate.Status, started bool) bool {
+	switch st.Reason {
+	case taskstate.ReasonOutputLost:
+		if !h.job.lost.again(st.Task.Slot) {
+			return false
+		}
+		fallthrough
+	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonDrained, taskstate.ReasonStuck:
+		return st.State != taskstate.Complete && !h.job.cancelled && !h.job.leaves(st.Task.Slot) && !(h.job.job.Unreachable.Wait && started)
+	}
+	return false
+}
+
+// settle has an end decided with the next proposal that has room.
+func (ts *tasks) settle(p *peerState, st *taskstate.Status) {
+	if p.ends == nil {
+		p.ends = &endQueue{peer: p.id, incarnation: p.incarnation}
+		ts.outbox.settle(p.ends)
+	}
+	p.ends.list = append(p.ends.list, *st)
+}
+
+// supersede gives an attempt up in the next proposal.
+func (ts *tasks) supersede(h *holding, t taskstate.TaskID, r rec, why taskstate.Reason, started bool) {
+	ts.outbox.supersede(ts.givenUp(h, t, r, why, started))
+}
+
+// givenUp is the decision to give an attempt up for a reason that is not the task's own: the slot
+// gets another, unless the job was cancelled, or must not run twice and had started.
+func (ts *tasks) givenUp(h *holding, t taskstate.TaskID, r rec, why taskstate.Reason, started bool) *ledger.Supersede {
+	s := &ledger.Supersede{Task: t, Reason: why, Again: true}
+	end := taskstate.Status{Task: t, Index: r.index, At: ts.clock.Now().UnixMilli(), Exit: taskstate.NoExit, Reason: why}
+	switch {
+	case h.job.cancelled:
+		end.State, s.Again, s.Status = taskstate.Shutdown, false, &end
+		end.Message = "the job was cancelled, and its worker did not have it any more"
+		if why == taskstate.ReasonUnreachable {
+			end.Message = "the job was cancelled while its peer could not be reached"
+		}
+	case h.job.job.Unreachable.Wait && started:
+		end.State, s.Again, s.Status = taskstate.Orphaned, false, &end
+		end.Message = "its end was not observed, and the job must not run twice"
+	}
+	return s
+}
+
+// close forgets an open task: its slot has its end.
+func (ts *tasks) close(p *peerState, h *holding, slot int, r rec) {
+	ts.release(p, h, &r)
+	ts.sessions.batchDone(p.session, r.batch)
+	delete(h.slots, slot)
+	delete(h.job.leaving, slot)
+	h.job.lasting.over(slot, p.id)
+	h.job.open--
+	ts.jobs.endJob(h.job)
+}
+
+// giveUp mirrors what the ledger does when an open attempt ends without its worker. A worker that
+// may still run it is told to stop.
+func (ts *tasks) giveUp(p *peerState, h *holding, slot int, r rec, again bool, why taskstate.Reason) {
+	t := taskstate.Task(h.job.id, slot, int(r.attempt))
+	if s := p.session; s != nil && s.synced && !r.is(ended) {
+		s.stops = append(s.stops, session.Stop{Task: t, Reason: why})
+		ts.sessions.touch(s)
+	}
+	if again && !h.job.cancelled {
+		ts.given.add(t)
+	}
+	ts.close(p, h, slot, r)
+	ts.jobs.enqueue(h.job)
+}
+
+// giveUpAll mirrors what happens to a peer's open tasks when it is removed, leaves or comes back as
+// another incarnation. Ends that it told before and that are not decided yet are decided as what
+// they are now: late.
+func (ts *tasks) giveUpAll(p *peerState) {
+	ts.keepTold(p)
+	for _, h := range p.byAge() {
+		slots := make([]int, 0, len(h.slots))
+		for n := range h.slots {
+			slots = append(slots, n)
+		}
+		slices.Sort(slots)
+		for _, n := range slots {
+			ts.giveUp(p, h, n, h.slots[n], !h.job.job.Unreachable.Wait, taskstate.ReasonInterrupted)
+		}
+	}
+}
+
+// giveUpSlots adds to cmds that the attempts of these slots are given up. It stops, and says so in
+// replacing, where one proposal ends.
+func (ts *tasks) giveUpSlots(h *holding, slots []int, why taskstate.Reason, cmds []ledger.Command, size int) ([]ledger.Command, int) {
+	for _, n := range slots {
+		if size >= maxDecideSize {
+			ts.agenda.replacing = true
+			return cmds, size
+		}
+		r := h.slots[n]
+		r.marks |= deciding
+		h.slots[n] = r
+		t := taskstate.Task(h.job.id, n, int(r.attempt))
+		cmds = append(cmds, ledger.Command{Supersede: ts.givenUp(h, t, r, why, false)})
+		size += supersedeBytes
+	}
+	return cmds, size
+}
+
+// giveUpLost gives up what the recovered ledger says a worker has, and the worker has not: it never
+// got there, or it ended and that was decided, and acknowledged to the worker, in the part of the
+// ledger that was lost. It must not be sent again, because the same attempt would run twice: the
+// slot gets another attempt, or, if its job must not run twice, ends.
+func (ts *tasks) giveUpLost(p *peerState) {
+	if ts.began == 0 {
+		return
+	}
+	for _, h := range p.byAge() {
+		for _, n := range h.sorted(func(r rec) bool { return r.is(inherited) && !r.is(deciding) }) {
+			r := h.slots[n]
+			ts.release(p, h, &r)
+			r.marks |= deciding
+			h.slots[n] = r
+			ts.supersede(h, taskstate.Task(h.job.id, n, int(r.attempt)), r, taskstate.ReasonDropped, true)
+		}
+	}
+}
