@@ -24,11 +24,25 @@ func (a availability) takes() bool { return a.state == "" || a.state == ledger.A
 
 func (a availability) drained() bool { return a.state == ledger.AvailDrain }
 
+// applied follows what was decided about who is a member, and what people said about one.
+func (ps *peers) applied(cmd *ledger.Command) {
+	switch {
+	case cmd.Avail != nil:
+		ps.appliedAvail(cmd.Avail)
+	case cmd.Label != nil:
+		ps.appliedLabel(cmd.Label)
+	case cmd.Found != nil:
+		ps.appliedEntry(cmd.Found.Founder)
+	case cmd.Admit != nil:
+		ps.appliedEntry(cmd.Admit.Entry)
+	}
+}
+
 // appliedAvail follows what people said about a peer. What waits in its line goes elsewhere at once
 // if it is drained.
-func (ps *peers) appliedAvail(a *ledger.Avail, r *ledger.Result) {
+func (ps *peers) appliedAvail(a *ledger.Avail) {
 	p := ps.of(a.Peer)
-	if p == nil || r.Refused != ledger.CodeNone {
+	if p == nil {
 		return
 	}
 	p.availability = availability{state: a.Availability, endless: ps.clock.Now().Add(time.Duration(a.Grace) * time.Millisecond)}
@@ -38,9 +52,9 @@ func (ps *peers) appliedAvail(a *ledger.Avail, r *ledger.Result) {
 }
 
 // appliedLabel follows labels that people put on a peer.
-func (ps *peers) appliedLabel(l *ledger.Label, r *ledger.Result) {
+func (ps *peers) appliedLabel(l *ledger.Label) {
 	p := ps.of(l.Peer)
-	if p == nil || r.Refused != ledger.CodeNone {
+	if p == nil {
 		return
 	}
 	p.labels, p.unlabelled = maps.Clone(p.labels), slices.Clone(p.unlabelled)

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"covey/dispatch/ledger"
@@ -9,40 +10,100 @@ import (
 	"covey/taskstate"
 )
 
-// onApplied follows the ledger. Each command is mirrored as ledger.State carried it out; the
-// results say what was refused.
+// onApplied is the way of a decided entry back into the core. What a command means, ledger.State
+// has decided, and the command's result says it; here whoever owns something takes that over.
 func (c *Core) onApplied(ev LedgerApplied) {
 	if ev.Entry.Index <= c.clock.Index() {
 		return
 	}
-	if len(ev.Results) != len(ev.Entry.Commands) {
-		c.agenda.startOver("an entry came without its results")
-		return
-	}
 	c.clock.Heard(ev.Entry.Index, ev.Entry.Stamp)
-	for i := range ev.Entry.Commands {
-		r := &ev.Results[i]
-		if o := r.Reopened; o != nil && c.jobs.of(o.Job.ID) == nil {
-			c.jobs.takeUp(o)
+	for i := range ev.Results {
+		if err := c.follow(&ev.Entry.Commands[i], &ev.Results[i], ev.Entry.Index); err != nil {
+			// What was decided cannot be, by what is known here: the next core begins from the ledger.
+			c.agenda.do(StartOver{Why: err.Error()})
+			return
 		}
-		c.upkeep.pin(r.Now)
-		for _, a := range r.Again {
-			c.jobs.waits(a, ev.Entry.Commands[i].Renew != nil) // before what made it wait ends: no job is over in between
-		}
-		c.applied(&ev.Entry.Commands[i], r, ev.Entry.Index)
-		c.followed(r)
 	}
 }
 
-// followed carries out what a command brought about besides what it says.
-func (c *Core) followed(r *ledger.Result) {
+// follow takes a command over in four steps.
+func (c *Core) follow(cmd *ledger.Command, r *ledger.Result, index uint64) error {
+	c.begin(r)
+	if err := c.wait(cmd, r); err != nil { // before what made it wait ends: no job is over in between
+		return err
+	}
+	if err := c.apply(cmd, r, index); err != nil {
+		return err
+	}
+	c.proceed(r)
+	return nil
+}
+
+// begin takes up a job that was over and goes on, and learns whose its new slots are.
+func (c *Core) begin(r *ledger.Result) {
+	if o := r.Reopened; o != nil && c.jobs.of(o.Job.ID) == nil {
+		c.jobs.takeUp(o)
+	}
+	c.upkeep.pin(r.Now)
+}
+
+// wait has slots wait for the attempts that come next.
+func (c *Core) wait(cmd *ledger.Command, r *ledger.Result) error {
+	for _, a := range r.Again {
+		if err := c.jobs.waits(a, cmd.Renew != nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply hands a command to whoever owns what it is about.
+func (c *Core) apply(cmd *ledger.Command, r *ledger.Result, index uint64) error {
+	tasks := cmd.Settle != nil || cmd.Assign != nil || cmd.Supersede != nil
+	switch {
+	case cmd.Submit != nil:
+		c.jobs.appliedSubmit(cmd.Submit.Job.ID, r.Now)
+	case r.Refused == ledger.CodeStale && tasks:
+		return errors.New("a decision was refused as stale")
+	case r.Refused == ledger.CodeStale:
+	case tasks:
+		return c.tasks.applied(cmd, r, index)
+	case cmd.Register != nil:
+		c.appliedRegister(cmd.Register, r)
+	case c.upkeep.applied(cmd, r): // also what was refused – it is not under way any more – or only partly done
+	case r.Refused != ledger.CodeNone || r.Existed:
+	case cmd.Cancel != nil:
+		c.tasks.appliedCancel(cmd.Cancel.Job)
+	case cmd.Set != nil:
+		c.sessions.appliedSet(cmd.Set)
+	case cmd.Remove != nil:
+		if p := c.gone(cmd.Remove.Peer); p != nil {
+			if p.session != nil {
+				c.sessions.endSession(p.session, "removed from the cluster")
+			}
+			c.peers.dropPeer(p)
+		}
+	case cmd.Depart != nil:
+		if p := c.gone(cmd.Depart.Peer); p != nil {
+			p.left = true
+			c.peers.review(p)
+		}
+	default:
+		c.peers.applied(cmd)
+	}
+	return nil
+}
+
+// proceed has what waits now stand in line, cancels the jobs that a command cut, and lets go on
+// those that it released.
+func (c *Core) proceed(r *ledger.Result) {
 	for _, a := range r.Again {
 		if j := c.jobs.of(a.Job); j != nil {
 			c.jobs.enqueue(j)
 		}
 	}
 	for _, id := range r.Cut {
-		c.appliedCancel(id)
+		c.tasks.appliedCancel(id)
 	}
 	for _, id := range r.Released {
 		if j := c.jobs.of(id); j != nil {
@@ -52,58 +113,32 @@ func (c *Core) followed(r *ledger.Result) {
 	}
 }
 
-func (c *Core) applied(cmd *ledger.Command, r *ledger.Result, index uint64) {
-	if cmd.Submit != nil {
-		c.jobs.schedules.decided(cmd.Submit.Job.ID)
+// gone gives up all that a member has which is one no more, or has left.
+func (c *Core) gone(id taskstate.PeerID) *peerState {
+	p := c.peers.of(id)
+	if p != nil {
+		c.tasks.giveUpAll(p)
 	}
-	switch {
-	case r.Refused == ledger.CodeStale:
-		if cmd.Assign != nil || cmd.Settle != nil || cmd.Supersede != nil {
-			c.agenda.startOver("a decision was refused as stale")
-		}
-	case cmd.Settle != nil:
-		c.appliedSettle(cmd.Settle, r)
-	case cmd.Assign != nil:
-		c.appliedAssign(cmd.Assign, r, index)
-	case cmd.Supersede != nil:
-		c.appliedSupersede(cmd.Supersede, r)
-	case cmd.Register != nil:
-		c.appliedRegister(cmd.Register, r)
-	case c.upkeep.applied(cmd, r): // also what was refused – it is not under way any more – or only partly done
-	case r.Refused != ledger.CodeNone || r.Existed || r.Skipped:
-	case cmd.Submit != nil:
-		c.jobs.appliedSubmit(r.Now)
-	case cmd.Cancel != nil:
-		c.appliedCancel(cmd.Cancel.Job)
-	case cmd.Avail != nil:
-		c.peers.appliedAvail(cmd.Avail, r)
-	case cmd.Set != nil:
-		c.sessions.appliedSet(cmd.Set)
-	case cmd.Label != nil:
-		c.peers.appliedLabel(cmd.Label, r)
-	case cmd.Found != nil:
-		c.peers.appliedEntry(cmd.Found.Founder)
-	case cmd.Admit != nil:
-		c.peers.appliedEntry(cmd.Admit.Entry)
-	case cmd.Remove != nil:
-		if p := c.peers.of(cmd.Remove.Peer); p != nil {
-			c.tasks.giveUpAll(p)
-			if p.session != nil {
-				c.sessions.endSession(p.session, "removed from the cluster")
-			}
-			c.peers.dropPeer(p)
-		}
-	case cmd.Depart != nil:
-		if p := c.peers.of(cmd.Depart.Peer); p != nil {
-			c.tasks.giveUpAll(p)
-			p.left = true
-			c.peers.review(p)
-		}
-	}
+	return p
 }
 
-// appliedSubmit begins to drive a job that was accepted.
-func (js *jobs) appliedSubmit(o *ledger.Outline) {
+// applied follows what was decided about tasks.
+func (ts *tasks) applied(cmd *ledger.Command, r *ledger.Result, index uint64) error {
+	switch {
+	case cmd.Settle != nil:
+		return ts.appliedSettle(cmd.Settle, r)
+	case cmd.Assign != nil:
+		return ts.appliedAssign(cmd.Assign, r, index)
+	}
+	return ts.appliedSupersede(cmd.Supersede, r)
+}
+
+// appliedSubmit begins to drive a job, if it was accepted.
+func (js *jobs) appliedSubmit(id taskstate.JobID, o *ledger.Outline) {
+	js.schedules.decided(id)
+	if o == nil {
+		return
+	}
 	j := js.takeUp(o)
 	if n := j.job.Count; n > 0 && j.job.Schedule == nil {
 		j.wait(ledger.Slots{First: 1, N: n, Attempt: j.first}, j.job.Version, "")
@@ -115,34 +150,27 @@ func (js *jobs) appliedSubmit(o *ledger.Outline) {
 }
 
 // appliedAssign turns slots under way into open tasks and hands them to the peer's session.
-func (c *Core) appliedAssign(a *ledger.Assign, r *ledger.Result, index uint64) {
-	j, p := c.jobs.of(a.Job), c.peers.of(a.Peer)
+func (ts *tasks) appliedAssign(a *ledger.Assign, r *ledger.Result, index uint64) error {
+	j, p := ts.jobs.of(a.Job), ts.peers.of(a.Peer)
 	if p != nil {
-		c.sessions.assigned(p)
+		ts.sessions.assigned(p)
 	}
-	if j == nil || p == nil {
-		if r.Refused != ledger.CodeUnknown && r.Refused != ledger.CodeOver {
-			c.agenda.startOver("an assignment was applied for a job or peer that is not known here")
-		} else if j != nil {
-			c.tasks.assignRefused(j, nil, a)
-		}
-		return
-	}
-	if r.Refused != ledger.CodeNone && r.Refused != ledger.CodePartly {
-		c.tasks.assignRefused(j, p, a)
-		return
-	}
-	for _, run := range a.Slots {
-		if !j.landed(a.Peer, run) {
-			c.agenda.startOver("an assignment was applied that this core did not propose")
-			return
-		}
+	refused := r.Refused != ledger.CodeNone && r.Refused != ledger.CodePartly
+	switch {
+	case (j == nil || p == nil) && r.Refused != ledger.CodeUnknown && r.Refused != ledger.CodeOver:
+		return errors.New("an assignment was applied for a job or peer that is not known here")
+	case j == nil:
+		return nil
+	case !j.landed(a):
+		return errors.New("an assignment was decided that this core did not propose")
+	case refused:
+		ts.assignRefused(j, p, a)
+		return nil
 	}
 	h, body := p.hold(j), j.body(a.Version)
-	slots, ok := c.tasks.withoutEarly(p, h, body, a.Slots, r.Slots)
+	slots, ok := ts.withoutEarly(p, h, body, a.Slots, r.Slots)
 	if !ok {
-		c.agenda.startOver("slots that were thought to wait did not")
-		return
+		return errors.New("slots that were thought to wait did not")
 	}
 	for _, run := range slots {
 		for n := range run.All() {
@@ -153,15 +181,16 @@ func (c *Core) appliedAssign(a *ledger.Assign, r *ledger.Result, index uint64) {
 	}
 	if s := p.session; s != nil && s.synced && len(slots) > 0 {
 		s.grants = append(s.grants, grantPiece{job: j, body: body, index: index, slots: slots})
-		c.sessions.touch(s)
+		ts.sessions.touch(s)
 	}
 	if j.cancelled {
-		c.sessions.stopAll(p, h)
+		ts.sessions.stopAll(p, h)
 	}
 	if p.standing == Unreachable {
-		c.clock.WakeAt(c.clock.Now()) // it went away meanwhile
+		ts.clock.WakeAt(ts.clock.Now()) // it went away meanwhile
 	}
-	c.jobs.endJob(j)
+	ts.jobs.endJob(j)
+	return nil
 }
 
 // assigned counts an assignment to p as no longer under way; who waits to be let go may have waited
@@ -173,26 +202,24 @@ func (ss *sessions) assigned(p *peerState) {
 	}
 }
 
-// landed removes a run from those under way and tells whether it was there.
-func (j *jobState) landed(peer taskstate.PeerID, run ledger.Slots) bool {
-	for i, x := range j.inflight {
-		if x.peer == peer && x.Slots == run {
-			j.inflight[i] = j.inflight[len(j.inflight)-1]
-			j.inflight = j.inflight[:len(j.inflight)-1]
-			return true
+// landed takes an assignment out of those under way and tells whether it was there.
+func (j *jobState) landed(a *ledger.Assign) bool {
+	for _, run := range a.Slots {
+		i := slices.IndexFunc(j.inflight, func(x assigning) bool { return x.peer == a.Peer && x.Slots == run })
+		if i < 0 {
+			return false
 		}
+		last := len(j.inflight) - 1
+		j.inflight[i] = j.inflight[last]
+		j.inflight = j.inflight[:last]
 	}
-	return false
+	return true
 }
 
 // assignRefused takes an assignment back: the peer went away or the job was cancelled while it was
 // under way. p is nil if the peer was removed.
 func (ts *tasks) assignRefused(j *jobState, p *peerState, a *ledger.Assign) {
 	for _, run := range a.Slots {
-		if !j.landed(a.Peer, run) {
-			ts.agenda.startOver("an assignment was refused that this core did not propose")
-			return
-		}
 		if p != nil {
 			p.promise(p.hold(j), -run.N, j.body(a.Version))
 		} else {
@@ -210,57 +237,54 @@ func (ts *tasks) assignRefused(j *jobState, p *peerState, a *ledger.Assign) {
 }
 
 // appliedSettle closes tasks whose end is decided.
-func (c *Core) appliedSettle(s *ledger.Settle, r *ledger.Result) {
-	p := c.peers.of(s.Peer) // nil: it was removed, and may have told of a success before
+func (ts *tasks) appliedSettle(s *ledger.Settle, r *ledger.Result) error {
+	p := ts.peers.of(s.Peer) // nil: it was removed, and may have told of a success before
 	refused := r.Statuses
 	var h *holding
 	for i := range s.Statuses {
 		t := s.Statuses[i].Task
-		c.tasks.lateDecided(p, t)
-		if p == nil {
-			if len(refused) > 0 && refused[0] == t {
-				refused = refused[1:]
-			} else {
-				c.tasks.appliedLate(t, r.Overtaken)
-			}
-			continue
-		}
-		if len(refused) > 0 && refused[0] == t {
-			// Decided before in another way; whatever decided it was mirrored here when it was
-			// applied.
+		ts.lateDecided(p, t)
+		no := len(refused) > 0 && refused[0] == t // decided before in another way, and followed then
+		if no {
 			refused = refused[1:]
-			if _, _, open := p.find(t); open && s.Incarnation == p.incarnation {
-				c.agenda.startOver("an end was refused for " + t.String() + ", which was thought open")
-			}
-			continue
 		}
-		if h == nil || h.job.id != t.Job {
+		if p != nil && (h == nil || h.job.id != t.Job) {
 			h = p.holds[t.Job]
 		}
+		var rc rec
+		open := false
 		if h != nil {
-			if rc, ok := h.slots[t.Slot]; ok && int(rc.attempt) == t.Attempt {
-				c.jobs.ended(p, h, &s.Statuses[i], rc)
-				c.tasks.close(p, h, t.Slot, rc)
-				continue
+			rc, open = h.slots[t.Slot]
+			open = open && int(rc.attempt) == t.Attempt
+		}
+		switch {
+		case no && open && s.Incarnation == p.incarnation:
+			return errors.New("an end was refused for " + t.String() + ", which was thought open")
+		case no:
+		case open:
+			ts.jobs.ended(p, h, &s.Statuses[i], rc)
+			ts.close(p, h, t.Slot, rc)
+		default:
+			if err := ts.appliedLate(t, r.Overtaken); err != nil {
+				return err
 			}
 		}
-		c.tasks.appliedLate(t, r.Overtaken)
 	}
+	return nil
 }
 
 // appliedSupersede gives an attempt up: its slot waits again, or has its end.
-func (c *Core) appliedSupersede(s *ledger.Supersede, r *ledger.Result) {
-	j := c.jobs.of(s.Task.Job)
-	if j == nil || r.Refused != ledger.CodeNone {
-		return
+func (ts *tasks) appliedSupersede(s *ledger.Supersede, r *ledger.Result) error {
+	if ts.jobs.of(s.Task.Job) == nil || r.Refused != ledger.CodeNone {
+		return nil
 	}
-	for _, p := range c.peers.list() {
+	for _, p := range ts.peers.list() {
 		if h, rc, ok := p.find(s.Task); ok {
-			c.tasks.giveUp(p, h, s.Task.Slot, rc, s.Again, s.Reason)
-			return
+			ts.giveUp(p, h, s.Task.Slot, rc, s.Again, s.Reason)
+			return nil
 		}
 	}
-	c.agenda.startOver("an attempt was given up that was not known here: " + s.Task.String())
+	return errors.New("an attempt was given up that was not known here: " + s.Task.String())
 }
 
 // appliedRegister knows the life a peer is in now, and lets a session go on that waited for it.
@@ -302,45 +326,44 @@ func (p *peerState) fence(inc taskstate.Incarnation) {
 
 // appliedCancel stops a job: what waits is over, what is open is stopped wherever a session is up;
 // elsewhere it is stopped when the worker comes back.
-func (c *Core) appliedCancel(id taskstate.JobID) {
-	j := c.jobs.of(id)
+func (ts *tasks) appliedCancel(id taskstate.JobID) {
+	j := ts.jobs.of(id)
 	if j == nil {
 		return
 	}
 	j.cancelled = true
 	j.groups, j.later, j.leaving = nil, nil, nil
-	for _, p := range c.peers.list() {
+	for _, p := range ts.peers.list() {
 		if h := p.holds[id]; h != nil {
-			c.sessions.stopAll(p, h)
+			ts.sessions.stopAll(p, h)
 			if p.standing == Unreachable {
-				c.clock.WakeAt(c.clock.Now())
+				ts.clock.WakeAt(ts.clock.Now())
 			}
 		}
 	}
-	c.jobs.endJob(j)
+	ts.jobs.endJob(j)
 }
 
 // appliedLate follows a success that came back and counts: the attempt that took its place is over.
-func (ts *tasks) appliedLate(t taskstate.TaskID, overtaken []taskstate.TaskID) {
+func (ts *tasks) appliedLate(t taskstate.TaskID, overtaken []taskstate.TaskID) error {
 	ts.given.drop(t)
 	j := ts.jobs.of(t.Job)
 	if j == nil {
-		ts.agenda.startOver("an end counts in a job that was thought over: " + t.String())
-		return
+		return errors.New("an end counts in a job that was thought over: " + t.String())
 	}
 	i := slices.IndexFunc(overtaken, func(o taskstate.TaskID) bool { return o.Job == t.Job && o.Slot == t.Slot })
 	if i < 0 {
 		ts.jobs.noLongerWaits(j, t.Slot)
-		return
+		return nil
 	}
 	for _, p := range ts.peers.list() {
 		if h, r, ok := p.find(overtaken[i]); ok {
 			ts.given.add(overtaken[i])
 			ts.giveUp(p, h, t.Slot, r, false, taskstate.ReasonOvertaken)
-			return
+			return nil
 		}
 	}
-	ts.agenda.startOver("an attempt was overtaken that was not known here: " + overtaken[i].String())
+	return errors.New("an attempt was overtaken that was not known here: " + overtaken[i].String())
 }
 
 // noLongerWaits takes a slot that has got its end out of those that wait or are on their way to

@@ -352,6 +352,3 @@ func (a *agenda) done() []Effect {
 	a.effects = nil
 	return out
 }
-
-// startOver gives up on this core: something was applied that it cannot place.
-func (a *agenda) startOver(why string) { a.do(StartOver{Why: why}) }

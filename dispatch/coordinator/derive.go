@@ -39,8 +39,7 @@ func (c *Core) deriveJob(r *ledger.JobRecord) {
 	for s := range r.OpenSlots() {
 		p := c.peers.of(s.Peer)
 		if p == nil {
-			c.agenda.startOver("task " + taskstate.Task(j.id, s.Slot, s.Attempt).String() + " is assigned to a peer that is no member")
-			continue
+			continue // the ledger takes from a peer that it removes all it has
 		}
 		h := p.hold(j)
 		x := rec{index: s.Index, attempt: uint32(s.Attempt), version: uint32(s.Version), state: taskstate.Assigned}
@@ -80,7 +79,7 @@ func (js *jobs) derivePending(j *jobState, r *ledger.JobRecord) {
 		}
 		for n := range run.All() {
 			s := r.Slot(n)
-			js.waits(ledger.Again{Job: j.id, Slots: ledger.Slots{First: n, N: 1, Attempt: s.Attempt}, Version: s.Version, NotBefore: s.NotBefore}, false)
+			_ = js.waits(ledger.Again{Job: j.id, Slots: ledger.Slots{First: n, N: 1, Attempt: s.Attempt}, Version: s.Version, NotBefore: s.NotBefore}, false)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -296,12 +297,11 @@ func (j *jobState) waitAgain(slot, attempt int) {
 
 // waits mirrors slots that wait for an attempt since an entry was applied. Renewed tells that they
 // may have waited before.
-func (js *jobs) waits(a ledger.Again, renewed bool) {
+func (js *jobs) waits(a ledger.Again, renewed bool) error {
 	j := js.of(a.Job)
 	switch {
 	case j == nil:
-		js.agenda.startOver("a job that was over goes on: " + string(a.Job))
-		return
+		return errors.New("a job that was over goes on: " + string(a.Job))
 	case j.cancelled:
 		j.cancelled = false // somebody wants it after all
 	}
@@ -315,6 +315,7 @@ func (js *jobs) waits(a ledger.Again, renewed bool) {
 	if j.lasting == nil && !renewed && a.NotBefore <= js.clock.Stamp() {
 		j.wait(a.Slots, a.Version, "") // the usual case, in one piece
 	}
+	return nil
 }
 
 func (js *jobs) waitsOne(j *jobState, slot ledger.Slots, a ledger.Again) {
