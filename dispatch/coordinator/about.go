@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"time"
 
 	"covey/dispatch/ledger"
 	"covey/p2p/admission"
@@ -13,72 +12,27 @@ import (
 	"covey/taskstate/constraint"
 )
 
-// availability is what people said about giving a peer tasks.
-type availability struct {
-	state   ledger.Availability
-	endless time.Time // drained: tasks of batch jobs may go on until then
-}
-
-// takes tells whether the peer takes new tasks as far as people said.
-func (a availability) takes() bool { return a.state == "" || a.state == ledger.AvailActive }
-
-func (a availability) drained() bool { return a.state == ledger.AvailDrain }
-
-// applied follows what was decided about who is a member, and what people said about one.
-func (ps *peers) applied(cmd *ledger.Command) {
-	switch {
-	case cmd.Avail != nil:
-		ps.appliedAvail(cmd.Avail)
-	case cmd.Label != nil:
-		ps.appliedLabel(cmd.Label)
-	case cmd.Found != nil:
-		ps.appliedEntry(cmd.Found.Founder)
-	case cmd.Admit != nil:
-		ps.appliedEntry(cmd.Admit.Entry)
-	}
-}
-
-// appliedAvail follows what people said about a peer. What waits in its line goes elsewhere at once
-// if it is drained.
-func (ps *peers) appliedAvail(a *ledger.Avail) {
-	p := ps.of(a.Peer)
-	if p == nil {
-		return
-	}
-	p.availability = availability{state: a.Availability, endless: ps.clock.Now().Add(time.Duration(a.Grace) * time.Millisecond)}
+// know takes a member over as the ledger has it. What waits in its line goes elsewhere at once if
+// it is drained.
+func (ps *peers) know(m *ledger.Member) {
+	p := ps.addPeer(m.Entry.Peer)
+	p.member, p.worker = *m, m.Entry.Has(admission.Worker)
+	p.endless = ps.clock.When(m.AvailSince + m.Grace)
+	ps.describe(p)
+	ps.review(p)
 	ps.agenda.changed()
 	ps.agenda.room()
 	ps.clock.WakeAt(ps.clock.Now())
 }
 
-// appliedLabel follows labels that people put on a peer.
-func (ps *peers) appliedLabel(l *ledger.Label) {
-	p := ps.of(l.Peer)
-	if p == nil {
-		return
-	}
-	p.labels, p.unlabelled = maps.Clone(p.labels), slices.Clone(p.unlabelled)
-	if p.labels == nil {
-		p.labels = map[string]string{}
-	}
-	for k, v := range l.Set {
-		p.labels[k] = v
-		p.unlabelled = slices.DeleteFunc(p.unlabelled, func(x string) bool { return x == k })
-	}
-	for _, k := range l.Unset {
-		delete(p.labels, k)
-		p.unlabelled = append(p.unlabelled, k)
-	}
-	ps.describe(p)
-	ps.agenda.room()
-}
+func (p *peerState) drained() bool { return p.member.Availability == ledger.AvailDrain }
 
 // describe gathers anew what constraints can ask about a peer.
 func (ps *peers) describe(p *peerState) {
 	o := p.offer
 	about := &constraint.Facts{
 		ID: p.id, Name: o.Name, OS: o.OS, Arch: o.Arch, MilliCPU: o.Resources.MilliCPU, Memory: o.Resources.Memory,
-		Offers: o.Resources.Others.Map(), Labels: ledger.Member{Labels: p.labels, Removed: p.unlabelled}.LabelsOver(o.Labels),
+		Offers: o.Resources.Others.Map(), Labels: p.member.LabelsOver(o.Labels),
 	}
 	for _, text := range o.Addrs {
 		if a, err := netip.ParseAddr(text); err == nil {
@@ -127,11 +81,4 @@ func (j *jobState) placing() *rules {
 func (j *jobState) allows(p *peerState) bool {
 	r := j.placing()
 	return p.about == nil || !r.wrong && constraint.AllHold(r.constraints, p.about)
-}
-
-func (ps *peers) appliedEntry(e admission.Entry) {
-	p := ps.addPeer(e.Peer)
-	p.worker = e.Has(admission.Worker)
-	ps.review(p)
-	ps.agenda.place()
 }

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 
@@ -85,11 +84,10 @@ func (c *Core) apply(cmd *ledger.Command, r *ledger.Result, index uint64) error 
 		}
 	case cmd.Depart != nil:
 		if p := c.gone(cmd.Depart.Peer); p != nil {
-			p.left = true
-			c.peers.review(p)
+			c.peers.know(r.Member)
 		}
-	default:
-		c.peers.applied(cmd)
+	case r.Member != nil:
+		c.peers.know(r.Member)
 	}
 	return nil
 }
@@ -258,7 +256,7 @@ func (ts *tasks) appliedSettle(s *ledger.Settle, r *ledger.Result) error {
 			open = open && int(rc.attempt) == t.Attempt
 		}
 		switch {
-		case no && open && s.Incarnation == p.incarnation:
+		case no && open && s.Incarnation == p.member.Incarnation:
 			return errors.New("an end was refused for " + t.String() + ", which was thought open")
 		case no:
 		case open:
@@ -294,12 +292,11 @@ func (c *Core) appliedRegister(reg *ledger.Register, r *ledger.Result) {
 		return
 	}
 	if r.Refused == ledger.CodeNone && !r.Existed {
-		if p.incarnation != reg.Incarnation {
+		if p.member.Incarnation != reg.Incarnation {
 			c.tasks.giveUpAll(p)
-			p.fence(p.incarnation)
+			p.fence(p.member.Incarnation)
 		}
-		p.incarnation, p.left = reg.Incarnation, false
-		p.name = cmp.Or(reg.Name, p.name)
+		c.peers.know(r.Member)
 	}
 	s := p.session
 	if s == nil || s.welcomed || s.incarnation != reg.Incarnation {

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"covey/dispatch/ledger"
-	"covey/p2p/admission"
 	"covey/taskstate"
 )
 
@@ -12,10 +11,7 @@ import (
 func (c *Core) derive(st *ledger.State) {
 	for m := range st.Members() {
 		if m.In() {
-			p := c.peers.addPeer(m.Entry.Peer)
-			p.worker, p.incarnation, p.left = m.Entry.Has(admission.Worker), m.Incarnation, m.Left
-			c.peers.deriveMember(p, m)
-			c.peers.review(p)
+			c.peers.know(&m)
 		}
 	}
 	var records []*ledger.JobRecord
@@ -82,12 +78,6 @@ func (js *jobs) derivePending(j *jobState, r *ledger.JobRecord) {
 			_ = js.waits(ledger.Again{Job: j.id, Slots: ledger.Slots{First: n, N: 1, Attempt: s.Attempt}, Version: s.Version, NotBefore: s.NotBefore}, false)
 		}
 	}
-}
-
-// deriveMember takes over what people said of a peer.
-func (ps *peers) deriveMember(p *peerState, m ledger.Member) {
-	p.availability = availability{state: m.Availability, endless: ps.clock.When(m.AvailSince + m.Grace)}
-	p.labels, p.unlabelled, p.name = m.Labels, m.Removed, m.Name
 }
 
 // deriveGivenUp finds the attempts of a job whose end may still come.

@@ -46,7 +46,7 @@ func (f faults) until(p taskstate.PeerID) time.Time { return f[p][0].Add(faultTi
 // for them beside services and global jobs is none they may go to: that could take for ever.
 func (js *jobs) excuse(j *jobState) bool {
 	return !slices.ContainsFunc(js.peers.list(), func(p *peerState) bool {
-		return p.worker && p.standing == Ready && p.takes() && p.offer.Trouble == "" && !js.peers.shunned(p) && !j.faults.often(p.id) &&
+		return p.worker && p.standing == Ready && p.member.Takes() && p.offer.Trouble == "" && !js.peers.shunned(p) && !j.faults.often(p.id) &&
 			j.allows(p) && j.job.Resources.Fits(p.offer.Resources.Sub(p.lastingShare()))
 	})
 }

@@ -15,7 +15,7 @@ const holdMost = 2 * time.Second
 // said goodbye has not vanished.
 func (ps *peers) vanished(p *peerState) bool {
 	f := ps.facts(p)
-	return !p.left && !p.never && !p.parted && (f.Verdict == VerdictSuspect || f.Verdict == VerdictDead) && !(f.Session && f.Newer)
+	return !p.member.Left && !p.never && !p.parted && (f.Verdict == VerdictSuspect || f.Verdict == VerdictDead) && !(f.Session && f.Newer)
 }
 
 // reviewFreeze looks anew whether replacement is frozen, after anything it depends on may have
@@ -45,7 +45,7 @@ func (ps *peers) losses(gone func(*peerState) bool) (lost []freeze.Loss, others 
 		if !ps.vanished(p) {
 			p.excused = false
 		}
-		if p.id == ps.cfg.Self || p.left || p.excused || p.parted {
+		if p.id == ps.cfg.Self || p.member.Left || p.excused || p.parted {
 			continue
 		}
 		others++

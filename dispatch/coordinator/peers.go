@@ -37,17 +37,13 @@ func (ps *peers) list() []*peerState { return ps.order }
 
 // peerState is a member as the coordinator drives it.
 type peerState struct {
-	id          taskstate.PeerID
-	name        string // as the ledger has it
-	incarnation taskstate.Incarnation
-	fenced      []taskstate.Incarnation // replaced in this epoch
-	worker      bool                    // its roles let it run tasks
-	left        bool
+	id     taskstate.PeerID
+	member ledger.Member           // as the ledger has it
+	fenced []taskstate.Incarnation // replaced in this epoch
+	worker bool                    // its roles let it run tasks
 
-	offer session.Offer
-	availability
-	labels      map[string]string // laid over those of its offer
-	unlabelled  []string          // labels of its offer that do not count
+	offer       session.Offer
+	endless     time.Time         // drained: tasks of batch jobs may go on until then
 	about       *constraint.Facts // what constraints ask about; nil until it had a session in this epoch
 	holds       map[taskstate.JobID]*holding
 	outstanding int                         // tasks proposed or assigned that have not ended
@@ -345,7 +341,7 @@ func (ps *peers) openTask(j *jobState, s *lastingSlot, n int) (rec, bool) {
 // that merely has no session, after an election for instance, may well run its task.
 func (ps *peers) away(id taskstate.PeerID) bool {
 	p := ps.of(id)
-	return p == nil || p.standing == Unreachable || p.standing == Left || !p.takes()
+	return p == nil || p.standing == Unreachable || p.standing == Left || !p.member.Takes()
 }
 
 // mayRun tells whether a task that was given to a peer may run there though nothing was heard of it
@@ -359,7 +355,7 @@ func (ps *peers) mayRun(id taskstate.PeerID) bool {
 
 // fitsGlobal tells whether a peer is to have a task of a global job.
 func (ps *peers) fitsGlobal(j *jobState, p *peerState) bool {
-	return p.worker && !p.left && p.takes() && p.standing == Ready && p.about != nil && j.allows(p) && j.job.Resources.Fits(p.offer.Resources)
+	return p.worker && !p.member.Left && p.member.Takes() && p.standing == Ready && p.about != nil && j.allows(p) && j.job.Resources.Fits(p.offer.Resources)
 }
 
 // undecided tells whether some task of a job may be about to begin anew, elsewhere perhaps: its

@@ -156,7 +156,7 @@ func (pl *placer) fillPeers() {
 
 // available tells whether p may have more tasks, if it has room.
 func (ps *peers) available(p *peerState) bool {
-	return p.worker && !p.left && ps.staying(p) && p.takes() && p.offer.Trouble == "" && !ps.shunned(p)
+	return p.worker && !p.member.Left && ps.staying(p) && p.member.Takes() && p.offer.Trouble == "" && !ps.shunned(p)
 }
 
 // measure tells placement what p can take now. While something waits in a worker's queue, what
@@ -214,7 +214,7 @@ func (pl *placer) assign(cmds []ledger.Command, l *pendingGroup, plan placement.
 		p.assigning++
 		pl.measure(&pl.scratch.peers[i], p)
 		pl.jobs.delay(j)
-		cmds = append(cmds, ledger.Command{Assign: &ledger.Assign{Job: j.id, Peer: p.id, Incarnation: p.incarnation, Slots: slots, Version: l.body.Version}})
+		cmds = append(cmds, ledger.Command{Assign: &ledger.Assign{Job: j.id, Peer: p.id, Incarnation: p.member.Incarnation, Slots: slots, Version: l.body.Version}})
 	}
 	return cmds
 }

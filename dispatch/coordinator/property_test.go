@@ -184,7 +184,7 @@ func (m *model) heal() {
 	m.step()
 	for _, w := range m.workers {
 		w.up = true
-		if p := m.core.peers.of(w.id); w.silent || p.left {
+		if p := m.core.peers.of(w.id); w.silent || p.member.Left {
 			w.silent = false // one that left starts anew, and registers
 			w.cutOff(true)
 		}

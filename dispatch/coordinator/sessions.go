@@ -98,9 +98,9 @@ func (c *Core) onHello(ev SessionOpened) {
 	c.peers.setOffer(p, ev.Hello.Offer)
 	p.forgetSession()
 	c.clock.WakeAt(c.clock.Now().Add(s.grace))
-	if p.incarnation == s.incarnation && !p.left {
+	if p.member.Incarnation == s.incarnation && !p.member.Left {
 		c.welcome(s)
-		if name := ev.Hello.Offer.Name; name == "" || name == p.name {
+		if name := ev.Hello.Offer.Name; name == "" || name == p.member.Name {
 			return
 		} // it goes by another name now, which everybody is to know
 	}
@@ -118,7 +118,7 @@ func (ss *sessions) objection(p *peerState, h session.Hello) *session.Refuse {
 		return &session.Refuse{Code: session.RefuseMalformed, Message: "hello without a proper incarnation", RetryAfter: RegistrationPeriod.Milliseconds()}
 	case h.Offer.Check() != nil:
 		return &session.Refuse{Code: session.RefuseMalformed, Message: h.Offer.Check().Error(), RetryAfter: RegistrationPeriod.Milliseconds()}
-	case slices.Contains(p.fenced, h.Incarnation) && p.incarnation != h.Incarnation:
+	case slices.Contains(p.fenced, h.Incarnation) && p.member.Incarnation != h.Incarnation:
 		return &session.Refuse{Code: session.RefuseFenced, Message: "this data folder was replaced by another one of the same peer; remove it, or stop the other"}
 	}
 	p.registered = slices.DeleteFunc(p.registered, func(t time.Time) bool { return ss.clock.Now().Sub(t) >= RegistrationPeriod })
@@ -215,7 +215,7 @@ func (c *Core) onFrame(ev SessionFrame) {
 	case f.Beat != nil:
 		c.sessions.keepPace(s)
 		c.agenda.do(SendDown{Conn: s.conn, Frame: session.Down{Beat: &session.BeatAnswer{N: f.Beat.N, Held: true}}})
-	case s.p.incarnation != s.incarnation: // not registered yet: it cannot speak about tasks of the life before
+	case s.p.member.Incarnation != s.incarnation: // not registered yet: it cannot speak about tasks of the life before
 		s.reported = s.reported || f.Report != nil && f.Report.Done
 		if f.Offer != nil && f.Offer.Check() == nil {
 			c.peers.setOffer(s.p, *f.Offer)

@@ -69,7 +69,7 @@ func StandingOf(f Facts) Standing {
 // facts gathers what is known of p.
 func (ps *peers) facts(p *peerState) Facts {
 	f := Facts{
-		Left: p.left, Back: p.back, Verdict: p.verdict, Unanswered: p.unanswered,
+		Left: p.member.Left, Back: p.back, Verdict: p.verdict, Unanswered: p.unanswered,
 		Settled: !ps.clock.Now().Before(ps.settledAt),
 	}
 	if s := p.session; s != nil && s.welcomed {
@@ -120,7 +120,7 @@ func (ps *peers) unreachableSince(p *peerState) time.Time {
 
 // wantsProbe tells whether a dial by the coordinator itself would settle p's standing.
 func (ps *peers) wantsProbe(p *peerState) bool {
-	if p.left || p.unanswered || p.session != nil {
+	if p.member.Left || p.unanswered || p.session != nil {
 		return false
 	}
 	f := ps.facts(p)

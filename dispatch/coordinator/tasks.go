@@ -131,7 +131,7 @@ func (ts *tasks) runsAgain(h *holding, st *taskstate.Status, started bool) bool 
 // settle has an end decided with the next proposal that has room.
 func (ts *tasks) settle(p *peerState, st *taskstate.Status) {
 	if p.ends == nil {
-		p.ends = &endQueue{peer: p.id, incarnation: p.incarnation}
+		p.ends = &endQueue{peer: p.id, incarnation: p.member.Incarnation}
 		ts.outbox.settle(p.ends)
 	}
 	p.ends.list = append(p.ends.list, *st)

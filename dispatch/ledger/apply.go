@@ -29,9 +29,31 @@ func (s *State) carryOut(e *Entry) []Result {
 		s.effects = effects{}
 		results[i] = s.apply(e, &e.Commands[i])
 		s.effects.into(&results[i])
+		if m, ok := s.Member(e.Commands[i].member()); ok && results[i].Refused == CodeNone && !results[i].Existed {
+			results[i].Member = &m
+		}
 	}
 	s.forget()
 	return results
+}
+
+// member is whom a command makes another member; "" for other commands.
+func (c *Command) member() taskstate.PeerID {
+	switch {
+	case c.Register != nil:
+		return c.Register.Peer
+	case c.Avail != nil:
+		return c.Avail.Peer
+	case c.Label != nil:
+		return c.Label.Peer
+	case c.Depart != nil:
+		return c.Depart.Peer
+	case c.Admit != nil:
+		return c.Admit.Entry.Peer
+	case c.Found != nil:
+		return c.Found.Founder.Peer
+	}
+	return ""
 }
 
 func (s *State) apply(e *Entry, c *Command) Result {

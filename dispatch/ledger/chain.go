@@ -34,7 +34,7 @@ func (c *chain) extend(e *Entry, results []Result, sizes ...uint64) {
 	number(h, e.Index, uint64(len(e.raw)))
 	h.Write(e.raw)
 	for i, r := range results {
-		r.Now = nil
+		r.Now, r.Member = nil, nil
 		if reflect.ValueOf(&r).Elem().IsZero() {
 			continue
 		}

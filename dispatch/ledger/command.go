@@ -222,6 +222,8 @@ type Result struct {
 	// Retire, Grow. Of its slots it has those that leave now, were retired, or added for one peer.
 	// It follows from the rest, and is no part of what replicas compare.
 	Now *Outline `cbor:"-"`
+	// Member is who is a member, after a command that changed that. It is no part of it either.
+	Member *Member `cbor:"-"`
 }
 
 // Again is a run of slots that wait for somebody to be given them.
