@@ -273,16 +273,11 @@ func (ts *tasks) appliedSettle(s *ledger.Settle, r *ledger.Result) error {
 
 // appliedSupersede gives an attempt up: its slot waits again, or has its end.
 func (ts *tasks) appliedSupersede(s *ledger.Supersede, r *ledger.Result) error {
-	if ts.jobs.of(s.Task.Job) == nil || r.Refused != ledger.CodeNone {
+	j := ts.jobs.of(s.Task.Job)
+	if j == nil || r.Refused != ledger.CodeNone {
 		return nil
 	}
-	for _, p := range ts.peers.list() {
-		if h, rc, ok := p.find(s.Task); ok {
-			ts.giveUp(p, h, s.Task.Slot, rc, s.Again, s.Reason)
-			return nil
-		}
-	}
-	return errors.New("an attempt was given up that was not known here: " + s.Task.String())
+	return ts.giveUpTask(j, s.Task, s.Again, s.Reason)
 }
 
 // appliedRegister knows the life a peer is in now, and lets a session go on that waited for it.
@@ -353,24 +348,15 @@ func (ts *tasks) appliedLate(t taskstate.TaskID, overtaken []taskstate.TaskID) e
 		ts.jobs.noLongerWaits(j, t.Slot)
 		return nil
 	}
-	for _, p := range ts.peers.list() {
-		if h, r, ok := p.find(overtaken[i]); ok {
-			ts.given.add(overtaken[i])
-			ts.giveUp(p, h, t.Slot, r, false, taskstate.ReasonOvertaken)
-			return nil
-		}
-	}
-	return errors.New("an attempt was overtaken that was not known here: " + overtaken[i].String())
+	ts.given.add(overtaken[i])
+	return ts.giveUpTask(j, overtaken[i], false, taskstate.ReasonOvertaken)
 }
 
 // noLongerWaits takes a slot that has got its end out of those that wait or are on their way to
 // somebody.
 func (js *jobs) noLongerWaits(j *jobState, slot int) {
 	if !j.unwait(slot) {
-		if j.early == nil {
-			j.early = map[int]bool{}
-		}
-		j.early[slot] = true // its assignment will be refused
+		j.endEarly(slot) // its assignment will be refused
 	}
 	js.endJob(j)
 }

@@ -31,7 +31,9 @@ func (c *Core) deriveJob(r *ledger.JobRecord) {
 	j := c.jobs.takeUp(r.Outline())
 	_, _, j.cancelled = r.Cancelled()
 	c.jobs.delay(j) // nobody knows when it last started one
-	c.jobs.derivePending(j, r)
+	for a := range r.Waiting() {
+		_ = c.jobs.waits(a, false)
+	}
 	for s := range r.OpenSlots() {
 		p := c.peers.of(s.Peer)
 		if p == nil {
@@ -59,25 +61,11 @@ func (c *Core) deriveJob(r *ledger.JobRecord) {
 func (js *jobs) takeUp(o *ledger.Outline) *jobState {
 	j := js.addJob(o.Job, o.Index) // Version is the ledger's
 	j.first, j.blocked = o.First, o.Blocked
-	js.addSchedule(j, o.StartsFrom)
+	if js.schedules.add(j, o.StartsFrom) {
+		js.clock.WakeAt(js.clock.Now())
+	}
 	j.lasting.derive(o)
 	return j
-}
-
-// derivePending queues what waits. Slots that are alike come in runs; those of lasting jobs, and
-// those that wait for their time, one by one.
-func (js *jobs) derivePending(j *jobState, r *ledger.JobRecord) {
-	plain := j.lasting == nil && j.job.Restart == nil
-	for run := range r.PendingSlots() {
-		if plain {
-			j.wait(run, 0, "")
-			continue
-		}
-		for n := range run.All() {
-			s := r.Slot(n)
-			_ = js.waits(ledger.Again{Job: j.id, Slots: ledger.Slots{First: n, N: 1, Attempt: s.Attempt}, Version: s.Version, NotBefore: s.NotBefore}, false)
-		}
-	}
 }
 
 // deriveGivenUp finds the attempts of a job whose end may still come.

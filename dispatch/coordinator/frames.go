@@ -65,10 +65,7 @@ func (ss *sessions) flushComplete(s *workerSession) {
 	for _, h := range s.p.byAge() {
 		if h.job.cancelled {
 			for _, n := range h.sorted(func(r rec) bool { return !r.is(ended | inherited) }) {
-				r := h.slots[n]
-				r.marks |= stopped
-				h.slots[n] = r
-				f.stop(session.Stop{Task: taskstate.Task(h.job.id, n, int(r.attempt)), Reason: taskstate.ReasonCancelled})
+				f.end(h, n, taskstate.ReasonCancelled)
 			}
 			continue
 		}
@@ -180,6 +177,12 @@ func (f *framer) stop(s session.Stop) {
 	f.a.Stop = append(f.a.Stop, s)
 }
 
+// end stops a task that the worker should have.
+func (f *framer) end(h *holding, slot int, why taskstate.Reason) {
+	r := h.mark(slot, stopped)
+	f.stop(session.Stop{Task: taskstate.Task(h.job.id, slot, int(r.attempt)), Reason: why})
+}
+
 func (f *framer) recall(t taskstate.TaskID) {
 	f.room(taskBytes)
 	f.a.Recall = append(f.a.Recall, t)
@@ -235,38 +238,34 @@ func (s *workerSession) forget(j *jobState) {
 	}
 }
 
-// stopAll tells a peer with a session to stop all it has of a job.
+// stop tells a peer, whose session is in sync, to stop a task.
+func (ss *sessions) stop(p *peerState, h *holding, slot int, why taskstate.Reason) {
+	r := h.mark(slot, stopped)
+	p.session.stops = append(p.session.stops, session.Stop{Task: taskstate.Task(h.job.id, slot, int(r.attempt)), Reason: why})
+	ss.touch(p.session)
+}
+
+// stopAll tells a peer to stop all it has of a job, if its session is in sync.
 func (ss *sessions) stopAll(p *peerState, h *holding) {
-	s := p.session
-	if s == nil || !s.synced {
+	if p.session == nil || !p.session.synced {
 		return
 	}
 	for _, n := range h.sorted(func(r rec) bool { return !r.is(ended | stopped) }) {
-		r := h.slots[n]
-		r.marks |= stopped
-		h.slots[n] = r
-		s.stops = append(s.stops, session.Stop{Task: taskstate.Task(h.job.id, n, int(r.attempt)), Reason: taskstate.ReasonCancelled})
+		ss.stop(p, h, n, taskstate.ReasonCancelled)
 	}
-	ss.touch(s)
 }
 
-// stopLeaving tells a peer with a session to stop a task that leaves.
+// stopLeaving tells a peer to stop a task that leaves, if its session is in sync.
 func (ss *sessions) stopLeaving(p *peerState, h *holding, slot int) {
-	r, open := h.slots[slot]
-	if s := p.session; s != nil && s.synced && open && !r.is(ended|stopped) {
-		r.marks |= stopped
-		h.slots[slot] = r
-		s.stops = append(s.stops, session.Stop{Task: taskstate.Task(h.job.id, slot, int(r.attempt)), Reason: h.job.leaving[slot].why})
-		ss.touch(s)
+	if r, open := h.slots[slot]; p.session != nil && p.session.synced && open && !r.is(ended|stopped) {
+		ss.stop(p, h, slot, h.job.leaving[slot].why)
 	}
 }
 
 // recallSlots asks a peer, whose session is in sync, to give these back if they have not started.
-func (ss *sessions) recallSlots(p *peerState, h *holding, slots []int) {
+func (ss *sessions) recallSlots(p *peerState, h *holding, slots ...int) {
 	for _, n := range slots {
-		r := h.slots[n]
-		r.marks |= recalled
-		h.slots[n] = r
+		r := h.mark(n, recalled)
 		p.recalling++
 		p.session.recalls = append(p.session.recalls, taskstate.Task(h.job.id, n, int(r.attempt)))
 		ss.touch(p.session)
@@ -296,13 +295,9 @@ func (ss *sessions) stepDrains() {
 func (ss *sessions) drain(p *peerState, h *holding, all bool) {
 	if all {
 		for _, n := range h.sorted(func(r rec) bool { return !r.is(ended | stopped | deciding) }) {
-			r := h.slots[n]
-			r.marks |= stopped
-			h.slots[n] = r
-			p.session.stops = append(p.session.stops, session.Stop{Task: taskstate.Task(h.job.id, n, int(r.attempt)), Reason: taskstate.ReasonDrained})
-			ss.touch(p.session)
+			ss.stop(p, h, n, taskstate.ReasonDrained)
 		}
 		return
 	}
-	ss.recallSlots(p, h, h.sorted(rec.idle))
+	ss.recallSlots(p, h, h.sorted(rec.idle)...)
 }

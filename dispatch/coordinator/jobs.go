@@ -106,8 +106,6 @@ func (l *pendingGroup) mayStart() int {
 
 // takesTurn tells whether a task that needs nothing waits for its turn on a worker all the same:
 // work that must not run twice is marked as begun only when it is.
-func (l *pendingGroup) takesTurn() bool { return takesTurn(l.body) }
-
 func takesTurn(j *taskstate.Job) bool {
 	return j.Resources == (taskstate.Resources{}) && j.Unreachable.Wait
 }
@@ -173,6 +171,14 @@ func (j *jobState) unwait(slot int) bool {
 		}
 	}
 	return false
+}
+
+// endEarly notes that a slot has got its end while it is under way: its assignment will be refused.
+func (j *jobState) endEarly(slot int) {
+	if j.early == nil {
+		j.early = map[int]bool{}
+	}
+	j.early[slot] = true
 }
 
 // underWay tells whether a slot is in an Assign that is not decided yet.
@@ -341,10 +347,7 @@ func (j *jobState) waitedBefore(slot, version, attempt int) bool {
 		if x.body.Version == version && x.Attempt == attempt {
 			return true
 		}
-		if j.early == nil {
-			j.early = map[int]bool{}
-		}
-		j.early[slot] = true
+		j.endEarly(slot)
 	}
 	return false
 }

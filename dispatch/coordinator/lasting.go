@@ -7,7 +7,6 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/rollout"
-	"covey/dispatch/session"
 	"covey/taskstate"
 )
 
@@ -84,10 +83,7 @@ func (u *upkeep) adopt(j *jobState, o *ledger.Outline, cmd *ledger.Command) {
 				u.sessions.stopLeaving(p, h, s.Slot)
 			}
 		} else if s.Retired && !j.unwait(s.Slot) && j.underWay(s.Slot) {
-			if j.early == nil {
-				j.early = map[int]bool{}
-			}
-			j.early[s.Slot] = true
+			j.endEarly(s.Slot)
 		}
 	}
 }
@@ -363,9 +359,6 @@ func (h *holding) stopLeaving(f *framer) {
 	}
 	slots := h.sorted(func(r rec) bool { return !r.is(ended | inherited) })
 	for _, n := range slices.DeleteFunc(slots, func(n int) bool { return !h.job.leaves(n) }) {
-		r := h.slots[n]
-		r.marks |= stopped
-		h.slots[n] = r
-		f.stop(session.Stop{Task: taskstate.Task(h.job.id, n, int(r.attempt)), Reason: h.job.leaving[n].why})
+		f.end(h, n, h.job.leaving[n].why)
 	}
 }

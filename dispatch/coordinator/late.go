@@ -124,16 +124,6 @@ func (ts *tasks) keepTold(p *peerState) {
 	q.list = kept
 }
 
-// attempt is the attempt a slot of the line waits for.
-func (q *slotQueue) attempt(slot int) (int, bool) {
-	for _, r := range q.runs {
-		if slot >= r.First && slot < r.First+r.N {
-			return r.Attempt, true
-		}
-	}
-	return 0, false
-}
-
 // remove takes one slot out of the line and tells whether it was there.
 func (q *slotQueue) remove(slot int) bool {
 	for i, r := range q.runs {

@@ -114,6 +114,14 @@ func (r rec) idle() bool {
 	return r.state < taskstate.Preparing && !r.is(ended|deciding|recalled|stopped)
 }
 
+// mark adds marks to a task.
+func (h *holding) mark(slot int, m marks) rec {
+	r := h.slots[slot]
+	r.marks |= m
+	h.slots[slot] = r
+	return r
+}
+
 // some tells whether there is a task with one of these marks.
 func (h *holding) some(m marks) bool {
 	for _, r := range h.slots {
@@ -315,7 +323,7 @@ func (ps *peers) standings(yield func(taskstate.PeerID, Standing) bool) {
 	}
 }
 
-// holder finds the peer a slot is open on.
+// holder finds the peer a slot is open on; nil: it is open on none.
 func (ps *peers) holder(j *jobState, slot int) (*peerState, *holding) {
 	for _, p := range ps.order {
 		if h := p.holds[j.id]; h != nil {

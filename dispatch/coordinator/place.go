@@ -176,7 +176,7 @@ func (pl *placer) place(l *pendingGroup, n int) placement.Plan {
 	if l.job.job.Delay > 0 {
 		return pl.placeAtOnce(need)
 	}
-	if l.takesTurn() {
+	if takesTurn(l.body) {
 		if plan := pl.placeWithoutQueues(need); plan.Placed > 0 {
 			return plan
 		}

@@ -141,15 +141,11 @@ func (re *recaller) recall(p *peerState, n int, spare []spareRoom) int {
 		idle := h.sorted(rec.idle)
 		avoid := re.jobs.avoided(h.job)
 		for _, slot := range slices.Backward(idle) {
-			r := h.slots[slot]
-			if asked == n || !takeSpare(spare, wish{h.job, h.job.body(int(r.version)), h.job.lasting.pinOf(slot), avoid}, p) {
+			body := h.job.body(int(h.slots[slot].version))
+			if asked == n || !takeSpare(spare, wish{h.job, body, h.job.lasting.pinOf(slot), avoid}, p) {
 				break
 			}
-			r.marks |= recalled
-			h.slots[slot] = r
-			p.recalling++
-			p.session.recalls = append(p.session.recalls, taskstate.Task(h.job.id, slot, int(r.attempt)))
-			re.sessions.touch(p.session)
+			re.sessions.recallSlots(p, h, slot)
 			asked++
 		}
 	}

@@ -59,13 +59,6 @@ func (ss *schedules) forget(j *jobState) {
 	ss.watched = slices.DeleteFunc(ss.watched, func(s *scheduled) bool { return s.job == j })
 }
 
-// addSchedule begins to watch the schedule of a job, if it has one, for starts after a moment.
-func (js *jobs) addSchedule(j *jobState, last int64) {
-	if js.schedules.add(j, last) {
-		js.clock.WakeAt(js.clock.Now())
-	}
-}
-
 // stepSchedules starts what is due.
 func (js *jobs) stepSchedules() {
 	for _, s := range js.schedules.watched {

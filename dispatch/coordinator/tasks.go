@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -187,6 +188,16 @@ func (ts *tasks) giveUp(p *peerState, h *holding, slot int, r rec, again bool, w
 	ts.jobs.enqueue(h.job)
 }
 
+// giveUpTask gives up an open attempt, whoever has it.
+func (ts *tasks) giveUpTask(j *jobState, t taskstate.TaskID, again bool, why taskstate.Reason) error {
+	p, h := ts.peers.holder(j, t.Slot)
+	if p == nil || int(h.slots[t.Slot].attempt) != t.Attempt {
+		return errors.New("an attempt was given up that was not known here: " + t.String())
+	}
+	ts.giveUp(p, h, t.Slot, h.slots[t.Slot], again, why)
+	return nil
+}
+
 // giveUpAll mirrors what happens to a peer's open tasks when it is removed, leaves or comes back as
 // another incarnation. Ends that it told before and that are not decided yet are decided as what
 // they are now: late.
@@ -212,9 +223,7 @@ func (ts *tasks) giveUpSlots(h *holding, slots []int, why taskstate.Reason, cmds
 			ts.agenda.replacing = true
 			return cmds, size
 		}
-		r := h.slots[n]
-		r.marks |= deciding
-		h.slots[n] = r
+		r := h.mark(n, deciding)
 		t := taskstate.Task(h.job.id, n, int(r.attempt))
 		cmds = append(cmds, ledger.Command{Supersede: ts.givenUp(h, t, r, why, false)})
 		size += supersedeBytes

@@ -122,7 +122,7 @@ func (rp *replacer) giveUpStalled(p *peerState, due []taskstate.TaskID) {
 		case !ok:
 		case h.job.job.Unreachable.Wait && !h.job.cancelled:
 			if r.idle() {
-				rp.sessions.recallSlots(p, h, []int{t.Slot})
+				rp.sessions.recallSlots(p, h, t.Slot)
 			}
 		default:
 			r.marks |= deciding
@@ -167,7 +167,7 @@ func (rp *replacer) recallUnbegun(p *peerState) {
 			continue
 		}
 		idle := h.sorted(func(r rec) bool { return r.idle() && !h.untaken(r) })
-		rp.sessions.recallSlots(p, h, idle)
+		rp.sessions.recallSlots(p, h, idle...)
 	}
 }
 
