@@ -120,7 +120,6 @@ func (c *Core) gone(id taskstate.PeerID) *peerState {
 	return p
 }
 
-// applied follows what was decided about tasks.
 func (ts *tasks) applied(cmd *ledger.Command, r *ledger.Result, index uint64) error {
 	switch {
 	case cmd.Settle != nil:

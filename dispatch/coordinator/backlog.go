@@ -77,7 +77,6 @@ func (b *backlog) busy() []*class {
 	return out
 }
 
-// drop takes a job's groups out of their lines.
 func (b *backlog) drop(j *jobState) {
 	for _, k := range b.classes {
 		k.line = slices.DeleteFunc(k.line, func(l *pendingGroup) bool { return l.job == j })
@@ -87,7 +86,6 @@ func (b *backlog) drop(j *jobState) {
 	}
 }
 
-// atLeast tells whether so many groups stand in line.
 func (b *backlog) atLeast(n int) bool {
 	for _, k := range b.classes {
 		if n -= len(k.line); n <= 0 {

@@ -47,7 +47,6 @@ func (u *upkeep) rebalance(id taskstate.JobID) (moves []Move, busy bool) {
 	return out, false
 }
 
-// onBalance begins to move what a person asked for.
 func (u *upkeep) onBalance(b Balance) {
 	if j := u.jobs.of(b.Job); j != nil && j.lasting != nil {
 		j.lasting.moving, j.lasting.stale = b.Moves, true

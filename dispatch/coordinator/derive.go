@@ -7,7 +7,6 @@ import (
 	"covey/taskstate"
 )
 
-// derive fills the core from everything decided so far.
 func (c *Core) derive(st *ledger.State) {
 	for m := range st.Members() {
 		if m.In() {

@@ -72,7 +72,6 @@ const (
 // tasks can fill.
 const maxUnacked = 1 << 16
 
-// begin opens batch n.
 func (w *ackWindow) begin(n uint64) int {
 	switch next := w.base + uint64(len(w.open)) + 1; {
 	case n < next:
@@ -86,7 +85,6 @@ func (w *ackWindow) begin(n uint64) int {
 	return ackNew
 }
 
-// add counts an end of the batch being received.
 func (w *ackWindow) add() { w.open[len(w.open)-1]++ }
 
 // received closes the batch begun last.

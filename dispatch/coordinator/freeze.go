@@ -87,7 +87,6 @@ func (ps *peers) silent(p *peerState) bool {
 	return ps.clock.Now().Sub(p.session.heard) > ps.cfg.Beat*3/2
 }
 
-// frozen tells whether and why nothing is replaced.
 func (ps *peers) frozen() freeze.State { return ps.guard.Frozen() }
 
 // thaw takes a person's word that who has vanished is really gone. Until they are back they do not

@@ -26,7 +26,6 @@ type jobs struct {
 	amends    time.Time   // when the first of the peers on which too much failed may have it again
 }
 
-// of finds a job that is not over.
 func (js *jobs) of(id taskstate.JobID) *jobState { return js.all[id] }
 
 // jobState is a job that is not over, as the coordinator drives it.
@@ -140,7 +139,6 @@ func (j *jobState) body(version int) *taskstate.Job {
 	return j.job
 }
 
-// pending counts the slots nobody has, those under way excluded.
 func (j *jobState) pending() int {
 	n := len(j.later)
 	for _, l := range j.groups {
@@ -352,7 +350,6 @@ func (j *jobState) waitedBefore(slot, version, attempt int) bool {
 	return false
 }
 
-// dueLater queues the slots whose time has come.
 func (js *jobs) dueLater() {
 	for _, j := range js.withLater() {
 		for len(j.later) > 0 && j.later[0].at <= js.clock.Stamp() {
@@ -367,7 +364,6 @@ func (js *jobs) dueLater() {
 	}
 }
 
-// withLater lists the jobs with slots that wait for their time, the oldest first.
 func (js *jobs) withLater() []*jobState {
 	var out []*jobState
 	for _, j := range js.all {

@@ -165,7 +165,6 @@ func (l *lasting) tidyVersions(all []*peerState, j *jobState) {
 	maps.DeleteFunc(l.versions, func(v int, _ *taskstate.Job) bool { return !used[v] })
 }
 
-// ordered lists the slots of a lasting job, ascending.
 func (l *lasting) ordered() []int { return slices.Sorted(maps.Keys(l.slots)) }
 
 // lasting is what a service or global job has besides: the mirror of what the ledger keeps of it,
@@ -215,7 +214,6 @@ func (l *lasting) slot(n int) *lastingSlot {
 	return s
 }
 
-// stir has the job's step look again.
 func (l *lasting) stir() {
 	if l != nil {
 		l.stale = true
@@ -232,7 +230,6 @@ func (l *lasting) runs(slots []int) []ledger.Slots {
 	return out
 }
 
-// pinOf is the only peer a slot may go to.
 func (l *lasting) pinOf(n int) taskstate.PeerID {
 	if l == nil || l.slots[n] == nil {
 		return ""
@@ -240,7 +237,6 @@ func (l *lasting) pinOf(n int) taskstate.PeerID {
 	return l.slots[n].pin
 }
 
-// waits notes that a slot waits for an attempt.
 func (l *lasting) waits(n, attempt, version int) {
 	if l == nil {
 		return
@@ -250,7 +246,6 @@ func (l *lasting) waits(n, attempt, version int) {
 	l.stale = true
 }
 
-// begun notes that a slot's attempt was given to a peer.
 func (l *lasting) begun(n, attempt, version int, p taskstate.PeerID) {
 	if l == nil {
 		return
@@ -278,7 +273,6 @@ func (l *lasting) ended(st *taskstate.Status, version int, job *taskstate.Job, n
 // failedOn tells whether a version failed on the slot.
 func (s *lastingSlot) failedOn(version int) bool { return version > 0 && s.failed == version }
 
-// retire notes whether a slot is wanted.
 func (l *lasting) retire(n int, retired bool) {
 	if l == nil {
 		return
@@ -289,7 +283,6 @@ func (l *lasting) retire(n int, retired bool) {
 	}
 }
 
-// over notes that a slot is open no more.
 func (l *lasting) over(n int, p taskstate.PeerID) {
 	if l == nil {
 		return
@@ -347,7 +340,6 @@ func (j *jobState) leave(slot int, l leaving) {
 	j.leaving[slot] = l
 }
 
-// leaves tells whether a slot's open task is to be stopped.
 func (j *jobState) leaves(slot int) bool { _, ok := j.leaving[slot]; return ok }
 
 // stopLeaving puts into a Complete set what is to be stopped. Like the tasks of a cancelled job

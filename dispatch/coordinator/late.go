@@ -124,7 +124,6 @@ func (ts *tasks) keepTold(p *peerState) {
 	q.list = kept
 }
 
-// remove takes one slot out of the line and tells whether it was there.
 func (q *slotQueue) remove(slot int) bool {
 	for i, r := range q.runs {
 		if slot < r.First || slot >= r.First+r.N {

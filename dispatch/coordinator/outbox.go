@@ -34,7 +34,6 @@ func (o *outbox) decide(cmd ledger.Command)     { o.decided = append(o.decided, 
 func (o *outbox) supersede(s *ledger.Supersede) { o.supersedes = append(o.supersedes, s) }
 func (o *outbox) settle(q *endQueue)            { o.settling = append(o.settling, q) }
 
-// answered hears that a proposal was decided.
 func (o *outbox) answered() { o.inflight = max(0, o.inflight-1) }
 
 // urgent takes out all that is small, and what is given up as far as one proposal reaches. size is

@@ -29,10 +29,8 @@ type peers struct {
 	settledDone bool                             // that was, and every peer was reviewed
 }
 
-// of finds a member; nil: it is none.
 func (ps *peers) of(id taskstate.PeerID) *peerState { return ps.all[id] }
 
-// list is the members, by id.
 func (ps *peers) list() []*peerState { return ps.order }
 
 // peerState is a member as the coordinator drives it.
@@ -122,7 +120,6 @@ func (h *holding) mark(slot int, m marks) rec {
 	return r
 }
 
-// some tells whether there is a task with one of these marks.
 func (h *holding) some(m marks) bool {
 	for _, r := range h.slots {
 		if r.is(m) {
@@ -192,7 +189,6 @@ func (p *peerState) answered(r *rec) {
 	}
 }
 
-// find looks an open task up.
 func (p *peerState) find(t taskstate.TaskID) (*holding, rec, bool) {
 	h := p.holds[t.Job]
 	if h == nil {
@@ -305,7 +301,6 @@ func (ps *peers) awayFor(p *peerState) time.Duration {
 	return max(time.Millisecond, ps.clock.Now().Sub(p.lostSince))
 }
 
-// loads lists the members, by id.
 func (ps *peers) loads() []PeerLoad {
 	out := make([]PeerLoad, 0, len(ps.order))
 	for _, p := range ps.order {
@@ -314,7 +309,6 @@ func (ps *peers) loads() []PeerLoad {
 	return out
 }
 
-// standings yields every member's standing, by id.
 func (ps *peers) standings(yield func(taskstate.PeerID, Standing) bool) {
 	for _, p := range ps.order {
 		if !yield(p.id, p.standing) {
@@ -335,7 +329,6 @@ func (ps *peers) holder(j *jobState, slot int) (*peerState, *holding) {
 	return nil, nil
 }
 
-// openTask is the open task of a slot.
 func (ps *peers) openTask(j *jobState, s *lastingSlot, n int) (rec, bool) {
 	p := ps.of(s.peer)
 	if p == nil || p.holds[j.id] == nil {

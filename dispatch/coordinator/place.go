@@ -99,7 +99,6 @@ func (pl *placer) planEquals(cmds []ledger.Command, lines []*class, budget int) 
 	return cmds, budget
 }
 
-// turnSize is how many slots a job may take at once.
 func (pl *placer) turnSize() int {
 	if pl.jobs.backlog.atLeast(2) {
 		return jobTurn

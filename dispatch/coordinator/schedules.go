@@ -54,12 +54,10 @@ func (ss *schedules) decided(id taskstate.JobID) {
 	}
 }
 
-// forget ends the watch of a job.
 func (ss *schedules) forget(j *jobState) {
 	ss.watched = slices.DeleteFunc(ss.watched, func(s *scheduled) bool { return s.job == j })
 }
 
-// stepSchedules starts what is due.
 func (js *jobs) stepSchedules() {
 	for _, s := range js.schedules.watched {
 		now := js.clock.Stamp()

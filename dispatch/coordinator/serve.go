@@ -31,7 +31,6 @@ func (l *link) send(f session.Down) bool {
 	}
 }
 
-// abort ends the stream at once, whatever is queued.
 func (l *link) abort() { l.once.Do(func() { _ = l.c.Close() }) }
 
 // ServeSession serves one stream of Protocol: the handler to register with the network. It returns
@@ -96,7 +95,6 @@ func (c *Loop) leads() bool {
 	return c.term != nil
 }
 
-// refuse tells a worker why it gets no session here.
 func (c *Loop) refuse(conn net.Conn, no session.Refuse) {
 	_ = conn.SetWriteDeadline(time.Now().Add(c.cfg.HelloTimeout))
 	_ = wire.NewWriter(conn, 0).Send(session.Down{Refuse: &no})

@@ -35,7 +35,6 @@ type sessions struct {
 
 func (ss *sessions) add(s *workerSession) { ss.open[s.conn] = s }
 
-// of finds a stream that is still a session.
 func (ss *sessions) of(conn ConnID) *workerSession { return ss.open[conn] }
 
 // workerSession is one worker's stream. It begins with Hello; it is welcomed once the ledger knows
@@ -146,13 +145,11 @@ func (p *peerState) forgetSession() {
 	}
 }
 
-// refuse answers a stream that gets no session, and ends it.
 func (ss *sessions) refuse(s *workerSession, no session.Refuse) {
 	ss.agenda.do(SendDown{Conn: s.conn, Frame: session.Down{Refuse: &no}})
 	ss.endSession(s, no.Code)
 }
 
-// endSession closes the stream and forgets the session.
 func (ss *sessions) endSession(s *workerSession, why string) {
 	ss.agenda.do(EndSession{Conn: s.conn, Why: why})
 	ss.forget(s)
@@ -177,7 +174,6 @@ func (ss *sessions) onClosed(conn ConnID) {
 	}
 }
 
-// welcome lets a session in.
 func (c *Core) welcome(s *workerSession) {
 	s.welcomed, s.p.back = true, true
 	c.agenda.do(SendDown{Conn: s.conn, Frame: session.Down{Welcome: &session.Welcome{
@@ -200,7 +196,6 @@ func (c *Core) sync(s *workerSession) {
 	c.sessions.touch(s)
 }
 
-// onFrame takes a frame of a session.
 func (c *Core) onFrame(ev SessionFrame) {
 	s := c.sessions.of(ev.Conn)
 	f := ev.Frame

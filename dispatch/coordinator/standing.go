@@ -66,7 +66,6 @@ func StandingOf(f Facts) Standing {
 	return Detached
 }
 
-// facts gathers what is known of p.
 func (ps *peers) facts(p *peerState) Facts {
 	f := Facts{
 		Left: p.member.Left, Back: p.back, Verdict: p.verdict, Unanswered: p.unanswered,
@@ -156,7 +155,6 @@ func (ps *peers) onVerdict(ev PeerVerdict) {
 	ps.review(p)
 }
 
-// onProbed hears the outcome of a dial.
 func (ps *peers) onProbed(ev PeerProbed) {
 	p := ps.of(ev.Peer)
 	if p == nil {
@@ -194,7 +192,6 @@ func (ps *peers) dueSettled() {
 	}
 }
 
-// dueProbes starts the dials whose time has come.
 func (ps *peers) dueProbes() {
 	for _, p := range ps.order {
 		switch {

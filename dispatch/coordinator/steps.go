@@ -293,7 +293,6 @@ func (u *upkeep) serviceChange(j *jobState, in rollout.Input, out rollout.Output
 	return replicas.Service(all, j.job.Count+min(u.surge(j, in, out), j.job.Count)) // an update of all at once means all there are to be
 }
 
-// replicasOf describes the slots of a service.
 func (u *upkeep) replicasOf(j *jobState) []replicas.Slot {
 	var out []replicas.Slot
 	for _, n := range j.lasting.ordered() {

@@ -39,7 +39,6 @@ type termEvent struct {
 	link *link
 }
 
-// heard is the ledger's observer.
 func (t *term) heard(ev ledger.Event) {
 	if ev.Reset {
 		t.box.put(termOver{"the ledger was replaced"})
@@ -117,7 +116,6 @@ func (t *term) admit(evs []Event, ev termEvent) []Event {
 	return append(evs, ev.ev)
 }
 
-// turn is one step of the core.
 func (t *term) turn(evs []Event) {
 	if t.over != "" {
 		return

@@ -71,7 +71,6 @@ func (s *stalls) look(free taskstate.Resources, tasks []given, now time.Time, wi
 	return due
 }
 
-// dueStall looks whether a peer starts what it has.
 func (rp *replacer) dueStall(p *peerState) {
 	if rp.clock.Now().Before(p.stallAt) {
 		rp.clock.WakeAt(p.stallAt)
@@ -132,7 +131,6 @@ func (rp *replacer) giveUpStalled(p *peerState, due []taskstate.TaskID) {
 	}
 }
 
-// shunned tells whether a peer is passed over because it did not start what it had.
 func (ps *peers) shunned(p *peerState) bool { return ps.clock.Now().Before(p.shunned) }
 
 // sickPatience is how long tasks wait for a peer that cannot take them on because its disk is full,
