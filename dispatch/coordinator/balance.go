@@ -112,7 +112,7 @@ func (u *upkeep) mayMove(in rollout.Input) (room int, wake int64) {
 
 // Rebalance tells which tasks of a service to move; see Core.Rebalance.
 func (c *Loop) Rebalance(ctx context.Context, id taskstate.JobID) (moves []Move, busy bool, err error) {
-	err = c.ask(ctx, func(core *Core) { moves, busy = core.Rebalance(id) })
+	_, err = ask(ctx, c, func(core *Core) bool { moves, busy = core.Rebalance(id); return true })
 	return moves, busy, err
 }
 
@@ -123,11 +123,5 @@ func (c *Loop) Balance(ctx context.Context, id taskstate.JobID) (moves []Move, b
 	if err != nil || busy || len(moves) == 0 {
 		return moves, busy, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.term == nil {
-		return nil, false, ErrNotLeading
-	}
-	c.term.box.put(Balance{Job: id, Moves: len(moves)})
-	return moves, false, nil
+	return moves, false, c.tell(Balance{Job: id, Moves: len(moves)})
 }

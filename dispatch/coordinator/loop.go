@@ -161,28 +161,30 @@ func (c *Loop) Standings() map[taskstate.PeerID]Standing {
 }
 
 // Waiting tells why a job has slots that nobody runs; "" if there are none.
-func (c *Loop) Waiting(ctx context.Context, job taskstate.JobID) (why string, err error) {
-	err = c.ask(ctx, func(core *Core) { why = core.Waiting(job) })
-	return why, err
+func (c *Loop) Waiting(ctx context.Context, job taskstate.JobID) (string, error) {
+	return ask(ctx, c, func(core *Core) string { return core.Waiting(job) })
 }
 
 // Whys says why jobs wait that do; see Core.Whys.
-func (c *Loop) Whys(ctx context.Context) (why map[taskstate.JobID]string, err error) {
-	err = c.ask(ctx, func(core *Core) { why = core.Whys() })
-	return why, err
+func (c *Loop) Whys(ctx context.Context) (map[taskstate.JobID]string, error) {
+	return ask(ctx, c, (*Core).Whys)
 }
 
 // Waited lists the newest times in which a job waited because no peer could take it; see
 // Core.Waited.
-func (c *Loop) Waited(ctx context.Context, job taskstate.JobID) (spells []Spell, err error) {
-	err = c.ask(ctx, func(core *Core) { spells = core.Waited(job) })
-	return spells, err
+func (c *Loop) Waited(ctx context.Context, job taskstate.JobID) ([]Spell, error) {
+	return ask(ctx, c, func(core *Core) []Spell { return core.Waited(job) })
 }
 
 // Frozen tells whether and why nothing is replaced.
-func (c *Loop) Frozen(ctx context.Context) (f freeze.State, err error) {
-	err = c.ask(ctx, func(core *Core) { f = core.Frozen() })
-	return f, err
+func (c *Loop) Frozen(ctx context.Context) (freeze.State, error) { return ask(ctx, c, (*Core).Frozen) }
+
+// Peers tells what every member offers and carries, by id.
+func (c *Loop) Peers(ctx context.Context) ([]PeerLoad, error) { return ask(ctx, c, (*Core).Peers) }
+
+// Preview tells where the tasks of a job would go now; see Core.Preview.
+func (c *Loop) Preview(ctx context.Context, job *taskstate.Job) (Preview, error) {
+	return ask(ctx, c, func(core *Core) Preview { return core.Preview(job) })
 }
 
 // Thaw ends a freeze: who has vanished does not count any more until it is back. It tells what it
@@ -191,37 +193,36 @@ func (c *Loop) Thaw(ctx context.Context) (was freeze.State, err error) {
 	if was, err = c.Frozen(ctx); err != nil {
 		return was, err
 	}
+	return was, c.tell(Thaw{})
+}
+
+// tell passes a person's word on to the core.
+func (c *Loop) tell(ev Event) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.term == nil {
-		return was, ErrNotLeading
+		return ErrNotLeading
 	}
-	c.term.box.put(Thaw{})
-	return was, nil
-}
-
-// Peers tells what every member offers and carries, by id.
-func (c *Loop) Peers(ctx context.Context) (peers []PeerLoad, err error) {
-	err = c.ask(ctx, func(core *Core) { peers = core.Peers() })
-	return peers, err
+	c.term.box.put(ev)
+	return nil
 }
 
 // ask has the owner of the core answer a question.
-func (c *Loop) ask(ctx context.Context, f func(*Core)) error {
+func ask[T any](ctx context.Context, c *Loop, f func(*Core) T) (answer T, err error) {
 	c.mu.Lock()
 	t := c.term
 	c.mu.Unlock()
 	if t == nil {
-		return ErrNotLeading
+		return answer, ErrNotLeading
 	}
 	done := make(chan struct{})
 	select {
-	case t.asks <- func(core *Core) { f(core); close(done) }:
+	case t.asks <- func(core *Core) { answer = f(core); close(done) }:
 		<-done // the owner is at it
-		return nil
+		return answer, nil
 	case <-t.ctx.Done():
-		return ErrNotLeading
+		return answer, ErrNotLeading
 	case <-ctx.Done():
-		return ctx.Err()
+		return answer, ctx.Err()
 	}
 }

@@ -1,8 +1,6 @@
 package coordinator
 
 import (
-	"context"
-
 	"covey/placement"
 	"covey/taskstate"
 )
@@ -91,10 +89,4 @@ func (j *jobState) wanted() (n int) {
 		}
 	}
 	return n
-}
-
-// Preview tells where the tasks of a job would go now; see Core.Preview.
-func (c *Loop) Preview(ctx context.Context, job *taskstate.Job) (p Preview, err error) {
-	err = c.ask(ctx, func(core *Core) { p = core.Preview(job) })
-	return p, err
 }
