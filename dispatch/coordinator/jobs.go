@@ -374,3 +374,31 @@ func (js *jobs) withLater() []*jobState {
 	slices.SortFunc(out, func(a, b *jobState) int { return cmp.Compare(a.index, b.index) })
 	return out
 }
+
+// A job with a delay is given to peers one task at a time, to where it starts at once, and then
+// rests. So its starts are as far apart as it says, but for the time that an assignment is on its
+// way.
+
+// delay has a job that says so start nothing more for its delay.
+func (js *jobs) delay(j *jobState) {
+	if j.job.Delay <= 0 || j.job.Schedule != nil {
+		return
+	}
+	if !j.delayed {
+		js.delayed = append(js.delayed, j)
+	}
+	j.delayed, j.delayedUntil = true, js.clock.Now().Add(time.Duration(j.job.Delay)*time.Millisecond)
+	js.clock.WakeAt(j.delayedUntil)
+}
+
+// stepDelayed lets go on what has rested for long enough.
+func (js *jobs) stepDelayed() {
+	js.delayed = slices.DeleteFunc(js.delayed, func(j *jobState) bool {
+		if j.delayed = js.clock.Now().Before(j.delayedUntil); j.delayed {
+			js.clock.WakeAt(j.delayedUntil)
+		} else {
+			js.enqueue(j)
+		}
+		return !j.delayed
+	})
+}

@@ -369,3 +369,10 @@ func (ps *peers) undecided(id taskstate.JobID) bool {
 	}
 	return false
 }
+
+// available tells whether p may have more tasks, if it has room.
+func (ps *peers) available(p *peerState) bool {
+	return p.worker && !p.member.Left && ps.staying(p) && p.member.Takes() && p.offer.Trouble == "" && !ps.shunned(p)
+}
+
+func (ps *peers) shunned(p *peerState) bool { return ps.clock.Now().Before(p.shunned) }

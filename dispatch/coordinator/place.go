@@ -1,9 +1,6 @@
 package coordinator
 
 import (
-	"slices"
-	"time"
-
 	"covey/dispatch/coordinator/clock"
 	"covey/dispatch/ledger"
 	"covey/placement"
@@ -153,11 +150,6 @@ func (pl *placer) fillPeers() {
 	}
 }
 
-// available tells whether p may have more tasks, if it has room.
-func (ps *peers) available(p *peerState) bool {
-	return p.worker && !p.member.Left && ps.staying(p) && p.member.Takes() && p.offer.Trouble == "" && !ps.shunned(p)
-}
-
 // measure tells placement what p can take now. While something waits in a worker's queue, what
 // comes behind it starts only if it needs nothing of what that waits for: better not to count on
 // it.
@@ -216,34 +208,6 @@ func (pl *placer) assign(cmds []ledger.Command, l *pendingGroup, plan placement.
 		cmds = append(cmds, ledger.Command{Assign: &ledger.Assign{Job: j.id, Peer: p.id, Incarnation: p.member.Incarnation, Slots: slots, Version: l.body.Version}})
 	}
 	return cmds
-}
-
-// A job with a delay is given to peers one task at a time, to where it starts at once, and then
-// rests. So its starts are as far apart as it says, but for the time that an assignment is on its
-// way.
-
-// delay has a job that says so start nothing more for its delay.
-func (js *jobs) delay(j *jobState) {
-	if j.job.Delay <= 0 || j.job.Schedule != nil {
-		return
-	}
-	if !j.delayed {
-		js.delayed = append(js.delayed, j)
-	}
-	j.delayed, j.delayedUntil = true, js.clock.Now().Add(time.Duration(j.job.Delay)*time.Millisecond)
-	js.clock.WakeAt(j.delayedUntil)
-}
-
-// stepDelayed lets go on what has rested for long enough.
-func (js *jobs) stepDelayed() {
-	js.delayed = slices.DeleteFunc(js.delayed, func(j *jobState) bool {
-		if j.delayed = js.clock.Now().Before(j.delayedUntil); j.delayed {
-			js.clock.WakeAt(j.delayedUntil)
-		} else {
-			js.enqueue(j)
-		}
-		return !j.delayed
-	})
 }
 
 // placeAtOnce finds a place where a task need not wait for others.

@@ -131,8 +131,6 @@ func (rp *replacer) giveUpStalled(p *peerState, due []taskstate.TaskID) {
 	}
 }
 
-func (ps *peers) shunned(p *peerState) bool { return ps.clock.Now().Before(p.shunned) }
-
 // sickPatience is how long tasks wait for a peer that cannot take them on because its disk is full,
 // read-only or stuck. Most such troubles pass.
 const sickPatience = 10 * time.Second
