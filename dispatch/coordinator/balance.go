@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"covey/dispatch/rollout"
-	"covey/placement"
 	"covey/taskstate"
 )
 
@@ -25,10 +24,8 @@ func (u *upkeep) rebalance(id taskstate.JobID) (moves []Move, busy bool) {
 	if len(j.leaving)+len(j.inflight)+j.pending() > 0 || u.peers.undecided(id) {
 		return nil, true
 	}
-	u.placer.fillPeers()
-	u.placer.with(j, u.placer.scratch.peers)
 	var out []Move
-	for _, m := range placement.Rebalance(u.placer.need(&pendingGroup{job: j, body: j.job}, 0), u.placer.scratch.peers) {
+	for _, m := range u.placer.rebalance(j) {
 		h := u.peers.of(m.From).holds[id]
 		if h == nil {
 			continue

@@ -40,7 +40,7 @@ func (c *Core) deriveJob(r *ledger.JobRecord) {
 		}
 		h := p.hold(j)
 		x := rec{index: s.Index, attempt: uint32(s.Attempt), version: uint32(s.Version), state: taskstate.Assigned}
-		if s.Index < c.tasks.began {
+		if c.tasks.lost(s.Index) {
 			x.marks |= inherited
 		}
 		h.slots[s.Slot] = x

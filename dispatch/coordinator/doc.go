@@ -24,6 +24,8 @@
 // proposed it or not. A core decides nothing by itself: it proposes (ProposeCommands), and what it
 // holds to be true changes when the decision comes back applied. When it meets something it cannot
 // place, it answers StartOver, and Loop builds another from the ledger.
+// What was decided is followed in four steps, top down in applied.go: begin, wait, apply, proceed.
+// What it means, the ledger's result says.
 //
 // # Who owns what
 //

@@ -95,7 +95,8 @@ func (js *jobs) dueAmends() {
 		js.clock.WakeAt(js.amends)
 		return
 	}
-	js.agenda.dirty, js.amends = true, time.Time{}
+	js.amends = time.Time{}
+	js.agenda.place()
 	for _, j := range js.all {
 		for p := range j.faults {
 			if j.faults.faulty(p, js.clock.Now()) {
@@ -115,7 +116,9 @@ func (js *jobs) blame(j *jobState, p taskstate.PeerID, end taskstate.State) {
 		}
 	case taskstate.Failed, taskstate.Rejected:
 		j.faults.add(p, js.clock.Now())
-		js.agenda.dirty = js.agenda.dirty || j.faults.often(p) // the fault may be the job's own
+		if j.faults.often(p) {
+			js.agenda.place() // the fault may be the job's own
+		}
 		if j.faults.faulty(p, js.clock.Now()) {
 			js.amend(j.faults.until(p))
 		}

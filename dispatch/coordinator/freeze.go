@@ -87,6 +87,9 @@ func (ps *peers) silent(p *peerState) bool {
 	return ps.clock.Now().Sub(p.session.heard) > ps.cfg.Beat*3/2
 }
 
+// returning tells whether peers that come back from a freeze are waited for.
+func (ps *peers) returning() bool { return !ps.guard.Returning(ps.clock.Now()).IsZero() }
+
 func (ps *peers) frozen() freeze.State { return ps.guard.Frozen() }
 
 // thaw takes a person's word that who has vanished is really gone. Until they are back they do not

@@ -225,6 +225,20 @@ func (q *slotQueue) pop(out []ledger.Slots, n int) ([]ledger.Slots, int) {
 	return out, n
 }
 
+// lastingByAge lists the services and global jobs.
+func (js *jobs) lastingByAge() []*jobState { return slices.Clone(js.lasting) }
+
+// waiting lists the jobs of which something waits or runs, the newest first.
+func (js *jobs) waiting() (out []*jobState) {
+	for _, j := range js.all {
+		if j.pending() > 0 || j.live > 0 {
+			out = append(out, j)
+		}
+	}
+	slices.SortFunc(out, func(a, b *jobState) int { return cmp.Compare(b.index, a.index) })
+	return out
+}
+
 // addJob begins to drive a job. Whoever calls fills its slots in and then enqueues it.
 func (js *jobs) addJob(job *taskstate.Job, index uint64) *jobState {
 	j := &jobState{id: job.ID, job: job, index: index}

@@ -34,7 +34,9 @@ func (o *outbox) decide(cmd ledger.Command)     { o.decided = append(o.decided, 
 func (o *outbox) supersede(s *ledger.Supersede) { o.supersedes = append(o.supersedes, s) }
 func (o *outbox) settle(q *endQueue)            { o.settling = append(o.settling, q) }
 
-func (o *outbox) answered() { o.inflight = max(0, o.inflight-1) }
+func (o *outbox) proposals() int { return o.inflight }
+func (o *outbox) proposed()      { o.inflight++ }
+func (o *outbox) answered()      { o.inflight = max(0, o.inflight-1) }
 
 // urgent takes out all that is small, and what is given up as far as one proposal reaches. size is
 // an estimate of the latter.

@@ -33,12 +33,12 @@ type scratch struct {
 // propose turns what is decided into proposals, as long as the pipeline has room. What comes up
 // while it is full gathers, and goes out as one when the next proposal is done.
 func (c *Core) propose() {
-	for c.outbox.inflight < c.cfg.Pipeline {
+	for c.outbox.proposals() < c.cfg.Pipeline {
 		cmds := c.nextProposal()
 		if len(cmds) == 0 {
 			return
 		}
-		c.outbox.inflight++
+		c.outbox.proposed()
 		c.agenda.do(ProposeCommands{Commands: cmds})
 	}
 }
@@ -160,6 +160,9 @@ func (pl *placer) measure(at *placement.Peer, p *peerState) {
 	}
 }
 
+// described is the peers as they were when they were last described to placement.
+func (pl *placer) described() []placement.Peer { return pl.scratch.peers }
+
 func (pl *placer) place(l *pendingGroup, n int) placement.Plan {
 	pl.with(l.job, pl.scratch.peers)
 	pl.seed++
@@ -236,6 +239,13 @@ func (pl *placer) need(l *pendingGroup, n int) placement.Need {
 		Tasks: n, Resources: l.body.Resources, MaxPerPeer: j.job.MaxPerPeer, Strategy: j.job.Strategy, Over: r.over,
 		Constraints: r.constraints, Only: l.pin, Matcher: &r.matcher,
 	}
+}
+
+// rebalance tells how many tasks of a job are to go from whom to whom for it to be spread evenly.
+func (pl *placer) rebalance(j *jobState) []placement.Move {
+	pl.fillPeers()
+	pl.with(j, pl.scratch.peers)
+	return placement.Rebalance(pl.need(&pendingGroup{job: j, body: j.job}, 0), pl.scratch.peers)
 }
 
 // with has peers, as described for placement, count the tasks of a job that are there.

@@ -256,7 +256,8 @@ func (ss *sessions) dueSessions() {
 			if ss.clock.Now().Before(p.stopping) {
 				ss.clock.WakeAt(p.stopping)
 			} else {
-				p.stopping, ss.agenda.dirty = time.Time{}, true
+				p.stopping = time.Time{}
+				ss.agenda.place()
 			}
 		}
 		s := p.session

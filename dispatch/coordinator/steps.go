@@ -31,7 +31,7 @@ type upkeep struct {
 // step asks the pure steps of what lasts what is to be done now. Their decisions go out with the
 // next proposal.
 func (u *upkeep) step() {
-	for _, j := range slices.Clone(u.jobs.lasting) {
+	for _, j := range u.jobs.lastingByAge() {
 		l := j.lasting
 		if l.seen != u.agenda.changes {
 			l.seen, l.stale = u.agenda.changes, true

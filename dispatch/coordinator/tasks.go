@@ -47,7 +47,8 @@ func (ts *tasks) observe(p *peerState, st *taskstate.Status) {
 		if r.state = max(r.state, st.State); r.state >= taskstate.Preparing {
 			p.answered(&r)
 			if was < taskstate.Preparing && ts.peers.shunned(p) {
-				p.shunned, ts.agenda.dirty = time.Time{}, true // it does start what it has
+				p.shunned = time.Time{} // it does start what it has
+				ts.agenda.place()
 			}
 		}
 	}
@@ -230,6 +231,9 @@ func (ts *tasks) giveUpSlots(h *holding, slots []int, why taskstate.Reason, cmds
 	}
 	return cmds, size
 }
+
+// lost tells whether what was decided about an assignment may be in a part of the ledger that was.
+func (ts *tasks) lost(index uint64) bool { return index < ts.began }
 
 // giveUpLost gives up what the recovered ledger says a worker has, and the worker has not: it never
 // got there, or it ended and that was decided, and acknowledged to the worker, in the part of the

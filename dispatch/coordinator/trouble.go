@@ -80,7 +80,8 @@ func (rp *replacer) dueStall(p *peerState) {
 	if rp.peers.shunned(p) {
 		rp.clock.WakeAt(p.shunned)
 	} else if !p.shunned.IsZero() {
-		p.shunned, rp.agenda.dirty = time.Time{}, true
+		p.shunned = time.Time{}
+		rp.agenda.place()
 	}
 	if p.outstanding == 0 || p.standing != Ready || !p.session.synced || p.offer.Trouble != "" || !rp.peers.staying(p) {
 		p.stalls = stalls{} // it has nothing, or what it has waits for a reason that is known
@@ -113,7 +114,8 @@ func (rp *replacer) giveUpStalled(p *peerState, due []taskstate.TaskID) {
 	if !rp.peers.shunned(p) {
 		rp.cfg.Log.Warn("a peer starts nothing of what it has, and is passed over", "peer", p.id, "tasks", len(due), "for", stallShun)
 	}
-	p.shunned, rp.agenda.changes = rp.clock.Now().Add(stallShun), rp.agenda.changes+1
+	p.shunned = rp.clock.Now().Add(stallShun)
+	rp.agenda.changed()
 	rp.clock.WakeAt(p.shunned)
 	for _, t := range due {
 		h, r, ok := p.find(t)

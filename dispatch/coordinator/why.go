@@ -33,15 +33,8 @@ type explainer struct {
 const aboutToStart = "it is about to be assigned"
 
 func (ex *explainer) whys() map[taskstate.JobID]string {
-	var waits []*jobState
-	for _, j := range ex.jobs.all {
-		if j.pending() > 0 || j.live > 0 {
-			waits = append(waits, j)
-		}
-	}
-	slices.SortFunc(waits, func(a, b *jobState) int { return cmp.Compare(b.index, a.index) })
 	out := map[taskstate.JobID]string{}
-	for _, j := range waits {
+	for _, j := range ex.jobs.waiting() {
 		if len(out) == maxWhys {
 			break
 		}
@@ -56,7 +49,7 @@ func (ex *explainer) whys() map[taskstate.JobID]string {
 // shows it puts names in their place.
 func (ex *explainer) sentence(l *pendingGroup, plan placement.Plan) string {
 	w := why{tasks: l.job.pending(), of: l.job.job.Count, need: ex.placer.need(l, 1)}
-	if said := w.say(ex.placer.scratch.peers); said != "" {
+	if said := w.say(ex.placer.described()); said != "" {
 		return said
 	}
 	return plan.Reason
@@ -332,7 +325,7 @@ func (ex *explainer) waitingForPeers(j *jobState) string {
 			return tasks + "; they must not run twice and wait for it (unreachable.wait)"
 		default:
 			said := fmt.Sprintf("%s; they go elsewhere in %s", tasks, max(0, later(due, ex.peers.held(p)).Sub(ex.clock.Now()).Round(100*time.Millisecond)))
-			if !ex.peers.guard.Returning(ex.clock.Now()).IsZero() {
+			if ex.peers.returning() {
 				said += ", for other peers are just coming back"
 			}
 			return said
