@@ -70,7 +70,7 @@ const LargeCluster = 50
 // DefaultTimings notices a silent peer in about three seconds in a small cluster, and costs less than
 // a thousandth of a core there: most of it is waking up, for 1.4 probes a second and as many of
 // others. Above LargeCluster peers they are memberlist's LAN values (eight to ten seconds): the
-// faster ones accuse the innocent while a hundred peers start together.
+// faster ones suspect peers that live while a hundred peers start together.
 func DefaultTimings(peers int) Timings {
 	t := Timings{
 		Probe: 700 * time.Millisecond, ProbeTimeout: 300 * time.Millisecond, Suspicion: 2, Patience: 2,

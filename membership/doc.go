@@ -22,7 +22,7 @@
 //   - Members that lie. memberlist takes everybody's word; what stands between (intake) lets only
 //     messages through that peers of this program send, and few of one peer at a time. What a
 //     member says about itself is signed, with its incarnation: others pass it on and can change
-//     nothing of it. An accusation is a reason to ping the accused, and is believed if it does not
+//     nothing of it. A claim is a reason to ping the peer it is about, and is believed if it does not
 //     answer. What is dropped is counted by reason (Refused); who sent what honest software never
 //     sends is named (Liars) and logged, once a minute.
 //   - The peer book: who was ever here, with addresses, on disk. A long partition does not heal by

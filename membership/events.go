@@ -54,13 +54,13 @@ func (m *Membership) overheard(packet []byte) {
 		if m.stopped {
 			return
 		}
-		changed, doubt := m.table.rumoured(r, time.Now())
+		changed, suspicion := m.table.rumoured(r, time.Now())
 		if changed {
 			m.dirty()
-			m.log.Info("peer is doubted, or no longer", "peer", r.node, "verdict", m.table.entries[r.node].verdict().String())
+			m.log.Info("peer is suspected, or no longer", "peer", r.node, "verdict", m.table.entries[r.node].verdict().String())
 		}
-		if doubt {
-			m.doubt(r)
+		if suspicion {
+			m.suspicion(r)
 		}
 	})
 }

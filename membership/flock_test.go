@@ -18,7 +18,7 @@ import (
 
 // flock is some peers on one in-memory network, inside a bubble.
 type flock struct {
-	doomed sync.Map // ids of peers that may be doubted: they are about to be killed
+	doomed sync.Map // ids of peers that may be suspected: they are about to be killed
 	t      *testing.T
 	net    *memnet.Network
 	dir    string

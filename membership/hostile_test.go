@@ -37,7 +37,7 @@ func message(kind byte, body any) []byte {
 	return append([]byte{kind}, b...)
 }
 
-func accuse(kind byte, of, from string, incarnation uint32) []byte {
+func claimGone(kind byte, of, from string, incarnation uint32) []byte {
 	return message(kind, map[string]any{"Incarnation": incarnation, "Node": of, "From": from})
 }
 
@@ -134,8 +134,8 @@ func amongLiars(t *testing.T, n int, body func(t *testing.T, f *flock, l liar)) 
 	})
 }
 
-// undoubted fails if any peer's view ever shows one of the cluster as anything but alive.
-func (f *flock) undoubted(t *testing.T) {
+// unsuspected fails if any peer's view ever shows one of the cluster as anything but alive.
+func (f *flock) unsuspected(t *testing.T) {
 	ours := map[string]bool{}
 	for id := range f.peers {
 		ours[id] = true
@@ -153,14 +153,14 @@ func (f *flock) undoubted(t *testing.T) {
 
 func TestForgedAccusationsOfPeersThatLiveAreBelievedByNobody(t *testing.T) {
 	amongLiars(t, 5, func(t *testing.T, f *flock, l liar) {
-		f.undoubted(t)
+		f.unsuspected(t)
 		for range 20 {
 			for to := range f.peers {
 				var lies [][]byte
 				var entries []state
 				for of := range f.peers {
 					for _, inc := range []uint32{1, 2, 3, 1000, math.MaxInt32, math.MaxUint32 - 1, math.MaxUint32} {
-						lies = append(lies, accuse(suspectMsg, of, "p1", inc), accuse(deadMsg, of, "p2", inc), accuse(deadMsg, of, of, inc))
+						lies = append(lies, claimGone(suspectMsg, of, "p1", inc), claimGone(deadMsg, of, "p2", inc), claimGone(deadMsg, of, of, inc))
 					}
 					entries = append(entries, state{Name: of, Incarnation: math.MaxUint32, State: memberlist.StateSuspect}, state{Name: of + "x", Incarnation: 1, State: memberlist.StateDead})
 				}
@@ -171,7 +171,7 @@ func TestForgedAccusationsOfPeersThatLiveAreBelievedByNobody(t *testing.T) {
 		}
 		for id, p := range f.peers {
 			if n := p.Refused()["accusations of peers that answered"]; n == 0 {
-				t.Errorf("%s counted no accusation: %v", id, p.Refused())
+				t.Errorf("%s counted no claim: %v", id, p.Refused())
 			}
 		}
 		time.Sleep(time.Minute)
@@ -193,16 +193,16 @@ func TestAnAccusationOfAPeerThatIsGoneIsBelievedFromAnybody(t *testing.T) {
 			f.net.Cut(id, "p3")
 		}
 		time.Sleep(500 * time.Millisecond) // it spoke a moment ago
-		l.says("p0", accuse(suspectMsg, "p3", "liar", inc))
-		f.within(time.Second, "p0 doubts p3", func() bool { return f.peers["p0"].View().Verdict("p3") == membership.Suspect })
+		l.says("p0", claimGone(suspectMsg, "p3", "liar", inc))
+		f.within(time.Second, "p0 suspects p3", func() bool { return f.peers["p0"].View().Verdict("p3") == membership.Suspect })
 	})
 }
 
 func TestAGoodbyeThatSomebodyElseForgedEndsNobody(t *testing.T) {
 	amongLiars(t, 3, func(t *testing.T, f *flock, l liar) {
-		f.undoubted(t)
+		f.unsuspected(t)
 		inc := l.knows("p0")["p1"].Incarnation
-		l.says("p0", accuse(deadMsg, "p1", "p1", inc))
+		l.says("p0", claimGone(deadMsg, "p1", "p1", inc))
 		l.exchanges("p2", list(state{Name: "p1", Incarnation: inc, State: memberlist.StateLeft}))
 		time.Sleep(30 * time.Second)
 	})
@@ -225,7 +225,7 @@ func TestAGoodbyeIsBelievedAtOnceByAll(t *testing.T) {
 
 func TestNobodySpeaksForAnotherMember(t *testing.T) {
 	amongLiars(t, 3, func(t *testing.T, f *flock, l liar) {
-		f.undoubted(t)
+		f.unsuspected(t)
 		truth := l.knows("p0")["p1"]
 		words := truth.Meta
 		renamed := bytes.Replace(words, []byte("name-p1"), []byte("evil-p1"), 1)
@@ -294,7 +294,7 @@ func TestWhoComesBackAfterItWasForgottenIsKnownAgain(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, f *flock) {
 		l := liar{f, "liar"}
 		for i := range 5 { // p1 refutes, so that its incarnation is above that of a first life
-			l.says("p1", accuse(suspectMsg, "p1", "p0", l.knows("p1")["p1"].Incarnation))
+			l.says("p1", claimGone(suspectMsg, "p1", "p0", l.knows("p1")["p1"].Incarnation))
 			time.Sleep(5 * time.Second)
 			if inc := l.knows("p0")["p1"].Incarnation; inc < uint32(i)+2 {
 				t.Fatalf("p0 has p1 at incarnation %d", inc)
@@ -355,7 +355,7 @@ func TestWhatIsCompressedIsRefusedUnread(t *testing.T) {
 		if n := p.Liars()["liar"]; n < 9 {
 			t.Errorf("%d of them were refused: %v", n, p.Refused())
 		}
-		f.undoubted(t)
+		f.unsuspected(t)
 		time.Sleep(5 * time.Second)
 	})
 }
@@ -423,7 +423,7 @@ func TestAProbeForAnotherOpensNoStreamsToAnybodyElse(t *testing.T) {
 
 func TestAFloodFromOneNeighbourKeepsNobodyElseWaiting(t *testing.T) {
 	amongLiars(t, 3, func(t *testing.T, f *flock, l liar) {
-		f.undoubted(t)
+		f.unsuspected(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -435,7 +435,7 @@ func TestAFloodFromOneNeighbourKeepsNobodyElseWaiting(t *testing.T) {
 			}
 			defer c.Close()
 			defer context.AfterFunc(ctx, func() { c.Close() })()
-			p := accuse(suspectMsg, "p1", "p2", 1)
+			p := claimGone(suspectMsg, "p1", "p2", 1)
 			packet := append(binary.BigEndian.AppendUint16(nil, uint16(len(p))), p...)
 			for n := 0; ctx.Err() == nil; n++ {
 				if _, err := c.Write(packet); err != nil {

@@ -22,14 +22,14 @@ const (
 	maxIncarnation = 1 << 31             // no life is long enough for more
 	maxEpoch       = 1 << 48             // of a hint
 	hintAhead      = 1 << 20             // elections and recoveries a hint may be ahead of what is known here
-	defendPace     = 2                   // accusations of this peer itself that it answers in a second
+	defendPace     = 2                   // claims of this peer itself that it answers in a second
 	defendBurst    = 6
 )
 
 // intake stands between what others send and memberlist, which believes everybody: it decompresses
 // what arrives, takes anybody's word for who is dead and for what others say about themselves, and
 // an incarnation as high as can be for the truth. Only messages that peers of this program send get
-// through; records must be signed by their subject; accusations are looked into (see accuse).
+// through; records must be signed by their subject; claims are looked into (see claimedGone).
 //
 // Each neighbour's messages come from its own goroutine, which waits here when there are too many.
 type intake struct {
@@ -127,7 +127,7 @@ func (in *intake) message(ctx context.Context, from string, msg []byte) []byte {
 	case suspectMsg, deadMsg:
 		var a accuseBody
 		if decodeBody(body, &a) == nil {
-			if !in.m.accused(from, accusation{dead: msg[0] == deadMsg, accuseBody: a}) {
+			if !in.m.claimedGone(from, claim{dead: msg[0] == deadMsg, accuseBody: a}) {
 				return nil
 			}
 			return encodeMessage(msg[0], a)
@@ -251,12 +251,12 @@ func (in *intake) state(ctx context.Context, from string, s *stateBody) bool {
 		s.Meta = a.Meta
 		return ok
 	}
-	a := accusation{dead: s.State != memberlist.StateSuspect, accuseBody: accuseBody{Incarnation: s.Incarnation, Node: s.Name, From: from}}
+	a := claim{dead: s.State != memberlist.StateSuspect, accuseBody: accuseBody{Incarnation: s.Incarnation, Node: s.Name, From: from}}
 	if s.State == memberlist.StateLeft {
 		a.From = s.Name
 	}
 	s.Meta = in.m.cfg.wordsOf(s.Meta) // of this peer itself; of others memberlist takes the state only
-	return in.m.accused(from, a)
+	return in.m.claimedGone(from, a)
 }
 
 // sendAlive tells one peer of a member, as gossip would.
@@ -269,6 +269,6 @@ func (m *Membership) sendAlive(peer string, a aliveBody) {
 	}
 }
 
-// defends tells whether this peer answers another accusation of itself now: one answer answers them
+// defends tells whether this peer answers another claim of itself now: one answer answers them
 // all.
 func (in *intake) defends(now time.Time) bool { return in.defence.AllowN(now, 1) }

@@ -24,7 +24,7 @@ func TestASilentPeerIsMissedInAboutThreeSeconds(t *testing.T) {
 				took := f.within(6*time.Second, "the silent peer is dead for all", func() bool { return f.all(victim, membership.Dead) })
 				t.Logf("dead after %s", took)
 				if took < time.Second {
-					t.Errorf("accused after %s", took)
+					t.Errorf("claimed gone after %s", took)
 				}
 			})
 		})

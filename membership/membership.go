@@ -17,24 +17,24 @@ import (
 
 // Membership is this peer's part in the cluster. Make it with New, give it life with Run.
 type Membership struct {
-	cfg       Config
-	self      string
-	log       *slog.Logger
-	timings   Timings
-	viewWatch watchers[*View]
-	hintWatch watchers[Hint]
-	hints     memberlist.TransmitLimitedQueue
-	signal    wake.Signal   // something to publish
-	ready     chan struct{} // closed when memberlist runs
-	doubts    chan rumour   // suspicions to look into
-	probes    *prober
-	reach     *reacher
-	pump      pump
-	seal      *sealer
-	intake    *intake
-	refusals  *refusals
-	large     bool         // more than LargeCluster peers were known at the start: memberlist gossips by itself, there always is news
-	count     atomic.Int64 // members in the table, for the gossip queue, which asks with its own lock held
+	cfg        Config
+	self       string
+	log        *slog.Logger
+	timings    Timings
+	viewWatch  watchers[*View]
+	hintWatch  watchers[Hint]
+	hints      memberlist.TransmitLimitedQueue
+	signal     wake.Signal   // something to publish
+	ready      chan struct{} // closed when memberlist runs
+	suspicions chan rumour   // suspicions to look into
+	probes     *prober
+	reach      *reacher
+	pump       pump
+	seal       *sealer
+	intake     *intake
+	refusals   *refusals
+	large      bool         // more than LargeCluster peers were known at the start: memberlist gossips by itself, there always is news
+	count      atomic.Int64 // members in the table, for the gossip queue, which asks with its own lock held
 
 	over      atomic.Bool   // Run has ended
 	ending    chan struct{} // a lock between Leave, which takes its time, and the end of Run
@@ -54,7 +54,7 @@ type Membership struct {
 	stopped   bool               // Run has ended: memberlist's late timers change nothing
 	left      bool               // Leave was called: nobody is tried any more
 	strangers map[string]meta    // turned away; tried when they are admitted
-	hearings  map[string]hearing // by accused peer
+	hearings  map[string]hearing // by the peer it is about
 }
 
 // maxStrangers bounds what is remembered of members that were turned away.
@@ -74,7 +74,7 @@ func New(cfg Config) (*Membership, error) {
 	m := &Membership{
 		cfg: cfg, self: self, log: cfg.Log, book: b, table: newTable(self), born: time.Now(),
 		signal: wake.New(), ready: make(chan struct{}), ending: make(chan struct{}, 1),
-		doubts: make(chan rumour, 64), strangers: map[string]meta{}, hearings: map[string]hearing{},
+		suspicions: make(chan rumour, 64), strangers: map[string]meta{}, hearings: map[string]hearing{},
 		seal: &sealer{sign: cfg.Sign, self: self}, refusals: newRefusals(cfg.Log),
 	}
 	m.intake, m.probes = newIntake(m), &prober{cfg: &m.cfg, flock: m}
@@ -118,7 +118,7 @@ func (m *Membership) Run(ctx context.Context) error {
 	work.Go(func() { m.keep(ctx) })
 	work.Go(func() { m.reach.reconnect(ctx) })
 	work.Go(func() { m.reach.welcome(ctx) })
-	work.Go(func() { m.askDoubted(ctx) })
+	work.Go(func() { m.askSuspected(ctx) })
 	if !m.large {
 		work.Go(func() { m.runPump(ctx) })
 	}

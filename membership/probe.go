@@ -56,7 +56,7 @@ type prober struct {
 // verdicts is what a prober asks and tells of peers.
 type verdicts interface {
 	known(peer string) acquaintance
-	accuse(peer string, v Verdict, lives uint64)
+	claimGone(peer string, v Verdict, lives uint64)
 	Heard(peer string)
 	View() *View
 }
@@ -168,19 +168,19 @@ func (p *prober) check(ctx context.Context, peer string) {
 	if a.verdict == 0 || a.verdict == Dead || p.connect(ctx, peer, a.addrs) != refused {
 		return
 	}
-	p.flock.accuse(peer, Suspect, a.lives)
+	p.flock.claimGone(peer, Suspect, a.lives)
 	switch p.askOthers(ctx, peer) {
 	case refused:
-		p.flock.accuse(peer, Dead, a.lives)
+		p.flock.claimGone(peer, Dead, a.lives)
 	case answered:
 		p.flock.Heard(peer)
 	}
 }
 
-func (m *Membership) accuse(peer string, v Verdict, lives uint64) {
+func (m *Membership) claimGone(peer string, v Verdict, lives uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.stopped && m.table.accuse(peer, v, lives, time.Now()) {
+	if !m.stopped && m.table.claimGone(peer, v, lives, time.Now()) {
 		m.dirty()
 		m.log.Info("peer refuses connections", "peer", peer, "verdict", v.String())
 	}
@@ -281,7 +281,7 @@ func (p *prober) witness(ctx context.Context, peer string) outcome {
 		o = p.connect(ctx, peer, a.addrs)
 	}
 	if o == refused {
-		p.flock.accuse(peer, Dead, a.lives)
+		p.flock.claimGone(peer, Dead, a.lives)
 	}
 	return o
 }

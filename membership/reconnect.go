@@ -183,7 +183,7 @@ func (m *Membership) wanted(id string) bool {
 	return !m.left && id != m.self && m.cfg.Admitted(id) && (e == nil || e.gossip == 0 || e.gossip == Dead)
 }
 
-// present: memberlist holds the peer alive, or doubts it.
+// present: memberlist holds the peer alive, or suspects it.
 func (m *Membership) present(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -20,10 +20,10 @@ type entry struct {
 	gossip   Verdict // memberlist's opinion, or Dead for a peer of the book that nobody answers for
 	evidence Verdict // 0, or Suspect or Dead by refused dials
 	since    time.Time
-	lives    uint64        // counts signs of life, so that a slow accusation is known to be outdated
+	lives    uint64        // counts signs of life, so that a slow claim is known to be outdated
 	refused  time.Time     // when a dial was last refused and no sign of life came after it
 	last     time.Time     // of the signs of life that came from itself
-	silent   bool          // it did not answer when another accused it, and no sign of life came after that
+	silent   bool          // it did not answer when another claimed it gone, and no sign of life came after that
 	parted   bool          // it said goodbye
 	rtt      time.Duration // smoothed
 	rumour   uint64        // the newest of memberlist's rumours about it, see rumoured
@@ -61,8 +61,8 @@ func (t *table) joined(id string, m meta, now time.Time) {
 }
 
 // rumoured: memberlist believes a suspicion or a refutation. It repeats itself, so only what is
-// newer counts (see rank). doubt tells that a suspicion is a new one.
-func (t *table) rumoured(r rumour, now time.Time) (changed, doubt bool) {
+// newer counts (see rank). suspicion tells that a suspicion is a new one.
+func (t *table) rumoured(r rumour, now time.Time) (changed, suspicion bool) {
 	e := t.entries[r.node]
 	if e == nil || e.gossip != Alive && e.gossip != Suspect || r.rank() <= e.rumour {
 		return false, false
@@ -75,9 +75,9 @@ func (t *table) rumoured(r rumour, now time.Time) (changed, doubt bool) {
 	return t.change(r.node, now, func(e *entry) { e.gossip = v }), r.suspect
 }
 
-// doubted: memberlist goes on from this suspicion, whatever was heard of the peer since. It calls
+// suspected: memberlist goes on from this suspicion, whatever was heard of the peer since. It calls
 // the peer dead unless it is refuted.
-func (t *table) doubted(r rumour) bool {
+func (t *table) suspected(r rumour) bool {
 	e := t.entries[r.node]
 	return e != nil && (e.gossip == Alive || e.gossip == Suspect) && r.suspect && e.rumour == r.rank()
 }
@@ -124,8 +124,8 @@ func (t *table) heard(id string, now time.Time) (changed, dead bool) {
 	return changed, e.gossip == Dead || e.gossip == 0
 }
 
-// accuse adds evidence, unless the peer showed life since lives was read.
-func (t *table) accuse(id string, v Verdict, lives uint64, now time.Time) bool {
+// claimGone adds evidence, unless the peer showed life since lives was read.
+func (t *table) claimGone(id string, v Verdict, lives uint64, now time.Time) bool {
 	e := t.entries[id]
 	if e == nil || e.lives != lives || e.gossip == 0 {
 		return false
@@ -134,7 +134,7 @@ func (t *table) accuse(id string, v Verdict, lives uint64, now time.Time) bool {
 	return t.change(id, now, func(e *entry) { e.evidence = max(e.evidence, v) })
 }
 
-// judgement says what to do with an accusation.
+// judgement says what to do with a claim.
 type judgement uint8
 
 const (
@@ -144,7 +144,7 @@ const (
 	lively                     // the peer spoke a moment ago
 )
 
-// judge says what an accusation of a peer is worth, before anything is done about it.
+// judge says what a claim of a peer is worth, before anything is done about it.
 func (t *table) judge(id string, now time.Time, moment time.Duration) judgement {
 	e := t.entries[id]
 	switch {
@@ -158,7 +158,7 @@ func (t *table) judge(id string, now time.Time, moment time.Duration) judgement 
 	return unheard
 }
 
-// silence notes that an accused peer did not answer, unless it showed life since lives was read.
+// silence notes that a peer claimed gone did not answer, unless it showed life since lives was read.
 func (t *table) silence(id string, lives uint64) bool {
 	e := t.entries[id]
 	if e == nil || e.lives != lives {

@@ -21,16 +21,16 @@ func TestVerdictsFollowTheRules(t *testing.T) {
 	hear := func(x *table, at time.Time) { x.heard("a", at) }
 	gone := func(x *table, at time.Time) { x.gone("a", at) }
 	miss := func(x *table, at time.Time) { x.missed("a", meta{}, at) }
-	doubt := func(inc uint32) step {
+	suspicion := func(inc uint32) step {
 		return func(x *table, at time.Time) { x.rumoured(rumour{suspect: true, node: "a", incarnation: inc}, at) }
 	}
 	refute := func(inc uint32) step {
 		return func(x *table, at time.Time) { x.rumoured(rumour{node: "a", incarnation: inc}, at) }
 	}
-	accuse := func(v Verdict) step {
+	claimGone := func(v Verdict) step {
 		return func(x *table, at time.Time) {
 			if e := x.entries["a"]; e != nil {
-				x.accuse("a", v, e.lives, at)
+				x.claimGone("a", v, e.lives, at)
 			}
 		}
 	}
@@ -39,31 +39,31 @@ func TestVerdictsFollowTheRules(t *testing.T) {
 		want  Verdict
 		since int // the step that brought it, from 1
 	}{
-		"nobody spoke of it":                    {nil, 0, 0},
-		"it joined":                             {[]step{join}, Alive, 1},
-		"joining again is the same life":        {[]step{join, join}, Alive, 1},
-		"it is doubted":                         {[]step{join, doubt(1)}, Suspect, 2},
-		"a doubt is repeated":                   {[]step{join, doubt(1), doubt(1)}, Suspect, 2},
-		"it refutes":                            {[]step{join, doubt(1), refute(2)}, Alive, 3},
-		"an old doubt comes after the refutal":  {[]step{join, doubt(1), refute(2), doubt(1)}, Alive, 3},
-		"a doubt before it was known":           {[]step{doubt(1)}, 0, 0},
-		"heard while doubted":                   {[]step{join, doubt(1), hear}, Alive, 3},
-		"the doubt is repeated though it spoke": {[]step{join, doubt(1), hear, doubt(1)}, Alive, 3},
-		"it died":                               {[]step{join, doubt(1), gone}, Dead, 3},
-		"a doubt about the dead":                {[]step{join, gone, doubt(1)}, Dead, 2},
-		"a packet does not raise the dead":      {[]step{join, gone, hear}, Dead, 2},
-		"it comes back":                         {[]step{join, gone, join}, Alive, 3},
-		"refused here":                          {[]step{join, accuse(Suspect)}, Suspect, 2},
-		"refused on two sides":                  {[]step{join, accuse(Suspect), accuse(Dead)}, Dead, 3},
-		"memberlist misses it later":            {[]step{join, accuse(Dead), doubt(1), gone}, Dead, 2},
-		"a packet clears evidence":              {[]step{join, accuse(Dead), hear}, Alive, 3},
-		"a new life clears evidence":            {[]step{join, accuse(Dead), join}, Alive, 3},
-		"evidence against nobody":               {[]step{accuse(Dead)}, 0, 0},
-		"refuted, but still refused":            {[]step{join, doubt(1), accuse(Suspect), refute(2)}, Suspect, 2},
-		"in the book and not there":             {[]step{miss}, Dead, 1},
-		"a member that is missed is not dead":   {[]step{join, miss}, Alive, 1},
-		"in the book, then it comes":            {[]step{miss, join}, Alive, 2},
-		"in the book, missed again":             {[]step{miss, miss}, Dead, 1},
+		"nobody spoke of it":                        {nil, 0, 0},
+		"it joined":                                 {[]step{join}, Alive, 1},
+		"joining again is the same life":            {[]step{join, join}, Alive, 1},
+		"it is suspected":                           {[]step{join, suspicion(1)}, Suspect, 2},
+		"a suspicion is repeated":                   {[]step{join, suspicion(1), suspicion(1)}, Suspect, 2},
+		"it refutes":                                {[]step{join, suspicion(1), refute(2)}, Alive, 3},
+		"an old suspicion comes after the refutal":  {[]step{join, suspicion(1), refute(2), suspicion(1)}, Alive, 3},
+		"a suspicion before it was known":           {[]step{suspicion(1)}, 0, 0},
+		"heard while suspected":                     {[]step{join, suspicion(1), hear}, Alive, 3},
+		"the suspicion is repeated though it spoke": {[]step{join, suspicion(1), hear, suspicion(1)}, Alive, 3},
+		"it died":                             {[]step{join, suspicion(1), gone}, Dead, 3},
+		"a suspicion about the dead":          {[]step{join, gone, suspicion(1)}, Dead, 2},
+		"a packet does not raise the dead":    {[]step{join, gone, hear}, Dead, 2},
+		"it comes back":                       {[]step{join, gone, join}, Alive, 3},
+		"refused here":                        {[]step{join, claimGone(Suspect)}, Suspect, 2},
+		"refused on two sides":                {[]step{join, claimGone(Suspect), claimGone(Dead)}, Dead, 3},
+		"memberlist misses it later":          {[]step{join, claimGone(Dead), suspicion(1), gone}, Dead, 2},
+		"a packet clears evidence":            {[]step{join, claimGone(Dead), hear}, Alive, 3},
+		"a new life clears evidence":          {[]step{join, claimGone(Dead), join}, Alive, 3},
+		"evidence against nobody":             {[]step{claimGone(Dead)}, 0, 0},
+		"refuted, but still refused":          {[]step{join, suspicion(1), claimGone(Suspect), refute(2)}, Suspect, 2},
+		"in the book and not there":           {[]step{miss}, Dead, 1},
+		"a member that is missed is not dead": {[]step{join, miss}, Alive, 1},
+		"in the book, then it comes":          {[]step{miss, join}, Alive, 2},
+		"in the book, missed again":           {[]step{miss, miss}, Dead, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTable("self")
@@ -81,28 +81,28 @@ func TestVerdictsFollowTheRules(t *testing.T) {
 func TestADoubtIsNewOnceAndStandsUntilItIsRefutedWhateverWasHeard(t *testing.T) {
 	x := newTable("self")
 	first, next := rumour{suspect: true, node: "a", incarnation: 1}, rumour{suspect: true, node: "a", incarnation: 2}
-	doubt := func(r rumour) bool { _, d := x.rumoured(r, epoch); return d }
-	if doubt(first) || x.doubted(first) {
-		t.Error("somebody unknown is doubted")
+	suspicion := func(r rumour) bool { _, d := x.rumoured(r, epoch); return d }
+	if suspicion(first) || x.suspected(first) {
+		t.Error("somebody unknown is suspected")
 	}
 	x.joined("a", meta{}, epoch)
-	if !doubt(first) || doubt(first) || !x.doubted(first) {
-		t.Error("the first doubt is new, then it is not")
+	if !suspicion(first) || suspicion(first) || !x.suspected(first) {
+		t.Error("the first suspicion is new, then it is not")
 	}
-	if x.heard("a", epoch); !x.doubted(first) {
+	if x.heard("a", epoch); !x.suspected(first) {
 		t.Error("a packet is taken for a refutation")
 	}
-	if doubt(rumour{node: "a", incarnation: 2}) || x.doubted(first) {
-		t.Error("it is doubted after its refutation")
+	if suspicion(rumour{node: "a", incarnation: 2}) || x.suspected(first) {
+		t.Error("it is suspected after its refutation")
 	}
-	if doubt(first) || !doubt(next) || x.doubted(first) || !x.doubted(next) {
-		t.Error("only the doubt of its newest life counts")
+	if suspicion(first) || !suspicion(next) || x.suspected(first) || !x.suspected(next) {
+		t.Error("only the suspicion of its newest life counts")
 	}
-	if x.gone("a", epoch); x.doubted(next) {
-		t.Error("the dead are doubted")
+	if x.gone("a", epoch); x.suspected(next) {
+		t.Error("the dead are suspected")
 	}
-	if x.joined("a", meta{}, epoch); x.doubted(next) {
-		t.Error("who is here again is doubted")
+	if x.joined("a", meta{}, epoch); x.suspected(next) {
+		t.Error("who is here again is suspected")
 	}
 }
 
@@ -111,8 +111,8 @@ func TestASlowAccusationAfterASignOfLifeIsVoid(t *testing.T) {
 	x.joined("a", meta{}, epoch)
 	lives := x.entries["a"].lives
 	x.heard("a", epoch)
-	if x.accuse("a", Dead, lives, epoch) {
-		t.Error("it lived meanwhile and was accused all the same")
+	if x.claimGone("a", Dead, lives, epoch) {
+		t.Error("it lived meanwhile and was claimed gone all the same")
 	}
 }
 
@@ -147,8 +147,8 @@ func TestTheTableKeepsItsLaws(t *testing.T) {
 					t.Fatalf("heard says dead=%v, the verdict is %s", dead, v)
 				}
 			},
-			"accuse": func(t *rapid.T) {
-				x.accuse(id(t), rapid.SampledFrom([]Verdict{Suspect, Dead}).Draw(t, "v"), rapid.Uint64Range(0, 3).Draw(t, "lives"), now)
+			"claimGone": func(t *rapid.T) {
+				x.claimGone(id(t), rapid.SampledFrom([]Verdict{Suspect, Dead}).Draw(t, "v"), rapid.Uint64Range(0, 3).Draw(t, "lives"), now)
 			},
 			"missed": func(t *rapid.T) { x.missed(id(t), meta{}, now) },
 			"pinged": func(t *rapid.T) { x.pinged(id(t), time.Millisecond) },

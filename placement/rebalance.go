@@ -114,9 +114,9 @@ func level(sides []side, n int) {
 	if len(sides) == 0 {
 		return
 	}
-	vs := make([]vessel, len(sides))
+	vs := make([]bucket, len(sides))
 	for i := range sides {
-		vs[i] = vessel{have: sides[i].fixed, room: sides[i].most}
+		vs[i] = bucket{have: sides[i].fixed, room: sides[i].most}
 	}
 	height := waterLevel(vs, n)
 	type rising struct {

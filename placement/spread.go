@@ -4,14 +4,14 @@ import "slices"
 
 // spread hands tasks to the candidates with the fewest of the job, then with the fewest in total.
 func spread(cands []candidate, t tier, n int, seed uint64) int {
-	vs := make([]vessel, len(cands))
+	vs := make([]bucket, len(cands))
 	for i := range cands {
 		c := &cands[i]
-		vs[i] = vessel{have: c.OfJob + c.given, room: c.limit(t) - c.given, total: c.Total + c.given, id: c.ID}
+		vs[i] = bucket{have: c.OfJob + c.given, room: c.limit(t) - c.given, total: c.Total + c.given, id: c.ID}
 	}
-	given := pour(vs, n, seed)
+	given := fillLevel(vs, n, seed)
 	for i := range vs {
-		cands[i].given += vs[i].take
+		cands[i].given += vs[i].given
 	}
 	return given
 }
@@ -28,17 +28,17 @@ type group struct {
 func spreadOver(a *ask, cands []candidate, peers []Peer, seed uint64) func(t tier, n int) int {
 	groups := a.groups(cands, peers)
 	return func(t tier, n int) int {
-		vs := make([]vessel, len(groups))
+		vs := make([]bucket, len(groups))
 		for i := range groups {
-			vs[i] = vessel{have: groups[i].have, id: groups[i].value}
+			vs[i] = bucket{have: groups[i].have, id: groups[i].value}
 			for _, c := range groups[i].members {
 				vs[i].have += c.given
 				vs[i].room += c.limit(t) - c.given
 			}
 		}
-		given := pour(vs, n, seed)
+		given := fillLevel(vs, n, seed)
 		for i := range groups {
-			spread(groups[i].members, t, vs[i].take, seed)
+			spread(groups[i].members, t, vs[i].given, seed)
 		}
 		return given
 	}

@@ -169,7 +169,7 @@ func (e *Entry) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	answer, err := e.knock(ctx, doors, req)
+	answer, err := e.askToJoin(ctx, doors, req)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (v *View) Explain(ctx context.Context, id string) (api.Explanation, error) 
 		}
 		return out, nil
 	}
-	t := teller{view: v, id: job, slot: slot, attempt: attempt, now: v.now(), names: map[taskstate.PeerID]string{}, late: map[taskstate.TaskID]bool{}}
+	t := explainer{view: v, id: job, slot: slot, attempt: attempt, now: v.now(), names: map[taskstate.PeerID]string{}, late: map[taskstate.TaskID]bool{}}
 	if err := t.read(); err != nil {
 		return api.Explanation{}, err
 	}
@@ -79,8 +79,8 @@ func SplitSubject(id string) (job string, slot, attempt int, err error) {
 	return parts[0], slot, attempt, nil
 }
 
-// teller gathers the facts of one story.
-type teller struct {
+// explainer gathers the facts of one story.
+type explainer struct {
 	view          *View
 	id            taskstate.JobID
 	slot, attempt int // 0 = all
@@ -132,7 +132,7 @@ type visit struct {
 }
 
 // read takes everything the ledger knows.
-func (t *teller) read() (err error) {
+func (t *explainer) read() (err error) {
 	err = ErrNoJob(string(t.id))
 	t.view.cfg.Replica.Read(func(s *ledger.State) {
 		j, ok := s.Job(t.id)
@@ -160,12 +160,12 @@ func (t *teller) read() (err error) {
 	return err
 }
 
-func (t *teller) knows(s slotFacts) bool {
+func (t *explainer) knows(s slotFacts) bool {
 	return s.Attempt == t.attempt || slices.ContainsFunc(s.past, func(p ledger.PastAttempt) bool { return p.Attempt == t.attempt })
 }
 
 // pick chooses the slots that are told one by one.
-func (t *teller) pick(j *ledger.JobRecord) {
+func (t *explainer) pick(j *ledger.JobRecord) {
 	tell := func(n int) {
 		s := slotFacts{j.Slot(n), j.Past(n)}
 		t.slots = append(t.slots, s)
@@ -196,7 +196,7 @@ func (t *teller) pick(j *ledger.JobRecord) {
 	}
 }
 
-func (t *teller) name(peer taskstate.PeerID) string {
+func (t *explainer) name(peer taskstate.PeerID) string {
 	if peer == "" {
 		return "nobody"
 	}
@@ -208,7 +208,7 @@ func (t *teller) name(peer taskstate.PeerID) string {
 	return name
 }
 
-func (t *teller) add(at int64, f api.Fact) {
+func (t *explainer) add(at int64, f api.Fact) {
 	f.Time = stamp(at)
 	if f.Peer != "" {
 		f.PeerName = t.name(f.Peer)
@@ -217,7 +217,7 @@ func (t *teller) add(at int64, f api.Fact) {
 }
 
 // tellJob tells what concerns the job as a whole.
-func (t *teller) tellJob() {
+func (t *explainer) tellJob() {
 	f := &t.job
 	text := fmt.Sprintf("accepted through %s", t.name(f.job.Submitter))
 	if f.by != "" {
@@ -242,7 +242,7 @@ func (t *teller) tellJob() {
 }
 
 // tellEnd tells how the job ended.
-func (t *teller) tellEnd() {
+func (t *explainer) tellEnd() {
 	f := &t.job
 	if f.over {
 		code := f.exit
@@ -254,7 +254,7 @@ func (t *teller) tellEnd() {
 }
 
 // sums counts the slots by state.
-func (t *teller) sums() string {
+func (t *explainer) sums() string {
 	c := t.job.counts
 	var parts []string
 	for _, x := range []struct {
@@ -280,7 +280,7 @@ func (t *teller) sums() string {
 }
 
 // tellWaiting tells what the coordinator knows about why the job waited, and waits.
-func (t *teller) tellWaiting(ctx context.Context) {
+func (t *explainer) tellWaiting(ctx context.Context) {
 	if t.job.over {
 		return
 	}
@@ -303,7 +303,7 @@ func (t *teller) tellWaiting(ctx context.Context) {
 }
 
 // tellTroubles tells what is wrong with peers that have tasks of the story.
-func (t *teller) tellTroubles(f *calls.Flock) {
+func (t *explainer) tellTroubles(f *calls.Flock) {
 	for _, p := range f.Peers {
 		_, has := t.job.openOn[p.ID]
 		for _, s := range t.slots {

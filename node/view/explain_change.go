@@ -29,7 +29,7 @@ func runsOf(s *ledger.State, id taskstate.JobID) (out []runFacts) {
 }
 
 // tellChanges tells what the ledger knows about updates and runs.
-func (t *teller) tellChanges() {
+func (t *explainer) tellChanges() {
 	for _, r := range t.job.runs {
 		t.add(r.accepted, api.Fact{
 			Kind: kindJob, State: "started", Text: fmt.Sprintf("started run %s for %s: it is %s", r.id, minuteText(r.at), r.state),
@@ -61,7 +61,7 @@ func (t *teller) tellChanges() {
 }
 
 // tellSkips tells which starts a schedule skipped.
-func (t *teller) tellSkips() {
+func (t *explainer) tellSkips() {
 	f := api.Fact{Kind: kindJob, State: "skipped", Reason: "overlap"}
 	if n := t.job.skipped - len(t.job.skips); n > 0 {
 		f.Text = fmt.Sprintf("%d runs before were skipped, too", n)
@@ -83,7 +83,7 @@ func backwards(s ledger.RolloutState) bool {
 }
 
 // tellChange tells a change of the job that this peer remembers, if the ledger does not tell it.
-func (t *teller) tellChange(e *event) {
+func (t *explainer) tellChange(e *event) {
 	if r := t.job.rollout; e.at == r.Began || e.at == r.Since && r.State != ledger.NoRollout {
 		return
 	}
@@ -106,7 +106,7 @@ func (t *teller) tellChange(e *event) {
 }
 
 // tellEnded tells how an attempt ended that another one followed, and why.
-func (t *teller) tellEnded(task taskstate.TaskID, p ledger.PastAttempt, next int, peer taskstate.PeerID) {
+func (t *explainer) tellEnded(task taskstate.TaskID, p ledger.PastAttempt, next int, peer taskstate.PeerID) {
 	f := api.Fact{
 		Kind: kindTask, Task: task.String(), Peer: p.Peer, State: p.End.State.String(), Reason: string(p.Reason),
 		Text: fmt.Sprintf("%s on %s%s", endText(*p.End), t.name(p.Peer), ranText(p.End.Took, p.End.Waited)),
@@ -129,7 +129,7 @@ func (t *teller) tellEnded(task taskstate.TaskID, p ledger.PastAttempt, next int
 }
 
 // tellNext tells what a slot waits for, or that it is being stopped.
-func (t *teller) tellNext(task taskstate.TaskID, s slotFacts) {
+func (t *explainer) tellNext(task taskstate.TaskID, s slotFacts) {
 	switch {
 	case s.Pending() && s.NotBefore > t.now:
 		t.add(t.now, api.Fact{

@@ -10,7 +10,7 @@ import (
 
 // tellNews adds what this peer observed and still remembers: states below the end, what became of
 // the peers meanwhile, elections. What it does not remember is not made up; a note says so.
-func (t *teller) tellNews() {
+func (t *explainer) tellNews() {
 	evs, _, _ := t.view.hub.after(0)
 	seen := map[seenState]bool{}
 	visits := map[taskstate.TaskID]visit{}
@@ -48,12 +48,12 @@ type seenState struct {
 }
 
 // tellGap says from when on observations are remembered here.
-func (t *teller) tellGap(from time.Time) {
+func (t *explainer) tellGap(from time.Time) {
 	t.facts = append(t.facts, api.Fact{Time: from, Kind: "note", Text: "this peer remembers observations from here on; before this only decisions are told"})
 }
 
 // tellState tells a state that a worker reported. Those that the ledger has are told from there.
-func (t *teller) tellState(e *event, v visit) bool {
+func (t *explainer) tellState(e *event, v visit) bool {
 	var s taskstate.State
 	if s.UnmarshalText([]byte(e.state)) != nil || s <= taskstate.Assigned || s.Final() && (!v.past || t.late[e.task]) {
 		return false
@@ -71,7 +71,7 @@ func (t *teller) tellState(e *event, v visit) bool {
 
 // tellReported adds the newest status of open tasks, where the ring does not have it any more, or
 // the end is not decided yet.
-func (t *teller) tellReported(seen map[seenState]bool) {
+func (t *explainer) tellReported(seen map[seenState]bool) {
 	for _, v := range t.visits {
 		st, ok := t.view.cfg.Table.Get(v.task)
 		if !ok || seen[seenState{v.task, st.State.String()}] {
@@ -88,7 +88,7 @@ func (t *teller) tellReported(seen map[seenState]bool) {
 }
 
 // tellPeer tells what became of a peer while a task of the story was there.
-func (t *teller) tellPeer(e *event) {
+func (t *explainer) tellPeer(e *event) {
 	for _, v := range t.visits {
 		if v.peer != e.peer || e.at < v.from || e.at > v.to {
 			continue

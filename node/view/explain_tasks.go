@@ -13,7 +13,7 @@ import (
 )
 
 // tellSlots tells the slots that were picked, and sums up the others.
-func (t *teller) tellSlots() {
+func (t *explainer) tellSlots() {
 	for _, s := range t.slots {
 		t.tellSlot(s)
 	}
@@ -32,16 +32,16 @@ func (t *teller) tellSlots() {
 }
 
 // end is when the story ends so far.
-func (t *teller) end() int64 {
+func (t *explainer) end() int64 {
 	if t.job.over {
 		return t.job.ended
 	}
 	return t.now
 }
 
-func (t *teller) wants(attempt int) bool { return t.attempt == 0 || t.attempt == attempt }
+func (t *explainer) wants(attempt int) bool { return t.attempt == 0 || t.attempt == attempt }
 
-func (t *teller) tellSlot(s slotFacts) {
+func (t *explainer) tellSlot(s slotFacts) {
 	for i, p := range s.past {
 		if !t.wants(p.Attempt) {
 			continue
@@ -75,7 +75,7 @@ func (t *teller) tellSlot(s slotFacts) {
 }
 
 // placed tells where a task was given, and by what rule.
-func (t *teller) placed(task taskstate.TaskID, peer taskstate.PeerID, at int64) {
+func (t *explainer) placed(task taskstate.TaskID, peer taskstate.PeerID, at int64) {
 	rule, words := t.rule()
 	t.add(at, api.Fact{
 		Kind: kindTask, Task: task.String(), Peer: peer, State: taskstate.Assigned.String(), Reason: rule,
@@ -84,7 +84,7 @@ func (t *teller) placed(task taskstate.TaskID, peer taskstate.PeerID, at int64) 
 }
 
 // rule is how the job's tasks are placed, as a word and for people.
-func (t *teller) rule() (name, words string) {
+func (t *explainer) rule() (name, words string) {
 	switch j := t.job.job; {
 	case j.Type == taskstate.GlobalJob:
 		return "global", "each peer that fits has one task"
@@ -98,7 +98,7 @@ func (t *teller) rule() (name, words string) {
 	return string(taskstate.Spread), "free peers first, then the one with the fewest tasks of the job"
 }
 
-func (t *teller) tellPast(slot int, p ledger.PastAttempt, next int, peer taskstate.PeerID) {
+func (t *explainer) tellPast(slot int, p ledger.PastAttempt, next int, peer taskstate.PeerID) {
 	task := taskstate.Task(t.id, slot, p.Attempt)
 	t.placed(task, p.Peer, p.AssignedAt)
 	t.visits = append(t.visits, visit{task: task, peer: p.Peer, from: p.AssignedAt, to: t.end(), past: true})
@@ -124,7 +124,7 @@ func (t *teller) tellPast(slot int, p ledger.PastAttempt, next int, peer tasksta
 }
 
 // tellLate tells an end that came when the attempt had been given up, and does not count.
-func (t *teller) tellLate(task taskstate.TaskID, p ledger.PastAttempt) {
+func (t *explainer) tellLate(task taskstate.TaskID, p ledger.PastAttempt) {
 	f := api.Fact{Kind: kindTask, Task: task.String(), Peer: p.Peer, State: p.Late.State.String(), Reason: "late"}
 	f.Text = fmt.Sprintf("reported late, and does not count: %s on %s", endText(taskstate.Status{State: p.Late.State, Exit: p.Late.Exit}), t.name(p.Peer)) + ranText(p.Late.Took, 0)
 	if p.Late.State == taskstate.Complete || p.Late.State == taskstate.Failed {
@@ -171,7 +171,7 @@ func whyGivenUp(r taskstate.Reason) string {
 }
 
 // ended tells a slot's end as it was decided.
-func (t *teller) ended(s slotFacts, back bool) {
+func (t *explainer) ended(s slotFacts, back bool) {
 	f := s.Final
 	fact := api.Fact{Kind: kindTask, Task: f.Task.String(), Peer: s.Peer, State: f.State.String(), Reason: string(f.Reason), Text: endText(*f)}
 	if s.Peer != "" {

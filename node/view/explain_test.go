@@ -66,7 +66,7 @@ func (b *storyBook) story(id string) []string {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	t := teller{view: b.View, id: taskstate.JobID(job), slot: slot, attempt: attempt, now: b.stamp + 1, names: map[string]string{}, late: map[taskstate.TaskID]bool{}}
+	t := explainer{view: b.View, id: taskstate.JobID(job), slot: slot, attempt: attempt, now: b.stamp + 1, names: map[string]string{}, late: map[taskstate.TaskID]bool{}}
 	if err := t.read(); err != nil {
 		b.t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func whyGone(g ledger.Gone) string {
 
 // tellForgotten says of the jobs beside this one that some are not kept any more: whoever looks for
 // them looks here.
-func (t *teller) tellForgotten() {
+func (t *explainer) tellForgotten() {
 	var count int
 	var last taskstate.JobID
 	var gone ledger.Gone

@@ -13,7 +13,7 @@ import (
 func TestANewcomerSaysWhyItWaitsOnceAndThenNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []string
-		k := &knocker{e: New(Config{Say: func(s string) { said = append(said, s) }})}
+		k := &joinAttempt{e: New(Config{Say: func(s string) { said = append(said, s) }})}
 		undecided, busy := &admission.Refusal{Code: admission.NoCoordinator}, errors.New("reset")
 		for range 20 { // ten seconds
 			k.wait(undecided)

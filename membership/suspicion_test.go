@@ -187,7 +187,7 @@ func TestNobodyIsAskedWhileNobodyIsDoubtedNorWhoIsDead(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute) // nobody is young any more
-		quiet("without a doubt")
+		quiet("without a suspicion")
 		before := begun.Load()
 		for _, id := range ids {
 			f.net.Cut(id, "p4")

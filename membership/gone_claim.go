@@ -8,46 +8,46 @@ import (
 )
 
 const (
-	accusedPings = 2           // an accused peer is pinged so often before the accusation is believed
+	claimPings   = 2           // a peer claimed gone is pinged so often before the claim is believed
 	goodbyeDelay = time.Second // a goodbye that others pass on is looked into after this: until then the leaver still answers
-	hearings     = 64          // peers whose accusations are looked into at the same time
+	hearings     = 64          // peers whose claims are looked into at the same time
 )
 
-// accusation is what somebody says of another: that it is silent, gone, or (of itself) leaving.
-type accusation struct {
+// claim is what somebody says of another: that it is silent, gone, or (of itself) leaving.
+type claim struct {
 	dead bool
 	accuseBody
 }
 
 // goodbye: it left by itself, it is said.
-func (a accusation) goodbye() bool { return a.dead && a.From == a.Node }
+func (a claim) goodbye() bool { return a.dead && a.From == a.Node }
 
-func (a accusation) encode() []byte {
+func (a claim) encode() []byte {
 	if a.dead {
 		return encodeMessage(deadMsg, a.accuseBody)
 	}
 	return encodeMessage(suspectMsg, a.accuseBody)
 }
 
-// worse tells whether an accusation says more than another of the same peer.
-func (a accusation) worse(o accusation) bool {
+// worse tells whether a claim says more than another of the same peer.
+func (a claim) worse(o claim) bool {
 	if a.Incarnation != o.Incarnation {
 		return a.Incarnation > o.Incarnation
 	}
 	return a.dead && !o.dead
 }
 
-// hearing is an accusation that is being looked into.
+// hearing is a claim that is being looked into.
 type hearing struct {
 	from string
-	accusation
+	claim
 }
 
-// accused tells whether memberlist may hear an accusation now. Anybody can accuse anybody, so
-// another's word is a reason to look: the accused is pinged, and what it is accused of is passed on
+// claimedGone tells whether memberlist may get a claim now. Any peer can claim it of any other, so
+// another's word is a reason to look: the peer is pinged, and what is claimed of it is passed on
 // to memberlist if it does not answer. An own word of leaving counts, and so does what this peer
 // has seen itself.
-func (m *Membership) accused(from string, a accusation) bool {
+func (m *Membership) claimedGone(from string, a claim) bool {
 	if a.Node == m.self {
 		return a.Incarnation <= m.seal.newest() && m.intake.defends(time.Now())
 	}
@@ -88,12 +88,12 @@ func (m *Membership) accused(from string, a accusation) bool {
 	return own
 }
 
-// hear has an accusation looked into, or what is worse than the one that is. The lock is held.
-func (m *Membership) hear(from string, a accusation) {
+// hear has a claim looked into, or what is worse than the one that is. The lock is held.
+func (m *Membership) hear(from string, a claim) {
 	h, busy := m.hearings[a.Node]
 	switch {
 	case busy:
-		if a.worse(h.accusation) {
+		if a.worse(h.claim) {
 			m.hearings[a.Node] = hearing{from, a}
 		}
 	case len(m.hearings) >= hearings:
@@ -103,7 +103,7 @@ func (m *Membership) hear(from string, a accusation) {
 	}
 }
 
-// examine pings an accused peer, and passes the accusation on if it is silent. Only what comes from
+// examine pings a peer that is claimed gone, and passes the claim on if it is silent. Only what comes from
 // the peer itself shows that it lives.
 func (m *Membership) examine(ctx context.Context, peer string, leaves bool) {
 	if leaves {
@@ -113,7 +113,7 @@ func (m *Membership) examine(ctx context.Context, peer string, leaves bool) {
 		}
 	}
 	lives := m.livesOf(peer)
-	for range accusedPings {
+	for range claimPings {
 		if ctx.Err() == nil && m.livesOf(peer) == lives {
 			m.reach.greet(peer) // waits for ProbeTimeout
 		}

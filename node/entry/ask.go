@@ -23,10 +23,10 @@ const (
 	joinSay     = 30 * time.Second       // a wait with the same reason is said so often
 )
 
-// knocker asks to be let in until somebody does, or refuses, or nobody is there. Who answers "not
+// joinAttempt asks to be let in until somebody does, or refuses, or nobody is there. Who answers "not
 // now", or is reached and too busy to answer, is waited for: of many newcomers at once each gets
 // its turn.
-type knocker struct {
+type joinAttempt struct {
 	e     *Entry
 	doors []admission.PeerAddr
 	req   admission.JoinRequest
@@ -36,15 +36,15 @@ type knocker struct {
 	said  time.Time
 }
 
-// knock asks door after door, in an order of its own each round.
-func (e *Entry) knock(ctx context.Context, doors []admission.PeerAddr, req admission.JoinRequest) (admission.JoinAnswer, error) {
+// askToJoin asks door after door, in an order of its own each round.
+func (e *Entry) askToJoin(ctx context.Context, doors []admission.PeerAddr, req admission.JoinRequest) (admission.JoinAnswer, error) {
 	doors = slices.DeleteFunc(doors, func(d admission.PeerAddr) bool { return d.ID == e.cfg.Self })
 	if len(doors) == 0 {
 		return admission.JoinAnswer{}, api.Errorf(api.NoCoordinator, "the ticket or address leads to this peer itself and to no other; make a ticket at another peer of the cluster (`peer ticket`) and type `peer up --join TICKET`")
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinLimit)
 	defer cancel()
-	k := &knocker{e: e, doors: doors, req: req, heard: time.Now()}
+	k := &joinAttempt{e: e, doors: doors, req: req, heard: time.Now()}
 	for pause := joinPause; ; pause = min(2*pause, joinRest) {
 		answer, err := k.round(ctx)
 		var no *admission.Refusal
@@ -74,7 +74,7 @@ func (e *Entry) knock(ctx context.Context, doors []admission.PeerAddr, req admis
 }
 
 // round asks every door once. The error is that of the last, unless one was refused for good.
-func (k *knocker) round(ctx context.Context) (answer admission.JoinAnswer, last error) {
+func (k *joinAttempt) round(ctx context.Context) (answer admission.JoinAnswer, last error) {
 	for _, d := range k.doors {
 		k.e.cfg.Net.SetAddrs(d.ID, d.Addrs)
 		try, cancel := context.WithTimeout(ctx, calls.Timeout)
@@ -94,7 +94,7 @@ func (k *knocker) round(ctx context.Context) (answer admission.JoinAnswer, last 
 }
 
 // listens tells whether a door takes up connections, whatever becomes of them.
-func (k *knocker) listens(ctx context.Context) bool {
+func (k *joinAttempt) listens(ctx context.Context) bool {
 	for _, d := range k.doors {
 		for _, a := range d.Addrs {
 			if k.e.cfg.Net.Listens(ctx, a) {
@@ -106,7 +106,7 @@ func (k *knocker) listens(ctx context.Context) bool {
 }
 
 // wait says why this peer is not in yet, when that is news or has lasted.
-func (k *knocker) wait(err error) {
+func (k *joinAttempt) wait(err error) {
 	why := k.word(err)
 	if why == k.why && time.Since(k.said) < joinSay {
 		return
@@ -121,7 +121,7 @@ func (k *knocker) wait(err error) {
 }
 
 // word says in one line what came of asking somebody who is there.
-func (k *knocker) word(err error) string {
+func (k *joinAttempt) word(err error) string {
 	var no *admission.Refusal
 	if errors.As(err, &no) {
 		return no.Error()
@@ -130,7 +130,7 @@ func (k *knocker) word(err error) string {
 }
 
 // silent says that nobody is there.
-func (k *knocker) silent(err error) string {
+func (k *joinAttempt) silent(err error) string {
 	return fmt.Sprintf("cannot join after %s: no contact with %s (%s); is `peer up` running there, and its port open?",
 		joinSilence, strings.Join(addresses(k.doors), ", "), p2p.Why(err))
 }
