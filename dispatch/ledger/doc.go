@@ -25,7 +25,7 @@
 //
 //	Replica.Read(func(*State))     a look, quick, with nothing kept of it
 //	Replica.Observe(func(Event))   every entry with its results, in order, and every Reset
-//	Replica.Keep(table)            has a table of statuses forget what is decided
+//	KeepUp(table, event)           has a table of statuses forget what is decided
 //	Replica.Lives(event)           the incarnations that count, for those who check batches
 //
 // The coordinator stamps what it proposes (Stamps): decisions carry the time, Apply reads no clock.

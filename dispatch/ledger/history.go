@@ -234,8 +234,8 @@ func (j *JobRecord) PastSlots() iter.Seq[int] {
 	}
 }
 
-// Contradictions lists the newest of the ends that came after another one had been decided for the same
-// task, the oldest first.
+// Contradictions lists the newest of the ends that came after another one had been decided for the
+// same task, the oldest first.
 func (j *JobRecord) Contradictions() []Conflict {
 	var out []Conflict
 	for _, c := range j.past.conflicted {

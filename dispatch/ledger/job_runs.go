@@ -20,7 +20,8 @@ func (r runs) find(n int) int {
 	return i
 }
 
-// remove takes out as much of want as waits in want's attempt, and appends what does not to refused.
+// remove takes out as much of want as waits in want's attempt, and appends what does not to
+// refused.
 func (r *runs) remove(want Slots, took func(first, n int), refused []Slots) []Slots {
 	for want.N > 0 {
 		i := r.find(want.First)

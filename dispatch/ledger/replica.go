@@ -162,19 +162,9 @@ func (r *Replica) Lives(ev Event, f func(peer taskstate.PeerID, inc taskstate.In
 	})
 }
 
-// Keep keeps a table in step with the replica, until cancel is called: statuses that were parked
-// are taken in once their assignment is applied, and what the ledger has decided is forgotten.
-// news, which may be nil, hears what the parked statuses brought; it is called like an observer.
-func (r *Replica) Keep(t *taskstate.Table, news func([]taskstate.Status)) (cancel func()) {
-	return r.Observe(func(ev Event) {
-		if n := KeepUp(t, ev); len(n) > 0 && news != nil {
-			news(n)
-		}
-	})
-}
-
-// KeepUp is one step of Keep, for whoever observes the replica by itself. It returns what the
-// parked statuses brought.
+// KeepUp keeps a table in step with a replica, by each event that an observer hears: statuses that
+// were parked are taken in once their assignment is applied, and what the ledger has decided is
+// forgotten. It returns what the parked statuses brought.
 func KeepUp(t *taskstate.Table, ev Event) (news []taskstate.Status) {
 	if ev.Reset {
 		t.Sweep()

@@ -26,7 +26,7 @@ func TestATableThatIsKeptHoldsWhatIsOpenAndNothingElse(t *testing.T) {
 	m.Join("p2", "i1")
 	tab := taskstate.NewTable(m.Replica(), 0)
 	var late []taskstate.Status
-	stop := m.Replica().Keep(tab, func(s []taskstate.Status) { late = append(late, s...) })
+	stop := m.Replica().Observe(func(ev ledger.Event) { late = append(late, ledger.KeepUp(tab, ev)...) })
 	defer stop()
 	propose(t, m, submit("j", 5))
 	ahead := m.Replica().Applied() + 1
@@ -62,7 +62,7 @@ func TestAResetSweepsTheTable(t *testing.T) {
 	m := memledger.New("p1", clock())
 	m.Join("p1", "i1")
 	tab := taskstate.NewTable(m.Replica(), 0)
-	defer m.Replica().Keep(tab, nil)()
+	defer m.Replica().Observe(func(ev ledger.Event) { ledger.KeepUp(tab, ev) })()
 	propose(t, m, submit("j", 2))
 	index := propose(t, m, assign("j", "p1", run(1, 2, 1)))
 	tab.Merge(batch("p1", running("j", 1, 1, index), running("j", 2, 1, index)))
@@ -103,8 +103,9 @@ func TestEveryPeerHoldsTheSameTableInTheEnd(t *testing.T) {
 		views := []*memledger.Ledger{m, m.Peer("p2"), m.Peer("p3")}
 		var tables []*taskstate.Table
 		for _, v := range views {
-			tables = append(tables, taskstate.NewTable(v.Replica(), 0))
-			defer v.Replica().Keep(tables[len(tables)-1], nil)()
+			tab := taskstate.NewTable(v.Replica(), 0)
+			tables = append(tables, tab)
+			defer v.Replica().Observe(func(ev ledger.Event) { ledger.KeepUp(tab, ev) })()
 		}
 		var said []taskstate.Batch
 		do := func(c ledger.Command) uint64 {

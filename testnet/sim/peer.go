@@ -171,7 +171,11 @@ func (p *peer) boot() {
 		park = 3
 	}
 	l.table = taskstate.NewTable(l.replica, park)
-	l.replica.Keep(l.table, func(news []taskstate.Status) { w.check.news(l, news) })
+	l.replica.Observe(func(ev ledger.Event) {
+		if news := ledger.KeepUp(l.table, ev); len(news) > 0 {
+			w.check.news(l, news)
+		}
+	})
 	l.keepLives(ledger.Event{Reset: true})
 	l.replica.Observe(l.keepLives)
 	l.replica.Observe(l.heard)

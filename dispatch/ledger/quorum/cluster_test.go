@@ -183,7 +183,8 @@ func (fl *flock) found(ids ...string) *bird {
 	return b
 }
 
-// grow founds a cluster and lets everybody join, until all replicas and voters are as they should be.
+// grow founds a cluster and lets everybody join, until all replicas and voters are as they should
+// be.
 func (fl *flock) grow(voters int, ids ...string) {
 	fl.t.Helper()
 	fl.found(ids...)

@@ -65,6 +65,15 @@
 // (probe.go). If a majority does not hear it, the one with the longest log asks for a permit and
 // stands (election.go). Raft alone decides who wins.
 //
+// # Its parts
+//
+// Node puts the parts together; none knows it, and each owns its fields. place and directory: what
+// is known of this peer and of others. authority: what of that is believed. folder, tenure,
+// seating: the seat on disk, what is remembered of it, its opening and giving up. feed: what goes
+// into the replica. terms: when this peer coordinates, and what it proposes. prober: whether the
+// leader is gone. electorate: who votes. seenMarks, comparison: what disks lost or changed.
+// follower: whom the replica is fed by.
+//
 // # What it does not do
 //
 // It does not know what a decision means: package ledger does. It does not watch peers: Candidates,

@@ -120,8 +120,8 @@ func (b fsmSnapshot) Persist(sink raft.SnapshotSink) error {
 // Release implements raft.FSMSnapshot.
 func (fsmSnapshot) Release() {}
 
-// feed is what goes into this peer's replica, and the newest of it, encoded, for followers. Raft and
-// the stream that is followed put in.
+// feed is what goes into this peer's replica, and the newest of it, encoded, for followers. Raft
+// and the stream that is followed put in.
 type feed struct {
 	rep      *ledger.Replica
 	ring     *ring

@@ -66,7 +66,7 @@ type seating struct {
 	folder    folder
 	marks     *seenMarks
 	terms     *terms
-	disk      parker // of watchDisk
+	disk      parker // of diskWatch
 
 	life  longLock   // one start or stop of a seat at a time
 	files sync.Mutex // one writer of the memo and the copy at a time
@@ -177,7 +177,7 @@ func raftConfig(s *seat, t Timings, leads chan<- bool) *raft.Config {
 }
 
 // commitTimeout is how soon an idle leader tells the other voters what has been committed. It need
-// not be soon: their replicas follow the coordinator's stream (see runFollow), and an election
+// not be soon: their replicas follow the coordinator's stream (see follower), and an election
 // commits by itself.
 const commitTimeout = 4 * time.Second
 

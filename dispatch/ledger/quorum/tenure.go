@@ -347,8 +347,8 @@ func (t *seating) setContacts(vs []Voter) {
 	}
 }
 
-// leaderMoved hears from raft that there is another leader, or none. Without one no peer coordinates
-// as far as this voter knows; with one, the follower asks it for the epoch.
+// leaderMoved hears from raft that there is another leader, or none. Without one no peer
+// coordinates as far as this voter knows; with one, the follower asks it for the epoch.
 func (t *seating) leaderMoved(s *seat) {
 	peer, ok := s.leader()
 	if ok {

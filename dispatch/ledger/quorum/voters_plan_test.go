@@ -140,8 +140,8 @@ func TestLeavingShrinksToThoseWhoStay(t *testing.T) {
 	}
 }
 
-// Whatever the cluster looks like: if the living are a majority before a step, they are after it; the
-// number of voters stays within bounds; the rules come to rest, at an odd number of voters, if
+// Whatever the cluster looks like: if the living are a majority before a step, they are after it;
+// the number of voters stays within bounds; the rules come to rest, at an odd number of voters, if
 // nothing else changes.
 func TestTheVotersRulesComeToRestAndNeverLoseTheMajority(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -120,8 +120,8 @@ func (e *electorate) candidates() []Candidate {
 	return cs
 }
 
-// askListeners asks the servers that listen how far they are. orphan is one that lives and has no such
-// seat.
+// askListeners asks the servers that listen how far they are. orphan is one that lives and has no
+// such seat.
 func (e *electorate) askListeners(ctx context.Context, s *seat, servers []Voter, cands []Candidate) (views []seatView, orphan *Voter) {
 	views = make([]seatView, len(servers))
 	none := make([]bool, len(servers))

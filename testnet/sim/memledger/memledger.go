@@ -13,9 +13,9 @@ import (
 	"covey/taskstate"
 )
 
-// Ledger is a ledger.Ledger for tests: a log in memory that several peers share, each through its own
-// view. What is proposed is decided and applied at once in the proposer's replica and in every view
-// that does not lag. It is safe for concurrent use.
+// Ledger is a ledger.Ledger for tests: a log in memory that several peers share, each through its
+// own view. What is proposed is decided and applied at once in the proposer's replica and in every
+// view that does not lag. It is safe for concurrent use.
 type Ledger struct {
 	log     *memoryLog
 	self    taskstate.PeerID

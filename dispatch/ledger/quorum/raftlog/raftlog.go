@@ -13,7 +13,7 @@ import (
 
 // logger hands raft's own log lines on to slog. Raft is talkative about peers that are away – a
 // line per failed heartbeat – and that is an everyday thing here: those lines are for debugging.
-// What it cannot write is said by watchDisk, once.
+// What it cannot write is said once, by who watches the disk.
 type logger struct {
 	hclog.Logger // a null logger: what is not overridden below says nothing
 	to           *slog.Logger
