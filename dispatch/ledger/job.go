@@ -115,15 +115,7 @@ func (j *JobRecord) Slot(n int) SlotRecord {
 
 // PendingSlots yields what nobody has, in runs of one attempt, ascending. A slot that was never
 // assigned costs nothing.
-func (j *JobRecord) PendingSlots() iter.Seq[Slots] {
-	return func(yield func(Slots) bool) {
-		for _, r := range j.slots.pending {
-			if !yield(r) {
-				return
-			}
-		}
-	}
-}
+func (j *JobRecord) PendingSlots() iter.Seq[Slots] { return slices.Values(j.slots.pending) }
 
 // OpenSlots yields the slots that are assigned and not settled, ascending.
 func (j *JobRecord) OpenSlots() iter.Seq[SlotRecord] {

@@ -90,12 +90,7 @@ func (j *JobRecord) Versions() []int {
 	if j.long == nil {
 		return nil
 	}
-	out := make([]int, 0, len(j.long.versions))
-	for v := range j.long.versions {
-		out = append(out, v)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(j.long.versions))
 }
 
 // Rollout tells how far the tasks of a lasting job follow its version.

@@ -167,23 +167,20 @@ func (t *slotTable) touched() int {
 // specBytes estimates what a spec occupies.
 func specBytes(job *taskstate.Job) (w int) {
 	const stringBytes = 16
-	for _, x := range job.Each {
-		w += stringBytes + len(x)
+	texts := func(list []string) {
+		for _, x := range list {
+			w += stringBytes + len(x)
+		}
 	}
+	texts(job.Each)
 	for _, a := range job.Matrix {
 		w += 3*stringBytes + len(a.Name)
-		for _, x := range a.Values {
-			w += stringBytes + len(x)
-		}
+		texts(a.Values)
 	}
-	for _, x := range job.Constraints {
-		w += stringBytes + len(x)
-	}
+	texts(job.Constraints)
 	if p := job.Run.Process; p != nil {
 		w += len(p.Script)
-		for _, x := range p.Command {
-			w += stringBytes + len(x)
-		}
+		texts(p.Command)
 		for k, v := range p.Env {
 			w += 2*stringBytes + len(k) + len(v)
 		}

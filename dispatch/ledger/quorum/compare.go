@@ -88,15 +88,15 @@ func (c *comparison) answer(ask *ledger.ChainMark) voterAnswer {
 	return voterAnswer{Chain: &own}
 }
 
-// rightSum is what a majority of n voters has.
-func rightSum(have map[taskstate.PeerID][sha256.Size]byte, n int) (sum [sha256.Size]byte, ok bool) {
+// rightSum is what a majority of n voters has; sums is how many different ones there are.
+func rightSum(have map[taskstate.PeerID][sha256.Size]byte, n int) (sum [sha256.Size]byte, ok bool, sums int) {
 	votes := map[[sha256.Size]byte]int{}
 	for _, s := range have {
 		if votes[s]++; votes[s] >= majority(n) {
-			return s, true
+			sum, ok = s, true
 		}
 	}
-	return sum, false
+	return sum, ok, len(votes)
 }
 
 // run looks into differences until ctx ends.
@@ -125,7 +125,7 @@ func (c *comparison) investigate(ctx context.Context, index uint64) string {
 	}
 	voters := slices.DeleteFunc(c.voters(), func(v Voter) bool { return !v.Voting })
 	have := c.askChains(ctx, voters, own)
-	sum, ok := rightSum(have, len(voters))
+	sum, ok, sums := rightSum(have, len(voters))
 	var others []taskstate.PeerID
 	for _, v := range voters {
 		if s, ok := have[v.Peer]; ok && s != sum {
@@ -133,7 +133,7 @@ func (c *comparison) investigate(ctx context.Context, index uint64) string {
 		}
 	}
 	switch {
-	case !ok && differing(have):
+	case !ok && sums > 1:
 		said := fmt.Sprintf("the voters' copies of the ledger differ after entry %d, and no majority of them agrees: which is right cannot be told", index)
 		c.set(0, said)
 		return said
@@ -149,18 +149,6 @@ func (c *comparison) investigate(ctx context.Context, index uint64) string {
 	c.set(index, said)
 	c.found(said)
 	return said
-}
-
-// differing tells whether two have different sums.
-func differing(have map[taskstate.PeerID][sha256.Size]byte) bool {
-	var first *[sha256.Size]byte
-	for _, s := range have {
-		if first != nil && *first != s {
-			return true
-		}
-		first = &s
-	}
-	return false
 }
 
 // askChains asks voters for their chains, this one included if it votes.

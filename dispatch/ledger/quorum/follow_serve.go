@@ -114,7 +114,7 @@ func (f *feeder) serve(h followHello, gone <-chan struct{}) error {
 		case <-t.C:
 		case <-gone:
 			return io.EOF
-		case <-f.n.closing:
+		case <-f.n.life.Done():
 			return nil
 		}
 	}

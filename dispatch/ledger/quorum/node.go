@@ -99,9 +99,10 @@ type Node struct {
 	snapshots      snapshotLimits
 	snapshotsTaken atomic.Int64 // from others so far
 
-	mu       sync.Mutex // of closing and handlers: none begins after it was closed
+	mu       sync.Mutex // of handlers: none begins after the life has ended
 	handlers sync.WaitGroup
-	closing  chan struct{}
+	life     context.Context // until Close
+	end      context.CancelFunc
 }
 
 // Open prepares a Node from its folder: a voter takes its seat again, everybody has its copy of the
@@ -126,7 +127,8 @@ func Open(cfg Config) (*Node, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, wakes: newWakes(), served: limit.New(maxFollowers, maxFollowing), closing: make(chan struct{})}
+	n := &Node{cfg: cfg, wakes: newWakes(), served: limit.New(maxFollowers, maxFollowing)}
+	n.life, n.end = context.WithCancel(context.Background())
 	if err := n.assemble(); err != nil {
 		return nil, err
 	}
@@ -200,7 +202,7 @@ func (n *Node) restore() error {
 // Close ends the Node: its seat, its handlers, its files. Run must have returned. A copy of the
 // ledger stays on disk.
 func (n *Node) Close() error {
-	close(n.closing)
+	n.end()
 	for _, p := range []string{RaftProtocol, FollowProtocol, VoterProtocol} {
 		n.cfg.Net.Handle(p, nil)
 	}
@@ -221,12 +223,10 @@ func (n *Node) Close() error {
 func (n *Node) handle(protocol string, f func(string, connT)) {
 	n.cfg.Net.Handle(protocol, func(peer string, c connT) {
 		n.mu.Lock()
-		select {
-		case <-n.closing:
+		if n.life.Err() != nil {
 			n.mu.Unlock()
 			_ = c.Close()
 			return
-		default:
 		}
 		n.handlers.Add(1)
 		n.mu.Unlock()

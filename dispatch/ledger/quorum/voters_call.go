@@ -99,17 +99,8 @@ func (n *Node) handleVoter(peer string, c connT) {
 	if err := wire.NewReader(c, raftHelloCap).Read(&ask); err != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	ctx, cancel := context.WithTimeout(n.life, leaveTimeout)
 	defer cancel()
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		select {
-		case <-n.closing:
-			cancel()
-		case <-stop:
-		}
-	}()
 	n.seating.learnMarks(peer, ask.Marks)
 	a, err := n.answerVoter(ctx, peer, ask)
 	if err != nil {
@@ -163,10 +154,8 @@ func (n *Node) prepare(peer taskstate.PeerID, ask seatAsk) (voterAnswer, error) 
 	}
 	n.seating.life.Lock()
 	defer n.seating.life.Unlock()
-	select {
-	case <-n.closing:
+	if n.life.Err() != nil {
 		return voterAnswer{}, errors.New("this peer is stopping")
-	default:
 	}
 	if s := n.place.seat.Load(); s != nil && s.generation < ask.Generation {
 		n.authority.reportForeign(peer, ask.Generation) // the seat is set aside once the newer ledger is seen
