@@ -107,7 +107,7 @@ func (p *prober) permittedBy(ctx context.Context, s *seat, others []Voter, wait 
 }
 
 // patience is how long a voter waits for others before and in an election. Up to a round trip of 75
-// ms it is what Timings say; beyond, it grows with the round trip, so that a living coordinator is
+// ms it is a heartbeat or so; beyond, it grows with the round trip, so that a living coordinator is
 // not taken for a dead one, nor a question for one that nobody answers.
 type patience struct {
 	leader time.Duration // for the leader to say that it lives
@@ -129,8 +129,9 @@ const (
 
 // patienceFor is that of voters whose longest round trip is rtt. A question takes one, and another
 // to open a stream for it.
-func patienceFor(t Timings, rtt time.Duration) patience {
-	h, rtt := t.Heartbeat, min(rtt, farthest)
+func patienceFor(rtt time.Duration) patience {
+	const h = heartbeat
+	rtt = min(rtt, farthest)
 	leader := max(h, h/2+2*rtt)
 	return patience{leader: leader, voter: leader + max(h/3, 2*rtt), step: max(rankStep, 2*rtt), pause: max(permitPause, rtt/2), way: rtt / 2}
 }
@@ -139,7 +140,7 @@ func patienceFor(t Timings, rtt time.Duration) patience {
 func (p *prober) patience(s *seat) patience {
 	vs, err := s.servers()
 	if err != nil {
-		return patienceFor(p.cfg.Timings, 0)
+		return patienceFor(0)
 	}
 	votes := map[taskstate.PeerID]bool{}
 	for _, v := range vs {
@@ -151,5 +152,5 @@ func (p *prober) patience(s *seat) patience {
 			rtt = max(rtt, c.RTT)
 		}
 	}
-	return patienceFor(p.cfg.Timings, rtt)
+	return patienceFor(rtt)
 }

@@ -30,12 +30,11 @@ var (
 // follower keeps the replica current from others. It owns whom it follows, and how current the
 // replica is.
 type follower struct {
-	log      *slog.Logger
-	bookmark time.Duration // others say at least so often that they live
-	dir      *directory
-	terms    *terms
-	wakes    *wakes
-	stream   func(ctx context.Context, peer taskstate.PeerID) (caughtUp bool, err error) // takes entries until it breaks
+	log    *slog.Logger
+	dir    *directory
+	terms  *terms
+	wakes  *wakes
+	stream func(ctx context.Context, peer taskstate.PeerID) (caughtUp bool, err error) // takes entries until it breaks
 
 	mu   sync.Mutex
 	from taskstate.PeerID // whom it is followed from now, "" = nobody
@@ -50,7 +49,7 @@ func (f *follower) inSync() (ok bool, at time.Time) {
 	_, _, led := f.dir.coordinator()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.ok && f.from != "" && led && time.Since(f.at) < 3*f.bookmark, f.at
+	return f.ok && f.from != "" && led && time.Since(f.at) < 3*bookmarkEvery, f.at
 }
 
 // touch notes that a frame came.

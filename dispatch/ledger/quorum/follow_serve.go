@@ -191,7 +191,7 @@ func (f *feeder) step() (more bool, err error) {
 			mark.Seats = f.n.authority.seats.ShortProof(seatsShown)
 		}
 		mark.Marks = f.n.marks.show(f.seat)
-		f.marked, f.due = mark, now.Add(f.n.cfg.Timings.Bookmark)
+		f.marked, f.due = mark, now.Add(bookmarkEvery)
 		return false, f.send(followFrame{Mark: &mark})
 	}
 	return false, nil

@@ -44,7 +44,7 @@ func (f *following) run() error {
 		if err := f.handle(fr); err != nil {
 			return err
 		}
-		patience := 3 * f.n.cfg.Timings.Bookmark
+		patience := 3 * bookmarkEvery
 		if !f.synced {
 			patience = max(patience, followTimeout)
 		}

@@ -45,7 +45,7 @@ type snapshotPart struct {
 }
 
 // bookmark says where the voter stands: sent on every change of coordinator or voters, and at least
-// every Timings.Bookmark.
+// every bookmarkEvery.
 type bookmark struct {
 	Index       uint64           `cbor:"1,keyasint"`
 	Coordinator taskstate.PeerID `cbor:"2,keyasint,omitempty"` // "" while this voter knows of none

@@ -240,7 +240,7 @@ func (b *logBound) rise(s *seat) {
 // runUpkeep gives up a seat that was taken away, makes snapshots, and keeps the copy on disk.
 func (n *Node) runUpkeep(ctx context.Context) {
 	const look, rest = time.Second, 10 * time.Second // between looks while entries come and until one look later; and while nothing does
-	saved, next := n.place.rep.Applied(), time.Now().Add(n.cfg.Timings.Save)
+	saved, next := n.place.rep.Applied(), time.Now().Add(saveEvery)
 	pace := look
 	t := time.NewTimer(pace)
 	defer t.Stop()
@@ -281,7 +281,7 @@ func (n *Node) runUpkeep(ctx context.Context) {
 			if err := errors.Join(n.seating.saveCopy(), n.seating.saveMemo()); err != nil {
 				n.cfg.Log.Warn("cannot keep a copy of the ledger", "err", err)
 			}
-			saved, next = n.place.rep.Applied(), now.Add(n.cfg.Timings.Save)
+			saved, next = n.place.rep.Applied(), now.Add(saveEvery)
 		}
 	}
 }

@@ -28,7 +28,6 @@ type Config struct {
 	Incarnation taskstate.Incarnation // of the seat in a folder whose memo, written by version 0.1, does not say
 	Dir         string                // belongs to the Node alone; created if absent
 	Mark        string                // file of the own mark (see package mark), best not in Dir, which may be turned back as a whole; "" is in Dir
-	Timings     Timings
 	// Candidates lists every admitted peer, dead ones too, for the voters' rules: whoever is not
 	// listed loses its vote. nil means that nobody but this peer ever votes. It is called about
 	// once a second while this peer leads, and must be quick.
@@ -53,25 +52,15 @@ type Config struct {
 	Hurt func() error // for tests: asked before every write to the log, which fails with what it answers, or waits for it; nil never does
 }
 
-// Timings of elections, voters' rules and following. Zero fields take the default.
-type Timings struct {
-	Heartbeat time.Duration // a coordinator that is suspected and does not answer for so long is gone; 300 ms
-	Election  time.Duration // from this raft's time for an election comes, see raftTimers; 300 ms
-	Lease     time.Duration // a coordinator that reaches no majority for ten times so long steps down; 200 ms
-	Tend      time.Duration // the voters' rules are looked at so often; 1 s
-	Replace   time.Duration // a voter dead for so long is replaced; 30 s
-	Shrink    time.Duration // five voters, one dead for so long: three; 10 min
-	Bookmark  time.Duration // followers hear at least so often; 2 s
-	Save      time.Duration // the copy for questions without a quorum is written so often, if there was news; 5 min
-}
-
-func (t Timings) withDefaults() Timings {
-	return Timings{
-		Heartbeat: cmp.Or(t.Heartbeat, 300*time.Millisecond), Election: cmp.Or(t.Election, 300*time.Millisecond),
-		Lease: cmp.Or(t.Lease, 200*time.Millisecond), Tend: cmp.Or(t.Tend, time.Second), Replace: cmp.Or(t.Replace, 30*time.Second),
-		Shrink: cmp.Or(t.Shrink, 10*time.Minute), Bookmark: cmp.Or(t.Bookmark, 2*time.Second), Save: cmp.Or(t.Save, 5*time.Minute),
-	}
-}
+// How long things take: elections, the voters' rules, following.
+const (
+	heartbeat     = 300 * time.Millisecond // a coordinator that is suspected and does not answer for so long is gone
+	tendEvery     = time.Second            // the voters' rules are looked at so often
+	replaceAfter  = 30 * time.Second       // a voter dead for so long is replaced
+	shrinkAfter   = 10 * time.Minute       // five voters, one dead for so long: three
+	bookmarkEvery = 2 * time.Second        // followers hear at least so often
+	saveEvery     = 5 * time.Minute        // the copy for questions without a quorum is written so often, if there was news
+)
 
 // Node is a peer's part in the ledger: as a voter it runs raft, otherwise it follows a voter; its
 // Replica is current either way. Open, then Found or Follow if the folder is new, then Run, then
@@ -108,7 +97,6 @@ type Node struct {
 // Open prepares a Node from its folder: a voter takes its seat again, everybody has its copy of the
 // ledger. Nothing is decided or followed before Run.
 func Open(cfg Config) (*Node, error) {
-	cfg.Timings = cfg.Timings.withDefaults()
 	cfg.RingBytes = cmp.Or(cfg.RingBytes, 4<<20)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -166,7 +154,7 @@ func (n *Node) assemble() (err error) {
 		remember: n.seating.setContacts, absent: map[taskstate.PeerID]time.Time{},
 	}
 	n.terms.tend = n.electorate.tend
-	n.follower = &follower{log: cfg.Log, bookmark: cfg.Timings.Bookmark, dir: n.dir, terms: n.terms, wakes: n.wakes, stream: n.follow}
+	n.follower = &follower{log: cfg.Log, dir: n.dir, terms: n.terms, wakes: n.wakes, stream: n.follow}
 	return nil
 }
 
@@ -333,7 +321,7 @@ func (n *Node) Follow(voters []taskstate.PeerID) {
 func (n *Node) Hint(peer taskstate.PeerID, e taskstate.Epoch) { n.authority.hint(peer, e) }
 
 // SuspectLeader says that somebody waits for the coordinator, or has seen a sign of its end. It
-// returns at once; if the coordinator is gone there will be an election, about Timings.Heartbeat
+// returns at once; if the coordinator is gone there will be an election, about 300 ms
 // later on fast links (much sooner if dials to it are refused). If it lives, nothing happens.
 func (n *Node) SuspectLeader() { n.wakes.suspect.Set() }
 

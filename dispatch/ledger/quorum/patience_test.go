@@ -8,8 +8,7 @@ import (
 )
 
 func TestPatienceGrowsWithTheRoundTripAndNeverFallsBelowThatOfFastLinks(t *testing.T) {
-	timings := Timings{}.withDefaults()
-	fast := patienceFor(timings, 0)
+	fast := patienceFor(0)
 	if want := (patience{leader: 300 * time.Millisecond, voter: 400 * time.Millisecond, step: rankStep, pause: permitPause}); fast != want {
 		t.Errorf("on fast links it is %+v", fast)
 	}
@@ -19,7 +18,7 @@ func TestPatienceGrowsWithTheRoundTripAndNeverFallsBelowThatOfFastLinks(t *testi
 	rapid.Check(t, func(t *rapid.T) {
 		a := time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "round trip"))
 		b := a + time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "longer by"))
-		near, far := patienceFor(timings, a), patienceFor(timings, b)
+		near, far := patienceFor(a), patienceFor(b)
 		for i, d := range fields(near) {
 			if d < fields(fast)[i] || d > fields(far)[i] || d > 10*time.Second {
 				t.Fatalf("over %v it is %+v, over %v %+v", a, near, b, far)

@@ -17,7 +17,7 @@ import (
 )
 
 // Only a peer that needs the coordinator looks whether it lives. Raft's heartbeats are rare (see
-// raftTimers), because each wakes two processes up, and an idle cluster should sleep. What they are
+// raftPatience), because each wakes two processes up, and an idle cluster should sleep. What they are
 // for, noticing that a coordinator is gone, is done on evidence instead: a raft stream from it
 // broke, membership changed its verdict on a peer, or a call to it is not answered at once. Then
 // each voter probes the leader, and asks the other voters whether they hear it. If a majority does
@@ -97,10 +97,10 @@ type prober struct {
 }
 
 // run probes a leader that is suspected, until ctx ends. While this voter knows no leader it
-// looks by itself, every one to two Timings.Heartbeat: not at once, for another may be about to be
+// looks by itself, every one to two heartbeats: not at once, for another may be about to be
 // elected.
 func (p *prober) run(ctx context.Context) {
-	h := p.cfg.Timings.Heartbeat
+	const h = heartbeat
 	t := time.NewTimer(h + rand.N(h))
 	defer t.Stop()
 	alone := true // no leader was known when the timer was set; while it runs, it alone makes this peer look
@@ -159,7 +159,7 @@ func (p *prober) passSuspicion(ctx context.Context) {
 	for _, v := range p.dir.list() {
 		if v.Voting && v.Peer != p.cfg.Self {
 			wg.Go(func() {
-				_, _ = p.call.ask(ctx, v.Peer, voterAsk{Probe: &probeAsk{Generation: g, Look: true}}, p.cfg.Timings.Heartbeat)
+				_, _ = p.call.ask(ctx, v.Peer, voterAsk{Probe: &probeAsk{Generation: g, Look: true}}, heartbeat)
 			})
 		}
 	}

@@ -97,7 +97,7 @@ func (t *seating) open(generation uint64, first []byte) (err error) {
 		return errors.Join(err, s.store.Close())
 	}
 	snaps := s.store.Marked(kept)
-	conf := raftConfig(s, t.cfg.Timings, t.terms.notify)
+	conf := raftConfig(s, t.terms.notify)
 	conf.Logger = logger
 	if err := t.checkLog(s, snaps); err != nil {
 		return errors.Join(err, s.store.Close())
@@ -160,10 +160,10 @@ func (t *seating) checkLog(s *seat, snaps raft.SnapshotStore) error {
 	return s.store.Check(p, snaps)
 }
 
-func raftConfig(s *seat, t Timings, leads chan<- bool) *raft.Config {
+func raftConfig(s *seat, leads chan<- bool) *raft.Config {
 	c := raft.DefaultConfig()
 	c.LocalID = raft.ServerID(s.self.server())
-	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = raftTimers(t)
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = raftPatience, raftPatience, raftLease
 	c.CommitTimeout = commitTimeout
 	c.BatchApplyCh = true
 	c.MaxAppendEntries = 16 // our entries are batches already; sixteen of the largest must pass within raftTimeout
@@ -181,18 +181,17 @@ func raftConfig(s *seat, t Timings, leads chan<- bool) *raft.Config {
 // commits by itself.
 const commitTimeout = 4 * time.Second
 
-// Raft's own timers are slower than Timings say: whoever has a reason to ask whether the
-// coordinator lives asks it directly, in the time that Timings say (see probe.go), and raft's
-// timers are left with what nobody had a reason to ask about. At 300/300/200 ms a leader sends each
-// voter a heartbeat every 0.75 to 1.5 s (see relax) and gives up after two seconds without a
-// majority, still before its peer calls a job HELD (3 s); a voter stands by itself after 2.25 to
-// 4.5 s. Slower would save little: what is left wakes a coordinator up five times a second, of
-// about 25.
-func raftTimers(t Timings) (heartbeat, election, lease time.Duration) {
-	lease = 10 * t.Lease
-	heartbeat = max(15*t.Heartbeat/2, lease) // raft demands that a voter's patience is no shorter than the lease, and an election no shorter than that
-	return heartbeat, max(15*t.Election/2, heartbeat), lease
-}
+// Raft's own timers are slow: whoever has a reason to ask whether the coordinator lives asks it
+// directly, within a heartbeat (see probe.go), and raft's timers are left with what nobody had a
+// reason to ask about. A leader sends each voter a heartbeat every 0.75 to 1.5 s (see relax) and
+// gives up after two seconds without a majority, still before its peer calls a job HELD (3 s); a
+// voter stands by itself after 2.25 to 4.5 s. Slower would save little: what is left wakes a
+// coordinator up five times a second, of about 25. Raft demands that a voter's patience is no
+// shorter than the lease.
+const (
+	raftLease    = 2 * time.Second
+	raftPatience = 15 * heartbeat / 2
+)
 
 // bootstrap writes the two entries a ledger begins with: its configuration, this peer alone, and
 // its first decision. Alone, what is on this disk is committed.

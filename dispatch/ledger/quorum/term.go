@@ -149,12 +149,10 @@ func (t *terms) finish(l *leading) {
 // three eighths to three quarters of a lease apart. The lease still sees one in time, a follower
 // hears two before it loses patience, and that depends on its own patience alone.
 func (t *terms) relax(s *seat, leader bool) {
-	heartbeat, election, lease := raftTimers(t.cfg.Timings)
 	err := s.reload(func(c *raft.ReloadableConfig) {
-		c.HeartbeatTimeout, c.ElectionTimeout = heartbeat, election
+		c.HeartbeatTimeout, c.ElectionTimeout = raftPatience, raftPatience
 		if leader {
-			c.HeartbeatTimeout = max(heartbeat, 15*lease/4)
-			c.ElectionTimeout = max(c.ElectionTimeout, c.HeartbeatTimeout)
+			c.HeartbeatTimeout, c.ElectionTimeout = 15*raftLease/4, 15*raftLease/4
 		}
 	})
 	if err != nil {

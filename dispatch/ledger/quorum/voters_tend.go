@@ -59,9 +59,9 @@ func (e *electorate) tend(ctx context.Context, s *seat) {
 		case again && err == nil:
 			t.Reset(hurry)
 		case err == nil && len(e.missing()) == 0:
-			t.Reset(contentFor * e.cfg.Timings.Tend) // what changes that is told: see Reconsider
+			t.Reset(contentFor * tendEvery) // what changes that is told: see Reconsider
 		default:
-			t.Reset(e.cfg.Timings.Tend)
+			t.Reset(tendEvery)
 		}
 	}
 }
@@ -82,8 +82,7 @@ func (e *electorate) tendOnce(ctx context.Context, s *seat) (again bool, err err
 	e.remember(servers)
 	cands := e.candidates()
 	views, orphan := e.askListeners(ctx, s, servers, cands)
-	t := e.cfg.Timings
-	c := planVoters(planInput{Self: e.cfg.Self, Servers: views, Candidates: cands, Now: e.cfg.Now(), Replace: t.Replace, Shrink: t.Shrink})
+	c := planVoters(planInput{Self: e.cfg.Self, Servers: views, Candidates: cands, Now: e.cfg.Now(), Replace: replaceAfter, Shrink: shrinkAfter})
 	if c.Kind == changeNone && orphan != nil {
 		c = change{Kind: changeRemove, Servers: []Voter{*orphan}, Why: "it no longer has its log"}
 	}
