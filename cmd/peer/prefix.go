@@ -38,11 +38,6 @@ func newPrefixer() *prefixer {
 	return &prefixer{lines: map[lineKey]*heldLine{}, label: func(task string) string { return printable(slotOf(task)) + " | " }}
 }
 
-// write takes a piece of a task's output.
-func (p *prefixer) write(task string, to io.Writer, data []byte) error {
-	return p.writeAt(task, to, data, time.Time{})
-}
-
 // writeAt takes a piece of a task's output that came at a moment; zero: not known.
 func (p *prefixer) writeAt(task string, to io.Writer, data []byte, at time.Time) error {
 	p.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -20,7 +21,7 @@ func TestLinesOfSeveralTasksAreWholeAndUnderTheirNames(t *testing.T) {
 			task := rapid.SampledFrom(tasks).Draw(t, "task")
 			piece := rapid.StringMatching(`[a-z\n]{0,6}`).Draw(t, "piece")
 			sent[task] += piece
-			if err := p.write(task, &out, []byte(piece)); err != nil {
+			if err := p.writeAt(task, &out, []byte(piece), time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -53,7 +54,7 @@ func TestALineWithoutAnEndIsNotKeptForEver(t *testing.T) {
 	var out bytes.Buffer
 	p := newPrefixer()
 	for range 10 {
-		if err := p.write("j.1.1", &out, make([]byte, maxHeldLine)); err != nil {
+		if err := p.writeAt("j.1.1", &out, make([]byte, maxHeldLine), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 	}
