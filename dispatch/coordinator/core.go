@@ -323,7 +323,7 @@ func (c *Core) due() {
 	c.replacer.dueReplacements()
 	c.recaller.dueRecalls()
 	c.jobs.dueLater()
-	c.jobs.dueAmends()
+	c.jobs.lookAgainIfDue()
 }
 
 // agenda is what a step is to bring about: effects, and what is still to be looked at before it

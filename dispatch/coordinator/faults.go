@@ -40,11 +40,11 @@ func (f faults) faulty(p taskstate.PeerID, now time.Time) bool {
 // until is when a faulty peer may have tasks again.
 func (f faults) until(p taskstate.PeerID) time.Time { return f[p][0].Add(faultTime) }
 
-// excuse tells whether a job's tasks failed often on every peer they may go to: then the fault is
+// failsEverywhere tells whether a job's tasks failed often on every peer they may go to: then the fault is
 // the job's own, and all peers are as good as any until one of its tasks ends well. Here it does
 // not matter how long it took: a small peer shows it later than a big one. A peer that has no room
 // for them beside services and global jobs is none they may go to: that could take for ever.
-func (js *jobs) excuse(j *jobState) bool {
+func (js *jobs) failsEverywhere(j *jobState) bool {
 	return !slices.ContainsFunc(js.peers.list(), func(p *peerState) bool {
 		return p.worker && p.standing == Ready && p.member.Takes() && p.offer.Trouble == "" && !js.peers.shunned(p) && !j.faults.often(p.id) &&
 			j.allows(p) && j.job.Resources.Fits(p.offer.Resources.Sub(p.lastingShare()))
@@ -72,42 +72,42 @@ func (js *jobs) avoided(j *jobState) map[taskstate.PeerID]bool {
 			out[p] = true
 		}
 	}
-	if len(out) > 0 && js.excuse(j) {
+	if len(out) > 0 && js.failsEverywhere(j) {
 		return nil
 	}
 	return out
 }
 
-// amend has the core look again when a peer may have back what failed there.
-func (js *jobs) amend(at time.Time) {
-	if js.amends.IsZero() || at.Before(js.amends) {
-		js.amends = at
+// lookAgainAt has the core look again when a peer may have back what failed there.
+func (js *jobs) lookAgainAt(at time.Time) {
+	if js.lookAgain.IsZero() || at.Before(js.lookAgain) {
+		js.lookAgain = at
 	}
-	js.clock.WakeAt(js.amends)
+	js.clock.WakeAt(js.lookAgain)
 }
 
-// dueAmends lets peers have what failed there again, once it was long enough ago.
-func (js *jobs) dueAmends() {
-	if js.amends.IsZero() {
+// lookAgainIfDue lets peers have what failed there again, once it was long enough ago.
+func (js *jobs) lookAgainIfDue() {
+	if js.lookAgain.IsZero() {
 		return
 	}
-	if js.clock.Now().Before(js.amends) {
-		js.clock.WakeAt(js.amends)
+	if js.clock.Now().Before(js.lookAgain) {
+		js.clock.WakeAt(js.lookAgain)
 		return
 	}
-	js.amends = time.Time{}
+	js.lookAgain = time.Time{}
 	js.agenda.place()
 	for _, j := range js.all {
 		for p := range j.faults {
 			if j.faults.faulty(p, js.clock.Now()) {
-				js.amend(j.faults.until(p))
+				js.lookAgainAt(j.faults.until(p))
 			}
 		}
 	}
 }
 
-// blame takes note of how a task of a job's present version ended on a peer.
-func (js *jobs) blame(j *jobState, p taskstate.PeerID, end taskstate.State) {
+// noteEnd takes note of how a task of a job's present version ended on a peer.
+func (js *jobs) noteEnd(j *jobState, p taskstate.PeerID, end taskstate.State) {
 	switch end {
 	case taskstate.Complete:
 		if len(j.faults[p]) > 0 {
@@ -120,7 +120,7 @@ func (js *jobs) blame(j *jobState, p taskstate.PeerID, end taskstate.State) {
 			js.agenda.place() // the fault may be the job's own
 		}
 		if j.faults.faulty(p, js.clock.Now()) {
-			js.amend(j.faults.until(p))
+			js.lookAgainAt(j.faults.until(p))
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (js *jobs) ended(p *peerState, h *holding, st *taskstate.Status, r rec) {
 		return
 	}
 	if int(r.version) == j.job.Version {
-		js.blame(j, p.id, st.State)
+		js.noteEnd(j, p.id, st.State)
 	}
 	j.lasting.ended(st, int(r.version), j.job, js.clock.Now())
 }

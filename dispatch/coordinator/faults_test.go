@@ -190,7 +190,7 @@ func TestAPeerIsFaultyWhenItsLastFiveEndsWereFailuresWithinFiveMinutes(t *testin
 		for range rapid.IntRange(1, 30).Draw(rt, "ends") {
 			r.core.clock.Advance(r.core.clock.Now().Add(time.Duration(rapid.IntRange(0, 100).Draw(rt, "seconds")) * time.Second))
 			end := rapid.SampledFrom([]taskstate.State{taskstate.Failed, taskstate.Failed, taskstate.Failed, taskstate.Rejected, taskstate.Shutdown, taskstate.Complete}).Draw(rt, "end")
-			r.core.jobs.blame(j, "a", end)
+			r.core.jobs.noteEnd(j, "a", end)
 			if end != taskstate.Shutdown { // somebody stopped it: that says nothing
 				ends, at = append(ends, end), append(at, r.core.clock.Now())
 			}

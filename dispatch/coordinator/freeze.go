@@ -25,7 +25,7 @@ func (ps *peers) reviewFreeze() {
 		func() ([]freeze.Loss, int) { return ps.losses(ps.vanished) },
 		func(id taskstate.PeerID) bool {
 			p := ps.of(id)
-			return p == nil || p.excused || !ps.vanished(p)
+			return p == nil || p.confirmedGone || !ps.vanished(p)
 		}, ps.clock.Now())
 	switch change {
 	case freeze.Began:
@@ -38,14 +38,14 @@ func (ps *peers) reviewFreeze() {
 	}
 }
 
-// losses lists the peers that count as gone, and counts all others there are. Who is excused or
+// losses lists the peers that count as gone, and counts all others there are. Who is confirmed gone or
 // said goodbye does not count at all.
 func (ps *peers) losses(gone func(*peerState) bool) (lost []freeze.Loss, others int) {
 	for _, p := range ps.order {
 		if !ps.vanished(p) {
-			p.excused = false
+			p.confirmedGone = false
 		}
-		if p.id == ps.cfg.Self || p.member.Left || p.excused || p.parted {
+		if p.id == ps.cfg.Self || p.member.Left || p.confirmedGone || p.parted {
 			continue
 		}
 		others++
@@ -96,7 +96,7 @@ func (ps *peers) frozen() freeze.State { return ps.guard.Frozen() }
 // count any more.
 func (ps *peers) thaw() {
 	for _, p := range ps.order {
-		p.excused = ps.vanished(p)
+		p.confirmedGone = ps.vanished(p)
 	}
 	ps.guard.Doubt()
 }

@@ -389,7 +389,7 @@ func (m *model) mostVanished() bool {
 	var first, last time.Time
 	for i, w := range m.workers {
 		v, p := m.verdicts[w.id], m.core.peers.of(w.id)
-		if v.Verdict != VerdictDead && v.Verdict != VerdictSuspect || p == nil || p.member.Left || p.session != nil || p.excused {
+		if v.Verdict != VerdictDead && v.Verdict != VerdictSuspect || p == nil || p.member.Left || p.session != nil || p.confirmedGone {
 			return false
 		}
 		if i == 0 || v.Since.Before(first) {

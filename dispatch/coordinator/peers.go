@@ -68,7 +68,7 @@ type peerState struct {
 	stalls     stalls
 	stallAt    time.Time // no look at those before
 	shunned    time.Time // passed over until then
-	excused    bool      // it is gone, a person says
+	confirmedGone bool      // it is gone, a person says
 	parted     bool      // it said goodbye before it went
 
 	finished   float64 // ends in about the last AheadWindow, decaying
