@@ -16,6 +16,6 @@
 // A session is one stream from a worker to the coordinator. The worker says Hello, the coordinator
 // Welcome; then assignments, stops, recalls and acknowledgements flow down, signed batches of
 // statuses, beats and answers flow up. Any error ends the session; the worker backs off and dials
-// whoever coordinates then. A worker that stops gives back what it has not started, says Goodbye
+// the coordinator then. A worker that stops gives back what it has not started, says Goodbye
 // and waits until it is Released: nothing is left on its way to a peer that is gone.
 package dispatch

@@ -647,7 +647,7 @@ func (f *flock) takes(peer string, takes bool) {
 
 // A peer whose disk takes nothing any more has eight tasks, of which four run. The others go where
 // there is room, in bounded time, and none is started twice, whether the job allows that or not,
-// and whoever coordinates.
+// and the coordinator.
 func TestWhatAPeerWithAFullDiskHasNotBegunGoesElsewhere(t *testing.T) {
 	for name, change := range map[string]func(*taskstate.Job){
 		"may run twice":      func(*taskstate.Job) {},

@@ -43,7 +43,7 @@ func (n *Node) leave(ctx context.Context) error {
 	return n.orders.Order(ctx, calls.Call{Remove: &ledger.Remove{Peer: n.self, Reason: "left"}}, "this peer stopped its tasks but is still a member")
 }
 
-// candidates are the peers that may vote, and how they are, for whoever coordinates.
+// candidates are the peers that may vote, and how they are, for the coordinator.
 func (n *Node) candidates() []quorum.Candidate {
 	view := n.members.View()
 	var out []quorum.Candidate

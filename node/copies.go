@@ -28,12 +28,12 @@ import (
 
 // A machine may be cloned, restored from a backup, or resumed from a snapshot: then two processes
 // go by one key, each with its own idea of what was decided and what runs. Neither can see the
-// other, but everybody else can: it has connections to both. Whoever sees a second connection to a
-// peer, or another start number than before, asks on each connection who is there. If two processes
-// answer now, it brings them together: each gets, from the other, an answer to a challenge of its
-// own, signed with the key both have. No word of anybody else counts. A process that has seen such
-// an answer stops voting and taking tasks until a person has decided which of the two keeps the
-// identity.
+// other, but everybody else can: it has connections to both. A peer that sees a second connection
+// to a peer, or another start number than before, asks on each connection who is there. If two
+// processes answer now, it brings them together: each gets, from the other, an answer to a
+// challenge of its own, signed with the key both have. No word of anybody else counts. A process
+// that has seen such an answer stops voting and taking tasks until a person has decided which of
+// the two keeps the identity.
 
 // startProtocol asks a process which start of its peer it is. It is for members.
 const startProtocol = "/covey/start/1"

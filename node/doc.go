@@ -24,7 +24,7 @@
 //
 // The local API calls Backend: what is asked goes to the view, what is to change to the orders,
 // what is this peer itself (Status, Leave, Down, Stdin) to the Node. An order becomes a call, which
-// the line brings to whoever coordinates; there the desk decides it.
+// the line brings to the coordinator; there the desk decides it.
 //
 //	api ─┬─► view ──► replica, table, members, the coordinator's word (by the line)
 //	     ├─► orders ─► line ─► … ─► line of the coordinator's peer ─► desk ─► ledger

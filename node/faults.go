@@ -12,8 +12,8 @@ import (
 
 // A peer numbers its batches and signs each number once. One that signs two different batches with
 // one number lets others believe different things of its tasks until they are settled: honest
-// software does not, except from a copied data folder. Whoever sees both keeps the first, and holds
-// it against the author.
+// software does not, except from a copied data folder. A peer that sees both keeps the first, and
+// holds it against the author.
 
 // faults counts what members did that honest software does not.
 type faults struct {

@@ -26,7 +26,8 @@ func TestOfTwoBatchesWithOneNumberTheFirstCountsAndTheAuthorIsFound(t *testing.T
 					t.Fatal(err)
 				}
 			}
-			// Whoever passes it on may have seen it first: it is not held against the messenger.
+			// A peer that passes it on may have seen it first: it is not held against the
+			// messenger.
 			if v := s.statuses.fromTopic("another", second); v != p2p.Ignore {
 				t.Error("the second:", v)
 			}

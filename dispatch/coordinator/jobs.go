@@ -23,7 +23,7 @@ type jobs struct {
 	backlog   backlog     // what waits to be placed
 	schedules schedules
 	delayed   []*jobState // whose delay lasts
-	lookAgain    time.Time   // when the first of the peers on which too much failed may have it again
+	lookAgain time.Time   // when the first of the peers on which too much failed may have it again
 }
 
 func (js *jobs) of(id taskstate.JobID) *jobState { return js.all[id] }

@@ -56,20 +56,20 @@ type peerState struct {
 	stopping   time.Time // gives its tasks back: no new ones before this moment
 	assigning  int       // commands under way that assign something to it
 
-	verdict    Verdict
-	since      time.Time // of the verdict
-	unanswered bool
-	probing    bool
-	probeAt    time.Time
-	standing   Standing
-	lostSince  time.Time // since when it is unreachable
-	charged    bool      // that it is was paid for; see mayReplace
-	never      bool      // gossip here never saw it alive
-	stalls     stalls
-	stallAt    time.Time // no look at those before
-	shunned    time.Time // passed over until then
+	verdict       Verdict
+	since         time.Time // of the verdict
+	unanswered    bool
+	probing       bool
+	probeAt       time.Time
+	standing      Standing
+	lostSince     time.Time // since when it is unreachable
+	charged       bool      // that it is was paid for; see mayReplace
+	never         bool      // gossip here never saw it alive
+	stalls        stalls
+	stallAt       time.Time // no look at those before
+	shunned       time.Time // passed over until then
 	confirmedGone bool      // it is gone, a person says
-	parted     bool      // it said goodbye before it went
+	parted        bool      // it said goodbye before it went
 
 	finished   float64 // ends in about the last AheadWindow, decaying
 	finishedAt time.Time

@@ -74,7 +74,7 @@ type Config struct {
 	Log     *slog.Logger // optional
 }
 
-// Loop runs tasks for whoever coordinates: the shell of the worker's core. Run owns all of its
+// Loop runs tasks for the coordinator: the shell of the worker's core. Run owns all of its
 // goroutines.
 type Loop struct {
 	cfg     Config
@@ -325,7 +325,7 @@ func (w *Loop) closeOnce(c chan struct{}) {
 	}
 }
 
-// Run keeps a session to whoever coordinates and runs tasks until Stop or Detach has been carried
+// Run keeps a session to the coordinator and runs tasks until Stop or Detach has been carried
 // out (nil) or ctx ends. When ctx ends, nothing is stopped or said any more, as in a crash; the
 // journal is closed properly.
 func (w *Loop) Run(ctx context.Context) error {

@@ -1,4 +1,4 @@
-// Package calls brings what only the coordinator decides to whoever coordinates: the types of calls
+// Package calls brings to the coordinator what only it decides: the types of calls
 // and of their answers, their signatures, and the Line they travel on.
 //
 //	line := calls.NewLine(calls.Config{…})

@@ -37,7 +37,7 @@ type Ledger interface {
 	SuspectLeader()           // has the voters look whether the coordinator lives
 }
 
-// Line is a peer's line to whoever coordinates: it brings calls there, its own and those of others,
+// Line is a peer's line to the coordinator: it brings calls there, its own and those of others,
 // and lets in those that are for itself.
 type Line struct {
 	cfg    Config

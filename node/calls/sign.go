@@ -14,7 +14,7 @@ import (
 	"covey/taskstate"
 )
 
-// A call is signed by the peer whose person asks. Whoever passes it on can drop it and cannot
+// A call is signed by the peer whose person asks. A peer that passes it on can drop it and cannot
 // change or invent one, and so needs no role to do it.
 
 // domain separates signatures over calls from all others made with the same key. The id of the

@@ -14,7 +14,7 @@ func (d *Desk) executeChange(ctx context.Context, c calls.Call) (calls.Reply, er
 	case c.Preview != nil:
 		p, err := d.cfg.Coord.Preview(ctx, &c.Preview.Job)
 		if err != nil {
-			return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+			return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by the caller
 		}
 		return calls.Reply{ChangeReply: calls.ChangeReply{Preview: &p}}, nil
 	case c.Rebalance != nil:
@@ -38,7 +38,7 @@ func (d *Desk) executeRebalance(ctx context.Context, q calls.RebalanceCall) (cal
 	moves, busy, err := ask(ctx, q.Job)
 	switch {
 	case err != nil:
-		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by the caller
 	case busy:
 		return calls.Reply{Error: api.Errorf(api.Conflict, "tasks of job %s are still starting; see `peer tasks %s` and try again when they run", q.Job, q.Job)}, nil
 	}

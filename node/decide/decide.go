@@ -45,7 +45,7 @@ func (d *Desk) Execute(ctx context.Context, c calls.Call) (calls.Reply, error) {
 func (d *Desk) propose(ctx context.Context, cmd ledger.Command) (calls.Reply, error) {
 	index, results, err := d.cfg.Ledger.Propose(ctx, []ledger.Command{cmd})
 	if err != nil {
-		return calls.Reply{Lost: true}, nil //nolint:nilerr // whoever asks tries again, at the next coordinator
+		return calls.Reply{Lost: true}, nil //nolint:nilerr // the caller tries again, at the next coordinator
 	}
 	return calls.AnswerTo(cmd, results[0], index), nil
 }

@@ -1,6 +1,6 @@
 // Package decide answers calls, as coordinator: it checks what the asker may ask, turns the call
 // into commands of the ledger, and words what came of them. A call that finds this peer no longer
-// leading is Lost: whoever asks tries again, at the next coordinator.
+// leading is Lost: the caller tries again, at the next coordinator.
 //
 //	desk := decide.New(decide.Config{…})
 //	reply, err := desk.Execute(ctx, call)   // from calls.Line, on the goroutine of whoever asked

@@ -18,7 +18,7 @@ func (d *Desk) executeThaw(ctx context.Context) (calls.Reply, error) {
 	was, err := d.cfg.Coord.Thaw(ctx)
 	switch {
 	case err != nil:
-		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by the caller
 	case !was.Active():
 		return calls.Reply{Error: api.Errorf(api.Conflict, "replacement is not frozen; see `peer peers`")}, nil
 	}
@@ -32,7 +32,7 @@ func (d *Desk) executeRemove(ctx context.Context, r ledger.Remove) (calls.Reply,
 		if errors.Is(err, quorum.ErrSoleVoter) {
 			return calls.Reply{Error: calls.Refusal(ledger.Command{Remove: &r}, ledger.CodeSole)}, nil
 		}
-		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by the caller
 	}
 	old, ok := d.cfg.Roster.Get(r.Peer)
 	if !ok {
@@ -98,7 +98,7 @@ func (d *Desk) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Reply, 
 	}
 	_, results, err := d.cfg.Ledger.Propose(ctx, []ledger.Command{{Admit: &ledger.Admit{Entry: entry, Ticket: inv.ID}}})
 	if err != nil {
-		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by the caller
 	}
 	switch results[0].Refused {
 	case ledger.CodeNone:
@@ -118,8 +118,8 @@ func (d *Desk) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Reply, 
 
 // Newcomers with one ticket are let in by groups: a newcomer meets everybody, and where a hundred
 // do so at once on busy machines nobody gets done in time and all begin again. Whoever has not come
-// to work after JoinTime, because it died or works for nobody, holds up nobody. A group may be larger
-// by those that are decided at the same moment.
+// to work after JoinTime, because it died or works for nobody, holds up nobody. A group may be
+// larger by those that are decided at the same moment.
 const (
 	JoinGroup = 12
 	JoinTime  = 15 * time.Second

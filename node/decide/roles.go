@@ -29,7 +29,7 @@ func (d *Desk) executeRoles(ctx context.Context, q calls.RolesCall) (calls.Reply
 		case errors.Is(err, quorum.ErrSoleVoter):
 			return calls.Reply{Error: soleVoter(q.Peer)}, nil
 		case err != nil:
-			return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+			return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by the caller
 		}
 	}
 	e.Roles, e.At = q.Roles, max(d.cfg.Now(), e.At+1)
@@ -40,7 +40,7 @@ func (d *Desk) executeRoles(ctx context.Context, q calls.RolesCall) (calls.Reply
 	_, results, err := d.cfg.Ledger.Propose(ctx, []ledger.Command{{Admit: &ledger.Admit{Entry: e}}})
 	switch {
 	case err != nil || results[0].Refused == ledger.CodeStale:
-		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by whoever asks
+		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by the caller
 	case results[0].Refused == ledger.CodeSole:
 		return calls.Reply{Error: soleVoter(q.Peer)}, nil
 	case results[0].Refused != ledger.CodeNone:

@@ -28,7 +28,7 @@ func (d *Desk) executeTrigger(ctx context.Context, q calls.TriggerCall) (calls.R
 		submit := ledger.Command{Submit: &ledger.Submit{Job: run}}
 		index, results, err := d.cfg.Ledger.Propose(ctx, []ledger.Command{submit})
 		if err != nil {
-			return calls.Reply{Lost: true}, nil //nolint:nilerr // whoever asks tries again, at the next coordinator
+			return calls.Reply{Lost: true}, nil //nolint:nilerr // the caller tries again, at the next coordinator
 		}
 		switch r := results[0]; {
 		case r.Skipped: // another one was started meanwhile

@@ -56,7 +56,7 @@ type Deciders interface {
 	LossText(lost ...quorum.Loss) string
 }
 
-// Line brings a call to whoever coordinates.
+// Line brings a call to the coordinator.
 type Line interface {
 	Decide(context.Context, calls.Call) (calls.Reply, error)
 }

@@ -19,7 +19,7 @@ func Needs(v any) int {
 }
 
 // Clip empties those fields of what v points to that peers of a dialect do not read. It is for what
-// goes without them: what does not is refused by whoever is asked for it (see Needs).
+// goes without them: what does not is refused by the peer that is asked for it (see Needs).
 func Clip(v any, dialect int) {
 	visit(reflect.ValueOf(v), func(f reflect.Value, d int) {
 		if d > dialect {

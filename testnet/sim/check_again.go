@@ -46,7 +46,7 @@ func (c *check) reopened(e *ledger.Entry, id taskstate.JobID) {
 	}
 	delete(c.over, id)
 	delete(c.cancels, id)
-	c.ambiguous[c.w.quorum.leader.leading] = true // whoever coordinates has to begin anew
+	c.ambiguous[c.w.quorum.leader.leading] = true // the coordinator has to begin anew
 	c.lives[id] = append(c.lives[id], e.Index)
 	c.w.load.byID[id].cancelled = false
 	c.w.reader.followed(history.Submit, id)

@@ -210,12 +210,12 @@ func (c *check) excused(rec *ledger.JobRecord, t taken) bool {
 	return rec.Job().Type == taskstate.GlobalJob && (p.pains > 0 || p.trouble > t.at || p.life == nil || c.passive(p.id) || c.unreachable(p))
 }
 
-// unreachable tells whether whoever coordinates counts a peer as that, rightly or not.
+// unreachable tells whether the coordinator counts a peer as that, rightly or not.
 func (c *check) unreachable(p *peer) bool {
 	return c.finds(p, func(l coordinator.PeerLoad) bool { return l.Standing == coordinator.Unreachable })
 }
 
-// finds tells whether whoever coordinates finds something of a peer.
+// finds tells whether the coordinator finds something of a peer.
 func (c *check) finds(p *peer, f func(coordinator.PeerLoad) bool) bool {
 	t := c.w.quorum.leader.term
 	return t != nil && slices.ContainsFunc(t.core.Peers(), func(l coordinator.PeerLoad) bool { return l.Peer == p.id && f(l) })

@@ -66,7 +66,7 @@ func (c *client) later(d time.Duration, f func()) {
 	})
 }
 
-// next dials whoever coordinates.
+// next dials the coordinator.
 func (c *client) next() {
 	l := c.l
 	c.at, c.epoch = l.hint.peer, l.hint.epoch

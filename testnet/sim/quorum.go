@@ -70,7 +70,7 @@ func (q *quorum) begin() {
 	w.after(time.Second, q.watch)
 }
 
-// order has a command decided, by whoever coordinates, and repeats it until it is.
+// order has a command decided, by the coordinator, and repeats it until it is.
 func (q *quorum) order(cmd ledger.Command, done func() bool) {
 	w := q.w
 	if done() {

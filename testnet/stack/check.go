@@ -32,7 +32,7 @@ func (c *check) init(w *world) {
 	*c = check{w: w, starts: map[taskstate.TaskID]*proc{}, slots: map[slot][]*proc{}, epochs: map[string]string{}, names: map[string]string{}, liars: map[string]bool{}}
 }
 
-// coordinator names whoever coordinates.
+// coordinator is the number of the peer that coordinates.
 func (c *check) coordinator() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *check) started(x *proc) {
 	}
 }
 
-// deaf tells whether a cut has touched whoever coordinates since a moment: with the only vote it
+// deaf tells whether a cut has touched the coordinator since a moment: with the only vote it
 // goes on, and finds others gone.
 func (c *check) deaf(since time.Duration) bool {
 	p := c.w.named(c.coordinator())

@@ -130,7 +130,7 @@ func (p *peer) down(power bool, d time.Duration) {
 	p.w.until(d, func() { p.downs--; heal(); p.boot() })
 }
 
-// killCoordinator kills whoever coordinates, as far as somebody knows.
+// killCoordinator kills the coordinator, as far as somebody knows.
 func (w *world) killCoordinator() {
 	for _, p := range w.peers {
 		if p.name == w.check.coordinator() {

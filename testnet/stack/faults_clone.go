@@ -12,8 +12,8 @@ import (
 )
 
 // clone starts a copy of a peer's whole folder on another machine, as one does that was made from
-// an image of the first. Whoever sees both says so: neither votes nor takes tasks. After a while
-// the copy goes for good, and the peer is started again, as a person does who was told.
+// an image of the first. A peer that sees both says so: neither votes nor takes tasks. After a
+// while the copy goes for good, and the peer is started again, as a person does who was told.
 func (w *world) clone() {
 	p := w.anyone()
 	l := p.usable()

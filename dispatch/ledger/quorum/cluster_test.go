@@ -294,7 +294,7 @@ func (fl *flock) propose(b *bird, c ledger.Command) uint64 {
 	return i
 }
 
-// insist proposes at whoever leads until it is decided: what a client of the cluster does.
+// insist proposes at the leader until it is decided: what a client of the cluster does.
 func (fl *flock) insist(c ledger.Command) {
 	fl.t.Helper()
 	fl.await("a decision", func() bool {

@@ -146,7 +146,7 @@ func (t *tenure) lose(generation uint64, u *store.Unsound, aside string) {
 	t.redraw()
 }
 
-// forgetLoss tells whether the loss is made good: whoever coordinates knows that the old seat is
+// forgetLoss tells whether the loss is made good: the coordinator knows that the old seat is
 // gone, or this peer belongs to a newer ledger.
 func (t *tenure) forgetLoss(generation uint64, gone func(server string) bool) bool {
 	t.mu.Lock()
@@ -300,7 +300,7 @@ func (t *seating) lose(generation uint64, u *store.Unsound) error {
 	return t.folder.moveSeat(aside, generation)
 }
 
-// forgetLoss: whoever coordinates knows that the old seat is gone, or this peer belongs to a newer
+// forgetLoss: the coordinator knows that the old seat is gone, or this peer belongs to a newer
 // ledger.
 func (t *seating) forgetLoss() {
 	_, _, led := t.dir.coordinator()
