@@ -92,10 +92,6 @@ func (j *JobRecord) Cancelled() (reason string, at int64, ok bool) {
 // attempt but a Renew – and the ledger stamp at which that came.
 func (j *JobRecord) Ended() (at int64, ok bool) { return j.ended, j.over }
 
-// FirstAttempt is the number of the first attempt of a slot that has had none, 1 unless the ledger
-// was recovered: a slot's next attempt is the one after its last, or this one if it is higher.
-func (j *JobRecord) FirstAttempt() int { return int(max(j.slots.first, 1)) }
-
 // Counts says how many slots are where.
 func (j *JobRecord) Counts() Counts { return j.slots.counts }
 
@@ -147,7 +143,8 @@ func (j *JobRecord) record(n int, c cell) SlotRecord {
 		r.Open = true
 		return r
 	}
-	st := j.status(n, c)
+	st := j.slots.kinds.list[c.kind-kindFirst].status(taskstate.Task(j.job.ID, n, int(c.attempt)), c.seq, c.end, c.lasted)
+	st.Index = c.index
 	r.Final = &st
 	return r
 }
@@ -161,13 +158,6 @@ func (j *JobRecord) cutOff(r SlotRecord) taskstate.Status {
 	if x := j.slots.extrasOf(r.Slot); x.retired {
 		st.At, st.Reason, st.Message = x.at, cmp.Or(x.reason, taskstate.ReasonRetired), ""
 	}
-	return st
-}
-
-// status puts a settled slot's end together again.
-func (j *JobRecord) status(n int, c cell) taskstate.Status {
-	st := j.slots.kinds.list[c.kind-kindFirst].status(taskstate.Task(j.job.ID, n, int(c.attempt)), c.seq, c.end, c.lasted)
-	st.Index = c.index
 	return st
 }
 
@@ -199,7 +189,7 @@ type Outline struct {
 	Job        *taskstate.Job
 	Index      uint64 // of acceptance
 	StartsFrom int64  // see JobRecord.StartsFrom
-	First      int    // see JobRecord.FirstAttempt
+	First      int    // number of the first attempt of a slot that has had none: 1 unless the ledger was recovered
 	Blocked    bool   // waits for other jobs
 
 	// Of a lasting job; Slots are all there are, from slot 1.
@@ -213,7 +203,7 @@ type Outline struct {
 
 // outline describes the job without its versions, and of its slots only these.
 func (j *JobRecord) outline(slots ...int) *Outline {
-	o := &Outline{Job: j.job, Index: j.index, StartsFrom: j.StartsFrom(), First: j.FirstAttempt(), Blocked: len(j.blocked) > 0, Rollout: j.Rollout()}
+	o := &Outline{Job: j.job, Index: j.index, StartsFrom: j.StartsFrom(), First: int(max(j.slots.first, 1)), Blocked: len(j.blocked) > 0, Rollout: j.Rollout()}
 	for _, n := range slots {
 		o.Slots = append(o.Slots, j.Slot(n))
 	}
