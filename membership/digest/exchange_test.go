@@ -168,6 +168,32 @@ func TestWhatIsSettledElsewhereIsNotAskedForAgain(t *testing.T) {
 	})
 }
 
+// An author whose journal was turned back learns from its own signature which numbers it has used,
+// also where all of them are settled.
+func TestAnAuthorGetsItsNewestEnvelopeBackThoughAllIsSettled(t *testing.T) {
+	nodes(t, 3, func(_ *memnet.Network, ps []*node) {
+		for n := range uint64(10) {
+			ps[1].Offer(batch("p0", n+1))
+		}
+		ps[1].store.Retire("p0", "i", 11) // the last was lost on its way here
+		ps[0].store.Retire("p0", "i", 7)  // what it remembers
+		ps[0].Meet("p1")
+		ps[2].Meet("p1")
+		synctest.Wait()
+		if newest := string(batch("p0", 10).Body); ps[0].count() != 1 || ps[0].got[newest] != 1 {
+			t.Errorf("it was given %v, want its newest alone", ps[0].got)
+		}
+		if ps[2].count() != 0 {
+			t.Errorf("another was given %v of what is settled", ps[2].got)
+		}
+		ps[0].Meet("p1")
+		synctest.Wait()
+		if _, n := ps[1].store.Size(); n != 1 || ps[0].count() != 1 || ps[0].got[string(batch("p0", 10).Body)] != 1 {
+			t.Errorf("after another exchange %d are held, and it was given %v", n, ps[0].got)
+		}
+	})
+}
+
 func TestForgedAndUnwantedEnvelopesAreNotTaken(t *testing.T) {
 	nodes(t, 2, func(network *memnet.Network, ps []*node) {
 		forged := batch("p0", 1)

@@ -37,7 +37,7 @@ func TestNoMarksOfOthersKeepAStoreFromSayingItsOwn(t *testing.T) {
 		for range rapid.IntRange(1, 5).Draw(t, "times") {
 			m := digest.Mark{Stream: digest.Stream{Author: name.Draw(t, "author"), Incarnation: name.Draw(t, "incarnation")}, Floor: number.Draw(t, "floor"), Contiguous: number.Draw(t, "contiguous"), Top: number.Draw(t, "top")}
 			s.Believe("liar", []digest.Mark{m})
-			for _, r := range s.Wants([]digest.Mark{m}) {
+			for _, r := range append(s.Reached(m.Stream.Author, []digest.Mark{m}), s.Wants([]digest.Mark{m})...) {
 				if r.From == 0 || r.From > r.To || r.To > m.Top || r.Stream.Author == "" || len(r.Stream.Author+r.Stream.Incarnation) > 256 {
 					t.Fatalf("of %+v it wants %+v", m, r)
 				}

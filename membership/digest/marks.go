@@ -70,6 +70,28 @@ func (s *Store) Wants(theirs []Mark) []Range {
 	return out
 }
 
+// Reached asks another peer, going by its marks, for the newest envelope of those streams of an
+// author of which all is settled there, if this store has not seen it. An author asks so for its
+// own: its signature shows that it has used that number, which its journal does not tell if an older
+// copy of it was put back. What it says under a number that was settled before nobody takes in.
+func (s *Store) Reached(author string, theirs []Mark) (out []Range) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range theirs {
+		if m.Stream.Author != author || !m.Stream.sane() || m.Top > maxNumber || m.Floor < m.Top {
+			continue
+		}
+		seen := uint64(0)
+		if st := s.streams[m.Stream]; st != nil {
+			seen = st.top
+		}
+		if seen < m.Top { // the other's newest may be below its mark
+			out = append(out, Range{Stream: m.Stream, From: seen + 1, To: m.Top})
+		}
+	}
+	return out
+}
+
 // holes lists what is missing here between the marks of both, lowest first.
 func (st *stream) holes(m Mark) (out []Range) {
 	next := max(st.contiguous, min(m.Floor, m.Top)) + 1

@@ -65,7 +65,7 @@ type stream struct {
 	floor      uint64
 	contiguous uint64     // ≥ floor
 	top        uint64     // ≥ the number of every envelope added
-	held       []Envelope // sorted by Number, without repetition, all above floor
+	held       []Envelope // sorted by Number, without repetition, all but the newest above floor
 	bytes      int
 	used       uint64 // Store.adds when it was last added to
 }
@@ -104,6 +104,9 @@ func (s *Store) add(e Envelope) (fresh, gap bool) {
 	st.held = slices.Insert(st.held, i, e)
 	st.bytes += e.size()
 	s.count(e.Author, e.size())
+	if st.held[0].Number <= st.floor { // it was the newest
+		s.cut(st, 1)
+	}
 	st.advance()
 	gap = st.contiguous < e.Number
 	for s.authors[e.Author] > s.share {
@@ -177,7 +180,7 @@ func (s *Store) cut(st *stream, n int) {
 }
 
 // Retire says that everything up to a number is settled: those envelopes go, the mark stays or
-// rises.
+// rises. The newest stays (see Reached).
 func (s *Store) Retire(author, incarnation string, upTo uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +197,7 @@ func (s *Store) retire(st *stream, upTo uint64) {
 	if have {
 		n++
 	}
-	s.cut(st, n)
+	s.cut(st, min(n, max(len(st.held)-1, 0)))
 	st.advance()
 }
 

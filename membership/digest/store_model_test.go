@@ -2,6 +2,7 @@ package digest_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -37,14 +38,15 @@ func (s plainStore) add(e digest.Envelope) bool {
 	return true
 }
 
-// settle moves the mark over what is there, and forgets what is settled.
+// settle moves the mark over what is there, and forgets what is settled, but for the newest.
 func (st *plainStream) settle() {
 	st.contiguous = max(st.contiguous, st.floor)
 	for st.held[st.contiguous+1].Number != 0 {
 		st.contiguous++
 	}
+	newest := slices.Max(append(slices.Collect(maps.Keys(st.held)), 0))
 	for n := range st.held {
-		if n <= st.floor {
+		if n <= st.floor && n < newest {
 			delete(st.held, n)
 		}
 	}

@@ -77,7 +77,8 @@ func (t *talk) readMarks() ([]Mark, error) {
 
 // ask wants what is missing here and takes it. more tells that there is more of it.
 func (t *talk) ask(theirs []Mark) (more bool, err error) {
-	wants := slices.DeleteFunc(t.x.cfg.Store.Wants(theirs), func(r Range) bool { return !t.x.wantsOf(r.Stream.Author) })
+	wants := append(t.x.cfg.Store.Reached(t.x.cfg.Net.Self(), theirs), t.x.cfg.Store.Wants(theirs)...)
+	wants = slices.DeleteFunc(wants, func(r Range) bool { return !t.x.wantsOf(r.Stream.Author) })
 	wants = wants[:min(len(wants), maxWants)]
 	if err := t.send(wants); err != nil {
 		return false, err

@@ -239,7 +239,8 @@ func (l *life) exchange(o *peer) {
 func (l *life) pull(from *life) {
 	theirs := from.digest.Marks()
 	l.digest.Believe(from.p.id, theirs)
-	envelopes, _ := from.digest.Missing(l.digest.Wants(theirs), 8<<20)
+	wants := append(l.digest.Reached(l.p.id, theirs), l.digest.Wants(theirs)...)
+	envelopes, _ := from.digest.Missing(wants, 8<<20)
 	for _, e := range envelopes {
 		b, err := l.w.batchOf(e)
 		if err != nil {
