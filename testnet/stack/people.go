@@ -31,7 +31,7 @@ type work struct {
 	acked     bool
 	heldAt    *peer // "" or who holds it
 	withdrawn bool  // taken back where it was held
-	cancelled bool  // acknowledged
+	cancelled bool  // acknowledged, or nobody was there to say so
 }
 
 // client is one person at a keyboard. What it draws is its own, so that nobody's luck hangs on
@@ -267,8 +267,8 @@ func (c *client) cancel(l *life, j *work) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	j.withdrawn = j.withdrawn || withdrawn
+	j.cancelled = j.cancelled || o.Answer != history.Over
 	if o.Answer == history.Done {
-		j.cancelled = true
 		w.count(func(s *Stats) { s.Cancelled++ })
 	}
 }
