@@ -180,7 +180,7 @@ func TestAnAuthorGetsItsNewestEnvelopeBackThoughAllIsSettled(t *testing.T) {
 		ps[0].Meet("p1")
 		ps[2].Meet("p1")
 		synctest.Wait()
-		if newest := string(batch("p0", 10).Body); ps[0].count() != 1 || ps[0].got[newest] != 1 {
+		if ps[0].count() != 1 || ps[0].got[string(batch("p0", 10).Body)] != 1 {
 			t.Errorf("it was given %v, want its newest alone", ps[0].got)
 		}
 		if ps[2].count() != 0 {
