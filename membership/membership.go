@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"covey/internal/wake"
+	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -149,7 +150,7 @@ func (m *Membership) currentView() *View {
 	if m.view == nil {
 		m.view = m.table.view(Member{
 			ID: m.self, Name: m.cfg.Name, Incarnation: m.cfg.Incarnation, Seat: m.seat, Addrs: m.own, Roles: m.cfg.Roles,
-			Version: m.cfg.Version, Verdict: Alive, Since: m.born,
+			Version: m.cfg.Version, Dialect: wire.Dialect, Verdict: Alive, Since: m.born,
 		})
 	}
 	return m.view

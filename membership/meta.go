@@ -27,11 +27,12 @@ type meta struct {
 	Addrs       []string              `cbor:"6,keyasint,omitempty"`
 	Seat        taskstate.Incarnation `cbor:"7,keyasint,omitempty"` // of its seat among the voters, or of the one it would take
 	Start       starts.Start          `cbor:"8,keyasint,omitzero"`
+	Dialect     int                   `cbor:"9,keyasint,omitempty"` // the newest it reads; 0 is 1
 }
 
 // encode never exceeds maxWords: texts are cut, then the last addresses are left out.
 func (m meta) encode() []byte {
-	m.Protocol = metaVersion
+	m.Protocol, m.Dialect = metaVersion, wire.Dialect
 	m.Name, m.Version, m.Incarnation, m.Seat = cut(m.Name, 64), cut(m.Version, 32), cut(m.Incarnation, 64), cut(m.Seat, 64)
 	for {
 		b, err := wire.Marshal(m)

@@ -48,6 +48,7 @@ type Member struct {
 	Addrs       []string              // multiaddrs without /p2p
 	Roles       []admission.Role      // as it says itself; the roster decides
 	Version     string
+	Dialect     int // the newest it reads; 0 if it did not say
 	Verdict     Verdict
 	Since       time.Time     // of the verdict
 	Parted      bool          // dead: it said goodbye

@@ -25,6 +25,9 @@ type Config struct {
 	// Vet tells why a peer that says Hello as this start gets no session: another process goes by
 	// its identity. Called on the session's own goroutine; may take seconds. Optional.
 	Vet func(peer taskstate.PeerID, start starts.Start) error
+	// Dialect is what the cluster speaks: frames say nothing above it, and a worker that reads less
+	// gets no session. Optional: 1.
+	Dialect func() int
 	// Known says what is held of an incarnation of a worker, for its Welcome. Must not block.
 	// Optional.
 	Known func(peer taskstate.PeerID, inc taskstate.Incarnation) Known
@@ -52,6 +55,9 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.Core.Log == nil {
 		cfg.Core.Log = cfg.Log
+	}
+	if cfg.Dialect == nil {
+		cfg.Dialect = func() int { return 1 }
 	}
 	if cfg.Probe == nil {
 		cfg.Probe = func(context.Context, taskstate.PeerID) error { return errors.New("no way to probe") }

@@ -51,6 +51,10 @@ func (c *Loop) ServeSession(peer string, conn net.Conn) {
 			return
 		}
 	}
+	if d := c.cfg.Dialect(); max(1, first.Hello.Dialect) < d && c.leads() {
+		c.refuse(conn, session.Refuse{Code: session.RefuseDialect, Message: session.TooOld(max(1, first.Hello.Dialect), d), RetryAfter: dialectRetry.Milliseconds()})
+		return
+	}
 	t := c.join()
 	if t == nil {
 		hint, _, _ := c.cfg.Ledger.Coordinator()
@@ -61,7 +65,7 @@ func (c *Loop) ServeSession(peer string, conn net.Conn) {
 	l := &link{conn: ConnID(c.conns.Add(1)), peer: peer, c: conn, out: make(chan session.Down, c.cfg.SendQueue), gone: make(chan struct{})}
 	defer context.AfterFunc(t.ctx, l.abort)() // the term ends its sessions, known to its owner yet or not
 	var writer sync.WaitGroup
-	writer.Go(func() { l.write(c.cfg.WriteTimeout) })
+	writer.Go(func() { l.write(c.cfg.WriteTimeout, c.cfg.Dialect) })
 	opened := SessionOpened{Conn: l.conn, Peer: peer, Hello: *first.Hello}
 	if c.cfg.Known != nil {
 		opened.Known = c.cfg.Known(peer, first.Hello.Incarnation)
@@ -88,6 +92,9 @@ func (c *Loop) join() *term {
 
 // copiedRetry is when a worker of which there are two may ask again.
 const copiedRetry = 2 * time.Second
+
+// dialectRetry is when one that reads too little may ask again: it takes a person to change that.
+const dialectRetry = 10 * time.Second
 
 func (c *Loop) leads() bool {
 	c.mu.Lock()
@@ -141,7 +148,7 @@ func (t *term) read(l *link, r *wire.Reader) {
 
 // write sends what is queued, and flushes whenever nothing more is. It ends the stream when the
 // queue is closed.
-func (l *link) write(timeout time.Duration) {
+func (l *link) write(timeout time.Duration, dialect func() int) {
 	defer l.abort()
 	w := wire.NewWriter(l.c, 0)
 	for {
@@ -154,6 +161,7 @@ func (l *link) write(timeout time.Duration) {
 				return
 			}
 			_ = l.c.SetWriteDeadline(time.Now().Add(timeout))
+			wire.Clip(&f, dialect())
 			if err := w.Write(f); err != nil {
 				return
 			}

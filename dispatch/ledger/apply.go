@@ -114,6 +114,8 @@ func (s *State) applyLasting(c *Command) Result {
 		return s.skip(c.Skip)
 	case c.Pin != nil:
 		return s.pin(c.Pin)
+	case c.Reads != nil:
+		return s.roster.reads(c.Reads)
 	}
 	return Result{Refused: CodeInvalid}
 }

@@ -62,6 +62,9 @@ func (r *roster) admit(a *Admit, stamp int64) Result {
 	if old != nil && old.Entry.Has(admission.Voter) && !e.Has(admission.Voter) && r.voters() == 1 {
 		return Result{Refused: CodeSole} // an entry with fewer roles would leave nobody to decide
 	}
+	if (old == nil || !old.In()) && max(1, a.Dialect) < r.speaks() {
+		return Result{Refused: CodeDialect}
+	}
 	if a.Ticket != "" {
 		inv := r.invites[a.Ticket]
 		if inv == nil {
@@ -73,6 +76,10 @@ func (r *roster) admit(a *Admit, stamp int64) Result {
 		inv.Used++
 	}
 	r.enter(e, stamp)
+	if a.Dialect > 1 {
+		r.members[e.Peer].Dialect = a.Dialect
+	}
+	r.raiseDialect()
 	return Result{}
 }
 
@@ -94,6 +101,7 @@ func (r *roster) remove(c *Remove, stamp int64) (res Result, gone bool) {
 		m.Entry.Removed, m.Entry.At, m.Entry.Sig = true, stamp, nil
 	}
 	m.Since = stamp
+	r.raiseDialect()
 	return Result{}, true
 }
 

@@ -66,6 +66,7 @@ type Command struct {
 	Label     *Label     `cbor:"21,keyasint,omitempty"`
 	Skip      *Skip      `cbor:"22,keyasint,omitempty"`
 	Pin       *Pin       `cbor:"23,keyasint,omitempty"`
+	Reads     *Reads     `cbor:"24,keyasint,omitempty"`
 }
 
 // Found begins a ledger: the first command ever, by the founder.
@@ -88,6 +89,8 @@ type Lead struct {
 type Admit struct {
 	Entry  admission.Entry `cbor:"1,keyasint"`
 	Ticket string          `cbor:"2,keyasint,omitempty"`
+	// Dialect is what it reads; 0 where only the entry of a member changes.
+	Dialect int `cbor:"3,keyasint,omitempty"`
 }
 
 // Remove ends a peer's membership for good: its gate closes, its open tasks are superseded in the
@@ -251,6 +254,7 @@ const (
 	CodeUnavailable Code = "unavailable" // the peer is paused or drained
 	CodePartly      Code = "partly"      // some slots or statuses were refused, listed
 	CodeBlocked     Code = "blocked"     // the job waits for others, or only starts others
+	CodeDialect     Code = "dialect"     // the peer reads less than the cluster speaks
 	CodeInvalid     Code = "invalid"     // the command makes no sense: no id, no slots, several fields set
 )
 

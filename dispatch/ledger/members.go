@@ -23,6 +23,7 @@ type Member struct {
 	AvailSince   int64             `cbor:"9,keyasint,omitempty"`  // ledger stamp
 	Labels       map[string]string `cbor:"10,keyasint,omitempty"` // laid over what the peer says of itself; never changed in place
 	Removed      []string          `cbor:"11,keyasint,omitempty"` // labels that do not count, whatever the peer says; sorted
+	Dialect      int               `cbor:"12,keyasint,omitempty"` // it reads, as it said; 0 is 1
 }
 
 // Takes tells whether the peer takes new tasks as far as people said: it is not paused or drained.
@@ -69,6 +70,7 @@ func (r InviteRecord) Check(at int64) Code {
 type roster struct {
 	members map[taskstate.PeerID]*Member
 	invites map[string]*InviteRecord
+	dialect int // that all members read; 0 is 1
 }
 
 func newRoster() roster {

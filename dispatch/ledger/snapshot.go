@@ -40,6 +40,7 @@ type snapshot struct {
 	ChainFrom   uint64            `cbor:"17,keyasint,omitempty"`
 	Chain       []byte            `cbor:"18,keyasint,omitempty"`
 	GoneFor     []Gone            `cbor:"19,keyasint,omitempty"` // why those in Gone are; none if that is not known
+	Dialect     int               `cbor:"20,keyasint,omitempty"`
 }
 
 type inviteSnapshot struct {
@@ -74,7 +75,7 @@ type jobSnapshot struct {
 func (s *State) Encode() ([]byte, error) {
 	out := snapshot{
 		Version: snapshotVersion, Index: s.index, Epoch: s.epoch, Stamp: s.stamp, Coordinator: s.coordinator,
-		Cluster: s.cluster, Generation: s.generation, Open: s.open, Began: s.began,
+		Cluster: s.cluster, Generation: s.generation, Open: s.open, Began: s.began, Dialect: s.roster.dialect,
 		Members: slices.Collect(s.Members()), Gone: s.finished.gone.ids, GoneFor: s.finished.gone.reasons(),
 	}
 	if s.settings != (Settings{}) {
@@ -121,11 +122,14 @@ func DecodeState(b []byte) (*State, error) {
 		return nil, fmt.Errorf("ledger snapshot: %w", err)
 	}
 	if in.Version < oldestSnapshot || in.Version > snapshotVersion {
-		return nil, fmt.Errorf("ledger snapshot: version %d, this program reads %d; update the older peer", in.Version, snapshotVersion)
+		return nil, fmt.Errorf("ledger snapshot: version %d, this program reads %d; update the older peer (%w)", in.Version, snapshotVersion, wire.ErrUnknown)
 	}
 	s := NewState()
 	s.index, s.epoch, s.stamp, s.coordinator = in.Index, in.Epoch, in.Stamp, in.Coordinator
 	s.cluster, s.generation, s.open, s.began = in.Cluster, in.Generation, in.Open, in.Began
+	if s.roster.dialect = in.Dialect; in.Dialect < 0 || in.Dialect == 1 {
+		return nil, errors.New("ledger snapshot: a dialect that is none")
+	}
 	if in.Settings != nil {
 		if s.settings = *in.Settings; s.settings == (Settings{}) {
 			return nil, errors.New("ledger snapshot: settings that set nothing")

@@ -48,6 +48,7 @@ type Hello struct {
 	// Replaces is the incarnation that this start of the peer began with, if it had to begin
 	// another: a stream it opened for that one may arrive after this one.
 	Replaces taskstate.Incarnation `cbor:"8,keyasint,omitempty"`
+	Dialect  int                   `cbor:"9,keyasint,omitempty"` // the newest it reads; 0 is 1
 }
 
 // Report lists tasks a worker holds, each with its newest status: sent after Hello in as many
@@ -116,6 +117,7 @@ const (
 	RefuseTooMany        = "too-many-registrations"
 	RefuseFenced         = "fenced"    // this incarnation was replaced by another
 	RefuseCopied         = "copied"    // another process goes by its identity
+	RefuseDialect        = "dialect"   // it reads less than the cluster speaks
 	RefuseMalformed      = "malformed" // a Hello that is too large or makes no sense
 )
 
@@ -223,6 +225,11 @@ type Goodbye struct{}
 // sent before. What it has given back, and of what it has heard the acknowledgement, will not be
 // waited for.
 type Released struct{}
+
+// TooOld says why a worker that reads a dialect gets no session in a cluster that speaks another.
+func TooOld(reads, speaks int) string {
+	return fmt.Sprintf("the cluster speaks dialect %d, and this version of peer reads %d: install the newer version here and restart the peer", speaks, reads)
+}
 
 // EnvelopeSum is what two holders of a sealed batch compare.
 func EnvelopeSum(envelope []byte) []byte {

@@ -52,6 +52,8 @@ type Config struct {
 	// Lied hears what a coordinator said that no honest one says. Both must not block. Optional.
 	Seated func(peer taskstate.PeerID) bool
 	Lied   func(peer taskstate.PeerID, what string)
+	// Dialect is what the cluster speaks: frames say nothing above it. Optional: 1.
+	Dialect func() int
 	// Seal signs a batch: body is its encoding. Called from one goroutine, once per batch; the
 	// result is journaled and used ever after.
 	Seal func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error)

@@ -128,7 +128,7 @@ func (w *Loop) session(ctx context.Context, t target, id uint64) sessionEnd {
 	}
 	l := newStream(id, conn, w.cfg.Log)
 	l.dialled = t
-	l.lied = w.cfg.Lied
+	l.lied, l.dialect = w.cfg.Lied, w.cfg.Dialect
 	defer l.close()
 	if !w.announce(ctx, streamEvent{stream: l, up: true}) {
 		return sessionEnd{err: ctx.Err()}

@@ -49,6 +49,7 @@ type stream struct {
 
 	dialled target // whom, in the hope of which epoch
 	lied    func(peer taskstate.PeerID, what string)
+	dialect func() int // nil: 1
 
 	mu      sync.Mutex
 	outbox  []session.Up
@@ -270,11 +271,24 @@ func (l *stream) drain(w *wire.Writer) error {
 		}
 		_ = l.conn.SetWriteDeadline(time.Now().Add(limit))
 		for _, u := range ups {
+			l.speak(&u)
 			if err := w.Write(u); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// speak has a frame say what this program reads, and nothing that others do not.
+func (l *stream) speak(u *session.Up) {
+	if u.Hello != nil {
+		u.Hello.Dialect = wire.Dialect
+	}
+	speaks := 1
+	if l.dialect != nil {
+		speaks = l.dialect()
+	}
+	wire.Clip(u, speaks)
 }
 
 // around is d ± 10 %, drawn anew each time, so that workers do not beat in step.

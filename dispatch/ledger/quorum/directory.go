@@ -15,8 +15,9 @@ import (
 // place is which seat this peer has now, and which ledger it belongs to. Everybody in this package
 // may look; only seating changes the seat.
 type place struct {
-	seat atomic.Pointer[seat]
-	rep  *ledger.Replica
+	seat   atomic.Pointer[seat]
+	rep    *ledger.Replica
+	unread unread
 }
 
 // generation of the ledger this peer belongs to; 0 before it knows one.

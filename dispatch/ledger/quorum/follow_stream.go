@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -88,6 +89,9 @@ func (f *following) refused(r *followRefuse) error {
 
 func (f *following) part(p *snapshotPart) error {
 	st, err := f.snapshot.add(p)
+	if errors.Is(err, wire.ErrUnknown) {
+		return f.n.place.unread.stop(f.n.place.rep.Applied()+1, err, f.n.cfg.Log)
+	}
 	if err != nil || st == nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"covey/dispatch/ledger"
+	"covey/p2p/wire"
 )
 
 // fsm is raft's view of the replica. Raft calls it from one goroutine.
@@ -72,6 +74,9 @@ func (f *fsm) StoreConfiguration(index uint64, c raft.Configuration) {
 // that follow are skipped when they are applied to it.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	f.bytes.Store(0)
+	if err := f.feed.unread.err(); err != nil { // raft is further than what was applied: its log is all there is of the rest
+		return nil, err
+	}
 	b, err := f.feed.rep.Encode()
 	if err != nil {
 		return nil, fmt.Errorf("snapshot of the ledger: %w", err)
@@ -87,6 +92,9 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		return fmt.Errorf("restore the ledger: %w", err)
 	}
 	st, err := ledger.DecodeState(b)
+	if errors.Is(err, wire.ErrUnknown) {
+		return f.feed.unread.stop(f.feed.rep.Applied()+1, err, f.feed.log)
+	}
 	if err != nil {
 		return fmt.Errorf("restore the ledger: %w", err)
 	}
@@ -129,6 +137,8 @@ type feed struct {
 	wakes    *wakes
 	log      *slog.Logger
 
+	unread *unread
+
 	mu sync.Mutex // one entry or snapshot at a time
 }
 
@@ -139,11 +149,14 @@ func (f *feed) apply(index uint64, data []byte) ([]ledger.Result, error) {
 	if index <= f.rep.Applied() {
 		return nil, nil
 	}
+	if f.unread.stops(index) {
+		return nil, f.unread.err()
+	}
 	e, err := ledger.ReadEntry(index, data)
 	if err != nil {
-		f.log.Error("an entry of the ledger cannot be read: this peer's program is older than the coordinator's, or its disk is bad", "index", index, "err", err)
-		return nil, fmt.Errorf("ledger entry %d: %w", index, err)
+		return nil, f.unread.stop(index, err, f.log)
 	}
+	f.unread.clear()
 	results := f.rep.Apply(e)
 	f.ring.add(index, data)
 	return results, nil
@@ -160,6 +173,7 @@ func (f *feed) reset(st *ledger.State) {
 		return
 	}
 	f.rep.Reset(st)
+	f.unread.clear()
 	f.compared.set(0, "")
 	f.ring.reset(st.Index())
 	f.wakes.moved.fire()

@@ -18,6 +18,7 @@ import (
 	"covey/internal/wake"
 	"covey/p2p"
 	"covey/p2p/admission"
+	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -140,7 +141,7 @@ func (n *Node) assemble() (err error) {
 	}
 	n.marks = &seenMarks{cfg: cfg, place: n.place, folder: n.folder}
 	n.compared = &comparison{self: cfg.Self, log: cfg.Log, rep: rep, voters: n.dir.list, due: make(chan uint64, 1)}
-	n.feed = &feed{rep: rep, ring: newRing(ringIdle), compared: n.compared, wakes: n.wakes, log: cfg.Log}
+	n.feed = &feed{rep: rep, unread: &n.place.unread, ring: newRing(ringIdle), compared: n.compared, wakes: n.wakes, log: cfg.Log}
 	n.terms = &terms{cfg: cfg, place: n.place, dir: n.dir, wakes: n.wakes, notify: make(chan bool, 64), established: n.authority.confirm}
 	n.seating = &seating{
 		cfg: cfg, place: n.place, feed: n.feed, dir: n.dir, wakes: n.wakes, authority: n.authority, tenure: n.tenure,
@@ -169,7 +170,9 @@ func (n *Node) restore() error {
 	n.tenure.begin(mem)
 	n.marks.load()
 	n.dir.suppose(mem.Voters)
-	if err := loadCopy(n.place.rep, n.folder.path("copy")); err != nil {
+	if err := loadCopy(n.place.rep, n.folder.path("copy")); errors.Is(err, wire.ErrUnknown) {
+		return newerFolder(err)
+	} else if err != nil {
 		n.cfg.Log.Warn("the copy of the ledger cannot be read, another will be fetched", "err", err)
 	}
 	if own := n.place.generation(); mem.Seat != 0 && own != 0 && own != mem.Seat {

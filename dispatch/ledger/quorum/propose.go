@@ -50,6 +50,9 @@ func (t *terms) propose(ctx context.Context, commands []ledger.Command) (uint64,
 	if l == nil {
 		return 0, nil, t.notCoordinator()
 	}
+	if err := t.place.speaks(commands); err != nil {
+		return 0, nil, err
+	}
 	p, err := newProposal(commands)
 	if err != nil {
 		return 0, nil, err

@@ -15,6 +15,7 @@ import (
 	"covey/dispatch/ledger/quorum/mark"
 	"covey/dispatch/ledger/quorum/raftlog"
 	"covey/dispatch/ledger/quorum/store"
+	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -93,6 +94,9 @@ func (t *seating) open(generation uint64, first []byte) (err error) {
 	if err == nil {
 		err = s.store.Sound(kept)
 	}
+	if newer := (store.Newer{}); errors.As(err, &newer) {
+		err = newerFolder(newer.Why)
+	}
 	if err != nil {
 		return errors.Join(err, s.store.Close())
 	}
@@ -149,6 +153,9 @@ func soundEntry(data []byte) error {
 
 func soundState(snapshot []byte) error {
 	_, err := ledger.DecodeState(snapshot)
+	if errors.Is(err, wire.ErrUnknown) {
+		return store.Newer{Why: err} // it is whole: it stays where it is
+	}
 	return err
 }
 

@@ -138,6 +138,12 @@ func (s *Snapshots) behindHead(meta *raft.SnapshotMeta, file io.Reader) (io.Read
 	return file, nil
 }
 
+// Newer says of a snapshot that it is whole, and that this program is too old for it.
+type Newer struct{ Why error }
+
+// Error implements error.
+func (n Newer) Error() string { return n.Why.Error() }
+
 // keepSound puts the snapshots that cannot be read beside the others, where raft does not look, up
 // to the newest one that can.
 func (s *Snapshots) keepSound() error {
@@ -147,7 +153,7 @@ func (s *Snapshots) keepSound() error {
 	}
 	for _, name := range names {
 		err := s.prove(name.id)
-		if err == nil || passing(err) {
+		if newer := (Newer{}); err == nil || passing(err) || errors.As(err, &newer) {
 			return err
 		}
 		s.log.Error("a snapshot of the ledger is damaged; it is put away", "snapshot", name.id, "error", err)

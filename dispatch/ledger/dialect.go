@@ -1,0 +1,92 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// Reads records which dialect a peer reads. The cluster speaks the least of those its members read,
+// and never a lower one again: a peer that reads less is refused with CodeDialect, here and by
+// Admit.
+type Reads struct {
+	Peer    taskstate.PeerID `cbor:"1,keyasint"`
+	Dialect int              `cbor:"2,keyasint"`
+}
+
+// Dialect is what the cluster speaks: nothing above it is written.
+func (s *State) Dialect() int { return s.roster.speaks() }
+
+func (r *roster) speaks() int { return max(1, r.dialect) }
+
+// Reads is the dialect a member reads, as far as it has said.
+func (m Member) Reads() int { return max(1, m.Dialect) }
+
+func (r *roster) reads(c *Reads) Result {
+	m := r.members[c.Peer]
+	switch {
+	case m == nil || !m.In():
+		return Result{Refused: CodeUnknown}
+	case c.Dialect < 1:
+		return Result{Refused: CodeInvalid}
+	case c.Dialect < r.speaks():
+		return Result{Refused: CodeDialect}
+	case c.Dialect == m.Reads():
+		return Result{Existed: true}
+	}
+	m.Dialect = c.Dialect
+	r.raiseDialect()
+	return Result{}
+}
+
+// raiseDialect follows a change of what the members read. Dialect 1 is written as none.
+func (r *roster) raiseDialect() {
+	least := 0
+	for _, m := range r.members {
+		if m.In() && (least == 0 || m.Reads() < least) {
+			least = m.Reads()
+		}
+	}
+	if least > r.speaks() {
+		r.dialect = least
+	}
+}
+
+// DialectError refuses what not every member could read. It names those that are to be upgraded.
+type DialectError struct {
+	Needs, Speaks int
+	Peers         []string // by name
+}
+
+// Error says what to do.
+func (e *DialectError) Error() string {
+	return fmt.Sprintf("this needs dialect %d, and the cluster speaks %d: install a newer version of peer on %s and restart it there", e.Needs, e.Speaks, strings.Join(e.Peers, ", "))
+}
+
+// Speaks tells whether all members could read what is to be written: nil, or a *DialectError.
+func (s *State) Speaks(v any) error {
+	needs := wire.Needs(v)
+	if needs <= s.Dialect() {
+		return nil
+	}
+	e := &DialectError{Needs: needs, Speaks: s.Dialect()}
+	for m := range s.Members() {
+		if m.In() && m.Reads() < needs {
+			e.Peers = append(e.Peers, m.called())
+		}
+	}
+	slices.Sort(e.Peers)
+	return e
+}
+
+func (m Member) called() string {
+	for _, name := range []string{m.Name, m.Entry.Name} {
+		if name != "" {
+			return name
+		}
+	}
+	return m.Entry.Peer
+}

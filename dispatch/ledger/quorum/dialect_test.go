@@ -1,0 +1,47 @@
+package quorum
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"covey/dispatch/ledger"
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+func anEntry(t *testing.T, c any) []byte {
+	t.Helper()
+	b, err := wire.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoded(t, ledger.EncodedEntry{Epoch: taskstate.At(1, 1), Stamp: 1, By: "p", Commands: []cbor.RawMessage{b}})
+}
+
+// Whoever passed over what it cannot read would hold another ledger than the others from then on.
+func TestNothingIsAppliedBeyondAnEntryOfANewerProgramAndAllOfItOnceItCanBeRead(t *testing.T) {
+	p := &place{rep: ledger.NewReplica()}
+	f := &feed{rep: p.rep, unread: &p.unread, ring: newRing(1 << 10), compared: &comparison{}, wakes: &wakes{}, log: slog.New(slog.DiscardHandler)}
+	plain := anEntry(t, ledger.Command{Lead: &ledger.Lead{}})
+	newer := anEntry(t, map[int]any{99: map[int]int{1: 1}})
+	if _, err := f.apply(1, plain); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.apply(2, newer); !errors.Is(err, ErrNewer) {
+		t.Fatal(err)
+	}
+	for _, index := range []uint64{3, 4} {
+		if _, err := f.apply(index, plain); !errors.Is(err, ErrNewer) || p.rep.Applied() != 1 {
+			t.Fatalf("entry %d: %v, and the replica is at %d", index, err, p.rep.Applied())
+		}
+	}
+	if _, err := f.apply(2, plain); err != nil || p.unread.err() != nil { // as a program that reads it
+		t.Fatal(err)
+	}
+	if _, err := f.apply(3, plain); err != nil || p.rep.Applied() != 3 {
+		t.Fatal(err)
+	}
+}
