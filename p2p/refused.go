@@ -184,3 +184,9 @@ func hostAndPort(m ma.Multiaddr) (netip.AddrPort, bool) {
 	ap, err := netip.ParseAddrPort(a.String())
 	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()), err == nil
 }
+
+// Refused tells whether a dial failed because the other machine answered that nobody listens there:
+// the process is gone. A timeout, a cut cable and a protocol that is not served are not refusals;
+// nor is a refusal by a relay, or by an address that we were not connected to before (in another
+// private network, the same numbers may be somebody else's machine).
+func Refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

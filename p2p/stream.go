@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -10,6 +11,19 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 )
+
+// Net opens and serves streams between named peers. Host implements it on libp2p, memnet.Host in
+// memory.
+type Net interface {
+	// Self is the own peer id.
+	Self() string
+	// Dial opens a stream to peer. It fails within three seconds, or when ctx ends; Refused tells
+	// why. The caller closes it.
+	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
+	// Handle serves protocol: h runs in its own goroutine for each inbound stream and closes c. A
+	// nil h stops serving.
+	Handle(protocol string, h func(peer string, c net.Conn))
+}
 
 // Addr is a peer id as a net.Addr.
 type Addr string
