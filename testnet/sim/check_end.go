@@ -249,7 +249,7 @@ func (c *check) ends(j *work) {
 
 func (c *check) end(j *work, id taskstate.TaskID, final *taskstate.Status, cancelled bool) {
 	rep, ran := c.outcomes[id]
-	if final != nil {
+	if final != nil && !cancelled { // nothing of a cancelled job is tried again
 		c.outputLost(j, id, final)
 	}
 	switch {
