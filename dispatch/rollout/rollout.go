@@ -192,11 +192,13 @@ func (v view) surgeWanted(in Input) int {
 }
 
 // next picks the slots that change now, in order: first those that are down anyway, or that an
-// update before told to end, then those whose version failed there, then those of which nobody has
-// heard that they run – should they run all the same, one more is down – then the others.
+// update before told to end, then those of which nobody has heard that they run – should they run
+// all the same, one more is down – then those that run a version which failed there, then the
+// others.
 //
 // On the way back to a version that is known to be good, what is broken does not wait for what runs
-// to be watched: that takes nothing down, and each moment it waits, the bad version fails again.
+// to be watched, and what failed goes before what nobody has heard of: that takes nothing down for
+// long, and each moment it waits, the bad version fails again.
 func (v view) next(in Input) []int {
 	room := v.atOnce(in)
 	if in.Update.Order == taskstate.StartFirst {
@@ -209,8 +211,9 @@ func (v view) next(in Input) []int {
 	if room <= 0 {
 		return nil
 	}
+	back := in.Phase == RollingBack
 	slices.SortFunc(v.old, func(a, b Slot) int {
-		return cmp.Or(cmp.Compare(a.cost(), b.cost()), cmp.Compare(a.N, b.N))
+		return cmp.Or(cmp.Compare(a.cost(back), b.cost(back)), cmp.Compare(a.N, b.N))
 	})
 	out := make([]int, room)
 	for i := range out {
@@ -221,16 +224,18 @@ func (v view) next(in Input) []int {
 }
 
 // cost is how much more may be down when the slot changes.
-func (s Slot) cost() int {
+func (s Slot) cost(back bool) int {
 	switch {
 	case s.Down || s.Leaving:
 		return 0
-	case s.Failing:
+	case s.Failing && (back || !s.Running):
 		return 1
-	case s.Running:
+	case !s.Running:
+		return 2
+	case s.Failing:
 		return 3
 	}
-	return 2
+	return 4
 }
 
 // stopForFailures ends the update, or turns it back, if more failed than it bears.

@@ -320,6 +320,16 @@ func TestASlotThatAnUpdateBeforeToldToEndIsChangedBeforeOneThatMayRunUnheard(t *
 	}
 }
 
+// Whatever failed there before runs now; with the one unheard of it would be two that are down.
+func TestASlotThatMayRunUnheardIsChangedBeforeOneThatRunsWhatFailedThere(t *testing.T) {
+	f := service(4, taskstate.Update{Parallelism: 1, Monitor: 50})
+	f.slots[0].Failing = true
+	f.slots[3].Running = false
+	if out := f.step(); !slices.Equal(out.Renew, []int{4}) {
+		t.Errorf("%+v", out)
+	}
+}
+
 // A rollback counts what never left the version before as its own; some of that may have begun just
 // now.
 func TestARollbackReplacesWhatFailsWithoutWaitingForWhatRuns(t *testing.T) {
