@@ -17,8 +17,14 @@ type Reads struct {
 	Dialect int              `cbor:"2,keyasint"`
 }
 
-// Dialect is what the cluster speaks: nothing above it is written.
-func (s *State) Dialect() int { return s.roster.speaks() }
+// Dialects is what the members of a State read. It is as old as the State, and read as that is.
+type Dialects struct{ roster *roster }
+
+// Dialects is what the members read.
+func (s *State) Dialects() Dialects { return Dialects{&s.roster} }
+
+// Spoken is what the cluster speaks: nothing above it is written.
+func (d Dialects) Spoken() int { return d.roster.speaks() }
 
 func (r *roster) speaks() int { return max(1, r.dialect) }
 
@@ -67,13 +73,13 @@ func (e *DialectError) Error() string {
 }
 
 // Speaks tells whether all members could read what is to be written: nil, or a *DialectError.
-func (s *State) Speaks(v any) error {
+func (d Dialects) Speaks(v any) error {
 	needs := wire.Needs(v)
-	if needs <= s.Dialect() {
+	if needs <= d.Spoken() {
 		return nil
 	}
-	e := &DialectError{Needs: needs, Speaks: s.Dialect()}
-	for m := range s.Members() {
+	e := &DialectError{Needs: needs, Speaks: d.Spoken()}
+	for _, m := range d.roster.members {
 		if m.In() && m.Reads() < needs {
 			e.Peers = append(e.Peers, m.called())
 		}

@@ -33,20 +33,20 @@ func TestTheClusterSpeaksTheLeastOfWhatItsMembersReadAndNeverLessAgain(t *testin
 	last := all[len(all)-1]
 	for _, p := range all[:len(all)-1] {
 		l.must(reads(p, 2))
-		if l.Dialect() != 1 {
+		if l.Dialects().Spoken() != 1 {
 			t.Fatal("one member reads 1 still")
 		}
 	}
 	var e *ledger.DialectError
-	if err := l.Speaks(&later{"new"}); !errors.As(err, &e) || !slices.Equal(e.Peers, []string{last}) {
+	if err := l.Dialects().Speaks(&later{"new"}); !errors.As(err, &e) || !slices.Equal(e.Peers, []string{last}) {
 		t.Errorf("it is to name %s: %v", last, err)
 	}
-	if err := l.Speaks(&later{}); err != nil {
+	if err := l.Dialects().Speaks(&later{}); err != nil {
 		t.Errorf("nothing new is said: %v", err)
 	}
 	l.must(reads(last, 3))
-	if err := l.Speaks(&later{"new"}); err != nil || l.Dialect() != 2 {
-		t.Errorf("dialect %d: %v", l.Dialect(), err)
+	if err := l.Dialects().Speaks(&later{"new"}); err != nil || l.Dialects().Spoken() != 2 {
+		t.Errorf("dialect %d: %v", l.Dialects().Spoken(), err)
 	}
 	l.refuses(ledger.CodeDialect, reads(last, 1))
 	l.refuses(ledger.CodeInvalid, reads(last, 0))
@@ -54,7 +54,7 @@ func TestTheClusterSpeaksTheLeastOfWhatItsMembersReadAndNeverLessAgain(t *testin
 	l.must(invite("t2", 0))
 	l.refuses(ledger.CodeDialect, admit("old", "t2"))
 	back, err := ledger.DecodeState(encode(t, l.State))
-	if err != nil || back.Dialect() != 2 {
+	if err != nil || back.Dialects().Spoken() != 2 {
 		t.Fatalf("%v", err)
 	}
 }
@@ -66,7 +66,7 @@ func TestWhoeverIsRemovedHoldsNobodyUp(t *testing.T) {
 		l.must(reads(p, 2))
 	}
 	l.must(ledger.Command{Remove: &ledger.Remove{Peer: all[len(all)-1]}})
-	if l.Dialect() != 2 {
-		t.Errorf("dialect %d", l.Dialect())
+	if l.Dialects().Spoken() != 2 {
+		t.Errorf("dialect %d", l.Dialects().Spoken())
 	}
 }

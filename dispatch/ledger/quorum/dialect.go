@@ -16,7 +16,7 @@ func (p *place) speaks(v any) (err error) {
 	if wire.Needs(v) == 1 {
 		return nil
 	}
-	p.rep.Read(func(s *ledger.State) { err = s.Speaks(v) })
+	p.rep.Read(func(s *ledger.State) { err = s.Dialects().Speaks(v) })
 	return err
 }
 
