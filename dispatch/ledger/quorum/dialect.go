@@ -25,7 +25,7 @@ var ErrNewer = errors.New("the ledger holds what only a newer version of peer ca
 
 func newerFolder(err error) error { return fmt.Errorf("%w (%w)", ErrNewer, err) }
 
-// unread is the entry that this program cannot read, if it met one. Whoever passed it over would
+// unread is the entry of a newer program that this one cannot read, if it met one. Whoever passed it over would
 // make other things of those that follow than everybody else. So the replica stays as it was before
 // it; what raft has agreed on stays in the log, and acknowledging more of it needs no reading. This
 // peer does not coordinate and makes no snapshot. It ends with a program that reads the entry,
@@ -65,13 +65,10 @@ func (u *unread) clear() {
 func (u *unread) err() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	switch {
-	case u.index == 0:
+	if u.index == 0 {
 		return nil
-	case errors.Is(u.why, wire.ErrUnknown):
-		return fmt.Errorf("ledger entry %d: %w (%w)", u.index, ErrNewer, u.why)
 	}
-	return fmt.Errorf("ledger entry %d cannot be read: this disk or this machine's memory is bad: %w", u.index, u.why)
+	return fmt.Errorf("ledger entry %d: %w (%w)", u.index, ErrNewer, u.why)
 }
 
 // Unread is why this peer applies no decisions any more, nil if it does.

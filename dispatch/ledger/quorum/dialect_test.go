@@ -45,3 +45,32 @@ func TestNothingIsAppliedBeyondAnEntryOfANewerProgramAndAllOfItOnceItCanBeRead(t
 		t.Fatal(err)
 	}
 }
+
+// An entry that is no entry is not a newer program's: what follows is applied, so that the chain
+// tells others apart from this peer, which gives its seat up then.
+func TestADamagedEntryIsNotTakenForOneOfANewerProgram(t *testing.T) {
+	p := &place{rep: ledger.NewReplica()}
+	f := &feed{rep: p.rep, unread: &p.unread, ring: newRing(1 << 10), compared: &comparison{}, wakes: &wakes{}, log: slog.New(slog.DiscardHandler)}
+	whole := ledger.NewReplica()
+	for index := uint64(1); index <= 4; index++ {
+		data := anEntry(t, ledger.Command{Lead: &ledger.Lead{Chain: true}})
+		e, err := ledger.ReadEntry(index, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole.Apply(e)
+		if index == 3 {
+			data = data[:len(data)-1]
+		}
+		if _, err := f.apply(index, data); (err != nil) != (index == 3) || errors.Is(err, ErrNewer) {
+			t.Fatalf("entry %d: %v", index, err)
+		}
+	}
+	if err := p.unread.err(); err != nil || p.rep.Applied() != 4 {
+		t.Errorf("it is at %d: %v", p.rep.Applied(), err)
+	}
+	right, ok := whole.ChainAt(4)
+	if own, known := p.rep.ChainAt(4); !ok || !known || own.From != right.From || own.Sum == right.Sum {
+		t.Errorf("nobody would see the difference: %+v, %+v", own, right)
+	}
+}

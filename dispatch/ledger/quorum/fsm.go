@@ -153,8 +153,12 @@ func (f *feed) apply(index uint64, data []byte) ([]ledger.Result, error) {
 		return nil, f.unread.err()
 	}
 	e, err := ledger.ReadEntry(index, data)
-	if err != nil {
+	if errors.Is(err, wire.ErrUnknown) {
 		return nil, f.unread.stop(index, err, f.log)
+	}
+	if err != nil { // not applied, so that the chain differs: a voter is seated anew (see comparison)
+		f.log.Error("an entry of the ledger cannot be read: this peer's disk or memory is bad", "index", index, "err", err)
+		return nil, fmt.Errorf("ledger entry %d cannot be read: %w", index, err)
 	}
 	f.unread.clear()
 	results := f.rep.Apply(e)
