@@ -133,7 +133,7 @@ func (h *holding) some(m marks) bool {
 // be decided. Nobody gives it back to that worker meanwhile: it may have given its word only.
 func (r rec) returned() bool { return r.is(ended) && r.is(deciding) && !r.state.Final() }
 
-// addPeer makes a member known, or changes what it may do.
+// addPeer is a member, made known if it is new.
 func (ps *peers) addPeer(id taskstate.PeerID) *peerState {
 	if p := ps.of(id); p != nil {
 		return p

@@ -29,7 +29,8 @@ func (s *State) carryOut(e *Entry) []Result {
 		s.effects = effects{}
 		results[i] = s.apply(e, &e.Commands[i])
 		s.effects.into(&results[i])
-		if m, ok := s.Member(e.Commands[i].member()); ok && results[i].Refused == CodeNone && !results[i].Existed {
+		if id := e.Commands[i].member(); id != "" && results[i].Refused == CodeNone && !results[i].Existed {
+			m, _ := s.Member(id)
 			results[i].Member = &m
 		}
 	}
@@ -37,7 +38,7 @@ func (s *State) carryOut(e *Entry) []Result {
 	return results
 }
 
-// member is whom a command makes another member; "" for other commands.
+// member is the peer whose membership a command changes and does not end; "" for other commands.
 func (c *Command) member() taskstate.PeerID {
 	switch {
 	case c.Register != nil:

@@ -69,7 +69,7 @@ const chainKept = 2048
 
 // chainHistory is the recent past of a replica's chain. The zero value is empty.
 type chainHistory struct {
-	marks []ChainMark // by index modulo linksKept
+	marks []ChainMark // by index modulo chainKept
 }
 
 // note remembers what the chain is now.

@@ -27,11 +27,14 @@ type (
 		_ struct{} `cbor:",toarray"`
 		N int
 	}
-	before struct {
-		One  int     `cbor:"1,keyasint"`
+	rest struct {
 		Two  *inner  `cbor:"2,keyasint,omitempty"`
 		Many []inner `cbor:"3,keyasint,omitempty"`
 		List list    `cbor:"4,keyasint"`
+	}
+	before struct {
+		One int `cbor:"1,keyasint"`
+		rest
 	}
 	renamed struct { // nothing of it is on the wire
 		Uno  int     `cbor:"1,keyasint"`
@@ -40,30 +43,20 @@ type (
 		List list    `cbor:"4,keyasint"`
 	}
 	renumbered struct {
-		One  int     `cbor:"9,keyasint"`
-		Two  *inner  `cbor:"2,keyasint,omitempty"`
-		Many []inner `cbor:"3,keyasint,omitempty"`
-		List list    `cbor:"4,keyasint"`
+		One int `cbor:"9,keyasint"`
+		rest
 	}
 	retyped struct {
-		One  string  `cbor:"1,keyasint"`
-		Two  *inner  `cbor:"2,keyasint,omitempty"`
-		Many []inner `cbor:"3,keyasint,omitempty"`
-		List list    `cbor:"4,keyasint"`
+		One string `cbor:"1,keyasint"`
+		rest
 	}
 	grown struct {
-		One  int     `cbor:"1,keyasint"`
-		Two  *inner  `cbor:"2,keyasint,omitempty"`
-		Many []inner `cbor:"3,keyasint,omitempty"`
-		List list    `cbor:"4,keyasint"`
-		Five int     `cbor:"5,keyasint,omitempty"`
+		before
+		Five int `cbor:"5,keyasint,omitempty"`
 	}
 	grownLater struct {
-		One  int     `cbor:"1,keyasint"`
-		Two  *inner  `cbor:"2,keyasint,omitempty"`
-		Many []inner `cbor:"3,keyasint,omitempty"`
-		List list    `cbor:"4,keyasint"`
-		Five int     `cbor:"5,keyasint,omitempty" dialect:"9"`
+		before
+		Five int `cbor:"5,keyasint,omitempty" dialect:"9"`
 	}
 	innerGrown struct {
 		A string `cbor:"1,keyasint"`

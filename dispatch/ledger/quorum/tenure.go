@@ -177,12 +177,13 @@ func (t *tenure) reaches(generation uint64) (index uint64, marked bool) {
 	return index, marked
 }
 
-// memo is what is to be remembered of the seat that is open, if one is.
-func (t *tenure) memo(s *seat) memo {
+// memo is what is to be remembered of the seat that is open, if one is. It asks for that with mu
+// held: a seat is closed before the next incarnation is drawn, so the two always belong together.
+func (t *tenure) memo(open func() *seat) memo {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m := memo{Incarnation: t.inc, Lost: t.lost}
-	if s != nil {
+	if s := open(); s != nil {
 		m.Seat, m.Marked = s.generation, true
 		t.bound.rise(s)
 		m.Log = t.bound.index
@@ -319,7 +320,7 @@ func (t *seating) forgetLoss() {
 func (t *seating) saveMemo() error {
 	t.files.Lock() // what is newer is written later, too
 	defer t.files.Unlock()
-	m := t.tenure.memo(t.place.seat.Load())
+	m := t.tenure.memo(t.place.seat.Load)
 	m.Contacts, m.Voters = t.dir.ask(), t.dir.list()
 	m.Contacts = m.Contacts[max(0, len(m.Contacts)-maxContacts):]
 	return t.folder.writeMemo(m)

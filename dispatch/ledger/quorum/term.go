@@ -79,12 +79,12 @@ func (t *terms) serve(ctx context.Context, lead func(context.Context, taskstate.
 		return
 	}
 	term := s.raft.CurrentTerm()
-	if t.place.unread.err() != nil { // it could not say what it decides
-		_ = s.raft.LeadershipTransfer().Error() // or the others do not hear it, and elect
-		<-ctx.Done()
+	if err := s.raft.Barrier(0).Error(); err != nil || s.raft.State() != raft.Leader || s.raft.CurrentTerm() != term || ctx.Err() != nil {
 		return
 	}
-	if err := s.raft.Barrier(0).Error(); err != nil || s.raft.State() != raft.Leader || s.raft.CurrentTerm() != term || ctx.Err() != nil {
+	if t.place.unread.err() != nil { // known only now that all before is applied: it could not say what it decides
+		_ = s.raft.LeadershipTransfer().Error() // or the others do not hear it, and elect
+		<-ctx.Done()
 		return
 	}
 	t.relax(s, true)
