@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -11,7 +10,9 @@ import (
 
 const pinLong = `Keep a job when it is finished. Other finished jobs are deleted with their output after a week (see
 keep-for and keep-jobs of ` + "`peer set`" + `), or earlier when all together take more than 32 MiB of the
-ledger. Pinned ones go last, and only for lack of that room. Up to 100 jobs can be pinned.`
+ledger. Pinned ones go last, and only for lack of that room. Up to 100 jobs can be pinned.
+
+` + severalJobs
 
 func pinCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
@@ -23,14 +24,12 @@ func pinCommand(c *cli) *cobra.Command {
 }
 
 func pin(c *cli, cmd *cobra.Command, ids []string, not bool) error {
-	return c.eachOf(ids, func(id string) error {
-		a, err := c.client().Pin(cmd.Context(), id, not)
-		return emit(c, err, a, []api.Job{a.Job}, func(io.Writer) {
-			if not {
-				fmt.Fprintf(c.Err, "job %s is deleted in time like any other\n", a.Job.ID)
-				return
-			}
-			fmt.Fprintf(c.Err, "job %s is kept\n", a.Job.ID)
-		})
+	do := func(id string) (api.JobAnswer, error) { return c.client().Pin(cmd.Context(), id, not) }
+	return c.eachJob(ids, do, func(_ string, j api.Job) {
+		if not {
+			fmt.Fprintf(c.Err, "job %s is deleted in time like any other\n", j.ID)
+			return
+		}
+		fmt.Fprintf(c.Err, "job %s is kept\n", j.ID)
 	})
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -293,6 +295,32 @@ func (c *cli) eachOf(words []string, do func(word string) error) error {
 		}
 	}
 	return first
+}
+
+// severalJobs is what commands say that change each of several jobs.
+const severalJobs = "With -o json the answer for several jobs is one document with all of them, as `peer jobs` prints it."
+
+// eachJob does something to each of several jobs, and prints the answers: as JSON they are one
+// document, like that of `peer jobs` where several were named.
+func (c *cli) eachJob(ids []string, do func(id string) (api.JobAnswer, error), tell func(id string, j api.Job)) error {
+	together := c.output == "json" && len(ids) > 1
+	all := api.Jobs{Jobs: []api.Job{}}
+	err := c.eachOf(ids, func(id string) error {
+		a, err := do(id)
+		if together && err == nil {
+			all.Jobs = append(all.Jobs, a.Job)
+			return nil
+		}
+		return emit(c, err, a, []api.Job{a.Job}, func(io.Writer) { tell(id, a.Job) })
+	})
+	if !together {
+		return err
+	}
+	all.AsOf = time.Now().UTC()
+	if wrong := writeJSON(c.Out, all); err == nil {
+		err = wrong
+	}
+	return err
 }
 
 // said is an error that people have been told: only its code is still of interest.

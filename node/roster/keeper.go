@@ -36,6 +36,8 @@ type Config struct {
 type Keeper struct {
 	cfg   Config
 	moved wake.Signal // the gate must look again
+
+	unkept bool // the last try to write failed, and was told; Run's alone
 }
 
 // New makes a Keeper.
@@ -60,7 +62,9 @@ func (k *Keeper) Run(ctx context.Context, changed func()) error {
 			}
 		case <-late:
 			late = nil
-			k.flush()
+			if !k.flush() {
+				late = time.After(flushDelay)
+			}
 			settle.Look(k, again)
 		case <-again.C:
 			settle.Look(k, again)
@@ -72,11 +76,15 @@ func (k *Keeper) Run(ctx context.Context, changed func()) error {
 // at once are few writes.
 const flushDelay = time.Second
 
-func (k *Keeper) flush() {
-	if err := k.cfg.Roster.Flush(); err != nil {
-		k.cfg.Log.Warn("roster not kept", "err", err)
-		k.Moved() // tried again
+// flush writes what was learnt and tells whether that worked. A disk may be full for hours: it warns
+// of the first failure of many.
+func (k *Keeper) flush() bool {
+	err := k.cfg.Roster.Flush()
+	if err != nil && !k.unkept {
+		k.cfg.Log.Warn("roster not kept; it is tried again", "err", err)
 	}
+	k.unkept = err != nil
+	return !k.unkept
 }
 
 // Level tells whether this peer's replica of the ledger is current.
