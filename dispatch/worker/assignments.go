@@ -281,3 +281,15 @@ func (c *Core) endComplete() {
 	}
 	c.queue.add(confirmed...)
 }
+
+// takeEarly obeys what waited for the fence.
+func (c *Core) takeEarly() {
+	early := c.stream.early
+	c.stream.early = nil
+	stream := c.stream.id
+	for _, d := range early {
+		if c.stream.id == stream {
+			c.frame(d)
+		}
+	}
+}

@@ -7,34 +7,6 @@ import (
 	"covey/taskstate"
 )
 
-// heldJob is a job body and how many frames need it.
-type heldJob struct {
-	job    *taskstate.Job
-	frames int
-	onDisk bool
-}
-
-// instant tasks promise nothing, so nothing can make them wait. Work that must not run twice takes
-// its turn all the same: it is marked as begun only when it is.
-func (j *heldJob) instant() bool {
-	return j.job.Resources == (taskstate.Resources{}) && !j.job.Unreachable.Wait
-}
-
-// size estimates the bytes of a body: what can be large in one.
-func (j *heldJob) size() int {
-	n := 256
-	if p := j.job.Run.Process; p != nil {
-		n += len(p.Script)
-		for _, a := range p.Command {
-			n += len(a)
-		}
-		for k, v := range p.Env {
-			n += len(k) + len(v)
-		}
-	}
-	return n
-}
-
 // bodies owns the job bodies that are known here: those that frames need, and idle ones that a
 // grant of this session may need again. Only the core calls it.
 type bodies struct {

@@ -42,3 +42,15 @@ func (c *Core) early(d *session.Down) {
 	}
 	c.giveBackAtWord()
 }
+
+func (c *Core) setSick(err error) {
+	was := c.sick
+	c.sick = err
+	if (was == nil) != (err == nil) || was != nil && was.Error() != err.Error() {
+		c.sendOffer()
+	}
+	for _, d := range c.stream.early {
+		c.early(d)
+	}
+	c.giveBackAtWord()
+}

@@ -8,17 +8,6 @@ import (
 	"covey/taskstate"
 )
 
-// heldFrame is one accepted set of assignments: it stays in the journal until its last task is
-// acknowledged.
-type heldFrame struct {
-	record journal.Frame
-	tasks  []*heldTask // until it is on disk
-	jobs   []*heldJob
-	left   int      // tasks not acknowledged
-	done   []uint32 // positions acknowledged since the last transaction
-	acks   []uint64 // keys of its done records
-}
-
 // frames owns the accepted sets of assignments, from when they are granted on. Only the core calls
 // it.
 type frames struct {

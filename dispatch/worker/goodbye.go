@@ -1,8 +1,6 @@
 package worker
 
 import (
-	"fmt"
-
 	"covey/dispatch/session"
 	"covey/taskstate"
 )
@@ -32,22 +30,6 @@ func (c *Core) windDown(detach bool) {
 	c.sendOffer()
 	c.giveBackAtWord()
 	c.sayGoodbye()
-}
-
-// turnAway gives back a task that was not started and must not be, so that another peer gets its
-// slot at once, and tells whether that is so.
-func (c *Core) turnAway(h *heldTask) bool {
-	switch {
-	case c.stopping:
-		c.finish(h, taskstate.Rejected, taskstate.ReasonInterrupted, "its peer stopped before it started")
-	case c.refrain != nil:
-		c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, troubled(c.refrain))
-	case !h.job.job.Resources.Fits(c.offer.Resources):
-		c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, fmt.Sprintf("it needs %+v, this peer offers %+v", h.job.job.Resources, c.offer.Resources))
-	default:
-		return false
-	}
-	return true
 }
 
 func (c *Core) sayGoodbye() {

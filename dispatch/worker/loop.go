@@ -2,79 +2,16 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"sync"
 	"time"
 
 	"covey/dispatch/session"
 	"covey/dispatch/worker/journal"
 	"covey/internal/wake"
-	"covey/p2p/starts"
 	"covey/taskstate"
 )
-
-// Dialer opens streams to peers: the part of p2p.Net a worker needs.
-type Dialer interface {
-	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
-}
-
-// Config is what a worker is made of. Everything without "optional" is needed.
-type Config struct {
-	Self taskstate.PeerID
-	// Incarnation is of the first journal in a data folder. "" says that there must be one already:
-	// if it is gone, another incarnation begins.
-	Incarnation taskstate.Incarnation
-	Start       starts.Start // of the peer, told to the coordinator; optional
-	// Stamps are the starts that may have used the journal last: one with another stamp is an old
-	// copy. Optional.
-	Stamps []uint64
-	// Signed is the highest batch number of an incarnation that this peer remembers beside its
-	// journal: one that ends before it is an old copy. Optional.
-	Signed func(inc taskstate.Incarnation) uint64
-	// Stamped hears that this start has used the journal: only its stamp is right from then on.
-	// Called once, from a goroutine of Run's. Optional.
-	Stamped func()
-	Dir     string        // data folder; the journal is a file in it
-	Offer   session.Offer // what this peer gives to tasks
-	Net     Dialer
-	// Local serves the session of this peer's own worker, when this peer coordinates: a host does
-	// not dial itself. It closes the stream. Optional: without it, the own id is dialled like any
-	// other.
-	Local  func(peer string, c net.Conn)
-	Runner Runner
-	// Coordinator names whom to keep a session with, in which epoch: a hint. Called from one
-	// goroutine; must not block.
-	Coordinator func() (taskstate.PeerID, taskstate.Epoch, bool)
-	// Seated tells whether a peer holds a seat in the ledger: only such a one's Welcome counts.
-	// Lied hears what a coordinator said that no honest one says. Both must not block. Optional.
-	Seated func(peer taskstate.PeerID) bool
-	Lied   func(peer taskstate.PeerID, what string)
-	// Dialect is what the cluster speaks: frames say nothing above it. Optional: 1.
-	Dialect func() int
-	// Seal signs a batch: body is its encoding. Called from one goroutine, once per batch; the
-	// result is journaled and used ever after.
-	Seal func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error)
-	// Publish hands a sealed batch to the topic. An error is logged: the digest exchange brings
-	// what gossip lost.
-	Publish func(ctx context.Context, envelope []byte) error
-	// Retired hears up to which number this worker's batches are of no use to anybody any more.
-	// Called from one goroutine; must not block. Optional.
-	Retired func(inc taskstate.Incarnation, number uint64)
-	// Renewed hears that another incarnation has begun, and why: the journal of the one before was
-	// lost. Called by NewLoop and by Run before anything is said in its name; must not block.
-	// Optional.
-	Renewed func(inc taskstate.Incarnation, why string)
-	// MakeRoom is asked when the disk refuses a transaction because it is full, and tells whether
-	// there is more room now. Optional.
-	MakeRoom func() bool
-	// Journal replaces what opens the journal in Dir, which it is given: how a test has a disk that
-	// takes its time, or refuses. Optional.
-	Journal func(open journal.Opener) journal.Opener
-	Log     *slog.Logger // optional
-}
 
 // Loop runs tasks for the coordinator: the shell of the worker's core. Run owns all of its
 // goroutines.
@@ -245,18 +182,6 @@ func (w *Loop) Seen(inc taskstate.Incarnation, number uint64, differs bool) {
 	}
 }
 
-func (cfg *Config) validate() error {
-	switch {
-	case cfg.Self == "":
-		return errors.New("worker: Self is needed")
-	case cfg.Dir == "":
-		return errors.New("worker: a data folder is needed")
-	case cfg.Net == nil || cfg.Runner == nil || cfg.Coordinator == nil || cfg.Seal == nil || cfg.Publish == nil:
-		return errors.New("worker: Net, Runner, Coordinator, Seal and Publish are needed")
-	}
-	return nil
-}
-
 // Report is the sink for the runner. It never blocks and may be called from anywhere, also from
 // within Runner.Start. What it keeps is bounded by the tasks that were started.
 func (w *Loop) Report(r taskstate.RunReport) { w.reports.put(r) }
@@ -327,55 +252,6 @@ func (w *Loop) closeOnce(c chan struct{}) {
 	}
 }
 
-// Run keeps a session to the coordinator and runs tasks until Stop or Detach has been carried
-// out (nil) or ctx ends. When ctx ends, nothing is stopped or said any more, as in a crash; the
-// journal is closed properly.
-func (w *Loop) Run(ctx context.Context) error {
-	var err error
-	w.once.Do(func() {
-		defer close(w.ended)
-		for {
-			err = w.life(ctx)
-			lost, over := errors.AsType[*lostJournal](err)
-			if !over {
-				return
-			}
-			if err = w.renew(lost); err != nil {
-				return
-			}
-		}
-	})
-	return err
-}
-
-// life is that of one incarnation, or what is left of it.
-func (w *Loop) life(ctx context.Context) (err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var wg sync.WaitGroup
-	wg.Go(func() { w.write(ctx) })
-	wg.Go(func() { w.publish(ctx) })
-	wg.Go(func() {
-		w.headStart(ctx)
-		w.sessions(ctx)
-	})
-	on := false
-	if on, err = w.replay(ctx); on {
-		err = w.own(ctx)
-	}
-	cancel()
-	wg.Wait()
-	w.local.Wait()
-	w.adopting.Wait()
-	if w.abandoned {
-		return errors.Join(err, w.Health())
-	}
-	if w.journal != nil {
-		err = errors.Join(err, w.journal.Close())
-	}
-	return err
-}
-
 // reportBox gathers reports until the owner has time for them.
 type reportBox struct {
 	mu   sync.Mutex
@@ -412,3 +288,14 @@ func replace[T any](c chan T, v T) {
 		}
 	}
 }
+
+// Refrain has the worker take nothing on and give back what it has not begun, until it is called
+// with nil for the same reason. What runs goes on. The error is what others are told; see Coded.
+// Never blocks.
+func (w *Loop) Refrain(reason string, err error) {
+	w.refrains.set(reason, err)
+	w.refrained.Set()
+}
+
+// refrain is what the core is told: the first of the reasons.
+func (w *Loop) refrain() Refrain { return Refrain{w.refrains.first()} }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"covey/dispatch/session"
+	"covey/taskstate"
 )
 
 // changeOffer takes a new description of this peer: what runs goes on, what waits and can never fit
@@ -47,23 +49,6 @@ func codeOf(err error) string {
 	}
 	return ""
 }
-
-// Refrain: this worker is to take nothing on, for a reason that is not its journal's (nil: it may
-// again).
-type Refrain struct{ Err error }
-
-func (Refrain) isEvent() {}
-
-// Refrain has the worker take nothing on and give back what it has not begun, until it is called
-// with nil for the same reason. What runs goes on. The error is what others are told; see Coded.
-// Never blocks.
-func (w *Loop) Refrain(reason string, err error) {
-	w.refrains.set(reason, err)
-	w.refrained.Set()
-}
-
-// refrain is what the core is told: the first of the reasons.
-func (w *Loop) refrain() Refrain { return Refrain{w.refrains.first()} }
 
 // refrains are the reasons for which a worker takes nothing on. Safe for concurrent use.
 type refrains struct {
@@ -110,4 +95,50 @@ func (c *Core) setRefrain(err error) {
 			c.turnAway(h)
 		}
 	}
+}
+
+// ErrReplaying is why a worker takes no tasks while it reads its journal.
+var ErrReplaying = errors.New("it reads its journal after a restart, and takes tasks when it knows again what it had")
+
+// sendOffer tells the coordinator what there is to give.
+func (c *Core) sendOffer() {
+	if !c.stream.up {
+		c.stream.stale = true
+		return
+	}
+	o := c.offered()
+	c.send(session.Up{Offer: &o})
+}
+
+// offered is nothing while nothing can be accepted.
+func (c *Core) offered() session.Offer {
+	o := c.offer
+	if c.sick != nil || c.refrain != nil || c.stopping || c.replaying {
+		o.Resources = taskstate.Resources{}
+	}
+	switch {
+	case c.replaying:
+		o.Trouble = troubled(ErrReplaying)
+	case c.sick != nil:
+		o.Trouble, o.TroubleCode = troubled(c.sick), codeOf(c.sick)
+	case c.refrain != nil:
+		o.Trouble, o.TroubleCode = troubled(c.refrain), codeOf(c.refrain)
+	}
+	return o
+}
+
+// turnAway gives back a task that was not started and must not be, so that another peer gets its
+// slot at once, and tells whether that is so.
+func (c *Core) turnAway(h *heldTask) bool {
+	switch {
+	case c.stopping:
+		c.finish(h, taskstate.Rejected, taskstate.ReasonInterrupted, "its peer stopped before it started")
+	case c.refrain != nil:
+		c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, troubled(c.refrain))
+	case !h.job.job.Resources.Fits(c.offer.Resources):
+		c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, fmt.Sprintf("it needs %+v, this peer offers %+v", h.job.job.Resources, c.offer.Resources))
+	default:
+		return false
+	}
+	return true
 }

@@ -23,14 +23,6 @@ const (
 	gatherFull = 256                    // statuses that go without waiting
 )
 
-// heldBatch is a batch that is not acknowledged.
-type heldBatch struct {
-	number   uint64
-	tasks    []*heldTask
-	sealed   *journal.SealedBatch // until it is on disk
-	envelope []byte               // the signed bytes, the same for the topic and every session
-}
-
 // outbox owns the statuses on their way out: it gathers tasks with news, makes batches of their
 // newest statuses, and keeps each batch until it is acknowledged. Only the core calls it.
 type outbox struct {

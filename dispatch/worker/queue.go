@@ -155,20 +155,3 @@ func (q *queue) wake() time.Time {
 	}
 	return q.unsaid[0].due
 }
-
-// accepted puts a task among those whose turn has not come.
-func (c *Core) accepted(h *heldTask) {
-	c.queue.accepted(h, c.now.Add(c.outbox.gather*(gatherTurn/gatherEnds)))
-}
-
-// serveQueue starts those whose turn it is, and says Accepted of what has waited for a while.
-func (c *Core) serveQueue() {
-	if !c.stopping {
-		for _, h := range c.queue.next(c.held.free(c.offer), c.begun) {
-			c.start(h)
-		}
-	}
-	for _, h := range c.queue.overdue(c.now, c.stopping) {
-		c.outbox.touch(h, c.now)
-	}
-}

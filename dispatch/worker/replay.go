@@ -6,16 +6,12 @@ import (
 	"time"
 
 	"covey/dispatch/worker/journal"
-	"covey/taskstate"
 )
 
 // A worker that was busy when its peer ended has much to read when it comes back. Whoever asks
 // meanwhile whether this peer is alive is answered: it keeps a session, in which it beats and says
 // that it reads its journal. Until it has reported what it holds it gets no tasks, and nothing is
 // concluded about those it has.
-
-// ErrReplaying is why a worker takes no tasks while it reads its journal.
-var ErrReplaying = errors.New("it reads its journal after a restart, and takes tasks when it knows again what it had")
 
 // replayHeadStart is how long the first session waits for the journal: most are read by then, and
 // the session begins with all there is to say.
@@ -90,22 +86,6 @@ func (w *Loop) replay(ctx context.Context) (on bool, err error) {
 			return false, w.stopReading(give, done)
 		}
 	}
-}
-
-// adopt has the runner look for what was running when this peer last ended: beside the owner,
-// because it asks processes and files.
-func (w *Loop) adopt(begun []taskstate.Launch) {
-	if w.adoptions++; w.adoptions > 1 { // what ran before was started in this process, and has ended
-		w.adopted <- nil
-		return
-	}
-	w.adopting.Go(func() {
-		lost := w.cfg.Runner.Adopt(begun)
-		if len(begun) > 0 {
-			w.cfg.Log.Info("tasks were running when this peer last ended", "tasks", len(begun), "not found again", len(lost))
-		}
-		w.adopted <- lost
-	})
 }
 
 // stopReading waits for the reader to end, but not for a disk that does not answer.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/session"
 	"covey/dispatch/worker/journal"
 	"covey/taskstate"
 )
@@ -47,14 +46,6 @@ func (c *Core) restore(img *journal.Image) (begun []taskstate.Launch) {
 		begun = append(begun, l)
 	}
 	return begun
-}
-
-// newReplayingCore starts before its journal has been read: all it knows is the state. It keeps a
-// session, in which it says so and nothing else, until Restored and Adopted have come.
-func newReplayingCore(self taskstate.PeerID, inc taskstate.Incarnation, offer session.Offer, state journal.State, now time.Time) *Core {
-	c, _ := NewCore(self, inc, offer, nil, now)
-	c.state, c.last, c.replaying = state, state.Last, true
-	return c
 }
 
 // replayed goes on with the session that is open, if one is, as if it had just been opened: it

@@ -11,31 +11,6 @@ import (
 	"covey/taskstate"
 )
 
-// The backoff between sessions: after every failure the bound grows to min(backoffStep + 2·bound,
-// backoffMax) and the delay is drawn from [0, bound). A registration resets it.
-const (
-	backoffStep   = 100 * time.Millisecond
-	backoffMax    = 8 * time.Second
-	sessionDial   = 3 * time.Second
-	welcomeLimit  = 5 * time.Second
-	maxRetryAfter = time.Minute
-)
-
-// target is whom to dial.
-type target struct {
-	peer  taskstate.PeerID
-	epoch taskstate.Epoch
-}
-
-// sessionEnd is how one session went.
-type sessionEnd struct {
-	err        error
-	registered bool
-	again      bool             // a new one at once
-	hint       taskstate.PeerID // whom to ask instead
-	retryAfter time.Duration
-}
-
 // sessions keeps a session up: dial, serve, back off.
 func (w *Loop) sessions(ctx context.Context) {
 	var (

@@ -295,3 +295,28 @@ func (l *stream) speak(u *session.Up) {
 func around(d time.Duration) time.Duration {
 	return d*9/10 + rand.N(max(d/5, 1))
 }
+
+// The backoff between sessions: after every failure the bound grows to min(backoffStep + 2·bound,
+// backoffMax) and the delay is drawn from [0, bound). A registration resets it.
+const (
+	backoffStep   = 100 * time.Millisecond
+	backoffMax    = 8 * time.Second
+	sessionDial   = 3 * time.Second
+	welcomeLimit  = 5 * time.Second
+	maxRetryAfter = time.Minute
+)
+
+// target is whom to dial.
+type target struct {
+	peer  taskstate.PeerID
+	epoch taskstate.Epoch
+}
+
+// sessionEnd is how one session went.
+type sessionEnd struct {
+	err        error
+	registered bool
+	again      bool             // a new one at once
+	hint       taskstate.PeerID // whom to ask instead
+	retryAfter time.Duration
+}

@@ -244,3 +244,19 @@ func (w *Loop) tell(ctx context.Context, ev Event) {
 	case <-ctx.Done():
 	}
 }
+
+// adopt has the runner look for what was running when this peer last ended: beside the owner,
+// because it asks processes and files.
+func (w *Loop) adopt(begun []taskstate.Launch) {
+	if w.adoptions++; w.adoptions > 1 { // what ran before was started in this process, and has ended
+		w.adopted <- nil
+		return
+	}
+	w.adopting.Go(func() {
+		lost := w.cfg.Runner.Adopt(begun)
+		if len(begun) > 0 {
+			w.cfg.Log.Info("tasks were running when this peer last ended", "tasks", len(begun), "not found again", len(lost))
+		}
+		w.adopted <- lost
+	})
+}

@@ -1,9 +1,6 @@
 package worker
 
 import (
-	"slices"
-
-	"covey/dispatch/session"
 	"covey/dispatch/worker/journal"
 	"covey/taskstate"
 )
@@ -68,29 +65,4 @@ func (t *tombstones) written(rs []journal.Tomb) (tasks []taskstate.TaskID) {
 		}
 	}
 	return tasks
-}
-
-// drop buries tasks that are not here and never will be. The coordinator hears of it when that is
-// on disk.
-func (c *Core) drop(ids []taskstate.TaskID) {
-	known, gone := c.tombs.bury(ids)
-	c.tidy.tombs = append(c.tidy.tombs, gone...)
-	c.sendDropped(known)
-}
-
-// maxDropped bounds the tasks in one Dropped frame.
-const maxDropped = 10_000
-
-// sendDropped says that these tasks will never run here.
-func (c *Core) sendDropped(ids []taskstate.TaskID) {
-	if !c.stream.up {
-		return
-	}
-	c.sayDropped(slices.DeleteFunc(ids, func(id taskstate.TaskID) bool { return !c.tombs.of[id].onDisk }))
-}
-
-func (c *Core) sayDropped(ids []taskstate.TaskID) {
-	for part := range slices.Chunk(ids, maxDropped) {
-		c.send(session.Up{Dropped: &session.Dropped{Tasks: part}})
-	}
 }

@@ -1,0 +1,108 @@
+package worker
+
+import (
+	"fmt"
+	"time"
+
+	"covey/dispatch/worker/journal"
+	"covey/taskstate"
+)
+
+// phase is where a held task stands.
+type phase uint8
+
+const (
+	phaseGranted phase = iota // its frame is not on disk yet
+	phaseParked               // from the journal, not begun: waits for a Complete set that confirms it
+	phaseQueued
+	phaseStarted
+	phaseOver
+)
+
+type heldTask struct {
+	id       taskstate.TaskID
+	job      *heldJob
+	frame    *heldFrame
+	pos      uint32 // in frame
+	phase    phase
+	halted   bool // the runner was told to stop it
+	unbegun  bool // it ended without having been started
+	atWord   bool // the coordinator was told so in this session, before the disk knows
+	dirty    bool
+	onDisk   bool      // the journal has a live record of it
+	order    uint64    // of acceptance
+	since    time.Time // when it was taken on
+	waited   int64     // milliseconds until it was started
+	pass     uint64    // last Complete set that listed it
+	end      uint64    // number of the batch on disk that tells its end
+	lastSaid uint64    // number of the batch on disk that tells its newest status
+	item     string
+	status   taskstate.Status // newest
+	durable  taskstate.Status // newest that is in the journal
+}
+
+func (h *heldTask) String() string {
+	return fmt.Sprintf("%v phase %d %v seq %d", h.id, h.phase, h.status.State, h.status.Seq)
+}
+
+// said notes that a status is on disk, in batch number n.
+func (h *heldTask) said(s taskstate.Status, n uint64) {
+	h.durable, h.lastSaid = s, n
+	if s.State.Final() {
+		h.end = n
+	}
+}
+
+// launch is what a runner needs to run it on this peer.
+func (h *heldTask) launch(self taskstate.PeerID) taskstate.Launch {
+	return taskstate.Launch{
+		Task: h.id, Job: h.job.job, Item: h.item, Epoch: h.frame.record.Epoch, Index: h.status.Index, Peer: string(self),
+	}
+}
+
+// heldFrame is one accepted set of assignments: it stays in the journal until its last task is
+// acknowledged.
+type heldFrame struct {
+	record journal.Frame
+	tasks  []*heldTask // until it is on disk
+	jobs   []*heldJob
+	left   int      // tasks not acknowledged
+	done   []uint32 // positions acknowledged since the last transaction
+	acks   []uint64 // keys of its done records
+}
+
+// heldJob is a job body and how many frames need it.
+type heldJob struct {
+	job    *taskstate.Job
+	frames int
+	onDisk bool
+}
+
+// instant tasks promise nothing, so nothing can make them wait. Work that must not run twice takes
+// its turn all the same: it is marked as begun only when it is.
+func (j *heldJob) instant() bool {
+	return j.job.Resources == (taskstate.Resources{}) && !j.job.Unreachable.Wait
+}
+
+// size estimates the bytes of a body: what can be large in one.
+func (j *heldJob) size() int {
+	n := 256
+	if p := j.job.Run.Process; p != nil {
+		n += len(p.Script)
+		for _, a := range p.Command {
+			n += len(a)
+		}
+		for k, v := range p.Env {
+			n += len(k) + len(v)
+		}
+	}
+	return n
+}
+
+// heldBatch is a batch that is not acknowledged.
+type heldBatch struct {
+	number   uint64
+	tasks    []*heldTask
+	sealed   *journal.SealedBatch // until it is on disk
+	envelope []byte               // the signed bytes, the same for the topic and every session
+}
