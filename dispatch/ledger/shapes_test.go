@@ -39,8 +39,8 @@ func oneOfEach() (out []Command) {
 
 // What older peers wrote is read for ever, so numbers of fields are never changed nor used again: a
 // line of shapes.txt that changes, other than by something that is new at its end, is a ledger that
-// can no longer be read. (Statuses and ends were arrays once; those are still read, see
-// TestASnapshotFromBeforeEndsSaidHowLongTheyTookIsRead and package taskstate.)
+// can no longer be read. (Statuses and ends are arrays in what version 0.1 wrote: see
+// TestASnapshotOfVersion01HoldsWhatItHeld and package taskstate.)
 func TestEveryShapeKeepsItsNumbers(t *testing.T) {
 	golden.Wires(
 		t, "shapes.txt",

@@ -11,12 +11,8 @@ import (
 	"covey/taskstate"
 )
 
-// snapshotVersion is raised when the shape below changes. Older versions down to oldestSnapshot are
-// read, too: what they lack is empty.
-const (
-	snapshotVersion = 5
-	oldestSnapshot  = 1
-)
+// snapshotVersion is raised when the shape below changes; no other is read (see FromVersion01).
+const snapshotVersion = 5
 
 // snapshot is a State on disk and on the wire: the same content has the same bytes, whatever way
 // the State came to it.
@@ -121,7 +117,7 @@ func DecodeState(b []byte) (*State, error) {
 	if err := wire.Unmarshal(b, &in); err != nil {
 		return nil, fmt.Errorf("ledger snapshot: %w", err)
 	}
-	if in.Version < oldestSnapshot || in.Version > snapshotVersion {
+	if in.Version != snapshotVersion {
 		return nil, fmt.Errorf("ledger snapshot: version %d, this program reads %d; update the older peer (%w)", in.Version, snapshotVersion, wire.ErrUnknown)
 	}
 	s := NewState()
@@ -199,7 +195,7 @@ func (s *State) restoreJobs(in *snapshot) error {
 	}
 	over := 0
 	for i := range in.Jobs {
-		j, err := s.restoreJob(&in.Jobs[i], in.Version)
+		j, err := s.restoreJob(&in.Jobs[i])
 		if err != nil {
 			return fmt.Errorf("job %q: %w", in.Jobs[i].Job.ID, err)
 		}
@@ -221,7 +217,7 @@ func (s *State) restoreJobs(in *snapshot) error {
 	return nil
 }
 
-func (s *State) restoreJob(in *jobSnapshot, version int) (*JobRecord, error) {
+func (s *State) restoreJob(in *jobSnapshot) (*JobRecord, error) {
 	job := &in.Job
 	if !submittable(job) || s.jobs[job.ID] != nil || s.finished.gone.have(job.ID) {
 		return nil, errors.New("is impossible or there twice")
@@ -245,7 +241,7 @@ func (s *State) restoreJob(in *jobSnapshot, version int) (*JobRecord, error) {
 		return nil, err
 	}
 	err := cmp.Or(
-		j.slots.unpack(in.Cells, version, j.cancelled), j.checkExtras(),
+		j.slots.unpack(in.Cells, j.cancelled), j.checkExtras(),
 		j.past.unpack(in.Past, &j.slots), j.past.unpackEnds(in.PastEnds, j.long != nil), j.past.unpackConflicts(in.Conflicted, &j.slots),
 	)
 	if err != nil {

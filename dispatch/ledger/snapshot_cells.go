@@ -66,9 +66,8 @@ var errCells = errors.New("its slots are garbled")
 
 // cellReader reads varints and remembers whether one was bad.
 type cellReader struct {
-	buf   []byte
-	timed bool // ends say how long it took: they do from version 5 on
-	bad   bool
+	buf []byte
+	bad bool
 }
 
 func (r *cellReader) uint(limit uint64) uint64 {
@@ -92,8 +91,8 @@ func (r *cellReader) int() int64 {
 }
 
 // unpack fills cells, and from them everything that follows: counts, runs, what is open where.
-func (t *slotTable) unpack(packed []byte, version int, cancelled bool) error {
-	r := &cellReader{buf: packed, timed: version >= 5}
+func (t *slotTable) unpack(packed []byte, cancelled bool) error {
+	r := &cellReader{buf: packed}
 	prev, next := cell{}, 1 // next is the first slot not accounted for
 	for len(r.buf) > 0 {
 		skipped := int(r.uint(uint64(t.count)))
@@ -129,9 +128,7 @@ func (t *slotTable) readCell(r *cellReader, prev *cell) cell {
 	if c.kind >= kindFirst {
 		c.seq = uint32(r.uint(math.MaxUint32))
 		c.end = c.assigned + r.int()
-		if r.timed {
-			c.took, c.waited = uint32(r.uint(math.MaxUint32)), uint32(r.uint(math.MaxUint32))
-		}
+		c.took, c.waited = uint32(r.uint(math.MaxUint32)), uint32(r.uint(math.MaxUint32))
 	}
 	r.bad = r.bad || int(c.owner) >= len(t.owners.list)
 	return c

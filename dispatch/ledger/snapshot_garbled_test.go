@@ -87,7 +87,7 @@ func TestWhatIsOffInASnapshotIsNamed(t *testing.T) {
 	if _, err := ledger.DecodeState(good); err != nil {
 		t.Fatal(err)
 	}
-	end := []any{uint64(taskstate.Complete), 0, 0, "", ""}
+	end, late := fields{uint64(1): taskstate.Complete}, fields{uint64(1): taskstate.Failed, uint64(2): 1}
 	for _, c := range []struct {
 		what string
 		off  garble
@@ -125,10 +125,10 @@ func TestWhatIsOffInASnapshotIsNamed(t *testing.T) {
 		{"a past of an owner there is not", in("open", 14, first(2, 77)), "its past is garbled"},
 		{"a past of a slot nobody ever had", in("open", 14, first(0, 999)), "its past is garbled"},
 		{"more past than is kept", in("open", 14, func(old any) any { return many(ledger.KeepPast+1, old.([]any)[0])(nil) }), "its past is garbled"},
-		{"two ends that came late", in("scar", 14, first(7, []any{[]any{uint64(taskstate.Failed), 1, 5, 5}, []any{uint64(taskstate.Failed), 1, 5, 5}})), "its past is garbled"},
-		{"a late end that is none", in("scar", 14, first(7, []any{[]any{uint64(taskstate.Running), 1, 5, 5}})), "its past is garbled"},
+		{"two ends that came late", in("scar", 14, first(7, []any{late, late})), "its past is garbled"},
+		{"a late end that is none", in("scar", 14, first(7, []any{fields{uint64(1): taskstate.Running}})), "its past is garbled"},
 		{"an end of no past", in("again", 25, first(1, 99)), "its past is garbled"},
-		{"an end of the past that is none", in("again", 25, first(3, []any{uint64(taskstate.Running), 0, 0, "", ""})), "its past is garbled"},
+		{"an end of the past that is none", in("again", 25, first(3, fields{uint64(1): taskstate.Running})), "its past is garbled"},
 		{"a contradiction nobody counted", in("scar", 8, is(0)), "its past is garbled"},
 		{"a contradiction of a slot there is not", in("scar", 15, first(0, 99)), "its past is garbled"},
 		{"a contradiction that is no end", in("scar", 15, first(3, uint64(taskstate.Running))), "its past is garbled"},

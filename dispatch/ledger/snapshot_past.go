@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -125,51 +124,4 @@ func (h *pastAttempts) unpackConflicts(in []conflictSnapshot, slots *slotTable) 
 // possible tells whether there can be such an attempt.
 func (t *slotTable) possible(slot int, attempt, owner uint32) bool {
 	return slot >= 1 && slot <= min(t.count, math.MaxInt32) && attempt >= 1 && int(owner) < len(t.owners.list)
-}
-
-// keyedEndKind and keyedLate are what they are called after, read as they are written now.
-type (
-	keyedEndKind endKind
-	keyedLate    lateSnapshot
-)
-
-// oldEndKind is an endKind in snapshots of version 4 and before.
-type oldEndKind struct {
-	_       struct{} `cbor:",toarray"`
-	State   taskstate.State
-	Exit    int
-	Signal  int
-	Reason  taskstate.Reason
-	Message string
-}
-
-// oldLate is a lateSnapshot in snapshots of version 4 and before.
-type oldLate struct {
-	_     struct{} `cbor:",toarray"`
-	State taskstate.State
-	Exit  int
-	At    int64
-	Heard int64
-}
-
-// UnmarshalCBOR reads an endKind as it is written now, or as before version 5.
-func (f *endKind) UnmarshalCBOR(b []byte) error {
-	if !wire.IsArray(b) {
-		return wire.Unmarshal(b, (*keyedEndKind)(f))
-	}
-	var o oldEndKind
-	err := wire.Unmarshal(b, &o)
-	*f = endKind{State: o.State, Exit: o.Exit, Signal: o.Signal, Reason: o.Reason, Message: o.Message}
-	return err
-}
-
-// UnmarshalCBOR reads a late end as it is written now, or as before version 5.
-func (l *lateSnapshot) UnmarshalCBOR(b []byte) error {
-	if !wire.IsArray(b) {
-		return wire.Unmarshal(b, (*keyedLate)(l))
-	}
-	var o oldLate
-	err := wire.Unmarshal(b, &o)
-	*l = lateSnapshot{State: o.State, Exit: o.Exit, At: o.At, Heard: o.Heard}
-	return err
 }

@@ -156,7 +156,7 @@ func (f folder) writeSeat(st *ledger.State, self Voter) (err error) {
 	if err := log.SetUint64([]byte("CurrentTerm"), 1); err != nil {
 		return err
 	}
-	snaps, err := store.OpenSnapshots(dir, f.cfg.Log, soundState)
+	snaps, err := store.OpenSnapshots(dir, f.cfg.Log, soundState, ledger.FromVersion01)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,10 @@ func loadCopy(r *ledger.Replica, path string) error {
 	if len(b) < head || string(b[:len(fileMagic)]) != fileMagic || sha256.Sum256(b[head:]) != [sha256.Size]byte(b[len(fileMagic):head]) {
 		return fmt.Errorf("load ledger copy: %s is damaged; delete it, another copy will be fetched from a voter", path)
 	}
-	st, err := ledger.DecodeState(b[head:])
+	var st *ledger.State
+	if b, err = ledger.FromVersion01(b[head:]); err == nil {
+		st, err = ledger.DecodeState(b)
+	}
 	if err != nil {
 		return fmt.Errorf("load ledger copy %s: %w", path, err)
 	}

@@ -91,7 +91,7 @@ func (t *seating) open(generation uint64, first []byte) (err error) {
 	if s.store, err = store.Open(onDisk); err != nil {
 		return err
 	}
-	kept, err := store.OpenSnapshots(dir, t.cfg.Log, soundState)
+	kept, err := store.OpenSnapshots(dir, t.cfg.Log, soundState, ledger.FromVersion01)
 	if err == nil {
 		err = s.store.Sound(kept)
 	}

@@ -21,13 +21,14 @@ import (
 
 // Snapshots keeps raft's snapshots as raft's own store does, which checks a checksum of a
 // snapshot's content whenever it is opened, but of nothing beside it. So what is beside it – which
-// entry it is of, and the voters – is written once more at the beginning of the content. Snapshots
-// of version 0.1 have no such beginning.
+// entry it is of, and the voters – is written once more at the beginning of the content. One without
+// that was written by version 0.1, and is read as what convert makes of it, until the next is made.
 type Snapshots struct {
 	*raft.FileSnapshotStore
-	dir   string // of the seat
-	log   hclog.Logger
-	sound func(content []byte) error
+	dir     string // of the seat
+	log     hclog.Logger
+	sound   func(content []byte) error
+	convert func(content []byte) ([]byte, error)
 }
 
 var _ raft.SnapshotStore = (*Snapshots)(nil)
@@ -36,14 +37,14 @@ var _ raft.SnapshotStore = (*Snapshots)(nil)
 const snapsKept = 2
 
 // OpenSnapshots opens or creates the snapshots in a folder. sound tells whether the content of one
-// makes sense.
-func OpenSnapshots(dir string, to *slog.Logger, sound func(content []byte) error) (*Snapshots, error) {
+// makes sense, and convert makes one of now of a content that version 0.1 wrote.
+func OpenSnapshots(dir string, to *slog.Logger, sound func(content []byte) error, convert func(content []byte) ([]byte, error)) (*Snapshots, error) {
 	logger := raftlog.New(to)
 	s, err := raft.NewFileSnapshotStoreWithLogger(dir, snapsKept, logger)
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger's snapshots in %s: %w", dir, err)
 	}
-	return &Snapshots{FileSnapshotStore: s, dir: dir, log: logger, sound: sound}, nil
+	return &Snapshots{FileSnapshotStore: s, dir: dir, log: logger, sound: sound, convert: convert}, nil
 }
 
 // snapMagic begins the content of a snapshot; the length of the snapHead follows in four bytes, and
@@ -117,7 +118,7 @@ func (s *Snapshots) behindHead(meta *raft.SnapshotMeta, file io.Reader) (io.Read
 		return nil, err
 	}
 	if n < len(begin) || string(begin[:len(snapMagic)]) != snapMagic {
-		return io.MultiReader(bytes.NewReader(begin[:n]), file), nil // of version 0.1
+		return s.converted(meta, io.MultiReader(bytes.NewReader(begin[:n]), file))
 	}
 	size := binary.BigEndian.Uint32(begin[len(snapMagic):])
 	if size > maxSnapHead {
@@ -136,6 +137,19 @@ func (s *Snapshots) behindHead(meta *raft.SnapshotMeta, file io.Reader) (io.Read
 	}
 	meta.Size -= int64(len(head))
 	return file, nil
+}
+
+// converted is the content of a snapshot that version 0.1 wrote, as one of now.
+func (s *Snapshots) converted(meta *raft.SnapshotMeta, file io.Reader) (io.Reader, error) {
+	b, err := io.ReadAll(file)
+	if err == nil && int64(len(b)) != meta.Size {
+		err = fmt.Errorf("it has %d bytes, and should have %d", len(b), meta.Size)
+	}
+	if err == nil {
+		b, err = s.convert(b)
+	}
+	meta.Size = int64(len(b))
+	return bytes.NewReader(b), err
 }
 
 // Newer says of a snapshot that it is whole, and that this program is too old for it.

@@ -189,7 +189,7 @@ func TestEntriesWithoutAChecksumAreReadOnlyWhereTheyWereBefore(t *testing.T) {
 
 func TestAFlippedBitInASnapshotIsNoticedWhereverItIs(t *testing.T) {
 	dir := t.TempDir()
-	s, err := OpenSnapshots(dir, quiet, soundState)
+	s, err := OpenSnapshots(dir, quiet, soundState, fromBefore)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,5 +238,47 @@ func TestAFlippedBitInASnapshotIsNoticedWhereverItIs(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "damaged-"+id)); err != nil {
 		t.Error(err)
+	}
+}
+
+// fromBefore makes a content of now of one that was written before snapshots had a head.
+func fromBefore(content []byte) ([]byte, error) {
+	if b, ok := bytes.CutPrefix(content, []byte("before ")); ok {
+		return append([]byte("state "), b...), nil
+	}
+	return nil, errors.New("nonsense")
+}
+
+func TestASnapshotFromBeforeSnapshotsHadAHeadIsConverted(t *testing.T) {
+	dir := t.TempDir()
+	s, err := OpenSnapshots(dir, quiet, soundState, fromBefore)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, trans := raft.NewInmemTransport("p/1")
+	write := func(index uint64, content string) string {
+		sink, err := s.FileSnapshotStore.Create(1, index, 3, raft.Configuration{}, 2, trans)
+		if err == nil {
+			err = persist(sink, []byte(content))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sink.ID()
+	}
+	good, bad := write(9, "before 9"), write(10, "neither")
+	if err := s.keepSound(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "damaged-"+bad)); err != nil {
+		t.Error(err)
+	}
+	meta, r, err := s.Open(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if b, err := io.ReadAll(r); err != nil || string(b) != "state 9" || meta.Size != 7 {
+		t.Errorf("%q %+v %v", b, meta, err)
 	}
 }

@@ -1,0 +1,130 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"covey/p2p/wire"
+	"covey/taskstate"
+)
+
+// What snapshots of version 0.1 hold that is written otherwise now: ends were arrays, and did not
+// say how long an attempt took.
+type (
+	snapshot01 struct {
+		snapshot
+		Jobs []job01 `cbor:"12,keyasint"`
+	}
+	job01 struct {
+		jobSnapshot
+		Kinds    []endKind01 `cbor:"9,keyasint,omitempty"`
+		Past     []past01    `cbor:"14,keyasint,omitempty"`
+		PastEnds []pastEnd01 `cbor:"25,keyasint,omitempty"`
+	}
+	past01 struct {
+		_        struct{} `cbor:",toarray"`
+		Slot     int
+		Attempt  uint32
+		Owner    uint32
+		Index    uint64
+		Assigned int64
+		GivenUp  int64
+		Reason   taskstate.Reason
+		Late     []late01
+	}
+	pastEnd01 struct {
+		pastEndSnapshot
+		End *endKind01 `cbor:"3,keyasint,omitempty"`
+	}
+	endKind01 struct {
+		_       struct{} `cbor:",toarray"`
+		State   taskstate.State
+		Exit    int
+		Signal  int
+		Reason  taskstate.Reason
+		Message string
+	}
+	late01 struct {
+		_     struct{} `cbor:",toarray"`
+		State taskstate.State
+		Exit  int
+		At    int64
+		Heard int64
+	}
+)
+
+// FromVersion01 turns a snapshot that version 0.1 wrote into one of now, and leaves any other as it
+// is. DecodeState says whether it makes sense.
+func FromVersion01(b []byte) ([]byte, error) {
+	if len(b) < 3 || !bytes.Equal(b[1:3], []byte{1, 3}) { // its first field, the version
+		return b, nil
+	}
+	var in snapshot01
+	if err := wire.Unmarshal(b, &in); err != nil {
+		return nil, fmt.Errorf("ledger snapshot of version 0.1: %w", err)
+	}
+	out := in.snapshot
+	out.Version = snapshotVersion
+	for i := range in.Jobs {
+		j, err := in.Jobs[i].now()
+		if err != nil {
+			return nil, fmt.Errorf("ledger snapshot of version 0.1: job %q: %w", j.Job.ID, err)
+		}
+		out.Jobs = append(out.Jobs, j)
+	}
+	return wire.Marshal(out)
+}
+
+func (j *job01) now() (jobSnapshot, error) {
+	out := j.jobSnapshot
+	for _, k := range j.Kinds {
+		out.Kinds = append(out.Kinds, k.now())
+	}
+	for _, p := range j.Past {
+		x := pastSnapshot{Slot: p.Slot, Attempt: p.Attempt, Owner: p.Owner, Index: p.Index, Assigned: p.Assigned, GivenUp: p.GivenUp, Reason: p.Reason}
+		for _, l := range p.Late {
+			x.Late = append(x.Late, lateSnapshot{State: l.State, Exit: l.Exit, At: l.At, Heard: l.Heard})
+		}
+		out.Past = append(out.Past, x)
+	}
+	for _, e := range j.PastEnds {
+		x := e.pastEndSnapshot
+		if e.End != nil {
+			k := e.End.now()
+			x.End = &k
+		}
+		out.PastEnds = append(out.PastEnds, x)
+	}
+	cells, err := cellsFrom01(j.Cells)
+	out.Cells = cells
+	return out, err
+}
+
+func (k endKind01) now() endKind {
+	return endKind{State: k.State, Exit: k.Exit, Signal: k.Signal, Reason: k.Reason, Message: k.Message}
+}
+
+// cellsFrom01 writes after each settled cell that nobody knows how long it took.
+func cellsFrom01(in []byte) (out []byte, err error) {
+	for len(in) > 0 {
+		fields := 3 // skipped, kind, attempt
+		for i := 0; i < fields; i++ {
+			v, n := binary.Uvarint(in)
+			if n <= 0 {
+				return nil, errCells
+			}
+			out, in = append(out, in[:n]...), in[n:]
+			switch {
+			case i == 1 && v == uint64(kindOpen):
+				fields = 6 // and owner, index, assigned
+			case i == 1 && v >= uint64(kindFirst):
+				fields = 8 // and number, end
+			}
+		}
+		if fields == 8 {
+			out = append(out, 0, 0)
+		}
+	}
+	return out, nil
+}
