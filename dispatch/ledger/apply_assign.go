@@ -1,7 +1,7 @@
 package ledger
 
 import (
-	"math"
+	"slices"
 
 	"covey/taskstate"
 )
@@ -71,15 +71,6 @@ func (t *slotTable) assignable(a *Assign) (wanted, refused []Slots) {
 	return wanted, refused
 }
 
-// addSlot adds a slot behind a list of runs.
-func addSlot(list []Slots, n, attempt int) []Slots {
-	if k := len(list) - 1; k >= 0 && list[k].First+list[k].N == n && list[k].Attempt == attempt {
-		list[k].N++
-		return list
-	}
-	return append(list, Slots{First: n, N: 1, Attempt: attempt})
-}
-
 func (s *State) settle(c *Settle) Result {
 	id, known := s.owners.ids[owner{Peer: c.Peer, Incarnation: c.Incarnation}]
 	var refused, overtaken []taskstate.TaskID
@@ -135,22 +126,64 @@ func (j *JobRecord) settle(by uint32, st *taskstate.Status, t turn) (ok bool, ov
 	return true, nil
 }
 
-func isEnd(st taskstate.State) bool { return st.Final() && st.Valid() }
-
-// seq32 is a status's number as a cell keeps it; no honest worker gets near the end.
-func seq32(st *taskstate.Status) uint32 { return uint32(min(st.Seq, math.MaxUint32)) }
-
-func (c *Counts) count(st taskstate.State, n int) {
-	switch st {
-	case taskstate.Complete:
-		c.Complete += n
-	case taskstate.Failed:
-		c.Failed += n
-	case taskstate.Rejected:
-		c.Rejected += n
-	case taskstate.Shutdown:
-		c.Shutdown += n
-	default:
-		c.Orphaned += n
+// late takes the end of an attempt that was given up. A success counts if the slot has no end: then
+// it is the slot's, and the open attempt that took its place, if there is one, is over. Anything
+// else is remembered, and so is a success in a job that lasts: its slots go on. counts is false if
+// the end was refused.
+func (j *JobRecord) late(by uint32, st *taskstate.Status, stamp int64) (counts bool, overtaken *taskstate.TaskID) {
+	list := j.past.former[uint32(st.Task.Slot)]
+	i := slices.IndexFunc(list, func(p formerAttempt) bool { return int(p.attempt) == st.Task.Attempt && p.owner == by })
+	if i < 0 {
+		return false, nil
 	}
+	if old := list[i].end; old != nil { // it was not given up, it ended
+		if *old != *endOf(st) {
+			j.past.contradict(st, by, stamp)
+		}
+		return false, nil
+	}
+	c, ch := j.slots.peek(st.Task.Slot)
+	ended := c.kind >= kindFirst || c.kind != kindOpen && (j.cancelled || j.slots.extrasOf(st.Task.Slot).retired)
+	if ended || j.Lasts() || st.State != taskstate.Complete {
+		end := LateEnd{State: st.State, Exit: st.Exit, At: st.At, Heard: stamp, Took: st.Took}
+		switch old := list[i].late; {
+		case old == nil:
+			list[i].late = &end
+		case old.State != end.State || old.Exit != end.Exit || old.At != end.At:
+			j.past.contradict(st, by, stamp)
+		}
+		return false, nil
+	}
+	return true, j.overtake(c, ch, list[i], st, stamp)
+}
+
+// overtake makes the success of p its slot's end.
+func (j *JobRecord) overtake(c *cell, ch *chunk, p formerAttempt, st *taskstate.Status, stamp int64) (overtaken *taskstate.TaskID) {
+	n := st.Task.Slot
+	if c.kind == kindOpen {
+		t := taskstate.Task(j.job.ID, n, int(c.attempt))
+		overtaken = &t
+		j.past.remember(n, c, formerAttempt{givenUp: stamp, reason: taskstate.ReasonOvertaken})
+	} else { // as if it had been given out and were open
+		j.slots.pending.remove(Slots{First: n, N: 1, Attempt: j.slots.attempt(*c)}, func(int, int) {}, nil)
+		j.slots.counts.Pending--
+		j.slots.counts.Open++
+		c.owner = p.owner
+		j.slots.open[c.owner]++
+		ch.open++
+	}
+	j.slots.closeOpen(c, ch)
+	*c = cell{
+		index: p.index, assigned: p.assigned, owner: p.owner, attempt: p.attempt,
+		kind: j.slots.kinds.id(endKindOf(st)), end: st.At, seq: seq32(st), lasted: lastedOf(st),
+	}
+	if x := j.slots.extrasOf(n); x.retired {
+		x.leaving = false // the attempt that was to go is over
+		j.slots.putExtras(n, x)
+		j.slots.counts.Retired++
+	} else {
+		j.slots.putExtras(n, slotExtras{})
+		j.slots.counts.count(st.State, 1)
+	}
+	return overtaken
 }

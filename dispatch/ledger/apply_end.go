@@ -201,28 +201,6 @@ func (s *State) cancelAfter(j *JobRecord, why taskstate.Reason, message string) 
 	s.stop(j, why, message)
 }
 
-// waiters are the jobs that wait for others, by what they wait for, in order of acceptance.
-type waiters map[taskstate.JobID][]*JobRecord
-
-// pop hands over those that wait for a job.
-func (w waiters) pop(id taskstate.JobID) []*JobRecord {
-	defer delete(w, id)
-	return w[id]
-}
-
-// remove takes a job out of the lists of those it waits for.
-func (w waiters) remove(j *JobRecord) {
-	for _, id := range j.blocked {
-		rest := slices.DeleteFunc(w[id], func(x *JobRecord) bool { return x == j })
-		if len(rest) == 0 {
-			delete(w, id)
-		} else {
-			w[id] = rest
-		}
-	}
-	j.blocked = nil
-}
-
 // endSummary says how the job ended, for the jobs that waited for it.
 func (j *JobRecord) endSummary() string {
 	name := string(j.job.ID)
@@ -238,4 +216,54 @@ func (j *JobRecord) endSummary() string {
 		how = "was stopped"
 	}
 	return "after: job " + name + " " + how
+}
+
+func (s *State) pin(c *Pin) Result {
+	j, ok := s.jobs[c.Job]
+	pins := 0
+	for _, x := range s.order {
+		if x.pinned {
+			pins++
+		}
+	}
+	switch {
+	case !ok:
+		return Result{Refused: CodeUnknown}
+	case j.pinned == !c.Not:
+		return Result{Existed: true}
+	case !c.Not && pins >= MaxPins:
+		return Result{Refused: CodeInvalid}
+	}
+	j.pinned = !c.Not
+	return Result{}
+}
+
+// forget drops the finished jobs that are too many, too old or too heavy, the ones that ended first
+// first. Those that are pinned go last, and only because all together are too heavy.
+func (s *State) forget() {
+	for {
+		j := s.finished.drop(s.settings, s.stamp)
+		if j == nil {
+			return
+		}
+		delete(s.jobs, j.job.ID)
+		i := slices.Index(s.order, j)
+		s.order = append(s.order[:i], s.order[i+1:]...)
+	}
+}
+
+// stop cancels a job: why is ReasonNone if somebody asked.
+func (s *State) stop(j *JobRecord, why taskstate.Reason, message string) {
+	j.cancelled, j.why, j.reason, j.at = true, why, message, s.stamp
+	j.slots.counts.Shutdown += j.slots.counts.Pending // no cell is made for them: their end follows from the cancel
+	j.slots.counts.Pending = 0
+	j.slots.pending = nil
+	for n, x := range j.slots.extras { // nothing is to start, or to make room for another attempt
+		if !x.retired {
+			j.slots.putExtras(int(n), slotExtras{version: x.version, pin: x.pin})
+		}
+	}
+	s.names.free(j)
+	s.waiters.remove(j)
+	s.close(j)
 }

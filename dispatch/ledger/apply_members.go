@@ -266,3 +266,14 @@ func (r *roster) label(c *Label) Result {
 	}
 	return Result{}
 }
+
+// beginAgain prepares the state for a generation that goes on from a copy which may lack the last
+// decisions of the one before.
+func (s *State) beginAgain() {
+	s.began = s.index
+	for _, j := range s.order {
+		if !j.cancelled { // one that is over can be renewed; lift raises a cancelled one
+			j.slots.raise()
+		}
+	}
+}

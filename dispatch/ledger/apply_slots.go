@@ -256,3 +256,8 @@ func (j *JobRecord) add(x slotExtras, t turn) {
 	j.slots.counts.Pending++
 	t.effects.waits(j, n, attempt, x)
 }
+
+// endOfCell is the end that a cell has.
+func endOfCell(j *JobRecord, c cell) *formerEnd {
+	return newFormerEnd(j.slots.kinds.list[c.kind-kindFirst], c.end, c.seq, c.lasted)
+}

@@ -149,28 +149,42 @@ func (s *State) cancel(c *Cancel) Result {
 	return Result{}
 }
 
-// stop cancels a job: why is ReasonNone if somebody asked.
-func (s *State) stop(j *JobRecord, why taskstate.Reason, message string) {
-	j.cancelled, j.why, j.reason, j.at = true, why, message, s.stamp
-	j.slots.counts.Shutdown += j.slots.counts.Pending // no cell is made for them: their end follows from the cancel
-	j.slots.counts.Pending = 0
-	j.slots.pending = nil
-	for n, x := range j.slots.extras { // nothing is to start, or to make room for another attempt
-		if !x.retired {
-			j.slots.putExtras(int(n), slotExtras{version: x.version, pin: x.pin})
-		}
+func (s *State) skip(c *Skip) Result {
+	j, ok := s.jobs[c.Job]
+	switch {
+	case !ok:
+		return Result{Refused: CodeUnknown}
+	case !j.Scheduled():
+		return Result{Refused: CodeInvalid}
+	case j.over || j.cancelled:
+		return Result{Refused: CodeOver}
+	case c.At <= j.starts.closed():
+		return Result{Existed: true}
 	}
-	s.names.free(j)
-	s.waiters.remove(j)
-	s.close(j)
+	j.starts.skip(Skipped{At: c.At, Run: c.Run, Stamp: s.stamp})
+	return Result{}
 }
 
-// names are those of lasting and scheduled jobs that go on.
-type names map[string]*JobRecord
-
-// free gives a job's name free.
-func (n names) free(j *JobRecord) {
-	if n[j.job.Name] == j {
-		delete(n, j.job.Name)
+// RunBeside is the newest run that goes on beside one that a schedule is to start, if it allows
+// none; the schedule is known. The coordinator looks before it decides, but somebody may have had
+// an older one tried again, or started one, since: Submit looks again.
+func (s *State) RunBeside(o *taskstate.Origin) *JobRecord {
+	if o == nil || s.jobs[o.Job].job.Schedule.Overlap == taskstate.AllowOverlap {
+		return nil
 	}
+	for _, j := range slices.Backward(s.order) {
+		if x := j.job.Origin; x != nil && x.Job == o.Job && !j.over {
+			return j
+		}
+	}
+	return nil
+}
+
+// FirstAttempt is the number of the first attempt of each slot of a job that is accepted in a
+// generation: 1, unless it may have been accepted in a part of the ledger that was lost, and run.
+func (c *Submit) FirstAttempt(generation uint64) int {
+	if !c.Again || generation <= 1 {
+		return 1
+	}
+	return int(generation-1)*attemptGap + 1
 }

@@ -56,38 +56,3 @@ func number(h hash.Hash, ns ...uint64) {
 		h.Write(b[:])
 	}
 }
-
-// ChainMark is what a replica's chain was after an entry.
-type ChainMark struct {
-	From  uint64            `cbor:"1,keyasint"`
-	Index uint64            `cbor:"2,keyasint"`
-	Sum   [sha256.Size]byte `cbor:"3,keyasint"`
-}
-
-// chainKept is how many entries a replica can still say what its chain was after.
-const chainKept = 2048
-
-// chainHistory is the recent past of a replica's chain. The zero value is empty.
-type chainHistory struct {
-	marks []ChainMark // by index modulo chainKept
-}
-
-// note remembers what the chain is now.
-func (l *chainHistory) note(st *State) {
-	if st.chain.from == 0 {
-		return
-	}
-	if l.marks == nil {
-		l.marks = make([]ChainMark, chainKept)
-	}
-	l.marks[st.index%chainKept] = ChainMark{From: st.chain.from, Index: st.index, Sum: st.chain.sum}
-}
-
-// at is what the chain was after an entry, if that is remembered.
-func (l *chainHistory) at(index uint64) (ChainMark, bool) {
-	if l.marks == nil || index == 0 {
-		return ChainMark{}, false
-	}
-	m := l.marks[index%chainKept]
-	return m, m.Index == index
-}

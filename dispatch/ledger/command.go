@@ -202,41 +202,6 @@ type Register struct {
 	Name        string                `cbor:"3,keyasint,omitempty"`
 }
 
-// Result answers one command. A zero Result is plain success.
-type Result struct {
-	Refused  Code               // why nothing, or not all, was done
-	Existed  bool               // Submit: the job was already there
-	Slots    []Slots            // Assign: what was refused
-	Statuses []taskstate.TaskID // Settle: what was refused or already settled
-	// Settle: attempts that were open and are over, because an earlier attempt of their slot had
-	// succeeded.
-	Overtaken []taskstate.TaskID
-
-	Again    []Again           // slots that wait now because of this command, with the attempts they wait for
-	Released []taskstate.JobID // jobs that were blocked and are not any more
-	Cut      []taskstate.JobID // jobs that were cancelled as a consequence: max_fails, or a predecessor that failed
-	Job      taskstate.JobID   // Submit: the job that has the name; skipped, the run that goes on
-	Skipped  bool              // Submit: nothing was accepted, but a start of a schedule recorded as skipped: another run goes on
-	Missing  taskstate.JobID   // Submit: the job of After or Origin that is not known
-	Version  int               // Update, Rollout: the version that is wanted now
-	Reopened *Outline          // Renew: the job was over, and goes on
-
-	// Now is the job after a command that changed what it is to be: Submit, Update, Rollout, Renew,
-	// Retire, Grow. Of its slots it has those that leave now, were retired, or added for one peer.
-	// It follows from the rest, and is no part of what replicas compare.
-	Now *Outline `cbor:"-"`
-	// Member is who is a member, after a command that changed that. It is no part of it either.
-	Member *Member `cbor:"-"`
-}
-
-// Again is a run of slots that wait for somebody to be given them.
-type Again struct {
-	Job       taskstate.JobID
-	Slots     Slots
-	Version   int
-	NotBefore int64 // ledger stamp before which they do not start; 0 = at once
-}
-
 // Code says why a command was refused when it was applied.
 type Code string
 
@@ -371,4 +336,39 @@ type Label struct {
 	Peer  taskstate.PeerID  `cbor:"1,keyasint"`
 	Set   map[string]string `cbor:"2,keyasint,omitempty"`
 	Unset []string          `cbor:"3,keyasint,omitempty"`
+}
+
+// Skip records that a schedule did not start a run, because the one before still went on. Whoever
+// coordinates next does not make up for it. A moment that was decided before, or that comes before
+// the schedule's last change, is Existed.
+type Skip struct {
+	Job taskstate.JobID `cbor:"1,keyasint"` // the schedule
+	At  int64           `cbor:"2,keyasint"` // the moment the run would have been for, in milliseconds since 1970
+	Run taskstate.JobID `cbor:"3,keyasint"` // the run that went on
+}
+
+// Reads records which dialect a peer reads. The cluster speaks the least of those its members read,
+// and never a lower one again: a peer that reads less is refused with CodeDialect, here and by
+// Admit.
+type Reads struct {
+	Peer    taskstate.PeerID `cbor:"1,keyasint"`
+	Dialect int              `cbor:"2,keyasint"`
+}
+
+// Pin has a job kept when it is over, whatever its age and however many there are, or, with Not,
+// ends that. With MaxPins of them another one is refused with CodeInvalid.
+type Pin struct {
+	Job taskstate.JobID `cbor:"1,keyasint"`
+	Not bool            `cbor:"2,keyasint,omitempty"`
+}
+
+// Set changes settings of the whole cluster while it runs. Zero leaves a setting as it is. What
+// would not do (Settings.Check) is refused with CodeInvalid.
+type Set struct {
+	Beat  int64 `cbor:"1,keyasint,omitempty"` // milliseconds
+	Grace int64 `cbor:"2,keyasint,omitempty"` // milliseconds
+
+	// What is kept of jobs that are over. What is above that is forgotten in the same step.
+	KeepJobs int   `cbor:"3,keyasint,omitempty"`
+	KeepFor  int64 `cbor:"4,keyasint,omitempty"` // milliseconds of ledger stamps
 }

@@ -6,16 +6,7 @@ import (
 	"strings"
 
 	"covey/p2p/wire"
-	"covey/taskstate"
 )
-
-// Reads records which dialect a peer reads. The cluster speaks the least of those its members read,
-// and never a lower one again: a peer that reads less is refused with CodeDialect, here and by
-// Admit.
-type Reads struct {
-	Peer    taskstate.PeerID `cbor:"1,keyasint"`
-	Dialect int              `cbor:"2,keyasint"`
-}
 
 // Dialects is what the members of a State read. It is as old as the State, and read as that is.
 type Dialects struct{ roster *roster }

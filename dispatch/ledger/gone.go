@@ -19,25 +19,6 @@ type Gone struct {
 	At  int64
 }
 
-// Forgotten tells whether a job was here once and is forgotten, as far as that is remembered, and
-// why.
-func (s *State) Forgotten(id taskstate.JobID) (Gone, bool) {
-	g, was := s.finished.gone.why[id]
-	return g, was
-}
-
-// ForgottenSince counts the jobs that were forgotten after a moment, and names the last one.
-func (s *State) ForgottenSince(stamp int64) (n int, last taskstate.JobID) {
-	g := &s.finished.gone
-	for i := len(g.ids) - 1; i >= 0 && g.why[g.ids[i]].At > stamp; i-- {
-		n++
-	}
-	if n > 0 {
-		last = g.ids[len(g.ids)-1]
-	}
-	return n, last
-}
-
 // goneJobs remembers the ids of forgotten jobs, the newest KeepGone of them.
 type goneJobs struct {
 	ids []taskstate.JobID
@@ -71,4 +52,10 @@ func (g *goneJobs) reasons() []Gone {
 		return nil
 	}
 	return out
+}
+
+// Forgotten is a finished job that is not kept any more, and how it had ended.
+type Forgotten struct {
+	Job   taskstate.JobID
+	State taskstate.State
 }

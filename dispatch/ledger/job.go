@@ -38,41 +38,6 @@ type JobRecord struct {
 	long     *long             // of a service or global job
 }
 
-// Counts says how many slots of a job are where. They add up to the job's Slots.
-type Counts struct {
-	Pending  int // nobody has it
-	Open     int // assigned, no end decided
-	Complete int
-	Failed   int
-	Rejected int
-	Shutdown int
-	Orphaned int
-	Retired  int // not wanted any more, and not open; however they ended
-}
-
-// SlotRecord is one slot: its newest attempt. Peer, Incarnation, Index and AssignedAt belong to
-// that attempt and are zero while it is pending.
-type SlotRecord struct {
-	Slot        int
-	Attempt     int
-	Open        bool // assigned, not settled
-	Peer        taskstate.PeerID
-	Incarnation taskstate.Incarnation
-	Index       uint64            // ledger index of the assignment
-	AssignedAt  int64             // ledger stamp of the assignment
-	Final       *taskstate.Status // its end, once decided
-
-	Version   int              // of the job that the attempt is of; 0 for jobs without versions
-	Leaving   taskstate.Reason // open, and its worker is to stop it: why; "" = it is not
-	Next      int              // leaving: version of the attempt that follows
-	Retired   bool             // not wanted any more; while open: leaving for good
-	NotBefore int64            // pending: ledger stamp before which it does not start; 0 = at once
-	Pin       taskstate.PeerID // the only peer it may go to; "" = any
-}
-
-// Pending tells whether the slot waits for somebody to be given it.
-func (r SlotRecord) Pending() bool { return !r.Open && r.Final == nil }
-
 // Job is what was submitted, in a lasting job the spec that is wanted now. What it points to never
 // changes.
 func (j *JobRecord) Job() *taskstate.Job { return j.job }
@@ -183,24 +148,6 @@ func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.In
 	return o.Peer, o.Incarnation, c.index, st
 }
 
-// Outline is what there is to know of a job to drive it, besides which of its slots wait and who
-// has the others. It is immutable.
-type Outline struct {
-	Job        *taskstate.Job
-	Index      uint64 // of acceptance
-	StartsFrom int64  // see JobRecord.StartsFrom
-	First      int    // number of the first attempt of a slot that has had none: 1 unless the ledger was recovered
-	Blocked    bool   // waits for other jobs
-
-	// Of a lasting job; Slots are all there are, from slot 1.
-	Versions map[int]*taskstate.Job
-	Rollout  RolloutRecord
-	Slots    []SlotRecord
-
-	// Only in a Result: versions that want the same as Job. Their slots count as of its version.
-	Same []int `cbor:"-"`
-}
-
 // outline describes the job without its versions, and of its slots only these.
 func (j *JobRecord) outline(slots ...int) *Outline {
 	o := &Outline{Job: j.job, Index: j.index, StartsFrom: j.StartsFrom(), First: int(max(j.slots.first, 1)), Blocked: len(j.blocked) > 0, Rollout: j.Rollout()}
@@ -223,3 +170,126 @@ func (j *JobRecord) Outline() *Outline {
 	}
 	return o
 }
+
+// long is what a service or global job has beyond that.
+type long struct {
+	versions map[int]*taskstate.Job // the wanted one, those that slots are of, and previous
+	previous int                    // version to roll back to, 0 = none
+	rollout  RolloutRecord          // without Version and From
+	pins     map[taskstate.PeerID]int
+	revised  uint64 // index of the newest entry that changed the spec or the rollout
+	moved    uint64 // index of the newest entry that added, renewed or retired slots
+	before   uint64 // moved as it was before that entry: of use only while that is applied
+}
+
+// unknown tells whether something of what the slots are to be was decided that whoever had seen the
+// ledger up to an index did not know. at is the index of the entry that asks.
+func (l *long) unknown(seen, at uint64) bool {
+	if l == nil || seen == 0 {
+		return false
+	}
+	moved := l.moved
+	if moved == at {
+		moved = l.before
+	}
+	return max(l.revised, moved) > seen
+}
+
+// moves notes that an entry changed which slots there are, or which of them begin anew.
+func (l *long) moves(index uint64) {
+	if l != nil && l.moved != index {
+		l.before, l.moved = l.moved, index
+	}
+}
+
+// addExtras fills in what only few slots have.
+func (j *JobRecord) addExtras(r *SlotRecord, c cell) {
+	x := j.slots.extrasOf(r.Slot)
+	r.Version, r.Retired, r.Pin = j.slots.version(x), x.retired, x.pin
+	switch {
+	case c.kind == kindOpen && x.leaving:
+		r.Leaving, r.Next = cmp.Or(x.reason, taskstate.ReasonRetired), int(x.next)
+	case c.kind < kindOpen && !j.cancelled && !x.retired:
+		r.NotBefore = x.notBefore
+	}
+}
+
+// Why is the reason of a cancel as a word: taskstate.ReasonCancelled if somebody asked, otherwise
+// what it was a consequence of. "" if the job is not cancelled.
+func (j *JobRecord) Why() taskstate.Reason {
+	if !j.cancelled {
+		return taskstate.ReasonNone
+	}
+	if j.why == "" {
+		return taskstate.ReasonCancelled
+	}
+	return j.why
+}
+
+// Rollout tells how far the tasks of a lasting job follow its version.
+func (j *JobRecord) Rollout() RolloutRecord {
+	if j.long == nil {
+		return RolloutRecord{}
+	}
+	r := j.long.rollout
+	r.Version, r.From = j.job.Version, j.long.previous
+	return r
+}
+
+// LastRun is the moment, in milliseconds since 1970, that the newest run of a schedule was for; 0
+// if there was none.
+func (j *JobRecord) LastRun() int64 { return j.starts.last }
+
+// Skips lists the newest starts that a schedule skipped, oldest first, and tells how many there
+// were at all. Read-only.
+func (j *JobRecord) Skips() ([]Skipped, int) { return j.starts.skips, j.starts.skipped }
+
+// StartsFrom is the moment, in milliseconds since 1970, up to which a schedule has nothing more to
+// start: later ones are not decided yet.
+func (j *JobRecord) StartsFrom() int64 { return max(j.starts.closed(), j.accepted) }
+
+// Past lists what is remembered of the attempts that a slot has left behind, the oldest first.
+func (j *JobRecord) Past(slot int) []PastAttempt {
+	var out []PastAttempt
+	for _, p := range j.past.former[uint32(slot)] {
+		o := j.slots.owners.list[p.owner]
+		a := PastAttempt{
+			Attempt: int(p.attempt), Peer: o.Peer, Incarnation: o.Incarnation, Index: p.index,
+			AssignedAt: p.assigned, GivenUpAt: p.givenUp, Reason: p.reason, Late: p.late, Version: int(p.version),
+		}
+		if e := p.end; e != nil {
+			st := e.status(taskstate.Task(j.job.ID, slot, a.Attempt), e.seq, e.at, e.lasted)
+			st.Index = p.index
+			a.End = &st
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// PastSlots yields the slots of which Past remembers something, ascending.
+func (j *JobRecord) PastSlots() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for _, n := range slices.Sorted(maps.Keys(j.past.former)) {
+			if !yield(int(n)) {
+				return
+			}
+		}
+	}
+}
+
+// Contradictions lists the newest of the ends that came after another one had been decided for the
+// same task, the oldest first.
+func (j *JobRecord) Contradictions() []Conflict {
+	var out []Conflict
+	for _, c := range j.past.conflicted {
+		out = append(out, Conflict{
+			Slot: int(c.slot), Attempt: int(c.attempt), Peer: j.slots.owners.list[c.owner].Peer, State: c.state, At: c.at,
+		})
+	}
+	return out
+}
+
+// AcceptedBy tells who coordinated when the job was accepted, and in which epoch; "" for jobs from
+// before this was kept.
+func (j *JobRecord) AcceptedBy() (taskstate.PeerID, taskstate.Epoch) { return j.by, j.epoch }

@@ -1,69 +1,12 @@
 package ledger
 
 import (
-	"cmp"
 	"iter"
 	"maps"
 	"slices"
 
 	"covey/taskstate"
 )
-
-// slotExtras is what only few slots have: those of lasting jobs, and those that leave, are retired
-// or restart.
-type slotExtras struct {
-	version   uint32 // of the attempt it is in or waits for; 0 is the first one
-	next      uint32 // leaving: version of the attempt that follows
-	leaving   bool
-	retired   bool
-	reason    taskstate.Reason // why it leaves or is retired
-	notBefore int64            // pending: does not start before this stamp
-	at        int64            // retired while it waited: when
-	pin       taskstate.PeerID
-	history   taskstate.History // of its restarts, until it has ended for good
-}
-
-// long is what a service or global job has beyond that.
-type long struct {
-	versions map[int]*taskstate.Job // the wanted one, those that slots are of, and previous
-	previous int                    // version to roll back to, 0 = none
-	rollout  RolloutRecord          // without Version and From
-	pins     map[taskstate.PeerID]int
-	revised  uint64 // index of the newest entry that changed the spec or the rollout
-	moved    uint64 // index of the newest entry that added, renewed or retired slots
-	before   uint64 // moved as it was before that entry: of use only while that is applied
-}
-
-// unknown tells whether something of what the slots are to be was decided that whoever had seen the
-// ledger up to an index did not know. at is the index of the entry that asks.
-func (l *long) unknown(seen, at uint64) bool {
-	if l == nil || seen == 0 {
-		return false
-	}
-	moved := l.moved
-	if moved == at {
-		moved = l.before
-	}
-	return max(l.revised, moved) > seen
-}
-
-// moves notes that an entry changed which slots there are, or which of them begin anew.
-func (l *long) moves(index uint64) {
-	if l != nil && l.moved != index {
-		l.before, l.moved = l.moved, index
-	}
-}
-
-// RolloutRecord is how far the tasks of a lasting job follow its version.
-type RolloutRecord struct {
-	State   RolloutState `cbor:"1,keyasint,omitempty"`
-	Message string       `cbor:"2,keyasint,omitempty"`
-	Since   int64        `cbor:"3,keyasint,omitempty"` // ledger stamp of State
-	Began   int64        `cbor:"4,keyasint,omitempty"` // ledger stamp at which Version began to be wanted
-	Failed  int          `cbor:"5,keyasint,omitempty"` // on how many slots Version failed, as its update ended all the same
-	Version int          `cbor:"-"`                    // the version that is wanted: Job().Version
-	From    int          `cbor:"-"`                    // the version before, to which a rollback goes; 0 = none
-}
 
 // Lasts tells whether the job goes on until somebody ends it.
 func (j *JobRecord) Lasts() bool { return j.long != nil }
@@ -91,16 +34,6 @@ func (j *JobRecord) Versions() []int {
 		return nil
 	}
 	return slices.Sorted(maps.Keys(j.long.versions))
-}
-
-// Rollout tells how far the tasks of a lasting job follow its version.
-func (j *JobRecord) Rollout() RolloutRecord {
-	if j.long == nil {
-		return RolloutRecord{}
-	}
-	r := j.long.rollout
-	r.Version, r.From = j.job.Version, j.long.previous
-	return r
 }
 
 // Blocked lists the jobs this one waits for: none of its slots is given out before they are
@@ -137,30 +70,6 @@ func (j *JobRecord) Waiting() iter.Seq[Again] {
 				first += n
 			}
 		}
-	}
-}
-
-// Why is the reason of a cancel as a word: taskstate.ReasonCancelled if somebody asked, otherwise
-// what it was a consequence of. "" if the job is not cancelled.
-func (j *JobRecord) Why() taskstate.Reason {
-	if !j.cancelled {
-		return taskstate.ReasonNone
-	}
-	if j.why == "" {
-		return taskstate.ReasonCancelled
-	}
-	return j.why
-}
-
-// addExtras fills in what only few slots have.
-func (j *JobRecord) addExtras(r *SlotRecord, c cell) {
-	x := j.slots.extrasOf(r.Slot)
-	r.Version, r.Retired, r.Pin = j.slots.version(x), x.retired, x.pin
-	switch {
-	case c.kind == kindOpen && x.leaving:
-		r.Leaving, r.Next = cmp.Or(x.reason, taskstate.ReasonRetired), int(x.next)
-	case c.kind < kindOpen && !j.cancelled && !x.retired:
-		r.NotBefore = x.notBefore
 	}
 }
 

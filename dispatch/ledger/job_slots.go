@@ -359,3 +359,64 @@ func (t *slotTable) openOf(peer taskstate.PeerID) iter.Seq2[int, *cell] {
 		}
 	}
 }
+
+func (c *Counts) count(st taskstate.State, n int) {
+	switch st {
+	case taskstate.Complete:
+		c.Complete += n
+	case taskstate.Failed:
+		c.Failed += n
+	case taskstate.Rejected:
+		c.Rejected += n
+	case taskstate.Shutdown:
+		c.Shutdown += n
+	default:
+		c.Orphaned += n
+	}
+}
+
+// Counts says how many slots of a job are where. They add up to the job's Slots.
+type Counts struct {
+	Pending  int // nobody has it
+	Open     int // assigned, no end decided
+	Complete int
+	Failed   int
+	Rejected int
+	Shutdown int
+	Orphaned int
+	Retired  int // not wanted any more, and not open; however they ended
+}
+
+// slotExtras is what only few slots have: those of lasting jobs, and those that leave, are retired
+// or restart.
+type slotExtras struct {
+	version   uint32 // of the attempt it is in or waits for; 0 is the first one
+	next      uint32 // leaving: version of the attempt that follows
+	leaving   bool
+	retired   bool
+	reason    taskstate.Reason // why it leaves or is retired
+	notBefore int64            // pending: does not start before this stamp
+	at        int64            // retired while it waited: when
+	pin       taskstate.PeerID
+	history   taskstate.History // of its restarts, until it has ended for good
+}
+
+// addSlot adds a slot behind a list of runs.
+func addSlot(list []Slots, n, attempt int) []Slots {
+	if k := len(list) - 1; k >= 0 && list[k].First+list[k].N == n && list[k].Attempt == attempt {
+		list[k].N++
+		return list
+	}
+	return append(list, Slots{First: n, N: 1, Attempt: attempt})
+}
+
+// seq32 is a status's number as a cell keeps it; no honest worker gets near the end.
+func seq32(st *taskstate.Status) uint32 { return uint32(min(st.Seq, math.MaxUint32)) }
+
+func isEnd(st taskstate.State) bool { return st.Final() && st.Valid() }
+
+// attemptGap is how far the numbers of attempts jump when a ledger is recovered: more than the
+// attempts of one slot that can have been made in decisions that were lost. No number is then given
+// twice, so that a task of the lost part that still runs somewhere is never taken for another one
+// of the same slot.
+const attemptGap = 1000

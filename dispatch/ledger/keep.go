@@ -6,48 +6,6 @@ import (
 	"covey/taskstate"
 )
 
-// Limits of what a State keeps. They are constants because every replica must forget the same
-// things at the same entry.
-const (
-	KeepFinished = 1000                    // finished jobs, by count, of those that ended more than KeepSure ago, or of all if Set says so
-	KeepSure     = 7 * 24 * 60 * 60 * 1000 // nothing that ended so lately goes by a count that nobody has set: milliseconds of ledger stamps
-	KeepFor      = 7 * 24 * 60 * 60 * 1000 // finished jobs, by age in milliseconds of ledger stamps, unless Set says otherwise
-	KeepBytes    = 32 << 20                // what finished jobs may weigh together; the newest one always stays
-	KeepGone     = 10_000                  // ids of forgotten jobs, so that a late repetition of Submit does not run them again
-	KeepInvites  = 1000                    // invites; of those that admit nobody any more the oldest go first
-	MaxPins      = 100                     // jobs that are kept because somebody said so
-	MaxAfter     = 100                     // jobs that one waits for
-	MaxLabels    = 100                     // labels that people give or take from one peer
-	MaxSlots     = 1 << 20                 // slots of one job; as many elements as a decoded list may have
-)
-
-// Pin has a job kept when it is over, whatever its age and however many there are, or, with Not,
-// ends that. With MaxPins of them another one is refused with CodeInvalid.
-type Pin struct {
-	Job taskstate.JobID `cbor:"1,keyasint"`
-	Not bool            `cbor:"2,keyasint,omitempty"`
-}
-
-func (s *State) pin(c *Pin) Result {
-	j, ok := s.jobs[c.Job]
-	pins := 0
-	for _, x := range s.order {
-		if x.pinned {
-			pins++
-		}
-	}
-	switch {
-	case !ok:
-		return Result{Refused: CodeUnknown}
-	case j.pinned == !c.Not:
-		return Result{Existed: true}
-	case !c.Not && pins >= MaxPins:
-		return Result{Refused: CodeInvalid}
-	}
-	j.pinned = !c.Not
-	return Result{}
-}
-
 // Pinned tells whether the job is kept because somebody said so.
 func (j *JobRecord) Pinned() bool { return j.pinned }
 
@@ -71,20 +29,6 @@ func (f *finishedJobs) reopen(j *JobRecord) {
 	f.list = slices.DeleteFunc(f.list, func(x *JobRecord) bool { return x == j })
 	f.bytes -= j.weight
 	j.over, j.ended, j.weight = false, 0, 0
-}
-
-// forget drops the finished jobs that are too many, too old or too heavy, the ones that ended first
-// first. Those that are pinned go last, and only because all together are too heavy.
-func (s *State) forget() {
-	for {
-		j := s.finished.drop(s.settings, s.stamp)
-		if j == nil {
-			return
-		}
-		delete(s.jobs, j.job.ID)
-		i := slices.Index(s.order, j)
-		s.order = append(s.order[:i], s.order[i+1:]...)
-	}
 }
 
 // drop takes out a job that is to be forgotten now, and remembers that it was here; nil if none is.

@@ -1,9 +1,7 @@
 package ledger
 
 import (
-	"bytes"
 	"maps"
-	"slices"
 
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -75,31 +73,6 @@ type roster struct {
 
 func newRoster() roster {
 	return roster{members: map[taskstate.PeerID]*Member{}, invites: map[string]*InviteRecord{}}
-}
-
-// Invites lists the invites, the oldest first.
-func (s *State) Invites() []InviteRecord {
-	out := make([]InviteRecord, 0, len(s.roster.invites))
-	for _, id := range slices.Sorted(maps.Keys(s.roster.invites)) {
-		out = append(out, *s.roster.invites[id])
-	}
-	slices.SortStableFunc(out, func(a, b InviteRecord) int { return int(min(1, max(-1, a.Created-b.Created))) })
-	return out
-}
-
-// InviteBySecret finds an invite by the hash of its secret (admission.HashSecret). It looks at all
-// of them, so that the time it takes tells nothing.
-func (s *State) InviteBySecret(hash []byte) (InviteRecord, bool) {
-	var found *InviteRecord
-	for _, r := range s.roster.invites {
-		if bytes.Equal(r.Secret, hash) && (found == nil || r.ID < found.ID) {
-			found = r
-		}
-	}
-	if found == nil || len(hash) == 0 {
-		return InviteRecord{}, false
-	}
-	return *found, true
 }
 
 // owner is one incarnation of one peer. Slots name it by a small number.

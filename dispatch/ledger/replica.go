@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/sha256"
 	"sync"
 
 	"covey/taskstate"
@@ -29,12 +30,6 @@ type Event struct {
 	Ended   []taskstate.JobID // jobs that ended with this entry
 	Forgot  []Forgotten       // jobs that were forgotten with it
 	Reset   bool
-}
-
-// Forgotten is a finished job that is not kept any more, and how it had ended.
-type Forgotten struct {
-	Job   taskstate.JobID
-	State taskstate.State
 }
 
 // NewReplica holds an empty State.
@@ -196,4 +191,39 @@ func forget(t *taskstate.Table, c *Command) {
 	case c.Remove != nil, c.Depart != nil, c.Register != nil:
 		t.Sweep()
 	}
+}
+
+// ChainMark is what a replica's chain was after an entry.
+type ChainMark struct {
+	From  uint64            `cbor:"1,keyasint"`
+	Index uint64            `cbor:"2,keyasint"`
+	Sum   [sha256.Size]byte `cbor:"3,keyasint"`
+}
+
+// chainKept is how many entries a replica can still say what its chain was after.
+const chainKept = 2048
+
+// chainHistory is the recent past of a replica's chain. The zero value is empty.
+type chainHistory struct {
+	marks []ChainMark // by index modulo chainKept
+}
+
+// note remembers what the chain is now.
+func (l *chainHistory) note(st *State) {
+	if st.chain.from == 0 {
+		return
+	}
+	if l.marks == nil {
+		l.marks = make([]ChainMark, chainKept)
+	}
+	l.marks[st.index%chainKept] = ChainMark{From: st.chain.from, Index: st.index, Sum: st.chain.sum}
+}
+
+// at is what the chain was after an entry, if that is remembered.
+func (l *chainHistory) at(index uint64) (ChainMark, bool) {
+	if l.marks == nil || index == 0 {
+		return ChainMark{}, false
+	}
+	m := l.marks[index%chainKept]
+	return m, m.Index == index
 }

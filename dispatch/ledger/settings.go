@@ -6,17 +6,6 @@ import (
 	"time"
 )
 
-// Set changes settings of the whole cluster while it runs. Zero leaves a setting as it is. What
-// would not do (Settings.Check) is refused with CodeInvalid.
-type Set struct {
-	Beat  int64 `cbor:"1,keyasint,omitempty"` // milliseconds
-	Grace int64 `cbor:"2,keyasint,omitempty"` // milliseconds
-
-	// What is kept of jobs that are over. What is above that is forgotten in the same step.
-	KeepJobs int   `cbor:"3,keyasint,omitempty"`
-	KeepFor  int64 `cbor:"4,keyasint,omitempty"` // milliseconds of ledger stamps
-}
-
 // Settings hold for the whole cluster. Zero is the default.
 type Settings struct {
 	Beat  int64 `cbor:"1,keyasint,omitempty"` // milliseconds between two signs of life of a worker: 1 s
@@ -97,9 +86,6 @@ func (s Settings) Check() error {
 	return nil
 }
 
-// Settings are those of the cluster, zero where nobody said anything.
-func (s *State) Settings() Settings { return s.settings }
-
 func (s *Settings) set(c *Set) Result {
 	next := s.With(*c)
 	switch {
@@ -111,3 +97,18 @@ func (s *Settings) set(c *Set) Result {
 	*s = next
 	return Result{}
 }
+
+// Limits of what a State keeps. They are constants because every replica must forget the same
+// things at the same entry.
+const (
+	KeepFinished = 1000                    // finished jobs, by count, of those that ended more than KeepSure ago, or of all if Set says so
+	KeepSure     = 7 * 24 * 60 * 60 * 1000 // nothing that ended so lately goes by a count that nobody has set: milliseconds of ledger stamps
+	KeepFor      = 7 * 24 * 60 * 60 * 1000 // finished jobs, by age in milliseconds of ledger stamps, unless Set says otherwise
+	KeepBytes    = 32 << 20                // what finished jobs may weigh together; the newest one always stays
+	KeepGone     = 10_000                  // ids of forgotten jobs, so that a late repetition of Submit does not run them again
+	KeepInvites  = 1000                    // invites; of those that admit nobody any more the oldest go first
+	MaxPins      = 100                     // jobs that are kept because somebody said so
+	MaxAfter     = 100                     // jobs that one waits for
+	MaxLabels    = 100                     // labels that people give or take from one peer
+	MaxSlots     = 1 << 20                 // slots of one job; as many elements as a decoded list may have
+)

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"iter"
 	"maps"
 	"slices"
@@ -166,4 +167,85 @@ func (s *State) Member(peer taskstate.PeerID) (Member, bool) {
 		return Member{}, false
 	}
 	return *m, true
+}
+
+// Settings are those of the cluster, zero where nobody said anything.
+func (s *State) Settings() Settings { return s.settings }
+
+// Invites lists the invites, the oldest first.
+func (s *State) Invites() []InviteRecord {
+	out := make([]InviteRecord, 0, len(s.roster.invites))
+	for _, id := range slices.Sorted(maps.Keys(s.roster.invites)) {
+		out = append(out, *s.roster.invites[id])
+	}
+	slices.SortStableFunc(out, func(a, b InviteRecord) int { return int(min(1, max(-1, a.Created-b.Created))) })
+	return out
+}
+
+// InviteBySecret finds an invite by the hash of its secret (admission.HashSecret). It looks at all
+// of them, so that the time it takes tells nothing.
+func (s *State) InviteBySecret(hash []byte) (InviteRecord, bool) {
+	var found *InviteRecord
+	for _, r := range s.roster.invites {
+		if bytes.Equal(r.Secret, hash) && (found == nil || r.ID < found.ID) {
+			found = r
+		}
+	}
+	if found == nil || len(hash) == 0 {
+		return InviteRecord{}, false
+	}
+	return *found, true
+}
+
+// Forgotten tells whether a job was here once and is forgotten, as far as that is remembered, and
+// why.
+func (s *State) Forgotten(id taskstate.JobID) (Gone, bool) {
+	g, was := s.finished.gone.why[id]
+	return g, was
+}
+
+// ForgottenSince counts the jobs that were forgotten after a moment, and names the last one.
+func (s *State) ForgottenSince(stamp int64) (n int, last taskstate.JobID) {
+	g := &s.finished.gone
+	for i := len(g.ids) - 1; i >= 0 && g.why[g.ids[i]].At > stamp; i-- {
+		n++
+	}
+	if n > 0 {
+		last = g.ids[len(g.ids)-1]
+	}
+	return n, last
+}
+
+func (s *State) turn() turn { return turn{index: s.index, stamp: s.stamp, effects: &s.effects} }
+
+// names are those of lasting and scheduled jobs that go on.
+type names map[string]*JobRecord
+
+// free gives a job's name free.
+func (n names) free(j *JobRecord) {
+	if n[j.job.Name] == j {
+		delete(n, j.job.Name)
+	}
+}
+
+// waiters are the jobs that wait for others, by what they wait for, in order of acceptance.
+type waiters map[taskstate.JobID][]*JobRecord
+
+// pop hands over those that wait for a job.
+func (w waiters) pop(id taskstate.JobID) []*JobRecord {
+	defer delete(w, id)
+	return w[id]
+}
+
+// remove takes a job out of the lists of those it waits for.
+func (w waiters) remove(j *JobRecord) {
+	for _, id := range j.blocked {
+		rest := slices.DeleteFunc(w[id], func(x *JobRecord) bool { return x == j })
+		if len(rest) == 0 {
+			delete(w, id)
+		} else {
+			w[id] = rest
+		}
+	}
+	j.blocked = nil
 }
