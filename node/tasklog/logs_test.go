@@ -212,6 +212,36 @@ func TestAReaderFollowsUntilTheTaskIsOver(t *testing.T) {
 	})
 }
 
+// The runner may begin a task just while a reader looks for it.
+func TestAReaderFollowsATaskThatBeginsWhileItLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOwner(t, 0, false)
+		begun := false
+		live := o.store.live
+		o.store.live = func(id taskstate.TaskID) (over <-chan struct{}, limit int64, running bool) {
+			over, limit, running = live(id)
+			if !begun {
+				begun, o.over = true, make(chan struct{})
+				o.write(Stdout, "")
+			}
+			return over, limit, running
+		}
+		r, err := o.store.Open(task, Stdout, 0, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.Close() }()
+		go func() {
+			time.Sleep(time.Minute)
+			o.write(Stdout, "hello")
+			close(o.over)
+		}()
+		if b, err := io.ReadAll(r); err != nil || string(b) != "hello" {
+			t.Fatalf("%q, %v", b, err)
+		}
+	})
+}
+
 // givenAway is what the runner does with the folder of a task that left nothing: it becomes
 // another's, and an empty file takes its place.
 func (o *owner) givenAway() (other string) {

@@ -93,12 +93,16 @@ func (s *Store) begin(req Request) (*cursor, error) {
 	}
 	c := &cursor{req: req, dir: s.dir, rel: rel}
 	// First who is alive, then what is there: a task that ends in between has left everything
-	// behind.
+	// behind. One that begins in between has a folder and more to say, so it is asked again.
 	c.over, c.limit, c.live = s.live(req.Task)
-	if _, err := os.Lstat(filepath.Join(s.dir, rel)); err != nil && !c.live {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &Error{Code: CodeNotFound, Message: "no output of task " + req.Task.String() + " is kept on this peer"}
-		}
+	_, err = os.Lstat(filepath.Join(s.dir, rel))
+	switch {
+	case c.live:
+	case err == nil:
+		c.over, c.limit, c.live = s.live(req.Task)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &Error{Code: CodeNotFound, Message: "no output of task " + req.Task.String() + " is kept on this peer"}
+	default:
 		return nil, &Error{Code: CodeFailed, Message: err.Error()}
 	}
 	for _, p := range req.Parts {
