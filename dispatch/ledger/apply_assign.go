@@ -132,11 +132,11 @@ func (j *JobRecord) settle(by uint32, st *taskstate.Status, t turn) (ok bool, ov
 // the end was refused.
 func (j *JobRecord) late(by uint32, st *taskstate.Status, stamp int64) (counts bool, overtaken *taskstate.TaskID) {
 	list := j.past.former[uint32(st.Task.Slot)]
-	i := slices.IndexFunc(list, func(p formerAttempt) bool { return int(p.attempt) == st.Task.Attempt && p.owner == by })
+	i := slices.IndexFunc(list, func(p formerAttempt) bool { return int(p.Attempt) == st.Task.Attempt && p.Owner == by })
 	if i < 0 {
 		return false, nil
 	}
-	if old := list[i].end; old != nil { // it was not given up, it ended
+	if old := list[i].End; old != nil { // it was not given up, it ended
 		if *old != *endOf(st) {
 			j.past.contradict(st, by, stamp)
 		}
@@ -146,9 +146,9 @@ func (j *JobRecord) late(by uint32, st *taskstate.Status, stamp int64) (counts b
 	ended := c.kind >= kindFirst || c.kind != kindOpen && (j.cancelled || j.slots.extrasOf(st.Task.Slot).retired)
 	if ended || j.Lasts() || st.State != taskstate.Complete {
 		end := LateEnd{State: st.State, Exit: st.Exit, At: st.At, Heard: stamp, Took: st.Took}
-		switch old := list[i].late; {
+		switch old := list[i].Late; {
 		case old == nil:
-			list[i].late = &end
+			list[i].Late = &end
 		case old.State != end.State || old.Exit != end.Exit || old.At != end.At:
 			j.past.contradict(st, by, stamp)
 		}
@@ -163,18 +163,18 @@ func (j *JobRecord) overtake(c *cell, ch *chunk, p formerAttempt, st *taskstate.
 	if c.kind == kindOpen {
 		t := taskstate.Task(j.job.ID, n, int(c.attempt))
 		overtaken = &t
-		j.past.remember(n, c, formerAttempt{givenUp: stamp, reason: taskstate.ReasonOvertaken})
+		j.past.remember(n, c, formerAttempt{GivenUp: stamp, Reason: taskstate.ReasonOvertaken})
 	} else { // as if it had been given out and were open
 		j.slots.pending.remove(Slots{First: n, N: 1, Attempt: j.slots.attempt(*c)}, func(int, int) {}, nil)
 		j.slots.counts.Pending--
 		j.slots.counts.Open++
-		c.owner = p.owner
+		c.owner = p.Owner
 		j.slots.open[c.owner]++
 		ch.open++
 	}
 	j.slots.closeOpen(c, ch)
 	*c = cell{
-		index: p.index, assigned: p.assigned, owner: p.owner, attempt: p.attempt,
+		index: p.Index, assigned: p.Assigned, owner: p.Owner, attempt: p.Attempt,
 		kind: j.slots.kinds.id(endKindOf(st)), end: st.At, seq: seq32(st), lasted: lastedOf(st),
 	}
 	if x := j.slots.extrasOf(n); x.retired {

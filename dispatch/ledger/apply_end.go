@@ -45,7 +45,7 @@ func (j *JobRecord) conclude(c *cell, ch *chunk, st *taskstate.Status, t turn) {
 func (j *JobRecord) another(n int, c *cell, ch *chunk, why taskstate.Reason, end *taskstate.Status, t turn) {
 	x := j.slots.extrasOf(n)
 	j.slots.closeOpen(c, ch)
-	j.past.remember(n, c, formerAttempt{givenUp: t.stamp, reason: why, version: uint32(j.slots.version(x)), end: endOf(end)})
+	j.past.remember(n, c, formerAttempt{GivenUp: t.stamp, Reason: why, Version: uint32(j.slots.version(x)), End: endOf(end)})
 	if x.leaving {
 		if x.next != uint32(j.slots.version(x)) {
 			x.history = taskstate.History{}

@@ -100,7 +100,7 @@ func (j *JobRecord) renewSlot(n int, c *Renew, t turn) (attempt int, again bool)
 		}
 		if !waits {
 			j.slots.stale = true
-			j.past.remember(n, cell, formerAttempt{givenUp: t.stamp, reason: c.Reason, version: uint32(j.slots.version(x)), end: endOfCell(j, was)})
+			j.past.remember(n, cell, formerAttempt{GivenUp: t.stamp, Reason: c.Reason, Version: uint32(j.slots.version(x)), End: endOfCell(j, was)})
 		}
 		x.retired, x.reason, x.at = false, "", 0
 		j.slots.renewExtras(n, &x, version, c.NotBefore)

@@ -41,15 +41,11 @@ func (g *goneJobs) add(id taskstate.JobID, why Gone) {
 	g.why[id] = why
 }
 
-// reasons are why the jobs in ids are gone; nil if of none that is known.
+// reasons are why the jobs in ids are gone.
 func (g *goneJobs) reasons() []Gone {
-	out, known := make([]Gone, len(g.ids)), false
+	out := make([]Gone, len(g.ids))
 	for i, id := range g.ids {
 		out[i] = g.why[id]
-		known = known || out[i].For != 0
-	}
-	if !known {
-		return nil
 	}
 	return out
 }

@@ -32,11 +32,11 @@ type PastAttempt struct {
 
 // LateEnd is the end of an attempt that had been given up.
 type LateEnd struct {
-	State taskstate.State
-	Exit  int
-	At    int64 // by the worker's clock
-	Heard int64 // ledger stamp
-	Took  int64 // milliseconds it ran, by the worker's monotonic clock
+	State taskstate.State `cbor:"1,keyasint"`
+	Exit  int             `cbor:"2,keyasint,omitempty"`
+	At    int64           `cbor:"3,keyasint,omitempty"` // by the worker's clock
+	Heard int64           `cbor:"4,keyasint,omitempty"` // ledger stamp
+	Took  int64           `cbor:"5,keyasint,omitempty"` // milliseconds it ran, by the worker's monotonic clock
 }
 
 // Conflict is an end that came after another one had been decided for the same task. It changed
@@ -48,23 +48,26 @@ type Conflict struct {
 	At            int64 // ledger stamp
 }
 
-// formerAttempt is a PastAttempt as a job keeps it.
+// formerAttempt is a PastAttempt as a job and its snapshot keep it. Owner is a position in a list
+// of owners.
 type formerAttempt struct {
-	index             uint64
-	assigned, givenUp int64
-	owner, attempt    uint32
-	reason            taskstate.Reason
-	late              *LateEnd
-	version           uint32
-	end               *formerEnd
+	Index    uint64           `cbor:"1,keyasint"`
+	Assigned int64            `cbor:"2,keyasint"`
+	GivenUp  int64            `cbor:"3,keyasint"`
+	Owner    uint32           `cbor:"4,keyasint"`
+	Attempt  uint32           `cbor:"5,keyasint"`
+	Reason   taskstate.Reason `cbor:"6,keyasint,omitempty"`
+	Version  uint32           `cbor:"7,keyasint,omitempty"`
+	Late     *LateEnd         `cbor:"8,keyasint,omitempty"`
+	End      *formerEnd       `cbor:"9,keyasint,omitempty"`
 }
 
 // formerEnd is the end of an attempt that its slot has left behind.
 type formerEnd struct {
-	endKind
-	at  int64
-	seq uint32
-	lasted
+	Kind   endKind `cbor:"1,keyasint"`
+	At     int64   `cbor:"2,keyasint"`
+	Seq    uint32  `cbor:"3,keyasint"`
+	Lasted lasted  `cbor:"4,keyasint"`
 }
 
 func endOf(st *taskstate.Status) *formerEnd {
@@ -81,14 +84,17 @@ func newFormerEnd(f endKind, at int64, seq uint32, l lasted) *formerEnd {
 	if len(f.Message) > maxPastMessage {
 		f.Message = strings.Clone(strings.ToValidUTF8(f.Message[:maxPastMessage], ""))
 	}
-	return &formerEnd{endKind: f, at: at, seq: seq, lasted: l}
+	return &formerEnd{Kind: f, At: at, Seq: seq, Lasted: l}
 }
 
-// conflict is a Conflict as a job keeps it.
+// conflict is a Conflict as a job and its snapshot keep it.
 type conflict struct {
-	slot, owner, attempt uint32
-	state                taskstate.State
-	at                   int64
+	_       struct{} `cbor:",toarray"`
+	Slot    uint32
+	Attempt uint32
+	Owner   uint32
+	State   taskstate.State
+	At      int64
 }
 
 // pastAttempts is what a job remembers of the attempts that its slots have left behind, and of ends
@@ -113,7 +119,7 @@ func (h *pastAttempts) remember(n int, c *cell, p formerAttempt) {
 	if len(list) >= KeepPast {
 		list = slices.Delete(list, 0, len(list)-KeepPast+1)
 	}
-	p.index, p.assigned, p.owner, p.attempt = c.index, c.assigned, c.owner, c.attempt
+	p.Index, p.Assigned, p.Owner, p.Attempt = c.index, c.assigned, c.owner, c.attempt
 	h.former[k] = append(list, p)
 }
 
@@ -121,7 +127,7 @@ func (h *pastAttempts) remember(n int, c *cell, p formerAttempt) {
 // earlier one overtook it. Any other newer attempt is one that is still to be heard of, also where
 // a slot has ended or is not wanted: it may be renewed.
 func (h *pastAttempts) left(t taskstate.TaskID) bool {
-	return slices.ContainsFunc(h.former[uint32(t.Slot)], func(p formerAttempt) bool { return int(p.attempt) == t.Attempt })
+	return slices.ContainsFunc(h.former[uint32(t.Slot)], func(p formerAttempt) bool { return int(p.Attempt) == t.Attempt })
 }
 
 // contradict keeps an end that came too late to count.
@@ -131,6 +137,6 @@ func (h *pastAttempts) contradict(st *taskstate.Status, owner uint32, stamp int6
 		h.conflicted = slices.Delete(h.conflicted, 0, len(h.conflicted)-KeepConflicts+1)
 	}
 	h.conflicted = append(h.conflicted, conflict{
-		slot: uint32(st.Task.Slot), owner: owner, attempt: uint32(st.Task.Attempt), state: st.State, at: stamp,
+		Slot: uint32(st.Task.Slot), Attempt: uint32(st.Task.Attempt), Owner: owner, State: st.State, At: stamp,
 	})
 }

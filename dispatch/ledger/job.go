@@ -252,14 +252,14 @@ func (j *JobRecord) StartsFrom() int64 { return max(j.starts.closed(), j.accepte
 func (j *JobRecord) Past(slot int) []PastAttempt {
 	var out []PastAttempt
 	for _, p := range j.past.former[uint32(slot)] {
-		o := j.slots.owners.list[p.owner]
+		o := j.slots.owners.list[p.Owner]
 		a := PastAttempt{
-			Attempt: int(p.attempt), Peer: o.Peer, Incarnation: o.Incarnation, Index: p.index,
-			AssignedAt: p.assigned, GivenUpAt: p.givenUp, Reason: p.reason, Late: p.late, Version: int(p.version),
+			Attempt: int(p.Attempt), Peer: o.Peer, Incarnation: o.Incarnation, Index: p.Index,
+			AssignedAt: p.Assigned, GivenUpAt: p.GivenUp, Reason: p.Reason, Late: p.Late, Version: int(p.Version),
 		}
-		if e := p.end; e != nil {
-			st := e.status(taskstate.Task(j.job.ID, slot, a.Attempt), e.seq, e.at, e.lasted)
-			st.Index = p.index
+		if e := p.End; e != nil {
+			st := e.Kind.status(taskstate.Task(j.job.ID, slot, a.Attempt), e.Seq, e.At, e.Lasted)
+			st.Index = p.Index
 			a.End = &st
 		}
 		out = append(out, a)
@@ -284,7 +284,7 @@ func (j *JobRecord) Contradictions() []Conflict {
 	var out []Conflict
 	for _, c := range j.past.conflicted {
 		out = append(out, Conflict{
-			Slot: int(c.slot), Attempt: int(c.attempt), Peer: j.slots.owners.list[c.owner].Peer, State: c.state, At: c.at,
+			Slot: int(c.Slot), Attempt: int(c.Attempt), Peer: j.slots.owners.list[c.Owner].Peer, State: c.State, At: c.At,
 		})
 	}
 	return out

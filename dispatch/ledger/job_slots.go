@@ -22,13 +22,17 @@ type cell struct {
 
 // lasted is how long an attempt that ended had waited at its worker and how long it ran,
 // milliseconds by the worker's monotonic clock.
-type lasted struct{ took, waited uint32 }
+type lasted struct {
+	_      struct{} `cbor:",toarray"`
+	Took   uint32
+	Waited uint32
+}
 
 // lastedOf reads it off an end. What does not fit – more than 49 days – is in the end's kind.
 func lastedOf(st *taskstate.Status) lasted {
-	l := lasted{waited: uint32(min(max(0, st.Waited), math.MaxUint32))}
+	l := lasted{Waited: uint32(min(max(0, st.Waited), math.MaxUint32))}
 	if st.Took >= 0 && st.Took <= math.MaxUint32 {
-		l.took = uint32(st.Took)
+		l.Took = uint32(st.Took)
 	}
 	return l
 }
@@ -77,7 +81,7 @@ func endKindOf(st *taskstate.Status) endKind {
 func (f endKind) status(t taskstate.TaskID, seq uint32, at int64, l lasted) taskstate.Status {
 	return taskstate.Status{
 		Task: t, Seq: uint64(seq), State: f.State, At: at, Exit: f.Exit, Signal: f.Signal, Reason: f.Reason, Message: f.Message,
-		Took: max(f.Took, int64(l.took)), Waited: int64(l.waited), Truncated: f.Truncated,
+		Took: max(f.Took, int64(l.Took)), Waited: int64(l.Waited), Truncated: f.Truncated,
 	}
 }
 

@@ -85,8 +85,8 @@ func (j *JobRecord) estimateBytes() int {
 	for _, list := range j.past.former {
 		w += pastBytes * (1 + len(list))
 		for i := range list {
-			if e := list[i].end; e != nil {
-				w += pastBytes + len(e.Reason) + len(e.Message)
+			if e := list[i].End; e != nil {
+				w += pastBytes + len(e.Kind.Reason) + len(e.Kind.Message)
 			}
 		}
 	}

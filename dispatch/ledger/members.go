@@ -43,10 +43,10 @@ func (m Member) In() bool { return !m.Entry.Removed }
 
 // InviteRecord is an invite and what became of it.
 type InviteRecord struct {
-	Invite
-	Used    int
-	Revoked bool
-	Created int64 // ledger stamp
+	Invite  `cbor:"1,keyasint"`
+	Used    int   `cbor:"2,keyasint,omitempty"`
+	Revoked bool  `cbor:"3,keyasint,omitempty"`
+	Created int64 `cbor:"4,keyasint,omitempty"` // ledger stamp
 }
 
 // Check tells why the invite does not admit one more peer at the given time (milliseconds since

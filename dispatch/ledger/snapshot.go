@@ -26,7 +26,7 @@ type snapshot struct {
 	Generation  uint64            `cbor:"7,keyasint"`
 	Open        bool              `cbor:"8,keyasint"`
 	Members     []Member          `cbor:"9,keyasint"`  // by peer id
-	Invites     []inviteSnapshot  `cbor:"10,keyasint"` // by id
+	Invites     []InviteRecord    `cbor:"10,keyasint"` // by id
 	Owners      []owner           `cbor:"11,keyasint"` // in the order cells name them first
 	Jobs        []jobSnapshot     `cbor:"12,keyasint"` // in order of acceptance
 	Finished    []int             `cbor:"13,keyasint"` // positions in Jobs, in the order they ended
@@ -35,15 +35,8 @@ type snapshot struct {
 	Settings    *Settings         `cbor:"16,keyasint,omitempty"` // nil: nobody said anything
 	ChainFrom   uint64            `cbor:"17,keyasint,omitempty"`
 	Chain       []byte            `cbor:"18,keyasint,omitempty"`
-	GoneFor     []Gone            `cbor:"19,keyasint,omitempty"` // why those in Gone are; none if that is not known
+	GoneFor     []Gone            `cbor:"19,keyasint,omitempty"` // why those in Gone are
 	Dialect     int               `cbor:"20,keyasint,omitempty"`
-}
-
-type inviteSnapshot struct {
-	Invite  Invite `cbor:"1,keyasint"`
-	Used    int    `cbor:"2,keyasint,omitempty"`
-	Revoked bool   `cbor:"3,keyasint,omitempty"`
-	Created int64  `cbor:"4,keyasint,omitempty"`
 }
 
 type jobSnapshot struct {
@@ -59,10 +52,10 @@ type jobSnapshot struct {
 	Cells     []byte        `cbor:"10,keyasint,omitempty"`
 	First     uint32        `cbor:"11,keyasint,omitempty"`
 
-	By         taskstate.PeerID   `cbor:"12,keyasint,omitempty"`
-	Epoch      taskstate.Epoch    `cbor:"13,keyasint"`
-	Past       []pastSnapshot     `cbor:"14,keyasint,omitempty"` // by slot, the oldest first
-	Conflicted []conflictSnapshot `cbor:"15,keyasint,omitempty"`
+	By         taskstate.PeerID `cbor:"12,keyasint,omitempty"`
+	Epoch      taskstate.Epoch  `cbor:"13,keyasint"`
+	Past       []pastSnapshot   `cbor:"14,keyasint,omitempty"` // by slot
+	Conflicted []conflict       `cbor:"15,keyasint,omitempty"`
 
 	lastingSnapshot
 }
@@ -81,8 +74,7 @@ func (s *State) Encode() ([]byte, error) {
 		out.ChainFrom, out.Chain = s.chain.from, s.chain.sum[:]
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.roster.invites)) {
-		r := s.roster.invites[id]
-		out.Invites = append(out.Invites, inviteSnapshot{r.Invite, r.Used, r.Revoked, r.Created})
+		out.Invites = append(out.Invites, *s.roster.invites[id])
 	}
 	names := newOwners()
 	place := make(map[*JobRecord]int, len(s.order))
@@ -167,11 +159,11 @@ func (r *roster) restore(in *snapshot) error {
 	}
 	last = ""
 	for _, x := range in.Invites {
-		if x.Invite.ID <= last {
+		if x.ID <= last {
 			return errors.New("invites are not in order")
 		}
-		last = x.Invite.ID
-		r.invites[last] = &InviteRecord{Invite: x.Invite, Used: x.Used, Revoked: x.Revoked, Created: x.Created}
+		last = x.ID
+		r.invites[last] = &x
 	}
 	return nil
 }
@@ -180,15 +172,11 @@ func (s *State) restoreJobs(in *snapshot) error {
 	if len(in.Gone) > KeepGone {
 		return errors.New("too many forgotten jobs")
 	}
-	if n := len(in.GoneFor); n > 0 && n != len(in.Gone) {
+	if len(in.GoneFor) != len(in.Gone) {
 		return errors.New("not every forgotten job has a reason")
 	}
 	for i, id := range in.Gone {
-		var why Gone
-		if len(in.GoneFor) > 0 {
-			why = in.GoneFor[i]
-		}
-		s.finished.gone.add(id, why)
+		s.finished.gone.add(id, in.GoneFor[i])
 	}
 	if len(s.finished.gone.why) != len(in.Gone) {
 		return errors.New("a job was forgotten twice")
@@ -242,7 +230,7 @@ func (s *State) restoreJob(in *jobSnapshot) (*JobRecord, error) {
 	}
 	err := cmp.Or(
 		j.slots.unpack(in.Cells, j.cancelled), j.checkExtras(),
-		j.past.unpack(in.Past, &j.slots), j.past.unpackEnds(in.PastEnds, j.long != nil), j.past.unpackConflicts(in.Conflicted, &j.slots),
+		j.past.unpack(in.Past, &j.slots), j.past.unpackConflicts(in.Conflicted, &j.slots),
 	)
 	if err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 	"covey/taskstate"
 )
 
-// What snapshots of version 0.1 hold that is written otherwise now: ends were arrays, and did not
-// say how long an attempt took.
+// What snapshots of version 0.1 hold that is written otherwise now: ends were arrays, did not say
+// how long an attempt took, and those of former attempts were a list of their own.
 type (
 	snapshot01 struct {
 		snapshot
@@ -24,7 +24,7 @@ type (
 	}
 	past01 struct {
 		_        struct{} `cbor:",toarray"`
-		Slot     int
+		Slot     uint32
 		Attempt  uint32
 		Owner    uint32
 		Index    uint64
@@ -34,8 +34,11 @@ type (
 		Late     []late01
 	}
 	pastEnd01 struct {
-		pastEndSnapshot
-		End *endKind01 `cbor:"3,keyasint,omitempty"`
+		Position int        `cbor:"1,keyasint"` // in Past
+		Version  uint32     `cbor:"2,keyasint,omitempty"`
+		End      *endKind01 `cbor:"3,keyasint,omitempty"`
+		At       int64      `cbor:"4,keyasint,omitempty"`
+		Seq      uint32     `cbor:"5,keyasint,omitempty"`
 	}
 	endKind01 struct {
 		_       struct{} `cbor:",toarray"`
@@ -65,7 +68,7 @@ func FromVersion01(b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("ledger snapshot of version 0.1: %w", err)
 	}
 	out := in.snapshot
-	out.Version = snapshotVersion
+	out.Version, out.GoneFor = snapshotVersion, make([]Gone, len(in.Gone))
 	for i := range in.Jobs {
 		j, err := in.Jobs[i].now()
 		if err != nil {
@@ -81,20 +84,23 @@ func (j *job01) now() (jobSnapshot, error) {
 	for _, k := range j.Kinds {
 		out.Kinds = append(out.Kinds, k.now())
 	}
-	for _, p := range j.Past {
-		x := pastSnapshot{Slot: p.Slot, Attempt: p.Attempt, Owner: p.Owner, Index: p.Index, Assigned: p.Assigned, GivenUp: p.GivenUp, Reason: p.Reason}
-		for _, l := range p.Late {
-			x.Late = append(x.Late, lateSnapshot{State: l.State, Exit: l.Exit, At: l.At, Heard: l.Heard})
+	for i, p := range j.Past {
+		x := formerAttempt{Attempt: p.Attempt, Owner: p.Owner, Index: p.Index, Assigned: p.Assigned, GivenUp: p.GivenUp, Reason: p.Reason}
+		for _, l := range p.Late { // none or one
+			x.Late = &LateEnd{State: l.State, Exit: l.Exit, At: l.At, Heard: l.Heard}
 		}
-		out.Past = append(out.Past, x)
-	}
-	for _, e := range j.PastEnds {
-		x := e.pastEndSnapshot
-		if e.End != nil {
-			k := e.End.now()
-			x.End = &k
+		if len(j.PastEnds) > 0 && j.PastEnds[0].Position == i {
+			e := j.PastEnds[0]
+			if x.Version = e.Version; e.End != nil {
+				x.End = newFormerEnd(e.End.now(), e.At, e.Seq, lasted{})
+			}
+			j.PastEnds = j.PastEnds[1:]
 		}
-		out.PastEnds = append(out.PastEnds, x)
+		if k := len(out.Past) - 1; k >= 0 && out.Past[k].Slot == p.Slot {
+			out.Past[k].Attempts = append(out.Past[k].Attempts, x)
+		} else {
+			out.Past = append(out.Past, pastSnapshot{Slot: p.Slot, Attempts: []formerAttempt{x}})
+		}
 	}
 	cells, err := cellsFrom01(j.Cells)
 	out.Cells = cells

@@ -57,8 +57,8 @@ func (p *cellPacker) cell(skipped int, c *cell) {
 	if f >= kindFirst {
 		p.buf = binary.AppendUvarint(p.buf, uint64(c.seq))
 		p.buf = binary.AppendVarint(p.buf, c.end-c.assigned)
-		p.buf = binary.AppendUvarint(p.buf, uint64(c.took))
-		p.buf = binary.AppendUvarint(p.buf, uint64(c.waited))
+		p.buf = binary.AppendUvarint(p.buf, uint64(c.Took))
+		p.buf = binary.AppendUvarint(p.buf, uint64(c.Waited))
 	}
 }
 
@@ -128,7 +128,7 @@ func (t *slotTable) readCell(r *cellReader, prev *cell) cell {
 	if c.kind >= kindFirst {
 		c.seq = uint32(r.uint(math.MaxUint32))
 		c.end = c.assigned + r.int()
-		c.took, c.waited = uint32(r.uint(math.MaxUint32)), uint32(r.uint(math.MaxUint32))
+		c.Took, c.Waited = uint32(r.uint(math.MaxUint32)), uint32(r.uint(math.MaxUint32))
 	}
 	r.bad = r.bad || int(c.owner) >= len(t.owners.list)
 	return c

@@ -76,6 +76,14 @@ func first(at uint64, to any) func(any) any {
 	}
 }
 
+// past changes an element of the first attempt that the first slot of a past has left behind.
+func past(at uint64, to any) func(any) any {
+	return func(old any) any {
+		first(at, to)(old.([]any)[0].(fields)[uint64(2)])
+		return old
+	}
+}
+
 func top(field uint64, to func(old any) any) garble {
 	return func(s fields) { s[field] = to(s[field]) }
 }
@@ -87,7 +95,13 @@ func TestWhatIsOffInASnapshotIsNamed(t *testing.T) {
 	if _, err := ledger.DecodeState(good); err != nil {
 		t.Fatal(err)
 	}
-	end, late := fields{uint64(1): taskstate.Complete}, fields{uint64(1): taskstate.Failed, uint64(2): 1}
+	end := fields{uint64(1): taskstate.Complete}
+	pastEnd := func(s taskstate.State, message string) fields {
+		return fields{uint64(1): fields{uint64(1): s, uint64(5): message}, uint64(2): 5, uint64(3): 1, uint64(4): []any{0, 0}}
+	}
+	forgotten := func(ids ...any) garble {
+		return func(s fields) { s[uint64(14)], s[uint64(19)] = ids, many(len(ids), []any{1, 5})(nil) }
+	}
 	for _, c := range []struct {
 		what string
 		off  garble
@@ -105,8 +119,9 @@ func TestWhatIsOffInASnapshotIsNamed(t *testing.T) {
 		{"a finished job below all", top(13, is([]any{-1})), "the list of finished jobs is wrong"},
 		{"a finished job twice", top(13, twice), "the list of finished jobs is wrong"},
 		{"a finished job is missing", top(13, is([]any{})), "the list of finished jobs is too short"},
-		{"a forgotten job twice", top(14, is([]any{"x", "x"})), "a job was forgotten twice"},
-		{"a forgotten job is there", top(14, is([]any{"open"})), "is impossible or there twice"},
+		{"a forgotten job twice", forgotten("x", "x"), "a job was forgotten twice"},
+		{"a forgotten job is there", forgotten("open"), "is impossible or there twice"},
+		{"a forgotten job without a reason", top(14, is([]any{"x"})), "not every forgotten job has a reason"},
 		{"more forgotten jobs than are kept", top(14, many(ledger.KeepGone+1, "x")), "too many forgotten jobs"},
 		{"settings that set nothing", top(16, is(fields{})), "settings that set nothing"},
 		{"settings that lose every session", top(16, is(fields{uint64(1): 1})), "a beat is"},
@@ -120,15 +135,19 @@ func TestWhatIsOffInASnapshotIsNamed(t *testing.T) {
 		{"a slot beyond the last", in("open", 10, is([]byte{0xe8, 7, 1, 2})), "its slots are garbled"},
 		{"a slot of an owner there is not", in("open", 10, is([]byte{0, 2, 1, 77, 0, 0})), "its slots are garbled"},
 		{"a slot with a form there is not", in("open", 10, is([]byte{0, 77, 1})), "its slots are garbled"},
-		{"a past of a slot there is not", in("open", 14, first(0, 1001)), "its past is garbled"},
-		{"a past of attempt 0", in("open", 14, first(1, 0)), "its past is garbled"},
-		{"a past of an owner there is not", in("open", 14, first(2, 77)), "its past is garbled"},
-		{"a past of a slot nobody ever had", in("open", 14, first(0, 999)), "its past is garbled"},
-		{"more past than is kept", in("open", 14, func(old any) any { return many(ledger.KeepPast+1, old.([]any)[0])(nil) }), "its past is garbled"},
-		{"two ends that came late", in("scar", 14, first(7, []any{late, late})), "its past is garbled"},
-		{"a late end that is none", in("scar", 14, first(7, []any{fields{uint64(1): taskstate.Running}})), "its past is garbled"},
-		{"an end of no past", in("again", 25, first(1, 99)), "its past is garbled"},
-		{"an end of the past that is none", in("again", 25, first(3, fields{uint64(1): taskstate.Running})), "its past is garbled"},
+		{"a past of a slot there is not", in("open", 14, first(1, 1001)), "its past is garbled"},
+		{"a past of attempt 0", in("open", 14, past(5, 0)), "its past is garbled"},
+		{"a past of an owner there is not", in("open", 14, past(4, 77)), "its past is garbled"},
+		{"a past of a slot nobody ever had", in("open", 14, first(1, 999)), "its past is garbled"},
+		{"more past than is kept", in("open", 14, func(old any) any {
+			return first(2, many(ledger.KeepPast+1, old.([]any)[0].(fields)[uint64(2)].([]any)[0])(nil))(old)
+		}), "its past is garbled"},
+		{"a slot that left nothing behind", in("open", 14, first(2, []any{})), "its past is garbled"},
+		{"a slot that comes twice", in("open", 14, twice), "its past is garbled"},
+		{"a late end that is none", in("scar", 14, past(8, fields{uint64(1): taskstate.Running})), "its past is garbled"},
+		{"an end of the past that is none", in("again", 14, past(9, pastEnd(taskstate.Running, ""))), "its past is garbled"},
+		{"an end of the past that says too much", in("again", 14, past(9, pastEnd(taskstate.Failed, strings.Repeat("x", 201)))), "its past is garbled"},
+		{"a past of another version of a batch job", in("again", 14, past(7, 2)), "its past is garbled"},
 		{"a contradiction nobody counted", in("scar", 8, is(0)), "its past is garbled"},
 		{"a contradiction of a slot there is not", in("scar", 15, first(0, 99)), "its past is garbled"},
 		{"a contradiction that is no end", in("scar", 15, first(3, uint64(taskstate.Running))), "its past is garbled"},

@@ -22,7 +22,6 @@ type lastingSnapshot struct {
 	Previous  int               `cbor:"22,keyasint,omitempty"`
 	Rollout   *RolloutRecord    `cbor:"23,keyasint,omitempty"`
 	Submitted []byte            `cbor:"24,keyasint,omitempty"`
-	PastEnds  []pastEndSnapshot `cbor:"25,keyasint,omitempty"` // by position in Past
 	Forgiven  int               `cbor:"26,keyasint,omitempty"`
 	Starts    *startsSnapshot   `cbor:"27,keyasint,omitempty"` // of a schedule
 	Revised   uint64            `cbor:"28,keyasint,omitempty"`
@@ -46,19 +45,8 @@ type extrasSnapshot struct {
 	Recent    taskstate.Stamps `cbor:"12,keyasint,omitempty"`
 }
 
-// pastEndSnapshot is what a former attempt has beyond that: its version, and its end if it had one.
-type pastEndSnapshot struct {
-	Position int      `cbor:"1,keyasint"`
-	Version  uint32   `cbor:"2,keyasint,omitempty"`
-	End      *endKind `cbor:"3,keyasint,omitempty"`
-	At       int64    `cbor:"4,keyasint,omitempty"`
-	Seq      uint32   `cbor:"5,keyasint,omitempty"`
-	Took     uint32   `cbor:"6,keyasint,omitempty"`
-	Waited   uint32   `cbor:"7,keyasint,omitempty"`
-}
-
 func (j *JobRecord) packLasting() lastingSnapshot {
-	out := lastingSnapshot{Why: j.why, Blocked: j.blocked, LastRun: j.starts.last, Starts: j.starts.pack(), Forgiven: j.forgiven, Submitted: j.origin, PastEnds: j.past.packEnds()}
+	out := lastingSnapshot{Why: j.why, Blocked: j.blocked, LastRun: j.starts.last, Starts: j.starts.pack(), Forgiven: j.forgiven, Submitted: j.origin}
 	for _, n := range slices.Sorted(maps.Keys(j.slots.extras)) {
 		x := j.slots.extras[n]
 		out.Extras = append(out.Extras, extrasSnapshot{
@@ -79,23 +67,6 @@ func (j *JobRecord) packLasting() lastingSnapshot {
 	for _, v := range j.Versions() {
 		if v != j.job.Version {
 			out.Versions = append(out.Versions, *l.versions[v])
-		}
-	}
-	return out
-}
-
-func (h *pastAttempts) packEnds() (out []pastEndSnapshot) {
-	i := 0
-	for _, n := range slices.Sorted(maps.Keys(h.former)) {
-		for _, p := range h.former[n] {
-			if p.version != 0 || p.end != nil {
-				x := pastEndSnapshot{Position: i, Version: p.version}
-				if e := p.end; e != nil {
-					x.End, x.At, x.Seq, x.Took, x.Waited = &e.endKind, e.at, e.seq, e.took, e.waited
-				}
-				out = append(out, x)
-			}
-			i++
 		}
 	}
 	return out
@@ -183,33 +154,6 @@ func (j *JobRecord) checkExtras() error {
 			return errors.New("a peer has two slots")
 		}
 		j.long.pins[x.pin] = int(n)
-	}
-	return nil
-}
-
-// unpackEnds comes after the past they belong to.
-func (h *pastAttempts) unpackEnds(in []pastEndSnapshot, versioned bool) error {
-	var all []*formerAttempt
-	for _, n := range slices.Sorted(maps.Keys(h.former)) {
-		for i := range h.former[n] {
-			all = append(all, &h.former[n][i])
-		}
-	}
-	last := -1
-	for _, x := range in {
-		if x.Position <= last || x.Position >= len(all) || x.End == nil && x.Version == 0 || x.Version != 0 && !versioned {
-			return errPast
-		}
-		last = x.Position
-		p := all[last]
-		p.version = x.Version
-		if x.End == nil {
-			continue
-		}
-		if !isEnd(x.End.State) {
-			return errPast
-		}
-		p.end = newFormerEnd(*x.End, x.At, x.Seq, lasted{x.Took, x.Waited})
 	}
 	return nil
 }

@@ -3,65 +3,31 @@ package ledger
 import (
 	"errors"
 	"maps"
-	"math"
 	"slices"
-
-	"covey/taskstate"
 )
 
-// pastSnapshot is a formerAttempt in a snapshot. Owner is a position in the snapshot's list.
+// pastSnapshot is what a slot has left behind.
 type pastSnapshot struct {
-	_        struct{} `cbor:",toarray"`
-	Slot     int
-	Attempt  uint32
-	Owner    uint32
-	Index    uint64
-	Assigned int64
-	GivenUp  int64
-	Reason   taskstate.Reason
-	Late     []lateSnapshot // none or one
-}
-
-// lateSnapshot is a LateEnd in a snapshot.
-type lateSnapshot struct {
-	State taskstate.State `cbor:"1,keyasint"`
-	Exit  int             `cbor:"2,keyasint,omitempty"`
-	At    int64           `cbor:"3,keyasint,omitempty"`
-	Heard int64           `cbor:"4,keyasint,omitempty"`
-	Took  int64           `cbor:"5,keyasint,omitempty"`
-}
-
-// conflictSnapshot is a conflict in a snapshot.
-type conflictSnapshot struct {
-	_       struct{} `cbor:",toarray"`
-	Slot    int
-	Attempt uint32
-	Owner   uint32
-	State   taskstate.State
-	At      int64
+	Slot     uint32          `cbor:"1,keyasint"`
+	Attempts []formerAttempt `cbor:"2,keyasint"` // the oldest first
 }
 
 func (h *pastAttempts) pack(names, owners *owners) (out []pastSnapshot) {
 	for _, n := range slices.Sorted(maps.Keys(h.former)) {
-		for _, p := range h.former[n] {
-			x := pastSnapshot{
-				Slot: int(n), Attempt: p.attempt, Owner: names.of(owners, p.owner), Index: p.index,
-				Assigned: p.assigned, GivenUp: p.givenUp, Reason: p.reason,
-			}
-			if l := p.late; l != nil {
-				x.Late = []lateSnapshot{lateSnapshot(*l)}
-			}
-			out = append(out, x)
+		x := pastSnapshot{Slot: n, Attempts: slices.Clone(h.former[n])}
+		for i := range x.Attempts {
+			p := &x.Attempts[i]
+			p.Owner = names.of(owners, p.Owner)
 		}
+		out = append(out, x)
 	}
 	return out
 }
 
-func (h *pastAttempts) packConflicts(names, owners *owners) (out []conflictSnapshot) {
-	for _, c := range h.conflicted {
-		out = append(out, conflictSnapshot{
-			Slot: int(c.slot), Attempt: c.attempt, Owner: names.of(owners, c.owner), State: c.state, At: c.at,
-		})
+func (h *pastAttempts) packConflicts(names, owners *owners) []conflict {
+	out := slices.Clone(h.conflicted)
+	for i := range out {
+		out[i].Owner = names.of(owners, out[i].Owner)
 	}
 	return out
 }
@@ -75,38 +41,33 @@ func (o *owners) of(other *owners, id uint32) uint32 {
 var errPast = errors.New("its past is garbled")
 
 func (h *pastAttempts) unpack(in []pastSnapshot, slots *slotTable) error {
-	last := 0
-	for _, p := range in {
-		if p.Slot < last || !slots.possible(p.Slot, p.Attempt, p.Owner) {
+	if len(in) > 0 {
+		h.former = make(map[uint32][]formerAttempt, min(len(in), KeepPastSlots))
+	}
+	last := uint32(0)
+	for _, x := range in {
+		if x.Slot <= last || len(x.Attempts) < 1 || len(x.Attempts) > KeepPast {
 			return errPast
 		}
-		if c := slots.get(p.Slot); c.kind == kindUntouched {
-			return errPast // it was never given to anybody
-		}
-		last = p.Slot
-		k := uint32(p.Slot)
-		if h.former == nil {
-			h.former = map[uint32][]formerAttempt{}
-		}
-		if len(h.former[k]) >= KeepPast || len(p.Late) > 1 {
-			return errPast
-		}
-		x := formerAttempt{index: p.Index, assigned: p.Assigned, givenUp: p.GivenUp, owner: p.Owner, attempt: p.Attempt, reason: p.Reason}
-		for _, l := range p.Late {
-			if !isEnd(l.State) {
+		last = x.Slot
+		for _, p := range x.Attempts {
+			if !slots.possible(last, p.Attempt, p.Owner) || p.Version != 0 && !slots.versioned ||
+				p.Late != nil && !isEnd(p.Late.State) || p.End != nil && (!isEnd(p.End.Kind.State) || len(p.End.Kind.Message) > maxPastMessage) {
 				return errPast
 			}
-			x.late = (*LateEnd)(&l)
 		}
-		h.former[k] = append(h.former[k], x)
+		if slots.get(int(last)).kind == kindUntouched { // it was never given to anybody
+			return errPast
+		}
+		h.former[last] = x.Attempts
 	}
-	if len(h.former) > KeepPastSlots {
+	if len(in) > KeepPastSlots {
 		return errPast
 	}
 	return nil
 }
 
-func (h *pastAttempts) unpackConflicts(in []conflictSnapshot, slots *slotTable) error {
+func (h *pastAttempts) unpackConflicts(in []conflict, slots *slotTable) error {
 	if len(in) > KeepConflicts || len(in) > h.conflicts {
 		return errPast
 	}
@@ -114,14 +75,12 @@ func (h *pastAttempts) unpackConflicts(in []conflictSnapshot, slots *slotTable) 
 		if !slots.possible(c.Slot, c.Attempt, c.Owner) || !isEnd(c.State) {
 			return errPast
 		}
-		h.conflicted = append(h.conflicted, conflict{
-			slot: uint32(c.Slot), owner: c.Owner, attempt: c.Attempt, state: c.State, at: c.At,
-		})
 	}
+	h.conflicted = in
 	return nil
 }
 
 // possible tells whether there can be such an attempt.
-func (t *slotTable) possible(slot int, attempt, owner uint32) bool {
-	return slot >= 1 && slot <= min(t.count, math.MaxInt32) && attempt >= 1 && int(owner) < len(t.owners.list)
+func (t *slotTable) possible(slot, attempt, owner uint32) bool {
+	return slot >= 1 && int64(slot) <= int64(t.count) && attempt >= 1 && int(owner) < len(t.owners.list)
 }
