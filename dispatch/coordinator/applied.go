@@ -199,20 +199,6 @@ func (ss *sessions) assigned(p *peerState) {
 	}
 }
 
-// landed takes an assignment out of those under way and tells whether it was there.
-func (j *jobState) landed(a *ledger.Assign) bool {
-	for _, run := range a.Slots {
-		i := slices.IndexFunc(j.inflight, func(x assigning) bool { return x.peer == a.Peer && x.Slots == run })
-		if i < 0 {
-			return false
-		}
-		last := len(j.inflight) - 1
-		j.inflight[i] = j.inflight[last]
-		j.inflight = j.inflight[:last]
-	}
-	return true
-}
-
 // assignRefused takes an assignment back: the peer went away or the job was cancelled while it was
 // under way. p is nil if the peer was removed.
 func (ts *tasks) assignRefused(j *jobState, p *peerState, a *ledger.Assign) {
@@ -302,17 +288,6 @@ func (c *Core) appliedRegister(reg *ledger.Register, r *ledger.Result) {
 		return
 	}
 	c.welcome(s)
-}
-
-// fence remembers a life that is over, so that a copy of its data folder is told.
-func (p *peerState) fence(inc taskstate.Incarnation) {
-	const remembered = 8
-	if inc == "" || slices.Contains(p.fenced, inc) {
-		return
-	}
-	if p.fenced = append(p.fenced, inc); len(p.fenced) > remembered {
-		p.fenced = p.fenced[1:]
-	}
 }
 
 // appliedCancel stops a job: what waits is over, what is open is stopped wherever a session is up;

@@ -3,28 +3,7 @@ package coordinator
 import (
 	"cmp"
 	"slices"
-	"strings"
-
-	"covey/taskstate"
 )
-
-// needs is what decides where a task can go: where one finds no room, no other that needs the same
-// does.
-type needs struct {
-	resources taskstate.Resources
-	where     string // constraints, and how to choose among those that fit
-	pin       taskstate.PeerID
-	priority  int
-}
-
-func (l *pendingGroup) needs() needs {
-	b := l.body
-	n := needs{resources: b.Resources, pin: l.pin, priority: l.job.job.Priority}
-	if w := l.job.job; len(w.Constraints) > 0 || w.Strategy != "" || w.Over != "" {
-		n.where = strings.Join(append([]string{string(w.Strategy), w.Over}, w.Constraints...), "\n")
-	}
-	return n
-}
 
 // class is the groups whose tasks need the same: where one of them finds no room, none does.
 type class struct {
@@ -118,17 +97,6 @@ func (b *backlog) some(wanted func(*pendingGroup) bool) bool {
 	return false
 }
 
-// enqueue has a job's groups wait to be placed.
-func (js *jobs) enqueue(j *jobState) {
-	for _, l := range j.groups {
-		if js.backlog.add(l) {
-			js.agenda.place()
-		}
-	}
-}
-
-// reclassify has a job's groups stand where its new spec says.
-func (js *jobs) reclassify(j *jobState) {
-	js.backlog.drop(j)
-	js.enqueue(j)
-}
+// ownCap tells whether something besides room may hold a group back that does not hold back others
+// who need the same.
+func (l *pendingGroup) ownCap() bool { return l.job.job.MaxPerPeer > 0 || l.job.faults.any() }

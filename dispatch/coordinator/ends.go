@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"covey/taskstate"
@@ -9,47 +11,6 @@ import (
 // stoppingFor is how long a peer that gives its running tasks back gets no new ones, if its session
 // does not end before.
 const stoppingFor = 10 * time.Second
-
-// onBatch takes a worker's signed statuses: ends become decisions, and the batch is acknowledged
-// when they all are.
-func (c *Core) onBatch(ev SessionBatch) {
-	s := c.sessions.of(ev.Conn)
-	if s == nil {
-		return
-	}
-	c.peers.heardFrom(s)
-	b := &ev.Batch
-	if b.Author != s.p.id || b.Incarnation != s.incarnation || !s.welcomed {
-		c.sessions.endSession(s, "a batch before Welcome, or of another author or incarnation")
-		return
-	}
-	switch s.acks.begin(b.Number) {
-	case ackOld:
-		c.sessions.touch(s) // it missed our acknowledgement: say it again
-		s.acked = min(s.acked, b.Number-1)
-		return
-	case ackGap: // ended, so that the worker says again all that is not acknowledged
-		c.sessions.endSession(s, "a batch is missing before this one")
-		return
-	case ackFull:
-		c.sessions.endSession(s, "too many batches wait for decisions")
-		return
-	}
-	ends := 0
-	for i := range b.Statuses {
-		st := &b.Statuses[i]
-		if !st.State.Final() {
-			c.tasks.observe(s.p, st)
-			continue
-		}
-		if c.tasks.onEnd(s, st, b.Number) {
-			ends++
-		}
-	}
-	c.peers.countEnds(s.p, ends)
-	s.acks.received()
-	c.sessions.touch(s)
-}
 
 // ackWindow knows which batches of a session have ends that are not decided yet: the contiguous
 // decided ones are acknowledged. It is as long as what the worker has unacknowledged, and so
@@ -114,17 +75,6 @@ func (w *ackWindow) advance() {
 	w.open = w.open[k:]
 }
 
-// batchDone counts one end of a batch as decided.
-func (ss *sessions) batchDone(s *workerSession, n uint64) {
-	if s == nil || n == 0 {
-		return
-	}
-	s.acks.done(n)
-	if s.acks.base > s.acked {
-		ss.touch(s)
-	}
-}
-
 // A task whose peer's disk did not take all of its output is no failure of the task: its slot gets
 // another attempt, as with an attempt that was interrupted, and the peer gets nothing until it had
 // time to say how its disk stands.
@@ -149,4 +99,99 @@ func (l *lostOutputs) again(slot int) bool {
 	}
 	(*l)[slot]++
 	return (*l)[slot] <= maxLost
+}
+
+// A version of a job of which so many tasks in a row failed on a peer in so short a time is not
+// given to that peer for as long, if there is another one that is not known to be as bad. A machine
+// that lacks what the job needs fails at once, has room at once, and would get all of it.
+const (
+	faultCount = 5
+	faultTime  = 5 * time.Minute
+)
+
+// faults remembers where tasks of the present version failed: for each peer when, newest last,
+// since one last ended well there. No more than count.
+type faults map[taskstate.PeerID][]time.Time
+
+func (f faults) any() bool { return len(f) > 0 }
+
+func (f *faults) add(p taskstate.PeerID, now time.Time) {
+	if *f == nil {
+		*f = faults{}
+	}
+	list := append((*f)[p], now)
+	(*f)[p] = list[max(0, len(list)-faultCount):]
+}
+
+// often tells whether the last tasks on a peer all failed, however long it took.
+func (f faults) often(p taskstate.PeerID) bool { return len(f[p]) == faultCount }
+
+// faulty tells whether they did so in a short time, and lately.
+func (f faults) faulty(p taskstate.PeerID, now time.Time) bool {
+	return f.often(p) && now.Sub(f[p][0]) < faultTime
+}
+
+// until is when a faulty peer may have tasks again.
+func (f faults) until(p taskstate.PeerID) time.Time { return f[p][0].Add(faultTime) }
+
+// A worker that keeps its session and starts nothing of what it has, although by its own reports it
+// has room for it, loses it after StartWithin and is passed over for a while. Nobody else can tell
+// whether it is broken or lies.
+const (
+	stallLook = 5 * time.Second
+	stallShun = 5 * time.Minute // passed over, unless it starts something it has
+)
+
+// given is a task a worker has, as far as its own reports go. Workers start what they have in the
+// order in which it came.
+type given struct {
+	task  taskstate.TaskID
+	index uint64 // of the assignment
+	need  taskstate.Resources
+	begun bool
+}
+
+// stalls watches the tasks of one worker that have not begun. It is pure.
+type stalls struct {
+	watched map[taskstate.TaskID]stalled
+}
+
+// look tells which tasks could have begun for too long. A task's clock runs while there is room for
+// it and for each of those that came before it and wait as well: whichever of them is the first in
+// the worker's queue could begin. It starts anew when one of those did, or went away.
+func (s *stalls) look(free taskstate.Resources, tasks []given, now time.Time, within time.Duration) (due []taskstate.TaskID) {
+	slices.SortFunc(tasks, func(a, b given) int { return cmp.Or(cmp.Compare(a.index, b.index), a.task.Compare(b.task)) })
+	var wait []given
+	for _, g := range tasks {
+		if g.begun {
+			free = free.Sub(g.need)
+		} else {
+			wait = append(wait, g)
+		}
+	}
+	next := map[taskstate.TaskID]stalled{}
+	for i, room := 0, true; i < len(wait) && room; { // those of one entry came together
+		k := i
+		for ; k < len(wait) && wait[k].index == wait[i].index; k++ {
+			room = room && wait[k].need.Fits(free)
+		}
+		for ; i < k && room; i++ {
+			x, ok := s.watched[wait[i].task]
+			if !ok || k < x.ahead {
+				x.since = now
+			}
+			x.ahead = k
+			next[wait[i].task] = x
+			if now.Sub(x.since) >= within {
+				due = append(due, wait[i].task)
+			}
+		}
+	}
+	s.watched = next
+	return due
+}
+
+type stalled struct {
+	since time.Time // it could have begun
+	ahead int       // so many waited with it or before it
 }

@@ -7,39 +7,6 @@ import (
 	"covey/taskstate"
 )
 
-// A version of a job of which so many tasks in a row failed on a peer in so short a time is not
-// given to that peer for as long, if there is another one that is not known to be as bad. A machine
-// that lacks what the job needs fails at once, has room at once, and would get all of it.
-const (
-	faultCount = 5
-	faultTime  = 5 * time.Minute
-)
-
-// faults remembers where tasks of the present version failed: for each peer when, newest last,
-// since one last ended well there. No more than count.
-type faults map[taskstate.PeerID][]time.Time
-
-func (f faults) any() bool { return len(f) > 0 }
-
-func (f *faults) add(p taskstate.PeerID, now time.Time) {
-	if *f == nil {
-		*f = faults{}
-	}
-	list := append((*f)[p], now)
-	(*f)[p] = list[max(0, len(list)-faultCount):]
-}
-
-// often tells whether the last tasks on a peer all failed, however long it took.
-func (f faults) often(p taskstate.PeerID) bool { return len(f[p]) == faultCount }
-
-// faulty tells whether they did so in a short time, and lately.
-func (f faults) faulty(p taskstate.PeerID, now time.Time) bool {
-	return f.often(p) && now.Sub(f[p][0]) < faultTime
-}
-
-// until is when a faulty peer may have tasks again.
-func (f faults) until(p taskstate.PeerID) time.Time { return f[p][0].Add(faultTime) }
-
 // failsEverywhere tells whether a job's tasks failed often on every peer they may go to: then the fault is
 // the job's own, and all peers are as good as any until one of its tasks ends well. Here it does
 // not matter how long it took: a small peer shows it later than a big one. A peer that has no room

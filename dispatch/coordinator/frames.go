@@ -1,27 +1,12 @@
 package coordinator
 
 import (
+	"slices"
+
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
-	"covey/p2p/wire"
 	"covey/taskstate"
 )
-
-// grantPiece is slots of one job, decided at one index, on their way to a worker.
-type grantPiece struct {
-	job   *jobState
-	body  *taskstate.Job
-	index uint64
-	slots []ledger.Slots
-}
-
-// touch remembers that a session has something to send when the step ends.
-func (ss *sessions) touch(s *workerSession) {
-	if !s.touched {
-		s.touched = true
-		ss.touched = append(ss.touched, s)
-	}
-}
 
 // flush sends what the step gathered, for each session in as few frames as it takes.
 func (ss *sessions) flush() {
@@ -211,33 +196,6 @@ func (f *framer) send(more bool) {
 	f.ss.agenda.do(SendDown{Conn: f.s.conn, Frame: session.Down{Assignments: &a}})
 }
 
-// bytes estimates the job's size on the wire without Each; measured once.
-func (j *jobState) bytes(body *taskstate.Job) int {
-	n, ok := j.size[body.Version]
-	if !ok {
-		job := *body
-		job.Each = nil
-		b, _ := wire.Marshal(job)
-		if n = len(b) + 1; j.size == nil {
-			j.size = map[int]int{}
-		}
-		j.size[body.Version] = n
-	}
-	return n
-}
-
-func (s *workerSession) has(id session.BodyID) bool { _, ok := s.jobs[id]; return ok }
-
-// forget drops what a session was sent of a job that is over.
-func (s *workerSession) forget(j *jobState) {
-	delete(s.jobs, session.BodyOf(j.job))
-	if j.lasting != nil {
-		for _, b := range j.lasting.versions {
-			delete(s.jobs, session.BodyOf(b))
-		}
-	}
-}
-
 // stop tells a peer, whose session is in sync, to stop a task.
 func (ss *sessions) stop(p *peerState, h *holding, slot int, why taskstate.Reason) {
 	r := h.mark(slot, stopped)
@@ -300,4 +258,17 @@ func (ss *sessions) drain(p *peerState, h *holding, all bool) {
 		return
 	}
 	ss.recallSlots(p, h, h.sorted(rec.idle)...)
+}
+
+// stopLeaving puts into a Complete set what is to be stopped. Like the tasks of a cancelled job
+// they are not granted: a worker that has them ends them with the right reason, one that has not
+// says so.
+func (h *holding) stopLeaving(f *framer) {
+	if len(h.job.leaving) == 0 {
+		return
+	}
+	slots := h.sorted(func(r rec) bool { return !r.is(ended | inherited) })
+	for _, n := range slices.DeleteFunc(slots, func(n int) bool { return !h.job.leaves(n) }) {
+		f.end(h, n, h.job.leaving[n].why)
+	}
 }

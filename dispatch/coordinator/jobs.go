@@ -28,203 +28,6 @@ type jobs struct {
 
 func (js *jobs) of(id taskstate.JobID) *jobState { return js.all[id] }
 
-// jobState is a job that is not over, as the coordinator drives it.
-type jobState struct {
-	id        taskstate.JobID
-	job       *taskstate.Job // as it is wanted now; of a lasting job another one takes its place with an update
-	index     uint64         // ledger index of acceptance: its age
-	cancelled bool
-	blocked   bool // waits for other jobs
-
-	groups   []*pendingGroup // what waits, by what it needs: one for a batch job
-	later    laterQueue
-	first    int          // see ledger.JobRecord.FirstAttempt
-	inflight []assigning  // proposed, not applied
-	early    map[int]bool // slots of inflight that have got their end meanwhile: see appliedLate
-	open     int          // assigned by the ledger and not settled
-	live     int          // proposed or assigned, and not known to have ended: what Parallel caps
-
-	delayed      bool // until delayedUntil nothing more of it starts: its Delay
-	delayedUntil time.Time
-	leaving      map[int]leaving // open slots whose worker is to stop them, and not because the job was cancelled
-	faults       faults
-	lost         lostOutputs
-	lasting      *lasting // of a service or global job
-	where        *rules   // see placing
-
-	waited  []Spell // the newest times some of it waited; see noteWaiting
-	waiting bool    // the last of them goes on
-
-	size map[int]int // estimated bytes of each version without Each
-}
-
-// assigning is a run of slots in an Assign under way.
-type assigning struct {
-	peer taskstate.PeerID
-	body *taskstate.Job
-	ledger.Slots
-}
-
-// pendingGroup is the slots of a job that wait and need the same: all of a batch job's, those of
-// one version (and one peer) of a lasting one.
-type pendingGroup struct {
-	job    *jobState
-	body   *taskstate.Job
-	pin    taskstate.PeerID // the only peer they may go to; "" = any
-	again  slotQueue        // had attempts before: these go first, so that they never wait behind a million fresh ones
-	fresh  slotQueue
-	queued bool // stands in its class's line
-}
-
-func (l *pendingGroup) n() int { return l.again.n + l.fresh.n }
-
-// pop removes n slots that wait, as runs.
-func (l *pendingGroup) pop(n int) []ledger.Slots {
-	var out []ledger.Slots
-	out, n = l.again.pop(out, n)
-	out, _ = l.fresh.pop(out, n)
-	return out
-}
-
-// mayStart is how many more tasks of the group there may be at once.
-func (l *pendingGroup) mayStart() int {
-	j := l.job
-	switch {
-	case j.cancelled || j.blocked || j.delayed:
-		return 0
-	}
-	n := l.n()
-	if j.job.Delay > 0 {
-		n = min(n, 1)
-	}
-	if j.job.Parallel <= 0 {
-		return n
-	}
-	return min(n, max(0, j.job.Parallel-j.live))
-}
-
-// takesTurn tells whether a task that needs nothing waits for its turn on a worker all the same:
-// work that must not run twice is marked as begun only when it is.
-func takesTurn(j *taskstate.Job) bool {
-	return j.Resources == (taskstate.Resources{}) && j.Unreachable.Wait
-}
-
-// group finds the group of a version and a peer, or begins it.
-func (j *jobState) group(version int, pin taskstate.PeerID) *pendingGroup {
-	body := j.body(version)
-	for _, l := range j.groups {
-		if l.body == body && l.pin == pin {
-			return l
-		}
-	}
-	l := &pendingGroup{job: j, body: body, pin: pin}
-	j.groups = append(j.groups, l)
-	return l
-}
-
-// tidyGroups forgets groups that are empty, as long as there are several.
-func (j *jobState) tidyGroups() {
-	if len(j.groups) > 1 {
-		j.groups = slices.DeleteFunc(j.groups, func(l *pendingGroup) bool { return l.n() == 0 && !l.queued })
-	}
-}
-
-// body is the job as a version of it says; 0 for jobs without versions.
-func (j *jobState) body(version int) *taskstate.Job {
-	if j.lasting != nil {
-		if b := j.lasting.versions[version]; b != nil {
-			return b
-		}
-	}
-	return j.job
-}
-
-func (j *jobState) pending() int {
-	n := len(j.later)
-	for _, l := range j.groups {
-		n += l.n()
-	}
-	return n
-}
-
-// over tells whether every slot has its end, and none can get another attempt.
-func (j *jobState) over() bool {
-	if j.open != 0 || len(j.inflight) != 0 || j.pending() != 0 {
-		return false
-	}
-	if j.cancelled || j.lasting == nil {
-		return j.cancelled || j.job.Schedule == nil
-	}
-	return j.lasting.finished(j.job.Count)
-}
-
-// unwait takes a slot out of those that wait, and tells whether it was there.
-func (j *jobState) unwait(slot int) bool {
-	if j.later.remove(slot) {
-		return true
-	}
-	for _, l := range j.groups {
-		if l.again.remove(slot) || l.fresh.remove(slot) {
-			return true
-		}
-	}
-	return false
-}
-
-// endEarly notes that a slot has got its end while it is under way: its assignment will be refused.
-func (j *jobState) endEarly(slot int) {
-	if j.early == nil {
-		j.early = map[int]bool{}
-	}
-	j.early[slot] = true
-}
-
-// underWay tells whether a slot is in an Assign that is not decided yet.
-func (j *jobState) underWay(slot int) bool {
-	return slices.ContainsFunc(j.inflight, func(a assigning) bool { return slot >= a.First && slot < a.First+a.N })
-}
-
-// mayStart is how many more tasks the job may have at once.
-func (j *jobState) mayStart() int {
-	n := 0
-	for _, l := range j.groups {
-		n = max(n, l.mayStart())
-	}
-	return n
-}
-
-// slotQueue is a line of slots, kept as runs.
-type slotQueue struct {
-	runs []ledger.Slots
-	n    int
-}
-
-func (q *slotQueue) add(r ledger.Slots) {
-	q.n += r.N
-	if k := len(q.runs) - 1; k >= 0 && q.runs[k].Attempt == r.Attempt && q.runs[k].First+q.runs[k].N == r.First {
-		q.runs[k].N += r.N
-		return
-	}
-	q.runs = append(q.runs, r)
-}
-
-// pop removes up to n slots from the front and tells how many were missing.
-func (q *slotQueue) pop(out []ledger.Slots, n int) ([]ledger.Slots, int) {
-	for n > 0 && q.n > 0 {
-		r := &q.runs[0]
-		k := min(n, r.N)
-		out = append(out, ledger.Slots{First: r.First, N: k, Attempt: r.Attempt})
-		r.First, r.N = r.First+k, r.N-k
-		q.n, n = q.n-k, n-k
-		if r.N == 0 {
-			if q.runs = q.runs[1:]; len(q.runs) == 0 {
-				q.runs = nil
-			}
-		}
-	}
-	return out, n
-}
-
 // lastingByAge lists the services and global jobs.
 func (js *jobs) lastingByAge() []*jobState { return slices.Clone(js.lasting) }
 
@@ -267,52 +70,6 @@ func (js *jobs) endJob(j *jobState) {
 	}
 }
 
-// laterQueue is slots that wait for their time, the earliest first.
-type laterQueue []laterSlot
-
-type laterSlot struct {
-	ledger.Slots
-	version int
-	at      int64 // ledger stamp
-}
-
-func (q *laterQueue) add(s laterSlot) {
-	i, _ := slices.BinarySearchFunc(*q, s.at+1, func(x laterSlot, at int64) int { return cmp.Compare(x.at, at) })
-	*q = slices.Insert(*q, i, s)
-}
-
-func (q *laterQueue) remove(slot int) bool {
-	i := slices.IndexFunc(*q, func(s laterSlot) bool { return s.First == slot })
-	if i < 0 {
-		return false
-	}
-	*q = slices.Delete(*q, i, i+1)
-	return true
-}
-
-// wait queues slots that nobody has.
-func (j *jobState) wait(run ledger.Slots, version int, pin taskstate.PeerID) {
-	l := j.group(version, pin)
-	if run.Attempt > max(j.first, 1) {
-		l.again.add(run)
-	} else {
-		l.fresh.add(run)
-	}
-}
-
-// waitAgain queues a slot that nobody was given after all.
-func (j *jobState) waitAgain(slot, attempt int) {
-	version := j.job.Version
-	if j.lasting != nil {
-		s := j.lasting.slot(slot)
-		if !s.waits {
-			return
-		}
-		version = s.version
-	}
-	j.wait(ledger.Slots{First: slot, N: 1, Attempt: attempt}, version, j.lasting.pinOf(slot))
-}
-
 // waits mirrors slots that wait for an attempt since an entry was applied. Renewed tells that they
 // may have waited before.
 func (js *jobs) waits(a ledger.Again, renewed bool) error {
@@ -343,25 +100,6 @@ func (js *jobs) waitsOne(j *jobState, slot ledger.Slots, a ledger.Again) {
 		return
 	}
 	j.wait(slot, a.Version, j.lasting.pinOf(slot.First))
-}
-
-// waitedBefore takes a slot out of wherever it waits. It tells whether the slot is under way as
-// what it waits for now: then nothing changes. An assignment of another version will be refused,
-// and so will one of an attempt from before a cancel that was taken back.
-func (j *jobState) waitedBefore(slot, version, attempt int) bool {
-	if j.unwait(slot) {
-		return false
-	}
-	for _, x := range j.inflight {
-		if slot < x.First || slot >= x.First+x.N || j.early[slot] {
-			continue
-		}
-		if x.body.Version == version && x.Attempt == attempt {
-			return true
-		}
-		j.endEarly(slot)
-	}
-	return false
 }
 
 func (js *jobs) dueLater() {
@@ -415,4 +153,81 @@ func (js *jobs) stepDelayed() {
 		}
 		return !j.delayed
 	})
+}
+
+// enqueue has a job's groups wait to be placed.
+func (js *jobs) enqueue(j *jobState) {
+	for _, l := range j.groups {
+		if js.backlog.add(l) {
+			js.agenda.place()
+		}
+	}
+}
+
+// reclassify has a job's groups stand where its new spec says.
+func (js *jobs) reclassify(j *jobState) {
+	js.backlog.drop(j)
+	js.enqueue(j)
+}
+
+// takeUp begins to drive a job that is under way, or goes on after it was over. Which of its slots
+// wait, and who has others, comes after.
+func (js *jobs) takeUp(o *ledger.Outline) *jobState {
+	j := js.addJob(o.Job, o.Index) // Version is the ledger's
+	j.first, j.blocked = o.First, o.Blocked
+	if js.schedules.add(j, o.StartsFrom) {
+		js.clock.WakeAt(js.clock.Now())
+	}
+	j.lasting.derive(o)
+	return j
+}
+
+// schedules are the jobs that only start others.
+type schedules struct{ watched []*scheduled }
+
+// add begins to watch the schedule of a job, if it has one, for starts after a moment. It tells
+// whether it has.
+func (ss *schedules) add(j *jobState, last int64) bool {
+	if j.job.Schedule == nil || j.lasting != nil {
+		return false
+	}
+	ss.watched = append(ss.watched, &scheduled{job: j, last: last})
+	return true
+}
+
+// changed has a job start others as its new spec says, from now on: what the old one did not start
+// is not made up for. It tells whether the job does start others.
+func (ss *schedules) changed(j *jobState, now int64) (does bool) {
+	for _, s := range ss.watched {
+		if s.job == j {
+			s.last, s.next, does = max(s.last, now), 0, true
+		}
+	}
+	return does
+}
+
+// decided hears that a submission was decided, whichever way. If it is a run of a schedule, it is a
+// job from now on, or will never be.
+func (ss *schedules) decided(id taskstate.JobID) {
+	for _, s := range ss.watched {
+		if s.starts == id {
+			s.starts = ""
+		}
+	}
+}
+
+func (ss *schedules) forget(j *jobState) {
+	ss.watched = slices.DeleteFunc(ss.watched, func(s *scheduled) bool { return s.job == j })
+}
+
+// scheduled is a job that only starts others like it.
+type scheduled struct {
+	job    *jobState
+	last   int64           // up to here every start was decided, or not wanted; see ledger.JobRecord.StartsFrom
+	next   int64           // when to look again, 0 = now. All by the ledger's stamps.
+	starts taskstate.JobID // its newest run, as long as that is being decided
+}
+
+func newLasting(j *jobState) *lasting {
+	return &lasting{versions: map[int]*taskstate.Job{j.job.Version: j.job}, slots: map[int]*lastingSlot{}, stale: true}
 }

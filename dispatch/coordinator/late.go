@@ -1,9 +1,7 @@
 package coordinator
 
 import (
-	"slices"
-
-	"covey/dispatch/ledger"
+	"covey/dispatch/coordinator/clock"
 	"covey/taskstate"
 )
 
@@ -124,21 +122,36 @@ func (ts *tasks) keepTold(p *peerState) {
 	q.list = kept
 }
 
-func (q *slotQueue) remove(slot int) bool {
-	for i, r := range q.runs {
-		if slot < r.First || slot >= r.First+r.N {
-			continue
-		}
-		var rest []ledger.Slots
-		if n := slot - r.First; n > 0 {
-			rest = append(rest, ledger.Slots{First: r.First, N: n, Attempt: r.Attempt})
-		}
-		if n := r.First + r.N - 1 - slot; n > 0 {
-			rest = append(rest, ledger.Slots{First: slot + 1, N: n, Attempt: r.Attempt})
-		}
-		q.runs = slices.Replace(q.runs, i, i+1, rest...)
-		q.n--
-		return true
+// tasks are the attempts that peers have: how each ends, and is given up.
+type tasks struct {
+	clock    *clock.Clock
+	agenda   *agenda
+	outbox   *outbox
+	peers    *peers
+	jobs     *jobs
+	sessions *sessions
+
+	given givenUps // attempts whose end may still come
+	began uint64   // index at which this generation of the ledger was recovered; 0: it is the first
+}
+
+// settle has an end decided with the next proposal that has room.
+func (ts *tasks) settle(p *peerState, st *taskstate.Status) {
+	if p.ends == nil {
+		p.ends = &endQueue{peer: p.id, incarnation: p.member.Incarnation}
+		ts.outbox.settle(p.ends)
 	}
-	return false
+	p.ends.list = append(p.ends.list, *st)
+}
+
+// release frees what one ended task reserved.
+func (ts *tasks) release(p *peerState, h *holding, r *rec) {
+	if r.is(ended) {
+		return
+	}
+	p.answered(r)
+	r.marks |= ended
+	p.promise(h, -1, h.job.body(int(r.version)))
+	ts.agenda.room()
+	ts.jobs.enqueue(h.job) // its Parallel may have room again
 }

@@ -3,68 +3,14 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"covey/dispatch/coordinator/freeze"
 	"covey/dispatch/ledger"
-	"covey/p2p/starts"
 	"covey/taskstate"
 )
-
-// Config sets a Loop up. Ledger, OpenEnvelope and Probe are its ports to the rest of the node.
-type Config struct {
-	Core   CoreConfig
-	Ledger ledger.Ledger
-	// OpenEnvelope checks the signature of a batch that came on a peer's session, keeps it for
-	// others, and returns what is in it. Called from the session's reader. An error ends the
-	// session.
-	OpenEnvelope func(peer string, envelope []byte) (taskstate.Batch, error)
-	// Vet tells why a peer that says Hello as this start gets no session: another process goes by
-	// its identity. Called on the session's own goroutine; may take seconds. Optional.
-	Vet func(peer taskstate.PeerID, start starts.Start) error
-	// Dialect is what the cluster speaks: frames say nothing above it, and a worker that reads less
-	// gets no session. Optional: 1.
-	Dialect func() int
-	// Known says what is held of an incarnation of a worker, for its Welcome. Must not block.
-	// Optional.
-	Known func(peer taskstate.PeerID, inc taskstate.Incarnation) Known
-	// Probe dials a peer and fails if it does not answer. nil: nobody ever answers.
-	Probe func(ctx context.Context, peer taskstate.PeerID) error
-
-	HelloTimeout time.Duration // a stream without a Hello for so long is closed: 5 s
-	WriteTimeout time.Duration // of one flush: 10 s
-	SendQueue    int           // frames that may wait for a slow worker before its session ends: 256
-	Log          *slog.Logger
-}
-
-func (cfg Config) withDefaults() Config {
-	if cfg.HelloTimeout <= 0 {
-		cfg.HelloTimeout = 5 * time.Second
-	}
-	if cfg.WriteTimeout <= 0 {
-		cfg.WriteTimeout = 10 * time.Second
-	}
-	if cfg.SendQueue <= 0 {
-		cfg.SendQueue = 256
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Core.Log == nil {
-		cfg.Core.Log = cfg.Log
-	}
-	if cfg.Dialect == nil {
-		cfg.Dialect = func() int { return 1 }
-	}
-	if cfg.Probe == nil {
-		cfg.Probe = func(context.Context, taskstate.PeerID) error { return errors.New("no way to probe") }
-	}
-	cfg.Core = cfg.Core.withDefaults()
-	return cfg
-}
 
 // Loop is the coordinator's loop as a peer runs it: idle until the ledger says that this peer
 // leads, then a Core, its sessions and its proposals, driven by one goroutine. Its methods
@@ -109,7 +55,7 @@ func (c *Loop) Run(ctx context.Context, epoch taskstate.Epoch) {
 func (c *Loop) runOnce(ctx context.Context, epoch taskstate.Epoch) (why string) {
 	ctx, stop := context.WithCancel(ctx)
 	t := &term{
-		coord: c, cfg: c.cfg, ctx: ctx, epoch: epoch,
+		standings: &c.standings, cfg: c.cfg, ctx: ctx, epoch: epoch,
 		events: make(chan termEvent, 1024), asks: make(chan func(*Core)), links: map[ConnID]*link{},
 	}
 	t.box.bell = make(chan struct{}, 1)
@@ -231,4 +177,20 @@ func ask[T any](ctx context.Context, c *Loop, f func(*Core) T) (answer T, err er
 	case <-ctx.Done():
 		return answer, ctx.Err()
 	}
+}
+
+// Rebalance tells which tasks of a service to move; see Core.Rebalance.
+func (c *Loop) Rebalance(ctx context.Context, id taskstate.JobID) (moves []Move, busy bool, err error) {
+	_, err = ask(ctx, c, func(core *Core) bool { moves, busy = core.Rebalance(id); return true })
+	return moves, busy, err
+}
+
+// Balance begins to move tasks of a service as Rebalance says, no more at once than its update may.
+// What is left to move when another peer comes to coordinate stays where it is.
+func (c *Loop) Balance(ctx context.Context, id taskstate.JobID) (moves []Move, busy bool, err error) {
+	moves, busy, err = c.Rebalance(ctx, id)
+	if err != nil || busy || len(moves) == 0 {
+		return moves, busy, err
+	}
+	return moves, false, c.tell(Balance{Job: id, Moves: len(moves)})
 }

@@ -1,9 +1,9 @@
 package coordinator
 
 import (
+	"cmp"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"covey/dispatch/coordinator/clock"
@@ -133,34 +133,9 @@ func (h *holding) some(m marks) bool {
 // be decided. Nobody gives it back to that worker meanwhile: it may have given its word only.
 func (r rec) returned() bool { return r.is(ended) && r.is(deciding) && !r.state.Final() }
 
-// addPeer is a member, made known if it is new.
-func (ps *peers) addPeer(id taskstate.PeerID) *peerState {
-	if p := ps.of(id); p != nil {
-		return p
-	}
-	p := &peerState{id: id, holds: map[taskstate.JobID]*holding{}, standing: Unknown}
-	ps.all[id] = p
-	ps.introduce(p)
-	i, _ := slices.BinarySearchFunc(ps.order, id, func(p *peerState, id string) int { return strings.Compare(p.id, id) })
-	ps.order = slices.Insert(ps.order, i, p)
-	ps.agenda.changed()
-	return p
-}
-
 // staying tells whether p may be given tasks as far as it has a say in it: it is not about to stop.
 func (ps *peers) staying(p *peerState) bool {
 	return !ps.clock.Now().Before(p.stopping) && (p.session == nil || !p.session.leaving)
-}
-
-// dropPeer forgets a removed member. Its tasks and its session are gone from it already.
-func (ps *peers) dropPeer(p *peerState) {
-	delete(ps.all, p.id)
-	if p.verdict != VerdictNone {
-		ps.onVerdict(PeerVerdict{Peer: p.id, Verdict: p.verdict, Since: p.since, Never: p.never, Parted: p.parted})
-	}
-	ps.order = slices.DeleteFunc(ps.order, func(x *peerState) bool { return x == p })
-	ps.agenda.changed()
-	ps.guard.Doubt()
 }
 
 // hold returns what p has of j, for writing.
@@ -196,16 +171,6 @@ func (p *peerState) find(t taskstate.TaskID) (*holding, rec, bool) {
 	}
 	r, ok := h.slots[t.Slot]
 	return h, r, ok && int(r.attempt) == t.Attempt
-}
-
-// setOffer takes a worker's word for what it has, within reason: sums of offers and promises must
-// not overflow.
-func (ps *peers) setOffer(p *peerState, o session.Offer) {
-	const most = 1 << 50
-	o.Resources.MilliCPU = min(max(0, o.Resources.MilliCPU), most)
-	o.Resources.Memory = min(max(0, o.Resources.Memory), most)
-	p.offer = o
-	ps.describe(p)
 }
 
 // free is what p can still promise; negative where tasks queue ahead of need.
@@ -258,15 +223,6 @@ func (h *holding) runsOf(pick func(slot int, r rec) bool) []grantPiece {
 		out[i].slots = appendRun(out[i].slots, ledger.Slots{First: n, N: 1, Attempt: int(r.attempt)})
 	}
 	return out
-}
-
-// appendRun adds a run behind others, joining it with the last one where they touch.
-func appendRun(runs []ledger.Slots, r ledger.Slots) []ledger.Slots {
-	if k := len(runs) - 1; k >= 0 && runs[k].Attempt == r.Attempt && runs[k].First+runs[k].N == r.First {
-		runs[k].N += r.N
-		return runs
-	}
-	return append(runs, r)
 }
 
 // PeerLoad is a member as the coordinator sees it, for people.
@@ -376,3 +332,96 @@ func (ps *peers) available(p *peerState) bool {
 }
 
 func (ps *peers) shunned(p *peerState) bool { return ps.clock.Now().Before(p.shunned) }
+
+// allows tells whether the rules let tasks of the job be on a peer; true of one that was not heard
+// of in this epoch.
+func (j *jobState) allows(p *peerState) bool {
+	r := j.placing()
+	return p.about == nil || !r.wrong && constraint.AllHold(r.constraints, p.about)
+}
+
+// workerSession is one worker's stream. It begins with Hello; it is welcomed once the ledger knows
+// the worker's incarnation; it is in sync once all reports were heard and a Complete set was sent.
+// Only then does it carry incremental changes.
+type workerSession struct {
+	conn        ConnID
+	id          string
+	p           *peerState
+	incarnation taskstate.Incarnation
+	opened      time.Time
+	heard       time.Time // last sign of life
+	grace       time.Duration
+	reported    bool
+	welcomed    bool
+	synced      bool
+	leaving     bool // its worker said Goodbye
+	released    bool // and was answered
+	known       Known
+
+	seq  uint64                      // number of the set the worker has
+	jobs map[session.BodyID]struct{} // sent in this session
+	acks ackWindow
+
+	// Gathered during a step, sent at its end.
+	touched  bool
+	complete bool
+	grants   []grantPiece
+	stops    []session.Stop
+	recalls  []taskstate.TaskID
+	acked    uint64 // newest Ack sent
+}
+
+func (s *workerSession) has(id session.BodyID) bool { _, ok := s.jobs[id]; return ok }
+
+// forget drops what a session was sent of a job that is over.
+func (s *workerSession) forget(j *jobState) {
+	delete(s.jobs, session.BodyOf(j.job))
+	if j.lasting != nil {
+		for _, b := range j.lasting.versions {
+			delete(s.jobs, session.BodyOf(b))
+		}
+	}
+}
+
+// grantPiece is slots of one job, decided at one index, on their way to a worker.
+type grantPiece struct {
+	job   *jobState
+	body  *taskstate.Job
+	index uint64
+	slots []ledger.Slots
+}
+
+// fence remembers a life that is over, so that a copy of its data folder is told.
+func (p *peerState) fence(inc taskstate.Incarnation) {
+	const remembered = 8
+	if inc == "" || slices.Contains(p.fenced, inc) {
+		return
+	}
+	if p.fenced = append(p.fenced, inc); len(p.fenced) > remembered {
+		p.fenced = p.fenced[1:]
+	}
+}
+
+// byAge lists what p holds, the oldest job first.
+func (p *peerState) byAge() []*holding {
+	out := make([]*holding, 0, len(p.holds))
+	for _, h := range p.holds {
+		out = append(out, h)
+	}
+	slices.SortFunc(out, func(a, b *holding) int { // several may have come with one entry
+		return cmp.Or(cmp.Compare(a.job.index, b.job.index), cmp.Compare(a.job.id, b.job.id))
+	})
+	return out
+}
+
+// sorted lists the slots of a holding whose task pick accepts, ascending.
+func (h *holding) sorted(pick func(rec) bool) []int {
+	var out []int
+	for n, r := range h.slots {
+		if pick(r) {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -30,35 +30,6 @@ type scratch struct {
 	peers []placement.Peer
 }
 
-// propose turns what is decided into proposals, as long as the pipeline has room. What comes up
-// while it is full gathers, and goes out as one when the next proposal is done.
-func (c *Core) propose() {
-	for c.outbox.proposals() < c.cfg.Pipeline {
-		cmds := c.nextProposal()
-		if len(cmds) == 0 {
-			return
-		}
-		c.outbox.proposed()
-		c.agenda.do(ProposeCommands{Commands: cmds})
-	}
-}
-
-// nextProposal is what is decided, as far as one reaches, and assignments for what is free after
-// it.
-func (c *Core) nextProposal() []ledger.Command {
-	cmds, size := c.outbox.urgent()
-	cmds, size = c.replacer.addReplacements(cmds, size)
-	cmds = c.outbox.ends(cmds, size, func(q *endQueue) {
-		if p := c.peers.of(q.peer); p != nil && p.ends == q {
-			p.ends = nil
-		}
-	})
-	if c.agenda.dirty {
-		cmds = c.placer.plan(cmds, maxAssign)
-	}
-	return cmds
-}
-
 // plan assigns what waits to whom there is room with: the higher priority first, and among equals
 // jobs take turns in the order of their age. A class of jobs that needs what nobody has is left
 // alone until something changes.
@@ -130,10 +101,6 @@ func (pl *placer) turn(cmds []ledger.Command, k *class, n int) ([]ledger.Command
 	}
 	return cmds, 0
 }
-
-// ownCap tells whether something besides room may hold a group back that does not hold back others
-// who need the same.
-func (l *pendingGroup) ownCap() bool { return l.job.job.MaxPerPeer > 0 || l.job.faults.any() }
 
 // fillPeers describes the peers to placement as they are now.
 func (pl *placer) fillPeers() {
@@ -269,4 +236,90 @@ func (pl *placer) without(j *jobState, peers []placement.Peer) {
 			at.Free = at.Free.Add(j.job.Resources.Times(int64(h.live)))
 		}
 	}
+}
+
+// Preview is where the tasks of a job would go if it came now. It travels between peers.
+type Preview struct {
+	Places  []Place   `cbor:"1,keyasint,omitempty"` // peers that would get tasks, by id
+	Tasks   int       `cbor:"2,keyasint"`           // tasks that are asked for now: an update that restarts nothing asks for those it adds
+	Queued  int       `cbor:"3,keyasint,omitempty"` // so many of those placed would wait on their peer until something there ends
+	Waiting int       `cbor:"4,keyasint,omitempty"` // tasks that no peer could take now
+	Reason  string    `cbor:"5,keyasint,omitempty"` // why not all could be placed, for people
+	Refused []Refusal `cbor:"6,keyasint,omitempty"` // the same, counted
+}
+
+// Place is a peer and how many tasks it would get.
+type Place struct {
+	Peer  taskstate.PeerID `cbor:"1,keyasint"`
+	Tasks int              `cbor:"2,keyasint"`
+}
+
+// Refusal is a reason, for people, and the number of peers it kept away.
+type Refusal struct {
+	Text  string `cbor:"1,keyasint"`
+	Peers int    `cbor:"2,keyasint"`
+}
+
+func (pl *placer) preview(job *taskstate.Job) Preview {
+	pl.fillPeers()
+	old := pl.jobs.of(job.ID)
+	j := &jobState{id: job.ID, job: job}
+	l := &pendingGroup{job: j, body: job}
+	n := job.Count
+	if job.Parallel > 0 {
+		n = min(n, job.Parallel)
+	}
+	peers := pl.scratch.peers
+	switch {
+	case old == nil:
+	case taskstate.Restarts(old.job, job):
+		pl.without(old, peers)
+	default:
+		n = max(0, n-old.wanted())
+		pl.with(old, peers)
+	}
+	if job.Type == taskstate.GlobalJob {
+		return pl.previewGlobal(l, old, peers)
+	}
+	return pl.previewed(placement.Place(pl.need(l, n), peers, pl.cfg.Seed), n)
+}
+
+// previewGlobal places one task on each peer that fits.
+func (pl *placer) previewGlobal(l *pendingGroup, old *jobState, peers []placement.Peer) Preview {
+	need := pl.need(l, len(peers))
+	need.MaxPerPeer = 1
+	plan := placement.Place(need, peers, pl.cfg.Seed)
+	fit := 0
+	for i, p := range pl.peers.list() {
+		if pl.peers.fitsGlobal(l.job, p) && (peers[i].OfJob == 0 || old == nil) {
+			fit++
+		}
+	}
+	return pl.previewed(plan, max(fit, plan.Placed))
+}
+
+func (pl *placer) previewed(plan placement.Plan, tasks int) Preview {
+	out := Preview{Tasks: tasks, Queued: plan.Queued, Waiting: max(0, tasks-plan.Placed), Reason: plan.Reason}
+	for i, n := range plan.Counts {
+		if n > 0 {
+			out.Places = append(out.Places, Place{Peer: pl.peers.list()[i].id, Tasks: n})
+		}
+	}
+	for _, r := range plan.Refused {
+		out.Refused = append(out.Refused, Refusal{Text: r.Text, Peers: r.Peers})
+	}
+	return out
+}
+
+// wanted counts the slots of a lasting job that are there and not on their way out.
+func (j *jobState) wanted() (n int) {
+	if j.lasting == nil {
+		return 0
+	}
+	for k, s := range j.lasting.slots {
+		if !s.retired && !j.leaving[k].retired {
+			n++
+		}
+	}
+	return n
 }

@@ -4,59 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
-	"slices"
 	"strings"
 
 	"covey/dispatch/cron"
 	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
-
-// scheduled is a job that only starts others like it.
-type scheduled struct {
-	job    *jobState
-	last   int64           // up to here every start was decided, or not wanted; see ledger.JobRecord.StartsFrom
-	next   int64           // when to look again, 0 = now. All by the ledger's stamps.
-	starts taskstate.JobID // its newest run, as long as that is being decided
-}
-
-// schedules are the jobs that only start others.
-type schedules struct{ watched []*scheduled }
-
-// add begins to watch the schedule of a job, if it has one, for starts after a moment. It tells
-// whether it has.
-func (ss *schedules) add(j *jobState, last int64) bool {
-	if j.job.Schedule == nil || j.lasting != nil {
-		return false
-	}
-	ss.watched = append(ss.watched, &scheduled{job: j, last: last})
-	return true
-}
-
-// changed has a job start others as its new spec says, from now on: what the old one did not start
-// is not made up for. It tells whether the job does start others.
-func (ss *schedules) changed(j *jobState, now int64) (does bool) {
-	for _, s := range ss.watched {
-		if s.job == j {
-			s.last, s.next, does = max(s.last, now), 0, true
-		}
-	}
-	return does
-}
-
-// decided hears that a submission was decided, whichever way. If it is a run of a schedule, it is a
-// job from now on, or will never be.
-func (ss *schedules) decided(id taskstate.JobID) {
-	for _, s := range ss.watched {
-		if s.starts == id {
-			s.starts = ""
-		}
-	}
-}
-
-func (ss *schedules) forget(j *jobState) {
-	ss.watched = slices.DeleteFunc(ss.watched, func(s *scheduled) bool { return s.job == j })
-}
 
 func (js *jobs) stepSchedules() {
 	for _, s := range js.schedules.watched {

@@ -8,30 +8,7 @@ import (
 
 	"covey/dispatch/session"
 	"covey/p2p/wire"
-	"covey/taskstate"
 )
-
-// link is one accepted stream: a reader, which is the handler's own goroutine, and a writer.
-type link struct {
-	conn ConnID
-	peer taskstate.PeerID
-	c    net.Conn
-	out  chan session.Down // closed by the term's owner: flush and end
-	gone chan struct{}     // closed by the reader: nobody listens any more
-	once sync.Once
-}
-
-// send queues a frame; false if the worker is too slow to take it.
-func (l *link) send(f session.Down) bool {
-	select {
-	case l.out <- f:
-		return true
-	default:
-		return false
-	}
-}
-
-func (l *link) abort() { l.once.Do(func() { _ = l.c.Close() }) }
 
 // ServeSession serves one stream of Protocol: the handler to register with the network. It returns
 // when the session is over. While this peer does not coordinate, a worker is refused with a hint
@@ -142,32 +119,6 @@ func (t *term) read(l *link, r *wire.Reader) {
 		}
 		if !t.post(termEvent{ev: ev}) {
 			return
-		}
-	}
-}
-
-// write sends what is queued, and flushes whenever nothing more is. It ends the stream when the
-// queue is closed.
-func (l *link) write(timeout time.Duration, dialect func() int) {
-	defer l.abort()
-	w := wire.NewWriter(l.c, 0)
-	for {
-		select {
-		case <-l.gone:
-			return
-		case f, more := <-l.out:
-			if !more {
-				_ = w.Flush()
-				return
-			}
-			_ = l.c.SetWriteDeadline(time.Now().Add(timeout))
-			wire.Clip(&f, dialect())
-			if err := w.Write(f); err != nil {
-				return
-			}
-			if len(l.out) == 0 && w.Flush() != nil {
-				return
-			}
 		}
 	}
 }

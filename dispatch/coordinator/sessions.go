@@ -37,75 +37,6 @@ func (ss *sessions) add(s *workerSession) { ss.open[s.conn] = s }
 
 func (ss *sessions) of(conn ConnID) *workerSession { return ss.open[conn] }
 
-// workerSession is one worker's stream. It begins with Hello; it is welcomed once the ledger knows
-// the worker's incarnation; it is in sync once all reports were heard and a Complete set was sent.
-// Only then does it carry incremental changes.
-type workerSession struct {
-	conn        ConnID
-	id          string
-	p           *peerState
-	incarnation taskstate.Incarnation
-	opened      time.Time
-	heard       time.Time // last sign of life
-	grace       time.Duration
-	reported    bool
-	welcomed    bool
-	synced      bool
-	leaving     bool // its worker said Goodbye
-	released    bool // and was answered
-	known       Known
-
-	seq  uint64                      // number of the set the worker has
-	jobs map[session.BodyID]struct{} // sent in this session
-	acks ackWindow
-
-	// Gathered during a step, sent at its end.
-	touched  bool
-	complete bool
-	grants   []grantPiece
-	stops    []session.Stop
-	recalls  []taskstate.TaskID
-	acked    uint64 // newest Ack sent
-}
-
-// onHello opens a session or refuses it. A session the peer still had is taken over: its stream is
-// half open.
-func (c *Core) onHello(ev SessionOpened) {
-	s := &workerSession{conn: ev.Conn, incarnation: ev.Hello.Incarnation, opened: c.clock.Now(), heard: c.clock.Now(), grace: c.cfg.Grace, known: ev.Known}
-	p := c.peers.of(ev.Peer)
-	s.p = p
-	if no := c.sessions.objection(p, ev.Hello); no != nil {
-		c.sessions.refuse(s, *no)
-		return
-	}
-	p.fence(ev.Hello.Replaces)
-	s.id = fmt.Sprintf("%s.%d", c.epoch, ev.Conn)
-	if old := p.session; old != nil {
-		if ev.Hello.Session == old.id && old.incarnation == s.incarnation {
-			s.id = old.id // resumed: no new registration
-		} else {
-			p.registered = append(p.registered, c.clock.Now())
-		}
-		c.sessions.endSession(old, "replaced by a newer session of the same peer")
-	} else {
-		p.registered = append(p.registered, c.clock.Now())
-	}
-	s.jobs = map[session.BodyID]struct{}{}
-	s.acks.base, s.acked = ev.Hello.Acked, ev.Hello.Acked
-	c.sessions.add(s)
-	p.session, p.unanswered, p.stopping, p.parted = s, false, time.Time{}, false
-	c.peers.setOffer(p, ev.Hello.Offer)
-	p.forgetSession()
-	c.clock.WakeAt(c.clock.Now().Add(s.grace))
-	if p.member.Incarnation == s.incarnation && !p.member.Left {
-		c.welcome(s)
-		if name := ev.Hello.Offer.Name; name == "" || name == p.member.Name {
-			return
-		} // it goes by another name now, which everybody is to know
-	}
-	c.outbox.register(&ledger.Register{Peer: p.id, Incarnation: s.incarnation, Name: ev.Hello.Offer.Name})
-}
-
 // objection tells why a session cannot be, or nil.
 func (ss *sessions) objection(p *peerState, h session.Hello) *session.Refuse {
 	switch {
@@ -171,81 +102,6 @@ func (ss *sessions) forget(s *workerSession) {
 func (ss *sessions) onClosed(conn ConnID) {
 	if s := ss.open[conn]; s != nil {
 		ss.forget(s)
-	}
-}
-
-func (c *Core) welcome(s *workerSession) {
-	s.welcomed, s.p.back = true, true
-	c.agenda.do(SendDown{Conn: s.conn, Frame: session.Down{Welcome: &session.Welcome{
-		Session: s.id, Epoch: c.epoch, Beat: c.cfg.Beat.Milliseconds(), Grace: c.cfg.Grace.Milliseconds(),
-		Highest: s.known.Batch, Sum: s.known.Sum, Heard: s.p.heardOf(),
-	}}})
-	c.peers.review(s.p)
-	c.sync(s)
-}
-
-// sync sends the Complete set once both sides know what there is.
-func (c *Core) sync(s *workerSession) {
-	if !s.welcomed || !s.reported {
-		return
-	}
-	c.tasks.giveUpLost(s.p)
-	s.synced, s.complete = true, true
-	c.agenda.room()
-	c.agenda.changed() // what it runs is known now
-	c.sessions.touch(s)
-}
-
-func (c *Core) onFrame(ev SessionFrame) {
-	s := c.sessions.of(ev.Conn)
-	f := ev.Frame
-	if s == nil {
-		if f.Beat != nil { // a half-open link: the worker learns it with its next beat
-			c.agenda.do(SendDown{Conn: ev.Conn, Frame: session.Down{Beat: &session.BeatAnswer{N: f.Beat.N}}})
-		}
-		return
-	}
-	c.peers.heardFrom(s)
-	switch {
-	case f.Beat != nil:
-		c.sessions.keepPace(s)
-		c.agenda.do(SendDown{Conn: s.conn, Frame: session.Down{Beat: &session.BeatAnswer{N: f.Beat.N, Held: true}}})
-	case s.p.member.Incarnation != s.incarnation: // not registered yet: it cannot speak about tasks of the life before
-		s.reported = s.reported || f.Report != nil && f.Report.Done
-		if f.Offer != nil && f.Offer.Check() == nil {
-			c.peers.setOffer(s.p, *f.Offer)
-		}
-	case f.Report != nil:
-		c.onReport(s, f.Report)
-	case f.Resync != nil:
-		c.sync(s)
-	case f.Goodbye != nil:
-		s.leaving = true
-		c.sessions.touch(s)
-	case f.Offer != nil:
-		if f.Offer.Check() != nil {
-			c.sessions.endSession(s, "an offer that no peer makes")
-			return
-		}
-		c.peers.setOffer(s.p, *f.Offer)
-		c.agenda.room()
-	case f.Dropped != nil:
-		for _, t := range f.Dropped.Tasks {
-			c.tasks.onDropped(s.p, t)
-		}
-	}
-}
-
-// onReport learns how far the worker's tasks are. A task it lists that is not open any more is not
-// in the Complete set, and stopped by that; one it does not list may still be on its way to it, so
-// that nothing is concluded.
-func (c *Core) onReport(s *workerSession, r *session.Report) {
-	for i := range r.Tasks {
-		c.tasks.observe(s.p, &r.Tasks[i])
-	}
-	if r.Done {
-		s.reported = true
-		c.sync(s)
 	}
 }
 
@@ -339,5 +195,24 @@ func (ss *sessions) keepPace(s *workerSession) {
 	if s.grace != ss.cfg.Grace {
 		s.grace = ss.cfg.Grace
 		ss.clock.WakeAt(ss.clock.Now().Add(s.grace))
+	}
+}
+
+// batchDone counts one end of a batch as decided.
+func (ss *sessions) batchDone(s *workerSession, n uint64) {
+	if s == nil || n == 0 {
+		return
+	}
+	s.acks.done(n)
+	if s.acks.base > s.acked {
+		ss.touch(s)
+	}
+}
+
+// touch remembers that a session has something to send when the step ends.
+func (ss *sessions) touch(s *workerSession) {
+	if !s.touched {
+		s.touched = true
+		ss.touched = append(ss.touched, s)
 	}
 }

@@ -1,70 +1,18 @@
 package coordinator
 
-import "time"
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
 
-// Standing is how the coordinator sees a peer. It is derived, never stored: from the ledger (left),
-// the session and the verdict of gossip.
-type Standing string
-
-// The standings. Only a ready peer gets new tasks; only an unreachable one loses those it has.
-const (
-	Ready       Standing = "ready"       // alive, session up
-	Suspect     Standing = "suspect"     // gossip doubts it
-	Detached    Standing = "detached"    // alive by gossip, no session
-	Unreachable Standing = "unreachable" // dead by gossip and no session
-	Left        Standing = "left"        // said goodbye; a decision, in the ledger
-	Unknown     Standing = "unknown"     // after an election, until it is back or really gone
+	"covey/dispatch/ledger"
+	"covey/dispatch/session"
+	"covey/p2p/admission"
+	"covey/taskstate"
+	"covey/taskstate/constraint"
 )
-
-// Verdict is what gossip says about a peer.
-type Verdict uint8
-
-// The verdicts. VerdictNone means that gossip here has never heard of the peer.
-const (
-	VerdictNone Verdict = iota
-	VerdictAlive
-	VerdictSuspect
-	VerdictDead
-)
-
-// String names the verdict.
-func (v Verdict) String() string {
-	return [...]string{"none", "alive", "suspect", "dead"}[min(v, VerdictDead)]
-}
-
-// Facts are what a standing is derived from.
-type Facts struct {
-	Left       bool
-	Session    bool    // a session is up
-	Newer      bool    // that session began, or was last heard, after the verdict
-	Back       bool    // it had a session in this epoch
-	Verdict    Verdict // of this coordinator's own view
-	Unanswered bool    // the coordinator's own dial failed, and no sign of life came since
-	Settled    bool    // twice the grace has passed since the epoch began
-}
-
-// StandingOf derives a peer's standing.
-func StandingOf(f Facts) Standing {
-	doubted := f.Verdict == VerdictSuspect || f.Verdict == VerdictDead
-	gone := f.Verdict == VerdictDead && f.Unanswered
-	switch {
-	case f.Left:
-		return Left
-	case f.Session && doubted && !f.Newer:
-		return Suspect
-	case f.Session:
-		return Ready
-	case !f.Back && !f.Settled && !gone:
-		return Unknown
-	case f.Verdict == VerdictDead:
-		return Unreachable
-	case f.Verdict == VerdictNone && f.Settled && f.Unanswered:
-		return Unreachable // gossip never heard of it since this peer started, and neither does it answer
-	case f.Verdict == VerdictSuspect:
-		return Suspect
-	}
-	return Detached
-}
 
 func (ps *peers) facts(p *peerState) Facts {
 	f := Facts{
@@ -205,4 +153,81 @@ func (ps *peers) dueProbes() {
 			ps.agenda.do(ProbePeer{Peer: p.id})
 		}
 	}
+}
+
+// addPeer is a member, made known if it is new.
+func (ps *peers) addPeer(id taskstate.PeerID) *peerState {
+	if p := ps.of(id); p != nil {
+		return p
+	}
+	p := &peerState{id: id, holds: map[taskstate.JobID]*holding{}, standing: Unknown}
+	ps.all[id] = p
+	ps.introduce(p)
+	i, _ := slices.BinarySearchFunc(ps.order, id, func(p *peerState, id string) int { return strings.Compare(p.id, id) })
+	ps.order = slices.Insert(ps.order, i, p)
+	ps.agenda.changed()
+	return p
+}
+
+// dropPeer forgets a removed member. Its tasks and its session are gone from it already.
+func (ps *peers) dropPeer(p *peerState) {
+	delete(ps.all, p.id)
+	if p.verdict != VerdictNone {
+		ps.onVerdict(PeerVerdict{Peer: p.id, Verdict: p.verdict, Since: p.since, Never: p.never, Parted: p.parted})
+	}
+	ps.order = slices.DeleteFunc(ps.order, func(x *peerState) bool { return x == p })
+	ps.agenda.changed()
+	ps.guard.Doubt()
+}
+
+// know takes a member over as the ledger has it. What waits in its line goes elsewhere at once if
+// it is drained.
+func (ps *peers) know(m *ledger.Member) {
+	p := ps.addPeer(m.Entry.Peer)
+	p.member, p.worker = *m, m.Entry.Has(admission.Worker)
+	p.endless = ps.clock.When(m.AvailSince + m.Grace)
+	ps.describe(p)
+	ps.review(p)
+	ps.agenda.changed()
+	ps.agenda.room()
+	ps.clock.WakeAt(ps.clock.Now())
+}
+
+func (p *peerState) drained() bool { return p.member.Availability == ledger.AvailDrain }
+
+// describe gathers anew what constraints can ask about a peer.
+func (ps *peers) describe(p *peerState) {
+	o := p.offer
+	about := &constraint.Facts{
+		ID: p.id, Name: o.Name, OS: o.OS, Arch: o.Arch, MilliCPU: o.Resources.MilliCPU, Memory: o.Resources.Memory,
+		Offers: o.Resources.Others.Map(), Labels: p.member.LabelsOver(o.Labels),
+	}
+	for _, text := range o.Addrs {
+		if a, err := netip.ParseAddr(text); err == nil {
+			about.Addrs = append(about.Addrs, a.Unmap())
+		}
+	}
+	if p.about != nil && sameFacts(p.about, about) {
+		return
+	}
+	if p.session == nil && p.about == nil {
+		return // nothing was heard of it yet
+	}
+	p.about = about
+	ps.agenda.changed()
+}
+
+func sameFacts(a, b *constraint.Facts) bool {
+	return a.Name == b.Name && a.OS == b.OS && a.Arch == b.Arch && a.MilliCPU == b.MilliCPU && a.Memory == b.Memory &&
+		maps.Equal(a.Offers, b.Offers) && maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Addrs, b.Addrs)
+}
+
+// setOffer takes a worker's word for what it has, within reason: sums of offers and promises must
+// not overflow.
+func (ps *peers) setOffer(p *peerState, o session.Offer) {
+	const most = 1 << 50
+	o.Resources.MilliCPU = min(max(0, o.Resources.MilliCPU), most)
+	o.Resources.Memory = min(max(0, o.Resources.Memory), most)
+	p.offer = o
+	ps.describe(p)
 }

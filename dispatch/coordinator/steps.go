@@ -4,29 +4,11 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/coordinator/clock"
 	"covey/dispatch/ledger"
 	"covey/dispatch/replicas"
 	"covey/dispatch/rollout"
 	"covey/taskstate"
 )
-
-// refusedPause is how long a job's step rests when the ledger refused what it came to, and nothing
-// else changes: by what this core knows it would come to the same again, at once and for ever.
-const refusedPause = time.Second
-
-// upkeep brings services and global jobs nearer to what is wanted of them.
-type upkeep struct {
-	clock    *clock.Clock
-	agenda   *agenda
-	outbox   *outbox
-	peers    *peers
-	jobs     *jobs
-	sessions *sessions
-	placer   *placer
-
-	born uint64 // index the core was built at: no command of its own had seen less
-}
 
 // step asks the pure steps of what lasts what is to be done now. Their decisions go out with the
 // next proposal.
@@ -45,15 +27,6 @@ func (u *upkeep) step() {
 		l.stale, l.wake = false, time.Time{}
 		u.stepLasting(j)
 	}
-}
-
-// stepAgain has a job's step look again at a time, told as to a rollout.
-func (u *upkeep) stepAgain(l *lasting, at int64) {
-	when := u.clock.After(at)
-	if l.wake.IsZero() || when.Before(l.wake) {
-		l.wake = when
-	}
-	u.clock.WakeAt(l.wake)
 }
 
 // stepLasting brings one service or global job nearer to what is wanted.
@@ -97,15 +70,6 @@ func (u *upkeep) stepLasting(j *jobState) {
 }
 
 func pausedPhase(p rollout.Phase) bool { return p == rollout.Paused || p == rollout.RollbackPaused }
-
-// decideFor has a command decided that the job's step came to, from what it knows now: should that
-// be another by then, it is dropped.
-func (u *upkeep) decideFor(j *jobState, cmd ledger.Command) {
-	_, seen := about(&cmd)
-	*seen = u.clock.Index()
-	u.outbox.decide(cmd)
-	j.lasting.proposed++
-}
 
 // watchRunning notes since when tasks are seen to run.
 func (u *upkeep) watchRunning(j *jobState) {
@@ -175,12 +139,6 @@ func (u *upkeep) change(j *jobState, ch replicas.Change) {
 	}
 	if len(ch.Pins) > 0 {
 		u.decideFor(j, ledger.Command{Grow: &ledger.Grow{Job: j.id, Peers: ch.Pins, Version: version}})
-	}
-}
-
-func (u *upkeep) renew(j *jobState, slots []int, version int, why taskstate.Reason) {
-	if len(slots) > 0 {
-		u.decideFor(j, ledger.Command{Renew: &ledger.Renew{Job: j.id, Slots: j.lasting.runs(slots), Version: version, Reason: why}})
 	}
 }
 

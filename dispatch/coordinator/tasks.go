@@ -5,36 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"covey/dispatch/coordinator/clock"
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
 	"covey/taskstate"
 )
-
-// tasks are the attempts that peers have: how each ends, and is given up.
-type tasks struct {
-	clock    *clock.Clock
-	agenda   *agenda
-	outbox   *outbox
-	peers    *peers
-	jobs     *jobs
-	sessions *sessions
-
-	given givenUps // attempts whose end may still come
-	began uint64   // index at which this generation of the ledger was recovered; 0: it is the first
-}
-
-// release frees what one ended task reserved.
-func (ts *tasks) release(p *peerState, h *holding, r *rec) {
-	if r.is(ended) {
-		return
-	}
-	p.answered(r)
-	r.marks |= ended
-	p.promise(h, -1, h.job.body(int(r.version)))
-	ts.agenda.room()
-	ts.jobs.enqueue(h.job) // its Parallel may have room again
-}
 
 // observe joins a worker's status into what is known of an open task.
 func (ts *tasks) observe(p *peerState, st *taskstate.Status) {
@@ -128,15 +102,6 @@ func (ts *tasks) runsAgain(h *holding, st *taskstate.Status, started bool) bool 
 		return st.State != taskstate.Complete && !h.job.cancelled && !h.job.leaves(st.Task.Slot) && !(h.job.job.Unreachable.Wait && started)
 	}
 	return false
-}
-
-// settle has an end decided with the next proposal that has room.
-func (ts *tasks) settle(p *peerState, st *taskstate.Status) {
-	if p.ends == nil {
-		p.ends = &endQueue{peer: p.id, incarnation: p.member.Incarnation}
-		ts.outbox.settle(p.ends)
-	}
-	p.ends.list = append(p.ends.list, *st)
 }
 
 // supersede gives an attempt up in the next proposal.

@@ -2,21 +2,28 @@ package coordinator
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"maps"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/dispatch/session"
+	"covey/p2p/starts"
+	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
 // term is one core with everything around it.
 type term struct {
-	coord *Loop
-	cfg   Config
-	ctx   context.Context
-	epoch taskstate.Epoch
+	// standings is where the loop shows how every member stands.
+	standings *atomic.Pointer[map[taskstate.PeerID]Standing]
+	cfg       Config
+	ctx       context.Context
+	epoch     taskstate.Epoch
 
 	box    eventBox         // what must not wait for the owner: ledger, verdicts, outcomes
 	events chan termEvent   // what may: sessions. Full: their readers wait, and so do their workers
@@ -125,10 +132,10 @@ func (t *term) turn(evs []Event) {
 	for _, e := range effects {
 		t.carryOut(e)
 	}
-	if n := t.core.agenda.changes; n != t.shown || t.coord.standings.Load() == nil {
+	if n := t.core.agenda.changes; n != t.shown || t.standings.Load() == nil {
 		t.shown = n
 		m := maps.Collect(t.core.Standings())
-		t.coord.standings.Store(&m)
+		t.standings.Store(&m)
 	}
 }
 
@@ -208,4 +215,104 @@ func (b *eventBox) drain() []Event {
 	evs := b.evs
 	b.evs = nil
 	return evs
+}
+
+// link is one accepted stream: a reader, which is the handler's own goroutine, and a writer.
+type link struct {
+	conn ConnID
+	peer taskstate.PeerID
+	c    net.Conn
+	out  chan session.Down // closed by the term's owner: flush and end
+	gone chan struct{}     // closed by the reader: nobody listens any more
+	once sync.Once
+}
+
+// send queues a frame; false if the worker is too slow to take it.
+func (l *link) send(f session.Down) bool {
+	select {
+	case l.out <- f:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *link) abort() { l.once.Do(func() { _ = l.c.Close() }) }
+
+// write sends what is queued, and flushes whenever nothing more is. It ends the stream when the
+// queue is closed.
+func (l *link) write(timeout time.Duration, dialect func() int) {
+	defer l.abort()
+	w := wire.NewWriter(l.c, 0)
+	for {
+		select {
+		case <-l.gone:
+			return
+		case f, more := <-l.out:
+			if !more {
+				_ = w.Flush()
+				return
+			}
+			_ = l.c.SetWriteDeadline(time.Now().Add(timeout))
+			wire.Clip(&f, dialect())
+			if err := w.Write(f); err != nil {
+				return
+			}
+			if len(l.out) == 0 && w.Flush() != nil {
+				return
+			}
+		}
+	}
+}
+
+// Config sets a Loop up. Ledger, OpenEnvelope and Probe are its ports to the rest of the node.
+type Config struct {
+	Core   CoreConfig
+	Ledger ledger.Ledger
+	// OpenEnvelope checks the signature of a batch that came on a peer's session, keeps it for
+	// others, and returns what is in it. Called from the session's reader. An error ends the
+	// session.
+	OpenEnvelope func(peer string, envelope []byte) (taskstate.Batch, error)
+	// Vet tells why a peer that says Hello as this start gets no session: another process goes by
+	// its identity. Called on the session's own goroutine; may take seconds. Optional.
+	Vet func(peer taskstate.PeerID, start starts.Start) error
+	// Dialect is what the cluster speaks: frames say nothing above it, and a worker that reads less
+	// gets no session. Optional: 1.
+	Dialect func() int
+	// Known says what is held of an incarnation of a worker, for its Welcome. Must not block.
+	// Optional.
+	Known func(peer taskstate.PeerID, inc taskstate.Incarnation) Known
+	// Probe dials a peer and fails if it does not answer. nil: nobody ever answers.
+	Probe func(ctx context.Context, peer taskstate.PeerID) error
+
+	HelloTimeout time.Duration // a stream without a Hello for so long is closed: 5 s
+	WriteTimeout time.Duration // of one flush: 10 s
+	SendQueue    int           // frames that may wait for a slow worker before its session ends: 256
+	Log          *slog.Logger
+}
+
+func (cfg Config) withDefaults() Config {
+	if cfg.HelloTimeout <= 0 {
+		cfg.HelloTimeout = 5 * time.Second
+	}
+	if cfg.WriteTimeout <= 0 {
+		cfg.WriteTimeout = 10 * time.Second
+	}
+	if cfg.SendQueue <= 0 {
+		cfg.SendQueue = 256
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Core.Log == nil {
+		cfg.Core.Log = cfg.Log
+	}
+	if cfg.Dialect == nil {
+		cfg.Dialect = func() int { return 1 }
+	}
+	if cfg.Probe == nil {
+		cfg.Probe = func(context.Context, taskstate.PeerID) error { return errors.New("no way to probe") }
+	}
+	cfg.Core = cfg.Core.withDefaults()
+	return cfg
 }

@@ -236,32 +236,6 @@ func (ex *explainer) inLine(h *holding, p *peerState) string {
 	return ""
 }
 
-// keepSpells is how many spells of waiting of one job are remembered: the newest.
-const keepSpells = 5
-
-// Spell is a time in which some of a job's slots waited for one and the same reason.
-type Spell struct {
-	Reason   string // for people, with the number of peers for each cause
-	From, To time.Time
-	Lasts    bool // they still wait for it; To is when this was last seen
-}
-
-// noteWaiting remembers why a job's slots could not be placed now; "" means that all could.
-func (j *jobState) noteWaiting(reason string, now time.Time) {
-	k := len(j.waited) - 1
-	if k >= 0 && j.waiting {
-		j.waited[k].To = now
-	}
-	j.waiting = reason != ""
-	if !j.waiting || k >= 0 && j.waited[k].Reason == reason && j.waited[k].To.Equal(now) {
-		return
-	}
-	if len(j.waited) >= keepSpells {
-		j.waited = slices.Delete(j.waited, 0, len(j.waited)-keepSpells+1)
-	}
-	j.waited = append(j.waited, Spell{Reason: reason, From: now, To: now})
-}
-
 func (ex *explainer) waited(id taskstate.JobID) []Spell {
 	j := ex.jobs.of(id)
 	if j == nil {
