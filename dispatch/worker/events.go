@@ -69,41 +69,27 @@ type (
 	Adopted struct{ Lost []taskstate.Loss }
 )
 
-func (Opened) isEvent() {}
-
-func (Closed) isEvent() {}
-
-func (Frame) isEvent() {}
-
-func (Ran) isEvent() {}
-
-func (Saved) isEvent() {}
-
-func (Sick) isEvent() {}
-
-func (Published) isEvent() {}
-
+func (Opened) isEvent()       {}
+func (Closed) isEvent()       {}
+func (Frame) isEvent()        {}
+func (Ran) isEvent()          {}
+func (Saved) isEvent()        {}
+func (Sick) isEvent()         {}
+func (Published) isEvent()    {}
 func (OfferChanged) isEvent() {}
 
 // Refrain: this worker is to take nothing on, for a reason that is not its journal's (nil: it may
 // again).
 type Refrain struct{ Err error }
 
-func (Refrain) isEvent() {}
-
-func (Stop) isEvent() {}
-
-func (Detach) isEvent() {}
-
-func (Seen) isEvent() {}
-
-func (Mute) isEvent() {}
-
+func (Refrain) isEvent()    {}
+func (Stop) isEvent()       {}
+func (Detach) isEvent()     {}
+func (Seen) isEvent()       {}
+func (Mute) isEvent()       {}
 func (TurnedBack) isEvent() {}
-
-func (Restored) isEvent() {}
-
-func (Adopted) isEvent() {}
+func (Restored) isEvent()   {}
+func (Adopted) isEvent()    {}
 
 type (
 	// Send puts a frame on the open stream.
@@ -129,18 +115,11 @@ type (
 	Adopt struct{ Begun []taskstate.Launch }
 )
 
-func (Send) isEffect() {}
-
-func (End) isEffect() {}
-
-func (Save) isEffect() {}
-
+func (Send) isEffect()    {}
+func (End) isEffect()     {}
+func (Save) isEffect()    {}
 func (Publish) isEffect() {}
-
-func (Start) isEffect() {}
-
-func (Halt) isEffect() {}
-
-func (Kept) isEffect() {}
-
-func (Adopt) isEffect() {}
+func (Start) isEffect()   {}
+func (Halt) isEffect()    {}
+func (Kept) isEffect()    {}
+func (Adopt) isEffect()   {}

@@ -1,12 +1,9 @@
 package quorum
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -15,79 +12,9 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/dispatch/ledger/quorum/store"
-	"covey/internal/atomicfile"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
-
-// fileMagic begins a saved copy; the checksum of the rest follows, then the snapshot.
-const fileMagic = "covey ledger copy 1\n"
-
-// saveCopy writes a replica to a file (0600), all of it or nothing.
-func saveCopy(r *ledger.Replica, path string) error {
-	b, err := r.Encode()
-	if err != nil {
-		return fmt.Errorf("save ledger copy: %w", err)
-	}
-	sum := sha256.Sum256(b)
-	if err := atomicfile.Write(path, append(append([]byte(fileMagic), sum[:]...), b...)); err != nil {
-		return fmt.Errorf("save ledger copy: %w", err)
-	}
-	return nil
-}
-
-// loadCopy replaces what a replica holds by a saved copy. No file is no error; a damaged one is,
-// and changes nothing.
-func loadCopy(r *ledger.Replica, path string) error {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("load ledger copy: %w", err)
-	}
-	head := len(fileMagic) + sha256.Size
-	if len(b) < head || string(b[:len(fileMagic)]) != fileMagic || sha256.Sum256(b[head:]) != [sha256.Size]byte(b[len(fileMagic):head]) {
-		return fmt.Errorf("load ledger copy: %s is damaged; delete it, another copy will be fetched from a voter", path)
-	}
-	var st *ledger.State
-	if b, err = ledger.FromVersion01(b[head:]); err == nil {
-		st, err = ledger.DecodeState(b)
-	}
-	if err != nil {
-		return fmt.Errorf("load ledger copy %s: %w", path, err)
-	}
-	r.Reset(st)
-	return nil
-}
-
-// Copy tells how new one peer's copy of the ledger is. Copies of one generation are beginnings of
-// the same history.
-type Copy struct {
-	Generation  uint64           `cbor:"1,keyasint"`
-	Epoch       taskstate.Epoch  `cbor:"2,keyasint"`           // of the newest decision
-	Index       uint64           `cbor:"3,keyasint"`           // of the newest decision; 0: there is none
-	Stamp       int64            `cbor:"4,keyasint"`           // of the newest decision, milliseconds since 1970
-	Seat        string           `cbor:"5,keyasint,omitempty"` // the server this peer runs, if it has a place among the voters
-	Coordinator taskstate.PeerID `cbor:"6,keyasint,omitempty"` // who decides now as far as this peer knows
-	Voters      []Voter          `cbor:"7,keyasint,omitempty"` // as far as this peer knows
-	VotersIndex uint64           `cbor:"8,keyasint,omitempty"`
-}
-
-// Compare orders copies by how new they are, as raft orders logs: the generation first, then the
-// epoch of the newest decision, then its index.
-func (c Copy) Compare(o Copy) int {
-	switch {
-	case c.Generation != o.Generation:
-		return cmp.Compare(c.Generation, o.Generation)
-	case c.Epoch != o.Epoch:
-		return c.Epoch.Compare(o.Epoch)
-	}
-	return cmp.Compare(c.Index, o.Index)
-}
-
-// copyAsk asks for a Copy.
-type copyAsk struct{}
 
 // Copy tells how new this peer's own copy is: what was applied here, and, at a voter, what its log
 // holds beyond that. A decision can be acknowledged, and so on the disks of a majority, before
@@ -212,33 +139,6 @@ func survivor(rep *ledger.Replica, log raft.LogStore) (*ledger.State, error) {
 	return st, tail(log, st.Index(), func(e *ledger.Entry) { st.Apply(*e) })
 }
 
-// serveCopy sends all this peer has to one that recovers the ledger.
-func (f *feeder) serveCopy(h followHello) {
-	if own := f.n.place.cluster(); h.Cluster != "" && own != "" && h.Cluster != own {
-		_ = f.send(followFrame{Refuse: f.n.dir.refusal(refuseForeign)})
-		return
-	}
-	if !f.n.snapshots.allow(f.peer) {
-		_ = f.send(followFrame{Refuse: f.n.dir.refusal(refuseBusy)})
-		return
-	}
-	var log raft.LogStore
-	if f.seat != nil {
-		log = f.seat.logBeyond(f.n.place.replicaGeneration())
-	}
-	st, err := survivor(f.n.place.rep, log)
-	var b []byte
-	if err == nil {
-		b, err = st.Encode()
-	}
-	if err == nil {
-		err = f.parts(b)
-	}
-	if err != nil {
-		f.n.cfg.Log.Warn("the copy of the ledger could not be sent", "err", err)
-	}
-}
-
 // fetch gets all a peer has.
 func (n *Node) fetch(ctx context.Context, peer taskstate.PeerID) (*ledger.State, error) {
 	c, err := n.cfg.Net.Dial(ctx, peer, FollowProtocol)
@@ -268,24 +168,4 @@ func (n *Node) fetch(ctx context.Context, peer taskstate.PeerID) (*ledger.State,
 			return st, err
 		}
 	}
-}
-
-// gathering puts a snapshot together from its parts.
-type gathering struct{ data []byte }
-
-// add takes the next part; the state is there with the last one.
-func (g *gathering) add(p *snapshotPart) (*ledger.State, error) {
-	if p.Total > maxSnapshot || len(g.data)+len(p.Data) > p.Total || len(p.Data) == 0 {
-		return nil, errSnapshot
-	}
-	g.data = append(g.data, p.Data...)
-	if !p.Last {
-		return nil, nil
-	}
-	st, err := ledger.DecodeState(g.data)
-	g.data = nil
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errSnapshot, err)
-	}
-	return st, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -385,3 +386,25 @@ func avoided(avoid map[taskstate.PeerID]time.Time, peer taskstate.PeerID, now ti
 	}
 	return time.Time{}
 }
+
+// speaks tells whether all members could read what is to be decided: nil, or a
+// *ledger.DialectError that names those that are to be upgraded.
+func (p *place) speaks(v any) (err error) {
+	if wire.Needs(v) == 1 {
+		return nil
+	}
+	p.rep.Read(func(s *ledger.State) { err = s.Dialects().Speaks(v) })
+	return err
+}
+
+// foreign is what was heard of a ledger of a higher generation than one's own: somebody recovered
+// it elsewhere.
+type foreign struct {
+	generation uint64
+	peers      []taskstate.PeerID // who said so, or was named by them; whom to ask for it
+}
+
+// maxForeign bounds the peers remembered to ask for a newer ledger.
+const maxForeign = 8
+
+const avoidFor = time.Second // a peer that failed is tried after the others for so long

@@ -2,11 +2,16 @@ package quorum
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"covey/dispatch/ledger/quorum/mark"
+	"covey/p2p"
 	"covey/p2p/admission"
+	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -153,4 +158,80 @@ func (p *prober) patience(s *seat) patience {
 		}
 	}
 	return patienceFor(rtt)
+}
+
+// probeAgain is how soon a probe that could not be sent is sent again: a dying process loses
+// its connections one after the other, and only the dial after that is refused.
+const probeAgain = 30 * time.Millisecond
+
+// caller asks voters. With each question and answer go the marks that both know of, and what seats
+// were lost.
+type caller struct {
+	net    dialer
+	marks  *seenMarks
+	place  *place
+	tenure *tenure
+	learn  func(from taskstate.PeerID, shown []mark.Signed)
+}
+
+// ask asks one question.
+func (k *caller) ask(ctx context.Context, peer taskstate.PeerID, ask voterAsk, timeout time.Duration) (voterAnswer, error) {
+	var a voterAnswer
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	c, err := k.net.Dial(ctx, peer, VoterProtocol)
+	if err != nil {
+		return a, err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	_ = c.SetDeadline(time.Now().Add(timeout))
+	ask.Marks = k.marks.show(k.place.seat.Load())
+	if err := wire.NewWriter(c, raftHelloCap).Send(ask); err != nil {
+		return a, err
+	}
+	if err := wire.NewReader(c, raftHelloCap).Read(&a); err != nil {
+		return a, err
+	}
+	k.tenure.hearLoss(peer, a.Lost)
+	k.learn(peer, a.Marks)
+	if !a.OK {
+		return a, fmt.Errorf("%s: %s", peer, a.Why)
+	}
+	return a, nil
+}
+
+// prober finds out whether a leader that is suspected lives, stands for election if a majority does
+// not hear it, and answers the other voters who find out. It owns which of them this voter permits
+// to stand.
+type prober struct {
+	cfg       *Config
+	place     *place
+	dir       *directory
+	authority *authority
+	wakes     *wakes
+	call      *caller
+	permits   permits
+	looking   atomic.Int32 // questions about the leader that are looked into now
+}
+
+// probe asks one voter, again if the question could not be sent. A refused dial is an answer: no
+// process is there.
+func (p *prober) probe(ctx context.Context, peer taskstate.PeerID, ask probeAsk, limit time.Duration) (probeAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		a, err := p.call.ask(ctx, peer, voterAsk{Probe: &ask}, limit)
+		switch {
+		case err == nil && a.Probe != nil:
+			return *a.Probe, nil
+		case err == nil:
+			return probeAnswer{}, fmt.Errorf("%s does not say whether it hears a leader", peer)
+		case p2p.Refused(err):
+			return probeAnswer{}, err
+		}
+		if sleep(ctx, probeAgain); ctx.Err() != nil {
+			return probeAnswer{}, err
+		}
+	}
 }

@@ -8,14 +8,14 @@ import (
 	"sync"
 	"time"
 
-	"covey/p2p/wire"
+	"golang.org/x/time/rate"
+
 	"covey/taskstate"
 )
 
 const (
 	backoffMin = 100 * time.Millisecond
 	backoffMax = 8 * time.Second
-	avoidFor   = time.Second // a peer that failed is tried after the others for so long
 )
 
 // Reasons why a stream ends; they are for logs.
@@ -149,27 +149,36 @@ func (f *follower) follow(ctx context.Context, peer taskstate.PeerID, avoid map[
 	return ok, err
 }
 
-// follow takes entries from a peer as long as ctx lives and the stream holds.
-func (n *Node) follow(ctx context.Context, peer taskstate.PeerID) (caughtUp bool, err error) {
-	f := &following{n: n, peer: peer}
-	c, err := f.n.cfg.Net.Dial(ctx, f.peer, FollowProtocol)
-	if err != nil {
-		return false, err
-	}
-	closed := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(closed)
-		_ = c.SetDeadline(time.Now()) // what is stuck in it would hold up Close
-		_ = c.Close()
-	})
-	defer func() {
-		if !stop() {
-			<-closed
+// A snapshot is the whole state, encoded anew for each who needs one. An honest peer needs one when
+// it is new, or was away for long, or cannot keep up; one that asks again and again would keep this
+// peer busy with nothing else.
+const (
+	snapshotBurst = 8               // to one peer, before
+	snapshotEvery = 2 * time.Second // one more in so long
+)
+
+// snapshotLimits is how many more snapshots each peer may have now.
+type snapshotLimits struct {
+	mu sync.Mutex
+	of map[taskstate.PeerID]*rate.Limiter // whoever has its whole allowance again is not in it
+}
+
+// allow tells whether peer may have one more now, and counts it.
+func (c *snapshotLimits) allow(peer taskstate.PeerID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for p, l := range c.of {
+		if l.Tokens() >= snapshotBurst {
+			delete(c.of, p)
 		}
-		_ = c.Close()
-	}()
-	f.c, f.r = c, wire.NewReader(c, 0)
-	err = f.run()
-	n.follower.ended()
-	return f.synced, err
+	}
+	l := c.of[peer]
+	if l == nil {
+		if c.of == nil {
+			c.of = map[taskstate.PeerID]*rate.Limiter{}
+		}
+		l = rate.NewLimiter(rate.Every(snapshotEvery), snapshotBurst)
+		c.of[peer] = l
+	}
+	return l.Allow()
 }

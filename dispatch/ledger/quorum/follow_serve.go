@@ -4,10 +4,9 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
+	"github.com/hashicorp/raft"
 
 	"covey/dispatch/ledger"
 	"covey/p2p/wire"
@@ -218,45 +217,47 @@ func (f *feeder) send(fr followFrame) error {
 	return f.w.Send(fr)
 }
 
-// peersOf lists the peers of voters.
-func peersOf(vs []Voter) []taskstate.PeerID {
-	out := make([]taskstate.PeerID, len(vs))
-	for i, v := range vs {
-		out[i] = v.Peer
+// serveCopy sends all this peer has to one that recovers the ledger.
+func (f *feeder) serveCopy(h followHello) {
+	if own := f.n.place.cluster(); h.Cluster != "" && own != "" && h.Cluster != own {
+		_ = f.send(followFrame{Refuse: f.n.dir.refusal(refuseForeign)})
+		return
 	}
-	return out
+	if !f.n.snapshots.allow(f.peer) {
+		_ = f.send(followFrame{Refuse: f.n.dir.refusal(refuseBusy)})
+		return
+	}
+	var log raft.LogStore
+	if f.seat != nil {
+		log = f.seat.logBeyond(f.n.place.replicaGeneration())
+	}
+	st, err := survivor(f.n.place.rep, log)
+	var b []byte
+	if err == nil {
+		b, err = st.Encode()
+	}
+	if err == nil {
+		err = f.parts(b)
+	}
+	if err != nil {
+		f.n.cfg.Log.Warn("the copy of the ledger could not be sent", "err", err)
+	}
 }
 
-// A snapshot is the whole state, encoded anew for each who needs one. An honest peer needs one when
-// it is new, or was away for long, or cannot keep up; one that asks again and again would keep this
-// peer busy with nothing else.
-const (
-	snapshotBurst = 8               // to one peer, before
-	snapshotEvery = 2 * time.Second // one more in so long
-)
-
-// snapshotLimits is how many more snapshots each peer may have now.
-type snapshotLimits struct {
-	mu sync.Mutex
-	of map[taskstate.PeerID]*rate.Limiter // whoever has its whole allowance again is not in it
+// ahead tells whether a follower has more than this leader's log: entries that were decided and
+// that the voters lost.
+func (f *feeder) ahead(h followHello) bool {
+	s := f.seat
+	return h.Generation == s.generation && s.raft.State() == raft.Leader && f.n.terms.lead.Load() != nil && h.Index > s.raft.LastIndex()
 }
 
-// allow tells whether peer may have one more now, and counts it.
-func (c *snapshotLimits) allow(peer taskstate.PeerID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for p, l := range c.of {
-		if l.Tokens() >= snapshotBurst {
-			delete(c.of, p)
-		}
+// mark is this peer's bookmark now.
+func (n *Node) mark() bookmark {
+	index := n.feed.ring.end()
+	chain, ok := n.place.rep.ChainAt(0)
+	b := n.dir.bookmark()
+	if b.Index = index; ok {
+		b.Chain = &chain
 	}
-	l := c.of[peer]
-	if l == nil {
-		if c.of == nil {
-			c.of = map[taskstate.PeerID]*rate.Limiter{}
-		}
-		l = rate.NewLimiter(rate.Every(snapshotEvery), snapshotBurst)
-		c.of[peer] = l
-	}
-	return l.Allow()
+	return b
 }

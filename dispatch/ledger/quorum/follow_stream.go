@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -167,4 +168,49 @@ func (f *following) mark(m *bookmark) error {
 		return errAimless
 	}
 	return nil
+}
+
+// gathering puts a snapshot together from its parts.
+type gathering struct{ data []byte }
+
+// add takes the next part; the state is there with the last one.
+func (g *gathering) add(p *snapshotPart) (*ledger.State, error) {
+	if p.Total > maxSnapshot || len(g.data)+len(p.Data) > p.Total || len(p.Data) == 0 {
+		return nil, errSnapshot
+	}
+	g.data = append(g.data, p.Data...)
+	if !p.Last {
+		return nil, nil
+	}
+	st, err := ledger.DecodeState(g.data)
+	g.data = nil
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errSnapshot, err)
+	}
+	return st, nil
+}
+
+// follow takes entries from a peer as long as ctx lives and the stream holds.
+func (n *Node) follow(ctx context.Context, peer taskstate.PeerID) (caughtUp bool, err error) {
+	f := &following{n: n, peer: peer}
+	c, err := f.n.cfg.Net.Dial(ctx, f.peer, FollowProtocol)
+	if err != nil {
+		return false, err
+	}
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		_ = c.SetDeadline(time.Now()) // what is stuck in it would hold up Close
+		_ = c.Close()
+	})
+	defer func() {
+		if !stop() {
+			<-closed
+		}
+		_ = c.Close()
+	}()
+	f.c, f.r = c, wire.NewReader(c, 0)
+	err = f.run()
+	n.follower.ended()
+	return f.synced, err
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,12 +16,12 @@ import (
 
 // fsm is raft's view of the replica. Raft calls it from one goroutine.
 type fsm struct {
-	feed      *feed
-	authority *authority
-	bytes     atomic.Int64  // applied since the last snapshot
-	last      atomic.Int64  // when something was applied, in nanoseconds
-	decided   atomic.Uint64 // raft's newest entry that was
-	busy      atomic.Bool   // a snapshot is being made
+	feed    *feed
+	voters  func(index uint64, v []Voter) // hears of committed configurations
+	bytes   atomic.Int64                  // applied since the last snapshot
+	last    atomic.Int64                  // when something was applied, in nanoseconds
+	decided atomic.Uint64                 // raft's newest entry that was
+	busy    atomic.Bool                   // a snapshot is being made
 }
 
 var (
@@ -66,7 +64,7 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 
 // StoreConfiguration implements raft.ConfigurationStore: it hears of committed configurations only.
 func (f *fsm) StoreConfiguration(index uint64, c raft.Configuration) {
-	f.authority.setVoters(index, votersOf(c))
+	f.voters(index, votersOf(c))
 }
 
 // Snapshot implements raft.FSM. The replica may be ahead of raft here: it took committed entries
@@ -102,17 +100,6 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	return nil
 }
 
-// snapshotIfDue asks raft for a snapshot when enough has gathered, in a quiet moment if there is
-// one: encoding the state holds up what is being applied.
-func (f *fsm) snapshotIfDue(s *seat) {
-	b, quiet := f.bytes.Load(), time.Since(time.Unix(0, f.last.Load())) > time.Second
-	if b < snapshotBytes/4 || b < snapshotBytes && !quiet || !f.busy.CompareAndSwap(false, true) {
-		return
-	}
-	defer f.busy.Store(false)
-	_ = s.raft.Snapshot().Error() // raft logs it; the next look tries again
-}
-
 // fsmSnapshot is an encoded state.
 type fsmSnapshot []byte
 
@@ -127,77 +114,3 @@ func (b fsmSnapshot) Persist(sink raft.SnapshotSink) error {
 
 // Release implements raft.FSMSnapshot.
 func (fsmSnapshot) Release() {}
-
-// feed is what goes into this peer's replica, and the newest of it, encoded, for followers. Raft
-// and the stream that is followed put in.
-type feed struct {
-	rep      *ledger.Replica
-	ring     *ring
-	compared *comparison
-	wakes    *wakes
-	log      *slog.Logger
-
-	unread *unread
-
-	mu sync.Mutex // one entry or snapshot at a time
-}
-
-// apply feeds one committed entry into replica and ring, from whichever source it comes first.
-func (f *feed) apply(index uint64, data []byte) ([]ledger.Result, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if index <= f.rep.Applied() {
-		return nil, nil
-	}
-	if f.unread.stops(index) {
-		return nil, f.unread.err()
-	}
-	e, err := ledger.ReadEntry(index, data)
-	if errors.Is(err, wire.ErrUnknown) {
-		return nil, f.unread.stop(index, err, f.log)
-	}
-	if err != nil { // not applied, so that the chain differs: a voter is seated anew (see comparison)
-		f.log.Error("an entry of the ledger cannot be read: this peer's disk or memory is bad", "index", index, "err", err)
-		return nil, fmt.Errorf("ledger entry %d cannot be read: %w", index, err)
-	}
-	f.unread.clear()
-	results := f.rep.Apply(e)
-	f.ring.add(index, data)
-	return results, nil
-}
-
-// reset replaces the replica by a snapshot, unless it is further already.
-func (f *feed) reset(st *ledger.State) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var g uint64
-	f.rep.Read(func(s *ledger.State) { g = s.Generation() })
-	have := f.rep.Applied()
-	if st.Generation() < g || st.Generation() == g && (st.Index() < have || st.Index() == have && !f.compared.wrong()) {
-		return
-	}
-	f.rep.Reset(st)
-	f.unread.clear()
-	f.compared.set(0, "")
-	f.ring.reset(st.Index())
-	f.wakes.moved.fire()
-}
-
-// renewLog makes a snapshot and cuts off all entries before it if there are some without checksums.
-func (s *seat) renewLog() {
-	if !s.store.Unsummed() {
-		return
-	}
-	_ = s.reload(func(c *raft.ReloadableConfig) { c.TrailingLogs = 0 })
-	_ = s.raft.Snapshot().Error() // raft logs it; the next look tries again
-	_ = s.reload(func(c *raft.ReloadableConfig) { c.TrailingLogs = trailingLogs })
-}
-
-// reload changes raft's settings, one change at a time.
-func (s *seat) reload(f func(*raft.ReloadableConfig)) error {
-	s.settings.Lock()
-	defer s.settings.Unlock()
-	c := s.raft.ReloadableConfig()
-	f(&c)
-	return s.raft.ReloadConfig(c)
-}

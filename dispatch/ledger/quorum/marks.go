@@ -1,21 +1,15 @@
 package quorum
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/hashicorp/raft"
-
 	"covey/dispatch/ledger/quorum/mark"
-	"covey/dispatch/ledger/quorum/store"
 	"covey/internal/atomicfile"
-	"covey/taskstate"
 )
 
 // seenMarks is what this peer can prove about how far the voters had acknowledged: their own words,
@@ -153,20 +147,6 @@ func (m *seenMarks) wants(x mark.Mark, generation uint64, voters []Voter) bool {
 	return slices.ContainsFunc(voters, func(v Voter) bool { return v.server() == x.Server })
 }
 
-// learnMarks takes what another peer shows. A mark of this peer's own seat that is higher than its
-// own says that its folder was turned back: the seat is given up.
-func (t *seating) learnMarks(from taskstate.PeerID, shown []mark.Signed) {
-	own := t.marks.learn(shown, t.dir.list())
-	s := t.place.seat.Load()
-	if own == nil || s == nil || !own.Same(mark.Mark{Server: s.self.server(), Generation: s.generation}) {
-		return
-	}
-	m, _ := s.store.Acknowledged()
-	t.unsound(s, &store.Unsound{Held: own.Index, Left: m.Index, Why: fmt.Errorf(
-		"%s shows, signed by this peer itself, that it had acknowledged entry %d in term %d and voted in term %d; its folder knows of entry %d, term %d and term %d, and was turned back",
-		from, own.Index, own.Term, own.Voted, m.Index, m.Term, m.Voted)})
-}
-
 // turnedBack tells of a server that greets with a mark lower than what is known of it here.
 func (m *seenMarks) turnedBack(server string, generation uint64, shown []mark.Signed) bool {
 	m.mu.Lock()
@@ -187,31 +167,6 @@ func (m *seenMarks) turnedBack(server string, generation uint64, shown []mark.Si
 // acknowledged.
 const tellEvery = 5 * time.Second
 
-// runTell tells the other voters how far this one has acknowledged, if it moved, until ctx ends:
-// what raft's streams began with is old when they have lasted.
-func (n *Node) runTell(ctx context.Context) {
-	var told mark.Mark
-	for {
-		moved := n.wakes.moved.wait()
-		if own, ok := n.marks.own(n.place.seat.Load()); ok && own.Mark != told {
-			told = own.Mark
-			var wg sync.WaitGroup
-			for _, v := range n.dir.list() {
-				if v.Peer != n.cfg.Self {
-					wg.Go(func() { _, _ = n.call.ask(ctx, v.Peer, voterAsk{}, voterTimeout) }) // who is away hears it when it greets
-				}
-			}
-			wg.Wait()
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-moved:
-			sleep(ctx, tellEvery)
-		}
-	}
-}
-
 func (m *seenMarks) highest(generation uint64) (index uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -219,11 +174,4 @@ func (m *seenMarks) highest(generation uint64) (index uint64) {
 		index = max(index, x.Mark.Index)
 	}
 	return index
-}
-
-// ahead tells whether a follower has more than this leader's log: entries that were decided and
-// that the voters lost.
-func (f *feeder) ahead(h followHello) bool {
-	s := f.seat
-	return h.Generation == s.generation && s.raft.State() == raft.Leader && f.n.terms.lead.Load() != nil && h.Index > s.raft.LastIndex()
 }

@@ -2,16 +2,14 @@ package quorum
 
 import (
 	"cmp"
-	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -23,9 +21,6 @@ import (
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
-
-// connT shortens the handlers' signatures.
-type connT = net.Conn
 
 // memo is what a Node remembers besides log and copy: whether it has a seat, and whom to ask.
 type memo struct {
@@ -48,9 +43,6 @@ type logBound struct {
 	generation uint64
 	index      uint64
 }
-
-// maxContacts bounds the peers remembered to ask.
-const maxContacts = 32
 
 // folder is where this peer's part of the ledger lies on disk: the memo, the copy, the log of each
 // seat, and what was set aside. It knows what the files are called and holds nothing itself.
@@ -237,51 +229,43 @@ func (b *logBound) rise(s *seat) {
 	b.index = max(b.index, min(s.raft.CommitIndex(), s.raft.LastIndex()))
 }
 
-// runUpkeep gives up a seat that was taken away, makes snapshots, and keeps the copy on disk.
-func (n *Node) runUpkeep(ctx context.Context) {
-	const look, rest = time.Second, 10 * time.Second // between looks while entries come and until one look later; and while nothing does
-	saved, next := n.place.rep.Applied(), time.Now().Add(saveEvery)
-	pace := look
-	t := time.NewTimer(pace)
-	defer t.Stop()
-	for {
-		wait := n.wakes.moved.wait()
-		if s := n.place.seat.Load(); s == nil {
-			wait = nil
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-wait:
-			if !n.seating.takenAway() {
-				// Entries move all the time; look at the rest once a second.
-				if pace == rest {
-					t.Reset(look)
-				}
-				select {
-				case <-ctx.Done():
-					return
-				case <-t.C:
-				case <-n.wakes.unsound:
-				}
-			}
-			pace = look
-		case <-t.C:
-			pace = rest
-		case <-n.wakes.unsound:
-		}
-		t.Reset(pace)
-		n.seating.keep()
-		n.seating.keepTenure()
-		n.authority.hold()
-		if err := n.authority.seats.Save(); err != nil {
-			n.cfg.Log.Warn("cannot remember who holds a seat", "err", err)
-		}
-		if now := time.Now(); now.After(next) && n.place.rep.Applied() != saved {
-			if err := errors.Join(n.seating.saveCopy(), n.seating.saveMemo()); err != nil {
-				n.cfg.Log.Warn("cannot keep a copy of the ledger", "err", err)
-			}
-			saved, next = n.place.rep.Applied(), now.Add(saveEvery)
-		}
+// fileMagic begins a saved copy; the checksum of the rest follows, then the snapshot.
+const fileMagic = "covey ledger copy 1\n"
+
+// saveCopy writes a replica to a file (0600), all of it or nothing.
+func saveCopy(r *ledger.Replica, path string) error {
+	b, err := r.Encode()
+	if err != nil {
+		return fmt.Errorf("save ledger copy: %w", err)
 	}
+	sum := sha256.Sum256(b)
+	if err := atomicfile.Write(path, append(append([]byte(fileMagic), sum[:]...), b...)); err != nil {
+		return fmt.Errorf("save ledger copy: %w", err)
+	}
+	return nil
+}
+
+// loadCopy replaces what a replica holds by a saved copy. No file is no error; a damaged one is,
+// and changes nothing.
+func loadCopy(r *ledger.Replica, path string) error {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("load ledger copy: %w", err)
+	}
+	head := len(fileMagic) + sha256.Size
+	if len(b) < head || string(b[:len(fileMagic)]) != fileMagic || sha256.Sum256(b[head:]) != [sha256.Size]byte(b[len(fileMagic):head]) {
+		return fmt.Errorf("load ledger copy: %s is damaged; delete it, another copy will be fetched from a voter", path)
+	}
+	var st *ledger.State
+	if b, err = ledger.FromVersion01(b[head:]); err == nil {
+		st, err = ledger.DecodeState(b)
+	}
+	if err != nil {
+		return fmt.Errorf("load ledger copy %s: %w", path, err)
+	}
+	r.Reset(st)
+	return nil
 }

@@ -1,66 +1,15 @@
 package quorum
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
 	"math"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum/store"
 	"covey/internal/limit"
-	"covey/internal/wake"
-	"covey/p2p"
-	"covey/p2p/admission"
-	"covey/p2p/wire"
 	"covey/taskstate"
-)
-
-// Config of a Node. Net, Self and Dir are required.
-type Config struct {
-	Net         p2p.Net
-	Self        taskstate.PeerID
-	Incarnation taskstate.Incarnation // of the seat in a folder whose memo, written by version 0.1, does not say
-	Dir         string                // belongs to the Node alone; created if absent
-	Mark        string                // file of the own mark (see package mark), best not in Dir, which may be turned back as a whole; "" is in Dir
-	// Candidates lists every admitted peer, dead ones too, for the voters' rules: whoever is not
-	// listed loses its vote. nil means that nobody but this peer ever votes. It is called about
-	// once a second while this peer leads, and must be quick.
-	Candidates func() []Candidate
-	// MayVote tells of peers that the own copy of the ledger does not know yet whether they are
-	// admitted with the role voter, for a peer that was away while others took over; nil knows
-	// none.
-	MayVote func(taskstate.PeerID) bool
-	// Seats is who holds a seat, and the proof; it outlives restarts. nil keeps it in memory,
-	// unsigned.
-	Seats *admission.SeatChain
-	// Sign signs for Self, and Verify proves what another peer signed; without them the voters keep
-	// no marks of each other (see seen).
-	Sign      func([]byte) ([]byte, error)
-	Verify    func(peer string, data, sig []byte) error
-	Refused   *Refusals // counts what no honest member says; nil counts nothing
-	Log       *slog.Logger
-	Now       func() time.Time // stamps entries; nil is time.Now
-	RingBytes int              // recent entries kept for followers; 0 is 4 MiB
-	// Draw draws the incarnation of a seat (see tenure); nil draws at random.
-	Draw func() taskstate.Incarnation
-	Hurt func() error // for tests: asked before every write to the log, which fails with what it answers, or waits for it; nil never does
-}
-
-// How long things take: elections, the voters' rules, following.
-const (
-	heartbeat     = 300 * time.Millisecond // a coordinator that is suspected and does not answer for so long is gone
-	tendEvery     = time.Second            // the voters' rules are looked at so often
-	replaceAfter  = 30 * time.Second       // a voter dead for so long is replaced
-	shrinkAfter   = 10 * time.Minute       // five voters, one dead for so long: three
-	bookmarkEvery = 2 * time.Second        // followers hear at least so often
-	saveEvery     = 5 * time.Minute        // the copy for questions without a quorum is written so often, if there was news
 )
 
 // Node is a peer's part in the ledger: as a voter it runs raft, otherwise it follows a voter; its
@@ -93,153 +42,6 @@ type Node struct {
 	handlers sync.WaitGroup
 	life     context.Context // until Close
 	end      context.CancelFunc
-}
-
-// Open prepares a Node from its folder: a voter takes its seat again, everybody has its copy of the
-// ledger. Nothing is decided or followed before Run.
-func Open(cfg Config) (*Node, error) {
-	cfg.RingBytes = cmp.Or(cfg.RingBytes, 4<<20)
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if cfg.Candidates == nil {
-		cfg.Candidates = func() []Candidate {
-			return []Candidate{{Peer: cfg.Self, Alive: true, Eligible: true}}
-		}
-	}
-	if cfg.Draw == nil {
-		cfg.Draw = drawIncarnation
-	}
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, err
-	}
-	n := &Node{cfg: cfg, wakes: newWakes(), served: limit.New(maxFollowers, maxFollowing)}
-	n.life, n.end = context.WithCancel(context.Background())
-	if err := n.assemble(); err != nil {
-		return nil, err
-	}
-	if err := n.restore(); err != nil {
-		return nil, err
-	}
-	n.handle(RaftProtocol, n.handleRaft)
-	n.handle(FollowProtocol, n.handleFollow)
-	n.handle(VoterProtocol, n.handleVoter)
-	return n, nil
-}
-
-// assemble makes the parts, those that others need first.
-func (n *Node) assemble() (err error) {
-	cfg, rep := &n.cfg, ledger.NewReplica()
-	n.place, n.folder = &place{rep: rep}, folder{cfg}
-	n.tenure = &tenure{cfg: cfg, wakes: n.wakes}
-	n.dir = newDirectory(n.place, n.wakes, cfg)
-	if n.authority, err = newAuthority(cfg, n.place, n.dir, n.wakes); err != nil {
-		return err
-	}
-	n.marks = &seenMarks{cfg: cfg, place: n.place, folder: n.folder}
-	n.compared = &comparison{self: cfg.Self, log: cfg.Log, rep: rep, voters: n.dir.list, due: make(chan uint64, 1)}
-	n.feed = &feed{rep: rep, unread: &n.place.unread, ring: newRing(ringIdle), compared: n.compared, wakes: n.wakes, log: cfg.Log}
-	n.terms = &terms{cfg: cfg, place: n.place, dir: n.dir, wakes: n.wakes, notify: make(chan bool, 64), established: n.authority.confirm}
-	n.seating = &seating{
-		cfg: cfg, place: n.place, feed: n.feed, dir: n.dir, wakes: n.wakes, authority: n.authority, tenure: n.tenure,
-		folder: n.folder, marks: n.marks, terms: n.terms, disk: parker{wake: wake.New()}, life: make(longLock, 1),
-	}
-	n.call = &caller{net: cfg.Net, marks: n.marks, place: n.place, tenure: n.tenure, learn: n.seating.learnMarks}
-	n.compared.ask, n.compared.found = n.call.ask, n.seating.differs
-	n.prober = &prober{cfg: cfg, place: n.place, dir: n.dir, authority: n.authority, wakes: n.wakes, call: n.call}
-	n.electorate = &electorate{
-		cfg: cfg, place: n.place, dir: n.dir, tenure: n.tenure, terms: n.terms, wakes: n.wakes, call: n.call,
-		remember: n.seating.setContacts, absent: map[taskstate.PeerID]time.Time{},
-	}
-	n.terms.tend = n.electorate.tend
-	n.follower = &follower{log: cfg.Log, dir: n.dir, terms: n.terms, wakes: n.wakes, stream: n.follow}
-	return nil
-}
-
-// restore reads what the folder holds: the copy, the contacts and, for a voter, its seat.
-func (n *Node) restore() error {
-	mem, err := n.folder.loadMemo()
-	if err != nil {
-		return err
-	}
-	n.dir.addContacts(mem.Contacts, math.MaxInt)
-	n.authority.seats.Assume(mem.Contacts) // a folder of version 0.1 knows no better
-	n.tenure.begin(mem)
-	n.marks.load()
-	n.dir.suppose(mem.Voters)
-	if err := loadCopy(n.place.rep, n.folder.path("copy")); errors.Is(err, wire.ErrUnknown) {
-		return newerFolder(err)
-	} else if err != nil {
-		n.cfg.Log.Warn("the copy of the ledger cannot be read, another will be fetched", "err", err)
-	}
-	if own := n.place.generation(); mem.Seat != 0 && own != 0 && own != mem.Seat {
-		n.place.rep.Reset(ledger.NewState())
-	}
-	n.feed.ring.reset(n.place.rep.Applied())
-	if mem.Seat == 0 {
-		return nil
-	}
-	n.seating.life.Lock()
-	defer n.seating.life.Unlock()
-	if _, err := os.Stat(n.folder.seatDir(mem.Seat)); err != nil {
-		return n.seating.lose(mem.Seat, &store.Unsound{Why: fmt.Errorf("its folder is missing: %w", err)})
-	}
-	return n.seating.retake(mem.Seat)
-}
-
-// Close ends the Node: its seat, its handlers, its files. Run must have returned. A copy of the
-// ledger stays on disk.
-func (n *Node) Close() error {
-	n.end()
-	for _, p := range []string{RaftProtocol, FollowProtocol, VoterProtocol} {
-		n.cfg.Net.Handle(p, nil)
-	}
-	n.seating.life.Lock()
-	defer n.seating.life.Unlock()
-	var err error
-	if n.place.seat.Load() != nil {
-		err = n.seating.saveMemo()
-	}
-	err = errors.Join(err, n.seating.close())
-	n.wakes.moved.fire()
-	n.handlers.Wait()
-	n.marks.save(true)
-	return errors.Join(err, n.seating.saveCopy(), n.authority.seats.Save())
-}
-
-// handle serves a protocol until Close, which waits for the handlers under way.
-func (n *Node) handle(protocol string, f func(string, connT)) {
-	n.cfg.Net.Handle(protocol, func(peer string, c connT) {
-		n.mu.Lock()
-		if n.life.Err() != nil {
-			n.mu.Unlock()
-			_ = c.Close()
-			return
-		}
-		n.handlers.Add(1)
-		n.mu.Unlock()
-		defer n.handlers.Done()
-		f(peer, c)
-	})
-}
-
-// Run takes part until ctx ends: it coordinates when elected, follows otherwise, and keeps the copy
-// on disk. lead is called in its own goroutine once this peer's term is established – its barrier
-// passed, its Lead entry applied – and must return when its context ends, which is as soon as
-// leadership is lost. Run waits for it.
-func (n *Node) Run(ctx context.Context, lead func(context.Context, taskstate.Epoch)) error {
-	disk := diskWatch{place: n.place, terms: n.terms, prober: n.prober, parker: &n.seating.disk, log: n.cfg.Log}
-	var wg sync.WaitGroup
-	for _, f := range []func(context.Context){
-		func(ctx context.Context) { n.terms.run(ctx, lead) }, n.follower.run, n.runUpkeep, n.prober.run, n.runTell, n.compared.run, disk.run,
-	} {
-		wg.Go(func() { f(ctx) })
-	}
-	wg.Wait()
-	return context.Cause(ctx)
 }
 
 // Replica is this peer's copy of what was decided.
@@ -359,3 +161,6 @@ func (n *Node) Suspend() error { return n.seating.suspend() }
 func (n *Node) Resume() error { return n.seating.resume() }
 
 var _ ledger.Ledger = (*Node)(nil)
+
+// Unread is why this peer applies no decisions any more, nil if it does.
+func (n *Node) Unread() error { return n.place.unread.err() }

@@ -3,16 +3,13 @@ package quorum
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
 
-	"covey/p2p"
 	"covey/taskstate"
 )
 
@@ -27,32 +24,12 @@ import (
 // Safety is raft's alone: the probe decides only who stands, and when.
 
 const (
-	// probeAgain is how soon a probe that could not be sent is sent again: a dying process loses
-	// its connections one after the other, and only the dial after that is refused.
-	probeAgain = 30 * time.Millisecond
 	// askLost is how often a peer without a seat asks the voters while nobody leads: what they have
 	// lost, for whoever wants to know.
 	askLost = 2 * time.Second
 	// probesAtOnce bounds the probes that are made for others at the same time.
 	probesAtOnce = 16
 )
-
-// probeAsk asks a voter about the leader of a generation.
-type probeAsk struct {
-	Generation uint64 `cbor:"1,keyasint"`
-	Direct     bool   `cbor:"2,keyasint,omitempty"` // say only whether it is you
-	Look       bool   `cbor:"3,keyasint,omitempty"` // the same, and look for yourself: somebody without a vote waits for the leader
-	Permit     string `cbor:"4,keyasint,omitempty"` // this server wants to stand for election: say whether you permit it
-	Term       uint64 `cbor:"5,keyasint,omitempty"` // after this term
-}
-
-// probeAnswer is what a voter answers.
-type probeAnswer struct {
-	Leads   bool   `cbor:"1,keyasint,omitempty"` // it is I
-	Hears   bool   `cbor:"2,keyasint,omitempty"` // I do not lead, but heard the leader since you asked
-	Last    uint64 `cbor:"3,keyasint,omitempty"` // the end of my log
-	Permits bool   `cbor:"4,keyasint,omitempty"` // it may stand; I do not, and I permit no other for a while
-}
 
 // probed is one voter's answer, or its silence.
 type probed struct {
@@ -80,20 +57,6 @@ func judgeProbes(self string, last uint64, others []probed) (stand bool, rank in
 		}
 	}
 	return 2*silent > len(others)+1, rank
-}
-
-// prober finds out whether a leader that is suspected lives, stands for election if a majority does
-// not hear it, and answers the other voters who find out. It owns which of them this voter permits
-// to stand.
-type prober struct {
-	cfg       *Config
-	place     *place
-	dir       *directory
-	authority *authority
-	wakes     *wakes
-	call      *caller
-	permits   permits
-	looking   atomic.Int32 // questions about the leader that are looked into now
 }
 
 // run probes a leader that is suspected, until ctx ends. While this voter knows no leader it
@@ -143,12 +106,6 @@ func (p *prober) run(ctx context.Context) {
 func (p *prober) leaderless() bool {
 	_, _, ok := p.dir.coordinator()
 	return !ok
-}
-
-// hasLeader tells whether raft knows a leader, this server included.
-func (s *seat) hasLeader() bool {
-	_, known := s.leader()
-	return known
 }
 
 // passSuspicion tells the voters that somebody waits for the coordinator: they probe it, not this
@@ -227,27 +184,6 @@ func (p *prober) probeVoters(ctx context.Context, s *seat, voters []Voter, wait 
 	return out
 }
 
-// probe asks one voter, again if the question could not be sent. A refused dial is an answer: no
-// process is there.
-func (p *prober) probe(ctx context.Context, peer taskstate.PeerID, ask probeAsk, limit time.Duration) (probeAnswer, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for {
-		a, err := p.call.ask(ctx, peer, voterAsk{Probe: &ask}, limit)
-		switch {
-		case err == nil && a.Probe != nil:
-			return *a.Probe, nil
-		case err == nil:
-			return probeAnswer{}, fmt.Errorf("%s does not say whether it hears a leader", peer)
-		case p2p.Refused(err):
-			return probeAnswer{}, err
-		}
-		if sleep(ctx, probeAgain); ctx.Err() != nil {
-			return probeAnswer{}, err
-		}
-	}
-}
-
 // answer probes the leader on behalf of another voter. If this one does not hear it either, it
 // suspects it from then on.
 func (p *prober) answer(ctx context.Context, peer taskstate.PeerID, ask probeAsk) (voterAnswer, error) {
@@ -292,6 +228,3 @@ func (p *prober) hears(ctx context.Context, s *seat) bool {
 	a, err := p.probe(ctx, leader, probeAsk{Generation: s.generation, Direct: true}, wait.leader)
 	return err == nil && a.Leads || s.heardSince(begin)
 }
-
-// heardSince tells whether raft had word from a leader after t.
-func (s *seat) heardSince(t time.Time) bool { return s.raft.LastContact().After(t) }

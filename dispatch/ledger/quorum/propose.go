@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/fxamacker/cbor/v2"
 	"github.com/hashicorp/raft"
@@ -223,4 +224,18 @@ func (l *leading) refuse(err error, held *proposal) {
 			return
 		}
 	}
+}
+
+// terms are the times in which this peer coordinates: it hears from raft when one begins and ends,
+// and takes proposals in between.
+type terms struct {
+	cfg    *Config
+	place  *place
+	dir    *directory
+	wakes  *wakes
+	notify chan bool // raft: leadership gained or lost
+	lead   atomic.Pointer[leading]
+
+	established func(*seat)                  // called when a term is, before it is said
+	tend        func(context.Context, *seat) // runs in each: the voters' rules
 }

@@ -15,34 +15,6 @@ import (
 	"covey/taskstate"
 )
 
-// RaftProtocol carries raft's own messages between voters.
-const RaftProtocol = "/covey/raft/1"
-
-// raftHello comes before raft's bytes on every stream. It names both servers, so that nobody
-// answers for a disk that was lost, and the generation, so that ledgers of two generations never
-// exchange a vote.
-type raftHello struct {
-	Generation uint64 `cbor:"1,keyasint"`
-	From       string `cbor:"2,keyasint"`
-	To         string `cbor:"3,keyasint"`
-
-	Marks []mark.Signed `cbor:"5,keyasint,omitempty"` // how far From had acknowledged, and what it saw of others
-}
-
-// raftAnswer accepts a hello, or says why not.
-type raftAnswer struct {
-	OK         bool   `cbor:"1,keyasint,omitempty"`
-	Generation uint64 `cbor:"2,keyasint,omitempty"`
-	Why        string `cbor:"3,keyasint,omitempty"`
-
-	Marks []mark.Signed `cbor:"4,keyasint,omitempty"` // as in raftHello
-}
-
-const (
-	raftHelloCap     = 8 << 10
-	raftHelloTimeout = 3 * time.Second
-)
-
 // streamLayer is raft's network: streams of RaftProtocol between servers of one generation.
 type streamLayer struct {
 	net        dialer
@@ -215,62 +187,3 @@ func (k *keptConn) Close() error {
 
 // errNoSeat answers whoever sends raft messages to a peer that holds no vote.
 var errNoSeat = errors.New("this peer is not a voter")
-
-// handleRaft is the accepting side of the hello. It returns when raft has taken over the stream or
-// it was refused.
-func (n *Node) handleRaft(peer string, c net.Conn) {
-	_ = c.SetDeadline(time.Now().Add(raftHelloTimeout))
-	var h raftHello
-	if err := wire.NewReader(c, raftHelloCap).Read(&h); err != nil {
-		_ = c.Close()
-		return
-	}
-	s, why := n.admitRaft(peer, h)
-	a := raftAnswer{OK: why == nil, Generation: n.place.generation()}
-	if s := n.place.seat.Load(); s != nil {
-		a.Marks = n.marks.show(s)
-	}
-	if why != nil {
-		a.Why = why.Error()
-		n.cfg.Log.Debug("refused a raft stream", "peer", peer, "why", why)
-	}
-	if err := wire.NewWriter(c, raftHelloCap).Send(a); err != nil || why != nil {
-		_ = c.Close()
-		return
-	}
-	_ = c.SetDeadline(time.Time{})
-	_ = s.stream.offer(c)
-}
-
-// admitRaft checks a hello: same generation, meant for this life of this peer, and from a peer that
-// may vote.
-func (n *Node) admitRaft(peer string, h raftHello) (*seat, error) {
-	s := n.place.seat.Load()
-	if s == nil {
-		return nil, errNoSeat
-	}
-	from, _, err := parseServer(h.From)
-	switch {
-	case err != nil:
-		return nil, err
-	case from != peer:
-		return nil, fmt.Errorf("%s speaks for %s", peer, from)
-	case h.Generation != s.generation:
-		if h.Generation > s.generation {
-			n.authority.reportForeign(peer, h.Generation)
-		}
-		return nil, fmt.Errorf("generation %d here, %d there", s.generation, h.Generation)
-	case h.To != s.stream.self.server():
-		return nil, fmt.Errorf("%s was lost with its disk; this is %s", h.To, s.stream.self.server())
-	case !n.authority.seated(peer):
-		n.authority.askForProof(peer)
-		return nil, fmt.Errorf("%s: %w", peer, errUnseated)
-	}
-	if n.seating.learnMarks(peer, h.Marks); s.unsound.Load() != nil {
-		return nil, errNoSeat
-	}
-	if n.marks.turnedBack(h.From, h.Generation, h.Marks) {
-		return nil, fmt.Errorf("%s had acknowledged more than it knows of now: its folder was turned back", h.From)
-	}
-	return s, nil
-}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -30,17 +29,6 @@ type tenure struct {
 	bound     logBound
 	suspended bool   // see Suspend
 	waits     uint64 // generation of the seat that waits for Resume, 0 if there is none
-}
-
-// Loss is a seat that was given up, because what its disk holds cannot be believed.
-type Loss struct {
-	Server     string `cbor:"1,keyasint"`           // PEER/INCARNATION
-	Generation uint64 `cbor:"2,keyasint"`           // of the ledger it voted in
-	Held       uint64 `cbor:"3,keyasint,omitempty"` // the log had reached this entry, as far as is known
-	Left       uint64 `cbor:"4,keyasint,omitempty"` // what is left of it ends at this one
-	Why        string `cbor:"5,keyasint,omitempty"`
-	At         int64  `cbor:"6,keyasint,omitempty"` // milliseconds since 1970
-	Folder     string `cbor:"7,keyasint,omitempty"` // where what is left was put, on that peer
 }
 
 // incarnationBytes is the length of an incarnation before it is written in hexadecimal.
@@ -119,12 +107,6 @@ func (t *tenure) losses(voters []Voter) (out []Loss) {
 	}
 	slices.SortFunc(out, func(a, b Loss) int { return cmp.Compare(a.Server, b.Server) })
 	return out
-}
-
-// Peer is who lost the seat.
-func (l Loss) Peer() taskstate.PeerID {
-	peer, _, _ := parseServer(l.Server)
-	return peer
 }
 
 // redraw gives the next seat an incarnation of its own. The caller holds life, and saves the memo.
@@ -222,28 +204,6 @@ func (t *tenure) isSuspended() bool {
 	return t.suspended
 }
 
-// unsound is for whoever finds, in any goroutine, that the log of a seat cannot be believed. The
-// seat gives no vote, leads no more and acknowledges nothing from this moment on. It is given up
-// for good a moment later, on disk as well (see lose), and the coordinator, if the others can elect
-// one, seats this peer anew, with an empty log that is brought up to date.
-func (t *seating) unsound(s *seat, why error) {
-	u, ok := why.(*store.Unsound) //nolint:errorlint // not one that is wrapped: what is around it would be lost
-	if !ok {
-		u = &store.Unsound{Why: why}
-	}
-	if !s.unsound.CompareAndSwap(nil, u) {
-		return
-	}
-	t.cfg.Log.Error("this voter's log cannot be believed: it votes no more and asks for another seat", "err", u)
-	_ = s.stream.Close()
-	s.store.Bar(u)
-	select {
-	case t.terms.notify <- false:
-	default: // full of news of its own
-	}
-	t.wakes.unsound.Set()
-}
-
 // differs is for whoever finds that the replica is wrong: so is the seat, and another copy is
 // fetched.
 func (t *seating) differs(said string) {
@@ -276,29 +236,6 @@ func (t *seating) keepTenure() {
 		t.cfg.Log.Error("the seat among the voters was given up, with trouble", "err", err)
 	}
 	t.wakes.follow.Set()
-}
-
-// lose gives up a seat, open or not, whose log cannot be believed: it puts what is left aside for a
-// person to look at, and remembers what was lost. The caller holds life.
-func (t *seating) lose(generation uint64, u *store.Unsound) error {
-	aside, err := t.folder.asideFolder(t.place.rep, generation)
-	if err != nil {
-		t.cfg.Log.Warn("what is left of the ledger's log stays where it is", "err", err)
-	}
-	voters := t.dir.list()
-	if t.place.seat.Load() != nil {
-		t.leave()
-	}
-	t.dir.suppose(voters) // for messages
-	t.tenure.lose(generation, u, aside)
-	t.cfg.Log.Error("this peer's log of the ledger was lost: it gives no vote until it is seated anew", "why", u, "set aside", aside)
-	if err := t.saveMemo(); err != nil {
-		return fmt.Errorf("remember that the seat among the voters was lost: %w", err)
-	}
-	if aside == "" {
-		return nil
-	}
-	return t.folder.moveSeat(aside, generation)
 }
 
 // forgetLoss: the coordinator knows that the old seat is gone, or this peer belongs to a newer
@@ -365,4 +302,25 @@ func (t *seating) leaderMoved(s *seat) {
 		t.wakes.suspect.Set() // from now on this peer looks by itself
 	}
 	t.wakes.follow.Set()
+}
+
+// seating is this peer's way from seat to seat: it opens and closes the one there is, checks what
+// its disk says, gives it up when it was taken away or cannot be believed, and takes another. It
+// alone changes which seat there is.
+type seating struct {
+	cfg       *Config
+	place     *place
+	feed      *feed
+	dir       *directory
+	wakes     *wakes
+	authority *authority
+	tenure    *tenure
+	folder    folder
+	marks     *seenMarks
+	terms     *terms
+	disk      parker // of diskWatch
+
+	life  longLock   // one start or stop of a seat at a time
+	files sync.Mutex // one writer of the memo and the copy at a time
+	noted uint64     // index of the voters the memo was asked to keep last; of keepTenure
 }

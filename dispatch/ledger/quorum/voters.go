@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"covey/taskstate"
 )
 
@@ -342,4 +344,24 @@ func others(voters []Voter, leaving Voter, alive func(Voter) bool) (living int, 
 		}
 	}
 	return living, dead
+}
+
+// peersOf lists the peers of voters.
+func peersOf(vs []Voter) []taskstate.PeerID {
+	out := make([]taskstate.PeerID, len(vs))
+	for i, v := range vs {
+		out[i] = v.Peer
+	}
+	return out
+}
+
+// votersOf translates raft's configuration.
+func votersOf(c raft.Configuration) []Voter {
+	out := make([]Voter, 0, len(c.Servers))
+	for _, s := range c.Servers {
+		if peer, inc, err := parseServer(string(s.ID)); err == nil {
+			out = append(out, Voter{Peer: peer, Incarnation: inc, Voting: s.Suffrage == raft.Voter})
+		}
+	}
+	return out
 }

@@ -94,15 +94,6 @@ func (e *electorate) tendOnce(ctx context.Context, s *seat) (again bool, err err
 	return true, e.carryOut(ctx, s, c)
 }
 
-// servers is the latest configuration; the leader's is the committed one or about to be.
-func (s *seat) servers() ([]Voter, error) {
-	f := s.raft.GetConfiguration()
-	if err := f.Error(); err != nil {
-		return nil, err
-	}
-	return votersOf(f.Configuration()), nil
-}
-
 // candidates is the node's list, with those that asked to be let go counted as away.
 func (e *electorate) candidates() []Candidate {
 	cs := slices.Clone(e.cfg.Candidates())

@@ -4,92 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
-	"covey/dispatch/ledger"
-	"covey/dispatch/ledger/quorum/mark"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
-
-// VoterProtocol is how a coordinator asks a peer to take a seat, and how a voter asks to be let go:
-// one question, one answer.
-const VoterProtocol = "/covey/voter/1"
-
-// voterAsk is a question: one field is set, or none but Marks.
-type voterAsk struct {
-	Prepare *seatAsk  `cbor:"1,keyasint,omitempty"` // start raft, with an empty log, to be brought up to date
-	Status  *seatAsk  `cbor:"2,keyasint,omitempty"` // how far is your log
-	Leave   *Voter    `cbor:"3,keyasint,omitempty"` // I am about to stop; see that those who stay can decide
-	Copy    *copyAsk  `cbor:"4,keyasint,omitempty"` // how new is your copy of the ledger
-	Probe   *probeAsk `cbor:"5,keyasint,omitempty"` // do you lead, or hear who does
-
-	Marks []mark.Signed `cbor:"6,keyasint,omitempty"` // what this voter can prove of others, and of itself
-
-	Chain *ledger.ChainMark `cbor:"8,keyasint,omitempty"` // what was your chain after this entry; mine was this
-}
-
-// seatAsk names the seat: this life of the peer, in this ledger.
-type seatAsk struct {
-	Generation uint64 `cbor:"1,keyasint"`
-	Server     string `cbor:"2,keyasint"`
-}
-
-// voterAnswer answers. Last is the end of the peer's log.
-type voterAnswer struct {
-	OK    bool         `cbor:"1,keyasint,omitempty"`
-	Why   string       `cbor:"2,keyasint,omitempty"`
-	Last  uint64       `cbor:"3,keyasint,omitempty"`
-	None  bool         `cbor:"4,keyasint,omitempty"` // there is no such seat here
-	Copy  *Copy        `cbor:"5,keyasint,omitempty"`
-	Probe *probeAnswer `cbor:"6,keyasint,omitempty"`
-
-	Chain *ledger.ChainMark `cbor:"9,keyasint,omitempty"`  // nil: not known
-	Marks []mark.Signed     `cbor:"10,keyasint,omitempty"` // as in voterAsk
-	Lost  *Loss             `cbor:"7,keyasint,omitempty"`  // the seat this peer lost, whatever was asked
-}
-
-const (
-	voterTimeout = 3 * time.Second  // for an answer
-	leaveTimeout = 20 * time.Second // for the answer to Leave, which takes several decisions
-)
-
-// caller asks voters. With each question and answer go the marks that both know of, and what seats
-// were lost.
-type caller struct {
-	net    dialer
-	marks  *seenMarks
-	place  *place
-	tenure *tenure
-	learn  func(from taskstate.PeerID, shown []mark.Signed)
-}
-
-// ask asks one question.
-func (k *caller) ask(ctx context.Context, peer taskstate.PeerID, ask voterAsk, timeout time.Duration) (voterAnswer, error) {
-	var a voterAnswer
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	c, err := k.net.Dial(ctx, peer, VoterProtocol)
-	if err != nil {
-		return a, err
-	}
-	defer c.Close()
-	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-	_ = c.SetDeadline(time.Now().Add(timeout))
-	ask.Marks = k.marks.show(k.place.seat.Load())
-	if err := wire.NewWriter(c, raftHelloCap).Send(ask); err != nil {
-		return a, err
-	}
-	if err := wire.NewReader(c, raftHelloCap).Read(&a); err != nil {
-		return a, err
-	}
-	k.tenure.hearLoss(peer, a.Lost)
-	k.learn(peer, a.Marks)
-	if !a.OK {
-		return a, fmt.Errorf("%s: %s", peer, a.Why)
-	}
-	return a, nil
-}
 
 // handleVoter answers one question.
 func (n *Node) handleVoter(peer string, c connT) {
@@ -178,4 +98,63 @@ func (t *seating) status(ask seatAsk) (voterAnswer, error) {
 		return voterAnswer{None: true}, errNoSeat
 	}
 	return voterAnswer{Last: s.raft.LastIndex()}, nil
+}
+
+// handleRaft is the accepting side of the hello. It returns when raft has taken over the stream or
+// it was refused.
+func (n *Node) handleRaft(peer string, c net.Conn) {
+	_ = c.SetDeadline(time.Now().Add(raftHelloTimeout))
+	var h raftHello
+	if err := wire.NewReader(c, raftHelloCap).Read(&h); err != nil {
+		_ = c.Close()
+		return
+	}
+	s, why := n.admitRaft(peer, h)
+	a := raftAnswer{OK: why == nil, Generation: n.place.generation()}
+	if s := n.place.seat.Load(); s != nil {
+		a.Marks = n.marks.show(s)
+	}
+	if why != nil {
+		a.Why = why.Error()
+		n.cfg.Log.Debug("refused a raft stream", "peer", peer, "why", why)
+	}
+	if err := wire.NewWriter(c, raftHelloCap).Send(a); err != nil || why != nil {
+		_ = c.Close()
+		return
+	}
+	_ = c.SetDeadline(time.Time{})
+	_ = s.stream.offer(c)
+}
+
+// admitRaft checks a hello: same generation, meant for this life of this peer, and from a peer that
+// may vote.
+func (n *Node) admitRaft(peer string, h raftHello) (*seat, error) {
+	s := n.place.seat.Load()
+	if s == nil {
+		return nil, errNoSeat
+	}
+	from, _, err := parseServer(h.From)
+	switch {
+	case err != nil:
+		return nil, err
+	case from != peer:
+		return nil, fmt.Errorf("%s speaks for %s", peer, from)
+	case h.Generation != s.generation:
+		if h.Generation > s.generation {
+			n.authority.reportForeign(peer, h.Generation)
+		}
+		return nil, fmt.Errorf("generation %d here, %d there", s.generation, h.Generation)
+	case h.To != s.stream.self.server():
+		return nil, fmt.Errorf("%s was lost with its disk; this is %s", h.To, s.stream.self.server())
+	case !n.authority.seated(peer):
+		n.authority.askForProof(peer)
+		return nil, fmt.Errorf("%s: %w", peer, errUnseated)
+	}
+	if n.seating.learnMarks(peer, h.Marks); s.unsound.Load() != nil {
+		return nil, errNoSeat
+	}
+	if n.marks.turnedBack(h.From, h.Generation, h.Marks) {
+		return nil, fmt.Errorf("%s had acknowledged more than it knows of now: its folder was turned back", h.From)
+	}
+	return s, nil
 }

@@ -1,0 +1,188 @@
+package quorum
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"covey/dispatch/ledger"
+	"covey/p2p/wire"
+)
+
+// ring holds the most recent entries, encoded, so that followers can be served and resumed without
+// a snapshot. It is bounded by bytes: what falls out at the old end raises the floor, and whoever
+// asks from below it is too late.
+type ring struct {
+	mu    sync.Mutex
+	limit int
+	items []item
+	bytes int
+	floor uint64 // every entry above it, up to the replica's index, is in items
+	last  uint64
+}
+
+func newRing(limit int) *ring { return &ring{limit: limit} }
+
+// add appends an entry. data must not change any more.
+func (r *ring) add(index uint64, data []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.items = append(r.items, item{Index: index, Data: data})
+	r.bytes += len(data)
+	r.last = index
+	drop := 0
+	for r.bytes > r.limit && drop < len(r.items)-1 {
+		r.bytes -= len(r.items[drop].Data)
+		r.floor = r.items[drop].Index
+		r.items[drop] = item{}
+		drop++
+	}
+	r.items = r.items[drop:]
+}
+
+// bound sets the limit in bytes from now on.
+func (r *ring) bound(limit int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.limit = limit
+}
+
+// reset empties the ring: the replica was replaced, and stands at index.
+func (r *ring) reset(index uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.items, r.bytes, r.floor, r.last = nil, 0, index, index
+}
+
+// after returns entries above index, at most about limit bytes of them. ok is false if some are no
+// longer there.
+func (r *ring) after(index uint64, limit int) (items []item, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if index < r.floor {
+		return nil, false
+	}
+	lo, _ := slices.BinarySearchFunc(r.items, index+1, func(it item, i uint64) int { return cmp.Compare(it.Index, i) })
+	end, bytes := lo, 0
+	for end < len(r.items) && (end == lo || bytes+len(r.items[end].Data) <= limit) {
+		bytes += len(r.items[end].Data)
+		end++
+	}
+	return slices.Clone(r.items[lo:end]), true
+}
+
+// end is the index of the newest entry.
+func (r *ring) end() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+// feed is what goes into this peer's replica, and the newest of it, encoded, for followers. Raft
+// and the stream that is followed put in.
+type feed struct {
+	rep      *ledger.Replica
+	ring     *ring
+	compared *comparison
+	wakes    *wakes
+	log      *slog.Logger
+
+	unread *unread
+
+	mu sync.Mutex // one entry or snapshot at a time
+}
+
+// apply feeds one committed entry into replica and ring, from whichever source it comes first.
+func (f *feed) apply(index uint64, data []byte) ([]ledger.Result, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if index <= f.rep.Applied() {
+		return nil, nil
+	}
+	if f.unread.stops(index) {
+		return nil, f.unread.err()
+	}
+	e, err := ledger.ReadEntry(index, data)
+	if errors.Is(err, wire.ErrUnknown) {
+		return nil, f.unread.stop(index, err, f.log)
+	}
+	if err != nil { // not applied, so that the chain differs: a voter is seated anew (see comparison)
+		f.log.Error("an entry of the ledger cannot be read: this peer's disk or memory is bad", "index", index, "err", err)
+		return nil, fmt.Errorf("ledger entry %d cannot be read: %w", index, err)
+	}
+	f.unread.clear()
+	results := f.rep.Apply(e)
+	f.ring.add(index, data)
+	return results, nil
+}
+
+// reset replaces the replica by a snapshot, unless it is further already.
+func (f *feed) reset(st *ledger.State) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var g uint64
+	f.rep.Read(func(s *ledger.State) { g = s.Generation() })
+	have := f.rep.Applied()
+	if st.Generation() < g || st.Generation() == g && (st.Index() < have || st.Index() == have && !f.compared.wrong()) {
+		return
+	}
+	f.rep.Reset(st)
+	f.unread.clear()
+	f.compared.set(0, "")
+	f.ring.reset(st.Index())
+	f.wakes.moved.fire()
+}
+
+// ErrNewer is what a peer comes to whose ledger holds what a newer program wrote.
+var ErrNewer = errors.New("the ledger holds what only a newer version of peer can read: install the newest version of the cluster here, and start this peer again")
+
+func newerFolder(err error) error { return fmt.Errorf("%w (%w)", ErrNewer, err) }
+
+// unread is the entry of a newer program that this one cannot read, if it met one. Whoever passed it over would
+// make other things of those that follow than everybody else. So the replica stays as it was before
+// it; what raft has agreed on stays in the log, and acknowledging more of it needs no reading. This
+// peer does not coordinate and makes no snapshot. It ends with a program that reads the entry,
+// which begins where this one stopped, or with a snapshot from beyond it that can be read.
+type unread struct {
+	mu    sync.Mutex
+	index uint64 // 0: none
+	why   error
+}
+
+// stops tells whether an entry is behind the one that could not be read. That one is tried again.
+func (u *unread) stops(index uint64) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.index != 0 && index > u.index
+}
+
+// stop remembers the entry, and says so once.
+func (u *unread) stop(index uint64, why error, log *slog.Logger) error {
+	u.mu.Lock()
+	news := u.index != index
+	u.index, u.why = index, why
+	u.mu.Unlock()
+	if news {
+		log.Error("an entry of the ledger cannot be read: nothing is applied from here on", "index", index, "why", u.err())
+	}
+	return u.err()
+}
+
+func (u *unread) clear() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.index, u.why = 0, nil
+}
+
+// err is why nothing is applied; nil: all is.
+func (u *unread) err() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.index == 0 {
+		return nil
+	}
+	return fmt.Errorf("ledger entry %d: %w (%w)", u.index, ErrNewer, u.why)
+}
