@@ -11,8 +11,6 @@ import (
 
 	"covey/dispatch/worker/journal"
 	"covey/internal/atomicfile"
-	"covey/membership/digest"
-	"covey/node/api"
 	"covey/p2p/starts"
 	"covey/taskstate"
 )
@@ -155,24 +153,6 @@ func machineID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// beginStart draws this start's number before anybody hears of this peer.
-func (n *Node) beginStart() {
-	start, stamps, chain, moved, err := n.folder.begin(n.self)
-	if err != nil {
-		// A number that the next start would not know of is not used: others take this one for what
-		// it was.
-		n.log.Warn("this start cannot be remembered, so that a copy of this peer may go unnoticed", "err", err)
-		return
-	}
-	n.start, n.stamps, n.chain = start, stamps, chain
-	n.moved = moved != ""
-	if n.moved {
-		moved += ": if the one it was copied from is to go on as well, stop this peer and give it an identity of its own with `peer up --new-identity --join TICKET`"
-		n.log.Warn(moved)
-		n.troubles.Set(n.self, api.TroubleMoved, moved)
-	}
-}
-
 // firstIncarnation is the worker's in a folder that has none: one that was a member's must have a
 // journal.
 func (f *folder) firstIncarnation(member bool) taskstate.Incarnation {
@@ -180,17 +160,4 @@ func (f *folder) firstIncarnation(member bool) taskstate.Incarnation {
 		return f.incarnation
 	}
 	return ""
-}
-
-// journalLost hears that the worker goes on in another incarnation.
-func (n *Node) journalLost(inc taskstate.Incarnation, why string) {
-	n.store.Current(n.self, string(inc))
-	n.troubles.Set(n.self, api.TroubleJournalLost, "the journal of this peer's worker was lost ("+why+"): it goes on as a new worker. Tasks it had are repeated where their job allows; those that must not run twice ended, and run again by `peer retry` only")
-}
-
-// seenOwn hears of a batch in this peer's name that another one holds.
-func (n *Node) seenOwn(env digest.Envelope, differs bool) {
-	if n.worker != nil {
-		n.worker.Seen(taskstate.Incarnation(env.Incarnation), env.Number, differs)
-	}
 }

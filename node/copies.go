@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -14,8 +13,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/libp2p/go-libp2p/core/crypto"
 
 	"covey/internal/wake"
 	"covey/node/api"
@@ -61,12 +58,6 @@ type startAnswer struct {
 	Proof *starts.Proof `cbor:"1,keyasint,omitempty"`
 	Nonce uint64        `cbor:"2,keyasint,omitempty"`
 	Taken bool          `cbor:"3,keyasint,omitempty"`
-}
-
-// pastProof is an answer that a peer gave before, to whoever shows it.
-type pastProof struct {
-	Nonce uint64       `cbor:"1,keyasint"`
-	Proof starts.Proof `cbor:"2,keyasint"`
 }
 
 // renounced is a start that gave its identity up, with `peer up --new-identity`.
@@ -489,39 +480,3 @@ func (errCopied) Error() string {
 
 // Code implements worker.Coded.
 func (errCopied) Code() string { return api.TroubleCopied }
-
-// copiesConfig joins the copies with the rest of the peer.
-func (n *Node) copiesConfig(key crypto.PrivKey) copiesConfig {
-	return copiesConfig{
-		self: n.self, start: n.start, chain: n.chain, sign: key.Sign, say: &n.troubles, halt: n.halt, log: n.log,
-		onEach: func(ctx context.Context, peer, protocol string) []net.Conn { return n.host.OnEach(ctx, peer, protocol) },
-		back:   func(why string) { n.worker.TurnedBack(why) },
-		name:   func(peer string) string { return n.view.Who.Name(peer) },
-		met:    n.folder.path(metName),
-	}
-}
-
-// halt takes this peer out of deciding and working, or back in.
-func (n *Node) halt(on bool) {
-	if on {
-		n.worker.Mute(true)
-		n.worker.Refrain(api.TroubleCopied, errCopied{})
-		if err := n.ledger.Suspend(); err != nil {
-			n.log.Warn("took no more part in deciding, with trouble", "err", err)
-		}
-		return
-	}
-	if err := n.ledger.Resume(); err != nil {
-		n.log.Error("this peer cannot take its seat among the voters again", "err", err)
-	}
-	n.worker.Refrain(api.TroubleCopied, nil)
-	n.worker.Mute(false)
-}
-
-// tooOld hears that a peer does not understand this version.
-func (n *Node) tooOld(peer string) {
-	text := fmt.Sprintf("peer %s runs version 0.1, which does not understand this one (%s): install this version there and restart it", cmp.Or(n.view.Who.Name(peer), peer), n.cfg.Version)
-	if n.troubles.Set(peer, api.TroubleOldVersion, text) {
-		n.log.Warn(text, "peer", peer)
-	}
-}

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
 
-	"covey/dispatch/worker"
+	"covey/node/api"
+	"covey/node/room"
+	"covey/taskstate"
 )
 
 // diskPatience is how long a command waits for this peer's disk.
@@ -98,18 +99,27 @@ func (d *disk) Takes() error {
 	}, nil)
 }
 
-// sickness lists what keeps this peer from taking part, for whoever asks it.
-func (n *Node) sickness() (out []string) {
-	for _, err := range []error{n.ledger.Health(), n.worker.Health(), n.disk.health()} {
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, worker.ErrReplaying) { // it passes by itself
-			err = n.disk.advise(err)
-		}
-		if text := err.Error(); !slices.Contains(out, text) {
-			out = append(out, text)
-		}
+// fullDisk says of ends and of starts that failed what a full disk has to do with it.
+type fullDisk struct{ *room.Keeper }
+
+// addTo adds to the end of a task what its disk may have to do with it. Whether it failed
+// because of that only the task knows: its code stands.
+func (f fullDisk) addTo(r taskstate.RunReport) taskstate.RunReport {
+	switch {
+	case r.Reason == taskstate.ReasonOutputLost, r.Reason == taskstate.ReasonStuck:
+		f.LookNow()
+	case r.State == taskstate.Failed && r.Reason == taskstate.ReasonExit && f.LowNow() != nil:
+		f.LookNow()
+		r.Message += "; the disk of its peer was full at its end"
 	}
-	return out
+	return r
+}
+
+// explain says of a start that failed what the disk has to do with it. Tasks of before go on
+// meanwhile: their supervisor has them.
+func (f fullDisk) explain(err error) error {
+	if f.Keeper == nil || api.AsError(err).Code != api.Failed || f.LowNow() == nil {
+		return err
+	}
+	return api.Errorf(api.Failed, "%v. %s, and start this peer again: what runs here goes on meanwhile", err, f.Advice())
 }

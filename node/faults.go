@@ -1,12 +1,14 @@
 package node
 
 import (
-	"bytes"
+	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
-	"covey/membership/digest"
+	"covey/node/api"
+	"covey/node/troubles"
 	"covey/taskstate"
 )
 
@@ -73,13 +75,43 @@ func (f *faults) total() int64 {
 	return f.count
 }
 
-// first is the batch that is kept under the number of env; other tells that it is another than
-// env's.
-func (s *statuses) first(env digest.Envelope) (b taskstate.Batch, other bool) {
-	held, ok := s.store.Held(env.Author, env.Incarnation, env.Number)
-	if !ok || bytes.Equal(held.Body, env.Body) {
-		return b, false
+const (
+	liarsEvery = 5 * time.Second  // members that lie are looked for
+	liarsFor   = 10 * time.Minute // after the last lie it is not said any more
+)
+
+// watchLiars says of members what they send that honest software never sends, until ctx ends: in
+// `peers`, with how often.
+func watchLiars(ctx context.Context, liars func() map[string]int64, name func(taskstate.PeerID) string, say *troubles.Troubles) error {
+	t := time.NewTicker(liarsEvery)
+	defer t.Stop()
+	type lies struct {
+		n    int64
+		last time.Time
 	}
-	b, err := taskstate.DecodeBatch(held.Body)
-	return b, err == nil
+	known := map[taskstate.PeerID]lies{} // of admitted peers
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		for peer, count := range liars() {
+			was := known[peer]
+			switch {
+			case count > was.n:
+				known[peer] = lies{count, time.Now()}
+				say.Set(peer, api.TroubleLies, fmt.Sprintf("it sent this peer gossip that no peer of this version sends (%d times); nothing of it was believed. If that machine is not in the hands you think, type `peer remove %s`", count, name(peer)))
+			case !was.last.IsZero() && time.Since(was.last) > liarsFor:
+				known[peer] = lies{n: count}
+				say.Clear(peer, api.TroubleLies)
+			}
+		}
+	}
+}
+
+type batchKey struct {
+	author string
+	inc    string
+	number uint64
 }

@@ -3,15 +3,12 @@ package node
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"sync/atomic"
 	"time"
 
-	"covey/dispatch/ledger"
 	"covey/internal/limit"
-	"covey/node/api"
 	"covey/node/stdin"
 	"covey/taskstate"
 )
@@ -78,34 +75,4 @@ func (f *feeds) here(context.Context) (net.Conn, error) {
 	ask, answer := net.Pipe()
 	go s.Answer(f.self, answer) // ends with the stream, and with the server
 	return ask, nil
-}
-
-// forgetStdins lets go of the stdins of jobs that nobody will run.
-func (n *Node) forgetStdins() {
-	n.feeds.spools.Forget(func(id taskstate.JobID) (over bool) {
-		over = !n.held.Has(id)
-		n.replica.Read(func(s *ledger.State) {
-			if j, ok := s.Job(id); ok {
-				_, over = j.Ended()
-			} else if current, _ := n.ledger.InSync(); !current {
-				over = false
-			}
-		})
-		return over
-	})
-}
-
-// Stdin implements api.JobBackend.
-func (n *Node) Stdin(ctx context.Context, id string, r io.Reader) error {
-	err := n.feeds.spools.Give(ctx, taskstate.JobID(id), r)
-	var told *stdin.Error
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &told):
-		return api.Errorf(api.Conflict, "%s", told.Message)
-	case ctx.Err() != nil:
-		return ctx.Err()
-	}
-	return api.Errorf(api.Failed, "the stdin of job %s was not passed on to its end: %v", id, err)
 }

@@ -4,14 +4,12 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"unicode"
 	"unicode/utf8"
 
@@ -26,49 +24,6 @@ type folder struct {
 	lock        *os.File
 	incarnation taskstate.Incarnation
 	fresh       bool // the incarnation was drawn now: nothing was here before
-}
-
-// openFolder makes the folder if it is not there, locks it and reads (or draws) its incarnation.
-// One that has lost everything but its key is opened only to join with: who types `peer up` there
-// means the cluster it was in, and must not found another unawares.
-func openFolder(dir string, joining, anew bool) (*folder, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, fmt.Errorf("data folder %s: %w", dir, err)
-	}
-	if err := os.MkdirAll(abs, 0o700); err != nil {
-		return nil, api.Errorf(api.Failed, "cannot make the data folder: %v; choose another with --data DIR", err)
-	}
-	if err := onlyOurs(abs); err != nil {
-		return nil, err
-	}
-	f := &folder{dir: abs}
-	if f.lock, err = os.OpenFile(f.path(lockName), os.O_CREATE|os.O_RDWR, 0o600); errors.Is(err, syscall.EROFS) {
-		return nil, api.Errorf(api.Failed, "cannot use the data folder: %v; check that disk, mount it for writing, and start this peer again: what runs here goes on meanwhile", err)
-	} else if err != nil {
-		return nil, api.Errorf(api.Failed, "cannot use the data folder: %v; is it yours? choose another with --data DIR", err)
-	}
-	if err := lockFile(f.lock); err != nil {
-		f.lock.Close()
-		return nil, api.Errorf(api.Conflict, "a peer already runs with the data folder %s; stop it with `peer down --data %s`, or give this one a folder of its own with --data DIR", abs, abs)
-	}
-	if anew {
-		if err := f.newIdentity(joining); err != nil {
-			f.lock.Close()
-			return nil, err
-		}
-	}
-	if !joining && f.wiped() {
-		f.lock.Close()
-		return nil, api.Errorf(api.Conflict, "the data folder %s holds the key of a peer that was in a cluster, and nothing else any more. To come back as the same peer, make a ticket there (`peer ticket`) and type `peer up --join TICKET`; to found a new cluster, remove the file %s first", abs, f.path(keyFile))
-	}
-	_, err = os.Stat(f.path("incarnation"))
-	f.fresh = errors.Is(err, fs.ErrNotExist) && !f.lived()
-	if f.incarnation, err = readIncarnation(f.path("incarnation")); err != nil {
-		f.lock.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // InUse tells whether a peer holds this data folder: one that was told to stop may still be closing
@@ -191,3 +146,6 @@ func (f *folder) lostRoster() bool {
 	_, err := os.Stat(f.path("roster.damaged"))
 	return err == nil
 }
+
+// TasksFolder is where the peer with this data folder keeps its tasks: what supervise.EndAll wants.
+func TasksFolder(data string) string { return filepath.Join(data, "tasks") }

@@ -42,3 +42,18 @@ func (n *Node) keepLives(ev ledger.Event) {
 		}
 	})
 }
+
+// decided folds an applied ledger entry into events. It runs on the goroutine that feeds the
+// replica, before the table forgets what the ledger now knows for good.
+func (n *Node) decided(ev ledger.Event) {
+	n.keepLives(ev)
+	if ev.Reset {
+		n.keeper.TrustLedger()
+		n.view.Events.Decided(ev)
+		return
+	}
+	n.heed(ev)
+	n.statuses.order.Lock()
+	defer n.statuses.order.Unlock()
+	n.view.Events.Decided(ev)
+}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"covey/node/api"
 	"covey/node/orders"
 	"covey/node/runner/supervise"
-	"covey/node/sweep"
 	"covey/node/view"
 )
 
@@ -22,82 +22,6 @@ const stopGrace = 12 * time.Second
 // removedGrace is the same for a peer that was removed: tasks are stopped, and nobody listens any
 // more.
 const removedGrace = 2 * time.Second
-
-// Run lives until ctx ends, Down or Leave is asked for, or something essential fails. ready is
-// called once when the peer can be used. Before Run returns everything it started has ended.
-func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
-	if err := n.enter(ctx); err != nil {
-		err = errors.Join(err, n.Close())
-		if n.keeper.Removed() { // while this peer was away: what it left running must end
-			err = errors.Join(err, n.folder.endTasks())
-		}
-		return n.room.explain(err)
-	}
-	life, end := context.WithCancelCause(context.Background()) // ends after the goodbyes, not with ctx
-	defer end(nil)
-	var wg sync.WaitGroup
-	run := func(what string, f func(context.Context) error) {
-		wg.Go(func() {
-			if err := f(life); err != nil && life.Err() == nil {
-				end(fmt.Errorf("%s: %w", what, err))
-			}
-		})
-	}
-	stop, err := n.wire(life)
-	if err != nil {
-		return errors.Join(err, n.Close())
-	}
-	run("ledger", func(ctx context.Context) error { return n.ledger.Run(ctx, n.lead) })
-	run("membership", n.members.Run)
-	run("digest", n.exchange.Run)
-	run("copies", n.copies.Run)
-	run("workers heard", n.heard.Run)
-	run("former identity", func(ctx context.Context) error { return n.folder.giveUp(ctx, n.self, n.host.Dial, n.log) })
-	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
-	run("worker", n.worker.Run)
-	run("room", n.room.Run)
-	run("old files", sweep.New(n.sweepConfig()).Run)
-	run("held jobs", n.orders.Forward)
-	run("withdrawn jobs", n.orders.Recall)
-	run("coordinator news", n.followLeads)
-	run("roster", func(ctx context.Context) error { return n.keeper.Run(ctx, n.rosterChanged) })
-	run("liars", func(ctx context.Context) error { return watchLiars(ctx, n.members.Liars, n.view.Who.Name, &n.troubles) })
-	run("seat", n.tellSeat)
-	listener, err := n.cfg.Machine.listenAPI(n.folder.dir)
-	if err != nil {
-		end(nil)
-		return errors.Join(api.Errorf(api.Failed, "%v", err), n.finish(&wg, stop))
-	}
-	run("api", func(ctx context.Context) error { return serveAPI(ctx, listener, n.Backend()) })
-
-	if err := n.awaitReady(ctx, life); err == nil {
-		n.ready.Store(true)
-		close(n.up)
-		st, _ := n.Status(ctx)
-		ready(st)
-		select {
-		case <-ctx.Done():
-		case <-n.down:
-		case <-life.Done():
-		}
-	}
-	n.goodbye()
-	end(nil)
-	err = n.finish(&wg, stop)
-	if cause := context.Cause(life); !errors.Is(cause, context.Canceled) {
-		return cause
-	}
-	if err != nil {
-		return err
-	}
-	if n.keeper.Removed() {
-		if err := n.folder.endTasks(); err != nil || n.leaving.Load() {
-			return err
-		}
-		return n.keeper.ErrRemoved()
-	}
-	return nil
-}
 
 // endTasks ends whatever still runs here of a peer that was removed: its tasks run elsewhere by
 // now. The parts are closed already.
@@ -195,4 +119,50 @@ func (n *Node) goodbye() {
 func (n *Node) Down(context.Context) error {
 	n.downOnce.Do(func() { close(n.down) })
 	return nil
+}
+
+// halt takes this peer out of deciding and working, or back in.
+func (n *Node) halt(on bool) {
+	if on {
+		n.worker.Mute(true)
+		n.worker.Refrain(api.TroubleCopied, errCopied{})
+		if err := n.ledger.Suspend(); err != nil {
+			n.log.Warn("took no more part in deciding, with trouble", "err", err)
+		}
+		return
+	}
+	if err := n.ledger.Resume(); err != nil {
+		n.log.Error("this peer cannot take its seat among the voters again", "err", err)
+	}
+	n.worker.Refrain(api.TroubleCopied, nil)
+	n.worker.Mute(false)
+}
+
+// tooOld hears that a peer does not understand this version.
+func (n *Node) tooOld(peer string) {
+	text := fmt.Sprintf("peer %s runs version 0.1, which does not understand this one (%s): install this version there and restart it", cmp.Or(n.view.Who.Name(peer), peer), n.cfg.Version)
+	if n.troubles.Set(peer, api.TroubleOldVersion, text) {
+		n.log.Warn(text, "peer", peer)
+	}
+}
+
+// Close releases what New took. After Run it is not needed.
+func (n *Node) Close() error {
+	var errs []error
+	if n.worker != nil {
+		errs = append(errs, n.worker.Close())
+	}
+	if n.runner != nil {
+		errs = append(errs, n.runner.Close())
+	}
+	if n.ledger != nil {
+		errs = append(errs, n.ledger.Close())
+	}
+	if n.host != nil {
+		errs = append(errs, n.host.Close())
+	}
+	if n.folder != nil {
+		errs = append(errs, n.folder.close())
+	}
+	return errors.Join(errs...)
 }

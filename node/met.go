@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"covey/internal/atomicfile"
+	"covey/p2p/starts"
 	"covey/taskstate"
 )
 
@@ -59,4 +60,10 @@ func (m *met) save(list func() map[taskstate.PeerID]pastProof) error {
 		return err
 	}
 	return atomicfile.Write(m.path, withSum(b))
+}
+
+// pastProof is an answer that a peer gave before, to whoever shows it.
+type pastProof struct {
+	Nonce uint64       `cbor:"1,keyasint"`
+	Proof starts.Proof `cbor:"2,keyasint"`
 }

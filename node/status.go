@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/dispatch/worker"
 	"covey/node/api"
 	"covey/node/troubles"
 	"covey/node/view"
@@ -120,4 +122,45 @@ func (n *Node) oneSeat() []string {
 		return nil
 	}
 	return []string{api.OneSeat(n.view.Who.Called(vs[0]), may)}
+}
+
+// sickness lists what keeps this peer from taking part, for whoever asks it.
+func (n *Node) sickness() (out []string) {
+	for _, err := range []error{n.ledger.Health(), n.worker.Health(), n.disk.health()} {
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, worker.ErrReplaying) { // it passes by itself
+			err = n.disk.advise(err)
+		}
+		if text := err.Error(); !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// tellSeat tells the other members when this peer's seat among the voters is another one: the
+// coordinator must know it to seat it anew.
+func (n *Node) tellSeat(ctx context.Context) error {
+	for {
+		moved := n.ledger.Reseated()
+		n.members.SetSeat(n.ledger.SeatIncarnation())
+		n.noteLoss()
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// noteLoss keeps what is said about this peer's lost log with its other troubles.
+func (n *Node) noteLoss() {
+	l := n.ledger.Lost()
+	if l == nil {
+		n.troubles.Clear(n.self, api.TroubleLogLost)
+		return
+	}
+	n.troubles.Set(n.self, api.TroubleLogLost, n.view.Deciders.LossText(*l)+" It is seated anew, without help, as soon as there is a coordinator; what is left of the log is in "+l.Folder)
 }

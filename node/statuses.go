@@ -58,16 +58,6 @@ type recentBatch struct {
 	batch taskstate.Batch
 }
 
-type batchKey struct {
-	author string
-	inc    string
-	number uint64
-}
-
-func newStatuses(n *Node) *statuses {
-	return &statuses{table: n.table, replica: n.replica, report: n.view.Events.Reported, admits: n.roster.Admitted, store: n.store, self: n.self, heard: n.heard, own: n.seenOwn, faults: newFaults(n.log), spilled: make(chan struct{}, 1)}
-}
-
 // accept takes an envelope in. fresh tells whether it was new here; then, and only then, it should
 // travel on.
 func (s *statuses) accept(raw []byte) (b taskstate.Batch, fresh bool, err error) {
@@ -268,17 +258,13 @@ func (s *statuses) open(peer string, raw []byte) (taskstate.Batch, error) {
 	return b, err
 }
 
-// decided folds an applied ledger entry into events. It runs on the goroutine that feeds the
-// replica, before the table forgets what the ledger now knows for good.
-func (n *Node) decided(ev ledger.Event) {
-	n.keepLives(ev)
-	if ev.Reset {
-		n.keeper.TrustLedger()
-		n.view.Events.Decided(ev)
-		return
+// first is the batch that is kept under the number of env; other tells that it is another than
+// env's.
+func (s *statuses) first(env digest.Envelope) (b taskstate.Batch, other bool) {
+	held, ok := s.store.Held(env.Author, env.Incarnation, env.Number)
+	if !ok || bytes.Equal(held.Body, env.Body) {
+		return b, false
 	}
-	n.heed(ev)
-	n.statuses.order.Lock()
-	defer n.statuses.order.Unlock()
-	n.view.Events.Decided(ev)
+	b, err := taskstate.DecodeBatch(held.Body)
+	return b, err == nil
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
 
 	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
@@ -12,10 +15,12 @@ import (
 	"covey/dispatch/worker"
 	"covey/membership"
 	"covey/membership/digest"
+	"covey/node/api"
 	"covey/node/calls"
 	"covey/node/decide"
 	"covey/node/entry"
 	"covey/node/orders"
+	"covey/node/runner"
 	"covey/node/sweep"
 	"covey/node/tasklog"
 	"covey/node/view"
@@ -298,3 +303,61 @@ func (n *Node) askNewcomers() {
 }
 
 var _ ledger.Ledger = (*quorum.Node)(nil)
+
+// newRunner makes what runs tasks.
+func (n *Node) newRunner() (Runner, error) {
+	sink := func(r taskstate.RunReport) { n.worker.Report(n.room.addTo(r)) }
+	if n.cfg.Machine.Runner != nil {
+		return n.cfg.Machine.Runner(sink)
+	}
+	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Log: n.log, Copied: n.moved, Stdin: n.feeds}
+	if n.cfg.Testnet {
+		cfg.Guard = os.Getppid() // nothing of a testnet outlives it
+	}
+	r, err := runner.New(sink, cfg)
+	if err != nil {
+		return nil, err // not r: a nil *runner.Runner would be a Runner that is not nil
+	}
+	return r, nil
+}
+
+// copiesConfig joins the copies with the rest of the peer.
+func (n *Node) copiesConfig(key crypto.PrivKey) copiesConfig {
+	return copiesConfig{
+		self: n.self, start: n.start, chain: n.chain, sign: key.Sign, say: &n.troubles, halt: n.halt, log: n.log,
+		onEach: func(ctx context.Context, peer, protocol string) []net.Conn { return n.host.OnEach(ctx, peer, protocol) },
+		back:   func(why string) { n.worker.TurnedBack(why) },
+		name:   func(peer string) string { return n.view.Who.Name(peer) },
+		met:    n.folder.path(metName),
+	}
+}
+
+// journalLost hears that the worker goes on in another incarnation.
+func (n *Node) journalLost(inc taskstate.Incarnation, why string) {
+	n.store.Current(n.self, string(inc))
+	n.troubles.Set(n.self, api.TroubleJournalLost, "the journal of this peer's worker was lost ("+why+"): it goes on as a new worker. Tasks it had are repeated where their job allows; those that must not run twice ended, and run again by `peer retry` only")
+}
+
+// seenOwn hears of a batch in this peer's name that another one holds.
+func (n *Node) seenOwn(env digest.Envelope, differs bool) {
+	if n.worker != nil {
+		n.worker.Seen(taskstate.Incarnation(env.Incarnation), env.Number, differs)
+	}
+}
+
+func newStatuses(n *Node) *statuses {
+	return &statuses{table: n.table, replica: n.replica, report: n.view.Events.Reported, admits: n.roster.Admitted, store: n.store, self: n.self, heard: n.heard, own: n.seenOwn, faults: newFaults(n.log), spilled: make(chan struct{}, 1)}
+}
+
+// roomChanged has this peer take nothing on while its disk is full, and says so: here and, with its
+// offer, to all.
+func (n *Node) roomChanged(err error) {
+	n.worker.Refrain(api.TroubleDiskFull, err)
+	switch {
+	case err == nil:
+		n.troubles.Clear(n.self, api.TroubleDiskFull)
+		n.log.Info("there is room on the disk again")
+	case n.troubles.Set(n.self, api.TroubleDiskFull, err.Error()):
+		n.log.Error("no room on the disk", "err", err)
+	}
+}

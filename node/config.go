@@ -1,8 +1,9 @@
 package node
 
 import (
+	"log/slog"
 	"net"
-	"os"
+	"time"
 
 	"covey/dispatch/worker/journal"
 	"covey/node/api"
@@ -11,6 +12,33 @@ import (
 	"covey/p2p"
 	"covey/taskstate"
 )
+
+// Config says how a peer lives. The zero value of everything but Data is a default.
+type Config struct {
+	Data      string   // data folder
+	Join      string   // ticket
+	Bootstrap []string // addresses to join through by hand
+	Invite    string   // secret, with Bootstrap
+	Open      bool     // found a cluster that anybody may join
+
+	NewIdentity bool // give up the identity that the folder holds and draw another one; needs Join or Bootstrap
+
+	Listen     []string // multiaddrs or host:port
+	Announce   []string // further addresses to tell others
+	Name       string   // default: the host's name
+	Labels     map[string]string
+	MilliCPU   int64            // offered; default: all
+	Memory     int64            // offered, bytes; default: all
+	Others     taskstate.Counts // offered, by name: gpus, licenses, whatever jobs ask for
+	NoMDNS     bool
+	Testnet    bool // the API may cut this peer off from others
+	Version    string
+	KeepOutput int64            // bytes that the files of finished jobs may take here; default 16 GiB
+	Now        func() time.Time // the machine's clock; default time.Now
+	Say        func(string)     // tells a person, in a sentence, what the start waits for; default: the log
+	Log        *slog.Logger
+	Machine    Machine
+}
 
 // Machine is what a peer uses of the machine it runs on. A nil field is the machine's own;
 // simulations bring theirs.
@@ -32,23 +60,6 @@ type Runner interface {
 	// Lasting tells whether processes go on when this peer ends, and its next start takes them up
 	// again.
 	Lasting() bool
-}
-
-// newRunner makes what runs tasks.
-func (n *Node) newRunner() (Runner, error) {
-	sink := func(r taskstate.RunReport) { n.worker.Report(n.room.addTo(r)) }
-	if n.cfg.Machine.Runner != nil {
-		return n.cfg.Machine.Runner(sink)
-	}
-	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Log: n.log, Copied: n.moved, Stdin: n.feeds}
-	if n.cfg.Testnet {
-		cfg.Guard = os.Getppid() // nothing of a testnet outlives it
-	}
-	r, err := runner.New(sink, cfg)
-	if err != nil {
-		return nil, err // not r: a nil *runner.Runner would be a Runner that is not nil
-	}
-	return r, nil
 }
 
 // listenAPI opens where people ask this peer.

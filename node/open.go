@@ -1,0 +1,296 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"covey/dispatch/coordinator"
+	"covey/dispatch/ledger/quorum"
+	"covey/dispatch/worker"
+	"covey/internal/atomicfile"
+	"covey/membership"
+	"covey/membership/digest"
+	"covey/node/api"
+	"covey/node/calls"
+	"covey/node/decide"
+	"covey/node/heard"
+	"covey/node/held"
+	"covey/node/orders"
+	"covey/node/room"
+	"covey/node/roster"
+	"covey/node/stdin"
+	"covey/node/sweep"
+	"covey/node/tasklog"
+	"covey/node/view"
+	"covey/p2p"
+	"covey/p2p/admission"
+	"covey/taskstate"
+)
+
+// New opens the data folder and builds the parts. Nothing runs yet, but the folder is locked and
+// the port is bound: Run or Close.
+func New(cfg Config) (_ *Node, err error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Say == nil {
+		cfg.Say = func(s string) { cfg.Log.Warn(s) }
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	n := &Node{
+		cfg: cfg, log: cfg.Log, started: time.Now(),
+		down: make(chan struct{}), up: make(chan struct{}),
+	}
+	defer func() {
+		if err != nil {
+			n.Close()
+			err = n.room.explain(err)
+		}
+	}()
+	if err = checkName(cfg.Name); err != nil {
+		return nil, err
+	}
+	n.offer = &offering{cfg: cfg}
+	if offer := n.offer.now(); offer.Check() != nil {
+		return nil, api.Errorf(api.Usage, "this peer cannot offer that: %v", offer.Check())
+	}
+	if n.folder, err = openFolder(cfg.Data, cfg.Join != "" || len(cfg.Bootstrap) > 0, cfg.NewIdentity); err != nil {
+		return nil, err
+	}
+	n.disk = &disk{dir: n.folder.dir}
+	n.room = fullDisk{room.Open(room.Config{Dir: n.folder.dir, Look: cfg.Machine.Room, Say: n.roomChanged})}
+	if n.name, err = n.folder.name(cfg.Name); err != nil {
+		n.log.Warn("name not remembered", "err", err)
+	}
+	if err = n.openNetwork(); err != nil {
+		return nil, err
+	}
+	if err = n.moveOver(); err != nil {
+		return nil, err
+	}
+	if err = n.openState(); err != nil {
+		return nil, err
+	}
+	return n, n.openWork()
+}
+
+// Run lives until ctx ends, Down or Leave is asked for, or something essential fails. ready is
+// called once when the peer can be used. Before Run returns everything it started has ended.
+func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
+	if err := n.enter(ctx); err != nil {
+		err = errors.Join(err, n.Close())
+		if n.keeper.Removed() { // while this peer was away: what it left running must end
+			err = errors.Join(err, n.folder.endTasks())
+		}
+		return n.room.explain(err)
+	}
+	life, end := context.WithCancelCause(context.Background()) // ends after the goodbyes, not with ctx
+	defer end(nil)
+	var wg sync.WaitGroup
+	run := func(what string, f func(context.Context) error) {
+		wg.Go(func() {
+			if err := f(life); err != nil && life.Err() == nil {
+				end(fmt.Errorf("%s: %w", what, err))
+			}
+		})
+	}
+	stop, err := n.wire(life)
+	if err != nil {
+		return errors.Join(err, n.Close())
+	}
+	run("ledger", func(ctx context.Context) error { return n.ledger.Run(ctx, n.lead) })
+	run("membership", n.members.Run)
+	run("digest", n.exchange.Run)
+	run("copies", n.copies.Run)
+	run("workers heard", n.heard.Run)
+	run("former identity", func(ctx context.Context) error { return n.folder.giveUp(ctx, n.self, n.host.Dial, n.log) })
+	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
+	run("worker", n.worker.Run)
+	run("room", n.room.Run)
+	run("old files", sweep.New(n.sweepConfig()).Run)
+	run("held jobs", n.orders.Forward)
+	run("withdrawn jobs", n.orders.Recall)
+	run("coordinator news", n.followLeads)
+	run("roster", func(ctx context.Context) error { return n.keeper.Run(ctx, n.rosterChanged) })
+	run("liars", func(ctx context.Context) error { return watchLiars(ctx, n.members.Liars, n.view.Who.Name, &n.troubles) })
+	run("seat", n.tellSeat)
+	listener, err := n.cfg.Machine.listenAPI(n.folder.dir)
+	if err != nil {
+		end(nil)
+		return errors.Join(api.Errorf(api.Failed, "%v", err), n.finish(&wg, stop))
+	}
+	run("api", func(ctx context.Context) error { return serveAPI(ctx, listener, n.Backend()) })
+
+	if err := n.awaitReady(ctx, life); err == nil {
+		n.ready.Store(true)
+		close(n.up)
+		st, _ := n.Status(ctx)
+		ready(st)
+		select {
+		case <-ctx.Done():
+		case <-n.down:
+		case <-life.Done():
+		}
+	}
+	n.goodbye()
+	end(nil)
+	err = n.finish(&wg, stop)
+	if cause := context.Cause(life); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	if err != nil {
+		return err
+	}
+	if n.keeper.Removed() {
+		if err := n.folder.endTasks(); err != nil || n.leaving.Load() {
+			return err
+		}
+		return n.keeper.ErrRemoved()
+	}
+	return nil
+}
+
+// openNetwork: who this peer is, whom it lets in, where it listens.
+func (n *Node) openNetwork() (err error) {
+	key, err := p2p.LoadIdentity(n.folder.path(keyFile))
+	if err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.roster, err = admission.OpenRoster(n.folder.path("roster"), p2p.Verify)
+	switch {
+	case errors.Is(err, admission.ErrDamaged): // it was moved aside: begin takes it from the ledger, or says what to do
+		n.log.Warn("roster damaged", "err", err)
+		n.warnings = append(n.warnings, err.Error())
+	case err != nil:
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	if n.self, err = p2p.ID(key); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.beginStart()
+	n.copies = newCopies(n.copiesConfig(key))
+	n.host, err = p2p.New(p2p.Config{
+		Key: key, Listen: n.cfg.Listen, Announce: n.cfg.Announce, Admitted: n.roster.Admitted, Strangers: []string{admission.JoinProtocol, admission.OldJoinProtocol, admission.RosterProtocol},
+		Prefer: n.folder.port(), Sought: len(n.roster.All()) > 1, MDNS: !n.cfg.NoMDNS && n.cfg.Machine.Sockets == nil, OnFound: n.neighbour,
+		Relay: true, Sockets: n.cfg.Machine.Sockets, Log: n.log,
+		Version: n.cfg.Version, Start: n.start, OnHello: n.copies.Heard, OnOld: n.tooOld, OnSecond: n.copies.Ask,
+	})
+	if err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.offer.name, n.offer.addrs = n.name, n.host.Addrs
+	if err := atomicfile.Write(n.folder.path("port"), fmt.Appendf(nil, "%d\n", n.host.Port())); err != nil {
+		n.log.Warn("port not remembered", "err", err)
+	}
+	n.refused = quorum.NewRefusals(n.log)
+	n.seats, err = admission.OpenSeats(n.folder.path("seats"), n.host, p2p.Verify)
+	if errors.Is(err, admission.ErrDamaged) {
+		n.log.Warn("seats damaged", "err", err)
+	} else if err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.keeper = roster.New(roster.Config{Self: n.self, Roster: n.roster, Ledger: func() *quorum.Node { return n.ledger }, Net: n.host, Note: n.refused.Note, Log: n.log})
+	n.roster.Believe(n.seats, n.keeper.Level, n.keeper.Past)
+	return nil
+}
+
+// openState: what was decided, who is here, what is reported.
+func (n *Node) openState() (err error) {
+	if n.ledger, err = n.openLedger(n.candidates); err != nil {
+		return err
+	}
+	n.replica = n.ledger.Replica()
+	n.table = taskstate.NewTable(n.replica, parkLimit)
+	n.store = digest.NewStore(0)
+	n.line = calls.NewLine(n.lineConfig())
+	if n.held, err = held.Open(n.folder.path("held"), n.line.Signer().ForDisk()); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.view = view.New(n.viewConfig())
+	n.orders = orders.New(n.ordersConfig())
+	n.members, err = membership.New(membership.Config{
+		Net: n.host, Host: dialer{n.host, n.keeper.Show}, Name: n.name, Incarnation: n.folder.incarnation, Start: n.start, Seat: n.ledger.SeatIncarnation(), Addrs: n.host.Addrs,
+		Version: n.cfg.Version, Sign: n.host.Sign, Verify: p2p.Verify, Admitted: n.roster.Admitted, Book: n.folder.path("book"), Expect: len(n.roster.All()), Log: n.log,
+	})
+	return err
+}
+
+// parkLimit is how many statuses wait for ledger entries this peer has not got yet.
+const parkLimit = 100_000
+
+// openWork: running tasks here, and coordinating those of all when this peer is elected.
+func (n *Node) openWork() (err error) {
+	n.feeds = &feeds{self: n.self, host: n.host, assigned: n.replica.Assigned, reach: n.view.Reach, spools: stdin.Open(n.folder.path("tasks"))}
+	if n.runner, err = n.newRunner(); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.heard = heard.Open(heard.Config{
+		Path: n.folder.path(heard.Name), Newest: n.store.Newest, Seated: func() bool { return n.ledger.Seated(n.self) }, Log: n.log,
+	})
+	n.statuses = newStatuses(n)
+	n.exchange = digest.New(n.exchangeConfig())
+	n.statuses.offer, n.statuses.allows = n.exchange.Offer, n.exchange.Allows
+	n.coord = coordinator.NewLoop(n.coordConfig())
+	n.desk = decide.New(n.deskConfig())
+	n.offer.moved(n.host.Addrs())
+	n.worker, err = worker.NewLoop(n.workerConfig())
+	if err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
+	n.logs = tasklog.NewStore(tasklog.Config{Dir: n.folder.path("tasks"), Live: n.runner.Live, Started: n.worker.Replayed()})
+	n.store.Current(n.self, string(n.worker.Incarnation()))
+	return nil
+}
+
+// openFolder makes the folder if it is not there, locks it and reads (or draws) its incarnation.
+// One that has lost everything but its key is opened only to join with: who types `peer up` there
+// means the cluster it was in, and must not found another unawares.
+func openFolder(dir string, joining, anew bool) (*folder, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("data folder %s: %w", dir, err)
+	}
+	if err := os.MkdirAll(abs, 0o700); err != nil {
+		return nil, api.Errorf(api.Failed, "cannot make the data folder: %v; choose another with --data DIR", err)
+	}
+	if err := onlyOurs(abs); err != nil {
+		return nil, err
+	}
+	f := &folder{dir: abs}
+	if f.lock, err = os.OpenFile(f.path(lockName), os.O_CREATE|os.O_RDWR, 0o600); errors.Is(err, syscall.EROFS) {
+		return nil, api.Errorf(api.Failed, "cannot use the data folder: %v; check that disk, mount it for writing, and start this peer again: what runs here goes on meanwhile", err)
+	} else if err != nil {
+		return nil, api.Errorf(api.Failed, "cannot use the data folder: %v; is it yours? choose another with --data DIR", err)
+	}
+	if err := lockFile(f.lock); err != nil {
+		f.lock.Close()
+		return nil, api.Errorf(api.Conflict, "a peer already runs with the data folder %s; stop it with `peer down --data %s`, or give this one a folder of its own with --data DIR", abs, abs)
+	}
+	if anew {
+		if err := f.newIdentity(joining); err != nil {
+			f.lock.Close()
+			return nil, err
+		}
+	}
+	if !joining && f.wiped() {
+		f.lock.Close()
+		return nil, api.Errorf(api.Conflict, "the data folder %s holds the key of a peer that was in a cluster, and nothing else any more. To come back as the same peer, make a ticket there (`peer ticket`) and type `peer up --join TICKET`; to found a new cluster, remove the file %s first", abs, f.path(keyFile))
+	}
+	_, err = os.Stat(f.path("incarnation"))
+	f.fresh = errors.Is(err, fs.ErrNotExist) && !f.lived()
+	if f.incarnation, err = readIncarnation(f.path("incarnation")); err != nil {
+		f.lock.Close()
+		return nil, err
+	}
+	return f, nil
+}
