@@ -19,7 +19,6 @@ const (
 	maxBookAddrs = 16   // addresses per peer
 )
 
-// record is one line of the peer book.
 type record struct {
 	ID    string           `json:"id"`
 	Name  string           `json:"name,omitempty"`

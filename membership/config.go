@@ -84,7 +84,6 @@ func DefaultTimings(peers int) Timings {
 	return t
 }
 
-// or fills zero fields from d.
 func (t Timings) or(d Timings) Timings {
 	fill := func(p *time.Duration, v time.Duration) {
 		if *p <= 0 {

@@ -36,7 +36,6 @@ func (h Hint) encode() []byte {
 	return b
 }
 
-// decodeHint takes bytes from other members.
 func decodeHint(b []byte) (Hint, bool) {
 	var h Hint
 	if len(b) > maxMeta || wire.Unmarshal(b, &h) != nil || h.Epoch.IsZero() || h.Coordinator == "" {

@@ -70,7 +70,6 @@ func (in *intake) pace(ctx context.Context, from string, n int) error {
 	return p.WaitN(ctx, min(n, neighbourBurst))
 }
 
-// forget drops who is no longer admitted.
 func (in *intake) forget(peer string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

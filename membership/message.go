@@ -140,7 +140,6 @@ func pack(msgs [][]byte) []byte {
 	return b
 }
 
-// word names a type of message for people.
 func word(kind byte) string {
 	switch kind {
 	case 9:

@@ -70,7 +70,6 @@ type acquaintance struct {
 	refused  time.Time // its last refusal here
 }
 
-// known is what is known of a peer now.
 func (m *Membership) known(peer string) (a acquaintance) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

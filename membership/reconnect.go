@@ -59,7 +59,6 @@ func (m *Membership) booked() []string {
 	return slices.Collect(maps.Keys(m.book.peers))
 }
 
-// bookAddrs is where the book has a peer.
 func (m *Membership) bookAddrs(id string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

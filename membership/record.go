@@ -76,7 +76,6 @@ type sealer struct {
 	record      []byte
 }
 
-// record is nil if it cannot be signed.
 func (s *sealer) seal(incarnation uint32, words []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

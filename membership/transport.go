@@ -82,7 +82,6 @@ func syntheticIP(peer string) net.IP {
 // joinString names a peer to memberlist.Join.
 func joinString(peer string) string { return peer + "/[" + syntheticIP(peer).String() + "]:1" }
 
-// peerName is a net.Addr that is a peer id.
 type peerName string
 
 func (peerName) Network() string  { return "covey" }

@@ -2,7 +2,6 @@ package membership
 
 import "sync"
 
-// watchers is a set of callbacks.
 type watchers[T any] struct {
 	mu   sync.Mutex
 	next int

@@ -45,7 +45,6 @@ const (
 	maxLookQueue = 1024
 )
 
-// startAsk is a question on a stream of startProtocol: exactly one field is set.
 type startAsk struct {
 	Nonce    uint64        `cbor:"1,keyasint,omitempty"` // who are you? answered by Proof
 	Meet     bool          `cbor:"2,keyasint,omitempty"` // somebody else is you: answered by a Nonce for it
@@ -308,7 +307,6 @@ func (c *copies) pasts() map[taskstate.PeerID]pastProof {
 	return maps.Clone(c.proofs)
 }
 
-// talk is one stream of startProtocol.
 type talk struct {
 	c      net.Conn
 	r      *wire.Reader
@@ -361,7 +359,6 @@ func drawNonce() uint64 {
 	return binary.BigEndian.Uint64(b[:]) | 1
 }
 
-// serve answers a stream of startProtocol.
 func (c *copies) serve(peer string, conn net.Conn) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(startTime))
@@ -397,7 +394,6 @@ func (c *copies) serve(peer string, conn net.Conn) {
 	}
 }
 
-// prove answers a challenge.
 func (c *copies) prove(nonce uint64) (p starts.Proof, err error) {
 	p = starts.Proof{Start: c.cfg.start, Recent: c.history.Answer(nonce), Halted: c.Halted()}
 	p.Sig, err = c.cfg.sign(p.Statement(c.cfg.self, nonce))

@@ -18,7 +18,6 @@ import (
 	"covey/taskstate"
 )
 
-// folder is a peer's data folder, locked for this process.
 type folder struct {
 	dir         string
 	lock        *os.File

@@ -16,7 +16,6 @@ func lockFile(f *os.File) error {
 // fileIdentity says nothing: what is known of a file here does not tell it from a copy.
 func fileIdentity(os.FileInfo) string { return "" }
 
-// cpuTime is the processor time this process has used.
 func cpuTime() time.Duration {
 	var created, exited, kernel, user windows.Filetime
 	if err := windows.GetProcessTimes(windows.CurrentProcess(), &created, &exited, &kernel, &user); err != nil {

@@ -188,7 +188,6 @@ func (n *Node) coordConfig() coordinator.Config {
 	}
 }
 
-// lineConfig is what calls travel by.
 func (n *Node) lineConfig() calls.Config {
 	return calls.Config{
 		Self: n.self, Ledger: n.ledger, Dial: n.host.Dial, Cluster: n.roster.Cluster, Sign: n.host.Sign, Now: n.ledgerTime,
@@ -197,7 +196,6 @@ func (n *Node) lineConfig() calls.Config {
 	}
 }
 
-// ordersConfig is what people's orders are carried out with.
 func (n *Node) ordersConfig() orders.Config {
 	return orders.Config{
 		Self: n.self, View: n.view, Who: n.view.Who, Deciders: n.view.Deciders, Tell: n.view.Events.Tell, Line: n.line, Held: n.held, Replica: n.replica, Ledger: n.ledger, Roster: n.roster, Disk: n.disk, Doors: n.openDoors,
@@ -206,7 +204,6 @@ func (n *Node) ordersConfig() orders.Config {
 	}
 }
 
-// deskConfig is what this peer decides with while it coordinates.
 func (n *Node) deskConfig() decide.Config {
 	return decide.Config{
 		Self: n.self, Ledger: n.ledger, Replica: n.replica, Coord: n.coord, View: n.view, Deciders: n.view.Deciders, Roster: n.roster, Seats: n.seats, Host: n.host,
@@ -214,7 +211,6 @@ func (n *Node) deskConfig() decide.Config {
 	}
 }
 
-// enter founds, joins or resumes the cluster.
 func (n *Node) enter(ctx context.Context) error {
 	e := entry.New(entry.Config{
 		Ticket: n.cfg.Join, Bootstrap: n.cfg.Bootstrap, Invite: n.cfg.Invite, Open: n.cfg.Open,
@@ -227,7 +223,6 @@ func (n *Node) enter(ctx context.Context) error {
 	return err
 }
 
-// sweepConfig is what old files are removed by.
 func (n *Node) sweepConfig() sweep.Config {
 	return sweep.Config{
 		Dir: n.folder.path("tasks"), Keep: n.cfg.KeepOutput, Replica: n.replica, Held: n.held.Has, Forget: n.forgetStdins, Clean: n.runner.Clean, Log: n.log,
@@ -235,7 +230,6 @@ func (n *Node) sweepConfig() sweep.Config {
 	}
 }
 
-// viewConfig is what the questions of people are answered from.
 func (n *Node) viewConfig() view.Config {
 	return view.Config{
 		Self: n.self, Boot: string(n.folder.incarnation)[:4] + fmt.Sprintf("%x", n.started.UnixMilli()), Started: n.started, Up: n.up, Now: n.cfg.Now,
@@ -273,7 +267,6 @@ func (n *Node) neighbour(by *p2p.Host, peer string, addrs []string) {
 	}
 }
 
-// rosterChanged hears that the gate must look again.
 func (n *Node) rosterChanged() {
 	if n.keeper.Removed() && !n.leaving.Load() { // one that leaves is answered first
 		n.downOnce.Do(func() { close(n.down) })

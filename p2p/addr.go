@@ -73,7 +73,6 @@ func ipPart(ip netip.Addr) string {
 	return "ip6/" + ip.String()
 }
 
-// isName tells whether s may be a host name.
 func isName(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false

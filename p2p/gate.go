@@ -27,7 +27,6 @@ type gate struct {
 	open    map[opened]int  // streams that admitted peers have open to our handlers
 }
 
-// opened is a peer and a protocol it speaks with us.
 type opened struct {
 	peer     peer.ID
 	protocol string
@@ -37,7 +36,6 @@ func newGate(cfg Config) *gate {
 	return &gate{admitted: cfg.Admitted, strangers: append([]string{HelloProtocol}, cfg.Strangers...), log: cfg.Log, blocked: map[peer.ID]bool{}, streams: map[peer.ID]int{}, open: map[opened]int{}}
 }
 
-// admits asks the roster.
 func (g *gate) admits(p peer.ID) bool { return g.admitted(p.String()) }
 
 func (g *gate) isBlocked(p peer.ID) bool {

@@ -25,7 +25,6 @@ type greeting struct {
 	ended chan struct{}
 }
 
-// greetingKey finds a dial's greeting in its context.
 type greetingKey struct{}
 
 // begin tracks a dial. The returned function ends it.

@@ -33,7 +33,6 @@ const (
 	maxVersion = 64
 )
 
-// own is what this peer says of itself.
 func (h *Host) own(member bool) helloFrame {
 	g := helloFrame{Version: h.cfg.Version, Admitted: member}
 	if len(g.Version) > maxVersion {

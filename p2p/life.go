@@ -32,7 +32,6 @@ func (l *life) begin() bool {
 	return !l.closed
 }
 
-// spawn runs f in a goroutine that Close waits for.
 func (l *life) spawn(f func()) {
 	if l.begin() {
 		go func() {

@@ -20,7 +20,6 @@ type place struct {
 	optional bool // may fail: IPv6 where there is none
 }
 
-// places reads Config.Listen.
 func places(listen []string) ([]place, error) {
 	if len(listen) == 0 {
 		return []place{{ip: netip.IPv4Unspecified(), port: -1}, {ip: netip.IPv6Unspecified(), port: -1, optional: true}}, nil
@@ -168,7 +167,6 @@ func (d *doors) listenPair(ip netip.Addr, port int) (got int, bound []ma.Multiad
 	return got, append(bound, t), nil
 }
 
-// listenTCP binds TCP alone.
 func (d *doors) listenTCP(ip netip.Addr, port int) (got int, bound []ma.Multiaddr, err error) {
 	before := d.sw.ListenAddresses()
 	t, err := ma.NewMultiaddr(fmt.Sprintf("/%s/tcp/%d", ipPart(ip), port))

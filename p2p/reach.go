@@ -72,7 +72,6 @@ func (r *relays) askReach() {
 	}
 }
 
-// reach asks one peer.
 func (r *relays) reach(p peer.ID) (a reachAnswer, err error) {
 	ctx, cancel := context.WithTimeout(r.life.ctx, 2*dialTimeout)
 	defer cancel()

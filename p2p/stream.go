@@ -34,7 +34,6 @@ func (Addr) Network() string { return "libp2p" }
 // String is the peer id.
 func (a Addr) String() string { return string(a) }
 
-// conn is one stream as a net.Conn.
 type conn struct {
 	network.Stream
 	once sync.Once

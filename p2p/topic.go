@@ -148,7 +148,6 @@ func (t *Topic) Close() {
 // Dropped counts messages that were lost because a queue was full, or a neighbour sent too many.
 func (h *Host) Dropped() uint64 { return h.topics.drops.n.Load() }
 
-// start starts GossipSub at the first topic.
 func (t *topics) start() (*pubsub.PubSub, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -189,7 +188,6 @@ func (noTags) RegisterDecayingTag(string, time.Duration, connmgr.DecayFn, connmg
 	return noTag{}, nil
 }
 
-// noTag is one of those.
 type noTag struct{}
 
 func (noTag) Name() string            { return "" }

@@ -70,7 +70,6 @@ func (h *Host) transports() (upgrade transport.Upgrader, err error) {
 	return upgrade, h.sw.AddTransport(&quicTransport{q, &h.refusals, &h.greetings})
 }
 
-// quicManager owns the UDP sockets.
 func (h *Host) quicManager() (*quicreuse.ConnManager, error) {
 	raw, err := h.cfg.Key.Raw()
 	if err != nil {
@@ -161,7 +160,6 @@ func (t *tcpTransport) DialWithUpdates(ctx context.Context, a ma.Multiaddr, p pe
 	return c, err
 }
 
-// dial is one try.
 func (t *tcpTransport) dial(ctx context.Context, a ma.Multiaddr, p peer.ID, up chan<- transport.DialUpdate) (transport.CapableConn, error) {
 	ctx, end := t.under.begin(ctx, a)
 	defer end()

@@ -95,7 +95,6 @@ const (
 	causeEnded  = "given up before an answer came"
 )
 
-// wordCause says why one dial failed.
 func wordCause(err error) string {
 	var other sec.ErrPeerIDMismatch
 	var timeout net.Error

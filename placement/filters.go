@@ -86,7 +86,6 @@ func full(_ *ask, c *candidate) int {
 	return 0
 }
 
-// keep lowers both limits to n.
 func (c *candidate) keep(n int) { c.fits, c.room = min(c.fits, n), min(c.room, n) }
 
 // demand refuses the candidate unless something is so.

@@ -16,7 +16,6 @@ func spread(cands []candidate, t tier, n int, seed uint64) int {
 	return given
 }
 
-// group is the peers with one value of the key that a job is spread over.
 type group struct {
 	value   string
 	have    int // tasks of the job on all its peers, also on those that take no more

@@ -27,7 +27,6 @@ type parking struct {
 	lots  map[PeerID]*lot
 }
 
-// lot is what one author has parked.
 type lot struct {
 	spots map[parkKey]parkedStatus
 	queue []parkKey // oldest first
@@ -90,7 +89,6 @@ func (p *parking) evict() {
 	p.drop(from)
 }
 
-// drop loses the status of an author that has waited longest.
 func (p *parking) drop(from PeerID) {
 	p.spilt = true
 	l := p.lots[from]
@@ -102,7 +100,6 @@ func (p *parking) drop(from PeerID) {
 	}
 }
 
-// take takes a status off its spot.
 func (l *lot) take(k parkKey) parkedStatus {
 	s := l.spots[k]
 	l.bytes -= s.status.parkedSize()
@@ -110,7 +107,6 @@ func (l *lot) take(k parkKey) parkedStatus {
 	return s
 }
 
-// forget drops everything of an author.
 func (p *parking) forget(author PeerID) {
 	if l := p.lots[author]; l != nil {
 		p.size -= len(l.queue)

@@ -5,7 +5,6 @@ import "covey/p2p/wire"
 // keyedStatus is a Status, read as it is written now.
 type keyedStatus Status
 
-// oldStatus is a Status of version 0.1.
 type oldStatus struct {
 	_       struct{} `cbor:",toarray"`
 	Task    TaskID
@@ -19,7 +18,6 @@ type oldStatus struct {
 	Message string
 }
 
-// oldBatch is a Batch of version 0.1.
 type oldBatch struct {
 	_           struct{} `cbor:",toarray"`
 	Author      PeerID

@@ -54,7 +54,6 @@ type Report struct {
 	AsOf     time.Time `json:"as_of"`
 }
 
-// bench is one run.
 type bench struct {
 	cfg    BenchConfig
 	client *api.Client
@@ -326,7 +325,6 @@ func plainProcess(dir, path string) error {
 	return err
 }
 
-// latency: one task at a time, submit to done.
 func (b *bench) latency(ctx context.Context) error {
 	n := b.cfg.Latency
 	if b.cfg.Quick {

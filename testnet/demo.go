@@ -82,7 +82,6 @@ func packageFolders(ctx context.Context) (root string, dirs []string, err error)
 	return root, slices.Compact(dirs), err
 }
 
-// demo is one run of the demonstration.
 type demo struct {
 	net  *Net
 	talk io.Writer
@@ -194,7 +193,6 @@ func (d *demo) act(ctx context.Context, say func(string, ...any)) error {
 	return d.verdict(say, gap, took)
 }
 
-// others are two peers that are not k.
 func others(k int) (a, b int) {
 	var rest []int
 	for i := 1; i <= demoPeers; i++ {

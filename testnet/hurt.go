@@ -9,7 +9,6 @@ import (
 	"covey/node/api"
 )
 
-// signal sends f to peer k's process, if it runs.
 func (n *Net) signal(k int, f func(*proc) error) error {
 	p, err := n.peer(k)
 	if err != nil {

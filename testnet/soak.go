@@ -64,7 +64,6 @@ const (
 	reviveLimit = 60 * time.Second // one peer's restart, or order
 )
 
-// soak is one run.
 type soak struct {
 	cfg   SoakConfig
 	net   *Net
@@ -168,7 +167,6 @@ func (s *soak) say(format string, args ...any) {
 	fmt.Fprintf(s.cfg.Talk, "%6.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// trouble notes something that must not be.
 func (s *soak) trouble(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	s.say("TROUBLE: %s", text)
@@ -315,7 +313,6 @@ func (s *soak) release(h hurt, victims []int) {
 	}
 }
 
-// reviveAll undoes whatever is left.
 func (s *soak) reviveAll(ctx context.Context) {
 	_ = s.within(ctx, reviveLimit, s.net.Heal)
 	for k := 1; k <= s.net.N(); k++ {

@@ -189,7 +189,6 @@ func (s *soak) judgeRuns(id string, x *soakJob) {
 	}
 }
 
-// countRuns counts marks by slot.
 func countRuns(marks string) map[int]int {
 	runs := map[int]int{}
 	for line := range strings.SplitSeq(marks, "\n") {

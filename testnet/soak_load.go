@@ -38,7 +38,6 @@ type soakJob struct {
 	ended    *api.Job
 }
 
-// drawJob makes the client's next job.
 func (s *soak) drawJob(r *rand.Rand) *soakJob {
 	j := taskstate.Job{ID: taskstate.NewJobID()}
 	x := &soakJob{end: "complete"}
@@ -158,7 +157,6 @@ func (s *soak) cancel(ctx context.Context, r *rand.Rand, x *soakJob) {
 	}
 }
 
-// look asks what a person would ask.
 func (s *soak) look(ctx context.Context, r *rand.Rand, x *soakJob) {
 	asks := []struct {
 		what string

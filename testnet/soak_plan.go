@@ -26,7 +26,6 @@ func (h hurt) String() string {
 	return fmt.Sprintf("%s %s for %s", h.What, who, h.Hold)
 }
 
-// act is what happens at one time: one hurt, sometimes a second one while the first lasts.
 type act struct {
 	Hurts []hurt
 	Gap   time.Duration // between the two

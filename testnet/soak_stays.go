@@ -17,7 +17,6 @@ type stays struct {
 // knownAfter is how long after a start the others surely know where a peer is.
 const knownAfter = 10 * time.Second
 
-// back notes that a peer is started again.
 func (s *stays) back(k int, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

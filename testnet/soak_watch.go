@@ -119,7 +119,6 @@ func (s *soak) noteEnds(ctx context.Context, k int) {
 	}
 }
 
-// sameEnd compares what is decided once a job is over.
 func sameEnd(a, b *api.Job) bool {
 	if a.State != b.State || a.Cancelled != b.Cancelled || *a.ExitCode != *b.ExitCode || !a.Ended.Equal(*b.Ended) {
 		return false

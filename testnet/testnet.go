@@ -155,7 +155,6 @@ func lastLines(text []byte, limit int) string {
 	return string(text)
 }
 
-// peer finds a peer by its number, from 1.
 func (n *Net) peer(k int) (*proc, error) {
 	if k < 1 || k > len(n.peers) {
 		return nil, api.Errorf(api.NotFound, "this testnet has peers 1 to %d, there is no peer %d", len(n.peers), k)
@@ -256,7 +255,6 @@ const pollEvery = 5 * time.Millisecond
 // lookEvery is how often a peer is asked for all it sees, which costs it and its coordinator more.
 const lookEvery = 50 * time.Millisecond
 
-// await polls until cond holds or ctx ends.
 func (n *Net) await(ctx context.Context, cond func() bool) error {
 	return n.awaitEvery(ctx, pollEvery, cond)
 }

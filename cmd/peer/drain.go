@@ -55,7 +55,6 @@ that is drained already it only waits, and the grace it was given stays; without
 	return cmd
 }
 
-// draining is how a drain is followed.
 type draining struct {
 	wait    bool
 	timeout time.Duration

@@ -111,7 +111,6 @@ func paceLine(j api.Job) string {
 	return line
 }
 
-// timesText says how long the tasks of a job ran and had waited.
 func timesText(p *api.Pace) string {
 	if p == nil || p.Longest == "" {
 		return ""

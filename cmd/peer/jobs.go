@@ -14,7 +14,6 @@ import (
 	"covey/taskstate/spell"
 )
 
-// jobFilter chooses among all jobs.
 type jobFilter struct {
 	states []string
 	name   string

@@ -56,7 +56,6 @@ is letters, digits and . _ - /.`,
 	}
 }
 
-// labelWords reads K=V and K-.
 func labelWords(words []string) (l api.Labels, err error) {
 	for _, w := range words {
 		k, v, set := strings.Cut(w, "=")
@@ -79,7 +78,6 @@ func labelWords(words []string) (l api.Labels, err error) {
 	return l, nil
 }
 
-// labelsText is labels on one line.
 func labelsText(labels map[string]string) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(labels)) {

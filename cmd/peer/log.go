@@ -52,7 +52,6 @@ func (c *cli) capLog(size string) error {
 	return nil
 }
 
-// sameFile tells whether an open file is the one at path.
 func sameFile(f *os.File, path string) bool {
 	a, err := f.Stat()
 	if err != nil {

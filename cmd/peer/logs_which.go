@@ -10,7 +10,6 @@ import (
 	"covey/taskstate/jobfile"
 )
 
-// logsFlags say which lines of a log are meant.
 type logsFlags struct {
 	stream, since string
 }

@@ -50,7 +50,6 @@ func waitingText(why string) string {
 	return "waiting: " + why
 }
 
-// cancelText says who or what cancelled a job.
 func cancelText(j api.Job) string {
 	if strings.HasPrefix(j.Cancelled, "by ") {
 		return "cancelled " + j.Cancelled

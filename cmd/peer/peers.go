@@ -124,7 +124,6 @@ func oneSeat(ps api.Peers) string {
 // staleNews is after how many seconds without news of a peer its age is worth a column.
 const staleNews = 10
 
-// peerColumn is one column of `peer peers`.
 type peerColumn struct {
 	head string
 	show bool
@@ -175,7 +174,6 @@ func cpusOf(p api.Peer) string {
 	return text
 }
 
-// sameName tells whether another peer has the same name.
 func sameName(peers []api.Peer, p api.Peer) bool {
 	return slices.ContainsFunc(peers, func(o api.Peer) bool { return o.ID != p.ID && o.Name == p.Name })
 }

@@ -28,7 +28,6 @@ type heldLine struct {
 	at time.Time // of its first byte
 }
 
-// lineKey is one stream of one task.
 type lineKey struct {
 	task string
 	to   io.Writer

@@ -39,7 +39,6 @@ func newProgress(w io.Writer) *progress {
 	return &progress{w: w, on: isTerminal(w), width: func() int { return widthOf(w) }, now: time.Now}
 }
 
-// widthOf is how many columns a terminal has.
 func widthOf(w io.Writer) int {
 	if f, ok := fileOf(w); ok {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
@@ -104,7 +103,6 @@ func progressCounts(j api.Job) string {
 	return line
 }
 
-// timeLeft says how many seconds are left.
 func timeLeft(s float64) string {
 	return short(max(seconds(s).Round(time.Second), time.Second)) + " left"
 }
@@ -116,7 +114,6 @@ func barOf(width, done, all int) string {
 	return strings.Repeat("━", fill) + strings.Repeat("─", width-fill)
 }
 
-// clip shortens a line to a width.
 func clip(s string, width int) string {
 	s = printable(s)
 	if utf8.RuneCountInString(s) <= width || width < 1 {
@@ -184,7 +181,6 @@ func countOf(n int, what string) string {
 // pace is how many tasks end in a second, over the last half minute.
 type pace struct{ samples []sample }
 
-// sample is how many had ended at a moment.
 type sample struct {
 	at    time.Time
 	ended int

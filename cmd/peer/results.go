@@ -44,7 +44,6 @@ func lost(w io.Writer) bool {
 	return ok && r.failed() != nil
 }
 
-// fileOf is the file behind a stream, if there is one.
 func fileOf(w io.Writer) (*os.File, bool) {
 	if r, ok := w.(*results); ok {
 		w = r.w

@@ -17,7 +17,6 @@ import (
 	"covey/node/api"
 )
 
-// cli carries what every command needs.
 type cli struct {
 	Streams
 	data   string

@@ -50,7 +50,6 @@ On slow or lossy networks use a longer grace; a shorter one notices sooner that 
 	}
 }
 
-// settingsOf reads NAME=VALUE words.
 func settingsOf(words []string) (s api.Settings, err error) {
 	names := []string{"beat", "grace", "keep-jobs", "keep-for"}
 	fields := map[string]*float64{"beat": &s.Beat, "grace": &s.Grace, "keep-for": &s.KeepFor}

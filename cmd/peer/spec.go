@@ -9,7 +9,6 @@ import (
 	"covey/node/api"
 )
 
-// specText says what a job runs and needs, line by line.
 func specText(line func(k, v string), s *api.Spec) {
 	if s == nil {
 		return
@@ -24,7 +23,6 @@ func specText(line func(k, v string), s *api.Spec) {
 	line("only on", strings.Join(s.Constraints, " and "))
 }
 
-// needsText is what a task promises itself.
 func needsText(s *api.Spec) string {
 	var parts []string
 	if s.CPUs > 0 {

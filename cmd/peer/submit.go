@@ -77,7 +77,6 @@ func submitCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// readJob reads a job file.
 func readJob(file string, stdin io.Reader) (*taskstate.Job, error) {
 	name := file
 	if file == "-" {
@@ -94,7 +93,6 @@ func readJob(file string, stdin io.Reader) (*taskstate.Job, error) {
 	return job, nil
 }
 
-// showChanges tells what an update changes.
 func showChanges(w io.Writer, changes []taskstate.Change) {
 	if len(changes) == 0 {
 		fmt.Fprintln(w, "nothing changed")
@@ -114,7 +112,6 @@ func showChanges(w io.Writer, changes []taskstate.Change) {
 	}
 }
 
-// preview shows what a job would do.
 func preview(ctx context.Context, c *cli, job *taskstate.Job) error {
 	p, err := c.client().Preview(ctx, api.Submit{Job: *job})
 	return emit(c, err, p, p.Places, func(w io.Writer) {

@@ -176,7 +176,6 @@ func taskState(t api.Task) string {
 	return taskstate.Shown(t.State)
 }
 
-// taskTook is how long a task ran that has ended.
 func taskTook(t api.Task) string {
 	if t.Took == 0 {
 		return "-"

@@ -28,7 +28,6 @@ type Envelope struct {
 	Sig         []byte   // Author's, over everything above
 }
 
-// signed is what the signature covers.
 type signed struct {
 	_           struct{} `cbor:",toarray"`
 	Author      string

@@ -239,7 +239,6 @@ func (x *Exchange) notTooOften(peer string) bool {
 	return l.Allow()
 }
 
-// serve is the other side of round.
 func (x *Exchange) serve(peer string, c net.Conn) {
 	defer c.Close()
 	x.mu.Lock()

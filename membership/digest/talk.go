@@ -10,7 +10,6 @@ import (
 	"covey/p2p/wire"
 )
 
-// talk is one exchange on one stream.
 type talk struct {
 	x    *Exchange
 	peer string
@@ -19,7 +18,6 @@ type talk struct {
 	w    *wire.Writer
 }
 
-// parcel is some of the envelopes that were wanted.
 type parcel struct {
 	_         struct{} `cbor:",toarray"`
 	Envelopes []Envelope

@@ -148,7 +148,6 @@ func (r *Rollout) Active() bool {
 	return r != nil && r.State != "completed" && r.State != "rolled-back"
 }
 
-// changeRoutes serves ChangeBackend.
 func changeRoutes(mux *http.ServeMux, b Backend) {
 	submit, preview, tasks, all := post(b.Submit), post(b.Preview), getID(b.Tasks), getID(b.AllTasks)
 	mux.HandleFunc("POST /v1/jobs", func(w http.ResponseWriter, r *http.Request) {

@@ -70,7 +70,6 @@ func (c *Call) checkChange() *api.Error {
 	return nil
 }
 
-// checkRunID refuses an id that no job has.
 func checkRunID(id taskstate.JobID) *api.Error {
 	if err := jobfile.ValidID(id); err != nil {
 		return api.Errorf(api.Usage, "%v", err)

@@ -50,7 +50,6 @@ func (d *Desk) propose(ctx context.Context, cmd ledger.Command) (calls.Reply, er
 	return calls.AnswerTo(cmd, results[0], index), nil
 }
 
-// allowed checks the asker's roles.
 func (d *Desk) allowed(c calls.Call) *api.Error {
 	need := admission.Admin
 	switch {

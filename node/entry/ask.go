@@ -129,7 +129,6 @@ func (k *joinAttempt) word(err error) string {
 	return "a peer there is reached but has no time for newcomers (" + p2p.Why(err) + ")"
 }
 
-// silent says that nobody is there.
 func (k *joinAttempt) silent(err error) string {
 	return fmt.Sprintf("cannot join after %s: no contact with %s (%s); is `peer up` running there, and its port open?",
 		joinSilence, strings.Join(addresses(k.doors), ", "), p2p.Why(err))

@@ -172,7 +172,6 @@ func (k *Keeper) LowNow() *Low {
 	return k.Low()
 }
 
-// look looks at the disk. What cannot be known counts as room: the journal finds out.
 func (k *Keeper) look() {
 	r, err := k.cfg.Look()
 	k.mu.Lock()
@@ -195,7 +194,6 @@ func (k *Keeper) GiveBack() bool {
 
 func (k *Keeper) path() string { return filepath.Join(k.cfg.Dir, File) }
 
-// restock makes the reserve, if it is not there.
 func (k *Keeper) restock() {
 	if _, err := os.Lstat(k.path()); !errors.Is(err, os.ErrNotExist) {
 		return

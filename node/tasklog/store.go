@@ -78,7 +78,6 @@ func (s *Store) Open(id taskstate.TaskID, stream string, offset int64, follow bo
 	return &reader{c: c, ctx: ctx, cancel: cancel}, nil
 }
 
-// begin looks whether there is such a task.
 func (s *Store) begin(req Request) (*cursor, error) {
 	rel, err := req.Task.Folder()
 	if err != nil {

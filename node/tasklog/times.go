@@ -10,7 +10,6 @@ import (
 	"covey/node/runner/supervise"
 )
 
-// marks are what is known of when a stream was written.
 type marks struct {
 	known supervise.Times
 	size  int64 // of the file they were read from
@@ -46,7 +45,6 @@ func (c *cursor) learnTimes(p *part) {
 	p.times.known, p.times.size = supervise.ReadTimes(f), st.Size()
 }
 
-// written is when a file was last written to, in Unix milliseconds; 0 if it does not say.
 func written(f *os.File) int64 {
 	st, err := f.Stat()
 	if err != nil {

@@ -80,7 +80,6 @@ func (v *View) Draining(ctx context.Context, peer string, send func(api.Draining
 	}
 }
 
-// drainNow says what is left on a drained peer.
 func (v *View) drainNow(id taskstate.PeerID) (api.Draining, error) {
 	out := api.Draining{Peer: id, Name: v.Who.Called(id)}
 	var open []taskstate.TaskID
@@ -130,7 +129,6 @@ func (v *View) whyLeft(id taskstate.PeerID) string {
 	return ""
 }
 
-// showAvailability puts what people said about giving a peer tasks into its row.
 func (v *View) showAvailability(p *api.Peer, m ledger.Member) {
 	p.Availability = api.Active
 	if m.Takes() {

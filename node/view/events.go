@@ -150,7 +150,6 @@ func (v *Events) settleEvents(e ledger.Entry, c *ledger.Settle, r ledger.Result)
 	return out
 }
 
-// jobEnds are the jobs that this entry ended.
 func (v *Events) jobEnds(ev ledger.Event) (out []event) {
 	if len(ev.Ended) == 0 {
 		return nil
@@ -165,7 +164,6 @@ func (v *Events) jobEnds(ev ledger.Event) (out []event) {
 	return out
 }
 
-// forgotten are the finished jobs that this entry made the ledger forget.
 func forgotten(ev ledger.Event) (out []event) {
 	for _, f := range ev.Forgot {
 		out = append(out, event{at: ev.Entry.Stamp, kind: kindJob, job: f.Job, state: f.State.String(), gone: true, note: "not kept any more"})

@@ -123,7 +123,6 @@ type slotFacts struct {
 	past []ledger.PastAttempt
 }
 
-// visit is the time a task of the story spent with a peer.
 type visit struct {
 	task     taskstate.TaskID
 	peer     taskstate.PeerID
@@ -216,7 +215,6 @@ func (t *explainer) add(at int64, f api.Fact) {
 	t.facts = append(t.facts, f)
 }
 
-// tellJob tells what concerns the job as a whole.
 func (t *explainer) tellJob() {
 	f := &t.job
 	text := fmt.Sprintf("accepted through %s", t.name(f.job.Submitter))
@@ -241,7 +239,6 @@ func (t *explainer) tellJob() {
 	}
 }
 
-// tellEnd tells how the job ended.
 func (t *explainer) tellEnd() {
 	f := &t.job
 	if f.over {
@@ -253,7 +250,6 @@ func (t *explainer) tellEnd() {
 	}
 }
 
-// sums counts the slots by state.
 func (t *explainer) sums() string {
 	c := t.job.counts
 	var parts []string
@@ -302,7 +298,6 @@ func (t *explainer) tellWaiting(ctx context.Context) {
 	}
 }
 
-// tellTroubles tells what is wrong with peers that have tasks of the story.
 func (t *explainer) tellTroubles(f *calls.Flock) {
 	for _, p := range f.Peers {
 		_, has := t.job.openOn[p.ID]

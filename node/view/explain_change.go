@@ -28,7 +28,6 @@ func runsOf(s *ledger.State, id taskstate.JobID) (out []runFacts) {
 	return out
 }
 
-// tellChanges tells what the ledger knows about updates and runs.
 func (t *explainer) tellChanges() {
 	for _, r := range t.job.runs {
 		t.add(r.accepted, api.Fact{
@@ -60,7 +59,6 @@ func (t *explainer) tellChanges() {
 	}
 }
 
-// tellSkips tells which starts a schedule skipped.
 func (t *explainer) tellSkips() {
 	f := api.Fact{Kind: kindJob, State: "skipped", Reason: "overlap"}
 	if n := t.job.skipped - len(t.job.skips); n > 0 {

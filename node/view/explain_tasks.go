@@ -12,7 +12,6 @@ import (
 	"covey/taskstate"
 )
 
-// tellSlots tells the slots that were picked, and sums up the others.
 func (t *explainer) tellSlots() {
 	for _, s := range t.slots {
 		t.tellSlot(s)
@@ -31,7 +30,6 @@ func (t *explainer) tellSlots() {
 	}
 }
 
-// end is when the story ends so far.
 func (t *explainer) end() int64 {
 	if t.job.over {
 		return t.job.ended
@@ -224,7 +222,6 @@ func ranText(took, waited int64) string {
 	return fmt.Sprintf(" after %s (and %s in line there)", spanText(took), spanText(waited))
 }
 
-// endText says an end in a person's words, without its message.
 func endText(f taskstate.Status) string {
 	text := taskstate.Shown(f.State.String())
 	switch {

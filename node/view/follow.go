@@ -69,7 +69,6 @@ func allSlots(n int) []int {
 	return out
 }
 
-// taskRows lists a job's slots, or only those asked for.
 func (v *View) taskRows(id taskstate.JobID, slots []int) (rows []api.Task, err error) {
 	return v.taskRowsNow(id, slots, &away{})
 }

@@ -122,7 +122,6 @@ func (h *hub) after(seen uint64) (evs []event, lost bool, more <-chan struct{}) 
 	return evs, lost, h.wake
 }
 
-// last is the seq of the newest event, 0 if there is none.
 func (h *hub) last() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -73,7 +73,6 @@ func (v *View) sayWhy(row *api.Job, why string, gone *away) {
 	v.nameAway(row)
 }
 
-// progress counts the reported states of tasks that are not settled, per job.
 func (v *View) progress() map[taskstate.JobID]map[taskstate.State]int {
 	out := map[taskstate.JobID]map[taskstate.State]int{}
 	for s := range v.cfg.Table.All() {

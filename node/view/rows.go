@@ -58,7 +58,6 @@ func jobRow(j *ledger.JobRecord, reported map[taskstate.State]int) api.Job {
 	return row
 }
 
-// noTasks counts nothing, in every state that is always shown.
 func noTasks() map[string]int {
 	tasks := make(map[string]int, len(shownStates)+1)
 	for _, s := range shownStates {

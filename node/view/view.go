@@ -109,5 +109,4 @@ func (v *View) Applied() { v.applied.set(v.cfg.Replica.Applied()) }
 // was decided there.
 func (v *View) Reach(ctx context.Context, index uint64) error { return v.applied.reach(ctx, index) }
 
-// now is this machine's clock, in milliseconds since 1970.
 func (v *View) now() int64 { return v.cfg.Now().UnixMilli() }

@@ -32,7 +32,6 @@ func (v *View) Watch(ctx context.Context, since string, send func(api.Event) err
 	return w.run(ctx, since, watchLeast+rand.N(watchLeast))
 }
 
-// watcher is one stream of events to one reader.
 type watcher struct {
 	hub  *hub
 	list func(func(event) error) error // how things stand now
@@ -71,7 +70,6 @@ func (w *watcher) run(ctx context.Context, since string, life time.Duration) err
 	}
 }
 
-// say sends a line of the watcher's own, at the place it has reached.
 func (w *watcher) say(e event) error {
 	e.seq, e.at = w.seen, w.now()
 	return w.send(w.hub.public(e))
@@ -172,7 +170,6 @@ func (w *watcher) snapshotOf(why string, tries int) error {
 	return w.say(event{kind: kindSynced})
 }
 
-// thing is what an event is about.
 type thing struct {
 	kind string
 	job  taskstate.JobID
@@ -180,7 +177,6 @@ type thing struct {
 	peer taskstate.PeerID
 }
 
-// about tells what an event is about. Who has a task is part of what happens to it.
 func (e *event) about() thing {
 	switch e.kind {
 	case kindJob:

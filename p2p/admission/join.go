@@ -132,7 +132,6 @@ func Join(ctx context.Context, n Net, via string, req JoinRequest) (JoinAnswer, 
 	return a, a.fits(n.Self(), req.Cluster)
 }
 
-// fits checks an answer against what was asked.
 func (a JoinAnswer) fits(self, cluster string) error {
 	switch {
 	case a.Entry.Peer != self || a.Entry.Removed:

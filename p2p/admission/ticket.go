@@ -148,7 +148,6 @@ func checksum(b []byte) []byte {
 	return h[:sumLen]
 }
 
-// ticketBody is the ticket on the wire.
 type ticketBody struct {
 	ID      string        `cbor:"1,keyasint,omitempty"`
 	Secret  []byte        `cbor:"2,keyasint"`

@@ -39,7 +39,6 @@ type Conn struct {
 	gone          bool // on Wires: this end's machine or process is no more; under the Wires' lock
 }
 
-// newStream makes both ends.
 func newStream(n medium, a, b net.Addr) (here, there *Conn) {
 	up, down := newPipe(), newPipe()
 	here = &Conn{net: n, local: a, remote: b, in: down, out: up, rd: makeDeadline(), wr: makeDeadline(), done: make(chan struct{})}

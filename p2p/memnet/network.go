@@ -28,7 +28,6 @@ type Network struct {
 	calls sync.WaitGroup
 }
 
-// link is an unordered pair of peer ids.
 type link struct{ a, b string }
 
 func pair(a, b string) link {

@@ -12,7 +12,6 @@ import (
 // window is how many bytes one direction of a stream holds before its writer waits.
 const window = 256 << 10
 
-// pipe is one direction of a stream.
 type pipe struct {
 	mu     sync.Mutex
 	queue  []chunk
@@ -73,7 +72,6 @@ func (p *pipe) take(b []byte, cut bool) (n int, due time.Time, wake <-chan struc
 	return 0, due, p.wake, nil
 }
 
-// put buffers as much as fits.
 func (p *pipe) put(b []byte, due time.Time) (int, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

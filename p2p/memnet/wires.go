@@ -29,7 +29,6 @@ type Wires struct {
 	wake     chan struct{}      // closed and replaced when something has changed
 }
 
-// way is a direction between two machines.
 type way struct{ from, to netip.Addr }
 
 // NewWires makes a network without machines.
@@ -249,7 +248,6 @@ func (m *Machine) connect(l *listener) *Conn {
 	return here
 }
 
-// listener is an open port.
 type listener struct {
 	m     *Machine
 	at    *net.TCPAddr

@@ -82,7 +82,6 @@ func Processes(answers []Answer) (first []int) {
 	return first
 }
 
-// same tells whether a later answer is of the same process.
 func (a Answer) same(later Answer) bool {
 	return a.Proof.Start.Number == later.Proof.Start.Number && slices.Contains(later.Proof.Recent, a.Nonce)
 }

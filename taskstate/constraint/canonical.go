@@ -56,7 +56,6 @@ func writeText(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(s) + `"`
 }
 
-// writeMilli writes thousandths of a cpu as a number of cpus.
 func writeMilli(n int64) string {
 	whole, rest := strconv.FormatInt(n/1000, 10), n%1000
 	if rest == 0 {

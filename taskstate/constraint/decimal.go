@@ -27,7 +27,6 @@ func allDigits(s string) bool {
 	return true
 }
 
-// splitDecimal takes a number apart.
 func splitDecimal(s string) (sign int, whole, fraction string) {
 	sign = 1
 	if s != "" && (s[0] == '-' || s[0] == '+') {

@@ -2,7 +2,6 @@ package constraint
 
 import "strings"
 
-// op is how a fact is compared.
 type op uint8
 
 const (

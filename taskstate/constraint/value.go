@@ -86,7 +86,6 @@ func (p *parser) bare(inList bool) (string, *Error) {
 	return text, nil
 }
 
-// quoted reads a value in quotes.
 func (p *parser) quoted() (string, *Error) {
 	open, quote := p.at, p.rest()[0]
 	p.at++

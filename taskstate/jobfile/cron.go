@@ -13,7 +13,6 @@ import (
 // maxCron caps an expression in bytes.
 const maxCron = 256
 
-// part is one of the five fields of a cron expression.
 type part struct {
 	name      string
 	low, high int
@@ -101,7 +100,6 @@ func (p part) value(s string) (int, error) {
 	return n, nil
 }
 
-// checkZone tells what is wrong with the name of a time zone.
 func checkZone(zone string) error {
 	if zone == "" || zone == "UTC" {
 		return nil

@@ -164,7 +164,6 @@ func cause(err error) error {
 	return err
 }
 
-// readList reads a list from disk, refusing what would not fit anyway.
 func readList(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -78,7 +78,6 @@ func (r *reader) update(n ast.Node, path string) *taskstate.Update {
 	return &u
 }
 
-// ratio reads a number from 0 to 1.
 func (r *reader) ratio(n ast.Node, path string) float64 {
 	switch n.(type) {
 	case *ast.IntegerNode, *ast.FloatNode:

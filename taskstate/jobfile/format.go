@@ -58,7 +58,6 @@ func Format(j *taskstate.Job) ([]byte, error) {
 	return w.check(j)
 }
 
-// writer writes a job file line by line.
 type writer struct{ b strings.Builder }
 
 // check holds what was written against what reading it again gives: a file that means something
@@ -183,7 +182,6 @@ func texts[S ~string](in []S) []string {
 	return out
 }
 
-// span writes milliseconds.
 func span(ms int64) string {
 	s := (time.Duration(ms) * time.Millisecond).String()
 	if strings.HasSuffix(s, "m0s") {

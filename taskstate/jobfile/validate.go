@@ -36,7 +36,6 @@ const (
 // newest is the word for the newest job: `peer logs last`. No job has it as its name.
 const newest = "last"
 
-// problem is one thing wrong with a job. field is spelt as in a job file.
 type problem struct{ field, msg string }
 
 func (p problem) String() string { return oneLine(p.field + ": " + p.msg) }

@@ -71,7 +71,6 @@ func validAxis(s string) bool {
 	return s != "" && len(s) <= maxName && s[0] >= 'a' && s[0] <= 'z' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// placing checks where tasks may go.
 func (ps *checks) placing(j *taskstate.Job) {
 	if err := j.Resources.Others.Check(); err != nil {
 		ps.bad("resources", "%v", err)

@@ -10,7 +10,6 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// field is one key a mapping may have.
 type field struct {
 	name string
 	read func(n ast.Node, path string)
@@ -95,7 +94,6 @@ func (r *reader) text(n ast.Node, path string) (string, bool) {
 	return "", false
 }
 
-// texts reads a list of texts.
 func (r *reader) texts(n ast.Node, path, example string) []string {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
@@ -112,7 +110,6 @@ func (r *reader) texts(n ast.Node, path, example string) []string {
 	return out
 }
 
-// whole reads a whole number from low to high.
 func (r *reader) whole(n ast.Node, path string, low, high int) int {
 	_, ok := n.(*ast.IntegerNode)
 	if text, is := n.(*ast.StringNode); is && text.Token.Type == token.StringType { // too many digits for the parser
@@ -131,7 +128,6 @@ func (r *reader) whole(n ast.Node, path string, low, high int) int {
 	return v
 }
 
-// flag reads true or false.
 func (r *reader) flag(n ast.Node, path string) bool {
 	b, ok := n.(*ast.BoolNode)
 	if !ok {
@@ -141,7 +137,6 @@ func (r *reader) flag(n ast.Node, path string) bool {
 	return b.Value
 }
 
-// duration reads milliseconds.
 func (r *reader) duration(n ast.Node, path string) int64 {
 	return quantity(r, n, path, func(s string) (int64, error) {
 		d, err := ParseDuration(s)
@@ -149,7 +144,6 @@ func (r *reader) duration(n ast.Node, path string) int64 {
 	})
 }
 
-// quantity reads a value with a unit.
 func quantity(r *reader, n ast.Node, path string, parse func(string) (int64, error)) int64 {
 	switch n.(type) {
 	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode:

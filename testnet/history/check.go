@@ -124,7 +124,6 @@ func operations(ops []Op) []porcupine.Operation {
 	return out
 }
 
-// job is one job as the ledger holds it.
 type job struct {
 	exists    bool
 	content   string

@@ -17,7 +17,6 @@ type plan struct {
 	f  func()
 }
 
-// at plans f.
 func (w *world) at(t time.Duration, f func()) {
 	w.drawn++
 	heap.Push(&w.plans, plan{t, w.drawn, f})

@@ -32,7 +32,6 @@ func (c *check) init(w *world) {
 	*c = check{w: w, starts: map[taskstate.TaskID]*proc{}, slots: map[slot][]*proc{}, epochs: map[string]string{}, names: map[string]string{}, liars: map[string]bool{}}
 }
 
-// coordinator is the number of the peer that coordinates.
 func (c *check) coordinator() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

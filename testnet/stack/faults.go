@@ -4,7 +4,6 @@ import (
 	"time"
 )
 
-// fault is one way to hurt, and how often it comes.
 type fault struct {
 	name   string
 	weight int
@@ -122,7 +121,6 @@ func (w *world) spell() time.Duration {
 	return w.ms(50, 8000)
 }
 
-// down kills a peer for a while.
 func (p *peer) down(power bool, d time.Duration) {
 	heal := p.w.hurt(p)
 	p.kill(power)
@@ -130,7 +128,6 @@ func (p *peer) down(power bool, d time.Duration) {
 	p.w.until(d, func() { p.downs--; heal(); p.boot() })
 }
 
-// killCoordinator kills the coordinator, as far as somebody knows.
 func (w *world) killCoordinator() {
 	for _, p := range w.peers {
 		if p.name == w.check.coordinator() {

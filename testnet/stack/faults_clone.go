@@ -56,13 +56,11 @@ func (w *world) clone() {
 	})
 }
 
-// copied tells whether a peer says that it was.
 func copied(l *life) bool {
 	st, err := l.node.Backend().Status(context.Background())
 	return err == nil && slices.ContainsFunc(st.Troubles, func(t api.Trouble) bool { return t.Code == api.TroubleCopied })
 }
 
-// hurting tells whether a fault touches anybody.
 func (w *world) hurting() bool {
 	for _, p := range w.peers {
 		p.mu.Lock()
@@ -86,7 +84,6 @@ func (w *world) apart(a, b *peer) bool {
 	return false
 }
 
-// session names a process for the story.
 func (p *peer) session() string {
 	if p.lives >= 100 {
 		return fmt.Sprintf("the clone of %s", p.name)

@@ -207,7 +207,6 @@ func (w *world) turnBack() {
 	})
 }
 
-// startedSince lists what was started on a machine since a moment.
 func (p *peer) startedSince(since time.Duration) (out []*proc) {
 	c := &p.w.check
 	c.mu.Lock()
@@ -255,7 +254,6 @@ const (
 	saysFull  = 10 * time.Second // a disk is looked at every two seconds, and who coordinates hears of it
 )
 
-// fillDisk leaves next to no room on a disk for a while.
 func (w *world) fillDisk() {
 	p := w.anyone()
 	if p.usable() == nil {
@@ -290,7 +288,6 @@ func (p *peer) fullFor(l *life) time.Duration {
 	return p.w.now() - max(p.full, l.since)
 }
 
-// room is what a peer finds when it looks at its disk.
 func (p *peer) room() (supervise.Room, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -33,7 +33,6 @@ func (w *world) cutFor(ps []*peer, set func(n int)) {
 	})
 }
 
-// sever notes until when a cut touches peers.
 func sever(ps []*peer, until time.Duration) {
 	for _, p := range ps {
 		p.mu.Lock()
@@ -42,7 +41,6 @@ func sever(ps []*peer, until time.Duration) {
 	}
 }
 
-// partition splits the peers into two or three groups.
 func (w *world) partition() {
 	k := w.between(2, 3)
 	group := make([]int, len(w.peers))
@@ -61,7 +59,6 @@ func (w *world) partition() {
 	})
 }
 
-// oneWay makes one peer deaf or mute.
 func (w *world) oneWay() {
 	p, deaf := w.anyone(), w.chance(0.5)
 	w.tellf("%s, deaf %t", p.name, deaf)
@@ -76,7 +73,6 @@ func (w *world) oneWay() {
 	})
 }
 
-// oneLink cuts one link, one way or both.
 func (w *world) oneLink() {
 	a, b, both := w.anyone(), w.anyone(), w.chance(0.5)
 	w.tellf("%s to %s, both %t", a.name, b.name, both)
@@ -88,7 +84,6 @@ func (w *world) oneLink() {
 	})
 }
 
-// slow makes everything from and to one peer slow, and takes it back.
 func (w *world) slow() {
 	p, d := w.anyone(), w.ms(50, 600)
 	w.tellf("%s is slow by %v", p.name, d)

@@ -104,7 +104,6 @@ func (w *world) newLiar(p *peer, seated []string, index uint64) (*liar, error) {
 	return l, nil
 }
 
-// stop ends the liar, and its machine's sockets.
 func (l *liar) stop() {
 	l.cancel()
 	l.machine.Kill(false)
@@ -112,7 +111,6 @@ func (l *liar) stop() {
 	_ = l.host.Close()
 }
 
-// book reads whom the peer knew.
 func (l *liar) book(path string) (ids []string) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -186,7 +184,6 @@ func (l *liar) defame(ctx context.Context, to string, others []string) {
 	}
 }
 
-// batch is signed statuses of tasks that nobody gave the liar, or nobody has yet.
 func (l *liar) batch(number uint64) []byte {
 	b := taskstate.Batch{Author: l.host.Self(), Incarnation: "liar", Number: number}
 	for i := range 50 {

@@ -58,12 +58,10 @@ func newPeer(w *world, n int) *peer {
 	return p
 }
 
-// folder names the data folder of a life.
 func (p *peer) folder() string {
 	return filepath.Join(p.w.cfg.Dir, fmt.Sprintf("%s-%d", p.name, p.lives))
 }
 
-// life is one process.
 type life struct {
 	p       *peer
 	n       int
@@ -171,7 +169,6 @@ func (p *peer) build(l *life) (*node.Node, error) {
 	return node.New(cfg)
 }
 
-// sold is what the peer says it offers.
 func (p *peer) sold() int64 {
 	if p.w.cfg.Break == BreakOversell {
 		return 2 * p.offer.MilliCPU

@@ -13,7 +13,6 @@ import (
 	"covey/testnet/history"
 )
 
-// people are the clients together, and what they know of their jobs.
 type people struct {
 	w    *world
 	ctx  context.Context
@@ -90,7 +89,6 @@ func (d *people) some(rng *rand.Rand) *work {
 	return d.jobs[len(d.jobs)-1-rng.IntN(n)]
 }
 
-// live does one thing after the other.
 func (c *client) live() {
 	for {
 		t := time.NewTimer(time.Duration(c.rng.Int64N(int64(2 * time.Second))))

@@ -37,7 +37,6 @@ func (c *client) read(l *life, j *work) {
 	}
 }
 
-// look asks one peer about one job.
 func (c *client) look(l *life, j *work, fresh bool) {
 	begin := c.w.now()
 	var a api.JobAnswer
@@ -127,7 +126,6 @@ func (c *client) tasks(l *life, j *work) {
 	}
 }
 
-// names lists jobs for a reader, a few of them.
 func names(jobs []taskstate.JobID) string {
 	slices.Sort(jobs)
 	var s []string

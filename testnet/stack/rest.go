@@ -147,7 +147,6 @@ func (w *world) unfinished(l *life, rows []api.Job) string {
 	return ""
 }
 
-// unlike says in what two peers' jobs differ.
 func unlike(a, b []api.Job) string {
 	if len(a) != len(b) {
 		return fmt.Sprintf("%d and %d jobs", len(a), len(b))
@@ -161,7 +160,6 @@ func unlike(a, b []api.Job) string {
 	return ""
 }
 
-// sameTime compares times that may not have come yet.
 func sameTime(a, b *time.Time) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Equal(*b)
 }
@@ -185,7 +183,6 @@ func unequal(lives []*life, jobs []api.Job) string {
 	return ""
 }
 
-// plain writes tasks so that two lists can be compared.
 func plain(ts []api.Task) (s string) {
 	for _, t := range ts {
 		exit := "-"
@@ -231,7 +228,6 @@ func (w *world) named(name string) *peer {
 	return nil
 }
 
-// startOf finds the start of a task, nil if there was none.
 func (c *check) startOf(id string) *proc {
 	t, err := taskstate.ParseTaskID(id)
 	if err != nil {

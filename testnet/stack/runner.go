@@ -22,7 +22,6 @@ type runner struct {
 	done chan struct{}
 }
 
-// proc is a task that runs.
 type proc struct {
 	p      *peer
 	launch taskstate.Launch
@@ -101,7 +100,6 @@ func exitOf(t taskstate.TaskID) int {
 	return 0
 }
 
-// ends is the end of a task by itself.
 func (p *peer) ends(x *proc, exit int) {
 	if !p.take(x) {
 		return
@@ -227,7 +225,6 @@ func (p *peer) endAll() {
 	p.rebooted = true
 }
 
-// running lists what runs, and what it takes together.
 func (p *peer) running() (tasks []taskstate.TaskID, need taskstate.Resources) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -27,7 +27,6 @@ func (s *Scene) Coordinator(k int) int {
 	return -1
 }
 
-// node is a peer's, which must be up.
 func (s *Scene) node(k int) api.Backend { return s.w.peers[k].usable().node.Backend() }
 
 // Up tells whether a peer is ready to be asked.

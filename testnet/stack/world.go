@@ -205,7 +205,6 @@ func (w *world) broken() bool {
 // tailLength is how much of the story is kept for whoever must understand what broke.
 const tailLength = 40
 
-// tellf tells the story.
 func (w *world) tellf(format string, args ...any) {
 	line := fmt.Sprintf("%11.6f ", w.now().Seconds()) + fmt.Sprintf(format, args...)
 	w.mu.Lock()
@@ -218,7 +217,6 @@ func (w *world) tellf(format string, args ...any) {
 	}
 }
 
-// count changes the stats.
 func (w *world) count(f func(s *Stats)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -19,7 +19,6 @@ type Executor struct {
 	shut  bool
 }
 
-// task is a no-op that takes its time.
 type task struct {
 	began time.Time
 	timer *time.Timer // its end
@@ -57,7 +56,6 @@ func (e *Executor) await(l taskstate.Launch, already time.Duration) {
 	e.tasks[l.Task] = &task{began: time.Now().Add(-already), timer: timer}
 }
 
-// end reports the end of a no-op, unless it has ended.
 func (e *Executor) end(id taskstate.TaskID, r taskstate.RunReport) {
 	e.mu.Lock()
 	t := e.tasks[id]

@@ -12,7 +12,6 @@ import (
 // passedOn is what a task sees of the daemon's environment.
 var passedOn = [...]string{"PATH", "HOME", "LANG", "TMPDIR"}
 
-// variables are names and values.
 type variables [][2]string
 
 // coveyVars are the variables every task has, sorted by name, and then one for each axis of its

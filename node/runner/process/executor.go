@@ -173,7 +173,6 @@ func (r *Executor) Close() error {
 	return err
 }
 
-// forget takes an ended task off the list.
 func (r *Executor) forget(id taskstate.TaskID) {
 	r.mu.Lock()
 	delete(r.tasks, id)

@@ -11,7 +11,6 @@ import (
 	"covey/taskstate"
 )
 
-// rejection is why a task cannot start.
 type rejection struct {
 	reason  taskstate.Reason
 	message string

@@ -280,7 +280,6 @@ func classify(t *task, e supervise.Event) taskstate.RunReport {
 	return rep
 }
 
-// truncated says of which output not all was kept.
 func truncated(e supervise.Event) string {
 	names := supervise.Streams()
 	which := names[0]

@@ -74,7 +74,6 @@ func blankFile(at int, name string) bool {
 	return err == nil && syscall.Fstat(fd, &st) == nil && st.Mode == syscall.S_IFREG|0o600 && st.Nlink == 1 && st.Size == 0
 }
 
-// exchange lets two names change places, at once.
 func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// adopt takes up the processes of .running.
 func (e *Engine) adopt() {
 	gone := map[string]bool{}
 	e.mu.Lock() // the first of them may end, or be told that its time is up, while the last is being looked for

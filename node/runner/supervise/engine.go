@@ -57,7 +57,6 @@ type Engine struct {
 	room   roomWatch
 }
 
-// end is an end that is not acknowledged, and the slot of its record.
 type end struct {
 	event Event
 	slot  int

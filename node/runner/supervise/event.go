@@ -101,7 +101,6 @@ func lossOf(err error) syscall.Errno {
 	return n
 }
 
-// refused describes why a process could not be started.
 func refused(task string, err error) Event {
 	e := Event{Kind: Refused, Task: task, At: now(), Err: err.Error()}
 	var n syscall.Errno
@@ -124,7 +123,6 @@ const (
 	orderStartWith // since version 2: a start with all that a Spec can say
 )
 
-// order is what a peer says to its supervisor.
 type order struct {
 	kind    orderKind
 	spec    Spec     // start

@@ -75,7 +75,6 @@ func (e *Engine) KillAll(reason string) {
 	}
 }
 
-// present are the processes that are not over.
 func (e *Engine) present() []*proc {
 	e.mu.Lock()
 	defer e.mu.Unlock()

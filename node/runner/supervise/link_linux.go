@@ -123,7 +123,6 @@ func (c *Client) answered(r *bufio.Reader) error {
 	}
 }
 
-// closing tells whether Close was called.
 func (c *Client) closing() bool {
 	select {
 	case <-c.quit:

@@ -7,7 +7,6 @@ import (
 	"os"
 )
 
-// logFile is an open output file.
 type logFile struct{ *os.File }
 
 var noLog logFile

@@ -43,7 +43,6 @@ func (c *Client) Ack(tasks []string) {
 	}
 }
 
-// poke wakes run.
 func (c *Client) poke() {
 	select {
 	case c.wake <- struct{}{}:

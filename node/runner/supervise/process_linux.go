@@ -55,7 +55,6 @@ func awaitDeath(pid int) bool {
 	return false
 }
 
-// stateOf is the letter of a process's state, 0 if there is no such process.
 func stateOf(pid int) byte {
 	f := statFields(pid)
 	if len(f) == 0 {
@@ -126,7 +125,6 @@ func termTagged(tasks map[string]int) {
 	})
 }
 
-// tagsOf are the tags of tasks.
 func tagsOf(tasks iter.Seq[string]) map[uint64]bool {
 	tags := map[uint64]bool{}
 	for t := range tasks {
@@ -135,7 +133,6 @@ func tagsOf(tasks iter.Seq[string]) map[uint64]bool {
 	return tags
 }
 
-// eachProcess calls f for every process but this one.
 func eachProcess(f func(pid int)) error {
 	dir, err := os.ReadDir("/proc")
 	if err != nil {
@@ -180,7 +177,6 @@ func killListed(match func(pid int) bool) (killed int, died bool) {
 	return killed, died
 }
 
-// taskOf reads which task a process was started for.
 func taskOf(pid int) string {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
@@ -194,7 +190,6 @@ func taskOf(pid int) string {
 	return ""
 }
 
-// number reads a whole number, 0 if it is none.
 func number(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil {

@@ -163,7 +163,6 @@ func (r *records) here(path string) bool {
 	return err != nil || os.SameFile(named, mine)
 }
 
-// remove frees a slot.
 func (r *records) remove(slot int) {
 	if slot < 0 {
 		return

@@ -114,7 +114,6 @@ func (e *Engine) fork(x *proc) {
 	e.follow(x, p)
 }
 
-// capOf is how much is kept of a task's output.
 func (e *Engine) capOf(s Spec) outputCap {
 	limit, _ := e.limits()
 	if s.Cap > 0 {
@@ -144,7 +143,6 @@ func (e *Engine) forked(x *proc, c *child, out *output, rec record, began time.T
 	e.tell(Event{Kind: Started, Task: x.spec.Task, At: x.at})
 }
 
-// follow sees a child to its end.
 func (e *Engine) follow(x *proc, c *child) {
 	e.all.Add(1)
 	if e.reaper.follow(c, func() { e.ended(x, c.reap(nil)); e.all.Done() }) {
@@ -161,7 +159,6 @@ func (e *Engine) await(x *proc) {
 	e.all.Go(func() { e.ended(x, x.p.wait()) })
 }
 
-// ended brings a process to its end.
 func (e *Engine) ended(x *proc, how ending) {
 	ev := Event{Kind: Ended, Task: x.spec.Task, At: now(), Exit: how.exit, Signal: how.signal, Alone: how.alone}
 	short := e.shortage() // before x.mu: Attach takes the locks in that order

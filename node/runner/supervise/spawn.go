@@ -23,7 +23,6 @@ type spec struct {
 // group is the process group it leads.
 func (c *child) group() int { return c.pid }
 
-// ending is how a process ended.
 type ending struct {
 	exit, signal int
 	err          error // its end could not be seen

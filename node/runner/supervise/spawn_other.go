@@ -7,7 +7,6 @@ import (
 	"sync"
 )
 
-// child is a started process.
 type child struct {
 	pid  int
 	p    *os.Process

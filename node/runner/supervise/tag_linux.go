@@ -15,7 +15,6 @@ import (
 // one), only the environment tells (docs/adr/0013).
 const rlimitRTTime = 15
 
-// rlimit is struct rlimit64.
 type rlimit struct{ cur, max uint64 }
 
 // tagOf is the value for a task: the same in every supervisor.

@@ -53,7 +53,6 @@ func (e *Engine) cut() time.Duration {
 	return every
 }
 
-// look: something runs.
 func (e *Engine) look() {
 	select {
 	case e.wake <- struct{}{}:
