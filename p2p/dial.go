@@ -97,7 +97,7 @@ func (h *Host) AddAddrs(peerID string, addrs []string) {
 		return
 	}
 	known := h.sw.Peerstore().Addrs(p)
-	list := slices.DeleteFunc(parseAddrs(addrs), func(a ma.Multiaddr) bool { return containsAddr(known, a) })
+	list := slices.DeleteFunc(parseAddrs(addrs), func(a ma.Multiaddr) bool { return slices.ContainsFunc(known, a.Equal) })
 	h.sw.Peerstore().AddAddrs(p, list[:min(len(list), max(0, hintedAddrs-len(known)))], hintTime)
 }
 

@@ -127,8 +127,7 @@ func (g *gate) guard(protocol string, next func(s network.Stream, stranger bool)
 
 // gated maps the stream errors of the other side's gate to ours.
 func gated(err error) error {
-	var se *network.StreamError
-	if errors.As(err, &se) && se.Remote {
+	if se, ok := errors.AsType[*network.StreamError](err); ok && se.Remote {
 		switch se.ErrorCode {
 		case network.StreamGated:
 			return ErrNotAdmitted

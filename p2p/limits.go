@@ -51,9 +51,6 @@ func newLimits(peers int) (network.ResourceManager, error) {
 // muxMemory is what all streams together may buffer: an eighth of the machine, between 128 MiB and
 // 1 GiB.
 func muxMemory() int64 {
-	total := memory.TotalMemory()
-	if total > math.MaxInt64 {
-		total = math.MaxInt64
-	}
+	total := min(memory.TotalMemory(), math.MaxInt64)
 	return min(max(int64(total)/8, 128<<20), 1<<30)
 }

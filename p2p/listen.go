@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -137,64 +138,37 @@ func (d *doors) listenOn(where []place, port, prefer int) (err error) {
 // listenPair binds UDP first: its socket is exclusive, so that two peers never share a port.
 func (d *doors) listenPair(ip netip.Addr, port int) (got int, bound []ma.Multiaddr, err error) {
 	if d.sockets != nil {
-		return d.listenTCP(ip, port)
+		return d.bind(ip, port, "tcp/%d", ma.P_TCP)
 	}
-	before := d.sw.ListenAddresses()
-	u, err := ma.NewMultiaddr(fmt.Sprintf("/%s/udp/%d/quic-v1", ipPart(ip), port))
+	got, bound, err = d.bind(ip, port, "udp/%d/quic-v1", ma.P_UDP)
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := d.sw.Listen(u); err != nil {
-		return 0, nil, err
-	}
-	for _, a := range d.sw.ListenAddresses() {
-		if !isQUIC(a) || containsAddr(before, a) {
-			continue
-		}
-		bound = append(bound, a)
-		if v, err := a.ValueForProtocol(ma.P_UDP); err == nil {
-			fmt.Sscanf(v, "%d", &got)
-		}
-	}
-	t, err := ma.NewMultiaddr(fmt.Sprintf("/%s/tcp/%d", ipPart(ip), got))
-	if err == nil {
-		err = d.sw.Listen(t)
-	}
+	_, beside, err := d.bind(ip, got, "tcp/%d", ma.P_TCP)
 	if err != nil {
 		d.sw.ListenClose(bound...)
 		return 0, nil, err
 	}
-	return got, append(bound, t), nil
+	return got, append(bound, beside...), nil
 }
 
-func (d *doors) listenTCP(ip netip.Addr, port int) (got int, bound []ma.Multiaddr, err error) {
+// bind listens with one transport, and tells on which port (0 draws one) and as what.
+func (d *doors) bind(ip netip.Addr, port int, form string, code int) (got int, bound []ma.Multiaddr, err error) {
 	before := d.sw.ListenAddresses()
-	t, err := ma.NewMultiaddr(fmt.Sprintf("/%s/tcp/%d", ipPart(ip), port))
+	m, err := ma.NewMultiaddr(fmt.Sprintf("/%s/"+form, ipPart(ip), port))
 	if err == nil {
-		err = d.sw.Listen(t)
+		err = d.sw.Listen(m)
 	}
 	if err != nil {
 		return 0, nil, err
 	}
 	for _, a := range d.sw.ListenAddresses() {
-		if containsAddr(before, a) {
-			continue
-		}
-		bound = append(bound, a)
-		if v, err := a.ValueForProtocol(ma.P_TCP); err == nil {
+		if v, err := a.ValueForProtocol(code); err == nil && !slices.ContainsFunc(before, a.Equal) {
+			bound = append(bound, a)
 			fmt.Sscanf(v, "%d", &got)
 		}
 	}
 	return got, bound, nil
-}
-
-func containsAddr(list []ma.Multiaddr, m ma.Multiaddr) bool {
-	for _, a := range list {
-		if a.Equal(m) {
-			return true
-		}
-	}
-	return false
 }
 
 // onlyLoopback tells whether nobody but this machine can reach us.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"covey/p2p/wire"
@@ -97,20 +98,11 @@ func (h *Host) ports() (out []uint16) {
 			continue
 		}
 		var n uint16
-		if _, err := fmt.Sscanf(v, "%d", &n); err == nil && len(out) < reachPorts && !contains(out, n) {
+		if _, err := fmt.Sscanf(v, "%d", &n); err == nil && len(out) < reachPorts && !slices.Contains(out, n) {
 			out = append(out, n)
 		}
 	}
 	return out
-}
-
-func contains(list []uint16, n uint16) bool {
-	for _, x := range list {
-		if x == n {
-			return true
-		}
-	}
-	return false
 }
 
 func (r *relays) serveReach(s network.Stream, _ bool) {

@@ -159,8 +159,7 @@ func (r *refusals) judge(ctx context.Context, p peer.ID, err error) error {
 	last := r.last[p]
 	r.mu.Unlock()
 	e := &dialError{err: err}
-	var de *swarm.DialError
-	if errors.As(err, &de) {
+	if de, ok := errors.AsType[*swarm.DialError](err); ok {
 		for _, t := range de.DialErrors {
 			key, ok := hostAndPort(t.Address)
 			e.refused = e.refused || ok && !isRelay(t.Address) && key.Addr() == last && errors.Is(t.Cause, syscall.ECONNREFUSED)

@@ -41,7 +41,7 @@ func (d *doors) openSide(where []place) {
 		var bound []ma.Multiaddr
 		var err error
 		for _, w := range where {
-			_, as, e := d.listenTCP(w.ip, port)
+			_, as, e := d.bind(w.ip, port, "tcp/%d", ma.P_TCP)
 			bound = append(bound, as...)
 			if e != nil && !w.optional {
 				err = e

@@ -100,8 +100,7 @@ func (c *conn) explain(err error) error {
 		return net.ErrClosed
 	default:
 	}
-	var ne net.Error
-	if errors.As(err, &ne) && ne.Timeout() && !errors.As(err, new(*network.StreamError)) {
+	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() && !errors.As(err, new(*network.StreamError)) {
 		return os.ErrDeadlineExceeded // each transport has its own
 	}
 	return gated(err)

@@ -20,8 +20,7 @@ const wordedAddrs = 4
 // Why says in one line why a Dial or Connect failed, without the peer's id and the protocol, for
 // people who know whom they asked. Of other errors it is their text.
 func Why(err error) string {
-	var d *dialError
-	if errors.As(err, &d) {
+	if d, ok := errors.AsType[*dialError](err); ok {
 		return d.Error()
 	}
 	return oneLine(err.Error())

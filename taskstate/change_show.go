@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
+
+	"covey/taskstate/spell"
 )
 
 // What is here shows the parts of a job to people, about as a job file spells them.
@@ -29,19 +30,7 @@ func span(ms int64) string {
 	if ms == 0 {
 		return ""
 	}
-	return lasting(ms)
-}
-
-// lasting is a duration as a job file has it: 1h30m, not 1h30m0s.
-func lasting(ms int64) string {
-	s := (time.Duration(ms) * time.Millisecond).String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return spell.Span(ms)
 }
 
 func list[S ~string](items []S) string {
@@ -123,10 +112,10 @@ func showRestart(j *Job) string {
 		parts = append(parts, "attempts: "+itoa(r.Attempts))
 	}
 	if r.Delay != 0 {
-		parts = append(parts, "delay: "+lasting(r.Delay))
+		parts = append(parts, "delay: "+spell.Span(r.Delay))
 	}
 	if r.Window != 0 {
-		parts = append(parts, "window: "+lasting(r.Window))
+		parts = append(parts, "window: "+spell.Span(r.Window))
 	}
 	return braced(parts)
 }
@@ -135,13 +124,13 @@ func showUnreachable(j *Job) string {
 	if j.Unreachable.Wait {
 		return "{wait: true}"
 	}
-	return "{replace_after: " + lasting(j.Unreachable.ReplaceAfter) + "}"
+	return "{replace_after: " + spell.Span(j.Unreachable.ReplaceAfter) + "}"
 }
 
 func showUpdate(j *Job) string {
 	u := j.Updating()
 	return braced([]string{
-		"parallelism: " + itoa(u.Parallelism), "delay: " + lasting(u.Delay), "monitor: " + lasting(u.Monitor),
+		"parallelism: " + itoa(u.Parallelism), "delay: " + spell.Span(u.Delay), "monitor: " + spell.Span(u.Monitor),
 		"max_failure_ratio: " + strconv.FormatFloat(u.MaxFailureRatio, 'f', -1, 64), "on_failure: " + string(u.OnFailure), "order: " + string(u.Order),
 	})
 }

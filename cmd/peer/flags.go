@@ -56,8 +56,7 @@ func noEmptyFlags(cmd *cobra.Command) (err error) {
 
 // wrongFlag says what is wrong with a flag, and which one was probably meant.
 func wrongFlag(cmd *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if near := nearestFlag(cmd, unknown.GetSpecifiedName()); near != "" {
 			return api.Errorf(api.Usage, "%v (did you mean --%s?); see `%s --help`", err, near, cmd.CommandPath())
 		}

@@ -7,7 +7,7 @@ import (
 
 	"covey/node/api"
 	"covey/node/tasklog"
-	"covey/taskstate/jobfile"
+	"covey/taskstate/spell"
 )
 
 type logsFlags struct {
@@ -46,7 +46,7 @@ var sinceForms = []string{time.RFC3339, "2006-01-02T15:04:05", time.DateTime, "2
 
 // since reads a moment: so long ago, or a time.
 func since(s string, now time.Time) (time.Time, error) {
-	d, wrong := jobfile.ParseDuration(s)
+	d, wrong := spell.Duration(s)
 	if wrong == nil {
 		return now.Add(-d), nil
 	}

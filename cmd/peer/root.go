@@ -192,8 +192,7 @@ func (c *cli) exit(cmd *cobra.Command, err error) int {
 	if err == nil {
 		return 0
 	}
-	var code exitError
-	if errors.As(err, &code) {
+	if code, ok := errors.AsType[exitError](err); ok {
 		return int(code)
 	}
 	if errors.Is(err, context.Canceled) { // somebody told it to end (main)
@@ -228,8 +227,7 @@ func (c *cli) complain(about string, err error) {
 }
 
 func exitCode(err error) int {
-	var e *api.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e.Exit()
 	}
 	if isUsage(err) {

@@ -14,6 +14,7 @@ import (
 	"covey/taskstate"
 	"covey/taskstate/jobfile"
 	"covey/taskstate/shell"
+	"covey/taskstate/spell"
 )
 
 // runFlags are what `peer run` lets a person say about a job.
@@ -207,7 +208,7 @@ func (f *runFlags) numbers(j *taskstate.Job) error {
 		flag, text string
 		set        func(string) error
 	}{
-		{"--cpus", f.cpus, func(s string) (err error) { j.Resources.MilliCPU, err = jobfile.ParseCPUs(s); return err }},
+		{"--cpus", f.cpus, func(s string) (err error) { j.Resources.MilliCPU, err = spell.CPUs(s); return err }},
 		{"--memory", f.memory, func(s string) (err error) { j.Resources.Memory, err = jobfile.ParseSize(s); return err }},
 		{"--max-output", f.maxOutput, func(s string) (err error) { j.MaxOutput, err = jobfile.ParseOutput(s); return err }},
 		{"--timeout", f.timeout, func(s string) error { return millis(s, &j.Timeout) }},
@@ -232,7 +233,7 @@ func (f *runFlags) numbers(j *taskstate.Job) error {
 }
 
 func millis(s string, into *int64) error {
-	d, err := jobfile.ParseDuration(s)
+	d, err := spell.Duration(s)
 	*into = d.Milliseconds()
 	return err
 }

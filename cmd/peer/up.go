@@ -25,6 +25,7 @@ import (
 	"covey/taskstate"
 	"covey/taskstate/constraint"
 	"covey/taskstate/jobfile"
+	"covey/taskstate/spell"
 )
 
 const upLong = `Make this machine a peer. The first one, without --join or --bootstrap, founds a cluster; the
@@ -136,7 +137,7 @@ func noEmptyDoor(cmd *cobra.Command) error {
 
 func (f *upFlags) into(cfg *node.Config) (err error) {
 	if f.cpus != "" {
-		if cfg.MilliCPU, err = jobfile.ParseCPUs(f.cpus); err != nil {
+		if cfg.MilliCPU, err = spell.CPUs(f.cpus); err != nil {
 			return api.Errorf(api.Usage, "--cpus: %v", err)
 		}
 	}

@@ -83,8 +83,7 @@ func (u *upFile) parse(b []byte) (err error) {
 	}()
 	f, err := parser.ParseBytes(b, 0)
 	if err != nil {
-		var at *yaml.SyntaxError
-		if errors.As(err, &at) && at.Token != nil {
+		if at, ok := errors.AsType[*yaml.SyntaxError](err); ok && at.Token != nil {
 			return u.wrong(at.Token.Position.Line, at.Token.Position.Column, at.Message)
 		}
 		return u.wrong(1, 1, err.Error())

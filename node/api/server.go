@@ -87,8 +87,7 @@ func post[Q, T any](f func(context.Context, Q) (T, error)) http.HandlerFunc {
 		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, MaxBody))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&q); err != nil {
-			var big *http.MaxBytesError
-			if errors.As(err, &big) {
+			if _, big := errors.AsType[*http.MaxBytesError](err); big {
 				err = fmt.Errorf("it is larger than %d bytes", MaxBody)
 			}
 			fail(w, Errorf(Usage, "cannot read the request: %v", err))

@@ -122,8 +122,7 @@ func (k *joinAttempt) wait(err error) {
 
 // word says in one line what came of asking somebody who is there.
 func (k *joinAttempt) word(err error) string {
-	var no *admission.Refusal
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[*admission.Refusal](err); ok {
 		return no.Error()
 	}
 	return "a peer there is reached but has no time for newcomers (" + p2p.Why(err) + ")"

@@ -134,15 +134,24 @@ func (o *Orders) Cancel(ctx context.Context, id string) (api.Job, error) {
 			return view.HeldRow(*held, taskstate.Shutdown), nil
 		}
 	}
-	try, cancel := context.WithTimeout(ctx, acceptTimeout)
-	defer cancel()
-	r, err := o.cfg.Line.Decide(try, calls.Call{Cancel: &ledger.Cancel{Job: job, Reason: why}})
-	if err != nil {
-		return api.Job{}, o.undecided(err, "the job was not cancelled")
+	if _, err := o.decide(ctx, calls.Call{Cancel: &ledger.Cancel{Job: job, Reason: why}}, "the job was not cancelled"); err != nil {
+		return api.Job{}, err
 	}
-	_ = o.cfg.View.Reach(try, r.Index)
 	a, err := o.cfg.View.Job(ctx, string(job))
 	return a.Job, err
+}
+
+// decide has the coordinator decide a call and waits until this peer has heard of that, so that
+// what is asked next, here, knows it. Where nobody decides, sequel says what that means.
+func (o *Orders) decide(ctx context.Context, c calls.Call, sequel string) (calls.Reply, error) {
+	try, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	r, err := o.cfg.Line.Decide(try, c)
+	_ = o.cfg.View.Reach(try, r.Index)
+	if err != nil {
+		return r, o.undecided(err, sequel)
+	}
+	return r, nil
 }
 
 // undecided words the lack of a coordinator for commands that are not held.

@@ -38,11 +38,9 @@ func (o *Orders) Order(ctx context.Context, c calls.Call, sequel string) error {
 
 // Thaw implements api.AdminBackend.
 func (o *Orders) Thaw(ctx context.Context) (api.Thawed, error) {
-	try, cancel := context.WithTimeout(ctx, acceptTimeout)
-	defer cancel()
-	r, err := o.cfg.Line.Decide(try, calls.Call{Thaw: &calls.ThawCall{}})
+	r, err := o.decide(ctx, calls.Call{Thaw: &calls.ThawCall{}}, "nothing was thawed")
 	if err != nil {
-		return api.Thawed{}, o.undecided(err, "nothing was thawed")
+		return api.Thawed{}, err
 	}
 	return api.Thawed{Thawed: o.cfg.Who.Sorted(r.Gone), AsOf: time.Now().UTC()}, nil
 }

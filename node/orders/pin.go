@@ -18,13 +18,9 @@ func (o *Orders) Pin(ctx context.Context, id string, not bool) (api.JobAnswer, e
 	if err != nil {
 		return api.JobAnswer{}, err
 	}
-	try, cancel := context.WithTimeout(ctx, acceptTimeout)
-	defer cancel()
-	r, err := o.cfg.Line.Decide(try, calls.Call{Pin: &ledger.Pin{Job: job.ID, Not: not}})
-	if err != nil {
-		return api.JobAnswer{}, o.undecided(err, "nothing was changed")
+	if _, err := o.decide(ctx, calls.Call{Pin: &ledger.Pin{Job: job.ID, Not: not}}, "nothing was changed"); err != nil {
+		return api.JobAnswer{}, err
 	}
-	_ = o.cfg.View.Reach(try, r.Index)
 	now, err := o.cfg.View.Job(ctx, string(job.ID))
 	if err != nil { // it was kept only because it was pinned
 		was.Job.Pinned = !not

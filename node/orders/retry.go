@@ -28,12 +28,9 @@ func (o *Orders) Retry(ctx context.Context, subject string) (api.Retried, error)
 		return out, o.noRetry(job.ID, slot, attempt)
 	}
 	for part := range slices.Chunk(runs, calls.MaxRuns) {
-		try, cancel := context.WithTimeout(ctx, acceptTimeout)
-		r, err := o.cfg.Line.Decide(try, calls.Call{Renew: &ledger.Renew{Job: job.ID, Slots: part, Reason: taskstate.ReasonRetried}})
-		_ = o.cfg.View.Reach(try, r.Index)
-		cancel()
+		r, err := o.decide(ctx, calls.Call{Renew: &ledger.Renew{Job: job.ID, Slots: part, Reason: taskstate.ReasonRetried}}, "nothing more was retried")
 		if err != nil {
-			return out, o.undecided(err, "nothing more was retried")
+			return out, err
 		}
 		count -= r.Partly
 	}
@@ -106,15 +103,12 @@ func (o *Orders) cancelTask(ctx context.Context, subject string) (api.Job, error
 	case attempt > 0 && attempt != rec.Attempt:
 		return api.Job{}, api.Errorf(api.Conflict, "slot %d of job %s is in attempt %d, not %d", slot, job.ID, rec.Attempt, attempt)
 	}
-	try, cancel := context.WithTimeout(ctx, acceptTimeout)
-	defer cancel()
-	r, err := o.cfg.Line.Decide(try, calls.Call{Retire: &ledger.Retire{
+	r, err := o.decide(ctx, calls.Call{Retire: &ledger.Retire{
 		Job: job.ID, Slots: []ledger.Slots{{First: slot, N: 1, Attempt: rec.Attempt}}, Reason: taskstate.ReasonCancelled,
-	}})
-	_ = o.cfg.View.Reach(try, r.Index)
+	}}, "the task was not cancelled")
 	switch {
 	case err != nil:
-		return api.Job{}, o.undecided(err, "the task was not cancelled")
+		return api.Job{}, err
 	case r.Partly > 0:
 		return api.Job{}, api.Errorf(api.Conflict, "task %s ended or was replaced just now; see `peer tasks %s`", taskstate.Task(job.ID, slot, rec.Attempt), job.ID)
 	}
@@ -140,11 +134,9 @@ func (o *Orders) Rebalance(ctx context.Context, id string, dryRun bool) (api.Reb
 		return api.Rebalanced{}, api.Errorf(api.Usage, "%s job %s: only a service is rebalanced; what waits of other jobs goes to where there is room anyway", kindOf(job), job.Name)
 	}
 	out := api.Rebalanced{ID: string(job.ID), DryRun: dryRun, AtOnce: job.Updating().Parallelism, Moves: []api.Move{}}
-	try, cancel := context.WithTimeout(ctx, acceptTimeout)
-	defer cancel()
-	r, err := o.cfg.Line.Decide(try, calls.Call{Rebalance: &calls.RebalanceCall{Job: job.ID, DryRun: dryRun}})
+	r, err := o.decide(ctx, calls.Call{Rebalance: &calls.RebalanceCall{Job: job.ID, DryRun: dryRun}}, "nothing was moved")
 	if err != nil {
-		return out, o.undecided(err, "nothing was moved")
+		return out, err
 	}
 	for _, m := range r.Moves {
 		out.Moves = append(out.Moves, api.Move{

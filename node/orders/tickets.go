@@ -30,13 +30,10 @@ func (o *Orders) Invite(ctx context.Context, r api.TicketRequest) (api.Ticket, e
 	}
 	secret := admission.NewSecret()
 	inv := ledger.Invite{ID: admission.NewTicketID(), Secret: admission.HashSecret(secret), Roles: roles, Uses: r.Uses}
-	try, cancel := context.WithTimeout(ctx, acceptTimeout)
-	defer cancel()
-	answer, err := o.cfg.Line.Decide(try, calls.Call{Invite: &inv, Lasts: int64(r.Expires * 1000)})
+	answer, err := o.decide(ctx, calls.Call{Invite: &inv, Lasts: int64(r.Expires * 1000)}, "no ticket was made")
 	if err != nil {
-		return api.Ticket{}, o.undecided(err, "no ticket was made")
+		return api.Ticket{}, err
 	}
-	_ = o.cfg.View.Reach(try, answer.Index)
 	doors := o.cfg.Doors()
 	t := admission.Ticket{ID: inv.ID, Secret: secret, Cluster: o.cfg.Roster.Cluster(), Roles: roles, Expires: answer.Until, Addrs: doors}
 	return api.Ticket{

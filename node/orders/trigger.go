@@ -21,12 +21,8 @@ func (o *Orders) Trigger(ctx context.Context, id string) (api.Submitted, error) 
 		return api.Submitted{}, api.Errorf(api.Usage, "job %s has no schedule; what has one is started by its name, anything else is submitted again", id)
 	}
 	run := taskstate.NewJobID()
-	try, cancel := context.WithTimeout(ctx, acceptTimeout)
-	defer cancel()
-	r, err := o.cfg.Line.Decide(try, calls.Call{Trigger: &calls.TriggerCall{Job: job.ID, Run: run}})
-	if err != nil {
-		return api.Submitted{}, o.undecided(err, "nothing was started")
+	if _, err := o.decide(ctx, calls.Call{Trigger: &calls.TriggerCall{Job: job.ID, Run: run}}, "nothing was started"); err != nil {
+		return api.Submitted{}, err
 	}
-	_ = o.cfg.View.Reach(try, r.Index)
 	return api.Submitted{ID: string(run)}, nil
 }

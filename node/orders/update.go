@@ -116,16 +116,13 @@ func (o *Orders) update(ctx context.Context, old *taskstate.Job, build func(old 
 		if err := jobfile.Validate(&spec); err != nil {
 			return out, api.Errorf(api.Usage, "%v", err)
 		}
-		try, cancel := context.WithTimeout(ctx, acceptTimeout)
-		r, err := o.cfg.Line.Decide(try, calls.Call{Update: &ledger.Update{Job: spec, From: old.Version}})
-		_ = o.cfg.View.Reach(try, r.Index) // so that what is asked next, here, knows it
-		cancel()
+		r, err := o.decide(ctx, calls.Call{Update: &ledger.Update{Job: spec, From: old.Version}}, "the job was not updated")
 		switch {
 		case err == nil:
 			out.Version = r.Version
 			return out, nil
 		case !r.Moved || tries == updateTries:
-			return out, o.undecided(err, "the job was not updated")
+			return out, err
 		}
 		if old, err = o.cfg.View.JobOf(old.ID); err != nil {
 			return out, err
@@ -208,14 +205,11 @@ func (o *Orders) Rollout(ctx context.Context, id string, q api.RolloutRequest) (
 	if !job.Type.Lasts() {
 		return api.JobAnswer{}, api.Errorf(api.Usage, "%s job %s has no versions; only service and global jobs are rolled out", kindOf(job), job.Name)
 	}
-	try, cancel := context.WithTimeout(ctx, acceptTimeout)
-	defer cancel()
 	message := fmt.Sprintf("%s by %s", q.Action, o.cfg.Who.Called(o.cfg.Self))
-	r, err := o.cfg.Line.Decide(try, calls.Call{Rollout: &ledger.Rollout{Job: job.ID, State: state, Message: message, Version: job.Version}})
-	if err != nil {
-		return api.JobAnswer{}, o.undecided(err, "nothing was changed")
+	c := calls.Call{Rollout: &ledger.Rollout{Job: job.ID, State: state, Message: message, Version: job.Version}}
+	if _, err := o.decide(ctx, c, "nothing was changed"); err != nil {
+		return api.JobAnswer{}, err
 	}
-	_ = o.cfg.View.Reach(try, r.Index)
 	return o.cfg.View.Job(ctx, string(job.ID))
 }
 
@@ -244,11 +238,9 @@ func (o *Orders) Preview(ctx context.Context, s api.Submit) (api.Preview, error)
 			out.Version++
 		}
 	}
-	try, cancel := context.WithTimeout(ctx, acceptTimeout)
-	defer cancel()
-	r, err := o.cfg.Line.Decide(try, calls.Call{Preview: &calls.PreviewCall{Job: job}})
+	r, err := o.decide(ctx, calls.Call{Preview: &calls.PreviewCall{Job: job}}, "only a coordinator can tell where tasks would go")
 	if err != nil {
-		return api.Preview{}, o.undecided(err, "only a coordinator can tell where tasks would go")
+		return api.Preview{}, err
 	}
 	o.fillPreview(&out, &job, r)
 	return out, nil

@@ -45,8 +45,7 @@ func (s *Server) handle(ctx context.Context, peer string, c net.Conn, busy bool)
 		return
 	}
 	err := s.answer(ctx, peer, c, out)
-	var told *Error
-	if errors.As(err, &told) {
+	if told, ok := errors.AsType[*Error](err); ok {
 		err = send(c, out, answer{Error: told})
 	}
 	if err != nil {
@@ -129,8 +128,7 @@ func passOn(ctx context.Context, c net.Conn, in *wire.Reader, out *wire.Writer, 
 
 // sendLast tells why there is no more, before the stream is closed.
 func sendLast(c net.Conn, out *wire.Writer, err error) error {
-	var told *Error
-	if errors.As(err, &told) {
+	if told, ok := errors.AsType[*Error](err); ok {
 		return send(c, out, answer{Error: told})
 	}
 	return err

@@ -61,8 +61,7 @@ func (c *cursor) open(p *part) (*os.File, error) {
 		return p.f, nil
 	}
 	f, err := openBeneath(c.dir, filepath.Join(c.rel, p.stream))
-	var at *os.PathError
-	if errors.As(err, &at) && linked(at.Err) {
+	if at, ok := errors.AsType[*os.PathError](err); ok && linked(at.Err) {
 		return nil, c.replaced(p)
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {

@@ -63,8 +63,7 @@ func (s *Server) answer(ctx context.Context, c net.Conn, out *sender) error {
 	helpers.Go(func() { _, _ = c.Read(make([]byte, 1)); cancel() })
 	helpers.Go(func() { out.life(ctx) })
 	err := s.store.Copy(ctx, req, func(ch Chunk) error { return out.send(answer{Chunk: &ch}) })
-	var told *Error
-	if errors.As(err, &told) {
+	if told, ok := errors.AsType[*Error](err); ok {
 		return out.send(answer{Error: told})
 	}
 	return err

@@ -106,8 +106,7 @@ func (v *View) drainNow(id taskstate.PeerID) (api.Draining, error) {
 		}
 	}
 	if end := m.AvailSince + m.Grace; batch && m.Grace > 0 && end > v.now() {
-		until := stamp(end)
-		out.Until = &until
+		out.Until = new(stamp(end))
 	}
 	if out.Left > 0 {
 		out.Note = v.whyLeft(id)

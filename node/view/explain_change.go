@@ -110,8 +110,7 @@ func (t *explainer) tellEnded(task taskstate.TaskID, p ledger.PastAttempt, next 
 		Text: fmt.Sprintf("%s on %s%s", endText(*p.End), t.name(p.Peer), ranText(p.End.Took, p.End.Waited)),
 	}
 	if p.End.Exit != taskstate.NoExit {
-		code := p.End.Exit
-		f.ExitCode = &code
+		f.ExitCode = new(p.End.Exit)
 	}
 	follows := fmt.Sprintf("%s: attempt %d follows", whyGivenUp(p.Reason), next)
 	if peer != "" {

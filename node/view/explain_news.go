@@ -60,9 +60,8 @@ func (t *explainer) tellState(e *event, v visit) bool {
 	}
 	f := api.Fact{Kind: kindTask, Task: e.task.String(), Peer: v.peer, State: e.state, Text: e.state + " on " + t.name(v.peer)}
 	if s.Final() && e.exit != taskstate.NoExit {
-		code := e.exit
-		f.ExitCode = &code
-		f.Text += fmt.Sprintf(" with exit code %d", code)
+		f.ExitCode = new(e.exit)
+		f.Text += fmt.Sprintf(" with exit code %d", e.exit)
 	}
 	f.Text = withNote(f.Text, e.note)
 	t.add(max(e.at, v.from), f)

@@ -129,8 +129,7 @@ func (t *explainer) tellLate(task taskstate.TaskID, p ledger.PastAttempt) {
 		f.Text += "; so this slot ran more than once"
 	}
 	if p.Late.Exit != taskstate.NoExit {
-		code := p.Late.Exit
-		f.ExitCode = &code
+		f.ExitCode = new(p.Late.Exit)
 	}
 	t.add(p.Late.Heard, f)
 }
@@ -176,8 +175,7 @@ func (t *explainer) ended(s slotFacts, back bool) {
 		fact.Text += " on " + t.name(s.Peer) + ranText(f.Took, f.Waited)
 	}
 	if f.Exit != taskstate.NoExit {
-		code := f.Exit
-		fact.ExitCode = &code
+		fact.ExitCode = new(f.Exit)
 	}
 	if f.State != taskstate.Complete {
 		fact.Text = withNote(fact.Text, f.Message)

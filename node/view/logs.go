@@ -243,8 +243,7 @@ func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 			}
 			out := api.LogChunk{Task: task.String(), Stream: c.Stream, Data: c.Data}
 			if c.At > 0 {
-				at := time.UnixMilli(c.At)
-				out.At = &at
+				out.At = new(time.UnixMilli(c.At))
 			}
 			return l.emit(out)
 		})

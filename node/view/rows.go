@@ -169,8 +169,7 @@ func taskRow(job *taskstate.Job, r ledger.SlotRecord, since int64, st *taskstate
 		t.Waited = seconds(r.AssignedAt - since + st.Waited)
 	}
 	if st.State.Final() && st.Exit != taskstate.NoExit {
-		code := st.Exit
-		t.ExitCode = &code
+		t.ExitCode = new(st.Exit)
 	}
 	return t
 }

@@ -83,8 +83,7 @@ func scheduleRow(j *ledger.JobRecord, s *ledger.State) *api.Schedule {
 		out.Overlap = string(taskstate.SkipOverlap)
 	}
 	if at := j.LastRun(); at > 0 {
-		t := stamp(at)
-		out.Last = &t
+		out.Last = new(stamp(at))
 	}
 	if skips, n := j.Skips(); n > 0 {
 		newest := skips[len(skips)-1]
@@ -102,8 +101,7 @@ func NextRun(x *taskstate.Schedule, after int64) *time.Time {
 	if err != nil {
 		return nil
 	}
-	t := stamp(at)
-	return &t
+	return new(stamp(at))
 }
 
 // AllTasks implements api.ChangeBackend.
@@ -179,8 +177,7 @@ func besidesRow(t *api.Task, r ledger.SlotRecord) {
 		t.Desired = taskstate.Shutdown.String()
 	}
 	if r.NotBefore > 0 && r.Pending() {
-		at := stamp(r.NotBefore)
-		t.NotBefore = &at
+		t.NotBefore = new(stamp(r.NotBefore))
 	}
 }
 

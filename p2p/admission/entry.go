@@ -1,5 +1,7 @@
 package admission
 
+import "slices"
+
 // Role says what an admitted peer may do.
 type Role string
 
@@ -36,10 +38,5 @@ type Entry struct {
 
 // Has tells whether the entry grants a role.
 func (e Entry) Has(r Role) bool {
-	for _, x := range e.Roles {
-		if x == r {
-			return !e.Removed
-		}
-	}
-	return false
+	return !e.Removed && slices.Contains(e.Roles, r)
 }

@@ -157,8 +157,7 @@ func (r *reader) eachLine(n ast.Node, path string, j *taskstate.Job) {
 
 // cause drops the path an fs error repeats.
 func cause(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"covey/taskstate"
+	"covey/taskstate/spell"
 
 	"github.com/goccy/go-yaml/ast"
 )
@@ -159,7 +160,7 @@ func (r *reader) resources(n ast.Node, path string, res *taskstate.Resources) {
 		counts[strings.TrimPrefix(at, path+".")] = int64(r.whole(n, at, 0, taskstate.MaxCountOf))
 	}
 	fields := []field{
-		{"cpus", func(n ast.Node, p string) { res.MilliCPU = quantity(r, n, p, ParseCPUs) }},
+		{"cpus", func(n ast.Node, p string) { res.MilliCPU = quantity(r, n, p, spell.CPUs) }},
 		{"memory", func(n ast.Node, p string) { res.Memory = quantity(r, n, p, ParseSize) }},
 		{taskstate.GPUs, count},
 	}

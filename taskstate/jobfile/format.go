@@ -1,20 +1,21 @@
 package jobfile
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
+	"covey/p2p/wire"
 	"covey/taskstate"
 	"covey/taskstate/shell"
+	"covey/taskstate/spell"
 )
 
 // Format writes a job as a file that Parse reads as the same job: what a person would write,
@@ -38,7 +39,7 @@ func Format(j *taskstate.Job) ([]byte, error) {
 	w.placement(j)
 	w.number(0, "parallel", j.Parallel)
 	if j.Delay > 0 {
-		w.line(0, "delay", span(j.Delay))
+		w.line(0, "delay", spell.Span(j.Delay))
 	}
 	w.restart(j)
 	w.unreachable(j)
@@ -46,7 +47,7 @@ func Format(j *taskstate.Job) ([]byte, error) {
 		w.line(0, "max_output", size(j.MaxOutput))
 	}
 	if j.Timeout > 0 {
-		w.line(0, "timeout", span(j.Timeout))
+		w.line(0, "timeout", spell.Span(j.Timeout))
 	}
 	w.number(0, "max_fails", j.MaxFails)
 	w.update(j.Update)
@@ -81,40 +82,11 @@ func (w *writer) check(j *taskstate.Job) ([]byte, error) {
 	if want.Restart == nil {
 		want.Restart = again.Restart
 	}
-	if !reflect.DeepEqual(normal(want), normal(*again)) {
+	meant, err := wire.Marshal(want) // what is empty looks alike there, however it came to be
+	if read, wrong := wire.Marshal(again); err != nil || wrong != nil || !bytes.Equal(meant, read) {
 		return nil, errors.New("this job was submitted by a program, and says what a job file cannot say")
 	}
 	return out, nil
-}
-
-// normal makes what is empty alike.
-func normal(j taskstate.Job) taskstate.Job {
-	if len(j.Each) == 0 {
-		j.Each = nil
-	}
-	if len(j.Matrix) == 0 {
-		j.Matrix = nil
-	}
-	if len(j.Constraints) == 0 {
-		j.Constraints = nil
-	}
-	if len(j.After) == 0 {
-		j.After = nil
-	}
-	if p := j.Run.Process; p != nil {
-		same := *p
-		if len(same.Env) == 0 {
-			same.Env = nil
-		}
-		if len(same.Script) == 0 {
-			same.Script = nil
-		}
-		if len(same.Command) == 0 {
-			same.Command = nil
-		}
-		j.Run.Process = &same
-	}
-	return j
 }
 
 func (w *writer) line(depth int, key, value string) {
@@ -182,17 +154,6 @@ func texts[S ~string](in []S) []string {
 	return out
 }
 
-func span(ms int64) string {
-	s := (time.Duration(ms) * time.Millisecond).String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
-
 // size writes bytes in the largest unit that needs no fraction.
 func size(n int64) string {
 	for _, u := range []struct {
@@ -228,7 +189,7 @@ func (w *writer) slots(j *taskstate.Job) {
 func (w *writer) run(r *taskstate.Run) error {
 	w.line(0, "run", "")
 	if r.Noop != nil {
-		w.line(1, "noop", "{duration: "+span(r.Noop.Duration)+"}")
+		w.line(1, "noop", "{duration: "+spell.Span(r.Noop.Duration)+"}")
 	}
 	p := r.Process
 	if p == nil {
@@ -353,10 +314,10 @@ func (w *writer) restart(j *taskstate.Job) {
 		parts = append(parts, fmt.Sprintf("attempts: %d", r.Attempts))
 	}
 	if r.Delay != 0 || j.Type.Lasts() && r.Condition != taskstate.RestartNone {
-		parts = append(parts, "delay: "+span(r.Delay))
+		parts = append(parts, "delay: "+spell.Span(r.Delay))
 	}
 	if r.Window != 0 {
-		parts = append(parts, "window: "+span(r.Window))
+		parts = append(parts, "window: "+spell.Span(r.Window))
 	}
 	w.line(0, "restart", "{"+strings.Join(parts, ", ")+"}")
 }
@@ -370,7 +331,7 @@ func (w *writer) unreachable(j *taskstate.Job) {
 	case u.Wait:
 		w.line(0, "unreachable", "{wait: true}")
 	case u.ReplaceAfter != usual:
-		w.line(0, "unreachable", "{replace_after: "+span(u.ReplaceAfter)+"}")
+		w.line(0, "unreachable", "{replace_after: "+spell.Span(u.ReplaceAfter)+"}")
 	}
 }
 
@@ -384,8 +345,8 @@ func (w *writer) update(u *taskstate.Update) {
 		said bool
 		text string
 	}{
-		{u.Delay != usual.Delay, "delay: " + span(u.Delay)},
-		{u.Monitor != usual.Monitor, "monitor: " + span(u.Monitor)},
+		{u.Delay != usual.Delay, "delay: " + spell.Span(u.Delay)},
+		{u.Monitor != usual.Monitor, "monitor: " + spell.Span(u.Monitor)},
 		{u.MaxFailureRatio != usual.MaxFailureRatio, "max_failure_ratio: " + strconv.FormatFloat(u.MaxFailureRatio, 'f', -1, 64)},
 		{u.OnFailure != usual.OnFailure, "on_failure: " + string(u.OnFailure)},
 		{u.Order != usual.Order, "order: " + string(u.Order)},

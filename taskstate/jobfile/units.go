@@ -3,23 +3,9 @@ package jobfile
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"covey/taskstate/spell"
 )
-
-// MaxDuration caps every duration a person may give: ten years.
-const MaxDuration = spell.MaxDuration
-
-// Caps on resources: above any machine, below any overflow when offers are added up.
-const (
-	maxMilliCPU = spell.MaxMilliCPU
-	maxSize     = spell.MaxSize
-)
-
-// ParseDuration reads "90s", "1h30m", "250ms", "2d" or "0", in whole milliseconds up to
-// MaxDuration. The error says what is wanted.
-func ParseDuration(s string) (time.Duration, error) { return spell.Duration(s) }
 
 // ParseSize reads "256MiB", "1.5GB" or "0". Any other number needs its unit: 4 would be four bytes,
 // and four gigabytes are meant. The error says what is wanted.
@@ -39,9 +25,5 @@ func ParseOutput(s string) (int64, error) {
 	}
 	return n, err
 }
-
-// ParseCPUs reads "0.5", "2" or "500m" and returns thousandths of a cpu. The error says what is
-// wanted.
-func ParseCPUs(s string) (int64, error) { return spell.CPUs(s) }
 
 func clip(s string) string { return spell.Clip(s) }

@@ -11,6 +11,7 @@ import (
 
 	"covey/p2p/wire"
 	"covey/taskstate"
+	"covey/taskstate/spell"
 )
 
 // Limits of a job. A job travels in one frame with what is said about it, so its encoding stays
@@ -73,7 +74,7 @@ func problems(j *taskstate.Job) []problem {
 	case p != nil:
 		ps.process(p)
 	default:
-		ps.between("run.noop.duration", n.Duration, 0, MaxDuration.Milliseconds())
+		ps.between("run.noop.duration", n.Duration, 0, spell.MaxDuration.Milliseconds())
 	}
 	if len(ps) > 0 {
 		return ps
@@ -166,17 +167,17 @@ func (ps *checks) slots(j *taskstate.Job) {
 }
 
 func (ps *checks) policy(j *taskstate.Job) {
-	ps.between("resources.cpus", j.Resources.MilliCPU, 0, maxMilliCPU)
-	ps.between("resources.memory", j.Resources.Memory, 0, maxSize)
+	ps.between("resources.cpus", j.Resources.MilliCPU, 0, spell.MaxMilliCPU)
+	ps.between("resources.memory", j.Resources.Memory, 0, spell.MaxSize)
 	if n := j.MaxOutput; n != 0 && (n < MinOutput || n > MaxOutput) {
 		ps.bad("max_output", "expected %s to %s, got %s bytes", size(MinOutput), size(MaxOutput), grouped(int(n)))
 	}
-	ps.between("timeout", j.Timeout, 0, MaxDuration.Milliseconds())
-	ps.between("delay", j.Delay, 0, MaxDuration.Milliseconds())
+	ps.between("timeout", j.Timeout, 0, spell.MaxDuration.Milliseconds())
+	ps.between("delay", j.Delay, 0, spell.MaxDuration.Milliseconds())
 	ps.between("parallel", int64(j.Parallel), 0, MaxCount)
 	ps.between("placement.max_per_peer", int64(j.MaxPerPeer), 0, MaxCount)
 	ps.between("max_fails", int64(j.MaxFails), 0, MaxCount)
-	ps.between("unreachable.replace_after", j.Unreachable.ReplaceAfter, 0, MaxDuration.Milliseconds())
+	ps.between("unreachable.replace_after", j.Unreachable.ReplaceAfter, 0, spell.MaxDuration.Milliseconds())
 	if j.Unreachable.Wait && j.Unreachable.ReplaceAfter != 0 {
 		ps.bad("unreachable", "use replace_after or wait, not both")
 	}

@@ -7,6 +7,7 @@ import (
 
 	"covey/taskstate"
 	"covey/taskstate/constraint"
+	"covey/taskstate/spell"
 )
 
 // More limits of a job.
@@ -99,8 +100,8 @@ func (ps *checks) restart(p *taskstate.Restart) {
 	}
 	ps.oneOf("restart.condition", string(p.Condition), string(taskstate.RestartNone), string(taskstate.RestartOnFailure), string(taskstate.RestartAny))
 	ps.between("restart.attempts", int64(p.Attempts), 0, taskstate.MaxRestartAttempts)
-	ps.between("restart.delay", p.Delay, 0, MaxDuration.Milliseconds())
-	ps.between("restart.window", p.Window, 0, MaxDuration.Milliseconds())
+	ps.between("restart.delay", p.Delay, 0, spell.MaxDuration.Milliseconds())
+	ps.between("restart.window", p.Window, 0, spell.MaxDuration.Milliseconds())
 	if p.Window > 0 && p.Attempts == 0 {
 		ps.bad("restart.window", "a window is for counting attempts; say how many, as in attempts: 3")
 	}
@@ -114,8 +115,8 @@ func (ps *checks) update(u *taskstate.Update) {
 		return
 	}
 	ps.between("update.parallelism", int64(u.Parallelism), 0, MaxCount)
-	ps.between("update.delay", u.Delay, 0, MaxDuration.Milliseconds())
-	ps.between("update.monitor", u.Monitor, 0, MaxDuration.Milliseconds())
+	ps.between("update.delay", u.Delay, 0, spell.MaxDuration.Milliseconds())
+	ps.between("update.monitor", u.Monitor, 0, spell.MaxDuration.Milliseconds())
 	if !validRatio(u.MaxFailureRatio) {
 		ps.bad("update.max_failure_ratio", "%s, got %v", ratioRule, u.MaxFailureRatio)
 	}

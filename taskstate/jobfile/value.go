@@ -8,6 +8,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"covey/taskstate/spell"
 )
 
 type field struct {
@@ -139,7 +141,7 @@ func (r *reader) flag(n ast.Node, path string) bool {
 
 func (r *reader) duration(n ast.Node, path string) int64 {
 	return quantity(r, n, path, func(s string) (int64, error) {
-		d, err := ParseDuration(s)
+		d, err := spell.Duration(s)
 		return int64(d / time.Millisecond), err
 	})
 }

@@ -44,6 +44,18 @@ func Duration(s string) (time.Duration, error) {
 	}
 }
 
+// Span writes milliseconds as Duration reads them: 1h30m, not 1h30m0s.
+func Span(ms int64) string {
+	s := (time.Duration(ms) * time.Millisecond).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
 // cutDays takes "2d" off the front: the one unit time.ParseDuration does not know.
 func cutDays(s string) (days time.Duration, rest string, err error) {
 	number, rest, ok := strings.Cut(s, "d")

@@ -1,25 +1,26 @@
 package stack
 
 import (
-	"container/heap"
+	"slices"
 	"time"
 )
 
 // agenda is what fate is going to do, in order. It is fate's goroutine's alone.
-type agenda struct {
-	plans plans
-	drawn int
-}
+type agenda struct{ plans []plan }
 
 type plan struct {
 	at time.Duration
-	n  int // draws among plans of one moment
 	f  func()
 }
 
 func (w *world) at(t time.Duration, f func()) {
-	w.drawn++
-	heap.Push(&w.plans, plan{t, w.drawn, f})
+	i, _ := slices.BinarySearchFunc(w.plans, t, func(p plan, t time.Duration) int {
+		if p.at <= t { // of one moment, what was planned first comes first
+			return -1
+		}
+		return 1
+	})
+	w.plans = slices.Insert(w.plans, i, plan{t, f})
 }
 
 // runUntil does what is planned until a moment, or until something broke.
@@ -33,25 +34,8 @@ func (w *world) runUntil(t time.Duration) {
 		if next == t {
 			return
 		}
-		heap.Pop(&w.plans).(plan).f()
+		do := w.plans[0].f
+		w.plans = slices.Delete(w.plans, 0, 1)
+		do()
 	}
-}
-
-type plans []plan
-
-func (p plans) Len() int { return len(p) }
-func (p plans) Less(i, j int) bool {
-	return p[i].at < p[j].at || p[i].at == p[j].at && p[i].n < p[j].n
-}
-func (p plans) Swap(i, j int) { p[i], p[j] = p[j], p[i] }
-
-// Push is for container/heap.
-func (p *plans) Push(x any) { *p = append(*p, x.(plan)) }
-
-// Pop is for container/heap.
-func (p *plans) Pop() any {
-	last := len(*p) - 1
-	x := (*p)[last]
-	*p = (*p)[:last]
-	return x
 }

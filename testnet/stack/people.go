@@ -146,6 +146,17 @@ func (c *client) call(l *life, limit time.Duration, f func(ctx context.Context))
 	return !l.gone()
 }
 
+// ask is call for what answers.
+func ask[A any](c *client, l *life, f func(ctx context.Context, b api.Backend) (A, error)) (a A, answered bool, err error) {
+	answered = c.call(l, callLimit, func(ctx context.Context) {
+		got, e := f(ctx, l.node.Backend())
+		if !l.gone() {
+			a, err = got, e
+		}
+	})
+	return a, answered, err
+}
+
 // jobID is an id that tells whose the job is.
 func jobID(client, n int) taskstate.JobID {
 	id := []byte("cxjobaaaaa")
@@ -202,12 +213,12 @@ func (c *client) hand(l *life, j, known *work) {
 	o := history.Op{Kind: history.Submit, Job: string(j.job.ID), Content: fmt.Sprintf("%d slots through %s", j.job.Count, l.p.name), Call: w.now()}
 	var got api.Submitted
 	var err error
-	answered := w.cfg.Break == BreakDropAcked && c.rng.IntN(10) == 0 || c.call(l, callLimit, func(ctx context.Context) {
-		s, e := l.node.Backend().Submit(ctx, api.Submit{Job: j.job})
-		if !l.gone() {
-			got, err = s, e
-		}
-	})
+	answered := w.cfg.Break == BreakDropAcked && c.rng.IntN(10) == 0
+	if !answered {
+		got, answered, err = ask(c, l, func(ctx context.Context, b api.Backend) (api.Submitted, error) {
+			return b.Submit(ctx, api.Submit{Job: j.job})
+		})
+	}
 	o.Return = w.now()
 	switch {
 	case !answered:
@@ -241,13 +252,10 @@ func (c *client) cancel(l *life, j *work) {
 	o := history.Op{Kind: history.Cancel, Job: string(j.job.ID), Call: w.now()}
 	var row api.Job
 	var err error
-	lied := w.cfg.Break == BreakSayYes && j.acked
-	answered := lied || c.call(l, callLimit, func(ctx context.Context) {
-		r, e := l.node.Backend().Cancel(ctx, string(j.job.ID))
-		if !l.gone() {
-			row, err = r, e
-		}
-	})
+	answered := w.cfg.Break == BreakSayYes && j.acked
+	if !answered {
+		row, answered, err = ask(c, l, func(ctx context.Context, b api.Backend) (api.Job, error) { return b.Cancel(ctx, string(j.job.ID)) })
+	}
 	o.Return = w.now()
 	withdrawn := answered && err == nil && row.State == taskstate.Shutdown.String() && row.Ended == nil
 	switch {

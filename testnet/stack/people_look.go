@@ -39,14 +39,8 @@ func (c *client) read(l *life, j *work) {
 
 func (c *client) look(l *life, j *work, fresh bool) {
 	begin := c.w.now()
-	var a api.JobAnswer
-	var err error
-	if c.call(l, callLimit, func(ctx context.Context) {
-		x, e := l.node.Backend().Job(ctx, string(j.job.ID))
-		if !l.gone() {
-			a, err = x, e
-		}
-	}) {
+	a, answered, err := ask(c, l, func(ctx context.Context, b api.Backend) (api.JobAnswer, error) { return b.Job(ctx, string(j.job.ID)) })
+	if answered {
 		c.w.count(func(s *Stats) { s.Reads++ })
 		c.saw(l, j.job.ID, begin, a.Job, err, fresh)
 	}
@@ -85,14 +79,8 @@ func (c *client) wait(l *life, j *work) {
 }
 
 func (c *client) peers(l *life) {
-	var ps api.Peers
-	var err error
-	if c.call(l, callLimit, func(ctx context.Context) {
-		x, e := l.node.Backend().Peers(ctx)
-		if !l.gone() {
-			ps, err = x, e
-		}
-	}) && err == nil {
+	ps, answered, err := ask(c, l, func(ctx context.Context, b api.Backend) (api.Peers, error) { return b.Peers(ctx) })
+	if answered && err == nil {
 		c.w.check.asked(l, ps)
 	}
 }
@@ -102,14 +90,8 @@ func (c *client) tasks(l *life, j *work) {
 	if j == nil {
 		return
 	}
-	var ts api.Tasks
-	var err error
-	if !c.call(l, callLimit, func(ctx context.Context) {
-		x, e := l.node.Backend().Tasks(ctx, string(j.job.ID))
-		if !l.gone() {
-			ts, err = x, e
-		}
-	}) || err != nil {
+	ts, answered, err := ask(c, l, func(ctx context.Context, b api.Backend) (api.Tasks, error) { return b.Tasks(ctx, string(j.job.ID)) })
+	if !answered || err != nil {
 		return
 	}
 	for _, t := range ts.Tasks {

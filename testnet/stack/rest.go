@@ -97,7 +97,8 @@ func (w *world) unrest() string {
 	return unequal(up, first)
 }
 
-// unready says what a peer lacks to be whole again.
+// unready says what a peer lacks to be whole again: it sees all that are not down, and a
+// coordinator.
 func (w *world) unready(l *life) string {
 	ps, err := l.node.Backend().Peers(context.Background())
 	if err != nil {
@@ -111,7 +112,7 @@ func (w *world) unready(l *life) string {
 		return fmt.Sprintf("%s lists %d peers of %d", l.session, len(ps.Peers), len(w.peers))
 	}
 	for _, p := range ps.Peers {
-		if p.Standing != "ready" {
+		if other := w.named(p.Name); p.Standing != "ready" && (other == nil || other.downs == 0) {
 			return fmt.Sprintf("%s finds %s %s", l.session, p.Name, p.Standing)
 		}
 	}

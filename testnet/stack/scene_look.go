@@ -72,7 +72,7 @@ func (s *Scene) Apart() string {
 		up = append(up, l)
 	}
 	for i, l := range up {
-		if why := s.absent(l); why != "" {
+		if why := s.w.unready(l); why != "" {
 			return why
 		}
 		jobs, err := l.node.Backend().Jobs(context.Background())
@@ -89,27 +89,6 @@ func (s *Scene) Apart() string {
 		}
 	}
 	return unequal(up, first)
-}
-
-// absent says whom of those that are not down a peer does not see, or not whole.
-func (s *Scene) absent(l *life) string {
-	ps, err := l.node.Backend().Peers(context.Background())
-	if err != nil {
-		return fmt.Sprintf("%s does not list the peers: %v", l.session, err)
-	}
-	s.w.check.asked(l, ps)
-	if ps.Coordinator == "" {
-		return l.session + " knows no coordinator: " + ps.WaitingFor
-	}
-	if len(ps.Peers) != len(s.w.peers) {
-		return fmt.Sprintf("%s lists %d peers of %d", l.session, len(ps.Peers), len(s.w.peers))
-	}
-	for _, p := range ps.Peers {
-		if p.Standing != "ready" && s.w.named(p.Name).downs == 0 {
-			return fmt.Sprintf("%s finds %s %s", l.session, p.Name, p.Standing)
-		}
-	}
-	return ""
 }
 
 // Voters are those who vote, by a peer's account.

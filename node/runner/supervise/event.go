@@ -103,8 +103,7 @@ func lossOf(err error) syscall.Errno {
 
 func refused(task string, err error) Event {
 	e := Event{Kind: Refused, Task: task, At: now(), Err: err.Error()}
-	var n syscall.Errno
-	if errors.As(err, &n) {
+	if n, ok := errors.AsType[syscall.Errno](err); ok {
 		e.Errno = int(n)
 	}
 	return e
