@@ -78,10 +78,10 @@ func New(cfg Config) (*Membership, error) {
 		suspicions: make(chan rumour, 64), strangers: map[string]meta{}, hearings: map[string]hearing{},
 		seal: &sealer{sign: cfg.Sign, self: self}, refusals: newRefusals(cfg.Log),
 	}
-	m.intake, m.probes = newIntake(m), &prober{cfg: &m.cfg, flock: m}
+	m.intake, m.probes = newIntake(m), &prober{cfg: &m.cfg, verdicts: m}
 	expect := max(len(b.peers)+1, cfg.Expect)
 	m.timings, m.large, m.pump = cfg.Timings.or(DefaultTimings(expect)), expect > LargeCluster, pump{wake.New()}
-	m.reach = &reacher{host: cfg.Host, timings: m.timings, flock: m, kicks: make(chan string, 64)}
+	m.reach = &reacher{host: cfg.Host, timings: m.timings, absentees: m, kicks: make(chan string, 64)}
 	m.own, m.seat = slices.Clone(cfg.Addrs()), cfg.Seat
 	m.hints.RetransmitMult = 4
 	m.hints.NumNodes = func() int { return int(m.count.Load()) + 1 }

@@ -43,8 +43,8 @@ type probeAnswerFrame struct {
 // prober finds out whether peers refuse connections, one check of each at a time, and answers others
 // who ask. What it finds it tells whoever keeps the verdicts.
 type prober struct {
-	cfg   *Config
-	flock verdicts
+	cfg      *Config
+	verdicts verdicts
 
 	mu      sync.Mutex
 	ctx     context.Context // of Run; nil before and after
@@ -163,16 +163,16 @@ func (p *prober) leave() {
 
 // check gathers evidence about one peer.
 func (p *prober) check(ctx context.Context, peer string) {
-	a := p.flock.known(peer)
+	a := p.verdicts.known(peer)
 	if a.verdict == 0 || a.verdict == Dead || p.connect(ctx, peer, a.addrs) != refused {
 		return
 	}
-	p.flock.claimGone(peer, Suspect, a.lives)
+	p.verdicts.claimGone(peer, Suspect, a.lives)
 	switch p.askOthers(ctx, peer) {
 	case refused:
-		p.flock.claimGone(peer, Dead, a.lives)
+		p.verdicts.claimGone(peer, Dead, a.lives)
 	case answered:
-		p.flock.Heard(peer)
+		p.verdicts.Heard(peer)
 	}
 }
 
@@ -194,7 +194,7 @@ func (p *prober) connect(ctx context.Context, peer string, addrs []string) outco
 		err := p.cfg.Host.Connect(ctx, peer, addrs)
 		switch {
 		case err == nil:
-			p.flock.Heard(peer)
+			p.verdicts.Heard(peer)
 			return answered
 		case p2p.Refused(err):
 			return refused
@@ -211,7 +211,7 @@ func (p *prober) connect(ctx context.Context, peer string, addrs []string) outco
 // askOthers asks a few live members; the first clear answer counts.
 func (p *prober) askOthers(ctx context.Context, peer string) outcome {
 	var others []string
-	for _, id := range p.flock.View().Others() {
+	for _, id := range p.verdicts.View().Others() {
 		if id != peer {
 			others = append(others, id)
 		}
@@ -271,7 +271,7 @@ func (p *prober) serve(from string, c net.Conn) {
 // witness is the own knowledge about a peer, made fresh if need be. Who asks was refused itself, so
 // a refusal here makes two.
 func (p *prober) witness(ctx context.Context, peer string) outcome {
-	a := p.flock.known(peer)
+	a := p.verdicts.known(peer)
 	if !a.gossiped || !p.cfg.Admitted(peer) {
 		return unclear
 	}
@@ -280,7 +280,7 @@ func (p *prober) witness(ctx context.Context, peer string) outcome {
 		o = p.connect(ctx, peer, a.addrs)
 	}
 	if o == refused {
-		p.flock.claimGone(peer, Dead, a.lives)
+		p.verdicts.claimGone(peer, Dead, a.lives)
 	}
 	return o
 }

@@ -26,11 +26,11 @@ const (
 
 // reacher keeps trying the peers of the book that are not here, and those it is asked to.
 type reacher struct {
-	host     Host
-	timings  Timings
-	flock    absentees
-	kicks    chan string  // peers to reach soon
-	outdated atomic.Int64 // how often somebody had an old picture of this peer
+	host      Host
+	timings   Timings
+	absentees absentees
+	kicks     chan string  // peers to reach soon
+	outdated  atomic.Int64 // how often somebody had an old picture of this peer
 }
 
 // absentees is what a reacher asks of the peers it may reach, and tells.
@@ -128,7 +128,7 @@ func (r *reacher) reconnect(ctx context.Context) {
 			return
 		case <-t.C:
 			n := 1
-			if r.flock.hurried() {
+			if r.absentees.hurried() {
 				n = reachAtOnce
 			}
 			r.reachAbsent(ctx, r.absent(n))
@@ -167,7 +167,7 @@ func (r *reacher) answerKicks(ctx context.Context, first string) {
 	}
 	var ids []string
 	for id := range want {
-		if r.flock.wanted(id) {
+		if r.absentees.wanted(id) {
 			ids = append(ids, id)
 		}
 	}
@@ -192,11 +192,11 @@ func (m *Membership) present(id string) bool {
 
 // absent picks up to n peers of the book that are not here, at random; 0 means all.
 func (r *reacher) absent(n int) []string {
-	ids := r.flock.booked()
+	ids := r.absentees.booked()
 	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 	var out []string
 	for _, id := range ids {
-		if r.flock.wanted(id) {
+		if r.absentees.wanted(id) {
 			if out = append(out, id); len(out) == n {
 				break
 			}
@@ -218,7 +218,7 @@ func (m *Membership) hurried() bool {
 // pace is the time until the next try, with jitter: RetryFast to twice that, or Retry ± a quarter;
 // a third of that while a hurry would have nobody to go to.
 func (r *reacher) pace() time.Duration {
-	if r.flock.hurried() {
+	if r.absentees.hurried() {
 		if len(r.absent(1)) == 0 {
 			return r.timings.Retry/4 + rand.N(r.timings.Retry/6)
 		}
@@ -243,9 +243,9 @@ func (r *reacher) reachAbsent(ctx context.Context, ids []string) {
 	each(ids, func(id string) {
 		switch {
 		case ctx.Err() != nil:
-		case r.flock.wanted(id):
-			r.flock.note(id, r.reach(ctx, id))
-		case r.flock.present(id):
+		case r.absentees.wanted(id):
+			r.absentees.note(id, r.reach(ctx, id))
+		case r.absentees.present(id):
 			r.greet(id)
 		}
 	})
@@ -253,7 +253,7 @@ func (r *reacher) reachAbsent(ctx context.Context, ids []string) {
 
 // greet lets a peer hear of this one: if gossip has not told it, it asks for more.
 func (r *reacher) greet(id string) {
-	if list := r.flock.running(); list != nil {
+	if list := r.absentees.running(); list != nil {
 		_, _ = list.Ping(id, &net.UDPAddr{IP: syntheticIP(id), Port: 1})
 	}
 }
@@ -277,11 +277,11 @@ func each(ids []string, f func(id string)) {
 func (r *reacher) reach(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
-	if err := r.host.Connect(ctx, id, r.flock.bookAddrs(id)); err != nil {
+	if err := r.host.Connect(ctx, id, r.absentees.bookAddrs(id)); err != nil {
 		return err
 	}
 	for try := 1; ; try++ {
-		list := r.flock.running()
+		list := r.absentees.running()
 		if list == nil {
 			return errors.New("this peer is stopping")
 		}

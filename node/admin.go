@@ -32,7 +32,7 @@ func (n *Node) Leave(ctx context.Context) error {
 }
 
 func (n *Node) leave(ctx context.Context) error {
-	if n.view.AskFlock(ctx, "") == nil {
+	if n.view.AskCluster(ctx, "") == nil {
 		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.view.Deciders.TryAgain())
 	}
 	// The worker first: one that still looks for a session would register again.

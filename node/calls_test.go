@@ -88,7 +88,7 @@ func TestAPeerMayDoWhatItsRolesSay(t *testing.T) {
 		{admin, submitCall(admin.Self()), `"submit"`},
 		{worker, calls.Call{From: worker.Self(), Leave: &ledger.Depart{Peer: worker.Self()}}, ""},       // its own leaving is everybody's right
 		{submitter, calls.Call{From: submitter.Self(), Leave: &ledger.Depart{Peer: l.self}}, `"admin"`}, // another's is not
-		{worker, calls.Call{From: worker.Self(), Flock: &calls.FlockCall{}}, ""},
+		{worker, calls.Call{From: worker.Self(), Cluster: &calls.ClusterCall{}}, ""},
 	} {
 		r := c.who.asks(l.self, c.call)
 		switch {

@@ -36,7 +36,7 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 	n.noteLoss()
 	st.Troubles = n.troubles.List(n.self)
 	if ok { // only the coordinator knows
-		st.Troubles = troubles.Merge(st.Troubles, n.view.AskFlock(ctx, "").TroubleOf(n.self, api.TroubleStartsNothing))
+		st.Troubles = troubles.Merge(st.Troubles, n.view.AskCluster(ctx, "").TroubleOf(n.self, api.TroubleStartsNothing))
 	}
 	st.Warnings = slices.Concat(st.Warnings, troubles.Messages(st.Troubles), n.namesakes(), n.sickness(), n.oneSeat())
 	if ok {

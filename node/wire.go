@@ -241,12 +241,12 @@ func (n *Node) viewConfig() view.Config {
 			return out
 		},
 		Offer: n.offer.now, Output: func() view.Output { return n.logs }, Net: n.host, Wrong: n.troubles.List,
-		Ask: func(ctx context.Context, q calls.FlockCall) *calls.Flock {
-			r, err := n.line.Try(ctx, calls.Call{From: n.self, Flock: &q})
+		Ask: func(ctx context.Context, q calls.ClusterCall) *calls.ClusterView {
+			r, err := n.line.Try(ctx, calls.Call{From: n.self, Cluster: &q})
 			if err != nil || r.Lost {
 				return nil
 			}
-			return r.Flock
+			return r.Cluster
 		},
 	}
 }

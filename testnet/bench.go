@@ -247,7 +247,7 @@ func (b *bench) processes(ctx context.Context) error {
 	for _, p := range ps.Peers {
 		slots += int(p.CPUs)
 	}
-	var flock, plain []time.Duration
+	var clustered, plain []time.Duration
 	for range b.cfg.Rounds {
 		d, err := runJob(ctx, b.client, processJob(n, path))
 		if err != nil {
@@ -257,12 +257,12 @@ func (b *bench) processes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		flock, plain = append(flock, d), append(plain, p)
+		clustered, plain = append(clustered, d), append(plain, p)
 	}
-	f, p := n/median(flock).Seconds(), n/median(plain).Seconds()
-	b.add(Measure{Name: "/bin/true tasks per second, job of 1000", Value: f, Unit: "tasks/s", N: len(flock)})
+	f, p := n/median(clustered).Seconds(), n/median(plain).Seconds()
+	b.add(Measure{Name: "/bin/true tasks per second, job of 1000", Value: f, Unit: "tasks/s", N: len(clustered)})
 	b.add(Measure{Name: fmt.Sprintf("plain fork+exec, folder and two files, %d at once", slots), Value: p, Unit: "processes/s", N: len(plain)})
-	b.add(Measure{Name: "of the plain rate", Value: 100 * f / p, Unit: "%", N: len(flock)})
+	b.add(Measure{Name: "of the plain rate", Value: 100 * f / p, Unit: "%", N: len(clustered)})
 	return nil
 }
 

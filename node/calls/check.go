@@ -27,7 +27,7 @@ const (
 func (c *Call) Check() *api.Error {
 	asked := 0
 	for _, set := range append(c.changes(),
-		c.Submit != nil, c.Cancel != nil, c.Invite != nil, c.Revoke != nil, c.Remove != nil, c.Leave != nil, c.Join != nil, c.Flock != nil,
+		c.Submit != nil, c.Cancel != nil, c.Invite != nil, c.Revoke != nil, c.Remove != nil, c.Leave != nil, c.Join != nil, c.Cluster != nil,
 		c.Thaw != nil, c.Avail != nil, c.Label != nil, c.Set != nil, c.Roles != nil,
 	) {
 		if set {
@@ -88,8 +88,8 @@ func (c *Call) checkWords() *api.Error {
 		return word("ticket's id", c.Revoke.ID, maxWord)
 	case c.Join != nil:
 		return word("peer's id", c.Join.Peer, maxWord)
-	case c.Flock != nil:
-		return word("job's id", string(c.Flock.Job), maxWord)
+	case c.Cluster != nil:
+		return word("job's id", string(c.Cluster.Job), maxWord)
 	case c.Invite == nil:
 		return nil
 	}

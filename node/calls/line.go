@@ -207,7 +207,7 @@ func (l *Line) Answer(ctx context.Context, peer taskstate.PeerID, q Signed) Repl
 // fresh tells of a decision that somebody else asks for whether it is asked for the first time, and
 // in time. What only asks may be asked as often as one likes.
 func (l *Line) fresh(c Call) (Reply, bool) {
-	if c.From == l.cfg.Self || c.Flock != nil || c.Preview != nil {
+	if c.From == l.cfg.Self || c.Cluster != nil || c.Preview != nil {
 		return Reply{}, true
 	}
 	now := l.cfg.Now()

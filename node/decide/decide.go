@@ -18,8 +18,8 @@ func (d *Desk) Execute(ctx context.Context, c calls.Call) (calls.Reply, error) {
 	switch {
 	case c.Join != nil:
 		return d.executeJoin(ctx, *c.Join)
-	case c.Flock != nil:
-		return calls.Reply{Flock: d.flockNow(ctx, *c.Flock)}, nil
+	case c.Cluster != nil:
+		return calls.Reply{Cluster: d.clusterNow(ctx, *c.Cluster)}, nil
 	case c.Thaw != nil:
 		return d.executeThaw(ctx)
 	case c.Remove != nil:
@@ -53,7 +53,7 @@ func (d *Desk) propose(ctx context.Context, cmd ledger.Command) (calls.Reply, er
 func (d *Desk) allowed(c calls.Call) *api.Error {
 	need := admission.Admin
 	switch {
-	case c.Join != nil, c.Flock != nil, c.Leave != nil && c.Leave.Peer == c.From, c.OfItself():
+	case c.Join != nil, c.Cluster != nil, c.Leave != nil && c.Leave.Peer == c.From, c.OfItself():
 		return nil
 	case c.Submit != nil, c.Cancel != nil, c.ChangesJob():
 		need = admission.Submit

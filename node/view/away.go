@@ -24,7 +24,7 @@ type away struct {
 }
 
 // awayOf reads it off a coordinator's answer; nil if there was none.
-func (v *View) awayOf(f *calls.Flock) away {
+func (v *View) awayOf(f *calls.ClusterView) away {
 	a := away{since: map[taskstate.PeerID]time.Time{}, now: v.cfg.Now(), decides: f != nil}
 	if f != nil {
 		a.frozen = f.Frozen != ""
@@ -52,7 +52,7 @@ func (v *View) away(ctx context.Context, job taskstate.JobID) (a away) {
 		}
 	})
 	if open {
-		a = v.awayOf(v.AskFlock(ctx, ""))
+		a = v.awayOf(v.AskCluster(ctx, ""))
 	}
 	return a
 }

@@ -280,7 +280,7 @@ func (t *explainer) tellWaiting(ctx context.Context) {
 	if t.job.over {
 		return
 	}
-	f := t.view.AskFlock(ctx, t.id)
+	f := t.view.AskCluster(ctx, t.id)
 	if f == nil {
 		t.add(t.now, api.Fact{Kind: "waiting", Reason: "no-coordinator", Text: t.view.Deciders.WhoIsMissing()})
 		return
@@ -298,7 +298,7 @@ func (t *explainer) tellWaiting(ctx context.Context) {
 	}
 }
 
-func (t *explainer) tellTroubles(f *calls.Flock) {
+func (t *explainer) tellTroubles(f *calls.ClusterView) {
 	for _, p := range f.Peers {
 		_, has := t.job.openOn[p.ID]
 		for _, s := range t.slots {

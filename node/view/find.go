@@ -17,8 +17,8 @@ func (v *View) Find(ctx context.Context, id string) (taskstate.JobID, *Held, err
 	if err == nil || api.AsError(err).Code != api.NotFound {
 		return job, held, err
 	}
-	if f := v.AskFlock(ctx, ""); f != nil {
-		wait, cancel := context.WithTimeout(ctx, flockTimeout)
+	if f := v.AskCluster(ctx, ""); f != nil {
+		wait, cancel := context.WithTimeout(ctx, clusterTimeout)
 		defer cancel()
 		if v.applied.reach(wait, f.Index) == nil {
 			job, held, err = v.resolve(id)

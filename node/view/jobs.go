@@ -43,7 +43,7 @@ func (v *View) explainRows(ctx context.Context, rows []api.Job) {
 	if !slices.ContainsFunc(rows, unfinished) {
 		return
 	}
-	f, missing := v.askFlockFor(ctx, calls.FlockCall{All: true}), ""
+	f, missing := v.askClusterFor(ctx, calls.ClusterCall{All: true}), ""
 	if f == nil {
 		missing = v.Deciders.WhoIsMissing()
 	}
@@ -114,7 +114,7 @@ func (v *View) explainRow(ctx context.Context, row *api.Job) {
 	if row.Over() {
 		return
 	}
-	f, why := v.AskFlock(ctx, taskstate.JobID(row.ID)), ""
+	f, why := v.AskCluster(ctx, taskstate.JobID(row.ID)), ""
 	if f != nil {
 		why = f.Waiting
 	} else {

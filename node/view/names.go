@@ -106,7 +106,7 @@ func (n *Names) Admitted() (out []ledger.Member) {
 }
 
 // in puts names in place of ids in what a coordinator says for people.
-func (n *Names) in(f *calls.Flock) {
+func (n *Names) in(f *calls.ClusterView) {
 	if f == nil || f.Waiting == "" && len(f.Whys) == 0 {
 		return
 	}

@@ -18,18 +18,18 @@ import (
 	"covey/taskstate"
 )
 
-// flockTimeout bounds asking the coordinator for its view; without an answer, this peer's own has
+// clusterTimeout bounds asking the coordinator for its view; without an answer, this peer's own has
 // to do.
-const flockTimeout = 500 * time.Millisecond
+const clusterTimeout = 500 * time.Millisecond
 
-// AskFlock asks the coordinator how it sees everybody; nil if there is none in time.
-func (v *View) AskFlock(ctx context.Context, job taskstate.JobID) *calls.Flock {
-	return v.askFlockFor(ctx, calls.FlockCall{Job: job})
+// AskCluster asks the coordinator how it sees everybody; nil if there is none in time.
+func (v *View) AskCluster(ctx context.Context, job taskstate.JobID) *calls.ClusterView {
+	return v.askClusterFor(ctx, calls.ClusterCall{Job: job})
 }
 
-// askFlockFor is AskFlock about jobs, too. What is said about those names peers as people do.
-func (v *View) askFlockFor(ctx context.Context, ask calls.FlockCall) *calls.Flock {
-	ctx, cancel := context.WithTimeout(ctx, flockTimeout)
+// askClusterFor is AskCluster about jobs, too. What is said about those names peers as people do.
+func (v *View) askClusterFor(ctx context.Context, ask calls.ClusterCall) *calls.ClusterView {
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	f := v.cfg.Ask(ctx, ask)
 	v.Who.in(f)
@@ -40,10 +40,10 @@ func (v *View) askFlockFor(ctx context.Context, ask calls.FlockCall) *calls.Floc
 func (v *View) Peers(ctx context.Context) (api.Peers, error) {
 	out := api.Peers{Peers: []api.Peer{}, AsOf: time.Now().UTC()}
 	who, epoch, ok := v.cfg.Ledger.Coordinator()
-	var seen *calls.Flock
+	var seen *calls.ClusterView
 	if ok {
 		out.Coordinator, out.Epoch = who, epoch.String()
-		seen = v.AskFlock(ctx, "")
+		seen = v.AskCluster(ctx, "")
 	}
 	if seen == nil {
 		out.Coordinator, out.Missing, out.WaitingFor = "", v.Deciders.Missing(), v.Deciders.WaitingFor()
@@ -126,7 +126,7 @@ func ownStanding(v membership.Verdict) string {
 }
 
 // overlay puts the coordinator's knowledge over one's own.
-func (p *peerRow) overlay(f *calls.Flock, m ledger.Member) {
+func (p *peerRow) overlay(f *calls.ClusterView, m ledger.Member) {
 	for _, x := range f.Peers {
 		if x.ID != p.ID {
 			continue

@@ -48,7 +48,7 @@ func newScripted(t *testing.T) *scripted {
 		Self: s.self, Boot: "boot", Started: time.Now(), Now: time.Now, Replica: replica, Ledger: nobody{}, Table: s.table, Roster: roster,
 		Members: func() *membership.View { return &membership.View{} }, Held: func() []Held { return slices.Clone(s.held) },
 		Offer: func() session.Offer { return session.Offer{} }, Net: nowhere{}, Wrong: func(string) []api.Trouble { return nil },
-		Ask: func(context.Context, calls.FlockCall) *calls.Flock { return nil },
+		Ask: func(context.Context, calls.ClusterCall) *calls.ClusterView { return nil },
 	})
 	replica.Observe(s.Events.Decided)
 	replica.Observe(func(ev ledger.Event) { s.Events.Reported(ledger.KeepUp(s.table, ev)) })

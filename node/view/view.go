@@ -25,17 +25,17 @@ type Config struct {
 	Up      <-chan struct{}
 	Now     func() time.Time // this machine's clock
 
-	Replica Replica                                             // what was decided, as far as this peer has heard
-	Ledger  Ledger                                              // who decides
-	Table   Table                                               // what workers report of tasks
-	Members func() *membership.View                             // who is here, as gossip has it
-	Roster  Roster                                              // who is admitted, before the ledger has come
-	Held    func() []Held                                       // jobs that wait here for a coordinator, the oldest first; the slice is the caller's
-	Offer   func() session.Offer                                // what this peer gives to tasks
-	Output  func() Output                                       // output of the tasks that ran here
-	Net     Net                                                 // connections, and output from elsewhere
-	Wrong   func(string) []api.Trouble                          // what this peer knows to be wrong with a peer
-	Ask     func(context.Context, calls.FlockCall) *calls.Flock // how the coordinator sees everybody; nil: it does not say
+	Replica Replica                                                     // what was decided, as far as this peer has heard
+	Ledger  Ledger                                                      // who decides
+	Table   Table                                                       // what workers report of tasks
+	Members func() *membership.View                                     // who is here, as gossip has it
+	Roster  Roster                                                      // who is admitted, before the ledger has come
+	Held    func() []Held                                               // jobs that wait here for a coordinator, the oldest first; the slice is the caller's
+	Offer   func() session.Offer                                        // what this peer gives to tasks
+	Output  func() Output                                               // output of the tasks that ran here
+	Net     Net                                                         // connections, and output from elsewhere
+	Wrong   func(string) []api.Trouble                                  // what this peer knows to be wrong with a peer
+	Ask     func(context.Context, calls.ClusterCall) *calls.ClusterView // how the coordinator sees everybody; nil: it does not say
 }
 
 // Replica is the ledger as far as this peer has heard.

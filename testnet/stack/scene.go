@@ -36,7 +36,7 @@ func Play(cfg Config, f func(*Scene)) Result {
 	s := &Scene{w: w, heals: map[int]func(){}}
 	if w.found() {
 		if _, why := s.Await(time.Minute, s.Apart); why != "" {
-			w.fail("bug", "a new flock does not find itself: %s", why)
+			w.fail("bug", "a new cluster does not find itself: %s", why)
 		} else {
 			f(s)
 		}

@@ -77,7 +77,7 @@ func (t *seating) survivor() (*ledger.State, error) {
 		return survivor(rep, s.logBeyond(t.place.replicaGeneration()))
 	}
 	var st *ledger.State
-	err := t.folder.salvaged(t.tenure.loss(), rep.Applied(), func(log raft.LogStore, generation uint64) (err error) {
+	err := t.folder.salvaged(t.identity.loss(), rep.Applied(), func(log raft.LogStore, generation uint64) (err error) {
 		if own := t.place.replicaGeneration(); own == 0 || own == generation {
 			st, err = survivor(rep, log)
 		}
@@ -94,7 +94,7 @@ func (t *seating) again(st *ledger.State, least Copy, generation uint64) error {
 	have := Copy{Generation: st.Generation(), Epoch: st.Epoch(), Index: st.Index()}
 	me, ok := st.Member(t.cfg.Self)
 	switch {
-	case t.tenure.isSuspended():
+	case t.identity.isSuspended():
 		return errSuspended
 	case st.Cluster() == "":
 		return ErrNoCopy
@@ -118,7 +118,7 @@ func (t *seating) again(st *ledger.State, least Copy, generation uint64) error {
 // log when the state was made. The caller holds life.
 func (t *seating) startAgain(st *ledger.State, last uint64) error {
 	before := t.place.generation()
-	if err := t.folder.writeSeat(st, t.tenure.server()); err != nil {
+	if err := t.folder.writeSeat(st, t.identity.server()); err != nil {
 		return fmt.Errorf("write the recovered ledger: %w", err)
 	}
 	aside, err := t.folder.asideFolder(t.place.rep, before)
@@ -223,10 +223,10 @@ func foundingEntry(cfg *Config, f ledger.Found, p *proposal) ([]byte, error) {
 // begin opens a seat in an empty folder: what an earlier, unfinished beginning left there is
 // removed. The caller holds life.
 func (t *seating) begin(generation uint64, first []byte) error {
-	if t.tenure.isSuspended() {
+	if t.identity.isSuspended() {
 		return errSuspended
 	}
-	t.tenure.fresh()
+	t.identity.fresh()
 	if err := os.RemoveAll(t.folder.seatDir(generation)); err != nil {
 		return fmt.Errorf("make the ledger's folder: %w", err)
 	}

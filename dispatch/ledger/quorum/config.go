@@ -36,7 +36,7 @@ type Config struct {
 	Log       *slog.Logger
 	Now       func() time.Time // stamps entries; nil is time.Now
 	RingBytes int              // recent entries kept for followers; 0 is 4 MiB
-	// Draw draws the incarnation of a seat (see tenure); nil draws at random.
+	// Draw draws the incarnation of a seat (see identity); nil draws at random.
 	Draw func() taskstate.Incarnation
 	Hurt func() error // for tests: asked before every write to the log, which fails with what it answers, or waits for it; nil never does
 }

@@ -25,7 +25,7 @@ func (n *Node) Copy() (Copy, error) {
 		c.Generation, c.Epoch, c.Index, c.Stamp = s.Generation(), s.Epoch(), s.Index(), s.Stamp()
 	})
 	if s := n.place.seat.Load(); s == nil {
-		err := n.folder.salvaged(n.tenure.loss(), n.place.rep.Applied(), func(log raft.LogStore, generation uint64) error {
+		err := n.folder.salvaged(n.identity.loss(), n.place.rep.Applied(), func(log raft.LogStore, generation uint64) error {
 			if c.Generation != 0 && c.Generation != generation {
 				return nil
 			}

@@ -44,7 +44,7 @@
 // up to five of eligible live peers votes, and no step leaves the living without a majority.
 //
 // A seat whose disk has less than was acknowledged, or something else, is unsound: it gives no vote
-// from that moment on, what is left of it is put aside, and the peer is seated anew (tenure.go).
+// from that moment on, what is left of it is put aside, and the peer is seated anew (identity.go).
 // How far each seat had acknowledged is known from its own mark on disk and from what others saw of
 // it, signed (marks.go). Replicas hold a rolling checksum against each other (compare.go).
 //
@@ -68,7 +68,7 @@
 // # Its parts
 //
 // Node puts the parts together; none knows it, and each owns its fields. place and directory: what
-// is known of this peer and of others. authority: what of that is believed. folder, tenure,
+// is known of this peer and of others. authority: what of that is believed. folder, identity,
 // seating: the seat on disk, what is remembered of it, its opening and giving up. feed: what goes
 // into the replica. terms: when this peer coordinates, and what it proposes. prober: whether the
 // leader is gone. electorate: who votes. seenMarks, comparison: what disks lost or changed.

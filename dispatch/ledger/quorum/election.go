@@ -167,11 +167,11 @@ const probeAgain = 30 * time.Millisecond
 // caller asks voters. With each question and answer go the marks that both know of, and what seats
 // were lost.
 type caller struct {
-	net    dialer
-	marks  *seenMarks
-	place  *place
-	tenure *tenure
-	learn  func(from taskstate.PeerID, shown []mark.Signed)
+	net      dialer
+	marks    *seenMarks
+	place    *place
+	identity *identity
+	learn    func(from taskstate.PeerID, shown []mark.Signed)
 }
 
 // ask asks one question.
@@ -193,7 +193,7 @@ func (k *caller) ask(ctx context.Context, peer taskstate.PeerID, ask voterAsk, t
 	if err := wire.NewReader(c, raftHelloCap).Read(&a); err != nil {
 		return a, err
 	}
-	k.tenure.hearLoss(peer, a.Lost)
+	k.identity.hearLoss(peer, a.Lost)
 	k.learn(peer, a.Marks)
 	if !a.OK {
 		return a, fmt.Errorf("%s: %s", peer, a.Why)

@@ -221,7 +221,7 @@ func (m memo) sum() uint32 {
 	return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
 }
 
-// rise notes what a seat's log holds now. The caller holds tenure.mu.
+// rise notes what a seat's log holds now. The caller holds identity.mu.
 func (b *logBound) rise(s *seat) {
 	if b.generation != s.generation {
 		*b = logBound{generation: s.generation}

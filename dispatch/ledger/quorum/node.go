@@ -22,7 +22,7 @@ type Node struct {
 	feed       *feed
 	wakes      *wakes
 	folder     folder
-	tenure     *tenure
+	identity   *identity
 	dir        *directory
 	authority  *authority
 	marks      *seenMarks
@@ -83,18 +83,18 @@ func (n *Node) Seated(peer taskstate.PeerID) bool { return n.authority.seated(pe
 
 // SeatIncarnation is that of this peer's seat, or of the one it would take: others must know it to
 // make this peer a voter. Reseated is closed when it changes.
-func (n *Node) SeatIncarnation() taskstate.Incarnation { return n.tenure.server().Incarnation }
+func (n *Node) SeatIncarnation() taskstate.Incarnation { return n.identity.server().Incarnation }
 
 // Reseated is closed when SeatIncarnation or Lost change after the call.
 func (n *Node) Reseated() <-chan struct{} { return n.wakes.reseated.wait() }
 
 // Lost is the seat this peer had to give up and has not got back yet; nil if there is none.
-func (n *Node) Lost() *Loss { return n.tenure.loss() }
+func (n *Node) Lost() *Loss { return n.identity.loss() }
 
 // Losses are the voters that had to give up their seats, because their disks lost what they had
 // acknowledged, and have no other yet; this peer's own among them. Without them too few may be left
 // to decide.
-func (n *Node) Losses() []Loss { return n.tenure.losses(n.dir.list()) }
+func (n *Node) Losses() []Loss { return n.identity.losses(n.dir.list()) }
 
 // Marked is the highest entry that any voter of a generation is known here to have acknowledged, 0
 // if nothing is.

@@ -55,7 +55,7 @@ func (n *Node) runUpkeep(ctx context.Context) {
 		}
 		t.Reset(pace)
 		n.seating.keep()
-		n.seating.keepTenure()
+		n.seating.keepIdentity()
 		n.authority.hold()
 		if err := n.authority.seats.Save(); err != nil {
 			n.cfg.Log.Warn("cannot remember who holds a seat", "err", err)
@@ -133,7 +133,7 @@ func Open(cfg Config) (*Node, error) {
 func (n *Node) assemble() (err error) {
 	cfg, rep := &n.cfg, ledger.NewReplica()
 	n.place, n.folder = &place{rep: rep}, folder{cfg}
-	n.tenure = &tenure{cfg: cfg, wakes: n.wakes}
+	n.identity = &identity{cfg: cfg, wakes: n.wakes}
 	n.dir = newDirectory(n.place, n.wakes, cfg)
 	if n.authority, err = newAuthority(cfg, n.place, n.dir, n.wakes); err != nil {
 		return err
@@ -143,14 +143,14 @@ func (n *Node) assemble() (err error) {
 	n.feed = &feed{rep: rep, unread: &n.place.unread, ring: newRing(ringIdle), compared: n.compared, wakes: n.wakes, log: cfg.Log}
 	n.terms = &terms{cfg: cfg, place: n.place, dir: n.dir, wakes: n.wakes, notify: make(chan bool, 64), established: n.authority.confirm}
 	n.seating = &seating{
-		cfg: cfg, place: n.place, feed: n.feed, dir: n.dir, wakes: n.wakes, authority: n.authority, tenure: n.tenure,
+		cfg: cfg, place: n.place, feed: n.feed, dir: n.dir, wakes: n.wakes, authority: n.authority, identity: n.identity,
 		folder: n.folder, marks: n.marks, terms: n.terms, disk: parker{wake: wake.New()}, life: make(longLock, 1),
 	}
-	n.call = &caller{net: cfg.Net, marks: n.marks, place: n.place, tenure: n.tenure, learn: n.seating.learnMarks}
+	n.call = &caller{net: cfg.Net, marks: n.marks, place: n.place, identity: n.identity, learn: n.seating.learnMarks}
 	n.compared.ask, n.compared.found = n.call.ask, n.seating.differs
 	n.prober = &prober{cfg: cfg, place: n.place, dir: n.dir, authority: n.authority, wakes: n.wakes, call: n.call}
 	n.electorate = &electorate{
-		cfg: cfg, place: n.place, dir: n.dir, tenure: n.tenure, terms: n.terms, wakes: n.wakes, call: n.call,
+		cfg: cfg, place: n.place, dir: n.dir, identity: n.identity, terms: n.terms, wakes: n.wakes, call: n.call,
 		remember: n.seating.setContacts, absent: map[taskstate.PeerID]time.Time{},
 	}
 	n.terms.tend = n.electorate.tend
@@ -166,7 +166,7 @@ func (n *Node) restore() error {
 	}
 	n.dir.addContacts(mem.Contacts, math.MaxInt)
 	n.authority.seats.Assume(mem.Contacts) // a folder of version 0.1 knows no better
-	n.tenure.begin(mem)
+	n.identity.begin(mem)
 	n.marks.load()
 	n.dir.suppose(mem.Voters)
 	if err := loadCopy(n.place.rep, n.folder.path("copy")); errors.Is(err, wire.ErrUnknown) {

@@ -41,7 +41,7 @@ var errStuck = errors.New("this peer's disk is stuck")
 // open starts raft from its folder. With first, the folder is new and first is the first entry
 // of a new ledger, whose only voter is this peer. The caller holds life.
 func (t *seating) open(generation uint64, first []byte) (err error) {
-	s := &seat{generation: generation, self: t.tenure.server(), opened: time.Now(), config: make(longLock, 1)}
+	s := &seat{generation: generation, self: t.identity.server(), opened: time.Now(), config: make(longLock, 1)}
 	s.self.Voting = true
 	s.fsm = &fsm{feed: t.feed, voters: t.authority.setVoters}
 	dir := t.folder.seatDir(generation)
@@ -114,7 +114,7 @@ func (t *seating) open(generation uint64, first []byte) (err error) {
 // on.
 func (t *seating) checkLog(s *seat, snaps raft.SnapshotStore) error {
 	p := store.Promise{File: t.folder.markPath(), Self: mark.Mark{Server: s.self.server(), Generation: s.generation}, Decided: s.fsm.decided.Load}
-	p.Reaches, p.Marked = t.tenure.reaches(s.generation)
+	p.Reaches, p.Marked = t.identity.reaches(s.generation)
 	return s.store.Check(p, snaps)
 }
 
@@ -222,7 +222,7 @@ func (t *seating) keep() {
 // drop closes the seat and forgets it for good. The caller holds life.
 func (t *seating) drop(s *seat) error {
 	err := t.close()
-	t.tenure.redraw()
+	t.identity.redraw()
 	if e := t.saveMemo(); e != nil {
 		return e
 	}
@@ -238,7 +238,7 @@ func (t *seating) suspend() error {
 	t.life.Lock()
 	defer t.life.Unlock()
 	s, voters := t.place.seat.Load(), t.dir.list()
-	if !t.tenure.suspend(s) || s == nil {
+	if !t.identity.suspend(s) || s == nil {
 		return nil
 	}
 	err := t.close()
@@ -252,7 +252,7 @@ func (t *seating) suspend() error {
 func (t *seating) resume() error {
 	t.life.Lock()
 	defer t.life.Unlock()
-	generation := t.tenure.resume()
+	generation := t.identity.resume()
 	if generation == 0 {
 		return nil
 	}
@@ -318,7 +318,7 @@ func (t *seating) setAside(generation uint64) error {
 		return err
 	}
 	t.leave()
-	t.tenure.redraw()
+	t.identity.redraw()
 	if err := t.saveMemo(); err != nil {
 		return fmt.Errorf("set the ledger aside: %w", err)
 	}
@@ -382,7 +382,7 @@ func (t *seating) lose(generation uint64, u *store.Unsound) error {
 		t.leave()
 	}
 	t.dir.suppose(voters) // for messages
-	t.tenure.lose(generation, u, aside)
+	t.identity.lose(generation, u, aside)
 	t.cfg.Log.Error("this peer's log of the ledger was lost: it gives no vote until it is seated anew", "why", u, "set aside", aside)
 	if err := t.saveMemo(); err != nil {
 		return fmt.Errorf("remember that the seat among the voters was lost: %w", err)

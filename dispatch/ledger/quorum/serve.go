@@ -26,7 +26,7 @@ func (n *Node) handleVoter(peer string, c connT) {
 	if err != nil {
 		a.Why = err.Error()
 	}
-	a.OK, a.Lost, a.Marks = err == nil, n.tenure.lossForOthers(), n.marks.show(n.place.seat.Load())
+	a.OK, a.Lost, a.Marks = err == nil, n.identity.lossForOthers(), n.marks.show(n.place.seat.Load())
 	_ = c.SetDeadline(time.Now().Add(voterTimeout))
 	_ = wire.NewWriter(c, raftHelloCap).Send(a)
 }
@@ -62,7 +62,7 @@ func (n *Node) answerVoter(ctx context.Context, peer string, ask voterAsk) (vote
 
 // prepare takes a seat: raft starts with an empty log and waits for the coordinator to add it.
 func (n *Node) prepare(peer taskstate.PeerID, ask seatAsk) (voterAnswer, error) {
-	self := n.tenure.server()
+	self := n.identity.server()
 	if ask.Server != self.server() {
 		return voterAnswer{None: true}, fmt.Errorf("this is %s", self.server())
 	}

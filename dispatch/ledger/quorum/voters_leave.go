@@ -100,7 +100,7 @@ func (e *electorate) successor(s *seat) (Voter, bool, error) {
 	if err != nil {
 		return Voter{}, false, err
 	}
-	alive := aliveAmong(e.candidates(), e.tenure.server())
+	alive := aliveAmong(e.candidates(), e.identity.server())
 	for _, v := range servers {
 		if v.Voting && !s.is(v) && alive(v) {
 			return v, true, nil
@@ -127,7 +127,7 @@ func (e *electorate) letGo(ctx context.Context, leaving Voter) error {
 		if me < 0 {
 			return nil // it does not vote
 		}
-		alive := aliveAmong(e.candidates(), e.tenure.server())
+		alive := aliveAmong(e.candidates(), e.identity.server())
 		others := slices.ContainsFunc(voters, func(v Voter) bool { return v != voters[me] && alive(v) })
 		if !others {
 			if err := e.appoint(ctx, s, voters[me]); err != nil {
@@ -249,7 +249,7 @@ func (e *electorate) nextRemoval(servers []Voter, peer taskstate.PeerID) (next V
 	if len(voters) == 1 {
 		return Voter{}, false, ErrSoleVoter
 	}
-	next, ok = planLeave(voters, leaving, aliveAmong(e.cfg.Candidates(), e.tenure.server()))
+	next, ok = planLeave(voters, leaving, aliveAmong(e.cfg.Candidates(), e.identity.server()))
 	if !ok {
 		return Voter{}, false, fmt.Errorf("without %s the voters that are left could not decide; start one of %v first", peer, e.missing())
 	}

@@ -27,7 +27,7 @@ type electorate struct {
 	cfg      *Config
 	place    *place
 	dir      *directory
-	tenure   *tenure
+	identity *identity
 	terms    *terms
 	wakes    *wakes
 	call     *caller
@@ -186,7 +186,7 @@ func (s *seat) remove(v Voter) error {
 }
 
 func (e *electorate) missing() []taskstate.PeerID {
-	alive := aliveAmong(e.cfg.Candidates(), e.tenure.server())
+	alive := aliveAmong(e.cfg.Candidates(), e.identity.server())
 	var out []taskstate.PeerID
 	for _, v := range e.dir.list() {
 		if v.Voting && !alive(v) {

@@ -10,9 +10,9 @@ import (
 	"covey/node/troubles"
 )
 
-// flockNow is this peer's view as coordinator.
-func (d *Desk) flockNow(ctx context.Context, ask calls.FlockCall) *calls.Flock {
-	f := &calls.Flock{Index: d.cfg.Replica.Applied()}
+// clusterNow is this peer's view as coordinator.
+func (d *Desk) clusterNow(ctx context.Context, ask calls.ClusterCall) *calls.ClusterView {
+	f := &calls.ClusterView{Index: d.cfg.Replica.Applied()}
 	voters := d.cfg.Deciders.LivingVoters()
 	peers, err := d.cfg.Coord.Peers(ctx)
 	if err != nil {
@@ -26,7 +26,7 @@ func (d *Desk) flockNow(ctx context.Context, ask calls.FlockCall) *calls.Flock {
 		if p.PassedOver {
 			known = troubles.Merge(known, []api.Trouble{{Code: api.TroubleStartsNothing, Message: startsNothing}})
 		}
-		f.Peers = append(f.Peers, calls.FlockPeer{
+		f.Peers = append(f.Peers, calls.PeerView{
 			ID: p.Peer, Standing: string(p.Standing), Offer: p.Offer.Resources, Promised: p.Promised, Tasks: p.Outstanding,
 			Voter: slices.Contains(voters, p.Peer), Labels: p.Offer.Labels, OS: p.Offer.OS, Arch: p.Offer.Arch, Trouble: p.Offer.Trouble,
 			Troubles: calls.ToldOf(known), Running: p.Running, Away: p.Away.Milliseconds(),

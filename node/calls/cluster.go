@@ -7,14 +7,14 @@ import (
 	"covey/taskstate"
 )
 
-// Flock is how the coordinator sees everybody: what only it knows (offers, promises, sessions).
-type Flock struct {
-	Peers   []FlockPeer `cbor:"1,keyasint"`
-	Waiting string      `cbor:"2,keyasint,omitempty"` // why the job asked about waits
-	Index   uint64      `cbor:"3,keyasint"`           // ledger index the coordinator has applied
-	Waited  []Spell     `cbor:"4,keyasint,omitempty"` // when and why the job asked about waited
-	Frozen  string      `cbor:"5,keyasint,omitempty"` // why nothing is replaced
-	Gone    []string    `cbor:"6,keyasint,omitempty"` // because of whom
+// ClusterView is how the coordinator sees everybody: what only it knows (offers, promises, sessions).
+type ClusterView struct {
+	Peers   []PeerView `cbor:"1,keyasint"`
+	Waiting string     `cbor:"2,keyasint,omitempty"` // why the job asked about waits
+	Index   uint64     `cbor:"3,keyasint"`           // ledger index the coordinator has applied
+	Waited  []Spell    `cbor:"4,keyasint,omitempty"` // when and why the job asked about waited
+	Frozen  string     `cbor:"5,keyasint,omitempty"` // why nothing is replaced
+	Gone    []string   `cbor:"6,keyasint,omitempty"` // because of whom
 	// Whys says why each job waits that does, if all were asked about.
 	Whys map[taskstate.JobID]string `cbor:"7,keyasint,omitempty"`
 }
@@ -27,8 +27,8 @@ type Spell struct {
 	From, To int64
 }
 
-// FlockPeer is how the coordinator sees one peer.
-type FlockPeer struct {
+// PeerView is how the coordinator sees one peer.
+type PeerView struct {
 	ID       taskstate.PeerID    `cbor:"1,keyasint"`
 	Standing string              `cbor:"2,keyasint"`
 	Offer    taskstate.Resources `cbor:"3,keyasint"`
@@ -67,7 +67,7 @@ func TroublesOf(list []Told) (out []api.Trouble) {
 }
 
 // TroubleOf is the trouble of a peer that has a code, if the coordinator knows of it.
-func (f *Flock) TroubleOf(peer taskstate.PeerID, code string) []api.Trouble {
+func (f *ClusterView) TroubleOf(peer taskstate.PeerID, code string) []api.Trouble {
 	if f == nil {
 		return nil
 	}
@@ -79,8 +79,8 @@ func (f *Flock) TroubleOf(peer taskstate.PeerID, code string) []api.Trouble {
 	return nil
 }
 
-// FlockCall asks how the coordinator sees every peer, and what a job waits for.
-type FlockCall struct {
+// ClusterCall asks how the coordinator sees every peer, and what a job waits for.
+type ClusterCall struct {
 	Job taskstate.JobID `cbor:"1,keyasint,omitempty"`
 	All bool            `cbor:"2,keyasint,omitempty"` // why each job waits that does; only to a coordinator of this version or a newer one
 }

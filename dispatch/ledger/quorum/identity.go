@@ -12,12 +12,12 @@ import (
 	"covey/taskstate"
 )
 
-// tenure is this peer's place among the servers of the ledger from seat to seat. Each seat has an
+// identity is this peer's place among the servers of the ledger from seat to seat. Each seat has an
 // incarnation of its own: it is part of the server's name, so that what was sent to a seat that was
 // lost, or given up, never reaches the one after it. It has nothing to do with the incarnation of
 // the worker's journal. Only seating changes it; what others say that they lost is entered by
 // whoever hears it.
-type tenure struct {
+type identity struct {
 	cfg   *Config
 	wakes *wakes
 
@@ -41,25 +41,25 @@ func drawIncarnation() taskstate.Incarnation {
 }
 
 // begin takes over what the memo says.
-func (t *tenure) begin(m memo) {
+func (t *identity) begin(m memo) {
 	t.inc, t.lost, t.marked, t.bound = m.Incarnation, m.Lost, m.Marked, logBound{generation: m.Seat, index: m.Log}
 }
 
 // server is this peer's seat, or the one it would take.
-func (t *tenure) server() Voter {
+func (t *identity) server() Voter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return Voter{Peer: t.cfg.Self, Incarnation: t.inc}
 }
 
-func (t *tenure) loss() *Loss {
+func (t *identity) loss() *Loss {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.lost
 }
 
 // lossForOthers is what this peer tells about the seat it lost.
-func (t *tenure) lossForOthers() *Loss {
+func (t *identity) lossForOthers() *Loss {
 	l := t.loss()
 	if l == nil {
 		return nil
@@ -70,7 +70,7 @@ func (t *tenure) lossForOthers() *Loss {
 }
 
 // hearLoss notes what a peer says about its own seat; nil is that it lost none.
-func (t *tenure) hearLoss(peer taskstate.PeerID, l *Loss) {
+func (t *identity) hearLoss(peer taskstate.PeerID, l *Loss) {
 	if l != nil {
 		of, _, err := parseServer(l.Server)
 		if err != nil || of != peer || len(l.Server) > maxLossText || len(l.Why) > maxLossText {
@@ -94,7 +94,7 @@ func (t *tenure) hearLoss(peer taskstate.PeerID, l *Loss) {
 // maxLossText bounds what others say about their losses.
 const maxLossText = 2 << 10
 
-func (t *tenure) losses(voters []Voter) (out []Loss) {
+func (t *identity) losses(voters []Voter) (out []Loss) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lost != nil {
@@ -110,7 +110,7 @@ func (t *tenure) losses(voters []Voter) (out []Loss) {
 }
 
 // redraw gives the next seat an incarnation of its own. The caller holds life, and saves the memo.
-func (t *tenure) redraw() {
+func (t *identity) redraw() {
 	t.mu.Lock()
 	t.inc = t.cfg.Draw()
 	t.mu.Unlock()
@@ -118,7 +118,7 @@ func (t *tenure) redraw() {
 }
 
 // lose notes that the seat of a generation is lost, and draws an incarnation for the next.
-func (t *tenure) lose(generation uint64, u *store.Unsound, aside string) {
+func (t *identity) lose(generation uint64, u *store.Unsound, aside string) {
 	t.mu.Lock()
 	t.lost = &Loss{
 		Server: Voter{Peer: t.cfg.Self, Incarnation: t.inc}.server(), Generation: generation, Held: u.Held, Left: u.Left,
@@ -130,7 +130,7 @@ func (t *tenure) lose(generation uint64, u *store.Unsound, aside string) {
 
 // forgetLoss tells whether the loss is made good: the coordinator knows that the old seat is
 // gone, or this peer belongs to a newer ledger.
-func (t *tenure) forgetLoss(generation uint64, gone func(server string) bool) bool {
+func (t *identity) forgetLoss(generation uint64, gone func(server string) bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l := t.lost; l == nil || generation <= l.Generation && !gone(l.Server) {
@@ -141,7 +141,7 @@ func (t *tenure) forgetLoss(generation uint64, gone func(server string) bool) bo
 }
 
 // fresh forgets how far a log reached: that of the next seat begins empty.
-func (t *tenure) fresh() {
+func (t *identity) fresh() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.bound, t.marked = logBound{}, false
@@ -149,7 +149,7 @@ func (t *tenure) fresh() {
 
 // reaches is how far the log of a seat that is opened reaches at least, and whether there is a mark
 // of it; from now on it has one of its own.
-func (t *tenure) reaches(generation uint64) (index uint64, marked bool) {
+func (t *identity) reaches(generation uint64) (index uint64, marked bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.bound.generation == generation {
@@ -161,7 +161,7 @@ func (t *tenure) reaches(generation uint64) (index uint64, marked bool) {
 
 // memo is what is to be remembered of the seat that is open, if one is. It asks for that with mu
 // held: a seat is closed before the next incarnation is drawn, so the two always belong together.
-func (t *tenure) memo(open func() *seat) memo {
+func (t *identity) memo(open func() *seat) memo {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m := memo{Incarnation: t.inc, Lost: t.lost}
@@ -176,7 +176,7 @@ func (t *tenure) memo(open func() *seat) memo {
 }
 
 // suspend begins a time without a seat; false if it has begun.
-func (t *tenure) suspend(s *seat) bool {
+func (t *identity) suspend(s *seat) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.suspended {
@@ -191,14 +191,14 @@ func (t *tenure) suspend(s *seat) bool {
 }
 
 // resume ends it, and names the generation of the seat that waited, 0 if none did.
-func (t *tenure) resume() (waited uint64) {
+func (t *identity) resume() (waited uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	waited, t.suspended, t.waits = t.waits, false, 0
 	return waited
 }
 
-func (t *tenure) isSuspended() bool {
+func (t *identity) isSuspended() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.suspended
@@ -213,9 +213,9 @@ func (t *seating) differs(said string) {
 	t.wakes.follow.Set()
 }
 
-// keepTenure gives up a seat that was found to be unsound, forgets a loss that was made good, and
+// keepIdentity gives up a seat that was found to be unsound, forgets a loss that was made good, and
 // remembers the voters for messages.
-func (t *seating) keepTenure() {
+func (t *seating) keepIdentity() {
 	if index, _, _ := t.dir.configuration(); index != t.noted {
 		if index > t.noted {
 			t.remember("cannot remember the voters")
@@ -243,7 +243,7 @@ func (t *seating) keepTenure() {
 func (t *seating) forgetLoss() {
 	_, _, led := t.dir.coordinator()
 	index, _, voters := t.dir.configuration()
-	over := t.tenure.forgetLoss(t.place.generation(), func(server string) bool {
+	over := t.identity.forgetLoss(t.place.generation(), func(server string) bool {
 		return led && index > 0 && !slices.ContainsFunc(voters, func(v Voter) bool { return v.server() == server })
 	})
 	if over {
@@ -257,7 +257,7 @@ func (t *seating) forgetLoss() {
 func (t *seating) saveMemo() error {
 	t.files.Lock() // what is newer is written later, too
 	defer t.files.Unlock()
-	m := t.tenure.memo(t.place.seat.Load)
+	m := t.identity.memo(t.place.seat.Load)
 	m.Contacts, m.Voters = t.dir.ask(), t.dir.list()
 	m.Contacts = m.Contacts[max(0, len(m.Contacts)-maxContacts):]
 	return t.folder.writeMemo(m)
@@ -314,7 +314,7 @@ type seating struct {
 	dir       *directory
 	wakes     *wakes
 	authority *authority
-	tenure    *tenure
+	identity  *identity
 	folder    folder
 	marks     *seenMarks
 	terms     *terms
@@ -322,5 +322,5 @@ type seating struct {
 
 	life  longLock   // one start or stop of a seat at a time
 	files sync.Mutex // one writer of the memo and the copy at a time
-	noted uint64     // index of the voters the memo was asked to keep last; of keepTenure
+	noted uint64     // index of the voters the memo was asked to keep last; of keepIdentity
 }
