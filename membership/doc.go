@@ -45,8 +45,9 @@
 // # Does not
 //
 // It keeps no liar from saying of itself what it likes, from vouching for a peer that is dead to
-// whoever asks it for an indirect probe, or from making everybody ping everybody.
+// a peer that asks it for an indirect probe, or from making everybody ping everybody.
 //
-// It decides nothing: verdicts are input to the coordinator. It does not heal a cluster all of whose
-// members changed their addresses at once; discovery on the local network (p2p) or a ticket does.
+// It decides nothing: verdicts are input to the coordinator. It does not heal a cluster all of
+// whose members changed their addresses at once; discovery on the local network (p2p) or a ticket
+// does.
 package membership

@@ -75,7 +75,7 @@ func (m *Membership) SetHint(h Hint) {
 	}
 }
 
-// OnHint registers f for every newer hint, whoever it came from. Several in a row may come as the
+// OnHint registers f for every newer hint, from any peer. Several in a row may come as the
 // last one. cancel takes it back.
 func (m *Membership) OnHint(f func(Hint)) (cancel func()) { return m.hintWatch.add(f) }
 

@@ -40,8 +40,8 @@ type probeAnswerFrame struct {
 	Outcome outcome
 }
 
-// prober finds out whether peers refuse connections, one check of each at a time, and answers others
-// who ask. What it finds it tells whoever keeps the verdicts.
+// prober finds out whether peers refuse connections, one check of each at a time, and answers
+// others who ask. What it finds it tells the keeper of the verdicts.
 type prober struct {
 	cfg      *Config
 	verdicts verdicts

@@ -236,7 +236,7 @@ func (r *reacher) reachAll(ctx context.Context, ids []string, report func(id str
 	})
 }
 
-// reachAbsent reaches peers of the book that are not here, reachAtOnce at a time. Whoever was
+// reachAbsent reaches peers of the book that are not here, reachAtOnce at a time. A peer that was
 // reached has told of others: those are only greeted in their turn. Otherwise a large cluster that
 // starts at once would exchange all it knows once for every pair of its peers.
 func (r *reacher) reachAbsent(ctx context.Context, ids []string) {

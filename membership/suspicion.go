@@ -25,10 +25,10 @@ func (m *Membership) suspicion(r rumour) {
 	}
 }
 
-// askSuspected asks peers that are suspected until ctx ends. A refutation is gossiped a few times, and
-// whoever misses all of them goes on to call the peer dead: the next probe takes the suspicion along,
-// but its answer says nothing of a refutation that is already out. So the state is exchanged with
-// the peer itself; if it has not heard of the suspicion it refutes it now.
+// askSuspected asks peers that are suspected until ctx ends. A refutation is gossiped a few times,
+// and a peer that misses all of them goes on to call the peer dead: the next probe takes the
+// suspicion along, but its answer says nothing of a refutation that is already out. So the state is
+// exchanged with the peer itself; if it has not heard of the suspicion it refutes it now.
 func (m *Membership) askSuspected(ctx context.Context) {
 	slots := make(chan struct{}, LargeCluster)
 	var work sync.WaitGroup

@@ -97,8 +97,8 @@ func (t *table) gone(id string, now time.Time) bool {
 	return t.change(id, now, func(e *entry) { e.gossip, e.evidence = Dead, 0 })
 }
 
-// missed: a peer of the book that nobody in the cluster speaks of did not answer. Whoever is already
-// known is left alone.
+// missed: a peer of the book that nobody in the cluster speaks of did not answer. A peer that is
+// already known is left alone.
 func (t *table) missed(id string, m meta, now time.Time) bool {
 	if e := t.entries[id]; e != nil && e.gossip != 0 {
 		return false
@@ -158,7 +158,8 @@ func (t *table) judge(id string, now time.Time, moment time.Duration) judgement 
 	return unheard
 }
 
-// silence notes that a peer claimed gone did not answer, unless it showed life since lives was read.
+// silence notes that a peer claimed gone did not answer, unless it showed life since lives was
+// read.
 func (t *table) silence(id string, lives uint64) bool {
 	e := t.entries[id]
 	if e == nil || e.lives != lives {

@@ -101,7 +101,7 @@ func (f *folder) remember(last lastBegun) error {
 
 // lastStart reads what the start before left: nothing in a new folder, or in one of version 0.1. A
 // file that is damaged begins a new chain: whether somebody else goes on with the old one is asked
-// of whoever answers, not of the file.
+// of the peer that answers, not of the file.
 func (f *folder) lastStart() (last lastBegun, err error) {
 	b, err := os.ReadFile(f.path(startsName))
 	switch {

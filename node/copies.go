@@ -321,7 +321,7 @@ func (t *talk) ask(q startAsk) (a startAnswer, err error) {
 	return a, err
 }
 
-// challenge has whoever is at the other end of each connection say which start it is.
+// challenge has the peer at the other end of each connection say which start it is.
 func (c *copies) challenge(ctx context.Context, peer string) (talks []*talk) {
 	for _, s := range c.cfg.onEach(ctx, peer, startProtocol) {
 		if deadline, ok := ctx.Deadline(); ok {

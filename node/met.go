@@ -62,7 +62,7 @@ func (m *met) save(list func() map[taskstate.PeerID]pastProof) error {
 	return atomicfile.Write(m.path, withSum(b))
 }
 
-// pastProof is an answer that a peer gave before, to whoever shows it.
+// pastProof is an answer that a peer gave before, to the peer that shows it.
 type pastProof struct {
 	Nonce uint64       `cbor:"1,keyasint"`
 	Proof starts.Proof `cbor:"2,keyasint"`

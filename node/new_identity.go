@@ -22,8 +22,8 @@ import (
 	"covey/taskstate"
 )
 
-// renouncedName is the file in which a peer remembers that it gave an identity up, until whoever
-// keeps that has heard of it.
+// renouncedName is the file in which a peer remembers that it gave an identity up, until the peer
+// that keeps that has heard of it.
 const renouncedName = "renounced"
 
 // keptFiles stay when a peer takes another identity: nothing in them acts in the old one's name.
@@ -104,8 +104,8 @@ func (f *folder) setAside(name string) error {
 	return nil
 }
 
-// giveUp tells whoever keeps the identity this peer has given up, until it has heard of it or ctx
-// ends.
+// giveUp tells the peer that keeps the identity this peer has given up, until it has heard of it or
+// ctx ends.
 func (f *folder) giveUp(ctx context.Context, self taskstate.PeerID, dial dialFunc, log *slog.Logger) error {
 	b, err := os.ReadFile(f.path(renouncedName))
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 const readyTimeout = 8 * time.Second
 
 // moveOver lets a peer that founded a cluster by itself, and has done nothing in it, join another
-// one: whoever typed `peer up` before `peer up --join` has lost nothing. The old ledger is kept
-// beside the new one.
+// one: a person who typed `peer up` before `peer up --join` has lost nothing. The old ledger is
+// kept beside the new one.
 func (n *Node) moveOver() error {
 	cluster := n.roster.Cluster()
 	if n.cfg.Join == "" || cluster == "" || len(n.roster.All()) != 1 || !n.roster.Admitted(n.self) {

@@ -124,7 +124,7 @@ func (n *Node) oneSeat() []string {
 	return []string{api.OneSeat(n.view.Who.Called(vs[0]), may)}
 }
 
-// sickness lists what keeps this peer from taking part, for whoever asks it.
+// sickness lists what keeps this peer from taking part, for callers that ask it.
 func (n *Node) sickness() (out []string) {
 	for _, err := range []error{n.ledger.Health(), n.worker.Health(), n.disk.health()} {
 		if err == nil {

@@ -83,7 +83,7 @@ func (s *statuses) pulled(env digest.Envelope) {
 	if _, _, ok := s.remembered(batchKey{env.Author, env.Incarnation, env.Number}); ok {
 		return
 	}
-	_, _, _ = s.merge(env, func(digest.Envelope) bool { return true }) // one that does not decode says nothing, whoever signed it
+	_, _, _ = s.merge(env, func(digest.Envelope) bool { return true }) // one that does not decode says nothing, whatever peer signed it
 	s.hearOwn(env, false)
 }
 

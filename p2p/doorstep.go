@@ -41,8 +41,8 @@ var errDoorstep = errors.New("too many like that at once")
 // doorstep is the resource manager in front of libp2p's. It bounds what comes in before the gate
 // can look at it: handshakes of nobody knows whom, for each address, connections of strangers, and
 // streams that name no protocol. Nothing of it is shared between strangers and members. Where
-// places are taken, whoever stood longest on one without getting anywhere loses it, of the address
-// with the most: silence must not keep others out. Who lost a place tries again.
+// places are taken, the one that stood longest on one without getting anywhere loses it, of the
+// address with the most: silence must not keep others out. Who lost a place tries again.
 type doorstep struct {
 	network.ResourceManager
 	admitted func(string) bool
@@ -362,7 +362,7 @@ func (d *doorstep) over(s *unnamedStream) {
 	}
 }
 
-// prefixOf is the network an address stands for: whoever has one IPv6 address has billions.
+// prefixOf is the network an address stands for: a host that has one IPv6 address has billions.
 func prefixOf(at ma.Multiaddr) netip.Prefix {
 	if at == nil || isRelay(at) {
 		return netip.Prefix{}

@@ -32,8 +32,8 @@ type doorListener struct {
 	u doorUpgrader
 }
 
-// Accept implements transport.GatedMaListener. Whoever has no place on the doorstep is closed, and
-// tries again.
+// Accept implements transport.GatedMaListener. A connection without a place on the doorstep is
+// closed, and tries again.
 func (l doorListener) Accept() (manet.Conn, network.ConnManagementScope, error) {
 	for {
 		c, err := l.Listener.Accept()

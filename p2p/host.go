@@ -191,7 +191,7 @@ func (h *Host) advertised() []ma.Multiaddr {
 	return orderAddrs(append(addrs, h.relays.addresses()...), h.announce, nil)
 }
 
-// untold is what identify, which answers anybody, says of our addresses: nothing. Whoever asks
+// untold is what identify, which answers anybody, says of our addresses: nothing. A peer that asks
 // knows the one it dialled; members learn the others from membership.
 func untold([]ma.Multiaddr) []ma.Multiaddr { return nil }
 

@@ -53,7 +53,8 @@ type Topic struct {
 	once  sync.Once
 }
 
-// topics is GossipSub, started at the first topic. It owns which are joined and counts what is lost.
+// topics is GossipSub, started at the first topic. It owns which are joined and counts what is
+// lost.
 type topics struct {
 	life  *life
 	host  gatedHost
@@ -196,7 +197,8 @@ func (noTag) Bump(peer.ID, int) error { return nil }
 func (noTag) Remove(peer.ID) error    { return nil }
 func (noTag) Close() error            { return nil }
 
-// messageID names a message by its content: the same bytes are one message, whoever sends them.
+// messageID names a message by its content: the same bytes are one message, whatever peer sends
+// them.
 func messageID(m *pb.Message) string {
 	s := sha256.Sum256(m.GetData())
 	return string(s[:20])

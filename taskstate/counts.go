@@ -89,7 +89,7 @@ func (c Counts) Check() error {
 	return nil
 }
 
-// CheckCountName tells what is wrong with the name of something counted. Whoever makes Counts of
+// CheckCountName tells what is wrong with the name of something counted. Code that makes Counts of
 // names from outside asks it first: a name with a comma or an equals sign in it would read as
 // several.
 func CheckCountName(name string) error {

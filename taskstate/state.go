@@ -30,7 +30,7 @@ var stateNames = map[State]string{
 	Rejected: "rejected", Orphaned: "orphaned",
 }
 
-// States lists every state in order, for whoever must handle or show each.
+// States lists every state in order, for code that must handle or show each.
 func States() []State {
 	return []State{New, Pending, Assigned, Accepted, Preparing, Ready, Starting, Running, Complete, Shutdown, Failed, Rejected, Orphaned}
 }

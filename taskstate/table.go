@@ -119,7 +119,7 @@ func (t *Table) take(author PeerID, inc Incarnation, s *Status, applied uint64) 
 }
 
 // Advance tries the parked statuses again, after the replica moved on, and returns what was news.
-// Whoever feeds the replica calls it after each step.
+// The feeder of the replica calls it after each step.
 func (t *Table) Advance() (news []Status) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -221,7 +221,7 @@ func (t *Table) Parked() int {
 }
 
 // Spilled tells that statuses were lost because too many waited for their assignment, and that the
-// replica has come nearer to them since. It says so once: whoever keeps the batches merges all of
+// replica has come nearer to them since. It says so once: the keeper of the batches merges all of
 // them anew, since nobody else will send what was received here.
 func (t *Table) Spilled() bool {
 	t.mu.Lock()

@@ -78,7 +78,7 @@ func (n *Net) answer(ctx context.Context, c net.Conn, down func()) {
 	_ = c.SetDeadline(time.Now().Add(orderLimit))
 	var o Order
 	if err := json.NewDecoder(c).Decode(&o); err != nil {
-		return // whoever dialled went away
+		return // the peer that dialled went away
 	}
 	ctx, cancel := context.WithTimeout(ctx, orderLimit)
 	defer cancel()

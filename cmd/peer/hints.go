@@ -148,7 +148,7 @@ var withoutForm = map[string]string{
 	"peer testnet partition": "", "peer testnet heal": "", "peer testnet down": "", "peer testnet demo": "",
 }
 
-// tableForm is the format of whoever asks for none.
+// tableForm is the format when none is asked for.
 const tableForm = "table"
 
 // checkForm refuses a format where it would go unheard. One that comes from the environment is for

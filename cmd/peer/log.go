@@ -28,7 +28,7 @@ func freshLog(path string) (*os.File, error) {
 	if err := os.Rename(path, path+olderName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	// Appending: whoever writes goes on at the new end when it is cut.
+	// Appending: the writer goes on at the new end when it is cut.
 	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
 }
 

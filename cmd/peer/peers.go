@@ -82,7 +82,7 @@ func ofOffer(p api.Peer, used, offered string) string {
 }
 
 // availabilityText says whether a peer takes tasks, of one that is drained what is left on it, and
-// why, as whoever decided it said.
+// why, as the person who decided it said.
 func availabilityText(p api.Peer) string {
 	text := availabilityWord(p)
 	if p.AvailabilityReason != "" && p.Availability != api.Active {

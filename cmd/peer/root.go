@@ -208,7 +208,7 @@ func (c *cli) exit(cmd *cobra.Command, err error) int {
 	return exitCode(err)
 }
 
-// complain says what went wrong: whoever asked for JSON reads a line of it, as from the API.
+// complain says what went wrong: a caller that asked for JSON reads a line of it, as from the API.
 func (c *cli) complain(about string, err error) {
 	if about != "" {
 		about = printable(about) + ": "

@@ -51,7 +51,7 @@ func (f *outputFlags) check(many, detach bool) error {
 	return nil
 }
 
-// outputOrder decides whose output is shown next. Without keep it is whoever has ended.
+// outputOrder decides whose output is shown next. Without keep it is a task that has ended.
 type outputOrder struct {
 	keep    bool
 	next    int              // slot

@@ -69,7 +69,7 @@ type feeding struct {
 	err    error
 }
 
-// feed begins to pass in on. Whoever is stuck reading it ends with this process.
+// feed begins to pass in on. A reader stuck on it ends with this process.
 func feed(ctx context.Context, s Streams, cl *api.Client, id string) *feeding {
 	ctx, cancel := context.WithCancel(ctx)
 	out, in := io.Pipe()

@@ -54,7 +54,7 @@ func takeSecrets(cfg *node.Config, stdin io.Reader) error {
 	return nil
 }
 
-// readWord reads one line, byte by byte: what follows is for whoever reads on.
+// readWord reads one line, byte by byte: what follows is for the next reader.
 func readWord(r io.Reader) (string, error) {
 	var line []byte
 	for b := make([]byte, 1); len(line) < maxSecretFile; {

@@ -233,7 +233,7 @@ func greet(c *cli, s api.Status) {
 	}
 	var all bytes.Buffer
 	statusText(&all, s, c.carry)
-	_, _ = c.Out.Write(all.Bytes()) // at once: whoever waits for it reads all of it
+	_, _ = c.Out.Write(all.Bytes()) // at once: a reader that waits for it gets all of it
 	switch {
 	case s.Open:
 		fmt.Fprintln(c.Err, "\nTHIS CLUSTER IS OPEN: anybody who can reach one of the addresses above can join it and run commands here.")

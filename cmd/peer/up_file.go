@@ -60,7 +60,7 @@ type upKey struct {
 func readUpFile(data string) (*upFile, error) {
 	u := &upFile{path: filepath.Join(data, upFileName)}
 	if st, err := os.Stat(data); err != nil || !st.IsDir() {
-		return u, nil //nolint:nilerr // whoever makes the folder says what is wrong with it
+		return u, nil //nolint:nilerr // what makes the folder says what is wrong with it
 	}
 	b, err := readFile(u.path, maxUpFile)
 	switch {

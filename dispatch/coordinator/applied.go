@@ -10,7 +10,7 @@ import (
 )
 
 // onApplied is the way of a decided entry back into the core. What a command means, ledger.State
-// has decided, and the command's result says it; here whoever owns something takes that over.
+// has decided, and the command's result says it; here the owner of the state takes that over.
 func (c *Core) onApplied(ev LedgerApplied) {
 	if ev.Entry.Index <= c.clock.Index() {
 		return
@@ -18,7 +18,8 @@ func (c *Core) onApplied(ev LedgerApplied) {
 	c.clock.Heard(ev.Entry.Index, ev.Entry.Stamp)
 	for i := range ev.Results {
 		if err := c.follow(&ev.Entry.Commands[i], &ev.Results[i], ev.Entry.Index); err != nil {
-			// What was decided cannot be, by what is known here: the next core begins from the ledger.
+			// What was decided cannot be, by what is known here: the next core begins from the
+			// ledger.
 			c.agenda.do(StartOver{Why: err.Error()})
 			return
 		}
@@ -56,7 +57,7 @@ func (c *Core) wait(cmd *ledger.Command, r *ledger.Result) error {
 	return nil
 }
 
-// apply hands a command to whoever owns what it is about.
+// apply hands a command to the owner of what it is about.
 func (c *Core) apply(cmd *ledger.Command, r *ledger.Result, index uint64) error {
 	tasks := cmd.Settle != nil || cmd.Assign != nil || cmd.Supersede != nil
 	switch {

@@ -14,7 +14,7 @@ import (
 // longer than that epoch. From then on every entry applied must be fed to it, in order, as
 // LedgerApplied; it changes its mind about decisions only by what was applied.
 //
-// It does no I/O and reads no clock. Whoever drives it calls Step with an event and the time,
+// It does no I/O and reads no clock. Its driver calls Step with an event and the time,
 // carries out the effects in order, and calls again no later than Wake says. It is not safe for
 // concurrent use.
 //

@@ -13,8 +13,8 @@
 //   - The node passes on what gossip says, with Verdict, and asks: Standings, Peers, Waiting, Whys,
 //     Waited, Frozen, Preview. Thaw and Balance carry a person's word.
 //
-// Core is built from the ledger's state at the start of a term, by NewCore. From then on whoever
-// drives it – Loop, or a simulation –
+// Core is built from the ledger's state at the start of a term, by NewCore. From then on its driver
+// – Loop, or a simulation –
 //
 //	effects := core.StepAll(events, now)   // what has gathered, in order
 //	for each effect: carry it out          // in order; outcomes become events

@@ -42,7 +42,7 @@ func (js *jobs) waiting() (out []*jobState) {
 	return out
 }
 
-// addJob begins to drive a job. Whoever calls fills its slots in and then enqueues it.
+// addJob begins to drive a job. The caller fills its slots in and then enqueues it.
 func (js *jobs) addJob(job *taskstate.Job, index uint64) *jobState {
 	j := &jobState{id: job.ID, job: job, index: index}
 	if job.Type.Lasts() {

@@ -108,7 +108,7 @@ func takeSpare(spare []spareRoom, w wish, from *peerState) bool {
 // the offer. Where they differ in size it may be one too few.
 func (p *peerState) queued() int { return p.beyond(0) }
 
-// queuedWarily is queued rounded the other way, for whoever would add to them.
+// queuedWarily is queued rounded the other way, for a caller that would add to them.
 func (p *peerState) queuedWarily() int { return p.beyond(1) }
 
 // beyond divides what is promised beyond the offer by what a task takes, and rounds down, or up if

@@ -61,8 +61,8 @@ func (js *jobs) runsStill(s *scheduled) taskstate.JobID {
 	return newest.id
 }
 
-// runOf is the job that a schedule starts for a moment. Its id follows from both, so that whoever
-// coordinates submits the same.
+// runOf is the job that a schedule starts for a moment. Its id follows from both, so that each
+// coordinator submits the same.
 func runOf(parent *taskstate.Job, at int64) taskstate.Job {
 	job := *parent
 	job.Schedule, job.After, job.Origin = nil, nil, &taskstate.Origin{Job: parent.ID, At: at}

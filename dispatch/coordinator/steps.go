@@ -197,8 +197,8 @@ func markSurge(slots []rollout.Slot, target, extra int) {
 }
 
 // unsure tells whether it will be known soon, and is not yet, which tasks of a job run: after an
-// election, until everybody has said what it has or is known to be away. Whoever took something
-// down meanwhile might do so beside what is down.
+// election, until everybody has said what it has or is known to be away. A worker that took
+// something down meanwhile might do so beside what is down.
 func (u *upkeep) unsure(j *jobState) bool {
 	for n, s := range j.lasting.slots {
 		p := u.peers.of(s.peer)

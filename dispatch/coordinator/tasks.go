@@ -154,7 +154,7 @@ func (ts *tasks) giveUp(p *peerState, h *holding, slot int, r rec, again bool, w
 	ts.jobs.enqueue(h.job)
 }
 
-// giveUpTask gives up an open attempt, whoever has it.
+// giveUpTask gives up an open attempt, whichever peer has it.
 func (ts *tasks) giveUpTask(j *jobState, t taskstate.TaskID, again bool, why taskstate.Reason) error {
 	p, h := ts.peers.holder(j, t.Slot)
 	if p == nil || int(h.slots[t.Slot].attempt) != t.Attempt {

@@ -43,9 +43,9 @@ func (u *upkeep) renew(j *jobState, slots []int, version int, why taskstate.Reas
 	}
 }
 
-// applied follows the decisions about what a job is to be – its spec, how far its tasks follow that,
-// which of them there are – and about attempts that somebody asks for. What they mean, the ledger
-// says in Result.Now. It tells whether the command was one.
+// applied follows the decisions about what a job is to be – its spec, how far its tasks follow
+// that, which of them there are – and about attempts that somebody asks for. What they mean, the
+// ledger says in Result.Now. It tells whether the command was one.
 func (u *upkeep) applied(cmd *ledger.Command, r *ledger.Result) bool {
 	id, seen := about(cmd)
 	if id == "" {
@@ -106,7 +106,7 @@ func (u *upkeep) adopt(j *jobState, o *ledger.Outline, cmd *ledger.Command) {
 	}
 	if cmd.Renew != nil && cmd.Renew.Reason == taskstate.ReasonRetried {
 		j.faults = nil
-		u.agenda.place() // whoever asks may have mended the peer
+		u.agenda.place() // the person who asks may have mended the peer
 	}
 	for _, s := range o.Slots {
 		l.retire(s.Slot, s.Retired)

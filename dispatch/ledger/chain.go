@@ -11,7 +11,7 @@ import (
 )
 
 // chain is a rolling checksum over all that was applied since an entry: the bytes of each and what
-// it came to. Whoever applied the same entries since then has the same; whose disk or memory
+// it came to. A peer that applied the same entries since then has the same; whose disk or memory
 // changed something has another one from the next entry on. It begins with the first Lead entry
 // that says so: entries of version 0.1 never do, so that it begins at the same entry for everybody,
 // wherever in the log of before a replica began.

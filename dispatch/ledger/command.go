@@ -73,7 +73,7 @@ type Command struct {
 type Found struct {
 	Cluster    string          `cbor:"1,keyasint"`           // cluster id, 16 base32 characters
 	Generation uint64          `cbor:"2,keyasint"`           // 1, raised by recover
-	Open       bool            `cbor:"3,keyasint,omitempty"` // whoever dials may join
+	Open       bool            `cbor:"3,keyasint,omitempty"` // anybody who dials may join
 	Founder    admission.Entry `cbor:"4,keyasint"`
 }
 
@@ -233,8 +233,8 @@ type Update struct {
 	From int           `cbor:"2,keyasint,omitempty"`
 }
 
-// What a lasting job needs next – Renew, Retire, Grow, Rollout – follows from what whoever decides
-// it saw, and it may be decided long after. So these say in Seen up to which index their author
+// What a lasting job needs next – Renew, Retire, Grow, Rollout – follows from what its author
+// saw, and it may be decided long after. So these say in Seen up to which index their author
 // knew the ledger: CodeConflict, and nothing is changed, if another entry after that decided
 // something about what the job's slots are to be – its spec or rollout, or which of them there are
 // or begin anew. 0 = whatever was decided. What one step comes to is decided together: commands
@@ -331,15 +331,15 @@ type Avail struct {
 	Reason       string           `cbor:"4,keyasint,omitempty"`
 }
 
-// Label lays labels over those that a peer says of itself. Unset hides one, whoever it comes from.
+// Label lays labels over those that a peer says of itself. Unset hides one, whatever its source.
 type Label struct {
 	Peer  taskstate.PeerID  `cbor:"1,keyasint"`
 	Set   map[string]string `cbor:"2,keyasint,omitempty"`
 	Unset []string          `cbor:"3,keyasint,omitempty"`
 }
 
-// Skip records that a schedule did not start a run, because the one before still went on. Whoever
-// coordinates next does not make up for it. A moment that was decided before, or that comes before
+// Skip records that a schedule did not start a run, because the one before still went on. The next
+// coordinator does not make up for it. A moment that was decided before, or that comes before
 // the schedule's last change, is Existed.
 type Skip struct {
 	Job taskstate.JobID `cbor:"1,keyasint"` // the schedule

@@ -9,7 +9,7 @@
 //
 // # How to drive it
 //
-// Whoever has the log feeds a Replica: one State with a lock, one source and many readers.
+// The owner of the log feeds a Replica: one State with a lock, one source and many readers.
 //
 //	NewReplica               an empty ledger
 //	Reset(state)             after a snapshot came: DecodeState reads what Encode wrote
@@ -19,9 +19,10 @@
 // its log), and testnet/sim/memledger with a log in memory, for tests. Both implement Ledger, and
 // who has a Ledger does not see which it is.
 //
-// Whoever wants a decision calls Ledger.Propose, which returns once the own replica has applied it.
-// Only the coordinator's proposals are taken; the others get ErrNotCoordinator. The coordinator's
-// loop proposes, and package node on behalf of whoever called the coordinator. All others read:
+// A caller that wants a decision calls Ledger.Propose, which returns once the own replica has
+// applied it. Only the coordinator's proposals are taken; the others get ErrNotCoordinator. The
+// coordinator's loop proposes, and package node on behalf of the peer that called the coordinator.
+// All others read:
 //
 //	Replica.Read(func(*State))     a look, quick, with nothing kept of it
 //	Replica.Observe(func(Event))   every entry with its results, in order, and every Reset
@@ -79,7 +80,7 @@
 //
 // It does not place, cap or pace: Job.Parallel, Job.MaxPerPeer, resources, constraints, the pace of
 // a rollout and the moment of a scheduled run are the coordinator's business. A slot that is
-// assigned before its NotBefore is assigned: clocks differ. It does not verify signatures: whoever
-// proposes has. It knows no reachability: that is an observation. It does not know how the log
+// assigned before its NotBefore is assigned: clocks differ. It does not verify signatures: the
+// proposer has. It knows no reachability: that is an observation. It does not know how the log
 // comes to be the same everywhere, who may write it, or where it is kept: package quorum does.
 package ledger

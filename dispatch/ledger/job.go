@@ -182,8 +182,8 @@ type long struct {
 	before   uint64 // moved as it was before that entry: of use only while that is applied
 }
 
-// unknown tells whether something of what the slots are to be was decided that whoever had seen the
-// ledger up to an index did not know. at is the index of the entry that asks.
+// unknown tells whether something of what the slots are to be was decided that a proposer that had
+// seen the ledger up to an index did not know. at is the index of the entry that asks.
 func (l *long) unknown(seen, at uint64) bool {
 	if l == nil || seen == 0 {
 		return false

@@ -133,8 +133,8 @@ func (r *Replica) Encode() ([]byte, error) {
 }
 
 // Lives calls f with the incarnation that counts of every member that registered with an event's
-// entry, and of every member when the whole state was replaced. Whoever observes the replica calls
-// it, and, with Reset, whoever begins to. f must not call the Replica.
+// entry, and of every member when the whole state was replaced. Every observer of the replica calls
+// it, and, with Reset, each that begins to. f must not call the Replica.
 func (r *Replica) Lives(ev Event, f func(peer taskstate.PeerID, inc taskstate.Incarnation)) {
 	tell := func(m Member) {
 		if m.In() && m.Incarnation != "" {

@@ -78,7 +78,7 @@ func (s *State) Generation() uint64 { return s.generation }
 // decisions that were lost.
 func (s *State) Began() uint64 { return s.began }
 
-// Open tells whether whoever dials may join.
+// Open tells whether anybody who dials may join.
 func (s *State) Open() bool { return s.open }
 
 // Job finds a job by its full id.

@@ -8,8 +8,8 @@ import (
 	"covey/dispatch/worker/journal"
 )
 
-// A worker that was busy when its peer ended has much to read when it comes back. Whoever asks
-// meanwhile whether this peer is alive is answered: it keeps a session, in which it beats and says
+// A worker that was busy when its peer ended has much to read when it comes back. A peer that asks
+// meanwhile whether this one is alive is answered: it keeps a session, in which it beats and says
 // that it reads its journal. Until it has reported what it holds it gets no tasks, and nothing is
 // concluded about those it has.
 

@@ -60,8 +60,8 @@ func (c *Core) replayed() {
 	c.takeEarly()
 }
 
-// adopted ends what the runner could not take up: Orphaned, interrupted, its end was not observed. What
-// it certainly never started, and nobody was told that it runs, has not begun after all.
+// adopted ends what the runner could not take up: Orphaned, interrupted, its end was not observed.
+// What it certainly never started, and nobody was told that it runs, has not begun after all.
 func (c *Core) adopted(lost []taskstate.Loss) {
 	for _, l := range lost {
 		h := c.held.of[l.Task]
@@ -77,8 +77,8 @@ func (c *Core) adopted(lost []taskstate.Loss) {
 			c.finish(h, taskstate.Orphaned, taskstate.ReasonInterrupted, why)
 		}
 	}
-	// The rest goes on. The batch that said so may be acknowledged and gone, and whoever missed it
-	// could not get it any more: say it again.
+	// The rest goes on. The batch that said so may be acknowledged and gone, and a peer that missed
+	// it could not get it any more: say it again.
 	for _, h := range c.held.living() {
 		if h.phase == phaseStarted && h.durable.Seq > 0 {
 			c.outbox.touch(h, c.now)

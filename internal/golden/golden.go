@@ -1,5 +1,5 @@
 // Package golden holds what is written, to a disk or to others, against files that say how it was:
-// for the tests of whoever must go on reading it. `go test PACKAGE -update` writes the files anew,
+// for the tests of what must go on reading it. `go test PACKAGE -update` writes the files anew,
 // but for fingerprints, which stay what they were.
 package golden
 

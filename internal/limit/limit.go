@@ -19,7 +19,7 @@ type Limit struct {
 func New(all, each int) *Limit { return &Limit{all: all, each: each, of: map[string]int{}} }
 
 // Enter counts one in; false means that there are too many, or that nobody is served any more.
-// Whoever came in leaves.
+// A caller that came in leaves.
 func (l *Limit) Enter(who string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,8 +2,8 @@ package digest
 
 // Current says which incarnation of an author counts: the one whose tasks others wait for. Its
 // stream gives way to none of an incarnation that is over. Until something is said of an author,
-// all its incarnations are alike. A peer that follows the ledger calls it, and for itself whoever
-// makes the Store.
+// all its incarnations are alike. A peer that follows the ledger calls it, and for itself the maker
+// of the Store.
 func (s *Store) Current(author, incarnation string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -78,7 +78,7 @@ func NewStore(limit int) *Store {
 	return &Store{limit: limit, share: max(limit/authorShare, 1<<20), authors: map[string]int{}, streams: map[Stream]*stream{}, current: map[string]string{}}
 }
 
-// Add keeps a verified envelope. fresh tells that it was not known: whoever adds then delivers it.
+// Add keeps a verified envelope. fresh tells that it was not known: the caller then delivers it.
 // An envelope that is fresh may still not be kept (see the package's word on a full store); it is
 // then fresh again.
 func (s *Store) Add(e Envelope) (fresh bool) {

@@ -54,7 +54,7 @@ type AdminBackend interface {
 	Revoke(ctx context.Context, id string) error
 	Remove(ctx context.Context, peer string) error
 	Leave(ctx context.Context) error
-	// Thaw ends a freeze of replacement: whoever has vanished is really gone.
+	// Thaw ends a freeze of replacement: the peers that have vanished are really gone.
 	Thaw(ctx context.Context) (Thawed, error)
 	Down(ctx context.Context) error
 	// PlanRecover tells from which copy Recover would make a new ledger. It fails with Conflict

@@ -51,7 +51,7 @@ type Roles struct {
 }
 
 // Labels is the body of POST /v1/peers/{id}/labels: what to set, and what is not to be there any
-// more, whoever it comes from.
+// more, whatever its source.
 type Labels struct {
 	Set   map[string]string `json:"set,omitempty"`
 	Unset []string          `json:"unset,omitempty"`

@@ -10,7 +10,7 @@ import (
 	"covey/taskstate"
 )
 
-// Protocol carries what only the coordinator decides. Whoever is asked and does not coordinate
+// Protocol carries what only the coordinator decides. A peer that is asked and does not coordinate
 // passes the call on.
 const Protocol = "/covey/call/2"
 
@@ -81,7 +81,7 @@ type Reply struct {
 // ErrNobodyDecides is what Decide ends with when its context does before a coordinator was found.
 var ErrNobodyDecides = errors.New("no coordinator")
 
-// TriggerCall asks for a run of a schedule now. Whoever asks draws its id, so that asking again is
+// TriggerCall asks for a run of a schedule now. The caller draws its id, so that asking again is
 // the same run.
 type TriggerCall struct {
 	Job taskstate.JobID `cbor:"1,keyasint"`

@@ -17,5 +17,5 @@
 //
 // The Line owns the correction of this machine's clock, and what was asked of this peer in its term
 // (bounded per asker and in all). It does not decide, nor look at roles: that is Execute's
-// (node/decide). Whoever passes a call on can drop it, and cannot change or invent one.
+// (node/decide). A peer that passes a call on can drop it, and cannot change or invent one.
 package calls

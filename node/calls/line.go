@@ -101,7 +101,7 @@ func (l *Line) Try(ctx context.Context, c Call) (Reply, error) {
 	return l.pass(ctx, q)
 }
 
-// pass brings a signed call to whoever this peer believes to coordinate.
+// pass brings a signed call to the peer that this one believes to coordinate.
 func (l *Line) pass(ctx context.Context, q Signed) (Reply, error) {
 	who, _, ok := l.cfg.Ledger.Coordinator()
 	if !ok || who == l.cfg.Self {

@@ -72,7 +72,7 @@ func (d *Desk) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Reply, 
 		open = s.Open()
 	})
 	switch {
-	case !found && !open: // whoever has no ticket does not learn which cluster this is either
+	case !found && !open: // a peer without a ticket does not learn which cluster this is either
 		return refuse(admission.Refused)
 	case j.Request.Cluster != "" && j.Request.Cluster != d.cfg.Roster.Cluster():
 		return refuse(admission.WrongCluster)
@@ -117,8 +117,8 @@ func (d *Desk) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Reply, 
 }
 
 // Newcomers with one ticket are let in by groups: a newcomer meets everybody, and where a hundred
-// do so at once on busy machines nobody gets done in time and all begin again. Whoever has not come
-// to work after JoinTime, because it died or works for nobody, holds up nobody. A group may be
+// do so at once on busy machines nobody gets done in time and all begin again. A peer that has not
+// come to work after JoinTime, because it died or works for nobody, holds up nobody. A group may be
 // larger by those that are decided at the same moment.
 const (
 	JoinGroup = 12

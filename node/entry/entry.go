@@ -55,7 +55,7 @@ type Ledger interface {
 type Entry struct {
 	cfg      Config
 	How      string   // founded, joined, resumed; set by Begin
-	Warnings []string // for whoever asks the peer how it is; set by Begin
+	Warnings []string // for people who ask how the peer is; set by Begin
 }
 
 // New makes an Entry.

@@ -1,7 +1,7 @@
 // Package heard remembers on disk how many batches of statuses every worker has signed: so that a
-// worker's journal that was put back is noticed also where everybody was down at once, by whoever
-// coordinates then, or by the peer itself. A worker has a batch on disk before anybody gets it: one
-// that begins with less than is remembered has lost what came after.
+// worker's journal that was put back is noticed also where everybody was down at once, by the
+// coordinator of then, or by the peer itself. A worker has a batch on disk before anybody gets it:
+// one that begins with less than is remembered has lost what came after.
 //
 // The file is written after a batch was shown, at once if nothing was written just now: what a
 // worker began in the last moment before all peers were cut off at once is not in it. Any batch
@@ -61,7 +61,7 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// File is the file, and whoever writes it. It is safe for concurrent use; nil remembers nothing.
+// File is the file, and its writer. It is safe for concurrent use; nil remembers nothing.
 type File struct {
 	cfg  Config
 	news wake.Signal

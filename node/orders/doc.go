@@ -1,5 +1,5 @@
 // Package orders carries out what a person orders at a peer: it finds what is meant, makes a call
-// of it, and waits until this peer has heard of what was decided, so that whoever asks next sees
+// of it, and waits until this peer has heard of what was decided, so that the next caller sees
 // it.
 //
 //	o := orders.New(orders.Config{…})

@@ -9,7 +9,7 @@ import (
 )
 
 // reporter hands reports to the sink in the order they were made, from one goroutine, so that
-// nobody who makes a report waits for whoever reads it. It holds at most two reports per task that
+// what makes a report never waits for its reader. It holds at most two reports per task that
 // was started and not yet reported over: the worker bounds it.
 type reporter struct {
 	sink func(taskstate.RunReport)

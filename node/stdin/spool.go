@@ -104,7 +104,7 @@ type reader struct {
 	at int64
 }
 
-// begin begins to read at an offset, in place of whoever read before.
+// begin begins to read at an offset, in place of the reader before.
 func (s *Spool) begin(at int64) (*reader, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"covey/taskstate"
 )
 
-// giveWithin is how long after its submission a job's stdin has to begin: whoever submitted it may
-// have been killed.
+// giveWithin is how long after its submission a job's stdin has to begin: the peer that submitted
+// it may have been killed.
 const giveWithin = time.Minute
 
 // Spools are the stdins of the jobs that were submitted through this peer.

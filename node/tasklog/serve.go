@@ -87,7 +87,7 @@ func (s *sender) send(a answer) error {
 	return s.write(a)
 }
 
-// write is called by whoever has put the token, and takes it out again.
+// write is called by the goroutine that has put the token, and takes it out again.
 func (s *sender) write(a answer) error {
 	defer func() { <-s.turn }()
 	_ = s.c.SetWriteDeadline(time.Now().Add(limit.WriteTimeout))

@@ -29,7 +29,7 @@ type Troubles struct {
 	of map[taskstate.PeerID]map[string]string // message by code
 }
 
-// Set notes a trouble of a peer and tells whether that is news: whoever sets it logs it then.
+// Set notes a trouble of a peer and tells whether that is news: the caller logs it then.
 func (t *Troubles) Set(peer taskstate.PeerID, code, message string) (news bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

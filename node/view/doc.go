@@ -9,14 +9,14 @@
 //	v := view.New(view.Config{…})      // all that it reads: see Config
 //	replica.Observe(v.Events.Decided)  // an entry was applied: events of decisions, before the table forgets what is settled
 //	v.Events.Reported(news)            // the table took in news of tasks: events of observations
-//	v.Applied()                        // whoever waits in Reach goes on
+//	v.Applied()                        // what waits in Reach goes on
 //	v.Events.Seen(members)             // gossip has another view of who is here; returns who died
 //	v.Events.Tell(job, "held", name)   // something became of a job at this peer alone
 //
 // The local API calls the rest directly, each call on a goroutine of its own: Jobs, Job, JobFile,
 // Tasks, AllTasks, Explain, Follow, Logs, Peers, Peer, Draining, Watch. What changes something
-// finds its job or peer here, too (Find, Who.MeantPeer), and waits with Reach until this peer has heard
-// of what was decided.
+// finds its job or peer here, too (Find, Who.MeantPeer), and waits with Reach until this peer has
+// heard of what was decided.
 //
 // # What an answer is made of
 //
@@ -36,8 +36,8 @@
 // A View owns the ring of events (at most 8,192, none older than an hour, with any number of
 // readers, each at its own pace: one that falls out of the ring is told how things stand) and the
 // index the replica has come to. Its Events own the verdicts told last, and make all events. Its
-// Names and Deciders own nothing: they tell who everybody is, and who decides or is missing. Rows of a job with very
-// many tasks are made a few thousand at a time, as they are read.
+// Names and Deciders own nothing: they tell who everybody is, and who decides or is missing. Rows
+// of a job with very many tasks are made a few thousand at a time, as they are read.
 //
 // # What it does not do
 //

@@ -9,7 +9,7 @@ import (
 	"covey/taskstate"
 )
 
-// Events makes events of what happens, for whoever watches. It hears of everything by Decided,
+// Events makes events of what happens, for watchers. It hears of everything by Decided,
 // Reported, Seen and Tell.
 type Events struct {
 	hub     *hub
@@ -57,7 +57,7 @@ func Refused(ev ledger.Event, i int) bool {
 	return i < len(ev.Results) && ev.Results[i].Refused != ledger.CodeNone && ev.Results[i].Refused != ledger.CodePartly
 }
 
-// entryEvents lists what an applied entry means to whoever watches.
+// entryEvents lists what an applied entry means to a watcher.
 func (v *Events) entryEvents(ev ledger.Event) []event {
 	e := ev.Entry
 	var out []event

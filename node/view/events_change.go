@@ -8,7 +8,7 @@ import (
 	"covey/taskstate"
 )
 
-// changeEvents lists what a change of a job that is there means to whoever watches.
+// changeEvents lists what a change of a job that is there means to a watcher.
 func (v *Events) changeEvents(e ledger.Entry, c *ledger.Command, r ledger.Result) []event {
 	ev := event{at: e.Stamp, kind: kindJob}
 	switch {

@@ -236,7 +236,7 @@ func (f *follower) pause(ctx context.Context, told time.Time) error {
 			if row, err := f.view.JobNow(f.job); err != nil || row.Over() {
 				return err
 			}
-			looked = last // otherwise whoever called would look again at once, for the whole pause
+			looked = last // otherwise the caller would look again at once, for the whole pause
 		}
 		select {
 		case <-t.C:

@@ -41,8 +41,8 @@ func whyGone(g ledger.Gone) string {
 	return " at " + stamp(g.At).Format(time.DateTime+" MST") + ", as " + why
 }
 
-// tellForgotten says of the jobs beside this one that some are not kept any more: whoever looks for
-// them looks here.
+// tellForgotten says of the jobs beside this one that some are not kept any more: a person who
+// looks for them looks here.
 func (t *explainer) tellForgotten() {
 	var count int
 	var last taskstate.JobID

@@ -87,7 +87,7 @@ func (v *View) logSlots(job taskstate.JobID, q api.LogQuery) (slots []int, attem
 			return
 		}
 		count, silent = j.Slots(), j.Job().Run.Noop != nil
-		if slot <= 0 { // whoever wants one slot asks so for each of a large job
+		if slot <= 0 { // a caller that wants one slot asks so for each of a large job
 			shown = shownSlots(j)
 		}
 	})

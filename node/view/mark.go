@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// mark is a number that only rises, and whoever waits for it to reach a value.
+// mark is a number that only rises, and what waits for it to reach a value.
 type mark struct {
 	mu   sync.Mutex
 	at   uint64

@@ -102,7 +102,7 @@ func New(cfg Config) *View {
 	return v
 }
 
-// Applied hears that the replica has come further: whoever waits for that in Reach goes on.
+// Applied hears that the replica has come further: what waits for that in Reach goes on.
 func (v *View) Applied() { v.applied.set(v.cfg.Replica.Applied()) }
 
 // Reach waits until this peer's replica has come to an index, so that what is asked next knows what

@@ -13,7 +13,7 @@
 //
 // The package knows nothing of ledgers or tasks: who really admits is a port (Admitter).
 //
-// An entry replaces an older one of the same peer by its time At. Whoever writes entries must
+// An entry replaces an older one of the same peer by its time At. A writer of entries must
 // therefore never write one that is not later than the peer's entry before: a coordinator takes the
 // ledger's monotone stamp, not its bare clock.
 package admission

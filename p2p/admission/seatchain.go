@@ -20,8 +20,8 @@ const (
 
 // SeatChain is what a peer knows of who holds a seat in the ledger, and how it can prove it:
 // records, each signed by one who held a seat by the one before. It is learnt from the own log
-// (Hold), from whoever can prove it back to a seat known here (Offer), and to begin with from whom
-// a person named (Adopt, Assume). It survives restarts. Safe for concurrent use.
+// (Hold), from a peer that can prove it back to a seat known here (Offer), and to begin with from
+// whom a person named (Adopt, Assume). It survives restarts. Safe for concurrent use.
 type SeatChain struct {
 	path   string
 	signer Signer // nil: signs nothing
@@ -140,7 +140,7 @@ func (c *SeatChain) SeatedAt(peer string, generation, index uint64) bool {
 	return false
 }
 
-// Proof is the chain of records, oldest first: whoever knows one of them can follow it to the
+// Proof is the chain of records, oldest first: a peer that knows one of them can follow it to the
 // newest.
 func (c *SeatChain) Proof() []Seats {
 	c.mu.Lock()
@@ -208,7 +208,7 @@ func (c *SeatChain) Adopt(cluster string, records []Seats, voters []string) erro
 }
 
 // Hold records a configuration that is committed in this peer's own log, and signs it if it may:
-// whoever held a seat before, and whoever founds a ledger or begins it again.
+// each peer that held a seat before, and one that founds a ledger or begins it again.
 func (c *SeatChain) Hold(cluster string, generation, index uint64, voters []string) {
 	s := Seats{Cluster: cluster, Generation: generation, Index: index, Voters: voters}
 	c.mu.Lock()

@@ -14,7 +14,7 @@ const RosterProtocol = "/covey/roster/1"
 // showRequest is a chain of entries: the caller's own first, then those that vouch for it.
 type showRequest struct {
 	Entries []Entry `cbor:"1,keyasint"`
-	Seats   []Seats `cbor:"2,keyasint,omitempty"` // that whoever signed them holds a seat
+	Seats   []Seats `cbor:"2,keyasint,omitempty"` // that the peer that signed them holds a seat
 }
 
 // maxChain and maxShown cap the entries and records of seats one shows: they must fit a stranger's

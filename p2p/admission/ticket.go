@@ -19,8 +19,8 @@ type PeerAddr struct {
 	Addrs []string `cbor:"2,keyasint,omitempty"`
 }
 
-// Ticket invites into a cluster: whoever shows Secret to one of the peers in Addrs is admitted with
-// Roles, until Expires.
+// Ticket invites into a cluster: a peer that shows Secret to one of the peers in Addrs is admitted
+// with Roles, until Expires.
 type Ticket struct {
 	ID      string
 	Secret  []byte // 16 to 20 bytes

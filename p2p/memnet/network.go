@@ -142,7 +142,7 @@ func (n *Network) between(match func(*Conn) bool) []*Conn {
 	return hit
 }
 
-// changed wakes whoever waits for a cut or a death to change. The lock is held.
+// changed wakes what waits for a cut or a death to change. The lock is held.
 func (n *Network) changed() {
 	close(n.wake)
 	n.wake = make(chan struct{})

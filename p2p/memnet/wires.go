@@ -106,7 +106,7 @@ func (w *Wires) Lag(from, to netip.Addr, d time.Duration) {
 	w.lags[way{from, to}] = d
 }
 
-// changed wakes whoever waits for something to change. The lock is held.
+// changed wakes what waits for something to change. The lock is held.
 func (w *Wires) changed() {
 	close(w.wake)
 	w.wake = make(chan struct{})

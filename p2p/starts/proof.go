@@ -8,7 +8,7 @@ import (
 
 // Proof is what a process answers to a challenge: which start it is, and which challenges it has
 // answered before. It is signed with the peer's key, so that it can be shown to the other holder of
-// that key: to whoever made the challenge it proves that somebody answers now.
+// that key: to the peer that made the challenge it proves that somebody answers now.
 type Proof struct {
 	_      struct{} `cbor:",toarray"`
 	Start  Start

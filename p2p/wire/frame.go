@@ -119,8 +119,8 @@ func (r *Reader) payload() ([]byte, error) {
 	return b, nil
 }
 
-// fill reads size bytes. Room for a large frame is made as it arrives: announcing one costs whoever
-// reads nothing.
+// fill reads size bytes. Room for a large frame is made as it arrives: announcing one costs the
+// reader nothing.
 func (r *Reader) fill(size int) ([]byte, error) {
 	if size <= keepBuffer {
 		if cap(r.buf) < size {

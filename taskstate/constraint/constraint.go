@@ -24,8 +24,8 @@ type value struct {
 }
 
 // Facts is what constraints can ask about a peer. It is immutable once it is shown to anybody: a
-// change is a new Facts, so that whoever remembers an answer can tell by the pointer whether it is
-// still good.
+// change is a new Facts, so that a caller that remembers an answer can tell by the pointer whether
+// it is still good.
 type Facts struct {
 	ID, Name, OS, Arch string
 	MilliCPU, Memory   int64             // offered in all: thousandths of a cpu, bytes

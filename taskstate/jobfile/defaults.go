@@ -10,7 +10,7 @@ import (
 // DefaultMilliCPU is what a process promises itself unless its job says otherwise: one cpu.
 const DefaultMilliCPU = 1000
 
-// Defaults fills in what whoever wrote the job left out: a batch job of one slot (or one per item,
+// Defaults fills in what the author of the job left out: a batch job of one slot (or one per item,
 // or per point of the matrix), one cpu for a process and nothing for a noop, middle priority, a
 // name from the command. An unreachable peer's batch attempt is replaced after ten seconds; service
 // and global jobs replace it at once and restart whatever ends, after a second.

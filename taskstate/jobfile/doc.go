@@ -7,7 +7,7 @@
 //     whatever system wrote the file.
 //   - Defaults is the one place where defaults live, for files and for flags.
 //   - Validate is the one place where limits live, and where words are refused that make no sense
-//     together. A peer calls it on every job that arrives, whoever sent it.
+//     together. A peer calls it on every job that arrives, whatever its sender.
 //   - ParseSize, ParseDuration and ParseCPUs read the same spellings on the command line as in
 //     files; Lines the same lists.
 //

@@ -41,7 +41,7 @@ type problem struct{ field, msg string }
 
 func (p problem) String() string { return oneLine(p.field + ": " + p.msg) }
 
-// Validate checks a complete job, whoever built it: a peer calls it on every job that arrives. The
+// Validate checks a complete job, whatever built it: a peer calls it on every job that arrives. The
 // error names every field at fault, spelt as in a job file, one per line.
 func Validate(j *taskstate.Job) error {
 	if j == nil {

@@ -7,5 +7,5 @@
 // where a reference would not be expanded, it refuses.
 //
 // It does not follow what a line hands to another interpreter (eval, sh -c, ssh): quoting for that
-// one is up to whoever writes the line.
+// one is up to the author of the line.
 package shell

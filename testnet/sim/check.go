@@ -157,7 +157,7 @@ func (c *check) offered(p *peer, r *proc) {
 	}
 }
 
-// ended hears the end of a process, whoever else does.
+// ended hears the end of a process, whatever else hears it.
 func (c *check) ended(r *proc, rep taskstate.RunReport) { c.outcomes[r.launch.Task] = rep }
 
 // news is I2: what a table calls news is.

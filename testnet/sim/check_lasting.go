@@ -61,7 +61,7 @@ func (x *watched) specs(j *work) []*taskstate.Job {
 // followed hears a command that was decided, and what it brought about.
 func (c *check) followed(cmd *ledger.Command, r *ledger.Result) {
 	for _, a := range r.Again {
-		if cmd.Renew == nil { // whoever renews a slot does not restart it, also where a restart waited for its delay
+		if cmd.Renew == nil { // the coordinator that renews a slot does not restart it, also where a restart waited for its delay
 			c.restarts.again(&a)
 		}
 	}
@@ -127,7 +127,7 @@ func (c *check) renewed(cmd *ledger.Renew, r *ledger.Result) {
 		}
 		task, p := taskstate.Task(cmd.Job, n, s.Attempt), w.byID[s.Peer]
 		if _, told := c.leaves[task]; told {
-			continue // whoever told it to end took it down; a worker that lies may never hear of it
+			continue // the coordinator that told it to end took it down; a worker that lies may never hear of it
 		}
 		c.leaves[task] = w.now()
 		if proc := p.procs[task]; x != nil && cmd.Reason == taskstate.ReasonUpdated && proc != nil && !proc.halted && w.now()-proc.since > heardWithin {

@@ -86,8 +86,8 @@ func (r *restarts) early(t taskstate.TaskID) {
 	}
 }
 
-// wantedAfter tells whether somebody wanted another attempt while this one was given out. Whoever
-// has it may be cut off, and start it after that.
+// wantedAfter tells whether somebody wanted another attempt while this one was given out. The
+// worker that has it may be cut off, and start it after that.
 func (r *restarts) wantedAfter(t taskstate.TaskID) bool {
 	last, ok := r.wanted[slotOf(t)]
 	return ok && t.Attempt <= last

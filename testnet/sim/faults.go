@@ -309,7 +309,7 @@ func (w *world) gossip(n *int) {
 	w.until(w.spell(), func() { *n-- })
 }
 
-// end is the end of all faults: whoever is to come back does.
+// end is the end of all faults: each peer that is to come back does.
 func (w *world) end() {
 	w.calm = true
 	w.tracef("-- the faults are over")

@@ -9,8 +9,8 @@ import (
 	"covey/taskstate"
 )
 
-// quorum plays raft: one log of what a majority of the voters has on disk, and whoever may write to
-// it. A new leader holds all of it; what the old one had under way is in it, or lost.
+// quorum plays raft: one log of what a majority of the voters has on disk, and the peer that may
+// write to it. A new leader holds all of it; what the old one had under way is in it, or lost.
 type quorum struct {
 	w        *world
 	log      []ledger.Entry // log[i] has index i+1

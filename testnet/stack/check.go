@@ -102,8 +102,8 @@ func (c *check) lastStart() time.Duration {
 const contact = 10 * time.Second
 
 // watch is I2: it follows what a peer tells about tasks until ctx ends. A task never goes
-// backwards, in one life of one peer, and whoever goes on with its token after a restart is told no
-// event twice.
+// backwards, in one life of one peer, and a reader that goes on with its token after a restart is
+// told no event twice.
 func (c *check) watch(ctx context.Context, l *life) {
 	seen := map[string]taskstate.State{}
 	var last *api.Event
@@ -156,8 +156,8 @@ func (c *check) pretends(id string, on bool) {
 	c.liars[id] = on
 }
 
-// asked is I3 as it shows: in one epoch there is one coordinator, whoever is asked; and I8: it is
-// never one without a seat.
+// asked is I3 as it shows: in one epoch there is one coordinator, whatever peer is asked; and I8:
+// it is never one without a seat.
 func (c *check) asked(l *life, ps api.Peers) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -100,7 +100,7 @@ func (w *world) until(d time.Duration, undo func()) {
 	w.undo = append(w.undo, once)
 }
 
-// heal ends all faults: whoever is to come back does.
+// heal ends all faults: each peer that is to come back does.
 func (w *world) heal() {
 	w.tellf("-- the faults are over")
 	for _, f := range w.undo {

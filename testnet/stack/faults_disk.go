@@ -32,8 +32,8 @@ func (w *world) badDisk() *peer {
 	return w.bad
 }
 
-// voters are those that hold seats, by the account of whoever has applied most of the ledger, and
-// how much that is; nil if nobody can say.
+// voters are those that hold seats, by the account of the peer that has applied most of the ledger,
+// and how much that is; nil if nobody can say.
 func (w *world) voters() (ids []string, most uint64) {
 	for _, p := range w.peers {
 		if l := p.usable(); l != nil {
@@ -242,7 +242,7 @@ func (w *world) heardAll(p *peer, since time.Duration) bool {
 	return others > len(w.peers)/2
 }
 
-// known tells whether whoever has got to have knows that a slot has got as far as this.
+// known tells whether each peer that must have it knows that a slot has got as far as this.
 func (r reach) known(have reach) bool {
 	return have.attempt > r.attempt || have.attempt == r.attempt && have.state >= r.state
 }

@@ -34,7 +34,7 @@ type peer struct {
 	downs   int   // faults that keep it down
 	backups int
 
-	// Whoever watches it has these, one life after the other:
+	// Its watchers have these, one life after the other:
 	once  api.Once
 	token string                   // of the newest event
 	heard map[string]time.Duration // events, and when they were told

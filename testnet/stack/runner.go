@@ -89,7 +89,7 @@ func (r *runner) Start(l taskstate.Launch) {
 	r.report(taskstate.RunReport{Task: l.Task, State: taskstate.Running, Exit: taskstate.NoExit})
 }
 
-// exitOf says how a task ends: one slot in ten fails, whoever runs it.
+// exitOf says how a task ends: one slot in ten fails, on whatever peer it runs.
 func exitOf(t taskstate.TaskID) int {
 	h := fnv.New32a()
 	h.Write([]byte(t.Job))

@@ -202,7 +202,7 @@ func (w *world) broken() bool {
 	return w.violation != nil
 }
 
-// tailLength is how much of the story is kept for whoever must understand what broke.
+// tailLength is how much of the story is kept for the person who must understand what broke.
 const tailLength = 40
 
 func (w *world) tellf(format string, args ...any) {

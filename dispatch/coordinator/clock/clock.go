@@ -1,5 +1,5 @@
 // Package clock tells a coordinator the time: by this machine's clock, by the ledger's, and when to
-// look again. It is pure: whoever owns a Clock moves it on.
+// look again. It is pure: its owner moves it on.
 package clock
 
 import "time"
@@ -39,7 +39,7 @@ func (k *Clock) WakeAt(t time.Time) {
 // Wake is the earliest moment that was asked for; zero: there is none.
 func (k *Clock) Wake() time.Time { return k.wake }
 
-// Due tells whether that moment has come, and forgets it if so: whoever still waits asks again.
+// Due tells whether that moment has come, and forgets it if so: what still waits asks again.
 func (k *Clock) Due() bool {
 	if k.wake.IsZero() || k.now.Before(k.wake) {
 		return false

@@ -1,6 +1,6 @@
 // Package freeze says when tasks of vanished peers are not to be replaced: when so many vanish at
 // once that it is more likely that this coordinator is the isolated one, while they come back, and
-// when too many were replaced just now. It is pure: whoever owns a Guard tells it who is gone.
+// when too many were replaced just now. It is pure: its owner tells it who is gone.
 package freeze
 
 import (
@@ -71,7 +71,7 @@ func Of(lost []Loss, others int) (f State) {
 }
 
 // Guard holds replacement back while too many are gone, while they come back, and to a pace.
-// Whoever owns it says when anything it depends on may have changed, and has it look.
+// Its owner says when anything it depends on may have changed, and has it look.
 type Guard struct {
 	frozen   State
 	comeback comeback

@@ -41,7 +41,7 @@ func (p *place) cluster() (id string) {
 }
 
 // directory is what this peer has heard of the others: who coordinates, who votes, whom to ask, and
-// where there is a newer ledger. Whoever hears something enters it; what may be believed is
+// where there is a newer ledger. Each part that hears something enters it; what may be believed is
 // authority's to say, before.
 type directory struct {
 	self  taskstate.PeerID
@@ -302,7 +302,7 @@ func (d *directory) addForeign(generation uint64, ask []taskstate.PeerID) (news 
 
 // targets lists whom to follow, best first: who has a ledger of a higher generation, whom raft
 // takes for leader, whom gossip names in a newer epoch, the coordinator as it is known, the other
-// voters in random order, whoever else might know. Those in avoid come last.
+// voters in random order, and others that might know. Those in avoid come last.
 func (d *directory) targets(leads bool, avoid map[taskstate.PeerID]time.Time) []taskstate.PeerID {
 	out := d.newerLedgers() // even a coordinator looks there: its ledger may be one that others have given up
 	if leads {

@@ -13,8 +13,8 @@ import (
 )
 
 // ring holds the most recent entries, encoded, so that followers can be served and resumed without
-// a snapshot. It is bounded by bytes: what falls out at the old end raises the floor, and whoever
-// asks from below it is too late.
+// a snapshot. It is bounded by bytes: what falls out at the old end raises the floor, and a
+// follower that asks from below it is too late.
 type ring struct {
 	mu    sync.Mutex
 	limit int
@@ -141,11 +141,12 @@ var ErrNewer = errors.New("the ledger holds what only a newer version of peer ca
 
 func newerFolder(err error) error { return fmt.Errorf("%w (%w)", ErrNewer, err) }
 
-// unread is the entry of a newer program that this one cannot read, if it met one. Whoever passed it over would
-// make other things of those that follow than everybody else. So the replica stays as it was before
-// it; what raft has agreed on stays in the log, and acknowledging more of it needs no reading. This
-// peer does not coordinate and makes no snapshot. It ends with a program that reads the entry,
-// which begins where this one stopped, or with a snapshot from beyond it that can be read.
+// unread is the entry of a newer program that this one cannot read, if it met one. A peer that
+// passed it over would make other things of those that follow than everybody else. So the replica
+// stays as it was before it; what raft has agreed on stays in the log, and acknowledging more of it
+// needs no reading. This peer does not coordinate and makes no snapshot. It ends with a program
+// that reads the entry, which begins where this one stopped, or with a snapshot from beyond it that
+// can be read.
 type unread struct {
 	mu    sync.Mutex
 	index uint64 // 0: none

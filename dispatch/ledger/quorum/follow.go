@@ -160,7 +160,7 @@ const (
 // snapshotLimits is how many more snapshots each peer may have now.
 type snapshotLimits struct {
 	mu sync.Mutex
-	of map[taskstate.PeerID]*rate.Limiter // whoever has its whole allowance again is not in it
+	of map[taskstate.PeerID]*rate.Limiter // a peer that has its whole allowance again is not in it
 }
 
 // allow tells whether peer may have one more now, and counts it.

@@ -16,7 +16,7 @@ import (
 // incarnation of its own: it is part of the server's name, so that what was sent to a seat that was
 // lost, or given up, never reaches the one after it. It has nothing to do with the incarnation of
 // the worker's journal. Only seating changes it; what others say that they lost is entered by
-// whoever hears it.
+// the peer that hears it.
 type identity struct {
 	cfg   *Config
 	wakes *wakes
@@ -204,7 +204,7 @@ func (t *identity) isSuspended() bool {
 	return t.suspended
 }
 
-// differs is for whoever finds that the replica is wrong: so is the seat, and another copy is
+// differs is called when it is found that the replica is wrong: so is the seat, and another copy is
 // fetched.
 func (t *seating) differs(said string) {
 	if s := t.place.seat.Load(); s != nil {

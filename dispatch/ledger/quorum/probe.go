@@ -14,8 +14,8 @@ import (
 )
 
 // Only a peer that needs the coordinator looks whether it lives. Raft's heartbeats are rare (see
-// raftPatience), because each wakes two processes up, and an idle cluster should sleep. What they are
-// for, noticing that a coordinator is gone, is done on evidence instead: a raft stream from it
+// raftPatience), because each wakes two processes up, and an idle cluster should sleep. What they
+// are for, noticing that a coordinator is gone, is done on evidence instead: a raft stream from it
 // broke, membership changed its verdict on a peer, or a call to it is not answered at once. Then
 // each voter probes the leader, and asks the other voters whether they hear it. If a majority does
 // not, the one among them with the longest log stands for election. Raft's own timers remain, as
@@ -25,7 +25,7 @@ import (
 
 const (
 	// askLost is how often a peer without a seat asks the voters while nobody leads: what they have
-	// lost, for whoever wants to know.
+	// lost, for callers that want to know.
 	askLost = 2 * time.Second
 	// probesAtOnce bounds the probes that are made for others at the same time.
 	probesAtOnce = 16
@@ -199,7 +199,7 @@ func (p *prober) answer(ctx context.Context, peer taskstate.PeerID, ask probeAsk
 	switch {
 	case out.Leads || ask.Direct:
 	case ask.Permit != "":
-		// Whoever has begun an election of its own meanwhile lets nobody else.
+		// A voter that has begun an election of its own meanwhile lets nobody else.
 		out.Permits = ask.Term >= s.raft.CurrentTerm() && p.permits.grant(ask.Permit, ask.Term, time.Now(), p.patience(s).leader)
 	case ask.Look:
 		p.wakes.suspect.Set()

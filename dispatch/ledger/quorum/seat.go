@@ -57,7 +57,7 @@ func soundState(snapshot []byte) error {
 	return err
 }
 
-// Raft's own timers are slow: whoever has a reason to ask whether the coordinator lives asks it
+// Raft's own timers are slow: a peer that has a reason to ask whether the coordinator lives asks it
 // directly, within a heartbeat (see probe.go), and raft's timers are left with what nobody had a
 // reason to ask about. A leader sends each voter a heartbeat every 0.75 to 1.5 s (see relax) and
 // gives up after two seconds without a majority, still before its peer calls a job HELD (3 s); a

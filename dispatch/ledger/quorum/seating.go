@@ -270,7 +270,7 @@ func (t *seating) retake(generation uint64) error {
 	return err
 }
 
-// errSuspended answers whoever would have this peer take part in deciding meanwhile.
+// errSuspended answers calls that would have this peer take part in deciding meanwhile.
 var errSuspended = errors.New("this peer takes no part in deciding: another one goes by the same key")
 
 // settle looks at the configuration on disk: it tells Voters something to begin with, and a lone
@@ -310,7 +310,7 @@ func (t *seating) adopt(from taskstate.PeerID, st *ledger.State) error {
 	return nil
 }
 
-// setAside moves this peer's ledger to a folder aside, for whoever wants to look, and gives up its
+// setAside moves this peer's ledger to a folder aside, for people to look at, and gives up its
 // seat. The replica stays as it is until it is replaced. The caller holds life.
 func (t *seating) setAside(generation uint64) error {
 	aside, err := t.folder.asideFolder(t.place.rep, generation)
@@ -348,10 +348,10 @@ func (t *seating) learnMarks(from taskstate.PeerID, shown []mark.Signed) {
 		from, own.Index, own.Term, own.Voted, m.Index, m.Term, m.Voted)})
 }
 
-// unsound is for whoever finds, in any goroutine, that the log of a seat cannot be believed. The
-// seat gives no vote, leads no more and acknowledges nothing from this moment on. It is given up
-// for good a moment later, on disk as well (see lose), and the coordinator, if the others can elect
-// one, seats this peer anew, with an empty log that is brought up to date.
+// unsound is called when it is found, in any goroutine, that the log of a seat cannot be believed.
+// The seat gives no vote, leads no more and acknowledges nothing from this moment on. It is given
+// up for good a moment later, on disk as well (see lose), and the coordinator, if the others can
+// elect one, seats this peer anew, with an empty log that is brought up to date.
 func (t *seating) unsound(s *seat, why error) {
 	u, ok := why.(*store.Unsound) //nolint:errorlint // not one that is wrapped: what is around it would be lost
 	if !ok {

@@ -185,5 +185,5 @@ func (k *keptConn) Close() error {
 	return k.Conn.Close()
 }
 
-// errNoSeat answers whoever sends raft messages to a peer that holds no vote.
+// errNoSeat answers a peer that sends raft messages to a peer that holds no vote.
 var errNoSeat = errors.New("this peer is not a voter")

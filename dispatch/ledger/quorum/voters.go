@@ -13,7 +13,7 @@ import (
 )
 
 // Voter is one server of the ledger's configuration. The server is a life of a peer, not the peer:
-// whoever comes back with another incarnation lost its disk, and inherits no vote.
+// a peer that comes back with another incarnation lost its disk, and inherits no vote.
 type Voter struct {
 	Peer        taskstate.PeerID      `cbor:"1,keyasint"`
 	Incarnation taskstate.Incarnation `cbor:"2,keyasint"`
@@ -41,7 +41,7 @@ func parseServer(s string) (taskstate.PeerID, taskstate.Incarnation, error) {
 	return peer, taskstate.Incarnation(inc), nil
 }
 
-// Candidate is a peer as the voters' rules see it: an observation, handed in by whoever watches the
+// Candidate is a peer as the voters' rules see it: an observation, handed in by what watches the
 // cluster.
 type Candidate struct {
 	Peer        taskstate.PeerID
@@ -319,8 +319,8 @@ func planLeave(voters []Voter, leaving Voter, alive func(Voter) bool) (next Vote
 }
 
 // planHandover names the next voter to remove before leaving stops: none (done) while those who
-// stay are a majority of the configuration as it is. The dead go first: whoever leaves may be back
-// soon.
+// stay are a majority of the configuration as it is. The dead go first: a peer that leaves may be
+// back soon.
 func planHandover(voters []Voter, leaving Voter, alive func(Voter) bool) (next Voter, ok bool) {
 	living, dead := others(voters, leaving, alive)
 	switch {

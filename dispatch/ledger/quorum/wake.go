@@ -10,8 +10,8 @@ import (
 )
 
 // longLock is a lock that is held for as long as something takes: a seat waits for its last calls
-// before it is closed. A mutex would do as well, but in a bubble of virtual time whoever waits for
-// a mutex stops the time, and then nothing ends that takes some.
+// before it is closed. A mutex would do as well, but in a bubble of virtual time a goroutine that
+// waits for a mutex stops the time, and then nothing ends that takes some.
 type longLock chan struct{}
 
 // Lock waits until nobody else holds it.
@@ -31,7 +31,7 @@ func (l longLock) LockUntil(ctx context.Context) error {
 func (l longLock) Unlock() { <-l }
 
 // wakes has those in this package look again who wait for something: each signal is heard by one
-// goroutine, each broadcast by whoever waits.
+// goroutine, each broadcast by the one that waits.
 type wakes struct {
 	follow  wake.Signal // whom to follow may be another
 	voters  wake.Signal // the voters' rules may want something

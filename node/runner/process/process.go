@@ -218,7 +218,7 @@ func (r *Executor) finish(t *task, rep taskstate.RunReport) {
 }
 
 // leave tells who follows the output that it is complete. The end is reported after it, so that
-// whoever hears of the end can read it all.
+// a reader that hears of the end can read it all.
 func (r *Executor) leave(t *task) {
 	r.forget(t.launch.Task)
 	close(t.over)

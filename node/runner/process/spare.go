@@ -22,9 +22,9 @@ const maxSpare = 64
 // spare remembers the folders of ended attempts that left neither output nor a file. The next
 // attempt gets one of these, work folder and output files included, and what stays in its place is
 // one more name of nothingFile. So a task that leaves nothing makes no file, no folder and no work
-// for whoever cleans up. Until it is taken a folder stays where it was.
+// for what cleans up. Until it is taken a folder stays where it was.
 //
-// Whoever reads output of an ended attempt must look, after reading, whether the name still leads
+// A reader of the output of an ended attempt must look, after reading, whether the name still leads
 // to the file that was read.
 type spare struct {
 	dir   string // the tasks folder

@@ -23,7 +23,7 @@
 // boot, so that a number given to somebody else is never taken for a task – and says of their end
 // that nobody saw the exit code.
 //
-// Whoever is started in a task is known as long as it lives, also outside of the task's process
+// A process started in a task is known as long as it lives, also outside of the task's process
 // group, by a limit it inherits (tag_linux.go). A stop reaches it, and within a second of the
 // task's end it is killed. A task has the descriptors 0, 1 and 2 and no others.
 //

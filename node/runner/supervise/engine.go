@@ -180,7 +180,7 @@ func (e *Engine) Idle() bool {
 	return len(e.procs) == 0 && (e.sink != nil || e.keep())
 }
 
-// Ack: whoever hears has the ends of these tasks on disk.
+// Ack: the listener has the ends of these tasks on disk.
 func (e *Engine) Ack(tasks []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

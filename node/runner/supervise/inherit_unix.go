@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// keepDescriptors has no process started from here on inherit what this one was given by whoever
-// started it: Go closes its own descriptors in a child, and knows nothing of others.
+// keepDescriptors has no process started from here on inherit what this one was given by the
+// process that started it: Go closes its own descriptors in a child, and knows nothing of others.
 func keepDescriptors() {
 	dir, err := os.ReadDir("/dev/fd")
 	if err != nil {

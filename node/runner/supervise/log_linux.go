@@ -29,7 +29,7 @@ func (f logFile) stat() (size, written int64, err error) {
 	return st.Size, st.Mtim.Nano() / 1e6, err
 }
 
-// notesFlags keep an open from following a link, and from waiting for whoever would read a pipe.
+// notesFlags keep an open from following a link, and from waiting for the reader of a pipe.
 const notesFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
 // Truncate cuts the file to n bytes.

@@ -50,9 +50,9 @@ func (c *Client) poke() {
 	}
 }
 
-// flush writes what is to be said, unless nobody is there to hear it: then it says false. Whoever
-// comes while another writes leaves its words to that one. Called with c.mu held, which it gives up
-// meanwhile.
+// flush writes what is to be said, unless nobody is there to hear it: then it says false. A caller
+// that comes while another writes leaves its words to that one. Called with c.mu held, which it
+// gives up meanwhile.
 func (c *Client) flush() bool {
 	for !c.writing && c.up != nil && len(c.next)+len(c.acks) > 0 {
 		if !c.marked && c.starting() {

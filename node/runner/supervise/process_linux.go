@@ -73,7 +73,7 @@ func statFields(pid int) []string {
 	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // the name before may hold anything
 }
 
-// killRounds bounds how often KillByEnvironment looks again: against whoever starts processes
+// killRounds bounds how often KillByEnvironment looks again: against a task that starts processes
 // faster than they can be found.
 const killRounds = 64
 

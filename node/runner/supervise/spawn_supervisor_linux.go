@@ -25,7 +25,7 @@ func (c *Client) start() error {
 		return err
 	}
 	defer done()
-	_ = os.Remove(path) // whoever holds the lock owns the name
+	_ = os.Remove(path) // the holder of the lock owns the name
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return fmt.Errorf("socket of the supervisor: %w", err)

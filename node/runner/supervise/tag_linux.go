@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// A task's processes are known by a limit they inherit: whoever is started in a task has the soft
+// A task's processes are known by a limit they inherit: a process started in a task has the soft
 // RLIMIT_RTTIME that was set when the task was forked, whatever session, group, parent and
 // environment it gives itself. The limit is for processes with a real-time policy only, and the
 // value is tens of thousands of years. Where the limit cannot be raised (somebody lowered the hard

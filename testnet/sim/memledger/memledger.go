@@ -106,8 +106,8 @@ func (m *Ledger) Unlead() {
 	}
 }
 
-// Join admits a peer in every role and registers its worker, whoever leads: what most tests begin
-// with.
+// Join admits a peer in every role and registers its worker, whatever peer leads: what most tests
+// begin with.
 func (m *Ledger) Join(peer taskstate.PeerID, inc taskstate.Incarnation) {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"covey/p2p/wire"
 )
 
-// Signed is a mark with its owner's signature: whoever holds it can prove to anybody, the owner
+// Signed is a mark with its owner's signature: a holder can prove to anybody, the owner
 // included, how far that had acknowledged.
 type Signed struct {
 	Mark Mark   `cbor:"1,keyasint"`
@@ -94,7 +94,7 @@ func (b *Book) In(generation uint64) (out []Signed) {
 // Encode writes the book.
 func (b *Book) Encode() ([]byte, error) { return wire.Marshal(b.list) }
 
-// DecodeBook reads what Encode wrote. What is in it is checked again by whoever uses it: see Check.
+// DecodeBook reads what Encode wrote. What is in it is checked again by its users: see Check.
 func DecodeBook(data []byte) (Book, error) {
 	var list []Signed
 	if err := wire.Unmarshal(data, &list); err != nil {

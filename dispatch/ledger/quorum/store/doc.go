@@ -1,10 +1,10 @@
 // Package store is what a seat in the ledger has on disk: raft's log and its few stable values
 // (Log), raft's snapshots (Snapshots), and the mark of how far both have acknowledged.
 //
-// Whoever takes a seat calls Open, OpenSnapshots, then Log.Sound, which reads all there is, and
+// A peer that takes a seat calls Open, OpenSnapshots, then Log.Sound, which reads all there is, and
 // Log.Check, which holds it against its mark. Only then does raft get Log.Guarded and Log.Marked.
 // An Unsound error, now or later, says that the seat must not vote any more: Log.Bar sees to it,
-// and Close ends it. Whoever only wants to read what is left of a log calls Open and Close.
+// and Close ends it. A caller that only wants to read what is left of a log calls Open and Close.
 //
 // # What it holds up
 //

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Look is how often whoever waits for the disk looks whether it is stuck.
+// Look is how often a goroutine that waits for the disk looks whether it is stuck.
 const Look = 500 * time.Millisecond
 
 // stuckAfter is how long a write may take before its disk counts as stuck. Disks of busy machines

@@ -70,7 +70,7 @@ type Config struct {
 	// Entry tells whether a decision makes sense: all that can be said of one from before entries
 	// had checksums. nil: any does.
 	Entry func(data []byte) error
-	// Moved is called when a write begins, by whoever writes; it must be quick.
+	// Moved is called when a write begins, by the writer; it must be quick.
 	Moved func()
 	Hurt  func() error // for tests: asked before every write, which fails with what it answers, or waits for it
 }

@@ -19,7 +19,7 @@ type acked struct {
 	term  uint64    // raft's, as the log's stable store has it
 	snaps raft.SnapshotStore
 	hurt  func() error
-	now   atomic.Pointer[mark.Mark] // what is on disk, for whoever shows it
+	now   atomic.Pointer[mark.Mark] // what is on disk, for those that show it
 	// decided is the newest entry of this log that is known to be decided. No leader takes it back.
 	decided func() uint64
 }
