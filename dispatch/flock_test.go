@@ -344,7 +344,7 @@ func (f *flock) finish(id string, limit time.Duration) ledger.Counts {
 		}
 		if time.Since(began) > limit {
 			why, err := f.boss.coord.Waiting(f.t.Context(), taskstate.JobID(id))
-			f.t.Fatalf("job %s has not ended after %v: %+v, waiting %q %v, standings %v", id, limit, c, why, err, f.boss.coord.Standings())
+			f.t.Fatalf("job %s has not ended after %v: %+v, waiting %q %v, standings %v", id, limit, c, why, err, standings(f.boss.coord))
 		}
 	}
 }
@@ -399,7 +399,7 @@ func TestTasksOfAKilledPeerRunElsewhere(t *testing.T) {
 		}
 		f.peers[2].restart()
 		time.Sleep(3 * time.Second)
-		if s := f.boss.coord.Standings()["p2"]; s != coordinator.Ready {
+		if s := standings(f.boss.coord)["p2"]; s != coordinator.Ready {
 			t.Errorf("three seconds after its restart p2 is %s", s)
 		}
 		f.submit("next", 30, 0, oneCPU)
@@ -477,9 +477,19 @@ func (f *flock) runAll(id string, count int, noop time.Duration, change ...func(
 	<-over
 }
 
+// standings is how a coordinator sees every member.
+func standings(c *coordinator.Loop) map[taskstate.PeerID]coordinator.Standing {
+	peers, _ := c.Peers(context.Background())
+	out := map[taskstate.PeerID]coordinator.Standing{}
+	for _, p := range peers {
+		out[p.Peer] = p.Standing
+	}
+	return out
+}
+
 func (f *flock) awaitReady() {
 	for _, p := range f.peers {
-		for f.boss.coord.Standings()[p.id] != coordinator.Ready {
+		for standings(f.boss.coord)[p.id] != coordinator.Ready {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -581,7 +591,7 @@ func TestNothingOfAPeerThatReadsItsJournalIsJudgedLost(t *testing.T) {
 		f.elect(f.peers[1])     // who has not heard from it how far its tasks are
 		time.Sleep(time.Minute) // far longer than beats, grace, and the patience with peers in trouble
 		synctest.Wait()
-		if s := f.boss.coord.Standings()["p2"]; s != coordinator.Ready {
+		if s := standings(f.boss.coord)["p2"]; s != coordinator.Ready {
 			t.Errorf("after a minute of reading p2 is %s; it answers every beat", s)
 		}
 		f.submit("more", 6, time.Second)

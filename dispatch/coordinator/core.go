@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"iter"
 	"time"
 
 	"covey/dispatch/coordinator/clock"
@@ -43,9 +42,6 @@ func (c *Core) Wake() time.Time { return c.clock.Wake() }
 
 // Peers lists the members, by id.
 func (c *Core) Peers() []PeerLoad { return c.peers.loads() }
-
-// Standings yields every member's standing, by id.
-func (c *Core) Standings() iter.Seq2[taskstate.PeerID, Standing] { return c.peers.standings }
 
 // Frozen tells whether and why nothing is replaced.
 func (c *Core) Frozen() freeze.State { return c.peers.frozen() }

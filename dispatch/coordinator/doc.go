@@ -10,7 +10,7 @@
 //     before it, and ends its context when the term is over. Only within Run is there a Core.
 //   - The network calls ServeSession for every stream of session.Protocol. Outside Run it refuses,
 //     with a hint whom to ask.
-//   - The node passes on what gossip says, with Verdict, and asks: Standings, Peers, Waiting, Whys,
+//   - The node passes on what gossip says, with Verdict, and asks: Peers, Waiting, Whys,
 //     Waited, Frozen, Preview. Thaw and Balance carry a person's word.
 //
 // Core is built from the ledger's state at the start of a term, by NewCore. From then on its driver

@@ -18,11 +18,6 @@ type CoreConfig struct {
 	Outstanding int           // most tasks on one peer that have not ended: 4096
 	MaxAhead    int           // most tasks queued on one peer beyond what fits: 2048
 	AheadWindow time.Duration // a peer's queue is as long as what it finished in about this time: 100 ms
-	// Peers whose tasks are given up at once, at least (a quarter of them all, if that is more): 3.
-	// And how long it takes until one more may be: 5 s.
-	ReplaceBurst int
-	ReplaceEvery time.Duration
-
 	// StartWithin is how long a worker may have room for a task, by its own reports, and not start
 	// it. 0: 30 s.
 	StartWithin time.Duration
@@ -46,13 +41,9 @@ func (cfg CoreConfig) withDefaults() CoreConfig {
 	if cfg.AheadWindow <= 0 {
 		cfg.AheadWindow = 100 * time.Millisecond
 	}
-	if cfg.ReplaceEvery <= 0 {
-		cfg.ReplaceEvery = 5 * time.Second
-	}
 	if cfg.StartWithin <= 0 {
 		cfg.StartWithin = 30 * time.Second
 	}
-	def(&cfg.ReplaceBurst, 3)
 	def(&cfg.Outstanding, 4096)
 	def(&cfg.MaxAhead, 2048)
 	def(&cfg.Pipeline, 2)

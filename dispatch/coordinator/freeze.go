@@ -101,6 +101,11 @@ func (ps *peers) thaw() {
 	ps.guard.Doubt()
 }
 
+const (
+	replaceBurst = 3               // peers whose tasks are given up at once, at least: a quarter of them all, if that is more
+	replaceEvery = 5 * time.Second // until one more may be
+)
+
 // mayReplace tells whether attempts on an unreachable peer may be given up now. It costs a token
 // per peer and outage, however many tasks it has: one peer lost is one loss. Where it says no, it
 // sees to it that it is asked again.
@@ -115,7 +120,7 @@ func (ps *peers) mayReplace(p *peerState) bool {
 	if p.charged {
 		return true
 	}
-	ok, next := ps.guard.Spend(ps.clock.Now(), max(ps.cfg.ReplaceBurst, len(ps.order)/4), ps.cfg.ReplaceEvery)
+	ok, next := ps.guard.Spend(ps.clock.Now(), max(replaceBurst, len(ps.order)/4), replaceEvery)
 	if !ok {
 		ps.clock.WakeAt(next)
 	}

@@ -42,7 +42,7 @@ func (b *bed) unharmed(w *fakeWorker, task *session.Assignments) {
 	if st := b.state("job"); st != taskstate.Complete {
 		b.t.Errorf("the job is %s", st)
 	}
-	if s := b.coord.Standings()["w"]; s != Ready {
+	if s := standings(b.coord)["w"]; s != Ready {
 		b.t.Errorf("the honest worker is %s", s)
 	}
 }

@@ -313,11 +313,7 @@ type slotQueue struct {
 
 func (q *slotQueue) add(r ledger.Slots) {
 	q.n += r.N
-	if k := len(q.runs) - 1; k >= 0 && q.runs[k].Attempt == r.Attempt && q.runs[k].First+q.runs[k].N == r.First {
-		q.runs[k].N += r.N
-		return
-	}
-	q.runs = append(q.runs, r)
+	q.runs = appendRun(q.runs, r)
 }
 
 // pop removes up to n slots from the front and tells how many were missing.

@@ -28,17 +28,14 @@ type jobs struct {
 
 func (js *jobs) of(id taskstate.JobID) *jobState { return js.all[id] }
 
-// lastingByAge lists the services and global jobs.
-func (js *jobs) lastingByAge() []*jobState { return slices.Clone(js.lasting) }
-
-// waiting lists the jobs of which something waits or runs, the newest first.
-func (js *jobs) waiting() (out []*jobState) {
+// some lists the jobs that pick accepts, the oldest first.
+func (js *jobs) some(pick func(*jobState) bool) (out []*jobState) {
 	for _, j := range js.all {
-		if j.pending() > 0 || j.live > 0 {
+		if pick(j) {
 			out = append(out, j)
 		}
 	}
-	slices.SortFunc(out, func(a, b *jobState) int { return cmp.Compare(b.index, a.index) })
+	slices.SortFunc(out, func(a, b *jobState) int { return cmp.Compare(a.index, b.index) })
 	return out
 }
 
@@ -103,7 +100,7 @@ func (js *jobs) waitsOne(j *jobState, slot ledger.Slots, a ledger.Again) {
 }
 
 func (js *jobs) dueLater() {
-	for _, j := range js.withLater() {
+	for _, j := range js.some(func(j *jobState) bool { return len(j.later) > 0 }) {
 		for len(j.later) > 0 && j.later[0].at <= js.clock.Stamp() {
 			s := j.later[0]
 			j.later = j.later[1:]
@@ -114,17 +111,6 @@ func (js *jobs) dueLater() {
 		}
 		js.enqueue(j)
 	}
-}
-
-func (js *jobs) withLater() []*jobState {
-	var out []*jobState
-	for _, j := range js.all {
-		if len(j.later) > 0 {
-			out = append(out, j)
-		}
-	}
-	slices.SortFunc(out, func(a, b *jobState) int { return cmp.Compare(a.index, b.index) })
-	return out
 }
 
 // A job with a delay is given to peers one task at a time, to where it starts at once, and then

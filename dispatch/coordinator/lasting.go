@@ -104,10 +104,8 @@ func (l *lasting) ended(st *taskstate.Status, version int, job *taskstate.Job, n
 	s := l.slot(st.Task.Slot)
 	s.done = true
 	monitor := time.Duration(job.Updating().Monitor) * time.Millisecond
-	if st.State != taskstate.Shutdown && (s.ran.IsZero() || now.Sub(s.ran) < monitor) {
-		if s.failed != version {
-			s.failed, s.failedAt = version, now
-		}
+	if st.State != taskstate.Shutdown && (s.ran.IsZero() || now.Sub(s.ran) < monitor) && s.failed != version {
+		s.failed, s.failedAt = version, now
 	}
 }
 

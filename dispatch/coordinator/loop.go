@@ -16,9 +16,8 @@ import (
 // leads, then a Core, its sessions and its proposals, driven by one goroutine. Its methods
 // are safe for concurrent use.
 type Loop struct {
-	cfg       Config
-	conns     atomic.Uint64
-	standings atomic.Pointer[map[taskstate.PeerID]Standing]
+	cfg   Config
+	conns atomic.Uint64
 
 	mu       sync.Mutex
 	term     *term                            // nil while not leading
@@ -55,7 +54,7 @@ func (c *Loop) Run(ctx context.Context, epoch taskstate.Epoch) {
 func (c *Loop) runOnce(ctx context.Context, epoch taskstate.Epoch) (why string) {
 	ctx, stop := context.WithCancel(ctx)
 	t := &term{
-		standings: &c.standings, cfg: c.cfg, ctx: ctx, epoch: epoch,
+		cfg: c.cfg, ctx: ctx, epoch: epoch,
 		events: make(chan termEvent, 1024), asks: make(chan func(*Core)), links: map[ConnID]*link{},
 	}
 	t.box.bell = make(chan struct{}, 1)
@@ -87,7 +86,6 @@ func (c *Loop) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.term = nil
-	c.standings.Store(nil)
 }
 
 // Verdict hears what gossip here says about a peer, and since when; whether it never was alive is
@@ -101,15 +99,6 @@ func (c *Loop) Verdict(ev PeerVerdict) {
 	if c.term != nil {
 		c.term.box.put(ev)
 	}
-}
-
-// Standings is how this coordinator sees every member; nil while it does not coordinate. The map is
-// not to be changed.
-func (c *Loop) Standings() map[taskstate.PeerID]Standing {
-	if m := c.standings.Load(); m != nil {
-		return *m
-	}
-	return nil
 }
 
 // Waiting tells why a job has slots that nobody runs; "" if there are none.

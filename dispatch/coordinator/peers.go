@@ -265,14 +265,6 @@ func (ps *peers) loads() []PeerLoad {
 	return out
 }
 
-func (ps *peers) standings(yield func(taskstate.PeerID, Standing) bool) {
-	for _, p := range ps.order {
-		if !yield(p.id, p.standing) {
-			return
-		}
-	}
-}
-
 // holder finds the peer a slot is open on; nil: it is open on none.
 func (ps *peers) holder(j *jobState, slot int) (*peerState, *holding) {
 	for _, p := range ps.order {

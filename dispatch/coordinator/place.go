@@ -21,13 +21,8 @@ type placer struct {
 	peers  *peers
 	jobs   *jobs
 
-	scratch scratch
-	seed    uint64
-}
-
-// scratch is reused from step to step.
-type scratch struct {
-	peers []placement.Peer
+	described []placement.Peer // the peers as they were when they were last described; reused from step to step
+	seed      uint64
 }
 
 // plan assigns what waits to whom there is room with: the higher priority first, and among equals
@@ -104,16 +99,16 @@ func (pl *placer) turn(cmds []ledger.Command, k *class, n int) ([]ledger.Command
 
 // fillPeers describes the peers to placement as they are now.
 func (pl *placer) fillPeers() {
-	pl.scratch.peers = pl.scratch.peers[:0]
+	pl.described = pl.described[:0]
 	for _, p := range pl.peers.list() {
-		pl.scratch.peers = append(pl.scratch.peers, placement.Peer{
+		pl.described = append(pl.described, placement.Peer{
 			ID:        p.id,
 			Ready:     !p.worker || p.standing == Ready && p.session.synced,
 			Available: pl.peers.available(p),
 			Offer:     p.offer.Resources,
 			Facts:     p.about,
 		})
-		pl.measure(&pl.scratch.peers[len(pl.scratch.peers)-1], p)
+		pl.measure(&pl.described[len(pl.described)-1], p)
 	}
 }
 
@@ -127,35 +122,36 @@ func (pl *placer) measure(at *placement.Peer, p *peerState) {
 	}
 }
 
-// described is the peers as they were when they were last described to placement.
-func (pl *placer) described() []placement.Peer { return pl.scratch.peers }
-
 func (pl *placer) place(l *pendingGroup, n int) placement.Plan {
-	pl.with(l.job, pl.scratch.peers)
+	pl.with(l.job, pl.described)
 	pl.seed++
 	need := pl.need(l, n)
 	if l.job.job.Delay > 0 {
-		return pl.placeAtOnce(need)
+		return pl.placeWithoutQueues(need, true)
 	}
 	if takesTurn(l.body) {
-		if plan := pl.placeWithoutQueues(need); plan.Placed > 0 {
+		if plan := pl.placeWithoutQueues(need, false); plan.Placed > 0 {
 			return plan
 		}
 	}
-	return placement.Place(need, pl.scratch.peers, pl.seed)
+	return placement.Place(need, pl.described, pl.seed)
 }
 
 // placeWithoutQueues leaves out the peers where something waits: what needs nothing would find room
-// there and wait as well.
-func (pl *placer) placeWithoutQueues(need placement.Need) placement.Plan {
+// there and wait as well. What is placed at once begins no queue either.
+func (pl *placer) placeWithoutQueues(need placement.Need, atOnce bool) placement.Plan {
 	for i, p := range pl.peers.list() {
+		at := &pl.described[i]
 		if p.queued() > 0 {
-			pl.scratch.peers[i].Room = 0
+			at.Room = 0
+		}
+		if atOnce {
+			at.Ahead = 0
 		}
 	}
-	plan := placement.Place(need, pl.scratch.peers, pl.seed)
+	plan := placement.Place(need, pl.described, pl.seed)
 	for i, p := range pl.peers.list() {
-		pl.scratch.peers[i].Room = pl.cfg.Outstanding - p.outstanding
+		pl.measure(&pl.described[i], p)
 	}
 	return plan
 }
@@ -173,26 +169,11 @@ func (pl *placer) assign(cmds []ledger.Command, l *pendingGroup, plan placement.
 		}
 		p.promise(p.hold(j), n, l.body)
 		p.assigning++
-		pl.measure(&pl.scratch.peers[i], p)
+		pl.measure(&pl.described[i], p)
 		pl.jobs.delay(j)
 		cmds = append(cmds, ledger.Command{Assign: &ledger.Assign{Job: j.id, Peer: p.id, Incarnation: p.member.Incarnation, Slots: slots, Version: l.body.Version}})
 	}
 	return cmds
-}
-
-// placeAtOnce finds a place where a task need not wait for others.
-func (pl *placer) placeAtOnce(need placement.Need) placement.Plan {
-	for i, p := range pl.peers.list() {
-		at := &pl.scratch.peers[i]
-		if at.Ahead = 0; p.queued() > 0 {
-			at.Room = 0
-		}
-	}
-	plan := placement.Place(need, pl.scratch.peers, pl.seed)
-	for i, p := range pl.peers.list() {
-		pl.measure(&pl.scratch.peers[i], p)
-	}
-	return plan
 }
 
 // need words what n tasks of a group need.
@@ -211,8 +192,8 @@ func (pl *placer) need(l *pendingGroup, n int) placement.Need {
 // rebalance tells how many tasks of a job are to go from whom to whom for it to be spread evenly.
 func (pl *placer) rebalance(j *jobState) []placement.Move {
 	pl.fillPeers()
-	pl.with(j, pl.scratch.peers)
-	return placement.Rebalance(pl.need(&pendingGroup{job: j, body: j.job}, 0), pl.scratch.peers)
+	pl.with(j, pl.described)
+	return placement.Rebalance(pl.need(&pendingGroup{job: j, body: j.job}, 0), pl.described)
 }
 
 // with has peers, as described for placement, count the tasks of a job that are there.
@@ -269,7 +250,7 @@ func (pl *placer) preview(job *taskstate.Job) Preview {
 	if job.Parallel > 0 {
 		n = min(n, job.Parallel)
 	}
-	peers := pl.scratch.peers
+	peers := pl.described
 	switch {
 	case old == nil:
 	case taskstate.Restarts(old.job, job):

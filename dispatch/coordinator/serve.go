@@ -15,7 +15,7 @@ import (
 // whom to ask.
 func (c *Loop) ServeSession(peer string, conn net.Conn) {
 	defer conn.Close()
-	_ = conn.SetReadDeadline(time.Now().Add(c.cfg.HelloTimeout))
+	_ = conn.SetReadDeadline(time.Now().Add(helloTimeout))
 	r := wire.NewReader(conn, 0)
 	var first session.Up
 	if err := r.Read(&first); err != nil || first.Hello == nil {
@@ -42,7 +42,7 @@ func (c *Loop) ServeSession(peer string, conn net.Conn) {
 	l := &link{conn: ConnID(c.conns.Add(1)), peer: peer, c: conn, out: make(chan session.Down, c.cfg.SendQueue), gone: make(chan struct{})}
 	defer context.AfterFunc(t.ctx, l.abort)() // the term ends its sessions, known to its owner yet or not
 	var writer sync.WaitGroup
-	writer.Go(func() { l.write(c.cfg.WriteTimeout, c.cfg.Dialect) })
+	writer.Go(func() { l.write(c.cfg.Dialect) })
 	opened := SessionOpened{Conn: l.conn, Peer: peer, Hello: *first.Hello}
 	if c.cfg.Known != nil {
 		opened.Known = c.cfg.Known(peer, first.Hello.Incarnation)
@@ -80,7 +80,7 @@ func (c *Loop) leads() bool {
 }
 
 func (c *Loop) refuse(conn net.Conn, no session.Refuse) {
-	_ = conn.SetWriteDeadline(time.Now().Add(c.cfg.HelloTimeout))
+	_ = conn.SetWriteDeadline(time.Now().Add(helloTimeout))
 	_ = wire.NewWriter(conn, 0).Send(session.Down{Refuse: &no})
 }
 

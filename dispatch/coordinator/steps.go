@@ -13,7 +13,7 @@ import (
 // step asks the pure steps of what lasts what is to be done now. Their decisions go out with the
 // next proposal.
 func (u *upkeep) step() {
-	for _, j := range u.jobs.lastingByAge() {
+	for _, j := range slices.Clone(u.jobs.lasting) {
 		l := j.lasting
 		if l.seen != u.agenda.changes {
 			l.seen, l.stale = u.agenda.changes, true
@@ -214,7 +214,7 @@ func (u *upkeep) unsure(j *jobState) bool {
 
 // surge is how many slots there are to be above the number wanted. A paused update keeps what it
 // has.
-func (u *upkeep) surge(j *jobState, in rollout.Input, out rollout.Output) int {
+func (u *upkeep) surge(in rollout.Input, out rollout.Output) int {
 	if !pausedPhase(in.Phase) || in.Update.Order != taskstate.StartFirst {
 		return out.Surge
 	}
@@ -248,7 +248,7 @@ func (u *upkeep) serviceChange(j *jobState, in rollout.Input, out rollout.Output
 			return replicas.Service(old, j.job.Count)
 		}
 	}
-	return replicas.Service(all, j.job.Count+min(u.surge(j, in, out), j.job.Count)) // an update of all at once means all there are to be
+	return replicas.Service(all, j.job.Count+min(u.surge(in, out), j.job.Count)) // an update of all at once means all there are to be
 }
 
 func (u *upkeep) replicasOf(j *jobState) []replicas.Slot {

@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"covey/dispatch/ledger"
@@ -170,12 +169,7 @@ func (ts *tasks) giveUpTask(j *jobState, t taskstate.TaskID, again bool, why tas
 func (ts *tasks) giveUpAll(p *peerState) {
 	ts.keepTold(p)
 	for _, h := range p.byAge() {
-		slots := make([]int, 0, len(h.slots))
-		for n := range h.slots {
-			slots = append(slots, n)
-		}
-		slices.Sort(slots)
-		for _, n := range slots {
+		for _, n := range h.sorted(func(rec) bool { return true }) {
 			ts.giveUp(p, h, n, h.slots[n], !h.job.job.Unreachable.Wait, taskstate.ReasonInterrupted)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -19,11 +18,9 @@ import (
 
 // term is one core with everything around it.
 type term struct {
-	// standings is where the loop shows how every member stands.
-	standings *atomic.Pointer[map[taskstate.PeerID]Standing]
-	cfg       Config
-	ctx       context.Context
-	epoch     taskstate.Epoch
+	cfg   Config
+	ctx   context.Context
+	epoch taskstate.Epoch
 
 	box    eventBox         // what must not wait for the owner: ledger, verdicts, outcomes
 	events chan termEvent   // what may: sessions. Full: their readers wait, and so do their workers
@@ -36,8 +33,7 @@ type term struct {
 	core  *Core
 	links map[ConnID]*link
 	late  []Event // found while effects were carried out
-	shown uint64
-	over  string // why this core is over
+	over  string  // why this core is over
 }
 
 // termEvent is an event of a session; the first one brings the link.
@@ -131,11 +127,6 @@ func (t *term) turn(evs []Event) {
 	t.grace.Store(int64(t.core.cfg.Grace))
 	for _, e := range effects {
 		t.carryOut(e)
-	}
-	if n := t.core.agenda.changes; n != t.shown || t.standings.Load() == nil {
-		t.shown = n
-		m := maps.Collect(t.core.Standings())
-		t.standings.Store(&m)
 	}
 }
 
@@ -241,7 +232,7 @@ func (l *link) abort() { l.once.Do(func() { _ = l.c.Close() }) }
 
 // write sends what is queued, and flushes whenever nothing more is. It ends the stream when the
 // queue is closed.
-func (l *link) write(timeout time.Duration, dialect func() int) {
+func (l *link) write(dialect func() int) {
 	defer l.abort()
 	w := wire.NewWriter(l.c, 0)
 	for {
@@ -253,7 +244,7 @@ func (l *link) write(timeout time.Duration, dialect func() int) {
 				_ = w.Flush()
 				return
 			}
-			_ = l.c.SetWriteDeadline(time.Now().Add(timeout))
+			_ = l.c.SetWriteDeadline(time.Now().Add(writeTimeout))
 			wire.Clip(&f, dialect())
 			if err := w.Write(f); err != nil {
 				return
@@ -285,19 +276,16 @@ type Config struct {
 	// Probe dials a peer and fails if it does not answer. nil: nobody ever answers.
 	Probe func(ctx context.Context, peer taskstate.PeerID) error
 
-	HelloTimeout time.Duration // a stream without a Hello for so long is closed: 5 s
-	WriteTimeout time.Duration // of one flush: 10 s
-	SendQueue    int           // frames that may wait for a slow worker before its session ends: 256
-	Log          *slog.Logger
+	SendQueue int // frames that may wait for a slow worker before its session ends: 256
+	Log       *slog.Logger
 }
 
+const (
+	helloTimeout = 5 * time.Second  // a stream without a Hello for so long is closed
+	writeTimeout = 10 * time.Second // of one flush
+)
+
 func (cfg Config) withDefaults() Config {
-	if cfg.HelloTimeout <= 0 {
-		cfg.HelloTimeout = 5 * time.Second
-	}
-	if cfg.WriteTimeout <= 0 {
-		cfg.WriteTimeout = 10 * time.Second
-	}
 	if cfg.SendQueue <= 0 {
 		cfg.SendQueue = 256
 	}

@@ -34,7 +34,8 @@ const aboutToStart = "it is about to be assigned"
 
 func (ex *explainer) whys() map[taskstate.JobID]string {
 	out := map[taskstate.JobID]string{}
-	for _, j := range ex.jobs.waiting() {
+	jobs := ex.jobs.some(func(j *jobState) bool { return j.pending() > 0 || j.live > 0 })
+	for _, j := range slices.Backward(jobs) {
 		if len(out) == maxWhys {
 			break
 		}
@@ -49,7 +50,7 @@ func (ex *explainer) whys() map[taskstate.JobID]string {
 // shows it puts names in their place.
 func (ex *explainer) sentence(l *pendingGroup, plan placement.Plan) string {
 	w := why{tasks: l.job.pending(), of: l.job.job.Count, need: ex.placer.need(l, 1)}
-	if said := w.say(ex.placer.described()); said != "" {
+	if said := w.say(ex.placer.described); said != "" {
 		return said
 	}
 	return plan.Reason
