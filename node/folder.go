@@ -1,7 +1,6 @@
 package node
 
 import (
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"io/fs"
@@ -130,13 +129,11 @@ func readIncarnation(path string) (taskstate.Incarnation, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return "", api.Errorf(api.Failed, "cannot read %s: %v", path, err)
 	}
-	var raw [incarnationLen / 2]byte
-	_, _ = rand.Read(raw[:]) // never fails (crypto/rand)
-	s := hex.EncodeToString(raw[:])
-	if err := atomicfile.Write(path, []byte(s+"\n")); err != nil {
+	inc := taskstate.NewIncarnation()
+	if err := atomicfile.Write(path, []byte(inc+"\n")); err != nil {
 		return "", err
 	}
-	return taskstate.Incarnation(s), nil
+	return inc, nil
 }
 
 // lostRoster tells whether this folder was a member's once: found would begin another cluster in it

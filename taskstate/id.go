@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/base32"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,6 +17,13 @@ type PeerID = string
 // Incarnation tells two lives of one peer's data folder apart: random, drawn when the folder is
 // created. A peer that lost its disk comes back as the same PeerID with another Incarnation.
 type Incarnation string
+
+// NewIncarnation draws one from the system's randomness: sixteen hexadecimal characters.
+func NewIncarnation() Incarnation {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return Incarnation(hex.EncodeToString(b[:]))
+}
 
 // JobID names a job: ten random lower-case base32 characters, minted by the peer that was asked.
 type JobID string

@@ -361,7 +361,7 @@ func (ts *tasks) withoutEarly(p *peerState, h *holding, body *taskstate.Job, slo
 	for _, run := range slots {
 		for n := range run.All() {
 			if !no[n] {
-				kept = appendRun(kept, ledger.Slots{First: n, N: 1, Attempt: run.Attempt})
+				kept = ledger.AppendSlots(kept, ledger.Slots{First: n, N: 1, Attempt: run.Attempt})
 			}
 		}
 	}

@@ -150,7 +150,7 @@ func (f *framer) grant(g grantPiece) {
 				out = session.Grant{Job: j.id, Index: g.index, Version: g.body.Version}
 			}
 			f.size += len(item) + runBytes
-			out.Slots = appendRun(out.Slots, ledger.Slots{First: n, N: 1, Attempt: run.Attempt})
+			out.Slots = ledger.AppendSlots(out.Slots, ledger.Slots{First: n, N: 1, Attempt: run.Attempt})
 			out.Items = append(out.Items, item)
 		}
 	}

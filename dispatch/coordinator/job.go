@@ -313,7 +313,7 @@ type slotQueue struct {
 
 func (q *slotQueue) add(r ledger.Slots) {
 	q.n += r.N
-	q.runs = appendRun(q.runs, r)
+	q.runs = ledger.AppendSlots(q.runs, r)
 }
 
 // pop removes up to n slots from the front and tells how many were missing.

@@ -66,7 +66,7 @@ func (l *lasting) stir() {
 func (l *lasting) runs(slots []int) []ledger.Slots {
 	var out []ledger.Slots
 	for _, n := range slots {
-		out = appendRun(out, ledger.Slots{First: n, N: 1, Attempt: l.slots[n].attempt})
+		out = ledger.AppendSlots(out, ledger.Slots{First: n, N: 1, Attempt: l.slots[n].attempt})
 	}
 	return out
 }
@@ -170,13 +170,4 @@ type leaving struct {
 	why     taskstate.Reason
 	next    int  // version of the attempt that follows
 	retired bool // none follows
-}
-
-// appendRun adds a run behind others, joining it with the last one where they touch.
-func appendRun(runs []ledger.Slots, r ledger.Slots) []ledger.Slots {
-	if k := len(runs) - 1; k >= 0 && runs[k].Attempt == r.Attempt && runs[k].First+runs[k].N == r.First {
-		runs[k].N += r.N
-		return runs
-	}
-	return append(runs, r)
 }

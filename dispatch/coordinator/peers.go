@@ -220,7 +220,7 @@ func (h *holding) runsOf(pick func(slot int, r rec) bool) []grantPiece {
 			byIndex[key{r.index, r.version}] = i
 			out = append(out, grantPiece{job: h.job, body: h.job.body(int(r.version)), index: r.index})
 		}
-		out[i].slots = appendRun(out[i].slots, ledger.Slots{First: n, N: 1, Attempt: int(r.attempt)})
+		out[i].slots = ledger.AppendSlots(out[i].slots, ledger.Slots{First: n, N: 1, Attempt: int(r.attempt)})
 	}
 	return out
 }

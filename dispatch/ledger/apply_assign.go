@@ -62,9 +62,9 @@ func (t *slotTable) assignable(a *Assign) (wanted, refused []Slots) {
 		for n := range inside.All() {
 			x := t.extrasOf(n)
 			if t.version(x) == a.Version && (x.pin == "" || x.pin == a.Peer) {
-				wanted = addSlot(wanted, n, want.Attempt)
+				wanted = AppendSlots(wanted, Slots{First: n, N: 1, Attempt: want.Attempt})
 			} else {
-				refused = addSlot(refused, n, want.Attempt)
+				refused = AppendSlots(refused, Slots{First: n, N: 1, Attempt: want.Attempt})
 			}
 		}
 	}

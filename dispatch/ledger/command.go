@@ -156,6 +156,15 @@ func (r Slots) All() iter.Seq[int] {
 	}
 }
 
+// AppendSlots adds a run behind others, joining it with the last one where they touch.
+func AppendSlots(runs []Slots, x Slots) []Slots {
+	if k := len(runs) - 1; k >= 0 && runs[k].Attempt == x.Attempt && runs[k].First+runs[k].N == x.First {
+		runs[k].N += x.N
+		return runs
+	}
+	return append(runs, x)
+}
+
 // Assign gives slots of one job to one incarnation of one peer. What no longer holds when it is
 // applied (the job is cancelled or blocked, the peer has gone or takes nothing, the slot's attempt
 // or version has moved on) is refused slot by slot, in the result.

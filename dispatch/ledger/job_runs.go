@@ -104,9 +104,5 @@ func (r runs) merge(o runs) runs {
 
 // add appends a run behind all others, joining it with the last one.
 func (r *runs) add(x Slots) {
-	if k := len(*r) - 1; k >= 0 && (*r)[k].First+(*r)[k].N == x.First && (*r)[k].Attempt == x.Attempt {
-		(*r)[k].N += x.N
-		return
-	}
-	*r = append(*r, x)
+	*r = AppendSlots(*r, x)
 }

@@ -244,7 +244,7 @@ func (t *slotTable) eachSlot(runs []Slots, f func(n, attempt int) bool) Result {
 		refused = append(refused, outside...)
 		for n := range inside.All() {
 			if !f(n, want.Attempt) {
-				refused = addSlot(refused, n, want.Attempt)
+				refused = AppendSlots(refused, Slots{First: n, N: 1, Attempt: want.Attempt})
 			}
 		}
 	}
@@ -403,15 +403,6 @@ type slotExtras struct {
 	at        int64            // retired while it waited: when
 	pin       taskstate.PeerID
 	history   taskstate.History // of its restarts, until it has ended for good
-}
-
-// addSlot adds a slot behind a list of runs.
-func addSlot(list []Slots, n, attempt int) []Slots {
-	if k := len(list) - 1; k >= 0 && list[k].First+list[k].N == n && list[k].Attempt == attempt {
-		list[k].N++
-		return list
-	}
-	return append(list, Slots{First: n, N: 1, Attempt: attempt})
 }
 
 // seq32 is a status's number as a cell keeps it; no honest worker gets near the end.

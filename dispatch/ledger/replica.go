@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"crypto/sha256"
+	"slices"
 	"sync"
 
 	"covey/taskstate"
@@ -82,13 +83,7 @@ func (r *Replica) Observe(f func(Event)) (cancel func()) {
 	return func() {
 		r.obsMu.Lock()
 		defer r.obsMu.Unlock()
-		kept := make([]*observer, 0, len(r.obs))
-		for _, x := range r.obs {
-			if x != o {
-				kept = append(kept, x)
-			}
-		}
-		r.obs = kept
+		r.obs = slices.DeleteFunc(slices.Clone(r.obs), func(x *observer) bool { return x == o })
 	}
 }
 

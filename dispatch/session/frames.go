@@ -185,13 +185,7 @@ func (g *Grant) Add(id taskstate.TaskID, item string, items bool) {
 	if items {
 		g.Items = append(g.Items, item)
 	}
-	if n := len(g.Slots); n > 0 {
-		if s := &g.Slots[n-1]; s.Attempt == id.Attempt && s.First+s.N == id.Slot {
-			s.N++
-			return
-		}
-	}
-	g.Slots = append(g.Slots, ledger.Slots{First: id.Slot, N: 1, Attempt: id.Attempt})
+	g.Slots = ledger.AppendSlots(g.Slots, ledger.Slots{First: id.Slot, N: 1, Attempt: id.Attempt})
 }
 
 // Stop ends a task the worker has, or forbids it one it may still be sent (a tombstone).

@@ -1,8 +1,6 @@
 package worker
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -65,13 +63,7 @@ func replaceJournal(dir string, self taskstate.PeerID, start uint64, fence tasks
 	if err := os.Rename(path, path+".lost"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return journal.Head{}, fmt.Errorf("set the worker journal %s aside: %w", path, err)
 	}
-	head := newHead(self, newIncarnation(), start)
+	head := newHead(self, taskstate.NewIncarnation(), start)
 	head.State.Fence = fence // what was obeyed stays obeyed
 	return head, journal.Create(dir, head)
-}
-
-func newIncarnation() taskstate.Incarnation {
-	var raw [8]byte
-	_, _ = rand.Read(raw[:]) // never fails (crypto/rand)
-	return taskstate.Incarnation(hex.EncodeToString(raw[:]))
 }

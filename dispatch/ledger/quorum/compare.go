@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/internal/pause"
 	"covey/taskstate"
 )
 
@@ -113,7 +114,7 @@ func (c *comparison) run(ctx context.Context) {
 				c.log.Error(said)
 			}
 		}
-		sleep(ctx, compareRest)
+		_ = pause.For(ctx, compareRest)
 	}
 }
 

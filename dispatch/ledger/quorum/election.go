@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"covey/dispatch/ledger/quorum/mark"
+	"covey/internal/pause"
 	"covey/p2p"
 	"covey/p2p/admission"
 	"covey/p2p/wire"
@@ -77,7 +78,7 @@ func (p *prober) getPermit(ctx context.Context, s *seat, others []Voter, w patie
 			}
 			p.permits.withdraw(me)
 		}
-		sleep(ctx, w.pause+rand.N(2*w.pause))
+		_ = pause.For(ctx, w.pause+rand.N(2*w.pause))
 		if ctx.Err() != nil || s.heardSince(begin) {
 			return false
 		}
@@ -230,7 +231,7 @@ func (p *prober) probe(ctx context.Context, peer taskstate.PeerID, ask probeAsk,
 		case p2p.Refused(err):
 			return probeAnswer{}, err
 		}
-		if sleep(ctx, probeAgain); ctx.Err() != nil {
+		if pause.For(ctx, probeAgain) != nil {
 			return probeAnswer{}, err
 		}
 	}

@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"io"
+	"net"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 
 // handleFollow serves one follower until it goes away, falls too far behind, or this peer no longer
 // votes.
-func (n *Node) handleFollow(peer string, c connT) {
+func (n *Node) handleFollow(peer string, c net.Conn) {
 	defer c.Close()
 	_ = c.SetReadDeadline(time.Now().Add(followTimeout))
 	var h followHello
@@ -57,7 +58,7 @@ func (n *Node) handleFollow(peer string, c connT) {
 type feeder struct {
 	n      *Node
 	peer   taskstate.PeerID // the follower
-	c      connT
+	c      net.Conn
 	w      *wire.Writer
 	seat   *seat
 	cursor uint64 // the follower has everything up to here

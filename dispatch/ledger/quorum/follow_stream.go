@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"covey/dispatch/ledger"
@@ -15,7 +16,7 @@ import (
 type following struct {
 	n        *Node
 	peer     taskstate.PeerID
-	c        connT
+	c        net.Conn
 	r        *wire.Reader
 	synced   bool
 	snapshot gathering

@@ -2,8 +2,6 @@ package quorum
 
 import (
 	"cmp"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"slices"
 	"sync"
@@ -29,15 +27,6 @@ type identity struct {
 	bound     logBound
 	suspended bool   // see Suspend
 	waits     uint64 // generation of the seat that waits for Resume, 0 if there is none
-}
-
-// incarnationBytes is the length of an incarnation before it is written in hexadecimal.
-const incarnationBytes = 8
-
-func drawIncarnation() taskstate.Incarnation {
-	var raw [incarnationBytes]byte
-	_, _ = rand.Read(raw[:]) // never fails
-	return taskstate.Incarnation(hex.EncodeToString(raw[:]))
 }
 
 // begin takes over what the memo says.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"covey/dispatch/ledger/quorum/mark"
 	"covey/dispatch/ledger/quorum/store"
 	"covey/internal/limit"
+	"covey/internal/pause"
 	"covey/internal/wake"
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -89,7 +91,7 @@ func (n *Node) runTell(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-moved:
-			sleep(ctx, tellEvery)
+			_ = pause.For(ctx, tellEvery)
 		}
 	}
 }
@@ -110,7 +112,7 @@ func Open(cfg Config) (*Node, error) {
 		}
 	}
 	if cfg.Draw == nil {
-		cfg.Draw = drawIncarnation
+		cfg.Draw = taskstate.NewIncarnation
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, err
@@ -210,8 +212,8 @@ func (n *Node) Close() error {
 }
 
 // handle serves a protocol until Close, which waits for the handlers under way.
-func (n *Node) handle(protocol string, f func(string, connT)) {
-	n.cfg.Net.Handle(protocol, func(peer string, c connT) {
+func (n *Node) handle(protocol string, f func(string, net.Conn)) {
+	n.cfg.Net.Handle(protocol, func(peer string, c net.Conn) {
 		n.mu.Lock()
 		if n.life.Err() != nil {
 			n.mu.Unlock()

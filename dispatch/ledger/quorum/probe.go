@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"covey/internal/pause"
 	"covey/taskstate"
 )
 
@@ -97,7 +98,7 @@ func (p *prober) run(ctx context.Context) {
 		} else if s == nil && p.leaderless() {
 			t.Reset(askLost)
 		} else {
-			sleep(ctx, h/3) // the next suspicion is not looked into at once
+			_ = pause.For(ctx, h/3) // the next suspicion is not looked into at once
 		}
 	}
 }
@@ -153,7 +154,7 @@ func (p *prober) probeLeader(ctx context.Context, s *seat) (seen bool) {
 	case !stand:
 		return slices.ContainsFunc(said, func(o probed) bool { return o.answered && o.Hears })
 	}
-	sleep(ctx, time.Duration(rank)*wait.step)
+	_ = pause.For(ctx, time.Duration(rank)*wait.step)
 	if ctx.Err() != nil || s.raft.State() != raft.Follower || s.raft.CurrentTerm() != term || s.heardSince(begin) {
 		return s.heardSince(begin) // somebody else stands, or leads
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // handleVoter answers one question.
-func (n *Node) handleVoter(peer string, c connT) {
+func (n *Node) handleVoter(peer string, c net.Conn) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(voterTimeout))
 	var ask voterAsk

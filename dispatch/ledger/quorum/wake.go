@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"covey/internal/wake"
 )
@@ -94,11 +93,4 @@ func (s *parker) park(busy func() bool) bool {
 	}
 	s.parked.Store(false)
 	return false
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"cmp"
-	"net"
 	"time"
 
 	"covey/dispatch/ledger"
@@ -223,9 +222,6 @@ const (
 	raftHelloCap     = 8 << 10
 	raftHelloTimeout = 3 * time.Second
 )
-
-// connT shortens the handlers' signatures.
-type connT = net.Conn
 
 // maxContacts bounds the peers remembered to ask.
 const maxContacts = 32
