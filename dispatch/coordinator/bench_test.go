@@ -57,7 +57,7 @@ func (f *benchFlock) run() {
 		f.now = f.now.Add(time.Millisecond)
 		evs := f.events
 		f.events = nil
-		for _, ef := range f.core.StepAll(evs, f.now) {
+		for _, ef := range f.core.Step(evs, f.now) {
 			switch ef := ef.(type) {
 			case ProposeCommands:
 				for _, c := range ef.Commands {

@@ -16,7 +16,7 @@
 // Core is built from the ledger's state at the start of a term, by NewCore. From then on its driver
 // – Loop, or a simulation –
 //
-//	effects := core.StepAll(events, now)   // what has gathered, in order
+//	effects := core.Step(events, now)      // what has gathered, in order
 //	for each effect: carry it out          // in order; outcomes become events
 //	wait for an event, but not beyond core.Wake()
 //

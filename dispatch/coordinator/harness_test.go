@@ -65,7 +65,7 @@ func (r *rig) apply(cmds ...ledger.Command) []ledger.Result {
 }
 
 func (r *rig) step(evs ...Event) {
-	for _, ef := range r.core.StepAll(evs, r.now) {
+	for _, ef := range r.core.Step(evs, r.now) {
 		r.note(ef)
 		if r.seen != nil {
 			r.seen(ef)

@@ -92,14 +92,9 @@ func (ts *tasks) deriveGivenUp(j *ledger.JobRecord) {
 	}
 }
 
-// Step takes one event and returns what is to be done.
-func (c *Core) Step(ev Event, now time.Time) []Effect {
-	return c.StepAll([]Event{ev}, now)
-}
-
-// StepAll takes events that have gathered. What follows from all of them together leaves in as few
-// frames and proposals as possible.
-func (c *Core) StepAll(evs []Event, now time.Time) []Effect {
+// Step takes events that have gathered, and returns what is to be done. What follows from all of
+// them together leaves in as few frames and proposals as possible.
+func (c *Core) Step(evs []Event, now time.Time) []Effect {
 	c.clock.Advance(now)
 	for _, ev := range evs {
 		c.handle(ev)

@@ -123,7 +123,7 @@ func (t *term) turn(evs []Event) {
 	if t.over != "" {
 		return
 	}
-	effects := t.core.StepAll(evs, time.Now())
+	effects := t.core.Step(evs, time.Now())
 	t.grace.Store(int64(t.core.cfg.Grace))
 	for _, e := range effects {
 		t.carryOut(e)

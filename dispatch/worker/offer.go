@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"covey/dispatch/session"
 	"covey/taskstate"
@@ -26,14 +24,7 @@ func (c *Core) changeOffer(o session.Offer) {
 }
 
 // troubled is why a worker takes nothing on, as its offer says it.
-func troubled(err error) string {
-	s := strings.ToValidUTF8(err.Error(), "?")
-	for len(s) > session.MaxTrouble {
-		_, n := utf8.DecodeLastRuneInString(s)
-		s = s[:len(s)-n]
-	}
-	return s
-}
+func troubled(err error) string { return taskstate.ClipText(err.Error(), session.MaxTrouble) }
 
 // Coded is an error that programs are to know by a code: why a worker takes nothing on, as
 // api.Trouble has it.

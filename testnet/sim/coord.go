@@ -129,7 +129,7 @@ func (t *term) turn() {
 		c, ok := ev.(coordinator.SessionClosed)
 		return ok && t.forget(c.Conn)
 	})
-	for _, e := range t.core.StepAll(evs, l.mono()) {
+	for _, e := range t.core.Step(evs, l.mono()) {
 		if t.carryOut(e); t.over {
 			return
 		}

@@ -36,14 +36,12 @@ type decided struct {
 	err     error
 }
 
-// Apply implements raft.FSM.
 func (f *fsm) Apply(l *raft.Log) any {
 	f.bytes.Add(int64(len(l.Data)))
 	results, err := f.feed.apply(l.Index, l.Data)
 	return decided{index: l.Index, results: results, err: err}
 }
 
-// ApplyBatch implements raft.BatchingFSM.
 func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	out := make([]any, len(logs))
 	for i, l := range logs {
@@ -103,7 +101,6 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 // fsmSnapshot is an encoded state.
 type fsmSnapshot []byte
 
-// Persist implements raft.FSMSnapshot.
 func (b fsmSnapshot) Persist(sink raft.SnapshotSink) error {
 	if _, err := io.Copy(sink, bytes.NewReader(b)); err != nil {
 		_ = sink.Cancel()
@@ -112,5 +109,4 @@ func (b fsmSnapshot) Persist(sink raft.SnapshotSink) error {
 	return sink.Close()
 }
 
-// Release implements raft.FSMSnapshot.
 func (fsmSnapshot) Release() {}

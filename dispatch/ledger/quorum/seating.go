@@ -25,7 +25,6 @@ type steadyTransport struct {
 	store *store.Log
 }
 
-// AppendEntries implements raft.Transport.
 func (t steadyTransport) AppendEntries(id raft.ServerID, to raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	if _, stuck := t.store.Stuck(); stuck {
 		return errStuck

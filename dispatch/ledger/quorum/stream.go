@@ -137,7 +137,6 @@ func (s *streamLayer) offer(c net.Conn) error {
 	}
 }
 
-// Accept implements net.Listener.
 func (s *streamLayer) Accept() (net.Conn, error) {
 	select {
 	case c := <-s.accept:

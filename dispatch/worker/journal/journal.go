@@ -149,7 +149,6 @@ type endingKV struct {
 	ctx context.Context
 }
 
-// Each implements KV.
 func (k endingKV) Each(bucket string, f func(key, value []byte) error) error {
 	return k.KV.Each(bucket, func(key, value []byte) error {
 		if err := k.ctx.Err(); err != nil {
@@ -270,7 +269,6 @@ func (k boltKV) bucket(name string) (*bbolt.Bucket, error) {
 	return b, nil
 }
 
-// Put implements KV.
 func (k boltKV) Put(bucket string, key, value []byte) error {
 	b, err := k.bucket(bucket)
 	if err != nil {
@@ -279,7 +277,6 @@ func (k boltKV) Put(bucket string, key, value []byte) error {
 	return b.Put(key, value)
 }
 
-// Delete implements KV.
 func (k boltKV) Delete(bucket string, key []byte) error {
 	b, err := k.bucket(bucket)
 	if err != nil {
@@ -288,7 +285,6 @@ func (k boltKV) Delete(bucket string, key []byte) error {
 	return b.Delete(key)
 }
 
-// Each implements KV.
 func (k boltKV) Each(bucket string, f func(key, value []byte) error) error {
 	b, err := k.bucket(bucket)
 	if err != nil {

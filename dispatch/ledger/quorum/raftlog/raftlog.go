@@ -3,8 +3,6 @@ package raftlog
 
 import (
 	"context"
-	"io"
-	"log"
 	"log/slog"
 	"strings"
 
@@ -33,7 +31,6 @@ func (l *logger) Log(level hclog.Level, msg string, args ...any) {
 	l.to.Debug(l.name+": "+msg, args...)
 }
 
-func (l *logger) Trace(string, ...any)          {}
 func (l *logger) Debug(msg string, args ...any) { l.to.Debug(l.name+": "+msg, args...) }
 func (l *logger) Info(msg string, args ...any)  { l.to.Debug(l.name+": "+msg, args...) }
 func (l *logger) Warn(msg string, args ...any)  { l.to.Debug(l.name+": "+msg, args...) }
@@ -48,7 +45,6 @@ func (l *logger) Error(msg string, args ...any) {
 	l.to.Log(context.Background(), level, l.name+": "+msg, args...)
 }
 
-func (l *logger) IsTrace() bool { return false }
 func (l *logger) IsDebug() bool { return l.to.Enabled(context.Background(), slog.LevelDebug) }
 func (l *logger) IsInfo() bool  { return l.IsDebug() }
 func (l *logger) IsWarn() bool  { return l.IsDebug() }
@@ -65,9 +61,3 @@ func (l *logger) Named(name string) hclog.Logger {
 func (l *logger) ResetNamed(name string) hclog.Logger {
 	return &logger{l.Logger, l.to, name}
 }
-
-func (l *logger) StandardLogger(*hclog.StandardLoggerOptions) *log.Logger {
-	return log.New(l.StandardWriter(nil), "", 0)
-}
-
-func (l *logger) StandardWriter(*hclog.StandardLoggerOptions) io.Writer { return io.Discard }

@@ -8,7 +8,6 @@ type hurtDisk struct {
 	hurt func() error
 }
 
-// Create implements types.VFS.
 func (d hurtDisk) Create(dir, name string, size uint64) (types.WritableFile, error) {
 	if err := d.hurt(); err != nil {
 		return nil, err
@@ -17,7 +16,6 @@ func (d hurtDisk) Create(dir, name string, size uint64) (types.WritableFile, err
 	return hurtFile{f, d.hurt}, err
 }
 
-// OpenWriter implements types.VFS.
 func (d hurtDisk) OpenWriter(dir, name string) (types.WritableFile, error) {
 	if err := d.hurt(); err != nil {
 		return nil, err
@@ -31,7 +29,6 @@ type hurtFile struct {
 	hurt func() error
 }
 
-// WriteAt implements io.WriterAt.
 func (f hurtFile) WriteAt(b []byte, at int64) (int, error) {
 	if err := f.hurt(); err != nil {
 		n := 0
@@ -43,7 +40,6 @@ func (f hurtFile) WriteAt(b []byte, at int64) (int, error) {
 	return f.WritableFile.WriteAt(b, at)
 }
 
-// Sync implements types.WritableFile.
 func (f hurtFile) Sync() error {
 	if err := f.hurt(); err != nil {
 		return err

@@ -126,7 +126,6 @@ type markedSnaps struct {
 	store *Log
 }
 
-// Create implements raft.SnapshotStore.
 func (s markedSnaps) Create(v raft.SnapshotVersion, index, term uint64, c raft.Configuration, at uint64, t raft.Transport) (raft.SnapshotSink, error) {
 	sink, err := s.SnapshotStore.Create(v, index, term, c, at, t)
 	if err != nil {
@@ -141,7 +140,6 @@ type markedSink struct {
 	index uint64
 }
 
-// Close implements raft.SnapshotSink.
 func (s markedSink) Close() error {
 	if err := s.SnapshotSink.Close(); err != nil {
 		return err

@@ -21,12 +21,10 @@ type rotten struct {
 	why   error
 }
 
-// Error implements error.
 func (r *rotten) Error() string {
 	return fmt.Sprintf("entry %d of the ledger's log is not what was written (%v): the disk is bad", r.index, r.why)
 }
 
-// Unwrap implements errors' convention.
 func (r *rotten) Unwrap() error { return r.why }
 
 const (

@@ -24,7 +24,6 @@ const segmentBytes = 4 << 20
 // with it.
 type keptMeta struct{ *metadb.BoltMetaDB }
 
-// Close implements types.MetaStore.
 func (keptMeta) Close() error { return nil }
 
 // openWAL opens or creates a log in a folder. meta is opened with it, and stays open when the log
