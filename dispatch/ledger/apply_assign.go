@@ -61,7 +61,7 @@ func (t *slotTable) assignable(a *Assign) (wanted, refused []Slots) {
 		refused = append(refused, outside...)
 		for n := range inside.All() {
 			x := t.extrasOf(n)
-			if t.version(x) == a.Version && (x.pin == "" || x.pin == a.Peer) {
+			if t.version(x) == a.Version && (x.Pin == "" || x.Pin == a.Peer) {
 				wanted = AppendSlots(wanted, Slots{First: n, N: 1, Attempt: want.Attempt})
 			} else {
 				refused = AppendSlots(refused, Slots{First: n, N: 1, Attempt: want.Attempt})
@@ -143,7 +143,7 @@ func (j *JobRecord) late(by uint32, st *taskstate.Status, stamp int64) (counts b
 		return false, nil
 	}
 	c, ch := j.slots.peek(st.Task.Slot)
-	ended := c.kind >= kindFirst || c.kind != kindOpen && (j.cancelled || j.slots.extrasOf(st.Task.Slot).retired)
+	ended := c.kind >= kindFirst || c.kind != kindOpen && (j.cancelled || j.slots.extrasOf(st.Task.Slot).Retired)
 	if ended || j.Lasts() || st.State != taskstate.Complete {
 		end := LateEnd{State: st.State, Exit: st.Exit, At: st.At, Heard: stamp, Took: st.Took}
 		switch old := list[i].Late; {
@@ -177,8 +177,8 @@ func (j *JobRecord) overtake(c *cell, ch *chunk, p formerAttempt, st *taskstate.
 		index: p.Index, assigned: p.Assigned, owner: p.Owner, attempt: p.Attempt,
 		kind: j.slots.kinds.id(endKindOf(st)), end: st.At, seq: seq32(st), lasted: lastedOf(st),
 	}
-	if x := j.slots.extrasOf(n); x.retired {
-		x.leaving = false // the attempt that was to go is over
+	if x := j.slots.extrasOf(n); x.Retired {
+		x.Leaving = false // the attempt that was to go is over
 		j.slots.putExtras(n, x)
 		j.slots.counts.Retired++
 	} else {

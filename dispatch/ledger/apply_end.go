@@ -18,23 +18,23 @@ func (j *JobRecord) conclude(c *cell, ch *chunk, st *taskstate.Status, t turn) {
 	}
 	x := j.slots.extrasOf(n)
 	switch {
-	case j.cancelled || x.retired:
+	case j.cancelled || x.Retired:
 		j.slots.finish(n, c, ch, st)
 	case st.Reason == taskstate.ReasonOutputLost && j.job.Unreachable.Wait: // nobody knows whether it did what it should
 		j.slots.finish(n, c, ch, st)
-	case x.leaving:
-		j.another(n, c, ch, x.reason, st, t)
+	case x.Leaving:
+		j.another(n, c, ch, x.Reason, st, t)
 	default:
 		ran := t.stamp - c.assigned
 		if st.State == taskstate.Rejected {
 			ran = 0
 		}
-		v := j.job.Restart.Next(x.history, st.State, ran, t.stamp)
+		v := j.job.Restart.Next(x.History, st.State, ran, t.stamp)
 		if !v.Again {
 			j.slots.finish(n, c, ch, st)
 			return
 		}
-		x.history, x.notBefore = v.History, v.NotBefore
+		x.History, x.NotBefore = v.History, v.NotBefore
 		j.slots.putExtras(n, x)
 		j.another(n, c, ch, taskstate.ReasonRestart, st, t)
 	}
@@ -46,11 +46,11 @@ func (j *JobRecord) another(n int, c *cell, ch *chunk, why taskstate.Reason, end
 	x := j.slots.extrasOf(n)
 	j.slots.closeOpen(c, ch)
 	j.past.remember(n, c, formerAttempt{GivenUp: t.stamp, Reason: why, Version: uint32(j.slots.version(x)), End: endOf(end)})
-	if x.leaving {
-		if x.next != uint32(j.slots.version(x)) {
-			x.history = taskstate.History{}
+	if x.Leaving {
+		if x.Next != uint32(j.slots.version(x)) {
+			x.History = taskstate.History{}
 		}
-		x.version, x.next, x.leaving, x.reason = x.next, 0, false, ""
+		x.Version, x.Next, x.Leaving, x.Reason = x.Next, 0, false, ""
 		j.slots.putExtras(n, x)
 	}
 	j.slots.pending.put(n, j.next(n, c, j.slots.extrasOf(n), t))
@@ -88,7 +88,7 @@ func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, en
 	if end != nil && (again || !isEnd(end.State)) {
 		end = nil
 	}
-	if !j.cancelled && !x.retired && (again || x.leaving && !j.job.Unreachable.Wait) {
+	if !j.cancelled && !x.Retired && (again || x.Leaving && !j.job.Unreachable.Wait) {
 		j.another(n, c, ch, why, end, s.turn())
 		return
 	}
@@ -99,7 +99,7 @@ func (s *State) giveUp(j *JobRecord, n int, why taskstate.Reason, again bool, en
 	case again && j.cancelled: // it would have run again, had the job not been cancelled
 		st.State, st.Reason, st.Message = taskstate.Shutdown, j.Why(), j.reason
 	case again:
-		st.State, st.Reason = taskstate.Shutdown, cmp.Or(x.reason, taskstate.ReasonRetired)
+		st.State, st.Reason = taskstate.Shutdown, cmp.Or(x.Reason, taskstate.ReasonRetired)
 	}
 	j.slots.finish(n, c, ch, &st)
 	s.close(j)
@@ -259,8 +259,8 @@ func (s *State) stop(j *JobRecord, why taskstate.Reason, message string) {
 	j.slots.counts.Pending = 0
 	j.slots.pending = nil
 	for n, x := range j.slots.extras { // nothing is to start, or to make room for another attempt
-		if !x.retired {
-			j.slots.putExtras(int(n), slotExtras{version: x.version, pin: x.pin})
+		if !x.Retired {
+			j.slots.putExtras(int(n), slotExtras{Version: x.Version, Pin: x.Pin})
 		}
 	}
 	s.names.free(j)

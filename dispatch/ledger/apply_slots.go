@@ -40,7 +40,7 @@ func (s *State) renew(c *Renew) Result {
 			return false
 		}
 		found = true
-		if !j.cancelled || was.kind >= kindOpen || j.slots.extrasOf(n).retired { // others wait again once the cancel is taken back
+		if !j.cancelled || was.kind >= kindOpen || j.slots.extrasOf(n).Retired { // others wait again once the cancel is taken back
 			slots = append(slots, n)
 		}
 		return true
@@ -86,12 +86,12 @@ func (j *JobRecord) renewSlot(n int, c *Renew, t turn) (attempt int, again bool)
 		version = uint32(j.slots.version(x))
 	}
 	if was.kind == kindOpen {
-		x.leaving, x.retired, x.reason, x.next, x.notBefore = true, false, c.Reason, version, c.NotBefore
+		x.Leaving, x.Retired, x.Reason, x.Next, x.NotBefore = true, false, c.Reason, version, c.NotBefore
 		j.slots.putExtras(n, x)
 		return 0, false
 	}
 	waits := was.kind < kindOpen
-	if retired := x.retired; retired || !waits {
+	if retired := x.Retired; retired || !waits {
 		cell, _ := j.slots.at(n)
 		if retired {
 			j.slots.counts.Retired--
@@ -102,7 +102,7 @@ func (j *JobRecord) renewSlot(n int, c *Renew, t turn) (attempt int, again bool)
 			j.slots.stale = true
 			j.past.remember(n, cell, formerAttempt{GivenUp: t.stamp, Reason: c.Reason, Version: uint32(j.slots.version(x)), End: endOfCell(j, was)})
 		}
-		x.retired, x.reason, x.at = false, "", 0
+		x.Retired, x.Reason, x.At = false, "", 0
 		j.slots.renewExtras(n, &x, version, c.NotBefore)
 		return j.next(n, cell, x, t), true
 	}
@@ -118,7 +118,7 @@ func (s *State) lift(j *JobRecord) {
 	s.finished.reopen(j)
 	top, any := j.slots.first, false
 	for n := 1; n <= j.slots.count; n++ {
-		if c := j.slots.get(n); c.kind < kindOpen && !j.slots.extrasOf(n).retired {
+		if c := j.slots.get(n); c.kind < kindOpen && !j.slots.extrasOf(n).Retired {
 			top, any = max(top, uint32(j.slots.attempt(c))), true
 		}
 	}
@@ -129,7 +129,7 @@ func (s *State) lift(j *JobRecord) {
 		j.slots.raise()
 	}
 	for n := 1; n <= j.slots.count; n++ {
-		if c := j.slots.get(n); c.kind < kindOpen && !j.slots.extrasOf(n).retired {
+		if c := j.slots.get(n); c.kind < kindOpen && !j.slots.extrasOf(n).Retired {
 			j.slots.pending.add(Slots{First: n, N: 1, Attempt: j.slots.attempt(c)})
 			j.slots.counts.Pending++
 			j.slots.counts.Shutdown--
@@ -182,25 +182,25 @@ func (s *State) retire(c *Retire) Result {
 
 func (j *JobRecord) retireSlot(n int, was cell, why taskstate.Reason, t turn) bool {
 	x := j.slots.extrasOf(n)
-	if x.retired {
+	if x.Retired {
 		return true
 	}
 	j.long.moves(t.index)
 	switch {
 	case was.kind == kindOpen:
-		x.leaving, x.next, x.notBefore = true, 0, 0
+		x.Leaving, x.Next, x.NotBefore = true, 0, 0
 	case was.kind < kindOpen:
 		j.slots.pending.remove(Slots{First: n, N: 1, Attempt: j.slots.attempt(was)}, func(int, int) {}, nil)
 		j.slots.counts.Pending--
 		j.slots.counts.Retired++
-		x.at, x.notBefore, x.history = t.stamp, 0, taskstate.History{}
+		x.At, x.NotBefore, x.History = t.stamp, 0, taskstate.History{}
 	case j.long == nil:
 		return false
 	default:
 		j.slots.counts.count(j.slots.kinds.list[was.kind-kindFirst].State, -1)
 		j.slots.counts.Retired++
 	}
-	x.retired, x.reason = true, why
+	x.Retired, x.Reason = true, why
 	j.slots.putExtras(n, x)
 	return true
 }
@@ -223,9 +223,9 @@ func (s *State) grow(c *Grow) Result {
 	case c.N > MaxSlots-j.slots.count || len(c.Peers) > MaxSlots-j.slots.count:
 		return Result{Refused: CodeInvalid}
 	}
-	x := slotExtras{version: uint32(c.Version)}
+	x := slotExtras{Version: uint32(c.Version)}
 	if c.Version == 0 {
-		x.version = uint32(j.job.Version)
+		x.Version = uint32(j.job.Version)
 	}
 	for range c.N {
 		j.add(x, s.turn())
@@ -233,7 +233,7 @@ func (s *State) grow(c *Grow) Result {
 	var pinned []int
 	for _, p := range c.Peers {
 		if _, has := j.long.pins[p]; !has && p != "" {
-			x.pin = p
+			x.Pin = p
 			j.long.pins[p] = j.slots.count + 1
 			j.add(x, s.turn())
 			pinned = append(pinned, j.slots.count)

@@ -49,7 +49,7 @@ func (s *State) submit(c *Submit) Result {
 		s.names[kept.Name] = j
 	}
 	if o := kept.Origin; o != nil {
-		s.jobs[o.Job].starts.last = o.At
+		s.jobs[o.Job].starts.Last = o.At
 	}
 	s.follow(j)
 	return Result{Now: j.outline()}

@@ -31,7 +31,7 @@ func (s *State) update(c *Update) Result {
 		j.origin = jobDigest(j.job)
 	}
 	if !j.Lasts() {
-		j.starts.since = s.stamp
+		j.starts.Since = s.stamp
 	} else {
 		j.long.revised = s.index
 	}
@@ -89,10 +89,10 @@ func (j *JobRecord) relabel() []int {
 	for n := 1; n <= j.slots.count; n++ {
 		x := j.slots.extrasOf(n)
 		if same[j.slots.version(x)] {
-			x.version = uint32(j.job.Version)
+			x.Version = uint32(j.job.Version)
 		}
-		if same[int(x.next)] {
-			x.next = uint32(j.job.Version)
+		if same[int(x.Next)] {
+			x.Next = uint32(j.job.Version)
 		}
 		j.slots.putExtras(n, x)
 	}
@@ -104,7 +104,7 @@ func (j *JobRecord) tidyVersions() {
 	used := map[int]bool{j.job.Version: true, j.long.previous: true}
 	for n := 1; n <= j.slots.count; n++ {
 		x := j.slots.extrasOf(n)
-		used[j.slots.version(x)], used[int(x.next)] = true, true
+		used[j.slots.version(x)], used[int(x.Next)] = true, true
 	}
 	for v := range j.long.versions {
 		if !used[v] {

@@ -10,7 +10,7 @@ func (j *JobRecord) EndKinds() int { return len(j.slots.kinds.list) }
 func (j *JobRecord) Conflicts() int { return j.past.conflicts }
 
 // NotBefore is the ledger stamp before which a slot that waits does not start; 0 = at once.
-func (j *JobRecord) NotBefore(slot int) int64 { return j.slots.extrasOf(slot).notBefore }
+func (j *JobRecord) NotBefore(slot int) int64 { return j.slots.extrasOf(slot).NotBefore }
 
 // Chain tells with which entry the rolling checksum over what was applied begins – 0: it has not
 // begun – and what it is now.

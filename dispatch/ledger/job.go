@@ -120,8 +120,8 @@ func (j *JobRecord) cutOff(r SlotRecord) taskstate.Status {
 		Task: taskstate.Task(j.job.ID, r.Slot, r.Attempt), State: taskstate.Shutdown, At: j.at,
 		Exit: taskstate.NoExit, Reason: j.Why(), Message: j.reason,
 	}
-	if x := j.slots.extrasOf(r.Slot); x.retired {
-		st.At, st.Reason, st.Message = x.at, cmp.Or(x.reason, taskstate.ReasonRetired), ""
+	if x := j.slots.extrasOf(r.Slot); x.Retired {
+		st.At, st.Reason, st.Message = x.At, cmp.Or(x.Reason, taskstate.ReasonRetired), ""
 	}
 	return st
 }
@@ -132,7 +132,7 @@ func (j *JobRecord) assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.In
 	}
 	c := j.slots.get(t.Slot)
 	waits := c.kind == kindUntouched || c.kind == kindPending
-	cut := waits && (j.cancelled || j.slots.extrasOf(t.Slot).retired)
+	cut := waits && (j.cancelled || j.slots.extrasOf(t.Slot).Retired)
 	switch now := j.slots.attempt(c); {
 	case t.Attempt < now:
 		return "", "", 0, taskstate.Retired
@@ -205,12 +205,12 @@ func (l *long) moves(index uint64) {
 // addExtras fills in what only few slots have.
 func (j *JobRecord) addExtras(r *SlotRecord, c cell) {
 	x := j.slots.extrasOf(r.Slot)
-	r.Version, r.Retired, r.Pin = j.slots.version(x), x.retired, x.pin
+	r.Version, r.Retired, r.Pin = j.slots.version(x), x.Retired, x.Pin
 	switch {
-	case c.kind == kindOpen && x.leaving:
-		r.Leaving, r.Next = cmp.Or(x.reason, taskstate.ReasonRetired), int(x.next)
-	case c.kind < kindOpen && !j.cancelled && !x.retired:
-		r.NotBefore = x.notBefore
+	case c.kind == kindOpen && x.Leaving:
+		r.Leaving, r.Next = cmp.Or(x.Reason, taskstate.ReasonRetired), int(x.Next)
+	case c.kind < kindOpen && !j.cancelled && !x.Retired:
+		r.NotBefore = x.NotBefore
 	}
 }
 
@@ -238,11 +238,11 @@ func (j *JobRecord) Rollout() RolloutRecord {
 
 // LastRun is the moment, in milliseconds since 1970, that the newest run of a schedule was for; 0
 // if there was none.
-func (j *JobRecord) LastRun() int64 { return j.starts.last }
+func (j *JobRecord) LastRun() int64 { return j.starts.Last }
 
 // Skips lists the newest starts that a schedule skipped, oldest first, and tells how many there
 // were at all. Read-only.
-func (j *JobRecord) Skips() ([]Skipped, int) { return j.starts.skips, j.starts.skipped }
+func (j *JobRecord) Skips() ([]Skipped, int) { return j.starts.Skips, j.starts.Skipped }
 
 // StartsFrom is the moment, in milliseconds since 1970, up to which a schedule has nothing more to
 // start: later ones are not decided yet.

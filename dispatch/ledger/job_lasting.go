@@ -44,7 +44,7 @@ func (j *JobRecord) Blocked() []taskstate.JobID { return slices.Clone(j.blocked)
 func (j *JobRecord) Scheduled() bool { return j.job.Schedule != nil }
 
 // Pin is the only peer a slot may go to; "" = any.
-func (j *JobRecord) Pin(slot int) taskstate.PeerID { return j.slots.extrasOf(slot).pin }
+func (j *JobRecord) Pin(slot int) taskstate.PeerID { return j.slots.extrasOf(slot).Pin }
 
 // Waiting yields what nobody has, as PendingSlots does, in runs that are of one version and start
 // at the same time.
@@ -64,7 +64,7 @@ func (j *JobRecord) Waiting() iter.Seq[Again] {
 					i++
 				}
 				slots := Slots{First: first, N: n, Attempt: run.Attempt}
-				if !yield(Again{Job: j.job.ID, Slots: slots, Version: j.slots.version(x), NotBefore: x.notBefore}) {
+				if !yield(Again{Job: j.job.ID, Slots: slots, Version: j.slots.version(x), NotBefore: x.NotBefore}) {
 					return
 				}
 				first += n

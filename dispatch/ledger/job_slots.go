@@ -207,8 +207,8 @@ func (t *slotTable) begun(first, n int) {
 		return
 	}
 	for i := first; i < first+n; i++ {
-		if x := t.extrasOf(i); x.notBefore != 0 {
-			x.notBefore = 0
+		if x := t.extrasOf(i); x.NotBefore != 0 {
+			x.NotBefore = 0
 			t.putExtras(i, x)
 		}
 	}
@@ -274,13 +274,13 @@ func (t *slotTable) closeOpen(c *cell, ch *chunk) {
 func (t *slotTable) finish(n int, c *cell, ch *chunk, st *taskstate.Status) {
 	t.settle(c, ch, st)
 	x := t.extrasOf(n)
-	if x.retired {
+	if x.Retired {
 		t.counts.count(st.State, -1)
 		t.counts.Retired++
 	}
-	x.leaving, x.next, x.notBefore, x.history = false, 0, 0, taskstate.History{}
-	if !x.retired {
-		x.reason = ""
+	x.Leaving, x.Next, x.NotBefore, x.History = false, 0, 0, taskstate.History{}
+	if !x.Retired {
+		x.Reason = ""
 	}
 	t.putExtras(n, x)
 }
@@ -316,8 +316,8 @@ func (t *slotTable) extrasOf(slot int) slotExtras {
 
 // putExtras replaces what a slot has beyond its cell.
 func (t *slotTable) putExtras(slot int, x slotExtras) {
-	if x.version == 1 {
-		x.version = 0
+	if x.Version == 1 {
+		x.Version = 0
 	}
 	if x == (slotExtras{}) {
 		delete(t.extras, uint32(slot))
@@ -334,14 +334,14 @@ func (t *slotTable) version(x slotExtras) int {
 	if !t.versioned {
 		return 0
 	}
-	return int(max(x.version, 1))
+	return int(max(x.Version, 1))
 }
 
 func (t *slotTable) renewExtras(n int, x *slotExtras, version uint32, notBefore int64) {
 	if t.version(*x) != int(version) {
-		x.history = taskstate.History{}
+		x.History = taskstate.History{}
 	}
-	x.version, x.notBefore = version, notBefore
+	x.Version, x.NotBefore = version, notBefore
 	t.putExtras(n, *x)
 }
 
@@ -392,17 +392,17 @@ type Counts struct {
 }
 
 // slotExtras is what only few slots have: those of lasting jobs, and those that leave, are retired
-// or restart.
+// or restart. It is in snapshots as it is here.
 type slotExtras struct {
-	version   uint32 // of the attempt it is in or waits for; 0 is the first one
-	next      uint32 // leaving: version of the attempt that follows
-	leaving   bool
-	retired   bool
-	reason    taskstate.Reason // why it leaves or is retired
-	notBefore int64            // pending: does not start before this stamp
-	at        int64            // retired while it waited: when
-	pin       taskstate.PeerID
-	history   taskstate.History // of its restarts, until it has ended for good
+	Version   uint32            `cbor:"2,keyasint,omitempty"` // of the attempt it is in or waits for; 0 is the first one
+	Next      uint32            `cbor:"3,keyasint,omitempty"` // leaving: version of the attempt that follows
+	Leaving   bool              `cbor:"4,keyasint,omitempty"`
+	Retired   bool              `cbor:"5,keyasint,omitempty"`
+	Reason    taskstate.Reason  `cbor:"6,keyasint,omitempty"` // why it leaves or is retired
+	NotBefore int64             `cbor:"7,keyasint,omitempty"` // pending: does not start before this stamp
+	At        int64             `cbor:"8,keyasint,omitempty"` // retired while it waited: when
+	Pin       taskstate.PeerID  `cbor:"9,keyasint,omitempty"`
+	History   taskstate.History `cbor:"10,keyasint,omitzero"` // of its restarts, until it has ended for good
 }
 
 // seq32 is a status's number as a cell keeps it; no honest worker gets near the end.

@@ -16,55 +16,37 @@ type Skipped struct {
 	Stamp int64           `cbor:"3,keyasint"` // ledger stamp of the decision
 }
 
-// starts is what a schedule has started, and what not.
+// starts is what a schedule has started, and what not, also in a snapshot.
 type starts struct {
-	last    int64     // moment of the newest run
-	since   int64     // ledger stamp of the schedule's last change: nothing before is made up for
-	skipped int       // how many starts were skipped
-	skips   []Skipped // the newest of them, ascending; never changed in place
+	Since   int64     `cbor:"1,keyasint,omitempty"` // ledger stamp of the schedule's last change: nothing before is made up for
+	Skipped int       `cbor:"2,keyasint,omitempty"` // how many starts were skipped
+	Skips   []Skipped `cbor:"3,keyasint,omitempty"` // the newest of them, ascending; never changed in place
+	Last    int64     `cbor:"4,keyasint,omitempty"` // moment of the newest run
 }
 
 // closed is the moment up to which nothing is decided any more: what the schedule was to do before
 // it was changed, nobody wants now.
-func (x *starts) closed() int64 { return max(x.since, x.decided()) }
+func (x *starts) closed() int64 { return max(x.Since, x.decided()) }
 
 // decided is the newest moment that was decided about.
 func (x *starts) decided() int64 {
-	if n := len(x.skips); n > 0 {
-		return max(x.last, x.skips[n-1].At)
+	if n := len(x.Skips); n > 0 {
+		return max(x.Last, x.Skips[n-1].At)
 	}
-	return x.last
+	return x.Last
 }
 
 func (x *starts) skip(what Skipped) {
-	x.skips = append(slices.Clone(x.skips[max(0, len(x.skips)+1-KeepSkips):]), what)
-	x.skipped++
+	x.Skips = append(slices.Clone(x.Skips[max(0, len(x.Skips)+1-KeepSkips):]), what)
+	x.Skipped++
 }
 
-func (x *starts) pack() *startsSnapshot {
-	if x.since == 0 && x.skipped == 0 {
-		return nil
-	}
-	return &startsSnapshot{Since: x.since, Skipped: x.skipped, Skips: x.skips}
-}
-
-// unpack tells whether a snapshot makes sense.
-func (x *starts) unpack(last int64, in *startsSnapshot) bool {
-	if x.last = last; in == nil {
-		return true
-	}
-	x.since, x.skipped, x.skips = in.Since, in.Skipped, in.Skips
-	for i := 1; i < len(x.skips); i++ {
-		if x.skips[i].At <= x.skips[i-1].At {
+// valid tells whether what a snapshot says makes sense.
+func (x *starts) valid() bool {
+	for i := 1; i < len(x.Skips); i++ {
+		if x.Skips[i].At <= x.Skips[i-1].At {
 			return false
 		}
 	}
-	return len(x.skips) == min(x.skipped, KeepSkips)
-}
-
-// startsSnapshot is starts in a snapshot, without last.
-type startsSnapshot struct {
-	Since   int64     `cbor:"1,keyasint,omitempty"`
-	Skipped int       `cbor:"2,keyasint,omitempty"`
-	Skips   []Skipped `cbor:"3,keyasint,omitempty"`
+	return len(x.Skips) == min(x.Skipped, KeepSkips)
 }

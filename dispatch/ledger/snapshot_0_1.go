@@ -10,7 +10,8 @@ import (
 )
 
 // What snapshots of version 0.1 hold that is written otherwise now: ends were arrays, did not say
-// how long an attempt took, and those of former attempts were a list of their own.
+// how long an attempt took, and those of former attempts were a list of their own; a slot's restarts
+// and a schedule's newest run were fields of their own.
 type (
 	snapshot01 struct {
 		snapshot
@@ -21,6 +22,14 @@ type (
 		Kinds    []endKind01 `cbor:"9,keyasint,omitempty"`
 		Past     []past01    `cbor:"14,keyasint,omitempty"`
 		PastEnds []pastEnd01 `cbor:"25,keyasint,omitempty"`
+		LastRun  int64       `cbor:"18,keyasint,omitempty"`
+		Extras   []extras01  `cbor:"20,keyasint,omitempty"`
+	}
+	extras01 struct {
+		extrasSnapshot
+		Restarts int              `cbor:"10,keyasint,omitempty"`
+		Quick    int              `cbor:"11,keyasint,omitempty"`
+		Recent   taskstate.Stamps `cbor:"12,keyasint,omitempty"`
 	}
 	past01 struct {
 		_        struct{} `cbor:",toarray"`
@@ -102,6 +111,11 @@ func (j *job01) now() (jobSnapshot, error) {
 			out.Past = append(out.Past, pastSnapshot{Slot: p.Slot, Attempts: []formerAttempt{x}})
 		}
 	}
+	for _, x := range j.Extras {
+		x.History = taskstate.History{Restarts: x.Restarts, Quick: x.Quick, Recent: x.Recent}
+		out.Extras = append(out.Extras, x.extrasSnapshot)
+	}
+	out.Starts.Last = j.LastRun
 	cells, err := cellsFrom01(j.Cells)
 	out.Cells = cells
 	return out, err

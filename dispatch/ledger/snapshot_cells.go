@@ -144,7 +144,7 @@ func (t *slotTable) restoreCell(n int, c cell, cancelled bool) {
 		ch.open++
 		t.counts.Open++
 		t.open[c.owner]++
-	case t.extrasOf(n).retired:
+	case t.extrasOf(n).Retired:
 		t.counts.Retired++
 	default:
 		t.counts.count(t.kinds.list[c.kind-kindFirst].State, 1)

@@ -15,7 +15,6 @@ import (
 type lastingSnapshot struct {
 	Why       taskstate.Reason  `cbor:"16,keyasint,omitempty"`
 	Blocked   []taskstate.JobID `cbor:"17,keyasint,omitempty"`
-	LastRun   int64             `cbor:"18,keyasint,omitempty"`
 	Grown     int               `cbor:"19,keyasint,omitempty"` // slots of a lasting job
 	Extras    []extrasSnapshot  `cbor:"20,keyasint,omitempty"` // by slot
 	Versions  []taskstate.Job   `cbor:"21,keyasint,omitempty"` // ascending, without the wanted one
@@ -23,7 +22,7 @@ type lastingSnapshot struct {
 	Rollout   *RolloutRecord    `cbor:"23,keyasint,omitempty"`
 	Submitted []byte            `cbor:"24,keyasint,omitempty"`
 	Forgiven  int               `cbor:"26,keyasint,omitempty"`
-	Starts    *startsSnapshot   `cbor:"27,keyasint,omitempty"` // of a schedule
+	Starts    starts            `cbor:"27,keyasint,omitzero"` // of a schedule
 	Revised   uint64            `cbor:"28,keyasint,omitempty"`
 	Moved     uint64            `cbor:"29,keyasint,omitempty"`
 	Pinned    bool              `cbor:"30,keyasint,omitempty"`
@@ -31,29 +30,14 @@ type lastingSnapshot struct {
 
 // extrasSnapshot is the slotExtras of a slot in a snapshot.
 type extrasSnapshot struct {
-	Slot      int              `cbor:"1,keyasint"`
-	Version   uint32           `cbor:"2,keyasint,omitempty"`
-	Next      uint32           `cbor:"3,keyasint,omitempty"`
-	Leaving   bool             `cbor:"4,keyasint,omitempty"`
-	Retired   bool             `cbor:"5,keyasint,omitempty"`
-	Reason    taskstate.Reason `cbor:"6,keyasint,omitempty"`
-	NotBefore int64            `cbor:"7,keyasint,omitempty"`
-	At        int64            `cbor:"8,keyasint,omitempty"`
-	Pin       taskstate.PeerID `cbor:"9,keyasint,omitempty"`
-	Restarts  int              `cbor:"10,keyasint,omitempty"`
-	Quick     int              `cbor:"11,keyasint,omitempty"`
-	Recent    taskstate.Stamps `cbor:"12,keyasint,omitempty"`
+	Slot int `cbor:"1,keyasint"`
+	slotExtras
 }
 
 func (j *JobRecord) packLasting() lastingSnapshot {
-	out := lastingSnapshot{Why: j.why, Blocked: j.blocked, LastRun: j.starts.last, Starts: j.starts.pack(), Forgiven: j.forgiven, Submitted: j.origin}
+	out := lastingSnapshot{Why: j.why, Blocked: j.blocked, Starts: j.starts, Forgiven: j.forgiven, Submitted: j.origin}
 	for _, n := range slices.Sorted(maps.Keys(j.slots.extras)) {
-		x := j.slots.extras[n]
-		out.Extras = append(out.Extras, extrasSnapshot{
-			Slot: int(n), Version: x.version, Next: x.next, Leaving: x.leaving, Retired: x.retired, Reason: x.reason,
-			NotBefore: x.notBefore, At: x.at, Pin: x.pin,
-			Restarts: x.history.Restarts, Quick: x.history.Quick, Recent: x.history.Recent,
-		})
+		out.Extras = append(out.Extras, extrasSnapshot{Slot: int(n), slotExtras: *j.slots.extras[n]})
 	}
 	out.Pinned = j.pinned
 	l := j.long
@@ -76,8 +60,8 @@ var errLasting = errors.New("its versions or slots are garbled")
 
 // unpackLasting comes before the cells, which say less.
 func (j *JobRecord) unpackLasting(in *lastingSnapshot) error {
-	j.why, j.blocked, j.origin, j.forgiven = in.Why, in.Blocked, in.Submitted, in.Forgiven
-	if !j.starts.unpack(in.LastRun, in.Starts) || len(j.blocked) > MaxAfter || len(j.blocked) > 0 && j.cancelled || j.why != "" && !j.cancelled || j.forgiven < 0 || j.forgiven > MaxSlots {
+	j.why, j.blocked, j.starts, j.origin, j.forgiven = in.Why, in.Blocked, in.Starts, in.Submitted, in.Forgiven
+	if !j.starts.valid() || len(j.blocked) > MaxAfter || len(j.blocked) > 0 && j.cancelled || j.why != "" && !j.cancelled || j.forgiven < 0 || j.forgiven > MaxSlots {
 		return errLasting
 	}
 	if err := j.unpackVersions(in); err != nil {
@@ -85,19 +69,14 @@ func (j *JobRecord) unpackLasting(in *lastingSnapshot) error {
 	}
 	last := 0
 	for _, x := range in.Extras {
-		s := slotExtras{
-			version: x.Version, next: x.Next, leaving: x.Leaving, retired: x.Retired, reason: x.Reason,
-			notBefore: x.NotBefore, at: x.At, pin: x.Pin,
-			history: taskstate.History{Restarts: x.Restarts, Quick: x.Quick, Recent: x.Recent},
-		}
-		if x.Slot <= last || x.Slot > j.slots.count || s == (slotExtras{}) || s.version == 1 {
+		if x.Slot <= last || x.Slot > j.slots.count || x.slotExtras == (slotExtras{}) || x.Version == 1 {
 			return errLasting
 		}
-		if err := s.history.Check(); err != nil {
+		if err := x.History.Check(); err != nil {
 			return err
 		}
 		last = x.Slot
-		j.slots.putExtras(x.Slot, s)
+		j.slots.putExtras(x.Slot, x.slotExtras)
 	}
 	return nil
 }
@@ -141,19 +120,19 @@ func (j *JobRecord) unpackVersions(in *lastingSnapshot) error {
 func (j *JobRecord) checkExtras() error {
 	for _, n := range slices.Sorted(maps.Keys(j.slots.extras)) {
 		x, open := j.slots.extras[n], j.slots.get(int(n)).kind == kindOpen
-		known := j.long == nil && x.version == 0 && x.next == 0 && x.pin == "" ||
-			j.long != nil && j.JobOf(j.slots.version(*x)) != nil && (x.next == 0 || j.JobOf(int(x.next)) != nil)
+		known := j.long == nil && x.Version == 0 && x.Next == 0 && x.Pin == "" ||
+			j.long != nil && j.JobOf(j.slots.version(*x)) != nil && (x.Next == 0 || j.JobOf(int(x.Next)) != nil)
 		switch {
-		case !known, x.leaving && !open, open && x.retired && !x.leaving, x.next != 0 && (!x.leaving || x.retired):
+		case !known, x.Leaving && !open, open && x.Retired && !x.Leaving, x.Next != 0 && (!x.Leaving || x.Retired):
 			return errLasting
-		case j.long != nil && x.leaving && !x.retired && x.next == 0:
+		case j.long != nil && x.Leaving && !x.Retired && x.Next == 0:
 			return errLasting
-		case x.pin == "":
+		case x.Pin == "":
 			continue
-		case j.long.pins[x.pin] != 0:
+		case j.long.pins[x.Pin] != 0:
 			return errors.New("a peer has two slots")
 		}
-		j.long.pins[x.pin] = int(n)
+		j.long.pins[x.Pin] = int(n)
 	}
 	return nil
 }
@@ -187,13 +166,13 @@ func (t *slotTable) split(x Slots, yield func(run Slots, retired bool)) {
 	var retired []int
 	if x.N < len(t.extras) {
 		for n := range x.All() {
-			if t.extrasOf(n).retired {
+			if t.extrasOf(n).Retired {
 				retired = append(retired, n)
 			}
 		}
 	} else {
 		for n, s := range t.extras {
-			if i := int(n); s.retired && i >= x.First && i < x.First+x.N {
+			if i := int(n); s.Retired && i >= x.First && i < x.First+x.N {
 				retired = append(retired, i)
 			}
 		}

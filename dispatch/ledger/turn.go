@@ -21,7 +21,7 @@ func (f *effects) into(r *Result) { r.Again, r.Released, r.Cut = f.again, f.rele
 
 // waits notes that a slot waits, in one run with the slot before if that waits alike.
 func (f *effects) waits(j *JobRecord, n, attempt int, x slotExtras) {
-	a := Again{Job: j.job.ID, Slots: Slots{First: n, N: 1, Attempt: attempt}, Version: j.slots.version(x), NotBefore: x.notBefore}
+	a := Again{Job: j.job.ID, Slots: Slots{First: n, N: 1, Attempt: attempt}, Version: j.slots.version(x), NotBefore: x.NotBefore}
 	if k := len(f.again) - 1; k >= 0 {
 		l := &f.again[k]
 		next := Again{Job: l.Job, Slots: Slots{First: l.Slots.First + l.Slots.N, N: 1, Attempt: l.Slots.Attempt}, Version: l.Version, NotBefore: l.NotBefore}

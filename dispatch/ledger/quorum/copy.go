@@ -59,7 +59,7 @@ func (n *Node) AskCopy(ctx context.Context, peer taskstate.PeerID) (Copy, error)
 		return Copy{}, err
 	}
 	if a.Copy == nil {
-		return Copy{}, fmt.Errorf("%s says nothing about its copy of the ledger", peer)
+		return Copy{}, fmt.Errorf("%s says nothing about its copy of the ledger; update `peer` there", peer)
 	}
 	return *a.Copy, nil
 }
@@ -161,7 +161,7 @@ func (n *Node) fetch(ctx context.Context, peer taskstate.PeerID) (*ledger.State,
 		case fr.Refuse != nil:
 			return nil, fmt.Errorf("refused: %s", fr.Refuse.Code)
 		case fr.Part == nil:
-			return nil, errSnapshot
+			return nil, errors.New("it does not know how to send its copy; update `peer` there")
 		}
 		st, err := g.add(fr.Part)
 		if err != nil || st != nil {
