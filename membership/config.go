@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -119,8 +120,6 @@ func (c *Config) normalize() error {
 	if c.Admitted == nil {
 		c.Admitted = func(string) bool { return true }
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"covey/internal/pause"
 )
 
 const (
@@ -107,10 +109,7 @@ func (m *Membership) hear(from string, a claim) {
 // the peer itself shows that it lives.
 func (m *Membership) examine(ctx context.Context, peer string, leaves bool) {
 	if leaves {
-		select {
-		case <-ctx.Done():
-		case <-time.After(goodbyeDelay):
-		}
+		_ = pause.For(ctx, goodbyeDelay)
 	}
 	lives := m.livesOf(peer)
 	for range claimPings {

@@ -76,7 +76,7 @@ func New(cfg Config) (*Membership, error) {
 		cfg: cfg, self: self, log: cfg.Log, book: b, table: newTable(self), born: time.Now(),
 		signal: wake.New(), ready: make(chan struct{}), ending: make(chan struct{}, 1),
 		suspicions: make(chan rumour, 64), strangers: map[string]meta{}, hearings: map[string]hearing{},
-		seal: &sealer{sign: cfg.Sign, self: self}, refusals: newRefusals(cfg.Log),
+		seal: &sealer{sign: cfg.Sign, self: self}, refusals: &refusals{log: cfg.Log, all: map[reason]int64{}, peers: map[string]*refusal{}},
 	}
 	m.intake, m.probes = newIntake(m), &prober{cfg: &m.cfg, verdicts: m}
 	expect := max(len(b.peers)+1, cfg.Expect)
@@ -251,25 +251,6 @@ func (m *Membership) welcomeStrangers() {
 			m.reach.kick(id)
 		}
 	}
-}
-
-// Peers is where others can be dialled, for tickets and answers: alive ones first, then the rest of
-// the book.
-func (m *Membership) Peers() []PeerAddr {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var alive, rest []PeerAddr
-	for _, x := range m.currentView().Members {
-		if x.ID != m.self && x.Verdict == Alive {
-			alive = append(alive, PeerAddr{ID: x.ID, Addrs: x.Addrs})
-		}
-	}
-	for _, r := range m.book.peers {
-		if e := m.table.entries[r.ID]; (e == nil || e.verdict() != Alive) && m.cfg.Admitted(r.ID) {
-			rest = append(rest, PeerAddr{ID: r.ID, Addrs: r.Addrs})
-		}
-	}
-	return append(alive, rest...)
 }
 
 // running is memberlist while it lives, else nil.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"covey/internal/pause"
 	"covey/p2p"
 	"covey/p2p/wire"
 )
@@ -200,10 +201,8 @@ func (p *prober) connect(ctx context.Context, peer string, addrs []string) outco
 			return refused
 		}
 		p.cfg.Log.Debug("a probe is unclear", "peer", peer, "err", err)
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, 100*time.Millisecond) != nil {
 			return unclear
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

@@ -3,7 +3,6 @@ package membership
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"covey/internal/pause"
 	"covey/p2p"
 )
 
@@ -63,42 +63,6 @@ func (m *Membership) bookAddrs(id string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.book.peers[id].Addrs
-}
-
-// Join makes contact with peers by address: to found a neighbourhood, or because a ticket or the
-// roster names them. They go into the peer book, so that those that do not answer are tried again.
-// The error says why none of them answered; one that does is enough.
-func (m *Membership) Join(ctx context.Context, peers []PeerAddr) error {
-	select {
-	case <-m.ready:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	var ids []string
-	m.mu.Lock()
-	for _, p := range peers {
-		if p.ID != m.self && p.ID != "" {
-			m.book.told(p)
-			ids = append(ids, p.ID)
-		}
-	}
-	m.mu.Unlock()
-	if len(ids) == 0 {
-		return nil
-	}
-	var mu sync.Mutex
-	var errs []error
-	m.reach.reachAll(ctx, ids, func(id string, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", id, err))
-		}
-	})
-	if len(errs) == len(ids) {
-		return fmt.Errorf("no contact with any of %d peers: %w", len(ids), errors.Join(errs...))
-	}
-	return nil
 }
 
 // Remember writes down where peers are, on disk when it returns. They are greeted once Run runs. A
@@ -227,15 +191,6 @@ func (r *reacher) pace() time.Duration {
 	return r.timings.Retry*3/4 + rand.N(r.timings.Retry/2)
 }
 
-// reachAll reaches several peers, reachAtOnce at a time, and reports each.
-func (r *reacher) reachAll(ctx context.Context, ids []string, report func(id string, err error)) {
-	each(ids, func(id string) {
-		if ctx.Err() == nil {
-			report(id, r.reach(ctx, id))
-		}
-	})
-}
-
 // reachAbsent reaches peers of the book that are not here, reachAtOnce at a time. A peer that was
 // reached has told of others: those are only greeted in their turn. Otherwise a large cluster that
 // starts at once would exchange all it knows once for every pair of its peers.
@@ -293,10 +248,8 @@ func (r *reacher) reach(ctx context.Context, id string) error {
 		if err == nil || try == joinTries {
 			return err
 		}
-		select { // it is there, but busy or just starting
-		case <-ctx.Done():
+		if pause.For(ctx, kickDelay/2+rand.N(kickDelay)) != nil { // it is there, but busy or just starting
 			return err
-		case <-time.After(kickDelay/2 + rand.N(kickDelay)):
 		}
 	}
 }

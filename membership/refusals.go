@@ -42,10 +42,6 @@ type refusal struct {
 	logged time.Time
 }
 
-func newRefusals(log *slog.Logger) *refusals {
-	return &refusals{log: log, all: map[reason]int64{}, peers: map[string]*refusal{}}
-}
-
 // note counts one; example says what it was, for the log.
 func (r *refusals) note(peer string, why reason, example string) {
 	r.mu.Lock()

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"covey/internal/pause"
 )
 
 const (
@@ -55,10 +57,8 @@ func (m *Membership) askSuspected(ctx context.Context) {
 func (m *Membership) askSuspect(ctx context.Context, r rumour) {
 	spread := m.timings.Probe / suspicionShare * time.Duration(max(1, m.count.Load()/suspicionAskers))
 	for range suspicionTries {
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, m.timings.Probe/suspicionShare+rand.N(spread)) != nil { // not all at the same time: one that asks is enough for all
 			return
-		case <-time.After(m.timings.Probe/suspicionShare + rand.N(spread)): // not all at the same time: one that asks is enough for all
 		}
 		list := m.running()
 		if list == nil || !m.stillSuspected(r) {

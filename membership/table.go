@@ -175,9 +175,7 @@ func (t *table) pinged(id string, rtt time.Duration) {
 	if e == nil || rtt <= 0 {
 		return
 	}
-	if e.rtt == 0 {
-		e.rtt = rtt
-	}
+	e.rtt = cmp.Or(e.rtt, rtt)
 	e.rtt += (rtt - e.rtt) / 8
 }
 

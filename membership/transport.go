@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"covey/internal/pause"
 	"covey/p2p"
 
 	"github.com/hashicorp/memberlist"
@@ -292,10 +293,7 @@ func (t *transport) flush(ctx context.Context) {
 		if !busy {
 			return
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(5 * time.Millisecond):
-		}
+		_ = pause.For(ctx, 5*time.Millisecond)
 	}
 }
 

@@ -51,10 +51,6 @@ func (f *faults) flooding() int64 {
 	return f.floods
 }
 
-func newFaults(log *slog.Logger) *faults {
-	return &faults{log: log, of: map[taskstate.PeerID]int64{}}
-}
-
 // twice notes that an author signed a second batch with a number. The first of each author is
 // logged, the others are counted.
 func (f *faults) twice(k batchKey) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"covey/internal/atomicfile"
+	"covey/internal/pause"
 	"covey/node/api"
 	"covey/node/runner/supervise"
 	"covey/p2p"
@@ -122,10 +123,8 @@ func (f *folder) giveUp(ctx context.Context, self taskstate.PeerID, dial dialFun
 			}
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, lookAgain) != nil {
 			return nil
-		case <-time.After(lookAgain):
 		}
 	}
 }

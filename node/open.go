@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,9 +39,7 @@ import (
 // New opens the data folder and builds the parts. Nothing runs yet, but the folder is locked and
 // the port is bound: Run or Close.
 func New(cfg Config) (_ *Node, err error) {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.Say == nil {
 		cfg.Say = func(s string) { cfg.Log.Warn(s) }
 	}

@@ -11,6 +11,8 @@ import (
 	"covey/dispatch/coordinator"
 	"covey/dispatch/ledger"
 	"covey/dispatch/session"
+	"covey/internal/pause"
+	"covey/internal/wake"
 	"covey/membership/digest"
 	"covey/node/heard"
 	"covey/p2p"
@@ -36,7 +38,7 @@ type statuses struct {
 	own     func(env digest.Envelope, differs bool) // hears of envelopes of this peer that came from others
 	self    taskstate.PeerID
 
-	spilled chan struct{} // the table lost some
+	spilled wake.Signal // the table lost some
 
 	// order is held from looking into the table until what was found is told: otherwise two who
 	// merge one task's statuses at one time, or one who merges while an entry of the ledger is
@@ -174,19 +176,14 @@ func (s *statuses) mergeAndTell(b taskstate.Batch) {
 	s.order.Lock()
 	defer s.order.Unlock()
 	news, _ := s.table.Merge(b)
-	s.tell(news)
+	s.report(news)
 }
 
 // keepUp has the table follow the replica.
 func (s *statuses) keepUp(ev ledger.Event) {
 	s.order.Lock()
 	defer s.order.Unlock()
-	s.tell(ledger.KeepUp(s.table, ev))
-}
-
-// tell makes events of news. order is held.
-func (s *statuses) tell(news []taskstate.Status) {
-	s.report(news)
+	s.report(ledger.KeepUp(s.table, ev))
 }
 
 // refill merges all kept batches anew whenever the table says that it lost some, until ctx ends.
@@ -207,10 +204,8 @@ func (s *statuses) refill(ctx context.Context, store *digest.Store) error {
 				s.mergeAndTell(b)
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, refillEvery) != nil {
 			return nil
-		case <-time.After(refillEvery):
 		}
 	}
 }
@@ -222,10 +217,7 @@ const refillEvery = time.Second
 // moved is told after every step of the replica.
 func (s *statuses) moved() {
 	if s.table.Spilled() {
-		select {
-		case s.spilled <- struct{}{}:
-		default:
-		}
+		s.spilled.Set()
 	}
 }
 

@@ -339,7 +339,7 @@ func (n *Node) seenOwn(env digest.Envelope, differs bool) {
 }
 
 func newStatuses(n *Node) *statuses {
-	return &statuses{table: n.table, replica: n.replica, report: n.view.Events.Reported, admits: n.roster.Admitted, store: n.store, self: n.self, heard: n.heard, own: n.seenOwn, faults: newFaults(n.log), spilled: make(chan struct{}, 1)}
+	return &statuses{table: n.table, replica: n.replica, report: n.view.Events.Reported, admits: n.roster.Admitted, store: n.store, self: n.self, heard: n.heard, own: n.seenOwn, faults: &faults{log: n.log, of: map[taskstate.PeerID]int64{}}, spilled: make(chan struct{}, 1)}
 }
 
 // roomChanged has this peer take nothing on while its disk is full, and says so: here and, with its

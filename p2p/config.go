@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"time"
@@ -13,8 +14,7 @@ import (
 // DefaultPort is TCP and UDP.
 const DefaultPort = 26839
 
-// HelloProtocol tells a caller whether it is admitted, and measures the round trip. Every host
-// serves it, to strangers too.
+// HelloProtocol tells a caller whether it is admitted. Every host serves it, to strangers too.
 const HelloProtocol = "/covey/hello/2"
 
 // oldHello is what version 0.1 serves in its place.
@@ -102,8 +102,6 @@ func (c Config) withDefaults() (Config, error) {
 	if c.RelayCheck <= 0 {
 		c.RelayCheck = 5 * time.Minute
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c, nil
 }

@@ -44,7 +44,7 @@ func (h *Host) own(member bool) helloFrame {
 	return g
 }
 
-// hello asks whether we are admitted, and measures the round trip.
+// hello asks whether we are admitted.
 func (h *Host) hello(ctx context.Context, p peer.ID) error {
 	s, err := h.open(ctx, p, HelloProtocol)
 	if err != nil {
@@ -58,7 +58,6 @@ func (h *Host) hello(ctx context.Context, p peer.ID) error {
 	}
 	c.SetDeadline(deadline)
 	member := h.cfg.Admitted(p.String())
-	begin := time.Now()
 	if err := wire.NewWriter(c, helloCap).Send(h.own(member)); err != nil {
 		return err
 	}
@@ -66,7 +65,6 @@ func (h *Host) hello(ctx context.Context, p peer.ID) error {
 	if err := wire.NewReader(c, helloCap).Read(&g); err != nil {
 		return h.older(p, err)
 	}
-	h.peers.measured(p, time.Since(begin))
 	h.greeted(p, member, g)
 	if !g.Admitted {
 		return ErrNotAdmitted

@@ -113,9 +113,6 @@ func TestTCPIsDialledFirst(t *testing.T) {
 	if direct, relayed := a.Connected(b.Self()); !direct || relayed {
 		t.Fatal(direct, relayed)
 	}
-	if d, ok := a.RTT(b.Self()); !ok || d <= 0 {
-		t.Fatal("no round trip after Connect")
-	}
 }
 
 func TestAPeerThatRestartsElsewhereIsFoundAgainAtOnce(t *testing.T) {

@@ -12,11 +12,8 @@ import (
 	"covey/internal/wake"
 )
 
-// rttAge is after how long a measured round trip is measured again, once somebody asks for it.
-const rttAge = 30 * time.Second
-
-// peers is who is connected: it tells of those who come and go, keeps the connections of peers that
-// are not admitted for a short time, and knows round trips.
+// peers is who is connected: it tells of those who come and go, and keeps the connections of peers
+// that are not admitted for a short time.
 type peers struct {
 	sw       *swarm.Swarm
 	admitted func(peer string) bool
@@ -24,7 +21,6 @@ type peers struct {
 
 	mu      sync.Mutex
 	strange map[network.Conn]time.Time // until when
-	rtt     map[peer.ID]rtt
 
 	tell   sync.Mutex // orders callbacks; held while they run
 	up     map[peer.ID]bool
@@ -32,16 +28,10 @@ type peers struct {
 	onDown []func(string)
 }
 
-type rtt struct {
-	d    time.Duration
-	at   time.Time
-	busy bool
-}
-
 func newPeers(sw *swarm.Swarm, admitted func(string) bool) *peers {
 	return &peers{
 		sw: sw, admitted: admitted, wake: wake.New(),
-		strange: map[network.Conn]time.Time{}, rtt: map[peer.ID]rtt{}, up: map[peer.ID]bool{},
+		strange: map[network.Conn]time.Time{}, up: map[peer.ID]bool{},
 	}
 }
 
@@ -77,13 +67,9 @@ func (ps *peers) strangers(now time.Time) (admitted, over []network.Conn, left i
 
 // ended forgets a connection.
 func (ps *peers) ended(c network.Conn) {
-	last := len(ps.sw.ConnsToPeer(c.RemotePeer())) == 0
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	delete(ps.strange, c)
-	if last {
-		delete(ps.rtt, c.RemotePeer())
-	}
 }
 
 // settle compares what was told about a peer with how it is, and tells.
@@ -111,34 +97,6 @@ func (ps *peers) told(p peer.ID) bool {
 	ps.tell.Lock()
 	defer ps.tell.Unlock()
 	return ps.up[p]
-}
-
-func (ps *peers) measured(id peer.ID, d time.Duration) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	ps.rtt[id] = rtt{d: d, at: time.Now()}
-}
-
-// unmeasured has the round trip measured again in half a minute.
-func (ps *peers) unmeasured(id peer.ID) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if r, ok := ps.rtt[id]; ok {
-		r.busy, r.at = false, time.Now()
-		ps.rtt[id] = r
-	}
-}
-
-// roundTrip is as last measured; due says that the caller is to measure it again.
-func (ps *peers) roundTrip(id peer.ID) (d time.Duration, known, due bool) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	r, known := ps.rtt[id]
-	if due = !r.busy && time.Since(r.at) > rttAge; due {
-		r.busy = true
-		ps.rtt[id] = r
-	}
-	return r.d, known && r.d > 0, due
 }
 
 // connected is called by the swarm for every new connection, before streams on it are served.
@@ -256,26 +214,4 @@ func (h *Host) Connected(peerID string) (direct, relayed bool) {
 		}
 	}
 	return direct, relayed
-}
-
-// RTT is the round trip to a connected peer as last measured, and whether it was. A measurement
-// older than half a minute starts a new one in the background.
-func (h *Host) RTT(peerID string) (time.Duration, bool) {
-	p, err := peer.Decode(peerID)
-	if err != nil || h.life.ctx.Err() != nil || len(h.sw.ConnsToPeer(p)) == 0 {
-		return 0, false
-	}
-	d, known, due := h.peers.roundTrip(p)
-	if due {
-		h.life.spawn(func() { h.measure(p) })
-	}
-	return d, known
-}
-
-func (h *Host) measure(p peer.ID) {
-	ctx, cancel := context.WithTimeout(h.life.ctx, dialTimeout)
-	defer cancel()
-	if err := h.hello(network.WithNoDial(ctx, "rtt"), p); err != nil {
-		h.peers.unmeasured(p)
-	}
 }

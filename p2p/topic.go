@@ -158,7 +158,7 @@ func (t *topics) start() (*pubsub.PubSub, error) {
 	params := pubsub.DefaultGossipSubParams()
 	params.HeartbeatInterval = topicHeartbeat
 	params.HistoryLength = params.HistoryGossip // what is accepted is kept for so many heartbeats, and no longer than it is offered to others
-	paces := newTopicPaces(t.log, func(n uint64) { t.drops.n.Add(n) })
+	paces := &topicPaces{log: t.log, dropped: func(n uint64) { t.drops.n.Add(n) }, of: map[peer.ID]*topicPace{}}
 	ps, err := pubsub.NewGossipSub(t.life.ctx, slowed{untagged{t.host}, t.life.ctx, paces}, pubsub.WithGossipSubParams(params),
 		pubsub.WithMessageSignaturePolicy(pubsub.StrictNoSign), pubsub.WithNoAuthor(), pubsub.WithMessageIdFn(messageID),
 		pubsub.WithFloodPublish(true), pubsub.WithMaxMessageSize(1<<20),

@@ -46,10 +46,6 @@ type topicPace struct {
 	logged          time.Time
 }
 
-func newTopicPaces(log *slog.Logger, dropped func(uint64)) *topicPaces {
-	return &topicPaces{log: log, dropped: dropped, of: map[peer.ID]*topicPace{}}
-}
-
 // pace is a neighbour's; the lock is held.
 func (t *topicPaces) pace(id peer.ID) *topicPace {
 	p := t.of[id]

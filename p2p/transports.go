@@ -25,6 +25,8 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/quic-go/quic-go"
+
+	"covey/internal/pause"
 )
 
 // The host is assembled from libp2p's parts and not by its top-level package: that would link
@@ -149,10 +151,8 @@ func (t *tcpTransport) DialWithUpdates(ctx context.Context, a ma.Multiaddr, p pe
 		if try > 0 {
 			wait += rand.N(wait)
 		}
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, wait) != nil {
 			return c, err
-		case <-time.After(wait):
 		}
 		c, err = t.dial(ctx, a, p, up)
 	}

@@ -2,6 +2,7 @@ package taskstate
 
 import (
 	"bytes"
+	"cmp"
 	"time"
 )
 
@@ -32,12 +33,8 @@ func (j *Job) Updating() Update {
 		return DefaultUpdate()
 	}
 	u := *j.Update
-	if u.OnFailure == "" {
-		u.OnFailure = PauseUpdate
-	}
-	if u.Order == "" {
-		u.Order = StopFirst
-	}
+	u.OnFailure = cmp.Or(u.OnFailure, PauseUpdate)
+	u.Order = cmp.Or(u.Order, StopFirst)
 	return u
 }
 
@@ -154,11 +151,7 @@ func partSchedule(j *Job) Job {
 
 // complete is the schedule with its defaults written out.
 func (s Schedule) complete() Schedule {
-	if s.Zone == "" {
-		s.Zone = "UTC"
-	}
-	if s.Overlap == "" {
-		s.Overlap = SkipOverlap
-	}
+	s.Zone = cmp.Or(s.Zone, "UTC")
+	s.Overlap = cmp.Or(s.Overlap, SkipOverlap)
 	return s
 }

@@ -44,8 +44,6 @@ type parkedStatus struct {
 	status Status
 }
 
-func newParking(limit int) parking { return parking{limit: limit, lots: map[PeerID]*lot{}} }
-
 // put parks a status; of one author's statuses about one task only the greatest stays.
 func (p *parking) put(author PeerID, inc Incarnation, s Status) {
 	if p.size == 0 || s.Index < p.next {

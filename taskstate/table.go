@@ -54,7 +54,7 @@ func NewTable(a Assignments, parkLimit int) *Table {
 	if parkLimit <= 0 {
 		parkLimit = DefaultParkLimit
 	}
-	return &Table{ledger: a, jobs: map[JobID]map[slotAttempt]Status{}, parked: newParking(parkLimit)}
+	return &Table{ledger: a, jobs: map[JobID]map[slotAttempt]Status{}, parked: parking{limit: parkLimit, lots: map[PeerID]*lot{}}}
 }
 
 // Merge takes a batch in and returns what was news: only that needs to travel on. A status whose
@@ -229,17 +229,6 @@ func (t *Table) Spilled() bool {
 	again := t.parked.again
 	t.parked.again = false
 	return again
-}
-
-// OfJob returns the newest status of every task of a job that has one, in no order.
-func (t *Table) OfJob(id JobID) []Status {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	out := make([]Status, 0, len(t.jobs[id]))
-	for _, s := range t.jobs[id] {
-		out = append(out, s)
-	}
-	return out
 }
 
 // All yields the newest status of every task, in no order, as they were when it was called.

@@ -1,6 +1,7 @@
 package testnet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -67,12 +68,8 @@ func Bench(ctx context.Context, cfg BenchConfig) (Report, error) {
 	if cfg.Talk == nil {
 		cfg.Talk = io.Discard
 	}
-	if cfg.Rounds == 0 {
-		cfg.Rounds = 3
-	}
-	if cfg.Latency == 0 {
-		cfg.Latency = 200
-	}
+	cfg.Rounds = cmp.Or(cfg.Rounds, 3)
+	cfg.Latency = cmp.Or(cfg.Latency, 200)
 	b := &bench{cfg: cfg, client: cfg.Client}
 	b.report = Report{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version(), Peers: cfg.Peers}
 	parts := []struct {

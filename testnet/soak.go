@@ -1,6 +1,7 @@
 package testnet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,9 +89,7 @@ func Soak(ctx context.Context, cfg SoakConfig) (SoakReport, error) {
 	if cfg.Talk == nil {
 		cfg.Talk = io.Discard
 	}
-	if cfg.Peers == 0 {
-		cfg.Peers = 5
-	}
+	cfg.Peers = cmp.Or(cfg.Peers, 5)
 	s := &soak{cfg: cfg, jobs: map[string]*soakJob{}, hurting: make([]int, cfg.Peers), touched: make([]int, cfg.Peers)}
 	s.report = SoakReport{Seed: cfg.Seed, Peers: cfg.Peers, Hurts: map[string]int{}, Trouble: []string{}}
 	if err := os.MkdirAll(s.marks(), 0o700); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -70,9 +71,7 @@ func jobLogLine(job *taskstate.Job, t api.Task) string {
 	}
 	start := t.At.Add(-time.Duration(t.Took * float64(time.Second)))
 	host := t.PeerName
-	if host == "" {
-		host = orDash(t.Peer)
-	}
+	host = cmp.Or(host, orDash(t.Peer))
 	return fmt.Sprintf("%d\t%s\t%.3f\t%.3f\t0\t0\t%d\t%d\t%s\n", t.Slot, printable(host), float64(start.UnixMilli())/1000, t.Took, exit, t.Signal, commandText(job, t.Item))
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -122,9 +123,7 @@ func openResults(dir string, slot int) (resultFiles, error) {
 
 func (r resultFiles) write(stream string, data []byte) error {
 	f := r[stream]
-	if f == nil {
-		f = r["stdout"]
-	}
+	f = cmp.Or(f, r["stdout"])
 	if f == nil || len(data) == 0 {
 		return nil
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -158,9 +159,7 @@ func taskCells(t api.Task, versions bool) []string {
 		exit = strconv.Itoa(*t.ExitCode)
 	}
 	peer := t.PeerName
-	if peer == "" {
-		peer = shortID(t.Peer)
-	}
+	peer = cmp.Or(peer, shortID(t.Peer))
 	fifth := t.Item
 	if versions {
 		fifth = strconv.Itoa(t.Version)

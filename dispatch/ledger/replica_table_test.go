@@ -51,9 +51,6 @@ func TestATableThatIsKeptHoldsWhatIsOpenAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds(3, "a settlement by another was refused")
-	if got := tab.OfJob("j"); len(got) != 3 {
-		t.Errorf("of the job: %v", got)
-	}
 	propose(t, m, ledger.Command{Remove: &ledger.Remove{Peer: "p2"}})
 	holds(0, "their peer was removed")
 }

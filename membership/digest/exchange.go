@@ -1,6 +1,7 @@
 package digest
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -70,9 +71,7 @@ func New(cfg Config) *Exchange {
 	if cfg.Accept == nil {
 		cfg.Accept = func(string) bool { return true }
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Exchange{cfg: cfg, meet: make(chan string, 64), gaps: make(chan string, 1), busy: map[string]bool{}, served: map[string]int{}, recent: map[string]*rate.Limiter{}}
 }
 

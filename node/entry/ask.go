@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"covey/internal/pause"
 	"covey/node/api"
 	"covey/node/calls"
 	"covey/p2p"
@@ -45,7 +46,7 @@ func (e *Entry) askToJoin(ctx context.Context, doors []admission.PeerAddr, req a
 	ctx, cancel := context.WithTimeout(ctx, joinLimit)
 	defer cancel()
 	k := &joinAttempt{e: e, doors: doors, req: req, heard: time.Now()}
-	for pause := joinPause; ; pause = min(2*pause, joinRest) {
+	for rest := joinPause; ; rest = min(2*rest, joinRest) {
 		answer, err := k.round(ctx)
 		var no *admission.Refusal
 		switch {
@@ -63,12 +64,10 @@ func (e *Entry) askToJoin(ctx context.Context, doors []admission.PeerAddr, req a
 			return answer, api.Errorf(api.NoCoordinator, "%s", k.silent(err))
 		}
 		if no != nil && no.Code == admission.Later {
-			pause = joinRest // asking is work for those who are busy with the others
+			rest = joinRest // asking is work for those who are busy with the others
 		}
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, rest/2+rand.N(rest)) != nil {
 			return answer, api.Errorf(api.NoCoordinator, "cannot join: %s", k.word(err))
-		case <-time.After(pause/2 + rand.N(pause)):
 		}
 	}
 }

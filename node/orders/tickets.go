@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -48,9 +49,7 @@ func reachWarning(doors []admission.PeerAddr) string {
 	for _, d := range doors {
 		for _, a := range d.Addrs {
 			ip, p := p2p.IPAndPort(a)
-			if port == "" {
-				port = p
-			}
+			port = cmp.Or(port, p)
 			if ip == nil || !(ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast()) {
 				return ""
 			}

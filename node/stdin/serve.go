@@ -1,6 +1,7 @@
 package stdin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -30,9 +31,7 @@ type Server struct {
 
 // Serve answers Protocol until Close.
 func Serve(cfg Config) *Server {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	s := &Server{cfg: cfg}
 	s.Readers = limit.Serve(cfg.Net, Protocol, s.handle)
 	return s

@@ -1,6 +1,7 @@
 package tasklog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,16 +29,14 @@ type Server struct {
 
 // Serve answers LogsProtocol on n until Close. log may be nil.
 func Serve(n limit.Net, s *Store, log *slog.Logger) *Server {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	srv := &Server{store: s, log: log}
 	srv.Readers = limit.Serve(n, LogsProtocol, srv.handle)
 	return srv
 }
 
 func (s *Server) handle(ctx context.Context, peer string, c net.Conn, busy bool) {
-	out := newSender(c)
+	out := &sender{turn: make(chan struct{}, 1), c: c, w: wire.NewWriter(c, maxAnswer)}
 	if busy {
 		_ = out.send(answer{Error: &Error{Code: CodeBusy, Message: "this peer serves too many readers at the moment; try again"}})
 		return
@@ -76,10 +75,6 @@ type sender struct {
 	turn chan struct{}
 	c    net.Conn
 	w    *wire.Writer
-}
-
-func newSender(c net.Conn) *sender {
-	return &sender{turn: make(chan struct{}, 1), c: c, w: wire.NewWriter(c, maxAnswer)}
 }
 
 func (s *sender) send(a answer) error {

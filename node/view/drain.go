@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/internal/pause"
 	"covey/membership"
 	"covey/node/api"
 	"covey/taskstate"
@@ -70,12 +71,8 @@ func (v *View) Draining(ctx context.Context, peer string, send func(api.Draining
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		pause := time.NewTimer(drainPause) // one line says what many events changed
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return ctx.Err()
+		if err := pause.For(ctx, drainPause); err != nil { // one line says what many events changed
+			return err
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -76,12 +77,8 @@ func (v *View) Predecessors(job *taskstate.Job) (out []api.Predecessor) {
 func scheduleRow(j *ledger.JobRecord, s *ledger.State) *api.Schedule {
 	x := j.Job().Schedule
 	out := &api.Schedule{Cron: x.Cron, Zone: x.Zone, Overlap: string(x.Overlap)}
-	if out.Zone == "" {
-		out.Zone = "UTC"
-	}
-	if out.Overlap == "" {
-		out.Overlap = string(taskstate.SkipOverlap)
-	}
+	out.Zone = cmp.Or(out.Zone, "UTC")
+	out.Overlap = cmp.Or(out.Overlap, string(taskstate.SkipOverlap))
 	if at := j.LastRun(); at > 0 {
 		out.Last = new(stamp(at))
 	}

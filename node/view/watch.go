@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -134,9 +135,7 @@ func (w *watcher) snapshot(why string) error { return w.snapshotOf(why, 3) }
 func (w *watcher) snapshotOf(why string, tries int) error {
 	base := w.hub.last()
 	bare := func(e event, listed bool) error {
-		if e.at == 0 {
-			e.at = w.now()
-		}
+		e.at = cmp.Or(e.at, w.now())
 		p := w.hub.public(e)
 		p.Seq, p.Token, p.Snapshot = base, "", listed
 		return w.send(p)

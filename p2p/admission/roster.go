@@ -315,9 +315,7 @@ func (l *roll) put(e Entry) error {
 	if err := e.check(); err != nil {
 		return err
 	}
-	if l.cluster == "" {
-		l.cluster = e.Cluster
-	}
+	l.cluster = cmp.Or(l.cluster, e.Cluster)
 	if e.Cluster != l.cluster {
 		return fmt.Errorf("%w: %s is of %s, this is %s", ErrOtherGroup, e.Peer, e.Cluster, l.cluster)
 	}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"covey/internal/pause"
 )
 
 // dialTimeout is how long a dial into silence takes, as on the real host.
@@ -250,14 +252,10 @@ func (h *Host) reach(ctx context.Context, peer string) error {
 		case delay <= 0:
 			return ctx.Err()
 		}
-		t := time.NewTimer(delay)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			return nil
-		case <-ctx.Done():
+		if pause.For(ctx, delay) != nil {
 			return fmt.Errorf("no answer: %w", expired(ctx))
 		}
+		return nil
 	}
 }
 

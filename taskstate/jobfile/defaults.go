@@ -1,6 +1,7 @@
 package jobfile
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 
@@ -19,9 +20,7 @@ const DefaultMilliCPU = 1000
 // here, so an explicit zero (count of a service, cpus, replace_after, priority) is set afterwards.
 // A job that arrived from elsewhere is complete and is never given defaults.
 func Defaults(j *taskstate.Job) {
-	if j.Type == "" {
-		j.Type = taskstate.BatchJob
-	}
+	j.Type = cmp.Or(j.Type, taskstate.BatchJob)
 	if j.Count == 0 && j.Type != taskstate.GlobalJob {
 		j.Count = max(1, len(j.Each), points(j.Matrix))
 	}
@@ -31,15 +30,9 @@ func Defaults(j *taskstate.Job) {
 	if !j.Unreachable.Wait && j.Unreachable.ReplaceAfter == 0 && !j.Type.Lasts() {
 		j.Unreachable.ReplaceAfter = taskstate.DefaultReplaceAfter.Milliseconds()
 	}
-	if j.Restart == nil {
-		j.Restart = taskstate.DefaultRestart(j.Type)
-	}
-	if j.Priority == 0 {
-		j.Priority = taskstate.DefaultPriority
-	}
-	if j.Name == "" {
-		j.Name = commandName(j.Run)
-	}
+	j.Restart = cmp.Or(j.Restart, taskstate.DefaultRestart(j.Type))
+	j.Priority = cmp.Or(j.Priority, taskstate.DefaultPriority)
+	j.Name = cmp.Or(j.Name, commandName(j.Run))
 }
 
 func commandName(run taskstate.Run) string {

@@ -2,6 +2,7 @@ package jobfile
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,9 +80,7 @@ func (w *writer) check(j *taskstate.Job) ([]byte, error) {
 		same.Command, same.Braces = again.Run.Process.Command, false // {} has become a reference
 		want.Run.Process = &same
 	}
-	if want.Restart == nil {
-		want.Restart = again.Restart
-	}
+	want.Restart = cmp.Or(want.Restart, again.Restart)
 	meant, err := wire.Marshal(want) // what is empty looks alike there, however it came to be
 	if read, wrong := wire.Marshal(again); err != nil || wrong != nil || !bytes.Equal(meant, read) {
 		return nil, errors.New("this job was submitted by a program, and says what a job file cannot say")

@@ -145,9 +145,7 @@ func (r *reader) job(data []byte) *taskstate.Job {
 	if len(r.errs) > 0 {
 		return nil
 	}
-	if j.Name == "" {
-		j.Name = NameFrom(r.file)
-	}
+	j.Name = cmp.Or(j.Name, NameFrom(r.file))
 	r.complete(j)
 	return j
 }

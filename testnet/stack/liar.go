@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"covey/internal/pause"
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/p2p"
@@ -150,10 +151,7 @@ func (l *liar) lie(ctx context.Context, others []string) {
 			}
 			number++
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(200 * time.Millisecond):
-		}
+		_ = pause.For(ctx, 200*time.Millisecond)
 	}
 }
 

@@ -60,30 +60,6 @@ type Stats struct {
 	Slowest                              time.Duration // from the end of the faults until all were at rest
 }
 
-// Add sums two lives.
-func (s *Stats) Add(o Stats) {
-	s.Lives += o.Lives
-	s.Peers += o.Peers
-	s.Faults += o.Faults
-	s.Boots += o.Boots
-	s.Wipes += o.Wipes
-	s.Jobs += o.Jobs
-	s.Acked += o.Acked
-	s.Held += o.Held
-	s.Cancelled += o.Cancelled
-	s.Started += o.Started
-	s.Again += o.Again
-	s.Events += o.Events
-	s.Reads += o.Reads
-	s.Waits += o.Waits
-	s.Clones += o.Clones
-	s.Damages += o.Damages
-	s.Liars += o.Liars
-	s.Pretenders += o.Pretenders
-	s.Heals += o.Heals
-	s.Slowest = max(s.Slowest, o.Slowest)
-}
-
 // world is everything there is in one life. Its goroutines: fate's, which is Run's and alone does
 // harm and good; one for every client; and those of the peers.
 type world struct {

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -70,8 +71,6 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Environ == nil {
 		c.Environ = os.Environ()
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c, nil
 }

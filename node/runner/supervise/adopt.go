@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 	"time"
@@ -36,9 +37,7 @@ func (e *Engine) takeUp(rec record, p process) {
 	x := &proc{spec: Spec{Task: rec.task, Home: filepath.Join(e.cfg.Dir, strings.Replace(rec.task, ".", "/", 1))}, p: p, slot: rec.slot, at: now()}
 	x.began = time.Now().Add(-time.Duration(max(0, sinceBoot()-rec.before)) * time.Millisecond)
 	kept := rec.cap
-	if kept.limit == 0 {
-		kept.limit = e.cfg.LogCap
-	}
+	kept.limit = cmp.Or(kept.limit, e.cfg.LogCap)
 	if x.out, _ = openOutput(x.spec.Home, kept); x.out != nil { // without, its output is not capped
 		x.out.takeUp()
 	}
