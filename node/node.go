@@ -55,6 +55,7 @@ type Node struct {
 	exchange *digest.Exchange
 	statuses *statuses
 	coord    *coordinator.Loop
+	dialects *dialects
 	worker   *worker.Loop
 	runner   Runner
 	logs     *tasklog.Store

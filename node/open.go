@@ -17,6 +17,7 @@ import (
 	"covey/dispatch/ledger/quorum"
 	"covey/dispatch/worker"
 	"covey/internal/atomicfile"
+	"covey/internal/wake"
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/api"
@@ -130,7 +131,8 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	}
 	run("api", func(ctx context.Context) error { return serveAPI(ctx, listener, n.Backend()) })
 
-	if err := n.awaitReady(ctx, life); err == nil {
+	err = n.awaitReady(ctx, life)
+	if err == nil {
 		n.ready.Store(true)
 		close(n.up)
 		st, _ := n.Status(ctx)
@@ -142,6 +144,9 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 		}
 	}
 	n.goodbye()
+	if errors.Is(err, quorum.ErrNewer) {
+		end(err)
+	}
 	end(nil)
 	err = n.finish(&wg, stop)
 	if cause := context.Cause(life); !errors.Is(cause, context.Canceled) {
@@ -240,6 +245,7 @@ func (n *Node) openWork() (err error) {
 	n.exchange = digest.New(n.exchangeConfig())
 	n.statuses.offer, n.statuses.allows = n.exchange.Offer, n.exchange.Allows
 	n.coord = coordinator.NewLoop(n.coordConfig())
+	n.dialects = &dialects{self: n.self, ledger: n.ledger, view: n.members.View, moved: wake.New(), troubles: &n.troubles, log: n.log}
 	n.desk = decide.New(n.deskConfig())
 	n.offer.moved(n.host.Addrs())
 	n.worker, err = worker.NewLoop(n.workerConfig())

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -65,12 +66,16 @@ func (n *Node) remember(peers []admission.PeerAddr) {
 
 // awaitReady waits until this peer can be used: it knows a coordinator, its own replica holds its
 // own admission, and its worker knows what it had. One that resumes without contact, or has much to
-// read, is ready too, after a while, and says so.
+// read, is ready too, after a while, and says so. With a program that is too old for the ledger it
+// fails.
 func (n *Node) awaitReady(ctx, life context.Context) error {
 	limit := time.NewTimer(readyTimeout)
 	defer limit.Stop()
 	replayed := n.worker.Replayed()
 	for {
+		if err := n.ledger.Unread(); errors.Is(err, quorum.ErrNewer) {
+			return err
+		}
 		changed := n.ledger.Changed()
 		_, _, led := n.ledger.Coordinator()
 		var in bool

@@ -34,6 +34,7 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 		n.troubles.Clear(n.self, api.TroubleLedgerDiffers)
 	}
 	n.noteLoss()
+	n.noteUnread()
 	st.Troubles = n.troubles.List(n.self)
 	if ok { // only the coordinator knows
 		st.Troubles = troubles.Merge(st.Troubles, n.view.AskCluster(ctx, "").TroubleOf(n.self, api.TroubleStartsNothing))
@@ -152,6 +153,15 @@ func (n *Node) tellSeat(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// noteUnread keeps what this peer cannot read with its other troubles.
+func (n *Node) noteUnread() {
+	if err := n.ledger.Unread(); err != nil {
+		n.troubles.Set(n.self, api.TroubleOldVersion, fmt.Sprintf("this peer follows no decisions any more: %v", err))
+	} else {
+		n.troubles.Clear(n.self, api.TroubleOldVersion)
 	}
 }
 

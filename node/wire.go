@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 
@@ -26,6 +27,7 @@ import (
 	"covey/node/view"
 	"covey/p2p"
 	"covey/p2p/admission"
+	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -89,6 +91,7 @@ func (n *Node) seen(v *membership.View) {
 		n.copies.Heard(m.ID, m.Start)
 	}
 	n.ledger.Reconsider()
+	n.dialects.seen(v)
 	if self, ok := v.Get(n.self); ok {
 		if o, changed := n.offer.moved(self.Addrs); changed {
 			n.worker.SetOffer(o)
@@ -124,13 +127,19 @@ func (n *Node) lead(ctx context.Context, epoch taskstate.Epoch) {
 	n.members.SetHint(membership.Hint{Epoch: epoch, Coordinator: n.self})
 	n.worker.News()
 	n.orders.Wake()
+	ctx, over := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { n.dialects.run(ctx) })
 	n.coord.Run(ctx, epoch)
+	over()
+	wg.Wait()
 }
 
 // followLeads tells those who care when coordinator or epoch change, until ctx ends.
 func (n *Node) followLeads(ctx context.Context) error {
 	for {
 		changed := n.ledger.Changed()
+		n.noteUnread()
 		if who, epoch, ok := n.ledger.Coordinator(); ok {
 			n.members.SetHint(membership.Hint{Epoch: epoch, Coordinator: who})
 			n.orders.Wake()
@@ -147,7 +156,7 @@ func (n *Node) followLeads(ctx context.Context) error {
 func (n *Node) workerConfig() worker.Config {
 	return worker.Config{
 		Self: n.self, Incarnation: n.folder.firstIncarnation(n.roster.Cluster() != ""), Start: n.start, Stamps: n.stamps, Dir: n.folder.dir, Offer: n.offer.now(), Net: n.host, Local: n.coord.ServeSession,
-		Runner: n.runner, Coordinator: n.ledger.Coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Log: n.log,
+		Runner: n.runner, Coordinator: n.ledger.Coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Dialect: n.speaks, Log: n.log,
 		Seal: func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error) {
 			env, err := digest.Seal(n.self, string(inc), number, body, n.host.Sign)
 			if err != nil {
@@ -183,7 +192,7 @@ func (n *Node) publish(ctx context.Context, raw []byte) error {
 func (n *Node) coordConfig() coordinator.Config {
 	return coordinator.Config{
 		Core:   coordinator.CoreConfig{Self: n.self, Seed: uint64(n.started.UnixNano())},
-		Ledger: n.ledger, OpenEnvelope: n.statuses.open, Known: n.statuses.known, Vet: n.copies.Vet, Log: n.log,
+		Ledger: n.ledger, OpenEnvelope: n.statuses.open, Known: n.statuses.known, Vet: n.copies.Vet, Dialect: n.speaks, Log: n.log,
 		Probe: func(ctx context.Context, peer taskstate.PeerID) error { return n.host.Connect(ctx, peer, nil) },
 	}
 }
@@ -192,6 +201,7 @@ func (n *Node) lineConfig() calls.Config {
 	return calls.Config{
 		Self: n.self, Ledger: n.ledger, Dial: n.host.Dial, Cluster: n.roster.Cluster, Sign: n.host.Sign, Now: n.ledgerTime,
 		Execute: func(ctx context.Context, c calls.Call) (calls.Reply, error) { return n.desk.Execute(ctx, c) },
+		Speaks:  n.canSay,
 		Removed: n.keeper.Removed, Show: n.keeper.Show, Note: n.refused.Note, Log: n.log,
 	}
 }
@@ -353,4 +363,21 @@ func (n *Node) roomChanged(err error) {
 	case n.troubles.Set(n.self, api.TroubleDiskFull, err.Error()):
 		n.log.Error("no room on the disk", "err", err)
 	}
+}
+
+// speaks is the dialect of the cluster. A program that reads but one is in no cluster that speaks
+// another: see quorum.ErrNewer.
+func (n *Node) speaks() (dialect int) {
+	if wire.Dialect == 1 {
+		return 1
+	}
+	n.replica.Read(func(s *ledger.State) { dialect = s.Dialects().Spoken() })
+	return dialect
+}
+
+// canSay tells whether all members could read what is to be said: nil, or an error that names
+// those that are to be upgraded.
+func (n *Node) canSay(v any) (err error) {
+	n.replica.Read(func(s *ledger.State) { err = s.Dialects().Speaks(v) })
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,5 +84,21 @@ func TestQUICIsDialledAfterTCPWasClosed(t *testing.T) {
 	}
 	if got := p2p.TransportsOf(a, b.Self()); got != "quic" {
 		t.Error(got)
+	}
+}
+
+// One that greets as version 0.1 did is named, and it is said what to install there.
+func TestAPeerOfVersion01IsRefusedByNameWithWhatToInstall(t *testing.T) {
+	named := make(chan string, 9)
+	a := start(t, everybody(), func(c *p2p.Config) { c.OnOld = func(peer string) { named <- peer } })
+	old := start(t, everybody())
+	old.Handle(p2p.HelloProtocol, nil)
+	old.Handle("/covey/hello/1", func(_ string, c net.Conn) { c.Close() })
+	err := connect(t, a, old.Self(), old.Addrs())
+	if !errors.Is(err, p2p.ErrOld) || !strings.Contains(err.Error(), old.Self()) || !strings.Contains(err.Error(), "install this version there") {
+		t.Fatalf("it is answered: %v", err)
+	}
+	if who := <-named; who != old.Self() {
+		t.Errorf("%s is named, and it is %s", who, old.Self())
 	}
 }

@@ -62,7 +62,8 @@ func (r *roster) admit(a *Admit, stamp int64) Result {
 	if old != nil && old.Entry.Has(admission.Voter) && !e.Has(admission.Voter) && r.voters() == 1 {
 		return Result{Refused: CodeSole} // an entry with fewer roles would leave nobody to decide
 	}
-	if (old == nil || !old.In()) && max(1, a.Dialect) < r.speaks() {
+	says := a.Dialect != 0 || old == nil || !old.In()
+	if says && max(1, a.Dialect) < r.speaks() {
 		return Result{Refused: CodeDialect}
 	}
 	if a.Ticket != "" {
@@ -76,8 +77,8 @@ func (r *roster) admit(a *Admit, stamp int64) Result {
 		inv.Used++
 	}
 	r.enter(e, stamp)
-	if a.Dialect > 1 {
-		r.members[e.Peer].Dialect = a.Dialect
+	if says {
+		r.members[e.Peer].says(a.Dialect)
 	}
 	r.raiseDialect()
 	return Result{}

@@ -1,11 +1,13 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"covey/p2p/wire"
+	"covey/taskstate"
 )
 
 // Dialects is what the members of a State read. It is as old as the State, and read as that is.
@@ -34,12 +36,39 @@ func (r *roster) reads(c *Reads) Result {
 	case c.Dialect == m.Reads():
 		return Result{Existed: true}
 	}
-	m.Dialect = c.Dialect
+	m.says(c.Dialect)
 	r.raiseDialect()
 	return Result{}
 }
 
-// raiseDialect follows a change of what the members read. Dialect 1 is written as none.
+// says notes which dialect a member reads. Dialect 1 is written as none.
+func (m *Member) says(dialect int) {
+	if m.Dialect = dialect; dialect <= 1 {
+		m.Dialect = 0
+	}
+}
+
+// Heard is what is to be decided when members say which dialects they read, each its newest: at
+// most limit commands, none of which is refused. The lowest come first, or the cluster might speak
+// what one of them does not read. Who reads less than the cluster speaks is refused everywhere, and
+// holds nobody up: of that nothing is decided.
+func (d Dialects) Heard(say map[taskstate.PeerID]int, limit int) (out []Command) {
+	var news []taskstate.PeerID
+	for peer, dialect := range say {
+		if m := d.roster.members[peer]; m != nil && m.In() && dialect != m.Reads() && dialect >= d.Spoken() {
+			news = append(news, peer)
+		}
+	}
+	slices.SortFunc(news, func(a, b taskstate.PeerID) int {
+		return cmp.Or(cmp.Compare(say[a], say[b]), cmp.Compare(a, b))
+	})
+	for _, peer := range news[:min(limit, len(news))] {
+		out = append(out, Command{Reads: &Reads{Peer: peer, Dialect: say[peer]}})
+	}
+	return out
+}
+
+// raiseDialect follows a change of what the members read.
 func (r *roster) raiseDialect() {
 	least := 0
 	for _, m := range r.members {

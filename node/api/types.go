@@ -55,7 +55,7 @@ const (
 	TroubleMoved         = "folder-moved"    // its data folder was made in another place or on another machine
 	TroubleDiskFull      = "disk-full"       // next to nothing can be written on its disk any more
 	TroubleTurnedBack    = "turned-back"     // its data folder is older than what others saw of it
-	TroubleOldVersion    = "old-version"     // it runs a version that does not understand this one
+	TroubleOldVersion    = "old-version"     // it runs a version that does not understand this one, or what the cluster speaks
 	TroubleLies          = "lies"            // it sends others what honest software never sends
 	TroubleJournalLost   = "journal-lost"    // its worker's journal is gone, damaged or older than what others saw
 	TroubleLedgerDiffers = "ledger-differs"  // its copy of the ledger is not what the voters have, or theirs are not alike

@@ -24,6 +24,7 @@ type Config struct {
 	Sign    func([]byte) ([]byte, error)
 	Now     func() int64                                // the time that decisions go by, in milliseconds since 1970
 	Execute func(context.Context, Call) (Reply, error)  // decides a call, as coordinator
+	Speaks  func(any) error                             // why not all members could read what is to be sent; nil: all of it is sent
 	Removed func() bool                                 // this peer's membership has ended
 	Show    func(ctx context.Context, peer string) bool // shows this peer's entry to one that does not admit it
 	Note    func(peer, what string)                     // hears what no honest peer sends
@@ -57,9 +58,15 @@ func (l *Line) Signer() *Signer { return l.signer }
 func (l *Line) Lead() { l.guard.term(l.cfg.Now()) }
 
 // Decide brings a call to the coordinator, wherever that is, and goes on trying until ctx ends.
-// Errors of the decision itself are *api.Error; without a coordinator it is ErrNobodyDecides.
+// Errors of the decision itself are *api.Error, and so is that not every member could read the
+// call, which is not sent then; without a coordinator it is ErrNobodyDecides.
 func (l *Line) Decide(ctx context.Context, c Call) (Reply, error) {
 	c.From = l.cfg.Self
+	if l.cfg.Speaks != nil {
+		if err := l.cfg.Speaks(c); err != nil {
+			return Reply{}, api.Errorf(api.Conflict, "%v", err)
+		}
+	}
 	var last error
 	for {
 		changed := l.cfg.Ledger.Changed()

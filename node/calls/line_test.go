@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"covey/dispatch/ledger"
 	"covey/node/api"
 	"covey/taskstate"
 )
@@ -44,4 +45,14 @@ func wants(t *testing.T, err error, code api.Code, parts ...string) {
 			t.Errorf("the error should say %q: %s", p, e.Message)
 		}
 	}
+}
+
+func TestACallThatNotEveryMemberCouldReadIsNotSent(t *testing.T) {
+	old := &ledger.DialectError{Needs: 2, Speaks: 1, Peers: []string{"wren"}}
+	l := NewLine(Config{Self: "self", Ledger: led("self"), Speaks: func(any) error { return old }, Execute: func(context.Context, Call) (Reply, error) {
+		t.Error("it is decided")
+		return Reply{}, nil
+	}})
+	_, err := l.Decide(t.Context(), Call{Thaw: &ThawCall{}})
+	wants(t, err, api.Conflict, "newer version", "wren")
 }

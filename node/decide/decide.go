@@ -2,6 +2,7 @@ package decide
 
 import (
 	"context"
+	"errors"
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
@@ -44,6 +45,9 @@ func (d *Desk) Execute(ctx context.Context, c calls.Call) (calls.Reply, error) {
 // propose writes one command and turns its refusal into words.
 func (d *Desk) propose(ctx context.Context, cmd ledger.Command) (calls.Reply, error) {
 	index, results, err := d.cfg.Ledger.Propose(ctx, []ledger.Command{cmd})
+	if old := new(ledger.DialectError); errors.As(err, &old) {
+		return calls.Reply{Error: api.Errorf(api.Conflict, "%v", old)}, nil
+	}
 	if err != nil {
 		return calls.Reply{Lost: true}, nil //nolint:nilerr // the caller tries again, at the next coordinator
 	}

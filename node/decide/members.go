@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,15 +68,18 @@ func (d *Desk) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Reply, 
 	}
 	var inv ledger.InviteRecord
 	var found, open bool
+	var speaks int
 	d.cfg.Replica.Read(func(s *ledger.State) {
 		inv, found = s.InviteBySecret(admission.HashSecret(j.Request.Secret))
-		open = s.Open()
+		open, speaks = s.Open(), s.Dialects().Spoken()
 	})
 	switch {
 	case !found && !open: // a peer without a ticket does not learn which cluster this is either
 		return refuse(admission.Refused)
 	case j.Request.Cluster != "" && j.Request.Cluster != d.cfg.Roster.Cluster():
 		return refuse(admission.WrongCluster)
+	case max(1, j.Request.Dialect) < speaks:
+		return d.tooOld(j, speaks), nil
 	case !found:
 		inv.Roles = admission.AllRoles()
 	}
@@ -96,7 +100,7 @@ func (d *Desk) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Reply, 
 	if err != nil {
 		return calls.Reply{}, err
 	}
-	_, results, err := d.cfg.Ledger.Propose(ctx, []ledger.Command{{Admit: &ledger.Admit{Entry: entry, Ticket: inv.ID}}})
+	_, results, err := d.cfg.Ledger.Propose(ctx, []ledger.Command{{Admit: &ledger.Admit{Entry: entry, Ticket: inv.ID, Dialect: max(1, j.Request.Dialect)}}})
 	if err != nil {
 		return calls.Reply{Lost: true}, nil //nolint:nilerr // tried again by the caller
 	}
@@ -110,10 +114,17 @@ func (d *Desk) executeJoin(ctx context.Context, j calls.JoinCall) (calls.Reply, 
 		return refuse(admission.UsedUp)
 	case ledger.CodeRevoked:
 		return refuse(admission.Revoked)
-	case ledger.CodeStale:
+	case ledger.CodeStale, ledger.CodeDialect: // the cluster speaks more since a moment ago
 		return calls.Reply{Lost: true}, nil
 	}
 	return refuse(admission.Refused)
+}
+
+// tooOld refuses a newcomer that reads less than the cluster speaks: nobody would be understood by
+// it, or else everybody would have to go back to what it reads.
+func (d *Desk) tooOld(j calls.JoinCall, speaks int) calls.Reply {
+	why := fmt.Sprintf("%s reads dialect %d, and the cluster speaks %d", cmp.Or(j.Request.Name, j.Peer), max(1, j.Request.Dialect), speaks)
+	return calls.Reply{Join: &admission.JoinAnswer{Refusal: &admission.Refusal{Code: admission.TooOld, Message: why}}}
 }
 
 // Newcomers with one ticket are let in by groups: a newcomer meets everybody, and where a hundred

@@ -13,6 +13,7 @@ import (
 	"covey/node/calls"
 	"covey/p2p"
 	"covey/p2p/admission"
+	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -164,7 +165,7 @@ func (e *Entry) resume() error {
 
 // join shows an invite to the peers it names until one lets this peer in.
 func (e *Entry) join(ctx context.Context) error {
-	req := admission.JoinRequest{Name: e.cfg.Name, Addrs: e.cfg.Net.Addrs(), Incarnation: e.cfg.Incarnation}
+	req := admission.JoinRequest{Name: e.cfg.Name, Addrs: e.cfg.Net.Addrs(), Incarnation: e.cfg.Incarnation, Dialect: wire.Dialect}
 	doors, err := e.doors(ctx, &req)
 	if err != nil {
 		return err

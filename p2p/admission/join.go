@@ -32,6 +32,7 @@ type JoinRequest struct {
 	Name        string   `cbor:"3,keyasint,omitempty"`
 	Addrs       []string `cbor:"4,keyasint,omitempty"` // where it listens, multiaddrs
 	Incarnation string   `cbor:"5,keyasint,omitempty"`
+	Dialect     int      `cbor:"6,keyasint,omitempty"` // the newest it reads; 0 is 1
 }
 
 // JoinAnswer is a peer's way in, or the reason there is none: with Refusal set everything else is

@@ -15,6 +15,7 @@ const (
 	WrongCluster  RefusalCode = "wrong-cluster"
 	NoCoordinator RefusalCode = "no-coordinator" // not now: nobody decides, or it could not be reached
 	Later         RefusalCode = "later"          // not now: others with the same ticket are coming in
+	TooOld        RefusalCode = "too-old"        // the cluster speaks what this version does not read
 )
 
 // Refusal is a cluster's no. It is an error whose text says what happened, why, and what to do.
@@ -47,6 +48,8 @@ func (r *Refusal) explain() string {
 		return "no coordinator can decide about newcomers right now; try again in a few seconds"
 	case Later:
 		return "others with this ticket are being let in first; try again in a few seconds"
+	case TooOld:
+		return "this version of peer is too old for the cluster: install the newer version here and try again"
 	default:
 		return "the cluster refused this peer; join with a ticket made by `peer ticket` on one of its peers (a removed peer needs a new one; one of another cluster opens nothing here)"
 	}
@@ -58,7 +61,7 @@ func (r *Refusal) Temporary() bool { return r.Code == NoCoordinator || r.Code ==
 // told is what is sent for r: an unknown code or a plain refusal says nothing else to a stranger.
 func (r *Refusal) told() *Refusal {
 	switch r.Code {
-	case Expired, UsedUp, Revoked, WrongCluster, NoCoordinator, Later:
+	case Expired, UsedUp, Revoked, WrongCluster, NoCoordinator, Later, TooOld:
 		return &Refusal{Code: r.Code, Message: strings.ToValidUTF8(r.Message[:min(len(r.Message), 256)], "")} // half a character is no text
 	}
 	return &Refusal{Code: Refused}

@@ -8,6 +8,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"covey/dispatch/ledger"
+	"covey/p2p/admission"
 	"covey/p2p/wire"
 	"covey/taskstate"
 )
@@ -72,5 +73,29 @@ func TestADamagedEntryIsNotTakenForOneOfANewerProgram(t *testing.T) {
 	right, ok := whole.ChainAt(4)
 	if own, known := p.rep.ChainAt(4); !ok || !known || own.From != right.From || own.Sum == right.Sum {
 		t.Errorf("nobody would see the difference: %+v, %+v", own, right)
+	}
+}
+
+// The cluster speaks more than this program reads, since an entry that it can read: nothing in the
+// newer dialect has to have been written yet.
+func TestNothingIsAppliedOnceTheClusterSpeaksWhatThisProgramDoesNotRead(t *testing.T) {
+	p := &place{rep: ledger.NewReplica()}
+	f := &feed{rep: p.rep, unread: &p.unread, ring: newRing(1 << 10), compared: &comparison{}, wakes: &wakes{}, log: slog.New(slog.DiscardHandler)}
+	founded := anEntry(t, ledger.Command{Found: &ledger.Found{Cluster: "c", Generation: 1, Founder: admission.Entry{Peer: "p", Cluster: "c"}}})
+	raised := anEntry(t, ledger.Command{Reads: &ledger.Reads{Peer: "p", Dialect: wire.Dialect + 1}})
+	for i, data := range [][]byte{founded, raised} {
+		if _, err := f.apply(uint64(i+1), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.apply(3, anEntry(t, ledger.Command{Lead: &ledger.Lead{}})); !errors.Is(err, ErrNewer) || p.rep.Applied() != 2 {
+		t.Errorf("%v, and the replica is at %d", err, p.rep.Applied())
+	}
+	b, err := p.rep.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readState(b); !errors.Is(err, wire.ErrUnknown) {
+		t.Errorf("its snapshot is read: %v", err)
 	}
 }

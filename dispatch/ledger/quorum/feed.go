@@ -107,7 +107,7 @@ func (f *feed) apply(index uint64, data []byte) ([]ledger.Result, error) {
 	}
 	e, err := ledger.ReadEntry(index, data)
 	if errors.Is(err, wire.ErrUnknown) {
-		return nil, f.unread.stop(index, err, f.log)
+		return nil, f.stop(index, err)
 	}
 	if err != nil { // not applied, so that the chain differs: a voter is seated anew (see comparison)
 		f.log.Error("an entry of the ledger cannot be read: this peer's disk or memory is bad", "index", index, "err", err)
@@ -116,7 +116,18 @@ func (f *feed) apply(index uint64, data []byte) ([]ledger.Result, error) {
 	f.unread.clear()
 	results := f.rep.Apply(e)
 	f.ring.add(index, data)
+	f.rep.Read(func(s *ledger.State) { err = beyond(s) })
+	if err != nil {
+		_ = f.stop(index, err) // for those that follow
+	}
 	return results, nil
+}
+
+// stop has nothing applied from an entry on, and those look who wait for what is decided.
+func (f *feed) stop(index uint64, why error) error {
+	err := f.unread.stop(index, why, f.log)
+	f.wakes.changed.fire()
+	return err
 }
 
 // reset replaces the replica by a snapshot, unless it is further already.
@@ -138,6 +149,25 @@ func (f *feed) reset(st *ledger.State) {
 
 // ErrNewer is what a peer comes to whose ledger holds what a newer program wrote.
 var ErrNewer = errors.New("the ledger holds what only a newer version of peer can read: install the newest version of the cluster here, and start this peer again")
+
+// readState reads a snapshot. One of a cluster that speaks more than this program reads is whole,
+// and not for this program.
+func readState(b []byte) (*ledger.State, error) {
+	st, err := ledger.DecodeState(b)
+	if err != nil {
+		return nil, err
+	}
+	return st, beyond(st)
+}
+
+// beyond tells why this program can go no further than a state: nil, or an error that is
+// wire.ErrUnknown. Nothing that follows needs to be in the newer dialect, but may be.
+func beyond(st *ledger.State) error {
+	if d := st.Dialects().Spoken(); d > wire.Dialect {
+		return fmt.Errorf("the cluster speaks dialect %d, and this version of peer reads %d: %w", d, wire.Dialect, wire.ErrUnknown)
+	}
+	return nil
+}
 
 func newerFolder(err error) error { return fmt.Errorf("%w (%w)", ErrNewer, err) }
 

@@ -92,7 +92,7 @@ func (f *following) refused(r *followRefuse) error {
 func (f *following) part(p *snapshotPart) error {
 	st, err := f.snapshot.add(p)
 	if errors.Is(err, wire.ErrUnknown) {
-		return f.n.place.unread.stop(f.n.place.rep.Applied()+1, err, f.n.cfg.Log)
+		return f.n.feed.stop(f.n.place.rep.Applied()+1, err)
 	}
 	if err != nil || st == nil {
 		return err
@@ -183,7 +183,7 @@ func (g *gathering) add(p *snapshotPart) (*ledger.State, error) {
 	if !p.Last {
 		return nil, nil
 	}
-	st, err := ledger.DecodeState(g.data)
+	st, err := readState(g.data)
 	g.data = nil
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errSnapshot, err)

@@ -87,9 +87,9 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	if err != nil {
 		return fmt.Errorf("restore the ledger: %w", err)
 	}
-	st, err := ledger.DecodeState(b)
+	st, err := readState(b)
 	if errors.Is(err, wire.ErrUnknown) {
-		return f.feed.unread.stop(f.feed.rep.Applied()+1, err, f.feed.log)
+		return f.feed.stop(f.feed.rep.Applied()+1, err)
 	}
 	if err != nil {
 		return fmt.Errorf("restore the ledger: %w", err)

@@ -261,7 +261,7 @@ func loadCopy(r *ledger.Replica, path string) error {
 	}
 	var st *ledger.State
 	if b, err = ledger.FromVersion01(b[head:]); err == nil {
-		st, err = ledger.DecodeState(b)
+		st, err = readState(b)
 	}
 	if err != nil {
 		return fmt.Errorf("load ledger copy %s: %w", path, err)

@@ -50,7 +50,7 @@ func soundEntry(data []byte) error {
 }
 
 func soundState(snapshot []byte) error {
-	_, err := ledger.DecodeState(snapshot)
+	_, err := readState(snapshot)
 	if errors.Is(err, wire.ErrUnknown) {
 		return store.Newer{Why: err} // it is whole: it stays where it is
 	}
