@@ -93,6 +93,19 @@ func (n *Net) startAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// Install has peers run another program from their next start on.
+func (n *Net) Install(exe string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cfg.Exe = exe
+}
+
+func (n *Net) program() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cfg.Exe
+}
+
 // launch starts one peer and waits until it answers.
 func (n *Net) launch(ctx context.Context, p *proc, ticket string) error {
 	if err := os.MkdirAll(p.data, 0o700); err != nil {
@@ -108,7 +121,7 @@ func (n *Net) launch(ctx context.Context, p *proc, ticket string) error {
 	if ticket != "" {
 		args = append(args, "--join", ticket)
 	}
-	cmd := exec.Command(n.cfg.Exe, append(args, n.cfg.UpArgs...)...)
+	cmd := exec.Command(n.program(), append(args, n.cfg.UpArgs...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = childAttr()
 	if err := cmd.Start(); err != nil {

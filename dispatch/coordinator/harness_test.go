@@ -185,7 +185,7 @@ func commandString(c ledger.Command) string {
 	}
 	v := reflect.ValueOf(c)
 	for i := range v.NumField() {
-		if f := v.Field(i); !f.IsNil() {
+		if f := v.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
 			return fmt.Sprintf("%s %+v", strings.ToLower(v.Type().Field(i).Name), f.Elem())
 		}
 	}

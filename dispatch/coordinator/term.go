@@ -245,7 +245,7 @@ func (l *link) write(dialect func() int) {
 				return
 			}
 			_ = l.c.SetWriteDeadline(time.Now().Add(writeTimeout))
-			wire.Clip(&f, dialect())
+			f.Speak(dialect())
 			if err := w.Write(f); err != nil {
 				return
 			}

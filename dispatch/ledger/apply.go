@@ -118,5 +118,5 @@ func (s *State) applyLasting(c *Command) Result {
 	case c.Reads != nil:
 		return s.roster.reads(c.Reads)
 	}
-	return Result{Refused: CodeInvalid}
+	return s.next.apply(c)
 }

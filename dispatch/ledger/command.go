@@ -67,6 +67,7 @@ type Command struct {
 	Skip      *Skip      `cbor:"22,keyasint,omitempty"`
 	Pin       *Pin       `cbor:"23,keyasint,omitempty"`
 	Reads     *Reads     `cbor:"24,keyasint,omitempty"`
+	NextCommand
 }
 
 // Found begins a ledger: the first command ever, by the founder.

@@ -37,6 +37,7 @@ type snapshot struct {
 	Chain       []byte            `cbor:"18,keyasint,omitempty"`
 	GoneFor     []Gone            `cbor:"19,keyasint,omitempty"` // why those in Gone are
 	Dialect     int               `cbor:"20,keyasint,omitempty"`
+	NextState
 }
 
 type jobSnapshot struct {
@@ -64,7 +65,7 @@ type jobSnapshot struct {
 func (s *State) Encode() ([]byte, error) {
 	out := snapshot{
 		Version: snapshotVersion, Index: s.index, Epoch: s.epoch, Stamp: s.stamp, Coordinator: s.coordinator,
-		Cluster: s.cluster, Generation: s.generation, Open: s.open, Began: s.began, Dialect: s.roster.dialect,
+		Cluster: s.cluster, Generation: s.generation, Open: s.open, Began: s.began, Dialect: s.roster.dialect, NextState: s.next,
 		Members: slices.Collect(s.Members()), Gone: s.finished.gone.ids, GoneFor: s.finished.gone.reasons(),
 	}
 	if s.settings != (Settings{}) {
@@ -115,6 +116,7 @@ func DecodeState(b []byte) (*State, error) {
 	s := NewState()
 	s.index, s.epoch, s.stamp, s.coordinator = in.Index, in.Epoch, in.Stamp, in.Coordinator
 	s.cluster, s.generation, s.open, s.began = in.Cluster, in.Generation, in.Open, in.Began
+	s.next = in.NextState
 	if s.roster.dialect = in.Dialect; in.Dialect < 0 || in.Dialect == 1 {
 		return nil, errors.New("ledger snapshot: a dialect that is none")
 	}

@@ -22,6 +22,7 @@ type State struct {
 	began       uint64 // index at which a recovered generation began; 0 in the first
 	open        bool
 	settings    Settings
+	next        NextState
 
 	roster roster
 

@@ -148,7 +148,7 @@ func said(e ledger.Entry) (out string) {
 	for _, c := range e.Commands {
 		v := reflect.ValueOf(c)
 		for i := range v.NumField() {
-			if !v.Field(i).IsNil() {
+			if f := v.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
 				out += fmt.Sprintf("%s%+v ", v.Type().Field(i).Name, v.Field(i).Elem().Interface())
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/p2p/starts"
+	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -33,6 +34,13 @@ type Down struct {
 	Assignments *Assignments `cbor:"4,keyasint,omitempty"`
 	Ack         *Ack         `cbor:"5,keyasint,omitempty"`
 	Released    *Released    `cbor:"6,keyasint,omitempty"`
+	NextDown
+}
+
+// Speak has a frame say all it can in a dialect.
+func (d *Down) Speak(dialect int) {
+	d.say()
+	wire.Clip(d, dialect)
 }
 
 // Hello opens a session. Session is the id of the session before it, if any. Reports follow, the

@@ -45,6 +45,7 @@ func NewHandler(b Backend) http.Handler {
 	mux.HandleFunc("GET /v1/jobs/{id}/logs", s.logs)
 	mux.HandleFunc("POST /v1/jobs/{id}/stdin", s.stdin)
 	mux.HandleFunc("GET /v1/watch", s.watch)
+	nextRoutes(mux, b)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, Errorf(NotFound, "no such call: %s %s (is this `peer` of another version than the daemon? see `peer version`)", r.Method, r.URL.Path))
 	})

@@ -26,7 +26,7 @@ const (
 // fail here.
 func (c *Call) Check() *api.Error {
 	asked := 0
-	for _, set := range append(c.changes(),
+	for _, set := range append(append(c.changes(), c.NextCall.asks()...),
 		c.Submit != nil, c.Cancel != nil, c.Invite != nil, c.Revoke != nil, c.Remove != nil, c.Leave != nil, c.Join != nil, c.Cluster != nil,
 		c.Thaw != nil, c.Avail != nil, c.Label != nil, c.Set != nil, c.Roles != nil,
 	) {

@@ -35,7 +35,7 @@ func (d *Desk) Execute(ctx context.Context, c calls.Call) (calls.Reply, error) {
 		inv.By = c.From
 		return d.executeInvite(ctx, inv, c.Lasts)
 	}
-	cmd := ledger.Command{Cancel: c.Cancel, Revoke: c.Revoke, Depart: c.Leave, Avail: c.Avail, Label: c.Label, Set: c.Set}
+	cmd := ledger.Command{Cancel: c.Cancel, Revoke: c.Revoke, Depart: c.Leave, Avail: c.Avail, Label: c.Label, Set: c.Set, NextCommand: c.NextCall.Command()}
 	if c.Submit != nil {
 		cmd.Submit = &ledger.Submit{Job: *c.Submit, Again: c.Again}
 	}

@@ -1,0 +1,15 @@
+//go:build nextdialect
+
+package calls
+
+import "covey/dispatch/ledger"
+
+// NextCall is what a Call has more in the next dialect.
+type NextCall struct {
+	Note *ledger.Note `cbor:"99,keyasint,omitempty" dialect:"2"`
+}
+
+func (n NextCall) asks() []bool { return []bool{n.Note != nil} }
+
+// Command is what it asks for.
+func (n NextCall) Command() ledger.NextCommand { return ledger.NextCommand{Note: n.Note} }

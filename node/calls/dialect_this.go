@@ -1,0 +1,13 @@
+//go:build !nextdialect
+
+package calls
+
+import "covey/dispatch/ledger"
+
+// NextCall is what a Call has more in the next dialect: nothing yet.
+type NextCall struct{}
+
+func (NextCall) asks() []bool { return nil }
+
+// Command is what it asks for.
+func (NextCall) Command() ledger.NextCommand { return ledger.NextCommand{} }
