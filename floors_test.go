@@ -48,7 +48,7 @@ var floors = map[string]int{
 	"node/runner/noop":            2,
 	"node/room":                   1, // rests on how the supervisor tells a disk that is low
 	"node/tasklog":                3,
-	"node/heard":                  2,
+	"node/highwater":              2,
 	"node/stdin":                  3,
 	"node/calls":                  6,
 	"node/troubles":               3,

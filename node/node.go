@@ -14,8 +14,8 @@ import (
 	"covey/membership/digest"
 	"covey/node/calls"
 	"covey/node/decide"
-	"covey/node/heard"
 	"covey/node/held"
+	"covey/node/highwater"
 	"covey/node/orders"
 	"covey/node/roster"
 	"covey/node/tasklog"
@@ -34,18 +34,18 @@ type Node struct {
 	log     *slog.Logger
 	started time.Time
 
-	folder *folder
-	self   taskstate.PeerID
-	start  starts.Start // of this program in its folder
-	stamps []uint64     // starts before it that may have used the journal last
-	chain  startChain   // starts before it
-	copies *copies
-	heard  *heard.File
-	moved  bool // the folder is not where it was at the last start
-	name   string
-	host   *p2p.Host
-	roster *admission.Roster
-	seats  *admission.SeatChain
+	folder    *folder
+	self      taskstate.PeerID
+	start     starts.Start // of this program in its folder
+	stamps    []uint64     // starts before it that may have used the journal last
+	chain     startChain   // starts before it
+	copies    *copies
+	highwater *highwater.File
+	moved     bool // the folder is not where it was at the last start
+	name      string
+	host      *p2p.Host
+	roster    *admission.Roster
+	seats     *admission.SeatChain
 
 	replica  *ledger.Replica
 	ledger   *quorum.Node

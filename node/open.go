@@ -23,8 +23,8 @@ import (
 	"covey/node/api"
 	"covey/node/calls"
 	"covey/node/decide"
-	"covey/node/heard"
 	"covey/node/held"
+	"covey/node/highwater"
 	"covey/node/orders"
 	"covey/node/room"
 	"covey/node/roster"
@@ -112,7 +112,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("membership", n.members.Run)
 	run("digest", n.exchange.Run)
 	run("copies", n.copies.Run)
-	run("workers heard", n.heard.Run)
+	run("workers heard", n.highwater.Run)
 	run("former identity", func(ctx context.Context) error { return n.folder.giveUp(ctx, n.self, n.host.Dial, n.log) })
 	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
 	run("worker", n.worker.Run)
@@ -238,8 +238,8 @@ func (n *Node) openWork() (err error) {
 	if n.runner, err = n.newRunner(); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
-	n.heard = heard.Open(heard.Config{
-		Path: n.folder.path(heard.Name), Newest: n.store.Newest, Seated: func() bool { return n.ledger.Seated(n.self) }, Log: n.log,
+	n.highwater = highwater.Open(highwater.Config{
+		Path: n.folder.path(highwater.Name), Newest: n.store.Newest, Seated: func() bool { return n.ledger.Seated(n.self) }, Log: n.log,
 	})
 	n.statuses = newStatuses(n)
 	n.exchange = digest.New(n.exchangeConfig())

@@ -14,7 +14,7 @@ import (
 	"covey/internal/pause"
 	"covey/internal/wake"
 	"covey/membership/digest"
-	"covey/node/heard"
+	"covey/node/highwater"
 	"covey/p2p"
 	"covey/taskstate"
 )
@@ -26,17 +26,17 @@ const statusTopic = "/covey/status/1"
 // session, digest, this peer's own worker – it is checked, kept for others to pull, and merged,
 // once.
 type statuses struct {
-	table   *taskstate.Table
-	replica *ledger.Replica
-	report  func([]taskstate.Status) // hears of what is news
-	admits  func(peer string) bool
-	offer   func(digest.Envelope) (fresh bool) // keeps it for others to pull
-	allows  func(digest.Envelope) bool         // false: its author has brought in too much for now
-	store   *digest.Store                      // where it keeps it
-	heard   *heard.File                        // how far every worker is, on disk
-	faults  *faults
-	own     func(env digest.Envelope, differs bool) // hears of envelopes of this peer that came from others
-	self    taskstate.PeerID
+	table     *taskstate.Table
+	replica   *ledger.Replica
+	report    func([]taskstate.Status) // hears of what is news
+	admits    func(peer string) bool
+	offer     func(digest.Envelope) (fresh bool) // keeps it for others to pull
+	allows    func(digest.Envelope) bool         // false: its author has brought in too much for now
+	store     *digest.Store                      // where it keeps it
+	highwater *highwater.File                    // how far every worker is, on disk
+	faults    *faults
+	own       func(env digest.Envelope, differs bool) // hears of envelopes of this peer that came from others
+	self      taskstate.PeerID
 
 	spilled wake.Signal // the table lost some
 
@@ -67,7 +67,7 @@ func (s *statuses) accept(raw []byte) (b taskstate.Batch, fresh bool, err error)
 	if err != nil {
 		return b, false, err
 	}
-	return s.take(env, s.offer)
+	return s.ingest(env, s.offer)
 }
 
 // acceptOwn takes an envelope that this peer sealed itself a moment ago.
@@ -99,7 +99,7 @@ func (s *statuses) hearOwn(env digest.Envelope, differs bool) {
 
 // known is what is held here of a worker's incarnation: its coordinator says so in the Welcome.
 func (s *statuses) known(peer taskstate.PeerID, inc taskstate.Incarnation) (k coordinator.Known) {
-	k.Batch = max(s.store.Mark(peer, string(inc)).Top, s.heard.Highest(peer, inc))
+	k.Batch = max(s.store.Mark(peer, string(inc)).Top, s.highwater.Highest(peer, inc))
 	if env, ok := s.store.Held(peer, string(inc), k.Batch); ok {
 		if raw, err := env.Encode(); err == nil {
 			k.Sum = session.EnvelopeSum(raw)
@@ -108,7 +108,7 @@ func (s *statuses) known(peer taskstate.PeerID, inc taskstate.Incarnation) (k co
 	return k
 }
 
-func (s *statuses) take(env digest.Envelope, keep func(digest.Envelope) bool) (b taskstate.Batch, fresh bool, err error) {
+func (s *statuses) ingest(env digest.Envelope, keep func(digest.Envelope) bool) (b taskstate.Batch, fresh bool, err error) {
 	key := batchKey{env.Author, env.Incarnation, env.Number}
 	b, body, ok := s.remembered(key)
 	if ok && bytes.Equal(body, env.Body) {
@@ -172,7 +172,7 @@ func (s *statuses) remember(key batchKey, body []byte, b taskstate.Batch) {
 }
 
 func (s *statuses) mergeAndTell(b taskstate.Batch) {
-	s.heard.Noted()
+	s.highwater.Noted()
 	s.order.Lock()
 	defer s.order.Unlock()
 	news, _ := s.table.Merge(b)
@@ -231,7 +231,7 @@ func (s *statuses) fromTopic(_ string, raw []byte) p2p.Verdict {
 		s.faults.flooded(env.Author)
 		return p2p.Ignore
 	}
-	_, fresh, err := s.take(env, s.offer)
+	_, fresh, err := s.ingest(env, s.offer)
 	switch {
 	case err != nil:
 		return p2p.Reject

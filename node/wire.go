@@ -167,7 +167,7 @@ func (n *Node) workerConfig() worker.Config {
 		Publish: n.publish, Journal: n.cfg.Machine.Journal, MakeRoom: n.room.GiveBack,
 		Retired: func(inc taskstate.Incarnation, number uint64) { n.store.Retire(n.self, string(inc), number) },
 		Renewed: n.journalLost,
-		Signed:  func(inc taskstate.Incarnation) uint64 { return n.heard.Highest(n.self, inc) },
+		Signed:  func(inc taskstate.Incarnation) uint64 { return n.highwater.Highest(n.self, inc) },
 		Stamped: func() {
 			if err := n.folder.stamped(); err != nil {
 				n.log.Warn("use of the worker's journal not remembered", "err", err)
@@ -349,7 +349,7 @@ func (n *Node) seenOwn(env digest.Envelope, differs bool) {
 }
 
 func newStatuses(n *Node) *statuses {
-	return &statuses{table: n.table, replica: n.replica, report: n.view.Events.Reported, admits: n.roster.Admitted, store: n.store, self: n.self, heard: n.heard, own: n.seenOwn, faults: &faults{log: n.log, of: map[taskstate.PeerID]int64{}}, spilled: make(chan struct{}, 1)}
+	return &statuses{table: n.table, replica: n.replica, report: n.view.Events.Reported, admits: n.roster.Admitted, store: n.store, self: n.self, highwater: n.highwater, own: n.seenOwn, faults: &faults{log: n.log, of: map[taskstate.PeerID]int64{}}, spilled: make(chan struct{}, 1)}
 }
 
 // roomChanged has this peer take nothing on while its disk is full, and says so: here and, with its

@@ -15,7 +15,7 @@ func random(cands []candidate, seed uint64) func(t tier, n int) int {
 		drum[i].draw = draw(seed, cands[i].ID)
 	}
 	slices.SortFunc(drum, func(a, b *candidate) int { return cmp.Or(cmp.Compare(a.draw, b.draw), cmp.Compare(a.ID, b.ID)) })
-	rng := lot(seed)
+	rng := splitmix(seed)
 	return func(t tier, n int) int {
 		open := slices.DeleteFunc(slices.Clone(drum), func(c *candidate) bool { return c.given >= c.limit(t) })
 		given := 0
@@ -30,11 +30,11 @@ func random(cands []candidate, seed uint64) func(t tier, n int) int {
 	}
 }
 
-// lot is splitmix64: written out, so that a seed means the same for ever.
-type lot uint64
+// splitmix is splitmix64: written out, so that a seed means the same for ever.
+type splitmix uint64
 
 // below draws a number from 0 to n-1.
-func (l *lot) below(n int) int {
+func (l *splitmix) below(n int) int {
 	*l += 0x9e3779b97f4a7c15
 	z := uint64(*l)
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

@@ -25,7 +25,7 @@ func Rebalance(need Need, peers []Peer) []Move {
 		return nil
 	}
 	a := prepare(need)
-	part, others := a.sides(peers)
+	part, others := a.targets(peers)
 	sum := 0
 	for i := range part {
 		sum += part[i].have
@@ -43,19 +43,19 @@ func Rebalance(need Need, peers []Peer) []Move {
 	return pair(part)
 }
 
-// side is a peer or a group of peers that gives or takes tasks.
-type side struct {
-	*Peer          // nil for a group
-	value   string // of a group
-	members []side // of a group
-	fixed   int    // tasks of the job that stay there whatever happens
-	have    int    // tasks now that can go
-	most    int    // it can have besides fixed, ≥ have
-	want    int    // it should have besides fixed
+// target is a peer or a group of peers that gives or takes tasks.
+type target struct {
+	*Peer            // nil for a group
+	value   string   // of a group
+	members []target // of a group
+	fixed   int      // tasks of the job that stay there whatever happens
+	have    int      // tasks now that can go
+	most    int      // it can have besides fixed, ≥ have
+	want    int      // it should have besides fixed
 }
 
-// sides are the peers that take part, and the tasks of the job on those that do not.
-func (a *ask) sides(peers []Peer) (part []side, others []*Peer) {
+// targets are the peers that take part, and the tasks of the job on those that do not.
+func (a *ask) targets(peers []Peer) (part []target, others []*Peer) {
 	var faulty []int
 	last := lasting()
 	ref := refusals{counts: make([][]int, len(last))}
@@ -73,7 +73,7 @@ func (a *ask) sides(peers []Peer) (part []side, others []*Peer) {
 		if c.Faulty {
 			faulty = append(faulty, len(part))
 		}
-		part = append(part, side{Peer: c.Peer, have: c.OfJob, most: most})
+		part = append(part, target{Peer: c.Peer, have: c.OfJob, most: most})
 	}
 	if len(faulty) < len(part) {
 		for _, i := range faulty {
@@ -83,17 +83,17 @@ func (a *ask) sides(peers []Peer) (part []side, others []*Peer) {
 	return part, others
 }
 
-// group puts the sides under the values of the key that the job is spread over.
-func (a *ask) group(part []side, others []*Peer) []side {
-	var groups []side
+// group puts the targets under the values of the key that the job is spread over.
+func (a *ask) group(part []target, others []*Peer) []target {
+	var groups []target
 	index := map[string]int{}
-	of := func(p *Peer) *side {
+	of := func(p *Peer) *target {
 		value := a.overValue(p)
 		at, known := index[value]
 		if !known {
 			at = len(groups)
 			index[value] = at
-			groups = append(groups, side{value: value})
+			groups = append(groups, target{value: value})
 		}
 		return &groups[at]
 	}
@@ -107,25 +107,25 @@ func (a *ask) group(part []side, others []*Peer) []side {
 	return groups
 }
 
-// level says how many of n tasks each side should have: as evenly as they can take them. What does
-// not make a whole level goes where it saves most moves, for a move saved is a task that is not
-// stopped.
-func level(sides []side, n int) {
-	if len(sides) == 0 {
+// level says how many of n tasks each target should have: as evenly as they can take them. What
+// does not make a whole level goes where it saves most moves, for a move saved is a task that is
+// not stopped.
+func level(targets []target, n int) {
+	if len(targets) == 0 {
 		return
 	}
-	vs := make([]bucket, len(sides))
-	for i := range sides {
-		vs[i] = bucket{have: sides[i].fixed, room: sides[i].most}
+	vs := make([]bucket, len(targets))
+	for i := range targets {
+		vs[i] = bucket{have: targets[i].fixed, room: targets[i].most}
 	}
 	height := waterLevel(vs, n)
 	type rising struct {
-		*side
+		*target
 		saves int
 	}
 	var surface []rising
-	for i := range sides {
-		s := &sides[i]
+	for i := range targets {
+		s := &targets[i]
 		s.want = vs[i].below(height)
 		n -= s.want
 		if s.fixed+s.want == height && s.want < s.most {
@@ -141,13 +141,13 @@ func level(sides []side, n int) {
 	for _, s := range surface[:min(n, len(surface))] {
 		s.want++
 	}
-	for i := range sides {
-		level(sides[i].members, sides[i].want)
+	for i := range targets {
+		level(targets[i].members, targets[i].want)
 	}
 }
 
 // moves is how many tasks have to leave their peers if s should have n.
-func (s *side) moves(n int) int {
+func (s *target) moves(n int) int {
 	if s.Peer != nil {
 		return max(0, s.have-n)
 	}
@@ -160,19 +160,19 @@ func (s *side) moves(n int) int {
 }
 
 // pair lets those that have too many give to those that have too few, in the order of their ids.
-func pair(sides []side) []Move {
-	slices.SortFunc(sides, func(a, b side) int { return cmp.Compare(a.ID, b.ID) })
+func pair(targets []target) []Move {
+	slices.SortFunc(targets, func(a, b target) int { return cmp.Compare(a.ID, b.ID) })
 	var moves []Move
 	to := 0
-	for i := range sides {
-		for from := &sides[i]; from.have > from.want; {
-			for sides[to].have >= sides[to].want {
+	for i := range targets {
+		for from := &targets[i]; from.have > from.want; {
+			for targets[to].have >= targets[to].want {
 				to++
 			}
-			n := min(from.have-from.want, sides[to].want-sides[to].have)
-			moves = append(moves, Move{From: from.ID, To: sides[to].ID, N: n})
+			n := min(from.have-from.want, targets[to].want-targets[to].have)
+			moves = append(moves, Move{From: from.ID, To: targets[to].ID, N: n})
 			from.have -= n
-			sides[to].have += n
+			targets[to].have += n
 		}
 	}
 	return moves

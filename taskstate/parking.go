@@ -19,15 +19,15 @@ const maxAhead = 1 << 32
 // with the most makes room with the one that has waited longest, so that nobody crowds out the
 // others; and so it does when it has its share. What was lost here is told by Table.Spilled.
 type parking struct {
-	limit int
-	spilt bool // something was lost
-	again bool // … and something else came due since: others of that time may be due, too
-	size  int
-	next  uint64 // no parked status is due before the replica reaches this index
-	lots  map[PeerID]*lot
+	limit    int
+	spilt    bool // something was lost
+	again    bool // … and something else came due since: others of that time may be due, too
+	size     int
+	next     uint64 // no parked status is due before the replica reaches this index
+	byAuthor map[PeerID]*authorParking
 }
 
-type lot struct {
+type authorParking struct {
 	spots map[parkKey]parkedStatus
 	queue []parkKey // oldest first
 	bytes int
@@ -49,10 +49,10 @@ func (p *parking) put(author PeerID, inc Incarnation, s Status) {
 	if p.size == 0 || s.Index < p.next {
 		p.next = s.Index
 	}
-	l := p.lots[author]
+	l := p.byAuthor[author]
 	if l == nil {
-		l = &lot{spots: map[parkKey]parkedStatus{}}
-		p.lots[author] = l
+		l = &authorParking{spots: map[parkKey]parkedStatus{}}
+		p.byAuthor[author] = l
 	}
 	k := parkKey{inc, s.Task}
 	if old, ok := l.spots[k]; ok {
@@ -79,7 +79,7 @@ func (s *Status) parkedSize() int { return 400 + len(s.Task.Job) + len(s.Reason)
 func (p *parking) evict() {
 	var from PeerID
 	most := 0
-	for author, l := range p.lots {
+	for author, l := range p.byAuthor {
 		if n := len(l.queue); n > most || n == most && author < from {
 			from, most = author, n
 		}
@@ -89,16 +89,16 @@ func (p *parking) evict() {
 
 func (p *parking) drop(from PeerID) {
 	p.spilt = true
-	l := p.lots[from]
-	l.take(l.queue[0])
+	l := p.byAuthor[from]
+	l.remove(l.queue[0])
 	l.queue = l.queue[1:]
 	p.size--
 	if len(l.queue) == 0 {
-		delete(p.lots, from)
+		delete(p.byAuthor, from)
 	}
 }
 
-func (l *lot) take(k parkKey) parkedStatus {
+func (l *authorParking) remove(k parkKey) parkedStatus {
 	s := l.spots[k]
 	l.bytes -= s.status.parkedSize()
 	delete(l.spots, k)
@@ -106,9 +106,9 @@ func (l *lot) take(k parkKey) parkedStatus {
 }
 
 func (p *parking) forget(author PeerID) {
-	if l := p.lots[author]; l != nil {
+	if l := p.byAuthor[author]; l != nil {
 		p.size -= len(l.queue)
-		delete(p.lots, author)
+		delete(p.byAuthor, author)
 	}
 }
 
@@ -119,7 +119,7 @@ func (p *parking) due(applied uint64) []parkedStatus {
 	}
 	var out []parkedStatus
 	p.next = ^uint64(0)
-	for author, l := range p.lots {
+	for author, l := range p.byAuthor {
 		kept := l.queue[:0]
 		for _, k := range l.queue {
 			s := l.spots[k]
@@ -128,12 +128,12 @@ func (p *parking) due(applied uint64) []parkedStatus {
 				p.next = min(p.next, s.status.Index)
 				continue
 			}
-			out = append(out, l.take(k))
+			out = append(out, l.remove(k))
 			p.size--
 		}
 		l.queue = kept
 		if len(kept) == 0 {
-			delete(p.lots, author)
+			delete(p.byAuthor, author)
 		}
 	}
 	if p.spilt && len(out) > 0 {

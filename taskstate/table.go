@@ -54,7 +54,7 @@ func NewTable(a Assignments, parkLimit int) *Table {
 	if parkLimit <= 0 {
 		parkLimit = DefaultParkLimit
 	}
-	return &Table{ledger: a, jobs: map[JobID]map[slotAttempt]Status{}, parked: parking{limit: parkLimit, lots: map[PeerID]*lot{}}}
+	return &Table{ledger: a, jobs: map[JobID]map[slotAttempt]Status{}, parked: parking{limit: parkLimit, byAuthor: map[PeerID]*authorParking{}}}
 }
 
 // Merge takes a batch in and returns what was news: only that needs to travel on. A status whose
@@ -69,7 +69,7 @@ func (t *Table) Merge(b Batch) (news []Status, refused int) {
 	// way round it would be refused wrongly.
 	applied := t.ledger.Applied()
 	for i := range b.Statuses {
-		switch t.take(b.Author, b.Incarnation, &b.Statuses[i], applied) {
+		switch t.apply(b.Author, b.Incarnation, &b.Statuses[i], applied) {
 		case fresh:
 			if news == nil {
 				news = make([]Status, 0, len(b.Statuses)-i)
@@ -93,7 +93,7 @@ const (
 	ahead
 )
 
-func (t *Table) take(author PeerID, inc Incarnation, s *Status, applied uint64) verdict {
+func (t *Table) apply(author PeerID, inc Incarnation, s *Status, applied uint64) verdict {
 	peer, at, _, st := t.ledger.Assigned(s.Task)
 	switch {
 	case st == Unknown && s.Index > applied && s.Index-applied < maxAhead:
@@ -125,7 +125,7 @@ func (t *Table) Advance() (news []Status) {
 	defer t.mu.Unlock()
 	applied := t.ledger.Applied()
 	for _, p := range t.parked.due(applied) {
-		switch t.take(p.author, p.inc, &p.status, applied) {
+		switch t.apply(p.author, p.inc, &p.status, applied) {
 		case fresh:
 			news = append(news, p.status)
 		case ahead:

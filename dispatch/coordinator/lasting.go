@@ -55,7 +55,7 @@ func (l *lasting) slot(n int) *lastingSlot {
 	return s
 }
 
-func (l *lasting) stir() {
+func (l *lasting) markStale() {
 	if l != nil {
 		l.stale = true
 	}

@@ -30,7 +30,7 @@ func (ts *tasks) observe(p *peerState, st *taskstate.Status) {
 	}
 	r.marks &^= inherited
 	h.slots[st.Task.Slot] = r
-	h.job.lasting.stir()
+	h.job.lasting.markStale()
 }
 
 // onDropped takes the worker's word that it does not have a task and never will: it wrote a

@@ -91,7 +91,7 @@ func (t *talk) ask(theirs []Mark) (more bool, err error) {
 			if left -= e.size(); left < 0 {
 				return false, errors.New("more than a turn may bring")
 			}
-			fresh, err := t.take(e)
+			fresh, err := t.receive(e)
 			if err != nil {
 				return false, err
 			}
@@ -104,8 +104,8 @@ func (t *talk) ask(theirs []Mark) (more bool, err error) {
 	}
 }
 
-// take checks one envelope and delivers it if it is news.
-func (t *talk) take(e Envelope) (bool, error) {
+// receive checks one envelope and delivers it if it is news.
+func (t *talk) receive(e Envelope) (bool, error) {
 	if err := e.check(); err != nil {
 		return false, err
 	}

@@ -91,7 +91,7 @@ func (a Asker) once(ctx context.Context, q *Request) (met bool, err error) {
 	reader.Go(func() { box.fill(c) })
 	buf := make([]byte, MaxPiece)
 	for {
-		n, end, err := box.take(buf)
+		n, end, err := box.next(buf)
 		if err != nil {
 			return met, err
 		}
@@ -164,9 +164,9 @@ func (b *inbox) add(w answer, err error) (over bool) {
 	return b.over
 }
 
-// take waits for what is next, the first time for any word. Nothing and end means that all was
+// next waits for what is next, the first time for any word. Nothing and end means that all was
 // taken.
-func (b *inbox) take(into []byte) (n int, end bool, err error) {
+func (b *inbox) next(into []byte) (n int, end bool, err error) {
 	for {
 		b.mu.Lock()
 		n = copy(into, b.buf)

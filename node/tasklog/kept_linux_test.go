@@ -56,11 +56,11 @@ func TestAReaderGoesOnWhereTheOldestOutputWasDropped(t *testing.T) {
 		t.Errorf("%d bytes are read, %d dropped, %v", len(read), dropped, err)
 	}
 	expected := expecting(Request{Parts: []Part{{Stream: Stdout, Offset: 10}}})
-	if err := expected.take(&Chunk{Stream: Stdout, Offset: 30, Dropped: 20}); err != nil {
+	if err := expected.accept(&Chunk{Stream: Stdout, Offset: 30, Dropped: 20}); err != nil {
 		t.Error(err)
 	}
 	for _, c := range []Chunk{{Stream: Stdout, Offset: 31}, {Stream: Stdout, Offset: 40, Dropped: -5}, {Stream: Stdout, Offset: 35, Dropped: 40}} {
-		if err := expected.take(&c); err == nil {
+		if err := expected.accept(&c); err == nil {
 			t.Errorf("%+v was taken after 30", c)
 		}
 	}

@@ -152,7 +152,7 @@ func receive(ctx context.Context, c net.Conn, req Request, f func(Chunk) error) 
 		case a.Error != nil:
 			return a.Error
 		case a.Chunk != nil:
-			if err := want.take(a.Chunk); err != nil {
+			if err := want.accept(a.Chunk); err != nil {
 				return err
 			}
 			if err := f(*a.Chunk); err != nil {
@@ -177,8 +177,8 @@ func expecting(req Request) expected {
 	return e
 }
 
-// take checks a chunk against what was asked for and moves on.
-func (e expected) take(c *Chunk) error {
+// accept checks a chunk against what was asked for and moves on.
+func (e expected) accept(c *Chunk) error {
 	at, open := e[c.Stream]
 	if !open || c.Dropped < 0 || at >= 0 && c.Offset-c.Dropped != at || c.Offset < c.Dropped || len(c.Data) > MaxChunk {
 		return fmt.Errorf("the peer answered with %d bytes of %.20q at %d, which were not asked for", len(c.Data), c.Stream, c.Offset)

@@ -74,9 +74,9 @@ func (w *world) heardAll(p *peer, since time.Duration) bool {
 	return others > w.size/2
 }
 
-// strays ends what runs on a machine and what the journal, which is not what it was, does not tell
+// endUnknown ends what runs on a machine and what the journal, which is not what it was, does not tell
 // of.
-func (p *peer) strays() {
+func (p *peer) endUnknown() {
 	if !p.astray {
 		return
 	}

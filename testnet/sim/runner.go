@@ -160,7 +160,7 @@ func (l *life) adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 			lost = append(lost, taskstate.Loss{Task: t.Task, Never: !l.rebooted && !p.begun[t.Task]})
 		}
 	}
-	p.strays()
+	p.endUnknown()
 	for _, id := range p.running() {
 		if p.procs[id].life != l {
 			p.w.fail("I4", "%s starts again and does not know that %v runs", p.id, id)

@@ -1,4 +1,4 @@
-package heard
+package highwater
 
 import (
 	"context"

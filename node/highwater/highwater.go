@@ -1,5 +1,5 @@
-// Package heard remembers on disk how many batches of statuses every worker has signed: so that a
-// worker's journal that was put back is noticed also where everybody was down at once, by the
+// Package highwater remembers on disk how many batches of statuses every worker has signed: so that
+// a worker's journal that was put back is noticed also where everybody was down at once, by the
 // coordinator of then, or by the peer itself. A worker has a batch on disk before anybody gets it:
 // one that begins with less than is remembered has lost what came after.
 //
@@ -9,7 +9,7 @@
 // in that moment, too.
 //
 // The package does not decide what follows from a journal that is behind; the worker does.
-package heard
+package highwater
 
 import (
 	"context"

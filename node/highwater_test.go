@@ -7,7 +7,7 @@ import (
 
 	"covey/dispatch/worker/journal"
 	"covey/node/api"
-	"covey/node/heard"
+	"covey/node/highwater"
 )
 
 // A copy of the journal is put back that was made while the peer ran, and everybody is down: the
@@ -29,7 +29,7 @@ func TestAJournalPutBackWhileAllWereDownIsToldByWhatIsRememberedOnDisk(t *testin
 			journal := two.folder.path(journal.FileName)
 			eventually(t, "both remember that", func() (bool, string) {
 				for _, l := range all {
-					if l.heard.Highest(two.self, two.worker.Incarnation()) == 0 {
+					if l.highwater.Highest(two.self, two.worker.Incarnation()) == 0 {
 						return false, l.cfg.Name
 					}
 				}
@@ -39,11 +39,11 @@ func TestAJournalPutBackWhileAllWereDownIsToldByWhatIsRememberedOnDisk(t *testin
 			if err != nil {
 				t.Fatal(err)
 			}
-			inc, before := two.worker.Incarnation(), two.heard.Highest(two.self, two.worker.Incarnation())
+			inc, before := two.worker.Incarnation(), two.highwater.Highest(two.self, two.worker.Incarnation())
 			on(all[0])
 			eventually(t, "both remember more than the copy has", func() (bool, string) {
 				for _, l := range all {
-					if l.heard.Highest(two.self, inc) <= before {
+					if l.highwater.Highest(two.self, inc) <= before {
 						return false, l.cfg.Name
 					}
 				}
@@ -52,7 +52,7 @@ func TestAJournalPutBackWhileAllWereDownIsToldByWhatIsRememberedOnDisk(t *testin
 			for _, l := range all {
 				l.crash()
 				if l.cfg.Name != memory {
-					err = errors.Join(err, os.Remove(l.folder.path(heard.Name)))
+					err = errors.Join(err, os.Remove(l.folder.path(highwater.Name)))
 				}
 			}
 			if err := errors.Join(err, os.WriteFile(journal, old, 0o600)); err != nil {
