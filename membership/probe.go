@@ -56,14 +56,14 @@ type prober struct {
 
 // verdicts is what a prober asks and tells of peers.
 type verdicts interface {
-	known(peer string) acquaintance
+	known(peer string) knownPeer
 	claimGone(peer string, v Verdict, lives uint64)
 	Heard(peer string)
 	View() *View
 }
 
-// acquaintance is what is known of a peer; zero: nothing.
-type acquaintance struct {
+// knownPeer is what is known of a peer; zero: nothing.
+type knownPeer struct {
 	verdict  Verdict
 	gossiped bool // memberlist knows it
 	lives    uint64
@@ -71,11 +71,11 @@ type acquaintance struct {
 	refused  time.Time // its last refusal here
 }
 
-func (m *Membership) known(peer string) (a acquaintance) {
+func (m *Membership) known(peer string) (a knownPeer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := m.table.entries[peer]; e != nil {
-		a = acquaintance{e.verdict(), e.gossip != 0, e.lives, e.addrs, e.refused}
+		a = knownPeer{e.verdict(), e.gossip != 0, e.lives, e.addrs, e.refused}
 	}
 	return a
 }

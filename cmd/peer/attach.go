@@ -162,7 +162,7 @@ func (a *attached) explainFailure(ctx context.Context) {
 
 func (a *attached) end(ctx context.Context) (api.Job, error) {
 	var last api.Job
-	why := whyTeller{w: a.Err}
+	why := whyPrinter{w: a.Err}
 	err := a.client.Follow(ctx, a.id, false, func(p api.Progress) error {
 		last = p.Job
 		why.heard(p.Job)
@@ -209,7 +209,7 @@ func (a *attached) many(ctx context.Context) (api.Job, error) {
 	if a.output.tag {
 		a.prefix = tagger(items)
 	}
-	order, why := newOutputOrder(a.output.keepOrder), whyTeller{w: a.Err, bar: bar}
+	order, why := newOutputOrder(a.output.keepOrder), whyPrinter{w: a.Err, bar: bar}
 	err := a.client.Follow(ctx, a.id, true, func(p api.Progress) error {
 		last = p.Job
 		for _, t := range p.Tasks {

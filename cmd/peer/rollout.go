@@ -59,7 +59,7 @@ func awaitRollout(ctx context.Context, cl *api.Client, w io.Writer, id string) e
 	defer cancel()
 	var last api.Job
 	verdict, bar := going, newProgress(w)
-	why := whyTeller{w: w, bar: bar}
+	why := whyPrinter{w: w, bar: bar}
 	err := cl.Follow(ctx, id, false, func(p api.Progress) error {
 		last = p.Job
 		why.heard(p.Job)

@@ -43,7 +43,7 @@ const waitTimedOut = 124
 func waitJob(ctx context.Context, cl *api.Client, w io.Writer, id string, timeout time.Duration) error {
 	var last api.Job
 	bar := newProgress(w)
-	why := whyTeller{w: w, bar: bar}
+	why := whyPrinter{w: w, bar: bar}
 	err := cl.Follow(ctx, id, false, func(p api.Progress) error {
 		if last.ID == "" && !p.Job.Over() {
 			sayLasting(w, p.Job)

@@ -7,16 +7,16 @@ import (
 	"covey/node/api"
 )
 
-// whyTeller tells who waits for a job why nothing of it runs, and what of it cannot be reached:
+// whyPrinter tells who waits for a job why nothing of it runs, and what of it cannot be reached:
 // each thing once. The peer says it after two seconds.
-type whyTeller struct {
+type whyPrinter struct {
 	w    io.Writer
 	bar  *progress // on a terminal it says the same; nil: none
 	said string
 	away map[string]bool
 }
 
-func (t *whyTeller) heard(j api.Job) {
+func (t *whyPrinter) heard(j api.Job) {
 	for _, a := range j.Unreachable {
 		if t.away[a.Peer] {
 			continue
@@ -37,7 +37,7 @@ func (t *whyTeller) heard(j api.Job) {
 	t.say(waitingText(j.Waiting))
 }
 
-func (t *whyTeller) say(text string) {
+func (t *whyPrinter) say(text string) {
 	if t.bar != nil {
 		t.bar.clear()
 	}

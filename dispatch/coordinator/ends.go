@@ -142,9 +142,9 @@ const (
 	stallShun = 5 * time.Minute // passed over, unless it starts something it has
 )
 
-// given is a task a worker has, as far as its own reports go. Workers start what they have in the
-// order in which it came.
-type given struct {
+// heldAttempt is a task a worker has, as far as its own reports go. Workers start what they have in
+// the order in which it came.
+type heldAttempt struct {
 	task  taskstate.TaskID
 	index uint64 // of the assignment
 	need  taskstate.Resources
@@ -159,9 +159,9 @@ type stalls struct {
 // look tells which tasks could have begun for too long. A task's clock runs while there is room for
 // it and for each of those that came before it and wait as well: whichever of them is the first in
 // the worker's queue could begin. It starts anew when one of those did, or went away.
-func (s *stalls) look(free taskstate.Resources, tasks []given, now time.Time, within time.Duration) (due []taskstate.TaskID) {
-	slices.SortFunc(tasks, func(a, b given) int { return cmp.Or(cmp.Compare(a.index, b.index), a.task.Compare(b.task)) })
-	var wait []given
+func (s *stalls) look(free taskstate.Resources, tasks []heldAttempt, now time.Time, within time.Duration) (due []taskstate.TaskID) {
+	slices.SortFunc(tasks, func(a, b heldAttempt) int { return cmp.Or(cmp.Compare(a.index, b.index), a.task.Compare(b.task)) })
+	var wait []heldAttempt
 	for _, g := range tasks {
 		if g.begun {
 			free = free.Sub(g.need)

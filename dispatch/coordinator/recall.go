@@ -49,7 +49,7 @@ func (re *recaller) dueRecalls() {
 // finds no room anywhere, however long it waits, must not keep others from starting.
 func (re *recaller) wanted(spare []spareRoom) bool {
 	return re.jobs.backlog.some(func(l *pendingGroup) bool {
-		w := wish{l.job, l.body, l.pin, re.jobs.avoided(l.job)}
+		w := recallNeed{l.job, l.body, l.pin, re.jobs.avoided(l.job)}
 		return slices.ContainsFunc(spare, func(s spareRoom) bool { return s.takes(w) })
 	})
 }
@@ -60,8 +60,8 @@ type spareRoom struct {
 	free taskstate.Resources
 }
 
-// wish is a task that room is looked for.
-type wish struct {
+// recallNeed is a task that room is looked for.
+type recallNeed struct {
 	j     *jobState
 	body  *taskstate.Job
 	pin   taskstate.PeerID          // the only peer it may go to, if there is one
@@ -83,7 +83,7 @@ func (re *recaller) spareRooms() []spareRoom {
 
 // takes tells whether there is room for a task: what is bound to another peer, or kept away by its
 // constraints or by what failed here, wants nothing of this room.
-func (s *spareRoom) takes(w wish) bool {
+func (s *spareRoom) takes(w recallNeed) bool {
 	if !w.body.Resources.Fits(s.free) || w.pin != "" && w.pin != s.p.id || !w.j.allows(s.p) || w.avoid[s.p.id] {
 		return false
 	}
@@ -92,7 +92,7 @@ func (s *spareRoom) takes(w wish) bool {
 }
 
 // takeSpare reserves room for one task on another peer than from; false if there is none.
-func takeSpare(spare []spareRoom, w wish, from *peerState) bool {
+func takeSpare(spare []spareRoom, w recallNeed, from *peerState) bool {
 	for i := range spare {
 		s := &spare[i]
 		if s.p == from || !s.takes(w) {
@@ -142,7 +142,7 @@ func (re *recaller) recall(p *peerState, n int, spare []spareRoom) int {
 		avoid := re.jobs.avoided(h.job)
 		for _, slot := range slices.Backward(idle) {
 			body := h.job.body(int(h.slots[slot].version))
-			if asked == n || !takeSpare(spare, wish{h.job, body, h.job.lasting.pinOf(slot), avoid}, p) {
+			if asked == n || !takeSpare(spare, recallNeed{h.job, body, h.job.lasting.pinOf(slot), avoid}, p) {
 				break
 			}
 			re.sessions.recallSlots(p, h, slot)

@@ -101,12 +101,12 @@ func (rp *replacer) dueStall(p *peerState) {
 }
 
 // reported lists what a peer has, as it says itself.
-func (rp *replacer) reported(p *peerState) (out []given) {
+func (rp *replacer) reported(p *peerState) (out []heldAttempt) {
 	for _, h := range p.holds {
 		for n, r := range h.slots {
 			if !r.is(ended | deciding) {
 				t := taskstate.Task(h.job.id, n, int(r.attempt))
-				out = append(out, given{t, r.index, h.job.body(int(r.version)).Resources, r.state >= taskstate.Preparing})
+				out = append(out, heldAttempt{t, r.index, h.job.body(int(r.version)).Resources, r.state >= taskstate.Preparing})
 			}
 		}
 	}

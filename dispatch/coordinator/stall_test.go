@@ -18,7 +18,7 @@ func cpus(n int) taskstate.Resources { return taskstate.Resources{MilliCPU: int6
 func TestATaskThatWaitsBehindOthersOnAnHonestWorkerIsNeverTakenFromIt(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		type task struct {
-			given
+			heldAttempt
 			ends int
 		}
 		offer, now := rapid.IntRange(1, 4).Draw(r, "cpus"), 0
@@ -28,7 +28,7 @@ func TestATaskThatWaitsBehindOthersOnAnHonestWorkerIsNeverTakenFromIt(t *testing
 			now += rapid.IntRange(0, 12).Draw(r, "pause")
 			has = slices.DeleteFunc(has, func(x task) bool { return x.begun && x.ends <= now })
 			if len(has) < 12 {
-				has = append(has, task{given: given{taskstate.Task("j", i+1, 1), uint64(i / 3), cpus(rapid.IntRange(0, offer).Draw(r, "need")), false}})
+				has = append(has, task{heldAttempt: heldAttempt{taskstate.Task("j", i+1, 1), uint64(i / 3), cpus(rapid.IntRange(0, offer).Draw(r, "need")), false}})
 			}
 			free := cpus(offer)
 			for _, x := range has {
@@ -46,9 +46,9 @@ func TestATaskThatWaitsBehindOthersOnAnHonestWorkerIsNeverTakenFromIt(t *testing
 				}
 				x.begun, x.ends, free = true, now+rapid.SampledFrom([]int{1, 20, 400}).Draw(r, "length"), free.Sub(x.need)
 			}
-			var seen []given
+			var seen []heldAttempt
 			for _, x := range has {
-				seen = append(seen, x.given)
+				seen = append(seen, x.heldAttempt)
 			}
 			if due := s.look(cpus(offer), seen, time.Unix(int64(now), 0), 30*time.Second); len(due) > 0 {
 				r.Fatalf("%v at %d of %+v", due, now, has)
@@ -66,10 +66,10 @@ func TestWhatAWorkerDoesNotStartIsDueAfterABoundedTime(t *testing.T) {
 		never := rapid.IntRange(0, n-1).Draw(r, "never")
 		gone := map[int]bool{}
 		for at := 0; ; at += 5 {
-			var has []given
+			var has []heldAttempt
 			for i := range n {
 				if !gone[i] {
-					has = append(has, given{taskstate.Task("j", i+1, 1), uint64(i), cpus(1), false})
+					has = append(has, heldAttempt{taskstate.Task("j", i+1, 1), uint64(i), cpus(1), false})
 				}
 			}
 			due := s.look(cpus(2), has, time.Unix(int64(at), 0), 30*time.Second)

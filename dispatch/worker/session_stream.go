@@ -21,8 +21,8 @@ import (
 // session, and gets everything that counts again on the next.
 const maxOutbox = 4 * journal.MaxTasks
 
-// lastWordsWait is how long a failed write waits for the reader to learn the reason.
-const lastWordsWait = 200 * time.Millisecond
+// reasonWait is how long a failed write waits for the reader to learn the reason.
+const reasonWait = 200 * time.Millisecond
 
 // streamEvent tells the owner that a stream came up or went.
 type streamEvent struct {
@@ -240,17 +240,17 @@ func (l *stream) write(ctx context.Context) {
 			beat.Reset(around(session.Millis(g.Beat)))
 		}
 		if err := l.drain(w); err != nil {
-			l.lastWords(ctx)
+			l.awaitReason(ctx)
 			l.end(endedBy{why: "write: " + err.Error()})
 			return
 		}
 	}
 }
 
-// lastWords lets the reader hear why the other side closed: a refusal is written before that, and
+// awaitReason lets the reader hear why the other side closed: a refusal is written before that, and
 // says more than a failed write.
-func (l *stream) lastWords(ctx context.Context) {
-	t := time.NewTimer(lastWordsWait)
+func (l *stream) awaitReason(ctx context.Context) {
+	t := time.NewTimer(reasonWait)
 	defer t.Stop()
 	select {
 	case <-t.C:

@@ -2,34 +2,34 @@ package store
 
 import "github.com/hashicorp/raft-wal/types"
 
-// hurtDisk asks before every write whether it should fail: Config.Hurt.
-type hurtDisk struct {
+// faultyDisk asks before every write whether it should fail: Config.Hurt.
+type faultyDisk struct {
 	types.VFS
 	hurt func() error
 }
 
-func (d hurtDisk) Create(dir, name string, size uint64) (types.WritableFile, error) {
+func (d faultyDisk) Create(dir, name string, size uint64) (types.WritableFile, error) {
 	if err := d.hurt(); err != nil {
 		return nil, err
 	}
 	f, err := d.VFS.Create(dir, name, size)
-	return hurtFile{f, d.hurt}, err
+	return faultyFile{f, d.hurt}, err
 }
 
-func (d hurtDisk) OpenWriter(dir, name string) (types.WritableFile, error) {
+func (d faultyDisk) OpenWriter(dir, name string) (types.WritableFile, error) {
 	if err := d.hurt(); err != nil {
 		return nil, err
 	}
 	f, err := d.VFS.OpenWriter(dir, name)
-	return hurtFile{f, d.hurt}, err
+	return faultyFile{f, d.hurt}, err
 }
 
-type hurtFile struct {
+type faultyFile struct {
 	types.WritableFile
 	hurt func() error
 }
 
-func (f hurtFile) WriteAt(b []byte, at int64) (int, error) {
+func (f faultyFile) WriteAt(b []byte, at int64) (int, error) {
 	if err := f.hurt(); err != nil {
 		n := 0
 		if len(b) > 1 { // a disk that fills up takes a part
@@ -40,7 +40,7 @@ func (f hurtFile) WriteAt(b []byte, at int64) (int, error) {
 	return f.WritableFile.WriteAt(b, at)
 }
 
-func (f hurtFile) Sync() error {
+func (f faultyFile) Sync() error {
 	if err := f.hurt(); err != nil {
 		return err
 	}

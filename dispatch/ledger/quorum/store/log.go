@@ -104,7 +104,7 @@ func Open(cfg Config) (*Log, error) {
 	if cfg.Entry == nil {
 		cfg.Entry = func([]byte) error { return nil }
 	}
-	s := &Log{cfg: cfg, disk: hurtDisk{walfs.New(), cfg.Hurt}, log: raftlog.New(cfg.Log).Named("wal"), meta: &metadb.BoltMetaDB{}}
+	s := &Log{cfg: cfg, disk: faultyDisk{walfs.New(), cfg.Hurt}, log: raftlog.New(cfg.Log).Named("wal"), meta: &metadb.BoltMetaDB{}}
 	var err error
 	if s.wal, err = openWAL(cfg.Dir, s.meta, s.disk, s.log); err == nil {
 		s.last, err = s.wal.LastIndex()

@@ -15,17 +15,17 @@ import (
 // entry's extensions, which raft leaves to its store. (raft-wal 0.4.1 takes a codec too, but writes
 // its own codec's number into every segment, and then refuses to open them with another.)
 
-// rotten says that an entry is not what was written.
-type rotten struct {
+// damaged says that an entry is not what was written.
+type damaged struct {
 	index uint64
 	why   error
 }
 
-func (r *rotten) Error() string {
+func (r *damaged) Error() string {
 	return fmt.Sprintf("entry %d of the ledger's log is not what was written (%v): the disk is bad", r.index, r.why)
 }
 
-func (r *rotten) Unwrap() error { return r.why }
+func (r *damaged) Unwrap() error { return r.why }
 
 const (
 	keySummed = "SummedFrom" // the name under which a log keeps where its checksums begin
@@ -71,11 +71,11 @@ func summedFrom(stable raft.StableStore, last uint64) (uint64, error) {
 }
 
 // readLog reads an entry and proves that it is what was written. What the log knows not to be
-// there, and what says nothing about what is on the disk, is an error of another kind than rotten.
+// there, and what says nothing about what is on the disk, is an error of another kind than damaged.
 func (s *Log) readLog(index uint64, l *raft.Log) (err error) {
 	defer func() {
 		if r := recover(); r != nil { // raft-wal's decoder, on nonsense
-			err = &rotten{index, fmt.Errorf("%v", r)}
+			err = &damaged{index, fmt.Errorf("%v", r)}
 		}
 	}()
 	s.open.RLock()
@@ -84,10 +84,10 @@ func (s *Log) readLog(index uint64, l *raft.Log) (err error) {
 	case errors.Is(err, raft.ErrLogNotFound), passing(err):
 		return err
 	case err != nil:
-		return &rotten{index, err}
+		return &damaged{index, err}
 	}
 	if err := s.proved(index, l); err != nil {
-		return &rotten{index, err}
+		return &damaged{index, err}
 	}
 	l.Extensions = nil
 	return nil
@@ -134,7 +134,7 @@ func (s *Log) prove() error {
 		var l raft.Log
 		if err := s.readLog(i, &l); err != nil {
 			if errors.Is(err, raft.ErrLogNotFound) {
-				err = &rotten{i, err}
+				err = &damaged{i, err}
 			}
 			return err
 		}
@@ -163,7 +163,7 @@ func (s *Log) Guarded(bad func(error)) Guarded { return Guarded{s, bad} }
 // GetLog implements raft.LogStore.
 func (l Guarded) GetLog(index uint64, out *raft.Log) error {
 	err := l.readLog(index, out)
-	if r := new(rotten); errors.As(err, &r) {
+	if r := new(damaged); errors.As(err, &r) {
 		l.bad(err)
 		runtime.Goexit()
 	}

@@ -92,7 +92,7 @@ func TestNoFlippedBitMakesAnEntryAnotherOne(t *testing.T) {
 		for _, want := range logs {
 			var got raft.Log
 			err := s.GetLog(want.Index, &got)
-			rot := new(rotten)
+			rot := new(damaged)
 			switch {
 			case errors.As(err, &rot), errors.Is(err, raft.ErrLogNotFound):
 				bad++
