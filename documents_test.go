@@ -42,7 +42,7 @@ func TestEveryDocumentLinksToWhatIsThere(t *testing.T) {
 	}
 }
 
-// What a page of files and tests names is there: whoever moves one corrects the page.
+// What a page of files and tests names is there: the one who moves one corrects the page.
 func TestThePageOfWhatToChangeWhereNamesFilesAndTestsThatAreThere(t *testing.T) {
 	page := read(t, "docs/where-to-change.md")
 	for _, name := range regexp.MustCompile("`([a-z]+/[a-z_./-]+)`").FindAllStringSubmatch(page, -1) {

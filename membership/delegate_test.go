@@ -90,7 +90,7 @@ func TestNoCrowdOfStrangersFillsTheMemory(t *testing.T) {
 	}
 }
 
-func TestAFlockOfStrangersIsNotJoined(t *testing.T) {
+func TestAClusterOfStrangersIsNotJoined(t *testing.T) {
 	d := delegate{quiet(t, gate{"friend": true})}
 	for what, c := range map[string]struct {
 		nodes []*memberlist.Node

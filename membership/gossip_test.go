@@ -38,8 +38,8 @@ func (c countingConn) Write(b []byte) (int, error) {
 }
 
 // counted is a cluster whose writes to packet streams are counted.
-func counted(t *testing.T, ids ...string) (*flock, *atomic.Int64) {
-	f := newFlock(t, 0)
+func counted(t *testing.T, ids ...string) (*cluster, *atomic.Int64) {
+	f := newCluster(t, 0)
 	var writes atomic.Int64
 	for _, id := range ids {
 		f.start(id, "a", func(c *membership.Config) { c.Net = counting{c.Net, &writes} })
@@ -49,7 +49,7 @@ func counted(t *testing.T, ids ...string) (*flock, *atomic.Int64) {
 	return f, &writes
 }
 
-func TestAFlockWithoutNewsSendsProbesAndNothingElse(t *testing.T) {
+func TestAClusterWithoutNewsSendsProbesAndNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, writes := counted(t, "p0", "p1", "p2")
 		defer f.close()
@@ -85,7 +85,7 @@ func TestNewsReachesEverybodyAtOnceAndThenThereIsQuiet(t *testing.T) {
 }
 
 func TestAHintReachesEverybodyWithoutWaitingForAProbe(t *testing.T) {
-	bubble(t, 10, func(t *testing.T, f *flock) {
+	bubble(t, 10, func(t *testing.T, f *cluster) {
 		time.Sleep(10 * time.Second)
 		f.peers["p0"].SetHint(membership.Hint{Coordinator: "p0", Epoch: taskstate.Epoch{Generation: 1, Term: 7}})
 		f.within(200*time.Millisecond, "everybody knows", func() bool {

@@ -24,7 +24,7 @@ import (
 
 // liar is a member that says to others what a test has it say.
 type liar struct {
-	*flock
+	*cluster
 	id string
 }
 
@@ -127,15 +127,15 @@ func (l liar) knows(peer string) map[string]state {
 }
 
 // amongLiars is a cluster of n peers, and a member that is none of them and in bad hands.
-func amongLiars(t *testing.T, n int, body func(t *testing.T, f *flock, l liar)) {
-	bubble(t, n, func(t *testing.T, f *flock) {
+func amongLiars(t *testing.T, n int, body func(t *testing.T, f *cluster, l liar)) {
+	bubble(t, n, func(t *testing.T, f *cluster) {
 		time.Sleep(5 * time.Second) // what there was to tell has been told
 		body(t, f, liar{f, "liar"})
 	})
 }
 
 // unsuspected fails if any peer's view ever shows one of the cluster as anything but alive.
-func (f *flock) unsuspected(t *testing.T) {
+func (f *cluster) unsuspected(t *testing.T) {
 	ours := map[string]bool{}
 	for id := range f.peers {
 		ours[id] = true
@@ -152,7 +152,7 @@ func (f *flock) unsuspected(t *testing.T) {
 }
 
 func TestForgedAccusationsOfPeersThatLiveAreBelievedByNobody(t *testing.T) {
-	amongLiars(t, 5, func(t *testing.T, f *flock, l liar) {
+	amongLiars(t, 5, func(t *testing.T, f *cluster, l liar) {
 		f.unsuspected(t)
 		for range 20 {
 			for to := range f.peers {
@@ -187,7 +187,7 @@ func TestForgedAccusationsOfPeersThatLiveAreBelievedByNobody(t *testing.T) {
 }
 
 func TestAnAccusationOfAPeerThatIsGoneIsBelievedFromAnybody(t *testing.T) {
-	amongLiars(t, 4, func(t *testing.T, f *flock, l liar) {
+	amongLiars(t, 4, func(t *testing.T, f *cluster, l liar) {
 		inc := l.knows("p0")["p3"].Incarnation
 		for _, id := range []string{"p0", "p1", "p2"} {
 			f.net.Cut(id, "p3")
@@ -199,7 +199,7 @@ func TestAnAccusationOfAPeerThatIsGoneIsBelievedFromAnybody(t *testing.T) {
 }
 
 func TestAGoodbyeThatSomebodyElseForgedEndsNobody(t *testing.T) {
-	amongLiars(t, 3, func(t *testing.T, f *flock, l liar) {
+	amongLiars(t, 3, func(t *testing.T, f *cluster, l liar) {
 		f.unsuspected(t)
 		inc := l.knows("p0")["p1"].Incarnation
 		l.says("p0", claimGone(deadMsg, "p1", "p1", inc))
@@ -210,7 +210,7 @@ func TestAGoodbyeThatSomebodyElseForgedEndsNobody(t *testing.T) {
 
 func TestAGoodbyeIsBelievedAtOnceByAll(t *testing.T) {
 	for _, n := range []int{3, 20} {
-		bubble(t, n, func(t *testing.T, f *flock) {
+		bubble(t, n, func(t *testing.T, f *cluster) {
 			time.Sleep(5 * time.Second)
 			leaver := f.peers["p1"]
 			if err := leaver.Leave(t.Context()); err != nil {
@@ -224,7 +224,7 @@ func TestAGoodbyeIsBelievedAtOnceByAll(t *testing.T) {
 }
 
 func TestNobodySpeaksForAnotherMember(t *testing.T) {
-	amongLiars(t, 3, func(t *testing.T, f *flock, l liar) {
+	amongLiars(t, 3, func(t *testing.T, f *cluster, l liar) {
 		f.unsuspected(t)
 		truth := l.knows("p0")["p1"]
 		words := truth.Meta
@@ -283,7 +283,7 @@ func TestNobodySpeaksForAnotherMember(t *testing.T) {
 }
 
 // restart is kill -9 and another start, at another address.
-func (f *flock) restart(id, moved string) *peer {
+func (f *cluster) restart(id, moved string) *peer {
 	f.kill(id)
 	time.Sleep(100 * time.Millisecond)
 	f.net.Revive(id)
@@ -291,7 +291,7 @@ func (f *flock) restart(id, moved string) *peer {
 }
 
 func TestWhoComesBackAfterItWasForgottenIsKnownAgain(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, f *flock) {
+	bubble(t, 3, func(t *testing.T, f *cluster) {
 		l := liar{f, "liar"}
 		for i := range 5 { // p1 refutes, so that its incarnation is above that of a first life
 			l.says("p1", claimGone(suspectMsg, "p1", "p0", l.knows("p1")["p1"].Incarnation))
@@ -310,7 +310,7 @@ func TestWhoComesBackAfterItWasForgottenIsKnownAgain(t *testing.T) {
 }
 
 func TestAnEpochThatCannotBeIsNoHint(t *testing.T) {
-	amongLiars(t, 3, func(t *testing.T, f *flock, l liar) {
+	amongLiars(t, 3, func(t *testing.T, f *cluster, l liar) {
 		truth := membership.Hint{Epoch: taskstate.At(1, 3), Coordinator: "p1"}
 		f.peers["p1"].SetHint(truth)
 		time.Sleep(time.Second)
@@ -335,7 +335,7 @@ func TestAnEpochThatCannotBeIsNoHint(t *testing.T) {
 }
 
 func TestWhatIsCompressedIsRefusedUnread(t *testing.T) {
-	amongLiars(t, 2, func(t *testing.T, f *flock, l liar) {
+	amongLiars(t, 2, func(t *testing.T, f *cluster, l liar) {
 		var b bytes.Buffer
 		w := lzw.NewWriter(&b, lzw.LSB, 8)
 		zeros := make([]byte, 1<<20)
@@ -361,7 +361,7 @@ func TestWhatIsCompressedIsRefusedUnread(t *testing.T) {
 }
 
 func TestAListThatNoPeerSendsIsRefused(t *testing.T) {
-	amongLiars(t, 2, func(t *testing.T, f *flock, l liar) {
+	amongLiars(t, 2, func(t *testing.T, f *cluster, l liar) {
 		header := func(nodes, user int) []byte {
 			return message(pushPullMsg, map[string]any{"Nodes": nodes, "UserStateLen": user, "Join": true})
 		}
@@ -379,7 +379,7 @@ func TestAListThatNoPeerSendsIsRefused(t *testing.T) {
 }
 
 func TestOnePeerBeginsFewExchangesAtOnce(t *testing.T) {
-	amongLiars(t, 2, func(t *testing.T, f *flock, l liar) {
+	amongLiars(t, 2, func(t *testing.T, f *cluster, l liar) {
 		var open []net.Conn
 		refused := 0
 		for range 100 {
@@ -409,7 +409,7 @@ func TestOnePeerBeginsFewExchangesAtOnce(t *testing.T) {
 }
 
 func TestAProbeForAnotherOpensNoStreamsToAnybodyElse(t *testing.T) {
-	amongLiars(t, 2, func(t *testing.T, f *flock, l liar) {
+	amongLiars(t, 2, func(t *testing.T, f *cluster, l liar) {
 		p := f.peers["p0"]
 		for i := range 50 {
 			l.says("p0", message(pingMsg, map[string]any{"SeqNo": i, "Node": "p0", "SourceNode": fmt.Sprint("victim", i)}),
@@ -422,7 +422,7 @@ func TestAProbeForAnotherOpensNoStreamsToAnybodyElse(t *testing.T) {
 }
 
 func TestAFloodFromOneNeighbourKeepsNobodyElseWaiting(t *testing.T) {
-	amongLiars(t, 3, func(t *testing.T, f *flock, l liar) {
+	amongLiars(t, 3, func(t *testing.T, f *cluster, l liar) {
 		f.unsuspected(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})

@@ -14,7 +14,7 @@ import (
 func TestASilentPeerIsMissedInAboutThreeSeconds(t *testing.T) {
 	for _, n := range []int{2, 3, 5, 10} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, f *flock) {
+			bubble(t, n, func(t *testing.T, f *cluster) {
 				victim := fmt.Sprintf("p%d", n-1)
 				for id := range f.peers {
 					if id != victim {
@@ -32,7 +32,7 @@ func TestASilentPeerIsMissedInAboutThreeSeconds(t *testing.T) {
 }
 
 func TestASilentPeerIsSuspectBeforeItIsDead(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, f *flock) {
+	bubble(t, 3, func(t *testing.T, f *cluster) {
 		f.net.Cut("p0", "p2")
 		f.net.Cut("p1", "p2")
 		f.within(3*time.Second, "p2 is suspect", func() bool { return f.all("p2", membership.Suspect) })
@@ -41,8 +41,8 @@ func TestASilentPeerIsSuspectBeforeItIsDead(t *testing.T) {
 	})
 }
 
-func TestAQuietFlockAccusesNobody(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, f *flock) {
+func TestAQuietClusterAccusesNobody(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, f *cluster) {
 		f.net.Delay(20 * time.Millisecond)
 		for id, p := range f.peers {
 			defer p.Observe(func(v *membership.View) {
@@ -61,7 +61,7 @@ func TestAQuietFlockAccusesNobody(t *testing.T) {
 }
 
 func TestRefusedOnTwoSidesIsDeadAtOnce(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, f *flock) {
+	bubble(t, 3, func(t *testing.T, f *cluster) {
 		f.kill("p2")
 		for _, p := range f.peers {
 			p.Probe("p2")
@@ -72,7 +72,7 @@ func TestRefusedOnTwoSidesIsDeadAtOnce(t *testing.T) {
 }
 
 func TestRefusedOnOneSideIsOnlySuspicion(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, f *flock) {
+	bubble(t, 2, func(t *testing.T, f *cluster) {
 		f.kill("p1")
 		f.peers["p0"].Probe("p1")
 		f.within(100*time.Millisecond, "p1 is suspect", func() bool { return f.all("p1", membership.Suspect) })
@@ -85,7 +85,7 @@ func TestRefusedOnOneSideIsOnlySuspicion(t *testing.T) {
 }
 
 func TestATimeoutIsNoEvidence(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, f *flock) {
+	bubble(t, 3, func(t *testing.T, f *cluster) {
 		f.net.Cut("p0", "p2")
 		f.peers["p0"].Probe("p2")
 		for range 50 {
@@ -98,7 +98,7 @@ func TestATimeoutIsNoEvidence(t *testing.T) {
 }
 
 func TestAProbeOfALivingPeerChangesNothing(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, f *flock) {
+	bubble(t, 3, func(t *testing.T, f *cluster) {
 		before, _ := f.peers["p0"].View().Get("p2")
 		f.peers["p0"].Probe("p2")
 		f.peers["p0"].Probe("nobody")
@@ -114,7 +114,7 @@ func TestARestartedPeerIsBackWithinASecondAtItsNewAddress(t *testing.T) {
 	for _, pause := range []time.Duration{0, time.Second, 10 * time.Second, 10 * time.Minute} {
 		for _, n := range []int{2, 3, 5} {
 			t.Run(fmt.Sprintf("%d peers, away %s", n, pause), func(t *testing.T) {
-				bubble(t, n, func(t *testing.T, f *flock) {
+				bubble(t, n, func(t *testing.T, f *cluster) {
 					f.kill("p1")
 					f.peers["p0"].Probe("p1")
 					time.Sleep(pause)
@@ -137,7 +137,7 @@ func TestARestartedPeerIsBackWithinASecondAtItsNewAddress(t *testing.T) {
 }
 
 func TestAWipedPeerIsSeenWithItsNewIncarnation(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, f *flock) {
+	bubble(t, 3, func(t *testing.T, f *cluster) {
 		f.kill("p1")
 		f.net.Revive("p1")
 		p := f.start("p1", "a", func(c *membership.Config) { c.Incarnation, c.Book = "inc-new", "" })
@@ -156,7 +156,7 @@ func TestAWipedPeerIsSeenWithItsNewIncarnation(t *testing.T) {
 }
 
 func TestAGoodbyeIsDeadAtOnceAndNotForever(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, f *flock) {
+	bubble(t, 3, func(t *testing.T, f *cluster) {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
@@ -179,7 +179,7 @@ func TestAGoodbyeIsDeadAtOnceAndNotForever(t *testing.T) {
 func TestALongPartitionHealsByItself(t *testing.T) {
 	for _, cut := range []time.Duration{20 * time.Second, 2 * time.Minute, time.Hour} {
 		t.Run(cut.String(), func(t *testing.T) {
-			bubble(t, 5, func(t *testing.T, f *flock) {
+			bubble(t, 5, func(t *testing.T, f *cluster) {
 				for _, a := range []string{"p0", "p1"} {
 					for _, b := range []string{"p2", "p3", "p4"} {
 						f.net.Cut(a, b)
@@ -198,7 +198,7 @@ func TestALongPartitionHealsByItself(t *testing.T) {
 }
 
 func TestALonePeerFindsTheOthersInSeconds(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, f *flock) {
+	bubble(t, 3, func(t *testing.T, f *cluster) {
 		f.net.Cut("p0", "p2")
 		f.net.Cut("p1", "p2")
 		time.Sleep(5 * time.Minute)
@@ -208,7 +208,7 @@ func TestALonePeerFindsTheOthersInSeconds(t *testing.T) {
 }
 
 func TestPeersOfTheBookThatDoNotAnswerAreDeadAfterAWhile(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, f *flock) {
+	bubble(t, 3, func(t *testing.T, f *cluster) {
 		f.kill("p2")
 		f.kill("p1")
 		f.net.Revive("p1")
@@ -222,7 +222,7 @@ func TestPeersOfTheBookThatDoNotAnswerAreDeadAfterAWhile(t *testing.T) {
 }
 
 func TestTheHighestHintWinsEverywhere(t *testing.T) {
-	bubble(t, 10, func(t *testing.T, f *flock) {
+	bubble(t, 10, func(t *testing.T, f *cluster) {
 		old := membership.Hint{Epoch: taskstate.At(1, 3), Coordinator: "p1"}
 		newer := membership.Hint{Epoch: taskstate.At(1, 4), Coordinator: "p2"}
 		f.peers["p1"].SetHint(old)
@@ -251,7 +251,7 @@ func TestTheHighestHintWinsEverywhere(t *testing.T) {
 
 func TestStrangersAreNotMembersUntilTheyAreAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFlock(t, 2)
+		f := newCluster(t, 2)
 		defer f.close()
 		f.joinAll()
 		f.within(time.Second, "two see each other", f.complete)
@@ -280,7 +280,7 @@ func TestStrangersAreNotMembersUntilTheyAreAdmitted(t *testing.T) {
 
 func TestAChangedAddressReachesAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFlock(t, 2)
+		f := newCluster(t, 2)
 		defer f.close()
 		addr := make(chan string, 1)
 		addr <- "/mem/p2/one"

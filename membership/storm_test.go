@@ -17,7 +17,7 @@ import (
 // A machine whose cores are taken by other work answers late, now and then very late. That is no
 // reason to call anybody dead.
 func TestNobodyIsCalledDeadInTenMinutesOnBusyMachines(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, f *flock) {
+	bubble(t, 5, func(t *testing.T, f *cluster) {
 		for id, p := range f.peers {
 			defer p.Observe(func(v *membership.View) {
 				for _, m := range v.Members {
@@ -54,7 +54,7 @@ func TestALargeClusterThatRestartsAtOnceFindsItselfAgain(t *testing.T) {
 	}
 	dir := memory(t) // so many books on a disk that syncs would take minutes
 	synctest.Test(t, func(t *testing.T) {
-		f := flockIn(t, dir, n)
+		f := clusterIn(t, dir, n)
 		defer f.close()
 		f.joinAll()
 		took := f.within(2*time.Minute, "everybody sees everybody", f.complete)
@@ -81,7 +81,7 @@ func TestALargeClusterThatRestartsAtOnceFindsItselfAgain(t *testing.T) {
 func TestAPeerThatComesBackDoesNotAskAllOfALargeCluster(t *testing.T) {
 	const n = 60
 	synctest.Test(t, func(t *testing.T) {
-		f := flockIn(t, memory(t), n)
+		f := clusterIn(t, memory(t), n)
 		defer f.close()
 		f.joinAll()
 		f.within(time.Minute, "everybody sees everybody", f.complete)

@@ -78,7 +78,7 @@ func (c *deafConn) Read(b []byte) (int, error) {
 }
 
 // whisper tells one peer, as gossip from another, that a third is suspected in its first life.
-func (f *flock) whisper(from, to, suspect string) {
+func (f *cluster) whisper(from, to, suspect string) {
 	f.t.Helper()
 	const suspectMsg = 3 // memberlist's
 	packet := []byte{0, 0, suspectMsg}
@@ -99,10 +99,10 @@ func (f *flock) whisper(from, to, suspect string) {
 	}
 }
 
-// deafFlock is five peers of which p2 gets no packet with p4's words about itself, which a
+// deafCluster is five peers of which p2 gets no packet with p4's words about itself, which a
 // refutation takes along. Nor does an exchange with somebody at random help it by chance.
-func deafFlock(t *testing.T) (*flock, *atomic.Int64, *atomic.Bool) {
-	f := newFlock(t, 0)
+func deafCluster(t *testing.T) (*cluster, *atomic.Int64, *atomic.Bool) {
+	f := newCluster(t, 0)
 	var missed atomic.Int64
 	var shut atomic.Bool
 	for _, id := range []string{"p0", "p1", "p2", "p3", "p4"} {
@@ -126,7 +126,7 @@ func deafFlock(t *testing.T) (*flock, *atomic.Int64, *atomic.Bool) {
 
 func TestAPeerThatMissesTheRefutationDoesNotCallTheSuspectDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, missed, shut := deafFlock(t)
+		f, missed, shut := deafCluster(t)
 		defer f.close()
 		for id, p := range f.peers {
 			defer p.Observe(func(v *membership.View) {
@@ -166,7 +166,7 @@ func (c countingSyncs) Dial(ctx context.Context, peer, protocol string) (net.Con
 
 func TestNobodyIsAskedWhileNobodyIsDoubtedNorWhoIsDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFlock(t, 0)
+		f := newCluster(t, 0)
 		defer f.close()
 		var begun atomic.Int64
 		ids := []string{"p0", "p1", "p2", "p3"}

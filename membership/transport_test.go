@@ -264,7 +264,7 @@ func TestAPeersAddressIsConstantAndItsOwn(t *testing.T) {
 	}
 }
 
-// Whoever says goodbye waits until it is on the wire, and no longer: what is dropped, or cannot be
+// A peer that says goodbye waits until it is on the wire, and no longer: what is dropped, or cannot be
 // sent, is not waited for.
 func TestAFlushWaitsForWhatIsNeitherWrittenNorGivenUp(t *testing.T) {
 	onALine(t, func(t *testing.T, l *line) {

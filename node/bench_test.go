@@ -23,9 +23,9 @@ import (
 	"covey/taskstate/jobfile"
 )
 
-// flock runs n whole peers in this process, each with its own folder, key and sockets, until the
+// cluster runs n whole peers in this process, each with its own folder, key and sockets, until the
 // benchmark ends.
-func flock(b *testing.B, n int) []*api.Client {
+func benchCluster(b *testing.B, n int) []*api.Client {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	root := b.TempDir() // before the cleanup: it is removed after the peers have ended
@@ -77,7 +77,7 @@ func flock(b *testing.B, n int) []*api.Client {
 // BenchmarkNoopTasks is one job of b.N tasks that do nothing, from submission to its end, on three
 // whole peers in one process.
 func BenchmarkNoopTasks(b *testing.B) {
-	clients := flock(b, 3)
+	clients := benchCluster(b, 3)
 	job := taskstate.Job{Count: b.N}
 	job.Run.Noop = &taskstate.Noop{}
 	jobfile.Defaults(&job)
@@ -99,7 +99,7 @@ func BenchmarkProcessTasks(b *testing.B) {
 	if err != nil {
 		b.Skip("no `true` here")
 	}
-	clients := flock(b, 3)
+	clients := benchCluster(b, 3)
 	job := taskstate.Job{Count: b.N}
 	job.Run.Process = &taskstate.Process{Command: []string{path}}
 	jobfile.Defaults(&job)

@@ -13,7 +13,7 @@ import (
 
 func TestNobodyAsksInAnothersName(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two") // two does not coordinate
+	all := clusterOf(t, "one", "two") // two does not coordinate
 	voter, admin := newPuppet(t), newPuppet(t)
 	all[0].admit(voter, admission.Voter) // never seated
 	all[0].admit(admin, admission.AllRoles()...)
@@ -70,9 +70,9 @@ func TestNobodyAsksInAnothersName(t *testing.T) {
 	all[0].sees("one", "two")
 }
 
-func TestWhoeverPassesACallOnNeedsNoRole(t *testing.T) {
+func TestAPeerThatPassesACallOnNeedsNoRole(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	worker, admin := newPuppet(t), newPuppet(t)
 	all[0].admit(worker, admission.Worker)
 	all[0].admit(admin, admission.Admin)
@@ -83,7 +83,7 @@ func TestWhoeverPassesACallOnNeedsNoRole(t *testing.T) {
 
 func TestACallCountsOnce(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	p := newPuppet(t)
 	all[0].admit(p, admission.AllRoles()...)
 	set := func(a ledger.Availability) calls.Signed {

@@ -104,7 +104,7 @@ func TestAPeerMayDoWhatItsRolesSay(t *testing.T) {
 
 func TestACallIsPassedOnButNotForEver(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two") // two does not coordinate
+	all := clusterOf(t, "one", "two") // two does not coordinate
 	p := newPuppet(t)
 	all[0].admit(p, admission.AllRoles()...)
 	eventually(t, "two admits the puppet, too", func() (bool, string) { return all[1].roster.Admitted(p.Self()), "" })
@@ -130,7 +130,7 @@ func TestACallIsPassedOnButNotForEver(t *testing.T) {
 
 func TestALostCallIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	var asked atomic.Int32
 	all[0].host.Handle(calls.Protocol, func(peer string, c net.Conn) {
 		switch asked.Add(1) {

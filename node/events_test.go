@@ -8,7 +8,7 @@ import (
 	"covey/node/view"
 )
 
-// token is where whoever watches a peer stands now.
+// token is where a watcher of a peer stands now.
 func token(t *testing.T, v *view.View) string {
 	t.Helper()
 	return eventsAfter(t, v, "")[0].Token

@@ -24,7 +24,7 @@ func reading(name, line string) taskstate.Job {
 
 func TestATaskReadsWhatIsGivenAndNobodyElseDoes(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	p := newPuppet(t)
 	all[0].admit(p, admission.AllRoles()...)
 	job := reading("secret", "read a; echo got $a; cat")

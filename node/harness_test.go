@@ -175,8 +175,8 @@ func (l *living) start(listen []string) *living {
 	return alive(l.t, cfg)
 }
 
-// flockOf founds a cluster and has others join it with one ticket. The first coordinates.
-func flockOf(t *testing.T, names ...string) []*living {
+// clusterOf founds a cluster and has others join it with one ticket. The first coordinates.
+func clusterOf(t *testing.T, names ...string) []*living {
 	t.Helper()
 	all := []*living{alive(t, Config{Name: names[0]})}
 	ticket := all[0].ticket(api.TicketRequest{Expires: 600})

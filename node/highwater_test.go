@@ -16,7 +16,7 @@ func TestAJournalPutBackWhileAllWereDownIsToldByWhatIsRememberedOnDisk(t *testin
 	t.Parallel()
 	for name, memory := range map[string]string{"the peer's own": "two", "the coordinator's": "one"} {
 		t.Run(name, func(t *testing.T) {
-			all := flockOf(t, "one", "two")
+			all := clusterOf(t, "one", "two")
 			on := func(l *living) {
 				j := noopJob("there", 3, 0)
 				j.Constraints = []string{"peer.name == two"}

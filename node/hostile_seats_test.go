@@ -50,7 +50,7 @@ func unseated(t *testing.T, all ...*living) puppet {
 
 func TestWhoHoldsNoSeatSendsNoEntries(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two", "three")
+	all := clusterOf(t, "one", "two", "three")
 	eventually(t, "three peers vote", func() (bool, string) { return len(all[0].Deciders.Voters()) == 3, "" })
 	p := unseated(t, all...)
 	for _, v := range all[0].ledger.Voters() {
@@ -83,7 +83,7 @@ func TestWhoHoldsNoSeatSendsNoEntries(t *testing.T) {
 
 func TestWhoHoldsNoSeatSeatsNobody(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two") // two follows
+	all := clusterOf(t, "one", "two") // two follows
 	p := unseated(t, all...)
 	server := all[1].self + "/" + string(all[1].ledger.SeatIncarnation())
 	for _, generation := range []uint64{1, 2, 1<<64 - 1} {
@@ -142,7 +142,7 @@ func (p puppet) lyingFeed(epoch taskstate.Epoch, index uint64, proof ...admissio
 
 func TestWhoHoldsNoSeatIsNotFollowed(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	p := unseated(t, all...)
 	index := all[1].replica.Applied() + 1
 	forged := admission.Seats{Cluster: all[0].roster.Cluster(), Generation: 1, Index: index + 100, Voters: []string{p.Self()}, By: p.Self()}
@@ -182,7 +182,7 @@ func unharmed(t *testing.T, l *living, p puppet) {
 
 func TestWhoHoldsNoSeatBeginsNoOtherLedgerWhileSomebodyDecides(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	p := unseated(t, all...)
 	s, err := admission.Seats{Cluster: all[0].roster.Cluster(), Generation: 2, Index: 1 << 20, Voters: []string{p.Self()}, By: p.Self()}.SignedBy(p)
 	if err != nil {
@@ -206,7 +206,7 @@ func TestWhoHoldsNoSeatBeginsNoOtherLedgerWhileSomebodyDecides(t *testing.T) {
 
 func TestWhoHoldsNoSeatRemovesAndAdmitsNobody(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	p, friend := unseated(t, all...), newPuppet(t)
 	type show struct {
 		Entries []admission.Entry `cbor:"1,keyasint"`
@@ -279,7 +279,7 @@ func TestWhatWasShownAndNeverDecidedGoes(t *testing.T) {
 
 func TestAPeerThatWasAwayWhileAllSeatsChangedHandsComesBack(t *testing.T) {
 	long.Test(t)
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	two := all[1]
 	_ = two.stop()
 	ticket := all[0].ticket(api.TicketRequest{Expires: 600, Uses: 5})
@@ -306,7 +306,7 @@ func TestAPeerThatWasAwayWhileAllSeatsChangedHandsComesBack(t *testing.T) {
 
 func TestARemovalNamesTheDecisionItIsOf(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	index := all[0].replica.Applied()
 	if err := all[0].Remove(timed(t), all[1].self); err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ import (
 
 func TestACallThatAsksForTwoThingsIsJudgedByBoth(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	p := newPuppet(t)
 	all[0].admit(p, admission.Worker)
 	own := &ledger.Depart{Peer: p.Self()}
@@ -108,7 +108,7 @@ var everyProtocol = [...]string{
 
 func TestGarbageOnEveryProtocolHarmsNobody(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	p := newPuppet(t)
 	all[0].admit(p, admission.AllRoles()...)
 	r := rand.New(rand.NewPCG(7, 7))
@@ -172,7 +172,7 @@ func rubbish(t *testing.T, r *rand.Rand, i int) []byte {
 
 func TestForgedStatusesChangeNothingAndDoNotTravelOn(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	one := all[0]
 	p := newPuppet(t)
 	one.admit(p, admission.AllRoles()...)

@@ -10,7 +10,7 @@ import (
 // Each remembers of the other only where it was.
 func TestTwoPeersThatBothComeBackElsewhereFindEachOther(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	before := [][]string{all[0].host.Addrs(), all[1].host.Addrs()}
 	for _, l := range all {
 		l.crash()

@@ -40,7 +40,7 @@ func TestAPeerIsDescribedByItsOwnAddressesAndNotThoseOfRelays(t *testing.T) {
 // A peer that moves to another network is described anew in the session it has.
 func TestChangedAddressesReachTheCoordinatorInTheSession(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	elsewhere := func() (bool, string) {
 		peers, err := all[0].coord.Peers(timed(t))
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 // there.
 func TestAHeldJobThatWasAcceptedAllTheSameIsCancelledThere(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "voter", "other")
+	all := clusterOf(t, "voter", "other")
 	other := all[1]
 	job := noopJob("elsewhere", 1, time.Hour)
 	id := other.submit(job)

@@ -12,7 +12,7 @@ import (
 
 func TestAPeerThatReadsItsJournalIsAliveAndAnswers(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "a", "b", "c")
+	all := clusterOf(t, "a", "b", "c")
 	a, c := all[0], all[2]
 	if err := c.stop(); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 func TestSettingsAreAnAdminsToChangeAndTheSameOnEveryPeer(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	if a, err := all[1].Settings(timed(t)); err != nil || a.Settings != (api.Settings{Beat: 1, Grace: 3, KeepJobs: 1000, KeepFor: 604800}) {
 		t.Fatalf("%+v %v", a, err)
 	}

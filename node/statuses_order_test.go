@@ -81,7 +81,7 @@ func TestAnAssignmentIsNotToldAfterWhatTheWorkerReportedAboutIt(t *testing.T) {
 // first, which was merged before it, is still made into events.
 func TestStatusesThatComeTogetherAreToldInTheirOrder(t *testing.T) {
 	t.Parallel()
-	const tasks = 500 // so few events that whoever watches is told each of them
+	const tasks = 500 // so few events that a watcher is told each of them
 	for range 120 {
 		n, told := telling(t, tasks, func(*Node) {})
 		var both sync.WaitGroup

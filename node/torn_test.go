@@ -161,7 +161,7 @@ func (l *living) unharmed(job string, held taskstate.JobID) {
 
 func TestADamagedRosterWithoutALedgerFoundsNothing(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two", "three")
+	all := clusterOf(t, "one", "two", "three")
 	two := all[1]
 	_ = two.stop()
 	if err := os.RemoveAll(filepath.Join(two.cfg.Data, "ledger")); err != nil {

@@ -12,7 +12,7 @@ import (
 // One of those who ask at the same moment gets a run; every other one is told which run that is.
 func TestOfManyWhoTriggerAScheduleAtOnceOneStartsARun(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	j := noopJob("nightly", 1, time.Hour)
 	j.Schedule = &taskstate.Schedule{Cron: "0 3 1 1 *", Zone: "UTC", Overlap: taskstate.SkipOverlap}
 	id := all[0].submit(j)

@@ -58,7 +58,7 @@ func fields(changes []taskstate.Change) (out []string) {
 
 func TestASubmissionWithTheNameOfAServiceIsAnUpdateOfIt(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	two := all[1] // which does not coordinate
 	web := serviceJob("web", 2)
 	id := two.submit(web)
@@ -118,7 +118,7 @@ func (l *living) goesBack(id string) {
 // all know it by the same id.
 func TestPeersThatSubmitTheSameServiceAtOnceMakeOneOfIt(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	var wg sync.WaitGroup
 	ids := make([]string, 6)
 	for i := range ids {
@@ -386,7 +386,7 @@ func TestWithoutACoordinatorNothingIsChanged(t *testing.T) {
 
 func TestAnUpdateWhoseAnswerWasLostSaysWhatItChangedAllTheSame(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	web := serviceJob("web", 1)
 	id := all[1].submit(web)
 	lost := make(chan struct{}, 1)

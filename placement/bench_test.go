@@ -9,8 +9,8 @@ import (
 	"covey/taskstate/constraint"
 )
 
-// flock is n peers in ten zones, all different, with room for what is asked in the benchmarks.
-func flock(n, room int) []placement.Peer {
+// cluster is n peers in ten zones, all different, with room for what is asked in the benchmarks.
+func cluster(n, room int) []placement.Peer {
 	ps := make([]placement.Peer, n)
 	for i := range ps {
 		ps[i] = peer(fmt.Sprintf("12D3KooWPeerOfTheFlock%030d", i), 64)
@@ -30,7 +30,7 @@ func five(b *testing.B) []constraint.Constraint {
 
 func BenchmarkPlace(b *testing.B) {
 	for _, size := range []struct{ peers, tasks int }{{1_000, 1}, {1_000, 10_000}, {1_000, 100_000}, {10_000, 100_000}, {10_000, 1_000_000}} {
-		ps := flock(size.peers, 1000)
+		ps := cluster(size.peers, 1000)
 		for name, need := range map[string]placement.Need{
 			"plain":   {},
 			"strict":  {Constraints: five(b), Over: over(b, "peer.label.zone")},
@@ -59,7 +59,7 @@ func BenchmarkPlaceInTurns(b *testing.B) {
 	need := placement.Need{Tasks: 256, Resources: cpus(1), Constraints: five(b), Over: over(b, "peer.label.zone"), Matcher: &placement.Matcher{}}
 	for b.Loop() {
 		b.StopTimer()
-		ps := flock(1_000, 1000)
+		ps := cluster(1_000, 1000)
 		b.StartTimer()
 		for left := 10_000; left > 0; left -= 256 {
 			plan := placement.Place(need, ps, uint64(left))
@@ -73,7 +73,7 @@ func BenchmarkPlaceInTurns(b *testing.B) {
 
 func BenchmarkRebalance(b *testing.B) {
 	for _, need := range []placement.Need{{}, {Over: over(b, "peer.label.zone")}} {
-		ps := flock(1_000, 1000)
+		ps := cluster(1_000, 1000)
 		need.Resources = cpus(1)
 		b.Run("over="+need.Over.String(), func(b *testing.B) {
 			for b.Loop() {

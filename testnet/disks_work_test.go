@@ -46,7 +46,7 @@ func newWork(d *diskRound) *workRound {
 func withWork(play func(*workRound)) func(*diskRound) {
 	return func(d *diskRound) {
 		w := newWork(d)
-		defer os.Remove(w.stay) // whoever still runs ends, also where its peer forgot it
+		defer os.Remove(w.stay) // what still runs ends, also where its peer forgot it
 		defer w.lastWords()
 		play(w)
 		w.startAll()

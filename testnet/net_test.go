@@ -77,7 +77,7 @@ func TestAPartitionReachesWhoCanHearItAndOneThatCannotIsNoReasonToStop(t *testin
 	}
 }
 
-func TestAFlockIsReadyWhenEveryoneThatRunsSeesEveryoneThatRuns(t *testing.T) {
+func TestAClusterIsReadyWhenEveryoneThatRunsSeesEveryoneThatRuns(t *testing.T) {
 	peers := func(ids ...string) (p api.Peers) {
 		p.Coordinator = "x"
 		for _, id := range ids {

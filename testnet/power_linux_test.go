@@ -36,11 +36,11 @@ func TestTasksOfACoordinatorWithoutPowerRunElsewhere(t *testing.T) {
 	for i, name := range names {
 		n.machine(name, 2+i)
 	}
-	flock := map[string]resident{} // by id
+	cluster := map[string]resident{} // by id
 	var args []string
 	for _, name := range names {
 		r := n.peer(name, append([]string{"--cpus", "2"}, args...)...)
-		flock[r.ID] = r
+		cluster[r.ID] = r
 		if args == nil {
 			k, err := r.Invite(timed(t), api.TicketRequest{Expires: 600, Uses: 2})
 			if err != nil {
@@ -50,22 +50,22 @@ func TestTasksOfACoordinatorWithoutPowerRunElsewhere(t *testing.T) {
 		}
 	}
 	var boss, witness resident
-	for _, r := range flock {
+	for _, r := range cluster {
 		eventually(t, "three machines vote and are seen", func() (bool, string) {
 			st, err := r.Client.Status(timed(t))
 			if err != nil || len(st.Voters) != 3 {
 				return false, fmt.Sprintf("%v, %v", st.Voters, err)
 			}
-			for id := range flock {
+			for id := range cluster {
 				if _, standing := r.path(t, id); standing != "ready" {
 					return false, standing
 				}
 			}
-			boss = flock[st.Coordinator]
+			boss = cluster[st.Coordinator]
 			return boss.ID != "", "no coordinator"
 		})
 	}
-	for id, r := range flock {
+	for id, r := range cluster {
 		if id != boss.ID {
 			witness = r
 		}

@@ -9,7 +9,7 @@ import (
 	"covey/testnet/stack"
 )
 
-// Whoever is answered is not alone: it goes on asking until somebody can decide.
+// A peer that is answered is not alone: it goes on asking until somebody can decide.
 func TestANewcomerWaitsWhileNobodyCanDecide(t *testing.T) {
 	playScene(t, stack.Config{Seed: 1, Peers: 3}, func(s *stack.Scene) {
 		within(t, s, time.Minute, "three vote", func() string {

@@ -88,9 +88,9 @@ func TestTheSameSeedIsTheSameLife(t *testing.T) {
 	})
 }
 
-// TestSmallFlocksLiveToo simulates one to five peers: where most people begin, and where such
+// TestSmallClustersLiveToo simulates one to five peers: where most people begin, and where such
 // systems behave worst.
-func TestSmallFlocksLiveToo(t *testing.T) {
+func TestSmallClustersLiveToo(t *testing.T) {
 	var mu sync.Mutex
 	n := 10 // each size twice
 	if long.Tests {

@@ -162,7 +162,7 @@ func TestAnEndThatAnotherPeerShowsDifferentlyIsWrong(t *testing.T) {
 	}
 }
 
-func TestAFlockHasSettledWhenEveryPeerShowsTheSameEnds(t *testing.T) {
+func TestAClusterHasSettledWhenEveryPeerShowsTheSameEnds(t *testing.T) {
 	ended := over("j", "complete", 0, map[string]int{"complete": 1})
 	other := over("j", "failed", 1, map[string]int{"failed": 1})
 	open := api.Job{ID: "j", Name: "nap", State: "running"}

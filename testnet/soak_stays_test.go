@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Peers 1 and 5 are killed, then 2, 3 and 4 before those are back: whoever took another port then
+// Peers 1 and 5 are killed, then 2, 3 and 4 before those are back: a peer that took another port then
 // would never be found (soak seed 24524).
 func TestWhoComesBackWhenNobodyStayedComesBackWhereItWas(t *testing.T) {
 	var s stays

@@ -12,7 +12,7 @@ import (
 )
 
 // runningOf counts the tasks of a job that run on each worker, and all of them.
-func (f *faultFlock) runningOf(job taskstate.JobID) (on map[string]int, all int) {
+func (f *faultCluster) runningOf(job taskstate.JobID) (on map[string]int, all int) {
 	on = map[string]int{}
 	for _, w := range f.workers {
 		for id, t := range w.tasks {
@@ -27,7 +27,7 @@ func (f *faultFlock) runningOf(job taskstate.JobID) (on map[string]int, all int)
 
 func TestARebalanceHasNoMoreTasksDownThanAnUpdateMayAndEndsEven(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		f := newFaultFlock(t, rt.Fatalf)
+		f := newFaultCluster(t, rt.Fatalf)
 		f.fails = func(*modelWorker) bool { return false }
 		for _, w := range f.workers {
 			w.cpus, f.dur[w.id] = 100_000, 1000*time.Hour
@@ -120,7 +120,7 @@ func TestAnUpdateEndsARebalance(t *testing.T) {
 // Seed 501353: a task that had been given back stood for nothing where it was, and for one more in
 // the ledger.
 func TestNothingIsMovedWhileATaskMayBeAboutToBeginAnewElsewhere(t *testing.T) {
-	f := newFaultFlock(t, t.Fatalf)
+	f := newFaultCluster(t, t.Fatalf)
 	f.fails = func(*modelWorker) bool { return false }
 	for _, w := range f.workers {
 		w.cpus, f.dur[w.id] = 100_000, 1000*time.Hour

@@ -11,8 +11,8 @@ import (
 	"covey/taskstate"
 )
 
-// benchFlock is n workers that end every task as soon as it is granted, around one core.
-type benchFlock struct {
+// benchCluster is n workers that end every task as soon as it is granted, around one core.
+type benchCluster struct {
 	core    *Core
 	state   *ledger.State
 	now     time.Time
@@ -23,8 +23,8 @@ type benchFlock struct {
 	ledger  time.Duration
 }
 
-func newBenchFlock(n int) *benchFlock {
-	f := &benchFlock{state: ledger.NewState(), now: time.UnixMilli(1_000_000), batches: map[ConnID]uint64{}}
+func newBenchCluster(n int) *benchCluster {
+	f := &benchCluster{state: ledger.NewState(), now: time.UnixMilli(1_000_000), batches: map[ConnID]uint64{}}
 	founder := admission.Entry{Cluster: "c", Peer: "founder", Roles: admission.AllRoles(), By: "founder"}
 	f.state.Apply(ledger.Entry{Index: 1, Epoch: taskstate.At(1, 1), Commands: []ledger.Command{{Found: &ledger.Found{Cluster: "c", Generation: 1, Founder: founder}}}})
 	f.core = NewCore(CoreConfig{}, taskstate.At(1, 1), f.state, f.now)
@@ -43,7 +43,7 @@ func newBenchFlock(n int) *benchFlock {
 	return f
 }
 
-func (f *benchFlock) apply(cmds []ledger.Command) {
+func (f *benchCluster) apply(cmds []ledger.Command) {
 	e := ledger.Entry{Index: f.state.Index() + 1, Epoch: taskstate.At(1, 1), Stamp: f.now.UnixMilli(), Commands: cmds}
 	start := time.Now()
 	res := f.state.Apply(e)
@@ -52,7 +52,7 @@ func (f *benchFlock) apply(cmds []ledger.Command) {
 }
 
 // run plays until nothing happens any more.
-func (f *benchFlock) run() {
+func (f *benchCluster) run() {
 	for len(f.events) > 0 {
 		f.now = f.now.Add(time.Millisecond)
 		evs := f.events
@@ -79,7 +79,7 @@ func (f *benchFlock) run() {
 }
 
 // finish answers grants with batches of their ends, a thousand statuses each.
-func (f *benchFlock) finish(conn ConnID, a *session.Assignments) {
+func (f *benchCluster) finish(conn ConnID, a *session.Assignments) {
 	var sts []taskstate.Status
 	flush := func() {
 		if len(sts) > 0 {
@@ -109,7 +109,7 @@ func (f *benchFlock) finish(conn ConnID, a *session.Assignments) {
 func BenchmarkNoopTasks(b *testing.B) {
 	for _, peers := range []int{3, 100} {
 		b.Run(fmt.Sprintf("%dpeers", peers), func(b *testing.B) {
-			f := newBenchFlock(peers)
+			f := newBenchCluster(peers)
 			j := taskstate.Job{ID: "benchjob01", Type: taskstate.BatchJob, Count: b.N}
 			j.Run.Noop = &taskstate.Noop{}
 			b.ReportAllocs()

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// faultFlock is a few workers whose tasks take their time and end as the test says.
-type faultFlock struct {
+// faultCluster is a few workers whose tasks take their time and end as the test says.
+type faultCluster struct {
 	*model
 	dur    map[string]time.Duration // how long a task takes on a worker
 	fails  func(w *modelWorker) bool
@@ -24,9 +24,9 @@ type faultFlock struct {
 	watch  func() // called whenever a worker has done something
 }
 
-// newFaultFlock has no beats: hours pass.
-func newFaultFlock(t testing.TB, fail func(string, ...any)) *faultFlock {
-	f := &faultFlock{
+// newFaultCluster has no beats: hours pass.
+func newFaultCluster(t testing.TB, fail func(string, ...any)) *faultCluster {
+	f := &faultCluster{
 		model: newModel(newRig(t, CoreConfig{Beat: 10_000 * time.Hour}), fail),
 		dur:   map[string]time.Duration{}, began: map[taskstate.TaskID]time.Time{}, failed: map[string]int{}, ran: map[string]int{}, watch: func() {},
 	}
@@ -34,7 +34,7 @@ func newFaultFlock(t testing.TB, fail func(string, ...any)) *faultFlock {
 }
 
 // draw gives each worker cpus and a time its tasks take, and has them all connect.
-func (f *faultFlock) draw(rt *rapid.T) {
+func (f *faultCluster) draw(rt *rapid.T) {
 	for _, w := range f.workers {
 		w.cpus = 1000 * rapid.Int64Range(1, 6).Draw(rt, "cpus")
 		f.dur[w.id] = time.Duration(rapid.IntRange(10, 240_000).Draw(rt, "ms")) * time.Millisecond
@@ -43,13 +43,13 @@ func (f *faultFlock) draw(rt *rapid.T) {
 	f.turn()
 }
 
-func (f *faultFlock) array(id string, n int) {
+func (f *faultCluster) array(id string, n int) {
 	f.apply(ledger.Command{Submit: &ledger.Submit{Job: jobOf(id, map[string]string{"count": fmt.Sprint(n), "cpus": "1"})}})
 	f.turn()
 }
 
 // turn lets everything happen that happens at once.
-func (f *faultFlock) turn() {
+func (f *faultCluster) turn() {
 	for busy := true; busy; {
 		busy = false
 		for _, w := range f.workers {
@@ -72,7 +72,7 @@ func (f *faultFlock) turn() {
 }
 
 // end ends what has run for its time.
-func (f *faultFlock) end(w *modelWorker) {
+func (f *faultCluster) end(w *modelWorker) {
 	for _, id := range w.sorted() {
 		if t := w.tasks[id]; t.state == taskstate.Running && f.now.Sub(f.began[id]) >= f.dur[w.id] {
 			if f.fails(w) {
@@ -86,7 +86,7 @@ func (f *faultFlock) end(w *modelWorker) {
 }
 
 // next lets time pass until something ends; false if nothing runs and nothing will.
-func (f *faultFlock) next() bool {
+func (f *faultCluster) next() bool {
 	var at time.Time
 	for _, w := range f.workers {
 		for _, id := range w.sorted() {
@@ -108,7 +108,7 @@ func (f *faultFlock) next() bool {
 }
 
 // room counts the cpus where nothing runs, and the tasks that wait on workers for one.
-func (f *faultFlock) room() (idle int64, queued int) {
+func (f *faultCluster) room() (idle int64, queued int) {
 	for _, w := range f.workers {
 		idle += w.cpus / 1000
 		for _, t := range w.tasks {
@@ -124,12 +124,12 @@ func (f *faultFlock) room() (idle int64, queued int) {
 }
 
 // waits counts the slots of a job that no worker has.
-func (f *faultFlock) waits(job string) int {
+func (f *faultCluster) waits(job string) int {
 	rec, _ := f.state.Job(taskstate.JobID(job))
 	return rec.Counts().Pending
 }
 
-func (f *faultFlock) over(job string) bool {
+func (f *faultCluster) over(job string) bool {
 	rec, _ := f.state.Job(taskstate.JobID(job))
 	_, over := rec.Ended()
 	return over
@@ -138,7 +138,7 @@ func (f *faultFlock) over(job string) bool {
 // Big machines show sooner than small ones that a job fails: they are not to stand idle for it.
 func TestAJobThatFailsEverywhereUsesEveryPeerToItsEnd(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		f := newFaultFlock(t, rt.Fatalf)
+		f := newFaultCluster(t, rt.Fatalf)
 		f.fails = func(*modelWorker) bool { return true }
 		f.draw(rt)
 		f.array("j", rapid.IntRange(40, 150).Draw(rt, "count"))
@@ -164,7 +164,7 @@ func TestAJobThatFailsEverywhereUsesEveryPeerToItsEnd(t *testing.T) {
 // One machine lacks what the job needs: it must not swallow the job, and the others do all of it.
 func TestAPeerWhereAllFailsGetsLittleWhileOthersDoWell(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		f := newFaultFlock(t, rt.Fatalf)
+		f := newFaultCluster(t, rt.Fatalf)
 		broken := map[string]bool{"w1": true, "w2": rapid.Bool().Draw(rt, "two are broken")}
 		f.fails = func(w *modelWorker) bool { return broken[w.id] }
 		f.draw(rt)
@@ -207,7 +207,7 @@ func TestAPeerIsFaultyWhenItsLastFiveEndsWereFailuresWithinFiveMinutes(t *testin
 }
 
 func TestTheFirstSuccessShowsThatTheFaultIsNotTheJobs(t *testing.T) {
-	f := newFaultFlock(t, t.Fatalf)
+	f := newFaultCluster(t, t.Fatalf)
 	good := false
 	f.fails = func(w *modelWorker) bool { return w.id != "w0" || !good }
 	for _, w := range f.workers {
@@ -232,7 +232,7 @@ func TestTheFirstSuccessShowsThatTheFaultIsNotTheJobs(t *testing.T) {
 	}
 }
 
-// Whoever asks for another try may have installed meanwhile what the peer lacked.
+// The person who asks for another try may have installed meanwhile what the peer lacked.
 func TestARetryGivesEveryPeerAnotherChance(t *testing.T) {
 	r := passedOver(t)
 	r.apply(ledger.Command{Renew: &ledger.Renew{Job: "j", Slots: []ledger.Slots{{First: 1, N: 1}}, Reason: taskstate.ReasonRetried}})

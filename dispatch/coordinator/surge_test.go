@@ -216,7 +216,7 @@ func TestAfterAnElectionNothingIsTakenDownBeforeItIsKnownWhatIsDown(t *testing.T
 	r.hold = true
 	job.Run.Noop = &taskstate.Noop{Duration: 2}
 	r.apply(ledger.Command{Update: &ledger.Update{Job: job}})
-	r.take() // whoever coordinated knew
+	r.take() // the coordinator of then knew
 	if got := r.commands("elect", "decide", "hello a cpus=1 s.1.1=running"); strings.Contains(got, "renew") {
 		t.Errorf("nobody knows yet what b runs, and:\n%s", got)
 	}

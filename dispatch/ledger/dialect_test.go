@@ -62,7 +62,7 @@ func TestTheClusterSpeaksTheLeastOfWhatItsMembersReadAndNeverLessAgain(t *testin
 	}
 }
 
-func TestWhoeverIsRemovedHoldsNobodyUp(t *testing.T) {
+func TestARemovedPeerHoldsNobodyUp(t *testing.T) {
 	l := newLog(t)
 	all := members(l.State)
 	for _, p := range all[:len(all)-1] {

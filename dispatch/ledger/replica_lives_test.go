@@ -10,7 +10,7 @@ import (
 	"covey/testnet/sim/memledger"
 )
 
-func TestWhoeverObservesHearsWhichIncarnationsCount(t *testing.T) {
+func TestAnObserverHearsWhichIncarnationsCount(t *testing.T) {
 	m := memledger.New("p1", clock())
 	heard := map[taskstate.PeerID]taskstate.Incarnation{}
 	at := func(ev ledger.Event) {

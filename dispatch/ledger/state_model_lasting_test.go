@@ -29,7 +29,7 @@ type dumbLasting struct {
 	moved    []uint64 // entries that added, renewed or retired slots
 }
 
-// news tells whether a service is to be otherwise than whoever had seen the entries up to one of
+// news tells whether a service is to be otherwise than a peer that had seen the entries up to one of
 // them could know.
 func (d *dumb) news(j *dumbJob, seen uint64) bool {
 	newer := func(i uint64) bool { return i > seen }

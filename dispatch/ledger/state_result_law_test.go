@@ -11,7 +11,7 @@ import (
 	"covey/taskstate"
 )
 
-// TestResultsTellWhatFollowsFromACommand: whoever follows the ledger by entries and results alone
+// TestResultsTellWhatFollowsFromACommand: a peer that follows the ledger by entries and results alone
 // knows every slot that waits again, and every job that was released or cut.
 func TestResultsTellWhatFollowsFromACommand(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {

@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// flock is a dumb service: slots take the version they are told to, run after a while, and may
+// cluster is a dumb service: slots take the version they are told to, run after a while, and may
 // fail.
-type flock struct {
+type cluster struct {
 	update  taskstate.Update
 	phase   rollout.Phase
 	target  int
@@ -27,19 +27,19 @@ type flock struct {
 	message string
 }
 
-func service(n int, u taskstate.Update) *flock {
-	f := &flock{update: u, phase: rollout.Updating, target: 2, want: n, due: map[int]int64{}, bad: map[int]bool{}, faulty: map[int]bool{}, now: 1_000_000}
+func service(n int, u taskstate.Update) *cluster {
+	f := &cluster{update: u, phase: rollout.Updating, target: 2, want: n, due: map[int]int64{}, bad: map[int]bool{}, faulty: map[int]bool{}, now: 1_000_000}
 	for i := range n {
 		f.slots = append(f.slots, rollout.Slot{N: i + 1, Version: 1, Running: true})
 	}
 	return f
 }
 
-func (f *flock) step() rollout.Output {
+func (f *cluster) step() rollout.Output {
 	return rollout.Step(rollout.Input{Update: f.update, Phase: f.phase, Target: f.target, Slots: f.slots, Now: f.now})
 }
 
-func (f *flock) running() (n int) {
+func (f *cluster) running() (n int) {
 	for _, s := range f.slots {
 		if s.Running && !s.Leaving {
 			n++
@@ -49,7 +49,7 @@ func (f *flock) running() (n int) {
 }
 
 // carryOut does what a step says. Changes take some milliseconds.
-func (f *flock) carryOut(out rollout.Output, lag func() int64) {
+func (f *cluster) carryOut(out rollout.Output, lag func() int64) {
 	for _, n := range out.Renew {
 		s := &f.slots[n-1]
 		*s = rollout.Slot{N: n, Version: f.target, Leaving: true, Surge: s.Surge}
@@ -75,7 +75,7 @@ func (f *flock) carryOut(out rollout.Output, lag func() int64) {
 	}
 }
 
-func (f *flock) pass(lag func() int64) {
+func (f *cluster) pass(lag func() int64) {
 	f.now += 10
 	for i := range f.slots {
 		s := &f.slots[i]
@@ -100,11 +100,11 @@ func (f *flock) pass(lag func() int64) {
 	}
 }
 
-func (f *flock) fails(s *rollout.Slot) bool {
+func (f *cluster) fails(s *rollout.Slot) bool {
 	return f.bad[s.Version] || s.Version == 2 && f.faulty[s.N]
 }
 
-func (f *flock) failed() (n int) {
+func (f *cluster) failed() (n int) {
 	for _, s := range f.slots {
 		if s.Failed {
 			n++

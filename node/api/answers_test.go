@@ -171,7 +171,7 @@ func TestALineThatIsNoneEndsAStreamWithAReason(t *testing.T) {
 	}
 }
 
-func TestWhoeverListensAndIsNoPeerIsSaidToBeNone(t *testing.T) {
+func TestAListenerThatIsNoPeerIsSaidToBeNone(t *testing.T) {
 	for what, c := range map[string]struct {
 		status       int
 		length, body string

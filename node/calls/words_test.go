@@ -28,7 +28,7 @@ func TestARefusalSaysWhatToType(t *testing.T) {
 	}
 }
 
-// Whoever asks again after an answer was lost may be so late that the job has ended and is
+// A peer that asks again after an answer was lost may be so late that the job has ended and is
 // forgotten. It was accepted all the same.
 func TestAJobThatIsOverAndForgottenWasAccepted(t *testing.T) {
 	submit := ledger.Command{Submit: &ledger.Submit{}}

@@ -19,13 +19,13 @@ import (
 	"covey/taskstate"
 )
 
-// flock is what others have signed, as the digests know it.
-type flock struct {
+// cluster is what others have signed, as the digests know it.
+type cluster struct {
 	marks  []digest.Mark
 	seated bool
 }
 
-func (f *flock) says(author, inc string, top uint64) {
+func (f *cluster) says(author, inc string, top uint64) {
 	for i := range f.marks {
 		if f.marks[i].Stream.Author == author {
 			f.marks[i].Stream.Incarnation, f.marks[i].Top = inc, top
@@ -35,7 +35,7 @@ func (f *flock) says(author, inc string, top uint64) {
 	f.marks = append(f.marks, digest.Mark{Stream: digest.Stream{Author: author, Incarnation: inc}, Top: top})
 }
 
-func (f *flock) open(path string) *File {
+func (f *cluster) open(path string) *File {
 	return Open(Config{Path: path, Newest: func() []digest.Mark { return f.marks }, Seated: func() bool { return f.seated }, Log: slog.New(slog.DiscardHandler)})
 }
 
@@ -59,7 +59,7 @@ func TestWhatAWorkerSaidLastIsRememberedAcrossARestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer os.RemoveAll(dir)
-		f, want := &flock{}, map[string]digest.Mark{}
+		f, want := &cluster{}, map[string]digest.Mark{}
 		path := filepath.Join(dir, Name)
 		h := f.open(path)
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
@@ -94,7 +94,7 @@ func TestWhatAWorkerSaidLastIsRememberedAcrossARestart(t *testing.T) {
 }
 
 func TestARecordThatIsHurtIsForgottenAndTheOthersAreNot(t *testing.T) {
-	f := &flock{}
+	f := &cluster{}
 	path := filepath.Join(t.TempDir(), Name)
 	for i := range 4 {
 		f.says(fmt.Sprint("peer", i), "one", uint64(100+i))
@@ -128,7 +128,7 @@ func TestAPeerThatMayCoordinateRemembersAtOnceAndOthersNotMoreThanOnceASecond(t 
 	for _, seated := range []bool{true, false} {
 		t.Run(fmt.Sprint(seated), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &flock{seated: seated}
+				f := &cluster{seated: seated}
 				path := filepath.Join(t.TempDir(), Name)
 				h := f.open(path)
 				begin(t, h)
@@ -156,7 +156,7 @@ func TestAPeerThatMayCoordinateRemembersAtOnceAndOthersNotMoreThanOnceASecond(t 
 }
 
 func TestAFullFileMakesRoomForWhoIsHere(t *testing.T) {
-	f := &flock{}
+	f := &cluster{}
 	path := filepath.Join(t.TempDir(), Name)
 	for i := range maxRecords {
 		f.says(fmt.Sprint("peer", i), "one", 1)
@@ -179,7 +179,7 @@ func TestAFullFileMakesRoomForWhoIsHere(t *testing.T) {
 }
 
 func TestTheFileIsWrittenAsItAlwaysWas(t *testing.T) {
-	f := &flock{}
+	f := &cluster{}
 	f.says("12D3KooWPeerOne", "0123456789abcdef", 1)
 	f.says("12D3KooWPeerTwo", "fedcba9876543210", 1<<40)
 	path := filepath.Join(t.TempDir(), Name)
@@ -207,7 +207,7 @@ func FuzzRecord(f *testing.F) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		h := (&flock{}).open(path)
+		h := (&cluster{}).open(path)
 		for a, i := range h.at {
 			again, err := encode(h.saved[i])
 			if err != nil || a == "" {

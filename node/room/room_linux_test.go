@@ -73,7 +73,7 @@ func TestADiskIsSaidToBeFullOnceAndToBeWellOnlyWhenThereIsClearlyMoreRoom(t *tes
 	})
 }
 
-// A disk that hangs must hold up neither the peer's end nor whoever asks.
+// A disk that hangs must hold up neither the peer's end nor those who ask.
 func TestADiskThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck, looks := make(chan struct{}), atomic.Int64{}

@@ -318,7 +318,7 @@ func TestASlowTaskKeepsItsStream(t *testing.T) {
 	})
 }
 
-func TestWhoeverDoesNotRunTheTaskGetsNothing(t *testing.T) {
+func TestAPeerThatDoesNotRunTheTaskGetsNothing(t *testing.T) {
 	p := newPeers(t)
 	p.may = func(string, Request) error { return &Error{Code: CodeNot, Message: "it is not yours"} }
 	if err := p.spools.Expect(job); err != nil {

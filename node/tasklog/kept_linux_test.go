@@ -28,7 +28,7 @@ func (o *owner) drop(stream string, n int64) {
 	}
 }
 
-// What a service has dropped is not shown as zeros; whoever reads it meanwhile goes on with what is
+// What a service has dropped is not shown as zeros; a reader goes on meanwhile with what is
 // kept, at the offsets it has always had.
 func TestAReaderGoesOnWhereTheOldestOutputWasDropped(t *testing.T) {
 	const block = 64 << 10

@@ -545,7 +545,7 @@ func FuzzADecodedRequestIsAlwaysValid(f *testing.F) {
 	})
 }
 
-// A peer that has just started does not know yet that a task of its earlier life runs: whoever
+// A peer that has just started does not know yet that a task of its earlier life runs: a reader that
 // follows it would take what is there for all there is.
 func TestNobodyFollowsATaskBeforeItIsKnownWhatRuns(t *testing.T) {
 	o, started := newOwner(t, 0, true), make(chan struct{})

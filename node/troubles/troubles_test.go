@@ -25,7 +25,7 @@ func TestATroubleIsKnownByItsCodeAndSaidOnce(t *testing.T) {
 	}
 }
 
-func TestTroublesAreBoundedWhoeverSaysThem(t *testing.T) {
+func TestTroublesAreBoundedWhateverPeerSaysThem(t *testing.T) {
 	var x Troubles
 	var told []api.Trouble
 	long := strings.Repeat("ä", 2*maxTroubleText)

@@ -43,7 +43,7 @@ func TestADrainIsOverWhenTheLastEndIsSettledAndNotWhenItIsReported(t *testing.T)
 	}
 }
 
-func TestWhoeverWaitsForADrainHearsThatItWasTakenBack(t *testing.T) {
+func TestAWaiterForADrainHearsThatItWasTakenBack(t *testing.T) {
 	s := newScripted(t)
 	a := s.newAuthor()
 	s.take(someJob, "job", s.self, 1)

@@ -8,7 +8,7 @@ import (
 	"covey/dispatch/ledger"
 )
 
-func TestWhoeverWatchesHearsWhatPeopleDecideAboutAPeerOnce(t *testing.T) {
+func TestAWatcherHearsWhatPeopleDecideAboutAPeerOnce(t *testing.T) {
 	s := newScripted(t)
 	a := s.newAuthor()
 	seen := s.hub.last()

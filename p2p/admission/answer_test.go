@@ -15,7 +15,7 @@ func TestARefusalsDetailIsShortenedAndStillText(t *testing.T) {
 	for what, message := range map[string]string{
 		"short": "used twice", "long": strings.Repeat("x", 300), "cut within a character": "x" + strings.Repeat("é", 200), "a face": strings.Repeat("🙂", 100) + "ü",
 	} {
-		bubble(t, func(t *testing.T, f *flock) {
+		bubble(t, func(t *testing.T, f *testCluster) {
 			f.serve("v1", refuses(&admission.Refusal{Code: admission.UsedUp, Message: message}), f.roster(f.admit("v1", "v1")))
 			_, err := admission.Join(t.Context(), f.net.Host("x"), "v1", admission.JoinRequest{})
 			var no *admission.Refusal
@@ -39,7 +39,7 @@ type parts struct {
 // A peer that answers is not one that is trusted: what it says must be about who asked, and hold
 // together.
 func TestAnAnswerThatDoesNotFitTheQuestionIsRefused(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	founder, mine, others := f.admit("v1", "v1"), f.admit("v1", "x"), f.admit("v1", "y")
 	answer := func(e admission.Entry, of string) *admission.JoinAnswer {
 		return &admission.JoinAnswer{Entry: e, Cluster: of}
@@ -67,7 +67,7 @@ func TestAnAnswerThatDoesNotFitTheQuestionIsRefused(t *testing.T) {
 		"nothing":                {nil, "gave no answer"},
 		"more than there may be": {flood, "roster entries"},
 	} {
-		bubble(t, func(t *testing.T, f *flock) {
+		bubble(t, func(t *testing.T, f *testCluster) {
 			f.net.Host("v1").Handle(admission.JoinProtocol, func(_ string, c net.Conn) {
 				defer c.Close()
 				var q admission.JoinRequest
@@ -91,7 +91,7 @@ func TestAnAnswerThatDoesNotFitTheQuestionIsRefused(t *testing.T) {
 }
 
 func TestAChainOfLargeEntriesIsShownAsFarAsItFits(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		name := func(i int) string { return fmt.Sprint("v", i, strings.Repeat("x", 124)) }
 		founder := f.admit("v1", "v1")
 		chain := []admission.Entry{founder, f.admit("v1", name(0))}
@@ -118,7 +118,7 @@ func TestAChainOfLargeEntriesIsShownAsFarAsItFits(t *testing.T) {
 }
 
 func TestAShowOfTooManyEntriesIsNotLookedAt(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		r := f.roster(f.admit("v1", "v1"))
 		f.serve("v1", nil, r)
 		short := admission.Entry{Cluster: cluster, Peer: "z", By: "v1", Sig: []byte{1}}

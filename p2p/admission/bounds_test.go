@@ -11,7 +11,7 @@ import (
 )
 
 func TestAMachineWithMoreAddressesThanAnybodyNeedsJoinsWithItsFirst(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		secret, r := admission.NewSecret(), f.roster(f.admit("v1", "v1"))
 		var seen []string
 		f.serve("v1", admitter(func(ctx context.Context, from string, req admission.JoinRequest) (admission.JoinAnswer, error) {
@@ -34,7 +34,7 @@ func TestAMachineWithMoreAddressesThanAnybodyNeedsJoinsWithItsFirst(t *testing.T
 // What is adopted can be read back: a file with more entries than a roster may have would be set
 // aside as damaged.
 func TestAdoptingKeepsTheRosterWithinItsCap(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	r, err := admission.OpenRoster("", memnet.Verify)
 	if err != nil {
 		t.Fatal(err)

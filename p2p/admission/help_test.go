@@ -10,21 +10,21 @@ import (
 
 const cluster = "aaaabbbbccccdddd"
 
-// flock signs entries as the peers of one cluster would; At counts up by itself.
-type flock struct {
+// cluster signs entries as the peers of one cluster would; At counts up by itself.
+type testCluster struct {
 	t   *testing.T
 	net *memnet.Network
 	at  int64
 }
 
-func newFlock(t *testing.T) *flock {
+func newCluster(t *testing.T) *testCluster {
 	n := memnet.New()
 	t.Cleanup(func() { _ = n.Close() })
-	return &flock{t: t, net: n}
+	return &testCluster{t: t, net: n}
 }
 
 // admit makes the entry of peer, signed by by; without roles it is a voter.
-func (f *flock) admit(by, peer string, roles ...admission.Role) admission.Entry {
+func (f *testCluster) admit(by, peer string, roles ...admission.Role) admission.Entry {
 	if len(roles) == 0 {
 		roles = admission.AllRoles()
 	}
@@ -32,7 +32,7 @@ func (f *flock) admit(by, peer string, roles ...admission.Role) admission.Entry 
 	return f.sign(by, admission.Entry{Cluster: cluster, Peer: peer, Name: ("name-" + peer)[:min(60, len(peer)+5)], Roles: roles, At: f.at})
 }
 
-func (f *flock) remove(by, peer string) admission.Entry {
+func (f *testCluster) remove(by, peer string) admission.Entry {
 	f.at++
 	return f.sign(by, removal(admission.Entry{Cluster: cluster, Peer: peer, Roles: admission.AllRoles(), At: f.at}))
 }
@@ -54,7 +54,7 @@ func believing(r *admission.Roster, seated ...string) *admission.Roster {
 	return r
 }
 
-func (f *flock) sign(by string, e admission.Entry) admission.Entry {
+func (f *testCluster) sign(by string, e admission.Entry) admission.Entry {
 	f.t.Helper()
 	e, err := e.Signed(f.net.Host(by))
 	if err != nil {
@@ -64,7 +64,7 @@ func (f *flock) sign(by string, e admission.Entry) admission.Entry {
 }
 
 // roster opens a fresh roster that trusts entries. Those called v1 to v4 hold a seat.
-func (f *flock) roster(entries ...admission.Entry) *admission.Roster {
+func (f *testCluster) roster(entries ...admission.Entry) *admission.Roster {
 	f.t.Helper()
 	r, err := admission.OpenRoster(filepath.Join(f.t.TempDir(), "roster"), memnet.Verify)
 	if err != nil {

@@ -33,16 +33,16 @@ func refuses(err error) admitter {
 }
 
 // bubble runs a cluster in virtual time; everything it started must end.
-func bubble(t *testing.T, run func(t *testing.T, f *flock)) {
-	synctest.Test(t, func(t *testing.T) { run(t, newFlock(t)) })
+func bubble(t *testing.T, run func(t *testing.T, f *testCluster)) {
+	synctest.Test(t, func(t *testing.T) { run(t, newCluster(t)) })
 }
 
 // serve makes v1 answer with a and r until the test ends.
-func (f *flock) serve(peer string, a admission.Admitter, r *admission.Roster) {
+func (f *testCluster) serve(peer string, a admission.Admitter, r *admission.Roster) {
 	f.t.Cleanup(admission.Serve(f.net.Host(peer), a, r, admission.Config{}))
 }
 
-func (f *flock) knows(secret []byte, r *admission.Roster) admitter {
+func (f *testCluster) knows(secret []byte, r *admission.Roster) admitter {
 	return func(_ context.Context, from string, req admission.JoinRequest) (admission.JoinAnswer, error) {
 		if !bytes.Equal(req.Secret, secret) {
 			return admission.JoinAnswer{}, &admission.Refusal{Code: admission.Refused, Message: "the secret is wrong"}
@@ -56,7 +56,7 @@ func (f *flock) knows(secret []byte, r *admission.Roster) admitter {
 }
 
 func TestANewcomerWithTheSecretIsLetIn(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		secret, r := admission.NewSecret(), f.roster(f.admit("v1", "v1"), f.admit("v1", "w"))
 		f.serve("v1", f.knows(secret, r), r)
 		a, err := admission.Join(t.Context(), f.net.Host("x"), "v1", admission.JoinRequest{Secret: secret, Name: "new", Cluster: cluster})
@@ -74,7 +74,7 @@ func TestANewcomerWithTheSecretIsLetIn(t *testing.T) {
 }
 
 func TestARosterOfManyFramesArrivesWhole(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		all := []admission.Entry{f.admit("v1", "v1")}
 		for i := range 2345 {
 			all = append(all, f.admit("v1", fmt.Sprintf("peer-%04d-%s", i, strings.Repeat("x", 50))))
@@ -107,7 +107,7 @@ func TestARefusedNewcomerIsToldWhyAndWhatToDo(t *testing.T) {
 		{&admission.Refusal{Code: admission.Refused, Message: "the secret is wrong"}, admission.Refused, "the cluster refused this peer"},
 		{&admission.Refusal{Code: "made-up", Message: "a detail of ours"}, admission.Refused, "the cluster refused this peer"},
 	} {
-		bubble(t, func(t *testing.T, f *flock) {
+		bubble(t, func(t *testing.T, f *testCluster) {
 			r := f.roster(f.admit("v1", "v1"))
 			f.serve("v1", refuses(c.err), r)
 			a, err := admission.Join(t.Context(), f.net.Host("x"), "v1", admission.JoinRequest{Secret: admission.NewSecret()})
@@ -129,7 +129,7 @@ func TestARefusedNewcomerIsToldWhyAndWhatToDo(t *testing.T) {
 }
 
 func TestARefusalCarriesNothingElse(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		r := f.roster(f.admit("v1", "v1"))
 		f.serve("v1", admitter(func(context.Context, string, admission.JoinRequest) (admission.JoinAnswer, error) {
 			return admission.JoinAnswer{Refusal: &admission.Refusal{Code: admission.Expired}, Roster: r.All(), Cluster: cluster}, nil
@@ -142,7 +142,7 @@ func TestARefusalCarriesNothingElse(t *testing.T) {
 }
 
 // talk sends one frame as the stranger "z" and returns every byte that comes back.
-func (f *flock) talk(peer, protocol string, v any) []byte {
+func (f *testCluster) talk(peer, protocol string, v any) []byte {
 	f.t.Helper()
 	c, err := f.net.Host("z").Dial(f.t.Context(), peer, protocol)
 	if err != nil {
@@ -155,7 +155,7 @@ func (f *flock) talk(peer, protocol string, v any) []byte {
 }
 
 func TestATicketOfAnotherClusterIsNotJoined(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		secret, r := admission.NewSecret(), f.roster(f.admit("v1", "v1"))
 		f.serve("v1", f.knows(secret, r), r)
 		_, err := admission.Join(t.Context(), f.net.Host("x"), "v1", admission.JoinRequest{Secret: secret, Cluster: "another"})
@@ -167,7 +167,7 @@ func TestATicketOfAnotherClusterIsNotJoined(t *testing.T) {
 }
 
 func TestACoordinatorThatTakesTooLongIsNoCoordinator(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		f.serve("v1", admitter(func(ctx context.Context, _ string, _ admission.JoinRequest) (admission.JoinAnswer, error) {
 			<-ctx.Done()
 			return admission.JoinAnswer{}, ctx.Err()
@@ -181,7 +181,7 @@ func TestACoordinatorThatTakesTooLongIsNoCoordinator(t *testing.T) {
 }
 
 func TestAPeerThatNeverAnswersIsGivenUp(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		f.net.Host("v1").Handle(admission.JoinProtocol, func(_ string, c net.Conn) { _, _ = io.Copy(io.Discard, c); c.Close() })
 		_, err := admission.Join(t.Context(), f.net.Host("x"), "v1", admission.JoinRequest{})
 		if err == nil || !strings.Contains(err.Error(), "v1 was reached but gave no answer") {
@@ -197,7 +197,7 @@ func TestAPeerThatNeverAnswersIsGivenUp(t *testing.T) {
 func TestAStrangerIsCutOffWhateverItSends(t *testing.T) {
 	big := admission.JoinRequest{Addrs: []string{strings.Repeat("a", 5000)}}
 	for what, v := range map[string]any{"a large frame": big, "another shape": []int{1, 2}, "nothing at all": nil} {
-		bubble(t, func(t *testing.T, f *flock) {
+		bubble(t, func(t *testing.T, f *testCluster) {
 			asked := false
 			f.serve("v1", admitter(func(context.Context, string, admission.JoinRequest) (admission.JoinAnswer, error) {
 				asked = true
@@ -221,7 +221,7 @@ func TestAStrangerIsCutOffWhateverItSends(t *testing.T) {
 }
 
 func TestANewcomerWithManyAddressesStillFits(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		secret, r := admission.NewSecret(), f.roster(f.admit("v1", "v1"))
 		seen := 0
 		f.serve("v1", admitter(func(ctx context.Context, from string, req admission.JoinRequest) (admission.JoinAnswer, error) {
@@ -236,7 +236,7 @@ func TestANewcomerWithManyAddressesStillFits(t *testing.T) {
 }
 
 func TestStoppingEndsWhatIsUnderWay(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		began := make(chan struct{})
 		stop := admission.Serve(f.net.Host("v1"), admitter(func(ctx context.Context, _ string, _ admission.JoinRequest) (admission.JoinAnswer, error) {
 			close(began)
@@ -261,7 +261,7 @@ func TestStoppingEndsWhatIsUnderWay(t *testing.T) {
 }
 
 func TestAnUnsoundAnswerIsNotAdopted(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	founder, mine := f.admit("v1", "v1"), f.admit("v1", "x")
 	forged := founder
 	forged.Roles = nil
@@ -279,7 +279,7 @@ func TestAnUnsoundAnswerIsNotAdopted(t *testing.T) {
 }
 
 func TestAdoptingForgetsAnotherClusterAndKeepsNewerNewsOfTheSame(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	founder, w, mine := f.admit("v1", "v1"), f.admit("v1", "w"), f.admit("v1", "x")
 	a := admission.JoinAnswer{Entry: mine, Roster: []admission.Entry{founder, w, mine}, Cluster: cluster}
 	r := f.roster(founder, f.remove("v1", "w"))

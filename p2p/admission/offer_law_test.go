@@ -14,7 +14,7 @@ import (
 
 // anyEntries draws entries that few peers sign about each other, at few moments, some of them for
 // another cluster and some forged.
-func (f *flock) anyEntries(r *rapid.T) (out []admission.Entry) {
+func (f *testCluster) anyEntries(r *rapid.T) (out []admission.Entry) {
 	who := rapid.SampledFrom([]string{"v1", "v2", "v3", "x", "y"})
 	for range rapid.IntRange(0, 10).Draw(r, "entries") {
 		e := admission.Entry{Cluster: cluster, Peer: who.Draw(r, "whom"), At: rapid.Int64Range(1, 4).Draw(r, "at"), Roles: admission.AllRoles()}
@@ -60,7 +60,7 @@ func fresh(r *rapid.T, base ...admission.Entry) *admission.Roster {
 var seated = []string{"v1", "v2"}
 
 func TestInWhateverOrderAnOfferComesTheRosterIsTheSame(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	founder := f.sign("v1", admission.Entry{Cluster: cluster, Peer: "v1", At: 1, Roles: admission.AllRoles()})
 	rapid.Check(t, func(r *rapid.T) {
 		offer := f.anyEntries(r)
@@ -74,7 +74,7 @@ func TestInWhateverOrderAnOfferComesTheRosterIsTheSame(t *testing.T) {
 }
 
 func TestOfTwoEntriesOfOneMomentEveryRosterTakesTheSame(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	founder, second := f.admit("v1", "v1"), f.admit("v1", "v2")
 	at := admission.Entry{Cluster: cluster, Peer: "x", At: 9, Roles: admission.AllRoles()}
 	a, b := f.sign("v1", at), f.sign("v2", at)
@@ -94,7 +94,7 @@ func TestOfTwoEntriesOfOneMomentEveryRosterTakesTheSame(t *testing.T) {
 // who holds a seat in the ledger, whatever roles others have; and a second time the same offer
 // brings nothing.
 func TestAnOfferBringsOnlyWhatIsProved(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	founder := f.sign("v1", admission.Entry{Cluster: cluster, Peer: "v1", At: 1, Roles: admission.AllRoles()})
 	rapid.Check(t, func(r *rapid.T) {
 		roster, before := fresh(r, founder), map[string]admission.Entry{"v1": founder}
@@ -129,7 +129,7 @@ func TestAnOfferBringsOnlyWhatIsProved(t *testing.T) {
 }
 
 func TestAnEntryAtItsLimitsPassesAndBeyondThemDoesNot(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	long := func(n int) string { return strings.Repeat("x", n) }
 	sign := func(e admission.Entry) error {
 		if e.Cluster == "" {

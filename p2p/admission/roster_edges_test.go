@@ -13,7 +13,7 @@ import (
 )
 
 // largest is an entry at all its limits.
-func (f *flock) largest(n int) admission.Entry {
+func (f *testCluster) largest(n int) admission.Entry {
 	wide := func(prefix string, size int) string { return prefix + strings.Repeat("x", size-len(prefix)) }
 	return admission.Entry{
 		Cluster: wide("", 128), Peer: wide(fmt.Sprint("peer", n), 128), Name: wide("", 64), Ticket: wide("", 128), By: wide("by", 128),
@@ -22,7 +22,7 @@ func (f *flock) largest(n int) admission.Entry {
 }
 
 func TestTheLargestRosterThereMayBeIsThereAfterARestart(t *testing.T) {
-	f, dir := newFlock(t), t.TempDir()
+	f, dir := newCluster(t), t.TempDir()
 	if fast, err := os.MkdirTemp("/dev/shm", "covey-test-"); err == nil { // where fsync costs nothing
 		dir = fast
 		defer func() { _ = os.RemoveAll(fast) }()
@@ -65,7 +65,7 @@ func TestARosterThatCannotBeReadIsNotTakenForDamaged(t *testing.T) {
 }
 
 func TestAnEntryThatCannotBeSignedIsNone(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	gone := f.net.Host("gone")
 	for what, x := range map[string]struct {
 		entry admission.Entry

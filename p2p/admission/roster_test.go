@@ -15,7 +15,7 @@ import (
 )
 
 func TestASignedEntryProvesItsSigner(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	e := f.admit("v1", "x")
 	if e.By != "v1" || e.Verify(memnet.Verify) != nil {
 		t.Fatalf("%+v does not verify: %v", e, e.Verify(memnet.Verify))
@@ -41,7 +41,7 @@ func TestASignedEntryProvesItsSigner(t *testing.T) {
 }
 
 func TestARosterIsThereAfterARestart(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	path := filepath.Join(t.TempDir(), "roster")
 	r, err := admission.OpenRoster(path, memnet.Verify)
 	if err != nil {
@@ -79,7 +79,7 @@ func TestARosterIsThereAfterARestart(t *testing.T) {
 }
 
 func TestADamagedFileIsSetAsideAndSaidSo(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	path := filepath.Join(t.TempDir(), "roster")
 	r, _ := admission.OpenRoster(path, memnet.Verify)
 	if err := errors.Join(r.Trust(f.admit("v1", "v1"), f.admit("v1", "x")), r.Flush()); err != nil {
@@ -112,7 +112,7 @@ func TestADamagedFileIsSetAsideAndSaidSo(t *testing.T) {
 }
 
 func TestARosterThatCannotBeSavedIsNotChanged(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	dir := filepath.Join(t.TempDir(), "gone")
 	r, err := admission.OpenRoster(filepath.Join(dir, "roster"), memnet.Verify)
 	if err != nil {
@@ -124,7 +124,7 @@ func TestARosterThatCannotBeSavedIsNotChanged(t *testing.T) {
 }
 
 func TestWhatTheLedgerSaysCountsBeforeItIsOnDiskAndIsTriedAgain(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	dir := filepath.Join(t.TempDir(), "gone")
 	r, err := admission.OpenRoster(filepath.Join(dir, "roster"), memnet.Verify)
 	if err != nil {
@@ -149,7 +149,7 @@ func TestWhatTheLedgerSaysCountsBeforeItIsOnDiskAndIsTriedAgain(t *testing.T) {
 }
 
 func TestTheLedgerHasTheLastWord(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	old := f.remove("v1", "x")
 	r := f.roster(f.admit("v1", "v1"), f.admit("v1", "x"))
 	if err := r.Trust(old); err != nil || r.Admitted("x") {
@@ -165,7 +165,7 @@ func TestTheLedgerHasTheLastWord(t *testing.T) {
 }
 
 func TestAnOfferIsProvedByWhoHoldsASeat(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	base := []admission.Entry{f.admit("v1", "v1"), f.admit("v1", "w", admission.Worker)}
 	for name, c := range map[string]struct {
 		offer []admission.Entry
@@ -205,7 +205,7 @@ func TestAnOfferIsProvedByWhoHoldsASeat(t *testing.T) {
 }
 
 func TestAnOldEntryDoesNotUndoARemoval(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	founder, old := f.admit("v1", "v1"), f.admit("v1", "x")
 	r := f.roster(founder, old, f.remove("v1", "x"))
 	if err := r.Offer(old); err != nil || r.Admitted("x") {
@@ -217,7 +217,7 @@ func TestAnOldEntryDoesNotUndoARemoval(t *testing.T) {
 }
 
 func TestARemovedVoterProvesNothingAnyMore(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	r := f.roster(f.admit("v1", "v1"), f.admit("v1", "v2"), f.remove("v1", "v2"))
 	if err := r.Offer(f.admit("v2", "x")); !errors.Is(err, admission.ErrUntrusted) || r.Admitted("x") {
 		t.Errorf("got %v, want ErrUntrusted", err)
@@ -226,7 +226,7 @@ func TestARemovedVoterProvesNothingAnyMore(t *testing.T) {
 
 // What it signed before may be all that leads from a peer that was away to those that decide now.
 func TestWhatARemovedVoterSignedBeforeStillLeadsToTheOthers(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	founder := f.admit("v1", "v1")
 	r := f.roster(founder)
 	if err := r.Offer(f.admit("v1", "v2"), f.remove("v2", "v1"), f.admit("v2", "x")); err != nil {
@@ -242,9 +242,9 @@ func TestWhatARemovedVoterSignedBeforeStillLeadsToTheOthers(t *testing.T) {
 	}
 }
 
-// Where nobody decides, who held a seat once must not remove whoever it likes.
+// Where nobody decides, who held a seat once must not remove whom it likes.
 func TestWhoGaveItsSeatUpRemovesNobody(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	in := []admission.Entry{f.admit("a", "a"), f.admit("a", "b"), f.admit("a", "x")}
 	tomb := func(by, of string, index uint64) admission.Entry {
 		e := removal(f.admit("a", of))
@@ -273,7 +273,7 @@ func TestWhoGaveItsSeatUpRemovesNobody(t *testing.T) {
 }
 
 func TestAnEmptyRosterTakesNoOffers(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	r := f.roster()
 	if err := r.Offer(f.admit("v1", "v1")); !errors.Is(err, admission.ErrUntrusted) || len(r.All()) > 0 {
 		t.Errorf("got %v, want ErrUntrusted", err)
@@ -281,7 +281,7 @@ func TestAnEmptyRosterTakesNoOffers(t *testing.T) {
 }
 
 func TestTheOrderOfAnOfferDoesNotMatter(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	base := []admission.Entry{f.admit("v1", "v1"), f.admit("v1", "v2")}
 	offer := []admission.Entry{
 		f.admit("v2", "v3"), f.admit("v3", "x"), f.admit("v3", "v4"), f.remove("v1", "v3"),
@@ -309,7 +309,7 @@ func TestTheOrderOfAnOfferDoesNotMatter(t *testing.T) {
 }
 
 func TestAChainLeadsToTheFounder(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	r := f.roster(f.admit("v1", "v1"), f.admit("v1", "v2"), f.admit("v2", "x"))
 	var got []string
 	for _, e := range r.Chain("x", 8) {

@@ -15,11 +15,11 @@ import (
 )
 
 // seats signs a record, as by would.
-func (f *flock) seats(by string, index uint64, voters ...string) admission.Seats {
+func (f *testCluster) seats(by string, index uint64, voters ...string) admission.Seats {
 	return f.seatsOf(1, by, index, voters...)
 }
 
-func (f *flock) seatsOf(generation uint64, by string, index uint64, voters ...string) admission.Seats {
+func (f *testCluster) seatsOf(generation uint64, by string, index uint64, voters ...string) admission.Seats {
 	f.t.Helper()
 	c, err := admission.OpenSeats("", f.net.Host(by), nil)
 	if err != nil {
@@ -31,7 +31,7 @@ func (f *flock) seatsOf(generation uint64, by string, index uint64, voters ...st
 }
 
 // chain knows the first of the records, and has been shown the others.
-func (f *flock) chain(records ...admission.Seats) *admission.SeatChain {
+func (f *testCluster) chain(records ...admission.Seats) *admission.SeatChain {
 	f.t.Helper()
 	c, err := admission.OpenSeats("", nil, memnet.Verify)
 	if err != nil {
@@ -47,7 +47,7 @@ func (f *flock) chain(records ...admission.Seats) *admission.SeatChain {
 }
 
 func TestWhoHoldsASeatIsProvedBackToWhoHeldOne(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	one, two := f.seats("a", 1, "a"), f.seats("a", 5, "a", "b", "c")
 	three, four := f.seats("b", 9, "b", "c", "d"), f.seats("d", 12, "d", "e", "c")
 	forged := four
@@ -95,7 +95,7 @@ func TestWhoHoldsASeatIsProvedBackToWhoHeldOne(t *testing.T) {
 }
 
 func TestWhereNobodyDecidesOneWithoutASeatMayBeginAgain(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	k := f.chain(f.seats("a", 5, "a", "b", "c"))
 	again := f.seatsOf(2, "x", 90, "x")
 	if err := k.Offer(func(by string) bool { return by == "y" }, again); err == nil || k.Now().Generation != 1 {
@@ -107,7 +107,7 @@ func TestWhereNobodyDecidesOneWithoutASeatMayBeginAgain(t *testing.T) {
 }
 
 func TestAProofThatCameLateIsTakenOver(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	one, two, three := f.seats("a", 1, "a"), f.seats("a", 5, "a", "d"), f.seats("d", 9, "d")
 	d, err := admission.OpenSeats("", f.net.Host("d"), memnet.Verify)
 	if err != nil {
@@ -131,7 +131,7 @@ func TestAProofThatCameLateIsTakenOver(t *testing.T) {
 }
 
 func TestSeatsAreThereAfterARestart(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	path := filepath.Join(t.TempDir(), "seats")
 	k, err := admission.OpenSeats(path, f.net.Host("a"), memnet.Verify)
 	if err != nil {
@@ -167,7 +167,7 @@ func TestSeatsAreThereAfterARestart(t *testing.T) {
 // Whatever is offered in whatever order and pieces: what is believed was signed step by step by
 // holders of seats, and it never goes back.
 func TestNobodyWithoutASeatHasAnythingToDoWithWhoHoldsOne(t *testing.T) {
-	f := newFlock(t)
+	f := newCluster(t)
 	people := []string{"a", "b", "c", "d", "x"}
 	rapid.Check(t, func(r *rapid.T) {
 		k := f.chain(f.seats("a", 1, "a", "b"))

@@ -11,7 +11,7 @@ import (
 )
 
 func TestANewcomerIsFasterThanTheNewsOfItsAdmission(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		founder, v2 := f.admit("v1", "v1"), f.admit("v1", "v2")
 		x := f.admit("v2", "x", admission.Worker)
 		theirs := f.roster(founder) // has heard neither of v2 nor of x
@@ -27,7 +27,7 @@ func TestANewcomerIsFasterThanTheNewsOfItsAdmission(t *testing.T) {
 }
 
 func TestAReturningPeerLearnsWhatItMissed(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		old := []admission.Entry{f.admit("v1", "v1"), f.admit("v1", "x"), f.admit("v1", "w")}
 		news := []admission.Entry{f.admit("v1", "v2"), f.admit("v2", "y"), f.remove("v2", "w")}
 		f.serve("v2", nil, f.roster(append(slices.Clone(old), news...)...))
@@ -42,7 +42,7 @@ func TestAReturningPeerLearnsWhatItMissed(t *testing.T) {
 }
 
 func TestARemovedPeerIsShownItsRemovalAndNothingElse(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		old := []admission.Entry{f.admit("v1", "v1"), f.admit("v1", "x")}
 		f.serve("v1", nil, f.roster(append(slices.Clone(old), f.admit("v1", "secret-friend"), f.remove("v1", "x"))...))
 		mine := f.roster(old...)
@@ -58,7 +58,7 @@ func TestARemovedPeerIsShownItsRemovalAndNothingElse(t *testing.T) {
 }
 
 func TestAStrangerLearnsNothingFromTheRoster(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		theirs := f.roster(f.admit("v1", "v1"), f.admit("v1", "w"))
 		f.serve("v1", nil, theirs)
 		type show struct {
@@ -82,7 +82,7 @@ func TestAStrangerLearnsNothingFromTheRoster(t *testing.T) {
 }
 
 func TestAPeerWithoutAnEntryHasNothingToShow(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		err := admission.Show(t.Context(), f.net.Host("x"), "v1", f.roster(f.admit("v1", "v1")))
 		if !errors.Is(err, admission.ErrNotAdmitted) || !strings.Contains(err.Error(), "join with a ticket") {
 			t.Errorf("got %v, want ErrNotAdmitted", err)
@@ -91,7 +91,7 @@ func TestAPeerWithoutAnEntryHasNothingToShow(t *testing.T) {
 }
 
 func TestWhatCannotBeProvedIsNotTakenOver(t *testing.T) {
-	bubble(t, func(t *testing.T, f *flock) {
+	bubble(t, func(t *testing.T, f *testCluster) {
 		old := []admission.Entry{f.admit("v1", "v1"), f.admit("v1", "x"), f.admit("v1", "w", admission.Worker)}
 		f.serve("w", nil, f.roster(append(slices.Clone(old), f.admit("w", "crony"), f.admit("v1", "y"))...))
 		mine := f.roster(old...)

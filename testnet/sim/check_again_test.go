@@ -30,7 +30,7 @@ func (w *world) retry1(t *testing.T, id taskstate.JobID) {
 	w.decide(t, ledger.Command{Renew: &ledger.Renew{Job: id, Slots: []ledger.Slots{{First: 1, N: 1, Attempt: 1}}, Reason: taskstate.ReasonRetried}})
 }
 
-func TestWhatIsTriedAgainAfterItsEndLivesAnotherLifeForWhoeverHasHeardOfIt(t *testing.T) {
+func TestWhatIsTriedAgainAfterItsEndLivesAnotherLifeForThoseThatHaveHeardOfIt(t *testing.T) {
 	w := founded(t)
 	w.quorum.leader = &life{}
 	id := w.batch(t, 1).job.ID

@@ -15,8 +15,8 @@ import (
 	"covey/taskstate"
 )
 
-// realFlock runs n voters in real time, with files and fsync.
-func realFlock(b testing.TB, n int) []*quorum.Node {
+// realCluster runs n voters in real time, with files and fsync.
+func realCluster(b testing.TB, n int) []*quorum.Node {
 	ids := []string{"a", "b", "c"}[:n]
 	var ledgers []*quorum.Node
 	netw := memnet.New()
@@ -87,7 +87,7 @@ func BenchmarkPropose(b *testing.B) {
 	for _, voters := range []int{1, 3} {
 		for _, callers := range []int{1, 16, 128} {
 			b.Run(fmt.Sprintf("voters=%d/callers=%d", voters, callers), func(b *testing.B) {
-				l := realFlock(b, voters)[0]
+				l := realCluster(b, voters)[0]
 				var n atomic.Int64
 				b.SetParallelism(callers)
 				b.ResetTimer()

@@ -22,13 +22,13 @@ import (
 	"covey/taskstate"
 )
 
-// flock is a set of ledger nodes on a network in memory, with an all-knowing membership.
-type flock struct {
+// cluster is a set of ledger nodes on a network in memory, with an all-knowing membership.
+type cluster struct {
 	t       *testing.T
 	net     *memnet.Network
 	mu      sync.Mutex
 	seen    map[string]*quorum.Candidate
-	nodes   map[string]*bird
+	nodes   map[string]*testNode
 	dir     string
 	ring    int
 	mayVote func(string) bool // what peers know beyond their copy of the ledger
@@ -37,8 +37,8 @@ type flock struct {
 	rtt     time.Duration  // as membership measured it
 }
 
-// bird is one peer's ledger node, while it runs.
-type bird struct {
+// testNode is one peer's ledger node, while it runs.
+type testNode struct {
 	*quorum.Node
 	id     string
 	inc    taskstate.Incarnation
@@ -50,11 +50,11 @@ type bird struct {
 }
 
 // inBubble runs a test in virtual time and closes what it left open.
-func inBubble(t *testing.T, f func(t *testing.T, fl *flock)) {
+func inBubble(t *testing.T, f func(t *testing.T, fl *cluster)) {
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		fl := &flock{t: t, net: memnet.New(), seen: map[string]*quorum.Candidate{}, nodes: map[string]*bird{}, dir: dir}
+		fl := &cluster{t: t, net: memnet.New(), seen: map[string]*quorum.Candidate{}, nodes: map[string]*testNode{}, dir: dir}
 		f(t, fl)
 		for id := range fl.nodes {
 			fl.stop(id)
@@ -64,7 +64,7 @@ func inBubble(t *testing.T, f func(t *testing.T, fl *flock)) {
 	})
 }
 
-func (fl *flock) candidates() []quorum.Candidate {
+func (fl *cluster) candidates() []quorum.Candidate {
 	fl.mu.Lock()
 	defer fl.mu.Unlock()
 	var out []quorum.Candidate
@@ -80,7 +80,7 @@ func (fl *flock) candidates() []quorum.Candidate {
 }
 
 // far makes every link slow, and membership know it.
-func (fl *flock) far(oneWay time.Duration) {
+func (fl *cluster) far(oneWay time.Duration) {
 	fl.mu.Lock()
 	fl.rtt = 2 * oneWay
 	fl.mu.Unlock()
@@ -88,7 +88,7 @@ func (fl *flock) far(oneWay time.Duration) {
 }
 
 // see records what everybody's membership says of a peer.
-func (fl *flock) see(id string, inc taskstate.Incarnation, alive bool) {
+func (fl *cluster) see(id string, inc taskstate.Incarnation, alive bool) {
 	fl.mu.Lock()
 	fl.seen[id] = &quorum.Candidate{Peer: id, Incarnation: inc, Alive: alive, Since: time.Now(), Eligible: true}
 	fl.mu.Unlock()
@@ -98,13 +98,13 @@ func (fl *flock) see(id string, inc taskstate.Incarnation, alive bool) {
 }
 
 // forget takes a peer out of the roster, as far as the voters' rules see it.
-func (fl *flock) forget(id string) {
+func (fl *cluster) forget(id string) {
 	fl.mu.Lock()
 	delete(fl.seen, id)
 	fl.mu.Unlock()
 }
 
-func (fl *flock) log(id string) *slog.Logger {
+func (fl *cluster) log(id string) *slog.Logger {
 	if os.Getenv("LEDGER_LOG") == "" {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (fl *flock) log(id string) *slog.Logger {
 }
 
 // start runs a peer's node, from its folder if it has one.
-func (fl *flock) start(id string, inc taskstate.Incarnation, follow ...string) *bird {
+func (fl *cluster) start(id string, inc taskstate.Incarnation, follow ...string) *testNode {
 	fl.t.Helper()
 	fl.net.Revive(id)
 	n, err := quorum.Open(quorum.Config{
@@ -122,7 +122,7 @@ func (fl *flock) start(id string, inc taskstate.Incarnation, follow ...string) *
 	if err != nil {
 		fl.t.Fatal(err)
 	}
-	b := &bird{Node: n, id: id, inc: inc, ran: make(chan error, 1)}
+	b := &testNode{Node: n, id: id, inc: inc, ran: make(chan error, 1)}
 	fl.mu.Lock()
 	fl.nodes[id] = b
 	fl.mu.Unlock()
@@ -134,7 +134,7 @@ func (fl *flock) start(id string, inc taskstate.Incarnation, follow ...string) *
 
 // draw names the seats of a folder after its incarnation: the first is called the same, the others
 // 1.2, 1.3, …
-func (fl *flock) draw(id string, inc taskstate.Incarnation) func() taskstate.Incarnation {
+func (fl *cluster) draw(id string, inc taskstate.Incarnation) func() taskstate.Incarnation {
 	return func() taskstate.Incarnation {
 		fl.mu.Lock()
 		defer fl.mu.Unlock()
@@ -150,7 +150,7 @@ func (fl *flock) draw(id string, inc taskstate.Incarnation) func() taskstate.Inc
 	}
 }
 
-func (fl *flock) run(b *bird) *bird {
+func (fl *cluster) run(b *testNode) *testNode {
 	ctx, cancel := context.WithCancel(context.Background())
 	b.cancel = cancel
 	go func() {
@@ -168,7 +168,7 @@ func (fl *flock) run(b *bird) *bird {
 }
 
 // found starts the first peer and admits the others to the roster.
-func (fl *flock) found(ids ...string) *bird {
+func (fl *cluster) found(ids ...string) *testNode {
 	fl.t.Helper()
 	b := fl.start(ids[0], "1")
 	if err := b.Found(context.Background(), founding(ids[0])); err != nil {
@@ -185,7 +185,7 @@ func (fl *flock) found(ids ...string) *bird {
 
 // grow founds a cluster and lets everybody join, until all replicas and voters are as they should
 // be.
-func (fl *flock) grow(voters int, ids ...string) {
+func (fl *cluster) grow(voters int, ids ...string) {
 	fl.t.Helper()
 	fl.found(ids...)
 	for _, id := range ids[1:] {
@@ -197,12 +197,12 @@ func (fl *flock) grow(voters int, ids ...string) {
 }
 
 // kill ends a peer as a crash does; its membership verdict is the caller's to give.
-func (fl *flock) kill(id string) {
+func (fl *cluster) kill(id string) {
 	fl.net.Kill(id)
 	fl.stop(id)
 }
 
-func (fl *flock) stop(id string) {
+func (fl *cluster) stop(id string) {
 	b := fl.nodes[id]
 	fl.mu.Lock()
 	delete(fl.nodes, id)
@@ -217,10 +217,10 @@ func (fl *flock) stop(id string) {
 }
 
 // leader is the node that leads in the newest term, or nil.
-func (fl *flock) leader() *bird {
+func (fl *cluster) leader() *testNode {
 	fl.mu.Lock() // never held while anybody waits: in a bubble that stops the clock
 	defer fl.mu.Unlock()
-	var best *bird
+	var best *testNode
 	var epoch taskstate.Epoch
 	for _, b := range fl.nodes {
 		b.mu.Lock()
@@ -233,7 +233,7 @@ func (fl *flock) leader() *bird {
 	return best
 }
 
-func (fl *flock) voting() []string {
+func (fl *cluster) voting() []string {
 	var out []string
 	l := fl.leader()
 	if l == nil {
@@ -249,7 +249,7 @@ func (fl *flock) voting() []string {
 }
 
 // await waits in virtual time.
-func (fl *flock) await(what string, ok func() bool) time.Duration {
+func (fl *cluster) await(what string, ok func() bool) time.Duration {
 	fl.t.Helper()
 	begin := time.Now()
 	for !ok() {
@@ -267,7 +267,7 @@ func (fl *flock) await(what string, ok func() bool) time.Duration {
 }
 
 // settle waits until everybody knows the coordinator and has all it has.
-func (fl *flock) settle() time.Duration {
+func (fl *cluster) settle() time.Duration {
 	fl.t.Helper()
 	return fl.await("all replicas equal", func() bool {
 		l := fl.leader()
@@ -285,7 +285,7 @@ func (fl *flock) settle() time.Duration {
 	})
 }
 
-func (fl *flock) propose(b *bird, c ledger.Command) uint64 {
+func (fl *cluster) propose(b *testNode, c ledger.Command) uint64 {
 	fl.t.Helper()
 	i, res, err := b.Propose(context.Background(), []ledger.Command{c})
 	if err != nil || len(res) != 1 || res[0].Refused != "" {
@@ -295,7 +295,7 @@ func (fl *flock) propose(b *bird, c ledger.Command) uint64 {
 }
 
 // insist proposes at the leader until it is decided: what a client of the cluster does.
-func (fl *flock) insist(c ledger.Command) {
+func (fl *cluster) insist(c ledger.Command) {
 	fl.t.Helper()
 	fl.await("a decision", func() bool {
 		l := fl.leader()
@@ -315,14 +315,14 @@ func job(n int) ledger.Command {
 	return ledger.Command{Submit: &ledger.Submit{Job: taskstate.Job{ID: id, Name: "x", Type: taskstate.BatchJob, Count: 1, Run: taskstate.Run{Noop: &taskstate.Noop{}}}}}
 }
 
-func has(b *bird, n int) bool {
+func has(b *testNode, n int) bool {
 	ok := false
 	b.Replica().Read(func(s *ledger.State) { _, ok = s.Job(job(n).Submit.Job.ID) })
 	return ok
 }
 
 func TestOneVoterBecomesThreeWhenThreePeersAreHere(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		a := fl.found("a", "b", "c")
 		fl.run(fl.start("b", "1", "a"))
 		fl.see("b", "1", true)
@@ -346,7 +346,7 @@ func TestOneVoterBecomesThreeWhenThreePeersAreHere(t *testing.T) {
 }
 
 func TestWhenTheCoordinatorDiesAnotherGoesOnAndNothingDecidedIsLost(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c", "d")
 		done := 0
 		for round := range 5 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func (fl *flock) chains() map[string]string {
+func (fl *cluster) chains() map[string]string {
 	out := map[string]string{}
 	for id, b := range fl.nodes {
 		if m, ok := b.Replica().ChainAt(0); ok {
@@ -16,7 +16,7 @@ func (fl *flock) chains() map[string]string {
 }
 
 // agree waits until everybody has the same, and all jobs.
-func (fl *flock) agree(jobs int) {
+func (fl *cluster) agree(jobs int) {
 	fl.t.Helper()
 	fl.await("all agree", func() bool {
 		seen := map[string]bool{}
@@ -37,14 +37,14 @@ func (fl *flock) agree(jobs int) {
 func TestACopyThatIsWrongIsNoticedAndFetchedAnew(t *testing.T) {
 	for _, who := range []string{"the leader", "a voter", "a follower"} {
 		t.Run(who, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, fl *flock) {
+			inBubble(t, func(t *testing.T, fl *cluster) {
 				fl.grow(3, "a", "b", "c")
 				f := fl.run(fl.start("d", "1", "a"))
 				fl.insist(job(1))
 				fl.insist(job(2))
 				fl.agree(2)
 				l := fl.leader()
-				bad := map[string]*bird{"the leader": l, "a follower": f}[who]
+				bad := map[string]*testNode{"the leader": l, "a follower": f}[who]
 				if bad == nil {
 					bad = fl.nodes[map[string]string{"a": "b", "b": "c", "c": "a"}[l.id]]
 				}
@@ -70,7 +70,7 @@ func TestACopyThatIsWrongIsNoticedAndFetchedAnew(t *testing.T) {
 }
 
 func TestWithoutAMajorityADifferenceIsOnlySaid(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		fl.insist(job(1))
 		fl.insist(job(2))

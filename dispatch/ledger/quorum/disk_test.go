@@ -20,7 +20,7 @@ type badDisk struct {
 	skip  int           // so many writes go well before err
 }
 
-func (fl *flock) disk(id string) *badDisk {
+func (fl *cluster) disk(id string) *badDisk {
 	fl.mu.Lock()
 	defer fl.mu.Unlock()
 	if fl.disks == nil {
@@ -67,7 +67,7 @@ func (d *badDisk) hang() (thaw func()) {
 }
 
 // patiently proposes once, for as long as a client waits for one answer.
-func patiently(b *bird, c ledger.Command) error {
+func patiently(b *testNode, c ledger.Command) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	_, _, err := b.Propose(ctx, []ledger.Command{c})
@@ -77,7 +77,7 @@ func patiently(b *bird, c ledger.Command) error {
 func TestALoneVoterWhoseDiskRefusesDecidesNothingAndGoesOnWhenItTakesAgain(t *testing.T) {
 	for _, why := range []error{syscall.ENOSPC, syscall.EROFS, syscall.EIO} {
 		for after := range 4 { // of the writes that an entry, or an election, takes: each may be the first to fail
-			inBubble(t, func(t *testing.T, fl *flock) {
+			inBubble(t, func(t *testing.T, fl *cluster) {
 				fl.grow(1, "a")
 				a := fl.nodes["a"]
 				fl.insist(job(1))
@@ -112,7 +112,7 @@ func TestALoneVoterWhoseDiskRefusesDecidesNothingAndGoesOnWhenItTakesAgain(t *te
 }
 
 func TestACoordinatorWhoseDiskRefusesMakesRoomForAnother(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		old := fl.leader()
 		fl.disk(old.id).fail(0, syscall.EROFS)
@@ -133,7 +133,7 @@ func TestACoordinatorWhoseDiskRefusesMakesRoomForAnother(t *testing.T) {
 }
 
 func TestACoordinatorWhoseDiskIsStuckIsReplacedAndFollowsWhenItComesBack(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c", "d")
 		old := fl.leader()
 		thaw := fl.disk(old.id).hang()
@@ -159,7 +159,7 @@ func TestACoordinatorWhoseDiskIsStuckIsReplacedAndFollowsWhenItComesBack(t *test
 }
 
 func TestALoneVoterWhoseDiskWasStuckCoordinatesAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(1, "a")
 		a := fl.nodes["a"]
 		thaw := fl.disk("a").hang()
@@ -178,7 +178,7 @@ func TestALoneVoterWhoseDiskWasStuckCoordinatesAgain(t *testing.T) {
 }
 
 func TestAPeerWhoseDiskIsStuckCanBeStopped(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(1, "a")
 		a := fl.nodes["a"]
 		thaw := fl.disk("a").hang()

@@ -9,7 +9,7 @@ import (
 )
 
 // askAnew opens a follower's stream with nothing in hand and tells whether a snapshot comes.
-func askAnew(t *testing.T, fl *flock, from, of string) bool {
+func askAnew(t *testing.T, fl *cluster, from, of string) bool {
 	t.Helper()
 	c, err := fl.net.Host(from).Dial(t.Context(), of, quorum.FollowProtocol)
 	if err != nil {
@@ -34,7 +34,7 @@ func askAnew(t *testing.T, fl *flock, from, of string) bool {
 }
 
 func TestAPeerThatAsksForOneSnapshotAfterAnotherGetsFewAndOthersGetTheirs(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(1, "a", "b")
 		fl.insist(job(1))
 		fl.settle()

@@ -9,7 +9,7 @@ import (
 )
 
 func TestAnElectionCostsFiftyFollowersNoSnapshot(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		for i := range 50 { // members that may not vote: they follow one of the three
 			id := fmt.Sprintf("f%02d", i)

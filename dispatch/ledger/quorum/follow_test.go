@@ -13,7 +13,7 @@ import (
 )
 
 func TestAFollowerResumesWhereItStoppedWithoutASnapshot(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(1, "a", "b")
 		fl.insist(job(1))
 		fl.settle()
@@ -31,7 +31,7 @@ func TestAFollowerResumesWhereItStoppedWithoutASnapshot(t *testing.T) {
 }
 
 func TestAFollowerThatWasAwayTooLongGetsASnapshot(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.ring = 4 << 10
 		fl.grow(1, "a", "b")
 		fl.stop("b")
@@ -47,7 +47,7 @@ func TestAFollowerThatWasAwayTooLongGetsASnapshot(t *testing.T) {
 }
 
 func TestALargeDecisionReachesFollowersInParts(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(1, "a", "b")
 		c := job(1)
 		c.Submit.Job.Count = 40_000
@@ -63,7 +63,7 @@ func TestALargeDecisionReachesFollowersInParts(t *testing.T) {
 }
 
 func TestAFollowerKnowsThatItIsNotCurrent(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(1, "a", "b")
 		b := fl.nodes["b"]
 		fl.kill("a")
@@ -88,7 +88,7 @@ func TestAFollowerKnowsThatItIsNotCurrent(t *testing.T) {
 }
 
 func TestASilentCoordinatorIsLeftForTheOneGossipNames(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c", "d")
 		old := fl.leader()
 		d := fl.nodes["d"]
@@ -118,7 +118,7 @@ func TestASilentCoordinatorIsLeftForTheOneGossipNames(t *testing.T) {
 // A stream that is opened to a machine that is gone, over a connection that nobody has found broken
 // yet, is no refusal: it is silent.
 func TestAFollowerDoesNotWaitLongForAVoterThatIsNotThereAnyMore(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c", "d")
 		d, old := fl.nodes["d"], fl.leader()
 		fl.await("d is current", func() bool { ok, _ := d.InSync(); return ok })
@@ -133,7 +133,7 @@ func TestAFollowerDoesNotWaitLongForAVoterThatIsNotThereAnyMore(t *testing.T) {
 }
 
 func TestChangedTellsOfEveryNewCoordinator(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c", "d")
 		d := fl.nodes["d"]
 		_, before, _ := d.Coordinator()
@@ -156,7 +156,7 @@ func TestChangedTellsOfEveryNewCoordinator(t *testing.T) {
 }
 
 func TestAPeerThatFollowsAgainAndAgainAndNeverReadsLeavesRoomForTheOthers(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(1, "a", "b")
 		for range 300 {
 			c, err := fl.net.Host("greedy").Dial(t.Context(), "a", quorum.FollowProtocol)

@@ -21,7 +21,7 @@ type client struct {
 	tries int
 }
 
-func (c *client) run(ctx context.Context, from int, leader func() *bird) {
+func (c *client) run(ctx context.Context, from int, leader func() *testNode) {
 	for i := from; ctx.Err() == nil; i++ {
 		for ctx.Err() == nil {
 			l := leader()
@@ -47,7 +47,7 @@ func (c *client) run(ctx context.Context, from int, leader func() *bird) {
 func TestNoAcknowledgedDecisionIsLostWhateverHappensToCoordinators(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			inBubble(t, func(t *testing.T, fl *flock) {
+			inBubble(t, func(t *testing.T, fl *cluster) {
 				rnd := rand.New(rand.NewPCG(seed, 1))
 				fl.grow(3, "a", "b", "c", "d")
 				ctx, cancel := context.WithCancel(context.Background())
@@ -113,7 +113,7 @@ func TestNoAcknowledgedDecisionIsLostWhateverHappensToCoordinators(t *testing.T)
 }
 
 func TestConcurrentCallersShareEntriesAndGetTheirOwnResults(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		a := fl.found("a")
 		before := a.Replica().Applied()
 		var wg sync.WaitGroup
@@ -134,7 +134,7 @@ func TestConcurrentCallersShareEntriesAndGetTheirOwnResults(t *testing.T) {
 }
 
 func TestAVoterThatJoinsAfterTheLogWasCutGetsASnapshot(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		a := fl.found("a", "b", "c")
 		for i := range 1500 {
 			fl.propose(a, job(i))
@@ -162,7 +162,7 @@ func TestAVoterThatJoinsAfterTheLogWasCutGetsASnapshot(t *testing.T) {
 }
 
 func TestATooLargeProposalIsRefusedAndHarmsNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		a := fl.found("a")
 		c := job(1)
 		c.Submit.Job.Each = []string{string(bytes.Repeat([]byte("x"), 9<<20))}
@@ -174,7 +174,7 @@ func TestATooLargeProposalIsRefusedAndHarmsNothing(t *testing.T) {
 }
 
 func TestAFolderIsFoundedOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		a := fl.found("a")
 		if err := a.Found(t.Context(), founding("a")); err == nil {
 			t.Error("founded twice")

@@ -12,7 +12,7 @@ import (
 )
 
 // emptyLog empties the newest file of a stopped peer's log.
-func (fl *flock) emptyLog(id string) {
+func (fl *cluster) emptyLog(id string) {
 	fl.t.Helper()
 	files, err := filepath.Glob(filepath.Join(fl.dir, id+"1", "raft-1", "*.wal"))
 	if err != nil || len(files) == 0 {
@@ -22,7 +22,7 @@ func (fl *flock) emptyLog(id string) {
 }
 
 // down ends a peer as a crash does, and tells the others.
-func (fl *flock) down(ids ...string) {
+func (fl *cluster) down(ids ...string) {
 	for _, id := range ids {
 		fl.kill(id)
 		fl.see(id, "1", false)
@@ -30,7 +30,7 @@ func (fl *flock) down(ids ...string) {
 }
 
 // up starts peers again from their folders.
-func (fl *flock) up(ids ...string) {
+func (fl *cluster) up(ids ...string) {
 	for _, id := range ids {
 		fl.run(fl.start(id, "1"))
 		fl.see(id, "1", true)
@@ -38,7 +38,7 @@ func (fl *flock) up(ids ...string) {
 }
 
 // whole tells whether three voters vote, and which seat one of them has.
-func (fl *flock) whole(id, inc string) func() bool {
+func (fl *cluster) whole(id, inc string) func() bool {
 	return func() bool {
 		l := fl.leader()
 		if l == nil {
@@ -50,7 +50,7 @@ func (fl *flock) whole(id, inc string) func() bool {
 }
 
 func TestAVoterThatLostItsLogGivesNoVoteForWhatItAcknowledged(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		fl.down("b")
 		fl.insist(job(1)) // on the disks of a and c
@@ -77,7 +77,7 @@ func TestAVoterThatLostItsLogGivesNoVoteForWhatItAcknowledged(t *testing.T) {
 }
 
 func TestALostLogIsMadeGoodByTheOthersWithoutAPerson(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		fl.insist(job(1))
 		fl.down("c")
@@ -102,7 +102,7 @@ func TestALostLogIsMadeGoodByTheOthersWithoutAPerson(t *testing.T) {
 }
 
 func TestASeatThatIsFoundUnsoundStopsAtOnceAndIsTakenAnew(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		fl.insist(job(1))
 		old := fl.leader()
@@ -118,7 +118,7 @@ func TestASeatThatIsFoundUnsoundStopsAtOnceAndIsTakenAnew(t *testing.T) {
 }
 
 func TestALoneVoterThatIsUnsoundLeadsNoMore(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(1, "a")
 		fl.insist(job(1))
 		a := fl.leader()
@@ -151,7 +151,7 @@ func TestALogIsUsedWhenOnlyTheMemoIsGoneOrDamaged(t *testing.T) {
 		hurt func(memo string) error
 		mark bool
 	}{{gone, true}, {gone, false}, {damaged, true}, {damaged, false}} {
-		inBubble(t, func(t *testing.T, fl *flock) {
+		inBubble(t, func(t *testing.T, fl *cluster) {
 			fl.grow(3, "a", "b", "c")
 			fl.insist(job(1))
 			for _, id := range []string{"a", "b", "c"} {
@@ -176,7 +176,7 @@ func TestALogIsUsedWhenOnlyTheMemoIsGoneOrDamaged(t *testing.T) {
 }
 
 // turnBack gives a stopped peer's folder back what it held when keep was called.
-func (fl *flock) keep(id string) (turnBack func()) {
+func (fl *cluster) keep(id string) (turnBack func()) {
 	fl.t.Helper()
 	dir, old := filepath.Join(fl.dir, id+"1"), filepath.Join(fl.t.TempDir(), "old")
 	if err := os.CopyFS(old, os.DirFS(dir)); err != nil {
@@ -190,7 +190,7 @@ func (fl *flock) keep(id string) (turnBack func()) {
 }
 
 func TestAVoterWhoseWholeFolderWasTurnedBackIsSeatedAnew(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		fl.down("c")
 		back := fl.keep("c")
@@ -217,7 +217,7 @@ func TestAVoterWhoseWholeFolderWasTurnedBackIsSeatedAnew(t *testing.T) {
 }
 
 func TestALoneVoterThatWasTurnedBackDoesNotLeadAFollowerThatKnowsBetter(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(1, "a", "b")
 		fl.insist(job(1))
 		fl.settle()

@@ -15,7 +15,7 @@ func TestWhatThreeIdleVotersCost(t *testing.T) {
 	if err != nil {
 		t.Skip("a measurement: LEDGER_IDLE=30s go test -run Idle -v")
 	}
-	realFlock(t, 3)
+	realCluster(t, 3)
 	used := func() time.Duration {
 		var u syscall.Rusage
 		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)

@@ -8,9 +8,9 @@ import (
 // Where two voters keep each other from standing, one of them tries again after a pause: that is
 // rare, and at worst raft's own timers end it.
 func TestAnElectionOverSlowLinksTakesSomeRoundTrips(t *testing.T) {
-	for name, end := range map[string]func(fl *flock, id string){"killed": (*flock).kill, "cut off": (*flock).cutOff} {
+	for name, end := range map[string]func(fl *cluster, id string){"killed": (*cluster).kill, "cut off": (*cluster).cutOff} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, fl *flock) {
+			inBubble(t, func(t *testing.T, fl *cluster) {
 				fl.grow(3, "a", "b", "c")
 				fl.far(100 * time.Millisecond)
 				fl.settle()

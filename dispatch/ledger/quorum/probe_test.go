@@ -8,7 +8,7 @@ import (
 )
 
 // cutOff separates one peer from all others.
-func (fl *flock) cutOff(id string) {
+func (fl *cluster) cutOff(id string) {
 	for other := range fl.nodes {
 		if other != id {
 			fl.net.Cut(id, other)
@@ -17,7 +17,7 @@ func (fl *flock) cutOff(id string) {
 }
 
 // epoch is the newest that somebody leads in.
-func (fl *flock) epoch() taskstate.Epoch {
+func (fl *cluster) epoch() taskstate.Epoch {
 	l := fl.leader()
 	if l == nil {
 		return taskstate.Epoch{}
@@ -28,7 +28,7 @@ func (fl *flock) epoch() taskstate.Epoch {
 }
 
 func TestADeadCoordinatorIsReplacedAsSoonAsItsStreamsBreak(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		for round := range 10 {
 			time.Sleep(time.Duration(round) * 77 * time.Millisecond) // anywhere between two heartbeats
@@ -46,7 +46,7 @@ func TestADeadCoordinatorIsReplacedAsSoonAsItsStreamsBreak(t *testing.T) {
 }
 
 func TestASilentCoordinatorIsReplacedHalfASecondAfterSomebodyNeedsIt(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c", "d")
 		for round := range 10 {
 			time.Sleep(time.Duration(round) * 77 * time.Millisecond)
@@ -69,7 +69,7 @@ func TestASilentCoordinatorIsReplacedHalfASecondAfterSomebodyNeedsIt(t *testing.
 }
 
 func TestASilentCoordinatorThatNobodyNeedsIsReplacedAllTheSame(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		time.Sleep(10 * time.Second)
 		old := fl.leader()
@@ -83,7 +83,7 @@ func TestASilentCoordinatorThatNobodyNeedsIsReplacedAllTheSame(t *testing.T) {
 }
 
 func TestDoubtsAboutACoordinatorThatLivesChangeNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c", "d")
 		before := fl.epoch()
 		for range 300 {
@@ -99,7 +99,7 @@ func TestDoubtsAboutACoordinatorThatLivesChangeNothing(t *testing.T) {
 }
 
 func TestOneBrokenLinkDeposesNobody(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		l := fl.leader()
 		before := fl.epoch()

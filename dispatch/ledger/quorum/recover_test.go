@@ -16,7 +16,7 @@ import (
 )
 
 // recoverAt recovers at a peer from the newest copy among those that run.
-func (fl *flock) recoverAt(id string) {
+func (fl *cluster) recoverAt(id string) {
 	fl.t.Helper()
 	b := fl.nodes[id]
 	best, from := quorum.Copy{}, ""
@@ -37,7 +37,7 @@ func (fl *flock) recoverAt(id string) {
 	}
 }
 
-func (fl *flock) die(ids ...string) {
+func (fl *cluster) die(ids ...string) {
 	for _, id := range ids {
 		fl.kill(id)
 		fl.see(id, "1", false)
@@ -45,7 +45,7 @@ func (fl *flock) die(ids ...string) {
 }
 
 func TestASurvivorRecoversTheLedgerAndTheOthersFollow(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c", "d")
 		fl.insist(job(1))
 		fl.settle()
@@ -75,7 +75,7 @@ func TestASurvivorRecoversTheLedgerAndTheOthersFollow(t *testing.T) {
 }
 
 func TestOldVotersThatReturnSetTheirLedgerAsideAndFollow(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		fl.insist(job(1))
 		fl.settle()
@@ -105,7 +105,7 @@ func TestOldVotersThatReturnSetTheirLedgerAsideAndFollow(t *testing.T) {
 }
 
 func TestACoordinatorGivesUpALedgerThatWasRecoveredElsewhere(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		fl.settle()
 		alone := "a"
@@ -139,7 +139,7 @@ func TestACoordinatorGivesUpALedgerThatWasRecoveredElsewhere(t *testing.T) {
 }
 
 func TestTheNewestCopyIsFetchedFromWhereverItIs(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(1, "a", "b")
 		fl.insist(job(1))
 		fl.settle()
@@ -177,7 +177,7 @@ func TestTheNewestCopyIsFetchedFromWhereverItIs(t *testing.T) {
 }
 
 func TestNothingIsRecoveredWhileSomebodyCoordinates(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		for id, b := range fl.nodes {
 			if _, err := b.Recover(t.Context(), "", quorum.Copy{}); !errors.Is(err, quorum.ErrQuorum) {
@@ -192,7 +192,7 @@ func TestNothingIsRecoveredWhileSomebodyCoordinates(t *testing.T) {
 }
 
 func TestWhatALogHoldsBeyondWhatIsKnownToBeDecidedSurvives(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		fl.insist(job(1))
 		time.Sleep(time.Second)                      // the third disk is not waited for
@@ -218,7 +218,7 @@ func TestWhatALogHoldsBeyondWhatIsKnownToBeDecidedSurvives(t *testing.T) {
 }
 
 func TestTheRecoveredLedgerSurvivesARestart(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		fl.insist(job(1))
 		fl.settle()
@@ -242,7 +242,7 @@ func TestTheRecoveredLedgerSurvivesARestart(t *testing.T) {
 }
 
 func TestAHigherGenerationFromAPeerThatMayNotVoteIsNotFollowed(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(1, "a", "b")
 		m := fl.start("mallory", "1")
 		f := founding("mallory")
@@ -266,7 +266,7 @@ func TestAHigherGenerationFromAPeerThatMayNotVoteIsNotFollowed(t *testing.T) {
 }
 
 func TestAPeerThatWasAwayWhileAllVotersWereReplacedFollowsTheNewOnes(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(1, "a", "d")
 		fl.stop("d")
 		fl.see("d", "1", false)
@@ -294,7 +294,7 @@ func TestAPeerThatWasAwayWhileAllVotersWereReplacedFollowsTheNewOnes(t *testing.
 }
 
 func TestOfTwoPeersTheVoterGoesOnAloneAndTheOtherSaysWhomItWaitsFor(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(1, "a", "b")
 		fl.die("b")
 		fl.insist(job(1))

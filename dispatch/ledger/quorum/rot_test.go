@@ -35,7 +35,7 @@ func used(t *testing.T, path string) int {
 	return n
 }
 
-func (fl *flock) newest(id, pattern string) string {
+func (fl *cluster) newest(id, pattern string) string {
 	fl.t.Helper()
 	files, err := filepath.Glob(filepath.Join(fl.dir, id+"1", "raft-1", pattern))
 	if err != nil || len(files) == 0 {
@@ -49,7 +49,7 @@ func (fl *flock) newest(id, pattern string) string {
 func TestAFlippedBitInAVotersLogIsNoticedWhereverItIs(t *testing.T) {
 	for seed := range uint64(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inBubble(t, func(t *testing.T, fl *flock) {
+			inBubble(t, func(t *testing.T, fl *cluster) {
 				r := rand.New(rand.NewPCG(seed, 1))
 				fl.grow(3, "a", "b", "c")
 				for i := range 20 {
@@ -77,7 +77,7 @@ func TestAFlippedBitInAVotersLogIsNoticedWhereverItIs(t *testing.T) {
 }
 
 func TestABitThatFlipsUnderARunningVoterCostsItsSeatAndNothingElse(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		for i := range 20 {
 			fl.insist(job(i + 1))

@@ -10,7 +10,7 @@ import (
 // A voter that replays its log hears of every configuration there ever was, also of those from
 // before its time. It once believed the first it heard for a moment, and deleted its log.
 func TestAVoterThatReplaysAConfigurationFromBeforeItsTimeKeepsItsSeatAndItsLog(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		for i := range 10 {
 			fl.insist(job(i + 1))

@@ -42,7 +42,7 @@ func TestAVoterWhoseLogIsDamagedSaysSoAndDoesNotVote(t *testing.T) {
 				continue // nothing but room was cut off: see the next test
 			}
 			t.Run(pattern+" "+what, func(t *testing.T) {
-				inBubble(t, func(t *testing.T, fl *flock) {
+				inBubble(t, func(t *testing.T, fl *cluster) {
 					fl.grow(1, "a")
 					for i := range 20 {
 						fl.insist(job(i + 1))
@@ -77,7 +77,7 @@ func TestAVoterWhoseLogIsDamagedSaysSoAndDoesNotVote(t *testing.T) {
 }
 
 func TestATornEndOfTheLogLosesNothingThatWasAcknowledged(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(1, "a")
 		for i := range 20 {
 			fl.insist(job(i + 1))

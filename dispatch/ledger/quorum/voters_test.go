@@ -12,7 +12,7 @@ import (
 )
 
 func TestWhoComesBackWithAnotherDiskInheritsNoVote(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		fl.insist(job(1))
 		fl.kill("c")
@@ -39,7 +39,7 @@ func TestWhoComesBackWithAnotherDiskInheritsNoVote(t *testing.T) {
 }
 
 func TestADeadVoterIsReplacedAfterThirtySeconds(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c", "d")
 		dead := "b"
 		fl.kill(dead)
@@ -58,7 +58,7 @@ func TestADeadVoterIsReplacedAfterThirtySeconds(t *testing.T) {
 }
 
 func TestThreePeersSwitchedOffOneByOneLeaveTheTruthWithTheLast(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		fl.insist(job(1))
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -102,7 +102,7 @@ func TestThreePeersSwitchedOffOneByOneLeaveTheTruthWithTheLast(t *testing.T) {
 }
 
 func TestOfTwoPeersTheOneThatStaysBecomesTheVoter(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(1, "a", "b")
 		fl.insist(job(1))
 		a := fl.nodes["a"]
@@ -130,7 +130,7 @@ func TestOfTwoPeersTheOneThatStaysBecomesTheVoter(t *testing.T) {
 }
 
 func TestALoneVoterHandsOverToNobodyAndSaysNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		a := fl.found("a")
 		if err := a.Handover(t.Context()); err != nil {
 			t.Fatal(err)
@@ -140,7 +140,7 @@ func TestALoneVoterHandsOverToNobodyAndSaysNothing(t *testing.T) {
 }
 
 func TestAVoterIsRemovedUnlessItIsTheOnlyOne(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		ctx := t.Context()
 		l := fl.leader()
@@ -161,7 +161,7 @@ func TestAVoterIsRemovedUnlessItIsTheOnlyOne(t *testing.T) {
 }
 
 func TestACoordinatorThatIsRemovedHandsOverFirst(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c")
 		old := fl.leader()
 		fl.await("removed", func() bool {
@@ -179,7 +179,7 @@ func TestACoordinatorThatIsRemovedHandsOverFirst(t *testing.T) {
 }
 
 func TestFivePeersVoteAndSurviveTwoDeaths(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(5, "a", "b", "c", "d", "e", "f")
 		fl.insist(job(1))
 		for range 2 {
@@ -198,7 +198,7 @@ func TestFivePeersVoteAndSurviveTwoDeaths(t *testing.T) {
 }
 
 func TestAllVotersRestartAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *flock) {
+	inBubble(t, func(t *testing.T, fl *cluster) {
 		fl.grow(3, "a", "b", "c", "d")
 		for i := range 50 {
 			fl.insist(job(i + 1))

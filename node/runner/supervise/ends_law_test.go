@@ -95,7 +95,7 @@ func TestEndsThatWereSyncedSurviveACrash(t *testing.T) {
 						t.Fatalf("told %+v, which never was", ev)
 					}
 					if forgotten[ev.Task] {
-						e.gone(ev.Task) // whoever took it takes it again
+						e.gone(ev.Task) // what took it takes it again
 						continue
 					}
 					added[ev.Task] = ev

@@ -168,7 +168,7 @@ func (h *history) close(t *rapid.T) {
 	}
 }
 
-// Whoever comes is told of everything that runs or has ended, as it was, until it has said that it
+// A client that comes is told of everything that runs or has ended, as it was, until it has said that it
 // knows; and a crash costs exit codes, never an end.
 func TestEveryTaskIsToldOfUntilItsEndIsAcknowledgedWhateverHappensBetween(t *testing.T) {
 	if BootID() == "" {

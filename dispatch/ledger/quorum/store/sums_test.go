@@ -43,7 +43,7 @@ func flipIn(t *testing.T, path string, at int64, bit int) (back func()) {
 	}
 }
 
-// What makes sense is for whoever has the log to say.
+// What makes sense is for the owner of the log to say.
 func soundEntry(data []byte) error {
 	if string(data) != "sense" {
 		return errors.New("nonsense")

@@ -16,8 +16,8 @@ import (
 	"covey/taskstate"
 )
 
-// flock is some peers on one in-memory network, inside a bubble.
-type flock struct {
+// cluster is some peers on one in-memory network, inside a bubble.
+type cluster struct {
 	doomed sync.Map // ids of peers that may be suspected: they are about to be killed
 	t      *testing.T
 	net    *memnet.Network
@@ -35,11 +35,11 @@ type peer struct {
 	stop func()
 }
 
-func newFlock(t *testing.T, n int) *flock { return flockIn(t, t.TempDir(), n) }
+func newCluster(t *testing.T, n int) *cluster { return clusterIn(t, t.TempDir(), n) }
 
-// flockIn keeps its files in dir.
-func flockIn(t *testing.T, dir string, n int) *flock {
-	f := &flock{t: t, net: memnet.New(), dir: dir, peers: map[string]*peer{}, shut: map[string]bool{}}
+// clusterIn keeps its files in dir.
+func clusterIn(t *testing.T, dir string, n int) *cluster {
+	f := &cluster{t: t, net: memnet.New(), dir: dir, peers: map[string]*peer{}, shut: map[string]bool{}}
 	for i := range n {
 		f.start(fmt.Sprintf("p%d", i), "a")
 	}
@@ -47,7 +47,7 @@ func flockIn(t *testing.T, dir string, n int) *flock {
 }
 
 // start gives a peer a life; moved is part of its address and incarnation.
-func (f *flock) start(id, moved string, tweak ...func(*membership.Config)) *peer {
+func (f *cluster) start(id, moved string, tweak ...func(*membership.Config)) *peer {
 	h := f.net.Host(id)
 	cfg := membership.Config{
 		Net: h, Host: h, Name: "name-" + id, Incarnation: taskstate.Incarnation("inc-" + id),
@@ -74,20 +74,20 @@ func (f *flock) start(id, moved string, tweak ...func(*membership.Config)) *peer
 	return p
 }
 
-func (f *flock) admitted(id string) bool {
+func (f *cluster) admitted(id string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return !f.shut[id]
 }
 
-func (f *flock) admit(id string, yes bool) {
+func (f *cluster) admit(id string, yes bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.shut[id] = !yes
 }
 
 // joinAll makes everybody know the first one.
-func (f *flock) joinAll() {
+func (f *cluster) joinAll() {
 	f.t.Helper()
 	for id, p := range f.peers {
 		if id != "p0" {
@@ -99,13 +99,13 @@ func (f *flock) joinAll() {
 }
 
 // kill is kill -9: streams reset, dials refused, nothing said.
-func (f *flock) kill(id string) {
+func (f *cluster) kill(id string) {
 	f.net.Kill(id)
 	f.peers[id].stop()
 	delete(f.peers, id)
 }
 
-func (f *flock) close() {
+func (f *cluster) close() {
 	for _, p := range f.peers {
 		p.stop()
 	}
@@ -114,7 +114,7 @@ func (f *flock) close() {
 }
 
 // within waits, in virtual time, until ok holds and says how long it took.
-func (f *flock) within(d time.Duration, what string, ok func() bool) time.Duration {
+func (f *cluster) within(d time.Duration, what string, ok func() bool) time.Duration {
 	f.t.Helper()
 	start := time.Now()
 	for time.Since(start) < d {
@@ -132,7 +132,7 @@ func (f *flock) within(d time.Duration, what string, ok func() bool) time.Durati
 }
 
 // all tells whether every peer but the named ones has this verdict about id.
-func (f *flock) all(id string, v membership.Verdict, but ...string) bool {
+func (f *cluster) all(id string, v membership.Verdict, but ...string) bool {
 	for other, p := range f.peers {
 		if other != id && !slices.Contains(but, other) && p.View().Verdict(id) != v {
 			return false
@@ -142,10 +142,10 @@ func (f *flock) all(id string, v membership.Verdict, but ...string) bool {
 }
 
 // complete tells whether everybody sees everybody alive.
-func (f *flock) complete() bool { return f.completeAs(func(membership.Member) bool { return true }) }
+func (f *cluster) complete() bool { return f.completeAs(func(membership.Member) bool { return true }) }
 
 // completeAs is complete where each is seen as is accepts.
-func (f *flock) completeAs(is func(membership.Member) bool) bool {
+func (f *cluster) completeAs(is func(membership.Member) bool) bool {
 	for _, p := range f.peers {
 		v := p.View()
 		if v == f.partial { // looked at before: of many peers that would be most of the work
@@ -165,9 +165,9 @@ func (f *flock) completeAs(is func(membership.Member) bool) bool {
 	return true
 }
 
-func bubble(t *testing.T, n int, body func(t *testing.T, f *flock)) {
+func bubble(t *testing.T, n int, body func(t *testing.T, f *cluster)) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFlock(t, n)
+		f := newCluster(t, n)
 		defer f.close()
 		f.joinAll()
 		f.within(5*time.Second, "everybody sees everybody", f.complete)
@@ -179,7 +179,7 @@ func TestPeersThatJoinOneSeeAllWithinASecond(t *testing.T) {
 	for _, n := range []int{2, 3, 10} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFlock(t, n)
+				f := newCluster(t, n)
 				defer f.close()
 				f.joinAll()
 				f.within(time.Second, "everybody sees everybody", f.complete)

@@ -28,7 +28,7 @@ func TestAPeerAloneFoundsAndRunsAJob(t *testing.T) {
 
 func TestThreePeersTakeJobsAndAnswerAlike(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two", "three")
+	all := clusterOf(t, "one", "two", "three")
 	for _, l := range all {
 		if want := map[string]string{"one": "founded", "two": "joined", "three": "joined"}[l.name]; l.ready.How != want {
 			t.Errorf("%s: %s", l.name, l.ready.How)
@@ -57,7 +57,7 @@ func TestThreePeersTakeJobsAndAnswerAlike(t *testing.T) {
 
 func TestTheOutputOfATaskIsReadThroughAnyPeer(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	id := all[1].submit(shellJob("talk", 4, "echo out; echo err >&2; exit 3"))
 	for _, l := range all {
 		row, _ := l.outcome(id)
@@ -86,7 +86,7 @@ func TestTheOutputOfATaskIsReadThroughAnyPeer(t *testing.T) {
 
 func TestAJobIsCancelledThroughAnotherPeer(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	id := all[0].submit(noopJob("long", 50, time.Hour))
 	if _, err := all[1].Cancel(timed(t), id); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestAJobIsCancelledThroughAnotherPeer(t *testing.T) {
 
 func TestAJobIsHeldWhileTheOnlyVoterIsGoneAndGoesOutWhenItIsBack(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "voter", "other")
+	all := clusterOf(t, "voter", "other")
 	voter, other := all[0], all[1]
 	voter.crash()
 	s, err := other.Submit(timed(t), api.Submit{Job: noopJob("patient", 3, 0)})
@@ -139,7 +139,7 @@ func TestAJobIsHeldWhileTheOnlyVoterIsGoneAndGoesOutWhenItIsBack(t *testing.T) {
 
 func TestAHeldJobSurvivesARestartAndCanBeCancelled(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "voter", "other")
+	all := clusterOf(t, "voter", "other")
 	voter, other := all[0], all[1]
 	voter.crash()
 	first, err := other.Submit(timed(t), api.Submit{Job: noopJob("first", 1, 0)})
@@ -171,7 +171,7 @@ func TestAPeerThatRestartsOnAnotherPortIsReadyAgain(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"stopped", "crashed"} {
 		t.Run(how, func(t *testing.T) {
-			all := flockOf(t, "one", "two")
+			all := clusterOf(t, "one", "two")
 			before := all[1].host.Addrs()
 			if how == "crashed" {
 				all[1].crash()
@@ -197,7 +197,7 @@ func TestAPeerThatRestartsOnAnotherPortIsReadyAgain(t *testing.T) {
 // for.
 func TestAJobEndsAlthoughTheCoordinatorStopsInOrder(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two", "three")
+	all := clusterOf(t, "one", "two", "three")
 	j := noopJob("handed-over", 200, 20*time.Millisecond)
 	j.Resources.MilliCPU = 1000                           // two at a time on each peer, the others wait there
 	j.Unreachable.ReplaceAfter = time.Hour.Milliseconds() // so long it would take if anything else were left assigned to the one that stops
@@ -322,7 +322,7 @@ func TestAPeerThatWasAloneAndHadNoJobsMovesOver(t *testing.T) {
 
 func TestARemovedPeerIsOutAndToldSo(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	wants(t, alive(t, Config{}).Remove(timed(t), "peer"), api.Conflict, "only voter")
 	if err := all[0].Remove(timed(t), "two"); err != nil {
 		t.Fatal(err)
@@ -345,7 +345,7 @@ func TestARemovedPeerIsOutAndToldSo(t *testing.T) {
 
 func TestAPeerThatWasRemovedWhileItWasAwayIsToldAtItsReturn(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	if err := all[1].stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +358,7 @@ func TestAPeerThatWasRemovedWhileItWasAwayIsToldAtItsReturn(t *testing.T) {
 
 func TestAPeerThatLeavesIsGoneAndTheLastCannot(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	wants(t, alive(t, Config{}).Leave(timed(t)), api.Conflict, "only peer", "peer down")
 	if err := all[0].Leave(timed(t)); err != nil { // the voter and coordinator
 		t.Fatal(err)
@@ -379,7 +379,7 @@ func TestAPeerThatLeavesIsGoneAndTheLastCannot(t *testing.T) {
 
 func TestABlockedPeerIsCutOffAndOnlyInATestnet(t *testing.T) {
 	t.Parallel()
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	if err := all[1].Block(timed(t), api.Block{Peers: []string{all[0].self}}); err != nil {
 		t.Fatal(err)
 	}
@@ -411,7 +411,7 @@ func TestAFollowerBehindASnapshotTakesTheRosterFromIt(t *testing.T) {
 	t.Parallel()
 	// Peer two is away while three joins; with so much decided meanwhile that the followed voter
 	// answers with a snapshot, its entry is in no delta that two ever sees.
-	all := flockOf(t, "one", "two")
+	all := clusterOf(t, "one", "two")
 	if err := all[1].stop(); err != nil {
 		t.Fatal(err)
 	}

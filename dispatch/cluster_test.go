@@ -26,19 +26,19 @@ import (
 // The tests of this file put both loops together: real workers with real journals, the real
 // coordinator, an in-memory network and ledger, a runner that only waits.
 
-// flock is a few peers in a bubble. Each could coordinate; one does.
-type flock struct {
+// cluster is a few peers in a bubble. Each could coordinate; one does.
+type cluster struct {
 	t     testing.TB
 	net   *memnet.Network
-	peers []*flockPeer
+	peers []*clusterPeer
 	mu    sync.Mutex
-	boss  *flockPeer
+	boss  *clusterPeer
 	epoch taskstate.Epoch
 	ran   map[taskstate.TaskID]int
 }
 
-type flockPeer struct {
-	f      *flock
+type clusterPeer struct {
+	f      *cluster
 	id     string
 	dir    string
 	ledger *memledger.Ledger
@@ -63,7 +63,7 @@ func (l farLedger) Propose(ctx context.Context, cmds []ledger.Command) (uint64, 
 
 // idleRunner ends every task after a while, as asked of a no-op, successfully.
 type idleRunner struct {
-	f      *flock
+	f      *cluster
 	sink   func(taskstate.RunReport)
 	mu     sync.Mutex
 	timers map[taskstate.TaskID]*time.Timer
@@ -149,21 +149,21 @@ func (r *idleRunner) die() {
 	}
 }
 
-func inFlock(t *testing.T, n int, test func(*testing.T, *flock)) {
+func inCluster(t *testing.T, n int, test func(*testing.T, *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFlock(t, n)
+		f := newCluster(t, n)
 		test(t, f)
 		f.close()
 	})
 }
 
-// newFlock starts n peers; the first one coordinates.
-func newFlock(t testing.TB, n int) *flock {
-	f := &flock{t: t, net: memnet.New(), ran: map[taskstate.TaskID]int{}}
+// newCluster starts n peers; the first one coordinates.
+func newCluster(t testing.TB, n int) *cluster {
+	f := &cluster{t: t, net: memnet.New(), ran: map[taskstate.TaskID]int{}}
 	first := memledger.New("p0", time.Now)
 	for i := range n {
-		p := &flockPeer{f: f, id: fmt.Sprintf("p%d", i), dir: t.TempDir()}
+		p := &clusterPeer{f: f, id: fmt.Sprintf("p%d", i), dir: t.TempDir()}
 		p.ledger = first.Peer(p.id)
 		first.Join(p.id, taskstate.Incarnation(p.id+"-1"))
 		f.peers = append(f.peers, p)
@@ -176,7 +176,7 @@ func newFlock(t testing.TB, n int) *flock {
 	return f
 }
 
-func (f *flock) close() {
+func (f *cluster) close() {
 	f.mu.Lock()
 	f.boss = nil
 	f.mu.Unlock()
@@ -186,7 +186,7 @@ func (f *flock) close() {
 	_ = f.net.Close()
 }
 
-func (p *flockPeer) start() {
+func (p *clusterPeer) start() {
 	f := p.f
 	host := f.net.Host(p.id)
 	p.coord = coordinator.NewLoop(coordinator.Config{
@@ -245,7 +245,7 @@ func (p *flockPeer) start() {
 	p.stop = func() { cancel(); <-done }
 }
 
-func (f *flock) coordinator() (taskstate.PeerID, taskstate.Epoch, bool) {
+func (f *cluster) coordinator() (taskstate.PeerID, taskstate.Epoch, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.boss == nil {
@@ -255,7 +255,7 @@ func (f *flock) coordinator() (taskstate.PeerID, taskstate.Epoch, bool) {
 }
 
 // elect makes p the coordinator, and tells everybody.
-func (f *flock) elect(p *flockPeer) {
+func (f *cluster) elect(p *clusterPeer) {
 	if f.boss != nil && f.boss.resign != nil {
 		f.boss.resign()
 	}
@@ -276,7 +276,7 @@ func (f *flock) elect(p *flockPeer) {
 }
 
 // end ends a peer without a goodbye.
-func (p *flockPeer) end() {
+func (p *clusterPeer) end() {
 	if p.stop == nil {
 		return
 	}
@@ -289,26 +289,26 @@ func (p *flockPeer) end() {
 }
 
 // kill ends a peer as a power cut would; everybody's gossip notices a second later.
-func (p *flockPeer) kill() {
+func (p *clusterPeer) kill() {
 	p.f.net.Kill(p.id)
 	p.end()
 	time.AfterFunc(time.Second, func() { p.verdict(coordinator.VerdictDead) })
 }
 
-func (p *flockPeer) verdict(v coordinator.Verdict) {
+func (p *clusterPeer) verdict(v coordinator.Verdict) {
 	for _, q := range p.f.peers {
 		q.coord.Verdict(coordinator.PeerVerdict{Peer: p.id, Verdict: v, Since: time.Now()})
 	}
 }
 
 // restart brings it back with its data folder.
-func (p *flockPeer) restart() {
+func (p *clusterPeer) restart() {
 	p.f.net.Revive(p.id)
 	p.start()
 	p.verdict(coordinator.VerdictAlive)
 }
 
-func (f *flock) submit(id string, count int, noop time.Duration, change ...func(*taskstate.Job)) {
+func (f *cluster) submit(id string, count int, noop time.Duration, change ...func(*taskstate.Job)) {
 	f.t.Helper()
 	j := taskstate.Job{ID: taskstate.JobID(id), Type: taskstate.BatchJob, Count: count}
 	j.Run.Noop = &taskstate.Noop{Duration: noop.Milliseconds()}
@@ -322,7 +322,7 @@ func (f *flock) submit(id string, count int, noop time.Duration, change ...func(
 
 func oneCPU(j *taskstate.Job) { j.Resources.MilliCPU = 1000 }
 
-func (f *flock) counts(id string) (c ledger.Counts, over bool) {
+func (f *cluster) counts(id string) (c ledger.Counts, over bool) {
 	f.boss.ledger.Replica().Read(func(s *ledger.State) {
 		j, ok := s.Job(taskstate.JobID(id))
 		if ok {
@@ -334,7 +334,7 @@ func (f *flock) counts(id string) (c ledger.Counts, over bool) {
 }
 
 // finish waits until a job has ended, and fails after limit of virtual time.
-func (f *flock) finish(id string, limit time.Duration) ledger.Counts {
+func (f *cluster) finish(id string, limit time.Duration) ledger.Counts {
 	f.t.Helper()
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		synctest.Wait()
@@ -349,8 +349,8 @@ func (f *flock) finish(id string, limit time.Duration) ledger.Counts {
 	}
 }
 
-func TestAFlockRunsAThousandTasksOnce(t *testing.T) {
-	inFlock(t, 3, func(t *testing.T, f *flock) {
+func TestAClusterRunsAThousandTasksOnce(t *testing.T) {
+	inCluster(t, 3, func(t *testing.T, f *cluster) {
 		f.submit("noops", 10_000, 0)
 		if c := f.finish("noops", 30*time.Second); c.Complete != 10_000 {
 			t.Errorf("%+v", c)
@@ -367,8 +367,8 @@ func TestAFlockRunsAThousandTasksOnce(t *testing.T) {
 	})
 }
 
-func TestAFlockGoesOnWithAnotherCoordinatorAndRunsNothingTwice(t *testing.T) {
-	inFlock(t, 3, func(t *testing.T, f *flock) {
+func TestAClusterGoesOnWithAnotherCoordinatorAndRunsNothingTwice(t *testing.T) {
+	inCluster(t, 3, func(t *testing.T, f *cluster) {
 		f.submit("job", 200, 200*time.Millisecond, oneCPU)
 		for i := range 6 {
 			time.Sleep(500 * time.Millisecond)
@@ -390,7 +390,7 @@ func TestAFlockGoesOnWithAnotherCoordinatorAndRunsNothingTwice(t *testing.T) {
 }
 
 func TestTasksOfAKilledPeerRunElsewhere(t *testing.T) {
-	inFlock(t, 3, func(t *testing.T, f *flock) {
+	inCluster(t, 3, func(t *testing.T, f *cluster) {
 		f.submit("job", 60, time.Second, oneCPU)
 		time.Sleep(1500 * time.Millisecond)
 		f.peers[2].kill()
@@ -408,7 +408,7 @@ func TestTasksOfAKilledPeerRunElsewhere(t *testing.T) {
 }
 
 func TestTheCoordinatorAndAWorkerKilledTogetherLoseNothing(t *testing.T) {
-	inFlock(t, 5, func(t *testing.T, f *flock) {
+	inCluster(t, 5, func(t *testing.T, f *cluster) {
 		f.submit("job", 100, time.Second, oneCPU)
 		time.Sleep(1500 * time.Millisecond)
 		f.peers[0].kill()
@@ -426,7 +426,7 @@ func TestTheCoordinatorAndAWorkerKilledTogetherLoseNothing(t *testing.T) {
 }
 
 func TestACancelledJobHasNoRunningTaskWithinABeatAlsoWhereTheCoordinatorChanges(t *testing.T) {
-	inFlock(t, 3, func(t *testing.T, f *flock) {
+	inCluster(t, 3, func(t *testing.T, f *cluster) {
 		f.submit("long", 20, time.Hour, oneCPU)
 		time.Sleep(time.Second)
 		f.elect(f.peers[1])
@@ -440,7 +440,7 @@ func TestACancelledJobHasNoRunningTaskWithinABeatAlsoWhereTheCoordinatorChanges(
 }
 
 func TestAPeerThatStopsGivesItsTasksBack(t *testing.T) {
-	inFlock(t, 3, func(t *testing.T, f *flock) {
+	inCluster(t, 3, func(t *testing.T, f *cluster) {
 		f.submit("long", 9, 20*time.Second, oneCPU)
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -460,7 +460,7 @@ func TestAPeerThatStopsGivesItsTasksBack(t *testing.T) {
 }
 
 // runAll submits a job and returns when its last end is settled.
-func (f *flock) runAll(id string, count int, noop time.Duration, change ...func(*taskstate.Job)) {
+func (f *cluster) runAll(id string, count int, noop time.Duration, change ...func(*taskstate.Job)) {
 	over := make(chan struct{})
 	left := count
 	cancel := f.boss.ledger.Replica().Observe(func(ev ledger.Event) {
@@ -487,7 +487,7 @@ func standings(c *coordinator.Loop) map[taskstate.PeerID]coordinator.Standing {
 	return out
 }
 
-func (f *flock) awaitReady() {
+func (f *cluster) awaitReady() {
 	for _, p := range f.peers {
 		for standings(f.boss.coord)[p.id] != coordinator.Ready {
 			time.Sleep(time.Millisecond)
@@ -495,10 +495,10 @@ func (f *flock) awaitReady() {
 	}
 }
 
-// BenchmarkFlockNoops is no-op tasks through both loops, with three journals on this disk: what is
+// BenchmarkClusterNoops is no-op tasks through both loops, with three journals on this disk: what is
 // left out is raft, signatures, gossip and the real network.
-func BenchmarkFlockNoops(b *testing.B) {
-	f := newFlock(b, 3)
+func BenchmarkClusterNoops(b *testing.B) {
+	f := newCluster(b, 3)
 	defer f.close()
 	f.awaitReady()
 	b.ReportAllocs()
@@ -507,9 +507,9 @@ func BenchmarkFlockNoops(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 }
 
-// BenchmarkFlockOneTask is one no-op task from its submission to its settled end.
-func BenchmarkFlockOneTask(b *testing.B) {
-	f := newFlock(b, 3)
+// BenchmarkClusterOneTask is one no-op task from its submission to its settled end.
+func BenchmarkClusterOneTask(b *testing.B) {
+	f := newCluster(b, 3)
 	defer f.close()
 	f.awaitReady()
 	n := 0
@@ -519,11 +519,11 @@ func BenchmarkFlockOneTask(b *testing.B) {
 	}
 }
 
-// BenchmarkFlockShortTasks is a thousand tasks of two milliseconds, one cpu each, on three peers of
+// BenchmarkClusterShortTasks is a thousand tasks of two milliseconds, one cpu each, on three peers of
 // four cpus: at best they take 188 ms. What is more is time in which a cpu waited for its next
 // task.
-func BenchmarkFlockShortTasks(b *testing.B) {
-	f := newFlock(b, 3)
+func BenchmarkClusterShortTasks(b *testing.B) {
+	f := newCluster(b, 3)
 	defer f.close()
 	f.awaitReady()
 	n := 0
@@ -537,7 +537,7 @@ func BenchmarkFlockShortTasks(b *testing.B) {
 // next one's hands, not left with a peer that is gone.
 func TestACoordinatorThatStopsInOrderLeavesNothingAssignedToItself(t *testing.T) {
 	for after := range 10 {
-		inFlock(t, 3, func(t *testing.T, f *flock) {
+		inCluster(t, 3, func(t *testing.T, f *cluster) {
 			f.awaitReady()
 			f.submit("short", 400, time.Millisecond, oneCPU, func(j *taskstate.Job) { j.Unreachable.ReplaceAfter = time.Hour.Milliseconds() })
 			time.Sleep(time.Duration(after) * 777 * time.Microsecond)
@@ -559,7 +559,7 @@ func TestACoordinatorThatStopsInOrderLeavesNothingAssignedToItself(t *testing.T)
 }
 
 // openOn lists what the ledger has assigned to a peer.
-func (f *flock) openOn(peer, job string) (open []string) {
+func (f *cluster) openOn(peer, job string) (open []string) {
 	f.boss.ledger.Replica().Read(func(s *ledger.State) {
 		j, _ := s.Job(taskstate.JobID(job))
 		for o := range j.OpenSlots() {
@@ -572,7 +572,7 @@ func (f *flock) openOn(peer, job string) (open []string) {
 }
 
 func TestNothingOfAPeerThatReadsItsJournalIsJudgedLost(t *testing.T) {
-	inFlock(t, 3, func(t *testing.T, f *flock) {
+	inCluster(t, 3, func(t *testing.T, f *cluster) {
 		f.submit("long", 12, 3*time.Minute, oneCPU, func(j *taskstate.Job) { j.Unreachable.ReplaceAfter = 0 })
 		time.Sleep(2 * time.Second)
 		p := f.peers[2]
@@ -617,7 +617,7 @@ func TestNothingOfAPeerThatReadsItsJournalIsJudgedLost(t *testing.T) {
 }
 
 // startsOf counts how often each slot of a job was started, in whatever attempt.
-func (f *flock) startsOf(job string) map[int]int {
+func (f *cluster) startsOf(job string) map[int]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	starts := map[int]int{}
@@ -630,7 +630,7 @@ func (f *flock) startsOf(job string) map[int]int {
 }
 
 // on counts a job's open tasks on a peer.
-func (f *flock) on(job, peer string) (n int) {
+func (f *cluster) on(job, peer string) (n int) {
 	f.boss.ledger.Replica().Read(func(s *ledger.State) {
 		if j, ok := s.Job(taskstate.JobID(job)); ok {
 			for o := range j.OpenSlots() {
@@ -644,7 +644,7 @@ func (f *flock) on(job, peer string) (n int) {
 }
 
 // takes says whether a peer is given tasks.
-func (f *flock) takes(peer string, takes bool) {
+func (f *cluster) takes(peer string, takes bool) {
 	f.t.Helper()
 	a := ledger.AvailActive
 	if !takes {
@@ -668,7 +668,7 @@ func TestWhatAPeerWithAFullDiskHasNotBegunGoesElsewhere(t *testing.T) {
 				continue // waits for the disk: it cannot know about the new epoch
 			}
 			t.Run(name, func(t *testing.T) {
-				inFlock(t, 3, func(t *testing.T, f *flock) {
+				inCluster(t, 3, func(t *testing.T, f *cluster) {
 					f.takes("p0", false)
 					f.takes("p2", false)
 					f.submit("long", 8, time.Hour, oneCPU, change)
