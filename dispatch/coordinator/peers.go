@@ -310,12 +310,10 @@ func (ps *peers) fitsGlobal(j *jobState, p *peerState) bool {
 // undecided tells whether some task of a job may be about to begin anew, elsewhere perhaps: its
 // peer was asked to give it back, or it has ended.
 func (ps *peers) undecided(id taskstate.JobID) bool {
-	for _, p := range ps.order {
-		if h := p.holds[id]; h != nil && h.some(recalled|deciding) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ps.order, func(p *peerState) bool {
+		h := p.holds[id]
+		return h != nil && h.some(recalled|deciding)
+	})
 }
 
 // available tells whether p may have more tasks, if it has room.

@@ -1,5 +1,13 @@
 package ledger
 
+import (
+	"iter"
+	"slices"
+)
+
+// PendingSlots yields what nobody has, in runs of one attempt, ascending.
+func (j *JobRecord) PendingSlots() iter.Seq[Slots] { return slices.Values(j.slots.pending) }
+
 // Kept is what the finished jobs are taken to weigh.
 func (s *State) Kept() int { return s.finished.bytes }
 

@@ -74,10 +74,6 @@ func (j *JobRecord) Slot(n int) SlotRecord {
 	return j.record(n, j.slots.get(n))
 }
 
-// PendingSlots yields what nobody has, in runs of one attempt, ascending. A slot that was never
-// assigned costs nothing.
-func (j *JobRecord) PendingSlots() iter.Seq[Slots] { return slices.Values(j.slots.pending) }
-
 // OpenSlots yields the slots that are assigned and not settled, ascending.
 func (j *JobRecord) OpenSlots() iter.Seq[SlotRecord] {
 	return func(yield func(SlotRecord) bool) {

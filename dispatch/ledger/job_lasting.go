@@ -46,8 +46,8 @@ func (j *JobRecord) Scheduled() bool { return j.job.Schedule != nil }
 // Pin is the only peer a slot may go to; "" = any.
 func (j *JobRecord) Pin(slot int) taskstate.PeerID { return j.slots.extrasOf(slot).Pin }
 
-// Waiting yields what nobody has, as PendingSlots does, in runs that are of one version and start
-// at the same time.
+// Waiting yields what nobody has, ascending, in runs of one attempt and one version that start at
+// the same time. A slot that was never assigned costs nothing.
 func (j *JobRecord) Waiting() iter.Seq[Again] {
 	return func(yield func(Again) bool) {
 		special := slices.Sorted(maps.Keys(j.slots.extras))

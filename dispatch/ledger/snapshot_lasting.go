@@ -19,7 +19,7 @@ type lastingSnapshot struct {
 	Extras    []extrasSnapshot  `cbor:"20,keyasint,omitempty"` // by slot
 	Versions  []taskstate.Job   `cbor:"21,keyasint,omitempty"` // ascending, without the wanted one
 	Previous  int               `cbor:"22,keyasint,omitempty"`
-	Rollout   *RolloutRecord    `cbor:"23,keyasint,omitempty"`
+	Rollout   RolloutRecord     `cbor:"23,keyasint,omitzero"`
 	Submitted []byte            `cbor:"24,keyasint,omitempty"`
 	Forgiven  int               `cbor:"26,keyasint,omitempty"`
 	Starts    starts            `cbor:"27,keyasint,omitzero"` // of a schedule
@@ -44,10 +44,7 @@ func (j *JobRecord) packLasting() lastingSnapshot {
 	if l == nil {
 		return out
 	}
-	out.Grown, out.Previous, out.Revised, out.Moved = j.slots.count, l.previous, l.revised, l.moved
-	if l.rollout != (RolloutRecord{}) {
-		out.Rollout = &l.rollout
-	}
+	out.Grown, out.Previous, out.Rollout, out.Revised, out.Moved = j.slots.count, l.previous, l.rollout, l.revised, l.moved
 	for _, v := range j.Versions() {
 		if v != j.job.Version {
 			out.Versions = append(out.Versions, *l.versions[v])
@@ -85,7 +82,7 @@ func (j *JobRecord) unpackVersions(in *lastingSnapshot) error {
 	j.pinned = in.Pinned
 	l := j.long
 	if l == nil {
-		if in.Grown != 0 || in.Previous != 0 || in.Rollout != nil || len(in.Versions) > 0 || in.Revised != 0 || in.Moved != 0 {
+		if in.Grown != 0 || in.Previous != 0 || in.Rollout != (RolloutRecord{}) || len(in.Versions) > 0 || in.Revised != 0 || in.Moved != 0 {
 			return errLasting
 		}
 		return nil
@@ -93,7 +90,7 @@ func (j *JobRecord) unpackVersions(in *lastingSnapshot) error {
 	if in.Grown < 0 || in.Grown > MaxSlots || j.job.Version < 1 || j.job.Version > math.MaxInt32 {
 		return errLasting
 	}
-	j.slots.count, l.revised, l.moved = in.Grown, in.Revised, in.Moved
+	j.slots.count, l.rollout, l.revised, l.moved = in.Grown, in.Rollout, in.Revised, in.Moved
 	last := 0
 	for i := range in.Versions {
 		spec := &in.Versions[i]
@@ -106,9 +103,6 @@ func (j *JobRecord) unpackVersions(in *lastingSnapshot) error {
 	l.previous = in.Previous
 	if l.previous != 0 && (l.previous == j.job.Version || l.versions[l.previous] == nil) {
 		return errLasting
-	}
-	if in.Rollout != nil {
-		l.rollout = *in.Rollout
 	}
 	if _, ok := rolloutMoves()[l.rollout.State]; !ok && l.rollout.State != NoRollout {
 		return fmt.Errorf("no rollout is %q", l.rollout.State)

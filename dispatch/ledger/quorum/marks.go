@@ -152,15 +152,7 @@ func (m *seenMarks) turnedBack(server string, generation uint64, shown []mark.Si
 	m.mu.Lock()
 	known, ok := m.book.Of(server, generation)
 	m.mu.Unlock()
-	if !ok {
-		return false
-	}
-	for _, x := range shown {
-		if x.Mark.Behind(known.Mark) {
-			return true
-		}
-	}
-	return false
+	return ok && slices.ContainsFunc(shown, func(x mark.Signed) bool { return x.Mark.Behind(known.Mark) })
 }
 
 // tellEvery is the least time between two rounds in which a voter tells the others how far it has

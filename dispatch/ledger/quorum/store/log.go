@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -124,12 +125,8 @@ func Open(cfg Config) (*Log, error) {
 
 // passing tells of an error of the disk that says nothing about what is on it.
 func passing(err error) bool {
-	for _, e := range []error{fs.ErrPermission, syscall.ENOSPC, syscall.EROFS, syscall.EMFILE, syscall.ENFILE} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	of := []error{fs.ErrPermission, syscall.ENOSPC, syscall.EROFS, syscall.EMFILE, syscall.ENFILE}
+	return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
 }
 
 // Bar refuses every write from now on: no vote and no acknowledgement rests on this log any more.
