@@ -1,6 +1,9 @@
 package ledger
 
-import "slices"
+import (
+	"slices"
+	"sort"
+)
 
 // runs are slots that wait, in ascending disjoint runs of one attempt each, as long as possible:
 // two sets of the same slots and attempts look the same however they came about.
@@ -11,13 +14,7 @@ func (r runs) find(n int) int {
 	if len(r) > 0 && n < r[0].First+r[0].N { // the front is where nearly everything happens
 		return 0
 	}
-	i, _ := slices.BinarySearchFunc(r, n, func(x Slots, n int) int {
-		if x.First+x.N <= n {
-			return -1
-		}
-		return 1
-	})
-	return i
+	return sort.Search(len(r), func(i int) bool { return r[i].First+r[i].N > n })
 }
 
 // remove takes out as much of want as waits in want's attempt, and appends what does not to

@@ -151,11 +151,10 @@ type slotTable struct {
 
 // get returns the cell of slot n (1 … count); a zero one if it was never touched.
 func (t *slotTable) get(n int) cell {
-	k, i := (n-1)/chunkSize, (n-1)%chunkSize
-	if k >= len(t.chunks) || i >= len(t.chunks[k].cells) {
-		return cell{}
+	if c, _ := t.peek(n); c != nil {
+		return *c
 	}
-	return t.chunks[k].cells[i]
+	return cell{}
 }
 
 // peek returns the cell of slot n (1 … count) and its chunk; nil if none of the chunk's slots was
