@@ -186,10 +186,8 @@ func (h *holding) untaken(r rec) bool {
 
 func (p *peerState) hasUntaken() bool {
 	for _, h := range p.holds {
-		for _, r := range h.slots {
-			if h.untaken(r) {
-				return true
-			}
+		if len(h.sorted(h.untaken)) > 0 {
+			return true
 		}
 	}
 	return false

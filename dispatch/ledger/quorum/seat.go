@@ -34,8 +34,6 @@ type seat struct {
 	stream     *streamLayer
 	store      *store.Log
 	fsm        *fsm
-	watch      *raft.Observer
-	watched    chan struct{} // closed when the watcher has ended
 	closeWatch func()
 	opened     time.Time
 	seen       atomic.Bool                   // a configuration that contains this server was seen
@@ -83,21 +81,21 @@ func (s *seat) bootstrap(conf *raft.Config, snaps raft.SnapshotStore, first []by
 // observe calls moved when raft learns of another leader.
 func (s *seat) observe(moved func(*seat)) {
 	ch := make(chan raft.Observation, 16)
-	s.watched = make(chan struct{})
-	s.watch = raft.NewObserver(ch, false, func(o *raft.Observation) bool {
+	watched := make(chan struct{})
+	watch := raft.NewObserver(ch, false, func(o *raft.Observation) bool {
 		_, ok := o.Data.(raft.LeaderObservation)
 		return ok
 	})
-	s.raft.RegisterObserver(s.watch)
+	s.raft.RegisterObserver(watch)
 	go func() {
-		defer close(s.watched)
+		defer close(watched)
 		for range ch {
 			moved(s)
 		}
 	}()
 	// The observer never blocks raft; a dropped notice is made up for by the next look, a second
 	// later.
-	s.closeWatch = func() { s.raft.DeregisterObserver(s.watch); close(ch); <-s.watched }
+	s.closeWatch = func() { s.raft.DeregisterObserver(watch); close(ch); <-watched }
 }
 
 // elect makes raft stand for election at once, by the same message with which a leader hands over.
