@@ -51,7 +51,7 @@ type hearing struct {
 // has seen itself.
 func (m *Membership) claimedGone(from string, a claim) bool {
 	if a.Node == m.self {
-		return a.Incarnation <= m.seal.newest() && m.intake.defends(time.Now())
+		return a.Incarnation <= m.seal.newest() && m.intake.defence.Allow() // one answer answers them all
 	}
 	highest, known := m.intake.highest(a.Node)
 	if !known || a.Incarnation < highest {

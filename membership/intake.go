@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/memberlist"
 	"golang.org/x/time/rate"
@@ -267,7 +266,3 @@ func (m *Membership) sendAlive(peer string, a aliveBody) {
 		_, _ = t.WriteToAddress(encodeMessage(aliveMsg, a), memberlist.Address{Name: peer}) // never fails
 	}
 }
-
-// defends tells whether this peer answers another claim of itself now: one answer answers them
-// all.
-func (in *intake) defends(now time.Time) bool { return in.defence.AllowN(now, 1) }

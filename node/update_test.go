@@ -45,7 +45,7 @@ func (l *living) becomes(id, what string, ok func(api.Job) bool) api.Job {
 func (l *living) runs(id string, version, n int) {
 	l.t.Helper()
 	l.becomes(id, "all run", func(j api.Job) bool {
-		return j.Version == version && j.Tasks["running"] == n && j.Tasks["pending"] == 0 && !j.Rollout.Active()
+		return j.Version == version && j.Tasks["running"] == n && j.Tasks["pending"] == 0 && (j.Rollout == nil || j.Rollout.State == "completed" || j.Rollout.State == "rolled-back")
 	})
 }
 

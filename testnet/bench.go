@@ -211,13 +211,9 @@ func (b *bench) noops(ctx context.Context) error {
 		sizes = sizes[:2]
 	}
 	for _, n := range sizes {
-		var took []time.Duration
-		for range b.cfg.Rounds {
-			d, err := runJob(ctx, b.client, noopJob(n))
-			if err != nil {
-				return err
-			}
-			took = append(took, d)
+		took, err := repeat(b.cfg.Rounds, func() (time.Duration, error) { return runJob(ctx, b.client, noopJob(n)) })
+		if err != nil {
+			return err
 		}
 		mid := median(took)
 		b.add(Measure{Name: fmt.Sprintf("no-op tasks per second, job of %d", n), Value: float64(n) / mid.Seconds(), Unit: "tasks/s", N: len(took)})
@@ -327,29 +323,32 @@ func (b *bench) latency(ctx context.Context) error {
 	if b.cfg.Quick {
 		n = min(n, 30)
 	}
+	took, err := repeat(n, func() (time.Duration, error) { return runJob(ctx, b.client, noopJob(1)) })
+	if err != nil {
+		return err
+	}
+	b.add(spreadOf("one no-op, submit to done", took))
 	path, err := exec.LookPath("true")
-	jobs := []struct {
-		name string
-		job  func() taskstate.Job
-	}{{"one no-op, submit to done", func() taskstate.Job { return noopJob(1) }}}
-	if err == nil {
-		jobs = append(jobs, struct {
-			name string
-			job  func() taskstate.Job
-		}{"one /bin/true, submit to done", func() taskstate.Job { return processJob(1, path) }})
+	if err != nil {
+		return nil //nolint:nilerr // not every system has one
 	}
-	for _, x := range jobs {
-		var took []time.Duration
-		for range n {
-			d, err := runJob(ctx, b.client, x.job())
-			if err != nil {
-				return err
-			}
-			took = append(took, d)
-		}
-		b.add(spreadOf(x.name, took))
+	if took, err = repeat(n, func() (time.Duration, error) { return runJob(ctx, b.client, processJob(1, path)) }); err != nil {
+		return err
 	}
+	b.add(spreadOf("one /bin/true, submit to done", took))
 	return nil
+}
+
+// repeat measures n times, one after the other.
+func repeat(n int, measure func() (time.Duration, error)) (took []time.Duration, err error) {
+	for range n {
+		d, err := measure()
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, d)
+	}
+	return took, nil
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -17,21 +17,14 @@ func (b *bench) kills(ctx context.Context) error {
 	if err := b.revive(ctx); err != nil { // a founder that is killed before others vote takes the decisions with it
 		return err
 	}
-	var boss, worker []time.Duration
-	for range b.cfg.Rounds {
-		d, err := b.killCoordinator(ctx)
-		if err != nil {
-			return err
-		}
-		boss = append(boss, d)
+	boss, err := repeat(b.cfg.Rounds, func() (time.Duration, error) { return b.killCoordinator(ctx) })
+	if err != nil {
+		return err
 	}
 	b.add(spreadOf("kill -9 coordinator to next job done", boss))
-	for range b.cfg.Rounds {
-		d, err := b.killWorker(ctx, false)
-		if err != nil {
-			return err
-		}
-		worker = append(worker, d)
+	worker, err := repeat(b.cfg.Rounds, func() (time.Duration, error) { return b.killWorker(ctx, false) })
+	if err != nil {
+		return err
 	}
 	b.add(spreadOf("kill -9 worker to its task running elsewhere", worker))
 	return nil
@@ -98,11 +91,7 @@ func (b *bench) revive(ctx context.Context, ks ...int) error {
 	// Voters that came back must have caught up before the next kill, or it would be of a majority.
 	return b.net.await(ctx, func() bool {
 		boss, err := b.coordinator(ctx)
-		if err != nil {
-			return false
-		}
-		st, err := b.net.Client(boss).Status(ctx)
-		return err == nil && len(st.Voters) >= min(b.net.N(), 5)-(1-b.net.N()%2)
+		return err == nil && b.net.seated(ctx, boss)
 	})
 }
 
@@ -188,13 +177,9 @@ func (b *bench) killBoth(ctx context.Context) error {
 	if err := b.revive(ctx); err != nil {
 		return err
 	}
-	var took []time.Duration
-	for range b.cfg.Rounds {
-		d, err := b.killWorker(ctx, true)
-		if err != nil {
-			return err
-		}
-		took = append(took, d)
+	took, err := repeat(b.cfg.Rounds, func() (time.Duration, error) { return b.killWorker(ctx, true) })
+	if err != nil {
+		return err
 	}
 	b.add(spreadOf("kill -9 both to its task running elsewhere (5 peers)", took))
 	return nil

@@ -127,11 +127,13 @@ func (s *soak) awaitWhole(ctx context.Context) error {
 	if err := s.net.AwaitReady(ctx); err != nil {
 		return err
 	}
-	want := min(s.net.N(), 5) - (1 - s.net.N()%2)
-	return s.net.await(ctx, func() bool {
-		st, err := s.net.Client(1).Status(ctx)
-		return err == nil && len(st.Voters) >= want
-	})
+	return s.net.await(ctx, func() bool { return s.net.seated(ctx, 1) })
+}
+
+// seated tells whether as many vote as will, as peer k says.
+func (n *Net) seated(ctx context.Context, k int) bool {
+	st, err := n.Client(k).Status(ctx)
+	return err == nil && len(st.Voters) >= min(n.N(), 5)-(1-n.N()%2)
 }
 
 func (s *soak) marks() string { return filepath.Join(s.cfg.Dir, "marks") }

@@ -143,11 +143,6 @@ type Predecessor struct {
 	State string `json:"state,omitempty"` // "" if the job is not known any more
 }
 
-// Active tells whether a rollout has more to do, now or once somebody says go on.
-func (r *Rollout) Active() bool {
-	return r != nil && r.State != "completed" && r.State != "rolled-back"
-}
-
 func changeRoutes(mux *http.ServeMux, b Backend) {
 	submit, preview, tasks, all := post(b.Submit), post(b.Preview), getID(b.Tasks), getID(b.AllTasks)
 	mux.HandleFunc("POST /v1/jobs", func(w http.ResponseWriter, r *http.Request) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -96,20 +95,5 @@ func TestAScaleThatIsNoneIsRefusedBeforeAnybodyIsAsked(t *testing.T) {
 		if resp.Body.Close(); resp.StatusCode != http.StatusBadRequest {
 			t.Errorf("%q: %s", body, resp.Status)
 		}
-	}
-}
-
-func TestARolloutIsActiveUntilItIsAtAnEnd(t *testing.T) {
-	var active []string
-	for _, s := range []string{"updating", "paused", "completed", "rolling-back", "rolled-back", "rollback-paused"} {
-		if (&api.Rollout{State: s}).Active() {
-			active = append(active, s)
-		}
-	}
-	if want := []string{"updating", "paused", "rolling-back", "rollback-paused"}; !slices.Equal(active, want) {
-		t.Errorf("%q", active)
-	}
-	if (*api.Rollout)(nil).Active() {
-		t.Error("none is active")
 	}
 }

@@ -50,7 +50,7 @@ func (a Asker) Copy(ctx context.Context, q Request) error {
 			return ctx.Err()
 		case errors.As(err, &put):
 			return put.error
-		case errors.As(err, &told) && !told.passes():
+		case errors.As(err, &told) && told.Code != CodeBusy:
 			return told
 		}
 		if met || q.At > from || lost.IsZero() {

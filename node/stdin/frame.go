@@ -78,6 +78,3 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Message }
-
-// passes tells whether asking again may help.
-func (e *Error) passes() bool { return e.Code == CodeBusy }

@@ -23,7 +23,9 @@ func (r *reader) top(n ast.Node, j *taskstate.Job) {
 	before := len(r.errs)
 	r.object(n, "", []field{
 		{"name", func(n ast.Node, p string) { j.Name = r.jobName(n, p) }},
-		{"type", func(n ast.Node, p string) { r.jobType(n, p, j) }},
+		{"type", func(n ast.Node, p string) {
+			j.Type = oneWord(r, n, p, taskstate.BatchJob, taskstate.ServiceJob, taskstate.GlobalJob)
+		}},
 		{"count", func(n ast.Node, p string) { j.Count = r.whole(n, p, 0, MaxCount) }},
 		{"array", func(n ast.Node, p string) { r.array(n, p, j) }},
 		{"each", func(n ast.Node, p string) { j.Each = r.each(n, p) }},
@@ -32,7 +34,7 @@ func (r *reader) top(n ast.Node, j *taskstate.Job) {
 		{"matrix", func(n ast.Node, p string) { j.Matrix = r.matrix(n, p) }},
 		{"run", func(n ast.Node, p string) { r.run(n, p, &j.Run) }},
 		{"resources", func(n ast.Node, p string) { r.resources(n, p, &j.Resources) }},
-		{"max_output", func(n ast.Node, p string) { j.MaxOutput = r.outputCap(n, p) }},
+		{"max_output", func(n ast.Node, p string) { j.MaxOutput = quantity(r, n, p, ParseOutput) }},
 		{"timeout", func(n ast.Node, p string) { j.Timeout = r.positive(n, p) }},
 		{"parallel", func(n ast.Node, p string) { j.Parallel = r.whole(n, p, 1, MaxCount) }},
 		{"delay", func(n ast.Node, p string) { j.Delay = r.positive(n, p) }},
@@ -87,10 +89,6 @@ func (r *reader) jobName(n ast.Node, path string) string {
 		r.fail(placeAt(n), "%s: %s", path, nameRule)
 	}
 	return name
-}
-
-func (r *reader) jobType(n ast.Node, path string, j *taskstate.Job) {
-	j.Type = oneWord(r, n, path, taskstate.BatchJob, taskstate.ServiceJob, taskstate.GlobalJob)
 }
 
 // oneWord reads one of the words a key may have.
@@ -256,11 +254,6 @@ func (r *reader) placement(n ast.Node, path string, j *taskstate.Job) {
 		{"over", func(n ast.Node, p string) { j.Over = r.filled(n, p) }},
 		{"max_per_peer", func(n ast.Node, p string) { j.MaxPerPeer = r.whole(n, p, 1, MaxCount) }},
 	})
-}
-
-// outputCap reads the cap of output; one that is too small or too large is refused where it stands.
-func (r *reader) outputCap(n ast.Node, path string) int64 {
-	return quantity(r, n, path, ParseOutput)
 }
 
 // positive reads a duration that must not be zero.
