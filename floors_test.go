@@ -72,6 +72,8 @@ var floors = map[string]int{
 	"node/sweep":                     3,
 	"node/entry":                     7,
 	"node/roster":                    4,
+
+	"node/blob/piece": 0,
 }
 
 func floorOf(pkg string) (int, bool) {
