@@ -1,5 +1,6 @@
 // Package p2p carries authenticated bytes between named peers: identity, host, admission gate,
-// streams, topics. It knows nothing of tasks.
+// streams, topics. It knows nothing of tasks. TCP connections are secured with TLS, or with Noise
+// where the other side does not know that (tls.go); QUIC secures itself.
 //
 // A peer is named by its peer id, which is its ed25519 public key. Everything above asks for a
 // stream to a name and a protocol ([Net]); where that name lives, by which transport it is reached,

@@ -88,3 +88,12 @@ func Disconnect(h *Host, id string) {
 	p, _ := peer.Decode(id)
 	h.sw.ClosePeer(p)
 }
+
+// SecuredBy names what secures a's connections to a peer.
+func SecuredBy(h *Host, id string) (s string) {
+	p, _ := peer.Decode(id)
+	for _, c := range h.sw.ConnsToPeer(p) {
+		s += string(c.ConnState().Security) + " " + string(c.ConnState().StreamMultiplexer)
+	}
+	return s
+}

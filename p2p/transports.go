@@ -39,15 +39,20 @@ const (
 	dialTries = 5                      // dials of an address that closes them before they stand: a second and a half, all together
 )
 
-// transports gives the swarm TCP (noise, yamux) and QUIC, and returns what relayed connections are
-// upgraded with.
+// transports gives the swarm TCP and QUIC, and returns what relayed connections are upgraded with.
+// TLS is offered before Noise, which those of a version before it know alone: it costs less
+// (docs/adr/0024-tls-before-noise.md).
 func (h *Host) transports() (upgrade transport.Upgrader, err error) {
 	muxers := []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: yamux.DefaultTransport}}
-	security, err := noise.New(noise.ID, h.cfg.Key, muxers)
+	first, err := newTLS(h.cfg.Key)
 	if err != nil {
 		return nil, err
 	}
-	plain, err := upgrader.New([]sec.SecureTransport{security}, muxers, nil, h.limits, h.gate, upgrader.WithAcceptTimeout(handshakeTime))
+	second, err := noise.New(noise.ID, h.cfg.Key, muxers)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := upgrader.New([]sec.SecureTransport{first, second}, muxers, nil, h.limits, h.gate, upgrader.WithAcceptTimeout(handshakeTime))
 	if err != nil {
 		return nil, err
 	}
