@@ -74,6 +74,7 @@ var floors = map[string]int{
 	"node/roster":                    4,
 
 	"node/blob/piece": 0,
+	"node/blob/tree":  1,
 }
 
 func floorOf(pkg string) (int, bool) {
