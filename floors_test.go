@@ -76,6 +76,7 @@ var floors = map[string]int{
 	"node/blob/piece": 0,
 	"node/blob/tree":  1,
 	"node/blob/disk":  2,
+	"node/blob/store": 2,
 }
 
 func floorOf(pkg string) (int, bool) {

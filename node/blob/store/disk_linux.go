@@ -1,0 +1,48 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// nonBlock: what was put in a blob's place may be a pipe.
+const nonBlock = syscall.O_NONBLOCK | syscall.O_NOFOLLOW
+
+// reserve has the file system keep room for all of a file. One that cannot is written to as long as
+// there is some.
+func reserve(f *os.File, n int64) error {
+	for {
+		err := unix.Fallocate(int(f.Fd()), 0, 0, n)
+		switch {
+		case err == nil, errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS):
+			return nil
+		case !errors.Is(err, unix.EINTR):
+			return &fs.PathError{Op: "fallocate", Path: f.Name(), Err: err}
+		}
+	}
+}
+
+func (f onDisk) clone(from *os.File) error {
+	return unix.IoctlFileClone(int(f.Fd()), int(from.Fd()))
+}
+
+func (d *folder) syncAll() error {
+	f, err := d.root.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
+}
+
+// usedAt is when a file was read last.
+func usedAt(i fs.FileInfo) time.Time {
+	if st, ok := i.Sys().(*syscall.Stat_t); ok {
+		return time.Unix(st.Atim.Unix())
+	}
+	return i.ModTime()
+}

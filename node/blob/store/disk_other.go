@@ -1,0 +1,22 @@
+//go:build !linux
+
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+)
+
+const nonBlock = 0
+
+// reserve keeps no room here: what is written takes it.
+func reserve(*os.File, int64) error { return nil }
+
+func (onDisk) clone(*os.File) error { return errors.ErrUnsupported }
+
+func (*folder) syncAll() error { return errors.ErrUnsupported }
+
+// usedAt is when a file was written: how long ago it was read is not known here.
+func usedAt(i fs.FileInfo) time.Time { return i.ModTime() }
