@@ -1,0 +1,63 @@
+package swarm
+
+import "time"
+
+// How much is under way from one peer.
+const (
+	MinWindow = 64 << 10
+	MaxWindow = 16 << 20
+	Target    = 100 * time.Millisecond // how long bytes may wait on their way because of us
+	bestFor   = 5 * time.Second        // a rate that was reached counts for this long, and up to twice
+)
+
+// Blocks are what is asked for at once.
+const (
+	minBlock = 64 << 10
+	maxBlock = 256 << 10
+)
+
+// window sizes what is under way from one peer: what it delivers in Target and one way there and
+// back.
+type window struct {
+	size  int           // bytes
+	way   time.Duration // the shortest time from a question to the end of its answer
+	got   int64         // bytes that came so far
+	best  float64       // rate of this period, in bytes per second
+	past  float64       // of the one before
+	since time.Time     // when this period began
+}
+
+// mark is how far a window was when something was asked.
+type mark struct {
+	at  time.Time
+	got int64
+}
+
+func newWindow(way time.Duration, now time.Time) window {
+	return window{size: MinWindow, way: max(way, 0), since: now}
+}
+
+func (w *window) mark(now time.Time) mark { return mark{now, w.got} }
+
+// arrived learns from n bytes that were asked for at m.
+func (w *window) arrived(n int, m mark, now time.Time) {
+	took := max(now.Sub(m.at), time.Microsecond)
+	w.got += int64(n)
+	if w.way == 0 || took < w.way {
+		w.way = took
+	}
+	if now.Sub(w.since) >= bestFor {
+		w.past, w.best, w.since = w.best, 0, now
+	}
+	w.best = max(w.best, float64(w.got-m.got)/took.Seconds())
+	w.size = int(min(max(max(w.best, w.past)*(w.way+Target).Seconds(), MinWindow), MaxWindow))
+}
+
+// block is how much to ask for at once: four of them fill the window.
+func (w *window) block() int {
+	n := minBlock
+	for 2*n <= maxBlock && 8*n <= w.size {
+		n *= 2
+	}
+	return n
+}
