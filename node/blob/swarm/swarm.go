@@ -59,8 +59,9 @@ type blob struct {
 	done  *piece.Bitmap
 	taken *piece.Bitmap // done, or being asked for
 	tasks map[int][]*task
-	open  bool // it is in the list
-	first int  // where to begin
+	open  bool   // it is in the list
+	first int    // where to begin
+	only  string // until its last piece is here, that is asked for, of this peer
 }
 
 // task is a piece that is asked of one peer.
@@ -99,8 +100,9 @@ func New(seed uint64) *Swarm {
 	return &Swarm{seed: seed, blobs: map[piece.Root]*blob{}, peers: map[string]*peer{}}
 }
 
-// Want adds a blob; done, which the swarm keeps, is what of it is here.
-func (s *Swarm) Want(root piece.Root, size int64, done *piece.Bitmap) {
+// Want adds a blob; done, which the swarm keeps, is what of it is here. With a name, the last piece
+// is asked for first, of that peer only: it has to show that the blob is as it said.
+func (s *Swarm) Want(root piece.Root, size int64, done *piece.Bitmap, only string) {
 	if s.blobs[root] != nil || done.Full() {
 		return
 	}
@@ -112,6 +114,9 @@ func (s *Swarm) Want(root piece.Root, size int64, done *piece.Bitmap) {
 	}
 	first, _ := bits.Mul64(s.seed^binary.LittleEndian.Uint64(root[:]), uint64(done.Len()))
 	b.first = int(first)
+	if !done.Has(done.Len() - 1) {
+		b.only = only
+	}
 	s.blobs[root] = b
 	s.free += done.Len() - done.Have()
 	s.reopen(b)
@@ -301,6 +306,9 @@ func (s *Swarm) Checked(name string, at Piece, right bool) (complete, banned boo
 		s.free--
 	}
 	b.done.Set(at.Index)
+	if at.Index == b.done.Len()-1 {
+		b.only = ""
+	}
 	for _, t := range b.tasks[at.Index] {
 		s.end(t)
 	}
@@ -378,6 +386,9 @@ func (s *Swarm) pick(p *peer, now time.Time) *task {
 func (s *Swarm) late(p *peer, now time.Time) (late *task) {
 	for root := range p.has {
 		b := s.blobs[root]
+		if b.only != "" {
+			continue
+		}
 		for i, list := range b.tasks {
 			t := list[0]
 			if len(list) == 1 && t.peer != p && now.Sub(t.since) >= Late && p.may(b, i) && (late == nil || t.before(late)) {
@@ -411,6 +422,12 @@ func (s *Swarm) begin(p *peer, b *blob, i int, now time.Time) *task {
 // its disk from front to back.
 func (s *Swarm) unasked(p *peer, b *blob) int {
 	if p.has[b.root] == nil {
+		return -1
+	}
+	if last := b.done.Len() - 1; b.only != "" {
+		if b.only == p.name && !b.taken.Has(last) && p.may(b, last) {
+			return last
+		}
 		return -1
 	}
 	first := b.first

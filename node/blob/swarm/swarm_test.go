@@ -115,7 +115,7 @@ func TestTheSwarmAgreesWithADumbOne(t *testing.T) {
 				}
 			}
 			d.size[root], roots[root], order = size, n, append(order, root)
-			s.Want(root, size, done)
+			s.Want(root, size, done, "")
 		}
 		tell := func(name string, all bool) {
 			d.has[name] = map[swarm.Piece]bool{}
@@ -273,7 +273,7 @@ func TestALinkIsFilledAndItsQueueStaysShort(t *testing.T) {
 		s, begun := swarm.New(1), time.Unix(1e9, 0)
 		size := int64(piece.MaxSize / 1024)
 		root := piece.Root{1}
-		s.Want(root, size, piece.NewBitmap(piece.Count(size)))
+		s.Want(root, size, piece.NewBitmap(piece.Count(size)), "")
 		s.Join("a", way, begun)
 		s.Holds("a", root, piece.FullBitmap(piece.Count(size)))
 		var due []time.Time
@@ -308,7 +308,7 @@ func TestALinkIsFilledAndItsQueueStaysShort(t *testing.T) {
 
 func TestALatePieceIsAskedOfASecondPeer(t *testing.T) {
 	s, now, root := swarm.New(1), time.Unix(1e9, 0), piece.Root{1}
-	s.Want(root, 1000, piece.NewBitmap(1))
+	s.Want(root, 1000, piece.NewBitmap(1), "")
 	for _, name := range []string{"a", "b"} {
 		s.Join(name, 0, now)
 		s.Holds(name, root, piece.FullBitmap(1))
@@ -335,7 +335,7 @@ func TestTwoFetchersBeginAtDifferentPlaces(t *testing.T) {
 	places := map[string]bool{}
 	for seed := range uint64(20) {
 		s, now, root := swarm.New(seed*0x9e3779b97f4a7c15), time.Unix(1e9, 0), piece.Root{1}
-		s.Want(root, 100*piece.Size, piece.NewBitmap(100))
+		s.Want(root, 100*piece.Size, piece.NewBitmap(100), "")
 		s.Join("a", 0, now)
 		s.Join("b", 0, now)
 		s.Holds("a", root, piece.FullBitmap(100))
@@ -344,5 +344,37 @@ func TestTwoFetchersBeginAtDifferentPlaces(t *testing.T) {
 	}
 	if len(places) < 10 {
 		t.Errorf("20 fetchers begin at %d places", len(places))
+	}
+}
+
+func TestWhoSaysHowLongABlobIsShowsItsEndFirst(t *testing.T) {
+	s, now, root := swarm.New(1), time.Unix(1e9, 0), piece.Root{1}
+	s.Want(root, 3*piece.Size, piece.NewBitmap(3), "a")
+	for _, name := range []string{"a", "b"} {
+		s.Join(name, 0, now)
+		s.Holds(name, root, piece.FullBitmap(3))
+	}
+	if b, ok := s.Next("b", now); ok {
+		t.Fatalf("b is asked for %v", b)
+	}
+	for {
+		b, ok := s.Next("a", now)
+		if !ok {
+			t.Fatal("a is not asked to the end")
+		}
+		if b.Index != 2 {
+			t.Fatalf("a is asked for %v first", b)
+		}
+		if _, ok := s.Next("b", now.Add(2*swarm.Late)); ok {
+			t.Fatal("b is asked for what a has to show")
+		}
+		now = now.Add(time.Millisecond)
+		if _, out, _ := s.Arrived("a", now); out == swarm.Whole {
+			break
+		}
+	}
+	s.Checked("a", swarm.Piece{Root: root, Index: 2}, true)
+	if _, ok := s.Next("b", now); !ok {
+		t.Error("b is not asked after that")
 	}
 }

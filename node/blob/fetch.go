@@ -1,0 +1,481 @@
+package blob
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"covey/internal/wake"
+	"covey/node/blob/piece"
+	"covey/node/blob/swarm"
+)
+
+// Limits of one Fetch.
+const (
+	MaxSources  = 6   // peers that give bytes at once
+	MaxAsking   = 8   // peers asked at once what they have
+	MaxOpen     = 256 // blobs wanted at once; the others wait
+	MaxOpenings = 4   // proofs fetched at once
+	maxEnding   = 4   // blobs brought to the disk at once
+
+	progressEvery = 200 * time.Millisecond
+)
+
+// ErrWrong is what a Keeper says of bytes that do not belong to the blob.
+var ErrWrong = errors.New("these bytes do not belong to the blob")
+
+// ErrNobody is what every Missing is.
+var ErrNobody = errors.New("no peer has it")
+
+// Dialer is what fetching needs of the network.
+type Dialer interface {
+	Dial(ctx context.Context, peer, protocol string) (net.Conn, error)
+}
+
+// Keeper is where what is fetched goes. It may be called from several goroutines at once.
+type Keeper interface {
+	// Have says what is here of a blob.
+	Have(root piece.Root) (size int64, has *piece.Bitmap)
+	// Put keeps a blob of one piece; ErrWrong if it is another.
+	Put(root piece.Root, data []byte) error
+	// Begin makes room for a blob of more pieces, or goes on with it. ErrWrong: what is here
+	// proves another size.
+	Begin(ctx context.Context, b piece.Blob) (Incoming, error)
+}
+
+// Incoming is a blob that is being fetched.
+type Incoming interface {
+	Pieces() *piece.Bitmap          // those that are here
+	Piece(i int, data []byte) error // ErrWrong if it is another
+	Done() error                    // all are here
+	Close()                         // may be gone on with later, if it is not done
+}
+
+// Want is a blob to fetch.
+type Want struct {
+	Root piece.Root
+	Size int64 // -1: nobody has said
+}
+
+// Request says what to fetch.
+type Request struct {
+	// Peers are those who may have it; they are asked for again while the fetch goes on.
+	Peers func() []string
+	// Wants are the blobs. It is asked for the next ones as others are done.
+	Wants iter.Seq[Want]
+	// Progress is called now and then, by one goroutine. Optional.
+	Progress func(Report)
+}
+
+// Report says what came, and from whom.
+type Report struct {
+	Blobs int              // that are here, those that were here before included
+	Bytes int64            // of pieces that came and were right
+	From  map[string]int64 // the same by peer
+	Bad   map[string]int   // pieces and proofs that were wrong
+}
+
+func (r Report) clone() Report {
+	from, bad := make(map[string]int64, len(r.From)), make(map[string]int, len(r.Bad))
+	for k, v := range r.From {
+		from[k] = v
+	}
+	for k, v := range r.Bad {
+		bad[k] = v
+	}
+	r.From, r.Bad = from, bad
+	return r
+}
+
+// Missing says why a blob did not come.
+type Missing struct {
+	Root   piece.Root
+	Absent int               // peers that said they do not have it
+	Failed map[string]string // those that could not be asked or did not give it, and why
+}
+
+func (m *Missing) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %v that can be reached", m.Root, ErrNobody)
+	for i, name := range slices.Sorted(mapKeys(m.Failed)) {
+		if i == 4 {
+			fmt.Fprintf(&b, "; and %d more", len(m.Failed)-i)
+			break
+		}
+		fmt.Fprintf(&b, "; %s: %s", name, m.Failed[name])
+	}
+	return b.String()
+}
+
+func mapKeys(m map[string]string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// Is makes every Missing an ErrNobody.
+func (*Missing) Is(err error) bool { return err == ErrNobody }
+
+// Fetcher brings blobs here.
+type Fetcher struct {
+	Net  Dialer
+	Self string // not asked
+	Keep Keeper
+	// Patience is how long nothing may come, once something came; 0: a minute.
+	Patience time.Duration
+	Log      *slog.Logger
+}
+
+// Fetch returns when all blobs are here, or with the first error that cannot be helped: Missing, or
+// the Keeper's. What came stays with the Keeper.
+func (fr *Fetcher) Fetch(ctx context.Context, req Request) (Report, error) {
+	f := &fetch{
+		Fetcher: *fr, req: req, swarm: swarm.New(rand.Uint64()), open: map[piece.Root]*wanted{},
+		sources: map[string]*source{}, kick: wake.New(),
+		report: Report{From: map[string]int64{}, Bad: map[string]int{}},
+		asking: make(chan struct{}, MaxAsking), ending: make(chan struct{}, maxEnding),
+	}
+	f.Patience = cmp.Or(f.Patience, time.Minute)
+	if f.Log == nil {
+		f.Log = slog.New(slog.DiscardHandler)
+	}
+	f.ctx, f.cancel = context.WithCancelCause(ctx)
+	next, stop := iter.Pull(req.Wants)
+	defer stop()
+	f.next = next
+	err := f.run()
+	f.cancel(context.Canceled)
+	f.wg.Wait()
+	for _, w := range f.open {
+		w.close()
+	}
+	if cause := ctx.Err(); cause != nil && err != nil {
+		err = cause
+	}
+	return f.report, err
+}
+
+// fetch is one Fetch. Its lock is not held while anything is waited for.
+type fetch struct {
+	Fetcher
+	req    Request
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	wg     sync.WaitGroup
+	next   func() (Want, bool) // of run's goroutine
+	kick   wake.Signal         // for run: something is done
+	asking chan struct{}       // places to be asked
+	ending chan struct{}       // places to sync
+
+	mu      sync.Mutex
+	swarm   *swarm.Swarm
+	open    map[piece.Root]*wanted
+	order   []*wanted // those that have to be opened
+	opening int
+	sources map[string]*source
+	pulling int // sources that are kept
+	moved   time.Time
+	report  Report
+}
+
+// wanted is a blob on its way. The fetch's lock guards it, but for in, which does not change once it
+// is set.
+type wanted struct {
+	Want
+	opener *source  // shows what the blob is; nil: nobody, or it has
+	opened bool     // the swarm wants it
+	size   int64    // then
+	in     Incoming // nil: it has one piece
+	users  int      // who keep pieces of it at the moment
+	whole  bool     // all pieces are here
+}
+
+// fits tells whether what a source says of a blob can be.
+func (w *wanted) fits(h claim) bool {
+	return (w.Size < 0 || h.size == w.Size) && (!w.opened || h.size == w.size)
+}
+
+func (w *wanted) close() {
+	if w.in != nil {
+		w.in.Close()
+	}
+}
+
+// keep checks and keeps a piece.
+func (f *fetch) keep(w *wanted, i int, data []byte) error {
+	if w.in == nil {
+		return f.Keep.Put(w.Root, data)
+	}
+	return w.in.Piece(i, data)
+}
+
+// run is the fetch's own goroutine: it takes in what is wanted, starts sources, and sees when
+// nothing goes on.
+func (f *fetch) run() error {
+	var told time.Time
+	f.moved = time.Now()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for more := true; ; {
+		var err error
+		if more, err = f.feed(more); err != nil {
+			return err
+		}
+		f.mu.Lock()
+		left, report := len(f.open), f.report.clone()
+		f.mu.Unlock()
+		over := left == 0 && !more
+		if now := time.Now(); f.req.Progress != nil && (over || now.Sub(told) >= progressEvery) {
+			told = now
+			f.req.Progress(report)
+		}
+		if over {
+			return nil
+		}
+		f.recruit()
+		if err := f.stuck(); err != nil {
+			return err
+		}
+		select {
+		case <-f.ctx.Done():
+			return context.Cause(f.ctx)
+		case <-f.kick:
+		case <-tick.C:
+			f.askAgain()
+		}
+	}
+}
+
+var empty = piece.Sum(nil)
+
+// feed takes in wants while there is room. more: there may be others.
+func (f *fetch) feed(more bool) (bool, error) {
+	for more {
+		f.mu.Lock()
+		full := len(f.open) >= MaxOpen
+		f.mu.Unlock()
+		if full {
+			return true, nil
+		}
+		var want Want
+		if want, more = f.next(); !more {
+			return false, nil
+		}
+		if err := f.take(want); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// take begins with one blob.
+func (f *fetch) take(want Want) error {
+	if want.Root == empty || want.Size == 0 {
+		if want.Root != empty {
+			return fmt.Errorf("%s is no blob of 0 bytes", want.Root)
+		}
+		if err := f.Keep.Put(empty, nil); err != nil {
+			return err
+		}
+		f.done(nil)
+		return nil
+	}
+	if size, has := f.Keep.Have(want.Root); has != nil && has.Full() {
+		if want.Size >= 0 && size != want.Size {
+			return fmt.Errorf("%s has %d bytes, not %d", want.Root, size, want.Size)
+		}
+		f.done(nil)
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open[want.Root] != nil {
+		return nil
+	}
+	w := &wanted{Want: want}
+	f.open[want.Root] = w
+	if want.Size >= 0 && want.Size <= piece.Size {
+		w.opened, w.size = true, w.Size
+		f.swarm.Want(w.Root, w.Size, piece.NewBitmap(1), "")
+	} else {
+		f.order = append(f.order, w)
+	}
+	for _, s := range f.sources {
+		s.ask(want.Root)
+	}
+	return nil
+}
+
+// done counts a blob that is here.
+func (f *fetch) done(w *wanted) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.report.Blobs++
+	f.moved = time.Now()
+	if w != nil {
+		delete(f.open, w.Root)
+		for _, s := range f.sources {
+			delete(s.holds, w.Root)
+			delete(s.said, w.Root)
+		}
+	}
+}
+
+// end brings a blob to the disk whose pieces are all here.
+func (f *fetch) end(w *wanted) {
+	if w.in == nil {
+		f.done(w)
+		f.kick.Set()
+		return
+	}
+	f.wg.Go(func() {
+		select {
+		case f.ending <- struct{}{}:
+		case <-f.ctx.Done():
+			return
+		}
+		defer func() { <-f.ending }()
+		if err := w.in.Done(); err != nil {
+			f.cancel(err)
+			return
+		}
+		w.in.Close()
+		f.done(w)
+		f.kick.Set()
+	})
+}
+
+// recruit starts sources for peers that have none.
+func (f *fetch) recruit() {
+	peers := slices.Clone(f.req.Peers())
+	rand.Shuffle(len(peers), func(i, k int) { peers[i], peers[k] = peers[k], peers[i] })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range peers {
+		if f.sources[name] != nil || name == f.Self {
+			continue
+		}
+		s := newSource(f, name)
+		f.sources[name] = s
+		f.wg.Go(s.run)
+	}
+	for name, s := range f.sources {
+		s.gone = !slices.Contains(peers, name)
+	}
+}
+
+// askAgain has sources asked that may have more by now.
+func (f *fetch) askAgain() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for root, w := range f.open {
+		for _, s := range f.sources {
+			if h, ok := s.holds[root]; s.on && (!ok || !h.has.Full()) && !s.bad[root] {
+				s.ask(w.Root)
+			}
+		}
+	}
+	for _, s := range f.sources {
+		s.kick.Set() // what is late may be asked of it
+	}
+}
+
+// stuck tells why the fetch cannot go on.
+func (f *fetch) stuck() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.open) == 0 {
+		return nil
+	}
+	patient := time.Since(f.moved) < f.Patience
+	m := &Missing{Failed: map[string]string{}}
+	for _, w := range f.open {
+		m.Root = w.Root
+		if w.whole {
+			return nil // it is being brought to the disk
+		}
+	}
+	for name, s := range f.sources {
+		switch {
+		case s.useful():
+			if patient {
+				return nil
+			}
+			m.Failed[name] = "it sends nothing"
+		case s.state == unasked:
+			return nil
+		case s.state == absent:
+			m.Absent++
+			continue
+		case patient && s.state == waits, patient && s.state == failed && f.report.Bytes > 0:
+			return nil
+		}
+		m.Failed[name] = cmp.Or(m.Failed[name], s.why)
+	}
+	return m
+}
+
+// assign finds openers. The lock is held.
+func (f *fetch) assign() {
+	f.order = slices.DeleteFunc(f.order, func(w *wanted) bool { return w.opened || f.open[w.Root] != w })
+	for _, w := range f.order {
+		if f.opening >= MaxOpenings {
+			return
+		}
+		if w.opener != nil {
+			continue
+		}
+		var best *source
+		for _, s := range f.sources {
+			if s.opens == nil && s.opensOne(w) && (best == nil || s.name < best.name) {
+				best = s
+			}
+		}
+		if best != nil {
+			f.opening++
+			w.opener = best
+			best.opens = &opening{w: w, size: best.holds[w.Root].size}
+			best.kick.Set()
+		}
+	}
+}
+
+// reopen is called when an opener has not shown what a blob is. What it began is returned, to be
+// closed without the lock, which is held.
+func (f *fetch) reopen(w *wanted) (begun Incoming) {
+	f.swarm.Drop(w.Root)
+	begun, w.in, w.opener, w.opened = w.in, nil, nil, false
+	if f.open[w.Root] == w && !slices.Contains(f.order, w) {
+		f.order = append(f.order, w)
+	}
+	f.assign()
+	return begun
+}
+
+// want gives a blob to the swarm that s has given the proof of. The lock is held.
+func (f *fetch) want(w *wanted, size int64, here *piece.Bitmap, s *source) {
+	w.opened, w.size = true, size
+	if here.Has(here.Len() - 1) {
+		w.opener = nil
+	}
+	f.swarm.Want(w.Root, size, here, s.name)
+	for _, o := range f.sources {
+		if h, ok := o.holds[w.Root]; ok && o.on && w.fits(h) && !o.bad[w.Root] {
+			f.swarm.Holds(o.name, w.Root, h.has)
+		}
+		o.kick.Set()
+	}
+}
