@@ -74,6 +74,8 @@ var floors = map[string]int{
 	"node/roster":                    4,
 
 	"node/blob/piece": 0,
+	"node/blob/swarm": 1,
+	"node/blob":       3,
 	"node/blob/tree":  1,
 	"node/blob/disk":  2,
 	"node/blob/store": 2,
