@@ -222,6 +222,7 @@ func TestAWritingThatWasBrokenOffGoesOn(t *testing.T) {
 			budget := rapid.IntRange(0, 5).Draw(t, "files before it breaks")
 			broken := errors.New("broken")
 			opened := map[string]int{}
+			var needed, asked []string
 			open := func(ctx context.Context, e tree.Entry) (io.ReadCloser, error) {
 				if opened[e.Path]++; budget == 0 {
 					half := io.MultiReader(bytes.NewReader(store[e.Root][:e.Size/2]), breaks{broken})
@@ -235,11 +236,19 @@ func TestAWritingThatWasBrokenOffGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			rest := maps.Clone(opened)
-			if _, err := Write(t.Context(), r, entries(data), WriteOptions{NoSync: true, Open: func(ctx context.Context, e tree.Entry) (io.ReadCloser, error) {
-				opened[e.Path]++
-				return store.open(ctx, e)
-			}}); err != nil {
-				t.Fatal(err)
+			var needs tree.Totals
+			written, err := Write(t.Context(), r, entries(data), WriteOptions{
+				NoSync: true,
+				Need:   func(e tree.Entry) { needed = append(needed, e.Path) },
+				Begin:  func(totals tree.Totals) error { needs = totals; return nil },
+				Open: func(ctx context.Context, e tree.Entry) (io.ReadCloser, error) {
+					opened[e.Path]++
+					asked = append(asked, e.Path)
+					return store.open(ctx, e)
+				},
+			})
+			if err != nil || !slices.Equal(needed, asked) || needs.Files != len(needed) || needs.Bytes != written.Bytes {
+				t.Fatalf("%v: %q were needed, %+v, and %q were asked for, %+v", err, needed, needs, asked, written)
 			}
 			if want, got := seen(t, from), seen(t, to); !maps.Equal(want, got) {
 				t.Fatalf("written: %q\nand was: %q", got, want)
@@ -380,6 +389,23 @@ func TestWhatAppearsWhileATreeIsWrittenIsNotOverwritten(t *testing.T) {
 	}
 	if got := seen(t, dir); len(got) != 2 || got["1"] != "file 6d696e65 false" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestWhoBeginsMayRefuseBeforeAnythingIsWritten(t *testing.T) {
+	dir := t.TempDir()
+	r := root(t, dir)
+	defer r.Close()
+	no := errors.New("no")
+	o := WriteOptions{Open: store("one").open, Begin: func(tree.Totals) error { return no }}
+	if _, err := Write(t.Context(), r, list(folderAt("d"), file("f", "one")), o); !errors.Is(err, no) {
+		t.Error(err)
+	}
+	put(t, dir+"/f", "mine")
+	o.Begin = func(tree.Totals) error { t.Error("it begins although something is in the way"); return nil }
+	var way *InTheWay
+	if _, err := Write(t.Context(), r, list(folderAt("d"), file("f", "one")), o); !errors.As(err, &way) || len(seen(t, dir)) != 2 {
+		t.Error(err)
 	}
 }
 

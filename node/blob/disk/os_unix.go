@@ -41,7 +41,7 @@ func freeBytes(root *os.Root) int64 {
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
 		return math.MaxInt64
 	}
-	return int64(st.Bavail) * int64(st.Bsize) //nolint:unconvert // the types differ by system
+	return int64(st.Bavail) * int64(st.Bsize) // the types differ by system
 }
 
 // createPart makes a file that is locked while it is written, so that one that was left behind is

@@ -23,6 +23,11 @@ type WriteOptions struct {
 	// Open gives the content of a file. It is asked in the order of the tree, once for each file
 	// that is not there yet and not empty. What it gives is checked.
 	Open func(context.Context, tree.Entry) (io.ReadCloser, error)
+	// Need is told in the first reading which files Open will be asked for, in the order of the
+	// tree. Begin is called once after it, with what these come to, unless something is in the way;
+	// its error ends it all before anything is written. Both may be nil.
+	Need  func(tree.Entry)
+	Begin func(tree.Totals) error
 	// Progress is told of bytes that are there from now on, written or found; it may be nil.
 	Progress func(bytes int64)
 	// NoSync leaves it to the system when files reach the disk.
@@ -99,8 +104,9 @@ type writing struct {
 	ctx     context.Context
 	options WriteOptions
 	folders folders
-	found   []found // by number of entry
-	needed  int64
+	found   []found     // by number of entry
+	needs   tree.Totals // the files that Open is asked for
+	needed  int64       // bytes of them that are not written yet
 	links   int
 	report  Report
 }
@@ -157,8 +163,12 @@ func (w *writing) look(entries iter.Seq2[tree.Entry, error]) error {
 		switch {
 		case e.Kind == tree.Link:
 			w.links++
-		case e.Kind == tree.File && (is == nothing || is == other):
-			w.needed += e.Size
+		case e.Kind == tree.File && (is == nothing || is == other) && e.Size > 0:
+			w.needs.Files++
+			w.needs.Bytes += e.Size
+			if w.options.Need != nil {
+				w.options.Need(e)
+			}
 		}
 		w.found = append(w.found, is)
 		return nil
@@ -171,8 +181,12 @@ func (w *writing) look(entries iter.Seq2[tree.Entry, error]) error {
 	case differ.Count > 0 && !w.options.Force:
 		return differ
 	}
+	w.needed = w.needs.Bytes
 	if free := freeBytes(w.folders.root); w.needed > free {
 		return &NoRoom{w.needed, free}
+	}
+	if w.options.Begin != nil {
+		return w.options.Begin(w.needs)
 	}
 	return nil
 }
