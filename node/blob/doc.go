@@ -1,7 +1,8 @@
 // Package blob brings blobs from other peers, and gives them to others.
 //
 //	Serve(net, shelf, config)            answers others' questions: Protocol
-//	Fetcher.Fetch(ctx, peers, wants)     brings blobs here, from whoever has them
+//	Fetcher.Fetch(ctx, request)          brings blobs here, from whoever has them
+//	Shelved, Keep                        both on a store (package store)
 //
 // # The protocol
 //

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -43,10 +44,12 @@ type Dialer interface {
 
 // Keeper is where what is fetched goes. It may be called from several goroutines at once.
 type Keeper interface {
-	// Have says what is here of a blob.
-	Have(root piece.Root) (size int64, has *piece.Bitmap)
-	// Put keeps a blob of one piece; ErrWrong if it is another.
+	// Whole tells whether a blob is here, and synced.
+	Whole(root piece.Root) (size int64, whole bool)
+	// Put takes a blob of one piece; ErrWrong if it is another. It is whole after the next Flush.
 	Put(root piece.Root, data []byte) error
+	// Flush syncs what was Put.
+	Flush() error
 	// Begin makes room for a blob of more pieces, or goes on with it. ErrWrong: what is here
 	// proves another size.
 	Begin(ctx context.Context, b piece.Blob) (Incoming, error)
@@ -70,10 +73,13 @@ type Want struct {
 type Request struct {
 	// Peers are those who may have it; they are asked for again while the fetch goes on.
 	Peers func() []string
-	// Wants are the blobs. It is asked for the next ones as others are done.
+	// Wants are the blobs, earlier ones first. It is asked for the next ones as others are done.
 	Wants iter.Seq[Want]
 	// Progress is called now and then, by one goroutine. Optional.
 	Progress func(Report)
+	// Came is called when a piece is kept, and can be read; by anybody. It must not wait.
+	// Optional.
+	Came func(root piece.Root, i int)
 }
 
 // Report says what came, and from whom.
@@ -85,28 +91,39 @@ type Report struct {
 }
 
 func (r Report) clone() Report {
-	from, bad := make(map[string]int64, len(r.From)), make(map[string]int, len(r.Bad))
-	for k, v := range r.From {
-		from[k] = v
-	}
-	for k, v := range r.Bad {
-		bad[k] = v
-	}
-	r.From, r.Bad = from, bad
+	r.From, r.Bad = maps.Clone(r.From), maps.Clone(r.Bad)
 	return r
 }
 
-// Missing says why a blob did not come.
+// Missing says why blobs did not come.
 type Missing struct {
-	Root   piece.Root
-	Absent int               // peers that said they do not have it
+	Roots  []piece.Root      // a few of them
+	Count  int               // of those that were asked for at the end
+	Absent []string          // peers that said they do not have them
 	Failed map[string]string // those that could not be asked or did not give it, and why
+	Wrong  []Wrong           // pieces of these blobs that came and were not right
 }
+
+// Wrong is a piece that was not right, or a proof: then Piece is -1.
+type Wrong struct {
+	Peer  string
+	Root  piece.Root
+	Piece int
+}
+
+const maxNamed = 8 // blobs, and wrong pieces, that an error names
 
 func (m *Missing) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %v that can be reached", m.Root, ErrNobody)
-	for i, name := range slices.Sorted(mapKeys(m.Failed)) {
+	fmt.Fprintf(&b, "%s", m.Roots[0])
+	if m.Count > 1 {
+		fmt.Fprintf(&b, " and %d more", m.Count-1)
+	}
+	fmt.Fprintf(&b, ": %v that can be reached", ErrNobody)
+	if len(m.Wrong) > 0 {
+		fmt.Fprintf(&b, "; what came from %s was damaged", m.Wrong[0].Peer)
+	}
+	for i, name := range slices.Sorted(maps.Keys(m.Failed)) {
 		if i == 4 {
 			fmt.Fprintf(&b, "; and %d more", len(m.Failed)-i)
 			break
@@ -114,16 +131,6 @@ func (m *Missing) Error() string {
 		fmt.Fprintf(&b, "; %s: %s", name, m.Failed[name])
 	}
 	return b.String()
-}
-
-func mapKeys(m map[string]string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // Is makes every Missing an ErrNobody.
@@ -162,6 +169,9 @@ func (fr *Fetcher) Fetch(ctx context.Context, req Request) (Report, error) {
 	for _, w := range f.open {
 		w.close()
 	}
+	if err2 := f.flush(); err == nil {
+		err = err2
+	}
 	if cause := ctx.Err(); cause != nil && err != nil {
 		err = cause
 	}
@@ -189,6 +199,9 @@ type fetch struct {
 	pulling int // sources that are kept
 	moved   time.Time
 	report  Report
+	wrong   []Wrong
+	put     []piece.Root // not flushed yet
+	flushes bool         // some are being flushed
 }
 
 // wanted is a blob on its way. The fetch's lock guards it, but for in, which does not change once it
@@ -245,6 +258,7 @@ func (f *fetch) run() error {
 		if over {
 			return nil
 		}
+		f.flushSome(false)
 		f.recruit()
 		if err := f.stuck(); err != nil {
 			return err
@@ -255,6 +269,7 @@ func (f *fetch) run() error {
 		case <-f.kick:
 		case <-tick.C:
 			f.askAgain()
+			f.flushSome(true)
 		}
 	}
 }
@@ -290,10 +305,13 @@ func (f *fetch) take(want Want) error {
 		if err := f.Keep.Put(empty, nil); err != nil {
 			return err
 		}
+		f.mu.Lock()
+		f.put = append(f.put, empty)
+		f.mu.Unlock()
 		f.done(nil)
 		return nil
 	}
-	if size, has := f.Keep.Have(want.Root); has != nil && has.Full() {
+	if size, whole := f.Keep.Whole(want.Root); whole {
 		if want.Size >= 0 && size != want.Size {
 			return fmt.Errorf("%s has %d bytes, not %d", want.Root, size, want.Size)
 		}
@@ -326,6 +344,9 @@ func (f *fetch) done(w *wanted) {
 	f.report.Blobs++
 	f.moved = time.Now()
 	if w != nil {
+		if w.in == nil {
+			f.put = append(f.put, w.Root)
+		}
 		delete(f.open, w.Root)
 		for _, s := range f.sources {
 			delete(s.holds, w.Root)
@@ -356,6 +377,51 @@ func (f *fetch) end(w *wanted) {
 		f.done(w)
 		f.kick.Set()
 	})
+}
+
+// flushAt is how many small blobs are flushed before a second is over.
+const flushAt = 1024
+
+// flushSome has small blobs flushed beside what else goes on, so that they can be read.
+func (f *fetch) flushSome(all bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n := len(f.put); f.flushes || n == 0 || n < flushAt && !all {
+		return
+	}
+	f.flushes = true
+	f.wg.Go(func() {
+		if err := f.flush(); err != nil {
+			f.cancel(err)
+		}
+		f.mu.Lock()
+		f.flushes = false
+		f.mu.Unlock()
+	})
+}
+
+// flush makes small blobs whole.
+func (f *fetch) flush() error {
+	f.mu.Lock()
+	put := f.put
+	f.put = nil
+	f.mu.Unlock()
+	if len(put) == 0 {
+		return nil
+	}
+	if err := f.Keep.Flush(); err != nil {
+		return err
+	}
+	for _, root := range put {
+		f.came(root, 0)
+	}
+	return nil
+}
+
+func (f *fetch) came(root piece.Root, i int) {
+	if f.req.Came != nil {
+		f.req.Came(root, i)
+	}
 }
 
 // recruit starts sources for peers that have none.
@@ -401,11 +467,18 @@ func (f *fetch) stuck() error {
 		return nil
 	}
 	patient := time.Since(f.moved) < f.Patience
-	m := &Missing{Failed: map[string]string{}}
+	m := &Missing{Count: len(f.open), Failed: map[string]string{}}
 	for _, w := range f.open {
-		m.Root = w.Root
 		if w.whole {
 			return nil // it is being brought to the disk
+		}
+		if len(m.Roots) < maxNamed {
+			m.Roots = append(m.Roots, w.Root)
+		}
+	}
+	for _, wrong := range f.wrong {
+		if f.open[wrong.Root] != nil {
+			m.Wrong = append(m.Wrong, wrong)
 		}
 	}
 	for name, s := range f.sources {
@@ -418,7 +491,7 @@ func (f *fetch) stuck() error {
 		case s.state == unasked:
 			return nil
 		case s.state == absent:
-			m.Absent++
+			m.Absent = append(m.Absent, name)
 			continue
 		case patient && s.state == waits, patient && s.state == failed && f.report.Bytes > 0:
 			return nil
@@ -450,6 +523,15 @@ func (f *fetch) assign() {
 			best.opens = &opening{w: w, size: best.holds[w.Root].size}
 			best.kick.Set()
 		}
+	}
+}
+
+// lied notes a piece or proof that was wrong. The lock is held.
+func (f *fetch) lied(w Wrong) {
+	f.report.Bad[w.Peer]++
+	if f.wrong = append(f.wrong, w); len(f.wrong) > 2*maxNamed {
+		f.wrong = slices.DeleteFunc(f.wrong, func(w Wrong) bool { return f.open[w.Root] == nil })
+		f.wrong = f.wrong[:min(len(f.wrong), maxNamed)]
 	}
 }
 

@@ -68,6 +68,31 @@ func (m *memory) Have(root piece.Root) (int64, *piece.Bitmap) {
 	return k.size, has
 }
 
+func (m *memory) Whole(root piece.Root) (int64, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.blobs[root]
+	return int64(len(m.data(k))), k != nil && k.done
+}
+
+func (*memory) data(k *kept) []byte {
+	if k == nil {
+		return nil
+	}
+	return k.data
+}
+
+func (m *memory) Flush() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range m.blobs {
+		if k.has.Len() == 1 {
+			k.done = true
+		}
+	}
+	return nil
+}
+
 func (m *memory) Open(root piece.Root) (Copy, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -148,7 +173,7 @@ func (m *memory) Put(root piece.Root, data []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.taken[root]++
-	m.blobs[root] = &kept{int64(len(data)), append([]byte(nil), data...), nil, piece.FullBitmap(1), true}
+	m.blobs[root] = &kept{int64(len(data)), append([]byte(nil), data...), nil, piece.FullBitmap(1), false}
 	return m.room
 }
 

@@ -540,7 +540,7 @@ func (s *source) unopened(o *opening, wrong error) error {
 	if wrong == nil {
 		return nil
 	}
-	f.report.Bad[s.name]++
+	f.lied(Wrong{s.name, o.w.Root, -1})
 	if s.strikes++; s.strikes >= swarm.Strikes {
 		return errLies
 	}
@@ -604,6 +604,9 @@ func (s *source) checked(w *wanted, at swarm.Piece, n int, err error) error {
 		f.cancel(err)
 		return err
 	}
+	if err == nil && w.in != nil {
+		f.came(w.Root, at.Index)
+	}
 	f.mu.Lock()
 	complete, lies := f.swarm.Checked(s.name, at, err == nil)
 	var begun Incoming
@@ -616,7 +619,7 @@ func (s *source) checked(w *wanted, at swarm.Piece, n int, err error) error {
 			s.wakeAll()
 		}
 	} else {
-		f.report.Bad[s.name]++
+		f.lied(Wrong{s.name, at.Root, at.Index})
 		s.wrong = append(s.wrong, at)
 		s.wakeAll()
 		if w.opener == s {

@@ -2,6 +2,7 @@ package swarm
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"math/bits"
 	"slices"
@@ -46,7 +47,8 @@ const (
 type Swarm struct {
 	seed  uint64
 	blobs map[piece.Root]*blob
-	open  []*blob // those that may have pieces nobody is asked for
+	open  []*blob // those that may have pieces nobody is asked for, in the order they were wanted
+	count int     // blobs that were wanted so far
 	peers map[string]*peer
 	tasks int // pieces that are being asked for
 	free  int // pieces that nobody is asked for
@@ -61,6 +63,7 @@ type blob struct {
 	tasks map[int][]*task
 	open  bool   // it is in the list
 	first int    // where to begin
+	order int    // the how manieth it is
 	only  string // until its last piece is here, that is asked for, of this peer
 }
 
@@ -106,7 +109,8 @@ func (s *Swarm) Want(root piece.Root, size int64, done *piece.Bitmap, only strin
 	if s.blobs[root] != nil || done.Full() {
 		return
 	}
-	b := &blob{root: root, size: size, done: done, taken: piece.NewBitmap(done.Len()), tasks: map[int][]*task{}}
+	b := &blob{root: root, size: size, done: done, taken: piece.NewBitmap(done.Len()), tasks: map[int][]*task{}, order: s.count}
+	s.count++
 	for i := range done.Len() {
 		if done.Has(i) {
 			b.taken.Set(i)
@@ -347,7 +351,8 @@ func (s *Swarm) end(t *task) {
 func (s *Swarm) reopen(b *blob) {
 	if !b.open {
 		b.open = true
-		s.open = append(s.open, b)
+		i, _ := slices.BinarySearchFunc(s.open, b, func(x, y *blob) int { return cmp.Compare(x.order, y.order) })
+		s.open = slices.Insert(s.open, i, b)
 	}
 }
 
