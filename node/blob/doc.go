@@ -33,7 +33,7 @@
 //
 // A source that is busy, breaks or is silent for LifeTimeout is tried again later, with growing
 // pauses; the others go on. Fetch fails when nobody has what is missing and could be asked, or when
-// nothing has come for Config.Patience.
+// nothing has come for Fetcher.Patience.
 //
 // Memory, whatever others say: a piece and the frames for each source, MaxOpen blobs wanted at the
 // moment, and proofs of up to MaxProof bytes each, of which MaxOpenings are fetched at once.

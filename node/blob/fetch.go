@@ -29,6 +29,7 @@ const (
 	maxEnding   = 4   // blobs brought to the disk at once
 
 	progressEvery = 200 * time.Millisecond
+	waitFactor    = 10
 )
 
 // ErrWrong is what a Keeper says of bytes that do not belong to the blob.
@@ -141,7 +142,8 @@ type Fetcher struct {
 	Net  Dialer
 	Self string // not asked
 	Keep Keeper
-	// Patience is how long nothing may come, once something came; 0: a minute.
+	// Patience is how long nothing may come, once something came; 0: a minute. Busy peers have ten
+	// times as long.
 	Patience time.Duration
 	Log      *slog.Logger
 }
@@ -466,7 +468,8 @@ func (f *fetch) stuck() error {
 	if len(f.open) == 0 {
 		return nil
 	}
-	patient := time.Since(f.moved) < f.Patience
+	still := time.Since(f.moved)
+	patient := still < f.Patience
 	m := &Missing{Count: len(f.open), Failed: map[string]string{}}
 	for _, w := range f.open {
 		if w.whole {
@@ -493,7 +496,7 @@ func (f *fetch) stuck() error {
 		case s.state == absent:
 			m.Absent = append(m.Absent, name)
 			continue
-		case patient && s.state == waits, patient && s.state == failed && f.report.Bytes > 0:
+		case s.state == waits && still < waitFactor*f.Patience, patient && s.state == failed && f.report.Bytes > 0:
 			return nil
 		}
 		m.Failed[name] = cmp.Or(m.Failed[name], s.why)

@@ -454,6 +454,54 @@ func TestAStrangerAndARemovedPeerGetNothing(t *testing.T) {
 	})
 }
 
+func TestSourcesThatHaveNothingMoreMakePlaceForOthers(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		s.net.Delay(time.Millisecond)
+		a, b := noise(4*piece.Size, 1), noise(2*piece.Size, 2)
+		late := newMemory(b)
+		late.slow = 2 * time.Second
+		for i := range MaxSources {
+			m := newMemory(a)
+			m.raw = func(piece.Root, []byte, int64) error { time.Sleep(200 * time.Millisecond); return nil }
+			s.source(fmt.Sprint(i), newMemoryRaw(m, a))
+		}
+		s.source("late", late)
+		here, begun := newMemory(), time.Now()
+		if _, err := s.fetch("me", here, want(a), want(b)); err != nil {
+			t.Fatalf("after %v: %v", time.Since(begun), err)
+		}
+		s.same(here, a, b)
+	})
+}
+
+func TestALiarThatComesAgainIsStillALiar(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		s.net.Delay(time.Millisecond)
+		b := noise(32*piece.Size, 1)
+		liar := newMemory(b)
+		var sent atomic.Int32
+		liar.raw = func(_ piece.Root, b []byte, off int64) error {
+			if b[0] ^= 1; (off+int64(len(b)))%piece.Size == 0 && sent.Add(1)%2 == 0 {
+				go func() { time.Sleep(100 * time.Millisecond); s.net.Reset("liar", "me") }()
+			}
+			return nil
+		}
+		s.source("liar", liar)
+		slow := newMemory(b)
+		slow.raw = func(piece.Root, []byte, int64) error { time.Sleep(500 * time.Millisecond); return nil }
+		s.source("true", newMemoryRaw(slow, b))
+		here := newMemory()
+		r, err := s.fetch("me", here, want(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.same(here, b)
+		if r.Bad["liar"] > 2*3 {
+			t.Errorf("it was believed %d times", r.Bad["liar"])
+		}
+	})
+}
+
 func TestADiskThatIsFullEndsTheFetchWithItsWord(t *testing.T) {
 	full := errors.New("no room: 3 needed, 2 free")
 	for _, n := range []int{1000, 3 * piece.Size} {

@@ -15,9 +15,9 @@ const (
 	MaxRoots    = 512       // blobs in one Have
 	MaxRead     = 256 << 10 // raw bytes of one answer
 	maxQuestion = 64 << 10  // bytes of a frame
-	maxAnswer   = 1 << 20
-	valueSize   = 32      // bytes of one value of a proof
-	maxMaps     = 1 << 19 // bytes of bitmaps in one answer; blobs beyond that are said to be absent
+	maxAnswer   = 128 << 10
+	valueSize   = 32       // bytes of one value of a proof
+	maxMaps     = 65 << 10 // bytes of bitmaps in one answer, enough for the largest: blobs beyond that are said to be absent
 )
 
 // MaxProof bounds the blobs that are fetched: a proof of so many bytes belongs to 512 GiB.

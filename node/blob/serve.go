@@ -217,9 +217,9 @@ func (t *talk) have(roots [][]byte) []held {
 		if has == nil || has.Have() == 0 {
 			continue
 		}
-		b := has.Bytes()
-		if maps += len(b); maps <= maxMaps || i == 0 {
+		if b := has.Bytes(); maps+len(b) <= maxMaps {
 			out[i] = held{size, b}
+			maps += len(b)
 		}
 	}
 	return out

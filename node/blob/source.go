@@ -53,7 +53,7 @@ type source struct {
 	kept    bool // it counts among those that pull
 	state   state
 	why     string
-	strikes int // proofs that were wrong
+	strikes int // proofs and pieces that were wrong, on all streams
 	holds   map[piece.Root]claim
 	said    map[piece.Root]bool // it has said whether it has these
 	bad     map[piece.Root]bool // it lied about these
@@ -397,9 +397,9 @@ func (s *source) settle() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case s.kept:
-	case !s.useful():
+	case !s.useful() && !(s.kept && f.pulling < MaxSources):
 		return errNothing
+	case s.kept:
 	case f.pulling >= MaxSources:
 		return errEnough
 	default:
@@ -608,7 +608,7 @@ func (s *source) checked(w *wanted, at swarm.Piece, n int, err error) error {
 		f.came(w.Root, at.Index)
 	}
 	f.mu.Lock()
-	complete, lies := f.swarm.Checked(s.name, at, err == nil)
+	complete, _ := f.swarm.Checked(s.name, at, err == nil)
 	var begun Incoming
 	if err == nil {
 		f.moved = time.Now()
@@ -619,6 +619,7 @@ func (s *source) checked(w *wanted, at swarm.Piece, n int, err error) error {
 			s.wakeAll()
 		}
 	} else {
+		s.strikes++
 		f.lied(Wrong{s.name, at.Root, at.Index})
 		s.wrong = append(s.wrong, at)
 		s.wakeAll()
@@ -631,6 +632,7 @@ func (s *source) checked(w *wanted, at swarm.Piece, n int, err error) error {
 	w.users--
 	w.whole = w.whole || complete
 	end := w.whole && w.users == 0
+	lies := s.strikes >= swarm.Strikes
 	f.mu.Unlock()
 	if begun != nil {
 		begun.Close()
