@@ -39,7 +39,7 @@ func BenchmarkFetch(b *testing.B) {
 		measure(b, func() { raw(b, path, proof) })
 	})
 	b.Run("peers", func(b *testing.B) {
-		source, fetcher := benchHost(b), benchHost(b)
+		source, fetcher := benchHost(b, nil), benchHost(b, nil)
 		srv := Serve(source, Shelved(from), ServerConfig{})
 		defer srv.Close()
 		fetcher.SetAddrs(source.Self(), source.Addrs())
@@ -65,12 +65,12 @@ func measure(b *testing.B, f func()) {
 	b.ReportMetric((spent(b)-before).Seconds()/(float64(b.N)*benchSize/1e9), "cpu-s/GB")
 }
 
-func benchHost(b *testing.B) *p2p.Host {
+func benchHost(b *testing.B, over p2p.Sockets) *p2p.Host {
 	key, err := p2p.NewIdentity()
 	if err != nil {
 		b.Fatal(err)
 	}
-	h, err := p2p.New(p2p.Config{Key: key, Listen: []string{"127.0.0.1:0"}, Admitted: func(string) bool { return true }})
+	h, err := p2p.New(p2p.Config{Key: key, Listen: []string{"127.0.0.1:0"}, Sockets: over, Admitted: func(string) bool { return true }})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -206,9 +206,11 @@ func TestASourceLooksAtWhatItIsToldIsWrong(t *testing.T) {
 			fetched <- err
 		}()
 		time.Sleep(time.Second)
-		if v := rotten.verified; !slices.Contains(v, 2) {
-			t.Errorf("it looked at %v", v)
+		rotten.mu.Lock()
+		if !slices.Contains(rotten.verified, 2) {
+			t.Errorf("it looked at %v", rotten.verified)
 		}
+		rotten.mu.Unlock()
 		if _, has := rotten.Have(piece.Sum(b)); has.Has(2) {
 			t.Error("it still says that it has it")
 		}

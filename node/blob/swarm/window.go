@@ -12,7 +12,7 @@ const (
 
 // Blocks are what is asked for at once.
 const (
-	minBlock = 64 << 10
+	minBlock = 16 << 10
 	maxBlock = 256 << 10
 )
 
@@ -53,10 +53,10 @@ func (w *window) arrived(n int, m mark, now time.Time) {
 	w.size = int(min(max(max(w.best, w.past)*(w.way+Target).Seconds(), MinWindow), MaxWindow))
 }
 
-// block is how much to ask for at once: four of them fill the window.
+// block is how much to ask for at once: eight of them fill the window, but for small ones.
 func (w *window) block() int {
 	n := minBlock
-	for 2*n <= maxBlock && 8*n <= w.size {
+	for 2*n <= maxBlock && 16*n <= w.size {
 		n *= 2
 	}
 	return n
