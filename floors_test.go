@@ -79,6 +79,7 @@ var floors = map[string]int{
 	"node/blob/tree":  1,
 	"node/blob/disk":  2,
 	"node/blob/store": 2,
+	"node/files":      4,
 }
 
 func floorOf(pkg string) (int, bool) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"covey/node/api"
+	"covey/node/files"
 	"covey/node/orders"
 	"covey/node/runner/supervise"
 	"covey/node/view"
@@ -65,8 +66,9 @@ func (n *Node) Backend() api.Backend {
 	return struct {
 		*view.View
 		*orders.Orders
+		*files.Files
 		*Node
-	}{n.view, n.orders, n}
+	}{n.view, n.orders, n.files, n}
 }
 
 // serveAPI serves the local API until ctx ends.

@@ -12,8 +12,10 @@ import (
 	"covey/dispatch/worker"
 	"covey/membership"
 	"covey/membership/digest"
+	"covey/node/blob/store"
 	"covey/node/calls"
 	"covey/node/decide"
+	"covey/node/files"
 	"covey/node/held"
 	"covey/node/highwater"
 	"covey/node/orders"
@@ -59,6 +61,8 @@ type Node struct {
 	worker   *worker.Loop
 	runner   Runner
 	logs     *tasklog.Store
+	blobs    *store.Store // files that people put here, and copies for others
+	files    *files.Files
 	feeds    *feeds
 	held     *held.Store
 	line     *calls.Line

@@ -117,6 +117,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("statuses", func(ctx context.Context) error { return n.statuses.refill(ctx, n.store) })
 	run("worker", n.worker.Run)
 	run("room", n.room.Run)
+	run("files", n.blobs.Run)
 	run("old files", sweep.New(n.sweepConfig()).Run)
 	run("held jobs", n.orders.Forward)
 	run("withdrawn jobs", n.orders.Recall)
@@ -254,7 +255,7 @@ func (n *Node) openWork() (err error) {
 	}
 	n.logs = tasklog.NewStore(tasklog.Config{Dir: n.folder.path("tasks"), Live: n.runner.Live, Started: n.worker.Replayed()})
 	n.store.Current(n.self, string(n.worker.Incarnation()))
-	return nil
+	return n.openFiles()
 }
 
 // openFolder makes the folder if it is not there, locks it and reads (or draws) its incarnation.

@@ -17,6 +17,7 @@ import (
 	"covey/membership"
 	"covey/membership/digest"
 	"covey/node/api"
+	"covey/node/blob"
 	"covey/node/calls"
 	"covey/node/decide"
 	"covey/node/entry"
@@ -44,6 +45,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	undo = append(undo, admission.Serve(n.host, n, n.roster, admission.Config{Log: n.log}))
 	files := tasklog.Serve(n.host, n.logs, n.log)
 	undo = append(undo, files.Close)
+	undo = append(undo, blob.Serve(n.host, blob.Shelved(n.blobs), blob.ServerConfig{Admitted: n.roster.Admitted, Log: n.log}).Close)
 	undo = append(undo, n.feeds.serve(n.log))
 	n.host.Handle(session.Protocol, n.coord.ServeSession)
 	n.host.Handle(calls.Protocol, func(peer string, c net.Conn) { n.line.Serve(life, peer, c) })

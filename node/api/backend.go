@@ -13,6 +13,7 @@ type Backend interface {
 	PeerBackend
 	PeerKeeper
 	SettingsBackend
+	FileBackend
 	AdminBackend
 }
 

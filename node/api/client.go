@@ -94,14 +94,18 @@ func (c *Client) unreachable(err error) error {
 	return Errorf(NoCoordinator, "the peer at %s went away before it answered; see whether it runs with `peer status`, start it with `peer up`", c.socket)
 }
 
-func call[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
-	var v T
+func call[T any](ctx context.Context, c *Client, method, path string, body any) (v T, err error) {
 	resp, err := c.do(ctx, method, path, body)
 	if err != nil {
 		return v, err
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&v); err != nil {
+	return decode[T](ctx, resp.Body)
+}
+
+// decode reads the one JSON value of an answer.
+func decode[T any](ctx context.Context, r io.Reader) (v T, err error) {
+	if err := json.NewDecoder(r).Decode(&v); err != nil {
 		if ctx.Err() != nil {
 			return v, ctx.Err()
 		}

@@ -23,6 +23,7 @@ func NewHandler(b Backend) http.Handler {
 	mux.HandleFunc("GET /v1/peers", get(b.Peers))
 	peerRoutes(mux, b)
 	settingsRoutes(mux, b)
+	fileRoutes(mux, b)
 	mux.HandleFunc("GET /v1/jobs", get(b.Jobs))
 	mux.HandleFunc("GET /v1/tickets", get(b.Invites))
 	mux.HandleFunc("GET /v1/jobs/{id}", getID(b.Job))
@@ -84,23 +85,30 @@ func doID(f func(context.Context, string) error) http.HandlerFunc {
 
 func post[Q, T any](f func(context.Context, Q) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		var q Q
-		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, MaxBody))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&q); err != nil {
-			if _, big := errors.AsType[*http.MaxBytesError](err); big {
-				err = fmt.Errorf("it is larger than %d bytes", MaxBody)
-			}
-			fail(w, Errorf(Usage, "cannot read the request: %v", err))
-			return
-		}
-		if _, err := d.Token(); !errors.Is(err, io.EOF) {
-			fail(w, Errorf(Usage, "cannot read the request: something follows the JSON value"))
+		q, err := body[Q](w, r)
+		if err != nil {
+			fail(w, err)
 			return
 		}
 		v, err := f(r.Context(), q)
 		answer(w, v, err)
 	}
+}
+
+// body reads the one JSON value that a request has.
+func body[Q any](w http.ResponseWriter, r *http.Request) (q Q, err error) {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, MaxBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&q); err != nil {
+		if _, big := errors.AsType[*http.MaxBytesError](err); big {
+			err = fmt.Errorf("it is larger than %d bytes", MaxBody)
+		}
+		return q, Errorf(Usage, "cannot read the request: %v", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return q, Errorf(Usage, "cannot read the request: something follows the JSON value")
+	}
+	return q, nil
 }
 
 // A selfWriter writes its JSON piece by piece: it may be long.
