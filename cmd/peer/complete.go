@@ -19,6 +19,7 @@ const completionJobs = 50
 var completed = map[string]func(*cli, context.Context) []cobra.Completion{
 	"job": jobWords, "tasks": jobWords, "explain": jobWords, "logs": jobWords, "wait": jobWords, "cancel": jobWords, "retry": jobWords, "scale": jobWords,
 	"rollout": jobWords, "rollback": jobWords, "rebalance": jobWords, "trigger": jobWords, "pin": jobWords, "unpin": jobWords,
+	"get": putWords, "unput": putWords,
 	"drain": peerWords, "pause": peerWords, "activate": peerWords, "label": peerWords, "roles": peerWords, "remove": peerWords,
 }
 
@@ -35,7 +36,7 @@ func offerWords(c *cli, root *cobra.Command) {
 		switch {
 		case words != nil:
 			cmd.ValidArgsFunction = completer(c, words)
-		case cmd.Name() != "run" && cmd.Name() != "submit" && cmd.Name() != "help" && cmd.ValidArgsFunction == nil && !cmd.HasSubCommands():
+		case cmd.Name() != "run" && cmd.Name() != "submit" && cmd.Name() != "put" && cmd.Name() != "help" && cmd.ValidArgsFunction == nil && !cmd.HasSubCommands():
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
 		for name, values := range valuesOf {
@@ -93,6 +94,18 @@ func peerWords(c *cli, ctx context.Context) []cobra.Completion {
 			word = p.ID
 		}
 		out = append(out, cobra.CompletionWithDesc(word, p.Standing))
+	}
+	return out
+}
+
+func putWords(c *cli, ctx context.Context) []cobra.Completion {
+	u, err := c.client().StoreUsage(ctx)
+	if err != nil {
+		return nil
+	}
+	var out []cobra.Completion
+	for _, p := range u.Puts {
+		out = append(out, cobra.CompletionWithDesc(p.Ref.String(), p.Name))
 	}
 	return out
 }

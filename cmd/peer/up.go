@@ -45,6 +45,7 @@ type upFlags struct {
 	cpus, memory string
 	output       string
 	logSize      string
+	store        string
 	labels       []string
 	offers       []string
 	gpus         int64
@@ -106,6 +107,7 @@ func upCommand(c *cli) *cobra.Command {
 	fl.StringVar(&f.cpus, "cpus", "", "offer `N` processors (default all)")
 	fl.StringVar(&f.memory, "memory", "", "offer memory of this `SIZE` (default all)")
 	fl.StringVar(&f.output, "keep-output", "", "files of finished jobs may take `SIZE` here, the oldest go first (default 16GiB)")
+	fl.StringVar(&f.store, "store", "", "keep copies of files for others in `SIZE` of the disk; 0: none\n(default a quarter of the disk, or what is free but for a tenth)")
 	fl.StringVar(&f.logSize, "keep-log", "", "peer.log may take `SIZE`, and what it held before as much (default 8MiB)")
 	fl.Int64Var(&f.gpus, "gpus", 0, "offer `N` gpus: short for --offer gpus=N")
 	fl.StringArrayVar(&f.offers, "offer", nil, "offer a number of something jobs ask for, `NAME=N` (repeatable)")
@@ -149,6 +151,14 @@ func (f *upFlags) into(cfg *node.Config) (err error) {
 	if f.output != "" {
 		if cfg.KeepOutput, err = jobfile.ParseSize(f.output); err != nil {
 			return api.Errorf(api.Usage, "--keep-output: %v", err)
+		}
+	}
+	if f.store != "" {
+		if cfg.Store, err = jobfile.ParseSize(f.store); err != nil {
+			return api.Errorf(api.Usage, "--store: %v", err)
+		}
+		if cfg.Store == 0 {
+			cfg.Store = -1
 		}
 	}
 	if cfg.Others, err = f.counts(); err != nil {

@@ -224,6 +224,7 @@ func saidAsJSON(t *testing.T, talk string) (code, message string) {
 func TestWhoAsksForJSONIsToldInJSONWhatWentWrong(t *testing.T) {
 	words := map[string][]string{ // what a command needs to get as far as asking a peer
 		"run": {"--detach", "--", "true"}, "submit": {"../../examples/service.yaml"}, "scale": {"web=2"}, "bench": {"--only", "latency"},
+		"put": {"usage_test.go"}, "get": {"b3:" + strings.Repeat("0", 64) + "/"},
 	}
 	stays := []string{"peer", "peer up", "peer version", "peer help"} // no error without a peer, or none at once
 	for _, cmd := range everyCommand() {

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+)
+
+func dfCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "df", Short: "What this peer stores: files that were put here, and copies for others",
+		Long: `Say how much this peer stores, how much it may (` + "`peer up --store SIZE`" + `), what of it may go when
+room is needed, and what was put here.`,
+		Example: "  peer df\n  peer df -o json",
+		Args:    exactly(0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			u, err := c.client().StoreUsage(cmd.Context())
+			return emit(c, err, u, u.Puts, func(w io.Writer) { usageText(w, u) })
+		},
+	}
+}
+
+func usageText(w io.Writer, u api.StoreUsage) {
+	fmt.Fprintf(w, "%s in %s, of which %s may go; up to %s is for copies\n", bytesText(u.Bytes), countOf(u.Blobs+u.Partial, "file"), bytesText(u.MayGo), bytesText(u.Quota))
+	if u.Partial > 0 {
+		fmt.Fprintf(w, "%s not here whole yet\n", countOf(u.Partial, "file"))
+	}
+	fmt.Fprintf(w, "%s can be written to the disk with %s\n", bytesText(u.DiskFree), printable(u.Dir))
+	if u.Foreign > 0 {
+		fmt.Fprintf(w, "%s in there not this peer's, which it leaves alone\n", countOf(u.Foreign, "file"))
+	}
+	if len(u.Puts) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	t := table("NAME", "SIZE", "FILES", "UNTIL", "AS").fit(w)
+	for _, p := range u.Puts {
+		until := "unput"
+		if p.Until != nil {
+			until = minute(*p.Until)
+		}
+		t.add(p.Name, bytesText(p.Bytes), fmt.Sprint(p.Files), until, p.Ref.String())
+	}
+	t.write(w)
+}

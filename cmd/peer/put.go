@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"covey/node/api"
+	folder "covey/node/blob/disk"
+	"covey/node/blob/piece"
+	"covey/node/blob/tree"
+)
+
+const putLong = `Keep files or folders on this peer, so that every peer can get them: what is printed is a name for
+` + "`peer get`" + `, made of the content alone (BLAKE3; that of a file is what b3sum prints). The same
+content has the same name everywhere, and is kept once.
+
+Of a folder, empty folders, links that stay inside and x-bits are kept; owners and times are not.
+What ` + "`.coveyignore`" + ` in it names is left out, and so is .git; its lines are as those of .gitignore.
+Pipes, sockets and devices are left out, too, and named.`
+
+// keptFor is how long what is put stays if nobody says.
+const keptFor = 7 * 24 * time.Hour
+
+func putCommand(c *cli) *cobra.Command {
+	var length time.Duration
+	cmd := &cobra.Command{
+		Use: "put PATH…", Short: "Keep files or folders here, for any peer to get", Long: putLong,
+		Example: `  peer put data/                       prints b3:…/
+  peer put movie.mp4 --for 30d
+  there=$(peer put data/); ssh other peer get $there --to data`,
+		Args: atLeastOne("a file or a folder"),
+		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
+			return c.eachOf(args, func(path string) error { return put(cmd.Context(), c, path, length) })
+		}),
+	}
+	durationVar(cmd.Flags(), &length, "for", keptFor, "keep it for `D` at least; 0s: until `peer unput`")
+	return cmd
+}
+
+func put(ctx context.Context, c *cli, path string, length time.Duration) error {
+	p := &putting{c: c, ctx: ctx, api: c.client(), path: path, length: length, bar: newTransfer(c.Err, 0)}
+	defer p.api.Close()
+	defer p.bar.done()
+	if err := p.look(); err != nil {
+		return err
+	}
+	v, err := p.api.PutFiles(ctx, p.write)
+	if err == nil && v.Missing > 0 { // it was there when it was asked for, and is not any more
+		p.all, p.skipped = true, nil
+		p.bar.at(0)
+		v, err = p.api.PutFiles(ctx, p.write)
+	}
+	if err == nil && v.Missing > 0 {
+		err = api.Errorf(api.Failed, "%d files did not arrive; type it again", v.Missing)
+	}
+	p.bar.done()
+	for _, s := range p.skipped {
+		fmt.Fprintf(c.Err, "peer: left out: %q %s\n", s.Path, s.Why)
+	}
+	return emit(c, err, v, []api.Put{v}, func(w io.Writer) {
+		fmt.Fprintln(w, v.Ref)
+		fmt.Fprintf(c.Err, "%s %s, kept here %s\n", printable(v.Name), putText(v), untilText(v.Until))
+	})
+}
+
+// putText says what was put.
+func putText(v api.Put) string {
+	text := bytesText(v.Bytes)
+	if v.Ref.Dir {
+		text = fmt.Sprintf("%s in %s", text, countOf(v.Files, "file"))
+	}
+	if v.New < v.Bytes {
+		text += fmt.Sprintf(", %s of them new here", bytesText(v.New))
+	}
+	return text
+}
+
+func untilText(until *time.Time) string {
+	if until == nil {
+		return "until `peer unput`"
+	}
+	return "until " + minute(*until)
+}
+
+// putting is one PATH on its way to the peer.
+type putting struct {
+	c       *cli
+	ctx     context.Context
+	api     *api.Client
+	path    string
+	length  time.Duration
+	dir     bool
+	bar     *transfer
+	all     bool // send also what the peer seems to have
+	out     *api.PutWriter
+	small   [piece.Size + 1]byte
+	skipped []folder.Skipped
+}
+
+// look sees what the path is and, for a person who looks on, how much there is.
+func (p *putting) look() error {
+	info, err := os.Stat(p.path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return api.Errorf(api.NotFound, "there is no %s", printable(p.path))
+	case err != nil:
+		return err
+	case info.IsDir():
+		p.dir = true
+	case !info.Mode().IsRegular():
+		return api.Errorf(api.Usage, "%s is neither a file nor a folder", printable(p.path))
+	}
+	p.bar.all = info.Size()
+	if p.dir {
+		p.bar.all = 0
+		if p.bar.on {
+			_, err = p.scan(func(_ context.Context, e tree.Entry, _ io.Reader) (piece.Root, int64, error) {
+				p.bar.all += e.Size
+				return piece.Root{}, e.Size, nil
+			}, func(tree.Entry) error { return nil })
+		}
+	}
+	return err
+}
+
+func (p *putting) scan(keep folder.Keep, each func(tree.Entry) error) ([]folder.Skipped, error) {
+	root, err := os.OpenRoot(p.path)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return folder.Scan(p.ctx, root, keep, each)
+}
+
+// write sends what the peer does not have.
+func (p *putting) write(out *api.PutWriter) error {
+	p.out = out
+	full, err := filepath.Abs(p.path)
+	if err != nil {
+		return err
+	}
+	end := api.PutEnd{Name: filepath.Base(full), For: p.length.Seconds()}
+	if p.dir {
+		end.Ref, err = p.folder()
+	} else {
+		end.Ref, err = p.file()
+	}
+	if err != nil {
+		return err
+	}
+	return out.End(end)
+}
+
+func (p *putting) file() (ref tree.Ref, err error) {
+	f, err := os.Open(p.path)
+	if err != nil {
+		return ref, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return ref, err
+	}
+	root, _, err := p.keep(p.ctx, tree.Entry{Path: info.Name(), Kind: tree.File, Size: info.Size()}, f)
+	return tree.Ref{Root: root}, err
+}
+
+// folder sends the files of a folder, and then its tree, which waits in a file until then.
+func (p *putting) folder() (ref tree.Ref, err error) {
+	list, err := tempFile()
+	if err != nil {
+		return ref, err
+	}
+	defer list.Close()
+	w := tree.NewWriter(list)
+	if p.skipped, err = p.scan(p.keep, w.Add); err == nil {
+		_, err = w.Close()
+	}
+	if errors.Is(err, tree.ErrRefused) {
+		return ref, api.Errorf(api.Usage, "%s cannot be put: %v", printable(p.path), err)
+	}
+	if err != nil {
+		return ref, err
+	}
+	if _, err := list.Seek(0, io.SeekStart); err != nil {
+		return ref, err
+	}
+	root, _, err := p.keep(p.ctx, tree.Entry{Path: p.path}, list)
+	return tree.Ref{Root: root, Dir: true}, err
+}
+
+// keep sends one file: a small one at once, a large one if the peer says that it does not have it.
+func (p *putting) keep(ctx context.Context, e tree.Entry, content io.Reader) (root piece.Root, size int64, err error) {
+	b := api.PutBlob{Path: fmt.Sprintf("%.200q", e.Path)}
+	n, err := io.ReadFull(content, p.small[:])
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		b.Blob, b.Size = piece.Sum(p.small[:n]), int64(n)
+		err = p.out.Blob(b, bytes.NewReader(p.small[:n]))
+		p.bar.add(b.Size)
+		return b.Blob, b.Size, err
+	}
+	if err != nil {
+		return root, 0, err
+	}
+	h := piece.NewHasher()
+	_, _ = h.Write(p.small[:n])
+	if _, err := h.ReadFrom(content); err != nil {
+		return root, 0, err
+	}
+	b.Blob, _, b.Size = h.Sum()
+	if !p.all {
+		here, err := p.api.HaveBlobs(ctx, api.Blobs{Blobs: []piece.Root{b.Blob}})
+		if err != nil {
+			return root, 0, err
+		}
+		if len(here.Blobs) > 0 {
+			p.bar.add(b.Size)
+			return b.Blob, b.Size, p.out.Blob(b, nil)
+		}
+	}
+	again, ok := content.(io.Seeker)
+	if !ok {
+		return root, 0, errors.New("cannot be read twice")
+	}
+	if _, err := again.Seek(0, io.SeekStart); err != nil {
+		return root, 0, err
+	}
+	return b.Blob, b.Size, p.out.Blob(b, &counted{content, p.bar})
+}
+
+// counted counts what is read.
+type counted struct {
+	r   io.Reader
+	bar *transfer
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.bar.add(int64(n))
+	return n, err
+}
+
+func unputCommand(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "unput NAME…", Short: "Let go of what was put here",
+		Long: `Let what was put on this peer be removed when room is needed: by the name that ` + "`peer put`" + ` printed,
+by the beginning of it, or by what the file or folder was called. ` + "`peer df`" + ` lists what was put.`,
+		Example: "  peer unput data\n  peer unput b3:8d24f9…",
+		Args:    atLeastOne("what was put: its b3: name, or what it was called"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.eachOf(args, func(name string) error {
+				v, err := c.client().Unput(cmd.Context(), name)
+				return emit(c, err, v, []api.Put{v}, func(io.Writer) {
+					fmt.Fprintf(c.Err, "%s (%s) makes room when room is needed\n", printable(v.Name), v.Ref)
+				})
+			})
+		},
+	}
+}
