@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"time"
 
+	"covey/internal/atomicfile"
 	"covey/node/runner/supervise"
 )
 
@@ -69,6 +71,9 @@ func openFolder(dir string, leave int64) (*folder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
+	}
+	if err := atomicfile.FlushDir(filepath.Dir(dir)); err != nil { // its own name, if it is new
+		return nil, errors.Join(err, root.Close())
 	}
 	return &folder{root, leave}, nil
 }

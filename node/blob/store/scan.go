@@ -27,6 +27,9 @@ func (s *Store) scan() error {
 			return err
 		}
 	}
+	if err := s.disk.sync([]string{"."}); err != nil {
+		return err
+	}
 	top, err := s.disk.list(".")
 	if err != nil {
 		return err
