@@ -29,8 +29,34 @@ type memDir struct{ now, kept map[string]*memNode }
 
 type memNode struct {
 	now, kept []byte
+	clean     map[int]bool // blocks the system believes to be synced, though that has failed
 	mode      fs.FileMode
 	used      time.Time
+}
+
+// sync keeps what was written, but for what an earlier sync that failed has lost.
+func (n *memNode) sync() {
+	kept := slices.Clone(n.now)
+	for at := range n.clean {
+		if end := min(len(kept), at+block); at < end {
+			clear(kept[at:end])
+			copy(kept[at:end], part(n.kept, at, end))
+		}
+	}
+	n.kept = kept
+}
+
+// failSync has what was written since the last sync never come to the disk, unless it is written
+// again.
+func (n *memNode) failSync() {
+	for at := 0; at < len(n.now); at += block {
+		if end := at + block; string(part(n.now, at, end)) != string(part(n.kept, at, end)) {
+			if n.clean == nil {
+				n.clean = map[int]bool{}
+			}
+			n.clean[at] = true
+		}
+	}
 }
 
 var (
@@ -95,7 +121,7 @@ func (n *memNode) lose(old func() bool) {
 		}
 		copy(mixed[at:end], is)
 	}
-	n.now, n.kept = mixed, slices.Clone(mixed)
+	n.now, n.kept, n.clean = mixed, slices.Clone(mixed), nil
 }
 
 func part(b []byte, from, to int) []byte { return b[min(from, len(b)):min(to, len(b))] }
@@ -293,6 +319,11 @@ func (d *memDisk) sync(names []string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.change(); err != nil {
+		for _, name := range names {
+			if f, _ := d.find(name); f != nil {
+				f.failSync()
+			}
+		}
 		return err
 	}
 	for _, name := range names {
@@ -304,7 +335,7 @@ func (d *memDisk) sync(names []string) error {
 		if err != nil {
 			return err
 		}
-		f.kept = slices.Clone(f.now)
+		f.sync()
 	}
 	return nil
 }
@@ -383,6 +414,11 @@ func (f *memFile) WriteAt(b []byte, off int64) (int, error) {
 	if err := f.grow(off + int64(len(b))); err != nil {
 		return 0, err
 	}
+	for at := range f.n.clean {
+		if int64(at) < off+int64(len(b)) && int64(at+block) > off {
+			delete(f.n.clean, at)
+		}
+	}
 	return copy(f.n.now[off:], b), nil
 }
 
@@ -423,9 +459,10 @@ func (f *memFile) sync() error {
 		return errCut
 	}
 	if err := f.d.change(); err != nil {
+		f.n.failSync()
 		return err
 	}
-	f.n.kept = slices.Clone(f.n.now)
+	f.n.sync()
 	return nil
 }
 

@@ -282,6 +282,13 @@ func (h *history) pinAll(t *rapid.T, in []int) {
 	}
 }
 
+func (h *history) pin(t *rapid.T) {
+	k, b := h.draw(t)
+	if h.Have(b.root()).Whole {
+		h.pinAll(t, []int{k})
+	}
+}
+
 func (h *history) unpin(t *rapid.T) {
 	name := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name")
 	delete(h.pinned, name)
@@ -388,7 +395,9 @@ func (h *history) check(t *rapid.T) {
 	bytes, loose := h.shelf.bytes, h.shelf.loose
 	var sum int64
 	for _, b := range h.shelf.blobs {
-		sum += b.cost
+		if sum += b.cost; !b.whole && b.part == nil && b.leases == 0 {
+			t.Fatal("a blob is known of which nothing is here")
+		}
 	}
 	h.mu.Unlock()
 	if bytes != sum {
@@ -464,8 +473,46 @@ func TestWholeIsWholeAndKeptIsKeptOverAnyHistory(t *testing.T) {
 		h.reopen(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"add": h.add, "batch": h.batch, "begin": h.begin, "piece": h.piece, "piece again": h.piece, "done": h.done,
-			"close": h.closeFetch, "lease": h.lease, "release": h.release, "unpin": h.unpin, "later": h.later, "read": h.read,
+			"close": h.closeFetch, "lease": h.lease, "release": h.release, "pin": h.pin, "unpin": h.unpin, "later": h.later, "read": h.read,
 			"rot": h.rot, "crash": h.crash, "failure": h.failure, "": h.check,
 		})
 	})
+}
+
+// What an addition has left that was killed, wherever it was, is on the disk once it is pinned.
+func TestAPinIsNotAheadOfTheNamesItPins(t *testing.T) {
+	b, seen := samples(mib + 1)[0], false
+	for cut := 1; ; cut++ {
+		d := newMemDisk()
+		cfg := Config{Quota: 1 << 40}
+		s, err := open(d, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.cut = d.ops + cut
+		_, _, done := s.Add(t.Context(), bytes.NewReader(b.data), false)
+		d.crash(false, nil)
+		if s, err = open(d, cfg); err != nil {
+			t.Fatal(err)
+		}
+		if s.Have(b.root()).Whole {
+			seen = seen || done != nil
+			if err := s.Pin(Pin{Name: "p", Roots: []piece.Root{b.root()}}); err != nil {
+				t.Fatal(err)
+			}
+			d.crash(true, func() bool { return true })
+			if s, err = open(d, cfg); err != nil {
+				t.Fatal(err)
+			}
+			if !s.Have(b.root()).Whole || len(s.Pins()) != 1 {
+				t.Fatalf("after %d changes it was pinned, and is gone", cut)
+			}
+		}
+		if done == nil {
+			break
+		}
+	}
+	if !seen {
+		t.Fatal("no addition was killed between its name and its end")
+	}
 }

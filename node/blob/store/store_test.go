@@ -383,6 +383,62 @@ func TestWhatIsNotTheStoresIsLeftAlone(t *testing.T) {
 	}
 }
 
+// A fetch that was overtaken must not take hold of what came after it.
+func TestAFetchThatWasOvertakenChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir, Config{Quota: 1 << 30})
+	b := samples(3*mib + 1)[0]
+	old := fetch(t, s, b, 3)
+	add(t, s, b)
+	if have := old.Pieces(); !have.Full() {
+		t.Fatal("it was added, and pieces are missing")
+	}
+	flip(t, filepath.Join(dir, wholeName(b.root())), 5)
+	var rot *Rot
+	if err := reads(t, s, b); !errors.As(err, &rot) {
+		t.Fatal(err)
+	}
+	for i := range b.blob.Pieces() {
+		if err := old.Piece(i, b.piece(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := old.Done(); err == nil || s.Have(b.root()).Whole {
+		t.Fatal("what another has to fetch again is called whole")
+	}
+	f := fetch(t, s, b, 0)
+	if err := f.Done(); err != nil {
+		t.Fatal(err)
+	}
+	old.Close()
+	f.Close()
+	if err := reads(t, s, b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Who reads a damaged copy that another has taken the place of does not harm that one.
+func TestTheSecondCopyIsNotDroppedForTheDamageOfTheFirst(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir, Config{Quota: 1 << 30})
+	b := samples(3*mib + 1)[0]
+	add(t, s, b)
+	r, err := s.Reader(b.root())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	flip(t, filepath.Join(dir, wholeName(b.root())), 5)
+	add(t, s, b)
+	var rot *Rot
+	if err := r.Verify(0); !errors.As(err, &rot) {
+		t.Fatal(err)
+	}
+	if err := reads(t, s, b); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestRubbishOfAProcessThatWasKilledIsRemoved(t *testing.T) {
 	dir := t.TempDir()
 	b := samples(2 * mib)[0]
