@@ -3,6 +3,7 @@
 package blob
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -54,6 +55,44 @@ func BenchmarkFetch(b *testing.B) {
 			}
 		})
 	})
+}
+
+// BenchmarkFetchSmall brings 10,000 blobs of 4 KiB.
+//
+//	go test ./node/blob -run '^$' -bench FetchSmall -benchtime 1x
+func BenchmarkFetchSmall(b *testing.B) {
+	const n, size = 10_000, 4 << 10
+	from, _ := disk(b)
+	batch := from.Batch(true)
+	defer batch.Close()
+	var wants []Want
+	for i := range n {
+		data := noise(size, byte(i))
+		copy(data, fmt.Sprint(i, " "))
+		if err := batch.Put(piece.Sum(data), data); err != nil {
+			b.Fatal(err)
+		}
+		wants = append(wants, want(data))
+	}
+	if err := batch.Done(); err != nil {
+		b.Fatal(err)
+	}
+	source, fetcher := benchHost(b, nil), benchHost(b, nil)
+	srv := Serve(source, Shelved(from), ServerConfig{})
+	defer srv.Close()
+	fetcher.SetAddrs(source.Self(), source.Addrs())
+	before := spent(b)
+	for b.Loop() {
+		to, _ := disk(b)
+		keep := Keep(to, true)
+		f := Fetcher{Net: fetcher, Self: fetcher.Self(), Keep: keep}
+		if r, err := f.Fetch(b.Context(), Request{Peers: func() []string { return []string{source.Self()} }, Wants: slices.Values(wants)}); err != nil || r.Blobs != n {
+			b.Fatal(r, err)
+		}
+		keep.Close()
+	}
+	b.ReportMetric((spent(b)-before).Seconds()*1e6/float64(b.N*n), "cpu-µs/blob")
+	b.ReportMetric(b.Elapsed().Seconds()*1e6/float64(b.N*n), "µs/blob")
 }
 
 func measure(b *testing.B, f func()) {

@@ -211,6 +211,7 @@ type fetch struct {
 type wanted struct {
 	Want
 	opener *source  // shows what the blob is; nil: nobody, or it has
+	passed *source  // an opener that stalled
 	opened bool     // the swarm wants it
 	size   int64    // then
 	in     Incoming // nil: it has one piece
@@ -381,6 +382,16 @@ func (f *fetch) end(w *wanted) {
 	})
 }
 
+// openerFor is a source that could show what a blob is. The lock is held.
+func (f *fetch) openerFor(w *wanted, but *source) (best *source) {
+	for _, s := range f.sources {
+		if s != but && s.opens == nil && s.opensOne(w) && (best == nil || s.name < best.name) {
+			best = s
+		}
+	}
+	return best
+}
+
 // flushAt is how many small blobs are flushed before a second is over.
 const flushAt = 1024
 
@@ -445,10 +456,25 @@ func (f *fetch) recruit() {
 	}
 }
 
-// askAgain has sources asked that may have more by now.
+// openerTime is how long an opener may be silent, if there is another.
+const openerTime = 3 * time.Second
+
+// askAgain has sources asked that may have more by now, and others in place of those that stall.
 func (f *fetch) askAgain() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for _, w := range f.open {
+		if s := w.opener; s != nil && time.Since(s.heard) > openerTime && f.openerFor(w, s) != nil {
+			w.passed = s
+			if s.opens != nil && s.opens.w == w {
+				s.opens = nil
+				f.opening--
+			}
+			if in := f.reopen(w); in != nil {
+				f.wg.Go(in.Close)
+			}
+		}
+	}
 	for root, w := range f.open {
 		for _, s := range f.sources {
 			if h, ok := s.holds[root]; s.on && (!ok || !h.has.Full()) && !s.bad[root] {
@@ -514,11 +540,9 @@ func (f *fetch) assign() {
 		if w.opener != nil {
 			continue
 		}
-		var best *source
-		for _, s := range f.sources {
-			if s.opens == nil && s.opensOne(w) && (best == nil || s.name < best.name) {
-				best = s
-			}
+		best := f.openerFor(w, w.passed)
+		if best == nil && w.passed != nil {
+			best = f.openerFor(w, nil)
 		}
 		if best != nil {
 			f.opening++

@@ -226,31 +226,34 @@ func TestASourceLooksAtWhatItIsToldIsWrong(t *testing.T) {
 }
 
 func TestASourceThatStallsIsPassedBy(t *testing.T) {
-	play(t, func(t *testing.T, s *scene) {
-		s.net.Delay(time.Millisecond)
-		b := noise(16*piece.Size, 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		stalls := newMemory(b)
-		var n atomic.Int32
-		stalls.raw = func(piece.Root, []byte, int64) error {
-			if n.Add(1) > 6 {
-				<-ctx.Done()
+	for _, after := range []int32{0, 1, 6} { // before it has shown what the blob is, or later
+		play(t, func(t *testing.T, s *scene) {
+			s.net.Delay(time.Millisecond)
+			b := noise(16*piece.Size, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			stalls, honest := newMemory(b), newMemory(b)
+			var n atomic.Int32
+			stalls.raw = func(piece.Root, []byte, int64) error {
+				if n.Add(1) > after {
+					<-ctx.Done()
+				}
+				return nil
 			}
-			return nil
-		}
-		s.source("stalls", newMemoryRaw(stalls, b))
-		s.source("true", newMemory(b))
-		here, begun := newMemory(), time.Now()
-		if _, err := s.fetch("me", here, want(b)); err != nil {
-			t.Fatal(err)
-		}
-		s.same(here, b)
-		if took := time.Since(begun); took > 10*time.Second {
-			t.Errorf("it took %v", took)
-		}
-		cancel()
-	})
+			honest.slow = time.Millisecond // the other one is asked first to show what the blob is
+			s.source("stalls", newMemoryRaw(stalls, b))
+			s.source("true", honest)
+			here, begun := newMemory(), time.Now()
+			if _, err := s.fetch("me", here, Want{piece.Sum(b), -1}); err != nil {
+				t.Fatal(err)
+			}
+			s.same(here, b)
+			if took := time.Since(begun); took > 10*time.Second {
+				t.Errorf("with one that stalls after %d blocks it took %v", after, took)
+			}
+			cancel()
+		})
+	}
 }
 
 // newMemoryRaw is m, which sends what it should whatever its hook does.
