@@ -34,7 +34,7 @@ type Config struct {
 	Testnet    bool // the API may cut this peer off from others
 	Version    string
 	KeepOutput int64            // bytes that the files of finished jobs may take here; default 16 GiB
-	Store      int64            // bytes that copies of files for others may take here; negative: none; default: see storeQuota
+	Store      int64            // bytes that copies of files for others may take here; negative: none; default: a fair share of the disk
 	Now        func() time.Time // the machine's clock; default time.Now
 	Say        func(string)     // tells a person, in a sentence, what the start waits for; default: the log
 	Log        *slog.Logger

@@ -26,7 +26,7 @@ type disk interface {
 	chmod(name string, mode fs.FileMode) error
 	touch(name string, at time.Time) error // when it was used
 	sync(names []string) error             // what is in these files and folders is on the disk after it
-	free() (int64, error)                  // what may still be written; negative: less than is to stay free
+	room() (free, total int64, err error)  // what may still be written (negative: less than is to stay free), of how much
 }
 
 type file interface {
@@ -165,18 +165,18 @@ func (d *folder) sync(names []string) error {
 	return nil
 }
 
-func (d *folder) free() (int64, error) {
+func (d *folder) room() (free, total int64, err error) {
 	r, err := supervise.RoomOf(d.root.Name())
 	if errors.Is(err, errors.ErrUnsupported) {
-		return math.MaxInt64 / 2, nil
+		return math.MaxInt64 / 2, math.MaxInt64 / 2, nil
 	}
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if d.leave < 0 {
-		return r.Free - r.Mark(), nil
+		return r.Free - r.Mark(), r.Total, nil
 	}
-	return r.Free - d.leave, nil
+	return r.Free - d.leave, r.Total, nil
 }
 
 // onDisk is a file of a folder.

@@ -51,7 +51,7 @@ func (e *Rot) Error() string {
 // full makes an error of a disk that has no room a NoRoom.
 func (s *Store) full(err error, needed int64) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		free, _ := s.disk.free()
+		free, _, _ := s.disk.room()
 		return fmt.Errorf("%w (%w)", &NoRoom{Needed: needed, Free: max(0, free), Disk: true}, err)
 	}
 	return err

@@ -29,7 +29,7 @@ func TestAFullDiskIsToldWithWhatIsNeededAndFreeAndLeavesNothingTorn(t *testing.T
 	filler := filepath.Join(dir, "filler")
 	fill := func() {
 		t.Helper()
-		free, err := s.disk.free()
+		free, _, err := s.disk.room()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 type memDisk struct {
 	mu   sync.Mutex
 	dirs map[string]*memDir
-	room int64 // bytes that files may take; 0: no limit
+	size int64 // bytes that files may take; 0: no limit
 	ops  int   // changes so far
 	cut  int   // nothing is possible any more after so many; 0: no cut
 	fail int   // that change fails, once; 0: none
@@ -340,13 +340,13 @@ func (d *memDisk) sync(names []string) error {
 	return nil
 }
 
-func (d *memDisk) free() (int64, error) {
+func (d *memDisk) room() (free, total int64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.room == 0 {
-		return 1 << 50, nil
+	if d.size == 0 {
+		return 1 << 50, 1 << 50, nil
 	}
-	return d.room - d.used(), nil
+	return d.size - d.used(), d.size, nil
 }
 
 // names lists the files below a folder.
@@ -427,7 +427,7 @@ func (f *memFile) grow(size int64) error {
 		return nil
 	}
 	more := blocks(size) - blocks(int64(len(f.n.now)))
-	if f.d.room > 0 && f.d.used()+more > f.d.room {
+	if f.d.size > 0 && f.d.used()+more > f.d.size {
 		return &fs.PathError{Op: "write", Path: "disk", Err: syscall.ENOSPC}
 	}
 	f.n.now = append(f.n.now, make([]byte, int(size)-len(f.n.now))...)

@@ -85,7 +85,13 @@ func (p *partial) enter(ctx context.Context, s *Store, want piece.Blob) (err err
 		}
 	}()
 	name := partName(want.Root())
-	if p.data, err = s.disk.write(name); errors.Is(err, fs.ErrNotExist) {
+	p.data, err = s.disk.write(name)
+	if errors.Is(err, fs.ErrPermission) { // it was about to get its name as a whole one
+		if err = s.disk.chmod(name, writeMode); err == nil {
+			p.data, err = s.disk.write(name)
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
 		return p.begin(s, want)
 	}
 	if err != nil {

@@ -61,11 +61,22 @@ func (s *Store) scan() error {
 	if err := s.scanPins(); err != nil {
 		return err
 	}
+	if s.shelf.quota < 0 {
+		free, total, err := s.disk.room()
+		if err != nil {
+			return err
+		}
+		s.shelf.quota = fairShare(free+s.shelf.bytes, total)
+	}
 	s.mu.Lock()
 	defer s.unlock()
 	s.trim()
 	return nil
 }
+
+// fairShare is the quota where nobody says one: a quarter of the disk, or what is free of it but for
+// a tenth. What the store has itself counts as free, so that it does not shrink with every start.
+func fairShare(free, total int64) int64 { return max(0, min(total/4, free-total/10)) }
 
 // scanned is a blob that was found, and when it was used.
 type scanned struct {

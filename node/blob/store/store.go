@@ -19,7 +19,7 @@ import (
 
 // Config is what a Store is told.
 type Config struct {
-	Quota int64            // bytes of the disk for what is kept for others; 0: none
+	Quota int64            // bytes of the disk for what is kept for others; 0: none; negative: a fair share of the disk
 	Leave int64            // bytes of the disk that stay free; 0: as many as the peer needs to work; negative: none
 	Now   func() time.Time // nil: time.Now
 	Log   *slog.Logger     // nil: nobody is told
@@ -136,7 +136,7 @@ func (s *Store) toss(name string) error {
 
 // reserve keeps n bytes for what is to come, and removes what has to go for it. The lock is held.
 func (s *Store) reserve(n int64, own bool) error {
-	free, err := s.disk.free()
+	free, _, err := s.disk.room()
 	if err != nil {
 		return err
 	}
@@ -313,7 +313,7 @@ type Usage struct {
 
 // Usage says what the store holds.
 func (s *Store) Usage() Usage {
-	free, err := s.disk.free()
+	free, _, err := s.disk.room()
 	if err != nil {
 		s.log.Debug("the disk was not looked at", "err", err)
 	}

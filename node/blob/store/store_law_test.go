@@ -469,7 +469,7 @@ func TestWholeIsWholeAndKeptIsKeptOverAnyHistory(t *testing.T) {
 			quota:  rapid.SampledFrom([]int64{1 << 40, 7 << 20, 3 << 20, 0}).Draw(t, "quota"),
 			pinned: map[string][]int{}, got: map[int]map[int]bool{}, rotten: map[int]bool{},
 		}
-		h.disk.room = rapid.SampledFrom([]int64{0, 0, 9 << 20}).Draw(t, "disk")
+		h.disk.size = rapid.SampledFrom([]int64{0, 0, 9 << 20}).Draw(t, "disk")
 		h.reopen(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"add": h.add, "batch": h.batch, "begin": h.begin, "piece": h.piece, "piece again": h.piece, "done": h.done,
@@ -514,5 +514,38 @@ func TestAPinIsNotAheadOfTheNamesItPins(t *testing.T) {
 	}
 	if !seen {
 		t.Fatal("no addition was killed between its name and its end")
+	}
+}
+
+// Wherever a fetch is killed while it ends, the next one has all pieces and ends.
+func TestAFetchThatIsKilledAtItsEndHasNothingToFetchAgain(t *testing.T) {
+	b := samples(mib + 1)[0]
+	for cut := 1; ; cut++ {
+		d := newMemDisk()
+		s, err := open(d, Config{Quota: 1 << 40})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := fetch(t, s, b, 0, 1)
+		d.cut = d.ops + cut
+		done := f.Done()
+		d.crash(false, nil)
+		if s, err = open(d, Config{Quota: 1 << 40}); err != nil {
+			t.Fatal(err)
+		}
+		f = fetch(t, s, b)
+		if !f.Pieces().Full() {
+			t.Fatalf("after %d changes pieces are missing", cut)
+		}
+		if err := f.Done(); err != nil {
+			t.Fatalf("after %d changes: %v", cut, err)
+		}
+		f.Close()
+		if err := reads(t, s, b); err != nil {
+			t.Fatal(err)
+		}
+		if done == nil {
+			break
+		}
 	}
 }

@@ -534,6 +534,34 @@ func TestTheQuotaHoldsButForWhatIsPinnedOrLeased(t *testing.T) {
 	}
 }
 
+func TestAFairShareOfTheDiskDoesNotShrinkByWhatItHolds(t *testing.T) {
+	for _, c := range []struct{ free, total, want int64 }{
+		{100, 100, 25}, {50, 100, 25}, {30, 100, 20}, {10, 100, 0}, {5, 100, 0}, {-5, 100, 0}, {0, 0, 0},
+	} {
+		if got := fairShare(c.free, c.total); got != c.want {
+			t.Errorf("%d of %d are free: %d", c.free, c.total, got)
+		}
+	}
+	d := newMemDisk()
+	d.size = 16 * mib
+	var quota int64
+	for i, b := range samples(mib, 2*mib, 500, 501) {
+		s, err := open(d, Config{Quota: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now := s.Usage().Quota; i == 0 {
+			quota = now
+		} else if quota != now {
+			t.Fatalf("%d bytes, and %d before", now, quota)
+		}
+		add(t, s, b)
+	}
+	if quota != 4*mib {
+		t.Fatal(quota)
+	}
+}
+
 func TestAPinEndsAtItsTimeAndOutlivesARestart(t *testing.T) {
 	dir, now := t.TempDir(), time.Unix(1e9, 0)
 	cfg := Config{Quota: 0, Now: func() time.Time { return now }}
