@@ -48,6 +48,13 @@ func (g *getting) run(ctx context.Context, q *api.GetFiles) error {
 	}
 	defer release()
 	wants, err := g.wants(ctx, q)
+	if damaged(err) { // the tree itself
+		var r *store.Reader
+		if r, err = g.heal(ctx, blob.Want{Root: q.Root, Size: -1}, err); err == nil {
+			r.Close()
+			wants, err = g.wants(ctx, q)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -205,15 +212,14 @@ func (g *getting) blob(ctx context.Context, root piece.Root, path string) error 
 
 func (g *getting) copy(ctx context.Context, root piece.Root) error {
 	s := g.f.cfg.Store
-	var r *store.Reader
-	if err := g.until(ctx, root, func() (here bool) {
-		if h := s.Have(root); h.Pieces != nil && h.Pieces.Have() > 0 {
-			var err error
-			r, err = s.Reader(root)
-			return err == nil
-		}
-		return false
-	}); err != nil {
+	if err := g.until(ctx, root, func() bool { h := s.Have(root); return h.Pieces != nil && h.Pieces.Have() > 0 }); err != nil {
+		return err
+	}
+	r, err := s.Reader(root)
+	if damaged(err) {
+		r, err = g.heal(ctx, blob.Want{Root: root, Size: -1}, err)
+	}
+	if err != nil {
 		return err
 	}
 	defer func() {
@@ -239,7 +245,7 @@ func (g *getting) copy(ctx context.Context, root piece.Root) error {
 		}
 		_, err := read(buf[:n], off)
 		if err != nil && !errors.Is(err, io.EOF) {
-			if rot := (*store.Rot)(nil); healed == i || !errors.As(err, &rot) && !errors.Is(err, store.ErrAbsent) {
+			if healed == i || !damaged(err) {
 				return err
 			}
 			healed, checked = i, false
@@ -255,6 +261,12 @@ func (g *getting) copy(ctx context.Context, root piece.Root) error {
 		i++
 	}
 	return nil
+}
+
+// damaged tells whether something that was here turned out not to be, so that it can be fetched again.
+func damaged(err error) bool {
+	var rot *store.Rot
+	return errors.As(err, &rot) || errors.Is(err, store.ErrAbsent)
 }
 
 // heal fetches again what was damaged on this disk, after everything else that is being fetched, and
