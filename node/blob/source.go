@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"covey/internal/wake"
 	"covey/node/blob/piece"
 	"covey/node/blob/swarm"
+	"covey/p2p"
 	"covey/p2p/wire"
 )
 
@@ -207,7 +207,12 @@ var (
 
 // note remembers how a try ended.
 func (s *source) note(err error) {
-	s.why = cmp.Or(fmt.Sprint(err), "it broke off")
+	s.why = "it broke off"
+	if p2p.Refused(err) {
+		s.why = "it does not run where it was"
+	} else if err != nil {
+		s.why = p2p.Why(err)
+	}
 	var told *Error
 	switch {
 	case s.state == banned || errors.Is(err, errLies):
