@@ -29,6 +29,9 @@ func (f *Files) GetFiles(ctx context.Context, q api.GetFiles, out *api.FileWrite
 	defer cancel()
 	err := g.run(ctx, &q)
 	if err == nil {
+		err = g.settle(ctx) // it counts to the end
+	}
+	if err == nil {
 		err = g.tell()
 	}
 	return f.explain(err)
@@ -256,6 +259,9 @@ func (g *getting) copy(ctx context.Context, root piece.Root) error {
 			continue
 		}
 		if err := g.out.Bytes(buf[:n]); err != nil {
+			return err
+		}
+		if err := g.say(); err != nil {
 			return err
 		}
 		i++
