@@ -1,0 +1,253 @@
+package files_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"covey/node/api"
+	"covey/node/blob"
+	"covey/node/blob/piece"
+	"covey/node/blob/store"
+	"covey/node/blob/tree"
+	"covey/node/files"
+	"covey/p2p/memnet"
+)
+
+// peer is one with a store and an API of its own.
+type peer struct {
+	*api.Client
+	store *store.Store
+	now   time.Time
+}
+
+type others struct{ api.Backend } // what is not about files
+
+// cluster makes peers that know each other, and those that are away.
+func cluster(t *testing.T, here []string, away ...string) map[string]*peer {
+	t.Helper()
+	network, all := memnet.New(), map[string]*peer{}
+	t.Cleanup(func() { _ = network.Close() })
+	for _, name := range here {
+		p := &peer{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+		s, err := store.Open(filepath.Join(t.TempDir(), "blobs"), store.Config{Quota: 1 << 30, Leave: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.store = s
+		host := network.Host(name)
+		srv := blob.Serve(host, blob.Shelved(s), blob.ServerConfig{})
+		f := files.New(files.Config{
+			Store: s, Dir: "there", Net: host, Self: name, Now: func() time.Time { return p.now },
+			Members: func() (all []files.Member) {
+				for i, x := range slices.Concat(here, away) {
+					if x != name {
+						all = append(all, files.Member{ID: x, Name: x, Here: i < len(here)})
+					}
+				}
+				return all
+			},
+		})
+		path := filepath.Join(t.TempDir(), "s")
+		l, err := api.Listen(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &http.Server{Handler: api.NewHandler(struct {
+			*files.Files
+			others
+		}{f, others{}})}
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = h.Serve(l) }() // ends with Close
+		p.Client = api.NewClient(path)
+		t.Cleanup(func() { p.Client.Close(); h.Close(); <-ended; srv.Close() })
+		all[name] = p
+	}
+	return all
+}
+
+// folder is a tree of files with these contents, in the order of their names.
+func folder(t *testing.T, contents map[string][]byte, names ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tree.NewWriter(&b)
+	for _, name := range names {
+		if err := w.Add(tree.Entry{Path: name, Kind: tree.File, Size: int64(len(contents[name])), Root: piece.Sum(contents[name])}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// put sends blobs, and says that they were this.
+func (p *peer) put(t *testing.T, ref tree.Ref, name string, long time.Duration, blobs ...[]byte) (api.Put, error) {
+	t.Helper()
+	return p.PutFiles(t.Context(), func(w *api.PutWriter) error {
+		for _, b := range blobs {
+			if err := w.Blob(api.PutBlob{Blob: piece.Sum(b), Size: int64(len(b))}, bytes.NewReader(b)); err != nil {
+				return err
+			}
+		}
+		return w.End(api.PutEnd{Ref: ref, Name: name, For: long.Seconds()})
+	})
+}
+
+func fileRef(b []byte) tree.Ref { return tree.Ref{Root: piece.Sum(b)} }
+
+func codeOf(err error) api.Code {
+	if err == nil {
+		return ""
+	}
+	return api.AsError(err).Code
+}
+
+func TestAFolderIsKeptOnlyWithAllThatItsTreeNames(t *testing.T) {
+	p := cluster(t, []string{"a"})["a"]
+	contents := map[string][]byte{"one": []byte("1"), "two": bytes.Repeat([]byte("2"), 3*piece.Size)}
+	list := folder(t, contents, "one", "two")
+	ref := tree.Ref{Root: piece.Sum(list), Dir: true}
+	for what, blobs := range map[string][][]byte{
+		"one is missing":      {contents["two"], list},
+		"the tree is missing": {contents["one"], contents["two"]},
+	} {
+		if _, err := p.put(t, ref, "x", 0, blobs...); codeOf(err) != api.Usage {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := p.put(t, tree.Ref{Root: piece.Sum([]byte("no tree")), Dir: true}, "x", 0, []byte("no tree")); codeOf(err) != api.Usage {
+		t.Errorf("what is no tree: %v", err)
+	}
+	if pins := p.store.Pins(); len(pins) > 0 {
+		t.Errorf("%+v are kept", pins)
+	}
+	v, err := p.put(t, ref, "x", 0, contents["one"], contents["two"], list)
+	if err != nil || v.Files != 2 || v.Bytes != 3*piece.Size+1 || v.Until != nil {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	u, err := p.StoreUsage(t.Context())
+	if err != nil || len(u.Puts) != 1 || u.Puts[0].Ref != ref || u.Puts[0].Name != "x" || u.Puts[0].Files != 2 || u.Puts[0].Bytes != v.Bytes {
+		t.Errorf("%+v, %v", u, err)
+	}
+}
+
+func TestWhatIsSaidToBeHereAndIsNotIsCountedAndNothingIsKept(t *testing.T) {
+	p := cluster(t, []string{"a"})["a"]
+	b := []byte("b")
+	v, err := p.PutFiles(t.Context(), func(w *api.PutWriter) error {
+		if err := w.Blob(api.PutBlob{Blob: piece.Sum(b), Size: 1}, nil); err != nil {
+			return err
+		}
+		return w.End(api.PutEnd{Ref: fileRef(b)})
+	})
+	if err != nil || v.Missing != 1 || len(p.store.Pins()) > 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if here, err := p.HaveBlobs(t.Context(), api.Blobs{Blobs: []piece.Root{piece.Sum(b)}}); err != nil || len(here.Blobs) != 0 {
+		t.Errorf("%v, %v", here, err)
+	}
+	if _, err := p.HaveBlobs(t.Context(), api.Blobs{Blobs: make([]piece.Root, api.MaxBlobs+1)}); codeOf(err) != api.Usage {
+		t.Error(err)
+	}
+}
+
+func TestPuttingAgainNeverShortensHowLongItIsKept(t *testing.T) {
+	p := cluster(t, []string{"a"})["a"]
+	b := []byte("b")
+	for _, x := range []struct{ said, kept time.Duration }{{time.Hour, time.Hour}, {time.Minute, time.Hour}, {2 * time.Hour, 2 * time.Hour}, {0, 0}, {time.Hour, 0}} {
+		v, err := p.put(t, fileRef(b), "b", x.said, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case x.kept == 0 && v.Until != nil, x.kept > 0 && (v.Until == nil || !v.Until.Equal(p.now.Add(x.kept))):
+			t.Errorf("after %v it is kept until %v, want %v", x.said, v.Until, x.kept)
+		}
+	}
+}
+
+func TestWhatWasPutIsLetGoByItsNameItsBeginningOrWhatItWasCalled(t *testing.T) {
+	p := cluster(t, []string{"a"})["a"]
+	for _, b := range []string{"1", "2", "3"} {
+		if _, err := p.put(t, fileRef([]byte(b)), "same", 0, []byte(b)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unput := func(word string, want api.Code) {
+		t.Helper()
+		if _, err := p.Unput(t.Context(), word); codeOf(err) != want {
+			t.Errorf("%q: %v", word, err)
+		}
+	}
+	unput("", api.NotFound)
+	unput("b3:", api.NotFound)
+	unput("other", api.NotFound)
+	unput("same", api.Conflict)
+	unput(fileRef([]byte("1")).String(), "")
+	unput(fileRef([]byte("1")).String(), api.NotFound)
+	unput(fileRef([]byte("2")).String()[:12], "")
+	unput("same", "")
+	if left := p.store.Pins(); len(left) > 0 {
+		t.Errorf("%+v are left", left)
+	}
+}
+
+// get reads all blobs that come.
+func (p *peer) get(t *testing.T, q api.GetFiles) (all [][]byte, err error) {
+	t.Helper()
+	r, err := p.GetFiles(t.Context(), q)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	for {
+		_, size, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return all, err
+		}
+		b, err := io.ReadAll(r)
+		if err != nil {
+			return all, err
+		}
+		if int64(len(b)) != size {
+			t.Errorf("%d bytes came of %d", len(b), size)
+		}
+		all = append(all, b)
+	}
+}
+
+func TestAFolderComesFromAnotherPeerInItsOrderButForWhatIsThere(t *testing.T) {
+	ps := cluster(t, []string{"a", "b"})
+	contents := map[string][]byte{"a": []byte("1"), "b": bytes.Repeat([]byte("2"), 3*piece.Size+5), "c": {}, "d": []byte("1"), "e": []byte("3")}
+	list := folder(t, contents, "a", "b", "c", "d", "e")
+	ref := tree.Ref{Root: piece.Sum(list), Dir: true}
+	if _, err := ps["a"].put(t, ref, "x", 0, contents["a"], contents["b"], contents["c"], contents["e"], list); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ps["b"].get(t, api.GetFiles{Root: ref.Root}); err != nil || len(got) != 1 || !bytes.Equal(got[0], list) {
+		t.Fatal(len(got), err)
+	}
+	got, err := ps["b"].get(t, api.GetFiles{Root: ref.Root, Files: true, Skip: []byte{0b1}})
+	if err != nil || len(got) != 3 || !bytes.Equal(got[0], contents["b"]) || string(got[1]) != "1" || string(got[2]) != "3" {
+		t.Fatal(len(got), err)
+	}
+}
+
+func TestWhoWasAskedAndWhoIsAwayIsSaidOfWhatNobodyHas(t *testing.T) {
+	ps := cluster(t, []string{"a", "b"}, "c")
+	_, err := ps["a"].get(t, api.GetFiles{Root: piece.Sum([]byte("nowhere"))})
+	if e := api.AsError(err); codeOf(err) != api.NoCoordinator || !strings.Contains(e.Message, "asked: b") || !strings.Contains(e.Message, "away, and may have it: c") {
+		t.Error(err)
+	}
+}
