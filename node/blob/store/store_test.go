@@ -31,6 +31,16 @@ func openStore(t testing.TB, dir string, cfg Config) *Store {
 	return s
 }
 
+// memStore is for what waits for no disk.
+func memStore(t testing.TB, cfg Config) *Store {
+	t.Helper()
+	s, err := open(newMemDisk(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 func add(t testing.TB, s *Store, b sample) {
 	t.Helper()
 	root, n, err := s.Add(t.Context(), bytes.NewReader(b.data), false)
@@ -705,7 +715,7 @@ func (c calling) Read([]byte) (int, error) {
 // Blobs come and go under a quota that is too small while others lease and read them: what is
 // leased is read to its end, every time.
 func TestWhatIsLeasedIsNeverRemoved(t *testing.T) {
-	s := openStore(t, t.TempDir(), Config{Quota: 6 * costOf(mib)})
+	s := memStore(t, Config{Quota: 6 * costOf(mib)})
 	sizes := []int{}
 	for i := range 12 {
 		sizes = append(sizes, mib/2+i)
@@ -774,7 +784,7 @@ func fetchAll(s *Store, b sample) error {
 
 // Several fetch one blob at the same time, while it is added, too.
 func TestOneBlobIsFetchedAndAddedByManyAtOnce(t *testing.T) {
-	s := openStore(t, t.TempDir(), Config{Quota: 1 << 30})
+	s := memStore(t, Config{Quota: 1 << 30})
 	for round := range 15 {
 		b := samples(3*mib + round)[0]
 		var wg sync.WaitGroup
