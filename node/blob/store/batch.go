@@ -49,8 +49,9 @@ func (s *Store) Add(ctx context.Context, r io.Reader, own bool) (piece.Root, int
 	return root, n, err
 }
 
-// window is how much is read, hashed and written at once.
-const window = 4 * piece.Size
+// window is how much is read, hashed and written at once: it stays in the cache of a processor, so
+// that hashing beside writing would save no time and cost more.
+const window = piece.Size
 
 var windows = sync.Pool{New: func() any { return new([window]byte) }}
 
@@ -115,10 +116,8 @@ func (b *Batch) stream(ctx context.Context, r io.Reader, buf *[window]byte, expe
 		if err = w.grow(costOf(size + int64(n))); err != nil {
 			break
 		}
-		var hashed sync.WaitGroup
-		hashed.Go(func() { _, _ = h.Write(buf[:n]) })
+		_, _ = h.Write(buf[:n])
 		_, err = w.f.WriteAt(buf[:n], size)
-		hashed.Wait()
 		size += int64(n)
 		if err = cmp.Or(err, ctx.Err()); err != nil || last {
 			break
