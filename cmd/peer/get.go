@@ -75,7 +75,7 @@ type got struct {
 
 func (g *getting) run(ctx context.Context, name string) (err error) {
 	if g.ref, err = tree.ParseRef(name); err != nil {
-		return api.Errorf(api.Usage, "%.100q is no name that `peer put` printed: expected b3: and 64 hex digits, with a slash behind them for a folder", name)
+		return api.Errorf(api.Usage, "%.100q is no name of a file or folder: expected b3: and 64 hex digits, with a slash behind them for a folder", name)
 	}
 	if err := g.check(); err != nil {
 		return err
@@ -327,6 +327,9 @@ func (g *getting) folder(ctx context.Context, entries iter.Seq2[tree.Entry, erro
 	to := g.to
 	if to == "" {
 		to = "."
+	}
+	if info, err := os.Stat(to); err == nil && !info.IsDir() {
+		return api.Errorf(api.Conflict, "%s is no folder; choose another place with --to", printable(to))
 	}
 	if err := os.MkdirAll(to, 0o777); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
