@@ -41,10 +41,9 @@ func said(v *membership.View) map[taskstate.PeerID]int {
 	return out
 }
 
-// seen hears of a new view. What this peer itself cannot read is noteUnread's.
+// seen hears of a new view. What this peer itself cannot read is told by follows.
 func (d *dialects) seen(v *membership.View) {
-	speaks := 0
-	d.ledger.Replica().Read(func(s *ledger.State) { speaks = s.Dialects().Spoken() })
+	speaks := d.ledger.Replica().Spoken()
 	for peer, reads := range said(v) {
 		if peer == d.self {
 			continue
@@ -59,6 +58,15 @@ func (d *dialects) seen(v *membership.View) {
 		}
 	}
 	d.moved.Set()
+}
+
+// follows hears why this peer applies no decisions any more; nil: it does.
+func (d *dialects) follows(err error) {
+	if err != nil {
+		d.troubles.Set(d.self, api.TroubleOldVersion, fmt.Sprintf("this peer follows no decisions any more: %v", err))
+	} else {
+		d.troubles.Clear(d.self, api.TroubleOldVersion)
+	}
 }
 
 // run has the ledger know, for as long as ctx lasts: a term of this peer's own. Between two changes

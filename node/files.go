@@ -5,6 +5,9 @@ import (
 	"covey/node/api"
 	"covey/node/blob/store"
 	"covey/node/files"
+	"covey/node/view"
+	"covey/p2p/admission"
+	"covey/taskstate"
 )
 
 // filesFolder is where files are, in the data folder.
@@ -20,19 +23,26 @@ func (n *Node) openFiles() (err error) {
 	if n.blobs, err = store.Open(dir, store.Config{Quota: quota, Now: n.cfg.Now, Log: n.log}); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
-	n.files = files.New(files.Config{Store: n.blobs, Dir: dir, Net: n.host, Self: n.self, Members: n.fileMembers, Now: n.cfg.Now, Log: n.log})
+	n.files = files.New(files.Config{Store: n.blobs, Dir: dir, Net: n.host, Self: n.self, Members: holders{n.self, n.members, n.roster, n.view.Who}.others, Now: n.cfg.Now, Log: n.log})
 	return nil
 }
 
-// fileMembers are those who may have files.
-func (n *Node) fileMembers() (others []files.Member) {
-	seen := n.members.View()
-	for _, p := range n.roster.All() {
-		if p.Peer == n.self || !n.roster.Admitted(p.Peer) {
+// holders are those who may have files.
+type holders struct {
+	self    taskstate.PeerID
+	members *membership.Membership
+	roster  *admission.Roster
+	who     *view.Names
+}
+
+func (h holders) others() (others []files.Member) {
+	seen := h.members.View()
+	for _, p := range h.roster.All() {
+		if p.Peer == h.self || !h.roster.Admitted(p.Peer) {
 			continue
 		}
 		m, met := seen.Get(p.Peer)
-		others = append(others, files.Member{ID: p.Peer, Name: n.view.Who.Name(p.Peer), Here: met && m.Verdict != membership.Dead})
+		others = append(others, files.Member{ID: p.Peer, Name: h.who.Name(p.Peer), Here: met && m.Verdict != membership.Dead})
 	}
 	return others
 }

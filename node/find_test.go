@@ -53,12 +53,10 @@ func TestNamesakesOfAPeerAreTold(t *testing.T) {
 	s := newScripted(t)
 	a := s.newAuthor()
 	s.write(ledger.Command{Register: &ledger.Register{Peer: a.id, Incarnation: a.inc, Name: "left"}})
-	s.name = "left"
-	if w := s.namesakes(); len(w) != 1 || !strings.Contains(w[0], a.id) || !strings.Contains(w[0], "--name") {
+	if w := namesakes(s.view.Who.Admitted(), s.self, "left"); len(w) != 1 || !strings.Contains(w[0], a.id) || !strings.Contains(w[0], "--name") {
 		t.Errorf("a peer of the same name: %q", w)
 	}
-	s.name = "middle"
-	if w := s.namesakes(); len(w) != 0 {
+	if w := namesakes(s.view.Who.Admitted(), s.self, "middle"); len(w) != 0 {
 		t.Errorf("nobody is called like this one: %q", w)
 	}
 }

@@ -20,12 +20,12 @@ func TestANeighbourThatIsSeenBeforeTheNodeHasItsHostIsRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	early := &Node{roster: l.roster} // as openNetwork has it while it waits for p2p.New
-	early.neighbour(h, h.Self(), h.Addrs())
+	found := neighbour(l.roster.Admitted) // as openNetwork has it while it waits for p2p.New
+	found(h, h.Self(), h.Addrs())
 	if err := h.Connect(timed(t), l.self, nil); errors.Is(err, p2p.ErrNotAdmitted) {
 		t.Fatal("it knows its neighbour before it was told")
 	}
-	early.neighbour(h, l.self, l.host.Addrs())
+	found(h, l.self, l.host.Addrs())
 	if err := h.Connect(timed(t), l.self, nil); !errors.Is(err, p2p.ErrNotAdmitted) {
 		t.Errorf("want to be refused where it is known to be, not %v", err)
 	}

@@ -34,12 +34,12 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 		n.troubles.Clear(n.self, api.TroubleLedgerDiffers)
 	}
 	n.noteLoss()
-	n.noteUnread()
+	n.dialects.follows(n.ledger.Unread())
 	st.Troubles = n.troubles.List(n.self)
 	if ok { // only the coordinator knows
 		st.Troubles = troubles.Merge(st.Troubles, n.view.AskCluster(ctx, "").TroubleOf(n.self, api.TroubleStartsNothing))
 	}
-	st.Warnings = slices.Concat(st.Warnings, troubles.Messages(st.Troubles), n.namesakes(), n.sickness(), n.oneSeat())
+	st.Warnings = slices.Concat(st.Warnings, troubles.Messages(st.Troubles), namesakes(n.view.Who.Admitted(), n.self, n.name), n.sickness(), n.oneSeat())
 	if ok {
 		st.Coordinator, st.Epoch = who, epoch.String()
 	} else {
@@ -56,10 +56,10 @@ func (n *Node) Status(ctx context.Context) (api.Status, error) {
 
 // namesakes warns of other peers that have this one's name. Machines of one make are often called
 // alike, so it keeps nobody out.
-func (n *Node) namesakes() (warnings []string) {
-	for _, m := range n.view.Who.Admitted() {
-		if m.Entry.Peer != n.self && cmp.Or(m.Name, m.Entry.Name) == n.name {
-			warnings = append(warnings, fmt.Sprintf("%s is called %s, too: commands and constraints cannot tell the two apart by name; give one of them another with `peer up --name NAME`", m.Entry.Peer, n.name))
+func namesakes(all []ledger.Member, self, name string) (warnings []string) {
+	for _, m := range all {
+		if m.Entry.Peer != self && cmp.Or(m.Name, m.Entry.Name) == name {
+			warnings = append(warnings, fmt.Sprintf("%s is called %s, too: commands and constraints cannot tell the two apart by name; give one of them another with `peer up --name NAME`", m.Entry.Peer, name))
 		}
 	}
 	return warnings
@@ -153,15 +153,6 @@ func (n *Node) tellSeat(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-	}
-}
-
-// noteUnread keeps what this peer cannot read with its other troubles.
-func (n *Node) noteUnread() {
-	if err := n.ledger.Unread(); err != nil {
-		n.troubles.Set(n.self, api.TroubleOldVersion, fmt.Sprintf("this peer follows no decisions any more: %v", err))
-	} else {
-		n.troubles.Clear(n.self, api.TroubleOldVersion)
 	}
 }
 

@@ -28,7 +28,6 @@ import (
 	"covey/node/view"
 	"covey/p2p"
 	"covey/p2p/admission"
-	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -141,7 +140,7 @@ func (n *Node) lead(ctx context.Context, epoch taskstate.Epoch) {
 func (n *Node) followLeads(ctx context.Context) error {
 	for {
 		changed := n.ledger.Changed()
-		n.noteUnread()
+		n.dialects.follows(n.ledger.Unread())
 		if who, epoch, ok := n.ledger.Coordinator(); ok {
 			n.members.SetHint(membership.Hint{Epoch: epoch, Coordinator: who})
 			n.orders.Wake()
@@ -158,7 +157,7 @@ func (n *Node) followLeads(ctx context.Context) error {
 func (n *Node) workerConfig() worker.Config {
 	return worker.Config{
 		Self: n.self, Incarnation: n.folder.firstIncarnation(n.roster.Cluster() != ""), Start: n.start, Stamps: n.stamps, Dir: n.folder.dir, Offer: n.offer.now(), Net: n.host, Local: n.coord.ServeSession,
-		Runner: n.runner, Coordinator: n.ledger.Coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Dialect: n.speaks, Log: n.log,
+		Runner: n.runner, Coordinator: n.ledger.Coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Dialect: n.replica.Spoken, Log: n.log,
 		Seal: func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error) {
 			env, err := digest.Seal(n.self, string(inc), number, body, n.host.Sign)
 			if err != nil {
@@ -194,7 +193,7 @@ func (n *Node) publish(ctx context.Context, raw []byte) error {
 func (n *Node) coordConfig() coordinator.Config {
 	return coordinator.Config{
 		Core:   coordinator.CoreConfig{Self: n.self, Seed: uint64(n.started.UnixNano())},
-		Ledger: n.ledger, OpenEnvelope: n.statuses.open, Known: n.statuses.known, Vet: n.copies.Vet, Dialect: n.speaks, Log: n.log,
+		Ledger: n.ledger, OpenEnvelope: n.statuses.open, Known: n.statuses.known, Vet: n.copies.Vet, Dialect: n.replica.Spoken, Log: n.log,
 		Probe: func(ctx context.Context, peer taskstate.PeerID) error { return n.host.Connect(ctx, peer, nil) },
 	}
 }
@@ -203,7 +202,7 @@ func (n *Node) lineConfig() calls.Config {
 	return calls.Config{
 		Self: n.self, Ledger: n.ledger, Dial: n.host.Dial, Cluster: n.roster.Cluster, Sign: n.host.Sign, Now: n.ledgerTime,
 		Execute: func(ctx context.Context, c calls.Call) (calls.Reply, error) { return n.desk.Execute(ctx, c) },
-		Speaks:  n.canSay,
+		Speaks:  n.replica.Speaks,
 		Removed: n.keeper.Removed, Show: n.keeper.Show, Note: n.refused.Note, Log: n.log,
 	}
 }
@@ -271,11 +270,13 @@ func (n *Node) exchangeConfig() digest.Config {
 	}
 }
 
-// neighbour hears of a peer found by mDNS: only those that are admitted are of interest. It can
-// come before the node has its host.
-func (n *Node) neighbour(by *p2p.Host, peer string, addrs []string) {
-	if n.roster.Admitted(peer) {
-		by.AddAddrs(peer, addrs) // anybody on the network may have said so
+// neighbour hears of peers found by mDNS: only those that are admitted are of interest. It can come
+// before the node has its host.
+func neighbour(admitted func(peer string) bool) func(by *p2p.Host, peer string, addrs []string) {
+	return func(by *p2p.Host, peer string, addrs []string) {
+		if admitted(peer) {
+			by.AddAddrs(peer, addrs) // anybody on the network may have said so
+		}
 	}
 }
 
@@ -365,21 +366,4 @@ func (n *Node) roomChanged(err error) {
 	case n.troubles.Set(n.self, api.TroubleDiskFull, err.Error()):
 		n.log.Error("no room on the disk", "err", err)
 	}
-}
-
-// speaks is the dialect of the cluster. A program that reads but one is in no cluster that speaks
-// another: see quorum.ErrNewer.
-func (n *Node) speaks() (dialect int) {
-	if wire.Dialect == 1 {
-		return 1
-	}
-	n.replica.Read(func(s *ledger.State) { dialect = s.Dialects().Spoken() })
-	return dialect
-}
-
-// canSay tells whether all members could read what is to be said: nil, or an error that names
-// those that are to be upgraded.
-func (n *Node) canSay(v any) (err error) {
-	n.replica.Read(func(s *ledger.State) { err = s.Dialects().Speaks(v) })
-	return err
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"covey/p2p/wire"
 	"covey/taskstate"
 )
 
@@ -108,6 +109,23 @@ func (r *Replica) Assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Inca
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.st.Assigned(t)
+}
+
+// Spoken is the dialect of the cluster. A program that reads but one is in no cluster that speaks
+// another: it stops at the first entry that it cannot read.
+func (r *Replica) Spoken() (dialect int) {
+	if wire.Dialect == 1 {
+		return 1
+	}
+	r.Read(func(s *State) { dialect = s.Dialects().Spoken() })
+	return dialect
+}
+
+// Speaks tells whether all members could read what is to be said: nil, or an error that names
+// those that are to be upgraded.
+func (r *Replica) Speaks(v any) (err error) {
+	r.Read(func(s *State) { err = s.Dialects().Speaks(v) })
+	return err
 }
 
 // ChainAt is what the chain was after an entry (0: after the last one), if that is remembered.
