@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,14 +22,14 @@ import (
 type single struct {
 	ledger.Ledger // nothing else of it is used
 	rep           *ledger.Replica
-	proposed      int
-	fails         int
+	proposed      atomic.Int32
+	fails         int32
 }
 
 func (l *single) Replica() *ledger.Replica { return l.rep }
 
 func (l *single) Propose(_ context.Context, c []ledger.Command) (uint64, []ledger.Result, error) {
-	if l.proposed++; l.proposed <= l.fails {
+	if l.proposed.Add(1) <= l.fails {
 		return 0, nil, errors.New("not now")
 	}
 	e := ledger.Entry{Index: l.rep.Applied() + 1, Epoch: taskstate.At(1, 1), Stamp: 1, By: "one", Commands: c}
@@ -57,8 +58,8 @@ func TestWhatMembersReadIsDecidedWhenItChangesAndWhoReadsTooLittleIsNamed(t *tes
 			synctest.Wait()
 			is := 0
 			l.rep.Read(func(s *ledger.State) { is = s.Dialects().Spoken() })
-			if l.proposed != proposals || is != speaks {
-				t.Errorf("%d proposals and dialect %d, want %d and %d", l.proposed, is, proposals, speaks)
+			if got := int(l.proposed.Load()); got != proposals || is != speaks {
+				t.Errorf("%d proposals and dialect %d, want %d and %d", got, is, proposals, speaks)
 			}
 		}
 		one, two := membership.Member{ID: "one", Dialect: 2}, membership.Member{ID: "two", Dialect: 1}
