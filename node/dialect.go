@@ -43,7 +43,8 @@ func said(v *membership.View) map[taskstate.PeerID]int {
 
 // seen hears of a new view. What this peer itself cannot read is told by follows.
 func (d *dialects) seen(v *membership.View) {
-	speaks := d.ledger.Replica().Spoken()
+	speaks := 0
+	d.ledger.Replica().Read(func(s *ledger.State) { speaks = s.Dialects().Spoken() })
 	for peer, reads := range said(v) {
 		if peer == d.self {
 			continue

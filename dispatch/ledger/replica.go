@@ -111,8 +111,8 @@ func (r *Replica) Assigned(t taskstate.TaskID) (taskstate.PeerID, taskstate.Inca
 	return r.st.Assigned(t)
 }
 
-// Spoken is the dialect of the cluster. A program that reads but one is in no cluster that speaks
-// another: it stops at the first entry that it cannot read.
+// Spoken is the dialect that this program may speak to the cluster: one that reads but the first
+// stops at the first entry that it cannot read, and asks nobody.
 func (r *Replica) Spoken() (dialect int) {
 	if wire.Dialect == 1 {
 		return 1
