@@ -34,13 +34,17 @@ type attached struct {
 // interruptCode is what a command ended by Ctrl-C exits with.
 const interruptCode = 130
 
+// hearSignals has Ctrl-C and a hang-up come to a channel and not end the process.
+func hearSignals() (signals <-chan os.Signal, stop func()) {
+	c := make(chan os.Signal, 4)
+	signal.Notify(c, os.Interrupt, syscall.SIGHUP)
+	return c, func() { signal.Stop(c) }
+}
+
 // stay shows the job's output until it ends and returns its exit code.
-func (a *attached) stay(ctx context.Context, many bool) error {
+func (a *attached) stay(ctx context.Context, many bool, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGHUP)
-	defer signal.Stop(signals)
 	var watcher sync.WaitGroup
 	watcher.Go(func() { a.heed(ctx, cancel, signals) })
 	defer watcher.Wait()

@@ -291,6 +291,12 @@ func runJob(ctx context.Context, c *cli, job *taskstate.Job, detach bool, output
 	if err != nil {
 		return err
 	}
+	var signals <-chan os.Signal
+	if !detach && job.Schedule == nil && !job.Type.Lasts() { // before anything is said: the answer may be Ctrl-C
+		var stop func()
+		signals, stop = hearSignals()
+		defer stop()
+	}
 	switch {
 	case sub.Held:
 		fmt.Fprintf(c.Err, "HELD: job %s is kept on this machine only. %s\n", sub.ID, sub.Note)
@@ -313,10 +319,10 @@ func runJob(ctx context.Context, c *cli, job *taskstate.Job, detach bool, output
 	}
 	a := &attached{Streams: c.Streams, client: cl, id: sub.ID, output: output, again: mayRestart(job), log: log}
 	if !job.Stdin {
-		return a.stay(ctx, job.Count > 1)
+		return a.stay(ctx, job.Count > 1, signals)
 	}
 	fed := feed(ctx, c.Streams, cl, sub.ID)
-	err = a.stay(ctx, job.Count > 1)
+	err = a.stay(ctx, job.Count > 1, signals)
 	if ferr := fed.stop(); ferr != nil && err != nil {
 		fmt.Fprintf(c.Err, "peer: %v\n", ferr)
 	}
