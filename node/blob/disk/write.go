@@ -56,8 +56,14 @@ func (w *InTheWay) Error() string {
 	if rest := w.Count - len(w.Paths); rest > 0 {
 		s += fmt.Sprintf(" and %d more", rest)
 	}
-	if w.Folders {
+	one := w.Count == 1
+	switch {
+	case w.Folders && one:
+		return s + " is a folder, where a file or link belongs"
+	case w.Folders:
 		return s + " are folders, where files or links belong"
+	case one:
+		return s + " exists already, and differs"
 	}
 	return s + " exist already, and differ"
 }
