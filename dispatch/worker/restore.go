@@ -38,6 +38,9 @@ func (c *Core) restore(img *journal.Image) (begun []taskstate.Launch) {
 			h.phase = phaseParked
 			continue
 		}
+		if h.lastSaid == anyBatch {
+			c.outbox.touch(h, time.Time{})
+		}
 		c.held.begin(h)
 		l := h.launch(c.self)
 		if h.durable.State == taskstate.Running {
@@ -118,12 +121,17 @@ func (c *Core) restoreFrame(r journal.Frame, done *journal.ImageDone) {
 	}
 }
 
+// anyBatch stands for the batch that tells a status of which the journal has only the status: it may
+// be the first. Nothing may be retired until the status is told anew, or a peer that comes later
+// would never learn of a task that goes on.
+const anyBatch = 1
+
 // restoreStatuses applies what was said before, in the order it was said.
 func (c *Core) restoreStatuses(img *journal.Image) {
 	for id, s := range img.Live {
 		if h := c.held.of[id]; h != nil {
 			h.onDisk = true
-			c.held.restore(h, s, 0)
+			c.held.restore(h, s, anyBatch)
 		}
 	}
 	slices.SortFunc(img.Batches, func(a, b journal.ImageBatch) int { return cmp.Compare(a.Number, b.Number) })

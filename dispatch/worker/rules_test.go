@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -362,6 +363,35 @@ func TestAnUnacknowledgedBatchIsSentAgainAsItWas(t *testing.T) {
 		if n := len(said); n < 2 || said[n-1].Task != wtask(jobNoop, 3) || said[n-2].Task != wtask(jobNoop, 2) {
 			t.Fatalf("sent again: %v", said)
 		}
+	}
+}
+
+// The batch that told it is gone from the journal, and others keep it only as long as nobody says
+// that it may go: a peer that comes later must hear of the task all the same.
+func TestAfterARestartWhatStillRunsIsToldAnewAndNothingIsRetiredBefore(t *testing.T) {
+	b := newBox(t)
+	b.fate = func(taskstate.TaskID) fate { return fateRuns }
+	b.session(1, grantOf(jobWork, 1, 1))
+	b.runs(wtask(jobWork, 1))
+	b.settle()
+	b.down(session.Down{Ack: &session.Ack{Batch: b.lastBatch}})
+	b.down(setOf(false, 1, 1, 2, grantOf(jobNoop, 1, 1))) // with this the journal hears of the acknowledgement
+	b.settle()
+	b.crash(true)
+	b.core.state.Acked += retireEvery
+	if n := b.core.Retirable(); n != 0 {
+		t.Errorf("up to %d is retired, and one of those tells what still runs", n)
+	}
+	b.core.state.Acked -= retireEvery
+	b.open()
+	b.down(welcomeIn(1))
+	b.settle()
+	var said []string
+	for _, s := range b.said() {
+		said = append(said, word(s))
+	}
+	if !slices.Contains(said, "work222222.1.1 running") {
+		t.Errorf("said %v", said)
 	}
 }
 
