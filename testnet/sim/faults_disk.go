@@ -110,7 +110,7 @@ func (l *life) renew() {
 
 // known is what is held here of a worker's incarnation.
 func (l *life) known(p *peer, inc taskstate.Incarnation) (k coordinator.Known) {
-	k.Batch = l.digest.Mark(p.id, string(inc)).Top
+	k.Batch = max(l.digest.Mark(p.id, string(inc)).Top, l.p.shown.of[digest.Stream{Author: p.id, Incarnation: string(inc)}].top)
 	if env, ok := l.digest.Held(p.id, string(inc), k.Batch); ok {
 		if raw, err := env.Encode(); err == nil {
 			k.Sum = session.EnvelopeSum(raw)
@@ -184,5 +184,60 @@ func (c *check) outputLost(j *work, id taskstate.TaskID, final *taskstate.Status
 	}
 	if rep := c.outcomes[id]; rep.Exit == 0 && n <= maxLost {
 		c.w.fail("I1", "%s ended as failed (%s): its peer's disk was full, %d times, and that is no fault of its own", id, final.Reason, n)
+	}
+}
+
+// highwater is a peer's file of how many batches every worker has signed. It is written after a
+// batch was shown, so that what came in the last moment before a peer ended may not be in it.
+type highwater struct {
+	of map[digest.Stream]shown
+}
+
+// shown is one line of it.
+type shown struct {
+	top    uint64
+	at     time.Duration // when that came
+	before uint64        // what the file said before
+}
+
+// Longest times until a batch is in the file, at a peer that may coordinate and at any other: the
+// pauses between two writes, and a slow disk.
+const (
+	shownVoter = 100 * time.Millisecond
+	shownOther = 1500 * time.Millisecond
+)
+
+func (p *peer) shownAfter() time.Duration {
+	if p.voter {
+		return shownVoter
+	}
+	return shownOther
+}
+
+// show notes that a batch is here.
+func (p *peer) show(s digest.Stream, number uint64) {
+	now := p.w.now()
+	h := p.shown.of[s]
+	if number <= h.top {
+		return
+	}
+	if now-h.at >= p.shownAfter() {
+		h.before = h.top
+	}
+	h.top, h.at = number, now
+	if p.shown.of == nil {
+		p.shown.of = map[digest.Stream]shown{}
+	}
+	p.shown.of[s] = h
+}
+
+// unshow forgets what had not come to the disk when the peer ended.
+func (p *peer) unshow() {
+	now := p.w.now()
+	for s, h := range p.shown.of {
+		if now-h.at < p.shownAfter() {
+			h.top = h.before
+		}
+		p.shown.of[s] = shown{top: h.top, before: h.top}
 	}
 }

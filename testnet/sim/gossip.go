@@ -187,6 +187,7 @@ func (w *world) batchOf(env digest.Envelope) (taskstate.Batch, error) {
 func (l *life) keep(env digest.Envelope, b taskstate.Batch) {
 	w := l.w
 	fresh := l.digest.Add(env)
+	l.p.show(digest.Stream{Author: env.Author, Incarnation: env.Incarnation}, env.Number)
 	if fresh || w.cfg.Break == BreakOverwrite {
 		if w.cfg.Break == BreakOverwrite {
 			for _, s := range b.Statuses {

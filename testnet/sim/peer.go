@@ -40,6 +40,7 @@ type peer struct {
 	heedless bool               // it does not hear what others know of it, for a Break
 	filled   int                // next to no room, but for what the journal has in reserve
 	copy     []byte             // of the ledger, as saved now and then
+	shown    highwater          // how far workers were
 	procs    map[taskstate.TaskID]*proc
 	begun    map[taskstate.TaskID]bool                // ever started
 	reports  map[taskstate.TaskID]taskstate.RunReport // the ends of its processes: its supervisor keeps them
@@ -61,7 +62,7 @@ func newPeer(w *world, n int) *peer {
 // newDisk begins with nothing.
 func (p *peer) newDisk() {
 	p.newJournal()
-	p.copy = nil
+	p.copy, p.shown = nil, highwater{}
 }
 
 // newJournal begins a new incarnation.
@@ -253,6 +254,7 @@ func (p *peer) kill(power bool) {
 	w := p.w
 	w.tracef("%s dies (power %t)", p.id, power)
 	l.journal.crash()
+	p.unshow()
 	l.dead, p.life, p.off = true, nil, power
 	p.frozen = 0
 	w.quorum.died(l)
