@@ -195,13 +195,13 @@ func (c *check) proposed(t *term, cmds []ledger.Command) {
 		}
 		v := t.l.views[p.n]
 		since := v.since
-		if v.verdict == coordinator.VerdictNone {
-			at, failed := t.probes[p.id]
-			if !failed {
-				w.fail("I6", "%s gives %s up on %s, of which it has never heard, without asking", t.l.p.id, s.Task, p.id)
-			}
-			since = at
-		} else if v.verdict != coordinator.VerdictDead {
+		at, failed := t.probes[p.id]
+		switch {
+		case v.verdict == coordinator.VerdictNone && !failed:
+			w.fail("I6", "%s gives %s up on %s, of which it has never heard, without asking", t.l.p.id, s.Task, p.id)
+		case v.verdict == coordinator.VerdictNone || v.verdict == coordinator.VerdictDead && failed && at < since:
+			since = at // its own dial failed before gossip said so, and nothing was heard of it since
+		case v.verdict != coordinator.VerdictDead:
 			w.fail("I6", "%s gives %s up on %s, which it finds %s", t.l.p.id, s.Task, p.id, v.verdict)
 		}
 		if w.now()-since < need {

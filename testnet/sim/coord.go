@@ -295,6 +295,7 @@ func (l *life) serve(d *door, u session.Up) {
 		l.w.stats.Sessions++
 		d.conn, d.term = l.conns, l.term
 		l.term.links[d.conn] = d
+		delete(l.term.probes, d.peer.id)
 		l.term.post(coordinator.SessionOpened{Conn: d.conn, Peer: d.peer.id, Hello: *u.Hello, Known: l.known(d.peer, u.Hello.Incarnation)})
 		d.guard()
 	case d.term == nil || d.term.over:

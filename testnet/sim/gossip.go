@@ -84,6 +84,9 @@ func (l *life) judge(n int, verdict coordinator.Verdict) {
 		w.tracef("%s finds %s %s", l.p.id, w.peers[n].id, verdict)
 	}
 	if t := l.term; t != nil {
+		if verdict == coordinator.VerdictAlive {
+			delete(t.probes, w.peers[n].id)
+		}
 		t.put(coordinator.PeerVerdict{Peer: w.peers[n].id, Verdict: verdict, Since: l.mono(), Never: v.never})
 	}
 	if verdict == coordinator.VerdictAlive && was != verdict && w.peers[n] != l.p {
