@@ -481,7 +481,10 @@ func (g *getting) say(to string, r folder.Report) error {
 	g.bar.done()
 	v := got{Ref: g.ref, To: to, Report: r, From: g.bar.from}
 	return emit(g.c, nil, v, []got{v}, func(io.Writer) {
-		text := fmt.Sprintf("%s: %s in %s", printable(to), bytesText(r.Bytes), countOf(r.Wrote, "file"))
+		text := fmt.Sprintf("%s: %s in %s", printable(to), bytesText(r.Bytes), countOf(r.Wrote-r.Links, "file"))
+		if r.Links > 0 {
+			text += " and " + countOf(r.Links, "link")
+		}
 		if r.Left > 0 {
 			text += fmt.Sprintf(", %d there already", r.Left)
 		}

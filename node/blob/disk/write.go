@@ -37,6 +37,7 @@ type WriteOptions struct {
 // Report is what became of the files and links of a tree.
 type Report struct {
 	Wrote int   `json:"wrote"`
+	Links int   `json:"links"` // how many of those are links
 	Left  int   `json:"left"`  // were there already
 	Bytes int64 `json:"bytes"` // written
 }
@@ -442,7 +443,10 @@ func (w *writing) link(entries iter.Seq2[tree.Entry, error]) error {
 		if err == nil {
 			err = dir.Symlink(unslashed(e.Target), name)
 		}
-		w.report.Wrote++
+		if err == nil {
+			w.report.Wrote++
+			w.report.Links++
+		}
 		return w.says(e, err)
 	})
 }
