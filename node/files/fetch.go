@@ -84,7 +84,7 @@ func (f *Files) missing(m *blob.Missing) error {
 		}
 	}
 	if len(bad) > 0 {
-		return api.Errorf(api.Failed, "what %s has of it is damaged, and nobody else who is here has it%s", some(bad), tail(away))
+		return api.Errorf(api.Failed, "what %s has of it is damaged, and nobody else who is here has it%s", some(bad), next(away))
 	}
 	text := "nobody who is here has it"
 	if len(asked) > 0 {
@@ -93,15 +93,15 @@ func (f *Files) missing(m *blob.Missing) error {
 	if len(failed) > 0 {
 		text += "; without success: " + some(failed)
 	}
-	return api.Errorf(api.NoCoordinator, "%s%s", text, tail(away))
+	return api.Errorf(api.NoCoordinator, "%s%s", text, next(away))
 }
 
-// tail names those who may have it.
-func tail(away []string) string {
+// next names those who may have it, and says what helps.
+func next(away []string) string {
 	if len(away) == 0 {
-		return ""
+		return "; where it still is, `peer put` keeps it once more"
 	}
-	return "; away, and may have it: " + some(away)
+	return fmt.Sprintf("; away, and may have it: %s: type it again when they are back", some(away))
 }
 
 // some names a few.
