@@ -68,6 +68,8 @@ func aspects() []aspect {
 		{"resources", true, false, func(j *Job) Job { return Job{Resources: j.Resources} }, showResources},
 		{"stdin", true, false, func(j *Job) Job { return Job{Stdin: j.Stdin} }, func(j *Job) string { return text(j.Stdin) }},
 		{"max_output", true, false, func(j *Job) Job { return Job{MaxOutput: j.outputKept()} }, func(j *Job) string { return bytesOf(j.outputKept()) }},
+		{"inputs", true, false, func(j *Job) Job { return Job{Inputs: j.Inputs} }, func(j *Job) string { return text(j.Inputs) }},
+		{"outputs", true, false, func(j *Job) Job { return Job{Outputs: j.Outputs} }, func(j *Job) string { return text(j.Outputs) }},
 		{"timeout", true, false, func(j *Job) Job { return Job{Timeout: j.Timeout} }, func(j *Job) string { return span(j.Timeout) }},
 		// The rest says when and where tasks start and what follows their end. What runs is as good
 		// as before; tasks that the new words would not have put where they are, the coordinator
@@ -83,6 +85,7 @@ func aspects() []aspect {
 		{"max_fails", false, false, func(j *Job) Job { return Job{MaxFails: j.MaxFails} }, func(j *Job) string { return number(j.MaxFails) }},
 		{"unreachable", false, false, func(j *Job) Job { return Job{Unreachable: j.Unreachable} }, showUnreachable},
 		{"update", false, false, partUpdate, showUpdate},
+		{"keep_logs", false, false, func(j *Job) Job { return Job{KeepLogs: j.KeepLogs} }, func(j *Job) string { return number(j.KeepLogs) }},
 		{"after", false, false, func(j *Job) Job { return Job{After: j.After} }, func(j *Job) string { return list(j.After) }},
 		{"schedule", false, false, partSchedule, showSchedule},
 	}

@@ -56,6 +56,10 @@ type Job struct {
 
 	Escaped bool  `cbor:"29,keyasint,omitempty" json:"escaped,omitempty"`  // its items are written as EscapeItem does, because one of them is not UTF-8
 	Delay   int64 `cbor:"30,keyasint,omitempty" json:"delay_ms,omitempty"` // batch: milliseconds between two starts, at least; 0 = none
+
+	Inputs   []Input  `cbor:"31,keyasint,omitempty" json:"inputs,omitempty"`    // what every task finds in its folder
+	Outputs  *Outputs `cbor:"32,keyasint,omitempty" json:"outputs,omitempty"`   // batch: which of its files are kept; nil: none
+	KeepLogs int      `cbor:"33,keyasint,omitempty" json:"keep_logs,omitempty"` // batch without outputs: copies of what tasks print; 0 and 1: the maker's own
 }
 
 // Strategy says which of the peers that fit are taken first.

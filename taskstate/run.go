@@ -14,7 +14,10 @@ type Launch struct {
 	Epoch Epoch  // of the assignment: the fencing token in the task's environment
 	Index uint64 // ledger index of the assignment
 	Peer  string // name or id of the peer it runs on, for its environment
-	Since int64  // local clock, milliseconds since 1970: when an earlier life of this peer said that it runs; 0: it is new, or that is not known
+	// Ended is what became of its process, of a task that an earlier life of this peer was saving: it
+	// does not run again. nil: it is not known to have ended.
+	Ended *RunReport
+	Since int64 // local clock, milliseconds since 1970: when an earlier life of this peer said that it runs; 0: it is new, or that is not known
 }
 
 // Loss is a task that an earlier life of a peer may have started and that its runner cannot take up
@@ -26,10 +29,11 @@ type Loss struct {
 }
 
 // RunReport is what a runner saw of a task. For one task they come in order: Running at most once,
-// then exactly one end. A task that ends before it ran has no Running.
+// Saving at most once, with how its process ended, then exactly one end. A task that ends before it
+// ran has no Running.
 type RunReport struct {
 	Task    TaskID
-	State   State // Running, or an end
+	State   State // Running, Saving, or an end
 	Exit    int   // exit code, NoExit if there is none
 	Signal  int   // number of the signal that ended it, 0 if none
 	Reason  Reason
@@ -37,7 +41,8 @@ type RunReport struct {
 	At      int64  // the local clock, milliseconds since 1970
 	Took    int64  // of an end: milliseconds from the process's start, by the monotonic clock; 0: it never ran, or that is not known
 
-	Truncated bool // of an end: not all of its output was kept, because of the cap
+	Saved     *Saved // of an end: what is kept of its files
+	Truncated bool   // of an end: not all of its output was kept, because of the cap
 }
 
 // MaxJobID caps a job id in bytes wherever one is taken from outside; ours are JobIDLen long.

@@ -17,6 +17,7 @@ const (
 	Ready     State = 384
 	Starting  State = 448
 	Running   State = 512
+	Saving    State = 544 // its process has ended, and what it left is being copied to others
 	Complete  State = 576
 	Shutdown  State = 640 // stopped because somebody asked
 	Failed    State = 704 // went wrong from Starting on
@@ -26,13 +27,13 @@ const (
 
 var stateNames = map[State]string{
 	New: "new", Pending: "pending", Assigned: "assigned", Accepted: "accepted", Preparing: "preparing", Ready: "ready",
-	Starting: "starting", Running: "running", Complete: "complete", Shutdown: "shutdown", Failed: "failed",
+	Starting: "starting", Running: "running", Saving: "saving", Complete: "complete", Shutdown: "shutdown", Failed: "failed",
 	Rejected: "rejected", Orphaned: "orphaned",
 }
 
 // States lists every state in order, for code that must handle or show each.
 func States() []State {
-	return []State{New, Pending, Assigned, Accepted, Preparing, Ready, Starting, Running, Complete, Shutdown, Failed, Rejected, Orphaned}
+	return []State{New, Pending, Assigned, Accepted, Preparing, Ready, Starting, Running, Saving, Complete, Shutdown, Failed, Rejected, Orphaned}
 }
 
 // Final tells whether s is an end: nothing follows it.
@@ -41,7 +42,7 @@ func (s State) Final() bool { return s >= Complete }
 // Valid tells whether s is one of the states above.
 func (s State) Valid() bool {
 	switch s {
-	case New, Pending, Assigned, Accepted, Preparing, Ready, Starting, Running, Complete, Shutdown, Failed, Rejected, Orphaned:
+	case New, Pending, Assigned, Accepted, Preparing, Ready, Starting, Running, Saving, Complete, Shutdown, Failed, Rejected, Orphaned:
 		return true
 	}
 	return false

@@ -29,6 +29,7 @@ const (
 	ReasonNotStarted  Reason = "not-started"    // its peer had room for it and did not start it
 	ReasonOutputLost  Reason = "output-lost"    // it ended, and its peer's disk did not take all it wrote to its output
 	ReasonStdin       Reason = "stdin"          // what it was to read could not be had to its end
+	ReasonNoOutput    Reason = "no-output"      // it ended well, and nothing is there that its job's outputs match
 	ReasonOvertaken   Reason = "overtaken"      // an attempt that had been given up came back with its success: that one counts
 
 	ReasonUpdated  Reason = "updated"   // another version takes its place
@@ -68,6 +69,8 @@ type Status struct {
 	Took      int64 `cbor:"10,keyasint,omitempty"`
 	Waited    int64 `cbor:"11,keyasint,omitempty"`
 	Truncated bool  `cbor:"12,keyasint,omitempty"` // it wrote more than is kept of its output
+	// Saved is what is kept of its files, of an end. It is never changed once it is here.
+	Saved *Saved `cbor:"13,keyasint,omitempty"`
 }
 
 // MaxMessage caps Status.Message in bytes.
