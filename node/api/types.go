@@ -189,6 +189,8 @@ type Task struct {
 	Earlier   bool       `json:"earlier,omitempty"`    // an attempt that its slot has left behind
 	NotBefore *time.Time `json:"not_before,omitempty"` // pending: it does not start before
 	Truncated bool       `json:"truncated,omitempty"`  // not all of its output was kept, because of the cap
+
+	Output *Output `json:"output,omitempty"` // of a task that has ended, if its job names outputs or keeps logs
 }
 
 // Fact is one line of `peer explain`: something that was decided or observed about a job or task.
