@@ -3,6 +3,7 @@
 //	Serve(net, shelf, config)            answers others' questions: Protocol
 //	Fetcher.Fetch(ctx, request)          brings blobs here, from whoever has them
 //	Shelved, Keep                        both on a store (package store)
+//	Bring(ctx, store, …, refs)           brings files and whole folders into a store
 //
 // # The protocol
 //

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"covey/node/blob/piece"
 	"covey/node/blob/store"
+	"covey/node/blob/tree"
 )
 
 // disk is a store in a folder of its own, with some blobs.
@@ -183,4 +185,75 @@ func flip(t *testing.T, dir string, root piece.Root, at int64) {
 	if _, err := f.WriteAt(one, at); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// inTree is a tree of files with these contents, called by their numbers.
+func inTree(t testing.TB, files ...[]byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tree.NewWriter(&b)
+	for i, f := range files {
+		if err := w.Add(tree.Entry{Path: fmt.Sprintf("%03d", i), Kind: tree.File, Size: int64(len(f)), Root: piece.Sum(f)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestFoldersComeWithAllTheirFilesAndStayUntilTheyArePinned(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		one, two, three := noise(100, 1), noise(3*piece.Size+1, 2), noise(5, 3)
+		out, logs := inTree(t, one, two, nil, one), inTree(t, one, three)
+		from, _ := disk(t, one, two, three, nil, out, logs)
+		defer Serve(s.net.Host("a"), Shelved(from), ServerConfig{}).Close()
+		to, dir := disk(t, out)
+		flip(t, dir, piece.Sum(out), 3)
+		fr, req := Fetcher{Net: s.net.Host("me"), Self: "me"}, Request{Peers: func() []string { return []string{"a"} }}
+		refs := []tree.Ref{{Root: piece.Sum(out), Dir: true}, {Root: piece.Sum(logs), Dir: true}, {Root: piece.Sum(three)}}
+		b, err := Bring(t.Context(), to, false, fr, req, refs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := int64(2*len(one) + len(two) + len(one) + 2*len(three)); len(b.Roots) != 6 || b.Totals.Bytes != want || b.Totals.Files != 7 {
+			t.Errorf("%d blobs, %+v", len(b.Roots), b.Totals)
+		}
+		if err := to.Pin(store.Pin{Name: "all", Roots: b.Roots}); err != nil {
+			t.Error(err)
+		}
+		if n := b.Report.From["a"]; n < int64(len(two)) {
+			t.Errorf("%d bytes came from a", n)
+		}
+		b.Close()
+		if got := stored(t, to, piece.Sum(two)); !bytes.Equal(got, two) {
+			t.Error("a file is another")
+		}
+		again, err := Bring(t.Context(), to, false, fr, req, refs...)
+		if err != nil || again.Report.Bytes != 0 {
+			t.Fatalf("a second time %+v, %v", again, err)
+		}
+		again.Close()
+	})
+}
+
+func TestAFolderWithoutAllItsFilesIsNotBroughtAndWhatIsNoFolderNeither(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		one, two := noise(100, 1), noise(200, 2)
+		out := inTree(t, one, two)
+		from, _ := disk(t, one, out)
+		defer Serve(s.net.Host("a"), Shelved(from), ServerConfig{}).Close()
+		to, _ := disk(t)
+		fr, req := Fetcher{Net: s.net.Host("me"), Self: "me"}, Request{Peers: func() []string { return []string{"a"} }}
+		if _, err := Bring(t.Context(), to, false, fr, req, tree.Ref{Root: piece.Sum(out), Dir: true}); !errors.Is(err, ErrNobody) {
+			t.Error(err)
+		}
+		if _, err := Bring(t.Context(), to, false, fr, req, tree.Ref{Root: piece.Sum(one), Dir: true}); !errors.Is(err, tree.ErrRefused) {
+			t.Error(err)
+		}
+		if to.Usage().Leases["fetched"] != 0 {
+			t.Errorf("%v is still leased", to.Usage().Leases)
+		}
+	})
 }
