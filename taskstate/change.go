@@ -69,7 +69,7 @@ func aspects() []aspect {
 		{"stdin", true, false, func(j *Job) Job { return Job{Stdin: j.Stdin} }, func(j *Job) string { return text(j.Stdin) }},
 		{"max_output", true, false, func(j *Job) Job { return Job{MaxOutput: j.outputKept()} }, func(j *Job) string { return bytesOf(j.outputKept()) }},
 		{"inputs", true, false, func(j *Job) Job { return Job{Inputs: j.Inputs} }, func(j *Job) string { return text(j.Inputs) }},
-		{"outputs", true, false, func(j *Job) Job { return Job{Outputs: j.Outputs} }, func(j *Job) string { return text(j.Outputs) }},
+		{"outputs", true, false, func(j *Job) Job { return Job{Outputs: j.outputs()} }, showOutputs},
 		{"timeout", true, false, func(j *Job) Job { return Job{Timeout: j.Timeout} }, func(j *Job) string { return span(j.Timeout) }},
 		// The rest says when and where tasks start and what follows their end. What runs is as good
 		// as before; tasks that the new words would not have put where they are, the coordinator

@@ -186,3 +186,15 @@ func cutAt(s string, from int) string {
 	}
 	return head + s + tail
 }
+
+func showOutputs(j *Job) string {
+	o := j.outputs()
+	if o == nil {
+		return ""
+	}
+	s := list(o.Globs) + ", keep " + itoa(o.Keep)
+	if o.Missing != MissingFails {
+		s += ", missing " + string(o.Missing)
+	}
+	return s
+}

@@ -49,7 +49,7 @@ func fieldCases() map[string]fieldCase {
 		"Stdin":     {func(j *taskstate.Job) { j.Stdin = true }, "stdin", "false", "true", true, true},
 		"MaxOutput": {func(j *taskstate.Job) { j.MaxOutput = 1 << 30 }, "max_output", "64MiB", "1GiB", true, true},
 		"Inputs":    {func(j *taskstate.Job) { j.Inputs = []taskstate.Input{{Name: "in", Ref: "b3:00/"}} }, "inputs", "null", `[{"name":"in","ref":"b3:00/"}]`, true, true},
-		"Outputs":   {func(j *taskstate.Job) { j.Outputs = &taskstate.Outputs{Globs: []string{"*.png"}} }, "outputs", "null", `{"globs":["*.png"]}`, true, true},
+		"Outputs":   {func(j *taskstate.Job) { j.Outputs = &taskstate.Outputs{Globs: []string{"*.png"}} }, "outputs", "", "[*.png], keep 2", true, true},
 		"Timeout":   {func(j *taskstate.Job) { j.Timeout = 5_400_000 }, "timeout", "", "1h30m", true, true},
 
 		"Name":        {func(j *taskstate.Job) { j.Name = "shop" }, "name", "web", "shop", false, true},

@@ -1,6 +1,7 @@
 package taskstate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -97,6 +98,16 @@ func (s *Saved) check() error {
 
 // Saves tells whether files of the job's tasks are kept before a task is complete.
 func (j *Job) Saves() bool { return j.Outputs != nil || j.KeepLogs > 1 }
+
+// outputs is what is kept, complete with defaults.
+func (j *Job) outputs() *Outputs {
+	if j.Outputs == nil {
+		return nil
+	}
+	o := *j.Outputs
+	o.Keep, o.Missing = j.Copies(), cmp.Or(o.Missing, MissingFails)
+	return &o
+}
 
 // Copies is how many copies of what a task leaves are wanted.
 func (j *Job) Copies() int {

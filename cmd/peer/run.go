@@ -28,6 +28,7 @@ type runFlags struct {
 	policy                                     policyFlags
 	output                                     outputFlags
 	stdin                                      stdinFlags
+	files                                      filesFlags
 }
 
 const runLong = `Run a command on whichever peer has room. One task: its output is streamed as it comes and
@@ -115,6 +116,7 @@ func runCommand(c *cli) *cobra.Command {
 	f.policy.register(fl)
 	f.output.register(fl)
 	f.stdin.register(fl)
+	f.files.register(fl)
 	return cmd
 }
 
@@ -161,6 +163,9 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 		p.Env[k] = v
 	}
 	if err := f.policy.before(j); err != nil {
+		return nil, err
+	}
+	if err := f.files.into(j); err != nil {
 		return nil, err
 	}
 	given := j.Resources.MilliCPU

@@ -32,6 +32,10 @@ var keysAndFlags = map[string]struct{ flag, why string }{
 	"resources.memory":          {"memory", ""},
 	"resources.gpus":            {"gpus", "any other name: resource"},
 	"max_output":                {"max-output", ""},
+	"outputs.globs":             {"out", ""},
+	"outputs.missing":           {"", "who expects that there is nothing writes a file"},
+	"keep":                      {"keep", ""},
+	"keep_logs":                 {"", "what tasks print is kept with their files; who wants it without them writes a file"},
 	"timeout":                   {"timeout", ""},
 	"parallel":                  {"parallel", ""},
 	"delay":                     {"delay", ""},
@@ -70,6 +74,7 @@ var flagsWithoutKeys = map[string]string{
 	"keep-order": "about who waits, not about the job",
 	"tag":        "about who waits, not about the job",
 	"results":    "about who waits, not about the job",
+	"to":         "about who waits, not about the job",
 	"joblog":     "about who waits, not about the job",
 }
 
@@ -100,7 +105,7 @@ func TestEveryKeyOfAJobFileHasAFlagOfRunOrAReasonAndTheReverse(t *testing.T) {
 			keys = append(keys, "run.noop.duration")
 		case "resources": // any other name is one, too
 			keys = append(keys, "resources.cpus", "resources.memory", "resources.gpus")
-		case "unreachable", "placement", "restart", "update", "schedule":
+		case "unreachable", "placement", "restart", "update", "schedule", "outputs":
 			for _, k := range keysAt(t, top+": {zzz: 1, yyy: 0}") {
 				keys = append(keys, top+"."+k)
 			}

@@ -20,6 +20,7 @@ func specText(line func(k, v string), s *api.Spec) {
 	line("dir", s.Dir)
 	line("env", strings.Join(s.Env, ", "))
 	line("needs", needsText(s))
+	line("keeps", keepsText(s))
 	line("only on", strings.Join(s.Constraints, " and "))
 }
 
@@ -35,6 +36,21 @@ func needsText(s *api.Spec) string {
 		parts = append(parts, fmt.Sprintf("%d %s", s.Others[name], name))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// keepsText says which files are kept, and how often.
+func keepsText(s *api.Spec) string {
+	what, copies := strings.Join(s.Outputs, ", "), fmt.Sprintf("%d copies", s.Copies)
+	if s.Copies == 1 {
+		copies = "one copy"
+	}
+	switch {
+	case s.Copies == 0:
+		return ""
+	case what == "":
+		what = "what it prints"
+	}
+	return what + " in " + copies
 }
 
 func countOfNumber(n float64, what string) string {

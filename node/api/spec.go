@@ -24,7 +24,9 @@ type Spec struct {
 	Memory      int64            `json:"memory"` // bytes
 	Others      map[string]int64 `json:"others,omitempty"`
 	Constraints []string         `json:"constraints,omitempty"`
-	Stdin       bool             `json:"stdin,omitempty"` // it reads what the command that submitted it read
+	Outputs     []string         `json:"outputs,omitempty"` // which files of its tasks are kept
+	Copies      int              `json:"copies,omitempty"`  // so often, or only what they print if it names no files
+	Stdin       bool             `json:"stdin,omitempty"`   // it reads what the command that submitted it read
 }
 
 // Line is what is run, as one would type it.
@@ -54,6 +56,12 @@ func (s *Spec) Sentence() string {
 	if len(s.Env) > 0 {
 		text += "; sets " + strings.Join(s.Env, ", ")
 	}
+	switch {
+	case len(s.Outputs) > 0:
+		text += fmt.Sprintf("; keeps %s in %s", strings.Join(s.Outputs, ", "), copies(s.Copies))
+	case s.Copies > 1:
+		text += fmt.Sprintf("; keeps what it prints in %s", copies(s.Copies))
+	}
 	needs := make([]string, 0, 2)
 	if s.CPUs > 0 {
 		needs = append(needs, fmt.Sprintf("%g cpu", s.CPUs))
@@ -71,6 +79,13 @@ func (s *Spec) Sentence() string {
 		text += "; only where " + strings.Join(s.Constraints, " and ")
 	}
 	return text
+}
+
+func copies(n int) string {
+	if n == 1 {
+		return "one copy"
+	}
+	return fmt.Sprintf("%d copies", n)
 }
 
 // bare is a word that no shell reads as anything else.

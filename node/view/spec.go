@@ -20,6 +20,12 @@ func specOf(j *taskstate.Job) *api.Spec {
 		s.Command, s.Shell, s.Script, s.Dir, s.Env = p.Command, p.Shell, len(p.Script), p.Dir, slices.Sorted(maps.Keys(p.Env))
 	}
 	s.Stdin = j.Stdin
+	if j.Saves() {
+		s.Copies = j.Copies()
+	}
+	if j.Outputs != nil {
+		s.Outputs = j.Outputs.Globs
+	}
 	if j.Run.Noop != nil {
 		s.Noop = float64(j.Run.Noop.Duration) / 1000
 	}

@@ -44,6 +44,11 @@ func keyCases() map[string]keyCase {
 		"resources.gpus":   {"resources: {gpus: 1}", "resources: {gpus: 2}", true, "resources"},
 		"resources.seats":  {"resources: {seats: 1}", "resources: {seats: 2}", true, "resources"}, // any other name
 		"max_output":       {"max_output: 1GiB", "max_output: 2GiB", true, ""},
+		"outputs":          {"outputs: [a]", "outputs: [b]", true, ""},
+		"outputs.globs":    {"outputs: [a]", "outputs: {globs: [b]}", true, "outputs"},
+		"outputs.missing":  {"outputs: {globs: [a], missing: ok}", "outputs: {globs: [a], missing: warn}", true, "outputs"},
+		"keep":             {"outputs: [a]", "outputs: [a]\nkeep: 3", true, "outputs"},
+		"keep_logs":        {"keep_logs: 2", "keep_logs: 3", false, ""},
 		"timeout":          {"timeout: 1h", "timeout: 2h", true, ""},
 
 		"constraints":            {`constraints: ["peer.os == linux"]`, `constraints: ["peer.os != plan9"]`, false, ""},
@@ -83,7 +88,7 @@ func (c keyCase) job(t *testing.T, key, line string) *taskstate.Job {
 	t.Helper()
 	file := line + "\n"
 	switch top, _, _ := strings.Cut(key, "."); top {
-	case "array", "each", "each_line", "escaped", "matrix", "parallel", "delay", "max_fails", "timeout":
+	case "array", "each", "each_line", "escaped", "matrix", "parallel", "delay", "max_fails", "timeout", "outputs", "keep", "keep_logs":
 		file += serviceRun
 	case "schedule":
 		file += scheduleRun
@@ -140,7 +145,7 @@ func keysOf(t *testing.T, path string) []string {
 
 func TestEveryKeyOfTheFileHasItsCaseAboutRestarts(t *testing.T) {
 	cases := keyCases()
-	inner := []string{"", "run", "run.process", "run.noop", "placement", "restart", "unreachable", "update", "schedule"}
+	inner := []string{"", "run", "run.process", "run.noop", "placement", "restart", "unreachable", "update", "schedule", "outputs"}
 	for _, path := range inner {
 		for _, key := range keysOf(t, path) {
 			full := strings.TrimPrefix(path+"."+key, ".")

@@ -35,6 +35,9 @@ func (r *reader) top(n ast.Node, j *taskstate.Job) {
 		{"run", func(n ast.Node, p string) { r.run(n, p, &j.Run) }},
 		{"resources", func(n ast.Node, p string) { r.resources(n, p, &j.Resources) }},
 		{"max_output", func(n ast.Node, p string) { j.MaxOutput = quantity(r, n, p, ParseOutput) }},
+		{"outputs", func(n ast.Node, p string) { r.outputs(n, p, j) }},
+		{"keep", func(n ast.Node, p string) { r.output(j).Keep = r.whole(n, p, 1, taskstate.MaxKeep) }},
+		{"keep_logs", func(n ast.Node, p string) { j.KeepLogs = r.whole(n, p, 1, taskstate.MaxKeep) }},
 		{"timeout", func(n ast.Node, p string) { j.Timeout = r.positive(n, p) }},
 		{"parallel", func(n ast.Node, p string) { j.Parallel = r.whole(n, p, 1, MaxCount) }},
 		{"delay", func(n ast.Node, p string) { j.Delay = r.positive(n, p) }},
@@ -47,7 +50,7 @@ func (r *reader) top(n ast.Node, j *taskstate.Job) {
 		{"after", func(n ast.Node, p string) { j.After = r.after(n, p) }},
 		{"schedule", func(n ast.Node, p string) { j.Schedule = r.schedule(n, p) }},
 		{"priority", func(n ast.Node, p string) { j.Priority = r.whole(n, p, 0, MaxPriority) }},
-	}, "inputs", "outputs")
+	}, "inputs")
 	if _, ok := r.at["run"]; !ok && len(r.errs) == before { // else the fault reported may be why
 		r.fail(placeAt(n), "run is missing: say what to run, as in run: {process: {command: [hostname]}}")
 	}

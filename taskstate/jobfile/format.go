@@ -47,6 +47,8 @@ func Format(j *taskstate.Job) ([]byte, error) {
 	if j.MaxOutput > 0 {
 		w.line(0, "max_output", size(j.MaxOutput))
 	}
+	w.outputs(j.Outputs)
+	w.number(0, "keep_logs", j.KeepLogs)
 	if j.Timeout > 0 {
 		w.line(0, "timeout", spell.Span(j.Timeout))
 	}
@@ -261,6 +263,20 @@ func commandOf(p *taskstate.Process) ([]string, error) {
 		out[i] = strings.ReplaceAll(strings.ReplaceAll(word, "{}", "${"+item+"}"), escaped, "{}")
 	}
 	return out, nil
+}
+
+func (w *writer) outputs(o *taskstate.Outputs) {
+	switch {
+	case o == nil:
+		return
+	case o.Missing == "":
+		w.list(0, "outputs", o.Globs)
+	default:
+		w.line(0, "outputs", "")
+		w.list(1, "globs", o.Globs)
+		w.line(1, "missing", string(o.Missing))
+	}
+	w.number(0, "keep", o.Keep)
 }
 
 func (w *writer) resources(j *taskstate.Job) {

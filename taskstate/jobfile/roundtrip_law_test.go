@@ -74,6 +74,7 @@ func anyJobFile(t *rapid.T) *written {
 			j.MaxOutput = rapid.Int64Range(jobfile.MinOutput, jobfile.MaxOutput).Draw(t, "max_output")
 			w.says("max_output", fmt.Sprintf("%dB", j.MaxOutput))
 		}
+		w.saves(t)
 		if maybe("timeout") {
 			j.Timeout = ms.Draw(t, "timeout")
 			w.says("timeout", span(t, j.Timeout))
@@ -101,6 +102,29 @@ func anyJobFile(t *rapid.T) *written {
 		w.says("unreachable.replace_after", span(t, j.Unreachable.ReplaceAfter))
 	}
 	return w
+}
+
+// saves says which files are kept, or how often what tasks print is.
+func (w *written) saves(t *rapid.T) {
+	switch rapid.IntRange(0, 3).Draw(t, "what is kept") {
+	case 0:
+	case 1:
+		w.job.KeepLogs = rapid.IntRange(1, taskstate.MaxKeep).Draw(t, "copies")
+		w.says("keep_logs", w.job.KeepLogs)
+	default:
+		o := &taskstate.Outputs{Globs: rapid.SliceOfNDistinct(rapid.StringMatching(`[a-zé \*?']{1,5}(/\*\*|/\{a,b\})?`), 1, 40, rapid.ID).Draw(t, "globs")}
+		if w.job.Outputs = o; rapid.Bool().Draw(t, "short") {
+			w.says("outputs", o.Globs)
+		} else {
+			o.Missing = rapid.SampledFrom([]taskstate.Missing{"fail", "warn", "ok"}).Draw(t, "missing")
+			w.says("outputs.globs", o.Globs)
+			w.says("outputs.missing", o.Missing)
+		}
+		if rapid.Bool().Draw(t, "how often") {
+			o.Keep = rapid.IntRange(1, taskstate.MaxKeep).Draw(t, "copies")
+			w.says("keep", o.Keep)
+		}
+	}
 }
 
 // slots says how many there are, in one of three ways.

@@ -66,6 +66,7 @@ func problems(j *taskstate.Job) []problem {
 	ps.update(j.Update)
 	ps.starting(j)
 	ps.stdin(j)
+	ps.outputs(j)
 	switch p, n := j.Run.Process, j.Run.Noop; {
 	case p == nil && n == nil:
 		ps.bad("run", "say what to run: a process or a noop")

@@ -46,6 +46,10 @@ func (ps *checks) lasting(j *taskstate.Job) {
 	refuse("delay", j.Delay != 0, "has all its tasks running at once; update.delay spaces its updates")
 	refuse("max_fails", j.MaxFails != 0, "goes on whatever fails; limit restart.attempts, or take type: batch")
 	refuse("schedule", j.Schedule != nil, "runs all the time; only a batch job has a schedule")
+	const never = "has tasks that do not end by themselves, and files are kept when a task has ended; take type: batch, or let them put their files where they belong"
+	refuse("outputs", j.Outputs != nil && len(j.Outputs.Globs) > 0, never)
+	refuse("keep", j.Outputs != nil && len(j.Outputs.Globs) == 0, never)
+	refuse("keep_logs", j.KeepLogs != 0, never)
 	ps.between("version", int64(j.Version), 0, 1<<31-1)
 }
 

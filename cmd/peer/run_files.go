@@ -1,0 +1,41 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// filesFlags say which files of a task are kept, and where they are brought.
+type filesFlags struct {
+	out  []string
+	keep int
+	to   string
+}
+
+func (f *filesFlags) register(fl *pflag.FlagSet) {
+	fl.StringArrayVar(&f.out, "out", nil, "keep the files that match `GLOB` below a task's folder, as in 'out/**' (repeatable)")
+	fl.IntVar(&f.keep, "keep", 0, "`N` copies of them: on the peer it ran on and on others (default 2)")
+	fl.StringVar(&f.to, "to", "", "bring them into `DIR` as tasks end; of many tasks into DIR/SLOT")
+}
+
+// into adds what was said to a job.
+func (f *filesFlags) into(j *taskstate.Job) error {
+	if len(f.out) > 0 {
+		o := taskstate.Outputs{Globs: f.out}
+		if j.Outputs != nil {
+			o.Keep, o.Missing = j.Outputs.Keep, j.Outputs.Missing
+		}
+		j.Outputs, j.KeepLogs = &o, 0 // which are kept with outputs
+	}
+	switch {
+	case j.Outputs == nil && f.keep != 0:
+		return api.Errorf(api.Usage, "--keep says how many copies there are of files; say of which with --out GLOB")
+	case j.Outputs == nil && f.to != "":
+		return api.Errorf(api.Usage, "--to says where files are brought; say which with --out GLOB")
+	case f.keep != 0:
+		j.Outputs.Keep = f.keep
+	}
+	return nil
+}
