@@ -70,6 +70,20 @@ func (s *Saved) Equal(o *Saved) bool {
 		s.Keep == o.Keep && s.Why == o.Why && slices.Equal(s.Keepers, o.Keepers)
 }
 
+// Clip is s with a reason that a status has room for.
+func (s *Saved) Clip() *Saved {
+	if s == nil {
+		return nil
+	}
+	why := ClipText(s.Why, MaxMessage)
+	if why == s.Why {
+		return s
+	}
+	short := *s
+	short.Why = why
+	return &short
+}
+
 // Size estimates the encoded size in bytes, from above.
 func (s *Saved) Size() int {
 	if s == nil {

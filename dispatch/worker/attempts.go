@@ -45,12 +45,12 @@ func (c *Core) start(h *heldTask) {
 func (c *Core) ran(reports []taskstate.RunReport) {
 	for _, r := range reports {
 		h := c.held.of[r.Task]
-		if h == nil || h.phase != phaseStarted || !r.State.Valid() || r.State <= taskstate.Accepted {
+		if h == nil || !h.phase.begun() || !r.State.Valid() || r.State <= taskstate.Accepted {
 			continue
 		}
 		s := h.status
 		s.State, s.At, s.Exit, s.Signal, s.Reason, s.Message = r.State, r.At, r.Exit, r.Signal, r.Reason, r.Message
-		s.Took, s.Truncated = max(0, r.Took), r.Truncated
+		s.Took, s.Truncated, s.Saved = max(0, r.Took), r.Truncated, r.Saved
 		if s.At == 0 {
 			s.At = c.now.UnixMilli()
 		}
@@ -58,6 +58,9 @@ func (c *Core) ran(reports []taskstate.RunReport) {
 		case r.State.Final():
 			c.over(h, s)
 		case r.State > h.status.State:
+			if s.Saved = nil; r.State == taskstate.Saving {
+				c.held.leave(h, phaseSaving)
+			}
 			c.advance(h, s)
 		}
 	}
@@ -71,6 +74,7 @@ func (c *Core) advance(h *heldTask, s taskstate.Status) {
 	s.Seq, s.Waited = h.status.Seq+1, h.waited
 	s.Message = taskstate.ClipText(s.Message, taskstate.MaxMessage)
 	s.Reason = taskstate.Reason(taskstate.ClipText(string(s.Reason), maxReason))
+	s.Saved = s.Saved.Clip()
 	h.status = s
 	c.outbox.touch(h, c.now)
 }
@@ -83,7 +87,7 @@ func (c *Core) over(h *heldTask, s taskstate.Status) {
 
 // finish ends a task that was not started.
 func (c *Core) finish(h *heldTask, state taskstate.State, why taskstate.Reason, message string) {
-	h.unbegun = h.phase != phaseStarted
+	h.unbegun = !h.phase.begun()
 	s := h.status
 	s.State, s.At, s.Exit, s.Signal, s.Reason, s.Message = state, c.now.UnixMilli(), taskstate.NoExit, 0, why, message
 	c.over(h, s)
@@ -93,7 +97,7 @@ func (c *Core) finish(h *heldTask, state taskstate.State, why taskstate.Reason, 
 func (c *Core) stop(h *heldTask, why taskstate.Reason) {
 	switch {
 	case h.phase == phaseOver || h.halted:
-	case h.phase == phaseStarted:
+	case h.phase.begun():
 		h.halted = true
 		c.do(Halt{session.Stop{Task: h.id, Reason: why}})
 	default:
@@ -103,7 +107,7 @@ func (c *Core) stop(h *heldTask, why taskstate.Reason) {
 
 // recall gives a task back if it has not started.
 func (c *Core) recall(h *heldTask) {
-	if h.phase != phaseStarted && h.phase != phaseOver {
+	if !h.phase.begun() && h.phase != phaseOver {
 		c.finish(h, taskstate.Rejected, taskstate.ReasonRecalled, "")
 	}
 }

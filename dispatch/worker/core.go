@@ -11,9 +11,9 @@ import (
 
 // Core is the worker without disk, network, processes and clock. It is not safe for concurrent use.
 //
-// A task's life here: granted (its frame is on its way into the journal) → queued → started → over
-// (its end waits for a batch, for the journal, for the acknowledgement) → forgotten. Tasks whose
-// resources are nothing skip the queue.
+// A task's life here: granted (its frame is on its way into the journal) → queued → started →
+// saving, if files of it are kept → over (its end waits for a batch, for the journal, for the
+// acknowledgement) → forgotten. Tasks whose resources are nothing skip the queue.
 type Core struct {
 	self    taskstate.PeerID
 	inc     taskstate.Incarnation

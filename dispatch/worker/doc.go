@@ -28,8 +28,10 @@
 //	                 ▲                              stopped, recalled, too large ┘
 //	            from the journal, not begun
 //
-// What promises no resources skips the queue. A status is told only when it is on disk: it waits
-// for a batch, the batch for the journal, and then it goes up the session and out on the topic.
+// What promises no resources skips the queue. A task whose files are kept is saving between started
+// and over: its process has ended, so it uses nothing and never runs again, not even after a
+// restart. A status is told only when it is on disk: it waits for a batch, the batch for the
+// journal, and then it goes up the session and out on the topic.
 //
 // The worker:
 //

@@ -21,7 +21,7 @@ func (c *Core) windDown(detach bool) {
 	c.stopping, c.detached = true, detach
 	for _, h := range c.held.living() {
 		switch {
-		case h.phase != phaseStarted:
+		case !h.phase.begun():
 			c.turnAway(h)
 		case !detach:
 			c.stop(h, taskstate.ReasonInterrupted)

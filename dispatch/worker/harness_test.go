@@ -22,13 +22,15 @@ const (
 	jobOnce   = taskstate.JobID("once222222")
 	jobWide   = taskstate.JobID("wide222222")
 	jobPair   = taskstate.JobID("pair222222")
+	jobKeep   = taskstate.JobID("keep222222")
 )
 
 // workerEpochBegin is when virtual workers start to live.
 var workerBirth = time.UnixMilli(1_700_000_000_000)
 
 // testJob is one of these jobs: no-ops that promise nothing, work of one cpu, work of one cpu that
-// must not run twice, work that needs all memory and no cpu, and work of two cpus.
+// must not run twice, work that needs all memory and no cpu, work of two cpus, and work of one cpu
+// whose files are kept.
 func testJob(id taskstate.JobID) taskstate.Job {
 	j := taskstate.Job{ID: id, Type: taskstate.BatchJob, Count: 1_000_000, Run: taskstate.Run{Noop: &taskstate.Noop{}}}
 	switch id {
@@ -39,6 +41,9 @@ func testJob(id taskstate.JobID) taskstate.Job {
 		j.Resources.MilliCPU = 2000
 	default:
 		j.Resources.MilliCPU = 1000
+	}
+	if id == jobKeep {
+		j.Outputs = &taskstate.Outputs{Globs: []string{"*"}}
 	}
 	j.Unreachable.Wait = id == jobOnce
 	return j
@@ -77,7 +82,10 @@ type box struct {
 	ended      []End
 	published  map[uint64][]byte
 	running    map[taskstate.TaskID]taskstate.Launch
-	started    map[taskstate.TaskID]int // in this incarnation, over restarts
+	saving     map[taskstate.TaskID]taskstate.RunReport // their processes have ended so, which the core knows
+	savedOnce  map[taskstate.TaskID]taskstate.RunReport // as saving, over restarts, and also when they are over
+	untold     map[taskstate.TaskID]bool                // among running: their processes have ended, which the core is about to hear again
+	started    map[taskstate.TaskID]int                 // in this incarnation, over restarts
 	halted     []session.Stop
 	kept       map[taskstate.TaskID]bool   // the runner may forget their ends
 	begun      []taskstate.Launch          // handed to the runner at the last start
@@ -102,6 +110,7 @@ func newBox(t fataler) *box {
 	b := &box{
 		t: t, kv: kv, now: workerBirth,
 		published: map[uint64][]byte{}, started: map[taskstate.TaskID]int{}, kept: map[taskstate.TaskID]bool{},
+		savedOnce: map[taskstate.TaskID]taskstate.RunReport{},
 	}
 	b.boot()
 	return b
@@ -115,6 +124,7 @@ func (b *box) boot() {
 		b.t.Fatalf("the journal does not load: %v", err)
 	}
 	b.txn, b.publishing, b.ups, b.running = nil, false, nil, map[taskstate.TaskID]taskstate.Launch{}
+	b.saving, b.untold = map[taskstate.TaskID]taskstate.RunReport{}, map[taskstate.TaskID]bool{}
 	b.core, b.begun = NewCore(benchPeer, benchLife, testOffer(), img, b.now)
 	b.core.outbox.gather = b.gather
 	b.stream += 10
@@ -126,26 +136,47 @@ func (b *box) crash(reached bool) {
 	if b.txn != nil && reached {
 		b.write()
 	}
-	running := b.running
+	running, saving := b.running, b.saving
 	b.boot()
 	for id := range running {
 		if !slices.ContainsFunc(b.begun, func(l taskstate.Launch) bool { return l.Task == id }) {
 			b.t.Fatalf("%v ran when the process ended, and is not asked for", id)
 		}
 	}
-	b.adopt(running)
+	for id := range saving {
+		if !slices.ContainsFunc(b.begun, func(l taskstate.Launch) bool { return l.Task == id }) {
+			b.t.Fatalf("%v was being saved when the process ended, and is not asked for", id)
+		}
+	}
+	b.adopt(running, saving)
 	b.step(Published{})
 }
 
-// adopt is the runner's side of a restart: ran is what really ran when the last process ended.
-func (b *box) adopt(ran map[taskstate.TaskID]taskstate.Launch) {
+// adopt is the runner's side of a restart: what really ran when the last process ended, and what
+// was being saved.
+func (b *box) adopt(ran map[taskstate.TaskID]taskstate.Launch, saved map[taskstate.TaskID]taskstate.RunReport) {
 	b.t.Helper()
 	var lost []taskstate.Loss
 	var over []taskstate.RunReport
 	for _, l := range b.begun {
 		what := fateLost
-		if _, ok := ran[l.Task]; ok && b.fate != nil {
+		ended, was := saved[l.Task]
+		if l.Ended != nil { // also if it was over, and the disk does not know
+			if ended, was = b.savedOnce[l.Task]; !was || *l.Ended != ended {
+				b.t.Fatalf("%v is said to have ended as %+v; it was saved: %v, as %+v", l.Task, *l.Ended, was, ended)
+			}
+		}
+		if _, ok := ran[l.Task]; (ok || was) && b.fate != nil {
 			what = b.fate(l.Task)
+		}
+		switch {
+		case was && what != fateLost && l.Ended != nil: // it is saved on
+			b.saving[l.Task] = ended
+			continue
+		case was && what != fateLost: // the runner tells again how its process ended
+			b.running[l.Task], b.untold[l.Task] = l, true
+			over = append(over, ended)
+			continue
 		}
 		switch what {
 		case fateRuns:
@@ -159,7 +190,10 @@ func (b *box) adopt(ran map[taskstate.TaskID]taskstate.Launch) {
 	}
 	b.step(Adopted{lost})
 	for _, r := range over {
-		delete(b.running, r.Task)
+		delete(b.untold, r.Task)
+		if delete(b.running, r.Task); r.State == taskstate.Saving {
+			b.saving[r.Task] = r
+		}
 	}
 	if len(over) > 0 {
 		b.step(Ran{over})
@@ -205,8 +239,9 @@ func (b *box) effect(e Effect) {
 		}
 		b.running[id] = e.Launch
 	case Halt:
-		if _, ok := b.running[e.Stop.Task]; !ok {
-			b.t.Fatalf("%v is stopped and does not run", e.Stop.Task)
+		_, runs := b.running[e.Stop.Task]
+		if _, saves := b.saving[e.Stop.Task]; !runs && !saves {
+			b.t.Fatalf("%v is stopped, and neither runs nor is saved", e.Stop.Task)
 		}
 		b.halted = append(b.halted, e.Stop)
 	case Kept:
@@ -222,12 +257,15 @@ func (b *box) effect(e Effect) {
 // checkPromises is I10: what runs never promises more than the peer offers.
 func (b *box) checkPromises() {
 	b.t.Helper()
-	var sum taskstate.Resources
+	var sum, really taskstate.Resources
 	for _, l := range b.running {
 		sum = sum.Add(l.Job.Resources)
+		if !b.untold[l.Task] {
+			really = really.Add(l.Job.Resources)
+		}
 	}
-	if !sum.Fits(testOffer().Resources) {
-		b.t.Fatalf("promised %+v of %+v", sum, testOffer().Resources)
+	if !really.Fits(testOffer().Resources) {
+		b.t.Fatalf("promised %+v of %+v", really, testOffer().Resources)
 	}
 	if sum != b.core.held.used {
 		b.t.Fatalf("the core counts %+v as used, %+v is", b.core.held.used, sum)
@@ -366,8 +404,23 @@ func grantOf(job taskstate.JobID, first, n int) session.Grant {
 // ends reports the end of a running task.
 func (b *box) finish(id taskstate.TaskID, state taskstate.State, why taskstate.Reason) {
 	b.t.Helper()
+	r := taskstate.RunReport{Task: id, State: state, Reason: why, At: b.now.UnixMilli()}
+	if ended, ok := b.saving[id]; ok { // its process's end stays as it was, and now there are copies
+		r.Exit, r.Took = ended.Exit, ended.Took
+		r.Saved = &taskstate.Saved{Bytes: 9, Files: 1, Keepers: []taskstate.PeerID{benchPeer}, Keep: 2, Why: "nobody else is here"}
+	}
 	delete(b.running, id)
-	b.step(Ran{[]taskstate.RunReport{{Task: id, State: state, Reason: why, At: b.now.UnixMilli()}}})
+	delete(b.saving, id)
+	b.step(Ran{[]taskstate.RunReport{r}})
+}
+
+// saves reports that the process of a running task has ended and what it left is being kept.
+func (b *box) saves(id taskstate.TaskID, exit int) {
+	b.t.Helper()
+	r := taskstate.RunReport{Task: id, State: taskstate.Saving, Exit: exit, At: b.now.UnixMilli(), Took: 20}
+	delete(b.running, id)
+	b.saving[id], b.savedOnce[id] = r, r
+	b.step(Ran{[]taskstate.RunReport{r}})
 }
 
 func (b *box) runs(id taskstate.TaskID) {
@@ -396,4 +449,11 @@ func (b *box) said() []taskstate.Status {
 // sorted lists running tasks in order.
 func (b *box) sorted() []taskstate.TaskID {
 	return slices.SortedFunc(maps.Keys(b.running), taskstate.TaskID.Compare)
+}
+
+// begunTasks lists what runs or is being saved, in order.
+func (b *box) begunTasks() []taskstate.TaskID {
+	ids := slices.AppendSeq(slices.Collect(maps.Keys(b.running)), maps.Keys(b.saving))
+	slices.SortFunc(ids, taskstate.TaskID.Compare)
+	return ids
 }

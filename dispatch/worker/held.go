@@ -16,8 +16,12 @@ const (
 	phaseParked               // from the journal, not begun: waits for a Complete set that confirms it
 	phaseQueued
 	phaseStarted
+	phaseSaving // its process has ended, and what it left is being kept: it uses nothing any more
 	phaseOver
 )
+
+// begun tells whether the runner has the task: what is to become of it is the runner's to say.
+func (p phase) begun() bool { return p == phaseStarted || p == phaseSaving }
 
 type heldTask struct {
 	id       taskstate.TaskID
@@ -58,6 +62,21 @@ func (h *heldTask) launch(self taskstate.PeerID) taskstate.Launch {
 	return taskstate.Launch{
 		Task: h.id, Job: h.job.job, Item: h.item, Epoch: h.frame.record.Epoch, Index: h.status.Index, Peer: string(self),
 	}
+}
+
+// relaunch is launch after a restart, with what the journal knows of the life before.
+func (h *heldTask) relaunch(self taskstate.PeerID) taskstate.Launch {
+	l, s := h.launch(self), h.durable
+	switch s.State {
+	case taskstate.Running:
+		l.Since = s.At
+	case taskstate.Saving:
+		l.Ended = &taskstate.RunReport{
+			Task: s.Task, State: s.State, Exit: s.Exit, Signal: s.Signal, Reason: s.Reason, Message: s.Message, At: s.At,
+			Took: s.Took, Truncated: s.Truncated,
+		}
+	}
+	return l
 }
 
 // heldFrame is one accepted set of assignments: it stays in the journal until its last task is

@@ -105,10 +105,10 @@ func (w *worldOfOneWorker) hear() {
 // join checks that a task never goes back and has one end.
 func (w *worldOfOneWorker) join(s taskstate.Status) {
 	old, ok := w.newestOf[s.Task]
-	if ok && old.State.Final() && s.State.Final() && old != s {
+	if ok && old.State.Final() && s.State.Final() && old.Compare(s) != 0 {
 		w.t.Fatalf("%v ended twice: %+v and %+v", s.Task, old, s)
 	}
-	if ok && s.Seq == old.Seq && s != old {
+	if ok && s.Seq == old.Seq && s.Compare(old) != 0 {
 		w.t.Fatalf("two statuses of %v have number %d: %+v and %+v", s.Task, s.Seq, old, s)
 	}
 	if !ok || s.Compare(old) > 0 {
@@ -195,7 +195,7 @@ func (w *worldOfOneWorker) someTask(among map[taskstate.TaskID]bool) (taskstate.
 }
 
 func (w *worldOfOneWorker) assign() {
-	job := rapid.SampledFrom([]taskstate.JobID{jobNoop, jobWork, jobOnce}).Draw(w.r, "job")
+	job := rapid.SampledFrom([]taskstate.JobID{jobNoop, jobWork, jobOnce, jobKeep}).Draw(w.r, "job")
 	g := session.Grant{Job: job, Index: 7, Slots: []ledger.Slots{{First: w.next, N: w.draw("n", 1, 5), Attempt: 1}}}
 	w.next += g.Slots[0].N
 	for id := range g.Tasks() {
@@ -206,7 +206,7 @@ func (w *worldOfOneWorker) assign() {
 
 func (w *worldOfOneWorker) act() {
 	switch rapid.SampledFrom([]string{
-		"assign", "assign", "deliver", "deliver", "save", "save", "publish", "run", "end", "end", "end",
+		"assign", "assign", "deliver", "deliver", "save", "save", "publish", "run", "end", "end", "end", "saving",
 		"stop", "recall", "supersede", "break", "connect", "connect", "crash", "detach", "term", "sick", "well", "wait",
 	}).Draw(w.r, "act") {
 	case "assign":
@@ -224,8 +224,12 @@ func (w *worldOfOneWorker) act() {
 			w.runs(ids[w.draw("which", 0, len(ids)-1)])
 		}
 	case "end":
-		if ids := w.sorted(); len(ids) > 0 {
+		if ids := w.begunTasks(); len(ids) > 0 {
 			w.finish(ids[w.draw("which", 0, len(ids)-1)], taskstate.Complete, "")
+		}
+	case "saving":
+		if ids := slices.DeleteFunc(w.sorted(), func(id taskstate.TaskID) bool { return id.Job != jobKeep }); len(ids) > 0 {
+			w.saves(ids[w.draw("which", 0, len(ids)-1)], w.draw("exit", 0, 1))
 		}
 	case "stop":
 		if id, ok := w.someTask(w.open); ok {
@@ -263,12 +267,12 @@ func (w *worldOfOneWorker) act() {
 	}
 	w.hear()
 	for id := range w.dropped {
-		if _, ok := w.running[id]; ok {
+		if slices.Contains(w.begunTasks(), id) {
 			w.t.Fatalf("%v runs, though the worker gave its word that it never will", id)
 		}
 	}
 	for _, s := range w.halted {
-		if _, ok := w.running[s.Task]; ok {
+		if slices.Contains(w.begunTasks(), s.Task) {
 			w.finish(s.Task, taskstate.Shutdown, s.Reason)
 		}
 	}
@@ -332,7 +336,7 @@ func (w *worldOfOneWorker) calmDown() {
 		w.save()
 		w.publish()
 		w.hear()
-		for _, id := range w.sorted() {
+		for _, id := range w.begunTasks() {
 			w.finish(id, taskstate.Complete, "")
 		}
 		w.wait()

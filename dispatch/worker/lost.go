@@ -25,7 +25,7 @@ func (c *Core) lose(why string) {
 	}
 	c.lost, c.stopping = why, true
 	for _, h := range c.held.living() {
-		if h.phase == phaseStarted {
+		if h.phase.begun() {
 			c.stop(h, taskstate.ReasonInterrupted)
 		}
 	}

@@ -82,7 +82,7 @@ func (c *Core) setRefrain(err error) {
 		return
 	}
 	for _, h := range c.held.living() {
-		if h.phase != phaseStarted {
+		if !h.phase.begun() {
 			c.turnAway(h)
 		}
 	}

@@ -110,7 +110,7 @@ func (o *outbox) batch(t *journal.Txn, last uint64, now time.Time) uint64 {
 
 // statusSize estimates an encoded status, from above.
 func statusSize(s taskstate.Status) int {
-	return statusOverhead + len(s.Task.Job) + len(s.Reason) + len(s.Message)
+	return statusOverhead + len(s.Task.Job) + len(s.Reason) + len(s.Message) + s.Saved.Size()
 }
 
 // saved hands out the batches that are on disk now, to be told, and the processes whose ends they

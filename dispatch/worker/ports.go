@@ -20,12 +20,13 @@ type Runner interface {
 	// Start begins a task and returns at once. What goes wrong is reported as the task's end.
 	Start(taskstate.Launch)
 	// Stop ends a task early and returns at once. Its end is reported as usual, as Shutdown with
-	// this reason.
+	// this reason. Of a task that is being saved it breaks that off.
 	Stop(task taskstate.TaskID, reason taskstate.Reason)
 	// Adopt is called once, before anything is started: these tasks may have been started by an
 	// earlier process of this peer, and nobody has its end. Those that still run are taken up again
-	// and those that ended meanwhile are reported, as if they had been started just now. It returns
-	// the others: of these nothing runs when it returns, and nothing is reported.
+	// and those that ended meanwhile are reported, as if they had been started just now. Of those
+	// with Ended the process has ended: what they left is saved again. It returns the others: of
+	// these nothing runs when it returns, and nothing is reported.
 	Adopt(tasks []taskstate.Launch) (lost []taskstate.Loss)
 	// Kept says that the ends of these tasks – processes, not no-ops – are in the journal. Until
 	// then they may be told again by Adopt.

@@ -12,7 +12,8 @@ import (
 // restore rebuilds the core from the journal and returns the tasks that may have been started.
 //
 // What was begun – or may have been, by the mark – and has no end in the journal counts as started,
-// until the runner says that it is not to be found. What was certainly not begun is parked until a
+// until the runner says that it is not to be found. What was being saved is the runner's too, but
+// its process has ended: it is not to run again. What was certainly not begun is parked until a
 // Complete set confirms it: meanwhile the ledger may have given the slot to another peer, and
 // starting it before asking would run it twice.
 func (c *Core) restore(img *journal.Image) (begun []taskstate.Launch) {
@@ -41,12 +42,10 @@ func (c *Core) restore(img *journal.Image) (begun []taskstate.Launch) {
 		if h.lastSaid == anyBatch {
 			c.outbox.touch(h, time.Time{})
 		}
-		c.held.begin(h)
-		l := h.launch(c.self)
-		if h.durable.State == taskstate.Running {
-			l.Since = h.durable.At
+		if h.phase = phaseSaving; h.durable.State != taskstate.Saving {
+			c.held.begin(h)
 		}
-		begun = append(begun, l)
+		begun = append(begun, h.relaunch(c.self))
 	}
 	return begun
 }
@@ -69,7 +68,7 @@ func (c *Core) adopted(lost []taskstate.Loss) {
 	for _, l := range lost {
 		h := c.held.of[l.Task]
 		switch {
-		case h == nil || h.phase != phaseStarted:
+		case h == nil || !h.phase.begun():
 		case l.Never && h.durable.State <= taskstate.Accepted:
 			c.held.leave(h, phaseParked)
 		default:
@@ -83,7 +82,7 @@ func (c *Core) adopted(lost []taskstate.Loss) {
 	// The rest goes on. The batch that said so may be acknowledged and gone, and a peer that missed
 	// it could not get it any more: say it again.
 	for _, h := range c.held.living() {
-		if h.phase == phaseStarted && h.durable.Seq > 0 {
+		if h.phase.begun() && h.durable.Seq > 0 {
 			c.outbox.touch(h, c.now)
 		}
 	}

@@ -16,7 +16,7 @@ type tasks struct {
 	of    map[taskstate.TaskID]*heldTask
 	order uint64 // of the newest
 	used  taskstate.Resources
-	runs  int // started tasks
+	runs  int // started tasks whose process goes on
 	live  int // tasks that are not over
 }
 
@@ -41,7 +41,7 @@ func (ts *tasks) begin(h *heldTask) {
 // free is what is left of an offer.
 func (ts *tasks) free(of session.Offer) taskstate.Resources { return of.Resources.Sub(ts.used) }
 
-// leave takes a task out of those that were started, if it is one, for another phase.
+// leave takes a task out of those that run, if it is one, for another phase.
 func (ts *tasks) leave(h *heldTask, to phase) {
 	if h.phase == phaseStarted {
 		ts.used = ts.used.Sub(h.job.job.Resources)
