@@ -29,6 +29,7 @@ const (
 	ReasonNotStarted  Reason = "not-started"    // its peer had room for it and did not start it
 	ReasonOutputLost  Reason = "output-lost"    // it ended, and its peer's disk did not take all it wrote to its output
 	ReasonStdin       Reason = "stdin"          // what it was to read could not be had to its end
+	ReasonNoRoom      Reason = "no-room"        // its peer has no room for its job's inputs
 	ReasonNoOutput    Reason = "no-output"      // it ended well, and nothing is there that its job's outputs match
 	ReasonOvertaken   Reason = "overtaken"      // an attempt that had been given up came back with its success: that one counts
 

@@ -92,6 +92,14 @@ func (js *jobs) noteEnd(j *jobState, p taskstate.PeerID, end taskstate.State) {
 	}
 }
 
+// noteNoRoom takes note of a peer that has no room for a job's inputs: it is avoided like one where
+// its tasks fail.
+func (js *jobs) noteNoRoom(j *jobState, p taskstate.PeerID) {
+	for range faultCount {
+		js.noteEnd(j, p, taskstate.Rejected)
+	}
+}
+
 // ended takes note of how a task ended whose end is decided now.
 func (js *jobs) ended(p *peerState, h *holding, st *taskstate.Status, r rec) {
 	j := h.job

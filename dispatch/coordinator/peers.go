@@ -241,7 +241,7 @@ type PeerLoad struct {
 func (p *peerState) running() (sum taskstate.Resources) {
 	for _, h := range p.holds {
 		for _, r := range h.slots {
-			if r.state >= taskstate.Preparing && !r.is(ended) {
+			if r.state >= taskstate.Starting && !r.is(ended) {
 				sum = sum.Add(h.job.body(int(r.version)).Resources)
 			}
 		}

@@ -17,9 +17,9 @@ func (ts *tasks) observe(p *peerState, st *taskstate.Status) {
 	}
 	if !r.state.Final() {
 		was := r.state
-		if r.state = max(r.state, st.State); r.state >= taskstate.Preparing {
+		if r.state = max(r.state, st.State); r.state >= taskstate.Starting {
 			p.answered(&r)
-			if was < taskstate.Preparing && ts.peers.shunned(p) {
+			if was < taskstate.Starting && ts.peers.shunned(p) {
 				p.shunned = time.Time{} // it does start what it has
 				ts.agenda.place()
 			}
@@ -80,6 +80,9 @@ func (ts *tasks) onEnd(s *workerSession, st *taskstate.Status, batch uint64) boo
 	if decided {
 		return false
 	}
+	if st.Reason == taskstate.ReasonNoRoom && int(r.version) == h.job.job.Version {
+		ts.jobs.noteNoRoom(h.job, p.id)
+	}
 	if ts.runsAgain(h, st, started) {
 		ts.supersede(h, st.Task, r, st.Reason, started)
 		return true
@@ -97,7 +100,7 @@ func (ts *tasks) runsAgain(h *holding, st *taskstate.Status, started bool) bool 
 			return false
 		}
 		fallthrough
-	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonDrained, taskstate.ReasonStuck:
+	case taskstate.ReasonRecalled, taskstate.ReasonInterrupted, taskstate.ReasonDropped, taskstate.ReasonDrained, taskstate.ReasonStuck, taskstate.ReasonNoRoom:
 		return st.State != taskstate.Complete && !h.job.cancelled && !h.job.leaves(st.Task.Slot) && !(h.job.job.Unreachable.Wait && started)
 	}
 	return false

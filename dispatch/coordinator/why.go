@@ -218,7 +218,7 @@ func (ex *explainer) inLine(h *holding, p *peerState) string {
 		if r.is(ended) {
 			continue
 		}
-		if r.state >= taskstate.Preparing {
+		if r.state >= taskstate.Starting || r.state == taskstate.Preparing {
 			return ""
 		}
 		n++
@@ -313,7 +313,7 @@ func (ex *explainer) waitingForPeers(j *jobState) string {
 func (ex *explainer) stalledTasks(h *holding, p *peerState) string {
 	n := 0
 	for _, r := range h.slots {
-		if r.state < taskstate.Preparing {
+		if r.state < taskstate.Starting && r.state != taskstate.Preparing {
 			n++
 		}
 	}

@@ -21,6 +21,7 @@ func (c *Core) accept(h *heldTask) {
 // accepted puts a task among those whose turn has not come.
 func (c *Core) accepted(h *heldTask) {
 	c.queue.accepted(h, c.now.Add(c.outbox.gather*(gatherTurn/gatherEnds)))
+	c.bring(h)
 }
 
 // serveQueue starts those whose turn it is, and says Accepted of what has waited for a while.
@@ -31,6 +32,9 @@ func (c *Core) serveQueue() {
 		}
 	}
 	for _, h := range c.queue.overdue(c.now, c.stopping) {
+		if !h.job.ready() {
+			c.preparing(h)
+		}
 		c.outbox.touch(h, c.now)
 	}
 }

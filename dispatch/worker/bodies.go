@@ -55,6 +55,7 @@ func (b *bodies) release(f *heldFrame) {
 		if j.frames--; j.frames == 0 {
 			b.idle++
 			b.idleBytes += j.size()
+			j.staging = notAsked // nobody keeps its inputs for it any more
 		}
 	}
 }

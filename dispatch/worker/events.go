@@ -61,6 +61,8 @@ type (
 	Mute struct{ On bool }
 	// TurnedBack: this peer's folder is older than what others saw of it.
 	TurnedBack struct{ Why string }
+	// Staged: whoever brings the inputs of jobs here says how far they are.
+	Staged struct{ Reports []StageReport }
 	// Restored: the journal has been read. Comes once, to a core that began without; answered by
 	// Adopt.
 	Restored struct{ Image *journal.Image }
@@ -88,6 +90,7 @@ func (Detach) isEvent()     {}
 func (Seen) isEvent()       {}
 func (Mute) isEvent()       {}
 func (TurnedBack) isEvent() {}
+func (Staged) isEvent()     {}
 func (Restored) isEvent()   {}
 func (Adopted) isEvent()    {}
 
@@ -111,6 +114,8 @@ type (
 	Halt struct{ Stop session.Stop }
 	// Kept: the ends of these processes are in the journal.
 	Kept struct{ Tasks []taskstate.TaskID }
+	// Stage has the inputs of a job brought here; answered by Staged.
+	Stage struct{ Job *taskstate.Job }
 	// Adopt has the runner look for what may have been started before; answered by Adopted.
 	Adopt struct{ Begun []taskstate.Launch }
 )
@@ -122,4 +127,5 @@ func (Publish) isEffect() {}
 func (Start) isEffect()   {}
 func (Halt) isEffect()    {}
 func (Kept) isEffect()    {}
+func (Stage) isEffect()   {}
 func (Adopt) isEffect()   {}

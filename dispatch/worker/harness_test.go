@@ -23,14 +23,16 @@ const (
 	jobWide   = taskstate.JobID("wide222222")
 	jobPair   = taskstate.JobID("pair222222")
 	jobKeep   = taskstate.JobID("keep222222")
+	jobFed    = taskstate.JobID("fed2222222")
+	jobFedOne = taskstate.JobID("fedonce222")
 )
 
 // workerEpochBegin is when virtual workers start to live.
 var workerBirth = time.UnixMilli(1_700_000_000_000)
 
 // testJob is one of these jobs: no-ops that promise nothing, work of one cpu, work of one cpu that
-// must not run twice, work that needs all memory and no cpu, work of two cpus, and work of one cpu
-// whose files are kept.
+// must not run twice, work that needs all memory and no cpu, work of two cpus, work of one cpu whose
+// files are kept; and work of one cpu that has inputs, which may run twice or must not.
 func testJob(id taskstate.JobID) taskstate.Job {
 	j := taskstate.Job{ID: id, Type: taskstate.BatchJob, Count: 1_000_000, Run: taskstate.Run{Noop: &taskstate.Noop{}}}
 	switch id {
@@ -45,7 +47,10 @@ func testJob(id taskstate.JobID) taskstate.Job {
 	if id == jobKeep {
 		j.Outputs = &taskstate.Outputs{Globs: []string{"*"}}
 	}
-	j.Unreachable.Wait = id == jobOnce
+	if id == jobFed || id == jobFedOne {
+		j.Inputs = []taskstate.Input{{Name: "in"}}
+	}
+	j.Unreachable.Wait = id == jobOnce || id == jobFedOne
 	return j
 }
 
@@ -91,6 +96,8 @@ type box struct {
 	begun      []taskstate.Launch          // handed to the runner at the last start
 	fate       func(taskstate.TaskID) fate // what a restart finds of what ran; nil: nothing
 	lastBatch  uint64                      // highest number made durable
+	stages     []taskstate.JobID           // whose inputs are asked for, in this process
+	here       map[taskstate.JobID]bool    // whose inputs are here
 }
 
 // fate is what a runner finds of a task after a restart.
@@ -123,6 +130,7 @@ func (b *box) boot() {
 	if err != nil {
 		b.t.Fatalf("the journal does not load: %v", err)
 	}
+	b.stages, b.here = nil, map[taskstate.JobID]bool{}
 	b.txn, b.publishing, b.ups, b.running = nil, false, nil, map[taskstate.TaskID]taskstate.Launch{}
 	b.saving, b.untold = map[taskstate.TaskID]taskstate.RunReport{}, map[taskstate.TaskID]bool{}
 	b.core, b.begun = NewCore(benchPeer, benchLife, testOffer(), img, b.now)
@@ -237,7 +245,12 @@ func (b *box) effect(e Effect) {
 		if b.started[id]++; b.started[id] > 1 {
 			b.t.Fatalf("%v was started twice in one incarnation", id)
 		}
+		if len(e.Launch.Job.Inputs) > 0 && !b.here[id.Job] {
+			b.t.Fatalf("%v starts without its inputs", id)
+		}
 		b.running[id] = e.Launch
+	case Stage:
+		b.stages = append(b.stages, e.Job.ID)
 	case Halt:
 		_, runs := b.running[e.Stop.Task]
 		if _, saves := b.saving[e.Stop.Task]; !runs && !saves {
@@ -421,6 +434,20 @@ func (b *box) saves(id taskstate.TaskID, exit int) {
 	delete(b.running, id)
 	b.saving[id], b.savedOnce[id] = r, r
 	b.step(Ran{[]taskstate.RunReport{r}})
+}
+
+// stage says of the first job whose inputs were asked for how far they are.
+func (b *box) stage(r StageReport) {
+	b.t.Helper()
+	if len(b.stages) == 0 {
+		return
+	}
+	r.Job = b.stages[0]
+	if r.Here || r.NoRoom {
+		b.stages = b.stages[1:]
+	}
+	b.here[r.Job] = b.here[r.Job] || r.Here
+	b.step(Staged{[]StageReport{r}})
 }
 
 func (b *box) runs(id taskstate.TaskID) {

@@ -92,15 +92,17 @@ type heldFrame struct {
 
 // heldJob is a job body and how many frames need it.
 type heldJob struct {
-	job    *taskstate.Job
-	frames int
-	onDisk bool
+	job     *taskstate.Job
+	frames  int
+	onDisk  bool
+	staging staging // of its inputs
+	message string  // how far they are, for people
 }
 
-// instant tasks promise nothing, so nothing can make them wait. Work that must not run twice takes
+// instant tasks promise and need nothing, so nothing can make them wait. Work that must not run twice takes
 // its turn all the same: it is marked as begun only when it is.
 func (j *heldJob) instant() bool {
-	return j.job.Resources == (taskstate.Resources{}) && !j.job.Unreachable.Wait
+	return j.job.Resources == (taskstate.Resources{}) && !j.job.Unreachable.Wait && len(j.job.Inputs) == 0
 }
 
 // size estimates the bytes of a body: what can be large in one.

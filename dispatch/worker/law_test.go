@@ -195,7 +195,7 @@ func (w *worldOfOneWorker) someTask(among map[taskstate.TaskID]bool) (taskstate.
 }
 
 func (w *worldOfOneWorker) assign() {
-	job := rapid.SampledFrom([]taskstate.JobID{jobNoop, jobWork, jobOnce, jobKeep}).Draw(w.r, "job")
+	job := rapid.SampledFrom([]taskstate.JobID{jobNoop, jobWork, jobOnce, jobKeep, jobFed, jobFedOne}).Draw(w.r, "job")
 	g := session.Grant{Job: job, Index: 7, Slots: []ledger.Slots{{First: w.next, N: w.draw("n", 1, 5), Attempt: 1}}}
 	w.next += g.Slots[0].N
 	for id := range g.Tasks() {
@@ -207,7 +207,7 @@ func (w *worldOfOneWorker) assign() {
 func (w *worldOfOneWorker) act() {
 	switch rapid.SampledFrom([]string{
 		"assign", "assign", "deliver", "deliver", "save", "save", "publish", "run", "end", "end", "end", "saving",
-		"stop", "recall", "supersede", "break", "connect", "connect", "crash", "detach", "term", "sick", "well", "wait",
+		"stop", "recall", "supersede", "break", "connect", "connect", "crash", "detach", "term", "sick", "well", "wait", "stage", "stage",
 	}).Draw(w.r, "act") {
 	case "assign":
 		w.assign()
@@ -264,6 +264,8 @@ func (w *worldOfOneWorker) act() {
 		w.well()
 	case "wait":
 		w.wait()
+	case "stage":
+		w.stage([]StageReport{{Here: true}, {Message: "10 %"}, {Message: "20 %"}, {NoRoom: true, Message: "full"}}[w.draw("how far", 0, 3)])
 	}
 	w.hear()
 	for id := range w.dropped {
@@ -339,6 +341,7 @@ func (w *worldOfOneWorker) calmDown() {
 		for _, id := range w.begunTasks() {
 			w.finish(id, taskstate.Complete, "")
 		}
+		w.stage(StageReport{Here: true})
 		w.wait()
 		w.hear()
 		if len(w.open) == 0 && len(w.core.held.of) == 0 && len(w.downs) == 0 && w.txn == nil && !w.publishing {

@@ -23,7 +23,8 @@ type Loop struct {
 	open    journal.Opener
 
 	events    chan Event // from the session client
-	reports   reportBox
+	reports   inbox[taskstate.RunReport]
+	staged    inbox[StageReport]
 	results   chan Event // from the writer and the publisher
 	saves     chan *journal.Txn
 	publishes chan [][]byte
@@ -97,7 +98,7 @@ func newLoopOn(cfg Config, head journal.Head, open journal.Opener) *Loop {
 		seen: make(chan Seen, 1), back: make(chan string, 1), mutes: make(chan bool, 1), news: wake.New(), offers: make(chan session.Offer, 1), refrained: wake.New(),
 		connected: make(chan string, 16), abort: make(chan struct{}),
 		stop: make(chan struct{}), detach: make(chan struct{}), ended: make(chan struct{}),
-		reports: reportBox{wake: wake.New()},
+		reports: inbox[taskstate.RunReport]{wake: wake.New()}, staged: inbox[StageReport]{wake: wake.New()},
 	}
 	w.begin(head, cfg.Offer)
 	return w
@@ -186,6 +187,9 @@ func (w *Loop) Seen(inc taskstate.Incarnation, number uint64, differs bool) {
 // within Runner.Start. What it keeps is bounded by the tasks that were started.
 func (w *Loop) Report(r taskstate.RunReport) { w.reports.put(r) }
 
+// Staged is the sink for the Stager. It never blocks and may be called from anywhere.
+func (w *Loop) Staged(r StageReport) { w.staged.put(r) }
+
 // News says that the answer of Coordinator may have changed: a backoff is cut short, a session with
 // an older one is ended. Never blocks.
 func (w *Loop) News() { w.news.Set() }
@@ -252,21 +256,21 @@ func (w *Loop) closeOnce(c chan struct{}) {
 	}
 }
 
-// reportBox gathers reports until the owner has time for them.
-type reportBox struct {
+// inbox gathers reports until the owner has time for them.
+type inbox[T any] struct {
 	mu   sync.Mutex
-	got  []taskstate.RunReport
+	got  []T
 	wake wake.Signal
 }
 
-func (m *reportBox) put(r taskstate.RunReport) {
+func (m *inbox[T]) put(r T) {
 	m.mu.Lock()
 	m.got = append(m.got, r)
 	m.mu.Unlock()
 	m.wake.Set()
 }
 
-func (m *reportBox) all() []taskstate.RunReport {
+func (m *inbox[T]) all() []T {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	got := m.got

@@ -62,6 +62,8 @@ type Config struct {
 	// other.
 	Local  func(peer string, c net.Conn)
 	Runner Runner
+	// Stager brings inputs here. Optional: without it the runner is given tasks as they are.
+	Stager Stager
 	// Coordinator names whom to keep a session with, in which epoch: a hint. Called from one
 	// goroutine; must not block.
 	Coordinator func() (taskstate.PeerID, taskstate.Epoch, bool)

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -76,7 +77,7 @@ func (q *queue) next(free taskstate.Resources, begun uint64) (starting []*heldTa
 		}
 		switch {
 		case h.phase != phaseQueued: // it was taken back, or stopped
-		case t.comes(h):
+		case h.prepared() && t.comes(h):
 			starting = append(starting, h)
 		default:
 			q.tasks[kept] = h
@@ -85,6 +86,18 @@ func (q *queue) next(free taskstate.Resources, begun uint64) (starting []*heldTa
 	}
 	q.remove(kept, i)
 	return starting
+}
+
+// of lists the tasks of a job that wait for their turn, or will. Those that leave meanwhile are no
+// matter.
+func (q *queue) of(j *heldJob) iter.Seq[*heldTask] {
+	return func(yield func(*heldTask) bool) {
+		for _, h := range q.tasks {
+			if h.job == j && (h.phase == phaseQueued || h.phase == phaseGranted) && !yield(h) {
+				return
+			}
+		}
+	}
 }
 
 // remove takes out what stands from place kept to place next.
@@ -111,13 +124,21 @@ func (q *queue) remove(kept, next int) {
 func (q *queue) mark(free taskstate.Resources, begun uint64, ahead int) (mark uint64, needed bool) {
 	mark = begun
 	t := turns{free: free}
-	for i, h := range q.tasks {
-		if i == ahead {
+	n := 0
+	for _, h := range q.tasks {
+		if n == ahead {
 			break
 		}
 		if h.phase != phaseQueued && h.phase != phaseGranted {
 			continue
 		}
+		if !h.prepared() {
+			if h.job.job.Unreachable.Wait && h.durable.State != taskstate.Preparing {
+				break
+			}
+			continue // others pass it
+		}
+		n++
 		fits := t.comes(h)
 		if h.job.job.Unreachable.Wait && !fits {
 			break

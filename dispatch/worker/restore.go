@@ -35,7 +35,7 @@ func (c *Core) restore(img *journal.Image) (begun []taskstate.Launch) {
 	c.held.order = newest
 	c.restoreStatuses(img)
 	for _, h := range c.held.living() {
-		if h.durable.State <= taskstate.Accepted && !h.job.instant() && h.order > c.begun {
+		if notBegun(h.durable.State) && !h.job.instant() && h.order > c.begun || h.durable.State == taskstate.Preparing {
 			h.phase = phaseParked
 			continue
 		}
@@ -49,6 +49,9 @@ func (c *Core) restore(img *journal.Image) (begun []taskstate.Launch) {
 	}
 	return begun
 }
+
+// notBegun tells whether nobody was told that a task has begun.
+func notBegun(told taskstate.State) bool { return told < taskstate.Starting }
 
 // replayed goes on with the session that is open, if one is, as if it had just been opened: it
 // reports, and then heeds what has come meanwhile.
@@ -69,7 +72,7 @@ func (c *Core) adopted(lost []taskstate.Loss) {
 		h := c.held.of[l.Task]
 		switch {
 		case h == nil || !h.phase.begun():
-		case l.Never && h.durable.State <= taskstate.Accepted:
+		case l.Never && notBegun(h.durable.State):
 			c.held.leave(h, phaseParked)
 		default:
 			why := l.Message

@@ -40,6 +40,8 @@ func (w *Loop) own(ctx context.Context) error {
 			w.step(ev)
 		case <-w.reports.wake:
 			w.step(Ran{w.reports.all()})
+		case <-w.staged.wake:
+			w.step(Staged{w.staged.all()})
 		case ev := <-w.results:
 			w.step(ev)
 		case o := <-w.offers:
@@ -101,6 +103,12 @@ func (w *Loop) step(ev Event) {
 			w.cfg.Runner.Stop(e.Stop.Task, e.Stop.Reason)
 		case Kept:
 			w.cfg.Runner.Kept(e.Tasks)
+		case Stage:
+			if w.cfg.Stager != nil {
+				w.cfg.Stager.Stage(e.Job)
+			} else {
+				w.Staged(StageReport{Job: e.Job.ID, Version: e.Job.Version, Here: true}) // the runner says what it thinks of it
+			}
 		case Adopt:
 			w.adopt(e.Begun)
 		}

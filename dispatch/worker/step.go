@@ -57,6 +57,8 @@ func (c *Core) Step(ev Event, now time.Time) []Effect {
 		c.windDown(false)
 	case Detach:
 		c.windDown(true)
+	case Staged:
+		c.onStaged(e.Reports)
 	case Restored:
 		c.do(Adopt{c.restore(e.Image)})
 	case Adopted:

@@ -141,6 +141,8 @@ func whyGivenUp(r taskstate.Reason) string {
 		return "its peer could not be reached for as long as the job allows"
 	case taskstate.ReasonStuck:
 		return "its peer's disk takes nothing, and it was not begun"
+	case taskstate.ReasonNoRoom:
+		return "its peer had no room for its inputs, and it was not begun"
 	case taskstate.ReasonNotStarted:
 		return "its peer had room for it and did not start it"
 	case taskstate.ReasonOutputLost:
