@@ -20,6 +20,7 @@ var floors = map[string]int{
 	"internal/limit":              0,
 	"p2p/wire":                    0,
 	"p2p/starts":                  0,
+	"p2p/line":                    0,
 	"taskstate/spell":             0, // units and near words: read alike in job files, flags and constraints
 	"taskstate/shell":             0, // a line's quotes: read alike where a job is made and where it runs
 	"taskstate":                   1,

@@ -187,7 +187,7 @@ func (n *Node) openNetwork() (err error) {
 	n.host, err = p2p.New(p2p.Config{
 		Key: key, Listen: n.cfg.Listen, Announce: n.cfg.Announce, Admitted: n.roster.Admitted, Strangers: []string{admission.JoinProtocol, admission.OldJoinProtocol, admission.RosterProtocol},
 		Prefer: n.folder.port(), Sought: len(n.roster.All()) > 1, MDNS: !n.cfg.NoMDNS && n.cfg.Machine.Sockets == nil, OnFound: neighbour(n.roster.Admitted),
-		Relay: true, Sockets: n.cfg.Machine.Sockets, Log: n.log,
+		Relay: true, Sockets: n.cfg.Machine.Sockets, Slowable: n.cfg.Testnet, Log: n.log,
 		Version: n.cfg.Version, Start: n.start, OnHello: n.copies.Heard, OnOld: n.tooOld, OnSecond: n.copies.Ask,
 	})
 	if err != nil {

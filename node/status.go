@@ -98,9 +98,10 @@ func residentMemory() int64 {
 // Block implements api.AdminBackend.
 func (n *Node) Block(_ context.Context, b api.Block) error {
 	if !n.cfg.Testnet {
-		return api.Errorf(api.Refused, "only peers of a testnet can be cut off on purpose; see `peer testnet --help`")
+		return api.Errorf(api.Refused, "only peers of a testnet can be cut off or slowed down on purpose; see `peer testnet --help`")
 	}
 	n.host.Block(b.Peers)
+	n.host.Slow(b.Rate)
 	return nil
 }
 

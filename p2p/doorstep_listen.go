@@ -1,10 +1,16 @@
 package p2p
 
 import (
+	"context"
+	"net"
+
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/transport"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
+
+	"covey/p2p/line"
 )
 
 // The doorstep ends connections that stand in the way of others, so listeners tell it how: TCP's
@@ -15,7 +21,33 @@ type doorUpgrader struct {
 	transport.Upgrader
 	d    *doorstep
 	gate *gate
+	line *line.Line // what it upgrades passes this line; nil: none
 }
+
+// Upgrade implements transport.Upgrader.
+func (u doorUpgrader) Upgrade(ctx context.Context, t transport.Transport, c manet.Conn, d network.Direction, p peer.ID, scope network.ConnManagementScope) (transport.CapableConn, error) {
+	return u.Upgrader.Upgrade(ctx, t, u.slowed(c), d, p, scope)
+}
+
+// slowed puts a connection on the line, unless that carries it already.
+func (u doorUpgrader) slowed(c manet.Conn) manet.Conn {
+	if u.line == nil || isRelay(c.RemoteMultiaddr()) {
+		return c
+	}
+	return slowConn{u.line.Conn(c), c}
+}
+
+// slowConn is a connection on a line; the addresses are the connection's.
+type slowConn struct {
+	net.Conn
+	addrs manet.Conn
+}
+
+// LocalMultiaddr implements manet.Conn.
+func (c slowConn) LocalMultiaddr() ma.Multiaddr { return c.addrs.LocalMultiaddr() }
+
+// RemoteMultiaddr implements manet.Conn.
+func (c slowConn) RemoteMultiaddr() ma.Multiaddr { return c.addrs.RemoteMultiaddr() }
 
 // GateMaListener implements transport.Upgrader.
 func (u doorUpgrader) GateMaListener(l manet.Listener) transport.GatedMaListener {
@@ -50,7 +82,7 @@ func (l doorListener) Accept() (manet.Conn, network.ConnManagementScope, error) 
 			continue
 		}
 		scope.(*inbound).closeWith(func() { c.Close() })
-		return c, scope, nil
+		return l.u.slowed(c), scope, nil
 	}
 }
 

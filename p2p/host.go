@@ -21,6 +21,8 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
 	"github.com/libp2p/go-libp2p/p2p/transport/quicreuse"
 	ma "github.com/multiformats/go-multiaddr"
+
+	"covey/p2p/line"
 )
 
 // Host is one peer on real networks. It is safe for concurrent use and implements Net.
@@ -31,6 +33,7 @@ type Host struct {
 	announce []ma.Multiaddr
 
 	gate      *gate
+	line      *line.Line // nil: it cannot be slowed
 	refusals  refusals
 	greetings greetings
 	limits    *doorstep
@@ -70,6 +73,9 @@ func New(cfg Config) (*Host, error) {
 			return nil, fmt.Errorf("announce: %w", err)
 		}
 		h.announce = append(h.announce, parseAddrs([]string{a})...)
+	}
+	if cfg.Slowable && cfg.Sockets == nil {
+		h.line = &line.Line{}
 	}
 	h.refusals.init()
 	if err := h.build(); err != nil {

@@ -58,7 +58,7 @@ func (h *Host) transports() (upgrade transport.Upgrader, err error) {
 	if err != nil {
 		return nil, err
 	}
-	upgrade = doorUpgrader{plain, h.limits, h.gate}
+	upgrade = doorUpgrader{plain, h.limits, h.gate, h.line}
 	t, err := tcp.NewTCPTransport(upgrade, h.limits, nil, tcp.DisableReuseport(), tcp.WithConnectionTimeout(dialTimeout), tcp.WithDialerForAddr(h.greetings.dialer))
 	if err != nil {
 		return nil, err
@@ -93,7 +93,18 @@ func (h *Host) quicManager() (*quicreuse.ConnManager, error) {
 		}
 		copy(to, k)
 	}
+	listen := func(network string, at *net.UDPAddr) (net.PacketConn, error) {
+		c, err := net.ListenUDP(network, at)
+		switch {
+		case err != nil:
+			return nil, err
+		case h.line == nil:
+			return c, nil
+		}
+		return h.line.UDP(c), nil
+	}
 	return quicreuse.NewConnManager(reset, token,
+		quicreuse.OverrideListenUDP(listen),
 		quicreuse.ConnContext(func(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
 			addr, err := quicreuse.ToQuicMultiaddr(info.RemoteAddr, quic.Version1)
 			if err != nil {

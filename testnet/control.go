@@ -17,11 +17,12 @@ import (
 )
 
 // Order is what another command of the same user asks of a running testnet. Op is one of status,
-// kill, restart, partition, heal, down.
+// kill, restart, partition, heal, slow, down.
 type Order struct {
 	Op     string  `json:"op"`
 	Peer   int     `json:"peer,omitempty"`
 	Groups [][]int `json:"groups,omitempty"`
+	Rate   int64   `json:"rate,omitempty"` // bytes per second; 0: no limit
 }
 
 // Row is one peer in the answer to status.
@@ -32,6 +33,7 @@ type Row struct {
 	PID     int    `json:"pid"`
 	Data    string `json:"data"`
 	Group   int    `json:"group"` // of the partition in force; 0: none
+	Rate    int64  `json:"rate"`  // bytes per second that its connections carry; 0: no limit
 }
 
 // Answer answers an Order.
@@ -105,6 +107,8 @@ func (n *Net) obey(ctx context.Context, o Order) error {
 		return n.Partition(ctx, o.Groups)
 	case "heal":
 		return n.Heal(ctx)
+	case "slow":
+		return n.Slow(ctx, o.Peer, o.Rate)
 	}
 	return api.Errorf(api.Usage, "a testnet cannot %q", o.Op)
 }
@@ -114,7 +118,7 @@ func (n *Net) rows() []Row {
 	for _, p := range n.peers {
 		r := Row{Peer: p.k, Data: p.data, Running: n.Running(p.k)}
 		n.mu.Lock()
-		r.ID = p.id
+		r.ID, r.Rate = p.id, p.rate
 		if r.Running {
 			r.PID = p.cmd.Process.Pid
 		}

@@ -86,13 +86,13 @@ func (n *Net) Partition(ctx context.Context, groups [][]int) error {
 // Heal ends a partition.
 func (n *Net) Heal(ctx context.Context) error { return n.Partition(ctx, nil) }
 
-// blockLimit is how long a peer may take to hear whom it may not reach.
+// blockLimit is how long a peer may take to hear that.
 const blockLimit = 5 * time.Second
 
-// reapply tells every running peer whom it may not reach.
+// reapply tells every running peer whom it may not reach, and how slow it is.
 func (n *Net) reapply(ctx context.Context) error {
 	n.mu.Lock()
-	group := make([]int, len(n.peers))
+	group, rates := make([]int, len(n.peers)), make([]int64, len(n.peers))
 	for i, g := range n.cut {
 		for _, k := range g {
 			group[k-1] = i + 1
@@ -100,7 +100,7 @@ func (n *Net) reapply(ctx context.Context) error {
 	}
 	ids := make([]string, len(n.peers))
 	for i, p := range n.peers {
-		ids[i] = p.id
+		ids[i], rates[i] = p.id, p.rate
 	}
 	n.mu.Unlock()
 	var errs []error
@@ -115,7 +115,7 @@ func (n *Net) reapply(ctx context.Context) error {
 			}
 		}
 		one, cancel := context.WithTimeout(ctx, blockLimit)
-		errs = append(errs, p.client.Block(one, blocked))
+		errs = append(errs, p.client.Block(one, api.Block{Peers: blocked, Rate: rates[i]}))
 		cancel()
 	}
 	return errors.Join(errs...)

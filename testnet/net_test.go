@@ -130,6 +130,7 @@ func TestWhatCannotBeDoneToAPeerSaysWhy(t *testing.T) {
 		{Order{Op: "kill", Peer: 0}, api.NotFound, "peers 1 to 2"},
 		{Order{Op: "restart", Peer: 3}, api.NotFound, "no peer 3"},
 		{Order{Op: "partition", Groups: [][]int{{9}}}, api.NotFound, "no peer 9"},
+		{Order{Op: "slow", Peer: 3, Rate: 1}, api.NotFound, "no peer 3"},
 		{Order{Op: "dance"}, api.Usage, `cannot "dance"`},
 	} {
 		if err := net.obey(t.Context(), x.order); api.AsError(err).Code != x.code || !strings.Contains(err.Error(), x.why) {
@@ -145,6 +146,51 @@ func TestWhatCannotBeDoneToAPeerSaysWhy(t *testing.T) {
 	all[0].status.Coordinator = "a stranger"
 	if _, err := net.Coordinator(t.Context(), 1); api.AsError(err).Code != api.NoCoordinator {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestARateIsReadAsNetworksAndDisksWriteIt(t *testing.T) {
+	for text, want := range map[string]int64{
+		"10Mbit/s": 1_250_000, "1MiB/s": 1 << 20, "128kbit/s": 16_000, "1Gbit/s": 125_000_000, "2.5 MB/s": 2_500_000, "8KiB/s": 8192, "off": 0,
+	} {
+		if got, err := ParseRate(text); got != want || err != nil {
+			t.Errorf("%s is %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "10", "10Mbit", "10/s", "10mbit/s", "0MiB/s", "-1MiB/s", "1KiB/s", "off/s", "1 Mbit/s/s", "xMbit/s"} {
+		if got, err := ParseRate(text); err == nil || api.AsError(err).Code != api.Usage {
+			t.Errorf("%q is %d, %v", text, got, err)
+		}
+	}
+	for rate, want := range map[int64]string{1_250_000: "10Mbit/s", 125_000_000: "1Gbit/s", 16_000: "128kbit/s", 1 << 20: "8.39Mbit/s"} {
+		if got := FormatRate(rate); got != want {
+			t.Errorf("%d is %s", rate, got)
+		}
+	}
+}
+
+func TestAPeersRateIsToldWithEveryOrderUntilItIsEnded(t *testing.T) {
+	net, all := twins(t, 3)
+	rates := func() (out []int64) {
+		for _, w := range all {
+			out = append(out, w.rate)
+		}
+		return out
+	}
+	if err := net.Slow(t.Context(), 2, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if got := rates(); !slices.Equal(got, []int64{0, 1000, 0}) || !net.Slowed(2) || net.Slowed(1) || net.rows()[1].Rate != 1000 {
+		t.Errorf("%v", got)
+	}
+	if err := net.Partition(t.Context(), [][]int{{1}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := rates(); !slices.Equal(got, []int64{0, 1000, 0}) {
+		t.Errorf("a partition changed it: %v", got)
+	}
+	if err := net.Slow(t.Context(), 2, 0); err != nil || !slices.Equal(rates(), []int64{0, 0, 0}) || net.Slowed(2) {
+		t.Errorf("%v: %v", rates(), err)
 	}
 }
 

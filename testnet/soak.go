@@ -222,7 +222,7 @@ func (s *soak) hurt(ctx context.Context, h hurt) {
 		return
 	}
 	since := time.Now()
-	s.each(victims, func(k int) { s.begin(ctx, h.What, k) })
+	s.each(victims, func(k int) { s.begin(ctx, h, k) })
 	_ = pause.For(ctx, h.Hold)
 	bring := s.net.Restart
 	if !s.stays.anyBut(victims, since, s.net.N(), s.net.Running) {
@@ -245,23 +245,31 @@ func (s *soak) each(victims []int, f func(k int)) {
 	wg.Wait()
 }
 
-func (s *soak) begin(ctx context.Context, what string, k int) {
+func (s *soak) begin(ctx context.Context, h hurt, k int) {
 	var err error
-	switch what {
+	switch h.What {
 	case "kill":
 		err = s.net.Kill(k)
 	case "pause":
 		err = s.net.Pause(k)
 	case "halt":
 		err = s.net.Halt(ctx, k)
+	case "slow":
+		err = s.within(ctx, reviveLimit, func(ctx context.Context) error { return s.net.Slow(ctx, k, h.Rate) })
+		if gone(err) {
+			err = nil
+		}
 	}
 	if err != nil {
-		s.trouble("%s peer %d: %v", what, k, err)
+		s.trouble("%s peer %d: %v", h.What, k, err)
 	}
 }
 
 func (s *soak) undo(ctx context.Context, k int, bring func(context.Context, int) error) {
 	err := s.within(ctx, reviveLimit, func(ctx context.Context) error {
+		if s.net.Slowed(k) {
+			return s.net.Slow(ctx, k, 0)
+		}
 		if s.net.Running(k) {
 			if s.net.Paused(k) {
 				return s.net.Unpause(ctx, k)

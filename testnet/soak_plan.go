@@ -11,10 +11,11 @@ import (
 // coordinator of that moment, or others by their place in a shuffled list, so that the plan needs
 // no knowledge of the run.
 type hurt struct {
-	What  string        // kill pause halt cut
+	What  string        // kill pause halt cut slow
 	Boss  bool          // the coordinator is among the victims
 	Other int           // how many others
 	Hold  time.Duration // until it is undone
+	Rate  int64         // bytes per second, of slow
 	Order []int         // peer numbers in the order in which others are picked
 }
 
@@ -55,6 +56,8 @@ var hurtKinds = [...]struct {
 	{8, "cut", false, 2},
 	{6, "cut", true, 1},
 	{4, "cut", true, 2}, // the coordinator is with the majority
+	{5, "slow", true, 0},
+	{5, "slow", false, 2},
 }
 
 // soakRests is the longest time left alone between two acts; hurts last at most soakHold.
@@ -88,6 +91,9 @@ func (a act) length() time.Duration {
 	return longest + a.Rest
 }
 
+// soakRates are lines that a peer can work over: a bad one by radio, a home's, a good one's.
+var soakRates = [...]int64{1e6 / 8, 10e6 / 8, 50e6 / 8}
+
 func drawHurt(r *rand.Rand, peers int) hurt {
 	total := 0
 	for _, k := range hurtKinds {
@@ -103,7 +109,11 @@ func drawHurt(r *rand.Rand, peers int) hurt {
 	for i := range order {
 		order[i]++
 	}
-	return hurt{What: k.what, Boss: k.boss, Other: min(k.other, peers-1), Hold: between(r, 200*time.Millisecond, soakHold), Order: order}
+	h := hurt{What: k.what, Boss: k.boss, Other: min(k.other, peers-1), Hold: between(r, 200*time.Millisecond, soakHold), Order: order}
+	if h.What == "slow" {
+		h.Rate = soakRates[r.IntN(len(soakRates))]
+	}
+	return h
 }
 
 func between(r *rand.Rand, low, high time.Duration) time.Duration {

@@ -45,6 +45,7 @@ type proc struct {
 	gone   chan struct{} // closed when the process has ended
 	id     string
 	paused bool
+	rate   int64 // bytes per second that its connections carry; 0: no limit
 }
 
 // startLimit bounds how long one peer may take to be ready.

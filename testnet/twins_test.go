@@ -26,6 +26,7 @@ type twin struct {
 	jobs    []api.Job
 	logs    []api.LogChunk
 	blocked [][]string // each time, whom it was told not to reach
+	rate    int64      // it was told last
 	dumb    bool       // every question is an error
 }
 
@@ -85,7 +86,7 @@ func (w *twin) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		var b api.Block
 		_ = json.NewDecoder(r.Body).Decode(&b)
 		slices.Sort(b.Peers)
-		w.blocked = append(w.blocked, b.Peers)
+		w.blocked, w.rate = append(w.blocked, b.Peers), b.Rate
 		_ = say(struct{}{})
 	default: // a log
 		for _, c := range w.logs {

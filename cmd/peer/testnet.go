@@ -26,7 +26,8 @@ func testnetCommand(c *cli) *cobra.Command {
   peer testnet exec 2 -- peers         run a command against peer 2
   peer testnet kill 1                  kill -9
   peer testnet restart 1
-  peer testnet partition 1,2/3,4,5     cut them apart; heal ends it`,
+  peer testnet partition 1,2/3,4,5     cut them apart; heal ends it
+  peer testnet slow 3 10Mbit/s         a slow line to peer 3; off ends it`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -40,6 +41,7 @@ func testnetCommand(c *cli) *cobra.Command {
 		testnetPeerOrder(c, &dir, "kill", "Kill peer K as a power cut would (SIGKILL)"),
 		testnetPeerOrder(c, &dir, "restart", "Start peer K again, with its data folder, on another port"),
 		testnetPartition(c, &dir),
+		testnetSlow(&dir),
 		testnetOrder(c, &dir, "heal", "End the partition"),
 		testnetOrder(c, &dir, "down", "Stop all peers and remove their data"))
 	return cmd

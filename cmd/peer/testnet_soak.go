@@ -19,11 +19,11 @@ func testnetSoak(c *cli) *cobra.Command {
 	cfg := testnet.SoakConfig{}
 	cmd := &cobra.Command{
 		Use:   "soak",
-		Short: "Keep a cluster under load while killing, pausing, stopping and cutting peers at random",
+		Short: "Keep a cluster under load while killing, pausing, stopping, slowing and cutting peers at random",
 		Long: `Start a testnet, submit and cancel jobs through random peers, and meanwhile kill, pause (SIGSTOP),
-stop (SIGTERM) and cut off peers, the coordinator among them, at random from a seed. At the end
-all peers are brought back, and a table says what became of all that was asked. It exits with 0
-only if nothing was lost, wrong or hung and all peers agree.`,
+stop (SIGTERM), slow down and cut off peers, the coordinator among them, at random from a seed. At
+the end all peers are brought back, and a table says what became of all that was asked. It exits
+with 0 only if nothing was lost, wrong or hung and all peers agree.`,
 		Example: "  peer testnet soak --for 5m\n  peer testnet soak --for 1m --seed 7",
 		Args:    exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -12,7 +12,7 @@ import (
 func testnetStatus(c *cli, dir *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "The processes: running, pid, data folder, partition",
+		Short: "The processes: running, pid, data folder, partition, rate",
 		Args:  exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a, err := testnet.Do(cmd.Context(), *dir, testnet.Order{Op: "status"})
@@ -21,13 +21,17 @@ func testnetStatus(c *cli, dir *string) *cobra.Command {
 			}
 			whole := map[string]any{"peers": a.Peers}
 			return emit(c, nil, whole, a.Peers, func(w io.Writer) {
-				t := table("PEER", "ID", "RUNNING", "PID", "GROUP", "DATA")
+				t := table("PEER", "ID", "RUNNING", "PID", "GROUP", "RATE", "DATA")
 				for _, r := range a.Peers {
 					group := "-"
 					if r.Group > 0 {
 						group = strconv.Itoa(r.Group)
 					}
-					t.add(strconv.Itoa(r.Peer), shortID(r.ID), strconv.FormatBool(r.Running), strconv.Itoa(r.PID), group, r.Data)
+					rate := "-"
+					if r.Rate > 0 {
+						rate = testnet.FormatRate(r.Rate)
+					}
+					t.add(strconv.Itoa(r.Peer), shortID(r.ID), strconv.FormatBool(r.Running), strconv.Itoa(r.PID), group, rate, r.Data)
 				}
 				t.write(w)
 			})

@@ -77,7 +77,7 @@ func TestEveryCallReachesItsMethodWithItsArguments(t *testing.T) {
 	if _, err := c.Invites(ctx); err != nil {
 		t.Error(err)
 	}
-	err := errors.Join(c.Revoke(ctx, "t"), c.Remove(ctx, "p/q"), c.Leave(ctx), c.Down(ctx), c.Block(ctx, []string{"b"}))
+	err := errors.Join(c.Revoke(ctx, "t"), c.Remove(ctx, "p/q"), c.Leave(ctx), c.Down(ctx), c.Block(ctx, api.Block{Peers: []string{"b"}}))
 	if want := []string{"revoke t", "remove p/q", "leave", "down", "block b"}; err != nil || !slices.Equal(b.said, want) {
 		t.Errorf("orders came as %q, %v; want %q", b.said, err, want)
 	}

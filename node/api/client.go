@@ -313,8 +313,8 @@ func (c *Client) Recover(ctx context.Context, r Recover) (Recovered, error) {
 	return call[Recovered](ctx, c, http.MethodPost, "/v1/recover", r)
 }
 
-// Block cuts the peer off from others (testnets only).
-func (c *Client) Block(ctx context.Context, peers []string) error {
-	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/testnet/block", Block{Peers: peers})
+// Block cuts the peer off from others, and slows it down (testnets only).
+func (c *Client) Block(ctx context.Context, b Block) error {
+	_, err := call[struct{}](ctx, c, http.MethodPost, "/v1/testnet/block", b)
 	return err
 }

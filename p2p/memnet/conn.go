@@ -20,8 +20,8 @@ func (a Addr) String() string { return string(a) }
 type medium interface {
 	// severed tells whether nothing gets from one end to the other now, and when to look again.
 	severed(from, to net.Addr) (bool, <-chan struct{})
-	// lag is how long what is written now is under way.
-	lag(from, to net.Addr) time.Duration
+	// arrives is when n bytes arrive that are written now.
+	arrives(from, to net.Addr, n int) time.Time
 	// forget is told about the dialling end when nothing can happen to the stream any more.
 	forget(dialler *Conn)
 }
@@ -84,7 +84,9 @@ func (c *Conn) Write(p []byte) (int, error) {
 			return written, os.ErrDeadlineExceeded
 		default:
 		}
-		n, wake, err := c.out.put(p[written:], time.Now().Add(c.net.lag(c.local, c.remote)))
+		part := p[written:]
+		part = part[:min(len(part), c.out.room())]
+		n, wake, err := c.out.put(part, c.net.arrives(c.local, c.remote, len(part)))
 		written += n
 		if err != nil || written == len(p) {
 			return written, err

@@ -10,7 +10,7 @@
 // None of it loses bytes of a stream that goes on.
 //
 // Wires is one floor deeper: machines with addresses and TCP between them, for tests that want the
-// real host, libp2p and all, over a network that can be hurt.
+// real host, libp2p and all, over a network that can be hurt: also by lines that carry little.
 //
 // The tests of other packages use it; the program does not.
 package memnet

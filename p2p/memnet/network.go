@@ -157,11 +157,11 @@ func (n *Network) severed(a, b net.Addr) (bool, <-chan struct{}) {
 	return n.cut[pair(a.String(), b.String())], n.wake
 }
 
-// lag implements medium.
-func (n *Network) lag(net.Addr, net.Addr) time.Duration {
+// arrives implements medium.
+func (n *Network) arrives(net.Addr, net.Addr, int) time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.delay
+	return time.Now().Add(n.delay)
 }
 
 // forget implements medium.

@@ -72,6 +72,13 @@ func (p *pipe) take(b []byte, cut bool) (n int, due time.Time, wake <-chan struc
 	return 0, due, p.wake, nil
 }
 
+// room is how many bytes can be put.
+func (p *pipe) room() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return window - p.size
+}
+
 func (p *pipe) put(b []byte, due time.Time) (int, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

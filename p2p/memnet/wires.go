@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"covey/internal/pause"
+	"covey/p2p/line"
 )
 
 // Wires is an internet in memory: machines with an address, TCP between them. With it under a
@@ -24,6 +25,7 @@ type Wires struct {
 	cuts     map[way]int
 	since    map[way]time.Time // when the cut in force began
 	lags     map[way]time.Duration
+	lines    map[netip.Addr]*line.Line
 	conns    map[*Conn]struct{} // the dialling ends
 	port     uint16             // the last that was given to a dialling end
 	wake     chan struct{}      // closed and replaced when something has changed
@@ -34,7 +36,7 @@ type way struct{ from, to netip.Addr }
 // NewWires makes a network without machines.
 func NewWires() *Wires {
 	return &Wires{
-		machines: map[netip.Addr]*Machine{}, cuts: map[way]int{}, since: map[way]time.Time{}, lags: map[way]time.Duration{}, conns: map[*Conn]struct{}{},
+		machines: map[netip.Addr]*Machine{}, cuts: map[way]int{}, since: map[way]time.Time{}, lags: map[way]time.Duration{}, lines: map[netip.Addr]*line.Line{}, conns: map[*Conn]struct{}{},
 		wake: make(chan struct{}),
 	}
 }
@@ -106,6 +108,22 @@ func (w *Wires) Lag(from, to netip.Addr, d time.Duration) {
 	w.lags[way{from, to}] = d
 }
 
+// Slow has all streams of a machine together carry so many bytes per second in each direction; 0
+// ends it. What is written then waits behind whatever else was written, the machine's next lives
+// included.
+func (w *Wires) Slow(ip netip.Addr, rate int64) { w.line(ip).Set(rate) }
+
+func (w *Wires) line(ip netip.Addr) *line.Line {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.lines[ip]
+	if l == nil {
+		l = &line.Line{}
+		w.lines[ip] = l
+	}
+	return l
+}
+
 // changed wakes what waits for something to change. The lock is held.
 func (w *Wires) changed() {
 	close(w.wake)
@@ -126,11 +144,17 @@ func (w *Wires) severed(from, to net.Addr) (bool, <-chan struct{}) {
 	return w.cuts[way{ipOf(from), ipOf(to)}] > 0, w.wake
 }
 
-// lag implements medium.
-func (w *Wires) lag(from, to net.Addr) time.Duration {
+// arrives implements medium.
+func (w *Wires) arrives(from, to net.Addr, n int) time.Time {
+	a, b := ipOf(from), ipOf(to)
+	now := time.Now()
+	leaves, comes := w.line(a).Out.Pass(now, n), w.line(b).In.Pass(now, n)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.lags[way{ipOf(from), ipOf(to)}]
+	if leaves = leaves.Add(w.lags[way{a, b}]); leaves.After(comes) {
+		return leaves
+	}
+	return comes
 }
 
 // forget implements medium.

@@ -102,6 +102,38 @@ func TestMachinesTalkAndKnowEachOthersAddresses(t *testing.T) {
 	})
 }
 
+// All streams of a machine share its line, in both directions.
+func TestASlowMachinesStreamsShareItsLine(t *testing.T) {
+	wired(t, func(t *testing.T, w *memnet.Wires, a, b *memnet.Machine) {
+		const rate, size = 100_000, 50_000
+		c, d := call(t, a), call(t, a)
+		for _, ip := range []netip.Addr{ipA, ipB} {
+			w.Slow(ip, rate)
+			begun := time.Now()
+			for _, c := range []net.Conn{c, d} {
+				if n, err := c.Write(make([]byte, size)); n != size || err != nil {
+					t.Fatal(n, err)
+				}
+			}
+			if _, err := io.ReadFull(d, make([]byte, size)); err != nil {
+				t.Fatal(err)
+			}
+			if got, least := time.Since(begun), 2*size*time.Second/rate; got < least || got > least+size*time.Second/rate+time.Millisecond {
+				t.Errorf("%v: both there and the second back in %v", ip, got)
+			}
+			if _, err := io.ReadFull(c, make([]byte, size)); err != nil {
+				t.Fatal(err)
+			}
+			w.Slow(ip, 0)
+			begun = time.Now()
+			says(t, c, "fast")
+			if got := time.Since(begun); got != 0 {
+				t.Errorf("%v: still slow: %v", ip, got)
+			}
+		}
+	})
+}
+
 func TestALagIsPaidInItsDirectionOnly(t *testing.T) {
 	wired(t, func(t *testing.T, w *memnet.Wires, a, _ *memnet.Machine) {
 		c := call(t, a)

@@ -27,6 +27,7 @@ func faultKinds() []fault {
 		{"one way", 8, (*world).oneWay},
 		{"one link", 6, (*world).oneLink},
 		{"slow", 6, (*world).slow},
+		{"slow line", 5, (*world).slowLine},
 		{"bad hands", 5, (*world).badHands},
 	}
 }

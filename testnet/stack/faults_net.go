@@ -99,3 +99,12 @@ func (w *world) slow() {
 	set(d)
 	w.until(w.spell(), func() { set(time.Millisecond); heal() })
 }
+
+// slowLine lets a peer's line carry little.
+func (w *world) slowLine() {
+	p, rate := w.anyone(), [...]int64{125_000, 1_250_000}[w.rng.IntN(2)]
+	w.tellf("%s has a line of %d bytes per second", p.name, rate)
+	heal := w.hurt(p)
+	w.wires.Slow(p.ip, rate)
+	w.until(w.spell(), func() { w.wires.Slow(p.ip, 0); heal() })
+}
