@@ -81,6 +81,7 @@ var floors = map[string]int{
 	"node/blob/disk":  2,
 	"node/blob/store": 2,
 	"node/files":      4,
+	"node/care":       5,
 }
 
 func floorOf(pkg string) (int, bool) {

@@ -14,6 +14,7 @@ import (
 	"covey/membership/digest"
 	"covey/node/blob/store"
 	"covey/node/calls"
+	"covey/node/care"
 	"covey/node/decide"
 	"covey/node/files"
 	"covey/node/held"
@@ -63,6 +64,7 @@ type Node struct {
 	logs     *tasklog.Store
 	blobs    *store.Store // files that people put here, and copies for others
 	files    *files.Files
+	care     *care.Care
 	feeds    *feeds
 	held     *held.Store
 	line     *calls.Line

@@ -118,6 +118,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("worker", n.worker.Run)
 	run("room", n.room.Run)
 	run("files", n.blobs.Run)
+	run("what is kept", n.care.Run)
 	run("old files", sweep.New(n.sweepConfig()).Run)
 	run("held jobs", n.orders.Forward)
 	run("withdrawn jobs", n.orders.Recall)

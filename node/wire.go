@@ -93,6 +93,7 @@ func (n *Node) seen(v *membership.View) {
 	}
 	n.ledger.Reconsider()
 	n.dialects.seen(v)
+	n.care.News()
 	if self, ok := v.Get(n.self); ok {
 		if o, changed := n.offer.moved(self.Addrs); changed {
 			n.worker.SetOffer(o)

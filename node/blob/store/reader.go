@@ -93,6 +93,7 @@ func (s *Store) missing(b *blob, p *partial) error {
 			return err
 		}
 		s.log.Error("a file of the store was removed by somebody else", "blob", b.root)
+		s.damaged.Set()
 		return s.eraseWhole(b)
 	case p != nil && b.part == p:
 		return fmt.Errorf("%s: %w", b.root, ErrAbsent) // its fetch is about to begin, or to be given up
@@ -244,6 +245,7 @@ func (s *Store) rotten(b *blob, p *partial, blob piece.Blob, i int) {
 		return
 	}
 	s.log.Error("a stored file is damaged", "blob", b.root, "piece", i)
+	s.damaged.Set()
 	if i < 0 || blob.Pieces() == 1 || b.part != nil || s.demote(b, blob, i) != nil {
 		if err := s.eraseWhole(b); err != nil {
 			s.log.Error("a damaged file could not be removed", "blob", b.root, "err", err)

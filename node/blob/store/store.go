@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"covey/internal/wake"
 	"covey/node/blob/piece"
 )
 
@@ -31,6 +32,8 @@ type Store struct {
 	now  func() time.Time
 	log  *slog.Logger
 	seq  atomic.Uint64 // of names in tmp
+
+	damaged wake.Signal
 
 	pinning sync.Mutex // one pin is written at a time; taken before mu
 
@@ -61,7 +64,7 @@ func Open(dir string, cfg Config) (*Store, error) {
 
 func open(d disk, cfg Config) (*Store, error) {
 	s := &Store{
-		disk: d, now: cfg.Now, log: cfg.Log,
+		disk: d, now: cfg.Now, log: cfg.Log, damaged: wake.New(),
 		shelf: newShelf(cfg.Quota), pins: map[string]Pin{}, reasons: map[string]int{},
 	}
 	if s.now == nil {

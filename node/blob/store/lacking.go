@@ -1,0 +1,26 @@
+package store
+
+// Damaged is set when some of what was here turned out not to be: what pins name may be lacking.
+func (s *Store) Damaged() <-chan struct{} { return s.damaged }
+
+// Lacking names the pins of which not all blobs are here whole.
+func (s *Store) Lacking() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, p := range s.pins {
+		for _, root := range p.Roots {
+			if b := s.shelf.blobs[root]; b == nil || !b.whole {
+				names = append(names, name)
+				break
+			}
+		}
+	}
+	return names
+}
+
+// Quota is how many bytes of the disk are for what is kept for others.
+func (s *Store) Quota() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shelf.quota
+}

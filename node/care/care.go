@@ -1,0 +1,483 @@
+package care
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"covey/dispatch/ledger"
+	"covey/internal/wake"
+	"covey/node/api"
+	"covey/node/blob"
+	"covey/node/blob/store"
+	"covey/taskstate"
+)
+
+// Config joins care with the rest of a peer.
+type Config struct {
+	Self    taskstate.PeerID
+	Store   *store.Store
+	Net     blob.Dialer
+	Replica Replica
+	Current func() bool                      // this peer's copy of the ledger can be believed when it does not know a job
+	Peers   func() map[taskstate.PeerID]Peer // all members
+	// Ask has a peer keep a thing that is here. Nil: nobody is asked.
+	Ask func(ctx context.Context, peer taskstate.PeerID, t Thing) Outcome
+	// Full is told that what tasks left here takes all the room there is for it, and with nil that it
+	// does not any more. May be nil.
+	Full func(error)
+	Now  func() time.Time
+	Log  *slog.Logger
+}
+
+// Replica is the ledger as far as this peer has heard.
+type Replica interface {
+	Read(func(*ledger.State))
+	Observe(func(ledger.Event)) (cancel func())
+}
+
+// Care looks after what is kept here. Its loop owns the core.
+type Care struct {
+	cfg   Config
+	wake  wake.Signal
+	asked chan func() // to be done by the loop
+	ended chan struct{}
+
+	mu    sync.Mutex // guards what was heard
+	heard heard
+
+	core    *Core // from here on: the loop's
+	results chan result
+	wg      sync.WaitGroup
+	peers   map[taskstate.PeerID]Peer
+	checked time.Time // when pins and ledger were compared last
+	fast    time.Time // when the pins were looked at last
+	full    bool
+}
+
+// heard is what the ledger was heard to say.
+type heard struct {
+	all   bool // too much, or of a new state
+	tasks []taskstate.TaskID
+	gone  []taskstate.JobID
+}
+
+// maxHeard is how many of them are remembered one by one.
+const maxHeard = 100_000
+
+type result struct {
+	do Do
+	is Outcome
+}
+
+// New makes it of its parts; Run brings it to life.
+func New(cfg Config) *Care {
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	return &Care{cfg: cfg, wake: wake.New(), asked: make(chan func()), ended: make(chan struct{}), results: make(chan result)}
+}
+
+// News says that members may have come or gone.
+func (c *Care) News() { c.wake.Set() }
+
+const (
+	compareEvery = time.Minute // pins and ledger
+	pinsEvery    = time.Second // the pins are listed at most so often
+	gather       = 50 * time.Millisecond
+)
+
+// Run looks after what is kept until ctx ends. It is called once.
+func (c *Care) Run(ctx context.Context) error {
+	defer close(c.ended)
+	ctx, cancel := context.WithCancel(ctx)
+	defer c.wg.Wait()
+	defer cancel()
+	c.core = NewCore(c.cfg.Self, c.cfg.Now())
+	c.heard.all = true
+	defer c.cfg.Replica.Observe(c.hear)()
+	c.wake.Set()
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.wake:
+			c.look(ctx)
+		case <-c.cfg.Store.Damaged():
+			c.fast = time.Time{}
+			c.look(ctx)
+		case r := <-c.results:
+			c.begin(ctx, c.core.Done(r.do, r.is, c.cfg.Now()))
+		case f := <-c.asked:
+			f()
+		case <-t.C:
+			c.look(ctx)
+			c.begin(ctx, c.core.Tick(c.cfg.Now()))
+		}
+		wait := compareEvery
+		if next := c.core.Next(); !next.IsZero() {
+			wait = min(wait, max(gather, next.Sub(c.cfg.Now())))
+		}
+		t.Reset(wait)
+	}
+}
+
+// hear notes what an entry of the ledger changes. It is called by who feeds the replica.
+func (c *Care) hear(ev ledger.Event) {
+	c.mu.Lock()
+	h := &c.heard
+	before := len(h.tasks) + len(h.gone)
+	h.all = h.all || ev.Reset
+	for i := range ev.Entry.Commands {
+		switch cmd := &ev.Entry.Commands[i]; {
+		case cmd.Settle != nil:
+			for j := range cmd.Settle.Statuses {
+				if s := &cmd.Settle.Statuses[j]; s.Saved != nil {
+					h.tasks = append(h.tasks, s.Task)
+				}
+			}
+		case cmd.Submit != nil && len(cmd.Submit.Job.Inputs) > 0 && cmd.Submit.Job.Submitter == c.cfg.Self:
+			h.tasks = append(h.tasks, inputsOf(cmd.Submit.Job.ID))
+		}
+	}
+	for _, f := range ev.Forgot {
+		h.gone = append(h.gone, f.Job)
+	}
+	after := len(h.tasks) + len(h.gone)
+	if h.all || after > maxHeard {
+		*h = heard{all: true}
+	}
+	news := h.all || after > before || moves(ev)
+	c.mu.Unlock()
+	if news {
+		c.wake.Set()
+	}
+}
+
+// moves tells whether an entry changes who is to keep something.
+func moves(ev ledger.Event) bool {
+	return slices.ContainsFunc(ev.Entry.Commands, func(c ledger.Command) bool {
+		return c.Avail != nil || c.Remove != nil || c.Admit != nil
+	})
+}
+
+// look takes in all that changed.
+func (c *Care) look(ctx context.Context) {
+	now := c.cfg.Now()
+	if peers := c.cfg.Peers(); !maps.Equal(peers, c.peers) {
+		c.peers = peers
+		c.begin(ctx, c.core.Sees(peers, now))
+	}
+	c.mu.Lock()
+	h := c.heard
+	c.heard = heard{}
+	c.mu.Unlock()
+	if h.all || now.Sub(c.fast) >= pinsEvery {
+		c.fast = now
+		c.begin(ctx, c.core.Holds(c.held(), now))
+	}
+	switch {
+	case h.all:
+		c.takeAll(ctx)
+	case len(h.tasks) > 0:
+		c.take(ctx, h.tasks)
+	}
+	if len(h.gone) > 0 {
+		c.forget(ctx, h.gone)
+	}
+	if h.all || now.Sub(c.checked) >= compareEvery {
+		c.checked = now
+		c.compare(ctx)
+	}
+	c.tellFull()
+}
+
+// held is how things are pinned here.
+func (c *Care) held() map[taskstate.TaskID]Held {
+	out := map[taskstate.TaskID]Held{}
+	for _, p := range c.cfg.Store.Pins() {
+		if id, ok := taskOf(p.Name); ok {
+			out[id] = ForGood
+			if !p.Until.IsZero() {
+				out[id] = ForNow
+			}
+		}
+	}
+	for _, name := range c.cfg.Store.Lacking() {
+		if id, ok := taskOf(name); ok {
+			out[id] = Damaged
+		}
+	}
+	return out
+}
+
+// atOnceRead bounds how long the replica is held up.
+const atOnceRead = 1000
+
+// takeAll takes in all that the ledger says is kept.
+func (c *Care) takeAll(ctx context.Context) {
+	var jobs []taskstate.JobID
+	c.cfg.Replica.Read(func(s *ledger.State) {
+		for j := range s.Jobs() {
+			if j.Job().Saves() || len(j.Job().Inputs) > 0 {
+				jobs = append(jobs, j.Job().ID)
+			}
+		}
+	})
+	for _, id := range jobs {
+		c.take(ctx, []taskstate.TaskID{inputsOf(id)})
+		for slot, more := 1, true; more; {
+			var found []Thing
+			c.cfg.Replica.Read(func(s *ledger.State) {
+				j, ok := s.Job(id)
+				for range atOnceRead {
+					if more = ok && slot <= j.Slots(); !more {
+						return
+					}
+					if t, ok := saved(j, slot); ok {
+						found = append(found, t)
+					}
+					slot++
+				}
+			})
+			c.keep(ctx, found)
+		}
+	}
+}
+
+// take takes in what the ledger says of some things.
+func (c *Care) take(ctx context.Context, ids []taskstate.TaskID) {
+	for some := range slices.Chunk(ids, atOnceRead) {
+		var found []Thing
+		c.cfg.Replica.Read(func(s *ledger.State) {
+			for _, id := range some {
+				if t, is := fateOf(s, id, c.cfg.Self); is == kept {
+					found = append(found, t)
+				}
+			}
+		})
+		c.keep(ctx, found)
+	}
+}
+
+// keep takes in things that concern this peer.
+func (c *Care) keep(ctx context.Context, found []Thing) {
+	found = slices.DeleteFunc(found, func(t Thing) bool {
+		return c.core.things[t.ID] == nil && t.Owner != c.cfg.Self && !slices.Contains(t.keepers(), c.cfg.Self)
+	})
+	if len(found) > 0 {
+		c.begin(ctx, c.core.Keep(found, c.cfg.Now()))
+	}
+}
+
+func (c *Care) forget(ctx context.Context, jobs []taskstate.JobID) {
+	gone := map[taskstate.JobID]bool{}
+	for _, id := range jobs {
+		gone[id] = true
+	}
+	var ids []taskstate.TaskID
+	for id := range c.core.things {
+		if gone[id.Job] {
+			ids = append(ids, id)
+		}
+	}
+	c.begin(ctx, c.core.Forget(ids, false, c.cfg.Now()))
+}
+
+// compare finds what the ledger does not know, or not any more.
+func (c *Care) compare(ctx context.Context) {
+	current := c.cfg.Current() // before the look: see package sweep
+	for some := range slices.Chunk(slices.Collect(maps.Keys(c.core.things)), atOnceRead) {
+		var is, was, never []Thing
+		c.cfg.Replica.Read(func(s *ledger.State) {
+			for _, id := range some {
+				t, f := fateOf(s, id, c.cfg.Self)
+				t.ID = id
+				switch {
+				case f == kept:
+					is = append(is, t)
+				case f == over:
+					was = append(was, t)
+				case f == unknown && current:
+					never = append(never, t)
+				}
+			}
+		})
+		now := c.cfg.Now()
+		c.begin(ctx, c.core.Keep(is, now))
+		c.begin(ctx, c.core.Forget(idsOf(was), false, now))
+		c.begin(ctx, c.core.Forget(idsOf(never), true, now))
+	}
+}
+
+func idsOf(things []Thing) (ids []taskstate.TaskID) {
+	for _, t := range things {
+		ids = append(ids, t.ID)
+	}
+	return ids
+}
+
+// begin has something done.
+func (c *Care) begin(ctx context.Context, dos []Do) {
+	for _, d := range dos {
+		c.wg.Go(func() {
+			is := c.carry(ctx, d)
+			select {
+			case c.results <- result{d, is}:
+			case <-ctx.Done():
+			}
+		})
+	}
+}
+
+func (c *Care) carry(ctx context.Context, d Do) (is Outcome) {
+	var err error
+	switch name := PinName(d.Thing.ID); d.Kind {
+	case Bring:
+		err = c.bring(ctx, &d.Thing)
+	case Fasten:
+		err = c.fasten(name)
+	case Drop:
+		if err = c.cfg.Store.Unpin(name); errors.Is(err, store.ErrAbsent) {
+			err = nil
+		}
+	case Ask:
+		if c.cfg.Ask == nil {
+			return Refuses
+		}
+		return c.cfg.Ask(ctx, d.Peer, d.Thing)
+	}
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, store.ErrNoRoom):
+		is = NoRoom
+	default:
+		is = Failed
+	}
+	c.cfg.Log.Debug("not done for what is kept", "what", d.Thing.ID, "kind", d.Kind, "err", err)
+	return is
+}
+
+// bring brings what of a thing is not here, from those who are likely to have it, or else from
+// whoever has it, and pins it.
+func (c *Care) bring(ctx context.Context, t *Thing) error {
+	likely := func() (here []string) {
+		peers := c.cfg.Peers()
+		for _, id := range append(slices.Clone(t.keepers()), t.Owner) {
+			if peers[id].Here && id != c.cfg.Self && !slices.Contains(here, id) {
+				here = append(here, id)
+			}
+		}
+		return here
+	}
+	err := c.bringFrom(ctx, t, likely)
+	if errors.Is(err, blob.ErrNobody) {
+		err = c.bringFrom(ctx, t, c.here)
+	}
+	return err
+}
+
+// here are all others that are here.
+func (c *Care) here() (here []string) {
+	for id, p := range c.cfg.Peers() {
+		if p.Here && id != c.cfg.Self {
+			here = append(here, id)
+		}
+	}
+	return here
+}
+
+func (c *Care) bringFrom(ctx context.Context, t *Thing, peers func() []string) error {
+	fr := blob.Fetcher{Net: c.cfg.Net, Self: c.cfg.Self, Log: c.cfg.Log}
+	b, err := blob.Bring(ctx, c.cfg.Store, false, fr, blob.Request{Peers: peers}, refs(t)...)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	why := "left by " + t.ID.String()
+	if t.Saved == nil {
+		why = "needed by job " + string(t.ID.Job)
+	}
+	return c.cfg.Store.Pin(store.Pin{Name: PinName(t.ID), Why: why, Roots: b.Roots})
+}
+
+// fasten pins for good what is pinned for now.
+func (c *Care) fasten(name string) error {
+	for _, p := range c.cfg.Store.Pins() {
+		if p.Name == name {
+			p.Until = time.Time{}
+			return c.cfg.Store.Pin(p)
+		}
+	}
+	return fmt.Errorf("pin %s: %w", name, store.ErrAbsent)
+}
+
+// tellFull says when what tasks left here takes all the room there is for it: it stays, and nothing
+// more is to come.
+func (c *Care) tellFull() {
+	if c.cfg.Full == nil {
+		return
+	}
+	quota := c.cfg.Store.Quota()
+	var sum int64
+	for _, t := range c.core.things {
+		if t.Saved != nil && t.held != NotHeld {
+			sum += t.Saved.Bytes
+		}
+	}
+	switch full := quota > 0 && sum >= quota; {
+	case full == c.full:
+	case full:
+		c.full = true
+		c.cfg.Full(errFull{sum, quota})
+	default:
+		c.full = false
+		c.cfg.Full(nil)
+	}
+}
+
+// errFull is why a peer takes no more.
+type errFull struct{ bytes, quota int64 }
+
+// Code is what programs know it by, as api.Trouble has it.
+func (errFull) Code() string { return api.TroubleStoreFull }
+
+func (e errFull) Error() string {
+	return fmt.Sprintf("what tasks left here takes %d MiB, and %d MiB are for it", e.bytes>>20, e.quota>>20)
+}
+
+// Pins are called outBegin, the job, the slot and the attempt; those of inputs jobBegin and the job.
+const (
+	outBegin = "out-"
+	jobBegin = "job-"
+)
+
+// PinName is the name of a thing's pin.
+func PinName(id taskstate.TaskID) string {
+	if id.Slot == 0 {
+		return jobBegin + string(id.Job)
+	}
+	return fmt.Sprintf("%s%s-%d.%d", outBegin, id.Job, id.Slot, id.Attempt)
+}
+
+func taskOf(pin string) (taskstate.TaskID, bool) {
+	if job, ok := strings.CutPrefix(pin, jobBegin); ok {
+		return inputsOf(taskstate.JobID(job)), job != ""
+	}
+	rest, ok := strings.CutPrefix(pin, outBegin)
+	job, rest, ok2 := strings.Cut(rest, "-")
+	slot, attempt, ok3 := strings.Cut(rest, ".")
+	s, err1 := strconv.Atoi(slot)
+	a, err2 := strconv.Atoi(attempt)
+	id := taskstate.Task(taskstate.JobID(job), s, a)
+	return id, ok && ok2 && ok3 && job != "" && err1 == nil && err2 == nil && s > 0 && a > 0 && PinName(id) == pin
+}

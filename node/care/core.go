@@ -1,0 +1,557 @@
+package care
+
+import (
+	"cmp"
+	"container/heap"
+	"hash/fnv"
+	"iter"
+	"slices"
+	"time"
+
+	"covey/taskstate"
+)
+
+// LostAfter is how long a keeper is away before its copy counts as lost.
+const LostAfter = 10 * time.Minute
+
+// Pauses between tries.
+const (
+	firstPause = 2 * time.Second
+	mostPause  = 5 * time.Minute
+	roomPause  = time.Minute      // after there was no room here
+	fullPause  = 2 * time.Minute  // after a peer had no room
+	busyPause  = 10 * time.Second // after a peer had no time
+	nonePause  = time.Hour        // after a peer said that it keeps nothing
+	orphanFor  = 10 * time.Minute // a pin that nothing in the ledger explains
+)
+
+// Thing is files that are kept together under one pin.
+type Thing struct {
+	ID      taskstate.TaskID // whose output it is; slot 0: what the tasks of a job need
+	Order   uint64           // of its job: older ones first
+	Owner   taskstate.PeerID // who submitted it
+	Saved   *taskstate.Saved // of an output
+	Job     *taskstate.Job   // of inputs
+	Partial bool             // of a task that failed: nobody but its keepers brings it
+}
+
+func (t *Thing) keepers() []taskstate.PeerID {
+	if t.Saved == nil {
+		return nil
+	}
+	return t.Saved.Keepers
+}
+
+// copies is how many there are to be.
+func (t *Thing) copies() int {
+	if t.Saved == nil {
+		return 0
+	}
+	return max(1, t.Saved.Keep)
+}
+
+// Peer is a member of the cluster.
+type Peer struct {
+	Here    bool
+	Since   time.Time // when it came or went, as far as this peer knows
+	Drained bool
+}
+
+// Held is how a thing is pinned here.
+type Held int
+
+// Each Held holds more than the one before.
+const (
+	NotHeld Held = iota
+	ForNow       // its pin has a time
+	Damaged      // pinned, but not all of it is here
+	ForGood
+)
+
+// Kind is what is to be done with a thing.
+type Kind int
+
+// All kinds.
+const (
+	Nothing Kind = iota
+	Bring        // what of it is not here, and pin it for good
+	Fasten       // pin for good what is pinned for now
+	Drop         // remove its pin
+	Ask          // Peer to keep it
+	kinds
+)
+
+// atOnce is how many of each kind are under way at once.
+var atOnce = [kinds]int{Bring: 4, Fasten: 1, Drop: 1, Ask: 2}
+
+// Do is something to be done; Done says what came of it.
+type Do struct {
+	Kind  Kind
+	Thing Thing
+	Peer  taskstate.PeerID // Ask
+}
+
+// Outcome is what came of it.
+type Outcome int
+
+// All outcomes.
+const (
+	OK      Outcome = iota
+	Failed          // Bring: nobody who is here has it; Ask: it did not work out
+	NoRoom          // here, or at the peer that was asked
+	Busy            // the peer that was asked
+	Refuses         // it keeps nothing for others
+)
+
+// Core decides what is to be done about what is kept. Its methods are events; each returns what is
+// to be begun because of it. now never goes back.
+type Core struct {
+	self    taskstate.PeerID
+	leaving bool
+	things  map[taskstate.TaskID]*thing
+	peers   map[taskstate.PeerID]Peer
+	no      map[taskstate.PeerID]no // peers that are not to be asked for a while
+	waiting pile                    // by the time at which they are looked at again
+	ready   [kinds]pile             // older jobs first
+	running [kinds]int
+	began   time.Time
+}
+
+// no is what a peer answered that keeps nothing for now.
+type no struct {
+	until time.Time
+	from  int64 // things with so many bytes or more
+	why   Outcome
+}
+
+type thing struct {
+	Thing
+	known  bool // the ledger says that it is kept
+	held   Held
+	others []taskstate.PeerID // that said that they keep it, and the ledger does not know
+	busy   bool
+	again  time.Time // not brought or dropped before
+	fails  int
+	failed map[taskstate.PeerID]time.Time // peers that could not take this one, and until when they are not asked
+
+	pile *pile // that it is in
+	at   int   // its place there
+	due  time.Time
+	do   Do // when it was looked at last
+}
+
+// NewCore is a core that knows nothing yet.
+func NewCore(self taskstate.PeerID, now time.Time) *Core {
+	c := &Core{
+		self: self, things: map[taskstate.TaskID]*thing{}, peers: map[taskstate.PeerID]Peer{},
+		no: map[taskstate.PeerID]no{}, began: now,
+	}
+	c.waiting.before = func(a, b *thing) bool { return a.due.Before(b.due) }
+	for k := range c.ready {
+		c.ready[k].before = older
+	}
+	return c
+}
+
+func older(a, b *thing) bool {
+	return cmp.Or(cmp.Compare(a.Order, b.Order), a.ID.Compare(b.ID)) < 0
+}
+
+// Keep says that things are kept, as the ledger has it.
+func (c *Core) Keep(things []Thing, now time.Time) []Do {
+	for _, x := range things {
+		t := c.thing(x.ID)
+		if !t.known || !t.Saved.Equal(x.Saved) {
+			t.fails, t.again = 0, time.Time{}
+			t.others = slices.DeleteFunc(t.others, func(p taskstate.PeerID) bool { return slices.Contains(x.keepers(), p) })
+		}
+		t.Thing, t.known = x, true
+		c.look(t, now)
+	}
+	return c.next(now)
+}
+
+// Forget says that things are not kept any more. unsure: they may be, by a ledger that has not come
+// here yet.
+func (c *Core) Forget(ids []taskstate.TaskID, unsure bool, now time.Time) []Do {
+	for _, id := range ids {
+		t := c.things[id]
+		if t == nil {
+			continue
+		}
+		if !t.known && !t.again.IsZero() && unsure {
+			continue // it is waited for
+		}
+		t.known, t.again = false, now
+		if unsure {
+			t.again = now.Add(orphanFor)
+		}
+		c.look(t, now)
+	}
+	return c.next(now)
+}
+
+// Holds says how things are pinned here; all others are not.
+func (c *Core) Holds(held map[taskstate.TaskID]Held, now time.Time) []Do {
+	for id := range held {
+		c.thing(id)
+	}
+	for id, t := range c.things {
+		if h := held[id]; h != t.held && !t.busy {
+			t.held, t.fails = h, 0
+			c.look(t, now)
+		}
+	}
+	return c.next(now)
+}
+
+// Sees says who the members are. Those who come may have what is missing, and may keep something.
+func (c *Core) Sees(peers map[taskstate.PeerID]Peer, now time.Time) []Do {
+	came := false
+	for id, p := range peers {
+		if was := c.peers[id]; p.Here && !was.Here {
+			came = true
+			delete(c.no, id)
+		}
+	}
+	c.peers = peers
+	for _, t := range c.things {
+		if came && t.known && t.held != ForGood {
+			t.fails, t.again = 0, time.Time{}
+		}
+		c.look(t, now)
+	}
+	return c.next(now)
+}
+
+// Leave says that this peer is about to leave, or that it stays after all.
+func (c *Core) Leave(on bool, now time.Time) []Do {
+	c.leaving = on
+	for _, t := range c.things {
+		if on {
+			t.failed = nil
+		}
+		c.look(t, now)
+	}
+	if on {
+		clear(c.no)
+	}
+	return c.next(now)
+}
+
+// Done says what came of something.
+func (c *Core) Done(d Do, is Outcome, now time.Time) []Do {
+	c.running[d.Kind]--
+	t := c.things[d.Thing.ID]
+	if t == nil {
+		return c.next(now)
+	}
+	t.busy = false
+	switch {
+	case d.Kind == Ask:
+		c.asked(t, d.Peer, is, now)
+	case is == OK && d.Kind == Drop:
+		t.held, t.fails = NotHeld, 0
+	case is == OK:
+		t.held, t.fails = ForGood, 0
+	default:
+		t.again = now.Add(min(mostPause, firstPause<<min(t.fails, 10)))
+		if is == NoRoom {
+			t.again = now.Add(max(roomPause, t.again.Sub(now)))
+		}
+		t.fails++
+	}
+	c.look(t, now)
+	return c.next(now)
+}
+
+func (c *Core) asked(t *thing, peer taskstate.PeerID, is Outcome, now time.Time) {
+	switch is {
+	case OK:
+		if !slices.Contains(t.keepers(), peer) && !slices.Contains(t.others, peer) {
+			t.others = append(t.others, peer)
+			slices.Sort(t.others)
+		}
+	case NoRoom:
+		c.no[peer] = no{now.Add(fullPause), t.Saved.Bytes, is}
+	case Busy:
+		c.no[peer] = no{now.Add(busyPause), 0, is}
+	case Refuses:
+		c.no[peer] = no{now.Add(nonePause), 0, is}
+	case Failed:
+		if t.failed == nil {
+			t.failed = map[taskstate.PeerID]time.Time{}
+		}
+		t.failed[peer] = now.Add(fullPause)
+	}
+}
+
+// Tick is for when nothing happened but the time; see Next.
+func (c *Core) Tick(now time.Time) []Do { return c.next(now) }
+
+// Next is when there may be something to do although nothing happens; zero: not at all.
+func (c *Core) Next() time.Time {
+	if len(c.waiting.list) == 0 {
+		return time.Time{}
+	}
+	return c.waiting.list[0].due
+}
+
+func (c *Core) thing(id taskstate.TaskID) *thing {
+	t := c.things[id]
+	if t == nil {
+		t = &thing{Thing: Thing{ID: id}}
+		c.things[id] = t
+	}
+	return t
+}
+
+// look finds out what is to be done with a thing, and when.
+func (c *Core) look(t *thing, now time.Time) {
+	t.leave()
+	if t.busy {
+		return
+	}
+	do, at := c.wants(t, now)
+	switch {
+	case do.Kind != Nothing && !at.After(now):
+		t.do = do
+		c.ready[do.Kind].put(t)
+	case !at.IsZero():
+		t.due = at
+		c.waiting.put(t)
+	case !t.known && t.held == NotHeld:
+		delete(c.things, t.ID)
+	}
+}
+
+// next begins what there is room for.
+func (c *Core) next(now time.Time) (begun []Do) {
+	for len(c.waiting.list) > 0 && !c.waiting.list[0].due.After(now) {
+		c.look(c.waiting.list[0], now)
+	}
+	for k := range c.ready {
+		for c.running[k] < atOnce[k] && len(c.ready[k].list) > 0 {
+			t := c.ready[k].list[0]
+			if c.look(t, now); t.pile != &c.ready[k] || t.do.Kind != Kind(k) { // who can be asked may have changed
+				continue
+			}
+			t.leave()
+			t.busy = true
+			c.running[k]++
+			t.do.Thing = t.Thing
+			begun = append(begun, t.do)
+		}
+	}
+	return begun
+}
+
+// mine tells whether a thing is to be here.
+func (c *Core) mine(t *thing) bool {
+	switch {
+	case t.Saved == nil, t.held > NotHeld, slices.Contains(t.keepers(), c.self):
+		return true
+	}
+	return t.Owner == c.self && !t.Partial && t.copies() > 1
+}
+
+// wants is what is to be done with a thing, and not before when; zero: at once, or not at all.
+func (c *Core) wants(t *thing, now time.Time) (do Do, at time.Time) {
+	switch {
+	case !t.known && t.held == NotHeld:
+		return do, at
+	case !t.known && t.again.IsZero(): // nobody has said yet
+		return do, at
+	case !t.known:
+		return Do{Kind: Drop}, t.again
+	case c.mine(t) && (t.held == NotHeld || t.held == Damaged):
+		return Do{Kind: Bring}, t.again
+	case t.held == ForNow:
+		return Do{Kind: Fasten}, t.again
+	case t.held == ForGood && t.Saved != nil:
+		return c.repair(t, now)
+	}
+	return do, at
+}
+
+// repair is whom to ask to keep a thing that this peer keeps, if that falls to it.
+func (c *Core) repair(t *thing, now time.Time) (do Do, at time.Time) {
+	n, first, at := c.count(t, now)
+	if n >= t.copies() || !first {
+		return do, at
+	}
+	var best taskstate.PeerID
+	for id, p := range c.peers {
+		if id == c.self || !p.Here || p.Drained || slices.Contains(t.keepers(), id) || slices.Contains(t.others, id) {
+			continue
+		}
+		until := t.failed[id]
+		if no, said := c.no[id]; said && t.Saved.Bytes >= no.from && no.until.After(until) {
+			until = no.until
+		}
+		if until.After(now) {
+			at = sooner(at, until)
+			continue
+		}
+		if best == "" || c.better(t, id, best) {
+			best = id
+		}
+	}
+	if best == "" {
+		return do, at
+	}
+	return Do{Kind: Ask, Peer: best}, time.Time{}
+}
+
+// count is how many copies of a thing count, this peer's own among them, whether this peer is the
+// first of those who are here and have one, and when that may be different although nothing
+// happens.
+func (c *Core) count(t *thing, now time.Time) (n int, first bool, at time.Time) {
+	first = true
+	mine := false
+	for _, id := range slices.Concat(t.keepers(), t.others) {
+		if id == c.self {
+			mine = true
+			continue
+		}
+		p, member := c.peers[id]
+		switch {
+		case !member:
+		case p.Here:
+			if !p.Drained {
+				n++
+			}
+			first = first && mine
+		default:
+			lost := p.Since
+			if lost.Before(c.began) {
+				lost = c.began // it may have been here while this peer was not
+			}
+			if lost = lost.Add(LostAfter); lost.After(now) {
+				n++
+				at = sooner(at, lost)
+			}
+		}
+	}
+	if !c.leaving && !c.peers[c.self].Drained {
+		n++
+	}
+	return n, first, at
+}
+
+// Row is how it stands with a thing.
+type Row struct {
+	Thing
+	Held      Held
+	Copies    int                // that count, this peer's own among them
+	Elsewhere int                // on others that are here and stay
+	Not       []taskstate.PeerID // that are here and said that they cannot keep it
+	Alone     bool               // there is nobody else who could
+}
+
+// Rows yields the things that are to be here, in no order.
+func (c *Core) Rows(now time.Time) iter.Seq[Row] {
+	return func(yield func(Row) bool) {
+		for _, t := range c.things {
+			if t.known && c.mine(t) && !yield(c.row(t, now)) {
+				return
+			}
+		}
+	}
+}
+
+func (c *Core) row(t *thing, now time.Time) Row {
+	r := Row{Thing: t.Thing, Held: t.held, Alone: true}
+	r.Copies, _, _ = c.count(t, now)
+	if t.held == NotHeld || t.held == Damaged {
+		r.Copies--
+	}
+	for id, p := range c.peers {
+		if id == c.self || !p.Here || p.Drained {
+			continue
+		}
+		r.Alone = false
+		switch no, said := c.no[id]; {
+		case slices.Contains(t.keepers(), id), slices.Contains(t.others, id):
+			r.Elsewhere++
+		case said && t.Saved != nil && t.Saved.Bytes >= no.from, !t.failed[id].IsZero():
+			r.Not = append(r.Not, id)
+		}
+	}
+	slices.Sort(r.Not)
+	return r
+}
+
+// Idle tells whether nothing is under way, nor ready to be begun.
+func (c *Core) Idle(k Kind) bool { return c.running[k] == 0 && len(c.ready[k].list) == 0 }
+
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// better tells whether one peer is to be asked before another: who submitted the job, then
+// whoever the task's name chooses.
+func (c *Core) better(t *thing, a, b taskstate.PeerID) bool {
+	if (a == t.Owner) != (b == t.Owner) {
+		return a == t.Owner
+	}
+	x, y := weight(t.ID, a), weight(t.ID, b)
+	return x > y || x == y && a < b
+}
+
+func weight(id taskstate.TaskID, peer taskstate.PeerID) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id.String()))
+	_, _ = h.Write([]byte{0})
+	_, _ = h.Write([]byte(peer))
+	x := h.Sum64() // its low bits hardly depend on what came first
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	return x ^ x>>33
+}
+
+// pile is things in some order.
+type pile struct {
+	list   []*thing
+	before func(a, b *thing) bool
+}
+
+func (p *pile) put(t *thing) {
+	t.pile = p
+	heap.Push(p, t)
+}
+
+// leave takes a thing out of the pile it is in.
+func (t *thing) leave() {
+	if t.pile != nil {
+		heap.Remove(t.pile, t.at)
+		t.pile = nil
+	}
+}
+
+func (p *pile) Len() int           { return len(p.list) }
+func (p *pile) Less(i, j int) bool { return p.before(p.list[i], p.list[j]) }
+
+func (p *pile) Swap(i, j int) {
+	p.list[i], p.list[j] = p.list[j], p.list[i]
+	p.list[i].at, p.list[j].at = i, j
+}
+
+// Push implements heap.Interface.
+func (p *pile) Push(x any) {
+	t := x.(*thing)
+	t.at = len(p.list)
+	p.list = append(p.list, t)
+}
+
+// Pop implements heap.Interface.
+func (p *pile) Pop() any {
+	last := len(p.list) - 1
+	t := p.list[last]
+	p.list[last] = nil
+	p.list = p.list[:last]
+	return t
+}

@@ -1,0 +1,265 @@
+package care
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"covey/node/blob/piece"
+	"covey/taskstate"
+)
+
+// world is several cores and what they really have. What is to be done takes a while, or fails if
+// nobody who is here can give it.
+type world struct {
+	t     *rapid.T
+	now   time.Time
+	names []taskstate.PeerID
+	up    map[taskstate.PeerID]bool
+	since map[taskstate.PeerID]time.Time
+	drain map[taskstate.PeerID]bool
+	room  map[taskstate.PeerID]int // things
+	cores map[taskstate.PeerID]*Core
+	pins  map[taskstate.PeerID]map[taskstate.TaskID]bool
+	known []Thing
+	queue []job
+	asks  int
+}
+
+type job struct {
+	peer taskstate.PeerID
+	do   Do
+	at   time.Time
+}
+
+func newWorld(t *rapid.T, n int) *world {
+	w := &world{
+		t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), up: map[taskstate.PeerID]bool{}, since: map[taskstate.PeerID]time.Time{},
+		drain: map[taskstate.PeerID]bool{}, room: map[taskstate.PeerID]int{}, cores: map[taskstate.PeerID]*Core{}, pins: map[taskstate.PeerID]map[taskstate.TaskID]bool{},
+	}
+	for i := range n {
+		id := taskstate.PeerID(fmt.Sprintf("p%d", i))
+		w.names = append(w.names, id)
+		w.up[id], w.since[id], w.room[id] = true, w.now, 1000
+		w.pins[id] = map[taskstate.TaskID]bool{}
+		w.cores[id] = NewCore(id, w.now)
+	}
+	w.see()
+	return w
+}
+
+func (w *world) begin(peer taskstate.PeerID, dos []Do) {
+	for _, d := range dos {
+		w.queue = append(w.queue, job{peer, d, w.now.Add(time.Second)})
+	}
+}
+
+func (w *world) see() {
+	for _, id := range w.names {
+		if !w.up[id] {
+			continue
+		}
+		peers := map[taskstate.PeerID]Peer{}
+		for _, o := range w.names {
+			peers[o] = Peer{Here: w.up[o], Since: w.since[o], Drained: w.drain[o]}
+		}
+		w.begin(id, w.cores[id].Sees(peers, w.now))
+	}
+}
+
+// start gives a peer what it finds when it starts.
+func (w *world) start(id taskstate.PeerID) {
+	c := NewCore(id, w.now)
+	w.cores[id] = c
+	held := map[taskstate.TaskID]Held{}
+	for task := range w.pins[id] {
+		held[task] = ForGood
+	}
+	w.begin(id, c.Holds(held, w.now))
+	w.begin(id, c.Keep(w.known, w.now))
+}
+
+func (w *world) turn(id taskstate.PeerID, up bool) {
+	if w.up[id] == up {
+		return
+	}
+	w.up[id], w.since[id] = up, w.now
+	w.queue = slices.DeleteFunc(w.queue, func(j job) bool { return j.peer == id })
+	if up {
+		w.start(id)
+	}
+	w.see()
+}
+
+func (w *world) fits(id taskstate.PeerID) bool { return len(w.pins[id]) < w.room[id] }
+
+func (w *world) has(task taskstate.TaskID) (who []taskstate.PeerID) {
+	for _, id := range w.names {
+		if w.up[id] && w.pins[id][task] {
+			who = append(who, id)
+		}
+	}
+	return who
+}
+
+func (w *world) carry(j job) Outcome {
+	task := j.do.Thing.ID
+	switch j.do.Kind {
+	case Bring:
+		switch who := w.has(task); {
+		case w.pins[j.peer][task]:
+		case len(who) == 0:
+			return Failed
+		case !w.fits(j.peer):
+			return NoRoom
+		}
+		w.pins[j.peer][task] = true
+	case Drop:
+		delete(w.pins[j.peer], task)
+	case Ask:
+		w.asks++
+		p := j.do.Peer
+		switch {
+		case p == j.peer || !w.pins[j.peer][task]:
+			w.t.Fatalf("%s asks %s to keep %v", j.peer, p, task)
+		case !w.up[p]:
+			return Failed
+		case !w.pins[p][task] && !w.fits(p):
+			return NoRoom
+		case !w.pins[p][task]:
+			w.pins[p][task] = true
+			w.begin(p, w.cores[p].Holds(w.held(p), w.now))
+		}
+	}
+	return OK
+}
+
+func (w *world) held(id taskstate.PeerID) map[taskstate.TaskID]Held {
+	held := map[taskstate.TaskID]Held{}
+	for task := range w.pins[id] {
+		held[task] = ForGood
+	}
+	return held
+}
+
+// pass lets time go by.
+func (w *world) pass(d time.Duration) {
+	for end := w.now.Add(d); w.now.Before(end); {
+		w.now = w.now.Add(time.Second)
+		due := slices.DeleteFunc(slices.Clone(w.queue), func(j job) bool { return j.at.After(w.now) })
+		w.queue = slices.DeleteFunc(w.queue, func(j job) bool { return !j.at.After(w.now) })
+		for _, j := range due {
+			if w.up[j.peer] {
+				w.begin(j.peer, w.cores[j.peer].Done(j.do, w.carry(j), w.now))
+			}
+		}
+		for _, id := range w.names {
+			if at := w.cores[id].Next(); w.up[id] && !at.IsZero() && !at.After(w.now) {
+				w.begin(id, w.cores[id].Tick(w.now))
+			}
+		}
+	}
+	running := map[taskstate.PeerID][kinds]int{}
+	for _, j := range w.queue {
+		r := running[j.peer]
+		r[j.do.Kind]++
+		running[j.peer] = r
+		if r[j.do.Kind] > atOnce[j.do.Kind] {
+			w.t.Fatalf("%s does %d of %d at once", j.peer, r[j.do.Kind], j.do.Kind)
+		}
+	}
+}
+
+// left is an end that the ledger has.
+func (w *world) left(n int, owner taskstate.PeerID, keep int, keepers ...taskstate.PeerID) taskstate.TaskID {
+	x := Thing{
+		ID: taskstate.Task("job", n, 1), Order: uint64(n), Owner: owner,
+		Saved: &taskstate.Saved{Root: piece.Sum([]byte{byte(n)}), Bytes: 100, Keepers: keepers, Keep: keep},
+	}
+	for _, k := range keepers {
+		w.pins[k][x.ID] = true
+	}
+	w.known = append(w.known, x)
+	for _, id := range w.names {
+		if w.up[id] {
+			w.begin(id, w.cores[id].Holds(w.held(id), w.now))
+			w.begin(id, w.cores[id].Keep([]Thing{x}, w.now))
+		}
+	}
+	return x.ID
+}
+
+// However peers come and go, what somebody who is here has is there as often as it is to be, once
+// nobody has come or gone for long enough.
+func TestCopiesThatAreMissingAreMadeAndWhatIsForgottenGoes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, rapid.IntRange(2, 5).Draw(t, "peers"))
+		peer := rapid.SampledFrom(w.names)
+		for i := range rapid.IntRange(1, 12).Draw(t, "steps") {
+			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			case 0, 1:
+				maker := peer.Draw(t, "maker")
+				if !w.up[maker] {
+					continue
+				}
+				keepers := []taskstate.PeerID{maker}
+				if k := peer.Draw(t, "keeper"); w.up[k] && k != maker {
+					keepers = append(keepers, k)
+				}
+				w.left(i+1, peer.Draw(t, "owner"), rapid.IntRange(1, 3).Draw(t, "keep"), keepers...)
+			case 2:
+				w.turn(peer.Draw(t, "who"), rapid.Bool().Draw(t, "up"))
+			case 3:
+				id := peer.Draw(t, "who")
+				w.drain[id] = !w.drain[id]
+				w.see()
+			case 4:
+				w.pass(time.Duration(rapid.IntRange(1, 1200).Draw(t, "seconds")) * time.Second)
+			}
+		}
+		w.pass(LostAfter + 3*mostPause)
+		stays := slices.DeleteFunc(slices.Clone(w.names), func(id taskstate.PeerID) bool { return !w.up[id] || w.drain[id] })
+		for _, x := range w.known {
+			who := w.has(x.ID)
+			if len(who) == 0 {
+				continue
+			}
+			who = slices.DeleteFunc(who, func(id taskstate.PeerID) bool { return w.drain[id] })
+			if len(who) < min(x.copies(), len(stays)) {
+				t.Errorf("%v has %d copies that count, of %d that could be; keepers %v, up %v, drained %v, has %v", x.ID, len(who), min(x.copies(), len(stays)), x.Saved.Keepers, w.up, w.drain, w.has(x.ID))
+			}
+			if x.copies() > 1 && w.up[x.Owner] && !w.pins[x.Owner][x.ID] {
+				t.Errorf("%v is not at %s, which submitted it", x.ID, x.Owner)
+			}
+		}
+		if len(w.queue) > 0 {
+			t.Errorf("there is always something to do: %+v", w.queue[0])
+		}
+		before := w.asks
+		w.pass(time.Hour)
+		if w.asks != before {
+			t.Errorf("%d are asked though nothing changes", w.asks-before)
+		}
+		for _, id := range w.names {
+			if !w.up[id] {
+				continue
+			}
+			var all []taskstate.TaskID
+			for _, x := range w.known {
+				all = append(all, x.ID)
+			}
+			w.begin(id, w.cores[id].Forget(all, false, w.now))
+		}
+		w.known = nil
+		w.pass(time.Minute)
+		for _, id := range w.names {
+			if w.up[id] && (len(w.pins[id]) > 0 || len(w.cores[id].things) > 0) {
+				t.Errorf("%s still has %v", id, slices.Collect(maps.Keys(w.pins[id])))
+			}
+		}
+	})
+}

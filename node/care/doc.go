@@ -1,0 +1,26 @@
+// Package care looks after the files that this peer keeps for jobs: what their tasks left, and what
+// the jobs it submitted need.
+//
+//	Core     what is to be done, from what the ledger says is kept, what is pinned here, and who is here; pure
+//	Care     has it done: a loop with a few workers
+//	Logs     reads the kept output of a task
+//
+// # What it does
+//
+//   - What the ledger says is kept here, or was submitted here with more than one copy wanted, is
+//     brought if it is not here whole, and pinned as long as the ledger has the job. So a submitter
+//     that was away gets what its jobs left, unasked, and a copy that is damaged is made good.
+//   - Where copies are missing – a keeper has been away for LostAfter, or has left, or there was
+//     nobody when the task ended – the first living keeper has another peer keep one.
+//   - What the jobs submitted here need stays pinned as long as the ledger has them.
+//   - A pin whose job is forgotten, or whose attempt came to nothing, is removed.
+//
+// A peer that is drained or is about to leave does not count as a keeper: what only it has is handed
+// to others.
+//
+// # Bounds
+//
+// A record for each thing that is kept here. At most 4 are brought, 2 asked for and one pinned at
+// once, older jobs first; what fails is tried again with growing pauses, sooner if a peer comes
+// back. What is brought for others is held to the store's quota: without room it stays away.
+package care
