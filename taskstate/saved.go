@@ -2,8 +2,11 @@ package taskstate
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"unicode/utf8"
 
 	"covey/node/blob/piece"
 )
@@ -96,16 +99,22 @@ func (s *Saved) Size() int {
 	return n
 }
 
-func (s *Saved) check() error {
+// Check tells what is wrong with it: nobody may have said so.
+func (s *Saved) Check() error {
 	switch {
 	case s == nil:
 		return nil
-	case s.Bytes < 0 || s.Files < 0 || s.Keep < 0 || s.Keep > MaxKeep:
+	case s.Bytes < 0 || s.Files < 0 || s.Files > math.MaxInt32 || s.Keep < 0 || s.Keep > MaxKeep:
 		return fmt.Errorf("it keeps %d bytes in %d files %d times", s.Bytes, s.Files, s.Keep)
 	case len(s.Keepers) > maxKeepers || slices.ContainsFunc(s.Keepers, badWord):
 		return fmt.Errorf("%d keepers, or one without a name", len(s.Keepers))
-	case len(s.Why) > MaxMessage:
+	case len(s.Why) > MaxMessage || !utf8.ValidString(s.Why):
 		return fmt.Errorf("a reason of %d bytes", len(s.Why))
+	}
+	for i, k := range s.Keepers {
+		if slices.Contains(s.Keepers[:i], k) {
+			return errors.New("a keeper that is listed twice")
+		}
 	}
 	return nil
 }

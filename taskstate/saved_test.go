@@ -11,13 +11,13 @@ import (
 )
 
 func TestTheSizeOfWhatIsKeptIsEstimatedFromAbove(t *testing.T) {
-	full := &Saved{Bytes: math.MaxInt64, Files: math.MaxInt, Keep: MaxKeep, Why: strings.Repeat("w", MaxMessage)}
+	full := &Saved{Bytes: math.MaxInt64, Files: math.MaxInt32, Keep: MaxKeep, Why: strings.Repeat("w", MaxMessage)}
 	copy(full.Root[:], bytes.Repeat([]byte{0xff}, 32))
 	full.Logs = full.Root
 	for range 2 * MaxKeep {
 		full.Keepers = append(full.Keepers, strings.Repeat("k", 128))
 	}
-	for _, s := range []*Saved{{}, {Bytes: math.MaxInt64, Files: math.MaxInt}, full} {
+	for _, s := range []*Saved{{}, {Bytes: math.MaxInt64, Files: math.MaxInt32}, full} {
 		p, err := wire.Marshal(Status{Saved: s})
 		if err != nil {
 			t.Fatal(err)

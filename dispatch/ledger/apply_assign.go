@@ -117,7 +117,8 @@ func (j *JobRecord) settle(by uint32, st *taskstate.Status, t turn) (ok bool, ov
 		return false, nil
 	}
 	if c.kind != kindOpen {
-		if c.seq != seq32(st) || c.end != st.At || j.slots.kinds.list[c.kind-kindFirst] != endKindOf(st) {
+		same := c.seq == seq32(st) && c.end == st.At && j.slots.kinds.list[c.kind-kindFirst] == endKindOf(st)
+		if !same || !j.slots.savedOf(n, c).Equal(j.slots.keptOf(st)) {
 			j.past.contradict(st, by, t.stamp)
 		}
 		return false, nil
@@ -177,6 +178,7 @@ func (j *JobRecord) overtake(c *cell, ch *chunk, p formerAttempt, st *taskstate.
 		index: p.Index, assigned: p.Assigned, owner: p.Owner, attempt: p.Attempt,
 		kind: j.slots.kinds.id(endKindOf(st)), end: st.At, seq: seq32(st), lasted: lastedOf(st),
 	}
+	j.slots.keep(n, c, j.slots.keptOf(st))
 	if x := j.slots.extrasOf(n); x.Retired {
 		x.Leaving = false // the attempt that was to go is over
 		j.slots.putExtras(n, x)

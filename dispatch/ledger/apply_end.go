@@ -13,7 +13,7 @@ import (
 func (j *JobRecord) conclude(c *cell, ch *chunk, st *taskstate.Status, t turn) {
 	n := st.Task.Slot
 	if j.job.Restart == nil && len(j.slots.extras) == 0 {
-		j.slots.settle(c, ch, st)
+		j.slots.settle(n, c, ch, st)
 		return
 	}
 	x := j.slots.extrasOf(n)
@@ -60,6 +60,7 @@ func (j *JobRecord) another(n int, c *cell, ch *chunk, why taskstate.Reason, end
 // that wait.
 func (j *JobRecord) next(n int, c *cell, x slotExtras, t turn) (attempt int) {
 	*c = cell{attempt: max(uint32(j.slots.attempt(*c))+1, j.slots.first), kind: kindPending}
+	j.slots.saved.drop(n)
 	j.slots.counts.Pending++
 	t.effects.waits(j, n, int(c.attempt), x)
 	return int(c.attempt)
@@ -130,6 +131,7 @@ func (s *State) close(j *JobRecord) {
 	j.over, j.ended = true, s.stamp
 	j.slots.pending = nil
 	j.slots.tidyKinds()
+	j.slots.saved.tidy()
 	j.weight = j.estimateBytes()
 	s.finished.add(j)
 	s.ending = append(s.ending, j.job.ID)

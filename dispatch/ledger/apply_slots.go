@@ -70,6 +70,7 @@ func (s *State) renew(c *Renew) Result {
 	s.reopen(j)
 	if len(j.slots.kinds.list) > 1024+2*j.slots.count {
 		j.slots.tidyKinds()
+		j.slots.saved.tidy()
 	}
 	if over && !j.over {
 		r.Reopened = j.Outline()

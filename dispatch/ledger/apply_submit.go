@@ -102,7 +102,7 @@ func (j *JobRecord) unique() bool { return j.job.Name != "" && (j.Lasts() || j.S
 func newJobRecord(job *taskstate.Job, index uint64, stamp int64, o *owners) *JobRecord {
 	j := &JobRecord{
 		job: job, index: index, accepted: stamp,
-		slots: slotTable{count: job.Count, owners: o, open: map[uint32]int{}, versioned: job.Type.Lasts()},
+		slots: slotTable{count: job.Count, owners: o, open: map[uint32]int{}, versioned: job.Type.Lasts(), saves: job.Saves() && !job.Type.Lasts()},
 	}
 	if job.Schedule != nil {
 		j.slots.count = 0

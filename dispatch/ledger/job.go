@@ -105,7 +105,7 @@ func (j *JobRecord) record(n int, c cell) SlotRecord {
 		return r
 	}
 	st := j.slots.kinds.list[c.kind-kindFirst].status(taskstate.Task(j.job.ID, n, int(c.attempt)), c.seq, c.end, c.lasted)
-	st.Index = c.index
+	st.Index, st.Saved = c.index, j.slots.savedOf(n, &c)
 	r.Final = &st
 	return r
 }

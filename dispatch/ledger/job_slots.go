@@ -145,8 +145,10 @@ type slotTable struct {
 	open    map[uint32]int         // open slots by owner
 	extras  map[uint32]*slotExtras // by slot: what only few slots have
 
-	versioned bool   // the job has versions
-	first     uint32 // number of the first attempt begun from now on, if it is higher than what comes next; see raise
+	saves     bool        // files of its tasks are kept
+	saved     *savedTable // of slots that have ended; nil: of none
+	versioned bool        // the job has versions
+	first     uint32      // number of the first attempt begun from now on, if it is higher than what comes next; see raise
 }
 
 // get returns the cell of slot n (1 … count); a zero one if it was never touched.
@@ -254,8 +256,11 @@ func (t *slotTable) eachSlot(runs []Slots, f func(n, attempt int) bool) Result {
 }
 
 // settle closes an open slot.
-func (t *slotTable) settle(c *cell, ch *chunk, st *taskstate.Status) {
+func (t *slotTable) settle(n int, c *cell, ch *chunk, st *taskstate.Status) {
 	c.kind, c.end, c.seq, c.lasted = t.kinds.id(endKindOf(st)), st.At, seq32(st), lastedOf(st)
+	if t.saves {
+		t.keep(n, c, t.keptOf(st))
+	}
 	t.closeOpen(c, ch)
 	t.counts.count(st.State, 1)
 }
@@ -271,7 +276,7 @@ func (t *slotTable) closeOpen(c *cell, ch *chunk) {
 
 // finish closes an open slot for good, as far as its job's own rules go.
 func (t *slotTable) finish(n int, c *cell, ch *chunk, st *taskstate.Status) {
-	t.settle(c, ch, st)
+	t.settle(n, c, ch, st)
 	x := t.extrasOf(n)
 	if x.Retired {
 		t.counts.count(st.State, -1)

@@ -74,7 +74,7 @@ func (f *finishedJobs) due(settings Settings, stamp int64) (int, GoneFor) {
 // estimateBytes is about what a finished job occupies.
 func (j *JobRecord) estimateBytes() int {
 	const cellBytes, pastBytes, extrasBytes = 48, 64, 160
-	w := 512 + j.slots.touched()*cellBytes + len(j.slots.extras)*extrasBytes + specBytes(j.job)
+	w := 512 + j.slots.touched()*cellBytes + len(j.slots.extras)*extrasBytes + j.slots.saved.bytes() + specBytes(j.job)
 	if j.long != nil {
 		for v, spec := range j.long.versions {
 			if v != j.job.Version {

@@ -57,6 +57,7 @@ type jobSnapshot struct {
 	Epoch      taskstate.Epoch  `cbor:"13,keyasint"`
 	Past       []pastSnapshot   `cbor:"14,keyasint,omitempty"` // by slot
 	Conflicted []conflict       `cbor:"15,keyasint,omitempty"`
+	Saved      *savedSnapshot   `cbor:"31,keyasint,omitempty"`
 
 	lastingSnapshot
 }
@@ -99,7 +100,7 @@ func (j *JobRecord) snapshot(names *owners) jobSnapshot {
 	out.Cells = p.pack()
 	out.Kinds = p.kinds.list
 	out.Past, out.Conflicted = j.past.pack(names, j.slots.owners), j.past.packConflicts(names, j.slots.owners)
-	out.lastingSnapshot = j.packLasting()
+	out.lastingSnapshot, out.Saved = j.packLasting(), j.slots.saved.pack()
 	return out
 }
 
@@ -231,7 +232,7 @@ func (s *State) restoreJob(in *jobSnapshot) (*JobRecord, error) {
 		return nil, err
 	}
 	err := cmp.Or(
-		j.slots.unpack(in.Cells, j.cancelled), j.checkExtras(),
+		j.slots.unpack(in.Cells, j.cancelled), j.slots.unpackSaved(in.Saved), j.checkExtras(),
 		j.past.unpack(in.Past, &j.slots), j.past.unpackConflicts(in.Conflicted, &j.slots),
 	)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"covey/dispatch/ledger"
+	"covey/node/blob/piece"
 	"covey/taskstate"
 )
 
@@ -35,6 +36,11 @@ func in(id string, field uint64, to func(old any) any) garble {
 
 // is replaces whatever there was.
 func is(v any) func(any) any { return func(any) any { return v } }
+
+// keptAs has job kept say of its files that these are the forms, and these the slots.
+func keptAs(forms []any, cells []byte) garble {
+	return in("kept", 31, is(fields{uint64(2): forms, uint64(3): cells}))
+}
 
 // twice is a list with its first element once more.
 func twice(old any) any {
@@ -151,6 +157,21 @@ func TestWhatIsOffInASnapshotIsNamed(t *testing.T) {
 		{"a contradiction nobody counted", in("scar", 8, is(0)), "its past is garbled"},
 		{"a contradiction of a slot there is not", in("scar", 15, first(0, 99)), "its past is garbled"},
 		{"a contradiction that is no end", in("scar", 15, first(3, uint64(taskstate.Running))), "its past is garbled"},
+		{"files kept of a job that has none kept", in("scar", 31, is(fields{uint64(2): []any{fields{}}, uint64(3): []byte{0, 4, 0, 0}})), "what is kept of its files is garbled"},
+		{"files kept of no slot", keptAs([]any{fields{}}, nil), "what is kept of its files is garbled"},
+		{"files kept in a form there is not", keptAs([]any{fields{}}, []byte{0, 8, 0, 0}), "what is kept of its files is garbled"},
+		{"files kept in no form", keptAs([]any{fields{}}, []byte{0, 0, 0, 0}), "what is kept of its files is garbled"},
+		{"a form that no slot has", keptAs([]any{fields{}, fields{uint64(2): 1}}, []byte{0, 4, 0, 0}), "what is kept of its files is garbled"},
+		{"a form twice", keptAs([]any{fields{}, fields{}}, []byte{0, 4, 0, 0, 0, 8, 0, 0}), "what is kept of its files is garbled"},
+		{"a keeper that is not listed", keptAs([]any{fields{uint64(1): []any{1}}}, []byte{0, 4, 0, 0}), "what is kept of its files is garbled"},
+		{"a keeper twice", keptAs([]any{fields{uint64(1): []any{0, 0}}}, []byte{0, 4, 0, 0}), "what is kept of its files is garbled"},
+		{"a peer that keeps nothing", in("kept", 31, is(fields{uint64(1): []any{"p9"}, uint64(2): []any{fields{}}, uint64(3): []byte{0, 4, 0, 0}})), "what is kept of its files is garbled"},
+		{"more copies wanted than may be", keptAs([]any{fields{uint64(2): taskstate.MaxKeep + 1}}, []byte{0, 4, 0, 0}), "what is kept of its files is garbled"},
+		{"files kept of a slot that is open", keptAs([]any{fields{}}, []byte{3, 4, 0, 0}), "what is kept of its files is garbled"},
+		{"files kept of a slot beyond the last", keptAs([]any{fields{}}, []byte{4, 4, 0, 0}), "what is kept of its files is garbled"},
+		{"a root that is cut off", keptAs([]any{fields{}}, []byte{0, 5, 0, 0, 7}), "what is kept of its files is garbled"},
+		{"a root that is none", keptAs([]any{fields{}}, append([]byte{0, 6, 0, 0}, make([]byte, 32)...)), "what is kept of its files is garbled"},
+		{"files kept that are no numbers", keptAs([]any{fields{}}, []byte{0, 4, 0xff}), "what is kept of its files is garbled"},
 		{"why a job was cancelled that was not", in("open", 16, is("cancelled")), "its versions or slots are garbled"},
 		{"a job that waits for itself", in("next", 17, is([]any{"next"})), "waits for what cannot be"},
 		{"a job that waits for nobody", in("next", 17, is([]any{"none"})), "waits for what cannot be"},
@@ -198,6 +219,9 @@ func scarred(t *testing.T) *log {
 	l.must(submit("scar", 2), assign("scar", "p2", run(1, 2, 1)), supersede(taskstate.Task("scar", 1, 1), true), settle("p2", ended("scar", 2, taskstate.Complete)), invite("v", 1))
 	l.one(settle("p2", ended("scar", 1, taskstate.Failed))) // of the attempt that was given up
 	l.one(settle("p2", ended("scar", 2, taskstate.Failed))) // although it is complete
+	first := kept("kept", 1, 1, "p2", "p1")
+	first.Saved.Logs = piece.Root{9}
+	l.must(saver("kept", 4), assign("kept", "p2", run(1, 4, 1)), settle("p2", first, ended("kept", 2, taskstate.Complete), kept("kept", 3, 2, "p2", "p3")))
 	return l
 }
 

@@ -46,7 +46,7 @@ func plain(t *testing.T) *log {
 }
 
 func TestASnapshotIsRefusedIfAnythingInItIsOff(t *testing.T) {
-	b := encode(t, rich(t).State)
+	b := encode(t, scarred(t).State)
 	if _, err := ledger.DecodeState(b); err != nil {
 		t.Fatal(err)
 	}
@@ -115,6 +115,7 @@ func FuzzDecodeState(f *testing.F) {
 	}
 	f.Add(empty)
 	f.Add(encode(f, rich(&testing.T{}).State))
+	f.Add(encode(f, scarred(&testing.T{}).State))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := ledger.DecodeState(b)
 		if err != nil {
@@ -212,8 +213,9 @@ func FuzzApply(f *testing.F) {
 		add(cancel(id), submit(id, 1), assignOf(2, id, "p2", run(1, 3, 1)))
 	}
 	add(avail("p2", ledger.AvailPause), ledger.Command{Label: &ledger.Label{Peer: "p1", Set: map[string]string{"a": "b"}, Unset: []string{"c"}}})
+	add(settle("p2", kept("kept", 4, 3, "p2", "p3"), kept("kept", 1, 3, "p9"), kept("open", 1, 1, "p2")), ledger.Command{Renew: &ledger.Renew{Job: "kept", Slots: []ledger.Slots{run(1, 1, 0)}}})
 	add(settle("p2", ended("web", 1, taskstate.Failed), ended("again", 1, taskstate.Complete)), supersede(taskstate.Task("web", 2, 1), true))
-	state := encode(f, rich(&testing.T{}).State)
+	state := encode(f, scarred(&testing.T{}).State)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var e ledger.Entry
 		if err := wire.Unmarshal(b, &e); err != nil {

@@ -67,7 +67,7 @@ func sawUpTo(c *ledger.Command, seen uint64) {
 
 func endOf(r *rapid.T, j *ledger.JobRecord, peer string, inc taskstate.Incarnation, slot, attempt int) ledger.Command {
 	return ledger.Command{Settle: &ledger.Settle{Peer: peer, Incarnation: inc, Statuses: []taskstate.Status{{
-		Task: taskstate.Task(j.Job().ID, slot, attempt), Seq: rapid.Uint64Range(1, 2).Draw(r, "seq"), At: 5,
+		Task: taskstate.Task(j.Job().ID, slot, attempt), Seq: rapid.Uint64Range(1, 2).Draw(r, "seq"), At: 5, Saved: anySaved(r),
 		State: rapid.SampledFrom([]taskstate.State{
 			taskstate.Complete, taskstate.Complete, taskstate.Failed, taskstate.Failed, taskstate.Rejected, taskstate.Shutdown, taskstate.Orphaned,
 		}).Draw(r, "end"),

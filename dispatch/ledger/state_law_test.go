@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"covey/dispatch/ledger"
+	"covey/node/blob/piece"
 	"covey/p2p/admission"
 	"covey/taskstate"
 )
@@ -51,6 +52,7 @@ func anyCommand(r *rapid.T) ledger.Command {
 		s := &ledger.Settle{Peer: peer, Incarnation: inc}
 		st := taskstate.Status{
 			Seq: rapid.Uint64Range(1, 3).Draw(r, "seq"), At: rapid.Int64Range(1, 9).Draw(r, "at"), Message: rapid.StringMatching(`[a-c]?`).Draw(r, "message"),
+			Saved: anySaved(r),
 			State: rapid.SampledFrom([]taskstate.State{taskstate.Running, taskstate.Complete, taskstate.Complete, taskstate.Failed, taskstate.Shutdown, taskstate.Rejected}).Draw(r, "state"),
 		}
 		for slot := first; slot < first+n/2; slot++ {
@@ -62,14 +64,35 @@ func anyCommand(r *rapid.T) ledger.Command {
 	return ledger.Command{Supersede: &ledger.Supersede{Task: taskstate.Task(job, first, attempt), Reason: taskstate.ReasonUnreachable, Again: rapid.Bool().Draw(r, "again")}}
 }
 
-// someJob is one of a few jobs; the tasks of j2 must not run twice.
+// anySaved draws what an end says is kept, often nothing.
+func anySaved(r *rapid.T) *taskstate.Saved {
+	switch rapid.IntRange(0, 3).Draw(r, "kept") {
+	case 0:
+		return nil
+	case 1: // the same each time, so that it meets itself
+		return &taskstate.Saved{Root: piece.Root{7}, Bytes: 9, Files: 1, Keepers: []taskstate.PeerID{"p1", "p2"}, Keep: 2}
+	}
+	s := &taskstate.Saved{
+		Bytes: rapid.Int64Range(0, 1<<40).Draw(r, "kept bytes"), Files: rapid.IntRange(0, 9).Draw(r, "kept files"),
+		Keepers: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"p1", "p2", "p3", "gone"}), 0, 3, rapid.ID).Draw(r, "keepers"),
+		Keep:    rapid.IntRange(0, 3).Draw(r, "keep"), Why: rapid.SampledFrom([]string{"", "nobody else is here"}).Draw(r, "why"),
+	}
+	s.Root[0], s.Logs[0] = rapid.ByteRange(0, 2).Draw(r, "root"), rapid.ByteRange(0, 1).Draw(r, "logs")
+	return s
+}
+
+// someJob is one of a few jobs; the tasks of j2 must not run twice, and files of those of j3 and r1
+// are kept.
 func someJob(id taskstate.JobID) ledger.Command {
 	c := submit(id, map[taskstate.JobID]int{"j1": 1, "j2": 5, "j3": 12, "r1": 6, "a1": 2, "a2": 2, "s1": 3, "s2": 2, "c1": 4, "k1": 2, "k2": 2}[id])
 	job := &c.Submit.Job
 	job.Run.Noop = &taskstate.Noop{Duration: 1}
 	job.Unreachable.Wait = id == "j2" || id == "s2"
 	switch id {
+	case "j3":
+		job.Outputs = &taskstate.Outputs{Globs: []string{"*"}}
 	case "r1":
+		job.Outputs = &taskstate.Outputs{Globs: []string{"*"}, Keep: 3}
 		job.MaxFails, job.Restart = 3, &taskstate.Restart{Condition: taskstate.RestartOnFailure, Attempts: 2, Delay: 5}
 	case "a1":
 		job.After = []taskstate.JobID{"j1", "r1"}

@@ -145,8 +145,8 @@ func (d *dumb) settle(c *ledger.Settle, st taskstate.Status) {
 	st.Index = s.index
 	switch {
 	case s.open:
-		d.conclude(d.job(st.Task.Job), s, st)
-	case s.final != nil && *s.final != st:
+		d.conclude(d.job(st.Task.Job), s, d.job(st.Task.Job).kept(st))
+	case s.final != nil && !sameEnd(*s.final, d.job(st.Task.Job).kept(st)):
 		j := d.job(st.Task.Job)
 		j.twice = append(j.twice, fmt.Sprintf("%d.%d %s %s at %d", st.Task.Slot, st.Task.Attempt, c.Peer, st.State, d.stamp))
 	}
@@ -166,11 +166,12 @@ func (d *dumb) settleLate(c *ledger.Settle, st taskstate.Status) {
 			continue
 		case p.end != nil:
 			st.Index = p.index
-			if *p.end != st {
+			if st.Saved = nil; !sameEnd(*p.end, st) {
 				j.twice = append(j.twice, fmt.Sprintf("%d.%d %s %s at %d", st.Task.Slot, st.Task.Attempt, c.Peer, st.State, d.stamp))
 			}
 		case s.final == nil && st.State == taskstate.Complete && !j.job.Type.Lasts():
 			was := *s
+			st = j.kept(st)
 			st.Index = p.index
 			*s = dumbSlot{
 				retired: s.retired, reason: s.reason, attempt: p.attempt, peer: p.peer, inc: p.inc, index: p.index, since: p.since, final: &st, past: s.past,
@@ -187,6 +188,32 @@ func (d *dumb) settleLate(c *ledger.Settle, st taskstate.Status) {
 	}
 }
 
+// kept is the end as its job has it: what is kept of files is nobody's business where a job says
+// nothing of files.
+func (j *dumbJob) kept(st taskstate.Status) taskstate.Status {
+	if j.job.Outputs == nil || j.job.Type.Lasts() {
+		st.Saved = nil
+	}
+	return st
+}
+
+// sameEnd tells whether two ends say the same.
+func sameEnd(a, b taskstate.Status) bool {
+	same := a.Saved.Equal(b.Saved)
+	a.Saved, b.Saved = nil, nil
+	return same && a == b
+}
+
+// spelled spells an end.
+func spelled(st taskstate.Status) string {
+	kept := st.Saved
+	st.Saved = nil
+	if kept == nil {
+		return fmt.Sprintf(" %+v", st)
+	}
+	return fmt.Sprintf(" %+v keeps %+v", st, *kept)
+}
+
 // leave remembers an attempt that does not count.
 func (s *dumbSlot) leave(was dumbSlot, at int64, why taskstate.Reason) {
 	s.leaveWith(was, at, why, nil)
@@ -194,7 +221,10 @@ func (s *dumbSlot) leave(was dumbSlot, at int64, why taskstate.Reason) {
 
 // leaveWith remembers an attempt that had an end, too.
 func (s *dumbSlot) leaveWith(was dumbSlot, at int64, why taskstate.Reason, end *taskstate.Status) {
-	was.past = nil
+	if was.past = nil; end != nil { // of what is behind nobody remembers what was kept
+		plain := *end
+		plain.Saved, end = nil, &plain
+	}
 	s.past = append(slices.Clone(s.past), dumbPast{dumbSlot: was, till: at, why: why, end: end})
 	s.past = s.past[max(0, len(s.past)-ledger.KeepPast):]
 }
@@ -268,7 +298,7 @@ func (d *dumb) show() string {
 		for i, s := range j.slots {
 			out += fmt.Sprintf("  %d.%d open %t %s/%s %d", i+1, s.attempt, s.open, s.peer, s.inc, s.index)
 			if s.final != nil {
-				out += fmt.Sprintf(" %+v", *s.final)
+				out += spelled(*s.final)
 			}
 			out += s.more() + " past"
 			for _, p := range s.past {
@@ -318,7 +348,7 @@ func show(s *ledger.State) string {
 				if r.Final.Reason == taskstate.ReasonAfter {
 					r.Final.Message = "" // the twin does not say it
 				}
-				out += fmt.Sprintf(" %+v", *r.Final)
+				out += spelled(*r.Final)
 			}
 			out += moreOfSlot(r) + " past" + pastOf(j, n)
 			out += "\n"

@@ -1,0 +1,142 @@
+package ledger_test
+
+import (
+	"runtime"
+	"testing"
+
+	"covey/dispatch/ledger"
+	"covey/node/blob/piece"
+	"covey/taskstate"
+)
+
+// saver is a job of which files are kept.
+func saver(id taskstate.JobID, n int) ledger.Command {
+	c := submit(id, n)
+	c.Submit.Job.Outputs = &taskstate.Outputs{Globs: []string{"*"}}
+	return c
+}
+
+// kept is an end of which files are kept, by these peers.
+func kept(id taskstate.JobID, slot int, root byte, keepers ...taskstate.PeerID) taskstate.Status {
+	st := ended(id, slot, taskstate.Complete)
+	st.Saved = &taskstate.Saved{Root: piece.Root{root, byte(slot), byte(slot >> 8), byte(slot >> 16)}, Bytes: 1 << 20, Files: 3, Keepers: keepers, Keep: 2}
+	return st
+}
+
+func TestWhatIsKeptOfAnEndIsTold(t *testing.T) {
+	l := newLog(t)
+	one, two := kept("j", 1, 7, "p2", "p1"), kept("j", 300, 8, "p2")
+	two.Saved.Logs, two.Saved.Why = piece.Root{4}, "nobody else is here"
+	l.must(saver("j", 300), assign("j", "p2", run(1, 300, 1)), settle("p2", one, ended("j", 2, taskstate.Complete), two))
+	back, err := ledger.DecodeState(encode(t, l.State))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _ := back.Job("j")
+	for what, j := range map[string]*ledger.JobRecord{"the state": l.record("j"), "its snapshot": again} {
+		if s := j.Slot(1).Final.Saved; !s.Equal(one.Saved) {
+			t.Errorf("%s: slot 1 keeps %+v", what, s)
+		}
+		if s := j.Slot(2).Final.Saved; s != nil {
+			t.Errorf("%s: slot 2 keeps %+v", what, s)
+		}
+		listed := map[taskstate.TaskID]*taskstate.Saved{}
+		for id, s := range j.Saved() {
+			listed[id] = s
+		}
+		if len(listed) != 2 || !listed[taskstate.Task("j", 1, 1)].Equal(one.Saved) || !listed[taskstate.Task("j", 300, 1)].Equal(two.Saved) {
+			t.Errorf("%s: listed are %+v", what, listed)
+		}
+	}
+}
+
+func TestAnEndThatIsToldAgainContradictsOnlyIfItKeepsOtherFiles(t *testing.T) {
+	l := newLog(t)
+	l.must(saver("j", 1), assign("j", "p2", run(1, 1, 1)), settle("p2", kept("j", 1, 7, "p2")))
+	l.one(settle("p2", kept("j", 1, 7, "p2")))
+	if n := l.record("j").Conflicts(); n != 0 {
+		t.Errorf("the same end again: %d contradictions", n)
+	}
+	l.one(settle("p2", kept("j", 1, 7, "p2", "p1")))
+	if n := l.record("j").Conflicts(); n != 1 {
+		t.Errorf("one with another keeper: %d contradictions", n)
+	}
+}
+
+func TestASlotThatGetsAnotherAttemptKeepsNothing(t *testing.T) {
+	l := newLog(t)
+	l.must(saver("j", 2), assign("j", "p2", run(1, 2, 1)), settle("p2", kept("j", 1, 7, "p2"), kept("j", 2, 8, "p2")))
+	l.must(renew("j", 0, run(1, 1, 1)), assign("j", "p2", run(1, 1, 2)))
+	for id := range l.record("j").Saved() {
+		if id.Slot != 2 {
+			t.Errorf("%v is kept", id)
+		}
+	}
+	if s := l.record("j").Past(1)[0].End.Saved; s != nil {
+		t.Errorf("of what is behind it keeps %+v", s)
+	}
+	later := kept("j", 1, 9, "p2")
+	later.Task.Attempt = 2
+	l.must(settle("p2", later))
+	if s := l.record("j").Slot(1).Final.Saved; !s.Equal(later.Saved) {
+		t.Errorf("the next attempt keeps %+v", s)
+	}
+}
+
+func TestALateSuccessThatCountsSaysWhatItKeeps(t *testing.T) {
+	l := newLog(t)
+	late := kept("j", 1, 7, "p2")
+	l.must(saver("j", 1), assign("j", "p2", run(1, 1, 1)), supersede(taskstate.Task("j", 1, 1), true), settle("p2", late))
+	if s := l.record("j").Slot(1).Final.Saved; !s.Equal(late.Saved) {
+		t.Errorf("it keeps %+v", s)
+	}
+}
+
+func TestWhatNoJobAskedForAndWhatCannotBeIsNotKept(t *testing.T) {
+	l := newLog(t)
+	wrong := kept("j", 1, 7, "p2", "p2")
+	l.must(saver("j", 1), submit("plain", 1), assign("j", "p2", run(1, 1, 1)), assign("plain", "p2", run(1, 1, 1)))
+	l.must(settle("p2", wrong, kept("plain", 1, 7, "p2")))
+	for _, id := range []taskstate.JobID{"j", "plain"} {
+		if s := l.record(id).Slot(1).Final; s == nil || s.Saved != nil {
+			t.Errorf("%s: %+v", id, s)
+		}
+	}
+}
+
+// Part of case 4.
+func TestAHundredThousandOutputsTakeAtMost64BytesMore(t *testing.T) {
+	const many, most = 100_000, 64
+	weigh := func(job ledger.Command, end func(n int) taskstate.Status) uint64 {
+		l := newLog(t)
+		var all []taskstate.Status
+		for n := 1; n <= many; n++ {
+			all = append(all, end(n))
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		l.must(job, assign("j", "p2", run(1, many, 1)), settle("p2", all...))
+		runtime.ReadMemStats(&after)
+		return (after.TotalAlloc - before.TotalAlloc) / many
+	}
+	plain := weigh(submit("j", many), func(n int) taskstate.Status { return ended("j", n, taskstate.Complete) })
+	with := weigh(saver("j", many), func(n int) taskstate.Status { return kept("j", n, 7, "p2", "p1") })
+	if with > plain+most {
+		t.Errorf("%d bytes per slot, and %d without outputs: want at most %d more", with, plain, most)
+	}
+	t.Logf("%d bytes per slot, and %d without outputs", with, plain)
+}
+
+func TestWhatIsKeptWeighs(t *testing.T) {
+	weight := func(job ledger.Command, st ...taskstate.Status) int {
+		l := newLog(t)
+		l.must(job, assign("j", "p2", run(1, len(st), 1)), settle("p2", st...))
+		return l.Kept()
+	}
+	plain := weight(submit("j", 2), ended("j", 1, taskstate.Complete), ended("j", 2, taskstate.Complete))
+	logs := kept("j", 2, 7, "p2", "p1")
+	logs.Saved.Logs = piece.Root{1}
+	if with := weight(saver("j", 2), kept("j", 1, 7, "p2"), logs); with < plain+2*(48+32) {
+		t.Errorf("two ends of which files are kept weigh %d, and %d without", with, plain)
+	}
+}
