@@ -241,7 +241,11 @@ func tailOffset(f *os.File, lines int, end int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	at, from := min(st.Size(), end), keptFrom(f, 0)
+	return tailFrom(f, lines, keptFrom(f, 0), min(st.Size(), end))
+}
+
+// tailFrom finds where the last lines before at begin, but not before from.
+func tailFrom(f io.ReaderAt, lines int, from, at int64) (int64, error) {
 	buf := make([]byte, MaxChunk)
 	last := true
 	for at > from {

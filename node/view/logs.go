@@ -11,7 +11,6 @@ import (
 	"covey/membership"
 	"covey/node/api"
 	"covey/node/tasklog"
-	"covey/p2p"
 	"covey/taskstate"
 )
 
@@ -224,29 +223,20 @@ func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 	if l.q.Stream != "" {
 		req.Parts = []tasklog.Part{{Stream: l.q.Stream}}
 	}
-	for wait := logRetryFirst; ; wait = min(2*wait, logRetryMost) {
-		err := l.fetch(ctx, r.Peer, req, func(c tasklog.Chunk) error {
-			wait = logRetryFirst
-			if c.Dropped > 0 {
-				note := fmt.Sprintf("%d bytes of its %s before this are not kept: of a service only the newest output is (max_output)", c.Dropped, c.Stream)
-				if err := l.emit(api.LogChunk{Task: task.String(), Stream: c.Stream, Note: note}); err != nil {
-					return err
+	wait := logRetryFirst
+	read := func(c tasklog.Chunk) error {
+		wait = logRetryFirst
+		return l.chunk(task, &req, c)
+	}
+	for ; ; wait = min(2*wait, logRetryMost) {
+		err := l.fetch(ctx, r.Peer, req, read)
+		if err != nil && ctx.Err() == nil {
+			if end := l.endOf(r); end != nil && keepsLogs(end) { // no need to wait for its peer
+				if l.view.cfg.Kept().Logs(ctx, end.Saved, end.At, req, read) == nil {
+					err = nil
 				}
 			}
-			if len(c.Data) == 0 {
-				return nil
-			}
-			for i := range req.Parts {
-				if req.Parts[i].Stream == c.Stream {
-					req.Parts[i].Offset = c.Offset + int64(len(c.Data))
-				}
-			}
-			out := api.LogChunk{Task: task.String(), Stream: c.Stream, Data: c.Data}
-			if c.At > 0 {
-				out.At = new(time.UnixMilli(c.At))
-			}
-			return l.emit(out)
-		})
+		}
 		switch {
 		case err == nil:
 			return l.emit(api.LogChunk{Task: task.String(), EOF: true})
@@ -260,6 +250,29 @@ func (l *logReader) task(ctx context.Context, r ledger.SlotRecord) error {
 		}
 		return l.emit(api.LogChunk{Task: task.String(), EOF: true, Error: l.wordLogError(err, r)})
 	}
+}
+
+// chunk sends what was read, and notes where a later request goes on.
+func (l *logReader) chunk(task taskstate.TaskID, req *tasklog.Request, c tasklog.Chunk) error {
+	if c.Dropped > 0 {
+		note := fmt.Sprintf("%d bytes of its %s before this are not kept: of a service only the newest output is (max_output)", c.Dropped, c.Stream)
+		if err := l.emit(api.LogChunk{Task: task.String(), Stream: c.Stream, Note: note}); err != nil {
+			return err
+		}
+	}
+	if len(c.Data) == 0 {
+		return nil
+	}
+	for i := range req.Parts {
+		if req.Parts[i].Stream == c.Stream {
+			req.Parts[i].Offset = c.Offset + int64(len(c.Data))
+		}
+	}
+	out := api.LogChunk{Task: task.String(), Stream: c.Stream, Data: c.Data}
+	if c.At > 0 {
+		out.At = new(time.UnixMilli(c.At))
+	}
+	return l.emit(out)
 }
 
 // fetch reads from this peer's own store, or from another peer.
@@ -298,12 +311,4 @@ func (l *logReader) attemptOf(slot int) (rec ledger.SlotRecord, over bool, err e
 		}
 	})
 	return rec, over, err
-}
-
-func (l *logReader) wordLogError(err error, r ledger.SlotRecord) *api.Error {
-	who := l.view.Who.Called(r.Peer)
-	if tasklog.NotFound(err) {
-		return api.Errorf(api.NotFound, "%s has no output of this task (it did not begin, or its files were removed)", who)
-	}
-	return api.Errorf(api.NoCoordinator, "%s cannot be reached for the output it has (%s); it is there again when that peer is", who, p2p.Why(err))
 }

@@ -1,7 +1,12 @@
 package view
 
 import (
+	"fmt"
+
 	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/node/tasklog"
+	"covey/p2p"
 	"covey/taskstate"
 )
 
@@ -25,4 +30,62 @@ func earlierAttempt(j *ledger.JobRecord, slot, attempt int, now ledger.SlotRecor
 		}
 	}
 	return now
+}
+
+// endOf is how an attempt ended, as the ledger has it by now; nil if it has not, or if it is not the
+// newest of its slot any more.
+func (l *logReader) endOf(r ledger.SlotRecord) *taskstate.Status {
+	now, _, err := l.attemptOf(r.Slot)
+	if err != nil || now.Attempt != r.Attempt {
+		return nil
+	}
+	return now.Final
+}
+
+// keepsLogs tells whether what a task said is kept elsewhere than where it ran.
+func keepsLogs(end *taskstate.Status) bool {
+	return end.Saved != nil && end.Saved.Logs != (taskstate.Saved{}).Logs
+}
+
+// wordLogError says why a task's output cannot be read, and what that means for the task.
+func (l *logReader) wordLogError(err error, r ledger.SlotRecord) *api.Error {
+	who := l.view.Who.Called(r.Peer)
+	code, text := api.NoCoordinator, fmt.Sprintf("%s cannot be reached for the output it has (%s); it is there again when that peer is", who, p2p.Why(err))
+	switch {
+	case tasklog.NotFound(err):
+		code, text = api.NotFound, who+" has no output of this task (it did not begin, or its files were removed)"
+	case !l.view.admitted(r.Peer):
+		code, text = api.NotFound, fmt.Sprintf("the output of this task was on %s only, which is no member any more: it is lost", who)
+	}
+	end := l.endOf(r)
+	if end == nil {
+		return api.Errorf(code, "%s", text)
+	}
+	if keepsLogs(end) {
+		var others []string
+		for _, id := range end.Saved.Keepers {
+			if id != r.Peer {
+				others = append(others, l.view.Who.Called(id))
+			}
+		}
+		text += "; it is kept by nobody else"
+		if len(others) > 0 {
+			text += fmt.Sprintf("; it is kept by %s, too, of whom nobody gives it now: type it again when one of them is back", Enumerate(others))
+			code = api.NoCoordinator
+		}
+	}
+	if end.State == taskstate.Complete {
+		text += ". The task itself is complete"
+	}
+	return api.Errorf(code, "%s", text)
+}
+
+// admitted tells whether a peer is a member.
+func (v *View) admitted(peer taskstate.PeerID) bool {
+	for _, m := range v.Who.Admitted() {
+		if m.Entry.Peer == peer {
+			return true
+		}
+	}
+	return false
 }

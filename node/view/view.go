@@ -34,6 +34,7 @@ type Config struct {
 	Offer   func() session.Offer                                        // what this peer gives to tasks
 	Output  func() Output                                               // output of the tasks that ran here
 	Net     Net                                                         // connections, and output from elsewhere
+	Kept    func() Kept                                                 // output that is kept elsewhere than where the task ran
 	Wrong   func(string) []api.Trouble                                  // what this peer knows to be wrong with a peer
 	Ask     func(context.Context, calls.ClusterCall) *calls.ClusterView // how the coordinator sees everybody; nil: it does not say
 }
@@ -60,6 +61,11 @@ type Roster interface {
 // Output is where this peer has its tasks' output.
 type Output interface {
 	Copy(context.Context, tasklog.Request, func(tasklog.Chunk) error) error
+}
+
+// Kept is output that is kept when its task has ended.
+type Kept interface {
+	Logs(ctx context.Context, s *taskstate.Saved, at int64, req tasklog.Request, f func(tasklog.Chunk) error) error
 }
 
 // Ledger tells who decides, and who is missing where nobody does.
