@@ -3,6 +3,7 @@
 package disk
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -90,5 +91,22 @@ func TestAPartThatSomebodyWritesIsNotTakenOver(t *testing.T) {
 	f.Close()
 	if _, err := Write(t.Context(), r, list(file("1", "one")), WriteOptions{Open: store("one").open}); err != nil {
 		t.Error(err)
+	}
+}
+
+// Case 18: pipes and devices among what is collected.
+func TestWhatIsLeftOutIsNamedUpToABound(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 100 {
+		if err := syscall.Mkfifo(fmt.Sprintf("%s/f%02d", dir, i), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, out, err := collectAll(t, dir, "f*")
+	if err != nil || len(got) != 0 || out.Found[0] || len(out.Skipped)+out.More != 100 || len(out.Skipped) > 20 {
+		t.Errorf("%v, %d skipped and %d more, %v", got, len(out.Skipped), out.More, err)
+	}
+	if got, out, err := collectAll(t, dir, "g*"); err != nil || len(got)+len(out.Skipped) != 0 {
+		t.Errorf("%v, %+v, %v", got, out, err)
 	}
 }

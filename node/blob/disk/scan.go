@@ -148,21 +148,27 @@ func (s *scan) entry(dir *os.Root, path string, info fs.FileInfo) error {
 		s.skip(path, "was left by a writing that was broken off")
 		return nil
 	}
+	if !info.IsDir() {
+		return s.leaf(dir, path, info)
+	}
+	if err := s.each(tree.Entry{Path: path, Kind: tree.Dir}); err != nil {
+		return err
+	}
+	sub, err := openDir(dir, name, info)
+	if err != nil {
+		return fmt.Errorf("%q: %w", path, err)
+	}
+	defer sub.Close()
+	return s.folder(sub, path+"/")
+}
+
+// leaf hands on what is no folder, or leaves it out by name.
+func (s *scan) leaf(dir *os.Root, path string, info fs.FileInfo) error {
 	switch info.Mode().Type() {
 	case 0:
 		return s.file(dir, path, info)
-	case fs.ModeDir:
-		if err := s.each(tree.Entry{Path: path, Kind: tree.Dir}); err != nil {
-			return err
-		}
-		sub, err := openDir(dir, name, info)
-		if err != nil {
-			return fmt.Errorf("%q: %w", path, err)
-		}
-		defer sub.Close()
-		return s.folder(sub, path+"/")
 	case fs.ModeSymlink:
-		target, err := dir.Readlink(name)
+		target, err := dir.Readlink(info.Name())
 		if err != nil {
 			return fmt.Errorf("%q: %w", path, err)
 		}

@@ -134,6 +134,17 @@ func (b *Batch) stream(ctx context.Context, r io.Reader, buf *[window]byte, expe
 // AddFile adds an open file from its beginning to its end. Where the file system can, it shares the
 // bytes with it; what the file is later is no matter of the store's in any case.
 func (b *Batch) AddFile(ctx context.Context, f *os.File) (piece.Root, int64, error) {
+	return b.file(ctx, f, false)
+}
+
+// Take is AddFile of a file that nobody means to write any more: where its bytes cannot be shared,
+// the blob is one more name of it, and it cannot be written by its other names either. Somebody who
+// does all the same damages the blob, which is found when it is read.
+func (b *Batch) Take(ctx context.Context, f *os.File) (piece.Root, int64, error) {
+	return b.file(ctx, f, true)
+}
+
+func (b *Batch) file(ctx context.Context, f *os.File, take bool) (piece.Root, int64, error) {
 	i, err := f.Stat()
 	if err != nil {
 		return piece.Root{}, 0, err
@@ -142,11 +153,49 @@ func (b *Batch) AddFile(ctx context.Context, f *os.File) (piece.Root, int64, err
 		return piece.Root{}, 0, fmt.Errorf("%s is no regular file", f.Name())
 	}
 	if i.Size() > window {
-		if root, n, err := b.clone(ctx, f, i.Size()); !errors.Is(err, errors.ErrUnsupported) {
+		root, n, err := b.clone(ctx, f, i.Size())
+		if take && errors.Is(err, errors.ErrUnsupported) {
+			root, n, err = b.link(ctx, f, i.Size())
+		}
+		if !errors.Is(err, errors.ErrUnsupported) {
 			return root, n, err
 		}
 	}
 	return b.Add(ctx, io.NewSectionReader(f, 0, 1<<62), i.Size())
+}
+
+// link adds a file as one more name of it, or is errors.ErrUnsupported. It takes no more of the disk.
+func (b *Batch) link(ctx context.Context, f *os.File, size int64) (piece.Root, int64, error) {
+	s := b.s
+	w := writer{b: b, name: s.temp(addKind), here: size}
+	if err := w.grow(costOf(size)); err != nil {
+		return piece.Root{}, 0, err
+	}
+	err := s.disk.link(f, w.name)
+	if err == nil {
+		if err = s.disk.chmod(w.name, wholeMode()); err == nil {
+			w.f, err = s.disk.open(w.name)
+		}
+		if err != nil {
+			s.discard(w.name)
+		}
+	}
+	if err != nil {
+		w.drop()
+		return piece.Root{}, 0, fmt.Errorf("link: %w", errors.ErrUnsupported) // copying says what is wrong
+	}
+	return b.shared(ctx, w)
+}
+
+// shared adds what has its bytes already.
+func (b *Batch) shared(ctx context.Context, w writer) (piece.Root, int64, error) {
+	h := piece.NewHasher()
+	_, err := io.Copy(h, &reader{ctx, io.NewSectionReader(w.f, 0, 1<<62)})
+	root, proof, size := h.Sum()
+	if err == nil {
+		err = w.grow(costOf(size))
+	}
+	return root, size, w.end(root, proof, size, err)
 }
 
 // clone adds a file without copying its bytes, or is errors.ErrUnsupported.
@@ -159,13 +208,7 @@ func (b *Batch) clone(ctx context.Context, f *os.File, size int64) (piece.Root, 
 		w.drop()
 		return piece.Root{}, 0, fmt.Errorf("clone: %w", errors.ErrUnsupported) // copying says what is wrong
 	}
-	h := piece.NewHasher()
-	_, err := io.Copy(h, &reader{ctx, io.NewSectionReader(w.f, 0, 1<<62)})
-	root, proof, size := h.Sum()
-	if err == nil {
-		err = w.grow(costOf(size))
-	}
-	return root, size, w.end(root, proof, size, err)
+	return b.shared(ctx, w)
 }
 
 // reader ends with its context.
@@ -215,6 +258,7 @@ type writer struct {
 	name     string
 	f        file
 	reserved int64
+	here     int64 // bytes that are on the disk already
 }
 
 func (w *writer) begin(cost int64) (err error) {
@@ -238,7 +282,7 @@ func (w *writer) grow(cost int64) error {
 	s := w.b.s
 	s.mu.Lock()
 	defer s.unlock()
-	if err := s.reserve(more, w.b.own); err != nil {
+	if err := s.reserveFor(more, w.here, w.b.own); err != nil {
 		var full *NoRoom
 		if errors.As(err, &full) { // what was written so far is needed too
 			full.Needed, full.Free = cost, full.Free+w.reserved
@@ -268,7 +312,7 @@ func (w *writer) end(root piece.Root, proof piece.Proof, size int64, err error) 
 	if err == nil && w.f != nil && len(proof) > 0 {
 		var blob piece.Blob
 		if blob, err = piece.Open(root, size, proof); err == nil {
-			err = s.replace(w.name+proofEnd, encodeProof(blob), wholeMode(), false)
+			err = s.replace(w.name+proofEnd, encodeProof(blob), wholeMode())
 		}
 	}
 	if err == nil {

@@ -21,7 +21,8 @@ type disk interface {
 	write(name string) (file, error)                    // for reading and writing
 	list(name string) ([]found, error)
 	mkdir(name string) error
-	rename(from, to string) error // takes the place of a file
+	rename(from, to string) error          // takes the place of a file
+	link(from *os.File, name string) error // gives it one more name; may be unsupported
 	remove(name string) error
 	chmod(name string, mode fs.FileMode) error
 	touch(name string, at time.Time) error // when it was used

@@ -2,8 +2,10 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"syscall"
 	"time"
 
@@ -29,6 +31,15 @@ func reserve(f *os.File, n int64) error {
 
 func (f onDisk) clone(from *os.File) error {
 	return unix.IoctlFileClone(int(f.Fd()), int(from.Fd()))
+}
+
+func (d *folder) link(from *os.File, name string) error {
+	f, err := d.root.Open(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	err = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", from.Fd()), int(f.Fd()), path.Base(name), unix.AT_SYMLINK_FOLLOW)
+	return errors.Join(err, f.Close())
 }
 
 func (d *folder) syncAll() error {

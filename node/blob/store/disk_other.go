@@ -16,6 +16,8 @@ func reserve(*os.File, int64) error { return nil }
 
 func (onDisk) clone(*os.File) error { return errors.ErrUnsupported }
 
+func (*folder) link(*os.File, string) error { return errors.ErrUnsupported }
+
 func (*folder) syncAll() error { return errors.ErrUnsupported }
 
 // usedAt is when a file was written: how long ago it was read is not known here.

@@ -279,6 +279,8 @@ func (d *memDisk) rename(from, to string) error {
 	return nil
 }
 
+func (d *memDisk) link(*os.File, string) error { return errors.ErrUnsupported }
+
 func (d *memDisk) remove(name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -117,7 +117,7 @@ func (p *partial) enter(ctx context.Context, s *Store, want piece.Blob) (err err
 func (p *partial) begin(s *Store, want piece.Blob) (err error) {
 	p.setClaim(want, piece.NewBitmap(want.Pieces()))
 	name := partName(want.Root())
-	if err := s.replace(name+proofEnd, encodeProof(want), wholeMode(), false); err != nil {
+	if err := s.replace(name+proofEnd, encodeProof(want), wholeMode()); err != nil {
 		return err
 	}
 	if p.data, err = s.disk.create(name, writeMode); err != nil {
@@ -136,7 +136,7 @@ func (p *partial) rewrite(s *Store) error {
 	name := partName(p.blob.Root()) + mapEnd
 	_, have := p.claim()
 	p.setMarks(nil)
-	if err := s.replace(name, encodeMap(have), writeMode, false); err != nil {
+	if err := s.replace(name, encodeMap(have), writeMode); err != nil {
 		return err
 	}
 	f, err := s.disk.write(name)
@@ -223,7 +223,7 @@ func (p *partial) reclaim(s *Store, want piece.Blob) error {
 		_, have = p.claim()
 	}
 	p.setClaim(want, have)
-	if err := s.replace(partName(want.Root())+proofEnd, encodeProof(want), wholeMode(), false); err != nil {
+	if err := s.replace(partName(want.Root())+proofEnd, encodeProof(want), wholeMode()); err != nil {
 		return err
 	}
 	if err := p.data.allocate(want.Size()); err != nil {

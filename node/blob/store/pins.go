@@ -14,38 +14,91 @@ import (
 
 // Pin keeps whole blobs together, over restarts, until a time or until it is unpinned. A pin of the
 // same name gives way to it.
-func (s *Store) Pin(p Pin) error {
-	if !pinName(p.Name) {
-		return fmt.Errorf("a pin cannot have the name %.130q: it takes letters, digits, '.', '_' and '-'", p.Name)
+func (s *Store) Pin(p Pin) error { return s.PinAll(p) }
+
+// PinAll is Pin of several, by one sync for all. When it fails, some may be there.
+func (s *Store) PinAll(pins ...Pin) error {
+	if len(pins) == 0 {
+		return nil
 	}
-	p.Roots = slices.Clone(p.Roots)
-	slices.SortFunc(p.Roots, func(a, b piece.Root) int { return slices.Compare(a[:], b[:]) })
-	p.Roots = slices.Compact(p.Roots)
-	data, err := encodePin(p)
-	if err != nil {
-		return err
-	}
-	held := make([]*blob, 0, len(p.Roots))
+	var held []*blob
 	defer func() { s.release(held...) }()
-	for _, root := range p.Roots {
-		b, _, err := s.take(root, true)
+	files := make([][]byte, len(pins))
+	for i := range pins {
+		p := &pins[i]
+		if !pinName(p.Name) {
+			return fmt.Errorf("a pin cannot have the name %.130q: it takes letters, digits, '.', '_' and '-'", p.Name)
+		}
+		p.Roots = slices.Clone(p.Roots)
+		slices.SortFunc(p.Roots, func(a, b piece.Root) int { return slices.Compare(a[:], b[:]) })
+		p.Roots = slices.Compact(p.Roots)
+		data, err := encodePin(*p)
 		if err != nil {
 			return err
 		}
-		held = append(held, b)
+		files[i] = data
+		for _, root := range p.Roots {
+			b, _, err := s.take(root, true)
+			if err != nil {
+				return err
+			}
+			held = append(held, b)
+		}
 	}
 	if err := s.settled(held); err != nil {
 		return err
 	}
 	s.pinning.Lock()
 	defer s.pinning.Unlock()
-	if err := s.replace(path.Join(pinned, p.Name), data, writeMode, true); err != nil {
-		return s.full(fmt.Errorf("pin %s: %w", p.Name, err), int64(len(data)))
+	if err := s.writePins(pins, files); err != nil {
+		var n int64
+		for _, data := range files {
+			n += int64(len(data))
+		}
+		return s.full(fmt.Errorf("pin %s: %w", pins[0].Name, err), n)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.setPin(p)
+	for _, p := range pins {
+		s.setPin(p)
+	}
 	return nil
+}
+
+// writePins brings pins to the disk.
+func (s *Store) writePins(pins []Pin, files [][]byte) (err error) {
+	var made []string
+	defer func() {
+		if err != nil {
+			for _, name := range made {
+				s.discard(name)
+			}
+		}
+	}()
+	for _, data := range files {
+		name := s.temp(addKind)
+		if err := s.writeNew(name, data, writeMode); err != nil {
+			return err
+		}
+		made = append(made, name)
+	}
+	if err := s.disk.sync(made); err != nil {
+		return err
+	}
+	for i, p := range pins {
+		if err := s.disk.rename(made[i], path.Join(pinned, p.Name)); err != nil {
+			return err
+		}
+	}
+	return s.disk.sync([]string{pinned})
+}
+
+// PinNamed is the pin of this name, if there is one; its roots are shared and must not be changed.
+func (s *Store) PinNamed(name string) (Pin, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.pins[name]
+	return p, ok
 }
 
 // setPin counts a pin; the lock is held.

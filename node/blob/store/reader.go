@@ -218,7 +218,7 @@ func (r *Reader) prove() (err error) {
 	if r.blob, err = piece.Open(root, n, proof); err != nil {
 		return err
 	}
-	if err := r.s.replace(wholeName(root)+proofEnd, encodeProof(r.blob), wholeMode(), false); err != nil {
+	if err := r.s.replace(wholeName(root)+proofEnd, encodeProof(r.blob), wholeMode()); err != nil {
 		r.s.log.Debug("a proof is not beside its blob", "blob", root, "err", err)
 	}
 	return nil
@@ -273,10 +273,10 @@ func (s *Store) demote(b *blob, blob piece.Blob, i int) error {
 	have := piece.FullBitmap(blob.Pieces())
 	have.Clear(i)
 	whole, part := wholeName(b.root), partName(b.root)
-	if err := s.replace(part+mapEnd, encodeMap(have), writeMode, false); err != nil {
+	if err := s.replace(part+mapEnd, encodeMap(have), writeMode); err != nil {
 		return err
 	}
-	if err := s.replace(part+proofEnd, encodeProof(blob), wholeMode(), false); err != nil {
+	if err := s.replace(part+proofEnd, encodeProof(blob), wholeMode()); err != nil {
 		return err
 	}
 	if err := s.disk.chmod(whole, writeMode); err != nil {

@@ -244,25 +244,27 @@ func (s *Store) readAll(name string, most int64) ([]byte, error) {
 }
 
 // replace writes a small file so that it is whole or the one before; it is not synced.
-func (s *Store) replace(name string, data []byte, mode fs.FileMode, sync bool) error {
+func (s *Store) replace(name string, data []byte, mode fs.FileMode) error {
 	tmp := s.temp(addKind)
+	if err := s.writeNew(tmp, data, mode); err != nil {
+		return err
+	}
+	if err := s.disk.rename(tmp, name); err != nil {
+		s.discard(tmp)
+		return err
+	}
+	return nil
+}
+
+// writeNew writes a small file of tmp, or none.
+func (s *Store) writeNew(tmp string, data []byte, mode fs.FileMode) error {
 	f, err := s.disk.create(tmp, mode)
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteAt(data, 0)
-	if err == nil && sync {
-		err = f.sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = s.disk.rename(tmp, name)
-	}
-	if err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
 		s.discard(tmp)
-		return err
 	}
-	if sync {
-		return s.disk.sync([]string{path.Dir(name)})
-	}
-	return nil
+	return err
 }

@@ -138,12 +138,15 @@ func (s *Store) toss(name string) error {
 }
 
 // reserve keeps n bytes for what is to come, and removes what has to go for it. The lock is held.
-func (s *Store) reserve(n int64, own bool) error {
+func (s *Store) reserve(n int64, own bool) error { return s.reserveFor(n, 0, own) }
+
+// reserveFor is reserve for what has so many bytes on the disk already.
+func (s *Store) reserveFor(n, here int64, own bool) error {
 	free, _, err := s.disk.room()
 	if err != nil {
 		return err
 	}
-	gone, err := s.shelf.fit(n, own, free)
+	gone, err := s.shelf.fit(n, own, free+here)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -680,6 +681,77 @@ func TestAFileIsAddedAsItIsWhenItIsRead(t *testing.T) {
 	defer batch.Close()
 	if _, _, err := batch.AddFile(t.Context(), f); err == nil {
 		t.Fatal("a folder is a blob")
+	}
+}
+
+// One that is given away costs the disk nothing where its bytes can be shared, is there when its first
+// name is gone, and counts like any other.
+func TestAFileThatIsGivenAwayIsTheBlob(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, filepath.Join(dir, "store"), Config{Quota: 1 << 30})
+	for _, b := range samples(0, 100, 4*mib+1, 9*mib, 9*mib) {
+		name := filepath.Join(dir, "f")
+		if err := os.WriteFile(name, b.data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch := s.Batch(true)
+		if root, n, err := batch.Take(t.Context(), f); err != nil || root != b.root() || n != b.blob.Size() {
+			t.Fatal(root, n, err)
+		}
+		if err := errors.Join(batch.Done(), f.Close(), os.Remove(name)); err != nil {
+			t.Fatal(err)
+		}
+		batch.Close()
+		if err := reads(t, s, b); err != nil {
+			t.Fatal(err)
+		}
+		if i, err := os.Stat(filepath.Join(dir, "store", wholeName(b.root()))); err != nil || i.Mode().Perm() != wholeMode() {
+			t.Fatal(i, err)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "store", making)); len(left) > 0 || err != nil {
+		t.Fatal(left, err)
+	}
+	before := s.Usage().Bytes
+	if again := openStore(t, filepath.Join(dir, "store"), Config{Quota: 1 << 30}).Usage().Bytes; again != before {
+		t.Fatalf("%d bytes, and after a restart %d", before, again)
+	}
+}
+
+func TestPinsThatAreMadeTogetherAreThereTogether(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir, Config{Quota: 1 << 30})
+	var pins []Pin
+	for i, b := range samples(1, 2, 3) {
+		root, _, err := s.Add(t.Context(), bytes.NewReader(b.data), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pins = append(pins, Pin{Name: fmt.Sprint("pin", i), Roots: []piece.Root{root, root}})
+	}
+	if err := s.PinAll(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PinAll(pins...); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*Store{s, openStore(t, dir, Config{Quota: 1 << 30})} {
+		for _, p := range pins {
+			if got, ok := s.PinNamed(p.Name); !ok || len(got.Roots) != 1 || got.Roots[0] != p.Roots[0] {
+				t.Fatal(got, ok)
+			}
+		}
+		if _, ok := s.PinNamed("pin"); ok {
+			t.Fatal("there is one that nobody made")
+		}
+	}
+	pins[1].Roots = []piece.Root{{1}}
+	if err := s.PinAll(pins[1:]...); !errors.Is(err, ErrAbsent) {
+		t.Fatal(err)
 	}
 }
 

@@ -131,3 +131,22 @@ func (g Glob) Match(p string) bool {
 		p = p[:up]
 	}
 }
+
+// Below tells whether the pattern may match something below a folder that it does not match itself.
+func (g Glob) Below(dir string) bool {
+	if strings.ContainsAny(g.pattern, `{\`) { // a choice may hold slashes, and a slash be quoted
+		return true
+	}
+	pattern := g.pattern
+	for name := range strings.SplitSeq(dir, "/") {
+		first, rest, more := strings.Cut(pattern, "/")
+		if first == "**" || !doublestar.ValidatePattern(first) {
+			return true
+		}
+		if !more || !doublestar.MatchUnvalidated(first, name) {
+			return false
+		}
+		pattern = rest
+	}
+	return true
+}

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"path"
 	"strings"
 	"testing"
 )
@@ -89,6 +90,8 @@ func TestAGlobMatchesPathsAndWhatIsBelowThem(t *testing.T) {
 
 func FuzzPatternsEnd(f *testing.F) {
 	f.Add("**/*a{b,c}", "x/abc")
+	f.Add("a/*/[bc]/d.{x,y}", "a/b/c/d.x")
+	f.Add("a/**/c", "a/b/b/c/e")
 	f.Add("!/a/**/\n#x\n**/**/**/x", "a/b/c/d/e/f/g/h")
 	f.Fuzz(func(t *testing.T, pattern, p string) {
 		p = p[:min(len(p), maxName)]
@@ -96,7 +99,12 @@ func FuzzPatternsEnd(f *testing.F) {
 			_ = fmt.Sprint(ig.Skips(p, true), ig.Skips(p, false))
 		}
 		if g, err := ParseGlob(pattern); err == nil {
-			g.Match(p)
+			matched := g.Match(p)
+			for i, c := range p {
+				if c == '/' && matched && path.Clean("/"+p) == "/"+p && !g.Match(p[:i]) && !g.Below(p[:i]) {
+					t.Errorf("%q matches %q, and nothing below %q", pattern, p, p[:i])
+				}
+			}
 		}
 	})
 }

@@ -1,0 +1,134 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"covey/node/blob/tree"
+)
+
+// Collected is what came of a Collect.
+type Collected struct {
+	Found   []bool    // of each pattern: something matches it
+	Skipped []Skipped // what was left out of what matches, or could not be looked into: a few of it
+	More    int       // and how much besides
+}
+
+// maxNamed is how much of what is left out is named: a task may have made a million of them.
+const maxNamed = 16
+
+// Collect hands what some patterns match in a folder to each, with the folders above it, in the
+// order of a tree. The content of every file goes to keep, as in Scan. What cannot be looked into
+// is an error where a pattern matches it, and is left out by name elsewhere.
+func Collect(ctx context.Context, root *os.Root, globs []tree.Glob, keep Keep, each func(tree.Entry) error) (Collected, error) {
+	c := &collect{scan: scan{ctx: ctx, keep: keep}, globs: globs, out: Collected{Found: make([]bool, len(globs))}}
+	c.scan.each = func(e tree.Entry) error { return c.tell(each, e) }
+	err := c.folder(root, "", false)
+	c.left()
+	return c.out, err
+}
+
+type collect struct {
+	scan
+	globs  []tree.Glob
+	out    Collected
+	untold []string // the folders around what is looked at that nothing matched yet, outermost first
+}
+
+// left notes what was left out of a folder.
+func (c *collect) left() {
+	for _, s := range c.skipped {
+		if len(c.out.Skipped) < maxNamed {
+			c.out.Skipped = append(c.out.Skipped, s)
+		} else {
+			c.out.More++
+		}
+	}
+	c.skipped = c.skipped[:0]
+}
+
+// tell hands an entry on, and before it the folders around it.
+func (c *collect) tell(each func(tree.Entry) error, e tree.Entry) error {
+	for _, dir := range c.untold {
+		if err := each(tree.Entry{Path: dir, Kind: tree.Dir}); err != nil {
+			return err
+		}
+	}
+	c.untold = c.untold[:0]
+	for i, g := range c.globs {
+		c.out.Found[i] = c.out.Found[i] || g.Match(e.Path)
+	}
+	return each(e)
+}
+
+func (c *collect) folder(dir *os.Root, above string, taken bool) error {
+	names, err := namesIn(dir)
+	if err != nil {
+		return c.denied(strings.TrimSuffix(above, "/"), taken, err)
+	}
+	for _, name := range names {
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+		info, err := dir.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // gone since it was listed
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.entry(dir, above+name, info, taken); err != nil {
+			return err
+		}
+		c.left()
+	}
+	return nil
+}
+
+// entry looks at one; taken: a folder around it is matched.
+func (c *collect) entry(dir *os.Root, path string, info fs.FileInfo, taken bool) error {
+	below := false
+	for _, g := range c.globs {
+		taken = taken || g.Match(path)
+		below = below || info.IsDir() && g.Below(path)
+	}
+	switch {
+	case taken && !info.IsDir():
+		return c.leaf(dir, path, info)
+	case taken:
+		if err := c.each(tree.Entry{Path: path, Kind: tree.Dir}); err != nil {
+			return err
+		}
+	case !below:
+		return nil
+	case strings.Count(path, "/") >= tree.MaxDepth:
+		c.skip(path, "is too deep to look into")
+		return nil
+	default:
+		c.untold = append(c.untold, path)
+		defer func() { // nothing was matched in it, or it was told
+			if n := len(c.untold); n > 0 && c.untold[n-1] == path {
+				c.untold = c.untold[:n-1]
+			}
+		}()
+	}
+	sub, err := openDir(dir, info.Name(), info)
+	if err != nil {
+		return c.denied(path, taken, fmt.Errorf("%q: %w", path, err))
+	}
+	defer sub.Close()
+	return c.folder(sub, path+"/", taken)
+}
+
+// denied is an error, or leaves a folder out that nothing matches.
+func (c *collect) denied(path string, taken bool, err error) error {
+	if taken || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	c.skip(path, "cannot be looked into")
+	return nil
+}
