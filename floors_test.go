@@ -82,6 +82,7 @@ var floors = map[string]int{
 	"node/blob/store": 2,
 	"node/files":      4,
 	"node/care":       5,
+	"node/keep":       4,
 }
 
 func floorOf(pkg string) (int, bool) {

@@ -1,0 +1,353 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"covey/internal/limit"
+	"covey/node/blob"
+	"covey/node/blob/piece"
+	"covey/node/blob/store"
+	"covey/node/blob/tree"
+	"covey/p2p/wire"
+)
+
+// Bounds of a server.
+const (
+	MaxFetching   = 8        // fetches at once
+	MaxTogether   = 64       // requests that are fetched together
+	togetherBytes = 64 << 20 // what they come to; one that alone is larger is fetched by itself
+	keepFor       = time.Hour
+)
+
+// goingEvery is how often a peer is told how far it is.
+const goingEvery = time.Second
+
+// ServerConfig is what a server rests on.
+type ServerConfig struct {
+	Self     string
+	Net      blob.Dialer
+	Store    *store.Store
+	Stores   bool                   // its owner gives room to others
+	Admitted func(peer string) bool // tells whether a peer is a member; nil: everybody is
+	Now      func() time.Time       // nil: time.Now
+	Log      *slog.Logger           // optional
+}
+
+// Server keeps copies for other peers.
+type Server struct {
+	*limit.Readers
+	cfg    ServerConfig
+	places chan struct{} // fetches that may be under way
+
+	mu    sync.Mutex
+	lanes map[laneOf]*lane
+	all   sync.WaitGroup // of their goroutines
+}
+
+// Close answers nobody any more, and ends what is under way.
+func (s *Server) Close() {
+	s.Readers.Close()
+	s.all.Wait()
+}
+
+// laneOf tells lanes apart: what is large must not hold up what is small.
+type laneOf struct {
+	peer  string
+	large bool
+}
+
+// lane is what one peer asks for, one fetch after the other. There is one as long as something
+// waits in it.
+type lane struct {
+	waiting []*wanted
+	came    int64 // bytes, in all
+}
+
+// wanted is a request that is not answered yet.
+type wanted struct {
+	Request
+	ctx    context.Context // ends when nobody waits for the answer any more
+	before int64           // bytes that had come in its lane when it was asked
+	answer chan error
+}
+
+// Serve answers Protocol on n until Close. What it keeps is pinned for an hour, under PinName: who
+// knows how long it is needed has it stay.
+func Serve(n limit.Net, cfg ServerConfig) *Server {
+	if cfg.Admitted == nil {
+		cfg.Admitted = func(string) bool { return true }
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{cfg: cfg, places: make(chan struct{}, MaxFetching), lanes: map[laneOf]*lane{}}
+	s.Readers = limit.Serve(n, Protocol, s.handle)
+	return s
+}
+
+func (s *Server) handle(ctx context.Context, peer string, c net.Conn, busy bool) {
+	if !s.cfg.Admitted(peer) {
+		return // not a word
+	}
+	_ = c.SetReadDeadline(time.Now().Add(limit.RequestTimeout))
+	var f request
+	if err := wire.NewReader(c, maxFrame).Read(&f); err != nil {
+		return
+	}
+	_ = c.SetReadDeadline(time.Time{})
+	out := wire.NewWriter(c, maxFrame)
+	say := func(a answer) error {
+		_ = c.SetWriteDeadline(time.Now().Add(limit.WriteTimeout))
+		return out.Send(a)
+	}
+	r, err := f.parse()
+	if err == nil {
+		err = s.answer(ctx, peer, c, r, busy, func(came int64) error { return say(answer{Going: &going{came}}) })
+	}
+	if err == nil {
+		_ = say(answer{Kept: true})
+		return
+	}
+	no := s.refusal(err)
+	if no.Code == CodeFailed {
+		s.cfg.Log.Debug("what a peer asked for could not be kept", "peer", peer, "task", r.Task, "err", err)
+	}
+	_ = say(answer{Refused: no})
+}
+
+// refusal says to a peer what is wrong.
+func (s *Server) refusal(err error) *Refused {
+	var no *Refused
+	var full *store.NoRoom
+	switch {
+	case errors.As(err, &no):
+		return no
+	case errors.As(err, &full):
+		return &Refused{CodeFull, full.Error()}
+	case errors.Is(err, errRequest):
+		return &Refused{CodeFailed, errRequest.Error()}
+	case errors.Is(err, blob.ErrNobody):
+		return &Refused{CodeFailed, "it could not fetch all of it"}
+	case errors.Is(err, tree.ErrRefused):
+		return &Refused{CodeFailed, "the list of its files is none"}
+	}
+	return &Refused{CodeFailed, "it could not store it"}
+}
+
+// answer returns when the request is kept, or why it is not. going is called while it takes time.
+func (s *Server) answer(ctx context.Context, peer string, c net.Conn, r Request, busy bool, going func(came int64) error) error {
+	switch {
+	case s.has(r):
+		return nil
+	case !s.cfg.Stores:
+		return &Refused{Code: CodeNone}
+	case busy:
+		return &Refused{Code: CodeBusy}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // ends with the stream: nothing more comes on it
+		_, _ = io.Copy(io.Discard, io.LimitReader(c, 1))
+		cancel()
+	}()
+	w := &wanted{Request: r, ctx: ctx, answer: make(chan error, 1)}
+	l := s.enter(peer, w)
+	t := time.NewTicker(goingEvery)
+	defer t.Stop()
+	for told := int64(0); ; {
+		select {
+		case err := <-w.answer:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+		}
+		s.mu.Lock()
+		came := l.came - w.before
+		s.mu.Unlock()
+		if came > told {
+			told = came
+			if err := going(came); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// has tells whether all of it is here and pinned.
+func (s *Server) has(r Request) bool {
+	p, ok := s.cfg.Store.PinNamed(PinName(r.Task))
+	if !ok {
+		return false
+	}
+	named := map[piece.Root]bool{}
+	for _, root := range p.Roots {
+		if !s.cfg.Store.Have(root).Whole {
+			return false
+		}
+		named[root] = true
+	}
+	for _, root := range r.trees() {
+		if !named[root] {
+			return false
+		}
+	}
+	return true
+}
+
+// enter puts a request into its lane.
+func (s *Server) enter(peer string, w *wanted) *lane {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := laneOf{peer, w.Saved.Bytes > togetherBytes}
+	l := s.lanes[of]
+	if l == nil {
+		l = &lane{}
+		s.lanes[of] = l
+		s.all.Go(func() { s.run(of, l) })
+	}
+	w.before = l.came
+	l.waiting = append(l.waiting, w)
+	return l
+}
+
+// run answers what waits in a lane, until nothing does.
+func (s *Server) run(of laneOf, l *lane) {
+	for {
+		s.places <- struct{}{}
+		some := s.next(of, l)
+		if len(some) > 0 {
+			s.keep(of.peer, l, some)
+		}
+		<-s.places
+		if len(some) == 0 {
+			return
+		}
+	}
+}
+
+// next takes what is fetched together; nothing: the lane is over.
+func (s *Server) next(of laneOf, l *lane) (some []*wanted) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := int64(0)
+	for len(l.waiting) > 0 && len(some) < MaxTogether {
+		w := l.waiting[0]
+		if sum += w.Saved.Bytes; len(some) > 0 && sum > togetherBytes {
+			break
+		}
+		l.waiting = l.waiting[1:]
+		if w.ctx.Err() == nil {
+			some = append(some, w)
+		}
+	}
+	if len(some) == 0 {
+		delete(s.lanes, of)
+	}
+	return some
+}
+
+// keep keeps some together, or each by itself if that does not work.
+func (s *Server) keep(peer string, l *lane, some []*wanted) {
+	err := s.keepAll(peer, l, some)
+	for _, w := range some {
+		if err != nil && len(some) > 1 {
+			w.answer <- s.keepAll(peer, l, []*wanted{w})
+		} else {
+			w.answer <- err
+		}
+	}
+}
+
+func (s *Server) keepAll(peer string, l *lane, some []*wanted) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var left atomic.Int64 // who wait for it: with the last one, ctx ends
+	left.Add(int64(len(some)))
+	var refs []tree.Ref
+	holders := []string{peer}
+	for _, w := range some {
+		defer context.AfterFunc(w.ctx, func() {
+			if left.Add(-1) == 0 {
+				cancel()
+			}
+		})()
+		for _, root := range w.trees() {
+			refs = append(refs, tree.Ref{Root: root, Dir: true})
+		}
+		holders = append(holders, w.Holders...)
+	}
+	last := int64(0) // of the fetch that is under way: there are several
+	b, err := blob.Bring(ctx, s.cfg.Store, false, blob.Fetcher{Net: s.cfg.Net, Self: s.cfg.Self, Log: s.cfg.Log}, blob.Request{
+		Peers: func() []string { return holders },
+		Progress: func(r blob.Report) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if r.Bytes < last {
+				last = 0
+			}
+			l.came, last = l.came+r.Bytes-last, r.Bytes
+		},
+	}, refs...)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	pins := make([]store.Pin, 0, len(some))
+	for _, w := range some {
+		p, err := s.pin(w.Request)
+		if err != nil {
+			return err
+		}
+		pins = append(pins, p)
+	}
+	return s.cfg.Store.PinAll(pins...)
+}
+
+// pin is what holds what is here of a request.
+func (s *Server) pin(r Request) (store.Pin, error) {
+	roots, totals, err := Roots(s.cfg.Store, r.Saved.Root, r.Saved.Logs)
+	if err != nil {
+		return store.Pin{}, err
+	}
+	if totals[0].Bytes != r.Saved.Bytes || totals[0].Files != r.Saved.Files {
+		return store.Pin{}, &Refused{CodeFailed, fmt.Sprintf("it was said to be %d bytes in %d files, and is %d in %d", r.Saved.Bytes, r.Saved.Files, totals[0].Bytes, totals[0].Files)}
+	}
+	p := store.Pin{Name: PinName(r.Task), Why: "left by " + r.Task.String(), Roots: roots, Until: s.cfg.Now().Add(keepFor)}
+	if was, ok := s.cfg.Store.PinNamed(p.Name); ok && (was.Until.IsZero() || was.Until.After(p.Until)) { // nothing shortens what was promised
+		p.Until = was.Until
+	}
+	return p, nil
+}
+
+// Roots is all that trees which are in a store consist of, themselves included, and what each of
+// them comes to; a zero one is empty.
+func Roots(s *store.Store, trees ...piece.Root) (roots []piece.Root, totals []tree.Totals, err error) {
+	totals = make([]tree.Totals, len(trees))
+	for i, root := range trees {
+		if root.IsZero() {
+			continue
+		}
+		roots = append(roots, root)
+		for e, err := range blob.Entries(s, root, &totals[i]) {
+			if err != nil {
+				return nil, nil, err
+			}
+			if e.Kind == tree.File {
+				roots = append(roots, e.Root)
+			}
+		}
+	}
+	return roots, totals, nil
+}
