@@ -26,6 +26,8 @@ type attached struct {
 	keep   resultFiles
 	kept   error // why not all output is in --results
 	log    *jobLog
+	home   *homecoming // nil: the tasks' files are not brought
+	missed error       // why not all of them are here
 
 	mu          sync.Mutex
 	interrupted bool
@@ -49,6 +51,10 @@ func (a *attached) stay(ctx context.Context, many bool, signals <-chan os.Signal
 	watcher.Go(func() { a.heed(ctx, cancel, signals) })
 	defer watcher.Wait()
 	defer cancel()
+	if h := a.output.home; h != nil {
+		a.home = startHomecoming(ctx, *h, many)
+		defer func() { cancel(); <-a.home.ended }()
+	}
 
 	show := a.one
 	if many {
@@ -65,11 +71,14 @@ func (a *attached) stay(ctx context.Context, many bool, signals <-chan os.Signal
 		return exitError(interruptCode) // detached by a hang-up or SIGTERM: the job goes on
 	case err != nil:
 		if api.AsError(err).Code == api.NoCoordinator { // it is this machine's peer that is gone
-			fmt.Fprintf(a.Err, "detached; job %s keeps running: see `peer logs -f %s` and `peer wait %s`\n", a.id, a.id, a.id)
+			fmt.Fprintf(a.Err, "detached; job %s keeps running: see `peer logs -f %s` and `peer wait %s`%s\n", a.id, a.id, a.id, a.later())
 		}
 		return err
 	case many:
 		sayCancelled(a.Err, job)
+	}
+	if a.missed != nil {
+		return a.missed
 	}
 	return jobExit(job)
 }
@@ -88,7 +97,7 @@ func (a *attached) heed(ctx context.Context, letGo func(), signals <-chan os.Sig
 			}
 			a.mu.Unlock()
 			if s != os.Interrupt || again {
-				fmt.Fprintf(a.Err, "\ndetached; job %s keeps running: see `peer job %s`\n", a.id, a.id)
+				fmt.Fprintf(a.Err, "\ndetached; job %s keeps running: see `peer job %s`%s\n", a.id, a.id, a.later())
 				letGo()
 				return
 			}
@@ -134,7 +143,45 @@ func (a *attached) one(ctx context.Context) (api.Job, error) {
 	if failures(job) > 0 || job.Truncated {
 		a.explainFailure(ctx)
 	}
+	a.missed = a.bringHome(ctx, newProgress(a.Err), job)
 	return job, nil
+}
+
+// later says how files come home of which nobody waits for.
+func (a *attached) later() string {
+	if a.home == nil {
+		return ""
+	}
+	return fmt.Sprintf("; `peer get %s --wait` brings its files", a.id)
+}
+
+// bringHome waits until the files are here of all tasks that ended well.
+func (a *attached) bringHome(ctx context.Context, bar *progress, job api.Job) error {
+	if a.home == nil || !job.Over() {
+		return nil
+	}
+	ts, err := a.client.Tasks(ctx, a.id)
+	if err != nil {
+		return err
+	}
+	plan := planHome(ts.Tasks, job.Count > 1, false)
+	a.home.bring(plan.bring)
+	defer bar.clear()
+	if err := a.home.finish(func() { bar.text(a.home.text()) }); err != nil {
+		to := ""
+		if a.output.home.to != "" {
+			to = " --to " + printable(a.output.home.to)
+		}
+		return fmt.Errorf("%w; see to that, and type `peer get %s%s`", err, a.id, to)
+	}
+	bar.clear()
+	if text := a.home.summary(); text != "" && bar.on {
+		fmt.Fprintln(a.Err, text)
+	}
+	if n := len(plan.partial); n > 0 {
+		fmt.Fprintf(a.Err, "peer: %s not ended well; what was written is kept: `peer get %s --partial` brings it\n", has(n), a.id)
+	}
+	return nil
 }
 
 // logOne adds the attempts of a single task to the log.
@@ -208,6 +255,7 @@ func (a *attached) chunk(c api.LogChunk) error {
 func (a *attached) many(ctx context.Context) (api.Job, error) {
 	bar := newProgress(a.Err)
 	defer bar.done()
+	bar.extra = a.home.text
 	var last api.Job
 	shown, items := map[string]bool{}, map[string]string{}
 	if a.output.tag {
@@ -222,6 +270,7 @@ func (a *attached) many(ctx context.Context) (api.Job, error) {
 			}
 			shown[t.ID], items[t.ID] = true, t.Item
 			a.log.ended(t)
+			a.home.add(t)
 			bar.clear()
 			if err := a.outputs(ctx, order.ended(t, a.again && !p.Job.Over())); err != nil {
 				return err
@@ -234,6 +283,9 @@ func (a *attached) many(ctx context.Context) (api.Job, error) {
 	bar.clear()
 	err = errors.Join(err, a.outputs(ctx, order.rest()))
 	bar.summary(last)
+	if err == nil {
+		a.missed = a.bringHome(ctx, bar, last)
+	}
 	return last, errors.Join(err, a.kept, a.log.close())
 }
 

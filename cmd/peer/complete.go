@@ -19,7 +19,7 @@ const completionJobs = 50
 var completed = map[string]func(*cli, context.Context) []cobra.Completion{
 	"job": jobWords, "tasks": jobWords, "explain": jobWords, "logs": jobWords, "wait": jobWords, "cancel": jobWords, "retry": jobWords, "scale": jobWords,
 	"rollout": jobWords, "rollback": jobWords, "rebalance": jobWords, "trigger": jobWords, "pin": jobWords, "unpin": jobWords,
-	"get": putWords, "unput": putWords,
+	"get": getWords, "unput": putWords,
 	"drain": peerWords, "pause": peerWords, "activate": peerWords, "label": peerWords, "roles": peerWords, "remove": peerWords,
 }
 
@@ -96,6 +96,11 @@ func peerWords(c *cli, ctx context.Context) []cobra.Completion {
 		out = append(out, cobra.CompletionWithDesc(word, p.Standing))
 	}
 	return out
+}
+
+// getWords are jobs, and what was put here.
+func getWords(c *cli, ctx context.Context) []cobra.Completion {
+	return append(jobWords(c, ctx), putWords(c, ctx)...)
 }
 
 func putWords(c *cli, ctx context.Context) []cobra.Completion {

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,24 +22,32 @@ import (
 	"covey/node/blob/tree"
 )
 
-const getLong = `Bring what was put on some peer to this machine, by the name that ` + "`peer put`" + ` printed, from whichever
-peers have it. Every byte is checked. A file that is there already and equal is left as it is; one
-that differs is not touched, and nothing else is written (exit 6), unless --force is given. Typed
-again after whatever broke it off, it goes on where it was.
+const getLong = `Bring the files that a job's tasks left to this machine, or what was put on some peer, by the name
+that ` + "`peer put`" + ` printed, from whichever peers have it. Every byte is checked. A file that is there
+already and equal is left as it is; one that differs is not touched, and nothing else is written
+(exit 6), unless --force is given. Typed again after whatever broke it off, it goes on where it was.
 
-A folder is written below --to (default the current one), a file to --to. Exit 4: nobody who is
-here has it.`
+The files of one task are written below --to (default the current folder), those of several below
+--to/SLOT, each task's in a folder of its own, or with --flat all into --to. A folder that was put
+is written below --to, a file to --to.
+
+Which files a task leaves is said before it runs, by --out of ` + "`peer run`" + ` or outputs: of a job file.
+Of a task that failed they are only brought with --partial. Exit 1: not all of them are there, as
+some tasks have not ended, or not well; 4: nobody who is here has them.`
 
 func getCommand(c *cli) *cobra.Command {
 	g := &getting{c: c}
 	cmd := &cobra.Command{
-		Use: "get NAME", Short: "Bring files or folders here, from whichever peers have them", Long: getLong,
-		Example: `  peer get b3:8d24f9…/ --to data        a folder, below data
+		Use: "get JOB[.SLOT]|NAME", Short: "Bring a job's files here, or what was put on some peer", Long: getLong,
+		Example: `  peer get last --to frames             what the newest job's tasks left
+  peer get sweep.17 --list              what task 17 of job sweep left
+  peer get sweep --wait --to results    as its tasks end, until all have
+  peer get last --tar | tar t
+  peer get b3:8d24f9…/ --to data        a folder, below data
   peer get b3:51c0aa… --to movie.mp4    a file
   peer get b3:51c0aa… --to - | less     to stdout
-  peer get b3:8d24f9…/ --list           what is in it
-  peer get b3:8d24f9…/ --tar | tar t`,
-		Args: exactly(1, "the name that `peer put` printed"),
+  peer get b3:8d24f9…/ --list           what is in it`,
+		Args: exactly(1, "a job, or the name that `peer put` printed"),
 		RunE: untilCtrlC(func(cmd *cobra.Command, args []string) error {
 			if err := noEmptyFlags(cmd); err != nil {
 				return err
@@ -47,18 +56,22 @@ func getCommand(c *cli) *cobra.Command {
 		}),
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&g.to, "to", "", "write to `PATH`: a folder for a folder, a file for a file; - is stdout")
-	fl.BoolVar(&g.tar, "tar", false, "write a folder as a tar to stdout")
-	fl.BoolVar(&g.list, "list", false, "only list what is in it")
+	fl.StringVar(&g.to, "to", "", "write to `PATH`: a folder; for a file a file, or - for stdout")
+	fl.BoolVar(&g.tar, "tar", false, "write a tar to stdout")
+	fl.BoolVar(&g.list, "list", false, "only list what there is")
+	fl.BoolVar(&g.wait, "wait", false, "of a job: until its tasks have ended, files as they do")
+	fl.BoolVar(&g.partial, "partial", false, "of a job: also what tasks wrote that failed or were stopped")
+	fl.BoolVar(&g.flat, "flat", false, "of a job: the files of all tasks into one folder")
 	fl.BoolVar(&g.force, "force", false, "replace files that differ")
 	return cmd
 }
 
 // getting is one `peer get`.
 type getting struct {
-	c                *cli
-	to               string
-	tar, list, force bool
+	c                   *cli
+	to                  string
+	tar, list, force    bool
+	wait, partial, flat bool // of a job
 
 	api *api.Client
 	ref tree.Ref
@@ -74,16 +87,19 @@ type got struct {
 }
 
 func (g *getting) run(ctx context.Context, name string) (err error) {
+	g.api = g.c.client()
+	defer g.api.Close()
+	g.bar = newTransfer(g.c.Err, 0)
+	defer g.bar.done()
+	if !strings.HasPrefix(name, "b3:") {
+		return g.ofJob(ctx, name)
+	}
 	if g.ref, err = tree.ParseRef(name); err != nil {
 		return api.Errorf(api.Usage, "%.100q is no name of a file or folder: expected b3: and 64 hex digits, with a slash behind them for a folder", name)
 	}
 	if err := g.check(); err != nil {
 		return err
 	}
-	g.api = g.c.client()
-	defer g.api.Close()
-	g.bar = newTransfer(g.c.Err, 0)
-	defer g.bar.done()
 	if !g.ref.Dir {
 		return g.file(ctx)
 	}
@@ -107,6 +123,8 @@ func (g *getting) run(ctx context.Context, name string) (err error) {
 // check refuses words that do not go together.
 func (g *getting) check() error {
 	switch {
+	case g.wait || g.partial || g.flat:
+		return api.Errorf(api.Usage, "--wait, --partial and --flat are about the files of a job, and %s is a name of files", g.ref)
 	case g.tar && g.list:
 		return api.Errorf(api.Usage, "--tar does not go with --list")
 	case (g.tar || g.list) && (g.to != "" || g.force):
@@ -215,8 +233,18 @@ func rowOf(e tree.Entry) row {
 	return r
 }
 
-// show lists a folder, as it is read: it may be long.
+// show lists a folder.
 func (g *getting) show(entries iter.Seq2[tree.Entry, error]) error {
+	return g.showAs(entries, func(rows []row) any {
+		return struct {
+			Ref     tree.Ref `json:"ref"`
+			Entries []row    `json:"entries"`
+		}{g.ref, rows}
+	})
+}
+
+// showAs lists entries as they are read: they may be many. whole is the answer in JSON.
+func (g *getting) showAs(entries iter.Seq2[tree.Entry, error], whole func([]row) any) error {
 	if g.c.output == "json" {
 		rows := []row{}
 		for e, err := range entries {
@@ -225,10 +253,7 @@ func (g *getting) show(entries iter.Seq2[tree.Entry, error]) error {
 			}
 			rows = append(rows, rowOf(e))
 		}
-		return writeJSON(g.c.Out, struct {
-			Ref     tree.Ref `json:"ref"`
-			Entries []row    `json:"entries"`
-		}{g.ref, rows})
+		return writeJSON(g.c.Out, whole(rows))
 	}
 	for e, err := range entries {
 		if err != nil {
@@ -324,19 +349,10 @@ func (in *incoming) close() {
 }
 
 func (g *getting) folder(ctx context.Context, entries iter.Seq2[tree.Entry, error], all totals) error {
-	to := g.to
-	if to == "" {
-		to = "."
-	}
-	if info, err := os.Stat(to); err == nil && !info.IsDir() {
-		return api.Errorf(api.Conflict, "%s is no folder; choose another place with --to", printable(to))
-	}
-	if err := os.MkdirAll(to, 0o777); err != nil {
-		return api.Errorf(api.Failed, "%v", err)
-	}
-	root, err := os.OpenRoot(to)
+	to := cmp.Or(g.to, ".")
+	root, err := openFolder(to)
 	if err != nil {
-		return api.Errorf(api.Failed, "%v", err)
+		return err
 	}
 	defer root.Close()
 	in := &incoming{g: g, ctx: ctx, skip: bytes.Repeat([]byte{0xff}, (all.Files+7)/8)}
@@ -346,7 +362,7 @@ func (g *getting) folder(ctx context.Context, entries iter.Seq2[tree.Entry, erro
 		Force: g.force, Need: in.need, Begin: in.begin, Open: in.open, Progress: g.bar.add,
 	})
 	if err != nil {
-		return g.explain(to, err)
+		return explainWrite(to, err)
 	}
 	in.end()
 	return g.say(to, report)
@@ -371,7 +387,7 @@ func (g *getting) file(ctx context.Context) error {
 			return err
 		}
 		if !g.force {
-			return g.explain(filepath.Dir(g.to), &folder.InTheWay{Paths: []string{filepath.Base(g.to)}, Count: 1})
+			return explainWrite(filepath.Dir(g.to), &folder.InTheWay{Paths: []string{filepath.Base(g.to)}, Count: 1})
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
@@ -403,7 +419,7 @@ func (g *getting) file(ctx context.Context) error {
 		Open: func(context.Context, tree.Entry) (io.ReadCloser, error) { return io.NopCloser(r), nil },
 	})
 	if err != nil {
-		return g.explain(dir, err)
+		return explainWrite(dir, err)
 	}
 	_, _, _ = r.Next() // the last word on where it came from
 	return g.say(g.to, report)
@@ -443,10 +459,15 @@ func (g *getting) archive(ctx context.Context, entries iter.Seq2[tree.Entry, err
 	if err := in.begin(all.Totals); err != nil {
 		return err
 	}
+	return g.tarOf(ctx, in.numbered(entries), in.open)
+}
+
+// tarOf writes entries as a tar.
+func (g *getting) tarOf(ctx context.Context, entries iter.Seq2[tree.Entry, error], open openFile) error {
 	w := tar.NewWriter(g.c.Out)
-	for e, err := range in.numbered(entries) {
+	for e, err := range entries {
 		if err == nil {
-			err = g.member(ctx, w, in, e)
+			err = g.member(ctx, w, open, e)
 		}
 		if err != nil {
 			return err
@@ -455,7 +476,10 @@ func (g *getting) archive(ctx context.Context, entries iter.Seq2[tree.Entry, err
 	return w.Close()
 }
 
-func (g *getting) member(ctx context.Context, w *tar.Writer, in *incoming, e tree.Entry) error {
+// openFile gives the content of a file.
+type openFile func(context.Context, tree.Entry) (io.ReadCloser, error)
+
+func (g *getting) member(ctx context.Context, w *tar.Writer, open openFile, e tree.Entry) error {
 	h := &tar.Header{Name: e.Path, Mode: 0o644, Typeflag: tar.TypeReg, Size: e.Size}
 	switch {
 	case e.Kind == tree.Dir:
@@ -468,10 +492,11 @@ func (g *getting) member(ctx context.Context, w *tar.Writer, in *incoming, e tre
 	if err := w.WriteHeader(h); err != nil || e.Size == 0 || e.Kind != tree.File {
 		return err
 	}
-	r, err := in.open(ctx, e)
+	r, err := open(ctx, e)
 	if err != nil {
 		return err
 	}
+	defer r.Close()
 	_, err = io.Copy(w, &counted{r, g.bar})
 	return err
 }
@@ -496,21 +521,4 @@ func (g *getting) say(to string, r folder.Report) error {
 		}
 		fmt.Fprintln(g.c.Err, text)
 	})
-}
-
-// explain says what a person can do about an error of the folder.
-func (g *getting) explain(to string, err error) error {
-	var (
-		way  *folder.InTheWay
-		full *folder.NoRoom
-	)
-	switch {
-	case errors.As(err, &way) && way.Folders:
-		return api.Errorf(api.Conflict, "in %s %v; nothing was written. Move them away, or choose another place with --to", printable(to), way)
-	case errors.As(err, &way):
-		return api.Errorf(api.Conflict, "in %s %v; nothing was written. --force replaces what differs", printable(to), way)
-	case errors.As(err, &full):
-		return api.Errorf(api.Failed, "no room in %s: %s needed, %s free; make room and type it again, it goes on where it was", printable(to), bytesText(full.Needed), bytesText(full.Free))
-	}
-	return err
 }

@@ -48,7 +48,7 @@ func jobText(w io.Writer, j api.Job) {
 	specText(line, j.Spec)
 	fmt.Fprintf(w, "%-10s %s\n", "state", styleFor(w).state(jobState(j.State)))
 	var parts []string
-	for _, s := range []string{"pending", "assigned", "accepted", "preparing", "ready", "starting", "running", "complete", "failed", "rejected", "shutdown", "orphaned"} {
+	for _, s := range []string{"pending", "assigned", "accepted", "preparing", "ready", "starting", "running", "saving", "complete", "failed", "rejected", "shutdown", "orphaned"} {
 		n := j.Tasks[s]
 		if s == "running" {
 			n = reached(j)

@@ -106,6 +106,8 @@ func taskNote(t api.Task) string {
 		return "not wanted any more: " + t.Reason
 	case t.Message == "" && t.Earlier:
 		return t.Reason
+	case t.Message == "" && t.Output != nil && t.Output.Copies < t.Output.Keep:
+		return t.Output.Why
 	}
 	return t.Message
 }

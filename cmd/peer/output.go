@@ -214,7 +214,7 @@ func (s style) state(text string) string {
 	switch word {
 	case "ready", "complete":
 		return s.paint("32", text)
-	case "running", "starting", "preparing":
+	case "running", "starting", "preparing", "saving":
 		return s.paint("34", text)
 	case "pending", "held", "assigned", "accepted", "cancelled", "left", "stopped":
 		return s.dim(text)
@@ -229,7 +229,7 @@ func (s style) state(text string) string {
 // glyph says a state without a colour.
 func glyph(state string) string {
 	switch state {
-	case "ready", "running", "starting", "preparing":
+	case "ready", "running", "starting", "preparing", "saving":
 		return "●"
 	case "complete":
 		return "✓"

@@ -25,6 +25,7 @@ type progress struct {
 	last  time.Time
 	pace  pace
 	run   running
+	extra func() string // more to say; may be nil
 }
 
 const (
@@ -80,6 +81,9 @@ func (p *progress) line(j api.Job) string {
 		}
 	} else if n := j.Tasks["running"]; n > 0 {
 		add(fmt.Sprintf("%d running", n))
+	}
+	if p.extra != nil {
+		add(p.extra())
 	}
 	switch {
 	case j.Waiting != "" && reached(j) == 0:

@@ -90,6 +90,10 @@ func runCommand(c *cli) *cobra.Command {
 			if err := f.output.check(job.Count > 1, f.detach); err != nil {
 				return err
 			}
+			if f.detach && f.files.to != "" {
+				return api.Errorf(api.Usage, "--detach does not wait for files; leave out --to, and use `peer get` later")
+			}
+			f.output.home = f.files.home(job)
 			return runJob(cmd.Context(), c, job, f.detach, f.output)
 		},
 	}
@@ -313,6 +317,9 @@ func runJob(ctx context.Context, c *cli, job *taskstate.Job, detach bool, output
 	}
 	switch {
 	case detach:
+		if job.Outputs != nil {
+			fmt.Fprintf(c.Err, "`peer get %s --wait` brings its files\n", sub.ID)
+		}
 		return emit(c, nil, sub, []api.Submitted{sub}, func(w io.Writer) { fmt.Fprintln(w, sub.ID) })
 	case job.Schedule != nil:
 		fmt.Fprintln(c.Out, sub.ID)
@@ -321,6 +328,9 @@ func runJob(ctx context.Context, c *cli, job *taskstate.Job, detach bool, output
 	case job.Type.Lasts():
 		fmt.Fprintln(c.Out, sub.ID)
 		return awaitRollout(ctx, cl, c.Err, sub.ID)
+	}
+	if output.home != nil {
+		output.home.api = cl
 	}
 	a := &attached{Streams: c.Streams, client: cl, id: sub.ID, output: output, again: mayRestart(job), log: log}
 	if !job.Stdin {

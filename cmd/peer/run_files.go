@@ -39,3 +39,11 @@ func (f *filesFlags) into(j *taskstate.Job) error {
 	}
 	return nil
 }
+
+// home is where a job's files are brought while somebody stays with it; nil: nowhere.
+func (f *filesFlags) home(j *taskstate.Job) *homing {
+	if j.Outputs == nil {
+		return nil
+	}
+	return &homing{to: f.to}
+}

@@ -40,6 +40,7 @@ not enforced. docs/differences.md has them all.`
 func submitCommand(c *cli) *cobra.Command {
 	var wait, dry bool
 	var maxOutput string
+	var files filesFlags
 	cmd := &cobra.Command{
 		Use:   "submit FILE",
 		Short: "Submit a job file, or an update of a service; print the job's id",
@@ -56,6 +57,12 @@ func submitCommand(c *cli) *cobra.Command {
 					err = api.Errorf(api.Usage, "--max-output: %v", err)
 				}
 			}
+			if err == nil {
+				err = files.into(job)
+			}
+			if err == nil && files.to != "" && !wait {
+				err = api.Errorf(api.Usage, "--to goes with --wait: files are brought as tasks end; without it use `peer get` later")
+			}
 			switch {
 			case err != nil && wait && !dry:
 				return taskly(c, err)
@@ -64,7 +71,11 @@ func submitCommand(c *cli) *cobra.Command {
 			case dry:
 				return preview(cmd.Context(), c, job)
 			}
-			err = runJob(cmd.Context(), c, job, !wait, outputFlags{})
+			var output outputFlags
+			if files.to != "" {
+				output.home = files.home(job)
+			}
+			err = runJob(cmd.Context(), c, job, !wait, output)
 			if wait && err != nil {
 				return taskly(c, err)
 			}
@@ -73,6 +84,7 @@ func submitCommand(c *cli) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "stay until it ends (a service: until it runs), show its output, exit with its code")
 	cmd.Flags().StringVar(&maxOutput, "max-output", "", "`SIZE` kept of each task's stdout and stderr, whatever the file says")
+	files.register(cmd.Flags())
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only show what would happen")
 	return cmd
 }

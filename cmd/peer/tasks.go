@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -123,6 +124,7 @@ type taskRows struct {
 	table *grid
 	piece []api.Task
 	wide  bool // than the terminal it may be
+	files bool // there are columns for what is kept
 }
 
 func (r *taskRows) add(t api.Task) error {
@@ -139,15 +141,21 @@ func (r *taskRows) write() {
 		if versions {
 			fifth = "VERSION"
 		}
-		r.table = table("TASK", "STATE", "PEER", "EXIT", fifth, "TOOK", "AGE", "MESSAGE")
+		head := []string{"TASK", "STATE", "PEER", "EXIT", fifth, "TOOK", "AGE"}
+		if r.files = slices.ContainsFunc(r.piece, func(t api.Task) bool { return t.Output != nil }); r.files {
+			head = append(head, "OUTPUT", "COPIES")
+		}
+		r.table = table(append(head, "MESSAGE")...)
 		if !r.wide {
 			r.table.fit(r.out)
 		}
 	}
 	for _, t := range r.piece {
 		cells := taskCells(t, versions)
-		cells[len(cells)-1] = r.carry(cells[len(cells)-1])
-		r.table.add(cells...)
+		if r.files {
+			cells = append(cells, outputText(t.Output), copiesText(t.Output))
+		}
+		r.table.add(append(cells, r.carry(taskNote(t)))...)
 	}
 	r.table.write(r.out)
 	r.piece = r.piece[:0]
@@ -164,7 +172,26 @@ func taskCells(t api.Task, versions bool) []string {
 	if versions {
 		fifth = strconv.Itoa(t.Version)
 	}
-	return []string{t.ID, taskState(t), orDash(peer), exit, orDash(fifth), taskTook(t), ago(t.At), taskNote(t)}
+	return []string{t.ID, taskState(t), orDash(peer), exit, orDash(fifth), taskTook(t), ago(t.At)}
+}
+
+// outputText is how much a task left.
+func outputText(o *api.Output) string {
+	switch {
+	case o == nil || o.Ref == nil:
+		return "-"
+	case o.Partial:
+		return "part " + bytesText(o.Bytes)
+	}
+	return bytesText(o.Bytes)
+}
+
+// copiesText is how many copies there are, of how many are wanted.
+func copiesText(o *api.Output) string {
+	if o == nil || o.Copies == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d/%d", o.Copies, max(o.Keep, o.Copies))
 }
 
 // taskState is the state of a task; what a peer that cannot be reached does nobody knows.

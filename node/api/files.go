@@ -51,11 +51,18 @@ type Put struct {
 	Missing int        `json:"missing,omitempty"` // blobs that were not sent and are not here
 }
 
-// GetFiles is the body of POST /v1/files/get: one blob, or the files of a folder.
+// GetFiles is the body of POST /v1/files/get: one blob, the files of a folder, or several blobs.
 type GetFiles struct {
-	Root  piece.Root `json:"root"`
-	Files bool       `json:"files,omitempty"` // Root is a tree, of which the files that are not empty are asked for, in its order
-	Skip  []byte     `json:"skip,omitempty"`  // those of them that are not; the lowest bit of the first byte is the first file
+	Root  piece.Root  `json:"root"`
+	Files bool        `json:"files,omitempty"` // Root is a tree, of which the files that are not empty are asked for, in its order
+	Skip  []byte      `json:"skip,omitempty"`  // those of them that are not; the lowest bit of the first byte is the first file
+	Blobs []SizedBlob `json:"blobs,omitempty"` // instead of Root: these, in this order; MaxBlobs at most
+}
+
+// SizedBlob is a blob and how many bytes it has; less than zero: that is not known.
+type SizedBlob struct {
+	Blob piece.Root `json:"blob"`
+	Size int64      `json:"size"`
 }
 
 // Skips tells whether the i-th file of the folder is not asked for.

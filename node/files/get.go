@@ -38,6 +38,9 @@ func (f *Files) GetFiles(ctx context.Context, q api.GetFiles, out *api.FileWrite
 }
 
 func (g *getting) run(ctx context.Context, q *api.GetFiles) error {
+	if len(q.Blobs) > 0 {
+		return g.several(ctx, q.Blobs)
+	}
 	g.begin(ctx, []blob.Want{{Root: q.Root, Size: -1}})
 	if !q.Files {
 		return g.blob(ctx, q.Root, "")
@@ -69,6 +72,30 @@ func (g *getting) run(ctx context.Context, q *api.GetFiles) error {
 		return g.blob(ctx, e.Root, e.Path)
 	})
 	return err
+}
+
+// several writes blobs in the order in which they were asked for.
+func (g *getting) several(ctx context.Context, blobs []api.SizedBlob) error {
+	if len(blobs) > api.MaxBlobs {
+		return api.Errorf(api.Usage, "%d blobs at once are too many: %d may be asked for", len(blobs), api.MaxBlobs)
+	}
+	var wants []blob.Want
+	seen := map[piece.Root]struct{}{}
+	for _, b := range blobs {
+		if _, twice := seen[b.Blob]; twice || g.f.cfg.Store.Have(b.Blob).Whole {
+			continue
+		}
+		seen[b.Blob] = struct{}{}
+		wants = append(wants, blob.Want{Root: b.Blob, Size: max(b.Size, -1)})
+		g.need += max(b.Size, 0)
+	}
+	g.begin(ctx, wants)
+	for _, b := range blobs {
+		if err := g.blob(ctx, b.Blob, ""); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // getting is one that is under way.

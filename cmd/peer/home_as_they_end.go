@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"covey/node/api"
+	folder "covey/node/blob/disk"
+)
+
+// homecoming brings the files of tasks home while others still run: those that have ended since it
+// last looked, together. Nothing is lost by one that fails: the others come, and it is tried once
+// more at the end.
+type homecoming struct {
+	h       homing
+	several bool
+	now     func() time.Time
+	ended   chan struct{}
+	news    chan struct{} // one place: something is in the queue, or nothing more comes
+
+	mu     sync.Mutex
+	queue  []parcel
+	asked  map[string]bool // tasks
+	over   bool            // nothing more comes
+	tasks  int             // that are home
+	all    int64           // bytes of them
+	bytes  int64           // that were written or found
+	pace   pace
+	report folder.Report
+	from   []api.Source
+	failed []parcel
+	errs   []error // of them
+}
+
+// startHomecoming begins; it ends with finish, or with ctx.
+func startHomecoming(ctx context.Context, h homing, several bool) *homecoming {
+	c := &homecoming{h: h, several: several, now: time.Now, ended: make(chan struct{}), news: make(chan struct{}, 1), asked: map[string]bool{}}
+	c.h.progress = c.wrote
+	c.pace.heard(0, c.now())
+	go func() {
+		defer close(c.ended)
+		c.work(ctx)
+	}()
+	return c
+}
+
+func (c *homecoming) wrote(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bytes += n
+	c.pace.heard(int(c.bytes), c.now())
+}
+
+// add has what tasks left brought, of those that ended well and left something; each once.
+func (c *homecoming) add(tasks ...api.Task) {
+	if c == nil {
+		return
+	}
+	var parcels []parcel
+	for _, t := range tasks {
+		if t.State == "complete" && t.Output != nil && t.Output.Ref != nil {
+			parcels = append(parcels, parcelOf(t, c.several))
+		}
+	}
+	c.bring(parcels)
+}
+
+func (c *homecoming) bring(parcels []parcel) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range parcels {
+		if !c.asked[p.task] {
+			c.asked[p.task] = true
+			c.queue = append(c.queue, p)
+		}
+	}
+	c.wake()
+}
+
+func (c *homecoming) wake() {
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
+}
+
+func (c *homecoming) work(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.news:
+		}
+		c.mu.Lock()
+		queue, over := c.queue, c.over
+		c.queue = nil
+		c.mu.Unlock()
+		c.some(ctx, queue)
+		if over {
+			again, _ := c.takeFailed()
+			c.each(ctx, again)
+			return
+		}
+	}
+}
+
+// takeFailed is what could not be brought until now.
+func (c *homecoming) takeFailed() (failed []parcel, errs []error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	failed, errs = c.failed, c.errs
+	c.failed, c.errs = nil, nil
+	return failed, errs
+}
+
+// some brings tasks together, or, where that fails, one by one.
+func (c *homecoming) some(ctx context.Context, parcels []parcel) {
+	if len(parcels) == 0 {
+		return
+	}
+	if err := c.one(ctx, parcels); err == nil {
+		return
+	} else if len(parcels) == 1 {
+		c.fail(ctx, parcels[0], err)
+		return
+	}
+	c.each(ctx, parcels)
+}
+
+func (c *homecoming) each(ctx context.Context, parcels []parcel) {
+	for _, p := range parcels {
+		if err := c.one(ctx, []parcel{p}); err != nil {
+			c.fail(ctx, p, err)
+		}
+	}
+}
+
+func (c *homecoming) fail(ctx context.Context, p parcel, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ctx.Err() == nil {
+		c.failed, c.errs = append(c.failed, p), append(c.errs, err)
+	}
+}
+
+func (c *homecoming) one(ctx context.Context, parcels []parcel) error {
+	r, err := c.h.bring(ctx, parcels)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.from = c.h.from
+	c.report.Wrote += r.Wrote
+	c.report.Links += r.Links
+	c.report.Left += r.Left
+	c.report.Bytes += r.Bytes
+	if err != nil {
+		return err
+	}
+	for _, p := range parcels {
+		c.tasks++
+		c.all += p.bytes
+	}
+	return nil
+}
+
+// text says how many tasks are home, "" before there are any.
+func (c *homecoming) text() string {
+	if c == nil {
+		return ""
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.asked) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("home %d of %d (%s", c.tasks, len(c.asked), bytesText(c.bytes))
+	if rate := c.pace.at(c.now()); rate > 0 {
+		text += fmt.Sprintf(", %s/s", bytesText(int64(rate)))
+	}
+	return text + ")"
+}
+
+// finish waits until all is home that was added. draw is called now and then until then.
+func (c *homecoming) finish(draw func()) error {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	c.over = true
+	c.wake()
+	c.mu.Unlock()
+	tick := time.NewTicker(redrawEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.ended:
+			return c.failure()
+		case <-tick.C:
+			draw()
+		}
+	}
+}
+
+// failure says what is not home.
+func (c *homecoming) failure() error {
+	failed, errs := c.takeFailed()
+	switch len(failed) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("the files of task %s are not all in %s: %w", failed[0].task, printable(c.h.place()), errs[0])
+	}
+	return fmt.Errorf("the files of %d tasks are not all in %s, those of %s among them: %w", len(failed), printable(c.h.place()), failed[0].task, errors.Join(errs[0]))
+}
+
+// summary says what came, "" if nothing did.
+func (c *homecoming) summary() string {
+	if c == nil || c.tasks == 0 {
+		return ""
+	}
+	return printable(c.h.place()) + ": " + homeText(c.tasks, c.report, c.all, "", c.from)
+}

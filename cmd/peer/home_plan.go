@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"covey/node/api"
+	"covey/taskstate"
+)
+
+// homePlan is what of a job can be brought now, and what cannot.
+type homePlan struct {
+	bring   []parcel
+	bytes   int64
+	none    int        // tasks that ended well and left no files
+	open    []api.Task // have not ended
+	failed  []api.Task // have not ended well, and left nothing
+	partial []api.Task // have not ended well, and left something that was not asked for
+}
+
+// planHome sorts the newest attempts of a job's slots.
+func planHome(tasks []api.Task, several, partial bool) (p homePlan) {
+	for _, t := range tasks {
+		left := t.Output != nil && t.Output.Ref != nil
+		switch {
+		case !over(t.State):
+			p.open = append(p.open, t)
+		case t.State == "complete" && !left:
+			p.none++
+		case t.State == "complete", left && partial:
+			p.bring = append(p.bring, parcelOf(t, several))
+			p.bytes += t.Output.Bytes
+		case left:
+			p.partial = append(p.partial, t)
+		default:
+			p.failed = append(p.failed, t)
+		}
+	}
+	return p
+}
+
+// missing says what is not there, "" if all is.
+func (p *homePlan) missing() string {
+	var words []string
+	if n := len(p.open); n > 0 {
+		words = append(words, fmt.Sprintf("%s not ended yet, for which --wait waits", has(n)))
+	}
+	if n := len(p.partial); n > 0 {
+		words = append(words, fmt.Sprintf("%s not ended well, and --partial brings what it wrote", has(n)))
+	}
+	if n := len(p.failed); n > 0 {
+		words = append(words, fmt.Sprintf("%s not ended well and left no files", has(n)))
+	}
+	return strings.Join(words, "; ")
+}
+
+func has(tasks int) string {
+	if tasks == 1 {
+		return "1 task has"
+	}
+	return fmt.Sprintf("%d tasks have", tasks)
+}
+
+// refusal is why nothing of a single task can be brought, nil if something can.
+func (p *homePlan) refusal() error {
+	switch {
+	case len(p.open) > 0:
+		t := p.open[0]
+		return api.Errorf(api.Failed, "task %s has not ended: it is %s; --wait waits for it", t.ID, taskState(t))
+	case len(p.partial) > 0:
+		t := p.partial[0]
+		return api.Errorf(api.Failed, "task %s %s (%s), so what it wrote may be half of it; --partial brings it: %s in %s",
+			t.ID, taskstate.Shown(t.State), endText(t), bytesText(t.Output.Bytes), countOf(t.Output.Files, "file"))
+	case len(p.failed) > 0:
+		t := p.failed[0]
+		return api.Errorf(api.Failed, "task %s %s (%s) and left no files", t.ID, taskstate.Shown(t.State), endText(t))
+	}
+	return nil
+}
+
+// endText is how a task ended that did not end well.
+func endText(t api.Task) string {
+	switch {
+	case t.ExitCode != nil && *t.ExitCode > 0:
+		return fmt.Sprintf("exit %d", *t.ExitCode)
+	case t.Message != "":
+		return t.Message
+	}
+	return orDash(t.Reason)
+}
+
+// parseTaskWord takes JOB, JOB.SLOT or JOB.SLOT.ATTEMPT apart; slot 0 is all of them.
+func parseTaskWord(word string) (job string, slot, attempt int, err error) {
+	job, rest, one := strings.Cut(word, ".")
+	if !one {
+		return job, 0, 0, nil
+	}
+	first, second, both := strings.Cut(rest, ".")
+	slot, ok := wholeNumber(first)
+	if both && ok {
+		attempt, ok = wholeNumber(second)
+	}
+	if !ok || job == "" {
+		return "", 0, 0, api.Errorf(api.Usage, "%.100q is no task: expected JOB.SLOT, as in last.3, or a name that begins with b3:", word)
+	}
+	return job, slot, attempt, nil
+}
+
+func wholeNumber(s string) (int, bool) {
+	n := 0
+	_, err := fmt.Sscanf(s, "%d", &n)
+	return n, err == nil && n > 0 && fmt.Sprint(n) == s
+}
