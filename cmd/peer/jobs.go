@@ -98,7 +98,7 @@ func tallyOf(j api.Job) tally {
 		switch state {
 		case "complete":
 			t.done += n
-		case "starting", "running":
+		case "starting", "running", "saving":
 			t.running += n
 		case "failed", "rejected", "orphaned":
 			t.failed += n

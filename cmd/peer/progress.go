@@ -244,6 +244,8 @@ func (r *running) heard(tasks []api.Task) {
 			r.on, r.ran = map[string]string{}, map[string]struct{}{}
 		}
 		switch {
+		case t.State == "saving":
+			delete(r.on, t.ID)
 		case over(t.State):
 			delete(r.on, t.ID)
 			if t.Took > r.slowest.Took {
@@ -252,7 +254,7 @@ func (r *running) heard(tasks []api.Task) {
 		case t.State == "running":
 			r.on[t.ID] = name
 		}
-		if t.State == "running" || over(t.State) && t.State != "rejected" {
+		if t.State == "running" || t.State == "saving" || over(t.State) && t.State != "rejected" {
 			r.ran[name] = struct{}{}
 		}
 	}

@@ -7,6 +7,7 @@ type Output struct {
 	Ref   *tree.Ref `json:"ref,omitempty"` // the folder they are in; absent if there are none: only what it printed is kept
 	Bytes int64     `json:"bytes"`
 	Files int       `json:"files"`
+	Logs  *tree.Ref `json:"logs,omitempty"` // the folder of its stdout and stderr, if they are kept
 
 	Copies  int      `json:"copies"` // whole ones there are known to be: one at each keeper
 	Keep    int      `json:"keep"`   // that were wanted; more than Copies: the rest is owed

@@ -182,6 +182,9 @@ func (t *explainer) ended(s slotFacts, back bool) {
 	if f.State != taskstate.Complete {
 		fact.Text = withNote(fact.Text, f.Message)
 	}
+	if k := f.Saved; k != nil && len(k.Keepers) < k.Keep {
+		fact.Text = withNote(fmt.Sprintf("%s; %d of %d copies of its files", fact.Text, len(k.Keepers), k.Keep), k.Why)
+	}
 	if back {
 		fact.Text += "; it had been given up, came back with this, and counts"
 	}

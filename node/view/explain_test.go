@@ -124,6 +124,18 @@ func TestAStoryTellsEveryAttemptWithItsPeerAndWhatBecameOfIt(t *testing.T) {
 	}
 }
 
+func TestAStoryTellsWhichCopiesAreOwed(t *testing.T) {
+	b := newStoryBook(t)
+	b.decide(ledger.Command{Submit: &ledger.Submit{Job: taskstate.Job{ID: "j", Type: taskstate.BatchJob, Count: 1, Submitter: "b", Outputs: &taskstate.Outputs{Globs: []string{"*"}}}}})
+	b.assign("j", "a", ledger.Slots{First: 1, N: 1, Attempt: 1})
+	end := succeeded(taskstate.Task("j", 1, 1))
+	end.Saved = &taskstate.Saved{Root: [32]byte{1}, Keepers: []taskstate.PeerID{"a"}, Keep: 2, Why: "nobody else has room"}
+	b.end("a", end)
+	if got := b.story("j.1"); !slices.Contains(got, "3500 1.1 complete with exit code 0 on name-a; 1 of 2 copies of its files: nobody else has room") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestAStoryTellsWhatContradictsAndWhoCancelled(t *testing.T) {
 	b := newStoryBook(t)
 	b.submit("j", 2)

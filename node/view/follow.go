@@ -103,6 +103,14 @@ func (v *View) taskRowsNow(id taskstate.JobID, slots []int, gone *away) (rows []
 		}
 	})
 	names := map[taskstate.PeerID]string{}
+	named := func(id taskstate.PeerID) string {
+		name, ok := names[id]
+		if !ok {
+			name = v.Who.Name(id)
+			names[id] = name
+		}
+		return name
+	}
 	rows = make([]api.Task, 0, len(records))
 	for i, r := range records {
 		var st *taskstate.Status
@@ -115,12 +123,13 @@ func (v *View) taskRowsNow(id taskstate.JobID, slots []int, gone *away) (rows []
 			row.Message = whyAgain[r.Slot]
 		}
 		if row.Peer != "" {
-			name, ok := names[row.Peer]
-			if !ok {
-				name = v.Who.Name(row.Peer)
-				names[row.Peer] = name
+			row.PeerName = named(row.Peer)
+		}
+		if row.Output != nil {
+			for i := range row.Output.Keepers {
+				k := &row.Output.Keepers[i]
+				k.Name = named(k.Peer)
 			}
-			row.PeerName = name
 		}
 		rows = append(rows, row)
 	}

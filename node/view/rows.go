@@ -5,6 +5,7 @@ import (
 
 	"covey/dispatch/ledger"
 	"covey/node/api"
+	"covey/node/blob/tree"
 	"covey/taskstate"
 )
 
@@ -171,5 +172,28 @@ func taskRow(job *taskstate.Job, r ledger.SlotRecord, since int64, st *taskstate
 	if st.State.Final() && st.Exit != taskstate.NoExit {
 		t.ExitCode = new(st.Exit)
 	}
+	t.Output = outputOf(st)
 	return t
+}
+
+// outputOf is what is kept of the files of an end, its keepers without names.
+func outputOf(st *taskstate.Status) *api.Output {
+	s := st.Saved
+	if s == nil || !st.State.Final() {
+		return nil
+	}
+	out := &api.Output{
+		Bytes: s.Bytes, Files: s.Files, Copies: len(s.Keepers), Keep: s.Keep, Why: s.Why,
+		Keepers: make([]api.Keeper, len(s.Keepers)), Partial: st.State != taskstate.Complete,
+	}
+	if !s.Root.IsZero() {
+		out.Ref = &tree.Ref{Root: s.Root, Dir: true}
+	}
+	if !s.Logs.IsZero() {
+		out.Logs = &tree.Ref{Root: s.Logs, Dir: true}
+	}
+	for i, k := range s.Keepers {
+		out.Keepers[i].Peer = k
+	}
+	return out
 }

@@ -160,6 +160,52 @@ func TestATasksRowIsItsNewestReportUntilItsEndIsDecided(t *testing.T) {
 	}
 }
 
+func TestARowSaysWhatIsKeptOfATaskAndByWhom(t *testing.T) {
+	s := newScripted(t)
+	a := s.newAuthor()
+	j := noopJob("job", 3, 0)
+	s.write(ledger.Command{Register: &ledger.Register{Peer: a.id, Incarnation: a.inc, Name: "wren"}})
+	j.ID, j.Submitter, j.Outputs = someJob, s.self, &taskstate.Outputs{Globs: []string{"*"}}
+	s.write(ledger.Command{Submit: &ledger.Submit{Job: j}})
+	index := s.assign(someJob, a, 1, 3)
+	saving := taskstate.Status{Task: taskstate.Task(someJob, 1, 1), Seq: 1, State: taskstate.Saving, Index: index, At: 1000, Took: 50}
+	whole, part := complete(2, index), complete(3, index)
+	whole.Saved = &taskstate.Saved{Root: [32]byte{1}, Logs: [32]byte{2}, Bytes: 9, Files: 2, Keepers: []taskstate.PeerID{a.id, s.self}, Keep: 2}
+	part.State, part.Exit, part.Reason = taskstate.Failed, 3, taskstate.ReasonExit
+	part.Saved = &taskstate.Saved{Logs: [32]byte{2}, Keepers: []taskstate.PeerID{a.id}, Keep: 1}
+	s.report(a, 1, saving, whole, part)
+	if row := s.rowOf(someJob); row.Tasks["saving"] != 1 || row.State != "running" {
+		t.Errorf("%+v", row)
+	}
+	look := func() []api.Task {
+		t.Helper()
+		rows, err := s.taskRows(someJob, nil)
+		if err != nil || len(rows) != 3 {
+			t.Fatal(rows, err)
+		}
+		return rows
+	}
+	for _, when := range []string{"reported", "decided"} { // the second time the ledger has them
+		rows := look()
+		if r := rows[0]; r.State != "saving" || r.Output != nil || r.ExitCode != nil || r.Took != 0.05 {
+			t.Errorf("%s: %+v", when, r)
+		}
+		o := rows[1].Output
+		if o == nil || o.Ref.String() != whole.Saved.Root.String()+"/" || o.Logs.String() != whole.Saved.Logs.String()+"/" || o.Copies != 2 || o.Keep != 2 || o.Files != 2 || o.Bytes != 9 || o.Partial {
+			t.Errorf("%s: %+v", when, o)
+		} else if o.Keepers[0] != (api.Keeper{Peer: a.id, Name: "wren"}) || o.Keepers[1].Peer != s.self {
+			t.Errorf("%s: keepers %+v", when, o.Keepers)
+		}
+		if o := rows[2].Output; o == nil || !o.Partial || o.Ref != nil || o.Copies != 1 {
+			t.Errorf("%s: of the one that failed %+v", when, o)
+		}
+		if when == "reported" {
+			s.settle(a, whole)
+			s.settle(a, part)
+		}
+	}
+}
+
 func TestAHeldJobsRowSaysHeldAndPending(t *testing.T) {
 	j := noopJob("held", 4, 0)
 	j.ID = someJob
@@ -228,7 +274,7 @@ func TestTheCountsOfAJobAreThoseOfItsTasks(t *testing.T) {
 			"report": func(*rapid.T) {
 				if r, ok := slot(open); ok {
 					number++
-					s.report(a, number, status(r, taskstate.Accepted, taskstate.Preparing, taskstate.Running, taskstate.Complete, taskstate.Failed))
+					s.report(a, number, status(r, taskstate.Accepted, taskstate.Preparing, taskstate.Running, taskstate.Saving, taskstate.Complete, taskstate.Failed))
 				}
 			},
 			"settle": func(*rapid.T) {
