@@ -24,6 +24,8 @@ const benchSize = 256 << 20
 // the same writes.
 //
 //	go test ./node/blob -run '^$' -bench Fetch -benchtime 4x
+//
+// Acceptance case 3, in one process; `peer bench --only files` is between two.
 func BenchmarkFetch(b *testing.B) {
 	data := noise(benchSize, 1)
 	from, dir := disk(b, data)

@@ -25,6 +25,8 @@ func host(t *testing.T, admitted func(string) bool) *p2p.Host {
 }
 
 // Not even whether it is there: what a stranger hears is the same for what is and for what is not.
+//
+// Acceptance case 31.
 func TestOverRealConnectionsMembersGetFilesAndOthersHearNothing(t *testing.T) {
 	b := noise(2*piece.Size+1, 1)
 	from, _ := disk(t, b)

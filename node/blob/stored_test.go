@@ -107,6 +107,7 @@ func TestAStoreFetchesFromAStore(t *testing.T) {
 	})
 }
 
+// Acceptance case 11.
 func TestARottenCopyIsFetchedElsewhereAndMadeGoodFromThere(t *testing.T) {
 	play(t, func(t *testing.T, s *scene) {
 		s.net.Delay(5 * time.Millisecond)

@@ -176,6 +176,7 @@ func mkdir(t tester, elem ...string) string {
 	return dir
 }
 
+// Acceptance case 2.
 func TestAnyTreeComesBackEqualElsewhereAndHasOneName(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inTemp(t, func(dir string) {
@@ -410,6 +411,8 @@ func TestWhoBeginsMayRefuseBeforeAnythingIsWritten(t *testing.T) {
 }
 
 // An entry that no Reader lets through leads nowhere either.
+//
+// Acceptance case 17.
 func TestNothingIsWrittenOutsideWhateverTheEntriesSay(t *testing.T) {
 	for _, all := range [][]tree.Entry{
 		{file("../x", "one")},
@@ -511,6 +514,7 @@ func TestATreeThatIsCutOffOrLiesChangesNothing(t *testing.T) {
 	}
 }
 
+// Acceptance case 15.
 func TestWhatTheDiskCannotHoldIsToldBeforeAnythingIsWritten(t *testing.T) {
 	dir := t.TempDir()
 	r := root(t, dir)

@@ -236,6 +236,7 @@ var hostile = map[string]struct {
 	"a device":                   {[]Entry{{Path: "a", Kind: 4}}, `is of the unknown kind 4`},
 }
 
+// Acceptance case 17.
 func TestAListThatMeansAnythingButFilesBelowAFolderIsRefusedByName(t *testing.T) {
 	for name, h := range hostile {
 		list, _, err := decode(bytes.NewReader(raw(h.list, nil)))
@@ -254,6 +255,7 @@ func TestAListThatMeansAnythingButFilesBelowAFolderIsRefusedByName(t *testing.T)
 	}
 }
 
+// Acceptance case 17.
 func TestATreeWhoseTotalsLieIsRefused(t *testing.T) {
 	list := []Entry{dir("a"), file("a/b"), link("a/c", "b")}
 	for _, lie := range []Totals{{}, {1, 1, 1, 2}, {2, 1, 1, 1}, {1, 0, 1, 1}, {1, 1, 0, 1}, {1, 1, 1, math.MaxInt64}} {
@@ -267,6 +269,8 @@ func TestATreeWhoseTotalsLieIsRefused(t *testing.T) {
 }
 
 // A link that is let in leads nowhere out, whatever the other links of its tree do.
+//
+// Acceptance case 17.
 func TestNoSetOfLinksLeadsOutTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		part := rapid.SampledFrom([]string{"..", "..", "a", "b", "l", "m", "."})
@@ -338,6 +342,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return e.buf.Read(p)
 }
 
+// Acceptance case 17.
 func TestAListWithoutEndIsRefusedWithLittleMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
