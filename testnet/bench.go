@@ -81,6 +81,7 @@ func Bench(ctx context.Context, cfg BenchConfig) (Report, error) {
 		{"latency", false, b.latency},
 		{"noop", false, b.noops},
 		{"processes", false, b.processes},
+		{"files", true, b.files},
 		{"kills", true, b.kills},
 	}
 	if cfg.Peers > 0 {
@@ -132,7 +133,7 @@ func (b *bench) withOtherNets(ctx context.Context) error {
 
 // BenchParts are the names that BenchConfig.Only knows, in the order in which they run.
 func BenchParts() []string {
-	return []string{"idle", "latency", "noop", "processes", "kills", "both", "spread"}
+	return []string{"idle", "latency", "noop", "processes", "files", "kills", "both", "spread"}
 }
 
 func (b *bench) wants(name string) bool {

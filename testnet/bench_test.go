@@ -6,7 +6,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -116,6 +119,41 @@ func TestWhoIsAskedOfAKillIsNotItsVictim(t *testing.T) {
 	all[2].end()
 	if _, err := b.coordinator(t.Context()); err == nil {
 		t.Error("with nobody up")
+	}
+}
+
+func TestThePlainCopyIsACopy(t *testing.T) {
+	dir := t.TempDir()
+	for _, size := range []int64{0, 1, 1 << 20, 3<<20 + 7} {
+		from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+		want, err := io.ReadAll(noiseOf(size))
+		if err == nil {
+			err = os.WriteFile(from, want, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := RawCopy(t.Context(), from, to)
+		if err != nil || r.Seconds <= 0 {
+			t.Fatal(r, err)
+		}
+		if got, err := os.ReadFile(to); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes came of %d, %v", len(got), size, err)
+		}
+	}
+	if _, err := RawCopy(t.Context(), filepath.Join(dir, "none"), filepath.Join(dir, "to")); err == nil {
+		t.Error("what is not there was copied")
+	}
+}
+
+func TestACopysFiguresAreOfItsSizeAndTheirMiddle(t *testing.T) {
+	c := newCopied(2e9, 4*time.Second, 6)
+	if c.rate != 500 || c.cpu != 3 {
+		t.Errorf("%+v", c)
+	}
+	all := []copied{{rate: 5}, {rate: 1}, {rate: 3}}
+	if m := middle(all, func(c copied) float64 { return c.rate }); m != 3 {
+		t.Errorf("%v", m)
 	}
 }
 

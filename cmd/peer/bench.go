@@ -24,9 +24,10 @@ func benchCommand(c *cli) *cobra.Command {
 		Use:   "bench",
 		Short: "Measure: tasks per second, latency, time to recover, what a peer costs",
 		Long: `Measure the cluster of this machine's peer, or with --testnet N a fresh one of N local processes:
-no-op and /bin/true tasks per second, one task from submit to done, kill -9 of coordinator, worker
-and both until work goes on, how fast a status is on every peer, and what an idle peer costs.
-Kills, spread and costs are only measured on a testnet.`,
+no-op and /bin/true tasks per second, one task from submit to done, files from one peer to another
+beside a plain copy over TCP, kill -9 of coordinator, worker and both until work goes on, how fast a
+status is on every peer, and what an idle peer costs. Files, kills, spread and costs are only
+measured on a testnet.`,
 		Example: "  peer bench --testnet 3\n  peer bench --testnet 3 --quick -o json\n  peer bench --testnet 3 --only noop,latency",
 		Args:    exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {

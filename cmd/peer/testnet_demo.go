@@ -49,3 +49,19 @@ func testnetHash(c *cli) *cobra.Command {
 		},
 	}
 }
+
+func testnetCopy(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:    "copy FROM TO",
+		Short:  "Copy a file over TCP, hashed and written: the measure of `peer bench --only files`",
+		Hidden: true,
+		Args:   exactly(2, "two files"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := testnet.RawCopy(cmd.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return writeJSON(c.Out, r)
+		},
+	}
+}

@@ -19,7 +19,7 @@ func testnetSoak(c *cli) *cobra.Command {
 	cfg := testnet.SoakConfig{}
 	cmd := &cobra.Command{
 		Use:   "soak",
-		Short: "Keep a cluster under load while killing, pausing, stopping, slowing and cutting peers at random",
+		Short: "Keep a cluster under load while its peers are hurt at random",
 		Long: `Start a testnet, submit and cancel jobs through random peers, and meanwhile kill, pause (SIGSTOP),
 stop (SIGTERM), slow down and cut off peers, the coordinator among them, at random from a seed. At
 the end all peers are brought back, and a table says what became of all that was asked. It exits

@@ -55,6 +55,7 @@ type Put struct {
 type GetFiles struct {
 	Root  piece.Root  `json:"root"`
 	Files bool        `json:"files,omitempty"` // Root is a tree, of which the files that are not empty are asked for, in its order
+	Stay  bool        `json:"stay,omitempty"`  // only bring them to the peer: none are in the answer
 	Skip  []byte      `json:"skip,omitempty"`  // those of them that are not; the lowest bit of the first byte is the first file
 	Blobs []SizedBlob `json:"blobs,omitempty"` // instead of Root: these, in this order; MaxBlobs at most
 }

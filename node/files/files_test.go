@@ -244,6 +244,34 @@ func TestAFolderComesFromAnotherPeerInItsOrderButForWhatIsThere(t *testing.T) {
 	}
 }
 
+func TestWhatIsOnlyToBeBroughtIsHereAndNotInTheAnswer(t *testing.T) {
+	ps := cluster(t, []string{"a", "b"})
+	contents := map[string][]byte{"a": []byte("1"), "b": bytes.Repeat([]byte("2"), 3*piece.Size+5)}
+	list := folder(t, contents, "a", "b")
+	ref := tree.Ref{Root: piece.Sum(list), Dir: true}
+	if _, err := ps["a"].put(t, ref, "x", 0, contents["a"], contents["b"], list); err != nil {
+		t.Fatal(err)
+	}
+	whole := func(b []byte) bool { return ps["b"].store.Have(piece.Sum(b)).Whole }
+	if got, err := ps["b"].get(t, api.GetFiles{Root: piece.Sum(contents["b"]), Stay: true}); err != nil || len(got) != 0 || !whole(contents["b"]) || whole(list) {
+		t.Fatal(len(got), err)
+	}
+	if got, err := ps["b"].get(t, api.GetFiles{Root: ref.Root, Files: true, Stay: true}); err != nil || len(got) != 0 || !whole(list) || !whole(contents["a"]) {
+		t.Fatal(len(got), err)
+	}
+	if _, err := ps["a"].put(t, fileRef([]byte("last")), "x", 0, []byte("last")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ps["b"].get(t, api.GetFiles{Blobs: []api.SizedBlob{{Blob: piece.Sum([]byte("last")), Size: 4}}, Stay: true}); err != nil || len(got) != 0 || !whole([]byte("last")) {
+		t.Fatal(len(got), err)
+	}
+	for _, q := range []api.GetFiles{{Root: piece.Sum([]byte("nowhere")), Stay: true}, {Root: piece.Sum([]byte("nowhere")), Files: true, Stay: true}} {
+		if _, err := ps["b"].get(t, q); codeOf(err) != api.NoCoordinator {
+			t.Error(err)
+		}
+	}
+}
+
 func TestWhoWasAskedAndWhoIsAwayIsSaidOfWhatNobodyHas(t *testing.T) {
 	ps := cluster(t, []string{"a", "b"}, "c")
 	_, err := ps["a"].get(t, api.GetFiles{Root: piece.Sum([]byte("nowhere"))})

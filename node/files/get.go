@@ -39,10 +39,13 @@ func (f *Files) GetFiles(ctx context.Context, q api.GetFiles, out *api.FileWrite
 
 func (g *getting) run(ctx context.Context, q *api.GetFiles) error {
 	if len(q.Blobs) > 0 {
-		return g.several(ctx, q.Blobs)
+		return g.several(ctx, q)
 	}
 	g.begin(ctx, []blob.Want{{Root: q.Root, Size: -1}})
-	if !q.Files {
+	switch {
+	case !q.Files && q.Stay:
+		return g.here(ctx, q.Root)
+	case !q.Files:
 		return g.blob(ctx, q.Root, "")
 	}
 	if err := g.here(ctx, q.Root); err != nil {
@@ -65,6 +68,9 @@ func (g *getting) run(ctx context.Context, q *api.GetFiles) error {
 		return err
 	}
 	g.begin(ctx, wants)
+	if q.Stay {
+		return g.stay(ctx)
+	}
 	_, err = g.f.walk(ctx, q.Root, func(n int, e tree.Entry) error {
 		if q.Skips(n) || e.Size == 0 {
 			return nil
@@ -74,8 +80,17 @@ func (g *getting) run(ctx context.Context, q *api.GetFiles) error {
 	return err
 }
 
+// stay waits until what is fetched is here.
+func (g *getting) stay(ctx context.Context) error {
+	if err := g.settle(ctx); err != nil {
+		return err
+	}
+	return g.err
+}
+
 // several writes blobs in the order in which they were asked for.
-func (g *getting) several(ctx context.Context, blobs []api.SizedBlob) error {
+func (g *getting) several(ctx context.Context, q *api.GetFiles) error {
+	blobs := q.Blobs
 	if len(blobs) > api.MaxBlobs {
 		return api.Errorf(api.Usage, "%d blobs at once are too many: %d may be asked for", len(blobs), api.MaxBlobs)
 	}
@@ -90,6 +105,9 @@ func (g *getting) several(ctx context.Context, blobs []api.SizedBlob) error {
 		g.need += max(b.Size, 0)
 	}
 	g.begin(ctx, wants)
+	if q.Stay {
+		return g.stay(ctx)
+	}
 	for _, b := range blobs {
 		if err := g.blob(ctx, b.Blob, ""); err != nil {
 			return err
