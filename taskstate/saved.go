@@ -73,6 +73,14 @@ func (s *Saved) Equal(o *Saved) bool {
 		s.Keep == o.Keep && s.Why == o.Why && slices.Equal(s.Keepers, o.Keepers)
 }
 
+// Same tells whether both say the same of the files, whoever keeps them; either may be nil.
+func (s *Saved) Same(o *Saved) bool {
+	if s == nil || o == nil {
+		return s == o
+	}
+	return s.Root == o.Root && s.Logs == o.Logs && s.Bytes == o.Bytes && s.Files == o.Files && s.Keep == o.Keep
+}
+
 // Clip is s with a reason that a status has room for.
 func (s *Saved) Clip() *Saved {
 	if s == nil {

@@ -115,6 +115,8 @@ func (s *State) applyLasting(c *Command) Result {
 		return s.skip(c.Skip)
 	case c.Pin != nil:
 		return s.pin(c.Pin)
+	case c.Kept != nil:
+		return s.kept(c.Kept)
 	case c.Reads != nil:
 		return s.roster.reads(c.Reads)
 	}

@@ -118,7 +118,7 @@ func (j *JobRecord) settle(by uint32, st *taskstate.Status, t turn) (ok bool, ov
 	}
 	if c.kind != kindOpen {
 		same := c.seq == seq32(st) && c.end == st.At && j.slots.kinds.list[c.kind-kindFirst] == endKindOf(st)
-		if !same || !j.slots.savedOf(n, c).Equal(j.slots.keptOf(st)) {
+		if !same || !j.slots.savedOf(n, c).Same(j.slots.keptOf(st)) {
 			j.past.contradict(st, by, t.stamp)
 		}
 		return false, nil

@@ -67,6 +67,7 @@ type Command struct {
 	Skip      *Skip      `cbor:"22,keyasint,omitempty"`
 	Pin       *Pin       `cbor:"23,keyasint,omitempty"`
 	Reads     *Reads     `cbor:"24,keyasint,omitempty"`
+	Kept      *Kept      `cbor:"25,keyasint,omitempty"`
 	NextCommand
 }
 
@@ -370,6 +371,17 @@ type Reads struct {
 type Pin struct {
 	Job taskstate.JobID `cbor:"1,keyasint"`
 	Not bool            `cbor:"2,keyasint,omitempty"`
+}
+
+// Kept says that a peer keeps what tasks left, too, after their ends were settled; peers in Lost do
+// not any more. With Not it is to keep it no longer: that is refused where fewer copies would be left
+// than there are to be, or none with whoever submitted the job, and the copy has to stay.
+type Kept struct {
+	Peer  taskstate.PeerID   `cbor:"1,keyasint"`
+	Job   taskstate.JobID    `cbor:"2,keyasint"`
+	Slots []Slots            `cbor:"3,keyasint"`
+	Lost  []taskstate.PeerID `cbor:"4,keyasint,omitempty"`
+	Not   bool               `cbor:"5,keyasint,omitempty"`
 }
 
 // Set changes settings of the whole cluster while it runs. Zero leaves a setting as it is. What

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"math"
+	"slices"
 
 	"covey/node/blob/piece"
 	"covey/taskstate"
@@ -83,6 +84,50 @@ func (t *slotTable) keep(n int, c *cell, s *taskstate.Saved) {
 		t.saved = &savedTable{}
 	}
 	t.saved.put(n, t.count, t.owners.list[c.owner].Peer, s)
+}
+
+// kept changes who keeps what tasks left.
+func (s *State) kept(k *Kept) Result {
+	j, ok := s.jobs[k.Job]
+	if !ok {
+		return Result{Refused: CodeUnknown}
+	}
+	r := j.slots.eachSlot(k.Slots, func(n, attempt int) bool {
+		c, _ := j.slots.peek(n)
+		if c == nil || int(c.attempt) != attempt {
+			return false
+		}
+		x := j.slots.savedOf(n, c)
+		if x == nil || !k.change(x, j.job.Submitter) {
+			return false
+		}
+		j.slots.keep(n, c, x)
+		return true
+	})
+	if j.over { // it may weigh another amount now
+		j.slots.saved.tidy()
+		s.finished.bytes -= j.weight
+		j.weight = j.estimateBytes()
+		s.finished.bytes += j.weight
+	}
+	return r
+}
+
+// change changes who keeps what one task left, if that may be.
+func (k *Kept) change(x *taskstate.Saved, submitter taskstate.PeerID) bool {
+	x.Keepers = slices.DeleteFunc(x.Keepers, func(p taskstate.PeerID) bool {
+		return p == k.Peer && k.Not || p != k.Peer && slices.Contains(k.Lost, p)
+	})
+	switch {
+	case k.Not && (len(x.Keepers) < x.Keep || !slices.Contains(x.Keepers, submitter)):
+		return false
+	case !k.Not && !slices.Contains(x.Keepers, k.Peer):
+		x.Keepers = append(x.Keepers, k.Peer)
+	}
+	if len(x.Keepers) >= x.Keep {
+		x.Why = ""
+	}
+	return x.Check() == nil
 }
 
 // at is the chunk of slot n and the slot's place in it; nil if there is none.

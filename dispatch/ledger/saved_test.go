@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"runtime"
+	"slices"
 	"testing"
 
 	"covey/dispatch/ledger"
@@ -58,8 +59,12 @@ func TestAnEndThatIsToldAgainContradictsOnlyIfItKeepsOtherFiles(t *testing.T) {
 		t.Errorf("the same end again: %d contradictions", n)
 	}
 	l.one(settle("p2", kept("j", 1, 7, "p2", "p1")))
+	if n := l.record("j").Conflicts(); n != 0 {
+		t.Errorf("one with another keeper, who may have been added since: %d contradictions", n)
+	}
+	l.one(settle("p2", kept("j", 1, 8, "p2")))
 	if n := l.record("j").Conflicts(); n != 1 {
-		t.Errorf("one with another keeper: %d contradictions", n)
+		t.Errorf("one with other files: %d contradictions", n)
 	}
 }
 
@@ -138,5 +143,60 @@ func TestWhatIsKeptWeighs(t *testing.T) {
 	logs.Saved.Logs = piece.Root{1}
 	if with := weight(saver("j", 2), kept("j", 1, 7, "p2"), logs); with < plain+2*(48+32) {
 		t.Errorf("two ends of which files are kept weigh %d, and %d without", with, plain)
+	}
+}
+
+func TestCopiesThatAreMadeLaterCountAndOnesThatAreNotNeededMayGo(t *testing.T) {
+	l := newLog(t)
+	job := saver("j", 3)
+	job.Submit.Job.Submitter = "home"
+	one := kept("j", 1, 7, "p2")
+	one.Saved.Why = "nobody else is here"
+	l.must(job, assign("j", "p2", run(1, 3, 1)), settle("p2", one, kept("j", 2, 8, "p2", "p1"), ended("j", 3, taskstate.Complete)))
+	say := func(peer taskstate.PeerID, not bool, lost []taskstate.PeerID, slots ...ledger.Slots) ledger.Result {
+		return l.one(ledger.Command{Kept: &ledger.Kept{Peer: peer, Job: "j", Slots: slots, Lost: lost, Not: not}})
+	}
+	want := func(why string, slot int, keepers ...taskstate.PeerID) {
+		t.Helper()
+		s := l.record("j").Slot(slot).Final.Saved
+		if !slices.Equal(s.Keepers, keepers) || len(keepers) >= 2 && s.Why != "" {
+			t.Errorf("%s: slot %d keeps %+v, want keepers %v", why, slot, s, keepers)
+		}
+		back, err := ledger.DecodeState(encode(t, l.State))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back.Kept() != l.Kept() {
+			t.Errorf("%s: it weighs %d, and restored %d", why, l.Kept(), back.Kept())
+		}
+	}
+	if r := say("p3", false, nil, run(1, 3, 1)); r.Refused != ledger.CodePartly || len(r.Slots) != 1 || r.Slots[0] != run(3, 1, 1) {
+		t.Errorf("of a task that left nothing: %+v", r)
+	}
+	want("another copy", 1, "p2", "p3")
+	want("another copy", 2, "p2", "p1", "p3")
+	say("p3", false, nil, run(1, 2, 1))
+	want("said again", 1, "p2", "p3")
+	say("p3", false, []taskstate.PeerID{"p2", "p3"}, run(1, 1, 1))
+	want("one is lost", 1, "p3")
+	if r := say("p3", true, nil, run(1, 2, 1)); len(r.Slots) != 1 {
+		t.Errorf("copies that are needed: %+v", r)
+	}
+	say("home", false, nil, run(1, 2, 1))
+	want("home", 2, "p2", "p1", "p3", "home")
+	if r := say("p1", true, nil, run(2, 1, 1)); r.Refused != ledger.CodeNone {
+		t.Errorf("%+v", r)
+	}
+	want("let go of", 2, "p2", "p3", "home")
+	say("p2", true, nil, run(2, 1, 1))
+	if r := say("p3", true, nil, run(2, 1, 1)); r.Refused != ledger.CodePartly {
+		t.Errorf("the last but one: %+v", r)
+	}
+	want("let go of", 2, "p3", "home")
+	if r := say("home", true, nil, run(2, 1, 1)); r.Refused != ledger.CodePartly {
+		t.Errorf("the submitter's: %+v", r)
+	}
+	if r := say("p1", false, nil, run(1, 1, 2)); r.Refused != ledger.CodePartly {
+		t.Errorf("of another attempt: %+v", r)
 	}
 }

@@ -53,6 +53,7 @@ type Call struct {
 	Rebalance *RebalanceCall  `cbor:"25,keyasint,omitempty"`
 	Trigger   *TriggerCall    `cbor:"26,keyasint,omitempty"`
 	Pin       *ledger.Pin     `cbor:"27,keyasint,omitempty"`
+	Kept      *ledger.Kept    `cbor:"28,keyasint,omitempty"`
 	NextCall
 }
 

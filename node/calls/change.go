@@ -24,7 +24,7 @@ type RebalanceCall struct {
 
 // changes lists what of a job a call is to change, and queries about it.
 func (c *Call) changes() []bool {
-	return []bool{c.Update != nil, c.Renew != nil, c.Retire != nil, c.Rollout != nil, c.Preview != nil, c.Rebalance != nil, c.Trigger != nil, c.Pin != nil}
+	return []bool{c.Update != nil, c.Renew != nil, c.Retire != nil, c.Rollout != nil, c.Preview != nil, c.Rebalance != nil, c.Trigger != nil, c.Pin != nil, c.Kept != nil}
 }
 
 // ChangesJob tells whether a call is about changing a job.
@@ -64,6 +64,11 @@ func (c *Call) checkChange() *api.Error {
 		return id(c.Rebalance.Job)
 	case c.Pin != nil:
 		return id(c.Pin.Job)
+	case c.Kept != nil:
+		if c.Kept.Peer != c.From || len(c.Kept.Slots) > MaxRuns || len(c.Kept.Lost) > maxLost {
+			return api.Errorf(api.Refused, "a peer says of itself only that it keeps files")
+		}
+		return id(c.Kept.Job)
 	case c.Trigger != nil:
 		return cmp.Or(id(c.Trigger.Job), checkRunID(c.Trigger.Run))
 	}
@@ -102,6 +107,9 @@ type ChangeReply struct {
 	Preview *coordinator.Preview `cbor:"24,keyasint,omitempty"`
 	Moves   []coordinator.Move   `cbor:"25,keyasint,omitempty"`
 }
+
+// maxLost bounds how many peers a call says do not keep something any more.
+const maxLost = 2 * taskstate.MaxKeep
 
 // MaxRuns bounds the runs of slots in one call, so that it stays below a frame.
 const MaxRuns = 4096

@@ -119,7 +119,7 @@ func (q *RolesCall) Check() *api.Error {
 // OfItself tells whether a peer asks for something about itself that is its owner's to say,
 // whatever roles it was given.
 func (c *Call) OfItself() bool {
-	return c.Avail != nil && c.Avail.Peer == c.From || c.Label != nil && c.Label.Peer == c.From || c.Remove != nil && c.Remove.Peer == c.From
+	return c.Kept != nil || c.Avail != nil && c.Avail.Peer == c.From || c.Label != nil && c.Label.Peer == c.From || c.Remove != nil && c.Remove.Peer == c.From
 }
 
 // CheckLabels refuses labels that no constraint could ask for.

@@ -54,7 +54,8 @@ type Care struct {
 	mu    sync.Mutex // guards what was heard
 	heard heard
 
-	core    *Core // from here on: the loop's
+	life    context.Context // of Run
+	core    *Core           // from here on: the loop's
 	results chan result
 	wg      sync.WaitGroup
 	peers   map[taskstate.PeerID]Peer
@@ -100,7 +101,7 @@ func (c *Care) Run(ctx context.Context) error {
 	defer c.wg.Wait()
 	defer cancel()
 	c.core = NewCore(c.cfg.Self, c.cfg.Now())
-	c.heard.all = true
+	c.heard.all, c.life = true, ctx
 	defer c.cfg.Replica.Observe(c.hear)()
 	c.wake.Set()
 	t := time.NewTimer(0)
@@ -117,6 +118,7 @@ func (c *Care) Run(ctx context.Context) error {
 		case r := <-c.results:
 			c.begin(ctx, c.core.Done(r.do, r.is, c.cfg.Now()))
 		case f := <-c.asked:
+			c.look(ctx)
 			f()
 		case <-t.C:
 			c.look(ctx)
@@ -127,6 +129,20 @@ func (c *Care) Run(ctx context.Context) error {
 			wait = min(wait, max(gather, next.Sub(c.cfg.Now())))
 		}
 		t.Reset(wait)
+	}
+}
+
+// at has the loop do something with the core.
+func (c *Care) at(ctx context.Context, f func()) error {
+	done := make(chan struct{})
+	select {
+	case c.asked <- func() { f(); close(done) }:
+		<-done
+		return nil
+	case <-c.ended:
+		return errors.New("this peer is about to end")
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

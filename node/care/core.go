@@ -446,6 +446,7 @@ type Row struct {
 	Copies    int                // that count, this peer's own among them
 	Elsewhere int                // on others that are here and stay
 	Not       []taskstate.PeerID // that are here and said that they cannot keep it
+	Busy      bool               // one of them has only no time now
 	Alone     bool               // there is nobody else who could
 }
 
@@ -476,6 +477,7 @@ func (c *Core) row(t *thing, now time.Time) Row {
 			r.Elsewhere++
 		case said && t.Saved != nil && t.Saved.Bytes >= no.from, !t.failed[id].IsZero():
 			r.Not = append(r.Not, id)
+			r.Busy = r.Busy || said && no.why == Busy
 		}
 	}
 	slices.Sort(r.Not)

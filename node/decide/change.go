@@ -27,7 +27,7 @@ func (d *Desk) executeChange(ctx context.Context, c calls.Call) (calls.Reply, er
 			return calls.Reply{Error: api.Errorf(api.Conflict, "job %s keeps its tasks running; another one would take this one's place", job.Name)}, nil
 		}
 	}
-	return d.propose(ctx, ledger.Command{Update: c.Update, Renew: c.Renew, Retire: c.Retire, Rollout: c.Rollout, Pin: c.Pin})
+	return d.propose(ctx, ledger.Command{Update: c.Update, Renew: c.Renew, Retire: c.Retire, Rollout: c.Rollout, Pin: c.Pin, Kept: c.Kept})
 }
 
 func (d *Desk) executeRebalance(ctx context.Context, q calls.RebalanceCall) (calls.Reply, error) {
