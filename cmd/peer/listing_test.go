@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"covey/node/blob/tree"
 
 	"pgregory.net/rapid"
 
@@ -69,6 +72,35 @@ func TestWhatTellsPeersApartHasAColumn(t *testing.T) {
 	}
 	if n := len(peersTable(clusterOf("nas"), true, true).head); n != 12 {
 		t.Errorf("--wide --labels shows %d columns", n)
+	}
+}
+
+// What is kept has columns only where something is, and they fit a terminal.
+func TestTheTableOfTasksSaysWhatIsKeptWhereAJobKeepsFiles(t *testing.T) {
+	tasks := []api.Task{
+		{ID: "k3v5q7x2ab.101.1", State: "complete", PeerName: "gamma", ExitCode: new(int), Item: "image-101.png", Took: 75, At: time.Now().Add(-3 * time.Minute)},
+		{ID: "k3v5q7x2ab.102.1", State: "running", PeerName: "gamma", Item: "image-102.png", At: time.Now().Add(-3 * time.Minute)},
+	}
+	written := func(tasks []api.Task) []string {
+		var b bytes.Buffer
+		rows := taskRows{out: &b, carry: func(s string) string { return s }}
+		for _, x := range tasks {
+			_ = rows.add(x)
+		}
+		rows.write()
+		return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	}
+	if head := written(tasks)[0]; !strings.Contains(head, "AGE") || strings.Contains(head, "OUTPUT") || strings.Contains(head, "COPIES") {
+		t.Error(head)
+	}
+	ref := tree.Ref{Dir: true}
+	tasks[0].Output = &api.Output{Ref: &ref, Bytes: 9 << 20, Files: 3, Copies: 1, Keep: 2, Why: "nobody else is here"}
+	lines := written(tasks)
+	if !strings.Contains(lines[0], "OUTPUT  COPIES  MESSAGE") || !strings.HasSuffix(lines[1], "9MiB    1/2     nobody else is here") || strings.Count(lines[2], " -") < 3 {
+		t.Errorf("%s", strings.Join(lines, "\n"))
+	}
+	if n := utf8.RuneCountInString(strings.TrimSuffix(lines[1], "nobody else is here")); n >= 80 {
+		t.Errorf("%d columns before the message", n)
 	}
 }
 

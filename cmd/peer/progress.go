@@ -82,6 +82,9 @@ func (p *progress) line(j api.Job) string {
 	} else if n := j.Tasks["running"]; n > 0 {
 		add(fmt.Sprintf("%d running", n))
 	}
+	if n := j.Tasks["saving"]; n > 0 {
+		add(fmt.Sprintf("%d saving", n))
+	}
 	if p.extra != nil {
 		add(p.extra())
 	}

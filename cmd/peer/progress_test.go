@@ -72,6 +72,24 @@ func TestProgressSaysHowFastItGoesAndHowLongStill(t *testing.T) {
 	}
 }
 
+func TestProgressSaysHowManyTasksAreHome(t *testing.T) {
+	for width, want := range map[int]string{
+		80: "━━━━────────  96/240  12/s  12s left  4 saving  home 88 of 96 (1.2GiB, 84MiB/s)",
+		64: "━━━━━━━━━━━──────────────────  96/240  12/s  12s left  4 saving",
+	} {
+		var b bytes.Buffer
+		p, clock := drawn(&b, width)
+		p.extra = func() string { return "home 88 of 96 (1.2GiB, 84MiB/s)" }
+		p.show(api.Job{Count: 240, Tasks: map[string]int{"complete": 24}})
+		*clock = clock.Add(6 * time.Second)
+		b.Reset()
+		p.show(api.Job{Count: 240, Tasks: map[string]int{"complete": 96, "saving": 4}})
+		if got := strings.TrimPrefix(b.String(), "\r\x1b[K"); got != want {
+			t.Errorf("at %d columns\n%s\nnot\n%s", width, got, want)
+		}
+	}
+}
+
 func TestAJobThatWaitsSaysWhyInsteadOfWhere(t *testing.T) {
 	var b bytes.Buffer
 	p, _ := drawn(&b, 80)

@@ -26,7 +26,8 @@ func tasksCommand(c *cli) *cobra.Command {
 that are remembered (the last five of a slot), and slots a service does not want any more. TOOK is
 how long it ran; in JSON "took", and "waited" for how long it waited to be started. What a peer
 that cannot be reached does nobody knows: its tasks are unreachable, and the last column says what
-will happen.`,
+will happen. Where a job keeps files, OUTPUT is what a task left, and COPIES how many there are of
+it, of how many are wanted; AGE is then shown with --wide.`,
 		Example: "  peer tasks last\n  peer tasks last --failed\n  peer tasks last --failed --items | peer run --each-line - -- ./again {}\n  peer tasks last -o jsonl | jq -r 'select(.exit_code!=0).id'\n  peer tasks web --all",
 		Args:    exactly(1, "a job: its id, a unique prefix, its name, or `last`"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -125,6 +126,7 @@ type taskRows struct {
 	piece []api.Task
 	wide  bool // than the terminal it may be
 	files bool // there are columns for what is kept
+	ages  bool // there is one for how long ago
 }
 
 func (r *taskRows) add(t api.Task) error {
@@ -141,8 +143,13 @@ func (r *taskRows) write() {
 		if versions {
 			fifth = "VERSION"
 		}
-		head := []string{"TASK", "STATE", "PEER", "EXIT", fifth, "TOOK", "AGE"}
-		if r.files = slices.ContainsFunc(r.piece, func(t api.Task) bool { return t.Output != nil }); r.files {
+		head := []string{"TASK", "STATE", "PEER", "EXIT", fifth, "TOOK"}
+		r.files = slices.ContainsFunc(r.piece, func(t api.Task) bool { return t.Output != nil })
+		r.ages = r.wide || !r.files // with both it is more than eighty columns
+		if r.ages {
+			head = append(head, "AGE")
+		}
+		if r.files {
 			head = append(head, "OUTPUT", "COPIES")
 		}
 		r.table = table(append(head, "MESSAGE")...)
@@ -152,6 +159,9 @@ func (r *taskRows) write() {
 	}
 	for _, t := range r.piece {
 		cells := taskCells(t, versions)
+		if r.ages {
+			cells = append(cells, ago(t.At))
+		}
 		if r.files {
 			cells = append(cells, outputText(t.Output), copiesText(t.Output))
 		}
@@ -172,7 +182,7 @@ func taskCells(t api.Task, versions bool) []string {
 	if versions {
 		fifth = strconv.Itoa(t.Version)
 	}
-	return []string{t.ID, taskState(t), orDash(peer), exit, orDash(fifth), taskTook(t), ago(t.At)}
+	return []string{t.ID, taskState(t), orDash(peer), exit, orDash(fifth), taskTook(t)}
 }
 
 // outputText is how much a task left.
