@@ -83,6 +83,7 @@ var floors = map[string]int{
 	"node/files":      4,
 	"node/care":       5,
 	"node/keep":       4,
+	"node/saver":      5,
 }
 
 func floorOf(pkg string) (int, bool) {

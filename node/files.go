@@ -5,6 +5,8 @@ import (
 	"covey/node/api"
 	"covey/node/blob/store"
 	"covey/node/files"
+	"covey/node/keep"
+	"covey/node/saver"
 	"covey/node/view"
 	"covey/p2p/admission"
 	"covey/taskstate"
@@ -26,6 +28,34 @@ func (n *Node) openFiles() (err error) {
 	n.files = files.New(files.Config{Store: n.blobs, Dir: dir, Net: n.host, Self: n.self, Members: holders{n.self, n.members, n.roster, n.view.Who}.others, Now: n.cfg.Now, Log: n.log})
 	n.care = newCare(n)
 	return nil
+}
+
+// saving is what keeps what tasks leave: it stands between the worker and what runs tasks.
+func (n *Node) saving(run func(sink func(taskstate.RunReport)) (Runner, error)) (Runner, error) {
+	s, err := saver.New(saver.Config{
+		Self: n.self, Dir: TasksFolder(n.folder.dir), Net: n.host, Name: n.view.Who.Name, Log: n.log,
+		Sink:  func(r taskstate.RunReport) { n.worker.Report(n.room.addTo(r)) },
+		Store: func() *store.Store { return n.blobs },
+		Others: func() (here []taskstate.PeerID) {
+			for m := range n.members.View().Alive() {
+				if m.ID != n.self && n.roster.Admitted(m.ID) {
+					here = append(here, m.ID)
+				}
+			}
+			return here
+		},
+	}, func(sink func(taskstate.RunReport)) (saver.Runner, error) { return run(sink) })
+	if err != nil {
+		return nil, err // not s: a nil *saver.Saver would be a Runner that is not nil
+	}
+	return s, nil
+}
+
+// serveKeeping keeps for other members what tasks left with them.
+func (n *Node) serveKeeping() *keep.Server {
+	return keep.Serve(n.host, keep.ServerConfig{
+		Self: n.self, Net: n.host, Store: n.blobs, Stores: n.cfg.Store >= 0, Admitted: n.roster.Admitted, Now: n.cfg.Now, Log: n.log,
+	})
 }
 
 // holders are those who may have files.

@@ -45,6 +45,7 @@ func (n *Node) wire(life context.Context) (func(), error) {
 	files := tasklog.Serve(n.host, n.logs, n.log)
 	undo = append(undo, files.Close)
 	undo = append(undo, blob.Serve(n.host, blob.Shelved(n.blobs), blob.ServerConfig{Admitted: n.roster.Admitted, Log: n.log}).Close)
+	undo = append(undo, n.serveKeeping().Close)
 	undo = append(undo, n.feeds.serve(n.log))
 	n.host.Handle(session.Protocol, n.coord.ServeSession)
 	n.host.Handle(calls.Protocol, func(peer string, c net.Conn) { n.line.Serve(life, peer, c) })
@@ -313,19 +314,20 @@ var _ ledger.Ledger = (*quorum.Node)(nil)
 
 // newRunner makes what runs tasks.
 func (n *Node) newRunner() (Runner, error) {
-	sink := func(r taskstate.RunReport) { n.worker.Report(n.room.addTo(r)) }
 	if n.cfg.Machine.Runner != nil {
-		return n.cfg.Machine.Runner(sink)
+		return n.saving(n.cfg.Machine.Runner)
 	}
 	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Log: n.log, Copied: n.moved, Stdin: n.feeds}
 	if n.cfg.Testnet {
 		cfg.Guard = os.Getppid() // nothing of a testnet outlives it
 	}
-	r, err := runner.New(sink, cfg)
-	if err != nil {
-		return nil, err // not r: a nil *runner.Runner would be a Runner that is not nil
-	}
-	return r, nil
+	return n.saving(func(sink func(taskstate.RunReport)) (Runner, error) {
+		r, err := runner.New(sink, cfg)
+		if err != nil {
+			return nil, err // not r: a nil *runner.Runner would be a Runner that is not nil
+		}
+		return r, nil
+	})
 }
 
 // copiesConfig joins the copies with the rest of the peer.

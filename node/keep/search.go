@@ -3,6 +3,9 @@ package keep
 import (
 	"slices"
 	"time"
+
+	"covey/node/blob/piece"
+	"covey/taskstate"
 )
 
 // Bounds of one search.
@@ -11,6 +14,23 @@ const (
 	Stall    = time.Minute     // without progress, and a peer is asked no longer
 	Patience = 5 * time.Minute // for all
 )
+
+// Order is the others in the order in which they are asked to keep what a task left: its submitter
+// first, then each in a place that is drawn from the task's name.
+func Order(t taskstate.TaskID, submitter taskstate.PeerID, others []taskstate.PeerID) []taskstate.PeerID {
+	place := make(map[taskstate.PeerID]piece.Root, len(others))
+	for _, p := range others {
+		if p != submitter { // whose place, zero, is the first
+			place[p] = piece.Sum([]byte(t.String() + "\x00" + p))
+		}
+	}
+	out := slices.Clone(others)
+	slices.SortFunc(out, func(a, b taskstate.PeerID) int {
+		x, y := place[a], place[b]
+		return slices.Compare(x[:], y[:])
+	})
+	return out
+}
 
 // Search decides which peers are asked for copies of one thing. It is a pure core: what happens and
 // the time are arguments of Step.

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"covey/node/keep"
+	"covey/taskstate"
 )
 
 // fate is what a candidate does once it is asked: it goes on every so often, so many times, and
@@ -134,4 +135,25 @@ func TestASearchAsksWhomADumbOneAsks(t *testing.T) {
 			t.Fatalf("it goes on after its end: %+v", again)
 		}
 	})
+}
+
+func TestTheSubmitterIsAskedFirstAndTheOthersInTurn(t *testing.T) {
+	others := []taskstate.PeerID{"a", "b", "c", "d"}
+	first := map[taskstate.PeerID]int{}
+	for slot := 1; slot <= 400; slot++ {
+		task := taskstate.Task("k3v5q7x2ab", slot, 1)
+		got := keep.Order(task, "c", others)
+		if got[0] != "c" || !slices.Equal(slices.Sorted(slices.Values(got)), others) {
+			t.Fatalf("%v", got)
+		}
+		if again := keep.Order(task, "elsewhere", []taskstate.PeerID{"d", "c", "b", "a"}); !slices.Equal(again, keep.Order(task, "", others)) {
+			t.Fatalf("%v: the order depends on more than names", again)
+		}
+		first[keep.Order(task, "", others)[0]]++
+	}
+	for _, p := range others {
+		if first[p] < 50 {
+			t.Errorf("of 400 tasks %s is asked first for %d", p, first[p])
+		}
+	}
 }

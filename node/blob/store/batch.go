@@ -138,8 +138,9 @@ func (b *Batch) AddFile(ctx context.Context, f *os.File) (piece.Root, int64, err
 }
 
 // Take is AddFile of a file that nobody means to write any more: where its bytes cannot be shared,
-// the blob is one more name of it, and it cannot be written by its other names either. Somebody who
-// does all the same damages the blob, which is found when it is read.
+// the blob is one more name of it, and it cannot be written by its own name either. Somebody who
+// does all the same damages the blob, which is found when it is read. One that has several names
+// already is copied: somebody else may count on it.
 func (b *Batch) Take(ctx context.Context, f *os.File) (piece.Root, int64, error) {
 	return b.file(ctx, f, true)
 }
@@ -154,7 +155,7 @@ func (b *Batch) file(ctx context.Context, f *os.File, take bool) (piece.Root, in
 	}
 	if i.Size() > window {
 		root, n, err := b.clone(ctx, f, i.Size())
-		if take && errors.Is(err, errors.ErrUnsupported) {
+		if take && errors.Is(err, errors.ErrUnsupported) && onlyName(i) {
 			root, n, err = b.link(ctx, f, i.Size())
 		}
 		if !errors.Is(err, errors.ErrUnsupported) {

@@ -57,3 +57,9 @@ func usedAt(i fs.FileInfo) time.Time {
 	}
 	return i.ModTime()
 }
+
+// onlyName tells whether a file has no other name.
+func onlyName(i fs.FileInfo) bool {
+	st, ok := i.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink == 1
+}

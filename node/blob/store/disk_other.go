@@ -22,3 +22,5 @@ func (*folder) syncAll() error { return errors.ErrUnsupported }
 
 // usedAt is when a file was written: how long ago it was read is not known here.
 func usedAt(i fs.FileInfo) time.Time { return i.ModTime() }
+
+func onlyName(fs.FileInfo) bool { return false }

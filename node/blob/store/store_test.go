@@ -713,6 +713,26 @@ func TestAFileThatIsGivenAwayIsTheBlob(t *testing.T) {
 			t.Fatal(i, err)
 		}
 	}
+	shared := filepath.Join(dir, "shared")
+	b := samples(5 * mib)[0]
+	if err := errors.Join(os.WriteFile(shared, b.data, 0o600), os.Link(shared, shared+"2")); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := s.Batch(true)
+	if _, _, err := batch.Take(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(batch.Done(), f.Close(), os.WriteFile(shared+"2", []byte("changed"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	batch.Close()
+	if err := reads(t, s, b); err != nil {
+		t.Fatal(err)
+	}
 	if left, err := os.ReadDir(filepath.Join(dir, "store", making)); len(left) > 0 || err != nil {
 		t.Fatal(left, err)
 	}

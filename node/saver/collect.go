@@ -1,0 +1,307 @@
+package saver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"covey/node/blob/disk"
+	"covey/node/blob/piece"
+	"covey/node/blob/store"
+	"covey/node/blob/tree"
+	"covey/node/keep"
+	"covey/taskstate"
+)
+
+// What is collected together, so that one sync brings all of it to the disk.
+const (
+	togetherTasks = 64
+	togetherBytes = 64 << 20
+	togetherBlobs = 4096
+)
+
+// Names in a task's folder.
+const workName = "work"
+
+var logGlobs = globs([]string{"stdout", "stderr"})
+
+func globs(patterns []string) []tree.Glob {
+	out := make([]tree.Glob, 0, len(patterns))
+	for _, p := range patterns {
+		g, err := tree.ParseGlob(p)
+		if err != nil { // it was checked when the job was accepted
+			g, _ = tree.ParseGlob("?") // matches little; the task fails, and its message names p
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// collector collects what tasks left, until there are none.
+func (s *Saver) collector() {
+	for {
+		g := &gathering{s: s, store: s.cfg.Store()}
+		g.batch = g.store.Batch(true)
+		for len(g.of) < togetherTasks && g.bytes < togetherBytes && g.blobs < togetherBlobs {
+			t := s.next(len(g.of) == 0)
+			if t == nil {
+				break
+			}
+			g.add(t)
+		}
+		if len(g.of) == 0 {
+			g.batch.Close()
+			return
+		}
+		g.settle()
+	}
+}
+
+// gathering is tasks that are collected together.
+type gathering struct {
+	s     *Saver
+	store *store.Store
+	batch *store.Batch
+	bytes int64
+	blobs int
+	of    []*gathered
+}
+
+// gathered is one of them.
+type gathered struct {
+	*task
+	collected
+	roots []piece.Root // all that belongs to it
+}
+
+// tries is how often a task's files are read that change meanwhile: what a process left behind is
+// killed within a second.
+const (
+	tries      = 4
+	tryAgainIn = 700 * time.Millisecond
+)
+
+// add collects what a task left.
+func (g *gathering) add(t *task) {
+	one := &gathered{task: t}
+	for try := 1; ; try++ {
+		one.collected, one.roots = collected{}, nil
+		one.err = g.collect(t.ctx, one)
+		if try == tries || !errors.Is(one.err, disk.ErrChanged) || wait(t.ctx, tryAgainIn) != nil {
+			break
+		}
+	}
+	g.of = append(g.of, one)
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// collect puts what a task left into the batch.
+func (g *gathering) collect(ctx context.Context, one *gathered) error {
+	job := one.launch.Job
+	if job.Outputs != nil {
+		one.unmatched = slices.Clone(job.Outputs.Globs)
+	}
+	rel, err := one.launch.Task.Folder()
+	if err != nil {
+		return err
+	}
+	tasks, err := os.OpenRoot(g.s.cfg.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer tasks.Close()
+	rel = filepath.FromSlash(rel)
+	if i, err := tasks.Lstat(rel); errors.Is(err, fs.ErrNotExist) || err == nil && !i.IsDir() {
+		return nil // it left nothing, not even a folder
+	}
+	home, err := tasks.OpenRoot(rel)
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	before := *one
+	if err := g.collectFrom(ctx, home, one); err != nil {
+		return err
+	}
+	mine, err := home.Stat(".")
+	if err != nil {
+		return err
+	}
+	if there, err := tasks.Lstat(rel); err != nil || !os.SameFile(mine, there) {
+		*one = before // it had left nothing, and its folder was given to another task
+	}
+	return nil
+}
+
+func (g *gathering) collectFrom(ctx context.Context, home *os.Root, one *gathered) (err error) {
+	if one.saved.Logs, _, _, err = g.tree(ctx, home, logGlobs, one); err != nil {
+		return err
+	}
+	job := one.launch.Job
+	if job.Outputs == nil {
+		return nil
+	}
+	work, err := home.OpenRoot(workName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer work.Close()
+	var totals tree.Totals
+	if one.saved.Root, totals, one.left, err = g.tree(ctx, work, globs(job.Outputs.Globs), one); err != nil {
+		return err
+	}
+	one.saved.Bytes, one.saved.Files = totals.Bytes, totals.Files
+	one.unmatched = nil
+	for i, found := range one.left.Found {
+		if !found {
+			one.unmatched = append(one.unmatched, job.Outputs.Globs[i])
+		}
+	}
+	if len(one.unmatched) > 0 {
+		one.there, err = listed(work)
+	}
+	return err
+}
+
+// tree puts what matches in a folder into the batch, and the list of it. The root is zero if there
+// is nothing.
+func (g *gathering) tree(ctx context.Context, root *os.Root, globs []tree.Glob, one *gathered) (_ piece.Root, totals tree.Totals, left disk.Collected, err error) {
+	var w *treeWriter
+	left, err = disk.Collect(ctx, root, globs, g.keep, func(e tree.Entry) error {
+		if w == nil {
+			w = g.newTree(ctx)
+		}
+		if e.Kind == tree.File {
+			one.roots = append(one.roots, e.Root)
+		}
+		return w.Add(e)
+	})
+	if w == nil {
+		return piece.Root{}, totals, left, err
+	}
+	if err == nil {
+		totals, err = w.Close()
+	}
+	list, added := w.end(err)
+	if err = errors.Join(err, added); err != nil {
+		return piece.Root{}, tree.Totals{}, left, err
+	}
+	one.roots = append(one.roots, list)
+	return list, totals, left, nil
+}
+
+// keep takes the content of a file.
+func (g *gathering) keep(ctx context.Context, _ tree.Entry, content io.Reader) (piece.Root, int64, error) {
+	f, ok := content.(*os.File)
+	if !ok {
+		return piece.Root{}, 0, errors.New("it is no file")
+	}
+	root, n, err := g.batch.Take(ctx, f)
+	g.bytes += n
+	g.blobs++
+	return root, n, err
+}
+
+// treeWriter writes a tree into the batch while it comes to be.
+type treeWriter struct {
+	*tree.Writer
+	pipe *io.PipeWriter
+	done chan struct{}
+	root piece.Root
+	err  error
+}
+
+func (g *gathering) newTree(ctx context.Context) *treeWriter {
+	r, w := io.Pipe()
+	t := &treeWriter{pipe: w, done: make(chan struct{})}
+	go func() { // ends with end
+		defer close(t.done)
+		t.root, _, t.err = g.batch.Add(ctx, r, -1)
+		_ = r.CloseWithError(errors.Join(t.err, io.ErrClosedPipe))
+	}()
+	t.Writer = tree.NewWriter(w)
+	return t
+}
+
+// end waits until it is in the batch; with an error it does not get there.
+func (t *treeWriter) end(why error) (piece.Root, error) {
+	_ = t.pipe.CloseWithError(why)
+	<-t.done
+	if why != nil {
+		return piece.Root{}, nil
+	}
+	return t.root, t.err
+}
+
+// listed is some of what is in a folder, for people.
+func listed(root *os.Root) (names []string, err error) {
+	f, err := root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	const most = 1000
+	entries, err := f.ReadDir(most)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if len(name) > 80 {
+			name = name[:80] + "…"
+		}
+		name = shown(name)
+		if e.IsDir() {
+			name += "/"
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// settle makes what was gathered safe, and goes on with each task.
+func (g *gathering) settle() {
+	var pins []store.Pin
+	err := g.batch.Done()
+	for _, one := range g.of {
+		if err == nil && one.err == nil && len(one.roots) > 0 {
+			pins = append(pins, store.Pin{Name: keep.PinName(one.launch.Task), Why: "left by " + one.launch.Task.String(), Roots: one.roots})
+		}
+	}
+	if err == nil {
+		err = g.store.PinAll(pins...)
+	}
+	g.batch.Close()
+	for _, one := range g.of {
+		if one.err == nil && err != nil {
+			one.err = fmt.Errorf("bring them to the disk: %w", err)
+		}
+		if one.err != nil {
+			one.saved = taskstate.Saved{} // nothing of it is pinned
+		}
+		g.s.safe(one.task, one.collected)
+	}
+}
