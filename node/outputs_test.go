@@ -1,0 +1,148 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"covey/dispatch/ledger"
+	"covey/node/api"
+	"covey/node/blob/piece"
+	"covey/node/blob/tree"
+	"covey/taskstate"
+)
+
+// client talks to a peer as the command line does.
+func (l *living) client() *api.Client {
+	c := api.NewClient(api.SocketPath(l.folder.dir))
+	l.t.Cleanup(c.Close)
+	return c
+}
+
+// savedOf is what the ledger says is kept of a slot, at this peer.
+func (l *living) savedOf(id string, slot int) (saved *taskstate.Saved) {
+	l.replica.Read(func(s *ledger.State) {
+		if rec, ok := s.Job(taskstate.JobID(id)); ok {
+			if end := rec.Slot(slot).Final; end != nil {
+				saved = end.Saved
+			}
+		}
+	})
+	return saved
+}
+
+// fetched reads a folder by its name through a peer: every file, by its path.
+func (l *living) fetched(c *api.Client, root piece.Root) map[string]string {
+	l.t.Helper()
+	blobs := func(q api.GetFiles) (all []string) {
+		r, err := c.GetFiles(timed(l.t), q)
+		if err != nil {
+			l.t.Fatalf("get %s at %s: %v", root, l.name, err)
+		}
+		defer r.Close()
+		for {
+			_, _, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				return all
+			}
+			if err != nil {
+				l.t.Fatalf("get %s at %s: %v", root, l.name, err)
+			}
+			b, err := io.ReadAll(r)
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			all = append(all, string(b))
+		}
+	}
+	list := blobs(api.GetFiles{Root: root})
+	files := blobs(api.GetFiles{Root: root, Files: true})
+	out := map[string]string{}
+	for e, err := range tree.Entries(func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(list[0])), nil }) {
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if e.Kind == tree.File && e.Size > 0 {
+			out[e.Path], files = files[0], files[1:]
+		}
+	}
+	return out
+}
+
+func outputJob(name, line, on string, globs ...string) taskstate.Job {
+	j := shellJob(name, 1, line)
+	if on != "" {
+		j.Constraints = []string{"peer.name == " + on}
+	}
+	j.Outputs = &taskstate.Outputs{Globs: globs}
+	return j
+}
+
+// Case 7: the maker is gone for good, and what it made is whole elsewhere.
+func TestWhatATaskLeftOutlivesItsMaker(t *testing.T) {
+	t.Parallel()
+	all := clusterOf(t, "one", "two", "three")
+	one, two, three := all[0], all[1], all[2]
+	const big = 3<<20 + 17
+	s, err := one.client().Submit(timed(t), api.Submit{Job: outputJob("make",
+		fmt.Sprintf("mkdir -p out/deep; echo small > out/deep/a; head -c %d /dev/zero > out/big; ln -s deep/a out/link; echo said", big), "two", "out/**")})
+	if err != nil || s.Held {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	row, tasks := one.outcome(s.ID)
+	saved := one.savedOf(s.ID, 1)
+	if row.State != "complete" || tasks[1].PeerName != "two" || saved == nil {
+		t.Fatalf("%+v, %+v, %+v", row, tasks, saved)
+	}
+	if !slices.Equal(saved.Keepers, []taskstate.PeerID{two.self, one.self}) || saved.Keep != 2 || saved.Bytes != big+6 || saved.Files != 2 {
+		t.Fatalf("%+v", saved)
+	}
+	if err := two.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(two.folder.dir); err != nil {
+		t.Fatal(err)
+	}
+	got := three.fetched(three.client(), saved.Root)
+	if len(got) != 2 || got["out/deep/a"] != "small\n" || len(got["out/big"]) != big || strings.Trim(got["out/big"], "\x00") != "" {
+		t.Errorf("%d files came", len(got))
+	}
+	if logs := three.fetched(three.client(), saved.Logs); logs["stdout"] != "said\n" {
+		t.Errorf("of its output %q came", logs)
+	}
+	if again := three.savedOf(s.ID, 1); !again.Equal(saved) {
+		t.Errorf("three knows of %+v", again)
+	}
+}
+
+// Cases 5 and 6, through a whole cluster.
+func TestATaskWithoutItsOutputFailsAndSaysSoEverywhere(t *testing.T) {
+	t.Parallel()
+	all := clusterOf(t, "one", "two")
+	id := all[0].submit(outputJob("nothing", "echo x > result.csv", "two", "*.png"))
+	partial := all[0].submit(outputJob("half", "echo half > x.png; exit 3", "two", "*.png"))
+	for _, l := range all {
+		row, tasks := l.outcome(id)
+		if k := tasks[1]; row.State != "failed" || string(k.Reason) != string(taskstate.ReasonNoOutput) || !strings.Contains(k.Message, `"*.png"`) || !strings.Contains(k.Message, "result.csv") {
+			t.Errorf("%s: %+v", l.name, k)
+		}
+		row, tasks = l.outcome(partial)
+		if saved := l.savedOf(partial, 1); row.State != "failed" || *tasks[1].ExitCode != 3 || saved == nil || saved.Keep != 1 || saved.Keepers[0] != all[1].self {
+			t.Errorf("%s: %+v, %+v", l.name, tasks[1], saved)
+		}
+	}
+}
+
+func TestAPeerAloneKeepsOneCopyAndSaysWhy(t *testing.T) {
+	t.Parallel()
+	one := alive(t, Config{Name: "one"})
+	id := one.submit(outputJob("alone", "echo x > x", "", "x"))
+	row, _ := one.outcome(id)
+	if saved := one.savedOf(id, 1); row.State != "complete" || saved == nil || saved.Keep != 2 || len(saved.Keepers) != 1 || saved.Why == "" {
+		t.Fatalf("%+v, %+v", row, saved)
+	}
+}
