@@ -74,7 +74,9 @@ func (p *parking) put(author PeerID, inc Incarnation, s Status) {
 }
 
 // parkedSize is about how many bytes a status holds while it is parked.
-func (s *Status) parkedSize() int { return 400 + len(s.Task.Job) + len(s.Reason) + len(s.Message) }
+func (s *Status) parkedSize() int {
+	return 400 + len(s.Task.Job) + len(s.Reason) + len(s.Message) + s.Saved.Size()
+}
 
 func (p *parking) evict() {
 	var from PeerID

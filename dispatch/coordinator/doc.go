@@ -74,6 +74,10 @@
 //	  │                  │ unreachable for too long    │ it runs again
 //	  └──── Supersede ◀──┴─────────────────────────────┘
 //
+// While an assigned attempt is being saved, its process has ended: it uses nothing of its peer and
+// of what its job may have at once, but for a place among the tasks that the worker holds. It has
+// begun, a drain waits for it, and if its peer vanishes it is lost like any other.
+//
 // # Bounds
 //
 // Tasks on one peer (CoreConfig.Outstanding), proposals under way (Pipeline), bytes of a frame

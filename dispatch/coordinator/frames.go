@@ -249,10 +249,11 @@ func (ss *sessions) stepDrains() {
 	}
 }
 
-// drain takes a batch job's tasks back from a peer: those that have not begun, or all of them.
+// drain takes a batch job's tasks back from a peer: those that have not begun, or all whose process
+// has not ended. What is only being saved runs nothing, and is done with in minutes.
 func (ss *sessions) drain(p *peerState, h *holding, all bool) {
 	if all {
-		for _, n := range h.sorted(func(r rec) bool { return !r.is(ended | stopped | deciding) }) {
+		for _, n := range h.sorted(func(r rec) bool { return !r.is(ended | stopped | deciding | saving) }) {
 			ss.stop(p, h, n, taskstate.ReasonDrained)
 		}
 		return

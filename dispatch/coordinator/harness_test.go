@@ -323,11 +323,15 @@ func (r *rig) check() error {
 		return fmt.Errorf("pending slots: core %v, ledger %v", a, b)
 	}
 	for _, p := range r.core.peers.list() {
-		live, res := 0, taskstate.Resources{}
+		live, saves, res := 0, 0, taskstate.Resources{}
 		for _, h := range p.holds {
 			n := 0
 			for _, rc := range h.slots {
-				if !rc.is(ended) {
+				switch {
+				case rc.is(ended):
+				case rc.is(saving):
+					saves++
+				default:
 					n++
 				}
 			}
@@ -341,7 +345,7 @@ func (r *rig) check() error {
 			}
 			live += n
 			for _, rc := range h.slots {
-				if !rc.is(ended) {
+				if !rc.is(ended | saving) {
 					res = res.Add(h.job.body(int(rc.version)).Resources)
 				}
 			}
@@ -362,8 +366,8 @@ func (r *rig) check() error {
 		if recalls != p.recalling {
 			return fmt.Errorf("peer %s: %d recalls, counted %d", p.id, recalls, p.recalling)
 		}
-		if live != p.outstanding || res != p.promised {
-			return fmt.Errorf("peer %s: %d tasks %+v, counted %d %+v", p.id, live, res, p.outstanding, p.promised)
+		if live+saves != p.outstanding || saves != p.saving || res != p.promised {
+			return fmt.Errorf("peer %s: %d tasks %+v, counted %d %+v, %d of them saving", p.id, live+saves, res, p.outstanding, p.promised, p.saving)
 		}
 	}
 	return nil

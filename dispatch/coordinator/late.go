@@ -149,9 +149,23 @@ func (ts *tasks) release(p *peerState, h *holding, r *rec) {
 	if r.is(ended) {
 		return
 	}
+	ts.vacate(p, h, r)
+	r.marks = r.marks&^saving | ended
+	p.saving--
+	p.outstanding--
+	ts.agenda.room() // the worker may hold another one
+}
+
+// vacate frees what the process of one task used, once that has ended. Its worker holds the task
+// until its files are kept.
+func (ts *tasks) vacate(p *peerState, h *holding, r *rec) {
+	if r.is(saving | ended) {
+		return
+	}
 	p.answered(r)
-	r.marks |= ended
-	p.promise(h, -1, h.job.body(int(r.version)))
+	r.marks |= saving
+	p.saving++
+	p.use(h, -1, h.job.body(int(r.version)))
 	ts.agenda.room()
 	ts.jobs.enqueue(h.job) // its Parallel may have room again
 }

@@ -48,6 +48,7 @@ type modelTask struct {
 	final taskstate.Status
 
 	lasts   bool
+	saves   bool
 	version int
 }
 
@@ -197,7 +198,7 @@ func (w *modelWorker) part(a *session.Assignments, listed map[taskstate.TaskID]b
 				if w.tombs[id] {
 					dropped = append(dropped, id)
 				} else if w.tasks[id] == nil {
-					w.tasks[id] = &modelTask{id: id, index: g.Index, state: taskstate.Accepted, need: job.Resources.MilliCPU, lasts: job.Type.Lasts(), version: job.Version}
+					w.tasks[id] = &modelTask{id: id, index: g.Index, state: taskstate.Accepted, need: job.Resources.MilliCPU, lasts: job.Type.Lasts(), saves: job.Saves(), version: job.Version}
 					w.order = append(w.order, id)
 				}
 			}
@@ -248,7 +249,12 @@ func (w *modelWorker) work(n int) {
 		}
 	}
 	for _, id := range w.sorted() {
-		if t := w.tasks[id]; n > 0 && t.state == taskstate.Running && !t.lasts {
+		switch t := w.tasks[id]; {
+		case n <= 0:
+		case t.state == taskstate.Running && t.saves:
+			w.say(t, taskstate.Saving, taskstate.ReasonNone)
+			n--
+		case t.state == taskstate.Running && !t.lasts, t.state == taskstate.Saving:
 			w.say(t, taskstate.Complete, taskstate.ReasonNone)
 			w.m.completed[id]++
 			n--

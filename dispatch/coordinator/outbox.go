@@ -64,7 +64,7 @@ func (o *outbox) ends(cmds []ledger.Command, size int, empty func(*endQueue)) []
 		q := o.settling[0]
 		n := 0
 		for ; n < len(q.list) && size < maxDecideSize; n++ {
-			size += statusBytes + len(q.list[n].Message) + len(q.list[n].Reason)
+			size += statusBytes + len(q.list[n].Message) + len(q.list[n].Reason) + q.list[n].Saved.Size()
 		}
 		if n > 0 {
 			cmds = append(cmds, ledger.Command{Settle: &ledger.Settle{

@@ -45,7 +45,8 @@ type peerState struct {
 	about       *constraint.Facts // what constraints ask about; nil until it had a session in this epoch
 	holds       map[taskstate.JobID]*holding
 	outstanding int                         // tasks proposed or assigned that have not ended
-	promised    taskstate.Resources         // to those
+	saving      int                         // of those, the ones whose process has ended: they use nothing
+	promised    taskstate.Resources         // to the others
 	ends        *endQueue                   // to be settled, not proposed yet; nil: none
 	late        map[taskstate.TaskID]uint64 // ends of attempts given up, being decided: number of their batch in the present session, or 0
 
@@ -81,7 +82,7 @@ type peerState struct {
 type holding struct {
 	job   *jobState
 	slots map[int]rec
-	live  int // proposed or assigned, and not ended
+	live  int // proposed or assigned, and their process has not ended
 }
 
 // rec is one open task: assigned by the ledger, not settled, not given up.
@@ -102,6 +103,7 @@ const (
 	stopped                     // the worker was told to stop it
 	recalled                    // the worker was asked to give it back
 	inherited                   // assigned before the ledger was recovered, and its worker has not said that it has it
+	saving                      // its process has ended, and its resources are free: its files are being kept
 )
 
 func (r rec) is(m marks) bool { return r.marks&m != 0 }
@@ -150,11 +152,19 @@ func (p *peerState) hold(j *jobState) *holding {
 
 // promise reserves room for n tasks that are as body says on p; a negative n gives it back.
 func (p *peerState) promise(h *holding, n int, body *taskstate.Job) {
+	p.outstanding += n
+	p.use(h, n, body)
+}
+
+// use is promise without the room in the worker's books.
+func (p *peerState) use(h *holding, n int, body *taskstate.Job) {
 	h.live += n
 	h.job.live += n
-	p.outstanding += n
 	p.promised = p.promised.Add(body.Resources.Times(int64(n)))
 }
+
+// active counts the tasks that use something of p, or will.
+func (p *peerState) active() int { return p.outstanding - p.saving }
 
 // answered notes that a recall has had its effect, or came too late.
 func (p *peerState) answered(r *rec) {
@@ -230,8 +240,8 @@ type PeerLoad struct {
 	Peer        taskstate.PeerID
 	Standing    Standing
 	Offer       session.Offer       // of its newest session; zero if there was none in this epoch
-	Promised    taskstate.Resources // to tasks that have not ended
-	Outstanding int                 // those tasks
+	Promised    taskstate.Resources // to tasks that have not ended, but for those that only save their files
+	Outstanding int                 // tasks that have not ended
 	Running     taskstate.Resources // of Promised, what its worker says has begun
 	PassedOver  bool                // for a while: it did not start what it had
 	Away        time.Duration       // so long it has been unreachable; 0: it is not
@@ -241,7 +251,7 @@ type PeerLoad struct {
 func (p *peerState) running() (sum taskstate.Resources) {
 	for _, h := range p.holds {
 		for _, r := range h.slots {
-			if r.state >= taskstate.Starting && !r.is(ended) {
+			if r.state >= taskstate.Starting && !r.is(ended|saving) {
 				sum = sum.Add(h.job.body(int(r.version)).Resources)
 			}
 		}

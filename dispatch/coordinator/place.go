@@ -116,7 +116,7 @@ func (pl *placer) fillPeers() {
 // comes behind it starts only if it needs nothing of what that waits for: better not to count on
 // it.
 func (pl *placer) measure(at *placement.Peer, p *peerState) {
-	at.Free, at.Ahead, at.Room, at.Total = p.free(), pl.peers.ahead(p), pl.cfg.Outstanding-p.outstanding, p.outstanding
+	at.Free, at.Ahead, at.Room, at.Total = p.free(), pl.peers.ahead(p), pl.cfg.Outstanding-p.outstanding, p.active()
 	if queue := p.queuedWarily(); queue > 0 {
 		at.Free, at.Ahead = taskstate.Resources{}, max(0, at.Ahead-queue)
 	}

@@ -149,6 +149,9 @@ func (m *model) submit(rt *rapid.T) {
 			j.Each = append(j.Each, fmt.Sprint("item ", i))
 		}
 	}
+	if rapid.IntRange(0, 2).Draw(rt, "saves") == 0 {
+		j.Outputs = &taskstate.Outputs{Globs: []string{"*"}}
+	}
 	j.Unreachable.Wait = rapid.IntRange(0, 3).Draw(rt, "wait") == 0
 	if !j.Unreachable.Wait {
 		j.Unreachable.ReplaceAfter = rapid.SampledFrom([]int64{0, 1000, 10_000}).Draw(rt, "replaceAfter")

@@ -115,16 +115,16 @@ func (p *peerState) queuedWarily() int { return p.beyond(1) }
 // up is 1.
 func (p *peerState) beyond(up int64) int {
 	over := p.promised.Sub(p.offer.Resources)
-	if over.MilliCPU <= 0 && over.Memory <= 0 || p.outstanding == 0 {
+	if over.MilliCPU <= 0 && over.Memory <= 0 || p.active() == 0 {
 		return 0
 	}
 	n := 0
 	if over.MilliCPU > 0 {
 		all := max(1, p.promised.MilliCPU)
-		n = int((over.MilliCPU*int64(p.outstanding) + up*(all-1)) / all)
+		n = int((over.MilliCPU*int64(p.active()) + up*(all-1)) / all)
 	}
 	if over.Memory > 0 {
-		each := max(1, p.promised.Memory/int64(p.outstanding))
+		each := max(1, p.promised.Memory/int64(p.active()))
 		n = max(n, int((over.Memory+up*(each-1))/each))
 	}
 	return max(1, n)

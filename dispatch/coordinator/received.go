@@ -150,7 +150,9 @@ func (c *Core) onBatch(ev SessionBatch) {
 	for i := range b.Statuses {
 		st := &b.Statuses[i]
 		if !st.State.Final() {
-			c.tasks.observe(s.p, st)
+			if c.tasks.observe(s.p, st) {
+				ends++
+			}
 			continue
 		}
 		if c.tasks.onEnd(s, st, b.Number) {

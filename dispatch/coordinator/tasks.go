@@ -9,12 +9,14 @@ import (
 	"covey/taskstate"
 )
 
-// observe joins a worker's status into what is known of an open task.
-func (ts *tasks) observe(p *peerState, st *taskstate.Status) {
+// observe joins a worker's status into what is known of an open task, and tells whether its process
+// has ended by it.
+func (ts *tasks) observe(p *peerState, st *taskstate.Status) (over bool) {
 	h, r, ok := p.find(st.Task)
 	if !ok || !st.State.Valid() {
-		return
+		return false
 	}
+	was := r.is(saving | ended)
 	if !r.state.Final() {
 		was := r.state
 		if r.state = max(r.state, st.State); r.state >= taskstate.Starting {
@@ -25,12 +27,16 @@ func (ts *tasks) observe(p *peerState, st *taskstate.Status) {
 			}
 		}
 	}
-	if st.State.Final() {
+	switch {
+	case st.State.Final():
 		ts.release(p, h, &r)
+	case r.state == taskstate.Saving:
+		ts.vacate(p, h, &r)
 	}
 	r.marks &^= inherited
 	h.slots[st.Task.Slot] = r
 	h.job.lasting.markStale()
+	return !was && r.is(saving|ended)
 }
 
 // onDropped takes the worker's word that it does not have a task and never will: it wrote a
@@ -51,7 +57,7 @@ func (ts *tasks) onDropped(p *peerState, t taskstate.TaskID) {
 	ts.supersede(h, t, r, why, started)
 }
 
-// onEnd takes the end of a task and tells whether it was news.
+// onEnd takes the end of a task and tells whether it was news that its process has ended.
 func (ts *tasks) onEnd(s *workerSession, st *taskstate.Status, batch uint64) bool {
 	p := s.p
 	h, r, ok := p.find(st.Task)
@@ -71,6 +77,7 @@ func (ts *tasks) onEnd(s *workerSession, st *taskstate.Status, batch uint64) boo
 		p.stopping = ts.clock.Now().Add(stoppingFor) // it is giving its tasks back: they go elsewhere
 		ts.clock.WakeAt(p.stopping)
 	}
+	was := r.is(saving)
 	ts.release(p, h, &r)
 	r.batch, r.state = batch, st.State
 	s.acks.add()
@@ -85,10 +92,10 @@ func (ts *tasks) onEnd(s *workerSession, st *taskstate.Status, batch uint64) boo
 	}
 	if ts.runsAgain(h, st, started) {
 		ts.supersede(h, st.Task, r, st.Reason, started)
-		return true
+		return !was
 	}
 	ts.settle(p, st)
-	return true
+	return !was
 }
 
 // runsAgain tells whether an end came about through no fault of the task, so that its slot gets

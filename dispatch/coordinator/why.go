@@ -215,7 +215,7 @@ func (ex *explainer) inLine(h *holding, p *peerState) string {
 	n := 0
 	var need taskstate.Resources
 	for _, r := range h.slots {
-		if r.is(ended) {
+		if r.is(ended | saving) {
 			continue
 		}
 		if r.state >= taskstate.Starting || r.state == taskstate.Preparing {
