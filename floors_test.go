@@ -47,6 +47,7 @@ var floors = map[string]int{
 	"node/runner":                 3,
 	"node/runner/process":         2,
 	"node/runner/noop":            2,
+	"node/stager":                 4,
 	"node/room":                   1, // rests on how the supervisor tells a disk that is low
 	"node/tasklog":                3,
 	"node/highwater":              2,

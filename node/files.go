@@ -25,6 +25,9 @@ func (n *Node) openFiles() (err error) {
 	if n.blobs, err = store.Open(dir, store.Config{Quota: quota, Now: n.cfg.Now, Log: n.log}); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
+	if err = n.openStager(); err != nil {
+		return api.Errorf(api.Failed, "%v", err)
+	}
 	n.files = files.New(files.Config{Store: n.blobs, Dir: dir, Net: n.host, Self: n.self, Members: holders{n.self, n.members, n.roster, n.view.Who}.others, Now: n.cfg.Now, Log: n.log})
 	n.care = newCare(n)
 	return nil

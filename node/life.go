@@ -157,6 +157,9 @@ func (n *Node) Close() error {
 	if n.runner != nil {
 		errs = append(errs, n.runner.Close())
 	}
+	if n.stager != nil {
+		errs = append(errs, n.stager.Close())
+	}
 	if n.ledger != nil {
 		errs = append(errs, n.ledger.Close())
 	}

@@ -21,6 +21,7 @@ import (
 	"covey/node/highwater"
 	"covey/node/orders"
 	"covey/node/roster"
+	"covey/node/stager"
 	"covey/node/tasklog"
 	"covey/node/troubles"
 	"covey/node/view"
@@ -62,7 +63,8 @@ type Node struct {
 	worker   *worker.Loop
 	runner   Runner
 	logs     *tasklog.Store
-	blobs    *store.Store // files that people put here, and copies for others
+	blobs    *store.Store   // files that people put here, and copies for others
+	stager   *stager.Stager // inputs of tasks that run here
 	files    *files.Files
 	care     *care.Care
 	feeds    *feeds

@@ -119,6 +119,7 @@ func (n *Node) Run(ctx context.Context, ready func(api.Status)) error {
 	run("room", n.room.Run)
 	run("files", n.blobs.Run)
 	run("what is kept", n.care.Run)
+	run("inputs", n.stager.Run)
 	run("old files", sweep.New(n.sweepConfig()).Run)
 	run("held jobs", n.orders.Forward)
 	run("withdrawn jobs", n.orders.Recall)
@@ -236,6 +237,9 @@ const parkLimit = 100_000
 
 // openWork: running tasks here, and coordinating those of all when this peer is elected.
 func (n *Node) openWork() (err error) {
+	if err = n.openFiles(); err != nil {
+		return err
+	}
 	n.feeds = &feeds{self: n.self, host: n.host, assigned: n.replica.Assigned, reach: n.view.Reach, spools: stdin.Open(n.folder.path("tasks"))}
 	if n.runner, err = n.newRunner(); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
@@ -256,7 +260,7 @@ func (n *Node) openWork() (err error) {
 	}
 	n.logs = tasklog.NewStore(tasklog.Config{Dir: n.folder.path("tasks"), Live: n.runner.Live, Started: n.worker.Replayed()})
 	n.store.Current(n.self, string(n.worker.Incarnation()))
-	return n.openFiles()
+	return nil
 }
 
 // openFolder makes the folder if it is not there, locks it and reads (or draws) its incarnation.

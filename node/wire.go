@@ -159,7 +159,7 @@ func (n *Node) followLeads(ctx context.Context) error {
 func (n *Node) workerConfig() worker.Config {
 	return worker.Config{
 		Self: n.self, Incarnation: n.folder.firstIncarnation(n.roster.Cluster() != ""), Start: n.start, Stamps: n.stamps, Dir: n.folder.dir, Offer: n.offer.now(), Net: n.host, Local: n.coord.ServeSession,
-		Runner: n.runner, Coordinator: n.ledger.Coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Dialect: n.replica.Spoken, Log: n.log,
+		Runner: n.runner, Coordinator: n.ledger.Coordinator, Seated: n.ledger.Seated, Lied: n.refused.Note, Dialect: n.replica.Spoken, Stager: n.stager, Log: n.log,
 		Seal: func(inc taskstate.Incarnation, number uint64, body []byte) ([]byte, error) {
 			env, err := digest.Seal(n.self, string(inc), number, body, n.host.Sign)
 			if err != nil {
@@ -317,7 +317,7 @@ func (n *Node) newRunner() (Runner, error) {
 	if n.cfg.Machine.Runner != nil {
 		return n.saving(n.cfg.Machine.Runner)
 	}
-	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Log: n.log, Copied: n.moved, Stdin: n.feeds}
+	cfg := runner.Config{Dir: TasksFolder(n.folder.dir), Log: n.log, Copied: n.moved, Stdin: n.feeds, Inputs: n.stager}
 	if n.cfg.Testnet {
 		cfg.Guard = os.Getppid() // nothing of a testnet outlives it
 	}

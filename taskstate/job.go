@@ -2,6 +2,7 @@ package taskstate
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -160,7 +161,15 @@ type Process struct {
 	Shell   bool              `cbor:"4,keyasint,omitempty" json:"shell,omitempty"`  // Command has one element, a line for /bin/sh -c
 	Script  []byte            `cbor:"5,keyasint,omitempty" json:"script,omitempty"` // travels with the job; written into the task's folder, executable
 	Braces  bool              `cbor:"6,keyasint,omitempty" json:"braces,omitempty"`
+	// ScriptName is what Script is called in the task's folder; "" is DefaultScript.
+	ScriptName string `cbor:"7,keyasint,omitempty" json:"script_name,omitempty"`
 }
+
+// DefaultScript is what a script is called whose job does not say.
+const DefaultScript = "script"
+
+// ScriptFile is what the script is called in the task's folder.
+func (p *Process) ScriptFile() string { return cmp.Or(p.ScriptName, DefaultScript) }
 
 // DefaultMaxOutput is how much is kept of each output file of a task whose job says nothing.
 const DefaultMaxOutput = 64 << 20

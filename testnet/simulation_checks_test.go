@@ -43,6 +43,8 @@ func TestTheSimulationNoticesWhatIsMadeWrongOnPurpose(t *testing.T) {
 		sim.BreakTwice:         "I14",
 		sim.BreakRestartFast:   "I15",
 		sim.BreakRestartOften:  "I15",
+		sim.BreakRunAgain:      "I4",
+		sim.BreakDropSaving:    "I4",
 	} {
 		t.Run(string(broken), func(t *testing.T) {
 			var mu sync.Mutex

@@ -140,16 +140,12 @@ func (g *getting) now(ctx context.Context, h *homing, id string, plan homePlan) 
 		}
 	}
 	g.bar.done()
-	return g.sayJob(h, id, plan, len(plan.bring), report, g.bar.took(report.Bytes), h.from)
+	return g.sayJob(h, id, plan, len(plan.bring), report, g.bar.come, g.bar.took(report.Bytes), h.from)
 }
 
 // sayJob says what became of it, and is an error if not all is there.
-func (g *getting) sayJob(h *homing, id string, plan homePlan, tasks int, report folder.Report, took string, from []api.Source) error {
+func (g *getting) sayJob(h *homing, id string, plan homePlan, tasks int, report folder.Report, bytes int64, took string, from []api.Source) error {
 	v := gotJob{Job: id, To: h.place(), Tasks: tasks + plan.none, Report: report, From: from, Missing: plan.missing()}
-	bytes := int64(0)
-	for _, p := range plan.bring {
-		bytes += p.bytes
-	}
 	err := emit(g.c, nil, v, []gotJob{v}, func(io.Writer) {
 		fmt.Fprintln(g.c.Err, printable(h.place())+": "+homeText(v.Tasks, report, bytes, took, from))
 	})
@@ -232,5 +228,5 @@ func (g *getting) whileItRuns(ctx context.Context, h homing, id string, slot int
 		return err
 	}
 	bar.clear()
-	return g.sayJob(&h, id, plan, home.tasks, home.report, "", home.from)
+	return g.sayJob(&h, id, plan, home.tasks, home.report, home.bytes, "", home.from)
 }

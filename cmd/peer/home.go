@@ -460,8 +460,17 @@ func homeText(tasks int, r folder.Report, all int64, took string, from []api.Sou
 	if r.Wrote > 0 && took != "" {
 		text += " " + took
 	}
-	if words := sourcesText(from); words != "" {
+	rest := r.Bytes
+	for _, s := range from {
+		rest -= s.Bytes
+	}
+	switch words := sourcesText(from); {
+	case words != "" && rest > 0:
+		text += fmt.Sprintf(": %s, %s were here", words, bytesText(rest))
+	case words != "":
 		text += ": " + words
+	case r.Bytes > 0:
+		text += ": all of it was here"
 	}
 	return text
 }

@@ -26,7 +26,6 @@ type homecoming struct {
 	asked  map[string]bool // tasks
 	over   bool            // nothing more comes
 	tasks  int             // that are home
-	all    int64           // bytes of them
 	bytes  int64           // that were written or found
 	pace   pace
 	report folder.Report
@@ -158,10 +157,7 @@ func (c *homecoming) one(ctx context.Context, parcels []parcel) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range parcels {
-		c.tasks++
-		c.all += p.bytes
-	}
+	c.tasks += len(parcels)
 	return nil
 }
 
@@ -220,5 +216,5 @@ func (c *homecoming) summary() string {
 	if c == nil || c.tasks == 0 {
 		return ""
 	}
-	return printable(c.h.place()) + ": " + homeText(c.tasks, c.report, c.all, "", c.from)
+	return printable(c.h.place()) + ": " + homeText(c.tasks, c.report, c.bytes, "", c.from)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,29 +47,39 @@ func putCommand(c *cli) *cobra.Command {
 }
 
 func put(ctx context.Context, c *cli, path string, length time.Duration) error {
-	p := &putting{c: c, ctx: ctx, api: c.client(), path: path, length: length, bar: newTransfer(c.Err, 0)}
+	v, err := c.putting(ctx, path, length).put()
+	return emit(c, err, v, []api.Put{v}, func(w io.Writer) {
+		fmt.Fprintln(w, v.Ref)
+		fmt.Fprintf(c.Err, "%s %s, kept here %s\n", printable(v.Name), putText(v), untilText(v.Until))
+	})
+}
+
+func (c *cli) putting(ctx context.Context, path string, length time.Duration) *putting {
+	return &putting{c: c, ctx: ctx, path: path, length: length, bar: newTransfer(c.Err, 0)}
+}
+
+// put sends what is there, and says what was left out.
+func (p *putting) put() (v api.Put, err error) {
+	p.api = p.c.client()
 	defer p.api.Close()
 	defer p.bar.done()
 	if err := p.look(); err != nil {
-		return err
+		return v, err
 	}
-	v, err := p.api.PutFiles(ctx, p.write)
+	v, err = p.api.PutFiles(p.ctx, p.write)
 	if err == nil && v.Missing > 0 { // it was there when it was asked for, and is not any more
 		p.all, p.skipped = true, nil
 		p.bar.at(0)
-		v, err = p.api.PutFiles(ctx, p.write)
+		v, err = p.api.PutFiles(p.ctx, p.write)
 	}
 	if err == nil && v.Missing > 0 {
 		err = api.Errorf(api.Failed, "%d files did not arrive; type it again", v.Missing)
 	}
 	p.bar.done()
 	for _, s := range p.skipped {
-		fmt.Fprintf(c.Err, "peer: left out: %q %s\n", s.Path, s.Why)
+		fmt.Fprintf(p.c.Err, "peer: left out: %q %s\n", s.Path, s.Why)
 	}
-	return emit(c, err, v, []api.Put{v}, func(w io.Writer) {
-		fmt.Fprintln(w, v.Ref)
-		fmt.Fprintf(c.Err, "%s %s, kept here %s\n", printable(v.Name), putText(v), untilText(v.Until))
-	})
+	return v, err
 }
 
 // putText says what was put.
@@ -103,6 +114,7 @@ type putting struct {
 	out     *api.PutWriter
 	small   [piece.Size + 1]byte
 	skipped []folder.Skipped
+	tops    map[string]bool // gets the names that are in the folder itself; may be nil
 }
 
 // look sees what the path is and, for a person who looks on, how much there is.
@@ -181,7 +193,13 @@ func (p *putting) folder() (ref tree.Ref, err error) {
 	}
 	defer list.Close()
 	w := tree.NewWriter(list)
-	if p.skipped, err = p.scan(p.keep, w.Add); err == nil {
+	add := func(e tree.Entry) error {
+		if p.tops != nil && !strings.Contains(e.Path, "/") {
+			p.tops[e.Path] = true
+		}
+		return w.Add(e)
+	}
+	if p.skipped, err = p.scan(p.keep, add); err == nil {
 		_, err = w.Close()
 	}
 	if errors.Is(err, tree.ErrRefused) {

@@ -29,6 +29,7 @@ type runFlags struct {
 	output                                     outputFlags
 	stdin                                      stdinFlags
 	files                                      filesFlags
+	inputs                                     inputFlags
 }
 
 const runLong = `Run a command on whichever peer has room. One task: its output is streamed as it comes and
@@ -49,6 +50,11 @@ first task would eat the loop's input, as ssh does without -n, and in cron. Up t
 for another attempt; a task that has read some of more is not run again should its peer die: it
 fails and says so. It fails, too, if ` + "`peer run`" + ` ends before its stdin does: a part is not the whole.
 
+What a task leaves in its folder is gone with it, but for --out GLOB: those files are kept, by other
+peers too (--keep), before the task is complete, and brought to --to (default the current folder) as
+tasks end; of many tasks each has a folder of its own, --to/SLOT. A task that leaves nothing that
+matches has failed. ` + "`peer get`" + ` brings files later, from whoever has them.
+
 What a task writes beyond --max-output is not kept: stderr says so, and the exit code is 125.
 
 A failed task stays failed unless --restart says otherwise: its slot then gets another attempt, at
@@ -65,10 +71,12 @@ func runCommand(c *cli) *cobra.Command {
 		Example: `  peer run -- uname -a
   peer run --array 1-100 -- convert frame{}.png -resize 50% small{}.png
   ls *.flac | peer run --each-line - -- ./encode {}
+  peer run --array 1-240 --out 'f-*.png' --to frames -- ./render {}
   peer run --matrix size=s,l --matrix seed=1,2,3 -- ./train '${COVEY_SIZE}' '${COVEY_SEED}'
   peer run --restart on-failure:3 --constraint 'peer.os == linux' -- ./fetch
   peer run --after frames --priority 80 --gpus 1 -- ./join-frames
   peer run --script analyse.sh -- --fast
+  peer run --in . -- make test
   id=$(peer run --detach -- make -j4); peer logs -f $id`,
 		Annotations: map[string]string{speaksForTask: "1"},
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -84,14 +92,21 @@ func runCommand(c *cli) *cobra.Command {
 				return err
 			}
 			job.Stdin = passed
-			if f.dry {
-				return preview(cmd.Context(), c, job)
-			}
-			if err := f.output.check(job.Count > 1, f.detach); err != nil {
+			if err := f.output.check(job.Count > 1, f.detach); err != nil && !f.dry {
 				return err
 			}
-			if f.detach && f.files.to != "" {
+			if f.detach && f.files.to != "" && !f.dry {
 				return api.Errorf(api.Usage, "--detach does not wait for files; leave out --to, and use `peer get` later")
+			}
+			local, err := f.inputs.into(job)
+			if err == nil {
+				err = c.inputs(cmd.Context(), job, local, f.dry)
+			}
+			if err != nil {
+				return err
+			}
+			if f.dry {
+				return preview(cmd.Context(), c, job)
 			}
 			f.output.home = f.files.home(job)
 			return runJob(cmd.Context(), c, job, f.detach, f.output)
@@ -120,6 +135,7 @@ func runCommand(c *cli) *cobra.Command {
 	f.policy.register(fl)
 	f.output.register(fl)
 	f.stdin.register(fl)
+	f.inputs.register(fl)
 	f.files.register(fl)
 	return cmd
 }
@@ -138,6 +154,9 @@ func (f *runFlags) job(args []string, stdin io.Reader) (*taskstate.Job, error) {
 			return nil, api.Errorf(api.Usage, "--script: %v", err)
 		}
 		p.Script = b
+		if name := filepath.Base(f.script); name != taskstate.DefaultScript && jobfile.ScriptName(name) {
+			p.ScriptName = name
+		}
 		if base := filepath.Base(f.script); j.Name == "" {
 			j.Name = jobfile.NameFrom(strings.TrimSuffix(base, filepath.Ext(base)))
 		}

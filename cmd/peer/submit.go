@@ -41,6 +41,7 @@ func submitCommand(c *cli) *cobra.Command {
 	var wait, dry bool
 	var maxOutput string
 	var files filesFlags
+	var inputs inputFlags
 	cmd := &cobra.Command{
 		Use:   "submit FILE",
 		Short: "Submit a job file, or an update of a service; print the job's id",
@@ -51,7 +52,12 @@ func submitCommand(c *cli) *cobra.Command {
   peer submit --wait web.yaml          roll a new version out`,
 		Args: exactly(1, "a job file (- for stdin)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			job, err := readJob(args[0], c.In)
+			job, local, err := readJob(args[0], c.In)
+			if err == nil {
+				var more []jobfile.LocalInput
+				more, err = inputs.into(job)
+				local = append(local, more...)
+			}
 			if err == nil && maxOutput != "" {
 				if job.MaxOutput, err = jobfile.ParseOutput(maxOutput); err != nil {
 					err = api.Errorf(api.Usage, "--max-output: %v", err)
@@ -62,6 +68,9 @@ func submitCommand(c *cli) *cobra.Command {
 			}
 			if err == nil && files.to != "" && !wait {
 				err = api.Errorf(api.Usage, "--to goes with --wait: files are brought as tasks end; without it use `peer get` later")
+			}
+			if err == nil {
+				err = c.inputs(cmd.Context(), job, local, dry)
 			}
 			switch {
 			case err != nil && wait && !dry:
@@ -85,24 +94,26 @@ func submitCommand(c *cli) *cobra.Command {
 	cmd.Flags().BoolVar(&wait, "wait", false, "stay until it ends (a service: until it runs), show its output, exit with its code")
 	cmd.Flags().StringVar(&maxOutput, "max-output", "", "`SIZE` kept of each task's stdout and stderr, whatever the file says")
 	files.register(cmd.Flags())
+	inputs.register(cmd.Flags())
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only show what would happen")
 	return cmd
 }
 
-func readJob(file string, stdin io.Reader) (*taskstate.Job, error) {
+// readJob reads a job file; the inputs it names by path are yet to be put.
+func readJob(file string, stdin io.Reader) (job *taskstate.Job, local []jobfile.LocalInput, err error) {
 	name := file
 	if file == "-" {
 		name = "stdin"
 	}
 	data, err := fileOrStdin(file, stdin, jobfile.MaxFile)
 	if err != nil {
-		return nil, api.Errorf(api.Usage, "%v", err)
+		return nil, nil, api.Errorf(api.Usage, "%v", err)
 	}
-	job, err := jobfile.Parse(name, data, jobfile.Options{})
+	job, err = jobfile.Parse(name, data, jobfile.Options{Local: &local})
 	if err != nil {
-		return nil, api.Errorf(api.Usage, "%v", err)
+		return nil, nil, api.Errorf(api.Usage, "%v", err)
 	}
-	return job, nil
+	return job, local, nil
 }
 
 func showChanges(w io.Writer, changes []taskstate.Change) {

@@ -32,12 +32,14 @@ func keyCases() map[string]keyCase {
 		"each_line": {"each: [a, b]", "each_line: list.txt", true, "each"},
 		"matrix":    {"matrix: {s: [1, 2]}", "matrix: {s: [1, 3]}", true, ""},
 
-		"run.process.command": {"run: {process: {command: [serve]}}", "run: {process: {command: [serve, -v]}}", true, "run"},
-		"run.process.env":     {"run: {process: {command: [serve], env: {A: x}}}", "run: {process: {command: [serve], env: {A: y}}}", true, "run"},
-		"run.process.dir":     {"run: {process: {command: [serve]}}", "run: {process: {command: [serve], dir: in}}", true, "run"},
-		"run.process.shell":   {"run: {process: {command: [serve]}}", "run: {process: {command: serve, shell: true}}", true, "run"},
-		"run.process.script":  {"run: {process: {command: [serve]}}", "run: {process: {command: [serve], script: \"#!/bin/sh\\n\"}}", true, "run"},
-		"run.noop.duration":   {"run: {noop: {duration: 1h}}", "run: {noop: {duration: 2h}}", true, "run"},
+		"run.process.command":     {"run: {process: {command: [serve]}}", "run: {process: {command: [serve, -v]}}", true, "run"},
+		"run.process.env":         {"run: {process: {command: [serve], env: {A: x}}}", "run: {process: {command: [serve], env: {A: y}}}", true, "run"},
+		"run.process.dir":         {"run: {process: {command: [serve]}}", "run: {process: {command: [serve], dir: in}}", true, "run"},
+		"run.process.shell":       {"run: {process: {command: [serve]}}", "run: {process: {command: serve, shell: true}}", true, "run"},
+		"run.process.script_name": {"run: {process: {script: a}}", "run: {process: {script: a, script_name: b.sh}}", true, "run"},
+		"inputs":                  {"inputs: [{ref: " + noFile + ", name: a}]", "inputs: [{ref: " + noFile + ", name: b}]", true, ""},
+		"run.process.script":      {"run: {process: {command: [serve]}}", "run: {process: {command: [serve], script: \"#!/bin/sh\\n\"}}", true, "run"},
+		"run.noop.duration":       {"run: {noop: {duration: 1h}}", "run: {noop: {duration: 2h}}", true, "run"},
 
 		"resources.cpus":   {"resources: {cpus: 1}", "resources: {cpus: 2}", true, "resources"},
 		"resources.memory": {"resources: {memory: 1GiB}", "resources: {memory: 2GiB}", true, "resources"},
@@ -82,6 +84,9 @@ func keyCases() map[string]keyCase {
 		"schedule.overlap": {"schedule: {cron: 0 3 * * *}", "schedule: {cron: 0 3 * * *, overlap: allow}", false, "schedule"},
 	}
 }
+
+// noFile names a file without content.
+const noFile = "b3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
 
 // job is what a file with the line says: a service, or whatever kind of job may have such a key.
 func (c keyCase) job(t *testing.T, key, line string) *taskstate.Job {

@@ -35,6 +35,7 @@ func (r *reader) top(n ast.Node, j *taskstate.Job) {
 		{"run", func(n ast.Node, p string) { r.run(n, p, &j.Run) }},
 		{"resources", func(n ast.Node, p string) { r.resources(n, p, &j.Resources) }},
 		{"max_output", func(n ast.Node, p string) { j.MaxOutput = quantity(r, n, p, ParseOutput) }},
+		{"inputs", func(n ast.Node, p string) { r.inputs(n, p, j) }},
 		{"outputs", func(n ast.Node, p string) { r.outputs(n, p, j) }},
 		{"keep", func(n ast.Node, p string) { r.output(j).Keep = r.whole(n, p, 1, taskstate.MaxKeep) }},
 		{"keep_logs", func(n ast.Node, p string) { j.KeepLogs = r.whole(n, p, 1, taskstate.MaxKeep) }},
@@ -50,7 +51,7 @@ func (r *reader) top(n ast.Node, j *taskstate.Job) {
 		{"after", func(n ast.Node, p string) { j.After = r.after(n, p) }},
 		{"schedule", func(n ast.Node, p string) { j.Schedule = r.schedule(n, p) }},
 		{"priority", func(n ast.Node, p string) { j.Priority = r.whole(n, p, 0, MaxPriority) }},
-	}, "inputs")
+	})
 	if _, ok := r.at["run"]; !ok && len(r.errs) == before { // else the fault reported may be why
 		r.fail(placeAt(n), "run is missing: say what to run, as in run: {process: {command: [hostname]}}")
 	}
@@ -194,6 +195,7 @@ func (r *reader) process(n ast.Node, path string) *taskstate.Process {
 		{"dir", func(n ast.Node, at string) { p.Dir, _ = r.text(n, at) }},
 		{"shell", func(n ast.Node, at string) { p.Shell = r.flag(n, at) }},
 		{"script", func(n ast.Node, at string) { p.Script = []byte(r.filled(n, at)) }},
+		{"script_name", func(n ast.Node, at string) { p.ScriptName = r.filled(n, at) }},
 	})
 	at := path + ".command"
 	switch {

@@ -35,6 +35,7 @@ func Format(j *taskstate.Job) ([]byte, error) {
 	if err := w.run(&j.Run); err != nil {
 		return nil, err
 	}
+	w.inputs(j.Inputs)
 	w.resources(j)
 	w.list(0, "constraints", j.Constraints)
 	w.placement(j)
@@ -76,6 +77,10 @@ func (w *writer) check(j *taskstate.Job) ([]byte, error) {
 	want.ID, want.Submitter, want.Version, want.Origin, want.Stdin = "", "", 0, nil, false
 	if len(want.Matrix)+len(want.Each) > 0 || want.Type == taskstate.GlobalJob {
 		want.Count = again.Count
+	}
+	want.Inputs = slices.Clone(want.Inputs)
+	for i := range want.Inputs {
+		want.Inputs[i].Bytes, want.Inputs[i].Files = 0, 0 // of what the ref names
 	}
 	if p := want.Run.Process; p != nil {
 		same := *p
@@ -218,6 +223,9 @@ func (w *writer) run(r *taskstate.Run) error {
 			w.line(3, scalar(k), scalar(p.Env[k]))
 		}
 	}
+	if p.ScriptName != "" {
+		w.line(2, "script_name", scalar(p.ScriptName))
+	}
 	return w.script(p.Script)
 }
 
@@ -263,6 +271,23 @@ func commandOf(p *taskstate.Process) ([]string, error) {
 		out[i] = strings.ReplaceAll(strings.ReplaceAll(word, "{}", "${"+item+"}"), escaped, "{}")
 	}
 	return out, nil
+}
+
+func (w *writer) inputs(all []taskstate.Input) {
+	if len(all) == 0 {
+		return
+	}
+	w.line(0, "inputs", "")
+	for _, in := range all {
+		text := "- {ref: " + scalar(in.Ref) + ", name: " + scalar(in.Name)
+		if in.Exec {
+			text += ", exec: true"
+		}
+		if in.Writable {
+			text += ", writable: true"
+		}
+		w.b.WriteString("  " + text + "}\n")
+	}
 }
 
 func (w *writer) outputs(o *taskstate.Outputs) {

@@ -25,6 +25,8 @@ type Options struct {
 	// ReadFile reads the file each_line names, given its path with the job file's folder in front.
 	// nil reads from disk, at most MaxList bytes.
 	ReadFile func(path string) ([]byte, error)
+	// Local gets the inputs that are paths, whose Ref is empty then. nil: such inputs are refused.
+	Local *[]LocalInput
 }
 
 // Error is one fault of a job file, at a place in it. Line and Col count from 1.
@@ -67,6 +69,9 @@ func Parse(name string, data []byte, opts Options) (*taskstate.Job, error) {
 	job := r.job(data)
 	if len(r.errs) == 0 {
 		for _, p := range problems(job) {
+			if slices.Contains(r.local, p.field) {
+				continue
+			}
 			r.fail(r.placeOf(p.field), "%s", p.String())
 		}
 	}
@@ -82,10 +87,11 @@ type place struct{ line, col int }
 
 // reader is one reading of one file: it collects errors instead of stopping at the first.
 type reader struct {
-	file string
-	opts Options
-	errs Errors
-	at   map[string]place // where a field ("run.process.env.K") stands
+	file  string
+	opts  Options
+	errs  Errors
+	local []string         // fields that are to be filled in
+	at    map[string]place // where a field ("run.process.env.K") stands
 }
 
 func (r *reader) fail(at place, format string, args ...any) {

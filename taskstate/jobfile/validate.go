@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"covey/p2p/wire"
@@ -66,6 +67,7 @@ func problems(j *taskstate.Job) []problem {
 	ps.update(j.Update)
 	ps.starting(j)
 	ps.stdin(j)
+	ps.inputs(j)
 	ps.outputs(j)
 	switch p, n := j.Run.Process, j.Run.Noop; {
 	case p == nil && n == nil:
@@ -209,6 +211,8 @@ func (ps *checks) process(p *taskstate.Process) {
 		ps.bad(at+".script", "it has %s bytes, at most %s are allowed", grouped(len(p.Script)), grouped(MaxScript))
 	case len(p.Script) > 0 && p.Shell:
 		ps.bad(at+".shell", "a script is executed itself, shell: true is for a line of shell")
+	case len(p.Script) == 0 && p.ScriptName != "":
+		ps.bad(at+".script_name", "there is no script that could be called so")
 	case len(p.Script) > 0: // its command is its arguments
 	case len(p.Command) == 0 || strings.TrimSpace(p.Command[0]) == "":
 		ps.bad(at+".command", "it is empty: what to execute, as in [convert, in.png, out.png]")
@@ -222,7 +226,16 @@ func (ps *checks) process(p *taskstate.Process) {
 	if total > MaxCommand {
 		ps.bad(at, "command and environment have %s bytes together, at most %s are allowed; put the rest into a script or a file", grouped(total), grouped(MaxCommand))
 	}
+	if p.ScriptName != "" && !ScriptName(p.ScriptName) {
+		ps.bad(at+".script_name", "expected the name of a file, without a folder, got %q", clip(p.ScriptName))
+	}
 	ps.dir(at+".dir", p.Dir)
+}
+
+// ScriptName tells whether a script can be called so on any peer.
+func ScriptName(name string) bool {
+	return name != "" && name != "." && name != ".." && len(name) <= 255 && plain(name) &&
+		!strings.ContainsAny(name, `/\:`) && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
 func (ps *checks) variable(field, name, value string) {

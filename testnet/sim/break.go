@@ -41,6 +41,11 @@ const (
 	BreakTwice        Break = "twice"         // I14: global jobs are not bound to their peers
 	BreakRestartFast  Break = "restart-fast"  // I15: nothing waits for its delay
 	BreakRestartOften Break = "restart-often" // I15: nothing ever used up its attempts
+
+	BreakRunAgain   Break = "run-again"   // I4: a peer that starts again runs what it was saving
+	BreakDropSaving Break = "drop-saving" // I4: a peer that starts again gives up what it was saving
+	BreakSilentSave Break = "silent-save" // I10: what is being saved counts as running
+	BreakOverfill   Break = "overfill"    // I18: a store takes more than its quota
 )
 
 // misread is the spec as it comes to be decided, if something is made wrong on purpose.

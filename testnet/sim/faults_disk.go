@@ -45,6 +45,7 @@ func (w *world) turnBackJournal() {
 		p.down(w.chance(0.3), w.spell())
 		w.tracef("the journal of %s is turned back", p.id)
 		p.disk, p.older, p.astray = old, old.Clone(), true
+		w.check.forgetTold(p)
 		p.heedless = p.heedless || w.cfg.Break == BreakOldJournal
 	})
 }
@@ -162,17 +163,18 @@ func (p *peer) sayFull() {
 // maxLost is how often a slot is tried again because its output was lost: by one coordinator.
 const maxLost = 3
 
-// output takes from a task's end what a full disk took of its output.
-func (p *peer) output(r *proc, rep *taskstate.RunReport) {
+// output takes from a task's end what a full disk took of its output, and tells whether it did.
+func (p *peer) output(id taskstate.TaskID, rep *taskstate.RunReport) bool {
 	w := p.w
 	if p.filled == 0 || !w.chance(0.3) {
-		return
+		return false
 	}
 	rep.State, rep.Reason = taskstate.Failed, taskstate.ReasonOutputLost
 	if w.cfg.Break == BreakBlame {
 		rep.Reason = taskstate.ReasonExit
 	}
-	w.check.lost[slotOf(r.launch.Task)]++
+	w.check.lost[slotOf(id)]++
+	return true
 }
 
 // outputLost is I1 for such an end: it stands if the task must not run twice, or if it was tried

@@ -112,6 +112,7 @@ func (d *load) add(long bool) {
 	} else {
 		d.policies(j)
 	}
+	d.files(j)
 	d.put(j)
 }
 

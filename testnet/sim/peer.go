@@ -44,6 +44,8 @@ type peer struct {
 	procs    map[taskstate.TaskID]*proc
 	begun    map[taskstate.TaskID]bool                // ever started
 	reports  map[taskstate.TaskID]taskstate.RunReport // the ends of its processes: its supervisor keeps them
+	left     map[taskstate.TaskID]*left               // what they left in their folders
+	files    fileDisk
 
 	started time.Duration // when it last started a task
 	trouble time.Duration // when a fault last touched it, or will have
@@ -62,6 +64,7 @@ func newPeer(w *world, n int) *peer {
 // newDisk begins with nothing.
 func (p *peer) newDisk() {
 	p.newJournal()
+	p.newFiles()
 	p.copy, p.shown = nil, highwater{}
 }
 
@@ -114,6 +117,7 @@ type life struct {
 	client   client
 	journal  journalWriter
 	stopping bool
+	saving   map[taskstate.TaskID]*saving
 
 	leading *leadership
 	term    *term
@@ -157,7 +161,7 @@ func (p *peer) boot() {
 	p.lives++
 	l := &life{
 		w: w, p: p, n: p.lives, replica: ledger.NewReplica(), digest: digest.NewStore(0), views: make([]view, len(w.peers)),
-		seen: map[taskstate.TaskID]taskstate.Status{}, links: map[*link]uint64{},
+		seen: map[taskstate.TaskID]taskstate.Status{}, links: map[*link]uint64{}, saving: map[taskstate.TaskID]*saving{},
 	}
 	l.book = w.chance(0.5)
 	if p.copy != nil && w.chance(0.7) {
@@ -270,6 +274,9 @@ func (p *peer) kill(power bool) {
 		} else {
 			x.abort()
 		}
+	}
+	if power {
+		p.loseEnds(l)
 	}
 	for _, id := range p.running() {
 		if r := p.procs[id]; power || r.inside {

@@ -10,10 +10,12 @@ import (
 
 // proc is a running task: a process of its own, or, inside, a part of the peer's.
 type proc struct {
+	p      *peer
 	launch taskstate.Launch
 	life   *life // who hears of its end
 	inside bool
 	halted bool
+	why    taskstate.Reason // it was
 	since  time.Duration
 }
 
@@ -30,7 +32,7 @@ func (p *peer) running() []taskstate.TaskID {
 // start is the runner's Start.
 func (l *life) start(launch taskstate.Launch) {
 	w, p := l.w, l.p
-	r := &proc{launch: launch, life: l, inside: launch.Job.Resources == (taskstate.Resources{}), since: w.now()}
+	r := &proc{p: p, launch: launch, life: l, inside: launch.Job.Resources == (taskstate.Resources{}), since: w.now()}
 	if w.tracing() {
 		w.tracef("%s starts %s of epoch %s", p.id, launch.Task, launch.Epoch)
 	}
@@ -85,8 +87,16 @@ func (p *peer) finish(r *proc, exit int) {
 		rep.State, rep.Reason = taskstate.Failed, taskstate.ReasonExit
 	}
 	rep.Truncated = (r.launch.Task.Slot+r.launch.Task.Attempt)%truncatedEvery == 0
-	p.output(r, &rep)
-	p.w.check.ended(r, rep)
+	switch {
+	case !r.launch.Job.Saves():
+		p.output(r.launch.Task, &rep)
+		p.w.check.ended(r, rep)
+	case r.halted: // by itself, before it was stopped
+		rep.State, rep.Reason = taskstate.Shutdown, r.why
+		p.w.check.ended(r, rep)
+	default:
+		p.leaves(r.launch.Task, r.launch.Job)
+	}
 	p.tell(r, rep)
 }
 
@@ -99,7 +109,7 @@ func (p *peer) tell(r *proc, rep taskstate.RunReport) {
 	p.reports[rep.Task] = rep
 	if l := r.life; l != nil && !l.dead {
 		rep.At = p.wall().UnixMilli()
-		l.after(0, func() { l.ran(rep) })
+		l.after(0, func() { l.ended(r.launch, rep) })
 	}
 }
 
@@ -114,11 +124,14 @@ func (l *life) ran(rep taskstate.RunReport) {
 // halt is the runner's Stop.
 func (l *life) halt(s session.Stop) {
 	w, p := l.w, l.p
+	if x := l.saving[s.Task]; x != nil {
+		x.stop(s.Reason)
+	}
 	r := p.procs[s.Task]
 	if r == nil || r.halted {
 		return
 	}
-	r.halted = true
+	r.halted, r.why = true, s.Reason
 	if w.tracing() {
 		w.tracef("%s stops %s: %s", p.id, s.Task, s.Reason)
 	}
@@ -149,13 +162,20 @@ func (l *life) adopt(tasks []taskstate.Launch) (lost []taskstate.Loss) {
 	for _, t := range tasks {
 		r, runs := p.procs[t.Task]
 		rep, over := p.reports[t.Task]
+		p.w.check.takesUp(l, &t)
 		switch {
+		case t.Ended != nil && p.w.cfg.Break == BreakRunAgain:
+			l.after(0, func() { l.start(t) })
+		case t.Ended != nil && p.w.cfg.Break == BreakDropSaving:
+			lost = append(lost, taskstate.Loss{Task: t.Task})
+		case t.Ended != nil:
+			l.save(t, endOf(*t.Ended))
 		case runs:
 			r.life, r.halted = l, false
 			l.after(0, func() { l.ran(taskstate.RunReport{Task: t.Task, State: taskstate.Running, Exit: taskstate.NoExit}) })
 		case over:
 			rep.At = p.wall().UnixMilli()
-			l.after(0, func() { l.ran(rep) })
+			l.after(0, func() { l.ended(t, rep) })
 		default:
 			lost = append(lost, taskstate.Loss{Task: t.Task, Never: !l.rebooted && !p.begun[t.Task]})
 		}

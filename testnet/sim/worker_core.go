@@ -149,6 +149,19 @@ func (t *transaction) Grants() iter.Seq2[taskstate.TaskID, taskstate.Epoch] {
 	}
 }
 
+// Statuses yields the statuses that the transaction tells.
+func (t *transaction) Statuses() iter.Seq[*taskstate.Status] {
+	return func(yield func(*taskstate.Status) bool) {
+		for _, b := range t.txn.Batches {
+			for i := range b.Statuses {
+				if !yield(&b.Statuses[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Write seals what is not sealed yet, and puts the transaction on the disk.
 func (t *transaction) Write(disk memjournal.Journal, seal func(number uint64, statuses []taskstate.Status) (body, envelope []byte, err error)) (err error) {
 	for _, b := range t.txn.Batches {

@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"time"
 
+	"covey/dispatch/ledger"
 	"covey/taskstate"
 )
 
@@ -40,6 +42,7 @@ type Stats struct {
 	Peers, Events, Entries, Faults, Elections   int
 	Jobs, Acked, Tasks, Replaced, Restarts      int
 	Sessions, StartOvers, Resyncs, Incarnations int
+	Saved, Copies, Owed                         int
 }
 
 // Add sums two lives.
@@ -58,6 +61,9 @@ func (s *Stats) Add(o Stats) {
 	s.StartOvers += o.StartOvers
 	s.Resyncs += o.Resyncs
 	s.Incarnations += o.Incarnations
+	s.Saved += o.Saved
+	s.Copies += o.Copies
+	s.Owed += o.Owed
 }
 
 // Run lives one life.
@@ -92,6 +98,7 @@ type world struct {
 	stats  Stats
 
 	temper    temper
+	withFiles bool                         // jobs have inputs and outputs
 	size      int                          // peers
 	batches   map[batchKey]taskstate.Batch // as decoded
 	dead      int                          // peers that died for good
@@ -120,6 +127,7 @@ func newWorld(cfg Config) *world {
 		w.byID[p.id] = p
 	}
 	w.stats.Peers, w.size = n, n
+	w.drawStores()
 	w.net.init(w, n)
 	w.quorum.init(w)
 	w.load.init(w)
@@ -180,3 +188,53 @@ func (w *world) ms(lo, hi int) time.Duration {
 
 // pick draws one of several.
 func pick[T any](w *world, of ...T) T { return of[w.rng.IntN(len(of))] }
+
+// commands describes an entry for a reader.
+func commands(cmds []ledger.Command, results []ledger.Result) string {
+	var b bytes.Buffer
+	for i, c := range cmds {
+		switch {
+		case c.Found != nil:
+			fmt.Fprint(&b, "found ")
+		case c.Lead != nil:
+			fmt.Fprint(&b, "lead ")
+		case c.Admit != nil:
+			fmt.Fprint(&b, "admit ", c.Admit.Entry.Peer, " ")
+		case c.Submit != nil:
+			fmt.Fprint(&b, "submit ", c.Submit.Job.ID, " ")
+		case c.Cancel != nil:
+			fmt.Fprint(&b, "cancel ", c.Cancel.Job, " ")
+		case c.Assign != nil:
+			fmt.Fprint(&b, "assign ", c.Assign.Job, c.Assign.Slots, " to ", c.Assign.Incarnation, " ")
+		case c.Settle != nil:
+			fmt.Fprint(&b, "settle by ", c.Settle.Incarnation, " ")
+			for _, s := range c.Settle.Statuses {
+				fmt.Fprint(&b, s.Task, "=", s.State, " ")
+			}
+		case c.Supersede != nil:
+			fmt.Fprint(&b, "supersede ", c.Supersede.Task, " ", c.Supersede.Reason, " again ", c.Supersede.Again, " ")
+		case c.Depart != nil:
+			fmt.Fprint(&b, "depart ", c.Depart.Peer, " ")
+		case c.Update != nil:
+			fmt.Fprintf(&b, "update %s: %d of %+v, %+v ", c.Update.Job.ID, c.Update.Job.Count, *c.Update.Job.Run.Noop, *c.Update.Job.Update)
+		case c.Renew != nil:
+			fmt.Fprintf(&b, "renew %+v ", *c.Renew)
+		case c.Retire != nil:
+			fmt.Fprintf(&b, "retire %+v ", *c.Retire)
+		case c.Grow != nil:
+			fmt.Fprintf(&b, "grow %+v ", *c.Grow)
+		case c.Rollout != nil:
+			fmt.Fprintf(&b, "rollout %+v ", *c.Rollout)
+		case c.Avail != nil:
+			fmt.Fprintf(&b, "avail %+v ", *c.Avail)
+		case c.Label != nil:
+			fmt.Fprintf(&b, "label %+v ", *c.Label)
+		case c.Register != nil:
+			fmt.Fprint(&b, "register ", c.Register.Incarnation, " ")
+		}
+		if i < len(results) && results[i].Refused != ledger.CodeNone {
+			fmt.Fprintf(&b, "REFUSED %s %v %v ", results[i].Refused, results[i].Slots, results[i].Statuses)
+		}
+	}
+	return b.String()
+}

@@ -44,6 +44,19 @@ func freeBytes(root *os.Root) int64 {
 	return int64(st.Bavail) * int64(st.Bsize) // the types differ by system
 }
 
+// LinkInto gives a file of the folder from one more name, in dir.
+func LinkInto(from *os.File, file string, dir *os.Root, name string) error {
+	d, err := dir.Open(".")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := unix.Linkat(int(from.Fd()), file, int(d.Fd()), name, 0); err != nil {
+		return &os.LinkError{Op: "link", Old: file, New: name, Err: err}
+	}
+	return nil
+}
+
 // createPart makes a file that is locked while it is written, so that one that was left behind is
 // told from one of another process.
 func createPart(dir *os.Root, name string, mode fs.FileMode) (*os.File, error) {

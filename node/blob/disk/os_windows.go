@@ -38,3 +38,6 @@ func createPart(dir *os.Root, name string, mode fs.FileMode) (*os.File, error) {
 	}
 	return dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 }
+
+// LinkInto is not to be had here.
+func LinkInto(*os.File, string, *os.Root, string) error { return errors.ErrUnsupported }

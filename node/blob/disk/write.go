@@ -30,6 +30,11 @@ type WriteOptions struct {
 	Begin func(tree.Totals) error
 	// Progress is told of bytes that are there from now on, written or found; it may be nil.
 	Progress func(bytes int64)
+	// Link puts a file in its place in a folder without reading its content, and tells whether it
+	// did: else it is written. It answers for what it puts there. It may be nil.
+	Link func(ctx context.Context, dir *os.Root, name string, e tree.Entry) (bool, error)
+	// ReadOnly is for files that nobody is to write to.
+	ReadOnly bool
 	// NoSync leaves it to the system when files reach the disk.
 	NoSync bool
 }
@@ -189,7 +194,7 @@ func (w *writing) look(entries iter.Seq2[tree.Entry, error]) error {
 		return differ
 	}
 	w.needed = w.needs.Bytes
-	if free := freeBytes(w.folders.root); w.needed > free {
+	if free := freeBytes(w.folders.root); w.needed > free && w.options.Link == nil {
 		return &NoRoom{w.needed, free}
 	}
 	if w.options.Begin != nil {
@@ -316,6 +321,13 @@ func setExec(dir *os.Root, name string, exec bool) error {
 var buffers = sync.Pool{New: func() any { return new([4 * piece.Size]byte) }}
 
 func (w *writing) file(dir *os.Root, name string, e tree.Entry, is found) error {
+	if w.options.Link != nil && is == nothing {
+		if put, err := w.options.Link(w.ctx, dir, name, e); put || err != nil {
+			w.report.Wrote++
+			w.progress(e.Size)
+			return err
+		}
+	}
 	content := io.ReadCloser(io.NopCloser(strings.NewReader("")))
 	if e.Size > 0 {
 		var err error
@@ -336,6 +348,9 @@ func (w *writing) file(dir *os.Root, name string, e tree.Entry, is found) error 
 	mode := fs.FileMode(0o666)
 	if e.Exec {
 		mode = 0o777
+	}
+	if w.options.ReadOnly {
+		mode &^= 0o222
 	}
 	f, err := createPart(dir, partOf(name), mode)
 	if err != nil {

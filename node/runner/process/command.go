@@ -139,7 +139,7 @@ func arguments(p *taskstate.Process, vars variables, item string) ([]string, err
 	case p.Shell:
 		return shellArguments(strings.Join(p.Command, " "), vars, p.Braces, item)
 	case len(p.Script) > 0:
-		return append([]string{"./" + scriptName}, expandAll(p.Command, vars, p.Braces, item)...), nil
+		return append([]string{"./" + p.ScriptFile()}, expandAll(p.Command, vars, p.Braces, item)...), nil
 	}
 	return expandAll(p.Command, vars, p.Braces, item), nil
 }

@@ -37,9 +37,19 @@ type Config struct {
 	// Stdin is where the stdin of tasks comes from whose job has one; nil: they are rejected.
 	Stdin Stdin
 
+	// Inputs is what puts the inputs of tasks into their folders; nil: tasks with inputs are
+	// rejected.
+	Inputs Inputs
+
 	InProcess bool          // processes are this process's own and end with Close; so it is, too, where there is no supervisor (all but Linux)
 	Idle      time.Duration // how long a supervisor without processes is kept; 0 = supervise.DefaultIdle
 	Guard     int           // a process whose end ends all processes at once, even when no peer is there; 0 = none
+}
+
+// Inputs puts what tasks are to find into their folders.
+type Inputs interface {
+	// Place puts the inputs of a task's job into its work folder, which is new. It ends with ctx.
+	Place(ctx context.Context, l taskstate.Launch, work string) error
 }
 
 // Stdin brings what a task is to read.

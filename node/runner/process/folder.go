@@ -10,11 +10,8 @@ import (
 	"covey/taskstate"
 )
 
-// Names in an attempt's folder and in the folder it runs in.
-const (
-	workName   = "work"
-	scriptName = "script"
-)
+// workName is the folder an attempt runs in, in its own.
+const workName = "work"
 
 // freshFolder makes the attempt's folder, with an empty work folder in it. If there is one – this
 // attempt was started in an earlier life – it goes first.
@@ -42,7 +39,11 @@ func (r *Executor) freshFolder(home string) error {
 // workFolder puts the script into the folder a task runs in, and returns the one it starts in.
 func workFolder(work string, p *taskstate.Process) (dir string, err error) {
 	if len(p.Script) > 0 {
-		if err := writeScript(filepath.Join(work, scriptName), p.Script); err != nil {
+		name := p.ScriptFile()
+		if !filepath.IsLocal(name) || filepath.Base(name) != name {
+			return "", reject(taskstate.ReasonPrepare, "the script cannot be called %q", name)
+		}
+		if err := writeScript(filepath.Join(work, name), p.Script); err != nil {
 			return "", err
 		}
 	}
@@ -60,9 +61,19 @@ func workFolder(work string, p *taskstate.Process) (dir string, err error) {
 // would hold it open until its own exec, and executing the script fails as "text file busy" as long
 // as anybody does.
 func writeScript(path string, script []byte) error {
+	// An input may be called so, as where the script is in the folder that is the task's: other
+	// tasks have it too, and it is not to be written to.
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	return os.WriteFile(path, script, 0o700)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(script)
+	return errors.Join(err, f.Close())
 }
 
 // removeTree is os.RemoveAll that also gets past folders a task made read-only.

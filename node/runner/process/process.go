@@ -123,6 +123,14 @@ func (r *Executor) prepare(t *task) (s supervise.Spec, err error) {
 	s.Stdin = l.Job.Stdin
 	s.Cap, s.Newest = l.Job.MaxOutput, l.Job.Type.Lasts()
 	work := filepath.Join(home, workName)
+	if len(l.Job.Inputs) > 0 {
+		if r.cfg.Inputs == nil {
+			return s, reject(taskstate.ReasonPrepare, "this peer brings no inputs")
+		}
+		if err := r.cfg.Inputs.Place(r.life, *l, work); err != nil {
+			return s, err
+		}
+	}
 	if s.Dir, err = workFolder(work, p); err != nil {
 		return s, err
 	}
@@ -131,7 +139,7 @@ func (r *Executor) prepare(t *task) (s supervise.Spec, err error) {
 	if s.Argv, err = arguments(p, vars, l.Job.RawItem(l.Item)); err != nil {
 		return s, err
 	}
-	s.Path = filepath.Join(work, scriptName)
+	s.Path = filepath.Join(work, p.ScriptFile())
 	if len(p.Script) == 0 {
 		if len(s.Argv) == 0 {
 			return s, reject(taskstate.ReasonNotFound, "the command is empty; name a program to run")

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package stager
+
+func isFull(error) bool { return false }

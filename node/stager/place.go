@@ -1,0 +1,97 @@
+package stager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path"
+
+	"covey/node/blob"
+	"covey/node/blob/disk"
+	"covey/node/blob/store"
+	"covey/node/blob/tree"
+	"covey/taskstate"
+)
+
+// Place puts the inputs of a task into its work folder. What turns out to be damaged on this disk is
+// brought again, once.
+func (s *Stager) Place(ctx context.Context, l taskstate.Launch, work string) error {
+	root, err := os.OpenRoot(work)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	err = s.placeAll(ctx, root, l.Job)
+	var rot *store.Rot
+	if errors.As(err, &rot) || errors.Is(err, store.ErrAbsent) || errors.Is(err, errForgotten) {
+		if err = s.bring(ctx, l.Job, func(string) {}); err == nil {
+			err = s.placeAll(ctx, root, l.Job)
+		}
+	}
+	return err
+}
+
+func (s *Stager) placeAll(ctx context.Context, root *os.Root, job *taskstate.Job) error {
+	for _, in := range job.Inputs {
+		if err := s.place(ctx, root, in); err != nil {
+			return fmt.Errorf("input %q: %w", in.Name, err)
+		}
+	}
+	return nil
+}
+
+func (s *Stager) place(ctx context.Context, root *os.Root, in taskstate.Input) error {
+	ref, err := tree.ParseRef(in.Ref)
+	if err != nil {
+		return err
+	}
+	o := disk.WriteOptions{NoSync: true, Open: s.open}
+	if !in.Writable {
+		o.ReadOnly = true
+		if !s.cfg.Copies {
+			o.Link = s.copies.link
+		}
+	}
+	dir, entries := in.Name, blob.Entries(s.cfg.Store, ref.Root, &tree.Totals{})
+	if !ref.Dir {
+		dir = path.Dir(in.Name)
+		entries = one(tree.Entry{Path: path.Base(in.Name), Kind: tree.File, Exec: in.Exec, Size: s.cfg.Store.Have(ref.Root).Size, Root: ref.Root})
+	}
+	if dir != "." {
+		if err := root.MkdirAll(dir, 0o777); err != nil {
+			return err
+		}
+		if root, err = root.OpenRoot(dir); err != nil {
+			return err
+		}
+		defer root.Close()
+	}
+	_, err = disk.Write(ctx, root, entries, o)
+	return err
+}
+
+func one(e tree.Entry) iter.Seq2[tree.Entry, error] {
+	return func(yield func(tree.Entry, error) bool) { yield(e, nil) }
+}
+
+// open reads a file from the store.
+func (s *Stager) open(_ context.Context, e tree.Entry) (io.ReadCloser, error) {
+	r, err := s.cfg.Store.Reader(e.Root)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.NewSectionReader(r, 0, r.Size()), closer{r}}, nil
+}
+
+type closer struct{ r *store.Reader }
+
+func (c closer) Close() error {
+	c.r.Close()
+	return nil
+}

@@ -1,0 +1,202 @@
+package sim
+
+import (
+	"time"
+
+	"covey/taskstate"
+)
+
+// filesCheck is what is watched of files: that what was saved is not run again, and I16 to I18.
+type filesCheck struct {
+	told     map[taskstate.TaskID]*told
+	departed map[taskstate.PeerID]time.Duration    // when they said goodbye last
+	broken   map[taskstate.TaskID]bool             // somebody had their being saved broken off
+	ends     map[taskstate.TaskID]taskstate.Status // as they were decided first
+	word     map[word]time.Duration                // when peers said that they keep something
+	stuck    map[*peer]time.Duration               // since when it could start what it has
+}
+
+// told is that a worker's disk tells of a task that it is being saved.
+type told struct {
+	inc  taskstate.Incarnation
+	at   time.Duration
+	over bool // and of its end
+}
+
+// word is a peer's that it keeps what a task left.
+type word struct {
+	task taskstate.TaskID
+	peer taskstate.PeerID
+}
+
+func (f *filesCheck) init() {
+	*f = filesCheck{
+		told: map[taskstate.TaskID]*told{}, broken: map[taskstate.TaskID]bool{}, departed: map[taskstate.PeerID]time.Duration{}, ends: map[taskstate.TaskID]taskstate.Status{},
+		word: map[word]time.Duration{}, stuck: map[*peer]time.Duration{},
+	}
+}
+
+// toldOnDisk takes note of what a worker's disk tells of tasks that are saved.
+func (c *check) toldOnDisk(l *life, t *transaction) {
+	for s := range t.Statuses() {
+		switch x := c.files.told[s.Task]; {
+		case s.State == taskstate.Saving:
+			c.files.told[s.Task] = &told{inc: l.p.inc, at: c.w.now()}
+		case s.State.Final() && x != nil:
+			x.over = true
+		}
+	}
+}
+
+// forgetTold is a journal that was turned back: what it told is not in it.
+func (c *check) forgetTold(p *peer) {
+	for _, x := range c.files.told {
+		if x.inc == p.inc {
+			x.inc = ""
+		}
+	}
+}
+
+// takesUp is I4: a worker that starts again knows what it was saving.
+func (c *check) takesUp(l *life, t *taskstate.Launch) {
+	if x := c.files.told[t.Task]; x != nil && x.inc == l.p.inc && !x.over && t.Ended == nil {
+		c.w.fail("I4", "%s starts again, and has forgotten that the process of %s has ended", l.p.id, t.Task)
+	}
+}
+
+// brokenOff takes note of a task whose being saved somebody ends.
+func (c *check) brokenOff(id taskstate.TaskID) { c.files.broken[id] = true }
+
+// runsAgain is I4: what was being saved is not run again, unless its peer was given up, or its end
+// is one that asks for it.
+func (c *check) runsAgain(l *life, t taskstate.TaskID) {
+	for _, o := range c.slots[slotOf(t)] {
+		other := o.launch.Task
+		x, p := c.files.told[other], o.p
+		if x == nil || c.files.broken[other] || c.restarts.wantedAfter(t) {
+			continue
+		}
+		why, named := c.reasons[other]
+		end, over := c.outcomes[other]
+		switch {
+		case named && why != taskstate.ReasonNotStarted && why != taskstate.ReasonInterrupted:
+		case x.inc != p.inc || p.gone || c.files.departed[p.id] > x.at: // it is another one now, or left
+		case over && (end.State == taskstate.Failed || o.launch.Job.Restart != nil):
+		default:
+			c.w.fail("I4", "%s starts %s, and %s was being saved by %s, which goes on (given up: %s; over: %t %s)", l.p.id, t, other, p.id, why, over, end.State)
+		}
+	}
+}
+
+// saved hears how the saver ends a task.
+func (c *check) saved(s *saving, rep *taskstate.RunReport) {
+	c.outcomes[rep.Task] = *rep
+}
+
+// startsWithin is how long a worker may take to start what it has room for.
+const startsWithin = 20 * time.Second
+
+// room is I10 the other way round: what is being saved uses nothing, so that a worker starts what
+// fits beside what runs.
+func (c *check) room() {
+	if !c.w.withFiles {
+		return
+	}
+	for _, p := range c.w.peers {
+		if !c.couldStart(p) {
+			delete(c.files.stuck, p)
+			continue
+		}
+		since, ok := c.files.stuck[p]
+		if !ok {
+			since = c.w.now()
+			c.files.stuck[p] = since
+		}
+		if d := c.w.now() - max(since, p.started); d > startsWithin {
+			c.w.fail("I10", "%s has had room for all it has for %v, while %d tasks are being saved there, and starts nothing", p.id, d, len(p.life.saving))
+		}
+	}
+}
+
+// couldStart tells whether a worker that is well, and saves something, has tasks that have not
+// started, and room for each of them.
+func (c *check) couldStart(p *peer) bool {
+	l := p.life
+	if l == nil || p.pains > 0 || l.stopping || len(l.saving) == 0 || l.client.welcome == nil || c.w.now()-p.trouble < startsWithin {
+		return false
+	}
+	free := p.offer
+	for _, r := range p.procs {
+		free = free.Sub(r.launch.Job.Resources)
+	}
+	waits := 0
+	for id := range c.w.quorum.truth.OpenOn(p.id) {
+		if c.starts[id] != nil {
+			continue
+		}
+		j := c.w.load.byID[id.Job]
+		if j == nil || !j.job.Resources.Fits(free) || len(j.job.Inputs) > 0 {
+			return false
+		}
+		waits++
+	}
+	return waits > 0
+}
+
+// keptSo hears an end as it is decided: it is the one and only, and what it says of keepers is true.
+func (c *check) keptSo(s *taskstate.Status) {
+	rec, ok := c.w.quorum.truth.Job(s.Task.Job)
+	if !ok || !rec.Job().Saves() || !s.State.Final() {
+		return
+	}
+	at := rec.Slot(s.Task.Slot)
+	if at.Attempt != s.Task.Attempt || at.Final == nil || at.Final.State != s.State || at.Final.Seq != s.Seq {
+		return // it was refused: the peer had been given up, or had left
+	}
+	if was, known := c.files.ends[s.Task]; known {
+		if was.State != s.State || !was.Saved.Equal(s.Saved) {
+			c.w.fail("I4", "%s has two ends: %s %+v, and %s %+v", s.Task, was.State, was.Saved, s.State, s.Saved)
+		}
+		return
+	}
+	c.files.ends[s.Task] = *s
+	if !at.Final.Saved.Equal(s.Saved) {
+		c.w.fail("I16", "the ledger says of %s that it keeps %+v, and its end says %+v", s.Task, at.Final.Saved, s.Saved)
+	}
+	if s.Saved != nil {
+		c.keepersHave(s)
+	}
+}
+
+// keepersHave is I16: who is named as a keeper has all of it, whole and pinned, unless its disk was
+// hurt since it said so.
+func (c *check) keepersHave(s *taskstate.Status) {
+	for _, k := range s.Saved.Keepers {
+		p := c.w.byID[k]
+		if t := p.files.of[s.Task]; t != nil && t.pinned && t.is == t.root || p.gone {
+			continue
+		}
+		said, ok := c.files.word[word{s.Task, k}]
+		switch t := p.files.of[s.Task]; {
+		case !ok:
+			c.w.fail("I16", "%s is named as a keeper of %s, and never said so", k, s.Task)
+		case p.files.since >= said, t != nil && t.hurt >= said && t.hurt > 0:
+		default:
+			c.w.fail("I16", "the ledger says that %s keeps what %s left, and it does not", k, s.Task)
+		}
+	}
+}
+
+// says takes a peer's word that it keeps what a task left.
+func (c *check) says(id taskstate.TaskID, p *peer) { c.files.word[word{id, p.id}] = c.w.now() }
+
+// forgets tells whether the ledger has no use for what a task left: its job is forgotten, or
+// something else came of the slot.
+func (c *check) forgets(id taskstate.TaskID) bool {
+	rec, ok := c.w.quorum.truth.Job(id.Job)
+	if !ok {
+		return true
+	}
+	at := rec.Slot(id.Slot)
+	return at.Attempt != id.Attempt || at.Final != nil && at.Final.Saved == nil
+}
