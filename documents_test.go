@@ -77,10 +77,17 @@ func TestEveryExampleIsAJobAPeerTakes(t *testing.T) {
 		for _, key := range regexp.MustCompile(`(?m)^([a-z_]+):`).FindAllStringSubmatch(read(t, file), -1) {
 			shown[key[1]] = true
 		}
-		job, err := jobfile.Parse(file, []byte(read(t, file)), jobfile.Options{})
+		var local []jobfile.LocalInput
+		job, err := jobfile.Parse(file, []byte(read(t, file)), jobfile.Options{Local: &local})
 		if err != nil {
 			t.Error(err)
 			continue
+		}
+		for _, l := range local { // what is put when it is submitted
+			if _, err := os.Stat(l.Path); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+			job.Inputs[l.Index].Ref = "b3:" + strings.Repeat("0", 64) + "/"
 		}
 		if err := jobfile.Validate(job); err != nil {
 			t.Errorf("%s: %v", file, err)
@@ -92,7 +99,7 @@ func TestEveryExampleIsAJobAPeerTakes(t *testing.T) {
 	}
 	for _, word := range []string{
 		"type: batch", "type: service", "type: global", "count", "each", "each_line", "matrix", "resources", "constraints", "placement", "parallel", "restart",
-		"unreachable", "timeout", "max_fails", "update", "after", "schedule", "priority",
+		"unreachable", "timeout", "max_fails", "update", "after", "schedule", "priority", "inputs", "outputs",
 	} {
 		if !shown[word] {
 			t.Errorf("no example shows %s", word)

@@ -13,6 +13,7 @@ import (
 	"covey/node/api"
 	"covey/node/blob/piece"
 	"covey/node/blob/tree"
+	"covey/node/keep"
 	"covey/taskstate"
 )
 
@@ -144,5 +145,104 @@ func TestAPeerAloneKeepsOneCopyAndSaysWhy(t *testing.T) {
 	row, _ := one.outcome(id)
 	if saved := one.savedOf(id, 1); row.State != "complete" || saved == nil || saved.Keep != 2 || len(saved.Keepers) != 1 || saved.Why == "" {
 		t.Fatalf("%+v, %+v", row, saved)
+	}
+}
+
+// savingOn waits until the job's only task is being saved, and says where.
+func (l *living) savingOn(id string, all []*living) (maker *living) {
+	l.t.Helper()
+	eventually(l.t, "the task is being saved", func() (bool, string) {
+		ts, err := l.Tasks(timed(l.t), id)
+		if err != nil || len(ts.Tasks) == 0 {
+			return false, fmt.Sprint(err)
+		}
+		for _, m := range all {
+			if k := ts.Tasks[0]; k.State == "saving" && k.Peer == m.self {
+				maker = m
+			}
+		}
+		return maker != nil, ts.Tasks[0].State
+	})
+	return maker
+}
+
+const slowRate = 1 << 20
+
+// Case 8: the maker is gone for good before anybody has a copy.
+func TestATaskWhoseMakerDiesWhileItIsSavedRunsAgain(t *testing.T) {
+	t.Parallel()
+	all := clusterOf(t, "one", "two", "three")
+	one := all[0]
+	for _, l := range all[1:] {
+		l.host.Slow(slowRate)
+	}
+	const big = 40 << 20
+	j := outputJob("again", fmt.Sprintf("head -c %d /dev/zero > big; echo done > small", big), "", "*")
+	j.Constraints = []string{"peer.name != one"}
+	j.Unreachable.ReplaceAfter = 1000
+	id := one.submit(j)
+	maker := one.savingOn(id, all)
+	if _, err := one.Job(timed(t), id); err != nil {
+		t.Fatal(err)
+	}
+	if saved := one.savedOf(id, 1); saved != nil {
+		t.Fatalf("it is settled with %+v", saved)
+	}
+	maker.crash()
+	if err := os.RemoveAll(maker.folder.dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range all[1:] {
+		if l != maker {
+			l.host.Slow(0)
+		}
+	}
+	row, tasks := one.outcome(id)
+	saved := one.savedOf(id, 1)
+	if row.State != "complete" || tasks[1].Attempt != 2 || tasks[1].Peer == maker.self || saved == nil || slices.Contains(saved.Keepers, maker.self) || len(saved.Keepers) != 2 {
+		t.Fatalf("%+v, %+v, %+v", row, tasks[1], saved)
+	}
+	if got := one.fetched(one.client(), saved.Root); len(got["big"]) != big || strings.Trim(got["big"], "\x00") != "" || got["small"] != "done\n" {
+		t.Errorf("%d bytes came, and %q", len(got["big"]), got["small"])
+	}
+}
+
+// Case 29: the maker is cut off while it saves, and comes back.
+func TestACutWhileATaskIsSavedHealsToOneEndAndTwoCopies(t *testing.T) {
+	t.Parallel()
+	all := clusterOf(t, "one", "two", "three")
+	one, two := all[0], all[1]
+	two.host.Slow(slowRate)
+	j := outputJob("cut", fmt.Sprintf("head -c %d /dev/zero > big", 16<<20), "two", "*")
+	j.Unreachable.ReplaceAfter = int64(patience / 1e6)
+	id := one.submit(j)
+	one.savingOn(id, all)
+	if err := two.Block(timed(t), api.Block{Peers: []string{one.self, all[2].self}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the maker has given up", func() (bool, string) {
+		ts, err := two.Tasks(timed(t), id)
+		return err == nil && len(ts.Tasks) == 1 && ts.Tasks[0].State == "complete", fmt.Sprint(ts.Tasks)
+	})
+	if ts, err := one.Tasks(timed(t), id); err != nil || ts.Tasks[0].State != "saving" {
+		t.Errorf("the others say %+v, %v", ts.Tasks, err)
+	}
+	if err := two.Block(timed(t), api.Block{}); err != nil {
+		t.Fatal(err)
+	}
+	two.host.Slow(0)
+	for _, l := range all {
+		row, tasks := l.outcome(id)
+		if row.State != "complete" || tasks[1].Attempt != 1 {
+			t.Errorf("%s: %+v, %+v", l.name, row, tasks[1])
+		}
+	}
+	eventually(t, "the submitter keeps it, too", func() (bool, string) {
+		p, ok := one.blobs.PinNamed(keep.PinName(taskstate.Task(taskstate.JobID(id), 1, 1)))
+		return ok && p.Until.IsZero() && slices.Contains(p.Roots, one.savedOf(id, 1).Root), fmt.Sprintf("%+v", p)
+	})
+	saved := one.savedOf(id, 1)
+	if other := all[2].savedOf(id, 1); saved.Keepers[0] != two.self || !saved.Equal(other) {
+		t.Errorf("%+v, and %+v", saved, other)
 	}
 }

@@ -153,7 +153,7 @@ func (g *gathering) collect(ctx context.Context, one *gathered) error {
 }
 
 func (g *gathering) collectFrom(ctx context.Context, home *os.Root, one *gathered) (err error) {
-	if one.saved.Logs, _, _, err = g.tree(ctx, home, logGlobs, one); err != nil {
+	if one.saved.Logs, _, _, err = g.tree(ctx, home, logGlobs, one, said); err != nil {
 		return err
 	}
 	job := one.launch.Job
@@ -169,7 +169,7 @@ func (g *gathering) collectFrom(ctx context.Context, home *os.Root, one *gathere
 	}
 	defer work.Close()
 	var totals tree.Totals
-	if one.saved.Root, totals, one.left, err = g.tree(ctx, work, globs(job.Outputs.Globs), one); err != nil {
+	if one.saved.Root, totals, one.left, err = g.tree(ctx, work, globs(job.Outputs.Globs), one, everything); err != nil {
 		return err
 	}
 	one.saved.Bytes, one.saved.Files = totals.Bytes, totals.Files
@@ -185,11 +185,19 @@ func (g *gathering) collectFrom(ctx context.Context, home *os.Root, one *gathere
 	return err
 }
 
-// tree puts what matches in a folder into the batch, and the list of it. The root is zero if there
-// is nothing.
-func (g *gathering) tree(ctx context.Context, root *os.Root, globs []tree.Glob, one *gathered) (_ piece.Root, totals tree.Totals, left disk.Collected, err error) {
+// said tells of output whether there is any.
+func said(e tree.Entry) bool { return e.Size > 0 }
+
+func everything(tree.Entry) bool { return true }
+
+// tree puts what matches in a folder into the batch, and the list of it, but for entries that do not
+// count. The root is zero if there is nothing.
+func (g *gathering) tree(ctx context.Context, root *os.Root, globs []tree.Glob, one *gathered, counts func(tree.Entry) bool) (_ piece.Root, totals tree.Totals, left disk.Collected, err error) {
 	var w *treeWriter
 	left, err = disk.Collect(ctx, root, globs, g.keep, func(e tree.Entry) error {
+		if !counts(e) {
+			return nil
+		}
 		if w == nil {
 			w = g.newTree(ctx)
 		}

@@ -268,7 +268,7 @@ func TestATaskIsCompleteWhenAnotherPeerHasWhatItLeft(t *testing.T) {
 			t.Error("more keep it than were asked to")
 		}
 		// The same files have the same name, wherever and whenever.
-		if again := s.end(s.run(j, 2, 0, map[string]string{"out/2": "two", "a.txt": "a", "out/x/1": "one"})); again.Saved.Root != k.Root || !again.Saved.Logs.IsZero() {
+		if again := s.end(s.run(j, 2, 0, map[string]string{"out/2": "two", "a.txt": "a", "out/x/1": "one", "stdout": ""})); again.Saved.Root != k.Root || !again.Saved.Logs.IsZero() {
 			t.Errorf("%+v", again.Saved)
 		}
 	})
