@@ -1,9 +1,12 @@
 package node
 
 import (
+	"context"
+
 	"covey/dispatch/ledger"
 	"covey/membership"
 	"covey/node/api"
+	"covey/node/calls"
 	"covey/node/care"
 	"covey/taskstate"
 )
@@ -12,6 +15,10 @@ import (
 func newCare(n *Node) *care.Care {
 	return care.New(care.Config{
 		Self: n.self, Store: n.blobs, Net: n.host, Replica: n.replica, Current: n.keeper.Level, Peers: n.keepers,
+		Tell: func(ctx context.Context, k ledger.Kept) error {
+			_, err := n.line.Decide(ctx, calls.Call{Kept: &k})
+			return err
+		},
 		Full: n.storeChanged, Now: n.cfg.Now, Log: n.log,
 	})
 }

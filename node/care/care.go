@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"covey/node/api"
 	"covey/node/blob"
 	"covey/node/blob/store"
+	"covey/node/keep"
 	"covey/taskstate"
 )
 
@@ -29,8 +29,8 @@ type Config struct {
 	Replica Replica
 	Current func() bool                      // this peer's copy of the ledger can be believed when it does not know a job
 	Peers   func() map[taskstate.PeerID]Peer // all members
-	// Ask has a peer keep a thing that is here. Nil: nobody is asked.
-	Ask func(ctx context.Context, peer taskstate.PeerID, t Thing) Outcome
+	// Tell says to the ledger who keeps what. Nil: nobody says it.
+	Tell func(ctx context.Context, k ledger.Kept) error
 	// Full is told that what tasks left here takes all the room there is for it, and with nil that it
 	// does not any more. May be nil.
 	Full func(error)
@@ -160,6 +160,14 @@ func (c *Care) hear(ev ledger.Event) {
 					h.tasks = append(h.tasks, s.Task)
 				}
 			}
+		case cmd.Kept != nil:
+			for _, run := range cmd.Kept.Slots {
+				for n := range run.All() {
+					if h.tasks = append(h.tasks, taskstate.Task(cmd.Kept.Job, n, run.Attempt)); len(h.tasks) > maxHeard {
+						break
+					}
+				}
+			}
 		case cmd.Submit != nil && len(cmd.Submit.Job.Inputs) > 0 && cmd.Submit.Job.Submitter == c.cfg.Self:
 			h.tasks = append(h.tasks, inputsOf(cmd.Submit.Job.ID))
 		}
@@ -250,22 +258,15 @@ func (c *Care) takeAll(ctx context.Context) {
 	})
 	for _, id := range jobs {
 		c.take(ctx, []taskstate.TaskID{inputsOf(id)})
-		for slot, more := 1, true; more; {
-			var found []Thing
-			c.cfg.Replica.Read(func(s *ledger.State) {
-				j, ok := s.Job(id)
-				for range atOnceRead {
-					if more = ok && slot <= j.Slots(); !more {
-						return
-					}
-					if t, ok := saved(j, slot); ok {
-						found = append(found, t)
-					}
-					slot++
+		var tasks []taskstate.TaskID
+		c.cfg.Replica.Read(func(s *ledger.State) {
+			if j, ok := s.Job(id); ok {
+				for task := range j.Saved() {
+					tasks = append(tasks, task)
 				}
-			})
-			c.keep(ctx, found)
-		}
+			}
+		})
+		c.take(ctx, tasks)
 	}
 }
 
@@ -343,20 +344,63 @@ func idsOf(things []Thing) (ids []taskstate.TaskID) {
 
 // begin has something done.
 func (c *Care) begin(ctx context.Context, dos []Do) {
+	tell := map[taskstate.JobID][]Do{}
 	for _, d := range dos {
-		c.wg.Go(func() {
-			is := c.carry(ctx, d)
-			select {
-			case c.results <- result{d, is}:
-			case <-ctx.Done():
-			}
-		})
+		if d.Kind == Tell {
+			tell[d.Thing.ID.Job] = append(tell[d.Thing.ID.Job], d)
+			continue
+		}
+		c.wg.Go(func() { c.end(ctx, c.carry(ctx, d), d) })
 	}
+	for _, some := range tell {
+		c.wg.Go(func() { c.end(ctx, c.tell(ctx, some), some...) })
+	}
+}
+
+// end tells the loop what came of something.
+func (c *Care) end(ctx context.Context, is Outcome, dos ...Do) {
+	for _, d := range dos {
+		select {
+		case c.results <- result{d, is}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tellPatience is how long telling the ledger may take: it is tried again.
+const tellPatience = 10 * time.Second
+
+// tell tells the ledger what of a job is kept here.
+func (c *Care) tell(ctx context.Context, dos []Do) Outcome {
+	if c.cfg.Tell == nil {
+		return Failed
+	}
+	ctx, cancel := context.WithTimeout(ctx, tellPatience)
+	defer cancel()
+	slices.SortFunc(dos, func(a, b Do) int {
+		return cmp.Or(slices.Compare(a.Lost, b.Lost), a.Thing.ID.Compare(b.Thing.ID))
+	})
+	for len(dos) > 0 {
+		k := ledger.Kept{Peer: c.cfg.Self, Job: dos[0].Thing.ID.Job, Lost: dos[0].Lost}
+		n := 0
+		for n < len(dos) && slices.Equal(dos[n].Lost, k.Lost) {
+			id := dos[n].Thing.ID
+			k.Slots = ledger.AppendSlots(k.Slots, ledger.Slots{First: id.Slot, N: 1, Attempt: id.Attempt})
+			n++
+		}
+		if err := c.cfg.Tell(ctx, k); err != nil {
+			c.cfg.Log.Debug("the ledger was not told what is kept here", "job", k.Job, "err", err)
+			return Failed
+		}
+		dos = dos[n:]
+	}
+	return OK
 }
 
 func (c *Care) carry(ctx context.Context, d Do) (is Outcome) {
 	var err error
-	switch name := PinName(d.Thing.ID); d.Kind {
+	switch name := pinName(d.Thing.ID); d.Kind {
 	case Bring:
 		err = c.bring(ctx, &d.Thing)
 	case Fasten:
@@ -366,10 +410,7 @@ func (c *Care) carry(ctx context.Context, d Do) (is Outcome) {
 			err = nil
 		}
 	case Ask:
-		if c.cfg.Ask == nil {
-			return Refuses
-		}
-		return c.cfg.Ask(ctx, d.Peer, d.Thing)
+		return c.ask(ctx, d.Peer, &d.Thing)
 	}
 	switch {
 	case err == nil:
@@ -423,7 +464,36 @@ func (c *Care) bringFrom(ctx context.Context, t *Thing, peers func() []string) e
 	if t.Saved == nil {
 		why = "needed by job " + string(t.ID.Job)
 	}
-	return c.cfg.Store.Pin(store.Pin{Name: PinName(t.ID), Why: why, Roots: b.Roots})
+	return c.cfg.Store.Pin(store.Pin{Name: pinName(t.ID), Why: why, Roots: b.Roots})
+}
+
+// ask has a peer keep a thing, as whoever made it does.
+func (c *Care) ask(ctx context.Context, peer taskstate.PeerID, t *Thing) Outcome {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stalled := time.AfterFunc(keep.Stall, cancel)
+	defer stalled.Stop()
+	r := keep.Request{Task: t.ID, Saved: *t.Saved, Holders: []string{c.cfg.Self}}
+	var came int64
+	err := keep.Ask(ctx, c.cfg.Net, peer, r, func(bytes int64) {
+		if bytes > came {
+			came = bytes
+			stalled.Reset(keep.Stall)
+		}
+	})
+	var no *keep.Refused
+	switch {
+	case err == nil:
+		return OK
+	case !errors.As(err, &no), no.Code == keep.CodeFailed:
+		c.cfg.Log.Debug("a copy was not made", "what", t.ID, "peer", peer, "err", err)
+		return Failed
+	case no.Code == keep.CodeFull:
+		return NoRoom
+	case no.Code == keep.CodeBusy:
+		return Busy
+	}
+	return Refuses
 }
 
 // fasten pins for good what is pinned for now.
@@ -471,29 +541,20 @@ func (e errFull) Error() string {
 	return fmt.Sprintf("what tasks left here takes %d MiB, and %d MiB are for it", e.bytes>>20, e.quota>>20)
 }
 
-// Pins are called outBegin, the job, the slot and the attempt; those of inputs jobBegin and the job.
-const (
-	outBegin = "out-"
-	jobBegin = "job-"
-)
+// jobBegin is how the pin of what a job needs begins; its id follows.
+const jobBegin = "job-"
 
-// PinName is the name of a thing's pin.
-func PinName(id taskstate.TaskID) string {
+// pinName is the name of a thing's pin.
+func pinName(id taskstate.TaskID) string {
 	if id.Slot == 0 {
 		return jobBegin + string(id.Job)
 	}
-	return fmt.Sprintf("%s%s-%d.%d", outBegin, id.Job, id.Slot, id.Attempt)
+	return keep.PinName(id)
 }
 
 func taskOf(pin string) (taskstate.TaskID, bool) {
 	if job, ok := strings.CutPrefix(pin, jobBegin); ok {
 		return inputsOf(taskstate.JobID(job)), job != ""
 	}
-	rest, ok := strings.CutPrefix(pin, outBegin)
-	job, rest, ok2 := strings.Cut(rest, "-")
-	slot, attempt, ok3 := strings.Cut(rest, ".")
-	s, err1 := strconv.Atoi(slot)
-	a, err2 := strconv.Atoi(attempt)
-	id := taskstate.Task(taskstate.JobID(job), s, a)
-	return id, ok && ok2 && ok3 && job != "" && err1 == nil && err2 == nil && s > 0 && a > 0 && PinName(id) == pin
+	return keep.TaskOfPin(pin)
 }

@@ -22,6 +22,8 @@ const (
 	fullPause  = 2 * time.Minute  // after a peer had no room
 	busyPause  = 10 * time.Second // after a peer had no time
 	nonePause  = time.Hour        // after a peer said that it keeps nothing
+	tellEvery  = 2 * time.Second  // what came meanwhile is told together
+	tellPause  = time.Minute      // after it was told, or not
 	orphanFor  = 10 * time.Minute // a pin that nothing in the ledger explains
 )
 
@@ -78,17 +80,19 @@ const (
 	Fasten       // pin for good what is pinned for now
 	Drop         // remove its pin
 	Ask          // Peer to keep it
+	Tell         // the ledger that it is kept here, and no more by those in Lost
 	kinds
 )
 
 // atOnce is how many of each kind are under way at once.
-var atOnce = [kinds]int{Bring: 4, Fasten: 1, Drop: 1, Ask: 2}
+var atOnce = [kinds]int{Bring: 4, Fasten: 1, Drop: 1, Ask: 4, Tell: 4096}
 
 // Do is something to be done; Done says what came of it.
 type Do struct {
 	Kind  Kind
 	Thing Thing
-	Peer  taskstate.PeerID // Ask
+	Peer  taskstate.PeerID   // Ask
+	Lost  []taskstate.PeerID // Tell
 }
 
 // Outcome is what came of it.
@@ -131,6 +135,7 @@ type thing struct {
 	others []taskstate.PeerID // that said that they keep it, and the ledger does not know
 	busy   bool
 	again  time.Time // not brought or dropped before
+	tell   time.Time // when the ledger is told that it is kept here
 	fails  int
 	failed map[taskstate.PeerID]time.Time // peers that could not take this one, and until when they are not asked
 
@@ -250,6 +255,8 @@ func (c *Core) Done(d Do, is Outcome, now time.Time) []Do {
 	switch {
 	case d.Kind == Ask:
 		c.asked(t, d.Peer, is, now)
+	case d.Kind == Tell:
+		t.tell = now.Truncate(tellEvery).Add(tellPause)
 	case is == OK && d.Kind == Drop:
 		t.held, t.fails = NotHeld, 0
 	case is == OK:
@@ -368,10 +375,41 @@ func (c *Core) wants(t *thing, now time.Time) (do Do, at time.Time) {
 		return Do{Kind: Bring}, t.again
 	case t.held == ForNow:
 		return Do{Kind: Fasten}, t.again
-	case t.held == ForGood && t.Saved != nil:
+	case t.held != ForGood || t.Saved == nil:
+		return do, at
+	case slices.Contains(t.keepers(), c.self):
+		t.tell = time.Time{}
 		return c.repair(t, now)
 	}
+	if t.tell.IsZero() {
+		t.tell = now.Truncate(tellEvery).Add(tellEvery)
+	}
+	if !t.tell.After(now) {
+		return Do{Kind: Tell, Lost: c.lost(t, now)}, at
+	}
+	if do, at = c.repair(t, now); do.Kind == Nothing {
+		at = sooner(at, t.tell)
+	}
 	return do, at
+}
+
+// lost are the keepers whose copies do not count any more.
+func (c *Core) lost(t *thing, now time.Time) (lost []taskstate.PeerID) {
+	for _, id := range t.keepers() {
+		if p, member := c.peers[id]; id != c.self && (!member || !p.Here && !c.lostAt(p).After(now)) {
+			lost = append(lost, id)
+		}
+	}
+	return lost
+}
+
+// lostAt is when the copies of a peer that is away count as lost.
+func (c *Core) lostAt(p Peer) time.Time {
+	since := p.Since
+	if since.Before(c.began) {
+		since = c.began // it may have been here while this peer was not
+	}
+	return since.Add(LostAfter)
 }
 
 // repair is whom to ask to keep a thing that this peer keeps, if that falls to it.
@@ -423,11 +461,7 @@ func (c *Core) count(t *thing, now time.Time) (n int, first bool, at time.Time) 
 			}
 			first = first && mine
 		default:
-			lost := p.Since
-			if lost.Before(c.began) {
-				lost = c.began // it may have been here while this peer was not
-			}
-			if lost = lost.Add(LostAfter); lost.After(now) {
+			if lost := c.lostAt(p); lost.After(now) {
 				n++
 				at = sooner(at, lost)
 			}

@@ -134,6 +134,23 @@ func (w *world) carry(j job) Outcome {
 			w.pins[p][task] = true
 			w.begin(p, w.cores[p].Holds(w.held(p), w.now))
 		}
+	case Tell:
+		i := slices.IndexFunc(w.known, func(x Thing) bool { return x.ID == task })
+		if i < 0 {
+			return Failed
+		}
+		s := *w.known[i].Saved
+		s.Keepers = slices.DeleteFunc(slices.Clone(s.Keepers), func(p taskstate.PeerID) bool { return slices.Contains(j.do.Lost, p) })
+		if slices.Contains(s.Keepers, j.peer) || !w.pins[j.peer][task] {
+			w.t.Fatalf("%s tells that it keeps %v, keepers %v", j.peer, task, s.Keepers)
+		}
+		s.Keepers = append(s.Keepers, j.peer)
+		w.known[i].Saved = &s
+		for _, id := range w.names {
+			if c := w.cores[id]; w.up[id] && (c.things[task] != nil || w.known[i].Owner == id || slices.Contains(s.Keepers, id)) {
+				w.begin(id, c.Keep(w.known[i:i+1], w.now))
+			}
+		}
 	}
 	return OK
 }
@@ -222,6 +239,13 @@ func TestCopiesThatAreMissingAreMadeAndWhatIsForgottenGoes(t *testing.T) {
 			}
 		}
 		w.pass(LostAfter + 3*mostPause)
+		for _, x := range w.known {
+			for _, id := range w.has(x.ID) {
+				if !slices.Contains(x.Saved.Keepers, id) {
+					t.Errorf("nobody knows that %s keeps %v", id, x.ID)
+				}
+			}
+		}
 		stays := slices.DeleteFunc(slices.Clone(w.names), func(id taskstate.PeerID) bool { return !w.up[id] || w.drain[id] })
 		for _, x := range w.known {
 			who := w.has(x.ID)
