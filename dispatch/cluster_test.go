@@ -17,6 +17,7 @@ import (
 	"covey/dispatch/worker"
 	"covey/dispatch/worker/journal"
 	"covey/internal/pause"
+	"covey/node/blob/piece"
 	"covey/p2p/memnet"
 	"covey/p2p/wire"
 	"covey/taskstate"
@@ -61,7 +62,8 @@ func (l farLedger) Propose(ctx context.Context, cmds []ledger.Command) (uint64, 
 	return l.Ledger.Propose(ctx, cmds)
 }
 
-// idleRunner ends every task after a while, as asked of a no-op, successfully.
+// idleRunner ends every task after a while, as asked of a no-op, successfully. Where files are to be
+// kept, it says after that while that the process has ended, and saves for savingTakes.
 type idleRunner struct {
 	f      *cluster
 	sink   func(taskstate.RunReport)
@@ -86,7 +88,28 @@ func (r *idleRunner) Start(l taskstate.Launch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d += time.Duration(r.jitter.Int64N(int64(d)/4 + 1))
-	r.timers[l.Task] = time.AfterFunc(d, func() { r.over(l.Task, taskstate.RunReport{Task: l.Task, State: taskstate.Complete}) })
+	r.timers[l.Task] = time.AfterFunc(d, func() {
+		if !l.Job.Saves() {
+			r.over(l.Task, taskstate.RunReport{Task: l.Task, State: taskstate.Complete})
+			return
+		}
+		r.report(taskstate.RunReport{Task: l.Task, State: taskstate.Saving, Took: d.Milliseconds()})
+		r.save(l.Task, d.Milliseconds())
+	})
+}
+
+const savingTakes = 20 * time.Second
+
+// save ends a task of which the process took so long, once its files are kept.
+func (r *idleRunner) save(t taskstate.TaskID, took int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.timers[t] = time.AfterFunc(savingTakes, func() {
+		r.over(t, taskstate.RunReport{
+			Task: t, State: taskstate.Complete, Took: took,
+			Saved: &taskstate.Saved{Root: piece.Root{1, byte(t.Slot)}, Bytes: 9, Files: 1, Keepers: []taskstate.PeerID{"p0"}, Keep: 1},
+		})
+	})
 }
 
 func (r *idleRunner) over(t taskstate.TaskID, rep taskstate.RunReport) {
@@ -119,6 +142,10 @@ func (r *idleRunner) Adopt(tasks []taskstate.Launch) []taskstate.Loss {
 	}
 	var lost []taskstate.Loss
 	for _, l := range tasks {
+		if l.Ended != nil {
+			r.save(l.Task, l.Ended.Took)
+			continue
+		}
 		lost = append(lost, taskstate.Loss{Task: l.Task})
 	}
 	return lost
