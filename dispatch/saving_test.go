@@ -56,6 +56,7 @@ func TestWhatWasBeingSavedNeverRunsAgainAfterARestart(t *testing.T) {
 			time.Sleep(500 * time.Millisecond) // nobody has missed it yet
 			f.peers[2].restart()
 			time.Sleep(3 * time.Second)
+			f.peers[2].verdict(coordinator.VerdictAlive) // after the one that it was killed has come
 			f.elect(f.peers[1])
 			time.Sleep(3 * time.Second)
 			f.elect(f.peers[0])
