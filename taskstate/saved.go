@@ -81,17 +81,15 @@ func (s *Saved) Same(o *Saved) bool {
 	return s.Root == o.Root && s.Logs == o.Logs && s.Bytes == o.Bytes && s.Files == o.Files && s.Keep == o.Keep
 }
 
-// Clip is s with a reason that a status has room for.
+// Clip is s with a reason that a status has room for; nil if nobody may say so even then.
 func (s *Saved) Clip() *Saved {
-	if s == nil {
-		return nil
-	}
-	why := ClipText(s.Why, MaxMessage)
-	if why == s.Why {
+	if s == nil || s.Check() == nil {
 		return s
 	}
 	short := *s
-	short.Why = why
+	if short.Why = ClipText(s.Why, MaxMessage); short.Check() != nil {
+		return nil
+	}
 	return &short
 }
 

@@ -134,8 +134,8 @@ func TestWhatIsKeptCountsForTheSizeOfABatch(t *testing.T) {
 	b := newBox(t)
 	b.session(1, grantOf(jobNoop, 1, 200))
 	wide := &taskstate.Saved{Keep: taskstate.MaxKeep, Why: strings.Repeat("w", taskstate.MaxMessage), Root: piece.Root{1}, Logs: piece.Root{2}}
-	for range taskstate.MaxKeep {
-		wide.Keepers = append(wide.Keepers, taskstate.PeerID(strings.Repeat("k", 52)))
+	for i := range taskstate.MaxKeep {
+		wide.Keepers = append(wide.Keepers, taskstate.PeerID(strings.Repeat(string(rune('a'+i)), 52)))
 	}
 	var reports []taskstate.RunReport
 	for slot := 1; slot <= 200; slot++ {
@@ -146,6 +146,17 @@ func TestWhatIsKeptCountsForTheSizeOfABatch(t *testing.T) {
 	b.settle() // a batch that is too large cannot be encoded
 	if n := len(b.said()); n != 200 {
 		t.Errorf("%d ends were said", n)
+	}
+}
+
+// A batch that nobody may have written would keep all that follow from the journal.
+func TestWhatCannotBeKeptIsNotSaid(t *testing.T) {
+	b, first := saving(t)
+	delete(b.saving, first)
+	b.step(Ran{[]taskstate.RunReport{{Task: first, State: taskstate.Complete, Saved: &taskstate.Saved{Keepers: []taskstate.PeerID{"a", "a"}}}}})
+	b.settle()
+	if s := b.core.held.of[first].durable; s.State != taskstate.Complete || s.Saved != nil {
+		t.Errorf("it says %+v", s)
 	}
 }
 
