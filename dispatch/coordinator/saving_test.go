@@ -74,6 +74,9 @@ func TestWhatAnUnreachablePeerWasSavingGoesByItsJobsRule(t *testing.T) {
 	if strings.Contains(got, "supersede once") {
 		t.Errorf("what must not run twice does not wait for a person:\n%s", got)
 	}
+	if why := r.core.Whys()["once"]; !strings.Contains(why, "must not run twice and wait for it") {
+		t.Errorf("once waits: %q", why)
+	}
 	r.commands("hello a cpus=4 j.1.1=saving once.1.1=saving")
 	if err := r.check(); err != nil {
 		t.Error(err)

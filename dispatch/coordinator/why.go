@@ -34,7 +34,7 @@ const aboutToStart = "it is about to be assigned"
 
 func (ex *explainer) whys() map[taskstate.JobID]string {
 	out := map[taskstate.JobID]string{}
-	jobs := ex.jobs.some(func(j *jobState) bool { return j.pending() > 0 || j.live > 0 })
+	jobs := ex.jobs.some(func(j *jobState) bool { return j.pending() > 0 || j.live > 0 || j.open > 0 })
 	for _, j := range slices.Backward(jobs) {
 		if len(out) == maxWhys {
 			break
