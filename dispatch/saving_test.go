@@ -78,8 +78,9 @@ func TestWhatWasBeingSavedNeverRunsAgainAfterARestart(t *testing.T) {
 // what follows.
 func TestAMakerThatIsLostWhileItSavesIsReplacedOrWaitsForAPerson(t *testing.T) {
 	inCluster(t, 3, func(t *testing.T, f *cluster) {
-		f.submit("job", 12, time.Second, oneCPU, withOutputs)
-		f.submit("once", 3, time.Second, withOutputs, mustNotRunTwice)
+		f.awaitReady()
+		f.submit("job", 12, time.Second, oneCPU, withOutputs, func(j *taskstate.Job) { j.MaxPerPeer = 4 })
+		f.submit("once", 3, time.Second, withOutputs, mustNotRunTwice, func(j *taskstate.Job) { j.MaxPerPeer = 1 })
 		time.Sleep(4 * time.Second)
 		on := f.on("once", "p2")
 		if on == 0 || f.on("job", "p2") == 0 {
