@@ -23,8 +23,7 @@ import (
 	"covey/taskstate/jobfile"
 )
 
-// HashFolder writes the SHA-256 of every file directly in dir, by name: what one task of the
-// demonstration does.
+// HashFolder writes the SHA-256 of every file directly in dir, by name.
 func HashFolder(w io.Writer, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -49,6 +48,19 @@ func HashFolder(w io.Writer, dir string) error {
 		}
 	}
 	return nil
+}
+
+// HashFolderInto writes what HashFolder does into a file, whose folder it makes: what one task of the
+// demonstration does.
+func HashFolderInto(dir, file string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+		return err
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(HashFolder(f, dir), f.Close())
 }
 
 // packageFolders lists the folders of the installed Go toolchain's standard library that hold Go
@@ -83,24 +95,21 @@ func packageFolders(ctx context.Context) (root string, dirs []string, err error)
 }
 
 type demo struct {
-	net  *Net
-	talk io.Writer
-	out  io.Writer
-	root string
-	dirs []string
-	want []string // by slot-1: what the same work gives locally
-
-	mu      sync.Mutex
-	got     []string // by slot-1: what the flock gave
-	have    []bool
-	trouble error // the last one with fetching an output
-	tasks   []api.Task
+	net   *Net
+	talk  io.Writer
+	out   io.Writer
+	root  string
+	dirs  []string
+	want  []string // by slot-1: what the same work gives locally
+	home  string   // where the flock's files come to
+	tasks []api.Task
 }
 
 const demoPeers = 5
 
-// Demo shows, with explanations on talk and a table on out, that a flock finishes a job although
-// its coordinator is killed in the middle. It fails unless every result is there and right.
+// Demo shows, with explanations on talk and a table on out, that a flock finishes a job and brings
+// its files home although its coordinator, which makes some of them, is lost for good in the middle.
+// It fails unless every file is there and right. They stay in a folder that it names.
 func Demo(ctx context.Context, cfg Config, out io.Writer) error {
 	d := &demo{talk: cfg.Talk, out: out}
 	say := func(format string, args ...any) { fmt.Fprintf(d.talk, format+"\n", args...) }
@@ -108,7 +117,7 @@ func Demo(ctx context.Context, cfg Config, out io.Writer) error {
 	if d.root, d.dirs, err = packageFolders(ctx); err != nil {
 		return err
 	}
-	say("1. The work: SHA-256 of every file of %d packages of the Go standard library, one task each (%s).", len(d.dirs), d.root)
+	say("1. The work: SHA-256 of every file of %d packages of the Go standard library, one task and one file each (%s).", len(d.dirs), d.root)
 	if err := d.workLocally(); err != nil {
 		return err
 	}
@@ -128,7 +137,7 @@ func Demo(ctx context.Context, cfg Config, out io.Writer) error {
 }
 
 func (d *demo) workLocally() error {
-	d.want, d.got, d.have = make([]string, len(d.dirs)), make([]string, len(d.dirs)), make([]bool, len(d.dirs))
+	d.want = make([]string, len(d.dirs))
 	for i, dir := range d.dirs {
 		var b bytes.Buffer
 		if err := HashFolder(&b, filepath.Join(d.root, dir)); err != nil {
@@ -139,8 +148,8 @@ func (d *demo) workLocally() error {
 	return nil
 }
 
-// act is the play: submit through one peer, watch through another, kill the coordinator in the
-// middle, collect, compare.
+// act is the play: submit through one peer, watch through another, lose the coordinator in the
+// middle, bring the files home, compare.
 func (d *demo) act(ctx context.Context, say func(string, ...any)) error {
 	boss, err := d.net.Coordinator(ctx, 1)
 	if err != nil {
@@ -153,21 +162,20 @@ func (d *demo) act(ctx context.Context, say func(string, ...any)) error {
 		return err
 	}
 	var gap time.Duration
-	killed := false
+	lost := false
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	killErr := make(chan error, 1)
+	lostErr := make(chan error, 1)
 	began := time.Now()
 	err = d.net.Client(watcher).Follow(ctx, sub.ID, true, func(p api.Progress) error {
-		d.collect(ctx, watcher, p.Tasks)
 		done := p.Job.Tasks["complete"]
-		if !killed && done >= len(d.dirs)/3 && !p.Job.Over() {
-			killed = true
-			say("4. %d of %d done: kill -9 of the coordinator, p%d.", done, len(d.dirs), boss)
+		if !lost && done >= len(d.dirs)/3 && !p.Job.Over() {
+			lost = true
+			say("4. %d of %d done: kill -9 of the coordinator, p%d, and its disk is gone, too: what it made is elsewhere, or made again.", done, len(d.dirs), boss)
 			wg.Go(func() {
 				var err error
-				gap, err = d.killCoordinator(ctx, boss, watcher)
-				killErr <- err
+				gap, err = d.loseCoordinator(ctx, boss, watcher)
+				lostErr <- err
 			})
 		}
 		return nil
@@ -176,10 +184,10 @@ func (d *demo) act(ctx context.Context, say func(string, ...any)) error {
 		return fmt.Errorf("watching through p%d: %w", watcher, err)
 	}
 	took := time.Since(began)
-	if !killed {
+	if !lost {
 		return errors.New("the job ended before the kill could land in its middle; this machine is faster than the demonstration expects")
 	}
-	if err := <-killErr; err != nil {
+	if err := <-lostErr; err != nil {
 		return err
 	}
 	now, err := d.net.Coordinator(ctx, watcher)
@@ -187,7 +195,7 @@ func (d *demo) act(ctx context.Context, say func(string, ...any)) error {
 		return err
 	}
 	say("   p%d went on. The flock had no coordinator for %s; all tasks ended %s after the submission.", now, gap.Round(time.Millisecond), took.Round(10*time.Millisecond))
-	if err := d.bringBack(ctx, say, boss, watcher, sub.ID); err != nil {
+	if err := d.bringHome(ctx, say, watcher, sub.ID); err != nil {
 		return err
 	}
 	return d.verdict(say, gap, took)
@@ -203,56 +211,23 @@ func others(k int) (a, b int) {
 	return rest[0], rest[1]
 }
 
+// ending is what the files of the demonstration end with.
+const ending = ".sha256"
+
 func (d *demo) job() taskstate.Job {
 	j := taskstate.Job{Name: "hash-std", Count: len(d.dirs), Each: d.dirs}
-	j.Run.Process = &taskstate.Process{Command: []string{d.net.cfg.Exe, "testnet", "hash", filepath.Join(d.root, "{}")}, Braces: true}
+	j.Run.Process = &taskstate.Process{Command: []string{d.net.cfg.Exe, "testnet", "hash", filepath.Join(d.root, "{}"), "{}" + ending}, Braces: true}
+	j.Outputs = &taskstate.Outputs{Globs: []string{"**/*" + ending}}
 	jobfile.Defaults(&j)
 	j.Unreachable.ReplaceAfter = 1 // hashing twice does no harm
 	return j
 }
 
-// collect fetches the output of tasks that ended, from whichever peer has it.
-func (d *demo) collect(ctx context.Context, through int, tasks []api.Task) {
-	for _, t := range tasks {
-		if t.State != "complete" || d.has(t.Slot) {
-			continue
-		}
-		var b bytes.Buffer
-		whole := false
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := d.net.Client(through).Logs(ctx, t.Job, api.LogQuery{Task: t.ID, Stream: "stdout"}, func(c api.LogChunk) error {
-			b.Write(c.Data)
-			whole = c.EOF && c.Error == nil
-			if c.Error != nil {
-				return c.Error
-			}
-			return nil
-		})
-		cancel()
-		if err != nil {
-			d.mu.Lock()
-			d.trouble = fmt.Errorf("output of %s on %s: %w", t.ID, t.PeerName, err)
-			d.mu.Unlock()
-		}
-		if err == nil && whole {
-			d.mu.Lock()
-			d.got[t.Slot-1], d.have[t.Slot-1] = b.String(), true
-			d.mu.Unlock()
-		}
-	}
-}
-
-func (d *demo) has(slot int) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.have[slot-1]
-}
-
-// killCoordinator kills it and measures until another peer follows another coordinator.
-func (d *demo) killCoordinator(ctx context.Context, boss, witness int) (time.Duration, error) {
+// loseCoordinator kills it for good and measures until another peer follows another coordinator.
+func (d *demo) loseCoordinator(ctx context.Context, boss, witness int) (time.Duration, error) {
 	old := d.net.ID(boss)
 	dead := time.Now()
-	if err := d.net.Kill(boss); err != nil {
+	if err := d.net.Lose(boss); err != nil {
 		return 0, err
 	}
 	err := d.net.await(ctx, func() bool {
@@ -262,45 +237,48 @@ func (d *demo) killCoordinator(ctx context.Context, boss, witness int) (time.Dur
 	return time.Since(dead), err
 }
 
-// bringBack restarts the dead peer: results that only its disk has are fetched, and it is a peer
-// like the others again.
-func (d *demo) bringBack(ctx context.Context, say func(string, ...any), boss, through int, job string) error {
-	began := time.Now()
-	if err := d.net.Restart(ctx, boss); err != nil {
-		return err
+// bringHome has the files written to a folder, as anybody would.
+func (d *demo) bringHome(ctx context.Context, say func(string, ...any), through int, job string) (err error) {
+	if d.home, err = os.MkdirTemp("", "covey-demo-"); err != nil {
+		return api.Errorf(api.Failed, "cannot make a folder for the files: %v", err)
 	}
-	if err := d.net.AwaitReady(ctx); err != nil {
-		return err
-	}
-	say("5. p%d started again, on another port: ready in every peer's eyes after %s.", boss, time.Since(began).Round(10*time.Millisecond))
 	ts, err := d.net.Client(through).Tasks(ctx, job)
 	if err != nil {
 		return err
 	}
 	d.tasks = ts.Tasks
-	missing := 0
-	for i := range d.have {
-		if !d.have[i] {
-			missing++
-		}
-	}
-	d.collect(ctx, through, ts.Tasks)
-	if missing > 0 {
-		say("   %d outputs were on its disk only, or not fetched yet; they are here now.", missing)
+	args := []string{"get", job, "--flat", "--to", d.home}
+	say("5. Bringing the files home, through p%d:  peer %s", through, strings.Join(args, " "))
+	get := exec.CommandContext(ctx, d.net.cfg.Exe, append([]string{"--data", d.net.Data(through)}, args...)...)
+	said, err := get.CombinedOutput()
+	fmt.Fprintf(d.talk, "   %s\n", strings.ReplaceAll(strings.TrimSpace(string(said)), "\n", "\n   "))
+	if err != nil {
+		return fmt.Errorf("peer get: %w", err)
 	}
 	return nil
 }
 
-// verdict compares every result with the local one and prints who ran what.
-func (d *demo) verdict(say func(string, ...any), gap, took time.Duration) error {
-	wrong, lost := 0, 0
-	for i := range d.want {
+// compare counts the files that are not there, and those that are not as they must be.
+func (d *demo) compare() (lost, wrong int, err error) {
+	for i, dir := range d.dirs {
+		got, err := os.ReadFile(filepath.Join(d.home, dir+ending))
 		switch {
-		case !d.have[i]:
+		case errors.Is(err, fs.ErrNotExist):
 			lost++
-		case d.got[i] != d.want[i]:
+		case err != nil:
+			return lost, wrong, err
+		case string(got) != d.want[i]:
 			wrong++
 		}
+	}
+	return lost, wrong, nil
+}
+
+// verdict compares every file with the local one and prints who made what.
+func (d *demo) verdict(say func(string, ...any), gap, took time.Duration) error {
+	lost, wrong, err := d.compare()
+	if err != nil {
+		return err
 	}
 	ran, again := map[string]int{}, map[string]int{}
 	for _, t := range d.tasks {
@@ -314,11 +292,11 @@ func (d *demo) verdict(say func(string, ...any), gap, took time.Duration) error 
 		name := fmt.Sprintf("p%d", k)
 		fmt.Fprintf(d.out, "%-6s %6d %d\n", name, ran[name], again[name])
 	}
-	fmt.Fprintf(d.out, "\nresults %d of %d, wrong %d; without a coordinator for %s; %s from submit to end; %s, %d cpus\n",
+	fmt.Fprintf(d.out, "\nfiles %d of %d, wrong %d; without a coordinator for %s; %s from submit to end; %s, %d cpus\n",
 		len(d.want)-lost, len(d.want), wrong, gap.Round(time.Millisecond), took.Round(10*time.Millisecond), runtime.GOOS, runtime.NumCPU())
 	if wrong+lost > 0 {
-		return fmt.Errorf("%d results are missing and %d are wrong (last trouble: %w)", lost, wrong, d.trouble)
+		return fmt.Errorf("%d files are missing and %d are wrong in %s", lost, wrong, d.home)
 	}
-	say("6. Every result is here, and every one equals the local one.")
+	say("6. Every file is here, and every byte as in the local ones. They stay in %s.", d.home)
 	return nil
 }

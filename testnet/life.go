@@ -31,6 +31,27 @@ func (n *Net) Kill(k int) error {
 	return nil
 }
 
+// Lose kills peer k for good: its disk is gone, too.
+func (n *Net) Lose(k int) error {
+	if err := n.Kill(k); err != nil {
+		return err
+	}
+	err := os.RemoveAll(n.Data(k))
+	for try := 0; err != nil && try < loseTries; try++ { // what it ran may still have written there
+		time.Sleep(loseWait)
+		err = os.RemoveAll(n.Data(k))
+	}
+	if err != nil {
+		return fmt.Errorf("remove the disk of peer %d: %w", k, err)
+	}
+	return nil
+}
+
+const (
+	loseTries = 20
+	loseWait  = 50 * time.Millisecond
+)
+
 // Restart starts peer k again with its data folder (after a kill if it still runs) and a port of
 // its own choice.
 func (n *Net) Restart(ctx context.Context, k int) error {

@@ -37,7 +37,7 @@ func testnetCommand(c *cli) *cobra.Command {
 		},
 	}
 	cmd.PersistentFlags().StringVar(&dir, "dir", filepath.Join(os.TempDir(), "covey-testnet-"+strconv.Itoa(os.Getuid())), "the testnet's `DIR`")
-	cmd.AddCommand(testnetUp(c, &dir), testnetStatus(c, &dir), testnetExec(c, &dir), testnetDemo(c), testnetSoak(c), testnetHash(c), testnetCopy(c),
+	cmd.AddCommand(testnetUp(c, &dir), testnetStatus(c, &dir), testnetExec(c, &dir), testnetDemo(c), testnetSoak(c), testnetHash(), testnetCopy(c),
 		testnetPeerOrder(c, &dir, "kill", "Kill peer K as a power cut would (SIGKILL)"),
 		testnetPeerOrder(c, &dir, "restart", "Start peer K again, with its data folder, on another port"),
 		testnetPartition(c, &dir),

@@ -13,7 +13,7 @@ import (
 func testnetDemo(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
-		Short: "Five peers, a real job of hundreds of tasks, kill -9 of the coordinator in the middle",
+		Short: "Five peers, hundreds of tasks, the coordinator lost in the middle, the files brought home",
 		Args:  exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := untilInterrupted(cmd.Context())
@@ -38,14 +38,14 @@ func scratch() (exe, dir string, err error) {
 	return exe, dir, nil
 }
 
-func testnetHash(c *cli) *cobra.Command {
+func testnetHash() *cobra.Command {
 	return &cobra.Command{
-		Use:    "hash DIR",
-		Short:  "SHA-256 of every file in DIR: a task of the demonstration",
+		Use:    "hash DIR FILE",
+		Short:  "Write the SHA-256 of every file in DIR to FILE: a task of the demonstration",
 		Hidden: true,
-		Args:   exactly(1, "a folder"),
+		Args:   exactly(2, "a folder and a file"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return testnet.HashFolder(c.Out, args[0])
+			return testnet.HashFolderInto(args[0], args[1])
 		},
 	}
 }
