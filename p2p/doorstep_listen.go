@@ -3,6 +3,7 @@ package p2p
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -48,6 +49,34 @@ func (c slowConn) LocalMultiaddr() ma.Multiaddr { return c.addrs.LocalMultiaddr(
 
 // RemoteMultiaddr implements manet.Conn.
 func (c slowConn) RemoteMultiaddr() ma.Multiaddr { return c.addrs.RemoteMultiaddr() }
+
+// libp2p sets what follows on what it accepts; a connection that is none of TCP's has nothing to set.
+
+// SetLinger says what becomes of bytes that were not sent when it is closed.
+func (c slowConn) SetLinger(sec int) error {
+	if t, ok := c.addrs.(interface{ SetLinger(sec int) error }); ok {
+		return t.SetLinger(sec)
+	}
+	return nil
+}
+
+// SetKeepAlive has the system notice that the other side is gone.
+func (c slowConn) SetKeepAlive(on bool) error {
+	if t, ok := c.addrs.(interface{ SetKeepAlive(on bool) error }); ok {
+		return t.SetKeepAlive(on)
+	}
+	return nil
+}
+
+// SetKeepAlivePeriod says how soon.
+func (c slowConn) SetKeepAlivePeriod(d time.Duration) error {
+	if t, ok := c.addrs.(interface {
+		SetKeepAlivePeriod(d time.Duration) error
+	}); ok {
+		return t.SetKeepAlivePeriod(d)
+	}
+	return nil
+}
 
 // GateMaListener implements transport.Upgrader.
 func (u doorUpgrader) GateMaListener(l manet.Listener) transport.GatedMaListener {
