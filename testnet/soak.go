@@ -41,6 +41,8 @@ type SoakReport struct {
 	Runs     int            `json:"runs"`                           // processes begun
 	Again    int            `json:"double_runs"`                    // slots begun more than once although a second run may happen
 	Twice    int            `json:"forbidden_double_runs"`          // with unreachable: wait
+	Files    int            `json:"files"`                          // that complete tasks left, fetched and found right
+	Owed     int            `json:"copies_owed"`                    // tasks of which fewer copies are kept than were wanted
 	Strays   int            `json:"strays"`                         // processes of cancelled jobs left at the end
 	Hung     int            `json:"hung"`                           // commands that were not answered within the bound
 	NoBoss   float64        `json:"longest_without_coordinator"`    // seconds, while a majority was up and connected

@@ -120,11 +120,13 @@ func TestEveryJobOfASoakIsValidAndItsExpectationsFit(t *testing.T) {
 			t.Fatalf("%s may run again and may end anyhow: nothing is proven by it", x.kind)
 		case p != nil && !strings.Contains(p.Command[0], s.marks()+"/"+string(x.job.ID)+"'"):
 			t.Fatalf("%s leaves no marks of its own: %q", x.kind, p.Command)
+		case (x.kind == "files") != (x.job.Outputs != nil):
+			t.Fatalf("%+v", x)
 		case x.cancel && !strings.Contains(p.Command[0], s.longSleep()):
 			t.Fatalf("what is left of it would not be found: %q", p.Command)
 		}
 	}
-	for _, kind := range []string{"noops", "naps", "processes", "sleeps", "once", "failures", "cancelled"} {
+	for _, kind := range []string{"noops", "naps", "processes", "sleeps", "once", "failures", "cancelled", "files"} {
 		if seen[kind] == 0 {
 			t.Errorf("never drawn: %s (drawn: %v)", kind, seen)
 		}
@@ -230,7 +232,7 @@ func TestASoaksReportHasTheFieldsItAlwaysHad(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := slices.Sorted(maps.Keys(fields))
-	want := "accepted cancels double_runs forbidden_double_runs held hung hurts longest_without_coordinator longest_without_coordinator_at lost" +
+	want := "accepted cancels copies_owed double_runs files forbidden_double_runs held hung hurts longest_without_coordinator longest_without_coordinator_at lost" +
 		" peers runs seconds seed settled slowest_command slowest_command_was strays trouble wrong"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("fields %s\nnot    %s", got, want)

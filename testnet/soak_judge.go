@@ -119,7 +119,7 @@ func firstDifference(a, b string) string {
 	return ""
 }
 
-// judgeAll decides about every job, its runs and its output.
+// judgeAll decides about every job, its runs, its output and its files.
 func (s *soak) judgeAll(ctx context.Context) {
 	for k := 1; k <= s.net.N(); k++ {
 		s.noteEnds(ctx, k) // ends of the last second, and contradictions
@@ -142,6 +142,7 @@ func (s *soak) judgeAll(ctx context.Context) {
 		}
 	}
 	s.judgeOutputs(ctx)
+	s.judgeFiles(ctx)
 	left := strayProcesses(s.longSleep())
 	s.report.Strays = len(left)
 	for _, p := range left {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -217,6 +218,39 @@ func TestOutputsThatAreNotWhatWasWrittenAreWrong(t *testing.T) {
 		s.judgeOutputs(t.Context())
 		if (s.report.Wrong > 0) != (x.wrong != "") || !strings.Contains(strings.Join(s.report.Trouble, "\n"), x.wrong) {
 			t.Errorf("%s: %d wrong, %q", what, s.report.Wrong, s.report.Trouble)
+		}
+	}
+}
+
+// The shell writes what is expected of it, and anything else is told.
+func TestFilesOfASoakAreWhatItsTasksWrite(t *testing.T) {
+	const id = taskstate.JobID("abc")
+	for _, size := range soakSizes {
+		c := exec.Command("/bin/sh", "-c", fileLine(id, size))
+		c.Dir, c.Env = t.TempDir(), append(os.Environ(), "COVEY_SLOT=3")
+		if text, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		got := map[string]string{}
+		for path := range soakFiles(id, 3, size) {
+			b, err := os.ReadFile(filepath.Join(c.Dir, path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[path] = string(b)
+		}
+		if why := difference(soakFiles(id, 3, size), got); why != "" {
+			t.Errorf("%d bytes: %s", size, why)
+		}
+		want := soakFiles(id, 3, size)
+		for why, other := range map[string]map[string]string{
+			"out/a is not as it was written": {"out/a": want["out/a"] + "x", "out/deep/b": want["out/deep/b"]},
+			"it left [\"out/a\"]":            {"out/a": want["out/a"]},
+			"\"out/c\"":                      {"out/a": want["out/a"], "out/deep/b": want["out/deep/b"], "out/c": ""},
+		} {
+			if said := difference(want, other); !strings.Contains(said, why) {
+				t.Errorf("%q, not %q", said, why)
+			}
 		}
 	}
 }

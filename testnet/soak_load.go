@@ -32,6 +32,7 @@ type soakJob struct {
 	exit     int    // the exit code, if end is failed
 	wait     bool   // must not run twice
 	marks    bool   // its processes leave marks
+	size     int    // of what its tasks leave, if it has outputs
 	cancel   bool   // the client cancels it
 	accepted bool   // the client was told that it is
 	told     bool   // the client was told that it is cancelled
@@ -47,7 +48,7 @@ func (s *soak) drawJob(r *rand.Rand) *soakJob {
 		j.Run.Process = &taskstate.Process{Command: []string{mark + line}, Shell: true}
 		j.Resources.MilliCPU = 500
 	}
-	kind := r.IntN(8)
+	kind := r.IntN(9)
 	if runtime.GOOS == "windows" {
 		kind %= 2
 	}
@@ -73,6 +74,10 @@ func (s *soak) drawJob(r *rand.Rand) *soakJob {
 	case 7:
 		x.kind, j.Count, x.end, x.cancel = "cancelled", 1+r.IntN(3), "shutdown", true
 		sh("exec sleep " + s.longSleep())
+	case 8:
+		x.kind, j.Count, x.size = "files", 1+r.IntN(5), soakSizes[r.IntN(len(soakSizes))]
+		j.Outputs = &taskstate.Outputs{Globs: []string{"out"}, Keep: r.IntN(4)}
+		sh(fileLine(j.ID, x.size))
 	}
 	j.Name = "soak-" + x.kind
 	jobfile.Defaults(&j)

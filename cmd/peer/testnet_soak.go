@@ -84,6 +84,7 @@ func soakTable(r testnet.SoakReport) *grid {
 	t.add("processes run", strconv.Itoa(r.Runs))
 	t.add("double runs, replace_after", strconv.Itoa(r.Again))
 	t.add("double runs, wait", strconv.Itoa(r.Twice))
+	t.add("files fetched and compared", fmt.Sprintf("%d (%d tasks without all copies)", r.Files, r.Owed))
 	t.add("processes left over", strconv.Itoa(r.Strays))
 	t.add("commands that hung", strconv.Itoa(r.Hung))
 	t.add("longest without coordinator", fmt.Sprintf("%s (%.0f s after the start)", secs(r.NoBoss), r.NoBossAt))
