@@ -13,7 +13,7 @@ import (
 func testnetDemo(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
-		Short: "Five peers, hundreds of tasks, the coordinator lost in the middle, the files brought home",
+		Short: "Five peers, hundreds of tasks, one peer lost for good, all files brought home",
 		Args:  exactly(0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := untilInterrupted(cmd.Context())
