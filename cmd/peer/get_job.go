@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -194,10 +195,10 @@ func (g *getting) showJob(id string, entries iter.Seq2[tree.Entry, error]) error
 // whileItRuns brings files as tasks end, until the job does, or the one task that was asked for.
 func (g *getting) whileItRuns(ctx context.Context, h homing, id string, slot int, several bool) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	bar := newProgress(g.c.Err)
 	defer bar.done()
 	home := startHomecoming(ctx, h, several)
+	defer func() { cancel(); <-home.ended }()
 	bar.extra = home.text
 	why := whyPrinter{w: g.c.Err, bar: bar}
 	var last api.Job
@@ -216,7 +217,7 @@ func (g *getting) whileItRuns(ctx context.Context, h homing, id string, slot int
 		bar.show(p.Job)
 		return nil
 	})
-	if err != nil && err != errEnough {
+	if err != nil && !errors.Is(err, errEnough) {
 		return err
 	}
 	plan, err := g.plan(ctx, id, slot, 0, several)

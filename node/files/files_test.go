@@ -279,3 +279,36 @@ func TestWhoWasAskedAndWhoIsAwayIsSaidOfWhatNobodyHas(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestManyBlobsComeInTheOrderInWhichTheyWereAskedForAsOftenAsTheyWere(t *testing.T) {
+	ps := cluster(t, []string{"a", "b"})
+	large := bytes.Repeat([]byte("2"), 2*piece.Size+5)
+	for _, b := range [][]byte{[]byte("1"), large, []byte("3")} {
+		if _, err := ps["a"].put(t, fileRef(b), "x", 0, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sized := func(blobs ...[]byte) (q api.GetFiles) {
+		for i, b := range blobs {
+			size := int64(len(b))
+			if i%2 == 1 {
+				size = -1 // not known
+			}
+			q.Blobs = append(q.Blobs, api.SizedBlob{Blob: piece.Sum(b), Size: size})
+		}
+		return q
+	}
+	for range 2 { // from another peer, and from here
+		got, err := ps["b"].get(t, sized([]byte("3"), large, []byte("1"), []byte("3"), large))
+		if err != nil || len(got) != 5 || string(got[0]) != "3" || !bytes.Equal(got[1], large) || string(got[2]) != "1" || string(got[3]) != "3" || !bytes.Equal(got[4], large) {
+			t.Fatal(len(got), err)
+		}
+	}
+	got, err := ps["b"].get(t, sized([]byte("1"), []byte("nowhere"), []byte("3")))
+	if codeOf(err) != api.NoCoordinator || len(got) != 1 {
+		t.Error(len(got), err)
+	}
+	if _, err := ps["b"].get(t, api.GetFiles{Blobs: make([]api.SizedBlob, api.MaxBlobs+1)}); codeOf(err) != api.Usage {
+		t.Error(err)
+	}
+}

@@ -77,13 +77,39 @@ func TestAJobFromAnywhereIsChecked(t *testing.T) {
 		},
 		"max_output: expected 4KiB to 1TiB, got 4,095 bytes": func(j *taskstate.Job, _ *taskstate.Process) { j.MaxOutput = 4095 },
 		"max_output: expected 4KiB to 1TiB, got -1 bytes":    func(j *taskstate.Job, _ *taskstate.Process) { j.MaxOutput = -1 },
-		"timeout: expected 0 to":                             func(j *taskstate.Job, _ *taskstate.Process) { j.Timeout = -1 },
-		"parallel: expected 0 to":                            func(j *taskstate.Job, _ *taskstate.Process) { j.Parallel = -1 },
-		"placement.max_per_peer: expected":                   func(j *taskstate.Job, _ *taskstate.Process) { j.MaxPerPeer = -1 },
-		"unreachable.replace_after: expected":                func(j *taskstate.Job, _ *taskstate.Process) { j.Unreachable.ReplaceAfter = 1 << 60 },
-		"unreachable: use replace_after or":                  func(j *taskstate.Job, _ *taskstate.Process) { j.Unreachable.Wait = true },
-		"run: say what to run":                               func(j *taskstate.Job, _ *taskstate.Process) { j.Run.Process = nil },
-		"run: use process or noop":                           func(j *taskstate.Job, _ *taskstate.Process) { j.Run.Noop = &taskstate.Noop{} },
+		"outputs: it names no files":                         func(j *taskstate.Job, _ *taskstate.Process) { j.Outputs = &taskstate.Outputs{} },
+		"outputs: 65 patterns, at most 64 are allowed": func(j *taskstate.Job, _ *taskstate.Process) {
+			j.Outputs = &taskstate.Outputs{}
+			for i := range 65 {
+				j.Outputs.Globs = append(j.Outputs.Globs, "f"+itoa(i))
+			}
+		},
+		`outputs[0]: expected a path below the task's own folder`: func(j *taskstate.Job, _ *taskstate.Process) {
+			j.Outputs = &taskstate.Outputs{Globs: []string{"a/../../b"}}
+		},
+		"outputs[0]: a path is UTF-8": func(j *taskstate.Job, _ *taskstate.Process) {
+			j.Outputs = &taskstate.Outputs{Globs: []string{"a\xff"}}
+		},
+		"outputs[1]: it is the same as outputs[0]": func(j *taskstate.Job, _ *taskstate.Process) {
+			j.Outputs = &taskstate.Outputs{Globs: []string{"a", "a"}}
+		},
+		"outputs.missing: allowed is fail, warn, ok": func(j *taskstate.Job, _ *taskstate.Process) {
+			j.Outputs = &taskstate.Outputs{Globs: []string{"a"}, Missing: "never"}
+		},
+		"keep: expected 0 to 16, got -1": func(j *taskstate.Job, _ *taskstate.Process) {
+			j.Outputs = &taskstate.Outputs{Globs: []string{"a"}, Keep: -1}
+		},
+		"keep_logs: expected 0 to 16, got 17": func(j *taskstate.Job, _ *taskstate.Process) { j.KeepLogs = 17 },
+		"outputs: a service job has tasks that do not end": func(j *taskstate.Job, _ *taskstate.Process) {
+			j.Type, j.Outputs = taskstate.ServiceJob, &taskstate.Outputs{Globs: []string{"a"}}
+		},
+		"timeout: expected 0 to":              func(j *taskstate.Job, _ *taskstate.Process) { j.Timeout = -1 },
+		"parallel: expected 0 to":             func(j *taskstate.Job, _ *taskstate.Process) { j.Parallel = -1 },
+		"placement.max_per_peer: expected":    func(j *taskstate.Job, _ *taskstate.Process) { j.MaxPerPeer = -1 },
+		"unreachable.replace_after: expected": func(j *taskstate.Job, _ *taskstate.Process) { j.Unreachable.ReplaceAfter = 1 << 60 },
+		"unreachable: use replace_after or":   func(j *taskstate.Job, _ *taskstate.Process) { j.Unreachable.Wait = true },
+		"run: say what to run":                func(j *taskstate.Job, _ *taskstate.Process) { j.Run.Process = nil },
+		"run: use process or noop":            func(j *taskstate.Job, _ *taskstate.Process) { j.Run.Noop = &taskstate.Noop{} },
 		"run.noop.duration: expected": func(j *taskstate.Job, _ *taskstate.Process) {
 			j.Run = taskstate.Run{Noop: &taskstate.Noop{Duration: -1}}
 		},
