@@ -1,8 +1,12 @@
 package node
 
 import (
+	"slices"
+
+	"covey/dispatch/ledger"
 	"covey/membership"
 	"covey/node/api"
+	"covey/node/blob/piece"
 	"covey/node/blob/store"
 	"covey/node/files"
 	"covey/node/keep"
@@ -52,6 +56,29 @@ func (n *Node) saving(run func(sink func(taskstate.RunReport)) (Runner, error)) 
 		return nil, err // not s: a nil *saver.Saver would be a Runner that is not nil
 	}
 	return s, nil
+}
+
+// outputSafe tells whether all that a task was to leave is in the store for good, so that the folder
+// it worked in is needed no more.
+func (n *Node) outputSafe(id taskstate.TaskID) bool {
+	var saved *taskstate.Saved
+	n.replica.Read(func(s *ledger.State) {
+		j, ok := s.Job(id.Job)
+		if !ok || j.Job().Outputs == nil || id.Slot > j.Slots() {
+			return
+		}
+		if r := j.Slot(id.Slot); r.Attempt == id.Attempt && r.Final != nil && r.Final.State == taskstate.Complete {
+			saved = r.Final.Saved
+		}
+	})
+	if saved == nil || saved.Root.IsZero() {
+		return false
+	}
+	p, ok := n.blobs.PinNamed(keep.PinName(id))
+	if !ok || !p.Until.IsZero() || !slices.Contains(p.Roots, saved.Root) {
+		return false
+	}
+	return !slices.ContainsFunc(p.Roots, func(r piece.Root) bool { return !n.blobs.Have(r).Whole })
 }
 
 // serveKeeping keeps for other members what tasks left with them.

@@ -1,11 +1,13 @@
 package node
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"covey/node/api"
 	"covey/node/sweep"
 )
 
@@ -41,3 +43,38 @@ func TestWhatAJobLeftOnDiskIsRemovedAndWhatTheFolderIsForStays(t *testing.T) {
 		t.Errorf("a job after it: %+v", row)
 	}
 }
+
+func TestTheFolderOfATaskGoesWhenItsOutputIsSafeAndTheOutputStays(t *testing.T) {
+	t.Parallel()
+	l := alive(t, Config{Name: "one", KeepOutput: 1})
+	j := outputJob("tidy", "head -c 3000000 /dev/zero > big; head -c 3000000 /dev/zero > scratch; echo said; test $COVEY_SLOT = 1 || sleep 600", "", "big")
+	j.Count = 2
+	id := l.submit(j)
+	work := func(slot int) string { return l.folder.path("tasks", id, fmt.Sprint(slot, ".1"), "work") }
+	seen := false
+	eventually(t, "the folder of the task that ended is gone", func() (bool, string) {
+		l.sweepOnce(t)
+		_, err := os.Stat(work(1))
+		seen = seen || err == nil
+		saved := l.savedOf(id, 1)
+		if seen && err != nil && saved == nil {
+			t.Fatal("it went before its end was settled")
+		}
+		return err != nil && saved != nil, fmt.Sprintf("%+v", saved)
+	})
+	if _, err := os.Stat(filepath.Join(work(2), "scratch")); err != nil {
+		t.Errorf("of a task that runs: %v", err)
+	}
+	if got := l.fetched(l.client(), l.savedOf(id, 1).Root); len(got["big"]) != 3_000_000 {
+		t.Errorf("%d bytes are left of its output", len(got["big"]))
+	}
+	if got := l.output(id, api.LogQuery{Slot: 1, Stream: "stdout"}); got != "said\n" {
+		t.Errorf("it said %q", got)
+	}
+	if _, err := l.Cancel(timed(t), id); err != nil {
+		t.Fatal(err)
+	}
+	l.outcome(id)
+}
+
+func (l *living) sweepOnce(t *testing.T) { sweep.New(l.sweepConfig()).Once(timed(t), time.Now()) }

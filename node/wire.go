@@ -239,7 +239,7 @@ func (n *Node) enter(ctx context.Context) error {
 func (n *Node) sweepConfig() sweep.Config {
 	return sweep.Config{
 		Dir: n.folder.path("tasks"), Keep: n.cfg.KeepOutput, Replica: n.replica, Held: n.held.Has, Forget: n.forgetStdins, Clean: n.runner.Clean, Log: n.log,
-		Current: n.keeper.Level,
+		Current: n.keeper.Level, Safe: n.outputSafe,
 	}
 }
 

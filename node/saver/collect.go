@@ -16,6 +16,7 @@ import (
 	"covey/node/blob/store"
 	"covey/node/blob/tree"
 	"covey/node/keep"
+	"covey/node/runner/process"
 	"covey/taskstate"
 )
 
@@ -25,9 +26,6 @@ const (
 	togetherBytes = 64 << 20
 	togetherBlobs = 4096
 )
-
-// Names in a task's folder.
-const workName = "work"
 
 var logGlobs = globs([]string{"stdout", "stderr"})
 
@@ -160,7 +158,7 @@ func (g *gathering) collectFrom(ctx context.Context, home *os.Root, one *gathere
 	if job.Outputs == nil {
 		return nil
 	}
-	work, err := home.OpenRoot(workName)
+	work, err := home.OpenRoot(process.WorkName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

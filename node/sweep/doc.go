@@ -1,6 +1,7 @@
 // Package sweep keeps what ended tasks leave on this peer's disk within bounds: it removes the
-// files of jobs the ledger has forgotten, and, when those of finished jobs take too much room
-// together, the files of those that ended first; pinned ones go last. What is on the disk and the
-// time are given to a pure core. It removes nothing of a job that goes on, and nothing at first
-// sight.
+// files of jobs the ledger has forgotten, and, when those that are left take too much room together,
+// first the work folders of tasks whose output is safe in the store of files, and then all that
+// finished jobs left. Of both, what ended first goes first, and pinned jobs go last. What is on the
+// disk and the time are given to a pure core. It removes nothing else of a job that goes on, and
+// nothing at first sight.
 package sweep

@@ -3,6 +3,7 @@ package sweep
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"covey/dispatch/ledger"
+	"covey/node/runner/process"
 	"covey/taskstate"
 )
 
@@ -62,9 +64,7 @@ func (s *Sweeper) step(found []leftover, current bool, now time.Time) (remove []
 			}
 		}
 	}
-	slices.SortFunc(over, func(a, b leftover) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.ended, b.ended), cmp.Compare(a.job, b.job))
-	})
+	slices.SortFunc(over, inTurn)
 	for _, l := range over {
 		if total <= s.limit {
 			break
@@ -77,12 +77,78 @@ func (s *Sweeper) step(found []leftover, current bool, now time.Time) (remove []
 	return remove
 }
 
-// rank is whose files go first.
-func rank(l leftover) int {
-	if l.pin {
-		return 1
+// inTurn orders jobs by whose files go first.
+func inTurn(a, b leftover) int {
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.ended, b.ended), cmp.Compare(a.job, b.job))
+}
+
+// rank is 0 for jobs that ended, 1 for those that go on, and more for those that are to be kept.
+func rank(l leftover) (n int) {
+	if l.ended == 0 {
+		n = 1
 	}
-	return 0
+	if l.pin {
+		n += 2
+	}
+	return n
+}
+
+// excess is how much there is beyond the limit.
+func (s *Sweeper) excess(found []leftover) int64 {
+	over := -s.limit
+	for _, l := range found {
+		over += l.bytes
+	}
+	return over
+}
+
+// shed removes work folders of tasks whose output is safe, until there is no more than the limit.
+func (s *Sweeper) shed(found []leftover) {
+	over := s.excess(found)
+	if over <= 0 || s.cfg.Safe == nil {
+		return
+	}
+	slices.SortFunc(found, inTurn)
+	for i := range found {
+		l := &found[i]
+		if !l.known {
+			continue
+		}
+		gone := s.cfg.shed(l.job, over)
+		l.bytes -= gone
+		if over -= gone; over <= 0 {
+			return
+		}
+	}
+}
+
+// shed removes work folders of a job's tasks until enough has gone, and returns how much has.
+func (cfg *Config) shed(job taskstate.JobID, enough int64) (gone int64) {
+	attempts, err := os.ReadDir(filepath.Join(cfg.Dir, string(job)))
+	if err != nil {
+		return 0
+	}
+	for _, a := range attempts {
+		var slot, attempt int
+		if n, err := fmt.Sscanf(a.Name(), "%d.%d", &slot, &attempt); n != 2 || err != nil || !a.IsDir() {
+			continue
+		}
+		task := taskstate.Task(job, slot, attempt)
+		rel, err := task.Folder()
+		if err != nil || filepath.Base(rel) != a.Name() || !cfg.Safe(task) {
+			continue
+		}
+		work := filepath.Join(cfg.Dir, filepath.FromSlash(rel), process.WorkName)
+		bytes := treeBytes(work)
+		if err := process.RemoveTree(work); err != nil {
+			cfg.Log.Warn("what a task worked in could not be removed", "task", task, "err", err)
+			continue
+		}
+		if gone += bytes; gone >= enough {
+			break
+		}
+	}
+	return gone
 }
 
 // Config is what sweeping rests on.
@@ -93,8 +159,11 @@ type Config struct {
 	Current func() bool                // this peer's copy of the ledger can be believed when it does not know a job
 	Held    func(taskstate.JobID) bool // the job waits here for a coordinator
 	Forget  func()                     // lets go of what else is kept for jobs
-	Clean   func(taskstate.JobID) error
-	Log     *slog.Logger
+	// Safe tells whether a task is settled as complete, and all it was to leave is whole in the store
+	// of files, and not nothing: its work folder can go. Optional.
+	Safe  func(taskstate.TaskID) bool
+	Clean func(taskstate.JobID) error
+	Log   *slog.Logger
 }
 
 // New makes a Sweeper.
@@ -119,7 +188,9 @@ func (s *Sweeper) Run(ctx context.Context) error {
 func (s *Sweeper) Once(ctx context.Context, now time.Time) {
 	current := s.cfg.Current() // before the look: who is current now knows every job whose folder is there then, or will soon
 	s.cfg.Forget()
-	for _, job := range s.step(s.cfg.leftovers(ctx), current, now) {
+	found := s.cfg.leftovers(ctx)
+	s.shed(found)
+	for _, job := range s.step(found, current, now) {
 		if err := s.cfg.Clean(job); err != nil {
 			s.cfg.Log.Warn("the files of a job could not be removed", "job", job, "err", err)
 		}
@@ -156,7 +227,8 @@ func (cfg *Config) leftovers(ctx context.Context) (out []leftover) {
 }
 
 // treeBytes is what the files below a folder take; what was dropped of a service's output takes
-// nothing. What vanishes meanwhile, or cannot be read, counts nothing.
+// nothing, and of a file with several names – one of them in the store of files, say – each has its
+// part. What vanishes meanwhile, or cannot be read, counts nothing.
 func treeBytes(dir string) (sum int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -2,6 +2,9 @@ package sweep
 
 import (
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -67,4 +70,71 @@ func TestFilesStayBelowTheirLimitAndTheNewestAndThoseInUseStay(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What a task worked in goes when its output is safe, and never before; what it said stays.
+func TestWorkFoldersGoFirstAndOnlyOfTasksWhoseOutputIsSafe(t *testing.T) {
+	dir := t.TempDir()
+	put := func(task string, n int) {
+		work := filepath.Join(dir, task, "work", "deep")
+		if err := os.MkdirAll(work, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for path, n := range map[string]int{filepath.Join(work, "f"): n, filepath.Join(dir, task, "stdout"): 4096} {
+			if err := os.WriteFile(path, make([]byte, n), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chmod(work, 0o500); err != nil { // as a task may leave it
+			t.Fatal(err)
+		}
+	}
+	there := func(task string) bool {
+		_, err := os.Stat(filepath.Join(dir, task, "work"))
+		_, said := os.Stat(filepath.Join(dir, task, "stdout"))
+		if said != nil {
+			t.Errorf("what %s said is gone", task)
+		}
+		return err == nil
+	}
+	for _, task := range []string{"aaa/1.1", "aaa/2.1", "bbb/1.1", "bbb/1.2", "ccc/1.1"} {
+		put(task, 64<<10)
+	}
+	found := func() []leftover {
+		out := []leftover{{job: "aaa", known: true}, {job: "bbb", known: true, ended: 5}, {job: "ccc"}}
+		for i := range out {
+			out[i].bytes = treeBytes(filepath.Join(dir, string(out[i].job)))
+		}
+		return out
+	}
+	all := int64(0)
+	for _, l := range found() {
+		all += l.bytes
+	}
+	safe := map[string]bool{}
+	cfg := Config{Dir: dir, Log: slog.New(slog.DiscardHandler), Safe: func(id taskstate.TaskID) bool { return safe[id.String()] }}
+	s := &Sweeper{cfg: cfg, limit: 1}
+	s.shed(found())
+	for _, task := range []string{"aaa/1.1", "aaa/2.1", "bbb/1.1", "bbb/1.2", "ccc/1.1"} {
+		if !there(task) {
+			t.Fatalf("%s went, which is not safe", task)
+		}
+	}
+	safe = map[string]bool{"aaa.1.1": true, "bbb.1.2": true, "ccc.1.1": true}
+	s.limit = all - 1
+	s.shed(found())
+	if there("bbb/1.2") || !there("aaa/1.1") || !there("bbb/1.1") || !there("ccc/1.1") {
+		t.Error("of the jobs that are safe, another than the one that ended went first, or more than had to")
+	}
+	s.limit = 1
+	left := found()
+	s.shed(left)
+	if there("aaa/1.1") || !there("aaa/2.1") || !there("ccc/1.1") {
+		t.Error("what is safe of a job that goes on stays, or something else went")
+	}
+	for _, l := range left {
+		if now := treeBytes(filepath.Join(dir, string(l.job))); l.bytes != now {
+			t.Errorf("%s is said to have %d bytes, and has %d", l.job, l.bytes, now)
+		}
+	}
 }

@@ -10,8 +10,8 @@ import (
 	"covey/taskstate"
 )
 
-// workName is the folder an attempt runs in, in its own.
-const workName = "work"
+// WorkName is the folder an attempt runs in, in its own.
+const WorkName = "work"
 
 // freshFolder makes the attempt's folder, with an empty work folder in it. If there is one – this
 // attempt was started in an earlier life – it goes first.
@@ -26,14 +26,14 @@ func (r *Executor) freshFolder(home string) error {
 			err = os.Mkdir(home, 0o700)
 		}
 	case errors.Is(err, fs.ErrExist):
-		if err = removeTree(home); err == nil {
+		if err = RemoveTree(home); err == nil {
 			err = os.Mkdir(home, 0o700)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	return os.Mkdir(filepath.Join(home, workName), 0o700)
+	return os.Mkdir(filepath.Join(home, WorkName), 0o700)
 }
 
 // workFolder puts the script into the folder a task runs in, and returns the one it starts in.
@@ -76,8 +76,8 @@ func writeScript(path string, script []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// removeTree is os.RemoveAll that also gets past folders a task made read-only.
-func removeTree(path string) error {
+// RemoveTree is os.RemoveAll that also gets past folders a task made read-only.
+func RemoveTree(path string) error {
 	err := os.RemoveAll(path)
 	if err == nil || !errors.Is(err, fs.ErrPermission) {
 		return err
@@ -100,5 +100,5 @@ func (r *Executor) Clean(job taskstate.JobID) error {
 	}
 	dir := filepath.Join(r.cfg.Dir, name)
 	r.spare.forget(dir)
-	return removeTree(dir)
+	return RemoveTree(dir)
 }

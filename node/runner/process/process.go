@@ -122,7 +122,7 @@ func (r *Executor) prepare(t *task) (s supervise.Spec, err error) {
 	s.Task, s.Home, s.Timeout = l.Task.String(), home, time.Duration(l.Job.Timeout)*time.Millisecond
 	s.Stdin = l.Job.Stdin
 	s.Cap, s.Newest = l.Job.MaxOutput, l.Job.Type.Lasts()
-	work := filepath.Join(home, workName)
+	work := filepath.Join(home, WorkName)
 	if len(l.Job.Inputs) > 0 {
 		if r.cfg.Inputs == nil {
 			return s, reject(taskstate.ReasonPrepare, "this peer brings no inputs")

@@ -18,7 +18,7 @@ func asNew(home string) bool {
 		return false
 	}
 	defer func() { _ = syscall.Close(dir) }()
-	work, ok := bareFolder(dir, workName, 0)
+	work, ok := bareFolder(dir, WorkName, 0)
 	if !ok {
 		return false
 	}

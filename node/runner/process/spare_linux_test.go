@@ -17,7 +17,7 @@ import (
 
 // homeOf is the folder, or the name, of a slot's first attempt.
 func (h *harness) homeOf(slot int) string {
-	return filepath.Dir(h.path(taskstate.Task(testJob, slot, 1), workName))
+	return filepath.Dir(h.path(taskstate.Task(testJob, slot, 1), WorkName))
 }
 
 // through runs a line as a slot and waits for its end.
@@ -50,7 +50,7 @@ func TestTheNextTaskGetsTheFolderOfOneThatLeftNothingAndItsFiles(t *testing.T) {
 	h := start(t, nil)
 	h.through(1, "true")
 	var before []os.FileInfo
-	names := []string{".", workName, "stdout", "stderr"}
+	names := []string{".", WorkName, "stdout", "stderr"}
 	for _, name := range names {
 		before = append(before, stat(t, filepath.Join(h.homeOf(1), name)))
 	}
@@ -61,7 +61,7 @@ func TestTheNextTaskGetsTheFolderOfOneThatLeftNothingAndItsFiles(t *testing.T) {
 		}
 	}
 	two := taskstate.Task(testJob, 2, 1)
-	if h.file(two, "stdout") != "out\n" || h.file(two, "stderr") != "err\n" || h.file(two, "work/file") != filepath.Join(h.homeOf(2), workName)+"\n" {
+	if h.file(two, "stdout") != "out\n" || h.file(two, "stderr") != "err\n" || h.file(two, "work/file") != filepath.Join(h.homeOf(2), WorkName)+"\n" {
 		t.Error("the second task's files are not as it left them")
 	}
 	if !os.SameFile(stat(t, h.homeOf(1)), stat(t, filepath.Join(h.dir, nothingFile))) {
@@ -225,7 +225,7 @@ func (a *attempts) clean(rt *rapid.T) {
 		}
 	}
 	a.r.spare.forget(dir)
-	if err := removeTree(dir); err != nil {
+	if err := RemoveTree(dir); err != nil {
 		rt.Fatal(err)
 	}
 	for home := range a.over {
