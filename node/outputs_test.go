@@ -241,6 +241,14 @@ func TestACutWhileATaskIsSavedHealsToOneEndAndTwoCopies(t *testing.T) {
 		p, ok := one.blobs.PinNamed(keep.PinName(taskstate.Task(taskstate.JobID(id), 1, 1)))
 		return ok && p.Until.IsZero() && slices.Contains(p.Roots, one.savedOf(id, 1).Root), fmt.Sprintf("%+v", p)
 	})
+	eventually(t, "all know of two copies", func() (bool, string) {
+		for _, l := range all {
+			if saved := l.savedOf(id, 1); saved == nil || len(saved.Keepers) < 2 {
+				return false, fmt.Sprintf("%s: %+v", l.name, saved)
+			}
+		}
+		return true, ""
+	})
 	saved := one.savedOf(id, 1)
 	if other := all[2].savedOf(id, 1); saved.Keepers[0] != two.self || !saved.Equal(other) {
 		t.Errorf("%+v, and %+v", saved, other)
