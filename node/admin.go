@@ -35,6 +35,9 @@ func (n *Node) leave(ctx context.Context) error {
 	if n.view.AskCluster(ctx, "") == nil {
 		return api.Errorf(api.NoCoordinator, "this peer did not leave: %s", n.view.Deciders.TryAgain())
 	}
+	if err := n.handOver(ctx); err != nil {
+		return err
+	}
 	// The worker first: one that still looks for a session would register again.
 	if err := n.worker.Stop(ctx); err != nil {
 		n.log.Warn("leaving before every task's end was acknowledged", "err", err)

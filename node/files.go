@@ -32,7 +32,7 @@ func (n *Node) openFiles() (err error) {
 	if err = n.openStager(); err != nil {
 		return api.Errorf(api.Failed, "%v", err)
 	}
-	n.files = files.New(files.Config{Store: n.blobs, Dir: dir, Net: n.host, Self: n.self, Members: holders{n.self, n.members, n.roster, n.view.Who}.others, Now: n.cfg.Now, Log: n.log})
+	n.files = files.New(files.Config{Store: n.blobs, Dir: dir, Net: n.host, Self: n.self, Members: holders{n.self, n.members, n.roster, n.view.Who}.others, Jobs: n.filesOfJobs, Now: n.cfg.Now, Log: n.log})
 	n.care = newCare(n)
 	return nil
 }

@@ -2,12 +2,14 @@ package node
 
 import (
 	"context"
+	"fmt"
 
 	"covey/dispatch/ledger"
 	"covey/membership"
 	"covey/node/api"
 	"covey/node/calls"
 	"covey/node/care"
+	"covey/node/view"
 	"covey/taskstate"
 )
 
@@ -56,4 +58,66 @@ func (n *Node) storeChanged(err error) {
 	if n.troubles.Set(n.self, api.TroubleStoreFull, text) {
 		n.log.Error("no room for what tasks leave", "err", err)
 	}
+}
+
+// filesOfJobs says how it stands with what tasks left here.
+func (n *Node) filesOfJobs(ctx context.Context) (out []api.JobFiles, err error) {
+	kept, err := n.care.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range kept {
+		x := api.JobFiles{
+			Job: string(k.Job), Home: k.Home, Tasks: k.Tasks, Bytes: k.Bytes, Coming: k.Coming, Copies: k.Copies, Keep: k.Keep, Only: k.Sole,
+		}
+		n.replica.Read(func(s *ledger.State) {
+			if j, ok := s.Job(k.Job); ok {
+				x.Name = j.Job().Name
+			}
+		})
+		if k.Copies < k.Keep {
+			x.Why = n.whyFew(k)
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
+
+// whyFew says why there are fewer copies of something than there are to be.
+func (n *Node) whyFew(k care.Kept) string {
+	switch {
+	case k.Coming > 0:
+		return "not all of it is here yet"
+	case k.Alone:
+		return "nobody else is here to keep it"
+	case len(k.Not) > 0:
+		return view.Enumerate(n.view.Who.Sorted(k.Not)) + " cannot keep it: no room, or no storage for others"
+	}
+	return "another copy is under way"
+}
+
+// handOver has others keep what only this peer has, before it leaves.
+func (n *Node) handOver(ctx context.Context) error {
+	left, err := n.care.HandOver(ctx)
+	if err != nil {
+		return err
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	const few = 5
+	var jobs []string
+	var tasks int
+	var bytes int64
+	for _, k := range left {
+		tasks, bytes = tasks+k.Sole, bytes+k.Bytes
+		if len(jobs) < few {
+			jobs = append(jobs, string(k.Job))
+		}
+	}
+	if more := len(left) - len(jobs); more > 0 {
+		jobs = append(jobs, fmt.Sprintf("%d more", more))
+	}
+	return api.Errorf(api.Conflict, "this peer did not leave: it has the only copy of what %d of the tasks of %s left (%d MiB), and %s. Bring that to you first with `peer get JOB`, or let another peer join; "+
+		"to lose it, type `peer down` here and `peer remove %s` at another peer", tasks, view.Enumerate(jobs), (bytes+1<<20-1)>>20, n.whyFew(left[0]), n.name)
 }

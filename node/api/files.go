@@ -85,17 +85,32 @@ type Fetching struct {
 
 // StoreUsage answers GET /v1/store. What takes room is counted in bytes of the disk.
 type StoreUsage struct {
-	Dir      string    `json:"dir"`
-	Quota    int64     `json:"quota"` // for what is kept for others
-	Bytes    int64     `json:"bytes"`
-	MayGo    int64     `json:"may_go"`    // of it, what makes place for other files when there is need
-	Pinned   int64     `json:"pinned"`    // of it, what was put here
-	DiskFree int64     `json:"disk_free"` // what could still be written
-	Blobs    int       `json:"blobs"`
-	Partial  int       `json:"partial"` // blobs that have not come whole
-	Foreign  int       `json:"foreign,omitempty"`
-	Puts     []Put     `json:"puts"`
-	AsOf     time.Time `json:"as_of"`
+	Dir      string     `json:"dir"`
+	Quota    int64      `json:"quota"` // for what is kept for others
+	Bytes    int64      `json:"bytes"`
+	MayGo    int64      `json:"may_go"`    // of it, what makes place for other files when there is need
+	Pinned   int64      `json:"pinned"`    // of it, what was put here
+	DiskFree int64      `json:"disk_free"` // what could still be written
+	Blobs    int        `json:"blobs"`
+	Partial  int        `json:"partial"` // blobs that have not come whole
+	Foreign  int        `json:"foreign,omitempty"`
+	Puts     []Put      `json:"puts"`
+	Jobs     []JobFiles `json:"jobs"` // what tasks left, older jobs first
+	AsOf     time.Time  `json:"as_of"`
+}
+
+// JobFiles is how it stands with what the tasks of a job left here.
+type JobFiles struct {
+	Job    string `json:"job"`
+	Name   string `json:"name,omitempty"`
+	Home   bool   `json:"home,omitempty"`   // the job was submitted here
+	Tasks  int    `json:"tasks"`            // that left something
+	Bytes  int64  `json:"bytes"`            // of it
+	Coming int    `json:"coming,omitempty"` // tasks of which not all is here yet
+	Copies int    `json:"copies"`           // of the task that has the fewest
+	Keep   int    `json:"keep"`             // that there are to be
+	Only   int    `json:"only,omitempty"`   // tasks of which no other peer that is here has a copy
+	Why    string `json:"why,omitempty"`    // fewer copies than there are to be
 }
 
 func fileRoutes(mux *http.ServeMux, b FileBackend) {

@@ -61,6 +61,8 @@ type Care struct {
 	peers   map[taskstate.PeerID]Peer
 	checked time.Time // when pins and ledger were compared last
 	fast    time.Time // when the pins were looked at last
+	stale   bool      // they are others by now
+	damaged bool      // something they name is not here any more
 	full    bool
 }
 
@@ -113,7 +115,10 @@ func (c *Care) Run(ctx context.Context) error {
 		case <-c.wake:
 			c.look(ctx)
 		case <-c.cfg.Store.Damaged():
-			c.fast = time.Time{}
+			c.damaged, c.fast = true, time.Time{}
+			c.look(ctx)
+		case <-c.cfg.Store.Repinned():
+			c.stale = true
 			c.look(ctx)
 		case r := <-c.results:
 			c.begin(ctx, c.core.Done(r.do, r.is, c.cfg.Now()))
@@ -125,6 +130,9 @@ func (c *Care) Run(ctx context.Context) error {
 			c.begin(ctx, c.core.Tick(c.cfg.Now()))
 		}
 		wait := compareEvery
+		if c.stale {
+			wait = max(gather, pinsEvery-c.cfg.Now().Sub(c.fast))
+		}
 		if next := c.core.Next(); !next.IsZero() {
 			wait = min(wait, max(gather, next.Sub(c.cfg.Now())))
 		}
@@ -204,9 +212,15 @@ func (c *Care) look(ctx context.Context) {
 	h := c.heard
 	c.heard = heard{}
 	c.mu.Unlock()
-	if h.all || now.Sub(c.fast) >= pinsEvery {
-		c.fast = now
+	if h.all || c.damaged || now.Sub(c.fast) >= pinsEvery && (c.stale || len(h.tasks) > 0) {
+		c.fast, c.stale = now, false
+		c.damaged = c.damaged || h.all
 		c.begin(ctx, c.core.Holds(c.held(), now))
+		for id, t := range c.core.things {
+			if !t.known { // it may have been kept here before the ledger said so, or after
+				h.tasks = append(h.tasks, id)
+			}
+		}
 	}
 	switch {
 	case h.all:
@@ -235,9 +249,17 @@ func (c *Care) held() map[taskstate.TaskID]Held {
 			}
 		}
 	}
-	for _, name := range c.cfg.Store.Lacking() {
-		if id, ok := taskOf(name); ok {
+	for id, t := range c.core.things {
+		if _, pinned := out[id]; pinned && t.held == Damaged {
 			out[id] = Damaged
+		}
+	}
+	if c.damaged {
+		c.damaged = false
+		for _, name := range c.cfg.Store.Lacking() {
+			if id, ok := taskOf(name); ok {
+				out[id] = Damaged
+			}
 		}
 	}
 	return out

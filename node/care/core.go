@@ -231,15 +231,14 @@ func (c *Core) Sees(peers map[taskstate.PeerID]Peer, now time.Time) []Do {
 
 // Leave says that this peer is about to leave, or that it stays after all.
 func (c *Core) Leave(on bool, now time.Time) []Do {
-	c.leaving = on
+	if c.leaving = on; on {
+		clear(c.no)
+	}
 	for _, t := range c.things {
 		if on {
 			t.failed = nil
 		}
 		c.look(t, now)
-	}
-	if on {
-		clear(c.no)
 	}
 	return c.next(now)
 }

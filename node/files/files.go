@@ -23,7 +23,8 @@ type Config struct {
 	Dir     string // of the store, for people
 	Net     blob.Dialer
 	Self    string
-	Members func() []Member // the others
+	Members func() []Member                                   // the others
+	Jobs    func(ctx context.Context) ([]api.JobFiles, error) // what tasks left here; nil: nothing
 	Now     func() time.Time
 	Log     *slog.Logger
 }
@@ -51,18 +52,23 @@ func (f *Files) HaveBlobs(_ context.Context, asked api.Blobs) (here api.Blobs, e
 }
 
 // StoreUsage implements api.FileBackend.
-func (f *Files) StoreUsage(context.Context) (api.StoreUsage, error) {
+func (f *Files) StoreUsage(ctx context.Context) (api.StoreUsage, error) {
 	u := f.cfg.Store.Usage()
 	out := api.StoreUsage{
 		Dir: f.cfg.Dir, Quota: u.Quota, Bytes: u.Bytes, MayGo: u.MayGo, Pinned: u.Pinned, DiskFree: u.DiskFree,
-		Blobs: u.Whole, Partial: u.Partial, Foreign: u.Foreign, Puts: []api.Put{}, AsOf: f.cfg.Now().UTC(),
+		Blobs: u.Whole, Partial: u.Partial, Foreign: u.Foreign, Puts: []api.Put{}, Jobs: []api.JobFiles{}, AsOf: f.cfg.Now().UTC(),
 	}
 	for _, p := range f.cfg.Store.Pins() {
 		if ref, ok := refOf(p.Name); ok {
 			out.Puts = append(out.Puts, f.put(ref, p))
 		}
 	}
-	return out, nil
+	if f.cfg.Jobs == nil {
+		return out, nil
+	}
+	jobs, err := f.cfg.Jobs(ctx)
+	out.Jobs = append(out.Jobs, jobs...)
+	return out, err
 }
 
 // put tells of something that was put.

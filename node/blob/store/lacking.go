@@ -3,6 +3,9 @@ package store
 // Damaged is set when some of what was here turned out not to be: what pins name may be lacking.
 func (s *Store) Damaged() <-chan struct{} { return s.damaged }
 
+// Repinned is set when pins were added or removed.
+func (s *Store) Repinned() <-chan struct{} { return s.repinned }
+
 // Lacking names the pins of which not all blobs are here whole.
 func (s *Store) Lacking() (names []string) {
 	s.mu.Lock()

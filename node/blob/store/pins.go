@@ -110,6 +110,7 @@ func (s *Store) setPin(p Pin) {
 		s.shelf.unpin(root)
 	}
 	s.pins[p.Name] = p
+	s.repinned.Set()
 }
 
 // Unpin ends a pin. What nobody needs then may go.
@@ -133,6 +134,7 @@ func (s *Store) Unpin(name string) error {
 		s.shelf.unpin(root)
 	}
 	delete(s.pins, name)
+	s.repinned.Set()
 	s.trim()
 	return err
 }

@@ -33,7 +33,8 @@ type Store struct {
 	log  *slog.Logger
 	seq  atomic.Uint64 // of names in tmp
 
-	damaged wake.Signal
+	damaged  wake.Signal
+	repinned wake.Signal
 
 	pinning sync.Mutex // one pin is written at a time; taken before mu
 
@@ -64,7 +65,7 @@ func Open(dir string, cfg Config) (*Store, error) {
 
 func open(d disk, cfg Config) (*Store, error) {
 	s := &Store{
-		disk: d, now: cfg.Now, log: cfg.Log, damaged: wake.New(),
+		disk: d, now: cfg.Now, log: cfg.Log, damaged: wake.New(), repinned: wake.New(),
 		shelf: newShelf(cfg.Quota), pins: map[string]Pin{}, reasons: map[string]int{},
 	}
 	if s.now == nil {
